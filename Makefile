@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+# One Makefile for everything. Each room lists its files in <room>/sources.mk.
+# B is the build directory; another one with SANITIZE= gives a second, instrumented build.
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+B ?= build
+SANITIZE ?=
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' $(1) $(2);)
+
+.PHONY: all
+all: programs
+
+-include $(B)/config.mk
+ifndef VERSION
+ifeq ($(filter help clean distclean,$(MAKECMDGOALS)),)
+$(error not configured: run ./bootstrap, or: autoconf && mkdir -p $(B) && (cd $(B) && ../configure))
+endif
+endif
+
+ROOMS := common agent daemon client examples tests
+include $(addsuffix /sources.mk,$(ROOMS))
+
+STD := -std=gnu17 -D_GNU_SOURCE
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith \
+	-Wwrite-strings -Wformat=2 -Wundef -Wvla -Wno-unused-parameter $(if $(WERROR),-Werror)
+HARDEN := -fstack-protector-strong -fPIE $(if $(SANITIZE),,-D_FORTIFY_SOURCE=2)
+SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+DEFS := -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(libexecdir)/elasticd"' \
+	-DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' \
+	-DHAVE_SYSTEMD=$(HAVE_SYSTEMD) -DHAVE_YAML=$(HAVE_YAML) -DHAVE_ZSTD=$(HAVE_ZSTD)
+PKGFLAGS := $(EVENT_CFLAGS) $(JANSSON_CFLAGS) $(INIH_CFLAGS) $(SYSTEMD_CFLAGS) $(YAML_CFLAGS) $(ZSTD_CFLAGS)
+ALLCFLAGS = $(STD) $(WARN) $(HARDEN) $(SANFLAGS) $(DEFS) -I. $(PKGFLAGS) $(CPPFLAGS) $(CFLAGS)
+ALLLDFLAGS = -pie -Wl,--as-needed -Wl,-z,relro,-z,now $(SANFLAGS) $(LDFLAGS)
+LIBS := $(EVENT_LIBS) $(JANSSON_LIBS) $(INIH_LIBS) $(SYSTEMD_LIBS) $(YAML_LIBS) $(ZSTD_LIBS)
+
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+GEN := $(B)/gen/manager_idl.c
+GENOBJ := $(B)/obj/gen/manager_idl.o
+
+# Everything but main() is in a library, so that tests link what runs.
+$(B)/libcommon.a: $(call obj,$(common_SRC)) $(GENOBJ)
+$(B)/libagent.a: $(call obj,$(agent_SRC))
+$(B)/libdaemon.a: $(call obj,$(daemon_SRC))
+$(B)/libclient.a: $(call obj,$(client_SRC))
+LIBAGENT := $(B)/libagent.a $(B)/libcommon.a
+LIBDAEMON := $(B)/libdaemon.a $(B)/libcommon.a
+LIBCLIENT := $(B)/libclient.a $(B)/libcommon.a
+
+$(B)/elastic-agent: $(call obj,agent/main.c) $(LIBAGENT)
+$(B)/elasticd: $(call obj,daemon/main.c) $(LIBDAEMON)
+$(B)/elasticctl: $(call obj,client/main.c) $(LIBCLIENT)
+PROGRAMS := $(B)/elastic-agent $(B)/elasticd $(B)/elasticctl
+EXAMPLES := $(addprefix $(B)/,$(example_PROGRAMS))
+TOOLS := $(addprefix $(B)/,$(tool_PROGRAMS))
+
+.PHONY: programs
+programs: $(PROGRAMS) $(EXAMPLES)
+
+$(PROGRAMS):
+	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
+
+$(EXAMPLES) $(TOOLS): $(B)/%: $(B)/obj/%.o
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $< -lm
+
+$(B)/%.a:
+	@rm -f $@
+	$(call say,AR,$@)$(AR) crD $@ $^
+
+$(B)/obj/%.o: %.c $(B)/config.mk
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(ALLCFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c -o $@ $<
+
+$(B)/obj/gen/%.o: $(B)/gen/%.c
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(ALLCFLAGS) -MMD -MP -c -o $@ $<
+
+# The interface file is the specification; the programs carry its text.
+$(B)/gen/manager_idl.c: common/io.elasticd.Manager.varlink
+	@mkdir -p $(@D)
+	$(call say,GEN,$@){ printf '#include "common/manager_idl.h"\nconst char manager_idl[] =\n'; \
+	sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $<; printf ';\n'; } > $@
+
+-include $(shell find $(B)/obj -name '*.d' 2>/dev/null)
+
+include tests/targets.mk
+
+.PHONY: install
+install: programs
+	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(libexecdir)/elasticd \
+		$(mandir)/man1 $(mandir)/man5 $(mandir)/man7 $(mandir)/man8 $(systemdsystemunitdir) \
+		$(prefix)/lib/sysusers.d $(prefix)/lib/tmpfiles.d $(sysconfdir)/elasticd \
+		$(datadir)/bash-completion/completions $(datadir)/zsh/site-functions \
+		$(datadir)/fish/vendor_completions.d)
+	$(INSTALL) -m 755 $(B)/elasticctl $(DESTDIR)$(bindir)/
+	$(INSTALL) -m 755 $(B)/elasticd $(DESTDIR)$(sbindir)/
+	$(INSTALL) -m 755 $(B)/elastic-agent $(DESTDIR)$(libexecdir)/elasticd/
+	for s in 1 5 7 8; do $(INSTALL) -m 644 man/*.$$s $(DESTDIR)$(mandir)/man$$s/ || exit 1; done
+	for u in service socket; do \
+	  sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' etc/elasticd.$$u.in \
+	    > $(DESTDIR)$(systemdsystemunitdir)/elasticd.$$u || exit 1; done
+	$(INSTALL) -m 644 etc/elasticd.sysusers $(DESTDIR)$(prefix)/lib/sysusers.d/elasticd.conf
+	$(INSTALL) -m 644 etc/elasticd.tmpfiles $(DESTDIR)$(prefix)/lib/tmpfiles.d/elasticd.conf
+	test -e $(DESTDIR)$(sysconfdir)/elasticd/elasticd.conf || \
+	  $(INSTALL) -m 644 etc/elasticd.conf $(DESTDIR)$(sysconfdir)/elasticd/elasticd.conf
+	$(B)/elasticctl completion bash > $(DESTDIR)$(datadir)/bash-completion/completions/elasticctl
+	$(B)/elasticctl completion zsh > $(DESTDIR)$(datadir)/zsh/site-functions/_elasticctl
+	$(B)/elasticctl completion fish > $(DESTDIR)$(datadir)/fish/vendor_completions.d/elasticctl.fish
+
+.PHONY: clean distclean help
+clean:
+	rm -rf $(B)/obj $(B)/gen $(B)/*.a $(PROGRAMS) $(B)/examples $(B)/tests
+
+distclean:
+	rm -rf build build-*/ configure autom4te.cache
+
+help:
+	@echo 'make                programs and examples, in $(B)/'
+	@echo 'make check          unit and end-to-end tests'
+	@echo 'make check-asan     both under address and undefined sanitizers'
+	@echo 'make check-valgrind unit tests under valgrind'
+	@echo 'make lint           format, style rules, man pages, warnings as errors'
+	@echo 'make fuzz           each libFuzzer target for FUZZ_SECONDS (20)'
+	@echo 'make bench          figures beside their peers, table and JSON'
+	@echo 'make coverage       line coverage of unit and end-to-end tests'
+	@echo 'make install        DESTDIR and the GNU directories are honoured'
+	@echo 'Variables: B=DIR  V=1  WERROR=1  SANITIZE=address,undefined'

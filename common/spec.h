@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The job specification: a JSON document (elasticd-job(5)) and its parsed form. Parsing refuses
+ * unknown keys and wrong types by path, fills in defaults, and starts nothing. Durations are
+ * milliseconds; SPEC_UNSET means "not given", which differs from an explicit 0.
+ */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/stdmap.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#define SPEC_UNSET (-1)
+
+/* replicas of a role besides a positive count; spec_resolve() turns them into one. */
+enum { SPEC_REPLICAS_AUTO = -1, SPEC_REPLICAS_CPU = -2, SPEC_REPLICAS_GPU = -3 };
+
+struct spec_rlimit {
+	int resource; /* RLIMIT_* */
+	rlim_t soft, hard;
+};
+
+struct spec_role {
+	char *name;
+	int replicas;
+	char **command; /* argv, NULL-ended, at least one word */
+	char ***args;	/* per replica: words appended to command, or NULL; as many as n_args */
+	size_t n_args;
+	char **env;	/* "NAME=value", NULL-ended, or NULL */
+	char ***env_per_replica; /* likewise per replica */
+	size_t n_env_per_replica;
+	char *cwd; /* NULL: the job's */
+	struct spec_rlimit *limits;
+	size_t n_limits;
+};
+
+struct spec_logs {
+	char *dir;	      /* NULL: the program's default; "/dev/null": no files */
+	struct std_map redirects;
+	struct std_map tee;
+	char *filter;	      /* local ranks shown on the console ("0,2-3"), NULL: all */
+	char *prefix;	      /* with ${role}, ${rank}, ${local_rank}, ${host}; NULL: the default */
+	char **duplicate_stdout; /* substrings, NULL-ended, or NULL */
+	char **duplicate_stderr;
+	bool merge;	      /* stderr into stdout.log */
+	bool timestamps;
+	int64_t max_size;     /* bytes of a log file before it is rotated; 0: no rotation */
+	int keep;	      /* closed files kept per stream, besides pinned head and tail */
+};
+
+enum spec_restart_policy { SPEC_RESTART_ON_FAILURE, SPEC_RESTART_ALWAYS, SPEC_RESTART_NEVER };
+enum spec_exit_class { SPEC_EXIT_COUNT, SPEC_EXIT_FREE, SPEC_EXIT_FATAL };
+
+struct spec_exit_rule {
+	bool is_signal;
+	int value; /* exit code or signal number */
+	enum spec_exit_class class;
+};
+
+struct spec_restart {
+	enum spec_restart_policy policy;
+	int max;		  /* restarts over the job's life; 0: none */
+	int64_t window_ms;	  /* sliding window for window_max; SPEC_UNSET: none */
+	int window_max;
+	int64_t backoff_ms;	  /* before the first restart, doubled for each further one */
+	int64_t backoff_max_ms;	  /* SPEC_UNSET: 64 times backoff_ms */
+	int64_t healthy_after_ms; /* running this long resets the backoff; SPEC_UNSET: never */
+	struct spec_exit_rule *codes;
+	size_t n_codes;
+};
+
+enum spec_whom { SPEC_WHOM_GROUP, SPEC_WHOM_MAIN, SPEC_WHOM_ALL };
+
+struct spec_stop {
+	int signal;
+	enum spec_whom whom;
+	int64_t timeout_ms;
+	int dump_signal; /* 0: none; sent before the stop signal when a limit ended the job */
+	int *forward;	 /* signals that the agent hands on before it stops, 0-ended */
+};
+
+struct spec_resources {
+	int64_t memory_max;   /* bytes; SPEC_UNSET: none */
+	int64_t cpu_weight;   /* 1..10000; SPEC_UNSET */
+	int64_t tasks_max;    /* SPEC_UNSET */
+};
+
+struct spec_rendezvous {
+	char *id;	   /* TORCHELASTIC_RUN_ID; NULL: the run's identifier */
+	char *master_addr; /* NULL: 127.0.0.1 */
+	int master_port;   /* 0: a free port, chosen afresh for each incarnation */
+};
+
+struct spec {
+	char *name;
+	int64_t max_run_time_ms; /* SPEC_UNSET: none */
+	char *cwd;		 /* NULL: the starter's */
+	int umask;		 /* SPEC_UNSET: inherited */
+	char *user;		 /* NULL: the starter */
+	struct spec_role *roles;
+	size_t n_roles;
+	struct spec_logs logs;
+	struct spec_restart restart;
+	struct spec_stop stop;
+	struct spec_resources resources;
+	struct spec_rendezvous rendezvous;
+	bool compat_torch;	 /* torchelastic's environment variables */
+	bool virtual_local_rank; /* compat.virtual_local_rank */
+	bool inherit_env;	 /* workers start from the agent's environment */
+};
+
+/* Parses and checks doc (borrowed). Returns an owned spec, or -EINVAL with err naming the path. */
+_must_check_ int spec_parse(const json_t *doc, struct spec **ret, struct error *err);
+/* Parses JSON text of len bytes; refuses duplicate keys, and says line and column of bad JSON. */
+_must_check_ int spec_parse_text(
+	const char *text, size_t len, struct spec **ret, struct error *err);
+struct spec *spec_free(struct spec *s);
+DEFINE_CLEANUP(struct spec *, spec_free)
+
+/* The whole document with all defaults filled in: parsing it again gives the same. Returns owned. */
+json_t *spec_to_json(const struct spec *s);
+
+/* Turns auto, cpu and gpu replicas into counts for this host. */
+_must_check_ int spec_resolve(struct spec *s, struct error *err);
+
+/* Sum of all roles' replicas, after spec_resolve(). */
+int spec_world_size(const struct spec *s);
+
+/* One line that names what runs, for people: the command of the first role. Returns owned. */
+char *spec_command_line(const struct spec *s);
+
+/* The command's program as torchelastic names it in its report: the script or module where an
+ * interpreter runs one, else the binary. Returns borrowed until the spec is freed. */
+const char *spec_entrypoint(const struct spec *s);
+
+/* Checks a job's name: 1..64 of [A-Za-z0-9._-], not starting with '.' or '-', not ending in ".latest". */
+_must_check_ int spec_check_name(const char *name, struct error *err);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A varlink service on UNIX sockets: frames, introspection (org.varlink.service), validation against the
+ * interface's text before a handler runs, pipelining, "more", "oneway", limits, peer
+ * credentials. Handlers get a call and know no socket. Replies leave in the order in which a
+ * connection's calls came; a call that is not answered yet holds back later ones' replies, not their handling.
+ */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/loop.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct varlink_server;
+struct varlink_call;
+
+struct varlink_peer {
+	uid_t uid;
+	gid_t gid;
+	pid_t pid;
+};
+
+/*
+ * Handles one call. parameters is borrowed, valid and has the declared types. It answers
+ * now or later: while it keeps the call it needs no reference; the final reply, error, or the peer's
+ * vanishing ends the call, and after that the pointer is dead (see varlink_call_on_gone).
+ * Returns 0, or a negative errno: the server then answers ERROR_PREFIX.Failed with strerror.
+ */
+typedef int (*varlink_method_fn)(struct varlink_call *call, json_t *parameters, void *arg);
+
+struct varlink_method {
+	const char *name; /* without the interface's name: "Status" */
+	varlink_method_fn fn;
+};
+
+struct varlink_limits {
+	size_t message_bytes;	 /* one message, either way (default 1 MiB) */
+	size_t queued_bytes;	 /* unsent output of one connection before it counts as a slow reader (4 MiB) */
+	int connections;	 /* (4096) */
+	int calls_in_flight;	 /* per connection: reading pauses above it (64) */
+};
+
+struct varlink_options {
+	const char *vendor, *product, *version, *url; /* org.varlink.service.GetInfo */
+	const char *idl;			      /* interface text, borrowed for ever */
+	const struct varlink_method *methods;	      /* ends with a NULL name; a method of the
+						       * interface without a row: MethodNotImplemented */
+	struct varlink_limits limits;		      /* zeros mean the defaults */
+	/* May be NULL. Called before each handler: 0, or non-zero after having answered the call. */
+	int (*authorize)(struct varlink_call *call, const char *method, json_t *parameters, void *arg);
+	void *arg; /* for authorize and all handlers */
+};
+
+_must_check_ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
+	struct varlink_server **ret, struct error *err);
+struct varlink_server *varlink_server_free(struct varlink_server *s);
+DEFINE_CLEANUP(struct varlink_server *, varlink_server_free)
+
+/* Listens on a bound and listening socket (takes fd). */
+_must_check_ int varlink_server_listen_fd(struct varlink_server *s, int fd, struct error *err);
+
+/*
+ * Binds path with mode, replacing a stale socket (one that nobody listens on) but not a live one:
+ * -EADDRINUSE with a clear text. The socket is bound under a temporary name and renamed, so that
+ * it is never visible before it has its mode. Removed at varlink_server_free().
+ */
+_must_check_ int varlink_server_listen_path(
+	struct varlink_server *s, const char *path, mode_t mode, struct error *err);
+
+/* Serves one connected socket (takes fd). */
+_must_check_ int varlink_server_add_connection(
+	struct varlink_server *s, int fd, struct error *err);
+
+/* Accepts no more and closes each connection after its calls are answered; fn then runs once. */
+void varlink_server_drain(struct varlink_server *s, loop_fn fn, void *arg);
+
+int varlink_server_connections(const struct varlink_server *s);
+
+/* The next four all take parameters (NULL means {}), also when they fail. */
+
+/* Final answer; the call is dead afterwards. */
+int varlink_reply(struct varlink_call *call, json_t *parameters);
+/* One of several answers; only in a call with "more" (else -EBADE, nothing is sent). */
+int varlink_notify(struct varlink_call *call, json_t *parameters);
+/* name without a dot is one of the service's interface; the call is dead afterwards. */
+int varlink_error(struct varlink_call *call, const char *name, json_t *parameters);
+/* InvalidParameter of org.varlink.service, naming parameter. */
+int varlink_error_parameter(struct varlink_call *call, const char *parameter);
+/* Final answer from ready JSON text of the parameters object (len bytes, borrowed). */
+int varlink_reply_text(struct varlink_call *call, const char *text, size_t len);
+
+bool varlink_call_more(const struct varlink_call *call);
+bool varlink_call_oneway(const struct varlink_call *call);
+const struct varlink_peer *varlink_call_peer(const struct varlink_call *call);
+/* "Status"; borrowed for the life of the call. */
+const char *varlink_call_method(const struct varlink_call *call);
+/* Calls fn(arg) when the call ends without an answer (peer vanished, server freed): drop the pointer.
+ * Not called once a final answer was given. */
+void varlink_call_on_gone(struct varlink_call *call, loop_fn fn, void *arg);
+/* True while the connection's unsent output is over limits.queued_bytes: send no more notifications.
+ * fn(arg) then runs once, when it has drained to half. */
+bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg);
+/* How deep the call is in its handler's own state: a slot for the handler's pointer. */
+void varlink_call_set_data(struct varlink_call *call, void *data);
+void *varlink_call_data(const struct varlink_call *call);
