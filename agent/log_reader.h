@@ -3,9 +3,9 @@
 
 /*
  * Reads a run's log files for one viewer: history, then (with follow) what comes, over restarts.
- * Works on the directory tree alone, so it serves runs that are going on and runs that ended alike. Finds
- * new attempts and lines by inotify. A viewer that stops taking lines is skipped
- * ahead and told how many lines it missed; nobody else notices.
+ * Works on the directory tree alone, so it serves runs that are going on and runs that ended alike.
+ * Finds new attempts and lines by inotify. A viewer that stops taking lines is skipped ahead and
+ * told how many lines it missed; nobody else notices.
  */
 
 #include "common/cleanup.h"

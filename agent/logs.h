@@ -3,10 +3,10 @@
 
 /*
  * A job's logs: the run's directory tree, the descriptors that workers write to, tees to the
- * console, filtered copies, rotation, the time index, and readers. A redirected stream is the worker's
- * own descriptor on its file; a tee follows that file. Nothing here ever slows or stops a worker, and
- * no failure of a log (full disk, vanished file, closed console) is more than a warning event.
- * Knows no group and no task state: the agent tells it what starts and what ended.
+ * console, filtered copies, rotation, the time index, and readers. A redirected stream is the
+ * worker's own descriptor on its file; a tee follows that file. Nothing here ever slows or stops a
+ * worker, and no failure of a log (full disk, vanished file, closed console) is more than a warning
+ * event. Knows no group and no task state: the agent tells it what starts and what ended.
  */
 
 #include "common/cleanup.h"
@@ -34,9 +34,9 @@ struct logs_options {
 	const struct spec_logs *spec; /* borrowed for the life of logs */
 	const char *root;	      /* directory that holds runs; "/dev/null": no files */
 	const char *job, *run;	      /* <root>/<run>/ and <root>/<job>.latest */
-	bool foreground;	      /* streams that are not redirected: inherited (console), else files */
-	bool use_console;	      /* tees go to descriptors 1 and 2 */
-	const char *host;	      /* for the prefix */
+	bool foreground;  /* streams that are not redirected: inherited (console), else files */
+	bool use_console; /* tees go to descriptors 1 and 2 */
+	const char *host; /* for the prefix */
 	logs_event_fn event;
 	void *arg;
 };
@@ -75,11 +75,13 @@ _must_check_ int logs_open_task(
 void logs_task_ended(struct logs *l, int local_rank);
 
 /* Calls fn once all that was written before now is on the console, in filtered copies and in files.
- * A console that does not take it within timeout_ms no longer holds it up. Never calls from inside. */
+ * A console that does not take it within timeout_ms no longer holds it up. Never calls from inside.
+ */
 _must_check_ int logs_drain(struct logs *l, uint64_t timeout_ms, loop_fn fn, void *arg);
 
-/* The end of a stream's file in the current attempt: at most n lines as an array of strings (invalid
- * bytes replaced, over-long lines cut). Returns owned; an empty array where there is none. */
+/* The end of a stream's file in the current attempt: at most n lines as an array of strings
+ * (invalid bytes replaced, over-long lines cut). Returns owned; an empty array where there is none.
+ */
 json_t *logs_tail(struct logs *l, int local_rank, int std, int n);
 
 /* The last line that a task wrote to either stream, printable, at most 200 bytes; returns owned or

@@ -20,25 +20,25 @@
 #define _cleanup_dir_ _cleanup_(cleanup_dirp)
 #define _must_check_ __attribute__((warn_unused_result))
 
-#define TAKE_PTR(p)                                                                                \
-	({                                                                                         \
-		__auto_type take_tmp_ = (p);                                                       \
-		(p) = NULL;                                                                        \
-		take_tmp_;                                                                         \
+#define TAKE_PTR(p)                          \
+	({                                   \
+		__auto_type take_tmp_ = (p); \
+		(p) = NULL;                  \
+		take_tmp_;                   \
 	})
 
-#define TAKE_FD(fd)                                                                                \
-	({                                                                                         \
-		int take_fd_ = (fd);                                                               \
-		(fd) = -1;                                                                         \
-		take_fd_;                                                                          \
+#define TAKE_FD(fd)                  \
+	({                           \
+		int take_fd_ = (fd); \
+		(fd) = -1;           \
+		take_fd_;            \
 	})
 
 /* Defines x_freep() for _cleanup_ from x_free(), which accepts NULL. */
-#define DEFINE_CLEANUP(type, fn)                                                                   \
-	static inline void fn##p(type *p)                                                          \
-	{                                                                                          \
-		fn(*p);                                                                            \
+#define DEFINE_CLEANUP(type, fn)          \
+	static inline void fn##p(type *p) \
+	{                                 \
+		fn(*p);                   \
 	}
 
 static inline void cleanup_freep(void *p)

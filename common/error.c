@@ -30,8 +30,9 @@ int error_field(struct error *err, int code, const char *field, const char *fmt,
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	err->code = code;
-	snprintf(err->field, sizeof(err->field), "%s", field);
-	snprintf(err->text, sizeof(err->text), "%s: %s", err->field, message);
+	snprintf(err->field, sizeof(err->field), "%s", field ? field : "");
+	snprintf(err->text, sizeof(err->text), "%s%s%s", err->field, err->field[0] ? ": " : "",
+		message);
 	return code;
 }
 

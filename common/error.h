@@ -17,7 +17,8 @@ struct error {
 int error_set(struct error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The same for bad input: also names the field; text becomes "field: message". Returns code. */
+/* The same for bad input: also names the field; text becomes "field: message". A field of
+ * NULL or "" is left out. Returns code. */
 int error_field(struct error *err, int code, const char *field, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 

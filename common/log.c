@@ -45,9 +45,14 @@ void log_set_sink(log_sink_fn fn, int exclusive)
 int log_level_from_string(const char *s)
 {
 	static const char *const names[] = {
-		[LOG_EMERG] = "emerg",	   [LOG_ALERT] = "alert",   [LOG_CRIT] = "crit",
-		[LOG_ERR] = "err",	   [LOG_WARNING] = "warning", [LOG_NOTICE] = "notice",
-		[LOG_INFO] = "info",	   [LOG_DEBUG] = "debug",
+		[LOG_EMERG] = "emerg",
+		[LOG_ALERT] = "alert",
+		[LOG_CRIT] = "crit",
+		[LOG_ERR] = "err",
+		[LOG_WARNING] = "warning",
+		[LOG_NOTICE] = "notice",
+		[LOG_INFO] = "info",
+		[LOG_DEBUG] = "debug",
 	};
 
 	if (s[0] >= '0' && s[0] <= '7' && !s[1])
@@ -73,7 +78,7 @@ static void log_emit(int level, const struct log_field *fields, const char *fmt,
 	if (!log_sink_exclusive) {
 		n = snprintf(line, sizeof(line), "%s: %s%s%s%s\n", log_name,
 			log_context ? log_context : "", log_context ? ": " : "",
-			level <= LOG_ERR	 ? "error: "
+			level <= LOG_ERR       ? "error: "
 			: level == LOG_WARNING ? "warning: "
 					       : "",
 			text);

@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 common_SRC := \
+	common/printable.c \
+	common/report.c \
 	common/error.c \
-	common/log.c
+	common/log.c \
+	common/proc.c \
+	common/sweep.c

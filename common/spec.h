@@ -32,7 +32,7 @@ struct spec_role {
 	char **command; /* argv, NULL-ended, at least one word */
 	char ***args;	/* per replica: words appended to command, or NULL; as many as n_args */
 	size_t n_args;
-	char **env;	/* "NAME=value", NULL-ended, or NULL */
+	char **env;		 /* "NAME=value", NULL-ended, or NULL */
 	char ***env_per_replica; /* likewise per replica */
 	size_t n_env_per_replica;
 	char *cwd; /* NULL: the job's */
@@ -41,17 +41,17 @@ struct spec_role {
 };
 
 struct spec_logs {
-	char *dir;	      /* NULL: the program's default; "/dev/null": no files */
+	char *dir; /* NULL: the program's default; "/dev/null": no files */
 	struct std_map redirects;
 	struct std_map tee;
-	char *filter;	      /* local ranks shown on the console ("0,2-3"), NULL: all */
-	char *prefix;	      /* with ${role}, ${rank}, ${local_rank}, ${host}; NULL: the default */
+	char *filter; /* local ranks shown on the console ("0,2-3"), NULL: all */
+	char *prefix; /* with ${role}, ${rank}, ${local_rank}, ${host}; NULL: the default */
 	char **duplicate_stdout; /* substrings, NULL-ended, or NULL */
 	char **duplicate_stderr;
-	bool merge;	      /* stderr into stdout.log */
+	bool merge; /* stderr into stdout.log */
 	bool timestamps;
-	int64_t max_size;     /* bytes of a log file before it is rotated; 0: no rotation */
-	int keep;	      /* closed files kept per stream, besides pinned head and tail */
+	int64_t max_size; /* bytes of a log file before it is rotated; 0: no rotation */
+	int keep;	  /* closed files kept per stream, besides pinned head and tail */
 };
 
 enum spec_restart_policy { SPEC_RESTART_ON_FAILURE, SPEC_RESTART_ALWAYS, SPEC_RESTART_NEVER };
@@ -65,8 +65,8 @@ struct spec_exit_rule {
 
 struct spec_restart {
 	enum spec_restart_policy policy;
-	int max;		  /* restarts over the job's life; 0: none */
-	int64_t window_ms;	  /* sliding window for window_max; SPEC_UNSET: none */
+	int max;	   /* restarts over the job's life; 0: none */
+	int64_t window_ms; /* sliding window for window_max; SPEC_UNSET: none */
 	int window_max;
 	int64_t backoff_ms;	  /* before the first restart, doubled for each further one */
 	int64_t backoff_max_ms;	  /* SPEC_UNSET: 64 times backoff_ms */
@@ -86,9 +86,9 @@ struct spec_stop {
 };
 
 struct spec_resources {
-	int64_t memory_max;   /* bytes; SPEC_UNSET: none */
-	int64_t cpu_weight;   /* 1..10000; SPEC_UNSET */
-	int64_t tasks_max;    /* SPEC_UNSET */
+	int64_t memory_max; /* bytes; SPEC_UNSET: none */
+	int64_t cpu_weight; /* 1..10000; SPEC_UNSET */
+	int64_t tasks_max;  /* SPEC_UNSET */
 };
 
 struct spec_rendezvous {
@@ -123,7 +123,8 @@ _must_check_ int spec_parse_text(
 struct spec *spec_free(struct spec *s);
 DEFINE_CLEANUP(struct spec *, spec_free)
 
-/* The whole document with all defaults filled in: parsing it again gives the same. Returns owned. */
+/* The whole document with all defaults filled in: parsing it again gives the same. Returns owned.
+ */
 json_t *spec_to_json(const struct spec *s);
 
 /* Turns auto, cpu and gpu replicas into counts for this host. */
@@ -139,5 +140,6 @@ char *spec_command_line(const struct spec *s);
  * interpreter runs one, else the binary. Returns borrowed until the spec is freed. */
 const char *spec_entrypoint(const struct spec *s);
 
-/* Checks a job's name: 1..64 of [A-Za-z0-9._-], not starting with '.' or '-', not ending in ".latest". */
+/* Checks a job's name: 1..64 of [A-Za-z0-9._-], not starting with '.' or '-', not ending in
+ * ".latest". */
 _must_check_ int spec_check_name(const char *name, struct error *err);

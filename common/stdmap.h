@@ -17,11 +17,12 @@ struct std_map {
 	struct std_map_item {
 		int rank;
 		int value;
-	} *items; /* sorted by rank */
+	} * items; /* sorted by rank */
 	size_t n_items;
 };
 
-/* Parses text; field names it in errors. On failure map is untouched. Returns 0, -EINVAL, -ENOMEM. */
+/* Parses text; field names it in errors. On failure map is untouched. Returns 0, -EINVAL, -ENOMEM.
+ */
 int std_map_parse(struct std_map *map, const char *text, const char *field, struct error *err)
 	__attribute__((warn_unused_result));
 void std_map_fini(struct std_map *map);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/proc.h"
+
+#include "common/cleanup.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+static int proc_open(pid_t pid, const char *file)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return fd;
+}
+
+/* The fields after the name, which is the only one that can hold spaces and parentheses. */
+static int proc_parse_stat(char *text, struct proc_stat *ret)
+{
+	char *open_paren = strchr(text, '(');
+	char *close_paren = strrchr(text, ')');
+	unsigned long utime, stime, rss;
+	unsigned long long start;
+	int ppid, pgrp, session;
+	char state;
+	long tick = sysconf(_SC_CLK_TCK);
+
+	if (!open_paren || !close_paren || close_paren < open_paren)
+		return -EBADMSG;
+	if (sscanf(close_paren + 1,
+		    " %c %d %d %d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d %*d %llu "
+		    "%*u %lu",
+		    &state, &ppid, &pgrp, &session, &utime, &stime, &start, &rss) != 8)
+		return -EBADMSG;
+	*close_paren = '\0';
+	ret->pid = (pid_t)strtol(text, NULL, 10);
+	ret->ppid = ppid;
+	ret->pgrp = pgrp;
+	ret->session = session;
+	ret->state = state;
+	ret->cpu_ms = (uint64_t)(utime + stime) * 1000 / (uint64_t)tick;
+	ret->rss_bytes = (uint64_t)rss * (uint64_t)sysconf(_SC_PAGESIZE);
+	ret->start_ticks = start;
+	snprintf(ret->comm, sizeof(ret->comm), "%s", open_paren + 1);
+	return 0;
+}
+
+int proc_stat_read(pid_t pid, struct proc_stat *ret)
+{
+	_cleanup_close_ int fd = proc_open(pid, "stat");
+	char buf[1024];
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	n = read(fd, buf, sizeof(buf) - 1);
+	if (n <= 0)
+		return n < 0 ? -errno : -ESRCH;
+	buf[n] = '\0';
+	return proc_parse_stat(buf, ret);
+}
+
+int proc_stat_all(struct proc_stat **ret, size_t *ret_n)
+{
+	_cleanup_dir_ DIR *d = opendir("/proc");
+	_cleanup_free_ struct proc_stat *procs = NULL;
+	size_t n = 0, cap = 0;
+	struct dirent *e;
+
+	if (!d)
+		return -errno;
+	while ((e = readdir(d))) {
+		if (!isdigit((unsigned char)e->d_name[0]))
+			continue;
+		if (n == cap) {
+			struct proc_stat *bigger;
+
+			cap = cap ? cap * 2 : 128;
+			bigger = reallocarray(procs, cap, sizeof(*procs));
+			if (!bigger)
+				return -ENOMEM;
+			procs = bigger;
+		}
+		if (!proc_stat_read((pid_t)strtol(e->d_name, NULL, 10), &procs[n]))
+			n++;
+	}
+	*ret = TAKE_PTR(procs);
+	*ret_n = n;
+	return 0;
+}
+
+size_t proc_keep_descendants(struct proc_stat *procs, size_t n, pid_t root)
+{
+	size_t kept = 0;
+	bool grew = true;
+
+	/* The descendants gather at the front; each pass adds children of what is there. */
+	while (grew) {
+		grew = false;
+		for (size_t i = kept; i < n; i++) {
+			bool mine = procs[i].ppid == root;
+
+			for (size_t k = 0; k < kept && !mine; k++)
+				mine = procs[i].ppid == procs[k].pid;
+			if (mine && procs[i].pid != root) {
+				struct proc_stat found = procs[i];
+
+				procs[i] = procs[kept];
+				procs[kept++] = found;
+				grew = true;
+			}
+		}
+	}
+	return kept;
+}
+
+bool proc_environ_has(pid_t pid, const char *entry)
+{
+	_cleanup_close_ int fd = proc_open(pid, "environ");
+	size_t want = strlen(entry);
+	char buf[16384];
+	size_t have = 0;
+	bool skip = false;
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	while ((n = read(fd, buf + have, sizeof(buf) - have)) > 0) {
+		char *p = buf, *end = buf + have + n, *nul;
+
+		while ((nul = memchr(p, '\0', (size_t)(end - p)))) {
+			if (!skip && (size_t)(nul - p) == want && !memcmp(p, entry, want))
+				return true;
+			skip = false;
+			p = nul + 1;
+		}
+		have = (size_t)(end - p);
+		if (have == sizeof(buf)) { /* an entry longer than the buffer is not ours */
+			skip = true;
+			have = 0;
+		}
+		memmove(buf, p, have);
+	}
+	return false;
+}
+
+int proc_pidfd(pid_t pid)
+{
+	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int proc_pidfd_kill(int pidfd, int signo)
+{
+	return syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0) < 0 ? -errno : 0;
+}
