@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
-unit_TESTS :=
+unit_TESTS := \
+	report
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS :=
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
