@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 common_SRC := \
+	common/paths.c \
+	common/loop.c \
 	common/printable.c \
 	common/report.c \
 	common/error.c \

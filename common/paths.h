@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where things are: the roots of the system's and of a user's daemon, and the names below them.
+ * Nothing is made or opened here. elasticd and elasticctl ask with the same rules, so that they
+ * meet without being told.
+ */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <stdbool.h>
+
+/* All absolute, all owned. */
+struct paths {
+	char *runtime_dir; /* /run/elasticd, $XDG_RUNTIME_DIR/elasticd */
+	char *state_dir;   /* /var/lib/elasticd, $XDG_STATE_HOME/elasticd */
+	char *log_dir;	   /* /var/log/elasticd, $XDG_STATE_HOME/elasticd/logs */
+	char *config_file; /* /etc/elasticd/elasticd.conf, $XDG_CONFIG_HOME/elasticd/elasticd.conf
+			    */
+	char *socket;	   /* <runtime_dir>/control.sock */
+};
+
+/* What the user named; NULL members were not given. Relative names start from the cwd. */
+struct paths_overrides {
+	const char *runtime_dir;
+	const char *state_dir;
+	const char *log_dir;
+	const char *config_file;
+	const char *socket; /* else $ELASTICD_SOCKET */
+};
+
+/*
+ * Fills ret for the system's daemon (system) or the calling user's. A user without
+ * XDG_RUNTIME_DIR gets /run/user/<uid> where that exists, else /tmp/elasticd-<uid>; one without
+ * HOME the passwd entry's. o may be NULL. Returns 0, -ENOMEM, or -ENAMETOOLONG with err where the
+ * control socket's name does not fit a socket address. ret is untouched on failure.
+ */
+_must_check_ int paths_init(
+	struct paths *ret, bool system, const struct paths_overrides *o, struct error *err);
+void paths_fini(struct paths *p);
+
+/* True where the caller's daemon is the system's: effective user root. */
+bool paths_is_system(void);
+
+/*
+ * The control socket that a client talks to: the override, $ELASTICD_SOCKET, the caller's own
+ * daemon's, and where that one does not exist and the caller is not root, the system's. Returns
+ * owned or NULL (no memory).
+ */
+char *paths_client_socket(const char *override);
+
+/*
+ * The elastic-agent program: $ELASTIC_AGENT, else beside the running program, else in the
+ * installation's libexec directory. Returns owned, or NULL with err where none can be executed.
+ */
+char *paths_agent_program(struct error *err);
+
+/* <runtime_dir>/jobs/<job> and <state_dir>/jobs/<run>; return owned or NULL (no memory). */
+char *paths_job_runtime(const char *runtime_dir, const char *job);
+char *paths_record(const char *state_dir, const char *run);
+
+/* <dir>/<name>; returns owned or NULL (no memory). */
+char *paths_join(const char *dir, const char *name);
+
+/* name + "_" + 8 random characters of [a-z0-9]; returns owned or NULL (no memory, no randomness).
+ */
+char *run_id_new(const char *name);
