@@ -22,7 +22,7 @@ int error_set(struct error *err, int code, const char *fmt, ...)
 int error_field(struct error *err, int code, const char *field, const char *fmt, ...)
 {
 	va_list ap;
-	char message[sizeof(err->text) - sizeof(err->field)];
+	char message[sizeof(err->text) - sizeof(err->field) - 2];
 
 	if (!err)
 		return code;

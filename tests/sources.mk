@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
 unit_TESTS := \
+	duration \
+	ranks \
+	signals \
+	size \
+	stdmap \
 	report
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS :=
