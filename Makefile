@@ -64,7 +64,8 @@ $(PROGRAMS):
 
 $(EXAMPLES) $(TOOLS): $(B)/%: $(B)/obj/%.o
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $< -lm
+	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $(filter %.o,$^) -lm
+$(foreach p,$(example_PROGRAMS),$(eval $(B)/$(p): $(call obj,$($(p)_SRC))))
 
 $(B)/%.a:
 	@rm -f $@
