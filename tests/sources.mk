@@ -8,6 +8,7 @@ unit_TESTS := \
 	stdmap \
 	report
 # Helper programs for the end-to-end tests, without the .c
-tool_PROGRAMS :=
+tool_PROGRAMS := \
+	tests/tools/puppet
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
 fuzz_TARGETS :=
