@@ -23,15 +23,22 @@ _must_check_ int varlink_sync_send(struct varlink_sync *c, const char *method, j
 
 /*
  * Waits for one answer. 0: ret_parameters is owned, ret_continues tells whether more follow.
- * -EREMOTEIO: the service answered with an error, named in ret_error (owned), ret_parameters holds its
- * parameters and err a line for people. Other negative errno: the connection failed. -EINTR when a
- * signal came and nothing was read; calling again goes on.
+ * -EREMOTEIO: the service answered with an error, named in ret_error (owned), ret_parameters holds
+ * its parameters and err a line for people. Other negative errno: the connection failed. -EINTR
+ * when a signal came and nothing was read; calling again goes on.
  */
-_must_check_ int varlink_sync_receive(struct varlink_sync *c, json_t **ret_parameters, char **ret_error,
-	bool *ret_continues, struct error *err);
+_must_check_ int varlink_sync_receive(struct varlink_sync *c, json_t **ret_parameters,
+	char **ret_error, bool *ret_continues, struct error *err);
 
 /* send and receive of one plain call; EINTR is retried. Same returns. */
 _must_check_ int varlink_sync_call(struct varlink_sync *c, const char *method, json_t *parameters,
 	json_t **ret_parameters, char **ret_error, struct error *err);
 
 int varlink_sync_fd(const struct varlink_sync *c);
+
+/*
+ * Waits until varlink_sync_receive() would find something to read (also what it has read ahead).
+ * timeout_ms -1 waits for ever, 0 only looks. Returns 1, 0 when the time passed, -EINTR when a
+ * signal came, or another negative errno.
+ */
+_must_check_ int varlink_sync_wait(struct varlink_sync *c, int timeout_ms);
