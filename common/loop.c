@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The wall around libevent. Deferred calls live in one array that a single never-added event
+ * drains: event_active() puts it behind whatever is ready in this turn, so deferred work (flushing
+ * connections, posting state) happens once per turn and costs no system call.
+ *
+ * Timers use the precise clock and no cached time, so that a timer is never early by loop_now_ms().
+ */
+#include "common/loop.h"
+
+#include "common/log.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <limits.h>
+#include <string.h>
+#include <time.h>
+
+/* Deferred calls that post each other run this many rounds before descriptors are looked at. */
+#define DEFER_ROUNDS 64
+
+struct deferred {
+	loop_fn fn; /* NULL: taken back */
+	void *arg;
+};
+
+struct loop {
+	struct event_base *base;
+	struct event *drain;
+	struct deferred *calls; /* [head, tail) wait */
+	size_t head, tail, room;
+	bool quit;
+	int code;
+};
+
+struct loop_timer {
+	struct event *ev;
+	loop_fn fn;
+	void *arg;
+	bool armed;
+};
+
+struct loop_fd {
+	struct loop *loop;
+	struct event *ev;
+	int fd, events;
+	loop_fd_fn fn;
+	void *arg;
+};
+
+struct loop_signal {
+	struct event *ev;
+	struct event *once; /* libevent reports each arrival; this folds those of one turn */
+	loop_signal_fn fn;
+	void *arg;
+	int signo;
+};
+
+static void libevent_log(int severity, const char *text)
+{
+	log_debug("libevent: %s", text);
+}
+
+/* libevent's functions set errno on most failures, not on all. */
+static int event_errno(void)
+{
+	return errno ? -errno : -ENOMEM;
+}
+
+/* Runs what was posted before this round. */
+static void run_round(struct loop *l)
+{
+	size_t end = l->tail;
+
+	while (l->head < end) {
+		struct deferred d = l->calls[l->head++];
+
+		if (d.fn)
+			d.fn(d.arg);
+	}
+}
+
+static void drain(struct loop *l)
+{
+	static const struct timeval at_once;
+
+	if (!l->tail)
+		return;
+	for (int i = 0; i < DEFER_ROUNDS && l->head < l->tail; i++)
+		run_round(l);
+	memmove(l->calls, l->calls + l->head, (l->tail - l->head) * sizeof(*l->calls));
+	l->tail -= l->head;
+	l->head = 0;
+	if (!l->tail)
+		return;
+	if (event_add(l->drain, &at_once) < 0)
+		event_active(l->drain, EV_TIMEOUT, 0);
+}
+
+static void on_drain(evutil_socket_t fd, short what, void *arg)
+{
+	drain(arg);
+}
+
+int loop_new(struct loop **ret)
+{
+	_cleanup_(loop_freep) struct loop *l = calloc(1, sizeof(*l));
+	struct event_config *config;
+
+	if (!l)
+		return -ENOMEM;
+	event_set_log_callback(libevent_log);
+	config = event_config_new();
+	if (!config)
+		return -ENOMEM;
+	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_IGNORE_ENV |
+					      EVENT_BASE_FLAG_NO_CACHE_TIME |
+					      EVENT_BASE_FLAG_PRECISE_TIMER);
+	l->base = event_base_new_with_config(config);
+	event_config_free(config);
+	if (!l->base)
+		return -ENOMEM;
+	l->drain = event_new(l->base, -1, 0, on_drain, l);
+	if (!l->drain)
+		return -ENOMEM;
+	*ret = TAKE_PTR(l);
+	return 0;
+}
+
+struct loop *loop_free(struct loop *l)
+{
+	if (!l)
+		return NULL;
+	if (l->drain)
+		event_free(l->drain);
+	if (l->base)
+		event_base_free(l->base);
+	free(l->calls);
+	free(l);
+	return NULL;
+}
+
+int loop_run(struct loop *l)
+{
+	int code;
+
+	errno = 0;
+	if (!l->quit && event_base_loop(l->base, EVLOOP_NO_EXIT_ON_EMPTY) < 0)
+		return event_errno();
+	/* What the last callbacks posted (an answer to be sent) still happens. */
+	drain(l);
+	code = l->code;
+	l->quit = false;
+	l->code = 0;
+	return code;
+}
+
+void loop_quit(struct loop *l, int code)
+{
+	if (l->quit)
+		return;
+	l->quit = true;
+	l->code = code;
+	event_base_loopbreak(l->base);
+}
+
+void loop_run_once(struct loop *l, bool wait)
+{
+	event_base_loop(l->base, EVLOOP_ONCE | (wait ? 0 : EVLOOP_NONBLOCK));
+	/* The event that drains does not run when the loop was broken off. */
+	drain(l);
+}
+
+uint64_t loop_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+uint64_t loop_real_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop_timer *t = arg;
+
+	t->armed = false;
+	t->fn(t->arg);
+}
+
+int loop_timer_new(struct loop *l, loop_fn fn, void *arg, struct loop_timer **ret)
+{
+	struct loop_timer *t = malloc(sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	*t = (struct loop_timer){ .fn = fn, .arg = arg };
+	t->ev = event_new(l->base, -1, 0, on_timer, t);
+	if (!t->ev) {
+		free(t);
+		return -ENOMEM;
+	}
+	*ret = t;
+	return 0;
+}
+
+void loop_timer_arm(struct loop_timer *t, uint64_t delay_ms)
+{
+	uint64_t sec = delay_ms / 1000;
+	struct timeval tv = {
+		.tv_sec = sec > INT_MAX ? INT_MAX : sec,
+		.tv_usec = delay_ms % 1000 * 1000,
+	};
+
+	t->armed = true;
+	/* An earlier arming may have expired in this very turn; it is replaced, not added to. */
+	event_del(t->ev);
+	/* No memory for the heap of timers: early is better than never. */
+	if (event_add(t->ev, &tv) < 0)
+		event_active(t->ev, EV_TIMEOUT, 0);
+}
+
+void loop_timer_disarm(struct loop_timer *t)
+{
+	if (!t->armed)
+		return;
+	t->armed = false;
+	event_del(t->ev);
+}
+
+bool loop_timer_armed(const struct loop_timer *t)
+{
+	return t->armed;
+}
+
+struct loop_timer *loop_timer_free(struct loop_timer *t)
+{
+	if (t) {
+		event_free(t->ev);
+		free(t);
+	}
+	return NULL;
+}
+
+static void on_fd(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop_fd *f = arg;
+	int events = (what & EV_READ ? LOOP_READ : 0) | (what & EV_WRITE ? LOOP_WRITE : 0);
+
+	f->fn(f->fd, events, f->arg);
+}
+
+int loop_fd_new(struct loop *l, int fd, int events, loop_fd_fn fn, void *arg, struct loop_fd **ret)
+{
+	struct loop_fd *f = malloc(sizeof(*f));
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	*f = (struct loop_fd){ .loop = l, .fd = fd, .fn = fn, .arg = arg };
+	f->ev = event_new(l->base, fd, EV_PERSIST, on_fd, f);
+	r = f->ev ? loop_fd_set(f, events) : -ENOMEM;
+	if (r < 0) {
+		loop_fd_free(f);
+		return r;
+	}
+	*ret = f;
+	return 0;
+}
+
+int loop_fd_set(struct loop_fd *f, int events)
+{
+	short what = (events & LOOP_READ ? EV_READ : 0) | (events & LOOP_WRITE ? EV_WRITE : 0);
+
+	if (events == f->events)
+		return 0;
+	event_del(f->ev);
+	f->events = 0;
+	if (!events)
+		return 0;
+	errno = 0;
+	if (event_assign(f->ev, f->loop->base, f->fd, what | EV_PERSIST, on_fd, f) < 0 ||
+		event_add(f->ev, NULL) < 0)
+		return event_errno();
+	f->events = events;
+	return 0;
+}
+
+struct loop_fd *loop_fd_free(struct loop_fd *f)
+{
+	if (f) {
+		if (f->ev)
+			event_free(f->ev);
+		free(f);
+	}
+	return NULL;
+}
+
+static void on_signal(evutil_socket_t signo, short what, void *arg)
+{
+	struct loop_signal *s = arg;
+
+	event_active(s->once, EV_SIGNAL, 0);
+}
+
+static void on_signal_once(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop_signal *s = arg;
+
+	s->fn(s->signo, s->arg);
+}
+
+int loop_signal_new(
+	struct loop *l, int signo, loop_signal_fn fn, void *arg, struct loop_signal **ret)
+{
+	struct loop_signal *s = malloc(sizeof(*s));
+	int r = -ENOMEM;
+
+	if (!s)
+		return -ENOMEM;
+	*s = (struct loop_signal){ .fn = fn, .arg = arg, .signo = signo };
+	s->ev = event_new(l->base, signo, EV_SIGNAL | EV_PERSIST, on_signal, s);
+	s->once = event_new(l->base, -1, 0, on_signal_once, s);
+	if (!s->ev || !s->once)
+		goto fail;
+	errno = 0;
+	if (event_add(s->ev, NULL) < 0) {
+		r = event_errno();
+		goto fail;
+	}
+	*ret = s;
+	return 0;
+fail:
+	loop_signal_free(s);
+	return r;
+}
+
+struct loop_signal *loop_signal_free(struct loop_signal *s)
+{
+	if (s) {
+		if (s->ev)
+			event_free(s->ev);
+		if (s->once)
+			event_free(s->once);
+		free(s);
+	}
+	return NULL;
+}
+
+static struct deferred *find_deferred(struct loop *l, loop_fn fn, void *arg)
+{
+	for (size_t i = l->tail; i-- > l->head;)
+		if (l->calls[i].fn == fn && l->calls[i].arg == arg)
+			return &l->calls[i];
+	return NULL;
+}
+
+static int make_room(struct loop *l)
+{
+	size_t room;
+	struct deferred *calls;
+
+	if (l->tail < l->room)
+		return 0;
+	room = l->room ? l->room * 2 : 16;
+	calls = reallocarray(l->calls, room, sizeof(*calls));
+	if (!calls)
+		return -ENOMEM;
+	l->calls = calls;
+	l->room = room;
+	return 0;
+}
+
+int loop_defer(struct loop *l, loop_fn fn, void *arg)
+{
+	if (find_deferred(l, fn, arg))
+		return 0;
+	if (make_room(l) < 0)
+		return -ENOMEM;
+	l->calls[l->tail++] = (struct deferred){ .fn = fn, .arg = arg };
+	event_active(l->drain, EV_TIMEOUT, 0);
+	return 0;
+}
+
+void loop_cancel(struct loop *l, loop_fn fn, void *arg)
+{
+	struct deferred *d = find_deferred(l, fn, arg);
+
+	if (d)
+		d->fn = NULL;
+}
+
+struct event_base *loop_event_base(struct loop *l)
+{
+	return l->base;
+}
