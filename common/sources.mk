@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 common_SRC := \
+	common/spec.c \
+	common/spec_check.c \
+	common/spec_describe.c \
+	common/spec_keys.c \
+	common/spec_limits.c \
+	common/spec_list.c \
+	common/spec_policy.c \
+	common/spec_resolve.c \
+	common/spec_scalar.c \
+	common/spec_string.c \
+	common/spec_walk.c \
 	common/duration.c \
 	common/quote.c \
 	common/ranks.c \

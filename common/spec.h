@@ -91,7 +91,10 @@ struct spec_resources {
 	int64_t tasks_max;  /* SPEC_UNSET */
 };
 
+enum spec_rendezvous_backend { SPEC_RENDEZVOUS_LOCAL, SPEC_RENDEZVOUS_STATIC };
+
 struct spec_rendezvous {
+	enum spec_rendezvous_backend backend;
 	char *id;	   /* TORCHELASTIC_RUN_ID; NULL: the run's identifier */
 	char *master_addr; /* NULL: 127.0.0.1 */
 	int master_port;   /* 0: a free port, chosen afresh for each incarnation */

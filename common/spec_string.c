@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/signals.h"
+#include "common/spec_table.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Strings, and what is one number written as a string: a umask, a signal. */
+
+static int string_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = spec_text(ctx, key->type->expected, value);
+
+	if (!text)
+		return -EINVAL;
+	if (!*text)
+		return spec_expected(ctx, key->type->expected, value);
+	return spec_set_string(ctx, text, field);
+}
+
+static int string_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	const char *text = *(char *const *)field;
+
+	return text ? spec_give(json_string(text), ret) : 0;
+}
+
+const struct spec_type spec_type_string = {
+	.expected = "a string that is not empty",
+	.parse = string_parse,
+	.format = string_format,
+};
+
+/* What a relative path is relative to is known to the client alone. */
+static int path_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = spec_text(ctx, key->type->expected, value);
+
+	if (!text)
+		return -EINVAL;
+	if (*text != '/')
+		return spec_expected(ctx, key->type->expected, value);
+	if (strlen(text) >= PATH_MAX)
+		return spec_refuse(ctx, "expected a path of less than %d bytes, got %zu", PATH_MAX,
+			strlen(text));
+	return spec_set_string(ctx, text, field);
+}
+
+const struct spec_type spec_type_path = {
+	.expected = "an absolute path",
+	.parse = path_parse,
+	.format = string_format,
+};
+
+static int name_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = spec_text(ctx, key->type->expected, value);
+	struct error why = { 0 };
+
+	if (!text)
+		return -EINVAL;
+	if (spec_check_name(text, &why) < 0)
+		return spec_refuse(ctx, "%s", why.text);
+	return spec_set_string(ctx, text, field);
+}
+
+const struct spec_type spec_type_name = {
+	.expected = "a job's name",
+	.parse = name_parse,
+	.format = string_format,
+};
+
+/* "job/role:index" names a worker, so that neither separator may be part of a role's name. */
+static int role_name_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	static const char ok[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+	const char *text = spec_text(ctx, key->type->expected, value);
+	size_t len;
+
+	if (!text)
+		return -EINVAL;
+	len = strlen(text);
+	if (!len || len > 64 || strspn(text, ok) != len)
+		return spec_expected(ctx, key->type->expected, value);
+	return spec_set_string(ctx, text, field);
+}
+
+const struct spec_type spec_type_role_name = {
+	.expected = "a role's name of 1 to 64 letters, digits, '.', '_' and '-'",
+	.parse = role_name_parse,
+	.format = string_format,
+};
+
+static int umask_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	/* A number is refused: 022 and 22 are the same to a reader of JSON or YAML. */
+	const char *text = spec_text(ctx, key->type->expected, value);
+	size_t len;
+
+	if (!text)
+		return -EINVAL;
+	len = strlen(text);
+	if (!len || len > 4 || strspn(text, "01234567") != len || (len == 4 && *text != '0'))
+		return spec_expected(ctx, key->type->expected, value);
+	*(int *)field = (int)strtol(text, NULL, 8);
+	return 0;
+}
+
+static int umask_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	int mask = *(const int *)field;
+	char buf[16];
+
+	if (mask == SPEC_UNSET)
+		return 0;
+	snprintf(buf, sizeof(buf), "%03o", (unsigned int)mask);
+	return spec_give(json_string(buf), ret);
+}
+
+const struct spec_type spec_type_umask = {
+	.expected = "an octal string from \"000\" to \"777\"",
+	.parse = umask_parse,
+	.format = umask_format,
+};
+
+static int signal_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	char number[32];
+	const char *text = number;
+
+	if (json_is_integer(value)) {
+		snprintf(
+			number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	} else {
+		text = spec_text(ctx, key->type->expected, value);
+		if (!text)
+			return -EINVAL;
+	}
+	return signals_parse(text, ctx->path, field, ctx->err);
+}
+
+static int signal_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	int signo = *(const int *)field;
+	char buf[SIGNALS_TEXT_MAX];
+
+	return signo ? spec_give(json_string(signals_short(signo, buf)), ret) : 0;
+}
+
+const struct spec_type spec_type_signal = {
+	.expected = "a signal such as \"TERM\", \"SIGUSR1\", \"RTMIN+3\" or 15",
+	.parse = signal_parse,
+	.format = signal_format,
+};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The inside of spec.c: every key of the specification is one row of a table that says where its
+ * value lives and of which type it is; a type parses and formats. The tables drive parsing, the
+ * document with defaults, and the test that the manual names every key. Included by spec_*.c and
+ * tests.
+ */
+
+#include "common/error.h"
+#include "common/spec.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SPEC_ROLES_MAX = 64,
+	SPEC_REPLICAS_MAX = 4096,	/* per role, and over all roles */
+	SPEC_STRING_MAX = 128 * 1024,	/* with its NUL: what the kernel takes as one argument */
+	SPEC_BYTES_MAX = 1024 * 1024,	/* of all strings together */
+	SPEC_TEXT_MAX = 4 * 1024 * 1024 /* of a JSON document */
+};
+
+/* Where the parser is, and what it has spent. */
+struct spec_ctx {
+	struct error *err;
+	char path[sizeof(((struct error *)0)->field)];
+	size_t len;
+	size_t bytes;
+};
+
+struct spec_key;
+
+struct spec_type {
+	const char *expected; /* "a string": what errors ask for */
+	/* Stores value in field (embedded in a struct that spec_free() frees, also half-filled). */
+	int (*parse)(
+		struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field);
+	/* Gives an owned value, or NULL when the field is not set. Returns 0 or -ENOMEM. */
+	int (*format)(const struct spec_key *key, const void *field, json_t **ret);
+};
+
+struct spec_key {
+	const char *name; /* NULL ends a table */
+	const struct spec_type *type;
+	size_t offset;
+	bool required;
+	int64_t min, max; /* numbers, durations, sizes; max 0: none. Smaller than min means unset */
+	const char *const *names;    /* spec_type_enum: by value, NULL-ended */
+	const struct spec_key *keys; /* spec_type_object */
+};
+
+extern const struct spec_key spec_keys_top[];
+extern const struct spec_key spec_keys_role[];
+
+/* spec_scalar.c, spec_string.c */
+extern const struct spec_type spec_type_bool, spec_type_int, spec_type_int64, spec_type_duration,
+	spec_type_size, spec_type_enum, spec_type_string, spec_type_path, spec_type_name,
+	spec_type_role_name, spec_type_umask, spec_type_signal;
+/* spec_list.c */
+extern const struct spec_type spec_type_command, spec_type_texts, spec_type_args, spec_type_env,
+	spec_type_env_list;
+/* spec_policy.c, spec_limits.c */
+extern const struct spec_type spec_type_replicas, spec_type_std_map, spec_type_ranks,
+	spec_type_prefix, spec_type_limits, spec_type_codes, spec_type_signals, spec_type_scope,
+	spec_type_nodes;
+/* spec_keys.c */
+extern const struct spec_type spec_type_object, spec_type_roles;
+
+/* spec_walk.c: the path, errors, and objects by table. */
+
+/* Appends ".name" or "[i]"; spec_leave() goes back to the length that they return. */
+size_t spec_enter(struct spec_ctx *ctx, const char *name);
+size_t spec_enter_index(struct spec_ctx *ctx, size_t i);
+void spec_leave(struct spec_ctx *ctx, size_t len);
+
+/* "<path>: <text>"; returns -EINVAL. */
+int spec_refuse(struct spec_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* "<path>: expected <expected>, got <value>"; returns -EINVAL. */
+int spec_expected(struct spec_ctx *ctx, const char *expected, const json_t *value);
+int spec_no_memory(struct spec_ctx *ctx);
+
+/* Fills base from the object value: no unknown keys, all required ones. */
+int spec_walk_object(
+	struct spec_ctx *ctx, const struct spec_key *keys, const json_t *value, void *base);
+int spec_format_object(const struct spec_key *keys, const void *base, json_t **ret);
+
+/*
+ * The text of a string (checked against the limits), borrowed from value; NULL after having refused
+ * it, also when it is no string.
+ */
+const char *spec_text(struct spec_ctx *ctx, const char *expected, const json_t *value);
+
+/* Hands an owned value on; NULL, from a constructor without memory, is -ENOMEM. */
+static inline int spec_give(json_t *value, json_t **ret)
+{
+	*ret = value;
+	return value ? 0 : -ENOMEM;
+}
+
+/* Stores a copy in *field, which is freed first. */
+int spec_set_string(struct spec_ctx *ctx, const char *text, char **field);
+
+/* Frees a NULL-ended array of strings; accepts NULL. */
+void spec_free_words(char **words);
+
+/* spec_check.c: what holds between fields. */
+int spec_check(const struct spec *s, struct error *err);
+
+/* spec_resolve.c: GPUs that the files below root show; visible is CUDA_VISIBLE_DEVICES or NULL. */
+int spec_count_gpus(const char *root, const char *visible);

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/quote.h"
+#include "common/spec_table.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A name in a path may be anything that a document contains: it is cut and made printable. */
+enum { NAME_SHOWN_MAX = 48 };
+
+size_t spec_enter(struct spec_ctx *ctx, const char *name)
+{
+	size_t len = ctx->len, n;
+
+	n = snprintf(ctx->path + len, sizeof(ctx->path) - len, "%s%.*s", len ? "." : "",
+		NAME_SHOWN_MAX, name);
+	if (n >= sizeof(ctx->path) - len)
+		n = sizeof(ctx->path) - len - 1;
+	for (size_t i = len; i < len + n; i++)
+		if ((unsigned char)ctx->path[i] < 0x20 || ctx->path[i] == 0x7f)
+			ctx->path[i] = '?';
+	ctx->len += n;
+	return len;
+}
+
+size_t spec_enter_index(struct spec_ctx *ctx, size_t i)
+{
+	size_t len = ctx->len, n;
+
+	n = snprintf(ctx->path + len, sizeof(ctx->path) - len, "[%zu]", i);
+	if (n >= sizeof(ctx->path) - len)
+		n = sizeof(ctx->path) - len - 1;
+	ctx->len += n;
+	return len;
+}
+
+void spec_leave(struct spec_ctx *ctx, size_t len)
+{
+	ctx->len = len;
+	ctx->path[len] = '\0';
+}
+
+int spec_refuse(struct spec_ctx *ctx, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return error_field(ctx->err, -EINVAL, ctx->path, "%s", text);
+}
+
+int spec_no_memory(struct spec_ctx *ctx)
+{
+	return error_field(ctx->err, -ENOMEM, ctx->path, "out of memory");
+}
+
+int spec_expected(struct spec_ctx *ctx, const char *expected, const json_t *value)
+{
+	char got[QUOTE_MAX];
+
+	switch (json_typeof(value)) {
+	case JSON_STRING:
+		quote_text(json_string_value(value), got);
+		break;
+	case JSON_INTEGER:
+		snprintf(got, sizeof(got), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+		break;
+	case JSON_REAL:
+		snprintf(got, sizeof(got), "%g", json_real_value(value));
+		break;
+	case JSON_ARRAY:
+		snprintf(got, sizeof(got), "%s", json_array_size(value) ? "an array" : "[]");
+		break;
+	case JSON_OBJECT:
+		snprintf(got, sizeof(got), "%s", json_object_size(value) ? "an object" : "{}");
+		break;
+	case JSON_TRUE:
+	case JSON_FALSE:
+		snprintf(got, sizeof(got), "%s", json_is_true(value) ? "true" : "false");
+		break;
+	case JSON_NULL:
+		snprintf(got, sizeof(got), "null");
+		break;
+	}
+	return spec_refuse(ctx, "expected %s, got %s", expected, got);
+}
+
+const char *spec_text(struct spec_ctx *ctx, const char *expected, const json_t *value)
+{
+	size_t len;
+
+	if (!json_is_string(value)) {
+		spec_expected(ctx, expected, value);
+		return NULL;
+	}
+	len = json_string_length(value);
+	if (memchr(json_string_value(value), '\0', len)) {
+		spec_refuse(ctx, "expected %s, got one that contains a NUL byte", expected);
+		return NULL;
+	}
+	if (len >= SPEC_STRING_MAX) {
+		spec_refuse(ctx, "expected a string of less than %d bytes, got %zu",
+			SPEC_STRING_MAX, len);
+		return NULL;
+	}
+	ctx->bytes += len + 1;
+	if (ctx->bytes > SPEC_BYTES_MAX) {
+		spec_refuse(ctx, "the strings of a specification are more than %d bytes together",
+			SPEC_BYTES_MAX);
+		return NULL;
+	}
+	return json_string_value(value);
+}
+
+int spec_set_string(struct spec_ctx *ctx, const char *text, char **field)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return spec_no_memory(ctx);
+	free(*field);
+	*field = copy;
+	return 0;
+}
+
+void spec_free_words(char **words)
+{
+	for (size_t i = 0; words && words[i]; i++)
+		free(words[i]);
+	free(words);
+}
+
+/* Edits (a letter more, less, other, or two swapped) from a to b; words longer than 31 are far. */
+static size_t distance(const char *a, const char *b)
+{
+	enum { LONGEST = 31 };
+	size_t d[LONGEST + 1][LONGEST + 1];
+	size_t n = strlen(a), m = strlen(b);
+
+	if (n > LONGEST || m > LONGEST)
+		return LONGEST;
+	for (size_t i = 0; i <= n; i++) {
+		for (size_t j = 0; j <= m; j++) {
+			size_t best;
+
+			if (!i || !j) {
+				d[i][j] = i + j;
+				continue;
+			}
+			best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+			if (d[i - 1][j] + 1 < best)
+				best = d[i - 1][j] + 1;
+			if (d[i][j - 1] + 1 < best)
+				best = d[i][j - 1] + 1;
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+				d[i - 2][j - 2] + 1 < best)
+				best = d[i - 2][j - 2] + 1;
+			d[i][j] = best;
+		}
+	}
+	return d[n][m];
+}
+
+/* The known key that name was most likely meant to be, or NULL. */
+static const char *nearest(const struct spec_key *keys, const char *name)
+{
+	const char *best = NULL;
+	size_t len = strlen(name), least = len < 4 ? 2 : 3;
+
+	for (; keys->name; keys++) {
+		size_t d = distance(name, keys->name);
+
+		if (d < least && d < strlen(keys->name)) {
+			best = keys->name;
+			least = d;
+		}
+	}
+	return best;
+}
+
+static int refuse_unknown(struct spec_ctx *ctx, const struct spec_key *keys, const char *name)
+{
+	const char *hint = nearest(keys, name);
+
+	spec_enter(ctx, name);
+	if (hint)
+		return spec_refuse(ctx, "unknown key, did you mean `%s`?", hint);
+	return spec_refuse(ctx, "unknown key");
+}
+
+static const struct spec_key *lookup(const struct spec_key *keys, const char *name)
+{
+	for (; keys->name; keys++)
+		if (!strcmp(keys->name, name))
+			return keys;
+	return NULL;
+}
+
+int spec_walk_object(
+	struct spec_ctx *ctx, const struct spec_key *keys, const json_t *value, void *base)
+{
+	const char *name;
+	json_t *member;
+
+	if (!json_is_object(value))
+		return spec_expected(ctx, "an object", value);
+	/* A misspelt key first: what it would have set may be what else is missing. */
+	json_object_foreach ((json_t *)value, name, member)
+		if (!lookup(keys, name))
+			return refuse_unknown(ctx, keys, name);
+	for (; keys->name; keys++) {
+		size_t len = spec_enter(ctx, keys->name);
+		int r = 0;
+
+		member = json_object_get(value, keys->name);
+		if (member)
+			r = keys->type->parse(ctx, keys, member, (char *)base + keys->offset);
+		else if (keys->required)
+			r = spec_refuse(ctx, "is required: expected %s", keys->type->expected);
+		if (r < 0)
+			return r;
+		spec_leave(ctx, len);
+	}
+	return 0;
+}
+
+int spec_format_object(const struct spec_key *keys, const void *base, json_t **ret)
+{
+	_cleanup_json_ json_t *object = json_object();
+
+	if (!object)
+		return -ENOMEM;
+	for (; keys->name; keys++) {
+		json_t *value = NULL;
+		int r = keys->type->format(keys, (const char *)base + keys->offset, &value);
+
+		if (r < 0)
+			return r;
+		if (value && json_object_set_new(object, keys->name, value) < 0)
+			return -ENOMEM;
+	}
+	*ret = TAKE_PTR(object);
+	return 0;
+}
