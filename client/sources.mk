@@ -1,2 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-client_SRC :=
+client_SRC := \
+	client/address.c \
+	client/args.c \
+	client/cmd_admin.c \
+	client/cmd_control.c \
+	client/cmd_errors.c \
+	client/cmd_list.c \
+	client/cmd_logs.c \
+	client/cmd_status.c \
+	client/cmd_wait.c \
+	client/color.c \
+	client/ctl.c \
+	client/humane.c \
+	client/job.c \
+	client/lines.c \
+	client/link.c \
+	client/table.c

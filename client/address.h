@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How people address workers: "job", "job/2", "job/0,3-7" (global ranks), "job/role:1" and
+ * "job/role:0,2-3" (indexes within a role), "job/role" (all of it). Pure.
+ */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <jansson.h>
+
+struct address {
+	char *job;
+	char *ranks;   /* a checked set in its shortest form, or NULL: all */
+	char *role;    /* or NULL */
+	char *indexes; /* of role; NULL: all of it */
+};
+
+/* Returns 0, -EINVAL or -ENOMEM with err; ret is untouched then. */
+_must_check_ int address_parse(const char *text, struct address *ret, struct error *err);
+void address_fini(struct address *a);
+
+/*
+ * The set of global ranks that a means: NULL in ret for all. With a role it looks into job, an
+ * io.elasticd.Manager.Job object (borrowed). Returns 0 with owned text, -ENOENT where the role or
+ * an index is not there, -ENOMEM.
+ */
+_must_check_ int address_ranks(
+	const struct address *a, const json_t *job, char **ret, struct error *err);

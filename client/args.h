@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Option tables over getopt_long(): one table serves parsing, help, completion and tests. */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct arg_option {
+	const char *name;  /* long name; NULL ends a table */
+	const char *value; /* what help calls its value; NULL: it takes none */
+	const char *help;
+	const char *words; /* values for completion, separated by spaces; "@file", "@dir", "@job" */
+	char letter;	   /* or 0 */
+};
+
+enum { ARGS_OPTIONS_MAX = 32 };
+
+struct args {
+	const struct arg_option *options[2]; /* the verb's, the global ones */
+	const char *values[2][ARGS_OPTIONS_MAX];
+	int argc; /* what is left: positional */
+	char **argv;
+};
+
+/*
+ * Parses argv (argv[0] is skipped) by the tables own (may be NULL) and global. Options and
+ * positional arguments mix, "--" ends options; with stop_early the first positional one ends them
+ * too, and all that follows is positional. argv is reordered and borrowed for the life of a. Values
+ * that a already holds for the global table stay unless given again. Returns 0 or -EINVAL with err.
+ */
+_must_check_ int args_parse(struct args *a, const struct arg_option *own,
+	const struct arg_option *global, int argc, char **argv, bool stop_early, struct error *err);
+
+/* The value of an option, "" for one that takes none, NULL where it was not given. name must be in
+ * one of the tables. */
+const char *args_get(const struct args *a, const char *name);
+bool args_has(const struct args *a, const char *name);
+
+/* A number at least min; def where it was not given. Returns 0 or -EINVAL with err. */
+_must_check_ int args_int(
+	const struct args *a, const char *name, int64_t min, int64_t *value, struct error *err);
+/* A duration ("10s"), or seconds as a bare number. */
+_must_check_ int args_duration(
+	const struct args *a, const char *name, int64_t *ret_ms, struct error *err);

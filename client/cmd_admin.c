@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs about elasticd itself, and rm. */
+#include "client/humane.h"
+#include "client/job.h"
+#include "client/verbs.h"
+
+#include <errno.h>
+#include <string.h>
+
+int cmd_ping(struct ctl *ctl, struct args *args)
+{
+	int64_t began = ctl_now_us(), took;
+	int r = ctl_call(ctl, "Ping", NULL, NULL);
+
+	(void)args;
+	if (r != 0)
+		return r;
+	took = ctl_now_us() - began;
+	ctl_say(ctl, "elasticd answers after %.1f ms", took / 1000.0);
+	if (ctl->json)
+		printf("{\"microseconds\": %lld}\n", (long long)took);
+	return 0;
+}
+
+int cmd_version(struct ctl *ctl, struct args *args)
+{
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	_cleanup_json_ json_t *daemon = NULL, *both = NULL;
+	char since[HUMANE_TEXT_MAX];
+	const char *number;
+	int r = 0;
+
+	(void)args;
+	/* Without a daemon the client's own version is all there is to say. */
+	if (varlink_sync_connect(ctl->socket, &link, NULL) == 0) {
+		ctl->link = TAKE_PTR(link);
+		r = ctl_call(ctl, "Version", NULL, &daemon);
+	}
+	if (r != 0)
+		return r;
+	if (ctl->json) {
+		both = ctl_with(json_object(), "client", json_string(VERSION));
+		both = ctl_with(both, "daemon", daemon ? json_incref(daemon) : json_null());
+		ctl_print_json(both, false);
+		return 0;
+	}
+	printf("elasticctl %s\n", VERSION);
+	if (!daemon) {
+		printf("elasticd is not running on %s\n", ctl->socket);
+		return 0;
+	}
+	number = get_text(daemon, "version");
+	printf("elasticd %s (pid %d, up %s, %d job%s, %s)\n", number ? number : "?",
+		(int)get_int(daemon, "pid"),
+		humane_since(ctl_now_us(), get_int(daemon, "started_us"), since),
+		(int)get_int(daemon, "jobs"), get_int(daemon, "jobs") == 1 ? "" : "s", ctl->socket);
+	return 0;
+}
+
+int cmd_rm(struct ctl *ctl, struct args *args)
+{
+	int result = 0, total = 0;
+
+	for (int i = 0; i < args->argc; i++) {
+		_cleanup_json_ json_t *answer = NULL;
+		json_t *p = ctl_job(args->argv[i]);
+		int n, r;
+
+		if (args_has(args, "logs"))
+			p = ctl_with(p, "logs", json_true());
+		r = ctl_call(ctl, "Remove", p, &answer);
+		if (result == 0)
+			result = r;
+		if (r != 0)
+			continue;
+		n = (int)get_int(answer, "removed");
+		total += n;
+		ctl_say(ctl, "removed %d run%s of %s%s", n, n == 1 ? "" : "s", args->argv[i],
+			args_has(args, "logs") ? " and its logs" : "");
+	}
+	if (ctl->json)
+		printf("{\"removed\": %d}\n", total);
+	return result;
+}
+
+int cmd_shutdown(struct ctl *ctl, struct args *args)
+{
+	bool stop = args_has(args, "stop-jobs");
+	json_t *p = stop ? ctl_with(json_object(), "stop_jobs", json_true()) : NULL;
+	int64_t left;
+	int r = ctl_call(ctl, "Shutdown", p, NULL);
+
+	if (r != 0)
+		return r;
+	/* The end of the connection is the end of elasticd. */
+	do {
+		left = ctl_left_ms(ctl);
+		r = varlink_sync_wait(ctl->link, (int)left);
+	} while (r == -EINTR);
+	if (r == 0)
+		return ctl_error(ctl, CTL_TIMED_OUT, "elasticd has not ended after %g s",
+			ctl->timeout_ms / 1000.0);
+	ctl_say(ctl, "elasticd has ended; %s", stop ? "its jobs were stopped" : "its jobs go on");
+	if (ctl->json)
+		puts("{}");
+	return 0;
+}

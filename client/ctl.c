@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/ctl.h"
+
+#include "client/verbs.h"
+#include "common/paths.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+/* Widths are measured in a UTF-8 locale, whatever is shown; messages stay English. */
+static bool init_locale(void)
+{
+	bool utf8;
+
+	setlocale(LC_CTYPE, "");
+	utf8 = !strcmp(nl_langinfo(CODESET), "UTF-8");
+	if (!utf8)
+		setlocale(LC_CTYPE, "C.UTF-8");
+	return utf8;
+}
+
+static int terminal_columns(void)
+{
+	const char *env = getenv("COLUMNS");
+	struct winsize ws;
+
+	if (!isatty(STDOUT_FILENO))
+		return 0;
+	if (env && atoi(env) > 0)
+		return atoi(env);
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
+}
+
+static int64_t monotonic_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int ctl_init(struct ctl *ctl, const struct args *args)
+{
+	const char *when = args_get(args, "color");
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+	enum color_mode mode = COLOR_AUTO;
+	struct error err = { 0 };
+
+	ctl->utf8 = init_locale();
+	ctl->json = args_has(args, "json");
+	ctl->quiet = args_has(args, "quiet");
+	ctl->legend = !args_has(args, "no-legend");
+	ctl->columns = terminal_columns();
+	if (when && color_mode_parse(when, &mode) < 0)
+		return ctl_usage(ctl, "--color: expected auto, always or never, got \"%s\"", when);
+	ctl->color_out = color_wanted(mode, isatty(STDOUT_FILENO), no_color, term);
+	ctl->color_err = color_wanted(mode, isatty(STDERR_FILENO), no_color, term);
+	ctl->timeout_ms = -1;
+	ctl->deadline_ms = -1;
+	if (args_duration(args, "timeout", &ctl->timeout_ms, &err) < 0)
+		return ctl_usage(ctl, "%s", err.text);
+	if (ctl->timeout_ms >= 0)
+		ctl->deadline_ms = monotonic_ms() + ctl->timeout_ms;
+	free(ctl->socket);
+	ctl->socket = paths_client_socket(args_get(args, "socket"));
+	return ctl->socket ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
+}
+
+void ctl_fini(struct ctl *ctl)
+{
+	ctl->link = varlink_sync_free(ctl->link);
+	free(ctl->socket);
+	ctl->socket = NULL;
+}
+
+static void complain(const struct ctl *ctl, const char *fmt, va_list ap)
+{
+	fflush(stdout);
+	fprintf(stderr, "%selasticctl:%s ", ctl->color_err ? color_code(COLOR_RED) : "",
+		ctl->color_err ? COLOR_OFF : "");
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
+int ctl_error(const struct ctl *ctl, int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	complain(ctl, fmt, ap);
+	va_end(ap);
+	return status;
+}
+
+int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	complain(ctl, fmt, ap);
+	va_end(ap);
+	if (ctl->verb)
+		fprintf(stderr,
+			"usage: elasticctl %s%s%s\nTry 'elasticctl help %s' for what it takes.\n",
+			ctl->verb->name, *ctl->verb->synopsis ? " " : "", ctl->verb->synopsis,
+			ctl->verb->name);
+	else
+		fputs("usage: elasticctl [OPTION...] VERB [ARGUMENT...]\n"
+		      "Try 'elasticctl help' for the verbs.\n",
+			stderr);
+	return ctl->verdict_status ? CTL_FAILED : CTL_USAGE;
+}
+
+void ctl_say(const struct ctl *ctl, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (ctl->quiet || ctl->json)
+		return;
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+}
+
+void ctl_print_json(const json_t *j, bool lines)
+{
+	json_dumpf(j, stdout,
+		lines ? JSON_COMPACT | JSON_ENCODE_ANY : JSON_INDENT(2) | JSON_ENCODE_ANY);
+	putchar('\n');
+}
+
+int ctl_flush(struct ctl *ctl, int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	/* A reader that has seen enough (head) is no error. */
+	if (errno == EPIPE)
+		return status;
+	return ctl_error(ctl, ctl->verdict_status ? CTL_FAILED : CTL_REFUSED,
+		"cannot write to standard output: %s", strerror(errno));
+}
+
+struct table_style ctl_table_style(const struct ctl *ctl)
+{
+	return (struct table_style){ .legend = ctl->legend,
+		.color = ctl->color_out,
+		.columns = ctl->columns,
+		.utf8 = ctl->utf8 };
+}
+
+const char *ctl_color(const struct ctl *ctl, enum color c)
+{
+	return ctl->color_out ? color_code(c) : "";
+}
+
+int64_t ctl_now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+int64_t ctl_left_ms(const struct ctl *ctl)
+{
+	int64_t left;
+
+	if (ctl->deadline_ms < 0)
+		return -1;
+	left = ctl->deadline_ms - monotonic_ms();
+	return left > 0 ? left : 0;
+}
+
+json_t *ctl_job(const char *job)
+{
+	return ctl_with(json_object(), "job", json_string(job));
+}
+
+json_t *ctl_with(json_t *j, const char *key, json_t *value)
+{
+	if (j && value && json_object_set_new(j, key, value) == 0)
+		return j;
+	if (!j)
+		json_decref(value);
+	json_decref(j);
+	return NULL;
+}
+
+const char *get_text(const json_t *j, const char *key)
+{
+	return json_string_value(json_object_get(j, key));
+}
+
+int64_t get_int(const json_t *j, const char *key)
+{
+	return json_integer_value(json_object_get(j, key));
+}
+
+bool get_true(const json_t *j, const char *key)
+{
+	return json_is_true(json_object_get(j, key));
+}
+
+bool has_value(const json_t *j, const char *key)
+{
+	const json_t *v = json_object_get(j, key);
+
+	return v && !json_is_null(v);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of elasticctl: connecting, waiting with a limit, and errors as lines for people. */
+#include "client/ctl.h"
+
+#include "common/paths.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#define INTERFACE "io.elasticd.Manager."
+
+static volatile sig_atomic_t interrupted;
+static bool catching;
+static sigset_t mask_waiting; /* while ctl_ready() waits */
+
+static void on_interrupt(int signo)
+{
+	(void)signo;
+	interrupted = 1;
+}
+
+void ctl_catch_interrupts(void)
+{
+	struct sigaction sa = { .sa_handler = on_interrupt };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, &mask_waiting);
+	sigdelset(&mask_waiting, SIGINT);
+	sigdelset(&mask_waiting, SIGTERM);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	catching = true;
+}
+
+bool ctl_interrupted(void)
+{
+	return interrupted;
+}
+
+static int failed(const struct ctl *ctl, int status)
+{
+	return ctl->verdict_status && status != CTL_TIMED_OUT ? CTL_FAILED : status;
+}
+
+static int timed_out(const struct ctl *ctl)
+{
+	return ctl_error(ctl, CTL_TIMED_OUT, "timed out after %g s", ctl->timeout_ms / 1000.0);
+}
+
+int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
+{
+	struct error err = { 0 };
+	int r = varlink_sync_connect(ctl->socket, ret, &err);
+
+	if (r == 0)
+		return 0;
+	if (r == -EACCES || r == -EPERM)
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+			"%s: permission denied; root and members of the socket's group may use this "
+			"elasticd",
+			ctl->socket);
+	if (r == -ENOENT || r == -ECONNREFUSED)
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+			"no elasticd listens on %s; start one with \"%s\", or name another socket with "
+			"--socket",
+			ctl->socket, paths_is_system() ? "systemctl start elasticd" : "elasticd &");
+	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err.text);
+}
+
+/* What an error of the interface means, for people. Falls back to the text that is in err. */
+static void explain(const char *name, const json_t *p, struct error *err)
+{
+	const char *job = get_text(p, "job"), *message = get_text(p, "message");
+	const char *state = get_text(p, "state");
+
+	job = job ? job : "?";
+	if (!strcmp(name, "NoSuchJob"))
+		error_set(err, -ENOENT, "no job named %s", job);
+	else if (!strcmp(name, "JobExists"))
+		error_set(err, -EEXIST, "job %s is already active (run %s)", job,
+			get_text(p, "run") ? get_text(p, "run") : "?");
+	else if (!strcmp(name, "NotActive"))
+		error_set(err, -ESRCH, "job %s is not active: it is %s", job, state ? state : "?");
+	else if (!strcmp(name, "StillActive"))
+		error_set(err, -EBUSY, "job %s is still %s; stop it first", job,
+			state ? state : "active");
+	else if (!strcmp(name, "NoSuchRole"))
+		error_set(err, -ENOENT, "there is no role named %s",
+			get_text(p, "role") ? get_text(p, "role") : "?");
+	else if (!strcmp(name, "NoSuchAttempt"))
+		error_set(err, -ENOENT, "there is no attempt %d", (int)get_int(p, "attempt"));
+	else if (!strcmp(name, "InvalidSignal"))
+		error_set(err, -EINVAL, "there is no signal named %s",
+			get_text(p, "signal") ? get_text(p, "signal") : "?");
+	else if (!strcmp(name, "LimitReached"))
+		error_set(err, -EDQUOT, "elasticd's limit of %s is reached: %d",
+			get_text(p, "what") ? get_text(p, "what") : "?", (int)get_int(p, "limit"));
+	else if (!strcmp(name, "AgentLost"))
+		error_set(err, -ENOENT, "the agent of job %s was lost; elasticd is dealing with it",
+			job);
+	else if (!strcmp(name, "ShuttingDown"))
+		error_set(err, -ESHUTDOWN, "elasticd is shutting down");
+	else if (!strcmp(name, "InvalidSpec") && message && get_text(p, "field") &&
+		 *get_text(p, "field") &&
+		 strncmp(message, get_text(p, "field"), strlen(get_text(p, "field"))) != 0)
+		error_set(err, -EINVAL, "%s: %s", get_text(p, "field"), message);
+	else if (!strcmp(name, "InvalidRanks") && message)
+		error_set(err, -EINVAL, "ranks %s: %s",
+			get_text(p, "ranks") ? get_text(p, "ranks") : "?", message);
+	else if (message)
+		error_set(err, -EREMOTEIO, "%s", message);
+	else if (!strcmp(name, "org.varlink.service.MethodNotFound") ||
+		 !strcmp(name, "org.varlink.service.MethodNotImplemented"))
+		error_set(err, -ENOSYS,
+			"this elasticd does not know %s; is it older than elasticctl?",
+			get_text(p, "method") ? get_text(p, "method") : "this call");
+}
+
+/* Shortens the error's name, words it, and returns the exit status. */
+static int remote_error(const struct ctl *ctl, char **name, const json_t *p, struct error *err)
+{
+	if (!strncmp(*name, INTERFACE, strlen(INTERFACE)))
+		memmove(*name, *name + strlen(INTERFACE), strlen(*name + strlen(INTERFACE)) + 1);
+	explain(*name, p, err);
+	return failed(ctl, !strcmp(*name, "TimedOut") ? CTL_TIMED_OUT : CTL_REFUSED);
+}
+
+/* Waits for input on link. Returns 0 or an exit status. */
+static int wait_input(struct ctl *ctl, struct varlink_sync *link)
+{
+	for (;;) {
+		int64_t left = ctl_left_ms(ctl);
+		int r;
+
+		r = varlink_sync_wait(link, left > INT_MAX ? INT_MAX : (int)left);
+		if (r == 1)
+			return 0;
+		if (r == 0)
+			return timed_out(ctl);
+		if (r != -EINTR)
+			return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+				"the connection to elasticd broke: %s", strerror(-r));
+	}
+}
+
+/* One answer. The service's errors are returned in ret_error, others are said here. */
+static int receive(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more,
+	char **ret_error, struct error *err)
+{
+	_cleanup_json_ json_t *parameters = NULL;
+	_cleanup_free_ char *name = NULL;
+	bool more = false;
+	int r;
+
+	do {
+		r = wait_input(ctl, link);
+		if (r != 0)
+			return r;
+		r = varlink_sync_receive(link, &parameters, &name, &more, err);
+	} while (r == -EINTR);
+	if (r == -EREMOTEIO && name) {
+		r = remote_error(ctl, &name, parameters, err);
+		*ret_error = TAKE_PTR(name);
+		return r;
+	}
+	if (r < 0)
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+			"the connection to elasticd broke: %s",
+			err->text[0] ? err->text : strerror(-r));
+	if (ret)
+		*ret = TAKE_PTR(parameters);
+	if (ret_more)
+		*ret_more = more;
+	return 0;
+}
+
+static int send_call(struct ctl *ctl, struct varlink_sync *link, const char *method,
+	json_t *parameters, bool more)
+{
+	struct error err = { 0 };
+	char full[96];
+
+	snprintf(full, sizeof(full), INTERFACE "%s", method);
+	if (varlink_sync_send(link, full, parameters, more, &err) == 0)
+		return 0;
+	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot call elasticd: %s", err.text);
+}
+
+int ctl_try(struct ctl *ctl, const char *method, json_t *parameters, json_t **ret, char **ret_error,
+	struct error *err)
+{
+	int r = ctl->link ? 0 : ctl_connect(ctl, &ctl->link);
+
+	if (r != 0) {
+		json_decref(parameters);
+		return r;
+	}
+	r = send_call(ctl, ctl->link, method, parameters, false);
+	return r != 0 ? r : receive(ctl, ctl->link, ret, NULL, ret_error, err);
+}
+
+int ctl_call(struct ctl *ctl, const char *method, json_t *parameters, json_t **ret)
+{
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+	int r = ctl_try(ctl, method, parameters, ret, &name, &err);
+
+	return name ? ctl_error(ctl, r, "%s", err.text) : r;
+}
+
+int ctl_stream(struct ctl *ctl, const char *method, json_t *parameters, struct varlink_sync **ret)
+{
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	int r = ctl_connect(ctl, &link);
+
+	if (r != 0) {
+		json_decref(parameters);
+		return r;
+	}
+	r = send_call(ctl, link, method, parameters, true);
+	if (r == 0)
+		*ret = TAKE_PTR(link);
+	return r;
+}
+
+int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more)
+{
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+	int r = receive(ctl, link, ret, ret_more, &name, &err);
+
+	return name ? ctl_error(ctl, r, "%s", err.text) : r;
+}
+
+int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b)
+{
+	struct varlink_sync *const links[2] = { a, b };
+	int64_t left = ctl_left_ms(ctl);
+	struct timespec limit = { .tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000 };
+	struct pollfd fds[2];
+	int mask = 0;
+
+	for (int i = 0; i < 2; i++) {
+		fds[i] = (struct pollfd){ .fd = links[i] ? varlink_sync_fd(links[i]) : -1,
+			.events = POLLIN };
+		if (links[i] && varlink_sync_wait(links[i], 0) == 1)
+			mask |= 1 << i;
+	}
+	if (mask || interrupted)
+		return mask;
+	if (ppoll(fds, 2, left < 0 ? NULL : &limit, catching ? &mask_waiting : NULL) <= 0)
+		return 0;
+	return (fds[0].revents ? 1 : 0) | (fds[1].revents ? 2 : 0);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/table.h"
+
+#include "common/printable.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <wchar.h>
+
+enum { GAP = 1, LAST_MIN = 10, SHRINK_MIN = 6 };
+
+struct cell {
+	char *text;
+	int width;
+	enum color color;
+};
+
+struct table {
+	const struct table_column *columns;
+	int n_columns;
+	struct cell *cells;
+	size_t n_cells, n_room;
+};
+
+static int char_width(unsigned c)
+{
+	int w = wcwidth((wchar_t)c);
+
+	return w < 0 ? 1 : w;
+}
+
+/* Bytes of text that fit into at most max columns; ret_width is what they take. */
+static size_t fitting(const char *text, int max, int *ret_width)
+{
+	size_t len = strlen(text), i = 0;
+	int width = 0;
+
+	while (i < len) {
+		unsigned c = 0;
+		int n = printable_utf8(text + i, len - i, &c);
+		int w = n > 0 ? char_width(c) : 1;
+
+		if (max >= 0 && width + w > max)
+			break;
+		width += w;
+		i += n > 0 ? n : 1;
+	}
+	*ret_width = width;
+	return i;
+}
+
+int table_width(const char *text)
+{
+	int width;
+
+	fitting(text, -1, &width);
+	return width;
+}
+
+struct table *table_new(const struct table_column *columns)
+{
+	struct table *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->columns = columns;
+	while (columns[t->n_columns].title)
+		t->n_columns++;
+	return t;
+}
+
+struct table *table_free(struct table *t)
+{
+	if (!t)
+		return NULL;
+	for (size_t i = 0; i < t->n_cells; i++)
+		free(t->cells[i].text);
+	free(t->cells);
+	free(t);
+	return NULL;
+}
+
+void table_cell(struct table *t, enum color color, const char *text)
+{
+	struct cell *c;
+
+	if (t->n_cells == t->n_room) {
+		size_t room = t->n_room ? t->n_room * 2 : 64;
+		struct cell *cells = reallocarray(t->cells, room, sizeof(*cells));
+
+		if (!cells)
+			return;
+		t->cells = cells;
+		t->n_room = room;
+	}
+	c = &t->cells[t->n_cells++];
+	*c = (struct cell){ .color = color };
+	if (!text || !*text)
+		return;
+	c->text = strdup(text);
+	for (char *p = c->text; p && *p; p++)
+		if (*p == '\t' || *p == '\n')
+			*p = ' ';
+	if (c->text) {
+		char *shown = printable_dup(c->text);
+
+		free(c->text);
+		c->text = shown;
+	}
+	c->width = c->text ? table_width(c->text) : 0;
+}
+
+void table_cellf(struct table *t, enum color color, const char *fmt, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	table_cell(t, color, text);
+}
+
+int table_rows(const struct table *t)
+{
+	return t->n_columns > 0 ? (int)(t->n_cells / t->n_columns) : 0;
+}
+
+/* Makes the columns fit: first the last one, then those that may shrink, the widest first. */
+static void shrink(const struct table *t, int *widths, int limit)
+{
+	int last = t->n_columns - 1, total = GAP * last;
+
+	for (int i = 0; i < t->n_columns; i++)
+		total += widths[i];
+	if (total > limit && widths[last] > LAST_MIN) {
+		int want = widths[last] - (total - limit);
+
+		want = want < LAST_MIN ? LAST_MIN : want;
+		total -= widths[last] - want;
+		widths[last] = want;
+	}
+	while (total > limit) {
+		int widest = -1;
+
+		for (int i = 0; i < last; i++)
+			if (t->columns[i].flags & TABLE_SHRINK && widths[i] > SHRINK_MIN &&
+				(widest < 0 || widths[i] > widths[widest]))
+				widest = i;
+		if (widest < 0)
+			return;
+		widths[widest]--;
+		total--;
+	}
+}
+
+static void spaces(FILE *f, int n)
+{
+	for (; n > 0; n--)
+		fputc(' ', f);
+}
+
+static void print_cell(FILE *f, const struct cell *c, int width, bool right, bool last,
+	const struct table_style *style)
+{
+	const char *text = c->text ? c->text : "";
+	size_t len = strlen(text);
+	bool cut = c->width > width;
+	int shown = c->width;
+
+	if (cut)
+		len = fitting(text, width - 1, &shown);
+	if (right)
+		spaces(f, width - shown - cut);
+	if (style->color && len > 0)
+		fputs(color_code(c->color), f);
+	fwrite(text, 1, len, f);
+	if (cut)
+		fputs(style->utf8 ? "\xe2\x80\xa6" : ">", f);
+	if (style->color && len > 0 && c->color != COLOR_NONE)
+		fputs(COLOR_OFF, f);
+	if (!last && !right)
+		spaces(f, width - shown - cut);
+	if (!last)
+		spaces(f, GAP);
+}
+
+/* The last cell that is not empty ends the row, so that no line ends in spaces. */
+static int row_end(const struct cell *cells, int n)
+{
+	while (n > 1 && cells[n - 1].width == 0)
+		n--;
+	return n;
+}
+
+void table_print(const struct table *t, FILE *f, const struct table_style *style)
+{
+	int rows = table_rows(t);
+	_cleanup_free_ int *widths = calloc(t->n_columns + 1, sizeof(*widths));
+
+	if (!widths)
+		return;
+	for (int c = 0; c < t->n_columns; c++) {
+		widths[c] = style->legend ? table_width(t->columns[c].title) : 0;
+		for (int r = 0; r < rows; r++)
+			if (t->cells[r * t->n_columns + c].width > widths[c])
+				widths[c] = t->cells[r * t->n_columns + c].width;
+	}
+	if (style->columns > 0)
+		shrink(t, widths, style->columns);
+	for (int c = 0; style->legend && c < t->n_columns; c++) {
+		char *title = (char *)t->columns[c].title;
+		struct cell head = { title, table_width(title), COLOR_UNDERLINE };
+
+		print_cell(f, &head, widths[c], t->columns[c].flags & TABLE_RIGHT,
+			c == t->n_columns - 1, style);
+	}
+	if (style->legend)
+		fputc('\n', f);
+	for (int r = 0; r < rows; r++) {
+		const struct cell *cells = &t->cells[r * t->n_columns];
+		int end = row_end(cells, t->n_columns);
+
+		for (int c = 0; c < end; c++)
+			print_cell(f, &cells[c], widths[c], t->columns[c].flags & TABLE_RIGHT,
+				c == end - 1, style);
+		fputc('\n', f);
+	}
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The verbs of elasticctl: one row each. The row drives dispatch, the check of arguments, help,
+ * shell completion, and the tests that hold the manual page against it.
+ */
+
+#include "client/args.h"
+
+struct ctl;
+
+/* What stands after a verb, for completion. */
+enum verb_words {
+	WORDS_NONE,
+	WORDS_JOBS,    /* names of jobs */
+	WORDS_ACTIVE,  /* names of jobs that go on */
+	WORDS_COMMAND, /* a program and its arguments */
+	WORDS_FILES,
+	WORDS_SHELLS,
+	WORDS_VERBS,
+};
+
+enum verb_flags {
+	VERB_DAEMON = 1,  /* talks to elasticd */
+	VERB_VERDICT = 2, /* hands on a job's exit status: its own errors are 125 */
+	VERB_COMMAND = 4, /* takes torchrun's flags and a command: options end where that begins */
+	VERB_HIDDEN = 8,  /* not in help, for scripts of our own */
+};
+
+enum { MANY = -1 };
+
+/* X(name, function, options, least arguments, most, synopsis, words, flags, help) */
+#define VERBS(X)                                                                                   \
+	X(run, cmd_run, run_options, 0, MANY, "[OPTION...] [--] PROGRAM [ARGUMENT...]",            \
+		WORDS_COMMAND, VERB_VERDICT | VERB_COMMAND,                                        \
+		"Run a group of workers in the foreground")                                        \
+	X(start, cmd_start, start_options, 0, MANY, "[OPTION...] [--] PROGRAM [ARGUMENT...]",      \
+		WORDS_COMMAND, VERB_DAEMON | VERB_COMMAND, "Start a job under elasticd")           \
+	X(stop, cmd_stop, stop_options, 1, MANY, "JOB...", WORDS_ACTIVE, VERB_DAEMON,              \
+		"Stop jobs in an orderly way")                                                     \
+	X(restart, cmd_restart, restart_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,       \
+		"Restart the workers of jobs, or start ended jobs again")                          \
+	X(kill, cmd_kill, kill_options, 1, 1, "JOB[/WORKERS]", WORDS_ACTIVE, VERB_DAEMON,          \
+		"Send a signal to workers")                                                        \
+	X(scale, cmd_scale, scale_options, 2, 2, "JOB[/ROLE] REPLICAS", WORDS_ACTIVE, VERB_DAEMON, \
+		"Change the number of workers")                                                    \
+	X(status, cmd_status, status_options, 0, MANY, "[JOB[/WORKERS]...]", WORDS_JOBS,           \
+		VERB_DAEMON, "Show jobs and their workers")                                        \
+	X(list, cmd_list, list_options, 0, 0, "", WORDS_NONE, VERB_DAEMON, "List jobs")            \
+	X(logs, cmd_logs, logs_options, 1, 1, "JOB[/WORKERS]", WORDS_JOBS, VERB_DAEMON,            \
+		"Show what workers wrote")                                                         \
+	X(errors, cmd_errors, errors_options, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                \
+		"Show what failed, the root cause first")                                          \
+	X(why, cmd_why, NULL, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                                \
+		"Explain the restarts of a job and what is left of its budget")                    \
+	X(wait, cmd_wait, wait_options, 1, 1, "JOB", WORDS_ACTIVE, VERB_DAEMON | VERB_VERDICT,     \
+		"Wait until a job ends, and exit as it did")                                       \
+	X(events, cmd_events, events_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON,              \
+		"Show what happened")                                                              \
+	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, 0, "Check job files")     \
+	X(rm, cmd_rm, rm_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,                      \
+		"Forget jobs that have ended")                                                     \
+	X(ping, cmd_ping, NULL, 0, 0, "", WORDS_NONE, VERB_DAEMON, "Check that elasticd answers")  \
+	X(version, cmd_version, NULL, 0, 0, "", WORDS_NONE, 0,                                     \
+		"Show the versions of elasticctl and elasticd")                                    \
+	X(shutdown, cmd_shutdown, shutdown_options, 0, 0, "", WORDS_NONE, VERB_DAEMON,             \
+		"End elasticd")                                                                    \
+	X(completion, cmd_completion, NULL, 1, 1, "SHELL", WORDS_SHELLS, 0,                        \
+		"Print the completion script of bash, zsh or fish")                                \
+	X(help, cmd_help, NULL, 0, 1, "[VERB]", WORDS_VERBS, 0, "Explain elasticctl or a verb")    \
+	X(__complete, cmd_complete, NULL, 1, MANY, "KIND", WORDS_NONE, VERB_HIDDEN,                \
+		"List words for completion scripts")
+
+typedef int (*verb_fn)(struct ctl *ctl, struct args *args);
+
+struct verb {
+	const char *name;
+	verb_fn run;
+	int least, most;
+	const char *synopsis;
+	const struct arg_option *options; /* may be NULL */
+	enum verb_words words;
+	int flags;
+	const char *help;
+};
+
+/* Ends with a NULL name. */
+extern const struct verb verbs[];
+
+/* Options that every verb takes. */
+extern const struct arg_option global_options[];
+
+/* NULL where there is none. */
+const struct verb *verb_find(const char *name);
+
+#define X(name, function, ...) int function(struct ctl *ctl, struct args *args);
+VERBS(X)
+#undef X
