@@ -6,6 +6,9 @@ unit_TESTS := \
 	signals \
 	size \
 	stdmap \
+	address \
+	humane \
+	table \
 	report
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
