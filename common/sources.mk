@@ -19,6 +19,8 @@ common_SRC := \
 	common/size.c \
 	common/stdmap.c \
 	common/paths.c \
+	common/file.c \
+	common/json.c \
 	common/loop.c \
 	common/printable.c \
 	common/report.c \

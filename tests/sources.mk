@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
 unit_TESTS := \
+	loop \
+	json \
+	file \
 	duration \
 	ranks \
 	signals \

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Whole-file operations on small files and trees. Everything blocks for as long as the file system
+ * does. All return 0 or a negative errno; the caller knows the path and writes the message.
+ */
+
+#include "common/cleanup.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * Reads a regular file (also of /proc and /sys) of at most max_bytes (0: any). ret is owned and
+ * NUL-ended, the NUL not counted in ret_len, which may be NULL. -EFBIG when it is larger, -EISDIR
+ * or -ENOTSUP when it is not a regular file; a FIFO in its place does not block.
+ */
+_must_check_ int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len);
+
+/*
+ * Replaces path in one step with len bytes of data and exactly this mode: written under a temporary
+ * name (".tmp-" and six characters) beside it, renamed over it, removed where that fails. With
+ * sync, both the data and the directory are on disk at return.
+ */
+_must_check_ int file_write_atomic(
+	const char *path, const void *data, size_t len, mode_t mode, bool sync);
+
+/*
+ * Appends line and a newline to a file opened for appending, in one write. A write that was cut
+ * short (the disk is full) is taken back, so that no half line stays. The file has one writer.
+ */
+_must_check_ int file_append_line(int fd, const char *line, size_t len);
+
+/* Makes a directory and those above it that are missing, all with mode less the umask. -ENOTDIR
+ * where something else is in the way; a directory that is there stays as it is. */
+_must_check_ int file_mkdir_p(const char *path, mode_t mode);
+
+/*
+ * Removes a file or a whole tree; 0 when it is not there. Never follows a symbolic link below or at
+ * path and never enters another file system (-EXDEV), whoever changes the tree meanwhile. Goes on
+ * after an error and returns the first one.
+ */
+_must_check_ int file_rm_rf(const char *path);

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/loop.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static struct loop *loop;
+static char trace[256];
+static char one[] = "1", two[] = "2", three[] = "3", a[] = "a", b[] = "b";
+static struct loop_timer *timer;
+static struct loop_fd *watch;
+static struct loop_signal *sig;
+static int count;
+static uint64_t fired_ms;
+
+static void setup(void)
+{
+	trace[0] = '\0';
+	count = 0;
+	ck_assert_int_eq(loop_new(&loop), 0);
+}
+
+static void teardown(void)
+{
+	timer = loop_timer_free(timer);
+	watch = loop_fd_free(watch);
+	sig = loop_signal_free(sig);
+	loop = loop_free(loop);
+}
+
+static void note(void *arg)
+{
+	strncat(trace, arg, sizeof(trace) - strlen(trace) - 1);
+}
+
+static void quit(void *arg)
+{
+	loop_quit(loop, 7);
+}
+
+static void post_more(void *arg)
+{
+	note(one);
+	ck_assert_int_eq(loop_defer(loop, note, three), 0);
+}
+
+static void post_self(void *arg)
+{
+	if (++count < 100000)
+		ck_assert_int_eq(loop_defer(loop, post_self, arg), 0);
+}
+
+static void post_self_for_ever(void *arg)
+{
+	count++;
+	ck_assert_int_eq(loop_defer(loop, post_self_for_ever, arg), 0);
+}
+
+START_TEST(deferred_calls_run_in_the_order_of_posting)
+{
+	ck_assert_int_eq(loop_defer(loop, post_more, NULL), 0);
+	ck_assert_int_eq(loop_defer(loop, note, two), 0);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "123");
+}
+END_TEST
+
+START_TEST(a_pair_posted_twice_runs_once)
+{
+	ck_assert_int_eq(loop_defer(loop, note, a), 0);
+	ck_assert_int_eq(loop_defer(loop, note, b), 0);
+	ck_assert_int_eq(loop_defer(loop, note, a), 0);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "ab");
+	ck_assert_int_eq(loop_defer(loop, note, a), 0);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "aba");
+}
+END_TEST
+
+START_TEST(a_cancelled_call_does_not_run)
+{
+	ck_assert_int_eq(loop_defer(loop, note, a), 0);
+	ck_assert_int_eq(loop_defer(loop, note, b), 0);
+	loop_cancel(loop, note, a);
+	loop_cancel(loop, quit, a);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "b");
+}
+END_TEST
+
+START_TEST(a_call_that_posts_itself_does_not_starve_descriptors)
+{
+	ck_assert_int_eq(loop_defer(loop, post_self_for_ever, NULL), 0);
+	ck_assert_int_eq(loop_timer_new(loop, quit, NULL, &timer), 0);
+	loop_timer_arm(timer, 1);
+	ck_assert_int_eq(loop_run(loop), 7);
+	ck_assert_int_gt(count, 64);
+	loop_cancel(loop, post_self_for_ever, NULL);
+}
+END_TEST
+
+START_TEST(a_long_chain_of_deferred_calls_ends_without_waiting)
+{
+	ck_assert_int_eq(loop_defer(loop, post_self, NULL), 0);
+	while (count < 100000)
+		loop_run_once(loop, false);
+	ck_assert_int_eq(count, 100000);
+}
+END_TEST
+
+START_TEST(quitting_runs_what_was_deferred)
+{
+	ck_assert_int_eq(loop_defer(loop, quit, NULL), 0);
+	ck_assert_int_eq(loop_defer(loop, note, a), 0);
+	ck_assert_int_eq(loop_run(loop), 7);
+	ck_assert_str_eq(trace, "a");
+}
+END_TEST
+
+START_TEST(quitting_before_running_returns_at_once_and_the_first_code_counts)
+{
+	loop_quit(loop, -3);
+	loop_quit(loop, 9);
+	ck_assert_int_eq(loop_run(loop), -3);
+	ck_assert_int_eq(loop_defer(loop, quit, NULL), 0);
+	ck_assert_int_eq(loop_run(loop), 7);
+}
+END_TEST
+
+static void free_own_timer(void *arg)
+{
+	note(a);
+	timer = loop_timer_free(timer);
+	loop_quit(loop, 0);
+}
+
+START_TEST(a_timer_may_free_itself)
+{
+	ck_assert_int_eq(loop_timer_new(loop, free_own_timer, NULL, &timer), 0);
+	loop_timer_arm(timer, 0);
+	ck_assert_int_eq(loop_run(loop), 0);
+	ck_assert_str_eq(trace, "a");
+}
+END_TEST
+
+static void fired(void *arg)
+{
+	fired_ms = loop_now_ms();
+	ck_assert(!loop_timer_armed(timer));
+	if (++count == 20)
+		loop_quit(loop, 0);
+	else
+		loop_timer_arm(timer, count % 4);
+}
+
+START_TEST(a_timer_is_never_early)
+{
+	ck_assert_int_eq(loop_timer_new(loop, fired, NULL, &timer), 0);
+	ck_assert(!loop_timer_armed(timer));
+	for (uint64_t ms = 1; ms < 12; ms++) {
+		uint64_t start = loop_now_ms();
+
+		count = 19;
+		loop_timer_arm(timer, ms);
+		ck_assert(loop_timer_armed(timer));
+		ck_assert_int_eq(loop_run(loop), 0);
+		ck_assert_uint_ge(fired_ms, start + ms);
+	}
+}
+END_TEST
+
+START_TEST(a_timer_fires_once_per_arming)
+{
+	ck_assert_int_eq(loop_timer_new(loop, fired, NULL, &timer), 0);
+	loop_timer_arm(timer, UINT64_MAX);
+	loop_timer_arm(timer, 0);
+	ck_assert_int_eq(loop_run(loop), 0);
+	ck_assert_int_eq(count, 20);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(count, 20);
+}
+END_TEST
+
+START_TEST(a_disarmed_timer_does_not_fire)
+{
+	ck_assert_int_eq(loop_timer_new(loop, fired, NULL, &timer), 0);
+	loop_timer_arm(timer, 0);
+	loop_timer_disarm(timer);
+	loop_timer_disarm(timer);
+	ck_assert(!loop_timer_armed(timer));
+	loop_run_once(loop, false);
+	ck_assert_int_eq(count, 0);
+}
+END_TEST
+
+static int seen_events;
+
+static void on_ready(int fd, int events, void *arg)
+{
+	seen_events |= events;
+	count++;
+	if (arg)
+		watch = loop_fd_free(watch);
+}
+
+START_TEST(a_descriptor_is_reported_while_it_is_ready_and_not_while_paused)
+{
+	int p[2];
+
+	seen_events = 0;
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p), 0);
+	ck_assert_int_eq(loop_fd_new(loop, p[0], LOOP_READ, on_ready, NULL, &watch), 0);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(count, 0);
+	ck_assert_int_eq(write(p[1], "x", 1), 1);
+	loop_run_once(loop, false);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(count, 2);
+	ck_assert_int_eq(seen_events, LOOP_READ);
+	ck_assert_int_eq(loop_fd_set(watch, 0), 0);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(count, 2);
+	ck_assert_int_eq(loop_fd_set(watch, LOOP_READ | LOOP_WRITE), 0);
+	loop_run_once(loop, false);
+	ck_assert_int_eq(seen_events, LOOP_READ | LOOP_WRITE);
+	watch = loop_fd_free(watch);
+	close(p[0]);
+	close(p[1]);
+}
+END_TEST
+
+START_TEST(a_descriptor_handle_may_free_itself)
+{
+	int p[2];
+
+	ck_assert_int_eq(pipe2(p, O_CLOEXEC), 0);
+	ck_assert_int_eq(loop_fd_new(loop, p[0], LOOP_READ, on_ready, one, &watch), 0);
+	close(p[1]);
+	loop_run_once(loop, false);
+	ck_assert_ptr_null(watch);
+	ck_assert_int_eq(count, 1);
+	close(p[0]);
+}
+END_TEST
+
+START_TEST(what_cannot_be_watched_is_refused)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(loop_fd_new(loop, fd, LOOP_READ, on_ready, NULL, &watch), -EPERM);
+	ck_assert_ptr_null(watch);
+	close(fd);
+}
+END_TEST
+
+static void on_usr1(int signo, void *arg)
+{
+	ck_assert_int_eq(signo, SIGUSR1);
+	count++;
+	if (arg)
+		sig = loop_signal_free(sig);
+}
+
+START_TEST(signals_of_one_turn_are_reported_once)
+{
+	ck_assert_int_eq(loop_signal_new(loop, SIGUSR1, on_usr1, NULL, &sig), 0);
+	for (int i = 0; i < 5; i++)
+		raise(SIGUSR1);
+	loop_run_once(loop, true);
+	ck_assert_int_eq(count, 1);
+	raise(SIGUSR1);
+	loop_run_once(loop, true);
+	ck_assert_int_eq(count, 2);
+}
+END_TEST
+
+START_TEST(a_signal_handle_may_free_itself)
+{
+	ck_assert_int_eq(loop_signal_new(loop, SIGUSR1, on_usr1, one, &sig), 0);
+	raise(SIGUSR1);
+	raise(SIGUSR1);
+	loop_run_once(loop, true);
+	ck_assert_int_eq(count, 1);
+	ck_assert_ptr_null(sig);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("loop");
+	TCase *t = tcase_create("loop");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, deferred_calls_run_in_the_order_of_posting);
+	tcase_add_test(t, a_pair_posted_twice_runs_once);
+	tcase_add_test(t, a_cancelled_call_does_not_run);
+	tcase_add_test(t, a_call_that_posts_itself_does_not_starve_descriptors);
+	tcase_add_test(t, a_long_chain_of_deferred_calls_ends_without_waiting);
+	tcase_add_test(t, quitting_runs_what_was_deferred);
+	tcase_add_test(t, quitting_before_running_returns_at_once_and_the_first_code_counts);
+	tcase_add_test(t, a_timer_may_free_itself);
+	tcase_add_test(t, a_timer_is_never_early);
+	tcase_add_test(t, a_timer_fires_once_per_arming);
+	tcase_add_test(t, a_disarmed_timer_does_not_fire);
+	tcase_add_test(t, a_descriptor_is_reported_while_it_is_ready_and_not_while_paused);
+	tcase_add_test(t, a_descriptor_handle_may_free_itself);
+	tcase_add_test(t, what_cannot_be_watched_is_refused);
+	tcase_add_test(t, signals_of_one_turn_are_reported_once);
+	tcase_add_test(t, a_signal_handle_may_free_itself);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
