@@ -16,6 +16,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct logs;
 
@@ -87,3 +88,11 @@ json_t *logs_tail(struct logs *l, int local_rank, int std, int n);
 /* The last line that a task wrote to either stream, printable, at most 200 bytes; returns owned or
  * NULL. */
 char *logs_last_line(struct logs *l, int local_rank);
+
+/* The agent reaped a child that is none of its workers: true when it was one of the logs' own helpers
+ * (a compressor). status is an exit code. */
+bool logs_child_exited(struct logs *l, pid_t pid, int status);
+
+/* The helper processes that run now, which a stop of the group must spare; borrowed until the next
+ * call of any function here. */
+void logs_helpers(struct logs *l, const pid_t **ret_pids, size_t *ret_n);

@@ -53,7 +53,9 @@ struct varlink_options {
 	struct varlink_limits limits;		      /* zeros mean the defaults */
 	/* May be NULL. Called before each handler: 0, or non-zero after having answered the call. */
 	int (*authorize)(struct varlink_call *call, const char *method, json_t *parameters, void *arg);
-	void *arg; /* for authorize and all handlers */
+	/* May be NULL. Called when the last connection has closed. May not free the server. */
+	void (*idle)(void *arg);
+	void *arg; /* for authorize, idle and all handlers */
 };
 
 _must_check_ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
@@ -89,6 +91,8 @@ int varlink_reply(struct varlink_call *call, json_t *parameters);
 int varlink_notify(struct varlink_call *call, json_t *parameters);
 /* name without a dot is one of the service's interface; the call is dead afterwards. */
 int varlink_error(struct varlink_call *call, const char *name, json_t *parameters);
+/* ExpectedMore of org.varlink.service: the method streams, and the call did not ask for it. */
+int varlink_error_expected_more(struct varlink_call *call);
 /* InvalidParameter of org.varlink.service, naming parameter. */
 int varlink_error_parameter(struct varlink_call *call, const char *parameter);
 /* Final answer from ready JSON text of the parameters object (len bytes, borrowed). */

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The agent: everything that supervises one job. This header is the agent room's own; it holds the
+ * state that its parts share. Who does what:
+ *   agent.c     makes and frees, posts events to the group machine and carries out its actions
+ *   launch.c    rendezvous, ports, a worker's environment, spawning an incarnation
+ *   reap.c      SIGCHLD: exits of workers, of adopted orphans and of helpers
+ *   stop.c      stop signal, one deadline, kill, leftovers, what does not die
+ *   outcome.c   failures, root cause, restart decision, verdict, the end
+ *   signals.c   what a signal to the agent means
+ *   view.c      the job as JSON; record.c writes it to disk
+ *   methods.c   io.elasticd.Manager on agent.sock
+ */
+
+#include "agent/cgroup.h"
+#include "agent/events.h"
+#include "agent/group.h"
+#include "agent/logs.h"
+#include "agent/restart.h"
+#include "agent/task.h"
+#include "common/error.h"
+#include "common/loop.h"
+#include "common/spec.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	AGENT_QUEUE = 16,	  /* group events that can wait for one turn */
+	AGENT_GIVE_UP_MS = 10000, /* after SIGKILL: how long a process may take to vanish */
+	AGENT_LEFTOVER_MS = 2000, /* for what a worker left behind, once all workers are gone */
+	AGENT_DRAIN_MS = 5000,	  /* for a console that does not take the last lines */
+};
+
+struct agent_options {
+	const char *run;
+	const char *log_root;	/* NULL: specification's, or the default */
+	const char *state_dir;	/* the run's record, NULL in the foreground */
+	const char *error_file; /* where the root cause's error.json is copied, or NULL */
+	int listen_fd;		/* agent.sock, -1 in the foreground */
+	bool foreground;
+	bool resume; /* an earlier agent of this run was lost */
+};
+
+/* How the job came to its end, set once. */
+struct agent_end {
+	const char *result; /* verdict's: "succeeded", "failed", ... */
+	int exit_status;
+	char message[512];
+	json_t *root_cause; /* Failure, owned, or NULL */
+};
+
+struct agent {
+	struct loop *loop;
+	const struct spec *spec;
+	struct agent_options opt;
+	char *host;
+	char *user;
+	struct cgroup *cgroup; /* borrowed from main() */
+	struct logs *logs;
+	struct events *events;
+
+	struct group group;
+	enum group_event queue[AGENT_QUEUE];
+	size_t n_queue;
+	bool draining;
+
+	struct task *tasks;
+	int n_tasks;
+	int *replicas; /* per role, may differ from the specification's after scale */
+	int attempt;   /* -1 before the first */
+	int master_port;
+	uint64_t spawned_ms;
+
+	struct restart_budget budget;
+	struct restart_decision decision; /* the last one */
+	int64_t next_try_us;		  /* 0: none */
+	char reason[256];		  /* of the group's present state */
+
+	/* the stop in progress */
+	int stop_signal;
+	int64_t stop_timeout_ms; /* for the next stop, SPEC_UNSET: the specification's */
+	int stopped_by;		 /* signal that the agent got, 0: none */
+	bool killing;		 /* SIGKILL was sent */
+	bool leftovers;		 /* all workers are gone, something else is not */
+	bool stuck;
+	bool in_stop;
+	uint64_t stop_deadline_ms;
+	struct loop_timer *stop_timer;
+	struct loop_timer *backoff_timer;
+	struct loop_timer *run_timer;
+
+	json_t *failures; /* object: attempt -> array of Failure */
+	struct agent_end end;
+	bool ended;
+	bool lost;	 /* the verdict is agent_lost */
+	bool guard_died; /* leave without a verdict: elasticd finds the agent lost */
+	int64_t created_us, started_us, ended_us;
+	int exit_code;
+
+	struct loop_signal *signals[16];
+	int n_signals;
+	struct agent_server *server;
+	struct record *record;
+};
+
+/* Takes nothing; spec, opt's strings and cgroup must outlive it. Fails before anything runs. */
+_must_check_ int agent_new(struct loop *loop, const struct spec *spec,
+	const struct agent_options *opt, struct cgroup *cgroup, struct agent **ret,
+	struct error *err);
+struct agent *agent_free(struct agent *a);
+DEFINE_CLEANUP(struct agent *, agent_free)
+
+/* Begins the job; the loop ends with the exit status when the job is over. */
+void agent_start(struct agent *a);
+
+/* Posts an event to the group; it is worked off in this turn of the loop. */
+void agent_post(struct agent *a, enum group_event event);
+
+/* Tells listeners, and the record, that something visible changed. */
+void agent_changed(struct agent *a);
+
+/* Why the group is in the state that it goes to next; for people. */
+void agent_set_reason(struct agent *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+struct task *agent_task_by_pid(struct agent *a, pid_t pid);
+struct task *agent_task_by_rank(struct agent *a, int rank);
+int agent_alive(const struct agent *a);
+
+/* launch.c */
+_must_check_ int agent_make_tasks(struct agent *a, struct error *err);
+void agent_free_tasks(struct agent *a);
+void agent_rendezvous(struct agent *a);
+void agent_spawn(struct agent *a);
+
+/* reap.c */
+void agent_reap(struct agent *a);
+
+/* stop.c */
+void agent_stop_tasks(struct agent *a);
+void agent_stop_progress(struct agent *a); /* after exits */
+void agent_stop_kill(struct agent *a);	   /* no more waiting */
+void agent_stop_expired(void *arg);	   /* stop_timer's callback */
+int agent_signal_tasks(
+	struct agent *a, const char *ranks, int signo, enum spec_whom whom, struct error *err);
+
+/* outcome.c */
+void agent_judge(struct agent *a); /* after exits of a running group */
+void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *why);
+void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char *why);
+void agent_incarnation_over(struct agent *a);
+void agent_finish(struct agent *a);
+void agent_resumed(struct agent *a); /* the agent before this one was lost */
+
+/* signals.c */
+_must_check_ int agent_signals_init(struct agent *a, struct error *err);
+
+/* view.c; all return owned JSON */
+json_t *agent_job_json(const struct agent *a, bool live);
+json_t *agent_budget_json(const struct agent *a);
+char *agent_why_text(const struct agent *a);
+json_t *agent_verdict_json(const struct agent *a);
+json_t *agent_failures_json(const struct agent *a, int attempt); /* -1: the newest with any */
+json_t *json_text(const char *text); /* a string whatever the bytes are */
+
+/* record.c: state.json, verdict.json and job.json */
+_must_check_ int record_new(struct agent *a, struct error *err);
+void record_free(struct agent *a);
+_must_check_ int record_load(struct agent *a, int64_t *ret_seq, struct error *err);
+void record_changed(struct agent *a);
+void record_verdict(struct agent *a);
+
+/* methods.c */
+_must_check_ int agent_server_new(struct agent *a, struct error *err);
+void agent_server_free(struct agent *a);
+void agent_server_changed(struct agent *a);
+void agent_server_event(struct agent *a, const json_t *event);
+/* Answers everyone who waits for the end, then runs fn. */
+void agent_server_end(struct agent *a, loop_fn fn, void *arg);

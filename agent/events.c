@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/events.h"
+
+#include "common/json.h"
+#include "common/log.h"
+#include "common/loop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/uio.h>
+
+enum { EVENTS_KEPT = 128 };
+
+struct events_file {
+	char *path;
+	int fd;
+	bool failing; /* said once, until it works again */
+	bool torn;    /* the last line may be incomplete */
+};
+
+struct events {
+	char *job, *run;
+	struct events_file files[2];
+	int64_t seq;
+	json_t *ring; /* the newest, oldest first */
+	events_fn fn;
+	void *arg;
+};
+
+int events_new(const char *job, const char *run, const char *const dirs[2], int64_t seq,
+	events_fn fn, void *arg, struct events **ret)
+{
+	_cleanup_(events_freep) struct events *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return -ENOMEM;
+	e->files[0].fd = e->files[1].fd = -1;
+	e->job = strdup(job);
+	e->run = strdup(run);
+	e->ring = json_array();
+	e->seq = seq;
+	e->fn = fn;
+	e->arg = arg;
+	if (!e->job || !e->run || !e->ring)
+		return -ENOMEM;
+	for (int i = 0; i < 2; i++) {
+		if (!dirs[i])
+			continue;
+		if (asprintf(&e->files[i].path, "%s/events.jsonl", dirs[i]) < 0) {
+			e->files[i].path = NULL;
+			return -ENOMEM;
+		}
+		e->files[i].torn = true; /* an earlier agent may have died in a line */
+	}
+	*ret = TAKE_PTR(e);
+	return 0;
+}
+
+struct events *events_free(struct events *e)
+{
+	if (!e)
+		return NULL;
+	for (int i = 0; i < 2; i++) {
+		close_fd(e->files[i].fd);
+		free(e->files[i].path);
+	}
+	json_decref(e->ring);
+	free(e->job);
+	free(e->run);
+	free(e);
+	return NULL;
+}
+
+/* True when the file's last byte is not a newline. */
+static bool events_ends_torn(int fd)
+{
+	char last;
+	off_t end = lseek(fd, 0, SEEK_END);
+
+	return end > 0 && pread(fd, &last, 1, end - 1) == 1 && last != '\n';
+}
+
+static int events_append(struct events_file *f, const char *line, size_t len)
+{
+	struct iovec iov[3];
+	int n = 0;
+	ssize_t want, got;
+
+	if (f->fd < 0) {
+		f->fd = open(f->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+		if (f->fd < 0)
+			return -errno;
+	}
+	if (f->torn && events_ends_torn(f->fd))
+		iov[n++] = (struct iovec){ (void *)"\n", 1 };
+	iov[n++] = (struct iovec){ (void *)line, len };
+	iov[n++] = (struct iovec){ (void *)"\n", 1 };
+	want = (ssize_t)len + n - 1;
+	got = writev(f->fd, iov, n);
+	f->torn = got != want;
+	if (got < 0)
+		return -errno;
+	return got == want ? 0 : -ENOSPC;
+}
+
+static void events_write(struct events *e, const json_t *event)
+{
+	_cleanup_free_ char *line = json_dumps(event, JSON_COMPACT);
+
+	for (int i = 0; line && i < 2; i++) {
+		struct events_file *f = &e->files[i];
+		int r;
+
+		if (!f->path)
+			continue;
+		r = events_append(f, line, strlen(line));
+		if (r < 0 && !f->failing)
+			log_warning("%s: %s; events stay in memory", f->path, strerror(-r));
+		f->failing = r < 0;
+	}
+}
+
+void events_add(struct events *e, const char *event, int attempt, int rank, json_t *data,
+	const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	json_t *j;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	j = json_object();
+	json_put(j, "seq", json_integer(++e->seq));
+	json_put(j, "time_us", json_integer((json_int_t)loop_real_us()));
+	json_put(j, "event", json_string(event));
+	json_put(j, "job", json_string(e->job));
+	json_put(j, "run", json_string(e->run));
+	if (attempt >= 0)
+		json_put(j, "attempt", json_integer(attempt));
+	if (rank >= 0)
+		json_put(j, "rank", json_integer(rank));
+	json_put(j, "text", json_string_lossy(text, strlen(text)));
+	if (data)
+		json_put(j, "data", data);
+	events_write(e, j);
+	if (json_array_size(e->ring) >= EVENTS_KEPT)
+		json_array_remove(e->ring, 0);
+	json_array_append(e->ring, j);
+	if (e->fn)
+		e->fn(e->arg, j);
+	json_decref(j);
+}
+
+int64_t events_last_seq(const struct events *e)
+{
+	return e->seq;
+}
+
+static int64_t events_seq(const json_t *event)
+{
+	return json_integer_value(json_object_get(event, "seq"));
+}
+
+json_t *events_read_file(const char *path, int64_t since, size_t limit)
+{
+	_cleanup_file_ FILE *f = fopen(path, "re");
+	_cleanup_free_ char *line = NULL;
+	json_t *found = json_array();
+	size_t cap = 0;
+
+	while (f && json_array_size(found) < limit && getline(&line, &cap, f) > 0) {
+		json_t *event = json_loads(line, 0, NULL);
+
+		if (json_is_object(event) && events_seq(event) > since &&
+			json_is_string(json_object_get(event, "event")))
+			json_array_append(found, event);
+		json_decref(event);
+	}
+	return found;
+}
+
+json_t *events_since(const struct events *e, int64_t since, size_t limit)
+{
+	json_t *found, *event;
+	size_t i;
+
+	if (since < events_seq(json_array_get(e->ring, 0)) - 1)
+		for (i = 0; i < 2; i++) {
+			const char *path = e->files[1 - i].path;
+
+			if (!path)
+				continue;
+			found = events_read_file(path, since, limit);
+			if (json_array_size(found))
+				return found;
+			json_decref(found);
+		}
+	found = json_array();
+	json_array_foreach (e->ring, i, event)
+		if (events_seq(event) > since && json_array_size(found) < limit)
+			json_array_append(found, event);
+	return found;
+}
+
+json_t *events_failures(const char *path, int attempt)
+{
+	json_t *all = events_read_file(path, 0, SIZE_MAX);
+	json_t *found = json_array(), *event;
+	int64_t newest = attempt;
+	size_t i;
+
+	json_array_foreach (all, i, event) {
+		int64_t of = json_get_int(event, "attempt", -1);
+		json_t *data = json_get_object(event, "data");
+
+		if (!data || strcmp(json_get_string(event, "event", ""), "task-failed") != 0)
+			continue;
+		if (attempt < 0 && of != newest) {
+			json_array_clear(found);
+			newest = of;
+		}
+		if (of == newest)
+			json_array_append(found, data);
+	}
+	json_decref(all);
+	return found;
+}

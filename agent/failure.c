@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/failure.h"
+
+#include "agent/agent.h"
+#include "common/json.h"
+#include "common/signals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void failure_fill(struct failure *f, struct task *t)
+{
+	int64_t written = -1;
+	int r;
+
+	*f = (struct failure){ .task = t };
+	f->when = (struct rootcause){
+		.start_us = t->started_us,
+		.observed_us = t->ended_us,
+		.claimed_us = -1,
+		.written_us = -1,
+		.stop_us = t->stop_us ? t->stop_us : -1,
+		.by_signal = t->exit.signal && !t->stop_us,
+	};
+	if (t->error_file) {
+		r = errorfile_read(t->error_file, &f->file, &written, &f->problem);
+		f->has_file = r == 0;
+		f->when.written_us = written;
+		if (f->has_file) {
+			f->when.claimed_us = f->file.timestamp_us;
+			f->when.claimed_whole = f->file.whole_seconds;
+		}
+	}
+	f->collateral = rootcause_is_collateral(&f->when);
+	if (f->has_file && f->file.timestamp_us >= 0) {
+		bool plausible;
+
+		rootcause_time(&f->when, &plausible);
+		if (!plausible)
+			f->problem =
+				"its timestamp lies outside of the worker's life and is not used";
+	}
+}
+
+static int failure_compare(const void *pa, const void *pb)
+{
+	const struct failure *a = pa, *b = pb;
+	int64_t ta = rootcause_time(&a->when, NULL), tb = rootcause_time(&b->when, NULL);
+
+	if (a->collateral != b->collateral)
+		return a->collateral ? 1 : -1;
+	if (ta != tb)
+		return ta < tb ? -1 : 1;
+	if (a->when.by_signal != b->when.by_signal)
+		return a->when.by_signal ? -1 : 1;
+	return a->task->rank - b->task->rank;
+}
+
+int failures_collect(struct failures *ret, struct task *tasks, int n_tasks)
+{
+	struct failures f = { 0 };
+
+	f.items = calloc((size_t)n_tasks + 1, sizeof(*f.items));
+	if (!f.items)
+		return -ENOMEM;
+	for (int i = 0; i < n_tasks; i++)
+		if (task_bad_exit(&tasks[i]))
+			failure_fill(&f.items[f.n++], &tasks[i]);
+	qsort(f.items, f.n, sizeof(*f.items), failure_compare);
+	f.has_root = f.n && !f.items[0].collateral;
+	*ret = f;
+	return 0;
+}
+
+void failures_fini(struct failures *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->items[i].has_file)
+			errorfile_fini(&f->items[i].file);
+	free(f->items);
+	*f = (struct failures){ 0 };
+}
+
+void failure_message(const struct failure *f, char *text, size_t size)
+{
+	const struct task_exit *x = &f->task->exit;
+	char name[SIGNALS_TEXT_MAX];
+
+	if (f->has_file)
+		snprintf(text, size, "%s", f->file.message);
+	else if (x->error)
+		snprintf(text, size, "%s", x->text);
+	else if (x->signal)
+		snprintf(text, size, "Signal %d (%s) received by the worker", x->signal,
+			signals_name(x->signal, name));
+	else
+		snprintf(text, size, "exit code %d, and no error.json that says why", x->code);
+}
+
+json_t *failure_json(const struct failure *f, const char *host, int attempt, json_t *stderr_tail)
+{
+	const struct task *t = f->task;
+	json_t *j = json_object();
+	char text[256];
+
+	json_put(j, "role", json_string(t->role->name));
+	json_put(j, "index", json_integer(t->index));
+	json_put(j, "rank", json_integer(t->rank));
+	json_put(j, "local_rank", json_integer(t->local_rank));
+	json_put(j, "host", json_text(host));
+	if (t->exit_pid > 0)
+		json_put(j, "pid", json_integer(t->exit_pid));
+	json_put(j, "attempt", json_integer(attempt));
+	json_put(j, "time_us", json_integer(rootcause_time(&f->when, NULL)));
+	json_put(j, "exit", task_exit_json(&t->exit));
+	if (f->has_file) {
+		json_put(j, "message", json_text(f->file.message));
+	} else {
+		failure_message(f, text, sizeof(text));
+		json_put(j, "message", json_text(text));
+	}
+	if (f->has_file && f->file.traceback)
+		json_put(j, "traceback", json_text(f->file.traceback));
+	if (t->error_file && (f->has_file || f->problem))
+		json_put(j, "error_file", json_text(t->error_file));
+	if (f->problem)
+		json_put(j, "error_file_problem", json_string(f->problem));
+	json_put(j, "collateral", json_boolean(f->collateral));
+	if (stderr_tail)
+		json_put(j, "stderr_tail", stderr_tail);
+	return j;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/guard.h"
+
+#include "agent/tree.h"
+#include "common/log.h"
+#include "common/signals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GUARD_WAIT_S = 10 };
+
+/* Kills whatever is below, until nothing is, or until something does not die. */
+static void guard_clean(struct cgroup *cgroup)
+{
+	struct timespec end, now, tick = { .tv_nsec = 20000000 };
+	sigset_t chld;
+
+	sigemptyset(&chld);
+	sigaddset(&chld, SIGCHLD);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += GUARD_WAIT_S;
+	for (;;) {
+		siginfo_t si = { .si_pid = 0 };
+
+		while (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) == 0 && si.si_pid)
+			si.si_pid = 0;
+		if (tree_empty())
+			return;
+		cgroup_kill(cgroup);
+		(void)tree_signal(NULL, SIGKILL);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (now.tv_sec >= end.tv_sec) {
+			char comm[17];
+			bool stuck;
+			pid_t pid;
+			int n = tree_count(NULL, &pid, comm, &stuck);
+
+			log_error(
+				"%d processes do not die of SIGKILL and are given up, among them %d (%s)%s",
+				n, (int)pid, comm, stuck ? " in uninterruptible sleep" : "");
+			return;
+		}
+		/* A death wakes this; the short limit is for what forks faster than it dies. */
+		sigtimedwait(&chld, NULL, &tick);
+	}
+}
+
+static void guard_close(int keep_fd)
+{
+	if (keep_fd > 3)
+		close_range(3, (unsigned)keep_fd - 1, 0);
+	close_range(keep_fd >= 3 ? (unsigned)keep_fd + 1 : 3, ~0U, 0);
+}
+
+/* Returns the exit status once the agent has ended. */
+static int guard_watch(pid_t agent)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	for (;;) {
+		siginfo_t si = { 0 };
+		int signo = sigwaitinfo(&all, &si);
+
+		if (signo < 0)
+			continue;
+		if (signo != SIGCHLD) {
+			/* Job control stops and terminal trouble are not the agent's. */
+			if (signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU &&
+				signo != SIGPIPE && signo != SIGCONT && signo != SIGWINCH)
+				kill(agent, signo);
+			continue;
+		}
+		for (;;) {
+			si.si_pid = 0;
+			if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) < 0 || !si.si_pid)
+				break;
+			if (si.si_pid != agent)
+				continue;
+			if (si.si_code == CLD_EXITED)
+				return si.si_status;
+			return -si.si_status;
+		}
+	}
+}
+
+int guard_fork(struct cgroup *cgroup, int keep_fd, sigset_t *ret_mask)
+{
+	char name[SIGNALS_TEXT_MAX];
+	pid_t guard = getpid();
+	sigset_t all;
+	pid_t pid;
+	int status;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, ret_mask);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, GUARD_DIED_SIGNAL);
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+		prctl(PR_SET_NAME, "elastic-agent");
+		if (getppid() != guard)
+			_exit(125);
+		/* A group of its own: a terminal's Ctrl-C reaches the guard alone, which hands it
+		 * on, so that one stroke is one signal. */
+		setpgid(0, 0);
+		return 0;
+	}
+	setpgid(pid, pid);
+	prctl(PR_SET_NAME, "elastic-guard");
+	cgroup_close(cgroup);
+	guard_close(keep_fd);
+	status = guard_watch(pid);
+	if (status < 0)
+		log_error("the agent (pid %d) was killed by %s: ending what it left", (int)pid,
+			signals_name(-status, name));
+	cgroup_reopen(cgroup);
+	guard_clean(cgroup);
+	cgroup_free(cgroup);
+	exit(status < 0 ? 125 : status);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent.h"
+#include "agent/env.h"
+#include "agent/port.h"
+#include "agent/spawn.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/*
+ * Ranks on one host: the roles in their order, the replicas of each in theirs, so that a role's
+ * workers are contiguous, as torchelastic numbers them.
+ */
+int agent_make_tasks(struct agent *a, struct error *err)
+{
+	int n = 0, rank = 0;
+
+	for (size_t i = 0; i < a->spec->n_roles; i++)
+		n += a->replicas[i];
+	agent_free_tasks(a);
+	a->tasks = calloc((size_t)n, sizeof(*a->tasks));
+	if (!a->tasks)
+		return error_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < a->spec->n_roles; i++)
+		for (int k = 0; k < a->replicas[i]; k++, rank++) {
+			task_init(&a->tasks[rank], &a->spec->roles[i], k, rank);
+			a->tasks[rank].role_world = a->replicas[i];
+		}
+	a->n_tasks = n;
+	return 0;
+}
+
+void agent_free_tasks(struct agent *a)
+{
+	for (int i = 0; i < a->n_tasks; i++)
+		task_fini(&a->tasks[i]);
+	free(a->tasks);
+	a->tasks = NULL;
+	a->n_tasks = 0;
+}
+
+void agent_rendezvous(struct agent *a)
+{
+	struct error err = { 0 };
+	int port = a->spec->rendezvous.master_port;
+
+	a->attempt++;
+	a->reason[0] = '\0';
+	if (!port)
+		port = port_pick();
+	if (port < 0) {
+		agent_set_reason(a, "no free port for MASTER_PORT: %s", strerror(-port));
+		agent_post(a, GROUP_EV_FAIL);
+		return;
+	}
+	a->master_port = port;
+	if (agent_make_tasks(a, &err) < 0) {
+		agent_set_reason(a, "%s", err.text);
+		agent_post(a, GROUP_EV_FAIL);
+		return;
+	}
+	agent_post(a, GROUP_EV_READY);
+}
+
+/* The n-th entry of CUDA_VISIBLE_DEVICES, for a worker that is to see one device only. */
+static int launch_virtual_device(struct env *e, int local_rank)
+{
+	const char *list = env_get(e, "CUDA_VISIBLE_DEVICES");
+	_cleanup_free_ char *copy = NULL;
+	char *save = NULL, *item;
+
+	if (!list || !*list)
+		return env_setf(e, "CUDA_VISIBLE_DEVICES", "%d", local_rank);
+	copy = strdup(list);
+	item = copy ? strtok_r(copy, ",", &save) : NULL;
+	for (int i = 0; item && i < local_rank; i++)
+		item = strtok_r(NULL, ",", &save);
+	return item ? env_setf(e, "CUDA_VISIBLE_DEVICES", "%s", item) : -ERANGE;
+}
+
+static int launch_env_torch(const struct agent *a, const struct task *t, struct env *e)
+{
+	const struct spec_rendezvous *rdzv = &a->spec->rendezvous;
+	bool virtual = a->spec->virtual_local_rank;
+	const struct {
+		const char *name;
+		int value;
+	} numbers[] = {
+		{ "LOCAL_RANK", virtual ? 0 : t->local_rank },
+		{ "RANK", t->rank },
+		{ "GROUP_RANK", 0 },
+		{ "GROUP_WORLD_SIZE", 1 },
+		{ "ROLE_RANK", t->role_rank },
+		{ "ROLE_WORLD_SIZE", t->role_world },
+		{ "LOCAL_WORLD_SIZE", a->n_tasks },
+		{ "WORLD_SIZE", a->n_tasks },
+		{ "MASTER_PORT", a->master_port },
+		{ "TORCHELASTIC_RESTART_COUNT", a->budget.used },
+		{ "TORCHELASTIC_MAX_RESTARTS", a->spec->restart.max },
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && !r; i++)
+		r = env_setf(e, numbers[i].name, "%d", numbers[i].value);
+	if (!r)
+		r = env_setf(e, "ROLE_NAME", "%s", t->role->name);
+	if (!r)
+		r = env_setf(e, "MASTER_ADDR", "%s",
+			rdzv->master_addr ? rdzv->master_addr : "127.0.0.1");
+	if (!r)
+		r = env_setf(e, "TORCHELASTIC_RUN_ID", "%s", rdzv->id ? rdzv->id : a->opt.run);
+	if (!r)
+		r = env_put(e, "TORCHELASTIC_USE_AGENT_STORE=False");
+	if (!r)
+		r = env_setf(
+			e, "TORCHELASTIC_ERROR_FILE", "%s", t->error_file ? t->error_file : "");
+	if (!r && !env_get(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
+		r = env_put(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
+	if (!r && virtual)
+		r = launch_virtual_device(e, t->local_rank);
+	return r;
+}
+
+static int launch_env_base(const struct agent *a, struct env *e)
+{
+	static const char *const basics[] = { "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG" };
+	int r = 0;
+
+	if (a->spec->inherit_env)
+		return env_add(e, environ);
+	for (size_t i = 0; i < sizeof(basics) / sizeof(basics[0]) && !r; i++) {
+		const char *value = getenv(basics[i]);
+
+		if (value)
+			r = env_setf(e, basics[i], "%s", value);
+	}
+	return r;
+}
+
+/* What the specification says outright wins over what is computed, and that over what is inherited.
+ */
+static int launch_env(const struct agent *a, const struct task *t, struct env *e)
+{
+	const struct spec_role *role = t->role;
+	int r = launch_env_base(a, e);
+
+	if (!r && a->spec->compat_torch)
+		r = launch_env_torch(a, t, e);
+	if (!r)
+		r = env_setf(e, "ELASTICD_JOB", "%s", a->spec->name);
+	if (!r)
+		r = env_setf(e, "ELASTICD_RUN", "%s", a->opt.run);
+	if (!r)
+		r = env_setf(e, "ELASTICD_ROLE", "%s", role->name);
+	if (!r)
+		r = env_setf(e, "ELASTICD_INDEX", "%d", t->index);
+	if (!r)
+		r = env_setf(e, "ELASTICD_ATTEMPT", "%d", a->attempt);
+	if (!r)
+		r = env_add(e, role->env);
+	if (!r && (size_t)t->index < role->n_env_per_replica)
+		r = env_add(e, role->env_per_replica[t->index]);
+	return r;
+}
+
+/* ${local_rank} becomes the number; every other text stays, "$$" and "$HOME" included. */
+static char *launch_expand(const char *arg, int local_rank)
+{
+	static const char macro[] = "${local_rank}";
+	const char *at;
+	char *out = NULL;
+	size_t size;
+	FILE *f;
+
+	if (!strstr(arg, macro))
+		return strdup(arg);
+	f = open_memstream(&out, &size);
+	if (!f)
+		return NULL;
+	while ((at = strstr(arg, macro))) {
+		fprintf(f, "%.*s%d", (int)(at - arg), arg, local_rank);
+		arg = at + strlen(macro);
+	}
+	fputs(arg, f);
+	return fclose(f) ? (free(out), NULL) : out;
+}
+
+static void launch_argv_free(char ***argv)
+{
+	for (size_t i = 0; *argv && (*argv)[i]; i++)
+		free((*argv)[i]);
+	free(*argv);
+}
+
+static char **launch_argv(const struct agent *a, const struct task *t)
+{
+	char *const *lists[2] = { t->role->command, NULL };
+	int local_rank = a->spec->virtual_local_rank ? 0 : t->local_rank;
+	char **argv;
+	size_t n = 0;
+
+	if ((size_t)t->index < t->role->n_args)
+		lists[1] = t->role->args[t->index];
+	for (int l = 0; l < 2; l++)
+		for (size_t i = 0; lists[l] && lists[l][i]; i++)
+			n++;
+	argv = calloc(n + 1, sizeof(*argv));
+	n = 0;
+	for (int l = 0; argv && l < 2; l++)
+		for (size_t i = 0; lists[l] && lists[l][i]; i++) {
+			argv[n] = launch_expand(lists[l][i], local_rank);
+			if (!argv[n++]) {
+				launch_argv_free(&argv);
+				return NULL;
+			}
+		}
+	return argv;
+}
+
+static void launch_failed(
+	struct agent *a, struct task *t, int error, const char *stage, const char *what)
+{
+	t->started_us = t->ended_us = (int64_t)loop_real_us();
+	task_set_exec_error(t, error, stage, what);
+	task_set_state(t, TASK_FAILED, t->exit.text);
+	log_error("worker %d: %s", t->rank, t->exit.text);
+}
+
+static int launch_stdin(const struct agent *a)
+{
+	return a->opt.foreground ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Finds the program and makes the process. Returns 0, or a negative errno after launch_failed(). */
+static int launch_exec(struct agent *a, struct task *t, const struct logs_fds *fds,
+	const struct env *env, char **argv)
+{
+	const char *cwd = t->role->cwd ? t->role->cwd : a->spec->cwd;
+	_cleanup_free_ char *program = NULL;
+	_cleanup_close_ int in = launch_stdin(a);
+	struct spawn_request req = {
+		.argv = argv,
+		.envp = env->vars,
+		.cwd = cwd,
+		.umask = a->spec->umask,
+		.limits = t->role->limits,
+		.n_limits = t->role->n_limits,
+		.in = in,
+		.out = fds->out,
+		.err = fds->err,
+		.cgroup_fd = cgroup_fd(a->cgroup),
+	};
+	enum spawn_stage stage = SPAWN_EXEC;
+	int r = spawn_find(argv[0], env_get(env, "PATH"), cwd, &program);
+
+	req.program = program;
+	if (!r)
+		r = spawn_process(&req, &t->pid, &stage);
+	if (r < 0) {
+		const char *what = stage == SPAWN_CWD && cwd ? cwd : argv[0];
+
+		t->pid = 0;
+		launch_failed(a, t, -r, spawn_stage_name(stage), what);
+		return r;
+	}
+	return 0;
+}
+
+static int launch_task(struct agent *a, struct task *t)
+{
+	struct logs_task id = { t->role->name, t->index, t->rank, t->local_rank };
+	struct logs_fds fds = { .out = -1, .err = -1 };
+	struct error err = { 0 };
+	_cleanup_(env_fini) struct env env = { 0 };
+	_cleanup_(launch_argv_free) char **argv = launch_argv(a, t);
+	int r;
+
+	task_set_state(t, TASK_STARTING, NULL);
+	r = logs_open_task(a->logs, &id, &fds, &err);
+	if (r < 0) {
+		launch_failed(a, t, -r, "open the logs of", err.text);
+		return r;
+	}
+	t->error_file = fds.error_file && *fds.error_file ? strdup(fds.error_file) : NULL;
+	r = argv ? launch_env(a, t, &env) : -ENOMEM;
+	if (r == -ERANGE)
+		launch_failed(a, t, EINVAL,
+			"give one of CUDA_VISIBLE_DEVICES (virtual_local_rank) to", argv[0]);
+	else if (r < 0)
+		launch_failed(a, t, -r, "make the environment of", t->role->command[0]);
+	else
+		r = launch_exec(a, t, &fds, &env, argv);
+	logs_fds_fini(&fds);
+	if (r < 0) {
+		logs_task_ended(a->logs, t->local_rank);
+		return r;
+	}
+	t->started_us = (int64_t)loop_real_us();
+	t->started_ms = loop_now_ms();
+	task_set_state(t, TASK_RUNNING, NULL);
+	return 0;
+}
+
+void agent_spawn(struct agent *a)
+{
+	struct error err = { 0 };
+	int r = logs_begin_attempt(a->logs, a->attempt, &err);
+
+	a->spawned_ms = loop_now_ms();
+	if (r < 0) {
+		agent_set_reason(a, "logs: %s", err.text);
+		log_error("%s", a->reason);
+		agent_post(a, GROUP_EV_FAIL);
+		return;
+	}
+	for (int i = 0; i < a->n_tasks; i++)
+		if (launch_task(a, &a->tasks[i]) < 0) {
+			/* What kept this one from starting keeps the others: one report will do. */
+			agent_set_reason(a, "worker %d: %s", i, a->tasks[i].exit.text);
+			for (int k = i + 1; k < a->n_tasks; k++)
+				task_set_state(&a->tasks[k], TASK_STOPPED, "never started");
+			agent_judge(a);
+			return;
+		}
+	events_add(a->events, "started", a->attempt, -1, NULL, "%d workers, MASTER_PORT %d",
+		a->n_tasks, a->master_port);
+	agent_post(a, GROUP_EV_STARTED);
+}

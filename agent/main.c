@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * elastic-agent: supervises one job. Started by elasticctl run (in the foreground) and by elasticd;
+ * people do not call it themselves.
+ */
+
+#include "agent/agent.h"
+#include "agent/guard.h"
+#include "agent/serve.h"
+#include "common/log.h"
+#include "common/paths.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+enum { EXIT_AGENT = 125, SPEC_BYTES_MAX = 16 << 20 };
+
+struct main_options {
+	struct agent_options agent;
+	int spec_fd, lock_fd, conn_fd;
+	const char *serve;
+	const char *log_level;
+};
+
+static int main_number(const char *text)
+{
+	char *end;
+	long n = strtol(text, &end, 10);
+
+	return *text && !*end && n >= 0 && n < 1 << 20 ? (int)n : -1;
+}
+
+static int main_usage(FILE *f)
+{
+	fputs("elastic-agent supervises one job for elasticctl run or elasticd.\n"
+	      "  --spec-fd=N            descriptor of the job's specification (JSON)\n"
+	      "  --foreground           streams that are not redirected are this process's own\n"
+	      "  --run=RUN              the run's identifier\n"
+	      "  --listen-fd=N          listening socket for the control protocol\n"
+	      "  --lock-fd=N            descriptor that stays open as long as anything is left\n"
+	      "  --state-dir=DIR        the run's record\n"
+	      "  --log-dir=DIR          where runs' log directories are\n"
+	      "  --error-file=PATH      where the root cause's error.json is copied\n"
+	      "  --resume               an earlier agent of this run was lost\n"
+	      "  --serve=DIR --conn-fd=N  answer for a finished run on one connection\n"
+	      "  --log-level=LEVEL      err, warning, notice, info, debug\n"
+	      "  --version\n",
+		f);
+	return f == stdout ? 0 : EXIT_AGENT;
+}
+
+/* Returns -1 to go on, or an exit status. */
+static int main_parse(int argc, char **argv, struct main_options *o)
+{
+	enum {
+		O_SPEC = 256,
+		O_FG,
+		O_RUN,
+		O_LISTEN,
+		O_LOCK,
+		O_STATE,
+		O_LOGS,
+		O_ERROR,
+		O_RESUME,
+		O_SERVE,
+		O_CONN,
+		O_LEVEL,
+		O_VERSION,
+		O_HELP
+	};
+	static const struct option options[] = { { "spec-fd", 1, NULL, O_SPEC },
+		{ "foreground", 0, NULL, O_FG }, { "run", 1, NULL, O_RUN },
+		{ "listen-fd", 1, NULL, O_LISTEN }, { "lock-fd", 1, NULL, O_LOCK },
+		{ "state-dir", 1, NULL, O_STATE }, { "log-dir", 1, NULL, O_LOGS },
+		{ "error-file", 1, NULL, O_ERROR }, { "resume", 0, NULL, O_RESUME },
+		{ "serve", 1, NULL, O_SERVE }, { "conn-fd", 1, NULL, O_CONN },
+		{ "log-level", 1, NULL, O_LEVEL }, { "version", 0, NULL, O_VERSION },
+		{ "help", 0, NULL, O_HELP }, { 0 } };
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		switch (c) {
+		case O_SPEC:
+			o->spec_fd = main_number(optarg);
+			break;
+		case O_FG:
+			o->agent.foreground = true;
+			break;
+		case O_RUN:
+			o->agent.run = optarg;
+			break;
+		case O_LISTEN:
+			o->agent.listen_fd = main_number(optarg);
+			break;
+		case O_LOCK:
+			o->lock_fd = main_number(optarg);
+			break;
+		case O_STATE:
+			o->agent.state_dir = optarg;
+			break;
+		case O_LOGS:
+			o->agent.log_root = optarg;
+			break;
+		case O_ERROR:
+			o->agent.error_file = optarg;
+			break;
+		case O_RESUME:
+			o->agent.resume = true;
+			break;
+		case O_SERVE:
+			o->serve = optarg;
+			break;
+		case O_CONN:
+			o->conn_fd = main_number(optarg);
+			break;
+		case O_LEVEL:
+			o->log_level = optarg;
+			break;
+		case O_VERSION:
+			puts("elastic-agent " VERSION);
+			return 0;
+		case O_HELP:
+			return main_usage(stdout);
+		default:
+			return main_usage(stderr);
+		}
+	if (optind < argc || (o->serve ? o->conn_fd < 0 : o->spec_fd < 0))
+		return main_usage(stderr);
+	return -1;
+}
+
+static int main_read_spec(int fd, struct spec **ret, struct error *err)
+{
+	_cleanup_free_ char *text = malloc(SPEC_BYTES_MAX);
+	size_t got = 0;
+	ssize_t n = 1;
+	int r;
+
+	if (!text)
+		return error_set(err, -ENOMEM, "out of memory");
+	while (got < SPEC_BYTES_MAX && (n = read(fd, text + got, SPEC_BYTES_MAX - got)) > 0)
+		got += (size_t)n;
+	if (n < 0)
+		return error_set(err, -errno, "specification: %s", strerror(errno));
+	r = spec_parse_text(text, got, ret, err);
+	if (!r)
+		r = spec_resolve(*ret, err);
+	return r;
+}
+
+/* Descriptors that the caller's shell left open are no business of the workers'. */
+static void main_close_on_exec(void)
+{
+	close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+}
+
+static int main_supervise(
+	struct main_options *o, struct spec *spec, struct cgroup *cgroup, const sigset_t *mask)
+{
+	_cleanup_(loop_freep) struct loop *loop = NULL;
+	_cleanup_(agent_freep) struct agent *a = NULL;
+	struct error err = { 0 };
+	int r = loop_new(&loop);
+
+	if (r < 0) {
+		log_error("cannot make an event loop: %s", strerror(-r));
+		return EXIT_AGENT;
+	}
+	r = agent_new(loop, spec, &o->agent, cgroup, &a, &err);
+	if (r < 0) {
+		log_error("%s", err.text);
+		return EXIT_AGENT;
+	}
+	sigprocmask(SIG_SETMASK, mask, NULL);
+	agent_start(a);
+	r = loop_run(loop);
+	return r < 0 ? EXIT_AGENT : r;
+}
+
+/* The mask that workers and the agent run with: nothing blocked, whatever the caller had. */
+static int main_job(struct main_options *o)
+{
+	_cleanup_(spec_freep) struct spec *spec = NULL;
+	_cleanup_free_ char *run = NULL;
+	struct cgroup *cgroup = NULL;
+	struct error err = { 0 };
+	sigset_t mask;
+	int r = main_read_spec(o->spec_fd, &spec, &err);
+
+	if (r < 0) {
+		log_error("%s", err.text);
+		return EXIT_AGENT;
+	}
+	close(o->spec_fd);
+	if (!spec->name)
+		spec->name = strdup("job");
+	if (!o->agent.run)
+		o->agent.run = run = run_id_new(spec->name);
+	if (!o->agent.run || cgroup_new(o->agent.run, &cgroup) < 0) {
+		log_error("out of memory");
+		return EXIT_AGENT;
+	}
+	if (!o->agent.foreground)
+		log_set_context(spec->name);
+	r = guard_fork(cgroup, o->lock_fd, &mask);
+	if (r < 0) {
+		log_error("fork: %s", strerror(-r));
+		return EXIT_AGENT;
+	}
+	sigemptyset(&mask);
+	/* The guard removes the cgroup: it is the last one here. */
+	return main_supervise(o, spec, cgroup, &mask);
+}
+
+int main(int argc, char **argv)
+{
+	struct main_options o = {
+		.agent.listen_fd = -1, .spec_fd = -1, .lock_fd = -1, .conn_fd = -1
+	};
+	int level, status;
+
+	status = main_parse(argc, argv, &o);
+	if (status >= 0)
+		return status;
+	main_close_on_exec();
+	level = o.log_level ? log_level_from_string(o.log_level)
+			    : (o.agent.foreground ? LOG_NOTICE : LOG_INFO);
+	log_init(o.agent.foreground ? "elasticctl run" : "elastic-agent",
+		level >= 0 ? level : LOG_INFO);
+	if (o.serve)
+		return serve_run(o.serve, o.conn_fd);
+	if (o.agent.foreground && !o.agent.error_file)
+		o.agent.error_file = getenv("TORCHELASTIC_ERROR_FILE");
+	return main_job(&o);
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent.h"
+#include "agent/log_call.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/manager_idl.h"
+#include "common/signals.h"
+#include "common/varlink_server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+enum { METHODS_EVENTS_MAX = 1000, METHODS_LINGER_MS = 10000 };
+
+enum listener_kind { LISTEN_WATCH, LISTEN_EVENTS, LISTEN_RUNNING, LISTEN_END };
+
+/* A call that is answered later, or again and again. */
+struct listener {
+	LIST_ENTRY(listener) link;
+	struct agent_server *server;
+	struct varlink_call *call;
+	enum listener_kind kind;
+	int64_t since;		  /* events up to here were sent */
+	struct loop_timer *timer; /* of a Wait with a limit */
+};
+
+struct agent_server {
+	struct agent *a;
+	struct varlink_server *server;
+	LIST_HEAD(, listener) listeners;
+	struct log_calls log_calls;
+	struct loop_timer *linger;
+	loop_fn end_fn;
+	void *end_arg;
+};
+
+static void listener_free(struct listener *l)
+{
+	LIST_REMOVE(l, link);
+	loop_timer_free(l->timer);
+	free(l);
+}
+
+static void listener_gone(void *arg)
+{
+	listener_free(arg);
+}
+
+static void listener_timeout(void *arg)
+{
+	struct listener *l = arg;
+
+	varlink_error(l->call, "TimedOut",
+		json_pack("{s:s}", "message", "the job did not get there in time"));
+	listener_free(l);
+}
+
+static void methods_flush(void *arg);
+
+/* Sends l what is new; with final the call ends. */
+static void listener_send(struct listener *l, bool final)
+{
+	struct agent *a = l->server->a;
+	json_t *answer = json_object();
+
+	if (l->kind != LISTEN_EVENTS)
+		json_put(answer, "job", agent_job_json(a, false));
+	if (l->kind == LISTEN_WATCH || l->kind == LISTEN_EVENTS) {
+		json_t *events = events_since(a->events, l->since, METHODS_EVENTS_MAX);
+		size_t n = json_array_size(events);
+
+		if (n)
+			l->since = json_get_int(json_array_get(events, n - 1), "seq", l->since);
+		else if (l->kind == LISTEN_EVENTS && !final) {
+			json_decref(events);
+			json_decref(answer);
+			return;
+		}
+		json_put(answer, "events", events);
+	}
+	if (final)
+		varlink_reply(l->call, answer);
+	else
+		varlink_notify(l->call, answer);
+}
+
+static bool listener_reached(const struct listener *l)
+{
+	const struct agent *a = l->server->a;
+
+	return l->kind == LISTEN_RUNNING && a->group.state == GROUP_RUNNING;
+}
+
+static void methods_flush(void *arg)
+{
+	struct agent_server *s = arg;
+	struct listener *l, *next;
+
+	for (l = LIST_FIRST(&s->listeners); l; l = next) {
+		next = LIST_NEXT(l, link);
+		if (listener_reached(l)) {
+			listener_send(l, true);
+			listener_free(l);
+		} else if (l->kind == LISTEN_WATCH || l->kind == LISTEN_EVENTS) {
+			/* A slow one gets the newest state when it has read the older ones. */
+			if (!varlink_call_congested(l->call, methods_flush, s))
+				listener_send(l, false);
+		}
+	}
+}
+
+void agent_server_changed(struct agent *a)
+{
+	if (a->server && !LIST_EMPTY(&a->server->listeners))
+		(void)!loop_defer(a->loop, methods_flush, a->server);
+}
+
+void agent_server_event(struct agent *a, const json_t *event)
+{
+	agent_server_changed(a);
+}
+
+static struct listener *listener_new(
+	struct agent_server *s, struct varlink_call *call, enum listener_kind kind, int64_t since)
+{
+	struct listener *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	*l = (struct listener){ .server = s, .call = call, .kind = kind, .since = since };
+	LIST_INSERT_HEAD(&s->listeners, l, link);
+	varlink_call_on_gone(call, listener_gone, l);
+	return l;
+}
+
+static int methods_not_active(struct agent *a, struct varlink_call *call)
+{
+	return varlink_error(call, "NotActive",
+		json_pack("{s:s, s:s}", "job", a->spec->name, "state",
+			group_state_name(a->group.state)));
+}
+
+static int method_ping(struct varlink_call *call, json_t *p, void *arg)
+{
+	return varlink_reply(call, NULL);
+}
+
+static int method_version(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+
+	return varlink_reply(
+		call, json_pack("{s:s, s:i, s:I, s:i}", "version", VERSION, "pid", (int)getpid(),
+			      "started_us", (json_int_t)s->a->created_us, "jobs", 1));
+}
+
+static int method_status(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	json_t *answer = json_object();
+
+	json_put(answer, "job", agent_job_json(s->a, json_get_bool(p, "live", false)));
+	return varlink_reply(call, answer);
+}
+
+static int method_list(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	json_t *job = agent_job_json(s->a, false), *jobs = json_array(), *answer = json_object();
+
+	json_array_clear(json_get_array(job, "tasks"));
+	json_add(jobs, job);
+	json_put(answer, "jobs", jobs);
+	return varlink_reply(call, answer);
+}
+
+static int method_why(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	_cleanup_free_ char *text = agent_why_text(s->a);
+	json_t *answer = json_object();
+
+	json_put(answer, "budget", agent_budget_json(s->a));
+	json_put(answer, "text", json_text(text ? text : ""));
+	return varlink_reply(call, answer);
+}
+
+static int method_errors(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	struct agent *a = s->a;
+	int64_t attempt = json_get_int(p, "attempt", -1);
+	json_t *failures, *answer = json_object();
+
+	if (attempt > a->attempt)
+		return json_decref(answer),
+		       varlink_error(call, "NoSuchAttempt",
+			       json_pack("{s:I}", "attempt", (json_int_t)attempt));
+	failures = agent_failures_json(a, (int)attempt);
+	if (!json_array_size(failures) && a->opt.state_dir) {
+		_cleanup_free_ char *path = NULL;
+
+		json_decref(failures);
+		if (asprintf(&path, "%s/events.jsonl", a->opt.state_dir) < 0)
+			path = NULL;
+		failures = events_failures(path ? path : "", (int)attempt);
+	}
+	json_put(answer, "failures", failures);
+	return varlink_reply(call, answer);
+}
+
+static int method_stop(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	struct agent *a = s->a;
+	char why[64];
+
+	if (a->ended)
+		return methods_not_active(a, call);
+	snprintf(why, sizeof(why), "stopped on request of uid %u",
+		(unsigned)varlink_call_peer(call)->uid);
+	agent_stop_asked(a, 0, json_get_int(p, "timeout_ms", SPEC_UNSET), why);
+	return varlink_reply(call, NULL);
+}
+
+static int method_restart(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	struct agent *a = s->a;
+
+	if (a->ended || (a->in_stop && a->group.goal != GOAL_RETRY))
+		return methods_not_active(a, call);
+	agent_restart_asked(a, RESTART_OPERATOR, "restart was asked for");
+	return varlink_reply(call, json_pack("{s:s}", "run", a->opt.run));
+}
+
+static enum spec_whom methods_whom(const char *text)
+{
+	if (!strcmp(text, "main"))
+		return SPEC_WHOM_MAIN;
+	return strcmp(text, "all") ? SPEC_WHOM_GROUP : SPEC_WHOM_ALL;
+}
+
+static int method_kill(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	struct agent *a = s->a;
+	const char *signal_text = json_get_string(p, "signal", "");
+	const char *ranks = json_get_string(p, "ranks", NULL);
+	int signo = signals_from_string(signal_text), n;
+	struct error err = { 0 };
+	char name[SIGNALS_TEXT_MAX];
+
+	if (signo <= 0)
+		return varlink_error(
+			call, "InvalidSignal", json_pack("{s:s}", "signal", signal_text));
+	if (a->ended)
+		return methods_not_active(a, call);
+	n = agent_signal_tasks(
+		a, ranks, signo, methods_whom(json_get_string(p, "whom", "group")), &err);
+	if (n < 0)
+		return varlink_error(call, "InvalidRanks",
+			json_pack("{s:s, s:o}", "ranks", ranks ? ranks : "", "message",
+				json_text(err.text)));
+	log_notice("%s sent to %d workers on request of uid %u", signals_name(signo, name), n,
+		(unsigned)varlink_call_peer(call)->uid);
+	events_add(a->events, "signalled", a->attempt, -1, NULL, "%s sent to %d workers (%s)",
+		signals_name(signo, name), n, ranks ? ranks : "all");
+	return varlink_reply(call, json_pack("{s:i}", "signalled", n));
+}
+
+static int method_scale(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	struct agent *a = s->a;
+	const char *role = json_get_string(p, "role", NULL);
+	int64_t n = json_get_int(p, "replicas", 0);
+	char why[96];
+	size_t i;
+
+	if (a->ended || (a->in_stop && a->group.goal != GOAL_RETRY))
+		return methods_not_active(a, call);
+	if (n < 1 || n > 4096 || (!role && a->spec->n_roles > 1))
+		return varlink_error_parameter(call, n < 1 || n > 4096 ? "replicas" : "role");
+	for (i = 0; role && i < a->spec->n_roles && strcmp(a->spec->roles[i].name, role); i++)
+		;
+	if (role && i == a->spec->n_roles)
+		return varlink_error(call, "NoSuchRole", json_pack("{s:s}", "role", role));
+	i = role ? i : 0;
+	if (a->replicas[i] == (int)n)
+		return varlink_reply(call, NULL);
+	snprintf(why, sizeof(why), "%.40s is scaled from %d to %d", a->spec->roles[i].name,
+		a->replicas[i], (int)n);
+	a->replicas[i] = (int)n;
+	agent_restart_asked(a, RESTART_SCALE, why);
+	return varlink_reply(call, NULL);
+}
+
+static int method_watch(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	struct listener *l;
+
+	if (!varlink_call_more(call))
+		return varlink_error_expected_more(call);
+	l = listener_new(s, call, LISTEN_WATCH, json_get_int(p, "since", 0));
+	if (!l)
+		return -ENOMEM;
+	listener_send(l, false);
+	return 0;
+}
+
+static int method_events(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	int64_t since = json_get_int(p, "since", 0);
+	json_t *answer;
+
+	if (json_get_bool(p, "follow", false)) {
+		struct listener *l;
+
+		if (!varlink_call_more(call))
+			return varlink_error_expected_more(call);
+		l = listener_new(s, call, LISTEN_EVENTS, since);
+		if (!l)
+			return -ENOMEM;
+		listener_send(l, false);
+		return 0;
+	}
+	answer = json_object();
+	json_put(answer, "events", events_since(s->a->events, since, METHODS_EVENTS_MAX));
+	return varlink_reply(call, answer);
+}
+
+static int method_wait(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	bool running = !strcmp(json_get_string(p, "until", "ended"), "running");
+	int64_t timeout = json_get_int(p, "timeout_ms", -1);
+	struct listener *l =
+		listener_new(s, call, running ? LISTEN_RUNNING : LISTEN_END, INT64_MAX);
+
+	if (!l)
+		return -ENOMEM;
+	if (s->a->ended || listener_reached(l)) {
+		listener_send(l, true);
+		listener_free(l);
+		return 0;
+	}
+	if (timeout >= 0) {
+		if (loop_timer_new(s->a->loop, listener_timeout, l, &l->timer) < 0) {
+			listener_free(l);
+			return -ENOMEM;
+		}
+		loop_timer_arm(l->timer, (uint64_t)timeout);
+	}
+	return 0;
+}
+
+static int method_logs(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+
+	return log_call_start(
+		&s->log_calls, s->a->loop, call, p, logs_run_dir(s->a->logs), s->a->ended);
+}
+
+/* elasticd has its own rules; who comes to the agent itself must be root or the job's user. */
+static int methods_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	uid_t uid = varlink_call_peer(call)->uid;
+	const char *job = json_get_string(p, "job", NULL);
+
+	if (uid != 0 && uid != getuid()) {
+		varlink_error(call, "PermissionDenied",
+			json_pack("{s:s}", "message",
+				"only root and the job's own user may ask its agent"));
+		return 1;
+	}
+	if (job && strcmp(job, s->a->spec->name) && strcmp(job, s->a->opt.run)) {
+		varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", job));
+		return 1;
+	}
+	return 0;
+}
+
+static const struct varlink_method methods_table[] = {
+	{ "Stop", method_stop },
+	{ "Restart", method_restart },
+	{ "Kill", method_kill },
+	{ "Status", method_status },
+	{ "List", method_list },
+	{ "Logs", method_logs },
+	{ "Errors", method_errors },
+	{ "Wait", method_wait },
+	{ "Events", method_events },
+	{ "Watch", method_watch },
+	{ "Scale", method_scale },
+	{ "Why", method_why },
+	{ "Ping", method_ping },
+	{ "Version", method_version },
+	{ NULL, NULL },
+};
+
+static void methods_drained(void *arg)
+{
+	struct agent_server *s = arg;
+
+	loop_timer_disarm(s->linger);
+	if (s->end_fn)
+		s->end_fn(s->end_arg);
+	s->end_fn = NULL;
+}
+
+int agent_server_new(struct agent *a, struct error *err)
+{
+	struct agent_server *s = calloc(1, sizeof(*s));
+	struct varlink_options opt = {
+		.vendor = "elasticd",
+		.product = "elastic-agent",
+		.version = VERSION,
+		.url = "https://elasticd.example/",
+		.idl = manager_idl,
+		.methods = methods_table,
+		.authorize = methods_authorize,
+		.arg = s,
+	};
+	int r;
+
+	if (!s)
+		return error_set(err, -ENOMEM, "out of memory");
+	s->a = a;
+	a->server = s;
+	r = loop_timer_new(a->loop, methods_drained, s, &s->linger);
+	if (r < 0)
+		return error_set(err, r, "out of memory");
+	r = varlink_server_new(a->loop, &opt, &s->server, err);
+	return r < 0 ? r : varlink_server_listen_fd(s->server, a->opt.listen_fd, err);
+}
+
+void agent_server_free(struct agent *a)
+{
+	struct agent_server *s = a->server;
+
+	if (!s)
+		return;
+	a->server = NULL;
+	loop_cancel(a->loop, methods_flush, s);
+	varlink_server_free(s->server); /* ends the calls that are still open, and their readers */
+	loop_timer_free(s->linger);
+	free(s);
+}
+
+void agent_server_end(struct agent *a, loop_fn fn, void *arg)
+{
+	struct agent_server *s = a->server;
+	struct listener *l;
+
+	if (!s) {
+		fn(arg);
+		return;
+	}
+	loop_cancel(a->loop, methods_flush, s);
+	while ((l = LIST_FIRST(&s->listeners))) {
+		listener_send(l, true);
+		listener_free(l);
+	}
+	log_calls_run_ended(&s->log_calls);
+	s->end_fn = fn;
+	s->end_arg = arg;
+	/* A reader that takes nothing more must not keep the agent for ever. */
+	loop_timer_arm(s->linger, METHODS_LINGER_MS);
+	varlink_server_drain(s->server, methods_drained, s);
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent.h"
+#include "agent/failure.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/report.h"
+#include "common/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * What an end means: which failure came first, whether the policy grants another incarnation, and
+ * at the very end the verdict.
+ */
+
+enum { OUTCOME_TAIL_LINES = 20, OUTCOME_ATTEMPTS_KEPT = 32 };
+
+static struct restart_fault outcome_fault(struct agent *a, const struct task *t)
+{
+	struct restart_fault f = {
+		.cause = t->exit.error	  ? RESTART_EXEC
+			 : t->exit.signal ? RESTART_SIGNAL
+					  : RESTART_EXIT,
+		.value = t->exit.signal ? t->exit.signal : t->exit.code,
+		.ran_ms = (int64_t)(loop_now_ms() - a->spawned_ms),
+	};
+
+	return f;
+}
+
+/* Asks the policy, and says what it said. */
+static void outcome_decide(struct agent *a, const struct restart_fault *fault, const char *what)
+{
+	restart_decide(&a->spec->restart, &a->budget, fault, loop_now_ms(), &a->decision);
+	agent_set_reason(a, "%s; %s", what, a->decision.text);
+	log_notice("%s", a->reason);
+	events_add(a->events, a->decision.restart ? "restart" : "no-restart", a->attempt, -1,
+		json_pack("{s:s, s:b, s:I}", "cause", restart_cause_name(fault->cause), "counted",
+			a->decision.counted, "delay_ms", (json_int_t)a->decision.delay_ms),
+		"%s", a->reason);
+}
+
+static void outcome_failed(struct agent *a)
+{
+	struct failures f = { 0 };
+	struct restart_fault fault = { .cause = RESTART_EXIT, .value = 1 };
+	char what[320] = "a worker failed";
+
+	if (!failures_collect(&f, a->tasks, a->n_tasks) && f.n) {
+		const struct task *t = f.items[0].task;
+
+		fault = outcome_fault(a, t);
+		snprintf(what, sizeof(what), "worker %d: %s", t->rank, t->exit.text);
+	}
+	failures_fini(&f);
+	outcome_decide(a, &fault, what);
+	agent_post(a, a->decision.restart ? GROUP_EV_RETRY : GROUP_EV_FAIL);
+}
+
+static void outcome_all_ended(struct agent *a)
+{
+	struct restart_fault fault = {
+		.cause = RESTART_FINISHED,
+		.ran_ms = (int64_t)(loop_now_ms() - a->spawned_ms),
+	};
+
+	memset(&a->decision, 0, sizeof(a->decision));
+	if (a->spec->restart.policy == SPEC_RESTART_ALWAYS)
+		outcome_decide(a, &fault, "all workers succeeded");
+	agent_post(a, a->decision.restart ? GROUP_EV_RETRY : GROUP_EV_DONE);
+}
+
+void agent_judge(struct agent *a)
+{
+	int failed = 0, ended = 0;
+
+	for (int i = 0; i < a->n_tasks; i++) {
+		failed += a->tasks[i].state == TASK_FAILED;
+		ended += a->tasks[i].state == TASK_SUCCEEDED;
+	}
+	if (failed)
+		outcome_failed(a);
+	else if (ended == a->n_tasks)
+		outcome_all_ended(a);
+}
+
+void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *why)
+{
+	struct restart_fault fault = { .cause = cause };
+
+	outcome_decide(a, &fault, why);
+	agent_post(a, GROUP_EV_RESTART);
+}
+
+void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char *why)
+{
+	bool again = a->in_stop && a->group.goal == GOAL_STOP;
+
+	agent_set_reason(a, "%s", why);
+	log_notice("%s", why);
+	events_add(a->events, "stop", a->attempt, -1, NULL, "%s", why);
+	if (signo && !a->stopped_by)
+		a->stopped_by = signo;
+	if (!a->in_stop) {
+		a->stop_signal = signo;
+		a->stop_timeout_ms = timeout_ms;
+	} else if (timeout_ms != SPEC_UNSET && !a->killing) {
+		loop_timer_arm(a->stop_timer, (uint64_t)timeout_ms);
+	}
+	if (again && signo)
+		agent_stop_kill(a); /* the second time means it */
+	agent_post(a, GROUP_EV_STOP);
+}
+
+/* Old attempts' failures stay in events.jsonl; memory holds the newest. */
+static void outcome_keep(struct agent *a, json_t *list)
+{
+	char key[16];
+
+	snprintf(key, sizeof(key), "%d", a->attempt);
+	json_put(a->failures, key, list);
+	if (a->attempt >= OUTCOME_ATTEMPTS_KEPT) {
+		snprintf(key, sizeof(key), "%d", a->attempt - OUTCOME_ATTEMPTS_KEPT);
+		json_object_del(a->failures, key);
+	}
+}
+
+static void outcome_copy_error(struct agent *a, const struct failure *root)
+{
+	const char *path = a->opt.error_file;
+	const struct task_exit *x = &root->task->exit;
+	int r;
+
+	if (!path || !*path || !root->has_file)
+		return;
+	if (access(path, F_OK) == 0)
+		log_warning("%s is there already and is replaced", path);
+	r = errorfile_copy(&root->file, path, x->signal ? -x->signal : x->code);
+	if (r < 0)
+		log_warning(
+			"cannot copy the root cause's error file to %s: %s", path, strerror(-r));
+}
+
+static void outcome_one(struct agent *a, struct failure *f, json_t *list)
+{
+	json_t *tail = logs_tail(
+		a->logs, f->task->local_rank, STD_ERR, f->collateral ? 3 : OUTCOME_TAIL_LINES);
+	json_t *j = failure_json(f, a->host, a->attempt, tail);
+	char message[256];
+
+	failure_message(f, message, sizeof(message));
+	if (!f->collateral && f->task->state == TASK_STOPPED)
+		task_set_state(f->task, TASK_FAILED, f->task->exit.text);
+	if (f->collateral)
+		snprintf(f->task->reason, sizeof(f->task->reason), "collateral: %.140s",
+			f->task->exit.text);
+	events_add(a->events, "task-failed", a->attempt, f->task->rank, json_incref(j),
+		"worker %d%s: %s", f->task->rank, f->collateral ? " (collateral)" : "", message);
+	if (f->problem && f->task->error_file) {
+		log_warning("%s: %s", f->task->error_file, f->problem);
+		events_add(a->events, "error-file", a->attempt, f->task->rank, NULL, "%s: %s",
+			f->task->error_file, f->problem);
+	}
+	json_array_append_new(list, j);
+}
+
+void agent_incarnation_over(struct agent *a)
+{
+	bool wanted = a->group.goal == GOAL_STOP ||
+		      (a->group.goal == GOAL_RETRY && a->decision.restart && !a->decision.counted);
+	struct failures f = { 0 };
+	json_t *list = json_array();
+
+	if (failures_collect(&f, a->tasks, a->n_tasks) < 0)
+		log_error("out of memory: the failures of attempt %d are not reported", a->attempt);
+	for (size_t i = 0; i < f.n; i++)
+		/* What ended because it was asked to is no failure where nothing else failed. */
+		if (!f.items[i].collateral || (f.has_root && !wanted))
+			outcome_one(a, &f.items[i], list);
+	if (json_array_size(list)) {
+		json_decref(a->end.root_cause);
+		a->end.root_cause = json_incref(json_array_get(list, 0));
+		if (f.has_root && a->group.goal == GOAL_FAIL)
+			outcome_copy_error(a, &f.items[0]);
+		a->end.exit_status = task_exit_status(&f.items[0].task->exit);
+		outcome_keep(a, json_incref(list));
+	}
+	json_decref(list);
+	failures_fini(&f);
+	a->stop_signal = 0;
+}
+
+static void outcome_set(struct agent *a, const char *result, int status, const char *message)
+{
+	a->end.result = result;
+	a->end.exit_status = status;
+	snprintf(a->end.message, sizeof(a->end.message), "%s", message);
+}
+
+static bool outcome_application_error(const struct agent *a)
+{
+	const json_t *root = a->end.root_cause;
+
+	return root && !json_is_true(json_object_get(root, "collateral")) &&
+	       json_object_get(root, "error_file");
+}
+
+/* An application's error outranks the limit that ended the job. */
+static void outcome_verdict(struct agent *a)
+{
+	const char *reason = a->reason[0] ? a->reason : "failed";
+
+	if (a->group.state == GROUP_SUCCEEDED) {
+		a->end.root_cause = (json_decref(a->end.root_cause), NULL);
+		outcome_set(a, "succeeded", 0, "all workers succeeded");
+	} else if (a->group.state == GROUP_STOPPED) {
+		int signo = a->stopped_by ? a->stopped_by : a->spec->stop.signal;
+
+		a->end.root_cause = (json_decref(a->end.root_cause), NULL);
+		outcome_set(a, "stopped", 128 + signo, reason);
+	} else if (a->group.goal == GOAL_TIMEOUT && !outcome_application_error(a)) {
+		outcome_set(a, "timeout", 124, reason);
+	} else if (a->lost) {
+		outcome_set(a, "agent_lost", 125, reason);
+	} else if (a->end.root_cause) {
+		outcome_set(a, "failed", a->end.exit_status ? a->end.exit_status : 1, reason);
+	} else {
+		outcome_set(a, "failed", 125, reason);
+	}
+}
+
+static void outcome_report(struct agent *a)
+{
+	_cleanup_json_ json_t *failures = agent_failures_json(a, a->attempt);
+	_cleanup_free_ char *text = NULL;
+	const char *no_color = getenv("NO_COLOR");
+
+	if (strcmp(a->end.result, "failed") && strcmp(a->end.result, "timeout"))
+		return;
+	if (!json_array_size(failures))
+		return;
+	text = report_format(spec_entrypoint(a->spec), failures,
+		isatty(STDERR_FILENO) && !(no_color && *no_color));
+	if (text && fputs(text, stderr) != EOF)
+		fflush(stderr);
+}
+
+static void outcome_quit(void *arg)
+{
+	struct agent *a = arg;
+
+	loop_quit(a->loop, a->end.exit_status);
+}
+
+static void outcome_drained(void *arg)
+{
+	struct agent *a = arg;
+
+	if (a->opt.foreground)
+		outcome_report(a);
+	agent_server_end(a, outcome_quit, a);
+}
+
+void agent_finish(struct agent *a)
+{
+	a->ended = true;
+	if (a->guard_died && !a->opt.foreground) {
+		loop_quit(a->loop, 125);
+		return;
+	}
+	a->ended_us = (int64_t)loop_real_us();
+	loop_timer_disarm(a->run_timer);
+	loop_timer_disarm(a->backoff_timer);
+	outcome_verdict(a);
+	log_msg(strcmp(a->end.result, "succeeded") ? LOG_NOTICE : LOG_INFO,
+		"%s (exit status %d): %s", a->end.result, a->end.exit_status, a->end.message);
+	events_add(a->events, "ended", a->attempt, -1, agent_verdict_json(a), "%s: %s",
+		a->end.result, a->end.message);
+	record_verdict(a);
+	if (logs_drain(a->logs, AGENT_DRAIN_MS, outcome_drained, a) < 0)
+		outcome_drained(a);
+}
+
+void agent_resumed(struct agent *a)
+{
+	struct restart_fault fault = { .cause = RESTART_AGENT_LOST };
+
+	if (a->attempt < 0) { /* lost before its first worker */
+		agent_post(a, GROUP_EV_START);
+		return;
+	}
+	a->lost = true;
+	events_add(a->events, "agent-lost", a->attempt, -1, NULL,
+		"the agent of this run had died; its workers were ended with it");
+	outcome_decide(a, &fault, "the agent had died");
+	if (a->decision.restart) {
+		a->lost = false;
+		agent_post(a, GROUP_EV_RETRY);
+	} else {
+		agent_post(a, GROUP_EV_FAIL);
+	}
+}

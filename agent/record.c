@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/*
+ * What outlives the agent. In the run's log directory: job.json (what was asked), verdict.json. In
+ * its record, under elasticd: state.json (the job as it stands, and the budget) and verdict.json.
+ * All are replaced in one step. A disk that is full costs the newest state only, and is said once.
+ */
+
+enum { RECORD_MAX = 16 << 20 };
+
+struct record {
+	char *state_path; /* NULL in the foreground */
+	bool failing;
+};
+
+static void record_put(struct agent *a, const char *path, json_t *doc, bool sync)
+{
+	_cleanup_free_ char *text = doc ? json_dump_text(doc, NULL) : NULL;
+	int r = text ? file_write_atomic(path, text, strlen(text), 0640, sync) : -ENOMEM;
+
+	if (r < 0 && !a->record->failing)
+		log_warning("%s: %s", path, strerror(-r));
+	if (r < 0 && !a->record->failing && a->events)
+		events_add(a->events, "record-failed", a->attempt, -1, NULL, "%s: %s", path,
+			strerror(-r));
+	a->record->failing = r < 0;
+}
+
+static void record_write_state(void *arg)
+{
+	struct agent *a = arg;
+	_cleanup_json_ json_t *doc = json_object();
+	json_t *replicas = json_array();
+
+	for (size_t i = 0; i < a->spec->n_roles; i++)
+		json_add(replicas, json_integer(a->replicas[i]));
+	json_put(doc, "job", agent_job_json(a, false));
+	json_put(doc, "attempt", json_integer(a->attempt));
+	json_put(doc, "budget", restart_save(&a->budget));
+	json_put(doc, "seq", json_integer(events_last_seq(a->events)));
+	json_put(doc, "replicas", replicas);
+	json_put(doc, "why", agent_budget_json(a));
+	if (logs_run_dir(a->logs))
+		json_put(doc, "log_dir", json_text(logs_run_dir(a->logs)));
+	record_put(a, a->record->state_path, doc, false);
+}
+
+static void record_job(struct agent *a)
+{
+	const char *dir = logs_run_dir(a->logs);
+	_cleanup_free_ char *path = NULL;
+	_cleanup_json_ json_t *doc = json_object();
+
+	if (!dir || asprintf(&path, "%s/job.json", dir) < 0) {
+		path = NULL;
+		return;
+	}
+	json_put(doc, "name", json_string(a->spec->name));
+	json_put(doc, "run", json_string(a->opt.run));
+	json_put(doc, "host", json_text(a->host));
+	json_put(doc, "user", json_text(a->user));
+	json_put(doc, "created_us", json_integer(a->created_us));
+	json_put(doc, "spec", spec_to_json(a->spec));
+	record_put(a, path, doc, false);
+}
+
+int record_new(struct agent *a, struct error *err)
+{
+	a->record = calloc(1, sizeof(*a->record));
+	if (!a->record)
+		return error_set(err, -ENOMEM, "out of memory");
+	if (a->opt.state_dir &&
+		asprintf(&a->record->state_path, "%s/state.json", a->opt.state_dir) < 0) {
+		a->record->state_path = NULL;
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	record_job(a);
+	return 0;
+}
+
+void record_free(struct agent *a)
+{
+	if (!a->record)
+		return;
+	loop_cancel(a->loop, record_write_state, a);
+	free(a->record->state_path);
+	free(a->record);
+	a->record = NULL;
+}
+
+static void record_load_replicas(struct agent *a, const json_t *list)
+{
+	if (json_array_size(list) != a->spec->n_roles)
+		return;
+	for (size_t i = 0; i < a->spec->n_roles; i++) {
+		json_int_t n = json_integer_value(json_array_get(list, i));
+
+		if (n > 0 && n <= 4096)
+			a->replicas[i] = (int)n;
+	}
+}
+
+int record_load(struct agent *a, int64_t *ret_seq, struct error *err)
+{
+	_cleanup_free_ char *path = NULL, *events = NULL;
+	_cleanup_json_ json_t *doc = NULL, *written = NULL;
+	const json_t *job;
+	int r;
+
+	*ret_seq = 0;
+	if (!a->opt.state_dir)
+		return 0;
+	if (asprintf(&path, "%s/state.json", a->opt.state_dir) < 0 ||
+		asprintf(&events, "%s/events.jsonl", a->opt.state_dir) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	/* Events are appended before the state is replaced: the file knows the last number. */
+	written = events_read_file(events, 0, SIZE_MAX);
+	*ret_seq = json_get_int(json_array_get(written, json_array_size(written) - 1), "seq", 0);
+	r = json_read_file(path, RECORD_MAX, &doc, err);
+	if (r == -ENOENT)
+		return 0; /* accepted, but never begun */
+	if (r < 0) {
+		log_warning("%s; the job goes on without its counts", err->text);
+		return 0;
+	}
+	job = json_get_object(doc, "job");
+	a->attempt = (int)json_get_int(doc, "attempt", -1);
+	a->created_us = json_get_int(job, "created_us", a->created_us);
+	a->started_us = json_get_int(job, "started_us", 0);
+	if (json_get_int(doc, "seq", 0) > *ret_seq)
+		*ret_seq = json_get_int(doc, "seq", 0);
+	record_load_replicas(a, json_get_array(doc, "replicas"));
+	if (restart_load(&a->budget, json_get_object(doc, "budget"), loop_now_ms()) < 0)
+		log_warning("%s: budget: not usable; it begins anew", path);
+	return 0;
+}
+
+void record_changed(struct agent *a)
+{
+	if (a->record && a->record->state_path && loop_defer(a->loop, record_write_state, a) < 0)
+		record_write_state(a);
+}
+
+void record_verdict(struct agent *a)
+{
+	const char *dirs[] = { logs_run_dir(a->logs), a->opt.state_dir };
+	_cleanup_json_ json_t *doc = agent_verdict_json(a);
+
+	if (a->record->state_path)
+		record_write_state(a);
+	for (int i = 0; i < 2; i++) {
+		_cleanup_free_ char *path = NULL;
+
+		if (!dirs[i] || asprintf(&path, "%s/verdict.json", dirs[i]) < 0) {
+			path = NULL;
+			continue;
+		}
+		record_put(a, path, doc, i == 1);
+	}
+}

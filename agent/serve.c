@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/serve.h"
+
+#include "agent/events.h"
+#include "agent/log_call.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/manager_idl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SERVE_STATE_MAX = 16 << 20, SERVE_EVENTS_MAX = 1000 };
+
+struct serve {
+	struct loop *loop;
+	struct varlink_server *server;
+	json_t *state; /* state.json */
+	char *events;  /* path of events.jsonl */
+	struct log_calls log_calls;
+};
+
+static int serve_logs(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct serve *s = arg;
+
+	return log_call_start(
+		&s->log_calls, s->loop, call, p, json_get_string(s->state, "log_dir", NULL), true);
+}
+
+static int serve_errors(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct serve *s = arg;
+	int64_t attempt = json_get_int(p, "attempt", -1);
+	json_t *answer = json_object();
+
+	if (attempt > json_get_int(s->state, "attempt", 0)) {
+		json_put_int(answer, "attempt", attempt);
+		return varlink_error(call, "NoSuchAttempt", answer);
+	}
+	json_put(answer, "failures", events_failures(s->events, (int)attempt));
+	return varlink_reply(call, answer);
+}
+
+static int serve_events(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct serve *s = arg;
+	json_t *answer = json_object();
+
+	json_put(answer, "events",
+		events_read_file(s->events, json_get_int(p, "since", 0), SERVE_EVENTS_MAX));
+	return varlink_reply(call, answer);
+}
+
+static int serve_status(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct serve *s = arg;
+	json_t *answer = json_object();
+
+	json_put(answer, "job", json_incref(json_object_get(s->state, "job")));
+	return varlink_reply(call, answer);
+}
+
+static void serve_why_text(const struct serve *s, FILE *f)
+{
+	const json_t *job = json_get_object(s->state, "job");
+	const json_t *why = json_get_object(s->state, "why");
+	const char *cause;
+	json_t *n;
+
+	fprintf(f, "%s: %s\n", json_get_string(job, "state", "?"),
+		json_get_string(job, "reason", ""));
+	fprintf(f, "%lld of %lld restarts used; %lld not counted\n",
+		(long long)json_get_int(why, "used", 0), (long long)json_get_int(why, "max", 0),
+		(long long)json_get_int(why, "free", 0));
+	json_object_foreach (json_get_object(why, "by_cause"), cause, n)
+		fprintf(f, "  %lld by %s\n", (long long)json_integer_value(n), cause);
+}
+
+static int serve_why(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct serve *s = arg;
+	json_t *why = json_get_object(s->state, "why");
+	json_t *answer = json_object();
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (f) {
+		serve_why_text(s, f);
+		fclose(f);
+	}
+	json_put(answer, "budget", json_incref(why));
+	json_put_string(answer, "text", text ? text : "");
+	return varlink_reply(call, answer);
+}
+
+static const struct varlink_method serve_methods[] = {
+	{ "Status", serve_status },
+	{ "Logs", serve_logs },
+	{ "Errors", serve_errors },
+	{ "Events", serve_events },
+	{ "Why", serve_why },
+	{ NULL, NULL },
+};
+
+static void serve_over(void *arg)
+{
+	struct serve *s = arg;
+
+	loop_quit(s->loop, 0);
+}
+
+static int serve_open(struct serve *s, const char *dir, int conn_fd, struct error *err)
+{
+	_cleanup_free_ char *path = NULL;
+	struct varlink_options opt = {
+		.vendor = "elasticd",
+		.product = "elastic-agent",
+		.version = VERSION,
+		.url = "https://elasticd.example/",
+		.idl = manager_idl,
+		.methods = serve_methods,
+		.idle = serve_over,
+		.arg = s,
+	};
+	int r;
+
+	if (asprintf(&path, "%s/state.json", dir) < 0 ||
+		asprintf(&s->events, "%s/events.jsonl", dir) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	r = json_read_file(path, SERVE_STATE_MAX, &s->state, err);
+	if (r < 0)
+		log_warning("%s", err->text); /* logs and counts of it are not known */
+	r = loop_new(&s->loop);
+	if (r < 0)
+		return error_set(err, r, "cannot make an event loop: %s", strerror(-r));
+	r = varlink_server_new(s->loop, &opt, &s->server, err);
+	return r < 0 ? r : varlink_server_add_connection(s->server, conn_fd, err);
+}
+
+int serve_run(const char *record_dir, int conn_fd)
+{
+	struct serve s = { 0 };
+	struct error err = { 0 };
+	int r = serve_open(&s, record_dir, conn_fd, &err);
+
+	if (!r)
+		r = loop_run(s.loop);
+	else
+		log_error("%s", err.text);
+	varlink_server_free(s.server);
+	loop_free(s.loop);
+	json_decref(s.state);
+	free(s.events);
+	return r < 0 ? 125 : r;
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/signals.h"
+#include "agent/agent.h"
+#include "agent/guard.h"
+#include "common/log.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+static bool signals_forwarded(const struct agent *a, int signo)
+{
+	for (const int *f = a->spec->stop.forward; f && *f; f++)
+		if (*f == signo)
+			return true;
+	return false;
+}
+
+/* These end a job; any other one that is forwarded is the workers' own business. */
+static bool signals_ends(int signo)
+{
+	return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+}
+
+static void signals_on_end(struct agent *a, int signo)
+{
+	char name[SIGNALS_TEXT_MAX], why[96];
+
+	snprintf(why, sizeof(why), "got %s", signals_name(signo, name));
+	agent_stop_asked(a, signo, SPEC_UNSET, why);
+	/* The workers get the same signal where it is forwarded, else the stop signal. */
+	if (!a->in_stop)
+		a->stop_signal = signals_forwarded(a, signo) ? signo : a->spec->stop.signal;
+}
+
+static void signals_on_signal(int signo, void *arg)
+{
+	struct agent *a = arg;
+	char name[SIGNALS_TEXT_MAX];
+
+	if (signo == SIGCHLD) {
+		agent_reap(a);
+	} else if (signo == GUARD_DIED_SIGNAL) {
+		/* Nobody is left to clean up after this process: leave at once, with everything. */
+		log_error("the guard process died: ending all workers");
+		a->guard_died = true;
+		agent_stop_asked(a, SIGKILL, 0, "the guard process died");
+		if (a->in_stop)
+			agent_stop_kill(a);
+	} else if (a->ended) {
+		return;
+	} else if (signals_ends(signo)) {
+		signals_on_end(a, signo);
+	} else if (signals_forwarded(a, signo)) {
+		int n = agent_signal_tasks(a, NULL, signo, a->spec->stop.whom, NULL);
+
+		events_add(a->events, "forwarded", a->attempt, -1, NULL,
+			"%s handed on to %d workers", signals_name(signo, name), n);
+	} else {
+		log_info("%s is ignored: stop.forward does not name it", signals_name(signo, name));
+	}
+}
+
+static int signals_add(struct agent *a, int signo)
+{
+	int r = loop_signal_new(a->loop, signo, signals_on_signal, a, &a->signals[a->n_signals]);
+
+	if (!r)
+		a->n_signals++;
+	return r;
+}
+
+int agent_signals_init(struct agent *a, struct error *err)
+{
+	const int always[] = { SIGCHLD, GUARD_DIED_SIGNAL, SIGTERM, SIGINT, SIGQUIT, SIGUSR1,
+		SIGUSR2 };
+	struct sigaction hup;
+	int r = 0;
+
+	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]) && !r; i++)
+		r = signals_add(a, always[i]);
+	/* Under nohup the hang-up is ignored, and stays so. */
+	if (!r && !sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
+		r = signals_add(a, SIGHUP);
+	for (const int *f = a->spec->stop.forward; f && *f && !r; f++)
+		if (!signals_ends(*f) && *f != SIGUSR1 && *f != SIGUSR2 && *f != SIGCHLD &&
+			*f != GUARD_DIED_SIGNAL && a->n_signals < 16)
+			r = signals_add(a, *f);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTTOU, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	return r < 0 ? error_set(err, r, "cannot watch signals") : 0;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/agent.h"
+#include "agent/tree.h"
+#include "common/log.h"
+#include "common/proc.h"
+#include "common/ranks.h"
+#include "common/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+/*
+ * A stop in four steps, each event-driven: the stop signal to every worker, one deadline for all;
+ * SIGKILL at the deadline; what workers left behind gets the same within a short time of its own;
+ * what does not even die of SIGKILL is reported and given up. GONE is posted once, at the end.
+ */
+
+/* Helper processes of the agent that must live through a stop. */
+static struct tree_except stop_except(struct agent *a)
+{
+	struct tree_except e = { 0 };
+
+	logs_helpers(a->logs, &e.pids, &e.n);
+	return e;
+}
+
+static bool stop_tree_gone(struct agent *a)
+{
+	struct tree_except e = stop_except(a);
+	char comm[17];
+	pid_t pid;
+	bool stuck;
+
+	if (tree_empty())
+		return true;
+	return tree_count(&e, &pid, comm, &stuck) == 0;
+}
+
+static int stop_signal_task(struct task *t, int signo, enum spec_whom whom)
+{
+	if (whom == SPEC_WHOM_MAIN)
+		return kill(t->pid, signo) < 0 ? -errno : 0;
+	if (whom == SPEC_WHOM_GROUP)
+		return kill(-t->pid, signo) < 0 ? -errno : 0;
+	return 0;
+}
+
+/* The worker and all its descendants that are still below it. */
+static int stop_signal_below(struct task *t, int signo)
+{
+	_cleanup_free_ struct proc_stat *procs = NULL;
+	size_t n;
+	int r = proc_stat_all(&procs, &n);
+
+	if (r < 0)
+		return r;
+	n = proc_keep_descendants(procs, n, t->pid);
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_close_ int fd = proc_pidfd(procs[i].pid);
+		struct proc_stat again;
+
+		if (fd >= 0 && !proc_stat_read(procs[i].pid, &again) &&
+			again.start_ticks == procs[i].start_ticks)
+			(void)proc_pidfd_kill(fd, signo);
+	}
+	return kill(t->pid, signo) < 0 ? -errno : 0;
+}
+
+int agent_signal_tasks(
+	struct agent *a, const char *ranks_text, int signo, enum spec_whom whom, struct error *err)
+{
+	_cleanup_(ranks_fini) struct ranks ranks = { 0 };
+	int sent = 0, r;
+
+	if (ranks_text) {
+		r = ranks_parse(&ranks, ranks_text, "ranks", err);
+		if (r < 0)
+			return r;
+		if (ranks_last(&ranks) >= a->n_tasks)
+			return error_field(err, -EINVAL, "ranks",
+				"expected ranks below %d, got \"%s\"", a->n_tasks, ranks_text);
+	}
+	for (int i = 0; i < a->n_tasks; i++) {
+		struct task *t = &a->tasks[i];
+
+		if (!task_alive(t) || (ranks_text && !ranks_contains(&ranks, t->rank)))
+			continue;
+		r = whom == SPEC_WHOM_ALL ? stop_signal_below(t, signo)
+					  : stop_signal_task(t, signo, whom);
+		if (!r)
+			sent++;
+	}
+	return sent;
+}
+
+static void stop_kill_all(struct agent *a)
+{
+	struct tree_except e = stop_except(a);
+
+	if (cgroup_kill(a->cgroup) == 0 && !e.n && cgroup_populated(a->cgroup))
+		return; /* the kernel is at it; the tree is looked at when they are reaped */
+	for (int i = 0; i < a->n_tasks; i++)
+		if (task_alive(&a->tasks[i]))
+			kill(-a->tasks[i].pid, SIGKILL);
+	if (!tree_empty())
+		(void)tree_signal(&e, SIGKILL);
+}
+
+static void stop_gone(struct agent *a)
+{
+	loop_timer_disarm(a->stop_timer);
+	a->in_stop = false;
+	agent_post(a, GROUP_EV_GONE);
+}
+
+void agent_stop_kill(struct agent *a)
+{
+	int alive = agent_alive(a);
+
+	if (!a->in_stop)
+		return;
+	if (alive && !a->killing) {
+		log_warning("%d of %d workers are still there: SIGKILL", alive, a->n_tasks);
+		events_add(a->events, "killed", a->attempt, -1, NULL,
+			"%d workers did not end in time and get SIGKILL", alive);
+	}
+	a->killing = true;
+	stop_kill_all(a);
+	loop_timer_arm(a->stop_timer, AGENT_GIVE_UP_MS);
+}
+
+static void stop_give_up(struct agent *a)
+{
+	struct tree_except e = stop_except(a);
+	char comm[17];
+	pid_t pid;
+	bool in_d;
+	int n = tree_count(&e, &pid, comm, &in_d);
+
+	if (n > 0) {
+		a->stuck = true;
+		agent_set_reason(a, "process %d (%s) %s%s%s", (int)pid, comm,
+			in_d ? "is in uninterruptible sleep and does not die"
+			     : "does not go away after SIGKILL",
+			n > 1 ? ", and others with it" : "", "; it is given up");
+		log_error("%s", a->reason);
+		events_add(a->events, "stuck", a->attempt, -1,
+			json_pack("{s:i, s:i}", "pid", (int)pid, "processes", n), "%s", a->reason);
+		agent_post(a, GROUP_EV_STUCK);
+	}
+	for (int i = 0; i < a->n_tasks; i++)
+		if (task_alive(&a->tasks[i])) {
+			task_set_state(&a->tasks[i], TASK_FAILED, "does not die of SIGKILL");
+			a->tasks[i].pid = 0;
+		}
+	stop_gone(a);
+}
+
+void agent_stop_expired(void *arg)
+{
+	struct agent *a = arg;
+
+	if (a->killing)
+		stop_give_up(a);
+	else
+		agent_stop_kill(a);
+}
+
+/* All workers are gone, but not what they had started. */
+static void stop_leftovers(struct agent *a)
+{
+	struct tree_except e = stop_except(a);
+	uint64_t now = loop_now_ms();
+	uint64_t left = a->stop_deadline_ms > now ? a->stop_deadline_ms - now : 0;
+	int n;
+
+	a->leftovers = true;
+	if (a->killing || a->spec->stop.whom == SPEC_WHOM_MAIN || !left) {
+		agent_stop_kill(a);
+		return;
+	}
+	n = tree_signal(&e, a->stop_signal);
+	if (n > 0)
+		events_add(a->events, "leftovers", a->attempt, -1, NULL,
+			"%d processes that workers had started outlived them", n);
+	loop_timer_arm(a->stop_timer, left < AGENT_LEFTOVER_MS ? left : AGENT_LEFTOVER_MS);
+}
+
+void agent_stop_progress(struct agent *a)
+{
+	if (agent_alive(a))
+		return;
+	if (stop_tree_gone(a))
+		stop_gone(a);
+	else if (!a->leftovers)
+		stop_leftovers(a);
+	else if (a->killing)
+		stop_kill_all(a); /* what was forked meanwhile */
+}
+
+static int64_t stop_timeout(struct agent *a)
+{
+	int64_t t = a->stop_timeout_ms;
+
+	a->stop_timeout_ms = SPEC_UNSET;
+	return t == SPEC_UNSET ? a->spec->stop.timeout_ms : t;
+}
+
+static void stop_mark(struct agent *a)
+{
+	int64_t now = (int64_t)loop_real_us();
+
+	for (int i = 0; i < a->n_tasks; i++) {
+		struct task *t = &a->tasks[i];
+
+		if (!task_alive(t))
+			continue;
+		t->stop_us = now;
+		task_set_state(t, TASK_STOPPING, a->reason);
+	}
+}
+
+void agent_stop_tasks(struct agent *a)
+{
+	int64_t timeout = stop_timeout(a);
+	enum spec_whom whom = a->spec->stop.whom;
+	char name[SIGNALS_TEXT_MAX];
+
+	a->in_stop = true;
+	a->killing = a->leftovers = a->stuck = false;
+	a->stop_deadline_ms = loop_now_ms() + (uint64_t)timeout;
+	if (!a->stop_signal)
+		a->stop_signal = a->spec->stop.signal;
+	if (!agent_alive(a)) {
+		agent_stop_progress(a);
+		return;
+	}
+	stop_mark(a);
+	log_info("stopping %d workers with %s, %.3f s to go", agent_alive(a),
+		signals_name(a->stop_signal, name), (double)timeout / 1000);
+	if (a->group.goal == GOAL_TIMEOUT && a->spec->stop.dump_signal)
+		(void)agent_signal_tasks(a, NULL, a->spec->stop.dump_signal, SPEC_WHOM_MAIN, NULL);
+	(void)agent_signal_tasks(a, NULL, a->stop_signal, whom, NULL);
+	if (timeout == 0)
+		agent_stop_kill(a);
+	else
+		loop_timer_arm(a->stop_timer, (uint64_t)timeout);
+}

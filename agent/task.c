@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/task.h"
+
+#include "common/json.h"
+#include "common/log.h"
+#include "common/signals.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+void task_init(struct task *t, const struct spec_role *role, int index, int rank)
+{
+	*t = (struct task){
+		.role = role, .index = index, .rank = rank, .local_rank = rank, .role_rank = index
+	};
+	t->role_world = role->replicas;
+}
+
+void task_fini(struct task *t)
+{
+	free(t->error_file);
+	t->error_file = NULL;
+}
+
+const char *task_state_name(enum task_state s)
+{
+	static const char *const names[] = {
+#define X(name, text) [TASK_##name] = text,
+		TASK_STATES(X)
+#undef X
+	};
+	return names[s];
+}
+
+void task_set_state(struct task *t, enum task_state state, const char *reason)
+{
+	log_debug("worker %d: %s -> %s%s%s", t->rank, task_state_name(t->state),
+		task_state_name(state), reason && *reason ? ": " : "", reason ? reason : "");
+	t->state = state;
+	snprintf(t->reason, sizeof(t->reason), "%s", reason ? reason : "");
+}
+
+void task_set_exit(struct task *t, int code, int status)
+{
+	struct task_exit *x = &t->exit;
+	char name[SIGNALS_TEXT_MAX];
+
+	*x = (struct task_exit){ .ended = true };
+	if (code == CLD_EXITED) {
+		x->code = status;
+		snprintf(x->text, sizeof(x->text), "exit code %d", status);
+		return;
+	}
+	x->signal = status;
+	x->core = code == CLD_DUMPED;
+	snprintf(x->text, sizeof(x->text), "signal %d (%s)%s", status, signals_name(status, name),
+		x->core ? ", core dumped" : "");
+}
+
+void task_set_exec_error(struct task *t, int error, const char *stage, const char *program)
+{
+	t->exit = (struct task_exit){ .ended = true, .error = error };
+	snprintf(t->exit.text, sizeof(t->exit.text), "cannot %s %s: %s", stage, program,
+		strerror(error));
+}
+
+bool task_alive(const struct task *t)
+{
+	return t->pid > 0;
+}
+
+bool task_bad_exit(const struct task *t)
+{
+	return t->exit.ended && (t->exit.code || t->exit.signal || t->exit.error);
+}
+
+int task_exit_status(const struct task_exit *x)
+{
+	if (x->error)
+		return x->error == ENOENT ? 127 : 126;
+	return x->signal ? 128 + x->signal : x->code;
+}
+
+json_t *task_exit_json(const struct task_exit *x)
+{
+	json_t *j;
+
+	if (!x->ended)
+		return NULL;
+	j = json_object();
+	if (x->error) {
+		json_put(j, "error", json_string(x->text));
+		json_put(j, "errno", json_integer(x->error));
+	} else if (x->signal) {
+		char name[SIGNALS_TEXT_MAX];
+
+		json_put(j, "signal", json_integer(x->signal));
+		json_put(j, "signal_name", json_string(signals_name(x->signal, name)));
+		json_put(j, "core_dumped", json_boolean(x->core));
+	} else {
+		json_put(j, "code", json_integer(x->code));
+	}
+	return j;
+}
+
+json_t *task_json(const struct task *t)
+{
+	json_t *j = json_object();
+
+	json_put(j, "role", json_string(t->role->name));
+	json_put(j, "index", json_integer(t->index));
+	json_put(j, "rank", json_integer(t->rank));
+	json_put(j, "local_rank", json_integer(t->local_rank));
+	json_put(j, "state", json_string(task_state_name(t->state)));
+	if (t->reason[0])
+		json_put(j, "reason", json_string(t->reason));
+	if (t->pid > 0 || t->exit_pid > 0)
+		json_put(j, "pid", json_integer(t->pid > 0 ? t->pid : t->exit_pid));
+	if (t->exit.ended)
+		json_put(j, "exit", task_exit_json(&t->exit));
+	if (t->started_us)
+		json_put(j, "started_us", json_integer(t->started_us));
+	if (t->ended_us)
+		json_put(j, "ended_us", json_integer(t->ended_us));
+	return j;
+}

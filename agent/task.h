@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One worker of the group: who it is, what its process does, how it ended. Knows no loop and makes
+ * no system call; the agent's parts change it through task_set_state().
+ */
+
+#include "common/spec.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define TASK_STATES(X)            \
+	X(WAITING, "waiting")     \
+	X(STARTING, "starting")   \
+	X(RUNNING, "running")     \
+	X(STOPPING, "stopping")   \
+	X(SUCCEEDED, "succeeded") \
+	X(FAILED, "failed")       \
+	X(STOPPED, "stopped")
+
+enum task_state {
+#define X(name, text) TASK_##name,
+	TASK_STATES(X)
+#undef X
+};
+
+/* How its process ended; all zero while it runs. */
+struct task_exit {
+	bool ended;
+	int code;   /* exit code, when signal and error are 0 */
+	int signal; /* deadly signal, or 0 */
+	bool core;
+	int error;	/* errno when it was never executed, or 0 */
+	char text[256]; /* the same for people: "exit code 3", "signal 9 (SIGKILL)" */
+};
+
+struct task {
+	const struct spec_role *role;
+	int index; /* within the role */
+	int rank, local_rank;
+	int role_rank, role_world;
+	enum task_state state;
+	char reason[160];
+	pid_t pid;	/* 0 when there is no process */
+	pid_t exit_pid; /* of the process that ended */
+	struct task_exit exit;
+	int64_t started_us, ended_us;  /* real time, 0: not yet */
+	uint64_t started_ms, ended_ms; /* monotonic */
+	int64_t stop_us;	       /* when the agent first signalled it to end, 0: never */
+	char *error_file;	       /* owned path, NULL without files */
+};
+
+void task_init(struct task *t, const struct spec_role *role, int index, int rank);
+void task_fini(struct task *t);
+
+/* The one place that changes the state; writes the debug line of the transition. */
+void task_set_state(struct task *t, enum task_state state, const char *reason);
+
+/* Enters what waitid() said: code is CLD_EXITED, CLD_KILLED or CLD_DUMPED. */
+void task_set_exit(struct task *t, int code, int status);
+/* Enters that program could not be executed. */
+void task_set_exec_error(struct task *t, int error, const char *stage, const char *program);
+
+/* Whether it has a process that was not yet seen to end. */
+bool task_alive(const struct task *t);
+/* Ended with anything but exit code 0. */
+bool task_bad_exit(const struct task *t);
+
+/* 0..255, 128+signal, 126 or 127: what a shell would say. */
+int task_exit_status(const struct task_exit *x);
+
+const char *task_state_name(enum task_state s);
+
+/* io.elasticd.Manager.Exit, owned, or NULL while it has not ended. */
+json_t *task_exit_json(const struct task_exit *x);
+/* io.elasticd.Manager.Task without live figures, owned. */
+json_t *task_json(const struct task *t);
