@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 client_SRC := \
+	client/yaml.c \
+	client/yaml_scalar.c \
 	client/address.c \
 	client/args.c \
 	client/cmd_admin.c \

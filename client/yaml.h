@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Job files: YAML as people write it (JSON is YAML too) to JSON. One document; plain scalars mean
+ * what YAML 1.2's core schema says, so that yes, no, on and off are strings; anchors and aliases
+ * are copied; merge keys, duplicate keys, own tags and numbers that JSON cannot hold are refused.
+ * Errors say "file:line:column: ...". Built without libyaml only JSON is read.
+ */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <jansson.h>
+#include <stddef.h>
+
+enum {
+	YAML_DEPTH_MAX = 64,
+	YAML_NODES_MAX = 256 * 1024, /* after aliases are copied */
+	YAML_BYTES_MAX = 4 * 1024 * 1024
+};
+
+/* Parses len bytes of text; name stands for the file in errors. ret is owned. Returns 0, -EINVAL,
+ * -EMSGSIZE or -ENOMEM with err. */
+_must_check_ int yaml_parse(
+	const char *text, size_t len, const char *name, json_t **ret, struct error *err);
+
+/* Reads and parses a file ("-": standard input). Also returns what reading it returns. */
+_must_check_ int yaml_load(const char *path, json_t **ret, struct error *err);
