@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/files.h"
+
+#include "common/file.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int files_open_dir(int dirfd, const char *name, struct error *err)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_set(err, -errno, "%s: %s", name, strerror(errno));
+	return fd;
+}
+
+int files_make_dirs(const char *path, mode_t mode, struct error *err)
+{
+	_cleanup_free_ char *parent = strdup(path);
+	char *slash;
+	int r;
+
+	if (!parent)
+		return error_set(err, -ENOMEM, "out of memory");
+	slash = strrchr(parent, '/');
+	if (slash && slash != parent) {
+		*slash = '\0';
+		r = file_mkdir_p(parent, 0755);
+		if (r < 0)
+			return error_set(err, r, "%s: %s", parent, strerror(-r));
+	}
+	/* The umask does not decide about these. */
+	if (!mkdir(path, mode) && !chmod(path, mode))
+		return 0;
+	if (errno != EEXIST)
+		return error_set(err, -errno, "%s: %s", path, strerror(errno));
+	return 0;
+}
+
+static int read_all(int fd, size_t size, char **ret_text, size_t *ret_len)
+{
+	_cleanup_free_ char *text = malloc(size + 1);
+	size_t done = 0;
+
+	if (!text)
+		return -ENOMEM;
+	while (done < size) {
+		ssize_t n = read(fd, text + done, size - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		done += n;
+	}
+	text[done] = '\0';
+	*ret_len = done;
+	*ret_text = TAKE_PTR(text);
+	return 0;
+}
+
+int files_read(int dirfd, const char *name, size_t max, uid_t owner, char **ret_text,
+	size_t *ret_len, struct error *err)
+{
+	/* Without O_NONBLOCK a pipe put in the file's place would hold us up. */
+	_cleanup_close_ int fd =
+		openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return error_set(err, -errno, "%s: %s", name,
+			errno == ELOOP ? "is a symbolic link" : strerror(errno));
+	if (fstat(fd, &st) < 0)
+		return error_set(err, -errno, "%s: %s", name, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, -EBADMSG, "%s: expected a regular file", name);
+	if (st.st_uid != owner && st.st_uid != geteuid())
+		return error_set(err, -EPERM, "%s: belongs to user %u, expected %u", name,
+			(unsigned)st.st_uid, (unsigned)owner);
+	if (st.st_size > (off_t)max)
+		return error_set(err, -EFBIG, "%s: has %lld bytes, expected at most %zu", name,
+			(long long)st.st_size, max);
+	r = read_all(fd, st.st_size, ret_text, ret_len);
+	if (r < 0)
+		return error_set(err, r, "%s: %s", name, strerror(-r));
+	return 0;
+}
+
+int files_read_json(
+	int dirfd, const char *name, size_t max, uid_t owner, json_t **ret, struct error *err)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0;
+	int r;
+
+	r = files_read(dirfd, name, max, owner, &text, &len, err);
+	if (r < 0)
+		return r;
+	r = json_parse_object(text, len, 0, ret, err);
+	if (r < 0) {
+		error_prefix(err, "%s", name);
+		return r == -EINVAL ? -EBADMSG : r;
+	}
+	return 0;
+}
+
+static int write_all(int fd, const char *text, size_t len)
+{
+	while (len) {
+		ssize_t n = write(fd, text, len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		text += n;
+		len -= n;
+	}
+	return 0;
+}
+
+static int write_temporary(
+	int dirfd, const char *temporary, const char *text, size_t len, mode_t mode, bool sync)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	/* One that an earlier process left half-written; a stranger's is no better. */
+	if (unlinkat(dirfd, temporary, 0) < 0 && errno != ENOENT)
+		return -errno;
+	fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	r = write_all(fd, text, len);
+	if (r < 0)
+		return r;
+	if (fchmod(fd, mode) < 0 || (sync && fsync(fd) < 0))
+		return -errno;
+	return 0;
+}
+
+int files_write(int dirfd, const char *name, const char *text, size_t len, mode_t mode, bool sync,
+	struct error *err)
+{
+	_cleanup_free_ char *temporary = NULL;
+	int r;
+
+	if (asprintf(&temporary, ".%s.new", name) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	r = write_temporary(dirfd, temporary, text, len, mode, sync);
+	if (!r && renameat(dirfd, temporary, dirfd, name) < 0)
+		r = -errno;
+	if (!r && sync && fsync(dirfd) < 0)
+		r = -errno;
+	if (r < 0) {
+		unlinkat(dirfd, temporary, 0);
+		return error_set(err, r, "%s: %s", name, strerror(-r));
+	}
+	return 0;
+}
