@@ -1,12 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
-# The targets that check: included by the Makefile, which defines the variables.
+# The targets that check: included by the Makefile, which defines the variables. Every suite goes
+# through tests/tools/summary, so that each target ends with one line of counts and its status.
 
 UNIT := $(if $(filter 1,$(HAVE_CHECK)),$(addprefix $(B)/tests/unit/test_,$(unit_TESTS)))
 ALLLIBS := $(B)/libagent.a $(B)/libdaemon.a $(B)/libclient.a $(B)/libcommon.a
+FUZZ_SECONDS ?= 20
+PYTEST_ARGS ?=
+CLANG ?= $(firstword $(notdir $(shell command -v clang clang-14)) clang)
 
+SUMMARY := tests/tools/summary
+RESULTS := $(B)/results
+HAVE_PYTEST = $(shell $(PYTHON) -c 'import pytest' 2>/dev/null && echo 1)
+LINT := $(shell tests/tools/lint list)
+
+# Objects of tests are not thrown away after the link.
+.SECONDARY:
+
+# The room libraries need each other in no fixed order: a test of one may pull in all of them.
 $(B)/tests/unit/test_%: $(B)/obj/tests/unit/test_%.o $(ALLLIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $< $(ALLLIBS) $(LIBS) $(CHECK_LIBS)
 
-.PHONY: unit-programs
+.PHONY: unit-programs tools built
 unit-programs: $(UNIT)
+tools: $(TOOLS)
+built: programs tools unit-programs
+
+# What the targets below do, one after the other also with -j. None of it fails by itself: the total
+# at the end decides.
+begin = @rm -rf $(RESULTS)
+total = @$(SUMMARY) total $(RESULTS)
+
+ifeq ($(UNIT),)
+run_unit = @$(SUMMARY) run $(RESULTS) unit sh -c 'echo configured without check; exit 77'
+else
+run_unit = @for t in $(unit_TESTS); do \
+	$(SUMMARY) run $(RESULTS) unit/$$t $(B)/tests/unit/test_$$t; done
+endif
+
+ifeq ($(HAVE_PYTEST),)
+run_e2e = @$(SUMMARY) run $(RESULTS) e2e sh -c 'echo no pytest here; exit 77'
+else
+run_e2e = @ELASTIC_BUILD=$(abspath $(B)) $(SUMMARY) run -v $(RESULTS) e2e \
+	$(PYTHON) -m pytest -q -p no:cacheprovider $(PYTEST_ARGS) tests/e2e
+endif
+
+run_valgrind = @for t in $(if $(UNIT),$(unit_TESTS)); do CK_FORK=no CK_TIMEOUT_MULTIPLIER=20 \
+	$(SUMMARY) run $(RESULTS) valgrind/$$t tests/tools/valgrind $(B)/tests/unit/test_$$t; done
+
+define run_lint
+@for c in $(LINT); do $(SUMMARY) run $(RESULTS) lint/$$c tests/tools/lint $$c; done
+@mkdir -p $(B)-lint && cp -p $(B)/config.mk $(B)-lint/
+@$(SUMMARY) run $(RESULTS) lint/warnings \
+	$(MAKE) --no-print-directory B=$(B)-lint WERROR=1 built
+endef
+
+.PHONY: check check-unit check-e2e check-valgrind lint
+check: built
+	$(begin)
+	$(run_unit)
+	$(run_e2e)
+	$(total)
+check-unit: unit-programs
+	$(begin)
+	$(run_unit)
+	$(total)
+check-e2e: programs tools
+	$(begin)
+	$(run_e2e)
+	$(total)
+check-valgrind: unit-programs
+	$(begin)
+	$(run_valgrind)
+	$(total)
+lint:
+	$(begin)
+	$(run_lint)
+	$(total)
+
+# A second build, and the same tests over it. What a sanitizer finds in a program whose output no
+# test looks at goes to a file, and any such file is a failure.
+ASAN := $(B)-asan
+REPORTS = $(abspath $(ASAN))/reports
+SANITIZED = ASAN_OPTIONS=detect_leaks=1:log_path=$(REPORTS)/report \
+	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS)/report
+
+.PHONY: asan-built asan-run check-asan
+asan-built:
+	@mkdir -p $(ASAN) && cp -p $(B)/config.mk $(ASAN)/
+	@$(MAKE) --no-print-directory B=$(ASAN) SANITIZE=address,undefined built
+asan-run:
+	$(begin)
+	$(run_unit)
+	$(run_e2e)
+
+define run_asan
+@rm -rf $(REPORTS) && mkdir -m 1777 -p $(REPORTS)
+@$(SANITIZED) $(MAKE) --no-print-directory B=$(ASAN) SANITIZE=address,undefined asan-run
+@$(SUMMARY) run $(ASAN)/results reports sh -c '! cat $(REPORTS)/* 2>/dev/null | grep .'
+endef
+
+check-asan: asan-built
+	$(run_asan)
+	@$(SUMMARY) total $(ASAN)/results
+
+# All of the above with one total, as CI runs it.
+.PHONY: check-all
+check-all: built asan-built
+	$(begin)
+	$(run_lint)
+	$(run_unit)
+	$(run_e2e)
+	$(run_valgrind)
+	$(run_asan)
+	@cp -r $(ASAN)/results $(RESULTS)/asan
+	$(total)
+
+# Fuzz targets are built by clang in a directory of their own; what they learn stays there, and the
+# seeds of tests/fuzz/corpus are only read.
+FUZZ := $(B)-fuzz
+FUZZERS := $(addprefix $(B)/tests/fuzz/fuzz_,$(fuzz_TARGETS))
+$(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(ALLLIBS)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -fsanitize=fuzzer -o $@ $< $(ALLLIBS) $(LIBS)
+
+.PHONY: fuzz fuzz-programs
+fuzz-programs: $(FUZZERS)
+fuzz:
+	$(begin)
+	@mkdir -p $(FUZZ) && cp -p $(B)/config.mk $(FUZZ)/
+	@$(MAKE) --no-print-directory B=$(FUZZ) CC=$(CLANG) \
+	  SANITIZE=address,undefined,fuzzer-no-link fuzz-programs
+	@for t in $(fuzz_TARGETS); do mkdir -p $(FUZZ)/corpus/$$t; \
+	  $(SUMMARY) run $(RESULTS) fuzz/$$t $(FUZZ)/tests/fuzz/fuzz_$$t -timeout=10 \
+	  -rss_limit_mb=2048 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	  -artifact_prefix=$(FUZZ)/corpus/$$t- $(FUZZ)/corpus/$$t \
+	  tests/fuzz/corpus/$$t; done
+	$(total)
+
+ALLSRC := $(common_SRC) $(agent_SRC) $(daemon_SRC) $(client_SRC) \
+	$(addsuffix /main.c,agent daemon client) $(foreach p,$(example_PROGRAMS),$(p).c $($(p)_SRC))
+.PHONY: analyze
+analyze:
+	$(begin)
+	@for f in $(ALLSRC); do $(SUMMARY) run $(RESULTS) analyze/$$f $(CLANG) --analyze \
+	  --analyzer-output text -Xclang -analyzer-werror $(STD) $(DEFS) -I. $(PKGFLAGS) $$f; done
+	$(total)
+
+# Line coverage of everything but the tests themselves, by gcc's own gcov.
+COV := $(B)-cov
+.PHONY: coverage
+coverage:
+	@mkdir -p $(COV) && cp -p $(B)/config.mk $(COV)/
+	@find $(COV) -name '*.gcda' -delete
+	-@$(MAKE) --no-print-directory B=$(COV) CFLAGS='-g -O1 --coverage -fprofile-update=atomic' \
+	  LDFLAGS=--coverage check
+	@tests/tools/coverage $(COV)/obj
+
+.PHONY: bench
+bench: programs
+	ELASTIC_BUILD=$(abspath $(B)) $(PYTHON) bench/run.py $(BENCH_ARGS)
