@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GUARD_WAIT_S = 10 };
+enum { GUARD_WAIT_S = 10, GUARD_LAST_S = 1 };
 
-/* Kills whatever is below, until nothing is, or until something does not die. */
-static void guard_clean(struct cgroup *cgroup)
+/* Kills whatever is below, until nothing is, or for wait_s: some processes do not die. */
+static void guard_clean(struct cgroup *cgroup, int wait_s)
 {
 	struct timespec end, now, tick = { .tv_nsec = 20000000 };
 	sigset_t chld;
@@ -24,7 +24,7 @@ static void guard_clean(struct cgroup *cgroup)
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += GUARD_WAIT_S;
+	end.tv_sec += wait_s;
 	for (;;) {
 		siginfo_t si = { .si_pid = 0 };
 
@@ -124,7 +124,8 @@ int guard_fork(struct cgroup *cgroup, int keep_fd, sigset_t *ret_mask)
 		log_error("the agent (pid %d) was killed by %s: ending what it left", (int)pid,
 			signals_name(-status, name));
 	cgroup_reopen(cgroup);
-	guard_clean(cgroup);
+	/* An agent that ended by itself has waited for them already. */
+	guard_clean(cgroup, status < 0 ? GUARD_WAIT_S : GUARD_LAST_S);
 	cgroup_free(cgroup);
 	exit(status < 0 ? 125 : status);
 }

@@ -180,10 +180,11 @@ static int main_supervise(
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	agent_start(a);
 	r = loop_run(loop);
+	if (a->guard_died)
+		cgroup_free(cgroup); /* else the guard does it: it is the last one here */
 	return r < 0 ? EXIT_AGENT : r;
 }
 
-/* The mask that workers and the agent run with: nothing blocked, whatever the caller had. */
 static int main_job(struct main_options *o)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
@@ -213,8 +214,7 @@ static int main_job(struct main_options *o)
 		log_error("fork: %s", strerror(-r));
 		return EXIT_AGENT;
 	}
-	sigemptyset(&mask);
-	/* The guard removes the cgroup: it is the last one here. */
+	sigemptyset(&mask); /* nothing blocked, whatever the caller had */
 	return main_supervise(o, spec, cgroup, &mask);
 }
 
