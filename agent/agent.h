@@ -79,7 +79,7 @@ struct agent {
 	struct restart_budget budget;
 	struct restart_decision decision; /* the last one */
 	int64_t next_try_us;		  /* 0: none */
-	char reason[256];		  /* of the group's present state */
+	char reason[640];		  /* of the group's present state */
 
 	/* the stop in progress */
 	int stop_signal;

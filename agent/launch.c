@@ -48,6 +48,9 @@ void agent_rendezvous(struct agent *a)
 
 	a->attempt++;
 	a->reason[0] = '\0';
+	a->end.exit_status = 0;
+	json_decref(a->end.root_cause);
+	a->end.root_cause = NULL;
 	if (!port)
 		port = port_pick();
 	if (port < 0) {

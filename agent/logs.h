@@ -96,3 +96,8 @@ bool logs_child_exited(struct logs *l, pid_t pid, int status);
 /* The helper processes that run now, which a stop of the group must spare; borrowed until the next
  * call of any function here. */
 void logs_helpers(struct logs *l, const pid_t **ret_pids, size_t *ret_n);
+
+/* Closed log files are compressed in children of the agent. logs_owns_child() is true of those; who
+ * reaps one tells logs_child_exited(), which returns false when it is none of them. */
+bool logs_owns_child(const struct logs *l, pid_t pid);
+bool logs_child_exited(struct logs *l, pid_t pid, int status);

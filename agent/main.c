@@ -8,6 +8,7 @@
 #include "agent/agent.h"
 #include "agent/guard.h"
 #include "agent/serve.h"
+#include "agent/spawn.h"
 #include "common/log.h"
 #include "common/paths.h"
 
@@ -154,10 +155,18 @@ static int main_read_spec(int fd, struct spec **ret, struct error *err)
 	return r;
 }
 
-/* Descriptors that the caller's shell left open are no business of the workers'. */
-static void main_close_on_exec(void)
+/*
+ * Descriptors that the caller's shell left open are no business of the workers'; and none of 0, 1
+ * and 2 may be free, or a log file would come to lie there.
+ */
+static void main_descriptors(void)
 {
+	int fd;
+
 	close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= 2)
+		;
+	close_fd(fd);
 }
 
 static int main_supervise(
@@ -214,6 +223,7 @@ static int main_job(struct main_options *o)
 		log_error("fork: %s", strerror(-r));
 		return EXIT_AGENT;
 	}
+	spawn_raise_nofile();
 	sigemptyset(&mask); /* nothing blocked, whatever the caller had */
 	return main_supervise(o, spec, cgroup, &mask);
 }
@@ -228,7 +238,7 @@ int main(int argc, char **argv)
 	status = main_parse(argc, argv, &o);
 	if (status >= 0)
 		return status;
-	main_close_on_exec();
+	main_descriptors();
 	level = o.log_level ? log_level_from_string(o.log_level)
 			    : (o.agent.foreground ? LOG_NOTICE : LOG_INFO);
 	log_init(o.agent.foreground ? "elasticctl run" : "elastic-agent",

@@ -48,13 +48,17 @@ static void outcome_failed(struct agent *a)
 {
 	struct failures f = { 0 };
 	struct restart_fault fault = { .cause = RESTART_EXIT, .value = 1 };
-	char what[320] = "a worker failed";
+	char what[512] = "a worker failed";
 
 	if (!failures_collect(&f, a->tasks, a->n_tasks) && f.n) {
 		const struct task *t = f.items[0].task;
 
 		fault = outcome_fault(a, t);
-		snprintf(what, sizeof(what), "worker %d: %s", t->rank, t->exit.text);
+		if (f.items[0].has_file)
+			snprintf(what, sizeof(what), "worker %d: %.200s (%s)", t->rank,
+				f.items[0].file.message, t->exit.text);
+		else
+			snprintf(what, sizeof(what), "worker %d: %s", t->rank, t->exit.text);
 	}
 	failures_fini(&f);
 	outcome_decide(a, &fault, what);

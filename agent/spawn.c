@@ -37,6 +37,20 @@ struct spawn_child {
 static const int spawn_reset[] = { SIGPIPE, SIGUSR1, SIGUSR2, SIGHUP, SIGINT, SIGQUIT, SIGTERM,
 	SIGXFSZ, SIGTTOU, SIGTTIN, SIGTSTP, SIGCHLD };
 
+static struct rlimit spawn_nofile;
+static bool spawn_nofile_raised;
+
+void spawn_raise_nofile(void)
+{
+	struct rlimit mine;
+
+	if (getrlimit(RLIMIT_NOFILE, &spawn_nofile) < 0)
+		return;
+	mine = spawn_nofile;
+	mine.rlim_cur = mine.rlim_max;
+	spawn_nofile_raised = setrlimit(RLIMIT_NOFILE, &mine) == 0;
+}
+
 NO_SANITIZE static int spawn_streams(const struct spawn_request *r)
 {
 	const int from[] = { r->in, r->out, r->err };
@@ -69,6 +83,8 @@ NO_SANITIZE static int spawn_prepare(struct spawn_child *c)
 	if (c->procs_fd >= 0 && write(c->procs_fd, "0", 1) < 0)
 		return -errno;
 	c->stage = SPAWN_LIMIT;
+	if (spawn_nofile_raised && setrlimit(RLIMIT_NOFILE, &spawn_nofile) < 0)
+		return -errno;
 	for (size_t i = 0; i < r->n_limits; i++) {
 		struct rlimit lim = { r->limits[i].soft, r->limits[i].hard };
 

@@ -43,6 +43,9 @@ enum spawn_stage {
 _must_check_ int spawn_process(
 	const struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage);
 
+/* Raises this process's own limit of descriptors as far as it may; workers get the old one back. */
+void spawn_raise_nofile(void);
+
 const char *spawn_stage_name(enum spawn_stage s);
 
 /*
