@@ -50,7 +50,7 @@ struct agent_options {
 struct agent_end {
 	const char *result; /* verdict's: "succeeded", "failed", ... */
 	int exit_status;
-	char message[512];
+	char message[640];
 	json_t *root_cause; /* Failure, owned, or NULL */
 };
 
