@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures: each test gets a box of its own; leftovers and overlong tests fail; failures carry all logs."""
+
+import faulthandler
+import os
+import signal
+import sys
+
+import pytest
+
+import harness
+
+TEST_SECONDS = int(os.environ.get("ELASTIC_TEST_SECONDS", 60 * harness.SLOWER))
+
+
+class TestTimeout(BaseException):
+    """Not an Exception: nothing in a test may swallow it."""
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes several seconds")
+    config.addinivalue_line("markers", "seconds(n): this test may take n seconds")
+    config.addinivalue_line("markers", "root: needs to be root")
+    faulthandler.enable()
+
+
+def pytest_sessionstart(session):
+    missing = [p for p in (harness.CTL, harness.DAEMON, harness.AGENT, harness.PUPPET)
+               if not os.path.exists(p)]
+    if missing and not session.config.option.collectonly:
+        pytest.exit(f"not built: {' '.join(missing)} (make programs tools, or set ELASTIC_BUILD)", 3)
+    harness.become_subreaper()
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("root") and not harness.is_root():
+            item.add_marker(pytest.mark.skip(reason="needs root"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    box = getattr(item, "box", None)
+    if box and report.failed:
+        report.sections += box.saved or box.attachments()
+
+
+@pytest.fixture(autouse=True)
+def _time_limit(request):
+    marker = request.node.get_closest_marker("seconds")
+    seconds = marker.args[0] * harness.SLOWER if marker else TEST_SECONDS
+
+    def expired(*_):
+        faulthandler.dump_traceback(sys.__stderr__)
+        raise TestTimeout(f"the test took more than {seconds} s")
+
+    signal.signal(signal.SIGALRM, expired)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@pytest.fixture
+def box(request):
+    box = request.node.box = harness.Box(request.node.name)
+    yield box
+    left = box.leftovers()
+    fatal = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS)
+    left += [f"crashed: {p.argv} ({p.popen.returncode})" for p in box.programs
+             if p.argv[0] in (harness.CTL, harness.DAEMON) and p.popen.returncode in fatal]
+    left += [p.err for p in box.programs if "Sanitizer" in p.err or "runtime error:" in p.err]
+    if left:
+        box.saved = box.attachments()
+    box.close()
+    if left:
+        pytest.fail("\n".join(["left after the test:", *left]), pytrace=False)
+
+
+@pytest.fixture
+def daemon(box):
+    return box.daemon

@@ -1,0 +1,771 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests stand on: a box of their own for each test (directories, sockets, daemon),
+a raw varlink client, and waiting for files and processes by the kernel's word, never by sleeping."""
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import pwd
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("ELASTIC_BUILD", ROOT / "build")).resolve()
+CTL = str(BUILD / "elasticctl")
+DAEMON = str(BUILD / "elasticd")
+AGENT = str(BUILD / "elastic-agent")
+PUPPET = str(BUILD / "tests/tools/puppet")
+IFACE = "io.elasticd.Manager."
+
+
+def is_sanitized():
+    with open(AGENT, "rb") as f:
+        return b"__asan_init" in f.read()
+
+
+SANITIZED = os.path.exists(AGENT) and is_sanitized()
+SLOWER = 4 if SANITIZED else 1
+PATIENCE = 20 * SLOWER  # seconds that an event which has to come may take
+
+_libc = ctypes.CDLL(None, use_errno=True)
+PR_SET_CHILD_SUBREAPER = 36
+IN_CLOEXEC, IN_ANY = 0o2000000, 0x000003CE  # modify, attrib, moves, create, delete
+
+
+class Unmet(AssertionError):
+    """Something awaited did not come in time."""
+
+
+# --- processes -------------------------------------------------------------------------------------
+
+
+def become_subreaper():
+    """Everything that a test starts stays below this process, so leftovers can be found."""
+    if _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+    signal.signal(signal.SIGCHLD, lambda *_: reap_strangers())
+
+
+_ours = set()  # children that a Popen waits for
+_spawning = 0
+
+
+def reap_strangers():
+    """Reaps orphans that came to us, as init would; never a child of a Popen."""
+    if _spawning:
+        return
+    for pid in children(os.getpid()):
+        if pid not in _ours:
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+class Popen(subprocess.Popen):
+    def __init__(self, *args, **kwargs):
+        global _spawning
+        _spawning += 1
+        try:
+            super().__init__(*args, **kwargs)
+            _ours.add(self.pid)
+        finally:
+            _spawning -= 1
+            if not _spawning:
+                reap_strangers()
+
+    def wait(self, timeout=None):
+        rc = super().wait(timeout)
+        _ours.discard(self.pid)
+        return rc
+
+
+def stat_of(pid):
+    """(state, parent, session, start ticks) of a process, or None."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            rest = f.read().rpartition(b") ")[2].split()
+    except OSError:
+        return None
+    return rest[0].decode(), int(rest[1]), int(rest[3]), int(rest[19])
+
+
+def children(pid):
+    found = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as f:
+                found += [int(p) for p in f.read().split()]
+    return found
+
+
+def descendants(pid):
+    found, todo = [], [pid]
+    while todo:
+        for child in children(todo.pop()):
+            found.append(child)
+            todo.append(child)
+    return found
+
+
+def alive(pid):
+    st = stat_of(pid)
+    return st is not None and st[0] not in "ZX"
+
+
+def cmdline(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return "?"
+
+
+def wait_gone(pid, timeout=None):
+    """Returns when the process has ended (a zombie has)."""
+    timeout = PATIENCE if timeout is None else timeout
+    if not alive(pid):
+        return
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        if not poll.poll(timeout * 1000):
+            raise Unmet(f"process {pid} ({cmdline(pid)}) still runs after {timeout} s")
+    finally:
+        os.close(fd)
+
+
+def environ_of(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            return parse_environ(f.read())
+    except OSError:
+        return {}
+
+
+def parse_environ(data):
+    pairs = (item.partition(b"=") for item in data.split(b"\0") if item)
+    return {k.decode(errors="replace"): v.decode(errors="replace") for k, _, v in pairs}
+
+
+def processes_of_run(run):
+    mine = set(descendants(os.getpid()))
+    return [p for p in mine if environ_of(p).get("ELASTICD_RUN") == run and alive(p)]
+
+
+def pss_kb(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as f:
+        for line in f:
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    raise AssertionError("no Pss")
+
+
+def descriptors(pid):
+    found = {}
+    with contextlib.suppress(OSError):
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            with contextlib.suppress(OSError):
+                found[int(fd)] = os.readlink(f"/proc/{pid}/fd/{fd}")
+    return found
+
+
+# --- waiting ---------------------------------------------------------------------------------------
+
+
+class Watch:
+    """Tells when something changes below directories (inotify)."""
+
+    def __init__(self, *dirs):
+        self.fd = _libc.inotify_init1(IN_CLOEXEC)
+        for d in dirs:
+            self.add(d)
+
+    def add(self, d):
+        return _libc.inotify_add_watch(self.fd, os.fsencode(str(d)), IN_ANY)
+
+    def wait(self, seconds):
+        if select.select([self.fd], [], [], max(0, seconds))[0]:
+            os.read(self.fd, 65536)
+
+    def close(self):
+        os.close(self.fd)
+
+
+def wait_for(condition, *dirs, timeout=None, what=None):
+    """Returns condition()'s first true value; it is asked again when something in dirs changes."""
+    timeout = PATIENCE if timeout is None else timeout
+    deadline = time.monotonic() + timeout
+    watch = Watch(*dirs)
+    try:
+        while True:
+            value = condition()
+            if value:
+                return value
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Unmet(f"not in {timeout} s: {what or condition}")
+            # A directory that was not there yet gets its watch now.
+            for d in dirs:
+                watch.add(d)
+            watch.wait(min(left, 1))
+    finally:
+        watch.close()
+
+
+def wait_file(path, timeout=None):
+    path = pathlib.Path(path)
+    wait_for(path.exists, path.parent, timeout=timeout, what=f"{path} to appear")
+    return path
+
+
+def wait_text(path, text, timeout=None):
+    """Waits until a file contains text (bytes or str); returns the whole content as bytes."""
+    path = pathlib.Path(path)
+    needle = text.encode() if isinstance(text, str) else text
+
+    def found():
+        return path.exists() and needle in path.read_bytes()
+
+    dirs = [path.parent] if not path.exists() else [path.parent, path]
+    try:
+        wait_for(found, *dirs, timeout=timeout)
+    except Unmet:
+        have = path.read_bytes()[-2000:] if path.exists() else None
+        raise Unmet(f"{needle!r} not in {path}; it ends: {have!r}") from None
+    return path.read_bytes()
+
+
+def wait_lines(path, count, timeout=None):
+    """Waits until a file has so many lines; returns them."""
+    path = pathlib.Path(path)
+
+    def lines():
+        got = path.read_text().splitlines() if path.exists() else []
+        return got if len(got) >= count else None
+
+    wait_for(path.exists, path.parent, timeout=timeout, what=f"{path} to appear")
+    return wait_for(lines, path.parent, path, timeout=timeout, what=f"{count} lines in {path}")
+
+
+# --- varlink ---------------------------------------------------------------------------------------
+
+
+class VarlinkError(Exception):
+    def __init__(self, error, parameters):
+        super().__init__(f"{error} {json.dumps(parameters)}")
+        self.error = error
+        self.name = error.removeprefix(IFACE)
+        self.parameters = parameters or {}
+
+
+class Varlink:
+    """One connection, every message by hand: JSON ended by a NUL byte."""
+
+    def __init__(self, path, timeout=None):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self.sock.settimeout(PATIENCE if timeout is None else timeout)
+        self.sock.connect(str(path))
+        self.buffer = b""
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send_raw(self, data):
+        self.sock.sendall(data)
+
+    def send(self, method, more=False, oneway=False, **parameters):
+        if "." not in method:
+            method = IFACE + method
+        message = {"method": method, "parameters": parameters}
+        if more:
+            message["more"] = True
+        if oneway:
+            message["oneway"] = True
+        self.send_raw(json.dumps(message).encode() + b"\0")
+
+    def receive_raw(self):
+        """The next message as bytes, or None at the end of the connection."""
+        while b"\0" not in self.buffer:
+            try:
+                data = self.sock.recv(1 << 18)
+            except ConnectionResetError:
+                return None
+            if not data:
+                return None
+            self.buffer += data
+        message, _, self.buffer = self.buffer.partition(b"\0")
+        return message
+
+    def receive(self):
+        raw = self.receive_raw()
+        if raw is None:
+            raise ConnectionError("the connection was closed")
+        return json.loads(raw)
+
+    def reply(self):
+        message = self.receive()
+        if message.get("error"):
+            raise VarlinkError(message["error"], message.get("parameters"))
+        return message.get("parameters") or {}
+
+    def call(self, method, **parameters):
+        self.send(method, **parameters)
+        return self.reply()
+
+    def stream(self, method, **parameters):
+        """Yields the parameters of each answer to a "more" call."""
+        self.send(method, more=True, **parameters)
+        while True:
+            message = self.receive()
+            if message.get("error"):
+                raise VarlinkError(message["error"], message.get("parameters"))
+            yield message.get("parameters") or {}
+            if not message.get("continues"):
+                return
+
+
+def line_bytes(line):
+    """The bytes of a Line object."""
+    if line.get("base64") is not None:
+        return base64.b64decode(line["base64"])
+    return line["text"].encode()
+
+
+# --- programs --------------------------------------------------------------------------------------
+
+
+class Result:
+    def __init__(self, args, rc, out, err, seconds):
+        self.args, self.rc, self.out_bytes, self.err_bytes = args, rc, out, err
+        self.seconds = seconds
+
+    @property
+    def out(self):
+        return self.out_bytes.decode(errors="replace")
+
+    @property
+    def err(self):
+        return self.err_bytes.decode(errors="replace")
+
+    @property
+    def json(self):
+        return json.loads(self.out_bytes)
+
+    def __repr__(self):
+        return f"<{self.args} rc={self.rc}\n--- stdout\n{self.out[-3000:]}\n--- stderr\n{self.err[-3000:]}>"
+
+
+class Program:
+    """A started program whose output goes to files, so that a test can wait for a text in it."""
+
+    def __init__(self, box, name, argv, env=None, stdin=subprocess.DEVNULL, stdout=None, **kwargs):
+        box.programs.append(self)
+        number = len(box.programs)
+        self.box, self.argv = box, argv
+        self.out_path = box.path(f"out/{number}-{name}.out")
+        self.err_path = box.path(f"out/{number}-{name}.err")
+        self.started = time.monotonic()
+        with open(self.out_path, "wb") as out, open(self.err_path, "wb") as err:
+            self.popen = Popen(
+                argv, env=env or box.env, stdin=stdin, stdout=stdout or out, stderr=err,
+                start_new_session=kwargs.pop("session", True), **kwargs,
+            )
+        self.pid = self.popen.pid
+
+    @property
+    def out(self):
+        return self.out_path.read_bytes().decode(errors="replace")
+
+    @property
+    def err(self):
+        return self.err_path.read_bytes().decode(errors="replace")
+
+    def signal(self, signo):
+        os.kill(self.pid, signo)
+
+    def wait(self, timeout=None):
+        timeout = 2 * PATIENCE if timeout is None else timeout
+        try:
+            rc = self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise Unmet(f"{self.argv} still runs after {timeout} s") from None
+        return Result(
+            self.argv, rc, self.out_path.read_bytes(), self.err_path.read_bytes(),
+            time.monotonic() - self.started,
+        )
+
+    def wait_out(self, text, timeout=None):
+        return self._wait_text(self.out_path, text, timeout)
+
+    def wait_err(self, text, timeout=None):
+        return self._wait_text(self.err_path, text, timeout)
+
+    def _wait_text(self, path, text, timeout):
+        needle = text.encode() if isinstance(text, str) else text
+
+        def found():
+            if needle in path.read_bytes():
+                return True
+            if self.popen.poll() is not None and needle not in path.read_bytes():
+                raise Unmet(f"{self.argv} ended ({self.popen.returncode}) without {needle!r}: "
+                            f"{path.read_bytes()[-2000:]!r}, stderr {self.err[-2000:]}")
+            return False
+
+        wait_for(found, path.parent, timeout=timeout, what=f"{needle!r} in {path}")
+
+
+class Daemon:
+    """An elasticd of the box. It is ready when start() returns (it says so to NOTIFY_SOCKET, or its
+    socket is there)."""
+
+    def __init__(self, box, name="d", args=(), env=None, config=None):
+        self.box, self.args = box, list(args)
+        self.base = box.path(name)
+        self.base.mkdir(exist_ok=True)
+        self.socket = self.base / "control.sock"
+        self.runtime, self.state, self.logs = self.base / "run", self.base / "state", self.base / "logs"
+        self.env = dict(box.env, **(env or {}))
+        self.prefix = []
+        if config is not None:
+            conf = self.base / "elasticd.conf"
+            conf.write_text(config)
+            self.args += ["--config", str(conf)]
+        self.program = None
+        self.connection = None
+
+    def argv(self):
+        return self.prefix + [
+            DAEMON, "--socket", str(self.socket), "--runtime-dir", str(self.runtime),
+            "--state-dir", str(self.state), "--log-dir", str(self.logs), *self.args,
+        ]
+
+    @property
+    def pid(self):
+        return self.program.pid
+
+    def start(self):
+        watch = Watch(self.base)
+        old = inode_of(self.socket)
+        self.program = Program(self.box, "elasticd", self.argv(), env=self.env, cwd="/")
+        deadline = time.monotonic() + PATIENCE
+        try:
+            while not self._answers(old):
+                if self.program.popen.poll() is not None:
+                    raise Unmet(f"elasticd ended with {self.program.popen.returncode}: {self.program.err}")
+                if time.monotonic() > deadline:
+                    raise Unmet(f"elasticd is not ready: {self.program.err}")
+                watch.wait(1)
+        finally:
+            watch.close()
+        return self
+
+    def _answers(self, old):
+        if inode_of(self.socket) in (None, old):
+            return False
+        try:
+            with Varlink(self.socket) as v:
+                return v.call("Version")["pid"] == self.pid
+        except (ConnectionError, FileNotFoundError):
+            return False
+
+    def kill(self, signo=signal.SIGKILL):
+        self.program.signal(signo)
+        self.drop()
+        return self.program.wait()
+
+    def stop(self):
+        return self.kill(signal.SIGTERM)
+
+    def restart(self, signo=signal.SIGKILL):
+        self.kill(signo)
+        return self.start()
+
+    def running(self):
+        return self.program is not None and self.program.popen.poll() is None
+
+    def drop(self):
+        if self.connection:
+            self.connection.close()
+            self.connection = None
+
+    def connect(self, timeout=None):
+        return Varlink(self.socket, timeout)
+
+    def call(self, method, **parameters):
+        if not self.connection:
+            self.connection = self.connect()
+        return self.connection.call(method, **parameters)
+
+    # What tests say most.
+
+    def submit(self, spec):
+        """Starts a job; returns (name, run)."""
+        reply = self.call("Start", spec=spec)
+        return reply["job"], reply["run"]
+
+    def run(self, spec):
+        """Starts a job and waits for its end; returns the Job object."""
+        _, run = self.submit(spec)
+        return self.wait(run)
+
+    def wait(self, job, until="ended", timeout=None):
+        timeout = 2 * PATIENCE if timeout is None else timeout
+        with self.connect(timeout + 10) as v:
+            return v.call("Wait", job=job, until=until, timeout_ms=int(timeout * 1000))["job"]
+
+    def status(self, job, live=False):
+        return self.call("Status", job=job, live=live)["job"]
+
+    def events(self, job):
+        return self.call("Events", job=job)["events"]
+
+    def watch(self, job, condition, timeout=None):
+        """Follows a job until condition(job, events so far) is true; returns the Job object."""
+        events = []
+        with self.connect(timeout) as v:
+            for answer in v.stream("Watch", job=job):
+                events += answer.get("events", [])
+                if condition(answer["job"], events):
+                    return answer["job"]
+        raise Unmet(f"the run ended first: {events[-5:]}")
+
+    def wait_event(self, job, name, timeout=None, count=1):
+        """Waits for the count-th event of that name; returns it."""
+        seen = []
+        with self.connect(timeout) as v:
+            for answer in v.stream("Events", job=job, since=0, follow=True):
+                seen += answer["events"]
+                hits = [e for e in seen if e["event"] == name]
+                if len(hits) >= count:
+                    return hits[count - 1]
+        raise Unmet(f"no {name} among {[e['event'] for e in seen]}")
+
+    def agent_sock(self, job):
+        return self.runtime / "jobs" / job / "agent.sock"
+
+    def record(self, run):
+        return self.state / "jobs" / run
+
+    def log(self, job, attempt, rank, stream="stdout"):
+        return pathlib.Path(job["log_dir"]) / f"attempt_{attempt}" / str(rank) / f"{stream}.log"
+
+
+def inode_of(path):
+    try:
+        st = os.stat(path)
+        return st.st_ino, st.st_ctime_ns
+    except OSError:
+        return None
+
+
+def puppet(*steps):
+    return [PUPPET, *steps]
+
+
+def spec(*steps, replicas=1, **top):
+    """A job specification whose workers are puppets; other keys of the document by name."""
+    role = {"replicas": replicas, "command": puppet(*steps)}
+    role.update(top.pop("role", {}))
+    return {"roles": [role], **top}
+
+
+class Box:
+    """What one test has: a directory, an environment, a daemon on demand, and whatever it started."""
+
+    def __init__(self, name):
+        self.name = name
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="e2e-", dir="/tmp"))
+        self.programs, self.daemons, self.cleanups = [], [], []
+        self.saved = None
+        for d in ("out", "home", "xr", "xs", "xc", "work", "tmp"):
+            self.path(d).mkdir()
+        self.path("xr").chmod(0o700)
+        dropped = ("PET_", "ELASTIC", "TORCH", "XDG_", "LOCAL_RANK", "RANK", "WORLD_SIZE", "OMP_",
+                   "MASTER_", "NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
+        self.env.update(
+            HOME=str(self.path("home")), XDG_RUNTIME_DIR=str(self.path("xr")), TZ="UTC",
+            XDG_STATE_HOME=str(self.path("xs")), XDG_CONFIG_HOME=str(self.path("xc")),
+            TMPDIR=str(self.path("tmp")), LC_ALL="C.UTF-8", TERM="dumb",
+            ELASTICD_SOCKET=str(self.path("d/control.sock")),
+        )
+
+    def path(self, *parts):
+        return self.dir.joinpath(*parts)
+
+    def open_to_all(self):
+        """Lets another user work in the box."""
+        for d in (self.dir, self.path("work"), self.path("home"), self.path("tmp")):
+            d.chmod(0o777)
+
+    @property
+    def daemon(self):
+        if not self.daemons:
+            self.new_daemon().start()
+        return self.daemons[0]
+
+    def new_daemon(self, **kwargs):
+        daemon = Daemon(self, **kwargs)
+        self.daemons.append(daemon)
+        return daemon
+
+    def start(self, *argv, name=None, **kwargs):
+        kwargs.setdefault("cwd", str(self.path("work")))
+        kwargs["env"] = dict(self.env, **kwargs.pop("env", {}))
+        return Program(self, name or os.path.basename(argv[0]), [str(a) for a in argv], **kwargs)
+
+    def sh(self, *argv, timeout=None, **kwargs):
+        return self.start(*argv, **kwargs).wait(timeout)
+
+    def ctl(self, *args, **kwargs):
+        """elasticctl with those arguments, waited for."""
+        timeout = kwargs.pop("timeout", None)
+        return self.start(CTL, *args, name=f"ctl-{args[0] if args else ''}", **kwargs).wait(timeout)
+
+    def ctl_start(self, *args, **kwargs):
+        return self.start(CTL, *args, name=f"ctl-{args[0]}", **kwargs)
+
+    def run(self, *args, **kwargs):
+        """elasticctl run; its logs go to <box>/logs unless the arguments say otherwise."""
+        return self.ctl("run", *self._log_dir(args), *args, **kwargs)
+
+    def run_start(self, *args, **kwargs):
+        return self.ctl_start("run", *self._log_dir(args), *args, **kwargs)
+
+    def _log_dir(self, args):
+        if any(str(a).startswith(("--log-dir", "--log_dir")) for a in args):
+            return []
+        return [f"--log-dir={self.path('logs')}"]
+
+    def run_dirs(self, root="logs"):
+        """Run directories below a log root, oldest first."""
+        found = [d for d in self.path(root).glob("*") if d.is_dir() and not d.is_symlink()]
+        return sorted(found, key=lambda d: d.stat().st_mtime_ns)
+
+    def run_dir(self, root="logs"):
+        dirs = self.run_dirs(root)
+        assert len(dirs) == 1, f"expected one run in {self.path(root)}, found {dirs}"
+        return dirs[0]
+
+    # The end of a test
+
+    def leftovers(self):
+        """Ends the daemons, then returns what still runs (and ends that too)."""
+        for daemon in self.daemons:
+            if daemon.running():
+                daemon.drop()
+                self._shut_down(daemon)
+        for program in self.programs:
+            if program.popen.poll() is None:
+                program.signal(signal.SIGKILL)
+                program.wait()
+        return self._reap_all()
+
+    def _shut_down(self, daemon):
+        """Stops every job, then the daemon."""
+        try:
+            with daemon.connect() as v:
+                for job in v.call("List")["jobs"]:
+                    with contextlib.suppress(VarlinkError):
+                        v.call("Stop", job=job["run"], timeout_ms=0)
+                for job in v.call("List")["jobs"]:
+                    with contextlib.suppress(VarlinkError):
+                        v.call("Wait", job=job["run"], timeout_ms=PATIENCE * 1000)
+                v.call("Shutdown")
+            daemon.program.wait()
+        except (OSError, VarlinkError, AssertionError) as e:
+            self.note(f"the daemon did not shut down in order: {e!r}")
+            if daemon.running():
+                daemon.kill()
+
+    def note(self, text):
+        with open(self.path("out/notes"), "a") as f:
+            f.write(text + "\n")
+
+    def _reap_all(self):
+        reap_strangers()
+        left = [p for p in descendants(os.getpid()) if alive(p)]
+        # What is ending right now (a guard whose agent just left) gets its moment.
+        for pid in left:
+            with contextlib.suppress(AssertionError):
+                wait_gone(pid, 2 * SLOWER)
+        left = [p for p in descendants(os.getpid()) if alive(p)]
+        names = [f"{p} {cmdline(p)} (state {(stat_of(p) or '?')[0]})" for p in left]
+        while left:
+            for pid in left:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGCONT)
+                    os.kill(pid, signal.SIGKILL)
+            for pid in left:
+                with contextlib.suppress(AssertionError):
+                    wait_gone(pid, 2)
+            reap_strangers()
+            again = [p for p in descendants(os.getpid()) if alive(p)]
+            if again == left:
+                break
+            left = again
+        return names
+
+    def attachments(self):
+        """Everything worth reading after a failure: (title, text)."""
+        found = []
+        if self.path("out/notes").exists():
+            found.append(("notes", self.path("out/notes").read_text()))
+        for p in self.programs:
+            title = " ".join(str(a) for a in p.argv)[:200]
+            found.append((f"{title} (pid {p.pid}, rc {p.popen.poll()})",
+                          f"stdout: {p.out[-4000:]}\nstderr: {p.err[-6000:]}"))
+        for pattern in ("events.jsonl", "verdict.json", "record.json", "state.json"):
+            for f in sorted(self.dir.rglob(pattern))[:8]:
+                with contextlib.suppress(OSError):
+                    found.append((str(f), f.read_text(errors="replace")[-4000:]))
+        return found
+
+    def close(self):
+        for cleanup in reversed(self.cleanups):
+            cleanup()
+        if not os.environ.get("ELASTIC_KEEP"):
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+
+# --- the machine -----------------------------------------------------------------------------------
+
+
+def is_root():
+    return os.geteuid() == 0
+
+
+def other_user():
+    """An unprivileged user that is not us."""
+    return pwd.getpwnam("nobody")
+
+
+def as_user(user, *argv):
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", *argv]
+
+
+def peer_pid(sock):
+    data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", data)[0]
+
+
+def have(program):
+    return shutil.which(program) is not None

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shell completion, from the same table as the verbs."""
+
+import subprocess
+
+import pytest
+
+from harness import CTL, ROOT, have, spec
+
+VERBS = ("run start stop restart kill status list logs errors wait events scale validate ping rm version "
+         "why shutdown completion").split()
+
+
+def test_every_verb_is_in_help_and_has_its_own(box):
+    text = box.ctl("help").out + box.ctl("--help").out
+    for verb in VERBS:
+        assert verb in text
+        for args in ((verb, "--help"), ("help", verb)):
+            result = box.ctl(*args)
+            assert result.rc == 0 and verb in result.out, result
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_syntactically_right_and_names_every_verb(box, shell):
+    result = box.ctl("completion", shell)
+    assert result.rc == 0, result
+    assert all(verb in result.out for verb in VERBS if verb != "completion")
+    if not have(shell):
+        pytest.skip(f"{shell} is not installed: its syntax was not checked")
+    path = box.path("work/completion")
+    path.write_text(result.out)
+    check = box.sh(shell, "-n", path)
+    assert check.rc == 0, check
+
+
+def complete(box, *words, env=None):
+    """What bash offers after these words; the last one is being typed."""
+    script = """
+source "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+name=$(complete -p elasticctl | sed -e 's/.*-F \\([^ ]*\\).*/\\1/')
+$name elasticctl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+    path = box.path("work/completion")
+    path.write_text(box.ctl("completion", "bash").out)
+    import os
+    env = {"PATH": f"{os.path.dirname(CTL)}:{os.environ['PATH']}"}
+    result = box.sh("bash", "-c", script, "bash", path, "elasticctl", *words, env=env)
+    return [word.strip() for word in result.out.splitlines()]
+
+
+def test_verbs_options_and_jobs_are_offered(box, daemon):
+    if not have("bash"):
+        pytest.skip("no bash")
+    daemon.submit(spec("hang", name="training-job"))
+    assert "status" in complete(box, "st") and "start" in complete(box, "st")
+    assert "run" not in complete(box, "st")
+    assert "--follow" in complete(box, "logs", "--fo")
+    assert "training-job" in complete(box, "status", "train")
+    assert any("nproc" in word for word in complete(box, "run", "--nproc"))
+
+
+def test_no_daemon_is_no_trouble(box):
+    if not have("bash"):
+        pytest.skip("no bash")
+    assert complete(box, "status", "x") in ([], [""])

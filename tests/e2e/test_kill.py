@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill: a signal to one rank, some, or all."""
+
+import os
+import signal
+
+import pytest
+
+from harness import VarlinkError, spec, wait_file, wait_for
+
+
+@pytest.fixture
+def job(box, daemon):
+    name, _ = daemon.submit(spec(f"on:USR1:touch:{box.path('got')}.%r", f"touch:{box.path('up')}.%r",
+                                 "hang", replicas=4))
+    for rank in range(4):
+        wait_file(box.path(f"up.{rank}"))
+    daemon.wait(name, until="running")
+    return name
+
+
+def got(box):
+    return sorted(int(p.suffix[1:]) for p in box.dir.glob("got.?"))
+
+
+def test_a_signal_to_one_rank(box, daemon, job):
+    assert daemon.call("Kill", job=job, signal="USR1", ranks="2")["signalled"] == 1
+    wait_file(box.path("got.2"))
+    assert got(box) == [2] and daemon.status(job)["state"] == "running"
+
+
+def test_a_signal_to_a_set_and_to_all(box, daemon, job):
+    assert daemon.call("Kill", job=job, signal="SIGUSR1", ranks="0,2-3")["signalled"] == 3
+    for rank in (0, 2, 3):
+        wait_file(box.path(f"got.{rank}"))
+    assert got(box) == [0, 2, 3]
+    assert daemon.call("Kill", job=job, signal=str(int(signal.SIGUSR1)))["signalled"] == 4
+    wait_file(box.path("got.1"))
+
+
+def test_killing_a_rank_fails_the_group(daemon, job):
+    daemon.call("Kill", job=job, signal="KILL", ranks="3")
+    ended = daemon.wait(job)
+    assert ended["state"] == "failed" and ended["verdict"]["exit_status"] == 137
+    assert ended["verdict"]["root_cause"]["rank"] == 3
+
+
+def test_what_cannot_be_signalled(daemon, job):
+    for kwargs, error in ((dict(signal="NOSUCH"), "InvalidSignal"), (dict(signal="99"), "InvalidSignal"),
+                          (dict(signal="USR1", ranks="1-"), "InvalidRanks"),
+                          (dict(signal="USR1", ranks="a"), "InvalidRanks")):
+        with pytest.raises(VarlinkError) as e:
+            daemon.call("Kill", job=job, **kwargs)
+        assert e.value.name == error, kwargs
+
+
+def test_ranks_that_do_not_exist(daemon, job):
+    with pytest.raises(VarlinkError) as e:
+        daemon.call("Kill", job=job, signal="USR1", ranks="7")
+    assert e.value.name == "InvalidRanks"
+
+
+def test_a_job_that_ended(daemon):
+    ended = daemon.run(spec())
+    with pytest.raises(VarlinkError) as e:
+        daemon.call("Kill", job=ended["run"], signal="USR1")
+    assert e.value.name == "NotActive"
+
+
+def test_by_command_line(box, daemon, job):
+    assert box.ctl("kill", "-s", "USR1", f"{job}/1,3").rc == 0
+    wait_file(box.path("got.1"))
+    wait_file(box.path("got.3"))
+    assert got(box) == [1, 3]
+    result = box.ctl("kill", "-s", "NOSUCH", job)
+    assert result.rc in (1, 2) and "NOSUCH" in result.err, result
+
+
+def test_stop_and_continue(daemon, job):
+    pid = daemon.status(job)["tasks"][0]["pid"]
+    daemon.call("Kill", job=job, signal="STOP", ranks="0")
+    wait_for(lambda: open(f"/proc/{pid}/stat").read().split()[2] == "T", what="the stop")
+    daemon.call("Kill", job=job, signal="CONT", ranks="0")
+    assert daemon.status(job)["state"] == "running"

@@ -1,0 +1,463 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs: whole, byte for byte, in time, for readers near and late, and never at a worker's cost."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness import (CTL, PUPPET, SANITIZED, SLOWER, Unmet, VarlinkError, have, line_bytes, pss_kb,
+                     spec, wait_file, wait_for, wait_text)
+
+BOTH = {"redirects": 3}
+
+
+def lines_of(daemon, job, **kwargs):
+    """All lines as (rank, stream, bytes)."""
+    got = []
+    with daemon.connect() as v:
+        for answer in v.stream("Logs", job=job, **kwargs):
+            got += [(line["rank"], line["stream"], line_bytes(line)) for line in answer["lines"]]
+    return got
+
+
+def follow_until(daemon, job, enough, **kwargs):
+    got = []
+    with daemon.connect() as v:
+        for answer in v.stream("Logs", job=job, follow=True, **kwargs):
+            got += answer["lines"]
+            if enough(got):
+                return got
+    return got
+
+
+# --- reading -------------------------------------------------------------------------------------------
+
+
+def test_lines_by_rank_stream_attempt_and_number(daemon):
+    job = daemon.run(spec("print:a%a one", "print:a%a two", "eprint:a%a err", "if-attempt:0:exit:1",
+                          replicas=12, restart={"max": 1}, logs=BOTH))
+    run = job["run"]
+    assert len(lines_of(daemon, run)) == 36, "the newest attempt by default"
+    assert lines_of(daemon, run, ranks="11") == [
+        (11, "stdout", b"a1 one"), (11, "stdout", b"a1 two"), (11, "stderr", b"a1 err")]
+    assert {r for r, _, _ in lines_of(daemon, run, ranks="0,3-5,10")} == {0, 3, 4, 5, 10}
+    assert lines_of(daemon, run, ranks="2", stream="stderr") == [(2, "stderr", b"a1 err")]
+    assert lines_of(daemon, run, ranks="2", stream="stdout", lines=1) == [(2, "stdout", b"a1 two")]
+    assert lines_of(daemon, run, ranks="2", contains="on") == [(2, "stdout", b"a1 one")]
+    if job["attempt"] == 1:
+        got = lines_of(daemon, run, attempt=0)
+        assert got and all(text.startswith(b"a0") for _, _, text in got)
+    with pytest.raises(VarlinkError) as e:
+        lines_of(daemon, run, attempt=9)
+    assert e.value.name == "NoSuchAttempt"
+    with pytest.raises(VarlinkError) as e:
+        lines_of(daemon, run, ranks="1,x")
+    assert e.value.name == "InvalidRanks"
+
+
+def test_a_daemons_job_has_files_even_where_nothing_is_redirected(daemon):
+    job = daemon.run(spec("print:out", "eprint:err"))
+    assert daemon.log(job, 0, 0).read_bytes() == b"out\n"
+    assert daemon.log(job, 0, 0, "stderr").read_bytes() == b"err\n"
+    assert sorted(lines_of(daemon, job["run"])) == [(0, "stderr", b"err"), (0, "stdout", b"out")]
+
+
+@pytest.mark.parametrize("payload", [
+    b"plain", b"", b"nul \x00 inside", b"\xff\xfe invalid", "ünïcödé ✓".encode(), b"\xe2\x82",
+    b"tab\there", b"\x1b[31mred\x1b[0m", b"ends with cr\r",
+])
+def test_bytes_arrive_as_they_were_written(daemon, payload):
+    job = daemon.run(spec(f"raw:{payload.hex()}0a", "print:after", logs=BOTH))
+    assert daemon.log(job, 0, 0).read_bytes() == payload + b"\nafter\n"
+    got = b"\n".join(text for _, _, text in lines_of(daemon, job["run"]))
+    assert got.replace(b"\r", b"") == payload.replace(b"\r", b"") + b"\nafter"
+
+
+def test_logs_by_command_line(box, daemon):
+    job = daemon.run(spec("print:out %r", "eprint:err %r", replicas=11, logs=BOTH))
+    result = box.ctl("logs", job["run"])
+    assert result.rc == 0, result
+    assert "out 10" in result.out and "err 3" in result.out + result.err
+    result = box.ctl("logs", "-n", "1", f"{job['run']}/10")
+    assert "out 10" in result.out and "out 3" not in result.out, result
+
+
+def test_binary_bytes_on_the_console(box):
+    result = box.run("-t", "3", PUPPET, "raw:6100ff620a", "eraw:00c3280a")
+    assert result.out_bytes == b"[default0]:a\x00\xffb\n", result
+    assert result.err_bytes == b"[default0]:\x00\xc3(\n", result
+
+
+# --- following -------------------------------------------------------------------------------------------
+
+
+def test_a_follower_sees_lines_as_they_come_and_the_end(box, daemon):
+    name, run = daemon.submit(spec("print:first", f"wait-file:{box.path('go')}", "print:second",
+                                   logs=BOTH))
+    with daemon.connect() as v:
+        stream = v.stream("Logs", job=name, follow=True)
+        got = []
+        for answer in stream:
+            got += [line_bytes(line) for line in answer["lines"]]
+            if b"first" in got:
+                box.path("go").touch()
+        assert got == [b"first", b"second"], "and the stream ends with the run"
+
+
+def test_a_follower_goes_on_over_restarts(box, daemon):
+    name, _ = daemon.submit(spec(f"wait-file:{box.path('go')}", "print:attempt %a rank %r",
+                                 f"barrier:{box.path('bar')}", "if-attempt:2:exit:0", "exit:1",
+                                 replicas=2, restart={"max": 2}, logs=BOTH))
+    with daemon.connect() as v:
+        v.send("Logs", more=True, job=name, follow=True)
+        box.path("go").touch()
+        got = []
+        while True:
+            message = v.receive()
+            got += [line_bytes(line).decode() for line in message["parameters"]["lines"]]
+            if not message.get("continues"):
+                break
+    assert sorted(got) == sorted(f"attempt {a} rank {r}" for a in range(3) for r in range(2))
+
+
+def test_a_partial_line_is_shown_and_what_follows_belongs_to_it(box, daemon):
+    name, _ = daemon.submit(spec("partial:Password- ", f"wait-file:{box.path('go')}", "print:given",
+                                 logs=BOTH))
+    got = follow_until(daemon, name, lambda lines: lines)
+    assert got[0]["partial"] is True and got[0]["text"] == "Password- "
+    box.path("go").touch()
+    daemon.wait(name)
+    assert lines_of(daemon, name) == [(0, "stdout", b"Password- given")]
+
+
+def test_a_partial_line_on_the_console_is_never_mixed_with_another_ranks(box):
+    run = box.run_start("-t", "1", "--nproc-per-node=2", PUPPET, "partial:par",
+                        f"wait-file:{box.path('go')}", "print:tial")
+    run.wait_out("par")
+    box.path("go").touch()
+    result = run.wait()
+    assert result.rc == 0
+    lines = result.out.splitlines()
+    whole = "".join(line.split(":", 1)[1] for line in lines)
+    assert whole.count("par") == 2 and whole.count("tial") == 2, result
+    assert not re.search(r"\[default\d\]:.*\[default\d\]:", result.out), result
+
+
+def test_the_last_unterminated_line_gets_its_newline_on_the_console(box):
+    result = box.run("-t", "1", "--nproc-per-node=2", PUPPET, "partial:no newline %r")
+    assert sorted(result.out.splitlines()) == ["[default0]:no newline 0", "[default1]:no newline 1"]
+
+
+def test_progress_bars_do_not_flood(box):
+    result = box.run("-t", "1", PUPPET, "progress:20000", "print:done")
+    assert result.rc == 0, result
+    text = result.out_bytes.replace(b"\r", b"\n")
+    assert b"step 20000/20000" in text and b"done" in text
+    assert len(text) < 200000, "each of 20000 updates was shown"
+    log = (box.run_dir() / "attempt_0/0/stdout.log").read_bytes()
+    assert log.count(b"\r") == 20000, "the file has them all"
+
+
+def test_lines_of_many_ranks_are_never_torn(box):
+    result = box.run("-t", "1", "--nproc-per-node=16", PUPPET, "lines:2000:200", timeout=60)
+    assert result.rc == 0
+    lines = result.out_bytes.splitlines()
+    assert len(lines) == 32000
+    seen = {}
+    for line in lines:
+        m = re.fullmatch(rb"\[default(\d+)\]:(\d+) (\d+) x+", line)
+        assert m and m[1] == m[2] and len(line) == len(b"[default]:") + len(m[1]) + 199, line[:100]
+        assert int(m[3]) == seen.get(m[1], -1) + 1, "out of order"
+        seen[m[1]] = int(m[3])
+
+
+def test_a_follower_that_lags_is_told_what_it_missed_and_slows_nobody(box, daemon):
+    count = 400000 // SLOWER
+    name, run = daemon.submit(spec(f"wait-file:{box.path('go')}", f"lines:{count}:100",
+                                   f"touch:{box.path('written')}", "hang", logs=BOTH))
+    with daemon.connect() as v:
+        v.send("Logs", more=True, job=name, follow=True, ranks="0", stream="stdout")
+        box.path("go").touch()
+        wait_file(box.path("written"), 30)  # nobody reads, and the worker is through
+        assert daemon.status(name, live=True)["state"] == "running"
+        agent = daemon.status(name)["agent_pid"]
+        if not SANITIZED:
+            assert pss_kb(agent) < 64 * 1024, "the agent keeps what nobody reads"
+        got, missed = 0, 0
+        daemon.call("Stop", job=name)
+        while True:
+            message = v.receive()
+            got += len(message["parameters"]["lines"])
+            missed += message["parameters"].get("missed") or 0
+            if not message.get("continues"):
+                break
+    assert got + missed == count, (got, missed)
+
+
+def test_a_follower_that_vanishes_is_forgotten(box, daemon):
+    name, _ = daemon.submit(spec("print:x", "hang", logs=BOTH))
+    agent = daemon.wait(name, until="running")["agent_pid"]
+    follow_until(daemon, name, lambda lines: lines)
+    before = len(os.listdir(f"/proc/{agent}/fd"))
+    for _ in range(20):
+        follow_until(daemon, name, lambda lines: lines)
+    wait_for(lambda: len(os.listdir(f"/proc/{agent}/fd")) <= before + 2, timeout=10,
+             what="descriptors of gone followers to be closed")
+
+
+def test_follow_by_command_line_ends_with_the_job(box, daemon):
+    name, _ = daemon.submit(spec("print:first", f"wait-file:{box.path('go')}", "print:last", logs=BOTH))
+    follow = box.ctl_start("logs", "-f", name)
+    follow.wait_out("first")
+    box.path("go").touch()
+    result = follow.wait()
+    assert result.rc == 0 and "last" in result.out, result
+
+
+# --- long lines, speed -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [100_000, 20_000_000, pytest.param(1_000_000_000, marks=[
+    pytest.mark.slow, pytest.mark.seconds(120)])])
+def test_a_line_however_long(box, size):
+    """The file has it whole; the console too, in bounded memory."""
+    if size > 100_000_000:
+        st = os.statvfs(box.dir)
+        if SANITIZED or st.f_bavail * st.f_frsize < 4 * size:
+            pytest.skip("too slow under sanitizers, or too little room on the disk")
+    run = box.run_start("-t", "1", PUPPET, f"long:{size}", f"touch:{box.path('written')}",
+                        f"wait-file:{box.path('go')}", "print:after")
+    wait_file(box.path("written"), 60)
+    run.wait_out("L" * 1000)
+    if not SANITIZED:
+        for pid in [run.pid, *_agent_of(run.pid)]:
+            assert pss_kb(pid) < 32 * 1024, "a long line is held in memory"
+    box.path("go").touch()
+    result = run.wait(90)
+    assert result.rc == 0
+    assert (box.run_dir() / "attempt_0/0/stdout.log").stat().st_size == size + 1 + 6
+    assert b"after" in result.out_bytes[-100:]
+    if size <= 20_000_000:
+        assert result.out_bytes.count(b"L") == size
+
+
+def _agent_of(pid):
+    from harness import children
+    return children(pid)[:1]
+
+
+def test_a_tee_of_a_flood_is_complete(box):
+    count = 100000 // SLOWER
+    result = box.run("-t", "3", "--nproc-per-node=4", PUPPET, f"lines:{count}:95", "eprint:end",
+                     timeout=60 * SLOWER)
+    assert result.rc == 0
+    assert len(result.out_bytes.splitlines()) == 4 * count
+    assert result.err.count("end") == 4
+
+
+# --- rotation, time stamps, merge --------------------------------------------------------------------------
+
+
+def test_rotation_keeps_head_and_tail(box, daemon):
+    job = daemon.run(spec("print:THE FIRST LINE", "lines:20000:100", "print:THE LAST LINE",
+                          logs={"redirects": 1, "max_size": "64KiB", "keep": 2}))
+    assert job["state"] == "succeeded"
+    d = daemon.log(job, 0, 0).parent
+    files = sorted(p for p in d.iterdir() if p.name.startswith("stdout"))
+    assert len(files) >= 3, files
+    assert sum(p.stat().st_size for p in files) < 600_000, [(p.name, p.stat().st_size) for p in files]
+    text = b"".join(plain(p) for p in files)
+    assert b"THE FIRST LINE" in text and b"THE LAST LINE" in text
+    assert b"THE LAST LINE" in daemon.log(job, 0, 0).read_bytes()
+    lines = [t for _, _, t in lines_of(daemon, job["run"])]
+    assert lines[-1] == b"THE LAST LINE"
+
+
+def plain(path):
+    if path.suffix == ".zst":
+        return subprocess.run(["zstd", "-dcq", str(path)], capture_output=True, check=True).stdout
+    return path.read_bytes()
+
+
+def test_rotation_of_a_traceback_at_the_end_is_never_lost(box, daemon):
+    job = daemon.run(spec("elines:5000:100", "eprint:Traceback", "eprint:  the culprit", "exit:1",
+                          logs={"redirects": 2, "max_size": "16KiB", "keep": 1}))
+    assert job["verdict"]["root_cause"]["stderr_tail"][-2:] == ["Traceback", "  the culprit"]
+    assert b"the culprit" in daemon.log(job, 0, 0, "stderr").read_bytes()
+
+
+def test_a_follower_follows_through_rotation(box, daemon):
+    name, _ = daemon.submit(spec(f"wait-file:{box.path('go')}", "lines:3000:100", "print:end",
+                                 logs={"redirects": 1, "max_size": "32KiB", "keep": 50}))
+    with daemon.connect() as v:
+        v.send("Logs", more=True, job=name, follow=True)
+        box.path("go").touch()
+        got, missed = [], 0
+        while True:
+            message = v.receive()
+            got += [line_bytes(line) for line in message["parameters"]["lines"]]
+            missed += message["parameters"].get("missed") or 0
+            if not message.get("continues"):
+                break
+    assert len(got) + missed == 3001 and got[-1] == b"end", (len(got), missed)
+    assert len(set(got)) == len(got), "a line came twice"
+
+
+def test_timestamps_are_of_the_moment_the_line_was_read(box, daemon):
+    before = time.time_ns() // 1000
+    job = daemon.run(spec("print:one", "sleep:300", "print:two", logs={"redirects": 1,
+                                                                        "timestamps": True}))
+    after = time.time_ns() // 1000
+    got = []
+    with daemon.connect() as v:
+        for answer in v.stream("Logs", job=job["run"]):
+            got += answer["lines"]
+    assert [line["text"] for line in got] == ["one", "two"], got
+    one, two = (line["time_us"] for line in got)
+    assert before <= one <= two <= after and two - one > 250_000
+
+
+def test_a_worker_that_writes_to_a_pipe_of_the_agent_is_never_killed_by_it(box, daemon):
+    """Timestamps put a pipe in the way; the agent dies; the next incarnation writes on."""
+    name, _ = daemon.submit(spec("print:attempt %a", f"touch:{box.path('up')}.%a", "hang",
+                                 restart={"max": 1}, logs={"redirects": 3, "timestamps": True}))
+    wait_file(box.path("up.0"))
+    os.kill(daemon.status(name)["agent_pid"], signal.SIGKILL)
+    wait_file(box.path("up.1"))
+    got = [t for _, _, t in lines_of(daemon, name, attempt=1)]
+    assert got == [b"attempt 1"]
+
+
+def test_merge_puts_both_streams_into_one_file_in_order(daemon):
+    job = daemon.run(spec("print:1", "eprint:2", "print:3", "eprint:4",
+                          logs={"redirects": 3, "merge": True}))
+    assert daemon.log(job, 0, 0).read_bytes() == b"1\n2\n3\n4\n"
+
+
+def test_since_reads_only_what_is_newer(box, daemon):
+    name, _ = daemon.submit(spec("print:old", f"touch:{box.path('old')}", f"wait-file:{box.path('go')}",
+                                 "print:new", logs=BOTH))
+    wait_file(box.path("old"))
+    follow_until(daemon, name, lambda lines: lines)
+    time_limit = time.monotonic() + 1.2
+    wait_for(lambda: time.monotonic() > time_limit, what="a second to pass")
+    since = time.time_ns() // 1000
+    box.path("go").touch()
+    daemon.wait(name)
+    assert [t for _, _, t in lines_of(daemon, name, since_us=since)] == [b"new"]
+
+
+def test_duplicates_go_to_the_attempts_filtered_file(daemon):
+    job = daemon.run(spec("print:loss 1", "print:other", "eprint:ERROR x", "eprint:fine", replicas=2,
+                          logs={"tee": 3, "duplicate_stdout": ["loss"], "duplicate_stderr": ["ERROR"]}))
+    d = pathlib.Path(job["log_dir"]) / "attempt_0"
+    out = sorted((d / "filtered_stdout.log").read_text().splitlines())
+    assert out == ["[worker0]:loss 1", "[worker1]:loss 1"]
+    err = sorted((d / "filtered_stderr.log").read_text().splitlines())
+    assert err == ["[worker0]:ERROR x", "[worker1]:ERROR x"]
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------
+
+
+def test_a_log_file_that_vanishes_hurts_nobody_and_is_told(box, daemon):
+    name, _ = daemon.submit(spec("print:one", f"touch:{box.path('up')}", f"wait-file:{box.path('go')}",
+                                 "print:two", logs={"tee": 3}))
+    wait_file(box.path("up"))
+    job = daemon.status(name)
+    daemon.log(job, 0, 0).unlink()
+    box.path("go").touch()
+    assert daemon.wait(name)["state"] == "succeeded"
+
+
+def test_a_log_directory_that_vanishes_does_not_end_the_job(box, daemon):
+    import shutil
+    name, _ = daemon.submit(spec("print:one", f"touch:{box.path('up')}.%a",
+                                 f"if-attempt:0:wait-file:{box.path('go')}+exit:1",
+                                 restart={"max": 1}, logs={"tee": 3}))
+    wait_file(box.path("up.0"))
+    shutil.rmtree(daemon.status(name)["log_dir"])
+    box.path("go").touch()
+    job = daemon.wait(name)
+    assert job["state"] == "succeeded" and job["attempt"] == 1, job
+
+
+@pytest.fixture
+def small_disk(box):
+    mount = box.path("small")
+    mount.mkdir()
+    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "none", str(mount)],
+                       check=False, capture_output=True)
+    if r.returncode != 0:
+        pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")
+    box.cleanups.append(lambda: subprocess.run(["umount", "-l", str(mount)], check=False))
+    return mount
+
+
+@pytest.mark.root
+def test_a_full_disk_does_not_hurt_the_worker_and_logging_resumes(box, daemon, small_disk):
+    ballast = small_disk / "ballast"
+    name, run = daemon.submit(spec(
+        "print:before", f"touch:{box.path('a')}", f"wait-file:{box.path('b')}", "lines:2000:100",
+        f"touch:{box.path('c')}", f"wait-file:{box.path('d')}", "lines:10:100", "print:after",
+        logs={"dir": str(small_disk), "redirects": 3, "timestamps": True}))
+    wait_file(box.path("a"))
+    follow_until(daemon, name, lambda lines: lines)
+    with open(ballast, "wb") as f:
+        try:
+            while f.write(b"\0" * 4096):
+                f.flush()
+        except OSError:
+            pass
+    box.path("b").touch()
+    wait_file(box.path("c"))  # the worker wrote 200 kB and went on
+    daemon.wait_event(name, "log-disk-full")
+    ballast.unlink()
+    box.path("d").touch()
+    assert daemon.wait(name)["state"] == "succeeded"
+    names = [e["event"] for e in daemon.events(run)]
+    assert names.count("log-disk-full") == 1, "said once"
+    assert "log-resumed" in names
+    assert lines_of(daemon, run)[-1][2] == b"after"
+
+
+@pytest.mark.root
+def test_a_full_disk_under_a_redirect_does_not_end_the_job(box, daemon, small_disk):
+    job = daemon.run(spec("lines:20000:100", "if-attempt:0:exit:1", "print:x", restart={"max": 1},
+                          logs={"dir": str(small_disk), "redirects": 3}))
+    assert job["state"] == "succeeded", job["verdict"]
+
+
+def test_a_console_that_nobody_reads_does_not_stop_the_worker(box):
+    """run's standard output is a pipe that is full; the files go on and the report still comes."""
+    read, write = os.pipe()
+    run = box.run_start("-t", "1", PUPPET, "lines:30000:100", f"touch:{box.path('through')}", "exit:3",
+                        stdout=write)
+    os.close(write)
+    wait_file(box.path("through"), 30)
+    os.read(read, 100)
+    os.close(read)
+    assert run.wait().rc == 3
+    log = (box.run_dir() / "attempt_0/0/stdout.log").read_bytes()
+    assert log.count(b"\n") == 30000
+
+
+def test_ranks_above_nine_in_maps_and_filters(box):
+    result = box.run("-t", "11:3", "-r", "10:1", "--local-ranks-filter=10,11",
+                     "--nproc-per-node=12", PUPPET, "print:rank %r")
+    assert result.rc == 0 and result.out == "[default11]:rank 11\n", result
+    assert (box.run_dir() / "attempt_0/10/stdout.log").read_text() == "rank 10\n"
+
+
+def test_time_colour_and_prefix_are_never_stored(box, daemon):
+    job = daemon.run(spec("print:bare", logs={"tee": 3, "prefix": "<${rank}@${host}> "}))
+    assert daemon.log(job, 0, 0).read_bytes() == b"bare\n"
+    result = box.ctl("logs", "--color=always", job["run"])
+    if result.rc == 0:
+        assert "bare" in result.out

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The restart policy: budget, window, backoff, exit-code rules, and what is never counted."""
+
+import pytest
+
+from harness import SLOWER, puppet, spec, wait_file, wait_lines
+
+
+def starts(box, count):
+    return len(wait_lines(box.path("marks"), count)) if count else 0
+
+
+def test_max_restarts_are_granted_and_no_more(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "exit:3", restart={"max": 2}))
+    assert (job["state"], job["attempt"], job["restarts"], job["max_restarts"]) == ("failed", 2, 2, 2)
+    assert job["verdict"]["exit_status"] == 3
+    assert starts(box, 3) == 3
+
+
+def test_no_restart_by_default(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "exit:3"))
+    assert (job["state"], job["restarts"]) == ("failed", 0) and starts(box, 1) == 1
+
+
+def test_the_budget_is_the_jobs_and_not_each_ranks(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", f"barrier:{box.path('bar')}",
+                          "if-attempt:0:if-rank:0:exit:1", "if-attempt:1:if-rank:1:exit:1",
+                          "if-attempt:2:if-rank:2:exit:7", "hang", replicas=3, restart={"max": 2}))
+    assert (job["state"], job["restarts"]) == ("failed", 2)
+    assert job["verdict"]["exit_status"] == 7 and starts(box, 9) == 9
+
+
+def test_policy_never(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "exit:3",
+                          restart={"policy": "never", "max": 5}))
+    assert (job["state"], job["attempt"]) == ("failed", 0) and starts(box, 1) == 1
+
+
+def test_policy_always_restarts_after_success(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "exit:0",
+                          restart={"policy": "always", "max": 3}))
+    assert job["state"] in ("succeeded", "failed") and job["attempt"] == 3
+    assert starts(box, 4) == 4
+
+
+def test_forty_two_is_not_counted(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "if-attempt:0:exit:42", "if-attempt:1:exit:42"))
+    assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 2, 0)
+
+
+def test_forty_two_can_be_made_to_count(box, daemon):
+    job = daemon.run(spec("exit:42", restart={"max": 1, "codes": {"42": "count"}}))
+    assert (job["state"], job["restarts"], job["verdict"]["exit_status"]) == ("failed", 1, 42)
+
+
+def test_a_free_code_and_a_free_signal(box, daemon):
+    job = daemon.run(spec("if-attempt:0:exit:75", "if-attempt:1:signal:USR1",
+                          restart={"codes": {"75": "free", "SIGUSR1": "free"}}))
+    assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 2, 0)
+
+
+def test_a_fatal_code_and_a_fatal_signal_end_at_once(box, daemon):
+    rules = {"max": 5, "codes": {"3": "fatal", "SIGSEGV": "fatal"}}
+    job = daemon.run(spec("exit:3", restart=rules))
+    assert (job["state"], job["attempt"]) == ("failed", 0)
+    job = daemon.run(spec("if-attempt:0:exit:1", "signal:SEGV", restart=rules))
+    assert (job["state"], job["attempt"], job["verdict"]["exit_status"]) == ("failed", 1, 139)
+
+
+@pytest.mark.parametrize("command,status", [(["/no/such/program"], 127), (["/"], 126)])
+def test_a_program_that_cannot_be_executed_is_not_tried_again(daemon, command, status):
+    job = daemon.run({"roles": [{"command": command, "replicas": 2}], "restart": {"max": 1000}})
+    assert (job["state"], job["attempt"], job["restarts"]) == ("failed", 0, 0)
+    assert job["verdict"]["exit_status"] == status
+    assert command[0] in job["verdict"]["message"]
+    assert job["verdict"]["root_cause"]["exit"]["errno"] in (2, 13)
+
+
+def test_a_window_ends_a_crash_loop(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "exit:3",
+                          restart={"max": 1000, "window": "1h", "window_max": 3}))
+    assert (job["state"], job["restarts"]) == ("failed", 3) and starts(box, 4) == 4
+    assert "window" in daemon.call("Why", job=job["run"])["text"]
+
+
+def test_a_window_forgets_what_is_long_ago(box, daemon):
+    job = daemon.run(spec("sleep:150", "if-attempt:4:exit:0", "exit:3",
+                          restart={"max": 1000, "window": "200ms", "window_max": 2}))
+    assert (job["state"], job["attempt"]) == ("succeeded", 4)
+
+
+def test_backoff_doubles_up_to_its_limit(box, daemon):
+    job = daemon.run(spec(f"stamp:{box.path('stamps')}", "exit:1",
+                          restart={"max": 4, "backoff": "100ms", "backoff_max": "300ms"}))
+    assert job["state"] == "failed"
+    times = [int(line.split()[0]) / 1e6 for line in wait_lines(box.path("stamps"), 5)]
+    gaps = [b - a for a, b in zip(times, times[1:])]
+    for gap, least in zip(gaps, (100, 200, 300, 300)):
+        assert least * 0.95 <= gap <= least + 150 * SLOWER, gaps
+
+
+def test_without_backoff_there_is_no_wait(box, daemon):
+    daemon.run(spec(f"stamp:{box.path('stamps')}", "exit:1", restart={"max": 10}))
+    times = [int(line.split()[0]) / 1e6 for line in wait_lines(box.path("stamps"), 11)]
+    gaps = sorted(b - a for a, b in zip(times, times[1:]))
+    assert gaps[5] < 100 * SLOWER, gaps
+
+
+def test_backoff_is_visible_and_a_stop_ends_it(box, daemon):
+    name, _ = daemon.submit(spec("exit:1", restart={"max": 5, "backoff": "10m"}))
+    job = daemon.watch(name, lambda job, _: job["state"] == "backoff")
+    assert job["next_try_us"] - job["created_us"] > 500e6
+    daemon.call("Stop", job=name)
+    assert daemon.wait(name)["state"] == "stopped"
+
+
+def test_a_restart_by_hand_cuts_the_backoff_short(box, daemon):
+    name, _ = daemon.submit(spec("if-attempt:0:exit:1", restart={"max": 5, "backoff": "10m"}))
+    daemon.watch(name, lambda job, _: job["state"] == "backoff")
+    daemon.call("Restart", job=name)
+    assert daemon.wait(name)["state"] == "succeeded"
+
+
+def test_running_healthy_for_long_enough_resets_the_backoff(box, daemon):
+    job = daemon.run(spec(f"stamp:{box.path('stamps')}", "if-attempt:2:sleep:500", "exit:1",
+                          restart={"max": 3, "backoff": "200ms", "healthy_after": "300ms"}))
+    assert job["state"] == "failed"
+    times = [int(line.split()[0]) / 1e6 for line in wait_lines(box.path("stamps"), 4)]
+    gaps = [b - a for a, b in zip(times, times[1:])]
+    assert 190 <= gaps[0] < 390 + 100 * SLOWER and 380 <= gaps[1], gaps
+    assert gaps[2] - 500 < 390 + 100 * (SLOWER - 1), f"back to 200 ms after a healthy run: {gaps}"
+
+
+def test_the_others_are_stopped_before_the_next_incarnation(box, daemon):
+    job = daemon.run(spec(f"hold:{box.path('lock')}.%r", "on:TERM:sleep:300",
+                          f"barrier:{box.path('bar')}", "if-attempt:1:exit:0", "if-rank:0:exit:1",
+                          "sleep:60000", replicas=4, restart={"max": 1}, stop={"timeout": "1s"}))
+    assert job["state"] == "succeeded", f"one that still held its lock was joined by its successor: {job}"
+    assert job["restarts"] == 1
+
+
+def test_workers_that_succeeded_run_again_with_the_group(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "if-attempt:0:if-rank:1:wait-file:"
+                          f"{box.path('go')}+exit:1", f"if-rank:0:touch:{box.path('go')}",
+                          replicas=2, restart={"max": 1}))
+    assert job["state"] == "succeeded" and starts(box, 4) == 4
+
+
+def test_a_success_of_one_leaves_the_others_running(box, daemon):
+    name, _ = daemon.submit(spec("if-rank:0:exit:0", f"wait-file:{box.path('go')}", replicas=3))
+    job = daemon.watch(name, lambda job, _: job["tasks"][0]["state"] == "succeeded")
+    assert job["state"] == "running" and job["tasks"][1]["state"] == "running"
+    box.path("go").touch()
+    assert daemon.wait(name)["state"] == "succeeded"
+
+
+def test_the_time_limit_of_the_job_counts_over_restarts(box, daemon):
+    job = daemon.run(spec("if-attempt:0:sleep:200+exit:1", "hang", max_run_time="500ms",
+                          restart={"max": 5}))
+    assert job["verdict"]["result"] == "timeout" and job["verdict"]["exit_status"] == 124
+    assert job["attempt"] == 1
+    assert job["ended_us"] - job["created_us"] < 3e6 * SLOWER
+
+
+def test_a_time_limit_sends_the_dump_signal_first(box, daemon):
+    job = daemon.run(spec(f"on:USR1:touch:{box.path('dumped')}.%r", "hang", replicas=2,
+                          max_run_time="300ms", stop={"dump_signal": "USR1", "timeout": "1s"}))
+    assert job["verdict"]["result"] == "timeout"
+    assert box.path("dumped.0").exists() and box.path("dumped.1").exists()
+
+
+@pytest.mark.slow
+def test_two_hundred_restarts_leave_no_descriptor(box, daemon):
+    from harness import descriptors
+    name, _ = daemon.submit(spec(f"if-attempt:{200 // SLOWER}:touch:{box.path('up')}+hang", "exit:1",
+                                 replicas=2, restart={"max": 1000}, logs={"tee": 3, "redirects": 3}))
+    early = daemon.watch(name, lambda job, _: job["attempt"] >= 5)
+    few = len(descriptors(early["agent_pid"]))
+    wait_file(box.path("up"))
+    many = len(descriptors(daemon.status(name)["agent_pid"]))
+    assert many <= few + 10, f"{few} descriptors after 5 restarts, {many} after 200"

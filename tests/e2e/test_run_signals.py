@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals and the end of a foreground run: Ctrl-C, TERM, HUP, QUIT, forwarded ones, kill -9."""
+
+import os
+import pty
+import signal
+import termios
+import time
+
+import pytest
+
+from harness import CTL, PUPPET, SLOWER, Unmet, alive, descendants, wait_file, wait_for, wait_gone
+
+
+def up(box, *steps, args=(), count=2, **kwargs):
+    """A run whose workers are all there."""
+    run = box.run_start(f"--nproc-per-node={count}", *args, PUPPET, *steps,
+                        f"touch:{box.path('up')}.%r.%a", "hang", **kwargs)
+    for rank in range(count):
+        wait_file(box.path(f"up.{rank}.0"))
+    return run
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT"])
+def test_the_same_signal_arrives_at_every_worker(box, name):
+    steps = [f"on:{other}:touch:{box.path('got')}.{other}.%r+exit:0"
+             for other in ("INT", "TERM", "HUP", "QUIT")]
+    run = up(box, *steps)
+    run.signal(getattr(signal, f"SIG{name}"))
+    result = run.wait()
+    got = sorted(p.name for p in box.dir.glob("got.*"))
+    assert got == [f"got.{name}.0", f"got.{name}.1"], result
+    assert result.rc == 128 + getattr(signal, f"SIG{name}"), result
+
+
+def test_interrupt_once_is_graceful_and_waits(box):
+    run = up(box, f"on:INT:touch:{box.path('saving')}.%r+wait-file:{box.path('saved')}+exit:0")
+    run.signal(signal.SIGINT)
+    for rank in (0, 1):
+        wait_file(box.path(f"saving.{rank}"))
+    assert run.popen.poll() is None, "it must not leave before its workers"
+    box.path("saved").touch()
+    assert run.wait().seconds < 20 * SLOWER
+
+
+def test_interrupt_twice_kills(box):
+    run = up(box, f"on:INT:touch:{box.path('saving')}.%r", "ignore:TERM",
+             args=["--shutdown-timeout=600"])
+    run.signal(signal.SIGINT)
+    for rank in (0, 1):
+        wait_file(box.path(f"saving.{rank}"))
+    assert run.popen.poll() is None
+    run.signal(signal.SIGINT)
+    result = run.wait(10 * SLOWER)
+    assert result.rc not in (0, 1), result
+
+
+def test_control_c_on_a_terminal(box):
+    master, slave = pty.openpty()
+
+    def own_terminal():
+        os.setsid()
+        import fcntl
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    run = box.start(CTL, "run", f"--log-dir={box.path('logs')}", "--nproc-per-node=2", PUPPET,
+                    f"on:INT:mark:{box.path('ints')}+exit:0", f"touch:{box.path('up')}.%r", "hang",
+                    stdin=slave, stdout=slave, session=False, preexec_fn=own_terminal)
+    os.close(slave)
+    for rank in (0, 1):
+        wait_file(box.path(f"up.{rank}"))
+    os.write(master, b"\x03")
+    result = run.wait()
+    os.close(master)
+    assert result.rc == 130, result
+    marks = box.path("ints").read_text().splitlines()
+    assert sorted(m.split()[1] for m in marks) == ["0", "1"], "one interrupt each, not two"
+
+
+def test_workers_that_ignore_the_signal_are_killed_at_the_deadline(box):
+    run = up(box, "ignore:TERM", args=["--shutdown-timeout=1"])
+    begun = time.monotonic()
+    run.signal(signal.SIGTERM)
+    result = run.wait()
+    seconds = time.monotonic() - begun
+    assert 0.9 < seconds < 5 * SLOWER, f"one deadline of 1 s for all took {seconds}"
+    assert result.rc == 143, result
+
+
+def test_grace_zero_kills_at_once(box):
+    run = up(box, f"on:TERM:sleep:3000+touch:{box.path('late')}+exit:0", args=["--shutdown-timeout=0"])
+    begun = time.monotonic()
+    run.signal(signal.SIGTERM)
+    run.wait()
+    assert time.monotonic() - begun < 2 * SLOWER
+    assert not box.path("late").exists()
+
+
+def test_the_flag_for_the_grace_beats_the_environment(box):
+    run = up(box, "ignore:TERM", args=["--shutdown-timeout=0"],
+             env={"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "500", "PET_SHUTDOWN_TIMEOUT": "400"})
+    run.signal(signal.SIGTERM)
+    run.wait(10 * SLOWER)
+
+
+def test_the_environment_gives_the_grace(box):
+    run = up(box, "ignore:TERM", env={"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "0"})
+    run.signal(signal.SIGTERM)
+    run.wait(10 * SLOWER)
+
+
+def test_the_grace_holds_on_the_failure_path_too(box):
+    begun = time.monotonic()
+    result = box.run("--nproc-per-node=2", "--shutdown-timeout=1", PUPPET, "ignore:TERM",
+                     f"barrier:{box.path('bar')}", "if-rank:0:exit:5", "hang")
+    assert result.rc == 5, result
+    assert time.monotonic() - begun < 8 * SLOWER
+
+
+def test_a_configured_signal_is_forwarded(box):
+    run = up(box, f"on:USR1:touch:{box.path('got')}.%r+exit:0",
+             args=["--signals-to-handle=SIGTERM,SIGUSR1"])
+    run.signal(signal.SIGUSR1)
+    result = run.wait()
+    assert box.path("got.0").exists() and box.path("got.1").exists(), result
+
+
+@pytest.mark.parametrize("name", ["USR1", "USR2", "ALRM", "PIPE"])
+def test_any_other_signal_orphans_nobody(box, name):
+    run = up(box)
+    workers = descendants(run.pid)
+    assert len(workers) >= 2
+    run.signal(getattr(signal, f"SIG{name}"))
+    # Ignoring it and ending with all workers are both right; leaving workers is not.
+    try:
+        run.wait(1)
+    except Unmet:
+        run.signal(signal.SIGTERM)
+        run.wait()
+    for pid in workers:
+        wait_gone(pid)
+
+
+def test_kill_nine_of_the_run_takes_agent_and_workers_along(box):
+    run = up(box, "setsid-fork:ignore:TERM+hang", "daemon:ignore:TERM+hang", "ignore:TERM", count=3)
+    below = descendants(run.pid)
+    assert len(below) >= 9, "the agent, three workers and their children"
+    run.signal(signal.SIGKILL)
+    run.wait()
+    for pid in below:
+        wait_gone(pid, 10 * SLOWER)
+
+
+def test_kill_nine_of_the_agent_proper_takes_the_workers_along(box):
+    run = up(box, "setsid-fork:ignore:TERM+hang", "daemon:hang", "ignore:TERM")
+    below = descendants(run.pid)
+    proper = [p for p in below if alive(p)][0]
+    os.kill(proper, signal.SIGKILL)
+    result = run.wait(10 * SLOWER)
+    assert result.rc in (125, 137), result
+    for pid in below:
+        wait_gone(pid, 10 * SLOWER)
+
+
+def test_a_signal_before_the_first_worker_leaves_nothing(box):
+    for delay in range(6):
+        run = box.run_start("--nproc-per-node=8", PUPPET, "hang")
+        if delay:
+            wait_for(lambda: len(descendants(run.pid)) >= delay or run.popen.poll() is not None,
+                     timeout=5, what="some children")
+        run.signal(signal.SIGTERM)
+        result = run.wait()
+        assert result.rc in (143, -signal.SIGTERM), result
+        assert not [p for p in descendants(os.getpid()) if alive(p)]
+
+
+def test_a_stopped_worker_still_ends(box):
+    run = up(box)
+    for pid in descendants(run.pid):
+        if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "puppet":
+            os.kill(pid, signal.SIGSTOP)
+    run.signal(signal.SIGTERM)
+    assert run.wait(20 * SLOWER).rc == 143
+
+
+def test_the_grandchildren_of_a_worker_get_the_signal_too(box):
+    """The default is the task's process group: wrappers and their children."""
+    run = up(box, f"fork:on:TERM:touch:{box.path('got')}.%r+touch:{box.path('child')}.%r+hang",
+             "ignore:TERM", args=["--shutdown-timeout=1"])
+    for rank in (0, 1):
+        wait_file(box.path(f"child.{rank}"))
+    run.signal(signal.SIGTERM)
+    run.wait()
+    assert box.path("got.0").exists() and box.path("got.1").exists()

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scale: another number of local replicas, not counted against the budget."""
+
+import pytest
+
+from harness import VarlinkError, alive, parse_environ, spec, wait_file, wait_lines
+
+
+@pytest.mark.parametrize("to", [1, 2, 5])
+def test_the_group_starts_anew_with_the_new_world(box, daemon, to):
+    name, run = daemon.submit(spec(f"env:{box.path('env')}.%a.%r", f"touch:{box.path('up')}.%a.%r",
+                                   "hang", replicas=3))
+    for rank in range(3):
+        wait_file(box.path(f"up.0.{rank}"))
+    old = [t["pid"] for t in daemon.wait(name, until="running")["tasks"]]
+    daemon.call("Scale", job=name, replicas=to)
+    for rank in range(to):
+        wait_file(box.path(f"up.1.{rank}"))
+        env = parse_environ(box.path(f"env.1.{rank}").read_bytes())
+        assert (env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == (str(to), str(to))
+        assert env["ROLE_WORLD_SIZE"] == str(to) and env["RANK"] == str(rank)
+    job = daemon.wait(name, until="running")
+    assert (len(job["tasks"]), job["attempt"], job["restarts"]) == (to, 1, 0)
+    assert not any(alive(p) for p in old)
+    assert not box.path(f"up.1.{to}").exists()
+
+
+def test_by_command_line_and_back(box, daemon):
+    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", "hang", replicas=1))
+    wait_lines(box.path("marks"), 1)
+    assert box.ctl("scale", name, "4").rc == 0
+    wait_lines(box.path("marks"), 5)
+    assert box.ctl("scale", name, "2").rc == 0
+    wait_lines(box.path("marks"), 7)
+    assert len(daemon.wait(name, until="running")["tasks"]) == 2
+
+
+def test_a_restart_keeps_the_new_size(box, daemon):
+    name, _ = daemon.submit(spec(f"touch:{box.path('up')}.%a.%r", "if-attempt:1:if-rank:3:exit:1",
+                                 "hang", replicas=2, restart={"max": 1}))
+    wait_file(box.path("up.0.1"))
+    daemon.call("Scale", job=name, replicas=4)
+    for rank in range(4):
+        wait_file(box.path(f"up.2.{rank}"))
+    assert daemon.wait(name, until="running")["restarts"] == 1
+
+
+def test_the_size_survives_elasticd_and_the_agent(box, daemon):
+    import os
+    import signal
+    name, _ = daemon.submit(spec(f"touch:{box.path('up')}.%a.%r", "hang", restart={"max": 1}))
+    wait_file(box.path("up.0.0"))
+    daemon.call("Scale", job=name, replicas=3)
+    wait_file(box.path("up.1.2"))
+    daemon.restart()
+    assert len(daemon.wait(name, until="running")["tasks"]) == 3
+    os.kill(daemon.status(name)["agent_pid"], signal.SIGKILL)
+    for rank in range(3):
+        wait_file(box.path(f"up.2.{rank}"))
+
+
+def test_what_cannot_be(box, daemon):
+    name, _ = daemon.submit(spec("hang"))
+    daemon.wait(name, until="running")
+    for kwargs in (dict(replicas=0), dict(replicas=-1), dict(replicas=10**9),
+                   dict(replicas=2, role="nobody")):
+        with pytest.raises(VarlinkError):
+            daemon.call("Scale", job=name, **kwargs)
+    job = daemon.status(name)
+    assert (job["state"], job["attempt"], len(job["tasks"])) == ("running", 0, 1)
+    ended = daemon.run(spec())["run"]
+    with pytest.raises(VarlinkError) as e:
+        daemon.call("Scale", job=ended, replicas=2)
+    assert e.value.name == "NotActive"
+
+
+def test_during_backoff(box, daemon):
+    name, _ = daemon.submit(spec("if-attempt:0:exit:1", f"mark:{box.path('marks')}",
+                                 restart={"max": 1, "backoff": "1s"}))
+    daemon.watch(name, lambda job, _: job["state"] == "backoff")
+    daemon.call("Scale", job=name, replicas=3)
+    assert daemon.wait(name)["state"] == "succeeded"
+    assert len(wait_lines(box.path("marks"), 3)) == 3

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""status: what each rank does right now."""
+
+import os
+import re
+import time
+
+from harness import PUPPET, spec, wait_file, wait_for
+
+
+def test_every_rank_has_its_figures(box, daemon):
+    name, run = daemon.submit(spec("alloc:30", "spin:60", "print:loss 0.125 %r", "if-rank:2:exit:0",
+                                   f"touch:{box.path('up')}.%r", "hang", replicas=3,
+                                   logs={"redirects": 3}))
+    wait_file(box.path("up.0"))
+    wait_file(box.path("up.1"))
+    daemon.watch(name, lambda job, _: job["tasks"][2]["state"] == "succeeded")
+    job = daemon.status(name, live=True)
+    assert (job["name"], job["run"], job["state"]) == (name, run, "running")
+    assert job["user"] and job["uid"] == os.getuid() and job["agent_pid"] > 0
+    assert job["started_us"] >= job["created_us"] and PUPPET in job["command"]
+    assert [t["rank"] for t in job["tasks"]] == [0, 1, 2]
+    for task in job["tasks"][:2]:
+        assert task["state"] == "running" and os.path.exists(f"/proc/{task['pid']}")
+        assert 30 << 20 <= task["rss_bytes"] < 600 << 20
+        assert task["cpu_ms"] >= 40
+        assert task["last_line"] == f"loss 0.125 {task['rank']}"
+        assert abs(task["started_us"] / 1e6 - time.time()) < 60
+    ended = job["tasks"][2]
+    assert ended["exit"]["code"] == 0 and ended["ended_us"] >= ended["started_us"]
+
+
+def test_cpu_and_memory_include_children(box, daemon):
+    name, _ = daemon.submit(spec(f"fork:alloc:50+touch:{box.path('up')}+hang", "hang"))
+    wait_file(box.path("up"))
+    assert daemon.status(name, live=True)["tasks"][0]["rss_bytes"] > 50 << 20
+
+
+def test_a_job_that_ended_still_has_its_status(daemon):
+    job = daemon.run(spec("if-rank:1:exit:5", replicas=2))
+    again = daemon.status(job["run"], live=True)
+    assert again["state"] == "failed" and again["verdict"]["exit_status"] == 5
+    assert again["tasks"][1]["exit"]["code"] == 5 and again["ended_us"] >= again["created_us"]
+
+
+def test_restarts_and_attempts_are_counted(box, daemon):
+    name, _ = daemon.submit(spec("if-attempt:0:exit:1", "if-attempt:1:exit:42",
+                                 f"touch:{box.path('up')}", "hang", restart={"max": 3}))
+    wait_file(box.path("up"))
+    job = daemon.wait(name, until="running")
+    assert (job["attempt"], job["restarts"], job["max_restarts"]) == (2, 1, 3)
+
+
+def test_an_unknown_job(daemon):
+    import pytest
+    from harness import VarlinkError
+    for method in ("Status", "Stop", "Why", "Errors", "Wait", "Restart"):
+        with pytest.raises(VarlinkError) as e:
+            daemon.call(method, job="nobody")
+        assert e.value.name == "NoSuchJob" and e.value.parameters["job"] == "nobody"
+
+
+def test_the_table_for_people(box, daemon):
+    name, run = daemon.submit(spec("print:epoch 3 loss 0.5", f"touch:{box.path('up')}.%r", "hang",
+                                   replicas=12, name="digits", logs={"redirects": 3}))
+    for rank in range(12):
+        wait_file(box.path(f"up.{rank}"))
+    result = box.ctl("status", "digits")
+    assert result.rc == 0, result
+    job = daemon.status(name)
+    assert "digits" in result.out and "running" in result.out and "\x1b" not in result.out
+    for task in job["tasks"]:
+        row = [line for line in result.out.splitlines() if re.search(rf"\b{task['pid']}\b", line)]
+        assert row and "epoch 3 loss 0.5" in row[0], f"no row for rank {task['rank']}: {result}"
+    columns = {line.index(str(job["tasks"][i]["pid"])) + len(str(job["tasks"][i]["pid"]))
+               for i in (0, 11) for line in result.out.splitlines()
+               if str(job["tasks"][i]["pid"]) in line}
+    assert len(columns) == 1, f"not aligned: {result}"
+
+
+def test_colour_only_where_it_is_wanted(box, daemon):
+    name, _ = daemon.submit(spec("hang"))
+    daemon.wait(name, until="running")
+    assert "\x1b[" in box.ctl("status", "--color=always", name).out
+    assert "\x1b[" not in box.ctl("status", name).out
+
+
+def test_json_is_the_protocols_object(box, daemon):
+    name, _ = daemon.submit(spec("hang", replicas=2))
+    daemon.wait(name, until="running")
+    parsed = box.ctl("status", "--json", name).json
+    job = parsed.get("job", parsed)
+    if isinstance(job, str):
+        job = parsed
+    assert job["name"] == name and len(job["tasks"]) == 2
+
+
+def test_a_worker_is_addressed_by_role_and_index(box, daemon):
+    daemon.submit(spec("print:I am %r", f"touch:{box.path('up')}.%r", "hang", replicas=3, name="j",
+                       logs={"redirects": 3}))
+    for rank in range(3):
+        wait_file(box.path(f"up.{rank}"))
+    wait_for(lambda: "I am 2" in box.ctl("logs", "j/worker:2").out, what="its line")
+    out = box.ctl("logs", "j/worker:2").out
+    assert "I am 2" in out and "I am 1" not in out
+
+
+def test_strange_last_lines_do_not_break_the_terminal(box, daemon):
+    name, _ = daemon.submit(spec("raw:1b5d303b6576696c071b5b324a62616400ff0a", f"touch:{box.path('up')}",
+                                 "hang", logs={"redirects": 3}))
+    wait_file(box.path("up"))
+    out = box.ctl("status", name).out_bytes
+    assert b"\x1b]" not in out and b"\x07" not in out and b"\x00" not in out
+    out.decode()

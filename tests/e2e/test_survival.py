@@ -1,0 +1,497 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What dies, and what goes on: elasticd, agent and guard killed, records hurt, disks full, clocks jumping."""
+
+import fcntl
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from harness import (DAEMON, PUPPET, SANITIZED, SLOWER, Unmet, Varlink, VarlinkError, alive, children,
+                     cmdline, descendants, line_bytes, processes_of_run, spec, stat_of, wait_file,
+                     wait_for, wait_gone, wait_lines)
+
+
+def strip(job):
+    """What must not change by a restart of elasticd."""
+    volatile = {"last_line", "rss_bytes", "cpu_ms"}
+    job = {k: v for k, v in job.items() if v is not None}
+    job["tasks"] = [{k: v for k, v in t.items() if k not in volatile and v is not None}
+                    for t in job["tasks"]]
+    return job
+
+
+# --- elasticd dies ---------------------------------------------------------------------------------------
+
+
+def test_everything_is_as_if_nothing_had_been(box, daemon):
+    running, _ = daemon.submit(spec("print:line %r", "if-attempt:0:exit:1", f"touch:{box.path('up')}.%r",
+                                    "hang", replicas=3, restart={"max": 5}, logs={"redirects": 3}))
+    for rank in range(3):
+        wait_file(box.path(f"up.{rank}"))
+    waiting, _ = daemon.submit(spec("exit:1", restart={"max": 5, "backoff": "10m"}))
+    daemon.watch(waiting, lambda job, _: job["state"] == "backoff")
+    failed = daemon.run(spec("if-rank:1:error-json:object:boom+exit:3", replicas=2))["run"]
+    runs = [running, waiting, failed]
+    daemon.wait(running, until="running")
+    before = [strip(daemon.status(r)) for r in runs]
+    events = [daemon.events(r) for r in runs]
+    why = [daemon.call("Why", job=r)["budget"] for r in runs]
+    daemon.restart()
+    assert [strip(daemon.status(r)) for r in runs] == before
+    assert [daemon.events(r) for r in runs] == events, "history was lost or made up"
+    assert [daemon.call("Why", job=r)["budget"] for r in runs] == why
+    assert daemon.call("Errors", job=failed)["failures"][0]["message"] == "boom"
+    assert {j["run"] for j in daemon.call("List", ended=True)["jobs"]} == {b["run"] for b in before}
+
+
+def test_what_happens_while_elasticd_is_away_is_known_afterwards(box, daemon):
+    restarting, r1 = daemon.submit(spec(f"mark:{box.path('m1')}", f"if-attempt:0:wait-file:{box.path('go')}"
+                                        "+exit:7", "hang", restart={"max": 3}))
+    ending, r2 = daemon.submit(spec(f"mark:{box.path('m2')}", f"wait-file:{box.path('go')}",
+                                    "print:done", "exit:0", logs={"redirects": 3}))
+    failing, r3 = daemon.submit(spec(f"mark:{box.path('m3')}", f"wait-file:{box.path('go')}",
+                                     "error-json:object:while away", "exit:9"))
+    for m in ("m1", "m2", "m3"):
+        wait_lines(box.path(m), 1)
+    agents = [daemon.status(r)["agent_pid"] for r in (r2, r3)]
+    daemon.kill()
+    box.path("go").touch()
+    wait_lines(box.path("m1"), 2)
+    for pid in agents:
+        wait_gone(pid)
+    daemon.start()
+    job = daemon.wait(restarting, until="running")
+    assert (job["attempt"], job["restarts"]) == (1, 1)
+    seqs = [e["seq"] for e in daemon.events(r1)]
+    assert seqs == list(range(1, len(seqs) + 1)), "a gap in the history"
+    assert daemon.status(r2)["state"] == "succeeded"
+    job = daemon.status(r3)
+    assert (job["state"], job["verdict"]["exit_status"]) == ("failed", 9)
+    assert job["verdict"]["root_cause"]["message"] == "while away"
+    with daemon.connect() as v:
+        lines = [line_bytes(x) for a in v.stream("Logs", job=ending) for x in a["lines"]]
+    assert lines == [b"done"]
+
+
+def test_running_workers_are_not_touched(box, daemon):
+    name, run = daemon.submit(spec("ignore:TERM", "hang", replicas=4))
+    job = daemon.wait(name, until="running")
+    pids = [t["pid"] for t in job["tasks"]]
+    starts = [stat_of(p)[3] for p in pids]
+    for signo in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+        daemon.restart(signo)
+        assert [stat_of(p)[3] for p in pids] == starts
+        assert [t["pid"] for t in daemon.status(name)["tasks"]] == pids
+        assert daemon.status(name)["agent_pid"] == job["agent_pid"]
+
+
+def test_commands_work_on_an_adopted_job(box, daemon):
+    name, run = daemon.submit(spec(f"on:USR1:touch:{box.path('got')}", f"mark:{box.path('marks')}",
+                                   "print:x", "hang", logs={"redirects": 3}))
+    wait_lines(box.path("marks"), 1)
+    daemon.restart()
+    daemon.call("Kill", job=name, signal="USR1")
+    wait_file(box.path("got"))
+    daemon.call("Restart", job=name)
+    wait_lines(box.path("marks"), 2)
+    daemon.call("Scale", job=name, replicas=2)
+    wait_lines(box.path("marks"), 4)
+    assert daemon.call("Status", job=name, live=True)["job"]["attempt"] >= 2
+    daemon.call("Stop", job=name)
+    assert daemon.wait(run)["state"] == "stopped"
+
+
+def test_a_name_stays_taken_over_a_restart(daemon):
+    daemon.submit(spec("hang", name="one"))
+    daemon.restart()
+    with pytest.raises(VarlinkError) as e:
+        daemon.submit(spec(name="one"))
+    assert e.value.name == "JobExists"
+
+
+@pytest.mark.slow
+def test_killed_at_many_moments_of_a_start(box, daemon):
+    """A job whose start was answered is there afterwards; one that was not may be, but never half."""
+    accepted = []
+    for i in range(24 // SLOWER):
+        v = daemon.connect()
+        for k in range(3):
+            v.send("Start", spec=spec("exit:0" if k else "hang", name=f"j{i}.{k}"))
+        if i % 3 == 0:
+            accepted.append(v.reply()["run"])
+        elif i % 3 == 1:
+            wait_for(lambda: any((daemon.state / "jobs").glob(f"j{i}.*")), daemon.state / "jobs",
+                     what="a record")
+        daemon.kill()
+        try:
+            while True:
+                accepted.append(v.reply()["run"])
+        except (ConnectionError, OSError):
+            pass
+        v.close()
+        daemon.start()
+        if i % 3 != 2:
+            known = {j["run"] for j in daemon.call("List", ended=True)["jobs"]}
+            assert set(accepted) <= known, f"round {i}: accepted jobs were lost"
+    for job in daemon.call("List", ended=True)["jobs"]:
+        if job["name"].endswith(".0"):
+            assert daemon.wait(job["run"], until="running")["state"] == "running"
+        else:
+            assert daemon.wait(job["run"])["state"] == "succeeded"
+    records = [p.name for p in (daemon.state / "jobs").iterdir()]
+    assert not [r for r in records if "corrupt" in r], records
+
+
+def test_killed_while_jobs_restart_and_end(box, daemon):
+    name, run = daemon.submit(spec("if-attempt:60:exit:0", "sleep:5", "exit:1", replicas=2,
+                                   restart={"max": 60}))
+    for _ in range(8):
+        daemon.restart()
+    job = daemon.wait(run)
+    assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 60, 60)
+    seqs = [e["seq"] for e in daemon.events(run)]
+    assert seqs == list(range(1, len(seqs) + 1))
+
+
+def test_a_caller_that_waits_is_told_that_the_connection_broke(box, daemon):
+    name, _ = daemon.submit(spec("hang"))
+    wait = box.ctl_start("wait", name)
+    events = box.ctl_start("events", "-f")
+    daemon.wait(name, until="running")
+    events.wait_out(name)
+    daemon.kill()
+    assert wait.wait().rc not in (0, 1)
+    assert events.wait().rc != 0
+
+
+# --- the agent dies --------------------------------------------------------------------------------------
+
+
+def up(box, daemon, *steps, replicas=3, **top):
+    name, run = daemon.submit(spec("ignore:TERM", *steps, f"setsid-fork:ignore:TERM+hang",
+                                   f"touch:{box.path('up')}.%a.%r", "hang", replicas=replicas, **top))
+    for rank in range(replicas):
+        wait_file(box.path(f"up.0.{rank}"))
+    return name, run, daemon.wait(name, until="running")
+
+
+@pytest.mark.parametrize("whom", ["agent", "guard", "both"])
+def test_a_lost_agent_without_budget(box, daemon, whom):
+    name, run, job = up(box, daemon)
+    old = processes_of_run(run)
+    kill_agent(job, whom)
+    ended = daemon.wait(run)
+    assert ended["state"] == "failed" and ended["verdict"]["result"] == "agent_lost", ended
+    assert ended["verdict"]["exit_status"] == 125
+    assert [p for p in old if alive(p)] == []
+    assert box.ctl("wait", run).rc == 125
+
+
+def kill_agent(job, whom):
+    """agent_pid may be the guard's or the agent proper's; both are found by descent."""
+    pid = job["agent_pid"]
+    workers = {t["pid"] for t in job["tasks"]}
+    inner = [c for c in children(pid) if c not in workers and "elastic-agent" in cmdline(c)]
+    guard, proper = (pid, inner[0]) if inner else (stat_of(pid)[1], pid)
+    assert "elastic-agent" in cmdline(guard) and "elastic-agent" in cmdline(proper)
+    victims = {"agent": [proper], "guard": [guard], "both": [guard, proper]}[whom]
+    for victim in victims:
+        os.kill(victim, signal.SIGSTOP)
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("whom", ["agent", "guard", "both"])
+def test_a_lost_agent_with_budget(box, daemon, whom):
+    name, run, job = up(box, daemon, f"hold:{box.path('lock')}.%r", restart={"max": 2})
+    old = processes_of_run(run)
+    kill_agent(job, whom)
+    for rank in range(3):
+        wait_file(box.path(f"up.1.{rank}"))
+    assert [p for p in old if alive(p)] == [], "the next incarnation began beside the old one"
+    job = daemon.wait(name, until="running")
+    assert (job["attempt"], job["restarts"]) == (1, 1)
+    budget = daemon.call("Why", job=name)["budget"]
+    assert budget["by_cause"].get("agent-lost") == 1 and budget["left"] == 1, budget
+    assert "agent-lost" in [e["event"] for e in daemon.events(run)]
+
+
+@pytest.mark.parametrize("first", ["agent", "elasticd"])
+def test_agent_and_elasticd_killed_together(box, daemon, first):
+    name, run, job = up(box, daemon, f"hold:{box.path('lock')}.%r", restart={"max": 1})
+    old = processes_of_run(run)
+    if first == "agent":
+        kill_agent(job, "both")
+        daemon.kill()
+    else:
+        daemon.kill()
+        kill_agent(job, "both")
+    daemon.start()
+    for rank in range(3):
+        wait_file(box.path(f"up.1.{rank}"))
+    assert [p for p in old if alive(p)] == []
+    assert daemon.wait(name, until="running")["restarts"] == 1
+
+
+def test_an_agent_that_keeps_dying_is_given_up(box, daemon):
+    name, run = daemon.submit(spec(f"mark:{box.path('marks')}", "hang", restart={"max": 1000}))
+    for n in range(3):
+        wait_lines(box.path("marks"), n + 1)
+        job = daemon.watch(name, lambda job, _: job["state"] == "running" and job["attempt"] == n)
+        kill_agent(job, "both")
+    job = daemon.wait(run)
+    assert job["verdict"]["result"] == "agent_lost", job
+    assert len(wait_lines(box.path("marks"), 3)) == 3
+    daemon.restart()
+    assert daemon.status(run)["verdict"]["result"] == "agent_lost", "the verdict is on disk"
+
+
+def test_counts_and_history_survive_the_agent(box, daemon):
+    name, run = daemon.submit(spec("if-attempt:0:exit:42", "if-attempt:1:exit:1",
+                                   f"touch:{box.path('up')}.%a", "hang", restart={"max": 5}))
+    wait_file(box.path("up.2"))
+    job = daemon.wait(name, until="running")
+    assert (job["attempt"], job["restarts"]) == (2, 1)
+    kill_agent(job, "agent")
+    wait_file(box.path("up.3"))
+    job = daemon.wait(name, until="running")
+    assert (job["attempt"], job["restarts"]) == (3, 2)
+    seqs = [e["seq"] for e in daemon.events(run)]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert (pathlib.Path(job["log_dir"]) / "attempt_0").is_dir()
+
+
+def test_an_agent_that_hangs_does_not_hang_elasticd(box, daemon):
+    name, run, job = up(box, daemon)
+    os.kill(job["agent_pid"], signal.SIGSTOP)
+    try:
+        with daemon.connect() as slow:
+            slow.send("Status", job=name, live=True)
+            assert daemon.call("Status", job=name)["job"]["state"] == "running"
+            assert daemon.run(spec())["state"] == "succeeded"
+            assert len(daemon.call("List")["jobs"]) == 1
+    finally:
+        os.kill(job["agent_pid"], signal.SIGCONT)
+
+
+# --- records, sockets, disks -----------------------------------------------------------------------------
+
+
+DAMAGE = {
+    "empty": lambda text: b"",
+    "half": lambda text: text[: len(text) // 2],
+    "rubbish": lambda text: b"\x00\xff" * 200,
+    "not an object": lambda text: b"[1, 2]\n",
+    "no spec": lambda text: b'{"name": "x", "run": "x_12345678"}\n',
+    "deep": lambda text: b"[" * 100000,
+    "wrong types": lambda text: text.replace(b'"uid":', b'"uid": "root", "u":'),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_record_is_named_and_hurts_nothing_else(box, daemon, kind):
+    good, good_run = daemon.submit(spec("hang"))
+    daemon.wait(good, until="running")
+    bad = daemon.run(spec(name="bad"))["run"]
+    wait_for(lambda: not processes_of_run(bad), what="the agent to leave")
+    daemon.kill()
+    path = daemon.record(bad) / "record.json"
+    path.write_bytes(DAMAGE[kind](path.read_bytes()))
+    daemon.start()
+    assert daemon.status(good)["state"] == "running"
+    assert daemon.run(spec())["state"] == "succeeded"
+    assert "record.json" in daemon.program.err and bad in daemon.program.err, daemon.program.err
+    names = [p.name for p in (daemon.state / "jobs").iterdir()]
+    assert any(n.startswith(f"{bad}.corrupt") for n in names), names
+    with pytest.raises(VarlinkError):
+        daemon.status(bad)
+
+
+@pytest.mark.parametrize("name", ["state.json", "events.jsonl", "verdict.json"])
+@pytest.mark.parametrize("kind", ["empty", "half", "rubbish"])
+def test_what_the_agent_wrote_can_be_damaged_too(box, daemon, name, kind):
+    good, _ = daemon.submit(spec("hang"))
+    bad = daemon.run(spec("exit:3", name="bad"))["run"]
+    daemon.kill()
+    path = daemon.record(bad) / name
+    path.write_bytes(DAMAGE[kind](path.read_bytes()))
+    daemon.start()
+    assert daemon.wait(good, until="running")["state"] == "running"
+    assert daemon.run(spec())["state"] == "succeeded"
+    assert daemon.call("List", ended=True)["jobs"]
+
+
+def test_strange_things_in_the_state_directory(box, daemon):
+    daemon.submit(spec("hang", name="good"))
+    daemon.wait("good", until="running")
+    daemon.kill()
+    jobs = daemon.state / "jobs"
+    (jobs / "a-file").write_text("x")
+    (jobs / "empty_12345678").mkdir()
+    (jobs / "link_12345678").symlink_to("/etc")
+    (jobs / ".hidden").mkdir()
+    daemon.start()
+    assert daemon.status("good")["state"] == "running"
+
+
+def test_a_stale_control_socket_is_replaced(box):
+    daemon = box.new_daemon()
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(daemon.socket))
+    daemon.start()
+    assert daemon.call("Ping") == {}
+
+
+def test_something_else_in_the_sockets_place_is_refused(box):
+    daemon = box.new_daemon()
+    daemon.socket.write_text("precious")
+    with pytest.raises(Unmet):
+        daemon.start()
+    assert daemon.socket.read_text() == "precious"
+    assert str(daemon.socket) in daemon.program.err
+
+
+def test_stale_agent_sockets_are_no_trouble(box, daemon):
+    name, run, job = up(box, daemon, restart={"max": 1})
+    daemon.kill()
+    kill_agent(job, "both")
+    wait_gone(job["agent_pid"])
+    daemon.start()
+    wait_file(box.path("up.1.0"))
+    assert daemon.wait(name, until="running")["restarts"] == 1
+
+
+def test_a_second_elasticd_is_refused_by_name_of_the_first(box, daemon):
+    daemon.submit(spec("hang", name="j"))
+    for other in (
+        [DAEMON, *daemon.argv()[1:]],
+        [DAEMON, "--socket", str(box.path("other.sock")), "--runtime-dir", str(box.path("orun")),
+         "--state-dir", str(daemon.state), "--log-dir", str(daemon.logs)],
+        [DAEMON, "--socket", str(box.path("other.sock")), "--runtime-dir", str(daemon.runtime),
+         "--state-dir", str(box.path("ostate")), "--log-dir", str(daemon.logs)],
+    ):
+        result = box.sh(*other)
+        assert result.rc != 0 and str(daemon.pid) in result.err, result
+    assert daemon.status("j")["name"] == "j"
+
+
+@pytest.mark.root
+def test_a_full_state_disk_refuses_starts_and_jobs_go_on(box):
+    daemon = box.new_daemon()
+    daemon.state.mkdir()
+    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(daemon.state)],
+                       check=False, capture_output=True)
+    if r.returncode != 0:
+        pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")
+    box.cleanups.append(lambda: subprocess.run(["umount", "-l", str(daemon.state)], check=False))
+    daemon.start()
+    name, run = daemon.submit(spec(f"mark:{box.path('marks')}", f"if-attempt:0:wait-file:{box.path('go')}"
+                                   "+exit:1", f"wait-file:{box.path('end')}", restart={"max": 1}))
+    wait_lines(box.path("marks"), 1)
+    ballast = daemon.state / "ballast"
+    with open(ballast, "wb", buffering=0) as f:
+        try:
+            while f.write(b"\0" * 1024):
+                pass
+        except OSError:
+            pass
+    with pytest.raises(VarlinkError) as e:
+        daemon.submit(spec(name="no"))
+    assert e.value.name == "Failed" and "space" in str(e.value).lower()
+    assert not [p for p in (daemon.state / "jobs").iterdir() if p.name.startswith("no_")], \
+        "half a record is left"
+    box.path("go").touch()
+    wait_lines(box.path("marks"), 2)
+    assert daemon.wait(name, until="running")["attempt"] == 1
+    ballast.unlink()
+    assert daemon.run(spec())["state"] == "succeeded"
+    box.path("end").touch()
+    assert daemon.wait(run)["state"] == "succeeded"
+    daemon.restart()
+    assert daemon.status(run)["state"] == "succeeded"
+
+
+def test_directories_that_cannot_be_made_are_named(box):
+    box.path("file").write_text("")
+    result = box.sh(DAEMON, "--socket", str(box.path("s.sock")), "--runtime-dir", str(box.path("r")),
+                    "--state-dir", str(box.path("file/x")), "--log-dir", str(box.path("l")))
+    assert result.rc != 0 and str(box.path("file")) in result.err, result
+
+
+def test_no_descriptors_left_is_not_the_end(box):
+    daemon = box.new_daemon()
+    daemon.prefix = ["prlimit", "--nofile=40:40"]
+    daemon.start()
+    name, run = daemon.submit(spec("hang"))
+    daemon.wait(name, until="running")
+    held = []
+    try:
+        for _ in range(60):
+            held.append(Varlink(daemon.socket, timeout=2))
+    except OSError:
+        pass
+    finally:
+        for v in held:
+            v.close()
+    daemon.drop()
+    wait_for(lambda: _answers(daemon), timeout=10, what="elasticd to answer again")
+    daemon.call("Stop", job=name)
+    assert daemon.wait(run)["state"] == "stopped"
+
+
+def _answers(daemon):
+    try:
+        with Varlink(daemon.socket, timeout=2) as v:
+            return v.call("Ping") == {}
+    except OSError:
+        return False
+
+
+def test_a_clock_that_jumps(box):
+    """The monotonic clock is what delays and limits hang on; a time namespace moves that one, and
+    a process started in it sees another boot."""
+    if subprocess.run(["unshare", "--time", "--monotonic", "86400", "true"], check=False,
+                      capture_output=True).returncode != 0:
+        pytest.skip("no time namespaces here")
+    daemon = box.new_daemon().start()
+    name, run = daemon.submit(spec("exit:1", restart={"max": 5, "backoff": "10m", "window": "1h",
+                                                      "window_max": 5}))
+    daemon.watch(name, lambda job, _: job["state"] == "backoff")
+    up_name, _ = daemon.submit(spec("hang"))
+    daemon.wait(up_name, until="running")
+    daemon.kill()
+    daemon.prefix = ["sh", "-c", 'exec unshare --time --monotonic 864000 --boottime 864000 "$@"', "sh"]
+    try:
+        daemon.start()
+    except Unmet as e:
+        if "unshare" in str(e):
+            pytest.skip(f"cannot enter a time namespace: {e}")
+        raise
+    assert daemon.status(name)["state"] == "backoff"
+    assert daemon.status(up_name)["state"] == "running"
+    assert daemon.run(spec("if-attempt:0:exit:1", restart={"max": 1}))["state"] == "succeeded"
+
+
+@pytest.mark.root
+def test_the_wall_clock_set_back_and_forth_breaks_nothing(box, daemon):
+    library = next((p for p in pathlib.Path("/usr/lib").rglob("libfaketime.so.1")), None)
+    if not library or SANITIZED:
+        pytest.skip("libfaketime is not installed, and this machine's own clock is left alone")
+    daemon.kill()
+    for offset in ("+400d", "-400d"):
+        daemon.env = dict(box.env, LD_PRELOAD=str(library), FAKETIME=offset,
+                          FAKETIME_DONT_FAKE_MONOTONIC="1")
+        daemon.start()
+        job = daemon.run(spec("if-attempt:0:exit:1", "sleep:50", restart={"max": 1, "backoff": "50ms"}))
+        assert job["state"] == "succeeded"
+        daemon.kill()
+    daemon.env = box.env
+    daemon.start()
+    assert len(daemon.call("List", ended=True)["jobs"]) == 2

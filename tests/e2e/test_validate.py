@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""validate: what is wrong with a specification, by path, without running anything."""
+
+import json
+
+import pytest
+
+from harness import PUPPET, VarlinkError, spec
+
+WRONG = [
+    ({}, "roles"),
+    ({"roles": []}, "roles"),
+    ({"roles": [{}]}, "roles[0].command"),
+    ({"roles": [{"command": []}]}, "roles[0].command"),
+    ({"roles": [{"command": ["x", 3]}]}, "roles[0].command[1]"),
+    ({"roles": [{"command": ["x"], "replicas": 0}]}, "roles[0].replicas"),
+    ({"roles": [{"command": ["x"], "replicas": "many"}]}, "roles[0].replicas"),
+    ({"roles": [{"command": ["x"], "colour": 1}]}, "roles[0].colour"),
+    ({"roles": [{"command": ["x"]}], "restart": {"max": -1}}, "restart.max"),
+    ({"roles": [{"command": ["x"]}], "restart": {"max": 1.5}}, "restart.max"),
+    ({"roles": [{"command": ["x"]}], "restart": {"policy": "sometimes"}}, "restart.policy"),
+    ({"roles": [{"command": ["x"]}], "restart": {"backoff": "5 parsecs"}}, "restart.backoff"),
+    ({"roles": [{"command": ["x"]}], "restart": {"codes": {"3": "maybe"}}}, "restart.codes"),
+    ({"roles": [{"command": ["x"]}], "restart": {"codes": {"SIGNOPE": "free"}}}, "restart.codes"),
+    ({"roles": [{"command": ["x"]}], "logs": {"tee": 4}}, "logs.tee"),
+    ({"roles": [{"command": ["x"]}], "logs": {"redirects": "0:1,"}}, "logs.redirects"),
+    ({"roles": [{"command": ["x"]}], "stop": {"signal": "NOPE"}}, "stop.signal"),
+    ({"roles": [{"command": ["x"]}], "stop": {"timeout": -1}}, "stop.timeout"),
+    ({"roles": [{"command": ["x"]}], "name": "a/b"}, "name"),
+    ({"roles": [{"command": ["x"]}], "nonsense": {}}, "nonsense"),
+    ({"roles": [{"command": ["x"], "env": {"A=B": "c"}}]}, "roles[0].env"),
+    ({"roles": [{"command": ["x"], "env": {"A": 3}}]}, "roles[0].env.A"),
+]
+
+
+@pytest.mark.parametrize("document,field", WRONG, ids=[f"{i}-{f}" for i, (_, f) in enumerate(WRONG)])
+def test_what_is_wrong_is_named_by_its_path(daemon, document, field):
+    for method in ("Validate", "Start"):
+        with pytest.raises(VarlinkError) as e:
+            daemon.call(method, spec=document)
+        assert e.value.name == "InvalidSpec", e.value
+        assert e.value.parameters["field"].startswith(field), e.value
+        assert e.value.parameters["message"]
+    assert daemon.call("List", ended=True)["jobs"] == []
+
+
+def test_defaults_are_filled_in_and_stay(daemon):
+    full = daemon.call("Validate", spec=spec("x"))["spec"]
+    assert full["restart"]["policy"] == "on-failure" and full["restart"]["max"] == 0
+    assert full["stop"]["timeout"] in ("30s", 30, 30000)
+    assert daemon.call("Validate", spec=full)["spec"] == full
+    assert daemon.call("List", ended=True)["jobs"] == []
+
+
+def test_files_by_command_line_without_a_daemon(box):
+    good = box.path("work/good.yaml")
+    good.write_text(f"roles:\n- command: [{PUPPET}]\n  replicas: 2\n")
+    bad = box.path("work/bad.yaml")
+    bad.write_text(f"roles:\n- command: [{PUPPET}]\n  replicas: 2\n  repilcas: 3\n")
+    broken = box.path("work/broken.yaml")
+    broken.write_text("roles: [\n")
+    assert box.ctl("validate", good).rc == 0
+    result = box.ctl("validate", bad)
+    assert result.rc in (1, 2) and "roles[0].repilcas" in result.err and "bad.yaml" in result.err, result
+    result = box.ctl("validate", broken)
+    assert result.rc in (1, 2) and "broken.yaml" in result.err, result
+    assert box.ctl("validate", box.path("work/missing.yaml")).rc in (1, 2)
+
+
+def test_json_files_too(box):
+    path = box.path("work/job.json")
+    path.write_text(json.dumps(spec("x", restart={"max": 3})))
+    assert box.ctl("validate", path).rc == 0
+    path.write_text('{"roles": [{"command": ["x"]}], "roles": []}')
+    assert box.ctl("validate", path).rc in (1, 2), "a duplicate key"
+
+
+@pytest.mark.parametrize("text", [
+    "a: &a [*a]\n", "&x {roles: *x}\n", "x" * 100000, "a: !!python/object:os.system {}\n", "\x00\x01",
+    "- 1\n- 2\n", "", "a: b: c\n", "a: |\n" + "  y\n" * 10000,
+    "a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]\nd: &d [*c,*c]\n",
+])
+def test_malicious_or_empty_files_are_refused(box, text):
+    path = box.path("work/evil.yaml")
+    path.write_text(text)
+    result = box.ctl("validate", path, timeout=20)
+    assert result.rc in (1, 2) and "evil.yaml" in result.err, result

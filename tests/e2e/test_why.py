@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""why: the restart arithmetic, for people and programs."""
+
+from harness import spec, wait_file
+
+
+def test_what_was_counted_by_cause_and_what_is_left(box, daemon):
+    name, _ = daemon.submit(spec("if-attempt:0:exit:1", "if-attempt:1:exit:42", "if-attempt:2:signal:SEGV",
+                                 f"touch:{box.path('up')}.%a", "hang", restart={"max": 5}))
+    wait_file(box.path("up.3"))
+    daemon.call("Restart", job=name)
+    wait_file(box.path("up.4"))
+    why = daemon.call("Why", job=name)
+    budget = why["budget"]
+    assert (budget["used"], budget["max"], budget["left"], budget["free"]) == (2, 5, 3, 2), budget
+    causes = budget["by_cause"]
+    assert causes["signal"] == 1 and causes["operator"] == 1 and causes["exit"] == 2, causes
+    assert "2" in why["text"] and "3" in why["text"]
+
+
+def test_the_next_try_during_backoff(daemon):
+    name, _ = daemon.submit(spec("exit:1", restart={"max": 3, "backoff": "1h"}))
+    job = daemon.watch(name, lambda job, _: job["state"] == "backoff")
+    budget = daemon.call("Why", job=name)["budget"]
+    assert budget["next_try_us"] == job["next_try_us"]
+    assert budget["backoff_ms"] == 3_600_000
+
+
+def test_the_window(daemon):
+    job = daemon.run(spec("exit:1", restart={"max": 9, "window": "1h", "window_max": 2}))
+    budget = daemon.call("Why", job=job["run"])["budget"]
+    assert (budget["window_ms"], budget["window_max"], budget["window_used"]) == (3_600_000, 2, 2)
+    assert budget["left"] == 0
+
+
+def test_by_command_line(box, daemon):
+    job = daemon.run(spec("exit:3", restart={"max": 1}))
+    result = box.ctl("why", job["run"])
+    assert result.rc == 0 and "1" in result.out and "3" in result.out, result
+    parsed = box.ctl("why", "--json", job["run"]).json
+    assert (parsed.get("budget") or parsed)["used"] == 1
