@@ -101,6 +101,14 @@ const char *args_get(const struct args *a, const char *name)
 	return NULL;
 }
 
+void args_set(struct args *a, const struct arg_option *o, const char *value)
+{
+	for (int t = 0; t < 2; t++)
+		for (int i = 0; a->options[t] && a->options[t][i].name; i++)
+			if (&a->options[t][i] == o)
+				a->values[t][i] = value;
+}
+
 bool args_has(const struct args *a, const char *name)
 {
 	return args_get(a, name) != NULL;

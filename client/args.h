@@ -40,6 +40,9 @@ _must_check_ int args_parse(struct args *a, const struct arg_option *own,
 const char *args_get(const struct args *a, const char *name);
 bool args_has(const struct args *a, const char *name);
 
+/* What a parser of another kind found: o is a row of one of a's tables, value is borrowed. */
+void args_set(struct args *a, const struct arg_option *o, const char *value);
+
 /* A number at least min; def where it was not given. Returns 0 or -EINVAL with err. */
 _must_check_ int args_int(
 	const struct args *a, const char *name, int64_t min, int64_t *value, struct error *err);

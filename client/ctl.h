@@ -77,11 +77,11 @@ _must_check_ int ctl_stream(
 _must_check_ int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more);
 
 /*
- * From now on SIGINT and SIGTERM end only ctl_ready(), and are told by ctl_interrupted().
- * Between calls of ctl_ready() they wait, so that none is lost.
+ * From now on SIGINT and SIGTERM end only ctl_ready(), and ctl_interrupted() tells which came, else
+ * 0. Between calls of ctl_ready() they wait, so that none is lost.
  */
 void ctl_catch_interrupts(void);
-bool ctl_interrupted(void);
+int ctl_interrupted(void);
 
 /* Waits until one of two streams (NULL: none) has something: bit 0, bit 1; 0 when an interrupt came
  * or the deadline passed. */

@@ -18,8 +18,7 @@ static sigset_t mask_waiting; /* while ctl_ready() waits */
 
 static void on_interrupt(int signo)
 {
-	(void)signo;
-	interrupted = 1;
+	interrupted = signo;
 }
 
 void ctl_catch_interrupts(void)
@@ -38,7 +37,7 @@ void ctl_catch_interrupts(void)
 	catching = true;
 }
 
-bool ctl_interrupted(void)
+int ctl_interrupted(void)
 {
 	return interrupted;
 }
@@ -242,7 +241,7 @@ int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b)
 {
 	struct varlink_sync *const links[2] = { a, b };
 	int64_t left = ctl_left_ms(ctl);
-	struct timespec limit = { .tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000 };
+	struct timespec limit;
 	struct pollfd fds[2];
 	int mask = 0;
 
@@ -252,9 +251,11 @@ int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b)
 		if (links[i] && varlink_sync_wait(links[i], 0) == 1)
 			mask |= 1 << i;
 	}
-	if (mask || interrupted)
-		return mask;
-	if (ppoll(fds, 2, left < 0 ? NULL : &limit, catching ? &mask_waiting : NULL) <= 0)
-		return 0;
-	return (fds[0].revents ? 1 : 0) | (fds[1].revents ? 2 : 0);
+	if (mask)
+		left = 0;
+	limit = (struct timespec){ .tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000 };
+	/* Also where there is something to read: interrupts only come in here. */
+	if (ppoll(fds, 2, left < 0 ? NULL : &limit, catching ? &mask_waiting : NULL) > 0)
+		mask |= (fds[0].revents ? 1 : 0) | (fds[1].revents ? 2 : 0);
+	return interrupted ? 0 : mask;
 }

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 client_SRC := \
+	client/verbs.c \
+	client/follow.c \
+	client/export.c \
+	client/completion.c \
+	client/cmd_validate.c \
+	client/cmd_start.c \
+	client/cmd_help.c \
 	client/yaml.c \
 	client/yaml_scalar.c \
 	client/address.c \

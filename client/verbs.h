@@ -32,9 +32,8 @@ enum { MANY = -1 };
 
 /* X(name, function, options, least arguments, most, synopsis, words, flags, help) */
 #define VERBS(X)                                                                                   \
-	X(run, cmd_run, run_options, 0, MANY, "[OPTION...] [--] PROGRAM [ARGUMENT...]",            \
-		WORDS_COMMAND, VERB_VERDICT | VERB_COMMAND,                                        \
-		"Run a group of workers in the foreground")                                        \
+	X(run, cmd_run, NULL, 0, MANY, "[OPTION...] [--] PROGRAM [ARGUMENT...]", WORDS_COMMAND,    \
+		VERB_VERDICT | VERB_COMMAND, "Run a group of workers in the foreground")           \
 	X(start, cmd_start, start_options, 0, MANY, "[OPTION...] [--] PROGRAM [ARGUMENT...]",      \
 		WORDS_COMMAND, VERB_DAEMON | VERB_COMMAND, "Start a job under elasticd")           \
 	X(stop, cmd_stop, stop_options, 1, MANY, "JOB...", WORDS_ACTIVE, VERB_DAEMON,              \

@@ -11,6 +11,7 @@ unit_TESTS := \
 	size \
 	stdmap \
 	address \
+	export \
 	humane \
 	table \
 	report

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* help and completion: everything here comes from the table of verbs. */
+#include "client/help.h"
+
+#include "client/completion.h"
+#include "client/ctl.h"
+#include "client/launch.h"
+#include "client/verbs.h"
+
+#include <string.h>
+
+enum { OPTION_WIDTH = 30, TEXT_WIDTH = 78 };
+
+/* Writes text after the left column of used characters, wrapped below its own start. */
+static void wrapped(FILE *f, int used, int indent, const char *text)
+{
+	int at = used;
+
+	if (used >= indent) {
+		fputc('\n', f);
+		at = 0;
+	}
+	fprintf(f, "%*s", indent - at, "");
+	at = indent;
+	while (*text) {
+		int word = (int)strcspn(text, " ");
+
+		if (at > indent && at + 1 + word > TEXT_WIDTH) {
+			fprintf(f, "\n%*s", indent, "");
+			at = indent;
+		} else if (at > indent) {
+			fputc(' ', f);
+			at++;
+		}
+		fprintf(f, "%.*s", word, text);
+		at += word;
+		text += word;
+		text += strspn(text, " ");
+	}
+	fputc('\n', f);
+}
+
+static void options_print(FILE *f, const char *title, const struct arg_option *o)
+{
+	if (!o || !o->name)
+		return;
+	fprintf(f, "\n%s:\n", title);
+	for (; o->name; o++) {
+		char left[96];
+		int n;
+
+		if (o->letter)
+			n = snprintf(left, sizeof(left), "  -%c, --%s", o->letter, o->name);
+		else
+			n = snprintf(left, sizeof(left), "      --%s", o->name);
+		if (o->value)
+			n += snprintf(left + n, sizeof(left) - n, "=%s", o->value);
+		fputs(left, f);
+		wrapped(f, n, OPTION_WIDTH, o->help);
+	}
+}
+
+int help_verb(FILE *f, const struct verb *v)
+{
+	fprintf(f, "usage: elasticctl %s%s%s%s\n\n%s.\n", v->name,
+		v->options && !(v->flags & VERB_COMMAND) ? " [OPTION...]" : "",
+		*v->synopsis ? " " : "", v->synopsis, v->help);
+	options_print(f, "Options", v->options);
+	if (v->flags & VERB_COMMAND) {
+		fputc('\n', f);
+		launch_print_options(f);
+	}
+	options_print(f, "Options of every verb", global_options);
+	if (v->flags & VERB_COMMAND)
+		fputs("\nUnderscores do for dashes, and PET_<NAME> in the environment for an option.\n",
+			f);
+	if (v->flags & VERB_VERDICT)
+		fputs("\nExits as the job did; 124: timed out, 125: elasticctl, the agent or elasticd "
+		      "failed.\n",
+			f);
+	fprintf(f, "\nMore in elasticctl(1).\n");
+	return 0;
+}
+
+int help_all(FILE *f)
+{
+	fputs("usage: elasticctl [OPTION...] VERB [ARGUMENT...]\n\n"
+	      "Runs and controls groups of training workers.\n\nVerbs:\n",
+		f);
+	for (const struct verb *v = verbs; v->name; v++)
+		if (!(v->flags & VERB_HIDDEN)) {
+			int n = fprintf(f, "  %s", v->name);
+
+			wrapped(f, n, 14, v->help);
+		}
+	options_print(f, "Options", global_options);
+	fputs("\n'elasticctl help VERB' explains a verb. More in elasticctl(1).\n", f);
+	return 0;
+}
+
+int cmd_help(struct ctl *ctl, struct args *args)
+{
+	const struct verb *v;
+
+	if (args->argc == 0) {
+		return help_all(stdout);
+	}
+	v = verb_find(args->argv[0]);
+	if (!v)
+		return ctl_usage(ctl, "there is no verb \"%s\"", args->argv[0]);
+	return help_verb(stdout, v);
+}
+
+int cmd_completion(struct ctl *ctl, struct args *args)
+{
+	if (completion_write(args->argv[0], stdout) < 0)
+		return ctl_usage(ctl, "expected bash, zsh or fish, got \"%s\"", args->argv[0]);
+	return 0;
+}
+
+/* Names of jobs; silence where elasticd does not answer: the user is in the middle of a line. */
+static void complete_jobs(struct ctl *ctl, bool ended)
+{
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *name = NULL;
+	json_t *job;
+	bool more;
+	size_t i;
+
+	if (varlink_sync_connect(ctl->socket, &link, NULL) < 0 ||
+		varlink_sync_send(link, "io.elasticd.Manager.List",
+			ctl_with(json_object(), "ended", json_boolean(ended)), false, NULL) < 0 ||
+		varlink_sync_wait(link, 500) != 1 ||
+		varlink_sync_receive(link, &answer, &name, &more, NULL) < 0)
+		return;
+	json_array_foreach (json_object_get(answer, "jobs"), i, job)
+		if (get_text(job, "name"))
+			puts(get_text(job, "name"));
+}
+
+int cmd_complete(struct ctl *ctl, struct args *args)
+{
+	const char *kind = args->argv[0];
+
+	if (!strcmp(kind, "jobs") || !strcmp(kind, "active"))
+		complete_jobs(ctl, !strcmp(kind, "jobs"));
+	else if (!strcmp(kind, "shells"))
+		puts("bash\nzsh\nfish");
+	else if (!strcmp(kind, "verbs"))
+		for (const struct verb *v = verbs; v->name; v++)
+			if (!(v->flags & VERB_HIDDEN))
+				puts(v->name);
+	return 0;
+}

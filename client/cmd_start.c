@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* run and start: the same command line, in the foreground or under elasticd. */
+#include "client/export.h"
+#include "client/follow.h"
+#include "client/help.h"
+#include "client/job.h"
+#include "client/launch.h"
+#include "client/verbs.h"
+#include "common/paths.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static int on_option(
+	void *arg, const struct arg_option *option, const char *value, struct error *err)
+{
+	struct args *args = arg;
+
+	(void)err;
+	args_set(args, option, value);
+	return !strcmp(option->name, "help");
+}
+
+/*
+ * Parses the verb's command line into ret and sets ctl up. Returns 0, an exit status, or -1 where
+ * all is done (help, a dry run).
+ */
+static int prepare(struct ctl *ctl, struct args *args, bool foreground, struct launch *ret)
+{
+	struct launch_from from = { .foreground = foreground,
+		.tables = { ctl->verb->options, global_options },
+		.option = on_option,
+		.arg = args };
+	struct error err = { 0 };
+	int r;
+
+	/* What stood before the verb stays. */
+	args->options[0] = ctl->verb->options;
+	args->options[1] = global_options;
+	r = launch_parse(args->argc, args->argv, &from, ret, &err);
+	if (r == 1) {
+		help_verb(stdout, ctl->verb);
+		return -1;
+	}
+	if (r < 0)
+		return ctl_usage(ctl, "%s", err.text);
+	r = ctl_init(ctl, args);
+	for (char **w = ret->warnings; r == 0 && w && *w; w++)
+		ctl_error(ctl, 0, "warning: %s", *w);
+	if (r == 0 && ret->dry_run) {
+		ctl_print_json(ret->spec, false);
+		r = -1;
+	}
+	if (r != 0)
+		launch_fini(ret);
+	return r;
+}
+
+/* The specification in a file of its own that needs no name; it is inherited by the agent. */
+static int spec_fd(const json_t *spec)
+{
+	_cleanup_free_ char *text = json_dumps(spec, JSON_COMPACT);
+	_cleanup_close_ int fd = -1;
+	size_t len, at = 0;
+
+	if (!text)
+		return -ENOMEM;
+	fd = memfd_create("elasticd-spec", 0);
+	if (fd < 0)
+		return -errno;
+	for (len = strlen(text); at < len;) {
+		ssize_t n = write(fd, text + at, len - at);
+
+		if (n < 0)
+			return -errno;
+		at += n;
+	}
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+/* Becomes the agent. Returns only where that failed. */
+static int become_agent(struct ctl *ctl, const json_t *spec)
+{
+	const char *error_file = getenv("TORCHELASTIC_ERROR_FILE");
+	_cleanup_free_ char *program = NULL, *file_option = NULL;
+	char fd_option[32];
+	struct error err = { 0 };
+	int fd;
+
+	program = paths_agent_program(&err);
+	if (!program)
+		return ctl_error(ctl, CTL_FAILED, "%s", err.text);
+	fd = spec_fd(spec);
+	if (fd < 0)
+		return ctl_error(
+			ctl, CTL_FAILED, "cannot hand on the specification: %s", strerror(-fd));
+	snprintf(fd_option, sizeof(fd_option), "--spec-fd=%d", fd);
+	if (error_file && *error_file && asprintf(&file_option, "--error-file=%s", error_file) < 0)
+		file_option = NULL;
+	execl(program, "elastic-agent", fd_option, "--foreground", file_option, (char *)NULL);
+	return ctl_error(ctl, CTL_FAILED, "cannot execute %s: %s", program, strerror(errno));
+}
+
+int cmd_run(struct ctl *ctl, struct args *args)
+{
+	struct launch launch = { 0 };
+	int r = prepare(ctl, args, true, &launch);
+
+	if (r != 0)
+		return r < 0 ? 0 : r;
+	if (ctl->timeout_ms >= 0)
+		r = ctl_usage(ctl, "--timeout is not for run; --max-run-time limits a job's time");
+	else
+		r = become_agent(ctl, launch.spec);
+	launch_fini(&launch);
+	return r;
+}
+
+static int wait_run(struct ctl *ctl, const char *name, const char *run)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *verdict = NULL;
+	json_t *job;
+	int r = ctl_call(ctl, "Wait", ctl_job(run), &answer);
+
+	if (r != 0)
+		return r;
+	job = json_object_get(answer, "job");
+	if (ctl->json)
+		ctl_print_json(job, false);
+	verdict = job_verdict_text(job);
+	ctl_say(ctl, "%s %s", name, verdict ? verdict : "ended");
+	return job_exit_status(job);
+}
+
+static int start(struct ctl *ctl, struct args *args, json_t *spec)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	bool follow = args_has(args, "follow"), wait = args_has(args, "wait");
+	struct error err = { 0 };
+	const char *job, *run;
+	json_t *p;
+	int r;
+
+	if (export_env(spec, args_get(args, "export"), environ, &err) < 0)
+		return ctl_usage(ctl, "%s", err.text);
+	p = ctl_with(json_object(), "spec", json_incref(spec));
+	r = ctl_call(ctl, "Start", p, &answer);
+	if (r != 0)
+		return r;
+	job = get_text(answer, "job");
+	run = get_text(answer, "run");
+	if (!job || !run)
+		return ctl_error(ctl, CTL_FAILED, "elasticd's answer lacks the job");
+	if (ctl->json && !wait)
+		ctl_print_json(answer, follow);
+	ctl_say(ctl, "started %s (run %s)", job, run);
+	fflush(stdout);
+	if (follow)
+		return follow_run(ctl, job, run);
+	return wait ? wait_run(ctl, job, run) : 0;
+}
+
+int cmd_start(struct ctl *ctl, struct args *args)
+{
+	struct launch launch = { 0 };
+	int r;
+
+	signal(SIGPIPE, SIG_DFL);
+	r = prepare(ctl, args, false, &launch);
+	if (r != 0)
+		return r < 0 ? 0 : r;
+	ctl->verdict_status = args_has(args, "follow") || args_has(args, "wait");
+	r = start(ctl, args, launch.spec);
+	launch_fini(&launch);
+	return r;
+}

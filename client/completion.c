@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/completion.h"
+
+#include "client/launch.h"
+#include "client/verbs.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* All options of a verb: those of commands, its own, the global ones. */
+typedef void (*option_fn)(FILE *f, const struct verb *v, const struct arg_option *o);
+
+static void each_option(FILE *f, const struct verb *v, option_fn fn)
+{
+	const struct arg_option *const tables[] = {
+		v && v->flags & VERB_COMMAND ? launch_options : NULL,
+		v ? v->options : NULL,
+		global_options,
+	};
+
+	for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
+		for (const struct arg_option *o = tables[t]; o && o->name; o++)
+			fn(f, v, o);
+}
+
+/* What `elasticctl __complete` is asked for behind the verb; NULL for nothing. */
+static const char *kind_of(const struct verb *v)
+{
+	switch (v->words) {
+	case WORDS_JOBS:
+		return "jobs";
+	case WORDS_ACTIVE:
+		return "active";
+	case WORDS_SHELLS:
+		return "shells";
+	case WORDS_VERBS:
+		return "verbs";
+	default:
+		return NULL;
+	}
+}
+
+/* text within single quotes, for all three shells where it has neither quote nor backslash. */
+static void quoted(FILE *f, const char *text)
+{
+	fputc('\'', f);
+	for (; *text; text++) {
+		if (*text == '\'')
+			fputs("'\\''", f);
+		else
+			fputc(*text, f);
+	}
+	fputc('\'', f);
+}
+
+static void visible_verbs(FILE *f)
+{
+	for (const struct verb *v = verbs; v->name; v++)
+		if (!(v->flags & VERB_HIDDEN))
+			fprintf(f, "%s%s", v == verbs ? "" : " ", v->name);
+}
+
+static void bash_option(FILE *f, const struct verb *v, const struct arg_option *o)
+{
+	(void)v;
+	fprintf(f, "--%s ", o->name);
+	if (o->letter)
+		fprintf(f, "-%c ", o->letter);
+}
+
+static void bash_value(FILE *f, const struct verb *v, const struct arg_option *o)
+{
+	if (!o->value)
+		return;
+	fprintf(f, "\t\t%s:--%s", v ? v->name : "*", o->name);
+	if (o->letter)
+		fprintf(f, "|%s:-%c", v ? v->name : "*", o->letter);
+	if (o->words && !strcmp(o->words, "@dir"))
+		fputs(") COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", f);
+	else if (o->words && *o->words == '@')
+		fputs(") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n", f);
+	else
+		fprintf(f, ") COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n",
+			o->words ? o->words : "");
+}
+
+static void bash_script(FILE *f)
+{
+	fputs("# bash completion for elasticctl, made by: elasticctl completion bash\n"
+	      "_elasticctl()\n{\n"
+	      "\tlocal cur prev verb= i words opts\n"
+	      "\tCOMPREPLY=()\n"
+	      "\tcur=${COMP_WORDS[COMP_CWORD]}\n"
+	      "\tprev=${COMP_WORDS[COMP_CWORD-1]}\n"
+	      "\tfor ((i = 1; i < COMP_CWORD; i++)); do\n"
+	      "\t\tcase ${COMP_WORDS[i]} in\n"
+	      "\t\t--socket|--timeout|--color) ((i++)) ;;\n"
+	      "\t\t-*|=) ;;\n"
+	      "\t\t*) verb=${COMP_WORDS[i]}; break ;;\n"
+	      "\t\tesac\n\tdone\n"
+	      "\tif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+	      "\tif [[ $cur == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-1]}; "
+	      "prev=${COMP_WORDS[COMP_CWORD-1]}; cur=; fi\n"
+	      "\tcase $verb:$prev in\n",
+		f);
+	for (const struct verb *v = verbs; v->name; v++)
+		for (const struct arg_option *o = v->options; o && o->name; o++)
+			bash_value(f, v, o);
+	for (const struct verb *v = verbs; v->name; v++)
+		for (const struct arg_option *o = launch_options;
+			v->flags & VERB_COMMAND && o->name; o++)
+			bash_value(f, v, o);
+	for (const struct arg_option *o = global_options; o->name; o++)
+		bash_value(f, NULL, o);
+	fputs("\tesac\n\tcase $verb in\n\t'') opts='", f);
+	each_option(f, NULL, bash_option);
+	fputs("' words='", f);
+	visible_verbs(f);
+	fputs("' ;;\n", f);
+	for (const struct verb *v = verbs; v->name; v++) {
+		const char *kind = kind_of(v);
+
+		if (v->flags & VERB_HIDDEN)
+			continue;
+		fprintf(f, "\t%s) opts='", v->name);
+		each_option(f, v, bash_option);
+		fputc('\'', f);
+		if (kind)
+			fprintf(f,
+				"; [[ $cur == -* ]] || words=$(elasticctl __complete %s 2>/dev/null)",
+				kind);
+		fputs(" ;;\n", f);
+	}
+	fputs("\tesac\n"
+	      "\tif [[ $cur == -* ]]; then\n"
+	      "\t\tCOMPREPLY=($(compgen -W \"$opts\" -- \"$cur\"))\n"
+	      "\telif [[ -n $words ]]; then\n"
+	      "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+	      "\telse\n"
+	      "\t\tcase $verb in\n"
+	      "\t\trun|start) COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\")) ;;\n"
+	      "\t\tvalidate) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
+	      "\t\tesac\n"
+	      "\tfi\n}\n"
+	      "complete -o filenames -o bashdefault -F _elasticctl elasticctl\n",
+		f);
+}
+
+/* One word of zsh's _arguments; brackets and colons are its own. */
+static void zsh_help(FILE *f, const char *text)
+{
+	for (; *text; text++) {
+		if (strchr("[]:\\", *text))
+			fputc('\\', f);
+		if (*text == '\'')
+			fputs("'\\''", f);
+		else
+			fputc(*text, f);
+	}
+}
+
+static void zsh_action(FILE *f, const struct arg_option *o)
+{
+	if (!o->value)
+		return;
+	fputc(':', f);
+	zsh_help(f, o->value);
+	if (o->words && !strcmp(o->words, "@dir"))
+		fputs(":_files -/", f);
+	else if (o->words && *o->words == '@')
+		fputs(":_files", f);
+	else
+		fprintf(f, ":(%s)", o->words ? o->words : "");
+}
+
+static void zsh_option(FILE *f, const struct verb *v, const struct arg_option *o)
+{
+	(void)v;
+	for (int letter = 0; letter < (o->letter ? 2 : 1); letter++) {
+		if (letter)
+			fprintf(f, "\t\t'-%c%s[", o->letter, o->value ? "+" : "");
+		else
+			fprintf(f, "\t\t'--%s%s[", o->name, o->value ? "=" : "");
+		zsh_help(f, o->help);
+		fputc(']', f);
+		zsh_action(f, o);
+		fputs("' \\\n", f);
+	}
+}
+
+static void zsh_script(FILE *f)
+{
+	fputs("#compdef elasticctl\n"
+	      "# zsh completion for elasticctl, made by: elasticctl completion zsh\n"
+	      "_elasticctl_words() {\n"
+	      "\tlocal -a names\n"
+	      "\tnames=(${(f)\"$(elasticctl __complete $1 2>/dev/null)\"})\n"
+	      "\tcompadd -a names\n}\n"
+	      "_elasticctl() {\n"
+	      "\tlocal curcontext=$curcontext state line\n"
+	      "\tlocal -a verbs\n"
+	      "\tverbs=(\n",
+		f);
+	for (const struct verb *v = verbs; v->name; v++) {
+		if (v->flags & VERB_HIDDEN)
+			continue;
+		fprintf(f, "\t\t'%s:", v->name);
+		zsh_help(f, v->help);
+		fputs("'\n", f);
+	}
+	fputs("\t)\n\t_arguments -C \\\n", f);
+	each_option(f, NULL, zsh_option);
+	fputs("\t\t'1:verb:->verb' '*::argument:->argument'\n"
+	      "\tcase $state in\n"
+	      "\tverb) _describe verb verbs ;;\n"
+	      "\targument) case $line[1] in\n",
+		f);
+	for (const struct verb *v = verbs; v->name; v++) {
+		const char *kind = kind_of(v);
+
+		if (v->flags & VERB_HIDDEN)
+			continue;
+		fprintf(f, "\t%s) _arguments -S \\\n", v->name);
+		each_option(f, v, zsh_option);
+		if (kind)
+			fprintf(f, "\t\t'*:name:_elasticctl_words %s' ;;\n", kind);
+		else if (v->flags & VERB_COMMAND)
+			fputs("\t\t'*::program:_normal' ;;\n", f);
+		else if (v->words == WORDS_FILES)
+			fputs("\t\t'*:file:_files' ;;\n", f);
+		else
+			fputs("\t\t&& : ;;\n", f);
+	}
+	fputs("\tesac ;;\n\tesac\n}\n"
+	      "if [[ $funcstack[1] == _elasticctl ]]; then _elasticctl \"$@\"; "
+	      "else compdef _elasticctl elasticctl; fi\n",
+		f);
+}
+
+static void fish_option(FILE *f, const struct verb *v, const struct arg_option *o)
+{
+	fputs("complete -c elasticctl", f);
+	if (v)
+		fprintf(f, " -n '__fish_seen_subcommand_from %s'", v->name);
+	fprintf(f, " -l %s", o->name);
+	if (o->letter)
+		fprintf(f, " -s %c", o->letter);
+	if (o->words && *o->words == '@')
+		fputs(" -r -F", f);
+	else if (o->words)
+		fprintf(f, " -x -a '%s'", o->words);
+	else if (o->value)
+		fputs(" -x", f);
+	fputs(" -d ", f);
+	quoted(f, o->help);
+	fputc('\n', f);
+}
+
+static void fish_script(FILE *f)
+{
+	fputs("# fish completion for elasticctl, made by: elasticctl completion fish\n"
+	      "complete -c elasticctl -f\n",
+		f);
+	for (const struct arg_option *o = global_options; o->name; o++)
+		fish_option(f, NULL, o);
+	for (const struct verb *v = verbs; v->name; v++) {
+		const char *kind = kind_of(v);
+
+		if (v->flags & VERB_HIDDEN)
+			continue;
+		fprintf(f, "complete -c elasticctl -n __fish_use_subcommand -a %s -d ", v->name);
+		quoted(f, v->help);
+		fputc('\n', f);
+		if (kind)
+			fprintf(f,
+				"complete -c elasticctl -n '__fish_seen_subcommand_from %s' -a "
+				"'(elasticctl __complete %s 2>/dev/null)'\n",
+				v->name, kind);
+		else if (v->words == WORDS_COMMAND || v->words == WORDS_FILES)
+			fprintf(f,
+				"complete -c elasticctl -n '__fish_seen_subcommand_from %s' -F\n",
+				v->name);
+		for (const struct arg_option *o = v->flags & VERB_COMMAND ? launch_options : NULL;
+			o && o->name; o++)
+			fish_option(f, v, o);
+		for (const struct arg_option *o = v->options; o && o->name; o++)
+			fish_option(f, v, o);
+	}
+}
+
+int completion_write(const char *shell, FILE *f)
+{
+	if (!strcmp(shell, "bash"))
+		bash_script(f);
+	else if (!strcmp(shell, "zsh"))
+		zsh_script(f);
+	else if (!strcmp(shell, "fish"))
+		fish_script(f);
+	else
+		return -EINVAL;
+	return 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Which of the caller's environment a job takes with it. Pure. */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <jansson.h>
+
+/*
+ * Adds variables of environ to the env of each role of spec, a job specification that is changed in
+ * place, where the role does not set them. what: NULL for the usual few, ALL, NONE, or a list of
+ * NAME and NAME=VALUE; a NAME that is not in environ is left out. Returns 0, -EINVAL or -ENOMEM
+ * with err.
+ */
+_must_check_ int export_env(
+	json_t *spec, const char *what, char *const *environ, struct error *err);

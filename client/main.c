@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* elasticctl: options that all verbs share, then the verb. */
+#include "client/ctl.h"
+#include "client/help.h"
+#include "client/launch.h"
+#include "client/verbs.h"
+
+#include <signal.h>
+#include <string.h>
+
+/* The verb that was probably meant, or NULL. */
+static const struct verb *like(const char *word)
+{
+	const struct verb *found = NULL;
+	size_t len = strlen(word);
+
+	for (const struct verb *v = verbs; v->name; v++) {
+		size_t same = 0;
+
+		while (same < len && v->name[same] == word[same])
+			same++;
+		if (v->flags & VERB_HIDDEN || same < 2 || same + 2 < len)
+			continue;
+		if (!found || same == len)
+			found = v;
+	}
+	return found;
+}
+
+static int no_such_verb(struct ctl *ctl, const char *word)
+{
+	const struct verb *v = like(word);
+
+	if (v)
+		return ctl_usage(
+			ctl, "there is no verb \"%s\"; did you mean \"%s\"?", word, v->name);
+	return ctl_usage(ctl, "there is no verb \"%s\"", word);
+}
+
+static int run_verb(struct ctl *ctl, struct args *args)
+{
+	const struct verb *v = ctl->verb;
+	struct error err = { 0 };
+	int r;
+
+	ctl->verdict_status = v->flags & VERB_VERDICT;
+	/* Their options are torchrun's and end where the program begins: they parse themselves. */
+	if (v->flags & VERB_COMMAND)
+		return v->run(ctl, args);
+	/* A caller that ignores SIGPIPE (Python does) must not make us write on into nothing. */
+	signal(SIGPIPE, SIG_DFL);
+	if (args_parse(args, v->options, global_options, args->argc, args->argv, false, &err) < 0)
+		return ctl_usage(ctl, "%s", err.text);
+	if (args_has(args, "help"))
+		return help_verb(stdout, v);
+	r = ctl_init(ctl, args);
+	if (r != 0)
+		return r;
+	if (args->argc < v->least)
+		return ctl_usage(ctl, "%s needs %s", v->name, v->synopsis);
+	if (v->most != MANY && args->argc > v->most)
+		return ctl_usage(ctl, "unexpected argument \"%s\"", args->argv[v->most]);
+	return v->run(ctl, args);
+}
+
+int main(int argc, char **argv)
+{
+	struct ctl ctl = { .legend = true };
+	struct args args = { 0 };
+	struct error err = { 0 };
+	int status;
+
+	if (args_parse(&args, NULL, global_options, argc, argv, true, &err) < 0)
+		status = ctl_usage(&ctl, "%s", err.text);
+	else if (args_has(&args, "version"))
+		status = printf("elasticctl %s\n", VERSION) < 0;
+	else if (args_has(&args, "help"))
+		status = help_all(stdout);
+	else if (args.argc == 0)
+		status = (help_all(stderr), CTL_USAGE);
+	else if (!(ctl.verb = verb_find(args.argv[0])))
+		status = no_such_verb(&ctl, args.argv[0]);
+	else
+		status = run_verb(&ctl, &args);
+	status = ctl_flush(&ctl, status);
+	ctl_fini(&ctl);
+	return status;
+}
