@@ -277,7 +277,8 @@ int loop_fd_new(struct loop *l, int fd, int events, loop_fd_fn fn, void *arg, st
 
 int loop_fd_set(struct loop_fd *f, int events)
 {
-	short what = (events & LOOP_READ ? EV_READ : 0) | (events & LOOP_WRITE ? EV_WRITE : 0);
+	short what = (events & LOOP_READ ? EV_READ : 0) | (events & LOOP_WRITE ? EV_WRITE : 0) |
+		     (events & LOOP_EDGE ? EV_ET : 0);
 
 	if (events == f->events)
 		return 0;

@@ -19,7 +19,9 @@ struct loop_fd;
 struct loop_signal;
 struct event_base;
 
-enum { LOOP_READ = 1, LOOP_WRITE = 2 };
+/* LOOP_EDGE with the others: reported when it becomes ready, not again and again while it is. A
+ * connection whose far end is gone is ready in every sense. */
+enum { LOOP_READ = 1, LOOP_WRITE = 2, LOOP_EDGE = 4 };
 
 typedef void (*loop_fn)(void *arg);
 typedef void (*loop_fd_fn)(int fd, int events, void *arg);
@@ -48,7 +50,8 @@ void loop_timer_disarm(struct loop_timer *t);
 bool loop_timer_armed(const struct loop_timer *t);
 struct loop_timer *loop_timer_free(struct loop_timer *t);
 
-/* Level-triggered readiness of a descriptor, which stays the caller's. events may be 0 (paused). */
+/* Readiness of a descriptor, which stays the caller's and open until the handle is freed. events may
+ * be 0 (paused). */
 _must_check_ int loop_fd_new(
 	struct loop *l, int fd, int events, loop_fd_fn fn, void *arg, struct loop_fd **ret);
 _must_check_ int loop_fd_set(struct loop_fd *f, int events);

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 common_SRC := \
+	common/varlink_frame.c \
+	common/varlink_idl.c \
+	common/varlink_message.c \
+	common/varlink_socket.c \
+	common/varlink_validate.c \
 	common/spec.c \
 	common/spec_check.c \
 	common/spec_describe.c \

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Splits a stream of bytes into varlink messages, each ended by a NUL byte. Pure. An empty splitter
+ * holds no memory.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct varlink_frame {
+	char *data;
+	size_t begin, end, room; /* [begin, end) was fed and not handed out */
+	size_t scanned;		 /* no NUL in [begin, scanned) */
+	size_t max_bytes;
+};
+
+/* max_bytes limits one message, its NUL not counted. */
+void varlink_frame_init(struct varlink_frame *f, size_t max_bytes);
+void varlink_frame_fini(struct varlink_frame *f);
+
+/* Adds a copy of what was received. Returns 0 or -ENOMEM. */
+int varlink_frame_feed(struct varlink_frame *f, const char *data, size_t len)
+	__attribute__((warn_unused_result));
+
+/*
+ * Returns 1 and the next message, borrowed until the next call on f, ended by a NUL that ret_len
+ * does not count; 0 when none is complete; -EMSGSIZE when it is longer than allowed (also before
+ * its end has come), and then for ever.
+ */
+int varlink_frame_next(struct varlink_frame *f, char **ret, size_t *ret_len)
+	__attribute__((warn_unused_result));
+
+/* True when varlink_frame_next() would not return 0. */
+bool varlink_frame_ready(struct varlink_frame *f);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/varlink_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+struct address {
+	struct sockaddr_un sun;
+	int dir; /* -1 where the path itself fits */
+};
+
+static void address_fini(struct address *a)
+{
+	close_fd(a->dir);
+}
+
+static int address_init(struct address *a, const char *path, struct error *err)
+{
+	const char *slash = strrchr(path, '/');
+	_cleanup_free_ char *dir = NULL;
+	int n;
+
+	*a = (struct address){ .sun.sun_family = AF_UNIX, .dir = -1 };
+	if (!*path)
+		return error_set(err, -EINVAL, "a socket's path is empty");
+	if (strlen(path) < sizeof(a->sun.sun_path)) {
+		strcpy(a->sun.sun_path, path);
+		return 0;
+	}
+	dir = slash ? strndup(path, slash - path + 1) : strdup(".");
+	if (!dir)
+		return error_set(err, -ENOMEM, "out of memory");
+	a->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (a->dir < 0)
+		return error_set(err, -errno, "%s: %s", path, strerror(errno));
+	n = snprintf(a->sun.sun_path, sizeof(a->sun.sun_path), "/proc/self/fd/%d/%s", a->dir,
+		slash ? slash + 1 : path);
+	if (n >= (int)sizeof(a->sun.sun_path))
+		return error_set(err, -ENAMETOOLONG, "%s: too long for a socket's name", path);
+	return 0;
+}
+
+int varlink_socket_connect(const char *path, int flags, int *ret, struct error *err)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+	_cleanup_(address_fini) struct address a = { .dir = -1 };
+	int r;
+
+	if (fd < 0)
+		return error_set(
+			err, -errno, "%s: cannot make a socket: %s", path, strerror(errno));
+	r = address_init(&a, path, err);
+	if (r < 0)
+		return r;
+	do
+		r = connect(fd, (struct sockaddr *)&a.sun, sizeof(a.sun));
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return error_set(err, -errno, "%s: cannot connect: %s", path, strerror(errno));
+	*ret = TAKE_FD(fd);
+	return 0;
+}
+
+/* 0 when path is free or holds a socket that nobody listens on. */
+static int check_stale(const char *path, struct error *err)
+{
+	_cleanup_close_ int fd = -1;
+	struct error ignored;
+	struct stat st;
+	int r;
+
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? 0
+				       : error_set(err, -errno, "%s: %s", path, strerror(errno));
+	if (!S_ISSOCK(st.st_mode))
+		return error_set(err, -EEXIST, "%s: is in the way and not a socket", path);
+	r = varlink_socket_connect(path, SOCK_NONBLOCK, &fd, &ignored);
+	if (r == -ECONNREFUSED || r == -ENOENT)
+		return 0;
+	/* Connected, a full backlog, or not allowed to: somebody is there. */
+	return error_set(err, -EADDRINUSE, "%s: another process listens there already", path);
+}
+
+/* A short name beside path, for the time until the socket has its mode. */
+static int bind_beside(int fd, const char *path, mode_t mode, char **ret_name, struct error *err)
+{
+	const char *slash = strrchr(path, '/');
+	_cleanup_free_ char *name = NULL;
+	_cleanup_(address_fini) struct address a = { .dir = -1 };
+	int r;
+
+	if (asprintf(&name, "%.*s.s-%d", slash ? (int)(slash - path + 1) : 0, path, getpid()) < 0) {
+		name = NULL;
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	r = address_init(&a, name, err);
+	if (r < 0)
+		return r;
+	/* Left over from a process of the same number that was killed here. */
+	unlink(name);
+	if (bind(fd, (struct sockaddr *)&a.sun, sizeof(a.sun)) < 0)
+		return error_set(err, -errno, "%s: cannot bind: %s", path, strerror(errno));
+	if (chmod(name, mode) < 0 || listen(fd, SOMAXCONN) < 0) {
+		r = error_set(err, -errno, "%s: cannot listen: %s", path, strerror(errno));
+		unlink(name);
+		return r;
+	}
+	*ret_name = TAKE_PTR(name);
+	return 0;
+}
+
+int varlink_socket_listen(
+	const char *path, mode_t mode, int *ret, struct stat *ret_st, struct error *err)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	_cleanup_free_ char *name = NULL;
+	int r;
+
+	if (fd < 0)
+		return error_set(
+			err, -errno, "%s: cannot make a socket: %s", path, strerror(errno));
+	r = check_stale(path, err);
+	if (r == 0)
+		r = bind_beside(fd, path, mode, &name, err);
+	if (r < 0)
+		return r;
+	if (lstat(name, ret_st) < 0 || rename(name, path) < 0) {
+		r = error_set(err, -errno, "%s: cannot name the socket: %s", path, strerror(errno));
+		unlink(name);
+		return r;
+	}
+	*ret = TAKE_FD(fd);
+	return 0;
+}
