@@ -17,6 +17,10 @@ unit_TESTS := \
 	report
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
-	tests/tools/puppet
+	tests/tools/puppet \
+	bench/mortal \
+	bench/spawn_loop \
+	bench/status_client \
+	bench/writer
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
 fuzz_TARGETS :=
