@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 client_SRC := \
+	client/launch.c \
+	client/launch_apply.c \
+	client/launch_command.c \
+	client/launch_options.c \
+	client/launch_set.c \
 	client/verbs.c \
 	client/follow.c \
 	client/export.c \

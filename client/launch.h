@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The command line of "run" and "start": torchrun's flags and PET_* variables, our own flags and
+ * job files, all turned into one specification (elasticd-job(5)). Reads the environment and files,
+ * starts nothing and prints nothing.
+ */
+
+#include "client/args.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+/*
+ * Called for each option of the verb's own tables, in order; value is "" for one that takes none.
+ * Returns 0, 1 to stop at once (help was asked for), or a negative errno with err.
+ */
+typedef int (*launch_option_fn)(
+	void *arg, const struct arg_option *option, const char *value, struct error *err);
+
+struct launch_from {
+	/* The workers start from the caller's environment and directory ("run"), else the
+	 * specification says in which directory they start. */
+	bool foreground;
+	/* Tables of further options, of the verb and of all verbs; either may be NULL. */
+	const struct arg_option *tables[2];
+	launch_option_fn option;
+	void *arg;
+};
+
+struct launch {
+	json_t *spec; /* complete and checked by spec_parse(), without defaults */
+	bool dry_run;
+	char **warnings; /* lines for people, NULL-ended, or NULL */
+};
+
+/*
+ * Reads argv (argv[0] is skipped). Returns 0 with ret filled, 1 when from->option said to stop, or
+ * a negative errno with err; ret needs no launch_fini() then.
+ */
+_must_check_ int launch_parse(int argc, char **argv, const struct launch_from *from,
+	struct launch *ret, struct error *err);
+void launch_fini(struct launch *l);
+
+/*
+ * Reads a job file and makes its relative paths absolute: from the file's directory, or from the
+ * current one for "-". ret is owned and not yet checked. Returns what yaml_load() returns.
+ */
+_must_check_ int launch_load(const char *path, json_t **ret, struct error *err);
+
+/* Every flag but those of the verbs, for completion and tests; ends with a NULL name. */
+extern const struct arg_option launch_options[];
+
+/* "PET_NNODES" for the option "nnodes"; NULL for a flag that has no variable. Returns buf. */
+enum { LAUNCH_PET_MAX = 64 };
+const char *launch_pet_name(const struct arg_option *option, char buf[LAUNCH_PET_MAX]);
+
+/* Prints the flags for "elasticctl help run", in groups. */
+void launch_print_options(FILE *f);
