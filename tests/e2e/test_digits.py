@@ -31,7 +31,8 @@ def test_four_workers_learn_the_digits(box):
 
 
 def test_a_crash_is_survived_from_the_checkpoint(box, daemon):
-    command = [str(DIGITS), "--checkpoint", str(box.path("ck")), "--crash", "1:3"]
+    command = [str(DIGITS), "--checkpoint", str(box.path("ck")), "--crash-rank=1",
+               "--crash-epoch=3"]
     name, run = daemon.submit({"name": "digits", "cwd": str(ROOT), "restart": {"max": 1},
                                "roles": [{"replicas": 4, "command": command}],
                                "logs": {"tee": 3}})
