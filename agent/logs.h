@@ -37,7 +37,8 @@ struct logs_options {
 	const char *job, *run;	      /* <root>/<run>/ and <root>/<job>.latest */
 	bool foreground;  /* streams that are not redirected: inherited (console), else files */
 	bool use_console; /* tees go to descriptors 1 and 2 */
-	const char *host; /* for the prefix */
+	const int *console_fds; /* borrowed during the call; NULL: 1 and 2 */
+	const char *host;	/* for the prefix */
 	logs_event_fn event;
 	void *arg;
 };
@@ -89,15 +90,10 @@ json_t *logs_tail(struct logs *l, int local_rank, int std, int n);
  * NULL. */
 char *logs_last_line(struct logs *l, int local_rank);
 
-/* The agent reaped a child that is none of its workers: true when it was one of the logs' own helpers
- * (a compressor). status is an exit code. */
+/* The agent reaped a child that is none of its workers: true when it was one of the logs' own
+ * helpers (a compressor). status is an exit code. */
 bool logs_child_exited(struct logs *l, pid_t pid, int status);
 
 /* The helper processes that run now, which a stop of the group must spare; borrowed until the next
  * call of any function here. */
 void logs_helpers(struct logs *l, const pid_t **ret_pids, size_t *ret_n);
-
-/* Closed log files are compressed in children of the agent. logs_owns_child() is true of those; who
- * reaps one tells logs_child_exited(), which returns false when it is none of them. */
-bool logs_owns_child(const struct logs *l, pid_t pid);
-bool logs_child_exited(struct logs *l, pid_t pid, int status);

@@ -2,6 +2,7 @@
 agent_SRC := \
 	agent/agent.c \
 	agent/cgroup.c \
+	agent/console.c \
 	agent/env.c \
 	agent/errorfile.c \
 	agent/events.c \
@@ -9,10 +10,29 @@ agent_SRC := \
 	agent/group.c \
 	agent/guard.c \
 	agent/launch.c \
+	agent/lines.c \
 	agent/log_call.c \
+	agent/log_compress.c \
+	agent/log_dirs.c \
+	agent/log_drain.c \
+	agent/log_file.c \
+	agent/log_filter.c \
+	agent/log_index.c \
+	agent/log_pipe.c \
+	agent/log_plan.c \
+	agent/log_segments.c \
+	agent/log_space.c \
+	agent/log_stamp.c \
+	agent/log_tail.c \
+	agent/log_watch.c \
+	agent/log_zstd.c \
+	agent/logs.c \
+	agent/logs_tail.c \
+	agent/logs_task.c \
 	agent/methods.c \
 	agent/outcome.c \
 	agent/port.c \
+	agent/prefix.c \
 	agent/reap.c \
 	agent/record.c \
 	agent/restart.c \
@@ -22,5 +42,6 @@ agent_SRC := \
 	agent/spawn.c \
 	agent/stop.c \
 	agent/task.c \
+	agent/tee.c \
 	agent/tree.c \
 	agent/view.c

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/log_compress.h"
+
+#include "agent/log_zstd.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define MAX_CHILDREN 2
+
+struct job {
+	struct job *next;
+	pid_t pid; /* 0: waits for its turn */
+	char path[];
+};
+
+struct log_compress {
+	struct job *jobs; /* in order */
+	int running;
+};
+
+int log_compress_new(struct log_compress **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+static void temporary(const struct job *j, char *buf)
+{
+	snprintf(buf, PATH_MAX, "%s.zst.tmp", j->path);
+}
+
+/* The child: nothing of the agent's is used but its memory, and nothing of it is kept open. */
+static void run_child(const char *path, pid_t parent)
+{
+	struct sigaction dfl = { .sa_handler = SIG_DFL };
+	char to[PATH_MAX];
+	sigset_t none;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	for (int s = 1; s < NSIG; s++)
+		sigaction(s, &dfl, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_NAME, "log-compress");
+	close_range(0, ~0U, 0);
+	setpriority(PRIO_PROCESS, 0, 19);
+	/* IOPRIO_WHO_PROCESS, class idle */
+	syscall(SYS_ioprio_set, 1, 0, 3 << 13);
+	snprintf(to, sizeof(to), "%s.zst.tmp", path);
+	_exit(log_zstd_compress(path, to) < 0);
+}
+
+static void start_some(struct log_compress *c)
+{
+	pid_t self = getpid();
+
+	for (struct job *j = c->jobs; j && c->running < MAX_CHILDREN; j = j->next) {
+		if (j->pid)
+			continue;
+		j->pid = fork();
+		if (j->pid == 0)
+			run_child(j->path, self);
+		if (j->pid < 0) {
+			/* Tried again when the next file is closed. */
+			log_debug("fork: %m");
+			j->pid = 0;
+			return;
+		}
+		c->running++;
+	}
+}
+
+void log_compress_add(struct log_compress *c, const char *path)
+{
+	size_t n = strlen(path) + 1;
+	struct job *j, **p;
+
+	if (!HAVE_ZSTD || n + 16 > PATH_MAX)
+		return;
+	j = malloc(sizeof(*j) + n);
+	if (!j)
+		return;
+	j->next = NULL;
+	j->pid = 0;
+	memcpy(j->path, path, n);
+	for (p = &c->jobs; *p; p = &(*p)->next)
+		;
+	*p = j;
+	start_some(c);
+}
+
+size_t log_compress_pids(const struct log_compress *c, const pid_t **ret)
+{
+	static pid_t pids[MAX_CHILDREN];
+	size_t n = 0;
+
+	for (const struct job *j = c->jobs; j && n < MAX_CHILDREN; j = j->next)
+		if (j->pid)
+			pids[n++] = j->pid;
+	*ret = pids;
+	return n;
+}
+
+/* Puts the compressed file in place of the other; one that was removed meanwhile stays removed. */
+static void finish(const struct job *j, bool ok)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+
+	temporary(j, from);
+	snprintf(to, sizeof(to), "%s.zst", j->path);
+	if (ok && access(j->path, F_OK) == 0 && rename(from, to) == 0)
+		unlink(j->path);
+	else
+		unlink(from);
+}
+
+bool log_compress_exited(struct log_compress *c, pid_t pid, bool ok)
+{
+	for (struct job **p = &c->jobs; pid > 0 && *p; p = &(*p)->next) {
+		struct job *j = *p;
+
+		if (j->pid != pid)
+			continue;
+		*p = j->next;
+		c->running--;
+		finish(j, ok);
+		free(j);
+		start_some(c);
+		return true;
+	}
+	return false;
+}
+
+struct log_compress *log_compress_free(struct log_compress *c)
+{
+	while (c && c->jobs) {
+		struct job *j = c->jobs;
+
+		c->jobs = j->next;
+		if (j->pid) {
+			kill(j->pid, SIGKILL);
+			while (waitpid(j->pid, NULL, 0) < 0 && errno == EINTR)
+				;
+			finish(j, false);
+		}
+		free(j);
+	}
+	free(c);
+	return NULL;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/log_drain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct drain {
+	struct drain *next;
+	struct log_drains *set;
+	struct loop_timer *timer;
+	bool caught_up;
+	uint64_t put[2]; /* what the console has to have written */
+	loop_fn fn;
+	void *arg;
+};
+
+struct log_drains {
+	struct loop *loop;
+	struct tee *tee;
+	struct console *console;
+	struct drain *all;
+};
+
+int log_drains_new(
+	struct loop *loop, struct tee *tee, struct console *console, struct log_drains **ret)
+{
+	struct log_drains *set = calloc(1, sizeof(*set));
+
+	if (!set)
+		return -ENOMEM;
+	*set = (struct log_drains){ .loop = loop, .tee = tee, .console = console };
+	*ret = set;
+	return 0;
+}
+
+static void drain_free(struct drain *d)
+{
+	loop_timer_free(d->timer);
+	free(d);
+}
+
+static bool drained(struct log_drains *set, struct drain *d)
+{
+	if (!set->tee)
+		return true;
+	if (!d->caught_up && !tee_caught_up(set->tee))
+		return false;
+	if (!set->console)
+		return true;
+	if (!d->caught_up) {
+		d->put[0] = console_put_bytes(set->console, 0);
+		d->put[1] = console_put_bytes(set->console, 1);
+		d->caught_up = true;
+	}
+	console_want_empty(set->console);
+	return console_done_bytes(set->console, 0) >= d->put[0] &&
+	       console_done_bytes(set->console, 1) >= d->put[1];
+}
+
+/* The callback may free everything. */
+static void finish(struct drain *d)
+{
+	struct drain **p;
+	loop_fn fn = d->fn;
+	void *arg = d->arg;
+
+	for (p = &d->set->all; *p != d; p = &(*p)->next)
+		;
+	*p = d->next;
+	log_drains_progress(d->set);
+	drain_free(d);
+	fn(arg);
+}
+
+static void check(void *arg)
+{
+	struct log_drains *set = arg;
+
+	for (struct drain *d = set->all; d; d = d->next)
+		if (drained(set, d)) {
+			finish(d);
+			return;
+		}
+}
+
+void log_drains_progress(struct log_drains *set)
+{
+	/* Without memory to look now, the timeout will. */
+	if (set->all && loop_defer(set->loop, check, set) < 0)
+		return;
+}
+
+static void on_timeout(void *arg)
+{
+	finish(arg);
+}
+
+int log_drains_add(struct log_drains *set, uint64_t timeout_ms, loop_fn fn, void *arg)
+{
+	struct drain *d = calloc(1, sizeof(*d)), **p;
+	int r;
+
+	if (!d)
+		return -ENOMEM;
+	*d = (struct drain){ .set = set, .fn = fn, .arg = arg };
+	r = loop_timer_new(set->loop, on_timeout, d, &d->timer);
+	if (r < 0) {
+		free(d);
+		return r;
+	}
+	loop_timer_arm(d->timer, timeout_ms);
+	for (p = &set->all; *p; p = &(*p)->next)
+		;
+	*p = d;
+	if (set->tee)
+		tee_mark(set->tee);
+	log_drains_progress(set);
+	return 0;
+}
+
+struct log_drains *log_drains_free(struct log_drains *set)
+{
+	if (!set)
+		return NULL;
+	loop_cancel(set->loop, check, set);
+	while (set->all) {
+		struct drain *d = set->all;
+
+		set->all = d->next;
+		drain_free(d);
+	}
+	free(set);
+	return NULL;
+}

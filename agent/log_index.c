@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A file that was quiet is watched. Its first write gives a record of where it began and when, and
+ * the watch goes off. A second later the size is taken, and the watch goes on again, so that the
+ * next write is the next record. A worker that writes all the time thus pays for one inotify event
+ * a second, and a line's time is right within a second.
+ */
+#include "agent/log_index.h"
+
+#include "agent/log_space.h"
+#include "agent/log_watch.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct log_index {
+	struct log_indexes *set;
+	struct log_index *next;
+	struct log_watch *watch;
+	char *path;
+	int rank;
+	off_t size;	  /* when it was last looked at */
+	off_t reserved;	  /* log_space.h */
+	uint64_t look_ms; /* 0: watched */
+	bool full;
+};
+
+struct log_indexes {
+	struct loop *loop;
+	struct log_index_hooks hooks;
+	struct loop_timer *timer;
+	struct log_index *all;
+};
+
+char *log_index_path(const char *path, char *buf, size_t size)
+{
+	size_t n = strlen(path);
+
+	if (n < 4 || n + 1 > size || strcmp(path + n - 4, ".log") != 0)
+		return NULL;
+	memcpy(buf, path, n - 3);
+	memcpy(buf + n - 3, "idx", 4);
+	return buf;
+}
+
+int log_index_append(const char *path, off_t offset, uint64_t real_us)
+{
+	uint64_t record[2] = { htole64(offset), htole64(real_us) };
+	_cleanup_close_ int fd =
+		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (write(fd, record, sizeof(record)) == sizeof(record))
+		return 0;
+	/* Half a record would put all that follow out of step. */
+	if (ftruncate(fd, st.st_size) < 0)
+		return -errno;
+	return -ENOSPC;
+}
+
+static void watch_again(struct log_index *i, bool on)
+{
+	int fd = open(i->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+
+	if (fd < 0 || log_watch_set(i->watch, fd, on ? LOG_WATCH_MODIFY : 0) < 0)
+		i->watch = log_watch_free(i->watch);
+	close_fd(fd);
+}
+
+static void arm(struct log_indexes *x)
+{
+	uint64_t now = loop_now_ms(), at = UINT64_MAX;
+
+	for (struct log_index *i = x->all; i; i = i->next)
+		if (i->look_ms && i->look_ms < at)
+			at = i->look_ms;
+	if (at == UINT64_MAX)
+		loop_timer_disarm(x->timer);
+	else
+		loop_timer_arm(x->timer, at > now ? at - now : 0);
+}
+
+static void set_full(struct log_index *i, bool full)
+{
+	if (i->full == full)
+		return;
+	i->full = full;
+	i->set->hooks.full(i->set->hooks.arg, i->rank, i->path, full);
+}
+
+/* Looks for room on the disk; true when that has to be done again soon. */
+static bool check_space(struct log_index *i)
+{
+	int r = log_space_ahead(i->path, &i->reserved);
+
+	if (r == -ENOSPC || r == -EDQUOT)
+		set_full(i, true);
+	else if (r == 0)
+		set_full(i, false);
+	return i->full;
+}
+
+static void on_write(void *arg, int what)
+{
+	struct log_index *i = arg;
+	char buf[PATH_MAX];
+
+	if (log_index_path(i->path, buf, sizeof(buf)))
+		log_index_append(buf, i->size, loop_real_us());
+	watch_again(i, false);
+	i->look_ms = loop_now_ms() + LOG_INDEX_EVERY_MS;
+	check_space(i);
+	arm(i->set);
+}
+
+static void look(struct log_index *i, uint64_t now)
+{
+	struct stat st;
+	off_t before;
+
+	if (check_space(i)) {
+		i->look_ms = now + LOG_INDEX_RETRY_MS;
+	} else {
+		i->look_ms = 0;
+	}
+	if (stat(i->path, &st) < 0)
+		return;
+	before = i->size;
+	i->size = st.st_size;
+	if (!i->watch || (i->full && i->size == before))
+		return;
+	watch_again(i, true);
+	/* What came between the look and the watch belongs to the second that is over. */
+	if (stat(i->path, &st) == 0)
+		i->size = st.st_size;
+}
+
+static void on_timer(void *arg)
+{
+	struct log_indexes *x = arg;
+	uint64_t now = loop_now_ms();
+
+	for (struct log_index *i = x->all; i; i = i->next)
+		if (i->look_ms && i->look_ms <= now)
+			look(i, now);
+	arm(x);
+}
+
+int log_indexes_new(
+	struct loop *loop, const struct log_index_hooks *hooks, struct log_indexes **ret)
+{
+	struct log_indexes *x = calloc(1, sizeof(*x));
+	int r;
+
+	if (!x)
+		return -ENOMEM;
+	*x = (struct log_indexes){ .loop = loop, .hooks = *hooks };
+	r = loop_timer_new(loop, on_timer, x, &x->timer);
+	if (r < 0) {
+		free(x);
+		return r;
+	}
+	*ret = x;
+	return 0;
+}
+
+struct log_indexes *log_indexes_free(struct log_indexes *x)
+{
+	if (!x)
+		return NULL;
+	while (x->all)
+		log_index_free(x->all);
+	loop_timer_free(x->timer);
+	free(x);
+	return NULL;
+}
+
+int log_index_add(struct log_indexes *x, const char *path, int rank, struct log_index **ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	struct log_index *i;
+	struct stat st;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	i = calloc(1, sizeof(*i));
+	if (!i)
+		return -ENOMEM;
+	*i = (struct log_index){ .set = x, .rank = rank, .size = st.st_size, .next = x->all };
+	x->all = i;
+	i->path = strdup(path);
+	r = i->path ? log_space_ahead(path, &i->reserved) : -ENOMEM;
+	if (r == 0)
+		r = log_watch_new(x->loop, fd, LOG_WATCH_MODIFY, on_write, i, &i->watch);
+	if (r < 0) {
+		log_index_free(i);
+		return r;
+	}
+	*ret = i;
+	return 0;
+}
+
+struct log_index *log_index_free(struct log_index *i)
+{
+	struct log_index **p;
+
+	if (!i)
+		return NULL;
+	for (p = &i->set->all; *p != i; p = &(*p)->next)
+		;
+	*p = i->next;
+	if (i->path)
+		log_space_release(i->path);
+	log_watch_free(i->watch);
+	free(i->path);
+	free(i);
+	return NULL;
+}
+
+static void add_entry(struct log_index_table *t, int64_t offset, int64_t time_us)
+{
+	/* Truncated: what was before is no more in the file. */
+	if (t->n > 0 && offset < t->entries[t->n - 1].offset)
+		t->n = 0;
+	/* The clock went back: the order of the file is the truth. */
+	if (t->n > 0 && time_us < t->entries[t->n - 1].time_us)
+		time_us = t->entries[t->n - 1].time_us;
+	t->entries[t->n++] = (struct log_index_entry){ .offset = offset, .time_us = time_us };
+}
+
+int log_index_load(const char *path, struct log_index_table *ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	struct log_index_entry *e;
+	struct stat st;
+	size_t n, got = 0;
+
+	*ret = (struct log_index_table){ 0 };
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size < LOG_INDEX_RECORD)
+		return 0;
+	n = st.st_size / LOG_INDEX_RECORD;
+	e = malloc(n * sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	while (got < n * sizeof(*e)) {
+		ssize_t r = pread(fd, (char *)e + got, n * sizeof(*e) - got, got);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r <= 0)
+			break;
+		got += r;
+	}
+	ret->entries = e;
+	for (size_t i = 0; i < got / sizeof(*e); i++)
+		add_entry(ret, (int64_t)le64toh((uint64_t)e[i].offset),
+			(int64_t)le64toh((uint64_t)e[i].time_us));
+	return 0;
+}
+
+void log_index_table_fini(struct log_index_table *t)
+{
+	free(t->entries);
+	*t = (struct log_index_table){ 0 };
+}
+
+/* Number of entries before the first for which the field is greater. */
+static size_t upper(const struct log_index_table *t, int64_t value, bool by_time)
+{
+	size_t lo = 0, hi = t->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		int64_t v = by_time ? t->entries[mid].time_us : t->entries[mid].offset;
+
+		if (v <= value)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+int64_t log_index_since(const struct log_index_table *t, int64_t time_us)
+{
+	/* Bytes of a record were written within a second after its time. */
+	size_t i = upper(t, time_us - LOG_INDEX_EVERY_MS * 1000, true);
+
+	if (i == t->n)
+		return t->n ? INT64_MAX : 0;
+	return t->entries[i].offset;
+}
+
+int64_t log_index_time(const struct log_index_table *t, int64_t offset)
+{
+	size_t i = upper(t, offset, false);
+
+	return i > 0 ? t->entries[i - 1].time_us : -1;
+}
