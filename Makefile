@@ -124,6 +124,8 @@ help:
 	@echo 'make check-asan     both under address and undefined sanitizers'
 	@echo 'make check-valgrind unit tests under valgrind'
 	@echo 'make lint           format, style rules, man pages, warnings as errors'
+	@echo 'make check-all      all of these with one total, as CI does'
+	@echo 'make analyze        clang static analyser'
 	@echo 'make fuzz           each libFuzzer target for FUZZ_SECONDS (20)'
 	@echo 'make bench          figures beside their peers, table and JSON'
 	@echo 'make coverage       line coverage of unit and end-to-end tests'
