@@ -158,5 +158,5 @@ coverage:
 	@tests/tools/coverage $(COV)/obj
 
 .PHONY: bench
-bench: programs
+bench: programs tools
 	ELASTIC_BUILD=$(abspath $(B)) $(PYTHON) bench/run.py $(BENCH_ARGS)
