@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-enum { OPTION_WIDTH = 30, TEXT_WIDTH = 78 };
+/* The columns are those of launch_print_options(). */
+enum { OPTION_WIDTH = 36, TEXT_WIDTH = 96 };
 
 /* Writes text after the left column of used characters, wrapped below its own start. */
 static void wrapped(FILE *f, int used, int indent, const char *text)
@@ -54,7 +55,7 @@ static void options_print(FILE *f, const char *title, const struct arg_option *o
 		else
 			n = snprintf(left, sizeof(left), "      --%s", o->name);
 		if (o->value)
-			n += snprintf(left + n, sizeof(left) - n, "=%s", o->value);
+			n += snprintf(left + n, sizeof(left) - n, " %s", o->value);
 		fputs(left, f);
 		wrapped(f, n, OPTION_WIDTH, o->help);
 	}

@@ -2,7 +2,7 @@
 #include "client/address.h"
 #include "client/humane.h"
 #include "client/job.h"
-#include "client/lines.h"
+#include "client/line_printer.h"
 #include "client/verbs.h"
 
 #include <string.h>
@@ -136,21 +136,21 @@ static int print_stream(struct ctl *ctl, struct varlink_sync *link, struct line_
 		if (r != 0)
 			break;
 		if (get_int(answer, "missed") > 0) {
-			lines_end(p);
+			line_printer_end(p);
 			ctl_error(ctl, 0,
 				"%" JSON_INTEGER_FORMAT
 				" lines were left out: they came faster than they were read",
 				(json_int_t)get_int(answer, "missed"));
 		}
 		if (!ctl->json) {
-			lines_print(p, json_object_get(answer, "lines"));
+			line_printer_print(p, json_object_get(answer, "lines"));
 			continue;
 		}
 		json_array_foreach (json_object_get(answer, "lines"), i, line)
 			ctl_print_json(line, true);
 		fflush(stdout);
 	}
-	lines_end(p);
+	line_printer_end(p);
 	return r;
 }
 

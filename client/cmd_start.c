@@ -44,8 +44,10 @@ static int prepare(struct ctl *ctl, struct args *args, bool foreground, struct l
 		help_verb(stdout, ctl->verb);
 		return -1;
 	}
-	if (r < 0)
+	if (r == -EINVAL)
 		return ctl_usage(ctl, "%s", err.text);
+	if (r < 0)
+		return ctl_error(ctl, foreground ? CTL_FAILED : CTL_REFUSED, "%s", err.text);
 	r = ctl_init(ctl, args);
 	for (char **w = ret->warnings; r == 0 && w && *w; w++)
 		ctl_error(ctl, 0, "warning: %s", *w);

@@ -2,7 +2,7 @@
 #include "client/follow.h"
 
 #include "client/job.h"
-#include "client/lines.h"
+#include "client/line_printer.h"
 #include "common/printable.h"
 #include "common/report.h"
 
@@ -43,7 +43,7 @@ static void tell(struct follow *f, const json_t *events)
 		if (f->ctl->quiet || !worth_telling(event))
 			continue;
 		text = printable_dup(get_text(event, "text"));
-		lines_end(&f->printer);
+		line_printer_end(&f->printer);
 		ctl_error(f->ctl, 0, "%s: %s: %s", f->name, get_text(event, "event"),
 			text ? text : "");
 	}
@@ -75,7 +75,7 @@ static int take(struct follow *f, struct varlink_sync **link)
 		if (f->ctl->json)
 			print_objects(json_object_get(answer, "lines"));
 		else
-			lines_print(&f->printer, json_object_get(answer, "lines"));
+			line_printer_print(&f->printer, json_object_get(answer, "lines"));
 	} else {
 		tell(f, json_object_get(answer, "events"));
 		json_decref(f->job);
@@ -142,7 +142,7 @@ int follow_run(struct ctl *ctl, const char *name, const char *run)
 		r = ctl_stream(ctl, "Logs", ctl_with(ctl_job(run), "follow", json_true()), &f.logs);
 	if (r == 0)
 		r = show(&f);
-	lines_end(&f.printer);
+	line_printer_end(&f.printer);
 	if (r == 0) {
 		report(&f);
 		r = job_exit_status(f.job);

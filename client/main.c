@@ -8,21 +8,51 @@
 #include <signal.h>
 #include <string.h>
 
+enum { WORD_MAX = 16 };
+
+static int least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* How many letters must be put in, left out, replaced or swapped to make b of a. */
+static int distance(const char *a, const char *b)
+{
+	int d[WORD_MAX + 1][WORD_MAX + 1];
+	int n = (int)strlen(a), m = (int)strlen(b);
+
+	if (n > WORD_MAX || m > WORD_MAX)
+		return WORD_MAX;
+	for (int i = 0; i <= n; i++) {
+		for (int j = 0; j <= m; j++) {
+			if (i == 0 || j == 0) {
+				d[i][j] = i + j;
+				continue;
+			}
+			d[i][j] = least(d[i - 1][j], d[i][j - 1]) + 1;
+			d[i][j] = least(d[i][j], d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+		}
+	}
+	return d[n][m];
+}
+
 /* The verb that was probably meant, or NULL. */
 static const struct verb *like(const char *word)
 {
 	const struct verb *found = NULL;
-	size_t len = strlen(word);
+	int best = strlen(word) > 3 ? 3 : 2;
 
 	for (const struct verb *v = verbs; v->name; v++) {
-		size_t same = 0;
+		int n = strlen(word) > 1 && !strncmp(v->name, word, strlen(word))
+				? 0
+				: distance(word, v->name);
 
-		while (same < len && v->name[same] == word[same])
-			same++;
-		if (v->flags & VERB_HIDDEN || same < 2 || same + 2 < len)
+		if (v->flags & VERB_HIDDEN || n >= best)
 			continue;
-		if (!found || same == len)
-			found = v;
+		best = n;
+		found = v;
 	}
 	return found;
 }

@@ -27,6 +27,6 @@ client_SRC := \
 	client/ctl.c \
 	client/humane.c \
 	client/job.c \
-	client/lines.c \
+	client/line_printer.c \
 	client/link.c \
 	client/table.c

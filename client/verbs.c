@@ -4,81 +4,81 @@
 #include <string.h>
 
 const struct arg_option global_options[] = {
-	{ "socket", "PATH", "Socket of elasticd", "@file", 0 },
-	{ "timeout", "DURATION", "Give up after this long, with exit status 124", NULL, 0 },
-	{ "json", NULL, "Print JSON: one document, or one a line for streams", NULL, 0 },
+	{ "socket", "PATH", "socket of elasticd", "@file", 0 },
+	{ "timeout", "DURATION", "give up after this long, with exit status 124", NULL, 0 },
+	{ "json", NULL, "print JSON: one document, or one a line for streams", NULL, 0 },
 	{ "color", "WHEN", "auto, always or never", "auto always never", 0 },
-	{ "no-legend", NULL, "Leave the titles of tables out", NULL, 0 },
-	{ "quiet", NULL, "Say nothing but errors and what was asked for", NULL, 'q' },
-	{ "version", NULL, "Print the version of elasticctl", NULL, 0 },
-	{ "help", NULL, "Explain elasticctl or the verb", NULL, 'h' },
+	{ "no-legend", NULL, "leave the titles of tables out", NULL, 0 },
+	{ "quiet", NULL, "say nothing but errors and what was asked for", NULL, 'q' },
+	{ "version", NULL, "print the version of elasticctl", NULL, 0 },
+	{ "help", NULL, "explain elasticctl or the verb", NULL, 'h' },
 	{ NULL },
 };
 
 static const struct arg_option start_options[] = {
-	{ "follow", NULL, "Show what the workers write until the run ends, and exit as it did",
+	{ "follow", NULL, "show what the workers write until the run ends, and exit as it did",
 		NULL, 0 },
-	{ "wait", NULL, "Wait until the run ends, and exit as it did", NULL, 0 },
+	{ "wait", NULL, "wait until the run ends, and exit as it did", NULL, 0 },
 	{ "export", "WHAT",
-		"Of the environment: ALL, NONE, or NAME,NAME=VALUE,... (PATH and few others)",
+		"of the environment: ALL, NONE, or NAME,NAME=VALUE,... (PATH and few others)",
 		"ALL NONE", 0 },
 	{ NULL },
 };
 
 static const struct arg_option stop_options[] = {
-	{ "grace", "DURATION", "Kill after this long, instead of the job's stop.timeout", NULL, 0 },
-	{ "no-wait", NULL, "Do not wait until they have ended", NULL, 0 },
+	{ "grace", "DURATION", "kill after this long, instead of the job's stop.timeout", NULL, 0 },
+	{ "no-wait", NULL, "do not wait until they have ended", NULL, 0 },
 	{ NULL },
 };
 
 static const struct arg_option restart_options[] = {
-	{ "no-wait", NULL, "Do not wait until they run again", NULL, 0 },
+	{ "no-wait", NULL, "do not wait until they run again", NULL, 0 },
 	{ NULL },
 };
 
 static const struct arg_option kill_options[] = {
-	{ "signal", "SIGNAL", "Name or number (default: TERM)",
+	{ "signal", "SIGNAL", "name or number (default: TERM)",
 		"TERM INT HUP QUIT KILL USR1 USR2 STOP CONT ABRT WINCH", 's' },
 	{ "whom", "WHOM",
 		"group: each worker's process group, main: its process, all: all it started",
 		"group main all", 0 },
-	{ "rank", "RANKS", "Only these ranks (0,3-7)", NULL, 0 },
+	{ "rank", "RANKS", "only these ranks (0,3-7)", NULL, 0 },
 	{ NULL },
 };
 
 static const struct arg_option scale_options[] = {
-	{ "no-wait", NULL, "Do not wait until the new group runs", NULL, 0 },
+	{ "no-wait", NULL, "do not wait until the new group runs", NULL, 0 },
 	{ NULL },
 };
 
 static const struct arg_option status_options[] = {
-	{ "full", NULL, "Do not cut lines at the width of the terminal", NULL, 'l' },
+	{ "full", NULL, "do not cut lines at the width of the terminal", NULL, 'l' },
 	{ NULL },
 };
 
 static const struct arg_option list_options[] = {
-	{ "all", NULL, "Also jobs that have ended", NULL, 'a' },
+	{ "all", NULL, "also jobs that have ended", NULL, 'a' },
 	{ NULL },
 };
 
 static const struct arg_option logs_options[] = {
-	{ "follow", NULL, "Go on until the run ends, over restarts", NULL, 'f' },
-	{ "lines", "N", "Only the last N lines of each file", NULL, 'n' },
-	{ "rank", "RANKS", "Only these ranks (0,3-7)", NULL, 0 },
+	{ "follow", NULL, "go on until the run ends, over restarts", NULL, 'f' },
+	{ "lines", "N", "only the last N lines of each file", NULL, 'n' },
+	{ "rank", "RANKS", "only these ranks (0,3-7)", NULL, 0 },
 	{ "stream", "STREAM", "out, err, or out,err", "out err out,err", 0 },
-	{ "attempt", "K", "Of attempt K instead of the newest", NULL, 0 },
-	{ "since", "TIME", "Only lines written after TIME, or this long ago (10m)", NULL, 0 },
-	{ "until", "TIME", "Only lines written before TIME", NULL, 0 },
-	{ "grep", "TEXT", "Only lines that contain TEXT", NULL, 'g' },
+	{ "attempt", "K", "of attempt K instead of the newest", NULL, 0 },
+	{ "since", "TIME", "only lines written after TIME, or this long ago (10m)", NULL, 0 },
+	{ "until", "TIME", "only lines written before TIME", NULL, 0 },
+	{ "grep", "TEXT", "only lines that contain TEXT", NULL, 'g' },
 	{ "timestamps", "FORMAT", "iso, relative (to the start of the job) or none",
 		"iso relative none", 0 },
-	{ "no-prefix", NULL, "Leave the prefix [role:rank] out", NULL, 0 },
-	{ "raw", NULL, "Only the bytes that the workers wrote", NULL, 0 },
+	{ "no-prefix", NULL, "leave the prefix [role:rank] out", NULL, 0 },
+	{ "raw", NULL, "only the bytes that the workers wrote", NULL, 0 },
 	{ NULL },
 };
 
 static const struct arg_option errors_options[] = {
-	{ "attempt", "K", "Of attempt K instead of the newest that has any", NULL, 0 },
+	{ "attempt", "K", "of attempt K instead of the newest that has any", NULL, 0 },
 	{ NULL },
 };
 
@@ -88,18 +88,18 @@ static const struct arg_option wait_options[] = {
 };
 
 static const struct arg_option events_options[] = {
-	{ "follow", NULL, "Go on as events happen", NULL, 'f' },
-	{ "since", "SEQ", "Only events after this number", NULL, 0 },
+	{ "follow", NULL, "go on as events happen", NULL, 'f' },
+	{ "since", "SEQ", "only events after this number", NULL, 0 },
 	{ NULL },
 };
 
 static const struct arg_option rm_options[] = {
-	{ "logs", NULL, "Remove their log directories too", NULL, 0 },
+	{ "logs", NULL, "remove their log directories too", NULL, 0 },
 	{ NULL },
 };
 
 static const struct arg_option shutdown_options[] = {
-	{ "stop-jobs", NULL, "Stop all jobs first", NULL, 0 },
+	{ "stop-jobs", NULL, "stop all jobs first", NULL, 0 },
 	{ NULL },
 };
 

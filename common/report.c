@@ -155,11 +155,11 @@ static void write_failure(
 	fprintf(f, "%s[%d]:%s\n", root ? st->red : st->bold, index, st->off);
 	write_time(f, failure);
 	write_field(f, "host", host ? host : "<N/A>");
-	fprintf(f,
-		"  %-10s: %" JSON_INTEGER_FORMAT " (local_rank: %" JSON_INTEGER_FORMAT
-		", role: %s:%" JSON_INTEGER_FORMAT ", attempt: %" JSON_INTEGER_FORMAT ")\n",
+	fprintf(f, "  %-10s: %" JSON_INTEGER_FORMAT " (local_rank: %" JSON_INTEGER_FORMAT ")\n",
 		"rank", json_integer_value(json_object_get(failure, "rank")),
-		json_integer_value(json_object_get(failure, "local_rank")), role ? role : "worker",
+		json_integer_value(json_object_get(failure, "local_rank")));
+	fprintf(f, "  %-10s: %s:%" JSON_INTEGER_FORMAT " (attempt: %" JSON_INTEGER_FORMAT ")\n",
+		"role", role ? role : "worker",
 		json_integer_value(json_object_get(failure, "index")),
 		json_integer_value(json_object_get(failure, "attempt")));
 	write_exit(f, failure);

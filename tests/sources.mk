@@ -12,7 +12,10 @@ unit_TESTS := \
 	size \
 	stdmap \
 	address \
+	completion \
 	export \
+	line_printer \
+	verbs \
 	humane \
 	table \
 	report

@@ -50,7 +50,8 @@ START_TEST(the_root_cause_has_all_fields_of_torchelastic)
 	has(t, "Root Cause (first observed failure):\n[0]:\n");
 	has(t, "  time      : 2023-11-14_22:13:20.123456\n");
 	has(t, "  host      : node1\n");
-	has(t, "  rank      : 2 (local_rank: 2, role: trainer:2, attempt: 1)\n");
+	has(t, "  rank      : 2 (local_rank: 2)\n");
+	has(t, "  role      : trainer:2 (attempt: 1)\n");
 	has(t, "  exitcode  : 17 (pid: 4711)\n");
 	has(t, "  error_file: /l/error.json\n");
 	has(t, "  traceback : boom\n");

@@ -24,7 +24,7 @@ struct line_printer {
 };
 
 /* lines: array of Line objects (borrowed). */
-void lines_print(struct line_printer *p, const json_t *lines);
+void line_printer_print(struct line_printer *p, const json_t *lines);
 
 /* Ends a line that is still open, and flushes. */
-void lines_end(struct line_printer *p);
+void line_printer_end(struct line_printer *p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/lines.h"
+#include "client/line_printer.h"
 
 #include "client/humane.h"
 
@@ -92,7 +92,7 @@ static void print_line(struct line_printer *p, const json_t *line)
 		putc('\n', f);
 }
 
-void lines_print(struct line_printer *p, const json_t *lines)
+void line_printer_print(struct line_printer *p, const json_t *lines)
 {
 	json_t *line;
 	size_t i;
@@ -103,7 +103,7 @@ void lines_print(struct line_printer *p, const json_t *lines)
 	fflush(p->err);
 }
 
-void lines_end(struct line_printer *p)
+void line_printer_end(struct line_printer *p)
 {
 	close_line(p);
 	fflush(p->out);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/line_printer.h"
+
+#include "common/cleanup.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static char *out_text, *err_text;
+static size_t out_len, err_len;
+
+static struct line_printer printer(void)
+{
+	struct line_printer p = { .prefix = true };
+
+	p.out = open_memstream(&out_text, &out_len);
+	p.err = open_memstream(&err_text, &err_len);
+	ck_assert(p.out && p.err);
+	return p;
+}
+
+static void print(struct line_printer *p, const char *lines)
+{
+	_cleanup_json_ json_t *j = json_loads(lines, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+
+	ck_assert_ptr_nonnull(j);
+	line_printer_print(p, j);
+}
+
+/* Ends the printer and compares what it wrote. */
+static void wrote(struct line_printer *p, const char *out, const char *err)
+{
+	line_printer_end(p);
+	fclose(p->out);
+	fclose(p->err);
+	ck_assert_str_eq(out_text, out);
+	ck_assert_str_eq(err_text, err);
+	free(out_text);
+	free(err_text);
+}
+
+#define LINE(rank, stream, text, more)                                                \
+	"{\"rank\":" #rank ",\"role\":\"w\",\"local_rank\":0,\"stream\":\"std" stream \
+	"\",\"text\":\"" text "\"" more "}"
+
+START_TEST(each_line_has_its_prefix_and_goes_to_its_stream)
+{
+	struct line_printer p = printer();
+
+	print(&p, "[" LINE(0, "out", "a", "") "," LINE(12, "err", "b", "") "," LINE(
+			  0, "out", "", "") "]");
+	wrote(&p, "[w:0] a\n[w:0] \n", "[w:12] b\n");
+}
+END_TEST
+
+START_TEST(a_line_in_parts_is_put_together)
+{
+	struct line_printer p = printer();
+
+	print(&p, "[" LINE(0, "out", "par", ",\"partial\":true") "]");
+	print(&p, "[" LINE(0, "out", "ti", ",\"partial\":true") "," LINE(0, "out", "al", "") "]");
+	wrote(&p, "[w:0] partial\n", "");
+}
+END_TEST
+
+START_TEST(another_worker_never_continues_a_line)
+{
+	struct line_printer p = printer();
+
+	print(&p, "[" LINE(0, "out", "par", ",\"partial\":true") "," LINE(
+			  1, "out", "x", "") "," LINE(0, "out", "tial", "") "]");
+	wrote(&p, "[w:0] par\n[w:1] x\n[w:0] tial\n", "");
+}
+END_TEST
+
+START_TEST(an_unfinished_line_is_ended_with_the_view)
+{
+	struct line_printer p = printer();
+
+	print(&p, "[" LINE(3, "err", "dying", ",\"partial\":true") "]");
+	wrote(&p, "", "[w:3] dying\n");
+}
+END_TEST
+
+START_TEST(bytes_that_are_no_text_come_out_as_they_were)
+{
+	struct line_printer p = printer();
+	static const char expected[] = "\xff\x00\x01 pad\n\xfe\n\x80\x81\n";
+
+	p.prefix = false;
+	print(&p, "[{\"rank\":0,\"stream\":\"stdout\",\"base64\":\"/wABIHBhZA==\"},"
+		  "{\"rank\":0,\"stream\":\"stdout\",\"base64\":\"/g==\"},"
+		  "{\"rank\":0,\"stream\":\"stdout\",\"base64\":\"gIE=\"}]");
+	line_printer_end(&p);
+	fclose(p.out);
+	fclose(p.err);
+	ck_assert_uint_eq(out_len, sizeof(expected) - 1);
+	ck_assert_int_eq(memcmp(out_text, expected, out_len), 0);
+	free(out_text);
+	free(err_text);
+}
+END_TEST
+
+START_TEST(times_are_put_on_when_they_are_known)
+{
+	struct line_printer p = printer();
+
+	p.time = LINE_TIME_ISO;
+	print(&p, "[" LINE(0, "out", "a", ",\"time_us\":1700000000000005") "," LINE(
+			  0, "out", "b", "") "]");
+	p.time = LINE_TIME_RELATIVE;
+	p.start_us = 1700000000000000;
+	print(&p, "[" LINE(0, "out", "c", ",\"time_us\":1700000001500000") "]");
+	wrote(&p, "2023-11-14T22:13:20.000005+00:00 [w:0] a\n? [w:0] b\n   +1.500000 [w:0] c\n",
+		"");
+}
+END_TEST
+
+START_TEST(only_the_prefix_is_coloured)
+{
+	struct line_printer p = printer();
+
+	p.color_out = true;
+	print(&p, "[" LINE(0, "out", "a", "") "," LINE(0, "err", "b", "") "]");
+	wrote(&p, "\033[36m[w:0]\033[0m a\n", "[w:0] b\n");
+}
+END_TEST
+
+START_TEST(odd_answers_are_survived)
+{
+	struct line_printer p = printer();
+
+	print(&p, "{}");
+	print(&p, "[null,3,{},{\"rank\":\"x\",\"text\":7}]");
+	wrote(&p, "[worker:0] \n[worker:0] \n[worker:0] \n[worker:0] \n", "");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("line_printer");
+	TCase *tc = tcase_create("line_printer");
+	SRunner *sr = srunner_create(s);
+	int failed;
+
+	setenv("TZ", "UTC", 1);
+	tzset();
+	tcase_add_test(tc, each_line_has_its_prefix_and_goes_to_its_stream);
+	tcase_add_test(tc, a_line_in_parts_is_put_together);
+	tcase_add_test(tc, another_worker_never_continues_a_line);
+	tcase_add_test(tc, an_unfinished_line_is_ended_with_the_view);
+	tcase_add_test(tc, bytes_that_are_no_text_come_out_as_they_were);
+	tcase_add_test(tc, times_are_put_on_when_they_are_known);
+	tcase_add_test(tc, only_the_prefix_is_coloured);
+	tcase_add_test(tc, odd_answers_are_survived);
+	suite_add_tcase(s, tc);
+	srunner_run_all(sr, CK_NORMAL);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
