@@ -94,17 +94,23 @@ const struct spec_type spec_type_std_map = {
 	.format = std_map_key_format,
 };
 
+static int rank_from_number(struct spec_ctx *ctx, const json_t *value, struct ranks *set)
+{
+	json_int_t number = json_integer_value(value);
+
+	if (!json_is_integer(value) || number < 0 || number > RANKS_MAX)
+		return spec_expected(ctx, "a rank from 0 to 1048576", value);
+	return ranks_add(set, (int)number, (int)number) < 0 ? spec_no_memory(ctx) : 0;
+}
+
 static int ranks_from_array(struct spec_ctx *ctx, const json_t *value, struct ranks *set)
 {
 	for (size_t i = 0; i < json_array_size(value); i++) {
-		const json_t *rank = json_array_get(value, i);
-		json_int_t number = json_integer_value(rank);
 		size_t len = spec_enter_index(ctx, i);
+		int r = rank_from_number(ctx, json_array_get(value, i), set);
 
-		if (!json_is_integer(rank) || number < 0 || number > RANKS_MAX)
-			return spec_expected(ctx, "a rank from 0 to 1048576", rank);
-		if (ranks_add(set, (int)number, (int)number) < 0)
-			return spec_no_memory(ctx);
+		if (r < 0)
+			return r;
 		spec_leave(ctx, len);
 	}
 	return 0;
@@ -120,6 +126,8 @@ static int ranks_key_parse(
 
 	if (json_array_size(value)) {
 		r = ranks_from_array(ctx, value, &set);
+	} else if (json_is_integer(value)) {
+		r = rank_from_number(ctx, value, &set);
 	} else {
 		text = spec_text(ctx, key->type->expected, value);
 		r = text ? ranks_parse(&set, text, ctx->path, ctx->err) : -EINVAL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/yaml.h"
+#include "common/spec.h"
 
 #include <check.h>
 #include <errno.h>
@@ -204,6 +205,33 @@ START_TEST(a_copy_of_an_anchor_is_independent)
 }
 END_TEST
 
+/* The displays of the section EXAMPLES of the reference page. */
+START_TEST(the_examples_of_the_reference_page_are_right)
+{
+	_cleanup_file_ FILE *f = fopen("man/elasticd-job.5", "re");
+	_cleanup_free_ char *text = calloc(1, 1 << 20);
+	char *p;
+	int n = 0;
+
+	ck_assert_msg(f != NULL, "man/elasticd-job.5 is read from the top of the tree");
+	ck_assert_uint_gt(fread(text, 1, (1 << 20) - 1, f), 0);
+	p = strstr(text, "\n.Sh EXAMPLES\n");
+	while ((p = strstr(p, "\n.Bd -literal")) != NULL) {
+		char *begin = strchr(p + 1, '\n') + 1, *end = strstr(begin, "\n.Ed");
+		_cleanup_(spec_freep) struct spec *s = NULL;
+		_cleanup_json_ json_t *doc = NULL;
+		struct error err = { 0 };
+
+		if (yaml_parse(begin, end + 1 - begin, "example", &doc, &err) < 0 ||
+			spec_parse(doc, &s, &err) < 0)
+			ck_abort_msg("example %d: %s", n, err.text);
+		p = end;
+		n++;
+	}
+	ck_assert_int_eq(n, 2);
+}
+END_TEST
+
 #else
 
 START_TEST(without_libyaml_only_json_is_read)
@@ -237,6 +265,7 @@ int main(void)
 	tcase_add_test(t, nesting_is_limited);
 	tcase_add_test(t, aliases_of_aliases_do_not_fill_memory);
 	tcase_add_test(t, a_copy_of_an_anchor_is_independent);
+	tcase_add_test(t, the_examples_of_the_reference_page_are_right);
 #else
 	tcase_add_test(t, without_libyaml_only_json_is_read);
 #endif
