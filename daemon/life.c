@@ -6,6 +6,11 @@
 
 typedef bool (*life_guard)(const struct life_input *in);
 
+static bool not_accepted(const struct life_input *in)
+{
+	return !in->accepted;
+}
+
 static bool guard_gone(const struct life_input *in)
 {
 	return in->guard_gone;
@@ -34,6 +39,7 @@ static const struct life_row {
 	ROW(STARTING, VERDICT, NULL, CLOSING, ANNOUNCE),
 	ROW(STARTING, UNLINKED, guard_gone, SWEEPING, SWEEP),
 	ROW(STARTING, UNLINKED, NULL, LOST, AWAIT),
+	ROW(STARTING, SPAWN_FAILED, not_accepted, ENDED, ABANDON),
 	ROW(STARTING, SPAWN_FAILED, NULL, SWEEPING, SWEEP),
 
 	ROW(LINKED, VERDICT, guard_gone, ENDED, FINISH),
@@ -44,6 +50,7 @@ static const struct life_row {
 	ROW(LOST, VERDICT, guard_gone, ENDED, FINISH),
 	ROW(LOST, VERDICT, NULL, CLOSING, ANNOUNCE),
 	ROW(LOST, GUARD_GONE, NULL, SWEEPING, SWEEP),
+	ROW(LOST, FOUND, NULL, STARTING, RELINK),
 
 	ROW(SWEEPING, VERDICT, NULL, ENDED, FINISH),
 	ROW(SWEEPING, SWEPT, may_resume, STARTING, RESUME),

@@ -29,6 +29,7 @@
 	X(VERDICT, "the verdict is known")                \
 	X(GUARD_GONE, "the guard is gone")                \
 	X(SPAWN_FAILED, "the agent could not be started") \
+	X(FOUND, "its agent still listens")               \
 	X(SWEPT, "nothing is left of it")
 
 #define LIFE_ENUM(id, text) LIFE_##id,
@@ -38,8 +39,10 @@ enum life_event { LIFE_EVENTS(LIFE_EVENT_ENUM) LIFE_EV_N };
 
 enum life_action {
 	LIFE_DO_NOTHING,
-	LIFE_DO_ATTACH,	  /* the mirror is live: answer who waits for the agent */
-	LIFE_DO_AWAIT,	  /* drop the link, wait for the guard's end */
+	LIFE_DO_ATTACH, /* the mirror is live: answer who waits for the agent */
+	LIFE_DO_AWAIT,	/* drop the link, wait for the guard's end; look whether it still listens */
+	LIFE_DO_RELINK, /* connect once more */
+	LIFE_DO_ABANDON,  /* nobody was promised anything yet: forget the run */
 	LIFE_DO_SWEEP,	  /* drop the link, kill what is left, report SWEPT */
 	LIFE_DO_RESUME,	  /* start an agent for the same run */
 	LIFE_DO_GIVE_UP,  /* write the verdict agent_lost, clear up */
@@ -49,6 +52,7 @@ enum life_action {
 };
 
 struct life_input {
+	bool accepted;	 /* somebody was told that the run exists */
 	bool guard_gone; /* no process of the agent is left */
 	bool may_resume; /* the agent was not lost too often */
 };

@@ -92,10 +92,11 @@ static json_t *agent_to_json(const struct job_record *r)
 
 static json_t *record_to_json(const struct job_record *r, const json_t *spec, const json_t *ended)
 {
-	return json_pack("{s:s, s:s, s:i, s:s, s:I, s:s, s:o, s:i, s:O*, s:O*}", "name", r->name,
-		"run", r->run, "uid", (int)r->uid, "user", r->user, "created_us",
-		(json_int_t)r->created_us, "log_dir", r->log_dir, "agent", agent_to_json(r),
-		"agent_losses", r->agent_losses, "ended", ended, "spec", spec);
+	return json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:s, s:o, s:i, s:O*, s:O*}", "name",
+		r->name, "run", r->run, "uid", (json_int_t)r->uid, "user", r->user, "created_us",
+		(json_int_t)r->created_us, "ended_us", (json_int_t)r->ended_us, "log_dir",
+		r->log_dir, "agent", agent_to_json(r), "agent_losses", r->agent_losses, "ended",
+		ended, "spec", spec);
 }
 
 static int record_write(int dirfd, const struct job_record *r, const json_t *spec,
@@ -206,6 +207,7 @@ static int parse_fields(const json_t *doc, struct job_record *r, struct error *e
 		(code = take_string(doc, "log_dir", &r->log_dir, err)) < 0 ||
 		(code = take_int(doc, "uid", UINT32_MAX - 1, &uid, err)) < 0 ||
 		(code = take_int(doc, "created_us", INT64_MAX, &r->created_us, err)) < 0 ||
+		(code = take_int(doc, "ended_us", INT64_MAX, &r->ended_us, err)) < 0 ||
 		(code = take_int(doc, "agent_losses", INT32_MAX, &losses, err)) < 0 ||
 		(code = parse_agent(json_object_get(doc, "agent"), r, err)) < 0)
 		return code;

@@ -22,6 +22,7 @@ struct job_record {
 	char *user;
 	uid_t uid;
 	int64_t created_us;
+	int64_t ended_us;     /* when elasticd itself ended it; 0 else */
 	char *log_dir;	      /* directory that holds runs' logs; "/dev/null": none */
 	pid_t agent_pid;      /* the guard; 0: none was started yet */
 	uint64_t agent_ticks; /* its start time: with the pid it names one process */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A cgroup (version 2) of its own for each job, below elasticd's: where no systemd makes scopes,
+ * but the hierarchy can be written. The job's agent may make sub-groups in it.
+ */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#include <sys/types.h>
+
+/* The directory of this process's own cgroup where sub-groups can be made. Returns owned or NULL.
+ */
+char *cgroupfs_own(void);
+
+/* The directory of pid's cgroup, or NULL. Returns owned. */
+char *cgroupfs_of(pid_t pid);
+
+/* Makes <parent>/elasticd.<run>, given to uid. Returns 0 with its owned path, or a negative errno.
+ */
+_must_check_ int cgroupfs_make(
+	const char *parent, const char *run, uid_t uid, char **ret, struct error *err);
+
+/* Gives an existing cgroup to uid, as the kernel's documentation says of delegation. */
+_must_check_ int cgroupfs_give(const char *path, uid_t uid, struct error *err);
+
+/* Removes a cgroup with those below it; one that still has processes stays. Returns 0 or a negative
+ * errno. */
+_must_check_ int cgroupfs_remove(const char *path);

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/job_agent.h"
+
+#include "common/json.h"
+#include "common/log.h"
+#include "common/paths.h"
+#include "daemon/cgroupfs.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+
+void job_agent_unlink(struct job *j)
+{
+	j->link = joblink_free(j->link);
+}
+
+static void on_go(void *arg);
+
+void job_agent_drop(struct job *j)
+{
+	job_agent_unlink(j);
+	loop_cancel(j->host->loop, on_go, j);
+	j->scope = scope_cancel(j->scope);
+	if (j->child.pidfd >= 0)
+		child_abandon(&j->child);
+	j->guard = child_watch_free(j->guard);
+}
+
+/* One obituary for a guard that did not leave in order. */
+static void on_guard_end(void *arg, int code, int status)
+{
+	struct job *j = arg;
+
+	j->guard = child_watch_free(j->guard);
+	j->guard_gone = true;
+	j->clean_end = code == CLD_EXITED;
+	if (code == CLD_KILLED || code == CLD_DUMPED)
+		log_warning("job %s: the guard of its agent (pid %d) was killed by signal %d",
+			j->rec.name, (int)j->rec.agent_pid, status);
+	/* Its agent may have left a verdict that the connection did not bring. */
+	if (j->life == LIFE_LOST && job_agent_read_verdict(j))
+		job_event(j, LIFE_EV_VERDICT);
+	else
+		job_event(j, LIFE_EV_GUARD_GONE);
+}
+
+int job_agent_adopt(struct job *j, int pidfd)
+{
+	j->guard_gone = false;
+	j->clean_end = false;
+	return child_watch_new(j->host->loop, pidfd, on_guard_end, j, &j->guard);
+}
+
+static void note_loss(struct job *j)
+{
+	if (j->n_losses == JOB_LOSSES_MAX) {
+		memmove(j->losses_ms, j->losses_ms + 1,
+			(JOB_LOSSES_MAX - 1) * sizeof(*j->losses_ms));
+		j->n_losses--;
+	}
+	j->losses_ms[j->n_losses++] = loop_now_ms();
+	j->rec.agent_losses++;
+}
+
+bool job_agent_read_verdict(struct job *j)
+{
+	_cleanup_json_ json_t *verdict = NULL;
+	_cleanup_json_ json_t *job = NULL;
+	struct error err = { 0 };
+	int64_t seq = 0;
+	int r = job_record_verdict(j->host->store, &j->rec, &verdict, &err);
+
+	if (r < 0) {
+		if (r != -ENOENT)
+			log_warning("job %s: %s", j->rec.name, err.text);
+		return false;
+	}
+	/* The last state as well: the verdict alone says nothing of the tasks. */
+	if (!job_record_state(j->host->store, &j->rec, &job, &seq, &err))
+		r = mirror_set(&j->mirror, &j->rec, job, &err);
+	if (!j->mirror.has_verdict)
+		r = mirror_finish(&j->mirror, &j->rec, verdict, loop_real_us(), &err);
+	if (r < 0)
+		log_warning("job %s: %s", j->rec.name, err.text);
+	return j->mirror.has_verdict;
+}
+
+static void on_link_closed(void *arg, const char *why)
+{
+	struct job *j = arg;
+
+	job_agent_unlink(j);
+	if (job_agent_read_verdict(j)) {
+		job_event(j, LIFE_EV_VERDICT);
+		return;
+	}
+	log_warning("job %s: lost its agent (pid %d): %s", j->rec.name, (int)j->rec.agent_pid, why);
+	note_loss(j);
+	job_event(j, LIFE_EV_UNLINKED);
+}
+
+/* Events that are none are dropped here, so that nobody else need look. */
+static void take_events(struct job *j, json_t *events)
+{
+	json_t *e;
+	size_t i;
+
+	for (i = json_array_size(events); i-- > 0;) {
+		e = json_array_get(events, i);
+		if (!json_is_integer(json_object_get(e, "seq")) ||
+			!json_is_integer(json_object_get(e, "time_us")) ||
+			!json_is_string(json_object_get(e, "event")) ||
+			!json_is_string(json_object_get(e, "text")))
+			json_array_remove(events, i);
+	}
+	json_array_foreach (events, i, e) {
+		int64_t seq = json_get_int(e, "seq", 0);
+
+		if (seq > j->seq)
+			j->seq = seq;
+		/* Whose they are is not for the agent to say. */
+		json_put_string(e, "job", j->rec.name);
+		json_put_string(e, "run", j->rec.run);
+	}
+	if (json_array_size(events))
+		j->host->events(j->host->arg, j, events);
+}
+
+static void on_link_update(void *arg, json_t *job, json_t *events)
+{
+	struct job *j = arg;
+	struct error err = { 0 };
+	int r = mirror_set(&j->mirror, &j->rec, job, &err);
+
+	if (r < 0)
+		log_warning("job %s: its agent sent a state that cannot be used: %s", j->rec.name,
+			err.text);
+	take_events(j, events);
+	job_event(j, LIFE_EV_ANSWERED);
+	job_tell(j, JOB_UPDATED);
+	if (r == 0 && j->mirror.has_verdict)
+		job_event(j, LIFE_EV_VERDICT);
+}
+
+int job_agent_link(struct job *j, int fd)
+{
+	job_agent_unlink(j);
+	return joblink_new(
+		j->host->loop, fd, j->rec.run, j->seq, on_link_update, on_link_closed, j, &j->link);
+}
+
+static void spawn_failed(struct job *j, const struct error *err)
+{
+	j->start_error = *err;
+	log_error("job %s: its agent could not be started: %s", j->rec.name, err->text);
+	j->guard_gone = true;
+	note_loss(j);
+	job_event(j, LIFE_EV_SPAWN_FAILED);
+}
+
+/* The pid helps the next elasticd; without it there is still the lock file. */
+static void save_pid(struct job *j)
+{
+	struct error err = { 0 };
+
+	if (job_record_update(j->host->store, &j->rec, NULL, &err) < 0)
+		log_warning("job %s: %s", j->rec.name, err.text);
+}
+
+static void on_go(void *arg)
+{
+	struct job *j = arg;
+	struct error err = { 0 };
+	int r = child_go(&j->child, &err);
+
+	if (!r)
+		r = job_agent_adopt(j, TAKE_FD(j->child.pidfd));
+	else
+		child_abandon(&j->child);
+	if (r < 0) {
+		if (!err.code)
+			error_set(&err, r, "%s", strerror(-r));
+		job_agent_unlink(j);
+		spawn_failed(j, &err);
+		return;
+	}
+	j->accepted = true;
+	save_pid(j);
+	job_tell(j, JOB_STARTED);
+}
+
+static void on_scope(void *arg, const char *error)
+{
+	struct job *j = arg;
+	_cleanup_free_ char *dir = NULL;
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+
+	j->scope = NULL;
+	if (error) {
+		log_warning("job %s: gets no scope of its own: %s", j->rec.name, error);
+	} else if (asprintf(&name, "/elasticd-%s.scope", j->rec.run) >= 0) {
+		dir = cgroupfs_of(j->child.pid);
+		/* Only what is certainly the job's alone may ever be killed whole. */
+		if (dir && strlen(dir) > strlen(name) &&
+			!strcmp(dir + strlen(dir) - strlen(name), name)) {
+			if (cgroupfs_give(dir, j->rec.uid, &err) < 0)
+				log_warning("job %s: %s", j->rec.name, err.text);
+			free(j->rec.cgroup);
+			j->rec.cgroup = TAKE_PTR(dir);
+		}
+	} else {
+		name = NULL;
+	}
+	on_go(j);
+}
+
+/* Puts the waiting child where it belongs, and lets it go from the loop. */
+static int arrange(struct job *j)
+{
+	int r = -EOPNOTSUPP;
+
+	if (j->host->scopes && scopes_available(j->host->scopes))
+		r = scope_begin(j->host->scopes, j->rec.run, j->child.pid, on_scope, j, &j->scope);
+	if (!r)
+		return 0;
+	if (r != -EOPNOTSUPP)
+		log_warning("job %s: gets no scope of its own: %s", j->rec.name, strerror(-r));
+	return loop_defer(j->host->loop, on_go, j);
+}
+
+int job_agent_start(struct job *j, const json_t *spec, bool resume, struct error *err)
+{
+	_cleanup_free_ char *record_dir = paths_join(j->host->store->path, j->rec.run);
+	bool scoped = j->host->scopes && scopes_available(j->host->scopes);
+	struct agentproc_options o = { .program = j->host->agent_program,
+		.runtime_dir = j->host->runtime_dir,
+		.cgroup_parent = scoped ? NULL : j->host->cgroup_parent,
+		.log_level = j->host->agent_log_level,
+		.resume = resume };
+	int socket = -1;
+	int r;
+
+	if (!record_dir)
+		return error_set(err, -ENOMEM, "out of memory");
+	o.record_dir = record_dir;
+	r = agentproc_start(&o, &j->rec, spec, &j->child, &socket, err);
+	if (r < 0)
+		return r;
+	j->guard_gone = false;
+	r = job_agent_link(j, socket);
+	if (!r)
+		r = arrange(j);
+	if (r < 0) {
+		job_agent_drop(j);
+		return error_set(err, r, "%s", strerror(-r));
+	}
+	return 0;
+}

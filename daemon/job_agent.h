@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The agent of a job: its process, its scope, its connection. Turns what happens to them into
+ * events of the job's life (daemon/life.h) and its answers into the mirror.
+ */
+
+#include "daemon/job.h"
+
+/* Prepares and forks an agent; it is let go, and JOB_STARTED or SPAWN_FAILED follows, from the
+ * loop. */
+_must_check_ int job_agent_start(struct job *j, const json_t *spec, bool resume, struct error *err);
+
+/* Opens the stream on a connected socket (takes fd). */
+_must_check_ int job_agent_link(struct job *j, int fd);
+
+/* Watches a guard that an earlier elasticd started (takes pidfd). */
+_must_check_ int job_agent_adopt(struct job *j, int pidfd);
+
+/* The verdict that is on disk, put into the mirror. True where there is one. */
+bool job_agent_read_verdict(struct job *j);
+
+/* Drops the connection; the process goes on. */
+void job_agent_unlink(struct job *j);
+/* Drops everything of it. */
+void job_agent_drop(struct job *j);

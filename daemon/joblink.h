@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The stream from a job's agent to its mirror: one Watch call on a connection of its own. Tells
+ * what came and that it ended; decides nothing.
+ */
+
+#include "common/cleanup.h"
+#include "common/loop.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct joblink;
+
+/* One answer: the Job object and the array of new events, both borrowed, of the right JSON type but
+ * not checked further. May free the link. */
+typedef void (*joblink_update_fn)(void *arg, json_t *job, json_t *events);
+/* The stream ended, for whatever reason; called once. May free the link. */
+typedef void (*joblink_closed_fn)(void *arg, const char *why);
+
+/* Takes fd, also on failure. since: the last event that is known. */
+_must_check_ int joblink_new(struct loop *loop, int fd, const char *run, int64_t since,
+	joblink_update_fn update, joblink_closed_fn closed, void *arg, struct joblink **ret);
+struct joblink *joblink_free(struct joblink *l);

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The last known Job object of a run, as ready text: a Status call costs one copy, and a hundred
+ * jobs little memory. What comes from an agent is what a user said: identity is put in from the
+ * record, and an object that is not a Job is refused. Pure.
+ */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/spec.h"
+#include "daemon/record.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+/* As in the interface file; the coarse class is what lists and waits ask for. */
+#define MIRROR_STATES(X)                   \
+	X(PENDING, "pending", false)       \
+	X(RENDEZVOUS, "rendezvous", false) \
+	X(STARTING, "starting", false)     \
+	X(RUNNING, "running", false)       \
+	X(STOPPING, "stopping", false)     \
+	X(BACKOFF, "backoff", false)       \
+	X(SUCCEEDED, "succeeded", true)    \
+	X(FAILED, "failed", true)          \
+	X(STOPPED, "stopped", true)        \
+	X(PREEMPTED, "preempted", true)
+
+#define MIRROR_ENUM(id, text, ended) MIRROR_##id,
+enum mirror_state { MIRROR_STATES(MIRROR_ENUM) MIRROR_N };
+
+struct mirror {
+	enum mirror_state state;
+	bool has_verdict;
+	char *text; /* {"job": Job} */
+	size_t text_len;
+	char *brief; /* Job without tasks, traceback and stderr, for lists; NULL after mirror_drop()
+		      */
+};
+
+void mirror_fini(struct mirror *m);
+
+/* The job as it is before its agent said anything. */
+_must_check_ int mirror_initial(
+	struct mirror *m, const struct job_record *r, const struct spec *spec, struct error *err);
+
+/* Takes over a Job object (borrowed, changed). On failure m is as before: -EBADMSG with err. */
+_must_check_ int mirror_set(
+	struct mirror *m, const struct job_record *r, json_t *job, struct error *err);
+
+/* Puts in a reason that elasticd itself knows, until the next mirror_set(). */
+_must_check_ int mirror_reason(
+	struct mirror *m, const struct job_record *r, const char *reason, struct error *err);
+
+/* Puts in the verdict (borrowed) and what follows from it: the state, the end of tasks that had
+ * none. */
+_must_check_ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *verdict,
+	int64_t now_us, struct error *err);
+
+/* Gives back the memory of text; brief and state stay. */
+void mirror_drop(struct mirror *m);
+
+/* The Job object of text, parsed. Returns owned or NULL (no memory, or dropped). */
+json_t *mirror_job(const struct mirror *m);
+
+const char *mirror_state_name(enum mirror_state state);
+bool mirror_state_ended(enum mirror_state state);
