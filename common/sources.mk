@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 common_SRC := \
+	common/varlink_call.c \
+	common/varlink_client.c \
+	common/varlink_connection.c \
+	common/varlink_dispatch.c \
+	common/varlink_listen.c \
+	common/varlink_server.c \
+	common/varlink_service.c \
+	common/varlink_sync.c \
 	common/varlink_frame.c \
 	common/varlink_idl.c \
 	common/varlink_message.c \

@@ -60,6 +60,8 @@ struct varlink_options {
 
 _must_check_ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	struct varlink_server **ret, struct error *err);
+/* Ends all connections: what was answered is sent as far as it goes without waiting, open calls are
+ * gone. Never called from inside a handler. */
 struct varlink_server *varlink_server_free(struct varlink_server *s);
 DEFINE_CLEANUP(struct varlink_server *, varlink_server_free)
 
@@ -81,9 +83,17 @@ _must_check_ int varlink_server_add_connection(
 /* Accepts no more and closes each connection after its calls are answered; fn then runs once. */
 void varlink_server_drain(struct varlink_server *s, loop_fn fn, void *arg);
 
+/* From now on each answer is checked against the interface too, and one that does not fit is replaced
+ * by Failed, saying what is wrong with it. For tests: it costs time. */
+void varlink_server_check_replies(struct varlink_server *s, bool check);
+
 int varlink_server_connections(const struct varlink_server *s);
 
-/* The next four all take parameters (NULL means {}), also when they fail. */
+/*
+ * The next four all take parameters (NULL means {}), also when they fail. They return 0, -ECONNRESET
+ * when the peer is gone or no longer served, -EMSGSIZE for an answer over limits.message_bytes (the
+ * peer then gets Failed; a notification is left out), or -ENOMEM. Connections never end inside them.
+ */
 
 /* Final answer; the call is dead afterwards. */
 int varlink_reply(struct varlink_call *call, json_t *parameters);
@@ -95,6 +105,8 @@ int varlink_error(struct varlink_call *call, const char *name, json_t *parameter
 int varlink_error_expected_more(struct varlink_call *call);
 /* InvalidParameter of org.varlink.service, naming parameter. */
 int varlink_error_parameter(struct varlink_call *call, const char *parameter);
+/* ExpectedMore of org.varlink.service: the method is a stream and the call was without "more". */
+int varlink_error_expected_more(struct varlink_call *call);
 /* Final answer from ready JSON text of the parameters object (len bytes, borrowed). */
 int varlink_reply_text(struct varlink_call *call, const char *text, size_t len);
 
@@ -109,6 +121,6 @@ void varlink_call_on_gone(struct varlink_call *call, loop_fn fn, void *arg);
 /* True while the connection's unsent output is over limits.queued_bytes: send no more notifications.
  * fn(arg) then runs once, when it has drained to half. */
 bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg);
-/* How deep the call is in its handler's own state: a slot for the handler's pointer. */
+/* A slot for the handler's own pointer. */
 void varlink_call_set_data(struct varlink_call *call, void *data);
 void *varlink_call_data(const struct varlink_call *call);

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The first open call of a connection writes into the connection's output; the others hold what
+ * they have until it is their turn. An answered call that is not the first stays, dead for its
+ * handler, until those before it are answered.
+ */
+#include "common/json.h"
+#include "common/varlink_private.h"
+#include "common/varlink_validate.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Unsent output over this many times the limit of a slow reader ends the connection. */
+#define FAR_OVER 4
+
+struct varlink_call *varlink_call_new(struct varlink_connection *c)
+{
+	struct varlink_call *call = calloc(1, sizeof(*call));
+
+	if (!call)
+		return NULL;
+	call->connection = c;
+	TAILQ_INSERT_TAIL(&c->calls, call, entry);
+	c->n_calls++;
+	return call;
+}
+
+static void call_free(struct varlink_call *call)
+{
+	struct varlink_connection *c = call->connection;
+
+	TAILQ_REMOVE(&c->calls, call, entry);
+	c->n_calls--;
+	c->held -= varlink_buffer_len(&call->held);
+	varlink_buffer_fini(&call->held);
+	free(call);
+}
+
+void varlink_call_cancel(struct varlink_call *call)
+{
+	loop_fn gone = call->answered ? NULL : call->gone;
+	void *arg = call->gone_arg;
+
+	if (call->dead)
+		*call->dead = true;
+	call_free(call);
+	if (gone)
+		gone(arg);
+}
+
+/* Lets the first call, and those behind it that are answered, write out what they hold. */
+static void advance(struct varlink_connection *c)
+{
+	struct varlink_call *call;
+
+	while ((call = TAILQ_FIRST(&c->calls))) {
+		size_t n = varlink_buffer_len(&call->held);
+
+		if (varlink_buffer_move(&c->out, &call->held) < 0) {
+			varlink_connection_doom(c, "out of memory");
+			return;
+		}
+		c->held -= n;
+		if (!call->answered)
+			return;
+		call_free(call);
+	}
+}
+
+/* The handler is done with the call. */
+static void end_call(struct varlink_call *call)
+{
+	struct varlink_connection *c = call->connection;
+
+	if (call->dead)
+		*call->dead = true;
+	call->dead = NULL;
+	call->gone = call->uncongested = NULL;
+	call->answered = true;
+	advance(c);
+	varlink_connection_touch(c);
+}
+
+/* A burst is sent before it is held against the peer. */
+static void limit_output(struct varlink_connection *c)
+{
+	size_t limit = c->server->limits.queued_bytes;
+
+	if (varlink_connection_queued(c) > limit)
+		varlink_connection_send(c);
+	if (varlink_connection_queued(c) > FAR_OVER * limit)
+		varlink_connection_doom(c, "%zu bytes wait for a peer that does not read",
+			varlink_connection_queued(c));
+}
+
+static int put_message(struct varlink_call *call, const struct varlink_out *out)
+{
+	struct varlink_connection *c = call->connection;
+	bool first = TAILQ_FIRST(&c->calls) == call;
+	struct varlink_buffer *b = first ? &c->out : &call->held;
+	size_t before = varlink_buffer_len(b);
+	int r;
+
+	if (c->doomed || c->deaf)
+		return -ECONNRESET;
+	if (call->oneway)
+		return 0;
+	r = varlink_buffer_message(b, out, c->server->limits.message_bytes);
+	if (r == 0 && !first)
+		c->held += varlink_buffer_len(b) - before;
+	limit_output(c);
+	varlink_connection_touch(c);
+	return r;
+}
+
+static const struct varlink_type *declared_type(
+	const struct varlink_call *call, const struct varlink_out *out)
+{
+	const struct varlink_interface *i = call->connection->server->interfaces;
+	const struct varlink_member *m;
+	const char *dot = out->error ? strrchr(out->error, '.') : NULL;
+
+	if (!dot)
+		return call->method ? &call->method->out : NULL;
+	i += strncmp(out->error, VARLINK_SERVICE, strlen(VARLINK_SERVICE)) ? VARLINK_OWN
+									   : VARLINK_STANDARD;
+	m = varlink_idl_member(i->idl, VARLINK_ERROR, dot + 1);
+	return m ? &m->type : NULL;
+}
+
+/* An answer that does not fit the interface is our own mistake; tests want to see it. */
+static int check_answer(
+	const struct varlink_call *call, const struct varlink_out *out, struct error *err)
+{
+	const struct varlink_type *t = declared_type(call, out);
+	_cleanup_json_ json_t *parameters = NULL;
+
+	if (!t)
+		return error_set(err, -EINVAL, "%s is not declared", out->error);
+	if (out->text) {
+		if (json_parse_object(out->text, out->text_len, 0, &parameters, err) < 0)
+			return -EINVAL;
+	} else {
+		parameters = out->parameters ? json_incref(out->parameters) : json_object();
+	}
+	return varlink_validate(t, parameters, "parameters", err);
+}
+
+static int put_checked(struct varlink_call *call, const struct varlink_out *out)
+{
+	struct error err = { 0 };
+
+	if (!call->connection->server->check_replies || check_answer(call, out, &err) == 0)
+		return put_message(call, out);
+	error_prefix(&err, "the answer to %s does not fit the interface",
+		call->method ? call->method->name : "a call");
+	varlink_error_failed(call, EPROTO, err.text);
+	return -EPROTO;
+}
+
+/* The name of an error of the server's own interface is completed. */
+static int put_error(struct varlink_call *call, const char *name, json_t *parameters, bool check)
+{
+	const char *own = call->connection->server->interfaces[VARLINK_OWN].idl->name;
+	_cleanup_free_ char *full = NULL;
+	struct varlink_out out = { .error = name, .parameters = parameters };
+
+	if (!strchr(name, '.')) {
+		if (asprintf(&full, "%s.%s", own, name) < 0) {
+			full = NULL;
+			return -ENOMEM;
+		}
+		out.error = full;
+	}
+	return check ? put_checked(call, &out) : put_message(call, &out);
+}
+
+int varlink_error_failed(struct varlink_call *call, int error, const char *message)
+{
+	_cleanup_json_ json_t *p = json_object();
+	struct varlink_connection *c = call->connection;
+	int r = json_put_string(p, "message", message);
+
+	if (r == 0)
+		r = json_put_int(p, "errno", error);
+	if (r == 0)
+		r = put_error(call, "Failed", p, false);
+	if (r < 0 && r != -ECONNRESET)
+		varlink_connection_doom(c, "cannot answer: %s", strerror(-r));
+	end_call(call);
+	return r;
+}
+
+/* After a final answer was put, or could not be. */
+static int finish(struct varlink_call *call, int r)
+{
+	struct varlink_connection *c = call->connection;
+
+	if (r == -EPROTO)
+		return r; /* answered and ended already */
+	if (r == -EMSGSIZE) {
+		char text[128];
+
+		snprintf(text, sizeof(text), "the answer is longer than the limit of %zu bytes",
+			c->server->limits.message_bytes);
+		varlink_error_failed(call, EMSGSIZE, text);
+		return r;
+	}
+	/* Without its answer the following ones would be taken for it. */
+	if (r < 0 && r != -ECONNRESET)
+		varlink_connection_doom(c, "cannot answer: %s", strerror(-r));
+	end_call(call);
+	return r;
+}
+
+int varlink_reply(struct varlink_call *call, json_t *parameters)
+{
+	struct varlink_out out = { .parameters = parameters };
+	int r = finish(call, put_checked(call, &out));
+
+	json_decref(parameters);
+	return r;
+}
+
+int varlink_reply_text(struct varlink_call *call, const char *text, size_t len)
+{
+	struct varlink_out out = { .text = text, .text_len = len };
+
+	return finish(call, put_checked(call, &out));
+}
+
+int varlink_notify(struct varlink_call *call, json_t *parameters)
+{
+	struct varlink_out out = { .parameters = parameters, .continues = true };
+	int r = call->more ? put_checked(call, &out) : -EBADE;
+
+	/* As with a final answer: a message that is missing in the stream is no stream. */
+	if (r == -ENOMEM)
+		varlink_connection_doom(call->connection, "cannot answer: out of memory");
+	json_decref(parameters);
+	return r;
+}
+
+int varlink_error(struct varlink_call *call, const char *name, json_t *parameters)
+{
+	int r = finish(call, put_error(call, name, parameters, true));
+
+	json_decref(parameters);
+	return r;
+}
+
+int varlink_error_parameter(struct varlink_call *call, const char *parameter)
+{
+	json_t *p = json_object();
+
+	json_put_string(p, "parameter", parameter);
+	return varlink_error(call, VARLINK_SERVICE "InvalidParameter", p);
+}
+
+int varlink_error_expected_more(struct varlink_call *call)
+{
+	return varlink_error(call, VARLINK_SERVICE "ExpectedMore", NULL);
+}
+
+bool varlink_call_more(const struct varlink_call *call)
+{
+	return call->more;
+}
+
+bool varlink_call_oneway(const struct varlink_call *call)
+{
+	return call->oneway;
+}
+
+const struct varlink_peer *varlink_call_peer(const struct varlink_call *call)
+{
+	return &call->connection->peer;
+}
+
+const char *varlink_call_method(const struct varlink_call *call)
+{
+	return call->method->name;
+}
+
+void varlink_call_on_gone(struct varlink_call *call, loop_fn fn, void *arg)
+{
+	call->gone = fn;
+	call->gone_arg = arg;
+}
+
+bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg)
+{
+	const struct varlink_connection *c = call->connection;
+
+	if (varlink_connection_queued(c) <= c->server->limits.queued_bytes)
+		return false;
+	call->uncongested = fn;
+	call->uncongested_arg = arg;
+	return true;
+}
+
+void varlink_call_set_data(struct varlink_call *call, void *data)
+{
+	call->data = data;
+}
+
+void *varlink_call_data(const struct varlink_call *call)
+{
+	return call->data;
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Callbacks run only from the connection's readiness and from one deferred call that sends what the
+ * current callbacks asked for and goes on after a pause. A callback may free the client: the struct
+ * itself then stays until the callback has returned.
+ */
+#include "common/varlink_client.h"
+
+#include "common/log.h"
+#include "common/varlink_frame.h"
+#include "common/varlink_message.h"
+#include "common/varlink_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+struct pending {
+	TAILQ_ENTRY(pending) entry;
+	varlink_answer_fn fn;
+	void *arg;
+	bool more;
+};
+
+struct varlink_client {
+	struct loop *loop;
+	int fd;
+	struct loop_fd *watch;
+	struct varlink_frame in;
+	struct varlink_buffer out;
+	TAILQ_HEAD(, pending) calls;
+	varlink_closed_fn closed;
+	void *arg;
+	bool paused;
+	bool blocked; /* the socket takes no more now */
+	bool deaf;    /* nor ever; answers may still be there to be read */
+	bool broken;
+	int callbacks; /* running now */
+	bool freed;
+};
+
+/* After a callback: true when it has freed the client. */
+static bool leave_callback(struct varlink_client *c)
+{
+	c->callbacks--;
+	if (!c->freed)
+		return false;
+	if (!c->callbacks)
+		free(c);
+	return true;
+}
+
+/* Ends the connection: open calls are told, then the owner, who may free the client. */
+static void disconnect(struct varlink_client *c)
+{
+	struct pending *p;
+	json_t *none = json_object();
+
+	c->broken = true;
+	c->watch = loop_fd_free(c->watch);
+	c->callbacks++;
+	while ((p = TAILQ_FIRST(&c->calls))) {
+		struct pending call = *p;
+
+		TAILQ_REMOVE(&c->calls, p, entry);
+		free(p);
+		call.fn(call.arg, "disconnected", none, false);
+	}
+	json_decref(none);
+	if (!c->freed && c->closed)
+		c->closed(c->arg);
+	leave_callback(c);
+}
+
+/* Hands one answer to its call: 0, 1 when the client was freed, or -EBADMSG. */
+static int answer(struct varlink_client *c, const char *text, size_t len)
+{
+	struct pending *p = TAILQ_FIRST(&c->calls);
+	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
+	struct error err = { 0 };
+	struct pending call;
+	int r = varlink_in_parse(text, len, &in, &err);
+
+	if (r < 0 || !p || (in.continues && !p->more)) {
+		log_debug("varlink: an answer that is none: %s",
+			r < 0	   ? err.text
+			: p	   ? "it continues a call without more"
+			: in.error ? in.error
+				   : "nothing was asked");
+		return -EBADMSG;
+	}
+	call = *p;
+	if (!in.continues || in.error) {
+		TAILQ_REMOVE(&c->calls, p, entry);
+		free(p);
+	}
+	c->callbacks++;
+	call.fn(call.arg, in.error, in.parameters, in.continues && !in.error);
+	return leave_callback(c) ? 1 : 0;
+}
+
+/* Same returns. */
+static int answer_all(struct varlink_client *c)
+{
+	char *text;
+	size_t len;
+	int r = 0;
+
+	while (r == 0 && !c->paused) {
+		r = varlink_frame_next(&c->in, &text, &len);
+		if (r <= 0)
+			return r;
+		r = answer(c, text, len);
+	}
+	return r;
+}
+
+static int send_out(struct varlink_client *c)
+{
+	int r;
+
+	if (c->deaf || c->blocked)
+		return 0;
+	r = varlink_buffer_send(&c->out, c->fd);
+	c->blocked = r > 0;
+	if (r < 0) {
+		c->deaf = true;
+		varlink_buffer_fini(&c->out);
+		/* Its last words are read before its end is seen. */
+		return c->paused ? 0 : r;
+	}
+	return 0;
+}
+
+static int watch(struct varlink_client *c)
+{
+	return loop_fd_set(
+		c->watch, (c->paused ? 0 : LOOP_READ) | (c->blocked && !c->deaf ? LOOP_WRITE : 0));
+}
+
+/* Sends, hands out what was read, and watches for more: once per turn of the loop. */
+static void on_turn(void *arg)
+{
+	struct varlink_client *c = arg;
+	int r;
+
+	if (c->broken)
+		return;
+	send_out(c);
+	r = answer_all(c);
+	if (r > 0)
+		return;
+	if (r < 0 || watch(c) < 0)
+		disconnect(c);
+}
+
+static int turn_later(struct varlink_client *c)
+{
+	return loop_defer(c->loop, on_turn, c);
+}
+
+static int receive(struct varlink_client *c)
+{
+	char data[32768];
+	ssize_t n = recv(c->fd, data, sizeof(data), MSG_DONTWAIT);
+
+	if (n > 0)
+		return varlink_frame_feed(&c->in, data, n);
+	if (n == 0)
+		return -ECONNRESET;
+	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+}
+
+static void on_ready(int fd, int events, void *arg)
+{
+	struct varlink_client *c = arg;
+	int r = 0;
+
+	if (events & LOOP_WRITE)
+		c->blocked = false;
+	if (events & LOOP_READ && !c->paused)
+		r = receive(c);
+	if (r < 0)
+		disconnect(c);
+	else
+		on_turn(c);
+}
+
+int varlink_client_new_fd(
+	struct loop *loop, int fd, varlink_closed_fn closed, void *arg, struct varlink_client **ret)
+{
+	struct varlink_client *c = calloc(1, sizeof(*c));
+	int r = -ENOMEM;
+
+	if (!c) {
+		close(fd);
+		return r;
+	}
+	*c = (struct varlink_client){ .loop = loop, .fd = fd, .closed = closed, .arg = arg };
+	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
+	TAILQ_INIT(&c->calls);
+	r = fcntl(fd, F_SETFD, FD_CLOEXEC) < 0
+		    ? -errno
+		    : loop_fd_new(loop, fd, LOOP_READ, on_ready, c, &c->watch);
+	if (r < 0) {
+		varlink_client_free(c);
+		return r;
+	}
+	*ret = c;
+	return 0;
+}
+
+int varlink_client_connect(struct loop *loop, const char *path, varlink_closed_fn closed, void *arg,
+	struct varlink_client **ret, struct error *err)
+{
+	int fd, r;
+
+	r = varlink_socket_connect(path, SOCK_NONBLOCK, &fd, err);
+	if (r < 0)
+		return r;
+	r = varlink_client_new_fd(loop, fd, closed, arg, ret);
+	return r < 0 ? error_set(err, r, "%s: %s", path, strerror(-r)) : 0;
+}
+
+struct varlink_client *varlink_client_free(struct varlink_client *c)
+{
+	struct pending *p;
+
+	if (!c)
+		return NULL;
+	/* What was asked without waiting for an answer still leaves. */
+	if (!c->broken)
+		send_out(c);
+	loop_cancel(c->loop, on_turn, c);
+	loop_fd_free(c->watch);
+	close_fd(c->fd);
+	while ((p = TAILQ_FIRST(&c->calls))) {
+		TAILQ_REMOVE(&c->calls, p, entry);
+		free(p);
+	}
+	varlink_frame_fini(&c->in);
+	varlink_buffer_fini(&c->out);
+	c->freed = true;
+	if (!c->callbacks)
+		free(c);
+	return NULL;
+}
+
+static int call_pending(
+	struct varlink_client *c, const struct varlink_out *out, varlink_answer_fn fn, void *arg)
+{
+	struct pending *p;
+	int r;
+
+	if (c->broken)
+		return -ECONNRESET;
+	p = malloc(sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	*p = (struct pending){ .fn = fn, .arg = arg, .more = out->more };
+	r = turn_later(c);
+	/* A connection that takes nothing more gives the answer "disconnected" from the loop. */
+	if (r == 0 && !c->deaf)
+		r = varlink_buffer_message(&c->out, out, VARLINK_ANSWER_MAX);
+	if (r < 0) {
+		free(p);
+		return r;
+	}
+	TAILQ_INSERT_TAIL(&c->calls, p, entry);
+	return 0;
+}
+
+int varlink_client_call(struct varlink_client *c, const char *method, json_t *parameters, bool more,
+	varlink_answer_fn fn, void *arg)
+{
+	struct varlink_out out = { .method = method, .parameters = parameters, .more = more };
+	int r = call_pending(c, &out, fn, arg);
+
+	json_decref(parameters);
+	return r;
+}
+
+void varlink_client_pause(struct varlink_client *c, bool pause)
+{
+	if (c->paused == pause || c->broken)
+		return;
+	c->paused = pause;
+	/* Without memory for the turn, readiness for writing brings it. */
+	if (turn_later(c) < 0 && loop_fd_set(c->watch, LOOP_WRITE) < 0)
+		log_debug("varlink: cannot watch a connection");
+}
+
+int varlink_client_peer_pid(const struct varlink_client *c)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return -errno;
+	return cred.pid > 0 ? cred.pid : -ESRCH;
+}

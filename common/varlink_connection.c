@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * While a connection may take calls it is watched for reading. While it may not (too many calls or
+ * bytes are open, the peer has shut down its sending side, the server drains) it is watched for
+ * writing, edge-triggered: that says when a blocked peer reads on, and also when it vanishes, which
+ * nothing else would tell.
+ */
+#include "common/log.h"
+#include "common/varlink_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+
+void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	if (c->doomed)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	log_debug("varlink: closing the connection of pid %d, uid %u: %s", c->peer.pid, c->peer.uid,
+		text);
+	c->doomed = true;
+	varlink_connection_touch(c);
+}
+
+size_t varlink_connection_queued(const struct varlink_connection *c)
+{
+	return varlink_buffer_len(&c->out) + c->held;
+}
+
+void varlink_connection_touch(struct varlink_connection *c)
+{
+	struct varlink_server *s = c->server;
+
+	if (c->touched || c->busy)
+		return;
+	/* Without memory for the call, readiness brings the connection's turn. */
+	if (TAILQ_EMPTY(&s->touched) && loop_defer(s->loop, varlink_server_turn, s) < 0) {
+		c->watched = LOOP_WRITE;
+		if (loop_fd_set(c->watch, c->watched) < 0)
+			log_debug("varlink: cannot watch a connection");
+		return;
+	}
+	c->touched = true;
+	TAILQ_INSERT_TAIL(&s->touched, c, touched_entry);
+}
+
+static bool may_take_calls(const struct varlink_connection *c)
+{
+	const struct varlink_limits *l = &c->server->limits;
+
+	return !c->doomed && !c->closing && c->n_calls < l->calls_in_flight &&
+	       varlink_connection_queued(c) <= l->queued_bytes;
+}
+
+static void refuse_oversized(struct varlink_connection *c)
+{
+	struct varlink_call *call = varlink_call_new(c);
+
+	log_debug("varlink: pid %d sent a message of more than %zu bytes", c->peer.pid,
+		c->server->limits.message_bytes);
+	c->closing = true;
+	if (!call)
+		varlink_connection_doom(c, "out of memory");
+	else
+		varlink_error(call, "LimitReached",
+			json_pack("{s:s,s:I}", "what", "message_bytes", "limit",
+				(json_int_t)c->server->limits.message_bytes));
+}
+
+static void take_calls(struct varlink_connection *c)
+{
+	char *text;
+	size_t len;
+	int r;
+
+	while (may_take_calls(c)) {
+		r = varlink_frame_next(&c->in, &text, &len);
+		if (r == 0)
+			return;
+		if (r < 0)
+			refuse_oversized(c);
+		else
+			varlink_dispatch(c, text, len);
+	}
+}
+
+void varlink_connection_send(struct varlink_connection *c)
+{
+	int r;
+
+	if (c->doomed || c->blocked || c->deaf || !varlink_buffer_len(&c->out))
+		return;
+	r = varlink_buffer_send(&c->out, c->fd);
+	c->blocked = r > 0;
+	if (r >= 0)
+		return;
+	/* It may have sent calls that want no answer before it went. */
+	c->deaf = true;
+	varlink_buffer_fini(&c->out);
+}
+
+/* Streams may go on once half of what was too much has left. */
+static void wake_streams(struct varlink_connection *c)
+{
+	struct varlink_call *call;
+
+	while (varlink_connection_queued(c) <= c->server->limits.queued_bytes / 2) {
+		loop_fn fn;
+
+		TAILQ_FOREACH (call, &c->calls, entry)
+			if (call->uncongested)
+				break;
+		if (!call)
+			return;
+		fn = call->uncongested;
+		call->uncongested = NULL;
+		fn(call->uncongested_arg);
+	}
+}
+
+static bool at_its_end(struct varlink_connection *c)
+{
+	if (c->doomed || (c->deaf && (c->eof || !may_take_calls(c))))
+		return true;
+	if (c->n_calls || varlink_connection_queued(c))
+		return false;
+	return c->closing || (c->eof && !varlink_frame_ready(&c->in));
+}
+
+static int watch(struct varlink_connection *c)
+{
+	int events = LOOP_WRITE | LOOP_EDGE;
+
+	if (!c->eof && may_take_calls(c))
+		events = LOOP_READ | (c->blocked ? LOOP_WRITE : 0);
+	c->watched = events;
+	return loop_fd_set(c->watch, events);
+}
+
+void varlink_connection_run(struct varlink_connection *c)
+{
+	c->busy = true;
+	do {
+		take_calls(c);
+		varlink_connection_send(c);
+	} while (may_take_calls(c) && varlink_frame_ready(&c->in));
+	c->busy = false;
+	if (!c->doomed && !c->deaf)
+		wake_streams(c);
+	if (at_its_end(c) || watch(c) < 0)
+		varlink_connection_free(c);
+}
+
+static bool hung_up(const struct varlink_connection *c)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLOUT };
+
+	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR));
+}
+
+static void receive(struct varlink_connection *c)
+{
+	struct varlink_server *s = c->server;
+	ssize_t n = recv(c->fd, s->received, sizeof(s->received), MSG_DONTWAIT);
+
+	if (n > 0) {
+		if (varlink_frame_feed(&c->in, s->received, n) < 0)
+			varlink_connection_doom(c, "out of memory");
+	} else if (n == 0) {
+		c->eof = true;
+		if (hung_up(c))
+			c->doomed = true;
+	} else if (errno != EAGAIN && errno != EINTR) {
+		c->doomed = true;
+	}
+}
+
+static void on_ready(int fd, int events, void *arg)
+{
+	struct varlink_connection *c = arg;
+
+	c->busy = true;
+	if (events & LOOP_READ)
+		receive(c);
+	if (events & LOOP_WRITE)
+		c->blocked = false;
+	if (!(c->watched & LOOP_READ) && hung_up(c))
+		c->doomed = true;
+	varlink_connection_run(c);
+}
+
+int varlink_connection_new(struct varlink_server *s, int fd, struct error *err)
+{
+	struct varlink_connection *c = calloc(1, sizeof(*c));
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int r;
+
+	if (!c) {
+		close(fd);
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	c->server = s;
+	c->fd = fd;
+	TAILQ_INIT(&c->calls);
+	varlink_frame_init(&c->in, s->limits.message_bytes);
+	TAILQ_INSERT_TAIL(&s->connections, c, entry);
+	s->n_connections++;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+		fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) {
+		r = error_set(err, -errno, "not a UNIX socket: %s", strerror(errno));
+		varlink_connection_free(c);
+		return r;
+	}
+	c->peer = (struct varlink_peer){ .uid = cred.uid, .gid = cred.gid, .pid = cred.pid };
+	c->watched = LOOP_READ;
+	r = loop_fd_new(s->loop, fd, c->watched, on_ready, c, &c->watch);
+	if (r < 0) {
+		r = error_set(err, r, "cannot watch a connection: %s", strerror(-r));
+		varlink_connection_free(c);
+	}
+	return r;
+}
+
+struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
+{
+	struct varlink_server *s;
+
+	if (!c)
+		return NULL;
+	s = c->server;
+	if (c->touched)
+		TAILQ_REMOVE(&s->touched, c, touched_entry);
+	c->touched = false;
+	c->busy = true;
+	c->doomed = true;
+	TAILQ_REMOVE(&s->connections, c, entry);
+	s->n_connections--;
+	loop_fd_free(c->watch);
+	close_fd(c->fd);
+	/* A handler that is told may answer other calls of this connection: they vanish unsent. */
+	while (!TAILQ_EMPTY(&c->calls))
+		varlink_call_cancel(TAILQ_FIRST(&c->calls));
+	varlink_frame_fini(&c->in);
+	varlink_buffer_fini(&c->out);
+	free(c);
+	varlink_server_connection_gone(s);
+	return NULL;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a message to its handler: what is no call at all ends the connection, everything else is
+ * answered. */
+#include "common/json.h"
+#include "common/log.h"
+#include "common/varlink_private.h"
+#include "common/varlink_validate.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct target {
+	const struct varlink_interface *interface;
+	const struct varlink_member *method;
+	varlink_method_fn fn;
+};
+
+static int answer_unknown(struct varlink_call *call, const char *error, const char *key,
+	const char *value, size_t len)
+{
+	json_t *p = json_object();
+
+	json_put(p, key, json_string_lossy(value, len));
+	varlink_error(call, error, p);
+	return -ENOENT;
+}
+
+static const struct varlink_interface *find_interface(
+	const struct varlink_server *s, const char *name, size_t len)
+{
+	for (size_t i = 0; i < VARLINK_INTERFACES; i++) {
+		const char *own = s->interfaces[i].idl->name;
+
+		if (strlen(own) == len && !memcmp(own, name, len))
+			return &s->interfaces[i];
+	}
+	return NULL;
+}
+
+/* 0, or -ENOENT after having answered. */
+static int find_target(const struct varlink_server *s, struct varlink_call *call, const char *name,
+	struct target *t)
+{
+	const char *dot = strrchr(name, '.');
+	size_t len = dot ? (size_t)(dot - name) : strlen(name);
+	const struct varlink_method *m;
+
+	t->interface = find_interface(s, name, len);
+	if (!dot || !t->interface)
+		return answer_unknown(
+			call, VARLINK_SERVICE "InterfaceNotFound", "interface", name, len);
+	t->method = varlink_idl_member(t->interface->idl, VARLINK_METHOD, dot + 1);
+	if (!t->method)
+		return answer_unknown(
+			call, VARLINK_SERVICE "MethodNotFound", "method", name, strlen(name));
+	for (m = t->interface->methods; m->name; m++)
+		if (!strcmp(m->name, dot + 1))
+			break;
+	t->fn = m->name ? m->fn : NULL;
+	if (!t->fn)
+		return answer_unknown(
+			call, VARLINK_SERVICE "MethodNotImplemented", "method", name, strlen(name));
+	return 0;
+}
+
+static bool parameters_fit(
+	struct varlink_call *call, const struct target *t, const json_t *parameters)
+{
+	static const char root[] = "parameters";
+	struct error err = { 0 };
+	const char *field = err.field;
+
+	if (varlink_validate(&t->method->type, parameters, root, &err) == 0)
+		return true;
+	log_debug("varlink: pid %d called %s: %s", call->connection->peer.pid, t->method->name,
+		err.text);
+	if (!strncmp(field, root, strlen(root)) && field[strlen(root)] == '.')
+		field += strlen(root) + 1;
+	varlink_error_parameter(call, field);
+	return false;
+}
+
+static void call_handler(struct varlink_call *call, const struct target *t, json_t *parameters)
+{
+	struct varlink_server *s = call->connection->server;
+	bool dead = false;
+	int r = 0;
+
+	call->method = t->method;
+	call->dead = &dead;
+	if (s->authorize && t->interface == &s->interfaces[VARLINK_OWN])
+		r = s->authorize(call, t->method->name, parameters, t->interface->arg);
+	/* Whoever refuses has answered; one that forgot has refused all the same. */
+	if (r != 0 && !dead)
+		varlink_error(call, VARLINK_SERVICE "PermissionDenied", NULL);
+	if (dead)
+		return;
+	r = t->fn(call, parameters, t->interface->arg);
+	if (dead)
+		return;
+	call->dead = NULL;
+	if (r < 0)
+		varlink_error_failed(call, -r, strerror(-r));
+}
+
+static bool is_flag(const json_t *m, const char *key)
+{
+	const json_t *v = json_object_get(m, key);
+
+	return !v || json_is_boolean(v) || json_is_null(v);
+}
+
+static const char *check_message(const json_t *m)
+{
+	if (!json_is_string(json_object_get(m, "method")))
+		return "its method is not a string";
+	if (!is_flag(m, "more") || !is_flag(m, "oneway") || !is_flag(m, "upgrade"))
+		return "more, oneway or upgrade is not a boolean";
+	if (json_get_bool(m, "more", false) && json_get_bool(m, "oneway", false))
+		return "it has both more and oneway";
+	return NULL;
+}
+
+/* An object of our own where the caller left the parameters out. */
+static json_t *take_parameters(json_t *m)
+{
+	json_t *p = json_object_get(m, "parameters");
+
+	return !p || json_is_null(p) ? json_object() : json_incref(p);
+}
+
+void varlink_dispatch(struct varlink_connection *c, const char *text, size_t len)
+{
+	_cleanup_json_ json_t *m = NULL;
+	_cleanup_json_ json_t *parameters = NULL;
+	struct varlink_call *call;
+	struct target t;
+	struct error err = { 0 };
+	const char *wrong;
+
+	if (json_parse_object(text, len, 0, &m, &err) < 0) {
+		varlink_connection_doom(c, "what it sent is not JSON: %s", err.text);
+		return;
+	}
+	wrong = check_message(m);
+	if (wrong) {
+		varlink_connection_doom(c, "what it sent is no call: %s", wrong);
+		return;
+	}
+	parameters = take_parameters(m);
+	call = parameters ? varlink_call_new(c) : NULL;
+	if (!call) {
+		varlink_connection_doom(c, "out of memory");
+		return;
+	}
+	call->more = json_get_bool(m, "more", false);
+	call->oneway = json_get_bool(m, "oneway", false);
+	if (find_target(c->server, call, json_string_value(json_object_get(m, "method")), &t) < 0)
+		return;
+	if (json_get_bool(m, "upgrade", false))
+		varlink_error_parameter(call, "upgrade");
+	else if (parameters_fit(call, &t, parameters))
+		call_handler(call, &t, parameters);
+}

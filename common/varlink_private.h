@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files of the varlink server share; nobody else includes this.
+ *
+ *   varlink_server.c      the server's life, its connections as a whole, draining
+ *   varlink_listen.c      listening sockets and what happens when descriptors run out
+ *   varlink_connection.c  one connection: bytes in and out, pausing, its end
+ *   varlink_dispatch.c    from a message to a handler
+ *   varlink_call.c        answers and their order
+ *   varlink_service.c     org.varlink.service
+ *
+ * A connection ends only from its own readiness, from the server's turn (varlink_server_turn) or
+ * with the server: never inside a handler or one of the answering functions. Whatever changes a
+ * connection there "touches" it, and the turn looks at it once, after the current callbacks: so
+ * many answers leave in one write.
+ */
+
+#include "common/varlink_frame.h"
+#include "common/varlink_idl.h"
+#include "common/varlink_message.h"
+#include "common/varlink_server.h"
+
+#include <sys/queue.h>
+
+struct varlink_connection;
+TAILQ_HEAD(varlink_calls, varlink_call);
+TAILQ_HEAD(varlink_connections, varlink_connection);
+TAILQ_HEAD(varlink_listeners, varlink_listener);
+
+#define VARLINK_SERVICE "org.varlink.service."
+
+struct varlink_interface {
+	struct varlink_idl *idl;
+	const char *text;
+	const struct varlink_method *methods;
+	void *arg;
+};
+
+enum { VARLINK_STANDARD, VARLINK_OWN, VARLINK_INTERFACES };
+
+struct varlink_server {
+	struct loop *loop;
+	struct varlink_limits limits;
+	struct varlink_interface interfaces[VARLINK_INTERFACES];
+	int (*authorize)(struct varlink_call *, const char *, json_t *, void *);
+	json_t *info; /* what GetInfo answers */
+	bool check_replies;
+
+	struct varlink_connections connections, touched;
+	int n_connections;
+	char received[65536];
+
+	struct varlink_listeners listeners;
+	struct loop_timer *accept_again;
+	int spare_fd; /* given up for a moment to accept and drop, when descriptors have run out */
+	bool exhausted;
+
+	bool draining;
+	loop_fn drained;
+	void *drained_arg;
+};
+
+struct varlink_connection {
+	struct varlink_server *server;
+	TAILQ_ENTRY(varlink_connection) entry, touched_entry;
+	int fd;
+	struct loop_fd *watch;
+	int watched;
+	struct varlink_peer peer;
+
+	struct varlink_frame in;
+	struct varlink_buffer out;
+	size_t held; /* bytes of answers that wait for earlier calls */
+	struct varlink_calls calls;
+	int n_calls;
+
+	bool eof;     /* the peer sends no more, but reads */
+	bool closing; /* no further call is taken; closed when those that are open are answered */
+	bool doomed;  /* closed at the next opportunity */
+	bool deaf;    /* the peer takes no more */
+	bool blocked; /* the socket takes no more now */
+	bool touched;
+	bool busy; /* looked at right now: needs no touch */
+};
+
+struct varlink_call {
+	struct varlink_connection *connection;
+	TAILQ_ENTRY(varlink_call) entry;
+	const struct varlink_member *method; /* NULL for a call that reached none */
+	bool more, oneway;
+	bool answered;		    /* dead for its handler, its answer waits */
+	struct varlink_buffer held; /* answers, until earlier calls are done */
+	loop_fn gone;
+	void *gone_arg;
+	loop_fn uncongested;
+	void *uncongested_arg;
+	void *data;
+	bool *dead; /* set when the call ends, for the dispatcher */
+};
+
+/* varlink_server.c */
+void varlink_server_turn(void *arg);
+void varlink_server_connection_gone(struct varlink_server *s);
+
+/* varlink_listen.c */
+void varlink_listen_fini(struct varlink_server *s);
+
+/* varlink_connection.c: takes fd. */
+_must_check_ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err);
+struct varlink_connection *varlink_connection_free(struct varlink_connection *c);
+size_t varlink_connection_queued(const struct varlink_connection *c);
+void varlink_connection_touch(struct varlink_connection *c);
+/* Sends what the peer takes now; never frees the connection. */
+void varlink_connection_send(struct varlink_connection *c);
+/* Handles, sends, and frees the connection when it is at its end. */
+void varlink_connection_run(struct varlink_connection *c);
+/* Has it closed at the next opportunity; the text is for a debug line. */
+void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* varlink_call.c */
+struct varlink_call *varlink_call_new(struct varlink_connection *c);
+/* The connection is at its end: tells the handler and frees the call. */
+void varlink_call_cancel(struct varlink_call *call);
+/* Failed of the server's own interface. */
+int varlink_error_failed(struct varlink_call *call, int error, const char *message);
+
+/* varlink_dispatch.c */
+void varlink_dispatch(struct varlink_connection *c, const char *text, size_t len);
+
+/* varlink_service.c */
+extern const char varlink_service_idl[];
+extern const struct varlink_method varlink_service_methods[];
+json_t *varlink_service_info(const struct varlink_options *opt, const char *interface);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/varlink_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct varlink_limits default_limits = {
+	.message_bytes = 1 << 20,
+	.queued_bytes = 4 << 20,
+	.connections = 4096,
+	.calls_in_flight = 64,
+};
+
+static void take_limits(struct varlink_limits *l, const struct varlink_limits *given)
+{
+	*l = default_limits;
+	if (given->message_bytes)
+		l->message_bytes = given->message_bytes;
+	if (given->queued_bytes)
+		l->queued_bytes = given->queued_bytes;
+	if (given->connections)
+		l->connections = given->connections;
+	if (given->calls_in_flight)
+		l->calls_in_flight = given->calls_in_flight;
+}
+
+static int interface_init(struct varlink_interface *i, const char *text,
+	const struct varlink_method *methods, void *arg, struct error *err)
+{
+	int r;
+
+	*i = (struct varlink_interface){ .text = text, .methods = methods, .arg = arg };
+	r = varlink_idl_parse(text, &i->idl, err);
+	if (r < 0) {
+		error_prefix(err, "interface text");
+		return r;
+	}
+	for (const struct varlink_method *m = methods; m->name; m++)
+		if (!varlink_idl_member(i->idl, VARLINK_METHOD, m->name))
+			return error_set(
+				err, -EINVAL, "%s has no method %s", i->idl->name, m->name);
+	return 0;
+}
+
+int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
+	struct varlink_server **ret, struct error *err)
+{
+	_cleanup_(varlink_server_freep) struct varlink_server *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return error_set(err, -ENOMEM, "out of memory");
+	s->loop = loop;
+	s->spare_fd = -1;
+	s->authorize = opt->authorize;
+	TAILQ_INIT(&s->connections);
+	TAILQ_INIT(&s->touched);
+	TAILQ_INIT(&s->listeners);
+	take_limits(&s->limits, &opt->limits);
+	r = interface_init(&s->interfaces[VARLINK_STANDARD], varlink_service_idl,
+		varlink_service_methods, s, err);
+	if (r == 0)
+		r = interface_init(
+			&s->interfaces[VARLINK_OWN], opt->idl, opt->methods, opt->arg, err);
+	if (r < 0)
+		return r;
+	s->info = varlink_service_info(opt, s->interfaces[VARLINK_OWN].idl->name);
+	if (!s->info)
+		return error_set(err, -ENOMEM, "out of memory");
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+struct varlink_server *varlink_server_free(struct varlink_server *s)
+{
+	struct varlink_connection *c;
+
+	if (!s)
+		return NULL;
+	s->draining = false;
+	varlink_listen_fini(s);
+	while ((c = TAILQ_FIRST(&s->connections))) {
+		varlink_connection_send(c);
+		varlink_connection_free(c);
+	}
+	loop_cancel(s->loop, varlink_server_turn, s);
+	if (s->drained)
+		loop_cancel(s->loop, s->drained, s->drained_arg);
+	for (size_t i = 0; i < VARLINK_INTERFACES; i++)
+		varlink_idl_free(s->interfaces[i].idl);
+	json_decref(s->info);
+	free(s);
+	return NULL;
+}
+
+/* Connections that this round touches again have their next turn after the others. */
+void varlink_server_turn(void *arg)
+{
+	struct varlink_server *s = arg;
+	struct varlink_connections now = TAILQ_HEAD_INITIALIZER(now);
+	struct varlink_connection *c;
+
+	TAILQ_CONCAT(&now, &s->touched, touched_entry);
+	while ((c = TAILQ_FIRST(&now))) {
+		TAILQ_REMOVE(&now, c, touched_entry);
+		c->touched = false;
+		varlink_connection_run(c);
+	}
+}
+
+int varlink_server_add_connection(struct varlink_server *s, int fd, struct error *err)
+{
+	if (s->draining) {
+		close(fd);
+		return error_set(err, -ESHUTDOWN, "the service is shutting down");
+	}
+	return varlink_connection_new(s, fd, err);
+}
+
+static void check_drained(struct varlink_server *s)
+{
+	if (!s->draining || s->n_connections)
+		return;
+	s->draining = false;
+	if (loop_defer(s->loop, s->drained, s->drained_arg) < 0)
+		s->drained(s->drained_arg);
+}
+
+void varlink_server_connection_gone(struct varlink_server *s)
+{
+	check_drained(s);
+}
+
+void varlink_server_drain(struct varlink_server *s, loop_fn fn, void *arg)
+{
+	struct varlink_connection *c;
+
+	varlink_listen_fini(s);
+	s->draining = true;
+	s->drained = fn;
+	s->drained_arg = arg;
+	TAILQ_FOREACH (c, &s->connections, entry) {
+		c->closing = true;
+		varlink_connection_touch(c);
+	}
+	check_drained(s);
+}
+
+void varlink_server_check_replies(struct varlink_server *s, bool check)
+{
+	s->check_replies = check;
+}
+
+int varlink_server_connections(const struct varlink_server *s)
+{
+	return s->n_connections;
+}
