@@ -55,6 +55,7 @@ START_TEST(the_root_cause_has_all_fields_of_torchelastic)
 	has(t, "  exitcode  : 17 (pid: 4711)\n");
 	has(t, "  error_file: /l/error.json\n");
 	has(t, "  traceback : boom\n");
+	has_not(t, "  message ");
 	has(t, "  <NO_OTHER_FAILURES>\n");
 	has_not(t, "Collateral");
 }
