@@ -319,11 +319,14 @@ static int set_threads(struct launch_state *s)
 {
 	const json_t *role = json_array_get(json_object_get(s->doc, "roles"), 0);
 	_cleanup_(spec_freep) struct spec *spec = NULL;
+	const char *threads = getenv("OMP_NUM_THREADS");
 	int workers;
 
-	if (s->from_file || json_object_get(json_object_get(role, "env"), "OMP_NUM_THREADS") ||
-		(s->from->foreground && getenv("OMP_NUM_THREADS")))
+	if (s->from_file || json_object_get(json_object_get(role, "env"), "OMP_NUM_THREADS"))
 		return 0;
+	/* The caller's own choice; it is inherited in the foreground, else it has to be said. */
+	if (threads)
+		return s->from->foreground ? 0 : set_variable(s, "OMP_NUM_THREADS", threads);
 	if (spec_parse(s->doc, &spec, NULL) < 0 || spec_resolve(spec, NULL) < 0)
 		return 0; /* What is wrong is told when the whole is checked. */
 	workers = spec_world_size(spec);

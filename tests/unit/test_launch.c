@@ -442,9 +442,10 @@ START_TEST(several_workers_get_one_thread_each_unless_told_otherwise)
 	assert_at(l.spec, "roles.0.env", NULL);
 	launch_fini(&l);
 
-	/* Under the daemon the caller's variable would not be seen. */
+	/* Under the daemon the caller's variable would not be inherited. */
 	ck_assert_int_eq(launch("--nproc-per-node=4 p", false, &l, NULL), 0);
-	assert_at(l.spec, "roles.0.env.OMP_NUM_THREADS", "\"1\"");
+	assert_at(l.spec, "roles.0.env.OMP_NUM_THREADS", "\"6\"");
+	ck_assert_ptr_null(l.warnings);
 	launch_fini(&l);
 }
 END_TEST

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/spec.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Specifications. What parses has to be written back as a document that parses to the same, and
+ * what does not has to be refused with a line of text.
+ */
+
+static void check_error(const struct error *err)
+{
+	if (!err->code || !err->text[0] || strchr(err->text, '\n'))
+		abort();
+}
+
+static void check_same(const struct spec *s)
+{
+	_cleanup_json_ json_t *full = spec_to_json(s), *again = NULL;
+	_cleanup_(spec_freep) struct spec *back = NULL;
+	_cleanup_free_ char *line = spec_command_line(s);
+	struct error err = { 0 };
+
+	if (!full || !line || strchr(line, '\n') || !*spec_entrypoint(s))
+		abort();
+	/* What is written may be longer than what was read, by defaults, and so over a limit. */
+	if (spec_parse(full, &back, &err) < 0) {
+		if (!strstr(err.text, "bytes"))
+			abort();
+		return;
+	}
+	again = spec_to_json(back);
+	if (!again || !json_equal(full, again))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_(spec_freep) struct spec *s = NULL;
+	struct error err = { 0 };
+
+	if (spec_parse_text((const char *)data, size, &s, &err) < 0)
+		check_error(&err);
+	else
+		check_same(s);
+	return 0;
+}
