@@ -51,10 +51,10 @@ static int insert(struct std_map *map, int rank, int value)
 	return 0;
 }
 
-/* One digit 0..3 at *p, and nothing that would make it another number behind it. */
+/* One digit 0..3 at *p; the caller looks at what is behind it. */
 static int scan_value(const char **p, int *ret_value)
 {
-	if (**p < '0' || **p > '0' + STD_BOTH || ((*p)[1] >= '0' && (*p)[1] <= '9'))
+	if (**p < '0' || **p > '0' + STD_BOTH)
 		return -EINVAL;
 	*ret_value = *(*p)++ - '0';
 	return 0;

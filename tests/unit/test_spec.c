@@ -351,7 +351,7 @@ START_TEST(values_reach_their_fields)
 	_cleanup_(spec_freep) struct spec *s = parse(
 		"{'name':'n','max_run_time':'1h','cwd':'/w','umask':'027','user':'u','inherit_env':true,"
 		"'roles':[{'name':'a','replicas':2,'command':['c','d'],'args':[['x'],[]],"
-		"'env':{'A':1,'B':0.1,'C':true,'D':'t'},'env_per_replica':[{},{'E':'1'}],'cwd':'/r',"
+		"'env':{'A':1,'B':0.1,'C':true,'D':0.123456789012},'env_per_replica':[{},{'E':'1'}],'cwd':'/r',"
 		"'limits':{'nofile':'1K:2K','core':'unlimited'}}],"
 		"'logs':{'dir':'/l','redirects':'1:3','tee':2,'filter':[2,0,1],'prefix':'p',"
 		"'duplicate_stdout':['o'],'duplicate_stderr':['e'],'merge':true,'timestamps':true,"
@@ -380,7 +380,7 @@ START_TEST(values_reach_their_fields)
 	ck_assert_str_eq(r->env[0], "A=1");
 	ck_assert_str_eq(r->env[1], "B=0.1");
 	ck_assert_str_eq(r->env[2], "C=true");
-	ck_assert_str_eq(r->env[3], "D=t");
+	ck_assert_str_eq(r->env[3], "D=0.123456789012");
 	ck_assert_ptr_null(r->env[4]);
 	ck_assert_uint_eq(r->n_env_per_replica, 2);
 	ck_assert_ptr_null(r->env_per_replica[0][0]);
