@@ -5,6 +5,7 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -119,12 +120,20 @@ static void finish(const struct job *j, bool ok)
 {
 	char from[PATH_MAX], to[PATH_MAX];
 
+	struct stat st;
+
 	temporary(j, from);
 	snprintf(to, sizeof(to), "%s.zst", j->path);
-	if (ok && access(j->path, F_OK) == 0 && rename(from, to) == 0)
-		unlink(j->path);
-	else
-		unlink(from);
+	if (ok && stat(j->path, &st) == 0) {
+		/* When a log was last written tells what it may hold. */
+		const struct timespec times[2] = { st.st_atim, st.st_mtim };
+
+		if (utimensat(AT_FDCWD, from, times, 0) == 0 && rename(from, to) == 0) {
+			unlink(j->path);
+			return;
+		}
+	}
+	unlink(from);
 }
 
 bool log_compress_exited(struct log_compress *c, pid_t pid, bool ok)

@@ -18,12 +18,16 @@ agent_SRC := \
 	agent/log_file.c \
 	agent/log_filter.c \
 	agent/log_index.c \
+	agent/log_line.c \
 	agent/log_pipe.c \
 	agent/log_plan.c \
+	agent/log_reader.c \
 	agent/log_segments.c \
+	agent/log_source.c \
 	agent/log_space.c \
 	agent/log_stamp.c \
 	agent/log_tail.c \
+	agent/log_view.c \
 	agent/log_watch.c \
 	agent/log_zstd.c \
 	agent/logs.c \

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/log_line.h"
+
+#include "common/printable.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *base64(const char *data, size_t len)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	const unsigned char *p = (const unsigned char *)data;
+	size_t n = 0;
+	char *out = malloc(len / 3 * 4 + 5);
+	json_t *j;
+
+	if (!out)
+		return NULL;
+	for (; len >= 3; p += 3, len -= 3) {
+		out[n++] = digits[p[0] >> 2];
+		out[n++] = digits[(p[0] & 3) << 4 | p[1] >> 4];
+		out[n++] = digits[(p[1] & 15) << 2 | p[2] >> 6];
+		out[n++] = digits[p[2] & 63];
+	}
+	if (len > 0) {
+		unsigned second = len > 1 ? p[1] : 0;
+
+		out[n++] = digits[p[0] >> 2];
+		out[n++] = digits[(p[0] & 3) << 4 | second >> 4];
+		out[n++] = len > 1 ? digits[(second & 15) << 2] : '=';
+		out[n++] = '=';
+	}
+	j = json_stringn_nocheck(out, n);
+	free(out);
+	return j;
+}
+
+/* False when it must be base64; *ret_size is that of a JSON string otherwise. */
+static bool is_text(const char *data, size_t len, size_t *ret_size)
+{
+	size_t size = 2;
+
+	for (size_t i = 0; i < len;) {
+		unsigned c = (unsigned char)data[i];
+		int n;
+
+		if (c >= ' ' && c < 0x7f) {
+			size += 1 + (c == '"' || c == '\\');
+			i++;
+			continue;
+		}
+		n = printable_utf8(data + i, len - i, &c);
+		if (n == 0 || c == 0)
+			return false;
+		size += c < ' ' ? 6 : (size_t)n;
+		i += n;
+	}
+	*ret_size = size;
+	return true;
+}
+
+json_t *log_line_json(const struct log_task_info *who, int std, const char *data, size_t len,
+	int64_t time_us, bool partial, size_t *ret_size)
+{
+	size_t size;
+	bool text = is_text(data, len, &size);
+	json_t *j = json_object();
+	int r = 0;
+
+	if (!text)
+		size = len / 3 * 4 + 6;
+	r |= json_object_set_new(j, "rank", json_integer(who->rank));
+	r |= json_object_set_new(j, "role", json_string(who->role));
+	r |= json_object_set_new(j, "local_rank", json_integer(who->local_rank));
+	r |= json_object_set_new(j, "stream", json_string(std == 0 ? "stdout" : "stderr"));
+	if (text)
+		r |= json_object_set_new(j, "text", json_stringn_nocheck(data, len));
+	else
+		r |= json_object_set_new(j, "base64", base64(data, len));
+	if (time_us >= 0)
+		r |= json_object_set_new(j, "time_us", json_integer(time_us));
+	if (partial)
+		r |= json_object_set_new(j, "partial", json_true());
+	if (r) {
+		json_decref(j);
+		return NULL;
+	}
+	*ret_size = size + 6 * strlen(who->role) + 160;
+	return j;
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An attempt's directory is looked through for logs (log_view), which are read to their ends, one
+ * after the other at first and in turns later. Then a viewer that does not follow is done, and one
+ * that does waits: for a log that grows, for a new log, and for a new attempt, which begins when
+ * all logs of the present one were read. The files are the buffer: while the viewer has not taken
+ * what it was given, nothing is read; when too much of what is new has piled up by then, it is
+ * passed over and counted.
+ */
+#include "agent/log_reader.h"
+
+#include "agent/log_line.h"
+#include "agent/log_view.h"
+#include "common/ranks.h"
+#include "common/scan.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH_BYTES (64 * 1024)	  /* handed over when there are so many */
+#define BATCH_MAX (256 * 1024)	  /* never more */
+#define TURN_STEPS 512		  /* pieces of work before others of the loop have their turn */
+#define FOLLOW_MS 20		  /* between two looks at logs that grow */
+#define LAG_MAX (8 * 1024 * 1024) /* more than this waiting in one log is left out */
+#define LAG_KEEP (1024 * 1024)
+
+/* A watched directory of the attempt. */
+struct dir {
+	struct dir *next;
+	int local_rank; /* -1: the attempt itself */
+	struct log_watch *watch;
+};
+
+struct log_reader {
+	struct loop *loop;
+	log_reader_fn fn;
+	void *arg;
+	char *run_dir;
+	struct ranks ranks;
+	bool all_ranks, follow, one_attempt;
+	int streams; /* bits of STD_OUT and STD_ERR */
+	char *contains;
+	struct log_view_rules rules;
+	int attempt;  /* -1: there is none yet */
+	bool history; /* the logs that are found now were there at the start */
+	bool rescan, ended, blocked, done;
+	bool leaving; /* there is a newer attempt: one last look at this one */
+	struct log_watch *run_watch;
+	struct dir *dirs;
+	struct log_view *views, *turn;
+	struct loop_timer *timer;
+	uint64_t timer_at, worked_ms;
+	json_t *batch;
+	size_t batch_bytes;
+	int64_t missed;
+	bool *freed; /* set when the callback frees the reader */
+};
+
+static void arm_at(struct log_reader *r, uint64_t at_ms)
+{
+	uint64_t now = loop_now_ms();
+
+	if (r->blocked || at_ms >= r->timer_at)
+		return;
+	r->timer_at = at_ms;
+	loop_timer_arm(r->timer, at_ms > now ? at_ms - now : 0);
+}
+
+/* Soon, but a log that grows all the time is looked at at intervals. */
+static void arm_soon(struct log_reader *r)
+{
+	arm_at(r, r->worked_ms + FOLLOW_MS);
+}
+
+/* Hands over what there is. Returns false when the reader is gone. */
+static bool deliver(struct log_reader *r, bool more)
+{
+	json_t *lines = r->batch ? TAKE_PTR(r->batch) : json_array();
+	int64_t missed = r->missed;
+	bool freed = false;
+
+	r->batch_bytes = 0;
+	r->missed = 0;
+	r->done |= !more;
+	r->freed = &freed;
+	if (r->fn(r->arg, lines, missed, more) == -EAGAIN && !freed)
+		r->blocked = true;
+	if (freed)
+		return false;
+	r->freed = NULL;
+	return true;
+}
+
+static void on_line(void *arg, const struct log_view *v, const char *data, size_t len,
+	int64_t time_us, bool partial)
+{
+	struct log_reader *r = arg;
+	size_t size = 0;
+	json_t *line = log_line_json(&v->who, v->std, data, len, time_us, partial, &size);
+
+	if (!r->batch)
+		r->batch = json_array();
+	if (!line || json_array_append_new(r->batch, line) < 0) {
+		r->missed++;
+		return;
+	}
+	r->batch_bytes += size;
+}
+
+static void view_done(struct log_reader *r, struct log_view *v)
+{
+	struct log_view **p;
+
+	for (p = &r->views; *p != v; p = &(*p)->next)
+		;
+	*p = v->next;
+	if (r->turn == v)
+		r->turn = NULL;
+	log_view_free(v);
+}
+
+/* The watch goes off until the log's end is reached again: a busy one does not wake us each time.
+ */
+static void on_view(void *arg, int what)
+{
+	struct log_view *v = arg;
+
+	v->watch = log_watch_free(v->watch);
+	log_view_more(v);
+	arm_soon(v->arg);
+}
+
+static void on_dir(void *arg, int what)
+{
+	struct log_reader *r = arg;
+
+	r->rescan = true;
+	for (struct log_view *v = r->views; v; v = v->next)
+		log_view_more(v);
+	arm_soon(r);
+}
+
+/* Waits for the live file of a log that was read to its end. Returns true when it was not waited
+ * for before: then it must be looked at once more. */
+static bool watch_view(struct log_reader *r, struct log_view *v)
+{
+	const int events = LOG_WATCH_MODIFY | LOG_WATCH_GONE | LOG_WATCH_MUST;
+	struct log_source *s = &v->source;
+
+	if (v->watch || !s->live || s->fd < 0)
+		return false;
+	return log_watch_new(r->loop, s->fd, events, on_view, v, &v->watch) == 0;
+}
+
+static bool has_view(const struct log_reader *r, int local_rank, int std)
+{
+	for (struct log_view *v = r->views; v; v = v->next)
+		if (v->who.local_rank == local_rank && v->std == std)
+			return true;
+	return false;
+}
+
+/* In the order of ranks, stdout before stderr. */
+static void add_view(struct log_reader *r, struct log_view *v)
+{
+	struct log_view **p = &r->views;
+
+	while (*p && ((*p)->who.local_rank < v->who.local_rank ||
+			     ((*p)->who.local_rank == v->who.local_rank && (*p)->std < v->std)))
+		p = &(*p)->next;
+	v->next = *p;
+	*p = v;
+}
+
+static void look_for_log(struct log_reader *r, const char *dir, int local_rank, int std)
+{
+	struct log_task_info who;
+	struct log_view *v;
+	char path[PATH_MAX];
+
+	if (!(r->streams & (1 << std)) || has_view(r, local_rank, std))
+		return;
+	if (snprintf(path, sizeof(path), "%s/%s.log", dir, std == 0 ? "stdout" : "stderr") >=
+		(int)sizeof(path))
+		return;
+	if (access(path, F_OK) < 0)
+		return;
+	log_dirs_read_task(dir, local_rank, &who);
+	if (!r->all_ranks && !ranks_contains(&r->ranks, who.rank))
+		return;
+	if (log_view_new(path, &who, std, r->history, &r->rules, on_line, r, &v) == 0)
+		add_view(r, v);
+}
+
+static bool has_dir(const struct log_reader *r, int local_rank)
+{
+	for (const struct dir *d = r->dirs; d; d = d->next)
+		if (d->local_rank == local_rank)
+			return true;
+	return false;
+}
+
+/* A reader that follows hears of new names in path. */
+static void watch_dir(struct log_reader *r, const char *path, int local_rank)
+{
+	_cleanup_close_ int fd = -1;
+	struct dir *d;
+
+	if (!r->follow || r->ended || has_dir(r, local_rank))
+		return;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d = fd < 0 ? NULL : calloc(1, sizeof(*d));
+	if (!d)
+		return;
+	d->local_rank = local_rank;
+	if (log_watch_new(r->loop, fd, LOG_WATCH_NAMES | LOG_WATCH_MUST, on_dir, r, &d->watch) <
+		0) {
+		free(d);
+		return;
+	}
+	d->next = r->dirs;
+	r->dirs = d;
+}
+
+static void forget_attempt(struct log_reader *r)
+{
+	while (r->views)
+		view_done(r, r->views);
+	while (r->dirs) {
+		struct dir *d = r->dirs;
+
+		r->dirs = d->next;
+		log_watch_free(d->watch);
+		free(d);
+	}
+}
+
+/* Finds logs that are not known yet. */
+static void scan(struct log_reader *r)
+{
+	_cleanup_dir_ DIR *d = NULL;
+	struct dirent *e;
+	char dir[PATH_MAX - 16], sub[PATH_MAX];
+
+	r->rescan = false;
+	if (r->attempt < 0)
+		return;
+	snprintf(dir, sizeof(dir), "%s/attempt_%d", r->run_dir, r->attempt);
+	watch_dir(r, dir, -1);
+	d = opendir(dir);
+	while (d && (e = readdir(d))) {
+		uint64_t rank;
+
+		if (scan_whole(e->d_name, RANKS_MAX, &rank) < 0)
+			continue;
+		snprintf(sub, sizeof(sub), "%s/%d", dir, (int)rank);
+		watch_dir(r, sub, (int)rank);
+		for (int std = 0; std < 2; std++)
+			look_for_log(r, sub, (int)rank, std);
+	}
+}
+
+/* The attempt that comes after the present one, or -1. */
+static int next_attempt(const struct log_reader *r)
+{
+	_cleanup_dir_ DIR *d = opendir(r->run_dir);
+	struct dirent *e;
+	int next = -1;
+
+	while (d && (e = readdir(d))) {
+		int n = log_dirs_attempt_number(e->d_name);
+
+		if (n > r->attempt && (next < 0 || n < next))
+			next = n;
+	}
+	return next;
+}
+
+/* One piece of work on one log. */
+static void step(struct log_reader *r, struct log_view *v, uint64_t now)
+{
+	bool n = log_view_step(v, now);
+
+	r->missed += v->missed;
+	v->missed = 0;
+	if (!n && r->follow && !r->ended && watch_view(r, v))
+		log_view_more(v);
+}
+
+static struct log_view *unread(struct log_view *v)
+{
+	while (v && log_view_at_end(v))
+		v = v->next;
+	return v;
+}
+
+/* Reads until all logs are at their ends (true), or it is somebody else's turn. */
+static bool read_some(struct log_reader *r, uint64_t now, bool *ret_gone)
+{
+	for (int steps = 0; steps < TURN_STEPS && !r->blocked; steps++) {
+		struct log_view *v = unread(r->turn);
+
+		if (!v)
+			v = unread(r->views);
+		r->turn = v;
+		if (!v)
+			return true;
+		step(r, v, now);
+		/* What was there comes log by log, what is new as it comes. */
+		if (v->live)
+			r->turn = v->next;
+		if (r->batch_bytes >= BATCH_BYTES && !deliver(r, true)) {
+			*ret_gone = true;
+			return false;
+		}
+	}
+	return false;
+}
+
+static void finish_views(struct log_reader *r, bool over)
+{
+	for (struct log_view *v = r->views; v; v = v->next)
+		log_view_finish(v, over);
+}
+
+/* All logs are at their ends. Returns true when there is something else to do now. */
+static bool go_on(struct log_reader *r, bool *ret_last)
+{
+	int next = r->follow && !r->one_attempt ? next_attempt(r) : -1;
+
+	r->history = false;
+	if (next >= 0 && !r->leaving) {
+		/* What the old attempt's logs got after they were read is all that they will get.
+		 */
+		for (struct log_view *v = r->views; v; v = v->next)
+			log_view_more(v);
+		r->leaving = r->rescan = true;
+		return true;
+	}
+	if (next >= 0) {
+		finish_views(r, true);
+		forget_attempt(r);
+		r->attempt = next;
+		r->leaving = false;
+		r->rescan = true;
+		return true;
+	}
+	*ret_last = !r->follow || r->ended;
+	return false;
+}
+
+static void arm_deadline(struct log_reader *r)
+{
+	uint64_t at = UINT64_MAX;
+
+	for (struct log_view *v = r->views; v; v = v->next) {
+		uint64_t d = log_view_deadline(v);
+
+		at = d < at ? d : at;
+	}
+	if (at != UINT64_MAX)
+		arm_at(r, at);
+}
+
+static void work(void *arg)
+{
+	struct log_reader *r = arg;
+	bool gone = false, last = false;
+	uint64_t now = loop_now_ms();
+
+	r->timer_at = UINT64_MAX;
+	if (r->blocked || r->done)
+		return;
+	r->worked_ms = now;
+	for (struct log_view *v = r->views; v; v = v->next)
+		log_view_tick(v, now);
+	do {
+		if (r->rescan)
+			scan(r);
+		if (!read_some(r, now, &gone)) {
+			if (!gone)
+				arm_at(r, 0);
+			return;
+		}
+	} while (r->rescan || go_on(r, &last));
+	if (last) {
+		finish_views(r, r->ended);
+		forget_attempt(r);
+		deliver(r, false);
+		return;
+	}
+	if ((r->batch_bytes > 0 || r->missed > 0) && !deliver(r, true))
+		return;
+	arm_deadline(r);
+}
+
+static int parse_params(struct log_reader *r, const json_t *params, struct error *err)
+{
+	const char *ranks = json_string_value(json_object_get(params, "ranks"));
+	const char *stream = json_string_value(json_object_get(params, "stream"));
+	const char *contains = json_string_value(json_object_get(params, "contains"));
+	json_t *lines = json_object_get(params, "lines");
+	json_t *since = json_object_get(params, "since_us");
+	json_t *until = json_object_get(params, "until_us");
+	json_t *attempt = json_object_get(params, "attempt");
+
+	r->follow = json_is_true(json_object_get(params, "follow"));
+	r->all_ranks = !ranks;
+	r->streams = !stream ? 3 : !strcmp(stream, "stdout") ? 1 : 2;
+	r->one_attempt = json_is_integer(attempt);
+	r->attempt = r->one_attempt ? (int)json_integer_value(attempt) : -1;
+	r->rules.lines = json_is_integer(lines) ? json_integer_value(lines) : -1;
+	if (json_is_integer(lines) && r->rules.lines < 0)
+		return error_field(err, -EINVAL, "lines", "expected an integer >= 0");
+	r->rules.since_us = json_is_integer(since) ? json_integer_value(since) : -1;
+	r->rules.until_us = json_is_integer(until) ? json_integer_value(until) : -1;
+	if (contains && *contains) {
+		r->contains = strdup(contains);
+		if (!r->contains)
+			return error_set(err, -ENOMEM, "out of memory");
+		r->rules.contains = r->contains;
+	}
+	return ranks ? ranks_parse(&r->ranks, ranks, "ranks", err) : 0;
+}
+
+/* Finds the attempt, and hears of new ones. */
+static int open_run(struct log_reader *r, struct error *err)
+{
+	_cleanup_close_ int fd = open(r->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char path[PATH_MAX];
+	int n;
+
+	if (fd < 0)
+		return error_set(err, -errno, "%s: %s", r->run_dir, strerror(errno));
+	if (r->follow && !r->one_attempt) {
+		n = log_watch_new(
+			r->loop, fd, LOG_WATCH_NAMES | LOG_WATCH_MUST, on_dir, r, &r->run_watch);
+		if (n < 0)
+			return error_set(err, n, "%s: %s", r->run_dir, strerror(-n));
+	}
+	if (!r->one_attempt) {
+		r->attempt = log_dirs_last_attempt(r->run_dir);
+		if (r->attempt < 0 && !r->follow)
+			return error_set(err, -ENOENT, "%s: no logs", r->run_dir);
+		return 0;
+	}
+	if (snprintf(path, sizeof(path), "%s/attempt_%d", r->run_dir, r->attempt) >=
+			(int)sizeof(path) ||
+		access(path, F_OK) < 0)
+		return error_set(err, -ENOENT, "%s: no logs of attempt %d", r->run_dir, r->attempt);
+	return 0;
+}
+
+int log_reader_new(struct loop *loop, const char *run_dir, const json_t *params, log_reader_fn fn,
+	void *arg, struct log_reader **ret, struct error *err)
+{
+	_cleanup_(log_reader_freep) struct log_reader *r = calloc(1, sizeof(*r));
+	int n;
+
+	if (!r)
+		return error_set(err, -ENOMEM, "out of memory");
+	*r = (struct log_reader){ .loop = loop, .fn = fn, .arg = arg, .history = true };
+	r->rescan = true;
+	r->timer_at = UINT64_MAX;
+	r->run_dir = strdup(run_dir);
+	n = r->run_dir ? loop_timer_new(loop, work, r, &r->timer) : -ENOMEM;
+	if (n < 0)
+		return error_set(err, n, "%s", strerror(-n));
+	n = parse_params(r, params, err);
+	if (n == 0)
+		n = open_run(r, err);
+	if (n < 0)
+		return n;
+	arm_at(r, 0);
+	*ret = TAKE_PTR(r);
+	return 0;
+}
+
+struct log_reader *log_reader_free(struct log_reader *r)
+{
+	if (!r)
+		return NULL;
+	if (r->freed)
+		*r->freed = true;
+	forget_attempt(r);
+	log_watch_free(r->run_watch);
+	loop_timer_free(r->timer);
+	ranks_fini(&r->ranks);
+	json_decref(r->batch);
+	free(r->contains);
+	free(r->run_dir);
+	free(r);
+	return NULL;
+}
+
+void log_reader_resume(struct log_reader *r)
+{
+	if (!r->blocked)
+		return;
+	r->blocked = false;
+	if (r->follow)
+		for (struct log_view *v = r->views; v; v = v->next)
+			log_view_skip(v, LAG_MAX, LAG_KEEP);
+	arm_at(r, 0);
+}
+
+void log_reader_run_ended(struct log_reader *r)
+{
+	r->ended = true;
+	r->rescan = true;
+	for (struct log_view *v = r->views; v; v = v->next)
+		log_view_more(v);
+	arm_at(r, 0);
+}

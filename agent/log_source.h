@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * One log, with all its closed parts, as a stream of bytes from a place on; and where the last
+ * lines of it begin. Parts may be rotated, compressed and removed meanwhile. Blocking only as files
+ * are.
+ */
+
+#include "agent/log_index.h"
+#include "agent/log_zstd.h"
+#include "common/cleanup.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct log_source {
+	char *path;
+	int fd;	    /* of the present part; -1: none is open */
+	int number; /* the part's, or the one that the live file will get */
+	bool live;
+	int64_t offset; /* in the part */
+	struct log_zstd *zstd;
+	struct log_index_table index; /* of the part */
+};
+
+/* path is that of the live file; copied. Opens nothing. Returns 0 or -ENOMEM. */
+_must_check_ int log_source_init(struct log_source *s, const char *path);
+void log_source_fini(struct log_source *s);
+
+/* Goes to the start of a part (0: the live file), or of the oldest there is. Returns 0 or a
+ * negative errno; -ENOENT: there is none. */
+_must_check_ int log_source_open(struct log_source *s, int number);
+_must_check_ int log_source_open_oldest(struct log_source *s);
+
+/* Reads at most len bytes that were written in one second of the index; *ret_time_us: when, or -1.
+ * Returns how many, 0 at the end of the part, or a negative errno. */
+_must_check_ ssize_t log_source_read(
+	struct log_source *s, char *buf, size_t len, int64_t *ret_time_us);
+
+/* After the end: true when there is more to read, in this part or in the next, where it goes then.
+ */
+_must_check_ bool log_source_next(struct log_source *s);
+
+/* Finds where the last n lines begin, step by step, because it may have to read much. */
+struct log_finder {
+	const struct log_source *log; /* only its path */
+	int *parts;		      /* 0 is the live file, first and newest */
+	size_t n_parts, at;
+	int64_t left; /* lines still to be found */
+	int fd;
+	struct log_zstd *zstd;
+	int64_t pos; /* plain: where the search goes on, backwards; compressed: lines counted */
+	/* The answer */
+	int number; /* the part, 0: live */
+	int64_t offset;
+	int64_t skip; /* lines from there that are too many */
+};
+
+_must_check_ int log_finder_init(struct log_finder *f, const struct log_source *log, int64_t n);
+void log_finder_fini(struct log_finder *f);
+/* Returns 1 when the answer is there, 0 to be called again, or a negative errno. */
+_must_check_ int log_finder_step(struct log_finder *f);

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last N lines are found by reading backwards. Where lines are chosen by their text or time
+ * that does not tell, so everything is gone through twice: once to count, then to hand out the last
+ * N. Until its end is reached for the first time a log is fed at time 0, so that both ways give the
+ * same, and of a progress bar only its last state.
+ */
+#include "agent/log_view.h"
+
+#include "agent/log_stamp.h"
+#include "common/loop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* So little that the lines of one block, as JSON, fit into one answer. */
+#define BLOCK_BYTES 1024
+#define SKIP_BYTES (64 * 1024)
+
+static bool wanted_by_time(const struct log_view *v, int64_t time_us)
+{
+	/* The index knows a time within a second, a stamp exactly. */
+	int64_t slack = v->config.strip ? 0 : LOG_INDEX_EVERY_MS * 1000;
+
+	if (time_us < 0)
+		return true;
+	if (v->rules->since_us >= 0 && time_us + slack < v->rules->since_us)
+		return false;
+	return v->rules->until_us < 0 || time_us <= v->rules->until_us;
+}
+
+static void on_line(void *arg, const char *data, size_t len, unsigned flags)
+{
+	struct log_view *v = arg;
+	const char *stamp = lines_stamp(&v->lines), *text = v->rules->contains;
+	int64_t time_us = v->time_us;
+
+	if (flags & LINE_START) {
+		v->skipping = v->skip_lines > 0;
+		v->skip_lines -= v->skipping;
+	}
+	if (v->skipping)
+		return;
+	if (stamp && log_stamp_read(stamp, &time_us) < 0)
+		time_us = -1;
+	if (!wanted_by_time(v, time_us) || (text && !memmem(data, len, text, strlen(text))))
+		return;
+	if (v->state == LOG_VIEW_COUNT) {
+		v->matches++;
+	} else if (v->skip_matches > 0) {
+		v->skip_matches--;
+	} else {
+		v->fn(v->arg, v, data, len, time_us, !(flags & LINE_END));
+	}
+}
+
+static void reset_lines(struct log_view *v)
+{
+	lines_fini(&v->lines);
+	lines_init(&v->lines, &v->config, on_line, v);
+	v->lines.ever_shown = true;
+}
+
+/* Parts that were closed before the time that was asked for are passed over, and of the first one
+ * that was not, what its index says. */
+static int open_since(struct log_view *v)
+{
+	struct log_source *s = &v->source;
+	struct stat st;
+	int r = log_source_open_oldest(s);
+
+	if (r < 0 || v->rules->since_us < 0)
+		return r;
+	while (!s->live && fstat(s->fd, &st) == 0 &&
+		(int64_t)st.st_mtim.tv_sec * 1000000 + 1000000 < v->rules->since_us) {
+		if (!log_source_next(s))
+			break;
+	}
+	if (!s->zstd && s->index.n > 0) {
+		int64_t offset = log_index_since(&s->index, v->rules->since_us);
+
+		s->offset = offset;
+		if (fstat(s->fd, &st) == 0 && offset > st.st_size)
+			s->offset = s->index.entries[s->index.n - 1].offset;
+	}
+	return 0;
+}
+
+static int begin(struct log_view *v, bool history)
+{
+	int r;
+
+	if (!history || v->rules->lines < 0) {
+		v->state = LOG_VIEW_READ;
+		return open_since(v);
+	}
+	if (v->rules->lines == 0) {
+		v->state = LOG_VIEW_READ;
+		v->live = true;
+		r = log_source_open(&v->source, 0);
+		if (r == 0) {
+			struct stat st;
+
+			v->source.offset = fstat(v->source.fd, &st) == 0 ? st.st_size : 0;
+		}
+		return r;
+	}
+	if (v->rules->contains || v->rules->until_us >= 0) {
+		v->state = LOG_VIEW_COUNT;
+		return open_since(v);
+	}
+	v->state = LOG_VIEW_FIND;
+	return log_finder_init(&v->finder, &v->source, v->rules->lines);
+}
+
+int log_view_new(const char *path, const struct log_task_info *who, int std, bool history,
+	const struct log_view_rules *rules, log_view_fn fn, void *arg, struct log_view **ret)
+{
+	struct log_view *v = calloc(1, sizeof(*v));
+	int r;
+
+	if (!v)
+		return -ENOMEM;
+	*v = (struct log_view){ .who = *who, .std = std, .rules = rules, .fn = fn, .arg = arg };
+	v->time_us = v->skip_to = -1;
+	v->finder.fd = -1;
+	v->config = (struct lines_config){
+		.max_piece = LOG_VIEW_PIECE,
+		.quiet_ms = LOG_VIEW_QUIET_MS,
+		.update_ms = LOG_VIEW_UPDATE_MS,
+		.strip = who->stamped ? LOG_STAMP_LEN : 0,
+	};
+	lines_init(&v->lines, &v->config, on_line, v);
+	v->lines.ever_shown = true;
+	r = log_source_init(&v->source, path);
+	if (r == 0)
+		r = begin(v, history);
+	if (r < 0) {
+		log_view_free(v);
+		return r;
+	}
+	*ret = v;
+	return 0;
+}
+
+struct log_view *log_view_free(struct log_view *v)
+{
+	if (!v)
+		return NULL;
+	log_watch_free(v->watch);
+	log_finder_fini(&v->finder);
+	log_source_fini(&v->source);
+	lines_fini(&v->lines);
+	free(v);
+	return NULL;
+}
+
+static int step_find(struct log_view *v)
+{
+	int r = log_finder_step(&v->finder);
+
+	if (r <= 0)
+		return r < 0 ? r : 1;
+	if (v->finder.left > 0) {
+		r = log_source_open_oldest(&v->source);
+	} else {
+		r = log_source_open(&v->source, v->finder.number);
+		v->source.offset = v->finder.offset;
+		v->skip_lines = v->finder.skip;
+	}
+	log_finder_fini(&v->finder);
+	v->state = LOG_VIEW_READ;
+	return r < 0 ? r : 1;
+}
+
+/* All was counted: now from the start again, for the last of them. */
+static int begin_reading(struct log_view *v)
+{
+	lines_finish(&v->lines);
+	reset_lines(v);
+	v->state = LOG_VIEW_READ;
+	if (v->matches > v->rules->lines)
+		v->skip_matches = v->matches - v->rules->lines;
+	return open_since(v);
+}
+
+/* Counts the lines that a slow viewer misses, up to a line's start. */
+static int step_skip(struct log_view *v)
+{
+	static char buf[SKIP_BYTES];
+	struct log_source *s = &v->source;
+	ssize_t n = pread(s->fd, buf, sizeof(buf), s->offset);
+	const char *p = buf, *nl;
+
+	if (n <= 0) {
+		v->skip_to = -1;
+		return 1;
+	}
+	while ((nl = memchr(p, '\n', buf + n - p))) {
+		v->missed++;
+		p = nl + 1;
+		if (s->offset + (p - buf) >= v->skip_to) {
+			s->offset += p - buf;
+			v->skip_to = -1;
+			return 1;
+		}
+	}
+	s->offset += n;
+	return 1;
+}
+
+static int step_read(struct log_view *v, uint64_t now_ms)
+{
+	char buf[BLOCK_BYTES];
+	ssize_t n = log_source_read(&v->source, buf, sizeof(buf), &v->time_us);
+
+	if (n < 0 && n != -EBADMSG)
+		return n;
+	if (n > 0) {
+		if (v->live)
+			v->time_us = (int64_t)loop_real_us();
+		lines_feed(&v->lines, buf, n, v->live ? now_ms : 0);
+		return 1;
+	}
+	if (log_source_next(&v->source))
+		return 1;
+	if (v->state == LOG_VIEW_COUNT) {
+		int r = begin_reading(v);
+
+		return r < 0 ? r : 1;
+	}
+	v->state = LOG_VIEW_END;
+	/* From here on time counts, and the partial line at the end is as old as now. */
+	if (!v->live)
+		v->lines.input_ms = now_ms;
+	v->live = true;
+	return 0;
+}
+
+bool log_view_step(struct log_view *v, uint64_t now_ms)
+{
+	int r = 0;
+
+	if (v->state == LOG_VIEW_FIND)
+		r = step_find(v);
+	else if (!log_view_at_end(v))
+		r = v->skip_to >= 0 ? step_skip(v) : step_read(v, now_ms);
+	if (r < 0)
+		v->state = LOG_VIEW_BROKEN;
+	return r > 0;
+}
+
+bool log_view_at_end(const struct log_view *v)
+{
+	return v->state == LOG_VIEW_END || v->state == LOG_VIEW_BROKEN;
+}
+
+void log_view_more(struct log_view *v)
+{
+	if (v->state == LOG_VIEW_END)
+		v->state = LOG_VIEW_READ;
+}
+
+uint64_t log_view_deadline(const struct log_view *v)
+{
+	return v->live ? lines_deadline(&v->lines) : UINT64_MAX;
+}
+
+void log_view_tick(struct log_view *v, uint64_t now_ms)
+{
+	if (v->live)
+		lines_tick(&v->lines, now_ms);
+}
+
+void log_view_finish(struct log_view *v, bool over)
+{
+	if (over)
+		lines_finish(&v->lines);
+	else
+		lines_release(&v->lines, 0);
+}
+
+void log_view_skip(struct log_view *v, int64_t max, int64_t keep)
+{
+	struct log_source *s = &v->source;
+	struct stat st;
+
+	if (!v->live || !s->live || s->fd < 0 || fstat(s->fd, &st) < 0 ||
+		st.st_size - s->offset <= max)
+		return;
+	lines_finish(&v->lines);
+	v->skip_to = st.st_size - keep;
+	log_view_more(v);
+}
