@@ -46,6 +46,8 @@ struct varlink_server {
 	struct varlink_interface interfaces[VARLINK_INTERFACES];
 	int (*authorize)(struct varlink_call *, const char *, json_t *, void *);
 	json_t *info; /* what GetInfo answers */
+	void (*idle)(void *);
+	void *idle_arg;
 	bool check_replies;
 
 	struct varlink_connections connections, touched;

@@ -53,6 +53,8 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->loop = loop;
 	s->spare_fd = -1;
 	s->authorize = opt->authorize;
+	s->idle = opt->idle;
+	s->idle_arg = opt->arg;
 	TAILQ_INIT(&s->connections);
 	TAILQ_INIT(&s->touched);
 	TAILQ_INIT(&s->listeners);
@@ -78,6 +80,7 @@ struct varlink_server *varlink_server_free(struct varlink_server *s)
 	if (!s)
 		return NULL;
 	s->draining = false;
+	s->idle = NULL;
 	varlink_listen_fini(s);
 	while ((c = TAILQ_FIRST(&s->connections))) {
 		varlink_connection_send(c);
@@ -128,6 +131,8 @@ static void check_drained(struct varlink_server *s)
 
 void varlink_server_connection_gone(struct varlink_server *s)
 {
+	if (s->idle && !s->n_connections)
+		s->idle(s->idle_arg);
 	check_drained(s);
 }
 
