@@ -64,17 +64,9 @@ static int std_map_key_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
 	char number[32];
-	const char *text = number;
+	const char *text = spec_text_or_number(ctx, key->type->expected, value, number);
 
-	if (json_is_integer(value)) {
-		snprintf(
-			number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-	} else {
-		text = spec_text(ctx, key->type->expected, value);
-		if (!text)
-			return -EINVAL;
-	}
-	return std_map_parse(field, text, ctx->path, ctx->err);
+	return text ? std_map_parse(field, text, ctx->path, ctx->err) : -EINVAL;
 }
 
 static int std_map_key_format(const struct spec_key *key, const void *field, json_t **ret)
@@ -140,17 +132,10 @@ static int ranks_key_parse(
 	return r;
 }
 
-static int text_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	const char *text = *(char *const *)field;
-
-	return text ? spec_give(json_string(text), ret) : 0;
-}
-
 const struct spec_type spec_type_ranks = {
 	.expected = "a set of ranks such as \"0,3-7\" or [0, 3, 4]",
 	.parse = ranks_key_parse,
-	.format = text_format,
+	.format = spec_format_text,
 };
 
 static int prefix_parse(
@@ -179,7 +164,7 @@ static int prefix_parse(
 const struct spec_type spec_type_prefix = {
 	.expected = "a string",
 	.parse = prefix_parse,
-	.format = text_format,
+	.format = spec_format_text,
 };
 
 static const char *const class_names[] = {

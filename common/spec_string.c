@@ -21,17 +21,10 @@ static int string_parse(
 	return spec_set_string(ctx, text, field);
 }
 
-static int string_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	const char *text = *(char *const *)field;
-
-	return text ? spec_give(json_string(text), ret) : 0;
-}
-
 const struct spec_type spec_type_string = {
 	.expected = "a string that is not empty",
 	.parse = string_parse,
-	.format = string_format,
+	.format = spec_format_text,
 };
 
 /* What a relative path is relative to is known to the client alone. */
@@ -53,7 +46,7 @@ static int path_parse(
 const struct spec_type spec_type_path = {
 	.expected = "an absolute path",
 	.parse = path_parse,
-	.format = string_format,
+	.format = spec_format_text,
 };
 
 static int name_parse(
@@ -72,7 +65,7 @@ static int name_parse(
 const struct spec_type spec_type_name = {
 	.expected = "a job's name",
 	.parse = name_parse,
-	.format = string_format,
+	.format = spec_format_text,
 };
 
 /* "job/role:index" names a worker, so that neither separator may be part of a role's name. */
@@ -95,7 +88,7 @@ static int role_name_parse(
 const struct spec_type spec_type_role_name = {
 	.expected = "a role's name of 1 to 64 letters, digits, '.', '_' and '-'",
 	.parse = role_name_parse,
-	.format = string_format,
+	.format = spec_format_text,
 };
 
 static int umask_parse(
@@ -135,17 +128,9 @@ static int signal_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
 	char number[32];
-	const char *text = number;
+	const char *text = spec_text_or_number(ctx, spec_type_signal.expected, value, number);
 
-	if (json_is_integer(value)) {
-		snprintf(
-			number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-	} else {
-		text = spec_text(ctx, key->type->expected, value);
-		if (!text)
-			return -EINVAL;
-	}
-	return signals_parse(text, ctx->path, field, ctx->err);
+	return text ? signals_parse(text, ctx->path, field, ctx->err) : -EINVAL;
 }
 
 static int signal_format(const struct spec_key *key, const void *field, json_t **ret)

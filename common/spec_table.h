@@ -102,6 +102,13 @@ static inline int spec_give(json_t *value, json_t **ret)
 	return value ? 0 : -ENOMEM;
 }
 
+/* The same, and the text of an integer, which is written to buf. */
+const char *spec_text_or_number(
+	struct spec_ctx *ctx, const char *expected, const json_t *value, char buf[32]);
+
+/* The format function of every type that is kept as a char *, NULL where it is not set. */
+int spec_format_text(const struct spec_key *key, const void *field, json_t **ret);
+
 /* Stores a copy in *field, which is freed first. */
 int spec_set_string(struct spec_ctx *ctx, const char *text, char **field);
 

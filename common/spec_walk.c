@@ -116,6 +116,22 @@ const char *spec_text(struct spec_ctx *ctx, const char *expected, const json_t *
 	return json_string_value(value);
 }
 
+const char *spec_text_or_number(
+	struct spec_ctx *ctx, const char *expected, const json_t *value, char buf[32])
+{
+	if (!json_is_integer(value))
+		return spec_text(ctx, expected, value);
+	snprintf(buf, 32, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+	return buf;
+}
+
+int spec_format_text(const struct spec_key *key, const void *field, json_t **ret)
+{
+	const char *text = *(char *const *)field;
+
+	return text ? spec_give(json_string(text), ret) : 0;
+}
+
 int spec_set_string(struct spec_ctx *ctx, const char *text, char **field)
 {
 	char *copy = strdup(text);

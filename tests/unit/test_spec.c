@@ -346,22 +346,24 @@ START_TEST(an_explicit_zero_differs_from_nothing)
 }
 END_TEST
 
-START_TEST(values_reach_their_fields)
+static const char whole[] =
+	"{'name':'n','max_run_time':'1h','cwd':'/w','umask':'027','user':'u','inherit_env':true,"
+	"'roles':[{'name':'a','replicas':2,'command':['c','d'],'args':[['x'],[]],"
+	"'env':{'A':1,'B':0.1,'C':true,'D':0.123456789012},'env_per_replica':[{},{'E':'1'}],'cwd':'/r',"
+	"'limits':{'nofile':'1K:2K','core':'unlimited'}}],"
+	"'logs':{'dir':'/l','redirects':'1:3','tee':2,'filter':[2,0,1],'prefix':'p',"
+	"'duplicate_stdout':['o'],'duplicate_stderr':['e'],'merge':true,'timestamps':true,"
+	"'max_size':'1M','keep':9},"
+	"'restart':{'policy':'always','max':3,'window':'1m','window_max':4,'backoff':'1s',"
+	"'backoff_max':'2s','healthy_after':'3s','codes':{'SEGV':'fatal','7':'count'}},"
+	"'stop':{'signal':'USR1','whom':'main','timeout':'5s','dump_signal':3,'forward':[]},"
+	"'resources':{'memory_max':'1G','cpu_weight':50,'tasks_max':60},"
+	"'rendezvous':{'backend':'static','id':'i','master_addr':'m','master_port':1,'nodes':1},"
+	"'compat':{'torch':false,'virtual_local_rank':true}}";
+
+START_TEST(values_of_the_job_and_its_roles_reach_their_fields)
 {
-	_cleanup_(spec_freep) struct spec *s = parse(
-		"{'name':'n','max_run_time':'1h','cwd':'/w','umask':'027','user':'u','inherit_env':true,"
-		"'roles':[{'name':'a','replicas':2,'command':['c','d'],'args':[['x'],[]],"
-		"'env':{'A':1,'B':0.1,'C':true,'D':0.123456789012},'env_per_replica':[{},{'E':'1'}],'cwd':'/r',"
-		"'limits':{'nofile':'1K:2K','core':'unlimited'}}],"
-		"'logs':{'dir':'/l','redirects':'1:3','tee':2,'filter':[2,0,1],'prefix':'p',"
-		"'duplicate_stdout':['o'],'duplicate_stderr':['e'],'merge':true,'timestamps':true,"
-		"'max_size':'1M','keep':9},"
-		"'restart':{'policy':'always','max':3,'window':'1m','window_max':4,'backoff':'1s',"
-		"'backoff_max':'2s','healthy_after':'3s','codes':{'SEGV':'fatal','7':'count'}},"
-		"'stop':{'signal':'USR1','whom':'main','timeout':'5s','dump_signal':3,'forward':[]},"
-		"'resources':{'memory_max':'1G','cpu_weight':50,'tasks_max':60},"
-		"'rendezvous':{'backend':'static','id':'i','master_addr':'m','master_port':1,'nodes':1},"
-		"'compat':{'torch':false,'virtual_local_rank':true}}");
+	_cleanup_(spec_freep) struct spec *s = parse(whole);
 	const struct spec_role *r = &s->roles[0];
 
 	ck_assert_str_eq(s->name, "n");
@@ -391,6 +393,14 @@ START_TEST(values_reach_their_fields)
 	ck_assert_uint_eq(r->limits[0].soft, 1024);
 	ck_assert_uint_eq(r->limits[0].hard, 2048);
 	ck_assert_uint_eq(r->limits[1].soft, RLIM_INFINITY);
+	ck_assert_int_eq(spec_world_size(s), 2);
+}
+END_TEST
+
+START_TEST(values_of_the_sections_reach_their_fields)
+{
+	_cleanup_(spec_freep) struct spec *s = parse(whole);
+
 	ck_assert_str_eq(s->logs.dir, "/l");
 	ck_assert_int_eq(std_map_get(&s->logs.redirects, 1), STD_BOTH);
 	ck_assert_int_eq(std_map_get(&s->logs.tee, 7), STD_ERR);
@@ -427,7 +437,6 @@ START_TEST(values_reach_their_fields)
 	ck_assert_str_eq(s->rendezvous.id, "i");
 	ck_assert_str_eq(s->rendezvous.master_addr, "m");
 	ck_assert_int_eq(s->rendezvous.master_port, 1);
-	ck_assert_int_eq(spec_world_size(s), 2);
 }
 END_TEST
 
@@ -695,7 +704,8 @@ int main(void)
 		t, an_error_says_where_what_was_expected_and_what_was_there, 0, N(messages));
 	tcase_add_test(t, what_is_not_given_has_its_default);
 	tcase_add_test(t, an_explicit_zero_differs_from_nothing);
-	tcase_add_test(t, values_reach_their_fields);
+	tcase_add_test(t, values_of_the_job_and_its_roles_reach_their_fields);
+	tcase_add_test(t, values_of_the_sections_reach_their_fields);
 	tcase_add_test(t, a_string_that_no_program_could_be_given_is_refused);
 	tcase_add_test(t, many_strings_together_are_refused_before_they_fill_memory);
 	tcase_add_test(t, a_nul_byte_in_a_string_is_refused);
