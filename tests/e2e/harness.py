@@ -606,6 +606,7 @@ class Box:
             XDG_STATE_HOME=str(self.path("xs")), XDG_CONFIG_HOME=str(self.path("xc")),
             TMPDIR=str(self.path("tmp")), LC_ALL="C.UTF-8", TERM="dumb",
             ELASTICD_SOCKET=str(self.path("d/control.sock")),
+            OMP_NUM_THREADS="1",  # else run warns, as torchrun does
         )
 
     def path(self, *parts):
@@ -629,7 +630,8 @@ class Box:
 
     def start(self, *argv, name=None, **kwargs):
         kwargs.setdefault("cwd", str(self.path("work")))
-        kwargs["env"] = dict(self.env, **kwargs.pop("env", {}))
+        env = dict(self.env, **kwargs.pop("env", {}))
+        kwargs["env"] = {k: v for k, v in env.items() if v is not None}
         return Program(self, name or os.path.basename(argv[0]), [str(a) for a in argv], **kwargs)
 
     def sh(self, *argv, timeout=None, **kwargs):

@@ -140,8 +140,8 @@ def test_the_others_are_stopped_before_the_next_incarnation(box, daemon):
 
 
 def test_workers_that_succeeded_run_again_with_the_group(box, daemon):
-    job = daemon.run(spec(f"mark:{box.path('marks')}", "if-attempt:0:if-rank:1:wait-file:"
-                          f"{box.path('go')}+exit:1", f"if-rank:0:touch:{box.path('go')}",
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "if-attempt:0:if-rank:1:"
+                          f"{{wait-file:{box.path('go')}+exit:1}}", f"if-rank:0:touch:{box.path('go')}",
                           replicas=2, restart={"max": 1}))
     assert job["state"] == "succeeded" and starts(box, 4) == 4
 

@@ -17,7 +17,7 @@ RUNAWAYS = {
     "own session": "setsid-fork:{}",
     "orphan": "double-fork:{}",
     "daemon": "daemon:{}",
-    "child of a daemon": "daemon:fork:{}",
+    "child of a daemon": "daemon:fork:{{{}}}",
 }
 
 

@@ -4,19 +4,27 @@
  * A scripted worker for the end-to-end tests: every argument is one step, done in order, and after
  * the last one it exits 0. A step is NAME or NAME:ARGUMENT. In arguments %r is RANK, %l LOCAL_RANK,
  * %a the attempt, %w WORLD_SIZE, %p the process id and %% a percent sign. Where a step takes a
- * SCRIPT its steps are separated by '+'. It waits by inotify or pause(), never by looking again and
- * again.
+ * SCRIPT its steps are separated by '+'; braces hold a script within a script together. It waits by
+ * inotify or pause(), never by looking again and again.
  *
- * Output:   print:TEXT (a line) partial:TEXT (no newline) raw:HEX lines:N:BYTES long:BYTES
- * progress:N; with an e in front (eprint:TEXT) they go to standard error Files:    touch:PATH
- * mark:PATH (appends pid, rank, attempt) stamp:PATH (appends the monotonic time at which the
- * program began) env:PATH fds:PATH cwd:PATH limits:PATH status:PATH args:PATH stdin:PATH
- * error-json:SHAPE:MESSAGE Waiting:  wait-file:PATH barrier:DIR (until all ranks of the attempt are
- * there) sleep:MS hang spin:MS Ending:   exit:N signal:NAME Signals:  ignore:NAME on:NAME:SCRIPT
- * (runs in the handler) block:NAME Children: fork:SCRIPT setsid-fork:SCRIPT double-fork:SCRIPT
- * daemon:SCRIPT burst:N orphans:N chain:N reap Others:   hold:PATH (a lock; exits 99 where another
- * process has it) bind-master alloc:MIB close:FD chdir:PATH if-rank:N:SCRIPT if-attempt:N:SCRIPT
- * if-file:PATH:SCRIPT unless-file:PATH:SCRIPT
+ * Output (with an e in front, as eprint:TEXT, to standard error): print:TEXT (a line),
+ * partial:TEXT (no newline), raw:HEX, lines:N:BYTES, long:BYTES, progress:N.
+ *
+ * Files: touch:PATH, mark:PATH (appends pid, rank, attempt), stamp:PATH (appends the monotonic time
+ * at which the program began), env:PATH, fds:PATH, cwd:PATH, limits:PATH, status:PATH, args:PATH,
+ * stdin:PATH, error-json:SHAPE:MESSAGE.
+ *
+ * Waiting: wait-file:PATH, barrier:DIR (until all ranks of the attempt are there), sleep:MS, hang,
+ * spin:MS. Ending: exit:N, signal:NAME.
+ *
+ * Signals: ignore:NAME, on:NAME:SCRIPT (runs in the handler), block:NAME.
+ *
+ * Children: fork:SCRIPT, setsid-fork:SCRIPT, double-fork:SCRIPT, daemon:SCRIPT, burst:N, orphans:N,
+ * chain:N.
+ *
+ * Others: hold:PATH (a lock; exits 99 where another process has it), bind-master, alloc:MIB,
+ * close:FD, chdir:PATH, if-rank:N:SCRIPT, if-attempt:N:SCRIPT, if-file:PATH:SCRIPT,
+ * unless-file:PATH:SCRIPT.
  */
 
 #include <arpa/inet.h>
@@ -617,13 +625,6 @@ static void do_chain(const char *arg)
 	_exit(0);
 }
 
-static void do_reap(const char *arg)
-{
-	(void)arg;
-	while (wait(NULL) > 0 || errno == EINTR)
-		;
-}
-
 /* Others */
 
 static void do_hold(const char *arg)
@@ -734,7 +735,7 @@ static const struct {
 	{ "setsid-fork", do_setsid_fork, PLAIN }, { "double-fork", do_double_fork, PLAIN },
 	{ "daemon", do_daemon, PLAIN }, { "burst", do_burst, PLAIN },
 	{ "orphans", do_orphans, PLAIN }, { "chain", do_chain, PLAIN },
-	{ "reap", do_reap, PLAIN }, { "bind-master", do_bind_master, PLAIN },
+	{ "bind-master", do_bind_master, PLAIN },
 	{ "alloc", do_alloc, PLAIN }, { "close", do_close, PLAIN },
 	{ "if-rank", do_if_rank, PLAIN }, { "if-attempt", do_if_attempt, PLAIN },
 	{ "if-file", do_if_file, PLAIN }, { "unless-file", do_unless_file, PLAIN },
@@ -775,11 +776,18 @@ static void run_script(const char *script)
 	char step[8192];
 
 	while (script && *script) {
-		size_t len = strcspn(script, "+");
+		bool braces = *script == '{';
+		int depth = 0;
+		size_t n = 0;
 
-		snprintf(step, sizeof(step), "%.*s", (int)len, script);
-		run_step(step);
-		script += len + (script[len] == '+');
+		for (; script[n] && (script[n] != '+' || depth > 0); n++)
+			depth += (script[n] == '{') - (script[n] == '}');
+		snprintf(step, sizeof(step), "%.*s", (int)n - 2 * braces, script + braces);
+		if (braces)
+			run_script(step);
+		else
+			run_step(step);
+		script += n + (script[n] == '+');
 	}
 }
 
