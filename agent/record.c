@@ -5,6 +5,7 @@
 #include "common/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,12 +14,17 @@
  * What outlives the agent. In the run's log directory: job.json (what was asked), verdict.json. In
  * its record, under elasticd: state.json (the job as it stands, and the budget) and verdict.json.
  * All are replaced in one step. A disk that is full costs the newest state only, and is said once.
+ *
+ * Replacing a file can take a disk many milliseconds, which a restart must not pay: state.json is
+ * a snapshot that follows a little later. What happened in between is in events.jsonl, which is
+ * appended to at once; record_load() takes both.
  */
 
-enum { RECORD_MAX = 16 << 20 };
+enum { RECORD_MAX = 16 << 20, RECORD_DELAY_MS = 50 };
 
 struct record {
 	char *state_path; /* NULL in the foreground */
+	struct loop_timer *timer;
 	bool failing;
 };
 
@@ -83,6 +89,8 @@ int record_new(struct agent *a, struct error *err)
 		a->record->state_path = NULL;
 		return error_set(err, -ENOMEM, "out of memory");
 	}
+	if (loop_timer_new(a->loop, record_write_state, a, &a->record->timer) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
 	record_job(a);
 	return 0;
 }
@@ -91,7 +99,7 @@ void record_free(struct agent *a)
 {
 	if (!a->record)
 		return;
-	loop_cancel(a->loop, record_write_state, a);
+	loop_timer_free(a->record->timer);
 	free(a->record->state_path);
 	free(a->record);
 	a->record = NULL;
@@ -106,6 +114,26 @@ static void record_load_replicas(struct agent *a, const json_t *list)
 
 		if (n > 0 && n <= 4096)
 			a->replicas[i] = (int)n;
+	}
+}
+
+/* What happened after the snapshot that has seq. */
+static void record_replay(struct agent *a, const json_t *events, int64_t seq)
+{
+	json_t *event;
+	size_t i;
+
+	json_array_foreach (events, i, event) {
+		const json_t *data = json_get_object(event, "data");
+		int64_t attempt = json_get_int(event, "attempt", -1);
+
+		if (json_get_int(event, "seq", 0) <= seq)
+			continue;
+		if (attempt > a->attempt && attempt < INT_MAX)
+			a->attempt = (int)attempt;
+		if (!strcmp(json_get_string(event, "event", ""), "restart"))
+			restart_replay(&a->budget, json_get_string(data, "cause", ""),
+				json_get_bool(data, "counted", true), loop_now_ms());
 	}
 }
 
@@ -126,10 +154,10 @@ int record_load(struct agent *a, int64_t *ret_seq, struct error *err)
 	written = events_read_file(events, 0, SIZE_MAX);
 	*ret_seq = json_get_int(json_array_get(written, json_array_size(written) - 1), "seq", 0);
 	r = json_read_file(path, RECORD_MAX, &doc, err);
-	if (r == -ENOENT)
-		return 0; /* accepted, but never begun */
+	if (r < 0 && r != -ENOENT)
+		log_warning("%s; what the events tell is used instead", err->text);
 	if (r < 0) {
-		log_warning("%s; the job goes on without its counts", err->text);
+		record_replay(a, written, 0);
 		return 0;
 	}
 	job = json_get_object(doc, "job");
@@ -141,13 +169,14 @@ int record_load(struct agent *a, int64_t *ret_seq, struct error *err)
 	record_load_replicas(a, json_get_array(doc, "replicas"));
 	if (restart_load(&a->budget, json_get_object(doc, "budget"), loop_now_ms()) < 0)
 		log_warning("%s: budget: not usable; it begins anew", path);
+	record_replay(a, written, json_get_int(doc, "seq", 0));
 	return 0;
 }
 
 void record_changed(struct agent *a)
 {
-	if (a->record && a->record->state_path && loop_defer(a->loop, record_write_state, a) < 0)
-		record_write_state(a);
+	if (a->record && a->record->state_path && !loop_timer_armed(a->record->timer))
+		loop_timer_arm(a->record->timer, RECORD_DELAY_MS);
 }
 
 void record_verdict(struct agent *a)
@@ -155,8 +184,10 @@ void record_verdict(struct agent *a)
 	const char *dirs[] = { logs_run_dir(a->logs), a->opt.state_dir };
 	_cleanup_json_ json_t *doc = agent_verdict_json(a);
 
-	if (a->record->state_path)
+	if (a->record->state_path) {
+		loop_timer_disarm(a->record->timer);
 		record_write_state(a);
+	}
 	for (int i = 0; i < 2; i++) {
 		_cleanup_free_ char *path = NULL;
 

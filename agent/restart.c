@@ -44,9 +44,15 @@ static uint64_t restart_delay(const struct spec_restart *policy, int streak)
 	uint64_t max = policy->backoff_max_ms == SPEC_UNSET ? delay * 64
 							    : (uint64_t)policy->backoff_max_ms;
 
-	for (int i = 0; i < streak && delay < max; i++)
+	for (int i = 0; i < streak && delay && delay < max; i++)
 		delay *= 2;
 	return delay < max ? delay : max;
+}
+
+/* No more than are remembered can be counted. */
+static int restart_window_max(const struct spec_restart *policy)
+{
+	return policy->window_max < RESTART_WINDOW_MAX ? policy->window_max : RESTART_WINDOW_MAX;
 }
 
 int restart_window_used(
@@ -57,7 +63,8 @@ int restart_window_used(
 	if (policy->window_ms == SPEC_UNSET)
 		return 0;
 	for (size_t i = 0; i < b->n_times; i++)
-		if (now_ms - b->times_ms[i] < (uint64_t)policy->window_ms)
+		if (now_ms < b->times_ms[i] ||
+			now_ms - b->times_ms[i] < (uint64_t)policy->window_ms)
 			used++;
 	return used;
 }
@@ -71,7 +78,7 @@ int restart_left(const struct spec_restart *policy, const struct restart_budget 
 	if (policy->max != SPEC_UNSET)
 		left = b->used < policy->max ? policy->max - b->used : 0;
 	if (policy->window_ms != SPEC_UNSET) {
-		int in_window = policy->window_max - restart_window_used(policy, b, now_ms);
+		int in_window = restart_window_max(policy) - restart_window_used(policy, b, now_ms);
 
 		if (in_window < 0)
 			in_window = 0;
@@ -128,9 +135,9 @@ static bool restart_exhausted(const struct spec_restart *policy, const struct re
 		return true;
 	}
 	if (policy->window_ms != SPEC_UNSET &&
-		restart_window_used(policy, b, now_ms) >= policy->window_max) {
+		restart_window_used(policy, b, now_ms) >= restart_window_max(policy)) {
 		snprintf(text, size, "%d restarts within the last %lld s are the limit",
-			policy->window_max, (long long)policy->window_ms / 1000);
+			restart_window_max(policy), (long long)policy->window_ms / 1000);
 		return true;
 	}
 	return false;
@@ -166,6 +173,17 @@ void restart_decide(const struct spec_restart *policy, struct restart_budget *b,
 		snprintf(ret->text, sizeof(ret->text), "restart %d of %d", b->used, policy->max);
 	else
 		snprintf(ret->text, sizeof(ret->text), "restart %d", b->used);
+}
+
+void restart_replay(struct restart_budget *b, const char *cause, bool counted, uint64_t now_ms)
+{
+	for (int i = 0; i < RESTART_N_CAUSES; i++)
+		if (!strcmp(restart_cause_name(i), cause))
+			b->by_cause[i]++;
+	if (counted)
+		restart_enter(b, now_ms);
+	else
+		b->free++;
 }
 
 const char *restart_cause_name(enum restart_cause c)
@@ -205,24 +223,24 @@ int restart_load(struct restart_budget *b, const json_t *saved, uint64_t now_ms)
 
 	if (json_unpack((json_t *)saved, "{s:I, s:I, s:I, s:o, s:o}", "used", &used, "free",
 		    &free_ones, "streak", &streak, "by_cause", &causes, "times_ms", &times) ||
-		!json_is_array(times) || json_array_size(times) > RESTART_WINDOW_MAX ||
-		!restart_count_ok(used) || !restart_count_ok(free_ones) ||
-		!restart_count_ok(streak))
+		!json_is_object(causes) || !json_is_array(times) ||
+		json_array_size(times) > RESTART_WINDOW_MAX || !restart_count_ok(used) ||
+		!restart_count_ok(free_ones) || !restart_count_ok(streak))
 		return -EINVAL;
 	new.used = (int)used;
 	new.free = (int)free_ones;
 	new.streak = (int)streak;
 	for (i = 0; i < RESTART_N_CAUSES; i++) {
-		json_int_t n = json_integer_value(json_object_get(causes, restart_cause_name(i)));
+		const json_t *n = json_object_get(causes, restart_cause_name(i));
 
-		if (!restart_count_ok(n))
+		if (n && (!json_is_integer(n) || !restart_count_ok(json_integer_value(n))))
 			return -EINVAL;
-		new.by_cause[i] = (int)n;
+		new.by_cause[i] = (int)json_integer_value(n);
 	}
 	json_array_foreach (times, i, t) {
 		json_int_t at = json_integer_value(t);
 
-		if (at < 0)
+		if (!json_is_integer(t) || at < 0)
 			return -EINVAL;
 		new.times_ms[new.n_times++] = (uint64_t)at < now_ms ? (uint64_t)at : now_ms;
 	}

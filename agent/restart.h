@@ -58,6 +58,9 @@ struct restart_decision {
 void restart_decide(const struct spec_restart *policy, struct restart_budget *b,
 	const struct restart_fault *fault, uint64_t now_ms, struct restart_decision *ret);
 
+/* Enters a restart that was granted before, by its cause's name, as the record of events has it. */
+void restart_replay(struct restart_budget *b, const char *cause, bool counted, uint64_t now_ms);
+
 /* Counted restarts within the window that ends at now_ms; 0 without a window. */
 int restart_window_used(
 	const struct spec_restart *policy, const struct restart_budget *b, uint64_t now_ms);
