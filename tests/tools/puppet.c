@@ -17,7 +17,7 @@
  * Waiting: wait-file:PATH, barrier:DIR (until all ranks of the attempt are there), sleep:MS, hang,
  * spin:MS. Ending: exit:N, signal:NAME.
  *
- * Signals: ignore:NAME, on:NAME:SCRIPT (runs in the handler), block:NAME.
+ * Signals: ignore:NAME, on:NAME:SCRIPT (runs in the handler).
  *
  * Children: fork:SCRIPT, setsid-fork:SCRIPT, double-fork:SCRIPT, daemon:SCRIPT, burst:N, orphans:N,
  * chain:N.
@@ -502,15 +502,6 @@ static void do_ignore(const char *arg)
 	signal(signal_of(arg), SIG_IGN);
 }
 
-static void do_block(const char *arg)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, signal_of(arg));
-	sigprocmask(SIG_BLOCK, &set, NULL);
-}
-
 static void on_signal(int signo)
 {
 	int saved = errno;
@@ -731,7 +722,7 @@ static const struct {
 	{ "hold", do_hold, EXPAND }, { "chdir", do_chdir, EXPAND },
 	{ "sleep", do_sleep, PLAIN }, { "hang", do_hang, PLAIN }, { "spin", do_spin, PLAIN },
 	{ "signal", do_signal, PLAIN }, { "ignore", do_ignore, PLAIN },
-	{ "block", do_block, PLAIN }, { "on", do_on, PLAIN }, { "fork", do_fork, PLAIN },
+	{ "on", do_on, PLAIN }, { "fork", do_fork, PLAIN },
 	{ "setsid-fork", do_setsid_fork, PLAIN }, { "double-fork", do_double_fork, PLAIN },
 	{ "daemon", do_daemon, PLAIN }, { "burst", do_burst, PLAIN },
 	{ "orphans", do_orphans, PLAIN }, { "chain", do_chain, PLAIN },
