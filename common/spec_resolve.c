@@ -115,8 +115,33 @@ static const char *visible_devices(const struct spec *s, const struct spec_role 
 	return s->inherit_env ? getenv("CUDA_VISIBLE_DEVICES") : NULL;
 }
 
+/* With virtual_local_rank each worker gets the entry of its local rank: there has to be one. */
+static int check_virtual(const struct spec *s, struct error *err)
+{
+	int last = 0;
+
+	for (size_t i = 0; s->virtual_local_rank && i < s->n_roles; i++) {
+		const char *list = visible_devices(s, &s->roles[i]);
+		int entries = 1;
+
+		last += s->roles[i].replicas;
+		if (!list)
+			continue;
+		for (const char *p = list; *p; p++)
+			entries += *p == ',';
+		if (last > entries || !*list)
+			return error_field(err, -EINVAL, "compat.virtual_local_rank",
+				"%d workers need as many entries in CUDA_VISIBLE_DEVICES, got "
+				"\"%.64s\"",
+				last, list);
+	}
+	return 0;
+}
+
 int spec_resolve(struct spec *s, struct error *err)
 {
+	int r;
+
 	for (size_t i = 0; i < s->n_roles; i++) {
 		struct spec_role *role = &s->roles[i];
 		int gpus;
@@ -135,5 +160,6 @@ int spec_resolve(struct spec *s, struct error *err)
 		}
 		role->replicas = gpus ? gpus : count_cpus();
 	}
-	return spec_check(s, err);
+	r = spec_check(s, err);
+	return r < 0 ? r : check_virtual(s, err);
 }

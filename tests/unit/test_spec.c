@@ -604,6 +604,30 @@ START_TEST(cpu_and_auto_become_numbers_and_lists_are_checked_then)
 }
 END_TEST
 
+START_TEST(a_device_of_its_own_for_each_worker_has_to_be_there)
+{
+	static const struct {
+		const char *devices;
+		int r;
+	} cases[] = { { "4,5", -EINVAL }, { "", -EINVAL }, { "4,5,6", 0 }, { "4,5,6,7", 0 } };
+
+	for (int i = 0; i < N(cases); i++) {
+		_cleanup_(spec_freep) struct spec *s =
+			parse("{'roles':[{'command':['a'],'replicas':2},"
+			      "{'name':'b','command':['a']}],'inherit_env':true,"
+			      "'compat':{'virtual_local_rank':true}}");
+		struct error err = { 0 };
+
+		setenv("CUDA_VISIBLE_DEVICES", cases[i].devices, 1);
+		ck_assert_int_eq(spec_resolve(s, &err), cases[i].r);
+		if (cases[i].r < 0)
+			ck_assert_ptr_nonnull(strstr(err.text, "CUDA_VISIBLE_DEVICES"));
+		unsetenv("CUDA_VISIBLE_DEVICES");
+		ck_assert_int_eq(spec_resolve(s, NULL), 0);
+	}
+}
+END_TEST
+
 static char root[] = "/tmp/elasticd-test-XXXXXX";
 
 static void touch(const char *path, const char *text)
@@ -714,6 +738,7 @@ int main(void)
 	tcase_add_test(t, json_text_is_read_up_to_its_length);
 	tcase_add_loop_test(t, a_command_is_shown_as_a_shell_would_read_it, 0, N(commands));
 	tcase_add_test(t, cpu_and_auto_become_numbers_and_lists_are_checked_then);
+	tcase_add_test(t, a_device_of_its_own_for_each_worker_has_to_be_there);
 	tcase_add_test(t, gpus_are_counted_by_their_devices_and_by_what_is_visible);
 	tcase_add_test(t, the_reference_page_has_every_key_and_no_other);
 	suite_add_tcase(s, t);
