@@ -63,8 +63,7 @@ static void options_print(FILE *f, const char *title, const struct arg_option *o
 
 int help_verb(FILE *f, const struct verb *v)
 {
-	fprintf(f, "usage: elasticctl %s%s%s%s\n\n%s.\n", v->name,
-		v->options && !(v->flags & VERB_COMMAND) ? " [OPTION...]" : "",
+	fprintf(f, "usage: elasticctl %s%s%s%s\n\n%s.\n", v->name, verb_takes_options(v),
 		*v->synopsis ? " " : "", v->synopsis, v->help);
 	options_print(f, "Options", v->options);
 	if (v->flags & VERB_COMMAND) {

@@ -98,6 +98,8 @@ static int printer_init(
 	/* One stream, so that a pager or grep sees all; start --follow keeps them apart. */
 	*p = (struct line_printer){ .out = stdout,
 		.err = stdout,
+		/* People see a prompt or a progress bar at once; a pipe gets whole lines. */
+		.eager = ctl->columns > 0,
 		.prefix = !raw && !args_has(args, "no-prefix"),
 		.color_out = ctl->color_out,
 		.color_err = ctl->color_out };
@@ -136,7 +138,7 @@ static int print_stream(struct ctl *ctl, struct varlink_sync *link, struct line_
 		if (r != 0)
 			break;
 		if (get_int(answer, "missed") > 0) {
-			line_printer_end(p);
+			line_printer_break(p);
 			ctl_error(ctl, 0,
 				"%" JSON_INTEGER_FORMAT
 				" lines were left out: they came faster than they were read",

@@ -106,9 +106,9 @@ int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
 	va_end(ap);
 	if (ctl->verb)
 		fprintf(stderr,
-			"usage: elasticctl %s%s%s\nTry 'elasticctl help %s' for what it takes.\n",
-			ctl->verb->name, *ctl->verb->synopsis ? " " : "", ctl->verb->synopsis,
-			ctl->verb->name);
+			"usage: elasticctl %s%s%s%s\nTry 'elasticctl help %s' for what it takes.\n",
+			ctl->verb->name, verb_takes_options(ctl->verb),
+			*ctl->verb->synopsis ? " " : "", ctl->verb->synopsis, ctl->verb->name);
 	else
 		fputs("usage: elasticctl [OPTION...] VERB [ARGUMENT...]\n"
 		      "Try 'elasticctl help' for the verbs.\n",

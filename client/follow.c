@@ -43,7 +43,7 @@ static void tell(struct follow *f, const json_t *events)
 		if (f->ctl->quiet || !worth_telling(event))
 			continue;
 		text = printable_dup(get_text(event, "text"));
-		line_printer_end(&f->printer);
+		line_printer_break(&f->printer);
 		ctl_error(f->ctl, 0, "%s: %s: %s", f->name, get_text(event, "event"),
 			text ? text : "");
 	}
@@ -133,6 +133,7 @@ int follow_run(struct ctl *ctl, const char *name, const char *run)
 
 	f.printer = (struct line_printer){ .out = stdout,
 		.err = stderr,
+		.eager = ctl->columns > 0,
 		.prefix = true,
 		.color_out = ctl->color_out,
 		.color_err = ctl->color_err };

@@ -3,8 +3,17 @@
 
 #include "client/humane.h"
 
-#include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
+
+struct line_part {
+	int rank;
+	bool is_err;
+	bool begun; /* a part of its line was written already */
+	char *held;
+	size_t n_held;
+	json_t *first; /* the entry that began it: for prefix and time */
+};
 
 static int digit(char c)
 {
@@ -17,31 +26,52 @@ static int digit(char c)
 	return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Writes what s stands for; stops at the first character that is not base64. */
-static void write_base64(FILE *f, const char *s)
+/* The bytes that s stands for, up to the first character that is not base64. Returns owned. */
+static char *decode(const char *s, size_t *ret_len)
 {
+	char *bytes = malloc(strlen(s) / 4 * 3 + 3);
+	size_t n = 0;
 	unsigned bits = 0;
-	int n = 0;
+	int have = 0;
 
-	for (; digit(*s) >= 0; s++) {
+	for (; bytes && digit(*s) >= 0; s++) {
 		bits = bits << 6 | (unsigned)digit(*s);
-		n += 6;
-		if (n >= 8) {
-			n -= 8;
-			putc(bits >> n & 0xff, f);
+		have += 6;
+		if (have >= 8) {
+			have -= 8;
+			bytes[n++] = (char)(bits >> have & 0xff);
 		}
 	}
+	*ret_len = n;
+	return bytes;
 }
 
-static void close_line(struct line_printer *p)
+/* What a worker has begun on a stream; NULL where there is nothing, or no memory with make. */
+static struct line_part *find(struct line_printer *p, int rank, bool is_err, bool make)
 {
-	if (!p->open)
-		return;
-	putc('\n', p->open_file);
-	p->open = false;
+	struct line_part *parts;
+	ptrdiff_t open = p->open ? p->open - p->parts : -1;
+
+	for (size_t i = 0; i < p->n_parts; i++)
+		if (p->parts[i].rank == rank && p->parts[i].is_err == is_err)
+			return &p->parts[i];
+	if (!make)
+		return NULL;
+	parts = reallocarray(p->parts, p->n_parts + 1, sizeof(*parts));
+	if (!parts)
+		return NULL;
+	p->parts = parts;
+	p->open = open >= 0 ? parts + open : NULL;
+	parts[p->n_parts] = (struct line_part){ .rank = rank, .is_err = is_err };
+	return &parts[p->n_parts++];
 }
 
-static void write_time(struct line_printer *p, const json_t *line, FILE *f)
+static FILE *file_of(const struct line_printer *p, bool is_err)
+{
+	return is_err ? p->err : p->out;
+}
+
+static void write_time(const struct line_printer *p, const json_t *line, FILE *f)
 {
 	int64_t us = get_int(line, "time_us");
 	char buf[HUMANE_TEXT_MAX];
@@ -56,11 +86,12 @@ static void write_time(struct line_printer *p, const json_t *line, FILE *f)
 		fprintf(f, "%+12.6f ", (us - p->start_us) / 1e6);
 }
 
-static void write_head(struct line_printer *p, const json_t *line, FILE *f)
+static void write_head(const struct line_printer *p, const json_t *line, bool is_err)
 {
 	const char *role = get_text(line, "role");
 	int rank = (int)get_int(line, "rank");
-	bool color = f == p->err ? p->color_err : p->color_out;
+	bool color = is_err ? p->color_err : p->color_out;
+	FILE *f = file_of(p, is_err);
 
 	write_time(p, line, f);
 	if (p->prefix)
@@ -68,28 +99,111 @@ static void write_head(struct line_printer *p, const json_t *line, FILE *f)
 			rank, color ? COLOR_OFF : "");
 }
 
+void line_printer_break(struct line_printer *p)
+{
+	if (p->open)
+		putc('\n', file_of(p, p->open->is_err));
+	p->open = NULL;
+	fflush(p->out);
+	fflush(p->err);
+}
+
+static void drop_held(struct line_part *part)
+{
+	free(part->held);
+	json_decref(part->first);
+	part->held = NULL;
+	part->n_held = 0;
+	part->first = NULL;
+}
+
+/* Writes what is held back of a line, and what follows; the line stays open. */
+static void write_part(struct line_printer *p, struct line_part *part, const json_t *line,
+	const char *bytes, size_t len)
+{
+	FILE *f = file_of(p, part->is_err);
+
+	if (p->open != part) {
+		line_printer_break(p);
+		write_head(p, part->first ? part->first : line, part->is_err);
+	}
+	fwrite(part->held ? part->held : "", 1, part->n_held, f);
+	fwrite(bytes, 1, len, f);
+	drop_held(part);
+	part->begun = true;
+	p->open = part;
+}
+
+/* Keeps a part until more comes. Returns false where it must be written now. */
+static bool hold(struct line_printer *p, struct line_part *part, const json_t *line,
+	const char *bytes, size_t len)
+{
+	char *held;
+
+	if (p->eager || part->n_held + len > LINE_HELD_MAX)
+		return false;
+	held = realloc(part->held, part->n_held + len + 1);
+	if (!held)
+		return false;
+	memcpy(held + part->n_held, bytes, len);
+	part->held = held;
+	part->n_held += len;
+	if (!part->first)
+		part->first = json_incref((json_t *)line);
+	return true;
+}
+
+static void print_whole(
+	struct line_printer *p, const json_t *line, bool is_err, const char *bytes, size_t len)
+{
+	FILE *f = file_of(p, is_err);
+
+	if (p->open)
+		line_printer_break(p);
+	if (is_err)
+		fflush(p->out);
+	write_head(p, line, is_err);
+	fwrite(bytes, 1, len, f);
+	putc('\n', f);
+}
+
+static void print_bytes(struct line_printer *p, const json_t *line, const char *bytes, size_t len)
+{
+	const char *stream = get_text(line, "stream");
+	bool is_err = stream && !strcmp(stream, "stderr"), partial = get_true(line, "partial");
+	struct line_part *part = find(p, (int)get_int(line, "rank"), is_err, partial);
+
+	if (!part || (!partial && !part->begun && !part->held)) {
+		print_whole(p, line, is_err, bytes, len);
+		return;
+	}
+	if (partial) {
+		if (!hold(p, part, line, bytes, len))
+			write_part(p, part, line, bytes, len);
+		return;
+	}
+	/* An empty end of a line that is not open any more has nothing left to show. */
+	if (len > 0 || part->held || p->open == part) {
+		write_part(p, part, line, bytes, len);
+		putc('\n', file_of(p, is_err));
+		p->open = NULL;
+	}
+	part->begun = false;
+}
+
 static void print_line(struct line_printer *p, const json_t *line)
 {
-	const char *stream = get_text(line, "stream"), *base64 = get_text(line, "base64");
 	const json_t *text = json_object_get(line, "text");
-	FILE *f = stream && !strcmp(stream, "stderr") ? p->err : p->out;
-	int rank = (int)get_int(line, "rank");
+	const char *base64 = get_text(line, "base64");
+	_cleanup_free_ char *decoded = NULL;
+	size_t len = 0;
 
-	if (p->open && (p->open_rank != rank || p->open_file != f))
-		close_line(p);
-	if (f != p->out)
-		fflush(p->out);
-	if (!p->open)
-		write_head(p, line, f);
 	if (base64)
-		write_base64(f, base64);
+		decoded = decode(base64, &len);
+	if (decoded)
+		print_bytes(p, line, decoded, len);
 	else if (json_is_string(text))
-		fwrite(json_string_value(text), 1, json_string_length(text), f);
-	p->open = get_true(line, "partial");
-	p->open_rank = rank;
-	p->open_file = f;
-	if (!p->open)
-		putc('\n', f);
+		print_bytes(p, line, json_string_value(text), json_string_length(text));
 }
 
 void line_printer_print(struct line_printer *p, const json_t *lines)
@@ -105,7 +219,11 @@ void line_printer_print(struct line_printer *p, const json_t *lines)
 
 void line_printer_end(struct line_printer *p)
 {
-	close_line(p);
-	fflush(p->out);
-	fflush(p->err);
+	for (size_t i = 0; i < p->n_parts; i++)
+		if (p->parts[i].held)
+			write_part(p, &p->parts[i], NULL, "", 0);
+	line_printer_break(p);
+	free(p->parts);
+	p->parts = NULL;
+	p->n_parts = 0;
 }

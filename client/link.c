@@ -109,10 +109,10 @@ static void explain(const char *name, const json_t *p, struct error *err)
 		 *get_text(p, "field") &&
 		 strncmp(message, get_text(p, "field"), strlen(get_text(p, "field"))) != 0)
 		error_set(err, -EINVAL, "%s: %s", get_text(p, "field"), message);
-	else if (!strcmp(name, "InvalidRanks") && message)
+	else if (!strcmp(name, "InvalidRanks") && message && strncmp(message, "ranks", 5) != 0)
 		error_set(err, -EINVAL, "ranks %s: %s",
 			get_text(p, "ranks") ? get_text(p, "ranks") : "?", message);
-	else if (message)
+	else if (message && *message)
 		error_set(err, -EREMOTEIO, "%s", message);
 	else if (!strcmp(name, "org.varlink.service.MethodNotFound") ||
 		 !strcmp(name, "org.varlink.service.MethodNotImplemented"))
@@ -127,6 +127,8 @@ static int remote_error(const struct ctl *ctl, char **name, const json_t *p, str
 	if (!strncmp(*name, INTERFACE, strlen(INTERFACE)))
 		memmove(*name, *name + strlen(INTERFACE), strlen(*name + strlen(INTERFACE)) + 1);
 	explain(*name, p, err);
+	if (!err->text[0])
+		error_set(err, -EREMOTEIO, "elasticd refused: %s", *name);
 	return failed(ctl, !strcmp(*name, "TimedOut") ? CTL_TIMED_OUT : CTL_REFUSED);
 }
 

@@ -123,3 +123,8 @@ const struct verb *verb_find(const char *name)
 			return v;
 	return NULL;
 }
+
+const char *verb_takes_options(const struct verb *v)
+{
+	return v->options && !(v->flags & VERB_COMMAND) ? " [OPTION...]" : "";
+}

@@ -90,6 +90,9 @@ extern const struct verb verbs[];
 /* Options that every verb takes. */
 extern const struct arg_option global_options[];
 
+/* " [OPTION...]" to go before the synopsis, or "" (also where the synopsis has it). */
+const char *verb_takes_options(const struct verb *v);
+
 /* NULL where there is none. */
 const struct verb *verb_find(const char *name);
 

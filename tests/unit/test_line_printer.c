@@ -65,13 +65,58 @@ START_TEST(a_line_in_parts_is_put_together)
 }
 END_TEST
 
-START_TEST(another_worker_never_continues_a_line)
+START_TEST(another_workers_line_comes_after_or_before_but_never_within)
 {
 	struct line_printer p = printer();
 
-	print(&p, "[" LINE(0, "out", "par", ",\"partial\":true") "," LINE(
-			  1, "out", "x", "") "," LINE(0, "out", "tial", "") "]");
-	wrote(&p, "[w:0] par\n[w:1] x\n[w:0] tial\n", "");
+	print(&p, "[" LINE(0, "out", "par", ",\"partial\":true") "," LINE(1, "out", "x",
+			  "") "," LINE(0, "err", "e", "") "," LINE(0, "out", "tial", "") "]");
+	wrote(&p, "[w:1] x\n[w:0] partial\n", "[w:0] e\n");
+}
+END_TEST
+
+START_TEST(a_terminal_sees_parts_at_once_and_another_worker_ends_them)
+{
+	struct line_printer p = printer();
+
+	p.eager = true;
+	print(&p, "[" LINE(0, "out", "par", ",\"partial\":true") "]");
+	ck_assert_str_eq(out_text, "[w:0] par");
+	print(&p, "[" LINE(0, "out", "t", ",\"partial\":true") "," LINE(1, "out", "x", "") "," LINE(
+			  0, "out", "ial", "") "]");
+	wrote(&p, "[w:0] part\n[w:1] x\n[w:0] ial\n", "");
+}
+END_TEST
+
+START_TEST(an_empty_end_of_an_interrupted_line_is_no_line)
+{
+	struct line_printer p = printer();
+
+	p.eager = true;
+	print(&p, "[" LINE(0, "out", "a", ",\"partial\":true") "," LINE(1, "out", "x", "") "," LINE(
+			  0, "out", "", "") "," LINE(0, "out", "", "") "]");
+	wrote(&p, "[w:0] a\n[w:1] x\n[w:0] \n", "");
+}
+END_TEST
+
+START_TEST(a_gigantic_line_is_not_kept_in_memory)
+{
+	struct line_printer p = printer();
+	_cleanup_json_ json_t *lines = json_array();
+	char big[LINE_HELD_MAX / 2 + 1];
+
+	memset(big, 'x', sizeof(big));
+	for (int i = 0; i < 3; i++)
+		json_array_append_new(
+			lines, json_pack("{s:i, s:s, s:s%, s:b}", "rank", 0, "stream", "stdout",
+				       "text", big, sizeof(big), "partial", i < 2));
+	line_printer_print(&p, lines);
+	line_printer_end(&p);
+	fclose(p.out);
+	fclose(p.err);
+	ck_assert_uint_eq(out_len, strlen("[worker:0] ") + 3 * sizeof(big) + 1);
+	free(out_text);
+	free(err_text);
 }
 END_TEST
 
@@ -134,7 +179,7 @@ START_TEST(odd_answers_are_survived)
 
 	print(&p, "{}");
 	print(&p, "[null,3,{},{\"rank\":\"x\",\"text\":7}]");
-	wrote(&p, "[worker:0] \n[worker:0] \n[worker:0] \n[worker:0] \n", "");
+	wrote(&p, "", "");
 }
 END_TEST
 
@@ -149,7 +194,10 @@ int main(void)
 	tzset();
 	tcase_add_test(tc, each_line_has_its_prefix_and_goes_to_its_stream);
 	tcase_add_test(tc, a_line_in_parts_is_put_together);
-	tcase_add_test(tc, another_worker_never_continues_a_line);
+	tcase_add_test(tc, another_workers_line_comes_after_or_before_but_never_within);
+	tcase_add_test(tc, a_terminal_sees_parts_at_once_and_another_worker_ends_them);
+	tcase_add_test(tc, an_empty_end_of_an_interrupted_line_is_no_line);
+	tcase_add_test(tc, a_gigantic_line_is_not_kept_in_memory);
 	tcase_add_test(tc, an_unfinished_line_is_ended_with_the_view);
 	tcase_add_test(tc, bytes_that_are_no_text_come_out_as_they_were);
 	tcase_add_test(tc, times_are_put_on_when_they_are_known);
