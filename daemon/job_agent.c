@@ -138,6 +138,7 @@ static void on_link_update(void *arg, json_t *job, json_t *events)
 			err.text);
 	take_events(j, events);
 	job_event(j, LIFE_EV_ANSWERED);
+	j->host->changed(j->host->arg, j);
 	job_tell(j, JOB_UPDATED);
 	if (r == 0 && j->mirror.has_verdict)
 		job_event(j, LIFE_EV_VERDICT);

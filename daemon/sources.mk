@@ -5,12 +5,22 @@ daemon_SRC := \
 	daemon/cgroupfs.c \
 	daemon/child.c \
 	daemon/config.c \
+	daemon/daemon.c \
+	daemon/feed.c \
 	daemon/files.c \
 	daemon/job.c \
 	daemon/job_agent.c \
 	daemon/joblink.c \
+	daemon/leave.c \
 	daemon/life.c \
+	daemon/methods.c \
 	daemon/mirror.c \
+	daemon/notify.c \
 	daemon/record.c \
 	daemon/registry.c \
-	daemon/scope.c
+	daemon/relay.c \
+	daemon/remove.c \
+	daemon/scope.c \
+	daemon/setup.c \
+	daemon/start.c \
+	daemon/wait.c

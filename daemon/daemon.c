@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/daemon.h"
+
+#include "common/json.h"
+#include "common/log.h"
+#include "common/manager_idl.h"
+#include "common/printable.h"
+#include "daemon/cgroupfs.h"
+#include "daemon/leave.h"
+#include "daemon/methods.h"
+#include "daemon/remove.h"
+#include "daemon/scope.h"
+#include "daemon/setup.h"
+#include "daemon/start.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+
+static int out_of_memory(struct error *err)
+{
+	return error_set(err, -ENOMEM, "out of memory");
+}
+
+static void show_status(struct daemon *d)
+{
+	int running = 0;
+	int active = 0;
+	char text[128];
+
+	for (struct job *j = registry_first(d->registry); j; j = registry_next(j)) {
+		active += j->life != LIFE_ENDED;
+		running += j->life == LIFE_LINKED && j->mirror.state == MIRROR_RUNNING;
+	}
+	snprintf(text, sizeof(text), "%d job%s, %d running", active, active == 1 ? "" : "s",
+		running);
+	notify_status(d->notify, text);
+}
+
+/* Once per turn, however many jobs changed in it. */
+static void on_changes(void *arg)
+{
+	struct daemon *d = arg;
+
+	remove_surplus(d);
+	show_status(d);
+}
+
+static void on_job_changed(void *arg, struct job *j)
+{
+	struct daemon *d = arg;
+
+	(void)!loop_defer(d->loop, on_changes, d);
+}
+
+static void log_event(const struct job *j, const json_t *e)
+{
+	_cleanup_free_ char *text = printable_dup(json_get_string(e, "text", ""));
+	_cleanup_free_ char *name = printable_dup(json_get_string(e, "event", ""));
+	char rank[24] = "";
+	char attempt[24] = "";
+	struct log_field fields[6] = { { "ELASTICD_JOB", j->rec.name },
+		{ "ELASTICD_RUN", j->rec.run }, { "ELASTICD_EVENT", name ? name : "" } };
+	int n = 3;
+
+	if (json_is_integer(json_object_get(e, "rank"))) {
+		snprintf(rank, sizeof(rank), "%lld", (long long)json_get_int(e, "rank", 0));
+		fields[n++] = (struct log_field){ "ELASTICD_RANK", rank };
+	}
+	if (json_is_integer(json_object_get(e, "attempt"))) {
+		snprintf(
+			attempt, sizeof(attempt), "%lld", (long long)json_get_int(e, "attempt", 0));
+		fields[n++] = (struct log_field){ "ELASTICD_ATTEMPT", attempt };
+	}
+	fields[n] = (struct log_field){ NULL, NULL };
+	log_fields(LOG_INFO, fields, "job %s: %s", j->rec.name, text ? text : "?");
+}
+
+static void on_job_events(void *arg, struct job *j, json_t *events)
+{
+	struct daemon *d = arg;
+	json_t *e;
+	size_t i;
+
+	json_array_foreach (events, i, e)
+		log_event(j, e);
+	feed_publish(d->feed, j->rec.uid, events);
+}
+
+static int open_access(struct daemon *d, struct error *err)
+{
+	const struct config *c = &d->config;
+	const char *admin = c->admin_group ? c->admin_group : d->system ? "elasticd-admin" : NULL;
+	struct access *fresh = NULL;
+
+	if (access_new(admin, c->allow_groups, c->allow_users, &fresh) < 0)
+		return out_of_memory(err);
+	access_free(d->access);
+	d->access = fresh;
+	return 0;
+}
+
+static void apply_log_level(struct daemon *d)
+{
+	int level = d->options.log_level;
+
+	if (level < 0)
+		level = d->config.log_level;
+	if (level < 0)
+		level = LOG_INFO;
+	log_set_level(level);
+	/* What an agent has to tell comes as events; its own messages would say it twice. */
+	d->host.agent_log_level = level >= LOG_DEBUG ? "debug" : "warning";
+}
+
+static int read_config(struct daemon *d, struct error *err)
+{
+	int r = config_load(&d->config, d->paths.config_file, d->options.config_required, err);
+
+	if (!r)
+		r = open_access(d, err);
+	if (!r)
+		apply_log_level(d);
+	return r;
+}
+
+void daemon_reload(struct daemon *d)
+{
+	struct error err = { 0 };
+	struct config before = d->config; /* its numbers; what it points to may be gone below */
+	bool restart;
+
+	notify_reloading(d->notify);
+	if (read_config(d, &err) < 0) {
+		log_error("configuration not reloaded: %s", err.text);
+	} else {
+		restart = d->config.message_size != before.message_size ||
+			  d->config.queued_bytes != before.queued_bytes ||
+			  d->config.connections != before.connections ||
+			  d->config.calls_in_flight != before.calls_in_flight;
+		log_notice("configuration reloaded%s",
+			restart ? "; limits of connections take effect at the next start" : "");
+	}
+	notify_ready(d->notify);
+}
+
+static int open_dirs(struct daemon *d, struct error *err)
+{
+	const char *log_dir = d->options.paths.log_dir ? d->paths.log_dir
+			      : d->config.log_dir      ? d->config.log_dir
+						       : d->paths.log_dir;
+	int r;
+
+	d->log_dir = strdup(log_dir);
+	if (!d->log_dir)
+		return out_of_memory(err);
+	r = setup_dirs(&d->paths, d->log_dir, d->system, err);
+	if (r < 0)
+		return r;
+	d->locks[0] = setup_lock(d->paths.runtime_dir, err);
+	if (d->locks[0] < 0)
+		return d->locks[0];
+	if (strcmp(d->paths.runtime_dir, d->paths.state_dir)) {
+		d->locks[1] = setup_lock(d->paths.state_dir, err);
+		if (d->locks[1] < 0)
+			return d->locks[1];
+	}
+	return record_store_open(&d->store, d->paths.state_dir, err);
+}
+
+static int open_host(struct daemon *d, struct error *err)
+{
+	int r = 0;
+
+	d->agent_program = paths_agent_program(err);
+	if (!d->agent_program)
+		return err->code;
+	if (d->config.scopes) {
+		r = scopes_new(d->loop, d->system, d->config.slice, &d->scopes);
+		if (r < 0)
+			return error_set(err, r, "%s", strerror(-r));
+		if (!scopes_available(d->scopes))
+			d->cgroup_parent = cgroupfs_own();
+	}
+	d->host.loop = d->loop;
+	d->host.store = &d->store;
+	d->host.runtime_dir = d->paths.runtime_dir;
+	d->host.agent_program = d->agent_program;
+	d->host.cgroup_parent = d->cgroup_parent;
+	d->host.scopes = d->scopes;
+	d->host.events = on_job_events;
+	d->host.changed = on_job_changed;
+	d->host.arg = d;
+	return 0;
+}
+
+static int open_server(struct daemon *d, struct error *err)
+{
+	const struct varlink_options opt = {
+		.vendor = "elasticd",
+		.product = "elasticd",
+		.version = VERSION,
+		.url = "https://elasticd.example/",
+		.idl = manager_idl,
+		.methods = methods_table,
+		.limits = { .message_bytes = d->config.message_size,
+			.queued_bytes = d->config.queued_bytes,
+			.connections = d->config.connections,
+			.calls_in_flight = d->config.calls_in_flight },
+		.authorize = methods_authorize,
+		.arg = d,
+	};
+
+	if (registry_new(&d->registry) < 0 || feed_new(&d->feed) < 0 ||
+		relays_new(&d->host, &d->relays) < 0 || starts_new(d, &d->starts) < 0 ||
+		removals_new(d, &d->removals) < 0 || notify_new(d->loop, &d->notify) < 0)
+		return out_of_memory(err);
+	return varlink_server_new(d->loop, &opt, &d->server, err);
+}
+
+struct loaded {
+	struct job *job;
+	json_t *ended;
+};
+
+/* A record that cannot be used is put aside where it can be looked at; it hurts nobody else. */
+static void set_aside(struct daemon *d, const char *run, const struct error *why)
+{
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+
+	if (why->code == -ENOMEM || why->code == -EMFILE || why->code == -ENFILE) {
+		log_error("run %s is not taken up now: %s", run, why->text);
+		return;
+	}
+	if (job_record_set_aside(&d->store, run, &name, &err) < 0)
+		log_error("%s; and it cannot be put aside: %s", why->text, err.text);
+	else
+		log_warning("%s; put aside as %s/%s", why->text, d->store.path, name);
+}
+
+static int by_age(const void *a, const void *b)
+{
+	const struct loaded *x = a;
+	const struct loaded *y = b;
+
+	if (x->job->rec.created_us != y->job->rec.created_us)
+		return x->job->rec.created_us < y->job->rec.created_us ? -1 : 1;
+	return strcmp(x->job->rec.run, y->job->rec.run);
+}
+
+/* Reads all records, oldest first. */
+static size_t load_records(struct daemon *d, char **names, struct loaded *list)
+{
+	size_t n = 0;
+
+	for (char **name = names; *name; name++) {
+		struct job_record rec = { 0 };
+		struct error err = { 0 };
+		int r = job_record_load(&d->store, *name, &rec, &list[n].ended, &err);
+
+		if (!r && job_new(&d->host, &rec, &list[n].job) < 0) {
+			job_record_fini(&rec);
+			json_decref(list[n].ended);
+			r = out_of_memory(&err);
+		}
+		if (r < 0)
+			set_aside(d, *name, &err);
+		else
+			n++;
+	}
+	qsort(list, n, sizeof(*list), by_age);
+	return n;
+}
+
+static bool is_active(const char *name, void *arg)
+{
+	struct daemon *d = arg;
+
+	return registry_active(d->registry, name) != NULL;
+}
+
+static int recover(struct daemon *d, struct error *err)
+{
+	char **names = NULL;
+	struct loaded *list;
+	size_t n = 0;
+	int r = job_record_list(&d->store, &names, err);
+
+	if (r < 0)
+		return r;
+	while (names[n])
+		n++;
+	list = calloc(n + 1, sizeof(*list));
+	if (!list) {
+		job_record_list_free(names);
+		return out_of_memory(err);
+	}
+	n = load_records(d, names, list);
+	job_record_list_free(names);
+	for (size_t i = 0; i < n; i++) {
+		struct error why = { 0 };
+
+		registry_add(d->registry, list[i].job);
+		r = job_recover(list[i].job, list[i].ended, &why);
+		json_decref(list[i].ended);
+		if (r >= 0)
+			continue;
+		error_prefix(&why, "%s/%s", d->store.path, list[i].job->rec.run);
+		set_aside(d, list[i].job->rec.run, &why);
+		registry_remove(d->registry, list[i].job);
+		job_free(list[i].job);
+	}
+	free(list);
+	setup_clean_runtime(d->paths.runtime_dir, is_active, d);
+	return 0;
+}
+
+int daemon_new(struct loop *loop, const struct daemon_options *options, struct daemon **ret,
+	struct error *err)
+{
+	_cleanup_(daemon_freep) struct daemon *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return out_of_memory(err);
+	d->loop = loop;
+	d->options = *options;
+	d->locks[0] = d->locks[1] = d->store.fd = -1;
+	d->started_us = loop_real_us();
+	d->system = paths_is_system();
+	if ((r = paths_init(&d->paths, d->system, &options->paths, err)) < 0 ||
+		(r = read_config(d, err)) < 0 || (r = open_dirs(d, err)) < 0 ||
+		(r = open_host(d, err)) < 0 || (r = open_server(d, err)) < 0 ||
+		(r = recover(d, err)) < 0 ||
+		(r = setup_listen(d->server, &d->paths, &d->config, d->system, err)) < 0)
+		return r;
+	log_notice("elasticd " VERSION " serves %s, %zu active job%s", d->paths.socket,
+		registry_count_active(d->registry, -1),
+		registry_count_active(d->registry, -1) == 1 ? "" : "s");
+	show_status(d);
+	notify_ready(d->notify);
+	*ret = TAKE_PTR(d);
+	return 0;
+}
+
+struct daemon *daemon_free(struct daemon *d)
+{
+	if (!d)
+		return NULL;
+	/* Calls first: they watch jobs. */
+	varlink_server_free(d->server);
+	leave_free(d->leave);
+	starts_free(d->starts);
+	removals_free(d->removals);
+	registry_free(d->registry);
+	relays_free(d->relays);
+	feed_free(d->feed);
+	scopes_free(d->scopes);
+	notify_free(d->notify);
+	access_free(d->access);
+	loop_cancel(d->loop, on_changes, d);
+	record_store_close(&d->store);
+	close_fd(d->locks[0]);
+	close_fd(d->locks[1]);
+	config_fini(&d->config);
+	paths_fini(&d->paths);
+	free(d->agent_program);
+	free(d->cgroup_parent);
+	free(d->log_dir);
+	free(d);
+	return NULL;
+}
+
+void daemon_leave(struct daemon *d)
+{
+	size_t n = registry_count_active(d->registry, -1);
+
+	notify_stopping(d->notify);
+	log_notice("leaving; %zu job%s on", n, n == 1 ? " goes" : "s go");
+	loop_quit(d->loop, 0);
+}
+
+static void on_drained(void *arg)
+{
+	daemon_leave(arg);
+}
+
+static void on_shutdown_gone(void *arg)
+{
+	struct daemon *d = arg;
+
+	d->shutdown = NULL;
+}
+
+static void on_all_ended(void *arg)
+{
+	struct daemon *d = arg;
+	struct varlink_call *call = d->shutdown;
+
+	d->shutdown = NULL;
+	if (call)
+		varlink_reply(call, NULL);
+	varlink_server_drain(d->server, on_drained, d);
+}
+
+int daemon_shutdown(struct daemon *d, struct varlink_call *call, bool stop_jobs)
+{
+	int r;
+
+	if (stop_jobs)
+		r = leave_new(
+			d->loop, d->registry, d->paths.runtime_dir, on_all_ended, d, &d->leave);
+	else
+		r = loop_defer(d->loop, on_all_ended, d);
+	if (r < 0)
+		return r;
+	d->leaving = true;
+	d->shutdown = call;
+	varlink_call_on_gone(call, on_shutdown_gone, d);
+	return 0;
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/relay.h"
+
+#include "common/json.h"
+#include "common/paths.h"
+#include "common/varlink_client.h"
+#include "daemon/agentproc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define INTERFACE "io.elasticd.Manager."
+
+enum {
+	RETRIES_MAX = 3, /* on a connection that breaks while the agent lives */
+	HELPERS_MAX = 64,
+};
+
+enum relay_flags {
+	RELAY_REPEAT = 1,     /* may be asked again after the agent was lost */
+	RELAY_AFTERWARDS = 2, /* a run that is over has an answer */
+	RELAY_STOPS = 4,      /* the end of the run is what was asked for */
+};
+
+static const struct relay_rule {
+	const char *method;
+	int flags;
+	const char *afterwards; /* asks the helper this instead; NULL: the same */
+} rules[] = {
+	{ "Stop", RELAY_REPEAT | RELAY_STOPS, NULL },
+	{ "Scale", RELAY_REPEAT, NULL },
+	{ "Restart", 0, NULL },
+	{ "Kill", 0, NULL },
+	{ "Status", RELAY_REPEAT | RELAY_AFTERWARDS, NULL },
+	{ "Logs", RELAY_REPEAT | RELAY_AFTERWARDS, NULL },
+	{ "Errors", RELAY_REPEAT | RELAY_AFTERWARDS, NULL },
+	{ "Events", RELAY_REPEAT | RELAY_AFTERWARDS, NULL },
+	{ "Why", RELAY_REPEAT | RELAY_AFTERWARDS, NULL },
+	{ "Watch", RELAY_REPEAT | RELAY_AFTERWARDS, "Events" },
+};
+
+struct relays {
+	const struct job_host *host;
+	struct child_orphans orphans;
+};
+
+struct relay {
+	struct relays *relays;
+	struct varlink_call *call;
+	struct job *job;
+	struct job_watch watch;
+	const struct relay_rule *rule;
+	json_t *params;
+	struct varlink_client *client; /* NULL: waits for the agent */
+	struct child_watch *helper;    /* answers for a run that is over */
+	int retries;
+	bool sent;
+};
+
+int relays_new(const struct job_host *host, struct relays **ret)
+{
+	struct relays *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->host = host;
+	*ret = r;
+	return 0;
+}
+
+struct relays *relays_free(struct relays *r)
+{
+	if (!r)
+		return NULL;
+	child_orphans_fini(&r->orphans);
+	free(r);
+	return NULL;
+}
+
+static void relay_free(struct relay *r)
+{
+	if (r->job)
+		job_unwatch(r->job, &r->watch);
+	varlink_client_free(r->client);
+	child_orphans_add(&r->relays->orphans, r->helper, true);
+	json_decref(r->params);
+	free(r);
+}
+
+static void on_gone(void *arg)
+{
+	relay_free(arg);
+}
+
+/* The four ways to end; r is dead afterwards. */
+static void end_reply(struct relay *r, json_t *parameters)
+{
+	struct varlink_call *call = r->call;
+
+	relay_free(r);
+	varlink_reply(call, parameters);
+}
+
+static void end_error(struct relay *r, const char *name, json_t *parameters)
+{
+	struct varlink_call *call = r->call;
+
+	relay_free(r);
+	varlink_error(call, name, parameters);
+}
+
+static void end_failed(struct relay *r, int code, const char *what)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text), "%s", what);
+	end_error(r, "Failed", json_pack("{s:s, s:i}", "message", text, "errno", -code));
+}
+
+static void end_not_active(struct relay *r)
+{
+	if (r->sent && r->rule->flags & RELAY_STOPS)
+		end_reply(r, NULL);
+	else
+		end_error(r, "NotActive",
+			json_pack("{s:s, s:s}", "job", r->job->rec.name, "state",
+				mirror_state_name(r->job->mirror.state)));
+}
+
+/* Makes the next asking go on where the answers so far ended. */
+static void note_progress(struct relay *r, json_t *parameters)
+{
+	json_t *events = json_get_array(parameters, "events");
+	const json_t *last = json_array_get(events, json_array_size(events) - 1);
+
+	if (last)
+		json_put_int(r->params, "since", json_get_int(last, "seq", 0));
+}
+
+static void prepare_repeat(struct relay *r)
+{
+	/* Lines have no numbers: what was written from now on is what was not seen yet. */
+	if (!strcmp(r->rule->method, "Logs") && r->sent) {
+		json_put_int(r->params, "since_us", loop_real_us());
+		json_object_del(r->params, "lines");
+		json_object_del(r->params, "attempt");
+	}
+}
+
+static void proceed(struct relay *r);
+
+static void on_drained(void *arg)
+{
+	struct relay *r = arg;
+
+	if (r->client)
+		varlink_client_pause(r->client, false);
+}
+
+static void broke(struct relay *r)
+{
+	bool helped = r->helper != NULL;
+
+	r->client = varlink_client_free(r->client);
+	if (helped) {
+		end_failed(r, -EIO, "the process that reads the run's files ended");
+	} else if (!(r->rule->flags & RELAY_REPEAT)) {
+		end_error(r, "AgentLost", json_pack("{s:s}", "job", r->job->rec.name));
+	} else {
+		prepare_repeat(r);
+		proceed(r);
+	}
+}
+
+/* The last answer about a run that is over; events is borrowed or NULL. */
+static void finish_afterwards(struct relay *r, json_t *events)
+{
+	_cleanup_json_ json_t *answer = json_object();
+	struct error err = { 0 };
+	int code = job_load_text(r->job, &err);
+
+	if (!code && json_put(answer, "job", mirror_job(&r->job->mirror)) < 0)
+		code = error_set(&err, -ENOMEM, "out of memory");
+	if (!code && events && json_put(answer, "events", json_incref(events)) < 0)
+		code = error_set(&err, -ENOMEM, "out of memory");
+	if (code < 0)
+		end_failed(r, code, err.text);
+	else
+		end_reply(r, TAKE_PTR(answer));
+}
+
+static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct relay *r = arg;
+
+	if (error && !strcmp(error, "disconnected")) {
+		broke(r);
+		return;
+	}
+	if (error) {
+		end_error(r, error, json_incref(parameters));
+		return;
+	}
+	r->sent = true;
+	note_progress(r, parameters);
+	if (!continues) {
+		if (r->helper && r->rule->afterwards)
+			finish_afterwards(r, json_get_array(parameters, "events"));
+		else
+			end_reply(r, json_incref(parameters));
+		return;
+	}
+	varlink_notify(r->call, json_incref(parameters));
+	if (varlink_call_congested(r->call, on_drained, r))
+		varlink_client_pause(r->client, true);
+}
+
+static void on_closed(void *arg)
+{
+	/* The open call has heard of it already. */
+}
+
+static int ask(struct relay *r, int fd, const char *method)
+{
+	char name[64];
+	int code = varlink_client_new_fd(r->relays->host->loop, fd, on_closed, r, &r->client);
+
+	if (code < 0)
+		return code;
+	snprintf(name, sizeof(name), INTERFACE "%s", method);
+	return varlink_client_call(r->client, name, json_deep_copy(r->params),
+		varlink_call_more(r->call) && strcmp(r->rule->method, method) == 0, on_answer, r);
+}
+
+static void on_helper_end(void *arg, int code, int status)
+{
+	/* Its connection says so too. */
+}
+
+static void ask_helper(struct relay *r)
+{
+	const struct job_host *host = r->relays->host;
+	_cleanup_free_ char *dir = paths_join(host->store->path, r->job->rec.run);
+	struct agentproc_options o = { .program = host->agent_program, .record_dir = dir };
+	struct error err = { 0 };
+	struct child child;
+	int fd = -1;
+	int code;
+
+	if (child_orphans_count(&r->relays->orphans) >= HELPERS_MAX) {
+		end_error(r, "LimitReached",
+			json_pack("{s:s, s:i}", "what", "readers of runs that are over", "limit",
+				HELPERS_MAX));
+		return;
+	}
+	code = dir ? agentproc_serve(&o, &r->job->rec, &child, &fd, &err) : -ENOMEM;
+	if (!code)
+		code = child_watch_new(host->loop, child.pidfd, on_helper_end, r, &r->helper);
+	if (code < 0)
+		close_fd(fd);
+	else
+		code = ask(r, fd, r->rule->afterwards ? r->rule->afterwards : r->rule->method);
+	if (code < 0)
+		end_failed(r, code, err.code ? err.text : strerror(-code));
+}
+
+static void answer_afterwards(struct relay *r)
+{
+	if (!(r->rule->flags & RELAY_AFTERWARDS))
+		end_not_active(r);
+	else if (!strcmp(r->rule->method, "Status"))
+		finish_afterwards(r, NULL);
+	else
+		ask_helper(r);
+}
+
+static void ask_agent(struct relay *r)
+{
+	int fd = agentproc_connect(r->relays->host->runtime_dir, r->job->rec.name);
+	int code;
+
+	if (fd >= 0) {
+		code = ask(r, fd, r->rule->method);
+		if (code < 0)
+			end_failed(r, code, strerror(-code));
+		return;
+	}
+	/* It is on its way out, or in: the news will come. */
+	if (fd != -ECONNREFUSED && fd != -ENOENT)
+		end_failed(r, fd, strerror(-fd));
+	else if (!(r->rule->flags & RELAY_REPEAT))
+		end_error(r, "AgentLost", json_pack("{s:s}", "job", r->job->rec.name));
+}
+
+static void proceed(struct relay *r)
+{
+	if (job_is_over(r->job)) {
+		answer_afterwards(r);
+		return;
+	}
+	if (r->job->life == LIFE_LINKED || r->job->life == LIFE_STARTING) {
+		if (r->retries++ < RETRIES_MAX)
+			ask_agent(r);
+		return;
+	}
+	if (!(r->rule->flags & RELAY_REPEAT))
+		end_error(r, "AgentLost", json_pack("{s:s}", "job", r->job->rec.name));
+}
+
+static void on_news(void *arg, struct job *j, enum job_news news)
+{
+	struct relay *r = arg;
+
+	if (news == JOB_GONE) {
+		job_unwatch(j, &r->watch);
+		r->job = NULL;
+		end_error(r, "NoSuchJob", json_pack("{s:s}", "job", j->rec.name));
+	} else if (!r->client && (news == JOB_ATTACHED || news == JOB_VERDICT)) {
+		r->retries = 0;
+		proceed(r);
+	}
+}
+
+static const struct relay_rule *find_rule(const char *method)
+{
+	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
+		if (!strcmp(rules[i].method, method))
+			return &rules[i];
+	return NULL;
+}
+
+int relay_begin(
+	struct relays *relays, struct varlink_call *call, struct job *j, const json_t *params)
+{
+	const struct relay_rule *rule = find_rule(varlink_call_method(call));
+	struct relay *r = rule ? calloc(1, sizeof(*r)) : NULL;
+
+	if (!r)
+		return rule ? -ENOMEM : -ENOSYS;
+	*r = (struct relay){ .relays = relays, .call = call, .rule = rule };
+	r->params = json_copy((json_t *)params);
+	if (!r->params || json_put_string(r->params, "job", j->rec.run) < 0) {
+		json_decref(r->params);
+		free(r);
+		return -ENOMEM;
+	}
+	r->job = j;
+	job_watch(j, &r->watch, on_news, r);
+	varlink_call_on_gone(call, on_gone, r);
+	proceed(r);
+	return 0;
+}

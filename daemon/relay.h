@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Calls that a job's agent answers: each is handed on over a connection of its own, so that a slow
+ * reader or a long wait holds up nobody else, and its answers come back with back-pressure. A call
+ * that can be repeated survives the loss of the agent; one about a run that is over is answered by
+ * a helper process that runs as the job's user.
+ */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/varlink_server.h"
+#include "daemon/job.h"
+
+#include <jansson.h>
+
+struct relays;
+
+_must_check_ int relays_new(const struct job_host *host, struct relays **ret);
+/* No call may be open any more. */
+struct relays *relays_free(struct relays *r);
+DEFINE_CLEANUP(struct relays *, relays_free)
+
+/* Hands the call's method on to j's agent. Returns 0 where the call is or will be answered, or a
+ * negative errno. params is borrowed. */
+_must_check_ int relay_begin(
+	struct relays *r, struct varlink_call *call, struct job *j, const json_t *params);

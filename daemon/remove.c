@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/remove.h"
+
+#include "common/log.h"
+#include "daemon/child.h"
+#include "daemon/methods.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define RM "/bin/rm"
+
+/* One Remove call: its runs one after the other. */
+struct removal {
+	LIST_ENTRY(removal) link;
+	struct daemon *daemon;
+	struct varlink_call *call; /* NULL: nobody waits for the answer */
+	char **runs;		   /* names, since jobs may go meanwhile */
+	size_t n, next;
+	int removed;
+	struct child_watch *rm;
+};
+
+struct removals {
+	LIST_HEAD(, removal) open;
+	struct child_orphans orphans;
+};
+
+int removals_new(struct daemon *d, struct removals **ret)
+{
+	struct removals *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	LIST_INIT(&r->open);
+	*ret = r;
+	return 0;
+}
+
+static void removal_free(struct removal *r)
+{
+	LIST_REMOVE(r, link);
+	child_orphans_add(&r->daemon->removals->orphans, r->rm, false);
+	for (size_t i = 0; i < r->n; i++)
+		free(r->runs[i]);
+	free(r->runs);
+	free(r);
+}
+
+struct removals *removals_free(struct removals *r)
+{
+	if (!r)
+		return NULL;
+	while (!LIST_EMPTY(&r->open))
+		removal_free(LIST_FIRST(&r->open));
+	child_orphans_fini(&r->orphans);
+	free(r);
+	return NULL;
+}
+
+static void on_gone(void *arg)
+{
+	struct removal *r = arg;
+
+	r->call = NULL;
+}
+
+static int forget(struct daemon *d, struct job *j, struct error *err)
+{
+	int r = job_record_remove(&d->store, j->rec.run, err);
+
+	if (r < 0)
+		return r;
+	registry_remove(d->registry, j);
+	job_free(j);
+	return 0;
+}
+
+static void finish(struct removal *r, int code, const char *text)
+{
+	struct varlink_call *call = r->call;
+	int removed = r->removed;
+
+	removal_free(r);
+	if (!call)
+		return;
+	if (code < 0)
+		methods_failed(call, code, text);
+	else
+		varlink_reply(call, json_pack("{s:i}", "removed", removed));
+}
+
+static void proceed(struct removal *r);
+
+static void on_rm_end(void *arg, int code, int status)
+{
+	struct removal *r = arg;
+	struct daemon *d = r->daemon;
+	struct job *j = registry_find(d->registry, r->runs[r->next], NULL, NULL);
+	struct error err = { 0 };
+	char text[256];
+
+	r->rm = child_watch_free(r->rm);
+	if (code != CLD_EXITED || status) {
+		snprintf(text, sizeof(text), "the logs of %s could not be removed",
+			r->runs[r->next]);
+		finish(r, -EIO, text);
+		return;
+	}
+	if (j && j->life == LIFE_ENDED) {
+		if (forget(d, j, &err) < 0) {
+			finish(r, err.code, err.text);
+			return;
+		}
+		r->removed++;
+	}
+	r->next++;
+	proceed(r);
+}
+
+/* <log_dir>/<name>.latest where it leads to this run. */
+static bool latest_is(const struct job_record *rec, const char *link)
+{
+	char target[512];
+	ssize_t n = readlink(link, target, sizeof(target) - 1);
+
+	if (n <= 0)
+		return false;
+	target[n] = '\0';
+	return !strcmp(target, rec->run);
+}
+
+static int start_rm(struct removal *r, const struct job_record *rec, struct error *err)
+{
+	_cleanup_(child_user_fini) struct child_user user = { 0 };
+	_cleanup_free_ char *dir = paths_join(rec->log_dir, rec->run);
+	_cleanup_free_ char *link = NULL;
+	char *argv[] = { (char *)"rm", (char *)"-rf", (char *)"--", dir, NULL, NULL };
+	struct child_request q = { .program = RM, .argv = argv, .user = &user, .lock_fd = -1 };
+	struct child child;
+	int code = child_user_init(&user, rec->uid, err);
+
+	if (!dir || asprintf(&link, "%s/%s.latest", rec->log_dir, rec->name) < 0) {
+		link = NULL;
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	if (latest_is(rec, link))
+		argv[4] = link;
+	if (!code)
+		code = child_start(&q, &child, err);
+	if (code < 0)
+		return code;
+	code = child_go(&child, err);
+	if (code < 0) {
+		child_abandon(&child);
+		return code;
+	}
+	code = child_watch_new(r->daemon->loop, child.pidfd, on_rm_end, r, &r->rm);
+	return code < 0 ? error_set(err, code, "%s", strerror(-code)) : 0;
+}
+
+static void proceed(struct removal *r)
+{
+	struct daemon *d = r->daemon;
+	struct error err = { 0 };
+
+	while (r->next < r->n) {
+		struct job *j = registry_find(d->registry, r->runs[r->next], NULL, NULL);
+
+		if (!j || j->life != LIFE_ENDED) {
+			r->next++;
+			continue;
+		}
+		if (start_rm(r, &j->rec, &err) < 0)
+			finish(r, err.code, err.text);
+		return;
+	}
+	finish(r, 0, NULL);
+}
+
+static int remove_now(struct varlink_call *call, struct daemon *d, struct job **jobs, size_t n)
+{
+	struct error err = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		if (forget(d, jobs[i], &err) < 0)
+			return methods_failed(call, err.code, err.text);
+	return varlink_reply(call, json_pack("{s:i}", "removed", (int)n));
+}
+
+static int remove_with_logs(
+	struct varlink_call *call, struct daemon *d, struct job **jobs, size_t n)
+{
+	struct removal *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	*r = (struct removal){ .daemon = d, .runs = calloc(n, sizeof(char *)) };
+	LIST_INSERT_HEAD(&d->removals->open, r, link);
+	for (size_t i = 0; r->runs && i < n; i++, r->n++) {
+		r->runs[i] = strdup(jobs[i]->rec.run);
+		if (!r->runs[i])
+			break;
+	}
+	if (r->n < n) {
+		removal_free(r);
+		return -ENOMEM;
+	}
+	r->call = call;
+	varlink_call_on_gone(call, on_gone, r);
+	proceed(r);
+	return 0;
+}
+
+int remove_begin(
+	struct daemon *d, struct varlink_call *call, struct job **jobs, size_t n, bool logs)
+{
+	const struct varlink_peer *peer = varlink_call_peer(call);
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		log_notice("job %s (%s): removed by uid %u%s", jobs[i]->rec.name, jobs[i]->rec.run,
+			(unsigned)peer->uid, logs ? " with its logs" : "");
+	r = logs ? remove_with_logs(call, d, jobs, n) : remove_now(call, d, jobs, n);
+	free(jobs);
+	return r;
+}
+
+static int count_ended(const struct daemon *d, uid_t uid)
+{
+	int n = 0;
+
+	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
+		n += j->life == LIFE_ENDED && j->accepted &&
+		     (uid == (uid_t)-1 || j->rec.uid == uid);
+	return n;
+}
+
+void remove_surplus(struct daemon *d)
+{
+	struct error err = { 0 };
+	struct job *next;
+
+	/* Mostly there is no surplus, whoever they belong to. */
+	if (count_ended(d, -1) <= d->config.keep_runs)
+		return;
+	for (struct job *j = registry_first(d->registry); j; j = next) {
+		next = registry_next(j);
+		/* One that is not accepted yet is its starter's to forget. */
+		if (j->life != LIFE_ENDED || !j->accepted ||
+			count_ended(d, j->rec.uid) <= d->config.keep_runs)
+			continue;
+		log_debug("job %s (%s): forgotten, keep_runs is %d", j->rec.name, j->rec.run,
+			d->config.keep_runs);
+		if (forget(d, j, &err) < 0)
+			log_warning("%s", err.text);
+	}
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The ground that elasticd stands on: its directories, that it is alone in them, its sockets. */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/paths.h"
+#include "common/varlink_server.h"
+#include "daemon/config.h"
+
+#include <stdbool.h>
+
+/* Makes the runtime, state and log directories; refuses a runtime directory that is somebody
+ * else's. */
+_must_check_ int setup_dirs(
+	const struct paths *p, const char *log_dir, bool system, struct error *err);
+
+/*
+ * Takes <dir>/elasticd.lock for this process. Returns a descriptor that holds it, or -EADDRINUSE
+ * with err naming the holder, after waiting shortly for one that is about to leave.
+ */
+_must_check_ int setup_lock(const char *dir, struct error *err);
+
+/* Serves the sockets that were passed, else binds the control socket with the configured mode and
+ * group. */
+_must_check_ int setup_listen(struct varlink_server *server, const struct paths *p,
+	const struct config *c, bool system, struct error *err);
+
+/* Removes runtime directories of jobs that keep() does not know. */
+void setup_clean_runtime(
+	const char *runtime_dir, bool (*keep)(const char *name, void *arg), void *arg);

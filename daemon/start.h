@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Accepting a job: checks, names, limits, the record on disk, the first agent. The caller is
+ * answered when the agent's process runs.
+ */
+
+#include "common/varlink_server.h"
+#include "daemon/daemon.h"
+
+struct starts;
+
+_must_check_ int starts_new(struct daemon *d, struct starts **ret);
+/* No call may be open any more. */
+struct starts *starts_free(struct starts *s);
+
+/* Starts spec (borrowed) for the caller, answers {job, run}. */
+_must_check_ int start_begin(struct daemon *d, struct varlink_call *call, const json_t *spec);
+
+/* Starts the specification of a run that has ended as a new run of the same user; answers {run}. */
+_must_check_ int start_again(struct daemon *d, struct varlink_call *call, struct job *ended);
