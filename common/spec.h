@@ -130,8 +130,8 @@ DEFINE_CLEANUP(struct spec *, spec_free)
  */
 json_t *spec_to_json(const struct spec *s);
 
-/* Turns auto, cpu and gpu replicas into counts for this host, and checks again what depends on them,
- * among it that virtual_local_rank has a device for each worker. */
+/* Turns auto, cpu and gpu replicas into counts for this host, and checks again what depends on
+ * them, among it that virtual_local_rank has a device for each worker. */
 _must_check_ int spec_resolve(struct spec *s, struct error *err);
 
 /* Sum of all roles' replicas, after spec_resolve(). */
