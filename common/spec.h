@@ -126,8 +126,8 @@ _must_check_ int spec_parse_text(
 struct spec *spec_free(struct spec *s);
 DEFINE_CLEANUP(struct spec *, spec_free)
 
-/* The whole document with all defaults filled in: parsing it again gives the same. Returns owned.
- */
+/* The whole document with all defaults filled in: parsing it again gives the same. Returns owned,
+ * or NULL without memory. */
 json_t *spec_to_json(const struct spec *s);
 
 /* Turns auto, cpu and gpu replicas into counts for this host, and checks again what depends on
