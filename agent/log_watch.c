@@ -26,7 +26,7 @@ struct log_watch {
 	void *arg;
 };
 
-/* The process's only one; it lives while there are watches. */
+/* The process's only one; it lives while there are watches or holds. */
 static struct watcher {
 	struct loop *loop;
 	int fd; /* -1: without inotify */
@@ -34,6 +34,8 @@ static struct watcher {
 	struct loop_timer *timer;
 	struct log_watch *all;
 } * watcher;
+
+static int holds;
 
 static uint32_t mask_of(int events)
 {
@@ -121,6 +123,12 @@ static void watcher_free(void)
 	watcher = NULL;
 }
 
+static void watcher_done(void)
+{
+	if (watcher && !watcher->all && !holds)
+		watcher_free();
+}
+
 static int watcher_new(struct loop *loop)
 {
 	int r;
@@ -142,6 +150,17 @@ static int watcher_new(struct loop *loop)
 	if (r < 0)
 		watcher_free();
 	return r;
+}
+
+void log_watch_hold(void)
+{
+	holds++;
+}
+
+void log_watch_release(void)
+{
+	holds--;
+	watcher_done();
 }
 
 /* Watches that may be missed do without. */
@@ -197,8 +216,7 @@ int log_watch_new(
 	}
 	w = calloc(1, sizeof(*w));
 	if (!w) {
-		if (!watcher->all)
-			watcher_free();
+		watcher_done();
 		return -ENOMEM;
 	}
 	*w = (struct log_watch){ .wd = -1, .fn = fn, .arg = arg, .events = events };
@@ -229,8 +247,7 @@ struct log_watch *log_watch_free(struct log_watch *w)
 	if (w->wd >= 0 && !shared)
 		inotify_rm_watch(watcher->fd, w->wd);
 	free(w);
-	if (!watcher->all)
-		watcher_free();
+	watcher_done();
 	return NULL;
 }
 

@@ -31,6 +31,14 @@ _must_check_ int log_watch_new(
 	struct loop *loop, int fd, int events, log_watch_fn fn, void *arg, struct log_watch **ret);
 struct log_watch *log_watch_free(struct log_watch *w);
 
+/*
+ * Keeps the inotify descriptor over times without a watch: closing one waits for the kernel's
+ * readers, some ten milliseconds, and a restart of the group must not pay that. Each hold wants
+ * its release, before the loop is freed.
+ */
+void log_watch_hold(void);
+void log_watch_release(void);
+
 /* Changes the events. What happened while they were off is not reported: look after this. fd as at
  * the start. */
 _must_check_ int log_watch_set(struct log_watch *w, int fd, int events);

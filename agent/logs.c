@@ -2,6 +2,7 @@
 #include "agent/logs.h"
 
 #include "agent/log_dirs.h"
+#include "agent/log_watch.h"
 #include "agent/logs_private.h"
 
 #include <errno.h>
@@ -140,6 +141,7 @@ int logs_new(
 	if (!l)
 		return error_set(err, -ENOMEM, "out of memory");
 	*l = (struct logs){ .loop = loop, .opt = *opt };
+	log_watch_hold();
 	if (opt->spec->filter) {
 		r = ranks_parse(&l->shown, opt->spec->filter, "logs.filter", err);
 		if (r < 0)
@@ -247,6 +249,7 @@ struct logs *logs_free(struct logs *l)
 	console_free(l->console);
 	log_indexes_free(l->indexes);
 	log_compress_free(l->compress);
+	log_watch_release();
 	ranks_fini(&l->shown);
 	free(l->run_dir);
 	free(l);
