@@ -288,10 +288,7 @@ static int launch_task(struct agent *a, struct task *t)
 	}
 	t->error_file = fds.error_file && *fds.error_file ? strdup(fds.error_file) : NULL;
 	r = argv ? launch_env(a, t, &env) : -ENOMEM;
-	if (r == -ERANGE)
-		launch_failed(a, t, EINVAL,
-			"give one of CUDA_VISIBLE_DEVICES (virtual_local_rank) to", argv[0]);
-	else if (r < 0)
+	if (r < 0)
 		launch_failed(a, t, -r, "make the environment of", t->role->command[0]);
 	else
 		r = launch_exec(a, t, &fds, &env, argv);
@@ -306,10 +303,36 @@ static int launch_task(struct agent *a, struct task *t)
 	return 0;
 }
 
+/* What kept one worker from starting keeps the others: one report will do. */
+static void launch_give_up(struct agent *a, int failed)
+{
+	agent_set_reason(a, "worker %d: %s", failed, a->tasks[failed].exit.text);
+	for (int i = 0; i < a->n_tasks; i++)
+		if (a->tasks[i].state == TASK_WAITING)
+			task_set_state(&a->tasks[i], TASK_STOPPED, "never started");
+	agent_judge(a);
+}
+
+/* A worker without a device of its own is found before any other one runs. */
+static int launch_check_devices(struct agent *a)
+{
+	for (int i = 0; i < a->n_tasks && a->spec->virtual_local_rank; i++) {
+		_cleanup_(env_fini) struct env env = { 0 };
+
+		if (launch_env(a, &a->tasks[i], &env) != -ERANGE)
+			continue;
+		launch_failed(a, &a->tasks[i], EINVAL,
+			"give one of CUDA_VISIBLE_DEVICES (virtual_local_rank) to",
+			a->tasks[i].role->command[0]);
+		return i;
+	}
+	return -1;
+}
+
 void agent_spawn(struct agent *a)
 {
 	struct error err = { 0 };
-	int r = logs_begin_attempt(a->logs, a->attempt, &err);
+	int r = logs_begin_attempt(a->logs, a->attempt, &err), failed;
 
 	a->spawned_ms = loop_now_ms();
 	if (r < 0) {
@@ -318,15 +341,14 @@ void agent_spawn(struct agent *a)
 		agent_post(a, GROUP_EV_FAIL);
 		return;
 	}
-	for (int i = 0; i < a->n_tasks; i++)
-		if (launch_task(a, &a->tasks[i]) < 0) {
-			/* What kept this one from starting keeps the others: one report will do. */
-			agent_set_reason(a, "worker %d: %s", i, a->tasks[i].exit.text);
-			for (int k = i + 1; k < a->n_tasks; k++)
-				task_set_state(&a->tasks[k], TASK_STOPPED, "never started");
-			agent_judge(a);
-			return;
-		}
+	failed = launch_check_devices(a);
+	for (int i = 0; i < a->n_tasks && failed < 0; i++)
+		if (launch_task(a, &a->tasks[i]) < 0)
+			failed = i;
+	if (failed >= 0) {
+		launch_give_up(a, failed);
+		return;
+	}
 	events_add(a->events, "started", a->attempt, -1, NULL, "%d workers, MASTER_PORT %d",
 		a->n_tasks, a->master_port);
 	agent_post(a, GROUP_EV_STARTED);
