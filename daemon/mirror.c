@@ -152,7 +152,11 @@ static char *brief_text(const json_t *job)
 	_cleanup_json_ json_t *copy = json_copy((json_t *)job);
 	const json_t *verdict = json_get_object(job, "verdict");
 
-	if (!copy || json_put(copy, "tasks", json_array()) < 0)
+	/* The number of tasks stays where they are left out. */
+	if (!copy ||
+		json_put_int(copy, "workers",
+			(int64_t)json_array_size(json_get_array(job, "tasks"))) < 0 ||
+		json_put(copy, "tasks", json_array()) < 0)
 		return NULL;
 	if (verdict && json_put(copy, "verdict", brief_verdict(verdict)) < 0)
 		return NULL;
