@@ -182,23 +182,36 @@ json_t *events_read_file(const char *path, int64_t since, size_t limit)
 	return found;
 }
 
+/* Events of a file that the memory has no longer: what a full disk kept from the file is not lost
+ * as long as it is in memory. */
+static json_t *events_older(const struct events *e, int64_t since, int64_t first, size_t limit)
+{
+	json_t *found = NULL;
+
+	for (int i = 1; i >= 0; i--) {
+		size_t n;
+
+		if (!e->files[i].path)
+			continue;
+		json_decref(found);
+		found = events_read_file(e->files[i].path, since, limit);
+		for (n = json_array_size(found);
+			n > 0 && events_seq(json_array_get(found, n - 1)) >= first; n--)
+			json_array_remove(found, n - 1);
+		if (n)
+			break;
+	}
+	return found ? found : json_array();
+}
+
 json_t *events_since(const struct events *e, int64_t since, size_t limit)
 {
-	json_t *found, *event;
+	int64_t first =
+		json_array_size(e->ring) ? events_seq(json_array_get(e->ring, 0)) : e->seq + 1;
+	json_t *found = since < first - 1 ? events_older(e, since, first, limit) : json_array();
+	json_t *event;
 	size_t i;
 
-	if (since < events_seq(json_array_get(e->ring, 0)) - 1)
-		for (i = 0; i < 2; i++) {
-			const char *path = e->files[1 - i].path;
-
-			if (!path)
-				continue;
-			found = events_read_file(path, since, limit);
-			if (json_array_size(found))
-				return found;
-			json_decref(found);
-		}
-	found = json_array();
 	json_array_foreach (e->ring, i, event)
 		if (events_seq(event) > since && json_array_size(found) < limit)
 			json_array_append(found, event);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/failure.h"
 
-#include "agent/agent.h"
 #include "common/json.h"
 #include "common/signals.h"
 
@@ -83,6 +82,14 @@ void failures_fini(struct failures *f)
 	*f = (struct failures){ 0 };
 }
 
+/* A message may have lines and anything else in it. */
+static void failure_fold(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == '\x7f')
+			*text = ' ';
+}
+
 void failure_message(const struct failure *f, char *text, size_t size)
 {
 	const struct task_exit *x = &f->task->exit;
@@ -97,6 +104,7 @@ void failure_message(const struct failure *f, char *text, size_t size)
 			signals_name(x->signal, name));
 	else
 		snprintf(text, size, "exit code %d, and no error.json that says why", x->code);
+	failure_fold(text);
 }
 
 json_t *failure_json(const struct failure *f, const char *host, int attempt, json_t *stderr_tail)
@@ -109,22 +117,22 @@ json_t *failure_json(const struct failure *f, const char *host, int attempt, jso
 	json_put(j, "index", json_integer(t->index));
 	json_put(j, "rank", json_integer(t->rank));
 	json_put(j, "local_rank", json_integer(t->local_rank));
-	json_put(j, "host", json_text(host));
+	json_put_string(j, "host", host);
 	if (t->exit_pid > 0)
 		json_put(j, "pid", json_integer(t->exit_pid));
 	json_put(j, "attempt", json_integer(attempt));
 	json_put(j, "time_us", json_integer(rootcause_time(&f->when, NULL)));
 	json_put(j, "exit", task_exit_json(&t->exit));
 	if (f->has_file) {
-		json_put(j, "message", json_text(f->file.message));
+		json_put_string(j, "message", f->file.message);
 	} else {
 		failure_message(f, text, sizeof(text));
-		json_put(j, "message", json_text(text));
+		json_put_string(j, "message", text);
 	}
 	if (f->has_file && f->file.traceback)
-		json_put(j, "traceback", json_text(f->file.traceback));
+		json_put_string(j, "traceback", f->file.traceback);
 	if (t->error_file && (f->has_file || f->problem))
-		json_put(j, "error_file", json_text(t->error_file));
+		json_put_string(j, "error_file", t->error_file);
 	if (f->problem)
 		json_put(j, "error_file_problem", json_string(f->problem));
 	json_put(j, "collateral", json_boolean(f->collateral));

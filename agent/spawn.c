@@ -33,10 +33,6 @@ struct spawn_child {
 
 #define NO_SANITIZE __attribute__((no_sanitize("address", "undefined")))
 
-/* What every worker gets as default: ignored dispositions survive execve(). */
-static const int spawn_reset[] = { SIGPIPE, SIGUSR1, SIGUSR2, SIGHUP, SIGINT, SIGQUIT, SIGTERM,
-	SIGXFSZ, SIGTTOU, SIGTTIN, SIGTSTP, SIGCHLD };
-
 static struct rlimit spawn_nofile;
 static bool spawn_nofile_raised;
 
@@ -53,8 +49,16 @@ void spawn_raise_nofile(void)
 
 NO_SANITIZE static int spawn_streams(const struct spawn_request *r)
 {
-	const int from[] = { r->in, r->out, r->err };
+	int from[] = { r->in, r->out, r->err };
 
+	/* One of the first three that is to become another would be overwritten on the way. */
+	for (int i = 0; i < 3; i++) {
+		if (from[i] < 0 || from[i] > 2 || from[i] == i)
+			continue;
+		from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 3);
+		if (from[i] < 0)
+			return -errno;
+	}
 	for (int i = 0; i < 3; i++) {
 		if (from[i] < 0)
 			continue;
@@ -65,6 +69,8 @@ NO_SANITIZE static int spawn_streams(const struct spawn_request *r)
 			return -errno;
 		}
 	}
+	/* A library may have opened what it did not mark. */
+	close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	return 0;
 }
 
@@ -110,13 +116,13 @@ NO_SANITIZE static int spawn_main(void *arg)
 	c->error = -spawn_prepare(c);
 	if (c->error)
 		_exit(127);
-	/* Every handler is gone with CLONE_CLEAR_SIGHAND or execve(); signals stay blocked until
-	 * no handler of the parent's can run here any more. */
+	/* What is ignored survives CLONE_CLEAR_SIGHAND and execve(). Signals stay blocked until no
+	 * handler of the parent's can run here any more. */
 	dfl.sa_handler = SIG_DFL;
 	dfl.sa_flags = 0;
 	sigemptyset(&dfl.sa_mask);
-	for (size_t i = 0; i < sizeof(spawn_reset) / sizeof(spawn_reset[0]); i++)
-		sigaction(spawn_reset[i], &dfl, NULL);
+	for (int i = 1; i < _NSIG; i++)
+		sigaction(i, &dfl, NULL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	c->stage = SPAWN_EXEC;
@@ -207,8 +213,13 @@ static pid_t spawn_clone(struct spawn_child *c, int cgroup_fd)
 		pid = spawn_clone3(&args, c);
 	if (pid == -ENOSYS || pid == -EPERM || pid == -EINVAL) {
 		no_clone3 = true;
-		if (cgroup_fd >= 0)
+		if (cgroup_fd >= 0) {
 			c->procs_fd = openat(cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+			if (c->procs_fd < 0) {
+				c->stage = SPAWN_CGROUP;
+				return -errno;
+			}
+		}
 		pid = clone(spawn_main, stack + SPAWN_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
 		if (pid < 0)
 			pid = -errno;

@@ -91,7 +91,7 @@ json_t *task_exit_json(const struct task_exit *x)
 		return NULL;
 	j = json_object();
 	if (x->error) {
-		json_put(j, "error", json_string(x->text));
+		json_put_string(j, "error", x->text);
 		json_put(j, "errno", json_integer(x->error));
 	} else if (x->signal) {
 		char name[SIGNALS_TEXT_MAX];
@@ -115,7 +115,7 @@ json_t *task_json(const struct task *t)
 	json_put(j, "local_rank", json_integer(t->local_rank));
 	json_put(j, "state", json_string(task_state_name(t->state)));
 	if (t->reason[0])
-		json_put(j, "reason", json_string(t->reason));
+		json_put_string(j, "reason", t->reason);
 	if (t->pid > 0 || t->exit_pid > 0)
 		json_put(j, "pid", json_integer(t->pid > 0 ? t->pid : t->exit_pid));
 	if (t->exit.ended)

@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
 unit_TESTS := \
+	env \
+	errorfile \
+	events \
+	failure \
+	group \
+	restart \
+	rootcause \
+	spawn \
+	task \
 	spec \
 	launch \
 	yaml \
