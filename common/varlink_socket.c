@@ -122,7 +122,7 @@ int varlink_socket_listen(
 	if (fd < 0)
 		return error_set(
 			err, -errno, "%s: cannot make a socket: %s", path, strerror(errno));
-	r = check_stale(path, err);
+	r = *path ? check_stale(path, err) : error_set(err, -EINVAL, "a socket's path is empty");
 	if (r == 0)
 		r = bind_beside(fd, path, mode, &name, err);
 	if (r < 0)

@@ -16,6 +16,12 @@ unit_TESTS := \
 	loop \
 	json \
 	file \
+	varlink_frame \
+	varlink_idl \
+	varlink_validate \
+	varlink_server \
+	varlink_listen \
+	varlink_client \
 	duration \
 	ranks \
 	signals \
