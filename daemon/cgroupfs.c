@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_DEPTH = 16 };
+enum { MAX_DEPTH = 16, NAMES_MAX = 8 };
 
 /* Where version 2 is mounted, and which of its groups is the mount's root. Both owned. */
 static bool find_mount(char **ret_point, char **ret_root)
@@ -100,24 +100,6 @@ int cgroupfs_give(const char *path, uid_t uid, struct error *err)
 	return 0;
 }
 
-int cgroupfs_make(const char *parent, const char *run, uid_t uid, char **ret, struct error *err)
-{
-	_cleanup_free_ char *path = NULL;
-	int r;
-
-	if (asprintf(&path, "%s/elasticd.%s", parent, run) < 0)
-		return error_set(err, -ENOMEM, "out of memory");
-	if (mkdir(path, 0755) < 0 && errno != EEXIST)
-		return error_set(err, -errno, "%s: %s", path, strerror(errno));
-	r = cgroupfs_give(path, uid, err);
-	if (r < 0) {
-		rmdir(path);
-		return r;
-	}
-	*ret = TAKE_PTR(path);
-	return 0;
-}
-
 static int remove_at(int dirfd, const char *name, int depth)
 {
 	_cleanup_dir_ DIR *dir = NULL;
@@ -145,4 +127,47 @@ static int remove_at(int dirfd, const char *name, int depth)
 int cgroupfs_remove(const char *path)
 {
 	return remove_at(AT_FDCWD, path, 0);
+}
+
+/*
+ * A group in which cgroup.kill was used is used up: since Linux 6.14 a process that is cloned into
+ * it from outside is killed at birth. So one that an earlier agent left is removed, or, while
+ * something in it does not die, passed over.
+ */
+static int make_fresh(const char *parent, const char *run, char **ret)
+{
+	for (int n = 0; n < NAMES_MAX; n++) {
+		_cleanup_free_ char *path = NULL;
+		char suffix[16] = "";
+
+		if (n)
+			snprintf(suffix, sizeof(suffix), ".%d", n);
+		if (asprintf(&path, "%s/elasticd.%s%s", parent, run, suffix) < 0)
+			return -ENOMEM;
+		if (cgroupfs_remove(path) < 0)
+			continue;
+		if (!mkdir(path, 0755)) {
+			*ret = TAKE_PTR(path);
+			return 0;
+		}
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EBUSY;
+}
+
+int cgroupfs_make(const char *parent, const char *run, uid_t uid, char **ret, struct error *err)
+{
+	_cleanup_free_ char *path = NULL;
+	int r = make_fresh(parent, run, &path);
+
+	if (r < 0)
+		return error_set(err, r, "%s/elasticd.%s: %s", parent, run, strerror(-r));
+	r = cgroupfs_give(path, uid, err);
+	if (r < 0) {
+		rmdir(path);
+		return r;
+	}
+	*ret = TAKE_PTR(path);
+	return 0;
 }

@@ -18,7 +18,8 @@ char *cgroupfs_own(void);
 /* The directory of pid's cgroup, or NULL. Returns owned. */
 char *cgroupfs_of(pid_t pid);
 
-/* Makes <parent>/elasticd.<run>, given to uid. Returns 0 with its owned path, or a negative errno.
+/* Makes <parent>/elasticd.<run> afresh, given to uid. Returns 0 with its owned path, or a negative
+ * errno.
  */
 _must_check_ int cgroupfs_make(
 	const char *parent, const char *run, uid_t uid, char **ret, struct error *err);

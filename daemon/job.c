@@ -95,8 +95,13 @@ static void log_life(const struct job *j, enum life from, enum life to, const ch
 	const struct log_field fields[] = { { "ELASTICD_JOB", j->rec.name },
 		{ "ELASTICD_RUN", j->rec.run }, { NULL, NULL } };
 
-	log_fields(LOG_INFO, fields, "job %s (%s): %s -> %s: %s", j->rec.name, j->rec.run,
-		life_name(from), life_name(to), why);
+	/* A new one was nothing before. */
+	if (from == LIFE_ENDED)
+		log_fields(LOG_INFO, fields, "job %s (%s): %s: %s", j->rec.name, j->rec.run,
+			life_name(to), why);
+	else
+		log_fields(LOG_INFO, fields, "job %s (%s): %s -> %s: %s", j->rec.name, j->rec.run,
+			life_name(from), life_name(to), why);
 }
 
 static void set_life(struct job *j, enum life next, const char *why)

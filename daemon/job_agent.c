@@ -136,8 +136,8 @@ static void on_link_update(void *arg, json_t *job, json_t *events)
 	if (r < 0)
 		log_warning("job %s: its agent sent a state that cannot be used: %s", j->rec.name,
 			err.text);
-	take_events(j, events);
 	job_event(j, LIFE_EV_ANSWERED);
+	take_events(j, events);
 	j->host->changed(j->host->arg, j);
 	job_tell(j, JOB_UPDATED);
 	if (r == 0 && j->mirror.has_verdict)

@@ -224,7 +224,7 @@ static int collect(struct daemon *d, struct varlink_call *call, const struct job
 	for (struct job *j = registry_first(d->registry); j; j = registry_next(j)) {
 		if (one ? j != found : !may_see(j, &v) || strcmp(j->rec.name, key))
 			continue;
-		if (j->life != LIFE_ENDED) {
+		if (!job_is_over(j)) {
 			free(jobs);
 			varlink_error(call, "StillActive",
 				json_pack("{s:s, s:s}", "job", j->rec.name, "state",
@@ -251,7 +251,9 @@ static int on_remove(struct varlink_call *call, json_t *params, void *arg)
 	r = collect(d, call, j, json_get_string(params, "job", ""), &jobs, &n);
 	if (r)
 		return r < 0 ? r : 0;
-	return remove_begin(d, call, jobs, n, json_get_bool(params, "logs", false));
+	r = remove_begin(d, call, jobs, n, json_get_bool(params, "logs", false));
+	free(jobs);
+	return r;
 }
 
 static int on_ping(struct varlink_call *call, json_t *params, void *arg)

@@ -21,7 +21,10 @@ struct removal {
 	char **runs;		   /* names, since jobs may go meanwhile */
 	size_t n, next;
 	int removed;
+	bool logs;
 	struct child_watch *rm;
+	struct job *awaited; /* its verdict is known and its guard about to leave */
+	struct job_watch watch;
 };
 
 struct removals {
@@ -40,9 +43,20 @@ int removals_new(struct daemon *d, struct removals **ret)
 	return 0;
 }
 
+static void proceed(void *arg);
+
+static void stop_waiting(struct removal *r)
+{
+	if (r->awaited)
+		job_unwatch(r->awaited, &r->watch);
+	r->awaited = NULL;
+}
+
 static void removal_free(struct removal *r)
 {
 	LIST_REMOVE(r, link);
+	stop_waiting(r);
+	loop_cancel(r->daemon->loop, proceed, r);
 	child_orphans_add(&r->daemon->removals->orphans, r->rm, false);
 	for (size_t i = 0; i < r->n; i++)
 		free(r->runs[i]);
@@ -92,8 +106,6 @@ static void finish(struct removal *r, int code, const char *text)
 	else
 		varlink_reply(call, json_pack("{s:i}", "removed", removed));
 }
-
-static void proceed(struct removal *r);
 
 static void on_rm_end(void *arg, int code, int status)
 {
@@ -162,48 +174,76 @@ static int start_rm(struct removal *r, const struct job_record *rec, struct erro
 	return code < 0 ? error_set(err, code, "%s", strerror(-code)) : 0;
 }
 
-static void proceed(struct removal *r)
+static void on_news(void *arg, struct job *j, enum job_news news)
 {
-	struct daemon *d = r->daemon;
+	struct removal *r = arg;
+
+	if (news != JOB_ENDED && news != JOB_GONE)
+		return;
+	stop_waiting(r);
+	/* Not from within the job's own news. */
+	if (loop_defer(r->daemon->loop, proceed, r) < 0)
+		finish(r, -ENOMEM, "out of memory");
+}
+
+/* One run less to remove, or a negative errno. */
+static int remove_one(struct removal *r, struct job *j, struct error *err)
+{
+	int code;
+
+	if (r->logs)
+		return start_rm(r, &j->rec, err);
+	code = forget(r->daemon, j, err);
+	if (code < 0)
+		return code;
+	r->removed++;
+	r->next++;
+	return 0;
+}
+
+static void proceed(void *arg)
+{
+	struct removal *r = arg;
 	struct error err = { 0 };
 
 	while (r->next < r->n) {
-		struct job *j = registry_find(d->registry, r->runs[r->next], NULL, NULL);
+		struct job *j = registry_find(r->daemon->registry, r->runs[r->next], NULL, NULL);
 
+		if (j && j->life == LIFE_CLOSING) {
+			r->awaited = j;
+			job_watch(j, &r->watch, on_news, r);
+			return;
+		}
 		if (!j || j->life != LIFE_ENDED) {
 			r->next++;
 			continue;
 		}
-		if (start_rm(r, &j->rec, &err) < 0)
+		if (remove_one(r, j, &err) < 0) {
 			finish(r, err.code, err.text);
-		return;
+			return;
+		}
+		if (r->rm)
+			return;
 	}
 	finish(r, 0, NULL);
 }
 
-static int remove_now(struct varlink_call *call, struct daemon *d, struct job **jobs, size_t n)
+int remove_begin(
+	struct daemon *d, struct varlink_call *call, struct job **jobs, size_t n, bool logs)
 {
-	struct error err = { 0 };
-
-	for (size_t i = 0; i < n; i++)
-		if (forget(d, jobs[i], &err) < 0)
-			return methods_failed(call, err.code, err.text);
-	return varlink_reply(call, json_pack("{s:i}", "removed", (int)n));
-}
-
-static int remove_with_logs(
-	struct varlink_call *call, struct daemon *d, struct job **jobs, size_t n)
-{
+	const struct varlink_peer *peer = varlink_call_peer(call);
 	struct removal *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return -ENOMEM;
-	*r = (struct removal){ .daemon = d, .runs = calloc(n, sizeof(char *)) };
+	*r = (struct removal){ .daemon = d, .runs = calloc(n, sizeof(char *)), .logs = logs };
 	LIST_INSERT_HEAD(&d->removals->open, r, link);
 	for (size_t i = 0; r->runs && i < n; i++, r->n++) {
 		r->runs[i] = strdup(jobs[i]->rec.run);
 		if (!r->runs[i])
 			break;
+		log_notice("job %s (%s): removed by uid %u%s", jobs[i]->rec.name, jobs[i]->rec.run,
+			(unsigned)peer->uid, logs ? " with its logs" : "");
 	}
 	if (r->n < n) {
 		removal_free(r);
@@ -213,20 +253,6 @@ static int remove_with_logs(
 	varlink_call_on_gone(call, on_gone, r);
 	proceed(r);
 	return 0;
-}
-
-int remove_begin(
-	struct daemon *d, struct varlink_call *call, struct job **jobs, size_t n, bool logs)
-{
-	const struct varlink_peer *peer = varlink_call_peer(call);
-	int r;
-
-	for (size_t i = 0; i < n; i++)
-		log_notice("job %s (%s): removed by uid %u%s", jobs[i]->rec.name, jobs[i]->rec.run,
-			(unsigned)peer->uid, logs ? " with its logs" : "");
-	r = logs ? remove_with_logs(call, d, jobs, n) : remove_now(call, d, jobs, n);
-	free(jobs);
-	return r;
 }
 
 static int count_ended(const struct daemon *d, uid_t uid)
