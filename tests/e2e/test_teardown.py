@@ -10,7 +10,7 @@ import time
 import pytest
 
 from harness import (PUPPET, SLOWER, alive, cmdline, descendants, environ_of, is_root,
-                     processes_of_run, puppet, spec, wait_file, wait_gone, wait_lines)
+                     processes_of_run, puppet, spec, wait_file, wait_for, wait_gone)
 
 RUNAWAYS = {
     "child": "fork:{}",
@@ -113,7 +113,12 @@ def test_a_storm_of_orphans_is_reaped(box, held):
 
 def test_many_exits_at_once_are_all_seen(box, held):
     count = 200 // SLOWER
-    job = held.run(spec(f"barrier:{box.path('bar')}", replicas=count))
+    up = box.path("up")
+    up.mkdir()
+    name, _ = held.submit(spec("on:USR1:exit:0", f"touch:{up}/%r", "hang", replicas=count))
+    wait_for(lambda: len(list(up.iterdir())) == count, up, what="all workers")
+    held.call("Kill", job=name, signal="USR1")
+    job = held.wait(name)
     assert job["state"] == "succeeded"
     assert {t["exit"]["code"] for t in job["tasks"]} == {0}
 
@@ -145,7 +150,7 @@ def test_an_agent_killed_leaves_nothing(box, held):
     os.kill(held.status(name)["agent_pid"], signal.SIGKILL)
     job = held.wait(name)
     assert job["verdict"]["result"] == "agent_lost"
-    left = [cmdline(p) for p in descendants(held.pid) if alive(p) and "puppet" in cmdline(p)]
+    left = [cmdline(p) for p in descendants(held.pid) if alive(p) and PUPPET in cmdline(p)]
     assert left == []
 
 

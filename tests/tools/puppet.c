@@ -15,7 +15,7 @@
  * stdin:PATH, error-json:SHAPE:MESSAGE.
  *
  * Waiting: wait-file:PATH, barrier:DIR (until all ranks of the attempt are there), sleep:MS, hang,
- * spin:MS. Ending: exit:N, signal:NAME.
+ * spin:MS (of CPU time). Ending: exit:N, signal:NAME.
  *
  * Signals: ignore:NAME, on:NAME:SCRIPT (runs in the handler).
  *
@@ -50,7 +50,7 @@ extern char **environ;
 static long long started_ns;
 static char **program_args;
 static char *handlers[NSIG];
-static char *kept_memory;
+static char *volatile kept_memory;
 static int out_fd = STDOUT_FILENO;
 
 static void run_script(const char *script);
@@ -62,11 +62,11 @@ static void fail(const char *what)
 	_exit(98);
 }
 
-static long long now_ns(void)
+static long long now_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
 }
 
@@ -472,9 +472,9 @@ static void do_hang(const char *arg)
 
 static void do_spin(const char *arg)
 {
-	long long end = now_ns() + atoll(arg) * 1000000;
+	long long end = now_ns(CLOCK_PROCESS_CPUTIME_ID) + atoll(arg) * 1000000;
 
-	while (now_ns() < end)
+	while (now_ns(CLOCK_PROCESS_CPUTIME_ID) < end)
 		;
 }
 
@@ -786,7 +786,7 @@ int main(int argc, char **argv)
 {
 	struct rlimit no_core = { 0, 0 };
 
-	started_ns = now_ns();
+	started_ns = now_ns(CLOCK_MONOTONIC);
 	program_args = argv;
 	setrlimit(RLIMIT_CORE, &no_core);
 	for (int i = 1; i < argc; i++)
