@@ -43,4 +43,4 @@ tool_PROGRAMS := \
 	bench/status_client \
 	bench/writer
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
-fuzz_TARGETS := spec yaml
+fuzz_TARGETS := frame idl spec yaml
