@@ -52,7 +52,7 @@ define run_lint
 @for c in $(LINT); do $(SUMMARY) run $(RESULTS) lint/$$c tests/tools/lint $$c; done
 @mkdir -p $(B)-lint && cp -p $(B)/config.mk $(B)-lint/
 @$(SUMMARY) run $(RESULTS) lint/warnings \
-	$(MAKE) --no-print-directory B=$(B)-lint WERROR=1 built
+	$(MAKE) --no-print-directory B=$(B)-lint WERROR=1 -k built
 endef
 
 .PHONY: check check-unit check-e2e check-valgrind lint
