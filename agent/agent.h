@@ -75,6 +75,8 @@ struct agent {
 	int attempt;   /* -1 before the first */
 	int master_port;
 	uint64_t spawned_ms;
+	int64_t oom_kills; /* the kernel's count when the incarnation began */
+	bool oom_here;	   /* it counts this job's processes only */
 
 	struct restart_budget budget;
 	struct restart_decision decision; /* the last one */
@@ -130,6 +132,9 @@ void agent_set_reason(struct agent *a, const char *fmt, ...) __attribute__((form
 struct task *agent_task_by_pid(struct agent *a, pid_t pid);
 struct task *agent_task_by_rank(struct agent *a, int rank);
 int agent_alive(const struct agent *a);
+
+/* Says, where the kernel's memory killer may have ended t, so in text; else makes it empty. */
+void agent_oom_text(const struct agent *a, const struct task *t, char *text, size_t size);
 
 /* launch.c */
 _must_check_ int agent_make_tasks(struct agent *a, struct error *err);

@@ -10,8 +10,10 @@
 
 struct cgroup {
 	char *own; /* directory of the agent's own cgroup */
-	char *dir;
+	char *dir; /* the run's: limits, and the kill of all */
 	int fd;
+	char leaf[24]; /* the incarnation's, "" before the first */
+	int leaf_fd;
 };
 
 /* Where cgroup v2 is mounted; owned, or NULL. */
@@ -66,7 +68,7 @@ int cgroup_new(const char *run, struct cgroup **ret)
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
-	c->fd = -1;
+	c->fd = c->leaf_fd = -1;
 	if (asprintf(&c->own, "%s%s", mount, strcmp(own, "/") ? own : "") < 0)
 		return -ENOMEM;
 	if (asprintf(&c->dir, "%s/elastic.%s", c->own, run) < 0)
@@ -85,22 +87,47 @@ int cgroup_new(const char *run, struct cgroup **ret)
 	return 0;
 }
 
+static void cgroup_remove_leaves(const struct cgroup *c)
+{
+	_cleanup_dir_ DIR *d = opendir(c->dir);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (e->d_type == DT_DIR && e->d_name[0] == 'a')
+			unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+}
+
 struct cgroup *cgroup_free(struct cgroup *c)
 {
 	if (!c)
 		return NULL;
+	close_fd(c->leaf_fd);
 	close_fd(c->fd);
-	if (c->dir)
+	if (c->dir) {
+		cgroup_remove_leaves(c);
 		rmdir(c->dir);
+	}
 	free(c->dir);
 	free(c->own);
 	free(c);
 	return NULL;
 }
 
+void cgroup_begin(struct cgroup *c, int attempt)
+{
+	if (!c)
+		return;
+	c->leaf_fd = close_fd(c->leaf_fd);
+	if (c->leaf[0])
+		unlinkat(c->fd, c->leaf, AT_REMOVEDIR); /* what does not die keeps it */
+	snprintf(c->leaf, sizeof(c->leaf), "a%d", attempt);
+	if (mkdirat(c->fd, c->leaf, 0755) == 0 || errno == EEXIST)
+		c->leaf_fd = openat(c->fd, c->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
 int cgroup_fd(const struct cgroup *c)
 {
-	return c ? c->fd : -1;
+	return c ? c->leaf_fd : -1;
 }
 
 const char *cgroup_dir(const struct cgroup *c)
@@ -156,15 +183,30 @@ bool cgroup_populated(const struct cgroup *c)
 	       strstr(buf, "populated 1");
 }
 
-int64_t cgroup_oom_kills(const struct cgroup *c)
+static int64_t cgroup_counter(int dir, const char *file, const char *key)
 {
-	char buf[512];
-	const char *p;
+	_cleanup_close_ int fd = openat(dir, file, O_RDONLY | O_CLOEXEC);
+	_cleanup_file_ FILE *f = fd >= 0 ? fdopen(fd, "r") : NULL;
+	char name[64];
+	long long n;
 
-	if (!c || cgroup_read(c->fd, "memory.events.local", buf, sizeof(buf)) < 0)
-		return 0;
-	p = strstr(buf, "oom_kill ");
-	return p ? strtoll(p + strlen("oom_kill "), NULL, 10) : 0;
+	if (!f)
+		return -1;
+	TAKE_FD(fd);
+	while (fscanf(f, "%63s %lld", name, &n) == 2)
+		if (!strcmp(name, key))
+			return n;
+	return -1;
+}
+
+int64_t cgroup_oom_kills(const struct cgroup *c, bool *ret_here)
+{
+	int64_t n = c ? cgroup_counter(c->fd, "memory.events", "oom_kill") : -1;
+
+	*ret_here = n >= 0;
+	if (n < 0)
+		n = cgroup_counter(AT_FDCWD, "/proc/vmstat", "oom_kill");
+	return n < 0 ? 0 : n;
 }
 
 /* Moves the agent and its guard out of the way: only leaves may hold processes. */

@@ -25,7 +25,13 @@ _must_check_ int cgroup_new(const char *run, struct cgroup **ret);
 struct cgroup *cgroup_free(struct cgroup *c);
 DEFINE_CLEANUP(struct cgroup *, cgroup_free)
 
-/* Descriptor of the directory; borrowed. -1 for NULL. */
+/*
+ * Begins an incarnation: makes a leaf of its own for it and drops the earlier one's. A leaf is
+ * never used again after a kill: kernels exist that kill whatever is born into such a cgroup.
+ */
+void cgroup_begin(struct cgroup *c, int attempt);
+
+/* Descriptor of the incarnation's leaf, to be born into; borrowed. -1 where there is none. */
 int cgroup_fd(const struct cgroup *c);
 const char *cgroup_dir(const struct cgroup *c);
 
@@ -39,8 +45,9 @@ int cgroup_kill(struct cgroup *c);
 /* Whether any living process is in it; false when that cannot be read. */
 bool cgroup_populated(const struct cgroup *c);
 
-/* How many processes of it the kernel has killed for want of memory so far. */
-int64_t cgroup_oom_kills(const struct cgroup *c);
+/* How many processes the kernel has killed for want of memory so far: in this cgroup where it
+ * counts them (ret_here is true), else on the whole host. */
+int64_t cgroup_oom_kills(const struct cgroup *c, bool *ret_here);
 
 /*
  * Sets limits. exclusive: the own cgroup holds nothing but this agent and its guard, so they may be

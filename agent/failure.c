@@ -100,8 +100,8 @@ void failure_message(const struct failure *f, char *text, size_t size)
 	else if (x->error)
 		snprintf(text, size, "%s", x->text);
 	else if (x->signal)
-		snprintf(text, size, "Signal %d (%s) received by the worker", x->signal,
-			signals_name(x->signal, name));
+		snprintf(text, size, "Signal %d (%s) received by PID %d%s", x->signal,
+			signals_name(x->signal, name), (int)f->task->exit_pid, x->note);
 	else
 		snprintf(text, size, "exit code %d, and no error.json that says why", x->code);
 	failure_fold(text);

@@ -335,6 +335,9 @@ void agent_spawn(struct agent *a)
 	int r = logs_begin_attempt(a->logs, a->attempt, &err), failed;
 
 	a->spawned_ms = loop_now_ms();
+	a->oom_kills = cgroup_oom_kills(a->cgroup, &a->oom_here);
+	cgroup_begin(a->cgroup, a->attempt);
+	spawn_probe_cgroup(cgroup_fd(a->cgroup));
 	if (r < 0) {
 		agent_set_reason(a, "logs: %s", err.text);
 		log_error("%s", a->reason);

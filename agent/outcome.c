@@ -32,6 +32,23 @@ static struct restart_fault outcome_fault(struct agent *a, const struct task *t)
 	return f;
 }
 
+void agent_oom_text(const struct agent *a, const struct task *t, char *text, size_t size)
+{
+	bool here;
+	int64_t n = cgroup_oom_kills(a->cgroup, &here) - a->oom_kills;
+
+	text[0] = '\0';
+	if (t->exit.signal != SIGKILL || t->stop_us || n <= 0 || here != a->oom_here)
+		return;
+	if (here)
+		snprintf(text, size, ": out of memory, %lld of the job's processes were killed",
+			(long long)n);
+	else
+		snprintf(text, size,
+			", perhaps out of memory: the kernel has killed %lld processes on this host",
+			(long long)n);
+}
+
 /* Asks the policy, and says what it said. */
 static void outcome_decide(struct agent *a, const struct restart_fault *fault, const char *what)
 {

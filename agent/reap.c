@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 
 /* One line on each end: who, how, after how long. */
@@ -24,6 +25,8 @@ static void reap_task(struct agent *a, struct task *t, const siginfo_t *si)
 	t->ended_us = (int64_t)loop_real_us();
 	t->ended_ms = loop_now_ms();
 	task_set_exit(t, si->si_code, si->si_status);
+	agent_oom_text(a, t, t->exit.note, sizeof(t->exit.note));
+	strncat(t->exit.text, t->exit.note, sizeof(t->exit.text) - strlen(t->exit.text) - 1);
 	reap_obituary(a, t);
 	if (t->stop_us)
 		task_set_state(t, TASK_STOPPED, t->exit.text);

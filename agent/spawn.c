@@ -133,9 +133,9 @@ NO_SANITIZE static int spawn_main(void *arg)
 
 #if defined(__x86_64__)
 /* The child must not return on the parent's stack, so the call that runs it is made here. */
-NO_SANITIZE static long spawn_clone3(struct clone_args *args, struct spawn_child *c)
+NO_SANITIZE static long spawn_clone3(struct clone_args *args, int (*main_fn)(void *), void *c)
 {
-	register int (*fn)(void *) __asm__("r8") = spawn_main;
+	register int (*fn)(void *) __asm__("r8") = main_fn;
 	register void *arg __asm__("r9") = c;
 	long ret;
 
@@ -153,12 +153,12 @@ NO_SANITIZE static long spawn_clone3(struct clone_args *args, struct spawn_child
 	return ret;
 }
 #elif defined(__aarch64__)
-NO_SANITIZE static long spawn_clone3(struct clone_args *args, struct spawn_child *c)
+NO_SANITIZE static long spawn_clone3(struct clone_args *args, int (*main_fn)(void *), void *c)
 {
 	register long x8 __asm__("x8") = SYS_clone3;
 	register long x0 __asm__("x0") = (long)args;
 	register long x1 __asm__("x1") = sizeof(*args);
-	register int (*fn)(void *) __asm__("x10") = spawn_main;
+	register int (*fn)(void *) __asm__("x10") = main_fn;
 	register void *arg __asm__("x11") = c;
 
 	__asm__ volatile("svc #0\n\t"
@@ -174,7 +174,7 @@ NO_SANITIZE static long spawn_clone3(struct clone_args *args, struct spawn_child
 	return x0;
 }
 #else
-static long spawn_clone3(struct clone_args *args, struct spawn_child *c)
+static long spawn_clone3(struct clone_args *args, int (*main_fn)(void *), void *c)
 {
 	return -ENOSYS;
 }
@@ -193,39 +193,64 @@ static void *spawn_stack(void)
 	return stack;
 }
 
-static pid_t spawn_clone(struct spawn_child *c, int cgroup_fd)
+static bool spawn_no_clone3;
+
+static struct clone_args spawn_clone_args(void *stack, int cgroup_fd)
 {
-	static bool no_clone3;
-	struct clone_args args = {
+	return (struct clone_args){
 		.flags = CLONE_VM | CLONE_VFORK | CLONE_CLEAR_SIGHAND |
 			 (cgroup_fd >= 0 ? CLONE_INTO_CGROUP : 0),
 		.exit_signal = SIGCHLD,
-		.stack = (uintptr_t)spawn_stack(),
+		.stack = (uintptr_t)stack,
 		.stack_size = SPAWN_STACK,
 		.cgroup = cgroup_fd >= 0 ? (uint64_t)cgroup_fd : 0,
 	};
+}
+
+static pid_t spawn_clone(struct spawn_child *c, int cgroup_fd)
+{
 	char *stack = spawn_stack();
+	struct clone_args args = spawn_clone_args(stack, cgroup_fd);
 	long pid = -ENOSYS;
 
 	if (!stack)
 		return -ENOMEM;
-	if (!no_clone3)
-		pid = spawn_clone3(&args, c);
+	if (!spawn_no_clone3)
+		pid = spawn_clone3(&args, spawn_main, c);
 	if (pid == -ENOSYS || pid == -EPERM || pid == -EINVAL) {
-		no_clone3 = true;
-		if (cgroup_fd >= 0) {
+		spawn_no_clone3 = true;
+		if (cgroup_fd >= 0)
 			c->procs_fd = openat(cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-			if (c->procs_fd < 0) {
-				c->stage = SPAWN_CGROUP;
-				return -errno;
-			}
-		}
 		pid = clone(spawn_main, stack + SPAWN_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
 		if (pid < 0)
 			pid = -errno;
 		c->procs_fd = close_fd(c->procs_fd);
 	}
 	return (pid_t)pid;
+}
+
+NO_SANITIZE static int spawn_probe_main(void *arg)
+{
+	_exit(0);
+}
+
+void spawn_probe_cgroup(int cgroup_fd)
+{
+	void *stack = spawn_stack();
+	struct clone_args args = spawn_clone_args(stack, cgroup_fd);
+	siginfo_t si = { .si_code = CLD_KILLED };
+	sigset_t all, old;
+	long pid;
+
+	if (cgroup_fd < 0 || !stack || spawn_no_clone3)
+		return;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &old);
+	pid = spawn_clone3(&args, spawn_probe_main, NULL);
+	while (pid > 0 && waitid(P_PID, (id_t)pid, &si, WEXITED) < 0 && errno == EINTR)
+		;
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	spawn_no_clone3 = pid < 0 || si.si_code != CLD_EXITED;
 }
 
 int spawn_process(const struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage)

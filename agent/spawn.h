@@ -43,6 +43,12 @@ enum spawn_stage {
 _must_check_ int spawn_process(
 	const struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage);
 
+/*
+ * Tries whether a process born into the cgroup lives: some kernels kill it when a cgroup involved
+ * was killed before. If not, workers move in by themselves from now on, which is slower.
+ */
+void spawn_probe_cgroup(int cgroup_fd);
+
 /* Raises this process's own limit of descriptors as far as it may; workers get the old one back. */
 void spawn_raise_nofile(void);
 

@@ -35,6 +35,7 @@ struct task_exit {
 	int signal; /* deadly signal, or 0 */
 	bool core;
 	int error;	/* errno when it was never executed, or 0 */
+	char note[128]; /* more about it, "" mostly: ", perhaps out of memory ..." */
 	char text[256]; /* the same for people: "exit code 3", "signal 9 (SIGKILL)" */
 };
 
