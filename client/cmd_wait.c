@@ -45,7 +45,7 @@ void event_print(FILE *f, bool color, bool with_job, const json_t *event)
 	char stamp[HUMANE_TEXT_MAX];
 
 	fprintf(f, "%s%s%s ", color ? color_code(COLOR_DIM) : "",
-		humane_iso(get_int(event, "time_us"), stamp), color ? COLOR_OFF : "");
+		humane_clock(get_int(event, "time_us"), stamp), color ? COLOR_OFF : "");
 	if (with_job && job)
 		fprintf(f, "%s%s%s ", color ? color_code(COLOR_BOLD) : "", job,
 			color ? COLOR_OFF : "");

@@ -44,8 +44,8 @@ static void tell(struct follow *f, const json_t *events)
 			continue;
 		text = printable_dup(get_text(event, "text"));
 		line_printer_break(&f->printer);
-		ctl_error(f->ctl, 0, "%s: %s: %s", f->name, get_text(event, "event"),
-			text ? text : "");
+		ctl_error(f->ctl, 0, "%s attempt %d: %s: %s", f->name,
+			(int)get_int(event, "attempt"), get_text(event, "event"), text ? text : "");
 	}
 }
 

@@ -74,6 +74,21 @@ const char *humane_iso(int64_t us, char buf[HUMANE_TEXT_MAX])
 	return buf;
 }
 
+const char *humane_clock(int64_t us, char buf[HUMANE_TEXT_MAX])
+{
+	time_t seconds = us / SECOND;
+	struct tm tm;
+	size_t n;
+
+	if (us < 0 || us > TIME_MAX_US || !localtime_r(&seconds, &tm)) {
+		snprintf(buf, HUMANE_TEXT_MAX, "?");
+		return buf;
+	}
+	n = strftime(buf, HUMANE_TEXT_MAX, "%Y-%m-%d %H:%M:%S", &tm);
+	snprintf(buf + n, HUMANE_TEXT_MAX - n, ".%03d", (int)(us % SECOND / 1000));
+	return buf;
+}
+
 /* Exactly n digits at *p. */
 static int digits(const char **p, int n, int *ret)
 {

@@ -24,6 +24,9 @@ const char *humane_timestamp(int64_t us, char buf[HUMANE_TEXT_MAX]);
 /* "2023-11-14T22:13:20.123456+00:00". Returns buf. */
 const char *humane_iso(int64_t us, char buf[HUMANE_TEXT_MAX]);
 
+/* "2023-11-14 22:13:20.123", for columns of times. Returns buf. */
+const char *humane_clock(int64_t us, char buf[HUMANE_TEXT_MAX]);
+
 /*
  * Reads a time: a duration before now ("10m", "1h30m"; "-10m" too), "now", "today", "yesterday",
  * "@SECONDS[.FRACTION]", "HH:MM[:SS]" of today, "YYYY-MM-DD[ HH:MM[:SS[.FRACTION]]]" with a T or a

@@ -57,6 +57,8 @@ START_TEST(points_in_time_are_shown_in_the_local_zone)
 
 	ck_assert_str_eq(humane_timestamp(NOW, b), "Tue 2023-11-14 22:13:20 UTC");
 	ck_assert_str_eq(humane_iso(NOW + 1500, b), "2023-11-14T22:13:20.001500+00:00");
+	ck_assert_str_eq(humane_clock(NOW + 123999, b), "2023-11-14 22:13:20.123");
+	ck_assert_str_eq(humane_clock(-1, b), "?");
 	ck_assert_str_eq(humane_timestamp(-1, b), "?");
 	ck_assert_str_eq(humane_iso(INT64_MAX, b), "?");
 	setenv("TZ", "XXX+3:30", 1);
@@ -92,6 +94,7 @@ START_TEST(what_is_shown_can_be_read_back)
 	char b[HUMANE_TEXT_MAX];
 
 	ck_assert_int_eq(parsed(humane_iso(NOW + 123456, b)), NOW + 123456);
+	ck_assert_int_eq(parsed(humane_clock(NOW + 123456, b)), NOW + 123000);
 }
 END_TEST
 
