@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -22,11 +23,14 @@ static void reap_obituary(struct agent *a, struct task *t)
 
 static void reap_task(struct agent *a, struct task *t, const siginfo_t *si)
 {
+	size_t n;
+
 	t->ended_us = (int64_t)loop_real_us();
 	t->ended_ms = loop_now_ms();
 	task_set_exit(t, si->si_code, si->si_status);
 	agent_oom_text(a, t, t->exit.note, sizeof(t->exit.note));
-	strncat(t->exit.text, t->exit.note, sizeof(t->exit.text) - strlen(t->exit.text) - 1);
+	n = strlen(t->exit.text);
+	snprintf(t->exit.text + n, sizeof(t->exit.text) - n, "%s", t->exit.note);
 	reap_obituary(a, t);
 	if (t->stop_us)
 		task_set_state(t, TASK_STOPPED, t->exit.text);
