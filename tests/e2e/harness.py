@@ -160,8 +160,13 @@ def parse_environ(data):
 
 
 def processes_of_run(run):
-    mine = set(descendants(os.getpid()))
-    return [p for p in mine if environ_of(p).get("ELASTICD_RUN") == run and alive(p)]
+    return [p for p in descendants(os.getpid())
+            if environ_of(p).get("ELASTICD_RUN") == run and alive(p)]
+
+
+def described(pids):
+    """For messages: what these processes are."""
+    return [f"{p} {cmdline(p)}, state {(stat_of(p) or '?')[0]}, below {(stat_of(p) or '??')[1]}" for p in pids]
 
 
 def pss_kb(pid):

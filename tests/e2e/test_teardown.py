@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness import (PUPPET, SLOWER, alive, cmdline, descendants, environ_of, is_root,
+from harness import (PUPPET, SLOWER, alive, cmdline, descendants, described, environ_of, is_root,
                      processes_of_run, puppet, spec, wait_file, wait_for, wait_gone)
 
 RUNAWAYS = {
@@ -95,7 +95,7 @@ def test_a_fork_storm_ends(box, held):
         wait_file(box.path(f"up.{rank}"))
     held.call("Stop", job=name)
     assert held.wait(name)["state"] == "stopped"
-    assert processes_of_run(run) == []
+    assert described(processes_of_run(run)) == []
 
 
 def test_a_storm_of_orphans_is_reaped(box, held):
@@ -135,7 +135,7 @@ def test_a_stopped_grandchild_is_killed_too(box, held):
     _, run = held.submit(spec(f"setsid-fork:touch:{box.path('up')}+signal:STOP+hang",
                               f"wait-file:{box.path('up')}"))
     assert held.wait(run)["state"] == "succeeded"
-    assert processes_of_run(run) == []
+    assert described(processes_of_run(run)) == []
 
 
 def test_an_agent_killed_leaves_nothing(box, held):
