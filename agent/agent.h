@@ -33,6 +33,7 @@ enum {
 	AGENT_QUEUE = 16,	  /* group events that can wait for one turn */
 	AGENT_GIVE_UP_MS = 10000, /* after SIGKILL: how long a process may take to vanish */
 	AGENT_LEFTOVER_MS = 2000, /* for what a worker left behind, once all workers are gone */
+	AGENT_DUMP_MS = 1000,	  /* between the dump signal and the stop signal */
 	AGENT_DRAIN_MS = 5000,	  /* for a console that does not take the last lines */
 };
 
@@ -91,6 +92,7 @@ struct agent {
 	bool leftovers;		 /* all workers are gone, something else is not */
 	bool stuck;
 	bool in_stop;
+	bool dumping; /* the dump signal was sent, the stop signal is to come */
 	uint64_t stop_deadline_ms;
 	struct loop_timer *stop_timer;
 	struct loop_timer *backoff_timer;

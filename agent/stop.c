@@ -157,12 +157,27 @@ static void stop_give_up(struct agent *a)
 	stop_gone(a);
 }
 
+/* The stop signal, and the rest of the time for it. */
+static void stop_send(struct agent *a)
+{
+	uint64_t now = loop_now_ms();
+
+	a->dumping = false;
+	(void)agent_signal_tasks(a, NULL, a->stop_signal, a->spec->stop.whom, NULL);
+	if (a->stop_deadline_ms <= now)
+		agent_stop_kill(a);
+	else
+		loop_timer_arm(a->stop_timer, a->stop_deadline_ms - now);
+}
+
 void agent_stop_expired(void *arg)
 {
 	struct agent *a = arg;
 
 	if (a->killing)
 		stop_give_up(a);
+	else if (a->dumping)
+		stop_send(a);
 	else
 		agent_stop_kill(a);
 }
@@ -224,11 +239,10 @@ static void stop_mark(struct agent *a)
 void agent_stop_tasks(struct agent *a)
 {
 	int64_t timeout = stop_timeout(a);
-	enum spec_whom whom = a->spec->stop.whom;
 	char name[SIGNALS_TEXT_MAX];
 
 	a->in_stop = true;
-	a->killing = a->leftovers = a->stuck = false;
+	a->killing = a->leftovers = a->stuck = a->dumping = false;
 	a->stop_deadline_ms = loop_now_ms() + (uint64_t)timeout;
 	if (!a->stop_signal)
 		a->stop_signal = a->spec->stop.signal;
@@ -239,11 +253,13 @@ void agent_stop_tasks(struct agent *a)
 	stop_mark(a);
 	log_info("stopping %d workers with %s, %.3f s to go", agent_alive(a),
 		signals_name(a->stop_signal, name), (double)timeout / 1000);
-	if (a->group.goal == GOAL_TIMEOUT && a->spec->stop.dump_signal)
-		(void)agent_signal_tasks(a, NULL, a->spec->stop.dump_signal, SPEC_WHOM_MAIN, NULL);
-	(void)agent_signal_tasks(a, NULL, a->stop_signal, whom, NULL);
-	if (timeout == 0)
-		agent_stop_kill(a);
-	else
-		loop_timer_arm(a->stop_timer, (uint64_t)timeout);
+	if (a->group.goal != GOAL_TIMEOUT || !a->spec->stop.dump_signal) {
+		stop_send(a);
+		return;
+	}
+	/* Two signals at once, and the second one would end the worker in the middle of its dump.
+	 */
+	(void)agent_signal_tasks(a, NULL, a->spec->stop.dump_signal, SPEC_WHOM_MAIN, NULL);
+	a->dumping = true;
+	loop_timer_arm(a->stop_timer, timeout < AGENT_DUMP_MS ? (uint64_t)timeout : AGENT_DUMP_MS);
 }
