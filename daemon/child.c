@@ -173,6 +173,19 @@ static void become(const struct child_user *u, int status_fd)
 		give_up(status_fd, "setuid");
 }
 
+/* The daemon may be protected from the kernel's choice of whom to kill; jobs are not. */
+static void reset_oom_score(void)
+{
+	char text[16] = "";
+	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && text[0] == '-' &&
+		pwrite(fd, "0", 1, 0) < 0) {
+		/* It stays as it is. */
+	}
+	close_fd(fd);
+}
+
 static void write_pid(int fd)
 {
 	char text[16];
@@ -234,6 +247,7 @@ child_main(const struct child_request *q, int gate_fd, int status_fd)
 		join_cgroup(q->cgroup);
 	if (nofile_at_start.rlim_max)
 		setrlimit(RLIMIT_NOFILE, &nofile_at_start);
+	reset_oom_score();
 	become(q->user, status_fd);
 	umask(022);
 	if (chdir("/") < 0)
