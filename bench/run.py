@@ -258,24 +258,20 @@ class Bench:
         return 3 if self.quick else 10
 
     def count_calls(self, pids):
+        settled = 0.5  # an attached process finds its wait interrupted and goes back to it
         select.select([], [], [], 1.5)  # what was begun a moment ago comes to rest
         out = self.box.path("calls")
-        argv = ["strace", "-f", "-q", "-o", str(out)]
+        argv = ["strace", "-f", "-q", "-ttt", "-o", str(out)]
         for pid in pids:
             argv += ["-p", str(pid)]
         p = harness.Popen(argv, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL)
+        begun = time.time() + settled
         with contextlib.suppress(subprocess.TimeoutExpired):
-            p.wait(self.idle_seconds() + 0.3)
+            p.wait(self.idle_seconds() + settled)
         p.send_signal(signal.SIGINT)
         p.communicate()
-        seen, made = set(), 0
-        for line in out.read_text().splitlines():
-            # The call in which a thread was found waiting is not one that it made meanwhile.
-            if line.split()[0] not in seen:
-                seen.add(line.split()[0])
-                continue
-            made += "<detached" not in line
-        return made
+        return sum(float(line.split()[1]) > begun and "<detached" not in line
+                   for line in out.read_text().splitlines())
 
     def write_rate(self):
         mib, size = (64, 256) if self.quick else (256, 256)

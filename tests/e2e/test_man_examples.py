@@ -99,7 +99,7 @@ def test_every_verb_and_option_is_in_the_manual(box):
         assert re.search(rf"^\.(It|Ss|Ic|Cm|Nm|Sx).*\b{verb}\b", text, re.M), f"{verb} is not described"
         for option in re.findall(r"--([a-z][a-z-]+)", box.ctl(verb, "--help").out):
             # mdoc writes --name as "Fl -name" or as it is.
-            assert re.search(rf"(Fl -?-?|--){option}\b", text), f"{verb} --{option} is not described"
+            assert re.search(rf"(Fl -?-?|--|, -){option}\b", text), f"{verb} --{option} is not described"
 
 
 def test_every_key_of_the_specification_is_in_the_manual(box):

@@ -29,7 +29,7 @@ WRONG = [
     ({"roles": [{"command": ["x"]}], "name": "a/b"}, "name"),
     ({"roles": [{"command": ["x"]}], "nonsense": {}}, "nonsense"),
     ({"roles": [{"command": ["x"], "env": {"A=B": "c"}}]}, "roles[0].env"),
-    ({"roles": [{"command": ["x"], "env": {"A": 3}}]}, "roles[0].env.A"),
+    ({"roles": [{"command": ["x"], "env": {"A": [3]}}]}, "roles[0].env.A"),
 ]
 
 
