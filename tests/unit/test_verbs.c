@@ -45,10 +45,9 @@ static bool has_word(const char *page, const char *before, const char *word)
 	return false;
 }
 
-/* "Fl -name", or "Fl n , -name" where it has a letter. */
 static bool described(const char *page, const struct arg_option *o)
 {
-	return has_word(page, "Fl -", o->name) || has_word(page, ", -", o->name);
+	return has_word(page, "Fl -", o->name);
 }
 
 START_TEST(every_row_is_complete_and_every_name_unique)
