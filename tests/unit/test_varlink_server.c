@@ -418,6 +418,72 @@ START_TEST(a_slow_reader_is_congested_until_half_has_drained)
 }
 END_TEST
 
+START_TEST(a_stream_is_not_woken_before_half_has_drained)
+{
+	char text[40001];
+
+	start_stream();
+	keep(1);
+	call_method(peer, DEMO "Keep", "{}", ",'more':true");
+	call_method(peer, DEMO "Keep", "{}", ",'more':true");
+	turn();
+	memset(text, 'x', sizeof(text));
+	text[sizeof(text) - 1] = '\0';
+	ck_assert_int_eq(note(3, text), 0);
+	text[30000] = '\0';
+	ck_assert_int_eq(note(2, text), 0);
+	ck_assert(varlink_call_congested(kept[3], on_woken, NULL));
+	answer_kept(0, "0");
+	answer_kept(1, "1");
+	hear(peer);
+	ck_assert(!varlink_call_congested(kept[2], NULL, NULL));
+	ck_assert_int_eq(n_woken, 0);
+	answer_kept(2, "2");
+	hear(peer);
+	ck_assert_int_eq(n_woken, 1);
+}
+END_TEST
+
+START_TEST(calls_that_wait_for_output_to_leave_need_no_further_input)
+{
+	struct varlink_options opt = demo_options();
+	int p[2], small = 4096, answers = 0;
+
+	opt.limits.queued_bytes = 100;
+	restart(&opt);
+	close(peer);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p), 0);
+	ck_assert_int_eq(setsockopt(p[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
+	ck_assert_int_eq(varlink_server_add_connection(server, p[1], &err), 0);
+	peer = p[0];
+	for (int i = 0; i < 200; i++)
+		call_method(peer, DEMO "Echo", "{'text':'a'}", "");
+	turn();
+	ck_assert_int_lt(n_handled, 200);
+	for (const char *s = hear(peer); (s = strchr(s, '\n')); s++)
+		answers++;
+	ck_assert_int_eq(answers, 200);
+}
+END_TEST
+
+START_TEST(a_connection_that_is_not_read_leaves_the_loop_idle)
+{
+	struct loop_timer *timer;
+	int turns = 0;
+
+	keep(1);
+	ck_assert_int_eq(shutdown(peer, SHUT_WR), 0);
+	turn();
+	n_woken = 0;
+	ck_assert_int_eq(loop_timer_new(loop, on_woken, NULL, &timer), 0);
+	loop_timer_arm(timer, 20);
+	for (; !n_woken; turns++)
+		loop_run_once(loop, true);
+	ck_assert_int_lt(turns, 4);
+	loop_timer_free(timer);
+}
+END_TEST
+
 START_TEST(a_peer_that_never_reads_is_cut_off_but_not_inside_a_notification)
 {
 	char kilobyte[1024];
@@ -460,7 +526,7 @@ START_TEST(a_caller_that_does_not_read_its_answers_is_not_read_either)
 	size_t n = strlen(call);
 	int sent = 0, answers = 0;
 
-	opt.limits.queued_bytes = 65536;
+	opt.limits.queued_bytes = 1000;
 	restart(&opt);
 	memset(call + n, 'x', 2000);
 	strcpy(call + n + 2000, "\"}}");
@@ -662,6 +728,9 @@ int main(void)
 	tcase_add_test(t, reading_pauses_at_the_limit_of_open_calls);
 	tcase_add_test(t, calls_behind_the_limit_are_answered_after_the_peer_stopped_sending);
 	tcase_add_test(t, a_slow_reader_is_congested_until_half_has_drained);
+	tcase_add_test(t, a_stream_is_not_woken_before_half_has_drained);
+	tcase_add_test(t, calls_that_wait_for_output_to_leave_need_no_further_input);
+	tcase_add_test(t, a_connection_that_is_not_read_leaves_the_loop_idle);
 	tcase_add_test(t, a_peer_that_never_reads_is_cut_off_but_not_inside_a_notification);
 	tcase_add_test(t, a_burst_is_no_fault_of_a_peer_that_reads);
 	tcase_add_test(t, a_caller_that_does_not_read_its_answers_is_not_read_either);
