@@ -50,8 +50,8 @@ void loop_timer_disarm(struct loop_timer *t);
 bool loop_timer_armed(const struct loop_timer *t);
 struct loop_timer *loop_timer_free(struct loop_timer *t);
 
-/* Readiness of a descriptor, which stays the caller's and open until the handle is freed. events may
- * be 0 (paused). */
+/* Readiness of a descriptor, which stays the caller's and open until the handle is freed. events
+ * may be 0 (paused). */
 _must_check_ int loop_fd_new(
 	struct loop *l, int fd, int events, loop_fd_fn fn, void *arg, struct loop_fd **ret);
 _must_check_ int loop_fd_set(struct loop_fd *f, int events);

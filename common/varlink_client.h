@@ -19,24 +19,26 @@ struct varlink_client;
  * One answer. parameters (borrowed) is always an object. error is NULL or the full error name; when
  * the connection broke it is "disconnected". continues: more answers follow.
  */
-typedef void (*varlink_answer_fn)(
-	void *arg, const char *error, json_t *parameters, bool continues);
+typedef void (*varlink_answer_fn)(void *arg, const char *error, json_t *parameters, bool continues);
 
-/* The connection ended; every open call got its answer "disconnected" before. May free the client. */
+/* The connection ended; every open call got its answer "disconnected" before. May free the client.
+ */
 typedef void (*varlink_closed_fn)(void *arg);
 
 /* Connects without blocking (a UNIX socket answers at once). Returns 0 or a negative errno. */
-_must_check_ int varlink_client_connect(struct loop *loop, const char *path, varlink_closed_fn closed,
-	void *arg, struct varlink_client **ret, struct error *err);
+_must_check_ int varlink_client_connect(struct loop *loop, const char *path,
+	varlink_closed_fn closed, void *arg, struct varlink_client **ret, struct error *err);
 /* The same on a connected socket (takes fd). */
-_must_check_ int varlink_client_new_fd(struct loop *loop, int fd, varlink_closed_fn closed, void *arg,
-	struct varlink_client **ret);
+_must_check_ int varlink_client_new_fd(struct loop *loop, int fd, varlink_closed_fn closed,
+	void *arg, struct varlink_client **ret);
+/* Open calls are forgotten without an answer; what was asked is still sent as far as it goes
+ * without waiting. */
 struct varlink_client *varlink_client_free(struct varlink_client *c);
 DEFINE_CLEANUP(struct varlink_client *, varlink_client_free)
 
 /* method is the full name. Takes parameters (NULL means {}). fn may free the client. */
-_must_check_ int varlink_client_call(struct varlink_client *c, const char *method, json_t *parameters,
-	bool more, varlink_answer_fn fn, void *arg);
+_must_check_ int varlink_client_call(struct varlink_client *c, const char *method,
+	json_t *parameters, bool more, varlink_answer_fn fn, void *arg);
 
 /* Stops or resumes reading: the far side's answers wait in its buffers (back-pressure). */
 void varlink_client_pause(struct varlink_client *c, bool pause);

@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * A varlink service on UNIX sockets: frames, introspection (org.varlink.service), validation against the
- * interface's text before a handler runs, pipelining, "more", "oneway", limits, peer
+ * A varlink service on UNIX sockets: frames, introspection (org.varlink.service), validation
+ * against the interface's text before a handler runs, pipelining, "more", "oneway", limits, peer
  * credentials. Handlers get a call and know no socket. Replies leave in the order in which a
- * connection's calls came; a call that is not answered yet holds back later ones' replies, not their handling.
+ * connection's calls came; a call that is not answered yet holds back later ones' replies, not
+ * their handling.
  */
 
 #include "common/cleanup.h"
@@ -27,8 +28,8 @@ struct varlink_peer {
 
 /*
  * Handles one call. parameters is borrowed, valid and has the declared types. It answers
- * now or later: while it keeps the call it needs no reference; the final reply, error, or the peer's
- * vanishing ends the call, and after that the pointer is dead (see varlink_call_on_gone).
+ * now or later: while it keeps the call it needs no reference; the final reply, error, or the
+ * peer's vanishing ends the call, and after that the pointer is dead (see varlink_call_on_gone).
  * Returns 0, or a negative errno: the server then answers ERROR_PREFIX.Failed with strerror.
  */
 typedef int (*varlink_method_fn)(struct varlink_call *call, json_t *parameters, void *arg);
@@ -39,10 +40,11 @@ struct varlink_method {
 };
 
 struct varlink_limits {
-	size_t message_bytes;	 /* one message, either way (default 1 MiB) */
-	size_t queued_bytes;	 /* unsent output of one connection before it counts as a slow reader (4 MiB) */
-	int connections;	 /* (4096) */
-	int calls_in_flight;	 /* per connection: reading pauses above it (64) */
+	size_t message_bytes; /* one message, either way (default 1 MiB) */
+	size_t queued_bytes; /* unsent output of one connection before it counts as a slow reader (4
+				MiB) */
+	int connections;     /* (4096) */
+	int calls_in_flight; /* per connection: reading pauses above it (64) */
 };
 
 struct varlink_options {
@@ -51,8 +53,10 @@ struct varlink_options {
 	const struct varlink_method *methods;	      /* ends with a NULL name; a method of the
 						       * interface without a row: MethodNotImplemented */
 	struct varlink_limits limits;		      /* zeros mean the defaults */
-	/* May be NULL. Called before each handler: 0, or non-zero after having answered the call. */
-	int (*authorize)(struct varlink_call *call, const char *method, json_t *parameters, void *arg);
+	/* May be NULL. Called before each handler: 0, or non-zero after having answered the call.
+	 */
+	int (*authorize)(
+		struct varlink_call *call, const char *method, json_t *parameters, void *arg);
 	/* May be NULL. Called when the last connection has closed. May not free the server. */
 	void (*idle)(void *arg);
 	void *arg; /* for authorize, idle and all handlers */
@@ -77,22 +81,22 @@ _must_check_ int varlink_server_listen_path(
 	struct varlink_server *s, const char *path, mode_t mode, struct error *err);
 
 /* Serves one connected socket (takes fd). */
-_must_check_ int varlink_server_add_connection(
-	struct varlink_server *s, int fd, struct error *err);
+_must_check_ int varlink_server_add_connection(struct varlink_server *s, int fd, struct error *err);
 
 /* Accepts no more and closes each connection after its calls are answered; fn then runs once. */
 void varlink_server_drain(struct varlink_server *s, loop_fn fn, void *arg);
 
-/* From now on each answer is checked against the interface too, and one that does not fit is replaced
- * by Failed, saying what is wrong with it. For tests: it costs time. */
+/* From now on each answer is checked against the interface too, and one that does not fit is
+ * replaced by Failed, saying what is wrong with it. For tests: it costs time. */
 void varlink_server_check_replies(struct varlink_server *s, bool check);
 
 int varlink_server_connections(const struct varlink_server *s);
 
 /*
- * The next four all take parameters (NULL means {}), also when they fail. They return 0, -ECONNRESET
- * when the peer is gone or no longer served, -EMSGSIZE for an answer over limits.message_bytes (the
- * peer then gets Failed; a notification is left out), or -ENOMEM. Connections never end inside them.
+ * The next four all take parameters (NULL means {}), also when they fail. They return 0,
+ * -ECONNRESET when the peer is gone or no longer served, -EMSGSIZE for an answer over
+ * limits.message_bytes (the peer then gets Failed; a notification is left out), or -ENOMEM.
+ * Connections never end inside them.
  */
 
 /* Final answer; the call is dead afterwards. */
@@ -115,11 +119,11 @@ bool varlink_call_oneway(const struct varlink_call *call);
 const struct varlink_peer *varlink_call_peer(const struct varlink_call *call);
 /* "Status"; borrowed for the life of the call. */
 const char *varlink_call_method(const struct varlink_call *call);
-/* Calls fn(arg) when the call ends without an answer (peer vanished, server freed): drop the pointer.
- * Not called once a final answer was given. */
+/* Calls fn(arg) when the call ends without an answer (peer vanished, server freed): drop the
+ * pointer. Not called once a final answer was given. */
 void varlink_call_on_gone(struct varlink_call *call, loop_fn fn, void *arg);
-/* True while the connection's unsent output is over limits.queued_bytes: send no more notifications.
- * fn(arg) then runs once, when it has drained to half. */
+/* True while the connection's unsent output is over limits.queued_bytes: send no more
+ * notifications. fn(arg) then runs once, when it has drained to half. */
 bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg);
 /* A slot for the handler's own pointer. */
 void varlink_call_set_data(struct varlink_call *call, void *data);
