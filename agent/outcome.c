@@ -169,8 +169,8 @@ static void outcome_copy_error(struct agent *a, const struct failure *root)
 static void outcome_one(struct agent *a, struct failure *f, json_t *list)
 {
 	enum { STDERR_INDEX = 1 }; /* of the two streams, not a bit of STD_BOTH */
-	json_t *tail = logs_tail(a->logs, f->task->local_rank, STDERR_INDEX,
-		f->collateral ? 3 : OUTCOME_TAIL_LINES);
+	json_t *tail = logs_tail(
+		a->logs, f->task->local_rank, STDERR_INDEX, f->collateral ? 3 : OUTCOME_TAIL_LINES);
 	json_t *j = failure_json(f, a->host, a->attempt, tail);
 	char message[256];
 
