@@ -219,8 +219,13 @@ static pid_t spawn_clone(struct spawn_child *c, int cgroup_fd)
 		pid = spawn_clone3(&args, spawn_main, c);
 	if (pid == -ENOSYS || pid == -EPERM || pid == -EINVAL) {
 		spawn_no_clone3 = true;
-		if (cgroup_fd >= 0)
+		if (cgroup_fd >= 0) {
 			c->procs_fd = openat(cgroup_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+			if (c->procs_fd < 0) {
+				c->stage = SPAWN_CGROUP;
+				return -errno;
+			}
+		}
 		pid = clone(spawn_main, stack + SPAWN_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, c);
 		if (pid < 0)
 			pid = -errno;

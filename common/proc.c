@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -162,4 +163,23 @@ int proc_pidfd(pid_t pid)
 int proc_pidfd_kill(int pidfd, int signo)
 {
 	return syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0) < 0 ? -errno : 0;
+}
+
+int proc_kill(const struct proc_stat *p, int signo)
+{
+	_cleanup_close_ int pidfd = proc_pidfd(p->pid);
+	struct proc_stat again;
+	int r;
+
+	if (pidfd < 0 && pidfd != -ENOSYS && pidfd != -EPERM)
+		return pidfd;
+	r = proc_stat_read(p->pid, &again);
+	if (r < 0)
+		return r;
+	if (again.start_ticks != p->start_ticks)
+		return -ESRCH;
+	if (pidfd >= 0)
+		return proc_pidfd_kill(pidfd, signo);
+	/* Some containers' filters know no pidfd: the check just made must do. */
+	return kill(p->pid, signo) < 0 ? -errno : 0;
 }

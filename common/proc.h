@@ -33,3 +33,7 @@ bool proc_environ_has(pid_t pid, const char *entry);
 /* A descriptor of the process for pidfd_send_signal() and for waiting; close-on-exec. */
 int proc_pidfd(pid_t pid);
 int proc_pidfd_kill(int pidfd, int signo);
+
+/* Sends signo to the process that p was read from, and to no other that has its pid by now. Returns
+ * 0, -ESRCH when it is gone, or another negative errno. */
+int proc_kill(const struct proc_stat *p, int signo);

@@ -36,20 +36,45 @@ static bool sweep_owned_by(pid_t pid, uid_t uid)
 	return !stat(path, &st) && st.st_uid == uid;
 }
 
-/* The descriptor pins the process, so that no stranger under a used-again pid is hit. */
-static bool sweep_kill(pid_t pid, uid_t uid, const char *entry)
+/* A killed process is there for a while longer; it counts once. */
+static bool sweep_again(const struct proc_stat *killed, size_t n, const struct proc_stat *p)
 {
-	_cleanup_close_ int pidfd = proc_pidfd(pid);
+	for (size_t i = 0; i < n; i++)
+		if (killed[i].pid == p->pid && killed[i].start_ticks == p->start_ticks)
+			return true;
+	return false;
+}
 
-	if (pidfd < 0 || !sweep_owned_by(pid, uid) || !proc_environ_has(pid, entry))
-		return false;
-	return proc_pidfd_kill(pidfd, SIGKILL) == 0;
+/* One look at all processes. Returns how many were signalled that were not before. */
+static int sweep_round(const char *entry, uid_t uid, struct proc_stat **killed, size_t *n_killed)
+{
+	_cleanup_free_ struct proc_stat *procs = NULL;
+	size_t n = 0, before = *n_killed;
+	int r = proc_stat_all(&procs, &n);
+
+	for (size_t i = 0; !r && i < n; i++) {
+		struct proc_stat *bigger;
+
+		if (procs[i].pid == getpid() || procs[i].state == 'Z' || procs[i].state == 'X' ||
+			sweep_again(*killed, *n_killed, &procs[i]) ||
+			!sweep_owned_by(procs[i].pid, uid) ||
+			!proc_environ_has(procs[i].pid, entry) || proc_kill(&procs[i], SIGKILL) < 0)
+			continue;
+		bigger = reallocarray(*killed, *n_killed + 1, sizeof(**killed));
+		if (!bigger)
+			return -ENOMEM;
+		*killed = bigger;
+		bigger[(*n_killed)++] = procs[i];
+	}
+	return r < 0 ? r : (int)(*n_killed - before);
 }
 
 int sweep_run(const char *run, uid_t uid, const char *cgroup_dir, struct error *err)
 {
+	_cleanup_free_ struct proc_stat *killed = NULL;
 	_cleanup_free_ char *entry = NULL;
-	int total = 0, found = 1;
+	size_t n = 0;
+	int found = 1;
 
 	if (asprintf(&entry, "ELASTICD_RUN=%s", run) < 0) {
 		entry = NULL;
@@ -58,18 +83,9 @@ int sweep_run(const char *run, uid_t uid, const char *cgroup_dir, struct error *
 	if (cgroup_dir)
 		sweep_cgroup(cgroup_dir);
 	for (int round = 0; round < SWEEP_ROUNDS && found > 0; round++) {
-		_cleanup_free_ struct proc_stat *procs = NULL;
-		size_t n = 0;
-		int r = proc_stat_all(&procs, &n);
-
-		if (r < 0)
-			return error_set(err, r, "/proc: %s", strerror(-r));
-		found = 0;
-		for (size_t i = 0; i < n; i++)
-			if (procs[i].pid != getpid() && procs[i].state != 'Z' &&
-				procs[i].state != 'X' && sweep_kill(procs[i].pid, uid, entry))
-				found++;
-		total += found;
+		found = sweep_round(entry, uid, &killed, &n);
+		if (found < 0)
+			return error_set(err, found, "/proc: %s", strerror(-found));
 	}
-	return total;
+	return (int)n;
 }

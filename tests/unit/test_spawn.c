@@ -2,8 +2,8 @@
 #include "agent/spawn.h"
 
 #include "common/file.h"
+#include "tests/unit/child.h"
 
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -120,14 +120,6 @@ static struct spawn_request request(int out)
 		.cgroup_fd = -1 };
 }
 
-static int end_of(pid_t pid)
-{
-	siginfo_t si;
-
-	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &si, WEXITED), 0);
-	return si.si_code == CLD_EXITED ? si.si_status : -si.si_status;
-}
-
 static void read_all(int fd, char *text, size_t size)
 {
 	size_t got = 0;
@@ -154,7 +146,7 @@ static const char *report_of(struct spawn_request *req)
 	req->out = close_fd(fds[1]);
 	read_all(fds[0], text, sizeof(text));
 	close(fds[0]);
-	ck_assert_int_eq(end_of(pid), 7);
+	ck_assert_int_eq(child_end(pid), 7);
 	return text;
 }
 
@@ -326,7 +318,7 @@ START_TEST(a_raised_limit_of_descriptors_is_the_parent_s_alone)
 			_exit(3);
 		_exit(0);
 	}
-	ck_assert_int_eq(end_of(pid), 0);
+	ck_assert_int_eq(child_end(pid), 0);
 }
 END_TEST
 
@@ -439,7 +431,7 @@ static void wire(int out, int err, char got[3][16])
 		read_all(pipes[i][0], got[i], 16);
 		close(pipes[i][0]);
 	}
-	ck_assert_int_eq(end_of(pid), 0);
+	ck_assert_int_eq(child_end(pid), 0);
 }
 
 START_TEST(streams_may_be_any_of_the_parent_s_first_three)
@@ -477,12 +469,12 @@ START_TEST(a_parent_without_streams_can_give_some)
 		req.err = dup(fds[1]); /* 1 */
 		if (req.out != 0 || req.err != 1 || spawn_process(&req, &child, &stage))
 			_exit(1);
-		_exit(end_of(child));
+		_exit(child_end(child));
 	}
 	close(fds[1]);
 	read_all(fds[0], text, sizeof(text));
 	close(fds[0]);
-	ck_assert_int_eq(end_of(pid), 0);
+	ck_assert_int_eq(child_end(pid), 0);
 	ck_assert_str_eq(text, "outerr");
 }
 END_TEST
@@ -514,7 +506,7 @@ START_TEST(a_worker_dies_with_its_parent)
 	ck_assert_int_gt(n, 0);
 	ck_assert_int_eq(poll(&(struct pollfd){ .fd = ready[0], .events = POLLIN }, 1, 0), 0);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert_int_eq(end_of(pid), -SIGKILL);
+	ck_assert_int_eq(child_end(pid), -SIGKILL);
 	/* Its end of the pipe is closed by its death alone. */
 	read_all(fds[0], text, sizeof(text));
 	for (int i = 0; i < 2; i++)
@@ -567,7 +559,7 @@ START_TEST(without_clone3_all_is_the_same)
 			_exit(3);
 		_exit(0);
 	}
-	ck_assert_int_eq(end_of(pid), 0);
+	ck_assert_int_eq(child_end(pid), 0);
 }
 END_TEST
 
@@ -681,13 +673,6 @@ START_TEST(what_is_found_relative_to_a_directory_runs_in_it)
 }
 END_TEST
 
-static bool under_valgrind(void)
-{
-	const char *preload = getenv("LD_PRELOAD");
-
-	return preload && strstr(preload, "vgpreload");
-}
-
 static void add_native(TCase *t)
 {
 	tcase_add_test(t, a_raised_limit_of_descriptors_is_the_parent_s_alone);
@@ -700,8 +685,8 @@ static void add_native(TCase *t)
 
 int main(int argc, char **argv)
 {
-	Suite *s = suite_create("spawn");
-	TCase *t = tcase_create("spawn");
+	Suite *s;
+	TCase *t;
 	SRunner *r;
 	int failed;
 
@@ -709,6 +694,8 @@ int main(int argc, char **argv)
 		return probe(argc > 2 ? argv[2] : "");
 	if (!realpath("/proc/self/exe", self))
 		return EXIT_FAILURE;
+	s = suite_create("spawn");
+	t = tcase_create("spawn");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_worker_is_a_child_with_a_session_of_its_own_and_dies_with_its_parent);
 	tcase_add_test(t, an_empty_environment_is_empty);

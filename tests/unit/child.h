@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Children of tests: each runs until it is let go or killed, and nothing waits by the clock. */
+
+#include "common/cleanup.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* Some of what real processes do is more than valgrind can follow. */
+static inline bool under_valgrind(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload && strstr(preload, "vgpreload");
+}
+
+struct child {
+	pid_t pid;
+	int hold; /* it ends when this is closed */
+};
+
+/* A cat with that environment (NULL: an empty one), which is executing when this returns. */
+static inline struct child child_start(char *const envp[], uid_t uid)
+{
+	static char cat_name[] = "cat", *const argv[] = { cat_name, NULL };
+	static char *const none[] = { NULL };
+	int hold[2], executed[2];
+	struct child c;
+	char byte;
+
+	ck_assert_int_eq(pipe2(hold, O_CLOEXEC), 0);
+	ck_assert_int_eq(pipe2(executed, O_CLOEXEC), 0);
+	c.pid = fork();
+	if (c.pid == 0) {
+		if (dup2(hold[0], 0) < 0 || (uid != getuid() && setresuid(uid, uid, uid) < 0))
+			_exit(126);
+		execve("/bin/cat", argv, envp ? envp : none);
+		_exit(127);
+	}
+	ck_assert_int_gt(c.pid, 0);
+	close(hold[0]);
+	close(executed[1]);
+	ck_assert_int_eq(read(executed[0], &byte, 1), 0);
+	close(executed[0]);
+	c.hold = hold[1];
+	return c;
+}
+
+/* Waits for the end: the exit code, or the negative number of the signal. */
+static inline int child_end(pid_t pid)
+{
+	siginfo_t si;
+
+	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &si, WEXITED), 0);
+	return si.si_code == CLD_EXITED ? si.si_status : -si.si_status;
+}
+
+/* Lets it go, and returns how it ended. */
+static inline int child_release(struct child *c)
+{
+	c->hold = close_fd(c->hold);
+	return child_end(c->pid);
+}
