@@ -50,7 +50,8 @@ void event_print(FILE *f, bool color, bool with_job, const json_t *event)
 		fprintf(f, "%s%s%s ", color ? color_code(COLOR_BOLD) : "", job,
 			color ? COLOR_OFF : "");
 	fprintf(f, "%-16s", name ? name : "?");
-	if (has_value(event, "rank"))
+	/* Most texts name the worker themselves. */
+	if (has_value(event, "rank") && strncmp(text ? text : "", "worker ", 7) != 0)
 		fprintf(f, " %srank %d:%s", color ? color_rank((int)get_int(event, "rank")) : "",
 			(int)get_int(event, "rank"), color ? COLOR_OFF : "");
 	fprintf(f, " %s\n", text ? text : "");
