@@ -33,7 +33,7 @@ static void guard_clean(struct cgroup *cgroup, int wait_s)
 		if (tree_empty())
 			return;
 		cgroup_kill(cgroup);
-		(void)tree_signal(NULL, SIGKILL);
+		tree_kill(NULL);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (now.tv_sec >= end.tv_sec) {
 			char comm[17];

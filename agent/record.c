@@ -92,6 +92,9 @@ int record_new(struct agent *a, struct error *err)
 	if (loop_timer_new(a->loop, record_write_state, a, &a->record->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	record_job(a);
+	/* Before the first worker: who finds this file knows that the run was begun. */
+	if (a->record->state_path)
+		record_write_state(a);
 	return 0;
 }
 

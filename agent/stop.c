@@ -28,13 +28,8 @@ static struct tree_except stop_except(struct agent *a)
 static bool stop_tree_gone(struct agent *a)
 {
 	struct tree_except e = stop_except(a);
-	char comm[17];
-	pid_t pid;
-	bool stuck;
 
-	if (tree_empty())
-		return true;
-	return tree_count(&e, &pid, comm, &stuck) == 0;
+	return tree_gone(&e);
 }
 
 static int stop_signal_task(struct task *t, int signo, enum spec_whom whom)
@@ -98,13 +93,14 @@ static void stop_kill_all(struct agent *a)
 {
 	struct tree_except e = stop_except(a);
 
-	if (cgroup_kill(a->cgroup) == 0 && !e.n && cgroup_populated(a->cgroup))
-		return; /* the kernel is at it; the tree is looked at when they are reaped */
+	/* In a cgroup it is one step that nothing can escape by forking. */
+	if (cgroup_kill(a->cgroup) == 0 && cgroup_populated(a->cgroup))
+		return;
 	for (int i = 0; i < a->n_tasks; i++)
 		if (task_alive(&a->tasks[i]))
 			kill(-a->tasks[i].pid, SIGKILL);
-	if (!tree_empty())
-		(void)tree_signal(&e, SIGKILL);
+	if (!stop_tree_gone(a))
+		tree_kill(&e);
 }
 
 static void stop_gone(struct agent *a)

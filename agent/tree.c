@@ -9,70 +9,68 @@
 #include <string.h>
 #include <sys/wait.h>
 
-static bool tree_excepted(const struct tree_except *except, const struct proc_stat *p)
+static bool tree_listed(const struct tree_except *except, pid_t pid)
 {
 	for (size_t i = 0; except && i < except->n; i++)
-		if (except->pids[i] == p->pid || except->pids[i] == p->ppid)
+		if (except->pids[i] == pid)
 			return true;
 	return false;
 }
 
-static bool tree_alive(const struct proc_stat *p)
+/* The living descendants but the excepted, and theirs, in an owned array. Returns how many, or a
+ * negative errno. */
+static int tree_list(const struct tree_except *except, struct proc_stat **ret)
 {
-	return p->state != 'Z' && p->state != 'X';
+	enum { EXCEPTED = '-' };
+	struct proc_stat *procs;
+	size_t n, kept = 0;
+	int r = proc_stat_all(&procs, &n);
+
+	if (r < 0)
+		return r;
+	n = proc_keep_descendants(procs, n, getpid());
+	/* Parents come before their children there. */
+	for (size_t i = 0; i < n; i++) {
+		if (tree_listed(except, procs[i].pid))
+			procs[i].state = EXCEPTED;
+		for (size_t k = 0; k < i; k++)
+			if (procs[k].state == EXCEPTED && procs[k].pid == procs[i].ppid)
+				procs[i].state = EXCEPTED;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (procs[i].state != EXCEPTED && procs[i].state != 'Z' && procs[i].state != 'X')
+			procs[kept++] = procs[i];
+	*ret = procs;
+	return (int)kept;
 }
 
 int tree_signal(const struct tree_except *except, int signo)
 {
 	_cleanup_free_ struct proc_stat *procs = NULL;
-	size_t n;
-	int sent = 0;
-	int r = proc_stat_all(&procs, &n);
+	int n = tree_list(except, &procs), sent = 0;
 
-	if (r < 0)
-		return r;
-	n = proc_keep_descendants(procs, n, getpid());
-	for (size_t i = 0; i < n; i++) {
-		_cleanup_close_ int pidfd = -1;
-		struct proc_stat again;
-
-		if (!tree_alive(&procs[i]) || tree_excepted(except, &procs[i]))
-			continue;
-		/* A grandchild may be gone and its pid a stranger's by now: pin it, look again. */
-		pidfd = proc_pidfd(procs[i].pid);
-		if (pidfd < 0 || proc_stat_read(procs[i].pid, &again) < 0 ||
-			again.start_ticks != procs[i].start_ticks)
-			continue;
-		if (proc_pidfd_kill(pidfd, signo) == 0)
+	for (int i = 0; i < n; i++)
+		if (proc_kill(&procs[i], signo) == 0)
 			sent++;
-	}
-	return sent;
+	return n < 0 ? n : sent;
 }
 
 int tree_count(const struct tree_except *except, pid_t *ret_pid, char *ret_comm, bool *ret_stuck)
 {
 	_cleanup_free_ struct proc_stat *procs = NULL;
-	size_t n;
-	int count = 0;
-	int r = proc_stat_all(&procs, &n);
+	int n = tree_list(except, &procs);
 
 	*ret_stuck = false;
 	*ret_pid = 0;
 	ret_comm[0] = '\0';
-	if (r < 0)
-		return r;
-	n = proc_keep_descendants(procs, n, getpid());
-	for (size_t i = 0; i < n; i++) {
-		if (!tree_alive(&procs[i]) || tree_excepted(except, &procs[i]))
+	for (int i = 0; i < n; i++) {
+		if (i && (procs[i].state != 'D' || *ret_stuck))
 			continue;
-		if (!count || (procs[i].state == 'D' && !*ret_stuck)) {
-			*ret_pid = procs[i].pid;
-			*ret_stuck = procs[i].state == 'D';
-			memcpy(ret_comm, procs[i].comm, sizeof(procs[i].comm));
-		}
-		count++;
+		*ret_pid = procs[i].pid;
+		*ret_stuck = procs[i].state == 'D';
+		memcpy(ret_comm, procs[i].comm, sizeof(procs[i].comm));
 	}
-	return count;
+	return n;
 }
 
 bool tree_empty(void)
@@ -80,4 +78,50 @@ bool tree_empty(void)
 	siginfo_t si;
 
 	return waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+}
+
+/*
+ * The direct children, dead or alive, as the kernel lists them; NULL where it does not. Complete
+ * for those that were there at the start: none leaves the list while nobody reaps.
+ */
+static FILE *tree_children(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)gettid());
+	return fopen(path, "re");
+}
+
+bool tree_gone(const struct tree_except *except)
+{
+	_cleanup_file_ FILE *f = NULL;
+	char comm[17];
+	bool stuck;
+	pid_t pid;
+
+	if (tree_empty())
+		return true;
+	if (!except || !except->n)
+		return false;
+	f = tree_children();
+	if (!f) /* a walk misses what forks and ends meanwhile; two in a row seldom do */
+		return !tree_count(except, &pid, comm, &stuck) &&
+		       !tree_count(except, &pid, comm, &stuck);
+	while (fscanf(f, "%d", &pid) == 1)
+		if (!tree_listed(except, pid))
+			return false;
+	return true;
+}
+
+void tree_kill(const struct tree_except *except)
+{
+	_cleanup_file_ FILE *f = tree_children();
+	pid_t pid;
+
+	/* Children first: they cannot vanish before they are reaped, and it is quick enough to
+	 * catch a chain of processes that each fork once and end. */
+	while (f && fscanf(f, "%d", &pid) == 1)
+		if (!tree_listed(except, pid))
+			kill(pid, SIGKILL);
+	(void)tree_signal(except, SIGKILL);
 }

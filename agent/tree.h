@@ -26,3 +26,13 @@ int tree_count(const struct tree_except *except, pid_t *ret_pid, char *ret_comm,
 
 /* True when the caller has no child at all, dead or alive: then it has no descendant either. */
 bool tree_empty(void);
+
+/*
+ * True when nothing is left but the excepted: no other child, dead or alive. A child subreaper's
+ * descendants that lose their parent become its children, so without children there are none.
+ */
+bool tree_gone(const struct tree_except *except);
+
+/* Sends SIGKILL to all that is left but the excepted. To be called again after each reaping until
+ * tree_gone(): what was forked meanwhile shows up only then. */
+void tree_kill(const struct tree_except *except);
