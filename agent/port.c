@@ -5,12 +5,11 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
-enum { PORT_FIRST = 20000, PORT_LAST = 65000, PORT_TRIES = 128 };
+enum { PORT_FIRST = 20000, PORT_LAST = 65000, PORT_ENOUGH = 1000, PORT_TRIES = 128 };
 
 static void port_ephemeral(int *ret_first, int *ret_last)
 {
@@ -42,23 +41,31 @@ static int port_try(int family, int port)
 	return 0;
 }
 
+static int port_clamp(int n)
+{
+	return n < 0 ? 0 : n > PORT_LAST - PORT_FIRST + 1 ? PORT_LAST - PORT_FIRST + 1 : n;
+}
+
 int port_pick(void)
 {
-	int first, last, r = -EADDRINUSE;
-	bool avoid;
+	int first, last, below, above, r = -EADDRINUSE;
 
 	port_ephemeral(&first, &last);
+	below = port_clamp(first - PORT_FIRST);
+	above = port_clamp(PORT_LAST - last);
 	/* A host may give nearly everything to outgoing connections. */
-	avoid = first - PORT_FIRST + PORT_LAST - last > 1000;
+	if (below + above < PORT_ENOUGH) {
+		below = 0;
+		above = PORT_LAST - PORT_FIRST + 1;
+	}
 	for (int i = 0; i < PORT_TRIES; i++) {
 		unsigned random;
 		int port;
 
 		if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 			return -EIO;
-		port = PORT_FIRST + (int)(random % (PORT_LAST - PORT_FIRST));
-		if (avoid && port >= first && port <= last)
-			continue;
+		port = (int)(random % (unsigned)(below + above));
+		port = port < below ? PORT_FIRST + port : PORT_LAST - (port - below);
 		r = port_try(AF_INET, port);
 		if (!r)
 			r = port_try(AF_INET6, port);

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
 unit_TESTS := \
+	port \
+	access \
+	config \
+	daemon_job \
+	paths \
+	record \
 	proc \
 	sweep \
 	env \
@@ -45,4 +51,4 @@ tool_PROGRAMS := \
 	bench/status_client \
 	bench/writer
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
-fuzz_TARGETS := frame idl spec yaml
+fuzz_TARGETS := frame idl record spec yaml
