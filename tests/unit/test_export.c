@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *const caller[] = { "PATH=/bin", "HOME=/root", "PYTHONPATH=/p", "EMPTY=", "EQ=a=b",
-	"BAD=\xff", "=odd", "PATHS=no", NULL };
+static const char *const caller[] = { "PATH=/bin", "HOME=/root", "PYTHONPATH=/p",
+	"EMPTY=", "EQ=a=b", "BAD=\xff", "=odd", "PATHS=no", NULL };
 
 static char *exported(const char *spec, const char *what)
 {
@@ -16,7 +16,7 @@ static char *exported(const char *spec, const char *what)
 	int r;
 
 	ck_assert_ptr_nonnull(j);
-	r = export_env(j, what, caller, &err);
+	r = export_env(j, what, (char *const *)caller, &err);
 	if (r < 0) {
 		ck_assert(err.text[0]);
 		return strdup("error");
@@ -61,10 +61,10 @@ START_TEST(every_role_gets_it_and_odd_documents_are_left_alone)
 	_cleanup_json_ json_t *odd = json_loads("{\"roles\":7}", 0, NULL);
 	json_t *second;
 
-	ck_assert_int_eq(export_env(j, NULL, caller, NULL), 0);
+	ck_assert_int_eq(export_env(j, NULL, (char *const *)caller, NULL), 0);
 	second = json_array_get(json_object_get(j, "roles"), 1);
 	ck_assert_ptr_nonnull(json_object_get(json_object_get(second, "env"), "PATH"));
-	ck_assert_int_eq(export_env(odd, NULL, caller, NULL), 0);
+	ck_assert_int_eq(export_env(odd, NULL, (char *const *)caller, NULL), 0);
 }
 END_TEST
 
