@@ -40,6 +40,14 @@ int log_space_ahead(const char *path, off_t *reserved)
 	return r;
 }
 
+bool log_space_is_low(const char *path)
+{
+	struct statvfs vfs;
+
+	return statvfs(path, &vfs) == 0 && vfs.f_blocks > 0 &&
+	       (unsigned long long)vfs.f_bavail * vfs.f_frsize < LOG_SPACE_LOW;
+}
+
 void log_space_release(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);

@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-enum { LOG_SPACE_BYTES = 1024 * 1024 };
+enum { LOG_SPACE_BYTES = 1024 * 1024, LOG_SPACE_LOW = 32 * 1024 * 1024 };
 
 /*
  * Sees to it that the file at path has LOG_SPACE_BYTES behind its size; *reserved (0 at first) is
@@ -23,6 +23,10 @@ enum { LOG_SPACE_BYTES = 1024 * 1024 };
  * full), -ENOSPC or -EDQUOT, or another negative errno of opening it.
  */
 _must_check_ int log_space_ahead(const char *path, off_t *reserved);
+
+/* True when the disk that holds path has less than LOG_SPACE_LOW left: a worker that writes much
+ * would fill it between two looks. */
+bool log_space_is_low(const char *path);
 
 /* Gives back what was not written to. Nobody writes the file any more. */
 void log_space_release(const char *path);

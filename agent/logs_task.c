@@ -7,6 +7,7 @@
  * them.
  */
 #include "agent/log_dirs.h"
+#include "agent/log_space.h"
 #include "agent/logs_private.h"
 #include "agent/prefix.h"
 
@@ -232,12 +233,14 @@ static int open_file_or_pipe(
 		s->path = NULL;
 		return -ENOMEM;
 	}
+	/* A worker that finds the disk full while it writes its log itself may fail for it. */
+	if (plan->sink == LOG_SINK_FILE && log_space_is_low(t->dir))
+		plan->sink = LOG_SINK_PIPE;
 	if (plan->sink == LOG_SINK_FILE) {
 		r = open_direct(l, t, std, prefix, ret_fd);
 		if (r == 0)
 			return 0;
 		logs_tell_failure(l, t->rank, s->path, r);
-		/* A worker that wrote a full disk itself would be hurt at its first line. */
 		plan->sink = LOG_SINK_PIPE;
 	}
 	r = open_pipe(l, t, std, prefix, ret_fd);

@@ -22,6 +22,8 @@
 #define BLOCK_BYTES (64 * 1024)
 #define TURN_BYTES (1024 * 1024)
 #define MAX_PIECE (64 * 1024)
+/* Closed files that a console which stands still may keep open (they hold disk space). */
+#define MAX_SEGMENTS 16
 
 enum tee_state { TEE_IDLE, TEE_READY, TEE_HOT };
 
@@ -41,8 +43,10 @@ struct tee_stream {
 	int fd;
 	off_t offset, limit; /* limit: -1 for none */
 	struct tee_segment *segments;
-	uint64_t done;	 /* bytes handed out since the start */
-	uint64_t target; /* of tee_mark() */
+	int n_segments;
+	uint64_t skipped; /* bytes of segments that were given up */
+	uint64_t done;	  /* bytes handed out since the start */
+	uint64_t target;  /* of tee_mark() */
 	struct log_watch *watch;
 	char *path;
 	char *prefix, *plain; /* plain: without colour, for filters */
@@ -188,19 +192,54 @@ static size_t read_block(struct tee_stream *s, uint64_t now_ms)
 	return n;
 }
 
-static bool next_segment(struct tee_stream *s)
+static int take_segment(struct tee_stream *s)
 {
 	struct tee_segment *seg = s->segments;
+	int fd = seg->fd;
 
-	if (!seg)
+	s->segments = seg->next;
+	s->n_segments--;
+	free(seg);
+	return fd;
+}
+
+static void tell_skipped(struct tee_stream *s)
+{
+	char text[128];
+	int n = snprintf(text, sizeof(text),
+		"elasticd: %llu bytes are only in the log files: the console is too slow",
+		(unsigned long long)s->skipped);
+
+	s->skipped = 0;
+	if (s->to_console)
+		console_put(s->tee->console, s->std, s, s->prefix, s->prefix_len, text, n,
+			LINE_START | LINE_END);
+}
+
+static bool next_segment(struct tee_stream *s)
+{
+	if (!s->segments)
 		return false;
 	close_fd(s->fd);
-	s->fd = seg->fd;
+	s->fd = take_segment(s);
 	s->offset = 0;
 	s->limit = -1;
-	s->segments = seg->next;
-	free(seg);
+	if (s->skipped > 0)
+		tell_skipped(s);
 	return true;
+}
+
+/* Gives up the oldest file that waits. */
+static void skip_segment(struct tee_stream *s)
+{
+	struct stat st;
+	int fd = take_segment(s);
+
+	if (fstat(fd, &st) == 0) {
+		s->skipped += st.st_size;
+		s->done += st.st_size;
+	}
+	close_fd(fd);
 }
 
 /* A file that shrank is read from its start: a writer that appends goes on there. */
@@ -261,8 +300,8 @@ static size_t pump(struct tee_stream *s, size_t budget, uint64_t now_ms)
 static void stream_free(struct tee_stream *s)
 {
 	log_watch_free(s->watch);
-	while (next_segment(s))
-		;
+	while (s->segments)
+		close_fd(take_segment(s));
 	close_fd(s->fd);
 	lines_fini(&s->lines);
 	if (s->copy)
@@ -473,7 +512,12 @@ void tee_next(struct tee_stream *s, int fd)
 	for (p = &s->segments; *p; p = &(*p)->next)
 		;
 	*p = seg;
+	s->n_segments++;
 	tee_more(s);
+	if (s->n_segments > MAX_SEGMENTS)
+		tee_run(s->tee);
+	if (s->n_segments > MAX_SEGMENTS)
+		skip_segment(s);
 }
 
 void tee_feed(struct tee_stream *s, const char *data, size_t len)

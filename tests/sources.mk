@@ -1,6 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
 unit_TESTS := \
+	console \
+	lines \
+	log_file \
+	log_index \
+	log_pipe \
+	log_plan \
+	log_reader \
+	logs \
+	prefix \
+	tee \
 	port \
 	access \
 	config \

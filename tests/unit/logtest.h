@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the tests of logs share: a directory and a loop of their own, files, and pipes as consoles. */
+/* What the tests of logs share: a directory and a loop of their own, files, and pipes as consoles.
+ */
 
 #include "common/loop.h"
 
 #include <check.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct logtest {
@@ -22,11 +26,22 @@ struct logtest {
 static struct logtest *logtest_self;
 
 /* Runs the loop until cond holds; the test's own time limit ends it otherwise. */
-#define LOGTEST_UNTIL(t, cond)                                                                     \
-	do {                                                                                       \
-		while (!(cond))                                                                    \
-			loop_run_once((t)->loop, true);                                            \
+#define LOGTEST_UNTIL(t, cond)                          \
+	do {                                            \
+		while (!(cond))                         \
+			loop_run_once((t)->loop, true); \
 	} while (0)
+
+/* One of a few static buffers. */
+static inline const char *logtest_path(const struct logtest *t, const char *name)
+{
+	static char path[4][PATH_MAX];
+	static int turn;
+
+	turn = (turn + 1) % 4;
+	snprintf(path[turn], PATH_MAX, "%s/%s", t->dir, name);
+	return path[turn];
+}
 
 static inline void logtest_init(struct logtest *t)
 {
@@ -41,6 +56,7 @@ static inline void logtest_fini(struct logtest *t)
 {
 	char command[128];
 
+	umount2(logtest_path(t, "disk"), MNT_DETACH);
 	loop_free(t->loop);
 	for (int i = 0; i < t->n_fds; i++)
 		close(t->fds[i]);
@@ -57,17 +73,6 @@ static inline void logtest_pipe(int *ret_read, int *ret_write)
 	*ret_write = fds[1];
 	logtest_self->fds[logtest_self->n_fds++] = fds[0];
 	logtest_self->fds[logtest_self->n_fds++] = fds[1];
-}
-
-/* One of a few static buffers. */
-static inline const char *logtest_path(const struct logtest *t, const char *name)
-{
-	static char path[4][PATH_MAX];
-	static int turn;
-
-	turn = (turn + 1) % 4;
-	snprintf(path[turn], PATH_MAX, "%s/%s", t->dir, name);
-	return path[turn];
 }
 
 static inline const char *logtest_read(
@@ -95,6 +100,20 @@ static inline void logtest_write(const struct logtest *t, const char *name, cons
 static inline void logtest_say(int fd, const char *text)
 {
 	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+}
+
+/*
+ * A directory "disk" of its own file system with so few bytes and 64 files, in a mount name space
+ * of the test's process alone. Returns false where that is not allowed.
+ */
+static inline bool logtest_small_disk(const struct logtest *t, size_t bytes)
+{
+	char options[64];
+
+	snprintf(options, sizeof(options), "size=%zu,nr_inodes=64,mode=0755", bytes);
+	return mkdir(logtest_path(t, "disk"), 0755) == 0 && unshare(CLONE_NEWNS) == 0 &&
+	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("tmpfs", logtest_path(t, "disk"), "tmpfs", 0, options) == 0;
 }
 
 /* What is in the pipe now. */
