@@ -19,12 +19,16 @@ struct follow {
 /* Events that the lines of the workers or the end of the view tell as well. */
 static bool worth_telling(const json_t *event)
 {
-	static const char *const dull[] = { "state", "worker-ended", "ended", "backoff", "stop" };
+	static const char *const dull[] = { "state", "worker-ended", "ended", "backoff", "stop",
+		"no-restart" };
 	const char *name = get_text(event, "event");
 
 	if (!name || !get_text(event, "text"))
 		return false;
 	if (!strcmp(name, "started") && get_int(event, "attempt") == 0)
+		return false;
+	/* With many workers, those that the agent ended would bury the one that failed. */
+	if (get_true(json_object_get(event, "data"), "collateral"))
 		return false;
 	for (size_t i = 0; i < sizeof(dull) / sizeof(dull[0]); i++)
 		if (!strcmp(name, dull[i]))
