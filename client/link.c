@@ -52,6 +52,12 @@ static int timed_out(const struct ctl *ctl)
 	return ctl_error(ctl, CTL_TIMED_OUT, "timed out after %g s", ctl->timeout_ms / 1000.0);
 }
 
+/* systemd would start the caller's daemon. */
+static bool manager_runs(void)
+{
+	return paths_is_system() && access("/run/systemd/system", F_OK) == 0;
+}
+
 int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
 {
 	struct error err = { 0 };
@@ -68,7 +74,7 @@ int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
 		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
 			"no elasticd listens on %s; start one with \"%s\", or name another socket with "
 			"--socket",
-			ctl->socket, paths_is_system() ? "systemctl start elasticd" : "elasticd &");
+			ctl->socket, manager_runs() ? "systemctl start elasticd" : "elasticd &");
 	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err.text);
 }
 
