@@ -230,27 +230,29 @@ static void resume(struct job *j)
 	log_error("job %s: its agent could not be started: %s", j->rec.name, err.text);
 	j->start_error = err;
 	j->guard_gone = true;
-	if (j->n_losses < JOB_LOSSES_MAX)
-		j->losses_ms[j->n_losses++] = loop_now_ms();
+	job_agent_note_loss(j);
 	job_event(j, LIFE_EV_SPAWN_FAILED);
 }
 
-static void relink(struct job *j)
+static bool relink(struct job *j)
 {
 	int fd = agentproc_connect(j->host->runtime_dir, j->rec.name);
-	int r = fd < 0 ? fd : job_agent_link(j, fd);
 
-	if (r < 0)
-		job_event(j, LIFE_EV_UNLINKED);
+	return fd >= 0 && !job_agent_link(j, fd);
 }
 
-/* What the agent used besides its record. */
-static void clear_outside(struct job *j)
+static void drop_cgroup(struct job *j)
 {
 	int r = j->rec.cgroup ? cgroupfs_remove(j->rec.cgroup) : 0;
 
 	if (r < 0)
 		log_warning("job %s: %s: %s", j->rec.name, j->rec.cgroup, strerror(-r));
+}
+
+/* What the agent used besides its record. */
+static void clear_outside(struct job *j)
+{
+	drop_cgroup(j);
 	agentproc_clear(j->host->runtime_dir, j->rec.name);
 }
 
@@ -319,7 +321,8 @@ static void act(struct job *j, enum life_action action)
 		loop_timer_arm(j->timer, LOOK_FIRST_MS);
 		break;
 	case LIFE_DO_RELINK:
-		relink(j);
+		if (!relink(j))
+			job_event(j, LIFE_EV_UNLINKED);
 		break;
 	case LIFE_DO_SWEEP:
 		begin_sweep(j);
@@ -444,14 +447,22 @@ int job_recover(struct job *j, const json_t *ended, struct error *err)
 	if (r < 0)
 		return error_set(err, r, "%s", strerror(-r));
 	if (j->mirror.has_verdict) {
-		if (j->guard)
+		if (j->guard) {
 			set_life(j, LIFE_CLOSING, "its guard is still there");
-		else
-			mirror_drop(&j->mirror);
+			return 0;
+		}
+		/* Its runtime directory may be a newer run's by now. */
+		drop_cgroup(j);
+		mirror_drop(&j->mirror);
 		return 0;
 	}
 	set_life(j, LIFE_STARTING, "taken up again");
-	relink(j);
+	if (!relink(j)) {
+		/* One that was accepted and never started has lost nothing. */
+		if (j->rec.agent_pid)
+			job_agent_note_loss(j);
+		job_event(j, LIFE_EV_UNLINKED);
+	}
 	return 0;
 }
 

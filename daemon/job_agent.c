@@ -52,7 +52,7 @@ int job_agent_adopt(struct job *j, int pidfd)
 	return child_watch_new(j->host->loop, pidfd, on_guard_end, j, &j->guard);
 }
 
-static void note_loss(struct job *j)
+void job_agent_note_loss(struct job *j)
 {
 	if (j->n_losses == JOB_LOSSES_MAX) {
 		memmove(j->losses_ms, j->losses_ms + 1,
@@ -96,7 +96,7 @@ static void on_link_closed(void *arg, const char *why)
 		return;
 	}
 	log_warning("job %s: lost its agent (pid %d): %s", j->rec.name, (int)j->rec.agent_pid, why);
-	note_loss(j);
+	job_agent_note_loss(j);
 	job_event(j, LIFE_EV_UNLINKED);
 }
 
@@ -156,7 +156,7 @@ static void spawn_failed(struct job *j, const struct error *err)
 	j->start_error = *err;
 	log_error("job %s: its agent could not be started: %s", j->rec.name, err->text);
 	j->guard_gone = true;
-	note_loss(j);
+	job_agent_note_loss(j);
 	job_event(j, LIFE_EV_SPAWN_FAILED);
 }
 

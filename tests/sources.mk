@@ -16,6 +16,7 @@ unit_TESTS := \
 	port \
 	access \
 	config \
+	daemon \
 	daemon_job \
 	paths \
 	record \
