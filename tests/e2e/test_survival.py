@@ -163,7 +163,7 @@ def test_killed_while_jobs_restart_and_end(box, daemon):
 def test_a_caller_that_waits_is_told_that_the_connection_broke(box, daemon):
     name, _ = daemon.submit(spec("hang"))
     wait = box.ctl_start("wait", name)
-    events = box.ctl_start("events", "-f")
+    events = box.ctl_start("events", "-f", name)
     daemon.wait(name, until="running")
     events.wait_out(name)
     daemon.kill()
