@@ -6,7 +6,7 @@ UNIT := $(if $(filter 1,$(HAVE_CHECK)),$(addprefix $(B)/tests/unit/test_,$(unit_
 ALLLIBS := $(B)/libagent.a $(B)/libdaemon.a $(B)/libclient.a $(B)/libcommon.a
 FUZZ_SECONDS ?= 20
 PYTEST_ARGS ?=
-CLANG ?= $(firstword $(notdir $(shell command -v clang clang-14)) clang)
+CLANG ?= $(firstword $(shell for c in clang clang-14; do command -v $$c; done) clang)
 
 SUMMARY := tests/tools/summary
 RESULTS := $(B)/results
@@ -45,7 +45,7 @@ run_e2e = @ELASTIC_BUILD=$(abspath $(B)) $(SUMMARY) run -v $(RESULTS) e2e \
 	$(PYTHON) -m pytest -q -p no:cacheprovider $(PYTEST_ARGS) tests/e2e
 endif
 
-run_valgrind = @for t in $(if $(UNIT),$(unit_TESTS)); do CK_FORK=no CK_TIMEOUT_MULTIPLIER=20 \
+run_valgrind = @for t in $(if $(UNIT),$(unit_TESTS)); do CK_TIMEOUT_MULTIPLIER=20 \
 	$(SUMMARY) run $(RESULTS) valgrind/$$t tests/tools/valgrind $(B)/tests/unit/test_$$t; done
 
 define run_lint
@@ -104,9 +104,30 @@ check-asan: asan-built
 	$(run_asan)
 	@$(SUMMARY) total $(ASAN)/results
 
+# Fuzz targets are built by clang in a directory of their own; what they learn stays there, and the
+# seeds of tests/fuzz/corpus are only read.
+FUZZ := $(B)-fuzz
+FUZZ_SANITIZE := address,undefined,fuzzer-no-link
+FUZZERS := $(addprefix $(B)/tests/fuzz/fuzz_,$(fuzz_TARGETS))
+CAN_FUZZ = $(shell echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+	$(CLANG) -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null && echo 1)
+
+define run_fuzz
+$(if $(CAN_FUZZ),,@$(SUMMARY) run $(RESULTS) fuzz sh -c 'echo no clang with libFuzzer; exit 77')
+@mkdir -p $(FUZZ) && cp -p $(B)/config.mk $(FUZZ)/
+$(if $(CAN_FUZZ),@$(SUMMARY) run $(RESULTS) fuzz/build $(MAKE) --no-print-directory B=$(FUZZ) \
+	CC=$(CLANG) WARN=-w SANITIZE=$(FUZZ_SANITIZE) fuzz-programs)
+@for t in $(if $(CAN_FUZZ),$(fuzz_TARGETS)); do mkdir -p $(FUZZ)/corpus/$$t; \
+	$(SUMMARY) run $(RESULTS) fuzz/$$t $(FUZZ)/tests/fuzz/fuzz_$$t -timeout=10 \
+	-rss_limit_mb=2048 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	-artifact_prefix=$(FUZZ)/corpus/$$t- $(FUZZ)/corpus/$$t tests/fuzz/corpus/$$t; done
+endef
+
 # All of the above with one total, as CI runs it.
-.PHONY: check-all
-check-all: built asan-built
+.PHONY: check-all run-all
+check-all: run-all
+	$(total)
+run-all: built asan-built
 	$(begin)
 	$(run_lint)
 	$(run_unit)
@@ -114,12 +135,8 @@ check-all: built asan-built
 	$(run_valgrind)
 	$(run_asan)
 	@cp -r $(ASAN)/results $(RESULTS)/asan
-	$(total)
+	$(run_fuzz)
 
-# Fuzz targets are built by clang in a directory of their own; what they learn stays there, and the
-# seeds of tests/fuzz/corpus are only read.
-FUZZ := $(B)-fuzz
-FUZZERS := $(addprefix $(B)/tests/fuzz/fuzz_,$(fuzz_TARGETS))
 $(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(ALLLIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -fsanitize=fuzzer -o $@ $< $(ALLLIBS) $(LIBS)
@@ -128,14 +145,7 @@ $(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(ALLLIBS)
 fuzz-programs: $(FUZZERS)
 fuzz:
 	$(begin)
-	@mkdir -p $(FUZZ) && cp -p $(B)/config.mk $(FUZZ)/
-	@$(MAKE) --no-print-directory B=$(FUZZ) CC=$(CLANG) \
-	  SANITIZE=address,undefined,fuzzer-no-link fuzz-programs
-	@for t in $(fuzz_TARGETS); do mkdir -p $(FUZZ)/corpus/$$t; \
-	  $(SUMMARY) run $(RESULTS) fuzz/$$t $(FUZZ)/tests/fuzz/fuzz_$$t -timeout=10 \
-	  -rss_limit_mb=2048 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
-	  -artifact_prefix=$(FUZZ)/corpus/$$t- $(FUZZ)/corpus/$$t \
-	  tests/fuzz/corpus/$$t; done
+	$(run_fuzz)
 	$(total)
 
 ALLSRC := $(common_SRC) $(agent_SRC) $(daemon_SRC) $(client_SRC) \
