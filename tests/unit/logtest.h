@@ -112,7 +112,7 @@ static inline bool logtest_small_disk(const struct logtest *t, size_t bytes)
 
 	snprintf(options, sizeof(options), "size=%zu,nr_inodes=64,mode=0755", bytes);
 	return mkdir(logtest_path(t, "disk"), 0755) == 0 && unshare(CLONE_NEWNS) == 0 &&
-	       mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
 	       mount("tmpfs", logtest_path(t, "disk"), "tmpfs", 0, options) == 0;
 }
 
