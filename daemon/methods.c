@@ -106,12 +106,13 @@ static int on_command(struct varlink_call *call, json_t *params, void *arg)
 {
 	struct daemon *d = arg;
 	struct job *j = methods_job(d, call, params);
-	const struct varlink_peer *peer = varlink_call_peer(call);
+	const struct varlink_peer *peer;
 
 	if (!j)
 		return 0;
 	if (job_is_over(j))
 		return not_active(call, j);
+	peer = varlink_call_peer(call);
 	log_notice("job %s (%s): %s asked for by uid %u (pid %d)", j->rec.name, j->rec.run,
 		varlink_call_method(call), (unsigned)peer->uid, (int)peer->pid);
 	return relay_begin(d->relays, call, j, params);

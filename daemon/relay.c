@@ -105,9 +105,11 @@ static void end_reply(struct relay *r, json_t *parameters)
 static void end_error(struct relay *r, const char *name, json_t *parameters)
 {
 	struct varlink_call *call = r->call;
+	/* It may be the agent's word, which goes with the connection. */
+	_cleanup_free_ char *copy = strdup(name);
 
 	relay_free(r);
-	varlink_error(call, name, parameters);
+	varlink_error(call, copy ? copy : "Failed", parameters);
 }
 
 static void end_failed(struct relay *r, int code, const char *what)
