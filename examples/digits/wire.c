@@ -74,7 +74,7 @@ static int listen_at(const union address *a, socklen_t len, const char *host, co
 
 int wire_listen(const char *host, const char *port)
 {
-	union address a;
+	union address a = { 0 };
 	socklen_t len = resolve(host, port, AI_PASSIVE, &a);
 
 	return listen_at(&a, len, host, port);
@@ -82,7 +82,7 @@ int wire_listen(const char *host, const char *port)
 
 int wire_listen_like(int like)
 {
-	union address a;
+	union address a = { 0 };
 	socklen_t len = sizeof(a);
 
 	if (getsockname(like, &a.any, &len) < 0)
@@ -96,7 +96,7 @@ int wire_listen_like(int like)
 
 uint16_t wire_port(int fd)
 {
-	union address a;
+	union address a = { 0 };
 	socklen_t len = sizeof(a);
 
 	if (getsockname(fd, &a.any, &len) < 0)
@@ -106,7 +106,7 @@ uint16_t wire_port(int fd)
 
 void wire_peer_host(int fd, char host[WIRE_HOST])
 {
-	union address a;
+	union address a = { 0 };
 	socklen_t len = sizeof(a);
 
 	if (getpeername(fd, &a.any, &len) < 0 ||
@@ -171,7 +171,7 @@ static int connect_once(const union address *a, socklen_t len, int64_t deadline_
 
 int wire_connect(const char *host, const char *port, const char *who, int64_t deadline_ms)
 {
-	union address a;
+	union address a = { 0 };
 	socklen_t len = resolve(host, port, 0, &a);
 
 	for (;;) {
