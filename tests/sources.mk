@@ -64,4 +64,4 @@ tool_PROGRAMS := \
 	bench/status_client \
 	bench/writer
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
-fuzz_TARGETS := frame idl record spec yaml
+fuzz_TARGETS := errorfile frame idl record spec yaml
