@@ -81,11 +81,11 @@ void dataset_shuffle(uint32_t *order, size_t n, uint64_t seed)
 
 	for (size_t i = 0; i < n; i++)
 		order[i] = (uint32_t)i;
-	for (size_t i = n - 1; i > 0; i--) {
-		size_t j = random_next(&r) % (i + 1);
-		uint32_t t = order[i];
+	for (size_t left = n; left > 1; left--) {
+		size_t j = random_next(&r) % left;
+		uint32_t t = order[left - 1];
 
-		order[i] = order[j];
+		order[left - 1] = order[j];
 		order[j] = t;
 	}
 }
