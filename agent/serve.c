@@ -67,11 +67,11 @@ static void serve_why_text(const struct serve *s, FILE *f)
 {
 	const json_t *job = json_get_object(s->state, "job");
 	const json_t *why = json_get_object(s->state, "why");
+	const char *reason = json_get_string(job, "reason", "");
 	const char *cause;
 	json_t *n;
 
-	fprintf(f, "%s: %s\n", json_get_string(job, "state", "?"),
-		json_get_string(job, "reason", ""));
+	fprintf(f, "%s%s%s\n", json_get_string(job, "state", "?"), *reason ? ": " : "", reason);
 	fprintf(f, "%lld of %lld restarts used; %lld not counted\n",
 		(long long)json_get_int(why, "used", 0), (long long)json_get_int(why, "max", 0),
 		(long long)json_get_int(why, "free", 0));

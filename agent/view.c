@@ -71,7 +71,7 @@ static json_t *view_tasks(const struct agent *a, bool live)
 	for (int i = 0; i < a->n_tasks; i++) {
 		json_t *j = task_json(&a->tasks[i]);
 
-		if (live)
+		if (live || a->ended) /* the last line of a run stays with its record */
 			view_live(a, &a->tasks[i], &usage, j);
 		json_array_append_new(list, j);
 	}
