@@ -129,6 +129,13 @@ int cgroupfs_remove(const char *path)
 	return remove_at(AT_FDCWD, path, 0);
 }
 
+char *cgroupfs_name(const char *parent, const char *run)
+{
+	char *path;
+
+	return asprintf(&path, "%s/elasticd.%s", parent, run) < 0 ? NULL : path;
+}
+
 /*
  * A group in which cgroup.kill was used is used up: since Linux 6.14 a process that is cloned into
  * it from outside is killed at birth. So one that an earlier agent left is removed, or, while

@@ -429,6 +429,18 @@ static int load_verdict(struct job *j, const json_t *ended, struct error *err)
 	return ended ? mirror_finish(&j->mirror, &j->rec, ended, j->rec.ended_us, err) : 0;
 }
 
+/* The daemon before may have died between making the job's cgroup and writing it down. */
+static void find_cgroup(struct job *j)
+{
+	_cleanup_free_ char *path = NULL;
+
+	if (j->rec.cgroup || !j->host->cgroup_parent)
+		return;
+	path = cgroupfs_name(j->host->cgroup_parent, j->rec.run);
+	if (path && !access(path, F_OK))
+		j->rec.cgroup = TAKE_PTR(path);
+}
+
 int job_recover(struct job *j, const json_t *ended, struct error *err)
 {
 	int fd;
@@ -441,6 +453,7 @@ int job_recover(struct job *j, const json_t *ended, struct error *err)
 	if (r < 0)
 		return r;
 	j->accepted = true;
+	find_cgroup(j);
 	fd = agentproc_guard(j->host->runtime_dir, &j->rec);
 	if (fd >= 0)
 		r = job_agent_adopt(j, fd);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #define RECORD_FILE "record.json"
+#define UNFINISHED ".new" /* ends the name of a directory that is being made */
 
 enum {
 	RECORD_MAX = 4 << 20, /* bytes of record.json: the largest message that may carry a spec */
@@ -110,29 +111,57 @@ static int record_write(int dirfd, const struct job_record *r, const json_t *spe
 	return files_write(dirfd, RECORD_FILE, text, strlen(text), 0600, sync, err);
 }
 
-int job_record_create(const struct record_store *s, const struct job_record *r, const json_t *spec,
-	struct error *err)
+/* Fills the directory name, which is not the run's yet. */
+static int make_dir(const struct record_store *s, const char *name, const struct job_record *r,
+	const json_t *spec, struct error *err)
 {
 	_cleanup_close_ int fd = -1;
-	struct error ignored;
 	int code;
 
-	if (mkdirat(s->fd, r->run, 0700) < 0)
-		return error_set(err, -errno, "%s/%s: %s", s->path, r->run, strerror(errno));
-	fd = files_open_dir(s->fd, r->run, err);
+	if (mkdirat(s->fd, name, 0700) < 0)
+		return error_set(err, -errno, "%s", strerror(errno));
+	fd = files_open_dir(s->fd, name, err);
 	code = fd < 0 ? fd : record_write(fd, r, spec, NULL, true, err);
 	/* Last, so that nobody else could write there before. */
 	if (!code && geteuid() != r->uid && fchown(fd, r->uid, -1) < 0)
 		code = error_set(err, -errno, "%s", strerror(errno));
-	if (!code && fsync(s->fd) < 0)
+	return code;
+}
+
+/*
+ * The directory gets its name when it is complete: a crash on the way leaves nothing that looks
+ * like a run, since nobody was told of one.
+ */
+int job_record_create(const struct record_store *s, const struct job_record *r, const json_t *spec,
+	struct error *err)
+{
+	_cleanup_free_ char *name = NULL;
+	struct error ignored;
+	int code;
+
+	if (asprintf(&name, ".%s" UNFINISHED, r->run) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	code = make_dir(s, name, r, spec, err);
+	if (!code && renameat2(s->fd, name, s->fd, r->run, RENAME_NOREPLACE) < 0)
 		code = error_set(err, -errno, "%s", strerror(errno));
+	if (!code && fsync(s->fd) < 0) {
+		code = error_set(err, -errno, "%s", strerror(errno));
+		(void)!job_record_remove(s, r->run, &ignored);
+	}
 	if (code < 0) {
 		error_prefix(err, "%s/%s", s->path, r->run);
-		if (job_record_remove(s, r->run, &ignored) < 0) {
-			/* The first problem is the one to tell. */
-		}
+		/* The first problem is the one to tell. */
+		(void)!job_record_remove(s, name, &ignored);
 	}
 	return code;
+}
+
+static bool is_unfinished(const char *name)
+{
+	size_t n = strlen(name);
+	size_t tail = strlen(UNFINISHED);
+
+	return name[0] == '.' && n > tail && !strcmp(name + n - tail, UNFINISHED);
 }
 
 int job_record_update(const struct record_store *s, const struct job_record *r, const json_t *ended,
@@ -415,6 +444,8 @@ int job_record_list(const struct record_store *s, char ***ret, struct error *err
 		return error_set(err, code, "%s: %s", s->path, strerror(-code));
 	}
 	while ((e = readdir(dir))) {
+		if (is_unfinished(e->d_name))
+			(void)!job_record_remove(s, e->d_name, NULL);
 		if (!job_record_is_run(e->d_name))
 			continue;
 		if (list_append(&names, &n, e->d_name) < 0) {

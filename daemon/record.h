@@ -85,7 +85,8 @@ _must_check_ int job_record_remove(
 _must_check_ int job_record_set_aside(
 	const struct record_store *s, const char *run, char **ret_name, struct error *err);
 
-/* All entries that can be runs, as an owned NULL-ended array of owned names. */
+/* All entries that can be runs, as an owned NULL-ended array of owned names. Removes what a crash
+ * left half made: for the start of elasticd. */
 _must_check_ int job_record_list(const struct record_store *s, char ***ret, struct error *err);
 void job_record_list_free(char **names);
 
