@@ -190,22 +190,38 @@ def descriptors(pid):
 
 
 class Watch:
-    """Tells when something changes below directories (inotify)."""
+    """Tells when something changes below directories (inotify). All share one instance: the kernel gives
+    a user only 128 of them, and takes its time to count one that was closed."""
+
+    _fd = -1
+    _users = {}  # watch descriptor -> how many Watches have it
 
     def __init__(self, *dirs):
-        self.fd = _libc.inotify_init1(IN_CLOEXEC)
+        if Watch._fd < 0:
+            Watch._fd = _libc.inotify_init1(IN_CLOEXEC)
+        self.mine = set()
         for d in dirs:
             self.add(d)
 
     def add(self, d):
-        return _libc.inotify_add_watch(self.fd, os.fsencode(str(d)), IN_ANY)
+        wd = _libc.inotify_add_watch(Watch._fd, os.fsencode(str(d)), IN_ANY)
+        if wd >= 0 and wd not in self.mine:
+            self.mine.add(wd)
+            Watch._users[wd] = Watch._users.get(wd, 0) + 1
 
     def wait(self, seconds):
-        if select.select([self.fd], [], [], max(0, seconds))[0]:
-            os.read(self.fd, 65536)
+        if Watch._fd < 0:  # none to be had: look again soon
+            select.select([], [], [], min(seconds, 0.02))
+        elif select.select([Watch._fd], [], [], max(0, seconds))[0]:
+            os.read(Watch._fd, 65536)
 
     def close(self):
-        os.close(self.fd)
+        for wd in self.mine:
+            Watch._users[wd] -= 1
+            if not Watch._users[wd]:
+                del Watch._users[wd]
+                _libc.inotify_rm_watch(Watch._fd, wd)
+        self.mine = set()
 
 
 def wait_for(condition, *dirs, timeout=None, what=None):

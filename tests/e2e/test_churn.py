@@ -11,7 +11,7 @@ from harness import (SANITIZED, SLOWER, VarlinkError, alive, cmdline, descendant
                      spec, wait_for)
 
 SEED = int(os.environ.get("ELASTIC_CHURN_SEED", 20240117))
-STEPS = int(os.environ.get("ELASTIC_CHURN_STEPS", 150)) // SLOWER
+STEPS = int(os.environ.get("ELASTIC_CHURN_STEPS", 400)) // SLOWER
 
 
 class Churn:

@@ -165,7 +165,7 @@ def test_a_caller_that_waits_is_told_that_the_connection_broke(box, daemon):
     wait = box.ctl_start("wait", name)
     events = box.ctl_start("events", "-f", name)
     daemon.wait(name, until="running")
-    events.wait_out(name)
+    events.wait_out("running")
     daemon.kill()
     assert wait.wait().rc not in (0, 1)
     assert events.wait().rc != 0

@@ -400,17 +400,21 @@ static void do_error_json(const char *arg)
 
 /* Waiting */
 
-/* Waits until ready() says so; it is asked again after each change in dir. */
+/* Waits until ready() says so; it is asked again after each change in dir. A user has only so many
+ * inotify instances: without one it is asked again and again after all. */
 static void wait_dir(const char *dir, bool (*ready)(const char *), const char *arg)
 {
 	char events[4096];
 	int fd = inotify_init1(IN_CLOEXEC);
 
-	if (fd < 0 || inotify_add_watch(fd, dir, IN_CREATE | IN_MOVED_TO) < 0)
+	if (fd >= 0 && inotify_add_watch(fd, dir, IN_CREATE | IN_MOVED_TO) < 0)
 		fail(dir);
-	while (!ready(arg))
-		if (read(fd, events, sizeof(events)) < 0 && errno != EINTR)
+	while (!ready(arg)) {
+		if (fd < 0)
+			nanosleep(&(struct timespec){ 0, 5000000 }, NULL);
+		else if (read(fd, events, sizeof(events)) < 0 && errno != EINTR)
 			fail("inotify");
+	}
 	close(fd);
 }
 

@@ -210,7 +210,7 @@ START_TEST(a_message_is_one_line)
 	failure_message(&failures.items[0], text, sizeof(text));
 	ck_assert_str_eq(text, "RuntimeError: CUDA line 2 tab  \xc3\xa4");
 	failure_message(&failures.items[1], text, sizeof(text));
-	ck_assert_str_eq(text, "Signal 11 (SIGSEGV) received by the worker");
+	ck_assert_str_eq(text, "Signal 11 (SIGSEGV) received by PID 1001");
 	failure_message(&failures.items[2], text, sizeof(text));
 	ck_assert_str_eq(text, "cannot exec a b: No such file or directory");
 }

@@ -271,6 +271,30 @@ START_TEST(a_disk_that_is_full_for_a_moment_loses_nothing)
 }
 END_TEST
 
+START_TEST(the_note_about_a_loss_begins_a_line)
+{
+	static char block[8192];
+	int fill;
+
+	if (!logtest_small_disk(&t, 256 * 1024))
+		return;
+	memset(block, 'x', sizeof(block));
+	fill = open(logtest_path(&t, "disk/fill"), O_WRONLY | O_CREAT, 0600);
+	open_file((struct log_file_options){ .path = logtest_path(&t, "disk/stdout.log") });
+	while (write(fill, text, 4096) > 0)
+		;
+	put_at("half a line", 1);
+	ck_assert_int_eq(log_file_write(file, block, sizeof(block), 1), 0);
+	ck_assert_int_eq(ftruncate(fill, 0), 0);
+	ck_assert_int_eq(log_file_retry(file, 1), 0);
+	put_at("rest\n", 1);
+	ck_assert_str_eq(get("disk/stdout.log"),
+		"half a line\nelasticd: 8192 bytes of this log were lost while the disk was full\n"
+		"rest\n");
+	close(fill);
+}
+END_TEST
+
 START_TEST(closed_parts_are_compressed_by_children)
 {
 	const pid_t *pids;
@@ -366,6 +390,7 @@ int main(void)
 	tcase_add_test(tc, a_file_that_vanishes_is_begun_anew);
 	tcase_add_loop_test(tc, a_full_disk_delays_then_drops_and_says_how_much, 0, 2);
 	tcase_add_test(tc, a_disk_that_is_full_for_a_moment_loses_nothing);
+	tcase_add_test(tc, the_note_about_a_loss_begins_a_line);
 	tcase_add_test(tc, closed_parts_are_compressed_by_children);
 	tcase_add_test(tc, what_is_not_compressed_in_the_end_stays_as_it_was);
 	suite_add_tcase(s, tc);
