@@ -71,6 +71,7 @@ static json_t *view_tasks(const struct agent *a, bool live)
 	for (int i = 0; i < a->n_tasks; i++) {
 		json_t *j = task_json(&a->tasks[i]);
 
+		json_put(j, "restarts", json_integer(a->attempt < 0 ? 0 : a->attempt));
 		if (live || a->ended) /* the last line of a run stays with its record */
 			view_live(a, &a->tasks[i], &usage, j);
 		json_array_append_new(list, j);

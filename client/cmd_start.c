@@ -13,6 +13,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* How long start stays for the workers to execute. */
+enum { BEGIN_MS = 5000 };
+
 static int on_option(
 	void *arg, const struct arg_option *option, const char *value, struct error *err)
 {
@@ -139,6 +142,33 @@ static int wait_run(struct ctl *ctl, const char *name, const char *run)
 	return job_exit_status(job);
 }
 
+/*
+ * Stays until the workers execute, so that a command that cannot be executed or fails at once is
+ * told here. A job that takes longer to begin is left to itself.
+ */
+static int watch_begin(struct ctl *ctl, const char *name, const char *run)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *verdict = NULL, *refusal = NULL;
+	json_t *job, *p = ctl_with(ctl_job(run), "until", json_string("running"));
+	struct error err = { 0 };
+	int r = ctl_try(ctl, "Wait", ctl_with(p, "timeout_ms", json_integer(BEGIN_MS)), &answer,
+		&refusal, &err);
+
+	if (r != 0) {
+		if (refusal && !strcmp(refusal, "TimedOut"))
+			ctl_say(ctl, "%s does not run yet; \"elasticctl status %s\" tells more",
+				name, name);
+		return refusal ? 0 : r;
+	}
+	job = json_object_get(answer, "job");
+	if (!job_ended(job) || job_exit_status(job) == 0)
+		return 0;
+	verdict = job_verdict_text(job);
+	return ctl_error(ctl, CTL_REFUSED, "%s %s; \"elasticctl errors %s\" tells more", name,
+		verdict ? verdict : "failed", name);
+}
+
 static int start(struct ctl *ctl, struct args *args, json_t *spec)
 {
 	_cleanup_json_ json_t *answer = NULL;
@@ -164,7 +194,9 @@ static int start(struct ctl *ctl, struct args *args, json_t *spec)
 	fflush(stdout);
 	if (follow)
 		return follow_run(ctl, job, run);
-	return wait ? wait_run(ctl, job, run) : 0;
+	if (wait)
+		return wait_run(ctl, job, run);
+	return args_has(args, "no-wait") ? 0 : watch_begin(ctl, job, run);
 }
 
 int cmd_start(struct ctl *ctl, struct args *args)

@@ -19,6 +19,7 @@ static const struct arg_option start_options[] = {
 	{ "follow", NULL, "show what the workers write until the run ends, and exit as it did",
 		NULL, 0 },
 	{ "wait", NULL, "wait until the run ends, and exit as it did", NULL, 0 },
+	{ "no-wait", NULL, "do not wait until the workers run", NULL, 0 },
 	{ "export", "WHAT",
 		"of the environment: ALL, NONE, or NAME,NAME=VALUE,... (PATH and few others)",
 		"ALL NONE", 0 },
