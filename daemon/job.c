@@ -263,13 +263,30 @@ static void clear(struct job *j)
 	if (!j->clean_end)
 		sweep(j);
 	clear_outside(j);
+	job_record_release(j->host->store, j->rec.run);
 	mirror_drop(&j->mirror);
 	job_tell(j, JOB_ENDED);
+}
+
+/* A verdict that its agent could tell, but not write, would be lost with this process, and the run
+ * would be taken for one whose agent died. */
+static void keep_verdict(struct job *j)
+{
+	_cleanup_json_ json_t *found = NULL;
+	_cleanup_json_ json_t *job = NULL;
+
+	if (job_record_verdict(j->host->store, &j->rec, &found, NULL) != -ENOENT)
+		return;
+	job = json_loads(j->mirror.brief, 0, NULL);
+	j->rec.ended_us = json_get_int(job, "ended_us", loop_real_us());
+	save(j, json_get_object(job, "verdict"));
 }
 
 static void announce(struct job *j)
 {
 	job_agent_unlink(j);
+	if (!j->rec.ended_us)
+		keep_verdict(j);
 	job_tell(j, JOB_VERDICT);
 }
 

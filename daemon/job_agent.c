@@ -80,7 +80,8 @@ bool job_agent_read_verdict(struct job *j)
 	if (!job_record_state(j->host->store, &j->rec, &job, &seq, &err))
 		r = mirror_set(&j->mirror, &j->rec, job, &err);
 	if (!j->mirror.has_verdict)
-		r = mirror_finish(&j->mirror, &j->rec, verdict, loop_real_us(), &err);
+		r = mirror_finish(&j->mirror, &j->rec, verdict,
+			j->rec.ended_us ? j->rec.ended_us : (int64_t)loop_real_us(), &err);
 	if (r < 0)
 		log_warning("job %s: %s", j->rec.name, err.text);
 	return j->mirror.has_verdict;

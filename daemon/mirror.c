@@ -246,8 +246,8 @@ static const char *state_of_result(const char *result)
 	return "failed"; /* timeout, agent_lost */
 }
 
-/* What was alive when its agent went was killed with it. */
-static int end_tasks(json_t *tasks, int64_t now_us)
+/* What was alive when its agent went was killed with it; else the agent has ended it. */
+static int end_tasks(json_t *tasks, bool lost, int64_t now_us)
 {
 	json_t *task;
 	size_t i;
@@ -259,8 +259,9 @@ static int end_tasks(json_t *tasks, int64_t now_us)
 		if (!strcmp(state, "succeeded") || !strcmp(state, "failed") ||
 			!strcmp(state, "stopped"))
 			continue;
-		code = json_put_string(task, "state", "failed");
-		code = code ? code : json_put_string(task, "reason", "agent-lost");
+		code = json_put_string(task, "state", lost ? "failed" : "stopped");
+		if (lost && !code)
+			code = json_put_string(task, "reason", "agent-lost");
 		code = code ? code : json_put_int(task, "ended_us", now_us);
 		if (code < 0)
 			return code;
@@ -284,7 +285,9 @@ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *ve
 		code = json_put_string(job, "state", state_of_result(result));
 	}
 	code = code ? code : json_put(job, "verdict", json_incref((json_t *)verdict));
-	code = code ? code : end_tasks(json_object_get(job, "tasks"), now_us);
+	code = code ? code
+		    : end_tasks(
+			      json_object_get(job, "tasks"), !strcmp(result, "agent_lost"), now_us);
 	if (code < 0)
 		return error_set(err, code, "out of memory");
 	return mirror_set(m, r, job, err);

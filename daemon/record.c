@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #define RECORD_FILE "record.json"
+#define RESERVE_FILE ".reserve"
 #define UNFINISHED ".new" /* ends the name of a directory that is being made */
 
 enum {
@@ -19,6 +20,7 @@ enum {
 	STATE_MAX = 4 << 20,  /* bytes of the agent's files */
 	RUN_RANDOM = 8,
 	SET_ASIDE_TRIES = 1000,
+	RESERVE_BYTES = 8192, /* beside the specification: a record with its verdict */
 };
 
 int record_store_open(struct record_store *s, const char *state_dir, struct error *err)
@@ -100,15 +102,31 @@ static json_t *record_to_json(const struct job_record *r, const json_t *spec, co
 		ended, "spec", spec);
 }
 
+/* Room that is given back when the disk is full and a verdict is to be written. */
+static int reserve_room(int dirfd, size_t len, struct error *err)
+{
+	_cleanup_free_ char *zeros = calloc(1, len);
+
+	if (!zeros)
+		return error_set(err, -ENOMEM, "out of memory");
+	return files_write(dirfd, RESERVE_FILE, zeros, len, 0600, false, err);
+}
+
 static int record_write(int dirfd, const struct job_record *r, const json_t *spec,
 	const json_t *ended, bool sync, struct error *err)
 {
 	_cleanup_json_ json_t *doc = record_to_json(r, spec, ended);
-	_cleanup_free_ char *text = doc ? json_dump_text(doc, NULL) : NULL;
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0;
+	int code;
 
+	text = doc ? json_dump_text(doc, &len) : NULL;
 	if (!text)
 		return error_set(err, -ENOMEM, "out of memory");
-	return files_write(dirfd, RECORD_FILE, text, strlen(text), 0600, sync, err);
+	code = files_write(dirfd, RECORD_FILE, text, len, 0600, sync, err);
+	if ((code == -ENOSPC || code == -EDQUOT) && ended && !unlinkat(dirfd, RESERVE_FILE, 0))
+		code = files_write(dirfd, RECORD_FILE, text, len, 0600, sync, err);
+	return code;
 }
 
 /* Fills the directory name, which is not the run's yet. */
@@ -122,6 +140,9 @@ static int make_dir(const struct record_store *s, const char *name, const struct
 		return error_set(err, -errno, "%s", strerror(errno));
 	fd = files_open_dir(s->fd, name, err);
 	code = fd < 0 ? fd : record_write(fd, r, spec, NULL, true, err);
+	if (!code)
+		code = reserve_room(
+			fd, json_dumpb(spec, NULL, 0, JSON_COMPACT) + RESERVE_BYTES, err);
 	/* Last, so that nobody else could write there before. */
 	if (!code && geteuid() != r->uid && fchown(fd, r->uid, -1) < 0)
 		code = error_set(err, -errno, "%s", strerror(errno));
@@ -373,6 +394,14 @@ int job_record_verdict(
 		return error_set(err, -EBADMSG, "verdict.json: expected a verdict");
 	*ret = TAKE_PTR(doc);
 	return 0;
+}
+
+void job_record_release(const struct record_store *s, const char *run)
+{
+	_cleanup_close_ int fd = files_open_dir(s->fd, run, NULL);
+
+	if (fd >= 0)
+		unlinkat(fd, RESERVE_FILE, 0);
 }
 
 int job_record_remove(const struct record_store *s, const char *run, struct error *err)
