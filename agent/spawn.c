@@ -110,7 +110,9 @@ NO_SANITIZE static int spawn_prepare(struct spawn_child *c)
 NO_SANITIZE static int spawn_main(void *arg)
 {
 	struct spawn_child *c = arg;
-	struct sigaction dfl;
+	/* A kernel's struct sigaction of zeros is SIG_DFL. Not sigaction(): glibc refuses two
+	 * signals that a caller may have left ignored. */
+	static const long zero[16];
 	sigset_t none;
 
 	c->error = -spawn_prepare(c);
@@ -118,11 +120,8 @@ NO_SANITIZE static int spawn_main(void *arg)
 		_exit(127);
 	/* What is ignored survives CLONE_CLEAR_SIGHAND and execve(). Signals stay blocked until no
 	 * handler of the parent's can run here any more. */
-	dfl.sa_handler = SIG_DFL;
-	dfl.sa_flags = 0;
-	sigemptyset(&dfl.sa_mask);
 	for (int i = 1; i < _NSIG; i++)
-		sigaction(i, &dfl, NULL);
+		syscall(SYS_rt_sigaction, i, zero, NULL, _NSIG / 8);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	c->stage = SPAWN_EXEC;
