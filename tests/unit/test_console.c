@@ -69,10 +69,10 @@ START_TEST(lines_of_two_sources_are_never_mixed)
 	/* Both ends of one pipe are one console. */
 	put(0, &a, "open", LINE_START);
 	put(1, &b, "err", whole);
-	put(0, &a, "", LINE_END);
+	put(0, &a, "on", LINE_END);
 	console_flush(console);
 	ck_assert_str_eq(logtest_console(in), "P:one\nP:par\nP:two\nP:tial\nP:more and more\n"
-					      "P:open\nP:err\n");
+					      "P:open\nP:err\nP:on\n");
 }
 END_TEST
 

@@ -375,6 +375,26 @@ START_TEST(the_end_of_a_stream_is_there_at_once)
 }
 END_TEST
 
+START_TEST(the_last_line_of_a_progress_bar_is_its_newest_state)
+{
+	struct logs_fds fds;
+	char *last;
+
+	set_map(&spec.redirects, "3");
+	open_logs(t.dir, true);
+	fds = open_task(0);
+	logtest_say(fds.err, "begin\n 1%\r 99%\r\r\n");
+	last = logs_last_line(logs, 0);
+	ck_assert_str_eq(last, " 99%");
+	free(last);
+	logtest_say(fds.err, "\r 1%\r 2%");
+	last = logs_last_line(logs, 0);
+	ck_assert_str_eq(last, " 2%");
+	free(last);
+	logs_fds_fini(&fds);
+}
+END_TEST
+
 START_TEST(a_drain_does_not_wait_for_ever_for_a_console)
 {
 	struct logs_fds fds;
@@ -501,6 +521,7 @@ int main(void)
 	tcase_add_test(c, every_incarnation_keeps_its_logs);
 	tcase_add_test(c, a_task_that_is_started_again_appends_and_keeps_its_error_file);
 	tcase_add_loop_test(c, the_end_of_a_stream_is_there_at_once, 0, 4);
+	tcase_add_test(c, the_last_line_of_a_progress_bar_is_its_newest_state);
 	tcase_add_test(c, a_drain_does_not_wait_for_ever_for_a_console);
 	tcase_add_test(c, a_drains_answer_may_free_everything);
 	tcase_add_test(c, without_room_for_files_a_task_runs_without_them);
