@@ -22,8 +22,8 @@ static int64_t last_heard;
 
 static void on_event(void *arg, const json_t *event)
 {
-	ck_assert_ptr_eq(arg, &heard);
-	heard++;
+	/* No assertion here: while files cannot grow, that of Check cannot either. */
+	heard += arg == &heard;
 	last_heard = json_get_int(event, "seq", -1);
 }
 

@@ -221,6 +221,22 @@ START_TEST(long_entries_do_not_hide_others)
 }
 END_TEST
 
+START_TEST(the_tail_of_a_long_entry_is_no_entry)
+{
+	for (size_t filler = 16380; filler <= 16388; filler++) {
+		_cleanup_free_ char *longer = calloc(1, filler + 8);
+		char *const envp[] = { longer, NULL };
+		struct child c;
+
+		memset(longer, 'x', filler);
+		strcpy(longer + filler, "RUN=abc");
+		c = child_start(envp, getuid());
+		ck_assert_msg(!proc_environ_has(c.pid, "RUN=abc"), "behind %zu bytes", filler);
+		ck_assert_int_eq(child_release(&c), 0);
+	}
+}
+END_TEST
+
 START_TEST(a_pidfd_tells_the_end_and_never_hits_a_stranger)
 {
 	struct child c = child_start(NULL, getuid());
@@ -270,6 +286,7 @@ int main(void)
 	tcase_add_test(t, a_loop_through_the_root_ends);
 	tcase_add_test(t, an_entry_of_the_environment_is_compared_whole);
 	tcase_add_test(t, long_entries_do_not_hide_others);
+	tcase_add_test(t, the_tail_of_a_long_entry_is_no_entry);
 	tcase_add_test(t, a_signal_reaches_the_process_that_was_read_and_no_other);
 	if (!under_valgrind()) /* it has no pidfd_open() */
 		tcase_add_test(t, a_pidfd_tells_the_end_and_never_hits_a_stranger);
