@@ -13,8 +13,8 @@ SCRIPT = ROOT / "examples/ddp_digits.py"
 
 
 def python_with_torch():
-    for python in (os.environ.get("ELASTIC_TORCH_PYTHON"), shutil.which("python3"),
-                   "/opt/venv-torch/bin/python3"):
+    for python in (os.environ.get("ELASTIC_TORCH_PYTHON"), "/opt/venv-torch/bin/python3",
+                   shutil.which("python3"), "/usr/bin/python3"):
         if python and os.path.exists(python):
             r = subprocess.run([python, "-c", "import torch.distributed as d; assert d.is_available()"],
                                check=False, capture_output=True)

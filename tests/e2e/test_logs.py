@@ -193,7 +193,9 @@ def test_a_follower_that_lags_is_told_what_it_missed_and_slows_nobody(box, daemo
         daemon.call("Stop", job=name)
         while True:
             message = v.receive()
-            got += sum(not line.get("partial") for line in message["parameters"]["lines"])
+            for line in message["parameters"]["lines"]:
+                assert re.fullmatch(r"0 \d+ x+", line["text"]) and len(line["text"]) == 99, (line.get("partial"), line)
+                got += 1
             missed += message["parameters"].get("missed") or 0
             if not message.get("continues"):
                 break

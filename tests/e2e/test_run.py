@@ -239,7 +239,8 @@ def test_a_worker_has_no_stray_descriptor_and_default_signals(box):
 
 def test_local_rank_in_arguments_is_replaced_and_dollars_stay(box):
     result = box.run("--nproc-per-node=2", PUPPET, f"args:{box.path('args')}.%r",
-                     "print:${local_rank} $$ $HOME ${unknown} $5", "-r", "0")
+                     "print:${local_rank} $$ $HOME ${unknown} $5",
+                     f"barrier:{box.path('bar')}", "-r", "0")
     got = box.path("args.1").read_bytes().decode().split("\0")
     assert result.rc == 97, "the puppet does not know the step -r: it has to have come through"
     # torchrun turns $$ into $; the manual says that it stays.

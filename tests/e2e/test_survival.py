@@ -169,6 +169,7 @@ def test_a_caller_that_waits_is_told_that_the_connection_broke(box, daemon):
     daemon.kill()
     assert wait.wait().rc not in (0, 1)
     assert events.wait().rc != 0
+    daemon.start()
 
 
 # --- the agent dies --------------------------------------------------------------------------------------
