@@ -41,9 +41,7 @@ static void drain_free(struct drain *d)
 
 static bool drained(struct log_drains *set, struct drain *d)
 {
-	if (!set->tee)
-		return true;
-	if (!d->caught_up && !tee_caught_up(set->tee))
+	if (set->tee && !d->caught_up && !tee_caught_up(set->tee))
 		return false;
 	if (!set->console)
 		return true;

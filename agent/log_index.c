@@ -28,7 +28,9 @@ struct log_index {
 	off_t size;	  /* when it was last looked at */
 	off_t reserved;	  /* log_space.h */
 	uint64_t look_ms; /* 0: watched */
-	bool full;
+	bool full, vanished;
+	dev_t dev;
+	ino_t ino;
 };
 
 struct log_indexes {
@@ -66,11 +68,25 @@ int log_index_append(const char *path, off_t offset, uint64_t real_us)
 	return -ENOSPC;
 }
 
+/* False, after it was said, when the file is gone: then there is nothing left to index. */
+static bool still_there(struct log_index *i, const struct stat *st)
+{
+	if (i->vanished)
+		return false;
+	if (st && st->st_dev == i->dev && st->st_ino == i->ino)
+		return true;
+	i->vanished = true;
+	i->look_ms = 0;
+	i->watch = log_watch_free(i->watch);
+	i->set->hooks.vanished(i->set->hooks.arg, i->rank, i->path);
+	return false;
+}
+
 static void watch_again(struct log_index *i, bool on)
 {
 	int fd = open(i->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
 
-	if (fd < 0 || log_watch_set(i->watch, fd, on ? LOG_WATCH_MODIFY : 0) < 0)
+	if (fd < 0 || log_watch_set(i->watch, fd, LOG_WATCH_GONE | (on ? LOG_WATCH_MODIFY : 0)) < 0)
 		i->watch = log_watch_free(i->watch);
 	close_fd(fd);
 }
@@ -108,11 +124,14 @@ static bool check_space(struct log_index *i)
 	return i->full;
 }
 
-static void on_write(void *arg, int what)
+static void on_watch(void *arg, int what)
 {
 	struct log_index *i = arg;
 	char buf[PATH_MAX];
+	struct stat st;
 
+	if (!still_there(i, stat(i->path, &st) == 0 ? &st : NULL) || !(what & LOG_WATCH_MODIFY))
+		return;
 	if (log_index_path(i->path, buf, sizeof(buf)))
 		log_index_append(buf, i->size, loop_real_us());
 	watch_again(i, false);
@@ -126,13 +145,9 @@ static void look(struct log_index *i, uint64_t now)
 	struct stat st;
 	off_t before;
 
-	if (check_space(i)) {
-		i->look_ms = now + LOG_INDEX_RETRY_MS;
-	} else {
-		i->look_ms = 0;
-	}
-	if (stat(i->path, &st) < 0)
+	if (!still_there(i, stat(i->path, &st) == 0 ? &st : NULL))
 		return;
+	i->look_ms = check_space(i) ? now + LOG_INDEX_RETRY_MS : 0;
 	before = i->size;
 	i->size = st.st_size;
 	if (!i->watch || (i->full && i->size == before))
@@ -195,12 +210,18 @@ int log_index_add(struct log_indexes *x, const char *path, int rank, struct log_
 	i = calloc(1, sizeof(*i));
 	if (!i)
 		return -ENOMEM;
-	*i = (struct log_index){ .set = x, .rank = rank, .size = st.st_size, .next = x->all };
+	*i = (struct log_index){ .set = x,
+		.rank = rank,
+		.size = st.st_size,
+		.next = x->all,
+		.dev = st.st_dev,
+		.ino = st.st_ino };
 	x->all = i;
 	i->path = strdup(path);
 	r = i->path ? log_space_ahead(path, &i->reserved) : -ENOMEM;
 	if (r == 0)
-		r = log_watch_new(x->loop, fd, LOG_WATCH_MODIFY, on_write, i, &i->watch);
+		r = log_watch_new(
+			x->loop, fd, LOG_WATCH_MODIFY | LOG_WATCH_GONE, on_watch, i, &i->watch);
 	if (r < 0) {
 		log_index_free(i);
 		return r;

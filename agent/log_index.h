@@ -24,6 +24,8 @@ enum { LOG_INDEX_RECORD = 16, LOG_INDEX_EVERY_MS = 1000, LOG_INDEX_RETRY_MS = 50
 struct log_index_hooks {
 	/* The disk has become full for the file at path, or has room again. */
 	void (*full)(void *arg, int rank, const char *path, bool full);
+	/* The file is not there any more under its name. Called once for a file. */
+	void (*vanished)(void *arg, int rank, const char *path);
 	void *arg;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/logs.h"
 
+#include "agent/lines.h"
 #include "agent/log_dirs.h"
 #include "agent/log_watch.h"
 #include "agent/logs_private.h"
@@ -52,6 +53,18 @@ void logs_on_vanished(void *arg, int rank, const char *path)
 	tell(arg, "log-vanished", rank, "%s was removed or replaced; it was begun anew", path);
 }
 
+/* A stream that is teed says so itself. */
+static void on_index_vanished(void *arg, int rank, const char *path)
+{
+	struct logs *l = arg;
+
+	for (struct log_task *t = l->tasks; t; t = t->next)
+		for (int i = 0; i < 2; i++)
+			if (t->std[i].path && !strcmp(t->std[i].path, path) && t->std[i].tee)
+				return;
+	tell(l, "log-vanished", rank, "%s was removed or replaced; what is written is lost", path);
+}
+
 static void on_copy_failed(void *arg, const char *path, int error)
 {
 	tell(arg, "log-write-failed", -1, "%s: %s; no further copies", path, strerror(error));
@@ -91,11 +104,14 @@ static void on_console(void *arg, bool closed, int error)
 {
 	struct logs *l = arg;
 
-	if (!closed) {
+	if (!closed && l->tee)
 		tee_console_ready(l->tee);
+	else if (!closed)
+		log_drains_progress(l->drains);
+	if (!closed)
 		return;
-	}
-	for (int i = 0; i < 2; i++)
+	log_drains_progress(l->drains);
+	for (int i = 0; i < 2 && l->tee; i++)
 		if (console_is_closed(l->console, i))
 			tee_console_closed(l->tee, i);
 	tell(l, "console-closed", -1, "the console takes no more lines: %s; log files go on",
@@ -108,17 +124,19 @@ static int make_tee(struct logs *l)
 	const struct tee_hooks hooks = { .event = on_tee_event, .progress = on_progress, .arg = l };
 	int r = 0;
 
-	if (std_map_empty(&l->opt.spec->tee))
-		return 0;
 	if (l->opt.use_console)
 		r = console_new(l->loop, l->opt.console_fds ? l->opt.console_fds : own, on_console,
 			l, &l->console);
-	return r < 0 ? r : tee_new(l->loop, l->console, &hooks, &l->tee);
+	if (r < 0 || std_map_empty(&l->opt.spec->tee))
+		return r;
+	return tee_new(l->loop, l->console, &hooks, &l->tee);
 }
 
 static int make_files(struct logs *l, struct error *err)
 {
-	const struct log_index_hooks hooks = { .full = logs_on_full, .arg = l };
+	const struct log_index_hooks hooks = {
+		.full = logs_on_full, .vanished = on_index_vanished, .arg = l
+	};
 	int r;
 
 	if (!strcmp(l->opt.root, "/dev/null"))
@@ -158,6 +176,15 @@ int logs_new(
 		return error_set(err, r, "console: %s", strerror(-r));
 	*ret = TAKE_PTR(l);
 	return 0;
+}
+
+bool logs_say(struct logs *l, const char *line)
+{
+	if (!l->console || console_is_closed(l->console, 1))
+		return false;
+	console_put(l->console, 1, l, "", 0, line, strlen(line), LINE_START | LINE_END);
+	console_flush(l->console);
+	return true;
 }
 
 const char *logs_run_dir(const struct logs *l)

@@ -58,6 +58,10 @@ const char *logs_run_dir(const struct logs *l);
  */
 _must_check_ int logs_begin_attempt(struct logs *l, int attempt, struct error *err);
 
+/* Puts a message of the agent itself on the console's stderr, as a line among those of the workers,
+ * and never blocks. False when there is no console, or none that takes anything. */
+bool logs_say(struct logs *l, const char *line);
+
 /* What a worker is to be started with; -1 means that it inherits the agent's. */
 struct logs_fds {
 	int out, err;

@@ -137,6 +137,13 @@ static int make_rank_dir(struct logs *l, struct log_task *t, const struct logs_t
 	return 0;
 }
 
+static bool wants_colour(void)
+{
+	const char *term = getenv("TERM");
+
+	return !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0;
+}
+
 /* Follows the stream, whose path is set where it has a file, if its lines are wanted. */
 static int open_tee(struct logs *l, struct log_task *t, int std, const char *prefix)
 {
@@ -148,7 +155,7 @@ static int open_tee(struct logs *l, struct log_task *t, int std, const char *pre
 		.std = std,
 		.to_console = plan->tee,
 		.prefix = prefix,
-		.colour = !getenv("NO_COLOR"),
+		.colour = wants_colour(),
 		.filter = plan->copy ? l->copies[std] : NULL,
 		.stamped = t->stamped && s->path,
 		.path = direct ? s->path : NULL,

@@ -19,9 +19,14 @@ static void on_full(void *arg, int rank, const char *path, bool full)
 	free_events += !full;
 }
 
+static void on_vanished(void *arg, int rank, const char *path)
+{
+	ck_abort_msg("%s", path);
+}
+
 static void setup(void)
 {
-	const struct log_index_hooks hooks = { .full = on_full };
+	const struct log_index_hooks hooks = { .full = on_full, .vanished = on_vanished };
 
 	logtest_init(&t);
 	full_events = free_events = 0;

@@ -383,7 +383,7 @@ START_TEST(the_last_line_of_a_progress_bar_is_its_newest_state)
 	set_map(&spec.redirects, "3");
 	open_logs(t.dir, true);
 	fds = open_task(0);
-	logtest_say(fds.err, "begin\n 1%\r 99%\r\r\n");
+	logtest_say(fds.err, "begin\n 99%\r\r\n");
 	last = logs_last_line(logs, 0);
 	ck_assert_str_eq(last, " 99%");
 	free(last);
@@ -502,6 +502,58 @@ START_TEST(a_closed_console_is_an_event_and_files_go_on)
 }
 END_TEST
 
+START_TEST(the_agents_own_messages_are_lines_among_the_others)
+{
+	struct logs_fds fds;
+
+	set_map(&spec.tee, "2");
+	open_logs(t.dir, true);
+	fds = open_task(0);
+	logtest_say(fds.err, "partial");
+	drain();
+	logtest_say(fds.err, "ly");
+	drain();
+	ck_assert(logs_say(logs, "agent: message"));
+	logtest_say(fds.err, " done\n");
+	drain();
+	ck_assert_str_eq(logtest_console(console[1]),
+		"[worker0]:partial\n[worker0]:ly\nagent: message\n[worker0]: done\n");
+	logs_fds_fini(&fds);
+}
+END_TEST
+
+START_TEST(messages_never_wait_for_the_console)
+{
+	open_logs(t.dir, true);
+	for (int i = 0; i < 20000; i++)
+		ck_assert(logs_say(logs, "a message that is not so short"));
+	close(console[1]);
+	t.fds[2] = open("/dev/null", O_RDONLY);
+	drain();
+	ck_assert(!logs_say(logs, "too late"));
+	ck_assert_str_eq(events, "console-closed -1\n");
+}
+END_TEST
+
+START_TEST(a_file_that_nobody_tees_is_missed_too)
+{
+	struct logs_fds fds;
+
+	set_map(&spec.redirects, "3");
+	set_map(&spec.tee, "2");
+	open_logs(t.dir, true);
+	fds = open_task(4);
+	unlink(logtest_path(&t, RUN "/attempt_0/4/stdout.log"));
+	LOGTEST_UNTIL(&t, events);
+	unlink(logtest_path(&t, RUN "/attempt_0/4/stderr.log"));
+	LOGTEST_UNTIL(&t, strlen(events) > 15);
+	for (int i = 0; i < 5; i++)
+		loop_run_once(t.loop, false);
+	ck_assert_str_eq(events, "log-vanished 4\nlog-vanished 4\n");
+	logs_fds_fini(&fds);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("logs");
@@ -526,6 +578,9 @@ int main(void)
 	tcase_add_test(c, a_drains_answer_may_free_everything);
 	tcase_add_test(c, without_room_for_files_a_task_runs_without_them);
 	tcase_add_test(c, a_closed_console_is_an_event_and_files_go_on);
+	tcase_add_test(c, the_agents_own_messages_are_lines_among_the_others);
+	tcase_add_test(c, messages_never_wait_for_the_console);
+	tcase_add_test(c, a_file_that_nobody_tees_is_missed_too);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
