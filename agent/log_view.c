@@ -290,7 +290,10 @@ void log_view_skip(struct log_view *v, int64_t max, int64_t keep)
 	if (!v->live || !s->live || s->fd < 0 || fstat(s->fd, &st) < 0 ||
 		st.st_size - s->offset <= max)
 		return;
-	lines_finish(&v->lines);
+	/* The line that was begun is among those that are missed, unless part of it was shown. */
+	if (v->lines.open)
+		lines_finish(&v->lines);
+	reset_lines(v);
 	v->skip_to = st.st_size - keep;
 	log_view_more(v);
 }
