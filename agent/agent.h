@@ -179,6 +179,7 @@ _must_check_ int record_new(struct agent *a, struct error *err);
 void record_free(struct agent *a);
 _must_check_ int record_load(struct agent *a, int64_t *ret_seq, struct error *err);
 void record_changed(struct agent *a);
+void record_flush(struct agent *a); /* now: for what no event tells */
 void record_verdict(struct agent *a);
 
 /* methods.c */

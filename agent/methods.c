@@ -72,6 +72,8 @@ static void listener_send(struct listener *l, bool final)
 		json_t *events = events_since(a->events, l->since, METHODS_EVENTS_MAX);
 		size_t n = json_array_size(events);
 
+		if (n == METHODS_EVENTS_MAX)
+			(void)!loop_defer(a->loop, methods_flush, l->server);
 		if (n)
 			l->since = json_get_int(json_array_get(events, n - 1), "seq", l->since);
 		else if (l->kind == LISTEN_EVENTS && !final) {
@@ -295,6 +297,7 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 	snprintf(why, sizeof(why), "%.40s is scaled from %d to %d", a->spec->roles[i].name,
 		a->replicas[i], (int)n);
 	a->replicas[i] = (int)n;
+	record_flush(a); /* the answer promises it */
 	agent_restart_asked(a, RESTART_SCALE, why);
 	return varlink_reply(call, NULL);
 }

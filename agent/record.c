@@ -93,8 +93,7 @@ int record_new(struct agent *a, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	record_job(a);
 	/* Before the first worker: who finds this file knows that the run was begun. */
-	if (a->record->state_path)
-		record_write_state(a);
+	record_flush(a);
 	return 0;
 }
 
@@ -182,15 +181,20 @@ void record_changed(struct agent *a)
 		loop_timer_arm(a->record->timer, RECORD_DELAY_MS);
 }
 
+void record_flush(struct agent *a)
+{
+	if (!a->record || !a->record->state_path)
+		return;
+	loop_timer_disarm(a->record->timer);
+	record_write_state(a);
+}
+
 void record_verdict(struct agent *a)
 {
 	const char *dirs[] = { logs_run_dir(a->logs), a->opt.state_dir };
 	_cleanup_json_ json_t *doc = agent_verdict_json(a);
 
-	if (a->record->state_path) {
-		loop_timer_disarm(a->record->timer);
-		record_write_state(a);
-	}
+	record_flush(a);
 	for (int i = 0; i < 2; i++) {
 		_cleanup_free_ char *path = NULL;
 

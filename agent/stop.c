@@ -160,6 +160,8 @@ static void stop_send(struct agent *a)
 
 	a->dumping = false;
 	(void)agent_signal_tasks(a, NULL, a->stop_signal, a->spec->stop.whom, NULL);
+	/* A worker that somebody has stopped could not act on it. */
+	(void)agent_signal_tasks(a, NULL, SIGCONT, a->spec->stop.whom, NULL);
 	if (a->stop_deadline_ms <= now)
 		agent_stop_kill(a);
 	else

@@ -70,7 +70,7 @@ static const struct spec_key restart_keys[] = {
 	KEY("scope", scope, spec_restart, policy),
 	KEY("max", int, spec_restart, max),
 	KEY("window", duration, spec_restart, window_ms, .min = 1),
-	KEY("window_max", int, spec_restart, window_max, .min = 1),
+	KEY("window_max", int, spec_restart, window_max, .min = 1, .max = 1024),
 	KEY("backoff", duration, spec_restart, backoff_ms),
 	KEY("backoff_max", duration, spec_restart, backoff_max_ms),
 	KEY("healthy_after", duration, spec_restart, healthy_after_ms),
