@@ -65,6 +65,7 @@ def test_the_table_for_people(box, daemon):
                                    replicas=12, name="digits", logs={"redirects": 3}))
     for rank in range(12):
         wait_file(box.path(f"up.{rank}"))
+    daemon.wait(name, until="running")
     result = box.ctl("status", "digits")
     assert result.rc == 0, result
     job = daemon.status(name)
