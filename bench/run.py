@@ -398,6 +398,9 @@ def main():
     harness.become_subreaper()
     print(f"{os.uname().machine}, {os.cpu_count()} CPUs, Linux {os.uname().release}; "
           f"torchrun: {TORCHRUN or 'not installed'}; supervisord: {SUPERVISORD or 'not installed'}")
+    load = os.getloadavg()[0]
+    if load > os.cpu_count() / 2:
+        print(f"the machine is busy (load {load:.1f}): figures and ratios will suffer")
     print(f"{'what':<54} {'ours':>9} {'':<5} {'peer':>27} {'ratio':>7}  {'target':<27} verdict")
     bench, problems = Bench(args.quick), []
     try:
@@ -415,7 +418,7 @@ def main():
     torch = re.search(r"(\d+\.\d+\.\d+\S*)", version_of_torch() or "")
     with open(args.json, "w") as f:
         json.dump({"rows": bench.rows, "problems": problems, "cpus": os.cpu_count(),
-                   "kernel": os.uname().release, "quick": args.quick,
+                   "kernel": os.uname().release, "quick": args.quick, "load": load,
                    "torch": torch[1] if torch else None, "time": int(time.time())}, f, indent=1)
     missed = [r["what"].strip() for r in bench.rows if not r["good"]]
     print(f"{len(bench.rows) - len(missed)} of {len(bench.rows)} targets reached"
