@@ -243,7 +243,9 @@ static bool relink(struct job *j)
 
 static void drop_cgroup(struct job *j)
 {
-	int r = j->rec.cgroup ? cgroupfs_remove(j->rec.cgroup) : 0;
+	/* A scope's is systemd's, which would never learn of its end. */
+	bool ours = j->rec.cgroup && !scope_owns(j->rec.cgroup);
+	int r = ours ? cgroupfs_remove(j->rec.cgroup) : 0;
 
 	if (r < 0)
 		log_warning("job %s: %s: %s", j->rec.name, j->rec.cgroup, strerror(-r));

@@ -9,6 +9,13 @@
 #include <errno.h>
 #include <string.h>
 
+bool scope_owns(const char *cgroup_dir)
+{
+	const char *dot = strrchr(cgroup_dir, '.');
+
+	return dot && !strcmp(dot, ".scope");
+}
+
 #if HAVE_SYSTEMD
 #include <inttypes.h>
 #include <poll.h>
@@ -17,7 +24,7 @@
 #include <systemd/sd-bus.h>
 #include <systemd/sd-daemon.h>
 
-enum { SCOPE_TIMEOUT_MS = 5000, BUS_LINGER_MS = 1000 };
+enum { SCOPE_TIMEOUT_MS = 5000, SCOPE_RETRY_MS = 100, BUS_LINGER_MS = 1000 };
 
 #define SYSTEMD "org.freedesktop.systemd1"
 #define SYSTEMD_PATH "/org/freedesktop/systemd1"
@@ -31,8 +38,9 @@ struct scope_request {
 	scope_fn fn;
 	void *arg;
 	sd_bus_slot *call;
-	char *job; /* systemd's job, once it has answered */
-	struct loop_timer *timer;
+	char *job;		  /* systemd's job, once it has answered */
+	struct loop_timer *timer; /* the time that there is for all of it */
+	struct loop_timer *retry;
 };
 
 struct scopes {
@@ -77,6 +85,7 @@ struct scope_request *scope_cancel(struct scope_request *q)
 		loop_timer_arm(q->scopes->linger, BUS_LINGER_MS);
 	sd_bus_slot_unref(q->call);
 	loop_timer_free(q->timer);
+	loop_timer_free(q->retry);
 	free(q->unit);
 	free(q->job);
 	free(q);
@@ -127,7 +136,11 @@ static int on_answer(sd_bus_message *m, void *arg, sd_bus_error *ignored)
 	struct scope_request *q = arg;
 	const sd_bus_error *e = sd_bus_message_get_error(m);
 
-	if (e)
+	/* The scope of a predecessor that was just swept: systemd is about to see that it is empty.
+	 */
+	if (e && !strcmp(e->name, SYSTEMD ".UnitExists"))
+		loop_timer_arm(q->retry, SCOPE_RETRY_MS);
+	else if (e)
 		finish(q, e->message ? e->message : e->name);
 	return 0;
 }
@@ -246,6 +259,17 @@ static int send_request(struct scope_request *q)
 	return r < 0 ? r : 0;
 }
 
+static void on_retry(void *arg)
+{
+	struct scope_request *q = arg;
+	int r = q->scopes->bus ? send_request(q) : -ENOTCONN;
+
+	if (r < 0)
+		finish(q, strerror(-r));
+	else
+		on_turn(q->scopes);
+}
+
 int scope_begin(struct scopes *s, const char *run, pid_t pid, scope_fn fn, void *arg,
 	struct scope_request **ret)
 {
@@ -269,6 +293,8 @@ int scope_begin(struct scopes *s, const char *run, pid_t pid, scope_fn fn, void 
 	}
 	if (!r)
 		r = loop_timer_new(s->loop, on_timeout, q, &q->timer);
+	if (!r)
+		r = loop_timer_new(s->loop, on_retry, q, &q->retry);
 	if (!r)
 		r = send_request(q);
 	/* What can be sent already is, and what comes back is handled from the loop. */

@@ -34,3 +34,6 @@ _must_check_ int scope_begin(struct scopes *s, const char *run, pid_t pid, scope
 	struct scope_request **ret);
 /* Forgets it: fn is not called. */
 struct scope_request *scope_cancel(struct scope_request *q);
+
+/* True for the directory of a scope's cgroup. */
+bool scope_owns(const char *cgroup_dir);
