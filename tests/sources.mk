@@ -11,6 +11,7 @@ unit_TESTS := \
 	log_plan \
 	log_reader \
 	logs \
+	log_watch \
 	prefix \
 	tee \
 	port \
