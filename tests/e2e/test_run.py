@@ -174,7 +174,8 @@ def test_a_given_master_address_and_port_are_handed_on(box):
 
 def test_the_environment_has_every_name_of_torchelastic(box):
     result = box.run("--nproc-per-node=2", "--max-restarts=4", "--role=trainer", "--rdzv-id=abc",
-                     PUPPET, f"env:{box.path('env')}.%r", env={"SENTINEL": "parent's", "OMP_NUM_THREADS": None})
+                     PUPPET, f"env:{box.path('env')}.%r",
+                     env={"SENTINEL": "parent's", "OMP_NUM_THREADS": None})
     assert result.rc == 0, result
     assert "OMP_NUM_THREADS" in result.err, "no warning about what was set unasked"
     for rank in (0, 1):
