@@ -11,7 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Unsent output over this many times the limit of a slow reader ends the connection. */
+/* Unsent output over this many times the limit of a slow reader, and one long answer, ends the
+ * connection. */
 #define FAR_OVER 4
 
 struct varlink_call *varlink_call_new(struct varlink_connection *c)
@@ -89,7 +90,7 @@ static void limit_output(struct varlink_connection *c)
 
 	if (varlink_connection_queued(c) > limit)
 		varlink_connection_send(c);
-	if (varlink_connection_queued(c) > FAR_OVER * limit)
+	if (varlink_connection_queued(c) > FAR_OVER * limit + c->server->limits.reply_bytes)
 		varlink_connection_doom(c, "%zu bytes wait for a peer that does not read",
 			varlink_connection_queued(c));
 }
@@ -106,7 +107,7 @@ static int put_message(struct varlink_call *call, const struct varlink_out *out)
 		return -ECONNRESET;
 	if (call->oneway)
 		return 0;
-	r = varlink_buffer_message(b, out, c->server->limits.message_bytes);
+	r = varlink_buffer_message(b, out, c->server->limits.reply_bytes);
 	if (r == 0 && !first)
 		c->held += varlink_buffer_len(b) - before;
 	limit_output(c);
@@ -203,7 +204,7 @@ static int finish(struct varlink_call *call, int r)
 		char text[128];
 
 		snprintf(text, sizeof(text), "the answer is longer than the limit of %zu bytes",
-			c->server->limits.message_bytes);
+			c->server->limits.reply_bytes);
 		varlink_error_failed(call, EMSGSIZE, text);
 		return r;
 	}

@@ -98,7 +98,7 @@ static void refuse(struct varlink_server *s, int fd)
 	if (asprintf(&name, "%s.LimitReached", own) < 0)
 		name = NULL;
 	out.error = name;
-	if (!name || varlink_buffer_message(&b, &out, s->limits.message_bytes) < 0 ||
+	if (!name || varlink_buffer_message(&b, &out, s->limits.reply_bytes) < 0 ||
 		varlink_buffer_send(&b, fd) != 0)
 		log_debug("varlink: could not tell it");
 	close(fd);

@@ -6,6 +6,7 @@
 
 static const struct varlink_limits default_limits = {
 	.message_bytes = 1 << 20,
+	.reply_bytes = VARLINK_REPLY_BYTES,
 	.queued_bytes = 4 << 20,
 	.connections = 4096,
 	.calls_in_flight = 64,
@@ -16,6 +17,8 @@ static void take_limits(struct varlink_limits *l, const struct varlink_limits *g
 	*l = default_limits;
 	if (given->message_bytes)
 		l->message_bytes = given->message_bytes;
+	if (given->reply_bytes)
+		l->reply_bytes = given->reply_bytes;
 	if (given->queued_bytes)
 		l->queued_bytes = given->queued_bytes;
 	if (given->connections)

@@ -39,8 +39,12 @@ struct varlink_method {
 	varlink_method_fn fn;
 };
 
+/* A list of thousands is one answer; its readers (systemd's varlinkctl among them) take as much. */
+enum { VARLINK_REPLY_BYTES = 16 << 20 };
+
 struct varlink_limits {
-	size_t message_bytes; /* one message, either way (default 1 MiB) */
+	size_t message_bytes; /* one call (default 1 MiB) */
+	size_t reply_bytes;   /* one answer (VARLINK_REPLY_BYTES) */
 	size_t queued_bytes; /* unsent output of one connection before it counts as a slow reader (4
 				MiB) */
 	int connections;     /* (4096) */
@@ -95,7 +99,7 @@ int varlink_server_connections(const struct varlink_server *s);
 /*
  * The next four all take parameters (NULL means {}), also when they fail. They return 0,
  * -ECONNRESET when the peer is gone or no longer served, -EMSGSIZE for an answer over
- * limits.message_bytes (the peer then gets Failed; a notification is left out), or -ENOMEM.
+ * limits.reply_bytes (the peer then gets Failed; a notification is left out), or -ENOMEM.
  * Connections never end inside them.
  */
 
@@ -105,8 +109,6 @@ int varlink_reply(struct varlink_call *call, json_t *parameters);
 int varlink_notify(struct varlink_call *call, json_t *parameters);
 /* name without a dot is one of the service's interface; the call is dead afterwards. */
 int varlink_error(struct varlink_call *call, const char *name, json_t *parameters);
-/* ExpectedMore of org.varlink.service: the method streams, and the call did not ask for it. */
-int varlink_error_expected_more(struct varlink_call *call);
 /* InvalidParameter of org.varlink.service, naming parameter. */
 int varlink_error_parameter(struct varlink_call *call, const char *parameter);
 /* ExpectedMore of org.varlink.service: the method is a stream and the call was without "more". */

@@ -157,7 +157,7 @@ static int on_list(struct varlink_call *call, json_t *params, void *arg)
 	struct daemon *d = arg;
 	struct viewer v = { methods_level(d, call), varlink_call_peer(call)->uid };
 	bool ended = json_get_bool(params, "ended", false);
-	size_t room = d->config.message_size - LIST_MARGIN_BYTES;
+	size_t room = VARLINK_REPLY_BYTES - LIST_MARGIN_BYTES;
 	_cleanup_free_ char *text = NULL;
 	size_t total = 0;
 	size_t len = 0;
