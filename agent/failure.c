@@ -103,7 +103,7 @@ void failure_message(const struct failure *f, char *text, size_t size)
 		snprintf(text, size, "Signal %d (%s) received by PID %d%s", x->signal,
 			signals_name(x->signal, name), (int)f->task->exit_pid, x->note);
 	else
-		snprintf(text, size, "exit code %d, and no error.json that says why", x->code);
+		snprintf(text, size, "exited with code %d and left no error file", x->code);
 	failure_fold(text);
 }
 

@@ -166,10 +166,10 @@ static void write_failure(
 	write_field(f, "error_file", file ? file : "<N/A>");
 	if (text_of(failure, "error_file_problem"))
 		write_field(f, "problem", text_of(failure, "error_file_problem"));
-	/* A traceback ends with its message, and the message stands in where there is none. */
-	if (message && trace && !strstr(trace, message))
+	/* A traceback ends with its message. */
+	if (message && !(trace && strstr(trace, message)))
 		write_field(f, "message", message);
-	write_field(f, "traceback", trace ? trace : message ? message : "<N/A>");
+	write_field(f, "traceback", trace ? trace : "<N/A>");
 	if (root)
 		write_stderr(f, json_object_get(failure, "stderr_tail"), st);
 }

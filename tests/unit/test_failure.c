@@ -193,7 +193,7 @@ START_TEST(a_broken_file_is_named_and_costs_nothing_else)
 	ck_assert(!failures.items[0].has_file);
 	ck_assert_str_eq(failures.items[0].problem, "not valid JSON");
 	failure_message(&failures.items[0], text, sizeof(text));
-	ck_assert_str_eq(text, "exit code 9, and no error.json that says why");
+	ck_assert_str_eq(text, "exited with code 9 and left no error file");
 }
 END_TEST
 

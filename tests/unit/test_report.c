@@ -54,8 +54,7 @@ START_TEST(the_root_cause_has_all_fields_of_torchelastic)
 	has(t, "  role      : trainer:2 (attempt: 1)\n");
 	has(t, "  exitcode  : 17 (pid: 4711)\n");
 	has(t, "  error_file: /l/error.json\n");
-	has(t, "  traceback : boom\n");
-	has_not(t, "  message ");
+	has(t, "  message   : boom\n  traceback : <N/A>\n");
 	has(t, "  <NO_OTHER_FAILURES>\n");
 	has_not(t, "Collateral");
 }
@@ -68,7 +67,7 @@ START_TEST(a_signal_is_named_and_shown_as_a_negative_exit_code)
 					"\"Signal 11 (SIGSEGV) received by PID 4711\"}]");
 
 	has(t, "  exitcode  : -11 (pid: 4711)\n  signal    : 11 (SIGSEGV), core dumped\n");
-	has(t, "  traceback : Signal 11 (SIGSEGV) received by PID 4711\n");
+	has(t, "  message   : Signal 11 (SIGSEGV) received by PID 4711\n");
 	has(t, "  error_file: <N/A>\n");
 }
 END_TEST
@@ -118,8 +117,8 @@ START_TEST(other_failures_follow_and_collateral_comes_last_in_one_line_each)
 		"\"exit\":{\"signal\":15,\"signal_name\":\"SIGTERM\"}},"
 		"{\"rank\":3,\"local_rank\":3,\"exit\":{\"code\":4},\"message\":\"second\"}]");
 
-	in_order(t, "traceback : first", "Other failures:\n[1]:\n");
-	in_order(t, "traceback : second", "Collateral (ended by the agent");
+	in_order(t, "message   : first", "Other failures:\n[1]:\n");
+	in_order(t, "message   : second", "Collateral (ended by the agent");
 	has(t, "  rank 0 (local_rank: 0, pid: 7): killed by signal 15 (SIGTERM)\n");
 	has_not(t, "<NO_OTHER_FAILURES>");
 }
@@ -168,7 +167,7 @@ START_TEST(a_worker_cannot_steer_the_terminal)
 		format("[{" BASE "\"exit\":{\"code\":1},\"message\":\"\\u001b[2Jx\\u0007\","
 		       "\"stderr_tail\":[\"\\u001b[31mred\\u001b[0m\\r\"]}]");
 
-	has(t, "  traceback : ^[[2Jx^G\n");
+	has(t, "  message   : ^[[2Jx^G\n");
 	has(t, "    | red\n");
 	has_not(t, "\033");
 }
