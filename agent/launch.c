@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 
 /*
@@ -87,6 +88,7 @@ static int launch_env_torch(const struct agent *a, const struct task *t, struct 
 {
 	const struct spec_rendezvous *rdzv = &a->spec->rendezvous;
 	bool virtual = a->spec->virtual_local_rank;
+	int max = a->spec->restart.max;
 	const struct {
 		const char *name;
 		int value;
@@ -101,7 +103,7 @@ static int launch_env_torch(const struct agent *a, const struct task *t, struct 
 		{ "WORLD_SIZE", a->n_tasks },
 		{ "MASTER_PORT", a->master_port },
 		{ "TORCHELASTIC_RESTART_COUNT", a->budget.used },
-		{ "TORCHELASTIC_MAX_RESTARTS", a->spec->restart.max },
+		{ "TORCHELASTIC_MAX_RESTARTS", max == SPEC_UNSET ? INT_MAX : max },
 	};
 	int r = 0;
 

@@ -15,6 +15,14 @@ static const char *reason_of(const json_t *job)
 	return get_text(job, "reason");
 }
 
+static void restarts_cell(struct table *t, int used, int max)
+{
+	if (max < 0)
+		table_cellf(t, COLOR_NONE, "%d", used);
+	else
+		table_cellf(t, COLOR_NONE, "%d/%d", used, max);
+}
+
 void listing_print(const struct ctl *ctl, const json_t *jobs)
 {
 	static const struct table_column columns[] = { { "JOB", TABLE_SHRINK }, { "STATE", 0 },
@@ -38,8 +46,7 @@ void listing_print(const struct ctl *ctl, const json_t *jobs)
 			table_cellf(t, COLOR_NONE, "%d", workers);
 		else
 			table_cell(t, COLOR_DIM, "-");
-		table_cellf(t, COLOR_NONE, "%d/%d", (int)get_int(job, "restarts"),
-			(int)get_int(job, "max_restarts"));
+		restarts_cell(t, (int)get_int(job, "restarts"), (int)get_int(job, "max_restarts"));
 		table_cell(t, COLOR_NONE, humane_ago(ctl_now_us(), job_since_us(job), buf));
 		table_cell(t, COLOR_NONE, get_text(job, "run"));
 		table_cell(t, COLOR_NONE, reason_of(job));

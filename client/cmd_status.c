@@ -53,6 +53,8 @@ static void restart_fields(const struct ctl *ctl, const json_t *job)
 
 	if (max > 0)
 		snprintf(text, sizeof(text), "%d of %d used", used, max);
+	else if (max < 0)
+		snprintf(text, sizeof(text), "%d used, limited by restart.window", used);
 	else
 		snprintf(text, sizeof(text), "none allowed");
 	field(ctl, "Restarts", text, max > 0 && used >= max ? COLOR_YELLOW : COLOR_NONE);

@@ -62,6 +62,7 @@ static struct spec *spec_new(void)
 	s->max_run_time_ms = SPEC_UNSET;
 	s->umask = SPEC_UNSET;
 	s->logs.keep = 5;
+	s->restart.max = SPEC_UNSET;
 	s->restart.window_ms = SPEC_UNSET;
 	s->restart.backoff_max_ms = SPEC_UNSET;
 	s->restart.healthy_after_ms = SPEC_UNSET;
@@ -92,6 +93,9 @@ int spec_parse(const json_t *doc, struct spec **ret, struct error *err)
 	if (!json_is_object(doc))
 		return error_set(err, -EINVAL, "a specification is an object with the key `roles`");
 	r = spec_walk_object(&ctx, spec_keys_top, doc, s);
+	/* Who counts over a window alone wants no other limit. */
+	if (s->restart.max == SPEC_UNSET && s->restart.window_ms == SPEC_UNSET)
+		s->restart.max = 0;
 	if (r == 0)
 		r = spec_check(s, err);
 	if (r < 0)

@@ -65,7 +65,7 @@ struct spec_exit_rule {
 
 struct spec_restart {
 	enum spec_restart_policy policy;
-	int max;	   /* restarts over the job's life; 0: none */
+	int max; /* restarts over the job's life; SPEC_UNSET: no limit beside the window */
 	int64_t window_ms; /* sliding window for window_max; SPEC_UNSET: none */
 	int window_max;
 	int64_t backoff_ms;	  /* before the first restart, doubled for each further one */

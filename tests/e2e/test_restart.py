@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness import SLOWER, puppet, spec, wait_file, wait_lines
+from harness import SLOWER, puppet, spec, wait_file, wait_for, wait_lines
 
 
 def starts(box, count):
@@ -15,6 +15,16 @@ def test_max_restarts_are_granted_and_no_more(box, daemon):
     assert (job["state"], job["attempt"], job["restarts"], job["max_restarts"]) == ("failed", 2, 2, 2)
     assert job["verdict"]["exit_status"] == 3
     assert starts(box, 3) == 3
+
+
+def test_a_window_needs_no_limit_over_the_jobs_life(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "exit:3", restart={"window": "1h", "window_max": 2}))
+    assert (job["state"], job["attempt"], job["restarts"], job["max_restarts"]) == ("failed", 2, 2, -1)
+    budget = daemon.call("Why", job=job["name"])["budget"]
+    assert (budget["max"], budget["left"], budget["window_used"]) == (-1, 0, 2)
+    assert "no limit" not in box.ctl("status", job["name"]).out
+    assert "restart.window" in box.ctl("status", job["name"]).out
+    assert " 2 " in box.ctl("list", "--all").out
 
 
 def test_no_restart_by_default(box, daemon):
@@ -40,6 +50,7 @@ def test_policy_always_restarts_after_success_and_counts_only_failures(box, daem
     name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", "if-attempt:3:exit:5", "if-attempt:5:hang",
                                  "exit:0", restart={"policy": "always", "max": 1}))
     assert starts(box, 6) == 6
+    wait_for(lambda: daemon.call("Status", job=name)["job"]["attempt"] == 5, what="the sixth incarnation")
     job = daemon.wait(name, until="running")
     assert (job["attempt"], job["restarts"]) == (5, 1)
     daemon.call("Stop", job=name)

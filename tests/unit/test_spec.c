@@ -334,6 +334,20 @@ START_TEST(what_is_not_given_has_its_default)
 }
 END_TEST
 
+START_TEST(a_window_alone_leaves_the_jobs_life_without_a_limit)
+{
+	_cleanup_(spec_freep) struct spec *s =
+		parse("{'roles':[{'command':['a']}],'restart':{'window':'1h','window_max':3}}");
+	_cleanup_(spec_freep) struct spec *both = parse(
+		"{'roles':[{'command':['a']}],'restart':{'window':'1h','window_max':3,'max':0}}");
+	_cleanup_json_ json_t *full = spec_to_json(s);
+
+	ck_assert_int_eq(s->restart.max, SPEC_UNSET);
+	ck_assert_int_eq(both->restart.max, 0);
+	ck_assert_ptr_null(json_object_get(json_object_get(full, "restart"), "max"));
+}
+END_TEST
+
 START_TEST(an_explicit_zero_differs_from_nothing)
 {
 	_cleanup_(spec_freep) struct spec *s =
@@ -727,6 +741,7 @@ int main(void)
 	tcase_add_loop_test(
 		t, an_error_says_where_what_was_expected_and_what_was_there, 0, N(messages));
 	tcase_add_test(t, what_is_not_given_has_its_default);
+	tcase_add_test(t, a_window_alone_leaves_the_jobs_life_without_a_limit);
 	tcase_add_test(t, an_explicit_zero_differs_from_nothing);
 	tcase_add_test(t, values_of_the_job_and_its_roles_reach_their_fields);
 	tcase_add_test(t, values_of_the_sections_reach_their_fields);
