@@ -170,6 +170,7 @@ def test_a_task_in_uninterruptible_sleep_is_given_up_and_reported(box, daemon):
         pytest.skip("no cgroup v1 freezer to make a process that SIGKILL does not end")
     cell = freezer / f"e2e-{os.getpid()}"
     cell.mkdir()
+    pid = 0
 
     def thaw():
         (cell / "freezer.state").write_text("THAWED")
@@ -179,7 +180,7 @@ def test_a_task_in_uninterruptible_sleep_is_given_up_and_reported(box, daemon):
                                        stop={"timeout": "300ms"}))
         wait_file(box.path("up.0"))
         wait_file(box.path("up.1"))
-        pid = daemon.status(name)["tasks"][1]["pid"]
+        pid = daemon.wait(name, until="running")["tasks"][1]["pid"]
         (cell / "cgroup.procs").write_text(str(pid))
         (cell / "freezer.state").write_text("FROZEN")
         daemon.call("Stop", job=name)
