@@ -97,20 +97,25 @@ static void cgroup_remove_leaves(const struct cgroup *c)
 			unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
 }
 
-struct cgroup *cgroup_free(struct cgroup *c)
+struct cgroup *cgroup_drop(struct cgroup *c)
 {
 	if (!c)
 		return NULL;
 	close_fd(c->leaf_fd);
 	close_fd(c->fd);
-	if (c->dir) {
-		cgroup_remove_leaves(c);
-		rmdir(c->dir);
-	}
 	free(c->dir);
 	free(c->own);
 	free(c);
 	return NULL;
+}
+
+struct cgroup *cgroup_free(struct cgroup *c)
+{
+	if (c && c->dir) {
+		cgroup_remove_leaves(c);
+		rmdir(c->dir);
+	}
+	return cgroup_drop(c);
 }
 
 void cgroup_begin(struct cgroup *c, int attempt)

@@ -24,6 +24,8 @@ _must_check_ int cgroup_new(const char *run, struct cgroup **ret);
 /* Removes the directory when it is empty. */
 struct cgroup *cgroup_free(struct cgroup *c);
 DEFINE_CLEANUP(struct cgroup *, cgroup_free)
+/* The same without removing it: another process does that. */
+struct cgroup *cgroup_drop(struct cgroup *c);
 
 /*
  * Begins an incarnation: makes a leaf of its own for it and drops the earlier one's. A leaf is

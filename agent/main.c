@@ -169,8 +169,8 @@ static void main_descriptors(void)
 	close_fd(fd);
 }
 
-static int main_supervise(
-	struct main_options *o, struct spec *spec, struct cgroup *cgroup, const sigset_t *mask)
+static int main_supervise(struct main_options *o, struct spec *spec, struct cgroup *cgroup,
+	const sigset_t *mask, bool *ret_guard_died)
 {
 	_cleanup_(loop_freep) struct loop *loop = NULL;
 	_cleanup_(agent_freep) struct agent *a = NULL;
@@ -189,8 +189,7 @@ static int main_supervise(
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	agent_start(a);
 	r = loop_run(loop);
-	if (a->guard_died)
-		cgroup_free(cgroup); /* else the guard does it: it is the last one here */
+	*ret_guard_died = a->guard_died;
 	return r < 0 ? EXIT_AGENT : r;
 }
 
@@ -199,6 +198,7 @@ static int main_job(struct main_options *o)
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	_cleanup_free_ char *run = NULL;
 	struct cgroup *cgroup = NULL;
+	bool guard_died = false;
 	struct error err = { 0 };
 	sigset_t mask;
 	int r = main_read_spec(o->spec_fd, &spec, &err);
@@ -225,7 +225,12 @@ static int main_job(struct main_options *o)
 	}
 	spawn_raise_nofile();
 	sigemptyset(&mask); /* nothing blocked, whatever the caller had */
-	return main_supervise(o, spec, cgroup, &mask);
+	r = main_supervise(o, spec, cgroup, &mask, &guard_died);
+	if (guard_died)
+		cgroup_free(cgroup);
+	else
+		cgroup_drop(cgroup); /* the guard removes it: it is the last one here */
+	return r;
 }
 
 int main(int argc, char **argv)
