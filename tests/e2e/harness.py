@@ -166,7 +166,8 @@ def processes_of_run(run):
 
 def described(pids):
     """For messages: what these processes are."""
-    return [f"{p} {cmdline(p)}, state {(stat_of(p) or '?')[0]}, below {(stat_of(p) or '??')[1]}" for p in pids]
+    return [f"{p} {cmdline(p)}, state {(stat_of(p) or '?')[0]}, below {(stat_of(p) or '??')[1]}"
+            for p in pids]
 
 
 def pss_kb(pid):
