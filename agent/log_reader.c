@@ -288,6 +288,9 @@ static void step(struct log_reader *r, struct log_view *v, uint64_t now)
 
 	r->missed += v->missed;
 	v->missed = 0;
+	/* Only now it is known that nothing came: a partial line's time may be over. */
+	if (!n)
+		log_view_tick(v, now);
 	if (!n && r->follow && !r->ended && watch_view(r, v))
 		log_view_more(v);
 }
@@ -378,7 +381,8 @@ static void work(void *arg)
 		return;
 	r->worked_ms = now;
 	for (struct log_view *v = r->views; v; v = v->next)
-		log_view_tick(v, now);
+		if (log_view_deadline(v) <= now)
+			log_view_more(v);
 	do {
 		if (r->rescan)
 			scan(r);

@@ -109,14 +109,11 @@ static void arm_at(struct tee *t, uint64_t at_ms, uint64_t now_ms)
 static void on_timer(void *arg)
 {
 	struct tee *t = arg;
-	uint64_t now = loop_now_ms();
 
 	t->timer_at = UINT64_MAX;
-	for (struct tee_stream *s = t->streams; s; s = s->next) {
+	for (struct tee_stream *s = t->streams; s; s = s->next)
 		if (s->state == TEE_HOT)
 			s->state = TEE_READY;
-		lines_tick(&s->lines, now);
-	}
 	tee_run(t);
 }
 
@@ -348,7 +345,7 @@ static void settle(struct tee *t, uint64_t now)
 
 		hot |= s->state == TEE_HOT;
 		ready |= s->state == TEE_READY && tee_has_room(s);
-		if (at != UINT64_MAX && tee_has_room(s))
+		if (at != UINT64_MAX && s->state != TEE_READY && tee_has_room(s))
 			arm_at(t, at, now);
 		if (s->filter)
 			log_filter_flush(s->filter);
@@ -378,6 +375,10 @@ static void run_once(struct tee *t, uint64_t now)
 			console_flush(t->console);
 	}
 	remove_finished(t);
+	/* Only what was read to its end can have been quiet: the rest of a line may lie in the file. */
+	for (struct tee_stream *s = t->streams; s; s = s->next)
+		if (s->state != TEE_READY)
+			lines_tick(&s->lines, now);
 	if (t->console)
 		console_flush(t->console);
 	settle(t, now);

@@ -410,6 +410,29 @@ START_TEST(a_viewer_that_takes_nothing_is_skipped_ahead_and_told)
 }
 END_TEST
 
+START_TEST(a_viewer_that_comes_back_late_gets_whole_lines)
+{
+	struct error err = { 0 };
+	uint64_t late;
+
+	rank_dir(0, 0, false);
+	say("attempt_0/0/stdout.log", "first\n");
+	ck_assert_int_eq(start("{\"follow\":true}", &err), 0);
+	LOGTEST_UNTIL(&t, has("first"));
+	lazy = true;
+	say("attempt_0/0/stdout.log", "second\nhal");
+	LOGTEST_UNTIL(&t, has("second"));
+	late = loop_now_ms() + 300;
+	say("attempt_0/0/stdout.log", "f\n");
+	while (loop_now_ms() < late)
+		loop_run_once(t.loop, false);
+	lazy = false;
+	log_reader_resume(reader);
+	LOGTEST_UNTIL(&t, has("half"));
+	ck_assert_str_eq(text, "0:o:first|0:o:second|0:o:half|");
+}
+END_TEST
+
 START_TEST(of_a_progress_bar_history_has_the_last_state)
 {
 	rank_dir(0, 0, false);
@@ -440,6 +463,7 @@ int main(void)
 	tcase_add_test(c, a_follower_goes_over_rotation);
 	tcase_add_test(c, a_long_line_comes_in_pieces_of_bounded_size);
 	tcase_add_test(c, a_viewer_that_takes_nothing_is_skipped_ahead_and_told);
+	tcase_add_test(c, a_viewer_that_comes_back_late_gets_whole_lines);
 	tcase_add_test(c, of_a_progress_bar_history_has_the_last_state);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);

@@ -172,6 +172,42 @@ START_TEST(a_console_that_is_not_read_stops_the_reading_and_loses_nothing)
 }
 END_TEST
 
+START_TEST(a_line_that_lies_in_the_file_is_not_released_in_part)
+{
+	char block[65536], *all = calloc(1, 8 << 20);
+	size_t len = 0, lines = 0;
+	struct tee_stream *other;
+	uint64_t late;
+
+	other = follow(1, NULL);
+	follow(0, NULL);
+	/* 65536 is no multiple of a line's length, so blocks end inside lines. */
+	for (size_t i = 0; i < sizeof(block); i++)
+		block[i] = i % 60 == 59 ? '\n' : 'x';
+	for (int i = 0; i < 20; i++)
+		ck_assert_int_eq(write(files[0], block, 65520), 65520);
+	for (int i = 0; i < 20; i++)
+		loop_run_once(t.loop, false);
+	late = loop_now_ms() + 2 * TEE_QUIET_MS;
+	/* The other one keeps the follower awake, and its lines come between. */
+	while (loop_now_ms() < late) {
+		logtest_say(files[1], "y\n");
+		tee_more(other);
+		loop_run_once(t.loop, false);
+	}
+	while (lines < 20 * 65520 / 60) {
+		strcpy(all + len, logtest_console(in[0]));
+		for (; all[len]; len++)
+			lines += all[len] == '\n' && len > 20 && all[len - 1] == 'x';
+		loop_run_once(t.loop, false);
+	}
+	for (const char *p = all; *p; p += strcspn(p, "\n") + 1)
+		if (p[1] == '0' && strcspn(p, "\n") != 3 + 59)
+			ck_abort_msg("%.*s", (int)strcspn(p, "\n"), p);
+	free(all);
+}
+END_TEST
+
 START_TEST(a_file_that_is_removed_is_followed_to_its_end)
 {
 	follow(0, NULL);
@@ -415,6 +451,7 @@ int main(void)
 	tcase_add_test(c, partial_lines_of_two_ranks_are_kept_apart);
 	tcase_add_test(c, what_was_written_before_the_end_is_shown_and_completed);
 	tcase_add_test(c, a_console_that_is_not_read_stops_the_reading_and_loses_nothing);
+	tcase_add_test(c, a_line_that_lies_in_the_file_is_not_released_in_part);
 	tcase_add_test(c, a_file_that_is_removed_is_followed_to_its_end);
 	tcase_add_test(c, a_file_that_is_replaced_is_reported_once);
 	tcase_add_test(c, a_file_that_is_truncated_is_followed_from_its_start);
