@@ -4,6 +4,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/manager_idl.h"
+#include "common/manager_ranges.h"
 #include "common/signals.h"
 #include "common/varlink_server.h"
 
@@ -285,8 +286,8 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 
 	if (a->ended || (a->in_stop && a->group.goal != GOAL_RETRY))
 		return methods_not_active(a, call);
-	if (n < 1 || n > 4096 || (!role && a->spec->n_roles > 1))
-		return varlink_error_parameter(call, n < 1 || n > 4096 ? "replicas" : "role");
+	if (!role && a->spec->n_roles > 1)
+		return varlink_error_parameter(call, "role");
 	for (i = 0; role && i < a->spec->n_roles && strcmp(a->spec->roles[i].name, role); i++)
 		;
 	if (role && i == a->spec->n_roles)
@@ -429,6 +430,7 @@ int agent_server_new(struct agent *a, struct error *err)
 		.url = "https://elasticd.example/",
 		.idl = manager_idl,
 		.methods = methods_table,
+		.ranges = manager_ranges,
 		.authorize = methods_authorize,
 		.arg = s,
 	};

@@ -6,6 +6,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/manager_idl.h"
+#include "common/manager_ranges.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -122,6 +123,7 @@ static int serve_open(struct serve *s, const char *dir, int conn_fd, struct erro
 		.version = VERSION,
 		.url = "https://elasticd.example/",
 		.idl = manager_idl,
+		.ranges = manager_ranges,
 		.methods = serve_methods,
 		.idle = serve_over,
 		.arg = s,

@@ -13,6 +13,7 @@ common_SRC := \
 	common/varlink_message.c \
 	common/varlink_socket.c \
 	common/varlink_validate.c \
+	common/manager_ranges.c \
 	common/spec.c \
 	common/spec_check.c \
 	common/spec_describe.c \

@@ -20,6 +20,8 @@
 
 /* replicas of a role besides a positive count; spec_resolve() turns them into one. */
 enum { SPEC_REPLICAS_AUTO = -1, SPEC_REPLICAS_CPU = -2, SPEC_REPLICAS_GPU = -3 };
+/* Of one role, and of all together. */
+enum { SPEC_REPLICAS_MAX = 4096 };
 
 struct spec_rlimit {
 	int resource; /* RLIMIT_* */

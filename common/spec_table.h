@@ -19,7 +19,6 @@
 
 enum {
 	SPEC_ROLES_MAX = 64,
-	SPEC_REPLICAS_MAX = 4096,	/* per role, and over all roles */
 	SPEC_STRING_MAX = 128 * 1024,	/* with its NUL: what the kernel takes as one argument */
 	SPEC_BYTES_MAX = 1024 * 1024,	/* of all strings together */
 	SPEC_TEXT_MAX = 4 * 1024 * 1024 /* of a JSON document */

@@ -35,6 +35,7 @@ struct varlink_interface {
 	struct varlink_idl *idl;
 	const char *text;
 	const struct varlink_method *methods;
+	const struct varlink_range *ranges;
 	void *arg;
 };
 

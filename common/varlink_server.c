@@ -69,6 +69,7 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 			&s->interfaces[VARLINK_OWN], opt->idl, opt->methods, opt->arg, err);
 	if (r < 0)
 		return r;
+	s->interfaces[VARLINK_OWN].ranges = opt->ranges;
 	s->info = varlink_service_info(opt, s->interfaces[VARLINK_OWN].idl->name);
 	if (!s->info)
 		return error_set(err, -ENOMEM, "out of memory");

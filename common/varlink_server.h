@@ -42,6 +42,12 @@ struct varlink_method {
 /* A list of thousands is one answer; its readers (systemd's varlinkctl among them) take as much. */
 enum { VARLINK_REPLY_BYTES = 16 << 20 };
 
+/* What an integer may be that is a parameter of this name, of whatever method. */
+struct varlink_range {
+	const char *parameter;
+	int64_t min, max;
+};
+
 struct varlink_limits {
 	size_t message_bytes; /* one call (default 1 MiB) */
 	size_t reply_bytes;   /* one answer (VARLINK_REPLY_BYTES) */
@@ -56,6 +62,7 @@ struct varlink_options {
 	const char *idl;			      /* interface text, borrowed for ever */
 	const struct varlink_method *methods;	      /* ends with a NULL name; a method of the
 						       * interface without a row: MethodNotImplemented */
+	const struct varlink_range *ranges;	      /* ends with a NULL name; or NULL */
 	struct varlink_limits limits;		      /* zeros mean the defaults */
 	/* May be NULL. Called before each handler: 0, or non-zero after having answered the call.
 	 */

@@ -4,6 +4,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/manager_idl.h"
+#include "common/manager_ranges.h"
 #include "common/printable.h"
 #include "daemon/cgroupfs.h"
 #include "daemon/leave.h"
@@ -203,6 +204,7 @@ static int open_server(struct daemon *d, struct error *err)
 		.version = VERSION,
 		.url = "https://elasticd.example/",
 		.idl = manager_idl,
+		.ranges = manager_ranges,
 		.methods = methods_table,
 		.limits = { .message_bytes = d->config.message_size,
 			.queued_bytes = d->config.queued_bytes,

@@ -83,6 +83,22 @@ def test_a_call_is_checked_against_the_interface(daemon, message, error):
         assert v.call("Ping") == {}, "the connection goes on after a wrong call"
 
 
+@pytest.mark.parametrize("method,parameter,values", [
+    ("Wait", "timeout_ms", (-1, 10**18)), ("Stop", "timeout_ms", (-1, 2**63 - 1)),
+    ("Scale", "replicas", (-1, 0, 4097, 10**9, 2**62)), ("Errors", "attempt", (-1, 2**32)),
+    ("Logs", "attempt", (-1, 2**32)), ("Logs", "lines", (-1,)), ("Logs", "since_us", (-1,)),
+    ("Logs", "until_us", (-1,)), ("Events", "since", (-1,)), ("Watch", "since", (-(2**63),))])
+def test_an_integer_out_of_its_range_is_refused_by_daemon_and_agent(daemon, method, parameter, values):
+    name, _ = daemon.submit(spec("hang"))
+    for value in values:
+        for sock in (daemon.socket, daemon.runtime / "jobs" / name / "agent.sock"):
+            with Varlink(sock) as v:
+                v.send(method, more=method in ("Logs", "Watch"), job=name, **{parameter: value})
+                assert v.receive() == {"error": SERVICE + "InvalidParameter",
+                                       "parameters": {"parameter": parameter}}, (sock, value)
+    assert daemon.call("Status", job=name)["job"]["state"] in ("pending", "starting", "running")
+
+
 RUBBISH = [b"hello\0", b"{\0", b"\0", b"[]\0", b"{}\0", b"3\0", b'{"method": 3}\0', b'{"method": ""}\0',
            b'{"method": "io.elasticd.Manager.Ping", "more": "yes"}\0', b"\xff\xfe\x00",
            b'{"method":"io.elasticd.Manager.Ping","parameters":[]}\0', b"GET / HTTP/1.1\r\n\r\n\0",
@@ -342,7 +358,9 @@ for text in sys.argv[2:]:
 
 
 def calls_as(box, user, path, *messages):
-    argv = ["python3", "-c", CLIENT, str(path), *(json.dumps(m) for m in messages)]
+    # The python3 that comes first may be one in root's home.
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python3"
+    argv = [python, "-c", CLIENT, str(path), *(json.dumps(m) for m in messages)]
     return box.sh(*as_user(user, *argv), cwd="/")
 
 

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/manager_ranges.h"
+
+#include "common/duration.h"
+#include "common/spec.h"
+
+#include <limits.h>
+
+const struct varlink_range manager_ranges[] = {
+	{ "timeout_ms", 0, DURATION_MAX_MS },
+	{ "replicas", 1, SPEC_REPLICAS_MAX },
+	{ "attempt", 0, INT_MAX },
+	{ "lines", 0, INT64_MAX },
+	{ "since", 0, INT64_MAX },
+	{ "since_us", 0, INT64_MAX },
+	{ "until_us", 0, INT64_MAX },
+	{ NULL, 0, 0 },
+};
