@@ -21,14 +21,15 @@ mount -t tmpfs none "$1"
 mkdir "$1/up" "$1/wk" "$1/root"
 mount -t overlay none -o "lowerdir=/,upperdir=$1/up,workdir=$1/wk" "$1/root"
 cd "$1/root"
-mkdir -p "./$2"
-mount --rbind "$2" "./$2"
 mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount --rbind /dev dev
 mount -t tmpfs none run
 mount -t tmpfs none tmp
+# Last: a checkout below /tmp is there all the same.
+mkdir -p "./$2"
+mount --rbind "$2" "./$2"
 ln -sf /lib/systemd/system/basic.target etc/systemd/system/default.target
 for unit in systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket \
 	systemd-udev-trigger.service systemd-networkd.service systemd-resolved.service \
@@ -143,7 +144,8 @@ def machine():
         if reason:
             pytest.skip(reason)
         relative = os.path.relpath(BUILD, ROOT)
-        m.sh("make", "-C", ROOT, f"B={relative}", "install", timeout=120)
+        # What is there is installed; nothing is built by a test.
+        m.sh("make", "-C", ROOT, f"B={relative}", "-o", "programs", "install", timeout=120)
         m.sh("systemd-sysusers")
         m.sh("systemd-tmpfiles", "--create", check=False)
         m.sh("systemctl", "daemon-reload")
