@@ -5,10 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MAX_DEPTH = 16, NAMES_MAX = 8 };
+enum { MAX_DEPTH = 16, NAMES_MAX = 8, TIDY_AGE_S = 60 };
 
 /* Where version 2 is mounted, and which of its groups is the mount's root. Both owned. */
 static bool find_mount(char **ret_point, char **ret_root)
@@ -177,4 +178,39 @@ int cgroupfs_make(const char *parent, const char *run, uid_t uid, char **ret, st
 	}
 	*ret = TAKE_PTR(path);
 	return 0;
+}
+
+/* Whether anything lives in the group or below it; true where that cannot be told. */
+static bool is_populated(int dirfd, const char *name)
+{
+	_cleanup_free_ char *file = paths_join(name, "cgroup.events");
+	_cleanup_close_ int fd = -1;
+	char text[256];
+	ssize_t n;
+
+	if (file)
+		fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (n <= 0)
+		return true;
+	text[n] = '\0';
+	return !strstr(text, "populated 0");
+}
+
+void cgroupfs_tidy(const char *parent, int64_t now_s)
+{
+	_cleanup_dir_ DIR *dir = opendir(parent);
+	struct dirent *e;
+	struct stat st;
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_type != DT_DIR || strncmp(e->d_name, "elasticd.", 9))
+			continue;
+		/* A young one may be another daemon's that its agent is about to join. */
+		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+			st.st_mtime > now_s - TIDY_AGE_S)
+			continue;
+		if (!is_populated(dirfd(dir), e->d_name))
+			(void)!remove_at(dirfd(dir), e->d_name, 0);
+	}
 }

@@ -9,6 +9,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
 /* The directory of this process's own cgroup where sub-groups can be made. Returns owned or NULL.
@@ -33,3 +34,7 @@ _must_check_ int cgroupfs_give(const char *path, uid_t uid, struct error *err);
 /* Removes a cgroup with those below it; one that still has processes stays. Returns 0 or a negative
  * errno. */
 _must_check_ int cgroupfs_remove(const char *path);
+
+/* Removes the groups below parent that cgroupfs_make() made long ago and nothing is in: those of a
+ * daemon that was killed and never came back. now_s is seconds since the epoch. */
+void cgroupfs_tidy(const char *parent, int64_t now_s);

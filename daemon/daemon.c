@@ -315,6 +315,8 @@ static int recover(struct daemon *d, struct error *err)
 		job_free(list[i].job);
 	}
 	free(list);
+	if (d->cgroup_parent)
+		cgroupfs_tidy(d->cgroup_parent, loop_real_us() / 1000000);
 	setup_clean_runtime(d->paths.runtime_dir, is_active, d);
 	return 0;
 }
