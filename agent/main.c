@@ -169,6 +169,26 @@ static void main_descriptors(void)
 	close_fd(fd);
 }
 
+/* In the foreground the agent shares the console with its workers' tees: one writer, which never
+ * blocks and breaks no line. */
+static struct logs *main_console;
+
+static void main_say(int level, const char *text, const struct log_field *fields)
+{
+	char line[2304];
+
+	log_format(level, text, line, sizeof(line));
+	if (logs_say(main_console, line))
+		return;
+	dprintf(STDERR_FILENO, "%s\n", line);
+}
+
+static void main_share_console(struct agent *a)
+{
+	main_console = a->logs;
+	log_set_sink(main_say, 1);
+}
+
 static int main_supervise(struct main_options *o, struct spec *spec, struct cgroup *cgroup,
 	const sigset_t *mask, bool *ret_guard_died)
 {
@@ -187,8 +207,11 @@ static int main_supervise(struct main_options *o, struct spec *spec, struct cgro
 		return EXIT_AGENT;
 	}
 	sigprocmask(SIG_SETMASK, mask, NULL);
+	if (o->agent.foreground)
+		main_share_console(a);
 	agent_start(a);
 	r = loop_run(loop);
+	log_set_sink(NULL, 0);
 	*ret_guard_died = a->guard_died;
 	return r < 0 ? EXIT_AGENT : r;
 }

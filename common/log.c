@@ -65,27 +65,30 @@ int log_level_from_string(const char *s)
 	return -EINVAL;
 }
 
+void log_format(int level, const char *text, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s: %s%s%s%s", log_name, log_context ? log_context : "",
+		log_context ? ": " : "",
+		level <= LOG_ERR       ? "error: "
+		: level == LOG_WARNING ? "warning: "
+				       : "",
+		text);
+}
+
 static void log_emit(int level, const struct log_field *fields, const char *fmt, va_list ap)
 {
 	char text[2048];
 	char line[2304];
 	int saved = errno;
-	int n;
+	size_t n;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
 	if (log_sink)
 		log_sink(level, text, fields);
 	if (!log_sink_exclusive) {
-		n = snprintf(line, sizeof(line), "%s: %s%s%s%s\n", log_name,
-			log_context ? log_context : "", log_context ? ": " : "",
-			level <= LOG_ERR       ? "error: "
-			: level == LOG_WARNING ? "warning: "
-					       : "",
-			text);
-		if (n >= (int)sizeof(line)) {
-			n = sizeof(line) - 1;
-			line[n - 1] = '\n';
-		}
+		log_format(level, text, line, sizeof(line) - 1);
+		n = strlen(line);
+		line[n++] = '\n';
 		/* One write, so that lines of several processes do not mix. */
 		if (write(STDERR_FILENO, line, n) < 0) {
 			/* Nowhere is left to say it. */

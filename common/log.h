@@ -7,6 +7,7 @@
  * common/ itself logs nothing above LOG_DEBUG: it returns errors, and the caller that decides logs.
  */
 
+#include <stddef.h>
 #include <syslog.h>
 
 /* Extra fields of a structured message; names are upper case. Ends with a NULL name. */
@@ -14,6 +15,10 @@ struct log_field {
 	const char *name;
 	const char *value;
 };
+
+/* "program: context: warning: text" as it stands on standard error, without a newline, in buf of
+ * size bytes. */
+void log_format(int level, const char *text, char *buf, size_t size);
 
 /* Receives each message that passes the level; fields may be NULL. */
 typedef void (*log_sink_fn)(int level, const char *text, const struct log_field *fields);
