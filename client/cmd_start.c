@@ -6,6 +6,7 @@
 #include "client/job.h"
 #include "client/launch.h"
 #include "client/verbs.h"
+#include "common/file.h"
 #include "common/paths.h"
 
 #include <errno.h>
@@ -68,20 +69,16 @@ static int spec_fd(const json_t *spec)
 {
 	_cleanup_free_ char *text = json_dumps(spec, JSON_COMPACT);
 	_cleanup_close_ int fd = -1;
-	size_t len, at = 0;
+	int r;
 
 	if (!text)
 		return -ENOMEM;
 	fd = memfd_create("elasticd-spec", 0);
 	if (fd < 0)
 		return -errno;
-	for (len = strlen(text); at < len;) {
-		ssize_t n = write(fd, text + at, len - at);
-
-		if (n < 0)
-			return -errno;
-		at += n;
-	}
+	r = file_write_all(fd, text, strlen(text));
+	if (r < 0)
+		return r;
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return -errno;
 	return TAKE_FD(fd);

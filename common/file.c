@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 
 #define RM_DEPTH 32
 /* Someone who keeps making deeper levels meanwhile does not keep us here. */
@@ -66,16 +65,18 @@ int file_read(const char *path, size_t max_bytes, char **ret, size_t *ret_len)
 		fd, max_bytes, st.st_size > 0 ? (size_t)st.st_size + 1 : 4096, ret, ret_len);
 }
 
-static int write_all(int fd, const char *data, size_t len)
+int file_write_all(int fd, const void *data, size_t len)
 {
+	const char *at = data;
+
 	while (len) {
-		ssize_t n = write(fd, data, len);
+		ssize_t n = write(fd, at, len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return -errno;
-		data += n;
+		at += n;
 		len -= n;
 	}
 	return 0;
@@ -105,7 +106,7 @@ static int write_temporary(char *name, const void *data, size_t len, mode_t mode
 
 	if (fd < 0)
 		return -errno;
-	r = write_all(fd, data, len);
+	r = file_write_all(fd, data, len);
 	if (r == 0 && (fchmod(fd, mode) < 0 || (sync && fsync(fd) < 0)))
 		r = -errno;
 	/* Some file systems (NFS, quotas) report a full disk only here. */
@@ -136,25 +137,6 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 	}
 	name[n] = '\0';
 	return sync ? sync_dir(name) : 0;
-}
-
-int file_append_line(int fd, const char *line, size_t len)
-{
-	char newline = '\n';
-	struct iovec iov[] = { { (char *)line, len }, { &newline, 1 } };
-	struct stat st;
-	ssize_t n;
-
-	do
-		n = writev(fd, iov, 2);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	if ((size_t)n == len + 1)
-		return 0;
-	if (fstat(fd, &st) < 0 || ftruncate(fd, st.st_size - n) < 0)
-		return -errno;
-	return -ENOSPC;
 }
 
 static int make_dir(const char *path, mode_t mode)

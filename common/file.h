@@ -27,11 +27,8 @@ _must_check_ int file_read(const char *path, size_t max_bytes, char **ret, size_
 _must_check_ int file_write_atomic(
 	const char *path, const void *data, size_t len, mode_t mode, bool sync);
 
-/*
- * Appends line and a newline to a file opened for appending, in one write. A write that was cut
- * short (the disk is full) is taken back, so that no half line stays. The file has one writer.
- */
-_must_check_ int file_append_line(int fd, const char *line, size_t len);
+/* Writes all of it where fd stands. Returns 0 or a negative errno. */
+_must_check_ int file_write_all(int fd, const void *data, size_t len);
 
 /* Makes a directory and those above it that are missing, all with mode less the umask. -ENOTDIR
  * where something else is in the way; a directory that is there stays as it is. */

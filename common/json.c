@@ -24,11 +24,6 @@ int json_put_int(json_t *obj, const char *key, int64_t n)
 	return json_put(obj, key, json_integer(n));
 }
 
-int json_put_bool(json_t *obj, const char *key, bool b)
-{
-	return json_put(obj, key, json_boolean(b));
-}
-
 int json_add(json_t *array, json_t *value)
 {
 	return json_array_append_new(array, value) < 0 ? -ENOMEM : 0;

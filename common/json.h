@@ -27,7 +27,6 @@ int json_put(json_t *obj, const char *key, json_t *value);
 /* A copy of s, its invalid UTF-8 replaced by U+FFFD. NULL: puts nothing. */
 int json_put_string(json_t *obj, const char *key, const char *s);
 int json_put_int(json_t *obj, const char *key, int64_t n);
-int json_put_bool(json_t *obj, const char *key, bool b);
 /* Appends to an array; takes value, also when it fails. */
 int json_add(json_t *array, json_t *value);
 

@@ -26,11 +26,6 @@ void log_set_level(int max_level)
 	log_max = max_level;
 }
 
-int log_get_level(void)
-{
-	return log_max;
-}
-
 void log_set_context(const char *context)
 {
 	log_context = context;

@@ -26,7 +26,6 @@ typedef void (*log_sink_fn)(int level, const char *text, const struct log_field 
 /* name is printed before each line on standard error ("elasticd: ..."). */
 void log_init(const char *name, int max_level);
 void log_set_level(int max_level);
-int log_get_level(void);
 
 /* Text printed in front of each line, after the program's name (a job's name); NULL for none. */
 void log_set_context(const char *context);

@@ -397,8 +397,3 @@ void loop_cancel(struct loop *l, loop_fn fn, void *arg)
 	if (d)
 		d->fn = NULL;
 }
-
-struct event_base *loop_event_base(struct loop *l)
-{
-	return l->base;
-}

@@ -17,7 +17,6 @@ struct loop;
 struct loop_timer;
 struct loop_fd;
 struct loop_signal;
-struct event_base;
 
 /* LOOP_EDGE with the others: reported when it becomes ready, not again and again while it is. A
  * connection whose far end is gone is ready in every sense. */
@@ -68,6 +67,3 @@ struct loop_signal *loop_signal_free(struct loop_signal *s);
  */
 _must_check_ int loop_defer(struct loop *l, loop_fn fn, void *arg);
 void loop_cancel(struct loop *l, loop_fn fn, void *arg);
-
-/* For the connection code only: the libevent base underneath, borrowed. */
-struct event_base *loop_event_base(struct loop *l);

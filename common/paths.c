@@ -219,11 +219,6 @@ char *paths_job_runtime(const char *runtime_dir, const char *job)
 	return below_jobs(runtime_dir, job);
 }
 
-char *paths_record(const char *state_dir, const char *run)
-{
-	return below_jobs(state_dir, run);
-}
-
 char *run_id_new(const char *name)
 {
 	static const char digits[] = "abcdefghijklmnopqrstuvwxyz0123456789";

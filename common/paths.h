@@ -57,9 +57,8 @@ char *paths_client_socket(const char *override);
  */
 char *paths_agent_program(struct error *err);
 
-/* <runtime_dir>/jobs/<job> and <state_dir>/jobs/<run>; return owned or NULL (no memory). */
+/* <runtime_dir>/jobs/<job>; returns owned or NULL (no memory). */
 char *paths_job_runtime(const char *runtime_dir, const char *job);
-char *paths_record(const char *state_dir, const char *run);
 
 /* <dir>/<name>; returns owned or NULL (no memory). */
 char *paths_join(const char *dir, const char *name);

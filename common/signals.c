@@ -101,12 +101,3 @@ const char *signals_name(int signo, char buf[SIGNALS_TEXT_MAX])
 		snprintf(buf, SIGNALS_TEXT_MAX, "signal %.*s", SIGNALS_TEXT_MAX - 8, name);
 	return buf;
 }
-
-const char *signals_description(int signo)
-{
-	const char *text = sigdescr_np(signo);
-
-	if (text)
-		return text;
-	return signo >= SIGRTMIN && signo <= SIGRTMAX ? "Real-time signal" : "Unknown signal";
-}

@@ -21,6 +21,3 @@ const char *signals_short(int signo, char buf[SIGNALS_TEXT_MAX]);
 
 /* "SIGTERM", "SIGRTMIN+3", or "signal 33". Returns buf. */
 const char *signals_name(int signo, char buf[SIGNALS_TEXT_MAX]);
-
-/* What it means, for people: "Segmentation fault", "Real-time signal"; static text. */
-const char *signals_description(int signo);

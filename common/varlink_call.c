@@ -300,13 +300,3 @@ bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg)
 	call->uncongested_arg = arg;
 	return true;
 }
-
-void varlink_call_set_data(struct varlink_call *call, void *data)
-{
-	call->data = data;
-}
-
-void *varlink_call_data(const struct varlink_call *call)
-{
-	return call->data;
-}

@@ -291,13 +291,3 @@ void varlink_client_pause(struct varlink_client *c, bool pause)
 	if (turn_later(c) < 0 && loop_fd_set(c->watch, LOOP_WRITE) < 0)
 		log_debug("varlink: cannot watch a connection");
 }
-
-int varlink_client_peer_pid(const struct varlink_client *c)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-		return -errno;
-	return cred.pid > 0 ? cred.pid : -ESRCH;
-}

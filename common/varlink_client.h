@@ -42,6 +42,3 @@ _must_check_ int varlink_client_call(struct varlink_client *c, const char *metho
 
 /* Stops or resumes reading: the far side's answers wait in its buffers (back-pressure). */
 void varlink_client_pause(struct varlink_client *c, bool pause);
-
-/* Credentials of the far side's process; -errno when they cannot be had. */
-_must_check_ int varlink_client_peer_pid(const struct varlink_client *c);

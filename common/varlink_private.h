@@ -99,7 +99,6 @@ struct varlink_call {
 	void *gone_arg;
 	loop_fn uncongested;
 	void *uncongested_arg;
-	void *data;
 	bool *dead; /* set when the call ends, for the dispatcher */
 };
 

@@ -134,6 +134,3 @@ void varlink_call_on_gone(struct varlink_call *call, loop_fn fn, void *arg);
 /* True while the connection's unsent output is over limits.queued_bytes: send no more
  * notifications. fn(arg) then runs once, when it has drained to half. */
 bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg);
-/* A slot for the handler's own pointer. */
-void varlink_call_set_data(struct varlink_call *call, void *data);
-void *varlink_call_data(const struct varlink_call *call);

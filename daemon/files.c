@@ -111,21 +111,6 @@ int files_read_json(
 	return 0;
 }
 
-static int write_all(int fd, const char *text, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, text, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		text += n;
-		len -= n;
-	}
-	return 0;
-}
-
 static int write_temporary(
 	int dirfd, const char *temporary, const char *text, size_t len, mode_t mode, bool sync)
 {
@@ -138,7 +123,7 @@ static int write_temporary(
 	fd = openat(dirfd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	r = write_all(fd, text, len);
+	r = file_write_all(fd, text, len);
 	if (r < 0)
 		return r;
 	if (fchmod(fd, mode) < 0 || (sync && fsync(fd) < 0))

@@ -152,23 +152,6 @@ START_TEST(a_name_without_a_directory_is_written_where_we_are)
 }
 END_TEST
 
-START_TEST(lines_are_appended_whole_or_not_at_all)
-{
-	rlim_t before;
-	_cleanup_close_ int fd = open(in_dir("l"), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-
-	ck_assert_int_eq(file_append_line(fd, "one", 3), 0);
-	ck_assert_int_eq(file_append_line(fd, "", 0), 0);
-	signal(SIGXFSZ, SIG_IGN);
-	before = limit(RLIMIT_FSIZE, 16);
-	ck_assert_int_eq(file_append_line(fd, "does not fit in here", 20), -ENOSPC);
-	assert_content("l", "one\n\n");
-	limit(RLIMIT_FSIZE, before);
-	ck_assert_int_eq(file_append_line(fd, "two", 3), 0);
-	assert_content("l", "one\n\ntwo\n");
-}
-END_TEST
-
 START_TEST(directories_are_made_with_all_above_them)
 {
 	struct stat st;
@@ -244,7 +227,6 @@ int main(void)
 	tcase_add_test(t, a_file_is_replaced_with_exactly_the_mode_asked_for);
 	tcase_add_test(t, a_failed_replacement_leaves_the_old_file_and_nothing_else);
 	tcase_add_test(t, a_name_without_a_directory_is_written_where_we_are);
-	tcase_add_test(t, lines_are_appended_whole_or_not_at_all);
 	tcase_add_test(t, directories_are_made_with_all_above_them);
 	tcase_add_test(t, removing_follows_no_symbolic_link);
 	tcase_add_test(t, a_tree_deeper_than_descriptors_or_paths_reach_is_removed);

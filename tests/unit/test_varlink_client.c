@@ -251,12 +251,6 @@ START_TEST(a_large_call_leaves_in_pieces)
 }
 END_TEST
 
-START_TEST(the_peer_of_a_client_is_known)
-{
-	ck_assert_int_eq(varlink_client_peer_pid(client), getpid());
-}
-END_TEST
-
 static char dir[64], path[80];
 
 static void sync_setup(void)
@@ -429,7 +423,6 @@ static void add_client_tests(Suite *s)
 	tcase_add_test(t, an_answer_may_leave_out_its_parameters);
 	tcase_add_test(t, a_paused_client_leaves_answers_where_they_are);
 	tcase_add_test(t, a_large_call_leaves_in_pieces);
-	tcase_add_test(t, the_peer_of_a_client_is_known);
 	suite_add_tcase(s, t);
 }
 
