@@ -701,7 +701,17 @@ class Box:
             if program.popen.poll() is None:
                 program.signal(signal.SIGKILL)
                 program.wait()
-        return self._reap_all()
+        left = self._reap_all()
+        self._remove_cgroups()
+        return left
+
+    def _remove_cgroups(self):
+        """A killed elasticd leaves empty groups to its successor; here there will be none."""
+        runs = [run.name for d in self.daemons for run in (d.state / "jobs").glob("*_????????")]
+        for group in [g for r in runs for g in cgroups_of_run(r)]:
+            for d in [*sorted(group.rglob("*/"), reverse=True), group]:
+                with contextlib.suppress(OSError):
+                    d.rmdir()
 
     def _shut_down(self, daemon):
         """Stops every job, then the daemon."""
@@ -771,6 +781,19 @@ class Box:
 
 
 # --- the machine -----------------------------------------------------------------------------------
+
+
+def cgroup2():
+    """Where the unified hierarchy is mounted, or None."""
+    for line in open("/proc/self/mountinfo"):
+        fields = line.split()
+        if fields[fields.index("-") + 1] == "cgroup2":
+            return pathlib.Path(fields[4])
+    return None
+
+
+def cgroups_of_run(run):
+    return [g for g in cgroup2().rglob(f"*{run}*/") if g.is_dir()] if cgroup2() else []
 
 
 def is_root():

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from harness import (PUPPET, SLOWER, alive, cmdline, descendants, described, environ_of, is_root,
-                     processes_of_run, puppet, spec, wait_file, wait_for, wait_gone)
+from harness import (PUPPET, SLOWER, alive, cgroup2, cgroups_of_run, cmdline, descendants,
+                     described, is_root, processes_of_run, spec, wait_file, wait_for, wait_gone)
 
 RUNAWAYS = {
     "child": "fork:{}",
@@ -21,20 +21,12 @@ RUNAWAYS = {
 }
 
 
-def unified():
-    for line in open("/proc/self/mountinfo"):
-        fields = line.split()
-        if fields[fields.index("-") + 1] == "cgroup2":
-            return pathlib.Path(fields[4])
-    return None
-
-
 @pytest.fixture(params=["cgroup", "no cgroup"])
 def held(request, box):
     """A daemon with, and one without, a writable cgroup2 hierarchy."""
     daemon = box.new_daemon()
     if request.param == "cgroup":
-        if not is_root() or not unified() or not os.access(unified(), os.W_OK):
+        if not is_root() or not cgroup2() or not os.access(cgroup2(), os.W_OK):
             pytest.skip("no writable cgroup2 hierarchy")
     else:
         if not is_root():
@@ -42,7 +34,7 @@ def held(request, box):
         elif subprocess.run(["unshare", "-m", "true"], check=False).returncode != 0:
             pytest.skip("cannot hide the cgroup2 hierarchy: no mount namespaces")
         else:
-            hide = f"umount -l {unified()}; exec \"$@\"" if unified() else 'exec "$@"'
+            hide = f"umount -l {cgroup2()}; exec \"$@\"" if cgroup2() else 'exec "$@"'
             daemon.prefix = ["unshare", "-m", "sh", "-c", hide, "sh"]
     daemon.mode = request.param
     return daemon.start()
@@ -160,7 +152,27 @@ def test_the_groups_of_a_job_are_removed(box, held):
     _, run = held.submit(spec("fork:hang", restart={"max": 1}))
     held.wait(run)
     held.call("Remove", job=run)
-    assert not [d for d in unified().rglob(f"*{run}*")], "a cgroup of the run is left"
+    assert cgroups_of_run(run) == []
+
+
+def test_the_groups_that_a_dead_elasticd_left_are_removed_by_the_next(box, held):
+    if held.mode != "cgroup":
+        pytest.skip("there are none")
+    ending, one = held.submit(spec(f"wait-file:{box.path('go')}"))
+    held.wait(ending, until="running")
+    _, two = held.submit(spec("hang"))
+    held.wait(two, until="running")
+    held.kill()
+    box.path("go").touch()
+    held.start()
+    assert held.wait(one)["state"] == "succeeded"
+    held.call("Stop", job=two)
+    held.wait(two)
+    held.kill()
+    held.start()
+    held.status(two)
+    wait_for(lambda: not cgroups_of_run(one) + cgroups_of_run(two), timeout=5,
+             what="the groups of both runs to be removed")
 
 
 @pytest.mark.root
