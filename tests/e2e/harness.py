@@ -701,7 +701,7 @@ class Box:
             if program.popen.poll() is None:
                 program.signal(signal.SIGKILL)
                 program.wait()
-        left = self._reap_all()
+        left = self.reap_all()
         self._remove_cgroups()
         return left
 
@@ -734,7 +734,8 @@ class Box:
         with open(self.path("out/notes"), "a") as f:
             f.write(text + "\n")
 
-    def _reap_all(self):
+    def reap_all(self):
+        """Kills whatever is left; returns what that was."""
         reap_strangers()
         left = [p for p in descendants(os.getpid()) if alive(p)]
         # What is ending right now (a guard whose agent just left) gets its moment.

@@ -3,12 +3,14 @@
 
 import json
 import os
+import re
 import signal
+import subprocess
 import time
 
 import pytest
 
-from harness import (PUPPET, SLOWER, VarlinkError, alive, as_user, is_root, other_user,
+from harness import (CTL, PUPPET, SLOWER, VarlinkError, alive, as_user, is_root, other_user,
                      parse_environ, processes_of_run, puppet, spec, wait_file, wait_for, wait_gone,
                      wait_lines)
 
@@ -238,6 +240,16 @@ def test_start_follow_shows_the_console_and_hands_on_the_status(box, daemon):
     assert result.rc == 9, result
     assert sorted(line.split("hello")[1] for line in result.out.splitlines() if "hello" in line) == \
         [" 0", " 1"], result
+
+
+def test_follow_tells_of_a_restart_between_the_lines_of_two_incarnations(box, daemon):
+    for i in range(4):
+        out = subprocess.run([CTL, "--socket", str(daemon.socket), "start", "--follow", f"--name=f{i}",
+                              "--max-restarts=2", "--", "/bin/sh", "-c",
+                              "echo mine $ELASTICD_ATTEMPT; test $ELASTICD_ATTEMPT = 2"],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60).stdout
+        told = re.findall(r"mine \d|attempt \d: restart\b", out)
+        assert told == ["mine 0", "attempt 0: restart", "mine 1", "attempt 1: restart", "mine 2"], out
 
 
 def test_leaving_start_follow_leaves_the_job(box, daemon):

@@ -203,8 +203,7 @@ def kill_agent(job, whom):
     guard, proper = (pid, inner[0]) if inner else (stat_of(pid)[1], pid)
     assert "elastic-agent" in cmdline(guard) and "elastic-agent" in cmdline(proper)
     victims = {"agent": [proper], "guard": [guard], "both": [guard, proper]}[whom]
-    for victim in victims:
-        os.kill(victim, signal.SIGSTOP)
+    # Nothing is stopped first: a stopped process whose session leader dies gets SIGHUP and goes on.
     for victim in victims:
         os.kill(victim, signal.SIGKILL)
 
