@@ -165,7 +165,7 @@ static void agent_on_log_event(void *arg, const char *event, int rank, const cha
 
 static void agent_on_event(void *arg, const json_t *event)
 {
-	agent_server_event(arg, event);
+	agent_server_changed(arg);
 }
 
 /* Where logs go when nothing else is said: the user's own state directory. */

@@ -11,7 +11,7 @@
  *   outcome.c   failures, root cause, restart decision, verdict, the end
  *   signals.c   what a signal to the agent means
  *   view.c      the job as JSON; record.c writes it to disk
- *   methods.c   io.elasticd.Manager on agent.sock
+ *   methods.c   io.elasticd.Manager on agent.sock; listen.c its calls that wait
  */
 
 #include "agent/cgroup.h"
@@ -186,6 +186,5 @@ void record_verdict(struct agent *a);
 _must_check_ int agent_server_new(struct agent *a, struct error *err);
 void agent_server_free(struct agent *a);
 void agent_server_changed(struct agent *a);
-void agent_server_event(struct agent *a, const json_t *event);
 /* Answers everyone who waits for the end, then runs fn. */
 void agent_server_end(struct agent *a, loop_fn fn, void *arg);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/listen.h"
 #include "agent/log_call.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -16,127 +17,20 @@
 
 enum { METHODS_EVENTS_MAX = 1000, METHODS_LINGER_MS = 10000 };
 
-enum listener_kind { LISTEN_WATCH, LISTEN_EVENTS, LISTEN_RUNNING, LISTEN_END };
-
-/* A call that is answered later, or again and again. */
-struct listener {
-	LIST_ENTRY(listener) link;
-	struct agent_server *server;
-	struct varlink_call *call;
-	enum listener_kind kind;
-	int64_t since;		  /* events up to here were sent */
-	struct loop_timer *timer; /* of a Wait with a limit */
-};
-
 struct agent_server {
 	struct agent *a;
 	struct varlink_server *server;
-	LIST_HEAD(, listener) listeners;
+	struct listeners listeners;
 	struct log_calls log_calls;
 	struct loop_timer *linger;
 	loop_fn end_fn;
 	void *end_arg;
 };
 
-static void listener_free(struct listener *l)
-{
-	LIST_REMOVE(l, link);
-	loop_timer_free(l->timer);
-	free(l);
-}
-
-static void listener_gone(void *arg)
-{
-	listener_free(arg);
-}
-
-static void listener_timeout(void *arg)
-{
-	struct listener *l = arg;
-
-	varlink_error(l->call, "TimedOut",
-		json_pack("{s:s}", "message", "the job did not get there in time"));
-	listener_free(l);
-}
-
-static void methods_flush(void *arg);
-
-/* Sends l what is new; with final the call ends. */
-static void listener_send(struct listener *l, bool final)
-{
-	struct agent *a = l->server->a;
-	json_t *answer = json_object();
-
-	if (l->kind != LISTEN_EVENTS)
-		json_put(answer, "job", agent_job_json(a, false));
-	if (l->kind == LISTEN_WATCH || l->kind == LISTEN_EVENTS) {
-		json_t *events = events_since(a->events, l->since, METHODS_EVENTS_MAX);
-		size_t n = json_array_size(events);
-
-		if (n == METHODS_EVENTS_MAX)
-			(void)!loop_defer(a->loop, methods_flush, l->server);
-		if (n)
-			l->since = json_get_int(json_array_get(events, n - 1), "seq", l->since);
-		else if (l->kind == LISTEN_EVENTS && !final) {
-			json_decref(events);
-			json_decref(answer);
-			return;
-		}
-		json_put(answer, "events", events);
-	}
-	if (final)
-		varlink_reply(l->call, answer);
-	else
-		varlink_notify(l->call, answer);
-}
-
-static bool listener_reached(const struct listener *l)
-{
-	const struct agent *a = l->server->a;
-
-	return l->kind == LISTEN_RUNNING && a->group.state == GROUP_RUNNING;
-}
-
-static void methods_flush(void *arg)
-{
-	struct agent_server *s = arg;
-	struct listener *l, *next;
-
-	for (l = LIST_FIRST(&s->listeners); l; l = next) {
-		next = LIST_NEXT(l, link);
-		if (listener_reached(l)) {
-			listener_send(l, true);
-			listener_free(l);
-		} else if (l->kind == LISTEN_WATCH || l->kind == LISTEN_EVENTS) {
-			/* A slow one gets the newest state when it has read the older ones. */
-			if (!varlink_call_congested(l->call, methods_flush, s))
-				listener_send(l, false);
-		}
-	}
-}
-
 void agent_server_changed(struct agent *a)
 {
-	if (a->server && !LIST_EMPTY(&a->server->listeners))
-		(void)!loop_defer(a->loop, methods_flush, a->server);
-}
-
-void agent_server_event(struct agent *a, const json_t *event)
-{
-	agent_server_changed(a);
-}
-
-static struct listener *listener_new(
-	struct agent_server *s, struct varlink_call *call, enum listener_kind kind, int64_t since)
-{
-	struct listener *l = calloc(1, sizeof(*l));
-
-	if (!l)
-		return NULL;
-	*l = (struct listener){ .server = s, .call = call, .kind = kind, .since = since };
-	LIST_INSERT_HEAD(&s->listeners, l, link);
-	varlink_call_on_gone(call, listener_gone, l);
-	return l;
+	if (a->server)
+		listen_changed(&a->server->listeners);
 }
 
 static int methods_not_active(struct agent *a, struct varlink_call *call)
@@ -306,15 +200,11 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 static int method_watch(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
-	struct listener *l;
 
 	if (!varlink_call_more(call))
 		return varlink_error_expected_more(call);
-	l = listener_new(s, call, LISTEN_WATCH, json_get_int(p, "since", 0));
-	if (!l)
-		return -ENOMEM;
-	listener_send(l, false);
-	return 0;
+	return listen_start(
+		&s->listeners, call, LISTEN_WATCH, json_get_int(p, "since", 0), SPEC_UNSET);
 }
 
 static int method_events(struct varlink_call *call, json_t *p, void *arg)
@@ -324,15 +214,9 @@ static int method_events(struct varlink_call *call, json_t *p, void *arg)
 	json_t *answer;
 
 	if (json_get_bool(p, "follow", false)) {
-		struct listener *l;
-
 		if (!varlink_call_more(call))
 			return varlink_error_expected_more(call);
-		l = listener_new(s, call, LISTEN_EVENTS, since);
-		if (!l)
-			return -ENOMEM;
-		listener_send(l, false);
-		return 0;
+		return listen_start(&s->listeners, call, LISTEN_EVENTS, since, SPEC_UNSET);
 	}
 	answer = json_object();
 	json_put(answer, "events", events_since(s->a->events, since, METHODS_EVENTS_MAX));
@@ -343,25 +227,9 @@ static int method_wait(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
 	bool running = !strcmp(json_get_string(p, "until", "ended"), "running");
-	int64_t timeout = json_get_int(p, "timeout_ms", -1);
-	struct listener *l =
-		listener_new(s, call, running ? LISTEN_RUNNING : LISTEN_END, INT64_MAX);
 
-	if (!l)
-		return -ENOMEM;
-	if (s->a->ended || listener_reached(l)) {
-		listener_send(l, true);
-		listener_free(l);
-		return 0;
-	}
-	if (timeout >= 0) {
-		if (loop_timer_new(s->a->loop, listener_timeout, l, &l->timer) < 0) {
-			listener_free(l);
-			return -ENOMEM;
-		}
-		loop_timer_arm(l->timer, (uint64_t)timeout);
-	}
-	return 0;
+	return listen_start(&s->listeners, call, running ? LISTEN_RUNNING : LISTEN_END, INT64_MAX,
+		json_get_int(p, "timeout_ms", SPEC_UNSET));
 }
 
 static int method_logs(struct varlink_call *call, json_t *p, void *arg)
@@ -438,7 +306,7 @@ int agent_server_new(struct agent *a, struct error *err)
 
 	if (!s)
 		return error_set(err, -ENOMEM, "out of memory");
-	s->a = a;
+	s->a = s->listeners.a = a;
 	a->server = s;
 	r = loop_timer_new(a->loop, methods_drained, s, &s->linger);
 	if (r < 0)
@@ -454,7 +322,7 @@ void agent_server_free(struct agent *a)
 	if (!s)
 		return;
 	a->server = NULL;
-	loop_cancel(a->loop, methods_flush, s);
+	listen_fini(&s->listeners);
 	varlink_server_free(s->server); /* ends the calls that are still open, and their readers */
 	loop_timer_free(s->linger);
 	free(s);
@@ -463,17 +331,12 @@ void agent_server_free(struct agent *a)
 void agent_server_end(struct agent *a, loop_fn fn, void *arg)
 {
 	struct agent_server *s = a->server;
-	struct listener *l;
 
 	if (!s) {
 		fn(arg);
 		return;
 	}
-	loop_cancel(a->loop, methods_flush, s);
-	while ((l = LIST_FIRST(&s->listeners))) {
-		listener_send(l, true);
-		listener_free(l);
-	}
+	listen_end(&s->listeners);
 	log_calls_run_ended(&s->log_calls);
 	s->end_fn = fn;
 	s->end_arg = arg;

@@ -11,6 +11,7 @@ agent_SRC := \
 	agent/guard.c \
 	agent/launch.c \
 	agent/lines.c \
+	agent/listen.c \
 	agent/log_call.c \
 	agent/log_compress.c \
 	agent/log_dirs.c \

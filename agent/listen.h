@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Calls on agent.sock that are answered later, or again and again: Watch, Events that follow, Wait.
+ * Each is told of a change once in a turn of the loop, and one that reads slowly gets the newest
+ * state when it has read the older ones. A call ends by its last answer, its time limit, or its
+ * peer's vanishing; no function here frees another listener than the one it answers.
+ */
+
+#include "common/varlink_server.h"
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct agent;
+struct listener;
+
+enum listener_kind { LISTEN_WATCH, LISTEN_EVENTS, LISTEN_RUNNING, LISTEN_END };
+
+struct listeners {
+	struct agent *a;
+	LIST_HEAD(, listener) list;
+};
+
+/*
+ * Takes part in what call waits for. WATCH and EVENTS get events after since, at once and from then
+ * on; RUNNING and END are answered when it is so, also at once, or with TimedOut after timeout_ms
+ * (negative: never). Returns 0 or -ENOMEM: the call is not answered then.
+ */
+_must_check_ int listen_start(struct listeners *l, struct varlink_call *call,
+	enum listener_kind kind, int64_t since, int64_t timeout_ms);
+
+/* Something changed: listeners are told within this turn. */
+void listen_changed(struct listeners *l);
+
+/* The job is over: all get the rest and their last answer. */
+void listen_end(struct listeners *l);
+
+/* Drops what was posted; the calls have ended by now. */
+void listen_fini(struct listeners *l);
