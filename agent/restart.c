@@ -49,6 +49,19 @@ static uint64_t restart_delay(const struct spec_restart *policy, int streak)
 	return delay < max ? delay : max;
 }
 
+/* The least delay of a restart that is not counted. */
+static uint64_t restart_brake(struct restart_budget *b, const struct restart_fault *f)
+{
+	uint64_t delay = RESTART_QUICK_FIRST_MS;
+
+	b->quick = f->ran_ms < RESTART_QUICK_MS ? b->quick + 1 : 0;
+	if (b->quick <= RESTART_QUICK_FREE)
+		return 0;
+	for (int i = RESTART_QUICK_FREE + 1; i < b->quick && delay < RESTART_QUICK_MAX_MS; i++)
+		delay *= 2;
+	return delay < RESTART_QUICK_MAX_MS ? delay : RESTART_QUICK_MAX_MS;
+}
+
 /* No more than are remembered can be counted. */
 static int restart_window_max(const struct spec_restart *policy)
 {
@@ -166,6 +179,12 @@ void restart_decide(const struct spec_restart *policy, struct restart_budget *b,
 		b->free++;
 	if (!asked)
 		ret->delay_ms = restart_delay(policy, b->streak++);
+	if (!asked && !ret->counted) {
+		uint64_t brake = restart_brake(b, f);
+
+		if (ret->delay_ms < brake)
+			ret->delay_ms = brake;
+	}
 	if (!ret->counted)
 		snprintf(ret->text, sizeof(ret->text), "restart (%s), not counted",
 			restart_cause_name(f->cause));
@@ -205,8 +224,8 @@ json_t *restart_save(const struct restart_budget *b)
 		json_object_set_new(causes, restart_cause_name(i), json_integer(b->by_cause[i]));
 	for (size_t i = 0; i < b->n_times; i++)
 		json_array_append_new(times, json_integer((json_int_t)b->times_ms[i]));
-	return json_pack("{s:i, s:i, s:i, s:o, s:o}", "used", b->used, "free", b->free, "streak",
-		b->streak, "by_cause", causes, "times_ms", times);
+	return json_pack("{s:i, s:i, s:i, s:i, s:o, s:o}", "used", b->used, "free", b->free,
+		"streak", b->streak, "quick", b->quick, "by_cause", causes, "times_ms", times);
 }
 
 static bool restart_count_ok(json_int_t n)
@@ -218,18 +237,21 @@ int restart_load(struct restart_budget *b, const json_t *saved, uint64_t now_ms)
 {
 	struct restart_budget new = { 0 };
 	json_t *causes, *times, *t;
-	json_int_t used, free_ones, streak;
+	json_int_t used, free_ones, streak, quick = 0;
 	size_t i;
 
-	if (json_unpack((json_t *)saved, "{s:I, s:I, s:I, s:o, s:o}", "used", &used, "free",
-		    &free_ones, "streak", &streak, "by_cause", &causes, "times_ms", &times) ||
+	if (json_unpack((json_t *)saved, "{s:I, s:I, s:I, s?I, s:o, s:o}", "used", &used, "free",
+		    &free_ones, "streak", &streak, "quick", &quick, "by_cause", &causes, "times_ms",
+		    &times) ||
 		!json_is_object(causes) || !json_is_array(times) ||
 		json_array_size(times) > RESTART_WINDOW_MAX || !restart_count_ok(used) ||
-		!restart_count_ok(free_ones) || !restart_count_ok(streak))
+		!restart_count_ok(free_ones) || !restart_count_ok(streak) ||
+		!restart_count_ok(quick))
 		return -EINVAL;
 	new.used = (int)used;
 	new.free = (int)free_ones;
 	new.streak = (int)streak;
+	new.quick = (int)quick;
 	for (i = 0; i < RESTART_N_CAUSES; i++) {
 		const json_t *n = json_object_get(causes, restart_cause_name(i));
 

@@ -32,11 +32,24 @@ enum restart_cause {
 
 enum { RESTART_WINDOW_MAX = 1024 }; /* counted restarts that are remembered for the window */
 
+/*
+ * What is not counted has no end of its own. Where incarnations live for less than QUICK_MS, those
+ * after the first QUICK_FREE such restarts wait for QUICK_FIRST_MS, doubled up to QUICK_MAX_MS: a
+ * program that always exits with 42 must not keep a host busy and fill its disk with logs.
+ */
+enum {
+	RESTART_QUICK_MS = 1000,
+	RESTART_QUICK_FREE = 5,
+	RESTART_QUICK_FIRST_MS = 100,
+	RESTART_QUICK_MAX_MS = 10000,
+};
+
 struct restart_budget {
 	int used; /* counted */
 	int free; /* granted without being counted */
 	int by_cause[RESTART_N_CAUSES];
 	int streak; /* restarts in a row without a healthy incarnation */
+	int quick;  /* uncounted restarts of incarnations that ended at once, in a row */
 	size_t n_times;
 	uint64_t times_ms[RESTART_WINDOW_MAX]; /* when counted ones were granted, oldest first */
 };

@@ -43,6 +43,7 @@ struct model {
 	struct granted history[256];
 	int n;
 	int streak; /* delays in a row since the last healthy incarnation */
+	int quick;  /* uncounted ones in a row of incarnations that ended at once */
 };
 
 static enum spec_exit_class model_class(const struct spec_restart *p, const struct restart_fault *f)
@@ -98,6 +99,17 @@ static uint64_t model_delay(const struct spec_restart *p, int streak)
 	return (uint64_t)(delay < max ? delay : max);
 }
 
+/* What is not counted is slowed down when it comes thick and fast. */
+static uint64_t model_brake(struct model *m, int64_t ran_ms)
+{
+	static const uint64_t waits[] = { 100, 200, 400, 800, 1600, 3200, 6400 };
+
+	m->quick = ran_ms < 1000 ? m->quick + 1 : 0;
+	if (m->quick <= 5)
+		return 0;
+	return m->quick - 6 < 7 ? waits[m->quick - 6] : 10000;
+}
+
 static void check_step(const struct spec_restart *p, struct model *m, struct restart_budget *b,
 	const struct restart_fault *f, uint64_t now)
 {
@@ -106,6 +118,7 @@ static void check_step(const struct spec_restart *p, struct model *m, struct res
 	bool asked = f->cause == RESTART_OPERATOR || f->cause == RESTART_SCALE;
 	bool counted = grants && !asked && model_class(p, f) == SPEC_EXIT_COUNT;
 	struct restart_decision d = decide(p, b, f, now);
+	uint64_t delay, brake;
 
 	if (p->healthy_after_ms != SPEC_UNSET && f->ran_ms >= p->healthy_after_ms)
 		m->streak = 0;
@@ -115,7 +128,9 @@ static void check_step(const struct spec_restart *p, struct model *m, struct res
 	ck_assert_int_eq(b->used, before.used + counted);
 	ck_assert_int_eq(b->free, before.free + (grants && !counted));
 	ck_assert_int_eq(b->by_cause[f->cause], before.by_cause[f->cause] + grants);
-	ck_assert_uint_eq(d.delay_ms, grants && !asked ? model_delay(p, m->streak) : 0);
+	delay = grants && !asked ? model_delay(p, m->streak) : 0;
+	brake = grants && !asked && !counted ? model_brake(m, f->ran_ms) : 0;
+	ck_assert_uint_eq(d.delay_ms, delay > brake ? delay : brake);
 	if (grants && !asked)
 		m->streak++;
 	if (grants)
@@ -271,6 +286,36 @@ START_TEST(the_backoff_doubles_up_to_its_maximum_and_never_overflows)
 }
 END_TEST
 
+START_TEST(what_is_not_counted_and_ends_at_once_is_slowed_down)
+{
+	static const struct spec_exit_rule free_42 = { false, 42, SPEC_EXIT_FREE };
+	struct spec_restart p = policy_of(0);
+	struct restart_fault f = { .cause = RESTART_EXIT, .value = 42 };
+	struct restart_budget b = { 0 };
+	uint64_t waited = 0;
+
+	p.codes = (struct spec_exit_rule *)&free_42;
+	p.n_codes = 1;
+	for (int i = 0; i < 5; i++)
+		ck_assert_uint_eq(decide(&p, &b, &f, SOON).delay_ms, 0);
+	ck_assert_uint_eq(decide(&p, &b, &f, SOON).delay_ms, 100);
+	ck_assert_uint_eq(decide(&p, &b, &f, SOON).delay_ms, 200);
+	for (int i = 0; i < 1000; i++)
+		waited += decide(&p, &b, &f, SOON).delay_ms;
+	ck_assert_uint_gt(waited, 9900000);
+	ck_assert_uint_eq(decide(&p, &b, &f, SOON).delay_ms, 10000);
+	f.ran_ms = 1000;
+	ck_assert_uint_eq(decide(&p, &b, &f, SOON).delay_ms, 0);
+	/* A longer backoff stands, and who asks does not wait. */
+	p.backoff_ms = 30000;
+	b.quick = 50;
+	f.ran_ms = 0;
+	ck_assert_uint_ge(decide(&p, &b, &f, SOON).delay_ms, 30000);
+	f.cause = RESTART_OPERATOR;
+	ck_assert_uint_eq(decide(&p, &b, &f, SOON).delay_ms, 0);
+}
+END_TEST
+
 START_TEST(a_healthy_incarnation_resets_the_backoff_but_not_the_budget)
 {
 	struct spec_restart p = policy_of(3);
@@ -325,6 +370,7 @@ static void assert_same(const struct restart_budget *a, const struct restart_bud
 	ck_assert_int_eq(a->used, b->used);
 	ck_assert_int_eq(a->free, b->free);
 	ck_assert_int_eq(a->streak, b->streak);
+	ck_assert_int_eq(a->quick, b->quick);
 	ck_assert_mem_eq(a->by_cause, b->by_cause, sizeof(a->by_cause));
 	ck_assert_uint_eq(a->n_times, b->n_times);
 	ck_assert_mem_eq(a->times_ms, b->times_ms, sizeof(a->times_ms));
@@ -455,6 +501,7 @@ int main(void)
 	tcase_add_test(t, texts_say_what_was_decided);
 	tcase_add_test(t, a_restart_leaves_the_window_when_it_is_as_old_as_the_window);
 	tcase_add_test(t, the_backoff_doubles_up_to_its_maximum_and_never_overflows);
+	tcase_add_test(t, what_is_not_counted_and_ends_at_once_is_slowed_down);
 	tcase_add_test(t, a_healthy_incarnation_resets_the_backoff_but_not_the_budget);
 	tcase_add_test(t, more_restarts_than_are_remembered_still_fill_the_window);
 	tcase_add_test(t, a_clock_that_went_back_gives_nothing_away);
