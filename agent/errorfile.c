@@ -11,6 +11,37 @@
 
 enum { ERRORFILE_MAX = 16 << 20 };
 
+static bool errorfile_inside_character(char c)
+{
+	return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* The beginning of a text that is too long. Whole characters: what JSON gives is UTF-8. */
+static char *errorfile_head(const char *text, size_t max)
+{
+	size_t len = strlen(text);
+	char *cut;
+
+	if (len <= max)
+		return strdup(text);
+	for (len = max; len && errorfile_inside_character(text[len]); len--)
+		;
+	return asprintf(&cut, "%.*s [...]", (int)len, text) < 0 ? NULL : cut;
+}
+
+/* The end of one: a traceback ends with what matters. */
+static char *errorfile_tail(const char *text, size_t max)
+{
+	size_t len = strlen(text);
+	char *cut;
+
+	if (len <= max)
+		return strdup(text);
+	for (text += len - max; errorfile_inside_character(*text); text++)
+		;
+	return asprintf(&cut, "[...] %s", text) < 0 ? NULL : cut;
+}
+
 /* A number, or a string that holds one; -1 for anything else. */
 static int64_t errorfile_timestamp(const json_t *t, bool *ret_whole)
 {
@@ -56,14 +87,16 @@ static int errorfile_take(struct errorfile *e, const char **ret_problem)
 			return -EBADMSG;
 		}
 		if (stack)
-			e->traceback = strdup(stack);
+			e->traceback = errorfile_tail(stack, ERRORFILE_TRACEBACK_MAX);
 	} else if (!text) {
 		*ret_problem = "message is missing, expected a string or an object";
 		return -EBADMSG;
 	}
 	e->timestamp_us = errorfile_timestamp(stamp, &e->whole_seconds);
-	e->message = strdup(text);
-	return 0;
+	e->message = errorfile_head(text, ERRORFILE_MESSAGE_MAX);
+	if (!e->message)
+		*ret_problem = "out of memory";
+	return e->message ? 0 : -ENOMEM;
 }
 
 int errorfile_parse(const char *text, size_t len, struct errorfile *ret, const char **ret_problem)

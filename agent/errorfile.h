@@ -14,10 +14,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * What goes into events, answers and the record, for each of many workers. Longer texts are cut,
+ * a traceback at its beginning; the file itself and its copy stay whole.
+ */
+enum { ERRORFILE_MESSAGE_MAX = 4 << 10, ERRORFILE_TRACEBACK_MAX = 16 << 10 };
+
 struct errorfile {
 	json_t *doc;	      /* the whole document, owned */
-	char *message;	      /* one text, owned */
-	char *traceback;      /* or NULL, owned */
+	char *message;	      /* one text, owned, cut */
+	char *traceback;      /* or NULL, owned, cut */
 	int64_t timestamp_us; /* what the worker said, or -1 */
 	bool whole_seconds;   /* the timestamp was given without a fraction */
 	bool structured;      /* message was an object (torchrun adds errorCode to such) */

@@ -93,6 +93,46 @@ START_TEST(the_short_shape_is_read)
 }
 END_TEST
 
+/* As a JSON string of n characters that take two bytes each. */
+static char *of_two_bytes(size_t n)
+{
+	char *text = malloc(2 * n + 1);
+
+	for (size_t i = 0; i < n; i++)
+		memcpy(text + 2 * i, "\xc3\xa9", 2);
+	text[2 * n] = '\0';
+	return text;
+}
+
+START_TEST(texts_without_end_are_cut_between_characters_and_stay_whole_in_the_copy)
+{
+	_cleanup_free_ char *big = of_two_bytes(1 << 20), *text = NULL;
+	_cleanup_json_ json_t *message = NULL, *traceback = NULL, *copy = NULL;
+	struct errorfile e;
+
+	ck_assert_int_gt(asprintf(&text,
+				 "{\"message\": {\"message\": \"x%s\", \"extraInfo\": "
+				 "{\"py_callstack\": \"%sy\"}}}",
+				 big, big),
+		0);
+	e = parse(text);
+	ck_assert_uint_le(strlen(e.message), ERRORFILE_MESSAGE_MAX + 8);
+	ck_assert_uint_gt(strlen(e.message), ERRORFILE_MESSAGE_MAX - 8);
+	ck_assert_uint_le(strlen(e.traceback), ERRORFILE_TRACEBACK_MAX + 8);
+	ck_assert_int_eq(e.message[0], 'x');
+	ck_assert_int_eq(e.traceback[strlen(e.traceback) - 1], 'y');
+	message = json_string(e.message); /* NULL for what is no UTF-8 */
+	traceback = json_string(e.traceback);
+	ck_assert(message && traceback);
+	ck_assert_int_eq(errorfile_copy(&e, in_dir("copy"), 3), 0);
+	copy = json_load_file(in_dir("copy"), 0, NULL);
+	ck_assert_uint_eq(
+		json_string_length(json_object_get(json_object_get(copy, "message"), "message")),
+		(2 << 20) + 1);
+	errorfile_fini(&e);
+}
+END_TEST
+
 START_TEST(each_shape_has_its_timestamp_in_its_own_place)
 {
 	struct errorfile e =
@@ -375,6 +415,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_record_decorator_s_shape_is_read);
 	tcase_add_test(t, the_short_shape_is_read);
+	tcase_add_test(t, texts_without_end_are_cut_between_characters_and_stay_whole_in_the_copy);
 	tcase_add_test(t, each_shape_has_its_timestamp_in_its_own_place);
 	tcase_add_loop_test(t, a_timestamp_is_a_number_or_a_string_with_one, 0,
 		sizeof(stamps) / sizeof(stamps[0]));
