@@ -61,7 +61,9 @@ void task_set_exit(struct task *t, int code, int status)
 
 void task_set_exec_error(struct task *t, int error, const char *stage, const char *program)
 {
-	t->exit = (struct task_exit){ .ended = true, .error = error };
+	t->exit = (struct task_exit){
+		.ended = true, .error = error, .before_exec = strcmp(stage, "exec") != 0
+	};
 	snprintf(t->exit.text, sizeof(t->exit.text), "cannot %s %s: %s", stage, program,
 		strerror(error));
 }
@@ -78,6 +80,8 @@ bool task_bad_exit(const struct task *t)
 
 int task_exit_status(const struct task_exit *x)
 {
+	if (x->error && x->before_exec)
+		return 125; /* no word about the program: the agent could not come so far */
 	if (x->error)
 		return x->error == ENOENT ? 127 : 126;
 	return x->signal ? 128 + x->signal : x->code;

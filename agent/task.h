@@ -34,9 +34,10 @@ struct task_exit {
 	int code;   /* exit code, when signal and error are 0 */
 	int signal; /* deadly signal, or 0 */
 	bool core;
-	int error;	/* errno when it was never executed, or 0 */
-	char note[128]; /* more about it, "" mostly: ", perhaps out of memory ..." */
-	char text[256]; /* the same for people: "exit code 3", "signal 9 (SIGKILL)" */
+	int error;	  /* errno when it was never executed, or 0 */
+	bool before_exec; /* the error is of a step before the program was tried */
+	char note[128];	  /* more about it, "" mostly: ", perhaps out of memory ..." */
+	char text[256];	  /* the same for people: "exit code 3", "signal 9 (SIGKILL)" */
 };
 
 struct task {
@@ -71,7 +72,7 @@ bool task_alive(const struct task *t);
 /* Ended with anything but exit code 0. */
 bool task_bad_exit(const struct task *t);
 
-/* 0..255, 128+signal, 126 or 127: what a shell would say. */
+/* 0..255, 128+signal, 126 or 127: what a shell would say; 125 for a step before the program. */
 int task_exit_status(const struct task_exit *x);
 
 const char *task_state_name(enum task_state s);

@@ -61,6 +61,11 @@ def test_a_directory_or_a_bad_interpreter_cannot_be_executed(box):
     assert box.run(path).rc in (126, 127)
 
 
+def test_a_directory_that_is_not_there_is_no_program_that_is_not_there(box, daemon):
+    job = daemon.run(spec("exit:0", cwd="/no/such/place"))
+    assert job["verdict"]["exit_status"] == 125 and "/no/such/place" in job["verdict"]["message"], job
+
+
 def test_a_refused_request_is_125_or_usage(box):
     assert box.run("--nproc-per-node=0", PUPPET).rc in (2, 125)
     box.path("file").write_text("")

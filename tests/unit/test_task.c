@@ -114,6 +114,8 @@ START_TEST(a_command_that_was_not_executed_is_127_or_126)
 		"{\"errno\":2,\"error\":\"cannot exec train: No such file or directory\"}");
 	task_set_exec_error(&task, EACCES, "exec", "train");
 	ck_assert_int_eq(task_exit_status(&task.exit), 126);
+	task_set_exec_error(&task, ENOENT, "change to the working directory", "/gone");
+	ck_assert_int_eq(task_exit_status(&task.exit), 125);
 }
 END_TEST
 
