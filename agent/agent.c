@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 
+#include "common/json.h"
 #include "common/log.h"
 #include "common/paths.h"
 
@@ -49,6 +50,30 @@ static void agent_arm_backoff(struct agent *a)
 		(double)delay / 1000);
 }
 
+/* The data of a "state" event: enough for a next agent to go on from there. */
+static json_t *agent_step_json(struct agent *a, enum group_state from, enum group_event event)
+{
+	json_t *j = json_object();
+
+	json_put(j, "from", json_string(group_state_name(from)));
+	json_put(j, "to", json_string(group_state_name(a->group.state)));
+	json_put(j, "by",
+		json_string(a->unjudged && event == GROUP_EV_STOP ? "guard-died"
+								  : group_event_name(event)));
+	if (a->reason[0])
+		json_put(j, "reason", json_text(a->reason));
+	if (event == GROUP_EV_STOP && a->stopped_by)
+		json_put(j, "signal", json_integer(a->stopped_by));
+	if (event == GROUP_EV_FAIL)
+		json_put(j, "exit_status", json_integer(a->end.exit_status));
+	if (a->group.state == GROUP_BACKOFF || a->group.goal == GOAL_RETRY)
+		json_put(j, "delay_ms", json_integer((json_int_t)a->decision.delay_ms));
+	if (a->group.state == GROUP_BACKOFF)
+		json_put(j, "next_try_us",
+			json_integer((json_int_t)(loop_real_us() + a->decision.delay_ms * 1000)));
+	return j;
+}
+
 static void agent_act(struct agent *a, unsigned actions)
 {
 	if (actions & GROUP_DO_DISARM_BACKOFF) {
@@ -69,7 +94,7 @@ static void agent_act(struct agent *a, unsigned actions)
 
 static void agent_step(struct agent *a, enum group_event event)
 {
-	enum group_state from = a->group.state;
+	struct group before = a->group;
 	bool delayed = event == GROUP_EV_GONE && a->decision.restart && a->decision.delay_ms > 0;
 	unsigned actions = 0;
 
@@ -78,25 +103,26 @@ static void agent_step(struct agent *a, enum group_event event)
 	switch (group_step(&a->group, event, delayed, &actions)) {
 	case GROUP_REFUSED:
 		log_error("group event %s cannot happen while %s", group_event_name(event),
-			group_state_name(from));
+			group_state_name(before.state));
 		return;
 	case GROUP_IGNORED:
 		return;
 	case GROUP_STEPPED:
 		break;
 	}
-	if (a->group.state != from) {
-		log_info("group: %s -> %s (%s)%s%s", group_state_name(from),
+	if (a->group.state != before.state || a->group.goal != before.goal) {
+		log_info("group: %s -> %s (%s)%s%s", group_state_name(before.state),
 			group_state_name(a->group.state), group_event_name(event),
 			a->reason[0] ? ": " : "", a->reason);
 		events_add(a->events, "state", a->attempt, -1,
-			json_pack("{s:s, s:s, s:s}", "from", group_state_name(from), "to",
-				group_state_name(a->group.state), "by", group_event_name(event)),
-			"%s%s%s", group_state_name(a->group.state), a->reason[0] ? ": " : "",
-			a->reason);
+			agent_step_json(a, before.state, event), "%s%s%s",
+			group_state_name(a->group.state), a->reason[0] ? ": " : "", a->reason);
 	}
 	agent_act(a, actions);
 	agent_changed(a);
+	/* Nobody waits for the agent now, and an elasticd that starts asks for this file first. */
+	if (a->group.state == GROUP_RUNNING || a->group.state == GROUP_BACKOFF)
+		record_settled(a);
 }
 
 /* Works off the queue; events that an action posts come after those that wait already. */
@@ -112,6 +138,17 @@ static void agent_drain(void *arg)
 		agent_step(a, event);
 	}
 	a->draining = false;
+}
+
+void agent_settle(struct agent *a)
+{
+	if (!a->draining)
+		agent_drain(a);
+}
+
+bool agent_decided(const struct agent *a)
+{
+	return a->ended || (a->in_stop && a->group.goal != GOAL_RETRY);
 }
 
 struct task *agent_task_by_pid(struct agent *a, pid_t pid)
@@ -140,6 +177,10 @@ static void agent_on_backoff(void *arg)
 {
 	struct agent *a = arg;
 
+	/* In the same turn somebody may have asked for the end, or for a restart at once. */
+	agent_settle(a);
+	if (a->group.state != GROUP_BACKOFF)
+		return;
 	a->next_try_us = 0;
 	agent_post(a, GROUP_EV_BACKOFF_OVER);
 }
@@ -148,6 +189,9 @@ static void agent_on_run_time(void *arg)
 {
 	struct agent *a = arg;
 
+	agent_settle(a);
+	if (agent_decided(a))
+		return;
 	agent_set_reason(
 		a, "max_run_time of %.3f s is over", (double)a->spec->max_run_time_ms / 1000);
 	events_add(a->events, "timeout", a->attempt, -1, NULL, "%s", a->reason);
@@ -292,6 +336,8 @@ struct agent *agent_free(struct agent *a)
 	loop_timer_free(a->stop_timer);
 	loop_timer_free(a->backoff_timer);
 	loop_timer_free(a->run_timer);
+	json_decref(a->past_state);
+	json_decref(a->past_verdict);
 	json_decref(a->failures);
 	json_decref(a->end.root_cause);
 	free(a->replicas);

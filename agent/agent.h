@@ -9,6 +9,7 @@
  *   reap.c      SIGCHLD: exits of workers, of adopted orphans and of helpers
  *   stop.c      stop signal, one deadline, kill, leftovers, what does not die
  *   outcome.c   failures, root cause, restart decision, verdict, the end
+ *   resume.c    what an agent does that follows one that was lost
  *   signals.c   what a signal to the agent means
  *   view.c      the job as JSON; record.c writes it to disk
  *   methods.c   io.elasticd.Manager on agent.sock; listen.c its calls that wait
@@ -102,7 +103,9 @@ struct agent {
 	struct agent_end end;
 	bool ended;
 	bool lost;	 /* the verdict is agent_lost */
-	bool guard_died; /* leave without a verdict: elasticd finds the agent lost */
+	bool guard_died;
+	bool unjudged; /* for that alone; leave without a verdict: elasticd finds the agent lost */
+	json_t *past_state, *past_verdict; /* of an agent that was lost: data of its last events */
 	int64_t created_us, started_us, ended_us;
 	int exit_code;
 
@@ -124,6 +127,12 @@ void agent_start(struct agent *a);
 
 /* Posts an event to the group; it is worked off in this turn of the loop. */
 void agent_post(struct agent *a, enum group_event event);
+
+/* Works off what was posted before, for a caller whose own question depends on it. */
+void agent_settle(struct agent *a);
+
+/* Whether the job is on its way to an end: what is asked from then on changes no verdict. */
+bool agent_decided(const struct agent *a);
 
 /* Tells listeners, and the record, that something visible changed. */
 void agent_changed(struct agent *a);
@@ -151,6 +160,8 @@ void agent_reap(struct agent *a);
 void agent_stop_tasks(struct agent *a);
 void agent_stop_progress(struct agent *a); /* after exits */
 void agent_stop_kill(struct agent *a);	   /* no more waiting */
+/* Another time limit for the stop in progress. */
+void agent_stop_within(struct agent *a, uint64_t timeout_ms);
 void agent_stop_expired(void *arg);	   /* stop_timer's callback */
 int agent_signal_tasks(
 	struct agent *a, const char *ranks, int signo, enum spec_whom whom, struct error *err);
@@ -161,10 +172,17 @@ void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *
 void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char *why);
 void agent_incarnation_over(struct agent *a);
 void agent_finish(struct agent *a);
-void agent_resumed(struct agent *a); /* the agent before this one was lost */
+/* Asks the restart policy about fault, into decision, and says what it said. */
+void outcome_decide(struct agent *a, const struct restart_fault *fault, const char *what);
+
+/* resume.c */
+void agent_past_note(struct agent *a, const json_t *event); /* while the record is loaded */
+void agent_resumed(struct agent *a); /* begins the job where the agent before was lost */
 
 /* signals.c */
 _must_check_ int agent_signals_init(struct agent *a, struct error *err);
+/* Whether stop.forward names signo. */
+bool agent_forwards(const struct agent *a, int signo);
 
 /* view.c; all return owned JSON */
 json_t *agent_job_json(const struct agent *a, bool live);
@@ -179,7 +197,8 @@ _must_check_ int record_new(struct agent *a, struct error *err);
 void record_free(struct agent *a);
 _must_check_ int record_load(struct agent *a, int64_t *ret_seq, struct error *err);
 void record_changed(struct agent *a);
-void record_flush(struct agent *a); /* now: for what no event tells */
+void record_settled(struct agent *a); /* in the next turn: a state that may last */
+void record_flush(struct agent *a);   /* now: for what no event tells */
 void record_verdict(struct agent *a);
 
 /* methods.c */

@@ -164,18 +164,41 @@ static int64_t events_seq(const json_t *event)
 	return json_integer_value(json_object_get(event, "seq"));
 }
 
+/* The next event of f, owned, or NULL at its end. Lines that are no events are passed over. */
+static json_t *events_next(FILE *f, char **line, size_t *cap)
+{
+	while (getline(line, cap, f) > 0) {
+		json_t *event = json_loads(*line, 0, NULL);
+
+		if (json_is_object(event) && json_is_string(json_object_get(event, "event")))
+			return event;
+		json_decref(event);
+	}
+	return NULL;
+}
+
+void events_each(const char *path, events_fn fn, void *arg)
+{
+	_cleanup_file_ FILE *f = fopen(path, "re");
+	_cleanup_free_ char *line = NULL;
+	size_t cap = 0;
+	json_t *event;
+
+	while (f && (event = events_next(f, &line, &cap))) {
+		fn(arg, event);
+		json_decref(event);
+	}
+}
+
 json_t *events_read_file(const char *path, int64_t since, size_t limit)
 {
 	_cleanup_file_ FILE *f = fopen(path, "re");
 	_cleanup_free_ char *line = NULL;
-	json_t *found = json_array();
+	json_t *found = json_array(), *event;
 	size_t cap = 0;
 
-	while (f && json_array_size(found) < limit && getline(&line, &cap, f) > 0) {
-		json_t *event = json_loads(line, 0, NULL);
-
-		if (json_is_object(event) && events_seq(event) > since &&
-			json_is_string(json_object_get(event, "event")))
+	while (f && json_array_size(found) < limit && (event = events_next(f, &line, &cap))) {
+		if (events_seq(event) > since)
 			json_array_append(found, event);
 		json_decref(event);
 	}
@@ -218,26 +241,34 @@ json_t *events_since(const struct events *e, int64_t since, size_t limit)
 	return found;
 }
 
+struct events_search {
+	int64_t attempt; /* wanted, or the newest so far */
+	bool newest;
+	json_t *found;
+};
+
+static void events_search(void *arg, const json_t *event)
+{
+	struct events_search *s = arg;
+	int64_t attempt = json_get_int(event, "attempt", -1);
+	json_t *data = json_get_object(event, "data");
+
+	if (!data || strcmp(json_get_string(event, "event", ""), "task-failed") != 0)
+		return;
+	if (s->newest && attempt != s->attempt) {
+		json_array_clear(s->found);
+		s->attempt = attempt;
+	}
+	if (attempt == s->attempt)
+		json_array_append(s->found, data);
+}
+
 json_t *events_failures(const char *path, int attempt)
 {
-	json_t *all = events_read_file(path, 0, SIZE_MAX);
-	json_t *found = json_array(), *event;
-	int64_t newest = attempt;
-	size_t i;
+	struct events_search s = {
+		.attempt = attempt, .newest = attempt < 0, .found = json_array()
+	};
 
-	json_array_foreach (all, i, event) {
-		int64_t of = json_get_int(event, "attempt", -1);
-		json_t *data = json_get_object(event, "data");
-
-		if (!data || strcmp(json_get_string(event, "event", ""), "task-failed") != 0)
-			continue;
-		if (attempt < 0 && of != newest) {
-			json_array_clear(found);
-			newest = of;
-		}
-		if (of == newest)
-			json_array_append(found, data);
-	}
-	json_decref(all);
-	return found;
+	events_each(path, events_search, &s);
+	return s.found;
 }

@@ -14,7 +14,7 @@
 
 struct events;
 
-/* Called after each event; event is borrowed. */
+/* Called after each event, or for each; event is borrowed. */
 typedef void (*events_fn)(void *arg, const json_t *event);
 
 /* dirs: up to two directories, NULL where not wanted. seq: the last number used before. */
@@ -33,7 +33,10 @@ int64_t events_last_seq(const struct events *e);
  * from the file; at most limit. Returns an owned array. */
 json_t *events_since(const struct events *e, int64_t since, size_t limit);
 
-/* The same from a file alone. Lines that are no events are passed over. Owned array, empty when
+/* Calls fn with each event of a file. */
+void events_each(const char *path, events_fn fn, void *arg);
+
+/* As events_since() from a file alone. Lines that are no events are passed over. Owned array, empty when
  * there is no file. */
 json_t *events_read_file(const char *path, int64_t since, size_t limit);
 

@@ -134,11 +134,16 @@ static const struct group_row group_rows[] = {
 		.next = GROUP_FAILED,
 		.goal = GOAL_TIMEOUT,
 		.actions = GROUP_DO_DISARM_BACKOFF | GROUP_DO_END },
-	/* Before the first incarnation there is nothing to restart, but an agent that was lost may
-	 * come back to find its budget spent. */
+	/* Before the first incarnation there is nothing to judge, but an agent that follows one
+	 * that was lost comes to know in this state what had been reached, or that the budget is
+	 * spent. */
 	{ .states = S(PENDING),
 		.event = GROUP_EV_FAIL,
 		.next = GROUP_FAILED,
+		.actions = GROUP_DO_END },
+	{ .states = S(PENDING),
+		.event = GROUP_EV_DONE,
+		.next = GROUP_SUCCEEDED,
 		.actions = GROUP_DO_END },
 	{ .states = S(PENDING),
 		.event = GROUP_EV_RETRY,

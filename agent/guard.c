@@ -15,6 +15,8 @@
 
 enum { GUARD_WAIT_S = 10, GUARD_LAST_S = 1 };
 
+static pid_t guard_pid; /* in the agent proper */
+
 /* Kills whatever is below, until nothing is, or for wait_s: some processes do not die. */
 static void guard_clean(struct cgroup *cgroup, int wait_s)
 {
@@ -73,7 +75,8 @@ static int guard_watch(pid_t agent)
 		if (signo != SIGCHLD) {
 			/* Job control stops and terminal trouble are not the agent's. */
 			if (signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU &&
-				signo != SIGPIPE && signo != SIGCONT && signo != SIGWINCH)
+				signo != SIGPIPE && signo != SIGCONT && signo != SIGWINCH &&
+				signo != GUARD_DIED_SIGNAL)
 				kill(agent, signo);
 			continue;
 		}
@@ -113,6 +116,7 @@ int guard_fork(struct cgroup *cgroup, int keep_fd, sigset_t *ret_mask)
 		/* A group of its own: a terminal's Ctrl-C reaches the guard alone, which hands it
 		 * on, so that one stroke is one signal. */
 		setpgid(0, 0);
+		guard_pid = guard;
 		return 0;
 	}
 	setpgid(pid, pid);
@@ -128,4 +132,9 @@ int guard_fork(struct cgroup *cgroup, int keep_fd, sigset_t *ret_mask)
 	guard_clean(cgroup, status < 0 ? GUARD_WAIT_S : GUARD_LAST_S);
 	cgroup_free(cgroup);
 	exit(status < 0 ? 125 : status);
+}
+
+bool guard_gone(void)
+{
+	return guard_pid && getppid() != guard_pid;
 }

@@ -11,6 +11,7 @@
 #include "agent/cgroup.h"
 
 #include <signal.h>
+#include <stdbool.h>
 
 #define GUARD_DIED_SIGNAL SIGRTMAX
 
@@ -22,3 +23,6 @@
  */
 int guard_fork(struct cgroup *cgroup, int keep_fd, sigset_t *ret_mask)
 	__attribute__((warn_unused_result));
+
+/* In the agent proper: whether its guard has died. */
+bool guard_gone(void);

@@ -128,7 +128,8 @@ static int method_restart(struct varlink_call *call, json_t *p, void *arg)
 	struct agent_server *s = arg;
 	struct agent *a = s->a;
 
-	if (a->ended || (a->in_stop && a->group.goal != GOAL_RETRY))
+	agent_settle(a);
+	if (agent_decided(a))
 		return methods_not_active(a, call);
 	agent_restart_asked(a, RESTART_OPERATOR, "restart was asked for");
 	return varlink_reply(call, json_pack("{s:s}", "run", a->opt.run));
@@ -178,7 +179,8 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 	char why[96];
 	size_t i;
 
-	if (a->ended || (a->in_stop && a->group.goal != GOAL_RETRY))
+	agent_settle(a);
+	if (agent_decided(a))
 		return methods_not_active(a, call);
 	if (!role && a->spec->n_roles > 1)
 		return varlink_error_parameter(call, "role");

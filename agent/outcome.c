@@ -17,7 +17,11 @@
  * at the very end the verdict.
  */
 
-enum { OUTCOME_TAIL_LINES = 20, OUTCOME_ATTEMPTS_KEPT = 32 };
+enum {
+	OUTCOME_TAIL_LINES = 20,
+	OUTCOME_ATTEMPTS_KEPT = 4, /* in memory; all are in events.jsonl */
+	OUTCOME_DETAILED = 64,	   /* of thousands that fail together, the first ones tell enough */
+};
 
 static struct restart_fault outcome_fault(struct agent *a, const struct task *t)
 {
@@ -50,7 +54,7 @@ void agent_oom_text(const struct agent *a, const struct task *t, char *text, siz
 }
 
 /* Asks the policy, and says what it said. */
-static void outcome_decide(struct agent *a, const struct restart_fault *fault, const char *what)
+void outcome_decide(struct agent *a, const struct restart_fault *fault, const char *what)
 {
 	restart_decide(&a->spec->restart, &a->budget, fault, loop_now_ms(), &a->decision);
 	agent_set_reason(a, "%s; %s", what, a->decision.text);
@@ -71,6 +75,7 @@ static void outcome_failed(struct agent *a)
 		const struct task *t = f.items[0].task;
 
 		fault = outcome_fault(a, t);
+		a->end.exit_status = task_exit_status(&t->exit);
 		if (f.items[0].has_file)
 			snprintf(what, sizeof(what), "worker %d: %.200s (%s)", t->rank,
 				f.items[0].file.message, t->exit.text);
@@ -119,35 +124,41 @@ void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *
 
 void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char *why)
 {
-	bool again = a->in_stop && a->group.goal == GOAL_STOP;
+	bool again;
 
-	agent_set_reason(a, "%s", why);
+	agent_settle(a);
+	again = a->in_stop && (a->group.goal == GOAL_STOP || a->stopped_by);
+	/* Who comes when the end is decided may hasten it, but is not its reason. */
+	if (!agent_decided(a))
+		agent_set_reason(a, "%s", why);
 	log_notice("%s", why);
 	events_add(a->events, "stop", a->attempt, -1, NULL, "%s", why);
 	if (signo && !a->stopped_by)
 		a->stopped_by = signo;
 	if (!a->in_stop) {
-		a->stop_signal = signo;
+		/* The workers get the same signal where it is forwarded, else the stop signal. */
+		a->stop_signal = agent_forwards(a, signo) ? signo : a->spec->stop.signal;
 		a->stop_timeout_ms = timeout_ms;
-	} else if (timeout_ms != SPEC_UNSET && !a->killing) {
-		loop_timer_arm(a->stop_timer, (uint64_t)timeout_ms);
+	} else if (timeout_ms != SPEC_UNSET) {
+		agent_stop_within(a, (uint64_t)timeout_ms);
 	}
 	if (again && signo)
 		agent_stop_kill(a); /* the second time means it */
 	agent_post(a, GROUP_EV_STOP);
+	agent_settle(a);
 }
 
-/* Old attempts' failures stay in events.jsonl; memory holds the newest. */
 static void outcome_keep(struct agent *a, json_t *list)
 {
 	char key[16];
 
-	snprintf(key, sizeof(key), "%d", a->attempt);
-	json_put(a->failures, key, list);
-	if (a->attempt >= OUTCOME_ATTEMPTS_KEPT) {
-		snprintf(key, sizeof(key), "%d", a->attempt - OUTCOME_ATTEMPTS_KEPT);
-		json_object_del(a->failures, key);
+	if (json_array_size(list)) {
+		snprintf(key, sizeof(key), "%d", a->attempt);
+		json_put(a->failures, key, json_incref(list));
 	}
+	/* One goes for each that may come, whether it has come or not. */
+	snprintf(key, sizeof(key), "%d", a->attempt - OUTCOME_ATTEMPTS_KEPT);
+	json_object_del(a->failures, key);
 }
 
 static void outcome_copy_error(struct agent *a, const struct failure *root)
@@ -166,15 +177,30 @@ static void outcome_copy_error(struct agent *a, const struct failure *root)
 			"cannot copy the root cause's error file to %s: %s", path, strerror(-r));
 }
 
-static void outcome_one(struct agent *a, struct failure *f, json_t *list)
+static json_t *outcome_failure_json(struct agent *a, struct failure *f, bool detailed)
 {
 	enum { STDERR_INDEX = 1 }; /* of the two streams, not a bit of STD_BOTH */
-	json_t *tail = logs_tail(
-		a->logs, f->task->local_rank, STDERR_INDEX, f->collateral ? 3 : OUTCOME_TAIL_LINES);
-	json_t *j = failure_json(f, a->host, a->attempt, tail);
+	int lines = f->collateral ? 3 : OUTCOME_TAIL_LINES;
 	char message[256];
+	json_t *j;
+
+	if (detailed)
+		return failure_json(f, a->host, a->attempt,
+			logs_tail(a->logs, f->task->local_rank, STDERR_INDEX, lines));
+	failure_message(f, message, sizeof(message));
+	j = failure_json(f, a->host, a->attempt, NULL);
+	json_object_del(j, "traceback");
+	json_put(j, "message", json_text(message));
+	return j;
+}
+
+static void outcome_one(struct agent *a, struct failure *f, json_t *list)
+{
+	char message[256];
+	json_t *j;
 
 	failure_message(f, message, sizeof(message));
+	j = outcome_failure_json(a, f, json_array_size(list) < OUTCOME_DETAILED);
 	if (!f->collateral && f->task->state == TASK_STOPPED)
 		task_set_state(f->task, TASK_FAILED, f->task->exit.text);
 	if (f->collateral)
@@ -206,11 +232,11 @@ void agent_incarnation_over(struct agent *a)
 	if (json_array_size(list)) {
 		json_decref(a->end.root_cause);
 		a->end.root_cause = json_incref(json_array_get(list, 0));
-		if (f.has_root && a->group.goal == GOAL_FAIL)
+		if (f.has_root && (a->group.goal == GOAL_FAIL || a->group.goal == GOAL_TIMEOUT))
 			outcome_copy_error(a, &f.items[0]);
 		a->end.exit_status = task_exit_status(&f.items[0].task->exit);
-		outcome_keep(a, json_incref(list));
 	}
+	outcome_keep(a, list);
 	json_decref(list);
 	failures_fini(&f);
 	a->stop_signal = 0;
@@ -236,6 +262,8 @@ static void outcome_verdict(struct agent *a)
 {
 	const char *reason = a->reason[0] ? a->reason : "failed";
 
+	if (a->end.result) /* an agent before this one came so far */
+		return;
 	if (a->group.state == GROUP_SUCCEEDED) {
 		a->end.root_cause = (json_decref(a->end.root_cause), NULL);
 		outcome_set(a, "succeeded", 0, "all workers succeeded");
@@ -251,7 +279,7 @@ static void outcome_verdict(struct agent *a)
 	} else if (a->end.root_cause) {
 		outcome_set(a, "failed", a->end.exit_status ? a->end.exit_status : 1, reason);
 	} else {
-		outcome_set(a, "failed", 125, reason);
+		outcome_set(a, "failed", a->end.exit_status ? a->end.exit_status : 125, reason);
 	}
 }
 
@@ -290,7 +318,7 @@ static void outcome_drained(void *arg)
 void agent_finish(struct agent *a)
 {
 	a->ended = true;
-	if (a->guard_died && !a->opt.foreground) {
+	if (a->unjudged) {
 		loop_quit(a->loop, 125);
 		return;
 	}
@@ -305,24 +333,4 @@ void agent_finish(struct agent *a)
 	record_verdict(a);
 	if (logs_drain(a->logs, AGENT_DRAIN_MS, outcome_drained, a) < 0)
 		outcome_drained(a);
-}
-
-void agent_resumed(struct agent *a)
-{
-	struct restart_fault fault = { .cause = RESTART_AGENT_LOST };
-
-	if (a->attempt < 0) { /* lost before its first worker */
-		agent_post(a, GROUP_EV_START);
-		return;
-	}
-	a->lost = true;
-	events_add(a->events, "agent-lost", a->attempt, -1, NULL,
-		"the agent of this run had died; its workers were ended with it");
-	outcome_decide(a, &fault, "the agent had died");
-	if (a->decision.restart) {
-		a->lost = false;
-		agent_post(a, GROUP_EV_RETRY);
-	} else {
-		agent_post(a, GROUP_EV_FAIL);
-	}
 }

@@ -119,31 +119,47 @@ static void record_load_replicas(struct agent *a, const json_t *list)
 	}
 }
 
-/* What happened after the snapshot that has seq. */
-static void record_replay(struct agent *a, const json_t *events, int64_t seq)
+struct record_replay {
+	struct agent *a;
+	int64_t snapshot; /* state.json tells of the events up to here */
+	int64_t last;
+};
+
+static void record_replay(void *arg, const json_t *event)
 {
-	json_t *event;
-	size_t i;
+	struct record_replay *p = arg;
+	struct agent *a = p->a;
+	const json_t *data = json_get_object(event, "data");
+	int64_t attempt = json_get_int(event, "attempt", -1);
 
-	json_array_foreach (events, i, event) {
-		const json_t *data = json_get_object(event, "data");
-		int64_t attempt = json_get_int(event, "attempt", -1);
+	p->last = json_get_int(event, "seq", 0);
+	agent_past_note(a, event);
+	if (p->last <= p->snapshot)
+		return;
+	if (attempt > a->attempt && attempt < INT_MAX)
+		a->attempt = (int)attempt;
+	if (!strcmp(json_get_string(event, "event", ""), "restart"))
+		restart_replay(&a->budget, json_get_string(data, "cause", ""),
+			json_get_bool(data, "counted", true), loop_now_ms());
+}
 
-		if (json_get_int(event, "seq", 0) <= seq)
-			continue;
-		if (attempt > a->attempt && attempt < INT_MAX)
-			a->attempt = (int)attempt;
-		if (!strcmp(json_get_string(event, "event", ""), "restart"))
-			restart_replay(&a->budget, json_get_string(data, "cause", ""),
-				json_get_bool(data, "counted", true), loop_now_ms());
-	}
+static void record_load_state(struct agent *a, const char *path, const json_t *doc)
+{
+	const json_t *job = json_get_object(doc, "job");
+
+	a->attempt = (int)json_get_int(doc, "attempt", -1);
+	a->created_us = json_get_int(job, "created_us", a->created_us);
+	a->started_us = json_get_int(job, "started_us", 0);
+	record_load_replicas(a, json_get_array(doc, "replicas"));
+	if (restart_load(&a->budget, json_get_object(doc, "budget"), loop_now_ms()) < 0)
+		log_warning("%s: budget: not usable; it begins anew", path);
 }
 
 int record_load(struct agent *a, int64_t *ret_seq, struct error *err)
 {
 	_cleanup_free_ char *path = NULL, *events = NULL;
-	_cleanup_json_ json_t *doc = NULL, *written = NULL;
-	const json_t *job;
+	_cleanup_json_ json_t *doc = NULL;
+	struct record_replay replay = { .a = a };
 	int r;
 
 	*ret_seq = 0;
@@ -152,26 +168,17 @@ int record_load(struct agent *a, int64_t *ret_seq, struct error *err)
 	if (asprintf(&path, "%s/state.json", a->opt.state_dir) < 0 ||
 		asprintf(&events, "%s/events.jsonl", a->opt.state_dir) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	/* Events are appended before the state is replaced: the file knows the last number. */
-	written = events_read_file(events, 0, SIZE_MAX);
-	*ret_seq = json_get_int(json_array_get(written, json_array_size(written) - 1), "seq", 0);
 	r = json_read_file(path, RECORD_MAX, &doc, err);
 	if (r < 0 && r != -ENOENT)
 		log_warning("%s; what the events tell is used instead", err->text);
-	if (r < 0) {
-		record_replay(a, written, 0);
-		return 0;
+	if (!r) {
+		record_load_state(a, path, doc);
+		replay.snapshot = json_get_int(doc, "seq", 0);
 	}
-	job = json_get_object(doc, "job");
-	a->attempt = (int)json_get_int(doc, "attempt", -1);
-	a->created_us = json_get_int(job, "created_us", a->created_us);
-	a->started_us = json_get_int(job, "started_us", 0);
-	if (json_get_int(doc, "seq", 0) > *ret_seq)
-		*ret_seq = json_get_int(doc, "seq", 0);
-	record_load_replicas(a, json_get_array(doc, "replicas"));
-	if (restart_load(&a->budget, json_get_object(doc, "budget"), loop_now_ms()) < 0)
-		log_warning("%s: budget: not usable; it begins anew", path);
-	record_replay(a, written, json_get_int(doc, "seq", 0));
+	/* Events are appended before the state is replaced: the file knows the last number, but for
+	 * those that a full disk kept from it. */
+	events_each(events, record_replay, &replay);
+	*ret_seq = replay.last > replay.snapshot ? replay.last : replay.snapshot;
 	return 0;
 }
 
@@ -179,6 +186,12 @@ void record_changed(struct agent *a)
 {
 	if (a->record && a->record->state_path && !loop_timer_armed(a->record->timer))
 		loop_timer_arm(a->record->timer, RECORD_DELAY_MS);
+}
+
+void record_settled(struct agent *a)
+{
+	if (a->record && a->record->state_path)
+		loop_timer_arm(a->record->timer, 0);
 }
 
 void record_flush(struct agent *a)

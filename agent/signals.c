@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-static bool signals_forwarded(const struct agent *a, int signo)
+bool agent_forwards(const struct agent *a, int signo)
 {
 	for (const int *f = a->spec->stop.forward; f && *f; f++)
 		if (*f == signo)
@@ -27,9 +27,20 @@ static void signals_on_end(struct agent *a, int signo)
 
 	snprintf(why, sizeof(why), "got %s", signals_name(signo, name));
 	agent_stop_asked(a, signo, SPEC_UNSET, why);
-	/* The workers get the same signal where it is forwarded, else the stop signal. */
-	if (!a->in_stop)
-		a->stop_signal = signals_forwarded(a, signo) ? signo : a->spec->stop.signal;
+}
+
+/* Nobody is left to clean up after this process: leave at once, with everything. */
+static void signals_guard_died(struct agent *a)
+{
+	if (a->guard_died)
+		return;
+	log_error("the guard process died: ending all workers");
+	agent_settle(a);
+	a->guard_died = true;
+	a->unjudged = !agent_decided(a) && !a->opt.foreground;
+	agent_stop_asked(a, SIGKILL, 0, "the guard process died");
+	if (a->in_stop)
+		agent_stop_kill(a);
 }
 
 static void signals_on_signal(int signo, void *arg)
@@ -39,18 +50,15 @@ static void signals_on_signal(int signo, void *arg)
 
 	if (signo == SIGCHLD) {
 		agent_reap(a);
-	} else if (signo == GUARD_DIED_SIGNAL) {
-		/* Nobody is left to clean up after this process: leave at once, with everything. */
-		log_error("the guard process died: ending all workers");
-		a->guard_died = true;
-		agent_stop_asked(a, SIGKILL, 0, "the guard process died");
-		if (a->in_stop)
-			agent_stop_kill(a);
-	} else if (a->ended) {
+	} else if (guard_gone()) {
+		/* Its death can bring others with it: SIGHUP for a process group that nobody
+		 * controls any more. */
+		signals_guard_died(a);
+	} else if (a->ended || signo == GUARD_DIED_SIGNAL) {
 		return;
 	} else if (signals_ends(signo)) {
 		signals_on_end(a, signo);
-	} else if (signals_forwarded(a, signo)) {
+	} else if (agent_forwards(a, signo)) {
 		int n = agent_signal_tasks(a, NULL, signo, a->spec->stop.whom, NULL);
 
 		events_add(a->events, "forwarded", a->attempt, -1, NULL,

@@ -41,6 +41,7 @@ agent_SRC := \
 	agent/reap.c \
 	agent/record.c \
 	agent/restart.c \
+	agent/resume.c \
 	agent/rootcause.c \
 	agent/serve.c \
 	agent/signals.c \

@@ -168,6 +168,21 @@ static void stop_send(struct agent *a)
 		loop_timer_arm(a->stop_timer, a->stop_deadline_ms - now);
 }
 
+void agent_stop_within(struct agent *a, uint64_t timeout_ms)
+{
+	uint64_t armed = timeout_ms;
+
+	if (!a->in_stop || a->killing)
+		return;
+	a->stop_deadline_ms = loop_now_ms() + timeout_ms;
+	/* Dumping and leftovers have shorter limits of their own, which hold. */
+	if (a->dumping && armed > AGENT_DUMP_MS)
+		armed = AGENT_DUMP_MS;
+	if (a->leftovers && armed > AGENT_LEFTOVER_MS)
+		armed = AGENT_LEFTOVER_MS;
+	loop_timer_arm(a->stop_timer, armed);
+}
+
 void agent_stop_expired(void *arg)
 {
 	struct agent *a = arg;

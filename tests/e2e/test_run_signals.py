@@ -55,6 +55,17 @@ def test_interrupt_twice_kills(box):
     assert result.rc not in (0, 1), result
 
 
+def test_interrupt_twice_kills_a_group_that_ends_by_a_failure(box):
+    run = box.run_start("--nproc-per-node=2", "--shutdown-timeout=600", PUPPET,
+                        f"on:TERM:touch:{box.path('told')}", f"barrier:{box.path('bar')}",
+                        "if-rank:0:exit:5", "hang")
+    wait_file(box.path("told"))
+    run.signal(signal.SIGINT)
+    run.wait_err("got SIGINT")
+    run.signal(signal.SIGINT)
+    assert run.wait(10 * SLOWER).rc == 5, "the verdict had been reached"
+
+
 def test_control_c_on_a_terminal(box):
     master, slave = pty.openpty()
 

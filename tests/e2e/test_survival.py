@@ -268,6 +268,52 @@ def test_counts_and_history_survive_the_agent(box, daemon):
     assert (pathlib.Path(job["log_dir"]) / "attempt_0").is_dir()
 
 
+def test_a_stop_that_was_answered_holds_when_the_agent_dies(box, daemon):
+    name, run, job = up(box, daemon, restart={"max": 5})
+    daemon.call("Stop", job=name)
+    kill_agent(job, "both")
+    job = daemon.wait(run)
+    assert (job["state"], job["attempt"]) == ("stopped", 0), job
+    assert job["verdict"]["exit_status"] == 143 and "on request" in job["verdict"]["message"]
+
+
+def test_a_failure_that_was_decided_holds_when_the_agent_dies(box, daemon):
+    name, run = daemon.submit(spec("ignore:TERM", f"barrier:{box.path('bar')}", "if-rank:1:exit:7", "hang",
+                                   replicas=2, restart={"max": 5, "codes": {"7": "fatal"}}))
+    job = daemon.watch(name, lambda job, _: job["state"] == "stopping")
+    kill_agent(job, "both")
+    job = daemon.wait(run)
+    assert (job["state"], job["attempt"], job["verdict"]["result"]) == ("failed", 0, "failed"), job
+    assert job["verdict"]["exit_status"] == 7 and "fatal" in job["verdict"]["message"]
+
+
+@pytest.mark.parametrize("whom", ["agent", "guard", "both"])
+def test_an_agent_lost_in_a_backoff_costs_no_restart(box, daemon, whom):
+    name, run = daemon.submit(spec("if-attempt:0:exit:1", "hang", restart={"max": 1, "backoff": "3s"}))
+    job = daemon.watch(name, lambda job, _: job["state"] == "backoff")
+    kill_agent(job, whom)
+    job = daemon.watch(name, lambda job, _: job["state"] == "running")
+    assert (job["attempt"], job["restarts"]) == (1, 1)
+    times = {(e["event"], e.get("attempt")): e["time_us"] for e in daemon.events(run)}
+    assert times["started", 1] - times["backoff", 0] >= 2_900_000, "the wait was cut short"
+
+
+def test_a_job_that_had_ended_is_not_run_again_for_want_of_its_verdict(box, daemon):
+    name, run = daemon.submit(spec(f"mark:{box.path('marks')}", f"wait-file:{box.path('go')}",
+                                   "error-json:object:boom", "exit:9", restart={"max": 5, "codes": {"9": "fatal"}}))
+    agent = daemon.wait(run, until="running")["agent_pid"]
+    daemon.kill()
+    box.path("go").touch()
+    wait_gone(agent)
+    verdict = json.loads((daemon.record(run) / "verdict.json").read_text())
+    (daemon.record(run) / "verdict.json").unlink()
+    daemon.start()
+    job = daemon.wait(run)
+    assert job["verdict"] == verdict and job["state"] == "failed"
+    assert len(wait_lines(box.path("marks"), 1)) == 1, "it was run again"
+    assert [e["event"] for e in daemon.events(run)].count("ended") == 1
+
+
 def test_an_agent_that_hangs_does_not_hang_elasticd(box, daemon):
     name, run, job = up(box, daemon)
     os.kill(job["agent_pid"], signal.SIGSTOP)

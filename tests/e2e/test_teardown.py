@@ -214,3 +214,13 @@ def test_a_task_in_uninterruptible_sleep_is_given_up_and_reported(box, daemon):
 def test_worker_exec_leaves_no_descriptor_of_the_agent(box, held):
     held.run(spec(f"fds:{box.path('fds')}", logs={"tee": 3, "timestamps": True}))
     assert [line.split()[0] for line in box.path("fds").read_text().splitlines()] == ["0", "1", "2"]
+
+
+def test_who_stops_a_job_that_has_failed_already_is_not_its_reason(box, daemon):
+    name, run = daemon.submit(spec(f"on:TERM:touch:{box.path('told')}", f"barrier:{box.path('bar')}",
+                                   "if-rank:1:exit:7", "hang", replicas=2, stop={"timeout": "10m"}))
+    wait_file(box.path("told"))
+    daemon.call("Stop", job=name, timeout_ms=0)
+    job = daemon.wait(run)
+    assert (job["state"], job["verdict"]["exit_status"]) == ("failed", 7)
+    assert "worker 1: exit code 7" in job["verdict"]["message"], job["verdict"]

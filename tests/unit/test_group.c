@@ -58,7 +58,7 @@ static const struct {
 	int goal;
 	const char *cells;
 } expected[] = {
-	{ GROUP_PENDING, ANY_GOAL, "R - - B F - . y x - - -" },
+	{ GROUP_PENDING, ANY_GOAL, "R - - B F W . y x - - -" },
 	{ GROUP_RENDEZVOUS, ANY_GOAL, "- P - - F - . y x - - -" },
 	{ GROUP_STARTING, ANY_GOAL, "- - U 1 3 2 1 4 5 - - -" },
 	{ GROUP_RUNNING, ANY_GOAL, "- - - 1 3 2 1 4 5 - - -" },
