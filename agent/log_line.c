@@ -60,8 +60,8 @@ static bool is_text(const char *data, size_t len, size_t *ret_size)
 	return true;
 }
 
-json_t *log_line_json(const struct log_task_info *who, int std, const char *data, size_t len,
-	int64_t time_us, bool partial, size_t *ret_size)
+json_t *log_line_json(const struct log_task_info *who, int attempt, int std, const char *data,
+	size_t len, int64_t time_us, bool partial, size_t *ret_size)
 {
 	size_t size;
 	bool text = is_text(data, len, &size);
@@ -80,12 +80,13 @@ json_t *log_line_json(const struct log_task_info *who, int std, const char *data
 		r |= json_object_set_new(j, "base64", base64(data, len));
 	if (time_us >= 0)
 		r |= json_object_set_new(j, "time_us", json_integer(time_us));
+	r |= json_object_set_new(j, "attempt", json_integer(attempt));
 	if (partial)
 		r |= json_object_set_new(j, "partial", json_true());
 	if (r) {
 		json_decref(j);
 		return NULL;
 	}
-	*ret_size = size + 6 * strlen(who->role) + 160;
+	*ret_size = size + 6 * strlen(who->role) + 184;
 	return j;
 }

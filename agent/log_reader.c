@@ -101,7 +101,8 @@ static void on_line(void *arg, const struct log_view *v, const char *data, size_
 {
 	struct log_reader *r = arg;
 	size_t size = 0;
-	json_t *line = log_line_json(&v->who, v->std, data, len, time_us, partial, &size);
+	json_t *line =
+		log_line_json(&v->who, r->attempt, v->std, data, len, time_us, partial, &size);
 
 	if (!r->batch)
 		r->batch = json_array();
@@ -448,7 +449,10 @@ static int open_run(struct log_reader *r, struct error *err)
 			return error_set(err, n, "%s: %s", r->run_dir, strerror(-n));
 	}
 	if (!r->one_attempt) {
-		r->attempt = log_dirs_last_attempt(r->run_dir);
+		/* Who follows from a time on has the lines of all attempts since. */
+		r->attempt = r->follow && r->rules.since_us >= 0
+				     ? next_attempt(r)
+				     : log_dirs_last_attempt(r->run_dir);
 		if (r->attempt < 0 && !r->follow)
 			return error_set(err, -ENOENT, "%s: no logs", r->run_dir);
 		return 0;

@@ -83,9 +83,9 @@ _must_check_ int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **r
 void ctl_catch_interrupts(void);
 int ctl_interrupted(void);
 
-/* Waits until one of two streams (NULL: none) has something: bit 0, bit 1; 0 when an interrupt came
- * or the deadline passed. */
-int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b);
+/* Waits until one of two streams (NULL: none) has something: bit 0, bit 1; 0 when an interrupt
+ * came, the deadline passed, or limit_ms did (-1: none). */
+int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b, int limit_ms);
 
 /* Milliseconds to the deadline; -1: none. */
 int64_t ctl_left_ms(const struct ctl *ctl);

@@ -8,12 +8,18 @@
 
 #include <string.h>
 
+/* Lines and events come on two connections: how long an event waits for lines from before it. */
+enum { QUIET_MS = 60, HELD_MAX_MS = 500 };
+
 struct follow {
 	struct ctl *ctl;
 	const char *name, *run;
 	struct varlink_sync *logs, *watch;
 	struct line_printer printer;
-	json_t *job; /* its last state */
+	json_t *job;  /* its last state */
+	json_t *held; /* events that were not told yet */
+	int64_t held_us;
+	int64_t seen; /* the attempt of the last line */
 };
 
 /* Events that the lines of the workers or the end of the view tell as well. */
@@ -36,31 +42,67 @@ static bool worth_telling(const json_t *event)
 	return true;
 }
 
-static void tell(struct follow *f, const json_t *events)
+static void hold(struct follow *f, const json_t *events)
 {
 	json_t *event;
 	size_t i;
 
-	json_array_foreach (events, i, event) {
-		_cleanup_free_ char *text = NULL;
+	if (json_array_size(f->held) == 0)
+		f->held_us = ctl_now_us();
+	json_array_foreach (events, i, event)
+		if (!f->ctl->quiet && worth_telling(event))
+			json_array_append(f->held, event);
+}
 
-		if (f->ctl->quiet || !worth_telling(event))
-			continue;
-		text = printable_dup(get_text(event, "text"));
+/* Whether it happened before the first line of that attempt. */
+static bool is_before(const json_t *event, int64_t attempt)
+{
+	int64_t of = get_int(event, "attempt");
+
+	return of < attempt || (of == attempt && !strcmp(get_text(event, "event"), "started"));
+}
+
+/* Tells the held events that stand before the lines of an attempt. */
+static void tell(struct follow *f, int64_t attempt)
+{
+	const json_t *event;
+
+	while ((event = json_array_get(f->held, 0)) && is_before(event, attempt)) {
+		_cleanup_free_ char *text = printable_dup(get_text(event, "text"));
+
 		line_printer_break(&f->printer);
 		ctl_error(f->ctl, 0, "%s attempt %d: %s: %s", f->name,
 			(int)get_int(event, "attempt"), get_text(event, "event"), text ? text : "");
+		json_array_remove(f->held, 0);
 	}
 }
 
-static void print_objects(const json_t *lines)
+static int take(struct follow *f, struct varlink_sync **link);
+
+/* Hears of an attempt, and so of what was before it, ahead of its first line. */
+static void catch_up(struct follow *f, int64_t attempt)
+{
+	while (attempt > f->seen && f->watch && get_int(f->job, "attempt") < attempt &&
+		ctl_ready(f->ctl, NULL, f->watch, QUIET_MS) && take(f, &f->watch) == 0)
+		;
+	f->seen = attempt;
+	tell(f, attempt);
+}
+
+static void print_lines(struct follow *f, const json_t *lines)
 {
 	json_t *line;
 	size_t i;
 
-	json_array_foreach (lines, i, line)
-		ctl_print_json(line, true);
+	json_array_foreach (lines, i, line) {
+		catch_up(f, get_int(line, "attempt"));
+		if (f->ctl->json)
+			ctl_print_json(line, true);
+		else
+			line_printer_add(&f->printer, line);
+	}
 	fflush(stdout);
+	fflush(stderr);
 }
 
 /* The next answer of one of the streams; closes it after its last one. */
@@ -76,12 +118,9 @@ static int take(struct follow *f, struct varlink_sync **link)
 		if (get_int(answer, "missed") > 0)
 			ctl_error(f->ctl, 0, "%lld lines were left out: they came too fast",
 				(long long)get_int(answer, "missed"));
-		if (f->ctl->json)
-			print_objects(json_object_get(answer, "lines"));
-		else
-			line_printer_print(&f->printer, json_object_get(answer, "lines"));
+		print_lines(f, json_object_get(answer, "lines"));
 	} else {
-		tell(f, json_object_get(answer, "events"));
+		hold(f, json_object_get(answer, "events"));
 		json_decref(f->job);
 		f->job = json_incref(json_object_get(answer, "job"));
 		more = more && !job_ended(f->job);
@@ -95,7 +134,8 @@ static int take(struct follow *f, struct varlink_sync **link)
 static int show(struct follow *f)
 {
 	while (f->logs || f->watch) {
-		int mask = ctl_ready(f->ctl, f->logs, f->watch);
+		bool waits = json_array_size(f->held) > 0;
+		int mask = ctl_ready(f->ctl, f->logs, f->watch, waits ? QUIET_MS : -1);
 		int r = 0;
 
 		if (mask == 0 && ctl_interrupted())
@@ -103,13 +143,14 @@ static int show(struct follow *f)
 		if (mask == 0 && ctl_left_ms(f->ctl) == 0)
 			return ctl_error(f->ctl, CTL_TIMED_OUT, "timed out after %g s",
 				f->ctl->timeout_ms / 1000.0);
-		/* Lines first: what happened is told after what was written before. */
 		if (mask & 1)
 			r = take(f, &f->logs);
 		if (r == 0 && mask & 2)
 			r = take(f, &f->watch);
 		if (r != 0)
 			return r;
+		if (!mask || !f->logs || ctl_now_us() - f->held_us > HELD_MAX_MS * 1000)
+			tell(f, INT64_MAX);
 	}
 	return 0;
 }
@@ -130,9 +171,15 @@ static void report(struct follow *f)
 		fprintf(stderr, "elasticctl: %s %s\n", f->name, verdict ? verdict : "has ended");
 }
 
+/* From the first attempt on: it may be over already. */
+static json_t *all_lines(const char *run)
+{
+	return ctl_with(ctl_with(ctl_job(run), "follow", json_true()), "since_us", json_integer(0));
+}
+
 int follow_run(struct ctl *ctl, const char *name, const char *run)
 {
-	struct follow f = { .ctl = ctl, .name = name, .run = run };
+	struct follow f = { .ctl = ctl, .name = name, .run = run, .held = json_array() };
 	int r;
 
 	f.printer = (struct line_printer){ .out = stdout,
@@ -144,9 +191,10 @@ int follow_run(struct ctl *ctl, const char *name, const char *run)
 	ctl_catch_interrupts();
 	r = ctl_stream(ctl, "Watch", ctl_job(run), &f.watch);
 	if (r == 0)
-		r = ctl_stream(ctl, "Logs", ctl_with(ctl_job(run), "follow", json_true()), &f.logs);
+		r = ctl_stream(ctl, "Logs", all_lines(run), &f.logs);
 	if (r == 0)
 		r = show(&f);
+	tell(&f, INT64_MAX);
 	line_printer_end(&f.printer);
 	if (r == 0) {
 		report(&f);
@@ -160,6 +208,7 @@ int follow_run(struct ctl *ctl, const char *name, const char *run)
 		ctl_error(ctl, 0, "%s goes on", name);
 	}
 	json_decref(f.job);
+	json_decref(f.held);
 	varlink_sync_free(f.logs);
 	varlink_sync_free(f.watch);
 	return r;

@@ -191,7 +191,7 @@ static void print_bytes(struct line_printer *p, const json_t *line, const char *
 	part->begun = false;
 }
 
-static void print_line(struct line_printer *p, const json_t *line)
+void line_printer_add(struct line_printer *p, const json_t *line)
 {
 	const json_t *text = json_object_get(line, "text");
 	const char *base64 = get_text(line, "base64");
@@ -212,7 +212,7 @@ void line_printer_print(struct line_printer *p, const json_t *lines)
 	size_t i;
 
 	json_array_foreach (lines, i, line)
-		print_line(p, line);
+		line_printer_add(p, line);
 	fflush(p->out);
 	fflush(p->err);
 }

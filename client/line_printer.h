@@ -30,6 +30,8 @@ struct line_printer {
 
 /* lines: array of Line objects (borrowed). */
 void line_printer_print(struct line_printer *p, const json_t *lines);
+/* One Line object (borrowed), without flushing. */
+void line_printer_add(struct line_printer *p, const json_t *line);
 
 /* Ends a line that is still open on the screen, and flushes: something else can be written. */
 void line_printer_break(struct line_printer *p);

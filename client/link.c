@@ -120,6 +120,9 @@ static void explain(const char *name, const json_t *p, struct error *err)
 			get_text(p, "ranks") ? get_text(p, "ranks") : "?", message);
 	else if (message && *message)
 		error_set(err, -EREMOTEIO, "%s", message);
+	else if (!strcmp(name, "org.varlink.service.InvalidParameter"))
+		error_set(err, -EINVAL, "elasticd does not take this %s",
+			get_text(p, "parameter") ? get_text(p, "parameter") : "call");
 	else if (!strcmp(name, "org.varlink.service.MethodNotFound") ||
 		 !strcmp(name, "org.varlink.service.MethodNotImplemented"))
 		error_set(err, -ENOSYS,
@@ -245,7 +248,7 @@ int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret
 	return name ? ctl_error(ctl, r, "%s", err.text) : r;
 }
 
-int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b)
+int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b, int limit_ms)
 {
 	struct varlink_sync *const links[2] = { a, b };
 	int64_t left = ctl_left_ms(ctl);
@@ -259,6 +262,8 @@ int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b)
 		if (links[i] && varlink_sync_wait(links[i], 0) == 1)
 			mask |= 1 << i;
 	}
+	if (limit_ms >= 0 && (left < 0 || left > limit_ms))
+		left = limit_ms;
 	if (mask)
 		left = 0;
 	limit = (struct timespec){ .tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000 };

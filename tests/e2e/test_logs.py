@@ -126,6 +126,15 @@ def test_a_follower_goes_on_over_restarts(box, daemon):
     assert sorted(got) == sorted(f"attempt {a} rank {r}" for a in range(3) for r in range(2))
 
 
+def test_a_follower_from_a_time_on_begins_with_the_first_attempt(box, daemon):
+    name, _ = daemon.submit(spec("print:attempt %n", "if-attempt:0:exit:1", "if-attempt:1:exit:1", "hang",
+                                 restart={"max": 2}))
+    wait_for(lambda: daemon.call("Status", job=name)["job"]["attempt"] == 2, what="attempt 2")
+    lines = follow_until(daemon, name, lambda lines: len(lines) >= 3, since_us=0)
+    assert [x["attempt"] for x in lines] == [0, 1, 2]
+    assert [x["attempt"] for x in follow_until(daemon, name, lambda lines: lines)] == [2]
+
+
 def test_a_partial_line_is_shown_and_what_follows_belongs_to_it(box, daemon):
     name, _ = daemon.submit(spec("partial:Password- ", f"wait-file:{box.path('go')}", "print:given",
                                  logs=BOTH))
