@@ -16,8 +16,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+
+enum { DOORS_MS = 1000 };
 
 static int out_of_memory(struct error *err)
 {
@@ -39,13 +42,53 @@ static void show_status(struct daemon *d)
 	notify_status(d->notify, text);
 }
 
+/* True once every job that was taken up has told how it is, or is known to be beyond that. */
+static bool all_known(struct daemon *d)
+{
+	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
+		if (j->life == LIFE_STARTING)
+			return false;
+	return true;
+}
+
+static int open_doors(struct daemon *d, struct error *err)
+{
+	size_t n = registry_count_active(d->registry, -1);
+	int r;
+
+	d->open = true;
+	d->doors = loop_timer_free(d->doors);
+	r = setup_listen(d->server, &d->paths, &d->config, d->system, err);
+	if (r < 0)
+		return r;
+	log_notice("elasticd " VERSION " serves %s, %zu active job%s", d->paths.socket, n,
+		n == 1 ? "" : "s");
+	show_status(d);
+	notify_ready(d->notify);
+	return 0;
+}
+
+static void open_doors_later(void *arg)
+{
+	struct daemon *d = arg;
+	struct error err = { 0 };
+
+	if (open_doors(d, &err) < 0) {
+		log_error("%s", err.text);
+		loop_quit(d->loop, EXIT_FAILURE);
+	}
+}
+
 /* Once per turn, however many jobs changed in it. */
 static void on_changes(void *arg)
 {
 	struct daemon *d = arg;
 
 	remove_surplus(d);
-	show_status(d);
+	if (d->open)
+		show_status(d);
+	else if (d->doors && all_known(d))
+		open_doors_later(d);
 }
 
 static void on_job_changed(void *arg, struct job *j)
@@ -337,14 +380,17 @@ int daemon_new(struct loop *loop, const struct daemon_options *options, struct d
 	if ((r = paths_init(&d->paths, d->system, &options->paths, err)) < 0 ||
 		(r = read_config(d, err)) < 0 || (r = open_dirs(d, err)) < 0 ||
 		(r = open_host(d, err)) < 0 || (r = open_server(d, err)) < 0 ||
-		(r = recover(d, err)) < 0 ||
-		(r = setup_listen(d->server, &d->paths, &d->config, d->system, err)) < 0)
+		(r = recover(d, err)) < 0)
 		return r;
-	log_notice("elasticd " VERSION " serves %s, %zu active job%s", d->paths.socket,
-		registry_count_active(d->registry, -1),
-		registry_count_active(d->registry, -1) == 1 ? "" : "s");
-	show_status(d);
-	notify_ready(d->notify);
+	/* Nobody is answered from what an old record says while the agent knows better. */
+	if (all_known(d))
+		r = open_doors(d, err);
+	else
+		r = loop_timer_new(loop, open_doors_later, d, &d->doors);
+	if (r < 0)
+		return r;
+	if (d->doors)
+		loop_timer_arm(d->doors, DOORS_MS);
 	*ret = TAKE_PTR(d);
 	return 0;
 }
@@ -363,6 +409,7 @@ struct daemon *daemon_free(struct daemon *d)
 	feed_free(d->feed);
 	scopes_free(d->scopes);
 	notify_free(d->notify);
+	loop_timer_free(d->doors);
 	access_free(d->access);
 	loop_cancel(d->loop, on_changes, d);
 	record_store_close(&d->store);

@@ -51,6 +51,8 @@ struct daemon {
 	struct relays *relays;
 	struct notify *notify;
 	struct varlink_server *server;
+	struct loop_timer *doors; /* how long the control socket waits for agents at the start */
+	bool open;
 	bool leaving;		       /* Shutdown was called: nothing new is started */
 	struct varlink_call *shutdown; /* waits for all jobs to end, or NULL */
 	struct leave *leave;	       /* stops them */
@@ -58,7 +60,8 @@ struct daemon {
 	struct removals *removals;
 };
 
-/* Takes up all jobs, then serves the control socket. Copies nothing of options' strings. */
+/* Takes up all jobs, and serves the control socket as soon as their agents have told how they are
+ * (or after a second: an agent may stand still). Copies nothing of options' strings. */
 _must_check_ int daemon_new(struct loop *loop, const struct daemon_options *options,
 	struct daemon **ret, struct error *err);
 /* Leaves the jobs to themselves. */

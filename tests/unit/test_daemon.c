@@ -126,6 +126,8 @@ static void begin_daemon(void)
 			.config_file = paths[3] } };
 
 	ck_assert_msg(!daemon_new(loop, &o, &d, &err), "%s", err.text);
+	while (!d->open) /* until the agents of earlier jobs have told how they are */
+		turn();
 }
 
 static void connect_client(void)
