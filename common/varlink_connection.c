@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum { RECEIVE_BYTES = 8192 };
+
 void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
 {
 	char text[256];
@@ -167,10 +169,16 @@ static bool hung_up(const struct varlink_connection *c)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR));
 }
 
+/*
+ * Small calls are taken a few at a time, so that one who pipelines thousands has others wait for no
+ * more than some hundred of them; a long message may come in larger pieces.
+ */
 static void receive(struct varlink_connection *c)
 {
 	struct varlink_server *s = c->server;
-	ssize_t n = recv(c->fd, s->received, sizeof(s->received), MSG_DONTWAIT);
+	bool is_long = c->in.end - c->in.begin > RECEIVE_BYTES;
+	ssize_t n = recv(
+		c->fd, s->received, is_long ? sizeof(s->received) : RECEIVE_BYTES, MSG_DONTWAIT);
 
 	if (n > 0) {
 		if (varlink_frame_feed(&c->in, s->received, n) < 0)

@@ -606,6 +606,23 @@ START_TEST(authorization_comes_before_the_handler)
 }
 END_TEST
 
+START_TEST(who_pipelines_hundreds_of_calls_lets_others_in_between)
+{
+	int other = new_peer();
+
+	for (int i = 0; i < 600; i++)
+		call_method(peer, DEMO "Echo", "{'text':'a'}", "");
+	call_method(other, DEMO "Echo", "{'text':'a'}", "");
+	loop_run_once(loop, false);
+	ck_assert_int_gt(n_handled, 1);
+	ck_assert_int_lt(n_handled, 200);
+	ck_assert_str_eq(hear(other), ECHO_TEXT);
+	turn();
+	ck_assert_int_eq(n_handled, 601);
+	close(other);
+}
+END_TEST
+
 START_TEST(a_call_knows_its_peer)
 {
 	keep(1);
@@ -766,6 +783,7 @@ int main(void)
 	tcase_add_test(t, a_burst_is_no_fault_of_a_peer_that_reads);
 	tcase_add_test(t, a_caller_that_does_not_read_its_answers_is_not_read_either);
 	tcase_add_test(t, authorization_comes_before_the_handler);
+	tcase_add_test(t, who_pipelines_hundreds_of_calls_lets_others_in_between);
 	tcase_add_test(t, a_call_knows_its_peer);
 	tcase_add_test(t, draining_answers_what_is_open_and_takes_nothing_new);
 	tcase_add_test(t, draining_an_idle_server_ends_in_the_next_turn);
