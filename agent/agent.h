@@ -102,7 +102,7 @@ struct agent {
 	json_t *failures; /* object: attempt -> array of Failure */
 	struct agent_end end;
 	bool ended;
-	bool lost;	 /* the verdict is agent_lost */
+	bool lost; /* the verdict is agent_lost */
 	bool guard_died;
 	bool unjudged; /* for that alone; leave without a verdict: elasticd finds the agent lost */
 	json_t *past_state, *past_verdict; /* of an agent that was lost: data of its last events */
@@ -162,7 +162,7 @@ void agent_stop_progress(struct agent *a); /* after exits */
 void agent_stop_kill(struct agent *a);	   /* no more waiting */
 /* Another time limit for the stop in progress. */
 void agent_stop_within(struct agent *a, uint64_t timeout_ms);
-void agent_stop_expired(void *arg);	   /* stop_timer's callback */
+void agent_stop_expired(void *arg); /* stop_timer's callback */
 int agent_signal_tasks(
 	struct agent *a, const char *ranks, int signo, enum spec_whom whom, struct error *err);
 

@@ -36,8 +36,8 @@ json_t *events_since(const struct events *e, int64_t since, size_t limit);
 /* Calls fn with each event of a file. */
 void events_each(const char *path, events_fn fn, void *arg);
 
-/* As events_since() from a file alone. Lines that are no events are passed over. Owned array, empty when
- * there is no file. */
+/* As events_since() from a file alone. Lines that are no events are passed over. Owned array, empty
+ * when there is no file. */
 json_t *events_read_file(const char *path, int64_t since, size_t limit);
 
 /* The Failure objects that the file's "task-failed" events carry, of one attempt, or (-1) of the

@@ -375,7 +375,8 @@ static void run_once(struct tee *t, uint64_t now)
 			console_flush(t->console);
 	}
 	remove_finished(t);
-	/* Only what was read to its end can have been quiet: the rest of a line may lie in the file. */
+	/* Only what was read to its end can have been quiet: the rest of a line may lie in the
+	 * file. */
 	for (struct tee_stream *s = t->streams; s; s = s->next)
 		if (s->state != TEE_READY)
 			lines_tick(&s->lines, now);
