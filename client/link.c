@@ -121,8 +121,8 @@ static void explain(const char *name, const json_t *p, struct error *err)
 	else if (message && *message)
 		error_set(err, -EREMOTEIO, "%s", message);
 	else if (!strcmp(name, "org.varlink.service.InvalidParameter"))
-		error_set(err, -EINVAL, "elasticd does not take this %s",
-			get_text(p, "parameter") ? get_text(p, "parameter") : "call");
+		error_set(err, -EINVAL, "elasticd does not take this value of %s",
+			get_text(p, "parameter") ? get_text(p, "parameter") : "a parameter");
 	else if (!strcmp(name, "org.varlink.service.MethodNotFound") ||
 		 !strcmp(name, "org.varlink.service.MethodNotImplemented"))
 		error_set(err, -ENOSYS,
