@@ -91,7 +91,6 @@ struct agent {
 	int stopped_by;		 /* signal that the agent got, 0: none */
 	bool killing;		 /* SIGKILL was sent */
 	bool leftovers;		 /* all workers are gone, something else is not */
-	bool stuck;
 	bool in_stop;
 	bool dumping; /* the dump signal was sent, the stop signal is to come */
 	uint64_t stop_deadline_ms;

@@ -13,6 +13,19 @@
  * is read from the events, which are written before what they tell is done.
  */
 
+/*
+ * Whether a step tells where the job is going. The stop of an agent that lost its guard decides
+ * nothing, and that all are gone at the end carries out what the step before has decided.
+ */
+static bool resume_tells(const json_t *step)
+{
+	const char *by = json_get_string(step, "by", ""), *to = json_get_string(step, "to", "");
+
+	if (!strcmp(by, "gone"))
+		return !strcmp(to, "backoff") || !strcmp(to, "rendezvous");
+	return strcmp(by, "guard-died") != 0;
+}
+
 void agent_past_note(struct agent *a, const json_t *event)
 {
 	const char *name = json_get_string(event, "event", "");
@@ -20,8 +33,7 @@ void agent_past_note(struct agent *a, const json_t *event)
 
 	if (!data)
 		return;
-	/* The stop of an agent that lost its guard decides nothing: what was before counts. */
-	if (!strcmp(name, "state") && strcmp(json_get_string(data, "by", ""), "guard-died") != 0) {
+	if (!strcmp(name, "state") && resume_tells(data)) {
 		json_decref(a->past_state);
 		a->past_state = json_incref(data);
 	} else if (!strcmp(name, "ended")) {
@@ -71,7 +83,7 @@ static enum group_event resume_end(struct agent *a)
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (!strcmp(by, group_event_name(ends[i])))
 			return ends[i];
-	return GROUP_N_EVENTS;
+	return strcmp(by, group_event_name(GROUP_EV_STUCK)) ? GROUP_N_EVENTS : GROUP_EV_FAIL;
 }
 
 /* What the failures of the last incarnation were, where the lost agent came to write them. */

@@ -51,14 +51,8 @@ static int stop_signal_below(struct task *t, int signo)
 	if (r < 0)
 		return r;
 	n = proc_keep_descendants(procs, n, t->pid);
-	for (size_t i = 0; i < n; i++) {
-		_cleanup_close_ int fd = proc_pidfd(procs[i].pid);
-		struct proc_stat again;
-
-		if (fd >= 0 && !proc_stat_read(procs[i].pid, &again) &&
-			again.start_ticks == procs[i].start_ticks)
-			(void)proc_pidfd_kill(fd, signo);
-	}
+	for (size_t i = 0; i < n; i++)
+		(void)proc_kill(&procs[i], signo);
 	return kill(t->pid, signo) < 0 ? -errno : 0;
 }
 
@@ -126,6 +120,23 @@ void agent_stop_kill(struct agent *a)
 	loop_timer_arm(a->stop_timer, AGENT_GIVE_UP_MS);
 }
 
+static void stop_stuck(struct agent *a, int n, pid_t pid, const char *comm, bool in_d)
+{
+	char before[sizeof(a->reason)], text[160];
+
+	snprintf(text, sizeof(text), "process %d (%s) %s%s; it is given up", (int)pid, comm,
+		in_d ? "is in uninterruptible sleep and does not die"
+		     : "does not go away after SIGKILL",
+		n > 1 ? ", and others with it" : "");
+	/* Beside what ended the group, not in its place. */
+	snprintf(before, sizeof(before), "%s", a->reason);
+	agent_set_reason(a, "%s%s%s", before, before[0] ? "; " : "", text);
+	log_error("%s", text);
+	events_add(a->events, "stuck", a->attempt, -1,
+		json_pack("{s:i, s:i}", "pid", (int)pid, "processes", n), "%s", text);
+	agent_post(a, GROUP_EV_STUCK);
+}
+
 static void stop_give_up(struct agent *a)
 {
 	struct tree_except e = stop_except(a);
@@ -134,17 +145,8 @@ static void stop_give_up(struct agent *a)
 	bool in_d;
 	int n = tree_count(&e, &pid, comm, &in_d);
 
-	if (n > 0) {
-		a->stuck = true;
-		agent_set_reason(a, "process %d (%s) %s%s%s", (int)pid, comm,
-			in_d ? "is in uninterruptible sleep and does not die"
-			     : "does not go away after SIGKILL",
-			n > 1 ? ", and others with it" : "", "; it is given up");
-		log_error("%s", a->reason);
-		events_add(a->events, "stuck", a->attempt, -1,
-			json_pack("{s:i, s:i}", "pid", (int)pid, "processes", n), "%s", a->reason);
-		agent_post(a, GROUP_EV_STUCK);
-	}
+	if (n > 0)
+		stop_stuck(a, n, pid, comm, in_d);
 	for (int i = 0; i < a->n_tasks; i++)
 		if (task_alive(&a->tasks[i])) {
 			task_set_state(&a->tasks[i], TASK_FAILED, "does not die of SIGKILL");
@@ -255,7 +257,7 @@ void agent_stop_tasks(struct agent *a)
 	char name[SIGNALS_TEXT_MAX];
 
 	a->in_stop = true;
-	a->killing = a->leftovers = a->stuck = a->dumping = false;
+	a->killing = a->leftovers = a->dumping = false;
 	a->stop_deadline_ms = loop_now_ms() + (uint64_t)timeout;
 	if (!a->stop_signal)
 		a->stop_signal = a->spec->stop.signal;
