@@ -99,7 +99,8 @@ install: programs
 	$(INSTALL) -m 755 $(B)/elasticctl $(DESTDIR)$(bindir)/
 	$(INSTALL) -m 755 $(B)/elasticd $(DESTDIR)$(sbindir)/
 	$(INSTALL) -m 755 $(B)/elastic-agent $(DESTDIR)$(libexecdir)/elasticd/
-	for s in 1 5 7 8; do $(INSTALL) -m 644 man/*.$$s $(DESTDIR)$(mandir)/man$$s/ || exit 1; done
+	for f in man/*.[1578]; do t=$(DESTDIR)$(mandir)/man$${f##*.}/$${f##*/}; \
+	  sed 's|/etc/elasticd|$(sysconfdir)/elasticd|g' $$f > $$t && chmod 644 $$t || exit 1; done
 	for u in service socket; do \
 	  sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' etc/elasticd.$$u.in \
 	    > $(DESTDIR)$(systemdsystemunitdir)/elasticd.$$u || exit 1; done
