@@ -268,8 +268,8 @@ int cgroup_limit(
 		if (!r)
 			r = cgroup_write(c->fd, limits[i].file, text);
 		if (r < 0 && !result)
-			result = error_field(err, r, limits[i].key, "not enforced: %s",
-				c ? strerror(-r) : "no writable cgroup v2 on this host");
+			result = cgroup_limit_error(
+				err, r, limits[i].key, c ? limits[i].controller : NULL);
 	}
 	return result;
 }

@@ -276,5 +276,7 @@ void agent_stop_tasks(struct agent *a)
 	 */
 	(void)agent_signal_tasks(a, NULL, a->spec->stop.dump_signal, SPEC_WHOM_MAIN, NULL);
 	a->dumping = true;
-	loop_timer_arm(a->stop_timer, timeout < AGENT_DUMP_MS ? (uint64_t)timeout : AGENT_DUMP_MS);
+	/* A short deadline is shared by both signals. */
+	loop_timer_arm(
+		a->stop_timer, timeout / 2 < AGENT_DUMP_MS ? (uint64_t)timeout / 2 : AGENT_DUMP_MS);
 }
