@@ -55,6 +55,7 @@ struct relay {
 	struct varlink_client *client; /* NULL: waits for the agent */
 	struct child_watch *helper;    /* answers for a run that is over */
 	int retries;
+	bool undecided; /* the agent is gone: lost, or at the end of its run? */
 	bool sent;
 };
 
@@ -160,6 +161,20 @@ static void on_drained(void *arg)
 		varlink_client_pause(r->client, false);
 }
 
+static void answer_afterwards(struct relay *r);
+
+/* For what must not be asked twice. An agent also goes when its run has ended by itself, and the
+ * verdict may be on its way still: the next news tell. */
+static void agent_gone(struct relay *r)
+{
+	if (job_is_over(r->job))
+		answer_afterwards(r);
+	else if (r->job->life == LIFE_LINKED || r->job->life == LIFE_STARTING)
+		r->undecided = true;
+	else
+		end_error(r, "AgentLost", json_pack("{s:s}", "job", r->job->rec.name));
+}
+
 static void broke(struct relay *r)
 {
 	bool helped = r->helper != NULL;
@@ -168,7 +183,7 @@ static void broke(struct relay *r)
 	if (helped) {
 		end_failed(r, -EIO, "the process that reads the run's files ended");
 	} else if (!(r->rule->flags & RELAY_REPEAT)) {
-		end_error(r, "AgentLost", json_pack("{s:s}", "job", r->job->rec.name));
+		agent_gone(r);
 	} else {
 		prepare_repeat(r);
 		proceed(r);
@@ -292,7 +307,7 @@ static void ask_agent(struct relay *r)
 	if (fd != -ECONNREFUSED && fd != -ENOENT)
 		end_failed(r, fd, strerror(-fd));
 	else if (!(r->rule->flags & RELAY_REPEAT))
-		end_error(r, "AgentLost", json_pack("{s:s}", "job", r->job->rec.name));
+		agent_gone(r);
 }
 
 static void proceed(struct relay *r)
@@ -318,6 +333,8 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 		job_unwatch(j, &r->watch);
 		r->job = NULL;
 		end_error(r, "NoSuchJob", json_pack("{s:s}", "job", j->rec.name));
+	} else if (r->undecided && news == JOB_ATTACHED) {
+		end_error(r, "AgentLost", json_pack("{s:s}", "job", j->rec.name));
 	} else if (!r->client && (news == JOB_ATTACHED || news == JOB_VERDICT)) {
 		r->retries = 0;
 		proceed(r);
