@@ -244,6 +244,18 @@ static int cgroup_enable(struct cgroup *c, const char *controller, bool exclusiv
 	return r;
 }
 
+static int cgroup_limit_error(struct error *err, int error, const char *key, const char *controller)
+{
+	if (!controller)
+		return error_field(
+			err, error, key, "not enforced: no writable cgroup v2 on this host");
+	if (error == -ENOENT)
+		return error_field(err, error, key,
+			"not enforced: the %s controller is not available here in cgroup v2",
+			controller);
+	return error_field(err, error, key, "not enforced: %s", strerror(-error));
+}
+
 int cgroup_limit(
 	struct cgroup *c, const struct spec_resources *res, bool exclusive, struct error *err)
 {
