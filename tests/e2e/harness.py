@@ -4,7 +4,6 @@ a raw varlink client, and waiting for files and processes by the kernel's word, 
 
 import base64
 import contextlib
-import ctypes
 import json
 import os
 import pathlib
@@ -18,173 +17,8 @@ import subprocess
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("ELASTIC_BUILD", ROOT / "build")).resolve()
-CTL = str(BUILD / "elasticctl")
-DAEMON = str(BUILD / "elasticd")
-AGENT = str(BUILD / "elastic-agent")
-PUPPET = str(BUILD / "tests/tools/puppet")
-IFACE = "io.elasticd.Manager."
-
-
-def is_sanitized():
-    with open(AGENT, "rb") as f:
-        return b"__asan_init" in f.read()
-
-
-SANITIZED = os.path.exists(AGENT) and is_sanitized()
-SLOWER = 4 if SANITIZED else 1
-PATIENCE = 20 * SLOWER  # seconds that an event which has to come may take
-
-_libc = ctypes.CDLL(None, use_errno=True)
-PR_SET_CHILD_SUBREAPER = 36
-IN_CLOEXEC, IN_ANY = 0o2000000, 0x000003CE  # modify, attrib, moves, create, delete
-
-
-class Unmet(AssertionError):
-    """Something awaited did not come in time."""
-
-
-# --- processes -------------------------------------------------------------------------------------
-
-
-def become_subreaper():
-    """Everything that a test starts stays below this process, so leftovers can be found."""
-    if _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl")
-    signal.signal(signal.SIGCHLD, lambda *_: reap_strangers())
-
-
-_ours = set()  # children that a Popen waits for
-_spawning = 0
-
-
-def reap_strangers():
-    """Reaps orphans that came to us, as init would; never a child of a Popen."""
-    if _spawning:
-        return
-    for pid in children(os.getpid()):
-        if pid not in _ours:
-            with contextlib.suppress(OSError):
-                os.waitpid(pid, os.WNOHANG)
-
-
-class Popen(subprocess.Popen):
-    def __init__(self, *args, **kwargs):
-        global _spawning
-        _spawning += 1
-        try:
-            super().__init__(*args, **kwargs)
-            _ours.add(self.pid)
-        finally:
-            _spawning -= 1
-            if not _spawning:
-                reap_strangers()
-
-    def wait(self, timeout=None):
-        rc = super().wait(timeout)
-        _ours.discard(self.pid)
-        return rc
-
-
-def stat_of(pid):
-    """(state, parent, session, start ticks) of a process, or None."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as f:
-            rest = f.read().rpartition(b") ")[2].split()
-    except OSError:
-        return None
-    return rest[0].decode(), int(rest[1]), int(rest[3]), int(rest[19])
-
-
-def children(pid):
-    found = []
-    with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children") as f:
-                found += [int(p) for p in f.read().split()]
-    return found
-
-
-def descendants(pid):
-    found, todo = [], [pid]
-    while todo:
-        for child in children(todo.pop()):
-            found.append(child)
-            todo.append(child)
-    return found
-
-
-def alive(pid):
-    st = stat_of(pid)
-    return st is not None and st[0] not in "ZX"
-
-
-def cmdline(pid):
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return f.read().replace(b"\0", b" ").decode(errors="replace").strip()
-    except OSError:
-        return "?"
-
-
-def wait_gone(pid, timeout=None):
-    """Returns when the process has ended (a zombie has)."""
-    timeout = PATIENCE if timeout is None else timeout
-    if not alive(pid):
-        return
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        poll = select.poll()
-        poll.register(fd, select.POLLIN)
-        if not poll.poll(timeout * 1000):
-            raise Unmet(f"process {pid} ({cmdline(pid)}) still runs after {timeout} s")
-    finally:
-        os.close(fd)
-
-
-def environ_of(pid):
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as f:
-            return parse_environ(f.read())
-    except OSError:
-        return {}
-
-
-def parse_environ(data):
-    pairs = (item.partition(b"=") for item in data.split(b"\0") if item)
-    return {k.decode(errors="replace"): v.decode(errors="replace") for k, _, v in pairs}
-
-
-def processes_of_run(run):
-    return [p for p in descendants(os.getpid())
-            if environ_of(p).get("ELASTICD_RUN") == run and alive(p)]
-
-
-def described(pids):
-    """For messages: what these processes are."""
-    return [f"{p} {cmdline(p)}, state {(stat_of(p) or '?')[0]}, below {(stat_of(p) or '??')[1]}"
-            for p in pids]
-
-
-def pss_kb(pid):
-    with open(f"/proc/{pid}/smaps_rollup") as f:
-        for line in f:
-            if line.startswith("Pss:"):
-                return int(line.split()[1])
-    raise AssertionError("no Pss")
-
-
-def descriptors(pid):
-    found = {}
-    with contextlib.suppress(OSError):
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):
-                found[int(fd)] = os.readlink(f"/proc/{pid}/fd/{fd}")
-    return found
+from processes import *  # noqa: F403
+from processes import _libc, _ours  # noqa: F401
 
 
 # --- waiting ---------------------------------------------------------------------------------------
@@ -794,7 +628,9 @@ def cgroup2():
 
 
 def cgroups_of_run(run):
-    return [g for g in cgroup2().rglob(f"*{run}*/") if g.is_dir()] if cgroup2() else []
+    """Their directories; others come and go meanwhile."""
+    walk = os.walk(cgroup2(), onerror=lambda _: None) if cgroup2() else []
+    return [pathlib.Path(top) / d for top, dirs, _ in walk for d in dirs if run in d]
 
 
 def is_root():
