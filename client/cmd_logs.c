@@ -168,6 +168,7 @@ int cmd_logs(struct ctl *ctl, struct args *args)
 	if (address_parse(args->argv[0], &a, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
 	r = printer_init(ctl, args, a.job, &printer);
+	ctl->streams = true;
 	if (r == 0)
 		r = parameters(ctl, args, &a, &p);
 	if (r == 0)

@@ -71,6 +71,7 @@ int cmd_events(struct ctl *ctl, struct args *args)
 		json_decref(p);
 		return ctl_usage(ctl, "%s", err.text);
 	}
+	ctl->streams = true;
 	if (job)
 		p = ctl_with(p, "job", json_string(job));
 	if (since >= 0)

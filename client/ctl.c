@@ -66,6 +66,8 @@ int ctl_init(struct ctl *ctl, const struct args *args)
 		return ctl_usage(ctl, "%s", err.text);
 	if (ctl->timeout_ms >= 0)
 		ctl->deadline_ms = monotonic_ms() + ctl->timeout_ms;
+	if (args_has(args, "socket") && !*args_get(args, "socket"))
+		return ctl_usage(ctl, "--socket: expected a path, got \"\"");
 	free(ctl->socket);
 	ctl->socket = paths_client_socket(args_get(args, "socket"));
 	return ctl->socket ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");

@@ -41,6 +41,9 @@ struct ctl {
 	int64_t deadline_ms; /* CLOCK_MONOTONIC; -1: none */
 	/* With a verdict's exit status to hand on, all errors of our own are CTL_FAILED. */
 	bool verdict_status;
+	/* It prints a stream for as long as somebody reads it: "logs -f | head" ends with head, not
+	 * with the next line. */
+	bool streams;
 };
 
 /* Sets up ctl from the global options that args holds. Returns 0 or an exit status. */

@@ -318,6 +318,29 @@ static int begin(struct launch_state *s)
 	return r < 0 ? error_prefix(s->err, "%s", strcmp(path, "-") ? path : "<stdin>") : 0;
 }
 
+/* An error that the specification has about what a flag said names the flag. */
+static int name_flag(struct launch_state *s)
+{
+	static const struct {
+		enum launch_id id;
+		const char *field;
+	} flags[] = { { OPT_NAME, "name" }, { OPT_ROLE, "roles[0].name" },
+		{ OPT_PREFIX, "logs.prefix" }, { OPT_RESTART_POLICY, "restart.policy" } };
+	char origin[LAUNCH_PET_MAX], text[sizeof(s->err->text)];
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+		size_t len = strlen(flags[i].field);
+
+		if (!s->values[flags[i].id] || strncmp(s->err->text, flags[i].field, len) != 0 ||
+			strncmp(s->err->text + len, ": ", 2) != 0)
+			continue;
+		snprintf(text, sizeof(text), "%s", s->err->text + len + 2);
+		return error_field(
+			s->err, s->err->code, launch_origin(s, flags[i].id, origin), "%s", text);
+	}
+	return s->err->code;
+}
+
 static int build(struct launch_state *s)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
@@ -328,7 +351,10 @@ static int build(struct launch_state *s)
 			r = launch_rows[i].apply(s, i, s->values[i]);
 	if (r == 0)
 		r = launch_finish(s);
-	return r < 0 ? r : spec_parse(s->doc, &spec, s->err);
+	if (r < 0)
+		return r;
+	r = spec_parse(s->doc, &spec, s->err);
+	return r < 0 ? name_flag(s) : 0;
 }
 
 int launch_parse(int argc, char **argv, const struct launch_from *from, struct launch *ret,

@@ -141,6 +141,17 @@ static int remote_error(const struct ctl *ctl, char **name, const json_t *p, str
 	return failed(ctl, !strcmp(*name, "TimedOut") ? CTL_TIMED_OUT : CTL_REFUSED);
 }
 
+/* Until there may be input on link. Ends as a write would have, where nobody reads what is printed.
+ */
+static void wait_with_reader(const struct varlink_sync *link, int64_t left)
+{
+	struct pollfd fds[2] = { { .fd = varlink_sync_fd(link), .events = POLLIN },
+		{ .fd = STDOUT_FILENO } };
+
+	if (poll(fds, 2, left > INT_MAX ? INT_MAX : (int)left) > 0 && fds[1].revents & POLLERR)
+		raise(SIGPIPE);
+}
+
 /* Waits for input on link. Returns 0 or an exit status. */
 static int wait_input(struct ctl *ctl, struct varlink_sync *link)
 {
@@ -148,6 +159,10 @@ static int wait_input(struct ctl *ctl, struct varlink_sync *link)
 		int64_t left = ctl_left_ms(ctl);
 		int r;
 
+		if (ctl->streams && varlink_sync_wait(link, 0) == 0) {
+			wait_with_reader(link, left);
+			left = ctl_left_ms(ctl);
+		}
 		r = varlink_sync_wait(link, left > INT_MAX ? INT_MAX : (int)left);
 		if (r == 1)
 			return 0;

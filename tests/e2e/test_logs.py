@@ -236,6 +236,16 @@ def test_follow_by_command_line_ends_with_the_job(box, daemon):
     assert result.rc == 0 and "last" in result.out, result
 
 
+def test_a_follower_ends_with_its_reader_also_while_the_job_is_silent(box, daemon):
+    name, _ = daemon.submit(spec("print:first", "hang", logs=BOTH))
+    reading, writing = os.pipe()
+    follow = box.ctl_start("logs", "-f", name, stdout=writing)
+    os.close(writing)
+    assert b"first" in os.read(reading, 1000)
+    os.close(reading)
+    assert follow.wait().rc in (-signal.SIGPIPE, 128 + signal.SIGPIPE)
+
+
 # --- long lines, speed -------------------------------------------------------------------------------------
 
 

@@ -106,6 +106,12 @@ def test_a_worker_is_addressed_by_role_and_index(box, daemon):
     assert "I am 2" in out and "I am 1" not in out
 
 
+def test_a_rank_that_is_not_there_is_named(box, daemon):
+    name, _ = daemon.submit(spec("hang"))
+    result = box.ctl("status", f"{name}/7")
+    assert (result.rc, result.err) == (1, f"elasticctl: job {name} has no rank 7\n"), result
+
+
 def test_strange_last_lines_do_not_break_the_terminal(box, daemon):
     name, _ = daemon.submit(spec("raw:1b5d303b6576696c071b5b324a62616400ff0a", f"touch:{box.path('up')}",
                                  "hang", logs={"redirects": 3}))

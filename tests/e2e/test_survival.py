@@ -303,7 +303,8 @@ def test_an_agent_lost_in_a_backoff_costs_no_restart(box, daemon, whom):
 @pytest.mark.parametrize("lost", ["verdict", "verdict and last event"])
 def test_a_job_that_had_ended_is_not_run_again_for_want_of_its_verdict(box, daemon, lost):
     name, run = daemon.submit(spec(f"mark:{box.path('marks')}", f"wait-file:{box.path('go')}",
-                                   "error-json:object:boom", "exit:9", restart={"max": 5, "codes": {"9": "fatal"}}))
+                                   "error-json:object:boom", "exit:9",
+                                   restart={"max": 5, "codes": {"9": "fatal"}}))
     agent = daemon.wait(run, until="running")["agent_pid"]
     daemon.kill()
     box.path("go").touch()
