@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/restart.h"
 
+#include "common/duration.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -140,6 +142,8 @@ static bool restart_refused(const struct spec_restart *policy, const struct rest
 static bool restart_exhausted(const struct spec_restart *policy, const struct restart_budget *b,
 	uint64_t now_ms, char *text, size_t size)
 {
+	char window[DURATION_TEXT_MAX];
+
 	if (policy->max != SPEC_UNSET && b->used >= policy->max) {
 		if (policy->max == 0)
 			snprintf(text, size, "no restarts are configured (restart.max is 0)");
@@ -149,8 +153,8 @@ static bool restart_exhausted(const struct spec_restart *policy, const struct re
 	}
 	if (policy->window_ms != SPEC_UNSET &&
 		restart_window_used(policy, b, now_ms) >= restart_window_max(policy)) {
-		snprintf(text, size, "%d restarts within the last %lld s are the limit",
-			restart_window_max(policy), (long long)policy->window_ms / 1000);
+		snprintf(text, size, "%d restarts within the last %s are the limit",
+			restart_window_max(policy), duration_format(policy->window_ms, window));
 		return true;
 	}
 	return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "common/duration.h"
 #include "common/json.h"
 #include "common/proc.h"
 
@@ -147,6 +148,7 @@ json_t *agent_budget_json(const struct agent *a)
 
 static void view_why_counts(const struct agent *a, FILE *f)
 {
+	char window[DURATION_TEXT_MAX];
 	const struct spec_restart *p = &a->spec->restart;
 	int left = restart_left(p, &a->budget, loop_now_ms());
 
@@ -155,9 +157,9 @@ static void view_why_counts(const struct agent *a, FILE *f)
 	else
 		fprintf(f, "%d restarts used, no limit over the job's life", a->budget.used);
 	if (p->window_ms != SPEC_UNSET)
-		fprintf(f, "; %d of %d within the last %.0f s",
+		fprintf(f, "; %d of %d within the last %s",
 			restart_window_used(p, &a->budget, loop_now_ms()), p->window_max,
-			(double)p->window_ms / 1000);
+			duration_format(p->window_ms, window));
 	if (left >= 0)
 		fprintf(f, "; %d left", left);
 	fprintf(f, "; %d not counted\n", a->budget.free);

@@ -3,6 +3,7 @@
 
 #include "common/file.h"
 #include "common/varlink_socket.h"
+#include "tests/unit/child.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -215,7 +216,9 @@ START_TEST(running_out_of_descriptors_neither_spins_nor_lasts)
 		loop_run_once(loop, true);
 		ck_assert_uint_lt(loop_now_ms(), start + 5000);
 	}
-	ck_assert_uint_ge(loop_now_ms(), start + 100);
+	/* valgrind itself refuses a descriptor beyond the limit, after the kernel gave it. */
+	if (!under_valgrind())
+		ck_assert_uint_ge(loop_now_ms(), start + 100);
 	limit_files(before);
 	b = connect_to(path);
 	while (!varlink_server_connections(server))
