@@ -262,7 +262,7 @@ START_TEST(a_restart_leaves_the_window_when_it_is_as_old_as_the_window)
 	p.window_max = 1;
 	ck_assert(decide(&p, &b, &exit_3, SOON).restart);
 	ck_assert_str_eq(decide(&p, &b, &exit_3, SOON + 4999).text,
-		"1 restarts within the last 5 s are the limit");
+		"1 restarts within the last 5s are the limit");
 	ck_assert_int_eq(restart_left(&p, &b, SOON + 4999), 0);
 	ck_assert_int_eq(restart_left(&p, &b, SOON + 5000), 1);
 	ck_assert(decide(&p, &b, &exit_3, SOON + 5000).restart);
