@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <pwd.h>
 #include <string.h>
 
 /*
@@ -341,6 +342,22 @@ static int name_flag(struct launch_state *s)
 	return s->err->code;
 }
 
+/* run starts workers as its caller: they must not get root's rights in silence. */
+static int check_user(const struct launch_state *s)
+{
+	const char *user = json_get_string(s->doc, "user", NULL);
+	const struct passwd *own;
+
+	if (!user || !s->from->foreground)
+		return 0;
+	own = getpwuid(geteuid());
+	if (own && !strcmp(own->pw_name, user))
+		return 0;
+	return error_field(s->err, -EINVAL, "user",
+		"run starts workers as its caller; \"elasticctl start\" can start them as %s",
+		user);
+}
+
 static int build(struct launch_state *s)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
@@ -354,7 +371,7 @@ static int build(struct launch_state *s)
 	if (r < 0)
 		return r;
 	r = spec_parse(s->doc, &spec, s->err);
-	return r < 0 ? name_flag(s) : 0;
+	return r < 0 ? name_flag(s) : check_user(s);
 }
 
 int launch_parse(int argc, char **argv, const struct launch_from *from, struct launch *ret,

@@ -172,6 +172,15 @@ def test_a_given_master_address_and_port_are_handed_on(box):
 # --- what a worker gets ----------------------------------------------------------------------------
 
 
+def test_another_user_is_refused_and_not_ignored(box):
+    path = box.path("job.json")
+    for user, status in (("surely-nobody", 125), (getpass.getuser(), 0)):
+        path.write_text(json.dumps({"user": user, "roles": [{"command": [PUPPET]}]}))
+        result = box.run(f"--spec={path}")
+        assert result.rc == status, result
+        assert (status == 0) == ("user: run starts workers as its caller" not in result.err), result
+
+
 def test_the_environment_has_every_name_of_torchelastic(box):
     result = box.run("--nproc-per-node=2", "--max-restarts=4", "--role=trainer", "--rdzv-id=abc",
                      PUPPET, f"env:{box.path('env')}.%r",
