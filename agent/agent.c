@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 
+#include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/paths.h"
@@ -9,6 +10,7 @@
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -212,7 +214,22 @@ static void agent_on_event(void *arg, const json_t *event)
 	agent_server_changed(arg);
 }
 
-/* Where logs go when nothing else is said: the user's own state directory. */
+/* As torchelastic does: a directory of its own among the temporary ones. */
+static char *agent_temporary_log_root(void)
+{
+	const char *tmp = getenv("TMPDIR");
+	char *dir;
+
+	if (asprintf(&dir, "%s/elasticd-logs-XXXXXX", tmp && *tmp ? tmp : "/tmp") < 0)
+		return NULL;
+	if (mkdtemp(dir))
+		return dir;
+	free(dir);
+	return NULL;
+}
+
+/* Where logs go when nothing else is said: the user's own state directory. In a container the home
+ * often cannot be written. */
 static int agent_default_log_root(char **ret, struct error *err)
 {
 	struct paths p;
@@ -222,7 +239,22 @@ static int agent_default_log_root(char **ret, struct error *err)
 		return r;
 	*ret = TAKE_PTR(p.log_dir);
 	paths_fini(&p);
-	return *ret ? 0 : error_set(err, -ENOMEM, "out of memory");
+	if (!*ret)
+		return error_set(err, -ENOMEM, "out of memory");
+	r = file_mkdir_p(*ret, 0755);
+	if (!r && access(*ret, W_OK | X_OK) < 0)
+		r = -errno;
+	if (r < 0) {
+		char *dir = agent_temporary_log_root();
+
+		if (!dir)
+			return error_set(err, r, "%s: %s", *ret, strerror(-r));
+		log_notice(
+			"logs are in %s, since %s cannot be written: %s", dir, *ret, strerror(-r));
+		free(*ret);
+		*ret = dir;
+	}
+	return 0;
 }
 
 static int agent_open_logs(struct agent *a, struct error *err)

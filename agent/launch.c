@@ -4,6 +4,7 @@
 #include "agent/port.h"
 #include "agent/spawn.h"
 #include "common/log.h"
+#include "common/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,6 +85,18 @@ static int launch_virtual_device(struct env *e, int local_rank)
 	return item ? env_setf(e, "CUDA_VISIBLE_DEVICES", "%s", item) : -ERANGE;
 }
 
+/* "SIGTERM,SIGINT": as torchrun passes its --signals-to-handle on. */
+static int launch_env_signals(const struct agent *a, struct env *e)
+{
+	char list[512] = "", name[SIGNALS_TEXT_MAX];
+	size_t n = 0;
+
+	for (const int *f = a->spec->stop.forward; f && *f && n < sizeof(list) - 32; f++)
+		n += (size_t)snprintf(
+			list + n, sizeof(list) - n, "%s%s", n ? "," : "", signals_name(*f, name));
+	return env_setf(e, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", list);
+}
+
 static int launch_env_torch(const struct agent *a, const struct task *t, struct env *e)
 {
 	const struct spec_rendezvous *rdzv = &a->spec->rendezvous;
@@ -118,6 +131,8 @@ static int launch_env_torch(const struct agent *a, const struct task *t, struct 
 		r = env_setf(e, "TORCHELASTIC_RUN_ID", "%s", rdzv->id ? rdzv->id : a->opt.run);
 	if (!r)
 		r = env_put(e, "TORCHELASTIC_USE_AGENT_STORE=False");
+	if (!r)
+		r = launch_env_signals(a, e);
 	if (!r)
 		r = env_setf(
 			e, "TORCHELASTIC_ERROR_FILE", "%s", t->error_file ? t->error_file : "");

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/paths.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -216,6 +217,22 @@ static int main_supervise(struct main_options *o, struct spec *spec, struct cgro
 	return r < 0 ? EXIT_AGENT : r;
 }
 
+/* What runs, as far as a name can hold it: "train" for train.py. */
+static char *main_default_name(const struct spec *spec)
+{
+	const char *program = spec_entrypoint(spec), *slash = strrchr(program, '/');
+	char name[41], *out = name;
+
+	for (const char *p = slash ? slash + 1 : program; *p && out < name + sizeof(name) - 1; p++)
+		*out++ = isalnum((unsigned char)*p) || *p == '-' || *p == '_' || *p == '.' ? *p
+											   : '-';
+	*out = '\0';
+	out = strrchr(name, '.');
+	if (out && (!strcmp(out, ".py") || !strcmp(out, ".sh")))
+		*out = '\0';
+	return strdup(spec_check_name(name, NULL) ? "job" : name);
+}
+
 static int main_job(struct main_options *o)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
@@ -232,7 +249,7 @@ static int main_job(struct main_options *o)
 	}
 	close(o->spec_fd);
 	if (!spec->name)
-		spec->name = strdup("job");
+		spec->name = main_default_name(spec);
 	if (!o->agent.run)
 		o->agent.run = run = run_id_new(spec->name);
 	if (!o->agent.run || cgroup_new(o->agent.run, &cgroup) < 0) {

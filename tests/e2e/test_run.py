@@ -512,3 +512,31 @@ def test_a_run_that_ends_leaves_nothing_behind(box):
     assert result.rc == 0, result
     run = parse_environ(box.path("env.0").read_bytes())["ELASTICD_RUN"]
     assert processes_of_run(run) == []
+
+
+# --- where nothing is said -------------------------------------------------------------------------
+
+
+def test_a_home_that_cannot_be_written_is_no_obstacle(box):
+    tmp = box.path("tmp")
+    tmp.mkdir(exist_ok=True)
+    result = box.ctl("run", "sh", "-c", "exit 3",
+                     env={"HOME": "/proc/none", "XDG_STATE_HOME": "", "TMPDIR": str(tmp)})
+    assert result.rc == 3, result
+    (root,) = tmp.glob("elasticd-logs-*")
+    assert f"logs are in {root}" in result.err
+    assert list(root.glob("sh_*/verdict.json"))
+
+
+@pytest.mark.parametrize("program,name", [("train.py", "train"), ("a b+c.sh", "a-b-c"), ("-x", "job")])
+def test_a_run_is_named_for_what_runs(box, program, name):
+    path = script(box, program, "#!/bin/sh\nexit 0\n" if not program.endswith(".py") else "")
+    path.chmod(0o755)
+    assert box.run(path).rc == 0
+    assert os.readlink(box.path("logs") / f"{name}.latest").startswith(f"{name}_")
+
+
+def test_workers_learn_which_signals_are_handed_on(box):
+    result = box.run("--signals-to-handle=SIGTERM,SIGUSR1",
+                     "sh", "-c", "echo $TORCHELASTIC_SIGNALS_TO_HANDLE")
+    assert result.out.strip() == "SIGTERM,SIGUSR1"
