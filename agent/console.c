@@ -34,6 +34,7 @@ struct out {
 	bool tty, closed;
 	bool was_full;	 /* somebody waits for room */
 	bool want_empty; /* ... or until all is out */
+	bool told_full;	 /* the device has no room, and that was told */
 	char *data;
 	size_t start, end, room;
 	uint64_t put, done, progress;
@@ -74,6 +75,15 @@ static void give_up(struct out *o, int error)
 	o->console->fn(o->console->arg, true, error);
 }
 
+/* Once until it takes something again. */
+static void tell_full(struct out *o, int error)
+{
+	if (o->told_full)
+		return;
+	o->told_full = true;
+	o->console->fn(o->console->arg, false, error);
+}
+
 static ssize_t write_some(struct out *o)
 {
 	const char *p = o->data + o->start;
@@ -105,6 +115,7 @@ static void flush_out(struct out *o)
 			o->start += n;
 			o->done += n;
 			o->progress++;
+			o->told_full = false;
 			continue;
 		}
 		if (n < 0 && errno == EINTR)
@@ -117,6 +128,7 @@ static void flush_out(struct out *o)
 			errno == ENOBUFS) {
 			wait_writable(o, false);
 			loop_timer_arm(o->retry, RETRY_MS);
+			tell_full(o, n == 0 ? ENOSPC : errno);
 			return;
 		}
 		give_up(o, errno);

@@ -18,8 +18,9 @@
 
 struct console;
 
-/* Room in a buffer after it was full, all out after console_want_empty(), or, with closed, the
- * first write that failed for good: errno in error. The callback may not free the console. */
+/* Room in a buffer after it was full, all out after console_want_empty(); with an error, the device
+ * is full (it is tried again); or, with closed, the first write that failed for good: errno in
+ * error. The callback may not free the console. */
 typedef void (*console_fn)(void *arg, bool closed, int error);
 
 /* fds: of standard output and error; borrowed. Returns 0 or a negative errno. */

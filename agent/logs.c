@@ -104,6 +104,12 @@ static void on_console(void *arg, bool closed, int error)
 {
 	struct logs *l = arg;
 
+	if (!closed && error) {
+		tell(l, "console-full", -1,
+			"the console takes no lines now: %s; log files go on, and it is tried again",
+			strerror(error));
+		return;
+	}
 	if (!closed && l->tee)
 		tee_console_ready(l->tee);
 	else if (!closed)

@@ -28,7 +28,7 @@ struct logs_task {
 };
 
 /* Something an operator must know: event is "log-disk-full", "log-resumed", "log-vanished",
- * "log-write-failed", "console-closed". rank is global, or -1. */
+ * "log-write-failed", "console-closed", "console-full". rank is global, or -1. */
 typedef void (*logs_event_fn)(void *arg, const char *event, int rank, const char *text);
 
 struct logs_options {

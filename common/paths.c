@@ -188,7 +188,7 @@ static char *beside_this_program(const char *name)
 
 char *paths_agent_program(struct error *err)
 {
-	_cleanup_free_ char *beside = NULL;
+	_cleanup_free_ char *beside = NULL, *moved = NULL;
 	const char *env = getenv("ELASTIC_AGENT");
 
 	if (env && *env) {
@@ -200,6 +200,10 @@ char *paths_agent_program(struct error *err)
 	beside = beside_this_program("elastic-agent");
 	if (beside && !access(beside, X_OK))
 		return TAKE_PTR(beside);
+	/* An installed tree that was moved as a whole. */
+	moved = beside_this_program("../libexec/elasticd/elastic-agent");
+	if (moved && !access(moved, X_OK))
+		return TAKE_PTR(moved);
 	if (!access(LIBEXECDIR "/elastic-agent", X_OK))
 		return strdup(LIBEXECDIR "/elastic-agent");
 	error_set(err, -ENOENT, "elastic-agent was found neither at %s nor at %s",

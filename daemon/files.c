@@ -31,7 +31,7 @@ int files_make_dirs(const char *path, mode_t mode, struct error *err)
 		*slash = '\0';
 		r = file_mkdir_p(parent, 0755);
 		if (r < 0)
-			return error_set(err, r, "%s: %s", parent, strerror(-r));
+			return error_set(err, r, "%s cannot be made: %s", parent, strerror(-r));
 	}
 	/* The umask does not decide about these. */
 	if (!mkdir(path, mode) && !chmod(path, mode))

@@ -38,6 +38,7 @@ static int check_owner(const char *dir, struct error *err)
 int setup_dirs(const struct paths *p, const char *log_dir, bool system, struct error *err)
 {
 	_cleanup_free_ char *jobs = paths_join(p->runtime_dir, "jobs");
+	struct stat st;
 	int r;
 
 	if (!jobs)
@@ -55,6 +56,8 @@ int setup_dirs(const struct paths *p, const char *log_dir, bool system, struct e
 	/* Each user's agent makes its runs' directories there. */
 	if (!r && strcmp(log_dir, "/dev/null"))
 		r = files_make_dirs(log_dir, system ? 01777 : 0700, err);
+	if (!r && !stat(log_dir, &st) && strcmp(log_dir, "/dev/null") && !S_ISDIR(st.st_mode))
+		r = error_set(err, -ENOTDIR, "%s: is a file, expected a directory", log_dir);
 	return r;
 }
 
