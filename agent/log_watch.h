@@ -25,8 +25,8 @@ enum {
 /* what: which of the above, all where events were lost. May free its own watch and others. */
 typedef void (*log_watch_fn)(void *arg, int what);
 
-/* Watches fd's file (an open file or directory, borrowed during the call). events may be 0 for now.
- * All watches of a process are on one loop. Returns 0 or a negative errno. */
+/* Watches fd's file (an open file or directory, borrowed during the call). events may be 0 at
+ * first. All watches of a process are on one loop. Returns 0 or a negative errno. */
 _must_check_ int log_watch_new(
 	struct loop *loop, int fd, int events, log_watch_fn fn, void *arg, struct log_watch **ret);
 struct log_watch *log_watch_free(struct log_watch *w);
