@@ -161,11 +161,6 @@ struct task *agent_task_by_pid(struct agent *a, pid_t pid)
 	return NULL;
 }
 
-struct task *agent_task_by_rank(struct agent *a, int rank)
-{
-	return rank >= 0 && rank < a->n_tasks ? &a->tasks[rank] : NULL;
-}
-
 int agent_alive(const struct agent *a)
 {
 	int alive = 0;

@@ -140,7 +140,6 @@ void agent_changed(struct agent *a);
 void agent_set_reason(struct agent *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 struct task *agent_task_by_pid(struct agent *a, pid_t pid);
-struct task *agent_task_by_rank(struct agent *a, int rank);
 int agent_alive(const struct agent *a);
 
 /* Says, where the kernel's memory killer may have ended t, so in text; else makes it empty. */
