@@ -37,8 +37,7 @@ ALLLDFLAGS = -pie -Wl,--as-needed -Wl,-z,relro,-z,now $(SANFLAGS) $(LDFLAGS)
 LIBS := $(EVENT_LIBS) $(JANSSON_LIBS) $(INIH_LIBS) $(SYSTEMD_LIBS) $(YAML_LIBS) $(ZSTD_LIBS)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
-GEN := $(B)/gen/manager_idl.c
-GENOBJ := $(B)/obj/gen/manager_idl.o
+GENOBJ := $(addprefix $(B)/obj/gen/,manager_idl.o worker_idl.o)
 
 # Everything but main() is in a library, so that tests link what runs.
 $(B)/libcommon.a: $(call obj,$(common_SRC)) $(GENOBJ)
@@ -79,10 +78,12 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)$(CC) $(ALLCFLAGS) -MMD -MP -c -o $@ $<
 
-# The interface file is the specification; the programs carry its text.
+# The interface files are the specification; the programs carry their text.
 $(B)/gen/manager_idl.c: common/io.elasticd.Manager.varlink
+$(B)/gen/worker_idl.c: common/io.elasticd.Worker.varlink
+$(B)/gen/%_idl.c:
 	@mkdir -p $(@D)
-	$(call say,GEN,$@){ printf '#include "common/manager_idl.h"\nconst char manager_idl[] =\n'; \
+	$(call say,GEN,$@){ printf '#include "common/%s_idl.h"\nconst char %s_idl[] =\n' $* $*; \
 	sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $<; printf ';\n'; } > $@
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

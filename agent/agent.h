@@ -8,6 +8,11 @@
  *   launch.c    rendezvous, ports, a worker's environment, spawning an incarnation
  *   reap.c      SIGCHLD: exits of workers, of adopted orphans and of helpers
  *   stop.c      stop signal, one deadline, kill, leftovers, what does not die
+ *   judge.c     what ends of tasks mean: for one task (scope task, leader), for the group
+ *   single.c    one task by itself: start, stop, start again, add; delays and backoffs of tasks
+ *   attach.c    a task that runs in somebody's terminal
+ *   environ.c   a worker's environment; tfconfig.c and devices.c parts of it
+ *   workers.c   what workers share (workers.h); beats.c heartbeats, hang.c what hangs
  *   outcome.c   failures, root cause, restart decision, verdict, the end
  *   resume.c    what an agent does that follows one that was lost
  *   signals.c   what a signal to the agent means
@@ -18,6 +23,7 @@
 #include "agent/cgroup.h"
 #include "agent/events.h"
 #include "agent/group.h"
+#include "agent/hang.h"
 #include "agent/logs.h"
 #include "agent/restart.h"
 #include "agent/task.h"
@@ -108,6 +114,12 @@ struct agent {
 	int64_t created_us, started_us, ended_us;
 	int exit_code;
 
+	struct workers *workers;	/* NULL: none */
+	struct beats *beats;		/* NULL: nobody asked for heartbeats */
+	struct hang_dumps *hang;
+	struct loop_timer *leader_timer; /* grace after the leader's end */
+	bool leader_over;		 /* the leader has ended, and that ends the group */
+
 	struct loop_signal *signals[16];
 	int n_signals;
 	struct agent_server *server;
@@ -153,6 +165,46 @@ void agent_spawn(struct agent *a);
 
 /* reap.c */
 void agent_reap(struct agent *a);
+
+/* judge.c */
+/* The agent itself declares a running task failed: no beat, no progress. text is for people and
+ * becomes its failure's message. Nothing happens to a task that has ended or is being stopped. */
+void agent_task_failing(struct agent *a, struct task *t, const char *text);
+/* A task reported an error: it counts as failed when it ends. */
+void agent_worker_error(struct agent *a, struct task *t, const char *code, const char *message);
+
+/* single.c */
+/* "worker:1", "worker:0,2-3", "worker", "0,3-7", or NULL for all: sorted ranks, owned. -EINVAL for
+ * bad text, -ENOENT where there is no such task. */
+_must_check_ int agent_select(
+	struct agent *a, const char *text, int **ret, size_t *ret_n, struct error *err);
+struct task *agent_task_named(struct agent *a, const char *role, int index);
+/* role NULL-safe name "role:index" of t; borrowed until the next call. */
+const char *agent_task_name(const struct task *t);
+struct agent_single_start {
+	const char *role;
+	int index;		   /* -1: the next one */
+	const json_t *command, *env; /* arrays of strings, or NULL */
+};
+/* 0 with the task, or -ENOENT (no such role), -EEXIST (it runs), -ESHUTDOWN (the job ends),
+ * -ENOSPC, -EINVAL, with err. */
+_must_check_ int agent_start_single(struct agent *a, const struct agent_single_start *what,
+	struct task **ret, struct error *err);
+/* done(arg) runs when all of them are gone. again: they are started at once after that. */
+_must_check_ int agent_stop_single(struct agent *a, const int *ranks, size_t n, int64_t timeout_ms,
+	bool again, loop_fn done, void *arg, struct error *err);
+/* The caller of a stop is gone. */
+void agent_stop_single_forget(struct agent *a, void *arg);
+void agent_single_free(struct task *t);
+
+/* beats.c: heartbeats and progress of all tasks, and what is saved of those that hang */
+_must_check_ int beats_new(struct agent *a, struct error *err);
+void beats_free(struct agent *a);
+void beats_task_started(struct agent *a, struct task *t);
+void beats_task_ended(struct agent *a, struct task *t);
+/* Saves tasks (ranks, n) by hang_dump(). */
+_must_check_ int beats_dump(struct agent *a, const int *ranks, size_t n, const char *why,
+	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err);
 
 /* stop.c */
 void agent_stop_tasks(struct agent *a);

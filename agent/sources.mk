@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 agent_SRC := \
 	agent/agent.c \
+	agent/beats.c \
 	agent/cgroup.c \
 	agent/console.c \
 	agent/env.c \
@@ -10,6 +11,7 @@ agent_SRC := \
 	agent/group.c \
 	agent/guard.c \
 	agent/launch.c \
+	agent/judge.c \
 	agent/lines.c \
 	agent/listen.c \
 	agent/log_call.c \
@@ -50,4 +52,5 @@ agent_SRC := \
 	agent/task.c \
 	agent/tee.c \
 	agent/tree.c \
-	agent/view.c
+	agent/view.c \
+	agent/workers.c

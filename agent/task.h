@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct restart_budget;
+
 #define TASK_STATES(X)            \
 	X(WAITING, "waiting")     \
 	X(STARTING, "starting")   \
@@ -54,6 +56,19 @@ struct task {
 	uint64_t started_ms, ended_ms; /* monotonic */
 	int64_t stop_us;	       /* when the agent first signalled it to end, 0: never */
 	char *error_file;	       /* owned path, NULL without files */
+
+	int slot;	    /* on the board; of its role and index as long as the agent lives */
+	uint64_t token;	    /* of its present process; 0 before the first */
+	int incarnation;    /* its starts within the attempt, from 0 */
+	int restarts;	    /* times it was started again by itself (scope task, a person) */
+	bool on_purpose;    /* a person stopped it: it is never blamed, nor waited for */
+	bool extra;	    /* added beyond the specification */
+	bool attached;	    /* runs in a caller's terminal: its process is not the agent's child */
+	char blame[200];    /* "": else why the agent itself declared it failed: "no beat for ..." */
+	char *app_error;    /* owned: what it reported as an error; NULL: nothing */
+	struct restart_budget *budget; /* owned, scope task; NULL before its first restart */
+	int64_t next_start_us;	       /* of its next start, while it waits for it; 0: none */
+	struct task_private *private;  /* owned by single.c; NULL: nothing is under way */
 };
 
 void task_init(struct task *t, const struct spec_role *role, int index, int rank);

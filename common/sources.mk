@@ -41,4 +41,5 @@ common_SRC := \
 	common/error.c \
 	common/log.c \
 	common/proc.c \
+	common/status.c \
 	common/sweep.c

@@ -40,6 +40,55 @@ struct spec_role {
 	char *cwd; /* NULL: the job's */
 	struct spec_rlimit *limits;
 	size_t n_limits;
+	bool leader;	  /* its end is the group's (struct spec_leader); one role, one replica */
+	bool recoverable; /* its loss is no error to the others */
+	bool evaluator;	  /* outside TF_CONFIG's cluster, default barriers and alive sets; true for a
+			   * role named "evaluator" unless it is said */
+	struct spec_restart *restart;	/* of this role; NULL: the job's */
+	int64_t start_delay_ms;		/* times the index: 0 none */
+	int64_t start_delay_max_ms;	/* SPEC_UNSET: no cap */
+};
+
+enum spec_leader_exit { SPEC_LEADER_STOP, SPEC_LEADER_IGNORE };
+
+/* What the end of the leader's task means for the others. */
+struct spec_leader {
+	enum spec_leader_exit on_exit;
+	int64_t grace_ms; /* for the others to leave by themselves; 3 s */
+};
+
+enum spec_heartbeat_action { SPEC_HEARTBEAT_RESTART, SPEC_HEARTBEAT_REPORT };
+
+/* All time limits are SPEC_UNSET where they are not given: nothing is looked at then. */
+struct spec_heartbeat {
+	int64_t period_ms;	  /* how often the board is looked at */
+	int64_t timeout_ms;	  /* without a new beat: a miss; unset: period */
+	int failures;		  /* misses in a row that are the end; 3 */
+	int64_t start_timeout_ms; /* until the first beat */
+	int64_t progress_timeout_ms; /* without a step() */
+	int64_t log_timeout_ms;	     /* without a byte in the task's logs */
+	char *log_pattern;	     /* extended regular expression: lines that are progress */
+	int64_t log_pattern_timeout_ms;
+	char *progress_file; /* path (${rank}, ${local_rank}, ${role}, ${index}): its changes are
+			      * progress; relative to the task's cwd */
+	int64_t progress_file_timeout_ms;
+	int64_t progress_start_timeout_ms; /* in place of the four above until the first sign; unset:
+					    * the same as these */
+	enum spec_heartbeat_action on_failure;
+	int64_t dump_timeout_ms; /* for saving what hangs, before it is stopped; 10 s */
+};
+
+enum spec_devices_assign {
+	SPEC_DEVICES_STRIDE, /* every n-th, from the task's place among the n tasks of this host */
+	SPEC_DEVICES_BLOCK,  /* as many neighbours for each */
+	SPEC_DEVICES_ONE,    /* the one of its place */
+	SPEC_DEVICES_ALL,
+};
+
+struct spec_devices {
+	char **ids; /* NULL-ended; NULL: nothing is assigned */
+	char *env;  /* the variable; CUDA_VISIBLE_DEVICES */
+	enum spec_devices_assign assign;
 };
 
 struct spec_logs {
@@ -65,8 +114,12 @@ struct spec_exit_rule {
 	enum spec_exit_class class;
 };
 
+enum spec_restart_scope { SPEC_SCOPE_GROUP, SPEC_SCOPE_TASK };
+
 struct spec_restart {
 	enum spec_restart_policy policy;
+	enum spec_restart_scope scope; /* TASK: only what failed is started again, each task with a
+					* budget of its own */
 	int max; /* restarts over the job's life; SPEC_UNSET: no limit beside the window */
 	int64_t window_ms; /* sliding window for window_max; SPEC_UNSET: none */
 	int window_max;
@@ -91,6 +144,7 @@ struct spec_resources {
 	int64_t memory_max; /* bytes; SPEC_UNSET: none */
 	int64_t cpu_weight; /* 1..10000; SPEC_UNSET */
 	int64_t tasks_max;  /* SPEC_UNSET */
+	struct spec_devices devices;
 };
 
 enum spec_rendezvous_backend { SPEC_RENDEZVOUS_LOCAL, SPEC_RENDEZVOUS_STATIC };
@@ -113,8 +167,12 @@ struct spec {
 	struct spec_logs logs;
 	struct spec_restart restart;
 	struct spec_stop stop;
+	struct spec_leader leader;
+	struct spec_heartbeat heartbeat;
 	struct spec_resources resources;
 	struct spec_rendezvous rendezvous;
+	int compat_tf_config; /* 0, 1, or SPEC_UNSET: where there are several roles */
+	char *rpc_layer;      /* of TF_CONFIG, NULL: left out */
 	bool compat_torch;	 /* torchelastic's environment variables */
 	bool virtual_local_rank; /* compat.virtual_local_rank */
 	bool inherit_env;	 /* workers start from the agent's environment */
@@ -135,6 +193,12 @@ json_t *spec_to_json(const struct spec *s);
 /* Turns auto, cpu and gpu replicas into counts for this host, and checks again what depends on
  * them, among it that virtual_local_rank has a device for each worker. */
 _must_check_ int spec_resolve(struct spec *s, struct error *err);
+
+/* Whether workers get TF_CONFIG. */
+bool spec_tf_config(const struct spec *s);
+
+/* The restart rules of role. Borrowed. */
+const struct spec_restart *spec_restart_of(const struct spec *s, const struct spec_role *role);
 
 /* Sum of all roles' replicas, after spec_resolve(). */
 int spec_world_size(const struct spec *s);

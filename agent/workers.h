@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+
+/*
+ * The agent's side of what workers share: owns worker.sock, the board, the store with the key-value
+ * layer, the barriers and the members, and serves io.elasticd.Worker from them. The rest of the agent
+ * tells it what happens to tasks; it tells the rest what tasks said (agent_task_failing(),
+ * agent_worker_error()). Slots: task i of a->tasks has slot t->slot, stable over the agent's life for
+ * a role and index.
+ *
+ *   workers.c          life, board, identity of connections
+ *   worker_methods.c   the table and the short methods; worker_kv.c, worker_wait.c the others
+ */
+
+#include "agent/agent.h"
+#include "agent/env.h"
+#include "common/board.h"
+
+/* Makes the board and listens, as runtime_dir/worker.sock and runtime_dir/board (the directory of
+ * agent.sock; in the foreground a private temporary one that is removed with the agent). */
+_must_check_ int workers_new(struct agent *a, struct error *err);
+void workers_free(struct agent *a);
+
+/* A new incarnation of the group, before anything of it is spawned. */
+void workers_begin(struct agent *a);
+/* Before t is spawned: draws its token, clears its slot. */
+void workers_task_starting(struct agent *a, struct task *t);
+/* ELASTICD_WORKER_SOCKET, ELASTICD_BOARD, ELASTICD_SLOT, ELASTICD_TOKEN, ELASTICD_INCARNATION and
+ * ELASTICD_LOG_FILE ("" without files). */
+_must_check_ int workers_env(const struct agent *a, const struct task *t, struct env *e);
+void workers_task_started(struct agent *a, struct task *t);
+/* Its process is gone and t->state says how. What it had sent before its end is read first, so a
+ * result or an error written just before exit is never lost. */
+void workers_task_ended(struct agent *a, struct task *t);
+/* The group is being stopped: whatever waits gets Cancelled with why. */
+void workers_stopping(struct agent *a, const char *why);
+
+/* io.elasticd.Manager.TaskResult array of the newest attempt, owned. */
+json_t *workers_results_json(const struct agent *a);
+/* The slot of t on the board, for the heartbeat; NULL without a board. */
+struct board_slot *workers_slot(const struct agent *a, const struct task *t);

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The board: a file of shared memory (ELASTICD_BOARD) in which each task of a job has a slot
+ * (ELASTICD_SLOT). A worker beats, tells its step and looks for notices by plain memory accesses;
+ * the agent looks at the slots in its own time. One board per agent, made before the first worker
+ * and never resized. Every process of the job may write to it, so the agent believes nothing that
+ * it reads there without a check, and nothing there can do more harm than a worker that lies about
+ * its own progress.
+ *
+ * A slot has two lines: the first is the worker's, the second the agent's. All words are native
+ * 64-bit, naturally aligned, each written by one side only; relaxed atomics are enough except for
+ * token, which is written last (release) and read first (acquire).
+ */
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define BOARD_MAGIC UINT64_C(0x316472616f626c65) /* "elboard1" */
+
+enum {
+	BOARD_VERSION = 1,
+	BOARD_SLOTS = 8192, /* more than a job can have tasks at once; the file is sparse */
+	BOARD_HEADER_BYTES = 4096,
+	BOARD_SLOT_BYTES = 128,
+};
+
+struct board_header {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t slots;
+	uint32_t header_bytes, slot_bytes;
+	_Atomic uint64_t attempt; /* the group's incarnation */
+	_Atomic uint64_t notice;  /* odd while a notice of preemption is up; counts up */
+	_Atomic uint64_t stopping; /* attempt + 1 of the incarnation that is being stopped, else 0 */
+};
+
+struct board_slot {
+	/* the worker's */
+	_Atomic uint64_t token; /* ELASTICD_TOKEN of who beats here; 0: nobody has yet */
+	_Atomic uint64_t beats; /* counts up */
+	_Atomic int64_t step;	/* of the last step() call; -1: none yet */
+	_Atomic uint64_t steps; /* how many step() calls: progress also where the number repeats */
+	uint64_t worker_spare[4];
+	/* the agent's */
+	_Atomic uint64_t expected; /* token of the task's present process; 0: none */
+	_Atomic uint64_t orders;   /* reserved: 0 */
+	uint64_t agent_spare[6];
+};
+
+_Static_assert(sizeof(struct board_slot) == BOARD_SLOT_BYTES, "a slot has two lines");
+_Static_assert(sizeof(struct board_header) <= BOARD_HEADER_BYTES, "the header has a page");
+
+static inline struct board_slot *board_slot(void *board, unsigned i)
+{
+	return (struct board_slot *)((char *)board + BOARD_HEADER_BYTES +
+				     (uint64_t)i * BOARD_SLOT_BYTES);
+}
+
+#define BOARD_BYTES ((uint64_t)BOARD_HEADER_BYTES + (uint64_t)BOARD_SLOTS * BOARD_SLOT_BYTES)

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libelasticd: what a worker of elasticd shares with the others of its group. See elasticd(3).
+ *
+ * A handle comes from the environment that the agent gives to workers. Outside elasticd it is a
+ * local one: the process is a group of one, everything works within it, and nothing fails for want
+ * of a supervisor, so that the same program runs by hand.
+ *
+ * All functions may be called from any thread at any time, on one handle. After fork() the child
+ * uses the same handle as the same task. A function that waits ends with ELASTICD_CANCELLED when the
+ * group is stopped, with ELASTICD_DEADLINE_EXCEEDED when timeout_ms is over (negative: no limit,
+ * 0: what is there now), and with ELASTICD_UNAVAILABLE when the agent is gone. A signal whose handler
+ * was installed without SA_RESTART ends it with ELASTICD_INTERRUPTED.
+ *
+ * Functions that can fail return 0 or an error below; elasticd_error_text() then says more.
+ * What is returned in an out-parameter is untouched on failure.
+ */
+#ifndef ELASTICD_H
+#define ELASTICD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ELASTICD_ABI 0 /* libelasticd.so.0 */
+
+/* The canonical status codes; INTERRUPTED is the library's own. */
+enum {
+	ELASTICD_OK = 0,
+	ELASTICD_CANCELLED = 1,
+	ELASTICD_UNKNOWN = 2,
+	ELASTICD_INVALID_ARGUMENT = 3,
+	ELASTICD_DEADLINE_EXCEEDED = 4,
+	ELASTICD_NOT_FOUND = 5,
+	ELASTICD_ALREADY_EXISTS = 6,
+	ELASTICD_PERMISSION_DENIED = 7,
+	ELASTICD_RESOURCE_EXHAUSTED = 8,
+	ELASTICD_FAILED_PRECONDITION = 9,
+	ELASTICD_ABORTED = 10,
+	ELASTICD_OUT_OF_RANGE = 11,
+	ELASTICD_UNIMPLEMENTED = 12,
+	ELASTICD_INTERNAL = 13,
+	ELASTICD_UNAVAILABLE = 14,
+	ELASTICD_DATA_LOSS = 15,
+	ELASTICD_UNAUTHENTICATED = 16,
+	ELASTICD_INTERRUPTED = 100
+};
+
+struct elasticd;
+struct elasticd_watch;
+struct elasticd_events;
+
+/* "0.1.0"; borrowed for ever. */
+const char *elasticd_version(void);
+/* "DeadlineExceeded"; borrowed for ever. */
+const char *elasticd_status_name(int status);
+/* What this thread's last failed call had to say; "" before the first. Borrowed until this thread's
+ * next failed call. */
+const char *elasticd_error_text(void);
+/* The tasks that it named, as "worker:1 worker:2"; "" where it named none. Borrowed likewise. */
+const char *elasticd_error_missing(void);
+
+/* Opens the handle of this process's task. INVALID_ARGUMENT for an environment that makes no sense,
+ * UNAVAILABLE where its agent does not answer, FAILED_PRECONDITION for a token that is stale. Each
+ * call gives a handle of its own. */
+int elasticd_open(struct elasticd **ret);
+/* Waiting calls of other threads end CANCELLED first. NULL is accepted. */
+void elasticd_close(struct elasticd *h);
+
+/* Who this is. Outside elasticd: not supervised, job and run "", "worker", 0, 0, 0, 1, 0, 0. Text is
+ * borrowed until elasticd_close(). */
+int elasticd_supervised(const struct elasticd *h);
+const char *elasticd_job(const struct elasticd *h);
+const char *elasticd_run(const struct elasticd *h);
+const char *elasticd_role(const struct elasticd *h);
+int elasticd_index(const struct elasticd *h);
+int elasticd_rank(const struct elasticd *h);
+int elasticd_local_rank(const struct elasticd *h);
+int elasticd_world_size(const struct elasticd *h);
+int elasticd_attempt(const struct elasticd *h);	    /* incarnations of the group before */
+int elasticd_incarnation(const struct elasticd *h); /* starts of this task before, in this attempt */
+
+/* Plain memory accesses, no system call. beat: this task lives. step: it has begun step n (it beats,
+ * too). notice: non-zero while a notice of preemption is up. stopping: non-zero once the group is
+ * being stopped. */
+void elasticd_beat(struct elasticd *h);
+void elasticd_step(struct elasticd *h, int64_t n);
+int elasticd_notice(const struct elasticd *h);
+int elasticd_stopping(const struct elasticd *h);
+
+/*
+ * The key-value store. Keys are normalised ("//a//b/" is "a/b"), 1..1024 bytes; values are any bytes,
+ * at most 1 MiB. What is stored is gone with this incarnation of the group, unless it is
+ * PERSISTENT.
+ */
+enum { ELASTICD_OVERWRITE = 1, ELASTICD_PERSISTENT = 2 };
+/* ALREADY_EXISTS without OVERWRITE where the key is there. */
+int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t len, int flags);
+/* Waits for the key. timeout_ms 0: NOT_FOUND where it is not there. ret_value is owned (free()) and
+ * has a NUL behind its ret_len bytes. */
+int elasticd_get(struct elasticd *h, const char *key, int timeout_ms, void **ret_value,
+	size_t *ret_len);
+/* The key and all below it. ret_deleted may be NULL. */
+int elasticd_delete(struct elasticd *h, const char *key, int64_t *ret_deleted);
+
+struct elasticd_entry {
+	char *key;
+	void *value; /* NULL: deleted, in a change */
+	size_t len;
+	int64_t revision;
+};
+/* All below key, sorted; owned: elasticd_entries_free(). */
+int elasticd_list(
+	struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n);
+void elasticd_entries_free(struct elasticd_entry *entries, size_t n);
+
+/* The changes of key and all below it, after revision since (-1: from now on). One thread at a time
+ * may use a watch. */
+int elasticd_watch_open(
+	struct elasticd *h, const char *key, int64_t since, struct elasticd_watch **ret);
+/* One change (free with elasticd_entries_free(ret, 1)). OUT_OF_RANGE: changes were lost; list, and
+ * open a new one. */
+int elasticd_watch_next(struct elasticd_watch *w, int timeout_ms, struct elasticd_entry **ret);
+/* For poll(): readable when elasticd_watch_next(w, 0, ...) may have something. -1: local handle. */
+int elasticd_watch_fd(const struct elasticd_watch *w);
+void elasticd_watch_close(struct elasticd_watch *w);
+
+/*
+ * Waits until all members ("role:index"; n 0: all tasks but those of evaluators) have come here. The
+ * first one fixes members and time limit. On failure elasticd_error_missing() names all who are
+ * missing. A name can be used again and again.
+ */
+int elasticd_barrier(struct elasticd *h, const char *name, const char *const *members, size_t n,
+	int timeout_ms);
+/* Those who wait there get CANCELLED with message (NULL: none). NOT_FOUND where nobody waits. */
+int elasticd_barrier_cancel(struct elasticd *h, const char *name, const char *message);
+
+/* Which of members (n 0: all) live, the same answer for all who ask; each that lives must ask.
+ * Owned names, to be freed with elasticd_names_free(). */
+int elasticd_alive(struct elasticd *h, const char *const *members, size_t n, int timeout_ms,
+	char ***ret, size_t *ret_n);
+void elasticd_names_free(char **names, size_t n);
+
+struct elasticd_error {
+	int code;
+	char *message;
+	char *task; /* "role:index" of its origin */
+	int reported; /* by the task itself */
+};
+void elasticd_error_free(struct elasticd_error *e);
+
+struct elasticd_member {
+	char *task;
+	char *state; /* "running" */
+	int rank;
+	int incarnation;
+	int healthy;
+	int left;
+	struct elasticd_error *error; /* NULL: none */
+};
+/* The tasks of roles (n 0: all), by role and index. Owned: elasticd_members_free(). */
+int elasticd_states(struct elasticd *h, const char *const *roles, size_t n,
+	struct elasticd_member **ret, size_t *ret_n);
+void elasticd_members_free(struct elasticd_member *members, size_t n);
+
+/* This task's result, kept with the run; a later one replaces it. At most 1 MiB. */
+int elasticd_result(struct elasticd *h, const void *value, size_t len);
+/* Tells all others that this task has failed, and why. Does not end anything by itself. Also writes
+ * the task's error.json where it has none yet. */
+int elasticd_report_error(struct elasticd *h, int code, const char *message);
+/* Waits for the group's error. Owned: elasticd_error_free(). */
+int elasticd_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_error **ret);
+/* Takes leave and waits until all tasks that are not recoverable have. */
+int elasticd_leave(struct elasticd *h, int timeout_ms);
+
+struct elasticd_event {
+	char *event; /* "error", "joined", "gone", "stopping", "lost" */
+	char *task;  /* or NULL */
+	char *text;
+	struct elasticd_error *error; /* or NULL */
+};
+int elasticd_events_open(struct elasticd *h, struct elasticd_events **ret);
+int elasticd_events_next(
+	struct elasticd_events *e, int timeout_ms, struct elasticd_event **ret);
+int elasticd_events_fd(const struct elasticd_events *e);
+void elasticd_event_free(struct elasticd_event *event);
+void elasticd_events_close(struct elasticd_events *e);
+
+/*
+ * Appends one JSON object as a line to the task's log.jsonl: time_us, level, message, rank, attempt,
+ * and the members of fields (a JSON object as text, or NULL). One write() each, so that lines of
+ * threads and children never mix; no supervisor is in between. Nothing happens without a file.
+ */
+int elasticd_log(
+	struct elasticd *h, const char *level, const char *message, const char *fields);
+
+/* Writes the task's error.json, as torchelastic's record does: message, and traceback (NULL: none).
+ * The first one stays. */
+int elasticd_write_error(struct elasticd *h, const char *message, const char *traceback);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
