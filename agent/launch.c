@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/env.h"
+#include "agent/environ.h"
 #include "agent/port.h"
 #include "agent/spawn.h"
 #include "common/log.h"
-#include "common/signals.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 
 /*
@@ -67,122 +66,6 @@ void agent_rendezvous(struct agent *a)
 		return;
 	}
 	agent_post(a, GROUP_EV_READY);
-}
-
-/* The n-th entry of CUDA_VISIBLE_DEVICES, for a worker that is to see one device only. */
-static int launch_virtual_device(struct env *e, int local_rank)
-{
-	const char *list = env_get(e, "CUDA_VISIBLE_DEVICES");
-	_cleanup_free_ char *copy = NULL;
-	char *save = NULL, *item;
-
-	if (!list || !*list)
-		return env_setf(e, "CUDA_VISIBLE_DEVICES", "%d", local_rank);
-	copy = strdup(list);
-	item = copy ? strtok_r(copy, ",", &save) : NULL;
-	for (int i = 0; item && i < local_rank; i++)
-		item = strtok_r(NULL, ",", &save);
-	return item ? env_setf(e, "CUDA_VISIBLE_DEVICES", "%s", item) : -ERANGE;
-}
-
-/* "SIGTERM,SIGINT": as torchrun passes its --signals-to-handle on. */
-static int launch_env_signals(const struct agent *a, struct env *e)
-{
-	char list[512] = "", name[SIGNALS_TEXT_MAX];
-	size_t n = 0;
-
-	for (const int *f = a->spec->stop.forward; f && *f && n < sizeof(list) - 32; f++)
-		n += (size_t)snprintf(
-			list + n, sizeof(list) - n, "%s%s", n ? "," : "", signals_name(*f, name));
-	return env_setf(e, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", list);
-}
-
-static int launch_env_torch(const struct agent *a, const struct task *t, struct env *e)
-{
-	const struct spec_rendezvous *rdzv = &a->spec->rendezvous;
-	bool virtual = a->spec->virtual_local_rank;
-	int max = a->spec->restart.max;
-	const struct {
-		const char *name;
-		int value;
-	} numbers[] = {
-		{ "LOCAL_RANK", virtual ? 0 : t->local_rank },
-		{ "RANK", t->rank },
-		{ "GROUP_RANK", 0 },
-		{ "GROUP_WORLD_SIZE", 1 },
-		{ "ROLE_RANK", t->role_rank },
-		{ "ROLE_WORLD_SIZE", t->role_world },
-		{ "LOCAL_WORLD_SIZE", a->n_tasks },
-		{ "WORLD_SIZE", a->n_tasks },
-		{ "MASTER_PORT", a->master_port },
-		{ "TORCHELASTIC_RESTART_COUNT", a->budget.used },
-		{ "TORCHELASTIC_MAX_RESTARTS", max == SPEC_UNSET ? INT_MAX : max },
-	};
-	int r = 0;
-
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && !r; i++)
-		r = env_setf(e, numbers[i].name, "%d", numbers[i].value);
-	if (!r)
-		r = env_setf(e, "ROLE_NAME", "%s", t->role->name);
-	if (!r)
-		r = env_setf(e, "MASTER_ADDR", "%s",
-			rdzv->master_addr ? rdzv->master_addr : "127.0.0.1");
-	if (!r)
-		r = env_setf(e, "TORCHELASTIC_RUN_ID", "%s", rdzv->id ? rdzv->id : a->opt.run);
-	if (!r)
-		r = env_put(e, "TORCHELASTIC_USE_AGENT_STORE=False");
-	if (!r)
-		r = launch_env_signals(a, e);
-	if (!r)
-		r = env_setf(
-			e, "TORCHELASTIC_ERROR_FILE", "%s", t->error_file ? t->error_file : "");
-	if (!r && !env_get(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
-		r = env_put(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
-	if (!r && virtual)
-		r = launch_virtual_device(e, t->local_rank);
-	return r;
-}
-
-static int launch_env_base(const struct agent *a, struct env *e)
-{
-	static const char *const basics[] = { "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG" };
-	int r = 0;
-
-	if (a->spec->inherit_env)
-		return env_add(e, environ);
-	for (size_t i = 0; i < sizeof(basics) / sizeof(basics[0]) && !r; i++) {
-		const char *value = getenv(basics[i]);
-
-		if (value)
-			r = env_setf(e, basics[i], "%s", value);
-	}
-	return r;
-}
-
-/* What the specification says outright wins over what is computed, and that over what is inherited.
- */
-static int launch_env(const struct agent *a, const struct task *t, struct env *e)
-{
-	const struct spec_role *role = t->role;
-	int r = launch_env_base(a, e);
-
-	if (!r && a->spec->compat_torch)
-		r = launch_env_torch(a, t, e);
-	if (!r)
-		r = env_setf(e, "ELASTICD_JOB", "%s", a->spec->name);
-	if (!r)
-		r = env_setf(e, "ELASTICD_RUN", "%s", a->opt.run);
-	if (!r)
-		r = env_setf(e, "ELASTICD_ROLE", "%s", role->name);
-	if (!r)
-		r = env_setf(e, "ELASTICD_INDEX", "%d", t->index);
-	if (!r)
-		r = env_setf(e, "ELASTICD_ATTEMPT", "%d", a->attempt);
-	if (!r)
-		r = env_add(e, role->env);
-	if (!r && (size_t)t->index < role->n_env_per_replica)
-		r = env_add(e, role->env_per_replica[t->index]);
-	return r;
 }
 
 /* ${local_rank} becomes the number; every other text stays, "$$" and "$HOME" included. */
@@ -304,7 +187,7 @@ static int launch_task(struct agent *a, struct task *t)
 		return r;
 	}
 	t->error_file = fds.error_file && *fds.error_file ? strdup(fds.error_file) : NULL;
-	r = argv ? launch_env(a, t, &env) : -ENOMEM;
+	r = argv ? environ_make(a, t, &env) : -ENOMEM;
 	if (r < 0)
 		launch_failed(a, t, -r, "make the environment of", t->role->command[0]);
 	else
@@ -336,7 +219,7 @@ static int launch_check_devices(struct agent *a)
 	for (int i = 0; i < a->n_tasks && a->spec->virtual_local_rank; i++) {
 		_cleanup_(env_fini) struct env env = { 0 };
 
-		if (launch_env(a, &a->tasks[i], &env) != -ERANGE)
+		if (environ_make(a, &a->tasks[i], &env) != -ERANGE)
 			continue;
 		launch_failed(a, &a->tasks[i], EINVAL,
 			"give one of CUDA_VISIBLE_DEVICES (virtual_local_rank) to",

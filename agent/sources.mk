@@ -5,6 +5,7 @@ agent_SRC := \
 	agent/cgroup.c \
 	agent/console.c \
 	agent/env.c \
+	agent/environ.c \
 	agent/errorfile.c \
 	agent/events.c \
 	agent/failure.c \
