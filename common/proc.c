@@ -123,23 +123,53 @@ size_t proc_keep_descendants(struct proc_stat *procs, size_t n, pid_t root)
 	return kept;
 }
 
-bool proc_environ_has(pid_t pid, const char *entry)
+/*
+ * No environment at all was seen: 0 where there is none, -EAGAIN where execve() had not got so far.
+ * Told by env_start and env_end (the fields 50 and 51 of stat): both are 0 until they are known,
+ * and the same address where the environment is empty. By now it may be there.
+ */
+static int proc_environ_empty(pid_t pid)
+{
+	_cleanup_close_ int fd = proc_open(pid, "stat");
+	char path[32], exe[8], buf[2048];
+	char *p;
+	uint64_t start;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (fd < 0 || readlink(path, exe, sizeof(exe)) < 0)
+		return -ESRCH; /* dead, or a thread of the kernel's */
+	n = read(fd, buf, sizeof(buf) - 1);
+	if (n <= 0)
+		return -ESRCH;
+	buf[n] = '\0';
+	p = strrchr(buf, ')');
+	for (int field = 2; p && field < 50; field++)
+		p = strchr(p + 1, ' ');
+	if (!p)
+		return -EINVAL;
+	start = strtoull(p, &p, 10);
+	return start && start == strtoull(p, NULL, 10) ? 0 : -EAGAIN;
+}
+
+int proc_environ_has(pid_t pid, const char *entry)
 {
 	_cleanup_close_ int fd = proc_open(pid, "environ");
 	size_t want = strlen(entry);
 	char buf[16384];
 	size_t have = 0;
-	bool skip = false;
+	bool skip = false, any = false;
 	ssize_t n;
 
 	if (fd < 0)
-		return false;
+		return fd == -ENOENT ? -ESRCH : fd;
 	while ((n = read(fd, buf + have, sizeof(buf) - have)) > 0) {
 		char *p = buf, *end = buf + have + n, *nul;
 
+		any = true;
 		while ((nul = memchr(p, '\0', (size_t)(end - p)))) {
 			if (!skip && (size_t)(nul - p) == want && !memcmp(p, entry, want))
-				return true;
+				return 1;
 			skip = false;
 			p = nul + 1;
 		}
@@ -150,7 +180,9 @@ bool proc_environ_has(pid_t pid, const char *entry)
 		}
 		memmove(buf, p, have);
 	}
-	return false;
+	if (n < 0)
+		return -errno;
+	return any ? 0 : proc_environ_empty(pid);
 }
 
 int proc_pidfd(pid_t pid)

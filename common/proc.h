@@ -27,8 +27,10 @@ int proc_stat_all(struct proc_stat **ret, size_t *ret_n) __attribute__((warn_unu
  * returns how many are left. */
 size_t proc_keep_descendants(struct proc_stat *procs, size_t n, pid_t root);
 
-/* True when the initial environment of pid has exactly this "NAME=value" entry. */
-bool proc_environ_has(pid_t pid, const char *entry);
+/* Whether the initial environment of pid has exactly this "NAME=value" entry: 1 or 0; -EAGAIN when
+ * that cannot be told yet, since the process is in the middle of execve() and for that moment shows
+ * no environment at all; -ESRCH when it is gone or is dead; or another negative errno. */
+int proc_environ_has(pid_t pid, const char *entry) __attribute__((warn_unused_result));
 
 /* A descriptor of the process for pidfd_send_signal() and for waiting; close-on-exec. */
 int proc_pidfd(pid_t pid);

@@ -24,29 +24,34 @@ struct child {
 	int hold; /* it ends when this is closed */
 };
 
-/* A cat with that environment (NULL: an empty one), which is executing when this returns. */
+/*
+ * A cat with that environment (NULL: an empty one), which runs when this returns: it has answered.
+ * That its descriptors marked close-on-exec are closed says less: execve() has more to do then.
+ */
 static inline struct child child_start(char *const envp[], uid_t uid)
 {
 	static char cat_name[] = "cat", *const argv[] = { cat_name, NULL };
 	static char *const none[] = { NULL };
-	int hold[2], executed[2];
+	int hold[2], echo[2];
 	struct child c;
-	char byte;
+	char byte = 'x';
 
 	ck_assert_int_eq(pipe2(hold, O_CLOEXEC), 0);
-	ck_assert_int_eq(pipe2(executed, O_CLOEXEC), 0);
+	ck_assert_int_eq(pipe2(echo, O_CLOEXEC), 0);
 	c.pid = fork();
 	if (c.pid == 0) {
-		if (dup2(hold[0], 0) < 0 || (uid != getuid() && setresuid(uid, uid, uid) < 0))
+		if (dup2(hold[0], 0) < 0 || dup2(echo[1], 1) < 0 ||
+			(uid != getuid() && setresuid(uid, uid, uid) < 0))
 			_exit(126);
 		execve("/bin/cat", argv, envp ? envp : none);
 		_exit(127);
 	}
 	ck_assert_int_gt(c.pid, 0);
 	close(hold[0]);
-	close(executed[1]);
-	ck_assert_int_eq(read(executed[0], &byte, 1), 0);
-	close(executed[0]);
+	close(echo[1]);
+	ck_assert_int_eq(write(hold[1], &byte, 1), 1);
+	ck_assert_int_eq(read(echo[0], &byte, 1), 1);
+	close(echo[0]);
 	c.hold = hold[1];
 	return c;
 }
