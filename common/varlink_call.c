@@ -9,6 +9,7 @@
 #include "common/varlink_validate.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* Unsent output over this many times the limit of a slow reader, and one long answer, ends the
@@ -193,6 +194,24 @@ int varlink_error_failed(struct varlink_call *call, int error, const char *messa
 	return r;
 }
 
+json_t *varlink_limit_error(
+	const struct varlink_server *s, const char *what, int64_t limit, const char **ret_name)
+{
+	_cleanup_free_ char *text = NULL;
+	json_t *p = json_object();
+
+	*ret_name = s->limit_error ? s->limit_error : "LimitReached";
+	if (!s->limit_error) {
+		json_put_string(p, "what", what);
+		json_put_int(p, "limit", limit);
+	} else if (asprintf(&text, "the limit of %" PRId64 " %s is reached", limit, what) < 0) {
+		text = NULL;
+	} else {
+		json_put_string(p, "message", text);
+	}
+	return p;
+}
+
 /* After a final answer was put, or could not be. */
 static int finish(struct varlink_call *call, int r)
 {
@@ -277,6 +296,16 @@ bool varlink_call_oneway(const struct varlink_call *call)
 const struct varlink_peer *varlink_call_peer(const struct varlink_call *call)
 {
 	return &call->connection->peer;
+}
+
+void varlink_call_set_user(struct varlink_call *call, void *user)
+{
+	call->connection->user = user;
+}
+
+void *varlink_call_user(const struct varlink_call *call)
+{
+	return call->connection->user;
 }
 
 const char *varlink_call_method(const struct varlink_call *call)

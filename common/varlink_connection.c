@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { RECEIVE_BYTES = 8192 };
+enum { RECEIVE_BYTES = 8192, RECEIVES_AT_ONCE = 64 };
 
 void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
 {
@@ -66,16 +66,17 @@ static bool may_take_calls(const struct varlink_connection *c)
 static void refuse_oversized(struct varlink_connection *c)
 {
 	struct varlink_call *call = varlink_call_new(c);
+	const char *name;
+	json_t *p = varlink_limit_error(
+		c->server, "message_bytes", (int64_t)c->server->limits.message_bytes, &name);
 
 	log_debug("varlink: pid %d sent a message of more than %zu bytes", c->peer.pid,
 		c->server->limits.message_bytes);
 	c->closing = true;
 	if (!call)
-		varlink_connection_doom(c, "out of memory");
+		json_decref(p), varlink_connection_doom(c, "out of memory");
 	else
-		varlink_error(call, "LimitReached",
-			json_pack("{s:s,s:I}", "what", "message_bytes", "limit",
-				(json_int_t)c->server->limits.message_bytes));
+		varlink_error(call, name, p);
 }
 
 static void take_calls(struct varlink_connection *c)
@@ -192,6 +193,23 @@ static void receive(struct varlink_connection *c)
 	}
 }
 
+/* As much as a socket can hold, and no more: somebody may go on sending. */
+void varlink_connection_receive(struct varlink_connection *c)
+{
+	size_t before;
+
+	for (int i = 0; i < RECEIVES_AT_ONCE && !c->eof && may_take_calls(c); i++) {
+		c->busy = true;
+		before = c->in.end - c->in.begin;
+		receive(c);
+		if (!c->eof && !c->doomed && c->in.end - c->in.begin == before)
+			break;
+		take_calls(c);
+	}
+	c->busy = true;
+	varlink_connection_run(c);
+}
+
 static void on_ready(int fd, int events, void *arg)
 {
 	struct varlink_connection *c = arg;
@@ -230,6 +248,11 @@ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err)
 		return r;
 	}
 	c->peer = (struct varlink_peer){ .uid = cred.uid, .gid = cred.gid, .pid = cred.pid };
+	if (s->opened && s->opened(&c->peer, &c->user, s->arg) != 0) {
+		varlink_listen_refuse(s, fd);
+		varlink_connection_free(c);
+		return error_set(err, -EUSERS, "it is one too many");
+	}
 	c->watched = LOOP_READ;
 	r = loop_fd_new(s->loop, fd, c->watched, on_ready, c, &c->watch);
 	if (r < 0) {
@@ -258,6 +281,8 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	/* A handler that is told may answer other calls of this connection: they vanish unsent. */
 	while (!TAILQ_EMPTY(&c->calls))
 		varlink_call_cancel(TAILQ_FIRST(&c->calls));
+	if (c->user && s->closed)
+		s->closed(c->user, s->arg);
 	varlink_frame_fini(&c->in);
 	varlink_buffer_fini(&c->out);
 	free(c);

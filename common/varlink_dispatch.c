@@ -112,7 +112,9 @@ static void call_handler(struct varlink_call *call, const struct target *t, json
 		varlink_error(call, VARLINK_SERVICE "PermissionDenied", NULL);
 	if (dead)
 		return;
+	s->handling++;
 	r = t->fn(call, parameters, t->interface->arg);
+	s->handling--;
 	if (dead)
 		return;
 	call->dead = NULL;

@@ -84,24 +84,22 @@ static void accept_failed(struct varlink_server *s, int listening, int error)
 	rest(s);
 }
 
-/* One unasked answer, so that the peer can say why it was not served. */
-static void refuse(struct varlink_server *s, int fd)
+void varlink_listen_refuse(const struct varlink_server *s, int fd)
 {
-	const char *own = s->interfaces[VARLINK_OWN].idl->name;
+	const char *own = s->interfaces[VARLINK_OWN].idl->name, *error;
 	_cleanup_free_ char *name = NULL;
 	_cleanup_json_ json_t *p =
-		json_pack("{s:s,s:i}", "what", "connections", "limit", s->limits.connections);
+		varlink_limit_error(s, "connections", s->limits.connections, &error);
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 	struct varlink_out out = { .parameters = p };
 
 	log_debug("varlink: refusing a connection over the limit of %d", s->limits.connections);
-	if (asprintf(&name, "%s.LimitReached", own) < 0)
+	if (asprintf(&name, "%s.%s", own, error) < 0)
 		name = NULL;
 	out.error = name;
 	if (!name || varlink_buffer_message(&b, &out, s->limits.reply_bytes) < 0 ||
 		varlink_buffer_send(&b, fd) != 0)
 		log_debug("varlink: could not tell it");
-	close(fd);
 }
 
 static void on_waiting(int listening, int events, void *arg)
@@ -122,11 +120,20 @@ static void on_waiting(int listening, int events, void *arg)
 			return;
 		}
 		s->exhausted = false;
-		if (s->n_connections >= s->limits.connections)
-			refuse(s, fd);
-		else if (varlink_connection_new(s, fd, &err) < 0)
+		if (s->n_connections >= s->limits.connections) {
+			varlink_listen_refuse(s, fd);
+			close(fd);
+		} else if (varlink_connection_new(s, fd, &err) < 0)
 			log_debug("varlink: cannot serve a connection: %s", err.text);
 	}
+}
+
+void varlink_listen_accept(struct varlink_server *s)
+{
+	struct varlink_listener *l;
+
+	TAILQ_FOREACH (l, &s->listeners, entry)
+		on_waiting(l->fd, LOOP_READ, l);
 }
 
 static int listener_add(

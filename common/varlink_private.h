@@ -48,8 +48,12 @@ struct varlink_server {
 	int (*authorize)(struct varlink_call *, const char *, json_t *, void *);
 	json_t *info; /* what GetInfo answers */
 	void (*idle)(void *);
-	void *idle_arg;
+	int (*opened)(const struct varlink_peer *, void **, void *);
+	void (*closed)(void *, void *);
+	void *arg; /* of the three before */
+	const char *limit_error;
 	bool check_replies;
+	int handling; /* handlers that are being run */
 
 	struct varlink_connections connections, touched;
 	int n_connections;
@@ -72,6 +76,7 @@ struct varlink_connection {
 	struct loop_fd *watch;
 	int watched;
 	struct varlink_peer peer;
+	void *user;
 
 	struct varlink_frame in;
 	struct varlink_buffer out;
@@ -108,6 +113,10 @@ void varlink_server_connection_gone(struct varlink_server *s);
 
 /* varlink_listen.c */
 void varlink_listen_fini(struct varlink_server *s);
+/* Accepts who waits on any of the sockets. */
+void varlink_listen_accept(struct varlink_server *s);
+/* One unasked answer, so that the peer can say why it is not served. fd stays the caller's. */
+void varlink_listen_refuse(const struct varlink_server *s, int fd);
 
 /* varlink_connection.c: takes fd. */
 _must_check_ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err);
@@ -118,6 +127,8 @@ void varlink_connection_touch(struct varlink_connection *c);
 void varlink_connection_send(struct varlink_connection *c);
 /* Handles, sends, and frees the connection when it is at its end. */
 void varlink_connection_run(struct varlink_connection *c);
+/* Takes in and handles what has come, and frees the connection when it is at its end. */
+void varlink_connection_receive(struct varlink_connection *c);
 /* Has it closed at the next opportunity; the text is for a debug line. */
 void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -128,6 +139,9 @@ struct varlink_call *varlink_call_new(struct varlink_connection *c);
 void varlink_call_cancel(struct varlink_call *call);
 /* Failed of the server's own interface. */
 int varlink_error_failed(struct varlink_call *call, int error, const char *message);
+/* The parameters of the error for what is over a limit, owned, and its name. */
+json_t *varlink_limit_error(
+	const struct varlink_server *s, const char *what, int64_t limit, const char **ret_name);
 
 /* varlink_dispatch.c */
 void varlink_dispatch(struct varlink_connection *c, const char *text, size_t len);

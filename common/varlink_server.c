@@ -2,6 +2,7 @@
 #include "common/varlink_private.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 
 static const struct varlink_limits default_limits = {
@@ -57,7 +58,10 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->spare_fd = -1;
 	s->authorize = opt->authorize;
 	s->idle = opt->idle;
-	s->idle_arg = opt->arg;
+	s->opened = opt->opened;
+	s->closed = opt->closed;
+	s->arg = opt->arg;
+	s->limit_error = opt->limit_error;
 	TAILQ_INIT(&s->connections);
 	TAILQ_INIT(&s->touched);
 	TAILQ_INIT(&s->listeners);
@@ -136,7 +140,7 @@ static void check_drained(struct varlink_server *s)
 void varlink_server_connection_gone(struct varlink_server *s)
 {
 	if (s->idle && !s->n_connections)
-		s->idle(s->idle_arg);
+		s->idle(s->arg);
 	check_drained(s);
 }
 
@@ -163,4 +167,48 @@ void varlink_server_check_replies(struct varlink_server *s, bool check)
 int varlink_server_connections(const struct varlink_server *s)
 {
 	return s->n_connections;
+}
+
+void varlink_server_limit_connections(struct varlink_server *s, int connections)
+{
+	s->limits.connections = connections;
+}
+
+/* Those that can be read now, in one question to the kernel. */
+static size_t readable(struct varlink_server *s, struct varlink_connection **list, struct pollfd *p)
+{
+	struct varlink_connection *c;
+	size_t n = 0, found = 0;
+
+	TAILQ_FOREACH (c, &s->connections, entry) {
+		if (!(c->watched & LOOP_READ))
+			continue;
+		list[n] = c;
+		p[n++] = (struct pollfd){ .fd = c->fd, .events = POLLIN };
+	}
+	if (poll(p, n, 0) <= 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (p[i].revents)
+			list[found++] = list[i];
+	return found;
+}
+
+void varlink_server_receive(struct varlink_server *s)
+{
+	_cleanup_free_ struct varlink_connection **list = NULL;
+	_cleanup_free_ struct pollfd *p = NULL;
+	size_t n;
+
+	if (s->handling)
+		return;
+	varlink_listen_accept(s);
+	list = calloc((size_t)s->n_connections + 1, sizeof(*list));
+	p = calloc((size_t)s->n_connections + 1, sizeof(*p));
+	if (!list || !p)
+		return;
+	/* A connection ends only by its own turn here: the list stays right. */
+	n = readable(s, list, p);
+	for (size_t i = 0; i < n; i++)
+		varlink_connection_receive(list[i]);
 }

@@ -70,7 +70,15 @@ struct varlink_options {
 		struct varlink_call *call, const char *method, json_t *parameters, void *arg);
 	/* May be NULL. Called when the last connection has closed. May not free the server. */
 	void (*idle)(void *arg);
-	void *arg; /* for authorize, idle and all handlers */
+	/* May be NULL. A new connection: 0 and, in ret_user, its word (varlink_call_user()), or
+	 * non-zero to have it refused as one over the limit. */
+	int (*opened)(const struct varlink_peer *peer, void **ret_user, void *arg);
+	/* May be NULL. A connection that has a word is at its end, all its calls are gone. */
+	void (*closed)(void *user, void *arg);
+	/* The error of the interface for what is over a limit, with message. NULL: LimitReached with
+	 * what and limit. */
+	const char *limit_error;
+	void *arg; /* for all of these, and for all handlers */
 };
 
 _must_check_ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
@@ -103,6 +111,16 @@ void varlink_server_check_replies(struct varlink_server *s, bool check);
 
 int varlink_server_connections(const struct varlink_server *s);
 
+/* Another limits.connections from now on; those that are open stay. */
+void varlink_server_limit_connections(struct varlink_server *s, int connections);
+
+/*
+ * Accepts who waits and handles what lies in the sockets by now, as far as limits of calls and
+ * bytes allow: what a process has sent before it ended, when its end is seen first. Answers leave
+ * in the next turn. Does nothing from inside a handler.
+ */
+void varlink_server_receive(struct varlink_server *s);
+
 /*
  * The next four all take parameters (NULL means {}), also when they fail. They return 0,
  * -ECONNRESET when the peer is gone or no longer served, -EMSGSIZE for an answer over
@@ -126,6 +144,9 @@ int varlink_reply_text(struct varlink_call *call, const char *text, size_t len);
 bool varlink_call_more(const struct varlink_call *call);
 bool varlink_call_oneway(const struct varlink_call *call);
 const struct varlink_peer *varlink_call_peer(const struct varlink_call *call);
+/* A word of the caller's own for the connection, the same for all its calls; NULL at first. */
+void varlink_call_set_user(struct varlink_call *call, void *user);
+void *varlink_call_user(const struct varlink_call *call);
 /* "Status"; borrowed for the life of the call. */
 const char *varlink_call_method(const struct varlink_call *call);
 /* Calls fn(arg) when the call ends without an answer (peer vanished, server freed): drop the

@@ -44,6 +44,7 @@ unit_TESTS := \
 	varlink_server \
 	varlink_listen \
 	varlink_client \
+	varlink_word \
 	duration \
 	ranks \
 	signals \
