@@ -3,8 +3,8 @@
 
 /*
  * Saves what a person needs of a worker that hangs, before it is stopped: of each of its processes
- * the kernel's stack and wait channel, status, threads, open files and sockets with their peers; its
- * last lines; and what py-spy or gdb say where they are installed. All of it in
+ * the kernel's stack and wait channel, status, threads, open files and sockets with their peers;
+ * its last lines; and what py-spy or gdb say where they are installed. All of it in
  * attempt_<n>/<rank>/hang/ (a second dump in hang.1/, ...), bounded in time and size, by a child of
  * low priority: the agent itself waits for nothing.
  */

@@ -12,6 +12,9 @@ agent_SRC := \
 	agent/group.c \
 	agent/guard.c \
 	agent/launch.c \
+	agent/hang.c \
+	agent/hang_save.c \
+	agent/hang_stacks.c \
 	agent/judge.c \
 	agent/lines.c \
 	agent/listen.c \

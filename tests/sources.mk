@@ -28,6 +28,7 @@ unit_TESTS := \
 	events \
 	failure \
 	group \
+	hang \
 	restart \
 	rootcause \
 	spawn \

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hang.h"
+
+#include "agent/hang_save.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * One child for each dump, in a session of its own. The directories are made before, by the agent,
+ * so that it can name them; the child fills them. When the time is over the session is killed, and
+ * what was written by then is the dump.
+ */
+
+struct dump {
+	LIST_ENTRY(dump) entry;
+	struct hang_dumps *owner;
+	pid_t pid; /* 0: it has ended */
+	struct loop_timer *timer;
+	char **dirs;
+	size_t n;
+	hang_done_fn fn;
+	void *arg;
+};
+
+struct hang_dumps {
+	struct loop *loop;
+	LIST_HEAD(, dump) dumps;
+};
+
+int hang_dumps_new(struct loop *loop, struct hang_dumps **ret)
+{
+	struct hang_dumps *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return -ENOMEM;
+	h->loop = loop;
+	LIST_INIT(&h->dumps);
+	*ret = h;
+	return 0;
+}
+
+/* The child's session; a process that left it dies with the child that was its parent, or ends. */
+static void dump_kill(const struct dump *d)
+{
+	if (d->pid <= 0)
+		return;
+	kill(-d->pid, SIGKILL);
+	kill(d->pid, SIGKILL); /* it may not have its session yet */
+}
+
+static struct dump *dump_free(struct dump *d)
+{
+	if (!d)
+		return NULL;
+	dump_kill(d);
+	loop_timer_free(d->timer);
+	for (size_t i = 0; i < d->n; i++)
+		free(d->dirs[i]);
+	free(d->dirs);
+	free(d);
+	return NULL;
+}
+DEFINE_CLEANUP(struct dump *, dump_free)
+
+struct hang_dumps *hang_dumps_free(struct hang_dumps *h)
+{
+	struct dump *d;
+
+	if (!h)
+		return NULL;
+	while ((d = LIST_FIRST(&h->dumps))) {
+		LIST_REMOVE(d, entry);
+		dump_free(d);
+	}
+	free(h);
+	return NULL;
+}
+
+static void dump_expired(void *arg)
+{
+	struct dump *d = arg;
+
+	log_debug("a dump takes too long and is ended");
+	dump_kill(d); /* its end is reaped, and that is the dump's */
+}
+
+/* <dir>/hang, or the first of hang.1, hang.2, ... that is not there; NULL with errno set. */
+static char *dump_make_dir(const char *dir)
+{
+	for (int i = 0; i < HANG_NAMES; i++) {
+		char *path;
+		int r = i ? asprintf(&path, "%s/hang.%d", dir, i) : asprintf(&path, "%s/hang", dir);
+
+		if (r < 0) {
+			errno = ENOMEM;
+			return NULL;
+		}
+		if (!mkdir(path, 0755))
+			return path;
+		free(path);
+		if (errno != EEXIST)
+			return NULL;
+	}
+	return NULL;
+}
+
+static uint64_t dump_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* The child: nothing of the agent's is used but its memory, and nothing of it is kept open. */
+static void dump_child(
+	const struct dump *d, const struct hang_task *tasks, pid_t parent, uint64_t timeout_ms)
+{
+	const struct rlimit size = { HANG_FILE_BYTES, HANG_FILE_BYTES }, no_core = { 0, 0 };
+	uint64_t deadline = dump_now_ms() + timeout_ms;
+	struct sigaction dfl = { .sa_handler = SIG_DFL }, ign = { .sa_handler = SIG_IGN };
+	sigset_t none;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	setsid();
+	for (int s = 1; s < NSIG; s++)
+		sigaction(s, &dfl, NULL);
+	sigaction(SIGXFSZ, &ign, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_NAME, "hang-dump");
+	close_range(0, ~0U, 0);
+	if (open("/dev/null", O_RDWR) < 0 || dup(0) < 0 || dup(0) < 0)
+		_exit(1);
+	setrlimit(RLIMIT_FSIZE, &size);
+	setrlimit(RLIMIT_CORE, &no_core);
+	setpriority(PRIO_PROCESS, 0, 10);
+	for (size_t i = 0; i < d->n; i++)
+		if (d->dirs[i])
+			hang_save_kernel(&tasks[i], d->dirs[i]);
+	for (size_t i = 0; i < d->n; i++)
+		if (d->dirs[i])
+			hang_save_stacks(&tasks[i], d->dirs[i], deadline);
+	kill(0, SIGKILL); /* with itself all that it started and did not wait for */
+	_exit(0);
+}
+
+static int dump_start(struct dump *d, const struct hang_task *tasks, uint64_t timeout_ms)
+{
+	pid_t self = getpid();
+
+	d->pid = fork();
+	if (d->pid < 0)
+		return d->pid = 0, -errno;
+	if (d->pid == 0)
+		dump_child(d, tasks, self, timeout_ms);
+	loop_timer_arm(d->timer, timeout_ms);
+	return 0;
+}
+
+int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n, uint64_t timeout_ms,
+	hang_done_fn fn, void *arg, struct error *err)
+{
+	_cleanup_(dump_freep) struct dump *d = calloc(1, sizeof(*d));
+	int r = -ENOENT;
+
+	if (!d || !(d->dirs = calloc(n ? n : 1, sizeof(*d->dirs))) ||
+		loop_timer_new(h->loop, dump_expired, d, &d->timer) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	d->owner = h;
+	d->n = n;
+	d->fn = fn;
+	d->arg = arg;
+	for (size_t i = 0; i < n; i++) {
+		d->dirs[i] = tasks[i].dir ? dump_make_dir(tasks[i].dir) : NULL;
+		if (d->dirs[i])
+			r = 0;
+		else if (tasks[i].dir && r)
+			r = -errno;
+	}
+	if (r == -ENOENT)
+		return error_set(err, r, "there is no directory for a dump: the job has no logs");
+	if (r < 0)
+		return error_set(err, r, "cannot make a directory for a dump: %s", strerror(-r));
+	r = dump_start(d, tasks, timeout_ms);
+	if (r < 0)
+		return error_set(err, r, "cannot start a dump: %s", strerror(-r));
+	LIST_INSERT_HEAD(&h->dumps, d, entry);
+	TAKE_PTR(d);
+	return 0;
+}
+
+bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status)
+{
+	struct dump *d;
+
+	if (!h)
+		return false;
+	LIST_FOREACH (d, &h->dumps, entry)
+		if (d->pid == pid)
+			break;
+	if (!d)
+		return false;
+	LIST_REMOVE(d, entry);
+	d->pid = 0;
+	d->fn(d->arg, d->dirs, d->n);
+	dump_free(d);
+	return true;
+}
+
+size_t hang_helpers(struct hang_dumps *h, pid_t *pids, size_t max)
+{
+	struct dump *d;
+	size_t n = 0;
+
+	if (!h)
+		return 0;
+	LIST_FOREACH (d, &h->dumps, entry)
+		if (n < max && d->pid > 0)
+			pids[n++] = d->pid;
+	return n;
+}
