@@ -14,5 +14,8 @@ const struct varlink_range manager_ranges[] = {
 	{ "since", 0, INT64_MAX },
 	{ "since_us", 0, INT64_MAX },
 	{ "until_us", 0, INT64_MAX },
+	{ "index", 0, INT_MAX },
+	{ "pid", 1, INT_MAX },
+	{ "code", 0, 255 },
 	{ NULL, 0, 0 },
 };

@@ -3,6 +3,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/proc.h"
 #include "common/spec.h"
 #include "daemon/remove.h"
 #include "daemon/start.h"
@@ -130,6 +131,39 @@ static int on_restart(struct varlink_call *call, json_t *params, void *arg)
 	return on_command(call, params, arg);
 }
 
+/* Its program is the caller's child, and so runs as the caller: only the job's own user may have
+ * that. */
+static int on_attach(struct varlink_call *call, json_t *params, void *arg)
+{
+	struct job *j = methods_job(arg, call, params);
+	char text[160];
+
+	if (!j)
+		return 0;
+	if (varlink_call_peer(call)->uid == j->rec.uid)
+		return on_command(call, params, arg);
+	snprintf(text, sizeof(text),
+		"an attached worker runs as its caller, and the workers of %.64s run as uid %u: "
+		"call as that user",
+		j->rec.name, (unsigned)j->rec.uid);
+	return varlink_error(call, "PermissionDenied", json_pack("{s:s}", "message", text));
+}
+
+/* The process is the caller's own child; a number of another pid namespace would mean a stranger.
+ */
+static int on_attach_started(struct varlink_call *call, json_t *params, void *arg)
+{
+	pid_t pid = (pid_t)json_get_int(params, "pid", 0), caller = varlink_call_peer(call)->pid;
+	struct proc_stat stat;
+	char text[96];
+
+	if (proc_stat_read(pid, &stat) == 0 && stat.ppid == caller)
+		return on_attach(call, params, arg);
+	snprintf(text, sizeof(text), "process %d is not a child of its caller, process %d",
+		(int)pid, (int)caller);
+	return methods_failed(call, -ESRCH, text);
+}
+
 static int on_status(struct varlink_call *call, json_t *params, void *arg)
 {
 	struct daemon *d = arg;
@@ -191,11 +225,23 @@ static int on_list(struct varlink_call *call, json_t *params, void *arg)
 static int on_wait(struct varlink_call *call, json_t *params, void *arg)
 {
 	struct job *j = methods_job(arg, call, params);
+	const struct varlink_peer *peer;
+	struct wait_options options;
 
 	if (!j)
 		return 0;
-	return wait_begin(call, j, !strcmp(json_get_string(params, "until", "ended"), "running"),
-		json_get_int(params, "timeout_ms", -1));
+	options.until_running = !strcmp(json_get_string(params, "until", "ended"), "running");
+	options.kill = json_get_bool(params, "kill", false);
+	options.timeout_ms = json_get_int(params, "timeout_ms", -1);
+	if (options.kill && options.timeout_ms < 0)
+		return varlink_error_parameter(call, "timeout_ms");
+	if (options.kill && !job_is_over(j)) {
+		peer = varlink_call_peer(call);
+		log_notice("job %s (%s): uid %u (pid %d) waits for it, and ends it after %lld ms",
+			j->rec.name, j->rec.run, (unsigned)peer->uid, (int)peer->pid,
+			(long long)options.timeout_ms);
+	}
+	return wait_begin(call, j, &options);
 }
 
 static int on_events(struct varlink_call *call, json_t *params, void *arg)
@@ -303,6 +349,13 @@ const struct varlink_method methods_table[] = {
 	{ "Events", on_events },
 	{ "Watch", on_relayed },
 	{ "Scale", on_command },
+	{ "StartTask", on_command },
+	{ "StopTask", on_command },
+	{ "Attach", on_attach },
+	{ "AttachStarted", on_attach_started },
+	{ "AttachEnded", on_attach },
+	{ "Dump", on_command },
+	{ "Results", on_relayed },
 	{ "Why", on_relayed },
 	{ "Remove", on_remove },
 	{ "Ping", on_ping },

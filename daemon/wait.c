@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/wait.h"
 
+#include "common/json.h"
+#include "common/log.h"
+#include "common/varlink_client.h"
+
 #include <errno.h>
+#include <string.h>
 
 struct waiter {
 	struct varlink_call *call;
 	struct job *job;
 	struct job_watch watch;
 	struct loop_timer *timer;
-	bool until_running;
+	struct varlink_client *client; /* to the agent that is to end the run */
+	struct wait_options options;
+	bool due; /* the time is over, the run is to end */
 };
 
 static void waiter_free(struct waiter *w)
 {
 	if (w->job)
 		job_unwatch(w->job, &w->watch);
+	varlink_client_free(w->client);
 	loop_timer_free(w->timer);
 	free(w);
 }
@@ -24,14 +32,56 @@ static void on_gone(void *arg)
 	waiter_free(arg);
 }
 
+static void on_closed(void *arg)
+{
+	/* The open call has heard of it already. */
+}
+
+/* The end itself comes as news of the job; an agent that is lost meanwhile has a successor, which
+ * is asked again. */
+static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct waiter *w = arg;
+	struct varlink_call *call = w->call;
+	/* They go with the connection. */
+	_cleanup_free_ char *name = error ? strdup(error) : NULL;
+	_cleanup_json_ json_t *p = json_incref(parameters);
+
+	w->client = varlink_client_free(w->client);
+	if (!error || !name || !strcmp(name, "disconnected"))
+		return;
+	waiter_free(w);
+	varlink_error(call, name, TAKE_PTR(p));
+}
+
+static void end_run(struct waiter *w)
+{
+	int fd = agentproc_connect(w->job->host->runtime_dir, w->job->rec.name);
+	json_t *p;
+
+	if (fd < 0 || varlink_client_new_fd(w->job->host->loop, fd, on_closed, w, &w->client) < 0)
+		return; /* it is on its way in or out: the news will come */
+	p = json_pack("{s:s, s:b, s:i}", "job", w->job->rec.run, "kill", 1, "timeout_ms", 0);
+	if (!p || varlink_client_call(
+			  w->client, "io.elasticd.Manager.Wait", p, false, on_answer, w) < 0)
+		w->client = varlink_client_free(w->client);
+}
+
 static void on_timeout(void *arg)
 {
 	struct waiter *w = arg;
 	struct varlink_call *call = w->call;
-	json_t *parameters = json_pack("{s:s}", "message", "the job did not get there in time");
 
+	if (w->options.kill) {
+		log_notice("job %s (%s): a wait with an end is over: the run is ended",
+			w->job->rec.name, w->job->rec.run);
+		w->due = true;
+		end_run(w);
+		return;
+	}
 	waiter_free(w);
-	varlink_error(call, "TimedOut", parameters);
+	varlink_error(call, "TimedOut",
+		json_pack("{s:s}", "message", "the job did not get there in time"));
 }
 
 static bool reached(const struct job *j, bool until_running)
@@ -58,30 +108,33 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	if (news == JOB_GONE) {
 		waiter_free(w);
 		varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", j->rec.name));
-	} else if (reached(j, w->until_running)) {
+	} else if (reached(j, w->options.until_running)) {
 		waiter_free(w);
 		answer(call, j);
+	} else if (news == JOB_ATTACHED && w->due) {
+		w->client = varlink_client_free(w->client);
+		end_run(w);
 	}
 }
 
-int wait_begin(struct varlink_call *call, struct job *j, bool until_running, int64_t timeout_ms)
+int wait_begin(struct varlink_call *call, struct job *j, const struct wait_options *options)
 {
 	struct waiter *w;
 	int r;
 
-	if (reached(j, until_running))
+	if (reached(j, options->until_running))
 		return answer(call, j);
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -ENOMEM;
-	*w = (struct waiter){ .call = call, .until_running = until_running };
-	if (timeout_ms >= 0) {
+	*w = (struct waiter){ .call = call, .options = *options };
+	if (options->timeout_ms >= 0) {
 		r = loop_timer_new(j->host->loop, on_timeout, w, &w->timer);
 		if (r < 0) {
 			waiter_free(w);
 			return r;
 		}
-		loop_timer_arm(w->timer, timeout_ms);
+		loop_timer_arm(w->timer, (uint64_t)options->timeout_ms);
 	}
 	w->job = j;
 	job_watch(j, &w->watch, on_news, w);
