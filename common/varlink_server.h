@@ -75,8 +75,8 @@ struct varlink_options {
 	int (*opened)(const struct varlink_peer *peer, void **ret_user, void *arg);
 	/* May be NULL. A connection that has a word is at its end, all its calls are gone. */
 	void (*closed)(void *user, void *arg);
-	/* The error of the interface for what is over a limit, with message. NULL: LimitReached with
-	 * what and limit. */
+	/* The error of the interface for what is over a limit, with message. NULL: LimitReached
+	 * with what and limit. */
 	const char *limit_error;
 	void *arg; /* for all of these, and for all handlers */
 };
