@@ -9,7 +9,9 @@
  *   reap.c      SIGCHLD: exits of workers, of adopted orphans and of helpers
  *   stop.c      stop signal, one deadline, kill, leftovers, what does not die
  *   judge.c     what ends of tasks mean: for one task (scope task, leader), for the group
- *   single.c    one task by itself: start, stop, start again, add; delays and backoffs of tasks
+ *   single.c    one task by itself: its stop, what it leaves behind, its delay or backoff, its start
+ *   ask.c       the same as people ask for it: start, add, stop, wait until they are gone
+ *   select.c    which tasks "worker:0,2-3" means; roster.c who they are, in each incarnation
  *   attach.c    a task that runs in somebody's terminal
  *   environ.c   a worker's environment; tfconfig.c and devices.c parts of it
  *   workers.c   what workers share (workers.h); beats.c heartbeats, hang.c what hangs
@@ -34,6 +36,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 enum {
@@ -49,6 +52,7 @@ struct agent_options {
 	const char *log_root;	/* NULL: specification's, or the default */
 	const char *state_dir;	/* the run's record, NULL in the foreground */
 	const char *error_file; /* where the root cause's error.json is copied, or NULL */
+	const char *runtime_dir; /* of worker.sock and the board; NULL: workers share nothing */
 	int listen_fd;		/* agent.sock, -1 in the foreground */
 	bool foreground;
 	bool resume; /* an earlier agent of this run was lost */
@@ -114,11 +118,20 @@ struct agent {
 	int64_t created_us, started_us, ended_us;
 	int exit_code;
 
+	/* tasks by themselves */
+	struct loop_timer *task_timer;	       /* of the next thing that is due for any of them */
+	LIST_HEAD(, ask_wait) waits;	       /* for tasks to be gone */
+	struct roster *roster;		       /* who has which slot */
+	json_t *past_budgets;		       /* of tasks, by name, from the record */
+	bool all_again;			       /* the next incarnation is asked for: of all tasks */
+	struct loop_timer *leader_timer;       /* grace after the leader's end */
+	bool leader_over;		       /* the leader has ended, and that ends the group */
+	bool leader_failed;		       /* ... by a failure without a restart */
+	char leader_text[320];		       /* how, for people */
+
 	struct workers *workers;	/* NULL: none */
 	struct beats *beats;		/* NULL: nobody asked for heartbeats */
 	struct hang_dumps *hang;
-	struct loop_timer *leader_timer; /* grace after the leader's end */
-	bool leader_over;		 /* the leader has ended, and that ends the group */
 
 	struct loop_signal *signals[16];
 	int n_signals;
@@ -157,45 +170,95 @@ int agent_alive(const struct agent *a);
 /* Says, where the kernel's memory killer may have ended t, so in text; else makes it empty. */
 void agent_oom_text(const struct agent *a, const struct task *t, char *text, size_t size);
 
-/* launch.c */
+/* roster.c */
+/* Makes the tasks of the next incarnation; budgets and what is stopped on purpose go over. */
 _must_check_ int agent_make_tasks(struct agent *a, struct error *err);
 void agent_free_tasks(struct agent *a);
+/* A task beyond the specification. a->tasks may move. */
+_must_check_ int agent_add_task(
+	struct agent *a, const struct spec_role *role, int index, struct task **ret);
+/* As t is told: tasks that were added later count for themselves only. */
+int agent_world_size(const struct agent *a, const struct task *t);
+/* Takes what the record has of the tasks' budgets, and gives it. */
+void agent_budgets_load(struct agent *a, const json_t *saved);
+void agent_budgets_replay(struct agent *a, const json_t *event);
+json_t *agent_budgets_save(const struct agent *a);
+void agent_roster_free(struct agent *a);
+
+/* launch.c */
 void agent_rendezvous(struct agent *a);
 void agent_spawn(struct agent *a);
+/* Starts t's process now; a negative errno after it was set to FAILED. */
+int agent_launch(struct agent *a, struct task *t);
 
 /* reap.c */
 void agent_reap(struct agent *a);
+/* The process of t is gone, as waitid() says it (CLD_EXITED, CLD_KILLED, CLD_DUMPED).
+ * agent_ends_seen() must follow in the same turn, once for all that ended. */
+void agent_task_ended(struct agent *a, struct task *t, int code, int status);
+void agent_ends_seen(struct agent *a);
+/* Processes of the agent's own that belong to no task: room for max of them. */
+size_t agent_helpers(struct agent *a, pid_t *pids, size_t max);
 
 /* judge.c */
+/* What the ends seen by now mean, while the group runs. */
+void agent_judge(struct agent *a);
+void agent_leader_expired(void *arg); /* leader_timer's callback */
 /* The agent itself declares a running task failed: no beat, no progress. text is for people and
  * becomes its failure's message. Nothing happens to a task that has ended or is being stopped. */
 void agent_task_failing(struct agent *a, struct task *t, const char *text);
 /* A task reported an error: it counts as failed when it ends. */
 void agent_worker_error(struct agent *a, struct task *t, const char *code, const char *message);
 
-/* single.c */
+/* select.c */
 /* "worker:1", "worker:0,2-3", "worker", "0,3-7", or NULL for all: sorted ranks, owned. -EINVAL for
  * bad text, -ENOENT where there is no such task. */
 _must_check_ int agent_select(
 	struct agent *a, const char *text, int **ret, size_t *ret_n, struct error *err);
 struct task *agent_task_named(struct agent *a, const char *role, int index);
-/* role NULL-safe name "role:index" of t; borrowed until the next call. */
+/* "role:index" of t; borrowed until the next call. */
 const char *agent_task_name(const struct task *t);
+
+/* single.c */
+/* t is started when delay_ms is over and what its last process left behind is gone. */
+void agent_single_start_in(struct agent *a, struct task *t, uint64_t delay_ms);
+/* What its next processes run in place of the role's; both are taken, NULL: the role's. */
+_must_check_ int agent_single_command(struct task *t, char **command, char **env);
+char *const *agent_single_argv(const struct task *t); /* borrowed, or NULL */
+char *const *agent_single_env(const struct task *t);
+/* Signals its process and what is below it to end, and kills that at timeout_ms. dump: the dump
+ * signal comes first. */
+void agent_single_end(struct agent *a, struct task *t, uint64_t timeout_ms, bool dump);
+/* A task that waits to be started is not. */
+void agent_single_call_off(struct agent *a, struct task *t, const char *why);
+/* After the ends of a turn were judged. */
+void agent_single_progress(struct agent *a);
+/* The group's own stop takes over. */
+void agent_single_leave(struct agent *a, const char *why);
+/* It is neither running, nor stopping, nor is anything left of its process. */
+bool agent_single_at_rest(const struct task *t);
+void agent_single_expired(void *arg); /* task_timer's callback */
+void agent_single_free(struct task *t);
+
+/* ask.c */
 struct agent_single_start {
 	const char *role;
 	int index;		   /* -1: the next one */
 	const json_t *command, *env; /* arrays of strings, or NULL */
 };
-/* 0 with the task, or -ENOENT (no such role), -EEXIST (it runs), -ESHUTDOWN (the job ends),
- * -ENOSPC, -EINVAL, with err. */
+/* 0 with the task, or -ENOENT (no such role), -EEXIST (it runs), -ESHUTDOWN (the job ends, or is
+ * between two incarnations), -ENOSPC, -EINVAL, -ENOMEM, with err. */
 _must_check_ int agent_start_single(struct agent *a, const struct agent_single_start *what,
 	struct task **ret, struct error *err);
-/* done(arg) runs when all of them are gone. again: they are started at once after that. */
+/* done(arg) runs when all of them are gone, never inside the call. again: they are started at once
+ * after that. ret_n: how many of them ran or waited. */
 _must_check_ int agent_stop_single(struct agent *a, const int *ranks, size_t n, int64_t timeout_ms,
-	bool again, loop_fn done, void *arg, struct error *err);
+	bool again, loop_fn done, void *arg, int *ret_n, struct error *err);
 /* The caller of a stop is gone. */
 void agent_stop_single_forget(struct agent *a, void *arg);
-void agent_single_free(struct task *t);
+/* Answers those whose tasks are at rest; all: everyone. */
+void agent_ask_settle(struct agent *a, bool all);
+void agent_ask_free(struct agent *a);
 
 /* beats.c: heartbeats and progress of all tasks, and what is saved of those that hang */
 _must_check_ int beats_new(struct agent *a, struct error *err);
@@ -215,15 +278,29 @@ void agent_stop_within(struct agent *a, uint64_t timeout_ms);
 void agent_stop_expired(void *arg); /* stop_timer's callback */
 int agent_signal_tasks(
 	struct agent *a, const char *ranks, int signo, enum spec_whom whom, struct error *err);
+int agent_signal_task(struct agent *a, struct task *t, int signo, enum spec_whom whom);
 
 /* outcome.c */
-void agent_judge(struct agent *a); /* after exits of a running group */
+/* A task of scope group failed: the job's budget decides. */
+void outcome_group_failed(struct agent *a);
+/* t failed and its own budget is spent: text says why. */
+void outcome_task_spent(struct agent *a, struct task *t, const char *text);
+/* All ended, with success as far as they were waited for. */
+void outcome_all_ended(struct agent *a);
+/* The leader has ended and the others had their time. */
+void outcome_leader_over(struct agent *a);
+/* Its last process failed, and it is started again all the same: for Errors. */
+void outcome_keep_one(struct agent *a, struct task *t);
 void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *why);
+/* Ends the job as when max_run_time is over. */
+void agent_timeout_asked(struct agent *a, const char *why);
 void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char *why);
 void agent_incarnation_over(struct agent *a);
 void agent_finish(struct agent *a);
-/* Asks the restart policy about fault, into decision, and says what it said. */
-void outcome_decide(struct agent *a, const struct restart_fault *fault, const char *what);
+/* Asks the job's budget about fault by policy, into decision, and says what it said. */
+void outcome_decide(struct agent *a, const struct spec_restart *policy,
+	const struct restart_fault *fault, const char *what);
+struct restart_fault outcome_fault(const struct task *t, uint64_t since_ms);
 
 /* resume.c */
 void agent_past_note(struct agent *a, const json_t *event); /* while the record is loaded */

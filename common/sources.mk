@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 common_SRC := \
+	common/base64.c \
+	common/worker_ranges.c \
 	common/varlink_call.c \
 	common/varlink_client.c \
 	common/varlink_connection.c \
@@ -17,11 +19,14 @@ common_SRC := \
 	common/spec.c \
 	common/spec_check.c \
 	common/spec_describe.c \
+	common/spec_devices.c \
 	common/spec_keys.c \
 	common/spec_limits.c \
 	common/spec_list.c \
+	common/spec_pattern.c \
 	common/spec_policy.c \
 	common/spec_resolve.c \
+	common/spec_role.c \
 	common/spec_scalar.c \
 	common/spec_string.c \
 	common/spec_walk.c \

@@ -46,6 +46,7 @@ unit_TESTS := \
 	varlink_listen \
 	varlink_client \
 	varlink_word \
+	base64 \
 	duration \
 	ranks \
 	signals \

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/worker_ranges.h"
+
+#include "common/duration.h"
+
+const struct varlink_range worker_ranges[] = {
+	{ "timeout_ms", 0, DURATION_MAX_MS },
+	{ "since", 0, INT64_MAX },
+	{ NULL, 0, 0 },
+};
