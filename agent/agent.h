@@ -285,8 +285,6 @@ int agent_signal_task(struct agent *a, struct task *t, int signo, enum spec_whom
 void outcome_group_failed(struct agent *a);
 /* t failed and its own budget is spent: text says why. */
 void outcome_task_spent(struct agent *a, struct task *t, const char *text);
-/* All ended, with success as far as they were waited for. */
-void outcome_all_ended(struct agent *a);
 /* The leader has ended and the others had their time. */
 void outcome_leader_over(struct agent *a);
 /* Its last process failed, and it is started again all the same: for Errors. */
@@ -298,9 +296,7 @@ void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char
 void agent_incarnation_over(struct agent *a);
 void agent_finish(struct agent *a);
 /* Asks the job's budget about fault by policy, into decision, and says what it said. */
-void outcome_decide(struct agent *a, const struct spec_restart *policy,
-	const struct restart_fault *fault, const char *what);
-struct restart_fault outcome_fault(const struct task *t, uint64_t since_ms);
+void outcome_decide(struct agent *a, const struct restart_fault *fault, const char *what);
 
 /* resume.c */
 void agent_past_note(struct agent *a, const json_t *event); /* while the record is loaded */
