@@ -23,6 +23,7 @@ static void role_fini(struct spec_role *role)
 	lists_free(role->env_per_replica, role->n_env_per_replica);
 	free(role->cwd);
 	free(role->limits);
+	role->restart = spec_restart_free(role->restart);
 }
 
 struct spec *spec_free(struct spec *s)
@@ -45,7 +46,12 @@ struct spec *spec_free(struct spec *s)
 	free(s->restart.codes);
 	free(s->stop.forward);
 	free(s->rendezvous.id);
+	free(s->heartbeat.log_pattern);
+	free(s->heartbeat.progress_file);
+	spec_free_words(s->resources.devices.ids);
+	free(s->resources.devices.env);
 	free(s->rendezvous.master_addr);
+	free(s->rpc_layer);
 	free(s);
 	return NULL;
 }
@@ -53,7 +59,6 @@ struct spec *spec_free(struct spec *s)
 /* A specification in which nothing is given: no roles, and every default. NULL without memory. */
 static struct spec *spec_new(void)
 {
-	static const struct spec_exit_rule preempted = { false, 42, SPEC_EXIT_FREE };
 	static const int forward[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, 0 };
 	struct spec *s = calloc(1, sizeof(*s));
 
@@ -62,22 +67,30 @@ static struct spec *spec_new(void)
 	s->max_run_time_ms = SPEC_UNSET;
 	s->umask = SPEC_UNSET;
 	s->logs.keep = 5;
-	s->restart.max = SPEC_UNSET;
-	s->restart.window_ms = SPEC_UNSET;
-	s->restart.backoff_max_ms = SPEC_UNSET;
-	s->restart.healthy_after_ms = SPEC_UNSET;
 	s->stop.signal = SIGTERM;
 	s->stop.timeout_ms = 30000;
 	s->resources.memory_max = SPEC_UNSET;
 	s->resources.cpu_weight = SPEC_UNSET;
 	s->resources.tasks_max = SPEC_UNSET;
+	s->leader.grace_ms = 3000;
+	s->heartbeat = (struct spec_heartbeat){
+		.period_ms = SPEC_UNSET,
+		.timeout_ms = SPEC_UNSET,
+		.failures = SPEC_UNSET,
+		.start_timeout_ms = SPEC_UNSET,
+		.progress_timeout_ms = SPEC_UNSET,
+		.log_timeout_ms = SPEC_UNSET,
+		.log_pattern_timeout_ms = SPEC_UNSET,
+		.progress_file_timeout_ms = SPEC_UNSET,
+		.progress_start_timeout_ms = SPEC_UNSET,
+		.dump_timeout_ms = 10000,
+	};
 	s->compat_torch = true;
-	s->restart.codes = malloc(sizeof(preempted));
+	s->compat_tf_config = SPEC_UNSET;
+	s->resources.devices.env = strdup("CUDA_VISIBLE_DEVICES");
 	s->stop.forward = malloc(sizeof(forward));
-	if (!s->restart.codes || !s->stop.forward)
+	if (spec_restart_init(&s->restart) < 0 || !s->stop.forward || !s->resources.devices.env)
 		return spec_free(s);
-	memcpy(s->restart.codes, &preempted, sizeof(preempted));
-	s->restart.n_codes = 1;
 	memcpy(s->stop.forward, forward, sizeof(forward));
 	return s;
 }
@@ -97,9 +110,13 @@ int spec_parse(const json_t *doc, struct spec **ret, struct error *err)
 	if (s->restart.max == SPEC_UNSET && s->restart.window_ms == SPEC_UNSET)
 		s->restart.max = 0;
 	if (r == 0)
+		r = spec_roles_inherit(&ctx, doc, s);
+	if (r == 0)
 		r = spec_check(s, err);
 	if (r < 0)
 		return r;
+	if (s->heartbeat.period_ms != SPEC_UNSET && s->heartbeat.failures == SPEC_UNSET)
+		s->heartbeat.failures = 3;
 	*ret = TAKE_PTR(s);
 	return 0;
 }

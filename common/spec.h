@@ -63,7 +63,7 @@ enum spec_heartbeat_action { SPEC_HEARTBEAT_RESTART, SPEC_HEARTBEAT_REPORT };
 struct spec_heartbeat {
 	int64_t period_ms;	  /* how often the board is looked at */
 	int64_t timeout_ms;	  /* without a new beat: a miss; unset: period */
-	int failures;		  /* misses in a row that are the end; 3 */
+	int failures;		  /* misses in a row that are the end; 3 where there is a period */
 	int64_t start_timeout_ms; /* until the first beat */
 	int64_t progress_timeout_ms; /* without a step() */
 	int64_t log_timeout_ms;	     /* without a byte in the task's logs */
@@ -80,9 +80,9 @@ struct spec_heartbeat {
 
 enum spec_devices_assign {
 	SPEC_DEVICES_STRIDE, /* every n-th, from the task's place among the n tasks of this host */
-	SPEC_DEVICES_BLOCK,  /* as many neighbours for each */
+	SPEC_DEVICES_BLOCK,  /* neighbours, as many for each as can be, the first ones one more */
 	SPEC_DEVICES_ONE,    /* the one of its place */
-	SPEC_DEVICES_ALL,
+	SPEC_DEVICES_ALL,    /* every one to each */
 };
 
 struct spec_devices {
@@ -194,10 +194,14 @@ json_t *spec_to_json(const struct spec *s);
  * them, among it that virtual_local_rank has a device for each worker. */
 _must_check_ int spec_resolve(struct spec *s, struct error *err);
 
+/* Whether the index-th worker of role is to be given devices: where there are any to give, and
+ * neither the role nor the replica sets their variable itself. */
+bool spec_wants_device(const struct spec *s, const struct spec_role *role, int index);
+
 /* Whether workers get TF_CONFIG. */
 bool spec_tf_config(const struct spec *s);
 
-/* The restart rules of role. Borrowed. */
+/* The restart rules of role; the job's for NULL. Borrowed. */
 const struct spec_restart *spec_restart_of(const struct spec *s, const struct spec_role *role);
 
 /* Sum of all roles' replicas, after spec_resolve(). */

@@ -5,25 +5,32 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#define KEY(key, kind, in, member, ...)                                                        \
-	{                                                                                      \
-		.name = key, .type = &spec_type_##kind, .offset = offsetof(struct in, member), \
-		##__VA_ARGS__                                                                  \
-	}
-#define SECTION(key, table, member)                                                              \
-	{                                                                                        \
-		.name = key, .type = &spec_type_object, .offset = offsetof(struct spec, member), \
-		.keys = table                                                                    \
-	}
-#define END                  \
-	{                    \
-		.name = NULL \
-	}
-
 static const char *const policy_names[] = {
 	[SPEC_RESTART_ON_FAILURE] = "on-failure",
 	[SPEC_RESTART_ALWAYS] = "always",
 	[SPEC_RESTART_NEVER] = "never",
+	NULL,
+};
+static const char *const scope_names[] = {
+	[SPEC_SCOPE_GROUP] = "group",
+	[SPEC_SCOPE_TASK] = "task",
+	NULL,
+};
+static const char *const leader_names[] = {
+	[SPEC_LEADER_STOP] = "stop",
+	[SPEC_LEADER_IGNORE] = "ignore",
+	NULL,
+};
+static const char *const action_names[] = {
+	[SPEC_HEARTBEAT_RESTART] = "restart",
+	[SPEC_HEARTBEAT_REPORT] = "report",
+	NULL,
+};
+static const char *const assign_names[] = {
+	[SPEC_DEVICES_STRIDE] = "stride",
+	[SPEC_DEVICES_BLOCK] = "block",
+	[SPEC_DEVICES_ONE] = "one",
+	[SPEC_DEVICES_ALL] = "all",
 	NULL,
 };
 static const char *const whom_names[] = {
@@ -36,18 +43,6 @@ static const char *const backend_names[] = {
 	[SPEC_RENDEZVOUS_LOCAL] = "local",
 	[SPEC_RENDEZVOUS_STATIC] = "static",
 	NULL,
-};
-
-const struct spec_key spec_keys_role[] = {
-	KEY("name", role_name, spec_role, name),
-	KEY("replicas", replicas, spec_role, replicas),
-	KEY("command", command, spec_role, command, .required = true),
-	KEY("args", args, spec_role, args),
-	KEY("env", env, spec_role, env),
-	KEY("env_per_replica", env_list, spec_role, env_per_replica),
-	KEY("cwd", path, spec_role, cwd),
-	KEY("limits", limits, spec_role, limits),
-	END,
 };
 
 static const struct spec_key logs_keys[] = {
@@ -65,9 +60,9 @@ static const struct spec_key logs_keys[] = {
 	END,
 };
 
-static const struct spec_key restart_keys[] = {
+const struct spec_key spec_keys_restart[] = {
 	KEY("policy", enum, spec_restart, policy, .names = policy_names),
-	KEY("scope", scope, spec_restart, policy),
+	KEY("scope", enum, spec_restart, scope, .names = scope_names),
 	KEY("max", int, spec_restart, max),
 	KEY("window", duration, spec_restart, window_ms, .min = 1),
 	KEY("window_max", int, spec_restart, window_max, .min = 1, .max = 1024),
@@ -75,6 +70,30 @@ static const struct spec_key restart_keys[] = {
 	KEY("backoff_max", duration, spec_restart, backoff_max_ms),
 	KEY("healthy_after", duration, spec_restart, healthy_after_ms),
 	KEY("codes", codes, spec_restart, codes),
+	END,
+};
+
+static const struct spec_key leader_keys[] = {
+	KEY("on_exit", enum, spec_leader, on_exit, .names = leader_names),
+	KEY("grace", duration, spec_leader, grace_ms),
+	END,
+};
+
+static const struct spec_key heartbeat_keys[] = {
+	KEY("period", duration, spec_heartbeat, period_ms, .min = 1),
+	KEY("timeout", duration, spec_heartbeat, timeout_ms, .min = 1),
+	KEY("failures", int, spec_heartbeat, failures, .min = 1, .max = 1000000),
+	KEY("start_timeout", duration, spec_heartbeat, start_timeout_ms, .min = 1),
+	KEY("progress_timeout", duration, spec_heartbeat, progress_timeout_ms, .min = 1),
+	KEY("log_timeout", duration, spec_heartbeat, log_timeout_ms, .min = 1),
+	KEY("log_pattern", pattern, spec_heartbeat, log_pattern),
+	KEY("log_pattern_timeout", duration, spec_heartbeat, log_pattern_timeout_ms, .min = 1),
+	KEY("progress_file", task_path, spec_heartbeat, progress_file),
+	KEY("progress_file_timeout", duration, spec_heartbeat, progress_file_timeout_ms, .min = 1),
+	KEY("progress_start_timeout", duration, spec_heartbeat, progress_start_timeout_ms,
+		.min = 1),
+	KEY("on_failure", enum, spec_heartbeat, on_failure, .names = action_names),
+	KEY("dump_timeout", duration, spec_heartbeat, dump_timeout_ms),
 	END,
 };
 
@@ -87,10 +106,18 @@ static const struct spec_key stop_keys[] = {
 	END,
 };
 
+static const struct spec_key devices_keys[] = {
+	KEY("ids", devices, spec_devices, ids, .required = true),
+	KEY("env", variable, spec_devices, env),
+	KEY("assign", enum, spec_devices, assign, .names = assign_names),
+	END,
+};
+
 static const struct spec_key resources_keys[] = {
 	KEY("memory_max", size, spec_resources, memory_max, .min = 1),
 	KEY("cpu_weight", int64, spec_resources, cpu_weight, .min = 1, .max = 10000),
 	KEY("tasks_max", int64, spec_resources, tasks_max, .min = 1),
+	KEY("devices", device_object, spec_resources, devices, .keys = devices_keys),
 	END,
 };
 
@@ -106,6 +133,8 @@ static const struct spec_key rendezvous_keys[] = {
 /* Its values are members of struct spec itself: the section's offset is 0. */
 static const struct spec_key compat_keys[] = {
 	KEY("torch", bool, spec, compat_torch),
+	KEY("tf_config", maybe, spec, compat_tf_config),
+	KEY("rpc_layer", string, spec, rpc_layer),
 	KEY("virtual_local_rank", bool, spec, virtual_local_rank),
 	END,
 };
@@ -119,8 +148,10 @@ const struct spec_key spec_keys_top[] = {
 	KEY("inherit_env", bool, spec, inherit_env),
 	KEY("roles", roles, spec, roles, .required = true),
 	SECTION("logs", logs_keys, logs),
-	SECTION("restart", restart_keys, restart),
+	SECTION("restart", spec_keys_restart, restart),
+	SECTION("leader", leader_keys, leader),
 	SECTION("stop", stop_keys, stop),
+	SECTION("heartbeat", heartbeat_keys, heartbeat),
 	SECTION("resources", resources_keys, resources),
 	SECTION("rendezvous", rendezvous_keys, rendezvous),
 	{ .name = "compat", .type = &spec_type_object, .offset = 0, .keys = compat_keys },
@@ -147,70 +178,4 @@ const struct spec_type spec_type_object = {
 	.expected = "an object",
 	.parse = object_parse,
 	.format = object_format,
-};
-
-/* The field is struct spec's roles; n_roles lies in the same struct. */
-static struct spec *spec_of(const void *field)
-{
-	return (struct spec *)((char *)field - offsetof(struct spec, roles));
-}
-
-static int role_parse(struct spec_ctx *ctx, const json_t *value, struct spec_role *role)
-{
-	*role = (struct spec_role){ .replicas = 1 };
-	if (spec_set_string(ctx, "worker", &role->name) < 0)
-		return -ENOMEM;
-	return spec_walk_object(ctx, spec_keys_role, value, role);
-}
-
-static int roles_parse(
-	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
-{
-	struct spec *s = spec_of(field);
-	size_t n = json_array_size(value);
-
-	if (!json_is_array(value) || !n)
-		return spec_expected(ctx, key->type->expected, value);
-	if (n > SPEC_ROLES_MAX)
-		return spec_refuse(ctx, "expected at most %d roles, got %zu", SPEC_ROLES_MAX, n);
-	s->roles = calloc(n, sizeof(*s->roles));
-	if (!s->roles)
-		return spec_no_memory(ctx);
-	for (size_t i = 0; i < n; i++) {
-		size_t len = spec_enter_index(ctx, i);
-		int r;
-
-		s->n_roles = i + 1;
-		r = role_parse(ctx, json_array_get(value, i), &s->roles[i]);
-		if (r < 0)
-			return r;
-		spec_leave(ctx, len);
-	}
-	return 0;
-}
-
-static int roles_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	const struct spec *s = spec_of(field);
-	_cleanup_json_ json_t *array = json_array();
-
-	if (!array)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->n_roles; i++) {
-		json_t *role;
-		int r = spec_format_object(spec_keys_role, &s->roles[i], &role);
-
-		if (r < 0)
-			return r;
-		if (json_array_append_new(array, role) < 0)
-			return -ENOMEM;
-	}
-	*ret = TAKE_PTR(array);
-	return 0;
-}
-
-const struct spec_type spec_type_roles = {
-	.expected = "an array of at least one role",
-	.parse = roles_parse,
-	.format = roles_format,
 };

@@ -351,28 +351,6 @@ const struct spec_type spec_type_signals = {
 	.format = signals_key_format,
 };
 
-/* The group is what restarts; nothing is stored for it. */
-static int scope_parse(
-	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
-{
-	const char *text = json_string_value(value);
-
-	if (!text || strcmp(text, "group"))
-		return spec_expected(ctx, key->type->expected, value);
-	return 0;
-}
-
-static int scope_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	return spec_give(json_string("group"), ret);
-}
-
-const struct spec_type spec_type_scope = {
-	.expected = "\"group\"",
-	.parse = scope_parse,
-	.format = scope_format,
-};
-
 static int nodes_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {

@@ -73,8 +73,7 @@ static bool is_amd_gpu(int dirfd, const char *name)
 	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && text[0] > '0' && text[0] <= '9';
 }
 
-/* Devices that a list such as "0,2" or "GPU-8932f937" leaves visible: up to the first bad one. */
-static int count_visible(const char *list)
+int spec_count_visible(const char *list)
 {
 	int n = 0;
 
@@ -97,7 +96,7 @@ int spec_count_gpus(const char *root, const char *visible)
 	if (!n)
 		n = count_entries(root, "/sys/class/kfd/kfd/topology/nodes", is_amd_gpu);
 	if (n && visible) {
-		int shown = count_visible(visible);
+		int shown = spec_count_visible(visible);
 
 		return shown < n ? shown : n;
 	}
@@ -120,7 +119,10 @@ static int check_virtual(const struct spec *s, struct error *err)
 {
 	int last = 0;
 
-	for (size_t i = 0; s->virtual_local_rank && i < s->n_roles; i++) {
+	/* Devices that are assigned were counted. */
+	if (!s->virtual_local_rank || s->resources.devices.ids)
+		return 0;
+	for (size_t i = 0; i < s->n_roles; i++) {
 		const char *list = visible_devices(s, &s->roles[i]);
 		int entries = 1;
 
@@ -160,6 +162,8 @@ int spec_resolve(struct spec *s, struct error *err)
 		}
 		role->replicas = gpus ? gpus : count_cpus();
 	}
-	r = spec_check(s, err);
+	r = spec_find_devices(s, "", err);
+	if (r == 0)
+		r = spec_check(s, err);
 	return r < 0 ? r : check_virtual(s, err);
 }

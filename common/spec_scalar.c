@@ -29,6 +29,29 @@ const struct spec_type spec_type_bool = {
 	.format = bool_format,
 };
 
+/* A boolean whose default depends on something else. */
+static int maybe_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	if (!json_is_boolean(value))
+		return spec_expected(ctx, key->type->expected, value);
+	*(int *)field = json_is_true(value);
+	return 0;
+}
+
+static int maybe_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	int value = *(const int *)field;
+
+	return value == SPEC_UNSET ? 0 : spec_give(json_boolean(value), ret);
+}
+
+const struct spec_type spec_type_maybe = {
+	.expected = "true or false",
+	.parse = maybe_parse,
+	.format = maybe_format,
+};
+
 static int number_parse(struct spec_ctx *ctx, const struct spec_key *key, const json_t *value,
 	int64_t largest, int64_t *ret)
 {

@@ -91,6 +91,24 @@ const struct spec_type spec_type_role_name = {
 	.format = spec_format_text,
 };
 
+static int variable_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = spec_text(ctx, key->type->expected, value);
+
+	if (!text)
+		return -EINVAL;
+	if (!*text || strchr(text, '='))
+		return spec_expected(ctx, key->type->expected, value);
+	return spec_set_string(ctx, text, field);
+}
+
+const struct spec_type spec_type_variable = {
+	.expected = "the name of a variable",
+	.parse = variable_parse,
+	.format = spec_format_text,
+};
+
 static int umask_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define SPEC_DEVICES_AUTO "auto" /* the only entry of ids until spec_resolve() */
+
 enum {
 	SPEC_ROLES_MAX = 64,
 	SPEC_STRING_MAX = 128 * 1024,	/* with its NUL: what the kernel takes as one argument */
@@ -53,22 +55,43 @@ struct spec_key {
 	const struct spec_key *keys; /* spec_type_object */
 };
 
+/* Rows of a table: KEY("name", spec_type_ without its prefix, struct, member, more fields). */
+#define KEY(key, kind, in, member, ...)                                                        \
+	{                                                                                      \
+		.name = key, .type = &spec_type_##kind, .offset = offsetof(struct in, member), \
+		##__VA_ARGS__                                                                  \
+	}
+#define SECTION(key, table, member)                                                              \
+	{                                                                                        \
+		.name = key, .type = &spec_type_object, .offset = offsetof(struct spec, member), \
+		.keys = table                                                                    \
+	}
+#define END                  \
+	{                    \
+		.name = NULL \
+	}
+
 extern const struct spec_key spec_keys_top[];
 extern const struct spec_key spec_keys_role[];
+extern const struct spec_key spec_keys_restart[];
 
 /* spec_scalar.c, spec_string.c */
 extern const struct spec_type spec_type_bool, spec_type_int, spec_type_int64, spec_type_duration,
 	spec_type_size, spec_type_enum, spec_type_string, spec_type_path, spec_type_name,
-	spec_type_role_name, spec_type_umask, spec_type_signal;
+	spec_type_role_name, spec_type_umask, spec_type_signal, spec_type_maybe, spec_type_variable;
 /* spec_list.c */
 extern const struct spec_type spec_type_command, spec_type_texts, spec_type_args, spec_type_env,
 	spec_type_env_list;
 /* spec_policy.c, spec_limits.c */
 extern const struct spec_type spec_type_replicas, spec_type_std_map, spec_type_ranks,
-	spec_type_prefix, spec_type_limits, spec_type_codes, spec_type_signals, spec_type_scope,
-	spec_type_nodes;
+	spec_type_prefix, spec_type_limits, spec_type_codes, spec_type_signals, spec_type_nodes;
+/* spec_pattern.c, spec_devices.c */
+extern const struct spec_type spec_type_pattern, spec_type_task_path, spec_type_devices,
+	spec_type_device_object;
 /* spec_keys.c */
-extern const struct spec_type spec_type_object, spec_type_roles;
+extern const struct spec_type spec_type_object;
+/* spec_role.c */
+extern const struct spec_type spec_type_roles, spec_type_role_restart;
 
 /* spec_walk.c: the path, errors, and objects by table. */
 
@@ -117,5 +140,20 @@ void spec_free_words(char **words);
 /* spec_check.c: what holds between fields. */
 int spec_check(const struct spec *s, struct error *err);
 
+/* The same for devices; those of "auto" are counted once they are known. */
+int spec_check_devices(const struct spec *s, struct error *err);
+
+/* spec_role.c: restart rules in which nothing is given, to be freed by spec_restart_free() (heap)
+ * or with their codes. -ENOMEM. */
+int spec_restart_init(struct spec_restart *r);
+struct spec_restart *spec_restart_free(struct spec_restart *r);
+/* Lays what doc says in each role's `restart` over the job's, once that is read. */
+int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s);
+
 /* spec_resolve.c: GPUs that the files below root show; visible is CUDA_VISIBLE_DEVICES or NULL. */
 int spec_count_gpus(const char *root, const char *visible);
+/* Devices that a list such as "0,2" leaves visible: up to the first bad one. */
+int spec_count_visible(const char *list);
+/* spec_devices.c: turns "auto" into what the devices' variable, or else the files below root, show.
+ */
+int spec_find_devices(struct spec *s, const char *root, struct error *err);
