@@ -30,6 +30,10 @@ def pytest_sessionstart(session):
     if missing and not session.config.option.collectonly:
         pytest.exit(f"not built: {' '.join(missing)} (make programs tools, or set ELASTIC_BUILD)", 3)
     harness.become_subreaper()
+    # What a caller such as nohup ignores would stay ignored in everything that the tests start.
+    for signo in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        if signal.getsignal(signo) == signal.SIG_IGN:
+            signal.signal(signo, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(items):

@@ -387,6 +387,10 @@ class Daemon:
         with self.connect(timeout + 10) as v:
             return v.call("Wait", job=job, until=until, timeout_ms=int(timeout * 1000))["job"]
 
+    def agent_pid(self, job):
+        """The agent's, also where a worker was quicker than the agent's word of itself to elasticd."""
+        return self.wait(job, until="running")["agent_pid"]
+
     def status(self, job, live=False):
         return self.call("Status", job=job, live=live)["job"]
 

@@ -195,7 +195,7 @@ def test_a_follower_that_lags_is_told_what_it_missed_and_slows_nobody(box, daemo
         box.path("go").touch()
         wait_file(box.path("written"), 30)  # nobody reads, and the worker is through
         assert daemon.status(name, live=True)["state"] == "running"
-        agent = daemon.status(name)["agent_pid"]
+        agent = daemon.agent_pid(name)
         if not SANITIZED:
             assert pss_kb(agent) < 64 * 1024, "the agent keeps what nobody reads"
         got, missed, front = 0, 0, ""
@@ -355,7 +355,7 @@ def test_a_worker_that_writes_to_a_pipe_of_the_agent_is_never_killed_by_it(box, 
     name, _ = daemon.submit(spec("print:attempt %a", f"touch:{box.path('up')}.%a", "hang",
                                  restart={"max": 1}, logs={"redirects": 3, "timestamps": True}))
     wait_file(box.path("up.0"))
-    os.kill(daemon.status(name)["agent_pid"], signal.SIGKILL)
+    os.kill(daemon.agent_pid(name), signal.SIGKILL)
     wait_file(box.path("up.1"))
     got = [t for _, _, t in lines_of(daemon, name, attempt=1)]
     assert got == [b"attempt 1"]

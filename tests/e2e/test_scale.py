@@ -54,7 +54,7 @@ def test_the_size_survives_elasticd_and_the_agent(box, daemon):
     wait_file(box.path("up.1.2"))
     daemon.restart()
     assert len(daemon.wait(name, until="running")["tasks"]) == 3
-    os.kill(daemon.status(name)["agent_pid"], signal.SIGKILL)
+    os.kill(daemon.agent_pid(name), signal.SIGKILL)
     for rank in range(3):
         wait_file(box.path(f"up.2.{rank}"))
 

@@ -189,7 +189,7 @@ def test_jobs_side_by_side_do_not_touch_each_other(box, daemon):
     for i in range(6):
         for rank in (0, 1):
             wait_file(box.path(f"up{i}.{rank}"))
-    agents = {daemon.status(run)["agent_pid"] for _, run in jobs}
+    agents = {daemon.agent_pid(run) for _, run in jobs}
     assert len(agents) == 6
     daemon.call("Kill", job=jobs[0][1], signal="KILL")
     assert daemon.wait(jobs[0][1])["state"] == "failed"

@@ -60,7 +60,7 @@ def test_what_happens_while_elasticd_is_away_is_known_afterwards(box, daemon):
                                      "error-json:object:while away", "exit:9"))
     for m in ("m1", "m2", "m3"):
         wait_lines(box.path(m), 1)
-    agents = [daemon.status(r)["agent_pid"] for r in (r2, r3)]
+    agents = [daemon.agent_pid(r) for r in (r2, r3)]
     daemon.kill()
     box.path("go").touch()
     wait_lines(box.path("m1"), 2)

@@ -95,7 +95,7 @@ def test_a_storm_of_orphans_is_reaped(box, held):
                                replicas=3))
     for rank in range(3):
         wait_file(box.path(f"up.{rank}"))
-    agent = held.status(name)["agent_pid"]
+    agent = held.agent_pid(name)
     held.call("Stop", job=name)
     job = held.wait(name)
     assert job["state"] == "stopped"
@@ -139,7 +139,7 @@ def test_an_agent_killed_leaves_nothing(box, held):
             wait_file(box.path(f"{kind}.{rank}"))
     workers = processes_of_run(run)
     assert len(workers) >= 6
-    os.kill(held.status(name)["agent_pid"], signal.SIGKILL)
+    os.kill(held.agent_pid(name), signal.SIGKILL)
     job = held.wait(name)
     assert job["verdict"]["result"] == "agent_lost"
     left = [cmdline(p) for p in descendants(held.pid) if alive(p) and PUPPET in cmdline(p)]
