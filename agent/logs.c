@@ -288,3 +288,17 @@ struct logs *logs_free(struct logs *l)
 	free(l);
 	return NULL;
 }
+
+const char *logs_task_dir(const struct logs *l, int local_rank)
+{
+	const struct log_task *t = logs_find_task(l, local_rank);
+
+	return t ? t->dir : NULL;
+}
+
+const char *logs_task_path(const struct logs *l, int local_rank, int std)
+{
+	const struct log_task *t = logs_find_task(l, local_rank);
+
+	return t ? t->std[std].path : NULL;
+}

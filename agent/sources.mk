@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 agent_SRC := \
 	agent/agent.c \
+	agent/barrier.c \
+	agent/barrier_names.c \
+	agent/barrier_text.c \
 	agent/beats.c \
 	agent/cgroup.c \
+	agent/chain.c \
 	agent/console.c \
 	agent/env.c \
 	agent/environ.c \
@@ -44,6 +48,7 @@ agent_SRC := \
 	agent/outcome.c \
 	agent/port.c \
 	agent/prefix.c \
+	agent/progress.c \
 	agent/reap.c \
 	agent/record.c \
 	agent/restart.c \
@@ -51,8 +56,15 @@ agent_SRC := \
 	agent/rootcause.c \
 	agent/serve.c \
 	agent/signals.c \
+	agent/slots_text.c \
 	agent/spawn.c \
 	agent/stop.c \
+	agent/store.c \
+	agent/store_memory.c \
+	agent/store_memory_lease.c \
+	agent/store_memory_map.c \
+	agent/store_memory_run.c \
+	agent/store_memory_watch.c \
 	agent/task.c \
 	agent/tee.c \
 	agent/tree.c \

@@ -29,6 +29,7 @@ unit_TESTS := \
 	failure \
 	group \
 	hang \
+	progress \
 	restart \
 	rootcause \
 	spawn \

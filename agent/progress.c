@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool progress_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Whether the file is another one than at the last look, or longer, or was written to. */
+static bool progress_changed(struct progress_file *f)
+{
+	struct stat st;
+
+	if (!f->path || stat(f->path, &st) < 0)
+		return false;
+	if (f->seen && progress_same(&st, &f->last))
+		return false;
+	if (!f->seen || st.st_ino != f->last.st_ino || st.st_size < f->offset) {
+		f->offset = 0;
+		f->len = 0;
+	}
+	f->last = st;
+	f->seen = true;
+	return true;
+}
+
+static uint64_t progress_line(const regex_t *pattern, struct progress_file *f)
+{
+	f->line[f->len] = '\0';
+	f->len = 0;
+	return regexec(pattern, f->line, 0, NULL, 0) == 0;
+}
+
+/* Lines within n new bytes; a NUL in one hides what is behind it. */
+static uint64_t progress_lines(
+	const regex_t *pattern, struct progress_file *f, const char *data, size_t n)
+{
+	uint64_t matches = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (data[i] == '\n' || data[i] == '\r')
+			matches += progress_line(pattern, f);
+		else if (f->len < sizeof(f->line) - 1)
+			f->line[f->len++] = data[i];
+	}
+	return matches;
+}
+
+static uint64_t progress_read(const regex_t *pattern, struct progress_file *f)
+{
+	_cleanup_close_ int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char data[16384];
+	uint64_t matches = 0;
+	off_t end;
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	end = lseek(fd, 0, SEEK_END);
+	if (end > f->offset + PROGRESS_AT_ONCE) {
+		f->offset = end - PROGRESS_AT_ONCE;
+		f->len = 0;
+	}
+	while (f->offset < end && (n = pread(fd, data, sizeof(data), f->offset)) > 0) {
+		f->offset += n;
+		matches += progress_lines(pattern, f, data, (size_t)n);
+	}
+	return matches;
+}
+
+void progress_look(struct progress *p)
+{
+	for (int i = 0; i < 2; i++) {
+		if (!progress_changed(&p->logs[i]))
+			continue;
+		p->log_changes++;
+		if (p->pattern)
+			p->matches += progress_read(p->pattern, &p->logs[i]);
+	}
+	p->file_changes += progress_changed(&p->file);
+}
+
+int progress_init(struct progress *p, const char *const logs[2], const char *file,
+	const regex_t *pattern, bool fresh)
+{
+	*p = (struct progress){ .pattern = pattern };
+	for (int i = 0; i < 2; i++)
+		p->logs[i].path = logs[i] ? strdup(logs[i]) : NULL;
+	p->file.path = file ? strdup(file) : NULL;
+	if ((logs[0] && !p->logs[0].path) || (logs[1] && !p->logs[1].path) ||
+		(file && !p->file.path)) {
+		progress_fini(p);
+		return -ENOMEM;
+	}
+	/* What an earlier process wrote is nothing that this one did. */
+	(void)progress_changed(&p->file);
+	for (int i = 0; i < 2 && !fresh; i++)
+		if (progress_changed(&p->logs[i]))
+			p->logs[i].offset = p->logs[i].last.st_size;
+	return 0;
+}
+
+void progress_fini(struct progress *p)
+{
+	free(p->logs[0].path);
+	free(p->logs[1].path);
+	free(p->file.path);
+	*p = (struct progress){ 0 };
+}
