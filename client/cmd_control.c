@@ -3,6 +3,7 @@
 #include "client/address.h"
 #include "client/humane.h"
 #include "client/job.h"
+#include "client/tasks.h"
 #include "client/verbs.h"
 #include "common/scan.h"
 #include "common/signals.h"
@@ -11,10 +12,14 @@
 
 enum { REPLICAS_MAX = 1 << 20 };
 
-static int plain_name(struct ctl *ctl, const char *text)
+/* What does not wait must be a whole job. */
+static int check_names(struct ctl *ctl, const struct args *args)
 {
-	return strchr(text, '/') ? ctl_usage(ctl, "expected the name of a job, got \"%s\"", text)
-				 : 0;
+	for (int i = 0; i < args->argc; i++)
+		if (args_has(args, "no-wait") && tasks_text(args->argv[i]))
+			return ctl_usage(
+				ctl, "--no-wait is for whole jobs, got \"%s\"", args->argv[i]);
+	return 0;
 }
 
 static const char *plural(int n)
@@ -65,14 +70,16 @@ int cmd_stop(struct ctl *ctl, struct args *args)
 
 	if (args_duration(args, "grace", &grace_ms, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
-	for (int i = 0; i < args->argc; i++)
-		if (plain_name(ctl, args->argv[i]) != 0)
-			return CTL_USAGE;
+	if (check_names(ctl, args) != 0)
+		return CTL_USAGE;
 	/* All are asked first, so that they stop at the same time. */
 	for (int i = 0; i < args->argc; i++)
-		status[i] = stop_one(ctl, args->argv[i], grace_ms);
+		if (!tasks_text(args->argv[i]))
+			status[i] = stop_one(ctl, args->argv[i], grace_ms);
 	for (int i = 0; i < args->argc; i++) {
-		if (status[i] == 0 && args_has(args, "no-wait"))
+		if (tasks_text(args->argv[i]))
+			status[i] = tasks_stop(ctl, args->argv[i], grace_ms, false, report);
+		else if (status[i] == 0 && args_has(args, "no-wait"))
 			ctl_say(ctl, "%s is stopping", args->argv[i]);
 		else if (status[i] == 0)
 			status[i] = stopped_one(ctl, args->argv[i], began_us, report);
@@ -138,7 +145,11 @@ static int restart_one(struct ctl *ctl, const char *name, bool wait, json_t *rep
 	_cleanup_json_ json_t *before = NULL, *answer = NULL;
 	struct next n = { .replicas = -1 };
 	const char *run;
-	int r = job_status(ctl, name, false, &before);
+	int r;
+
+	if (tasks_text(name))
+		return tasks_stop(ctl, name, -1, true, report);
+	r = job_status(ctl, name, false, &before);
 
 	if (r == 0)
 		r = ctl_call(ctl, "Restart", ctl_job(name), &answer);
@@ -159,9 +170,8 @@ int cmd_restart(struct ctl *ctl, struct args *args)
 	_cleanup_json_ json_t *report = json_array();
 	int result = 0;
 
-	for (int i = 0; i < args->argc; i++)
-		if (plain_name(ctl, args->argv[i]) != 0)
-			return CTL_USAGE;
+	if (check_names(ctl, args) != 0)
+		return CTL_USAGE;
 	for (int i = 0; i < args->argc; i++)
 		result = worse(result,
 			restart_one(ctl, args->argv[i], !args_has(args, "no-wait"), report));

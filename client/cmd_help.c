@@ -75,9 +75,10 @@ int help_verb(FILE *f, const struct verb *v)
 		fputs("\nUnderscores do for dashes, and PET_<NAME> in the environment for an option.\n",
 			f);
 	if (v->flags & VERB_VERDICT)
-		fputs("\nExits as the job did; 124: timed out, 125: elasticctl, the agent or elasticd "
-		      "failed.\n",
-			f);
+		fprintf(f,
+			"\nExits as the %s did; 124: timed out, 125: elasticctl, the agent or "
+			"elasticd failed.\n",
+			v->flags & VERB_PROGRAM ? "program" : "job");
 	fprintf(f, "\nMore in elasticctl(1).\n");
 	return 0;
 }

@@ -13,14 +13,23 @@ int cmd_wait(struct ctl *ctl, struct args *args)
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *verdict = NULL;
 	const char *until = args_get(args, "until");
+	int64_t limit_ms = ctl->timeout_ms; /* -1: none */
 	json_t *job, *p;
 	int r;
 
 	if (until && strcmp(until, "running") != 0 && strcmp(until, "ended") != 0)
 		return ctl_usage(ctl, "--until: expected running or ended, got \"%s\"", until);
+	if (args_has(args, "kill") && limit_ms < 0)
+		return ctl_usage(ctl, "--kill needs --timeout");
 	p = ctl_job(args->argv[0]);
 	if (until)
 		p = ctl_with(p, "until", json_string(until));
+	if (args_has(args, "kill")) {
+		/* The answer comes some time after the limit: when the run was ended. */
+		ctl->deadline_ms = -1;
+		p = ctl_with(
+			ctl_with(p, "kill", json_true()), "timeout_ms", json_integer(limit_ms));
+	}
 	r = ctl_call(ctl, "Wait", p, &answer);
 	if (r != 0)
 		return r;

@@ -79,6 +79,10 @@ _must_check_ int ctl_stream(
 /* The next answer of a stream; ret_more: others follow. */
 _must_check_ int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more);
 
+/* The same, with errors of the interface as in ctl_try(). */
+_must_check_ int ctl_try_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret,
+	bool *ret_more, char **ret_error, struct error *err);
+
 /*
  * From now on SIGINT and SIGTERM end only ctl_ready(), and ctl_interrupted() tells which came, else
  * 0. Between calls of ctl_ready() they wait, so that none is lost.

@@ -78,46 +78,52 @@ int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
 	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err.text);
 }
 
+static const char *word(const json_t *p, const char *key)
+{
+	const char *text = get_text(p, key);
+
+	return text ? text : "?";
+}
+
 /* What an error of the interface means, for people. Falls back to the text that is in err. */
 static void explain(const char *name, const json_t *p, struct error *err)
 {
-	const char *job = get_text(p, "job"), *message = get_text(p, "message");
-	const char *state = get_text(p, "state");
+	const char *job = word(p, "job"), *message = get_text(p, "message");
+	const char *state = word(p, "state"), *field = word(p, "field");
 
-	job = job ? job : "?";
 	if (!strcmp(name, "NoSuchJob"))
 		error_set(err, -ENOENT, "no job named %s", job);
 	else if (!strcmp(name, "JobExists"))
-		error_set(err, -EEXIST, "job %s is already active (run %s)", job,
-			get_text(p, "run") ? get_text(p, "run") : "?");
+		error_set(err, -EEXIST, "job %s is already active (run %s)", job, word(p, "run"));
 	else if (!strcmp(name, "NotActive"))
-		error_set(err, -ESRCH, "job %s is not active: it is %s", job, state ? state : "?");
+		error_set(err, -ESRCH, "job %s is not active: it is %s", job, state);
 	else if (!strcmp(name, "StillActive"))
-		error_set(err, -EBUSY, "job %s is still %s; stop it first", job,
-			state ? state : "active");
+		error_set(err, -EBUSY, "job %s is still %s; stop it first", job, state);
 	else if (!strcmp(name, "NoSuchRole"))
-		error_set(err, -ENOENT, "there is no role named %s",
-			get_text(p, "role") ? get_text(p, "role") : "?");
+		error_set(err, -ENOENT, "there is no role named %s", word(p, "role"));
 	else if (!strcmp(name, "NoSuchAttempt"))
 		error_set(err, -ENOENT, "there is no attempt %d", (int)get_int(p, "attempt"));
+	else if (!strcmp(name, "NoSuchTask"))
+		error_set(err, -ENOENT, "there is no worker %s", word(p, "task"));
+	else if (!strcmp(name, "TaskActive"))
+		error_set(err, -EBUSY, "worker %s is %s", word(p, "task"), state);
+	else if (!strcmp(name, "InvalidTasks") && message)
+		error_set(err, -EINVAL, "workers %s: %s", word(p, "tasks"), message);
 	else if (!strcmp(name, "InvalidSignal"))
-		error_set(err, -EINVAL, "there is no signal named %s",
-			get_text(p, "signal") ? get_text(p, "signal") : "?");
+		error_set(err, -EINVAL, "there is no signal named %s", word(p, "signal"));
 	else if (!strcmp(name, "LimitReached"))
-		error_set(err, -EDQUOT, "elasticd's limit of %s is reached: %d",
-			get_text(p, "what") ? get_text(p, "what") : "?", (int)get_int(p, "limit"));
+		error_set(err, -EDQUOT, "elasticd's limit of %s is reached: %d", word(p, "what"),
+			(int)get_int(p, "limit"));
 	else if (!strcmp(name, "AgentLost"))
 		error_set(err, -ENOENT, "the agent of job %s was lost; elasticd is dealing with it",
 			job);
 	else if (!strcmp(name, "ShuttingDown"))
 		error_set(err, -ESHUTDOWN, "elasticd is shutting down");
-	else if (!strcmp(name, "InvalidSpec") && message && get_text(p, "field") &&
-		 *get_text(p, "field") &&
-		 strncmp(message, get_text(p, "field"), strlen(get_text(p, "field"))) != 0)
-		error_set(err, -EINVAL, "%s: %s", get_text(p, "field"), message);
+	else if (!strcmp(name, "InvalidSpec") && message && get_text(p, "field") && *field &&
+		 strncmp(message, field, strlen(field)) != 0)
+		error_set(err, -EINVAL, "%s: %s", field, message);
 	else if (!strcmp(name, "InvalidRanks") && message && strncmp(message, "ranks", 5) != 0)
-		error_set(err, -EINVAL, "ranks %s: %s",
-			get_text(p, "ranks") ? get_text(p, "ranks") : "?", message);
+		error_set(err, -EINVAL, "ranks %s: %s", word(p, "ranks"), message);
 	else if (message && *message)
 		error_set(err, -EREMOTEIO, "%s", message);
 	else if (!strcmp(name, "org.varlink.service.InvalidParameter"))
@@ -261,6 +267,12 @@ int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret
 	int r = receive(ctl, link, ret, ret_more, &name, &err);
 
 	return name ? ctl_error(ctl, r, "%s", err.text) : r;
+}
+
+int ctl_try_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more,
+	char **ret_error, struct error *err)
+{
+	return receive(ctl, link, ret, ret_more, ret_error, err);
 }
 
 int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b, int limit_ms)

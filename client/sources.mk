@@ -22,6 +22,9 @@ client_SRC := \
 	client/cmd_list.c \
 	client/cmd_logs.c \
 	client/cmd_status.c \
+	client/cmd_tasks.c \
+	client/cmd_attach.c \
+	client/foreground.c \
 	client/cmd_wait.c \
 	client/color.c \
 	client/ctl.c \

@@ -28,12 +28,17 @@ static const struct arg_option start_options[] = {
 
 static const struct arg_option stop_options[] = {
 	{ "grace", "DURATION", "kill after this long, instead of the job's stop.timeout", NULL, 0 },
-	{ "no-wait", NULL, "do not wait until they have ended", NULL, 0 },
+	{ "no-wait", NULL, "do not wait until jobs have ended", NULL, 0 },
 	{ NULL },
 };
 
 static const struct arg_option restart_options[] = {
-	{ "no-wait", NULL, "do not wait until they run again", NULL, 0 },
+	{ "no-wait", NULL, "do not wait until jobs run again", NULL, 0 },
+	{ NULL },
+};
+
+static const struct arg_option attach_options[] = {
+	{ "replace", NULL, "stop the worker first if it runs", NULL, 0 },
 	{ NULL },
 };
 
@@ -85,6 +90,7 @@ static const struct arg_option errors_options[] = {
 
 static const struct arg_option wait_options[] = {
 	{ "until", "STATE", "running or ended (default)", "running ended", 0 },
+	{ "kill", NULL, "end the run after --timeout, and tell of it as of any other", NULL, 0 },
 	{ NULL },
 };
 

@@ -13,19 +13,22 @@ struct ctl;
 /* What stands after a verb, for completion. */
 enum verb_words {
 	WORDS_NONE,
-	WORDS_JOBS,    /* names of jobs */
-	WORDS_ACTIVE,  /* names of jobs that go on */
-	WORDS_COMMAND, /* a program and its arguments */
+	WORDS_JOBS,	   /* names of jobs */
+	WORDS_ACTIVE,	   /* names of jobs that go on */
+	WORDS_WORKERS,	   /* the same, and behind a slash their workers */
+	WORDS_ANY_WORKERS, /* the same of jobs that have ended, too */
+	WORDS_COMMAND,	   /* a program and its arguments */
 	WORDS_FILES,
 	WORDS_SHELLS,
 	WORDS_VERBS,
 };
 
 enum verb_flags {
-	VERB_DAEMON = 1,  /* talks to elasticd */
-	VERB_VERDICT = 2, /* hands on a job's exit status: its own errors are 125 */
-	VERB_COMMAND = 4, /* takes torchrun's flags and a command: options end where that begins */
-	VERB_HIDDEN = 8,  /* not in help, for scripts of our own */
+	VERB_DAEMON = 1,   /* talks to elasticd */
+	VERB_VERDICT = 2,  /* hands on a job's exit status: its own errors are 125 */
+	VERB_COMMAND = 4,  /* takes torchrun's flags and a command: options end where that begins */
+	VERB_HIDDEN = 8,   /* not in help, for scripts of our own */
+	VERB_PROGRAM = 16, /* with VERB_VERDICT: what it hands on is the exit status of a program */
 };
 
 enum { MANY = -1 };
@@ -36,19 +39,28 @@ enum { MANY = -1 };
 		VERB_VERDICT | VERB_COMMAND, "Run a group of workers in the foreground")           \
 	X(start, cmd_start, start_options, 0, MANY, "[OPTION...] [--] PROGRAM [ARGUMENT...]",      \
 		WORDS_COMMAND, VERB_DAEMON | VERB_COMMAND, "Start a job under elasticd")           \
-	X(stop, cmd_stop, stop_options, 1, MANY, "JOB...", WORDS_ACTIVE, VERB_DAEMON,              \
-		"Stop jobs in an orderly way")                                                     \
-	X(restart, cmd_restart, restart_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,       \
-		"Restart the workers of jobs, or start ended jobs again")                          \
-	X(kill, cmd_kill, kill_options, 1, 1, "JOB[/WORKERS]", WORDS_ACTIVE, VERB_DAEMON,          \
+	X(stop, cmd_stop, stop_options, 1, MANY, "JOB[/WORKERS]...", WORDS_WORKERS, VERB_DAEMON,   \
+		"Stop jobs, or some of their workers, in an orderly way")                          \
+	X(restart, cmd_restart, restart_options, 1, MANY, "JOB[/WORKERS]...", WORDS_ANY_WORKERS,   \
+		VERB_DAEMON, "Restart jobs or some of their workers, or start ended jobs again")   \
+	X(kill, cmd_kill, kill_options, 1, 1, "JOB[/WORKERS]", WORDS_WORKERS, VERB_DAEMON,         \
 		"Send a signal to workers")                                                        \
+	X(add, cmd_add, NULL, 1, MANY, "JOB/ROLE[:INDEX] [-- PROGRAM [ARGUMENT...]]",              \
+		WORDS_WORKERS, VERB_DAEMON, "Start a stopped worker, or one more of a role")       \
+	X(attach, cmd_attach, attach_options, 1, MANY,                                             \
+		"JOB/ROLE:INDEX [-- PROGRAM [ARGUMENT...]]", WORDS_WORKERS,                        \
+		VERB_DAEMON | VERB_VERDICT | VERB_PROGRAM, "Run one worker in this terminal")      \
 	X(scale, cmd_scale, scale_options, 2, 2, "JOB[/ROLE] REPLICAS", WORDS_ACTIVE, VERB_DAEMON, \
 		"Change the number of workers")                                                    \
-	X(status, cmd_status, status_options, 0, MANY, "[JOB[/WORKERS]...]", WORDS_JOBS,           \
+	X(status, cmd_status, status_options, 0, MANY, "[JOB[/WORKERS]...]", WORDS_ANY_WORKERS,    \
 		VERB_DAEMON, "Show jobs and their workers")                                        \
 	X(list, cmd_list, list_options, 0, 0, "", WORDS_NONE, VERB_DAEMON, "List jobs")            \
-	X(logs, cmd_logs, logs_options, 1, 1, "JOB[/WORKERS]", WORDS_JOBS, VERB_DAEMON,            \
+	X(logs, cmd_logs, logs_options, 1, 1, "JOB[/WORKERS]", WORDS_ANY_WORKERS, VERB_DAEMON,     \
 		"Show what workers wrote")                                                         \
+	X(results, cmd_results, NULL, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                        \
+		"Show what workers gave as their results")                                         \
+	X(dump, cmd_dump, NULL, 1, 1, "JOB[/WORKERS]", WORDS_WORKERS, VERB_DAEMON,                 \
+		"Save stacks, sockets and last lines of workers that may hang")                    \
 	X(errors, cmd_errors, errors_options, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                \
 		"Show what failed, the root cause first")                                          \
 	X(why, cmd_why, NULL, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                                \

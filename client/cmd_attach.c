@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attach: one worker in the caller's terminal, while the agent runs the others. */
+#include "client/foreground.h"
+#include "client/job.h"
+#include "client/tasks.h"
+#include "client/verbs.h"
+#include "common/printable.h"
+#include "common/signals.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	ATTACH_GRACE_MS = 10000, /* from the end of the attachment to SIGKILL */
+	EXIT_NO_EXEC = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+struct attach {
+	struct ctl *ctl;
+	struct foreground program;
+	struct varlink_sync *orders; /* NULL: the agent has nothing more to say */
+	char *job, *role;
+	int index;
+	char task[128];
+	int64_t kill_ms; /* CLOCK_MONOTONIC: when we kill it ourselves; -1: not */
+};
+
+static int64_t monotonic_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * (int64_t)1000 + ts.tv_nsec / 1000000;
+}
+
+/* The program may have switched the terminal to where a newline alone does not return. */
+static void tell(const struct attach *a, const char *text)
+{
+	_cleanup_free_ char *shown = text && *text ? printable_dup(text) : NULL;
+
+	if (shown && !a->ctl->quiet)
+		fprintf(stderr, "\r\nelasticctl: %s: %s\r\n", a->task, shown);
+}
+
+static void on_order(struct attach *a, const json_t *order)
+{
+	const char *what = get_text(order, "order"), *signal = get_text(order, "signal");
+	int signo = signal ? signals_from_string(signal) : -1;
+
+	tell(a, get_text(order, "text"));
+	if (what && !strcmp(what, "signal") && signo > 0)
+		foreground_signal(&a->program, signo);
+}
+
+/* Nobody supervises it any more: it ends, in an orderly way first. */
+static void let_go(struct attach *a)
+{
+	a->orders = varlink_sync_free(a->orders);
+	if (a->program.ended || a->kill_ms >= 0)
+		return;
+	foreground_signal(&a->program, SIGTERM);
+	/* What interactive shells end by. */
+	foreground_signal(&a->program, SIGHUP);
+	a->kill_ms = monotonic_ms() + ATTACH_GRACE_MS;
+}
+
+static void take_order(struct attach *a)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+	bool more = false;
+	int r = varlink_sync_receive(a->orders, &answer, &name, &more, &err);
+
+	if (r == -EINTR)
+		return;
+	if (r == 0)
+		on_order(a, json_object_get(answer, "order"));
+	else if (r != -EREMOTEIO)
+		tell(a, "the connection to elasticd broke");
+	else
+		tell(a, "its agent has left");
+	if (r < 0 || !more)
+		let_go(a);
+}
+
+static void attend(struct attach *a)
+{
+	while (!a->program.ended) {
+		struct pollfd fds[2] = { { .fd = a->program.signal_fd, .events = POLLIN },
+			{ .fd = a->orders ? varlink_sync_fd(a->orders) : -1, .events = POLLIN } };
+		int64_t left = a->kill_ms < 0 ? -1 : a->kill_ms - monotonic_ms();
+
+		if (a->kill_ms >= 0 && left <= 0) {
+			foreground_kill(&a->program);
+			return;
+		}
+		/* What was read ahead does not make the descriptor ready. */
+		if (a->orders && varlink_sync_wait(a->orders, 0) == 1)
+			left = 0;
+		if (poll(fds, 2, (int)left) < 0 && errno != EINTR)
+			return;
+		if (fds[0].revents)
+			foreground_take(&a->program);
+		if (!a->program.ended && a->orders && varlink_sync_wait(a->orders, 0) != 0)
+			take_order(a);
+	}
+}
+
+static json_t *task_parameters(const struct attach *a)
+{
+	return ctl_with(ctl_job(a->job), "task", json_string(a->task));
+}
+
+/* How it ended goes to the agent, unless that has said good-bye already. Returns the exit status.
+ */
+static int report(struct attach *a, int code)
+{
+	json_t *p = task_parameters(a);
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+
+	if (code < 0 && WIFSIGNALED(a->program.status)) {
+		code = 128 + WTERMSIG(a->program.status);
+		p = ctl_with(p, "signal", json_integer(WTERMSIG(a->program.status)));
+	} else {
+		code = code < 0 ? WEXITSTATUS(a->program.status) : code;
+		p = ctl_with(p, "code", json_integer(code));
+	}
+	if (!a->orders) {
+		json_decref(p);
+		return code;
+	}
+	/* Where it does not get through, the agent takes the worker for lost. */
+	a->ctl->deadline_ms = -1;
+	(void)!ctl_try(a->ctl, "AttachEnded", p, NULL, &name, &err);
+	return code;
+}
+
+/* The program exists, the agent knows it: lets it go and stays with it until its end. */
+static int run(struct attach *a, const char *what)
+{
+	int r = ctl_call(a->ctl, "AttachStarted",
+		ctl_with(task_parameters(a), "pid", json_integer(a->program.pid)), NULL);
+	int code = -1;
+
+	if (r != 0)
+		return r;
+	r = foreground_go(&a->program);
+	if (r < 0)
+		code = r == -ENOENT ? EXIT_NOT_FOUND : EXIT_NO_EXEC;
+	else
+		attend(a);
+	foreground_end(&a->program);
+	if (r < 0)
+		ctl_error(a->ctl, 0, "%s cannot be executed: %s", what, strerror(-r));
+	return report(a, code);
+}
+
+/* A NULL-ended array that borrows the texts of list, and of more, which may replace some by name.
+ */
+static char **texts(const json_t *list, char *const *more, size_t n_more)
+{
+	char **v = calloc(json_array_size(list) + n_more + 1, sizeof(*v));
+	json_t *text;
+	size_t i, n = 0;
+
+	json_array_foreach (list, i, text) {
+		const char *t = json_string_value(text);
+		bool hidden = !t;
+
+		for (size_t k = 0; !hidden && k < n_more; k++)
+			hidden = !strncmp(t, more[k], strcspn(more[k], "=") + 1);
+		if (v && !hidden)
+			v[n++] = (char *)t;
+	}
+	for (size_t k = 0; v && k < n_more; k++)
+		v[n++] = more[k];
+	return v;
+}
+
+/* The worker's environment, but for what tells of the terminal. */
+static char **environment(const json_t *order)
+{
+	static const char *const names[] = { "TERM", "COLORTERM", "COLUMNS", "LINES", "DISPLAY",
+		"WAYLAND_DISPLAY", "XAUTHORITY" };
+	char *own[sizeof(names) / sizeof(names[0])];
+	size_t n = 0;
+
+	for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+		for (char **e = environ; *e; e++)
+			if (!strncmp(*e, names[k], strlen(names[k])) &&
+				(*e)[strlen(names[k])] == '=')
+				own[n++] = *e;
+	return texts(json_object_get(order, "env"), own, n);
+}
+
+static int begin(struct attach *a, const json_t *order, char **argv)
+{
+	_cleanup_free_ char **command = texts(json_object_get(order, "command"), NULL, 0);
+	_cleanup_free_ char **env = environment(order);
+	struct foreground_program program = { .envp = env, .cwd = get_text(order, "cwd") };
+	struct error err = { 0 };
+	int r;
+
+	program.argv = *argv ? argv : command;
+	if (!command || !env)
+		return ctl_error(a->ctl, CTL_FAILED, "out of memory");
+	if (!program.argv[0])
+		return ctl_error(a->ctl, CTL_FAILED, "there is no program to run");
+	if (foreground_start(&a->program, &program, &err) < 0)
+		return ctl_error(a->ctl, CTL_FAILED, "%s", err.text);
+	r = run(a, program.argv[0]);
+	if (a->program.signal_fd >= 0)
+		foreground_end(&a->program);
+	return r;
+}
+
+/* The first answer; a hint where the worker runs. */
+static int first_order(struct attach *a, bool replace, json_t **ret)
+{
+	_cleanup_free_ char *name = NULL;
+	bool more = false;
+	json_t *p = ctl_with(ctl_with(ctl_job(a->job), "role", json_string(a->role)), "index",
+		json_integer(a->index));
+	struct error err = { 0 };
+	int r = ctl_stream(a->ctl, "Attach", p, &a->orders);
+
+	if (r == 0)
+		r = ctl_try_next(a->ctl, a->orders, ret, &more, &name, &err);
+	if (name && !strcmp(name, "TaskActive") && !replace)
+		return ctl_error(a->ctl, r,
+			"%s; 'elasticctl stop %s/%s' ends it, and so does --replace", err.text,
+			a->job, a->task);
+	return name ? ctl_error(a->ctl, r, "%s", err.text) : r;
+}
+
+/* With --replace: a worker that runs is stopped first. */
+static int make_room(struct attach *a)
+{
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+	json_t *p = ctl_with(ctl_job(a->job), "tasks", json_string(a->task));
+	int r = ctl_try(a->ctl, "StopTask", p, NULL, &name, &err);
+
+	return name ? ctl_error(a->ctl, r, "%s", err.text) : r;
+}
+
+int cmd_attach(struct ctl *ctl, struct args *args)
+{
+	_cleanup_(address_fini) struct address address = { 0 };
+	_cleanup_json_ json_t *answer = NULL;
+	struct attach a = { .ctl = ctl, .kill_ms = -1 };
+	bool replace = args_has(args, "replace");
+	struct error err = { 0 };
+	int r;
+
+	if (address_parse(args->argv[0], &address, &err) < 0)
+		return ctl_usage(ctl, "%s", err.text);
+	r = tasks_one(ctl, &address, &a.role, &a.index);
+	if (r == 0) {
+		a.job = address.job;
+		snprintf(a.task, sizeof(a.task), "%.100s:%d", a.role, a.index);
+		if (replace)
+			r = make_room(&a);
+	}
+	if (r == 0)
+		r = first_order(&a, replace, &answer);
+	if (r == 0)
+		r = begin(&a, json_object_get(answer, "order"), args->argv + 1);
+	varlink_sync_free(a.orders);
+	free(a.role);
+	return r;
+}
