@@ -140,12 +140,39 @@ static void complete_jobs(struct ctl *ctl, bool ended)
 			puts(get_text(job, "name"));
 }
 
+/* "job/0", "job/role:0", ... of the job that word begins with. */
+static void complete_workers(struct ctl *ctl, const char *word)
+{
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *name = NULL, *job = strndup(word, strcspn(word, "/"));
+	json_t *task;
+	bool more;
+	size_t i;
+
+	if (!job || varlink_sync_connect(ctl->socket, &link, NULL) < 0 ||
+		varlink_sync_send(link, "io.elasticd.Manager.Status", ctl_job(job), false, NULL) <
+			0 ||
+		varlink_sync_wait(link, 500) != 1 ||
+		varlink_sync_receive(link, &answer, &name, &more, NULL) < 0)
+		return;
+	json_array_foreach (json_object_get(json_object_get(answer, "job"), "tasks"), i, task) {
+		const char *role = get_text(task, "role");
+
+		printf("%s/%d\n", job, (int)get_int(task, "rank"));
+		printf("%s/%s:%d\n", job, role ? role : "?", (int)get_int(task, "index"));
+	}
+}
+
 int cmd_complete(struct ctl *ctl, struct args *args)
 {
-	const char *kind = args->argv[0];
+	const char *kind = args->argv[0], *word = args->argc > 1 ? args->argv[1] : "";
+	bool workers = !strcmp(kind, "workers") || !strcmp(kind, "any-workers");
 
-	if (!strcmp(kind, "jobs") || !strcmp(kind, "active"))
-		complete_jobs(ctl, !strcmp(kind, "jobs"));
+	if (workers && strchr(word, '/'))
+		complete_workers(ctl, word);
+	else if (workers || !strcmp(kind, "jobs") || !strcmp(kind, "active"))
+		complete_jobs(ctl, !strcmp(kind, "jobs") || !strcmp(kind, "any-workers"));
 	else if (!strcmp(kind, "shells"))
 		puts("bash\nzsh\nfish");
 	else if (!strcmp(kind, "verbs"))

@@ -133,10 +133,35 @@ static void life_cells(struct table *t, const json_t *job, const json_t *task)
 		table_cell(t, COLOR_NONE, humane_since(until, get_int(task, "started_us"), buf));
 	else
 		table_cell(t, COLOR_DIM, "-");
-	/* With the whole group as scope, the attempt says how often each was started again. */
-	table_cellf(t, COLOR_NONE, "%d",
-		(int)(has_value(task, "restarts") ? get_int(task, "restarts")
-						  : get_int(job, "attempt")));
+	/* With the group, and by itself. */
+	table_cellf(
+		t, COLOR_NONE, "%d", (int)(get_int(job, "attempt") + get_int(task, "restarts")));
+}
+
+static void who_cells(struct table *t, const json_t *task)
+{
+	const char *role = get_text(task, "role");
+
+	table_cellf(t, COLOR_NONE, "%d", (int)get_int(task, "rank"));
+	table_cellf(t, COLOR_NONE, "%s:%d%s%s", role ? role : "worker", (int)get_int(task, "index"),
+		get_true(task, "leader") ? " (leader)" : "",
+		get_true(task, "extra") ? " (extra)" : "");
+}
+
+/* Its state, and what is special about that. */
+static void state_cell(struct table *t, const json_t *task)
+{
+	const char *state = get_text(task, "state");
+	char when[HUMANE_TEXT_MAX];
+
+	state = state ? state : "?";
+	if (has_value(task, "next_start_us") && job_in(task, "waiting"))
+		table_cellf(t, COLOR_YELLOW, "%s, starts %s", state,
+			humane_ago(ctl_now_us(), get_int(task, "next_start_us"), when));
+	else
+		table_cellf(t, color_state(state), "%s%s%s", state,
+			get_true(task, "attached") ? ", attached" : "",
+			get_true(task, "on_purpose") ? ", on purpose" : "");
 }
 
 static void live_cells(struct table *t, const json_t *task)
@@ -175,14 +200,10 @@ static void workers_table(
 	if (!t)
 		return;
 	json_array_foreach (json_object_get(job, "tasks"), i, task) {
-		const char *state = get_text(task, "state"), *role = get_text(task, "role");
-
 		if (wanted && !ranks_contains(wanted, (int)get_int(task, "rank")))
 			continue;
-		table_cellf(t, COLOR_NONE, "%d", (int)get_int(task, "rank"));
-		table_cellf(t, COLOR_NONE, "%s:%d", role ? role : "worker",
-			(int)get_int(task, "index"));
-		table_cell(t, color_state(state), state);
+		who_cells(t, task);
+		state_cell(t, task);
 		life_cells(t, job, task);
 		live_cells(t, task);
 	}

@@ -32,6 +32,10 @@ static const char *kind_of(const struct verb *v)
 		return "jobs";
 	case WORDS_ACTIVE:
 		return "active";
+	case WORDS_WORKERS:
+		return "workers";
+	case WORDS_ANY_WORKERS:
+		return "any-workers";
 	case WORDS_SHELLS:
 		return "shells";
 	case WORDS_VERBS:
@@ -89,7 +93,7 @@ static void bash_script(FILE *f)
 {
 	fputs("# bash completion for elasticctl, made by: elasticctl completion bash\n"
 	      "_elasticctl()\n{\n"
-	      "\tlocal cur prev verb= i words opts\n"
+	      "\tlocal cur prev pre= verb= i words opts\n"
 	      "\tCOMPREPLY=()\n"
 	      "\tcur=${COMP_WORDS[COMP_CWORD]}\n"
 	      "\tprev=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -102,6 +106,9 @@ static void bash_script(FILE *f)
 	      "\tif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
 	      "\tif [[ $cur == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-1]}; "
 	      "prev=${COMP_WORDS[COMP_CWORD-1]}; cur=; fi\n"
+	      /* For readline, job/role:0 is three words. */
+	      "\tif [[ $prev == ':' ]]; then pre=${COMP_WORDS[COMP_CWORD-2]}:; cur=$pre$cur\n"
+	      "\telif [[ $cur == ':' ]]; then pre=$prev:; cur=$pre; fi\n"
 	      "\tcase $verb:$prev in\n",
 		f);
 	for (const struct verb *v = verbs; v->name; v++)
@@ -128,7 +135,8 @@ static void bash_script(FILE *f)
 		fputc('\'', f);
 		if (kind)
 			fprintf(f,
-				"; [[ $cur == -* ]] || words=$(elasticctl __complete %s 2>/dev/null)",
+				"; [[ $cur == -* ]] || words=$(elasticctl __complete %s \"$cur\" "
+				"2>/dev/null)",
 				kind);
 		fputs(" ;;\n", f);
 	}
@@ -142,7 +150,8 @@ static void bash_script(FILE *f)
 	      "\t\trun|start) COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\")) ;;\n"
 	      "\t\tvalidate) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
 	      "\t\tesac\n"
-	      "\tfi\n}\n"
+	      "\tfi\n"
+	      "\t[[ -z $pre ]] || COMPREPLY=(\"${COMPREPLY[@]#\"$pre\"}\")\n}\n"
 	      "complete -o filenames -o bashdefault -F _elasticctl elasticctl\n",
 		f);
 }
@@ -195,7 +204,7 @@ static void zsh_script(FILE *f)
 	      "# zsh completion for elasticctl, made by: elasticctl completion zsh\n"
 	      "_elasticctl_words() {\n"
 	      "\tlocal -a names\n"
-	      "\tnames=(${(f)\"$(elasticctl __complete $1 2>/dev/null)\"})\n"
+	      "\tnames=(${(f)\"$(elasticctl __complete $1 $PREFIX 2>/dev/null)\"})\n"
 	      "\tcompadd -a names\n}\n"
 	      "_elasticctl() {\n"
 	      "\tlocal curcontext=$curcontext state line\n"
@@ -275,7 +284,7 @@ static void fish_script(FILE *f)
 		if (kind)
 			fprintf(f,
 				"complete -c elasticctl -n '__fish_seen_subcommand_from %s' -a "
-				"'(elasticctl __complete %s 2>/dev/null)'\n",
+				"'(elasticctl __complete %s (commandline -ct) 2>/dev/null)'\n",
 				v->name, kind);
 		else if (v->words == WORDS_COMMAND || v->words == WORDS_FILES)
 			fprintf(f,

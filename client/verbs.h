@@ -80,7 +80,7 @@ enum { MANY = -1 };
 	X(completion, cmd_completion, NULL, 1, 1, "SHELL", WORDS_SHELLS, 0,                        \
 		"Print the completion script of bash, zsh or fish")                                \
 	X(help, cmd_help, NULL, 0, 1, "[VERB]", WORDS_VERBS, 0, "Explain elasticctl or a verb")    \
-	X(__complete, cmd_complete, NULL, 1, MANY, "KIND", WORDS_NONE, VERB_HIDDEN,                \
+	X(__complete, cmd_complete, NULL, 1, MANY, "KIND [WORD]", WORDS_NONE, VERB_HIDDEN,         \
 		"List words for completion scripts")
 
 typedef int (*verb_fn)(struct ctl *ctl, struct args *args);
