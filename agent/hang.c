@@ -84,6 +84,8 @@ struct hang_dumps *hang_dumps_free(struct hang_dumps *h)
 		return NULL;
 	while ((d = LIST_FIRST(&h->dumps))) {
 		LIST_REMOVE(d, entry);
+		dump_kill(d);
+		d->fn(d->arg, d->dirs, d->n);
 		dump_free(d);
 	}
 	free(h);

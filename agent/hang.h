@@ -32,7 +32,8 @@ struct hang_task {
 typedef void (*hang_done_fn)(void *arg, char *const *dirs, size_t n);
 
 _must_check_ int hang_dumps_new(struct loop *loop, struct hang_dumps **ret);
-struct hang_dumps *hang_dumps_free(struct hang_dumps *h); /* kills what still runs */
+/* Kills what still runs, and calls back for each with what there is by then. */
+struct hang_dumps *hang_dumps_free(struct hang_dumps *h);
 
 /* Saves n tasks in one child; fn is called once, later. timeout_ms bounds all of it. */
 _must_check_ int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n,
