@@ -70,8 +70,8 @@ static const char *interval_end(const char *p, int64_t *ret_times)
 	*ret_times = 1;
 	for (p++; *p && strchr("0123456789,", *p); p++) {
 		number = *p == ',' ? 0 : number * 10 + (*p - '0');
-		if (number > PATTERN_WEIGHT_MAX)
-			number = PATTERN_WEIGHT_MAX;
+		if (number > PATTERN_WEIGHT_MAX + 1)
+			number = PATTERN_WEIGHT_MAX + 1;
 		if (number > *ret_times)
 			*ret_times = number;
 	}

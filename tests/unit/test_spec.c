@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/spec_table.h"
+#include "tests/unit/spec_doc.h"
 #include "tests/unit/spec_rows.h"
 
 #include <check.h>
@@ -25,44 +26,51 @@ static const struct {
 	{ 'o', "{}" },
 };
 
-/* JSON with single quotes, so that tests can be read. */
-static json_t *J(const char *text)
-{
-	_cleanup_free_ char *copy = strdup(text);
-	json_error_t why;
-	json_t *value;
-
-	for (char *p = copy; *p; p++)
-		if (*p == '\'')
-			*p = '"';
-	value = json_loads(copy, JSON_DECODE_ANY, &why);
-	if (!value)
-		ck_abort_msg("%s: %s", copy, why.text);
-	return value;
-}
+/* What some keys are refused without: members of the object that the key is in. */
+static const struct {
+	const char *path;
+	const char *members;
+} beside[] = {
+	{ "restart.window", "{'window_max':3}" },
+	{ "restart.window_max", "{'window':'1h'}" },
+	{ "roles[].start_delay_max", "{'start_delay':'1s'}" },
+	{ "heartbeat.timeout", "{'period':'1s'}" },
+	{ "heartbeat.failures", "{'period':'1s'}" },
+	{ "heartbeat.start_timeout", "{'period':'1s'}" },
+	{ "heartbeat.log_pattern", "{'log_pattern_timeout':'1s'}" },
+	{ "heartbeat.log_pattern_timeout", "{'log_pattern':'x'}" },
+	{ "heartbeat.progress_file", "{'progress_file_timeout':'1s'}" },
+	{ "heartbeat.progress_file_timeout", "{'progress_file':'x'}" },
+	{ "heartbeat.progress_start_timeout", "{'log_timeout':'1s'}" },
+	{ "resources.devices.env", "{'ids':[0]}" },
+	{ "resources.devices.assign", "{'ids':[0]}" },
+	{ "compat.rpc_layer", "{'tf_config':true}" },
+};
 
 /* A document in which path has value (taken), which is else as small as can be. */
 static json_t *doc_with(const struct spec_row *row, json_t *value)
 {
 	json_t *doc = J("{'roles':[{'command':['true']}]}"), *object = doc;
-	const char *key = row->path;
-	const char *dot = strchr(key, '.');
+	const char *key = row->path, *dot;
 
-	if (dot && !strncmp(key, "roles[].", 8)) {
+	if (!strncmp(key, "roles[].", 8)) {
 		object = json_array_get(json_object_get(doc, "roles"), 0);
-		key = dot + 1;
-	} else if (dot) {
+		key += 8;
+	}
+	for (; (dot = strchr(key, '.')); key = dot + 1) {
 		_cleanup_free_ char *section = strndup(key, dot - key);
 
-		json_object_set_new(doc, section, json_object());
-		object = json_object_get(doc, section);
-		key = dot + 1;
+		json_object_set_new(object, section, json_object());
+		object = json_object_get(object, section);
 	}
-	/* These two are refused without each other. */
-	if (!strcmp(row->path, "restart.window"))
-		json_object_set_new(object, "window_max", json_integer(3));
-	if (!strcmp(row->path, "restart.window_max"))
-		json_object_set_new(object, "window", json_string("1h"));
+	for (int i = 0; i < N(beside); i++) {
+		_cleanup_json_ json_t *members = NULL;
+
+		if (strcmp(row->path, beside[i].path) != 0)
+			continue;
+		members = J(beside[i].members);
+		json_object_update(object, members);
+	}
 	json_object_set_new(object, key, value);
 	return doc;
 }
@@ -202,11 +210,10 @@ START_TEST(a_misspelt_key_is_refused_by_path_with_the_nearest_one)
 }
 END_TEST
 
-static const char *const unknown[] = { "zzz", "leader", "heartbeat", "preemption", "queue",
-	"roles[].zzz", "roles[].leader", "roles[].recoverable", "roles[].start_delay",
-	"roles[].restart", "logs.zzz", "restart.zzz", "stop.zzz", "resources.devices",
-	"resources.affinity", "rendezvous.endpoints", "rendezvous.lease", "rendezvous.etcd",
-	"compat.tf_config", "compat.rpc_layer" };
+static const char *const unknown[] = { "zzz", "preemption", "queue", "roles[].zzz",
+	"roles[].restart.zzz", "logs.zzz", "leader.zzz", "heartbeat.zzz", "restart.zzz", "stop.zzz",
+	"resources.devices.zzz", "resources.affinity", "rendezvous.endpoints", "rendezvous.lease",
+	"rendezvous.etcd", "compat.zzz" };
 
 START_TEST(a_key_that_nobody_knows_is_refused_by_path)
 {
@@ -248,8 +255,8 @@ static const struct {
 		"roles[0].env.A: expected a string, a number or a boolean, got []" },
 	{ "{'roles':[{'command':['a']}],'stop':{'whom':'x'}}",
 		"stop.whom: expected \"group\", \"main\" or \"all\", got \"x\"" },
-	{ "{'roles':[{'command':['a']}],'restart':{'scope':'task'}}",
-		"restart.scope: expected \"group\", got \"task\"" },
+	{ "{'roles':[{'command':['a']}],'restart':{'scope':'all'}}",
+		"restart.scope: expected \"group\" or \"task\", got \"all\"" },
 	{ "{'roles':[{'command':['a'],'replicas':3,'args':[[],[]]}]}",
 		"roles[0].args: expected one entry per replica (3), got 2" },
 	{ "{'roles':[{'command':['a'],'replicas':1,'env_per_replica':[{},{}]}]}",
@@ -284,17 +291,6 @@ START_TEST(an_error_says_where_what_was_expected_and_what_was_there)
 	ck_assert_int_eq(err.code, -EINVAL);
 }
 END_TEST
-
-static struct spec *parse(const char *text)
-{
-	_cleanup_json_ json_t *doc = J(text);
-	struct error err = { 0 };
-	struct spec *s;
-
-	if (spec_parse(doc, &s, &err) < 0)
-		ck_abort_msg("%s: %s", text, err.text);
-	return s;
-}
 
 START_TEST(what_is_not_given_has_its_default)
 {
