@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a worker of elasticd shares with the others of its group.
+
+    import elasticd
+
+    with elasticd.init() as job:
+        job.barrier("start")
+        for step in range(1000):
+            job.step(step)
+            ...
+        job.result({"loss": loss})
+
+A layer over libelasticd (see elasticd(3)) that needs nothing but Python's standard library. Outside
+elasticd init() gives a group of one, so that the same program runs by hand.
+"""
+
+from ._errors import (
+    Aborted,
+    AlreadyExists,
+    Cancelled,
+    DataLoss,
+    DeadlineExceeded,
+    Error,
+    FailedPrecondition,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    OutOfRange,
+    PermissionDenied,
+    ResourceExhausted,
+    Status,
+    Unauthenticated,
+    Unavailable,
+    Unimplemented,
+    Unknown,
+)
+from ._job import Job, Member, get, init
+from ._kv import KV, Entry
+from ._logs import LogHandler
+from ._record import record
+from ._streams import Change, Event, Events, GroupError, Watch
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "KV",
+    "Aborted",
+    "AlreadyExists",
+    "Cancelled",
+    "Change",
+    "DataLoss",
+    "DeadlineExceeded",
+    "Entry",
+    "Error",
+    "Event",
+    "Events",
+    "FailedPrecondition",
+    "GroupError",
+    "Internal",
+    "InvalidArgument",
+    "Job",
+    "LogHandler",
+    "Member",
+    "NotFound",
+    "OutOfRange",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "Status",
+    "Unauthenticated",
+    "Unavailable",
+    "Unimplemented",
+    "Unknown",
+    "Watch",
+    "get",
+    "init",
+    "record",
+]

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One handle of the library and what every call of it needs: waiting, text, errors.
+
+A call that waits comes back from the library when a signal arrives, so that Python's handlers run,
+and then goes on with the rest of its time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+import weakref
+from ctypes import byref, c_void_p
+from typing import Any, Callable, Optional, Union
+
+from . import _library
+from ._errors import Cancelled
+from ._library import INTERRUPTED, Library, Owned
+
+Bytes = Union[bytes, bytearray, memoryview]
+_LONGEST_MS = 2**31 - 1  # 24 days
+
+
+class Deadline:
+    """A time limit in seconds (None: none) that starts now."""
+
+    def __init__(self, timeout: Optional[float]) -> None:
+        if timeout is not None:
+            timeout = float(timeout)
+            if math.isnan(timeout) or timeout < 0:
+                raise ValueError(f"timeout: expected seconds >= 0 or None, got {timeout}")
+        self.waits = timeout is None or timeout > 0
+        self._end = None if timeout is None else time.monotonic() + timeout
+
+    def left_ms(self) -> int:
+        """As the library takes it: -1 for no limit, 0 only for a limit that was 0."""
+        if self._end is None:
+            return -1
+        if not self.waits:
+            return 0
+        left = self._end - time.monotonic()
+        return int(min(max(math.ceil(left * 1000), 1), _LONGEST_MS))
+
+
+def bytes_of(value: Union[Bytes, str], what: str = "value") -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"{what}: expected bytes or str, got {type(value).__name__}")
+
+
+def json_of(value: Any) -> bytes:
+    """bytes and str as they are, anything else as JSON."""
+    if isinstance(value, (bytes, bytearray, memoryview, str)):
+        return bytes_of(value)
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+class Core:
+    """Owns the handle until close(); calls that are under way keep it alive until they are back."""
+
+    def __init__(self) -> None:
+        self.library: Library = _library.load()
+        handle = c_void_p()
+        self.library.check(self.library.open(byref(handle)))
+        self._handle: Optional[Owned] = Owned.of(handle, self.library.close)
+        self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    @property
+    def closed(self) -> bool:
+        return self._handle is None
+
+    def handle(self) -> Owned:
+        handle = self._handle
+        if handle is None:
+            raise Cancelled("the job's handle is closed")
+        return handle
+
+    def close(self) -> None:
+        """Calls that wait end with Cancelled; the handle goes with the last of them."""
+        handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        self.library.cancel(handle)
+        for stream in self._streams():
+            stream.close()
+
+    def _streams(self) -> list[Any]:
+        while True:
+            try:
+                return list(self.streams)
+            except RuntimeError:  # another thread has just added one
+                pass
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """A call that does not wait for other tasks."""
+        handle = self.handle()
+        function = getattr(self.library, name)
+        while True:
+            status = function(handle, *arguments)
+            if status != INTERRUPTED:
+                self.library.check(status)
+                return
+
+    def wait(self, function: Callable[[int], int], timeout: Union[Deadline, Optional[float]]) -> None:
+        """function(timeout_ms) until it returns for another reason than a signal."""
+        deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout)
+        while True:
+            status = function(deadline.left_ms())
+            if status != INTERRUPTED:
+                break
+        try:
+            self.library.check(status)
+        except Cancelled as e:
+            if self.closed:
+                raise Cancelled("the job's handle was closed") from e
+            raise

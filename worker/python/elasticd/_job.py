@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The job as one of its tasks sees it."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import threading
+from ctypes import byref, c_char_p, c_size_t
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
+
+from ._board import BEATS, NOTICE, STEP, STEPS, STOPPING, TOKEN, open_board, private_board
+from ._core import Core, json_of
+from ._errors import Error, Status
+from ._kv import KV
+from ._library import CError, CMember, names_array, text_argument, text_of
+from ._streams import Events, GroupError, group_error
+
+
+class Member(NamedTuple):
+    """One task. healthy: it runs, has reported no error and has not left."""
+
+    task: str
+    state: str
+    rank: int
+    incarnation: int
+    healthy: bool
+    left: bool
+    error: Optional[GroupError]
+
+
+class Job:
+    """This process's task and its group; elasticd.init() makes one.
+
+    All of it may be used from any thread, and in children of fork(), which are the same task.
+    Whatever waits takes a timeout in seconds (None: no limit), raises DeadlineExceeded when that is
+    over, Cancelled when the group is stopped and Unavailable when the agent is gone, and lets
+    signals (Ctrl-C) through. As a context manager it closes the handle.
+    """
+
+    def __init__(self) -> None:
+        core = self._core = Core()
+        self._board = open_board() if self._ask("supervised") else private_board()
+        self._slot, self._token = self._board.slot, self._board.token
+        self.kv = KV(core)
+        self.supervised: bool = bool(self._ask("supervised"))
+        self.name: str = text_of(self._ask("job"))
+        self.run: str = text_of(self._ask("run"))
+        self.role: str = text_of(self._ask("role"))
+        self.index: int = self._ask("index")
+        self.rank: int = self._ask("rank")
+        self.local_rank: int = self._ask("local_rank")
+        self.world_size: int = self._ask("world_size")
+        self.attempt: int = self._ask("attempt")
+        self.incarnation: int = self._ask("incarnation")
+
+    def _ask(self, name: str) -> Any:
+        return getattr(self._core.library, name)(self._core.handle())
+
+    @property
+    def task(self) -> str:
+        """ "role:index": how others name this one."""
+        return f"{self.role}:{self.index}"
+
+    @property
+    def closed(self) -> bool:
+        return self._core.closed
+
+    # Plain memory accesses, no system call.
+
+    def beat(self) -> None:
+        """This task lives."""
+        slot = self._slot
+        slot[BEATS] += 1
+        slot[TOKEN] = self._token
+
+    def step(self, n: int) -> None:
+        """This task has begun step n; it beats, too."""
+        slot = self._slot
+        slot[STEP] = n
+        slot[STEPS] += 1
+        slot[BEATS] += 1
+        slot[TOKEN] = self._token
+
+    @property
+    def notice(self) -> bool:
+        """Whether a notice of preemption is up."""
+        return self._board.header[NOTICE] & 1 != 0
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the group is being stopped."""
+        return self._board.header[STOPPING] > self.attempt
+
+    # What waits for others.
+
+    def barrier(self, name: str, members: Optional[Iterable[str]] = None,
+                timeout: Optional[float] = None) -> None:
+        """Waits until all members ("role:index"; all tasks but those of evaluators when left out) have
+        come. The first one fixes members and time limit. An error's missing names who has not come."""
+        function, handle = self._core.library.barrier, self._core.handle()
+        text, (array, n) = text_argument(name, "name"), names_array(_list(members))
+        self._core.wait(lambda ms: function(handle, text, array, n, ms), timeout)
+
+    def barrier_cancel(self, name: str, message: Optional[str] = None) -> None:
+        """Those who wait at the barrier get Cancelled with message; NotFound where nobody does."""
+        text = None if message is None else text_argument(message, "message")
+        self._core.call("barrier_cancel", text_argument(name, "name"), text)
+
+    def alive(self, members: Optional[Iterable[str]] = None,
+              timeout: Optional[float] = None) -> list[str]:
+        """Which of members (all when left out) live: the same answer for all who ask, once each that
+        lives has asked."""
+        library, handle = self._core.library, self._core.handle()
+        array, n = names_array(_list(members))
+        names, count = ctypes.POINTER(c_char_p)(), c_size_t()
+        self._core.wait(lambda ms: library.alive(handle, array, n, ms, byref(names), byref(count)), timeout)
+        try:
+            return [text_of(name) for name in names[:count.value]]
+        finally:
+            library.names_free(names, count.value)
+
+    def leave(self, timeout: Optional[float] = None) -> None:
+        """Takes leave, and waits until all tasks that are not recoverable have."""
+        function, handle = self._core.library.leave, self._core.handle()
+        self._core.wait(lambda ms: function(handle, ms), timeout)
+
+    def states(self, *roles: str) -> list[Member]:
+        """The tasks of roles (all when left out), by role and index."""
+        array, n = names_array(list(roles))
+        members, count = ctypes.POINTER(CMember)(), c_size_t()
+        self._core.call("states", array, n, byref(members), byref(count))
+        try:
+            return [_member(m) for m in members[:count.value]]
+        finally:
+            self._core.library.members_free(members, count.value)
+
+    # Results and errors.
+
+    def result(self, value: Any) -> None:
+        """This task's result, kept with the run; a later one replaces it. bytes and str are stored as
+        they are, anything else as JSON."""
+        data = json_of(value)
+        self._core.call("result", data, len(data))
+
+    def report_error(self, error: Union[str, BaseException], code: Union[Status, int, str, None] = None
+                     ) -> None:
+        """Tells all others that this task has failed, and why; it does not end anything by itself."""
+        if code is None:
+            code = error.code if isinstance(error, Error) else Status.UNKNOWN
+        message = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else error
+        text = text_argument(message.replace("\0", "\\0"), "error")
+        self._core.call("report_error", int(Status.of(code)), text)
+
+    def write_error(self, message: str, traceback: Optional[str] = None) -> None:
+        """Writes the task's error.json, where it has none yet, and tells nobody."""
+        trace = None if traceback is None else text_argument(traceback.replace("\0", "\\0"), "traceback")
+        self._core.call("write_error", text_argument(message.replace("\0", "\\0"), "message"), trace)
+
+    def wait_error(self, timeout: Optional[float] = None) -> GroupError:
+        """Waits for the group's error; at once where it has one."""
+        library, handle = self._core.library, self._core.handle()
+        error = ctypes.POINTER(CError)()
+        self._core.wait(lambda ms: library.wait_error(handle, ms, byref(error)), timeout)
+        try:
+            return group_error(error.contents)
+        finally:
+            library.error_free(error)
+
+    def events(self) -> Events:
+        """What happens in the group from now on: an iterator and a context manager."""
+        return Events(self._core)
+
+    def log(self, level: Union[int, str], message: str, **fields: Any) -> None:
+        """Appends a line of JSON to the task's log.jsonl. What is not JSON in fields goes by str()."""
+        name = logging.getLevelName(level) if isinstance(level, int) else level
+        text = json.dumps(fields, default=str).encode() if fields else None
+        self._core.call("log", text_argument(name.lower(), "level"),
+                        text_argument(message.replace("\0", "\\0"), "message"), text)
+
+    def close(self) -> None:
+        """Ends the waits of other threads with Cancelled. Closing twice is no error."""
+        self._board = private_board()
+        self._slot = self._board.slot
+        self._core.close()
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        where = f"{self.run} attempt {self.attempt}" if self.supervised else "unsupervised"
+        return f"<elasticd.Job {self.task} rank {self.rank} of {self.world_size}, {where}>"
+
+
+def _list(names: Optional[Iterable[str]]) -> Optional[list[str]]:
+    if isinstance(names, str):
+        raise TypeError(f"members: expected a list of names, got the str {names!r}")
+    return None if names is None else list(names)
+
+
+def _member(m: CMember) -> Member:
+    error = group_error(m.error.contents) if m.error else None
+    return Member(text_of(m.task), text_of(m.state), m.rank, m.incarnation, bool(m.healthy),
+                  bool(m.left), error)
+
+
+_current: Optional[Job] = None
+_opening = threading.Lock()
+
+
+def init() -> Job:
+    """Opens this process's task. Outside elasticd it is a group of one, in which everything works.
+
+    Each call opens a handle of its own; get() gives the newest that is open.
+    """
+    global _current
+    job = Job()
+    _current = job
+    return job
+
+
+def get() -> Job:
+    """The process's job, opened where init() was not called or its job was closed."""
+    global _current
+    with _opening:
+        job = _current
+        if job is None or job.closed:
+            job = _current = Job()
+        return job
+
+
+def quietly(function: Callable[..., Any], *arguments: Any) -> None:
+    """For what is done on the way to the end of a process, where an error helps nobody."""
+    with contextlib.suppress(Error, OSError, ImportError, ValueError, TypeError):
+        function(*arguments)
+
+
+def _after_fork() -> None:
+    global _opening
+    _opening = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

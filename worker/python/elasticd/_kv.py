@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The key-value store that the tasks of a group share."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_int64, c_size_t, c_void_p
+from typing import Iterator, NamedTuple, Optional, TypeVar, Union, overload
+
+from ._core import Bytes, Core, Deadline, bytes_of
+from ._errors import DeadlineExceeded, NotFound
+from ._library import CEntry, text_argument, text_of
+from ._streams import Change, Watch
+
+_OVERWRITE, _PERSISTENT = 1, 2
+_T = TypeVar("_T")
+
+
+class Entry(NamedTuple):
+    """One key. revision is the store's when the key was last written."""
+
+    key: str
+    value: bytes
+    revision: int
+
+
+class KV:
+    """Keys are paths ("//a//b/" is "a/b"), values are bytes (a str is stored as UTF-8).
+
+    What is stored is gone with this incarnation of the group, unless it is persistent. kv[key] reads,
+    kv[key] = value writes over what was there, del kv[key] deletes the key and all below it.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def put(self, key: str, value: Union[Bytes, str], *, overwrite: bool = False,
+            persistent: bool = False) -> None:
+        """Writes a key; AlreadyExists where it is there and overwrite is not set."""
+        data = bytes_of(value)
+        flags = (_OVERWRITE if overwrite else 0) | (_PERSISTENT if persistent else 0)
+        self._core.call("put", text_argument(key, "key"), data, len(data), flags)
+
+    def get(self, key: str, timeout: Optional[float] = None) -> bytes:
+        """Waits until somebody has written the key. DeadlineExceeded after timeout seconds; with a
+        timeout of 0, NotFound."""
+        core, name = self._core, text_argument(key, "key")
+        handle, value, length = core.handle(), c_void_p(), c_size_t()
+        core.wait(lambda ms: core.library.get(handle, name, ms, byref(value), byref(length)), timeout)
+        try:
+            return ctypes.string_at(value, length.value)
+        finally:
+            core.library.free(value)
+
+    @overload
+    def try_get(self, key: str) -> Optional[bytes]: ...
+
+    @overload
+    def try_get(self, key: str, default: _T) -> Union[bytes, _T]: ...
+
+    def try_get(self, key: str, default: Optional[_T] = None) -> Union[bytes, Optional[_T]]:
+        """What is there now, or default."""
+        try:
+            return self.get(key, 0)
+        except NotFound:
+            return default
+
+    def list(self, key: str = "") -> list[Entry]:
+        """All below a key, sorted, without the key itself; "" means all."""
+        core = self._core
+        entries, n = ctypes.POINTER(CEntry)(), c_size_t()
+        core.call("list", text_argument(key, "key"), byref(entries), byref(n))
+        try:
+            return [Entry(text_of(e.key), ctypes.string_at(e.value, e.len) if e.value else b"", e.revision)
+                    for e in entries[:n.value]]
+        finally:
+            core.library.entries_free(entries, n.value)
+
+    def delete(self, key: str) -> int:
+        """Deletes a key and all below it. How many there were."""
+        deleted = c_int64()
+        self._core.call("delete", text_argument(key, "key"), byref(deleted))
+        return deleted.value
+
+    def watch(self, key: str = "", since: Optional[int] = None) -> Watch:
+        """The changes of a key and of all below it, after revision since (from now on when left out)."""
+        return Watch(self._core, key, -1 if since is None else since)
+
+    def wait_change(self, key: str, since: Optional[int] = None,
+                    timeout: Optional[float] = None) -> Change:
+        """The next change of a key or of one below it."""
+        deadline = Deadline(timeout)
+        with self.watch(key, since) as watch:
+            change = watch.next(deadline)
+        if change is None:
+            raise DeadlineExceeded(f"no change of {key}")
+        return change
+
+    def __getitem__(self, key: str) -> bytes:
+        return self.get(key, 0)
+
+    def __setitem__(self, key: str, value: Union[Bytes, str]) -> None:
+        self.put(key, value, overwrite=True)
+
+    def __delitem__(self, key: str) -> None:
+        if not self.delete(key):
+            raise NotFound(f"no key {key}")
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self.try_get(key) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([entry.key for entry in self.list()])
+
+    def __len__(self) -> int:
+        return len(self.list())

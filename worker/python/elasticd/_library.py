@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libelasticd by ctypes: where it is, what its functions take, and the handles that it gives.
+
+Handles are owned by reference: a call holds a reference to the handle that it uses, so nothing is
+freed below a call of another thread. This knows nothing of jobs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+import threading
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from typing import Any, Optional
+
+from ._errors import error_of
+
+SONAME = "libelasticd.so.0"
+INTERRUPTED = 100
+
+
+class CEntry(ctypes.Structure):
+    _fields_ = [("key", c_char_p), ("value", c_void_p), ("len", c_size_t), ("revision", c_int64)]
+
+
+class CError(ctypes.Structure):
+    _fields_ = [("code", c_int), ("message", c_char_p), ("task", c_char_p), ("reported", c_int)]
+
+
+class CMember(ctypes.Structure):
+    _fields_ = [("task", c_char_p), ("state", c_char_p), ("rank", c_int), ("incarnation", c_int),
+                ("healthy", c_int), ("left", c_int), ("error", POINTER(CError))]
+
+
+class CEvent(ctypes.Structure):
+    _fields_ = [("event", c_char_p), ("task", c_char_p), ("text", c_char_p), ("error", POINTER(CError))]
+
+
+_names = POINTER(c_char_p)
+_out = POINTER(c_void_p)
+_size_out = POINTER(c_size_t)
+
+# What each function takes. All return int, but those of _TEXT and _VOID.
+_ARGUMENTS: dict[str, list[Any]] = {
+    "version": [],
+    "error_text": [],
+    "error_missing": [],
+    "open": [_out],
+    "close": [c_void_p],
+    "cancel": [c_void_p],
+    "supervised": [c_void_p],
+    "job": [c_void_p],
+    "run": [c_void_p],
+    "role": [c_void_p],
+    "index": [c_void_p],
+    "rank": [c_void_p],
+    "local_rank": [c_void_p],
+    "world_size": [c_void_p],
+    "attempt": [c_void_p],
+    "incarnation": [c_void_p],
+    "put": [c_void_p, c_char_p, c_char_p, c_size_t, c_int],
+    "get": [c_void_p, c_char_p, c_int, _out, _size_out],
+    "delete": [c_void_p, c_char_p, POINTER(c_int64)],
+    "list": [c_void_p, c_char_p, POINTER(POINTER(CEntry)), _size_out],
+    "entries_free": [POINTER(CEntry), c_size_t],
+    "watch_open": [c_void_p, c_char_p, c_int64, _out],
+    "watch_next": [c_void_p, c_int, POINTER(POINTER(CEntry))],
+    "watch_fd": [c_void_p],
+    "watch_close": [c_void_p],
+    "barrier": [c_void_p, c_char_p, _names, c_size_t, c_int],
+    "barrier_cancel": [c_void_p, c_char_p, c_char_p],
+    "alive": [c_void_p, _names, c_size_t, c_int, POINTER(_names), _size_out],
+    "names_free": [_names, c_size_t],
+    "error_free": [POINTER(CError)],
+    "states": [c_void_p, _names, c_size_t, POINTER(POINTER(CMember)), _size_out],
+    "members_free": [POINTER(CMember), c_size_t],
+    "result": [c_void_p, c_char_p, c_size_t],
+    "report_error": [c_void_p, c_int, c_char_p],
+    "wait_error": [c_void_p, c_int, POINTER(POINTER(CError))],
+    "leave": [c_void_p, c_int],
+    "events_open": [c_void_p, _out],
+    "events_next": [c_void_p, c_int, POINTER(POINTER(CEvent))],
+    "events_fd": [c_void_p],
+    "event_free": [POINTER(CEvent)],
+    "events_close": [c_void_p],
+    "log": [c_void_p, c_char_p, c_char_p, c_char_p],
+    "write_error": [c_void_p, c_char_p, c_char_p],
+}
+_TEXT = {"version", "error_text", "error_missing", "job", "run", "role"}
+_VOID = {"close", "cancel", "entries_free", "watch_close", "names_free", "error_free", "members_free",
+         "event_free", "events_close"}
+
+
+class Library:
+    """The functions of the library, without "elasticd_" before their names."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        loaded = ctypes.CDLL(path)
+        for name, arguments in _ARGUMENTS.items():
+            function = getattr(loaded, "elasticd_" + name)
+            function.argtypes = arguments
+            function.restype = c_char_p if name in _TEXT else None if name in _VOID else c_int
+            setattr(self, name, function)
+        self.free = ctypes.CDLL(None).free
+        self.free.argtypes = [c_void_p]
+        self.free.restype = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(name)
+
+    def check(self, status: int) -> None:
+        """Raises what a call that returned status had to say, on the thread of that call."""
+        if status:
+            raise error_of(status, self.error_text().decode(errors="replace"),
+                           self.error_missing().decode(errors="replace"))
+
+
+class Owned(c_void_p):
+    """A pointer that is given back when the last reference to it is gone."""
+
+    give_back: Any = None
+    keeps: Any = None  # what must outlive it
+
+    @classmethod
+    def of(cls, pointer: c_void_p, give_back: Any, keeps: Any = None) -> Owned:
+        owned = cls(pointer.value)
+        owned.give_back, owned.keeps = give_back, keeps
+        return owned
+
+    def __del__(self) -> None:
+        if self.value and self.give_back is not None:
+            self.give_back(self)
+
+
+def text_of(value: Optional[bytes]) -> str:
+    return (value or b"").decode(errors="replace")
+
+
+def names_array(names: Optional[list[str]]) -> tuple[Any, int]:
+    """An argument of type const char *const *, and its length."""
+    if not names:
+        return None, 0
+    return (c_char_p * len(names))(*[text_argument(n, "name") for n in names]), len(names)
+
+
+def text_argument(text: str, what: str) -> bytes:
+    """Text on its way to C, where a NUL would end it unseen."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what}: expected str, got {type(text).__name__}")
+    if "\0" in text:
+        raise ValueError(f"{what}: {text!r} has a NUL character")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def places() -> list[str]:
+    """Where the library may be, best first; the last is for the system's search."""
+    named = os.environ.get("ELASTICD_LIBRARY")
+    if named:
+        return [named]
+    package = pathlib.Path(__file__).resolve().parent
+    found = [package / SONAME]
+    if len(package.parents) > 2 and (package.parents[1] / "elasticd.h").exists():
+        found.append(package.parents[2] / "build" / SONAME)
+    return [str(p) for p in found if p.exists()] + [SONAME]
+
+
+_loaded: Optional[Library] = None
+_loading = threading.Lock()
+
+
+def load() -> Library:
+    """The library, loaded at the first call."""
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    with _loading:
+        if _loaded is None:
+            problems = []
+            for place in places():
+                try:
+                    _loaded = Library(place)
+                    break
+                except (OSError, AttributeError) as e:
+                    problems.append(f"{place}: {e}")
+            else:
+                raise ImportError("elasticd finds no library that fits (set ELASTICD_LIBRARY): "
+                                  + "; ".join(problems))
+    return _loaded
+
+
+def _after_fork() -> None:
+    global _loading
+    _loading = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
