@@ -20,7 +20,7 @@ $(error not configured: run ./bootstrap, or: autoconf && mkdir -p $(B) && (cd $(
 endif
 endif
 
-ROOMS := common agent daemon client examples tests
+ROOMS := common agent daemon client worker examples tests
 include $(addsuffix /sources.mk,$(ROOMS))
 
 STD := -std=gnu17 -D_GNU_SOURCE
@@ -52,19 +52,47 @@ $(B)/elastic-agent: $(call obj,agent/main.c) $(LIBAGENT)
 $(B)/elasticd: $(call obj,daemon/main.c) $(LIBDAEMON)
 $(B)/elasticctl: $(call obj,client/main.c) $(LIBCLIENT)
 PROGRAMS := $(B)/elastic-agent $(B)/elasticd $(B)/elasticctl
+LIBRARY := $(addprefix $(B)/libelasticd.,so.0 so a)
 EXAMPLES := $(addprefix $(B)/,$(example_PROGRAMS))
 TOOLS := $(addprefix $(B)/,$(tool_PROGRAMS))
 
 .PHONY: programs
-programs: $(PROGRAMS) $(EXAMPLES)
+programs: $(PROGRAMS) $(LIBRARY) $(EXAMPLES)
 
 $(PROGRAMS):
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
 
 $(EXAMPLES) $(TOOLS): $(B)/%: $(B)/obj/%.o
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $(filter %.o,$^) -lm
+	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
+	  $(if $(filter %.a,$^),$(JANSSON_LIBS)) -lm
 $(foreach p,$(example_PROGRAMS),$(eval $(B)/$(p): $(call obj,$($(p)_SRC))))
+
+# The library for workers goes into processes that are not ours: position-independent objects of its
+# own, and nothing is visible but its interface, in the archive too. The shared one is never
+# instrumented: what loads it (a Python) is not.
+OBJCOPY ?= objcopy
+LIBSAN := $(if $(SANITIZE),san,plain)
+LIBCFLAGS := $(STD) $(WARN) -fstack-protector-strong -fPIC -fvisibility=hidden $(DEFS) -I. \
+	$(JANSSON_CFLAGS)
+$(B)/obj/lib-plain/%.o: %.c $(B)/config.mk
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(LIBCFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+$(B)/obj/lib-san/%.o: %.c $(B)/config.mk
+	@mkdir -p $(@D)
+	$(call say,CC,$<)$(CC) $(LIBCFLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/libelasticd.so.0: $(worker_SRC:%.c=$(B)/obj/lib-plain/%.o) worker/elasticd.map
+	$(call say,LINK,$@)$(CC) -shared -Wl,-soname,libelasticd.so.0 -Wl,--as-needed \
+	  -Wl,--version-script=worker/elasticd.map -Wl,-z,defs,-z,nodelete,-z,relro,-z,now \
+	  $(LDFLAGS) -o $@ $(filter %.o,$^) $(JANSSON_LIBS)
+$(B)/libelasticd.so: $(B)/libelasticd.so.0
+	@ln -sf $(<F) $@
+$(B)/libelasticd.a: $(worker_SRC:%.c=$(B)/obj/lib-$(LIBSAN)/%.o)
+	@rm -f $@
+	@$(CC) -r -nostdlib -o $(B)/obj/libelasticd.o $^
+	@$(OBJCOPY) --localize-hidden $(B)/obj/libelasticd.o
+	$(call say,AR,$@)$(AR) crD $@ $(B)/obj/libelasticd.o
 
 $(B)/%.a:
 	@rm -f $@
@@ -93,14 +121,21 @@ include tests/targets.mk
 .PHONY: install
 install: programs
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(bindir) $(sbindir) $(libexecdir)/elasticd \
-		$(mandir)/man1 $(mandir)/man5 $(mandir)/man7 $(mandir)/man8 $(systemdsystemunitdir) \
+		$(libdir)/pkgconfig $(includedir) $(mandir)/man1 $(mandir)/man3 $(mandir)/man5 $(mandir)/man7 $(mandir)/man8 $(systemdsystemunitdir) \
 		$(prefix)/lib/sysusers.d $(prefix)/lib/tmpfiles.d $(sysconfdir)/elasticd \
 		$(datadir)/bash-completion/completions $(datadir)/zsh/site-functions \
 		$(datadir)/fish/vendor_completions.d)
 	$(INSTALL) -m 755 $(B)/elasticctl $(DESTDIR)$(bindir)/
 	$(INSTALL) -m 755 $(B)/elasticd $(DESTDIR)$(sbindir)/
 	$(INSTALL) -m 755 $(B)/elastic-agent $(DESTDIR)$(libexecdir)/elasticd/
-	for f in man/*.[1578]; do t=$(DESTDIR)$(mandir)/man$${f##*.}/$${f##*/}; \
+	$(INSTALL) -m 755 $(B)/libelasticd.so.0 $(DESTDIR)$(libdir)/
+	ln -sf libelasticd.so.0 $(DESTDIR)$(libdir)/libelasticd.so
+	$(INSTALL) -m 644 $(B)/libelasticd.a $(DESTDIR)$(libdir)/
+	$(INSTALL) -m 644 worker/elasticd.h $(DESTDIR)$(includedir)/
+	sed -e 's|@prefix@|$(prefix)|g' -e 's|@libdir@|$(libdir)|g' -e 's|@version@|$(VERSION)|g' \
+	  -e 's|@includedir@|$(includedir)|g' worker/elasticd.pc.in \
+	  > $(DESTDIR)$(libdir)/pkgconfig/elasticd.pc
+	for f in man/*.[13578]; do t=$(DESTDIR)$(mandir)/man$${f##*.}/$${f##*/}; \
 	  sed 's|/etc/elasticd|$(sysconfdir)/elasticd|g' $$f > $$t && chmod 644 $$t || exit 1; done
 	for u in service socket; do \
 	  sed -e 's|@sbindir@|$(sbindir)|g' -e 's|@bindir@|$(bindir)|g' etc/elasticd.$$u.in \
@@ -115,7 +150,7 @@ install: programs
 
 .PHONY: clean distclean help
 clean:
-	rm -rf $(B)/obj $(B)/gen $(B)/*.a $(PROGRAMS) $(B)/examples $(B)/tests
+	rm -rf $(B)/obj $(B)/gen $(B)/*.a $(LIBRARY) $(PROGRAMS) $(B)/examples $(B)/tests
 
 distclean:
 	rm -rf build build-*/ configure autom4te.cache
@@ -125,6 +160,7 @@ help:
 	@echo 'make check          unit and end-to-end tests'
 	@echo 'make check-asan     both under address and undefined sanitizers'
 	@echo 'make check-valgrind unit tests under valgrind'
+	@echo 'make check-tsan     tests of the library for workers under the thread sanitizer'
 	@echo 'make lint           format, style rules, man pages, warnings as errors'
 	@echo 'make check-all      all of these with one total, as CI does'
 	@echo 'make analyze        clang static analyser'

@@ -21,6 +21,12 @@ $(B)/tests/unit/test_%: $(B)/obj/tests/unit/test_%.o $(ALLLIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $< $(ALLLIBS) $(LIBS) $(CHECK_LIBS)
 
+# Those of the library for workers link it as workers do.
+$(B)/tests/unit/test_elasticd%: $(B)/obj/tests/unit/test_elasticd%.o $(B)/libelasticd.a \
+	$(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
+
 .PHONY: unit-programs tools built
 unit-programs: $(UNIT)
 tools: $(TOOLS)

@@ -7,10 +7,10 @@
  * of a supervisor, so that the same program runs by hand.
  *
  * All functions may be called from any thread at any time, on one handle. After fork() the child
- * uses the same handle as the same task. A function that waits ends with ELASTICD_CANCELLED when the
- * group is stopped, with ELASTICD_DEADLINE_EXCEEDED when timeout_ms is over (negative: no limit,
- * 0: what is there now), and with ELASTICD_UNAVAILABLE when the agent is gone. A signal whose handler
- * was installed without SA_RESTART ends it with ELASTICD_INTERRUPTED.
+ * uses the same handle as the same task. A function that waits ends with ELASTICD_CANCELLED when
+ * the group is stopped, with ELASTICD_DEADLINE_EXCEEDED when timeout_ms is over (negative: no
+ * limit, 0: what is there now), and with ELASTICD_UNAVAILABLE when the agent is gone. A signal
+ * whose handler was installed without SA_RESTART ends it with ELASTICD_INTERRUPTED.
  *
  * Functions that can fail return 0 or an error below; elasticd_error_text() then says more.
  * What is returned in an out-parameter is untouched on failure.
@@ -24,6 +24,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define ELASTICD_ABI 0 /* libelasticd.so.0 */
 
@@ -70,8 +71,8 @@ int elasticd_open(struct elasticd **ret);
 /* Waiting calls of other threads end CANCELLED first. NULL is accepted. */
 void elasticd_close(struct elasticd *h);
 
-/* Who this is. Outside elasticd: not supervised, job and run "", "worker", 0, 0, 0, 1, 0, 0. Text is
- * borrowed until elasticd_close(). */
+/* Who this is. Outside elasticd: not supervised, job and run "", "worker", 0, 0, 0, 1, 0, 0. Text
+ * is borrowed until elasticd_close(). */
 int elasticd_supervised(const struct elasticd *h);
 const char *elasticd_job(const struct elasticd *h);
 const char *elasticd_run(const struct elasticd *h);
@@ -80,20 +81,21 @@ int elasticd_index(const struct elasticd *h);
 int elasticd_rank(const struct elasticd *h);
 int elasticd_local_rank(const struct elasticd *h);
 int elasticd_world_size(const struct elasticd *h);
-int elasticd_attempt(const struct elasticd *h);	    /* incarnations of the group before */
-int elasticd_incarnation(const struct elasticd *h); /* starts of this task before, in this attempt */
+int elasticd_attempt(const struct elasticd *h); /* incarnations of the group before */
+int elasticd_incarnation(
+	const struct elasticd *h); /* starts of this task before, in this attempt */
 
-/* Plain memory accesses, no system call. beat: this task lives. step: it has begun step n (it beats,
- * too). notice: non-zero while a notice of preemption is up. stopping: non-zero once the group is
- * being stopped. */
+/* Plain memory accesses, no system call. beat: this task lives. step: it has begun step n (it
+ * beats, too). notice: non-zero while a notice of preemption is up. stopping: non-zero once the
+ * group is being stopped. */
 void elasticd_beat(struct elasticd *h);
 void elasticd_step(struct elasticd *h, int64_t n);
 int elasticd_notice(const struct elasticd *h);
 int elasticd_stopping(const struct elasticd *h);
 
 /*
- * The key-value store. Keys are normalised ("//a//b/" is "a/b"), 1..1024 bytes; values are any bytes,
- * at most 1 MiB. What is stored is gone with this incarnation of the group, unless it is
+ * The key-value store. Keys are normalised ("//a//b/" is "a/b"), 1..1024 bytes; values are any
+ * bytes, at most 1 MiB. What is stored is gone with this incarnation of the group, unless it is
  * PERSISTENT.
  */
 enum { ELASTICD_OVERWRITE = 1, ELASTICD_PERSISTENT = 2 };
@@ -101,8 +103,8 @@ enum { ELASTICD_OVERWRITE = 1, ELASTICD_PERSISTENT = 2 };
 int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t len, int flags);
 /* Waits for the key. timeout_ms 0: NOT_FOUND where it is not there. ret_value is owned (free()) and
  * has a NUL behind its ret_len bytes. */
-int elasticd_get(struct elasticd *h, const char *key, int timeout_ms, void **ret_value,
-	size_t *ret_len);
+int elasticd_get(
+	struct elasticd *h, const char *key, int timeout_ms, void **ret_value, size_t *ret_len);
 /* The key and all below it. ret_deleted may be NULL. */
 int elasticd_delete(struct elasticd *h, const char *key, int64_t *ret_deleted);
 
@@ -113,8 +115,7 @@ struct elasticd_entry {
 	int64_t revision;
 };
 /* All below key, sorted; owned: elasticd_entries_free(). */
-int elasticd_list(
-	struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n);
+int elasticd_list(struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n);
 void elasticd_entries_free(struct elasticd_entry *entries, size_t n);
 
 /* The changes of key and all below it, after revision since (-1: from now on). One thread at a time
@@ -124,17 +125,18 @@ int elasticd_watch_open(
 /* One change (free with elasticd_entries_free(ret, 1)). OUT_OF_RANGE: changes were lost; list, and
  * open a new one. */
 int elasticd_watch_next(struct elasticd_watch *w, int timeout_ms, struct elasticd_entry **ret);
-/* For poll(): readable when elasticd_watch_next(w, 0, ...) may have something. -1: local handle. */
+/* For poll(), once elasticd_watch_next(w, 0, ...) has said DEADLINE_EXCEEDED: readable when there
+ * may be more. -1: local handle. */
 int elasticd_watch_fd(const struct elasticd_watch *w);
 void elasticd_watch_close(struct elasticd_watch *w);
 
 /*
- * Waits until all members ("role:index"; n 0: all tasks but those of evaluators) have come here. The
- * first one fixes members and time limit. On failure elasticd_error_missing() names all who are
+ * Waits until all members ("role:index"; n 0: all tasks but those of evaluators) have come here.
+ * The first one fixes members and time limit. On failure elasticd_error_missing() names all who are
  * missing. A name can be used again and again.
  */
-int elasticd_barrier(struct elasticd *h, const char *name, const char *const *members, size_t n,
-	int timeout_ms);
+int elasticd_barrier(
+	struct elasticd *h, const char *name, const char *const *members, size_t n, int timeout_ms);
 /* Those who wait there get CANCELLED with message (NULL: none). NOT_FOUND where nobody waits. */
 int elasticd_barrier_cancel(struct elasticd *h, const char *name, const char *message);
 
@@ -147,7 +149,7 @@ void elasticd_names_free(char **names, size_t n);
 struct elasticd_error {
 	int code;
 	char *message;
-	char *task; /* "role:index" of its origin */
+	char *task;   /* "role:index" of its origin */
 	int reported; /* by the task itself */
 };
 void elasticd_error_free(struct elasticd_error *e);
@@ -183,24 +185,24 @@ struct elasticd_event {
 	struct elasticd_error *error; /* or NULL */
 };
 int elasticd_events_open(struct elasticd *h, struct elasticd_events **ret);
-int elasticd_events_next(
-	struct elasticd_events *e, int timeout_ms, struct elasticd_event **ret);
+int elasticd_events_next(struct elasticd_events *e, int timeout_ms, struct elasticd_event **ret);
 int elasticd_events_fd(const struct elasticd_events *e);
 void elasticd_event_free(struct elasticd_event *event);
 void elasticd_events_close(struct elasticd_events *e);
 
 /*
- * Appends one JSON object as a line to the task's log.jsonl: time_us, level, message, rank, attempt,
- * and the members of fields (a JSON object as text, or NULL). One write() each, so that lines of
- * threads and children never mix; no supervisor is in between. Nothing happens without a file.
+ * Appends one JSON object as a line to the task's log.jsonl: time_us, level, message, rank,
+ * attempt, and the members of fields (a JSON object as text, or NULL). One write() each, so that
+ * lines of threads and children never mix; no supervisor is in between. Nothing happens without a
+ * file.
  */
-int elasticd_log(
-	struct elasticd *h, const char *level, const char *message, const char *fields);
+int elasticd_log(struct elasticd *h, const char *level, const char *message, const char *fields);
 
 /* Writes the task's error.json, as torchelastic's record does: message, and traceback (NULL: none).
  * The first one stays. */
 int elasticd_write_error(struct elasticd *h, const char *message, const char *traceback);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,648 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/connection.h"
+
+#include "common/json.h"
+#include "common/varlink_frame.h"
+#include "common/varlink_message.h"
+#include "common/varlink_socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+
+enum {
+	POOL_IDLE_MAX = 64,    /* more threads than that at once connect anew */
+	CONNECT_RETRY_MS = 10, /* the agent's queue of connections is full */
+};
+
+struct conn {
+	TAILQ_ENTRY(conn) entry;
+	int fd;
+	struct varlink_frame in;
+	int64_t limit_ms; /* SO_RCVTIMEO as it is set; 0: none */
+	bool greeted;	  /* the answer to its Hello has come */
+};
+TAILQ_HEAD(conns, conn);
+
+struct pool {
+	pthread_mutex_t lock;
+	pthread_cond_t left; /* users is 0 */
+	pid_t pid;
+	int refs, users, n_idle;
+	bool closing;
+	struct conns idle, busy;
+};
+
+/* --- the pool */
+
+static struct pool *pool_new(void)
+{
+	struct pool *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->left, NULL);
+	p->pid = getpid();
+	p->refs = 1;
+	TAILQ_INIT(&p->idle);
+	TAILQ_INIT(&p->busy);
+	return p;
+}
+
+static void conn_free(struct conn *c)
+{
+	close_fd(c->fd);
+	varlink_frame_fini(&c->in);
+	free(c);
+}
+
+static void pool_free(struct pool *p)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&p->idle))) {
+		TAILQ_REMOVE(&p->idle, c, entry);
+		shutdown(c->fd, SHUT_RDWR);
+		conn_free(c);
+	}
+	pthread_cond_destroy(&p->left);
+	pthread_mutex_destroy(&p->lock);
+	free(p);
+}
+
+bool pool_is_ours(const struct pool *p)
+{
+	return p->pid == getpid();
+}
+
+/* The pool that this process has in h, made where it has none. */
+static struct pool *pool_of(struct elasticd *h)
+{
+	struct pool *p = atomic_load(&h->pool), *mine;
+
+	if (p && pool_is_ours(p))
+		return p;
+	mine = pool_new();
+	if (!mine || atomic_compare_exchange_strong(&h->pool, &p, mine))
+		return mine;
+	pool_free(mine);
+	return p;
+}
+
+struct pool *pool_ref(struct elasticd *h)
+{
+	struct pool *p = pool_of(h);
+
+	if (!p)
+		return NULL;
+	pthread_mutex_lock(&p->lock);
+	p->refs++;
+	pthread_mutex_unlock(&p->lock);
+	return p;
+}
+
+void pool_unref(struct pool *p)
+{
+	bool last;
+
+	if (!pool_is_ours(p))
+		return;
+	pthread_mutex_lock(&p->lock);
+	last = --p->refs == 0;
+	pthread_mutex_unlock(&p->lock);
+	if (last)
+		pool_free(p);
+}
+
+/* Begins a use; false when the handle is being closed. */
+static bool pool_enter(struct pool *p)
+{
+	bool open;
+
+	pthread_mutex_lock(&p->lock);
+	open = !p->closing;
+	p->users += open;
+	pthread_mutex_unlock(&p->lock);
+	return open;
+}
+
+static void pool_leave(struct pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	if (--p->users == 0)
+		pthread_cond_broadcast(&p->left);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool pool_closing(struct pool *p)
+{
+	bool closing;
+
+	pthread_mutex_lock(&p->lock);
+	closing = p->closing;
+	pthread_mutex_unlock(&p->lock);
+	return closing;
+}
+
+void pool_close(struct pool *p)
+{
+	struct conn *c;
+
+	pthread_mutex_lock(&p->lock);
+	p->closing = true;
+	TAILQ_FOREACH (c, &p->busy, entry)
+		shutdown(c->fd, SHUT_RDWR);
+	while (p->users)
+		pthread_cond_wait(&p->left, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* A free connection, now busy; NULL where there is none. */
+static struct conn *pool_take(struct pool *p)
+{
+	struct conn *c;
+
+	pthread_mutex_lock(&p->lock);
+	c = TAILQ_FIRST(&p->idle);
+	if (c) {
+		TAILQ_REMOVE(&p->idle, c, entry);
+		p->n_idle--;
+		TAILQ_INSERT_TAIL(&p->busy, c, entry);
+		if (p->closing)
+			shutdown(c->fd, SHUT_RDWR);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return c;
+}
+
+void conn_drop(struct pool *p, struct conn *c)
+{
+	if (!c)
+		return;
+	pthread_mutex_lock(&p->lock);
+	TAILQ_REMOVE(&p->busy, c, entry);
+	pthread_mutex_unlock(&p->lock);
+	/* A child of fork() may still have the descriptor: for the agent it ends here. */
+	shutdown(c->fd, SHUT_RDWR);
+	conn_free(c);
+}
+
+void conn_abandon(struct conn *c)
+{
+	if (c)
+		conn_free(c);
+}
+
+/* The call is over and nothing is left to be read. */
+static void pool_give_back(struct pool *p, struct conn *c)
+{
+	bool keep;
+
+	pthread_mutex_lock(&p->lock);
+	keep = !p->closing && p->n_idle < POOL_IDLE_MAX && c->in.begin == c->in.end;
+	if (keep) {
+		TAILQ_REMOVE(&p->busy, c, entry);
+		TAILQ_INSERT_HEAD(&p->idle, c, entry);
+		p->n_idle++;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!keep)
+		conn_drop(p, c);
+}
+
+int conn_fd(const struct conn *c)
+{
+	return c->fd;
+}
+
+/* --- waiting */
+
+struct deadline {
+	int64_t end; /* -1: none */
+	int64_t whole_ms;
+	bool interruptible;
+	bool begun; /* whole_ms was waited for once */
+};
+
+static struct deadline deadline_of(struct wait wait)
+{
+	struct deadline d = { .end = -1, .interruptible = wait.interruptible };
+
+	if (wait.timeout_ms >= 0) {
+		d.whole_ms = (int64_t)wait.timeout_ms + wait.margin_ms;
+		d.end = clock_ms() + d.whole_ms;
+	}
+	return d;
+}
+
+/* Has the next recv() wait so long. The first of a call is given the whole time, which is mostly
+ * what is set already. */
+static int conn_limit(struct conn *c, struct deadline *d)
+{
+	int64_t ms = 0;
+	struct timeval tv;
+
+	if (d->end >= 0) {
+		ms = d->begun ? d->end - clock_ms() : d->whole_ms;
+		d->begun = true;
+		if (ms <= 0)
+			return -ETIMEDOUT;
+	}
+	if (ms == c->limit_ms)
+		return 0;
+	tv = (struct timeval){ .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) < 0)
+		return -errno;
+	c->limit_ms = ms;
+	return 0;
+}
+
+/* Reads once. 0, -ETIMEDOUT, -EINTR, -ECONNRESET or another negative errno. */
+static int conn_fill(struct conn *c, struct deadline *d)
+{
+	char data[32768];
+	int late = conn_limit(c, d);
+	ssize_t n;
+
+	if (late < 0 && late != -ETIMEDOUT)
+		return late;
+	n = recv(c->fd, data, sizeof(data), late ? MSG_DONTWAIT : 0);
+	if (n > 0)
+		return varlink_frame_feed(&c->in, data, (size_t)n);
+	if (n == 0)
+		return -ECONNRESET;
+	if (errno == EAGAIN)
+		return late;
+	if (errno != EINTR)
+		return -errno;
+	/* Without a limit the kernel itself goes on after a handler with SA_RESTART. */
+	return d->interruptible && (!c->limit_ms || signal_interrupts()) ? -EINTR : 0;
+}
+
+static int conn_receive(struct conn *c, struct deadline *d, struct varlink_in *ret)
+{
+	struct error err;
+	char *text;
+	size_t len;
+	int r;
+
+	while ((r = varlink_frame_next(&c->in, &text, &len)) == 0) {
+		r = conn_fill(c, d);
+		if (r < 0)
+			return r;
+	}
+	return r < 0 ? r : varlink_in_parse(text, len, ret, &err);
+}
+
+/* Blocks as long as the agent does not read: only values are longer than what a socket takes. */
+static int conn_send(struct conn *c, const struct varlink_buffer *b)
+{
+	const char *at = b->data + b->begin;
+	size_t len = varlink_buffer_len(b);
+
+	while (len) {
+		ssize_t n = send(c->fd, at, len, MSG_NOSIGNAL);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* --- answers */
+
+static char *join_names(const json_t *names)
+{
+	size_t i, len = 1;
+	json_t *name;
+	char *text, *to;
+
+	json_array_foreach ((json_t *)names, i, name)
+		len += json_string_length(name) + 1;
+	text = to = malloc(len);
+	if (!text)
+		return NULL;
+	*to = '\0';
+	json_array_foreach ((json_t *)names, i, name)
+		to += sprintf(to, "%s%s", i ? " " : "",
+			json_is_string(name) ? json_string_value(name) : "");
+	return text;
+}
+
+static int status_of(const struct varlink_in *in)
+{
+	int64_t e = json_get_int(in->parameters, "errno", 0);
+	int s;
+
+	if (strncmp(in->error, "org.varlink.service.", 20) == 0)
+		return strcmp(in->error + 20, "InvalidParameter") == 0 ? ELASTICD_INVALID_ARGUMENT
+								       : ELASTICD_UNIMPLEMENTED;
+	s = status_from_name(in->error);
+	if (s > 0)
+		return s;
+	return e == ENOMEM || e == ENOSPC ? ELASTICD_RESOURCE_EXHAUSTED : ELASTICD_UNKNOWN;
+}
+
+static int fail_answer(const struct varlink_in *in)
+{
+	const char *message = json_get_string(in->parameters, "message", in->error);
+	const char *parameter = json_get_string(in->parameters, "parameter", NULL);
+	const json_t *missing = json_get_array(in->parameters, "missing");
+	int status = status_of(in);
+
+	if (missing)
+		return fail_missing(status, join_names(missing), message);
+	if (parameter)
+		return fail(status, "%s: the agent does not accept it", parameter);
+	return fail(status, "%s", message);
+}
+
+/* What became of a connection. */
+static int fail_connection(struct pool *p, int r, const struct wait *wait)
+{
+	if (pool_closing(p))
+		return fail(ELASTICD_CANCELLED, "the handle was closed");
+	if (r == -EINTR)
+		return fail(ELASTICD_INTERRUPTED, "a signal came");
+	if (r == -ETIMEDOUT && wait->margin_ms)
+		return fail(ELASTICD_DEADLINE_EXCEEDED,
+			"the agent has not answered, %d ms after the time limit of %d ms",
+			wait->margin_ms, wait->timeout_ms);
+	if (r == -ETIMEDOUT)
+		return fail(
+			ELASTICD_DEADLINE_EXCEEDED, "nothing came within %d ms", wait->timeout_ms);
+	if (r == -ENOMEM)
+		return fail_memory();
+	if (r == -EBADMSG || r == -EMSGSIZE)
+		return fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
+	return fail(ELASTICD_UNAVAILABLE, "the agent has closed the connection: it is gone");
+}
+
+/* --- calls */
+
+static int build(struct varlink_buffer *b, const char *method, struct args *a, bool more)
+{
+	char name[64];
+	struct varlink_out out = { .method = name, .parameters = a->json, .more = more };
+	int r = a->r;
+
+	snprintf(name, sizeof(name), "io.elasticd.Worker.%s", method);
+	if (r == 0 && !a->json)
+		r = -ENOMEM;
+	if (r == 0)
+		r = varlink_buffer_message(b, &out, VARLINK_ANSWER_MAX);
+	json_decref(a->json);
+	a->json = NULL;
+	return r;
+}
+
+static int build_hello(struct elasticd *h, struct varlink_buffer *b)
+{
+	struct args a = ARGS_EMPTY;
+
+	args_text(&a, "token", h->token_text);
+	return build(b, "Hello", &a, false);
+}
+
+/* A blocking socket; waits while the agent's queue is full. */
+static int socket_open(
+	struct pool *p, const char *path, const struct deadline *d, int *ret, struct error *err)
+{
+	const struct timespec pause = { .tv_nsec = CONNECT_RETRY_MS * 1000000 };
+	int r, fd = -1;
+
+	while ((r = varlink_socket_connect(path, SOCK_NONBLOCK, &fd, err)) == -EAGAIN) {
+		if (d->end >= 0 && clock_ms() >= d->end)
+			return -ETIMEDOUT;
+		if (pool_closing(p))
+			return -ECONNRESET;
+		if (nanosleep(&pause, NULL) < 0 && d->interruptible && signal_interrupts())
+			return -EINTR;
+	}
+	if (r == 0 && fcntl(fd, F_SETFL, O_RDWR) < 0)
+		r = -errno;
+	if (r == 0)
+		*ret = fd;
+	else
+		close_fd(fd);
+	return r;
+}
+
+/* A new connection, busy. Returns a status. */
+static int conn_open(struct elasticd *h, struct pool *p, const struct wait *wait,
+	const struct deadline *d, struct conn **ret)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	struct error err = { 0 };
+	int r;
+
+	if (!c)
+		return fail_memory();
+	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
+	r = socket_open(p, h->socket, d, &c->fd, &err);
+	if (r < 0) {
+		c->fd = -1;
+		conn_free(c);
+		return err.code && r != -EAGAIN && r != -ETIMEDOUT && r != -EINTR &&
+				       r != -ECONNRESET
+			       ? fail_errno(r, &err)
+			       : fail_connection(p, r, wait);
+	}
+	pthread_mutex_lock(&p->lock);
+	TAILQ_INSERT_TAIL(&p->busy, c, entry);
+	if (p->closing)
+		shutdown(c->fd, SHUT_RDWR);
+	pthread_mutex_unlock(&p->lock);
+	*ret = c;
+	return 0;
+}
+
+/* Connects anew and sends Hello and what is in b. */
+static int call_on_new(struct elasticd *h, struct pool *p, const struct varlink_buffer *b,
+	const struct wait *wait, const struct deadline *d, struct conn **ret)
+{
+	_cleanup_(varlink_buffer_fini) struct varlink_buffer both = { .data = NULL };
+	int r = conn_open(h, p, wait, d, ret);
+
+	if (r)
+		return r;
+	r = build_hello(h, &both);
+	if (r == 0)
+		r = varlink_buffer_append(&both, b->data + b->begin, varlink_buffer_len(b));
+	if (r == 0)
+		r = conn_send(*ret, &both);
+	/* It may have said why before it hung up. */
+	if (r == -EPIPE || r == -ECONNRESET)
+		r = 0;
+	return r < 0 ? fail_connection(p, r, wait) : 0;
+}
+
+/* Receives, the answer to Hello first where it is due. */
+static int call_receive(struct pool *p, struct conn *c, const struct wait *wait, struct deadline *d,
+	struct varlink_in *ret)
+{
+	for (;;) {
+		int r = conn_receive(c, d, ret);
+
+		if (r < 0)
+			return fail_connection(p, r, wait);
+		if (ret->error)
+			return fail_answer(ret);
+		if (c->greeted)
+			return 0;
+		c->greeted = true;
+		varlink_in_fini(ret);
+	}
+}
+
+static int call_in(struct elasticd *h, struct pool *p, const struct varlink_buffer *b,
+	const struct wait *wait, json_t **ret)
+{
+	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
+	struct deadline d = deadline_of(*wait);
+	struct conn *c = pool_take(p);
+	int r;
+
+	/* An idle connection that has died meanwhile has taken nothing: the call goes to a new one.
+	 */
+	if (c && conn_send(c, b) < 0) {
+		conn_drop(p, c);
+		c = NULL;
+	}
+	r = c ? 0 : call_on_new(h, p, b, wait, &d, &c);
+	if (r == 0)
+		r = call_receive(p, c, wait, &d, &in);
+	if (r == 0 && ret)
+		*ret = json_incref(in.parameters);
+	/* An answer with an error was an answer: the connection is as good as before. */
+	if (c && c->greeted && in.message)
+		pool_give_back(p, c);
+	else
+		conn_drop(p, c);
+	return r;
+}
+
+int remote_call(
+	struct elasticd *h, const char *method, struct args *a, struct wait wait, json_t **ret)
+{
+	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
+	struct pool *p;
+	int r = build(&b, method, a, false);
+
+	if (r < 0)
+		return fail_memory();
+	p = pool_of(h);
+	if (!p)
+		return fail_memory();
+	if (!pool_enter(p))
+		return fail(ELASTICD_CANCELLED, "the handle was closed");
+	r = call_in(h, p, &b, &wait, ret);
+	pool_leave(p);
+	return r;
+}
+
+/* --- streams */
+
+static int stream_open(
+	struct elasticd *h, struct pool *p, const struct varlink_buffer *b, struct conn **ret)
+{
+	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
+	const struct varlink_buffer nothing = { .data = NULL };
+	struct wait wait = WAIT_NONE;
+	struct deadline d = deadline_of(wait);
+	struct conn *c = NULL;
+	int r = call_on_new(h, p, &nothing, &wait, &d, &c);
+
+	if (r == 0) {
+		c->greeted = true;
+		r = call_receive(p, c, &wait, &d, &in);
+	}
+	if (r == 0 && conn_send(c, b) < 0)
+		r = fail_connection(p, -ECONNRESET, &wait);
+	if (r == 0)
+		*ret = c;
+	else
+		conn_drop(p, c);
+	return r;
+}
+
+int remote_stream(
+	struct elasticd *h, struct pool *p, const char *method, struct args *a, struct conn **ret)
+{
+	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
+	int r = build(&b, method, a, true);
+
+	if (r < 0)
+		return fail_memory();
+	if (!pool_enter(p))
+		return fail(ELASTICD_CANCELLED, "the handle was closed");
+	r = stream_open(h, p, &b, ret);
+	pool_leave(p);
+	return r;
+}
+
+int remote_stream_next(
+	struct pool *p, struct conn *c, struct wait wait, json_t **ret, bool *ret_last)
+{
+	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
+	struct deadline d = deadline_of(wait);
+	int r;
+
+	if (!pool_enter(p))
+		return fail(ELASTICD_CANCELLED, "the handle was closed");
+	r = call_receive(p, c, &wait, &d, &in);
+	if (r == 0) {
+		*ret = json_incref(in.parameters);
+		*ret_last = !in.continues;
+	}
+	pool_leave(p);
+	return r;
+}
+
+/* --- parameters */
+
+void args_text(struct args *a, const char *name, const char *text)
+{
+	if (a->r == 0)
+		a->r = json_put_string(a->json, name, text);
+}
+
+void args_int(struct args *a, const char *name, int64_t n)
+{
+	if (a->r == 0)
+		a->r = json_put_int(a->json, name, n);
+}
+
+void args_true(struct args *a, const char *name, bool set)
+{
+	if (a->r == 0 && set)
+		a->r = json_put(a->json, name, json_true());
+}
+
+void args_value(struct args *a, const void *value, size_t len)
+{
+	if (a->r == 0)
+		a->r = value_put(a->json, value, len);
+}
+
+void args_names(struct args *a, const char *name, const char *const *names, size_t n)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < n && a->r == 0; i++)
+		a->r = json_add(list, json_string(names[i]));
+	if (a->r == 0)
+		a->r = json_put(a->json, name, list);
+	else
+		json_decref(list);
+}

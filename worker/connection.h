@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Connections to the agent. Each call has one of its own while it lasts, so that no thread waits
+ * for another's answer; those that are free are kept for the next call. A new one says Hello in the
+ * same write as its first call. A call that is given up closes its connection, which takes it back
+ * at the agent.
+ *
+ * A pool belongs to one process: after fork() the child makes its own and leaves its parent's,
+ * whose lock another thread may have held, alone.
+ */
+
+#include "worker/private.h"
+
+struct conn;
+
+/* How long an answer may take. */
+struct wait {
+	int timeout_ms;	    /* negative: no limit */
+	int margin_ms;	    /* added to a limit: the agent keeps it, and answers by then */
+	bool interruptible; /* by a signal */
+};
+/* No limit, no interruption: what the agent answers at once. */
+#define WAIT_NONE ((struct wait){ .timeout_ms = -1 })
+/* The agent keeps this limit, and we do where it does not. */
+#define WAIT_CALL(ms) ((struct wait){ ms, 5000, true })
+/* For what comes on a stream. */
+#define WAIT_STREAM(ms) ((struct wait){ ms, 0, true })
+
+/* The parameters of a call, built up; what fails for want of memory shows at the call. */
+struct args {
+	json_t *json;
+	int r;
+};
+#define ARGS_EMPTY ((struct args){ .json = json_object() })
+void args_text(struct args *a, const char *name, const char *text); /* NULL: left out */
+void args_int(struct args *a, const char *name, int64_t n);
+void args_true(struct args *a, const char *name, bool set); /* false: left out */
+void args_value(struct args *a, const void *value, size_t len);
+void args_names(struct args *a, const char *name, const char *const *names, size_t n);
+
+/* One call: takes a. Returns a status; ret (owned; may be NULL) only where it is OK. */
+int remote_call(
+	struct elasticd *h, const char *method, struct args *a, struct wait wait, json_t **ret);
+
+/* --- streams: a connection that a caller keeps */
+
+/* The pool of this process, referenced; NULL without memory. */
+struct pool *pool_ref(struct elasticd *h);
+void pool_unref(struct pool *p);
+
+/* Connects, says Hello, waits for its answer and sends a "more" call; takes a. */
+int remote_stream(
+	struct elasticd *h, struct pool *p, const char *method, struct args *a, struct conn **ret);
+/* The next answer's parameters, owned. ret_last: no other follows. */
+int remote_stream_next(
+	struct pool *p, struct conn *c, struct wait wait, json_t **ret, bool *ret_last);
+int conn_fd(const struct conn *c);
+bool pool_is_ours(const struct pool *p);
+/* NULL is accepted. */
+void conn_drop(struct pool *p, struct conn *c);
+/* In a child: closes the descriptor alone, which its parent goes on using. */
+void conn_abandon(struct conn *c);
+
+/* Ends all calls (CANCELLED) and waits until their threads have left. */
+void pool_close(struct pool *p);

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each thread has the text of its own last failure, made at its first one and freed with the
+ * thread. The library is never unloaded (-z nodelete), so the destructor is always there to be
+ * called.
+ */
+#include "worker/private.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct failure {
+	char text[1024];
+	char *missing;
+};
+
+static pthread_once_t failure_once = PTHREAD_ONCE_INIT;
+static pthread_key_t failure_key;
+static bool failure_has_key;
+
+static void failure_free(void *arg)
+{
+	struct failure *f = arg;
+
+	free(f->missing);
+	free(f);
+}
+
+static void failure_make_key(void)
+{
+	failure_has_key = pthread_key_create(&failure_key, failure_free) == 0;
+}
+
+/* NULL where this thread had no failure, or there is no memory for one's text. */
+static struct failure *failure_get(bool make)
+{
+	struct failure *f;
+
+	pthread_once(&failure_once, failure_make_key);
+	if (!failure_has_key)
+		return NULL;
+	f = pthread_getspecific(failure_key);
+	if (f || !make)
+		return f;
+	f = calloc(1, sizeof(*f));
+	if (f && pthread_setspecific(failure_key, f) != 0) {
+		free(f);
+		f = NULL;
+	}
+	return f;
+}
+
+static void failure_set_missing(struct failure *f, char *missing)
+{
+	free(f->missing);
+	f->missing = missing;
+}
+
+int fail(int status, const char *fmt, ...)
+{
+	struct failure *f = failure_get(true);
+	va_list ap;
+
+	if (!f)
+		return status;
+	failure_set_missing(f, NULL);
+	va_start(ap, fmt);
+	vsnprintf(f->text, sizeof(f->text), fmt, ap);
+	va_end(ap);
+	return status;
+}
+
+int fail_missing(int status, char *missing, const char *message)
+{
+	struct failure *f;
+
+	fail(status, "%s", message);
+	f = failure_get(true);
+	if (f)
+		failure_set_missing(f, missing);
+	else
+		free(missing);
+	return status;
+}
+
+int fail_memory(void)
+{
+	return fail(ELASTICD_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+int fail_errno(int r, const struct error *err)
+{
+	if (r == -ENOMEM)
+		return fail_memory();
+	return fail(ELASTICD_UNAVAILABLE, "%s", err->text);
+}
+
+const char *elasticd_error_text(void)
+{
+	const struct failure *f = failure_get(false);
+
+	return f ? f->text : "";
+}
+
+const char *elasticd_error_missing(void)
+{
+	const struct failure *f = failure_get(false);
+
+	return f && f->missing ? f->missing : "";
+}
+
+int64_t clock_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000) + ts.tv_nsec / 1000000;
+}
+
+int64_t clock_end(int timeout_ms)
+{
+	return timeout_ms < 0 ? -1 : clock_ms() + timeout_ms;
+}
+
+bool signal_interrupts(void)
+{
+	for (int s = 1; s < NSIG; s++) {
+		struct sigaction sa;
+
+		if (sigaction(s, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL &&
+			sa.sa_handler != SIG_IGN && !(sa.sa_flags & SA_RESTART))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files of the library share; nobody else includes this.
+ *
+ *   api.c         the functions of elasticd.h: checks what is passed, asks the side behind it
+ *   open.c        the environment, the board, who this is
+ *   failure.c     what a thread's last failed call had to say
+ *   value.c       texts and values on their way to JSON and back
+ *   connection.c  connections to the agent, and how one waits for an answer
+ *   remote.c, remote_group.c, remote_stream.c   the calls of io.elasticd.Worker
+ *   local.c, local_kv.c, local_watch.c, local_group.c   a group of one, within the process
+ *   errorfile.c, logline.c   files that need no agent
+ *
+ * The library lives in processes that are not its own: it starts no thread, handles no signal,
+ * writes to no standard stream, and keeps no lock that a child of fork() could find taken.
+ */
+
+#include "common/board.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/status.h"
+#include "worker/elasticd.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	WORKER_KEY_MAX = 1024,
+	WORKER_VALUE_MAX = 1 << 20,
+	WORKER_NAME_MAX = 256, /* of a barrier */
+};
+
+struct pool;
+
+struct who {
+	char *job, *run, *role, *task;
+	int index, rank, local_rank, world_size, attempt, incarnation;
+};
+
+/* What elasticd.h leaves to a side. Arguments were checked, keys are normalised. */
+struct side {
+	void (*close)(struct elasticd *h);
+	int (*put)(struct elasticd *h, const char *key, const void *value, size_t len, int flags);
+	int (*get)(
+		struct elasticd *h, const char *key, int timeout_ms, void **ret, size_t *ret_len);
+	int (*delete)(struct elasticd *h, const char *key, int64_t *ret);
+	int (*list)(
+		struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n);
+	int (*watch_open)(struct elasticd *h, const char *key, int64_t since, void **ret);
+	int (*watch_next)(void *stream, int timeout_ms, struct elasticd_entry **ret);
+	int (*events_open)(struct elasticd *h, void **ret);
+	int (*events_next)(void *stream, int timeout_ms, struct elasticd_event **ret);
+	int (*stream_fd)(const void *stream);
+	void (*watch_close)(void *stream);
+	void (*events_close)(void *stream);
+	int (*barrier)(struct elasticd *h, const char *name, const char *const *members, size_t n,
+		int timeout_ms);
+	int (*barrier_cancel)(struct elasticd *h, const char *name, const char *message);
+	int (*alive)(struct elasticd *h, const char *const *members, size_t n, int timeout_ms,
+		char ***ret, size_t *ret_n);
+	int (*states)(struct elasticd *h, const char *const *roles, size_t n,
+		struct elasticd_member **ret, size_t *ret_n);
+	int (*result)(struct elasticd *h, const void *value, size_t len);
+	int (*report)(struct elasticd *h, int code, const char *message);
+	int (*wait_error)(struct elasticd *h, int timeout_ms, struct elasticd_error **ret);
+	int (*leave)(struct elasticd *h, int timeout_ms);
+};
+extern const struct side side_remote, side_local;
+
+struct elasticd {
+	/* What beat and its like touch: the board's, or private memory without one. */
+	struct board_header *header;
+	struct board_slot *slot;
+	uint64_t token;
+	uint64_t attempt;
+
+	const struct side *side;
+	struct who who;
+	void *board; /* mapped, BOARD_BYTES; or private, owned */
+	bool board_mapped;
+	char *socket, *token_text;   /* NULL: local */
+	char *log_file, *error_file; /* NULL: none */
+	_Atomic int log_fd;	     /* -1: not open yet */
+	_Atomic(struct pool *) pool; /* of the remote side */
+	bool closing;		     /* of the local side, under its lock */
+	int users;		     /* likewise: threads that wait */
+};
+
+/* --- failure.c: each returns its status */
+
+int fail(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Takes missing ("a:0 b:1", or NULL). */
+int fail_missing(int status, char *missing, const char *message);
+int fail_memory(void);
+/* The status of a negative errno, with err's text. */
+int fail_errno(int r, const struct error *err);
+
+/* --- value.c */
+
+/* Valid UTF-8? */
+bool text_valid(const char *s, size_t len);
+/* Owned, normalised; NULL where there is no memory. */
+char *key_normalise(const char *key);
+/* Sets "value" or "base64" of parameters. 0 or -ENOMEM. */
+_must_check_ int value_put(json_t *parameters, const void *value, size_t len);
+/* The value of an Entry or a Change, owned, with a NUL behind it. -EBADMSG, -ENOMEM. */
+_must_check_ int value_take(const json_t *entry, void **ret, size_t *ret_len);
+/* A JSON string's copy, or ""; NULL where there is no memory. */
+char *text_take(const json_t *obj, const char *key);
+
+/* --- waiting, in failure.c */
+
+int64_t clock_ms(void);
+/* When a wait of timeout_ms that begins now is over: -1 never. */
+int64_t clock_end(int timeout_ms);
+/* After EINTR of a wait with a limit, which the kernel never restarts: whether a handler without
+ * SA_RESTART can have been the cause. */
+bool signal_interrupts(void);
+
+/* --- errorfile.c, logline.c */
+
+int errorfile_write(const struct elasticd *h, const char *message, const char *traceback);
+
+/* --- api.c */
+
+void member_fini(struct elasticd_member *m);
+/* An owned copy; NULL without memory. */
+struct elasticd_error *error_new(int code, const char *message, const char *task, bool reported);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches and events: a connection each. In a child of fork() the descriptor is its parent's, so it
+ * begins anew there: a watch after the last change that it knows of, events from then on.
+ */
+#include "worker/remote.h"
+
+#include "common/json.h"
+
+#include <string.h>
+
+struct stream {
+	struct elasticd *h;
+	struct pool *pool; /* of the process that opened conn */
+	struct conn *conn; /* NULL: over, or not begun in this child yet */
+	char *key;	   /* of a watch; NULL: events */
+	int64_t since;	   /* of a watch: the last revision that is known; -1: none */
+	int over;	   /* the status that ended it */
+	json_t *changes;   /* the last answer of a watch, handed out up to at */
+	size_t at;
+};
+
+void remote_stream_close(void *stream)
+{
+	struct stream *s = stream;
+
+	if (s->pool && pool_is_ours(s->pool))
+		conn_drop(s->pool, s->conn);
+	else
+		conn_abandon(s->conn);
+	if (s->pool)
+		pool_unref(s->pool);
+	json_decref(s->changes);
+	free(s->key);
+	free(s);
+}
+
+static int stream_begin(struct stream *s)
+{
+	struct args a = ARGS_EMPTY;
+
+	if (s->key) {
+		args_text(&a, "key", s->key);
+		if (s->since >= 0)
+			args_int(&a, "since", s->since);
+	}
+	return remote_stream(s->h, s->pool, s->key ? "Watch" : "Events", &a, &s->conn);
+}
+
+static int stream_new(struct elasticd *h, const char *key, int64_t since, void **ret)
+{
+	struct stream *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return fail_memory();
+	s->h = h;
+	s->since = since;
+	s->key = key ? strdup(key) : NULL;
+	s->pool = pool_ref(h);
+	r = !s->pool || (key && !s->key) ? fail_memory() : stream_begin(s);
+	if (r)
+		remote_stream_close(s);
+	else
+		*ret = s;
+	return r;
+}
+
+int remote_watch_open(struct elasticd *h, const char *key, int64_t since, void **ret)
+{
+	return stream_new(h, key, since, ret);
+}
+
+int remote_events_open(struct elasticd *h, void **ret)
+{
+	return stream_new(h, NULL, -1, ret);
+}
+
+int remote_stream_fd(const void *stream)
+{
+	const struct stream *s = stream;
+
+	return s->conn ? conn_fd(s->conn) : -1;
+}
+
+/* In a child that got this stream from its parent. */
+static int stream_renew(struct stream *s)
+{
+	conn_abandon(s->conn);
+	s->conn = NULL;
+	s->pool = pool_ref(s->h);
+	return s->pool ? stream_begin(s) : fail_memory();
+}
+
+static int stream_receive(struct stream *s, int timeout_ms, json_t **ret)
+{
+	bool last = false;
+	int r = 0;
+
+	if (s->over)
+		return fail(s->over, "it is over");
+	if (!s->pool || !pool_is_ours(s->pool))
+		r = stream_renew(s);
+	if (r == 0 && !s->conn)
+		r = stream_begin(s);
+	if (r == 0)
+		r = remote_stream_next(s->pool, s->conn, WAIT_STREAM(timeout_ms), ret, &last);
+	if (last)
+		s->over = ELASTICD_CANCELLED;
+	else if (r && r != ELASTICD_DEADLINE_EXCEEDED && r != ELASTICD_INTERRUPTED)
+		s->over = r;
+	return r;
+}
+
+/* The time that is left of timeout_ms until end. */
+static int time_left(int timeout_ms, int64_t end)
+{
+	int64_t left = end - clock_ms();
+
+	return timeout_ms <= 0 ? timeout_ms : left < 0 ? 0 : (int)left;
+}
+
+int remote_watch_next(void *stream, int timeout_ms, struct elasticd_entry **ret)
+{
+	struct stream *s = stream;
+	int64_t end = clock_end(timeout_ms);
+	int r;
+
+	/* An answer may have no changes: it tells the revision at which the watch begins. */
+	while (s->at == json_array_size(s->changes)) {
+		_cleanup_json_ json_t *answer = NULL;
+
+		r = stream_receive(s, time_left(timeout_ms, end), &answer);
+		if (r)
+			return r;
+		json_decref(s->changes);
+		s->changes = json_incref(json_get_array(answer, "changes"));
+		s->at = 0;
+		if (!json_array_size(s->changes))
+			s->since = json_get_int(answer, "revision", s->since);
+	}
+	r = entries_take(s->changes, s->at, 1, ret);
+	if (r == 0) {
+		s->at++;
+		s->since = (*ret)->revision;
+	}
+	return r;
+}
+
+static int event_take(const json_t *j, struct elasticd_event **ret)
+{
+	struct elasticd_event *e = calloc(1, sizeof(*e));
+	const char *task = json_get_string(j, "task", NULL);
+	const json_t *error = json_get_object(j, "error");
+	int r = 0;
+
+	if (!e)
+		return fail_memory();
+	e->event = text_take(j, "event");
+	e->text = text_take(j, "text");
+	e->task = task ? strdup(task) : NULL;
+	if (!e->event || !e->text || (task && !e->task))
+		r = fail_memory();
+	if (r == 0 && error)
+		r = error_take(error, &e->error);
+	if (r)
+		elasticd_event_free(e);
+	else
+		*ret = e;
+	return r;
+}
+
+int remote_events_next(void *stream, int timeout_ms, struct elasticd_event **ret)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	int r = stream_receive(stream, timeout_ms, &answer);
+
+	return r ? r : event_take(json_get_object(answer, "event"), ret);
+}
