@@ -132,6 +132,7 @@ struct agent {
 	struct workers *workers;	/* NULL: none */
 	struct beats *beats;		/* NULL: nobody asked for heartbeats */
 	struct hang_dumps *hang;
+	struct attach *attaches; /* attach.c's: tasks that run in somebody's terminal */
 
 	struct loop_signal *signals[16];
 	int n_signals;
