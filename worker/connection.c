@@ -150,14 +150,31 @@ static bool pool_closing(struct pool *p)
 	return closing;
 }
 
-void pool_close(struct pool *p)
+/* With the lock. */
+static void pool_refuse(struct pool *p)
 {
 	struct conn *c;
 
-	pthread_mutex_lock(&p->lock);
 	p->closing = true;
 	TAILQ_FOREACH (c, &p->busy, entry)
 		shutdown(c->fd, SHUT_RDWR);
+}
+
+void pool_cancel(struct elasticd *h)
+{
+	struct pool *p = pool_of(h);
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	pool_refuse(p);
+	pthread_mutex_unlock(&p->lock);
+}
+
+void pool_close(struct pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	pool_refuse(p);
 	while (p->users)
 		pthread_cond_wait(&p->left, &p->lock);
 	pthread_mutex_unlock(&p->lock);

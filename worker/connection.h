@@ -63,5 +63,7 @@ void conn_drop(struct pool *p, struct conn *c);
 /* In a child: closes the descriptor alone, which its parent goes on using. */
 void conn_abandon(struct conn *c);
 
-/* Ends all calls (CANCELLED) and waits until their threads have left. */
+/* Ends all calls, those to come too, with CANCELLED. Makes the pool where there is none. */
+void pool_cancel(struct elasticd *h);
+/* The same, and waits until their threads have left. */
 void pool_close(struct pool *p);

@@ -70,6 +70,9 @@ const char *elasticd_error_missing(void);
 int elasticd_open(struct elasticd **ret);
 /* Waiting calls of other threads end CANCELLED first. NULL is accepted. */
 void elasticd_close(struct elasticd *h);
+/* Calls that wait end CANCELLED, and so do later ones; the handle stays until elasticd_close(). For
+ * programs in which the last to use a handle closes it. */
+void elasticd_cancel(struct elasticd *h);
 
 /* Who this is. Outside elasticd: not supervised, job and run "", "worker", 0, 0, 0, 1, 0, 0. Text
  * is borrowed until elasticd_close(). */

@@ -102,6 +102,14 @@ int local_wait_next(struct local_wait *w, int64_t end)
 	return 0;
 }
 
+static void local_cancel(struct elasticd *h)
+{
+	local_lock();
+	h->closing = true;
+	local_wake();
+	local_unlock();
+}
+
 static void local_close(struct elasticd *h)
 {
 	local_lock();
@@ -151,6 +159,7 @@ static int local_stream_fd(const void *stream)
 }
 
 const struct side side_local = {
+	.cancel = local_cancel,
 	.close = local_close,
 	.put = local_put,
 	.get = local_get,

@@ -249,6 +249,11 @@ int elasticd_open(struct elasticd **ret)
 	return r;
 }
 
+void elasticd_cancel(struct elasticd *h)
+{
+	h->side->cancel(h);
+}
+
 void elasticd_close(struct elasticd *h)
 {
 	if (h)

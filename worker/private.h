@@ -44,7 +44,8 @@ struct who {
 
 /* What elasticd.h leaves to a side. Arguments were checked, keys are normalised. */
 struct side {
-	void (*close)(struct elasticd *h);
+	void (*cancel)(struct elasticd *h);
+	void (*close)(struct elasticd *h); /* waits until all threads have left */
 	int (*put)(struct elasticd *h, const char *key, const void *value, size_t len, int flags);
 	int (*get)(
 		struct elasticd *h, const char *key, int timeout_ms, void **ret, size_t *ret_len);

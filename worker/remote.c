@@ -113,6 +113,7 @@ static int remote_list(
 }
 
 const struct side side_remote = {
+	.cancel = pool_cancel,
 	.close = remote_close,
 	.put = remote_put,
 	.get = remote_get,
