@@ -43,10 +43,9 @@ class Job:
 
     def __init__(self) -> None:
         core = self._core = Core()
-        self._board = open_board() if self._ask("supervised") else private_board()
-        self._slot, self._token = self._board.slot, self._board.token
-        self.kv = KV(core)
         self.supervised: bool = bool(self._ask("supervised"))
+        self._header, self._slot, self._token = open_board() if self.supervised else private_board()
+        self.kv = KV(core)
         self.name: str = text_of(self._ask("job"))
         self.run: str = text_of(self._ask("run"))
         self.role: str = text_of(self._ask("role"))
@@ -88,12 +87,12 @@ class Job:
     @property
     def notice(self) -> bool:
         """Whether a notice of preemption is up."""
-        return self._board.header[NOTICE] & 1 != 0
+        return self._header[NOTICE] & 1 != 0
 
     @property
     def stopping(self) -> bool:
         """Whether the group is being stopped."""
-        return self._board.header[STOPPING] > self.attempt
+        return self._header[STOPPING] > self.attempt
 
     # What waits for others.
 
@@ -183,8 +182,7 @@ class Job:
 
     def close(self) -> None:
         """Ends the waits of other threads with Cancelled. Closing twice is no error."""
-        self._board = private_board()
-        self._slot = self._board.slot
+        self._header, self._slot, _ = private_board()
         self._core.close()
 
     def __enter__(self) -> Job:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the wheel and the source archive of the package (PEP 517) with the standard library alone."""
+
+import base64
+import hashlib
+import os
+import pathlib
+import re
+import sysconfig
+import tarfile
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+NAME = "elasticd"
+LIBRARY = "libelasticd.so.0"
+
+
+def _version():
+    text = (HERE / NAME / "__init__.py").read_text(encoding="utf-8")
+    return re.search(r'^__version__ = "(.*)"$', text, re.M)[1]
+
+
+def _metadata():
+    return (f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {_version()}\n"
+            "Summary: What a worker of elasticd shares with the others of its group\n"
+            "License: Apache-2.0\nRequires-Python: >=3.9\n").encode()
+
+
+def _package():
+    return sorted([*HERE.glob(f"{NAME}/*.py"), HERE / NAME / "py.typed"])
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    """config_settings["library"]: a built library to be put beside the package."""
+    library = (config_settings or {}).get("library")
+    files = {f"{NAME}/{f.name}": f.read_bytes() for f in _package()}
+    tag = "py3-none-any"
+    if library:
+        files[f"{NAME}/{LIBRARY}"] = (HERE / library).read_bytes()
+        tag = "py3-none-" + re.sub(r"[-.]", "_", sysconfig.get_platform())
+    info = f"{NAME}-{_version()}.dist-info"
+    files[f"{info}/METADATA"] = _metadata()
+    files[f"{info}/WHEEL"] = (f"Wheel-Version: 1.0\nGenerator: {NAME}\n"
+                              f"Root-Is-Purelib: {'false' if library else 'true'}\nTag: {tag}\n").encode()
+    files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
+    wheel = f"{NAME}-{_version()}-{tag}.whl"
+    with zipfile.ZipFile(os.path.join(wheel_directory, wheel), "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name)  # of 1980, so that a build can be repeated
+            entry.external_attr = (0o755 if name.endswith(LIBRARY) else 0o644) << 16
+            archive.writestr(entry, data)
+    return wheel
+
+
+def _record(files, own):
+    lines = []
+    for name, data in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        lines.append(f"{name},sha256={digest},{len(data)}\n")
+    return "".join([*lines, f"{own},,\n"]).encode()
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    base = f"{NAME}-{_version()}"
+    name = f"{base}.tar.gz"
+    with tarfile.open(os.path.join(sdist_directory, name), "w:gz") as archive:
+        for f in [HERE / "pyproject.toml", pathlib.Path(__file__).resolve(), *_package()]:
+            archive.add(f, f"{base}/{f.relative_to(HERE)}")
+        metadata = os.path.join(sdist_directory, "PKG-INFO")
+        pathlib.Path(metadata).write_bytes(_metadata())
+        archive.add(metadata, f"{base}/PKG-INFO")
+        os.unlink(metadata)
+    return name
