@@ -15,6 +15,13 @@ agent_SRC := \
 	agent/failure.c \
 	agent/group.c \
 	agent/guard.c \
+	agent/kv.c \
+	agent/kv_call.c \
+	agent/kv_get.c \
+	agent/kv_key.c \
+	agent/kv_spot.c \
+	agent/kv_stream.c \
+	agent/kv_watch.c \
 	agent/launch.c \
 	agent/hang.c \
 	agent/hang_save.c \
