@@ -16,6 +16,8 @@ unit_TESTS := \
 	prefix \
 	tee \
 	port \
+	barrier \
+	barrier_model \
 	access \
 	config \
 	daemon \
