@@ -391,6 +391,10 @@ class Daemon:
         """The agent's, also where a worker was quicker than the agent's word of itself to elasticd."""
         return self.wait(job, until="running")["agent_pid"]
 
+    def until_attempt(self, job, attempt):
+        """Waits until this incarnation runs, also as elasticd sees it; returns the Job object."""
+        return self.watch(job, lambda j, _: j["state"] == "running" and j["attempt"] == attempt)
+
     def status(self, job, live=False):
         return self.call("Status", job=job, live=live)["job"]
 

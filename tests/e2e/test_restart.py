@@ -10,6 +10,10 @@ def starts(box, count):
     return len(wait_lines(box.path("marks"), count)) if count else 0
 
 
+def delays(daemon, job):
+    return [e["data"]["delay_ms"] for e in daemon.events(job["run"]) if e["event"] == "restart"]
+
+
 def test_max_restarts_are_granted_and_no_more(box, daemon):
     job = daemon.run(spec(f"mark:{box.path('marks')}", "exit:3", restart={"max": 2}))
     assert (job["state"], job["attempt"], job["restarts"], job["max_restarts"]) == ("failed", 2, 2, 2)
@@ -109,15 +113,14 @@ def test_backoff_doubles_up_to_its_limit(box, daemon):
     assert job["state"] == "failed"
     times = [int(line.split()[0]) / 1e6 for line in wait_lines(box.path("stamps"), 5)]
     gaps = [b - a for a, b in zip(times, times[1:])]
-    for gap, least in zip(gaps, (100, 200, 300, 300)):
-        assert least * 0.95 <= gap <= least + 150 * SLOWER, gaps
+    assert delays(daemon, job) == [100, 200, 300, 300]
+    for gap, least in zip(gaps, delays(daemon, job)):
+        assert least * 0.95 <= gap, gaps
 
 
 def test_without_backoff_there_is_no_wait(box, daemon):
-    daemon.run(spec(f"stamp:{box.path('stamps')}", "exit:1", restart={"max": 10}))
-    times = [int(line.split()[0]) / 1e6 for line in wait_lines(box.path("stamps"), 11)]
-    gaps = sorted(b - a for a, b in zip(times, times[1:]))
-    assert gaps[5] < 100 * SLOWER, gaps
+    job = daemon.run(spec(f"mark:{box.path('marks')}", "exit:1", restart={"max": 10}))
+    assert starts(box, 11) == 11 and delays(daemon, job) == [0] * 10
 
 
 def test_backoff_is_visible_and_a_stop_ends_it(box, daemon):
@@ -136,13 +139,11 @@ def test_a_restart_by_hand_cuts_the_backoff_short(box, daemon):
 
 
 def test_running_healthy_for_long_enough_resets_the_backoff(box, daemon):
-    job = daemon.run(spec(f"stamp:{box.path('stamps')}", "if-attempt:2:sleep:500", "exit:1",
-                          restart={"max": 3, "backoff": "200ms", "healthy_after": "300ms"}))
+    healthy = 3000 * SLOWER  # what ends at once must not come near it
+    job = daemon.run(spec(f"if-attempt:2:sleep:{healthy + 100}", "exit:1",
+                          restart={"max": 3, "backoff": "200ms", "healthy_after": f"{healthy}ms"}))
     assert job["state"] == "failed"
-    times = [int(line.split()[0]) / 1e6 for line in wait_lines(box.path("stamps"), 4)]
-    gaps = [b - a for a, b in zip(times, times[1:])]
-    assert 190 <= gaps[0] < 390 + 100 * SLOWER and 380 <= gaps[1], gaps
-    assert gaps[2] - 500 < 390 + 100 * (SLOWER - 1), f"back to 200 ms after a healthy run: {gaps}"
+    assert delays(daemon, job) == [200, 400, 200], "back to 200 ms after a healthy run"
 
 
 def test_the_others_are_stopped_before_the_next_incarnation(box, daemon):
@@ -169,11 +170,11 @@ def test_a_success_of_one_leaves_the_others_running(box, daemon):
 
 
 def test_the_time_limit_of_the_job_counts_over_restarts(box, daemon):
-    job = daemon.run(spec("if-attempt:0:sleep:200+exit:1", "hang", max_run_time="500ms",
+    job = daemon.run(spec("if-attempt:0:exit:1", "hang", max_run_time=f"{2 * SLOWER}s",
                           restart={"max": 5}))
     assert job["verdict"]["result"] == "timeout" and job["verdict"]["exit_status"] == 124
     assert job["attempt"] == 1
-    assert job["ended_us"] - job["created_us"] < 3e6 * SLOWER
+    assert job["ended_us"] - job["created_us"] < 30e6 * SLOWER
 
 
 def test_a_time_limit_sends_the_dump_signal_first(box, daemon):

@@ -32,7 +32,7 @@ def test_by_command_line_and_back(box, daemon):
     wait_lines(box.path("marks"), 5)
     assert box.ctl("scale", name, "2").rc == 0
     wait_lines(box.path("marks"), 7)
-    assert len(daemon.wait(name, until="running")["tasks"]) == 2
+    assert len(daemon.until_attempt(name, 2)["tasks"]) == 2
 
 
 def test_a_restart_keeps_the_new_size(box, daemon):
@@ -42,7 +42,7 @@ def test_a_restart_keeps_the_new_size(box, daemon):
     daemon.call("Scale", job=name, replicas=4)
     for rank in range(4):
         wait_file(box.path(f"up.2.{rank}"))
-    assert daemon.wait(name, until="running")["restarts"] == 1
+    assert daemon.until_attempt(name, 2)["restarts"] == 1
 
 
 def test_the_size_survives_elasticd_and_the_agent(box, daemon):
@@ -53,7 +53,7 @@ def test_the_size_survives_elasticd_and_the_agent(box, daemon):
     daemon.call("Scale", job=name, replicas=3)
     wait_file(box.path("up.1.2"))
     daemon.restart()
-    assert len(daemon.wait(name, until="running")["tasks"]) == 3
+    assert len(daemon.until_attempt(name, 1)["tasks"]) == 3
     os.kill(daemon.agent_pid(name), signal.SIGKILL)
     for rank in range(3):
         wait_file(box.path(f"up.2.{rank}"))

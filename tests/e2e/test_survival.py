@@ -237,7 +237,7 @@ def test_agent_and_elasticd_killed_together(box, daemon, first):
     for rank in range(3):
         wait_file(box.path(f"up.1.{rank}"))
     assert [p for p in old if alive(p)] == []
-    assert daemon.wait(name, until="running")["restarts"] == 1
+    assert daemon.until_attempt(name, 1)["restarts"] == 1
 
 
 def test_an_agent_that_keeps_dying_is_given_up(box, daemon):
@@ -424,7 +424,7 @@ def test_stale_agent_sockets_are_no_trouble(box, daemon):
     wait_gone(job["agent_pid"])
     daemon.start()
     wait_file(box.path("up.1.0"))
-    assert daemon.wait(name, until="running")["restarts"] == 1
+    assert daemon.until_attempt(name, 1)["restarts"] == 1
 
 
 def test_a_second_elasticd_is_refused_by_name_of_the_first(box, daemon):
@@ -468,7 +468,7 @@ def test_a_full_state_disk_refuses_starts_and_jobs_go_on(box):
         "half a record is left"
     box.path("go").touch()
     wait_lines(box.path("marks"), 2)
-    assert daemon.wait(name, until="running")["attempt"] == 1
+    assert daemon.until_attempt(name, 1)["restarts"] == 1
     ballast.unlink()
     assert daemon.run(spec())["state"] == "succeeded"
     box.path("end").touch()

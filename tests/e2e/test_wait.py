@@ -36,7 +36,7 @@ def test_wait_times_out_in_time(daemon):
     with pytest.raises(VarlinkError) as e:
         daemon.call("Wait", job=name, timeout_ms=200)
     assert e.value.name == "TimedOut"
-    assert 0.19 <= time.monotonic() - begun < 2 * SLOWER
+    assert 0.19 <= time.monotonic() - begun < 30 * SLOWER
     with pytest.raises(VarlinkError):
         daemon.call("Wait", job=name, timeout_ms=0)
 
