@@ -2,6 +2,8 @@
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
 unit_TESTS := \
 	store \
+	elasticd_open \
+	elasticd_calls \
 	tree \
 	cgroup \
 	console \
@@ -38,6 +40,7 @@ unit_TESTS := \
 	spawn \
 	task \
 	spec \
+	spec_roles \
 	launch \
 	yaml \
 	loop \

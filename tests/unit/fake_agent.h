@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * An agent played by the test, word for word, and its workers on threads: each step of the agent
+ * waits for what the worker does, so that nothing depends on time. JSON is written and read with '
+ * for ".
+ */
+
+#include "common/board.h"
+#include "common/file.h"
+#include "worker/elasticd.h"
+
+#include <check.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { HANG_MS = 120000 };
+
+static char agent_dir[64], agent_path[128], agent_board[128];
+static int agent_listener;
+static struct board_header *board;
+
+static inline void board_make(void)
+{
+	FILE *f = fopen(agent_board, "w+e");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(ftruncate(fileno(f), BOARD_BYTES), 0);
+	board = mmap(NULL, BOARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(f), 0);
+	ck_assert_ptr_ne(board, MAP_FAILED);
+	fclose(f);
+	board->magic = BOARD_MAGIC;
+	board->version = BOARD_VERSION;
+	board->slots = BOARD_SLOTS;
+	board->header_bytes = BOARD_HEADER_BYTES;
+	board->slot_bytes = BOARD_SLOT_BYTES;
+}
+
+/* The environment of task worker:3, whose token is 77. */
+static inline void agent_start(void)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	strcpy(agent_dir, "/tmp/test_elasticd.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(agent_dir));
+	snprintf(agent_path, sizeof(agent_path), "%s/worker.sock", agent_dir);
+	snprintf(agent_board, sizeof(agent_board), "%s/board", agent_dir);
+	board_make();
+	agent_listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	strcpy(a.sun_path, agent_path);
+	ck_assert_int_eq(bind(agent_listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	ck_assert_int_eq(listen(agent_listener, 16), 0);
+	setenv("ELASTICD_WORKER_SOCKET", agent_path, 1);
+	setenv("ELASTICD_BOARD", agent_board, 1);
+	setenv("ELASTICD_SLOT", "3", 1);
+	setenv("ELASTICD_TOKEN", "77", 1);
+	setenv("LOCAL_RANK", "3", 1);
+	setenv("WORLD_SIZE", "5", 1);
+}
+
+static inline void agent_stop(void)
+{
+	close_fd(agent_listener);
+	munmap(board, BOARD_BYTES);
+	ck_assert_int_eq(file_rm_rf(agent_dir), 0);
+}
+
+static inline void agent_await(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	ck_assert_msg(poll(&p, 1, HANG_MS) == 1, "the worker is silent");
+}
+
+static inline int agent_accept(void)
+{
+	agent_await(agent_listener);
+	return accept4(agent_listener, NULL, NULL, SOCK_CLOEXEC);
+}
+
+/* The next message of a worker; "" when it has hung up. */
+static inline const char *agent_hear(int fd)
+{
+	static char text[1 << 16];
+	size_t n = 0;
+
+	do {
+		agent_await(fd);
+		if (recv(fd, text + n, 1, 0) <= 0)
+			text[n] = '\0';
+		if (text[n] == '"')
+			text[n] = '\'';
+		ck_assert_uint_lt(n + 1, sizeof(text));
+	} while (text[n++]);
+	return text;
+}
+
+#define agent_hears(fd, method, parameters) \
+	ck_assert_str_eq(agent_hear(fd),    \
+		"{'method':'io.elasticd.Worker." method "','parameters':{" parameters "}}")
+#define agent_hears_more(fd, method, parameters)                                 \
+	ck_assert_str_eq(agent_hear(fd), "{'method':'io.elasticd.Worker." method \
+					 "','parameters':{" parameters "},'more':true}")
+
+static inline void agent_say(int fd, const char *text)
+{
+	char *copy = strdup(text);
+
+	for (char *c = copy; *c; c++)
+		if (*c == '\'')
+			*c = '"';
+	ck_assert_int_eq(send(fd, copy, strlen(text) + 1, MSG_NOSIGNAL), (ssize_t)strlen(text) + 1);
+	free(copy);
+}
+
+#define agent_answers(fd, parameters) agent_say(fd, "{'parameters':{" parameters "}}")
+#define agent_refuses(fd, name, parameters) \
+	agent_say(fd, "{'error':'io.elasticd.Worker." name "','parameters':{" parameters "}}")
+
+#define HELLO                                                                            \
+	"'job':'digits','run':'digits_0123abcd','task':'worker:3','rank':4,'attempt':2," \
+	"'incarnation':1,'members':['chief:0','worker:0','worker:1','worker:2','worker:3']"
+
+/* A connection that has just come: its Hello. */
+static inline int agent_greets(void)
+{
+	int fd = agent_accept();
+
+	agent_hears(fd, "Hello", "'token':'77'");
+	agent_answers(fd, HELLO);
+	return fd;
+}
+
+/* --- workers */
+
+struct worker {
+	struct elasticd *h;
+	void (*fn)(struct worker *w);
+	pthread_t thread;
+	int r;
+	char text[256], missing[256]; /* of the thread's failure */
+	void *value;
+	size_t n;
+};
+
+static inline void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+
+	w->fn(w);
+	snprintf(w->text, sizeof(w->text), "%s", elasticd_error_text());
+	snprintf(w->missing, sizeof(w->missing), "%s", elasticd_error_missing());
+	return NULL;
+}
+
+static inline void worker_start(struct worker *w, void (*fn)(struct worker *), struct elasticd *h)
+{
+	*w = (struct worker){ .h = h, .fn = fn };
+	ck_assert_int_eq(pthread_create(&w->thread, NULL, worker_main, w), 0);
+}
+
+static inline int worker_end(struct worker *w)
+{
+	ck_assert_int_eq(pthread_join(w->thread, NULL), 0);
+	return w->r;
+}
+
+static inline void worker_opens(struct worker *w)
+{
+	w->r = elasticd_open(&w->h);
+}
+
+/* A handle, and the connection that it keeps. */
+static inline struct elasticd *handle_open(int *ret_fd)
+{
+	struct worker w;
+
+	worker_start(&w, worker_opens, NULL);
+	*ret_fd = agent_greets();
+	agent_hears(*ret_fd, "Hello", "'token':'77'");
+	agent_answers(*ret_fd, HELLO);
+	ck_assert_msg(worker_end(&w) == 0, "%s", w.text);
+	return w.h;
+}
+
+/* Tests of the library are programs of their own: no signal, no fork by Check when told so. */
+static inline int tests_run(TCase *tc)
+{
+	Suite *s = suite_create("elasticd");
+	SRunner *sr = srunner_create(s);
+	int failed;
+
+	tcase_set_timeout(tc, 300);
+	suite_add_tcase(s, tc);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed != 0;
+}

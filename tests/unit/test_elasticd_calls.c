@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the library asks an agent, and what it makes of the answers. */
+#include "tests/unit/fake_agent.h"
+
+static struct elasticd *h;
+static int fd;
+static struct worker w;
+
+static void setup(void)
+{
+	agent_start();
+	h = handle_open(&fd);
+}
+
+static void teardown(void)
+{
+	elasticd_close(h);
+	close_fd(fd);
+	agent_stop();
+}
+
+static void puts_text(struct worker *me)
+{
+	me->r = elasticd_put(me->h, "//a//b/", "text", 4, 0);
+}
+
+static void puts_bytes(struct worker *me)
+{
+	me->r = elasticd_put(me->h, "k", "a\0\xff", 3, ELASTICD_OVERWRITE | ELASTICD_PERSISTENT);
+}
+
+START_TEST(a_value_is_text_where_it_can_be_and_else_base64)
+{
+	worker_start(&w, puts_text, h);
+	agent_hears(fd, "Put", "'key':'a/b','value':'text'");
+	agent_answers(fd, "'revision':1");
+	ck_assert_int_eq(worker_end(&w), 0);
+	worker_start(&w, puts_bytes, h);
+	agent_hears(fd, "Put", "'key':'k','base64':'YQD/','overwrite':true,'persistent':true");
+	agent_answers(fd, "'revision':2");
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+END_TEST
+
+static void gets(struct worker *me)
+{
+	me->r = elasticd_get(me->h, "k", -1, &me->value, &me->n);
+}
+
+static void gets_now(struct worker *me)
+{
+	me->r = elasticd_get(me->h, "k", 0, &me->value, &me->n);
+}
+
+static void gets_for_a_minute(struct worker *me)
+{
+	me->r = elasticd_get(me->h, "k", 60000, &me->value, &me->n);
+}
+
+START_TEST(a_get_says_how_long_it_waits)
+{
+	worker_start(&w, gets, h);
+	agent_hears(fd, "Get", "'key':'k','wait':true");
+	agent_answers(fd, "'entry':{'key':'k','value':'v','revision':1}");
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_uint_eq(w.n, 1);
+	ck_assert_str_eq(w.value, "v");
+	free(w.value);
+	worker_start(&w, gets_for_a_minute, h);
+	agent_hears(fd, "Get", "'key':'k','wait':true,'timeout_ms':60000");
+	agent_answers(fd, "'entry':{'key':'k','base64':'YQD/','revision':1}");
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_uint_eq(w.n, 3);
+	ck_assert_int_eq(memcmp(w.value, "a\0\xff", 4), 0);
+	free(w.value);
+	worker_start(&w, gets_now, h);
+	agent_hears(fd, "Get", "'key':'k'");
+	agent_refuses(fd, "NotFound", "'message':'no key k'");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
+	ck_assert_str_eq(w.text, "no key k");
+	ck_assert_ptr_null(w.value);
+}
+END_TEST
+
+START_TEST(an_answer_may_come_in_pieces)
+{
+	static const char answer[] =
+		"{\"parameters\":{\"entry\":{\"key\":\"k\",\"value\":\"v\",\"revision\":1}}}";
+
+	worker_start(&w, gets, h);
+	agent_hears(fd, "Get", "'key':'k','wait':true");
+	for (size_t i = 0; i < sizeof(answer); i++)
+		ck_assert_int_eq(send(fd, answer + i, 1, MSG_NOSIGNAL), 1);
+	ck_assert_int_eq(worker_end(&w), 0);
+	free(w.value);
+}
+END_TEST
+
+static void meets(struct worker *me)
+{
+	static const char *const members[] = { "worker:3", "chief:0" };
+
+	me->r = elasticd_barrier(me->h, "b", members, 2, 60000);
+}
+
+START_TEST(an_error_has_status_text_and_who_is_missing)
+{
+	worker_start(&w, meets, h);
+	agent_hears(
+		fd, "Barrier", "'name':'b','members':['worker:3','chief:0'],'timeout_ms':60000");
+	agent_refuses(fd, "DeadlineExceeded",
+		"'message':'2 did not come','missing':['worker:1','chief:0']");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_str_eq(w.text, "2 did not come");
+	ck_assert_str_eq(w.missing, "worker:1 chief:0");
+	/* Each thread has its own. */
+	ck_assert_str_eq(elasticd_error_text(), "");
+}
+END_TEST
+
+static void one_error(const char *answer, int status, const char *text)
+{
+	worker_start(&w, gets, h);
+	agent_hears(fd, "Get", "'key':'k','wait':true");
+	agent_say(fd, answer);
+	ck_assert_int_eq(worker_end(&w), status);
+	ck_assert_str_eq(w.text, text);
+}
+
+START_TEST(errors_of_the_protocol_have_a_status_too)
+{
+	one_error("{'error':'org.varlink.service.InvalidParameter','parameters':"
+		  "{'parameter':'key'}}",
+		ELASTICD_INVALID_ARGUMENT, "key: the agent does not accept it");
+	one_error("{'error':'org.varlink.service.MethodNotFound','parameters':{'method':'x'}}",
+		ELASTICD_UNIMPLEMENTED, "org.varlink.service.MethodNotFound");
+	one_error("{'error':'io.elasticd.Worker.Failed','parameters':{'message':'full',"
+		  "'errno':28}}",
+		ELASTICD_RESOURCE_EXHAUSTED, "full");
+	one_error("{'error':'io.elasticd.Worker.Odd','parameters':{}}", ELASTICD_UNKNOWN,
+		"io.elasticd.Worker.Odd");
+	one_error("{'parameters':{'entry':{'key':'k'}}}", ELASTICD_INTERNAL,
+		"the agent's answer is not understood");
+	one_error("nonsense", ELASTICD_INTERNAL, "the agent's answer is not understood");
+}
+END_TEST
+
+static void lists(struct worker *me)
+{
+	me->r = elasticd_list(me->h, "", (struct elasticd_entry **)&me->value, &me->n);
+}
+
+static void deletes(struct worker *me)
+{
+	int64_t n = 0;
+
+	me->r = elasticd_delete(me->h, "a", &n);
+	me->n = (size_t)n;
+}
+
+START_TEST(lists_and_deletes)
+{
+	struct elasticd_entry *e;
+
+	worker_start(&w, lists, h);
+	agent_hears(fd, "List", "'key':''");
+	agent_answers(fd, "'entries':[{'key':'a','value':'1','revision':4},"
+			  "{'key':'b','base64':'','revision':5}],'revision':5");
+	ck_assert_int_eq(worker_end(&w), 0);
+	e = w.value;
+	ck_assert_uint_eq(w.n, 2);
+	ck_assert_str_eq(e[0].key, "a");
+	ck_assert_str_eq(e[0].value, "1");
+	ck_assert_int_eq(e[0].revision, 4);
+	ck_assert_uint_eq(e[1].len, 0);
+	ck_assert_str_eq(e[1].value, "");
+	elasticd_entries_free(e, w.n);
+	worker_start(&w, deletes, h);
+	agent_hears(fd, "Delete", "'key':'a'");
+	agent_answers(fd, "'deleted':3");
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_uint_eq(w.n, 3);
+}
+END_TEST
+
+static void asks_alive(struct worker *me)
+{
+	me->r = elasticd_alive(me->h, NULL, 0, -1, (char ***)&me->value, &me->n);
+}
+
+static void asks_states(struct worker *me)
+{
+	static const char *const roles[] = { "worker" };
+
+	me->r = elasticd_states(me->h, roles, 1, (struct elasticd_member **)&me->value, &me->n);
+}
+
+START_TEST(who_lives_and_how_they_are)
+{
+	struct elasticd_member *m;
+
+	worker_start(&w, asks_alive, h);
+	agent_hears(fd, "Alive", "");
+	agent_answers(fd, "'alive':['chief:0','worker:3']");
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_uint_eq(w.n, 2);
+	ck_assert_str_eq(((char **)w.value)[1], "worker:3");
+	elasticd_names_free(w.value, w.n);
+
+	worker_start(&w, asks_states, h);
+	agent_hears(fd, "States", "'roles':['worker']");
+	agent_answers(fd,
+		"'members':[{'task':'worker:0','rank':1,'incarnation':2,'state':'failed',"
+		"'recoverable':false,'healthy':false,'left':true,'error':{'code':'Aborted',"
+		"'message':'bad','task':'worker:0','reported':true,'time_us':1}}]");
+	ck_assert_int_eq(worker_end(&w), 0);
+	m = w.value;
+	ck_assert_str_eq(m->task, "worker:0");
+	ck_assert_str_eq(m->state, "failed");
+	ck_assert(m->rank == 1 && m->incarnation == 2 && !m->healthy && m->left);
+	ck_assert_int_eq(m->error->code, ELASTICD_ABORTED);
+	ck_assert_str_eq(m->error->message, "bad");
+	elasticd_members_free(m, w.n);
+}
+END_TEST
+
+static void tells(struct worker *me)
+{
+	me->r = elasticd_result(me->h, "42", 2) || elasticd_barrier_cancel(me->h, "b", "why") ||
+		elasticd_report_error(me->h, ELASTICD_UNAVAILABLE, "gone") ||
+		elasticd_leave(me->h, 60000);
+}
+
+static void hears_of_an_error(struct worker *me)
+{
+	me->r = elasticd_wait_error(me->h, -1, (struct elasticd_error **)&me->value);
+}
+
+START_TEST(what_a_task_has_to_say)
+{
+	struct elasticd_error *e;
+
+	worker_start(&w, tells, h);
+	agent_hears(fd, "Result", "'value':'42'");
+	agent_answers(fd, "");
+	agent_hears(fd, "CancelBarrier", "'name':'b','message':'why'");
+	agent_answers(fd, "");
+	agent_hears(fd, "ReportError", "'code':'Unavailable','message':'gone'");
+	agent_answers(fd, "");
+	agent_hears(fd, "Leave", "'timeout_ms':60000");
+	agent_answers(fd, "");
+	ck_assert_int_eq(worker_end(&w), 0);
+	worker_start(&w, hears_of_an_error, h);
+	agent_hears(fd, "WaitError", "");
+	agent_answers(fd, "'error':{'code':'Internal','message':'m','task':'chief:0',"
+			  "'reported':false,'time_us':1}");
+	ck_assert_int_eq(worker_end(&w), 0);
+	e = w.value;
+	ck_assert_int_eq(e->code, ELASTICD_INTERNAL);
+	ck_assert_str_eq(e->task, "chief:0");
+	elasticd_error_free(e);
+}
+END_TEST
+
+static void invalid(int r, const char *text)
+{
+	ck_assert_int_eq(r, ELASTICD_INVALID_ARGUMENT);
+	ck_assert_msg(strstr(elasticd_error_text(), text) != NULL, "%s", elasticd_error_text());
+}
+
+START_TEST(bad_arguments_never_reach_the_agent)
+{
+	char *big = calloc(1, (1 << 20) + 1), key[1026];
+	const char *const none[] = { NULL };
+	int64_t deleted;
+
+	memset(key, 'k', sizeof(key));
+	key[1025] = '\0';
+	invalid(elasticd_put(h, "", "", 0, 0), "key: expected 1 byte");
+	invalid(elasticd_put(h, "//", "", 0, 0), "key: expected 1 byte");
+	invalid(elasticd_put(h, NULL, "", 0, 0), "key: expected a text");
+	invalid(elasticd_put(h, key, "", 0, 0), "key: expected at most 1024 bytes, got 1025");
+	invalid(elasticd_put(h, "\xff", "", 0, 0), "key: expected UTF-8");
+	invalid(elasticd_put(h, "k", NULL, 1, 0), "value: expected 1 bytes, got NULL");
+	invalid(elasticd_put(h, "k", big, (1 << 20) + 1, 0), "value: expected at most 1048576");
+	invalid(elasticd_put(h, "k", "", 0, 8), "flags: 8");
+	invalid(elasticd_result(h, big, (1 << 20) + 1), "value: expected at most");
+	invalid(elasticd_delete(h, "/", &deleted), "key: expected 1 byte");
+	invalid(elasticd_barrier(h, "", NULL, 0, 0), "name: expected 1 byte");
+	invalid(elasticd_barrier(h, key, NULL, 0, 0), "name: expected at most 256");
+	invalid(elasticd_barrier(h, "b", NULL, 2, 0), "members: expected 2 names");
+	invalid(elasticd_barrier(h, "b", none, 1, 0), "members: expected a text");
+	invalid(elasticd_report_error(h, 0, "x"), "code: expected 1 to 16, got 0");
+	free(big);
+}
+END_TEST
+
+START_TEST(a_connection_that_died_while_idle_is_replaced)
+{
+	close(fd);
+	worker_start(&w, puts_text, h);
+	fd = agent_greets();
+	agent_hears(fd, "Put", "'key':'a/b','value':'text'");
+	agent_answers(fd, "'revision':1");
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+END_TEST
+
+START_TEST(an_agent_that_dies_amid_a_call_is_unavailable)
+{
+	worker_start(&w, gets, h);
+	agent_hears(fd, "Get", "'key':'k','wait':true");
+	close(fd);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	close(agent_listener);
+	unlink(agent_path);
+	fd = agent_listener = -1;
+	ck_assert_int_eq(elasticd_put(h, "k", "", 0, 0), ELASTICD_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "cannot connect"));
+}
+END_TEST
+
+START_TEST(threads_do_not_wait_for_each_other)
+{
+	struct worker other;
+	int second;
+
+	worker_start(&w, gets, h);
+	agent_hears(fd, "Get", "'key':'k','wait':true");
+	worker_start(&other, puts_text, h);
+	second = agent_greets();
+	agent_hears(second, "Put", "'key':'a/b','value':'text'");
+	agent_answers(second, "'revision':1");
+	ck_assert_int_eq(worker_end(&other), 0);
+	agent_answers(fd, "'entry':{'key':'k','value':'v','revision':1}");
+	ck_assert_int_eq(worker_end(&w), 0);
+	free(w.value);
+	close(second);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *t = tcase_create("calls");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, a_value_is_text_where_it_can_be_and_else_base64);
+	tcase_add_test(t, a_get_says_how_long_it_waits);
+	tcase_add_test(t, an_answer_may_come_in_pieces);
+	tcase_add_test(t, an_error_has_status_text_and_who_is_missing);
+	tcase_add_test(t, errors_of_the_protocol_have_a_status_too);
+	tcase_add_test(t, lists_and_deletes);
+	tcase_add_test(t, who_lives_and_how_they_are);
+	tcase_add_test(t, what_a_task_has_to_say);
+	tcase_add_test(t, bad_arguments_never_reach_the_agent);
+	tcase_add_test(t, a_connection_that_died_while_idle_is_replaced);
+	tcase_add_test(t, an_agent_that_dies_amid_a_call_is_unavailable);
+	tcase_add_test(t, threads_do_not_wait_for_each_other);
+	return tests_run(t);
+}
