@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 
+#include "agent/tfconfig.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -360,6 +361,8 @@ struct agent *agent_free(struct agent *a)
 	a->events = events_free(a->events);
 	logs_free(a->logs);
 	agent_free_tasks(a);
+	tfconfig_free(a);
+	port_release(&a->port);
 	loop_timer_free(a->stop_timer);
 	loop_timer_free(a->backoff_timer);
 	loop_timer_free(a->run_timer);

@@ -27,6 +27,7 @@
 #include "agent/group.h"
 #include "agent/hang.h"
 #include "agent/logs.h"
+#include "agent/port.h"
 #include "agent/restart.h"
 #include "agent/task.h"
 #include "common/error.h"
@@ -86,6 +87,8 @@ struct agent {
 	int *replicas; /* per role, may differ from the specification's after scale */
 	int attempt;   /* -1 before the first */
 	int master_port;
+	struct port port; /* the same, claimed */
+	struct tfconfig *tfconfig; /* ports of TF_CONFIG, NULL: none */
 	uint64_t spawned_ms;
 	int64_t oom_kills; /* the kernel's count when the incarnation began */
 	bool oom_here;	   /* it counts this job's processes only */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/environ.h"
 
+#include "agent/devices.h"
+#include "agent/tfconfig.h"
 #include "agent/workers.h"
 #include "common/signals.h"
 
@@ -38,11 +40,23 @@ static int environ_signals(const struct agent *a, struct env *e)
 	return env_setf(e, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", list);
 }
 
+/* How many there are for t: as many as were there when the incarnation began, and for a worker that
+ * was added later all up to itself. */
+static int environ_world(const struct agent *a, const struct task *t)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < a->spec->n_roles; i++)
+		n += a->replicas[i];
+	return t->rank < n ? n : t->rank + 1;
+}
+
 static int environ_torch(const struct agent *a, const struct task *t, struct env *e)
 {
 	const struct spec_rendezvous *rdzv = &a->spec->rendezvous;
 	bool virtual = a->spec->virtual_local_rank;
-	int max = a->spec->restart.max;
+	int max = spec_restart_of(a->spec, t->role)->max;
+	int world = environ_world(a, t);
 	const struct {
 		const char *name;
 		int value;
@@ -52,11 +66,11 @@ static int environ_torch(const struct agent *a, const struct task *t, struct env
 		{ "GROUP_RANK", 0 },
 		{ "GROUP_WORLD_SIZE", 1 },
 		{ "ROLE_RANK", t->role_rank },
-		{ "ROLE_WORLD_SIZE", t->role_world },
-		{ "LOCAL_WORLD_SIZE", a->n_tasks },
-		{ "WORLD_SIZE", a->n_tasks },
+		{ "ROLE_WORLD_SIZE", t->index < t->role_world ? t->role_world : t->index + 1 },
+		{ "LOCAL_WORLD_SIZE", world },
+		{ "WORLD_SIZE", world },
 		{ "MASTER_PORT", a->master_port },
-		{ "TORCHELASTIC_RESTART_COUNT", a->budget.used },
+		{ "TORCHELASTIC_RESTART_COUNT", a->budget.used + t->restarts },
 		{ "TORCHELASTIC_MAX_RESTARTS", max == SPEC_UNSET ? INT_MAX : max },
 	};
 	int r = 0;
@@ -79,7 +93,7 @@ static int environ_torch(const struct agent *a, const struct task *t, struct env
 			e, "TORCHELASTIC_ERROR_FILE", "%s", t->error_file ? t->error_file : "");
 	if (!r && !env_get(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
 		r = env_put(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
-	if (!r && virtual)
+	if (!r && virtual && !a->spec->resources.devices.ids)
 		r = environ_virtual_device(e, t->local_rank);
 	return r;
 }
@@ -119,6 +133,10 @@ int environ_make(const struct agent *a, const struct task *t, struct env *e)
 		r = env_setf(e, "ELASTICD_ATTEMPT", "%d", a->attempt);
 	if (!r)
 		r = workers_env(a, t, e);
+	if (!r)
+		r = tfconfig_env(a, t, e);
+	if (!r)
+		r = devices_env(a, t, e);
 	if (!r)
 		r = env_add(e, role->env);
 	if (!r && (size_t)t->index < role->n_env_per_replica)

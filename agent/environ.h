@@ -11,5 +11,5 @@
 #include "agent/env.h"
 
 /* Fills e, which is empty, for the process of t that is to be spawned next. -ENOMEM, or -ERANGE
- * where virtual_local_rank has no device for t. */
+ * where there is no device for t (virtual_local_rank, resources.devices). */
 _must_check_ int environ_make(const struct agent *a, const struct task *t, struct env *e);

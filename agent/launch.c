@@ -4,6 +4,7 @@
 #include "agent/environ.h"
 #include "agent/port.h"
 #include "agent/spawn.h"
+#include "agent/tfconfig.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -42,25 +43,35 @@ void agent_free_tasks(struct agent *a)
 	a->n_tasks = 0;
 }
 
+/* MASTER_PORT: another one than before, unless the specification names it. */
+static int launch_choose_port(struct agent *a, struct error *err)
+{
+	int fixed = a->spec->rendezvous.master_port;
+	struct port port = { 0 };
+	int r;
+
+	if (fixed && a->port.number == fixed)
+		return 0;
+	r = fixed ? port_claim_number(fixed, &port) : port_claim(&port);
+	if (r < 0)
+		return error_set(err, r, "no port for MASTER_PORT: %s", strerror(-r));
+	port_release(&a->port);
+	a->port = port;
+	a->master_port = port.number;
+	return 0;
+}
+
 void agent_rendezvous(struct agent *a)
 {
 	struct error err = { 0 };
-	int port = a->spec->rendezvous.master_port;
 
 	a->attempt++;
 	a->reason[0] = '\0';
 	a->end.exit_status = 0;
 	json_decref(a->end.root_cause);
 	a->end.root_cause = NULL;
-	if (!port)
-		port = port_pick();
-	if (port < 0) {
-		agent_set_reason(a, "no free port for MASTER_PORT: %s", strerror(-port));
-		agent_post(a, GROUP_EV_FAIL);
-		return;
-	}
-	a->master_port = port;
-	if (agent_make_tasks(a, &err) < 0) {
+	if (launch_choose_port(a, &err) < 0 || agent_make_tasks(a, &err) < 0 ||
+		tfconfig_begin(a, &err) < 0) {
 		agent_set_reason(a, "%s", err.text);
 		agent_post(a, GROUP_EV_FAIL);
 		return;
@@ -171,6 +182,22 @@ static int launch_exec(struct agent *a, struct task *t, const struct logs_fds *f
 	return 0;
 }
 
+/* Fills env; argv is NULL where there was no memory for it. As launch_exec(). */
+static int launch_environ(struct agent *a, struct task *t, struct env *env, char **argv)
+{
+	struct error err = { 0 };
+	int r = tfconfig_task_starting(a, t, &err);
+
+	if (r < 0) {
+		launch_failed(a, t, -r, "find an address for", err.text);
+		return r;
+	}
+	r = argv ? environ_make(a, t, env) : -ENOMEM;
+	if (r < 0)
+		launch_failed(a, t, -r, "make the environment of", t->role->command[0]);
+	return r;
+}
+
 static int launch_task(struct agent *a, struct task *t)
 {
 	struct logs_task id = { t->role->name, t->index, t->rank, t->local_rank };
@@ -187,10 +214,8 @@ static int launch_task(struct agent *a, struct task *t)
 		return r;
 	}
 	t->error_file = fds.error_file && *fds.error_file ? strdup(fds.error_file) : NULL;
-	r = argv ? environ_make(a, t, &env) : -ENOMEM;
-	if (r < 0)
-		launch_failed(a, t, -r, "make the environment of", t->role->command[0]);
-	else
+	r = launch_environ(a, t, &env, argv);
+	if (r == 0)
 		r = launch_exec(a, t, &fds, &env, argv);
 	logs_fds_fini(&fds);
 	if (r < 0) {
@@ -216,13 +241,16 @@ static void launch_give_up(struct agent *a, int failed)
 /* A worker without a device of its own is found before any other one runs. */
 static int launch_check_devices(struct agent *a)
 {
-	for (int i = 0; i < a->n_tasks && a->spec->virtual_local_rank; i++) {
+	const struct spec_devices *devices = &a->spec->resources.devices;
+
+	for (int i = 0; i < a->n_tasks && (a->spec->virtual_local_rank || devices->ids); i++) {
 		_cleanup_(env_fini) struct env env = { 0 };
 
 		if (environ_make(a, &a->tasks[i], &env) != -ERANGE)
 			continue;
 		launch_failed(a, &a->tasks[i], EINVAL,
-			"give one of CUDA_VISIBLE_DEVICES (virtual_local_rank) to",
+			devices->ids ? "give one of resources.devices to"
+				     : "give one of CUDA_VISIBLE_DEVICES (virtual_local_rank) to",
 			a->tasks[i].role->command[0]);
 		return i;
 	}

@@ -8,6 +8,7 @@ agent_SRC := \
 	agent/cgroup.c \
 	agent/chain.c \
 	agent/console.c \
+	agent/devices.c \
 	agent/env.c \
 	agent/environ.c \
 	agent/errorfile.c \
@@ -73,6 +74,7 @@ agent_SRC := \
 	agent/store_memory_run.c \
 	agent/store_memory_watch.c \
 	agent/task.c \
+	agent/tfconfig.c \
 	agent/tee.c \
 	agent/tree.c \
 	agent/view.c \

@@ -42,11 +42,11 @@ struct spec_role {
 	size_t n_limits;
 	bool leader;	  /* its end is the group's (struct spec_leader); one role, one replica */
 	bool recoverable; /* its loss is no error to the others */
-	bool evaluator;	  /* outside TF_CONFIG's cluster, default barriers and alive sets; true for a
-			   * role named "evaluator" unless it is said */
-	struct spec_restart *restart;	/* of this role; NULL: the job's */
-	int64_t start_delay_ms;		/* times the index: 0 none */
-	int64_t start_delay_max_ms;	/* SPEC_UNSET: no cap */
+	bool evaluator; /* outside TF_CONFIG's cluster, default barriers and alive sets; true for a
+			 * role named "evaluator" unless it is said */
+	struct spec_restart *restart; /* of this role; NULL: the job's */
+	int64_t start_delay_ms;	      /* times the index: 0 none */
+	int64_t start_delay_max_ms;   /* SPEC_UNSET: no cap */
 };
 
 enum spec_leader_exit { SPEC_LEADER_STOP, SPEC_LEADER_IGNORE };
@@ -72,8 +72,8 @@ struct spec_heartbeat {
 	char *progress_file; /* path (${rank}, ${local_rank}, ${role}, ${index}): its changes are
 			      * progress; relative to the task's cwd */
 	int64_t progress_file_timeout_ms;
-	int64_t progress_start_timeout_ms; /* in place of the four above until the first sign; unset:
-					    * the same as these */
+	int64_t progress_start_timeout_ms; /* in place of the four above until the first sign;
+					    * unset: the same as these */
 	enum spec_heartbeat_action on_failure;
 	int64_t dump_timeout_ms; /* for saving what hangs, before it is stopped; 10 s */
 };
@@ -171,8 +171,8 @@ struct spec {
 	struct spec_heartbeat heartbeat;
 	struct spec_resources resources;
 	struct spec_rendezvous rendezvous;
-	int compat_tf_config; /* 0, 1, or SPEC_UNSET: where there are several roles */
-	char *rpc_layer;      /* of TF_CONFIG, NULL: left out */
+	int compat_tf_config;	 /* 0, 1, or SPEC_UNSET: where there are several roles */
+	char *rpc_layer;	 /* of TF_CONFIG, NULL: left out */
 	bool compat_torch;	 /* torchelastic's environment variables */
 	bool virtual_local_rank; /* compat.virtual_local_rank */
 	bool inherit_env;	 /* workers start from the agent's environment */

@@ -107,6 +107,22 @@ static int listen_at(int port, int kind)
 	return fd;
 }
 
+/* Tests run once for each way to take a port. */
+static int (*const takes[])(struct port *ret) = { port_hold, port_claim };
+enum { HOLD, CLAIM, TAKES };
+static int way;
+
+/* The number of a port that was taken and given back; or a negative errno. */
+static int pick(void)
+{
+	struct port port = { 0 };
+	int r = takes[way](&port), number = port.number;
+
+	port_release(&port);
+	need(port.number == 0);
+	return r < 0 ? r : number;
+}
+
 /* Nobody listens there, and a worker can, at all addresses of both families. */
 static void check_free(int port)
 {
@@ -128,7 +144,7 @@ static void pick_beside_listeners(void)
 		taken[port] = 1;
 	}
 	for (int i = 0; i < 300; i++) {
-		int port = port_pick();
+		int port = pick();
 
 		need(port > LAST - ABOVE && port <= LAST);
 		need(!taken[port]);
@@ -138,6 +154,7 @@ static void pick_beside_listeners(void)
 
 START_TEST(a_port_that_is_listened_on_is_never_picked)
 {
+	way = _i;
 	in_network(pick_beside_listeners);
 }
 END_TEST
@@ -147,11 +164,12 @@ static void pick_where_all_are_taken(void)
 	ephemeral(FIRST, LAST - 1000);
 	for (int port = LAST - 999; port <= LAST; port++)
 		listen_at(port, port % KINDS);
-	need(port_pick() == -EADDRINUSE);
+	need(pick() == -EADDRINUSE);
 }
 
 START_TEST(where_all_are_taken_the_error_says_so)
 {
+	way = _i;
 	in_network(pick_where_all_are_taken);
 }
 END_TEST
@@ -160,7 +178,7 @@ static void check_range(int first, int last)
 {
 	ephemeral(first, last);
 	for (int i = 0; i < 300; i++) {
-		int port = port_pick();
+		int port = pick();
 
 		need(port >= FIRST && port <= LAST);
 		need(port < first || port > last);
@@ -180,6 +198,7 @@ static void pick_outside_of_any_range(void)
 
 START_TEST(a_port_lies_outside_of_what_outgoing_connections_get)
 {
+	way = _i;
 	in_network(pick_outside_of_any_range);
 }
 END_TEST
@@ -192,7 +211,7 @@ static void pick_where_nothing_is_outside(void)
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
 		ephemeral(ranges[i][0], ranges[i][1]);
 		for (int k = 0; k < 100; k++) {
-			int port = port_pick();
+			int port = pick();
 
 			need(port >= FIRST && port <= LAST);
 			check_free(port);
@@ -202,6 +221,7 @@ static void pick_where_nothing_is_outside(void)
 
 START_TEST(where_nearly_all_ports_are_for_outgoing_connections_one_of_them_is_picked)
 {
+	way = _i;
 	in_network(pick_where_nothing_is_outside);
 }
 END_TEST
@@ -213,11 +233,12 @@ static void pick_without_ipv6(void)
 	if (!f)
 		_exit(NOT_HERE);
 	need(fputs("1\n", f) >= 0 && fclose(f) == 0);
-	need(port_pick() >= FIRST);
+	need(pick() >= FIRST);
 }
 
 START_TEST(a_host_whose_ipv6_is_switched_off_has_ports_too)
 {
+	way = _i;
 	in_network(pick_without_ipv6);
 }
 END_TEST
@@ -226,8 +247,9 @@ START_TEST(ports_of_two_picks_are_seldom_the_same)
 {
 	int before = 0, same = 0;
 
+	way = _i;
 	for (int i = 0; i < 50; i++) {
-		int port = port_pick();
+		int port = pick();
 
 		ck_assert_int_ge(port, FIRST);
 		ck_assert_int_le(port, LAST);
@@ -238,6 +260,191 @@ START_TEST(ports_of_two_picks_are_seldom_the_same)
 }
 END_TEST
 
+/* What bind() and listen() say to a program that sets these options before; 0 where it listens now,
+ * at *ret_fd. */
+static int listen_with(int port, int kind, bool addr, bool share, int *ret_fd)
+{
+	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	int fd = socket(kind < 2 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int one = 1, v6only = kind == 3, r;
+
+	if (kind == 1)
+		a4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (kind == 2)
+		a6.sin6_addr = in6addr_loopback;
+	need(fd >= 0);
+	if (addr)
+		need(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0);
+	if (share)
+		need(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)) == 0);
+	if (kind >= 2)
+		need(setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) == 0);
+	r = kind < 2 ? bind(fd, (struct sockaddr *)&a4, sizeof(a4))
+		     : bind(fd, (struct sockaddr *)&a6, sizeof(a6));
+	if (r == 0)
+		r = listen(fd, 4);
+	*ret_fd = fd;
+	if (r == 0)
+		return 0;
+	r = errno;
+	close(fd);
+	return r;
+}
+
+/* Somebody who connects to the port gets to who listens at fd. */
+static void check_reached(int fd, int port, int kind)
+{
+	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
+	int from = socket(kind < 2 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), to;
+
+	a4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	a6.sin6_addr = in6addr_loopback;
+	need(connect(from, kind < 2 ? (struct sockaddr *)&a4 : (struct sockaddr *)&a6,
+		     kind < 2 ? sizeof(a4) : sizeof(a6)) == 0);
+	to = accept(fd, NULL, NULL);
+	need(to >= 0);
+	/* In this order, so that the port is left behind in TIME_WAIT. */
+	close(to);
+	close(from);
+}
+
+static void hold_for_a_worker(int kind, bool addr, bool share)
+{
+	struct port port = { 0 };
+	int fd, other;
+
+	need(port_hold(&port) == 0);
+	need(listen_with(port.number, kind, false, false, &fd) == EADDRINUSE);
+	/* Twice: a worker that is started again finds it as before, whatever the first left behind.
+	 */
+	for (int i = 0; i < 2; i++) {
+		need(listen_with(port.number, kind, addr, share, &fd) == 0);
+		check_reached(fd, port.number, kind);
+		/* Now that it listens nobody else does. */
+		need(listen_with(port.number, kind, true, false, &other) == EADDRINUSE);
+		need(listen_with(port.number, kind, false, false, &other) == EADDRINUSE);
+		close(fd);
+		need(listen_with(port.number, kind, false, false, &fd) == EADDRINUSE);
+	}
+	port_release(&port);
+}
+
+static void hold_for_workers(void)
+{
+	for (int kind = 0; kind < KINDS; kind++)
+		for (int options = 1; options < 4; options++)
+			hold_for_a_worker(kind, options & 1, options & 2);
+}
+
+START_TEST(a_held_port_is_for_who_shares_it_and_for_nobody_else)
+{
+	in_network(hold_for_workers);
+}
+END_TEST
+
+static void hold_against_the_kernel(void)
+{
+	enum { AROUND = 4 };
+	struct sockaddr_in a4 = { .sin_family = AF_INET };
+	struct port port = { 0 };
+	socklen_t len = sizeof(a4);
+	int given = 0, far = listen_at(10000, 1);
+
+	ephemeral(1024, 65535);
+	need(port_hold(&port) == 0);
+	ephemeral(port.number - AROUND, port.number + AROUND);
+	for (int i = 0; i < 2 * AROUND + 1; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		a4 = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(10000) };
+		a4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+		if (connect(fd, (struct sockaddr *)&a4, sizeof(a4)) < 0)
+			continue;
+		need(accept(far, NULL, NULL) >= 0);
+		need(getsockname(fd, (struct sockaddr *)&a4, &len) == 0);
+		need(ntohs(a4.sin_port) != port.number);
+		given++;
+	}
+	need(given == 2 * AROUND);
+	close(far);
+	/* Those connections are in use: nothing is left, unless the kernel gives what is held. */
+	for (int i = 0; i < 2; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+		need(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &i, sizeof(i)) == 0);
+		a4 = (struct sockaddr_in){ .sin_family = AF_INET };
+		need(bind(fd, (struct sockaddr *)&a4, sizeof(a4)) < 0 && errno == EADDRINUSE);
+		close(fd);
+	}
+}
+
+START_TEST(the_kernel_gives_a_held_port_to_nobody)
+{
+	in_network(hold_against_the_kernel);
+}
+END_TEST
+
+static void take_from_each_other(void)
+{
+	enum { BEFORE = 600, EACH = 100 };
+	static struct port ports[BEFORE + 2 * EACH];
+	static char taken[LAST + 1];
+
+	ephemeral(FIRST, LAST - 1000);
+	for (int i = 0; i < BEFORE + 2 * EACH; i++) {
+		if (i < BEFORE)
+			need(port_claim_number(LAST - i, &ports[i]) == 0);
+		else
+			need(takes[i % TAKES](&ports[i]) == 0);
+		need(!taken[ports[i].number]);
+		taken[ports[i].number] = 1;
+	}
+	for (int i = 0; i < BEFORE + 2 * EACH; i++)
+		port_release(&ports[i]);
+}
+
+START_TEST(what_one_has_taken_no_other_gets)
+{
+	in_network(take_from_each_other);
+}
+END_TEST
+
+static void claim_for_a_program_of_any_kind(void)
+{
+	struct port port = { 0 };
+	int fd;
+
+	need(port_claim(&port) == 0);
+	for (int kind = 0; kind < KINDS; kind++) {
+		need(listen_with(port.number, kind, false, false, &fd) == 0);
+		close(fd);
+	}
+	port_release(&port);
+}
+
+START_TEST(a_claimed_port_can_be_bound_without_options)
+{
+	in_network(claim_for_a_program_of_any_kind);
+}
+END_TEST
+
+START_TEST(a_number_that_another_has_claimed_is_taken_without_a_claim)
+{
+	struct port one = { 0 }, two = { 0 };
+
+	ck_assert_int_eq(port_claim(&one), 0);
+	ck_assert_int_eq(port_claim_number(one.number, &two), 0);
+	ck_assert_int_eq(two.number, one.number);
+	ck_assert_int_lt(two.fd, 0);
+	port_release(&two);
+	port_release(&one);
+	ck_assert_int_eq(one.number, 0);
+	port_release(&one);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("port");
@@ -245,13 +452,19 @@ int main(void)
 	SRunner *r;
 	int failed;
 
-	tcase_add_test(t, a_port_that_is_listened_on_is_never_picked);
-	tcase_add_test(t, where_all_are_taken_the_error_says_so);
-	tcase_add_test(t, a_port_lies_outside_of_what_outgoing_connections_get);
-	tcase_add_test(
-		t, where_nearly_all_ports_are_for_outgoing_connections_one_of_them_is_picked);
-	tcase_add_test(t, a_host_whose_ipv6_is_switched_off_has_ports_too);
-	tcase_add_test(t, ports_of_two_picks_are_seldom_the_same);
+	tcase_add_loop_test(t, a_port_that_is_listened_on_is_never_picked, 0, TAKES);
+	tcase_add_loop_test(t, where_all_are_taken_the_error_says_so, 0, TAKES);
+	tcase_add_loop_test(t, a_port_lies_outside_of_what_outgoing_connections_get, 0, TAKES);
+	tcase_add_loop_test(t,
+		where_nearly_all_ports_are_for_outgoing_connections_one_of_them_is_picked, 0,
+		TAKES);
+	tcase_add_loop_test(t, a_host_whose_ipv6_is_switched_off_has_ports_too, 0, TAKES);
+	tcase_add_loop_test(t, ports_of_two_picks_are_seldom_the_same, 0, TAKES);
+	tcase_add_test(t, a_held_port_is_for_who_shares_it_and_for_nobody_else);
+	tcase_add_test(t, the_kernel_gives_a_held_port_to_nobody);
+	tcase_add_test(t, what_one_has_taken_no_other_gets);
+	tcase_add_test(t, a_claimed_port_can_be_bound_without_options);
+	tcase_add_test(t, a_number_that_another_has_claimed_is_taken_without_a_claim);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
