@@ -2,6 +2,7 @@
 #include "agent/guard.h"
 
 #include "agent/tree.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "common/signals.h"
 
@@ -93,7 +94,7 @@ static int guard_watch(pid_t agent)
 	}
 }
 
-int guard_fork(struct cgroup *cgroup, int keep_fd, sigset_t *ret_mask)
+int guard_fork(struct cgroup *cgroup, int keep_fd, const char *dir, sigset_t *ret_mask)
 {
 	char name[SIGNALS_TEXT_MAX];
 	pid_t guard = getpid();
@@ -131,6 +132,8 @@ int guard_fork(struct cgroup *cgroup, int keep_fd, sigset_t *ret_mask)
 	/* An agent that ended by itself has waited for them already. */
 	guard_clean(cgroup, status < 0 ? GUARD_WAIT_S : GUARD_LAST_S);
 	cgroup_free(cgroup);
+	if (dir)
+		(void)!file_rm_rf(dir);
 	exit(status < 0 ? 125 : status);
 }
 

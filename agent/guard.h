@@ -18,10 +18,10 @@
 /*
  * Forks. In the agent proper it returns 0, with all signals blocked still and old in ret_mask. The
  * guard keeps no descriptor above 2 but keep_fd (the lock, or -1), and never returns: it exits with
- * the agent's exit status, or 125 when the agent was killed. Returns a negative errno when fork
- * fails.
+ * the agent's exit status, or 125 when the agent was killed, after having removed dir (NULL: none).
+ * Returns a negative errno when fork fails.
  */
-int guard_fork(struct cgroup *cgroup, int keep_fd, sigset_t *ret_mask)
+int guard_fork(struct cgroup *cgroup, int keep_fd, const char *dir, sigset_t *ret_mask)
 	__attribute__((warn_unused_result));
 
 /* In the agent proper: whether its guard has died. */

@@ -9,6 +9,8 @@
 #include "agent/guard.h"
 #include "agent/serve.h"
 #include "agent/spawn.h"
+#include "agent/worker_dir.h"
+#include "common/file.h"
 #include "common/log.h"
 #include "common/paths.h"
 
@@ -47,6 +49,7 @@ static int main_usage(FILE *f)
 	      "  --listen-fd=N          listening socket for the control protocol\n"
 	      "  --lock-fd=N            descriptor that stays open as long as anything is left\n"
 	      "  --state-dir=DIR        the run's record\n"
+	      "  --runtime-dir=DIR      where worker.sock and the board are\n"
 	      "  --log-dir=DIR          where runs' log directories are\n"
 	      "  --error-file=PATH      where the root cause's error.json is copied\n"
 	      "  --resume               an earlier agent of this run was lost\n"
@@ -67,6 +70,7 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		O_LISTEN,
 		O_LOCK,
 		O_STATE,
+		O_RUNTIME,
 		O_LOGS,
 		O_ERROR,
 		O_RESUME,
@@ -79,11 +83,11 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 	static const struct option options[] = { { "spec-fd", 1, NULL, O_SPEC },
 		{ "foreground", 0, NULL, O_FG }, { "run", 1, NULL, O_RUN },
 		{ "listen-fd", 1, NULL, O_LISTEN }, { "lock-fd", 1, NULL, O_LOCK },
-		{ "state-dir", 1, NULL, O_STATE }, { "log-dir", 1, NULL, O_LOGS },
-		{ "error-file", 1, NULL, O_ERROR }, { "resume", 0, NULL, O_RESUME },
-		{ "serve", 1, NULL, O_SERVE }, { "conn-fd", 1, NULL, O_CONN },
-		{ "log-level", 1, NULL, O_LEVEL }, { "version", 0, NULL, O_VERSION },
-		{ "help", 0, NULL, O_HELP }, { 0 } };
+		{ "state-dir", 1, NULL, O_STATE }, { "runtime-dir", 1, NULL, O_RUNTIME },
+		{ "log-dir", 1, NULL, O_LOGS }, { "error-file", 1, NULL, O_ERROR },
+		{ "resume", 0, NULL, O_RESUME }, { "serve", 1, NULL, O_SERVE },
+		{ "conn-fd", 1, NULL, O_CONN }, { "log-level", 1, NULL, O_LEVEL },
+		{ "version", 0, NULL, O_VERSION }, { "help", 0, NULL, O_HELP }, { 0 } };
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
@@ -105,6 +109,9 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 			break;
 		case O_STATE:
 			o->agent.state_dir = optarg;
+			break;
+		case O_RUNTIME:
+			o->agent.runtime_dir = optarg;
 			break;
 		case O_LOGS:
 			o->agent.log_root = optarg;
@@ -233,8 +240,24 @@ static char *main_default_name(const struct spec *spec)
 	return strdup(spec_check_name(name, NULL) ? "job" : name);
 }
 
+/* A private directory in the foreground, and where the daemon's has too long a name for a socket.
+ * Without one the job runs all the same: not every worker wants to share something. */
+static char *main_runtime_dir(struct main_options *o)
+{
+	struct error err = { 0 };
+	char *dir = NULL;
+
+	if (o->agent.runtime_dir && worker_dir_fits(o->agent.runtime_dir))
+		return NULL;
+	if (worker_dir_new(&dir, &err) < 0)
+		log_warning("workers share nothing: %s", err.text);
+	o->agent.runtime_dir = dir;
+	return dir;
+}
+
 static int main_job(struct main_options *o)
 {
+	_cleanup_free_ char *private_dir = NULL;
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	_cleanup_free_ char *run = NULL;
 	struct cgroup *cgroup = NULL;
@@ -258,9 +281,12 @@ static int main_job(struct main_options *o)
 	}
 	if (!o->agent.foreground)
 		log_set_context(spec->name);
-	r = guard_fork(cgroup, o->lock_fd, &mask);
+	private_dir = main_runtime_dir(o);
+	r = guard_fork(cgroup, o->lock_fd, private_dir, &mask);
 	if (r < 0) {
 		log_error("fork: %s", strerror(-r));
+		if (private_dir)
+			(void)!file_rm_rf(private_dir);
 		return EXIT_AGENT;
 	}
 	spawn_raise_nofile();
@@ -270,6 +296,8 @@ static int main_job(struct main_options *o)
 		cgroup_free(cgroup);
 	else
 		cgroup_drop(cgroup); /* the guard removes it: it is the last one here */
+	if (private_dir)
+		(void)!file_rm_rf(private_dir);
 	return r;
 }
 

@@ -78,4 +78,14 @@ agent_SRC := \
 	agent/tee.c \
 	agent/tree.c \
 	agent/view.c \
+	agent/worker_board.c \
+	agent/worker_dir.c \
+	agent/worker_events.c \
+	agent/worker_identity.c \
+	agent/worker_kv.c \
+	agent/worker_methods.c \
+	agent/worker_results.c \
+	agent/worker_text.c \
+	agent/worker_wait.c \
+	agent/worker_watch.c \
 	agent/workers.c

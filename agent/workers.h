@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-
 /*
  * The agent's side of what workers share: owns worker.sock, the board, the store with the key-value
- * layer, the barriers and the members, and serves io.elasticd.Worker from them. The rest of the agent
- * tells it what happens to tasks; it tells the rest what tasks said (agent_task_failing(),
- * agent_worker_error()). Slots: task i of a->tasks has slot t->slot, stable over the agent's life for
- * a role and index.
+ * layer, the barriers and the members, and serves io.elasticd.Worker from them. The rest of the
+ * agent tells it what happens to tasks; it tells the rest what tasks said (agent_task_failing(),
+ * agent_worker_error()). Slots: task i of a->tasks has slot t->slot, stable over the agent's life
+ * for a role and index.
  *
- *   workers.c          life, board, identity of connections
- *   worker_methods.c   the table and the short methods; worker_kv.c, worker_wait.c the others
+ *   workers.c, worker_*.c  see worker_private.h
  */
 
 #include "agent/agent.h"
@@ -36,6 +34,9 @@ void workers_task_ended(struct agent *a, struct task *t);
 /* The group is being stopped: whatever waits gets Cancelled with why. */
 void workers_stopping(struct agent *a, const char *why);
 
+/* Writes results.json, an object with that array as results, into the run's log directory and its
+ * record: at the end of the run, while all tasks are known. */
+void workers_record(struct agent *a);
 /* io.elasticd.Manager.TaskResult array of the newest attempt, owned. */
 json_t *workers_results_json(const struct agent *a);
 /* The slot of t on the board, for the heartbeat; NULL without a board. */

@@ -262,6 +262,16 @@ int varlink_notify(struct varlink_call *call, json_t *parameters)
 	return r;
 }
 
+int varlink_notify_text(struct varlink_call *call, const char *text, size_t len)
+{
+	struct varlink_out out = { .text = text, .text_len = len, .continues = true };
+	int r = call->more ? put_checked(call, &out) : -EBADE;
+
+	if (r == -ENOMEM)
+		varlink_connection_doom(call->connection, "cannot answer: out of memory");
+	return r;
+}
+
 int varlink_error(struct varlink_call *call, const char *name, json_t *parameters)
 {
 	int r = finish(call, put_error(call, name, parameters, true));

@@ -141,6 +141,9 @@ int varlink_error_expected_more(struct varlink_call *call);
 /* Final answer from ready JSON text of the parameters object (len bytes, borrowed). */
 int varlink_reply_text(struct varlink_call *call, const char *text, size_t len);
 
+/* One of several answers from such text. */
+int varlink_notify_text(struct varlink_call *call, const char *text, size_t len);
+
 bool varlink_call_more(const struct varlink_call *call);
 bool varlink_call_oneway(const struct varlink_call *call);
 const struct varlink_peer *varlink_call_peer(const struct varlink_call *call);

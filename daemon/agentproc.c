@@ -180,7 +180,7 @@ static void make_cgroup(const struct agentproc_options *o, struct job_record *r)
 		log_warning("job %s gets no cgroup: %s", r->name, err.text);
 }
 
-enum { ARGS_MAX = 10 };
+enum { ARGS_MAX = 12 };
 
 struct args {
 	char *argv[ARGS_MAX + 1];
@@ -214,6 +214,7 @@ static void agent_args(struct args *a, const struct agentproc_options *o,
 	add_arg(a, "--listen-fd=%d", rt->listen_fd);
 	add_arg(a, "--lock-fd=%d", rt->lock_fd);
 	add_arg(a, "--state-dir=%s", o->record_dir);
+	add_arg(a, "--runtime-dir=%s", rt->path);
 	add_arg(a, "--log-dir=%s", r->log_dir);
 	if (o->log_level)
 		add_arg(a, "--log-level=%s", o->log_level);

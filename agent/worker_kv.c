@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/worker_private.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+/* A question to the store whose answer is a call's. */
+struct worker_question {
+	struct varlink_call *call;
+	struct kv_call *kv;
+	void (*reply)(struct varlink_call *call, const struct store_answer *answer);
+};
+
+static void on_answer(void *arg, const struct store_answer *answer)
+{
+	struct worker_question *q = arg;
+
+	if (answer->status == STATUS_OK)
+		q->reply(q->call, answer);
+	else
+		worker_fail_missing(NULL, q->call, answer->status, answer->message, NULL, 0);
+	free(q);
+}
+
+static void on_gone(void *arg)
+{
+	struct worker_question *q = arg;
+
+	kv_cancel(q->kv);
+	free(q);
+}
+
+static struct worker_question *question_new(struct varlink_call *call,
+	void (*reply)(struct varlink_call *call, const struct store_answer *answer))
+{
+	struct worker_question *q = calloc(1, sizeof(*q));
+
+	if (q)
+		*q = (struct worker_question){ .call = call, .reply = reply };
+	else
+		worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	return q;
+}
+
+/* After the question was asked, or could not be. */
+static int question_asked(struct worker_question *q, int r, const struct error *err)
+{
+	struct varlink_call *call = q->call;
+
+	if (r == 0) {
+		varlink_call_on_gone(call, on_gone, q);
+		return 0;
+	}
+	free(q);
+	if (r == -EINVAL)
+		return worker_fail(call, STATUS_INVALID_ARGUMENT, "%s", err->text);
+	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static void reply_revision(struct varlink_call *call, const struct store_answer *answer)
+{
+	char text[48];
+	int n = snprintf(text, sizeof(text), "{\"revision\":%" PRId64 "}", answer->revision);
+
+	varlink_reply_text(call, text, (size_t)n);
+}
+
+static void reply_entry(struct varlink_call *call, const struct store_answer *answer)
+{
+	_cleanup_(worker_text_fini) struct worker_text t = { .data = NULL };
+
+	worker_text_add(&t, "{\"entry\":", 9);
+	worker_text_entry(&t, &answer->entries[0], false);
+	worker_text_add(&t, "}", 1);
+	worker_text_reply(call, &t);
+}
+
+static void reply_entries(struct varlink_call *call, const struct store_answer *answer)
+{
+	_cleanup_(worker_text_fini) struct worker_text t = { .data = NULL };
+
+	worker_text_add(&t, "{\"entries\":[", 12);
+	for (size_t i = 0; i < answer->n && t.len <= WORKERS_REPLY_BYTES; i++) {
+		if (i)
+			worker_text_add(&t, ",", 1);
+		worker_text_entry(&t, &answer->entries[i], false);
+	}
+	worker_text_printf(&t, "],\"revision\":%" PRId64 "}", answer->revision);
+	worker_text_reply(call, &t);
+}
+
+static void reply_deleted(struct varlink_call *call, const struct store_answer *answer)
+{
+	char text[48];
+	int n = snprintf(text, sizeof(text), "{\"deleted\":%" PRId64 "}", answer->deleted);
+
+	varlink_reply_text(call, text, (size_t)n);
+}
+
+int worker_put(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	_cleanup_free_ void *owned = NULL;
+	struct worker_question *q;
+	struct error err = { 0 };
+	const void *value;
+	size_t len;
+
+	if (worker_bytes(call, p, &value, &len, &owned) != 0)
+		return 0;
+	q = question_new(call, reply_revision);
+	if (!q)
+		return 0;
+	return question_asked(q,
+		kv_put(w->kv, json_get_string(p, "key", ""), value, len,
+			json_get_bool(p, "overwrite", false), json_get_bool(p, "persistent", false),
+			on_answer, q, &q->kv, &err),
+		&err);
+}
+
+int worker_get(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	struct worker_question *q = question_new(call, reply_entry);
+	struct error err = { 0 };
+
+	if (!q)
+		return 0;
+	return question_asked(q,
+		kv_get(w->kv, json_get_string(p, "key", ""), json_get_bool(p, "wait", false),
+			json_get_int(p, "timeout_ms", -1), on_answer, q, &q->kv, &err),
+		&err);
+}
+
+int worker_list(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	struct worker_question *q = question_new(call, reply_entries);
+	struct error err = { 0 };
+
+	if (!q)
+		return 0;
+	return question_asked(
+		q, kv_list(w->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
+}
+
+int worker_delete(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	struct worker_question *q = question_new(call, reply_deleted);
+	struct error err = { 0 };
+
+	if (!q)
+		return 0;
+	return question_asked(q,
+		kv_delete(w->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
+}

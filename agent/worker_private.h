@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files of the workers' service share; nobody else includes this.
+ *
+ *   workers.c          life, hooks of the agent, the names of tasks
+ *   worker_board.c     the board
+ *   worker_identity.c  whose a connection is, and how many each may have
+ *   worker_methods.c   the table, Hello, States, ReportError, errors as answers
+ *   worker_kv.c        Put, Get, List, Delete; worker_watch.c Watch
+ *   worker_wait.c      Barrier, CancelBarrier, Alive, WaitError, Leave, and their deadlines
+ *   worker_events.c    Events
+ *   worker_results.c   Result, and what is kept of all tasks
+ *   worker_text.c      entries as JSON text
+ */
+
+#include "agent/barrier.h"
+#include "agent/kv.h"
+#include "agent/members.h"
+#include "agent/workers.h"
+#include "common/varlink_server.h"
+
+#include <sys/queue.h>
+
+enum {
+	WORKERS_PAST = 8, /* tokens of earlier processes that a slot remembers */
+	WORKERS_STORE_BYTES = 256 << 20,
+	WORKERS_MESSAGE_BYTES = 8 << 20, /* a value of 1 MiB, each byte of it escaped */
+	WORKERS_REPLY_BYTES = 64 << 20,
+	WORKERS_QUEUED_BYTES = 4 << 20,
+	WORKERS_RESULT_BYTES = 1 << 20,
+	WORKERS_RESULTS_BYTES = 8 << 20,
+	WORKERS_CONNECTIONS = 256, /* at least, where descriptors allow */
+	WORKERS_SHARED = 64,	   /* connections beyond those that each task is sure of */
+	WORKERS_PER_TASK = 4,	   /* those */
+};
+
+/* One task for the agent's life, by its role and index. */
+struct worker_slot {
+	char *name; /* "role:index" */
+	char *role;
+	int index;
+	int rank;			   /* in a->tasks when it was last seen there */
+	uint64_t token;			   /* of its present process; 0: it has none */
+	uint64_t past[WORKERS_PAST], told; /* told: the stale one that an event was written of */
+	unsigned n_past;
+	pid_t pid;
+	int connections;
+	/* what it said in this attempt */
+	void *result;
+	size_t result_len;
+	bool has_result;
+	int said_incarnation;
+	int64_t said_us;
+	char *error_code, *error_message;
+};
+
+/* A connection; its word in the varlink server. */
+struct worker_peer {
+	struct workers *w;
+	int slot;	/* whose it is, -1: not known yet */
+	int counted;	/* the slot that it counts for, -1: nobody's */
+	uint64_t token; /* of the process that it belongs to */
+};
+
+LIST_HEAD(worker_waits, worker_wait);
+LIST_HEAD(worker_watches, worker_watch);
+LIST_HEAD(worker_streams, worker_stream);
+
+struct workers {
+	struct agent *a;
+	char *socket_path, *board_path;
+	int board_fd;
+	void *board;
+	int board_slots; /* those that have their memory */
+	struct varlink_server *server;
+	struct store *store;
+	struct kv *kv;
+	struct barriers *barriers;
+	struct members *members;
+	struct loop_timer *timer; /* the next deadline of barriers and members */
+	struct worker_slot *slots;
+	int n_slots;
+	int connections, max_connections; /* open; at most */
+	int per_task;			  /* connections that each task is sure of */
+	size_t results_bytes;
+	bool stopping;
+	char *why; /* of the stop */
+	struct worker_waits waits;
+	struct worker_watches watches;
+	struct worker_streams streams;
+};
+
+/* workers.c */
+struct task *worker_task(const struct workers *w, int slot);
+/* The slot of "role:index", -1 where the job has no such task. */
+int worker_slot_named(const struct workers *w, const char *name);
+const char *worker_slot_name(void *arg, int slot);
+/* Whether t is a member where members are left out. */
+bool worker_is_default(const struct task *t);
+
+/* worker_board.c */
+_must_check_ int worker_board_open(struct workers *w, struct error *err);
+void worker_board_close(struct workers *w);
+/* Has the memory of n slots ready; the board ends where that cannot be. */
+void worker_board_reserve(struct workers *w, int n);
+struct board_header *worker_board_header(struct workers *w);
+struct board_slot *worker_board_slot(const struct workers *w, int slot);
+
+/* worker_identity.c */
+int worker_opened(const struct varlink_peer *peer, void **ret_user, void *arg);
+void worker_closed(void *user, void *arg);
+int worker_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg);
+int worker_hello(struct varlink_call *call, json_t *p, void *arg);
+/* How many connections there may be, for that many tasks. */
+void worker_limit_connections(struct workers *w);
+/* The slot of the call's connection, once worker_authorize() has let it pass. */
+int worker_of(const struct varlink_call *call);
+
+/* worker_methods.c */
+extern const struct varlink_method worker_methods[];
+/* Final answers: an error with a text and, where the interface has them there, slots as missing. */
+int worker_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+int worker_fail_missing(struct workers *w, struct varlink_call *call, enum status status,
+	const char *message, const int *slots, size_t n);
+/* An io.elasticd.Worker.GroupError, owned. */
+json_t *worker_error_json(const struct workers *w, const struct members_error *e);
+json_t *worker_names_json(const struct workers *w, const int *slots, size_t n);
+/* The bytes of value or base64 in p: borrowed from p, or owned by ret_owned. Returns 0, or non-zero
+ * after having answered the call. */
+_must_check_ int worker_bytes(struct varlink_call *call, const json_t *p, const void **ret,
+	size_t *ret_len, void **ret_owned);
+
+/* worker_kv.c */
+int worker_put(struct varlink_call *call, json_t *p, void *arg);
+int worker_get(struct varlink_call *call, json_t *p, void *arg);
+int worker_list(struct varlink_call *call, json_t *p, void *arg);
+int worker_delete(struct varlink_call *call, json_t *p, void *arg);
+
+/* worker_watch.c */
+int worker_watch(struct varlink_call *call, json_t *p, void *arg);
+void worker_watches_free(struct workers *w);
+
+/* worker_wait.c */
+int worker_barrier(struct varlink_call *call, json_t *p, void *arg);
+int worker_cancel_barrier(struct varlink_call *call, json_t *p, void *arg);
+int worker_alive(struct varlink_call *call, json_t *p, void *arg);
+int worker_wait_error(struct varlink_call *call, json_t *p, void *arg);
+int worker_leave(struct varlink_call *call, json_t *p, void *arg);
+void worker_barrier_answer(void *arg, void *token, const struct barrier_answer *answer);
+void worker_members_answer(void *arg, void *token, const struct members_answer *answer);
+void worker_deadlines(void *arg); /* the timer's callback; also when a deadline was added */
+
+/* worker_events.c */
+int worker_events(struct varlink_call *call, json_t *p, void *arg);
+/* Tells all streams. slot -1: of no task. error may be NULL. */
+void worker_event(struct workers *w, const char *event, int slot, const struct members_error *error,
+	const char *text);
+void worker_streams_free(struct workers *w);
+
+/* worker_results.c */
+int worker_result(struct varlink_call *call, json_t *p, void *arg);
+void worker_results_clear(struct workers *w);
+void worker_results_error(struct workers *w, int slot, const char *code, const char *message);
+
+/* worker_text.c: JSON text that grows; it stays failed once memory was short. */
+struct worker_text {
+	char *data;
+	size_t len, room;
+	bool failed;
+};
+void worker_text_fini(struct worker_text *t);
+void worker_text_add(struct worker_text *t, const char *text, size_t len);
+__attribute__((format(printf, 2, 3))) void worker_text_printf(
+	struct worker_text *t, const char *fmt, ...);
+/* An Entry; with change, a Change. */
+void worker_text_entry(struct worker_text *t, const struct store_entry *e, bool change);
+/* "value":"..." or "base64":"...". */
+void worker_text_bytes(struct worker_text *t, const void *data, size_t len);
+/* Final answer with this text. */
+int worker_text_reply(struct varlink_call *call, const struct worker_text *t);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/worker_private.h"
+#include "common/base64.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void said_something(struct workers *w, int slot)
+{
+	const struct task *t = worker_task(w, slot);
+
+	w->slots[slot].said_incarnation = t ? t->incarnation : 0;
+	w->slots[slot].said_us = (int64_t)loop_real_us();
+}
+
+static void clear(struct workers *w, struct worker_slot *s)
+{
+	w->results_bytes -= s->result_len;
+	free(s->result);
+	free(s->error_code);
+	free(s->error_message);
+	s->result = s->error_code = s->error_message = NULL;
+	s->result_len = 0;
+	s->has_result = false;
+	s->said_us = 0;
+}
+
+void worker_results_clear(struct workers *w)
+{
+	for (int i = 0; i < w->n_slots; i++)
+		clear(w, &w->slots[i]);
+}
+
+/* What an earlier process of the task said is of no interest once the present one speaks. */
+static struct worker_slot *slot_to_speak(struct workers *w, int slot)
+{
+	struct worker_slot *s = &w->slots[slot];
+	const struct task *t = worker_task(w, slot);
+
+	if (s->said_us && t && t->incarnation != s->said_incarnation)
+		clear(w, s);
+	return s;
+}
+
+int worker_result(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	_cleanup_free_ void *owned = NULL;
+	struct worker_slot *s;
+	const void *value;
+	void *copy;
+	size_t len;
+
+	if (worker_bytes(call, p, &value, &len, &owned) != 0)
+		return 0;
+	if (len > WORKERS_RESULT_BYTES)
+		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+			"value: expected at most %d bytes, got %zu", WORKERS_RESULT_BYTES, len);
+	s = slot_to_speak(w, worker_of(call));
+	if (w->results_bytes - s->result_len + len > WORKERS_RESULTS_BYTES)
+		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"the results of all tasks together have more than %d bytes",
+			WORKERS_RESULTS_BYTES);
+	copy = malloc(len + 1);
+	if (!copy)
+		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	memcpy(copy, value, len);
+	free(s->result);
+	w->results_bytes += len - s->result_len;
+	s->result = copy;
+	s->result_len = len;
+	s->has_result = true;
+	said_something(w, worker_of(call));
+	return varlink_reply(call, NULL);
+}
+
+void worker_results_error(struct workers *w, int slot, const char *code, const char *message)
+{
+	struct worker_slot *s = slot_to_speak(w, slot);
+
+	free(s->error_code);
+	free(s->error_message);
+	s->error_code = strdup(code);
+	s->error_message = strndup(message, MEMBERS_ERROR_MAX);
+	said_something(w, slot);
+}
+
+static void put_result(json_t *j, const struct worker_slot *s)
+{
+	json_t *value = memchr(s->result, '\0', s->result_len)
+				? NULL
+				: json_stringn(s->result, s->result_len);
+	char *text;
+
+	if (value) {
+		json_put(j, "value", value);
+		return;
+	}
+	text = malloc(base64_length(s->result_len) + 1);
+	if (!text)
+		return;
+	base64_encode(s->result, s->result_len, text);
+	json_put(j, "base64", json_stringn_nocheck(text, base64_length(s->result_len)));
+	free(text);
+}
+
+static json_t *result_json(const struct workers *w, const struct task *t)
+{
+	const struct worker_slot *s = &w->slots[t->slot];
+	json_t *j = json_object(), *exit = task_exit_json(&t->exit), *error;
+
+	json_put_string(j, "role", t->role->name);
+	json_put_int(j, "index", t->index);
+	json_put_int(j, "rank", t->rank);
+	json_put_int(j, "incarnation", s->said_us ? s->said_incarnation : t->incarnation);
+	if (s->has_result)
+		put_result(j, s);
+	if (s->error_code) {
+		error = json_object();
+		json_put_string(error, "code", s->error_code);
+		json_put_string(error, "message", s->error_message);
+		json_put(j, "error", error);
+	}
+	if (exit)
+		json_put(j, "exit", exit);
+	if (s->said_us)
+		json_put_int(j, "time_us", s->said_us);
+	return j;
+}
+
+json_t *workers_results_json(const struct agent *a)
+{
+	const struct workers *w = a->workers;
+	json_t *list = json_array();
+
+	for (int i = 0; w && i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+
+		if (t->slot >= 0 && (t->exit.ended || w->slots[t->slot].said_us))
+			json_add(list, result_json(w, t));
+	}
+	return list;
+}
+
+static void write_results(const char *dir, const char *text, size_t len)
+{
+	_cleanup_free_ char *path = NULL;
+	int r;
+
+	if (!dir)
+		return;
+	r = asprintf(&path, "%s/results.json", dir) < 0
+		    ? -ENOMEM
+		    : file_write_atomic(path, text, len, 0644, false);
+	if (r < 0)
+		log_warning("%s/results.json: %s", dir, strerror(-r));
+}
+
+void workers_record(struct agent *a)
+{
+	_cleanup_json_ json_t *j = NULL;
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+
+	if (!a->workers)
+		return;
+	j = json_object();
+	json_put_string(j, "job", a->spec->name);
+	json_put_string(j, "run", a->opt.run);
+	json_put_int(j, "attempt", a->attempt);
+	json_put(j, "results", workers_results_json(a));
+	text = json_dump_text(j, &len);
+	if (!text)
+		return;
+	write_results(logs_run_dir(a->logs), text, len);
+	write_results(a->opt.state_dir, text, len);
+}

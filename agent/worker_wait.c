@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls that wait for other tasks. Each has a worker_wait, which is the token that barriers and
+ * members know it by; it ends with their answer, or with its connection.
+ */
+#include "agent/worker_private.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum wait_kind { WAIT_BARRIER, WAIT_ALIVE, WAIT_ERROR, WAIT_LEAVE };
+
+struct worker_wait {
+	LIST_ENTRY(worker_wait) link;
+	struct workers *w;
+	struct varlink_call *call;
+	enum wait_kind kind;
+};
+
+static void wait_free(struct worker_wait *x)
+{
+	LIST_REMOVE(x, link);
+	free(x);
+}
+
+static void wait_gone(void *arg)
+{
+	struct worker_wait *x = arg;
+
+	if (x->kind == WAIT_BARRIER)
+		barriers_forget(x->w->barriers, x);
+	else
+		members_forget(x->w->members, x);
+	wait_free(x);
+}
+
+static struct worker_wait *wait_new(
+	struct workers *w, struct varlink_call *call, enum wait_kind kind)
+{
+	struct worker_wait *x = calloc(1, sizeof(*x));
+
+	if (!x) {
+		worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return NULL;
+	}
+	*x = (struct worker_wait){ .w = w, .call = call, .kind = kind };
+	LIST_INSERT_HEAD(&w->waits, x, link);
+	varlink_call_on_gone(call, wait_gone, x);
+	return x;
+}
+
+/* Nothing has happened for want of memory. */
+static int wait_failed(struct worker_wait *x, int r)
+{
+	struct varlink_call *call = x->call;
+
+	wait_free(x);
+	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", strerror(-r));
+}
+
+void worker_barrier_answer(void *arg, void *token, const struct barrier_answer *answer)
+{
+	struct worker_wait *x = token;
+	struct varlink_call *call = x->call;
+	char text[48];
+	int n;
+
+	wait_free(x);
+	if (answer->status != STATUS_OK) {
+		worker_fail_missing(arg, call, answer->status, answer->message, answer->missing,
+			answer->n_missing);
+		return;
+	}
+	n = snprintf(text, sizeof(text), "{\"generation\":%" PRId64 "}", answer->generation);
+	varlink_reply_text(call, text, (size_t)n);
+}
+
+void worker_members_answer(void *arg, void *token, const struct members_answer *answer)
+{
+	struct workers *w = arg;
+	struct worker_wait *x = token;
+	struct varlink_call *call = x->call;
+	enum wait_kind kind = x->kind;
+	json_t *p;
+
+	wait_free(x);
+	if (answer->status != STATUS_OK) {
+		worker_fail_missing(
+			w, call, answer->status, answer->message, answer->slots, answer->n);
+		return;
+	}
+	p = json_object();
+	if (kind == WAIT_ERROR)
+		json_put(p, "error", worker_error_json(w, answer->error));
+	if (kind == WAIT_ALIVE)
+		json_put(p, "alive", worker_names_json(w, answer->slots, answer->n));
+	varlink_reply(call, p);
+}
+
+/* --- deadlines ----------------------------------------------------------------------------------
+ */
+
+void worker_deadlines(void *arg)
+{
+	struct workers *w = arg;
+	uint64_t now = loop_now_ms();
+	uint64_t a = barriers_expire(w->barriers, now), b = members_expire(w->members, now);
+	uint64_t next = a < b ? a : b;
+
+	if (next == UINT64_MAX)
+		loop_timer_disarm(w->timer);
+	else
+		loop_timer_arm(w->timer, next > now ? next - now : 0);
+}
+
+static uint64_t deadline_of(const json_t *p, uint64_t now)
+{
+	int64_t timeout = json_get_int(p, "timeout_ms", -1);
+
+	return timeout < 0 ? UINT64_MAX : now + (uint64_t)timeout;
+}
+
+/* A wait with a limit may have the nearest one; looked at once in this turn. */
+static void deadline_added(struct workers *w, uint64_t deadline)
+{
+	if (deadline == UINT64_MAX)
+		return;
+	if (loop_defer(w->a->loop, worker_deadlines, w) < 0)
+		loop_timer_arm(w->timer, 0);
+}
+
+/* --- sets of members ----------------------------------------------------------------------------
+ */
+
+/* Who is meant where members are left out. present: without those who cannot come any more by their
+ * own or a person's will. */
+static int default_members(const struct workers *w, bool present, int **ret, size_t *ret_n)
+{
+	const struct agent *a = w->a;
+	int *set = calloc((size_t)a->n_tasks + 1, sizeof(*set));
+	size_t n = 0;
+
+	if (!set)
+		return -ENOMEM;
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+
+		if (!worker_is_default(t) || t->slot < 0)
+			continue;
+		if (present && (t->on_purpose || members_left(w->members, t->slot)))
+			continue;
+		set[n++] = t->slot;
+	}
+	*ret = set;
+	*ret_n = n;
+	return 0;
+}
+
+/* -ENOENT with the name that no task has. */
+static int named_members(const struct workers *w, const json_t *names, int **ret, size_t *ret_n,
+	const char **ret_bad)
+{
+	size_t n = json_array_size(names), i;
+	_cleanup_free_ int *set = calloc(n + 1, sizeof(*set));
+	const json_t *name;
+
+	if (!set)
+		return -ENOMEM;
+	json_array_foreach (names, i, name) {
+		set[i] = worker_slot_named(w, json_string_value(name));
+		if (set[i] < 0) {
+			*ret_bad = json_string_value(name);
+			return -ENOENT;
+		}
+	}
+	*ret = TAKE_PTR(set);
+	*ret_n = n;
+	return 0;
+}
+
+static bool in_set(int slot, const int *set, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (set[i] == slot)
+			return true;
+	return false;
+}
+
+/*
+ * The set that a call of slot means. Returns 0, or non-zero after having answered the call. A bad
+ * name fails the barrier (NULL: none) for the others, too: they would wait in vain.
+ */
+static int members_of(struct workers *w, struct varlink_call *call, const json_t *p,
+	const char *barrier, int **ret, size_t *ret_n)
+{
+	const json_t *names = json_get_array(p, "members");
+	int slot = worker_of(call), r;
+	const char *bad = NULL;
+	char text[512];
+
+	if (names)
+		r = named_members(w, names, ret, ret_n, &bad);
+	else
+		r = default_members(w, barrier != NULL, ret, ret_n);
+	if (r == -ENOENT) {
+		snprintf(text, sizeof(text), "members: this job has no task \"%.100s\"", bad);
+		if (barrier && barriers_fail(w->barriers, barrier, slot, STATUS_INVALID_ARGUMENT,
+				       text) == -ENOMEM)
+			return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory"), 1;
+		worker_fail(call, STATUS_INVALID_ARGUMENT, "%s", text);
+		return 1;
+	}
+	if (r < 0) {
+		worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return 1;
+	}
+	if (names || in_set(slot, *ret, *ret_n))
+		return 0;
+	/* No harm to the others: it is only outside of what is meant by default. */
+	free(*ret);
+	*ret = NULL;
+	worker_fail(call, STATUS_INVALID_ARGUMENT,
+		"%s is none of the tasks that are meant when members are left out: name them",
+		w->slots[slot].name);
+	return 1;
+}
+
+/* --- methods ------------------------------------------------------------------------------------
+ */
+
+static bool bad_name(struct varlink_call *call, const char *name)
+{
+	if (*name && strlen(name) <= BARRIER_NAME_MAX)
+		return false;
+	worker_fail(call, STATUS_INVALID_ARGUMENT, "name: expected 1 to %d bytes, got %zu",
+		BARRIER_NAME_MAX, strlen(name));
+	return true;
+}
+
+int worker_barrier(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	const char *name = json_get_string(p, "name", "");
+	uint64_t now = loop_now_ms(), deadline = deadline_of(p, now);
+	_cleanup_free_ int *set = NULL;
+	struct worker_wait *x;
+	size_t n = 0;
+	int r;
+
+	if (bad_name(call, name) || members_of(w, call, p, name, &set, &n) != 0)
+		return 0;
+	x = wait_new(w, call, WAIT_BARRIER);
+	if (!x)
+		return 0;
+	r = barriers_arrive(w->barriers, name, worker_of(call), set, n, deadline, now, x);
+	if (r < 0)
+		return wait_failed(x, r);
+	deadline_added(w, deadline);
+	return 0;
+}
+
+int worker_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	const char *name = json_get_string(p, "name", "");
+	const char *message = json_get_string(p, "message", NULL);
+	char text[256];
+	int r;
+
+	if (bad_name(call, name))
+		return 0;
+	if (!message) {
+		snprintf(text, sizeof(text), "the barrier was cancelled by %.100s",
+			w->slots[worker_of(call)].name);
+		message = text;
+	}
+	r = barriers_cancel(w->barriers, name, message);
+	if (r == -ENOENT)
+		return worker_fail(call, STATUS_NOT_FOUND, "nobody waits at \"%s\"", name);
+	if (r < 0)
+		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", strerror(-r));
+	return varlink_reply(call, NULL);
+}
+
+int worker_alive(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	uint64_t deadline = deadline_of(p, loop_now_ms());
+	_cleanup_free_ int *set = NULL;
+	struct worker_wait *x;
+	size_t n = 0;
+	int r;
+
+	if (members_of(w, call, p, NULL, &set, &n) != 0)
+		return 0;
+	x = wait_new(w, call, WAIT_ALIVE);
+	if (!x)
+		return 0;
+	r = members_ask_alive(w->members, worker_of(call), set, n, deadline, x);
+	if (r < 0)
+		return wait_failed(x, r);
+	deadline_added(w, deadline);
+	return 0;
+}
+
+int worker_wait_error(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	uint64_t deadline = deadline_of(p, loop_now_ms());
+	struct worker_wait *x = wait_new(w, call, WAIT_ERROR);
+	int r;
+
+	if (!x)
+		return 0;
+	r = members_wait_error(w->members, deadline, x);
+	if (r < 0)
+		return wait_failed(x, r);
+	deadline_added(w, deadline);
+	return 0;
+}
+
+int worker_leave(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	int slot = worker_of(call), r;
+	uint64_t deadline = deadline_of(p, loop_now_ms());
+	struct worker_wait *x = wait_new(w, call, WAIT_LEAVE);
+
+	if (!x)
+		return 0;
+	r = members_leave(w->members, slot, deadline, x);
+	if (r < 0)
+		return wait_failed(x, r);
+	/* Who waits for it would wait in vain. */
+	barriers_task_ended(w->barriers, slot, false, false, "it has taken its leave");
+	deadline_added(w, deadline);
+	return 0;
+}

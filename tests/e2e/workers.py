@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker's side of what workers share, by raw varlink: a test can be any task of a job, since a task is
+known by its token, and drive all of them in an order of its own. Scripts that run as workers import this
+file, too: it needs nothing but the standard library."""
+
+import base64
+import json
+import os
+import pathlib
+import socket
+
+WORKER_IFACE = "io.elasticd.Worker."
+STANDARD_IFACE = "org.varlink.service."
+PATIENCE = int(os.environ.get("ELASTIC_PATIENCE", 120))
+PYTHON = "/usr/bin/python3"
+
+
+class WorkerError(Exception):
+    def __init__(self, error, parameters):
+        super().__init__(f"{error} {json.dumps(parameters)}")
+        self.error = error
+        self.name = error.removeprefix(WORKER_IFACE).removeprefix(STANDARD_IFACE)
+        self.parameters = parameters or {}
+        self.message = self.parameters.get("message", "")
+        self.missing = self.parameters.get("missing", [])
+
+
+class Worker:
+    """One connection to worker.sock. Calls may be sent first and their answers taken later."""
+
+    def __init__(self, path, token=None):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self.sock.settimeout(PATIENCE)
+        self.sock.connect(str(path))
+        self.buffer = b""
+        self.path, self.token = path, token
+        self.hello = self.call("Hello", token=str(token)) if token is not None else None
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def send_raw(self, data):
+        self.sock.sendall(data)
+
+    def send(self, method, more=False, oneway=False, **parameters):
+        if "." not in method:
+            method = WORKER_IFACE + method
+        message = {"method": method, "parameters": parameters}
+        if more:
+            message["more"] = True
+        if oneway:
+            message["oneway"] = True
+        self.send_raw(json.dumps(message).encode() + b"\0")
+        return self
+
+    def receive_raw(self):
+        while b"\0" not in self.buffer:
+            try:
+                data = self.sock.recv(1 << 20)
+            except ConnectionResetError:
+                return None
+            if not data:
+                return None
+            self.buffer += data
+        message, _, self.buffer = self.buffer.partition(b"\0")
+        return message
+
+    def reply(self):
+        raw = self.receive_raw()
+        if raw is None:
+            raise ConnectionError("the connection was closed")
+        message = json.loads(raw)
+        if message.get("error"):
+            raise WorkerError(message["error"], message.get("parameters"))
+        return message.get("parameters") or {}
+
+    def call(self, method, **parameters):
+        return self.send(method, **parameters).reply()
+
+    def error(self):
+        """The next answer, which must be an error."""
+        try:
+            answer = self.reply()
+        except WorkerError as e:
+            return e
+        raise AssertionError(f"expected an error, got {answer}")
+
+    def refused(self, method, **parameters):
+        return self.send(method, **parameters).error()
+
+    def waits(self):
+        """True where nothing has come and everything that was sent has been looked at. Only for a
+        connection whose first call waits: a second one goes behind it."""
+        self.sock.setblocking(False)
+        try:
+            data = self.sock.recv(1 << 20)
+        except BlockingIOError:
+            return not self.buffer
+        finally:
+            self.sock.settimeout(PATIENCE)
+        self.buffer += data
+        return False
+
+    # What tests say most.
+
+    def put(self, key, value, **more):
+        return self.call("Put", key=key, **blob(value), **more)["revision"]
+
+    def get(self, key, **more):
+        return entry_bytes(self.call("Get", key=key, **more)["entry"])
+
+    def keys(self, key=""):
+        return [e["key"] for e in self.call("List", key=key)["entries"]]
+
+
+def blob(value):
+    """Parameters for bytes, or for text as it is."""
+    if isinstance(value, bytes):
+        return {"base64": base64.b64encode(value).decode()}
+    return {"value": value}
+
+
+def entry_bytes(entry):
+    if entry.get("base64") is not None:
+        return base64.b64decode(entry["base64"])
+    return entry["value"].encode()
+
+
+def environment(pid):
+    data = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    return dict(e.decode(errors="replace").split("=", 1) for e in data.split(b"\0") if b"=" in e)
+
+
+def me(greet=True):
+    """In a worker script: a connection of its own task."""
+    token = os.environ["ELASTICD_TOKEN"] if greet else None
+    return Worker(os.environ["ELASTICD_WORKER_SOCKET"], token)
+
+
+def script(body):
+    """The command of a worker that runs body (Python) with this module's names."""
+    prelude = (f"import sys, os, json, time, signal\nsys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n"
+               "from workers import *\n")
+    return [PYTHON, "-u", "-c", prelude + body]
+
+
+class Group:
+    """A running job under a daemon, all of whose tasks a test can be."""
+
+    def __init__(self, daemon, document):
+        self.daemon = daemon
+        self.name, self.run = daemon.submit(document)
+        self.open = []
+        daemon.wait(self.name, until="running")
+
+    def task(self, name):
+        role, index = name.split(":")
+        for t in self.daemon.status(self.name)["tasks"]:
+            if t["role"] == role and t["index"] == int(index):
+                return t
+        raise AssertionError(f"no task {name}")
+
+    def environment(self, name):
+        return environment(self.task(name)["pid"])
+
+    def connect(self, name, greet=True):
+        env = self.environment(name)
+        return self.at(env["ELASTICD_WORKER_SOCKET"], env["ELASTICD_TOKEN"] if greet else None)
+
+    def at(self, path, token=None):
+        worker = Worker(path, token)
+        self.open.append(worker)
+        return worker
+
+    def all(self, *names):
+        return [self.connect(n) for n in names]
+
+    def close(self):
+        for worker in self.open:
+            worker.close()
