@@ -163,7 +163,7 @@ static struct memory_op *op_new(const struct store_request *request)
 	op->create = put->create;
 	op->lease = put->lease;
 	op->other = put->other ? keep(&at, put->other) : NULL;
-	op->record = record_new(put->key, put->value, put->len);
+	op->record = store_record_new(put->key, put->value, put->len);
 	if (!op->record) {
 		free(op);
 		return NULL;

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-struct record *record_new(const char *key, const void *value, size_t len)
+struct record *store_record_new(const char *key, const void *value, size_t len)
 {
 	size_t key_len = strlen(key);
 	struct record *r = malloc(sizeof(*r) + key_len + 1 + len);

@@ -42,7 +42,7 @@ struct map_place {
 };
 
 /* A record with one reference, or NULL without memory. */
-struct record *record_new(const char *key, const void *value, size_t len);
+struct record *store_record_new(const char *key, const void *value, size_t len);
 struct record *record_ref(struct record *r);
 struct record *record_unref(struct record *r);
 const char *record_value(const struct record *r);
