@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package by hand: outside elasticd a process is a group of one, in which all of it works,
+from threads, in children of fork(), and with signals."""
+
+import contextlib
+import json
+import logging
+import os
+import pickle
+import sys
+import threading
+import time
+import zipfile
+
+import pytest
+
+import python_package
+from harness import ROOT, SLOWER
+from python_package import ENV, PACKAGE, by_hand, needs_library
+
+pytestmark = needs_library
+LONG = 60 * SLOWER
+
+
+@pytest.fixture
+def elasticd(monkeypatch):
+    for name in [n for n in os.environ if n.startswith(("ELASTICD_", "TORCHELASTIC_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("ELASTICD_LIBRARY", ENV["ELASTICD_LIBRARY"])
+    monkeypatch.syspath_prepend(str(PACKAGE))
+    import elasticd
+    return elasticd
+
+
+@pytest.fixture
+def job(elasticd):
+    with elasticd.init() as job:
+        for key in job.kv:  # the store is the process's, and so there for all tests
+            job.kv.delete(key)
+        yield job
+
+
+def in_thread(function, *args):
+    """Starts it; the list gets what it returned or raised."""
+    got = []
+
+    def body():
+        try:
+            got.append(function(*args))
+        except Exception as e:
+            got.append(e)
+
+    thread = threading.Thread(target=body, daemon=True)
+    thread.start()
+    return thread, got
+
+
+def joined(thread, got):
+    thread.join(LONG)
+    assert not thread.is_alive(), "the thread still waits"
+    return got[0]
+
+
+def until_waiting(thread):
+    """The thread sleeps in the system (mostly: nothing here depends on it)."""
+    path = f"/proc/self/task/{thread.native_id}/stat"
+    with contextlib.suppress(FileNotFoundError):
+        while open(path).read().rsplit(")", 1)[1].split()[0] != "S":
+            time.sleep(0)
+
+
+def test_a_process_by_hand_is_a_group_of_one(job):
+    assert (job.supervised, job.name, job.run, job.role, job.task) == (False, "", "", "worker", "worker:0")
+    assert (job.index, job.rank, job.local_rank, job.world_size, job.attempt, job.incarnation) == (
+        0, 0, 0, 1, 0, 0)
+    assert not job.notice and not job.stopping
+    job.beat()
+    job.step(7)
+    job.barrier("start", timeout=LONG)
+    assert job.alive() == ["worker:0"]
+    assert [m.task for m in job.states()] == ["worker:0"]
+    job.result({"loss": 0.5})
+    job.leave(timeout=LONG)
+
+
+def test_the_store_reads_what_was_written(job, elasticd):
+    kv = job.kv
+    kv.put("//data//b/", b"\0\xff")
+    kv.put("data/a", "text")
+    assert kv.get("data/b") == b"\0\xff" and kv["data/a"] == b"text"
+    assert [(e.key, e.value) for e in kv.list("data")] == [("data/a", b"text"), ("data/b", b"\0\xff")]
+    assert kv.list("data")[0].revision > kv.list("data")[1].revision
+    with pytest.raises(elasticd.AlreadyExists):
+        kv.put("data/a", "other")
+    kv.put("data/a", bytearray(b"other"), overwrite=True)
+    assert kv.try_get("data/a") == b"other" and kv.try_get("none") is None and kv.try_get("none", 3) == 3
+    assert "data/a" in kv and "none" not in kv and list(kv) == ["data/a", "data/b"] and len(kv) == 2
+    assert kv.delete("data") == 2 and kv.delete("data") == 0 and not list(kv)
+
+
+def test_the_store_is_like_a_mapping(job):
+    job.kv["k"] = "1"
+    job.kv["k"] = "2"
+    assert job.kv["k"] == b"2"
+    job.kv["empty"] = ""
+    assert job.kv["empty"] == b"" and "empty" in job.kv and job.kv.list("empty") == []
+    del job.kv["k"]
+    for missing in (lambda: job.kv["k"], lambda: job.kv.__delitem__("k")):
+        with pytest.raises(KeyError):
+            missing()
+
+
+def test_errors_are_those_of_python_too(job, elasticd):
+    with pytest.raises(TimeoutError) as late:
+        job.kv.get("never", 0.01)
+    assert type(late.value) is elasticd.DeadlineExceeded and late.value.code == 4
+    with pytest.raises(LookupError):
+        job.kv.get("never", timeout=0)
+    with pytest.raises(ValueError) as bad:
+        job.kv.put("k" * 2000, "")
+    assert type(bad.value) is elasticd.InvalidArgument and "1024" in str(bad.value)
+    with pytest.raises(elasticd.Error):
+        job.kv.put("", "")
+    error = elasticd.Aborted("two of three", ("worker:1", "worker:2"))
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is elasticd.Aborted and copy.missing == error.missing and str(copy) == str(error)
+    codes = {c.code for c in vars(elasticd).values()
+             if isinstance(c, type) and issubclass(c, elasticd.Error) and c is not elasticd.Error}
+    assert codes == set(elasticd.Status) - {elasticd.Status.OK}
+    assert elasticd.Status.of("DeadlineExceeded") == elasticd.Status.of("DEADLINE_EXCEEDED") == 4
+
+
+@pytest.mark.parametrize("call", [
+    lambda job: job.kv.put("k", 3), lambda job: job.kv.put(3, "k"), lambda job: job.kv.get("a\0b"),
+    lambda job: job.kv.get("k", -1), lambda job: job.kv.get("k", float("nan")),
+    lambda job: job.kv.get("k", "soon"), lambda job: job.barrier("b", "worker:0"),
+    lambda job: job.barrier("b", [0]), lambda job: job.result(object()), lambda job: job.step("one"),
+    lambda job: job.step(1 << 70), lambda job: job.report_error("no", code="Nonsense"),
+    lambda job: job.report_error("no", code=77),
+])
+def test_what_makes_no_sense_is_refused(job, call):
+    with pytest.raises((TypeError, ValueError)):
+        call(job)
+
+
+def test_a_watch_tells_all_changes_in_order(job):
+    with job.kv.watch("a") as watch:
+        job.kv["a/1"] = "x"
+        job.kv["b"] = "not below a"
+        job.kv["a/1"] = "y"
+        del job.kv["a"]
+        changes = [watch.next(LONG) for _ in range(3)]
+        assert [(c.key, c.value, c.deleted) for c in changes] == [
+            ("a/1", b"x", False), ("a/1", b"y", False), ("a/1", None, True)]
+        assert watch.next(0) is None and watch.next(0.01) is None
+        thread, got = in_thread(job.kv.wait_change, "a", changes[-1].revision, LONG)
+        job.kv["a"] = "z"
+        assert joined(thread, got).value == b"z" == watch.next(LONG).value
+    with pytest.raises(Exception, match="closed"):
+        watch.next(0)
+
+
+def test_the_error_of_the_group_reaches_waits_and_events(box):
+    result = by_hand(box, """
+        import elasticd
+
+        with elasticd.init() as job, job.events() as events:
+            try:
+                job.wait_error(0.01)
+            except TimeoutError:
+                print("none yet")
+            job.report_error(KeyError("epoch"), code="DATA_LOSS")
+            error = job.wait_error(3600)
+            event = events.next(3600)
+            assert event.event == "error" and event.error == error, event
+            print(error.code.name, error.task, error.reported, error.message)
+        """)
+    assert result.rc == 0 and result.out == "none yet\nDATA_LOSS worker:0 True KeyError: 'epoch'\n", result
+
+
+def test_waits_of_threads_end_when_somebody_comes(job):
+    waits = [in_thread(job.kv.get, "late") for _ in range(8)]
+    for thread, _ in waits:
+        until_waiting(thread)
+    job.kv["late"] = "here"
+    assert [joined(*w) for w in waits] == [b"here"] * 8
+
+
+def test_closing_ends_what_other_threads_wait_for(elasticd):
+    job = elasticd.init()
+    waits = [in_thread(job.kv.get, "never"), in_thread(job.kv.watch("b").next)]
+    loop = in_thread(list, job.kv.watch("a"))
+    for thread, _ in [*waits, loop]:
+        until_waiting(thread)
+    job.close()
+    assert [type(joined(*w)) for w in waits] == [elasticd.Cancelled] * 2
+    assert joined(*loop) == []
+    job.close()
+    job.step(1)  # harmless
+    with pytest.raises(elasticd.Cancelled):
+        job.kv.list()
+
+
+def test_handles_may_be_closed_while_threads_use_them(elasticd):
+    """Each round closes a handle below threads that call it without pause."""
+    for _ in range(20):
+        job = elasticd.init()
+        started = threading.Barrier(5)
+
+        def hammer(job=job, started=started):
+            started.wait()
+            n = 0
+            while True:
+                n += 1
+                job.step(n)
+                job.kv.put("k", str(n), overwrite=True)
+                job.kv.try_get("k")
+
+        waits = [in_thread(hammer) for _ in range(4)]
+        started.wait()
+        job.close()
+        assert [type(joined(*w)) for w in waits] == [elasticd.Cancelled] * 4
+
+
+def test_get_gives_the_job_that_is_open(elasticd):
+    with elasticd.init() as job:
+        assert elasticd.get() is job
+    other = elasticd.get()
+    assert other is not job and elasticd.get() is other
+    other.close()
+
+
+def test_record_writes_tells_and_raises(box):
+    result = by_hand(box, """
+        import elasticd
+
+        @elasticd.record
+        def fine(n):
+            "What it does."
+            return n + 1
+
+        @elasticd.record
+        def leave():
+            raise SystemExit(3)
+
+        @elasticd.record
+        def main(name, *, end=""):
+            raise RuntimeError(name + end)
+
+        assert fine(2) == 3 and fine.__name__ == "fine" and fine.__doc__ == "What it does."
+        try:
+            leave()
+        except SystemExit:
+            pass
+        try:
+            main("it ", end="broke")
+        except RuntimeError:
+            print(elasticd.get().wait_error(3600).message)
+        main("again")
+        """, TORCHELASTIC_ERROR_FILE=str(box.path("error.json")))
+    assert result.rc == 1 and result.out == "RuntimeError: it broke\n", result
+    assert "RuntimeError: again" in result.err
+    written = box.path("error.json").read_text()
+    assert "RuntimeError: it broke" in written and "in main" in written and "again" not in written
+
+
+def test_structured_lines_go_to_the_log_file(elasticd, tmp_path, monkeypatch):
+    path = tmp_path / "log.jsonl"
+    monkeypatch.setenv("ELASTICD_LOG_FILE", str(path))
+    with elasticd.init() as job:
+        job.log("info", "begin", epoch=3, path=path)
+        logger = logging.getLogger("test.python")
+        handler = elasticd.LogHandler(job)
+        logger.addHandler(handler)
+        try:
+            try:
+                raise OSError("disk")
+            except OSError:
+                logger.exception("could not %s", "save", extra={"step": 12})
+        finally:
+            logger.removeHandler(handler)
+    first, second = [json.loads(line) for line in path.read_text().splitlines()]
+    assert (first["level"], first["message"], first["epoch"]) == ("info", "begin", 3)
+    assert (second["level"], second["message"], second["step"]) == ("error", "could not save", 12)
+    assert "OSError: disk" in second["exception"] and second["logger"] == "test.python"
+
+
+INTERRUPTED = """
+    import os, signal, sys, threading
+    import elasticd
+
+    def on_signal(*_):
+        if not seen.is_set():
+            seen.set()
+            if sys.argv[1] == "raise":
+                raise KeyboardInterrupt
+
+    def insist():  # a signal that comes just before the wait has no wait to end
+        while not seen.wait(0.05):
+            os.kill(os.getpid(), signal.SIGINT)
+        job.kv["late"] = "here"
+
+    seen = threading.Event()
+    signal.signal(signal.SIGINT, on_signal)
+    with elasticd.init() as job:
+        watch = job.kv.watch("late")
+        threading.Thread(target=insist).start()
+        try:
+            if sys.argv[2] == "get":
+                print(job.kv.get("late", timeout=3600).decode())
+            else:
+                print(next(iter(watch)).value.decode())
+        except KeyboardInterrupt:
+            print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("wait", ["get", "watch"])
+@pytest.mark.parametrize("handler,said", [("raise", "interrupted"), ("return", "here")])
+def test_signals_reach_python_while_it_waits(box, handler, said, wait):
+    result = by_hand(box, INTERRUPTED, handler, wait)
+    assert result.rc == 0 and result.out == said + "\n", result
+
+
+def test_children_of_fork_are_the_same_task(box):
+    result = by_hand(box, """
+        import multiprocessing, os, threading
+        import elasticd
+
+        job = elasticd.init()
+        job.kv["before"] = "1"
+        threading.Thread(target=lambda: job.kv.try_get("x") or job.kv.get("end")).start()
+
+        def child():
+            with elasticd.get() as mine:
+                assert mine is job and mine.task == "worker:0" and mine.kv["before"] == b"1"
+                mine.step(2)
+                mine.kv.put("child", "1")
+                with mine.kv.watch("child") as watch:
+                    mine.kv["child"] = "2"
+                    assert watch.next(3600).value == b"2"
+
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        process.join()
+        assert process.exitcode == 0, process.exitcode
+        pid = os.fork()
+        if not pid:
+            raise SystemExit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        job.kv["end"] = "1"
+        print("done")
+        """)
+    assert result.rc == 0 and result.out == "done\n", result
+
+
+@pytest.mark.parametrize("end", ["pass", "raise SystemExit(0)", "del job, watch, events",
+                                 "job.close()", "sys.job = job; sys.watch = watch"])
+def test_the_interpreter_ends_with_open_handles_and_waiting_threads(box, end):
+    result = by_hand(box, f"""
+        import sys, threading
+        import elasticd
+
+        job = elasticd.init()
+        watch, events = job.kv.watch("a"), job.events()
+        for wait in (job.wait_error, watch.next, events.next, lambda: job.kv.get("x")):
+            def body(wait=wait):
+                try:
+                    wait()
+                except elasticd.Cancelled:
+                    pass
+            threading.Thread(target=body, daemon=True).start()
+        {end}
+        """)
+    assert (result.rc, result.out, result.err) == (0, "", ""), result
+
+
+def test_an_environment_that_makes_no_sense_is_named(box):
+    for env, named in [({"ELASTICD_WORKER_SOCKET": "/nowhere"}, "ELASTICD_TOKEN"),
+                       ({"ELASTICD_LIBRARY": "/nowhere.so"}, "/nowhere.so")]:
+        result = by_hand(box, "import elasticd\nelasticd.init()", **env)
+        assert result.rc == 1 and named in result.err, result
+
+
+@pytest.mark.seconds(120)
+def test_the_wheel_is_whole_and_works(box):
+    out = box.path("wheel")
+    out.mkdir()
+    build = "import wheel_backend, sys; print(wheel_backend.build_wheel(sys.argv[1], {'library': sys.argv[2]}))"
+    built = box.sh(sys.executable, "-B", "-c", build, out, python_package.LIBRARY, cwd=str(PACKAGE))
+    assert built.rc == 0, built
+    name = built.out.strip()
+    with zipfile.ZipFile(out / name) as wheel:
+        assert wheel.testzip() is None
+        names = wheel.namelist()
+        wheel.extractall(out / "site")
+    for f in [*PACKAGE.glob("elasticd/*.py"), PACKAGE / "elasticd/py.typed"]:
+        assert f"elasticd/{f.name}" in names
+    result = box.sh(sys.executable, "-B", "-c",
+                    "import elasticd; print(elasticd.init(), elasticd.__file__)",
+                    env={"PYTHONPATH": str(out / "site")})
+    assert result.rc == 0 and str(out) in result.out, result
+
+
+def test_the_versions_are_one(elasticd):
+    from elasticd import _library
+    configured = (ROOT / "configure.ac").read_text()
+    assert f"AC_INIT([elasticd],[{elasticd.__version__}]" in configured
+    assert _library.load().version().decode() == elasticd.__version__
+
+
+def test_every_function_of_the_library_has_its_binding(elasticd):
+    from elasticd import _library
+    exported = {n for n in (ROOT / "worker/elasticd.abi").read_text().split() if n.startswith("elasticd_")}
+    bound = {"elasticd_" + n for n in _library._ARGUMENTS}
+    by_memory = {f"elasticd_{n}" for n in ("beat", "step", "notice", "stopping")}
+    assert exported - bound - by_memory == {"elasticd_status_name"}
+    assert bound <= exported
