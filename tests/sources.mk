@@ -29,7 +29,9 @@ unit_TESTS := \
 	record \
 	proc \
 	sweep \
+	devices \
 	env \
+	environ \
 	errorfile \
 	events \
 	failure \
