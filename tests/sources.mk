@@ -4,6 +4,8 @@ unit_TESTS := \
 	kv \
 	store \
 	elasticd_open \
+	elasticd_local \
+	elasticd_waits \
 	elasticd_calls \
 	tree \
 	cgroup \

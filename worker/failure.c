@@ -127,13 +127,21 @@ int64_t clock_end(int timeout_ms)
 	return timeout_ms < 0 ? -1 : clock_ms() + timeout_ms;
 }
 
+/* Those of a fault are handled for a report of it, and then it is over. */
+static bool signal_is_fault(int s)
+{
+	return s == SIGSEGV || s == SIGBUS || s == SIGFPE || s == SIGILL || s == SIGABRT ||
+	       s == SIGTRAP || s == SIGSYS;
+}
+
 bool signal_interrupts(void)
 {
 	for (int s = 1; s < NSIG; s++) {
 		struct sigaction sa;
 
-		if (sigaction(s, NULL, &sa) == 0 && sa.sa_handler != SIG_DFL &&
-			sa.sa_handler != SIG_IGN && !(sa.sa_flags & SA_RESTART))
+		if (!signal_is_fault(s) && sigaction(s, NULL, &sa) == 0 &&
+			sa.sa_handler != SIG_DFL && sa.sa_handler != SIG_IGN &&
+			!(sa.sa_flags & SA_RESTART))
 			return true;
 	}
 	return false;

@@ -29,6 +29,11 @@ static void local_init(void)
 	pthread_atfork(local_lock, local_unlock, local_in_child);
 }
 
+void local_start(void)
+{
+	pthread_once(&once, local_init);
+}
+
 void local_lock(void)
 {
 	pthread_mutex_lock(&lock);
@@ -41,7 +46,6 @@ void local_unlock(void)
 
 void local_wait_begin(struct local_wait *w, struct elasticd *h)
 {
-	pthread_once(&once, local_init);
 	*w = (struct local_wait){ .h = h };
 	sem_init(&w->wake, 0, 0);
 	h->users++;

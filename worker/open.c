@@ -144,6 +144,7 @@ static int open_local(struct elasticd *h)
 {
 	int r;
 
+	local_start();
 	h->side = &side_local;
 	h->who.world_size = 1;
 	h->token = 1;

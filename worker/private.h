@@ -127,6 +127,10 @@ bool signal_interrupts(void);
 
 int errorfile_write(const struct elasticd *h, const char *message, const char *traceback);
 
+/* --- local.c: before the first use of the local side */
+
+void local_start(void);
+
 /* --- api.c */
 
 void member_fini(struct elasticd_member *m);

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waits that end otherwise than by an answer, streams, and fork(). */
+#include "tests/unit/fake_agent.h"
+
+static struct elasticd *h;
+static int fd;
+static struct worker w;
+
+static void setup(void)
+{
+	agent_start();
+	h = handle_open(&fd);
+}
+
+static void teardown(void)
+{
+	elasticd_close(h);
+	close_fd(fd);
+	agent_stop();
+}
+
+static void gets(struct worker *me)
+{
+	me->r = elasticd_get(me->h, "k", -1, &me->value, &me->n);
+}
+
+static void gets_for_a_minute(struct worker *me)
+{
+	me->r = elasticd_get(me->h, "k", 60000, &me->value, &me->n);
+}
+
+static void gets_for_a_moment(struct worker *me)
+{
+	me->r = elasticd_get(me->h, "k", 1, &me->value, &me->n);
+}
+
+static void puts_text(struct worker *me)
+{
+	me->r = elasticd_put(me->h, "k", "v", 1, 0);
+}
+
+START_TEST(a_silent_agent_does_not_keep_a_caller_beyond_its_limit)
+{
+	worker_start(&w, gets_for_a_moment, h);
+	agent_hears(fd, "Get", "'key':'k','wait':true,'timeout_ms':1");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_ptr_nonnull(strstr(w.text, "the agent has not answered"));
+	/* It hangs up: what would be answered now is nobody's. */
+	ck_assert_str_eq(agent_hear(fd), "");
+}
+END_TEST
+
+START_TEST(closing_the_handle_ends_a_wait)
+{
+	worker_start(&w, gets, h);
+	agent_hears(fd, "Get", "'key':'k','wait':true");
+	elasticd_close(h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	ck_assert_str_eq(agent_hear(fd), "");
+	close(fd);
+	h = handle_open(&fd);
+}
+END_TEST
+
+/* --- signals */
+
+static atomic_int handled;
+
+static void on_signal(int signo)
+{
+	atomic_fetch_add(&handled, 1);
+}
+
+static void handle_usr1(int flags)
+{
+	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = flags };
+
+	/* Check has handlers of its own for these. */
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGALRM, SIG_DFL);
+	ck_assert_int_eq(sigaction(SIGUSR1, &sa, NULL), 0);
+}
+
+/* Again and again, for one may come just before the thread waits. */
+static int signal_until_done(struct worker *me)
+{
+	struct timespec soon;
+
+	for (;;) {
+		pthread_kill(me->thread, SIGUSR1);
+		clock_gettime(CLOCK_REALTIME, &soon);
+		soon.tv_nsec += 10000000;
+		if (soon.tv_nsec >= 1000000000) {
+			soon.tv_nsec -= 1000000000;
+			soon.tv_sec++;
+		}
+		if (pthread_timedjoin_np(me->thread, NULL, &soon) == 0)
+			return me->r;
+	}
+}
+
+static void interrupted(void (*fn)(struct worker *), const char *request)
+{
+	worker_start(&w, fn, h);
+	ck_assert_str_eq(agent_hear(fd), request);
+	ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
+	ck_assert_str_eq(agent_hear(fd), "");
+	close(fd);
+}
+
+START_TEST(a_signal_without_restart_ends_a_wait)
+{
+	handle_usr1(0);
+	interrupted(gets, "{'method':'io.elasticd.Worker.Get','parameters':"
+			  "{'key':'k','wait':true}}");
+	worker_start(&w, gets_for_a_minute, h);
+	fd = agent_greets();
+	agent_hears(fd, "Get", "'key':'k','wait':true,'timeout_ms':60000");
+	ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
+}
+END_TEST
+
+/* Until its handler has run so often. */
+static void signal_often(struct worker *me)
+{
+	for (int i = 1; i <= 5; i++) {
+		pthread_kill(me->thread, SIGUSR1);
+		while (atomic_load(&handled) < i)
+			sched_yield();
+	}
+}
+
+static void goes_on(void (*fn)(struct worker *))
+{
+	atomic_store(&handled, 0);
+	worker_start(&w, fn, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(fd), "'key':'k'"));
+	signal_often(&w);
+	agent_answers(fd, "'entry':{'key':'k','value':'v','revision':1}");
+	ck_assert_int_eq(worker_end(&w), 0);
+	free(w.value);
+}
+
+START_TEST(a_signal_with_restart_does_not)
+{
+	handle_usr1(SA_RESTART);
+	goes_on(gets);
+	goes_on(gets_for_a_minute);
+}
+END_TEST
+
+START_TEST(what_does_not_wait_is_not_interrupted)
+{
+	handle_usr1(0);
+	goes_on(puts_text);
+}
+END_TEST
+
+/* --- fork() */
+
+START_TEST(a_child_has_connections_of_its_own)
+{
+	pid_t pid = fork();
+	int theirs, status;
+
+	if (pid == 0) {
+		void *value;
+		size_t n;
+		int r = elasticd_put(h, "child", "", 0, 0);
+
+		if (!r)
+			r = elasticd_get(h, "k", -1, &value, &n);
+		elasticd_beat(h);
+		elasticd_close(h);
+		_exit(r);
+	}
+	theirs = agent_greets();
+	agent_hears(theirs, "Put", "'key':'child','value':''");
+	agent_answers(theirs, "'revision':1");
+	agent_hears(theirs, "Get", "'key':'k','wait':true");
+	/* Meanwhile its parent goes on with its own. */
+	worker_start(&w, puts_text, h);
+	agent_hears(fd, "Put", "'key':'k','value':'v'");
+	agent_answers(fd, "'revision':2");
+	ck_assert_int_eq(worker_end(&w), 0);
+	agent_answers(theirs, "'entry':{'key':'k','value':'v','revision':1}");
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_uint_eq(board_slot(board, 3)->beats, 1);
+	/* Its end did not end ours. */
+	worker_start(&w, puts_text, h);
+	agent_hears(fd, "Put", "'key':'k','value':'v'");
+	agent_answers(fd, "'revision':3");
+	ck_assert_int_eq(worker_end(&w), 0);
+	close(theirs);
+}
+END_TEST
+
+/* --- streams */
+
+static void watches(struct worker *me)
+{
+	me->r = elasticd_watch_open(me->h, "a", 7, (struct elasticd_watch **)&me->value);
+}
+
+static struct elasticd_watch *watch_open(int *ret_fd)
+{
+	worker_start(&w, watches, h);
+	*ret_fd = agent_greets();
+	agent_hears_more(*ret_fd, "Watch", "'key':'a','since':7");
+	ck_assert_int_eq(worker_end(&w), 0);
+	return w.value;
+}
+
+static void change(struct elasticd_watch *watch, const char *key, const char *value, int64_t rev)
+{
+	struct elasticd_entry *e;
+
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), 0);
+	ck_assert_str_eq(e->key, key);
+	if (value)
+		ck_assert_str_eq(e->value, value);
+	else
+		ck_assert_ptr_null(e->value);
+	ck_assert_int_eq(e->revision, rev);
+	elasticd_entries_free(e, 1);
+}
+
+START_TEST(a_watch_hands_out_one_change_at_a_time)
+{
+	int s;
+	struct elasticd_watch *watch = watch_open(&s);
+	struct elasticd_entry *e = NULL;
+
+	ck_assert_int_eq(elasticd_watch_next(watch, 0, &e), ELASTICD_DEADLINE_EXCEEDED);
+	agent_say(s, "{'parameters':{'changes':[],'revision':7},'continues':true}");
+	agent_say(s, "{'parameters':{'changes':["
+		     "{'key':'a','value':'1','revision':8,'deleted':false},"
+		     "{'key':'a/b','revision':9,'deleted':true}],'revision':9},"
+		     "'continues':true}");
+	agent_await(elasticd_watch_fd(watch));
+	change(watch, "a", "1", 8);
+	change(watch, "a/b", NULL, 9);
+	ck_assert_int_eq(elasticd_watch_next(watch, 0, &e), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(elasticd_watch_next(watch, 1, &e), ELASTICD_DEADLINE_EXCEEDED);
+	agent_refuses(s, "OutOfRange", "'message':'forgotten'");
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_OUT_OF_RANGE);
+	/* And for ever. */
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_OUT_OF_RANGE);
+	ck_assert_ptr_null(e);
+	elasticd_watch_close(watch);
+	ck_assert_str_eq(agent_hear(s), "");
+	close(s);
+}
+END_TEST
+
+START_TEST(a_child_watches_on_from_where_its_parent_was)
+{
+	int s, theirs, status;
+	struct elasticd_watch *watch = watch_open(&s);
+	pid_t pid;
+
+	agent_say(s, "{'parameters':{'changes':[{'key':'a','value':'1','revision':8,"
+		     "'deleted':false}],'revision':8},'continues':true}");
+	change(watch, "a", "1", 8);
+	pid = fork();
+	if (pid == 0) {
+		change(watch, "a", "2", 9);
+		elasticd_watch_close(watch);
+		elasticd_close(h);
+		_exit(0);
+	}
+	theirs = agent_greets();
+	agent_hears_more(theirs, "Watch", "'key':'a','since':8");
+	agent_say(theirs, "{'parameters':{'changes':[{'key':'a','value':'2','revision':9,"
+			  "'deleted':false}],'revision':9},'continues':true}");
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	agent_say(s, "{'parameters':{'changes':[{'key':'a','value':'2','revision':9,"
+		     "'deleted':false}],'revision':9},'continues':true}");
+	change(watch, "a", "2", 9);
+	elasticd_watch_close(watch);
+	close(s);
+	close(theirs);
+}
+END_TEST
+
+static struct elasticd_watch *watched;
+
+static void next_change(struct worker *me)
+{
+	struct elasticd_entry *e;
+
+	me->r = elasticd_watch_next(watched, -1, &e);
+}
+
+START_TEST(a_watch_outlives_its_handle_only_to_say_so)
+{
+	int s;
+	struct elasticd_watch *watch = watch_open(&s);
+	struct elasticd_entry *e;
+
+	watched = watch;
+	worker_start(&w, next_change, h);
+	elasticd_close(h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_CANCELLED);
+	elasticd_watch_close(watch);
+	close(s);
+	close(fd);
+	h = handle_open(&fd);
+}
+END_TEST
+
+static void follows(struct worker *me)
+{
+	me->r = elasticd_events_open(me->h, (struct elasticd_events **)&me->value);
+}
+
+START_TEST(events_are_told_as_they_come)
+{
+	struct elasticd_events *events;
+	struct elasticd_event *e;
+	int s;
+
+	worker_start(&w, follows, h);
+	s = agent_greets();
+	agent_hears_more(s, "Events", "");
+	ck_assert_int_eq(worker_end(&w), 0);
+	events = w.value;
+	agent_say(s, "{'parameters':{'event':{'event':'joined','task':'chief:0','text':'t'}},"
+		     "'continues':true}");
+	agent_await(elasticd_events_fd(events));
+	ck_assert_int_eq(elasticd_events_next(events, -1, &e), 0);
+	ck_assert_str_eq(e->event, "joined");
+	ck_assert_str_eq(e->task, "chief:0");
+	ck_assert_ptr_null(e->error);
+	elasticd_event_free(e);
+	agent_say(s, "{'parameters':{'event':{'event':'error','text':'t','error':{'code':'Aborted',"
+		     "'message':'m','task':'worker:1','reported':true,'time_us':1}}},"
+		     "'continues':true}");
+	ck_assert_int_eq(elasticd_events_next(events, 60000, &e), 0);
+	ck_assert_int_eq(e->error->code, ELASTICD_ABORTED);
+	elasticd_event_free(e);
+	close(s);
+	ck_assert_int_eq(elasticd_events_next(events, -1, &e), ELASTICD_UNAVAILABLE);
+	elasticd_events_close(events);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *t = tcase_create("waits");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, a_silent_agent_does_not_keep_a_caller_beyond_its_limit);
+	tcase_add_test(t, closing_the_handle_ends_a_wait);
+	tcase_add_test(t, a_signal_without_restart_ends_a_wait);
+	tcase_add_test(t, a_signal_with_restart_does_not);
+	tcase_add_test(t, what_does_not_wait_is_not_interrupted);
+	tcase_add_test(t, a_child_has_connections_of_its_own);
+	tcase_add_test(t, a_watch_hands_out_one_change_at_a_time);
+	tcase_add_test(t, a_child_watches_on_from_where_its_parent_was);
+	tcase_add_test(t, a_watch_outlives_its_handle_only_to_say_so);
+	tcase_add_test(t, events_are_told_as_they_come);
+	return tests_run(t);
+}
