@@ -386,7 +386,8 @@ def test_an_environment_that_makes_no_sense_is_named(box):
 def test_the_wheel_is_whole_and_works(box):
     out = box.path("wheel")
     out.mkdir()
-    build = "import wheel_backend, sys; print(wheel_backend.build_wheel(sys.argv[1], {'library': sys.argv[2]}))"
+    build = ("import wheel_backend, sys; "
+             "print(wheel_backend.build_wheel(sys.argv[1], {'library': sys.argv[2]}))")
     built = box.sh(sys.executable, "-B", "-c", build, out, python_package.LIBRARY, cwd=str(PACKAGE))
     assert built.rc == 0, built
     name = built.out.strip()

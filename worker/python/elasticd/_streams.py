@@ -82,6 +82,10 @@ class Stream(Generic[_T]):
         self._stream = None
         self._wake.set()
 
+    @property
+    def closed(self) -> bool:
+        return self._stream is None or self._core.closed
+
     def fileno(self) -> int:
         """For select(): readable when next(0) may have something."""
         stream = self._stream
@@ -108,7 +112,7 @@ class Stream(Generic[_T]):
             try:
                 self._library.check(self._await(stream, deadline, item))
             except Cancelled:
-                if self._stream is None:
+                if self.closed:
                     raise Cancelled("the stream was closed") from None
                 raise
         try:
@@ -128,7 +132,7 @@ class Stream(Generic[_T]):
                 return status
             if not self._wake.wait(fd, left):
                 return int(self._next(stream, 0, byref(item)))
-            if self._stream is None:
+            if self.closed:
                 return int(Status.CANCELLED)
 
     def _convert(self, item: Any) -> _T:
@@ -142,7 +146,7 @@ class Stream(Generic[_T]):
             try:
                 item = self._read(Deadline(None))
             except Cancelled:
-                if self._stream is None:
+                if self.closed:
                     return
                 raise
             yield item
