@@ -52,6 +52,8 @@ agent_SRC := \
 	agent/logs.c \
 	agent/logs_tail.c \
 	agent/logs_task.c \
+	agent/members.c \
+	agent/members_waits.c \
 	agent/methods.c \
 	agent/outcome.c \
 	agent/port.c \

@@ -106,7 +106,8 @@ void worker_deadlines(void *arg)
 {
 	struct workers *w = arg;
 	uint64_t now = loop_now_ms();
-	uint64_t a = barriers_expire(w->barriers, now), b = members_expire(w->members, now);
+	uint64_t a = barriers_expire(w->barriers, now),
+		 b = members_expire(w->members, now, (int64_t)loop_real_us());
 	uint64_t next = a < b ? a : b;
 
 	if (next == UINT64_MAX)
