@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/workers.h"
 
 #include "agent/tfconfig.h"
 #include "common/file.h"
@@ -187,14 +188,11 @@ static void agent_on_run_time(void *arg)
 {
 	struct agent *a = arg;
 
-	agent_settle(a);
-	if (agent_decided(a))
-		return;
-	agent_set_reason(
-		a, "max_run_time of %.3f s is over", (double)a->spec->max_run_time_ms / 1000);
-	events_add(a->events, "timeout", a->attempt, -1, NULL, "%s", a->reason);
-	log_warning("%s", a->reason);
-	agent_post(a, GROUP_EV_TIMEOUT);
+	char why[64];
+
+	snprintf(why, sizeof(why), "max_run_time of %.3f s is over",
+		(double)a->spec->max_run_time_ms / 1000);
+	agent_timeout_asked(a, why);
 }
 
 static void agent_on_log_event(void *arg, const char *event, int rank, const char *text)
@@ -317,6 +315,8 @@ static int agent_open(struct agent *a, struct error *err)
 	if ((r = agent_make_tasks(a, err)) < 0 || (r = agent_open_logs(a, err)) < 0 ||
 		(r = agent_open_events(a, seq, err)) < 0 || (r = record_new(a, err)) < 0)
 		return r;
+	if ((r = workers_new(a, err)) < 0 || (r = beats_new(a, err)) < 0)
+		return r;
 	if (a->opt.listen_fd >= 0 && (r = agent_server_new(a, err)) < 0)
 		return r;
 	return agent_signals_init(a, err);
@@ -340,7 +340,9 @@ int agent_new(struct loop *loop, const struct spec *spec, const struct agent_opt
 	if (agent_identity(a) < 0 ||
 		loop_timer_new(loop, agent_on_backoff, a, &a->backoff_timer) < 0 ||
 		loop_timer_new(loop, agent_on_run_time, a, &a->run_timer) < 0 ||
-		loop_timer_new(loop, agent_stop_expired, a, &a->stop_timer) < 0)
+		loop_timer_new(loop, agent_stop_expired, a, &a->stop_timer) < 0 ||
+		loop_timer_new(loop, agent_single_expired, a, &a->task_timer) < 0 ||
+		loop_timer_new(loop, agent_leader_expired, a, &a->leader_timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = agent_open(a, err);
 	if (r < 0)
@@ -359,8 +361,15 @@ struct agent *agent_free(struct agent *a)
 	agent_server_free(a);
 	record_free(a);
 	a->events = events_free(a->events);
+	beats_free(a);
+	workers_free(a);
 	logs_free(a->logs);
+	agent_ask_free(a);
 	agent_free_tasks(a);
+	agent_roster_free(a);
+	json_decref(a->past_budgets);
+	loop_timer_free(a->task_timer);
+	loop_timer_free(a->leader_timer);
 	tfconfig_free(a);
 	port_release(&a->port);
 	loop_timer_free(a->stop_timer);

@@ -65,6 +65,7 @@ struct agent_end {
 	int exit_status;
 	char message[640];
 	json_t *root_cause; /* Failure, owned, or NULL */
+	bool application;   /* ... which a program itself reported */
 };
 
 struct agent {
@@ -181,8 +182,6 @@ void agent_free_tasks(struct agent *a);
 /* A task beyond the specification. a->tasks may move. */
 _must_check_ int agent_add_task(
 	struct agent *a, const struct spec_role *role, int index, struct task **ret);
-/* As t is told: tasks that were added later count for themselves only. */
-int agent_world_size(const struct agent *a, const struct task *t);
 /* Takes what the record has of the tasks' budgets, and gives it. */
 void agent_budgets_load(struct agent *a, const json_t *saved);
 void agent_budgets_replay(struct agent *a, const json_t *event);
@@ -226,6 +225,11 @@ const char *agent_task_name(const struct task *t);
 /* single.c */
 /* t is started when delay_ms is over and what its last process left behind is gone. */
 void agent_single_start_in(struct agent *a, struct task *t, uint64_t delay_ms);
+/* The same at once. Returns 0 also where something is left to be ended first, or a negative errno
+ * after t was set to FAILED. */
+int agent_single_start_now(struct agent *a, struct task *t);
+/* t is to be started again when its process has ended. */
+bool agent_single_starts(const struct task *t);
 /* What its next processes run in place of the role's; both are taken, NULL: the role's. */
 _must_check_ int agent_single_command(struct task *t, char **command, char **env);
 char *const *agent_single_argv(const struct task *t); /* borrowed, or NULL */
@@ -289,6 +293,8 @@ int agent_signal_task(struct agent *a, struct task *t, int signo, enum spec_whom
 void outcome_group_failed(struct agent *a);
 /* t failed and its own budget is spent: text says why. */
 void outcome_task_spent(struct agent *a, struct task *t, const char *text);
+/* All ended, with success as far as they were waited for. */
+void outcome_all_ended(struct agent *a);
 /* The leader has ended and the others had their time. */
 void outcome_leader_over(struct agent *a);
 /* Its last process failed, and it is started again all the same: for Errors. */
@@ -300,7 +306,9 @@ void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char
 void agent_incarnation_over(struct agent *a);
 void agent_finish(struct agent *a);
 /* Asks the job's budget about fault by policy, into decision, and says what it said. */
-void outcome_decide(struct agent *a, const struct restart_fault *fault, const char *what);
+void outcome_decide(struct agent *a, const struct spec_restart *policy,
+	const struct restart_fault *fault, const char *what);
+struct restart_fault outcome_fault(const struct task *t, uint64_t since_ms);
 
 /* resume.c */
 void agent_past_note(struct agent *a, const json_t *event); /* while the record is loaded */

@@ -9,6 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* When the agent, or the leader's end, began to end t; -1: never. */
+static int64_t failure_stop_us(const struct task *t)
+{
+	if (t->grace_us && (!t->stop_us || t->grace_us < t->stop_us))
+		return t->grace_us;
+	return t->stop_us ? t->stop_us : -1;
+}
+
 static void failure_fill(struct failure *f, struct task *t)
 {
 	int64_t written = -1;
@@ -20,7 +28,7 @@ static void failure_fill(struct failure *f, struct task *t)
 		.observed_us = t->ended_us,
 		.claimed_us = -1,
 		.written_us = -1,
-		.stop_us = t->stop_us ? t->stop_us : -1,
+		.stop_us = failure_stop_us(t),
 		.by_signal = t->exit.signal && !t->stop_us,
 	};
 	if (t->error_file) {
@@ -32,8 +40,14 @@ static void failure_fill(struct failure *f, struct task *t)
 			f->when.claimed_whole = f->file.whole_seconds;
 		}
 	}
+	f->application = f->has_file || t->app_error;
+	/* What was said of it while it ran is when it failed, whatever its process did then. */
+	if (t->blame_us) {
+		f->when.claimed_us = t->blame_us;
+		f->when.claimed_whole = false;
+	}
 	f->collateral = rootcause_is_collateral(&f->when);
-	if (f->has_file && f->file.timestamp_us >= 0) {
+	if (f->has_file && f->file.timestamp_us >= 0 && !t->blame_us) {
 		bool plausible;
 
 		rootcause_time(&f->when, &plausible);
@@ -65,12 +79,38 @@ int failures_collect(struct failures *ret, struct task *tasks, int n_tasks)
 	if (!f.items)
 		return -ENOMEM;
 	for (int i = 0; i < n_tasks; i++)
-		if (task_bad_exit(&tasks[i]))
+		if (task_has_failed(&tasks[i]))
 			failure_fill(&f.items[f.n++], &tasks[i]);
 	qsort(f.items, f.n, sizeof(*f.items), failure_compare);
 	f.has_root = f.n && !f.items[0].collateral;
 	*ret = f;
 	return 0;
+}
+
+int failures_collect_one(struct failures *ret, struct task *t)
+{
+	struct failures f = { .n = 1, .has_root = true };
+
+	f.items = calloc(1, sizeof(*f.items));
+	if (!f.items)
+		return -ENOMEM;
+	failure_fill(f.items, t);
+	*ret = f;
+	return 0;
+}
+
+void failures_prefer_application(struct failures *f)
+{
+	struct failure first;
+	size_t i = 0;
+
+	while (i < f->n && (f->items[i].collateral || !f->items[i].application))
+		i++;
+	if (i == 0 || i == f->n)
+		return;
+	first = f->items[i];
+	memmove(f->items + 1, f->items, i * sizeof(first));
+	f->items[0] = first;
 }
 
 void failures_fini(struct failures *f)
@@ -95,7 +135,9 @@ void failure_message(const struct failure *f, char *text, size_t size)
 	const struct task_exit *x = &f->task->exit;
 	char name[SIGNALS_TEXT_MAX];
 
-	if (f->has_file)
+	if (task_complaint(f->task))
+		snprintf(text, size, "%s", task_complaint(f->task));
+	else if (f->has_file)
 		snprintf(text, size, "%s", f->file.message);
 	else if (x->error)
 		snprintf(text, size, "%s", x->text);
@@ -123,7 +165,9 @@ json_t *failure_json(const struct failure *f, const char *host, int attempt, jso
 	json_put(j, "attempt", json_integer(attempt));
 	json_put(j, "time_us", json_integer(rootcause_time(&f->when, NULL)));
 	json_put(j, "exit", task_exit_json(&t->exit));
-	if (f->has_file) {
+	if (task_complaint(t)) {
+		json_put_string(j, "message", task_complaint(t));
+	} else if (f->has_file) {
 		json_put_string(j, "message", f->file.message);
 	} else {
 		failure_message(f, text, sizeof(text));

@@ -17,6 +17,7 @@ struct failure {
 	struct rootcause when;
 	bool collateral;
 	bool has_file;	     /* file is filled */
+	bool application;    /* the program itself said what went wrong */
 	const char *problem; /* why error.json was not usable; static, or NULL */
 	struct errorfile file;
 };
@@ -29,6 +30,10 @@ struct failures {
 
 /* Looks at all tasks; reads error.json files. An empty result where nothing failed. */
 _must_check_ int failures_collect(struct failures *ret, struct task *tasks, int n_tasks);
+/* The same of one task that has ended. */
+_must_check_ int failures_collect_one(struct failures *ret, struct task *t);
+/* Puts an application's error first, if there is one that is not collateral. */
+void failures_prefer_application(struct failures *f);
 void failures_fini(struct failures *f);
 
 /* One io.elasticd.Manager.Failure; stderr_tail (array of strings) is taken, may be NULL. */

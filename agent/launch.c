@@ -5,43 +5,13 @@
 #include "agent/port.h"
 #include "agent/spawn.h"
 #include "agent/tfconfig.h"
+#include "agent/workers.h"
 #include "common/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
-
-/*
- * Ranks on one host: the roles in their order, the replicas of each in theirs, so that a role's
- * workers are contiguous, as torchelastic numbers them.
- */
-int agent_make_tasks(struct agent *a, struct error *err)
-{
-	int n = 0, rank = 0;
-
-	for (size_t i = 0; i < a->spec->n_roles; i++)
-		n += a->replicas[i];
-	agent_free_tasks(a);
-	a->tasks = calloc((size_t)n, sizeof(*a->tasks));
-	if (!a->tasks)
-		return error_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < a->spec->n_roles; i++)
-		for (int k = 0; k < a->replicas[i]; k++, rank++) {
-			task_init(&a->tasks[rank], &a->spec->roles[i], k, rank);
-			a->tasks[rank].role_world = a->replicas[i];
-		}
-	a->n_tasks = n;
-	return 0;
-}
-
-void agent_free_tasks(struct agent *a)
-{
-	for (int i = 0; i < a->n_tasks; i++)
-		task_fini(&a->tasks[i]);
-	free(a->tasks);
-	a->tasks = NULL;
-	a->n_tasks = 0;
-}
 
 /* MASTER_PORT: another one than before, unless the specification names it. */
 static int launch_choose_port(struct agent *a, struct error *err)
@@ -66,8 +36,10 @@ void agent_rendezvous(struct agent *a)
 	struct error err = { 0 };
 
 	a->attempt++;
+	a->leader_over = a->leader_failed = false;
 	a->reason[0] = '\0';
 	a->end.exit_status = 0;
+	a->end.application = false;
 	json_decref(a->end.root_cause);
 	a->end.root_cause = NULL;
 	if (launch_choose_port(a, &err) < 0 || agent_make_tasks(a, &err) < 0 ||
@@ -110,12 +82,13 @@ static void launch_argv_free(char ***argv)
 
 static char **launch_argv(const struct agent *a, const struct task *t)
 {
-	char *const *lists[2] = { t->role->command, NULL };
+	char *const *other = agent_single_argv(t);
+	char *const *lists[2] = { other ? other : t->role->command, NULL };
 	int local_rank = a->spec->virtual_local_rank ? 0 : t->local_rank;
 	char **argv;
 	size_t n = 0;
 
-	if ((size_t)t->index < t->role->n_args)
+	if (!other && (size_t)t->index < t->role->n_args)
 		lists[1] = t->role->args[t->index];
 	for (int l = 0; l < 2; l++)
 		for (size_t i = 0; lists[l] && lists[l][i]; i++)
@@ -182,8 +155,7 @@ static int launch_exec(struct agent *a, struct task *t, const struct logs_fds *f
 	return 0;
 }
 
-/* Fills env; argv is NULL where there was no memory for it. As launch_exec(). */
-static int launch_environ(struct agent *a, struct task *t, struct env *env, char **argv)
+static int launch_environ(struct agent *a, struct task *t, struct env *env)
 {
 	struct error err = { 0 };
 	int r = tfconfig_task_starting(a, t, &err);
@@ -192,39 +164,58 @@ static int launch_environ(struct agent *a, struct task *t, struct env *env, char
 		launch_failed(a, t, -r, "find an address for", err.text);
 		return r;
 	}
-	r = argv ? environ_make(a, t, env) : -ENOMEM;
+	r = environ_make(a, t, env);
+	if (!r)
+		r = env_add(env, agent_single_env(t));
 	if (r < 0)
 		launch_failed(a, t, -r, "make the environment of", t->role->command[0]);
 	return r;
 }
 
-static int launch_task(struct agent *a, struct task *t)
+static int launch_process(struct agent *a, struct task *t, const struct logs_fds *fds)
+{
+	_cleanup_(env_fini) struct env env = { 0 };
+	_cleanup_(launch_argv_free) char **argv = launch_argv(a, t);
+	int r = launch_environ(a, t, &env);
+
+	if (!r && !argv) {
+		r = -ENOMEM;
+		launch_failed(a, t, -r, "make the command of", t->role->command[0]);
+	}
+	return r < 0 ? r : launch_exec(a, t, fds, &env, argv);
+}
+
+int agent_launch(struct agent *a, struct task *t)
 {
 	struct logs_task id = { t->role->name, t->index, t->rank, t->local_rank };
 	struct logs_fds fds = { .out = -1, .err = -1 };
 	struct error err = { 0 };
-	_cleanup_(env_fini) struct env env = { 0 };
-	_cleanup_(launch_argv_free) char **argv = launch_argv(a, t);
 	int r;
 
+	task_renew(t);
+	t->incarnation += t->launched;
+	t->launched = true;
 	task_set_state(t, TASK_STARTING, NULL);
 	r = logs_open_task(a->logs, &id, &fds, &err);
 	if (r < 0) {
 		launch_failed(a, t, -r, "open the logs of", err.text);
 		return r;
 	}
+	free(t->error_file);
 	t->error_file = fds.error_file && *fds.error_file ? strdup(fds.error_file) : NULL;
-	r = launch_environ(a, t, &env, argv);
-	if (r == 0)
-		r = launch_exec(a, t, &fds, &env, argv);
+	workers_task_starting(a, t);
+	r = launch_process(a, t, &fds);
 	logs_fds_fini(&fds);
 	if (r < 0) {
+		workers_task_ended(a, t);
 		logs_task_ended(a->logs, t->local_rank);
 		return r;
 	}
 	t->started_us = (int64_t)loop_real_us();
 	t->started_ms = loop_now_ms();
 	task_set_state(t, TASK_RUNNING, NULL);
+	workers_task_started(a, t);
+	beats_task_started(a, t);
 	return 0;
 }
 
@@ -257,8 +248,37 @@ static int launch_check_devices(struct agent *a)
 	return -1;
 }
 
+/* How long the first start of t waits, so that not all do at once what their start costs. */
+static uint64_t launch_delay(const struct task *t)
+{
+	int64_t delay = t->role->start_delay_ms > 0 ? t->role->start_delay_ms * t->index : 0;
+	int64_t max = t->role->start_delay_max_ms;
+
+	return (uint64_t)(max != SPEC_UNSET && delay > max ? max : delay);
+}
+
+/* Starts each task, or says when. Returns the rank of one that cannot be started, or -1. */
+static int launch_all(struct agent *a, bool *ret_delayed)
+{
+	for (int i = 0; i < a->n_tasks; i++) {
+		struct task *t = &a->tasks[i];
+		uint64_t delay = launch_delay(t);
+
+		if (t->on_purpose) {
+			task_set_state(t, TASK_STOPPED, "stopped on request");
+		} else if (delay) {
+			agent_single_start_in(a, t, delay);
+			*ret_delayed = true;
+		} else if (agent_launch(a, t) < 0) {
+			return i;
+		}
+	}
+	return -1;
+}
+
 void agent_spawn(struct agent *a)
 {
+	bool delayed = false;
 	struct error err = { 0 };
 	int r = logs_begin_attempt(a->logs, a->attempt, &err), failed;
 
@@ -273,14 +293,16 @@ void agent_spawn(struct agent *a)
 		return;
 	}
 	failed = launch_check_devices(a);
-	for (int i = 0; i < a->n_tasks && failed < 0; i++)
-		if (launch_task(a, &a->tasks[i]) < 0)
-			failed = i;
+	if (failed < 0) {
+		workers_begin(a);
+		failed = launch_all(a, &delayed);
+	}
 	if (failed >= 0) {
 		launch_give_up(a, failed);
 		return;
 	}
 	events_add(a->events, "started", a->attempt, -1, NULL, "%d workers, MASTER_PORT %d",
 		a->n_tasks, a->master_port);
-	agent_post(a, GROUP_EV_STARTED);
+	if (!delayed)
+		agent_post(a, GROUP_EV_STARTED);
 }

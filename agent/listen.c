@@ -36,6 +36,11 @@ static void listener_timeout(void *arg)
 {
 	struct listener *l = arg;
 
+	if (l->kind == LISTEN_KILL) {
+		agent_timeout_asked(
+			l->all->a, "somebody waited for the end, and the time for that is over");
+		return;
+	}
 	varlink_error(l->call, "TimedOut",
 		json_pack("{s:s}", "message", "the job did not get there in time"));
 	listener_free(l);

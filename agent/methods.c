@@ -2,6 +2,7 @@
 #include "agent/agent.h"
 #include "agent/listen.h"
 #include "agent/log_call.h"
+#include "agent/single_call.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/manager_idl.h"
@@ -229,9 +230,24 @@ static int method_wait(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
 	bool running = !strcmp(json_get_string(p, "until", "ended"), "running");
+	enum listener_kind kind = json_get_bool(p, "kill", false) ? LISTEN_KILL : LISTEN_END;
 
-	return listen_start(&s->listeners, call, running ? LISTEN_RUNNING : LISTEN_END, INT64_MAX,
+	return listen_start(&s->listeners, call, running ? LISTEN_RUNNING : kind, INT64_MAX,
 		json_get_int(p, "timeout_ms", SPEC_UNSET));
+}
+
+static int method_start_task(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+
+	return single_call_start(s->a, call, p);
+}
+
+static int method_stop_task(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+
+	return single_call_stop(s->a, call, p);
 }
 
 static int method_logs(struct varlink_call *call, json_t *p, void *arg)
@@ -274,6 +290,8 @@ static const struct varlink_method methods_table[] = {
 	{ "Events", method_events },
 	{ "Watch", method_watch },
 	{ "Scale", method_scale },
+	{ "StartTask", method_start_task },
+	{ "StopTask", method_stop_task },
 	{ "Why", method_why },
 	{ "Ping", method_ping },
 	{ "Version", method_version },

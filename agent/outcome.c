@@ -23,16 +23,19 @@ enum {
 	OUTCOME_DETAILED = 64,	   /* of thousands that fail together, the first ones tell enough */
 };
 
-static struct restart_fault outcome_fault(struct agent *a, const struct task *t)
+struct restart_fault outcome_fault(const struct task *t, uint64_t since_ms)
 {
 	struct restart_fault f = {
 		.cause = t->exit.error	  ? RESTART_EXEC
+			 : t->blame[0]	  ? RESTART_HEARTBEAT
 			 : t->exit.signal ? RESTART_SIGNAL
 					  : RESTART_EXIT,
 		.value = t->exit.signal ? t->exit.signal : t->exit.code,
-		.ran_ms = (int64_t)(loop_now_ms() - a->spawned_ms),
+		.ran_ms = (int64_t)(loop_now_ms() - since_ms),
 	};
 
+	if (f.cause == RESTART_EXIT && !f.value) /* it had reported an error */
+		f.value = 1;
 	return f;
 }
 
@@ -53,10 +56,10 @@ void agent_oom_text(const struct agent *a, const struct task *t, char *text, siz
 			(long long)n);
 }
 
-/* Asks the policy, and says what it said. */
-void outcome_decide(struct agent *a, const struct restart_fault *fault, const char *what)
+void outcome_decide(struct agent *a, const struct spec_restart *policy,
+	const struct restart_fault *fault, const char *what)
 {
-	restart_decide(&a->spec->restart, &a->budget, fault, loop_now_ms(), &a->decision);
+	restart_decide(policy, &a->budget, fault, loop_now_ms(), &a->decision);
 	agent_set_reason(a, "%s; %s", what, a->decision.text);
 	log_notice("%s", a->reason);
 	events_add(a->events, a->decision.restart ? "restart" : "no-restart", a->attempt, -1,
@@ -65,29 +68,53 @@ void outcome_decide(struct agent *a, const struct restart_fault *fault, const ch
 		"%s", a->reason);
 }
 
-static void outcome_failed(struct agent *a)
+static void outcome_what(const struct failure *f, char *what, size_t size)
+{
+	const struct task *t = f->task;
+	char message[256];
+
+	if (f->application || task_complaint(t)) {
+		failure_message(f, message, sizeof(message));
+		snprintf(what, size, "worker %d: %.200s (%s)", t->rank, message, t->exit.text);
+	} else {
+		snprintf(what, size, "worker %d: %s", t->rank, t->exit.text);
+	}
+}
+
+void outcome_group_failed(struct agent *a)
 {
 	struct failures f = { 0 };
 	struct restart_fault fault = { .cause = RESTART_EXIT, .value = 1 };
+	const struct spec_restart *policy = &a->spec->restart;
 	char what[512] = "a worker failed";
 
 	if (!failures_collect(&f, a->tasks, a->n_tasks) && f.n) {
-		const struct task *t = f.items[0].task;
+		size_t i = 0;
 
-		fault = outcome_fault(a, t);
-		a->end.exit_status = task_exit_status(&t->exit);
-		if (f.items[0].has_file)
-			snprintf(what, sizeof(what), "worker %d: %.200s (%s)", t->rank,
-				f.items[0].file.message, t->exit.text);
-		else
-			snprintf(what, sizeof(what), "worker %d: %s", t->rank, t->exit.text);
+		/* What fails alone is no matter of the group's policy. */
+		while (i + 1 < f.n &&
+			(f.items[i].task->state != TASK_FAILED ||
+				spec_restart_of(a->spec, f.items[i].task->role)->scope ==
+					SPEC_SCOPE_TASK))
+			i++;
+		policy = spec_restart_of(a->spec, f.items[i].task->role);
+		fault = outcome_fault(f.items[i].task, a->spawned_ms);
+		a->end.exit_status = task_failed_status(f.items[i].task);
+		outcome_what(&f.items[i], what, sizeof(what));
 	}
 	failures_fini(&f);
-	outcome_decide(a, &fault, what);
-	agent_post(a, a->decision.restart ? GROUP_EV_RETRY : GROUP_EV_FAIL);
+	outcome_decide(a, policy, &fault, what);
 }
 
-static void outcome_all_ended(struct agent *a)
+void outcome_task_spent(struct agent *a, struct task *t, const char *text)
+{
+	memset(&a->decision, 0, sizeof(a->decision));
+	agent_set_reason(a, "%s", text);
+	a->end.exit_status = task_failed_status(t);
+	agent_post(a, GROUP_EV_FAIL);
+}
+
+void outcome_all_ended(struct agent *a)
 {
 	struct restart_fault fault = {
 		.cause = RESTART_FINISHED,
@@ -96,30 +123,71 @@ static void outcome_all_ended(struct agent *a)
 
 	memset(&a->decision, 0, sizeof(a->decision));
 	if (a->spec->restart.policy == SPEC_RESTART_ALWAYS)
-		outcome_decide(a, &fault, "all workers succeeded");
+		outcome_decide(a, &a->spec->restart, &fault, "all workers succeeded");
 	agent_post(a, a->decision.restart ? GROUP_EV_RETRY : GROUP_EV_DONE);
 }
 
-void agent_judge(struct agent *a)
+/* What is wrong with the others although the leader is content; false: nothing. */
+static bool outcome_others_failed(struct agent *a, char *what, size_t size)
 {
-	int failed = 0, ended = 0;
+	struct failures f = { 0 };
+	bool failed = false;
 
-	for (int i = 0; i < a->n_tasks; i++) {
-		failed += a->tasks[i].state == TASK_FAILED;
-		ended += a->tasks[i].state == TASK_SUCCEEDED;
+	if (!failures_collect(&f, a->tasks, a->n_tasks) && f.has_root) {
+		failed = true;
+		outcome_what(&f.items[0], what, size);
+		a->end.exit_status = task_failed_status(f.items[0].task);
 	}
-	if (failed)
-		outcome_failed(a);
-	else if (ended == a->n_tasks)
+	failures_fini(&f);
+	for (int i = 0; i < a->n_tasks && !failed; i++) {
+		const struct task *t = &a->tasks[i];
+
+		if (!task_alive(t) || !task_complaint(t) || t->on_purpose)
+			continue;
+		failed = true;
+		snprintf(what, size, "%s: %.300s", agent_task_name(t), task_complaint(t));
+		a->end.exit_status = 1;
+	}
+	return failed;
+}
+
+void outcome_leader_over(struct agent *a)
+{
+	char what[512];
+
+	loop_timer_disarm(a->leader_timer);
+	if (a->leader_failed) {
+		memset(&a->decision, 0, sizeof(a->decision));
+		agent_set_reason(a, "%s", a->leader_text);
+		agent_post(a, GROUP_EV_FAIL);
+	} else if (outcome_others_failed(a, what, sizeof(what))) {
+		memset(&a->decision, 0, sizeof(a->decision));
+		agent_set_reason(a, "%s; %s", what, a->leader_text);
+		agent_post(a, GROUP_EV_FAIL);
+	} else {
+		agent_set_reason(a, "%s", a->leader_text);
 		outcome_all_ended(a);
+	}
 }
 
 void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *why)
 {
 	struct restart_fault fault = { .cause = cause };
 
-	outcome_decide(a, &fault, why);
+	outcome_decide(a, &a->spec->restart, &fault, why);
+	a->all_again = true;
 	agent_post(a, GROUP_EV_RESTART);
+}
+
+void agent_timeout_asked(struct agent *a, const char *why)
+{
+	agent_settle(a);
+	if (agent_decided(a))
+		return;
+	agent_set_reason(a, "%s", why);
+	events_add(a->events, "timeout", a->attempt, -1, NULL, "%s", a->reason);
+	log_warning("%s", a->reason);
+	agent_post(a, GROUP_EV_TIMEOUT);
 }
 
 void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char *why)
@@ -216,15 +284,53 @@ static void outcome_one(struct agent *a, struct failure *f, json_t *list)
 	json_array_append_new(list, j);
 }
 
+/* Failures that were made good come after those that ended the incarnation. */
+static void outcome_keep_more(struct agent *a, json_t *list)
+{
+	char key[16];
+
+	snprintf(key, sizeof(key), "%d", a->attempt);
+	json_array_extend(list, json_object_get(a->failures, key));
+	outcome_keep(a, list);
+}
+
+void outcome_keep_one(struct agent *a, struct task *t)
+{
+	json_t *list = NULL, *j;
+	struct failures f = { 0 };
+	char key[16];
+
+	snprintf(key, sizeof(key), "%d", a->attempt);
+	if (failures_collect_one(&f, t) < 0)
+		return;
+	j = outcome_failure_json(a, f.items, true);
+	events_add(a->events, "task-failed-once", a->attempt, t->rank, json_incref(j), "%s: %s",
+		agent_task_name(t), json_get_string(j, "message", ""));
+	failures_fini(&f);
+	list = json_object_get(a->failures, key);
+	if (!list) {
+		list = json_array();
+		json_array_append_new(list, j);
+		outcome_keep(a, list);
+		json_decref(list);
+		return;
+	}
+	json_array_append_new(list, j);
+	if (json_array_size(list) > OUTCOME_DETAILED) /* it fails again and again */
+		json_array_remove(list, 0);
+}
+
 void agent_incarnation_over(struct agent *a)
 {
-	bool wanted = a->group.goal == GOAL_STOP ||
+	bool wanted = a->group.goal == GOAL_STOP || a->group.goal == GOAL_SUCCEED ||
 		      (a->group.goal == GOAL_RETRY && a->decision.restart && !a->decision.counted);
 	struct failures f = { 0 };
 	json_t *list = json_array();
 
 	if (failures_collect(&f, a->tasks, a->n_tasks) < 0)
 		log_error("out of memory: the failures of attempt %d are not reported", a->attempt);
+	if (a->group.goal == GOAL_TIMEOUT)
+		failures_prefer_application(&f);
 	for (size_t i = 0; i < f.n; i++)
 		/* What ended because it was asked to is no failure where nothing else failed. */
 		if (!f.items[i].collateral || (f.has_root && !wanted))
@@ -234,12 +340,14 @@ void agent_incarnation_over(struct agent *a)
 		a->end.root_cause = json_incref(json_array_get(list, 0));
 		if (f.has_root && (a->group.goal == GOAL_FAIL || a->group.goal == GOAL_TIMEOUT))
 			outcome_copy_error(a, &f.items[0]);
-		a->end.exit_status = task_exit_status(&f.items[0].task->exit);
+		a->end.exit_status = task_failed_status(f.items[0].task);
+		a->end.application = f.items[0].application && !f.items[0].collateral;
 	}
-	outcome_keep(a, list);
+	outcome_keep_more(a, list);
 	json_decref(list);
 	failures_fini(&f);
 	a->stop_signal = 0;
+	agent_ask_settle(a, true);
 }
 
 static void outcome_set(struct agent *a, const char *result, int status, const char *message)
@@ -247,14 +355,6 @@ static void outcome_set(struct agent *a, const char *result, int status, const c
 	a->end.result = result;
 	a->end.exit_status = status;
 	snprintf(a->end.message, sizeof(a->end.message), "%s", message);
-}
-
-static bool outcome_application_error(const struct agent *a)
-{
-	const json_t *root = a->end.root_cause;
-
-	return root && !json_is_true(json_object_get(root, "collateral")) &&
-	       json_object_get(root, "error_file");
 }
 
 /* An application's error outranks the limit that ended the job. */
@@ -266,13 +366,14 @@ static void outcome_verdict(struct agent *a)
 		return;
 	if (a->group.state == GROUP_SUCCEEDED) {
 		a->end.root_cause = (json_decref(a->end.root_cause), NULL);
-		outcome_set(a, "succeeded", 0, "all workers succeeded");
+		outcome_set(a, "succeeded", 0,
+			a->leader_over ? a->leader_text : "all workers succeeded");
 	} else if (a->group.state == GROUP_STOPPED) {
 		int signo = a->stopped_by ? a->stopped_by : a->spec->stop.signal;
 
 		a->end.root_cause = (json_decref(a->end.root_cause), NULL);
 		outcome_set(a, "stopped", 128 + signo, reason);
-	} else if (a->group.goal == GOAL_TIMEOUT && !outcome_application_error(a)) {
+	} else if (a->group.goal == GOAL_TIMEOUT && !a->end.application) {
 		outcome_set(a, "timeout", 124, reason);
 	} else if (a->lost) {
 		outcome_set(a, "agent_lost", 125, reason);
@@ -325,6 +426,8 @@ void agent_finish(struct agent *a)
 	a->ended_us = (int64_t)loop_real_us();
 	loop_timer_disarm(a->run_timer);
 	loop_timer_disarm(a->backoff_timer);
+	agent_single_leave(a, a->reason);
+	agent_ask_settle(a, true);
 	outcome_verdict(a);
 	log_msg(strcmp(a->end.result, "succeeded") ? LOG_NOTICE : LOG_INFO,
 		"%s (exit status %d): %s", a->end.result, a->end.exit_status, a->end.message);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/workers.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 static void reap_obituary(struct agent *a, struct task *t)
 {
 	double seconds = (double)(t->ended_ms - t->started_ms) / 1000;
-	bool bad = task_bad_exit(t) && !t->stop_us;
+	bool bad = (task_bad_exit(t) || task_complaint(t)) && !t->stop_us;
 
 	log_msg(bad ? LOG_WARNING : LOG_INFO, "worker %d (pid %d): %s after %.3f s%s", t->rank,
 		(int)t->pid, t->exit.text, seconds, t->stop_us ? ", stopped by the agent" : "");
@@ -21,32 +22,80 @@ static void reap_obituary(struct agent *a, struct task *t)
 		seconds, t->stop_us ? ", stopped by the agent" : "");
 }
 
-static void reap_task(struct agent *a, struct task *t, const siginfo_t *si)
+/* What its end makes of it; a person's word, then the task's own, then how it was ended. */
+static enum task_state reap_state(const struct task *t)
 {
+	if (t->on_purpose)
+		return agent_single_starts(t) ? TASK_WAITING : TASK_STOPPED;
+	if (task_complaint(t))
+		return TASK_FAILED;
+	if (t->stop_us)
+		return TASK_STOPPED;
+	return task_bad_exit(t) ? TASK_FAILED : TASK_SUCCEEDED;
+}
+
+void agent_task_ended(struct agent *a, struct task *t, int code, int status)
+{
+	enum task_state state;
 	size_t n;
 
 	t->ended_us = (int64_t)loop_real_us();
 	t->ended_ms = loop_now_ms();
-	task_set_exit(t, si->si_code, si->si_status);
+	task_set_exit(t, code, status);
 	agent_oom_text(a, t, t->exit.note, sizeof(t->exit.note));
 	n = strlen(t->exit.text);
 	snprintf(t->exit.text + n, sizeof(t->exit.text) - n, "%s", t->exit.note);
 	reap_obituary(a, t);
-	if (t->stop_us)
-		task_set_state(t, TASK_STOPPED, t->exit.text);
-	else if (task_bad_exit(t))
-		task_set_state(t, TASK_FAILED, t->exit.text);
-	else
-		task_set_state(t, TASK_SUCCEEDED, NULL);
+	state = reap_state(t);
+	if (state == TASK_WAITING) {
+		t->on_purpose = false;
+		t->forgiven = true;
+	}
+	if (state == TASK_SUCCEEDED)
+		t->relapsing = false;
+	task_set_state(t, state, state == TASK_SUCCEEDED ? NULL : t->exit.text);
 	t->exit_pid = t->pid;
 	t->pid = 0;
+	beats_task_ended(a, t);
+	workers_task_ended(a, t);
 	logs_task_ended(a->logs, t->local_rank);
+}
+
+/* All that ended by now is looked at together: who was first is decided by more than the order in
+ * which the kernel tells. */
+void agent_ends_seen(struct agent *a)
+{
+	agent_judge(a);
+	agent_single_progress(a);
+	if (a->in_stop)
+		agent_stop_progress(a);
+	agent_changed(a);
+}
+
+size_t agent_helpers(struct agent *a, pid_t *pids, size_t max)
+{
+	const pid_t *logs;
+	size_t n_logs, n = 0;
+
+	logs_helpers(a->logs, &logs, &n_logs);
+	while (n < n_logs && n < max) {
+		pids[n] = logs[n];
+		n++;
+	}
+	return a->hang ? n + hang_helpers(a->hang, pids + n, max - n) : n;
+}
+
+static bool reap_helper(struct agent *a, const siginfo_t *si)
+{
+	return logs_child_exited(a->logs, si->si_pid, si->si_status) ||
+	       (a->hang && hang_child_exited(a->hang, si->si_pid, si->si_status));
 }
 
 void agent_reap(struct agent *a)
 {
 	bool any = false;
 
+	agent_settle(a);
 	for (;;) {
 		siginfo_t si = { .si_pid = 0 };
 		struct task *t;
@@ -61,17 +110,10 @@ void agent_reap(struct agent *a)
 		any = true;
 		t = agent_task_by_pid(a, si.si_pid);
 		if (t)
-			reap_task(a, t, &si);
-		else if (!logs_child_exited(a->logs, si.si_pid, si.si_status))
+			agent_task_ended(a, t, si.si_code, si.si_status);
+		else if (!reap_helper(a, &si))
 			log_debug("reaped pid %d, which a worker had left behind", (int)si.si_pid);
 	}
-	if (!any)
-		return;
-	/* All that ended by now is looked at together: who was first is decided by more than the
-	 * order in which the kernel tells. */
-	if (a->group.state == GROUP_STARTING || a->group.state == GROUP_RUNNING)
-		agent_judge(a);
-	if (a->in_stop)
-		agent_stop_progress(a);
-	agent_changed(a);
+	if (any)
+		agent_ends_seen(a);
 }

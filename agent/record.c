@@ -52,6 +52,7 @@ static void record_write_state(void *arg)
 	json_put(doc, "job", agent_job_json(a, false));
 	json_put(doc, "attempt", json_integer(a->attempt));
 	json_put(doc, "budget", restart_save(&a->budget));
+	json_put(doc, "task_budgets", agent_budgets_save(a));
 	json_put(doc, "seq", json_integer(events_last_seq(a->events)));
 	json_put(doc, "replicas", replicas);
 	json_put(doc, "why", agent_budget_json(a));
@@ -141,6 +142,8 @@ static void record_replay(void *arg, const json_t *event)
 	if (!strcmp(json_get_string(event, "event", ""), "restart"))
 		restart_replay(&a->budget, json_get_string(data, "cause", ""),
 			json_get_bool(data, "counted", true), loop_now_ms());
+	else if (!strcmp(json_get_string(event, "event", ""), "task-restart"))
+		agent_budgets_replay(a, event);
 }
 
 static void record_load_state(struct agent *a, const char *path, const json_t *doc)
@@ -151,6 +154,7 @@ static void record_load_state(struct agent *a, const char *path, const json_t *d
 	a->created_us = json_get_int(job, "created_us", a->created_us);
 	a->started_us = json_get_int(job, "started_us", 0);
 	record_load_replicas(a, json_get_array(doc, "replicas"));
+	agent_budgets_load(a, json_get_object(doc, "task_budgets"));
 	if (restart_load(&a->budget, json_get_object(doc, "budget"), loop_now_ms()) < 0)
 		log_warning("%s: budget: not usable; it begins anew", path);
 }

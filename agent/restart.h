@@ -4,7 +4,8 @@
 /*
  * The restart budget: decides whether a group gets another incarnation, whether that is counted,
  * and how long it waits. Pure: the time is an argument. One budget per job, over all its
- * incarnations; it is written to the job's record, so it outlives the agent.
+ * incarnations, and one for each task that is restarted alone; they are written to the job's record,
+ * so they outlive the agent.
  */
 
 #include "common/error.h"
@@ -21,7 +22,8 @@
 	X(FINISHED, "finished")	    /* all succeeded, under policy always */ \
 	X(OPERATOR, "operator")	    /* asked for by a person */              \
 	X(SCALE, "scale")	    /* the group's size changed */           \
-	X(AGENT_LOST, "agent-lost") /* the agent itself died */
+	X(AGENT_LOST, "agent-lost") /* the agent itself died */              \
+	X(HEARTBEAT, "heartbeat")   /* the agent found that a worker hangs */
 
 enum restart_cause {
 #define X(name, text) RESTART_##name,

@@ -153,7 +153,7 @@ void agent_resumed(struct agent *a)
 		agent_post(a, GROUP_EV_START);
 		return;
 	}
-	outcome_decide(a, &fault, "the agent had died");
+	outcome_decide(a, &a->spec->restart, &fault, "the agent had died");
 	a->lost = !a->decision.restart;
 	agent_post(a, a->decision.restart ? GROUP_EV_RETRY : GROUP_EV_FAIL);
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 agent_SRC := \
 	agent/agent.c \
+	agent/ask.c \
 	agent/barrier.c \
 	agent/barrier_names.c \
 	agent/barrier_text.c \
@@ -16,6 +17,7 @@ agent_SRC := \
 	agent/failure.c \
 	agent/group.c \
 	agent/guard.c \
+	agent/judgement.c \
 	agent/kv.c \
 	agent/kv_call.c \
 	agent/kv_get.c \
@@ -28,6 +30,7 @@ agent_SRC := \
 	agent/hang_save.c \
 	agent/hang_stacks.c \
 	agent/judge.c \
+	agent/leftovers.c \
 	agent/lines.c \
 	agent/listen.c \
 	agent/log_call.c \
@@ -64,8 +67,12 @@ agent_SRC := \
 	agent/restart.c \
 	agent/resume.c \
 	agent/rootcause.c \
+	agent/roster.c \
+	agent/select.c \
 	agent/serve.c \
 	agent/signals.c \
+	agent/single.c \
+	agent/single_call.c \
 	agent/slots_text.c \
 	agent/spawn.c \
 	agent/stop.c \

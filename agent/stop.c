@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/tree.h"
+#include "agent/workers.h"
 #include "common/log.h"
 #include "common/proc.h"
 #include "common/ranks.h"
@@ -16,13 +17,14 @@
  * what does not even die of SIGKILL is reported and given up. GONE is posted once, at the end.
  */
 
+enum { STOP_HELPERS = 64 };
+
 /* Helper processes of the agent that must live through a stop. */
 static struct tree_except stop_except(struct agent *a)
 {
-	struct tree_except e = { 0 };
+	static pid_t pids[STOP_HELPERS];
 
-	logs_helpers(a->logs, &e.pids, &e.n);
-	return e;
+	return (struct tree_except){ .pids = pids, .n = agent_helpers(a, pids, STOP_HELPERS) };
 }
 
 static bool stop_tree_gone(struct agent *a)
@@ -56,6 +58,14 @@ static int stop_signal_below(struct task *t, int signo)
 	return kill(t->pid, signo) < 0 ? -errno : 0;
 }
 
+int agent_signal_task(struct agent *a, struct task *t, int signo, enum spec_whom whom)
+{
+	if (!task_alive(t))
+		return -ESRCH;
+	return whom == SPEC_WHOM_ALL ? stop_signal_below(t, signo)
+				     : stop_signal_task(t, signo, whom);
+}
+
 int agent_signal_tasks(
 	struct agent *a, const char *ranks_text, int signo, enum spec_whom whom, struct error *err)
 {
@@ -75,9 +85,7 @@ int agent_signal_tasks(
 
 		if (!task_alive(t) || (ranks_text && !ranks_contains(&ranks, t->rank)))
 			continue;
-		r = whom == SPEC_WHOM_ALL ? stop_signal_below(t, signo)
-					  : stop_signal_task(t, signo, whom);
-		if (!r)
+		if (!agent_signal_task(a, t, signo, whom))
 			sent++;
 	}
 	return sent;
@@ -87,6 +95,10 @@ static void stop_kill_all(struct agent *a)
 {
 	struct tree_except e = stop_except(a);
 
+	/* A task in a caller's terminal is no child of the agent, nor in its cgroup. */
+	for (int i = 0; i < a->n_tasks; i++)
+		if (a->tasks[i].attached)
+			(void)agent_signal_task(a, &a->tasks[i], SIGKILL, SPEC_WHOM_GROUP);
 	/* In a cgroup it is one step that nothing can escape by forking. */
 	if (cgroup_kill(a->cgroup) == 0 && cgroup_populated(a->cgroup))
 		return;
@@ -256,6 +268,8 @@ void agent_stop_tasks(struct agent *a)
 	int64_t timeout = stop_timeout(a);
 	char name[SIGNALS_TEXT_MAX];
 
+	agent_single_leave(a, a->leader_over ? "the leader has ended" : a->reason);
+	workers_stopping(a, a->reason);
 	a->in_stop = true;
 	a->killing = a->leftovers = a->dumping = false;
 	a->stop_deadline_ms = loop_now_ms() + (uint64_t)timeout;

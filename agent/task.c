@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/task.h"
 
+#include "agent/restart.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/signals.h"
@@ -8,6 +9,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void task_init(struct task *t, const struct spec_role *role, int index, int rank)
@@ -21,7 +23,10 @@ void task_init(struct task *t, const struct spec_role *role, int index, int rank
 void task_fini(struct task *t)
 {
 	free(t->error_file);
-	t->error_file = NULL;
+	free(t->app_error);
+	free(t->budget);
+	t->error_file = t->app_error = NULL;
+	t->budget = NULL;
 }
 
 const char *task_state_name(enum task_state s)
@@ -78,6 +83,36 @@ bool task_bad_exit(const struct task *t)
 	return t->exit.ended && (t->exit.code || t->exit.signal || t->exit.error);
 }
 
+const char *task_complaint(const struct task *t)
+{
+	return t->blame[0] ? t->blame : t->app_error;
+}
+
+bool task_has_failed(const struct task *t)
+{
+	if (!t->exit.ended || t->on_purpose || t->forgiven)
+		return false;
+	return task_bad_exit(t) || task_complaint(t);
+}
+
+void task_renew(struct task *t)
+{
+	t->exit = (struct task_exit){ 0 };
+	t->exit_pid = 0;
+	t->ended_us = t->stop_us = t->blame_us = t->grace_us = t->next_start_us = 0;
+	t->blame[0] = '\0';
+	free(t->app_error);
+	t->app_error = NULL;
+	t->on_purpose = t->forgiven = t->spent = t->attached = false;
+}
+
+int task_failed_status(const struct task *t)
+{
+	int status = task_exit_status(&t->exit);
+
+	return status ? status : 1;
+}
+
 int task_exit_status(const struct task_exit *x)
 {
 	if (x->error && x->before_exec)
@@ -109,6 +144,12 @@ json_t *task_exit_json(const struct task_exit *x)
 	return j;
 }
 
+static void task_json_flag(json_t *j, const char *name, bool set)
+{
+	if (set)
+		json_put(j, name, json_true());
+}
+
 json_t *task_json(const struct task *t)
 {
 	json_t *j = json_object();
@@ -128,5 +169,13 @@ json_t *task_json(const struct task *t)
 		json_put(j, "started_us", json_integer(t->started_us));
 	if (t->ended_us)
 		json_put(j, "ended_us", json_integer(t->ended_us));
+	if (t->incarnation)
+		json_put(j, "incarnation", json_integer(t->incarnation));
+	if (t->next_start_us)
+		json_put(j, "next_start_us", json_integer(t->next_start_us));
+	task_json_flag(j, "on_purpose", t->on_purpose);
+	task_json_flag(j, "extra", t->extra);
+	task_json_flag(j, "attached", t->attached);
+	task_json_flag(j, "leader", t->role->leader);
 	return j;
 }

@@ -57,21 +57,32 @@ struct task {
 	int64_t stop_us;	       /* when the agent first signalled it to end, 0: never */
 	char *error_file;	       /* owned path, NULL without files */
 
-	int slot;	    /* on the board; of its role and index as long as the agent lives */
-	uint64_t token;	    /* of its present process; 0 before the first */
-	int incarnation;    /* its starts within the attempt, from 0 */
-	int restarts;	    /* times it was started again by itself (scope task, a person) */
-	bool on_purpose;    /* a person stopped it: it is never blamed, nor waited for */
-	bool extra;	    /* added beyond the specification */
-	bool attached;	    /* runs in a caller's terminal: its process is not the agent's child */
-	char blame[200];    /* "": else why the agent itself declared it failed: "no beat for ..." */
-	char *app_error;    /* owned: what it reported as an error; NULL: nothing */
+	int slot;	 /* on the board; of its role and index as long as the agent lives */
+	uint64_t token;	 /* of its present process; 0 before the first */
+	int incarnation; /* its starts within the attempt, from 0 */
+	int restarts;	 /* times it was started again by itself (scope task, a person) */
+	bool launched;	 /* it was started in this attempt */
+	bool on_purpose; /* a person stopped it: it is never blamed, nor waited for */
+	bool extra;	 /* added beyond the specification */
+	bool attached;	 /* runs in a caller's terminal: its process is not the agent's child */
+	bool forgiven;	 /* how its last process ended was answered: by a restart, by a person */
+	bool spent;	 /* it failed, and gets no restart of its own */
+	bool relapsing;	 /* its process before this one had failed */
+
+	/* Why it counts as failed however its process ends. */
+	char blame[200];  /* "": else what the agent itself found: "no beat for ..." */
+	char *app_error;  /* owned: what it reported as an error; NULL: nothing */
+	int64_t blame_us; /* when either of the two came, 0: never */
+	/* Since when its end is the consequence of the leader's, 0: it is not. */
+	int64_t grace_us;
+
 	struct restart_budget *budget; /* owned, scope task; NULL before its first restart */
 	int64_t next_start_us;	       /* of its next start, while it waits for it; 0: none */
 	struct task_private *private;  /* owned by single.c; NULL: nothing is under way */
 };
 
 void task_init(struct task *t, const struct spec_role *role, int index, int rank);
+/* private must be gone by then. */
 void task_fini(struct task *t);
 
 /* The one place that changes the state; writes the debug line of the transition. */
@@ -86,9 +97,18 @@ void task_set_exec_error(struct task *t, int error, const char *stage, const cha
 bool task_alive(const struct task *t);
 /* Ended with anything but exit code 0. */
 bool task_bad_exit(const struct task *t);
+/* Ended in a way that is held against it: badly, or after an error or without a beat, and neither on
+ * purpose nor made good by a restart. */
+bool task_has_failed(const struct task *t);
+/* What the agent or the task itself said was wrong, or NULL. Borrowed. */
+const char *task_complaint(const struct task *t);
+/* Forgets how the process before ended, for the next one. */
+void task_renew(struct task *t);
 
 /* 0..255, 128+signal, 126 or 127: what a shell would say; 125 for a step before the program. */
 int task_exit_status(const struct task_exit *x);
+/* The same for a task that has failed: never 0. */
+int task_failed_status(const struct task *t);
 
 const char *task_state_name(enum task_state s);
 

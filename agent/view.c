@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/workers.h"
 #include "common/duration.h"
 #include "common/json.h"
 #include "common/proc.h"
@@ -33,6 +34,20 @@ struct view_usage {
 	size_t n;
 };
 
+/* What it says of its own progress. */
+static void view_step(const struct agent *a, const struct task *t, json_t *j)
+{
+	const struct board_slot *slot = workers_slot(a, t);
+	int64_t step;
+
+	if (!slot || !task_alive(t) ||
+		atomic_load_explicit(&slot->token, memory_order_acquire) != t->token)
+		return;
+	step = atomic_load_explicit(&slot->step, memory_order_relaxed);
+	if (step >= 0)
+		json_put(j, "step", json_integer(step));
+}
+
 /* Memory and CPU of a worker and of all that is below it. */
 static void view_live(
 	const struct agent *a, const struct task *t, const struct view_usage *u, json_t *j)
@@ -45,6 +60,7 @@ static void view_live(
 
 	if (line)
 		json_put(j, "last_line", json_text(line));
+	view_step(a, t, j);
 	if (!task_alive(t) || proc_stat_read(t->pid, &self) < 0)
 		return;
 	rss = self.rss_bytes;
@@ -72,7 +88,8 @@ static json_t *view_tasks(const struct agent *a, bool live)
 	for (int i = 0; i < a->n_tasks; i++) {
 		json_t *j = task_json(&a->tasks[i]);
 
-		json_put(j, "restarts", json_integer(a->attempt < 0 ? 0 : a->attempt));
+		json_put(j, "restarts",
+			json_integer(a->tasks[i].restarts + (a->attempt < 0 ? 0 : a->attempt)));
 		if (live || a->ended) /* the last line of a run stays with its record */
 			view_live(a, &a->tasks[i], &usage, j);
 		json_array_append_new(list, j);
@@ -168,6 +185,45 @@ static void view_why_counts(const struct agent *a, FILE *f)
 			fprintf(f, "  %d by %s\n", a->budget.by_cause[i], restart_cause_name(i));
 }
 
+/* Of tasks that are started again alone, each has a budget of its own. */
+static void view_why_task(const struct task *t, const struct spec_restart *p, FILE *f)
+{
+	int left = restart_left(p, t->budget, loop_now_ms());
+
+	fprintf(f, "  %s: %d", agent_task_name(t), t->budget->used);
+	if (p->max != SPEC_UNSET)
+		fprintf(f, " of %d", p->max);
+	fprintf(f, " restarts used");
+	if (left >= 0)
+		fprintf(f, "; %d left", left);
+	fprintf(f, "; %d not counted", t->budget->free);
+	for (int i = 0; i < RESTART_N_CAUSES; i++)
+		if (t->budget->by_cause[i])
+			fprintf(f, "; %d by %s", t->budget->by_cause[i], restart_cause_name(i));
+	if (t->next_start_us) {
+		int64_t wait_us = t->next_start_us - (int64_t)loop_real_us();
+
+		fprintf(f, "; next start in %.1f s", wait_us > 0 ? (double)wait_us / 1e6 : 0.0);
+	}
+	fputc('\n', f);
+}
+
+static void view_why_tasks(const struct agent *a, FILE *f)
+{
+	bool any = false;
+
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+
+		if (!t->budget)
+			continue;
+		if (!any)
+			fprintf(f, "tasks by themselves:\n");
+		any = true;
+		view_why_task(t, spec_restart_of(a->spec, t->role), f);
+	}
+}
+
 char *agent_why_text(const struct agent *a)
 {
 	char *text = NULL;
@@ -179,6 +235,7 @@ char *agent_why_text(const struct agent *a)
 	fprintf(f, "%s%s%s\n", group_state_name(a->group.state), a->reason[0] ? ": " : "",
 		a->reason);
 	view_why_counts(a, f);
+	view_why_tasks(a, f);
 	if (a->next_try_us) {
 		int64_t wait_us = a->next_try_us - (int64_t)loop_real_us();
 

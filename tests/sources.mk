@@ -50,6 +50,7 @@ unit_TESTS := \
 	yaml \
 	loop \
 	json \
+	judgement \
 	file \
 	varlink_frame \
 	varlink_idl \

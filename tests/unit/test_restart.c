@@ -57,7 +57,8 @@ static enum spec_exit_class model_class(const struct spec_restart *p, const stru
 	}
 	if (f->cause == RESTART_EXEC)
 		return SPEC_EXIT_FATAL;
-	return f->cause == RESTART_AGENT_LOST ? SPEC_EXIT_COUNT : SPEC_EXIT_FREE;
+	return f->cause == RESTART_AGENT_LOST || f->cause == RESTART_HEARTBEAT ? SPEC_EXIT_COUNT
+									       : SPEC_EXIT_FREE;
 }
 
 static int model_counted(const struct model *m, uint64_t since)
