@@ -13,13 +13,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SERVE_STATE_MAX = 16 << 20, SERVE_EVENTS_MAX = 1000 };
+enum { SERVE_STATE_MAX = 16 << 20, SERVE_EVENTS_MAX = 1000, SERVE_RESULTS_MAX = 64 << 20 };
 
 struct serve {
 	struct loop *loop;
 	struct varlink_server *server;
 	json_t *state; /* state.json */
 	char *events;  /* path of events.jsonl */
+	char *results; /* path of results.json */
 	struct log_calls log_calls;
 };
 
@@ -98,12 +99,32 @@ static int serve_why(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, answer);
 }
 
+/* A run that never had tasks, or whose agent was lost, has none. */
+static int serve_results(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct serve *s = arg;
+	_cleanup_json_ json_t *saved = NULL;
+	json_t *answer = json_object(), *results;
+	struct error err = { 0 };
+	int r = json_read_file(s->results, SERVE_RESULTS_MAX, &saved, &err);
+
+	if (r < 0 && r != -ENOENT) {
+		json_decref(answer);
+		return varlink_error(
+			call, "Failed", json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
+	}
+	results = json_get_array(saved, "results");
+	json_put(answer, "results", results ? json_incref(results) : json_array());
+	return varlink_reply(call, answer);
+}
+
 static const struct varlink_method serve_methods[] = {
 	{ "Status", serve_status },
 	{ "Logs", serve_logs },
 	{ "Errors", serve_errors },
 	{ "Events", serve_events },
 	{ "Why", serve_why },
+	{ "Results", serve_results },
 	{ NULL, NULL },
 };
 
@@ -131,7 +152,8 @@ static int serve_open(struct serve *s, const char *dir, int conn_fd, struct erro
 	int r;
 
 	if (asprintf(&path, "%s/state.json", dir) < 0 ||
-		asprintf(&s->events, "%s/events.jsonl", dir) < 0)
+		asprintf(&s->events, "%s/events.jsonl", dir) < 0 ||
+		asprintf(&s->results, "%s/results.json", dir) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = json_read_file(path, SERVE_STATE_MAX, &s->state, err);
 	if (r < 0)
@@ -157,5 +179,6 @@ int serve_run(const char *record_dir, int conn_fd)
 	loop_free(s.loop);
 	json_decref(s.state);
 	free(s.events);
+	free(s.results);
 	return r < 0 ? 125 : r;
 }
