@@ -28,6 +28,7 @@ agent_SRC := \
 	agent/launch.c \
 	agent/hang.c \
 	agent/hang_save.c \
+	agent/heartbeat.c \
 	agent/hang_stacks.c \
 	agent/judge.c \
 	agent/leftovers.c \
