@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/failure.h"
+#include "agent/workers.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/report.h"
@@ -433,6 +434,7 @@ void agent_finish(struct agent *a)
 		"%s (exit status %d): %s", a->end.result, a->end.exit_status, a->end.message);
 	events_add(a->events, "ended", a->attempt, -1, agent_verdict_json(a), "%s: %s",
 		a->end.result, a->end.message);
+	workers_record(a);
 	record_verdict(a);
 	if (logs_drain(a->logs, AGENT_DRAIN_MS, outcome_drained, a) < 0)
 		outcome_drained(a);

@@ -213,7 +213,7 @@ static int hello_reply(struct workers *w, struct varlink_call *call, int slot)
 	json_t *members = json_array(), *p = json_object();
 
 	for (int i = 0; i < w->a->n_tasks; i++)
-		if (worker_is_default(&w->a->tasks[i]))
+		if (worker_is_default(&w->a->tasks[i]) && worker_has_slot(w, &w->a->tasks[i]))
 			json_add(members, json_string(w->slots[w->a->tasks[i].slot].name));
 	json_put_string(p, "job", w->a->spec->name);
 	json_put_string(p, "run", w->a->opt.run);

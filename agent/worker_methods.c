@@ -169,7 +169,7 @@ static void add_states(const struct workers *w, const struct spec_role *role, js
 		for (int i = 0; i < a->n_tasks; i++) {
 			const struct task *t = &a->tasks[i];
 
-			if (t->role != role || t->index != index || t->slot < 0)
+			if (t->role != role || t->index != index || !worker_has_slot(w, t))
 				continue;
 			json_add(list, member_json(w, t));
 			found++;
@@ -211,8 +211,8 @@ static int worker_report_error(struct varlink_call *call, json_t *p, void *arg)
 	worker_results_error(w, slot, status_name((enum status)code), message);
 	/* What this sets off comes after it. */
 	r = varlink_reply(call, NULL);
-	if (members_report(w->members, slot, (enum status)code, message, (int64_t)loop_real_us()) <
-		0)
+	if (members_report(w->members, slot, (enum status)code, message, (int64_t)loop_real_us()) ==
+		-ENOMEM)
 		log_error(
 			"%s: out of memory: others are not told of its error", w->slots[slot].name);
 	barriers_task_ended(

@@ -38,9 +38,7 @@ enum {
 
 /* One task for the agent's life, by its role and index. */
 struct worker_slot {
-	char *name; /* "role:index" */
-	char *role;
-	int index;
+	char *name;			   /* "role:index" */
 	int rank;			   /* in a->tasks when it was last seen there */
 	uint64_t token;			   /* of its present process; 0: it has none */
 	uint64_t past[WORKERS_PAST], told; /* told: the stale one that an event was written of */
@@ -93,6 +91,8 @@ struct workers {
 };
 
 /* workers.c */
+/* Whether t has a slot here: not where memory was short, and not before its first start. */
+bool worker_has_slot(const struct workers *w, const struct task *t);
 struct task *worker_task(const struct workers *w, int slot);
 /* The slot of "role:index", -1 where the job has no such task. */
 int worker_slot_named(const struct workers *w, const char *name);

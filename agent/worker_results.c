@@ -139,7 +139,7 @@ json_t *workers_results_json(const struct agent *a)
 	for (int i = 0; w && i < a->n_tasks; i++) {
 		const struct task *t = &a->tasks[i];
 
-		if (t->slot >= 0 && (t->exit.ended || w->slots[t->slot].said_us))
+		if (worker_has_slot(w, t) && (t->exit.ended || w->slots[t->slot].said_us))
 			json_add(list, result_json(w, t));
 	}
 	return list;

@@ -148,7 +148,7 @@ static int default_members(const struct workers *w, bool present, int **ret, siz
 	for (int i = 0; i < a->n_tasks; i++) {
 		const struct task *t = &a->tasks[i];
 
-		if (!worker_is_default(t) || t->slot < 0)
+		if (!worker_is_default(t) || !worker_has_slot(w, t))
 			continue;
 		if (present && (t->on_purpose || members_left(w->members, t->slot)))
 			continue;

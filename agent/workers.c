@@ -1,46 +1,378 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/workers.h"
+#include "agent/worker_private.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/worker_idl.h"
+#include "common/worker_ranges.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* --- names --------------------------------------------------------------------------------------
+ */
+
+struct task *worker_task(const struct workers *w, int slot)
+{
+	struct agent *a = w->a;
+	struct worker_slot *s = &w->slots[slot];
+
+	if (s->rank < a->n_tasks && a->tasks[s->rank].slot == slot)
+		return &a->tasks[s->rank];
+	for (int i = 0; i < a->n_tasks; i++)
+		if (a->tasks[i].slot == slot) {
+			s->rank = i;
+			return &a->tasks[i];
+		}
+	return NULL;
+}
+
+const char *worker_slot_name(void *arg, int slot)
+{
+	const struct workers *w = arg;
+
+	return slot >= 0 && slot < w->n_slots && w->slots[slot].name ? w->slots[slot].name : "?";
+}
+
+int worker_slot_named(const struct workers *w, const char *name)
+{
+	for (int i = 0; i < w->n_slots; i++)
+		if (w->slots[i].name && !strcmp(w->slots[i].name, name) && worker_task(w, i))
+			return i;
+	return -1;
+}
+
+bool worker_is_default(const struct task *t)
+{
+	return !t->role->evaluator && !t->extra;
+}
+
+/* Has a slot for t, whose number the roster has given. */
+static int make_slot(struct workers *w, const struct task *t)
+{
+	struct worker_slot *grown, *s;
+
+	if (t->slot < 0 || t->slot >= BOARD_SLOTS)
+		return -ENOSPC;
+	if (t->slot >= w->n_slots) {
+		grown = reallocarray(w->slots, (size_t)t->slot + 1, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		memset(grown + w->n_slots, 0,
+			((size_t)t->slot + 1 - (size_t)w->n_slots) * sizeof(*grown));
+		w->slots = grown;
+		w->n_slots = t->slot + 1;
+		worker_board_reserve(w, w->n_slots);
+		worker_limit_connections(w);
+	}
+	s = &w->slots[t->slot];
+	if (!s->name && asprintf(&s->name, "%s:%d", t->role->name, t->index) < 0) {
+		s->name = NULL;
+		return -ENOMEM;
+	}
+	s->rank = t->rank;
+	return 0;
+}
+
+/* False where there is none to be had: the task then shares nothing. */
+static bool give_slot(struct workers *w, const struct task *t)
+{
+	int r = make_slot(w, t);
+
+	if (r < 0)
+		log_error("%s:%d has no part in what workers share: %s", t->role->name, t->index,
+			strerror(-r));
+	return r == 0;
+}
+
+bool worker_has_slot(const struct workers *w, const struct task *t)
+{
+	return t->slot >= 0 && t->slot < w->n_slots && w->slots[t->slot].name;
+}
+
+/* --- life ---------------------------------------------------------------------------------------
+ */
+
+static void on_group_error(void *arg, const struct members_error *error)
+{
+	struct workers *w = arg;
+	const char *name = worker_slot_name(w, error->slot);
+
+	log_debug("the group has an error: %s: %s", name, error->message);
+	worker_event(w, "error", error->slot, error, error->message);
+}
+
+static int open_store(struct workers *w)
+{
+	struct members_options m = {
+		.answer = worker_members_answer,
+		.error = on_group_error,
+		.name = worker_slot_name,
+		.arg = w,
+	};
+	struct loop *loop = w->a->loop;
+	int r = store_memory_new(loop, WORKERS_STORE_BYTES, &w->store);
+
+	if (r == 0)
+		r = kv_new(loop, w->store, &w->kv);
+	if (r == 0)
+		r = barriers_new(worker_barrier_answer, worker_slot_name, w, &w->barriers);
+	if (r == 0)
+		r = members_new(&m, &w->members);
+	if (r == 0)
+		r = loop_timer_new(loop, worker_deadlines, w, &w->timer);
+	return r;
+}
+
+static int open_server(struct workers *w, struct error *err)
+{
+	struct varlink_options opt = {
+		.vendor = "elasticd",
+		.product = "elastic-agent",
+		.version = VERSION,
+		.url = "https://elasticd.example/",
+		.idl = worker_idl,
+		.methods = worker_methods,
+		.ranges = worker_ranges,
+		.limits = {
+			.message_bytes = WORKERS_MESSAGE_BYTES,
+			.reply_bytes = WORKERS_REPLY_BYTES,
+			.queued_bytes = WORKERS_QUEUED_BYTES,
+			.connections = WORKERS_CONNECTIONS,
+		},
+		.authorize = worker_authorize,
+		.opened = worker_opened,
+		.closed = worker_closed,
+		.limit_error = "ResourceExhausted",
+		.arg = w,
+	};
+	int r = varlink_server_new(w->a->loop, &opt, &w->server, err);
+
+	if (r < 0)
+		return r;
+	worker_limit_connections(w);
+	return varlink_server_listen_path(w->server, w->socket_path, 0600, err);
+}
 
 int workers_new(struct agent *a, struct error *err)
 {
-	return 0;
+	struct workers *w;
+	int r;
+
+	if (!a->opt.runtime_dir)
+		return 0;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return error_set(err, -ENOMEM, "out of memory");
+	a->workers = w;
+	w->a = a;
+	w->board_fd = -1;
+	if (asprintf(&w->socket_path, "%s/worker.sock", a->opt.runtime_dir) < 0 ||
+		asprintf(&w->board_path, "%s/board", a->opt.runtime_dir) < 0 || open_store(w) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	r = worker_board_open(w, err);
+	return r < 0 ? r : open_server(w, err);
+}
+
+static void slot_fini(struct worker_slot *s)
+{
+	free(s->name);
+	free(s->result);
+	free(s->error_code);
+	free(s->error_message);
 }
 
 void workers_free(struct agent *a)
 {
+	struct workers *w = a->workers;
+
+	if (!w)
+		return;
+	a->workers = NULL;
+	varlink_server_free(w->server); /* ends the calls that wait */
+	worker_watches_free(w);
+	worker_streams_free(w);
+	worker_board_close(w);
+	loop_cancel(a->loop, worker_deadlines, w);
+	members_free(w->members);
+	barriers_free(w->barriers);
+	kv_free(w->kv);
+	store_free(w->store);
+	loop_timer_free(w->timer);
+	for (int i = 0; i < w->n_slots; i++)
+		slot_fini(&w->slots[i]);
+	free(w->slots);
+	free(w->socket_path);
+	free(w->board_path);
+	free(w->why);
+	free(w);
+}
+
+/* --- what happens to tasks ----------------------------------------------------------------------
+ */
+
+static void set_board(struct workers *w, uint64_t stopping)
+{
+	struct board_header *h = worker_board_header(w);
+
+	atomic_store_explicit(&h->attempt, (uint64_t)w->a->attempt, memory_order_relaxed);
+	atomic_store_explicit(&h->stopping, stopping, memory_order_relaxed);
 }
 
 void workers_begin(struct agent *a)
 {
+	struct workers *w = a->workers;
+
+	if (!w)
+		return;
+	w->stopping = false;
+	free(w->why);
+	w->why = NULL;
+	for (int i = 0; i < w->n_slots; i++)
+		w->slots[i].rank = INT32_MAX; /* unless it is still there */
+	for (int i = 0; i < a->n_tasks; i++)
+		(void)give_slot(w, &a->tasks[i]);
+	worker_results_clear(w);
+	kv_begin(w->kv, a->attempt);
+	barriers_reset(w->barriers, "a new incarnation of the group begins");
+	members_reset(w->members, "a new incarnation of the group begins");
+	set_board(w, 0);
+}
+
+static uint64_t draw_token(void)
+{
+	uint64_t token = 0;
+
+	while (!token)
+		if (getrandom(&token, sizeof(token), 0) != sizeof(token))
+			token = loop_real_us(); /* early at boot, or an old kernel */
+	return token;
+}
+
+/* Its process is none of the job's any more. */
+static void forget_token(struct worker_slot *s)
+{
+	if (s->token)
+		s->past[s->n_past++ % WORKERS_PAST] = s->token;
+	s->token = 0;
+	s->pid = 0;
+}
+
+static void set_expected(struct workers *w, int slot, uint64_t token)
+{
+	struct board_slot *b = worker_board_slot(w, slot);
+
+	if (!b)
+		return;
+	if (token) {
+		atomic_store_explicit(&b->token, 0, memory_order_relaxed);
+		atomic_store_explicit(&b->beats, 0, memory_order_relaxed);
+		atomic_store_explicit(&b->step, -1, memory_order_relaxed);
+		atomic_store_explicit(&b->steps, 0, memory_order_relaxed);
+	}
+	atomic_store_explicit(&b->expected, token, memory_order_release);
 }
 
 void workers_task_starting(struct agent *a, struct task *t)
 {
+	struct workers *w = a->workers;
+	struct worker_slot *s;
+
+	if (!w || !give_slot(w, t))
+		return;
+	s = &w->slots[t->slot];
+	forget_token(s);
+	s->token = t->token = draw_token();
+	set_expected(w, t->slot, t->token);
+}
+
+static int env_log_file(const struct task *t, struct env *e)
+{
+	const char *slash = t->error_file ? strrchr(t->error_file, '/') : NULL;
+
+	if (!slash)
+		return env_put(e, "ELASTICD_LOG_FILE=");
+	return env_setf(e, "ELASTICD_LOG_FILE", "%.*s/log.jsonl", (int)(slash - t->error_file),
+		t->error_file);
 }
 
 int workers_env(const struct agent *a, const struct task *t, struct env *e)
 {
-	return 0;
+	const struct workers *w = a->workers;
+	int r;
+
+	if (!w || !worker_has_slot(w, t))
+		return 0;
+	r = env_setf(e, "ELASTICD_WORKER_SOCKET", "%s", w->socket_path);
+	if (!r && worker_board_slot(w, t->slot))
+		r = env_setf(e, "ELASTICD_BOARD", "%s", w->board_path);
+	if (!r && worker_board_slot(w, t->slot))
+		r = env_setf(e, "ELASTICD_SLOT", "%d", t->slot);
+	if (!r)
+		r = env_setf(e, "ELASTICD_TOKEN", "%" PRIu64, t->token);
+	if (!r)
+		r = env_setf(e, "ELASTICD_INCARNATION", "%d", t->incarnation);
+	return r ? r : env_log_file(t, e);
 }
 
 void workers_task_started(struct agent *a, struct task *t)
 {
+	struct workers *w = a->workers;
+	char text[128];
+
+	if (!w || !worker_has_slot(w, t))
+		return;
+	w->slots[t->slot].pid = t->pid;
+	barriers_task_started(w->barriers, t->slot);
+	if (members_started(
+		    w->members, t->slot, t->role->recoverable, t->role->evaluator || t->extra) < 0)
+		log_error("%s: out of memory: others are not told of it", w->slots[t->slot].name);
+	snprintf(text, sizeof(text), "%.80s has started", w->slots[t->slot].name);
+	worker_event(w, "joined", t->slot, NULL, text);
 }
 
 void workers_task_ended(struct agent *a, struct task *t)
 {
+	struct workers *w = a->workers;
+	struct worker_slot *s;
+	char text[512];
+	bool bad =
+		(task_bad_exit(t) && !t->stop_us && !t->on_purpose) || t->blame[0] || t->app_error;
+
+	if (!w || !worker_has_slot(w, t))
+		return;
+	varlink_server_receive(w->server);
+	s = &w->slots[t->slot];
+	forget_token(s);
+	set_expected(w, t->slot, 0);
+	barriers_task_ended(w->barriers, t->slot, bad, t->role->recoverable, t->exit.text);
+	members_ended(w->members, t->slot, bad, t->exit.text, t->ended_us);
+	snprintf(text, sizeof(text), "%.80s has ended: %s", s->name, t->exit.text);
+	worker_event(w, "gone", t->slot, NULL, text);
 }
 
 void workers_stopping(struct agent *a, const char *why)
 {
-}
+	struct workers *w = a->workers;
+	char text[800];
 
-json_t *workers_results_json(const struct agent *a)
-{
-	return json_array();
+	if (!w || w->stopping)
+		return;
+	w->stopping = true;
+	snprintf(text, sizeof(text), "the group is being stopped%s%s", why && *why ? ": " : "",
+		why ? why : "");
+	free(w->why);
+	w->why = strdup(text);
+	set_board(w, (uint64_t)a->attempt + 1);
+	worker_event(w, "stopping", -1, NULL, text);
+	kv_stop(w->kv, STATUS_CANCELLED, text);
+	barriers_stop(w->barriers, STATUS_CANCELLED, text);
+	members_stop(w->members, STATUS_CANCELLED, text);
 }
 
 struct board_slot *workers_slot(const struct agent *a, const struct task *t)
 {
-	return NULL;
+	return a->workers ? worker_board_slot(a->workers, t->slot) : NULL;
 }

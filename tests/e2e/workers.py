@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import socket
+import time
 
 WORKER_IFACE = "io.elasticd.Worker."
 STANDARD_IFACE = "org.varlink.service."
@@ -133,7 +134,11 @@ def entry_bytes(entry):
 
 
 def environment(pid):
-    data = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+    deadline = time.monotonic() + PATIENCE
+    data = b""
+    # In the middle of execve() a process shows none at all for a moment, and nothing tells its end.
+    while b"ELASTICD_RUN=" not in data and time.monotonic() < deadline:
+        data = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
     return dict(e.decode(errors="replace").split("=", 1) for e in data.split(b"\0") if b"=" in e)
 
 

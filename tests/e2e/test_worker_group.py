@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Barriers, states, errors and leave among the tasks of a job, by raw varlink."""
+
+import os
+import signal
+
+import pytest
+
+from harness import spec, wait_gone
+from workers import Group, script
+
+
+def names(n):
+    return [f"worker:{i}" for i in range(n)]
+
+
+@pytest.fixture
+def group_of(daemon):
+    groups = []
+
+    def make(n, **top):
+        groups.append(Group(daemon, spec("hang", replicas=n, **top)))
+        return groups[-1], *groups[-1].all(*names(n))
+
+    yield make
+    for g in groups:
+        g.close()
+
+
+def roles(*rows, **top):
+    puppet = spec("hang")["roles"][0]["command"]
+    return {"roles": [{"name": n, "command": puppet, "replicas": k, **more} for n, k, more in rows], **top}
+
+
+@pytest.fixture
+def group_like(daemon):
+    groups = []
+
+    def make(document):
+        groups.append(Group(daemon, document))
+        return groups[-1]
+
+    yield make
+    for g in groups:
+        g.close()
+
+
+# --- barriers --------------------------------------------------------------------------------------
+
+
+def test_nobody_passes_a_barrier_before_the_last_has_come(group_of):
+    _, a, b, c = group_of(3)
+    for n in range(3):
+        a.send("Barrier", name="x")
+        b.send("Barrier", name="x")
+        # A call of a third task that is answered after those were read.
+        c.put("sync", "", overwrite=True)
+        assert a.waits() and b.waits()
+        assert c.call("Barrier", name="x")["generation"] == n
+        assert a.reply()["generation"] == n and b.reply()["generation"] == n
+
+
+def test_a_member_that_comes_twice_counts_once(group_of):
+    group, a, b = group_of(2)
+    again = group.connect("worker:0")
+    a.send("Barrier", name="x")
+    b.put("sync", "")
+    again.send("Barrier", name="x")
+    assert a.error().name == "Cancelled"
+    assert again.waits()
+    b.call("Barrier", name="x")
+    again.reply()
+
+
+def test_a_barrier_that_times_out_names_who_is_missing(group_of):
+    _, a, b, c = group_of(3)
+    e = a.refused("Barrier", name="x", timeout_ms=30)
+    assert e.name == "DeadlineExceeded"
+    assert e.missing == ["worker:1", "worker:2"]
+    assert "worker:1" in e.message and "worker:2" in e.message and "worker:0" not in e.message
+    # Who was too late gets the same error once, then all go together.
+    assert b.refused("Barrier", name="x").name == "DeadlineExceeded"
+    assert c.refused("Barrier", name="x").name == "DeadlineExceeded"
+    for w in (a, b, c):
+        w.send("Barrier", name="x")
+    assert [w.reply()["generation"] for w in (a, b, c)] == [1, 1, 1]
+
+
+def test_a_barrier_of_some_is_none_of_the_others_business(group_of):
+    _, a, b, c = group_of(3)
+    some = ["worker:2", "worker:0"]
+    a.send("Barrier", name="x", members=some)
+    c.call("Barrier", name="x", members=list(reversed(some)))
+    a.reply()
+    b.put("k", "v")
+
+
+def test_other_members_fail_the_barrier_for_all(group_of):
+    _, a, b, c = group_of(3)
+    a.send("Barrier", name="x", members=names(3))
+    c.put("sync", "")
+    assert b.refused("Barrier", name="x", members=names(2)).name == "InvalidArgument"
+    assert a.error().name == "InvalidArgument"
+
+
+def test_one_that_is_no_member_fails_the_barrier_for_all(group_of):
+    _, a, b, c = group_of(3)
+    a.send("Barrier", name="x", members=names(2))
+    b.put("sync", "")
+    e = c.refused("Barrier", name="x", members=names(2))
+    assert e.name == "InvalidArgument" and "worker:2" in e.message
+    assert a.error().name == "InvalidArgument"
+
+
+def test_a_member_that_there_is_not_is_named_to_all(group_of):
+    _, a, b = group_of(2)
+    a.send("Barrier", name="x", members=names(2))
+    b.put("sync", "")
+    for bad in ("worker:7", "nobody:0", "worker", "", "worker:00"):
+        e = b.refused("Barrier", name=f"y{bad}", members=["worker:0", bad])
+        assert e.name == "InvalidArgument" and f'"{bad}"' in e.message
+    assert a.waits()
+    assert b.refused("Barrier", name="x", members=["worker:9"]).name == "InvalidArgument"
+    e = a.error()
+    assert e.name == "InvalidArgument" and "worker:9" in e.message
+
+
+def test_a_barrier_can_be_cancelled(group_of):
+    _, a, b = group_of(2)
+    a.send("Barrier", name="x")
+    b.put("sync", "")
+    b.call("CancelBarrier", name="x", message="not today")
+    e = a.error()
+    assert e.name == "Cancelled" and "not today" in e.message
+    assert b.refused("CancelBarrier", name="z").name == "NotFound"
+
+
+def test_bad_names_of_barriers_are_refused(group_of):
+    _, a = group_of(1)
+    assert a.refused("Barrier", name="").name == "InvalidArgument"
+    assert a.refused("Barrier", name="n" * 257).name == "InvalidArgument"
+    assert a.call("Barrier", name="n" * 256) == {"generation": 0}
+
+
+def test_a_dead_member_is_seen_at_once_by_those_who_wait(group_of):
+    group, a, b, c = group_of(3, restart={"policy": "never"}, stop={"timeout": "60s"})
+    watcher = group.connect("worker:0").send("WaitError")
+    a.send("Barrier", name="x")
+    b.send("Barrier", name="x")
+    group.connect("worker:1").put("sync", "")
+    os.kill(group.task("worker:2")["pid"], signal.SIGKILL)
+    for w in (a, b):
+        e = w.error()
+        assert e.name in ("Internal", "Cancelled") and "worker:2" in e.message, e
+    error = watcher.reply()["error"]
+    assert (error["task"], error["code"], error["reported"]) == ("worker:2", "Unavailable", False)
+
+
+def test_what_waits_is_cancelled_when_the_group_is_stopped_and_what_comes_later_too(group_of):
+    group, a, b = group_of(2, stop={"timeout": "60s"})
+    pids = [group.task(n)["pid"] for n in names(2)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)  # they do not go before they are asked below
+    waits = [group.connect("worker:0").send("Get", key="k", wait=True),
+             group.connect("worker:0").send("Barrier", name="x"),
+             group.connect("worker:0").send("WaitError"),
+             group.connect("worker:0").send("Alive"),
+             group.connect("worker:0").send("Leave")]
+    for w in waits:
+        w.sync = group.connect("worker:1")
+        w.sync.put("sync", "", overwrite=True)
+    group.daemon.call("Stop", job=group.name)
+    for w in waits:
+        e = w.error()
+        assert e.name == "Cancelled" and "stopped" in e.message, e
+
+
+# --- states, errors, leave -------------------------------------------------------------------------
+
+
+def test_states_are_by_role_and_index(group_like):
+    group = group_like(roles(("ps", 2, {}), ("worker", 1, {"recoverable": True}), ("chief", 1, {})))
+    w = group.connect("worker:0")
+    members = w.call("States")["members"]
+    assert [m["task"] for m in members] == ["ps:0", "ps:1", "worker:0", "chief:0"]
+    assert [m["rank"] for m in members] == [0, 1, 2, 3]
+    assert all(m["healthy"] and not m["left"] and m.get("error") is None for m in members)
+    assert [m["recoverable"] for m in members] == [False, False, True, False]
+    assert [m["task"] for m in w.call("States", roles=["chief", "ps"])["members"]] == ["ps:0", "ps:1", "chief:0"]
+    e = w.refused("States", roles=["nobody"])
+    assert e.name == "InvalidArgument" and "nobody" in e.message
+
+
+def test_an_error_that_one_reports_reaches_all_with_its_origin(group_of):
+    group, a, b, c = group_of(3)
+    waiting = [a.send("WaitError"), b.send("WaitError")]
+    events = group.connect("worker:1").send("Events", more=True)
+    assert events.reply().get("event") is None
+    c.call("ReportError", code="ResourceExhausted", message="Running out of resources")
+    for w in waiting:
+        e = w.reply()["error"]
+        assert (e["code"], e["message"], e["task"], e["reported"]) == (
+            "ResourceExhausted", "Running out of resources", "worker:2", True)
+    event = events.reply()["event"]
+    assert event["event"] == "error" and event["task"] == "worker:2"
+    assert event["error"]["code"] == "ResourceExhausted"
+    # Who asks later gets the same one; a second error does not replace it.
+    group.connect("worker:0").call("ReportError", code="INTERNAL", message="another")
+    assert group.connect("worker:0").call("WaitError")["error"] == e
+    states = {m["task"]: m for m in group.connect("worker:1").call("States")["members"]}
+    assert not states["worker:2"]["healthy"] and states["worker:2"]["error"]["code"] == "ResourceExhausted"
+    assert states["worker:1"]["healthy"]
+
+
+def test_an_error_needs_a_code_that_is_one(group_of):
+    _, a = group_of(1)
+    for code in ("OK", "", "Oops", "7"):
+        e = a.refused("ReportError", code=code, message="m")
+        assert e.name == "InvalidArgument" and "code" in e.message
+
+
+def test_a_task_that_reported_an_error_fails_whatever_its_exit_code(box, daemon):
+    body = """
+me().call("ReportError", code="Internal", message="loss is NaN")
+"""
+    job = daemon.run({"roles": [{"command": script(body)}]})
+    assert job["state"] == "failed"
+    assert "loss is NaN" in job["verdict"]["root_cause"]["message"]
+
+
+def test_waiting_for_an_error_has_a_limit(group_of):
+    _, a = group_of(1)
+    assert a.refused("WaitError", timeout_ms=10).name == "DeadlineExceeded"
+    assert a.refused("WaitError", timeout_ms=0).name == "DeadlineExceeded"
+
+
+def test_alive_gives_all_the_same_set_when_all_who_live_have_asked(group_of):
+    group, a, b, c, d = group_of(4, role={"recoverable": True}, restart={"scope": "task", "backoff": "1h"})
+    pid = group.task("worker:3")["pid"]
+    a.send("Alive", members=names(4))
+    b.send("Alive", members=names(4))
+    c.put("sync", "")
+    assert a.waits() and b.waits()
+    os.kill(pid, signal.SIGKILL)
+    wait_gone(pid)
+    answers = [c.call("Alive", members=names(4)), a.reply(), b.reply()]
+    assert answers == [{"alive": ["worker:0", "worker:1", "worker:2"]}] * 3
+    e = a.refused("Alive", members=["worker:1"])
+    assert e.name == "InvalidArgument"
+
+
+def test_all_leave_together(group_of):
+    _, a, b, c = group_of(3)
+    a.send("Leave")
+    b.send("Leave")
+    c.put("sync", "")
+    assert a.waits() and b.waits()
+    c.call("Leave")
+    a.reply()
+    b.reply()
+
+
+def test_one_that_leaves_alone_is_told_who_has_not(group_of):
+    _, a, b, c = group_of(3)
+    e = a.refused("Leave", timeout_ms=30)
+    assert e.name == "DeadlineExceeded" and e.missing == ["worker:1", "worker:2"]
+
+
+def test_an_evaluator_is_outside_of_what_is_meant_by_default(group_like):
+    group = group_like(roles(("worker", 2, {}), ("evaluator", 1, {})))
+    a, b, e = group.all("worker:0", "worker:1", "evaluator:0")
+    assert a.hello["members"] == ["worker:0", "worker:1"]
+    a.send("Barrier", name="x")
+    b.put("sync", "")
+    assert e.refused("Barrier", name="x").name == "InvalidArgument"
+    assert a.waits()
+    b.call("Barrier", name="x")
+    a.reply()
+    e.send("Barrier", name="y", members=["worker:0", "evaluator:0"])
+    a.call("Barrier", name="y", members=["worker:0", "evaluator:0"])
+    e.reply()
+
+
+def test_a_result_is_kept_and_the_last_one_counts(box, daemon):
+    body = """
+w = me()
+w.call("Result", value="first")
+w.call("Result", **blob(bytes(range(256))) if w.hello["rank"] == 1 else {"value": "last"})
+"""
+    job = daemon.run({"roles": [{"command": script(body), "replicas": 2}]})
+    assert job["state"] == "succeeded"
+    import json
+    import pathlib
+    kept = json.loads((pathlib.Path(job["log_dir"]) / "results.json").read_text())
+    assert kept == json.loads((daemon.record(job["run"]) / "results.json").read_text())
+    first, second = kept["results"]
+    assert first["value"] == "last" and second["base64"].startswith("AAECAwQF")
+    assert first["exit"]["code"] == 0 and kept["attempt"] == 0
+
+
+def test_a_result_and_an_error_sent_right_before_death_are_not_lost(box, daemon):
+    """Nothing is waited for: the process ends with the bytes in the socket."""
+    body = """
+s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+s.connect(os.environ["ELASTICD_WORKER_SOCKET"])
+def one(method, **p):
+    return json.dumps({"method": WORKER_IFACE + method, "parameters": p, "oneway": True}).encode() + b"\\0"
+s.sendall(one("Hello", token=os.environ["ELASTICD_TOKEN"]) + one("Result", value="kept")
+          + one("ReportError", code="Aborted", message="last words"))
+os._exit(0)
+"""
+    import json
+    import pathlib
+    for _ in range(5):
+        job = daemon.run({"roles": [{"command": script(body)}]})
+        kept = json.loads((pathlib.Path(job["log_dir"]) / "results.json").read_text())
+        assert kept["results"][0]["value"] == "kept"
+        assert kept["results"][0]["error"] == {"code": "Aborted", "message": "last words"}
+        assert job["state"] == "failed"
