@@ -48,6 +48,8 @@ enum {
 	AGENT_DRAIN_MS = 5000,	  /* for a console that does not take the last lines */
 };
 
+struct env;
+
 struct agent_options {
 	const char *run;
 	const char *log_root;	/* NULL: specification's, or the default */
@@ -193,6 +195,15 @@ void agent_rendezvous(struct agent *a);
 void agent_spawn(struct agent *a);
 /* Starts t's process now; a negative errno after it was set to FAILED. */
 int agent_launch(struct agent *a, struct task *t);
+/* The steps of it, for a process that somebody else makes: its logs and identity (as agent_launch()
+ * on failure), then its environment (the same), then that it runs, or that it never will. */
+int agent_launch_begin(struct agent *a, struct task *t, struct logs_fds *fds);
+int agent_launch_environ(struct agent *a, struct task *t, struct env *env);
+void agent_launch_done(struct agent *a, struct task *t, const char *reason);
+void agent_launch_undo(struct agent *a, struct task *t);
+/* Its command as it is executed; owned, NULL without memory. */
+char **agent_launch_argv(const struct agent *a, const struct task *t);
+void agent_launch_argv_free(char ***argv);
 
 /* reap.c */
 void agent_reap(struct agent *a);

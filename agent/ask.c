@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/attach.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -8,8 +9,8 @@
 #include <string.h>
 
 /*
- * What people ask of single tasks. A task that a person stopped stays so, over restarts of the group
- * too, until a person starts it, or asks for a restart of all.
+ * What people ask of single tasks. A task that a person stopped stays so, over restarts of the
+ * group too, until a person starts it, or asks for a restart of all.
  */
 
 struct ask_wait {
@@ -75,7 +76,8 @@ void agent_ask_free(struct agent *a)
 static int ask_refuse(const struct agent *a, struct error *err)
 {
 	if (a->group.state != GROUP_STARTING && a->group.state != GROUP_RUNNING)
-		return error_set(err, -ESHUTDOWN, "the job is %s", group_state_name(a->group.state));
+		return error_set(
+			err, -ESHUTDOWN, "the job is %s", group_state_name(a->group.state));
 	if (a->leader_over)
 		return error_set(err, -ESHUTDOWN, "the leader has ended, and the job ends with it");
 	return 0;
@@ -86,13 +88,15 @@ static int ask_refuse(const struct agent *a, struct error *err)
 /* Returns whether there was anything to stop. */
 static bool ask_stop_task(struct agent *a, struct task *t, uint64_t timeout_ms, bool again)
 {
-	bool active = task_alive(t) || t->state == TASK_WAITING;
+	bool active = task_alive(t) || t->state == TASK_WAITING || t->attached;
 
 	if (!active && !again)
 		return false;
 	t->on_purpose = active;
 	events_add(a->events, "task-stopping", a->attempt, t->rank, NULL, "%s is %s on request",
 		agent_task_name(t), again ? "started again" : "stopped");
+	if (t->attached)
+		attach_stopping(a, t, "stopped on request");
 	if (task_alive(t)) {
 		if (!t->stop_us)
 			t->stop_us = (int64_t)loop_real_us();
@@ -167,8 +171,8 @@ static int ask_check(const struct agent_single_start *what, struct error *err)
 		const char *text = json_string_value(value);
 
 		if (text[0] == '=' || !strchr(text, '='))
-			return error_field(err, -EINVAL, "env",
-				"expected NAME=value, got \"%.200s\"", text);
+			return error_field(
+				err, -EINVAL, "env", "expected NAME=value, got \"%.200s\"", text);
 	}
 	return 0;
 }
@@ -216,14 +220,14 @@ static int ask_find(struct agent *a, const struct agent_single_start *what, stru
 	*ret_added = !*ret;
 	if (*ret) {
 		/* Also one whose end is under way: it cannot be told now what it will be. */
-		if (task_alive(*ret))
+		if (task_alive(*ret) || (*ret)->attached)
 			return error_set(err, -EEXIST, "%s is %s", agent_task_name(*ret),
 				task_state_name((*ret)->state));
 		return 0;
 	}
 	if (a->n_tasks >= SPEC_REPLICAS_MAX || index >= SPEC_REPLICAS_MAX)
-		return error_set(err, -ENOSPC, "a job has no more than %d tasks, and no higher index",
-			SPEC_REPLICAS_MAX);
+		return error_set(err, -ENOSPC,
+			"a job has no more than %d tasks, and no higher index", SPEC_REPLICAS_MAX);
 	if (role->leader)
 		return error_field(err, -EINVAL, "index", "there is one leader only");
 	r = agent_add_task(a, role, index, ret);
@@ -259,8 +263,8 @@ int agent_start_single(struct agent *a, const struct agent_single_start *what, s
 		/* Who asked is told, and the group goes on without it. */
 		t->on_purpose = true;
 		task_set_state(t, TASK_STOPPED, t->exit.ended ? t->exit.text : strerror(-r));
-		return error_set(err, r == -ENOMEM ? r : -EINVAL, "%s: %s", agent_task_name(t),
-			t->reason);
+		return error_set(
+			err, r == -ENOMEM ? r : -EINVAL, "%s: %s", agent_task_name(t), t->reason);
 	}
 	*ret = t;
 	return 0;

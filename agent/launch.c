@@ -73,14 +73,14 @@ static char *launch_expand(const char *arg, int local_rank)
 	return fclose(f) ? (free(out), NULL) : out;
 }
 
-static void launch_argv_free(char ***argv)
+void agent_launch_argv_free(char ***argv)
 {
 	for (size_t i = 0; *argv && (*argv)[i]; i++)
 		free((*argv)[i]);
 	free(*argv);
 }
 
-static char **launch_argv(const struct agent *a, const struct task *t)
+char **agent_launch_argv(const struct agent *a, const struct task *t)
 {
 	char *const *other = agent_single_argv(t);
 	char *const *lists[2] = { other ? other : t->role->command, NULL };
@@ -99,7 +99,7 @@ static char **launch_argv(const struct agent *a, const struct task *t)
 		for (size_t i = 0; lists[l] && lists[l][i]; i++) {
 			argv[n] = launch_expand(lists[l][i], local_rank);
 			if (!argv[n++]) {
-				launch_argv_free(&argv);
+				agent_launch_argv_free(&argv);
 				return NULL;
 			}
 		}
@@ -155,7 +155,7 @@ static int launch_exec(struct agent *a, struct task *t, const struct logs_fds *f
 	return 0;
 }
 
-static int launch_environ(struct agent *a, struct task *t, struct env *env)
+int agent_launch_environ(struct agent *a, struct task *t, struct env *env)
 {
 	struct error err = { 0 };
 	int r = tfconfig_task_starting(a, t, &err);
@@ -175,8 +175,8 @@ static int launch_environ(struct agent *a, struct task *t, struct env *env)
 static int launch_process(struct agent *a, struct task *t, const struct logs_fds *fds)
 {
 	_cleanup_(env_fini) struct env env = { 0 };
-	_cleanup_(launch_argv_free) char **argv = launch_argv(a, t);
-	int r = launch_environ(a, t, &env);
+	_cleanup_(agent_launch_argv_free) char **argv = agent_launch_argv(a, t);
+	int r = agent_launch_environ(a, t, &env);
 
 	if (!r && !argv) {
 		r = -ENOMEM;
@@ -185,10 +185,9 @@ static int launch_process(struct agent *a, struct task *t, const struct logs_fds
 	return r < 0 ? r : launch_exec(a, t, fds, &env, argv);
 }
 
-int agent_launch(struct agent *a, struct task *t)
+int agent_launch_begin(struct agent *a, struct task *t, struct logs_fds *fds)
 {
 	struct logs_task id = { t->role->name, t->index, t->rank, t->local_rank };
-	struct logs_fds fds = { .out = -1, .err = -1 };
 	struct error err = { 0 };
 	int r;
 
@@ -196,27 +195,46 @@ int agent_launch(struct agent *a, struct task *t)
 	t->incarnation += t->launched;
 	t->launched = true;
 	task_set_state(t, TASK_STARTING, NULL);
-	r = logs_open_task(a->logs, &id, &fds, &err);
+	r = logs_open_task(a->logs, &id, fds, &err);
 	if (r < 0) {
 		launch_failed(a, t, -r, "open the logs of", err.text);
 		return r;
 	}
 	free(t->error_file);
-	t->error_file = fds.error_file && *fds.error_file ? strdup(fds.error_file) : NULL;
+	t->error_file = fds->error_file && *fds->error_file ? strdup(fds->error_file) : NULL;
 	workers_task_starting(a, t);
-	r = launch_process(a, t, &fds);
-	logs_fds_fini(&fds);
-	if (r < 0) {
-		workers_task_ended(a, t);
-		logs_task_ended(a->logs, t->local_rank);
-		return r;
-	}
+	return 0;
+}
+
+void agent_launch_done(struct agent *a, struct task *t, const char *reason)
+{
 	t->started_us = (int64_t)loop_real_us();
 	t->started_ms = loop_now_ms();
-	task_set_state(t, TASK_RUNNING, NULL);
+	task_set_state(t, TASK_RUNNING, reason);
 	workers_task_started(a, t);
 	beats_task_started(a, t);
-	return 0;
+}
+
+void agent_launch_undo(struct agent *a, struct task *t)
+{
+	workers_task_ended(a, t);
+	logs_task_ended(a->logs, t->local_rank);
+}
+
+int agent_launch(struct agent *a, struct task *t)
+{
+	struct logs_fds fds = { .out = -1, .err = -1 };
+	int r = agent_launch_begin(a, t, &fds);
+
+	if (r < 0)
+		return r;
+	r = launch_process(a, t, &fds);
+	logs_fds_fini(&fds);
+	if (r < 0)
+		agent_launch_undo(a, t);
+	else
+		agent_launch_done(a, t, NULL);
+	return r;
 }
 
 /* What kept one worker from starting keeps the others: one report will do. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/attach.h"
 #include "agent/listen.h"
 #include "agent/log_call.h"
 #include "agent/single_call.h"
@@ -250,6 +251,27 @@ static int method_stop_task(struct varlink_call *call, json_t *p, void *arg)
 	return single_call_stop(s->a, call, p);
 }
 
+static int method_attach(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+
+	return attach_begin(s->a, call, p);
+}
+
+static int method_attach_started(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+
+	return attach_started(s->a, call, p);
+}
+
+static int method_attach_ended(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+
+	return attach_ended(s->a, call, p);
+}
+
 static int method_logs(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
@@ -292,6 +314,9 @@ static const struct varlink_method methods_table[] = {
 	{ "Scale", method_scale },
 	{ "StartTask", method_start_task },
 	{ "StopTask", method_stop_task },
+	{ "Attach", method_attach },
+	{ "AttachStarted", method_attach_started },
+	{ "AttachEnded", method_attach_ended },
 	{ "Why", method_why },
 	{ "Ping", method_ping },
 	{ "Version", method_version },
@@ -341,6 +366,7 @@ void agent_server_free(struct agent *a)
 
 	if (!s)
 		return;
+	attach_free(a);
 	a->server = NULL;
 	listen_fini(&s->listeners);
 	varlink_server_free(s->server); /* ends the calls that are still open, and their readers */
@@ -356,6 +382,7 @@ void agent_server_end(struct agent *a, loop_fn fn, void *arg)
 		fn(arg);
 		return;
 	}
+	attach_free(a);
 	listen_end(&s->listeners);
 	log_calls_run_ended(&s->log_calls);
 	s->end_fn = fn;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/attach.h"
 #include "agent/tree.h"
 #include "agent/workers.h"
 #include "common/log.h"
@@ -60,10 +61,16 @@ static int stop_signal_below(struct task *t, int signo)
 
 int agent_signal_task(struct agent *a, struct task *t, int signo, enum spec_whom whom)
 {
+	int r;
+
 	if (!task_alive(t))
 		return -ESRCH;
-	return whom == SPEC_WHOM_ALL ? stop_signal_below(t, signo)
-				     : stop_signal_task(t, signo, whom);
+	r = whom == SPEC_WHOM_ALL ? stop_signal_below(t, signo) : stop_signal_task(t, signo, whom);
+	if (r == -EPERM && t->attached) {
+		attach_hand_on(a, t, signo);
+		r = 0;
+	}
+	return r;
 }
 
 int agent_signal_tasks(
@@ -96,9 +103,7 @@ static void stop_kill_all(struct agent *a)
 	struct tree_except e = stop_except(a);
 
 	/* A task in a caller's terminal is no child of the agent, nor in its cgroup. */
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].attached)
-			(void)agent_signal_task(a, &a->tasks[i], SIGKILL, SPEC_WHOM_GROUP);
+	attach_kill(a);
 	/* In a cgroup it is one step that nothing can escape by forking. */
 	if (cgroup_kill(a->cgroup) == 0 && cgroup_populated(a->cgroup))
 		return;
@@ -270,6 +275,7 @@ void agent_stop_tasks(struct agent *a)
 
 	agent_single_leave(a, a->leader_over ? "the leader has ended" : a->reason);
 	workers_stopping(a, a->reason);
+	attach_stopping(a, NULL, a->reason);
 	a->in_stop = true;
 	a->killing = a->leftovers = a->dumping = false;
 	a->stop_deadline_ms = loop_now_ms() + (uint64_t)timeout;

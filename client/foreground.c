@@ -169,13 +169,21 @@ static void go_on(struct foreground *f)
 	kill(-f->pid, SIGCONT);
 }
 
+/* A shell that brings back what runs in the background tells us nothing: the program wants the
+ * terminal, and we have it. */
+static bool only_lacks_terminal(const struct foreground *f, int signo)
+{
+	return (signo == SIGTTIN || signo == SIGTTOU) && f->has_tty && !f->given &&
+	       tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
 /* The program was stopped: so are we, with all of our own group, until somebody continues us. */
-static void stop_too(struct foreground *f)
+static void stop_too(struct foreground *f, int signo)
 {
 	sigset_t stop;
 
 	take_terminal(f);
-	if (has_job_control()) {
+	if (!only_lacks_terminal(f, signo) && has_job_control()) {
 		sigemptyset(&stop);
 		sigaddset(&stop, SIGTSTP);
 		signal(SIGTSTP, SIG_DFL);
@@ -193,7 +201,7 @@ static void look_at_program(struct foreground *f)
 
 	while (!f->ended && waitpid(f->pid, &status, WNOHANG | WUNTRACED) == f->pid) {
 		if (WIFSTOPPED(status)) {
-			stop_too(f);
+			stop_too(f, WSTOPSIG(status));
 		} else {
 			f->ended = true;
 			f->status = status;

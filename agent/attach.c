@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/attach.h"
+
+#include "agent/env.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/proc.h"
+#include "common/signals.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* From the end of the process to AttachEnded: its caller knows at once, unless it is stopped. */
+enum { ATTACH_WORD_MS = 10000 };
+
+struct attach {
+	struct attach *next;
+	struct agent *a;
+	struct varlink_call *call; /* NULL: the caller is gone */
+	char *role;
+	int index;
+	char *mark; /* "ELASTICD_TOKEN=...": what all of its processes have; or NULL */
+	pid_t pid;  /* 0: not made yet */
+	int pidfd;
+	struct loop_fd *watch;
+	struct loop_timer *timer;
+};
+
+static struct attach *attach_free_one(struct attach *at)
+{
+	struct attach **p = &at->a->attaches;
+
+	while (*p && *p != at)
+		p = &(*p)->next;
+	if (*p)
+		*p = at->next;
+	loop_fd_free(at->watch);
+	loop_timer_free(at->timer);
+	close_fd(at->pidfd);
+	free(at->role);
+	free(at->mark);
+	free(at);
+	return NULL;
+}
+
+static struct task *attach_task(const struct attach *at)
+{
+	struct task *t = agent_task_named(at->a, at->role, at->index);
+
+	return t && t->attached ? t : NULL;
+}
+
+static struct attach *attach_of(struct agent *a, const struct task *t)
+{
+	for (struct attach *at = a->attaches; at; at = at->next)
+		if (!strcmp(at->role, t->role->name) && at->index == t->index)
+			return at;
+	return NULL;
+}
+
+static struct attach *attach_named(struct agent *a, const char *name)
+{
+	char own[128];
+
+	for (struct attach *at = a->attaches; at; at = at->next) {
+		snprintf(own, sizeof(own), "%.100s:%d", at->role, at->index);
+		if (!strcmp(own, name))
+			return at;
+	}
+	return NULL;
+}
+
+static json_t *attach_order(const char *order, const char *text)
+{
+	json_t *j = json_object(), *answer = json_object();
+
+	json_put(j, "order", json_string(order));
+	if (text)
+		json_put(j, "text", json_text(text));
+	json_put(answer, "order", j);
+	return answer;
+}
+
+/* The last word to the caller. */
+static void attach_good_bye(struct attach *at, const char *text)
+{
+	struct varlink_call *call = at->call;
+
+	at->call = NULL;
+	if (call)
+		varlink_reply(call, attach_order("end", text));
+}
+
+/* All that carry the mark, wherever they went. */
+static void attach_sweep(const struct attach *at)
+{
+	_cleanup_free_ struct proc_stat *procs = NULL;
+	size_t n = 0;
+
+	if (!at->mark || proc_stat_all(&procs, &n) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (procs[i].pid != getpid() && procs[i].state != 'Z' &&
+			proc_environ_has(procs[i].pid, at->mark) == 1)
+			(void)proc_kill(&procs[i], SIGKILL);
+}
+
+static bool attach_process_ended(const struct attach *at)
+{
+	struct pollfd p = { .fd = at->pidfd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* The process is gone, as waitid() would say it; at is gone afterwards. */
+static void attach_over(struct attach *at, int code, int status, const char *note)
+{
+	struct agent *a = at->a;
+	struct task *t = attach_task(at);
+
+	/* Not before its leader has ended: the signal could make it an end by signal. */
+	attach_sweep(at);
+	if (note)
+		log_warning("worker %d (pid %d): %s", t ? t->rank : -1, (int)at->pid, note);
+	if (t) {
+		t->attached = false;
+		agent_task_ended(a, t, code, status);
+	}
+	attach_good_bye(at, note ? note : t ? t->exit.text : NULL);
+	attach_free_one(at);
+	agent_ends_seen(a);
+}
+
+/* Its process was never made; the task is as if it had been stopped. */
+static void attach_called_off(struct attach *at, const char *why)
+{
+	struct agent *a = at->a;
+	struct task *t = attach_task(at);
+
+	if (t) {
+		t->attached = false;
+		t->on_purpose = true;
+		task_set_state(t, TASK_STOPPED, why);
+		agent_launch_undo(a, t);
+	}
+	attach_good_bye(at, why);
+	attach_free_one(at);
+	agent_ends_seen(a);
+}
+
+static void attach_expired(void *arg)
+{
+	attach_over(arg, CLD_KILLED, SIGKILL, "nobody has told how it ended");
+}
+
+static void attach_ready(int fd, int events, void *arg)
+{
+	struct attach *at = arg;
+
+	if (!at->call) {
+		attach_over(at, CLD_KILLED, SIGKILL, "its terminal is gone");
+		return;
+	}
+	/* Only its parent knows how it ended, and says so in a moment. */
+	(void)!loop_fd_set(at->watch, 0);
+	loop_timer_arm(at->timer, ATTACH_WORD_MS);
+}
+
+static void attach_kill_one(struct attach *at)
+{
+	if (!at->pid || attach_process_ended(at))
+		return;
+	kill(-at->pid, SIGKILL);
+	attach_sweep(at);
+	(void)proc_pidfd_kill(at->pidfd, SIGKILL);
+}
+
+void attach_kill(struct agent *a)
+{
+	for (struct attach *at = a->attaches; at; at = at->next)
+		attach_kill_one(at);
+}
+
+/* The call ended without a word: whoever held the process is dead, or cannot tell any more. */
+static void attach_gone(void *arg)
+{
+	struct attach *at = arg;
+
+	at->call = NULL;
+	if (!at->a->server)
+		return; /* the agent leaves */
+	if (!at->pid) {
+		attach_called_off(at, "whoever wanted to run it in a terminal has left");
+		return;
+	}
+	log_warning("%s:%d (pid %d) is killed: its terminal is gone", at->role, at->index,
+		(int)at->pid);
+	attach_kill_one(at);
+	if (loop_fd_set(at->watch, LOOP_READ) < 0)
+		loop_timer_arm(at->timer, 0);
+}
+
+static int attach_refuse(struct agent *a, struct varlink_call *call, const struct task *t)
+{
+	return varlink_error(call, "TaskActive",
+		json_pack("{s:s, s:s}", "task", agent_task_name(t), "state",
+			task_state_name(t->state)));
+}
+
+/* The task as it is before its process exists: logs, token, environment, and so its error file. */
+static int attach_prepare(struct agent *a, struct task *t, struct env *env)
+{
+	struct logs_fds fds = { .out = -1, .err = -1 };
+	int r = agent_launch_begin(a, t, &fds);
+
+	if (r < 0)
+		return r;
+	logs_fds_fini(&fds);
+	r = agent_launch_environ(a, t, env);
+	if (r < 0)
+		agent_launch_undo(a, t);
+	return r;
+}
+
+static json_t *attach_strings(char *const *list)
+{
+	json_t *j = json_array();
+
+	for (; list && *list; list++)
+		json_add(j, json_text(*list));
+	return j;
+}
+
+static json_t *attach_start_order(struct agent *a, const struct task *t, const struct env *env)
+{
+	const char *cwd = t->role->cwd ? t->role->cwd : a->spec->cwd;
+	json_t *answer = attach_order("start", NULL), *j = json_object_get(answer, "order");
+	_cleanup_(agent_launch_argv_free) char **argv = agent_launch_argv(a, t);
+	char here[4096];
+
+	json_put(j, "env", attach_strings(env->vars));
+	json_put(j, "command", attach_strings(argv));
+	if (cwd || getcwd(here, sizeof(here)))
+		json_put(j, "cwd", json_text(cwd ? cwd : here));
+	json_put(j, "rank", json_integer(t->rank));
+	json_put(j, "attempt", json_integer(a->attempt));
+	return answer;
+}
+
+static struct attach *attach_new(
+	struct agent *a, struct varlink_call *call, const struct task *t, const struct env *env)
+{
+	struct attach *at = calloc(1, sizeof(*at));
+	const char *token = env_get(env, "ELASTICD_TOKEN");
+
+	if (!at)
+		return NULL;
+	*at = (struct attach){ .a = a, .call = call, .index = t->index, .pidfd = -1 };
+	at->role = strdup(t->role->name);
+	if (token && *token && asprintf(&at->mark, "ELASTICD_TOKEN=%s", token) < 0)
+		at->mark = NULL;
+	if (!at->role || loop_timer_new(a->loop, attach_expired, at, &at->timer) < 0)
+		return attach_free_one(at);
+	at->next = a->attaches;
+	a->attaches = at;
+	return at;
+}
+
+/* Who asked is told, and the group goes on without it. */
+static int attach_failed(struct agent *a, struct varlink_call *call, struct task *t, int code)
+{
+	char text[300];
+
+	snprintf(text, sizeof(text), "%s", t->exit.ended ? t->exit.text : strerror(-code));
+	if (!t->exit.ended)
+		agent_launch_undo(a, t);
+	t->on_purpose = true;
+	task_set_state(t, TASK_STOPPED, text);
+	agent_changed(a);
+	return varlink_error(call, "Failed",
+		json_pack("{s:o, s:i}", "message", json_text(text), "errno", -code));
+}
+
+int attach_begin(struct agent *a, struct varlink_call *call, const json_t *p)
+{
+	const char *role = json_get_string(p, "role", "");
+	int index = (int)json_get_int(p, "index", 0);
+	_cleanup_(env_fini) struct env env = { 0 };
+	struct attach *at;
+	struct task *t;
+	char name[128];
+	int r;
+
+	if (!varlink_call_more(call))
+		return varlink_error_expected_more(call);
+	agent_settle(a);
+	if (agent_decided(a) || a->in_stop || a->leader_over || a->group.state != GROUP_RUNNING)
+		return varlink_error(call, "NotActive",
+			json_pack("{s:s, s:s}", "job", a->spec->name, "state",
+				group_state_name(a->group.state)));
+	t = agent_task_named(a, role, index);
+	if (!t) {
+		snprintf(name, sizeof(name), "%.100s:%d", role, index);
+		return varlink_error(call, "NoSuchTask", json_pack("{s:s}", "task", name));
+	}
+	if (t->attached || t->state == TASK_WAITING || !agent_single_at_rest(t))
+		return attach_refuse(a, call, t);
+	r = attach_prepare(a, t, &env);
+	at = r < 0 ? NULL : attach_new(a, call, t, &env);
+	if (!at)
+		return attach_failed(a, call, t, r < 0 ? r : -ENOMEM);
+	t->attached = true;
+	task_set_state(t, TASK_STARTING, "in a terminal");
+	events_add(a->events, "attaching", a->attempt, t->rank, NULL,
+		"%s is to run in a terminal of uid %u", agent_task_name(t),
+		(unsigned)varlink_call_peer(call)->uid);
+	varlink_call_on_gone(call, attach_gone, at);
+	varlink_notify(call, attach_start_order(a, t, &env));
+	agent_changed(a);
+	return 0;
+}
+
+/* 0, or a negative errno with a text: what can be known of a process that somebody else made. */
+static int attach_check(struct agent *a, pid_t pid, struct error *err)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	if (stat(path, &st) < 0)
+		return error_set(err, -ESRCH, "there is no process %d", (int)pid);
+	if (st.st_uid != getuid())
+		return error_set(err, -EPERM, "process %d belongs to uid %u, expected %u", (int)pid,
+			(unsigned)st.st_uid, (unsigned)getuid());
+	if (pid == getpid() || agent_task_by_pid(a, pid))
+		return error_set(err, -EEXIST, "process %d is the agent's own", (int)pid);
+	if (getpgid(pid) != pid)
+		return error_set(err, -EINVAL,
+			"process %d does not lead a process group: signals would reach its caller",
+			(int)pid);
+	return 0;
+}
+
+static int attach_watch(struct attach *at, pid_t pid, struct error *err)
+{
+	int r;
+
+	at->pidfd = proc_pidfd(pid);
+	if (at->pidfd < 0)
+		return error_set(err, at->pidfd, "process %d: %s", (int)pid, strerror(-at->pidfd));
+	r = loop_fd_new(at->a->loop, at->pidfd, LOOP_READ, attach_ready, at, &at->watch);
+	if (r < 0) {
+		at->pidfd = close_fd(at->pidfd);
+		return error_set(err, r, "out of memory");
+	}
+	at->pid = pid;
+	return 0;
+}
+
+static int attach_no_such(struct varlink_call *call, const char *name)
+{
+	return varlink_error(call, "NoSuchTask", json_pack("{s:s}", "task", name));
+}
+
+int attach_started(struct agent *a, struct varlink_call *call, const json_t *p)
+{
+	const char *name = json_get_string(p, "task", "");
+	pid_t pid = (pid_t)json_get_int(p, "pid", 0);
+	struct attach *at = attach_named(a, name);
+	struct task *t = at ? attach_task(at) : NULL;
+	struct error err = { 0 };
+	int r;
+
+	if (!t)
+		return attach_no_such(call, name);
+	if (at->pid)
+		return attach_refuse(a, call, t);
+	r = attach_check(a, pid, &err);
+	if (r == 0)
+		r = attach_watch(at, pid, &err);
+	if (r < 0)
+		return varlink_error(call, "Failed",
+			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", -r));
+	t->pid = pid;
+	agent_launch_done(a, t, "in a terminal");
+	events_add(a->events, "attached", a->attempt, t->rank, NULL,
+		"%s runs in a terminal (pid %d)", agent_task_name(t), (int)pid);
+	agent_changed(a);
+	return varlink_reply(call, NULL);
+}
+
+int attach_ended(struct agent *a, struct varlink_call *call, const json_t *p)
+{
+	const char *name = json_get_string(p, "task", "");
+	struct attach *at = attach_named(a, name);
+	int64_t code = json_get_int(p, "code", -1), signo = json_get_int(p, "signal", 0);
+
+	if (!at)
+		return attach_no_such(call, name);
+	if (signo < 0 || signo >= NSIG)
+		return varlink_error_parameter(call, "signal");
+	if (code < 0 && !signo)
+		return varlink_error_parameter(call, "code");
+	if (at->pid && !attach_process_ended(at))
+		return varlink_error(call, "Failed",
+			json_pack("{s:s, s:i}", "message", "its process has not ended", "errno",
+				EBUSY));
+	if (!at->pid)
+		attach_called_off(at, "its program was never started");
+	else if (signo)
+		attach_over(at, CLD_KILLED, (int)signo, NULL);
+	else
+		attach_over(at, CLD_EXITED, (int)code, NULL);
+	return varlink_reply(call, NULL);
+}
+
+void attach_stopping(struct agent *a, const struct task *t, const char *why)
+{
+	struct attach *next;
+
+	for (struct attach *at = a->attaches; at; at = next) {
+		next = at->next;
+		if (t && attach_of(a, t) != at)
+			continue;
+		if (!at->pid)
+			attach_called_off(at, why);
+		else if (at->call)
+			varlink_notify(at->call, attach_order("signal", why));
+	}
+}
+
+void attach_hand_on(struct agent *a, const struct task *t, int signo)
+{
+	struct attach *at = attach_of(a, t);
+	char name[SIGNALS_TEXT_MAX];
+	json_t *answer;
+
+	if (!at || !at->call)
+		return;
+	answer = attach_order("signal", NULL);
+	json_put(
+		json_object_get(answer, "order"), "signal", json_string(signals_name(signo, name)));
+	varlink_notify(at->call, answer);
+}
+
+void attach_free(struct agent *a)
+{
+	while (a->attaches) {
+		attach_good_bye(a->attaches, "its agent leaves");
+		attach_free_one(a->attaches);
+	}
+}
