@@ -235,7 +235,7 @@ def test_waiting_for_an_error_has_a_limit(group_of):
 
 
 def test_alive_gives_all_the_same_set_when_all_who_live_have_asked(group_of):
-    group, a, b, c, d = group_of(4, role={"recoverable": True}, restart={"scope": "task", "backoff": "1h"})
+    group, a, b, c, d = group_of(4, role={"recoverable": True}, restart={"scope": "task", "max": 1, "backoff": "1h"})
     pid = group.task("worker:3")["pid"]
     a.send("Alive", members=names(4))
     b.send("Alive", members=names(4))

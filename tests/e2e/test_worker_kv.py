@@ -224,7 +224,8 @@ n = int(os.environ["ELASTICD_ATTEMPT"])
 if n == 0:
     w.put("gone", "1"); w.put("stays", "2", persistent=True)
     os._exit(7)
-open({str(box.path('seen'))!r}, "w").write(json.dumps([w.keys(), w.get("stays").decode(), w.hello["attempt"]]))
+seen = [w.keys(), w.get("stays").decode(), w.hello["attempt"]]
+open({str(box.path('seen'))!r}, "w").write(json.dumps(seen))
 """
     job = daemon.run({"roles": [{"command": script(body)}], "restart": {"max": 1}})
     assert job["state"] == "succeeded"

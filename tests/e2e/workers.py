@@ -150,7 +150,8 @@ def me(greet=True):
 
 def script(body):
     """The command of a worker that runs body (Python) with this module's names."""
-    prelude = (f"import sys, os, json, time, signal\nsys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})\n"
+    here = str(pathlib.Path(__file__).parent)
+    prelude = (f"import sys, os, json, time, signal\nsys.path.insert(0, {here!r})\n"
                "from workers import *\n")
     return [PYTHON, "-u", "-c", prelude + body]
 
