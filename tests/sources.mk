@@ -24,6 +24,7 @@ unit_TESTS := \
 	port \
 	barrier \
 	barrier_model \
+	heartbeat \
 	access \
 	config \
 	daemon \
