@@ -42,8 +42,8 @@ def open_board() -> Board:
     path = os.environ.get("ELASTICD_BOARD")
     if not path:
         return private_board()
-    number = _number("ELASTICD_SLOT", 10)
-    token = _number("ELASTICD_TOKEN", 16)
+    number = _number("ELASTICD_SLOT")
+    token = _number("ELASTICD_TOKEN")
     mapped = _map(path)
     magic, version, slots, header_bytes, slot_bytes = _HEADER.unpack_from(mapped)
     if magic != _MAGIC or version != _VERSION:
@@ -57,14 +57,14 @@ def open_board() -> Board:
     return Board(view[:header_bytes].cast("q"), slot, token - (token >> 63 << 64))
 
 
-def _number(name: str, base: int) -> int:
+def _number(name: str) -> int:
     text = os.environ.get(name, "")
     try:
-        number = int(text, base)
+        number = int(text)
     except ValueError:
         number = -1
     if not 0 <= number < 1 << 64:
-        raise InvalidArgument(f"{name}: expected a number of base {base}, got {text[:64]!r}")
+        raise InvalidArgument(f"{name}: expected a number, got {text[:64]!r}")
     return number
 
 

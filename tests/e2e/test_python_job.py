@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package in workers of a real agent: what they share, and what becomes of it."""
+
+import json
+
+import pytest
+
+from harness import wait_for
+from python_package import ENV, needs_library, spec_of, told, write_script
+
+pytestmark = [needs_library, pytest.mark.seconds(120)]
+
+
+def succeeded(daemon, spec):
+    job = daemon.run(spec)
+    assert job["state"] == "succeeded", (job["verdict"], daemon.call("Errors", job=job["run"]))
+    return job
+
+
+def test_a_worker_knows_who_it_is(box, daemon):
+    job = succeeded(daemon, spec_of(box, """
+        import json, os
+        import elasticd
+        with elasticd.init() as job:
+            print(json.dumps([job.supervised, job.name, job.run, job.task, job.rank, job.local_rank,
+                              job.world_size, job.attempt, job.incarnation, job.stopping]))
+            assert job.rank == int(os.environ["RANK"]) and elasticd.get() is job
+        """, replicas=2, name="who"))
+    assert told(daemon, job) == [
+        [True, "who", job["run"], f"worker:{r}", r, r, 2, 0, 0, False] for r in range(2)]
+
+
+def test_tasks_share_a_store_and_meet_at_barriers(box, daemon):
+    """Rank 0 writes once all watch; each sees the writes of the others in one order."""
+    job = succeeded(daemon, spec_of(box, """
+        import json
+        import elasticd
+        with elasticd.init() as job, job.kv.watch("state") as watch:
+            watch.next(0)
+            job.barrier("watching")
+            if job.rank == 0:
+                job.kv.put("state/raw", b"\\0\\xff")
+            for r in range(job.world_size):
+                job.kv.get("state/raw")
+                job.kv.put(f"state/{job.rank}/{r}", f"{job.rank} to {r}")
+                job.barrier("round")
+            changes = [watch.next() for _ in range(1 + job.world_size ** 2)]
+            assert [c.revision for c in changes] == sorted({c.revision for c in changes})
+            try:
+                job.kv.put("state/raw", "again")
+            except elasticd.AlreadyExists:
+                pass
+            assert job.kv["state/raw"] == b"\\0\\xff"
+            print(json.dumps([[c.key for c in changes], [e.key for e in job.kv.list("state")]]))
+        """, replicas=3))
+    said = told(daemon, job)
+    keys = sorted(["state/raw", *(f"state/{a}/{b}" for a in range(3) for b in range(3))])
+    assert all(listed == keys and sorted(changed) == keys for changed, listed in said)
+    assert said[0][0] == said[1][0] == said[2][0]
+
+
+def test_a_barrier_names_who_is_missing(box, daemon):
+    job = succeeded(daemon, spec_of(box, """
+        import json
+        import elasticd
+        with elasticd.init() as job:
+            if job.rank == 0:
+                try:
+                    job.barrier("all", timeout=0.2)
+                except elasticd.DeadlineExceeded as e:
+                    print(json.dumps(sorted(e.missing)))
+                    job.kv["over"] = ""
+            job.kv.get("over")
+            job.barrier("some", ["worker:0", "worker:2"]) if job.rank != 1 else None
+            print(json.dumps(job.alive()))
+        """, replicas=3))
+    assert daemon.log(job, 0, 0).read_text().splitlines()[0] == '["worker:1", "worker:2"]'
+    assert told(daemon, job) == [["worker:0", "worker:1", "worker:2"]] * 3
+
+
+def test_results_are_kept_with_the_run(box, daemon):
+    job = succeeded(daemon, spec_of(box, """
+        import elasticd
+        with elasticd.init() as job:
+            job.result("early")
+            job.result([{"rank": job.rank}, "text", b"\\0\\xff"][job.rank])
+        """, replicas=3))
+    results = daemon.call("Results", job=job["run"])["results"]
+    assert [(r["role"], r["index"]) for r in results] == [("worker", i) for i in range(3)]
+    assert json.loads(results[0]["value"]) == {"rank": 0} and results[1]["value"] == "text"
+    assert results[2]["base64"] == "AP8=" and results[2].get("value") is None
+
+
+def test_an_exception_reaches_the_others_and_the_verdict(box, daemon):
+    """Rank 1 fails; rank 0, which waits for it, learns why from the wait itself and from the group."""
+    job = daemon.run(spec_of(box, """
+        import json, signal
+        import elasticd
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that it may tell what it saw
+
+        @elasticd.record
+        def main():
+            job = elasticd.init()
+            if job.rank == 1:
+                job.kv.get("waiting")
+                raise RuntimeError("the data is gone")
+            with job.events() as events:
+                job.kv["waiting"] = ""
+                error = job.wait_error()
+                seen = next(e for e in events if e.event == "error")
+            print(json.dumps([error.task, error.message, error.reported, seen.error == error]))
+
+        main()
+        """, replicas=2))
+    assert job["state"] == "failed" and job["verdict"]["root_cause"]["rank"] == 1, job["verdict"]
+    assert "RuntimeError: the data is gone" in job["verdict"]["root_cause"]["message"]
+    written = json.loads((daemon.log(job, 0, 1).parent / "error.json").read_text())
+    assert "in main" in json.dumps(written)
+    assert told(daemon, job)[0] == ["worker:1", "RuntimeError: the data is gone", True, True]
+
+
+def test_a_barrier_fails_at_once_with_a_member(box, daemon):
+    job = daemon.run(spec_of(box, """
+        import json, os, signal
+        import elasticd
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        with elasticd.init() as job:
+            if job.rank == 1:
+                job.kv.get("waiting")
+                os._exit(9)
+            job.kv["waiting"] = ""
+            try:
+                job.barrier("never")
+            except elasticd.Error as e:
+                print(json.dumps([type(e).__name__, list(e.missing)]))
+        """, replicas=2))
+    assert job["verdict"]["exit_status"] == 9
+    name, missing = told(daemon, job)[0]
+    # Which of the two comes first: that the member failed, or that the group is being stopped.
+    assert (name, missing) in [("Aborted", ["worker:1"]), ("Internal", ["worker:1"]), ("Cancelled", [])]
+
+
+def test_a_new_incarnation_begins_with_what_is_persistent(box, daemon):
+    job = succeeded(daemon, spec_of(box, """
+        import json
+        import elasticd
+        with elasticd.init() as job:
+            if job.attempt == 0:
+                job.kv.put("a", "gone")
+                job.kv.put("b", "stays", persistent=True)
+                raise SystemExit(1)
+            print(json.dumps([job.kv.try_get("a"), job.kv["b"].decode(), job.attempt]))
+        """, restart={"max": 1}))
+    assert told(daemon, job, attempt=1) == [[None, "stays", 1]]
+
+
+def test_waits_end_when_the_group_is_stopped(box, daemon):
+    marks = box.path("marks")
+    name, run = daemon.submit(spec_of(box, f"""
+        import signal, threading
+        import elasticd
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        said = []
+
+        def ends(name, wait):
+            try:
+                wait()
+            except elasticd.Cancelled:
+                said.append(name)
+
+        with elasticd.init() as job:
+            waits = dict(get=lambda: job.kv.get("x"), barrier=lambda: job.barrier("b", ["worker:0", "worker:1"]),
+                         error=job.wait_error, watch=lambda: list(job.kv.watch("x")))
+            threads = [threading.Thread(target=ends, args=w) for w in waits.items()]
+            for t in threads:
+                t.start()
+            open({str(marks)!r} + str(job.rank), "w").close()
+            for t in threads[:1] + threads[2:]:
+                t.join()
+            print(" ".join(sorted(set(said) - {{"barrier"}})), job.stopping)
+        """, replicas=2))
+    wait_for(lambda: all(box.path(f"marks{r}").exists() for r in range(2)), box.dir)
+    daemon.call("Stop", job=name)
+    job = daemon.wait(run)
+    assert job["state"] == "stopped"
+    for rank in range(2):
+        assert daemon.log(job, 0, rank).read_text() == "error get watch True\n"
+
+
+def test_a_worker_that_beats_no_more_is_found(box, daemon):
+    """It lives, but stands still after a few steps; the next incarnation does not begin to beat."""
+    job = daemon.run(spec_of(box, """
+        import signal
+        import elasticd
+        with elasticd.init() as job:
+            if job.attempt == 0:
+                for n in range(3):
+                    job.step(n)
+                signal.pause()
+        """, restart={"max": 1}, heartbeat={"period": "100ms", "timeout": "200ms", "failures": 2}))
+    assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 1, 1)
+    assert "beat" in json.dumps(daemon.events(job["run"]))
+
+
+def test_children_of_a_worker_are_its_task(box, daemon):
+    job = succeeded(daemon, spec_of(box, """
+        import json, multiprocessing
+        import elasticd
+
+        def child(how):
+            job = elasticd.get()
+            job.beat()
+            job.kv.put(f"child/{job.task}/{how}", str(job.rank))
+            job.barrier(how, ["worker:0", "worker:1"])
+
+        if __name__ == "__main__":
+            with elasticd.init() as job:
+                for how in ("fork", "spawn"):
+                    process = multiprocessing.get_context(how).Process(target=child, args=(how,))
+                    process.start()
+                    process.join()
+                    assert process.exitcode == 0, process.exitcode
+                job.barrier("end")
+                print(json.dumps({e.key: e.value.decode() for e in job.kv.list("child")}))
+        """, replicas=2))
+    assert told(daemon, job) == [{f"child/worker:{r}/{how}": str(r) for r in range(2)
+                                  for how in ("fork", "spawn")}] * 2
+
+
+def test_lines_of_threads_and_children_never_mix_in_the_log(box, daemon):
+    job = succeeded(daemon, spec_of(box, """
+        import logging, os, threading
+        import elasticd
+        with elasticd.init() as job:
+            logging.basicConfig(handlers=[elasticd.LogHandler(job)], level=logging.INFO)
+            def write(who):
+                for n in range(200):
+                    logging.info("%s says %d", who, n, extra={"who": who, "pad": "x" * n})
+            threads = [threading.Thread(target=write, args=(f"thread{i}",)) for i in range(3)]
+            for t in threads:
+                t.start()
+            pid = os.fork()
+            if not pid:
+                write("child")
+                os._exit(0)
+            os.waitpid(pid, 0)
+            for t in threads:
+                t.join()
+        """))
+    lines = [json.loads(line) for line in
+             (daemon.log(job, 0, 0).parent / "log.jsonl").read_text().splitlines()]
+    assert len(lines) == 800 and {line["rank"] for line in lines} == {0}
+    for who in ("thread0", "thread1", "thread2", "child"):
+        said = [line["message"] for line in lines if line["who"] == who]
+        assert said == [f"{who} says {n}" for n in range(200)]
+
+
+def test_tasks_see_each_other(box, daemon):
+    job = succeeded(daemon, spec_of(box, """
+        import json
+        import elasticd
+        with elasticd.init() as job:
+            job.barrier("here")
+            print(json.dumps([[m.task, m.state, m.rank, m.healthy, m.left] for m in job.states("worker")]))
+            job.barrier("seen")
+            job.leave()
+        """, replicas=2))
+    assert told(daemon, job) == [[[f"worker:{r}", "running", r, True, False] for r in range(2)]] * 2
+
+
+def test_it_works_under_run_without_a_daemon(box):
+    script = write_script(box, """
+        import elasticd
+        with elasticd.init() as job:
+            job.kv.put(str(job.rank), "here")
+            print("met", [job.kv.get(str(r)).decode() for r in range(job.world_size)])
+        """)
+    result = box.run("--nproc-per-node=2", "-t", "3", script, env=ENV)
+    assert result.rc == 0 and result.out.count("met ['here', 'here']") == 2, result
