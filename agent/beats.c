@@ -1,27 +1,250 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/beats_private.h"
+#include "agent/prefix.h"
+#include "agent/workers.h"
+#include "common/log.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+/*
+ * One timer for all tasks, armed only where something is to be looked at. A look samples the board
+ * and the other signs of each running task and asks heartbeat.h what they mean. What has failed is
+ * saved first (beats_dump.c), together with the others of the group, since the one that waits is
+ * seldom the one that is at fault; then the agent declares it failed.
+ */
+
+static void beat_stop(struct beat *b)
+{
+	if (!b->on)
+		return;
+	b->on = false;
+	progress_fini(&b->progress);
+}
+
+static struct beat *beats_at(struct beats *bs, int slot)
+{
+	size_t n = (size_t)slot + 1;
+	struct beat *bigger;
+
+	if (n > bs->n) {
+		bigger = reallocarray(bs->items, n, sizeof(*bigger));
+		if (!bigger)
+			return NULL;
+		memset(bigger + bs->n, 0, (n - bs->n) * sizeof(*bigger));
+		bs->items = bigger;
+		bs->n = n;
+	}
+	return &bs->items[slot];
+}
+
+/* The beat of a task that is to be looked at now, or NULL. */
+static struct beat *beats_of(struct beats *bs, const struct task *t)
+{
+	struct beat *b = t->slot >= 0 && (size_t)t->slot < bs->n ? &bs->items[t->slot] : NULL;
+
+	if (!b || !b->on || b->token != t->token || t->state != TASK_RUNNING || t->attached)
+		return NULL;
+	return b;
+}
+
+static void beat_sample(
+	struct agent *a, const struct task *t, struct beat *b, struct heartbeat_sample *ret)
+{
+	struct board_slot *slot = workers_slot(a, t);
+
+	progress_look(&b->progress);
+	*ret = (struct heartbeat_sample){
+		.expected = t->token,
+		.log_bytes = b->progress.log_changes,
+		.log_matches = b->progress.matches,
+		.file_changes = b->progress.file_changes,
+	};
+	if (!slot)
+		return;
+	ret->token = atomic_load_explicit(&slot->token, memory_order_acquire);
+	ret->beats = atomic_load_explicit(&slot->beats, memory_order_relaxed);
+	ret->steps = atomic_load_explicit(&slot->steps, memory_order_relaxed);
+}
+
+static bool beat_failed(enum heartbeat_what what)
+{
+	return what == HEARTBEAT_LOST || what == HEARTBEAT_STALE || what == HEARTBEAT_STUCK;
+}
+
+static const char *beat_event(enum heartbeat_what what)
+{
+	switch (what) {
+	case HEARTBEAT_MISSED:
+		return "heartbeat-missed";
+	case HEARTBEAT_BACK:
+		return "heartbeat-back";
+	case HEARTBEAT_STUCK:
+		return "no-progress";
+	default:
+		return "heartbeat-lost";
+	}
+}
+
+static void beat_tell(struct agent *a, const struct task *t, const struct heartbeat_verdict *v)
+{
+	if (v->what == HEARTBEAT_BACK)
+		log_notice("worker %d: %s", t->rank, v->text);
+	else
+		log_warning("worker %d: %s", t->rank, v->text);
+	events_add(a->events, beat_event(v->what), a->attempt, t->rank, NULL, "worker %d: %s",
+		t->rank, v->text);
+}
+
+static void beats_arm(struct beats *bs)
+{
+	struct agent *a = bs->a;
+	uint64_t now = loop_now_ms(), next = UINT64_MAX;
+
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct beat *b = beats_of(bs, &a->tasks[i]);
+		uint64_t at = b ? heartbeat_next(&b->heartbeat, now) : UINT64_MAX;
+
+		next = at < next ? at : next;
+	}
+	if (next == UINT64_MAX)
+		loop_timer_disarm(bs->timer);
+	else
+		loop_timer_arm(bs->timer, next > now ? next - now : 0);
+}
+
+static void beats_look(void *arg)
+{
+	struct beats *bs = arg;
+	struct agent *a = bs->a;
+	bool failed = false;
+
+	for (int i = 0; i < a->n_tasks; i++) {
+		struct task *t = &a->tasks[i];
+		struct beat *b = beats_of(bs, t);
+		struct heartbeat_sample sample;
+		struct heartbeat_verdict v;
+
+		if (!b)
+			continue;
+		beat_sample(a, t, b, &sample);
+		v = heartbeat_look(&b->heartbeat, &sample, loop_now_ms());
+		if (v.what == HEARTBEAT_FINE)
+			continue;
+		beat_tell(a, t, &v);
+		if (!beat_failed(v.what))
+			continue;
+		snprintf(b->why, sizeof(b->why), "%s", v.text);
+		b->failing = failed = true;
+	}
+	if (failed)
+		beats_save(bs);
+	beats_arm(bs);
+}
+
+/* What the specification asks for and this task can show. */
+static int beat_watch(struct agent *a, const struct task *t, struct beat *b)
+{
+	const struct spec_heartbeat *spec = &a->spec->heartbeat;
+	const char *logs[2] = { logs_task_path(a->logs, t->local_rank, 0),
+		logs_task_path(a->logs, t->local_rank, 1) };
+	struct prefix_vars vars = { t->role->name, a->host, t->rank, t->local_rank };
+	const char *cwd = t->role->cwd ? t->role->cwd : a->spec->cwd;
+	_cleanup_free_ char *name = NULL, *path = NULL;
+
+	b->spec = *spec;
+	if (!logs[0] && !logs[1] &&
+		(spec->log_timeout_ms != SPEC_UNSET ||
+			spec->log_pattern_timeout_ms != SPEC_UNSET)) {
+		b->spec.log_timeout_ms = b->spec.log_pattern_timeout_ms = SPEC_UNSET;
+		events_add(a->events, "log-not-watched", a->attempt, t->rank, NULL,
+			"worker %d has no log files: heartbeat.log_timeout and log_pattern_timeout "
+			"do not hold for it",
+			t->rank);
+	}
+	if (spec->progress_file) {
+		name = prefix_expand(spec->progress_file, &vars);
+		if (!name || asprintf(&path, "%s%s%s", *name != '/' && cwd ? cwd : "",
+				     *name != '/' && cwd ? "/" : "", name) < 0)
+			return -ENOMEM;
+	}
+	return progress_init(&b->progress, logs, path,
+		a->beats->has_pattern ? &a->beats->pattern : NULL, t->incarnation == 0);
+}
+
+void beats_task_started(struct agent *a, struct task *t)
+{
+	struct beats *bs = a->beats;
+	struct beat *b;
+
+	if (!bs || !heartbeat_wanted(&a->spec->heartbeat) || t->slot < 0 || t->attached)
+		return;
+	b = beats_at(bs, t->slot);
+	if (!b) {
+		log_error("worker %d: out of memory: its heartbeat is not watched", t->rank);
+		return;
+	}
+	beat_stop(b);
+	*b = (struct beat){ .token = t->token };
+	if (beat_watch(a, t, b) < 0) {
+		log_error("worker %d: out of memory: its heartbeat is not watched", t->rank);
+		return;
+	}
+	b->on = true;
+	heartbeat_start(&b->heartbeat, &b->spec, loop_now_ms());
+	/* All of an incarnation start in one turn. */
+	if (loop_defer(a->loop, beats_started, bs) < 0)
+		beats_arm(bs);
+}
+
+void beats_started(void *arg)
+{
+	beats_arm(arg);
+}
+
+void beats_task_ended(struct agent *a, struct task *t)
+{
+	struct beats *bs = a->beats;
+
+	if (bs && t->slot >= 0 && (size_t)t->slot < bs->n)
+		beat_stop(&bs->items[t->slot]);
+}
 
 int beats_new(struct agent *a, struct error *err)
 {
+	struct beats *bs = calloc(1, sizeof(*bs));
+	const char *pattern = a->spec->heartbeat.log_pattern;
+
+	if (!bs)
+		return error_set(err, -ENOMEM, "out of memory");
+	a->beats = bs;
+	bs->a = a;
+	if (loop_timer_new(a->loop, beats_look, bs, &bs->timer) < 0 ||
+		hang_dumps_new(a->loop, &a->hang) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	if (pattern && regcomp(&bs->pattern, pattern, REG_EXTENDED | REG_NOSUB))
+		return error_field(err, -EINVAL, "heartbeat.log_pattern",
+			"expected an extended regular expression, got \"%s\"", pattern);
+	bs->has_pattern = pattern != NULL;
 	return 0;
 }
 
 void beats_free(struct agent *a)
 {
-}
+	struct beats *bs = a->beats;
 
-void beats_task_started(struct agent *a, struct task *t)
-{
-}
-
-void beats_task_ended(struct agent *a, struct task *t)
-{
-}
-
-int beats_dump(struct agent *a, const int *ranks, size_t n, const char *why, uint64_t timeout_ms,
-	hang_done_fn fn, void *arg, struct error *err)
-{
-	return error_set(err, -ENOSYS, "dumps are not there yet");
+	if (!bs)
+		return;
+	a->beats = NULL;
+	loop_cancel(a->loop, beats_started, bs);
+	a->hang = hang_dumps_free(a->hang);
+	for (size_t i = 0; i < bs->n; i++)
+		beat_stop(&bs->items[i]);
+	free(bs->items);
+	if (bs->has_pattern)
+		regfree(&bs->pattern);
+	loop_timer_free(bs->timer);
+	free(bs);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/dump_call.h"
 #include "agent/attach.h"
 #include "agent/listen.h"
 #include "agent/log_call.h"
@@ -272,6 +273,13 @@ static int method_attach_ended(struct varlink_call *call, json_t *p, void *arg)
 	return attach_ended(s->a, call, p);
 }
 
+static int method_dump(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+
+	return dump_call_start(s->a, call, p);
+}
+
 static int method_logs(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
@@ -306,6 +314,7 @@ static const struct varlink_method methods_table[] = {
 	{ "Kill", method_kill },
 	{ "Status", method_status },
 	{ "List", method_list },
+	{ "Dump", method_dump },
 	{ "Logs", method_logs },
 	{ "Errors", method_errors },
 	{ "Wait", method_wait },

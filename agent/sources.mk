@@ -7,10 +7,12 @@ agent_SRC := \
 	agent/barrier_names.c \
 	agent/barrier_text.c \
 	agent/beats.c \
+	agent/beats_dump.c \
 	agent/cgroup.c \
 	agent/chain.c \
 	agent/console.c \
 	agent/devices.c \
+	agent/dump_call.c \
 	agent/env.c \
 	agent/environ.c \
 	agent/errorfile.c \

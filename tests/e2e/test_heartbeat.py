@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heartbeats by the board, progress by what a worker leaves behind, and what is saved of one that hangs."""
+
+import json
+import pathlib
+import sys
+
+import pytest
+
+from harness import VarlinkError, puppet, spec, wait_file, wait_for
+
+# A worker that speaks to its slot of the board by hand: "beat N", "step N", "token T", "hang", "exit C",
+# "wait PATH", "touch PATH", "stop" (does nothing more, but lives).
+WORKER = r"""
+import mmap, os, struct, sys, time
+fd = os.open(os.environ["ELASTICD_BOARD"], os.O_RDWR)
+board = mmap.mmap(fd, 0)
+at = 4096 + 128 * int(os.environ["ELASTICD_SLOT"])
+def put(word, value):
+    board[at + 8 * word:at + 8 * word + 8] = struct.pack("=Q", value)
+beats = steps = 0
+put(0, int(os.environ["ELASTICD_TOKEN"]))
+for word in sys.argv[1:]:
+    what, _, arg = word.partition(" ")
+    if what == "if-attempt":
+        attempt, _, rest = arg.partition(" ")
+        if int(attempt) != int(os.environ["ELASTICD_ATTEMPT"]):
+            continue
+        what, _, arg = rest.partition(" ")
+    if what == "beat":
+        for _ in range(int(arg)):
+            beats += 1
+            put(1, beats)
+            time.sleep(0.02)
+    elif what == "step":
+        for _ in range(int(arg)):
+            beats += 1
+            steps += 1
+            put(2, steps)
+            put(3, steps)
+            put(1, beats)
+            time.sleep(0.02)
+    elif what == "beat-on":
+        while True:
+            beats += 1
+            put(1, beats)
+            time.sleep(0.02)
+    elif what == "token":
+        put(0, int(arg))
+    elif what == "print":
+        print(arg, flush=True)
+    elif what == "chatter":
+        while True:
+            print(arg, flush=True)
+            time.sleep(0.02)
+    elif what == "write":
+        for i in range(10):
+            open(arg, "w").write(str(i))
+            time.sleep(0.02)
+    elif what == "touch":
+        open(arg, "w").close()
+    elif what == "exit":
+        os._exit(int(arg))
+    elif what == "hang":
+        time.sleep(100000)
+"""
+
+
+def worker(*words):
+    return [sys.executable, "-S", "-c", WORKER, *words]
+
+
+def job_of(command, replicas=1, **top):
+    top.setdefault("stop", {"timeout": "100ms"})
+    top.setdefault("logs", {"redirects": 3})
+    return {"roles": [{"replicas": replicas, "command": command}], **top}
+
+
+def texts(daemon, job, event):
+    return [e["text"] for e in daemon.events(job) if e["event"] == event]
+
+
+def hang_dirs(job, attempt=0, rank=0):
+    return sorted(pathlib.Path(job["log_dir"], f"attempt_{attempt}", str(rank)).glob("hang*"))
+
+
+def test_a_worker_that_stops_beating_is_failed_at_the_third_miss(daemon):
+    job = daemon.run(job_of(worker("beat 3", "print before", "hang"),
+                            heartbeat={"period": "100ms", "timeout": "200ms", "dump_timeout": "60s"}))
+    assert (job["state"], job["verdict"]["result"]) == ("failed", "failed")
+    root = job["verdict"]["root_cause"]
+    assert "no beat" in root["message"] and not root["collateral"], root
+    assert len(texts(daemon, job["run"], "heartbeat-missed")) == 2
+    assert len(texts(daemon, job["run"], "heartbeat-lost")) == 1
+
+
+def test_what_hangs_is_saved_before_it_is_stopped(daemon):
+    job = daemon.run(job_of(worker("beat 3", "print the last line", "hang"), replicas=2,
+                            heartbeat={"period": "100ms", "timeout": "200ms", "dump_timeout": "60s"}))
+    for rank in (0, 1):
+        (saved,) = hang_dirs(job, rank=rank)
+        assert "no beat" in (saved / "why.txt").read_text()
+        assert "the last line" in (saved / "tail.txt").read_text()
+        pid = job["tasks"][rank]["pid"]
+        text = (saved / f"{pid}.txt").read_text()
+        assert "== thread" in text and "waits in" in text and "== open files" in text
+        assert str(pid) in (saved / "processes.txt").read_text()
+
+
+def test_a_lost_heartbeat_is_paid_by_the_restart_budget(daemon):
+    job = daemon.run(job_of(worker("if-attempt 0 beat 3", "if-attempt 0 hang", "exit 0"),
+                            restart={"max": 1}, heartbeat={"period": "100ms", "dump_timeout": "0s"}))
+    assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 1, 1)
+    assert daemon.call("Why", job=job["run"])["budget"]["by_cause"] == {"heartbeat": 1}
+
+
+def test_a_worker_that_beats_lives(box, daemon):
+    name, run = daemon.submit(job_of(worker("beat 50", f"touch {box.path('done')}", "exit 0"), replicas=3,
+                                     heartbeat={"period": "50ms", "timeout": "100s"}))
+    assert daemon.wait(name)["state"] == "succeeded"
+    assert texts(daemon, run, "heartbeat-lost") == []
+
+
+def test_who_never_beats_is_failed_by_the_start_limit_only(daemon):
+    job = daemon.run(job_of(puppet("hang"),
+                            heartbeat={"period": "100ms", "start_timeout": "300ms", "dump_timeout": "0s"}))
+    assert job["state"] == "failed" and "beat" in job["verdict"]["root_cause"]["message"]
+
+
+def test_a_wrong_token_is_the_end_at_once(daemon):
+    job = daemon.run(job_of(worker("beat 2", "token 12345", "beat-on"),
+                            heartbeat={"period": "100ms", "timeout": "1h", "dump_timeout": "0s"}))
+    assert job["state"] == "failed"
+    assert "token" in job["verdict"]["root_cause"]["message"], job["verdict"]
+
+
+def test_a_worker_that_beats_but_makes_no_step_is_stuck(daemon):
+    job = daemon.run(job_of(worker("step 3", "beat-on"),
+                            heartbeat={"period": "100ms", "timeout": "1h", "progress_timeout": "500ms",
+                                       "dump_timeout": "0s"}))
+    assert job["state"] == "failed"
+    assert "step" in job["verdict"]["root_cause"]["message"], job["verdict"]
+    assert texts(daemon, job["run"], "no-progress")
+
+
+@pytest.mark.parametrize("what", ["log", "pattern", "file"])
+def test_progress_is_seen_without_the_workers_help(box, daemon, what):
+    beat = {"period": "100ms", "dump_timeout": "0s"}
+    if what == "log":
+        beat["log_timeout"] = "500ms"
+        command = puppet("print:one", "hang")
+    elif what == "pattern":
+        beat.update(log_pattern="^step [0-9]+$", log_pattern_timeout="500ms")
+        command = worker("print step 1", "chatter noise")
+    else:
+        beat.update(progress_file=str(box.path("checkpoint.${rank}")), progress_file_timeout="500ms")
+        command = worker(f"write {box.path('checkpoint.0')}", "chatter noise")
+    job = daemon.run(job_of(command, heartbeat=beat))
+    assert job["state"] == "failed"
+    assert texts(daemon, job["run"], "no-progress"), daemon.events(job["run"])
+    assert not job["verdict"]["root_cause"]["collateral"]
+
+
+def test_the_start_has_a_limit_of_its_own(daemon):
+    job = daemon.run(job_of(puppet("hang"), heartbeat={
+        "period": "100ms", "log_timeout": "1h", "progress_start_timeout": "300ms", "dump_timeout": "0s"}))
+    assert job["state"] == "failed" and texts(daemon, job["run"], "no-progress")
+
+
+def test_report_leaves_the_worker_alone(box, daemon):
+    name, run = daemon.submit(job_of(worker("beat 3", "hang"), heartbeat={
+        "period": "100ms", "on_failure": "report", "dump_timeout": "60s"}))
+    daemon.wait_event(name, "heartbeat-lost")
+    daemon.wait_event(name, "dumped")
+    assert daemon.status(name)["state"] == "running"
+    assert len(texts(daemon, run, "heartbeat-lost")) == 1
+    daemon.call("Stop", job=name)
+    assert daemon.wait(name)["state"] == "stopped"
+
+
+def test_a_dump_on_demand(box, daemon):
+    name, _ = daemon.submit(spec("print:working", f"touch:{box.path('up')}.%r", "hang", replicas=3,
+                                 logs={"redirects": 3}))
+    for rank in range(3):
+        wait_file(box.path(f"up.{rank}"))
+    job = daemon.wait(name, until="running")
+    dirs = daemon.call("Dump", job=name, tasks="worker:1-2")["dirs"]
+    assert [pathlib.Path(d) for d in dirs] == [
+        pathlib.Path(job["log_dir"], "attempt_0", str(r), "hang") for r in (1, 2)]
+    for d in dirs:
+        assert "working" in pathlib.Path(d, "tail.txt").read_text()
+        assert pathlib.Path(d, "processes.txt").read_text().count("puppet") >= 1
+    dirs = daemon.call("Dump", job=name)["dirs"]
+    assert [pathlib.Path(d).name for d in dirs] == ["hang", "hang.1", "hang.1"]
+    assert daemon.status(name)["state"] == "running"
+    with pytest.raises(VarlinkError) as e:
+        daemon.call("Dump", job=name, tasks="worker:7")
+    assert e.value.name == "NoSuchTask"
+    with pytest.raises(VarlinkError) as e:
+        daemon.call("Dump", job=name, tasks=":::")
+    assert e.value.name == "InvalidTasks"
+
+
+def test_a_caller_of_a_dump_that_goes_away_hurts_nobody(box, daemon):
+    name, _ = daemon.submit(spec(f"touch:{box.path('up')}", "hang", logs={"redirects": 3}))
+    wait_file(box.path("up"))
+    job = daemon.wait(name, until="running")
+    with daemon.connect() as v:
+        v.send("Dump", job=name)
+    wait_for(lambda: hang_dirs(job), pathlib.Path(job["log_dir"], "attempt_0", "0"), what="a dump")
+    assert daemon.call("Dump", job=name)["dirs"]
+    daemon.call("Stop", job=name)
+    assert daemon.wait(name)["state"] == "stopped"
+
+
+def test_a_dump_without_logs_is_refused(box, daemon):
+    name, _ = daemon.submit(spec(f"touch:{box.path('up')}", "hang", logs={"dir": "/dev/null"}))
+    wait_file(box.path("up"))
+    daemon.wait(name, until="running")
+    with pytest.raises(VarlinkError) as e:
+        daemon.call("Dump", job=name)
+    assert "no logs" in json.dumps(e.value.parameters)
