@@ -79,7 +79,8 @@ import subprocess
 w = me(greet=False)
 w.put("mine", "1")
 code = ("import sys; sys.path.insert(0, %r)\\n" % os.path.dirname(sys.modules["workers"].__file__)
-        + "from workers import *\\nme(greet=False).call('Result', value=me(greet=False).get('mine').decode())")
+        + "from workers import *\\n"
+        + "me(greet=False).call('Result', value=me(greet=False).get('mine').decode())")
 subprocess.run([sys.executable, "-c", code], check=True, start_new_session=True)
 """
     job = daemon.run({"roles": [{"command": script(body)}]})
@@ -122,7 +123,8 @@ def test_another_user_cannot_connect(box, daemon, two):
 
 @pytest.mark.parametrize("data", [
     b"\0", b"rubbish\0", b"{}\0", b"[]\0", b"\xff\xfe\0", b'{"method":3}\0', b'{"method":"x"}\0',
-    b'{"method":"io.elasticd.Worker.Nope"}\0', b'{"method":"io.elasticd.Worker.Put","parameters":{"key":{}}}\0',
+    b'{"method":"io.elasticd.Worker.Nope"}\0',
+    b'{"method":"io.elasticd.Worker.Put","parameters":{"key":{}}}\0',
     b"[" * 5000 + b"\0", b'{"method":"io.elasticd.Worker.Put","parameters":{"key":"k",', b"\0" * 10000,
     b'{"method":"io.elasticd.Worker.Put","parameters":{"key":"k","value":"a\\u0000b"}}\0',
 ], ids=range(13))
@@ -150,7 +152,8 @@ def test_a_message_over_the_limit_is_refused_with_the_limit(two):
 
 def test_a_value_of_a_mebibyte_fits_even_with_every_byte_escaped(two):
     _, a, b = two
-    text = '{"method":"io.elasticd.Worker.Put","parameters":{"key":"k","value":"' + "\\u0001" * (1 << 20) + '"}}'
+    text = ('{"method":"io.elasticd.Worker.Put","parameters":{"key":"k","value":"'
+            + "\\u0001" * (1 << 20) + '"}}')
     a.send_raw(text.encode() + b"\0")
     a.reply()
     assert b.get("k") == b"\x01" * (1 << 20)
@@ -227,8 +230,9 @@ def test_one_that_connects_again_and_again_harms_nobody(two):
 
 METHODS = [
     ("Put", {"key": "k", "value": "v"}), ("Get", {"key": "n", "wait": True}), ("List", {"key": ""}),
-    ("Delete", {"key": "x"}), ("Watch", {"key": ""}), ("Barrier", {"name": "b"}), ("Alive", {}), ("States", {}),
-    ("Result", {"value": "r"}), ("WaitError", {}), ("Events", {}), ("Leave", {}), ("CancelBarrier", {"name": "b"}),
+    ("Delete", {"key": "x"}), ("Watch", {"key": ""}), ("Barrier", {"name": "b"}), ("Alive", {}),
+    ("States", {}), ("Result", {"value": "r"}), ("WaitError", {}), ("Events", {}), ("Leave", {}),
+    ("CancelBarrier", {"name": "b"}),
 ]
 
 
@@ -277,9 +281,11 @@ me().put("k", "v", overwrite=True)
 
 
 def test_a_killed_foreground_agent_leaves_no_directory(box):
-    program = box.run_start("--no-python", *puppet(f"env:{box.path('env')}", f"touch:{box.path('up')}", "hang"))
+    steps = puppet(f"env:{box.path('env')}", f"touch:{box.path('up')}", "hang")
+    program = box.run_start("--no-python", *steps)
     wait_for(box.path("up").exists, box.dir, what="the worker to run")
-    env = dict(e.split("=", 1) for e in box.path("env").read_text().replace("\0", "\n").splitlines() if "=" in e)
+    lines = box.path("env").read_text().replace("\0", "\n").splitlines()
+    env = dict(e.split("=", 1) for e in lines if "=" in e)
     d = pathlib.Path(env["ELASTICD_WORKER_SOCKET"]).parent
     assert d.is_dir()
     agents = [int(p) for p in os.listdir("/proc") if p.isdigit() and is_agent_of(int(p), program.pid)]

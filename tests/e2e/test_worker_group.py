@@ -186,7 +186,8 @@ def test_states_are_by_role_and_index(group_like):
     assert [m["rank"] for m in members] == [0, 1, 2, 3]
     assert all(m["healthy"] and not m["left"] and m.get("error") is None for m in members)
     assert [m["recoverable"] for m in members] == [False, False, True, False]
-    assert [m["task"] for m in w.call("States", roles=["chief", "ps"])["members"]] == ["ps:0", "ps:1", "chief:0"]
+    some = w.call("States", roles=["chief", "ps"])["members"]
+    assert [m["task"] for m in some] == ["ps:0", "ps:1", "chief:0"]
     e = w.refused("States", roles=["nobody"])
     assert e.name == "InvalidArgument" and "nobody" in e.message
 
@@ -235,7 +236,8 @@ def test_waiting_for_an_error_has_a_limit(group_of):
 
 
 def test_alive_gives_all_the_same_set_when_all_who_live_have_asked(group_of):
-    group, a, b, c, d = group_of(4, role={"recoverable": True}, restart={"scope": "task", "max": 1, "backoff": "1h"})
+    group, a, b, c, d = group_of(4, role={"recoverable": True},
+                                 restart={"scope": "task", "max": 1, "backoff": "1h"})
     pid = group.task("worker:3")["pid"]
     a.send("Alive", members=names(4))
     b.send("Alive", members=names(4))
