@@ -46,5 +46,5 @@ def outputs(daemon, job, attempt=0, stream="stdout"):
 
 
 def told(daemon, job, attempt=0):
-    """What each worker printed as a line of JSON, its last one, by local rank."""
-    return [json.loads(text.splitlines()[-1]) for text in outputs(daemon, job, attempt)]
+    """What each worker printed as a line of JSON, its last one, by local rank; None for nothing."""
+    return [json.loads(text.splitlines()[-1]) if text else None for text in outputs(daemon, job, attempt)]
