@@ -77,7 +77,10 @@ static uint64_t progress_read(const regex_t *pattern, struct progress_file *f)
 void progress_look(struct progress *p)
 {
 	for (int i = 0; i < 2; i++) {
-		if (!progress_changed(&p->logs[i]))
+		bool empty = !p->logs[i].seen || !p->logs[i].last.st_size;
+
+		/* That a file was made is nobody's output. */
+		if (!progress_changed(&p->logs[i]) || (empty && !p->logs[i].last.st_size))
 			continue;
 		p->log_changes++;
 		if (p->pattern)

@@ -49,6 +49,7 @@ START_TEST(a_log_that_grows_is_a_change_and_one_that_does_not_is_none)
 	progress_look(&p);
 	ck_assert_uint_eq(p.log_changes, 0);
 	append(path[0], "x");
+	append(path[1], "");
 	progress_look(&p);
 	ck_assert_uint_eq(p.log_changes, 1);
 	append(path[1], "appears\n");
