@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
-#include "agent/dump_call.h"
 #include "agent/attach.h"
+#include "agent/dump_call.h"
 #include "agent/listen.h"
 #include "agent/log_call.h"
 #include "agent/single_call.h"
+#include "agent/workers.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/manager_idl.h"
@@ -252,6 +253,15 @@ static int method_stop_task(struct varlink_call *call, json_t *p, void *arg)
 	return single_call_stop(s->a, call, p);
 }
 
+static int method_results(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	json_t *answer = json_object();
+
+	json_put(answer, "results", workers_results_json(s->a));
+	return varlink_reply(call, answer);
+}
+
 static int method_attach(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
@@ -323,6 +333,7 @@ static const struct varlink_method methods_table[] = {
 	{ "Scale", method_scale },
 	{ "StartTask", method_start_task },
 	{ "StopTask", method_stop_task },
+	{ "Results", method_results },
 	{ "Attach", method_attach },
 	{ "AttachStarted", method_attach_started },
 	{ "AttachEnded", method_attach_ended },

@@ -17,6 +17,7 @@
 
 enum {
 	ATTACH_GRACE_MS = 10000, /* from the end of the attachment to SIGKILL */
+	LAST_WORDS_MS = 5000,	 /* from the program's end to the agent's good-bye */
 	EXIT_NO_EXEC = 126,
 	EXIT_NOT_FOUND = 127,
 };
@@ -53,7 +54,9 @@ static void on_order(struct attach *a, const json_t *order)
 	const char *what = get_text(order, "order"), *signal = get_text(order, "signal");
 	int signo = signal ? signals_from_string(signal) : -1;
 
-	tell(a, get_text(order, "text"));
+	/* How it ended is no news to who sits there. */
+	if (!a->program.ended || !what || strcmp(what, "end") != 0)
+		tell(a, get_text(order, "text"));
 	if (what && !strcmp(what, "signal") && signo > 0)
 		foreground_signal(&a->program, signo);
 }
@@ -140,6 +143,9 @@ static int report(struct attach *a, int code)
 	/* Where it does not get through, the agent takes the worker for lost. */
 	a->ctl->deadline_ms = -1;
 	(void)!ctl_try(a->ctl, "AttachEnded", p, NULL, &name, &err);
+	/* Why it was stopped may have been said later than it took to end. */
+	while (a->orders && varlink_sync_wait(a->orders, LAST_WORDS_MS) == 1)
+		take_order(a);
 	return code;
 }
 

@@ -46,7 +46,8 @@ int tasks_stop(struct ctl *ctl, const char *text, int64_t grace_ms, bool again, 
 	humane_since(ctl_now_us(), began_us, took);
 	ctl_say(ctl, "%s %d worker%s of %s after %s", again ? "restarted" : "stopped", n, plural(n),
 		a.job, took);
-	if (ctl->json && job_status(ctl, a.job, false, &job) == 0)
+	/* elasticd hears of it later than we do; live figures come from the agent itself. */
+	if (ctl->json && job_status(ctl, a.job, true, &job) == 0)
 		json_array_append(report, job);
 	return 0;
 }

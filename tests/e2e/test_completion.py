@@ -7,8 +7,8 @@ import pytest
 
 from harness import CTL, ROOT, have, spec
 
-VERBS = ("run start stop restart kill status list logs errors wait events scale validate ping rm version "
-         "why shutdown completion").split()
+VERBS = ("run start stop restart kill add attach status list logs results dump errors wait events "
+         "scale validate ping rm version why shutdown completion").split()
 
 
 def test_every_verb_is_in_help_and_has_its_own(box):
@@ -59,6 +59,23 @@ def test_verbs_options_and_jobs_are_offered(box, daemon):
     assert "--follow" in complete(box, "logs", "--fo")
     assert "training-job" in complete(box, "status", "train")
     assert any("nproc" in word for word in complete(box, "run", "--nproc"))
+
+
+def test_workers_are_offered_behind_a_slash(box, daemon):
+    daemon.submit(spec("hang", name="training-job", replicas=2))
+    daemon.wait("training-job", until="running")
+    assert box.ctl("__complete", "workers", "training-job/").out.split() \
+        == [f"training-job/{w}" for w in ("0", "worker:0", "1", "worker:1")]
+    assert box.ctl("__complete", "workers", "train").out.split() == ["training-job"]
+    if not have("bash"):
+        pytest.skip("no bash")
+    for verb in ("stop", "attach", "status"):
+        assert "training-job" in complete(box, verb, "train")
+        assert set(complete(box, verb, "training-job/w")) == {"training-job/worker:0", "training-job/worker:1"}
+        # A colon ends a word there.
+        assert complete(box, verb, "training-job/worker", ":", "1") == ["1"]
+        assert complete(box, verb, "training-job/worker", ":") == ["0", "1"]
+    assert "--replace" in complete(box, "attach", "--re")
 
 
 def test_no_daemon_is_no_trouble(box):

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""results: what each worker said of itself, while the job runs and afterwards."""
+
+import base64
+import os
+import sys
+
+from harness import ROOT, wait_for
+
+WORKER = f"""
+import base64, json, os, pathlib, socket, sys
+sys.path.insert(0, {str(ROOT / 'tests/e2e')!r})
+from harness import Varlink, wait_file
+worker = Varlink(os.environ["ELASTICD_WORKER_SOCKET"])
+def say(method, **p):
+    return worker.call("io.elasticd.Worker." + method, **p)
+say("Hello", token=os.environ["ELASTICD_TOKEN"])
+role, index = os.environ["ELASTICD_ROLE"], os.environ["ELASTICD_INDEX"]
+"""
+
+
+def worker(script, **role):
+    return {"command": [sys.executable, "-c", WORKER + script], **role}
+
+
+def tasks(results):
+    return {f"{r['role']}:{r['index']}": r for r in results}
+
+
+def test_every_role_returns_its_name(box, daemon):
+    roles = [worker("say('Result', value=role)", name=name, replicas=n)
+             for name, n in (("chief", 1), ("worker", 2), ("ps", 3))]
+    job = daemon.run({"name": "j", "roles": roles})
+    assert job["state"] == "succeeded"
+    results = daemon.call("Results", job="j")["results"]
+    assert sorted(r["value"] for r in results) == ["chief", "ps", "ps", "ps", "worker", "worker"]
+    assert all(r["value"] == r["role"] and r["exit"]["code"] == 0 for r in results)
+    table = box.ctl("results", "j")
+    assert table.rc == 0 and len(table.out.splitlines()) == 7, table
+    assert [line.split() for line in table.out.splitlines() if line.startswith("ps:1")] \
+        == [["ps:1", "4", "0", "ps"]]
+
+
+def test_a_run_has_its_own_results_only(daemon):
+    say = worker("say('Result', value=role)", replicas=2)
+    first = daemon.run({"name": "j", "roles": [say]})
+    second = daemon.run({"name": "j", "roles": [worker("pass", replicas=2)]})
+    assert not [r for r in daemon.call("Results", job=second["run"])["results"] if r.get("value")]
+    assert len(daemon.call("Results", job=first["run"])["results"]) == 2
+
+
+def test_they_are_there_while_the_job_runs_and_outlive_everything(box, daemon):
+    go = box.path("go")
+    _, run = daemon.submit({"name": "j", "roles": [
+        worker(f"say('Result', value='early'); say('Result', value='late' + index); "
+               f"open({str(box.path('said'))!r} + index, 'w'); wait_file({str(go)!r})", replicas=2)]})
+    for index in (0, 1):
+        wait_for(lambda i=index: box.path(f"said{i}").exists(), box.dir, what="a result")
+    results = tasks(daemon.call("Results", job="j")["results"])
+    assert {name: r["value"] for name, r in results.items()} == {"worker:0": "late0", "worker:1": "late1"}
+    go.touch()
+    daemon.wait("j")
+    ended = daemon.call("Results", job=run)["results"]
+    daemon.restart()
+    assert daemon.call("Results", job=run)["results"] == ended
+    assert {r["value"] for r in ended} == {"late0", "late1"}
+
+
+def test_bytes_and_errors_are_shown_as_what_they_are(box, daemon):
+    data, said = bytes(range(256)), str(box.path("said"))
+    daemon.run({"name": "j", "roles": [
+        worker(f"say('Result', base64={base64.b64encode(data).decode()!r}); "
+               f"open({said + '1'!r}, 'w')", name="bytes"),
+        worker(f"wait_file({said + '1'!r}); wait_file({said + '2'!r}); "
+               "say('ReportError', code='DataLoss', message='the disk is gone')", name="error"),
+        worker(f"say('Result', value='x' * 5000); open({said + '2'!r}, 'w')", name="long"),
+        worker("pass", name="silent")]})
+    results = tasks(daemon.call("Results", job="j")["results"])
+    assert base64.b64decode(results["bytes:0"]["base64"]) == data
+    assert results["error:0"]["error"]["code"] == "DataLoss"
+    out = box.ctl("results", "j").out
+    assert "(256 bytes)" in out and "(5000 bytes)" in out and "DataLoss: the disk is gone" in out
+    parsed = tasks(box.ctl("results", "--json", "j").json)
+    assert parsed["long:0"]["value"] == "x" * 5000
+
+
+def test_nothing_said_and_no_such_job(box, daemon):
+    daemon.run({"name": "j", "roles": [{"command": ["true"]}]})
+    result = box.ctl("results", "j")
+    assert result.rc == 0, result
+    assert box.ctl("results", "nobody").rc == 1
+
+
+def test_who_is_stopped_by_its_failure_keeps_its_result(box, daemon):
+    job = daemon.run({"name": "j", "roles": [
+        worker("say('Result', value='almost'); os._exit(3)", name="bad")]})
+    assert job["verdict"]["exit_status"] == 3
+    (result,) = daemon.call("Results", job="j")["results"]
+    assert (result["value"], result["exit"]["code"]) == ("almost", 3)
+    assert os.path.exists(daemon.record(job["run"]))
