@@ -78,10 +78,13 @@ unit_TESTS := \
 	report
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
+	tests/tools/libworker \
 	tests/tools/puppet \
 	bench/mortal \
 	bench/spawn_loop \
 	bench/status_client \
 	bench/writer
+# Those of them that use the library for workers
+library_TOOLS := tests/tools/libworker
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
-fuzz_TARGETS := errorfile frame idl record spec yaml
+fuzz_TARGETS := errorfile frame idl record spec yaml worker

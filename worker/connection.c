@@ -36,7 +36,10 @@ struct pool {
 	int refs, users, n_idle;
 	bool closing;
 	struct conns idle, busy;
+	struct pool *next; /* of those that a child has left alone */
 };
+
+static _Atomic(struct pool *) abandoned;
 
 /* --- the pool */
 
@@ -89,10 +92,19 @@ static struct pool *pool_of(struct elasticd *h)
 	if (p && pool_is_ours(p))
 		return p;
 	mine = pool_new();
-	if (!mine || atomic_compare_exchange_strong(&h->pool, &p, mine))
-		return mine;
-	pool_free(mine);
-	return p;
+	if (!mine)
+		return NULL;
+	if (!atomic_compare_exchange_strong(&h->pool, &p, mine)) {
+		pool_free(mine);
+		return p;
+	}
+	/* The parent's, if any: kept where a search for leaks finds it. */
+	if (p) {
+		p->next = atomic_load(&abandoned);
+		while (!atomic_compare_exchange_weak(&abandoned, &p->next, p))
+			;
+	}
+	return mine;
 }
 
 struct pool *pool_ref(struct elasticd *h)

@@ -122,7 +122,7 @@ START_TEST(a_signal_without_restart_ends_a_wait)
 END_TEST
 
 /* Until its handler has run so often. */
-static void signal_often(struct worker *me)
+__attribute__((unused)) static void signal_often(struct worker *me)
 {
 	for (int i = 1; i <= 5; i++) {
 		pthread_kill(me->thread, SIGUSR1);
@@ -131,7 +131,7 @@ static void signal_often(struct worker *me)
 	}
 }
 
-static void goes_on(void (*fn)(struct worker *))
+__attribute__((unused)) static void goes_on(void (*fn)(struct worker *))
 {
 	atomic_store(&handled, 0);
 	worker_start(&w, fn, h);
@@ -171,6 +171,8 @@ START_TEST(a_child_has_connections_of_its_own)
 
 		if (!r)
 			r = elasticd_get(h, "k", -1, &value, &n);
+		if (!r)
+			free(value);
 		elasticd_beat(h);
 		elasticd_close(h);
 		_exit(r);
@@ -357,8 +359,10 @@ int main(void)
 	tcase_add_test(t, a_silent_agent_does_not_keep_a_caller_beyond_its_limit);
 	tcase_add_test(t, closing_the_handle_ends_a_wait);
 	tcase_add_test(t, a_signal_without_restart_ends_a_wait);
+#ifndef __SANITIZE_THREAD__ /* which holds signals back */
 	tcase_add_test(t, a_signal_with_restart_does_not);
 	tcase_add_test(t, what_does_not_wait_is_not_interrupted);
+#endif
 	tcase_add_test(t, a_child_has_connections_of_its_own);
 	tcase_add_test(t, a_watch_hands_out_one_change_at_a_time);
 	tcase_add_test(t, a_child_watches_on_from_where_its_parent_was);

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A scripted worker that uses the library: every argument is one step, NAME or NAME:ARGUMENT, done
+ * in order; after the last one it exits 0. Each step that asks something prints one line: its name
+ * and what came, or its name, the status, the text, and after a bar who is missing. In arguments %r
+ * is the rank, %i the index, %a the attempt, %n the task's incarnation, %% a percent sign.
+ *
+ * who; put:KEY=VALUE, over:KEY=VALUE, keep:KEY=VALUE (persistent), get:KEY, try:KEY, wait:MS:KEY,
+ * list:KEY, delete:KEY, watch:KEY:N (from revision 0, N changes); barrier:NAME, meet:MS:NAME,
+ * alive, states, result:TEXT, error:CODE:TEXT, wait-error, leave; step:N, log:TEXT,
+ * write-error:TEXT; threads:N:KEY (N threads meet through keys), child:KEY=VALUE (a child of fork()
+ * puts it), touch:PATH, exit:N, kill, hang, if-rank:N:STEP, if-attempt:N:STEP.
+ */
+
+#include "worker/elasticd.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct elasticd *h;
+
+static void run_step(const char *step);
+
+/* Prints what a step came to; text only where it succeeded. */
+static void say(const char *step, int r, const char *text)
+{
+	if (r)
+		printf("%s %s: %s|%s\n", step, elasticd_status_name(r), elasticd_error_text(),
+			elasticd_error_missing());
+	else
+		printf("%s %s\n", step, text);
+	fflush(stdout);
+}
+
+static char *expand(const char *text)
+{
+	char *out = NULL;
+	size_t len;
+	FILE *f = open_memstream(&out, &len);
+
+	for (; *text; text++) {
+		if (*text != '%' || !text[1]) {
+			fputc(*text, f);
+			continue;
+		}
+		switch (*++text) {
+		case 'r':
+			fprintf(f, "%d", elasticd_rank(h));
+			break;
+		case 'i':
+			fprintf(f, "%d", elasticd_index(h));
+			break;
+		case 'a':
+			fprintf(f, "%d", elasticd_attempt(h));
+			break;
+		case 'n':
+			fprintf(f, "%d", elasticd_incarnation(h));
+			break;
+		default:
+			fputc(*text, f);
+		}
+	}
+	fclose(f);
+	return out;
+}
+
+/* What is behind the first separator, which becomes the end of what is before it. */
+static char *split(char *text, char separator)
+{
+	char *at = strchr(text, separator);
+
+	if (!at)
+		return text + strlen(text);
+	*at = '\0';
+	return at + 1;
+}
+
+static void do_who(const char *step, char *arg)
+{
+	printf("who %d %s %s:%d rank %d of %d attempt %d incarnation %d\n", elasticd_supervised(h),
+		elasticd_job(h), elasticd_role(h), elasticd_index(h), elasticd_rank(h),
+		elasticd_world_size(h), elasticd_attempt(h), elasticd_incarnation(h));
+	fflush(stdout);
+}
+
+static void do_put(const char *step, char *arg)
+{
+	char *value = split(arg, '=');
+	int flags = *step == 'o' ? ELASTICD_OVERWRITE : *step == 'k' ? ELASTICD_PERSISTENT : 0;
+
+	say(step, elasticd_put(h, arg, value, strlen(value), flags), arg);
+}
+
+static void do_get(const char *step, char *arg)
+{
+	char *key = *step == 'w' ? split(arg, ':') : arg;
+	int ms = *step == 'w' ? atoi(arg) : *step == 't' ? 0 : -1;
+	void *value = NULL;
+	int r = elasticd_get(h, key, ms, &value, NULL);
+
+	say(step, r, value);
+	free(value);
+}
+
+static void do_list(const char *step, char *arg)
+{
+	struct elasticd_entry *e = NULL;
+	size_t n = 0, len;
+	char *text = NULL;
+	FILE *f = open_memstream(&text, &len);
+	int r = elasticd_list(h, arg, &e, &n);
+
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, "%s%s=%s", i ? " " : "", e[i].key, (char *)e[i].value);
+	fclose(f);
+	say(step, r, text);
+	free(text);
+	elasticd_entries_free(e, n);
+}
+
+static void do_delete(const char *step, char *arg)
+{
+	char text[32];
+	int64_t n = 0;
+	int r = elasticd_delete(h, arg, &n);
+
+	snprintf(text, sizeof(text), "%d", (int)n);
+	say(step, r, text);
+}
+
+static void do_watch(const char *step, char *arg)
+{
+	char *count = split(arg, ':');
+	struct elasticd_watch *w = NULL;
+	struct elasticd_entry *e;
+	int r = elasticd_watch_open(h, arg, 0, &w);
+
+	for (int i = 0; i < atoi(count) && !r; i++) {
+		char text[2048];
+
+		r = elasticd_watch_next(w, -1, &e);
+		if (r)
+			break;
+		snprintf(text, sizeof(text), "%s=%s", e->key,
+			e->value ? (char *)e->value : "(gone)");
+		say(step, 0, text);
+		elasticd_entries_free(e, 1);
+	}
+	if (r)
+		say(step, r, "");
+	elasticd_watch_close(w);
+}
+
+static void do_barrier(const char *step, char *arg)
+{
+	char *name = *step == 'm' ? split(arg, ':') : arg;
+
+	say(step, elasticd_barrier(h, name, NULL, 0, *step == 'm' ? atoi(arg) : -1), name);
+}
+
+static void do_alive(const char *step, char *arg)
+{
+	char **names = NULL, text[4096] = "";
+	size_t n = 0, len = 0;
+	int r = elasticd_alive(h, NULL, 0, -1, &names, &n);
+
+	for (size_t i = 0; i < n && len < sizeof(text); i++)
+		len += (size_t)snprintf(
+			text + len, sizeof(text) - len, "%s%s", i ? " " : "", names[i]);
+	say(step, r, text);
+	elasticd_names_free(names, n);
+}
+
+static void do_states(const char *step, char *arg)
+{
+	struct elasticd_member *m = NULL;
+	char text[4096] = "";
+	size_t n = 0, len = 0;
+	int r = elasticd_states(h, NULL, 0, &m, &n);
+
+	for (size_t i = 0; i < n && len < sizeof(text); i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s %s%s%s%s",
+			i ? ", " : "", m[i].task, m[i].state, m[i].healthy ? "" : " unhealthy",
+			m[i].left ? " left" : "", m[i].error ? " error" : "");
+	say(step, r, text);
+	elasticd_members_free(m, n);
+}
+
+static void do_result(const char *step, char *arg)
+{
+	say(step, elasticd_result(h, arg, strlen(arg)), arg);
+}
+
+static void do_error(const char *step, char *arg)
+{
+	char *text = split(arg, ':');
+
+	say(step, elasticd_report_error(h, atoi(arg), text), text);
+}
+
+static void do_wait_error(const char *step, char *arg)
+{
+	struct elasticd_error *e = NULL;
+	char text[512] = "";
+	int r = elasticd_wait_error(h, -1, &e);
+
+	if (e)
+		snprintf(text, sizeof(text), "%s %s %s", elasticd_status_name(e->code), e->task,
+			e->message);
+	say(step, r, text);
+	elasticd_error_free(e);
+}
+
+static void do_leave(const char *step, char *arg)
+{
+	say(step, elasticd_leave(h, -1), "done");
+}
+
+static void do_step(const char *step, char *arg)
+{
+	elasticd_step(h, atoll(arg));
+}
+
+static void do_log(const char *step, char *arg)
+{
+	say(step, elasticd_log(h, "info", arg, "{\"by\":\"libworker\"}"), arg);
+}
+
+static void do_write_error(const char *step, char *arg)
+{
+	say(step, elasticd_write_error(h, arg, "no traceback"), arg);
+}
+
+struct meeting {
+	const char *key;
+	int n, i, r;
+};
+
+/* Writes its own key and waits for those of all. */
+static void *meet(void *arg)
+{
+	struct meeting *m = arg;
+	char key[256];
+	void *value;
+
+	snprintf(key, sizeof(key), "%s/%d", m->key, m->i);
+	m->r = elasticd_put(h, key, "", 0, 0);
+	for (int i = 0; i < m->n && !m->r; i++) {
+		snprintf(key, sizeof(key), "%s/%d", m->key, i);
+		m->r = elasticd_get(h, key, -1, &value, NULL);
+		if (!m->r)
+			free(value);
+	}
+	return NULL;
+}
+
+static void do_threads(const char *step, char *arg)
+{
+	char *key = split(arg, ':');
+	int n = atoi(arg), r = 0;
+	struct meeting *m = calloc((size_t)n, sizeof(*m));
+	pthread_t *t = calloc((size_t)n, sizeof(*t));
+
+	for (int i = 0; i < n; i++) {
+		m[i] = (struct meeting){ .key = key, .n = n, .i = i };
+		if (pthread_create(&t[i], NULL, meet, &m[i]) != 0)
+			exit(98);
+	}
+	for (int i = 0; i < n; i++) {
+		pthread_join(t[i], NULL);
+		r = r ? r : m[i].r;
+	}
+	say(step, r, key);
+	free(m);
+	free(t);
+}
+
+static void do_child(const char *step, char *arg)
+{
+	char *value = split(arg, '=');
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		int r = elasticd_put(h, arg, value, strlen(value), 0);
+
+		elasticd_close(h);
+		_exit(r);
+	}
+	waitpid(pid, &status, 0);
+	printf("%s %d\n", step, WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+	fflush(stdout);
+}
+
+static void do_touch(const char *step, char *arg)
+{
+	FILE *f = fopen(arg, "ae");
+
+	if (!f)
+		exit(98);
+	fclose(f);
+}
+
+static void do_exit(const char *step, char *arg)
+{
+	exit(atoi(arg));
+}
+
+static void do_kill(const char *step, char *arg)
+{
+	raise(SIGKILL);
+}
+
+static void do_hang(const char *step, char *arg)
+{
+	for (;;)
+		pause();
+}
+
+static void do_if(const char *step, char *arg)
+{
+	char *then = split(arg, ':');
+
+	if (atoi(arg) == (step[3] == 'r' ? elasticd_rank(h) : elasticd_attempt(h)))
+		run_step(then);
+}
+
+static const struct {
+	const char *name;
+	void (*fn)(const char *step, char *arg);
+} steps[] = {
+	{ "who", do_who },
+	{ "put", do_put },
+	{ "over", do_put },
+	{ "keep", do_put },
+	{ "get", do_get },
+	{ "try", do_get },
+	{ "wait", do_get },
+	{ "list", do_list },
+	{ "delete", do_delete },
+	{ "watch", do_watch },
+	{ "barrier", do_barrier },
+	{ "meet", do_barrier },
+	{ "alive", do_alive },
+	{ "states", do_states },
+	{ "result", do_result },
+	{ "error", do_error },
+	{ "wait-error", do_wait_error },
+	{ "leave", do_leave },
+	{ "step", do_step },
+	{ "log", do_log },
+	{ "write-error", do_write_error },
+	{ "threads", do_threads },
+	{ "child", do_child },
+	{ "touch", do_touch },
+	{ "exit", do_exit },
+	{ "kill", do_kill },
+	{ "hang", do_hang },
+	{ "if-rank", do_if },
+	{ "if-attempt", do_if },
+};
+
+static void run_step(const char *step)
+{
+	size_t len = strcspn(step, ":");
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		if (strlen(steps[i].name) == len && strncmp(steps[i].name, step, len) == 0) {
+			char *arg = expand(step[len] ? step + len + 1 : "");
+
+			steps[i].fn(steps[i].name, arg);
+			free(arg);
+			return;
+		}
+	}
+	fprintf(stderr, "libworker: no step \"%s\"\n", step);
+	exit(97);
+}
+
+int main(int argc, char *argv[])
+{
+	int r = elasticd_open(&h);
+
+	if (r) {
+		say("open", r, "");
+		return 96;
+	}
+	for (int i = 1; i < argc; i++)
+		run_step(argv[i]);
+	elasticd_close(h);
+	return 0;
+}
