@@ -27,7 +27,7 @@ static void beat_stop(struct beat *b)
 static struct beat *beats_at(struct beats *bs, int slot)
 {
 	size_t n = (size_t)slot + 1;
-	struct beat *bigger;
+	struct beat **bigger;
 
 	if (n > bs->n) {
 		bigger = reallocarray(bs->items, n, sizeof(*bigger));
@@ -37,13 +37,20 @@ static struct beat *beats_at(struct beats *bs, int slot)
 		bs->items = bigger;
 		bs->n = n;
 	}
-	return &bs->items[slot];
+	if (!bs->items[slot])
+		bs->items[slot] = calloc(1, sizeof(struct beat));
+	return bs->items[slot];
+}
+
+struct beat *beats_find(const struct beats *bs, const struct task *t)
+{
+	return t->slot >= 0 && (size_t)t->slot < bs->n ? bs->items[t->slot] : NULL;
 }
 
 /* The beat of a task that is to be looked at now, or NULL. */
 static struct beat *beats_of(struct beats *bs, const struct task *t)
 {
-	struct beat *b = t->slot >= 0 && (size_t)t->slot < bs->n ? &bs->items[t->slot] : NULL;
+	struct beat *b = beats_find(bs, t);
 
 	if (!b || !b->on || b->token != t->token || t->state != TASK_RUNNING || t->attached)
 		return NULL;
@@ -206,10 +213,10 @@ void beats_started(void *arg)
 
 void beats_task_ended(struct agent *a, struct task *t)
 {
-	struct beats *bs = a->beats;
+	struct beat *b = a->beats ? beats_find(a->beats, t) : NULL;
 
-	if (bs && t->slot >= 0 && (size_t)t->slot < bs->n)
-		beat_stop(&bs->items[t->slot]);
+	if (b)
+		beat_stop(b);
 }
 
 int beats_new(struct agent *a, struct error *err)
@@ -240,8 +247,11 @@ void beats_free(struct agent *a)
 	a->beats = NULL;
 	loop_cancel(a->loop, beats_started, bs);
 	a->hang = hang_dumps_free(a->hang);
-	for (size_t i = 0; i < bs->n; i++)
-		beat_stop(&bs->items[i]);
+	for (size_t i = 0; i < bs->n; i++) {
+		if (bs->items[i])
+			beat_stop(bs->items[i]);
+		free(bs->items[i]);
+	}
 	free(bs->items);
 	if (bs->has_pattern)
 		regfree(&bs->pattern);

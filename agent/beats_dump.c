@@ -96,7 +96,7 @@ int beats_dump(struct agent *a, const int *ranks, size_t n, const char *why, uin
 
 static struct beat *beat_failing(struct beats *bs, const struct task *t)
 {
-	struct beat *b = t->slot >= 0 && (size_t)t->slot < bs->n ? &bs->items[t->slot] : NULL;
+	struct beat *b = beats_find(bs, t);
 
 	return b && b->failing && b->token == t->token ? b : NULL;
 }

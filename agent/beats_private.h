@@ -26,11 +26,14 @@ struct beats {
 	struct loop_timer *timer;
 	regex_t pattern;
 	bool has_pattern;
-	struct beat *items; /* by slot */
+	struct beat *
+		*items; /* by slot, NULL where nothing was watched yet; each stays where it is */
 	size_t n;
 	bool saving;
 };
 
+/* What is known of the process in t's slot, or NULL. */
+struct beat *beats_find(const struct beats *bs, const struct task *t);
 /* Saves what is failing, and then declares it failed, or reports it only. */
 void beats_save(struct beats *bs);
 /* Deferred, once for all that start in a turn. */
