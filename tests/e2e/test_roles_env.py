@@ -7,16 +7,18 @@ import pytest
 
 from harness import VarlinkError, parse_environ, puppet, wait_file
 
-GIVEN = {"RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE",
-         "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT",
-         "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_ERROR_FILE",
-         "TORCHELASTIC_USE_AGENT_STORE", "ELASTICD_JOB", "ELASTICD_RUN", "ELASTICD_ROLE", "ELASTICD_INDEX",
-         "ELASTICD_ATTEMPT"}
+GIVEN = {
+    "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+    "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT",
+    "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_USE_AGENT_STORE", "ELASTICD_JOB", "ELASTICD_RUN",
+    "ELASTICD_ROLE", "ELASTICD_INDEX", "ELASTICD_ATTEMPT",
+}
 
 
 def role(box, name, n, **more):
-    return dict(name=name, replicas=n, command=puppet(f"env:{box.path('env')}.%r", f"touch:{box.path('up')}.%r"),
-                **more)
+    command = puppet(f"env:{box.path('env')}.%r", f"touch:{box.path('up')}.%r")
+    return dict(name=name, replicas=n, command=command, **more)
 
 
 def environments(box, n):
@@ -68,12 +70,14 @@ def test_another_variable_and_one_device_each(box, daemon):
 
 def test_devices_that_the_caller_sees(box):
     path = box.path("work/job.json")
-    path.write_text(json.dumps({"roles": [role(box, "worker", 2)], "resources": {"devices": {"ids": "auto"}}}))
+    path.write_text(json.dumps({"roles": [role(box, "worker", 2)],
+                                "resources": {"devices": {"ids": "auto"}}}))
     result = box.run("--spec", path, env={"CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b,GPU-c"})
     assert result.rc == 0, result
     assert [e["CUDA_VISIBLE_DEVICES"] for e in environments(box, 2)] == ["GPU-a,GPU-c", "GPU-b"]
     result = box.run("--spec", path, env={"CUDA_VISIBLE_DEVICES": "GPU-a"})
-    assert result.rc == 125 and "resources.devices.ids: expected a device for each of 2 workers" in result.err, result
+    assert result.rc == 125, result
+    assert "resources.devices.ids: expected a device for each of 2 workers" in result.err, result
 
 
 def test_fewer_devices_than_workers(box, daemon):

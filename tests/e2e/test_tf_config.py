@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from harness import parse_environ, puppet, wait_file
+from harness import parse_environ, puppet, wait_file, wait_gone
 
 ROLES = (("chief", 1), ("worker", 2), ("ps", 1), ("evaluator", 1))
 
@@ -159,8 +159,11 @@ def test_nobody_else_gets_a_port_before_its_task_listens(box, daemon):
     # The task itself: as gRPC does, as most servers do.
     assert all(can_bind(p, socket.SO_REUSEADDR) for p in kept)
     assert all(can_bind(p, socket.SO_REUSEADDR, socket.SO_REUSEPORT) for p in kept)
+    daemon.wait(name, until="running")
+    agent = daemon.status(name)["agent_pid"]
     daemon.call("Stop", job=name)
     daemon.wait(name)
+    wait_gone(agent)
     assert all(can_bind(p) for p in kept), "a port is held after the job"
 
 
