@@ -26,6 +26,8 @@ unit_TESTS := \
 	barrier \
 	barrier_model \
 	heartbeat \
+	members \
+	members_model \
 	access \
 	config \
 	daemon \
