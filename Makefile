@@ -136,6 +136,9 @@ install: programs
 	sed -e 's|@prefix@|$(prefix)|g' -e 's|@libdir@|$(libdir)|g' -e 's|@version@|$(VERSION)|g' \
 	  -e 's|@includedir@|$(includedir)|g' worker/elasticd.pc.in \
 	  > $(DESTDIR)$(libdir)/pkgconfig/elasticd.pc
+	$(if $(PYTHONDIR),$(INSTALL) -d $(DESTDIR)$(PYTHONDIR)/elasticd)
+	$(if $(PYTHONDIR),$(INSTALL) -m 644 worker/python/elasticd/*.py worker/python/elasticd/py.typed \
+	  $(DESTDIR)$(PYTHONDIR)/elasticd/)
 	for f in man/*.[13578]; do t=$(DESTDIR)$(mandir)/man$${f##*.}/$${f##*/}; \
 	  sed 's|/etc/elasticd|$(sysconfdir)/elasticd|g' $$f > $$t && chmod 644 $$t || exit 1; done
 	for u in service socket; do \
@@ -168,5 +171,5 @@ help:
 	@echo 'make fuzz           each libFuzzer target for FUZZ_SECONDS (20)'
 	@echo 'make bench          figures beside their peers, table and JSON'
 	@echo 'make coverage       line coverage of unit and end-to-end tests'
-	@echo 'make install        DESTDIR and the GNU directories are honoured'
+	@echo 'make install        DESTDIR and the GNU directories are honoured; PYTHONDIR for the package'
 	@echo 'Variables: B=DIR  V=1  WERROR=1  SANITIZE=address,undefined'

@@ -169,22 +169,22 @@ def test_waits_end_when_the_group_is_stopped(box, daemon):
                 said.append(name)
 
         with elasticd.init() as job:
-            waits = dict(get=lambda: job.kv.get("x"), barrier=lambda: job.barrier("b", ["worker:0", "worker:1"]),
+            waits = dict(get=lambda: job.kv.get("x"), barrier=lambda: job.barrier(job.task),
                          error=job.wait_error, watch=lambda: list(job.kv.watch("x")))
             threads = [threading.Thread(target=ends, args=w) for w in waits.items()]
             for t in threads:
                 t.start()
             open({str(marks)!r} + str(job.rank), "w").close()
-            for t in threads[:1] + threads[2:]:
+            for t in threads:
                 t.join()
-            print(" ".join(sorted(set(said) - {{"barrier"}})), job.stopping)
+            print(" ".join(sorted(said)), job.stopping)
         """, replicas=2))
     wait_for(lambda: all(box.path(f"marks{r}").exists() for r in range(2)), box.dir)
     daemon.call("Stop", job=name)
     job = daemon.wait(run)
     assert job["state"] == "stopped"
     for rank in range(2):
-        assert daemon.log(job, 0, rank).read_text() == "error get watch True\n"
+        assert daemon.log(job, 0, rank).read_text() == "barrier error get watch True\n"
 
 
 def test_a_worker_that_beats_no_more_is_found(box, daemon):

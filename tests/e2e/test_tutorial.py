@@ -76,3 +76,12 @@ def test_the_example_is_the_tutorials():
     example = (ROOT / "examples/elastic.py").read_text()
     program = files()["elastic.py"].partition("\n")[2]
     assert example.endswith(program) and len(program) > 1000
+
+
+def test_the_readmes_script_works(desk):
+    text = (ROOT / "README.md").read_text()
+    script = re.search(r"`meet.py`:\n\n```python\n(.*?)^```$", text, re.M | re.S)[1]
+    desk.path("work/meet.py").write_text(script)
+    for command in re.findall(r"^    (.*meet\.py)$", text, re.M):
+        result = desk.sh("sh", "-c", command, timeout=LONG)
+        assert result.rc == 0 and "rank 0 of" in result.out, result
