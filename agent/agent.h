@@ -9,8 +9,8 @@
  *   reap.c      SIGCHLD: exits of workers, of adopted orphans and of helpers
  *   stop.c      stop signal, one deadline, kill, leftovers, what does not die
  *   judge.c     what ends of tasks mean: for one task (scope task, leader), for the group
- *   single.c    one task by itself: its stop, what it leaves behind, its delay or backoff, its start
- *   ask.c       the same as people ask for it: start, add, stop, wait until they are gone
+ *   single.c    one task by itself: its stop, what it leaves behind, its delay or backoff, its
+ * start ask.c       the same as people ask for it: start, add, stop, wait until they are gone
  *   select.c    which tasks "worker:0,2-3" means; roster.c who they are, in each incarnation
  *   attach.c    a task that runs in somebody's terminal
  *   environ.c   a worker's environment; tfconfig.c and devices.c parts of it
@@ -52,11 +52,11 @@ struct env;
 
 struct agent_options {
 	const char *run;
-	const char *log_root;	/* NULL: specification's, or the default */
-	const char *state_dir;	/* the run's record, NULL in the foreground */
-	const char *error_file; /* where the root cause's error.json is copied, or NULL */
+	const char *log_root;	 /* NULL: specification's, or the default */
+	const char *state_dir;	 /* the run's record, NULL in the foreground */
+	const char *error_file;	 /* where the root cause's error.json is copied, or NULL */
 	const char *runtime_dir; /* of worker.sock and the board; NULL: workers share nothing */
-	int listen_fd;		/* agent.sock, -1 in the foreground */
+	int listen_fd;		 /* agent.sock, -1 in the foreground */
 	bool foreground;
 	bool resume; /* an earlier agent of this run was lost */
 };
@@ -90,7 +90,7 @@ struct agent {
 	int *replicas; /* per role, may differ from the specification's after scale */
 	int attempt;   /* -1 before the first */
 	int master_port;
-	struct port port; /* the same, claimed */
+	struct port port;	   /* the same, claimed */
 	struct tfconfig *tfconfig; /* ports of TF_CONFIG, NULL: none */
 	uint64_t spawned_ms;
 	int64_t oom_kills; /* the kernel's count when the incarnation began */
@@ -125,18 +125,18 @@ struct agent {
 	int exit_code;
 
 	/* tasks by themselves */
-	struct loop_timer *task_timer;	       /* of the next thing that is due for any of them */
-	LIST_HEAD(, ask_wait) waits;	       /* for tasks to be gone */
-	struct roster *roster;		       /* who has which slot */
-	json_t *past_budgets;		       /* of tasks, by name, from the record */
-	bool all_again;			       /* the next incarnation is asked for: of all tasks */
-	struct loop_timer *leader_timer;       /* grace after the leader's end */
-	bool leader_over;		       /* the leader has ended, and that ends the group */
-	bool leader_failed;		       /* ... by a failure without a restart */
-	char leader_text[320];		       /* how, for people */
+	struct loop_timer *task_timer;	 /* of the next thing that is due for any of them */
+	LIST_HEAD(, ask_wait) waits;	 /* for tasks to be gone */
+	struct roster *roster;		 /* who has which slot */
+	json_t *past_budgets;		 /* of tasks, by name, from the record */
+	bool all_again;			 /* the next incarnation is asked for: of all tasks */
+	struct loop_timer *leader_timer; /* grace after the leader's end */
+	bool leader_over;		 /* the leader has ended, and that ends the group */
+	bool leader_failed;		 /* ... by a failure without a restart */
+	char leader_text[320];		 /* how, for people */
 
-	struct workers *workers;	/* NULL: none */
-	struct beats *beats;		/* NULL: nobody asked for heartbeats */
+	struct workers *workers; /* NULL: none */
+	struct beats *beats;	 /* NULL: nobody asked for heartbeats */
 	struct hang_dumps *hang;
 	struct attach *attaches; /* attach.c's: tasks that run in somebody's terminal */
 
@@ -262,7 +262,7 @@ void agent_single_free(struct task *t);
 /* ask.c */
 struct agent_single_start {
 	const char *role;
-	int index;		   /* -1: the next one */
+	int index;		     /* -1: the next one */
 	const json_t *command, *env; /* arrays of strings, or NULL */
 };
 /* 0 with the task, or -ENOENT (no such role), -EEXIST (it runs), -ESHUTDOWN (the job ends, or is

@@ -245,6 +245,7 @@ struct events_search {
 	int64_t attempt; /* wanted, or the newest so far */
 	bool newest;
 	json_t *found;
+	json_t *once; /* those that a restart of the task made good; after the others */
 };
 
 static void events_search(void *arg, const json_t *event)
@@ -252,23 +253,40 @@ static void events_search(void *arg, const json_t *event)
 	struct events_search *s = arg;
 	int64_t attempt = json_get_int(event, "attempt", -1);
 	json_t *data = json_get_object(event, "data");
+	const char *name = json_get_string(event, "event", "");
+	bool once = !strcmp(name, "task-failed-once");
 
-	if (!data || strcmp(json_get_string(event, "event", ""), "task-failed") != 0)
+	if (!data || (strcmp(name, "task-failed") != 0 && !once))
 		return;
 	if (s->newest && attempt != s->attempt) {
 		json_array_clear(s->found);
+		json_array_clear(s->once);
 		s->attempt = attempt;
 	}
 	if (attempt == s->attempt)
-		json_array_append(s->found, data);
+		json_array_append(once ? s->once : s->found, data);
+}
+
+static json_t *events_find_failures(const char *path, int attempt, bool all)
+{
+	struct events_search s = { .attempt = attempt,
+		.newest = attempt < 0,
+		.found = json_array(),
+		.once = json_array() };
+
+	events_each(path, events_search, &s);
+	if (all)
+		json_array_extend(s.found, s.once);
+	json_decref(s.once);
+	return s.found;
 }
 
 json_t *events_failures(const char *path, int attempt)
 {
-	struct events_search s = {
-		.attempt = attempt, .newest = attempt < 0, .found = json_array()
-	};
+	return events_find_failures(path, attempt, false);
+}
 
-	events_each(path, events_search, &s);
-	return s.found;
+json_t *events_failures_all(const char *path, int attempt)
+{
+	return events_find_failures(path, attempt, true);
 }

@@ -43,3 +43,5 @@ json_t *events_read_file(const char *path, int64_t since, size_t limit);
 /* The Failure objects that the file's "task-failed" events carry, of one attempt, or (-1) of the
  * newest that has any. Owned array. */
 json_t *events_failures(const char *path, int attempt);
+/* And after them those of "task-failed-once", which a restart of the task alone made good. */
+json_t *events_failures_all(const char *path, int attempt);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/judgement.h"
 #include "agent/agent.h"
+#include "agent/judgement.h"
 #include "common/duration.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -80,8 +80,8 @@ static void judge_task_failed(struct agent *a, struct task *t)
 	if (!t->budget)
 		t->budget = calloc(1, sizeof(*t->budget));
 	if (t->budget)
-		restart_decide(spec_restart_of(a->spec, t->role), t->budget, &fault, loop_now_ms(),
-			&d);
+		restart_decide(
+			spec_restart_of(a->spec, t->role), t->budget, &fault, loop_now_ms(), &d);
 	judge_what(t, what, sizeof(what));
 	snprintf(text, sizeof(text), "%s; %s", what, d.text);
 	judge_tell(a, t, &fault, &d, text);
@@ -130,8 +130,8 @@ static void judge_leader_over(struct agent *a, const struct task *leader, bool f
 			judge_grace_for(a, &a->tasks[i], leader->ended_us);
 	events_add(a->events, "leader-ended", a->attempt, leader->rank, NULL,
 		"%s; the others have %s to leave", a->leader_text, duration_format(grace_ms, text));
-	log_notice("%s; the others have %s to leave", a->leader_text,
-		duration_format(grace_ms, text));
+	log_notice(
+		"%s; the others have %s to leave", a->leader_text, duration_format(grace_ms, text));
 	loop_timer_arm(a->leader_timer, (uint64_t)grace_ms);
 }
 
@@ -206,8 +206,8 @@ void agent_judge(struct agent *a)
 			break;
 		}
 		/* After the others the group has its event; after these it is looked at again. */
-	} while (j.step == JUDGEMENT_TASK || (a->leader_over && j.step != JUDGEMENT_WAIT &&
-						     j.step != JUDGEMENT_LEADER_OVER));
+	} while (j.step == JUDGEMENT_TASK ||
+		 (a->leader_over && j.step != JUDGEMENT_WAIT && j.step != JUDGEMENT_LEADER_OVER));
 }
 
 void agent_leader_expired(void *arg)

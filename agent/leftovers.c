@@ -43,8 +43,7 @@ static enum mark look_at(const struct look *l, const struct proc_stat *p)
 	return look_environ(l, p->pid);
 }
 
-static int look_all(
-	struct look *l, struct proc_stat *procs, size_t n, int signo, bool *ret_unsure)
+static int look_all(struct look *l, struct proc_stat *procs, size_t n, int signo, bool *ret_unsure)
 {
 	_cleanup_free_ unsigned char *marks = calloc(n + 1, 1);
 	int found = 0;

@@ -9,7 +9,8 @@
 
 #include "agent/agent.h"
 
-/* Sends signo (0: nothing) to all of them. Returns how many there are, or a negative errno. ret_unsure:
- * some process cannot be told yet, since it is amid an execve(). t's own process must have ended. */
+/* Sends signo (0: nothing) to all of them. Returns how many there are, or a negative errno.
+ * ret_unsure: some process cannot be told yet, since it is amid an execve(). t's own process must
+ * have ended. */
 _must_check_ int leftovers_signal(
 	struct agent *a, const struct task *t, int signo, bool *ret_unsure);

@@ -107,7 +107,7 @@ static int method_errors(struct varlink_call *call, json_t *p, void *arg)
 		json_decref(failures);
 		if (asprintf(&path, "%s/events.jsonl", a->opt.state_dir) < 0)
 			path = NULL;
-		failures = events_failures(path ? path : "", (int)attempt);
+		failures = events_failures_all(path ? path : "", (int)attempt);
 	}
 	json_put(answer, "failures", failures);
 	return varlink_reply(call, answer);
@@ -288,6 +288,15 @@ static int method_dump(struct varlink_call *call, json_t *p, void *arg)
 	struct agent_server *s = arg;
 
 	return dump_call_start(s->a, call, p);
+}
+
+static int method_results(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	json_t *answer = json_object();
+
+	json_put(answer, "results", workers_results_json(s->a));
+	return varlink_reply(call, answer);
 }
 
 static int method_logs(struct varlink_call *call, json_t *p, void *arg)

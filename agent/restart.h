@@ -4,8 +4,8 @@
 /*
  * The restart budget: decides whether a group gets another incarnation, whether that is counted,
  * and how long it waits. Pure: the time is an argument. One budget per job, over all its
- * incarnations, and one for each task that is restarted alone; they are written to the job's record,
- * so they outlive the agent.
+ * incarnations, and one for each task that is restarted alone; they are written to the job's
+ * record, so they outlive the agent.
  */
 
 #include "common/error.h"

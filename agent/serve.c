@@ -42,7 +42,7 @@ static int serve_errors(struct varlink_call *call, json_t *p, void *arg)
 		json_put_int(answer, "attempt", attempt);
 		return varlink_error(call, "NoSuchAttempt", answer);
 	}
-	json_put(answer, "failures", events_failures(s->events, (int)attempt));
+	json_put(answer, "failures", events_failures_all(s->events, (int)attempt));
 	return varlink_reply(call, answer);
 }
 

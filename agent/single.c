@@ -105,8 +105,7 @@ static void single_rearm(struct agent *a)
 	uint64_t next = UINT64_MAX, now = loop_now_ms();
 
 	for (int i = 0; i < a->n_tasks; i++)
-		if (single_phase(&a->tasks[i]) != SINGLE_IDLE &&
-			a->tasks[i].private->due_ms < next)
+		if (single_phase(&a->tasks[i]) != SINGLE_IDLE && a->tasks[i].private->due_ms < next)
 			next = a->tasks[i].private->due_ms;
 	if (next == UINT64_MAX)
 		loop_timer_disarm(a->task_timer);
@@ -176,8 +175,8 @@ static void single_look(struct agent *a, struct task *t, int signo)
 	if (n <= 0 && !unsure)
 		single_settle(a, t);
 	else
-		single_phase_set(a, t, p->phase,
-			unsure ? loop_now_ms() + SINGLE_LOOK_MS : p->limit_ms);
+		single_phase_set(
+			a, t, p->phase, unsure ? loop_now_ms() + SINGLE_LOOK_MS : p->limit_ms);
 }
 
 static void single_sweep(struct agent *a, struct task *t)
@@ -199,6 +198,8 @@ static void single_clean(struct agent *a, struct task *t)
 	}
 	p->phase = SINGLE_CLEANING;
 	p->limit_ms = now + AGENT_LEFTOVER_MS;
+	if (a->spec->stop.timeout_ms < AGENT_LEFTOVER_MS)
+		p->limit_ms = now + (uint64_t)a->spec->stop.timeout_ms;
 	if (p->deadline_ms > now && p->deadline_ms < p->limit_ms)
 		p->limit_ms = p->deadline_ms;
 	single_look(a, t, a->spec->stop.signal);

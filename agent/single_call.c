@@ -112,8 +112,8 @@ int single_call_stop(struct agent *a, struct varlink_call *call, json_t *p)
 		free(c);
 		return single_call_refuse(a, call, text, r, &err);
 	}
-	log_notice("%s: stopped on request of uid %u", text,
-		(unsigned)varlink_call_peer(call)->uid);
+	log_notice(
+		"%s: stopped on request of uid %u", text, (unsigned)varlink_call_peer(call)->uid);
 	varlink_call_on_gone(call, single_call_gone, c);
 	return 0;
 }

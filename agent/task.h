@@ -97,8 +97,8 @@ void task_set_exec_error(struct task *t, int error, const char *stage, const cha
 bool task_alive(const struct task *t);
 /* Ended with anything but exit code 0. */
 bool task_bad_exit(const struct task *t);
-/* Ended in a way that is held against it: badly, or after an error or without a beat, and neither on
- * purpose nor made good by a restart. */
+/* Ended in a way that is held against it: badly, or after an error or without a beat, and neither
+ * on purpose nor made good by a restart. */
 bool task_has_failed(const struct task *t);
 /* What the agent or the task itself said was wrong, or NULL. Borrowed. */
 const char *task_complaint(const struct task *t);

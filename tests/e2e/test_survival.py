@@ -257,11 +257,11 @@ def test_counts_and_history_survive_the_agent(box, daemon):
     name, run = daemon.submit(spec("if-attempt:0:exit:42", "if-attempt:1:exit:1",
                                    f"touch:{box.path('up')}.%a", "hang", restart={"max": 5}))
     wait_file(box.path("up.2"))
-    job = daemon.wait(name, until="running")
+    job = daemon.watch(name, lambda job, _: job["attempt"] == 2 and job["state"] == "running")
     assert (job["attempt"], job["restarts"]) == (2, 1)
     kill_agent(job, "agent")
     wait_file(box.path("up.3"))
-    job = daemon.wait(name, until="running")
+    job = daemon.watch(name, lambda job, _: job["attempt"] == 3 and job["state"] == "running")
     assert (job["attempt"], job["restarts"]) == (3, 2)
     seqs = [e["seq"] for e in daemon.events(run)]
     assert seqs == list(range(1, len(seqs) + 1))

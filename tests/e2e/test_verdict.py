@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict's order: an application's error, then a timeout, then an unexpected exit, then success; and a
+wait that ends what it waits for."""
+
+import pytest
+
+from harness import VarlinkError, alive, puppet, spec, wait_file, wait_text
+
+
+def wait_and_end(daemon, job, timeout_ms=0):
+    with daemon.connect(600) as v:
+        return v.call("Wait", job=job, timeout_ms=timeout_ms, kill=True)["job"]
+
+
+def test_a_wait_that_ends_the_run_gives_the_whole_of_it(box, daemon):
+    name, run = daemon.submit(spec("print:before", f"on:USR1:touch:{box.path('dumped')}.%r",
+                                   f"touch:{box.path('up')}.%r", "hang", replicas=2,
+                                   stop={"dump_signal": "USR1", "timeout": "10s"}, logs={"redirects": 3}))
+    for rank in range(2):
+        wait_file(box.path(f"up.{rank}"))
+    pids = [t["pid"] for t in daemon.wait(name, until="running")["tasks"]]
+    job = wait_and_end(daemon, name, 50)
+    assert (job["run"], job["state"], job["verdict"]["result"]) == (run, "failed", "timeout")
+    assert job["verdict"]["exit_status"] == 124 and not any(alive(p) for p in pids)
+    assert box.path("dumped.0").exists() and box.path("dumped.1").exists()
+    assert daemon.log(job, 0, 0).read_text() == "before\n"
+
+
+def test_it_kills_what_does_not_obey(box, daemon):
+    name, _ = daemon.submit(spec("ignore:TERM", f"touch:{box.path('up')}", "hang", stop={"timeout": "100ms"}))
+    wait_file(box.path("up"))
+    job = wait_and_end(daemon, name)
+    assert job["verdict"]["result"] == "timeout" and job["tasks"][0]["exit"]["signal"] == 9
+
+
+def test_without_kill_the_run_goes_on(box, daemon):
+    name, _ = daemon.submit(spec(f"touch:{box.path('up')}", "hang"))
+    wait_file(box.path("up"))
+    with pytest.raises(VarlinkError) as e:
+        daemon.call("Wait", job=name, timeout_ms=1)
+    assert e.value.name == "TimedOut"
+    assert daemon.wait(name, until="running")["state"] == "running"
+
+
+def test_a_run_that_ends_in_time_is_not_touched(box, daemon):
+    name, _ = daemon.submit(spec(f"wait-file:{box.path('go')}"))
+    with daemon.connect(600) as v:
+        v.send("Wait", job=name, timeout_ms=3600000, kill=True)
+        box.path("go").touch()
+        assert v.reply()["job"]["verdict"]["result"] == "succeeded"
+
+
+def test_who_waits_and_leaves_ends_nothing(box, daemon):
+    name, _ = daemon.submit(spec(f"touch:{box.path('up')}", f"wait-file:{box.path('go')}"))
+    wait_file(box.path("up"))
+    with daemon.connect() as v:
+        v.send("Wait", job=name, timeout_ms=300, kill=True)
+    assert daemon.call("Ping") == {}
+    box.path("go").touch()
+    assert daemon.wait(name)["verdict"]["result"] == "succeeded"
+
+
+def test_it_ends_a_backoff_too(box, daemon):
+    name, _ = daemon.submit(spec("exit:1", restart={"max": 1, "backoff": "1h"}))
+    daemon.watch(name, lambda job, _: job["state"] == "backoff")
+    assert wait_and_end(daemon, name)["verdict"]["result"] == "timeout"
+
+
+def test_it_ends_tasks_that_wait_for_their_restart(box, daemon):
+    name, _ = daemon.submit(spec("if-rank:0:exit:1", "hang", replicas=2,
+                                 restart={"scope": "task", "max": 1, "backoff": "1h"}))
+    daemon.watch(name, lambda job, _: job["tasks"][0].get("next_start_us"))
+    job = wait_and_end(daemon, name)
+    assert job["verdict"]["result"] == "timeout" and job["tasks"][0]["state"] == "stopped"
+
+
+def test_an_applications_error_outranks_the_timeout(box, daemon):
+    """It wrote its error before it hung."""
+    name, _ = daemon.submit(spec("if-rank:1:{error-json:object:out of data+sleep:10}", f"touch:{box.path('up')}.%r",
+                                 "if-rank:1:on:TERM:exit:3", "hang", replicas=2))
+    for rank in range(2):
+        wait_file(box.path(f"up.{rank}"))
+    job = wait_and_end(daemon, name)
+    assert job["verdict"]["result"] == "failed" and job["verdict"]["exit_status"] == 3, job["verdict"]
+    assert job["verdict"]["root_cause"]["message"] == "out of data"
+
+
+@pytest.mark.parametrize("steps,status", [(["exit:10"], 10), (["signal:KILL"], 137), (["signal:SEGV"], 139)])
+def test_an_unexpected_exit_is_a_failure_whatever_kind(daemon, steps, status):
+    job = daemon.run(spec("if-rank:1:" + steps[0], "hang", replicas=2))
+    assert job["verdict"]["exit_status"] == status and job["verdict"]["root_cause"]["rank"] == 1
+
+
+def test_two_that_fail_at_once_are_one_failure_of_the_group(box, daemon):
+    job = daemon.run(spec(f"mark:{box.path('marks')}", f"barrier:{box.path('bar')}", "exit:3", replicas=4,
+                          restart={"max": 2}))
+    assert (job["restarts"], job["attempt"]) == (2, 2)
+    restarts = [e for e in daemon.events(job["run"]) if e["event"] in ("restart", "no-restart")]
+    assert len(restarts) == 3, restarts
+
+
+def test_the_command_line_says_it_too(box, daemon):
+    name, _ = daemon.submit(spec("print:last words", f"touch:{box.path('up')}", "hang", logs={"redirects": 3}))
+    wait_file(box.path("up"))
+    job = wait_and_end(daemon, name)
+    assert box.ctl("wait", name).rc == 124
+    wait_text(daemon.log(job, 0, 0), "last words")
+
+
+def test_roles_of_a_mixed_job_succeed_together(box, daemon):
+    job = daemon.run({"roles": [{"name": n, "replicas": k, "command": puppet("print:%r")}
+                                for n, k in (("chief", 1), ("worker", 2), ("ps", 3))]})
+    assert job["state"] == "succeeded" and [t["role"] for t in job["tasks"]] == ["chief", "worker", "worker",
+                                                                                "ps", "ps", "ps"]
