@@ -14,7 +14,9 @@
 #include <sys/socket.h>
 
 #define REST_MS 100
-#define ACCEPTS_PER_TURN 256
+/* Few, so that connections that have ended are gone before many others count against the limit. */
+#define ACCEPTS_PER_TURN 16
+#define DROPS_PER_TURN 256
 
 struct varlink_listener {
 	struct varlink_server *server;
@@ -66,7 +68,7 @@ static void drop_waiting(struct varlink_server *s, int listening)
 	int fd;
 
 	s->spare_fd = close_fd(s->spare_fd);
-	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+	for (int i = 0; i < DROPS_PER_TURN; i++) {
 		fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
 		if (fd < 0)
 			break;
@@ -133,7 +135,8 @@ void varlink_listen_accept(struct varlink_server *s)
 	struct varlink_listener *l;
 
 	TAILQ_FOREACH (l, &s->listeners, entry)
-		on_waiting(l->fd, LOOP_READ, l);
+		for (int i = 0; i < DROPS_PER_TURN / ACCEPTS_PER_TURN; i++)
+			on_waiting(l->fd, LOOP_READ, l);
 }
 
 static int listener_add(

@@ -83,10 +83,11 @@ tool_PROGRAMS := \
 	tests/tools/libworker \
 	tests/tools/puppet \
 	bench/mortal \
+	bench/sharing \
 	bench/spawn_loop \
 	bench/status_client \
 	bench/writer
 # Those of them that use the library for workers
-library_TOOLS := tests/tools/libworker
+library_TOOLS := tests/tools/libworker bench/sharing
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
 fuzz_TARGETS := errorfile frame idl record spec yaml worker

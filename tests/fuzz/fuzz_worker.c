@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whatever bytes come on worker.sock: the service answers or ends the connection, keeps its
+ * promises to another worker, and leaves nothing behind. A 0xff byte gives the service its turns
+ * between what came before it and what comes after; the first byte says from which of the tasks the
+ * bytes come.
+ */
+#include "agent/agent.h"
+#include "agent/worker_private.h"
+#include "agent/workers.h"
+#include "common/file.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { TASKS = 3 };
+
+static struct loop *loop;
+static struct spec_role roles[] = { { .name = "worker" },
+	{ .name = "evaluator", .evaluator = true } };
+static struct spec spec = { .name = "fuzz", .roles = roles, .n_roles = 2 };
+static struct task tasks[TASKS];
+static struct agent agent;
+static char dir[] = "/tmp/fuzz-worker-XXXXXX";
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define EXPECT(condition)         \
+	do {                      \
+		if (!(condition)) \
+			abort();  \
+	} while (0)
+
+static void remove_dir(void)
+{
+	(void)!file_rm_rf(dir);
+}
+
+static void begin(void)
+{
+	if (!loop) {
+		EXPECT(loop_new(&loop) == 0 && mkdtemp(dir));
+		atexit(remove_dir);
+	}
+	agent = (struct agent){
+		.loop = loop,
+		.spec = &spec,
+		.opt = { .run = "fuzz_1", .runtime_dir = dir },
+		.tasks = tasks,
+		.n_tasks = TASKS,
+	};
+	for (int i = 0; i < TASKS; i++) {
+		task_init(&tasks[i], &roles[i == 2], i % 2, i);
+		tasks[i].slot = i;
+	}
+	EXPECT(events_new("fuzz", "fuzz_1", (const char *[2]){ NULL, NULL }, 0, NULL, NULL,
+		       &agent.events) == 0);
+	EXPECT(workers_new(&agent, NULL) == 0);
+	workers_begin(&agent);
+	for (int i = 0; i < TASKS; i++) {
+		workers_task_starting(&agent, &tasks[i]);
+		task_set_state(&tasks[i], TASK_RUNNING, NULL);
+		workers_task_started(&agent, &tasks[i]);
+	}
+}
+
+static void end(void)
+{
+	workers_stopping(&agent, "the input is over");
+	for (int i = 0; i < TASKS; i++) {
+		task_set_exit(&tasks[i], 1 /* CLD_EXITED */, 0);
+		workers_task_ended(&agent, &tasks[i]);
+	}
+	json_decref(workers_results_json(&agent));
+	workers_free(&agent);
+	agent.events = events_free(agent.events);
+	for (int i = 0; i < TASKS; i++)
+		task_fini(&tasks[i]);
+}
+
+static int connect_as(int task)
+{
+	struct worker_slot *slots = agent.workers->slots;
+	struct error err;
+	char hello[160];
+	int p[2], n;
+
+	EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) == 0);
+	EXPECT(varlink_server_add_connection(agent.workers->server, p[1], &err) == 0);
+	n = snprintf(hello, sizeof(hello),
+		"{\"method\":\"io.elasticd.Worker.Hello\",\"parameters\":{\"token\":\"%llu\"},"
+		"\"oneway\":true}",
+		(unsigned long long)slots[task].token);
+	EXPECT(send(p[0], hello, (size_t)n + 1, MSG_NOSIGNAL) == n + 1);
+	return p[0];
+}
+
+static void turn(void)
+{
+	for (int i = 0; i < 4; i++)
+		loop_run_once(loop, false);
+}
+
+/* Sends what the socket takes, and reads whatever is answered. */
+static void say(int fd, const uint8_t *data, size_t len)
+{
+	static char answers[1 << 16];
+
+	while (len) {
+		ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+
+		turn();
+		while (recv(fd, answers, sizeof(answers), 0) > 0)
+			turn();
+		if (n <= 0)
+			return;
+		data += n;
+		len -= (size_t)n;
+	}
+}
+
+/* The store still answers another worker. */
+static void check_other(void)
+{
+	static const char put[] = "{\"method\":\"io.elasticd.Worker.Put\",\"parameters\":"
+				  "{\"key\":\"other\",\"value\":\"v\",\"overwrite\":true}}";
+	char answer[256];
+	int fd = connect_as(1);
+
+	EXPECT(send(fd, put, sizeof(put), MSG_NOSIGNAL) == sizeof(put));
+	turn();
+	EXPECT(recv(fd, answer, sizeof(answer), 0) > 0);
+	EXPECT(!strncmp(answer, "{\"parameters\":{\"revision\":", 26));
+	close(fd);
+	turn();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const uint8_t *at, *last = data + size;
+	int fd;
+
+	if (!size)
+		return 0;
+	begin();
+	varlink_server_check_replies(agent.workers->server, true);
+	fd = connect_as(data[0] % TASKS);
+	for (data++; data < last; data = at + 1) {
+		at = memchr(data, 0xff, (size_t)(last - data));
+		if (!at)
+			at = last;
+		say(fd, data, (size_t)(at - data));
+		if (at == last)
+			break;
+	}
+	check_other();
+	close(fd);
+	turn();
+	end();
+	return 0;
+}
