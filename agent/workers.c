@@ -333,6 +333,13 @@ void workers_task_started(struct agent *a, struct task *t)
 	worker_event(w, "joined", t->slot, NULL, text);
 }
 
+/* Whether others wait for its next process: one that ended well has none, but by policy. */
+static bool comes_again(const struct agent *a, const struct task *t, bool bad)
+{
+	return t->role->recoverable &&
+	       (bad || spec_restart_of(a->spec, t->role)->policy == SPEC_RESTART_ALWAYS);
+}
+
 void workers_task_ended(struct agent *a, struct task *t)
 {
 	struct workers *w = a->workers;
@@ -347,7 +354,7 @@ void workers_task_ended(struct agent *a, struct task *t)
 	s = &w->slots[t->slot];
 	forget_token(s);
 	set_expected(w, t->slot, 0);
-	barriers_task_ended(w->barriers, t->slot, bad, t->role->recoverable, t->exit.text);
+	barriers_task_ended(w->barriers, t->slot, bad, comes_again(a, t, bad), t->exit.text);
 	members_ended(w->members, t->slot, bad, t->exit.text, t->ended_us);
 	snprintf(text, sizeof(text), "%.80s has ended: %s", s->name, t->exit.text);
 	worker_event(w, "gone", t->slot, NULL, text);
