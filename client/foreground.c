@@ -24,6 +24,8 @@ static void block_signals(struct foreground *f, sigset_t *ret)
 	sigaddset(ret, SIGTTOU);
 	sigprocmask(SIG_BLOCK, ret, &f->before);
 	sigdelset(ret, SIGTTOU);
+	/* It may be killed before it is let go. */
+	signal(SIGPIPE, SIG_IGN);
 }
 
 static bool have_terminal(void)
@@ -241,5 +243,6 @@ void foreground_end(struct foreground *f)
 	foreground_kill(f);
 	take_terminal(f);
 	f->signal_fd = close_fd(f->signal_fd);
+	signal(SIGPIPE, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &f->before, NULL);
 }
