@@ -253,15 +253,6 @@ static int method_stop_task(struct varlink_call *call, json_t *p, void *arg)
 	return single_call_stop(s->a, call, p);
 }
 
-static int method_results(struct varlink_call *call, json_t *p, void *arg)
-{
-	struct agent_server *s = arg;
-	json_t *answer = json_object();
-
-	json_put(answer, "results", workers_results_json(s->a));
-	return varlink_reply(call, answer);
-}
-
 static int method_attach(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
