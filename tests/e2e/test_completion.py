@@ -71,7 +71,8 @@ def test_workers_are_offered_behind_a_slash(box, daemon):
         pytest.skip("no bash")
     for verb in ("stop", "attach", "status"):
         assert "training-job" in complete(box, verb, "train")
-        assert set(complete(box, verb, "training-job/w")) == {"training-job/worker:0", "training-job/worker:1"}
+        assert set(complete(box, verb, "training-job/w")) \
+            == {"training-job/worker:0", "training-job/worker:1"}
         # A colon ends a word there.
         assert complete(box, verb, "training-job/worker", ":", "1") == ["1"]
         assert complete(box, verb, "training-job/worker", ":") == ["0", "1"]
