@@ -202,6 +202,33 @@ def test_a_worker_that_beats_no_more_is_found(box, daemon):
     assert "beat" in json.dumps(daemon.events(job["run"]))
 
 
+def test_beats_and_steps_are_on_the_board(box, daemon):
+    """As common/board.h has them: a header of 4096 bytes, then slots of 128."""
+    job = succeeded(daemon, spec_of(box, """
+        import json, os, struct
+        import elasticd
+
+        def slot():
+            with open(os.environ["ELASTICD_BOARD"], "rb") as board:
+                board.seek(4096 + 128 * int(os.environ["ELASTICD_SLOT"]))
+                return struct.unpack("=QQqQ", board.read(32))
+
+        with elasticd.init() as job:
+            before = slot()
+            for _ in range(3):
+                job.beat()
+            beaten = slot()
+            for n in (7, 7, -9):
+                job.step(n)
+            stepped = slot()
+        job.step(1)
+        assert slot() == stepped  # a job that is closed beats no more
+        assert stepped[0] == beaten[0] == int(os.environ["ELASTICD_TOKEN"])
+        print(json.dumps([beaten[1] - before[1], beaten[2:], stepped[1] - beaten[1], stepped[2:]]))
+        """, replicas=2))
+    assert told(daemon, job) == [[3, [-1, 0], 3, [-9, 3]]] * 2
+
+
 def test_children_of_a_worker_are_its_task(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import json, multiprocessing
