@@ -66,7 +66,7 @@ static int environ_torch(const struct agent *a, const struct task *t, struct env
 		{ "GROUP_RANK", 0 },
 		{ "GROUP_WORLD_SIZE", 1 },
 		{ "ROLE_RANK", t->role_rank },
-		{ "ROLE_WORLD_SIZE", t->index < t->role_world ? t->role_world : t->index + 1 },
+		{ "ROLE_WORLD_SIZE", t->role_world },
 		{ "LOCAL_WORLD_SIZE", world },
 		{ "WORLD_SIZE", world },
 		{ "MASTER_PORT", a->master_port },

@@ -37,6 +37,7 @@ static void stop(void)
 {
 	tfconfig_free(&agent);
 	agent_free_tasks(&agent);
+	agent_roster_free(&agent);
 	spec = spec_free(spec);
 }
 
@@ -46,11 +47,7 @@ static struct task *add(size_t role, int index)
 	struct error err = { 0 };
 	struct task *t;
 
-	agent.tasks = reallocarray(agent.tasks, (size_t)agent.n_tasks + 1, sizeof(*t));
-	t = &agent.tasks[agent.n_tasks];
-	task_init(t, &spec->roles[role], index, agent.n_tasks++);
-	t->extra = true;
-	t->role_world = replicas[role];
+	ck_assert_int_eq(agent_add_task(&agent, &spec->roles[role], index, &t), 0);
 	ck_assert_int_eq(tfconfig_task_starting(&agent, t, &err), 0);
 	return t;
 }
