@@ -26,10 +26,12 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 import harness  # noqa: E402
+from sharing import Sharing  # noqa: E402
 
 BUILD = harness.BUILD
 TRUE = shutil.which("true")
-TOOL = {name: str(BUILD / "bench" / name) for name in ("mortal", "spawn_loop", "status_client", "writer")}
+TOOL = {name: str(BUILD / "bench" / name) for name in ("mortal", "sharing", "spawn_loop", "status_client",
+                                                        "writer")}
 
 
 def find(variable, *candidates):
@@ -365,8 +367,28 @@ class Bench:
         daemon.wait(run)
         daemon.stop()
 
+    def sharing(self, what):
+        rows = Sharing(self, TORCHRUN)
+        try:
+            getattr(rows, what)()
+        finally:
+            rows.close()
+
+    def sharing_beats(self):
+        self.sharing("beats")
+
+    def sharing_barriers(self):
+        self.sharing("barriers")
+
+    def sharing_pairs(self):
+        self.sharing("pairs")
+
+    def sharing_death(self):
+        self.sharing("death")
+
     ROWS = ("two_trivial_workers", "many_trivial_workers", "death_to_restart", "agent_memory",
-            "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls")
+            "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls", "sharing_beats",
+            "sharing_barriers", "sharing_pairs", "sharing_death")
 
     def close(self):
         left = self.box.leftovers()

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * What sharing costs a worker in C: sharing board N prints nanoseconds of CPU time for one step,
+ * beat and look for notices; as a worker, sharing barrier N has all meet N times, sharing pairs N
+ * puts and gets N keys, and sharing detect waits at a barrier for rank 1, which kills itself. Rank
+ * 0 prints, in nanoseconds: the median of a barrier, the time of all pairs of all tasks, the time
+ * from the kill to the barrier's failure.
+ */
+
+#include "worker/elasticd.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct elasticd *h;
+
+static long long clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+static long long now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static void check(int status)
+{
+	if (!status)
+		return;
+	fprintf(stderr, "%s: %s\n", elasticd_status_name(status), elasticd_error_text());
+	exit(1);
+}
+
+static int compare(const void *a, const void *b)
+{
+	long long x = *(const long long *)a, y = *(const long long *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void board(int n)
+{
+	long long begun = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+	int up = 0;
+
+	for (int i = 0; i < n; i++) {
+		elasticd_step(h, i);
+		elasticd_beat(h);
+		up += elasticd_notice(h);
+	}
+	printf("%.2f\n", (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun + up) / n);
+}
+
+static void barriers(int n)
+{
+	long long *took = calloc((size_t)n, sizeof(*took));
+
+	check(elasticd_barrier(h, "begin", NULL, 0, -1));
+	for (int i = 0; i < n; i++) {
+		took[i] = now_ns();
+		check(elasticd_barrier(h, "b", NULL, 0, -1));
+		took[i] = now_ns() - took[i];
+	}
+	qsort(took, (size_t)n, sizeof(*took), compare);
+	if (elasticd_rank(h) == 0)
+		printf("%lld\n", took[n / 2]);
+	free(took);
+}
+
+static void pairs(int n)
+{
+	char key[64];
+	long long begun;
+	void *value;
+
+	check(elasticd_barrier(h, "begin", NULL, 0, -1));
+	begun = now_ns();
+	for (int i = 0; i < n; i++) {
+		snprintf(key, sizeof(key), "k/%d/%d", elasticd_rank(h), i % 64);
+		check(elasticd_put(h, key, "value", 5, ELASTICD_OVERWRITE));
+		check(elasticd_get(h, key, 0, &value, NULL));
+		free(value);
+	}
+	check(elasticd_barrier(h, "end", NULL, 0, -1));
+	if (elasticd_rank(h) == 0)
+		printf("%lld\n", now_ns() - begun);
+}
+
+static void detect(void)
+{
+	char text[32];
+	void *value;
+
+	if (elasticd_rank(h) == 1) {
+		/* The others are at the barrier by then. */
+		check(elasticd_get(h, "waits", -1, &value, NULL));
+		nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+		snprintf(text, sizeof(text), "%lld", now_ns());
+		check(elasticd_put(h, "killed", text, strlen(text), 0));
+		raise(SIGKILL);
+	}
+	if (elasticd_rank(h) == 0) {
+		long long seen;
+
+		check(elasticd_put(h, "waits", "", 0, 0));
+		if (!elasticd_barrier(h, "b", NULL, 0, -1))
+			exit(1);
+		seen = now_ns();
+		check(elasticd_get(h, "killed", 0, &value, NULL));
+		printf("%lld\n", seen - atoll(value));
+		fflush(stdout);
+		free(value);
+	} else {
+		elasticd_barrier(h, "b", NULL, 0, -1);
+	}
+}
+
+int main(int argc, char *argv[])
+{
+	int n = argc > 2 ? atoi(argv[2]) : 1;
+
+	check(elasticd_open(&h));
+	if (argc > 1 && strcmp(argv[1], "board") == 0)
+		board(n);
+	else if (argc > 1 && strcmp(argv[1], "barrier") == 0)
+		barriers(n);
+	else if (argc > 1 && strcmp(argv[1], "pairs") == 0)
+		pairs(n);
+	else
+		detect();
+	elasticd_close(h);
+	return 0;
+}

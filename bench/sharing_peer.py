@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the peers need for the same as bench/sharing.c: sharing_peer.py KIND WHAT CLIENTS N prints
+nanoseconds, the median of a barrier or the time of all pairs. KIND is tcpstore (torch), manager
+(multiprocessing), elasticd (our package, as a worker of a job) or socket (a bare UNIX socket's round
+trips, the floor of anything that has a server)."""
+
+import multiprocessing
+import os
+import socket
+import statistics
+import sys
+import time
+
+KIND, WHAT, CLIENTS, N = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+now = time.monotonic_ns
+fork = multiprocessing.get_context("fork")
+
+
+def timed_barriers(wait):
+    took = []
+    for i in range(N):
+        begun = now()
+        wait(i)
+        took.append(now() - begun)
+    return statistics.median(took)
+
+
+def all_pairs(rank, put, get, meet):
+    meet("begin")
+    begun = now()
+    for i in range(N):
+        key = f"k/{rank}/{i % 64}"
+        put(key, b"value")
+        get(key)
+    meet("end")
+    return now() - begun
+
+
+def with_clients(work):
+    """Runs work(rank) in a process each; returns what rank 0's gave."""
+    ours, theirs = fork.Pipe(duplex=False)
+
+    def run(rank):
+        value = work(rank)
+        if rank == 0:
+            theirs.send(value)
+
+    processes = [fork.Process(target=run, args=(rank,)) for rank in range(CLIENTS)]
+    for p in processes:
+        p.start()
+    value = ours.recv()
+    for p in processes:
+        p.join()
+    return value
+
+
+def tcpstore():
+    from torch.distributed import TCPStore
+    from torch.distributed.elastic.utils import store as torch_store
+
+    server = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+    def work(rank):
+        store = TCPStore("127.0.0.1", server.port, is_master=False, wait_for_workers=False)
+
+        def meet(name):
+            torch_store.barrier(store, CLIENTS, str(name), barrier_timeout=300)
+
+        meet("warm")
+        if WHAT == "barrier":
+            return timed_barriers(lambda i: meet(f"b{i}"))
+        return all_pairs(rank, store.set, store.get, meet)
+
+    return with_clients(work)
+
+
+def manager():
+    with fork.Manager() as m:
+        barrier = m.Barrier(CLIENTS)
+        shared = m.dict()
+
+        def work(rank):
+            barrier.wait()
+            if WHAT == "barrier":
+                return timed_barriers(lambda i: barrier.wait())
+            return all_pairs(rank, shared.__setitem__, shared.__getitem__, lambda name: barrier.wait())
+
+        return with_clients(work)
+
+
+def elasticd():
+    import elasticd as package
+
+    with package.init() as job:
+        value = all_pairs(job.rank, lambda k, v: job.kv.put(k, v, overwrite=True), job.kv.get,
+                          lambda name: job.barrier(name))
+        return value if job.rank == 0 else None
+
+
+def bare_socket():
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    if os.fork() == 0:
+        a.close()
+        while data := b.recv(4096):
+            b.send(data)
+        os._exit(0)
+    b.close()
+    begun = now()
+    for _ in range(2 * N):
+        a.send(b"x" * 80)
+        a.recv(4096)
+    took = now() - begun
+    a.close()
+    os.wait()
+    return took
+
+
+result = {"tcpstore": tcpstore, "manager": manager, "elasticd": elasticd, "socket": bare_socket}[KIND]()
+if result is not None:
+    print(int(result))
