@@ -20,20 +20,25 @@ def states(job):
 
 
 def test_its_success_ends_the_group_with_success(box, daemon):
-    job = daemon.run(group([f"wait-file:{box.path('up')}"], [f"touch:{box.path('up')}", "hang"], leader=now()))
-    assert (job["state"], job["verdict"]["result"], job["verdict"]["exit_status"]) == ("succeeded", "succeeded", 0)
-    assert states(job) == ["succeeded", "stopped", "stopped"] and "chief:0" in job["verdict"]["message"]
+    job = daemon.run(group([f"wait-file:{box.path('up')}"], [f"touch:{box.path('up')}", "hang"],
+                           leader=now()))
+    assert job["state"] == job["verdict"]["result"] == "succeeded"
+    assert job["verdict"]["exit_status"] == 0
+    assert states(job) == ["succeeded", "stopped", "stopped"]
+    assert "chief:0" in job["verdict"]["message"]
     assert job["tasks"][0]["leader"] and daemon.call("Errors", job=job["run"])["failures"] == []
     assert "leader-ended" in [e["event"] for e in daemon.events(job["run"])]
 
 
 def test_the_others_leave_by_themselves_within_the_grace(box, daemon):
-    job = daemon.run(group([f"touch:{box.path('over')}"], [f"wait-file:{box.path('over')}"], leader=now("1h")))
+    job = daemon.run(group([f"touch:{box.path('over')}"], [f"wait-file:{box.path('over')}"],
+                           leader=now("1h")))
     assert job["state"] == "succeeded" and states(job) == ["succeeded"] * 3
 
 
 def test_no_signal_comes_before_the_grace_is_over(box, daemon):
-    name, _ = daemon.submit(group(["exit:0"], [f"on:TERM:touch:{box.path('term')}.%r", "hang"], workers=1,
+    name, _ = daemon.submit(group(["exit:0"], [f"on:TERM:touch:{box.path('term')}.%r", "hang"],
+                                  workers=1,
                                   leader=now("1h")))
     daemon.wait_event(name, "leader-ended")
     job = daemon.status(name)
@@ -49,20 +54,23 @@ def test_its_failure_names_it_and_the_others_are_not_blamed(box, daemon):
         assert job["state"] == "failed" and job["verdict"]["exit_status"] == status
         root = job["verdict"]["root_cause"]
         assert (root["role"], root["collateral"]) == ("chief", False)
-        others = [f for f in daemon.call("Errors", job=job["run"])["failures"] if f["role"] == "worker"]
+        others = [f for f in daemon.call("Errors",
+                                         job=job["run"])["failures"] if f["role"] == "worker"]
         assert others and all(f["collateral"] for f in others), others
 
 
 def test_what_fails_because_the_leader_is_gone_is_no_failure(box, daemon):
     job = daemon.run(group([f"wait-file:{box.path('up')}", f"touch:{box.path('over')}"],
-                           [f"touch:{box.path('up')}", f"wait-file:{box.path('over')}", "sleep:200", "exit:3"],
+                           [f"touch:{box.path('up')}", f"wait-file:{box.path('over')}", "sleep:200",
+                            "exit:3"],
                            workers=1, leader=now("1h")))
     assert job["verdict"]["result"] == "succeeded", job
 
 
 def test_after_a_leaders_failure_so_too(box, daemon):
     job = daemon.run(group([f"wait-file:{box.path('up')}", f"touch:{box.path('over')}", "exit:5"],
-                           [f"touch:{box.path('up')}", f"wait-file:{box.path('over')}", "sleep:200", "exit:3"],
+                           [f"touch:{box.path('up')}", f"wait-file:{box.path('over')}", "sleep:200",
+                            "exit:3"],
                            workers=1, leader=now("1h")))
     assert job["verdict"]["exit_status"] == 5 and job["verdict"]["root_cause"]["role"] == "chief"
 
@@ -70,14 +78,16 @@ def test_after_a_leaders_failure_so_too(box, daemon):
 def test_nobody_is_started_again_once_the_leader_has_ended(box, daemon):
     """A worker that fails again and again: its error is the verdict."""
     job = daemon.run(group([f"wait-file:{box.path('failed')}"],
-                           [f"if-file:{box.path('failed')}:sleep:100", f"touch:{box.path('failed')}", "exit:7"],
+                           [f"if-file:{box.path('failed')}:sleep:100",
+                            f"touch:{box.path('failed')}", "exit:7"],
                            workers=1, leader=now("1h"), restart={"scope": "task", "max": 100000}))
     assert job["state"] == "failed" and job["verdict"]["exit_status"] == 7, job["verdict"]
     assert job["verdict"]["root_cause"]["role"] == "worker"
 
 
 def test_a_worker_in_its_backoff_has_failed_for_good(box, daemon):
-    name, _ = daemon.submit(group([f"wait-file:{box.path('go')}"], ["exit:8"], workers=1, leader=now("1h"),
+    name, _ = daemon.submit(group([f"wait-file:{box.path('go')}"], ["exit:8"], workers=1,
+                                  leader=now("1h"),
                                   restart={"scope": "task", "max": 3, "backoff": "1h"}))
     daemon.watch(name, lambda job, _: job["tasks"][1].get("next_start_us"))
     box.path("go").touch()
@@ -89,7 +99,8 @@ def test_a_worker_in_its_backoff_has_failed_for_good(box, daemon):
 def test_a_worker_that_has_recovered_does_not_spoil_the_success(box, daemon):
     died = box.path("died")
     name, _ = daemon.submit(group([f"wait-file:{box.path('go')}"],
-                                  [f"unless-file:{died}:{{touch:{died}+exit:1}}", f"touch:{box.path('up')}", "hang"],
+                                  [f"unless-file:{died}:{{touch:{died}+exit:1}}",
+                                   f"touch:{box.path('up')}", "hang"],
                                   workers=1, leader=now(), restart={"scope": "task", "max": 3}))
     wait_file(box.path("up"))
     box.path("go").touch()
@@ -98,8 +109,10 @@ def test_a_worker_that_has_recovered_does_not_spoil_the_success(box, daemon):
 
 def test_a_leader_that_is_restarted_has_not_ended(box, daemon):
     died = box.path("died")
-    job = daemon.run(group([f"unless-file:{died}:{{touch:{died}+exit:1}}", f"touch:{box.path('go')}"],
-                           [f"mark:{box.path('marks')}", f"wait-file:{box.path('go')}"], leader=now("1h"),
+    job = daemon.run(group([f"unless-file:{died}:{{touch:{died}+exit:1}}",
+                            f"touch:{box.path('go')}"],
+                           [f"mark:{box.path('marks')}", f"wait-file:{box.path('go')}"],
+                           leader=now("1h"),
                            restart={"scope": "task", "max": 1}))
     assert (job["state"], job["attempt"]) == ("succeeded", 0) and job["tasks"][0]["restarts"] == 1
     assert len(wait_lines(box.path("marks"), 2)) == 2
@@ -117,7 +130,8 @@ def test_a_leaders_failure_restarts_the_group_where_that_is_granted(box, daemon)
 
 
 def test_ignored_it_is_as_any_other(box, daemon):
-    name, _ = daemon.submit(group(["exit:0"], [f"touch:{box.path('up')}.%r", f"wait-file:{box.path('go')}"],
+    name, _ = daemon.submit(group(["exit:0"], [f"touch:{box.path('up')}.%r",
+                                               f"wait-file:{box.path('go')}"],
                                   leader={"on_exit": "ignore"}))
     for rank in (1, 2):
         wait_file(box.path(f"up.{rank}"))
@@ -130,8 +144,10 @@ def test_ignored_it_is_as_any_other(box, daemon):
 
 @pytest.mark.parametrize("how", ["Stop", "Restart", "timeout"])
 def test_the_grace_ends_with_what_comes_first(box, daemon, how):
-    name, _ = daemon.submit(group([f"touch:{box.path('up')}", "if-attempt:1:hang"], ["hang"], workers=1,
-                                  leader=now("1h"), **({"max_run_time": "1s"} if how == "timeout" else {})))
+    name, _ = daemon.submit(group([f"touch:{box.path('up')}", "if-attempt:1:hang"], ["hang"],
+                                  workers=1,
+                                  leader=now("1h"),
+                                  **({"max_run_time": "1s"} if how == "timeout" else {})))
     daemon.wait_event(name, "leader-ended")
     if how == "Restart":
         daemon.call("Restart", job=name)

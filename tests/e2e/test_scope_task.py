@@ -26,7 +26,8 @@ def marks(box, count, name="marks"):
 
 
 def test_only_what_failed_is_started_again(box, daemon):
-    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", "if-rank:1:" + once(box, "died", "exit:1"),
+    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}",
+                                 "if-rank:1:" + once(box, "died", "exit:1"),
                                  f"wait-file:{box.path('go')}", replicas=3, restart=TASK))
     starts = marks(box, 4)
     box.path("go").touch()
@@ -46,7 +47,8 @@ def test_a_task_that_fails_the_first_time_ran_exactly_twice(box, daemon):
 
 def test_each_task_has_a_budget_of_its_own(box, daemon):
     job = daemon.run(spec(f"mark:{box.path('marks')}.%r", f"if-rank:0:{once(box, 'one', 'exit:1')}",
-                          f"if-rank:0:{once(box, 'two', 'exit:1')}", f"if-rank:1:{once(box, 'three', 'exit:1')}",
+                          f"if-rank:0:{once(box, 'two', 'exit:1')}",
+                          f"if-rank:1:{once(box, 'three', 'exit:1')}",
                           f"if-rank:1:{once(box, 'four', 'exit:1')}", replicas=2,
                           restart={"scope": "task", "max": 2}))
     assert job["state"] == "succeeded", job
@@ -59,7 +61,8 @@ def test_a_spent_budget_fails_the_group_and_the_verdict_names_the_task(box, daem
                           restart={"scope": "task", "max": 2}))
     assert job["state"] == "failed" and job["attempt"] == 0
     assert job["verdict"]["exit_status"] == 7 and job["verdict"]["root_cause"]["rank"] == 1
-    assert "worker:1" in job["verdict"]["message"] and "all 2 restarts are used" in job["verdict"]["message"]
+    assert "worker:1" in job["verdict"]["message"]
+    assert "all 2 restarts are used" in job["verdict"]["message"]
     assert len(marks(box, 3, "marks.1")) == 3 and len(marks(box, 1, "marks.0")) == 1
     assert task(job, 0)["state"] == "stopped"
 
@@ -87,7 +90,8 @@ def test_a_command_that_cannot_be_executed_fails_at_once(box, daemon):
     program = box.path("work/prog")
     program.write_text(f"#!/bin/sh\nrm {program}\nexit 1\n")
     program.chmod(0o755)
-    job = daemon.run({"roles": [{"command": [str(program)]}], "restart": {"scope": "task", "max": 5}})
+    job = daemon.run({"roles": [{"command": [str(program)]}],
+                      "restart": {"scope": "task", "max": 5}})
     assert job["verdict"]["exit_status"] == 127 and task(job, 0)["restarts"] == 1, job
 
 
@@ -110,7 +114,8 @@ def test_a_stop_during_the_backoff_of_a_task(box, daemon):
 
 
 def test_a_restart_of_the_group_during_the_backoff_of_a_task(box, daemon):
-    name, _ = daemon.submit(spec("if-attempt:0:if-rank:0:exit:1", f"touch:{box.path('up')}.%a.%r", "hang",
+    name, _ = daemon.submit(spec("if-attempt:0:if-rank:0:exit:1", f"touch:{box.path('up')}.%a.%r",
+                                 "hang",
                                  replicas=2, restart={"scope": "task", "max": 1, "backoff": "1h"}))
     daemon.watch(name, lambda job, _: task(job, 0).get("next_start_us"))
     daemon.call("Restart", job=name)
@@ -121,7 +126,7 @@ def test_a_restart_of_the_group_during_the_backoff_of_a_task(box, daemon):
 
 
 def test_the_failing_tasks_role_decides(box, daemon):
-    """A role of scope task in a job of scope group, and a job of scope task with a role of scope group."""
+    """A role of scope task in a job of scope group, and the other way round."""
     def job_of(outer, roles):
         return {"restart": outer, "roles": [
             {"name": n, "replicas": 1, "command": puppet(*steps), **({"restart": r} if r else {})}
@@ -146,7 +151,8 @@ def test_the_failing_tasks_role_decides(box, daemon):
 
 def test_a_failure_of_the_group_is_not_blamed_on_who_was_restarted_before(box, daemon):
     name, _ = daemon.submit({"restart": {"scope": "task", "max": 1}, "roles": [
-        {"name": "a", "command": puppet(once(box, "died", "exit:5"), f"touch:{box.path('again')}", "hang")},
+        {"name": "a", "command": puppet(once(box, "died", "exit:5"), f"touch:{box.path('again')}",
+                                        "hang")},
         {"name": "b", "command": puppet(f"wait-file:{box.path('again')}", "exit:6"),
          "restart": {"scope": "group", "max": 0}}]})
     job = daemon.wait(name)
@@ -174,7 +180,8 @@ def test_what_it_left_behind_is_gone_before_its_next_start(box, daemon, child):
     lock, child_pid = box.path("lock"), box.path("child")
     name, _ = daemon.submit(spec(
         f"if-rank:1:{{{child}:{{touch:{child_pid}.other+hang}}+wait-file:{box.path('go')}+exit:0}}",
-        f"if-file:{child_pid}:{{hold:{lock}+touch:{box.path('up')}+wait-file:{box.path('go')}+exit:0}}",
+        f"if-file:{child_pid}:{{hold:{lock}+touch:{box.path('up')}+wait-file:{box.path('go')}"
+        "+exit:0}",
         f"{child}:{{ignore:TERM+hold:{lock}+touch:{child_pid}+hang}}", f"wait-file:{child_pid}", "exit:1",
         replicas=2, restart=TASK, stop={"timeout": "500ms"}))
     wait_file(box.path("up"))

@@ -3,7 +3,8 @@
 
 import pytest
 
-from harness import (VarlinkError, alive, parse_environ, processes_of_run, puppet, spec, wait_file, wait_for,
+from harness import (VarlinkError, alive, parse_environ, processes_of_run, puppet, spec, wait_file,
+                     wait_for,
                      wait_lines)
 
 
@@ -29,7 +30,8 @@ def until(daemon, job, name, state):
 
 
 def up(box, daemon, *steps, replicas=3, **top):
-    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", *steps, "hang", replicas=replicas, **top))
+    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", *steps, "hang", replicas=replicas,
+                                 **top))
     marks(box, replicas)
     return daemon.wait(name, until="running")
 
@@ -56,7 +58,8 @@ def test_when_all_others_have_succeeded_the_group_has(box, daemon):
     stop(daemon, job["name"], "worker:1")
     box.path("go").touch()
     job = daemon.wait(job["run"])
-    assert job["verdict"]["result"] == "succeeded" and daemon.call("Errors", job=job["run"])["failures"] == []
+    assert job["verdict"]["result"] == "succeeded"
+    assert daemon.call("Errors", job=job["run"])["failures"] == []
     assert [t["state"] for t in job["tasks"]] == ["succeeded", "stopped", "succeeded"]
 
 
@@ -79,12 +82,14 @@ def test_all_stopped_waits_for_a_person(box, daemon):
 
 def test_what_a_person_stopped_is_not_started_by_itself(box, daemon):
     """Neither by its own restart rule, nor with the group; but by a restart that is asked for."""
-    job = up(box, daemon, f"if-rank:0:if-attempt:0:{{wait-file:{box.path('go')}+exit:1}}", replicas=2,
+    job = up(box, daemon, f"if-rank:0:if-attempt:0:{{wait-file:{box.path('go')}+exit:1}}",
+             replicas=2,
              restart={"max": 1})
     stop(daemon, job["name"], "worker:1")
     box.path("go").touch()
     assert [m[1:] for m in marks(box, 3)[2:]] == [["0", "1"]]
-    job = daemon.watch(job["name"], lambda job, _: job["attempt"] == 1 and job["state"] == "running")
+    job = daemon.watch(job["name"], lambda job,
+                       _: job["attempt"] == 1 and job["state"] == "running")
     assert task(job, "worker:1")["state"] == "stopped"
     daemon.call("Restart", job=job["name"])
     assert sorted(m[1:] for m in marks(box, 5)[3:]) == [["0", "2"], ["1", "2"]]
@@ -145,7 +150,8 @@ def test_a_second_stop_can_hasten_the_first(box, daemon):
 
 
 def test_what_it_left_behind_is_gone_with_it(box, daemon):
-    job = up(box, daemon, f"setsid-fork:{{ignore:TERM+touch:{box.path('child')}.%r+hang}}", replicas=2,
+    job = up(box, daemon, f"setsid-fork:{{ignore:TERM+touch:{box.path('child')}.%r+hang}}",
+             replicas=2,
              stop={"timeout": "300ms"})
     for rank in range(2):
         wait_file(box.path(f"child.{rank}"))
@@ -176,7 +182,8 @@ def test_a_stop_of_the_job_answers_who_waits_for_a_task(box, daemon):
 
 
 def test_an_ended_task_can_be_started_again(box, daemon):
-    job = up(box, daemon, f"unless-file:{box.path('go')}:if-rank:0:exit:0", f"if-file:{box.path('go')}:exit:0",
+    job = up(box, daemon, f"unless-file:{box.path('go')}:if-rank:0:exit:0",
+             f"if-file:{box.path('go')}:exit:0",
              replicas=2)
     until(daemon, job["name"], "worker:0", "succeeded")
     assert start(daemon, job["name"], index=0)["task"] == "worker:0"
@@ -190,7 +197,8 @@ def test_an_ended_task_can_be_started_again(box, daemon):
 def test_tasks_can_be_added_beyond_the_specification(box, daemon):
     """Two roles of two, and a third of each; only they know of the larger world."""
     roles = [{"name": n, "replicas": 2, "command": puppet(f"env:{box.path('env')}.%r", "print:%r",
-              f"touch:{box.path('up')}.%r", f"wait-file:{box.path('go')}")} for n in ("worker", "ps")]
+              f"touch:{box.path('up')}.%r", f"wait-file:{box.path('go')}")} for n in ("worker",
+                                                                                      "ps")]
     name, run = daemon.submit({"roles": roles})
     for rank in range(4):
         wait_file(box.path(f"up.{rank}"))
@@ -213,7 +221,8 @@ def test_at_the_next_incarnation_they_are_gone(box, daemon):
     assert [m[1] for m in marks(box, 2)] == ["0", "1"]
     daemon.call("Restart", job=job["name"])
     marks(box, 3)
-    job = daemon.watch(job["name"], lambda job, _: job["attempt"] == 1 and job["state"] == "running")
+    job = daemon.watch(job["name"], lambda job,
+                       _: job["attempt"] == 1 and job["state"] == "running")
     assert len(job["tasks"]) == 1
 
 
@@ -226,7 +235,8 @@ def test_an_added_task_fails_as_any_other(box, daemon):
 
 def test_with_another_command_and_environment(box, daemon):
     job = up(box, daemon, replicas=1)
-    start(daemon, job["name"], command=puppet(f"env:{box.path('env')}", "exit:0"), env=["A=b=c", "RANK=77"])
+    start(daemon, job["name"], command=puppet(f"env:{box.path('env')}", "exit:0"),
+          env=["A=b=c", "RANK=77"])
     job = until(daemon, job["name"], "worker:1", "succeeded")
     env = parse_environ(box.path("env").read_bytes())
     assert (env["A"], env["RANK"], env["WORLD_SIZE"]) == ("b=c", "77", "2")
@@ -243,7 +253,8 @@ def test_what_cannot_be_executed_is_told_and_harms_nobody(box, daemon):
 def test_what_cannot_be(box, daemon):
     job = up(box, daemon, replicas=2)
     name = job["name"]
-    assert refused("TaskActive", start, daemon, name, index=1) == {"task": "worker:1", "state": "running"}
+    assert refused("TaskActive", start, daemon, name, index=1) == {"task": "worker:1",
+                                                                   "state": "running"}
     assert refused("NoSuchRole", start, daemon, name, role="nobody") == {"role": "nobody"}
     refused("LimitReached", start, daemon, name, index=10**6)
     for command in ([], [""]):
@@ -267,8 +278,8 @@ def test_a_start_during_the_backoff_of_the_group_is_refused(box, daemon):
 
 
 def test_a_start_cuts_a_tasks_backoff_short_and_a_stop_calls_it_off(box, daemon):
-    died = [f"if-rank:{r}:unless-file:{box.path('died')}.{r}:{{touch:{box.path('died')}.{r}+exit:1}}"
-            for r in range(2)]
+    mark = box.path("died")
+    died = [f"if-rank:{r}:unless-file:{mark}.{r}:{{touch:{mark}.{r}+exit:1}}" for r in range(2)]
     name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", *died, "hang", replicas=2,
                                  restart={"scope": "task", "max": 1, "backoff": "1h"}))
     for n in (0, 1):
@@ -282,7 +293,7 @@ def test_a_start_cuts_a_tasks_backoff_short_and_a_stop_calls_it_off(box, daemon)
 
 
 def test_starts_are_staggered_up_to_a_limit(box, daemon):
-    """Index times the delay, and no later than the limit; the group starts until the last one runs."""
+    """Index times the delay up to the limit; the group starts until the last one runs."""
     name, _ = daemon.submit(spec(f"stamp:{box.path('stamps')}", "hang", replicas=4,
                                  role={"start_delay": "200ms", "start_delay_max": "400ms"}))
     job = daemon.watch(name, lambda job, _: job["state"] == "starting")

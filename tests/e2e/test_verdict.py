@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict's order: an application's error, then a timeout, then an unexpected exit, then success; and a
-wait that ends what it waits for."""
+"""The verdict's order: an application's error, a timeout, an unexpected exit, success;
+and a wait that ends what it waits for."""
 
 import pytest
 
