@@ -506,7 +506,7 @@ static int call_on_new(struct elasticd *h, struct pool *p, const struct varlink_
 	if (r)
 		return r;
 	r = build_hello(h, &both);
-	if (r == 0)
+	if (r == 0 && varlink_buffer_len(b))
 		r = varlink_buffer_append(&both, b->data + b->begin, varlink_buffer_len(b));
 	if (r == 0)
 		r = conn_send(*ret, &both);
