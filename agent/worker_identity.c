@@ -165,7 +165,7 @@ int worker_authorize(struct varlink_call *call, const char *method, json_t *p, v
 	const struct varlink_peer *who = varlink_call_peer(call);
 	int slot;
 
-	if (who->uid != 0 && who->uid != getuid()) {
+	if (who->uid != 0 && who->uid != w->uid) {
 		worker_fail(call, STATUS_PERMISSION_DENIED,
 			"only root and the job's own user may speak to its workers' service");
 		return 1;

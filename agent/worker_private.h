@@ -68,6 +68,7 @@ LIST_HEAD(worker_streams, worker_stream);
 
 struct workers {
 	struct agent *a;
+	uid_t uid; /* the job's user */
 	char *socket_path, *board_path;
 	int board_fd;
 	void *board;

@@ -168,6 +168,7 @@ int workers_new(struct agent *a, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	a->workers = w;
 	w->a = a;
+	w->uid = getuid();
 	w->board_fd = -1;
 	if (asprintf(&w->socket_path, "%s/worker.sock", a->opt.runtime_dir) < 0 ||
 		asprintf(&w->board_path, "%s/board", a->opt.runtime_dir) < 0 || open_store(w) < 0)
