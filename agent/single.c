@@ -135,9 +135,10 @@ static int single_launch(struct agent *a, struct task *t)
 
 	single_phase_set(a, t, SINGLE_IDLE, 0);
 	t->private->start = false;
-	r = agent_launch(a, t);
+	/* Before: its environment tells the task. */
 	if (again)
 		t->restarts++;
+	r = agent_launch(a, t);
 	if (!r)
 		events_add(a->events, again ? "task-restarted" : "task-started", a->attempt,
 			t->rank, task_json(t), "%s was started%s, pid %d", agent_task_name(t),

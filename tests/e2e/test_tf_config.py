@@ -196,3 +196,24 @@ def test_in_the_foreground_too(box):
     result = box.run("--spec", path)
     assert result.rc == 0, result
     assert shown(box, 0, 4)[1]["task"] == {"type": "evaluator", "index": 0}
+
+
+def test_a_task_that_is_started_again_by_itself_keeps_its_address(box, daemon):
+    name, _ = daemon.submit({
+        "roles": [dict(name="chief", command=puppet(*tell(box), "hang")),
+                  dict(name="worker", replicas=2, restart={"scope": "task", "max": 1}, command=puppet(
+                      f"unless-file:{box.path('again')}:{{env:{box.path('first')}.%r"
+                      f"+touch:{box.path('first-up')}.%r+wait-file:{box.path('again')}+exit:3}}",
+                      f"env:{box.path('second')}.%r", f"touch:{box.path('second-up')}.%r", "hang"))]})
+    before = []
+    for rank in (1, 2):
+        wait_file(box.path(f"first-up.{rank}"))
+        before.append(parse_environ(box.path(f"first.{rank}").read_bytes())["TF_CONFIG"])
+    box.path("again").touch()
+    for rank in (1, 2):
+        wait_file(box.path(f"second-up.{rank}"))
+        env = parse_environ(box.path(f"second.{rank}").read_bytes())
+        assert env["TF_CONFIG"] == before[rank - 1] and env["TORCHELASTIC_RESTART_COUNT"] == "1"
+    assert not any(can_bind(p) for p in ports(json.loads(before[0])))
+    daemon.call("Stop", job=name)
+    daemon.wait(name)
