@@ -114,8 +114,8 @@ def test_results_and_log_lines_are_kept(daemon):
 
 
 def test_a_restart_begins_with_an_empty_store(daemon):
-    done = daemon.run(job("try:old", "try:kept", "barrier:tried", "put:old=1", "if-attempt:0:keep:kept=1", "barrier:b",
-                          "if-attempt:0:exit:3", restart={"max": 1}))
+    done = daemon.run(job("try:old", "try:kept", "barrier:tried", "put:old=1",
+                          "if-attempt:0:keep:kept=1", "barrier:b", "if-attempt:0:exit:3", restart={"max": 1}))
     assert done["state"] == "succeeded"
     out = output(daemon, done, 0, attempt=1)
     assert out[0].startswith("try NotFound: ")
