@@ -73,6 +73,8 @@ $(addprefix $(B)/,$(library_TOOLS)): $(B)/libelasticd.a
 # own, and nothing is visible but its interface, in the archive too. The shared one is never
 # instrumented: what loads it (a Python) is not.
 OBJCOPY ?= objcopy
+libdir ?= $(exec_prefix)/lib
+includedir ?= $(prefix)/include
 LIBSAN := $(if $(SANITIZE),san,plain)
 LIBCFLAGS := $(STD) $(WARN) -fstack-protector-strong -fPIC -fvisibility=hidden $(DEFS) -I. \
 	$(JANSSON_CFLAGS)
