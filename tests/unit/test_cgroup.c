@@ -93,8 +93,12 @@ static void assert_ended(int pipe)
 
 START_TEST(without_a_cgroup_every_call_is_harmless)
 {
-	struct spec_resources none = { SPEC_UNSET, SPEC_UNSET, SPEC_UNSET };
-	struct spec_resources some = { 1 << 30, SPEC_UNSET, 10 };
+	struct spec_resources none = {
+		.memory_max = SPEC_UNSET, .cpu_weight = SPEC_UNSET, .tasks_max = SPEC_UNSET
+	};
+	struct spec_resources some = {
+		.memory_max = 1 << 30, .cpu_weight = SPEC_UNSET, .tasks_max = 10
+	};
 	struct error err = { 0 };
 	bool here = true;
 
@@ -339,7 +343,9 @@ static bool has_controller(const char *name)
 
 START_TEST(a_limit_is_set_or_named)
 {
-	struct spec_resources res = { SPEC_UNSET, SPEC_UNSET, 50 };
+	struct spec_resources res = {
+		.memory_max = SPEC_UNSET, .cpu_weight = SPEC_UNSET, .tasks_max = 50
+	};
 	_cleanup_close_ int dir = open(cgroup_dir(group), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct error err = { 0 };
 	char text[64];
@@ -358,7 +364,7 @@ END_TEST
 
 START_TEST(the_first_limit_that_does_not_hold_is_named)
 {
-	struct spec_resources res = { 1 << 30, 100, 50 };
+	struct spec_resources res = { .memory_max = 1 << 30, .cpu_weight = 100, .tasks_max = 50 };
 	struct error err = { 0 };
 
 	if (has_controller("memory"))
