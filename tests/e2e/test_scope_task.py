@@ -182,7 +182,8 @@ def test_what_it_left_behind_is_gone_before_its_next_start(box, daemon, child):
         f"if-rank:1:{{{child}:{{touch:{child_pid}.other+hang}}+wait-file:{box.path('go')}+exit:0}}",
         f"if-file:{child_pid}:{{hold:{lock}+touch:{box.path('up')}+wait-file:{box.path('go')}"
         "+exit:0}",
-        f"{child}:{{ignore:TERM+hold:{lock}+touch:{child_pid}+hang}}", f"wait-file:{child_pid}", "exit:1",
+        f"{child}:{{ignore:TERM+hold:{lock}+touch:{child_pid}+hang}}", f"wait-file:{child_pid}",
+                                 "exit:1",
         replicas=2, restart=TASK, stop={"timeout": "500ms"}))
     wait_file(box.path("up"))
     wait_file(f"{child_pid}.other")
@@ -195,7 +196,8 @@ def test_what_it_left_behind_is_gone_before_its_next_start(box, daemon, child):
 
 
 def test_two_kills_in_a_row_are_two_restarts(box, daemon):
-    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", f"wait-file:{box.path('go')}", replicas=2,
+    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", f"wait-file:{box.path('go')}",
+                                 replicas=2,
                                  restart=TASK))
     marks(box, 2)
     for n in range(3, 5):

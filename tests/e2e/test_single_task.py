@@ -306,7 +306,8 @@ def test_starts_are_staggered_up_to_a_limit(box, daemon):
 
 
 def test_a_stop_while_starts_are_delayed(box, daemon):
-    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", "hang", replicas=3, role={"start_delay": "1h"}))
+    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", "hang", replicas=3,
+                                 role={"start_delay": "1h"}))
     marks(box, 1)
     assert daemon.status(name)["state"] in ("pending", "rendezvous", "starting")
     daemon.call("Stop", job=name)
@@ -317,4 +318,5 @@ def test_a_stop_while_starts_are_delayed(box, daemon):
 
 def test_a_failure_while_starts_are_delayed(box, daemon):
     job = daemon.run(spec("exit:3", replicas=2, role={"start_delay": "1h"}))
-    assert job["verdict"]["exit_status"] == 3 and [t["state"] for t in job["tasks"]] == ["failed", "stopped"]
+    assert job["verdict"]["exit_status"] == 3
+    assert [t["state"] for t in job["tasks"]] == ["failed", "stopped"]

@@ -15,7 +15,8 @@ def wait_and_end(daemon, job, timeout_ms=0):
 def test_a_wait_that_ends_the_run_gives_the_whole_of_it(box, daemon):
     name, run = daemon.submit(spec("print:before", f"on:USR1:touch:{box.path('dumped')}.%r",
                                    f"touch:{box.path('up')}.%r", "hang", replicas=2,
-                                   stop={"dump_signal": "USR1", "timeout": "10s"}, logs={"redirects": 3}))
+                                   stop={"dump_signal": "USR1", "timeout": "10s"},
+                                   logs={"redirects": 3}))
     for rank in range(2):
         wait_file(box.path(f"up.{rank}"))
     pids = [t["pid"] for t in daemon.wait(name, until="running")["tasks"]]
@@ -27,7 +28,8 @@ def test_a_wait_that_ends_the_run_gives_the_whole_of_it(box, daemon):
 
 
 def test_it_kills_what_does_not_obey(box, daemon):
-    name, _ = daemon.submit(spec("ignore:TERM", f"touch:{box.path('up')}", "hang", stop={"timeout": "100ms"}))
+    name, _ = daemon.submit(spec("ignore:TERM", f"touch:{box.path('up')}", "hang",
+                                 stop={"timeout": "100ms"}))
     wait_file(box.path("up"))
     job = wait_and_end(daemon, name)
     assert job["verdict"]["result"] == "timeout" and job["tasks"][0]["exit"]["signal"] == 9
@@ -76,23 +78,27 @@ def test_it_ends_tasks_that_wait_for_their_restart(box, daemon):
 
 def test_an_applications_error_outranks_the_timeout(box, daemon):
     """It wrote its error before it hung."""
-    name, _ = daemon.submit(spec("if-rank:1:{error-json:object:out of data+sleep:10}", f"touch:{box.path('up')}.%r",
+    name, _ = daemon.submit(spec("if-rank:1:{error-json:object:out of data+sleep:10}",
+                                 f"touch:{box.path('up')}.%r",
                                  "if-rank:1:on:TERM:exit:3", "hang", replicas=2))
     for rank in range(2):
         wait_file(box.path(f"up.{rank}"))
     job = wait_and_end(daemon, name)
-    assert job["verdict"]["result"] == "failed" and job["verdict"]["exit_status"] == 3, job["verdict"]
+    assert job["verdict"]["result"] == "failed"
+    assert job["verdict"]["exit_status"] == 3, job["verdict"]
     assert job["verdict"]["root_cause"]["message"] == "out of data"
 
 
-@pytest.mark.parametrize("steps,status", [(["exit:10"], 10), (["signal:KILL"], 137), (["signal:SEGV"], 139)])
+@pytest.mark.parametrize("steps,status", [(["exit:10"], 10), (["signal:KILL"], 137),
+                                          (["signal:SEGV"], 139)])
 def test_an_unexpected_exit_is_a_failure_whatever_kind(daemon, steps, status):
     job = daemon.run(spec("if-rank:1:" + steps[0], "hang", replicas=2))
     assert job["verdict"]["exit_status"] == status and job["verdict"]["root_cause"]["rank"] == 1
 
 
 def test_two_that_fail_at_once_are_one_failure_of_the_group(box, daemon):
-    job = daemon.run(spec(f"mark:{box.path('marks')}", f"barrier:{box.path('bar')}", "exit:3", replicas=4,
+    job = daemon.run(spec(f"mark:{box.path('marks')}", f"barrier:{box.path('bar')}", "exit:3",
+                          replicas=4,
                           restart={"max": 2}))
     assert (job["restarts"], job["attempt"]) == (2, 2)
     restarts = [e for e in daemon.events(job["run"]) if e["event"] in ("restart", "no-restart")]
@@ -100,7 +106,8 @@ def test_two_that_fail_at_once_are_one_failure_of_the_group(box, daemon):
 
 
 def test_the_command_line_says_it_too(box, daemon):
-    name, _ = daemon.submit(spec("print:last words", f"touch:{box.path('up')}", "hang", logs={"redirects": 3}))
+    name, _ = daemon.submit(spec("print:last words", f"touch:{box.path('up')}", "hang",
+                                 logs={"redirects": 3}))
     wait_file(box.path("up"))
     job = wait_and_end(daemon, name)
     assert box.ctl("wait", name).rc == 124
@@ -110,5 +117,6 @@ def test_the_command_line_says_it_too(box, daemon):
 def test_roles_of_a_mixed_job_succeed_together(box, daemon):
     job = daemon.run({"roles": [{"name": n, "replicas": k, "command": puppet("print:%r")}
                                 for n, k in (("chief", 1), ("worker", 2), ("ps", 3))]})
-    assert job["state"] == "succeeded" and [t["role"] for t in job["tasks"]] == ["chief", "worker", "worker",
+    assert job["state"] == "succeeded"
+    assert [t["role"] for t in job["tasks"]] == ["chief", "worker", "worker",
                                                                                 "ps", "ps", "ps"]
