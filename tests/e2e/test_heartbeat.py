@@ -19,8 +19,6 @@ at = 4096 + 128 * int(os.environ["ELASTICD_SLOT"])
 def put(word, value):
     board[at + 8 * word:at + 8 * word + 8] = struct.pack("=Q", value)
 beats = steps = 0
-if any("beat" in word or "step" in word for word in sys.argv[1:]):
-    put(0, int(os.environ["ELASTICD_TOKEN"]))
 for word in sys.argv[1:]:
     what, _, arg = word.partition(" ")
     if what == "if-attempt":
@@ -28,6 +26,8 @@ for word in sys.argv[1:]:
         if int(attempt) != int(os.environ["ELASTICD_ATTEMPT"]):
             continue
         what, _, arg = rest.partition(" ")
+    if what in ("beat", "step", "beat-on") and not beats:
+        put(0, int(os.environ["ELASTICD_TOKEN"]))
     if what == "beat":
         for _ in range(int(arg)):
             beats += 1
@@ -48,6 +48,12 @@ for word in sys.argv[1:]:
             time.sleep(0.02)
     elif what == "token":
         put(0, int(arg))
+    elif what == "meet":  # all of them are here
+        where, _, count = arg.rpartition(" ")
+        os.makedirs(where, exist_ok=True)
+        open(os.path.join(where, os.environ["RANK"]), "w").close()
+        while len(os.listdir(where)) < int(count):
+            time.sleep(0.01)
     elif what == "print":
         print(arg, flush=True)
     elif what == "chatter":
@@ -95,8 +101,9 @@ def test_a_worker_that_stops_beating_is_failed_at_the_third_miss(daemon):
     assert len(texts(daemon, job["run"], "heartbeat-lost")) == 1
 
 
-def test_what_hangs_is_saved_before_it_is_stopped(daemon):
-    job = daemon.run(job_of(worker("beat 3", "print the last line", "hang"), replicas=2,
+def test_what_hangs_is_saved_before_it_is_stopped(box, daemon):
+    job = daemon.run(job_of(worker("print the last line", f"meet {box.path('all')} 2", "beat 3", "hang"),
+                            replicas=2,
                             heartbeat={"period": "100ms", "timeout": "200ms", "dump_timeout": "60s"}))
     for rank in (0, 1):
         (saved,) = hang_dirs(job, rank=rank)
