@@ -72,6 +72,7 @@ json_t *log_line_json(const struct log_task_info *who, int attempt, int std, con
 		size = len / 3 * 4 + 6;
 	r |= json_object_set_new(j, "rank", json_integer(who->rank));
 	r |= json_object_set_new(j, "role", json_string(who->role));
+	r |= json_object_set_new(j, "index", json_integer(who->index));
 	r |= json_object_set_new(j, "local_rank", json_integer(who->local_rank));
 	r |= json_object_set_new(j, "stream", json_string(std == 0 ? "stdout" : "stderr"));
 	if (text)
@@ -87,6 +88,6 @@ json_t *log_line_json(const struct log_task_info *who, int attempt, int std, con
 		json_decref(j);
 		return NULL;
 	}
-	*ret_size = size + 6 * strlen(who->role) + 184;
+	*ret_size = size + 6 * strlen(who->role) + 200;
 	return j;
 }

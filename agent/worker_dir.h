@@ -12,7 +12,7 @@
 bool worker_dir_fits(const char *dir);
 
 /*
- * Makes a directory for this agent alone, in $XDG_RUNTIME_DIR/elasticd, $TMPDIR or /tmp. Returns 0
+ * Makes a directory for this agent alone, in $XDG_RUNTIME_DIR, $TMPDIR or /tmp. Returns 0
  * and an owned path; whoever made it removes it. Or a negative errno, with what was tried.
  */
 _must_check_ int worker_dir_new(char **ret, struct error *err);

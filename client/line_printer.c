@@ -90,13 +90,14 @@ static void write_head(const struct line_printer *p, const json_t *line, bool is
 {
 	const char *role = get_text(line, "role");
 	int rank = (int)get_int(line, "rank");
+	int index = json_object_get(line, "index") ? (int)get_int(line, "index") : rank;
 	bool color = is_err ? p->color_err : p->color_out;
 	FILE *f = file_of(p, is_err);
 
 	write_time(p, line, f);
 	if (p->prefix)
 		fprintf(f, "%s[%s:%d]%s ", color ? color_rank(rank) : "", role ? role : "worker",
-			rank, color ? COLOR_OFF : "");
+			index, color ? COLOR_OFF : "");
 }
 
 void line_printer_break(struct line_printer *p)
