@@ -582,31 +582,28 @@ int remote_call(
 
 /* --- streams */
 
-static int stream_open(
-	struct elasticd *h, struct pool *p, const struct varlink_buffer *b, struct conn **ret)
+static int stream_open(struct elasticd *h, struct pool *p, const struct varlink_buffer *b,
+	struct conn **ret, json_t **ret_first)
 {
 	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
-	const struct varlink_buffer nothing = { .data = NULL };
 	struct wait wait = WAIT_NONE;
 	struct deadline d = deadline_of(wait);
 	struct conn *c = NULL;
-	int r = call_on_new(h, p, &nothing, &wait, &d, &c);
+	int r = call_on_new(h, p, b, &wait, &d, &c);
 
-	if (r == 0) {
-		c->greeted = true;
-		r = call_receive(p, c, &wait, &d, &in);
-	}
-	if (r == 0 && conn_send(c, b) < 0)
-		r = fail_connection(p, -ECONNRESET, &wait);
 	if (r == 0)
+		r = call_receive(p, c, &wait, &d, &in);
+	if (r == 0) {
 		*ret = c;
-	else
+		*ret_first = json_incref(in.parameters);
+	} else {
 		conn_drop(p, c);
+	}
 	return r;
 }
 
-int remote_stream(
-	struct elasticd *h, struct pool *p, const char *method, struct args *a, struct conn **ret)
+int remote_stream(struct elasticd *h, struct pool *p, const char *method, struct args *a,
+	struct conn **ret, json_t **ret_first)
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 	int r = build(&b, method, a, true);
@@ -615,7 +612,7 @@ int remote_stream(
 		return fail_memory();
 	if (!pool_enter(p))
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
-	r = stream_open(h, p, &b, ret);
+	r = stream_open(h, p, &b, ret, ret_first);
 	pool_leave(p);
 	return r;
 }

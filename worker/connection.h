@@ -50,9 +50,10 @@ int remote_call(
 struct pool *pool_ref(struct elasticd *h);
 void pool_unref(struct pool *p);
 
-/* Connects, says Hello, waits for its answer and sends a "more" call; takes a. */
-int remote_stream(
-	struct elasticd *h, struct pool *p, const char *method, struct args *a, struct conn **ret);
+/* Connects, says Hello, makes a "more" call and waits for its first answer, after which nothing is
+ * missed; takes a. ret_first: that answer's parameters, owned. */
+int remote_stream(struct elasticd *h, struct pool *p, const char *method, struct args *a,
+	struct conn **ret, json_t **ret_first);
 /* The next answer's parameters, owned. ret_last: no other follows. */
 int remote_stream_next(
 	struct pool *p, struct conn *c, struct wait wait, json_t **ret, bool *ret_last);

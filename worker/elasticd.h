@@ -121,8 +121,9 @@ struct elasticd_entry {
 int elasticd_list(struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n);
 void elasticd_entries_free(struct elasticd_entry *entries, size_t n);
 
-/* The changes of key and all below it, after revision since (-1: from now on). One thread at a time
- * may use a watch. */
+/* The changes of key and all below it, after revision since (-1: from now on; whatever is written
+ * once this has returned is told). OUT_OF_RANGE: since is no longer remembered. One thread at a
+ * time may use a watch. */
 int elasticd_watch_open(
 	struct elasticd *h, const char *key, int64_t since, struct elasticd_watch **ret);
 /* One change (free with elasticd_entries_free(ret, 1)). OUT_OF_RANGE: changes were lost; list, and
@@ -187,6 +188,7 @@ struct elasticd_event {
 	char *text;
 	struct elasticd_error *error; /* or NULL */
 };
+/* What happens once this has returned. One thread at a time may use them. */
 int elasticd_events_open(struct elasticd *h, struct elasticd_events **ret);
 int elasticd_events_next(struct elasticd_events *e, int timeout_ms, struct elasticd_event **ret);
 int elasticd_events_fd(const struct elasticd_events *e);

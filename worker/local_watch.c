@@ -64,23 +64,33 @@ void local_change(const char *key, struct local_value *value, int64_t revision)
 	};
 }
 
+/* With the lock. */
+static int watch_remembers(const struct local_watch *w)
+{
+	return w->since >= forgotten ? 0
+				     : fail(ELASTICD_OUT_OF_RANGE,
+					       "the changes after revision %lld are forgotten",
+					       (long long)w->since);
+}
+
 int local_watch_open(struct elasticd *h, const char *key, int64_t since, void **ret)
 {
 	struct local_watch *w = calloc(1, sizeof(*w));
+	int r;
 
 	if (!w)
 		return fail_memory();
-	w->key = strdup(key);
-	if (!w->key) {
-		free(w);
-		return fail_memory();
-	}
 	w->h = h;
+	w->key = strdup(key);
 	local_lock();
 	w->since = since < 0 ? local_revision() : since;
+	r = w->key ? watch_remembers(w) : fail_memory();
 	local_unlock();
-	*ret = w;
-	return 0;
+	if (r)
+		local_watch_close(w);
+	else
+		*ret = w;
+	return r;
 }
 
 void local_watch_close(void *stream)
@@ -139,10 +149,9 @@ static int watch_step(
 	int r;
 
 	for (;;) {
-		if (w->since < forgotten)
-			return fail(ELASTICD_OUT_OF_RANGE,
-				"the changes after revision %lld are forgotten",
-				(long long)w->since);
+		r = watch_remembers(w);
+		if (r)
+			return r;
 		c = watch_find(w);
 		if (c)
 			break;

@@ -12,7 +12,7 @@
 struct stream {
 	struct elasticd *h;
 	struct pool *pool; /* of the process that opened conn */
-	struct conn *conn; /* NULL: over, or not begun in this child yet */
+	struct conn *conn; /* NULL: none was to be had */
 	char *key;	   /* of a watch; NULL: events */
 	int64_t since;	   /* of a watch: the last revision that is known; -1: none */
 	int over;	   /* the status that ended it */
@@ -35,16 +35,33 @@ void remote_stream_close(void *stream)
 	free(s);
 }
 
+/* What a watch was told, to be handed out. One that was told no change knows how far it has come.
+ */
+static void stream_take(struct stream *s, const json_t *answer)
+{
+	json_decref(s->changes);
+	s->changes = json_incref(json_get_array(answer, "changes"));
+	s->at = 0;
+	if (!json_array_size(s->changes))
+		s->since = json_get_int(answer, "revision", s->since);
+}
+
+/* What happens after this is told. */
 static int stream_begin(struct stream *s)
 {
+	_cleanup_json_ json_t *first = NULL;
 	struct args a = ARGS_EMPTY;
+	int r;
 
 	if (s->key) {
 		args_text(&a, "key", s->key);
 		if (s->since >= 0)
 			args_int(&a, "since", s->since);
 	}
-	return remote_stream(s->h, s->pool, s->key ? "Watch" : "Events", &a, &s->conn);
+	r = remote_stream(s->h, s->pool, s->key ? "Watch" : "Events", &a, &s->conn, &first);
+	if (r == 0 && s->key)
+		stream_take(s, first);
+	return r;
 }
 
 static int stream_new(struct elasticd *h, const char *key, int64_t since, void **ret)
@@ -92,24 +109,30 @@ static int stream_renew(struct stream *s)
 	return s->pool ? stream_begin(s) : fail_memory();
 }
 
+/* An error is for ever. */
+static int stream_ends(struct stream *s, int r)
+{
+	if (r && r != ELASTICD_DEADLINE_EXCEEDED && r != ELASTICD_INTERRUPTED)
+		s->over = r;
+	return r;
+}
+
+/* Before anything is waited for. */
+static int stream_ready(struct stream *s)
+{
+	if (s->over)
+		return fail(s->over, "it is over");
+	return pool_is_ours(s->pool) ? 0 : stream_ends(s, stream_renew(s));
+}
+
 static int stream_receive(struct stream *s, int timeout_ms, json_t **ret)
 {
 	bool last = false;
-	int r = 0;
+	int r = remote_stream_next(s->pool, s->conn, WAIT_STREAM(timeout_ms), ret, &last);
 
-	if (s->over)
-		return fail(s->over, "it is over");
-	if (!s->pool || !pool_is_ours(s->pool))
-		r = stream_renew(s);
-	if (r == 0 && !s->conn)
-		r = stream_begin(s);
-	if (r == 0)
-		r = remote_stream_next(s->pool, s->conn, WAIT_STREAM(timeout_ms), ret, &last);
 	if (last)
 		s->over = ELASTICD_CANCELLED;
-	else if (r && r != ELASTICD_DEADLINE_EXCEEDED && r != ELASTICD_INTERRUPTED)
-		s->over = r;
-	return r;
+	return stream_ends(s, r);
 }
 
 /* The time that is left of timeout_ms until end. */
@@ -126,18 +149,18 @@ int remote_watch_next(void *stream, int timeout_ms, struct elasticd_entry **ret)
 	int64_t end = clock_end(timeout_ms);
 	int r;
 
-	/* An answer may have no changes: it tells the revision at which the watch begins. */
+	if (s->at == json_array_size(s->changes)) {
+		r = stream_ready(s);
+		if (r)
+			return r;
+	}
 	while (s->at == json_array_size(s->changes)) {
 		_cleanup_json_ json_t *answer = NULL;
 
 		r = stream_receive(s, time_left(timeout_ms, end), &answer);
 		if (r)
 			return r;
-		json_decref(s->changes);
-		s->changes = json_incref(json_get_array(answer, "changes"));
-		s->at = 0;
-		if (!json_array_size(s->changes))
-			s->since = json_get_int(answer, "revision", s->since);
+		stream_take(s, answer);
 	}
 	r = entries_take(s->changes, s->at, 1, ret);
 	if (r == 0) {
@@ -173,7 +196,9 @@ static int event_take(const json_t *j, struct elasticd_event **ret)
 int remote_events_next(void *stream, int timeout_ms, struct elasticd_event **ret)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int r = stream_receive(stream, timeout_ms, &answer);
+	int r = stream_ready(stream);
 
+	if (r == 0)
+		r = stream_receive(stream, timeout_ms, &answer);
 	return r ? r : event_take(json_get_object(answer, "event"), ret);
 }

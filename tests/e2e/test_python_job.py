@@ -36,7 +36,6 @@ def test_tasks_share_a_store_and_meet_at_barriers(box, daemon):
         import json
         import elasticd
         with elasticd.init() as job, job.kv.watch("state") as watch:
-            watch.next(0)
             job.barrier("watching")
             if job.rank == 0:
                 job.kv.put("state/raw", b"\\0\\xff")
@@ -57,6 +56,34 @@ def test_tasks_share_a_store_and_meet_at_barriers(box, daemon):
     keys = sorted(["state/raw", *(f"state/{a}/{b}" for a in range(3) for b in range(3))])
     assert all(listed == keys and sorted(changed) == keys for changed, listed in said)
     assert said[0][0] == said[1][0] == said[2][0]
+
+
+def test_what_is_written_once_a_watch_is_open_is_told(box, daemon):
+    """The writes take another connection. A child goes on with its parent's watch."""
+    job = succeeded(daemon, spec_of(box, """
+        import json, os
+        import elasticd
+        with elasticd.init() as job:
+            told = []
+            for n in range(100):
+                with job.kv.watch("w") as watch:
+                    job.kv.put(f"w/{n}", "")
+                    told.append(watch.next().key)
+            with job.kv.watch("w") as watch:
+                first = [os.open("/dev/null", os.O_RDONLY) for _ in range(8)]
+                pid = os.fork()
+                if not pid:
+                    for fd in first:  # so that the child's connection is another descriptor
+                        os.close(fd)
+                    job.kv.put("w/child", "")
+                    os._exit([watch.next().key, watch.next().key] != ["w/child", "w/parent"])
+                keys = [watch.next().key]
+                job.kv.put("w/parent", "")
+                keys.append(watch.next().key)
+            print(json.dumps([told == [f"w/{n}" for n in range(100)], keys,
+                              os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])]))
+        """))
+    assert told(daemon, job) == [[True, ["w/child", "w/parent"], 0]]
 
 
 def test_a_barrier_names_who_is_missing(box, daemon):
@@ -107,8 +134,11 @@ def test_an_exception_reaches_the_others_and_the_verdict(box, daemon):
             with job.events() as events:
                 job.kv["waiting"] = ""
                 error = job.wait_error()
-                seen = next(e for e in events if e.event == "error")
-            print(json.dumps([error.task, error.message, error.reported, seen.error == error]))
+                seen = []
+                while "error" not in [e.event for e in seen]:
+                    seen.append(events.next())
+            print(json.dumps([error.task, error.message, error.reported, seen[-1].error == error,
+                              {e.event for e in seen} <= {"joined", "gone", "error"}]))
 
         main()
         """, replicas=2))
@@ -116,7 +146,7 @@ def test_an_exception_reaches_the_others_and_the_verdict(box, daemon):
     assert "RuntimeError: the data is gone" in job["verdict"]["root_cause"]["message"]
     written = json.loads((daemon.log(job, 0, 1).parent / "error.json").read_text())
     assert "in main" in json.dumps(written)
-    assert told(daemon, job)[0] == ["worker:1", "RuntimeError: the data is gone", True, True]
+    assert told(daemon, job)[0] == ["worker:1", "RuntimeError: the data is gone", True, True, True]
 
 
 def test_a_barrier_fails_at_once_with_a_member(box, daemon):

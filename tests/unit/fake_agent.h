@@ -124,6 +124,8 @@ static inline void agent_say(int fd, const char *text)
 }
 
 #define agent_answers(fd, parameters) agent_say(fd, "{'parameters':{" parameters "}}")
+#define agent_continues(fd, parameters) \
+	agent_say(fd, "{'parameters':{" parameters "},'continues':true}")
 #define agent_refuses(fd, name, parameters) \
 	agent_say(fd, "{'error':'io.elasticd.Worker." name "','parameters':{" parameters "}}")
 

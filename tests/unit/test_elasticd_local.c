@@ -280,6 +280,9 @@ START_TEST(a_watch_that_falls_too_far_behind_is_told_so)
 	put("k", "2", ELASTICD_OVERWRITE);
 	ck_assert_int_eq(elasticd_watch_next(w, -1, &e), ELASTICD_OUT_OF_RANGE);
 	elasticd_watch_close(w);
+	w = NULL;
+	ck_assert_int_eq(elasticd_watch_open(h, "k", 0, &w), ELASTICD_OUT_OF_RANGE);
+	ck_assert_ptr_null(w);
 }
 END_TEST
 

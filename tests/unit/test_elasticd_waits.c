@@ -206,11 +206,19 @@ static void watches(struct worker *me)
 	me->r = elasticd_watch_open(me->h, "a", 7, (struct elasticd_watch **)&me->value);
 }
 
-static struct elasticd_watch *watch_open(int *ret_fd)
+/* Up to the agent's first answer, which says that it is open. */
+static int watch_begins(int *ret_fd)
 {
 	worker_start(&w, watches, h);
 	*ret_fd = agent_greets();
 	agent_hears_more(*ret_fd, "Watch", "'key':'a','since':7");
+	return *ret_fd;
+}
+
+static struct elasticd_watch *watch_open(int *ret_fd)
+{
+	watch_begins(ret_fd);
+	agent_continues(*ret_fd, "'changes':[],'revision':7");
 	ck_assert_int_eq(worker_end(&w), 0);
 	return w.value;
 }
@@ -229,6 +237,63 @@ static void change(struct elasticd_watch *watch, const char *key, const char *va
 	elasticd_entries_free(e, 1);
 }
 
+START_TEST(a_watch_that_the_agent_does_not_open_is_none)
+{
+	int s;
+
+	agent_refuses(watch_begins(&s), "OutOfRange", "'message':'forgotten'");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_OUT_OF_RANGE);
+	ck_assert_ptr_null(w.value);
+	ck_assert_str_eq(agent_hear(s), "");
+	close(s);
+	close(watch_begins(&s));
+	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_ptr_null(w.value);
+}
+END_TEST
+
+START_TEST(what_comes_with_the_first_answer_is_told)
+{
+	struct elasticd_watch *watch;
+	int s;
+
+	agent_continues(watch_begins(&s),
+		"'changes':[{'key':'a','value':'1','revision':8,'deleted':false}],'revision':8");
+	ck_assert_int_eq(worker_end(&w), 0);
+	watch = w.value;
+	change(watch, "a", "1", 8);
+	elasticd_watch_close(watch);
+	close(s);
+}
+END_TEST
+
+START_TEST(a_handle_that_is_cancelled_refuses_until_it_is_closed)
+{
+	struct elasticd_entry *e;
+	struct elasticd_watch *watch;
+	void *value;
+	size_t n;
+	int s;
+
+	watch = watch_open(&s);
+	worker_start(&w, gets, h);
+	agent_hears(fd, "Get", "'key':'k','wait':true");
+	elasticd_cancel(h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	ck_assert_str_eq(agent_hear(fd), "");
+	elasticd_cancel(h);
+	ck_assert_int_eq(elasticd_put(h, "k", "v", 1, 0), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_get(h, "k", -1, &value, &n), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_CANCELLED);
+	worker_start(&w, watches, h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	elasticd_beat(h);
+	ck_assert_int_eq(elasticd_rank(h), 4);
+	elasticd_watch_close(watch);
+	close(s);
+}
+END_TEST
+
 START_TEST(a_watch_hands_out_one_change_at_a_time)
 {
 	int s;
@@ -236,11 +301,9 @@ START_TEST(a_watch_hands_out_one_change_at_a_time)
 	struct elasticd_entry *e = NULL;
 
 	ck_assert_int_eq(elasticd_watch_next(watch, 0, &e), ELASTICD_DEADLINE_EXCEEDED);
-	agent_say(s, "{'parameters':{'changes':[],'revision':7},'continues':true}");
-	agent_say(s, "{'parameters':{'changes':["
-		     "{'key':'a','value':'1','revision':8,'deleted':false},"
-		     "{'key':'a/b','revision':9,'deleted':true}],'revision':9},"
-		     "'continues':true}");
+	agent_continues(s, "'changes':[],'revision':7");
+	agent_continues(s, "'changes':[{'key':'a','value':'1','revision':8,'deleted':false},"
+			   "{'key':'a/b','revision':9,'deleted':true}],'revision':9");
 	agent_await(elasticd_watch_fd(watch));
 	change(watch, "a", "1", 8);
 	change(watch, "a/b", NULL, 9);
@@ -257,14 +320,16 @@ START_TEST(a_watch_hands_out_one_change_at_a_time)
 }
 END_TEST
 
+#define CHANGE_9 "'changes':[{'key':'a','value':'2','revision':9,'deleted':false}],'revision':9"
+
 START_TEST(a_child_watches_on_from_where_its_parent_was)
 {
 	int s, theirs, status;
 	struct elasticd_watch *watch = watch_open(&s);
 	pid_t pid;
 
-	agent_say(s, "{'parameters':{'changes':[{'key':'a','value':'1','revision':8,"
-		     "'deleted':false}],'revision':8},'continues':true}");
+	agent_continues(
+		s, "'changes':[{'key':'a','value':'1','revision':8,'deleted':false}],'revision':8");
 	change(watch, "a", "1", 8);
 	pid = fork();
 	if (pid == 0) {
@@ -275,12 +340,10 @@ START_TEST(a_child_watches_on_from_where_its_parent_was)
 	}
 	theirs = agent_greets();
 	agent_hears_more(theirs, "Watch", "'key':'a','since':8");
-	agent_say(theirs, "{'parameters':{'changes':[{'key':'a','value':'2','revision':9,"
-			  "'deleted':false}],'revision':9},'continues':true}");
+	agent_continues(theirs, CHANGE_9);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
-	agent_say(s, "{'parameters':{'changes':[{'key':'a','value':'2','revision':9,"
-		     "'deleted':false}],'revision':9},'continues':true}");
+	agent_continues(s, CHANGE_9);
 	change(watch, "a", "2", 9);
 	elasticd_watch_close(watch);
 	close(s);
@@ -329,19 +392,18 @@ START_TEST(events_are_told_as_they_come)
 	worker_start(&w, follows, h);
 	s = agent_greets();
 	agent_hears_more(s, "Events", "");
+	agent_continues(s, "");
 	ck_assert_int_eq(worker_end(&w), 0);
 	events = w.value;
-	agent_say(s, "{'parameters':{'event':{'event':'joined','task':'chief:0','text':'t'}},"
-		     "'continues':true}");
+	agent_continues(s, "'event':{'event':'joined','task':'chief:0','text':'t'}");
 	agent_await(elasticd_events_fd(events));
 	ck_assert_int_eq(elasticd_events_next(events, -1, &e), 0);
 	ck_assert_str_eq(e->event, "joined");
 	ck_assert_str_eq(e->task, "chief:0");
 	ck_assert_ptr_null(e->error);
 	elasticd_event_free(e);
-	agent_say(s, "{'parameters':{'event':{'event':'error','text':'t','error':{'code':'Aborted',"
-		     "'message':'m','task':'worker:1','reported':true,'time_us':1}}},"
-		     "'continues':true}");
+	agent_continues(s, "'event':{'event':'error','text':'t','error':{'code':'Aborted',"
+			   "'message':'m','task':'worker:1','reported':true,'time_us':1}}");
 	ck_assert_int_eq(elasticd_events_next(events, 60000, &e), 0);
 	ck_assert_int_eq(e->error->code, ELASTICD_ABORTED);
 	elasticd_event_free(e);
@@ -364,6 +426,9 @@ int main(void)
 	tcase_add_test(t, what_does_not_wait_is_not_interrupted);
 #endif
 	tcase_add_test(t, a_child_has_connections_of_its_own);
+	tcase_add_test(t, a_handle_that_is_cancelled_refuses_until_it_is_closed);
+	tcase_add_test(t, a_watch_that_the_agent_does_not_open_is_none);
+	tcase_add_test(t, what_comes_with_the_first_answer_is_told);
 	tcase_add_test(t, a_watch_hands_out_one_change_at_a_time);
 	tcase_add_test(t, a_child_watches_on_from_where_its_parent_was);
 	tcase_add_test(t, a_watch_outlives_its_handle_only_to_say_so);

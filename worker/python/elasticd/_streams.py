@@ -122,12 +122,14 @@ class Stream(Generic[_T]):
 
     def _await(self, stream: Owned, deadline: Deadline, item: Any) -> int:
         """Without a descriptor the library waits, else this does, so that close() ends it."""
-        fd = getattr(self._library, self._kind + "_fd")(stream)
+        descriptor = getattr(self._library, self._kind + "_fd")
+        waits_here = descriptor(stream) >= 0
         while True:
             left = deadline.left_ms()
-            status: int = self._next(stream, 0 if fd >= 0 else left, byref(item))
+            status: int = self._next(stream, 0 if waits_here else left, byref(item))
             if status == INTERRUPTED:
                 continue
+            fd = descriptor(stream)  # another one once a child of fork() has made its own
             if status != Status.DEADLINE_EXCEEDED or fd < 0 or not deadline.waits:
                 return status
             if not self._wake.wait(fd, left):
