@@ -44,6 +44,7 @@ def become_subreaper():
     if _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
     signal.signal(signal.SIGCHLD, lambda *_: reap_strangers())
+    subprocess.Popen = Popen  # also for subprocess.run(), whose children would be strangers
 
 
 _ours = set()  # children that a Popen waits for
