@@ -157,7 +157,11 @@ static int beat_watch(struct agent *a, const struct task *t, struct beat *b)
 	const struct spec_heartbeat *spec = &a->spec->heartbeat;
 	const char *logs[2] = { logs_task_path(a->logs, t->local_rank, 0),
 		logs_task_path(a->logs, t->local_rank, 1) };
-	struct prefix_vars vars = { t->role->name, a->host, t->rank, t->local_rank };
+	struct prefix_vars vars = { .role = t->role->name,
+		.host = a->host,
+		.index = t->index,
+		.rank = t->rank,
+		.local_rank = t->local_rank };
 	const char *cwd = t->role->cwd ? t->role->cwd : a->spec->cwd;
 	_cleanup_free_ char *name = NULL, *path = NULL;
 

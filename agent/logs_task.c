@@ -286,6 +286,7 @@ static int open_streams(
 {
 	const struct prefix_vars vars = { .role = who->role,
 		.host = l->opt.host,
+		.index = who->index,
 		.rank = who->rank,
 		.local_rank = who->local_rank };
 	_cleanup_free_ char *prefix = prefix_expand(l->opt.spec->prefix, &vars);

@@ -22,6 +22,8 @@ static bool put(FILE *f, const char *name, size_t n, const struct prefix_vars *v
 		fprintf(f, "%d", vars->rank);
 	else if (n == 10 && !strncmp(name, "local_rank", n))
 		fprintf(f, "%d", vars->local_rank);
+	else if (n == 5 && !strncmp(name, "index", n))
+		fprintf(f, "%d", vars->index);
 	else if (n == 4 && !strncmp(name, "host", n))
 		fputs(vars->host ? vars->host : "", f);
 	else

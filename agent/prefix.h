@@ -2,9 +2,10 @@
 #pragma once
 
 /*
- * What stands before a worker's line on the console. Templates have ${role}, ${rank}, ${local_rank}
- * and ${host} (also ${role_name}, torchelastic's name, and all of them without braces); "$$" is a
- * dollar sign, and what is not known stays as it is. Pure.
+ * What stands before a worker's line on the console, and other texts that name a worker. Templates
+ * have ${role}, ${index} (within the role), ${rank}, ${local_rank} and ${host} (also ${role_name},
+ * torchelastic's name, and all of them without braces); "$$" is a dollar sign, and what is not
+ * known stays as it is. Pure.
  */
 
 #include <stdbool.h>
@@ -13,7 +14,7 @@
 
 struct prefix_vars {
 	const char *role, *host;
-	int rank, local_rank;
+	int index, rank, local_rank;
 };
 
 /* Fills in tmpl (NULL: PREFIX_DEFAULT). Returns owned, NULL without memory. */

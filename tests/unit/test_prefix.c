@@ -13,6 +13,8 @@ static const struct {
 	{ "${role_name}", "trainer" },
 	{ "${rank}", "11" },
 	{ "${local_rank}", "3" },
+	{ "${index}", "5" },
+	{ "$index.$inde", "5.$inde" },
 	{ "${host}", "node-1" },
 	{ "[${role}${rank}/${local_rank}@${host}] ", "[trainer11/3@node-1] " },
 	{ "$role:$rank:$local_rank ", "trainer:11:3 " },
@@ -35,7 +37,7 @@ static const struct {
 START_TEST(templates_are_filled_in)
 {
 	const struct prefix_vars vars = {
-		.role = "trainer", .host = "node-1", .rank = 11, .local_rank = 3
+		.role = "trainer", .host = "node-1", .index = 5, .rank = 11, .local_rank = 3
 	};
 	char *s = prefix_expand(cases[_i].tmpl, &vars);
 
