@@ -124,6 +124,12 @@ int tfconfig_begin(struct agent *a, struct error *err)
 	c->layer = a->spec->rpc_layer ? tfconfig_layer(a) : NULL;
 	if (!c->cluster || (a->spec->rpc_layer && !c->layer))
 		return error_set(err, -ENOMEM, "out of memory");
+	/* The group may have grown since its specification was checked. */
+	if (strlen(c->cluster) > SPEC_TF_CONFIG_BYTES)
+		return error_set(err, -E2BIG,
+			"the addresses of all workers are %zu bytes of TF_CONFIG, expected at most "
+			"%d",
+			strlen(c->cluster), SPEC_TF_CONFIG_BYTES);
 	tfconfig_done(a->tfconfig);
 	a->tfconfig = TAKE_PTR(c);
 	return 0;

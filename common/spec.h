@@ -201,6 +201,10 @@ bool spec_wants_device(const struct spec *s, const struct spec_role *role, int i
 /* Whether workers get TF_CONFIG. */
 bool spec_tf_config(const struct spec *s);
 
+/* The kernel gives a program no variable of 32 pages or more. This is for the cluster in TF_CONFIG;
+ * the rest is for what stands around it. */
+enum { SPEC_TF_CONFIG_BYTES = 124 << 10 };
+
 /* The restart rules of role; the job's for NULL. Borrowed. */
 const struct spec_restart *spec_restart_of(const struct spec *s, const struct spec_role *role);
 

@@ -184,6 +184,23 @@ static int check_roles(const struct spec *s, struct error *err)
 	return r;
 }
 
+/* TF_CONFIG has the address of every worker but the evaluators: "host:12345", */
+static int check_tf_config(const struct spec *s, struct error *err)
+{
+	const char *host = s->rendezvous.master_addr;
+	size_t each = strlen(host ? host : "127.0.0.1") + strlen("\":12345\","), n = 0;
+
+	for (size_t i = 0; i < s->n_roles; i++)
+		if (!s->roles[i].evaluator && s->roles[i].replicas > 0)
+			n += (size_t)s->roles[i].replicas;
+	if (!spec_tf_config(s) || n * each <= SPEC_TF_CONFIG_BYTES)
+		return 0;
+	return error_field(err, -EINVAL, "compat.tf_config",
+		"the addresses of %zu workers are %zu bytes of TF_CONFIG, expected at most %d: "
+		"needs fewer workers, or a shorter `rendezvous.master_addr`",
+		n, n * each, SPEC_TF_CONFIG_BYTES);
+}
+
 int spec_check(const struct spec *s, struct error *err)
 {
 	int r = check_roles(s, err);
@@ -197,5 +214,5 @@ int spec_check(const struct spec *s, struct error *err)
 	if (r == 0 && s->rpc_layer && !spec_tf_config(s))
 		return error_field(err, -EINVAL, "compat.rpc_layer",
 			"needs `compat.tf_config`: it is a part of TF_CONFIG");
-	return r;
+	return r == 0 ? check_tf_config(s, err) : r;
 }

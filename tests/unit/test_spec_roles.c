@@ -77,6 +77,18 @@ static const struct {
 	{ DOC("{" A "},{" B "}", ",'compat':{'rpc_layer':'grpc'}"), "" },
 	{ DOC("{" A "},{" B "}", ",'compat':{'rpc_layer':'grpc','tf_config':false}"),
 		"compat.rpc_layer: needs `compat.tf_config`: it is a part of TF_CONFIG" },
+	{ DOC("{" A ",'replicas':4000},{" B "}",
+		  ",'rendezvous':{'master_addr':'a-host-with-a-long.example'}"),
+		"compat.tf_config: the addresses of 4001 workers are 140035 bytes of TF_CONFIG, "
+		"expected at most 126976: needs fewer workers, or a shorter `rendezvous.master_addr`" },
+	{ DOC("{" A ",'replicas':4000},{" B "}",
+		  ",'rendezvous':{'master_addr':'a-host-with-a-long.example'},'compat':{'tf_config':"
+		  "false}"),
+		"" },
+	{ DOC("{" A ",'replicas':4000,'evaluator':true},{" B "}",
+		  ",'rendezvous':{'master_addr':'a-host-with-a-long.example'}"),
+		"" },
+	{ DOC("{" A ",'replicas':4000},{" B "}", ""), "" },
 	{ DOC("{" A ",'replicas':3},{" B "}", ",'resources':{'devices':{'ids':[0,1,2]}}"),
 		"resources.devices.ids: expected a device for each of 4 workers, got 3; a role that needs "
 		"none sets CUDA_VISIBLE_DEVICES in its `env`" },
