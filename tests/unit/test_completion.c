@@ -106,8 +106,10 @@ START_TEST(bash_offers_verbs_options_values_and_jobs)
 	offers("elasticctl logs --fol", "--follow");
 	offers("elasticctl logs --stream o", "'out out,err'");
 	offers("elasticctl --color a", "'auto always'");
-	offers("elasticctl status j", "job-of-jobs");
-	offers("elasticctl stop j", "job-of-active");
+	offers("elasticctl status j", "job-of-any-workers");
+	offers("elasticctl events j", "job-of-jobs");
+	offers("elasticctl stop j", "job-of-workers");
+	offers("elasticctl scale j", "job-of-active");
 	offers("elasticctl run --nproc-per", "--nproc-per-node");
 	offers("elasticctl run --nproc-per-node a", "auto");
 }

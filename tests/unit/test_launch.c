@@ -618,10 +618,11 @@ START_TEST(a_wrong_job_file_is_refused_with_its_name_and_the_path_of_the_key)
 	struct launch l;
 	struct error err = { 0 };
 
-	write_file("j.json", "{\"roles\":[{\"command\":[\"a\"],\"restart\":{}}]}");
+	write_file("j.json", "{\"roles\":[{\"command\":[\"a\"],\"restarts\":{}}]}");
 	ck_assert_int_lt(launch("--spec=j.json", true, &l, &err), 0);
-	ck_assert_str_eq(err.text, "j.json: roles[0].restart: unknown key");
-	ck_assert_str_eq(err.field, "roles[0].restart");
+	ck_assert_str_eq(
+		err.text, "j.json: roles[0].restarts: unknown key, did you mean `restart`?");
+	ck_assert_str_eq(err.field, "roles[0].restarts");
 }
 END_TEST
 

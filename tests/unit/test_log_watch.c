@@ -137,7 +137,7 @@ START_TEST(without_inotify_what_must_be_seen_is_seen)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &old), 0);
 	logtest_say(file, "x");
 	LOGTEST_UNTIL(&t, seen[0]);
-	ck_assert_uint_lt(loop_now_ms() - before, 5000);
+	ck_assert_uint_lt(loop_now_ms() - before, 60000);
 	ck_assert_int_eq(seen[1], 0);
 	/* Off, nothing runs. */
 	ck_assert_int_eq(log_watch_set(watches[0], file, 0), 0);
