@@ -68,7 +68,8 @@ const char *elasticd_error_missing(void);
  * UNAVAILABLE where its agent does not answer, FAILED_PRECONDITION for a token that is stale. Each
  * call gives a handle of its own. */
 int elasticd_open(struct elasticd **ret);
-/* Waiting calls of other threads end CANCELLED first. NULL is accepted. */
+/* Waiting calls of other threads end CANCELLED first. Its watches and events are closed before it.
+ * NULL is accepted. */
 void elasticd_close(struct elasticd *h);
 /* Calls that wait end CANCELLED, and so do later ones; the handle stays until elasticd_close(). For
  * programs in which the last to use a handle closes it. */

@@ -44,6 +44,20 @@ void local_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
+static int fail_closed(void)
+{
+	return fail(ELASTICD_CANCELLED, "the handle was closed");
+}
+
+int local_enter(const struct elasticd *h)
+{
+	local_lock();
+	if (!h->closing)
+		return 0;
+	local_unlock();
+	return fail_closed();
+}
+
 void local_wait_begin(struct local_wait *w, struct elasticd *h)
 {
 	*w = (struct local_wait){ .h = h };
@@ -101,9 +115,7 @@ int local_wait_next(struct local_wait *w, int64_t end)
 		if (e == EINTR)
 			return fail(ELASTICD_INTERRUPTED, "a signal came");
 	}
-	if (w->h->closing)
-		return fail(ELASTICD_CANCELLED, "the handle was closed");
-	return 0;
+	return w->h->closing ? fail_closed() : 0;
 }
 
 static void local_cancel(struct elasticd *h)

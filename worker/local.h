@@ -32,6 +32,8 @@ struct local_wait {
 
 void local_lock(void);
 void local_unlock(void);
+/* Takes the lock for a call; a status, without the lock, where the handle was cancelled. */
+_must_check_ int local_enter(const struct elasticd *h);
 /* Starts a wait, ends one; with the lock. */
 void local_wait_begin(struct local_wait *w, struct elasticd *h);
 void local_wait_end(struct local_wait *w);

@@ -14,9 +14,14 @@ struct local_events {
 	bool told; /* of the error */
 };
 
-/* members may be left out, or be this task. */
-static int check_members(const char *const *members, size_t n)
+/* The handle is open; members may be left out, or be this task. */
+static int check_members(const struct elasticd *h, const char *const *members, size_t n)
 {
+	int r = local_enter(h);
+
+	if (r)
+		return r;
+	local_unlock();
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(members[i], SELF) != 0)
 			return fail(ELASTICD_INVALID_ARGUMENT,
@@ -27,19 +32,21 @@ static int check_members(const char *const *members, size_t n)
 int local_barrier(
 	struct elasticd *h, const char *name, const char *const *members, size_t n, int timeout_ms)
 {
-	return check_members(members, n);
+	return check_members(h, members, n);
 }
 
 int local_barrier_cancel(struct elasticd *h, const char *name, const char *message)
 {
-	return fail(ELASTICD_NOT_FOUND, "nobody waits at barrier %s", name);
+	int r = check_members(h, NULL, 0);
+
+	return r ? r : fail(ELASTICD_NOT_FOUND, "nobody waits at barrier %s", name);
 }
 
 int local_alive(struct elasticd *h, const char *const *members, size_t n, int timeout_ms,
 	char ***ret, size_t *ret_n)
 {
 	char **names;
-	int r = check_members(members, n);
+	int r = check_members(h, members, n);
 
 	if (r)
 		return r;
@@ -97,7 +104,9 @@ int local_states(struct elasticd *h, const char *const *roles, size_t n,
 		if (strcmp(roles[i], "worker") != 0)
 			return fail(ELASTICD_INVALID_ARGUMENT,
 				"roles: %.256s is no role of this group", roles[i]);
-	local_lock();
+	r = local_enter(h);
+	if (r)
+		return r;
 	r = states_locked(ret);
 	local_unlock();
 	if (r == 0)
@@ -108,14 +117,15 @@ int local_states(struct elasticd *h, const char *const *roles, size_t n,
 /* There is nobody to keep it for. */
 int local_result(struct elasticd *h, const void *value, size_t len)
 {
-	return 0;
+	return check_members(h, NULL, 0);
 }
 
 int local_report(struct elasticd *h, int code, const char *message)
 {
-	int r = 0;
+	int r = local_enter(h);
 
-	local_lock();
+	if (r)
+		return r;
 	if (!error) {
 		error = error_new(code, message, SELF, true);
 		if (!error)
@@ -138,9 +148,10 @@ static int error_wait(struct local_wait *w, int64_t end, struct elasticd_error *
 int local_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_error **ret)
 {
 	struct local_wait w;
-	int r;
+	int r = local_enter(h);
 
-	local_lock();
+	if (r)
+		return r;
 	local_wait_begin(&w, h);
 	r = error_wait(&w, clock_end(timeout_ms), ret);
 	local_wait_end(&w);
@@ -150,7 +161,10 @@ int local_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_error *
 
 int local_leave(struct elasticd *h, int timeout_ms)
 {
-	local_lock();
+	int r = local_enter(h);
+
+	if (r)
+		return r;
 	gone = true;
 	local_unlock();
 	return 0;
@@ -161,11 +175,13 @@ int local_leave(struct elasticd *h, int timeout_ms)
 int local_events_open(struct elasticd *h, void **ret)
 {
 	struct local_events *e = calloc(1, sizeof(*e));
+	int r = e ? local_enter(h) : fail_memory();
 
-	if (!e)
-		return fail_memory();
+	if (r) {
+		free(e);
+		return r;
+	}
 	e->h = h;
-	local_lock();
 	e->told = error != NULL;
 	local_unlock();
 	*ret = e;
@@ -203,9 +219,10 @@ int local_events_next(void *stream, int timeout_ms, struct elasticd_event **ret)
 	struct local_events *e = stream;
 	int64_t end = clock_end(timeout_ms);
 	struct local_wait w;
-	int r = 0;
+	int r = local_enter(e->h);
 
-	local_lock();
+	if (r)
+		return r;
 	local_wait_begin(&w, e->h);
 	while (!r && (e->told || !error))
 		r = local_wait_next(&w, end);

@@ -108,7 +108,11 @@ int local_put(struct elasticd *h, const char *key, const void *value, size_t len
 
 	if (!v)
 		return fail_memory();
-	local_lock();
+	r = local_enter(h);
+	if (r) {
+		local_value_unref(v);
+		return r;
+	}
 	r = put_locked(key, v, flags);
 	local_value_unref(v);
 	local_unlock();
@@ -145,9 +149,10 @@ int local_get(struct elasticd *h, const char *key, int timeout_ms, void **ret, s
 	struct local_wait w;
 	bool there;
 	size_t at;
-	int r;
+	int r = local_enter(h);
 
-	local_lock();
+	if (r)
+		return r;
 	at = item_find(key, &there);
 	if (there) {
 		r = value_return(items[at].value, ret, ret_len);
@@ -174,8 +179,10 @@ int local_delete(struct elasticd *h, const char *key, int64_t *ret)
 {
 	size_t kept = 0;
 	int64_t deleted = 0;
+	int r = local_enter(h);
 
-	local_lock();
+	if (r)
+		return r;
 	for (size_t i = 0; i < n_items; i++) {
 		if (!local_covers(key, items[i].key)) {
 			items[kept++] = items[i];
@@ -225,9 +232,10 @@ static int list_locked(const char *key, struct elasticd_entry **ret, size_t *ret
 
 int local_list(struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n)
 {
-	int r;
+	int r = local_enter(h);
 
-	local_lock();
+	if (r)
+		return r;
 	r = list_locked(key, ret, ret_n);
 	local_unlock();
 	return r;

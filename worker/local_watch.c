@@ -82,10 +82,12 @@ int local_watch_open(struct elasticd *h, const char *key, int64_t since, void **
 		return fail_memory();
 	w->h = h;
 	w->key = strdup(key);
-	local_lock();
-	w->since = since < 0 ? local_revision() : since;
-	r = w->key ? watch_remembers(w) : fail_memory();
-	local_unlock();
+	r = w->key ? local_enter(h) : fail_memory();
+	if (!r) {
+		w->since = since < 0 ? local_revision() : since;
+		r = watch_remembers(w);
+		local_unlock();
+	}
 	if (r)
 		local_watch_close(w);
 	else
@@ -169,9 +171,10 @@ int local_watch_next(void *stream, int timeout_ms, struct elasticd_entry **ret)
 {
 	struct local_watch *w = stream;
 	struct local_wait wait;
-	int r;
+	int r = local_enter(w->h);
 
-	local_lock();
+	if (r)
+		return r;
 	local_wait_begin(&wait, w->h);
 	r = watch_step(w, &wait, clock_end(timeout_ms), ret);
 	local_wait_end(&wait);

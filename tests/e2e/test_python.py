@@ -201,6 +201,19 @@ def test_closing_ends_what_other_threads_wait_for(elasticd):
         job.kv.list()
 
 
+def test_closing_a_stream_ends_its_readers_loop_alone(job):
+    streams = [job.kv.watch("a"), job.kv.watch("a"), job.events()]
+    loops = [in_thread(list, stream) for stream in streams]
+    for thread, _ in loops:
+        until_waiting(thread)
+    streams[0].close()
+    assert joined(*loops[0]) == []
+    assert loops[1][0].is_alive() and loops[2][0].is_alive()
+    streams[1].close()
+    streams[2].close()
+    assert [joined(*loop) for loop in loops[1:]] == [[], []]
+
+
 def test_handles_may_be_closed_while_threads_use_them(elasticd):
     """Each round closes a handle below threads that call it without pause."""
     for _ in range(20):
@@ -304,8 +317,8 @@ INTERRUPTED = """
     signal.signal(signal.SIGINT, on_signal)
     with elasticd.init() as job:
         watch = job.kv.watch("late")
-        threading.Thread(target=insist).start()
         try:
+            threading.Thread(target=insist).start()
             if sys.argv[2] == "get":
                 print(job.kv.get("late", timeout=3600).decode())
             else:

@@ -86,6 +86,23 @@ def test_what_is_written_once_a_watch_is_open_is_told(box, daemon):
     assert told(daemon, job) == [[True, ["w/child", "w/parent"], 0]]
 
 
+def test_closing_a_stream_ends_its_readers_loop(box, daemon):
+    job = succeeded(daemon, spec_of(box, """
+        import threading
+        import elasticd
+        with elasticd.init() as job:
+            streams = [job.kv.watch("w"), job.events()]
+            loops = [threading.Thread(target=list, args=(s,)) for s in streams]
+            for thread in loops:
+                thread.start()
+            for stream, thread in zip(streams, loops):
+                stream.close()
+                thread.join()
+            print('"ended"')
+        """))
+    assert told(daemon, job) == ["ended"]
+
+
 def test_a_barrier_names_who_is_missing(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import json

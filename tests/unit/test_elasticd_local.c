@@ -176,6 +176,50 @@ START_TEST(closing_a_handle_ends_its_waits_alone)
 }
 END_TEST
 
+START_TEST(a_handle_that_is_cancelled_refuses_until_it_is_closed)
+{
+	struct elasticd *other = h;
+	struct elasticd_watch *watch = NULL;
+	struct elasticd_events *events = NULL;
+	struct elasticd_entry *e = NULL;
+	struct elasticd_event *event = NULL;
+	struct elasticd_member *m = NULL;
+	struct elasticd_error *error = NULL;
+	char **names = NULL;
+	void *value = NULL;
+	size_t n = 0;
+
+	ck_assert_int_eq(elasticd_open(&h), 0);
+	ck_assert_int_eq(elasticd_watch_open(other, "", -1, &watch), 0);
+	ck_assert_int_eq(elasticd_events_open(other, &events), 0);
+	elasticd_cancel(other);
+	elasticd_cancel(other);
+	ck_assert_int_eq(elasticd_put(other, "k", "v", 1, 0), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_get(other, "k", -1, &value, &n), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_list(other, "", &e, &n), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_delete(other, "k", NULL), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_events_next(events, -1, &event), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_barrier(other, "b", NULL, 0, -1), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_barrier_cancel(other, "b", NULL), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_alive(other, NULL, 0, -1, &names, &n), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_states(other, NULL, 0, &m, &n), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_result(other, "", 0), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_report_error(other, 10, ""), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_wait_error(other, -1, &error), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_leave(other, -1), ELASTICD_CANCELLED);
+	elasticd_watch_close(watch);
+	elasticd_events_close(events);
+	watch = NULL;
+	events = NULL;
+	ck_assert_int_eq(elasticd_watch_open(other, "", -1, &watch), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_events_open(other, &events), ELASTICD_CANCELLED);
+	ck_assert(!watch && !events && !e && !event && !m && !error && !names && !value);
+	elasticd_close(other);
+	put("k", "v", 0);
+}
+END_TEST
+
 START_TEST(handles_of_a_process_share_what_is_stored)
 {
 	struct elasticd *first = h;
@@ -452,6 +496,7 @@ int main(void)
 	tcase_add_test(t, a_key_that_is_not_there_is_not_found_or_too_late);
 	tcase_add_test(t, a_get_waits_for_the_put_and_is_answered_by_it);
 	tcase_add_test(t, closing_a_handle_ends_its_waits_alone);
+	tcase_add_test(t, a_handle_that_is_cancelled_refuses_until_it_is_closed);
 	tcase_add_test(t, handles_of_a_process_share_what_is_stored);
 	tcase_add_test(t, lists_are_of_what_is_below_sorted);
 	tcase_add_test(t, a_delete_takes_what_is_below_along);

@@ -20,6 +20,7 @@ from ._errors import Cancelled, DeadlineExceeded, Status
 from ._library import INTERRUPTED, CEntry, CError, CEvent, Owned, text_argument, text_of
 
 _T = TypeVar("_T")
+_LOOK_MS = 100
 
 
 class Change(NamedTuple):
@@ -121,17 +122,25 @@ class Stream(Generic[_T]):
             self._free(item)
 
     def _await(self, stream: Owned, deadline: Deadline, item: Any) -> int:
-        """Without a descriptor the library waits, else this does, so that close() ends it."""
+        """Waits for the descriptor and for close(). Where there is no descriptor, in a group of one, the
+        library waits, and is asked to come back now and then to look whether close() was called."""
         descriptor = getattr(self._library, self._kind + "_fd")
         waits_here = descriptor(stream) >= 0
         while True:
             left = deadline.left_ms()
-            status: int = self._next(stream, 0 if waits_here else left, byref(item))
+            ms = 0 if waits_here else left if 0 <= left < _LOOK_MS else _LOOK_MS
+            status: int = self._next(stream, ms, byref(item))
             if status == INTERRUPTED:
                 continue
-            fd = descriptor(stream)  # another one once a child of fork() has made its own
-            if status != Status.DEADLINE_EXCEEDED or fd < 0 or not deadline.waits:
+            if status != Status.DEADLINE_EXCEEDED or not deadline.waits:
                 return status
+            fd = descriptor(stream)  # another one once a child of fork() has made its own
+            if fd < 0:
+                if self.closed:
+                    return int(Status.CANCELLED)
+                if ms == left:
+                    return status
+                continue
             if not self._wake.wait(fd, left):
                 return int(self._next(stream, 0, byref(item)))
             if self.closed:
