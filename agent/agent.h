@@ -128,6 +128,7 @@ struct agent {
 	struct loop_timer *task_timer;	 /* of the next thing that is due for any of them */
 	LIST_HEAD(, ask_wait) waits;	 /* for tasks to be gone */
 	struct roster *roster;		 /* who has which slot */
+	struct census *census;		 /* leftovers.c's, of the present turn */
 	json_t *past_budgets;		 /* of tasks, by name, from the record */
 	bool all_again;			 /* the next incarnation is asked for: of all tasks */
 	struct loop_timer *leader_timer; /* grace after the leader's end */

@@ -4,94 +4,176 @@
 #include "common/proc.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
-enum { LEFTOVERS_HELPERS = 64 };
+/*
+ * A census says of each process below the agent whose it is: its parent's task, where that is
+ * known; else that of its session or process group; else that of its environment. It does not
+ * depend on who asks, so that one serves for all tasks that end in the same turn.
+ */
 
-enum mark { MARK_NONE, MARK_OTHERS, MARK_MINE, MARK_UNSURE };
+enum { LEFTOVERS_HELPERS = 64, LEFTOVERS_NAME = 256 };
 
-struct look {
-	struct agent *a;
-	const struct task *t;
-	char *role, *index; /* entries of the environment */
-	pid_t helpers[LEFTOVERS_HELPERS];
-	size_t n_helpers;
+/* Owners that are no rank. */
+enum { OWNER_NONE = -1, OWNER_HELPER = -2, OWNER_UNSURE = -3 };
+
+struct census {
+	struct proc_stat *procs; /* NULL: not taken yet */
+	int *owners;		 /* ranks, or OWNER_... */
+	size_t n;
 };
 
-static enum mark look_environ(const struct look *l, pid_t pid)
-{
-	int has = proc_environ_has(pid, l->role);
+struct census_pid {
+	pid_t pid;
+	int owner;
+};
 
-	if (has == 1)
-		has = proc_environ_has(pid, l->index);
-	if (has == -EAGAIN)
-		return MARK_UNSURE;
-	return has == 1 ? MARK_MINE : MARK_NONE;
+/* Pids that tell whose a process is, sorted. */
+struct census_pids {
+	struct census_pid *items;
+	size_t n;
+};
+
+static void census_fini(struct census *c)
+{
+	free(c->procs);
+	free(c->owners);
+	*c = (struct census){ 0 };
 }
 
-static enum mark look_at(const struct look *l, const struct proc_stat *p)
+static int census_compare(const void *pa, const void *pb)
 {
-	for (size_t i = 0; i < l->n_helpers; i++)
-		if (l->helpers[i] == p->pid)
-			return MARK_OTHERS;
-	/* Not yet reaped, and the head of its session: nobody is a stranger there. */
-	if (agent_task_by_pid(l->a, p->pid))
-		return MARK_OTHERS;
-	if (p->session == l->t->exit_pid || p->pgrp == l->t->exit_pid)
-		return MARK_MINE;
-	return look_environ(l, p->pid);
+	const struct census_pid *a = pa, *b = pb;
+
+	return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-static int look_all(struct look *l, struct proc_stat *procs, size_t n, int signo, bool *ret_unsure)
+static int census_pids(struct agent *a, struct census_pids *ret)
 {
-	_cleanup_free_ unsigned char *marks = calloc(n + 1, 1);
-	int found = 0;
+	pid_t helpers[LEFTOVERS_HELPERS];
+	size_t n_helpers = agent_helpers(a, helpers, LEFTOVERS_HELPERS), n = 0;
+	struct census_pid *items = calloc((size_t)a->n_tasks + n_helpers + 1, sizeof(*items));
 
-	if (!marks)
+	if (!items)
+		return -ENOMEM;
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+		pid_t pid = t->pid > 0 ? t->pid : t->exit_pid;
+
+		if (pid > 0)
+			items[n++] = (struct census_pid){ pid, t->rank };
+	}
+	for (size_t i = 0; i < n_helpers; i++)
+		items[n++] = (struct census_pid){ helpers[i], OWNER_HELPER };
+	qsort(items, n, sizeof(*items), census_compare);
+	*ret = (struct census_pids){ items, n };
+	return 0;
+}
+
+static int census_find(const struct census_pids *pids, pid_t pid)
+{
+	struct census_pid key = { .pid = pid }, *found;
+
+	found = bsearch(&key, pids->items, pids->n, sizeof(key), census_compare);
+	return found ? found->owner : OWNER_NONE;
+}
+
+static int census_environ(struct agent *a, pid_t pid)
+{
+	char role[LEFTOVERS_NAME], index[16];
+	const struct task *t;
+	int r = proc_environ_get(pid, "ELASTICD_ROLE=", role, sizeof(role));
+
+	if (r == 1)
+		r = proc_environ_get(pid, "ELASTICD_INDEX=", index, sizeof(index));
+	if (r == -EAGAIN)
+		return OWNER_UNSURE;
+	if (r != 1)
+		return OWNER_NONE;
+	t = agent_task_named(a, role, (int)strtol(index, NULL, 10));
+	return t ? t->rank : OWNER_NONE;
+}
+
+static int census_owner(
+	struct agent *a, const struct census_pids *pids, const struct proc_stat *p, bool dead)
+{
+	int owner = census_find(pids, p->pid);
+
+	if (owner == OWNER_NONE)
+		owner = census_find(pids, p->session);
+	if (owner == OWNER_NONE)
+		owner = census_find(pids, p->pgrp);
+	return owner == OWNER_NONE && !dead ? census_environ(a, p->pid) : owner;
+}
+
+static bool census_dead(const struct proc_stat *p)
+{
+	return p->state == 'Z' || p->state == 'X';
+}
+
+static int census_take(struct agent *a, struct census *ret)
+{
+	_cleanup_(census_fini) struct census c = { 0 };
+	struct census_pids pids;
+	int r = proc_stat_all(&c.procs, &c.n);
+
+	if (r < 0)
+		return r;
+	c.n = proc_keep_descendants(c.procs, c.n, getpid());
+	c.owners = calloc(c.n + 1, sizeof(*c.owners));
+	if (!c.owners || census_pids(a, &pids) < 0)
 		return -ENOMEM;
 	/* Parents come before their children there. */
-	for (size_t i = 0; i < n; i++) {
-		bool dead = procs[i].state == 'Z' || procs[i].state == 'X';
+	for (size_t i = 0; i < c.n; i++) {
+		int owner = OWNER_NONE;
 
-		for (size_t k = 0; k < i; k++)
-			if (procs[k].pid == procs[i].ppid && marks[k] != MARK_UNSURE)
-				marks[i] = marks[k];
-		if (marks[i] == MARK_NONE && !dead)
-			marks[i] = (unsigned char)look_at(l, &procs[i]);
-		*ret_unsure |= !dead && marks[i] == MARK_UNSURE;
-		if (dead || marks[i] != MARK_MINE)
-			continue;
-		found++;
-		if (signo)
-			(void)proc_kill(&procs[i], signo);
+		for (size_t k = 0; k < i && owner == OWNER_NONE && c.procs[i].ppid != getpid(); k++)
+			if (c.procs[k].pid == c.procs[i].ppid && c.owners[k] != OWNER_UNSURE)
+				owner = c.owners[k];
+		if (owner == OWNER_NONE)
+			owner = census_owner(a, &pids, &c.procs[i], census_dead(&c.procs[i]));
+		c.owners[i] = owner;
 	}
-	return found;
+	free(pids.items);
+	*ret = c;
+	c = (struct census){ 0 };
+	return 0;
+}
+
+void leftovers_begin(struct agent *a)
+{
+	leftovers_end(a);
+	a->census = calloc(1, sizeof(*a->census));
+}
+
+void leftovers_end(struct agent *a)
+{
+	if (a->census)
+		census_fini(a->census);
+	free(a->census);
+	a->census = NULL;
 }
 
 int leftovers_signal(struct agent *a, const struct task *t, int signo, bool *ret_unsure)
 {
-	_cleanup_free_ struct proc_stat *procs = NULL;
-	_cleanup_free_ char *role = NULL, *index = NULL;
-	struct look l = { .a = a, .t = t };
-	size_t n;
-	int r;
+	_cleanup_(census_fini) struct census own = { 0 };
+	struct census *c = a->census ? a->census : &own;
+	int found = 0;
+	int r = c->procs ? 0 : census_take(a, c);
 
 	*ret_unsure = false;
-	if (asprintf(&role, "ELASTICD_ROLE=%s", t->role->name) < 0) {
-		role = NULL;
-		return -ENOMEM;
-	}
-	if (asprintf(&index, "ELASTICD_INDEX=%d", t->index) < 0) {
-		index = NULL;
-		return -ENOMEM;
-	}
-	l.role = role;
-	l.index = index;
-	l.n_helpers = agent_helpers(a, l.helpers, LEFTOVERS_HELPERS);
-	r = proc_stat_all(&procs, &n);
 	if (r < 0)
 		return r;
-	n = proc_keep_descendants(procs, n, getpid());
-	return look_all(&l, procs, n, signo, ret_unsure);
+	for (size_t i = 0; i < c->n; i++) {
+		if (census_dead(&c->procs[i]))
+			continue;
+		*ret_unsure |= c->owners[i] == OWNER_UNSURE;
+		if (c->owners[i] != t->rank)
+			continue;
+		found++;
+		if (signo)
+			(void)proc_kill(&c->procs[i], signo);
+	}
+	return found;
 }

@@ -9,6 +9,14 @@
 
 #include "agent/agent.h"
 
+/*
+ * Between these the processes are listed once, at the first question: for a turn in which many
+ * tasks have ended. What is forked or ends meanwhile is not noticed. Without memory each question
+ * has a list of its own.
+ */
+void leftovers_begin(struct agent *a);
+void leftovers_end(struct agent *a);
+
 /* Sends signo (0: nothing) to all of them. Returns how many there are, or a negative errno.
  * ret_unsure: some process cannot be told yet, since it is amid an execve(). t's own process must
  * have ended. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/leftovers.h"
 #include "agent/workers.h"
 #include "common/log.h"
 
@@ -65,8 +66,10 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
  * which the kernel tells. */
 void agent_ends_seen(struct agent *a)
 {
+	leftovers_begin(a);
 	agent_judge(a);
 	agent_single_progress(a);
+	leftovers_end(a);
 	if (a->in_stop)
 		agent_stop_progress(a);
 	agent_changed(a);

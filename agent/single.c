@@ -100,6 +100,16 @@ char *const *agent_single_env(const struct task *t)
 	return t->private ? t->private->env : NULL;
 }
 
+/* Every task of the incarnation had its first start. */
+static bool single_all_launched(const struct agent *a)
+{
+	for (int i = 0; i < a->n_tasks; i++)
+		if (a->tasks[i].state == TASK_WAITING && !a->tasks[i].launched &&
+			!a->tasks[i].extra)
+			return false;
+	return true;
+}
+
 static void single_rearm(struct agent *a)
 {
 	uint64_t next = UINT64_MAX, now = loop_now_ms();
@@ -107,6 +117,9 @@ static void single_rearm(struct agent *a)
 	for (int i = 0; i < a->n_tasks; i++)
 		if (single_phase(&a->tasks[i]) != SINGLE_IDLE && a->tasks[i].private->due_ms < next)
 			next = a->tasks[i].private->due_ms;
+	/* The last of those that were waited for was started, or called off, by a person. */
+	if (a->group.state == GROUP_STARTING && single_all_launched(a))
+		next = now;
 	if (next == UINT64_MAX)
 		loop_timer_disarm(a->task_timer);
 	else
@@ -143,6 +156,7 @@ static int single_launch(struct agent *a, struct task *t)
 		events_add(a->events, again ? "task-restarted" : "task-started", a->attempt,
 			t->rank, task_json(t), "%s was started%s, pid %d", agent_task_name(t),
 			again ? " again" : "", (int)t->pid);
+	single_rearm(a);
 	return r;
 }
 
@@ -312,14 +326,15 @@ static void single_stuck(struct agent *a, struct task *t)
 	events_add(a->events, "stuck", a->attempt, t->rank, NULL,
 		"%s (pid %d) does not die of SIGKILL; it is given up", agent_task_name(t),
 		(int)t->pid);
-	agent_task_ended(a, t, CLD_KILLED, SIGKILL);
-	t->private->start = false;
-	single_phase_set(a, t, SINGLE_IDLE, 0);
 	/* It still holds its devices: nothing can take its place. */
+	t->private->start = false;
+	agent_task_ended(a, t, CLD_KILLED, SIGKILL);
+	single_phase_set(a, t, SINGLE_IDLE, 0);
 	if (blamed) {
 		t->spent = true;
 		agent_set_reason(a, "%s does not die of SIGKILL", agent_task_name(t));
 		agent_post(a, GROUP_EV_FAIL);
+		agent_settle(a); /* before its end is judged as any other */
 	}
 }
 
@@ -366,27 +381,19 @@ static bool single_active(const struct agent *a)
 	return a->group.state == GROUP_STARTING || a->group.state == GROUP_RUNNING;
 }
 
-/* Every task of the incarnation had its first start. */
-static bool single_all_launched(const struct agent *a)
-{
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].state == TASK_WAITING && !a->tasks[i].launched &&
-			!a->tasks[i].extra)
-			return false;
-	return true;
-}
-
 void agent_single_expired(void *arg)
 {
 	struct agent *a = arg;
 
 	agent_settle(a);
+	leftovers_begin(a);
 	for (int i = 0; i < a->n_tasks && single_active(a); i++) {
 		struct task *t = &a->tasks[i];
 
 		if (single_phase(t) != SINGLE_IDLE && t->private->due_ms <= loop_now_ms())
 			single_due(a, t);
 	}
+	leftovers_end(a);
 	agent_ends_seen(a);
 	agent_settle(a);
 	if (a->group.state == GROUP_STARTING && single_all_launched(a)) {
@@ -431,6 +438,9 @@ void agent_single_leave(struct agent *a, const char *why)
 	for (int i = 0; i < a->n_tasks; i++) {
 		struct task *t = &a->tasks[i];
 
+		/* Who was to be started again is started with the group. */
+		if (agent_single_starts(t))
+			t->on_purpose = false;
 		agent_single_call_off(a, t, why);
 		if (t->private)
 			t->private->phase = SINGLE_IDLE;

@@ -263,7 +263,8 @@ static void stop_mark(struct agent *a)
 
 		if (!task_alive(t))
 			continue;
-		t->stop_us = now;
+		if (!t->stop_us) /* else a person was first */
+			t->stop_us = now;
 		task_set_state(t, TASK_STOPPING, a->reason);
 	}
 }

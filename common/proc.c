@@ -152,7 +152,8 @@ static int proc_environ_empty(pid_t pid)
 	return start && start == strtoull(p, NULL, 10) ? 0 : -EAGAIN;
 }
 
-int proc_environ_has(pid_t pid, const char *entry)
+/* ret: NULL where entry is a whole one, else it begins one, and ret gets the rest. */
+static int proc_environ_find(pid_t pid, const char *entry, char *ret, size_t size)
 {
 	_cleanup_close_ int fd = proc_open(pid, "environ");
 	size_t want = strlen(entry);
@@ -168,8 +169,13 @@ int proc_environ_has(pid_t pid, const char *entry)
 
 		any = true;
 		while ((nul = memchr(p, '\0', (size_t)(end - p)))) {
-			if (!skip && (size_t)(nul - p) == want && !memcmp(p, entry, want))
+			size_t len = (size_t)(nul - p);
+
+			if (!skip && (ret ? len >= want : len == want) && !memcmp(p, entry, want)) {
+				if (ret)
+					snprintf(ret, size, "%s", p + want);
 				return 1;
+			}
 			skip = false;
 			p = nul + 1;
 		}
@@ -183,6 +189,16 @@ int proc_environ_has(pid_t pid, const char *entry)
 	if (n < 0)
 		return -errno;
 	return any ? 0 : proc_environ_empty(pid);
+}
+
+int proc_environ_has(pid_t pid, const char *entry)
+{
+	return proc_environ_find(pid, entry, NULL, 0);
+}
+
+int proc_environ_get(pid_t pid, const char *prefix, char *ret, size_t size)
+{
+	return proc_environ_find(pid, prefix, ret, size);
 }
 
 int proc_pidfd(pid_t pid)

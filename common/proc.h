@@ -31,6 +31,9 @@ size_t proc_keep_descendants(struct proc_stat *procs, size_t n, pid_t root);
  * that cannot be told yet, since the process is in the middle of execve() and for that moment shows
  * no environment at all; -ESRCH when it is gone or is dead; or another negative errno. */
 int proc_environ_has(pid_t pid, const char *entry) __attribute__((warn_unused_result));
+/* The same for any value of a name: prefix is "NAME=". ret is the value, cut to size. */
+int proc_environ_get(pid_t pid, const char *prefix, char *ret, size_t size)
+	__attribute__((warn_unused_result));
 
 /* A descriptor of the process for pidfd_send_signal() and for waiting; close-on-exec. */
 int proc_pidfd(pid_t pid);

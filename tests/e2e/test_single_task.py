@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One task by itself: stop, start, start again, add; what is stopped on purpose is never blamed."""
 
+import time
+
 import pytest
 
 from harness import (VarlinkError, alive, parse_environ, processes_of_run, puppet, spec, wait_file,
@@ -294,15 +296,20 @@ def test_a_start_cuts_a_tasks_backoff_short_and_a_stop_calls_it_off(box, daemon)
 
 def test_starts_are_staggered_up_to_a_limit(box, daemon):
     """Index times the delay up to the limit; the group starts until the last one runs."""
-    name, _ = daemon.submit(spec(f"stamp:{box.path('stamps')}", "hang", replicas=4,
+    begun = time.time_ns() // 1000
+    name, _ = daemon.submit(spec("hang", replicas=4,
                                  role={"start_delay": "200ms", "start_delay_max": "400ms"}))
-    job = daemon.watch(name, lambda job, _: job["state"] == "starting")
-    assert task(job, "worker:3")["state"] == "waiting" and task(job, "worker:3")["next_start_us"]
     job = daemon.wait(name, until="running")
-    started = [t["started_us"] - job["tasks"][0]["started_us"] for t in job["tasks"]]
+    started = [t["started_us"] - begun for t in job["tasks"]]
     assert started[1] >= 195_000 and started[2] >= 395_000 and started[3] >= 395_000, started
     planned = [e for e in daemon.events(name) if e["event"] == "task-started"]
     assert [e["rank"] for e in planned][0] == 1 and len(planned) == 3
+
+
+def test_while_starts_are_delayed_the_group_is_starting(box, daemon):
+    name, _ = daemon.submit(spec("hang", replicas=2, role={"start_delay": "1h"}))
+    job = daemon.watch(name, lambda job, _: job["state"] == "starting")
+    assert task(job, "worker:1")["state"] == "waiting" and task(job, "worker:1")["next_start_us"]
 
 
 def test_a_stop_while_starts_are_delayed(box, daemon):
@@ -320,3 +327,38 @@ def test_a_failure_while_starts_are_delayed(box, daemon):
     job = daemon.run(spec("exit:3", replicas=2, role={"start_delay": "1h"}))
     assert job["verdict"]["exit_status"] == 3
     assert [t["state"] for t in job["tasks"]] == ["failed", "stopped"]
+
+
+def test_the_group_runs_when_a_person_has_started_the_last_that_waited(box, daemon):
+    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", "hang", replicas=2,
+                                 role={"start_delay": "1h"}))
+    marks(box, 1)
+    until(daemon, name, "worker:1", "waiting")
+    start(daemon, name, index=1)
+    assert daemon.wait(name, until="running")["state"] == "running"
+
+
+def test_the_group_runs_when_a_person_has_stopped_the_last_that_waited(box, daemon):
+    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", "hang", replicas=3,
+                                 role={"start_delay": "1h"}))
+    marks(box, 1)
+    until(daemon, name, "worker:2", "waiting")
+    assert stop(daemon, name, "worker:1-2") == 2
+    assert daemon.wait(name, until="running")["state"] == "running"
+    assert start(daemon, name, index=2)["rank"] == 2 and marks(box, 2)[1][1] == "2"
+
+
+def test_what_is_being_started_again_starts_with_the_group(box, daemon):
+    """The group is started anew while one of its tasks takes its time to end."""
+    job = up(box, daemon, "if-rank:1:ignore:TERM", f"touch:{box.path('up')}.%r",
+             f"if-rank:0:if-attempt:0:{{wait-file:{box.path('go')}+exit:1}}", replicas=2,
+             restart={"max": 1}, stop={"timeout": "300ms"})
+    wait_file(box.path("up.1"))
+    with daemon.connect() as v:
+        v.send("StopTask", job=job["name"], tasks="worker:1", timeout_ms=3600000, again=True)
+        daemon.wait_event(job["name"], "task-stopping")
+        box.path("go").touch()
+        assert v.reply() == {"stopped": 1}
+    assert sorted(m[1:] for m in marks(box, 4)[2:]) == [["0", "1"], ["1", "1"]]
+    failures = daemon.call("Errors", job=job["name"], attempt=0)["failures"]
+    assert [f["rank"] for f in failures if not f["collateral"]] == [0], failures

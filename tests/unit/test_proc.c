@@ -177,6 +177,7 @@ START_TEST(an_entry_of_the_environment_is_compared_whole)
 	char env[][16] = { "RUN=abc", "XRUN=x", "EMPTY=", "LAST=1=2" };
 	char *const envp[] = { env[0], env[1], env[2], env[3], NULL };
 	struct child c = child_start(envp, getuid());
+	char value[4];
 
 	ck_assert_int_eq(proc_environ_has(c.pid, "RUN=abc"), 1);
 	ck_assert_int_eq(proc_environ_has(c.pid, "EMPTY="), 1);
@@ -188,6 +189,13 @@ START_TEST(an_entry_of_the_environment_is_compared_whole)
 	ck_assert_int_eq(proc_environ_has(c.pid, "EMPTY"), 0);
 	ck_assert_int_eq(proc_environ_has(c.pid, "LAST=1"), 0);
 	ck_assert_int_eq(proc_environ_has(c.pid, ""), 0);
+	ck_assert_int_eq(proc_environ_get(c.pid, "LAST=", value, sizeof(value)), 1);
+	ck_assert_str_eq(value, "1=2");
+	ck_assert_int_eq(proc_environ_get(c.pid, "LAST", value, sizeof(value)), 1);
+	ck_assert_str_eq(value, "=1="); /* cut */
+	ck_assert_int_eq(proc_environ_get(c.pid, "EMPTY=", value, sizeof(value)), 1);
+	ck_assert_str_eq(value, "");
+	ck_assert_int_eq(proc_environ_get(c.pid, "UN=", value, sizeof(value)), 0);
 	ck_assert_int_eq(child_release(&c), 0);
 }
 END_TEST
