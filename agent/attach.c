@@ -248,6 +248,10 @@ static json_t *attach_start_order(struct agent *a, const struct task *t, const s
 	json_put(j, "command", attach_strings(argv));
 	if (cwd || getcwd(here, sizeof(here)))
 		json_put(j, "cwd", json_text(cwd ? cwd : here));
+	if (a->spec->umask != SPEC_UNSET)
+		json_put(j, "umask", json_integer(a->spec->umask));
+	if (t->role->n_limits)
+		json_put(j, "limits", spec_limits_to_json(t->role));
 	json_put(j, "rank", json_integer(t->rank));
 	json_put(j, "attempt", json_integer(a->attempt));
 	return answer;

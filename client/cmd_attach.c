@@ -4,6 +4,7 @@
 #include "client/job.h"
 #include "client/tasks.h"
 #include "client/verbs.h"
+#include "common/json.h"
 #include "common/printable.h"
 #include "common/signals.h"
 
@@ -149,8 +150,22 @@ static int report(struct attach *a, int code)
 	return code;
 }
 
+/* The program never was. */
+static void tell_why(const struct attach *a, const struct foreground_program *p, int error)
+{
+	const char *text = strerror(error);
+
+	if (a->program.stage == FOREGROUND_CWD)
+		ctl_error(
+			a->ctl, 0, "the worker's directory %s cannot be entered: %s", p->cwd, text);
+	else if (a->program.stage == FOREGROUND_LIMITS)
+		ctl_error(a->ctl, 0, "the role's limits cannot be set: %s", text);
+	else
+		ctl_error(a->ctl, 0, "%s cannot be executed: %s", p->argv[0], text);
+}
+
 /* The program exists, the agent knows it: lets it go and stays with it until its end. */
-static int run(struct attach *a, const char *what)
+static int run(struct attach *a, const struct foreground_program *program)
 {
 	int r = ctl_call(a->ctl, "AttachStarted",
 		ctl_with(task_parameters(a), "pid", json_integer(a->program.pid)), NULL);
@@ -165,7 +180,7 @@ static int run(struct attach *a, const char *what)
 		attend(a);
 	foreground_end(&a->program);
 	if (r < 0)
-		ctl_error(a->ctl, 0, "%s cannot be executed: %s", what, strerror(-r));
+		tell_why(a, program, -r);
 	return report(a, code);
 }
 
@@ -211,7 +226,11 @@ static int begin(struct attach *a, const json_t *order, char **argv)
 {
 	_cleanup_free_ char **command = texts(json_object_get(order, "command"), NULL, 0);
 	_cleanup_free_ char **env = environment(order);
-	struct foreground_program program = { .envp = env, .cwd = get_text(order, "cwd") };
+	const json_t *limits = json_object_get(order, "limits");
+	_cleanup_free_ struct spec_rlimit *rlimits = NULL;
+	struct foreground_program program = { .envp = env,
+		.cwd = get_text(order, "cwd"),
+		.umask = (int)json_get_int(order, "umask", SPEC_UNSET) };
 	struct error err = { 0 };
 	int r;
 
@@ -220,9 +239,12 @@ static int begin(struct attach *a, const json_t *order, char **argv)
 		return ctl_error(a->ctl, CTL_FAILED, "out of memory");
 	if (!program.argv[0])
 		return ctl_error(a->ctl, CTL_FAILED, "there is no program to run");
+	if (limits && spec_limits_from_json(limits, &rlimits, &program.n_limits, &err) < 0)
+		return ctl_error(a->ctl, CTL_FAILED, "%s", err.text);
+	program.limits = rlimits;
 	if (foreground_start(&a->program, &program, &err) < 0)
 		return ctl_error(a->ctl, CTL_FAILED, "%s", err.text);
-	r = run(a, program.argv[0]);
+	r = run(a, &program);
 	if (a->program.signal_fd >= 0)
 		foreground_end(&a->program);
 	return r;

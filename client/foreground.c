@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,11 +54,34 @@ static void take_terminal(struct foreground *f)
 	f->given = false;
 }
 
+struct refusal {
+	int error; /* errno */
+	enum foreground_stage stage;
+};
+
+/* In the child: becomes the program, or says why not. */
+static struct refusal become(const struct foreground_program *p)
+{
+	if (p->cwd && chdir(p->cwd) < 0)
+		return (struct refusal){ errno, FOREGROUND_CWD };
+	if (p->umask != SPEC_UNSET)
+		umask((mode_t)p->umask);
+	for (size_t i = 0; i < p->n_limits; i++) {
+		struct rlimit lim = { p->limits[i].soft, p->limits[i].hard };
+
+		if (setrlimit(p->limits[i].resource, &lim) < 0)
+			return (struct refusal){ errno, FOREGROUND_LIMITS };
+	}
+	environ = (char **)p->envp;
+	execvp(p->argv[0], p->argv);
+	return (struct refusal){ errno, FOREGROUND_EXEC };
+}
+
 /* In the child; never returns. */
 static void execute(const struct foreground *f, const struct foreground_program *p, pid_t parent)
 {
+	struct refusal why;
 	char go;
-	int e = 0;
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -68,14 +93,8 @@ static void execute(const struct foreground *f, const struct foreground_program 
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &f->before, NULL);
-	if (p->cwd && chdir(p->cwd) < 0)
-		e = errno;
-	if (!e) {
-		environ = (char **)p->envp;
-		execvp(p->argv[0], p->argv);
-		e = errno;
-	}
-	(void)!write(f->error_fd, &e, sizeof(e));
+	why = become(p);
+	(void)!write(f->error_fd, &why, sizeof(why));
 	_exit(127);
 }
 
@@ -129,19 +148,20 @@ int foreground_start(
 
 int foreground_go(struct foreground *f)
 {
-	int e = 0;
+	struct refusal why;
 	ssize_t n;
 
 	give_terminal(f);
 	n = write(f->go_fd, "x", 1);
 	f->go_fd = close_fd(f->go_fd);
-	while ((n = read(f->error_fd, &e, sizeof(e))) < 0 && errno == EINTR)
+	while ((n = read(f->error_fd, &why, sizeof(why))) < 0 && errno == EINTR)
 		;
 	f->error_fd = close_fd(f->error_fd);
-	if (n != sizeof(e))
+	if (n != sizeof(why))
 		return 0;
 	foreground_kill(f);
-	return -e;
+	f->stage = why.stage;
+	return -why.error;
 }
 
 void foreground_signal(struct foreground *f, int signo)

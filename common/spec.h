@@ -205,6 +205,12 @@ bool spec_tf_config(const struct spec *s);
  * the rest is for what stands around it. */
 enum { SPEC_TF_CONFIG_BYTES = 124 << 10 };
 
+/* The resource limits of role as the document has them, and back: both owned, the object NULL where
+ * there are none (or no memory). */
+json_t *spec_limits_to_json(const struct spec_role *role);
+_must_check_ int spec_limits_from_json(
+	const json_t *limits, struct spec_rlimit **ret, size_t *ret_n, struct error *err);
+
 /* The restart rules of role; the job's for NULL. Borrowed. */
 const struct spec_restart *spec_restart_of(const struct spec *s, const struct spec_role *role);
 

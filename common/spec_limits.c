@@ -181,6 +181,30 @@ static int limits_format(const struct spec_key *key, const void *field, json_t *
 	return 0;
 }
 
+json_t *spec_limits_to_json(const struct spec_role *role)
+{
+	json_t *limits = NULL;
+
+	return limits_format(NULL, &role->limits, &limits) < 0 ? NULL : limits;
+}
+
+int spec_limits_from_json(
+	const json_t *limits, struct spec_rlimit **ret, size_t *ret_n, struct error *err)
+{
+	static const struct spec_key key = { .name = "limits", .type = &spec_type_limits };
+	struct spec_ctx ctx = { .err = err };
+	struct spec_role role = { 0 };
+	int r = limits_parse(&ctx, &key, limits, &role.limits);
+
+	if (r < 0) {
+		free(role.limits);
+		return r;
+	}
+	*ret = role.limits;
+	*ret_n = role.n_limits;
+	return 0;
+}
+
 const struct spec_type spec_type_limits = {
 	.expected = "an object of resource limits",
 	.parse = limits_parse,

@@ -86,6 +86,26 @@ def test_the_environment_is_the_workers(box, daemon):
     assert open(f"{env}.cwd").read().strip() == str(box.path("home"))
 
 
+def test_the_roles_limits_and_the_jobs_umask_hold(box, daemon):
+    start(box, daemon, umask="0027", role={"limits": {"nofile": "100:200", "core": 0}})
+    t = attach(box, PUPPET, f"limits:{box.path('limits')}", f"status:{box.path('status')}")
+    assert t.wait().rc == 0, t.seen
+    limits = box.path("limits").read_text()
+    assert any(line.split()[:5] == ["Max", "open", "files", "100", "200"]
+               for line in limits.splitlines()), limits
+    assert "Umask:\t0027" in box.path("status").read_text()
+
+
+def test_a_directory_that_is_gone_is_named(box, daemon):
+    there = box.path("there")
+    there.mkdir()
+    start(box, daemon, role={"cwd": str(there)})
+    there.rmdir()
+    t = attach(box, PUPPET, "print:never")
+    t.expect(f"the worker's directory {there} cannot be entered")
+    assert t.wait().rc == 127
+
+
 def test_without_a_program_it_is_the_roles(box, daemon):
     start(box, daemon)
     t = Terminal(box, CTL, "attach", "j/0")
