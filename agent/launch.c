@@ -194,6 +194,7 @@ int agent_launch_begin(struct agent *a, struct task *t, struct logs_fds *fds)
 	task_renew(t);
 	t->incarnation += t->launched;
 	t->launched = true;
+	t->logs_due = false;
 	task_set_state(t, TASK_STARTING, NULL);
 	r = logs_open_task(a->logs, &id, fds, &err);
 	if (r < 0) {

@@ -59,13 +59,28 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 	t->pid = 0;
 	beats_task_ended(a, t);
 	workers_task_ended(a, t);
-	logs_task_ended(a->logs, t->local_rank);
+	t->logs_due = true;
+}
+
+/* Giving back what was reserved for a log file can take a disk milliseconds: whoever waits for
+ * somebody who has ended is told before. */
+static void reap_logs(struct agent *a)
+{
+	workers_flush(a);
+	for (int i = 0; i < a->n_tasks; i++) {
+		struct task *t = &a->tasks[i];
+
+		if (t->logs_due)
+			logs_task_ended(a->logs, t->local_rank);
+		t->logs_due = false;
+	}
 }
 
 /* All that ended by now is looked at together: who was first is decided by more than the order in
  * which the kernel tells. */
 void agent_ends_seen(struct agent *a)
 {
+	reap_logs(a);
 	leftovers_begin(a);
 	agent_judge(a);
 	agent_single_progress(a);

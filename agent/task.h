@@ -61,6 +61,7 @@ struct task {
 	uint64_t token;	 /* of its present process; 0 before the first */
 	int incarnation; /* its starts within the attempt, from 0 */
 	int restarts;	 /* times it was started again by itself (scope task, a person) */
+	bool logs_due;	 /* its process is gone, its logs are not closed yet */
 	bool launched;	 /* it was started in this attempt */
 	bool on_purpose; /* a person stopped it: it is never blamed, nor waited for */
 	bool extra;	 /* added beyond the specification */

@@ -361,6 +361,12 @@ void workers_task_ended(struct agent *a, struct task *t)
 	worker_event(w, "gone", t->slot, NULL, text);
 }
 
+void workers_flush(struct agent *a)
+{
+	if (a->workers)
+		varlink_server_flush(a->workers->server);
+}
+
 void workers_stopping(struct agent *a, const char *why)
 {
 	struct workers *w = a->workers;

@@ -31,6 +31,8 @@ void workers_task_started(struct agent *a, struct task *t);
 /* Its process is gone and t->state says how. What it had sent before its end is read first, so a
  * result or an error written just before exit is never lost. */
 void workers_task_ended(struct agent *a, struct task *t);
+/* Those who are to be told are told now, before something that takes its time. */
+void workers_flush(struct agent *a);
 /* The group is being stopped: whatever waits gets Cancelled with why. */
 void workers_stopping(struct agent *a, const char *why);
 

@@ -164,6 +164,14 @@ void varlink_server_check_replies(struct varlink_server *s, bool check)
 	s->check_replies = check;
 }
 
+void varlink_server_flush(struct varlink_server *s)
+{
+	struct varlink_connection *c;
+
+	TAILQ_FOREACH (c, &s->touched, touched_entry)
+		varlink_connection_send(c);
+}
+
 int varlink_server_connections(const struct varlink_server *s)
 {
 	return s->n_connections;

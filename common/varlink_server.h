@@ -121,6 +121,10 @@ void varlink_server_limit_connections(struct varlink_server *s, int connections)
  */
 void varlink_server_receive(struct varlink_server *s);
 
+/* Sends at once what answers there are, which is done in the next turn otherwise. No connection ends
+ * in it. For those who have slow work to do in this one. */
+void varlink_server_flush(struct varlink_server *s);
+
 /*
  * The next four all take parameters (NULL means {}), also when they fail. They return 0,
  * -ECONNRESET when the peer is gone or no longer served, -EMSGSIZE for an answer over
