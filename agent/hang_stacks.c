@@ -56,9 +56,21 @@ static void stacks_wait(pid_t pid, uint64_t deadline_ms)
 	}
 }
 
-/* Runs a program with its output in path, until deadline_ms. False where it is not installed. */
-static bool stacks_run(const char *path, char *const argv[], uint64_t deadline_ms)
+static bool stacks_stopped(pid_t pid)
 {
+	struct proc_stat stat;
+
+	return proc_stat_read(pid, &stat) == 0 && (stat.state == 'T' || stat.state == 't');
+}
+
+/*
+ * Runs a debugger of a process with its output in path, until deadline_ms. False where it is not
+ * installed. One that is killed while it attaches may leave the process stopped for good, which
+ * would make a worker hang that only seemed to.
+ */
+static bool stacks_run(const char *path, char *const argv[], pid_t of, uint64_t deadline_ms)
+{
+	const bool stopped = stacks_stopped(of);
 	pid_t self = getpid(), pid = fork();
 	siginfo_t si = { 0 };
 
@@ -70,6 +82,8 @@ static bool stacks_run(const char *path, char *const argv[], uint64_t deadline_m
 	kill(pid, SIGKILL); /* it has had its time; one that has ended takes no notice */
 	while (waitid(P_PID, (id_t)pid, &si, WEXITED) < 0 && errno == EINTR)
 		;
+	if (si.si_code != CLD_EXITED && !stopped)
+		kill(of, SIGCONT);
 	return si.si_code != CLD_EXITED || si.si_status != 127;
 }
 
@@ -88,19 +102,19 @@ static bool stacks_is_python(pid_t pid)
 	return !strncmp(name ? name + 1 : exe, "python", 6);
 }
 
-static bool stacks_py_spy(const char *dir, const char *pid, uint64_t deadline_ms)
+static bool stacks_py_spy(const char *dir, pid_t pid, uint64_t deadline_ms)
 {
 	static char py_spy[] = "py-spy", dump[] = "dump", option[] = "--pid";
 	char number[16], path[PATH_MAX];
 	char *const argv[] = { py_spy, dump, option, number, NULL };
 
-	snprintf(number, sizeof(number), "%s", pid);
-	if (snprintf(path, sizeof(path), "%s/%s.py-spy.txt", dir, pid) >= (int)sizeof(path))
+	snprintf(number, sizeof(number), "%d", (int)pid);
+	if (snprintf(path, sizeof(path), "%s/%s.py-spy.txt", dir, number) >= (int)sizeof(path))
 		return false;
-	return stacks_run(path, argv, deadline_ms);
+	return stacks_run(path, argv, pid, deadline_ms);
 }
 
-static bool stacks_gdb(const char *dir, const char *pid, uint64_t deadline_ms)
+static bool stacks_gdb(const char *dir, pid_t pid, uint64_t deadline_ms)
 {
 	static char gdb[] = "gdb", nx[] = "-nx", batch[] = "-batch", ex[] = "-ex", p[] = "-p";
 	static char no_debuginfod[] = "set debuginfod enabled off";
@@ -108,30 +122,28 @@ static bool stacks_gdb(const char *dir, const char *pid, uint64_t deadline_ms)
 	char number[16], path[PATH_MAX];
 	char *const argv[] = { gdb, nx, batch, ex, no_debuginfod, p, number, ex, bt, NULL };
 
-	snprintf(number, sizeof(number), "%s", pid);
-	if (snprintf(path, sizeof(path), "%s/%s.gdb.txt", dir, pid) >= (int)sizeof(path))
+	snprintf(number, sizeof(number), "%d", (int)pid);
+	if (snprintf(path, sizeof(path), "%s/%s.gdb.txt", dir, number) >= (int)sizeof(path))
 		return false;
-	return stacks_run(path, argv, deadline_ms);
+	return stacks_run(path, argv, pid, deadline_ms);
 }
 
 static void stacks_process(
 	const char *dir, pid_t pid, uint64_t deadline_ms, bool *have_py_spy, bool *have_gdb)
 {
 	uint64_t now = stacks_now_ms(), limit = now + STACKS_EACH_MS;
-	char number[16];
 
 	if (now >= deadline_ms)
 		return;
 	if (limit > deadline_ms)
 		limit = deadline_ms;
-	snprintf(number, sizeof(number), "%d", (int)pid);
 	if (*have_py_spy && stacks_is_python(pid)) {
-		*have_py_spy = stacks_py_spy(dir, number, limit);
+		*have_py_spy = stacks_py_spy(dir, pid, limit);
 		if (*have_py_spy)
 			return;
 	}
 	if (*have_gdb)
-		*have_gdb = stacks_gdb(dir, number, limit);
+		*have_gdb = stacks_gdb(dir, pid, limit);
 }
 
 void hang_save_stacks(const struct hang_task *task, const char *dir, uint64_t deadline_ms)

@@ -2,6 +2,7 @@
 #include "agent/hang.h"
 
 #include "common/file.h"
+#include "common/proc.h"
 #include "tests/unit/child.h"
 
 #include <errno.h>
@@ -156,6 +157,32 @@ START_TEST(what_takes_too_long_is_ended_and_kept_as_far_as_it_came)
 }
 END_TEST
 
+/* A debugger that stops the process and does not come to an end. */
+START_TEST(what_a_debugger_left_stopped_goes_on)
+{
+	struct child c = child_start(NULL, getuid());
+	struct hang_task t = task_of(&c);
+	struct error err = { 0 };
+	_cleanup_free_ char *path = NULL, *gdb = NULL;
+	struct proc_stat stat;
+	FILE *f;
+
+	ck_assert_int_gt(asprintf(&gdb, "%s/gdb", dir), 0);
+	ck_assert_int_gt(asprintf(&path, "%s:%s", dir, getenv("PATH")), 0);
+	f = fopen(gdb, "w");
+	ck_assert_ptr_nonnull(f);
+	fprintf(f, "#!/bin/sh\nkill -STOP %d\necho stopped\nexec sleep 1000\n", (int)c.pid);
+	ck_assert_int_eq(fclose(f), 0);
+	ck_assert_int_eq(chmod(gdb, 0755), 0);
+	ck_assert_int_eq(setenv("PATH", path, 1), 0);
+	ck_assert_int_eq(hang_dump(dumps, &t, 1, 2000, on_done, NULL, &err), 0);
+	reap_dump();
+	ck_assert_int_eq(proc_stat_read(c.pid, &stat), 0);
+	ck_assert_int_ne(stat.state, 'T');
+	ck_assert_int_eq(child_release(&c), 0);
+}
+END_TEST
+
 START_TEST(dumps_that_run_end_with_their_owner)
 {
 	struct child c = child_start(NULL, getuid());
@@ -186,6 +213,7 @@ int main(void)
 	tcase_add_test(t, a_second_dump_has_a_directory_of_its_own);
 	tcase_add_test(t, a_process_that_is_gone_and_one_without_logs_hurt_nobody);
 	tcase_add_test(t, what_takes_too_long_is_ended_and_kept_as_far_as_it_came);
+	tcase_add_test(t, what_a_debugger_left_stopped_goes_on);
 	tcase_add_test(t, dumps_that_run_end_with_their_owner);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
