@@ -3,6 +3,9 @@
 
 import time
 
+import ctypes
+import os
+
 import pytest
 
 from harness import (VarlinkError, alive, parse_environ, processes_of_run, puppet, spec, wait_file,
@@ -362,3 +365,28 @@ def test_what_is_being_started_again_starts_with_the_group(box, daemon):
     assert sorted(m[1:] for m in marks(box, 4)[2:]) == [["0", "1"], ["1", "1"]]
     failures = daemon.call("Errors", job=job["name"], attempt=0)["failures"]
     assert [f["rank"] for f in failures if not f["collateral"]] == [0], failures
+
+
+PTRACE_SEIZE, PTRACE_DETACH = 0x4206, 17
+
+
+def hold(pid):
+    """Keeps the agent from seeing that pid has died: who traces it has to be told first."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+    if libc.ptrace(PTRACE_SEIZE, pid, None, None) < 0:
+        pytest.skip(f"a process cannot be traced here: {os.strerror(ctypes.get_errno())}")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_one_that_does_not_die_of_sigkill_is_given_up(box, daemon, again):
+    job = up(box, daemon, f"if-rank:0:{{wait-file:{box.path('go')}+exit:0}}", replicas=2)
+    pid = task(job, "worker:1")["pid"]
+    hold(pid)
+    assert stop(daemon, job["name"], "worker:1", timeout_ms=0, again=again) == 1
+    job = until(daemon, job["name"], "worker:1", "stopped")
+    assert job["state"] == "running" and len(marks(box, 2)) == 2
+    assert "stuck" in [e["event"] for e in daemon.events(job["name"])]
+    os.waitpid(pid, 0)
+    box.path("go").touch()
+    assert daemon.wait(job["run"])["verdict"]["result"] == "succeeded"

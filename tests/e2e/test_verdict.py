@@ -4,7 +4,7 @@ and a wait that ends what it waits for."""
 
 import pytest
 
-from harness import VarlinkError, alive, puppet, spec, wait_file, wait_text
+from harness import BUILD, VarlinkError, alive, puppet, spec, wait_file, wait_text
 
 
 def wait_and_end(daemon, job, timeout_ms=0):
@@ -79,8 +79,8 @@ def test_it_ends_tasks_that_wait_for_their_restart(box, daemon):
 def test_an_applications_error_outranks_the_timeout(box, daemon):
     """It wrote its error before it hung."""
     name, _ = daemon.submit(spec("if-rank:1:{error-json:object:out of data+sleep:10}",
-                                 f"touch:{box.path('up')}.%r",
-                                 "if-rank:1:on:TERM:exit:3", "hang", replicas=2))
+                                 "if-rank:1:on:TERM:exit:3", f"touch:{box.path('up')}.%r",
+                                 "hang", replicas=2))
     for rank in range(2):
         wait_file(box.path(f"up.{rank}"))
     job = wait_and_end(daemon, name)
@@ -120,3 +120,45 @@ def test_roles_of_a_mixed_job_succeed_together(box, daemon):
     assert job["state"] == "succeeded"
     assert [t["role"] for t in job["tasks"]] == ["chief", "worker", "worker",
                                                                                 "ps", "ps", "ps"]
+
+
+def reporter(*steps, others=("hang",), **top):
+    """A job whose second task uses the library; the first is a puppet."""
+    library = str(BUILD / "tests/tools/libworker")
+    return {"roles": [{"name": "puppet", "command": puppet(*others)},
+                      {"name": "reporter", "command": [library, *steps]}], **top}
+
+
+def test_who_reported_an_error_has_failed_although_it_exits_with_0(box, daemon):
+    job = daemon.run(reporter("error:9:the disk is gone", "exit:0"))
+    assert (job["verdict"]["result"], job["verdict"]["exit_status"]) == ("failed", 1), job
+    cause = job["verdict"]["root_cause"]
+    assert cause["role"] == "reporter" and "the disk is gone" in cause["message"], cause
+    assert "the disk is gone" in job["verdict"]["message"]
+    assert [t["state"] for t in job["tasks"]] == ["stopped", "failed"]
+    assert "task-error" in [e["event"] for e in daemon.events(job["run"])]
+
+
+def test_a_reported_error_is_paid_for_by_the_tasks_own_budget(box, daemon):
+    job = daemon.run(reporter("error:9:once more", "exit:0", others=("exit:0",),
+                              restart={"scope": "task", "max": 1}))
+    assert job["verdict"]["exit_status"] == 1 and job["attempt"] == 0
+    assert [t["restarts"] for t in job["tasks"]] == [0, 1]
+
+
+def test_a_reported_error_outranks_the_timeout(box, daemon):
+    name, _ = daemon.submit(reporter("error:9:the disk is gone", f"touch:{box.path('up')}",
+                                     "hang"))
+    wait_file(box.path("up"))
+    job = wait_and_end(daemon, name)
+    assert job["verdict"]["result"] == "failed", job["verdict"]
+    assert "the disk is gone" in job["verdict"]["root_cause"]["message"]
+
+
+def test_a_reported_error_of_one_that_is_stopped_on_purpose_is_nobodys_failure(box, daemon):
+    name, _ = daemon.submit(reporter("error:9:the disk is gone", f"touch:{box.path('up')}", "hang",
+                                     others=(f"wait-file:{box.path('go')}",)))
+    wait_file(box.path("up"))
+    assert daemon.call("StopTask", job=name, tasks="reporter:0")["stopped"] == 1
+    box.path("go").touch()
+    assert daemon.wait(name)["verdict"]["result"] == "succeeded"
