@@ -236,7 +236,8 @@ void barriers_stop(struct barriers *b, enum status status, const char *message)
 struct barrier_set {
 	const int *slots;
 	size_t n;
-	int *own; /* owned, where what was given was not in order */
+	int *own;     /* owned, where what was given was not in order */
+	bool unnamed; /* who came named nobody */
 };
 
 static void barrier_set_fini(struct barrier_set *s)
@@ -372,6 +373,7 @@ static int barrier_open(struct barriers *b, const char *text, int slot,
 		}
 	}
 	use->first = slot;
+	use->unnamed = set->unnamed;
 	use->deadline_ms = deadline_ms;
 	name->open = use;
 	barrier_name_touch(b, name);
@@ -414,6 +416,29 @@ static bool barrier_turned_away(struct barriers *b, const char *text, const stru
 	return true;
 }
 
+/* At the open use of name, opened: by this arrival. */
+static void barrier_join(struct barriers *b, struct barrier_name *name, int slot,
+	const struct barrier_set *set, bool opened, uint64_t now_ms, struct barrier_wait *w)
+{
+	bool agreed = set->unnamed && name->open->unnamed;
+
+	if (agreed && !opened && !barrier_place(name->open, slot)) {
+		barrier_ready_own(b, w, STATUS_INVALID_ARGUMENT,
+			"the barrier was begun when the task was none of those that are meant when "
+			"members are left out",
+			name->uses);
+	} else if (!barrier_set_has(set, slot)) {
+		barrier_say_stranger(b, name->open, name->text, slot);
+		barrier_wrong(b, name, slot, w);
+	} else if (!agreed && !barrier_set_same(set, name->open)) {
+		barrier_say_differs(b, name->open, name->text, slot, set->slots, set->n);
+		barrier_wrong(b, name, slot, w);
+	} else {
+		barrier_enter(b, name, slot, w);
+		barrier_settle(b, name, opened, now_ms);
+	}
+}
+
 static int barrier_arrive(struct barriers *b, const char *text, int slot,
 	const struct barrier_set *set, uint64_t deadline_ms, uint64_t now_ms,
 	struct barrier_wait *w)
@@ -441,41 +466,50 @@ static int barrier_arrive(struct barriers *b, const char *text, int slot,
 			return r == -ENOSPC ? 0 : r;
 		opened = true;
 	}
-	if (!barrier_set_has(set, slot)) {
-		barrier_say_stranger(b, name->open, name->text, slot);
-		barrier_wrong(b, name, slot, w);
-	} else if (!barrier_set_same(set, name->open)) {
-		barrier_say_differs(b, name->open, name->text, slot, set->slots, set->n);
-		barrier_wrong(b, name, slot, w);
-	} else {
-		barrier_enter(b, name, slot, w);
-		barrier_settle(b, name, opened, now_ms);
-	}
+	barrier_join(b, name, slot, set, opened, now_ms, w);
 	return 0;
 }
 
-int barriers_arrive(struct barriers *b, const char *name, int slot, const int *members, size_t n,
-	uint64_t deadline_ms, uint64_t now_ms, void *token)
+static int barrier_come(struct barriers *b, const char *name, int slot,
+	const struct barrier_set *set, uint64_t deadline_ms, uint64_t now_ms, void *token)
 {
-	_cleanup_(barrier_set_fini) struct barrier_set set = { 0 };
 	struct barrier_wait *w;
-	int r = barrier_set_init(&set, members, n);
+	int r = chain_reserve(&b->waits);
 
-	if (r < 0 || (r = chain_reserve(&b->waits)) < 0)
+	if (r < 0)
 		return r;
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -ENOMEM;
 	w->token = token;
 	chain_put(&b->waits, &w->node, chain_hash_pointer(token));
-	if (!barrier_turned_away(b, name, &set, slot, w))
-		r = barrier_arrive(b, name, slot, &set, deadline_ms, now_ms, w);
+	if (!barrier_turned_away(b, name, set, slot, w))
+		r = barrier_arrive(b, name, slot, set, deadline_ms, now_ms, w);
 	if (r < 0) {
 		chain_remove(&b->waits, &w->node);
 		free(w);
 	}
 	barriers_drain(b);
 	return r;
+}
+
+int barriers_arrive(struct barriers *b, const char *name, int slot, const int *members, size_t n,
+	uint64_t deadline_ms, uint64_t now_ms, void *token)
+{
+	_cleanup_(barrier_set_fini) struct barrier_set set = { 0 };
+	int r = barrier_set_init(&set, members, n);
+
+	return r < 0 ? r : barrier_come(b, name, slot, &set, deadline_ms, now_ms, token);
+}
+
+int barriers_arrive_default(struct barriers *b, const char *name, int slot, const int *members,
+	size_t n, uint64_t deadline_ms, uint64_t now_ms, void *token)
+{
+	_cleanup_(barrier_set_fini) struct barrier_set set = { 0 };
+	int r = barrier_set_init(&set, members, n);
+
+	set.unnamed = true;
+	return r < 0 ? r : barrier_come(b, name, slot, &set, deadline_ms, now_ms, token);
 }
 
 void barriers_forget(struct barriers *b, void *token)

@@ -74,6 +74,13 @@ void barriers_reset(struct barriers *b, const char *why);
  */
 _must_check_ int barriers_arrive(struct barriers *b, const char *name, int slot, const int *members,
 	size_t n, uint64_t deadline_ms, uint64_t now_ms, void *token);
+/*
+ * The same where slot has named nobody: members are those that are meant now. Where the first to
+ * come had named nobody either, slot goes with the members that were meant then; one that was none
+ * of them is told INVALID_ARGUMENT by itself, without harm to the others.
+ */
+_must_check_ int barriers_arrive_default(struct barriers *b, const char *name, int slot,
+	const int *members, size_t n, uint64_t deadline_ms, uint64_t now_ms, void *token);
 /* The wait with this token is taken back (its connection is gone); the arrival itself stays, as
  * that of a task which does not wait for the others. No answer. An unknown token means nothing. */
 void barriers_forget(struct barriers *b, void *token);

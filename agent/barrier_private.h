@@ -38,7 +38,8 @@ struct barrier_use {
 	unsigned refs;
 	TAILQ_ENTRY(barrier_use) link; /* of its name's failed ones */
 	uint64_t deadline_ms;
-	int first; /* the slot that opened it */
+	int first;    /* the slot that opened it */
+	bool unnamed; /* ... without naming the members */
 	size_t n, n_arrived;
 	size_t n_late;
 	struct barrier_answer answer; /* missing has room for n + 1 */

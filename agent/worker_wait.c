@@ -255,7 +255,8 @@ int worker_barrier(struct varlink_call *call, json_t *p, void *arg)
 	x = wait_new(w, call, WAIT_BARRIER);
 	if (!x)
 		return 0;
-	r = barriers_arrive(w->barriers, name, worker_of(call), set, n, deadline, now, x);
+	r = (json_get_array(p, "members") ? barriers_arrive : barriers_arrive_default)(
+		w->barriers, name, worker_of(call), set, n, deadline, now, x);
 	if (r < 0)
 		return wait_failed(x, r);
 	deadline_added(w, deadline);

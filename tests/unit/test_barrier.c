@@ -118,6 +118,55 @@ START_TEST(a_member_that_comes_twice_counts_once_and_its_older_call_is_cancelled
 }
 END_TEST
 
+/* Without naming anybody, when the first n are meant. */
+static void arrive_meaning(int slot, size_t n, intptr_t token)
+{
+	for (int i = 0; i < 8192; i++)
+		everybody[i] = i;
+	ck_assert_int_eq(
+		barriers_arrive_default(b, "x", slot, everybody, n, NEVER, 1, (void *)token), 0);
+}
+
+START_TEST(who_names_nobody_goes_with_those_who_were_meant_first)
+{
+	arrive_meaning(0, 3, 1);
+	arrive_meaning(2, 3, 2);
+	barriers_task_ended(b, 2, false, false, "it has taken its leave");
+	arrive_meaning(1, 2, 3);
+	for (int i = 1; i <= 3; i++)
+		ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
+	arrive_meaning(0, 2, 4);
+	arrive_meaning(1, 2, 5);
+	ck_assert_int_eq(answer_of(5)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(5)->generation, 1);
+}
+END_TEST
+
+START_TEST(who_was_not_meant_when_a_barrier_began_is_told_so_without_harm)
+{
+	arrive_meaning(0, 2, 1);
+	arrive_meaning(2, 3, 2);
+	ck_assert_int_eq(n_answers, 1);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_INVALID_ARGUMENT);
+	arrive_meaning(1, 3, 3);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(names_beside_no_names_must_be_the_same_members)
+{
+	arrive_meaning(0, 3, 1);
+	arrive_by(1, 2, NEVER, 2);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
+	arrive_meaning(2, 3, 3); /* it is told of that one */
+	ck_assert_int_eq(answer_of(3)->status, STATUS_INVALID_ARGUMENT);
+	arrive_by(0, 3, NEVER, 4);
+	arrive_meaning(1, 2, 5);
+	ck_assert_int_eq(answer_of(4)->status, STATUS_INVALID_ARGUMENT);
+}
+END_TEST
+
 START_TEST(a_timeout_names_the_missing_and_not_the_one_who_came)
 {
 	arrive_by(1, 3, 100, 1);
@@ -634,6 +683,9 @@ static void add_rules(TCase *t)
 {
 	tcase_add_test(t, nobody_passes_before_the_third);
 	tcase_add_test(t, a_member_that_comes_twice_counts_once_and_its_older_call_is_cancelled);
+	tcase_add_test(t, who_names_nobody_goes_with_those_who_were_meant_first);
+	tcase_add_test(t, who_was_not_meant_when_a_barrier_began_is_told_so_without_harm);
+	tcase_add_test(t, names_beside_no_names_must_be_the_same_members);
 	tcase_add_test(t, a_timeout_names_the_missing_and_not_the_one_who_came);
 	tcase_add_test(t, the_late_one_gets_that_error_once_and_then_both_pass);
 	tcase_add_test(t, a_timeout_of_thousands_has_all_in_missing_and_a_text_that_fits);
