@@ -92,6 +92,33 @@ static int members_grow(struct members *m, size_t n)
 	return 0;
 }
 
+void members_set_error(struct members *m, struct members_box *box)
+{
+	if (m->error)
+		return;
+	m->error = members_box_ref(box);
+	m->error_told = false;
+	members_waits_error(m);
+}
+
+/* The group's error, which was of slot's last process, is over. */
+static void members_error_over(struct members *m, int slot)
+{
+	struct members_box *next = NULL;
+
+	if (!m->error || m->leave_failed || m->error->error.slot != slot)
+		return;
+	m->error = members_box_unref(m, m->error);
+	for (size_t i = 0; i < m->n_slots; i++) {
+		const struct member *t = &m->slots[i];
+
+		if (t->counts && (!next || t->own->error.time_us < next->error.time_us))
+			next = t->own;
+	}
+	if (next)
+		members_set_error(m, next);
+}
+
 int members_started(struct members *m, int slot, bool recoverable, bool observer)
 {
 	struct member *t;
@@ -107,6 +134,8 @@ int members_started(struct members *m, int slot, bool recoverable, bool observer
 	*t = (struct member){
 		.known = true, .alive = true, .recoverable = recoverable, .observer = observer
 	};
+	members_error_over(m, slot);
+	members_drain(m);
 	return 0;
 }
 
@@ -145,14 +174,6 @@ struct members_box *members_box_new(
 	return box;
 }
 
-void members_set_error(struct members *m, struct members_box *box)
-{
-	if (m->error)
-		return;
-	m->error = members_box_ref(box);
-	members_waits_error(m);
-}
-
 /* Of slot's bad end; the spare one without memory, NULL where also that is in use. */
 static struct members_box *members_end_error(
 	struct members *m, int slot, const char *why, int64_t now_us)
@@ -179,6 +200,13 @@ static struct members_box *members_end_error(
 	return &m->spare;
 }
 
+/* An error of t is one of the group. */
+static void members_count(struct members *m, struct member *t, struct members_box *box)
+{
+	t->counts = true;
+	members_set_error(m, box);
+}
+
 void members_ended(struct members *m, int slot, bool bad, const char *why, int64_t now_us)
 {
 	struct member *t = members_get(m, slot);
@@ -193,7 +221,7 @@ void members_ended(struct members *m, int slot, bool bad, const char *why, int64
 		if (!t->own)
 			t->own = members_box_ref(box);
 		if (!t->recoverable && !t->observer && !t->left)
-			members_set_error(m, box);
+			members_count(m, t, box);
 		members_box_unref(m, box);
 	}
 	members_waits_changed(m);
@@ -216,7 +244,7 @@ int members_report(
 		t->own = members_box_ref(box);
 	}
 	if (!t->recoverable)
-		members_set_error(m, box);
+		members_count(m, t, box);
 	members_box_unref(m, box);
 	members_drain(m);
 	return 0;

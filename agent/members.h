@@ -60,8 +60,12 @@ DEFINE_CLEANUP(struct members *, members_free)
 
 /* A new incarnation: nobody is a member, no error, waits end CANCELLED. */
 void members_reset(struct members *m, const char *why);
-/* slot's process began: it is alive, has no error of its own and has not left. observer: no part of
- * default sets, its end is nobody's business. 0, -ENOMEM, -EINVAL for a slot that cannot be. */
+/*
+ * slot's process began: it is alive, has no error of its own and has not left. Where the group's
+ * error was its own, that is over with the process that it was of: the group has then the oldest
+ * error of its members that counts, which is told as a new one, or none. observer: no part of
+ * default sets, its end is nobody's business. 0, -ENOMEM, -EINVAL for a slot that cannot be.
+ */
 _must_check_ int members_started(struct members *m, int slot, bool recoverable, bool observer);
 /*
  * It ended; what it waits for is CANCELLED. bad: other than by exit code 0, and not because the

@@ -64,6 +64,7 @@ struct members_question {
 
 struct member {
 	bool known, alive, recoverable, observer, left;
+	bool counts;		 /* its own error is one of the group */
 	struct members_box *own; /* a reference */
 };
 

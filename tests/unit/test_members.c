@@ -143,6 +143,54 @@ START_TEST(the_first_error_is_the_group_s_and_all_get_the_same)
 }
 END_TEST
 
+START_TEST(the_group_s_error_is_over_with_the_next_process_of_its_task)
+{
+	start(3);
+	members_ended(m, 1, true, "exit code 1", 5);
+	wait_error(1);
+	ck_assert_int_eq(answer_of(1)->error_slot, 1);
+	leave(0, NEVER, 2);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_ABORTED);
+	ck_assert_int_eq(members_started(m, 1, false, false), 0);
+	ck_assert_ptr_null(members_group_error(m));
+	wait_error(3);
+	leave(1, NEVER, 4);
+	ck_assert_int_eq(n_answers, 2);
+	ck_assert_int_eq(members_report(m, 2, STATUS_INTERNAL, "no", 6), 0);
+	ck_assert_int_eq(answer_of(3)->error_slot, 2);
+	ck_assert_int_eq(n_errors, 2);
+}
+END_TEST
+
+START_TEST(the_oldest_error_of_the_others_takes_the_place_of_one_that_is_over)
+{
+	start(4);
+	ck_assert_int_eq(members_report(m, 3, STATUS_INTERNAL, "no", 5), 0);
+	members_ended(m, 0, true, "exit code 1", 7);
+	members_ended(m, 1, true, "exit code 1", 6);
+	ck_assert_int_eq(members_started(m, 0, false, false), 0);
+	ck_assert_int_eq(members_group_error(m)->slot, 3);
+	ck_assert_int_eq(n_errors, 1);
+	ck_assert_int_eq(members_started(m, 3, false, false), 0);
+	ck_assert_int_eq(members_group_error(m)->slot, 1);
+	ck_assert_int_eq(n_errors, 2);
+	ck_assert_int_eq(members_started(m, 1, false, false), 0);
+	ck_assert_ptr_null(members_group_error(m));
+}
+END_TEST
+
+START_TEST(an_overdue_leave_is_not_over_with_a_new_process)
+{
+	start(2);
+	leave(0, 10, 1);
+	ck_assert_uint_eq(members_expire(m, 10, 5), NEVER);
+	ck_assert_int_eq(members_group_error(m)->slot, 1);
+	members_ended(m, 1, true, "exit code 1", 6);
+	ck_assert_int_eq(members_started(m, 1, false, false), 0);
+	ck_assert_int_eq(members_group_error(m)->code, STATUS_DEADLINE_EXCEEDED);
+}
+END_TEST
+
 START_TEST(nobody_is_told_of_a_recoverable_member_s_errors)
 {
 	start(2);
@@ -444,6 +492,9 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, all_are_healthy_until_one_is_killed_and_again_when_it_is_back);
 	tcase_add_test(t, the_first_error_is_the_group_s_and_all_get_the_same);
+	tcase_add_test(t, the_group_s_error_is_over_with_the_next_process_of_its_task);
+	tcase_add_test(t, the_oldest_error_of_the_others_takes_the_place_of_one_that_is_over);
+	tcase_add_test(t, an_overdue_leave_is_not_over_with_a_new_process);
 	tcase_add_test(t, nobody_is_told_of_a_recoverable_member_s_errors);
 	tcase_add_test(t, the_end_of_an_observer_a_good_end_and_one_after_the_leave_are_no_errors);
 	tcase_add_test(t, a_report_that_comes_after_the_end_is_the_task_s_own_error);

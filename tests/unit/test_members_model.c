@@ -80,6 +80,8 @@ struct model {
 	int error_slot;
 	enum status error_code; /* OK: none */
 	unsigned leave_failed;
+	enum status own[SLOTS]; /* each one's own error; counted: whose are of the group */
+	unsigned counted;
 	bool stopped;
 	struct model_wait waits[WAITS];
 	struct answered told[WAITS];
@@ -147,6 +149,19 @@ static void model_error(struct model *o, int slot, enum status code)
 	o->error_slot = slot;
 }
 
+/* What the group's error was of is a new process now. */
+static void model_started(struct model *o, int slot)
+{
+	o->own[slot] = STATUS_OK;
+	o->counted &= ~(1u << slot);
+	if (!o->error_code || o->leave_failed || o->error_slot != slot)
+		return;
+	o->error_code = STATUS_OK;
+	for (int s = 0; s < SLOTS; s++)
+		if (o->counted & 1u << s)
+			model_error(o, s, o->own[s]);
+}
+
 static void model_wait(struct model *o, struct model_wait w)
 {
 	int i = 0;
@@ -176,8 +191,12 @@ static void model_ended(struct model *o, int slot, bool bad)
 	for (int i = 0; i < WAITS; i++)
 		if (o->waits[i].token && o->waits[i].kind != 'e' && o->waits[i].slot == slot)
 			model_tell(o, &o->waits[i], STATUS_CANCELLED, 0);
-	if (bad && !((o->recoverable | o->observer | o->left) & bit))
+	if (bad && !o->own[slot])
+		o->own[slot] = STATUS_UNAVAILABLE;
+	if (bad && !((o->recoverable | o->observer | o->left) & bit)) {
+		o->counted |= bit;
 		model_error(o, slot, STATUS_UNAVAILABLE);
+	}
 	model_settle(o);
 }
 
@@ -244,7 +263,8 @@ static void model_compare(struct model *o, int step)
 		if (members_alive(m, s) != !!(o->alive & 1u << s) ||
 			members_left(m, s) != !!(o->left & 1u << s))
 			ck_abort_msg("step %d: worker:%d", step, s);
-	if (!members_group_error(m) != !o->error_code)
+	if (!members_group_error(m) != !o->error_code ||
+		(o->error_code && members_group_error(m)->slot != o->error_slot))
 		ck_abort_msg("step %d: the group's error", step);
 	n_answers = o->n_told = 0;
 }
@@ -284,6 +304,7 @@ static void world_start(int slot, bool recoverable, bool observer)
 	world.left &= ~bit;
 	world.recoverable = recoverable ? world.recoverable | bit : world.recoverable & ~bit;
 	world.observer = observer ? world.observer | bit : world.observer & ~bit;
+	model_started(&world, slot);
 	if (members_started(m, slot, recoverable, observer) != 0)
 		ck_abort_msg("start");
 }
@@ -295,8 +316,12 @@ static void world_report(int slot)
 
 	if (r != (world.known & bit ? 0 : -EINVAL))
 		ck_abort_msg("report: %d", r);
-	if (r == 0 && !(world.recoverable & bit))
+	if (r == 0)
+		world.own[slot] = STATUS_INTERNAL;
+	if (r == 0 && !(world.recoverable & bit)) {
+		world.counted |= bit;
 		model_error(&world, slot, STATUS_INTERNAL);
+	}
 	model_settle(&world);
 }
 
