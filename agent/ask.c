@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/attach.h"
+#include "agent/workers.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -107,6 +108,8 @@ static bool ask_stop_task(struct agent *a, struct task *t, uint64_t timeout_ms, 
 	}
 	if (again)
 		agent_single_start_in(a, t, 0);
+	else if (!task_alive(t))
+		workers_task_over(a, t);
 	return active;
 }
 
@@ -262,6 +265,7 @@ int agent_start_single(struct agent *a, const struct agent_single_start *what, s
 	if (r < 0) {
 		/* Who asked is told, and the group goes on without it. */
 		t->on_purpose = true;
+		workers_task_over(a, t);
 		task_set_state(t, TASK_STOPPED, t->exit.ended ? t->exit.text : strerror(-r));
 		return error_set(
 			err, r == -ENOMEM ? r : -EINVAL, "%s: %s", agent_task_name(t), t->reason);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/judgement.h"
+#include "agent/workers.h"
 #include "common/duration.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -88,6 +89,7 @@ static void judge_task_failed(struct agent *a, struct task *t)
 	if (!d.restart) {
 		t->spent = true;
 		agent_set_reason(a, "%s", text);
+		workers_task_over(a, t);
 		return;
 	}
 	outcome_keep_one(a, t);
@@ -103,6 +105,8 @@ static void judge_grace_for(struct agent *a, struct task *t, int64_t since_us)
 
 	if (task_alive(t) && !t->relapsing && !t->blame_us)
 		t->grace_us = since_us;
+	if (t->state == TASK_WAITING || t->state == TASK_FAILED)
+		workers_task_over(a, t);
 	if (t->state != TASK_WAITING)
 		return;
 	agent_single_call_off(a, t, "the leader has ended");

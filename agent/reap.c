@@ -40,6 +40,7 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 	enum task_state state;
 	size_t n;
 
+	workers_task_ending(a);
 	t->ended_us = (int64_t)loop_real_us();
 	t->ended_ms = loop_now_ms();
 	task_set_exit(t, code, status);

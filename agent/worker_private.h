@@ -142,6 +142,8 @@ int worker_delete(struct varlink_call *call, json_t *p, void *arg);
 
 /* worker_watch.c */
 int worker_watch(struct varlink_call *call, json_t *p, void *arg);
+/* All of the incarnation get Cancelled. */
+void worker_watches_end(struct workers *w);
 void worker_watches_free(struct workers *w);
 
 /* worker_wait.c */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A watch whose reader does not keep up lets go of the store's watch and takes a new one, from the
- * last revision that was told, when there is room again: what waits for a slow reader lies in the
- * store's history only, which has a limit.
+ * A watch begins with the store's revision, which is told first: what is written after it is told,
+ * whenever the reader comes to it. A watch whose reader does not keep up lets go of the store's
+ * watch and takes a new one, from the last revision that was told, when there is room again: what
+ * waits for a slow reader lies in the store's history only, which has a limit.
  */
 #include "agent/worker_private.h"
 #include "common/json.h"
@@ -17,8 +18,8 @@ struct worker_watch {
 	LIST_ENTRY(worker_watch) link;
 	struct workers *w;
 	struct varlink_call *call;
-	char *key;
-	struct kv_watch *watch;	 /* NULL while it waits for its reader */
+	char *key;		 /* normalised */
+	struct kv_watch *watch;	 /* NULL while it waits for its reader, and before it has begun */
 	struct kv_call *first;	 /* asks for the revision that it begins with */
 	struct worker_text text; /* changes to be told in this turn */
 	int64_t told, newest;	 /* revisions: told to the reader; the last in text */
@@ -122,24 +123,33 @@ static void watch_changed(void *arg, const struct store_entry *entry, enum statu
 		x->text.failed = true;
 }
 
-static int watch_begin(struct worker_watch *x, int64_t since, struct error *err)
+/* From what was told on. */
+static void watch_begin(struct worker_watch *x)
 {
-	return kv_watch_new(x->w->kv, x->key, since, watch_changed, x, &x->watch, err);
+	struct error err = { 0 };
+
+	x->watch = kv_watch_free(x->watch);
+	if (kv_watch_new(x->w->kv, x->key, x->told, watch_changed, x, &x->watch, &err) < 0)
+		watch_fail(x, STATUS_RESOURCE_EXHAUSTED);
 }
 
 /* The reader takes more again. */
 static void watch_resume(void *arg)
 {
 	struct worker_watch *x = arg;
-	struct error err = { 0 };
 
 	x->held = false;
-	if (!x->paused)
+	if (!x->paused || x->over != STATUS_OK)
 		return;
 	x->paused = false;
-	x->watch = kv_watch_free(x->watch);
-	if (watch_begin(x, x->told, &err) < 0)
-		watch_fail(x, STATUS_RESOURCE_EXHAUSTED);
+	watch_begin(x);
+}
+
+static void watch_end(struct worker_watch *x, enum status status)
+{
+	x->over = status;
+	if (loop_defer(x->w->a->loop, watch_flush, x) < 0)
+		watch_fail(x, status);
 }
 
 static void watch_first(void *arg, const struct store_answer *answer)
@@ -148,15 +158,13 @@ static void watch_first(void *arg, const struct store_answer *answer)
 
 	x->first = NULL;
 	if (answer->status != STATUS_OK && answer->status != STATUS_NOT_FOUND) {
-		x->over = answer->status;
-	} else {
-		if (x->newest < 0)
-			x->newest = answer->revision;
-		(void)watch_notify(x, x->text.len ? x->newest : answer->revision);
+		watch_end(x, answer->status);
 		return;
 	}
-	if (loop_defer(x->w->a->loop, watch_flush, x) < 0)
-		x->text.failed = true;
+	if (x->newest < 0)
+		x->newest = answer->revision;
+	if (watch_notify(x, x->newest))
+		watch_begin(x);
 }
 
 int worker_watch(struct varlink_call *call, json_t *p, void *arg)
@@ -174,9 +182,9 @@ int worker_watch(struct varlink_call *call, json_t *p, void *arg)
 		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	*x = (struct worker_watch){ .w = w, .call = call, .told = since, .newest = since };
 	LIST_INSERT_HEAD(&w->watches, x, link);
-	x->key = strdup(json_get_string(p, "key", ""));
-	r = x->key ? watch_begin(x, since, &err) : -ENOMEM;
-	if (r == 0)
+	x->key = kv_normalise(json_get_string(p, "key", ""));
+	r = -ENOMEM;
+	if (x->key)
 		r = kv_get(w->kv, *x->key ? x->key : "revision", false, -1, watch_first, x,
 			&x->first, &err);
 	if (r == 0) {
@@ -187,6 +195,17 @@ int worker_watch(struct varlink_call *call, json_t *p, void *arg)
 	if (r == -EINVAL)
 		return worker_fail(call, STATUS_INVALID_ARGUMENT, "%s", err.text);
 	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+/* Also those that wait for their readers, of which the store knows nothing. */
+void worker_watches_end(struct workers *w)
+{
+	struct worker_watch *next;
+
+	for (struct worker_watch *x = LIST_FIRST(&w->watches); x; x = next) {
+		next = LIST_NEXT(x, link);
+		watch_end(x, STATUS_CANCELLED);
+	}
 }
 
 void worker_watches_free(struct workers *w)

@@ -236,6 +236,7 @@ void workers_begin(struct agent *a)
 	for (int i = 0; i < a->n_tasks; i++)
 		(void)give_slot(w, &a->tasks[i]);
 	worker_results_clear(w);
+	worker_watches_end(w);
 	kv_begin(w->kv, a->attempt);
 	barriers_reset(w->barriers, "a new incarnation of the group begins");
 	members_reset(w->members, "a new incarnation of the group begins");
@@ -334,11 +335,19 @@ void workers_task_started(struct agent *a, struct task *t)
 	worker_event(w, "joined", t->slot, NULL, text);
 }
 
-/* Whether others wait for its next process: one that ended well has none, but by policy. */
-static bool comes_again(const struct agent *a, const struct task *t, bool bad)
+/* Whether others wait for its next process, as far as is known before its end is judged: one that
+ * ended well has none, but where a person starts it again. */
+static bool comes_again(const struct agent *a, const struct task *t)
 {
-	return t->role->recoverable &&
-	       (bad || spec_restart_of(a->spec, t->role)->policy == SPEC_RESTART_ALWAYS);
+	if (!t->role->recoverable || a->leader_over)
+		return false;
+	return t->state == TASK_FAILED || t->state == TASK_WAITING;
+}
+
+void workers_task_ending(struct agent *a)
+{
+	if (a->workers)
+		varlink_server_receive(a->workers->server);
 }
 
 void workers_task_ended(struct agent *a, struct task *t)
@@ -346,16 +355,16 @@ void workers_task_ended(struct agent *a, struct task *t)
 	struct workers *w = a->workers;
 	struct worker_slot *s;
 	char text[512];
-	bool bad =
-		(task_bad_exit(t) && !t->stop_us && !t->on_purpose) || t->blame[0] || t->app_error;
+	bool bad = t->state == TASK_FAILED;
 
 	if (!w || !worker_has_slot(w, t))
 		return;
-	varlink_server_receive(w->server);
 	s = &w->slots[t->slot];
 	forget_token(s);
 	set_expected(w, t->slot, 0);
-	barriers_task_ended(w->barriers, t->slot, bad, comes_again(a, t, bad), t->exit.text);
+	/* Of one that is started again the arrival was the old process's. */
+	barriers_task_ended(w->barriers, t->slot, bad || t->state == TASK_WAITING,
+		comes_again(a, t), t->exit.text);
 	members_ended(w->members, t->slot, bad, t->exit.text, t->ended_us);
 	snprintf(text, sizeof(text), "%.80s has ended: %s", s->name, t->exit.text);
 	worker_event(w, "gone", t->slot, NULL, text);
@@ -365,6 +374,15 @@ void workers_flush(struct agent *a)
 {
 	if (a->workers)
 		varlink_server_flush(a->workers->server);
+}
+
+void workers_task_over(struct agent *a, struct task *t)
+{
+	struct workers *w = a->workers;
+
+	if (w && worker_has_slot(w, t))
+		barriers_task_ended(w->barriers, t->slot, true, false,
+			t->exit.ended ? t->exit.text : "it is not started");
 }
 
 void workers_stopping(struct agent *a, const char *why)
@@ -381,6 +399,7 @@ void workers_stopping(struct agent *a, const char *why)
 	w->why = strdup(text);
 	set_board(w, (uint64_t)a->attempt + 1);
 	worker_event(w, "stopping", -1, NULL, text);
+	worker_watches_end(w);
 	kv_stop(w->kv, STATUS_CANCELLED, text);
 	barriers_stop(w->barriers, STATUS_CANCELLED, text);
 	members_stop(w->members, STATUS_CANCELLED, text);

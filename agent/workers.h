@@ -28,11 +28,15 @@ void workers_task_starting(struct agent *a, struct task *t);
  * ELASTICD_LOG_FILE ("" without files). */
 _must_check_ int workers_env(const struct agent *a, const struct task *t, struct env *e);
 void workers_task_started(struct agent *a, struct task *t);
-/* Its process is gone and t->state says how. What it had sent before its end is read first, so a
- * result or an error written just before exit is never lost. */
+/* A process is gone, and nothing knows it yet: what it had sent before is read first, so a result or
+ * an error written just before exit is never lost. */
+void workers_task_ending(struct agent *a);
+/* Its process is gone and t->state says how. */
 void workers_task_ended(struct agent *a, struct task *t);
 /* Those who are to be told are told now, before something that takes its time. */
 void workers_flush(struct agent *a);
+/* t, which has no process, gets none any more: who waits for the next one waits in vain. */
+void workers_task_over(struct agent *a, struct task *t);
 /* The group is being stopped: whatever waits gets Cancelled with why. */
 void workers_stopping(struct agent *a, const char *why);
 

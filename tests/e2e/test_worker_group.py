@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from harness import spec, wait_gone
-from workers import Group, script
+from harness import alive, puppet, spec, wait_file, wait_for, wait_gone
+from workers import Group, environment, script
 
 
 def names(n):
@@ -156,6 +156,103 @@ def test_a_dead_member_is_seen_at_once_by_those_who_wait(group_of):
     assert (error["task"], error["code"], error["reported"]) == ("worker:2", "Unavailable", False)
 
 
+def test_one_that_leaves_or_is_stopped_after_it_came_changes_nothing_for_the_others(group_of):
+    group, a, b, c, d = group_of(4)
+    c.send("Barrier", name="x")
+    d.send("Barrier", name="x")
+    b.put("sync", "")
+    assert c.waits() and d.waits()
+    leaves = group.connect("worker:2").send("Leave")
+    b.put("sync", "", overwrite=True)
+    assert leaves.waits()
+    group.daemon.call("StopTask", job=group.name, tasks="worker:3")
+    a.send("Barrier", name="x")
+    assert b.call("Barrier", name="x") == {"generation": 0}
+    assert a.reply() == c.reply() == {"generation": 0}
+    a.send("Barrier", name="x")
+    assert b.call("Barrier", name="x") == a.reply() == {"generation": 1}
+
+
+def lone(*rows, **top):
+    return roles(*rows, restart={"scope": "task", "max": 3, "backoff": "0s"}, **top)
+
+
+def next_process(group, name, old):
+    """The pid of the task's next process, once it runs. What the agent tells may be ahead of Status."""
+    role, index = name.split(":")
+
+    def of(job):
+        return next(t for t in job["tasks"] if t["role"] == role and t["index"] == int(index))
+
+    job = group.daemon.watch(
+        group.name, lambda j, _: of(j)["state"] == "running" and of(j)["pid"] != old)
+    return of(job)["pid"]
+
+
+def kill(group, name):
+    pid = group.task(name)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    return next_process(group, name, pid)
+
+
+def of_pid(group, pid):
+    env = environment(pid)
+    return group.at(env["ELASTICD_WORKER_SOCKET"], env["ELASTICD_TOKEN"])
+
+
+def test_a_task_that_is_started_again_by_itself_is_a_member_like_before(group_like):
+    group = group_like(lone(("worker", 2, {})))
+    a, b = group.all("worker:0", "worker:1")
+    watcher = group.connect("worker:0").send("WaitError")
+    a.send("Barrier", name="x")
+    b.put("sync", "")
+    assert a.waits() and watcher.waits()
+    pid = kill(group, "worker:1")
+    assert watcher.reply()["error"]["task"] == "worker:1"
+    assert a.error().missing == ["worker:1"]
+    b = of_pid(group, pid)
+    assert b.hello["incarnation"] == 1
+    members = a.call("States")["members"]
+    assert [(m["healthy"], m.get("error")) for m in members] == [(True, None)] * 2
+    assert a.refused("WaitError", timeout_ms=1).name == "DeadlineExceeded"
+    a.send("Barrier", name="x")
+    b.call("Barrier", name="x")
+    a.reply()
+    a.send("Leave")
+    b.call("Leave")
+    a.reply()
+
+
+def test_a_recoverable_task_that_is_started_no_more_is_not_waited_for(box, group_like):
+    over = box.path("over")
+    group = group_like(lone(("chief", 1, {"leader": True, "command": puppet(f"wait-file:{over}")}),
+                            ("worker", 1, {}), ("ps", 1, {"recoverable": True}),
+                            leader={"on_exit": "stop", "grace": "1h"}))
+    a, p = group.all("worker:0", "ps:0")
+    a.send("Barrier", name="x", members=["worker:0", "ps:0"])
+    p.put("sync", "")
+    pid = kill(group, "ps:0")
+    assert a.waits()
+    over.touch()
+    group.daemon.wait_event(group.name, "leader-ended")
+    os.kill(pid, signal.SIGKILL)
+    e = a.error()
+    assert e.name == "Internal" and e.missing == ["ps:0"]
+
+
+def test_a_recoverable_task_that_a_person_starts_again_is_waited_for(group_like):
+    group = group_like(lone(("worker", 2, {"recoverable": True})))
+    a, b = group.all("worker:0", "worker:1")
+    a.send("Barrier", name="x")
+    b.put("sync", "")
+    pid = group.task("worker:1")["pid"]
+    group.daemon.call("StopTask", job=group.name, tasks="worker:1", again=True)
+    pid = next_process(group, "worker:1", pid)
+    assert a.waits()
+    of_pid(group, pid).call("Barrier", name="x")
+    a.reply()
+
+
 def test_what_waits_is_cancelled_when_the_group_is_stopped_and_what_comes_later_too(group_of):
     group, a, b = group_of(2, stop={"timeout": "60s"})
     pids = [group.task(n)["pid"] for n in names(2)]
@@ -298,6 +395,27 @@ w.call("Result", **blob(bytes(range(256))) if w.hello["rank"] == 1 else {"value"
     first, second = kept["results"]
     assert first["value"] == "last" and second["base64"].startswith("AAECAwQF")
     assert first["exit"]["code"] == 0 and kept["attempt"] == 0
+
+
+def test_an_error_counts_though_the_end_of_its_task_is_seen_at_the_same_time(box, daemon):
+    body = f"""
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+w = me()
+open({str(box.path("ready"))!r}, "w").close()
+signal.sigwait([signal.SIGUSR1])
+w.send("ReportError", oneway=True, code="Aborted", message="last words")
+os._exit(0)
+"""
+    name, _ = daemon.submit({"roles": [{"command": script(body)}]})
+    wait_file(box.path("ready"))
+    pid, agent = daemon.status(name)["tasks"][0]["pid"], daemon.agent_pid(name)
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        os.kill(pid, signal.SIGUSR1)
+        wait_for(lambda: not alive(pid))
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    assert daemon.wait(name)["state"] == "failed"
 
 
 def test_a_result_and_an_error_sent_right_before_death_are_not_lost(box, daemon):

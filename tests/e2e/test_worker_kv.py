@@ -6,7 +6,7 @@ import base64
 import pytest
 
 from harness import spec
-from workers import Group, Worker, entry_bytes, script
+from workers import Group, Worker, WorkerError, entry_bytes, script
 
 
 @pytest.fixture
@@ -192,6 +192,47 @@ def test_a_reader_that_stops_reading_slows_nobody_and_misses_no_last_value(two):
     while not seen or seen[-1]["value"] != "last":
         seen += a.reply()["changes"]
     assert [c["value"].split()[0] for c in seen] == [str(i) for i in range(400)] + ["last"]
+
+
+def test_a_watch_of_everything_may_be_written_as_slashes(two):
+    _, a, b = two
+    for key in ("", "/", "//"):
+        with Worker(*who(a)) as w:
+            w.send("Watch", more=True, key=key)
+            assert w.reply()["changes"] == []
+            b.put("deep/down", key, overwrite=True)
+            assert [c["key"] for c in w.reply()["changes"]] == ["deep/down"]
+
+
+def test_the_first_answer_of_a_watch_has_the_revision_that_it_goes_on_from(two):
+    _, a, b = two
+    start = b.put("k", "0")
+    last = b.put("k", "1", overwrite=True)
+    for since, told in ((start, start), (None, last)):
+        with Worker(*who(a)) as w:
+            w.send("Watch", more=True, key="k", **({} if since is None else {"since": since}))
+            assert w.reply() == {"changes": [], "revision": told}
+
+
+def test_a_watch_that_waits_for_its_reader_ends_with_the_incarnation(daemon, two):
+    """It is told what had come, and then no change of the next incarnation."""
+    group, a, b = two
+    a.send("Watch", more=True, key="v")
+    assert a.reply()["changes"] == []
+    value = "x" * 65536
+    for i in range(400):
+        b.put("v", f"{i} {value}", overwrite=True)
+    attempt = group.daemon.status(group.name)["attempt"]
+    group.daemon.call("Restart", job=group.name)
+    group.daemon.until_attempt(group.name, attempt + 1)
+    b = group.connect("worker:1")
+    b.put("v", "of the next", overwrite=True)
+    seen = []
+    with pytest.raises(WorkerError) as e:
+        while True:
+            seen += a.reply()["changes"]
+    assert e.value.name == "Cancelled"
+    assert seen and not any((c["value"] or "").startswith("of") for c in seen if not c["deleted"])
 
 
 def test_a_watch_without_more_is_refused(two):
