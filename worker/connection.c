@@ -256,7 +256,7 @@ struct deadline {
 	int64_t end; /* -1: none */
 	int64_t whole_ms;
 	bool interruptible;
-	bool begun; /* whole_ms was waited for once */
+	bool begun; /* there was a first recv() */
 };
 
 static struct deadline deadline_of(struct wait wait)
@@ -270,20 +270,30 @@ static struct deadline deadline_of(struct wait wait)
 	return d;
 }
 
-/* Has the next recv() wait so long. The first of a call is given the whole time, which is mostly
- * what is set already. */
+/* Whether the first recv() of a call may do with the limit that is set, which is no longer than its
+ * own: hardly an answer takes that long, and if it does, the next has the right one. */
+static bool conn_limit_serves(const struct conn *c, const struct deadline *d)
+{
+	if (!c->limit_ms || d->begun)
+		return false;
+	/* Without a limit, what a signal does is left to the kernel. */
+	return d->end < 0 ? !d->interruptible : c->limit_ms <= d->whole_ms;
+}
+
+/* Has the next recv() wait so long. The first of a call is given the whole time. */
 static int conn_limit(struct conn *c, struct deadline *d)
 {
+	bool serves = conn_limit_serves(c, d);
 	int64_t ms = 0;
 	struct timeval tv;
 
 	if (d->end >= 0) {
 		ms = d->begun ? d->end - clock_ms() : d->whole_ms;
-		d->begun = true;
 		if (ms <= 0)
 			return -ETIMEDOUT;
 	}
-	if (ms == c->limit_ms)
+	d->begun = true;
+	if (serves || ms == c->limit_ms)
 		return 0;
 	tv = (struct timeval){ .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) < 0)
