@@ -25,20 +25,25 @@ _LONGEST_MS = 2**31 - 1  # 24 days
 class Deadline:
     """A time limit in seconds (None: none) that starts now."""
 
+    __slots__ = ("waits", "_end")
+
     def __init__(self, timeout: Optional[float]) -> None:
-        if timeout is not None:
-            timeout = float(timeout)
-            if math.isnan(timeout) or timeout < 0:
-                raise ValueError(f"timeout: expected seconds >= 0 or None, got {timeout}")
-        self.waits = timeout is None or timeout > 0
-        self._end = None if timeout is None else time.monotonic() + timeout
+        self.waits, self._end = True, math.inf
+        if timeout is None:
+            return
+        timeout = float(timeout)
+        if not timeout >= 0:  # not a number, too
+            raise ValueError(f"timeout: expected seconds >= 0 or None, got {timeout}")
+        self.waits = timeout > 0
+        if self.waits:
+            self._end = time.monotonic() + timeout
 
     def left_ms(self) -> int:
         """As the library takes it: -1 for no limit, 0 only for a limit that was 0."""
-        if self._end is None:
-            return -1
         if not self.waits:
             return 0
+        if self._end == math.inf:
+            return -1
         left = self._end - time.monotonic()
         return int(min(max(math.ceil(left * 1000), 1), _LONGEST_MS))
 
@@ -101,8 +106,9 @@ class Core:
         while True:
             status = function(handle, *arguments)
             if status != INTERRUPTED:
-                self.library.check(status)
-                return
+                break
+        if status:
+            self.library.check(status)
 
     def wait(self, function: Callable[[int], int], timeout: Union[Deadline, Optional[float]]) -> None:
         """function(timeout_ms) until it returns for another reason than a signal."""
@@ -111,6 +117,8 @@ class Core:
             status = function(deadline.left_ms())
             if status != INTERRUPTED:
                 break
+        if not status:
+            return
         try:
             self.library.check(status)
         except Cancelled as e:

@@ -103,7 +103,7 @@ class Library:
             function.argtypes = arguments
             function.restype = c_char_p if name in _TEXT else None if name in _VOID else c_int
             setattr(self, name, function)
-        self.free = ctypes.CDLL(None).free
+        self.free = ctypes.PyDLL(None).free  # too short to let other threads run meanwhile
         self.free.argtypes = [c_void_p]
         self.free.restype = None
 
