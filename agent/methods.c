@@ -27,6 +27,7 @@ struct agent_server {
 	struct listeners listeners;
 	struct log_calls log_calls;
 	struct loop_timer *linger;
+	uint64_t sent; /* when linger was armed */
 	loop_fn end_fn;
 	void *end_arg;
 };
@@ -193,6 +194,10 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 	if (role && i == a->spec->n_roles)
 		return varlink_error(call, "NoSuchRole", json_pack("{s:s}", "role", role));
 	i = role ? i : 0;
+	if (a->spec->roles[i].leader && n != 1)
+		return varlink_error(call, "Failed",
+			json_pack("{s:s, s:i}", "message",
+				"a role that leads the group has one worker", "errno", EINVAL));
 	if (a->replicas[i] == (int)n)
 		return varlink_reply(call, NULL);
 	snprintf(why, sizeof(why), "%.40s is scaled from %d to %d", a->spec->roles[i].name,
@@ -353,6 +358,25 @@ static void methods_drained(void *arg)
 	s->end_fn = NULL;
 }
 
+static void methods_linger(struct agent_server *s)
+{
+	if (!s->end_fn)
+		return;
+	s->sent = varlink_server_sent(s->server);
+	loop_timer_arm(s->linger, METHODS_LINGER_MS);
+}
+
+/* A reader that takes nothing more must not keep the agent for ever; a slow one gets all there is. */
+static void methods_lingered(void *arg)
+{
+	struct agent_server *s = arg;
+
+	if (varlink_server_sent(s->server) != s->sent)
+		methods_linger(s);
+	else
+		methods_drained(s);
+}
+
 int agent_server_new(struct agent *a, struct error *err)
 {
 	struct agent_server *s = calloc(1, sizeof(*s));
@@ -373,7 +397,7 @@ int agent_server_new(struct agent *a, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	s->a = s->listeners.a = a;
 	a->server = s;
-	r = loop_timer_new(a->loop, methods_drained, s, &s->linger);
+	r = loop_timer_new(a->loop, methods_lingered, s, &s->linger);
 	if (r < 0)
 		return error_set(err, r, "out of memory");
 	r = varlink_server_new(a->loop, &opt, &s->server, err);
@@ -407,7 +431,6 @@ void agent_server_end(struct agent *a, loop_fn fn, void *arg)
 	log_calls_run_ended(&s->log_calls);
 	s->end_fn = fn;
 	s->end_arg = arg;
-	/* A reader that takes nothing more must not keep the agent for ever. */
-	loop_timer_arm(s->linger, METHODS_LINGER_MS);
 	varlink_server_drain(s->server, methods_drained, s);
+	methods_linger(s);
 }

@@ -98,11 +98,13 @@ static void take_calls(struct varlink_connection *c)
 
 void varlink_connection_send(struct varlink_connection *c)
 {
+	size_t before = varlink_buffer_len(&c->out);
 	int r;
 
-	if (c->doomed || c->blocked || c->deaf || !varlink_buffer_len(&c->out))
+	if (c->doomed || c->blocked || c->deaf || !before)
 		return;
 	r = varlink_buffer_send(&c->out, c->fd);
+	c->server->sent_bytes += before - varlink_buffer_len(&c->out);
 	c->blocked = r > 0;
 	if (r >= 0)
 		return;

@@ -64,6 +64,7 @@ struct varlink_server {
 	int spare_fd; /* given up for a moment to accept and drop, when descriptors have run out */
 	bool exhausted;
 
+	uint64_t sent_bytes; /* that sockets took, of all connections */
 	bool draining;
 	loop_fn drained;
 	void *drained_arg;

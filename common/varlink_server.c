@@ -164,6 +164,11 @@ void varlink_server_check_replies(struct varlink_server *s, bool check)
 	s->check_replies = check;
 }
 
+uint64_t varlink_server_sent(const struct varlink_server *s)
+{
+	return s->sent_bytes;
+}
+
 void varlink_server_flush(struct varlink_server *s)
 {
 	struct varlink_connection *c;

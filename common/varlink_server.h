@@ -111,6 +111,9 @@ void varlink_server_check_replies(struct varlink_server *s, bool check);
 
 int varlink_server_connections(const struct varlink_server *s);
 
+/* Bytes that the sockets of all connections have taken so far: whether anybody still reads. */
+uint64_t varlink_server_sent(const struct varlink_server *s);
+
 /* Another limits.connections from now on; those that are open stay. */
 void varlink_server_limit_connections(struct varlink_server *s, int connections);
 

@@ -186,14 +186,15 @@ def test_lines_of_many_ranks_are_never_torn(box):
         seen[m[1]] = int(m[3])
 
 
+@pytest.mark.seconds(250)
 def test_a_follower_that_lags_is_told_what_it_missed_and_slows_nobody(box, daemon):
-    count = 400000 // SLOWER
-    name, run = daemon.submit(spec(f"wait-file:{box.path('go')}", f"lines:{count}:100",
+    count, size = 50000 // SLOWER, 2000
+    name, run = daemon.submit(spec(f"wait-file:{box.path('go')}", f"lines:{count}:{size}",
                                    f"touch:{box.path('written')}", "hang", logs=BOTH))
     with daemon.connect() as v:
         v.send("Logs", more=True, job=name, follow=True, ranks="0", stream="stdout")
         box.path("go").touch()
-        wait_file(box.path("written"), 30)  # nobody reads, and the worker is through
+        wait_file(box.path("written"), 200)  # nobody reads, and the worker is through
         assert daemon.status(name, live=True)["state"] == "running"
         agent = daemon.agent_pid(name)
         if not SANITIZED:
@@ -208,7 +209,7 @@ def test_a_follower_that_lags_is_told_what_it_missed_and_slows_nobody(box, daemo
                 text = line["text"] if begun else front + line["text"]
                 front = text if line.get("partial") else ""
                 if not line.get("partial"):
-                    assert re.fullmatch(r"0 \d+ x+", text) and len(text) == 99, line["text"]
+                    assert re.fullmatch(r"0 \d+ x+", text) and len(text) == size - 1, line["text"]
                     got += 1
             missed += message["parameters"].get("missed") or 0
             if not message.get("continues"):
