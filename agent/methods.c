@@ -366,7 +366,8 @@ static void methods_linger(struct agent_server *s)
 	loop_timer_arm(s->linger, METHODS_LINGER_MS);
 }
 
-/* A reader that takes nothing more must not keep the agent for ever; a slow one gets all there is. */
+/* A reader that takes nothing more must not keep the agent for ever; a slow one gets all there is.
+ */
 static void methods_lingered(void *arg)
 {
 	struct agent_server *s = arg;
