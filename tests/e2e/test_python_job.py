@@ -86,6 +86,29 @@ def test_what_is_written_once_a_watch_is_open_is_told(box, daemon):
     assert told(daemon, job) == [[True, ["w/child", "w/parent"], 0]]
 
 
+def test_a_child_that_closes_does_not_wake_its_parents_readers(box, daemon):
+    job = succeeded(daemon, spec_of(box, """
+        import json, os, select, threading, time
+        import elasticd
+        with elasticd.init() as job, job.kv.watch("w") as watch:
+            got = []
+            thread = threading.Thread(target=lambda: got.append(watch.next().key))
+            thread.start()
+            while not watch._wake._pipe:
+                time.sleep(0.001)
+            pid = os.fork()
+            if not pid:
+                job.close()
+                os._exit(0)
+            os.waitpid(pid, 0)
+            woken = select.select([watch._wake._pipe[0]], [], [], 0)[0]
+            job.kv["w"] = ""
+            thread.join()
+            print(json.dumps([woken, got]))
+        """))
+    assert told(daemon, job) == [[[], ["w"]]]
+
+
 def test_closing_a_stream_ends_its_readers_loop(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import threading

@@ -81,7 +81,8 @@ class Stream(Generic[_T]):
 
     def close(self) -> None:
         self._stream = None
-        self._wake.set()
+        if self._pid == os.getpid():  # in a child it would wake the parent's readers
+            self._wake.set()
 
     @property
     def closed(self) -> bool:
