@@ -46,11 +46,20 @@ static inline void board_make(void)
 	board->slot_bytes = BOARD_SLOT_BYTES;
 }
 
+/* Check has handlers without SA_RESTART, which end waits: with them, any stop and SIGCONT does. */
+static inline void signals_default(void)
+{
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGALRM, SIG_DFL);
+}
+
 /* The environment of task worker:3, whose token is 77. */
 static inline void agent_start(void)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 
+	signals_default();
 	strcpy(agent_dir, "/tmp/test_elasticd.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(agent_dir));
 	snprintf(agent_path, sizeof(agent_path), "%s/worker.sock", agent_dir);

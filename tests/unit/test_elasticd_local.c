@@ -8,6 +8,7 @@ static struct elasticd *h;
 
 static void setup(void)
 {
+	signals_default();
 	unsetenv("ELASTICD_WORKER_SOCKET");
 	unsetenv("TORCHELASTIC_ERROR_FILE");
 	unsetenv("ELASTICD_LOG_FILE");
