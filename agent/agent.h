@@ -335,6 +335,7 @@ bool agent_forwards(const struct agent *a, int signo);
 json_t *agent_job_json(const struct agent *a, bool live);
 json_t *agent_budget_json(const struct agent *a);
 char *agent_why_text(const struct agent *a);
+char *agent_why_tasks_text(const struct agent *a); /* of tasks that failed by themselves, or "" */
 json_t *agent_verdict_json(const struct agent *a);
 json_t *agent_failures_json(const struct agent *a, int attempt); /* -1: the newest with any */
 json_t *json_text(const char *text); /* a string whatever the bytes are */

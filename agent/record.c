@@ -46,6 +46,7 @@ static void record_write_state(void *arg)
 	struct agent *a = arg;
 	_cleanup_json_ json_t *doc = json_object();
 	json_t *replicas = json_array();
+	_cleanup_free_ char *tasks = agent_why_tasks_text(a);
 
 	for (size_t i = 0; i < a->spec->n_roles; i++)
 		json_add(replicas, json_integer(a->replicas[i]));
@@ -56,6 +57,8 @@ static void record_write_state(void *arg)
 	json_put(doc, "seq", json_integer(events_last_seq(a->events)));
 	json_put(doc, "replicas", replicas);
 	json_put(doc, "why", agent_budget_json(a));
+	if (tasks && *tasks)
+		json_put(doc, "why_tasks", json_text(tasks));
 	if (logs_run_dir(a->logs))
 		json_put(doc, "log_dir", json_text(logs_run_dir(a->logs)));
 	record_put(a, a->record->state_path, doc, false);

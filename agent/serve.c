@@ -74,11 +74,13 @@ static void serve_why_text(const struct serve *s, FILE *f)
 	json_t *n;
 
 	fprintf(f, "%s%s%s\n", json_get_string(job, "state", "?"), *reason ? ": " : "", reason);
-	fprintf(f, "%lld of %lld restarts used; %lld not counted\n",
-		(long long)json_get_int(why, "used", 0), (long long)json_get_int(why, "max", 0),
-		(long long)json_get_int(why, "free", 0));
+	fprintf(f, "%lld", (long long)json_get_int(why, "used", 0));
+	if (json_get_int(why, "max", 0) >= 0)
+		fprintf(f, " of %lld", (long long)json_get_int(why, "max", 0));
+	fprintf(f, " restarts used; %lld not counted\n", (long long)json_get_int(why, "free", 0));
 	json_object_foreach (json_get_object(why, "by_cause"), cause, n)
 		fprintf(f, "  %lld by %s\n", (long long)json_integer_value(n), cause);
+	fputs(json_get_string(s->state, "why_tasks", ""), f);
 }
 
 static int serve_why(struct varlink_call *call, json_t *p, void *arg)

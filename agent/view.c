@@ -224,6 +224,22 @@ static void view_why_tasks(const struct agent *a, FILE *f)
 	}
 }
 
+char *agent_why_tasks_text(const struct agent *a)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	view_why_tasks(a, f);
+	if (fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
 char *agent_why_text(const struct agent *a)
 {
 	char *text = NULL;

@@ -39,3 +39,14 @@ def test_by_command_line(box, daemon):
     assert result.rc == 0 and "1" in result.out and "3" in result.out, result
     parsed = box.ctl("why", "--json", job["run"]).json
     assert (parsed.get("budget") or parsed)["used"] == 1
+
+
+def test_tasks_that_are_started_again_alone_during_the_run_and_after_it(box, daemon):
+    name, run = daemon.submit(spec("if-rank:1:exit:3", f"wait-file:{box.path('go')}", replicas=2,
+                                   restart={"scope": "task", "max": 2, "backoff": "1h"}))
+    daemon.watch(name, lambda job, _: job["tasks"][1].get("next_start_us"))
+    assert "  worker:1: 1 of 2 restarts used; 1 left" in daemon.call("Why", job=name)["text"]
+    daemon.call("Stop", job=name)
+    daemon.wait(run)
+    text = daemon.call("Why", job=run)["text"]
+    assert "  worker:1: 1 of 2 restarts used; 1 left" in text and "next start" not in text, text
