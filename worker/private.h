@@ -133,6 +133,5 @@ void local_start(void);
 
 /* --- api.c */
 
-void member_fini(struct elasticd_member *m);
 /* An owned copy; NULL without memory. */
 struct elasticd_error *error_new(int code, const char *message, const char *task, bool reported);
