@@ -133,9 +133,7 @@ static void life_cells(struct table *t, const json_t *job, const json_t *task)
 		table_cell(t, COLOR_NONE, humane_since(until, get_int(task, "started_us"), buf));
 	else
 		table_cell(t, COLOR_DIM, "-");
-	/* With the group, and by itself. */
-	table_cellf(
-		t, COLOR_NONE, "%d", (int)(get_int(job, "attempt") + get_int(task, "restarts")));
+	table_cellf(t, COLOR_NONE, "%d", (int)get_int(task, "restarts"));
 }
 
 static void who_cells(struct table *t, const json_t *task)

@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness import VarlinkError, alive, parse_environ, spec, wait_file, wait_lines
+from harness import VarlinkError, alive, parse_environ, puppet, spec, wait_file, wait_lines
 
 
 @pytest.mark.parametrize("to", [1, 2, 5])
@@ -81,3 +81,28 @@ def test_during_backoff(box, daemon):
     daemon.call("Scale", job=name, replicas=3)
     assert daemon.wait(name)["state"] == "succeeded"
     assert len(wait_lines(box.path("marks"), 3)) == 3
+
+
+def test_a_leader_stays_alone(box, daemon):
+    name, _ = daemon.submit({"name": "led", "roles": [
+        {"name": "chief", "leader": True, "command": puppet("hang")},
+        {"name": "worker", "command": puppet("hang")}]})
+    daemon.wait(name, until="running")
+    result = box.ctl("scale", "led/chief", "3")
+    assert result.rc == 1 and "a role that leads the group has one worker" in result.err, result
+    with pytest.raises(VarlinkError) as e:
+        daemon.call("StartTask", job=name, role="chief", index=1)
+    assert "one leader only" in e.value.parameters["message"]
+    job = daemon.status(name)
+    assert (job["attempt"], len(job["tasks"])) == (0, 2)
+
+
+def test_the_table_counts_a_start_once(box, daemon):
+    name, _ = daemon.submit(spec("hang", name="j"))
+    daemon.wait(name, until="running")
+    assert box.ctl("scale", "j", "2").rc == 0
+    lines = box.ctl("status", "j").out.splitlines()
+    title = next(line for line in lines if line.startswith("RANK"))
+    end = title.index("RESTARTS") + len("RESTARTS")
+    rows = lines[lines.index(title) + 1:]
+    assert [row[:end].split()[-1] for row in rows] == ["1", "1"], lines

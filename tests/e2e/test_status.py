@@ -46,8 +46,9 @@ def test_a_job_that_ended_still_has_its_status(daemon):
 def test_restarts_and_attempts_are_counted(box, daemon):
     name, _ = daemon.submit(spec("if-attempt:0:exit:1", "if-attempt:1:exit:42",
                                  f"touch:{box.path('up')}", "hang", restart={"max": 3}))
+    # The file is there before the daemon was told of the attempt.
     wait_file(box.path("up"))
-    job = daemon.wait(name, until="running")
+    job = daemon.until_attempt(name, 2)
     assert (job["attempt"], job["restarts"], job["max_restarts"]) == (2, 1, 3)
 
 
