@@ -90,8 +90,9 @@ _must_check_ int logs_drain(struct logs *l, uint64_t timeout_ms, loop_fn fn, voi
  */
 json_t *logs_tail(struct logs *l, int local_rank, int std, int n);
 
-/* A task of the current attempt: its directory attempt_<n>/<rank>, and the file of one of its streams
- * (0 stdout, 1 stderr). Borrowed until the next attempt begins; NULL where there is none. */
+/* A task of the current attempt: its directory attempt_<n>/<rank>, and the file of one of its
+ * streams (0 stdout, 1 stderr). Borrowed until the next attempt begins; NULL where there is none.
+ */
 const char *logs_task_dir(const struct logs *l, int local_rank);
 const char *logs_task_path(const struct logs *l, int local_rank, int std);
 
