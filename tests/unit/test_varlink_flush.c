@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers that do not wait for the next turn of the loop. */
+#include "tests/unit/varlink_demo.h"
+
+#define REPLY "{'parameters':{'key':'x'}}\n"
+
+static int peer;
+
+static void setup(void)
+{
+	struct varlink_options opt = demo_options();
+
+	demo_start(&opt);
+	peer = new_peer();
+}
+
+static void teardown(void)
+{
+	close_fd(peer);
+	demo_stop();
+}
+
+static void keep_two(void)
+{
+	for (int i = 0; i < 2; i++)
+		call_method(peer, DEMO "Keep", "{}", "");
+	turn();
+	ck_assert_int_eq(n_kept, 2);
+}
+
+/* What has come to fd without a turn of the loop. */
+static size_t come(int fd)
+{
+	char data[256];
+	ssize_t n = recv(fd, data, sizeof(data), MSG_DONTWAIT);
+
+	return n < 0 ? 0 : (size_t)n;
+}
+
+START_TEST(answers_leave_at_once_where_that_is_asked_for)
+{
+	keep_two();
+	answer_kept(0, "x");
+	ck_assert_uint_eq(come(peer), 0);
+	varlink_server_flush(server);
+	ck_assert_uint_eq(come(peer), strlen(REPLY));
+	varlink_server_flush(server);
+	ck_assert_uint_eq(come(peer), 0);
+	answer_kept(1, "x");
+	ck_assert_str_eq(hear(peer), REPLY);
+}
+END_TEST
+
+START_TEST(who_vanishes_before_answers_leave_at_once_ends_in_its_turn)
+{
+	keep_two();
+	answer_kept(0, "x");
+	peer = close_fd(peer);
+	varlink_server_flush(server);
+	ck_assert_int_eq(varlink_server_connections(server), 1);
+	ck_assert_ptr_nonnull(kept[1]);
+	turn();
+	ck_assert_int_eq(varlink_server_connections(server), 0);
+	ck_assert_ptr_null(kept[1]);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("varlink_flush");
+	TCase *t = tcase_create("varlink_flush");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, answers_leave_at_once_where_that_is_asked_for);
+	tcase_add_test(t, who_vanishes_before_answers_leave_at_once_ends_in_its_turn);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
