@@ -124,8 +124,8 @@ void varlink_server_limit_connections(struct varlink_server *s, int connections)
  */
 void varlink_server_receive(struct varlink_server *s);
 
-/* Sends at once what answers there are, which is done in the next turn otherwise: for those who have
- * slow work to do in this one. No connection ends in it. */
+/* Sends at once what answers there are, which is done in the next turn otherwise: for those who
+ * have slow work to do in this one. No connection ends in it. */
 void varlink_server_flush(struct varlink_server *s);
 
 /*
