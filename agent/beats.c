@@ -60,7 +60,7 @@ static struct beat *beats_of(struct beats *bs, const struct task *t)
 static void beat_sample(
 	struct agent *a, const struct task *t, struct beat *b, struct heartbeat_sample *ret)
 {
-	struct board_slot *slot = workers_slot(a, t);
+	const struct board_slot *slot = workers_slot(a, t);
 
 	progress_look(&b->progress);
 	*ret = (struct heartbeat_sample){
@@ -170,6 +170,9 @@ static int beat_watch(struct agent *a, const struct task *t, struct beat *b)
 		(spec->log_timeout_ms != SPEC_UNSET ||
 			spec->log_pattern_timeout_ms != SPEC_UNSET)) {
 		b->spec.log_timeout_ms = b->spec.log_pattern_timeout_ms = SPEC_UNSET;
+		log_warning("worker %d has no log files: heartbeat.log_timeout and "
+			    "log_pattern_timeout do not hold for it",
+			t->rank);
 		events_add(a->events, "log-not-watched", a->attempt, t->rank, NULL,
 			"worker %d has no log files: heartbeat.log_timeout and log_pattern_timeout "
 			"do not hold for it",

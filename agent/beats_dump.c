@@ -126,7 +126,7 @@ static void beats_act(struct beats *bs)
 
 			if (!b)
 				continue;
-			b->failing = false;
+			b->failing = b->saved = false;
 			if (!report)
 				agent_task_failing(a, t, b->why);
 			break;

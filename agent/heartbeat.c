@@ -73,12 +73,20 @@ static void heartbeat_by(uint64_t *next, uint64_t since_ms, int64_t limit_ms)
 		*next = since_ms + (uint64_t)limit_ms;
 }
 
+/* Whether nothing is looked at any more after the end was told. */
+static bool heartbeat_ends(const struct spec_heartbeat *s)
+{
+	return s->on_failure != SPEC_HEARTBEAT_REPORT;
+}
+
 static uint64_t heartbeat_due(const struct heartbeat *h)
 {
 	uint64_t next = h->look_ms + heartbeat_period(h);
 
-	if (h->over || !heartbeat_wanted(h->spec))
+	if (!heartbeat_wanted(h->spec))
 		return UINT64_MAX;
+	if (h->over)
+		return heartbeat_ends(h->spec) ? UINT64_MAX : next;
 	if (h->spec->period_ms != SPEC_UNSET && h->beaten)
 		heartbeat_by(&next, h->silent_ms, (int64_t)heartbeat_timeout(h->spec));
 	if (!h->beaten)
@@ -216,15 +224,49 @@ static void heartbeat_beats(struct heartbeat *h, const struct heartbeat_sample *
 	h->beats = sample->beats;
 }
 
+/* What was only reported is watched again from its next sign of life on. */
+static bool heartbeat_again(struct heartbeat *h, const struct heartbeat_sample *s, uint64_t now_ms)
+{
+	const struct heartbeat before = *h;
+	struct heartbeat_verdict none = { .what = HEARTBEAT_FINE };
+	bool sign = s->beats != h->beats;
+
+	if (heartbeat_ends(h->spec) || (s->token && s->expected && s->token != s->expected))
+		return false;
+	sign |= s->steps != h->signs[HEARTBEAT_STEP].count ||
+		s->log_bytes != h->signs[HEARTBEAT_LOG].count ||
+		s->log_matches != h->signs[HEARTBEAT_MATCH].count ||
+		s->file_changes != h->signs[HEARTBEAT_FILE].count;
+	if (!sign) {
+		h->look_ms = now_ms;
+		h->due_ms = heartbeat_due(h);
+		return false;
+	}
+	heartbeat_start(h, before.spec, now_ms);
+	h->beaten = before.beaten;
+	memcpy(h->signs, before.signs, sizeof(h->signs));
+	for (int i = 0; i < HEARTBEAT_N_PROGRESS; i++)
+		h->signs[i].at_ms = now_ms;
+	heartbeat_progress(h, s, now_ms, &none);
+	h->beats = s->beats;
+	h->due_ms = heartbeat_due(h);
+	return true;
+}
+
 struct heartbeat_verdict heartbeat_look(
 	struct heartbeat *h, const struct heartbeat_sample *sample, uint64_t now_ms)
 {
 	struct heartbeat_verdict v = { .what = HEARTBEAT_FINE };
 
-	if (h->over)
-		return v;
 	if (now_ms < h->look_ms)
 		now_ms = h->look_ms; /* a clock that goes back is taken to stand */
+	if (h->over) {
+		if (heartbeat_again(h, sample, now_ms)) {
+			v.what = HEARTBEAT_BACK;
+			snprintf(v.text, sizeof(v.text), "shows life again");
+		}
+		return v;
+	}
 	heartbeat_forgive(h, now_ms);
 	h->look_ms = now_ms;
 	if (sample->token && sample->expected && sample->token != sample->expected) {

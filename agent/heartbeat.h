@@ -66,7 +66,8 @@ struct heartbeat {
 		uint64_t count, at_ms; /* of the last look; of the last sign, or the start */
 		bool seen;
 	} signs[HEARTBEAT_N_PROGRESS];
-	bool over; /* told once: LOST, STALE or STUCK */
+	bool over; /* told: LOST, STALE or STUCK; with on_failure report until its next sign (BACK)
+		    */
 };
 
 /* Whether anything of it is wanted at all. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/progress.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,12 +13,54 @@ static bool progress_same(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+/* Below a directory the newest change of all is taken, with the sum of the sizes. */
+static void progress_walk(int dir_fd, int depth, int *left, struct stat *sum)
+{
+	_cleanup_dir_ DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
+	const struct dirent *e;
+
+	if (!dir) {
+		close_fd(dir_fd);
+		return;
+	}
+	while (*left > 0 && (e = readdir(dir))) {
+		struct stat st;
+
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		(*left)--;
+		if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		sum->st_size += st.st_size;
+		if (st.st_mtim.tv_sec > sum->st_mtim.tv_sec ||
+			(st.st_mtim.tv_sec == sum->st_mtim.tv_sec &&
+				st.st_mtim.tv_nsec > sum->st_mtim.tv_nsec))
+			sum->st_mtim = st.st_mtim;
+		if (S_ISDIR(st.st_mode) && depth > 0)
+			progress_walk(openat(dirfd(dir), e->d_name,
+					      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+				depth - 1, left, sum);
+	}
+}
+
+static int progress_stat(const char *path, struct stat *ret)
+{
+	int left = PROGRESS_ENTRIES;
+
+	if (stat(path, ret) < 0)
+		return -errno;
+	if (S_ISDIR(ret->st_mode))
+		progress_walk(
+			open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), PROGRESS_DEPTH, &left, ret);
+	return 0;
+}
+
 /* Whether the file is another one than at the last look, or longer, or was written to. */
 static bool progress_changed(struct progress_file *f)
 {
 	struct stat st;
 
-	if (!f->path || stat(f->path, &st) < 0)
+	if (!f->path || progress_stat(f->path, &st) < 0)
 		return false;
 	if (f->seen && progress_same(&st, &f->last))
 		return false;

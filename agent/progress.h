@@ -17,6 +17,8 @@
 enum {
 	PROGRESS_LINE = 4096,	     /* bytes of a line that are compared */
 	PROGRESS_AT_ONCE = 16 << 20, /* bytes that one look reads of a file, the newest */
+	PROGRESS_ENTRIES = 10000,    /* of a directory and those below it that one look takes in */
+	PROGRESS_DEPTH = 4,	     /* directories below the one that is watched */
 };
 
 /* One file that grows, and may be replaced. */

@@ -54,6 +54,9 @@ for word in sys.argv[1:]:
         open(os.path.join(where, os.environ["RANK"]), "w").close()
         while len(os.listdir(where)) < int(count):
             time.sleep(0.01)
+    elif what == "await":
+        while not os.path.exists(arg):
+            time.sleep(0.01)
     elif what == "print":
         print(arg, flush=True)
     elif what == "chatter":
@@ -176,12 +179,15 @@ def test_the_start_has_a_limit_of_its_own(daemon):
 
 
 def test_report_leaves_the_worker_alone(box, daemon):
-    name, run = daemon.submit(job_of(worker("beat 3", "hang"), heartbeat={
+    name, run = daemon.submit(job_of(worker("beat 3", f"await {box.path('go')}", "beat 3", "hang"), heartbeat={
         "period": "100ms", "on_failure": "report", "dump_timeout": "60s"}))
-    daemon.wait_event(name, "heartbeat-lost")
     daemon.wait_event(name, "dumped")
     assert daemon.status(name)["state"] == "running"
     assert len(texts(daemon, run, "heartbeat-lost")) == 1
+    box.path("go").touch()
+    daemon.wait_event(name, "heartbeat-back")
+    daemon.wait_event(name, "dumped", count=2)  # the second hang is told, too
+    assert len(texts(daemon, run, "heartbeat-lost")) == 2
     daemon.call("Stop", job=name)
     assert daemon.wait(name)["state"] == "stopped"
 

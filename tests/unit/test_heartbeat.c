@@ -72,6 +72,24 @@ START_TEST(the_first_and_second_miss_warn_and_the_third_is_fatal)
 }
 END_TEST
 
+START_TEST(what_is_only_reported_is_watched_again_from_its_next_sign_on)
+{
+	spec.on_failure = SPEC_HEARTBEAT_REPORT;
+	begin();
+	is(look_beaten(1100), HEARTBEAT_FINE);
+	for (uint64_t t = 1200; t < 9000; t += 1000) {
+		is(look(t), HEARTBEAT_MISSED);
+		is(look(t + 100), HEARTBEAT_MISSED);
+		is(look(t + 200), HEARTBEAT_LOST);
+		ck_assert_uint_eq(heartbeat_next(&h, t + 200), t + 300);
+		for (uint64_t k = 300; k < 900; k += 100)
+			is(look(t + k), HEARTBEAT_FINE);
+		is(look_beaten(t + 900), HEARTBEAT_BACK);
+	}
+	spec.on_failure = SPEC_HEARTBEAT_RESTART;
+}
+END_TEST
+
 START_TEST(a_beat_between_resets_the_misses)
 {
 	is(look_beaten(1100), HEARTBEAT_FINE);
@@ -546,6 +564,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, the_first_and_second_miss_warn_and_the_third_is_fatal);
 	tcase_add_test(t, a_beat_between_resets_the_misses);
+	tcase_add_test(t, what_is_only_reported_is_watched_again_from_its_next_sign_on);
 	tcase_add_test(t, a_wrong_token_is_the_end_at_once);
 	tcase_add_test(t, a_wrong_token_is_the_end_also_before_the_first_beat);
 	tcase_add_test(t, who_never_beats_is_let_be_without_a_start_timeout);

@@ -164,6 +164,30 @@ START_TEST(a_checkpoint_that_is_written_anew_is_a_change)
 }
 END_TEST
 
+START_TEST(what_changes_within_a_directory_is_a_change_of_it)
+{
+	const char *logs[2] = { NULL, NULL };
+	char sub[128], file[160];
+
+	snprintf(sub, sizeof(sub), "%s/ckpt/epoch_1", dir);
+	snprintf(file, sizeof(file), "%s/model.pt", sub);
+	ck_assert_int_eq(file_mkdir_p(sub, 0755), 0);
+	append(file, "weights");
+	*strrchr(sub, '/') = '\0';
+	ck_assert_int_eq(progress_init(&p, logs, sub, NULL, true), 0);
+	progress_look(&p);
+	ck_assert_uint_eq(p.file_changes, 0);
+	append(file, "more"); /* in place: no directory changes */
+	progress_look(&p);
+	ck_assert_uint_eq(p.file_changes, 1);
+	progress_look(&p);
+	ck_assert_uint_eq(p.file_changes, 1);
+	ck_assert_int_eq(unlink(file), 0);
+	progress_look(&p);
+	ck_assert_uint_eq(p.file_changes, 2);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("progress");
@@ -178,6 +202,7 @@ int main(void)
 	tcase_add_test(t, a_file_that_was_replaced_or_cut_is_read_from_its_beginning);
 	tcase_add_test(t, over_long_lines_and_rubbish_are_no_trouble);
 	tcase_add_test(t, a_checkpoint_that_is_written_anew_is_a_change);
+	tcase_add_test(t, what_changes_within_a_directory_is_a_change_of_it);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
