@@ -31,6 +31,7 @@ def mean(job, step, mine):
     """What all workers have found in this step, averaged."""
     job.kv.put(f"gradient/{step}/{job.rank}", json.dumps(mine))
     found = [json.loads(job.kv.get(f"gradient/{step}/{r}")) for r in range(job.world_size)]
+    job.kv.delete(f"gradient/{step - 1}/{job.rank}")  # all are past it: each has put a newer one
     return [sum(column) / len(found) for column in zip(*found)]
 
 
