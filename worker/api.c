@@ -269,14 +269,12 @@ void elasticd_error_free(struct elasticd_error *e)
 
 int elasticd_report_error(struct elasticd *h, int code, const char *message)
 {
-	int r;
-
 	if (code <= ELASTICD_OK || code > ELASTICD_UNAUTHENTICATED)
 		return fail(ELASTICD_INVALID_ARGUMENT, "code: expected 1 to %d, got %d",
 			ELASTICD_UNAUTHENTICATED, code);
-	r = h->side->report(h, code, message ? message : "");
-	/* The others were told, which matters more than the file. */
-	return errorfile_write(h, message ? message : "", NULL) && !r ? 0 : r;
+	/* That the others are told matters more than the file, and decides. */
+	(void)errorfile_write(h, message ? message : "", NULL);
+	return h->side->report(h, code, message ? message : "");
 }
 
 int elasticd_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_error **ret)
