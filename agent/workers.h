@@ -28,8 +28,8 @@ void workers_task_starting(struct agent *a, struct task *t);
  * ELASTICD_LOG_FILE ("" without files). */
 _must_check_ int workers_env(const struct agent *a, const struct task *t, struct env *e);
 void workers_task_started(struct agent *a, struct task *t);
-/* A process is gone, and nothing knows it yet: what it had sent before is read first, so a result or
- * an error written just before exit is never lost. */
+/* A process is gone, and nothing knows it yet: what it had sent before is read first, so a result
+ * or an error written just before exit is never lost. */
 void workers_task_ending(struct agent *a);
 /* Its process is gone and t->state says how. */
 void workers_task_ended(struct agent *a, struct task *t);
@@ -45,5 +45,6 @@ void workers_stopping(struct agent *a, const char *why);
 void workers_record(struct agent *a);
 /* io.elasticd.Manager.TaskResult array of the newest attempt, owned. */
 json_t *workers_results_json(const struct agent *a);
-/* The slot of t on the board, for the heartbeat; NULL without a board. */
-struct board_slot *workers_slot(const struct agent *a, const struct task *t);
+/* A copy of the slot of t on the board, until the next call; NULL without a board, and where a
+ * worker has just damaged it. */
+const struct board_slot *workers_slot(const struct agent *a, const struct task *t);
