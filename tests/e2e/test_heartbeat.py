@@ -179,7 +179,8 @@ def test_the_start_has_a_limit_of_its_own(daemon):
 
 
 def test_report_leaves_the_worker_alone(box, daemon):
-    name, run = daemon.submit(job_of(worker("beat 3", f"await {box.path('go')}", "beat 3", "hang"), heartbeat={
+    command = worker("beat 3", f"await {box.path('go')}", "beat 3", "hang")
+    name, run = daemon.submit(job_of(command, heartbeat={
         "period": "100ms", "on_failure": "report", "dump_timeout": "60s"}))
     daemon.wait_event(name, "dumped")
     assert daemon.status(name)["state"] == "running"
