@@ -6,23 +6,23 @@
  * names that the errors of io.elasticd.Worker have. Numbers and names never change.
  */
 
-#define STATUS_CODES(X)                                \
-	X(OK, 0, "OK")                                 \
-	X(CANCELLED, 1, "Cancelled")                   \
-	X(UNKNOWN, 2, "Unknown")                       \
-	X(INVALID_ARGUMENT, 3, "InvalidArgument")      \
-	X(DEADLINE_EXCEEDED, 4, "DeadlineExceeded")    \
-	X(NOT_FOUND, 5, "NotFound")                    \
-	X(ALREADY_EXISTS, 6, "AlreadyExists")          \
-	X(PERMISSION_DENIED, 7, "PermissionDenied")    \
-	X(RESOURCE_EXHAUSTED, 8, "ResourceExhausted")  \
+#define STATUS_CODES(X)                                 \
+	X(OK, 0, "OK")                                  \
+	X(CANCELLED, 1, "Cancelled")                    \
+	X(UNKNOWN, 2, "Unknown")                        \
+	X(INVALID_ARGUMENT, 3, "InvalidArgument")       \
+	X(DEADLINE_EXCEEDED, 4, "DeadlineExceeded")     \
+	X(NOT_FOUND, 5, "NotFound")                     \
+	X(ALREADY_EXISTS, 6, "AlreadyExists")           \
+	X(PERMISSION_DENIED, 7, "PermissionDenied")     \
+	X(RESOURCE_EXHAUSTED, 8, "ResourceExhausted")   \
 	X(FAILED_PRECONDITION, 9, "FailedPrecondition") \
-	X(ABORTED, 10, "Aborted")                      \
-	X(OUT_OF_RANGE, 11, "OutOfRange")              \
-	X(UNIMPLEMENTED, 12, "Unimplemented")          \
-	X(INTERNAL, 13, "Internal")                    \
-	X(UNAVAILABLE, 14, "Unavailable")              \
-	X(DATA_LOSS, 15, "DataLoss")                   \
+	X(ABORTED, 10, "Aborted")                       \
+	X(OUT_OF_RANGE, 11, "OutOfRange")               \
+	X(UNIMPLEMENTED, 12, "Unimplemented")           \
+	X(INTERNAL, 13, "Internal")                     \
+	X(UNAVAILABLE, 14, "Unavailable")               \
+	X(DATA_LOSS, 15, "DataLoss")                    \
 	X(UNAUTHENTICATED, 16, "Unauthenticated")
 
 enum status {
