@@ -10,7 +10,7 @@ import pytest
 
 import harness
 
-TEST_SECONDS = int(os.environ.get("ELASTIC_TEST_SECONDS", 60 * harness.SLOWER))
+TEST_SECONDS = int(os.environ.get("ELASTIC_TEST_SECONDS", 300 * harness.SLOWER))
 
 
 class TestTimeout(BaseException):
@@ -54,7 +54,7 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture(autouse=True)
 def _time_limit(request):
     marker = request.node.get_closest_marker("seconds")
-    seconds = marker.args[0] * harness.SLOWER if marker else TEST_SECONDS
+    seconds = max(marker.args[0] * harness.SLOWER if marker else 0, TEST_SECONDS)
 
     def expired(*_):
         faulthandler.dump_traceback(sys.__stderr__)

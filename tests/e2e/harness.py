@@ -583,7 +583,7 @@ class Box:
         # What is ending right now (a guard whose agent just left) gets its moment.
         for pid in left:
             with contextlib.suppress(AssertionError):
-                wait_gone(pid, 2 * SLOWER)
+                wait_gone(pid, 20 * SLOWER)
         left = [p for p in descendants(os.getpid()) if alive(p)]
         names = [f"{p} {cmdline(p)} (state {(stat_of(p) or '?')[0]})" for p in left]
         while left:

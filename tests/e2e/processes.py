@@ -25,7 +25,7 @@ def is_sanitized():
 
 SANITIZED = os.path.exists(AGENT) and is_sanitized()
 SLOWER = 4 if SANITIZED else 1
-PATIENCE = 20 * SLOWER  # seconds that an event which has to come may take
+PATIENCE = 60 * SLOWER  # seconds that an event which has to come may take
 
 _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_CHILD_SUBREAPER = 36

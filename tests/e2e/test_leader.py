@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness import alive, puppet, wait_file, wait_lines
+from harness import SLOWER, alive, puppet, wait_file, wait_lines
 
 
 def group(chief, worker, workers=2, **top):
@@ -60,18 +60,20 @@ def test_its_failure_names_it_and_the_others_are_not_blamed(box, daemon):
 
 
 def test_what_fails_because_the_leader_is_gone_is_no_failure(box, daemon):
-    job = daemon.run(group([f"wait-file:{box.path('up')}", f"touch:{box.path('over')}"],
-                           [f"touch:{box.path('up')}", f"wait-file:{box.path('over')}", "sleep:200",
-                            "exit:3"],
-                           workers=1, leader=now("1h")))
+    name, _ = daemon.submit(group(["exit:0"], [f"wait-file:{box.path('over')}", "exit:3"],
+                                  workers=1, leader=now("1h")))
+    daemon.wait_event(name, "leader-ended")
+    box.path("over").touch()
+    job = daemon.wait(name)
     assert job["verdict"]["result"] == "succeeded", job
 
 
 def test_after_a_leaders_failure_so_too(box, daemon):
-    job = daemon.run(group([f"wait-file:{box.path('up')}", f"touch:{box.path('over')}", "exit:5"],
-                           [f"touch:{box.path('up')}", f"wait-file:{box.path('over')}", "sleep:200",
-                            "exit:3"],
-                           workers=1, leader=now("1h")))
+    name, _ = daemon.submit(group(["exit:5"], [f"wait-file:{box.path('over')}", "exit:3"],
+                                  workers=1, leader=now("1h")))
+    daemon.wait_event(name, "leader-ended")
+    box.path("over").touch()
+    job = daemon.wait(name)
     assert job["verdict"]["exit_status"] == 5 and job["verdict"]["root_cause"]["role"] == "chief"
 
 
@@ -147,7 +149,7 @@ def test_the_grace_ends_with_what_comes_first(box, daemon, how):
     name, _ = daemon.submit(group([f"touch:{box.path('up')}", "if-attempt:1:hang"], ["hang"],
                                   workers=1,
                                   leader=now("1h"),
-                                  **({"max_run_time": "1s"} if how == "timeout" else {})))
+                                  **({"max_run_time": f"{8 * SLOWER}s"} if how == "timeout" else {})))
     daemon.wait_event(name, "leader-ended")
     if how == "Restart":
         daemon.call("Restart", job=name)

@@ -170,7 +170,7 @@ def test_a_success_of_one_leaves_the_others_running(box, daemon):
 
 
 def test_the_time_limit_of_the_job_counts_over_restarts(box, daemon):
-    job = daemon.run(spec("if-attempt:0:exit:1", "hang", max_run_time=f"{2 * SLOWER}s",
+    job = daemon.run(spec("if-attempt:0:exit:1", "hang", max_run_time=f"{6 * SLOWER}s",
                           restart={"max": 5}))
     assert job["verdict"]["result"] == "timeout" and job["verdict"]["exit_status"] == 124
     assert job["attempt"] == 1

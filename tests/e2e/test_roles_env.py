@@ -90,7 +90,7 @@ def test_more_workers_by_scale_than_devices_is_a_failure_that_says_so(box, daemo
     worker = role(box, "worker", 2)
     worker["command"].append("hang")
     name, _ = daemon.submit({"roles": [worker], "resources": {"devices": {"ids": [0, 1]}}})
-    wait_file(box.path("up.1"))
+    daemon.wait(name, until="running")
     daemon.call("Scale", job=name, replicas=3)
     job = daemon.wait(name)
     assert job["state"] == "failed" and "resources.devices" in json.dumps(job), job

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness import alive, puppet, spec, wait_file, wait_for, wait_lines
+from harness import alive, puppet, spec, wait_file, wait_lines
 
 TASK = {"scope": "task", "max": 3}
 
@@ -97,10 +97,18 @@ def test_a_command_that_cannot_be_executed_fails_at_once(box, daemon):
 
 def test_all_end_before_one_that_waits_for_its_restart(box, daemon):
     name, _ = daemon.submit(spec(f"if-rank:0:{once(box, 'died', 'exit:1')}", replicas=3,
-                                 restart={"scope": "task", "max": 1, "backoff": "300ms"}))
-    job = daemon.watch(name, lambda job, _: task(job, 0).get("next_start_us"))
+                                 restart={"scope": "task", "max": 1, "backoff": "1h"}))
+    job = daemon.watch(name, lambda job, _: task(job, 0).get("next_start_us")
+                       and all(task(job, r)["state"] == "succeeded" for r in (1, 2)))
     assert task(job, 0)["state"] == "waiting" and job["state"] in ("running", "starting")
+    daemon.call("StartTask", job=name, role=task(job, 0)["role"], index=0)
     assert daemon.wait(name)["state"] == "succeeded"
+
+
+def test_the_last_one_is_started_when_its_backoff_is_over(box, daemon):
+    job = daemon.run(spec(f"if-rank:0:{once(box, 'died', 'exit:1')}", replicas=3,
+                          restart={"scope": "task", "max": 1, "backoff": "300ms"}))
+    assert job["state"] == "succeeded" and task(job, 0)["restarts"] == 1
 
 
 def test_a_stop_during_the_backoff_of_a_task(box, daemon):
@@ -200,12 +208,11 @@ def test_two_kills_in_a_row_are_two_restarts(box, daemon):
                                  replicas=2,
                                  restart=TASK))
     marks(box, 2)
-    for n in range(3, 5):
-        daemon.wait(name, until="running")
-        pid = wait_for(lambda: task(daemon.status(name), 0).get("pid")
-                       if task(daemon.status(name), 0)["state"] == "running" else None)
-        os.kill(pid, signal.SIGKILL)
-        marks(box, n)
+    for n in range(2):
+        job = daemon.watch(name, lambda job, _, n=n: job["state"] == "running"
+                           and task(job, 0)["state"] == "running" and task(job, 0)["restarts"] == n)
+        os.kill(task(job, 0)["pid"], signal.SIGKILL)
+        marks(box, 3 + n)
     box.path("go").touch()
     job = daemon.wait(name)
     assert job["state"] == "succeeded" and task(job, 0)["restarts"] == 2, job
@@ -215,7 +222,8 @@ def test_a_lost_agent_remembers_the_tasks_budgets(box, daemon):
     name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", once(box, "died", "exit:1"), "hang",
                                  restart={"scope": "task", "max": 2}))
     marks(box, 2)
-    job = daemon.watch(name, lambda job, _: task(job, 0)["state"] == "running")
+    job = daemon.watch(name, lambda job, _: task(job, 0)["state"] == "running"
+                       and task(job, 0)["restarts"] == 1)
     os.kill(job["agent_pid"], signal.SIGKILL)
     marks(box, 3)
     text = daemon.call("Why", job=name)["text"]

@@ -199,7 +199,9 @@ if end == "0":
         answer = s.recv(1 << 16)
         refused += b"ResourceExhausted" in answer
         held.append(s)
-    open({str(box.path('full'))!r}, "w").write(str(len(held)))
+    with open({str(box.path('some'))!r}, "w") as f:
+        f.write(str(len(held)))
+    os.rename({str(box.path('some'))!r}, {str(box.path('full'))!r})
 else:
     while not os.path.exists({str(box.path('full'))!r}):
         time.sleep(0.05)

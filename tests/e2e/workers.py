@@ -8,12 +8,13 @@ import json
 import os
 import pathlib
 import socket
+import sys
 import time
 
 WORKER_IFACE = "io.elasticd.Worker."
 STANDARD_IFACE = "org.varlink.service."
 PATIENCE = int(os.environ.get("ELASTIC_PATIENCE", 120))
-PYTHON = "/usr/bin/python3"
+PYTHON = sys.executable
 
 
 class WorkerError(Exception):
