@@ -228,7 +228,7 @@ START_TEST(the_examples_of_the_reference_page_are_right)
 		p = end;
 		n++;
 	}
-	ck_assert_int_eq(n, 2);
+	ck_assert_int_eq(n, 3);
 }
 END_TEST
 
