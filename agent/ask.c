@@ -133,12 +133,13 @@ int agent_stop_single(struct agent *a, const int *ranks, size_t n, int64_t timeo
 	w->arg = arg;
 	w->n = n;
 	memcpy(w->ranks, ranks, n * sizeof(w->ranks[0]));
-	LIST_INSERT_HEAD(&a->waits, w, link);
 	for (size_t i = 0; i < n; i++)
 		stopped += ask_stop_task(a, &a->tasks[ranks[i]], timeout, again);
 	*ret_n = stopped;
 	agent_judge(a); /* the others may all have ended before */
 	agent_changed(a);
+	/* Not before: an end that is seen inside these calls answers who waits, and arg is gone. */
+	LIST_INSERT_HEAD(&a->waits, w, link);
 	return 0;
 }
 
@@ -233,6 +234,11 @@ static int ask_find(struct agent *a, const struct agent_single_start *what, stru
 			"a job has no more than %d tasks, and no higher index", SPEC_REPLICAS_MAX);
 	if (role->leader)
 		return error_field(err, -EINVAL, "index", "there is one leader only");
+	/* The addresses of TF_CONFIG are a list: each has a port, which is held. */
+	if (a->tfconfig && !role->evaluator && index > ask_next_index(a, role))
+		return error_field(err, -EINVAL, "index",
+			"expected %s:%d, the next one, in a job with TF_CONFIG; got %s:%d",
+			role->name, ask_next_index(a, role), role->name, index);
 	r = agent_add_task(a, role, index, ret);
 	return r < 0 ? error_set(err, r, "out of memory") : 0;
 }

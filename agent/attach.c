@@ -2,6 +2,7 @@
 #include "agent/attach.h"
 
 #include "agent/env.h"
+#include "agent/workers.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/proc.h"
@@ -130,6 +131,7 @@ static void attach_over(struct attach *at, int code, int status, const char *not
 		log_warning("worker %d (pid %d): %s", t ? t->rank : -1, (int)at->pid, note);
 	if (t) {
 		t->attached = false;
+		workers_task_ending(a);
 		agent_task_ended(a, t, code, status);
 	}
 	attach_good_bye(at, note ? note : t ? t->exit.text : NULL);
@@ -137,15 +139,16 @@ static void attach_over(struct attach *at, int code, int status, const char *not
 	agent_ends_seen(a);
 }
 
-/* Its process was never made; the task is as if it had been stopped. */
-static void attach_called_off(struct attach *at, const char *why)
+/* Its process was never made; the task is as if it had been stopped: by a person, or else with the
+ * group, which starts it again. */
+static void attach_called_off(struct attach *at, const char *why, bool on_purpose)
 {
 	struct agent *a = at->a;
 	struct task *t = attach_task(at);
 
 	if (t) {
 		t->attached = false;
-		t->on_purpose = true;
+		t->on_purpose = on_purpose;
 		task_set_state(t, TASK_STOPPED, why);
 		agent_launch_undo(a, t);
 	}
@@ -196,7 +199,7 @@ static void attach_gone(void *arg)
 	if (!at->a->server)
 		return; /* the agent leaves */
 	if (!at->pid) {
-		attach_called_off(at, "whoever wanted to run it in a terminal has left");
+		attach_called_off(at, "whoever wanted to run it in a terminal has left", true);
 		return;
 	}
 	log_warning("%s:%d (pid %d) is killed: its terminal is gone", at->role, at->index,
@@ -416,7 +419,7 @@ int attach_ended(struct agent *a, struct varlink_call *call, const json_t *p)
 			json_pack("{s:s, s:i}", "message", "its process has not ended", "errno",
 				EBUSY));
 	if (!at->pid)
-		attach_called_off(at, "its program was never started");
+		attach_called_off(at, "its program was never started", true);
 	else if (signo)
 		attach_over(at, CLD_KILLED, (int)signo, NULL);
 	else
@@ -433,7 +436,7 @@ void attach_stopping(struct agent *a, const struct task *t, const char *why)
 		if (t && attach_of(a, t) != at)
 			continue;
 		if (!at->pid)
-			attach_called_off(at, why);
+			attach_called_off(at, why, t);
 		else if (at->call)
 			varlink_notify(at->call, attach_order("signal", why));
 	}

@@ -161,7 +161,8 @@ int agent_launch_environ(struct agent *a, struct task *t, struct env *env)
 	int r = tfconfig_task_starting(a, t, &err);
 
 	if (r < 0) {
-		launch_failed(a, t, -r, "find an address for", err.text);
+		launch_failed(a, t, -r, "find an address for", agent_task_name(t));
+		log_error("%s", err.text);
 		return r;
 	}
 	r = environ_make(a, t, env);
@@ -198,7 +199,8 @@ int agent_launch_begin(struct agent *a, struct task *t, struct logs_fds *fds)
 	task_set_state(t, TASK_STARTING, NULL);
 	r = logs_open_task(a->logs, &id, fds, &err);
 	if (r < 0) {
-		launch_failed(a, t, -r, "open the logs of", err.text);
+		launch_failed(a, t, -r, "open the logs of", agent_task_name(t));
+		log_error("%s", err.text);
 		return r;
 	}
 	free(t->error_file);

@@ -36,12 +36,13 @@ static struct tfconfig *tfconfig_done(struct tfconfig *c)
 }
 DEFINE_CLEANUP(struct tfconfig *, tfconfig_done)
 
-/* Holds ports for a role until there are n. */
+/* Holds ports for a role until there are n, or no more than before. */
 static int tfconfig_grow(
 	const struct agent *a, struct tfconfig *c, size_t role, int n, struct error *err)
 {
 	struct tfconfig_role *of = &c->roles[role];
 	struct port *ports;
+	int before = of->n;
 
 	if (n <= of->n)
 		return 0;
@@ -52,9 +53,13 @@ static int tfconfig_grow(
 	while (of->n < n) {
 		int r = port_hold(&of->ports[of->n]);
 
-		if (r < 0)
-			return error_set(err, r, "no port to hold for %s:%d in TF_CONFIG: %s",
+		if (r < 0) {
+			error_set(err, r, "no port to hold for %s:%d in TF_CONFIG: %s",
 				a->spec->roles[role].name, of->n, strerror(-r));
+			while (of->n > before)
+				port_release(&of->ports[--of->n]);
+			return r;
+		}
 		of->n++;
 	}
 	return 0;

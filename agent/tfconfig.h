@@ -14,7 +14,8 @@
  * lets those go. On failure the ports of before stay. */
 _must_check_ int tfconfig_begin(struct agent *a, struct error *err);
 /* Before the environment of t is made. One that was added beyond the specification gets a port, and
- * so do those before it in its role that are not there yet. */
+ * so do those before it in its role that have none yet: where the cluster is a list of addresses,
+ * tasks are added in the order of their indexes (agent_start_single()). */
 _must_check_ int tfconfig_task_starting(struct agent *a, const struct task *t, struct error *err);
 /* Sets TF_CONFIG for t. -ENOMEM. */
 _must_check_ int tfconfig_env(const struct agent *a, const struct task *t, struct env *e);
