@@ -346,7 +346,8 @@ END_TEST
 
 static void hold_against_the_kernel(void)
 {
-	enum { AROUND = 4 };
+	/* The kernel looks at an even number of ports: of nine it may leave one out. */
+	enum { BEFORE = 4, BEHIND = 3, OTHERS = BEFORE + BEHIND };
 	struct sockaddr_in a4 = { .sin_family = AF_INET };
 	struct port port = { 0 };
 	socklen_t len = sizeof(a4);
@@ -354,8 +355,12 @@ static void hold_against_the_kernel(void)
 
 	ephemeral(1024, 65535);
 	need(port_hold(&port) == 0);
-	ephemeral(port.number - AROUND, port.number + AROUND);
-	for (int i = 0; i < 2 * AROUND + 1; i++) {
+	while (port.number < 20000 || port.number > 60000) {
+		port_release(&port);
+		need(port_hold(&port) == 0);
+	}
+	ephemeral(port.number - BEFORE, port.number + BEHIND);
+	for (int i = 0; i < OTHERS + 1; i++) {
 		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 		a4 = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(10000) };
@@ -367,7 +372,7 @@ static void hold_against_the_kernel(void)
 		need(ntohs(a4.sin_port) != port.number);
 		given++;
 	}
-	need(given == 2 * AROUND);
+	need(given == OTHERS);
 	close(far);
 	/* Those connections are in use: nothing is left, unless the kernel gives what is held. */
 	for (int i = 0; i < 2; i++) {
