@@ -37,6 +37,14 @@ def attached(daemon):
                              and task(job, 0)["state"] == "running"), 0)
 
 
+def pending(daemon, index=0):
+    """Somebody who has asked for a task and has not told yet that its program runs."""
+    caller = daemon.connect()
+    caller.send("Attach", more=True, job="j", role="worker", index=index)
+    assert caller.receive()["parameters"]["order"]["order"] == "start"
+    return caller
+
+
 def test_the_program_has_the_terminal_and_the_others_go_on(box, daemon):
     start(box, daemon)
     other = task(daemon.status("j", live=True), 1)["pid"]
@@ -337,3 +345,30 @@ def test_nobody_runs_another_users_worker_as_himself(box, daemon):
     result = box.ctl("attach", "j/worker:0", "--", "true")
     assert result.rc == 125 and "call as that user" in result.err, result
     assert daemon.status("j", live=True)["state"] == "running"
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_stop_before_its_program_was_made_is_answered(box, daemon, again):
+    start(box, daemon, replicas=2)
+    agent = daemon.agent_pid("j")
+    with pending(daemon) as caller:
+        # A connection of its own: the stop ends the call, and is itself answered once.
+        assert daemon.call("StopTask", job="j", tasks="worker:0", again=again)["stopped"] == 1
+        last = caller.receive()["parameters"]["order"]
+        assert (last["order"], last["text"]) == ("end", "stopped on request")
+    want = "running" if again else "stopped"
+    job = daemon.watch("j", lambda job, _: task(job, 0)["state"] == want)
+    assert (job["state"], job["attempt"], daemon.agent_pid("j")) == ("running", 0, agent)
+
+
+def test_a_group_that_starts_again_starts_what_was_about_to_be_attached(box, daemon):
+    start(box, daemon, stop=False, replicas=3, restart={"max": 2})
+    assert daemon.call("StopTask", job="j", tasks="worker:0-1")["stopped"] == 2
+    with pending(daemon, 0) as one, pending(daemon, 1) as two:
+        os.kill(task(daemon.status("j"), 2)["pid"], signal.SIGKILL)
+        for caller in (one, two):
+            assert caller.receive()["parameters"]["order"]["order"] == "end"
+        for rank in range(3):
+            wait_file(box.path(f"up.1.{rank}"))
+    job = daemon.wait("j", until="running")
+    assert [t["state"] for t in job["tasks"]] == ["running"] * 3

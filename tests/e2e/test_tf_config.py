@@ -4,12 +4,13 @@
 import errno
 import json
 import os
+import resource
 import socket
 import sys
 
 import pytest
 
-from harness import parse_environ, puppet, wait_file, wait_gone
+from harness import VarlinkError, parse_environ, puppet, wait_file, wait_gone
 
 ROLES = (("chief", 1), ("worker", 2), ("ps", 1), ("evaluator", 1))
 
@@ -217,3 +218,44 @@ def test_a_task_that_is_started_again_by_itself_keeps_its_address(box, daemon):
     assert not any(can_bind(p) for p in ports(json.loads(before[0])))
     daemon.call("Stop", job=name)
     daemon.wait(name)
+
+
+def test_a_task_with_an_index_of_its_own_takes_no_ports_but_its_own(box, daemon):
+    """Addresses are a list: a gap in it would be as many ports, which nobody listens at."""
+    name, _ = daemon.submit({"roles": roles(*tell(box), "hang")})
+    up(box, 0)
+    fds = f"/proc/{daemon.agent_pid(name)}/fd"
+    before = len(os.listdir(fds))
+    for index in (3, 3000):
+        with pytest.raises(VarlinkError) as e:
+            daemon.call("StartTask", job=name, role="worker", index=index)
+        assert "expected worker:2" in str(e.value), e.value
+    assert len(os.listdir(fds)) < before + 100, "some come and go, but not thousands"
+    assert len(daemon.status(name)["tasks"]) == 5
+    assert daemon.call("StartTask", job=name, role="worker", index=2)["rank"] == 5
+    wait_file(box.path("up.0.5"))
+    assert len(shown(box, 0, 5)[1]["cluster"]["worker"]) == 3
+    # Who is in no list has no gap to fill.
+    assert daemon.call("StartTask", job=name, role="evaluator", index=7)["rank"] == 6
+
+
+def test_without_descriptors_a_task_is_refused_and_the_next_is_not(box, daemon):
+    name, _ = daemon.submit({"roles": roles(*tell(box), "hang")})
+    agent = daemon.agent_pid(name)
+    up(box, 0)
+    _, hard = resource.prlimit(agent, resource.RLIMIT_NOFILE)
+    soft = len(os.listdir(f"/proc/{agent}/fd"))
+    # Its logs need some, and then its port.
+    for room in range(64):
+        resource.prlimit(agent, resource.RLIMIT_NOFILE, (soft + room, hard))
+        try:
+            daemon.call("StartTask", job=name, role="worker", index=2)
+            break
+        except VarlinkError as e:
+            assert "Too many open files" in str(e), e
+            assert str(e).count("Too many") == 1, e
+    else:
+        raise AssertionError("it was never started")
+    assert daemon.status(name)["state"] == "running"
+    wait_file(box.path("up.0.5"))
+    assert len(shown(box, 0, 5)[1]["cluster"]["worker"]) == 3
