@@ -321,6 +321,17 @@ void outcome_keep_one(struct agent *a, struct task *t)
 		json_array_remove(list, 0);
 }
 
+/* Where a program had reported an error, the limit that ended the job is not all there is to say.
+ */
+static void outcome_reason_application(struct agent *a, const struct failure *root)
+{
+	char what[512], limit[sizeof(a->reason)];
+
+	snprintf(limit, sizeof(limit), "%s", a->reason);
+	outcome_what(root, what, sizeof(what));
+	agent_set_reason(a, "%s; %s", what, limit);
+}
+
 void agent_incarnation_over(struct agent *a)
 {
 	bool wanted = a->group.goal == GOAL_STOP || a->group.goal == GOAL_SUCCEED ||
@@ -343,6 +354,8 @@ void agent_incarnation_over(struct agent *a)
 			outcome_copy_error(a, &f.items[0]);
 		a->end.exit_status = task_failed_status(f.items[0].task);
 		a->end.application = f.items[0].application && !f.items[0].collateral;
+		if (a->end.application && a->group.goal == GOAL_TIMEOUT)
+			outcome_reason_application(a, &f.items[0]);
 	}
 	outcome_keep_more(a, list);
 	json_decref(list);

@@ -4,6 +4,7 @@
 import pytest
 
 from harness import SLOWER, VarlinkError, spec, wait_file
+from workers import script
 
 
 def test_wait_returns_at_the_end_and_at_once_after_it(box, daemon):
@@ -65,3 +66,20 @@ def test_the_verdict_is_there_when_wait_returns(box, daemon):
         job = daemon.run(spec("print:x", "exit:3", logs={"redirects": 3}))
         assert json.loads((daemon.record(job["run"]) / "verdict.json").read_text())["exit_status"] == 3
         assert daemon.log(job, 0, 0).read_bytes() == b"x\n"
+
+
+def test_an_error_that_a_program_reported_is_in_the_verdict_of_a_wait_that_kills(box, daemon):
+    name, _ = daemon.submit({"roles": [{"replicas": 2, "command": script(
+        "if os.environ['RANK'] == '0':\n"
+        "    me().call('ReportError', code='Internal', message='the cable is out')\n"
+        f"open({str(box.path('up'))!r} + os.environ['RANK'], 'w').close()\n"
+        "time.sleep(100000)")}]})
+    for rank in (0, 1):
+        wait_file(box.path(f"up{rank}"))
+    wait = box.ctl("wait", "--timeout=1ms", "--kill", name)
+    job = daemon.wait(name)
+    assert job["verdict"]["result"] == "failed" and job["verdict"]["root_cause"]["rank"] == 0
+    assert wait.rc == job["verdict"]["exit_status"] != 124
+    for part in ("the cable is out", "somebody waited for the end"):
+        assert part in job["verdict"]["message"], job["verdict"]
+        assert part in job["reason"]
