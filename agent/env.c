@@ -88,6 +88,17 @@ int env_setf(struct env *e, const char *name, const char *fmt, ...)
 	return env_take(e, entry);
 }
 
+void env_unset(struct env *e, const char *name)
+{
+	char **at = env_find(e, name, strlen(name));
+
+	if (!at)
+		return;
+	free(*at);
+	memmove(at, at + 1, (size_t)(e->vars + e->n - at) * sizeof(*at)); /* the NULL too */
+	e->n--;
+}
+
 const char *env_get(const struct env *e, const char *name)
 {
 	size_t len = strlen(name);

@@ -22,5 +22,8 @@ _must_check_ int env_add(struct env *e, char *const *list);
 _must_check_ int env_setf(struct env *e, const char *name, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Takes name out, where it is there. */
+void env_unset(struct env *e, const char *name);
+
 /* Borrowed value, or NULL. */
 const char *env_get(const struct env *e, const char *name);

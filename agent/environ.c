@@ -98,13 +98,29 @@ static int environ_torch(const struct agent *a, const struct task *t, struct env
 	return r;
 }
 
+/* An agent can itself be below a worker, whose word and place in its group are not its workers'. */
+static void environ_forget(struct env *e)
+{
+	static const char *const names[] = { "ELASTICD_WORKER_SOCKET", "ELASTICD_BOARD",
+		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_INCARNATION", "ELASTICD_LOG_FILE" };
+
+	/* Else it is whoever called that sets it. */
+	if (env_get(e, "ELASTICD_JOB"))
+		env_unset(e, "TF_CONFIG");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		env_unset(e, names[i]);
+}
+
 static int environ_base(const struct agent *a, struct env *e)
 {
 	static const char *const basics[] = { "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG" };
 	int r = 0;
 
-	if (a->spec->inherit_env)
-		return env_add(e, environ);
+	if (a->spec->inherit_env) {
+		r = env_add(e, environ);
+		environ_forget(e);
+		return r;
+	}
 	for (size_t i = 0; i < sizeof(basics) / sizeof(basics[0]) && !r; i++) {
 		const char *value = getenv(basics[i]);
 

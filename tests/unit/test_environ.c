@@ -344,6 +344,25 @@ START_TEST(what_the_specification_says_outright_wins)
 }
 END_TEST
 
+START_TEST(what_an_outer_worker_is_its_group_is_not_told)
+{
+	static const char *const names[] = { "ELASTICD_WORKER_SOCKET", "ELASTICD_BOARD",
+		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_INCARNATION", "ELASTICD_LOG_FILE" };
+
+	start("{'roles':[{'name':'a','command':['x']}],'inherit_env':true}");
+	setenv("TF_CONFIG", "{}", 1);
+	has(0, "TF_CONFIG", "{}");
+	setenv("ELASTICD_JOB", "outer", 1);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		setenv(names[i], "1", 1);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		ck_assert_msg(!var(0, names[i]), "%s", names[i]);
+	ck_assert_ptr_null(var(0, "TF_CONFIG"));
+	has(0, "ELASTICD_JOB", "job");
+	stop();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("environ");
@@ -364,6 +383,7 @@ int main(void)
 	tcase_add_test(t, a_virtual_local_rank_goes_with_one_device_each);
 	tcase_add_test(t, too_few_devices_after_scale_are_an_error);
 	tcase_add_test(t, what_the_specification_says_outright_wins);
+	tcase_add_test(t, what_an_outer_worker_is_its_group_is_not_told);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
