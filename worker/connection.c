@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -26,6 +28,11 @@ struct conn {
 	struct varlink_frame in;
 	int64_t limit_ms; /* SO_RCVTIMEO as it is set; 0: none */
 	bool greeted;	  /* the answer to its Hello has come */
+	size_t unsent;	  /* of the call's bytes, the last ones */
+	/* Of a halted one: the call that a signal has ended, by whom, and how long it may be. */
+	struct varlink_buffer call;
+	pthread_t thread;
+	int64_t end;
 };
 TAILQ_HEAD(conns, conn);
 
@@ -33,9 +40,9 @@ struct pool {
 	pthread_mutex_t lock;
 	pthread_cond_t left; /* users is 0 */
 	pid_t pid;
-	int refs, users, n_idle;
+	int refs, users, n_idle, n_halted;
 	bool closing;
-	struct conns idle, busy;
+	struct conns idle, busy, halted;
 	struct pool *next; /* of those that a child has left alone */
 };
 
@@ -55,6 +62,7 @@ static struct pool *pool_new(void)
 	p->refs = 1;
 	TAILQ_INIT(&p->idle);
 	TAILQ_INIT(&p->busy);
+	TAILQ_INIT(&p->halted);
 	return p;
 }
 
@@ -62,6 +70,7 @@ static void conn_free(struct conn *c)
 {
 	close_fd(c->fd);
 	varlink_frame_fini(&c->in);
+	varlink_buffer_fini(&c->call);
 	free(c);
 }
 
@@ -69,6 +78,7 @@ static void pool_free(struct pool *p)
 {
 	struct conn *c;
 
+	TAILQ_CONCAT(&p->idle, &p->halted, entry);
 	while ((c = TAILQ_FIRST(&p->idle))) {
 		TAILQ_REMOVE(&p->idle, c, entry);
 		shutdown(c->fd, SHUT_RDWR);
@@ -245,6 +255,85 @@ static void pool_give_back(struct pool *p, struct conn *c)
 		conn_drop(p, c);
 }
 
+/* --- calls that a signal has ended, and that their thread may make again */
+
+/* What belongs to this thread and is this call; NULL: any. With the lock. */
+static struct conn *halted_find(struct pool *p, const struct varlink_buffer *call)
+{
+	struct conn *c;
+
+	TAILQ_FOREACH (c, &p->halted, entry) {
+		size_t len = varlink_buffer_len(&c->call);
+
+		if (!pthread_equal(c->thread, pthread_self()))
+			continue;
+		if (!call || (len == varlink_buffer_len(call) &&
+				     memcmp(c->call.data + c->call.begin, call->data + call->begin,
+					     len) == 0))
+			return c;
+	}
+	return NULL;
+}
+
+/* With the lock. */
+static void halted_to_busy(struct pool *p, struct conn *c)
+{
+	TAILQ_REMOVE(&p->halted, c, entry);
+	p->n_halted--;
+	TAILQ_INSERT_TAIL(&p->busy, c, entry);
+	varlink_buffer_fini(&c->call);
+	if (p->closing)
+		shutdown(c->fd, SHUT_RDWR);
+}
+
+/* The connection on which this thread has begun the call, now busy; NULL where it has not. */
+static struct conn *pool_resume(struct pool *p, const struct varlink_buffer *call)
+{
+	struct conn *c;
+
+	pthread_mutex_lock(&p->lock);
+	c = p->n_halted ? halted_find(p, call) : NULL;
+	if (c)
+		halted_to_busy(p, c);
+	pthread_mutex_unlock(&p->lock);
+	return c;
+}
+
+/* Keeps a busy connection until the same call is made again. */
+static int pool_halt(struct pool *p, struct conn *c, const struct varlink_buffer *call, int64_t end)
+{
+	struct conn *oldest = NULL;
+	int r = varlink_buffer_append(&c->call, call->data + call->begin, varlink_buffer_len(call));
+
+	if (r < 0) {
+		conn_drop(p, c);
+		return r;
+	}
+	c->thread = pthread_self();
+	c->end = end;
+	pthread_mutex_lock(&p->lock);
+	TAILQ_REMOVE(&p->busy, c, entry);
+	TAILQ_INSERT_TAIL(&p->halted, c, entry);
+	if (++p->n_halted > POOL_IDLE_MAX) {
+		oldest = TAILQ_FIRST(&p->halted);
+		halted_to_busy(p, oldest);
+	}
+	pthread_mutex_unlock(&p->lock);
+	conn_drop(p, oldest);
+	return 0;
+}
+
+void pool_forget(struct elasticd *h)
+{
+	struct pool *p = atomic_load(&h->pool);
+	struct conn *c;
+
+	if (!p || !pool_is_ours(p))
+		return;
+	while ((c = pool_resume(p, NULL)))
+		conn_drop(p, c);
+}
+
 int conn_fd(const struct conn *c)
 {
 	return c->fd;
@@ -256,18 +345,32 @@ struct deadline {
 	int64_t end; /* -1: none */
 	int64_t whole_ms;
 	bool interruptible;
-	bool begun; /* there was a first recv() */
+	bool begun;	/* there was a first recv() */
+	bool from_last; /* it is so long from the last byte that went or came */
 };
 
-static struct deadline deadline_of(struct wait wait)
+static struct deadline deadline_of(const struct elasticd *h, struct wait wait)
 {
 	struct deadline d = { .end = -1, .interruptible = wait.interruptible };
 
-	if (wait.timeout_ms >= 0) {
+	if (wait.prompt) {
+		d.interruptible = atomic_load(&h->interruptible);
+		d.from_last = true;
+		d.whole_ms = h->silence_ms;
+		d.end = clock_ms() + d.whole_ms;
+	} else if (wait.timeout_ms >= 0) {
 		d.whole_ms = (int64_t)wait.timeout_ms + wait.margin_ms;
 		d.end = clock_ms() + d.whole_ms;
 	}
 	return d;
+}
+
+static void deadline_progress(struct deadline *d)
+{
+	if (!d->from_last)
+		return;
+	d->end = clock_ms() + d->whole_ms;
+	d->begun = false;
 }
 
 /* Whether the first recv() of a call may do with the limit that is set, which is no longer than its
@@ -313,6 +416,8 @@ static int conn_fill(struct conn *c, struct deadline *d)
 		return late;
 	n = recv(c->fd, data, sizeof(data), late ? MSG_DONTWAIT : 0);
 	if (n > 0)
+		deadline_progress(d);
+	if (n > 0)
 		return varlink_frame_feed(&c->in, data, (size_t)n);
 	if (n == 0)
 		return -ECONNRESET;
@@ -339,23 +444,46 @@ static int conn_receive(struct conn *c, struct deadline *d, struct varlink_in *r
 	return r < 0 ? r : varlink_in_parse(text, len, ret, &err);
 }
 
-/* Blocks as long as the agent does not read: only values are longer than what a socket takes. */
-static int conn_send(struct conn *c, const struct varlink_buffer *b)
+/* Until the agent has read some: only values are longer than what a socket takes. */
+static int conn_await_room(const struct conn *c, const struct deadline *d)
 {
-	const char *at = b->data + b->begin;
-	size_t len = varlink_buffer_len(b);
+	struct pollfd p = { .fd = c->fd, .events = POLLOUT };
+	int64_t left = d->end < 0 ? -1 : d->end - clock_ms();
 
-	while (len) {
-		ssize_t n = send(c->fd, at, len, MSG_NOSIGNAL);
+	if (d->end >= 0 && left <= 0)
+		return -ETIMEDOUT;
+	if (poll(&p, 1, left > INT_MAX ? INT_MAX : (int)left) >= 0)
+		return 0;
+	if (errno != EINTR)
+		return -errno;
+	return d->interruptible && signal_interrupts() ? -EINTR : 0;
+}
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		at += n;
-		len -= (size_t)n;
+/* Sends the last c->unsent bytes of b. */
+static int conn_send_rest(struct conn *c, const struct varlink_buffer *b, struct deadline *d)
+{
+	int r = 0;
+
+	while (c->unsent && r == 0) {
+		ssize_t n = send(c->fd, b->data + b->end - c->unsent, c->unsent,
+			MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n >= 0) {
+			c->unsent -= (size_t)n;
+			deadline_progress(d);
+		} else if (errno == EAGAIN) {
+			r = conn_await_room(c, d);
+		} else if (errno != EINTR) {
+			r = -errno;
+		}
 	}
-	return 0;
+	return r;
+}
+
+static int conn_send(struct conn *c, const struct varlink_buffer *b, struct deadline *d)
+{
+	c->unsent = varlink_buffer_len(b);
+	return conn_send_rest(c, b, d);
 }
 
 /* --- answers */
@@ -413,6 +541,8 @@ static int fail_connection(struct pool *p, int r, const struct wait *wait)
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
 	if (r == -EINTR)
 		return fail(ELASTICD_INTERRUPTED, "a signal came");
+	if (r == -ETIMEDOUT && wait->prompt)
+		return fail(ELASTICD_UNAVAILABLE, "the agent does not answer");
 	if (r == -ETIMEDOUT && wait->margin_ms)
 		return fail(ELASTICD_DEADLINE_EXCEEDED,
 			"the agent has not answered, %d ms after the time limit of %d ms",
@@ -508,7 +638,7 @@ static int conn_open(struct elasticd *h, struct pool *p, const struct wait *wait
 
 /* Connects anew and sends Hello and what is in b. */
 static int call_on_new(struct elasticd *h, struct pool *p, const struct varlink_buffer *b,
-	const struct wait *wait, const struct deadline *d, struct conn **ret)
+	const struct wait *wait, struct deadline *d, struct conn **ret)
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer both = { .data = NULL };
 	int r = conn_open(h, p, wait, d, ret);
@@ -519,7 +649,7 @@ static int call_on_new(struct elasticd *h, struct pool *p, const struct varlink_
 	if (r == 0 && varlink_buffer_len(b))
 		r = varlink_buffer_append(&both, b->data + b->begin, varlink_buffer_len(b));
 	if (r == 0)
-		r = conn_send(*ret, &both);
+		r = conn_send(*ret, &both, d);
 	/* It may have said why before it hung up. */
 	if (r == -EPIPE || r == -ECONNRESET)
 		r = 0;
@@ -544,25 +674,61 @@ static int call_receive(struct pool *p, struct conn *c, const struct wait *wait,
 	}
 }
 
+/* Sends it: what a signal has ended goes on; what an idle connection that has died meanwhile did
+ * not take goes to a new one. A status. */
+static int call_begin(struct elasticd *h, struct pool *p, const struct varlink_buffer *b,
+	const struct wait *wait, struct deadline *d, struct conn **ret)
+{
+	struct conn *c = wait->prompt ? pool_resume(p, b) : NULL;
+	int r;
+
+	if (c) {
+		d->end = c->end;
+		d->begun = true;
+		r = conn_send_rest(c, b, d);
+	} else {
+		c = pool_take(p);
+		r = c ? conn_send(c, b, d) : 0;
+		if (r < 0 && r != -EINTR && r != -ETIMEDOUT) {
+			conn_drop(p, c);
+			c = NULL;
+		}
+	}
+	*ret = c;
+	if (!c)
+		return call_on_new(h, p, b, wait, d, ret);
+	/* It may have said why before it hung up. */
+	if (r == -EPIPE || r == -ECONNRESET)
+		r = 0;
+	return r < 0 ? fail_connection(p, r, wait) : 0;
+}
+
+/* A signal has ended it. */
+static int call_halt(
+	struct pool *p, struct conn *c, const struct varlink_buffer *b, const struct deadline *d)
+{
+	/* Nothing of it has gone: it can begin anew. */
+	if (c->unsent >= varlink_buffer_len(b)) {
+		conn_drop(p, c);
+		return ELASTICD_INTERRUPTED;
+	}
+	return pool_halt(p, c, b, d->end) < 0 ? fail_memory() : ELASTICD_INTERRUPTED;
+}
+
 static int call_in(struct elasticd *h, struct pool *p, const struct varlink_buffer *b,
 	const struct wait *wait, json_t **ret)
 {
 	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
-	struct deadline d = deadline_of(*wait);
-	struct conn *c = pool_take(p);
-	int r;
+	struct deadline d = deadline_of(h, *wait);
+	struct conn *c = NULL;
+	int r = call_begin(h, p, b, wait, &d, &c);
 
-	/* An idle connection that has died meanwhile has taken nothing: the call goes to a new one.
-	 */
-	if (c && conn_send(c, b) < 0) {
-		conn_drop(p, c);
-		c = NULL;
-	}
-	r = c ? 0 : call_on_new(h, p, b, wait, &d, &c);
 	if (r == 0)
 		r = call_receive(p, c, wait, &d, &in);
 	if (r == 0 && ret)
 		*ret = json_incref(in.parameters);
+	if (r == ELASTICD_INTERRUPTED && wait->prompt && c)
+		return call_halt(p, c, b, &d);
 	/* An answer with an error was an answer: the connection is as good as before. */
 	if (c && c->greeted && in.message)
 		pool_give_back(p, c);
@@ -596,8 +762,8 @@ static int stream_open(struct elasticd *h, struct pool *p, const struct varlink_
 	struct conn **ret, json_t **ret_first)
 {
 	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
-	struct wait wait = WAIT_NONE;
-	struct deadline d = deadline_of(wait);
+	struct wait wait = WAIT_PROMPT;
+	struct deadline d = deadline_of(h, wait);
 	struct conn *c = NULL;
 	int r = call_on_new(h, p, b, &wait, &d, &c);
 
@@ -627,11 +793,11 @@ int remote_stream(struct elasticd *h, struct pool *p, const char *method, struct
 	return r;
 }
 
-int remote_stream_next(
-	struct pool *p, struct conn *c, struct wait wait, json_t **ret, bool *ret_last)
+int remote_stream_next(struct elasticd *h, struct pool *p, struct conn *c, struct wait wait,
+	json_t **ret, bool *ret_last)
 {
 	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
-	struct deadline d = deadline_of(wait);
+	struct deadline d = deadline_of(h, wait);
 	int r;
 
 	if (!pool_enter(p))

@@ -20,13 +20,15 @@ struct wait {
 	int timeout_ms;	    /* negative: no limit */
 	int margin_ms;	    /* added to a limit: the agent keeps it, and answers by then */
 	bool interruptible; /* by a signal */
+	bool prompt;	    /* instead of these: what the handle has for calls that do not wait */
 };
-/* No limit, no interruption: what the agent answers at once. */
-#define WAIT_NONE ((struct wait){ .timeout_ms = -1 })
+/* What the agent answers at once: UNAVAILABLE where no byte goes or comes for silence_ms. A handle
+ * can have signals end it; the same call, made by the same thread again, then goes on. */
+#define WAIT_PROMPT ((struct wait){ .timeout_ms = -1, .prompt = true })
 /* The agent keeps this limit, and we do where it does not. */
-#define WAIT_CALL(ms) ((struct wait){ ms, 5000, true })
+#define WAIT_CALL(ms) ((struct wait){ ms, 5000, true, false })
 /* For what comes on a stream. */
-#define WAIT_STREAM(ms) ((struct wait){ ms, 0, true })
+#define WAIT_STREAM(ms) ((struct wait){ ms, 0, true, false })
 
 /* The parameters of a call, built up; what fails for want of memory shows at the call. */
 struct args {
@@ -55,8 +57,8 @@ void pool_unref(struct pool *p);
 int remote_stream(struct elasticd *h, struct pool *p, const char *method, struct args *a,
 	struct conn **ret, json_t **ret_first);
 /* The next answer's parameters, owned. ret_last: no other follows. */
-int remote_stream_next(
-	struct pool *p, struct conn *c, struct wait wait, json_t **ret, bool *ret_last);
+int remote_stream_next(struct elasticd *h, struct pool *p, struct conn *c, struct wait wait,
+	json_t **ret, bool *ret_last);
 int conn_fd(const struct conn *c);
 bool pool_is_ours(const struct pool *p);
 /* NULL is accepted. */
@@ -64,6 +66,8 @@ void conn_drop(struct pool *p, struct conn *c);
 /* In a child: closes the descriptor alone, which its parent goes on using. */
 void conn_abandon(struct conn *c);
 
+/* Drops the calls of this thread that a signal has ended. */
+void pool_forget(struct elasticd *h);
 /* Ends all calls, those to come too, with CANCELLED. Makes the pool where there is none. */
 void pool_cancel(struct elasticd *h);
 /* The same, and waits until their threads have left. */

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 /* An agent that is alive answers at once; one that is stopped must not keep every worker. */
-enum { OPEN_TIMEOUT_MS = 60000 };
+enum { OPEN_TIMEOUT_MS = 60000, SILENCE_MS = 60000 };
 
 /* A variable's text, NULL where it is unset or empty. */
 static const char *env_text(const char *name)
@@ -240,6 +240,7 @@ int elasticd_open(struct elasticd **ret)
 	if (!h)
 		return fail_memory();
 	atomic_store(&h->log_fd, -1);
+	h->silence_ms = SILENCE_MS;
 	r = open_files(h);
 	if (!r)
 		r = socket ? open_remote(h, socket) : open_local(h);
@@ -248,6 +249,12 @@ int elasticd_open(struct elasticd **ret)
 	else
 		*ret = h;
 	return r;
+}
+
+void elasticd_interruptible(struct elasticd *h, int on)
+{
+	atomic_store(&h->interruptible, on != 0);
+	pool_forget(h);
 }
 
 void elasticd_cancel(struct elasticd *h)

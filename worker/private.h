@@ -88,6 +88,8 @@ struct elasticd {
 	char *log_file, *error_file; /* NULL: none */
 	_Atomic int log_fd;	     /* -1: not open yet */
 	_Atomic(struct pool *) pool; /* of the remote side */
+	atomic_bool interruptible;   /* signals end calls that do not wait, too */
+	int silence_ms;		     /* so long the agent may keep such a call waiting */
 	bool closing;		     /* of the local side, under its lock */
 	int users;		     /* likewise: threads that wait */
 };

@@ -31,7 +31,7 @@ static int remote_put(struct elasticd *h, const char *key, const void *value, si
 	args_value(&a, value, len);
 	args_true(&a, "overwrite", flags & ELASTICD_OVERWRITE);
 	args_true(&a, "persistent", flags & ELASTICD_PERSISTENT);
-	return remote_call(h, "Put", &a, WAIT_NONE, NULL);
+	return remote_call(h, "Put", &a, WAIT_PROMPT, NULL);
 }
 
 static int remote_get(
@@ -59,7 +59,7 @@ static int remote_delete(struct elasticd *h, const char *key, int64_t *ret)
 	int r;
 
 	args_text(&a, "key", key);
-	r = remote_call(h, "Delete", &a, WAIT_NONE, &answer);
+	r = remote_call(h, "Delete", &a, WAIT_PROMPT, &answer);
 	if (r == 0)
 		*ret = json_get_int(answer, "deleted", 0);
 	return r;
@@ -102,7 +102,7 @@ static int remote_list(
 	int r;
 
 	args_text(&a, "key", key);
-	r = remote_call(h, "List", &a, WAIT_NONE, &answer);
+	r = remote_call(h, "List", &a, WAIT_PROMPT, &answer);
 	if (r)
 		return r;
 	list = json_get_array(answer, "entries");

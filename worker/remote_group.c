@@ -30,7 +30,7 @@ int remote_barrier_cancel(struct elasticd *h, const char *name, const char *mess
 
 	args_text(&a, "name", name);
 	args_text(&a, "message", message);
-	return remote_call(h, "CancelBarrier", &a, WAIT_NONE, NULL);
+	return remote_call(h, "CancelBarrier", &a, WAIT_PROMPT, NULL);
 }
 
 static int names_take(const json_t *list, char ***ret, size_t *ret_n)
@@ -105,7 +105,7 @@ int remote_states(struct elasticd *h, const char *const *roles, size_t n,
 
 	if (n)
 		args_names(&a, "roles", roles, n);
-	r = remote_call(h, "States", &a, WAIT_NONE, &answer);
+	r = remote_call(h, "States", &a, WAIT_PROMPT, &answer);
 	if (r)
 		return r;
 	list = json_get_array(answer, "members");
@@ -129,7 +129,7 @@ int remote_result(struct elasticd *h, const void *value, size_t len)
 	struct args a = ARGS_EMPTY;
 
 	args_value(&a, value, len);
-	return remote_call(h, "Result", &a, WAIT_NONE, NULL);
+	return remote_call(h, "Result", &a, WAIT_PROMPT, NULL);
 }
 
 int remote_report(struct elasticd *h, int code, const char *message)
@@ -138,7 +138,7 @@ int remote_report(struct elasticd *h, int code, const char *message)
 
 	args_text(&a, "code", status_name((enum status)code));
 	args_text(&a, "message", message);
-	return remote_call(h, "ReportError", &a, WAIT_NONE, NULL);
+	return remote_call(h, "ReportError", &a, WAIT_PROMPT, NULL);
 }
 
 int remote_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_error **ret)

@@ -105,7 +105,8 @@ static int stream_renew(struct stream *s)
 {
 	conn_abandon(s->conn);
 	s->conn = NULL;
-	s->pool = pool_ref(s->h);
+	if (!pool_is_ours(s->pool))
+		s->pool = pool_ref(s->h);
 	return s->pool ? stream_begin(s) : fail_memory();
 }
 
@@ -122,13 +123,13 @@ static int stream_ready(struct stream *s)
 {
 	if (s->over)
 		return fail(s->over, "it is over");
-	return pool_is_ours(s->pool) ? 0 : stream_ends(s, stream_renew(s));
+	return s->conn && pool_is_ours(s->pool) ? 0 : stream_ends(s, stream_renew(s));
 }
 
 static int stream_receive(struct stream *s, int timeout_ms, json_t **ret)
 {
 	bool last = false;
-	int r = remote_stream_next(s->pool, s->conn, WAIT_STREAM(timeout_ms), ret, &last);
+	int r = remote_stream_next(s->h, s->pool, s->conn, WAIT_STREAM(timeout_ms), ret, &last);
 
 	if (last)
 		s->over = ELASTICD_CANCELLED;

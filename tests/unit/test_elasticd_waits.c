@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waits that end otherwise than by an answer, streams, and fork(). */
+#include "worker/private.h"
+
+/* After it, for Check has a macro fail(). */
 #include "tests/unit/fake_agent.h"
 
 static struct elasticd *h;
@@ -152,6 +155,122 @@ START_TEST(what_does_not_wait_is_not_interrupted)
 	goes_on(puts_text);
 }
 END_TEST
+
+static char big[1 << 20];
+
+static void puts_much(struct worker *me)
+{
+	me->r = elasticd_put(me->h, "big", big, sizeof(big), 0);
+}
+
+/* Its length, and whether it is what puts_much() writes. */
+static void agent_hears_much(void)
+{
+	static char text[4096];
+	size_t len = 0, of_value = 0;
+	bool ended = false;
+
+	while (!ended) {
+		ssize_t n;
+
+		agent_await(fd);
+		n = recv(fd, text, sizeof(text), 0);
+		ck_assert_int_gt(n, 0);
+		for (ssize_t i = 0; i < n; i++)
+			of_value += text[i] == 'x';
+		len += (size_t)n;
+		ended = text[n - 1] == '\0';
+	}
+	ck_assert_uint_eq(of_value, sizeof(big));
+	ck_assert_uint_lt(len, sizeof(big) + 100);
+}
+
+START_TEST(an_agent_that_takes_nothing_does_not_keep_a_caller)
+{
+	memset(big, 'x', sizeof(big));
+	h->silence_ms = 50;
+	worker_start(&w, puts_much, h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_str_eq(w.text, "the agent does not answer");
+}
+END_TEST
+
+START_TEST(an_agent_that_says_nothing_does_not_keep_a_caller)
+{
+	h->silence_ms = 50;
+	worker_start(&w, puts_text, h);
+	agent_hears(fd, "Put", "'key':'k','value':'v'");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_str_eq(w.text, "the agent does not answer");
+	ck_assert_str_eq(agent_hear(fd), "");
+}
+END_TEST
+
+#ifndef __SANITIZE_THREAD__ /* which holds signals back */
+static atomic_int ended;
+
+static void puts_again_and_again(struct worker *me)
+{
+	do {
+		me->r = elasticd_put(me->h, "big", big, sizeof(big), 0);
+		atomic_fetch_add(&ended, me->r == ELASTICD_INTERRUPTED);
+	} while (me->r == ELASTICD_INTERRUPTED);
+}
+
+static void signal_until_ended(struct worker *me, int n)
+{
+	while (atomic_load(&ended) < n) {
+		pthread_kill(me->thread, SIGUSR1);
+		poll(NULL, 0, 1);
+	}
+}
+
+START_TEST(a_call_that_a_signal_has_ended_goes_on)
+{
+	handle_usr1(0);
+	memset(big, 'x', sizeof(big));
+	elasticd_interruptible(h, 1);
+	worker_start(&w, puts_again_and_again, h);
+	signal_until_ended(&w, 3); /* while it is sent */
+	agent_hears_much();
+	signal_until_ended(&w, atomic_load(&ended) + 3); /* while its answer is due */
+	agent_answers(fd, "'revision':1");
+	ck_assert_int_eq(worker_end(&w), 0);
+	worker_start(&w, puts_text, h);
+	agent_hears(fd, "Put", "'key':'k','value':'v'");
+	agent_answers(fd, "'revision':2");
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+END_TEST
+
+static void puts_and_gives_up(struct worker *me)
+{
+	puts_text(me);
+	atomic_fetch_add(&ended, me->r == ELASTICD_INTERRUPTED);
+	elasticd_interruptible(me->h, 1);
+	do
+		puts_text(me);
+	while (me->r == ELASTICD_INTERRUPTED);
+}
+
+START_TEST(a_call_that_is_given_up_does_not_go_on)
+{
+	int anew;
+
+	handle_usr1(0);
+	elasticd_interruptible(h, 1);
+	worker_start(&w, puts_and_gives_up, h);
+	signal_until_ended(&w, 1);
+	agent_hears(fd, "Put", "'key':'k','value':'v'");
+	ck_assert_str_eq(agent_hear(fd), "");
+	anew = agent_greets();
+	agent_hears(anew, "Put", "'key':'k','value':'v'");
+	agent_answers(anew, "'revision':1");
+	ck_assert_int_eq(worker_end(&w), 0);
+	close(anew);
+}
+END_TEST
+#endif
 
 /* --- fork() */
 
@@ -420,7 +539,11 @@ int main(void)
 #ifndef __SANITIZE_THREAD__ /* which holds signals back */
 	tcase_add_test(t, a_signal_with_restart_does_not);
 	tcase_add_test(t, what_does_not_wait_is_not_interrupted);
+	tcase_add_test(t, a_call_that_a_signal_has_ended_goes_on);
+	tcase_add_test(t, a_call_that_is_given_up_does_not_go_on);
 #endif
+	tcase_add_test(t, an_agent_that_takes_nothing_does_not_keep_a_caller);
+	tcase_add_test(t, an_agent_that_says_nothing_does_not_keep_a_caller);
 	tcase_add_test(t, a_child_has_connections_of_its_own);
 	tcase_add_test(t, a_handle_that_is_cancelled_refuses_until_it_is_closed);
 	tcase_add_test(t, a_watch_that_the_agent_does_not_open_is_none);

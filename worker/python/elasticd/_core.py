@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One handle of the library and what every call of it needs: waiting, text, errors.
 
-A call that waits comes back from the library when a signal arrives, so that Python's handlers run,
-and then goes on with the rest of its time.
+A call comes back from the library when a signal arrives, so that Python's handlers run, and then goes
+on: one that waits with the rest of its time, any other where it was.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Core:
         self.library: Library = _library.load()
         handle = c_void_p()
         self.library.check(self.library.open(byref(handle)))
+        self.library.interruptible(handle, 1)
         self._handle: Optional[Owned] = Owned.of(handle, self.library.close)
         self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -100,13 +101,17 @@ class Core:
                 pass
 
     def call(self, name: str, *arguments: Any) -> None:
-        """A call that does not wait for other tasks."""
+        """A call that does not wait for other tasks. Made again, it goes on where a signal ended it."""
         handle = self.handle()
         function = getattr(self.library, name)
-        while True:
-            status = function(handle, *arguments)
-            if status != INTERRUPTED:
-                break
+        try:
+            while True:
+                status = function(handle, *arguments)
+                if status != INTERRUPTED:
+                    break
+        except BaseException:  # of a signal's handler
+            self.library.interruptible(handle, 1)
+            raise
         if status:
             self.library.check(status)
 

@@ -38,7 +38,9 @@ class Job:
     All of it may be used from any thread, and in children of fork(), which are the same task.
     Whatever waits takes a timeout in seconds (None: no limit), raises DeadlineExceeded when that is
     over, Cancelled when the group is stopped and Unavailable when the agent is gone, and lets
-    signals (Ctrl-C) through. As a context manager it closes the handle.
+    signals (Ctrl-C) through. What does not wait lets them through, too, and raises Unavailable when the
+    agent neither takes nor says anything for a minute; where a handler's exception ends such a call,
+    the agent may or may not have done it. As a context manager it closes the handle.
     """
 
     def __init__(self) -> None:

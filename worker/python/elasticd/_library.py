@@ -75,6 +75,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "error_free": [POINTER(CError)],
     "states": [c_void_p, _names, c_size_t, POINTER(POINTER(CMember)), _size_out],
     "members_free": [POINTER(CMember), c_size_t],
+    "interruptible": [c_void_p, c_int],
     "result": [c_void_p, c_char_p, c_size_t],
     "report_error": [c_void_p, c_int, c_char_p],
     "wait_error": [c_void_p, c_int, POINTER(POINTER(CError))],
@@ -88,7 +89,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "write_error": [c_void_p, c_char_p, c_char_p],
 }
 _TEXT = {"version", "error_text", "error_missing", "job", "run", "role"}
-_VOID = {"close", "cancel", "entries_free", "watch_close", "names_free", "error_free", "members_free",
+_VOID = {"close", "cancel", "interruptible", "entries_free", "watch_close", "names_free", "error_free", "members_free",
          "event_free", "events_close"}
 
 

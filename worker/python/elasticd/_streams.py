@@ -68,7 +68,12 @@ class Stream(Generic[_T]):
         self._core, self._library = core, core.library
         self._next = getattr(self._library, self._kind + "_next")
         handle, stream = core.handle(), c_void_p()
-        self._library.check(getattr(self._library, self._kind + "_open")(handle, *arguments, byref(stream)))
+        open_stream = getattr(self._library, self._kind + "_open")
+        while True:
+            status = open_stream(handle, *arguments, byref(stream))
+            if status != INTERRUPTED:
+                break
+        self._library.check(status)
         close = getattr(self._library, self._kind + "_close")
         self._stream: Optional[Owned] = Owned.of(stream, close, handle)
         self._renew()
