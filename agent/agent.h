@@ -209,7 +209,8 @@ void agent_launch_argv_free(char ***argv);
 /* reap.c */
 void agent_reap(struct agent *a);
 /* The process of t is gone, as waitid() says it (CLD_EXITED, CLD_KILLED, CLD_DUMPED).
- * agent_ends_seen() must follow in the same turn, once for all that ended. */
+ * workers_task_ending() comes before, and agent_ends_seen() must follow in the same turn, each once
+ * for all that ended. */
 void agent_task_ended(struct agent *a, struct task *t, int code, int status);
 void agent_ends_seen(struct agent *a);
 /* Processes of the agent's own that belong to no task: room for max of them. */

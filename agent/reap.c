@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
+enum { REAP_BATCH = 128 };
+
 /* One line on each end: who, how, after how long. */
 static void reap_obituary(struct agent *a, struct task *t)
 {
@@ -40,7 +42,6 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 	enum task_state state;
 	size_t n;
 
-	workers_task_ending(a);
 	t->ended_us = (int64_t)loop_real_us();
 	t->ended_ms = loop_now_ms();
 	task_set_exit(t, code, status);
@@ -110,29 +111,59 @@ static bool reap_helper(struct agent *a, const siginfo_t *si)
 	       (a->hang && hang_child_exited(a->hang, si->si_pid, si->si_status));
 }
 
-void agent_reap(struct agent *a)
+/* Those that have ended by now, up to REAP_BATCH. */
+static int reap_batch(siginfo_t *ends)
 {
-	bool any = false;
+	int n = 0;
 
-	agent_settle(a);
-	for (;;) {
-		siginfo_t si = { .si_pid = 0 };
-		struct task *t;
+	while (n < REAP_BATCH) {
+		siginfo_t *si = &ends[n];
 
-		if (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) < 0) {
+		si->si_pid = 0;
+		if (waitid(P_ALL, 0, si, WEXITED | WNOHANG) < 0) {
 			if (errno == EINTR)
 				continue;
 			break;
 		}
-		if (!si.si_pid)
+		if (!si->si_pid)
 			break;
-		any = true;
-		t = agent_task_by_pid(a, si.si_pid);
-		if (t)
-			agent_task_ended(a, t, si.si_code, si.si_status);
-		else if (!reap_helper(a, &si))
-			log_debug("reaped pid %d, which a worker had left behind", (int)si.si_pid);
+		n++;
 	}
+	return n;
+}
+
+static bool reap_any_task(struct agent *a, const siginfo_t *ends, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (agent_task_by_pid(a, ends[i].si_pid))
+			return true;
+	return false;
+}
+
+void agent_reap(struct agent *a)
+{
+	siginfo_t ends[REAP_BATCH];
+	bool any = false;
+	int n;
+
+	agent_settle(a);
+	do {
+		n = reap_batch(ends);
+		/* Once for many that end together, and after the last of them wrote its last. */
+		if (reap_any_task(a, ends, n))
+			workers_task_ending(a);
+		for (int i = 0; i < n; i++) {
+			const siginfo_t *si = &ends[i];
+			struct task *t = agent_task_by_pid(a, si->si_pid);
+
+			any = true;
+			if (t)
+				agent_task_ended(a, t, si->si_code, si->si_status);
+			else if (!reap_helper(a, si))
+				log_debug("reaped pid %d, which a worker had left behind",
+					(int)si->si_pid);
+		}
+	} while (n == REAP_BATCH);
 	if (any)
 		agent_ends_seen(a);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/leftovers.h"
+#include "agent/workers.h"
 #include "common/log.h"
 #include "common/signals.h"
 
@@ -328,6 +329,7 @@ static void single_stuck(struct agent *a, struct task *t)
 		(int)t->pid);
 	/* It still holds its devices: nothing can take its place. */
 	t->private->start = false;
+	workers_task_ending(a);
 	agent_task_ended(a, t, CLD_KILLED, SIGKILL);
 	single_phase_set(a, t, SINGLE_IDLE, 0);
 	if (blamed) {
