@@ -370,5 +370,5 @@ def test_a_group_that_starts_again_starts_what_was_about_to_be_attached(box, dae
             assert caller.receive()["parameters"]["order"]["order"] == "end"
         for rank in range(3):
             wait_file(box.path(f"up.1.{rank}"))
-    job = daemon.wait("j", until="running")
-    assert [t["state"] for t in job["tasks"]] == ["running"] * 3
+    daemon.watch("j", lambda job, _: job["attempt"] == 1 and job["state"] == "running"
+                 and [t["state"] for t in job["tasks"]] == ["running"] * 3)
