@@ -11,6 +11,7 @@
  * whose lock another thread may have held, alone.
  */
 
+#include "common/varlink_message.h"
 #include "worker/private.h"
 
 struct conn;
@@ -41,6 +42,9 @@ void args_int(struct args *a, const char *name, int64_t n);
 void args_true(struct args *a, const char *name, bool set); /* false: left out */
 void args_value(struct args *a, const void *value, size_t len);
 void args_names(struct args *a, const char *name, const char *const *names, size_t n);
+
+/* The status of an error that the agent has answered, with its text. */
+int fail_answer(const struct varlink_in *in);
 
 /* One call: takes a. Returns a status; ret (owned; may be NULL) only where it is OK. */
 int remote_call(

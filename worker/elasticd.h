@@ -12,8 +12,8 @@
  * limit, 0: what is there now), and with ELASTICD_UNAVAILABLE when the agent is gone. A signal
  * whose handler was installed without SA_RESTART ends it with ELASTICD_INTERRUPTED.
  *
- * A function without timeout_ms does not wait for others. It ends with ELASTICD_UNAVAILABLE when the
- * agent neither takes nor says anything for a minute, and no signal ends it, unless
+ * A function without timeout_ms does not wait for others. It ends with ELASTICD_UNAVAILABLE when
+ * the agent neither takes nor says anything for a minute, and no signal ends it, unless
  * elasticd_interruptible() says so.
  *
  * Functions that can fail return 0 or an error below; elasticd_error_text() then says more.
@@ -80,9 +80,9 @@ void elasticd_close(struct elasticd *h);
 void elasticd_cancel(struct elasticd *h);
 
 /* Whether signals end calls without timeout_ms, too (not so at first). One that was so ended with
- * INTERRUPTED is still under way: made again with the same arguments by the same thread, it goes on.
- * A thread that does not make it again says so by calling this; the agent may or may not have done
- * it. */
+ * INTERRUPTED is still under way: made again with the same arguments by the same thread, it goes
+ * on. A thread that does not make it again says so by calling this; the agent may or may not have
+ * done it. */
 void elasticd_interruptible(struct elasticd *h, int on);
 
 /* Who this is. Outside elasticd: not supervised, job and run "", "worker", 0, 0, 0, 1, 0, 0. Text

@@ -9,6 +9,7 @@
  *   failure.c     what a thread's last failed call had to say
  *   value.c       texts and values on their way to JSON and back
  *   connection.c  connections to the agent, and how one waits for an answer
+ *   message.c     parameters of calls, and errors in answers
  *   remote.c, remote_group.c, remote_stream.c   the calls of io.elasticd.Worker
  *   local.c, local_kv.c, local_watch.c, local_group.c   a group of one, within the process
  *   errorfile.c, logline.c   files that need no agent

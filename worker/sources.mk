@@ -11,6 +11,7 @@ worker_SRC := \
 	worker/local_kv.c \
 	worker/local_watch.c \
 	worker/logline.c \
+	worker/message.c \
 	worker/open.c \
 	worker/remote.c \
 	worker/remote_group.c \

@@ -109,6 +109,60 @@ def test_a_child_that_closes_does_not_wake_its_parents_readers(box, daemon):
     assert told(daemon, job) == [[[], ["w"]]]
 
 
+STOPPED = """
+    import json, os, signal, threading, time
+    import elasticd
+
+    class Enough(Exception):
+        pass
+
+    def on_signal(*_):
+        global handled
+        handled += 1
+        if raises and handled == 1:
+            raise Enough
+
+    def insist():
+        while handled < (1 if raises else 3):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(0.01)
+        if not raises:
+            os.kill(agent, signal.SIGCONT)
+
+    def attempt(function, *arguments):
+        global handled
+        handled = 0
+        os.kill(agent, signal.SIGSTOP)
+        thread = threading.Thread(target=insist)
+        try:
+            thread.start()
+            said = function(*arguments)
+        except Enough:
+            said = "enough"
+        thread.join()
+        os.kill(agent, signal.SIGCONT)
+        return said
+
+    agent, raises = os.getppid(), False
+    signal.signal(signal.SIGUSR1, on_signal)
+    with elasticd.init() as job:
+        kv, large = job.kv, b"x" * 1000000
+        said = [attempt(kv.put, "large", large), attempt(kv.put, "small", b"s"),
+                attempt(kv.delete, "small"), [e.key for e in attempt(kv.list)],
+                attempt(kv.watch, "small").next(0), attempt(job.result, {"n": 1})]
+        raises = True
+        said += [attempt(kv.put, "none", large), attempt(kv.delete, "large"), attempt(job.states),
+                 attempt(kv.watch, "small")]
+        print(json.dumps([said, "small" in kv]))
+"""
+
+
+def test_signals_reach_python_while_the_agent_is_stopped(box, daemon):
+    """Where a handler just returns, each call is done once; where it raises, it ends."""
+    job = succeeded(daemon, spec_of(box, STOPPED))
+    assert told(daemon, job) == [[[None, None, 1, ["large"], None, None, *["enough"] * 4], False]]
+
+
 def test_closing_a_stream_ends_its_readers_loop(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import threading

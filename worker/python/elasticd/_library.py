@@ -89,8 +89,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "write_error": [c_void_p, c_char_p, c_char_p],
 }
 _TEXT = {"version", "error_text", "error_missing", "job", "run", "role"}
-_VOID = {"close", "cancel", "interruptible", "entries_free", "watch_close", "names_free", "error_free", "members_free",
-         "event_free", "events_close"}
+_VOID = {"close", "cancel", "interruptible", "entries_free", "watch_close", "names_free", "error_free",
+         "members_free", "event_free", "events_close"}
 
 
 class Library:
