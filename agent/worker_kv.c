@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <inttypes.h>
 
+/* Shorter ones are held back by each connection's own limit alone. */
+enum { LONG_VALUE = 4096 };
+
 /* A question to the store whose answer is a call's. */
 struct worker_question {
 	struct varlink_call *call;
@@ -66,10 +69,45 @@ static void reply_revision(struct varlink_call *call, const struct store_answer 
 	varlink_reply_text(call, text, (size_t)n);
 }
 
+/* --- what waits to be read ----------------------------------------------------------------------
+ */
+
+static bool is_of_task(const void *user, const void *arg)
+{
+	const struct worker_peer *peer = user;
+
+	return peer && peer->slot == *(const int *)arg;
+}
+
+/* Whether one more long answer is too much, which the call is then told. */
+static bool too_much_unread(struct varlink_call *call)
+{
+	const struct worker_peer *peer = varlink_call_user(call);
+	const struct workers *w = peer->w;
+	size_t most = WORKERS_UNREAD_BYTES + (size_t)w->n_slots * WORKERS_UNREAD_MORE_BYTES;
+	size_t own = varlink_server_queued(w->server, is_of_task, &peer->slot);
+
+	if (own > WORKERS_UNREAD_TASK_BYTES)
+		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"%zu bytes of answers wait for this task to read them: expected at most %d",
+			own, WORKERS_UNREAD_TASK_BYTES);
+	else if (varlink_server_queued(w->server, NULL, NULL) > most)
+		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"more than %zu bytes of answers wait for tasks to read them", most);
+	else
+		return false;
+	return true;
+}
+
+/* --- answers ------------------------------------------------------------------------------------
+ */
+
 static void reply_entry(struct varlink_call *call, const struct store_answer *answer)
 {
 	_cleanup_(worker_text_fini) struct worker_text t = { .data = NULL };
 
+	if (answer->entries[0].len >= LONG_VALUE && too_much_unread(call))
+		return;
 	worker_text_add(&t, "{\"entry\":", 9);
 	worker_text_entry(&t, &answer->entries[0], false);
 	worker_text_add(&t, "}", 1);
@@ -80,6 +118,8 @@ static void reply_entries(struct varlink_call *call, const struct store_answer *
 {
 	_cleanup_(worker_text_fini) struct worker_text t = { .data = NULL };
 
+	if (too_much_unread(call))
+		return;
 	worker_text_add(&t, "{\"entries\":[", 12);
 	for (size_t i = 0; i < answer->n && t.len <= WORKERS_REPLY_BYTES; i++) {
 		if (i)

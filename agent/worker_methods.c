@@ -157,41 +157,54 @@ static const char *unknown_role(const struct workers *w, const json_t *roles)
 	return NULL;
 }
 
-/* The tasks of one role by their index; those added later stand behind all others. */
-static void add_states(const struct workers *w, const struct spec_role *role, json_t *list)
+static int by_index(const void *a, const void *b)
+{
+	int x = (*(const struct task *const *)a)->index,
+	    y = (*(const struct task *const *)b)->index;
+
+	return (x > y) - (x < y);
+}
+
+/* The tasks of one role by their index. room is for all tasks. */
+static void add_states(const struct workers *w, const struct spec_role *role,
+	const struct task **room, json_t *list)
 {
 	const struct agent *a = w->a;
-	int n = 0, found = 0;
+	size_t n = 0;
 
 	for (int i = 0; i < a->n_tasks; i++)
-		n += a->tasks[i].role == role;
-	for (int index = 0; found < n && index < BOARD_SLOTS * 2; index++)
-		for (int i = 0; i < a->n_tasks; i++) {
-			const struct task *t = &a->tasks[i];
-
-			if (t->role != role || t->index != index || !worker_has_slot(w, t))
-				continue;
-			json_add(list, member_json(w, t));
-			found++;
-			break;
-		}
+		if (a->tasks[i].role == role && worker_has_slot(w, &a->tasks[i]))
+			room[n++] = &a->tasks[i];
+	qsort(room, n, sizeof(struct task *), by_index);
+	for (size_t i = 0; i < n; i++)
+		json_add(list, member_json(w, room[i]));
 }
 
 static int worker_states(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct workers *w = arg;
 	const json_t *roles = json_get_array(p, "roles");
-	const char *unknown = unknown_role(w, roles);
+	const struct spec *spec = w->a->spec;
+	_cleanup_free_ const struct task **room = NULL;
+	const char *unknown;
 	json_t *list, *answer;
 
+	if (json_array_size(roles) > spec->n_roles)
+		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+			"roles: expected at most the %zu that this job has, got %zu",
+			(size_t)spec->n_roles, json_array_size(roles));
+	unknown = unknown_role(w, roles);
 	if (unknown)
 		return worker_fail(call, STATUS_INVALID_ARGUMENT,
 			"roles: this job has no role \"%.100s\"", unknown);
+	room = calloc((size_t)w->a->n_tasks + 1, sizeof(*room));
+	if (!room)
+		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	list = json_array();
 	answer = json_object();
-	for (size_t i = 0; i < w->a->spec->n_roles; i++)
-		if (wants_role(roles, w->a->spec->roles[i].name))
-			add_states(w, &w->a->spec->roles[i], list);
+	for (size_t i = 0; i < spec->n_roles; i++)
+		if (wants_role(roles, spec->roles[i].name))
+			add_states(w, &spec->roles[i], room, list);
 	json_put(answer, "members", list);
 	return varlink_reply(call, answer);
 }

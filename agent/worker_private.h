@@ -29,6 +29,10 @@ enum {
 	WORKERS_MESSAGE_BYTES = 8 << 20, /* a value of 1 MiB, each byte of it escaped */
 	WORKERS_REPLY_BYTES = 64 << 20,
 	WORKERS_QUEUED_BYTES = 4 << 20,
+	/* Of entries in answers that are not read yet; one more answer is let through below it. */
+	WORKERS_UNREAD_TASK_BYTES = 64 << 20, /* of all connections of one task */
+	WORKERS_UNREAD_BYTES = 256 << 20,     /* of all tasks, and beside it */
+	WORKERS_UNREAD_MORE_BYTES = 2 << 20,  /* for each of them */
 	WORKERS_RESULT_BYTES = 1 << 20,
 	WORKERS_RESULTS_BYTES = 8 << 20,
 	WORKERS_CONNECTIONS = 256, /* at least, where descriptors allow */
@@ -71,8 +75,10 @@ struct workers {
 	uid_t uid; /* the job's user */
 	char *socket_path, *board_path;
 	int board_fd;
-	void *board;
-	int board_slots; /* those that have their memory */
+	int board_slots;			/* those that have their memory */
+	uint64_t board_attempt, board_stopping; /* what its header says */
+	struct board_slot board_seen;		/* the last that was looked at */
+	bool board_damaged;			/* told */
 	struct varlink_server *server;
 	struct store *store;
 	struct kv *kv;
@@ -81,6 +87,7 @@ struct workers {
 	struct loop_timer *timer; /* the next deadline of barriers and members */
 	struct worker_slot *slots;
 	int n_slots;
+	int *by_name, n_named;		  /* the slots that have a name, in its order */
 	int connections, max_connections; /* open; at most */
 	int per_task;			  /* connections that each task is sure of */
 	size_t results_bytes;
@@ -106,8 +113,13 @@ _must_check_ int worker_board_open(struct workers *w, struct error *err);
 void worker_board_close(struct workers *w);
 /* Has the memory of n slots ready; the board ends where that cannot be. */
 void worker_board_reserve(struct workers *w, int n);
-struct board_header *worker_board_header(struct workers *w);
-struct board_slot *worker_board_slot(const struct workers *w, int slot);
+bool worker_board_has(const struct workers *w, int slot);
+void worker_board_set(struct workers *w, uint64_t attempt, uint64_t stopping);
+/* The token of the slot's new process; 0: it is gone, what it said last stays. After the slot has
+ * that token. */
+void worker_board_expect(struct workers *w, int slot, uint64_t token);
+/* A copy, until the next look; NULL where there is none now. */
+const struct board_slot *worker_board_look(struct workers *w, int slot);
 
 /* worker_identity.c */
 int worker_opened(const struct varlink_peer *peer, void **ret_user, void *arg);

@@ -159,21 +159,28 @@ static int default_members(const struct workers *w, bool present, int **ret, siz
 	return 0;
 }
 
-/* -ENOENT with the name that no task has. */
+/* -EINVAL with what is wrong with the names. More than there are tasks are not even looked at. */
 static int named_members(const struct workers *w, const json_t *names, int **ret, size_t *ret_n,
-	const char **ret_bad)
+	char *text, size_t size)
 {
 	size_t n = json_array_size(names), i;
-	_cleanup_free_ int *set = calloc(n + 1, sizeof(*set));
+	_cleanup_free_ int *set = NULL;
 	const json_t *name;
 
+	if (n > (size_t)w->a->n_tasks) {
+		snprintf(text, size, "members: expected at most the %d tasks of this job, got %zu",
+			w->a->n_tasks, n);
+		return -EINVAL;
+	}
+	set = calloc(n + 1, sizeof(*set));
 	if (!set)
 		return -ENOMEM;
 	json_array_foreach (names, i, name) {
 		set[i] = worker_slot_named(w, json_string_value(name));
 		if (set[i] < 0) {
-			*ret_bad = json_string_value(name);
-			return -ENOENT;
+			snprintf(text, size, "members: this job has no task \"%.100s\"",
+				json_string_value(name));
+			return -EINVAL;
 		}
 	}
 	*ret = TAKE_PTR(set);
@@ -191,22 +198,20 @@ static bool in_set(int slot, const int *set, size_t n)
 
 /*
  * The set that a call of slot means. Returns 0, or non-zero after having answered the call. A bad
- * name fails the barrier (NULL: none) for the others, too: they would wait in vain.
+ * set fails the barrier (NULL: none) for the others, too: they would wait in vain.
  */
 static int members_of(struct workers *w, struct varlink_call *call, const json_t *p,
 	const char *barrier, int **ret, size_t *ret_n)
 {
 	const json_t *names = json_get_array(p, "members");
 	int slot = worker_of(call), r;
-	const char *bad = NULL;
 	char text[512];
 
 	if (names)
-		r = named_members(w, names, ret, ret_n, &bad);
+		r = named_members(w, names, ret, ret_n, text, sizeof(text));
 	else
 		r = default_members(w, barrier != NULL, ret, ret_n);
-	if (r == -ENOENT) {
-		snprintf(text, sizeof(text), "members: this job has no task \"%.100s\"", bad);
+	if (r == -EINVAL) {
 		if (barrier && barriers_fail(w->barriers, barrier, slot, STATUS_INVALID_ARGUMENT,
 				       text) == -ENOMEM)
 			return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory"), 1;

@@ -36,12 +36,49 @@ const char *worker_slot_name(void *arg, int slot)
 	return slot >= 0 && slot < w->n_slots && w->slots[slot].name ? w->slots[slot].name : "?";
 }
 
+/* Where in by_name the slot of that name is, or would be. */
+static int name_place(const struct workers *w, const char *name)
+{
+	int low = 0, high = w->n_named;
+
+	while (low < high) {
+		int middle = low + (high - low) / 2;
+
+		if (strcmp(w->slots[w->by_name[middle]].name, name) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 int worker_slot_named(const struct workers *w, const char *name)
 {
-	for (int i = 0; i < w->n_slots; i++)
-		if (w->slots[i].name && !strcmp(w->slots[i].name, name) && worker_task(w, i))
-			return i;
-	return -1;
+	int at = name_place(w, name), slot = at < w->n_named ? w->by_name[at] : -1;
+
+	if (slot < 0 || strcmp(w->slots[slot].name, name) != 0)
+		return -1;
+	return worker_task(w, slot) ? slot : -1;
+}
+
+static int name_slot(struct workers *w, int slot, const struct task *t)
+{
+	struct worker_slot *s = &w->slots[slot];
+	size_t n = (size_t)w->n_named;
+	int *grown = reallocarray(w->by_name, n + 1, sizeof(*grown)), at;
+
+	if (!grown)
+		return -ENOMEM;
+	w->by_name = grown;
+	if (asprintf(&s->name, "%s:%d", t->role->name, t->index) < 0) {
+		s->name = NULL;
+		return -ENOMEM;
+	}
+	at = name_place(w, s->name);
+	memmove(grown + at + 1, grown + at, (n - (size_t)at) * sizeof(*grown));
+	grown[at] = slot;
+	w->n_named++;
+	return 0;
 }
 
 bool worker_is_default(const struct task *t)
@@ -68,10 +105,8 @@ static int make_slot(struct workers *w, const struct task *t)
 		worker_limit_connections(w);
 	}
 	s = &w->slots[t->slot];
-	if (!s->name && asprintf(&s->name, "%s:%d", t->role->name, t->index) < 0) {
-		s->name = NULL;
+	if (!s->name && name_slot(w, t->slot, t) < 0)
 		return -ENOMEM;
-	}
 	s->rank = t->rank;
 	return 0;
 }
@@ -205,6 +240,7 @@ void workers_free(struct agent *a)
 	for (int i = 0; i < w->n_slots; i++)
 		slot_fini(&w->slots[i]);
 	free(w->slots);
+	free(w->by_name);
 	free(w->socket_path);
 	free(w->board_path);
 	free(w->why);
@@ -213,14 +249,6 @@ void workers_free(struct agent *a)
 
 /* --- what happens to tasks ----------------------------------------------------------------------
  */
-
-static void set_board(struct workers *w, uint64_t stopping)
-{
-	struct board_header *h = worker_board_header(w);
-
-	atomic_store_explicit(&h->attempt, (uint64_t)w->a->attempt, memory_order_relaxed);
-	atomic_store_explicit(&h->stopping, stopping, memory_order_relaxed);
-}
 
 void workers_begin(struct agent *a)
 {
@@ -240,7 +268,7 @@ void workers_begin(struct agent *a)
 	kv_begin(w->kv, a->attempt);
 	barriers_reset(w->barriers, "a new incarnation of the group begins");
 	members_reset(w->members, "a new incarnation of the group begins");
-	set_board(w, 0);
+	worker_board_set(w, (uint64_t)a->attempt, 0);
 }
 
 static uint64_t draw_token(void)
@@ -262,21 +290,6 @@ static void forget_token(struct worker_slot *s)
 	s->pid = 0;
 }
 
-static void set_expected(struct workers *w, int slot, uint64_t token)
-{
-	struct board_slot *b = worker_board_slot(w, slot);
-
-	if (!b)
-		return;
-	if (token) {
-		atomic_store_explicit(&b->token, 0, memory_order_relaxed);
-		atomic_store_explicit(&b->beats, 0, memory_order_relaxed);
-		atomic_store_explicit(&b->step, -1, memory_order_relaxed);
-		atomic_store_explicit(&b->steps, 0, memory_order_relaxed);
-	}
-	atomic_store_explicit(&b->expected, token, memory_order_release);
-}
-
 void workers_task_starting(struct agent *a, struct task *t)
 {
 	struct workers *w = a->workers;
@@ -287,7 +300,7 @@ void workers_task_starting(struct agent *a, struct task *t)
 	s = &w->slots[t->slot];
 	forget_token(s);
 	s->token = t->token = draw_token();
-	set_expected(w, t->slot, t->token);
+	worker_board_expect(w, t->slot, t->token);
 }
 
 static int env_log_file(const struct task *t, struct env *e)
@@ -308,9 +321,9 @@ int workers_env(const struct agent *a, const struct task *t, struct env *e)
 	if (!w || !worker_has_slot(w, t))
 		return 0;
 	r = env_setf(e, "ELASTICD_WORKER_SOCKET", "%s", w->socket_path);
-	if (!r && worker_board_slot(w, t->slot))
+	if (!r && worker_board_has(w, t->slot))
 		r = env_setf(e, "ELASTICD_BOARD", "%s", w->board_path);
-	if (!r && worker_board_slot(w, t->slot))
+	if (!r && worker_board_has(w, t->slot))
 		r = env_setf(e, "ELASTICD_SLOT", "%d", t->slot);
 	if (!r)
 		r = env_setf(e, "ELASTICD_TOKEN", "%" PRIu64, t->token);
@@ -361,7 +374,7 @@ void workers_task_ended(struct agent *a, struct task *t)
 		return;
 	s = &w->slots[t->slot];
 	forget_token(s);
-	set_expected(w, t->slot, 0);
+	worker_board_expect(w, t->slot, 0);
 	/* Of one that is started again the arrival was the old process's. */
 	barriers_task_ended(w->barriers, t->slot, bad || t->state == TASK_WAITING,
 		comes_again(a, t), t->exit.text);
@@ -397,7 +410,7 @@ void workers_stopping(struct agent *a, const char *why)
 		why ? why : "");
 	free(w->why);
 	w->why = strdup(text);
-	set_board(w, (uint64_t)a->attempt + 1);
+	worker_board_set(w, (uint64_t)a->attempt, (uint64_t)a->attempt + 1);
 	worker_event(w, "stopping", -1, NULL, text);
 	worker_watches_end(w);
 	kv_stop(w->kv, STATUS_CANCELLED, text);
@@ -405,7 +418,7 @@ void workers_stopping(struct agent *a, const char *why)
 	members_stop(w->members, STATUS_CANCELLED, text);
 }
 
-struct board_slot *workers_slot(const struct agent *a, const struct task *t)
+const struct board_slot *workers_slot(const struct agent *a, const struct task *t)
 {
-	return a->workers ? worker_board_slot(a->workers, t->slot) : NULL;
+	return a->workers ? worker_board_look(a->workers, t->slot) : NULL;
 }

@@ -45,5 +45,6 @@ void workers_stopping(struct agent *a, const char *why);
 void workers_record(struct agent *a);
 /* io.elasticd.Manager.TaskResult array of the newest attempt, owned. */
 json_t *workers_results_json(const struct agent *a);
-/* The slot of t on the board, for the heartbeat; NULL without a board. */
-struct board_slot *workers_slot(const struct agent *a, const struct task *t);
+/* A copy of the slot of t on the board, until the next call; NULL without a board, and where a
+ * worker has just damaged it. */
+const struct board_slot *workers_slot(const struct agent *a, const struct task *t);

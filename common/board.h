@@ -31,9 +31,9 @@ struct board_header {
 	uint32_t version;
 	uint32_t slots;
 	uint32_t header_bytes, slot_bytes;
-	_Atomic uint64_t attempt; /* the group's incarnation */
-	_Atomic uint64_t notice;  /* odd while a notice of preemption is up; counts up */
-	_Atomic uint64_t stopping; /* attempt + 1 of the incarnation that is being stopped, else 0 */
+	_Atomic uint64_t attempt;  /* the group's incarnation */
+	_Atomic uint64_t notice;   /* odd while a notice of preemption is up; counts up */
+	_Atomic uint64_t stopping; /* attempt + 1 of the incarnation that ends, else 0 */
 };
 
 struct board_slot {

@@ -164,6 +164,18 @@ void varlink_server_check_replies(struct varlink_server *s, bool check)
 	s->check_replies = check;
 }
 
+size_t varlink_server_queued(const struct varlink_server *s,
+	bool (*fits)(const void *user, const void *arg), const void *arg)
+{
+	const struct varlink_connection *c;
+	size_t n = 0;
+
+	TAILQ_FOREACH (c, &s->connections, entry)
+		if (!fits || fits(c->user, arg))
+			n += varlink_connection_queued(c);
+	return n;
+}
+
 uint64_t varlink_server_sent(const struct varlink_server *s)
 {
 	return s->sent_bytes;

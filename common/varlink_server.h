@@ -114,6 +114,10 @@ int varlink_server_connections(const struct varlink_server *s);
 /* Bytes that the sockets of all connections have taken so far: whether anybody still reads. */
 uint64_t varlink_server_sent(const struct varlink_server *s);
 
+/* Unsent answers in bytes, of the connections whose word fits says true for; fits NULL: of all. */
+size_t varlink_server_queued(const struct varlink_server *s,
+	bool (*fits)(const void *user, const void *arg), const void *arg);
+
 /* Another limits.connections from now on; those that are open stay. */
 void varlink_server_limit_connections(struct varlink_server *s, int connections);
 

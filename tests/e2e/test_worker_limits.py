@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one worker may take or break of what all share: the board, the agent's time, its memory."""
+
+import contextlib
+import os
+import pathlib
+import signal
+
+import pytest
+
+from harness import puppet, spec, wait_for
+from workers import Group, WorkerError
+
+
+@pytest.fixture
+def group_of(daemon):
+    with contextlib.ExitStack() as stack:
+        def start(document):
+            group = Group(daemon, document)
+            stack.callback(group.close)
+            return group
+        yield start
+
+
+def events(daemon, group, kind):
+    return [e for e in daemon.events(group.name) if e["event"] == kind]
+
+
+# --- the board -------------------------------------------------------------------------------------
+
+
+def test_a_board_that_a_worker_cuts_is_made_anew_and_the_agent_lives(daemon, group_of):
+    g = group_of(spec("hang", replicas=3, restart={"scope": "task", "max": 5}))
+    agent = daemon.agent_pid(g.name)
+    board = pathlib.Path(g.environment("worker:0")["ELASTICD_BOARD"])
+    whole = board.stat().st_size
+    for _ in range(2):
+        before = g.task("worker:1")["pid"]
+        os.truncate(board, 0)
+        os.kill(before, signal.SIGKILL)
+        wait_for(lambda: g.task("worker:1")["pid"] not in (None, before, 0))
+        wait_for(lambda: board.stat().st_size == whole)
+    assert daemon.agent_pid(g.name) == agent
+    data = board.read_bytes()
+    assert data[:8] == (0x316472616f626c65).to_bytes(8, "little")
+    for i in range(3):
+        at = 4096 + 128 * i + 64
+        token = g.environment(f"worker:{i}")["ELASTICD_TOKEN"]
+        assert int.from_bytes(data[at:at + 8], "little") == int(token)
+    assert len(events(daemon, g, "board-damaged")) == 1
+
+
+# --- names -----------------------------------------------------------------------------------------
+
+
+def test_more_names_than_there_are_tasks_are_refused(group_of):
+    g = group_of(spec("hang", replicas=2))
+    a, b = g.all("worker:0", "worker:1")
+    for method in ("Barrier", "Alive"):
+        more = {"name": "b"} if method == "Barrier" else {}
+        e = a.refused(method, members=["worker:0", "worker:1", "worker:0"], **more)
+        assert e.name == "InvalidArgument"
+        assert "members: expected at most the 2 tasks of this job, got 3" in e.message
+    e = a.refused("States", roles=["worker", "worker"])
+    assert e.name == "InvalidArgument" and "roles: expected at most the 1" in e.message
+    # Who waits already is told: it would wait in vain.
+    b.send("Barrier", name="c", members=["worker:0", "worker:1"])
+    a.put("sync", "")
+    assert b.waits()
+    assert a.refused("Barrier", name="c", members=["worker:0"] * 100000).name == "InvalidArgument"
+    assert b.error().name == "InvalidArgument"
+
+
+def test_names_of_all_tasks_are_found_in_whatever_order(group_of):
+    counts = {"worker": 12, "b": 3, "a": 2}
+    g = group_of({"roles": [{"name": r, "command": puppet("hang"), "replicas": n}
+                            for r, n in counts.items()]})
+    names = [f"{r}:{i}" for r, n in counts.items() for i in range(n)]
+    for n, order in enumerate((names, names[::-1], sorted(names))):
+        w = g.connect(order[0])
+        e = w.refused("Barrier", name=f"all {n}", members=order, timeout_ms=0)
+        assert e.name == "DeadlineExceeded" and sorted(e.missing) == sorted(order[1:])
+        w.close()
+    states = g.connect("worker:0").call("States")["members"]
+    assert sorted(m["task"] for m in states) == sorted(names)
+    of_workers = [m["task"] for m in states if m["task"].startswith("worker:")]
+    assert of_workers == [f"worker:{i}" for i in range(12)]
+
+
+# --- answers that nobody reads ---------------------------------------------------------------------
+
+
+def test_lists_that_a_task_does_not_read_are_refused_at_a_limit(daemon, group_of):
+    g = group_of(spec("hang", replicas=2))
+    a, b = g.all("worker:0", "worker:1")
+    for i in range(16):
+        a.put(f"big/{i}", "x" * 1000000)
+    flood = []
+    for _ in range(24):
+        w = g.at(a.path)
+        w.call("Hello", token=a.token)
+        flood.append(w.send("List", key="big"))
+        # The connection is served after that of the one before it.
+        a.put("turn", "x", overwrite=True)
+    refused = 0
+    for w in flood:
+        try:
+            assert len(w.reply()["entries"]) == 16
+        except WorkerError as e:
+            assert e.name == "ResourceExhausted" and "wait for this task" in e.message
+            refused += 1
+    # 64 MiB and one answer are let through.
+    assert refused >= 16
+    # Who has read all gets all, and another task never knew of it.
+    assert len(a.call("List", key="big")["entries"]) == 16
+    assert len(b.call("List", key="big")["entries"]) == 16
