@@ -195,7 +195,10 @@ if end == "0":
     while refused < 3:
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         s.connect(os.environ["ELASTICD_WORKER_SOCKET"])
-        s.sendall(b'{{"method":"org.varlink.service.GetInfo"}}\\0')
+        try:
+            s.sendall(b'{{"method":"org.varlink.service.GetInfo"}}\\0')
+        except BrokenPipeError:
+            pass  # refused and closed already; the answer says so
         answer = s.recv(1 << 16)
         refused += b"ResourceExhausted" in answer
         held.append(s)
