@@ -124,16 +124,18 @@ size_t proc_keep_descendants(struct proc_stat *procs, size_t n, pid_t root)
 }
 
 /*
- * No environment at all was seen: 0 where there is none, -EAGAIN where execve() had not got so far.
- * Told by env_start and env_end (the fields 50 and 51 of stat): both are 0 until they are known,
- * and the same address where the environment is empty. By now it may be there.
+ * The end of pid's environment was read after total bytes without the entry: 0 where that was all
+ * of it, -EAGAIN where execve() or the end of the process cut the reading short. The kernel fills
+ * in the new memory's fields of stat in this order: env_start and env_end (50, 51; for a moment at
+ * the same address, as for good where there is nothing), env_end again, then end_code (27), 0 until
+ * then.
  */
-static int proc_environ_empty(pid_t pid)
+static int proc_environ_all(pid_t pid, uint64_t total)
 {
 	_cleanup_close_ int fd = proc_open(pid, "stat");
 	char path[32], exe[8], buf[2048];
+	uint64_t end_code = 0, start;
 	char *p;
-	uint64_t start;
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
@@ -144,12 +146,15 @@ static int proc_environ_empty(pid_t pid)
 		return -ESRCH;
 	buf[n] = '\0';
 	p = strrchr(buf, ')');
-	for (int field = 2; p && field < 50; field++)
+	for (int field = 2; p && field < 50; field++) {
 		p = strchr(p + 1, ' ');
+		if (p && field == 26)
+			end_code = strtoull(p, NULL, 10);
+	}
 	if (!p)
 		return -EINVAL;
 	start = strtoull(p, &p, 10);
-	return start && start == strtoull(p, NULL, 10) ? 0 : -EAGAIN;
+	return end_code && start && strtoull(p, NULL, 10) - start == total ? 0 : -EAGAIN;
 }
 
 /* ret: NULL where entry is a whole one, else it begins one, and ret gets the rest. */
@@ -158,8 +163,9 @@ static int proc_environ_find(pid_t pid, const char *entry, char *ret, size_t siz
 	_cleanup_close_ int fd = proc_open(pid, "environ");
 	size_t want = strlen(entry);
 	char buf[16384];
+	uint64_t total = 0;
 	size_t have = 0;
-	bool skip = false, any = false;
+	bool skip = false;
 	ssize_t n;
 
 	if (fd < 0)
@@ -167,7 +173,7 @@ static int proc_environ_find(pid_t pid, const char *entry, char *ret, size_t siz
 	while ((n = read(fd, buf + have, sizeof(buf) - have)) > 0) {
 		char *p = buf, *end = buf + have + n, *nul;
 
-		any = true;
+		total += (uint64_t)n;
 		while ((nul = memchr(p, '\0', (size_t)(end - p)))) {
 			size_t len = (size_t)(nul - p);
 
@@ -188,7 +194,7 @@ static int proc_environ_find(pid_t pid, const char *entry, char *ret, size_t siz
 	}
 	if (n < 0)
 		return -errno;
-	return any ? 0 : proc_environ_empty(pid);
+	return proc_environ_all(pid, total);
 }
 
 int proc_environ_has(pid_t pid, const char *entry)

@@ -247,13 +247,21 @@ END_TEST
 
 START_TEST(a_process_amid_execve_is_not_taken_for_one_without_the_entry)
 {
-	/* It executes itself again and again, with one environment. */
+	/* It executes itself again and again, with one environment: long, for the kernel to take
+	 * its time, and for those who read it to need more than one piece. */
 	char run[] = "RUN=abc", script[] = "S=exec /bin/sh -c \"$S\"";
-	char sh[] = "sh", c[] = "-c", text[] = "exec /bin/sh -c \"$S\"";
-	char *const envp[] = { run, script, NULL }, *const argv[] = { sh, c, text, NULL };
-	pid_t pid = fork();
-	int has = 0;
+	char sh[] = "sh", c[] = "-c", text[] = "exec /bin/sh -c \"$S\"",
+	     filler[] = "FILLER=123456789012";
+	char *envp[1003], *const argv[] = { sh, c, text, NULL };
+	int has = 0, n = 0;
+	pid_t pid;
 
+	envp[n++] = script;
+	while (n < 1001)
+		envp[n++] = filler;
+	envp[n++] = run;
+	envp[n] = NULL;
+	pid = fork();
 	if (pid == 0) {
 		execve("/bin/sh", argv, envp);
 		_exit(127);
