@@ -11,7 +11,10 @@
  *
  * A slot has two lines: the first is the worker's, the second the agent's. All words are native
  * 64-bit, naturally aligned, each written by one side only; relaxed atomics are enough except for
- * token, which is written last (release) and read first (acquire).
+ * token, which is written last (release) and read first (acquire), and for step and notice: step is
+ * stored, then notice is read, and the agent, which stores notice and then reads the steps, makes
+ * the barrier between these two in all processes that asked for it
+ * (MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED). Who cannot ask puts a full barrier between them.
  */
 
 #include <stdatomic.h>
@@ -34,6 +37,8 @@ struct board_header {
 	_Atomic uint64_t attempt;  /* the group's incarnation */
 	_Atomic uint64_t notice;   /* odd while a notice of preemption is up; counts up */
 	_Atomic uint64_t stopping; /* attempt + 1 of the incarnation that ends, else 0 */
+	_Atomic int64_t save_at;   /* while a notice is up: who begins a step below it goes on */
+	_Atomic uint64_t error;	   /* not 0: the group has an error that tasks are to hear of */
 };
 
 struct board_slot {

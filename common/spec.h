@@ -78,6 +78,38 @@ struct spec_heartbeat {
 	int64_t dump_timeout_ms; /* for saving what hangs, before it is stopped; 10 s */
 };
 
+enum spec_notice {
+	SPEC_NOTICE_SIGNAL = 1 << 0,
+	SPEC_NOTICE_COMMAND = 1 << 1,
+	SPEC_NOTICE_GCE = 1 << 2,
+	SPEC_NOTICE_AWS = 1 << 3,
+	SPEC_NOTICE_AZURE = 1 << 4,
+	SPEC_NOTICE_LOGIND = 1 << 5,
+	SPEC_NOTICE_CLOUD = 1 << 6, /* the cloud that this host is found to be in */
+};
+
+enum spec_whom { SPEC_WHOM_GROUP, SPEC_WHOM_MAIN, SPEC_WHOM_ALL };
+
+enum spec_preempt_how {
+	SPEC_PREEMPT_AUTO, /* who tells steps is asked, who does not use the library is signalled */
+	SPEC_PREEMPT_AGREE,  /* nobody is signalled */
+	SPEC_PREEMPT_SIGNAL, /* everybody is, and nobody asked */
+};
+
+struct spec_preemption {
+	unsigned notices; /* of enum spec_notice */
+	int *signals;	  /* to the agent: notices where SPEC_NOTICE_SIGNAL is set; 0-ended; TERM */
+	char **command;	  /* NULL-ended, or NULL */
+	int64_t poll_ms;
+	int64_t grace_ms;   /* SPEC_UNSET: what the notice says, else 0 */
+	int64_t timeout_ms; /* until those that are left are stopped, without a deadline; 10 min */
+	enum spec_preempt_how how;
+	int signal; /* 0: stop.signal */
+	enum spec_whom whom;
+	int exit_code; /* SPEC_UNSET: 42, or 143 on a machine of GCE's with a GPU */
+	bool resume;
+};
+
 enum spec_devices_assign {
 	SPEC_DEVICES_STRIDE, /* every n-th, from the task's place among the n tasks of this host */
 	SPEC_DEVICES_BLOCK,  /* neighbours, as many for each as can be, the first ones one more */
@@ -130,8 +162,6 @@ struct spec_restart {
 	size_t n_codes;
 };
 
-enum spec_whom { SPEC_WHOM_GROUP, SPEC_WHOM_MAIN, SPEC_WHOM_ALL };
-
 struct spec_stop {
 	int signal;
 	enum spec_whom whom;
@@ -169,6 +199,7 @@ struct spec {
 	struct spec_stop stop;
 	struct spec_leader leader;
 	struct spec_heartbeat heartbeat;
+	struct spec_preemption preemption;
 	struct spec_resources resources;
 	struct spec_rendezvous rendezvous;
 	int compat_tf_config;	 /* 0, 1, or SPEC_UNSET: where there are several roles */
