@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/preempting.h"
 #include "agent/workers.h"
 
 #include "agent/tfconfig.h"
@@ -315,7 +316,8 @@ static int agent_open(struct agent *a, struct error *err)
 	if ((r = agent_make_tasks(a, err)) < 0 || (r = agent_open_logs(a, err)) < 0 ||
 		(r = agent_open_events(a, seq, err)) < 0 || (r = record_new(a, err)) < 0)
 		return r;
-	if ((r = workers_new(a, err)) < 0 || (r = beats_new(a, err)) < 0)
+	if ((r = workers_new(a, err)) < 0 || (r = beats_new(a, err)) < 0 ||
+		(r = preempting_new(a, err)) < 0)
 		return r;
 	if (a->opt.listen_fd >= 0 && (r = agent_server_new(a, err)) < 0)
 		return r;
@@ -362,6 +364,7 @@ struct agent *agent_free(struct agent *a)
 	record_free(a);
 	a->events = events_free(a->events);
 	beats_free(a);
+	preempting_free(a);
 	workers_free(a);
 	logs_free(a->logs);
 	agent_ask_free(a);

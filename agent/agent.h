@@ -15,6 +15,7 @@
  *   attach.c    a task that runs in somebody's terminal
  *   environ.c   a worker's environment; tfconfig.c and devices.c parts of it
  *   workers.c   what workers share (workers.h); beats.c heartbeats, hang.c what hangs
+ *   preempting.c  notices of preemption (preempting.h); preempt.c how tasks answer them
  *   outcome.c   failures, root cause, restart decision, verdict, the end
  *   resume.c    what an agent does that follows one that was lost
  *   signals.c   what a signal to the agent means
@@ -139,7 +140,8 @@ struct agent {
 	struct workers *workers; /* NULL: none */
 	struct beats *beats;	 /* NULL: nobody asked for heartbeats */
 	struct hang_dumps *hang;
-	struct attach *attaches; /* attach.c's: tasks that run in somebody's terminal */
+	struct preempting *preempting; /* preempting.c's */
+	struct attach *attaches;       /* attach.c's: tasks that run in somebody's terminal */
 
 	struct loop_signal *signals[16];
 	int n_signals;

@@ -2,6 +2,7 @@
 #include "agent/environ.h"
 
 #include "agent/devices.h"
+#include "agent/preempting.h"
 #include "agent/tfconfig.h"
 #include "agent/workers.h"
 #include "common/signals.h"
@@ -147,6 +148,8 @@ int environ_make(const struct agent *a, const struct task *t, struct env *e)
 		r = env_setf(e, "ELASTICD_INDEX", "%d", t->index);
 	if (!r)
 		r = env_setf(e, "ELASTICD_ATTEMPT", "%d", a->attempt);
+	if (!r)
+		r = env_setf(e, "ELASTICD_PREEMPTION_EXIT_CODE", "%d", preempting_exit_code(a));
 	if (!r)
 		r = workers_env(a, t, e);
 	if (!r)

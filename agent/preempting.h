@@ -10,6 +10,8 @@
 #include "agent/agent.h"
 #include "agent/preempt.h"
 
+enum { PREEMPTING_EXIT_CODE = 42 }; /* where neither the specification nor the host has another */
+
 struct preempting_notice {
 	const char *source;  /* "operator", "signal", "command", "gce", "aws", "azure", "logind",
 				"worker" */

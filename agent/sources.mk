@@ -62,8 +62,10 @@ agent_SRC := \
 	agent/members.c \
 	agent/members_waits.c \
 	agent/methods.c \
+	agent/notices.c \
 	agent/outcome.c \
 	agent/port.c \
+	agent/preempting.c \
 	agent/prefix.c \
 	agent/progress.c \
 	agent/reap.c \

@@ -25,6 +25,7 @@ common_SRC := \
 	common/spec_list.c \
 	common/spec_pattern.c \
 	common/spec_policy.c \
+	common/spec_preemption.c \
 	common/spec_resolve.c \
 	common/spec_role.c \
 	common/spec_scalar.c \
@@ -37,6 +38,7 @@ common_SRC := \
 	common/signals.c \
 	common/size.c \
 	common/stdmap.c \
+	common/noticer.c \
 	common/paths.c \
 	common/file.c \
 	common/json.c \

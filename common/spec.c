@@ -48,6 +48,7 @@ struct spec *spec_free(struct spec *s)
 	free(s->rendezvous.id);
 	free(s->heartbeat.log_pattern);
 	free(s->heartbeat.progress_file);
+	spec_preemption_fini(&s->preemption);
 	spec_free_words(s->resources.devices.ids);
 	free(s->resources.devices.env);
 	free(s->rendezvous.master_addr);
@@ -89,7 +90,8 @@ static struct spec *spec_new(void)
 	s->compat_tf_config = SPEC_UNSET;
 	s->resources.devices.env = strdup("CUDA_VISIBLE_DEVICES");
 	s->stop.forward = malloc(sizeof(forward));
-	if (spec_restart_init(&s->restart) < 0 || !s->stop.forward || !s->resources.devices.env)
+	if (spec_restart_init(&s->restart) < 0 || spec_preemption_init(&s->preemption) < 0 ||
+		!s->stop.forward || !s->resources.devices.env)
 		return spec_free(s);
 	memcpy(s->stop.forward, forward, sizeof(forward));
 	return s;
@@ -113,6 +115,9 @@ int spec_parse(const json_t *doc, struct spec **ret, struct error *err)
 		r = spec_roles_inherit(&ctx, doc, s);
 	if (r == 0)
 		r = spec_check(s, err);
+	if (r == 0 && s->preemption.exit_code != SPEC_UNSET &&
+		spec_set_exit_code(s, s->preemption.exit_code) < 0)
+		r = error_set(err, -ENOMEM, "out of memory");
 	if (r < 0)
 		return r;
 	if (s->heartbeat.period_ms != SPEC_UNSET && s->heartbeat.failures == SPEC_UNSET)

@@ -225,6 +225,10 @@ json_t *spec_to_json(const struct spec *s);
  * them, among it that virtual_local_rank has a device for each worker. */
 _must_check_ int spec_resolve(struct spec *s, struct error *err);
 
+/* The exit code with which workers leave on a notice of preemption, free in all restart.codes that
+ * do not name it. -ENOMEM. */
+_must_check_ int spec_set_exit_code(struct spec *s, int code);
+
 /* Whether the index-th worker of role is to be given devices: where there are any to give, and
  * neither the role nor the replica sets their variable itself. */
 bool spec_wants_device(const struct spec *s, const struct spec_role *role, int index);

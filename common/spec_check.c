@@ -210,6 +210,8 @@ int spec_check(const struct spec *s, struct error *err)
 	if (r == 0)
 		r = check_heartbeat(&s->heartbeat, err);
 	if (r == 0)
+		r = spec_check_preemption(&s->preemption, err);
+	if (r == 0)
 		r = spec_check_devices(s, err);
 	if (r == 0 && s->rpc_layer && !spec_tf_config(s))
 		return error_field(err, -EINVAL, "compat.rpc_layer",

@@ -152,6 +152,7 @@ const struct spec_key spec_keys_top[] = {
 	SECTION("leader", leader_keys, leader),
 	SECTION("stop", stop_keys, stop),
 	SECTION("heartbeat", heartbeat_keys, heartbeat),
+	SECTION("preemption", spec_keys_preemption, preemption),
 	SECTION("resources", resources_keys, resources),
 	SECTION("rendezvous", rendezvous_keys, rendezvous),
 	{ .name = "compat", .type = &spec_type_object, .offset = 0, .keys = compat_keys },

@@ -74,6 +74,7 @@ struct spec_key {
 extern const struct spec_key spec_keys_top[];
 extern const struct spec_key spec_keys_role[];
 extern const struct spec_key spec_keys_restart[];
+extern const struct spec_key spec_keys_preemption[];
 
 /* spec_scalar.c, spec_string.c */
 extern const struct spec_type spec_type_bool, spec_type_int, spec_type_int64, spec_type_duration,
@@ -88,6 +89,8 @@ extern const struct spec_type spec_type_replicas, spec_type_std_map, spec_type_r
 /* spec_pattern.c, spec_devices.c */
 extern const struct spec_type spec_type_pattern, spec_type_task_path, spec_type_devices,
 	spec_type_device_object;
+/* spec_preemption.c */
+extern const struct spec_type spec_type_notices, spec_type_notice_command;
 /* spec_keys.c */
 extern const struct spec_type spec_type_object;
 /* spec_role.c */
@@ -149,6 +152,11 @@ int spec_restart_init(struct spec_restart *r);
 struct spec_restart *spec_restart_free(struct spec_restart *r);
 /* Lays what doc says in each role's `restart` over the job's, once that is read. */
 int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s);
+
+/* spec_preemption.c: a section in which nothing is given; -ENOMEM. */
+int spec_preemption_init(struct spec_preemption *p);
+void spec_preemption_fini(struct spec_preemption *p);
+int spec_check_preemption(const struct spec_preemption *p, struct error *err);
 
 /* spec_resolve.c: GPUs that the files below root show; visible is CUDA_VISIBLE_DEVICES or NULL. */
 int spec_count_gpus(const char *root, const char *visible);

@@ -42,6 +42,7 @@ static const struct {
 	{ "heartbeat.progress_file", "{'progress_file_timeout':'1s'}" },
 	{ "heartbeat.progress_file_timeout", "{'progress_file':'x'}" },
 	{ "heartbeat.progress_start_timeout", "{'log_timeout':'1s'}" },
+	{ "preemption.command", "{'notices':['command']}" },
 	{ "resources.devices.env", "{'ids':[0]}" },
 	{ "resources.devices.assign", "{'ids':[0]}" },
 	{ "compat.rpc_layer", "{'tf_config':true}" },
@@ -210,7 +211,7 @@ START_TEST(a_misspelt_key_is_refused_by_path_with_the_nearest_one)
 }
 END_TEST
 
-static const char *const unknown[] = { "zzz", "preemption", "queue", "roles[].zzz",
+static const char *const unknown[] = { "zzz", "preemption.zzz", "queue", "roles[].zzz",
 	"roles[].restart.zzz", "logs.zzz", "leader.zzz", "heartbeat.zzz", "restart.zzz", "stop.zzz",
 	"resources.devices.zzz", "resources.affinity", "rendezvous.endpoints", "rendezvous.lease",
 	"rendezvous.etcd", "compat.zzz" };
