@@ -25,16 +25,22 @@ struct notice {
 	int64_t deadline_us; /* real time; SPEC_UNSET: not said */
 };
 
+typedef void (*noticer_fn)(void *arg, const struct notice *n);
+/* One line for people, with syslog's level, where something changed: a server does not answer, or
+ * does again; a live migration. Must not free the noticer. */
+typedef void (*noticer_said_fn)(void *arg, int level, const char *source, const char *text);
+
 struct noticer_options {
-	const char *gce_endpoint, *aws_endpoint,
-		*azure_endpoint; /* "http://host:port"; NULL: default */
-	const char *dmi_dir;	 /* NULL: /sys/class/dmi/id */
+	/* "http://address[:port]"; NULL: of the environment (GCE_METADATA_HOST, GCE_METADATA_IP,
+	 * AWS_EC2_METADATA_SERVICE_ENDPOINT, ELASTICD_AZURE_ENDPOINT), else 169.254.169.254. */
+	const char *gce_endpoint, *aws_endpoint, *azure_endpoint;
+	const char *dmi_dir; /* NULL: ELASTICD_DMI_DIR of the environment, else /sys/class/dmi/id */
+	int64_t poll_ms;     /* of what cannot be waited for; 0: 1 s */
+	noticer_said_fn said; /* NULL: nobody listens; gets fn's arg */
 };
 
-typedef void (*noticer_fn)(void *arg, const struct notice *n);
-
-/* fn never runs within a call. options' strings are copied. -EOPNOTSUPP where built without curl:
- * noticer_want() then fails, and the rest works. */
+/* fn never runs within a call, and may free the noticer. options' strings are copied. Without
+ * libcurl it works, too, as if no server answered; what is wanted is then told to fail. */
 _must_check_ int noticer_new(struct loop *loop, const struct noticer_options *options,
 	noticer_fn fn, void *arg, struct noticer **ret);
 struct noticer *noticer_free(struct noticer *n);
@@ -43,11 +49,11 @@ DEFINE_CLEANUP(struct noticer *, noticer_free)
 /* Which sources are wanted now (SPEC_NOTICE_GCE, AWS, AZURE, CLOUD), by anybody; the last call
  * holds. CLOUD waits for the detection. */
 void noticer_want(struct noticer *n, unsigned sources);
-/* A notice that is up still and was told before `since_us`, for who came later: fn runs for it. */
+/* For who came later: fn runs soon for each notice that is up still, told before or not. */
 void noticer_again(struct noticer *n);
 
 /* Finds out where this host is; done runs later, once, with "gce", "aws", "azure" or "other" and
- * details for people, both borrowed. Known after the first time. gpu: /dev/nvidia0 is there. */
+ * details for people, both borrowed. Known after the first time. */
 typedef void (*noticer_platform_fn)(void *arg, const char *platform, const char *details);
 _must_check_ int noticer_platform(struct noticer *n, noticer_platform_fn done, void *arg);
 void noticer_platform_forget(struct noticer *n, void *arg);
