@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/notices.h"
 #include "agent/preempting.h"
 #include "agent/workers.h"
 
@@ -317,7 +318,7 @@ static int agent_open(struct agent *a, struct error *err)
 		(r = agent_open_events(a, seq, err)) < 0 || (r = record_new(a, err)) < 0)
 		return r;
 	if ((r = workers_new(a, err)) < 0 || (r = beats_new(a, err)) < 0 ||
-		(r = preempting_new(a, err)) < 0)
+		(r = preempting_new(a, err)) < 0 || (r = notices_new(a, err)) < 0)
 		return r;
 	if (a->opt.listen_fd >= 0 && (r = agent_server_new(a, err)) < 0)
 		return r;
@@ -364,6 +365,7 @@ struct agent *agent_free(struct agent *a)
 	record_free(a);
 	a->events = events_free(a->events);
 	beats_free(a);
+	notices_free(a);
 	preempting_free(a);
 	workers_free(a);
 	logs_free(a->logs);

@@ -141,6 +141,7 @@ struct agent {
 	struct beats *beats;	 /* NULL: nobody asked for heartbeats */
 	struct hang_dumps *hang;
 	struct preempting *preempting; /* preempting.c's */
+	struct notices *notices;       /* notices.c's; NULL: none to look for */
 	struct attach *attaches;       /* attach.c's: tasks that run in somebody's terminal */
 
 	struct loop_signal *signals[16];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/failure.h"
+#include "agent/notices.h"
 #include "agent/workers.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -438,6 +439,7 @@ void agent_finish(struct agent *a)
 		return;
 	}
 	a->ended_us = (int64_t)loop_real_us();
+	notices_end(a);
 	loop_timer_disarm(a->run_timer);
 	loop_timer_disarm(a->backoff_timer);
 	agent_single_leave(a, a->reason);

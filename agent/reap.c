@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/leftovers.h"
+#include "agent/notices.h"
 #include "agent/workers.h"
 #include "common/log.h"
 
@@ -102,12 +103,14 @@ size_t agent_helpers(struct agent *a, pid_t *pids, size_t max)
 		pids[n] = logs[n];
 		n++;
 	}
+	n += notices_helpers(a, pids + n, max - n);
 	return a->hang ? n + hang_helpers(a->hang, pids + n, max - n) : n;
 }
 
 static bool reap_helper(struct agent *a, const siginfo_t *si)
 {
 	return logs_child_exited(a->logs, si->si_pid, si->si_status) ||
+	       notices_child_exited(a, si->si_pid, si->si_code, si->si_status) ||
 	       (a->hang && hang_child_exited(a->hang, si->si_pid, si->si_status));
 }
 
