@@ -27,7 +27,7 @@ const char *elasticd_status_name(int status)
 
 /* --- checks */
 
-static int check_text(const char *what, const char *text, size_t max)
+int check_text(const char *what, const char *text, size_t max)
 {
 	size_t len = text ? strlen(text) : 0;
 

@@ -23,18 +23,33 @@ static inline void beat(struct elasticd *h)
 		atomic_store_explicit(&s->token, h->token, memory_order_release);
 }
 
+static void full_barrier(void)
+{
+	__sync_synchronize();
+}
+
 void elasticd_beat(struct elasticd *h)
 {
 	beat(h);
 }
 
-void elasticd_step(struct elasticd *h, int64_t n)
+int elasticd_step(struct elasticd *h, int64_t n)
 {
 	struct board_slot *s = h->slot;
 
 	atomic_store_explicit(&s->step, n, RELAXED);
 	count(&s->steps);
 	beat(h);
+	/* The agent that raises a notice and then reads the step must not miss it where this misses
+	 * the notice. */
+	if (atomic_load_explicit(&preempt_fences, RELAXED))
+		full_barrier();
+	else
+		atomic_signal_fence(memory_order_seq_cst);
+	if (!(atomic_load_explicit(&h->header->notice, RELAXED) & 1) &&
+		!atomic_load_explicit(&h->header->error, RELAXED))
+		return ELASTICD_CONTINUE;
+	return preempt_step(h, n);
 }
 
 int elasticd_notice(const struct elasticd *h)

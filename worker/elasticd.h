@@ -99,13 +99,66 @@ int elasticd_attempt(const struct elasticd *h); /* incarnations of the group bef
 int elasticd_incarnation(
 	const struct elasticd *h); /* starts of this task before, in this attempt */
 
-/* Plain memory accesses, no system call. beat: this task lives. step: it has begun step n (it
- * beats, too). notice: non-zero while a notice of preemption is up. stopping: non-zero once the
- * group is being stopped. */
+/* Plain memory accesses, no system call. beat: this task lives. notice: non-zero while a notice of
+ * preemption is up. stopping: non-zero once the group is being stopped. */
 void elasticd_beat(struct elasticd *h);
-void elasticd_step(struct elasticd *h, int64_t n);
 int elasticd_notice(const struct elasticd *h);
 int elasticd_stopping(const struct elasticd *h);
+
+/*
+ * Begins step n (it beats, too) and says what to do before it, at this moment: CONTINUE; SAVE a
+ * checkpoint, the same step on all tasks, and go on; SAVE_AND_EXIT: save, then exit with
+ * elasticd_exit_code(); EXIT: exit so with nothing to save. Plain memory accesses and CONTINUE
+ * while neither a notice nor an error of the group is up; it waits only while the tasks agree on
+ * the step.
+ *
+ * Otherwise the negative of a status: of an error that a task has reported, with its code and its
+ * text, on all tasks alike (elasticd_error_missing() names whose it is); -ELASTICD_CANCELLED where
+ * the group was stopped meanwhile; -ELASTICD_UNAVAILABLE where the agent is gone. The step counts
+ * as begun all the same. One thread of a task at a time can be asked to save.
+ */
+enum { ELASTICD_CONTINUE = 0, ELASTICD_SAVE = 1, ELASTICD_SAVE_AND_EXIT = 2, ELASTICD_EXIT = 3 };
+int elasticd_step(struct elasticd *h, int64_t n);
+
+/* The checkpoint that elasticd_step(h, n) asked for is written. path, 4096 bytes at most, is shown
+ * to people and kept with the run; NULL: not told. The next elasticd_step(), and the exit, say so
+ * without a path. FAILED_PRECONDITION without a notice, OUT_OF_RANGE where it was not asked for. */
+int elasticd_saved(struct elasticd *h, int64_t n, const char *path);
+
+struct elasticd_preemption {
+	char source[32];     /* "operator", "signal", "gce", "worker" */
+	char reason[512];    /* for people */
+	int64_t time_us;     /* of the notice, since the epoch */
+	int64_t deadline_us; /* when the machine is gone; -1: not known */
+	int64_t step;	     /* agreed; -1: not yet */
+	int final;	     /* tasks leave once they have saved there */
+	int exit_code;
+};
+/* 1: a notice is up (ret, which may be NULL, is filled in); 0: none, without a system call; else
+ * the negative of a status. */
+int elasticd_preempted(struct elasticd *h, struct elasticd_preemption *ret);
+
+/* Gives the job notice, as a worker that got a signal or asked its cloud does. grace_ms: for so
+ * long the machine is still there (0: save and leave at once; -1: not known). reason is cut after
+ * 511 bytes. */
+int elasticd_notify(struct elasticd *h, const char *reason, int64_t grace_ms);
+
+/* The code with which a task leaves: preemption.exit_code of the job, 42 outside elasticd. */
+int elasticd_exit_code(const struct elasticd *h);
+
+/* Writes the checkpoint of step and may say where: path, of path_size bytes, is "" before it. 0, or
+ * anything else where it has failed. */
+typedef int (*elasticd_save_fn)(void *arg, int64_t step, char *path, size_t path_size);
+/* Leaves with code; need not return. */
+typedef void (*elasticd_exit_fn)(void *arg, int code);
+/*
+ * elasticd_step() that does what it says: calls save where there is something to save, and tells
+ * elasticd_saved(); calls leave (NULL: exit(3)) where the task is to leave. Returns what
+ * elasticd_step() does, after that has been done. -ELASTICD_ABORTED where save has failed: nothing
+ * is told as saved, nobody leaves, and what becomes of it is the caller's business.
+ */
+int elasticd_checkpoint(
+	struct elasticd *h, int64_t n, elasticd_save_fn save, elasticd_exit_fn leave, void *arg);
 
 /*
  * The key-value store. Keys are normalised ("//a//b/" is "a/b"), 1..1024 bytes; values are any
@@ -194,7 +247,7 @@ int elasticd_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_erro
 int elasticd_leave(struct elasticd *h, int timeout_ms);
 
 struct elasticd_event {
-	char *event; /* "error", "joined", "gone", "stopping", "lost" */
+	char *event; /* "error", "joined", "gone", "stopping", "notice", "lost" */
 	char *task;  /* or NULL */
 	char *text;
 	struct elasticd_error *error; /* or NULL */

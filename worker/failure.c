@@ -15,7 +15,7 @@
 #include <time.h>
 
 struct failure {
-	char text[1024];
+	char text[8192 + 1]; /* an error of the group as long as the agent keeps it */
 	char *missing;
 };
 

@@ -196,4 +196,8 @@ const struct side side_local = {
 	.report = local_report,
 	.wait_error = local_wait_error,
 	.leave = local_leave,
+	.step = local_step,
+	.saved = local_saved,
+	.preemption = local_preemption,
+	.notify = local_notify,
 };

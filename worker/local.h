@@ -82,3 +82,12 @@ int local_result(struct elasticd *h, const void *value, size_t len);
 int local_report(struct elasticd *h, int code, const char *message);
 int local_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_error **ret);
 int local_leave(struct elasticd *h, int timeout_ms);
+/* The group's error as this call's, 0 where there is none; with the lock. */
+int local_error_fail(void);
+
+/* What elasticd_step() and elasticd_notice() look at: one for all handles. */
+struct board_header *local_header(void);
+int local_step(struct elasticd *h, int64_t n, int *ret_action);
+int local_saved(struct elasticd *h, int64_t n, const char *path);
+int local_preemption(struct elasticd *h, struct elasticd_preemption *ret);
+int local_notify(struct elasticd *h, const char *reason, int64_t grace_ms);

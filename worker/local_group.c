@@ -130,10 +130,17 @@ int local_report(struct elasticd *h, int code, const char *message)
 		error = error_new(code, message, SELF, true);
 		if (!error)
 			r = fail_memory();
+		else
+			atomic_store(&local_header()->error, 1);
 		local_wake();
 	}
 	local_unlock();
 	return r;
+}
+
+int local_error_fail(void)
+{
+	return error ? fail_missing(error->code, strdup(error->task), error->message) : 0;
 }
 
 static int error_wait(struct local_wait *w, int64_t end, struct elasticd_error **ret)

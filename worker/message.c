@@ -79,6 +79,15 @@ static int status_of(const struct varlink_in *in)
 	return e == ENOMEM || e == ENOSPC ? ELASTICD_RESOURCE_EXHAUSTED : ELASTICD_UNKNOWN;
 }
 
+/* The group's error, on all tasks alike. */
+static int fail_group(const json_t *error)
+{
+	int code = status_from_name(json_get_string(error, "code", "Unknown"));
+
+	return fail_missing(code > 0 ? code : ELASTICD_UNKNOWN, text_take(error, "task"),
+		json_get_string(error, "message", ""));
+}
+
 int fail_answer(const struct varlink_in *in)
 {
 	const char *message = json_get_string(in->parameters, "message", in->error);
@@ -86,6 +95,8 @@ int fail_answer(const struct varlink_in *in)
 	const json_t *missing = json_get_array(in->parameters, "missing");
 	int status = status_of(in);
 
+	if (strcmp(in->error, "io.elasticd.Worker.GroupFailed") == 0)
+		return fail_group(json_get_object(in->parameters, "error"));
 	if (missing)
 		return fail_missing(status, join_names(missing), message);
 	if (parameter)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/connection.h"
+#include "worker/local.h"
 
 #include "common/json.h"
 
@@ -117,6 +118,7 @@ static int board_open(struct elasticd *h)
 		return r;
 	h->header = h->board;
 	h->slot = board_slot(h->board, (unsigned)slot);
+	preempt_register();
 	return 0;
 }
 
@@ -149,7 +151,10 @@ static int open_local(struct elasticd *h)
 	h->who.world_size = 1;
 	h->token = 1;
 	r = board_private(h);
-	return r ? r : who_texts(h, "", "", "worker");
+	if (r)
+		return r;
+	h->header = local_header();
+	return who_texts(h, "", "", "worker");
 }
 
 /* What the agent says goes; what it does not say is in the environment. */
@@ -158,7 +163,7 @@ static int who_learn(struct elasticd *h, const json_t *hello)
 	_cleanup_free_ char *role = text_take(hello, "task");
 	char *colon = role ? strrchr(role, ':') : NULL;
 	struct who *w = &h->who;
-	int r;
+	int code = WORKER_EXIT_CODE, r;
 
 	if (!role)
 		return fail_memory();
@@ -175,6 +180,9 @@ static int who_learn(struct elasticd *h, const json_t *hello)
 	r = env_int("LOCAL_RANK", 1 << 30, &w->local_rank);
 	if (!r)
 		r = env_int("WORLD_SIZE", 1 << 30, &w->world_size);
+	if (!r)
+		r = env_int("ELASTICD_PREEMPTION_EXIT_CODE", 255, &code);
+	atomic_store(&h->exit_code, code);
 	if (r)
 		return r;
 	return who_texts(
@@ -240,6 +248,7 @@ int elasticd_open(struct elasticd **ret)
 	if (!h)
 		return fail_memory();
 	atomic_store(&h->log_fd, -1);
+	atomic_store(&h->exit_code, WORKER_EXIT_CODE);
 	h->silence_ms = SILENCE_MS;
 	r = open_files(h);
 	if (!r)

@@ -5,13 +5,16 @@
  * What the files of the library share; nobody else includes this.
  *
  *   api.c         the functions of elasticd.h: checks what is passed, asks the side behind it
+ *   beat.c        what costs no system call
+ *   preempt.c     steps while a notice or an error is up, the barrier before it, hooks
  *   open.c        the environment, the board, who this is
  *   failure.c     what a thread's last failed call had to say
  *   value.c       texts and values on their way to JSON and back
  *   connection.c  connections to the agent, and how one waits for an answer
  *   message.c     parameters of calls, and errors in answers
- *   remote.c, remote_group.c, remote_stream.c   the calls of io.elasticd.Worker
- *   local.c, local_kv.c, local_watch.c, local_group.c   a group of one, within the process
+ *   remote.c, remote_group.c, remote_stream.c, remote_preempt.c  the calls of io.elasticd.Worker
+ *   local.c, local_kv.c, local_watch.c, local_group.c, local_preempt.c  a group of one, within the
+ *                 process
  *   errorfile.c, logline.c   files that need no agent
  *
  * The library lives in processes that are not its own: it starts no thread, handles no signal,
@@ -33,7 +36,10 @@
 enum {
 	WORKER_KEY_MAX = 1024,
 	WORKER_VALUE_MAX = 1 << 20,
-	WORKER_NAME_MAX = 256, /* of a barrier */
+	WORKER_NAME_MAX = 256,	 /* of a barrier */
+	WORKER_PATH_MAX = 4096,	 /* of a checkpoint */
+	WORKER_REASON_MAX = 511, /* of a notice */
+	WORKER_EXIT_CODE = 42,
 };
 
 struct pool;
@@ -71,6 +77,10 @@ struct side {
 	int (*report)(struct elasticd *h, int code, const char *message);
 	int (*wait_error)(struct elasticd *h, int timeout_ms, struct elasticd_error **ret);
 	int (*leave)(struct elasticd *h, int timeout_ms);
+	int (*step)(struct elasticd *h, int64_t n, int *ret_action);
+	int (*saved)(struct elasticd *h, int64_t n, const char *path);
+	int (*preemption)(struct elasticd *h, struct elasticd_preemption *ret);
+	int (*notify)(struct elasticd *h, const char *reason, int64_t grace_ms);
 };
 extern const struct side side_remote, side_local;
 
@@ -90,6 +100,7 @@ struct elasticd {
 	_Atomic int log_fd;	     /* -1: not open yet */
 	_Atomic(struct pool *) pool; /* of the remote side */
 	atomic_bool interruptible;   /* signals end calls that do not wait, too */
+	_Atomic int exit_code;	     /* with which to leave on a notice */
 	int silence_ms;		     /* so long the agent may keep such a call waiting */
 	bool closing;		     /* of the local side, under its lock */
 	int users;		     /* likewise: threads that wait */
@@ -116,6 +127,8 @@ _must_check_ int value_put(json_t *parameters, const void *value, size_t len);
 _must_check_ int value_take(const json_t *entry, void **ret, size_t *ret_len);
 /* A JSON string's copy, or ""; NULL where there is no memory. */
 char *text_take(const json_t *obj, const char *key);
+/* Copies what fits, with its NUL, and no half of a character. */
+void text_cut(char *to, size_t size, const char *from);
 
 /* --- waiting, in failure.c */
 
@@ -126,6 +139,16 @@ int64_t clock_end(int timeout_ms);
  * SA_RESTART can have been the cause. */
 bool signal_interrupts(void);
 
+/* --- preempt.c */
+
+/* Whether a step's store and the look for a notice behind it need a full barrier between them here:
+ * not so where the kernel makes one in this process when the agent asks for it. */
+extern atomic_bool preempt_fences;
+/* Asks the kernel for that; once per process, and again in its children. */
+void preempt_register(void);
+/* What elasticd_step() returns while something is up. */
+int preempt_step(struct elasticd *h, int64_t n);
+
 /* --- errorfile.c, logline.c */
 
 int errorfile_write(const struct elasticd *h, const char *message, const char *traceback);
@@ -135,6 +158,9 @@ int errorfile_write(const struct elasticd *h, const char *message, const char *t
 void local_start(void);
 
 /* --- api.c */
+
+/* INVALID_ARGUMENT where text is NULL, too long, or not UTF-8. */
+int check_text(const char *what, const char *text, size_t max);
 
 /* An owned copy; NULL without memory. */
 struct elasticd_error *error_new(int code, const char *message, const char *task, bool reported);

@@ -134,4 +134,8 @@ const struct side side_remote = {
 	.report = remote_report,
 	.wait_error = remote_wait_error,
 	.leave = remote_leave,
+	.step = remote_step,
+	.saved = remote_saved,
+	.preemption = remote_preemption,
+	.notify = remote_notify,
 };

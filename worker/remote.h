@@ -28,3 +28,8 @@ int remote_result(struct elasticd *h, const void *value, size_t len);
 int remote_report(struct elasticd *h, int code, const char *message);
 int remote_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_error **ret);
 int remote_leave(struct elasticd *h, int timeout_ms);
+
+int remote_step(struct elasticd *h, int64_t n, int *ret_action);
+int remote_saved(struct elasticd *h, int64_t n, const char *path);
+int remote_preemption(struct elasticd *h, struct elasticd_preemption *ret);
+int remote_notify(struct elasticd *h, const char *reason, int64_t grace_ms);

@@ -9,12 +9,15 @@ worker_SRC := \
 	worker/local.c \
 	worker/local_group.c \
 	worker/local_kv.c \
+	worker/local_preempt.c \
 	worker/local_watch.c \
 	worker/logline.c \
 	worker/message.c \
 	worker/open.c \
+	worker/preempt.c \
 	worker/remote.c \
 	worker/remote_group.c \
+	worker/remote_preempt.c \
 	worker/remote_stream.c \
 	worker/value.c \
 	common/base64.c \

@@ -96,3 +96,14 @@ char *text_take(const json_t *obj, const char *key)
 {
 	return strdup(json_get_string(obj, key, ""));
 }
+
+void text_cut(char *to, size_t size, const char *from)
+{
+	size_t len = strlen(from);
+
+	if (len >= size)
+		for (len = size - 1; len && ((unsigned char)from[len] & 0xc0) == 0x80;)
+			len--;
+	memcpy(to, from, len);
+	to[len] = '\0';
+}
