@@ -6,7 +6,7 @@
 
 #define S(name) (1u << GROUP_##name)
 #define ACTIVE (S(STARTING) | S(RUNNING))
-#define FINAL (S(SUCCEEDED) | S(FAILED) | S(STOPPED))
+#define FINAL (S(SUCCEEDED) | S(FAILED) | S(STOPPED) | S(PREEMPTED))
 
 enum delay_guard { DELAY_ANY, DELAY_NO, DELAY_YES };
 
@@ -62,6 +62,11 @@ static const struct group_row group_rows[] = {
 		.next = GROUP_STOPPING,
 		.goal = GOAL_TIMEOUT,
 		.actions = GROUP_DO_STOP_TASKS },
+	{ .states = ACTIVE,
+		.event = GROUP_EV_PREEMPT,
+		.next = GROUP_STOPPING,
+		.goal = GOAL_PREEMPT,
+		.actions = GROUP_DO_STOP_TASKS },
 
 	/* An end that is asked for overtakes a restart, but no verdict that has been reached. */
 	{ .states = S(STOPPING),
@@ -74,6 +79,11 @@ static const struct group_row group_rows[] = {
 		.when = GOAL_RETRY,
 		.next = GROUP_STOPPING,
 		.goal = GOAL_TIMEOUT },
+	{ .states = S(STOPPING),
+		.event = GROUP_EV_PREEMPT,
+		.when = GOAL_RETRY,
+		.next = GROUP_STOPPING,
+		.goal = GOAL_PREEMPT },
 
 	/* What cannot be killed still holds its devices: a new incarnation would fail on them. */
 	{ .states = S(STOPPING),
@@ -115,6 +125,11 @@ static const struct group_row group_rows[] = {
 		.when = GOAL_STOP,
 		.next = GROUP_STOPPED,
 		.actions = GROUP_DO_END },
+	{ .states = S(STOPPING),
+		.event = GROUP_EV_GONE,
+		.when = GOAL_PREEMPT,
+		.next = GROUP_PREEMPTED,
+		.actions = GROUP_DO_END },
 
 	{ .states = S(BACKOFF),
 		.event = GROUP_EV_BACKOFF_OVER,
@@ -133,6 +148,10 @@ static const struct group_row group_rows[] = {
 		.event = GROUP_EV_TIMEOUT,
 		.next = GROUP_FAILED,
 		.goal = GOAL_TIMEOUT,
+		.actions = GROUP_DO_DISARM_BACKOFF | GROUP_DO_END },
+	{ .states = S(PENDING) | S(RENDEZVOUS) | S(BACKOFF),
+		.event = GROUP_EV_PREEMPT,
+		.next = GROUP_PREEMPTED,
 		.actions = GROUP_DO_DISARM_BACKOFF | GROUP_DO_END },
 	/* Before the first incarnation there is nothing to judge, but an agent that follows one
 	 * that was lost comes to know in this state what had been reached, or that the budget is
@@ -166,11 +185,13 @@ static const struct {
 	{ S(STOPPING), GROUP_EV_RESTART },
 	{ S(STOPPING), GROUP_EV_STOP },
 	{ S(STOPPING), GROUP_EV_TIMEOUT },
+	{ S(STOPPING), GROUP_EV_PREEMPT },
 	{ S(STOPPING), GROUP_EV_STUCK },
 	{ S(PENDING) | S(RENDEZVOUS), GROUP_EV_RESTART }, /* one is about to start anyhow */
 	{ FINAL, GROUP_EV_RESTART },
 	{ FINAL, GROUP_EV_STOP },
 	{ FINAL, GROUP_EV_TIMEOUT },
+	{ FINAL, GROUP_EV_PREEMPT },
 };
 
 enum group_result group_step(

@@ -17,7 +17,8 @@
 	X(BACKOFF, "backoff")       \
 	X(SUCCEEDED, "succeeded")   \
 	X(FAILED, "failed")         \
-	X(STOPPED, "stopped")
+	X(STOPPED, "stopped")       \
+	X(PREEMPTED, "preempted")
 
 #define GROUP_EVENTS(X)                                                                     \
 	X(START, "start")     /* the job begins */                                          \
@@ -29,6 +30,7 @@
 	X(RESTART, "restart") /* an operator or a changed size wants an incarnation */      \
 	X(STOP, "stop")	      /* an operator or a signal wants the end */                   \
 	X(TIMEOUT, "timeout") /* max_run_time is over */                                    \
+	X(PREEMPT, "preempt") /* all have left on a notice of preemption, or must leave */  \
 	X(STUCK, "stuck")     /* a killed process does not go away */                       \
 	X(GONE, "gone")	      /* no process of the incarnation is left, or is waited for */ \
 	X(BACKOFF_OVER, "backoff-over") /* the wait before the next incarnation is over */
@@ -48,7 +50,15 @@ enum group_event {
 };
 
 /* What a stopping group is on its way to. */
-enum group_goal { GOAL_NONE, GOAL_RETRY, GOAL_SUCCEED, GOAL_FAIL, GOAL_STOP, GOAL_TIMEOUT };
+enum group_goal {
+	GOAL_NONE,
+	GOAL_RETRY,
+	GOAL_SUCCEED,
+	GOAL_FAIL,
+	GOAL_STOP,
+	GOAL_TIMEOUT,
+	GOAL_PREEMPT
+};
 
 /* What the agent must do after a step, in this order. */
 enum group_action {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_GOALS = GOAL_TIMEOUT + 1 };
+enum { N_GOALS = GOAL_PREEMPT + 1 };
 
 /* What one letter of the table below means. */
 struct outcome {
@@ -29,22 +29,26 @@ static const struct outcome outcomes[] = {
 	{ '3', GROUP_STOPPING, GOAL_FAIL, GROUP_DO_STOP_TASKS },
 	{ '4', GROUP_STOPPING, GOAL_STOP, GROUP_DO_STOP_TASKS },
 	{ '5', GROUP_STOPPING, GOAL_TIMEOUT, GROUP_DO_STOP_TASKS },
+	{ '6', GROUP_STOPPING, GOAL_PREEMPT, GROUP_DO_STOP_TASKS },
 	/* another goal while stopping */
 	{ 'f', GROUP_STOPPING, GOAL_FAIL, 0 },
 	{ 's', GROUP_STOPPING, GOAL_STOP, 0 },
 	{ 't', GROUP_STOPPING, GOAL_TIMEOUT, 0 },
+	{ 'p', GROUP_STOPPING, GOAL_PREEMPT, 0 },
 	/* ends */
 	{ 'W', GROUP_SUCCEEDED, GOAL_NONE, GROUP_DO_END },
 	{ 'F', GROUP_FAILED, GOAL_NONE, GROUP_DO_END },
 	{ 'T', GROUP_FAILED, GOAL_TIMEOUT, GROUP_DO_END },
 	{ 'S', GROUP_STOPPED, GOAL_NONE, GROUP_DO_END },
+	{ 'E', GROUP_PREEMPTED, GOAL_NONE, GROUP_DO_END },
 	{ 'x', GROUP_FAILED, GOAL_TIMEOUT, GROUP_DO_DISARM_BACKOFF | GROUP_DO_END },
 	{ 'y', GROUP_STOPPED, GOAL_NONE, GROUP_DO_DISARM_BACKOFF | GROUP_DO_END },
+	{ 'z', GROUP_PREEMPTED, GOAL_NONE, GROUP_DO_DISARM_BACKOFF | GROUP_DO_END },
 };
 
 static const enum group_event columns[] = { GROUP_EV_START, GROUP_EV_READY, GROUP_EV_STARTED,
 	GROUP_EV_RETRY, GROUP_EV_FAIL, GROUP_EV_DONE, GROUP_EV_RESTART, GROUP_EV_STOP,
-	GROUP_EV_TIMEOUT, GROUP_EV_STUCK, GROUP_EV_GONE, GROUP_EV_BACKOFF_OVER };
+	GROUP_EV_TIMEOUT, GROUP_EV_PREEMPT, GROUP_EV_STUCK, GROUP_EV_GONE, GROUP_EV_BACKOFF_OVER };
 
 /*
  * One cell for each of columns[]: '-' is refused, '.' is ignored, '?' is R without and B with a
@@ -58,20 +62,22 @@ static const struct {
 	int goal;
 	const char *cells;
 } expected[] = {
-	{ GROUP_PENDING, ANY_GOAL, "R - - B F W . y x - - -" },
-	{ GROUP_RENDEZVOUS, ANY_GOAL, "- P - - F - . y x - - -" },
-	{ GROUP_STARTING, ANY_GOAL, "- - U 1 3 2 1 4 5 - - -" },
-	{ GROUP_RUNNING, ANY_GOAL, "- - - 1 3 2 1 4 5 - - -" },
-	{ GROUP_STOPPING, GOAL_NONE, "- - - . . . . . . . - -" },
-	{ GROUP_STOPPING, GOAL_RETRY, "- - - . . . . s t f ? -" },
-	{ GROUP_STOPPING, GOAL_SUCCEED, "- - - . . . . . . . W -" },
-	{ GROUP_STOPPING, GOAL_FAIL, "- - - . . . . . . . F -" },
-	{ GROUP_STOPPING, GOAL_STOP, "- - - . . . . . . . S -" },
-	{ GROUP_STOPPING, GOAL_TIMEOUT, "- - - . . . . . . . T -" },
-	{ GROUP_BACKOFF, ANY_GOAL, "- - - - - - r y x - - R" },
-	{ GROUP_SUCCEEDED, ANY_GOAL, "- - - - - - . . . - - -" },
-	{ GROUP_FAILED, ANY_GOAL, "- - - - - - . . . - - -" },
-	{ GROUP_STOPPED, ANY_GOAL, "- - - - - - . . . - - -" },
+	{ GROUP_PENDING, ANY_GOAL, "R - - B F W . y x z - - -" },
+	{ GROUP_RENDEZVOUS, ANY_GOAL, "- P - - F - . y x z - - -" },
+	{ GROUP_STARTING, ANY_GOAL, "- - U 1 3 2 1 4 5 6 - - -" },
+	{ GROUP_RUNNING, ANY_GOAL, "- - - 1 3 2 1 4 5 6 - - -" },
+	{ GROUP_STOPPING, GOAL_NONE, "- - - . . . . . . . . - -" },
+	{ GROUP_STOPPING, GOAL_RETRY, "- - - . . . . s t p f ? -" },
+	{ GROUP_STOPPING, GOAL_SUCCEED, "- - - . . . . . . . . W -" },
+	{ GROUP_STOPPING, GOAL_FAIL, "- - - . . . . . . . . F -" },
+	{ GROUP_STOPPING, GOAL_STOP, "- - - . . . . . . . . S -" },
+	{ GROUP_STOPPING, GOAL_TIMEOUT, "- - - . . . . . . . . T -" },
+	{ GROUP_STOPPING, GOAL_PREEMPT, "- - - . . . . . . . . E -" },
+	{ GROUP_BACKOFF, ANY_GOAL, "- - - - - - r y x z - - R" },
+	{ GROUP_SUCCEEDED, ANY_GOAL, "- - - - - - . . . . - - -" },
+	{ GROUP_FAILED, ANY_GOAL, "- - - - - - . . . . - - -" },
+	{ GROUP_STOPPED, ANY_GOAL, "- - - - - - . . . . - - -" },
+	{ GROUP_PREEMPTED, ANY_GOAL, "- - - - - - . . . . - - -" },
 };
 
 static char expected_letter(struct group g, enum group_event event, bool delayed)
@@ -134,7 +140,7 @@ START_TEST(every_event_has_its_answer_in_every_state)
 			for (int goal = 0; goal < N_GOALS; goal++)
 				for (int delayed = 0; delayed < 2; delayed++, n++)
 					check_cell((struct group){ s, goal }, e, delayed);
-	ck_assert_int_eq(n, 9 * 12 * 6 * 2);
+	ck_assert_int_eq(n, 10 * 13 * 7 * 2);
 }
 END_TEST
 
@@ -153,11 +159,12 @@ START_TEST(no_event_leads_out_of_a_final_state)
 }
 END_TEST
 
-START_TEST(exactly_three_states_are_final)
+START_TEST(exactly_four_states_are_final)
 {
 	for (int s = 0; s < GROUP_N_STATES; s++)
 		ck_assert_int_eq(group_state_is_final(s),
-			s == GROUP_SUCCEEDED || s == GROUP_FAILED || s == GROUP_STOPPED);
+			s == GROUP_SUCCEEDED || s == GROUP_FAILED || s == GROUP_STOPPED ||
+				s == GROUP_PREEMPTED);
 }
 END_TEST
 
@@ -203,6 +210,19 @@ START_TEST(a_verdict_that_is_reached_is_not_overtaken_by_a_stop)
 	ck_assert_int_eq(group_step(&g, GROUP_EV_TIMEOUT, false, &actions), GROUP_IGNORED);
 	ck_assert_int_eq(group_step(&g, GROUP_EV_GONE, false, &actions), GROUP_STEPPED);
 	ck_assert_int_eq(g.state, GROUP_FAILED);
+}
+END_TEST
+
+START_TEST(a_preemption_overtakes_a_restart_and_no_other_end)
+{
+	for (int goal = GOAL_RETRY; goal < N_GOALS; goal++) {
+		struct group g = { GROUP_STOPPING, goal };
+		unsigned actions;
+
+		ck_assert_int_eq(group_step(&g, GROUP_EV_PREEMPT, false, &actions),
+			goal == GOAL_RETRY ? GROUP_STEPPED : GROUP_IGNORED);
+		ck_assert_int_eq(g.goal, goal == GOAL_RETRY ? GOAL_PREEMPT : goal);
+	}
 }
 END_TEST
 
@@ -308,9 +328,10 @@ int main(void)
 
 	tcase_add_test(t, every_event_has_its_answer_in_every_state);
 	tcase_add_test(t, no_event_leads_out_of_a_final_state);
-	tcase_add_test(t, exactly_three_states_are_final);
+	tcase_add_test(t, exactly_four_states_are_final);
 	tcase_add_test(t, a_stop_leads_to_the_end_from_every_state);
 	tcase_add_test(t, a_verdict_that_is_reached_is_not_overtaken_by_a_stop);
+	tcase_add_test(t, a_preemption_overtakes_a_restart_and_no_other_end);
 	tcase_add_test(t, a_whole_life_with_a_restart);
 	tcase_add_test(t, random_walks_stay_consistent_and_reach_every_state);
 	tcase_add_test(t, states_and_events_have_names_of_their_own);
