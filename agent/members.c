@@ -255,6 +255,22 @@ const struct members_error *members_group_error(const struct members *m)
 	return m->error ? &m->error->error : NULL;
 }
 
+const struct members_error *members_reported_error(const struct members *m)
+{
+	const struct members_error *oldest = NULL;
+
+	if (m->error && m->error->error.reported)
+		return &m->error->error;
+	for (size_t i = 0; m->error && i < m->n_slots; i++) {
+		const struct member *t = &m->slots[i];
+		const struct members_error *e = t->counts && t->own ? &t->own->error : NULL;
+
+		if (e && e->reported && (!oldest || e->time_us < oldest->time_us))
+			oldest = e;
+	}
+	return oldest;
+}
+
 const struct members_error *members_own_error(const struct members *m, int slot)
 {
 	const struct member *t = members_get(m, slot);

@@ -85,6 +85,9 @@ void members_stop(struct members *m, enum status status, const char *message);
 
 /* Borrowed until the next change; NULL when there is none. */
 const struct members_error *members_group_error(const struct members *m);
+/* The same where a task reported it, else the oldest one that was reported and counts: what a
+ * program is to fail with, while the end of a task is the agent's business. */
+const struct members_error *members_reported_error(const struct members *m);
 const struct members_error *members_own_error(const struct members *m, int slot);
 /* Alive, no error of its own, and has not left. */
 bool members_healthy(const struct members *m, int slot);

@@ -99,6 +99,7 @@ agent_SRC := \
 	agent/worker_identity.c \
 	agent/worker_kv.c \
 	agent/worker_methods.c \
+	agent/worker_preempt.c \
 	agent/worker_results.c \
 	agent/worker_text.c \
 	agent/worker_wait.c \

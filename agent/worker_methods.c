@@ -228,6 +228,7 @@ static int worker_report_error(struct varlink_call *call, json_t *p, void *arg)
 		-ENOMEM)
 		log_error(
 			"%s: out of memory: others are not told of its error", w->slots[slot].name);
+	worker_preempt_error(w);
 	barriers_task_ended(
 		w->barriers, slot, true, t && t->role->recoverable, "it has reported an error");
 	if (t)
@@ -251,5 +252,9 @@ const struct varlink_method worker_methods[] = {
 	{ "WaitError", worker_wait_error },
 	{ "Events", worker_events },
 	{ "Leave", worker_leave },
+	{ "Step", worker_step },
+	{ "Saved", worker_saved },
+	{ "Preemption", worker_preemption },
+	{ "Notify", worker_notify },
 	{ NULL, NULL },
 };

@@ -11,6 +11,7 @@
  *   worker_kv.c        Put, Get, List, Delete; worker_watch.c Watch
  *   worker_wait.c      Barrier, CancelBarrier, Alive, WaitError, Leave, and their deadlines
  *   worker_events.c    Events
+ *   worker_preempt.c   Step, Saved, Preemption, Notify
  *   worker_results.c   Result, and what is kept of all tasks
  *   worker_text.c      entries as JSON text
  */
@@ -69,6 +70,7 @@ struct worker_peer {
 LIST_HEAD(worker_waits, worker_wait);
 LIST_HEAD(worker_watches, worker_watch);
 LIST_HEAD(worker_streams, worker_stream);
+LIST_HEAD(worker_asks, worker_ask);
 
 struct workers {
 	struct agent *a;
@@ -96,6 +98,8 @@ struct workers {
 	struct worker_waits waits;
 	struct worker_watches watches;
 	struct worker_streams streams;
+	struct worker_asks asks;
+	bool error_up; /* as the board says */
 };
 
 /* workers.c */
@@ -174,6 +178,18 @@ int worker_events(struct varlink_call *call, json_t *p, void *arg);
 void worker_event(struct workers *w, const char *event, int slot, const struct members_error *error,
 	const char *text);
 void worker_streams_free(struct workers *w);
+
+/* worker_preempt.c */
+int worker_step(struct varlink_call *call, json_t *p, void *arg);
+int worker_saved(struct varlink_call *call, json_t *p, void *arg);
+int worker_preemption(struct varlink_call *call, json_t *p, void *arg);
+int worker_notify(struct varlink_call *call, json_t *p, void *arg);
+/* After whatever may have changed the error that tasks are to fail with: the board says whether
+ * there is one, and whoever waits in Step hears of it. */
+void worker_preempt_error(struct workers *w);
+/* The process of slot is gone; the group is being stopped (w->why). */
+void worker_preempt_ended(struct workers *w, int slot);
+void worker_preempt_stop(struct workers *w);
 
 /* worker_results.c */
 int worker_result(struct varlink_call *call, json_t *p, void *arg);

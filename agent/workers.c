@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/preempting.h"
 #include "agent/worker_private.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -268,6 +269,7 @@ void workers_begin(struct agent *a)
 	kv_begin(w->kv, a->attempt);
 	barriers_reset(w->barriers, "a new incarnation of the group begins");
 	members_reset(w->members, "a new incarnation of the group begins");
+	worker_preempt_error(w);
 	worker_board_set(w, (uint64_t)a->attempt, 0);
 }
 
@@ -329,6 +331,8 @@ int workers_env(const struct agent *a, const struct task *t, struct env *e)
 		r = env_setf(e, "ELASTICD_TOKEN", "%" PRIu64, t->token);
 	if (!r)
 		r = env_setf(e, "ELASTICD_INCARNATION", "%d", t->incarnation);
+	if (!r)
+		r = env_setf(e, "ELASTICD_PREEMPTION_EXIT_CODE", "%d", preempting_exit_code(a));
 	return r ? r : env_log_file(t, e);
 }
 
@@ -344,6 +348,7 @@ void workers_task_started(struct agent *a, struct task *t)
 	if (members_started(
 		    w->members, t->slot, t->role->recoverable, t->role->evaluator || t->extra) < 0)
 		log_error("%s: out of memory: others are not told of it", w->slots[t->slot].name);
+	worker_preempt_error(w);
 	snprintf(text, sizeof(text), "%.80s has started", w->slots[t->slot].name);
 	worker_event(w, "joined", t->slot, NULL, text);
 }
@@ -379,6 +384,7 @@ void workers_task_ended(struct agent *a, struct task *t)
 	barriers_task_ended(w->barriers, t->slot, bad || t->state == TASK_WAITING,
 		comes_again(a, t), t->exit.text);
 	members_ended(w->members, t->slot, bad, t->exit.text, t->ended_us);
+	worker_preempt_ended(w, t->slot);
 	snprintf(text, sizeof(text), "%.80s has ended: %s", s->name, t->exit.text);
 	worker_event(w, "gone", t->slot, NULL, text);
 }
@@ -416,6 +422,13 @@ void workers_stopping(struct agent *a, const char *why)
 	kv_stop(w->kv, STATUS_CANCELLED, text);
 	barriers_stop(w->barriers, STATUS_CANCELLED, text);
 	members_stop(w->members, STATUS_CANCELLED, text);
+	worker_preempt_stop(w);
+}
+
+void workers_notice(struct agent *a, const char *text)
+{
+	if (a->workers)
+		worker_event(a->workers, "notice", -1, NULL, text);
 }
 
 const struct board_slot *workers_slot(const struct agent *a, const struct task *t)

@@ -24,8 +24,8 @@ void workers_free(struct agent *a);
 void workers_begin(struct agent *a);
 /* Before t is spawned: draws its token, clears its slot. */
 void workers_task_starting(struct agent *a, struct task *t);
-/* ELASTICD_WORKER_SOCKET, ELASTICD_BOARD, ELASTICD_SLOT, ELASTICD_TOKEN, ELASTICD_INCARNATION and
- * ELASTICD_LOG_FILE ("" without files). */
+/* ELASTICD_WORKER_SOCKET, ELASTICD_BOARD, ELASTICD_SLOT, ELASTICD_TOKEN, ELASTICD_INCARNATION,
+ * ELASTICD_PREEMPTION_EXIT_CODE and ELASTICD_LOG_FILE ("" without files). */
 _must_check_ int workers_env(const struct agent *a, const struct task *t, struct env *e);
 void workers_task_started(struct agent *a, struct task *t);
 /* A process is gone, and nothing knows it yet: what it had sent before is read first, so a result
@@ -39,6 +39,9 @@ void workers_flush(struct agent *a);
 void workers_task_over(struct agent *a, struct task *t);
 /* The group is being stopped: whatever waits gets Cancelled with why. */
 void workers_stopping(struct agent *a, const char *why);
+
+/* A notice of preemption is up, or another one has come: tells who asked for Events. */
+void workers_notice(struct agent *a, const char *text);
 
 /* Writes results.json, an object with that array as results, into the run's log directory and its
  * record: at the end of the run, while all tasks are known. */

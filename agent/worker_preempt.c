@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a worker asks and says while a notice of preemption is up, or an error of the group. A Step
+ * that waits is a worker_ask; it ends with the answer, its connection, its process, the group, or
+ * an error that all are to fail with.
+ *
+ * That error is one that a task reported. The end of a task is none: whether the others go on
+ * without it is the agent's decision, and not theirs.
+ */
+#include "agent/preempting.h"
+#include "agent/worker_private.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { PATH_BYTES_MAX = 4096, REASON_BYTES_MAX = 4096 };
+
+struct worker_ask {
+	LIST_ENTRY(worker_ask) link;
+	struct workers *w;
+	struct varlink_call *call;
+	int slot;
+};
+
+/* Its call is about to be answered, or gone. */
+static void ask_free(struct worker_ask *x)
+{
+	LIST_REMOVE(x, link);
+	free(x);
+}
+
+/* The question is taken back. */
+static void ask_withdraw(struct worker_ask *x)
+{
+	struct task *t = worker_task(x->w, x->slot);
+
+	if (t)
+		preempting_forget(x->w->a, t);
+	ask_free(x);
+}
+
+static void ask_gone(void *arg)
+{
+	ask_withdraw(arg);
+}
+
+static const char *order_name(enum preempt_order order)
+{
+	switch (order) {
+	case PREEMPT_SAVE:
+		return "save";
+	case PREEMPT_SAVE_EXIT:
+		return "save_exit";
+	case PREEMPT_EXIT:
+		return "exit";
+	default:
+		return "continue";
+	}
+}
+
+static int reply_order(
+	struct workers *w, struct varlink_call *call, enum preempt_order order, int64_t at)
+{
+	_cleanup_json_ json_t *notice = preempting_notice_json(w->a);
+	json_t *p = json_object(), *deadline = json_object_get(notice, "deadline_us");
+
+	json_put_string(p, "action", order_name(order));
+	if (notice && at >= 0)
+		json_put_int(p, "at", at);
+	json_put_int(p, "exit_code", preempting_exit_code(w->a));
+	if (deadline)
+		json_put(p, "deadline_us", json_incref(deadline));
+	return varlink_reply(call, p);
+}
+
+static void on_answer(void *arg, enum preempt_order order, int64_t at)
+{
+	struct worker_ask *x = arg;
+	struct workers *w = x->w;
+	struct varlink_call *call = x->call;
+
+	ask_free(x);
+	(void)reply_order(w, call, order, at);
+}
+
+static int reply_error(
+	struct workers *w, struct varlink_call *call, const struct members_error *error)
+{
+	json_t *p = json_object();
+
+	json_put(p, "error", worker_error_json(w, error));
+	return varlink_error(call, "GroupFailed", p);
+}
+
+static struct worker_ask *ask_of(const struct workers *w, int slot)
+{
+	struct worker_ask *x;
+
+	LIST_FOREACH (x, &w->asks, link)
+		if (x->slot == slot)
+			return x;
+	return NULL;
+}
+
+/* --- methods ------------------------------------------------------------------------------------
+ */
+
+int worker_step(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	const struct members_error *error = members_reported_error(w->members);
+	int slot = worker_of(call);
+	struct task *t = worker_task(w, slot);
+	int64_t step = json_get_int(p, "step", 0);
+	struct worker_ask *x;
+
+	if (error)
+		return reply_error(w, call, error);
+	if (w->stopping)
+		return worker_fail(call, STATUS_CANCELLED, "%s", w->why ? w->why : "");
+	if (!t || !preempting_is_up(w->a))
+		return reply_order(w, call, PREEMPT_CONTINUE, step);
+	if (ask_of(w, slot))
+		return worker_fail(call, STATUS_FAILED_PRECONDITION,
+			"another Step of %s waits already", w->slots[slot].name);
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	*x = (struct worker_ask){ .w = w, .call = call, .slot = slot };
+	LIST_INSERT_HEAD(&w->asks, x, link);
+	varlink_call_on_gone(call, ask_gone, x);
+	preempting_ask(w->a, t, step, on_answer, x);
+	return 0;
+}
+
+int worker_saved(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	struct task *t = worker_task(w, worker_of(call));
+	const char *path = json_get_string(p, "path", NULL);
+	struct error err = { 0 };
+	int r;
+
+	if (path && strlen(path) > PATH_BYTES_MAX)
+		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+			"path: expected at most %d bytes, got %zu", PATH_BYTES_MAX, strlen(path));
+	r = t ? preempting_saved(w->a, t, json_get_int(p, "step", 0), path, &err)
+	      : error_set(&err, -ENOENT, "the task is gone");
+	if (r == 0)
+		return varlink_reply(call, NULL);
+	return worker_fail(call,
+		r == -ERANGE   ? STATUS_OUT_OF_RANGE
+		: r == -ENOENT ? STATUS_FAILED_PRECONDITION
+			       : STATUS_RESOURCE_EXHAUSTED,
+		"%s", err.text);
+}
+
+int worker_preemption(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	json_t *notice = preempting_notice_json(w->a), *answer;
+
+	if (!notice)
+		return worker_fail(call, STATUS_NOT_FOUND, "no notice of preemption is up");
+	answer = json_object();
+	json_put(answer, "notice", notice);
+	json_put_int(answer, "exit_code", preempting_exit_code(w->a));
+	return varlink_reply(call, answer);
+}
+
+int worker_notify(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	struct preempting_notice n = {
+		.source = "worker",
+		.reason = json_get_string(p, "reason", ""),
+		.grace_ms = json_get_int(p, "grace_ms", SPEC_UNSET),
+		.deadline_us = SPEC_UNSET,
+	};
+	struct error err = { 0 };
+	int r;
+
+	if (strlen(n.reason) > REASON_BYTES_MAX)
+		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+			"reason: expected at most %d bytes, got %zu", REASON_BYTES_MAX,
+			strlen(n.reason));
+	r = preempting_notice(w->a, &n, &err);
+	if (r == -ESHUTDOWN)
+		return worker_fail(call, STATUS_FAILED_PRECONDITION, "%s", err.text);
+	if (r < 0)
+		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", err.text);
+	return varlink_reply(call, NULL);
+}
+
+/* --- what happens to the group ------------------------------------------------------------------
+ */
+
+void worker_preempt_error(struct workers *w)
+{
+	const struct members_error *error = members_reported_error(w->members);
+	struct worker_ask *x;
+
+	if (w->error_up != (error != NULL)) {
+		w->error_up = error != NULL;
+		preempting_error(w->a, w->error_up);
+	}
+	while (error && (x = LIST_FIRST(&w->asks))) {
+		struct varlink_call *call = x->call;
+
+		ask_withdraw(x);
+		(void)reply_error(w, call, error);
+	}
+}
+
+void worker_preempt_ended(struct workers *w, int slot)
+{
+	struct worker_ask *x;
+	struct varlink_call *call;
+
+	worker_preempt_error(w);
+	x = ask_of(w, slot);
+	if (!x)
+		return;
+	call = x->call;
+	ask_withdraw(x);
+	worker_fail(call, STATUS_ABORTED, "the process of %s has ended", w->slots[slot].name);
+}
+
+void worker_preempt_stop(struct workers *w)
+{
+	struct worker_ask *x;
+
+	while ((x = LIST_FIRST(&w->asks))) {
+		struct varlink_call *call = x->call;
+
+		ask_withdraw(x);
+		worker_fail(call, STATUS_CANCELLED, "%s", w->why ? w->why : "");
+	}
+}
