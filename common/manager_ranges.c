@@ -8,6 +8,8 @@
 
 const struct varlink_range manager_ranges[] = {
 	{ "timeout_ms", 0, DURATION_MAX_MS },
+	{ "grace_ms", 0, DURATION_MAX_MS },
+	{ "deadline_us", 0, INT64_MAX },
 	{ "replicas", 1, SPEC_REPLICAS_MAX },
 	{ "attempt", 0, INT_MAX },
 	{ "lines", 0, INT64_MAX },

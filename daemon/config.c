@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/config.h"
 
+#include "common/duration.h"
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/scan.h"
@@ -22,6 +23,8 @@ enum config_type {
 	CONFIG_MODE,
 	CONFIG_BOOL,
 	CONFIG_LEVEL,
+	CONFIG_DURATION,
+	CONFIG_URL,
 };
 
 static const struct config_key {
@@ -51,6 +54,11 @@ static const struct config_key {
 	KEY("limits", calls_in_flight, CONFIG_INT, 1, 100000),
 	KEY("limits", jobs, CONFIG_INT, 1, 100000),
 	KEY("limits", jobs_per_user, CONFIG_INT, 0, 100000),
+	KEY("preemption", gce_endpoint, CONFIG_URL, 0, 0),
+	KEY("preemption", aws_endpoint, CONFIG_URL, 0, 0),
+	KEY("preemption", azure_endpoint, CONFIG_URL, 0, 0),
+	KEY("preemption", dmi_dir, CONFIG_PATH, 0, 0),
+	KEY("preemption", inhibit_delay, CONFIG_DURATION, 0, 0),
 #undef KEY
 };
 
@@ -76,6 +84,7 @@ int config_init(struct config *c)
 		.connections = 4096,
 		.calls_in_flight = 64,
 		.jobs = 1000,
+		.inhibit_delay = -1,
 		.slice = strdup("elasticd.slice"),
 	};
 	return c->slice ? 0 : -ENOMEM;
@@ -96,6 +105,10 @@ void config_fini(struct config *c)
 	free_words(c->allow_users);
 	free(c->log_dir);
 	free(c->slice);
+	free(c->gce_endpoint);
+	free(c->aws_endpoint);
+	free(c->azure_endpoint);
+	free(c->dmi_dir);
 	memset(c, 0, sizeof(*c));
 }
 
@@ -212,6 +225,13 @@ static int set_key(
 		return set_string(slot, value, err);
 	case CONFIG_STRING:
 		return set_string(slot, value, err);
+	case CONFIG_URL:
+		if (strncmp(value, "http://", 7) != 0 && strncmp(value, "https://", 8) != 0)
+			return error_set(err, -EINVAL,
+				"expected http://HOST[:PORT], found \"%s\"", value);
+		return set_string(slot, value, err);
+	case CONFIG_DURATION:
+		return duration_parse(value, NULL, slot, err);
 	case CONFIG_WORDS:
 		return set_words(slot, value, err);
 	case CONFIG_INT:
@@ -246,7 +266,7 @@ static int apply(struct config *c, const char *section, const char *name, const 
 	}
 	if (!known)
 		return error_set(err, -EINVAL,
-			"unknown section [%s]; expected [elasticd] or [limits]", section);
+			"unknown section [%s]; expected [elasticd], [limits] or [preemption]", section);
 	return error_set(err, -EINVAL, "unknown key \"%s\" in section [%s]", name, section);
 }
 

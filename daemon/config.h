@@ -31,6 +31,10 @@ struct config {
 	int calls_in_flight;
 	int jobs;	   /* active ones */
 	int jobs_per_user; /* 0: no limit of its own */
+
+	char *gce_endpoint, *aws_endpoint, *azure_endpoint; /* NULL: the usual ones */
+	char *dmi_dir;					    /* NULL: the kernel's */
+	int64_t inhibit_delay; /* ms; -1: as long as logind waits */
 };
 
 /* The defaults. Returns 0 or -ENOMEM. */

@@ -9,6 +9,8 @@
 #include "daemon/cgroupfs.h"
 #include "daemon/leave.h"
 #include "daemon/methods.h"
+#include "daemon/notices.h"
+#include "daemon/preempt_call.h"
 #include "daemon/remove.h"
 #include "daemon/scope.h"
 #include "daemon/setup.h"
@@ -85,6 +87,7 @@ static void on_changes(void *arg)
 	struct daemon *d = arg;
 
 	remove_surplus(d);
+	notices_update(d->notices);
 	if (d->open)
 		show_status(d);
 	else if (d->doors && all_known(d))
@@ -256,12 +259,15 @@ static int open_server(struct daemon *d, struct error *err)
 		.authorize = methods_authorize,
 		.arg = d,
 	};
+	int r;
 
 	if (registry_new(&d->registry) < 0 || feed_new(&d->feed) < 0 ||
 		relays_new(&d->host, &d->relays) < 0 || starts_new(d, &d->starts) < 0 ||
-		removals_new(d, &d->removals) < 0 || notify_new(d->loop, &d->notify) < 0)
+		removals_new(d, &d->removals) < 0 || preempts_new(d, &d->preempts) < 0 ||
+		notify_new(d->loop, &d->notify) < 0)
 		return out_of_memory(err);
-	return varlink_server_new(d->loop, &opt, &d->server, err);
+	r = notices_new(d, &d->notices, err);
+	return r < 0 ? r : varlink_server_new(d->loop, &opt, &d->server, err);
 }
 
 struct loaded {
@@ -404,6 +410,8 @@ struct daemon *daemon_free(struct daemon *d)
 	leave_free(d->leave);
 	starts_free(d->starts);
 	removals_free(d->removals);
+	preempts_free(d->preempts);
+	notices_free(d->notices);
 	registry_free(d->registry);
 	relays_free(d->relays);
 	feed_free(d->feed);
@@ -431,6 +439,22 @@ void daemon_leave(struct daemon *d)
 	notify_stopping(d->notify);
 	log_notice("leaving; %zu job%s on", n, n == 1 ? " goes" : "s go");
 	loop_quit(d->loop, 0);
+}
+
+static void on_may_leave(void *arg)
+{
+	daemon_leave(arg);
+}
+
+void daemon_terminate(struct daemon *d)
+{
+	if (d->terminating) {
+		daemon_leave(d);
+		return;
+	}
+	d->terminating = true;
+	d->leaving = true;
+	notices_leave(d->notices, on_may_leave, d);
 }
 
 static void on_drained(void *arg)

@@ -54,10 +54,13 @@ struct daemon {
 	struct loop_timer *doors; /* how long the control socket waits for agents at the start */
 	bool open;
 	bool leaving;		       /* Shutdown was called: nothing new is started */
+	bool terminating;	       /* a signal came that ends elasticd */
 	struct varlink_call *shutdown; /* waits for all jobs to end, or NULL */
 	struct leave *leave;	       /* stops them */
 	struct starts *starts;
 	struct removals *removals;
+	struct preempts *preempts;
+	struct notices *notices;
 };
 
 /* Takes up all jobs, and serves the control socket as soon as their agents have told how they are
@@ -73,6 +76,10 @@ void daemon_reload(struct daemon *d);
 
 /* Ends the loop at once; the jobs go on. */
 void daemon_leave(struct daemon *d);
+
+/* The same for a signal: where the host goes down, jobs that ask for it get notice first and are
+ * waited for. Called again: at once. */
+void daemon_terminate(struct daemon *d);
 
 /* Answers the call and ends the loop; with stop_jobs, once all jobs were stopped. Returns 0. */
 int daemon_shutdown(struct daemon *d, struct varlink_call *call, bool stop_jobs);

@@ -401,6 +401,7 @@ int job_start(struct job *j, const json_t *spec, const struct spec *parsed, stru
 		r = mirror_initial(&j->mirror, &j->rec, parsed, err);
 	if (r < 0)
 		return r;
+	j->notices = parsed->preemption.notices;
 	r = job_agent_start(j, spec, false, err);
 	if (r < 0) {
 		clear_outside(j);
@@ -410,15 +411,32 @@ int job_start(struct job *j, const json_t *spec, const struct spec *parsed, stru
 	return 0;
 }
 
-static int initial_from_record(struct job *j, struct error *err)
+static int load_spec(struct job *j, struct spec **ret, struct error *err)
 {
 	_cleanup_json_ json_t *doc = NULL;
-	_cleanup_(spec_freep) struct spec *spec = NULL;
 	int r = job_record_spec(j->host->store, j->rec.run, &doc, err);
 
-	if (!r)
-		r = spec_parse(doc, &spec, err);
+	return r < 0 ? r : spec_parse(doc, ret, err);
+}
+
+static int initial_from_record(struct job *j, struct error *err)
+{
+	_cleanup_(spec_freep) struct spec *spec = NULL;
+	int r = load_spec(j, &spec, err);
+
 	return r < 0 ? r : mirror_initial(&j->mirror, &j->rec, spec, err);
+}
+
+/* What is wanted of elasticd itself. */
+static void load_wishes(struct job *j)
+{
+	_cleanup_(spec_freep) struct spec *spec = NULL;
+	struct error err = { 0 };
+
+	if (load_spec(j, &spec, &err) < 0)
+		log_warning("job %s: will not hear of notices: %s", j->rec.name, err.text);
+	else
+		j->notices = spec->preemption.notices;
 }
 
 /* The mirror from what the agent wrote last. */
@@ -488,6 +506,7 @@ int job_recover(struct job *j, const json_t *ended, struct error *err)
 		mirror_drop(&j->mirror);
 		return 0;
 	}
+	load_wishes(j);
 	set_life(j, LIFE_STARTING, "taken up again");
 	if (!relink(j)) {
 		/* One that was accepted and never started has lost nothing. */

@@ -71,6 +71,8 @@ struct job {
 	int64_t seq;	 /* the last event that is known */
 	bool accepted;	 /* an agent was let go once: somebody was told that the run exists */
 	bool guard_gone; /* no process of the agent is left */
+	unsigned notices; /* of enum spec_notice: what its specification asks for */
+	bool listening;	 /* notices.c hears of it */
 	bool clean_end;	 /* the guard was our child and said that it left in order */
 	struct error start_error;
 	struct joblink *link;

@@ -104,7 +104,7 @@ static int parse(int argc, char **argv, struct daemon_options *o)
 
 static void on_leave(int signo, void *arg)
 {
-	daemon_leave(arg);
+	daemon_terminate(arg);
 }
 
 static void on_hangup(int signo, void *arg)

@@ -5,6 +5,8 @@
 #include "common/log.h"
 #include "common/proc.h"
 #include "common/spec.h"
+#include "daemon/notices.h"
+#include "daemon/preempt_call.h"
 #include "daemon/remove.h"
 #include "daemon/start.h"
 #include "daemon/wait.h"
@@ -303,6 +305,18 @@ static int on_remove(struct varlink_call *call, json_t *params, void *arg)
 	return r;
 }
 
+static int on_preempt(struct varlink_call *call, json_t *params, void *arg)
+{
+	return preempt_begin(arg, call, params);
+}
+
+static int on_platform(struct varlink_call *call, json_t *params, void *arg)
+{
+	struct daemon *d = arg;
+
+	return notices_platform(d->notices, call);
+}
+
 static int on_ping(struct varlink_call *call, json_t *params, void *arg)
 {
 	return varlink_reply(call, NULL);
@@ -358,6 +372,8 @@ const struct varlink_method methods_table[] = {
 	{ "Results", on_relayed },
 	{ "Why", on_relayed },
 	{ "Remove", on_remove },
+	{ "Preempt", on_preempt },
+	{ "Platform", on_platform },
 	{ "Ping", on_ping },
 	{ "Version", on_version },
 	{ "Shutdown", on_shutdown },

@@ -66,6 +66,7 @@ static const struct {
 	{ "command", JSON_STRING, true },
 	{ "cwd", JSON_STRING, false },
 	{ "log_dir", JSON_STRING, false },
+	{ "preemption", JSON_OBJECT, false },
 	{ "tasks", JSON_ARRAY, true },
 };
 

@@ -76,6 +76,12 @@ void notify_stopping(struct notify *n)
 		sd_notify(0, "STOPPING=1");
 }
 
+void notify_extend(struct notify *n, uint64_t ms)
+{
+	if (n->wanted)
+		sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", (unsigned long long)ms * 1000);
+}
+
 void notify_status(struct notify *n, const char *text)
 {
 	if (!n->wanted || (n->status && !strcmp(n->status, text)))
@@ -193,6 +199,10 @@ void notify_reloading(struct notify *n)
 }
 
 void notify_stopping(struct notify *n)
+{
+}
+
+void notify_extend(struct notify *n, uint64_t ms)
 {
 }
 

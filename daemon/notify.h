@@ -21,6 +21,8 @@ DEFINE_CLEANUP(struct notify *, notify_free)
 void notify_ready(struct notify *n);
 void notify_reloading(struct notify *n);
 void notify_stopping(struct notify *n);
+/* The stop takes up to so long: longer than a service has by itself. */
+void notify_extend(struct notify *n, uint64_t ms);
 /* One line for "systemctl status"; sent when it differs from the last. */
 void notify_status(struct notify *n, const char *text);
 

@@ -23,4 +23,12 @@ daemon_SRC := \
 	daemon/scope.c \
 	daemon/setup.c \
 	daemon/start.c \
+	daemon/appear.c \
+	daemon/bus.c \
+	daemon/goingdown.c \
+	daemon/inhibit.c \
+	daemon/listener.c \
+	daemon/notices.c \
+	daemon/preempt_call.c \
+	daemon/telling.c \
 	daemon/wait.c

@@ -94,8 +94,9 @@ static const struct {
 	const char *text, *says;
 } wrong[] = {
 	{ "[elasticd]\n\nkeep_run = 3\n", "f:3: unknown key \"keep_run\" in section [elasticd]" },
-	{ "[daemon]\nx = 1\n", "f:2: unknown section [daemon]; expected [elasticd] or [limits]" },
-	{ "x = 1\n", "f:1: unknown section []; expected [elasticd] or [limits]" },
+	{ "[daemon]\nx = 1\n",
+		"f:2: unknown section [daemon]; expected [elasticd], [limits] or [preemption]" },
+	{ "x = 1\n", "f:1: unknown section []; expected [elasticd], [limits] or [preemption]" },
 	{ "[limits]\njobs = 0\n",
 		"f:2: [limits] jobs: expected a number from 1 to 100000, found \"0\"" },
 	{ "[limits]\njobs = many\n",
