@@ -38,7 +38,8 @@ enum preempt_state {
 
 /* How a task's process came to its end, as far as it matters here. */
 enum preempt_end {
-	PREEMPT_END_LEFT,   /* with code 0 or exit_code */
+	PREEMPT_END_DONE,   /* with code 0 */
+	PREEMPT_END_LEFT,   /* with exit_code */
 	PREEMPT_END_SIGNAL, /* by the signal that it was sent, or as if: 128 + signal */
 	PREEMPT_END_OTHER,
 };
@@ -52,10 +53,11 @@ enum preempt_meaning {
 
 enum preempt_what {
 	PREEMPT_NOTHING,
-	PREEMPT_ANNOUNCE, /* the notice goes up, save_at becomes INT64_MIN; READ follows */
-	PREEMPT_READ,	  /* make all workers see that, then call preempt_read() */
-	PREEMPT_PUBLISH, /* save_at becomes `step` (INT64_MAX: nothing to save until further notice)
-			  */
+	PREEMPT_ANNOUNCE, /* the notice goes up, save_at becomes INT64_MIN; READ may follow */
+	PREEMPT_READ, /* make all workers see what has been published, then call preempt_read(), now
+		       * or later; preempt_due_ms() is silent until then */
+	PREEMPT_PUBLISH, /* save_at becomes `step` (INT64_MAX: nothing to save until further notice;
+			  * INT64_MIN: all are to ask, for the next round) */
 	PREEMPT_ANSWER,	 /* `task` asked: tell it `order`, at `step` */
 	PREEMPT_SIGNAL,	 /* `task` gets preemption.signal */
 	PREEMPT_TELL,	 /* `text` becomes an event; task -1: of the group */
@@ -97,7 +99,7 @@ DEFINE_CLEANUP(struct preempt *, preempt_free)
 
 /* A task's process began; any time. 0 or -ENOMEM. name is copied. */
 _must_check_ int preempt_started(struct preempt *p, int slot, const char *name);
-/* ... ended. Says what that means while a notice is up (else SUCCEEDED for LEFT, FAILED for the
+/* ... ended. Says what that means while a notice is up (else SUCCEEDED for DONE, FAILED for the
  * rest: the caller knows better then). */
 enum preempt_meaning preempt_ended(
 	struct preempt *p, int slot, enum preempt_end how, uint64_t now_ms);

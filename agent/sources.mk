@@ -65,6 +65,9 @@ agent_SRC := \
 	agent/notices.c \
 	agent/outcome.c \
 	agent/port.c \
+	agent/preempt.c \
+	agent/preempt_agree.c \
+	agent/preempt_text.c \
 	agent/preempting.c \
 	agent/prefix.c \
 	agent/progress.c \

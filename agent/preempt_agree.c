@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The rounds: what the steps on the board mean, when a round is over, and what comes then. */
+
+#include "agent/preempt_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	PREEMPT_LOOK_MS = 2000, /* the margin is measured anew at half the time that is left, until
+				 * it is less than this */
+};
+
+void preempt_want_read(struct preempt *p)
+{
+	if (p->reading == PREEMPT_READ_NO)
+		p->reading = PREEMPT_READ_WANTED;
+}
+
+void preempt_publish(struct preempt *p, int64_t save_at)
+{
+	if (p->save_at == save_at)
+		return;
+	p->save_at = save_at;
+	p->publish = true;
+}
+
+void preempt_due(struct preempt *p, struct preempt_task *t)
+{
+	if (t->due)
+		return;
+	t->due = true;
+	TAILQ_INSERT_TAIL(&p->due, t, due_link);
+}
+
+void preempt_give_signal(struct preempt *p, struct preempt_task *t)
+{
+	t->placed = t->signalled = t->signal_due = true;
+	preempt_due(p, t);
+}
+
+void preempt_over(struct preempt *p, const char *why)
+{
+	p->state = PREEMPT_OVER;
+	p->stop = true;
+	p->hold = false;
+	p->reading = PREEMPT_READ_NO;
+	snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+void preempt_mark_saved(struct preempt *p, struct preempt_task *t, uint64_t now_ms)
+{
+	uint64_t took = now_ms - t->order_ms;
+
+	t->saved = true;
+	t->saved_step = t->order_step;
+	t->saving_ms += took;
+	if (took > p->longest_ms)
+		p->longest_ms = took;
+}
+
+/* Another step is to be agreed on, for the last save. */
+static void preempt_last_round(struct preempt *p)
+{
+	p->again = p->final = true;
+	p->agreed = false;
+	p->state = PREEMPT_AGREEING;
+	for (int i = 0; i < p->n_tasks; i++)
+		if (p->tasks[i])
+			p->tasks[i]->ordered = p->tasks[i]->saved = false;
+	preempt_publish(p, INT64_MIN);
+	p->read_again = p->reading == PREEMPT_READ_OUT;
+	preempt_want_read(p);
+}
+
+static uint64_t preempt_rest(const struct preempt *p, uint64_t now_ms)
+{
+	return p->limit_ms > now_ms ? p->limit_ms - now_ms : 0;
+}
+
+/* What is saved next, or was saved, is the last. */
+static void preempt_finish(struct preempt *p, uint64_t now_ms)
+{
+	if (p->state == PREEMPT_COUNTDOWN && preempt_rest(p, now_ms) >= p->margin_ms / 2) {
+		preempt_last_round(p);
+		return;
+	}
+	p->final = true;
+	if (p->ordered)
+		p->tell |= PREEMPT_TELL_SHORT;
+	if (p->state == PREEMPT_COUNTDOWN) {
+		p->state = PREEMPT_SAVING;
+		preempt_publish(p, p->step);
+	}
+}
+
+void preempt_hurry(struct preempt *p, uint64_t now_ms)
+{
+	if (!p->final)
+		preempt_finish(p, now_ms);
+}
+
+void preempt_look_later(struct preempt *p, uint64_t now_ms)
+{
+	uint64_t rest = preempt_rest(p, now_ms);
+	uint64_t wait = rest > p->margin_ms ? rest - p->margin_ms : 0;
+
+	p->look_ms = now_ms + (wait > PREEMPT_LOOK_MS ? wait / 2 : wait);
+}
+
+/* All that live have saved for the first time. */
+static void preempt_count_down(struct preempt *p, uint64_t now_ms)
+{
+	p->state = PREEMPT_COUNTDOWN;
+	if (preempt_rest(p, now_ms) <= p->margin_ms) {
+		preempt_finish(p, now_ms);
+		return;
+	}
+	p->tell |= PREEMPT_TELL_COUNTDOWN;
+	preempt_publish(p, INT64_MAX);
+	preempt_look_later(p, now_ms);
+}
+
+struct preempt_census {
+	int running;
+	int took_part; /* ... and may have ended */
+	int living;    /* participants */
+	int unsaved;   /* of these */
+	int signalled; /* no participants, and run */
+	int silent;    /* run, and are no participants as far as is known */
+};
+
+static struct preempt_census preempt_census(const struct preempt *p)
+{
+	struct preempt_census c = { 0 };
+
+	for (int i = 0; i < p->n_tasks; i++) {
+		const struct preempt_task *t = p->tasks[i];
+
+		if (!t)
+			continue;
+		c.took_part += t->stepped;
+		if (!t->running)
+			continue;
+		c.running++;
+		c.living += t->stepped;
+		c.unsaved += t->stepped && !t->saved;
+		c.signalled += !t->stepped && t->signalled;
+		c.silent += !t->stepped;
+	}
+	return c;
+}
+
+/* The last participant is gone. Whoever begins to tell steps now is asked as the others were. */
+static void preempt_deserted(struct preempt *p, const struct preempt_census *c, bool fresh)
+{
+	if (c->silent && !fresh) {
+		preempt_want_read(p);
+	} else if (!c->signalled) {
+		preempt_over(p, "all that were asked have left");
+	} else {
+		p->state = PREEMPT_LEAVING;
+		if (p->agreed)
+			preempt_publish(p, p->step);
+	}
+}
+
+static void preempt_all_saved(
+	struct preempt *p, const struct preempt_census *c, uint64_t now_ms, bool fresh)
+{
+	if (!p->final && c->silent && !fresh) {
+		preempt_want_read(p);
+		return;
+	}
+	if (!p->final)
+		preempt_count_down(p, now_ms);
+	if (!p->final || !p->agreed || p->state == PREEMPT_LEAVING)
+		return;
+	p->state = PREEMPT_LEAVING;
+	p->tell |= PREEMPT_TELL_SAVED;
+}
+
+void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh)
+{
+	struct preempt_census c = preempt_census(p);
+
+	if (c.running == 0) {
+		preempt_over(p, "all have left");
+		return;
+	}
+	if (p->spec->how == SPEC_PREEMPT_SIGNAL)
+		return;
+	if (c.took_part && !c.living)
+		preempt_deserted(p, &c, fresh);
+	else if (p->state == PREEMPT_COUNTDOWN)
+		return;
+	else if (p->agreed && c.living && !c.unsaved)
+		preempt_all_saved(p, &c, now_ms, fresh);
+	else if (p->agreed)
+		p->state = PREEMPT_SAVING;
+}
+
+/* One step more than any that is known. */
+static void preempt_agree(struct preempt *p)
+{
+	int64_t step = INT64_MIN;
+	bool any = false;
+
+	for (int i = 0; i < p->n_tasks; i++) {
+		const struct preempt_task *t = p->tasks[i];
+
+		if (!t || !t->running || !t->stepped)
+			continue;
+		any = true;
+		if (t->step > step)
+			step = t->step;
+	}
+	if (!any)
+		return;
+	/* The last numbers have a meaning of their own on the board. */
+	p->step = step < INT64_MAX - 2 ? step + 1 : INT64_MAX - 1;
+	p->agreed = true;
+	p->state = PREEMPT_SAVING;
+	p->tell |= PREEMPT_TELL_STEP;
+	preempt_publish(p, p->step);
+}
+
+static void preempt_measure(
+	struct preempt *p, struct preempt_task *t, uint64_t steps, uint64_t now_ms)
+{
+	uint64_t took;
+
+	if (!t->based) {
+		t->based = true;
+		t->base_steps = steps;
+		t->base_ms = now_ms;
+	}
+	if (steps <= t->base_steps)
+		return;
+	took = now_ms - t->base_ms - t->saving_ms;
+	if (t->ordered && !t->saved)
+		took -= now_ms - t->order_ms;
+	steps -= t->base_steps;
+	t->six_ms = (6 * took + steps - 1) / steps;
+}
+
+static void preempt_sample(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms)
+{
+	struct preempt_task *t = s->slot >= 0 && s->slot < p->n_tasks ? p->tasks[s->slot] : NULL;
+
+	if (!t || !t->running || !s->stepped)
+		return;
+	t->stepped = t->placed = true;
+	t->step = s->step;
+	preempt_measure(p, t, s->steps, now_ms);
+}
+
+/* Those that are looked at for the first time, and tell no steps. */
+static void preempt_place(struct preempt *p, const struct preempt_sample *s, bool alone)
+{
+	struct preempt_task *t = s->slot >= 0 && s->slot < p->n_tasks ? p->tasks[s->slot] : NULL;
+
+	if (!t || !t->running || t->placed)
+		return;
+	if (p->spec->how == SPEC_PREEMPT_AUTO && (alone || !s->connected))
+		preempt_give_signal(p, t);
+	t->placed = true;
+}
+
+static void preempt_margin(struct preempt *p)
+{
+	p->margin_ms = 0;
+	for (int i = 0; i < p->n_tasks; i++)
+		if (p->tasks[i] && p->tasks[i]->running && p->tasks[i]->six_ms > p->margin_ms)
+			p->margin_ms = p->tasks[i]->six_ms;
+	p->margin_ms += 2 * p->longest_ms;
+}
+
+/* Whether what is saved next must be the last. */
+static bool preempt_is_short(const struct preempt *p, uint64_t now_ms)
+{
+	uint64_t rest = preempt_rest(p, now_ms);
+
+	if (p->state != PREEMPT_COUNTDOWN && !p->ordered)
+		return rest < 2 * p->margin_ms || rest == 0;
+	return rest <= p->margin_ms;
+}
+
+static void preempt_limit(struct preempt *p)
+{
+	char missing[192];
+
+	preempt_missing(p, missing, sizeof(missing));
+	preempt_over(p, "");
+	snprintf(p->why, sizeof(p->why), "the time is over%s%s", *missing ? ": " : "", missing);
+}
+
+void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, uint64_t now_ms)
+{
+	bool fresh = p->reading == PREEMPT_READ_OUT && !p->read_again;
+	bool alone;
+
+	if (p->state == PREEMPT_NONE || p->state == PREEMPT_OVER)
+		return;
+	if (p->reading == PREEMPT_READ_OUT)
+		p->reading = p->read_again ? PREEMPT_READ_WANTED : PREEMPT_READ_NO;
+	p->read_again = false;
+	if (p->spec->how != SPEC_PREEMPT_SIGNAL) {
+		for (size_t i = 0; i < n; i++)
+			preempt_sample(p, &s[i], now_ms);
+		alone = preempt_census(p).took_part == 0;
+		for (size_t i = 0; i < n; i++)
+			preempt_place(p, &s[i], alone);
+		preempt_margin(p);
+	}
+	if (now_ms >= p->limit_ms) {
+		preempt_limit(p);
+		return;
+	}
+	if (fresh && !p->agreed)
+		preempt_agree(p);
+	if (!p->final && preempt_is_short(p, now_ms))
+		preempt_finish(p, now_ms);
+	if (fresh)
+		p->hold = false;
+	preempt_look_later(p, now_ms);
+	preempt_settle(p, now_ms, fresh);
+}

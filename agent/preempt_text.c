@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What people are told about a notice. */
+
+#include "agent/preempt_private.h"
+
+#include "agent/slots_text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+const char *preempt_state_name(enum preempt_state s)
+{
+	static const char *const names[] = {
+#define X(name, text) [PREEMPT_##name] = text,
+		PREEMPT_STATES(X)
+#undef X
+	};
+
+	return names[s];
+}
+
+void preempt_tell_text(const struct preempt *p, enum preempt_tell what, char *text, size_t size)
+{
+	text[0] = '\0';
+	switch (what) {
+	case PREEMPT_TELL_NOTICE:
+		slots_append(text, size, "notice of preemption from ");
+		slots_append(text, size, *p->source ? p->source : "somewhere");
+		if (*p->reason)
+			slots_append(text, size, ": ");
+		slots_append(text, size, p->reason);
+		break;
+	case PREEMPT_TELL_STEP:
+		snprintf(text, size, "tasks save at step %" PRId64 "%s", p->step,
+			p->final ? " and leave" : "");
+		break;
+	case PREEMPT_TELL_COUNTDOWN:
+		snprintf(text, size,
+			"all have saved, and go on: they save again before the deadline");
+		break;
+	case PREEMPT_TELL_SHORT:
+		snprintf(text, size, "there is no second save: who has saved leaves");
+		break;
+	case PREEMPT_TELL_SAVED:
+		snprintf(text, size, "all have saved, and leave");
+		break;
+	}
+}
+
+/* " at step 41 (its last was 37)", as far as it is known. */
+static void preempt_where(const struct preempt *p, const struct preempt_task *t, char *text,
+	size_t size, const char *how)
+{
+	char part[128] = "";
+	size_t used = 0;
+
+	if (p->agreed)
+		used = (size_t)snprintf(part, sizeof(part), "%s step %" PRId64, how, p->step);
+	snprintf(part + used, sizeof(part) - used, " (its last was %" PRId64 ")", t->step);
+	slots_append(text, size, part);
+}
+
+void preempt_end_text(
+	const struct preempt *p, const struct preempt_task *t, char *text, size_t size)
+{
+	text[0] = '\0';
+	slots_append(text, size, t->name);
+	if (t->ordered) {
+		slots_append(text, size, " ended before it had told that it saved");
+		preempt_where(p, t, text, size, " at");
+		return;
+	}
+	slots_append(text, size, " ended");
+	preempt_where(p, t, text, size, " before");
+}
+
+/* Why t has not saved as agreed; false: it has, or need not. */
+static bool preempt_why_not(
+	const struct preempt *p, const struct preempt_task *t, char *text, size_t size)
+{
+	if (!t->stepped && t->signalled && t->running) {
+		slots_append(text, size, t->name);
+		slots_append(text, size, " did not leave on the signal");
+		return true;
+	}
+	if (!t->stepped || t->saved)
+		return false;
+	if (!t->running) {
+		if (t->meaning == PREEMPT_SUCCEEDED)
+			return false;
+		preempt_end_text(p, t, text, size);
+		return true;
+	}
+	slots_append(text, size, t->name);
+	if (t->ordered) {
+		slots_append(text, size, " did not tell that it saved");
+		preempt_where(p, t, text, size, " at");
+	} else {
+		slots_append(text, size, " did not reach");
+		preempt_where(p, t, text, size, "");
+	}
+	return true;
+}
+
+void preempt_missing(const struct preempt *p, char *text, size_t size)
+{
+	if (size == 0)
+		return;
+	text[0] = '\0';
+	for (int i = 0; i < p->n_tasks && p->state != PREEMPT_NONE; i++) {
+		char part[256] = "";
+
+		if (!p->tasks[i] || !preempt_why_not(p, p->tasks[i], part, sizeof(part)))
+			continue;
+		if (*text)
+			slots_append(text, size, "; ");
+		slots_append(text, size, part);
+	}
+}
