@@ -37,6 +37,7 @@ from ._errors import (
 from ._job import Job, Member, get, init
 from ._kv import KV, Entry
 from ._logs import LogHandler
+from ._preempt import Action, Preemptible, Preemption
 from ._record import record
 from ._streams import Change, Event, Events, GroupError, Watch
 
@@ -45,6 +46,7 @@ __version__ = "0.1.0"
 __all__ = [
     "KV",
     "Aborted",
+    "Action",
     "AlreadyExists",
     "Cancelled",
     "Change",
@@ -64,6 +66,8 @@ __all__ = [
     "NotFound",
     "OutOfRange",
     "PermissionDenied",
+    "Preemptible",
+    "Preemption",
     "ResourceExhausted",
     "Status",
     "Unauthenticated",

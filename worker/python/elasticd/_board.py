@@ -7,8 +7,10 @@ it opens the handle; here only the layout that this module knows is made sure of
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
+import platform
 import struct
 import sys
 from typing import NamedTuple
@@ -19,8 +21,11 @@ _MAGIC = 0x316472616F626C65
 _VERSION = 1
 _HEADER = struct.Struct("=QIIII")  # magic, version, slots, header_bytes, slot_bytes
 
+_MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "ppc64le": 365, "s390x": 356}
+_REGISTER_GLOBAL_EXPEDITED = 1 << 2
+
 # Words of 8 bytes: of the header, and of a slot.
-NOTICE, STOPPING = 4, 5
+NOTICE, STOPPING, SAVE_AT, ERROR = 4, 5, 6, 7
 TOKEN, BEATS, STEP, STEPS = 0, 1, 2, 3
 
 
@@ -35,6 +40,39 @@ class Board(NamedTuple):
 def private_board() -> Board:
     """For who has no agent to look at it."""
     return Board(memoryview(bytearray(64)).cast("q"), memoryview(bytearray(64)).cast("q"), 0)
+
+
+_local_header = private_board().header
+
+
+def local_board() -> Board:
+    """Of a group of one. Its header is the same for all who are in this process, as the library's is."""
+    return private_board()._replace(header=_local_header)
+
+
+def raise_locally(word: int) -> None:
+    """What the library is to be asked for from now on."""
+    _local_header[SAVE_AT] = -1 << 63
+    _local_header[word] = 1
+
+
+def asking_header() -> memoryview:
+    """One that always has something to ask the library for."""
+    header = private_board().header
+    header[ERROR] = 1
+    return header
+
+
+def kernel_fences() -> bool:
+    """Whether the kernel makes the barrier that is needed between a step and the look for a notice
+    behind it (see common/board.h), as the library has asked it for this process: asking again says so."""
+    number = _MEMBARRIER.get(platform.machine())
+    if number is None:
+        return False
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    result: int = syscall(ctypes.c_long(number), ctypes.c_long(_REGISTER_GLOBAL_EXPEDITED),
+                          ctypes.c_long(0), ctypes.c_long(0))
+    return result == 0
 
 
 def open_board() -> Board:

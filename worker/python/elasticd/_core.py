@@ -102,18 +102,27 @@ class Core:
 
     def call(self, name: str, *arguments: Any) -> None:
         """A call that does not wait for other tasks. Made again, it goes on where a signal ended it."""
+        status = self._again(getattr(self.library, name), arguments, INTERRUPTED)
+        if status:
+            self.library.check(status)
+
+    def ask(self, name: str, *arguments: Any) -> int:
+        """The same, of one that returns what it has to say, or the negative of a status."""
+        said = self._again(getattr(self.library, name), arguments, -INTERRUPTED)
+        if said < 0:
+            self.library.check(-said)
+        return said
+
+    def _again(self, function: Callable[..., int], arguments: tuple[Any, ...], interrupted: int) -> int:
         handle = self.handle()
-        function = getattr(self.library, name)
         try:
             while True:
-                status = function(handle, *arguments)
-                if status != INTERRUPTED:
-                    break
+                result = function(handle, *arguments)
+                if result != interrupted:
+                    return result
         except BaseException:  # of a signal's handler
             self.library.interruptible(handle, 1)
             raise
-        if status:
-            self.library.check(status)
 
     def wait(self, function: Callable[[int], int], timeout: Union[Deadline, Optional[float]]) -> None:
         """function(timeout_ms) until it returns for another reason than a signal."""

@@ -7,17 +7,38 @@ import contextlib
 import ctypes
 import json
 import logging
+import operator
 import os
+import signal
 import threading
 from ctypes import byref, c_char_p, c_size_t
 from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
 
-from ._board import BEATS, NOTICE, STEP, STEPS, STOPPING, TOKEN, open_board, private_board
+from ._board import (
+    BEATS,
+    ERROR,
+    NOTICE,
+    SAVE_AT,
+    STEP,
+    STEPS,
+    STOPPING,
+    TOKEN,
+    asking_header,
+    kernel_fences,
+    local_board,
+    open_board,
+    private_board,
+    raise_locally,
+)
 from ._core import Core, json_of
 from ._errors import Error, Status
 from ._kv import KV
-from ._library import CError, CMember, names_array, text_argument, text_of
+from ._library import CError, CMember, CPreemption, names_array, text_argument, text_of
+from ._preempt import Action, Preemptible, Preemption, preemption
 from ._streams import Events, GroupError, group_error
+
+
+_CONTINUE = Action.CONTINUE  # a name of the module is found faster
 
 
 class Member(NamedTuple):
@@ -46,7 +67,11 @@ class Job:
     def __init__(self) -> None:
         core = self._core = Core()
         self.supervised: bool = bool(self._ask("supervised"))
-        self._header, self._slot, self._token = open_board() if self.supervised else private_board()
+        self._header, self._slot, self._token = open_board() if self.supervised else local_board()
+        # What step() looks at: the board, where the kernel sees to it that nothing is missed; else the
+        # library looks.
+        direct = not self.supervised or kernel_fences()
+        self._watched = self._header if direct else asking_header()
         self.kv = KV(core)
         self.name: str = text_of(self._ask("job"))
         self.run: str = text_of(self._ask("run"))
@@ -78,13 +103,29 @@ class Job:
         slot[BEATS] += 1
         slot[TOKEN] = self._token
 
-    def step(self, n: int) -> None:
-        """This task has begun step n; it beats, too."""
+    def step(self, n: int) -> Action:
+        """This task begins step n; it beats, too. Returns what to do before it, at this moment: see Action.
+
+        A memory access while neither a notice nor an error of the group is up; it waits only while the
+        tasks agree on the step. An error that a task has reported is raised on all tasks alike, with
+        its code and its text; missing then names whose it is.
+        """
         slot = self._slot
         slot[STEP] = n
         slot[STEPS] += 1
         slot[BEATS] += 1
         slot[TOKEN] = self._token
+        watched = self._watched
+        if watched[NOTICE] & 1 or watched[ERROR]:
+            return self._ask_step(operator.index(n))
+        return _CONTINUE
+
+    def _ask_step(self, n: int) -> Action:
+        watched, slot = self._watched, self._slot
+        if not watched[ERROR] and n < watched[SAVE_AT]:
+            return _CONTINUE
+        slot[STEPS] -= 1  # the library counts it
+        return Action(self._core.ask("step", n))
 
     @property
     def notice(self) -> bool:
@@ -95,6 +136,41 @@ class Job:
     def stopping(self) -> bool:
         """Whether the group is being stopped."""
         return self._header[STOPPING] > self.attempt
+
+    # Preemption.
+
+    @property
+    def exit_code(self) -> int:
+        """With which to leave on a notice."""
+        code: int = self._ask("exit_code")
+        return code
+
+    def saved(self, n: int, path: Union[str, os.PathLike[str], None] = None) -> None:
+        """The checkpoint that step(n) asked for is written. path is shown to people, and kept with the
+        run. The next step(), and the exit, say so without a path."""
+        text = None if path is None else text_argument(os.fspath(path), "path")
+        self._core.call("saved", operator.index(n), text)
+
+    def preempted(self) -> Optional[Preemption]:
+        """The notice that is up, or None; for code between steps."""
+        if not self.notice:
+            return None
+        said = CPreemption()
+        return preemption(said) if self._core.ask("preempted", byref(said)) else None
+
+    def notify(self, reason: str = "", grace: Optional[float] = None) -> None:
+        """Gives the job notice, as a task that got a signal or asked its cloud does. grace: for so many
+        seconds the machine is still there (0: save and leave at once; None: not known)."""
+        ms = -1 if grace is None else max(int(grace * 1000), 0)
+        self._core.call("notify", text_argument(reason.replace("\0", "\\0"), "reason"), ms)
+        if not self.supervised:
+            raise_locally(NOTICE)
+
+    def preemptible(self, save: Callable[[int], Union[str, os.PathLike[str], None]],
+                    exit: Optional[Callable[[int], object]] = None,
+                    signals: Iterable[int] = (signal.SIGTERM,), grace: Optional[float] = None) -> Preemptible:
+        """A context manager whose step() does what Job.step() says; see Preemptible."""
+        return Preemptible(self, save, exit, signals, grace)
 
     # What waits for others.
 
@@ -155,6 +231,8 @@ class Job:
         message = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else error
         text = text_argument(message.replace("\0", "\\0"), "error")
         self._core.call("report_error", int(Status.of(code)), text)
+        if not self.supervised:
+            raise_locally(ERROR)
 
     def write_error(self, message: str, traceback: Optional[str] = None) -> None:
         """Writes the task's error.json, where it has none yet, and tells nobody."""
@@ -185,6 +263,7 @@ class Job:
     def close(self) -> None:
         """Ends the waits of other threads with Cancelled. Closing twice is no error."""
         self._header, self._slot, _ = private_board()
+        self._watched = self._header
         self._core.close()
 
     def __enter__(self) -> Job:

@@ -37,6 +37,11 @@ class CEvent(ctypes.Structure):
     _fields_ = [("event", c_char_p), ("task", c_char_p), ("text", c_char_p), ("error", POINTER(CError))]
 
 
+class CPreemption(ctypes.Structure):
+    _fields_ = [("source", ctypes.c_char * 32), ("reason", ctypes.c_char * 512), ("time_us", c_int64),
+                ("deadline_us", c_int64), ("step", c_int64), ("final", c_int), ("exit_code", c_int)]
+
+
 _names = POINTER(c_char_p)
 _out = POINTER(c_void_p)
 _size_out = POINTER(c_size_t)
@@ -59,6 +64,11 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "world_size": [c_void_p],
     "attempt": [c_void_p],
     "incarnation": [c_void_p],
+    "step": [c_void_p, c_int64],
+    "saved": [c_void_p, c_int64, c_char_p],
+    "preempted": [c_void_p, POINTER(CPreemption)],
+    "notify": [c_void_p, c_char_p, c_int64],
+    "exit_code": [c_void_p],
     "put": [c_void_p, c_char_p, c_char_p, c_size_t, c_int],
     "get": [c_void_p, c_char_p, c_int, _out, _size_out],
     "delete": [c_void_p, c_char_p, POINTER(c_int64)],

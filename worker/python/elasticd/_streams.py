@@ -45,7 +45,8 @@ class GroupError(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened in the group: "error", "joined", "gone", "stopping" or "lost"."""
+    """Something that happened in the group: "error", "joined", "gone", "stopping",
+    "notice" (of preemption) or "lost"."""
 
     event: str
     task: Optional[str]
