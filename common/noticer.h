@@ -11,19 +11,13 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/loop.h"
+#include "common/notice.h"
 #include "common/spec.h"
 
 #include <jansson.h>
 #include <stdint.h>
 
 struct noticer;
-
-struct notice {
-	const char *source; /* "gce", "aws", "azure" */
-	char id[128];	    /* of the event: the same one is told once */
-	char reason[256];
-	int64_t deadline_us; /* real time; SPEC_UNSET: not said */
-};
 
 typedef void (*noticer_fn)(void *arg, const struct notice *n);
 /* One line for people, with syslog's level, where something changed: a server does not answer, or

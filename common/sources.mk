@@ -38,7 +38,15 @@ common_SRC := \
 	common/signals.c \
 	common/size.c \
 	common/stdmap.c \
+	common/curl.c \
+	common/http.c \
+	common/notice.c \
+	common/notice_aws.c \
+	common/notice_azure.c \
+	common/notice_gce.c \
 	common/noticer.c \
+	common/noticer_platform.c \
+	common/platform.c \
 	common/paths.c \
 	common/file.c \
 	common/json.c \

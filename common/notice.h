@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What clouds tell a machine about its end, as pure machines: the next request out, its answer in,
+ * what is new about it out. No clock, no socket; the caller (noticer.c) asks, waits, and tells. An
+ * answer that is not what the cloud's description promises is a failure of the server, never a
+ * notice. Files notice_gce.c, notice_aws.c, notice_azure.c; what they share is in notice.c.
+ */
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/spec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct notice {
+	const char *source; /* "gce", "aws", "azure" */
+	char id[128];	    /* of the event: the same one is told once */
+	char reason[256];
+	int64_t deadline_us; /* real time; SPEC_UNSET: not said */
+};
+
+enum { NOTICE_HEADERS = 2, NOTICE_TOKEN = 512, NOTICE_TOLD = 16 };
+
+struct notice_request {
+	char path[256]; /* behind the endpoint, beginning with a slash */
+	bool put;
+	char headers[NOTICE_HEADERS][NOTICE_TOKEN + 64]; /* "Name: value"; "" : none */
+	int64_t timeout_ms;
+};
+
+struct notice_answer {
+	int status; /* 0: none, and error says why */
+	const char *body;
+	size_t len;
+	const char *flavor, *etag; /* headers Metadata-Flavor and ETag, or NULL */
+	const char *error;
+};
+
+/* What an answer comes to. */
+struct notice_result {
+	bool failed;
+	bool halfway;	 /* the rest of the round is to come: nothing is proved yet */
+	int64_t wait_ms; /* until the next request */
+	bool tell;	 /* notice is a new one */
+	struct notice notice;
+	int level;	/* of said */
+	char said[384]; /* what changed, for people; "": nothing */
+};
+
+struct notice_machine;
+
+struct notice_kind {
+	const char *source;
+	void (*request)(struct notice_machine *m, int64_t now_us, struct notice_request *ret);
+	/* 0, or a negative errno with err: the server is not to be believed. failed is
+	 * the caller's. */
+	int (*answer)(struct notice_machine *m, const struct notice_answer *a, int64_t now_us,
+		struct notice_result *ret, struct error *err);
+};
+
+extern const struct notice_kind notice_gce_maintenance, notice_gce_preempted, notice_aws,
+	notice_azure;
+
+enum notice_aws_step { NOTICE_AWS_TOKEN, NOTICE_AWS_ACTION, NOTICE_AWS_REBALANCE };
+
+struct notice_machine {
+	const struct notice_kind *kind;
+	int64_t poll_ms;
+	unsigned failures; /* in a row */
+	bool up;	   /* current is a notice that holds */
+	struct notice current;
+	char text[256]; /* how it stands, for people */
+	char told[NOTICE_TOLD][128];
+	unsigned n_told;
+	union {
+		struct {
+
+			char etag[64];
+			char value[64];
+		} gce;
+		struct {
+			enum notice_aws_step step;
+			bool v1;      /* the server knows no tokens */
+			bool refused; /* the token was, just now */
+			char token[NOTICE_TOKEN];
+			int64_t token_us; /* when it came */
+			bool action_up;
+		} aws;
+		struct {
+			char name[128]; /* this machine's; "": not known yet */
+			bool awake;	/* it has answered before */
+		} azure;
+	};
+};
+
+void notice_machine_init(struct notice_machine *m, const struct notice_kind *kind, int64_t poll_ms);
+void notice_machine_request(struct notice_machine *m, int64_t now_us, struct notice_request *ret);
+void notice_machine_answer(struct notice_machine *m, const struct notice_answer *a, int64_t now_us,
+	struct notice_result *ret);
+
+/* For the kinds. Whether no notice of that id was told. */
+bool notice_is_new(const struct notice_machine *m, const char *id);
+/* n holds now (its source is the kind's); it is told where it is new. */
+void notice_set(struct notice_machine *m, const struct notice *n, struct notice_result *ret);
+/* 0 for status 200, else -EPROTO with err. */
+_must_check_ int notice_expect_ok(const struct notice_answer *a, struct error *err);
+/* The body without white space at its ends, where it is one word of printable characters. -EPROTO
+ * with err for anything else, or too long for size. */
+_must_check_ int notice_word(
+	const struct notice_answer *a, char *ret, size_t size, struct error *err);
+
+/* "2017-09-18T08:22:00Z" and "Mon, 19 Sep 2016 18:29:47 GMT" in microseconds; -EINVAL. */
+_must_check_ int notice_time_iso(const char *text, int64_t *ret_us);
+_must_check_ int notice_time_http(const char *text, int64_t *ret_us);
+
+/* "http://address[:port]" of what a person wrote, a scheme, a slash at the end and the well-known
+ * names of metadata servers included. Other names are refused: they would have to be resolved. */
+_must_check_ int notice_endpoint(const char *text, char *ret, size_t size, struct error *err);
