@@ -4,6 +4,7 @@
 #include "client/humane.h"
 #include "client/job.h"
 #include "client/listing.h"
+#include "client/preemption.h"
 #include "client/verbs.h"
 #include "common/duration.h"
 #include "common/printable.h"
@@ -86,6 +87,25 @@ static void workers_field(const struct ctl *ctl, const json_t *job)
 		field(ctl, "Workers", text, COLOR_NONE);
 }
 
+static void preemption_fields(const struct ctl *ctl, const json_t *job)
+{
+	const json_t *p = preemption_of(job);
+	_cleanup_free_ char *who = p ? preemption_who(p, ctl_now_us()) : NULL;
+	_cleanup_free_ char *progress = p ? preemption_progress(p, ctl_now_us()) : NULL;
+
+	if (!p)
+		return;
+	field(ctl, "Notice", who, COLOR_YELLOW);
+	field(ctl, "Leaving", progress, COLOR_NONE);
+}
+
+static enum color verdict_color(const json_t *job)
+{
+	if (job_in(job, "preempted"))
+		return COLOR_YELLOW;
+	return job_exit_status(job) ? COLOR_RED : COLOR_GREEN;
+}
+
 static void head(const struct ctl *ctl, const json_t *job)
 {
 	const char *name = get_text(job, "name"), *command = get_text(job, "command");
@@ -103,8 +123,9 @@ static void head(const struct ctl *ctl, const json_t *job)
 		field(ctl, "Reason", get_text(job, "reason"), COLOR_NONE);
 	if (has_value(job, "verdict")) {
 		verdict = job_verdict_text(job);
-		field(ctl, "Verdict", verdict, job_exit_status(job) ? COLOR_RED : COLOR_GREEN);
+		field(ctl, "Verdict", verdict, verdict_color(job));
 	}
+	preemption_fields(ctl, job);
 	run_field(ctl, job);
 	restart_fields(ctl, job);
 	if (has_value(job, "agent_pid") && !job_ended(job)) {
@@ -162,6 +183,17 @@ static void state_cell(struct table *t, const json_t *task)
 			get_true(task, "on_purpose") ? ", on purpose" : "");
 }
 
+static void saved_cell(struct table *t, const json_t *task)
+{
+	const char *path = get_text(task, "saved_path");
+
+	if (has_value(task, "saved_step"))
+		table_cellf(t, COLOR_GREEN, "%lld%s%s", (long long)get_int(task, "saved_step"),
+			path ? " " : "", path ? path : "");
+	else
+		table_cell(t, COLOR_DIM, "-");
+}
+
 static void live_cells(struct table *t, const json_t *task)
 {
 	char size[SIZE_TEXT_MAX], cpu[DURATION_TEXT_MAX];
@@ -190,7 +222,12 @@ static void workers_table(
 		{ "STATE", 0 }, { "PID", TABLE_RIGHT }, { "EXIT", 0 }, { "UPTIME", TABLE_RIGHT },
 		{ "RESTARTS", TABLE_RIGHT }, { "RSS", TABLE_RIGHT }, { "CPU", TABLE_RIGHT },
 		{ "LAST LINE", 0 }, { NULL, 0 } };
-	_cleanup_(table_freep) struct table *t = table_new(columns);
+	static const struct table_column with_saved[] = { { "RANK", TABLE_RIGHT }, { "ROLE", 0 },
+		{ "STATE", 0 }, { "SAVED", TABLE_SHRINK }, { "PID", TABLE_RIGHT }, { "EXIT", 0 },
+		{ "UPTIME", TABLE_RIGHT }, { "RESTARTS", TABLE_RIGHT }, { "RSS", TABLE_RIGHT },
+		{ "CPU", TABLE_RIGHT }, { "LAST LINE", 0 }, { NULL, 0 } };
+	bool saved = preemption_any_saved(job);
+	_cleanup_(table_freep) struct table *t = table_new(saved ? with_saved : columns);
 	struct table_style style = ctl_table_style(ctl);
 	json_t *task;
 	size_t i;
@@ -202,6 +239,8 @@ static void workers_table(
 			continue;
 		who_cells(t, task);
 		state_cell(t, task);
+		if (saved)
+			saved_cell(t, task);
 		life_cells(t, job, task);
 		live_cells(t, task);
 	}

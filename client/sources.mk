@@ -25,6 +25,9 @@ client_SRC := \
 	client/cmd_tasks.c \
 	client/cmd_attach.c \
 	client/foreground.c \
+	client/cmd_platform.c \
+	client/cmd_preempt.c \
+	client/preemption.c \
 	client/cmd_wait.c \
 	client/color.c \
 	client/ctl.c \

@@ -42,6 +42,15 @@ static const struct arg_option attach_options[] = {
 	{ NULL },
 };
 
+static const struct arg_option preempt_options[] = {
+	{ "all", NULL, "all jobs that you control", NULL, 'a' },
+	{ "grace", "DURATION", "how long their machine will still be there (0: save and leave)",
+		NULL, 0 },
+	{ "reason", "TEXT", "for people", NULL, 0 },
+	{ "wait", NULL, "wait until they have ended", NULL, 0 },
+	{ NULL },
+};
+
 static const struct arg_option kill_options[] = {
 	{ "signal", "SIGNAL", "name or number (default: TERM)",
 		"TERM INT HUP QUIT KILL USR1 USR2 STOP CONT ABRT WINCH", 's' },

@@ -43,6 +43,8 @@ enum { MANY = -1 };
 		"Stop jobs, or some of their workers, in an orderly way")                          \
 	X(restart, cmd_restart, restart_options, 1, MANY, "JOB[/WORKERS]...", WORDS_ANY_WORKERS,   \
 		VERB_DAEMON, "Restart jobs or some of their workers, or start ended jobs again")   \
+	X(preempt, cmd_preempt, preempt_options, 0, MANY, "[JOB...]", WORDS_ACTIVE, VERB_DAEMON,   \
+		"Give jobs notice, so that they save and leave")                                   \
 	X(kill, cmd_kill, kill_options, 1, 1, "JOB[/WORKERS]", WORDS_WORKERS, VERB_DAEMON,         \
 		"Send a signal to workers")                                                        \
 	X(add, cmd_add, NULL, 1, MANY, "JOB/ROLE[:INDEX] [-- PROGRAM [ARGUMENT...]]",              \
@@ -72,6 +74,8 @@ enum { MANY = -1 };
 	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, 0, "Check job files")     \
 	X(rm, cmd_rm, rm_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,                      \
 		"Forget jobs that have ended")                                                     \
+	X(platform, cmd_platform, NULL, 0, 0, "", WORDS_NONE, 0,                                   \
+		"Show where this host is and what announces its end")                              \
 	X(ping, cmd_ping, NULL, 0, 0, "", WORDS_NONE, VERB_DAEMON, "Check that elasticd answers")  \
 	X(version, cmd_version, NULL, 0, 0, "", WORDS_NONE, 0,                                     \
 		"Show the versions of elasticctl and elasticd")                                    \

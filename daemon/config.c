@@ -226,9 +226,9 @@ static int set_key(
 	case CONFIG_STRING:
 		return set_string(slot, value, err);
 	case CONFIG_URL:
-		if (strncmp(value, "http://", 7) != 0 && strncmp(value, "https://", 8) != 0)
+		if (strncmp(value, "http://", 7) != 0)
 			return error_set(err, -EINVAL,
-				"expected http://HOST[:PORT], found \"%s\"", value);
+				"expected http://ADDRESS[:PORT], found \"%s\"", value);
 		return set_string(slot, value, err);
 	case CONFIG_DURATION:
 		return duration_parse(value, NULL, slot, err);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A notice of preemption in words. Pure. */
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The io.elasticd.Manager.Preemption of a job, or of its verdict; borrowed, NULL without one. */
+const json_t *preemption_of(const json_t *job);
+
+/* Who gave notice, when, and why: "operator, 12s ago: maintenance". Owned, NULL without memory. */
+char *preemption_who(const json_t *p, int64_t now_us);
+
+/* What became of it: "saving at step 41 for the last time, 3 of 4 have saved, 29m left". Owned. */
+char *preemption_progress(const json_t *p, int64_t now_us);
+
+/* Whether a task of the job has saved. */
+bool preemption_any_saved(const json_t *job);
