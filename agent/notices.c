@@ -1,25 +1,130 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/notices.h"
 
+#include "agent/notice_command.h"
+#include "agent/preempting.h"
+#include "common/log.h"
+#include "common/noticer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { NOTICES_CLOUD = SPEC_NOTICE_GCE | SPEC_NOTICE_AWS | SPEC_NOTICE_AZURE | SPEC_NOTICE_CLOUD };
+
+struct notices {
+	struct agent *agent;
+	struct notice_command *command;
+	struct noticer *noticer;
+};
+
+static void notices_tell(struct notices *n, const struct preempting_notice *notice)
+{
+	struct error err = { 0 };
+
+	if (preempting_notice(n->agent, notice, &err) < 0)
+		log_debug("a notice of %s changes nothing: %s", notice->source, err.text);
+}
+
+static void notices_on_command(void *arg, const struct notice_command_result *r)
+{
+	const struct preempting_notice notice = {
+		.source = "command",
+		.reason = r->text[0] ? r->text : NULL,
+		.grace_ms = r->grace_ms,
+		.deadline_us = SPEC_UNSET,
+	};
+
+	notices_tell(arg, &notice);
+}
+
+static void notices_on_cloud(void *arg, const struct notice *cloud)
+{
+	const struct preempting_notice notice = {
+		.source = cloud->source,
+		.reason = cloud->reason,
+		.grace_ms = SPEC_UNSET,
+		.deadline_us = cloud->deadline_us,
+	};
+
+	notices_tell(arg, &notice);
+}
+
+static void notices_on_said(void *arg, int level, const char *source, const char *text)
+{
+	struct notices *n = arg;
+	struct agent *a = n->agent;
+
+	log_msg(level, "%s: %s", source, text);
+	events_add(a->events, "notice-source", a->attempt, -1, NULL, "%s: %s", source, text);
+}
+
+static int notices_watch(struct notices *n, unsigned sources)
+{
+	const struct noticer_options opt = {
+		.poll_ms = n->agent->spec->preemption.poll_ms,
+		.said = notices_on_said,
+	};
+	int r = noticer_new(n->agent->loop, &opt, notices_on_cloud, n, &n->noticer);
+
+	if (!r)
+		noticer_want(n->noticer, sources);
+	return r;
+}
+
 int notices_new(struct agent *a, struct error *err)
 {
-	return 0;
+	const struct spec_preemption *p = &a->spec->preemption;
+	bool command = (p->notices & SPEC_NOTICE_COMMAND) && p->command;
+	unsigned cloud = a->opt.foreground ? p->notices & NOTICES_CLOUD : 0;
+	struct notices *n;
+	int r = 0;
+
+	if (a->opt.foreground && (p->notices & SPEC_NOTICE_LOGIND))
+		log_notice("preemption.notices: nobody watches logind here, only elasticd does");
+	if (!command && !cloud)
+		return 0;
+	a->notices = n = calloc(1, sizeof(*n));
+	if (!n)
+		return error_set(err, -ENOMEM, "out of memory");
+	n->agent = a;
+	if (command)
+		r = notice_command_new(a, notices_on_command, n, &n->command);
+	if (!r && cloud)
+		r = notices_watch(n, cloud);
+	return r < 0 ? error_set(err, r, "cannot look for notices: out of memory") : 0;
 }
 
 void notices_free(struct agent *a)
 {
+	if (!a->notices)
+		return;
+	notice_command_free(a->notices->command);
+	noticer_free(a->notices->noticer);
+	free(a->notices);
+	a->notices = NULL;
 }
 
 void notices_end(struct agent *a)
 {
+	if (!a->notices)
+		return;
+	if (a->notices->command)
+		notice_command_end(a->notices->command);
+	a->notices->noticer = noticer_free(a->notices->noticer);
 }
 
 bool notices_child_exited(struct agent *a, pid_t pid, int code, int status)
 {
-	return false;
+	return a->notices && a->notices->command &&
+	       notice_command_exited(a->notices->command, pid, code, status);
 }
 
 size_t notices_helpers(struct agent *a, pid_t *pids, size_t max)
 {
-	return 0;
+	pid_t pid = a->notices && a->notices->command ? notice_command_pid(a->notices->command) : 0;
+
+	if (pid <= 0 || !max)
+		return 0;
+	pids[0] = pid;
+	return 1;
 }

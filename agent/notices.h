@@ -13,6 +13,7 @@ _must_check_ int notices_new(struct agent *a, struct error *err);
 void notices_free(struct agent *a);
 /* The job is at its end: nothing is looked for any more, and nothing is left running. */
 void notices_end(struct agent *a);
-/* As hang_child_exited() and hang_helpers(). */
+/* Whether the child was one of these; code and status are waitid()'s. */
 bool notices_child_exited(struct agent *a, pid_t pid, int code, int status);
+/* As hang_helpers(). */
 size_t notices_helpers(struct agent *a, pid_t *pids, size_t max);

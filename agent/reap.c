@@ -27,13 +27,13 @@ static void reap_obituary(struct agent *a, struct task *t)
 }
 
 /* What its end makes of it; a person's word, then the task's own, then how it was ended. */
-static enum task_state reap_state(const struct task *t)
+static enum task_state reap_state(const struct task *t, bool left)
 {
 	if (t->on_purpose)
 		return agent_single_starts(t) ? TASK_WAITING : TASK_STOPPED;
 	if (task_complaint(t))
 		return TASK_FAILED;
-	if (t->stop_us)
+	if (t->stop_us || left)
 		return TASK_STOPPED;
 	return task_bad_exit(t) ? TASK_FAILED : TASK_SUCCEEDED;
 }
@@ -41,6 +41,7 @@ static enum task_state reap_state(const struct task *t)
 void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 {
 	enum task_state state;
+	char left[64];
 	size_t n;
 
 	t->ended_us = (int64_t)loop_real_us();
@@ -50,14 +51,19 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 	n = strlen(t->exit.text);
 	snprintf(t->exit.text + n, sizeof(t->exit.text) - n, "%s", t->exit.note);
 	reap_obituary(a, t);
-	state = reap_state(t);
+	if (preempting_task_ended(a, t, left, sizeof(left)) != PREEMPT_LEFT)
+		left[0] = '\0';
+	state = reap_state(t, left[0]);
 	if (state == TASK_WAITING) {
 		t->on_purpose = false;
 		t->forgiven = true;
 	}
 	if (state == TASK_SUCCEEDED)
 		t->relapsing = false;
-	task_set_state(t, state, state == TASK_SUCCEEDED ? NULL : t->exit.text);
+	/* It left as it was asked to: no failure, whatever its exit code. */
+	t->forgiven = t->forgiven || left[0];
+	reap_reason(t, left, reason, sizeof(reason));
+	task_set_state(t, state, state == TASK_SUCCEEDED ? NULL : reason);
 	t->exit_pid = t->pid;
 	t->pid = 0;
 	beats_task_ended(a, t);
@@ -110,7 +116,6 @@ size_t agent_helpers(struct agent *a, pid_t *pids, size_t max)
 static bool reap_helper(struct agent *a, const siginfo_t *si)
 {
 	return logs_child_exited(a->logs, si->si_pid, si->si_status) ||
-	       notices_child_exited(a, si->si_pid, si->si_code, si->si_status) ||
 	       (a->hang && hang_child_exited(a->hang, si->si_pid, si->si_status));
 }
 
@@ -159,6 +164,9 @@ void agent_reap(struct agent *a)
 			const siginfo_t *si = &ends[i];
 			struct task *t = agent_task_by_pid(a, si->si_pid);
 
+			/* The job's own command: nothing has changed, and it ends often. */
+			if (notices_child_exited(a, si->si_pid, si->si_code, si->si_status))
+				continue;
 			any = true;
 			if (t)
 				agent_task_ended(a, t, si->si_code, si->si_status);

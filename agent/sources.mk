@@ -62,6 +62,7 @@ agent_SRC := \
 	agent/members.c \
 	agent/members_waits.c \
 	agent/methods.c \
+	agent/notice_command.c \
 	agent/notices.c \
 	agent/outcome.c \
 	agent/port.c \
