@@ -12,6 +12,7 @@
 #include "daemon/notices.h"
 #include "daemon/preempt_call.h"
 #include "daemon/remove.h"
+#include "daemon/resume.h"
 #include "daemon/scope.h"
 #include "daemon/setup.h"
 #include "daemon/start.h"
@@ -87,6 +88,7 @@ static void on_changes(void *arg)
 	struct daemon *d = arg;
 
 	remove_surplus(d);
+	resume_update(d);
 	notices_update(d->notices);
 	if (d->open)
 		show_status(d);
@@ -367,6 +369,7 @@ static int recover(struct daemon *d, struct error *err)
 	if (d->cgroup_parent)
 		cgroupfs_tidy(d->cgroup_parent, loop_real_us() / 1000000);
 	setup_clean_runtime(d->paths.runtime_dir, is_active, d);
+	resume_all(d);
 	return 0;
 }
 

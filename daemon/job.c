@@ -292,8 +292,7 @@ static void announce(struct job *j)
 	job_tell(j, JOB_VERDICT);
 }
 
-/* An Event of elasticd's own, behind the agent's last one. */
-static void own_event(struct job *j, const char *name, const char *text)
+void job_own_event(struct job *j, const char *name, const char *text)
 {
 	_cleanup_json_ json_t *events = json_array();
 	json_t *e = json_pack("{s:I, s:I, s:s, s:s, s:s, s:s}", "seq", (json_int_t)++j->seq,
@@ -321,7 +320,7 @@ static void give_up(struct job *j)
 		if (mirror_finish(&j->mirror, &j->rec, verdict, j->rec.ended_us, &err) < 0)
 			log_warning("job %s: %s", j->rec.name, err.text);
 	}
-	own_event(j, "agent-given-up", text);
+	job_own_event(j, "agent-given-up", text);
 	announce(j);
 	clear(j);
 }

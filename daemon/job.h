@@ -68,12 +68,13 @@ struct job {
 	struct job_record rec;
 	struct mirror mirror;
 	enum life life;
-	int64_t seq;	 /* the last event that is known */
-	bool accepted;	 /* an agent was let go once: somebody was told that the run exists */
-	bool guard_gone; /* no process of the agent is left */
+	int64_t seq;	  /* the last event that is known */
+	bool accepted;	  /* an agent was let go once: somebody was told that the run exists */
+	bool guard_gone;  /* no process of the agent is left */
 	unsigned notices; /* of enum spec_notice: what its specification asks for */
-	bool listening;	 /* notices.c hears of it */
-	bool clean_end;	 /* the guard was our child and said that it left in order */
+	bool listening;	  /* notices.c hears of it */
+	bool returns;	  /* resume.c: it was on notice when its agent died, before this elasticd */
+	bool clean_end;	  /* the guard was our child and said that it left in order */
 	struct error start_error;
 	struct joblink *link;
 	struct child child; /* until it was let go; pidfd -1 otherwise */
@@ -116,6 +117,8 @@ void job_unwatch(struct job *j, struct job_watch *w);
 
 /* For daemon/job_agent.c: something happened to the agent. */
 void job_event(struct job *j, enum life_event event);
+/* An Event of elasticd's own, behind the agent's last one; for a run that is over. */
+void job_own_event(struct job *j, const char *name, const char *text);
 /* For daemon/job_agent.c: tells all watches. */
 void job_tell(struct job *j, enum job_news news);
 

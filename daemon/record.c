@@ -57,6 +57,7 @@ void job_record_fini(struct job_record *r)
 	free(r->user);
 	free(r->log_dir);
 	free(r->cgroup);
+	free(r->follows);
 	memset(r, 0, sizeof(*r));
 }
 
@@ -69,7 +70,9 @@ int job_record_copy(const struct job_record *r, struct job_record *ret)
 	c.user = strdup(r->user);
 	c.log_dir = strdup(r->log_dir);
 	c.cgroup = r->cgroup ? strdup(r->cgroup) : NULL;
-	if (!c.name || !c.run || !c.user || !c.log_dir || (r->cgroup && !c.cgroup)) {
+	c.follows = r->follows ? strdup(r->follows) : NULL;
+	if (!c.name || !c.run || !c.user || !c.log_dir || (r->cgroup && !c.cgroup) ||
+		(r->follows && !c.follows)) {
 		job_record_fini(&c);
 		return -ENOMEM;
 	}
@@ -95,11 +98,12 @@ static json_t *agent_to_json(const struct job_record *r)
 
 static json_t *record_to_json(const struct job_record *r, const json_t *spec, const json_t *ended)
 {
-	return json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:s, s:o, s:i, s:O*, s:O*}", "name",
-		r->name, "run", r->run, "uid", (json_int_t)r->uid, "user", r->user, "created_us",
-		(json_int_t)r->created_us, "ended_us", (json_int_t)r->ended_us, "log_dir",
-		r->log_dir, "agent", agent_to_json(r), "agent_losses", r->agent_losses, "ended",
-		ended, "spec", spec);
+	return json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:s, s:o, s:i, s:s*, s:o*, s:O*, s:O*}",
+		"name", r->name, "run", r->run, "uid", (json_int_t)r->uid, "user", r->user,
+		"created_us", (json_int_t)r->created_us, "ended_us", (json_int_t)r->ended_us,
+		"log_dir", r->log_dir, "agent", agent_to_json(r), "agent_losses", r->agent_losses,
+		"follows", r->follows, "followed", r->followed ? json_true() : NULL, "ended", ended,
+		"spec", spec);
 }
 
 /* Room that is given back when the disk is full and a verdict is to be written. */
@@ -263,6 +267,11 @@ static int parse_fields(const json_t *doc, struct job_record *r, struct error *e
 		return code;
 	r->uid = uid;
 	r->agent_losses = losses;
+	r->followed = json_is_true(json_object_get(doc, "followed"));
+	if (json_object_get(doc, "follows"))
+		code = take_string(doc, "follows", &r->follows, err);
+	if (code < 0)
+		return code;
 	if (!json_is_object(json_object_get(doc, "spec")))
 		return error_set(err, -EBADMSG, "spec: expected an object");
 	return 0;

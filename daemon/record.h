@@ -28,6 +28,8 @@ struct job_record {
 	uint64_t agent_ticks; /* its start time: with the pid it names one process */
 	char *cgroup;	      /* directory of the job's own cgroup, or NULL */
 	int agent_losses;     /* over the run's life */
+	char *follows;	      /* the run that this one is another start of, or NULL */
+	bool followed;	      /* it was started again: not to be resumed any more */
 };
 
 /* The directory <state>/jobs. */

@@ -31,4 +31,5 @@ daemon_SRC := \
 	daemon/notices.c \
 	daemon/preempt_call.c \
 	daemon/telling.c \
+	daemon/resume.c \
 	daemon/wait.c

@@ -20,7 +20,8 @@ struct start {
 	struct daemon *daemon;
 	struct varlink_call *call; /* NULL: the caller has gone, the job goes on */
 	struct varlink_peer peer;
-	bool again; /* a Restart: the answer has no name in it */
+	bool again;    /* of a run that ended: the answer has no name in it */
+	char *follows; /* that run, or NULL */
 	json_t *spec;
 	struct spec *parsed;
 	uid_t uid;
@@ -64,6 +65,7 @@ static void start_free(struct start *s)
 	loop_cancel(s->daemon->loop, discard, s);
 	json_decref(s->spec);
 	spec_free(s->parsed);
+	free(s->follows);
 	free(s);
 }
 
@@ -84,10 +86,20 @@ static void on_gone(void *arg)
 	s->call = NULL;
 }
 
+/* Who waits for nothing is told in the log. */
+static void log_unresumed(const struct start *s, const char *name, const json_t *parameters)
+{
+	if (!s->call && s->follows)
+		log_error("run %s was preempted and cannot be resumed: %s %s", s->follows, name,
+			json_get_string(
+				parameters, "message", json_get_string(parameters, "run", "")));
+}
+
 static void end_error(struct start *s, const char *name, json_t *parameters)
 {
 	struct varlink_call *call = s->call;
 
+	log_unresumed(s, name, parameters);
 	start_free(s);
 	if (call)
 		varlink_error(call, name, parameters);
@@ -213,7 +225,8 @@ static int fill_record(struct start *s, struct job_record *rec, struct error *er
 	rec->name = strdup(s->parsed->name);
 	rec->run = run_id_new(s->parsed->name);
 	rec->created_us = loop_real_us();
-	if (!rec->name || !rec->run)
+	rec->follows = s->follows ? strdup(s->follows) : NULL;
+	if (!rec->name || !rec->run || (s->follows && !rec->follows))
 		return error_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -247,6 +260,35 @@ static void discard(void *arg)
 	end_failed(s, &err);
 }
 
+void start_mark_followed(struct daemon *d, const char *run)
+{
+	struct job *j = registry_find(d->registry, run, NULL, NULL);
+	struct error err = { 0 };
+
+	if (!j || strcmp(j->rec.run, run) != 0)
+		return;
+	j->rec.followed = true;
+	if (job_record_update(&d->store, &j->rec, NULL, &err) < 0)
+		log_warning("job %s: %s", j->rec.name, err.text);
+}
+
+/* The new run is on disk and names the old one: from here on that is never started again by
+ * itself, and the new one may be removed. */
+static void follow_up(struct start *s, const struct job *j)
+{
+	struct daemon *d = s->daemon;
+	struct job *old = s->follows ? registry_find(d->registry, s->follows, NULL, NULL) : NULL;
+	char text[512];
+
+	if (!old)
+		return;
+	start_mark_followed(d, s->follows);
+	if (s->call)
+		return;
+	snprintf(text, sizeof(text), "was preempted, and goes on as run %.300s", j->rec.run);
+	job_own_event(old, "resumed", text);
+}
+
 static void answer(struct start *s)
 {
 	struct varlink_call *call = s->call;
@@ -256,6 +298,7 @@ static void answer(struct start *s)
 			 : json_pack("{s:s, s:s}", "job", j->rec.name, "run", j->rec.run);
 
 	log_accepted(s, j);
+	follow_up(s, j);
 	start_free(s);
 	if (call)
 		varlink_reply(call, parameters);
@@ -387,7 +430,7 @@ static void attempt(void *arg)
 }
 
 /* Takes spec. */
-static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, bool again, uid_t uid)
+static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, const struct job *ended)
 {
 	struct start *s = calloc(1, sizeof(*s));
 	struct error err = { 0 };
@@ -400,12 +443,24 @@ static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, bool
 	}
 	*s = (struct start){ .daemon = d,
 		.call = call,
-		.peer = *varlink_call_peer(call),
-		.again = again,
-		.uid = uid,
+		.again = ended != NULL,
+		.uid = ended ? ended->rec.uid : (uid_t)-1,
 		.spec = spec };
 	LIST_INSERT_HEAD(&d->starts->open, s, link);
-	varlink_call_on_gone(call, on_gone, s);
+	if (call) {
+		s->peer = *varlink_call_peer(call);
+		varlink_call_on_gone(call, on_gone, s);
+	} else {
+		s->peer = (struct varlink_peer){ .uid = geteuid(), .pid = getpid() };
+	}
+	if (ended) {
+		s->follows = strdup(ended->rec.run);
+		if (!s->follows) {
+			error_set(&err, -ENOMEM, "out of memory");
+			end_failed(s, &err);
+			return 0;
+		}
+	}
 	r = spec_parse(spec, &s->parsed, &err);
 	if (r < 0) {
 		end_invalid(s, &err);
@@ -423,7 +478,7 @@ static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, bool
 
 int start_begin(struct daemon *d, struct varlink_call *call, const json_t *spec)
 {
-	return begin(d, call, json_deep_copy(spec), false, -1);
+	return begin(d, call, json_deep_copy(spec), NULL);
 }
 
 int start_again(struct daemon *d, struct varlink_call *call, struct job *ended)
@@ -434,5 +489,18 @@ int start_again(struct daemon *d, struct varlink_call *call, struct job *ended)
 
 	if (r < 0)
 		return methods_failed(call, r, err.text);
-	return begin(d, call, spec, true, ended->rec.uid);
+	return begin(d, call, spec, ended);
+}
+
+void start_resumed(struct daemon *d, struct job *ended)
+{
+	json_t *spec = NULL;
+	struct error err = { 0 };
+	int r = job_record_spec(&d->store, ended->rec.run, &spec, &err);
+
+	if (!r && begin(d, NULL, spec, ended) < 0)
+		r = error_set(&err, -ENOMEM, "out of memory");
+	if (r < 0)
+		log_error(
+			"run %s was preempted and cannot be resumed: %s", ended->rec.run, err.text);
 }

@@ -18,5 +18,10 @@ struct starts *starts_free(struct starts *s);
 /* Starts spec (borrowed) for the caller, answers {job, run}. */
 _must_check_ int start_begin(struct daemon *d, struct varlink_call *call, const json_t *spec);
 
+/* The same for elasticd itself: a run that was preempted goes on. Failures are logged. */
+void start_resumed(struct daemon *d, struct job *ended);
+/* Writes down that the run was started again; nothing where there is none of that name. */
+void start_mark_followed(struct daemon *d, const char *run);
+
 /* Starts the specification of a run that has ended as a new run of the same user; answers {run}. */
 _must_check_ int start_again(struct daemon *d, struct varlink_call *call, struct job *ended);
