@@ -11,7 +11,16 @@
  * participant had begun once all of them could see the notice (READ says when to look), so nobody
  * has passed it. Whoever asks at that step or behind it saves; nobody waits for another task, and a
  * task that ends is taken out. Tasks that are no participants are signalled or left alone, as `how`
- * says.
+ * says; who starts or steps for the first time while a notice is up is treated as if it had before.
+ *
+ * The first save is the last one too without grace, where a participant fails, where another notice
+ * leaves no time, or where the rest of the time is too short: less than two margins before the
+ * first order, one margin where some have not saved by then, half a margin when the last one has. A
+ * margin is six steps of the slowest participant, as long as they took since the notice, and twice
+ * the longest save. Who has saved already is told to leave then.
+ *
+ * When no participant is left, those that were left alone are stopped; those that were signalled
+ * have until the limit (the deadline with grace, else timeout_ms after the notice).
  */
 
 #include "common/cleanup.h"
@@ -61,7 +70,9 @@ enum preempt_what {
 	PREEMPT_ANSWER,	 /* `task` asked: tell it `order`, at `step` */
 	PREEMPT_SIGNAL,	 /* `task` gets preemption.signal */
 	PREEMPT_TELL,	 /* `text` becomes an event; task -1: of the group */
-	PREEMPT_STOP, /* stop what is left, as preempted: text says why (limit, or all have left) */
+	PREEMPT_STOP,  /* stop what is left, as preempted: text says why (limit, or all have left).
+			* Also  where nothing is left: how the tasks ended is for the caller to judge
+			*/
 	PREEMPT_CLEAR, /* the notice comes down: preempt_cancel() */
 };
 
@@ -72,6 +83,8 @@ struct preempt_do {
 	int task;
 	enum preempt_order order;
 	int64_t step;
+	const char *event; /* of TELL: its name, "notice", "agreed", "countdown", "no-second-save",
+			    * "all-saved" or (of a task) "not-saved" */
 	char text[256];
 };
 
@@ -105,20 +118,25 @@ enum preempt_meaning preempt_ended(
 	struct preempt *p, int slot, enum preempt_end how, uint64_t now_ms);
 
 /* A notice; another one while one is up may shorten the time. grace: whether the tasks go on until
- * the deadline (two saves), or leave at once. */
+ * the deadline (two saves), or leave at once; they do the latter where no deadline is known or it
+ * has passed. */
 void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grace);
 /* What the board says, all tasks that run: for READ, and when preempt_due_ms() has come. */
 void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, uint64_t now_ms);
 /* A task begins step (after what it was told by the last answer, which it has then done). An ANSWER
- * follows, at once where it need not wait. It asks once at a time. */
+ * follows, at once where it need not wait: only while a step is being agreed on, or READ has not
+ * come back. It asks once at a time: a newer question takes the place of one that waits. Of a slot
+ * that does not run nothing is heard. */
 void preempt_ask(struct preempt *p, int slot, int64_t step, uint64_t now_ms);
 /* Its question is withdrawn. */
 void preempt_forget(struct preempt *p, int slot);
-/* It has saved at step. -ERANGE where it was not asked to. */
+/* It has saved at the step where it asked. -ERANGE where it was not told to; 0 also for the same
+ * once more. */
 _must_check_ int preempt_saved(struct preempt *p, int slot, int64_t step, uint64_t now_ms);
 /* When preempt_read() is wanted without READ; UINT64_MAX: not by itself. */
 uint64_t preempt_due_ms(const struct preempt *p);
-/* The job is stopped for another reason. */
+/* The job is stopped for another reason. Who waits is told to go on, and nothing is left of the
+ * notice. */
 void preempt_cancel(struct preempt *p);
 
 /* The next thing to do, in order; NOTHING at last. ret is the caller's. */
@@ -130,13 +148,15 @@ struct preempt_view {
 	bool final;
 	int64_t step;	     /* agreed; -1: not yet */
 	int64_t deadline_ms; /* SPEC_UNSET */
-	int participants, saved, notices;
+	int participants;    /* so far, with those that have ended */
+	int saved;	     /* of these, in this round */
+	int notices;
 };
 struct preempt_view preempt_view(const struct preempt *p);
 const char *preempt_state_name(enum preempt_state s);
 /* The last step where slot saved in this notice, -1: none. */
 int64_t preempt_saved_step(const struct preempt *p, int slot);
-/* Who has not saved as agreed and why, "worker:3 did not reach step 41 (its last was 37)", joined
- * by
- * "; ", cut to size; "" where all have. */
+/* Who has not saved as agreed or not left on the signal, and why, "worker:3 did not reach step 41
+ * (its last was 37)", joined by "; ", cut to size; "" where all have. Who succeeded without an
+ * order is not named. */
 void preempt_missing(const struct preempt *p, char *text, size_t size);

@@ -53,7 +53,7 @@ void preempt_mark_saved(struct preempt *p, struct preempt_task *t, uint64_t now_
 {
 	uint64_t took = now_ms - t->order_ms;
 
-	t->saved = true;
+	t->saved = t->has_saved = true;
 	t->saved_step = t->order_step;
 	t->saving_ms += took;
 	if (took > p->longest_ms)

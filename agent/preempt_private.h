@@ -43,7 +43,8 @@ struct preempt_task {
 	uint64_t base_steps, base_ms; /* how many there were when it was first looked at */
 	bool based;
 	uint64_t six_ms; /* six of its steps; 0: not known */
-	int64_t saved_step;
+	bool has_saved;
+	int64_t saved_step; /* -1: none */
 	uint64_t saving_ms; /* spent on saving */
 	bool told_exit;
 
@@ -87,6 +88,9 @@ struct preempt {
 	unsigned tell;
 	char why[256]; /* of stop */
 };
+
+/* A notice is up, and not over. */
+bool preempt_is_up(const struct preempt *p);
 
 /* preempt_agree.c: looks whether anything follows from how things are. fresh: the board has just
  * been looked at, after READ. */

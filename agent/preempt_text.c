@@ -75,13 +75,19 @@ void preempt_end_text(
 	preempt_where(p, t, text, size, " before");
 }
 
-/* Why t has not saved as agreed; false: it has, or need not. */
-static bool preempt_why_not(
-	const struct preempt *p, const struct preempt_task *t, char *text, size_t size)
+/* Why t has not saved as agreed; false: it has, or need not. took_part: somebody tells steps, so
+ * that who does not has nothing to save. */
+static bool preempt_why_not(const struct preempt *p, const struct preempt_task *t, bool took_part,
+	char *text, size_t size)
 {
 	if (!t->stepped && t->signalled && t->running) {
 		slots_append(text, size, t->name);
 		slots_append(text, size, " did not leave on the signal");
+		return true;
+	}
+	if (!t->stepped && t->running && !took_part) {
+		slots_append(text, size, t->name);
+		slots_append(text, size, " has begun no step");
 		return true;
 	}
 	if (!t->stepped || t->saved)
@@ -105,13 +111,17 @@ static bool preempt_why_not(
 
 void preempt_missing(const struct preempt *p, char *text, size_t size)
 {
+	bool took_part = false;
+
 	if (size == 0)
 		return;
 	text[0] = '\0';
+	for (int i = 0; i < p->n_tasks; i++)
+		took_part = took_part || (p->tasks[i] && p->tasks[i]->stepped);
 	for (int i = 0; i < p->n_tasks && p->state != PREEMPT_NONE; i++) {
 		char part[256] = "";
 
-		if (!p->tasks[i] || !preempt_why_not(p, p->tasks[i], part, sizeof(part)))
+		if (!p->tasks[i] || !preempt_why_not(p, p->tasks[i], took_part, part, sizeof(part)))
 			continue;
 		if (*text)
 			slots_append(text, size, "; ");

@@ -68,8 +68,12 @@ agent_SRC := \
 	agent/port.c \
 	agent/preempt.c \
 	agent/preempt_agree.c \
+	agent/preempt_next.c \
 	agent/preempt_text.c \
 	agent/preempting.c \
+	agent/preempting_board.c \
+	agent/preempting_task.c \
+	agent/preempting_text.c \
 	agent/prefix.c \
 	agent/progress.c \
 	agent/reap.c \

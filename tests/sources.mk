@@ -9,6 +9,8 @@ unit_TESTS := \
 	elasticd_local \
 	elasticd_waits \
 	elasticd_calls \
+	elasticd_preempt \
+	elasticd_alone \
 	tree \
 	cgroup \
 	console \
@@ -44,6 +46,7 @@ unit_TESTS := \
 	failure \
 	group \
 	hang \
+	preempt \
 	progress \
 	restart \
 	rootcause \
