@@ -42,7 +42,7 @@ int elasticd_step(struct elasticd *h, int64_t n)
 	beat(h);
 	/* The agent that raises a notice and then reads the step must not miss it where this misses
 	 * the notice. */
-	if (atomic_load_explicit(&preempt_fences, RELAXED))
+	if (atomic_load_explicit(h->fences, RELAXED))
 		full_barrier();
 	else
 		atomic_signal_fence(memory_order_seq_cst);

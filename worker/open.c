@@ -249,6 +249,7 @@ int elasticd_open(struct elasticd **ret)
 		return fail_memory();
 	atomic_store(&h->log_fd, -1);
 	atomic_store(&h->exit_code, WORKER_EXIT_CODE);
+	h->fences = preempt_fences();
 	h->silence_ms = SILENCE_MS;
 	r = open_files(h);
 	if (!r)

@@ -13,7 +13,7 @@
 
 #define RELAXED memory_order_relaxed
 
-atomic_bool preempt_fences;
+static atomic_bool fences;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Also in a child of fork(): whether it has that from its parent is the kernel's business. */
@@ -21,7 +21,7 @@ static void ask_kernel(void)
 {
 	long r = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 
-	atomic_store(&preempt_fences, r != 0);
+	atomic_store(&fences, r != 0);
 }
 
 static void register_first(void)
@@ -33,6 +33,11 @@ static void register_first(void)
 void preempt_register(void)
 {
 	pthread_once(&once, register_first);
+}
+
+const atomic_bool *preempt_fences(void)
+{
+	return &fences;
 }
 
 int preempt_step(struct elasticd *h, int64_t n)

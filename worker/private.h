@@ -90,6 +90,7 @@ struct elasticd {
 	struct board_slot *slot;
 	uint64_t token;
 	uint64_t attempt;
+	const atomic_bool *fences; /* a step needs a barrier of its own behind it */
 
 	const struct side *side;
 	struct who who;
@@ -141,11 +142,11 @@ bool signal_interrupts(void);
 
 /* --- preempt.c */
 
-/* Whether a step's store and the look for a notice behind it need a full barrier between them here:
- * not so where the kernel makes one in this process when the agent asks for it. */
-extern atomic_bool preempt_fences;
-/* Asks the kernel for that; once per process, and again in its children. */
+/* Asks the kernel to make a barrier in all threads of this process when the agent wants one; once
+ * per process, and again in its children. */
 void preempt_register(void);
+/* Whether it has refused; for ever. */
+const atomic_bool *preempt_fences(void);
 /* What elasticd_step() returns while something is up. */
 int preempt_step(struct elasticd *h, int64_t n);
 
