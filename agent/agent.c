@@ -98,6 +98,16 @@ static void agent_act(struct agent *a, unsigned actions)
 		agent_finish(a);
 }
 
+/* An end of another kind, or for another reason, is the end of a notice too. */
+static void agent_end_notice(struct agent *a)
+{
+	bool stops = a->group.state == GROUP_STOPPING && a->group.goal != GOAL_PREEMPT;
+	bool ends = group_state_is_final(a->group.state) && a->group.state != GROUP_PREEMPTED;
+
+	if (stops || ends)
+		preempting_cancel(a);
+}
+
 static void agent_step(struct agent *a, enum group_event event)
 {
 	struct group before = a->group;
@@ -124,6 +134,7 @@ static void agent_step(struct agent *a, enum group_event event)
 			agent_step_json(a, before.state, event), "%s%s%s",
 			group_state_name(a->group.state), a->reason[0] ? ": " : "", a->reason);
 	}
+	agent_end_notice(a);
 	agent_act(a, actions);
 	agent_changed(a);
 	/* Nobody waits for the agent now, and an elasticd that starts asks for this file first. */
@@ -382,6 +393,7 @@ struct agent *agent_free(struct agent *a)
 	loop_timer_free(a->run_timer);
 	json_decref(a->past_state);
 	json_decref(a->past_verdict);
+	json_decref(a->past_notice);
 	json_decref(a->failures);
 	json_decref(a->end.root_cause);
 	free(a->replicas);

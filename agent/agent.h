@@ -46,6 +46,7 @@ enum {
 	AGENT_GIVE_UP_MS = 10000, /* after SIGKILL: how long a process may take to vanish */
 	AGENT_LEFTOVER_MS = 2000, /* for what a worker left behind, once all workers are gone */
 	AGENT_DUMP_MS = 1000,	  /* between the dump signal and the stop signal */
+	AGENT_SIGNALS = 32,	  /* that it listens for, at most */
 	AGENT_DRAIN_MS = 5000,	  /* for a console that does not take the last lines */
 };
 
@@ -121,6 +122,7 @@ struct agent {
 	bool lost; /* the verdict is agent_lost */
 	bool guard_died;
 	bool unjudged; /* for that alone; leave without a verdict: elasticd finds the agent lost */
+	json_t *past_notice;		   /* ... of preemption, up when it was lost */
 	json_t *past_state, *past_verdict; /* of an agent that was lost: data of its last events */
 	int64_t created_us, started_us, ended_us;
 	int exit_code;
@@ -144,7 +146,8 @@ struct agent {
 	struct notices *notices;       /* notices.c's; NULL: none to look for */
 	struct attach *attaches;       /* attach.c's: tasks that run in somebody's terminal */
 
-	struct loop_signal *signals[16];
+	struct loop_signal *signals[AGENT_SIGNALS];
+	uint64_t watched; /* a bit each */
 	int n_signals;
 	struct agent_server *server;
 	struct record *record;

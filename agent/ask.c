@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/attach.h"
+#include "agent/preempting.h"
 #include "agent/workers.h"
 #include "common/log.h"
 
@@ -74,13 +75,15 @@ void agent_ask_free(struct agent *a)
 	}
 }
 
-static int ask_refuse(const struct agent *a, struct error *err)
+static int ask_refuse(const struct agent *a, bool starts, struct error *err)
 {
 	if (a->group.state != GROUP_STARTING && a->group.state != GROUP_RUNNING)
 		return error_set(
 			err, -ESHUTDOWN, "the job is %s", group_state_name(a->group.state));
 	if (a->leader_over)
 		return error_set(err, -ESHUTDOWN, "the leader has ended, and the job ends with it");
+	if (starts && preempting_is_up(a))
+		return error_set(err, -EBUSY, "%s", PREEMPTING_REFUSES);
 	return 0;
 }
 
@@ -121,7 +124,7 @@ int agent_stop_single(struct agent *a, const int *ranks, size_t n, int64_t timeo
 	int r, stopped = 0;
 
 	agent_settle(a);
-	r = ask_refuse(a, err);
+	r = ask_refuse(a, again, err);
 	if (r < 0)
 		return r;
 	w = malloc(sizeof(*w) + n * sizeof(w->ranks[0]));
@@ -251,7 +254,7 @@ int agent_start_single(struct agent *a, const struct agent_single_start *what, s
 	int r;
 
 	agent_settle(a);
-	r = ask_refuse(a, err);
+	r = ask_refuse(a, true, err);
 	if (!r)
 		r = ask_check(what, err);
 	if (!r)

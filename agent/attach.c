@@ -2,6 +2,7 @@
 #include "agent/attach.h"
 
 #include "agent/env.h"
+#include "agent/preempting.h"
 #include "agent/workers.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -311,6 +312,9 @@ int attach_begin(struct agent *a, struct varlink_call *call, const json_t *p)
 		return varlink_error(call, "NotActive",
 			json_pack("{s:s, s:s}", "job", a->spec->name, "state",
 				group_state_name(a->group.state)));
+	if (preempting_is_up(a))
+		return varlink_error(call, "Failed",
+			json_pack("{s:s, s:i}", "message", PREEMPTING_REFUSES, "errno", EBUSY));
 	t = agent_task_named(a, role, index);
 	if (!t) {
 		snprintf(name, sizeof(name), "%.100s:%d", role, index);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/judgement.h"
+#include "agent/preempting.h"
 #include "agent/workers.h"
 #include "common/duration.h"
 #include "common/json.h"
@@ -44,7 +45,8 @@ static struct judgement judge_now(const struct agent *a)
 			.spent = t->spent,
 			.on_purpose = t->on_purpose };
 	}
-	return judgement_of(all, a->n_tasks, a->leader_over);
+	return preempting_is_up(a) ? judgement_on_notice(all, a->n_tasks, a->leader_over)
+				   : judgement_of(all, a->n_tasks, a->leader_over);
 }
 
 /* What went wrong with t, in one line. */
@@ -204,6 +206,9 @@ void agent_judge(struct agent *a)
 			break;
 		case JUDGEMENT_DONE:
 			outcome_all_ended(a);
+			break;
+		case JUDGEMENT_PREEMPTED:
+			preempting_all_left(a);
 			break;
 		case JUDGEMENT_LEADER_OVER:
 			outcome_leader_over(a);

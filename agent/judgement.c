@@ -55,3 +55,29 @@ struct judgement judgement_of(const struct judgement_task *tasks, int n, bool le
 		return (struct judgement){ JUDGEMENT_DONE, -1 };
 	return (struct judgement){ JUDGEMENT_WAIT, -1 };
 }
+
+struct judgement judgement_on_notice(const struct judgement_task *tasks, int n, bool leader_over)
+{
+	int leader = -1, active = 0, succeeded = 0, waited = 0;
+
+	for (int i = n - 1; i >= 0; i--) {
+		const struct judgement_task *t = &tasks[i];
+
+		active += judgement_is_active(t);
+		if (t->leader && t->state == TASK_SUCCEEDED)
+			leader = i;
+		if (t->on_purpose && t->state != TASK_SUCCEEDED)
+			continue;
+		waited++;
+		succeeded += t->state == TASK_SUCCEEDED;
+	}
+	if (leader_over)
+		return (struct judgement){ active ? JUDGEMENT_WAIT : JUDGEMENT_LEADER_OVER, -1 };
+	if (leader >= 0)
+		return (struct judgement){ JUDGEMENT_LEADER, leader };
+	if (active)
+		return (struct judgement){ JUDGEMENT_WAIT, -1 };
+	return (struct judgement){
+		waited && succeeded == waited ? JUDGEMENT_DONE : JUDGEMENT_PREEMPTED, -1
+	};
+}

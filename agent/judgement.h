@@ -24,6 +24,7 @@ enum judgement_step {
 	JUDGEMENT_SPENT,      /* `task` failed and gets no restart: the group fails with it */
 	JUDGEMENT_LEADER,     /* `task`, the leader, succeeded: the others' time begins */
 	JUDGEMENT_DONE,	      /* all that were waited for succeeded */
+	JUDGEMENT_PREEMPTED,  /* on a notice: nobody is left, and not all had succeeded */
 	JUDGEMENT_LEADER_OVER /* after the leader's end, all others have ended too */
 };
 
@@ -35,3 +36,6 @@ struct judgement {
 /* leader_over: the leader has ended before and that was answered; what fails from then on is not
  * started again. */
 struct judgement judgement_of(const struct judgement_task *tasks, int n, bool leader_over);
+/* The same while a notice of preemption is up: nothing is started again, and a task that fails
+ * leaves the others to their saving. */
+struct judgement judgement_on_notice(const struct judgement_task *tasks, int n, bool leader_over);

@@ -3,6 +3,7 @@
 #include "agent/env.h"
 #include "agent/environ.h"
 #include "agent/port.h"
+#include "agent/preempting.h"
 #include "agent/spawn.h"
 #include "agent/tfconfig.h"
 #include "agent/workers.h"
@@ -216,6 +217,7 @@ void agent_launch_done(struct agent *a, struct task *t, const char *reason)
 	task_set_state(t, TASK_RUNNING, reason);
 	workers_task_started(a, t);
 	beats_task_started(a, t);
+	preempting_task_started(a, t);
 }
 
 void agent_launch_undo(struct agent *a, struct task *t)

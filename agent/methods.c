@@ -4,6 +4,7 @@
 #include "agent/dump_call.h"
 #include "agent/listen.h"
 #include "agent/log_call.h"
+#include "agent/preempting.h"
 #include "agent/single_call.h"
 #include "agent/workers.h"
 #include "common/json.h"
@@ -43,6 +44,13 @@ static int methods_not_active(struct agent *a, struct varlink_call *call)
 	return varlink_error(call, "NotActive",
 		json_pack("{s:s, s:s}", "job", a->spec->name, "state",
 			group_state_name(a->group.state)));
+}
+
+/* Nothing is started while a notice is up. */
+static int methods_preempted(struct varlink_call *call)
+{
+	return varlink_error(call, "Failed",
+		json_pack("{s:s, s:i}", "message", PREEMPTING_REFUSES, "errno", EBUSY));
 }
 
 static int method_ping(struct varlink_call *call, json_t *p, void *arg)
@@ -136,8 +144,31 @@ static int method_restart(struct varlink_call *call, json_t *p, void *arg)
 	agent_settle(a);
 	if (agent_decided(a))
 		return methods_not_active(a, call);
+	if (preempting_is_up(a))
+		return methods_preempted(call);
 	agent_restart_asked(a, RESTART_OPERATOR, "restart was asked for");
 	return varlink_reply(call, json_pack("{s:s}", "run", a->opt.run));
+}
+
+static int method_preempt(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent_server *s = arg;
+	struct agent *a = s->a;
+	struct preempting_notice n = {
+		.source = json_get_string(p, "source", "operator"),
+		.reason = json_get_string(p, "reason", NULL),
+		.grace_ms = json_get_int(p, "grace_ms", SPEC_UNSET),
+		.deadline_us = json_get_int(p, "deadline_us", SPEC_UNSET),
+	};
+	struct error err = { 0 };
+
+	if (!json_get_string(p, "job", NULL))
+		return varlink_error_parameter(call, "job");
+	if (!preempting_source_is_known(n.source))
+		return varlink_error_parameter(call, "source");
+	if (preempting_notice(a, &n, &err) < 0)
+		return methods_not_active(a, call);
+	return varlink_reply(call, json_pack("{s:[s]}", "runs", a->opt.run));
 }
 
 static enum spec_whom methods_whom(const char *text)
@@ -191,6 +222,8 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 		return varlink_error_parameter(call, "role");
 	for (i = 0; role && i < a->spec->n_roles && strcmp(a->spec->roles[i].name, role); i++)
 		;
+	if (preempting_is_up(a))
+		return methods_preempted(call);
 	if (role && i == a->spec->n_roles)
 		return varlink_error(call, "NoSuchRole", json_pack("{s:s}", "role", role));
 	i = role ? i : 0;
@@ -339,6 +372,7 @@ static const struct varlink_method methods_table[] = {
 	{ "StartTask", method_start_task },
 	{ "StopTask", method_stop_task },
 	{ "Results", method_results },
+	{ "Preempt", method_preempt },
 	{ "Attach", method_attach },
 	{ "AttachStarted", method_attach_started },
 	{ "AttachEnded", method_attach_ended },

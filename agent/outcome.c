@@ -2,6 +2,7 @@
 #include "agent/agent.h"
 #include "agent/failure.h"
 #include "agent/notices.h"
+#include "agent/preempting.h"
 #include "agent/workers.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -124,7 +125,7 @@ void outcome_all_ended(struct agent *a)
 	};
 
 	memset(&a->decision, 0, sizeof(a->decision));
-	if (a->spec->restart.policy == SPEC_RESTART_ALWAYS)
+	if (a->spec->restart.policy == SPEC_RESTART_ALWAYS && !preempting_is_up(a))
 		outcome_decide(a, &a->spec->restart, &fault, "all workers succeeded");
 	agent_post(a, a->decision.restart ? GROUP_EV_RETRY : GROUP_EV_DONE);
 }
@@ -333,9 +334,20 @@ static void outcome_reason_application(struct agent *a, const struct failure *ro
 	agent_set_reason(a, "%s; %s", what, limit);
 }
 
+/* What failed by itself is said beside it. */
+static void outcome_reason_preempted(struct agent *a, const struct failure *root)
+{
+	char what[300], before[sizeof(a->reason)];
+
+	snprintf(before, sizeof(before), "%s", a->reason);
+	outcome_what(root, what, sizeof(what));
+	agent_set_reason(a, "%s; %s", before, what);
+}
+
 void agent_incarnation_over(struct agent *a)
 {
 	bool wanted = a->group.goal == GOAL_STOP || a->group.goal == GOAL_SUCCEED ||
+		      a->group.goal == GOAL_PREEMPT ||
 		      (a->group.goal == GOAL_RETRY && a->decision.restart && !a->decision.counted);
 	struct failures f = { 0 };
 	json_t *list = json_array();
@@ -357,6 +369,8 @@ void agent_incarnation_over(struct agent *a)
 		a->end.application = f.items[0].application && !f.items[0].collateral;
 		if (a->end.application && a->group.goal == GOAL_TIMEOUT)
 			outcome_reason_application(a, &f.items[0]);
+		if (a->group.goal == GOAL_PREEMPT)
+			outcome_reason_preempted(a, &f.items[0]);
 	}
 	outcome_keep_more(a, list);
 	json_decref(list);
@@ -388,6 +402,8 @@ static void outcome_verdict(struct agent *a)
 
 		a->end.root_cause = (json_decref(a->end.root_cause), NULL);
 		outcome_set(a, "stopped", 128 + signo, reason);
+	} else if (a->group.state == GROUP_PREEMPTED) {
+		outcome_set(a, "preempted", preempting_exit_code(a), reason);
 	} else if (a->group.goal == GOAL_TIMEOUT && !a->end.application) {
 		outcome_set(a, "timeout", 124, reason);
 	} else if (a->lost) {
@@ -405,7 +421,8 @@ static void outcome_report(struct agent *a)
 	_cleanup_free_ char *text = NULL;
 	const char *no_color = getenv("NO_COLOR");
 
-	if (strcmp(a->end.result, "failed") && strcmp(a->end.result, "timeout"))
+	if (strcmp(a->end.result, "failed") && strcmp(a->end.result, "timeout") &&
+		strcmp(a->end.result, "preempted"))
 		return;
 	if (!json_array_size(failures))
 		return;

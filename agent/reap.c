@@ -2,6 +2,7 @@
 #include "agent/agent.h"
 #include "agent/leftovers.h"
 #include "agent/notices.h"
+#include "agent/preempting.h"
 #include "agent/workers.h"
 #include "common/log.h"
 
@@ -41,7 +42,7 @@ static enum task_state reap_state(const struct task *t, bool left)
 void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 {
 	enum task_state state;
-	char left[64];
+	char left[64], reason[200];
 	size_t n;
 
 	t->ended_us = (int64_t)loop_real_us();
@@ -51,8 +52,7 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 	n = strlen(t->exit.text);
 	snprintf(t->exit.text + n, sizeof(t->exit.text) - n, "%s", t->exit.note);
 	reap_obituary(a, t);
-	if (preempting_task_ended(a, t, left, sizeof(left)) != PREEMPT_LEFT)
-		left[0] = '\0';
+	(void)preempting_task_ended(a, t, left, sizeof(left));
 	state = reap_state(t, left[0]);
 	if (state == TASK_WAITING) {
 		t->on_purpose = false;
@@ -60,9 +60,9 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 	}
 	if (state == TASK_SUCCEEDED)
 		t->relapsing = false;
-	/* It left as it was asked to: no failure, whatever its exit code. */
+	/* Who left as it was asked to has not failed, whatever its exit code. */
 	t->forgiven = t->forgiven || left[0];
-	reap_reason(t, left, reason, sizeof(reason));
+	snprintf(reason, sizeof(reason), left[0] ? "%s (%s)" : "%s%s", left, t->exit.text);
 	task_set_state(t, state, state == TASK_SUCCEEDED ? NULL : reason);
 	t->exit_pid = t->pid;
 	t->pid = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/preempting.h"
 #include "common/json.h"
 #include "common/log.h"
 
@@ -33,6 +34,7 @@ void agent_past_note(struct agent *a, const json_t *event)
 
 	if (!data)
 		return;
+	preempting_past_note(a, event);
 	if (!strcmp(name, "state") && resume_tells(data)) {
 		json_decref(a->past_state);
 		a->past_state = json_incref(data);
@@ -46,7 +48,7 @@ void agent_past_note(struct agent *a, const json_t *event)
 static const char *resume_result(const char *text)
 {
 	static const char *const results[] = { "succeeded", "failed", "stopped", "timeout",
-		"agent_lost" };
+		"agent_lost", "preempted" };
 
 	for (size_t i = 0; i < sizeof(results) / sizeof(results[0]); i++)
 		if (!strcmp(results[i], text))
@@ -70,7 +72,7 @@ static void resume_verdict(struct agent *a, const char *result)
 static enum group_event resume_end(struct agent *a)
 {
 	static const enum group_event ends[] = { GROUP_EV_DONE, GROUP_EV_FAIL, GROUP_EV_STOP,
-		GROUP_EV_TIMEOUT };
+		GROUP_EV_TIMEOUT, GROUP_EV_PREEMPT };
 	const char *by = json_get_string(a->past_state, "by", "");
 	const char *result = resume_result(json_get_string(a->past_verdict, "result", ""));
 
@@ -78,6 +80,8 @@ static enum group_event resume_end(struct agent *a)
 		resume_verdict(a, result);
 		if (!strcmp(result, "succeeded"))
 			return GROUP_EV_DONE;
+		if (!strcmp(result, "preempted"))
+			return GROUP_EV_PREEMPT;
 		return strcmp(result, "stopped") ? GROUP_EV_FAIL : GROUP_EV_STOP;
 	}
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
@@ -107,6 +111,8 @@ static bool resume_to_end(struct agent *a)
 
 	if (end == GROUP_N_EVENTS)
 		return false;
+	if (end == GROUP_EV_PREEMPT)
+		(void)preempting_past(a);
 	if (!a->end.result) {
 		agent_set_reason(a, "%s", json_get_string(a->past_state, "reason", ""));
 		a->stopped_by = (int)json_get_int(a->past_state, "signal", 0);
@@ -147,7 +153,13 @@ void agent_resumed(struct agent *a)
 	if (a->attempt >= 0 || a->past_state)
 		events_add(a->events, "agent-lost", a->attempt, -1, NULL,
 			"the agent of this run had died; its workers were ended with it");
-	if (resume_to_end(a) || resume_restart(a))
+	if (resume_to_end(a))
+		return;
+	if (preempting_past(a)) { /* nothing is started while a notice is up */
+		agent_post(a, GROUP_EV_PREEMPT);
+		return;
+	}
+	if (resume_restart(a))
 		return;
 	if (a->attempt < 0) { /* lost before its first worker */
 		agent_post(a, GROUP_EV_START);

@@ -2,6 +2,7 @@
 #include "common/signals.h"
 #include "agent/agent.h"
 #include "agent/guard.h"
+#include "agent/preempting.h"
 #include "common/log.h"
 
 #include <signal.h>
@@ -56,6 +57,8 @@ static void signals_on_signal(int signo, void *arg)
 		signals_guard_died(a);
 	} else if (a->ended || signo == GUARD_DIED_SIGNAL) {
 		return;
+	} else if (preempting_signal(a, signo)) {
+		return;
 	} else if (signals_ends(signo)) {
 		signals_on_end(a, signo);
 	} else if (agent_forwards(a, signo)) {
@@ -70,10 +73,27 @@ static void signals_on_signal(int signo, void *arg)
 
 static int signals_add(struct agent *a, int signo)
 {
-	int r = loop_signal_new(a->loop, signo, signals_on_signal, a, &a->signals[a->n_signals]);
+	uint64_t bit = UINT64_C(1) << (signo - 1);
+	int r = 0;
 
-	if (!r)
+	if (a->watched & bit || a->n_signals == AGENT_SIGNALS)
+		return 0;
+	r = loop_signal_new(a->loop, signo, signals_on_signal, a, &a->signals[a->n_signals]);
+	if (!r) {
+		a->watched |= bit;
 		a->n_signals++;
+	}
+	return r;
+}
+
+/* An ignored SIGHUP (nohup) stays so. */
+static int signals_add_list(struct agent *a, const int *list)
+{
+	int r = 0;
+
+	for (; list && *list && !r; list++)
+		if (*list != SIGHUP)
+			r = signals_add(a, *list);
 	return r;
 }
 
@@ -89,10 +109,10 @@ int agent_signals_init(struct agent *a, struct error *err)
 	/* Under nohup the hang-up is ignored, and stays so. */
 	if (!r && !sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
 		r = signals_add(a, SIGHUP);
-	for (const int *f = a->spec->stop.forward; f && *f && !r; f++)
-		if (!signals_ends(*f) && *f != SIGUSR1 && *f != SIGUSR2 && *f != SIGCHLD &&
-			*f != GUARD_DIED_SIGNAL && a->n_signals < 16)
-			r = signals_add(a, *f);
+	if (!r)
+		r = signals_add_list(a, a->spec->stop.forward);
+	if (!r && (a->spec->preemption.notices & SPEC_NOTICE_SIGNAL))
+		r = signals_add_list(a, a->spec->preemption.signals);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGTTOU, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/leftovers.h"
+#include "agent/preempting.h"
 #include "agent/workers.h"
 #include "common/log.h"
 #include "common/signals.h"
@@ -332,7 +333,7 @@ static void single_stuck(struct agent *a, struct task *t)
 	workers_task_ending(a);
 	agent_task_ended(a, t, CLD_KILLED, SIGKILL);
 	single_phase_set(a, t, SINGLE_IDLE, 0);
-	if (blamed) {
+	if (blamed && !preempting_is_up(a)) {
 		t->spent = true;
 		agent_set_reason(a, "%s does not die of SIGKILL", agent_task_name(t));
 		agent_post(a, GROUP_EV_FAIL);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/preempting.h"
 #include "agent/workers.h"
 #include "common/duration.h"
 #include "common/json.h"
@@ -26,6 +27,8 @@ json_t *agent_verdict_json(const struct agent *a)
 	json_put(j, "message", json_text(a->end.message));
 	if (a->end.root_cause)
 		json_put(j, "root_cause", json_incref(a->end.root_cause));
+	if (!strcmp(a->end.result, "preempted"))
+		json_put(j, "preemption", preempting_json(a));
 	return j;
 }
 
@@ -92,6 +95,7 @@ static json_t *view_tasks(const struct agent *a, bool live)
 			json_integer(a->tasks[i].restarts + (a->attempt < 0 ? 0 : a->attempt)));
 		if (live || a->ended) /* the last line of a run stays with its record */
 			view_live(a, &a->tasks[i], &usage, j);
+		(void)!preempting_task_json(a, &a->tasks[i], j);
 		json_array_append_new(list, j);
 	}
 	free(usage.procs);
@@ -112,7 +116,7 @@ static void view_times(const struct agent *a, json_t *j)
 json_t *agent_job_json(const struct agent *a, bool live)
 {
 	_cleanup_free_ char *command = spec_command_line(a->spec);
-	json_t *j = json_object();
+	json_t *j = json_object(), *preemption = preempting_json(a);
 
 	json_put(j, "name", json_string(a->spec->name));
 	json_put(j, "run", json_string(a->opt.run));
@@ -133,6 +137,8 @@ json_t *agent_job_json(const struct agent *a, bool live)
 		json_put(j, "cwd", json_text(a->spec->cwd));
 	if (logs_run_dir(a->logs))
 		json_put(j, "log_dir", json_text(logs_run_dir(a->logs)));
+	if (preemption)
+		json_put(j, "preemption", preemption);
 	json_put(j, "tasks", view_tasks(a, live));
 	return j;
 }
@@ -242,6 +248,7 @@ char *agent_why_tasks_text(const struct agent *a)
 
 char *agent_why_text(const struct agent *a)
 {
+	_cleanup_free_ char *notice = preempting_why_text(a);
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
@@ -251,6 +258,8 @@ char *agent_why_text(const struct agent *a)
 	fprintf(f, "%s%s%s\n", group_state_name(a->group.state), a->reason[0] ? ": " : "",
 		a->reason);
 	view_why_counts(a, f);
+	if (notice)
+		fputs(notice, f);
 	view_why_tasks(a, f);
 	if (a->next_try_us) {
 		int64_t wait_us = a->next_try_us - (int64_t)loop_real_us();

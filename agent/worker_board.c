@@ -49,7 +49,10 @@ static int write_header(struct workers *w)
 		.header_bytes = BOARD_HEADER_BYTES,
 		.slot_bytes = BOARD_SLOT_BYTES,
 		.attempt = w->board_attempt,
+		.notice = w->board_notice,
 		.stopping = w->board_stopping,
+		.save_at = w->board_save_at,
+		.error = w->board_error,
 	};
 
 	return board_write(w, 0, &h, sizeof(h));
@@ -176,6 +179,39 @@ void worker_board_set(struct workers *w, uint64_t attempt, uint64_t stopping)
 	w->board_attempt = attempt;
 	w->board_stopping = stopping;
 	r = board_whole(w) ? write_header(w) : 0;
+	if (r < 0)
+		log_error("%s: %s", w->board_path, strerror(-r));
+}
+
+/* One word of the header by itself: workers read the others meanwhile. */
+static int write_word(struct workers *w, size_t at, uint64_t value)
+{
+	return board_write(w, (off_t)at, &value, sizeof(value));
+}
+
+void worker_board_notice(struct workers *w, uint64_t notice, int64_t save_at)
+{
+	int r;
+
+	w->board_notice = notice;
+	w->board_save_at = save_at;
+	if (!board_whole(w))
+		return;
+	r = write_word(w, offsetof(struct board_header, save_at), (uint64_t)save_at);
+	if (r == 0)
+		r = write_word(w, offsetof(struct board_header, notice), notice);
+	if (r < 0)
+		log_error("%s: %s", w->board_path, strerror(-r));
+}
+
+void worker_board_error(struct workers *w, bool up)
+{
+	int r;
+
+	w->board_error = up;
+	if (!board_whole(w))
+		return;
+	r = write_word(w, offsetof(struct board_header, error), up);
 	if (r < 0)
 		log_error("%s: %s", w->board_path, strerror(-r));
 }

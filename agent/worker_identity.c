@@ -137,6 +137,7 @@ static void bind_peer(struct worker_peer *p, int slot)
 {
 	p->slot = slot;
 	p->token = p->w->slots[slot].token;
+	p->w->slots[slot].spoke = p->token;
 	count_for(p, slot);
 }
 

@@ -46,6 +46,7 @@ struct worker_slot {
 	char *name;			   /* "role:index" */
 	int rank;			   /* in a->tasks when it was last seen there */
 	uint64_t token;			   /* of its present process; 0: it has none */
+	uint64_t spoke;			   /* of the last one that has made a call */
 	uint64_t past[WORKERS_PAST], told; /* told: the stale one that an event was written of */
 	unsigned n_past;
 	pid_t pid;
@@ -79,8 +80,10 @@ struct workers {
 	int board_fd;
 	int board_slots;			/* those that have their memory */
 	uint64_t board_attempt, board_stopping; /* what its header says */
-	struct board_slot board_seen;		/* the last that was looked at */
-	bool board_damaged;			/* told */
+	uint64_t board_notice, board_error;	/* ... too */
+	int64_t board_save_at;
+	struct board_slot board_seen; /* the last that was looked at */
+	bool board_damaged;	      /* told */
 	struct varlink_server *server;
 	struct store *store;
 	struct kv *kv;
@@ -119,6 +122,9 @@ void worker_board_close(struct workers *w);
 void worker_board_reserve(struct workers *w, int n);
 bool worker_board_has(const struct workers *w, int slot);
 void worker_board_set(struct workers *w, uint64_t attempt, uint64_t stopping);
+/* Its words about a notice of preemption: save_at is there before notice. */
+void worker_board_notice(struct workers *w, uint64_t notice, int64_t save_at);
+void worker_board_error(struct workers *w, bool up);
 /* The token of the slot's new process; 0: it is gone, what it said last stays. After the slot has
  * that token. */
 void worker_board_expect(struct workers *w, int slot, uint64_t token);

@@ -206,6 +206,7 @@ int workers_new(struct agent *a, struct error *err)
 	w->a = a;
 	w->uid = getuid();
 	w->board_fd = -1;
+	w->board_save_at = INT64_MIN;
 	if (asprintf(&w->socket_path, "%s/worker.sock", a->opt.runtime_dir) < 0 ||
 		asprintf(&w->board_path, "%s/board", a->opt.runtime_dir) < 0 || open_store(w) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
@@ -429,6 +430,25 @@ void workers_notice(struct agent *a, const char *text)
 {
 	if (a->workers)
 		worker_event(a->workers, "notice", -1, NULL, text);
+}
+
+void workers_board_notice(struct agent *a, uint64_t notice, int64_t save_at)
+{
+	if (a->workers)
+		worker_board_notice(a->workers, notice, save_at);
+}
+
+void workers_board_error(struct agent *a, bool up)
+{
+	if (a->workers)
+		worker_board_error(a->workers, up);
+}
+
+bool workers_spoke(const struct agent *a, const struct task *t)
+{
+	const struct workers *w = a->workers;
+
+	return w && worker_has_slot(w, t) && t->token && w->slots[t->slot].spoke == t->token;
 }
 
 const struct board_slot *workers_slot(const struct agent *a, const struct task *t)

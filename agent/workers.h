@@ -43,6 +43,13 @@ void workers_stopping(struct agent *a, const char *why);
 /* A notice of preemption is up, or another one has come: tells who asked for Events. */
 void workers_notice(struct agent *a, const char *text);
 
+/* The board's words about a notice (odd while one is up), and about an error that all are to hear.
+ */
+void workers_board_notice(struct agent *a, uint64_t notice, int64_t save_at);
+void workers_board_error(struct agent *a, bool up);
+/* Whether the present process of t has made a call. */
+bool workers_spoke(const struct agent *a, const struct task *t);
+
 /* Writes results.json, an object with that array as results, into the run's log directory and its
  * record: at the end of the run, while all tasks are known. */
 void workers_record(struct agent *a);

@@ -87,6 +87,7 @@ static bool names_the_right_one(const struct judgement_task *t, const struct jud
 		return fails_for_all(&t[j->task]);
 	case JUDGEMENT_WAIT:
 	case JUDGEMENT_DONE:
+	case JUDGEMENT_PREEMPTED:
 	case JUDGEMENT_LEADER_OVER:
 		break;
 	}
@@ -102,6 +103,35 @@ static void check_one(const struct judgement_task *t, bool leader_over)
 		ck_abort_msg("states %d %d %d, leader over %d: step %d, task %d, expected step %d",
 			t[0].state, t[1].state, t[2].state, leader_over, j.step, j.task,
 			expected(t, leader_over));
+}
+
+static bool is_waited_for(const struct judgement_task *t)
+{
+	return t->state == TASK_SUCCEEDED || !t->on_purpose;
+}
+
+/* The rules while a notice is up. */
+static enum judgement_step expected_on_notice(const struct judgement_task *t, bool leader_over)
+{
+	if (leader_over)
+		return count(t, busy) ? JUDGEMENT_WAIT : JUDGEMENT_LEADER_OVER;
+	if (count(t, leads_and_succeeded))
+		return JUDGEMENT_LEADER;
+	if (count(t, busy))
+		return JUDGEMENT_WAIT;
+	if (count(t, succeeded) && count(t, succeeded) == count(t, is_waited_for))
+		return JUDGEMENT_DONE;
+	return JUDGEMENT_PREEMPTED;
+}
+
+static void check_on_notice(const struct judgement_task *t, bool leader_over)
+{
+	struct judgement j = judgement_on_notice(t, TASKS, leader_over);
+
+	if (j.step != expected_on_notice(t, leader_over) || !names_the_right_one(t, &j))
+		ck_abort_msg("states %d %d %d, leader over %d: step %d, task %d, expected step %d",
+			t[0].state, t[1].state, t[2].state, leader_over, j.step, j.task,
+			expected_on_notice(t, leader_over));
 }
 
 /* All that one task can be: 7 states, alone or not, spent, on purpose. */
@@ -126,6 +156,8 @@ START_TEST(every_three_tasks_in_every_state_are_judged_by_the_rules)
 				t[i].leader = i == leader;
 			check_one(t, false);
 			check_one(t, true);
+			check_on_notice(t, false);
+			check_on_notice(t, true);
 		}
 	}
 }
@@ -164,6 +196,29 @@ START_TEST(the_first_of_several_is_named)
 }
 END_TEST
 
+START_TEST(on_a_notice_a_failure_leaves_the_others_to_their_saving)
+{
+	struct judgement_task t[] = { { .state = TASK_FAILED },
+		{ .state = TASK_FAILED, .alone = true }, { .state = TASK_RUNNING } };
+
+	ck_assert_int_eq(judgement_on_notice(t, 3, false).step, JUDGEMENT_WAIT);
+	t[2].state = TASK_STOPPED;
+	ck_assert_int_eq(judgement_on_notice(t, 3, false).step, JUDGEMENT_PREEMPTED);
+}
+END_TEST
+
+START_TEST(on_a_notice_a_group_that_had_done_its_work_is_done)
+{
+	struct judgement_task t[] = { { .state = TASK_SUCCEEDED }, { .state = TASK_SUCCEEDED },
+		{ .state = TASK_STOPPED, .on_purpose = true } };
+
+	ck_assert_int_eq(judgement_on_notice(t, 3, false).step, JUDGEMENT_DONE);
+	t[1].state = TASK_STOPPED;
+	ck_assert_int_eq(judgement_on_notice(t, 3, false).step, JUDGEMENT_PREEMPTED);
+	ck_assert_int_eq(judgement_on_notice(t + 2, 1, false).step, JUDGEMENT_PREEMPTED);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("judgement");
@@ -176,6 +231,8 @@ int main(void)
 	tcase_add_test(t, a_task_that_waits_for_its_restart_keeps_the_group_from_its_end);
 	tcase_add_test(t, a_group_of_which_a_person_stopped_all_waits_for_a_person);
 	tcase_add_test(t, the_first_of_several_is_named);
+	tcase_add_test(t, on_a_notice_a_failure_leaves_the_others_to_their_saving);
+	tcase_add_test(t, on_a_notice_a_group_that_had_done_its_work_is_done);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

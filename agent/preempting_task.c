@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/preempting_private.h"
+
+#include "agent/workers.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "common/signals.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct preempting_task *preempting_task_of(const struct agent *a, int slot)
+{
+	const struct preempting *p = a->preempting;
+
+	return p && slot >= 0 && slot < p->n_tasks ? &p->tasks[slot] : NULL;
+}
+
+void preempting_tasks_free(struct preempting *p)
+{
+	for (int i = 0; i < p->n_tasks; i++)
+		free(p->tasks[i].path);
+	free(p->tasks);
+}
+
+struct task *preempting_task_in(struct agent *a, int slot)
+{
+	for (int i = 0; i < a->n_tasks; i++)
+		if (a->tasks[i].slot == slot)
+			return &a->tasks[i];
+	return NULL;
+}
+
+/* --- starts and ends ----------------------------------------------------------------------------
+ */
+
+static int make_room(struct preempting *p, int slot)
+{
+	struct preempting_task *grown;
+
+	if (slot < p->n_tasks)
+		return 0;
+	grown = reallocarray(p->tasks, (size_t)slot + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + p->n_tasks, 0, ((size_t)slot + 1 - (size_t)p->n_tasks) * sizeof(*grown));
+	p->tasks = grown;
+	p->n_tasks = slot + 1;
+	return 0;
+}
+
+void preempting_task_started(struct agent *a, struct task *t)
+{
+	struct preempting *p = a->preempting;
+
+	if (!p || t->slot < 0)
+		return;
+	if (make_room(p, t->slot) < 0 ||
+		preempt_started(p->machine, t->slot, agent_task_name(t)) < 0)
+		log_error("out of memory: %s has no part in a preemption", agent_task_name(t));
+	preempting_run(p);
+}
+
+static int signal_of(const struct spec *s)
+{
+	return s->preemption.signal ? s->preemption.signal : s->stop.signal;
+}
+
+/* What an error says that a task reported, or what the agent found, outweighs its exit code. */
+static enum preempt_end end_of(const struct agent *a, const struct task *t)
+{
+	const struct task_exit *x = &t->exit;
+	int signo = signal_of(a->spec);
+
+	if (task_complaint(t) || x->error)
+		return PREEMPT_END_OTHER;
+	if (x->signal)
+		return x->signal == signo ? PREEMPT_END_SIGNAL : PREEMPT_END_OTHER;
+	if (x->code == 0)
+		return PREEMPT_END_DONE;
+	if (x->code == preempting_exit_code(a))
+		return PREEMPT_END_LEFT;
+	return x->code == 128 + signo ? PREEMPT_END_SIGNAL : PREEMPT_END_OTHER;
+}
+
+/* It left as it was asked to. */
+static void tell_left(struct agent *a, const struct task *t, char *text, size_t size)
+{
+	int64_t step = preempt_saved_step(a->preempting->machine, t->slot);
+	json_t *data = json_pack("{s:s}", "task", agent_task_name(t));
+
+	if (step >= 0) {
+		snprintf(text, size, "left after saving step %" PRId64, step);
+		json_put_int(data, "step", step);
+	} else {
+		snprintf(text, size, "left on the notice");
+	}
+	events_add(a->events, "left", a->attempt, t->rank, data, "%s %s (%s)", agent_task_name(t),
+		text, t->exit.text);
+}
+
+enum preempt_meaning preempting_task_ended(struct agent *a, struct task *t, char *text, size_t size)
+{
+	struct preempting *p = a->preempting;
+	enum preempt_meaning meaning;
+
+	text[0] = '\0';
+	if (!p || t->slot < 0)
+		return task_bad_exit(t) ? PREEMPT_FAILED : PREEMPT_SUCCEEDED;
+	meaning = preempt_ended(p->machine, t->slot, end_of(a, t), loop_now_ms());
+	if (p->up && meaning == PREEMPT_LEFT && !t->on_purpose && !t->stop_us)
+		tell_left(a, t, text, size);
+	preempting_run(p);
+	return meaning;
+}
+
+/* --- what workers ask and say -------------------------------------------------------------------
+ */
+
+void preempting_ask(
+	struct agent *a, struct task *t, int64_t step, preempting_answer_fn answer, void *arg)
+{
+	struct preempting_task *pt = preempting_task_of(a, t->slot);
+
+	if (!pt || !a->preempting->up) {
+		answer(arg, PREEMPT_CONTINUE, -1);
+		return;
+	}
+	pt->answer = answer;
+	pt->arg = arg;
+	preempt_ask(a->preempting->machine, t->slot, step, loop_now_ms());
+	preempting_run(a->preempting);
+}
+
+void preempting_forget(struct agent *a, struct task *t)
+{
+	struct preempting_task *pt = preempting_task_of(a, t->slot);
+
+	if (!pt || !pt->answer)
+		return;
+	pt->answer = NULL;
+	preempt_forget(a->preempting->machine, t->slot);
+	preempting_run(a->preempting);
+}
+
+void preempting_answer(struct preempting *p, const struct preempt_do *d)
+{
+	struct preempting_task *pt = preempting_task_of(p->a, d->task);
+	preempting_answer_fn answer = pt ? pt->answer : NULL;
+
+	if (!answer)
+		return;
+	pt->answer = NULL;
+	answer(pt->arg, d->order, d->step);
+}
+
+static void tell_saved(
+	struct agent *a, const struct task *t, int64_t step, const struct preempting_task *pt)
+{
+	json_t *data =
+		json_pack("{s:s, s:I}", "task", agent_task_name(t), "step", (json_int_t)step);
+
+	if (pt->path)
+		json_put(data, "path", json_text(pt->path));
+	events_add(a->events, "saved", a->attempt, t->rank, data,
+		"%s has saved at step %" PRId64 "%s%.300s", agent_task_name(t), step,
+		pt->path ? ": " : "", pt->path ? pt->path : "");
+}
+
+int preempting_saved(
+	struct agent *a, struct task *t, int64_t step, const char *path, struct error *err)
+{
+	struct preempting_task *pt = preempting_task_of(a, t->slot);
+	char *copy = NULL;
+
+	if (!pt || !a->preempting->up)
+		return error_set(err, -ENOENT, "no notice of preemption is up");
+	if (path && !(copy = strdup(path)))
+		return error_set(err, -ENOMEM, "out of memory");
+	if (preempt_saved(a->preempting->machine, t->slot, step, loop_now_ms()) < 0) {
+		free(copy);
+		return error_set(err, -ERANGE, "%s was not told to save at step %" PRId64,
+			agent_task_name(t), step);
+	}
+	free(pt->path);
+	pt->path = copy;
+	pt->path_step = step;
+	tell_saved(a, t, step, pt);
+	preempting_run(a->preempting);
+	return 0;
+}
+
+void preempting_error(struct agent *a, bool up)
+{
+	workers_board_error(a, up);
+}
+
+/* --- who is signalled ---------------------------------------------------------------------------
+ */
+
+void preempting_signal_task(struct preempting *p, const struct preempt_do *d)
+{
+	struct agent *a = p->a;
+	struct task *t = preempting_task_in(a, d->task);
+	int signo = signal_of(a->spec), r;
+	char name[SIGNALS_TEXT_MAX];
+
+	if (!t || !task_alive(t))
+		return;
+	r = agent_signal_task(a, t, signo, a->spec->preemption.whom);
+	signals_name(signo, name);
+	if (r < 0)
+		events_add(a->events, "notice-signal", a->attempt, t->rank, NULL,
+			"%s cannot get %s: %s", agent_task_name(t), name, strerror(-r));
+	else
+		events_add(a->events, "notice-signal", a->attempt, t->rank, NULL,
+			"%s gets %s on the notice", agent_task_name(t), name);
+}
