@@ -266,7 +266,8 @@ static int apply(struct config *c, const char *section, const char *name, const 
 	}
 	if (!known)
 		return error_set(err, -EINVAL,
-			"unknown section [%s]; expected [elasticd], [limits] or [preemption]", section);
+			"unknown section [%s]; expected [elasticd], [limits] or [preemption]",
+			section);
 	return error_set(err, -EINVAL, "unknown key \"%s\" in section [%s]", name, section);
 }
 

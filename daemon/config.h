@@ -34,7 +34,7 @@ struct config {
 
 	char *gce_endpoint, *aws_endpoint, *azure_endpoint; /* NULL: the usual ones */
 	char *dmi_dir;					    /* NULL: the kernel's */
-	int64_t inhibit_delay; /* ms; -1: as long as logind waits */
+	int64_t inhibit_delay;				    /* ms; -1: as long as logind waits */
 };
 
 /* The defaults. Returns 0 or -ENOMEM. */

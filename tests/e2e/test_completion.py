@@ -8,7 +8,7 @@ import pytest
 from harness import CTL, ROOT, have, spec
 
 VERBS = ("run start stop restart kill add attach status list logs results dump errors wait events "
-         "scale validate ping rm version why shutdown completion").split()
+         "scale validate ping rm version why shutdown completion preempt platform").split()
 
 
 def test_every_verb_is_in_help_and_has_its_own(box):
