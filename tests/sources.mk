@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
 unit_TESTS := \
+	notice \
 	kv_nomem \
 	store_model \
 	kv \
