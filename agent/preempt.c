@@ -290,7 +290,7 @@ void preempt_cancel(struct preempt *p)
 	p->again = p->final = p->agreed = p->ordered = p->hold = p->read_again = false;
 	p->reading = PREEMPT_READ_NO;
 	p->tell = 0;
-	p->longest_ms = p->margin_ms = 0;
+	p->longest_ms = 0;
 	p->clear = clear || p->clear;
 }
 

@@ -112,6 +112,9 @@ DEFINE_CLEANUP(struct preempt *, preempt_free)
 
 /* A task's process began; any time. 0 or -ENOMEM. name is copied. */
 _must_check_ int preempt_started(struct preempt *p, int slot, const char *name);
+/* What the board says of one task; to be told just before its end, so that its last step is known.
+ */
+void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms);
 /* ... ended. Says what that means while a notice is up (else SUCCEEDED for DONE, FAILED for the
  * rest: the caller knows better then). */
 enum preempt_meaning preempt_ended(

@@ -79,10 +79,21 @@ static uint64_t preempt_rest(const struct preempt *p, uint64_t now_ms)
 	return p->limit_ms > now_ms ? p->limit_ms - now_ms : 0;
 }
 
+/* What steps and a save may still take, measured since the notice. */
+static uint64_t preempt_margin(const struct preempt *p)
+{
+	uint64_t six_ms = 0;
+
+	for (int i = 0; i < p->n_tasks; i++)
+		if (p->tasks[i] && p->tasks[i]->running && p->tasks[i]->six_ms > six_ms)
+			six_ms = p->tasks[i]->six_ms;
+	return six_ms + 2 * p->longest_ms;
+}
+
 /* What is saved next, or was saved, is the last. */
 static void preempt_finish(struct preempt *p, uint64_t now_ms)
 {
-	if (p->state == PREEMPT_COUNTDOWN && preempt_rest(p, now_ms) >= p->margin_ms / 2) {
+	if (p->state == PREEMPT_COUNTDOWN && preempt_rest(p, now_ms) >= preempt_margin(p) / 2) {
 		preempt_last_round(p);
 		return;
 	}
@@ -103,8 +114,8 @@ void preempt_hurry(struct preempt *p, uint64_t now_ms)
 
 void preempt_look_later(struct preempt *p, uint64_t now_ms)
 {
-	uint64_t rest = preempt_rest(p, now_ms);
-	uint64_t wait = rest > p->margin_ms ? rest - p->margin_ms : 0;
+	uint64_t rest = preempt_rest(p, now_ms), margin = preempt_margin(p);
+	uint64_t wait = rest > margin ? rest - margin : 0;
 
 	p->look_ms = now_ms + (wait > PREEMPT_LOOK_MS ? wait / 2 : wait);
 }
@@ -113,7 +124,7 @@ void preempt_look_later(struct preempt *p, uint64_t now_ms)
 static void preempt_count_down(struct preempt *p, uint64_t now_ms)
 {
 	p->state = PREEMPT_COUNTDOWN;
-	if (preempt_rest(p, now_ms) <= p->margin_ms) {
+	if (preempt_rest(p, now_ms) <= preempt_margin(p)) {
 		preempt_finish(p, now_ms);
 		return;
 	}
@@ -245,10 +256,12 @@ static void preempt_measure(
 	t->six_ms = (6 * took + steps - 1) / steps;
 }
 
-static void preempt_sample(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms)
+void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms)
 {
 	struct preempt_task *t = s->slot >= 0 && s->slot < p->n_tasks ? p->tasks[s->slot] : NULL;
 
+	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
+		return;
 	if (!t || !t->running || !s->stepped)
 		return;
 	t->stepped = t->placed = true;
@@ -268,23 +281,14 @@ static void preempt_place(struct preempt *p, const struct preempt_sample *s, boo
 	t->placed = true;
 }
 
-static void preempt_margin(struct preempt *p)
-{
-	p->margin_ms = 0;
-	for (int i = 0; i < p->n_tasks; i++)
-		if (p->tasks[i] && p->tasks[i]->running && p->tasks[i]->six_ms > p->margin_ms)
-			p->margin_ms = p->tasks[i]->six_ms;
-	p->margin_ms += 2 * p->longest_ms;
-}
-
 /* Whether what is saved next must be the last. */
 static bool preempt_is_short(const struct preempt *p, uint64_t now_ms)
 {
 	uint64_t rest = preempt_rest(p, now_ms);
 
 	if (p->state != PREEMPT_COUNTDOWN && !p->ordered)
-		return rest < 2 * p->margin_ms || rest == 0;
-	return rest <= p->margin_ms;
+		return rest < 2 * preempt_margin(p) || rest == 0;
+	return rest <= preempt_margin(p);
 }
 
 static void preempt_limit(struct preempt *p)
@@ -308,11 +312,10 @@ void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, u
 	p->read_again = false;
 	if (p->spec->how != SPEC_PREEMPT_SIGNAL) {
 		for (size_t i = 0; i < n; i++)
-			preempt_sample(p, &s[i], now_ms);
+			preempt_last(p, &s[i], now_ms);
 		alone = preempt_census(p).took_part == 0;
 		for (size_t i = 0; i < n; i++)
 			preempt_place(p, &s[i], alone);
-		preempt_margin(p);
 	}
 	if (now_ms >= p->limit_ms) {
 		preempt_limit(p);

@@ -78,7 +78,6 @@ struct preempt {
 	bool hold;	     /* nobody is told to save before preempt_read() */
 	int64_t save_at;     /* as the board has it, or is about to */
 	uint64_t longest_ms; /* of the saves of this notice */
-	uint64_t margin_ms;
 	uint64_t look_ms; /* when the margin is looked at again */
 
 	/* to be said by preempt_next() */

@@ -48,6 +48,8 @@ unit_TESTS := \
 	group \
 	hang \
 	preempt \
+	preempt_grace \
+	preempt_nomem \
 	progress \
 	restart \
 	rootcause \

@@ -168,6 +168,7 @@ static void begin(int slot, int64_t step)
 static enum preempt_meaning end(int slot, enum preempt_end how)
 {
 	runs[slot] = false;
+	preempt_last(p, &board[slot], now);
 	return preempt_ended(p, slot, how, now);
 }
 
