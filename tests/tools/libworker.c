@@ -8,19 +8,25 @@
  *
  * who; put:KEY=VALUE, over:KEY=VALUE, keep:KEY=VALUE (persistent), get:KEY, try:KEY, wait:MS:KEY,
  * list:KEY, delete:KEY, watch:KEY:N (from revision 0, N changes); barrier:NAME, meet:MS:NAME,
- * alive, states, result:TEXT, error:CODE:TEXT, wait-error, leave; step:N, log:TEXT,
- * write-error:TEXT; threads:N:KEY (N threads meet through keys), child:KEY=VALUE (a child of fork()
- * puts it), touch:PATH, exit:N, kill, hang, if-rank:N:STEP, if-attempt:N:STEP.
+ * alive, states, result:TEXT, error:CODE:TEXT, wait-error, leave; step:N (a line only where there
+ * is something to do), log:TEXT, write-error:TEXT; train:FROM:TO[:MS[:SAVE_MS]] (steps of MS, 1
+ * where left out, that save and leave as they are told), hooks:FROM:TO (the same by hooks),
+ * saved:N:PATH, notify:GRACE_MS:REASON, preempted, exit-code, await-notice, await-end:TASK;
+ * in-child:STEP (of fork(), whose code becomes the exit code), threads:N:KEY (N threads meet
+ * through keys), child:KEY=VALUE (a child of fork() puts it), touch:PATH, exit:N, kill, hang,
+ * if-rank:N:STEP, if-attempt:N:STEP.
  */
 
 #include "worker/elasticd.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct elasticd *h;
@@ -222,9 +228,152 @@ static void do_leave(const char *step, char *arg)
 	say(step, elasticd_leave(h, -1), "done");
 }
 
+/* --- preemption */
+
+static const char *const actions[] = { "continue", "save", "save_exit", "exit" };
+
 static void do_step(const char *step, char *arg)
 {
-	elasticd_step(h, atoll(arg));
+	char text[64];
+	int r = elasticd_step(h, atoll(arg));
+
+	snprintf(text, sizeof(text), "%s %s", arg, r < 0 ? "" : actions[r]);
+	if (r != ELASTICD_CONTINUE)
+		say(step, r < 0 ? -r : 0, text);
+}
+
+static void pause_ms(int ms)
+{
+	nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
+}
+
+static void save(int64_t n, int ms)
+{
+	char text[32], path[64];
+
+	snprintf(text, sizeof(text), "%lld", (long long)n);
+	snprintf(path, sizeof(path), "/ckpt/%d-%s", elasticd_rank(h), text);
+	say("save", 0, text);
+	pause_ms(ms);
+	say("saved", elasticd_saved(h, n, path), text);
+}
+
+static void do_train(const char *step, char *arg)
+{
+	char *to = split(arg, ':'), *ms = split(to, ':'), *save_ms = split(ms, ':');
+	char text[32];
+
+	for (int64_t n = atoll(arg); n < atoll(to); n++) {
+		int r = elasticd_step(h, n);
+
+		if (r < 0) {
+			say(step, -r, "");
+			return;
+		}
+		if (r == ELASTICD_SAVE || r == ELASTICD_SAVE_AND_EXIT)
+			save(n, atoi(save_ms));
+		if (r == ELASTICD_SAVE_AND_EXIT || r == ELASTICD_EXIT) {
+			snprintf(text, sizeof(text), "%s %d",
+				r == ELASTICD_EXIT ? "unsaved" : "saved", elasticd_exit_code(h));
+			say("left", 0, text);
+			exit(elasticd_exit_code(h));
+		}
+		pause_ms(*ms ? atoi(ms) : 1);
+	}
+}
+
+static int save_hook(void *arg, int64_t n, char *path, size_t path_size)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%lld", (long long)n);
+	snprintf(path, path_size, "/ckpt/%d-%s", elasticd_rank(h), text);
+	say("save", 0, text);
+	return 0;
+}
+
+static void do_hooks(const char *step, char *arg)
+{
+	char *to = split(arg, ':');
+
+	for (int64_t n = atoll(arg); n < atoll(to); n++) {
+		int r = elasticd_checkpoint(h, n, save_hook, NULL, NULL);
+
+		if (r < 0) {
+			say(step, -r, "");
+			return;
+		}
+		pause_ms(1);
+	}
+}
+
+static void do_saved(const char *step, char *arg)
+{
+	char *path = split(arg, ':');
+
+	say(step, elasticd_saved(h, atoll(arg), *path ? path : NULL), arg);
+}
+
+static void do_notify(const char *step, char *arg)
+{
+	char *reason = split(arg, ':');
+
+	say(step, elasticd_notify(h, reason, atoll(arg)), reason);
+}
+
+static void do_preempted(const char *step, char *arg)
+{
+	struct elasticd_preemption p = { .deadline_us = -1 };
+	int r = elasticd_preempted(h, &p);
+	char text[700];
+
+	snprintf(text, sizeof(text), "%d %s: %s final %d%s", r, p.source, p.reason, p.final,
+		p.deadline_us < 0 ? "" : " with a deadline");
+	say(step, r < 0 ? -r : 0, text);
+}
+
+static void do_exit_code(const char *step, char *arg)
+{
+	printf("%s %d\n", step, elasticd_exit_code(h));
+	fflush(stdout);
+}
+
+static void do_await_notice(const char *step, char *arg)
+{
+	while (!elasticd_notice(h))
+		pause_ms(1);
+}
+
+/* Until a task does not run. */
+static void do_await_end(const char *step, char *arg)
+{
+	for (bool runs = true; runs; pause_ms(10)) {
+		struct elasticd_member *m;
+		size_t n;
+		int r = elasticd_states(h, NULL, 0, &m, &n);
+
+		if (r) {
+			say(step, r, "");
+			return;
+		}
+		for (size_t i = 0; i < n; i++)
+			if (strcmp(m[i].task, arg) == 0)
+				runs = strcmp(m[i].state, "running") == 0;
+		elasticd_members_free(m, n);
+	}
+}
+
+static void do_in_child(const char *step, char *arg)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		run_step(arg);
+		exit(0);
+	}
+	waitpid(pid, &status, 0);
+	exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
 static void do_log(const char *step, char *arg)
@@ -354,6 +503,15 @@ static const struct {
 	{ "wait-error", do_wait_error },
 	{ "leave", do_leave },
 	{ "step", do_step },
+	{ "train", do_train },
+	{ "hooks", do_hooks },
+	{ "saved", do_saved },
+	{ "notify", do_notify },
+	{ "preempted", do_preempted },
+	{ "exit-code", do_exit_code },
+	{ "await-notice", do_await_notice },
+	{ "await-end", do_await_end },
+	{ "in-child", do_in_child },
 	{ "log", do_log },
 	{ "write-error", do_write_error },
 	{ "threads", do_threads },
