@@ -73,7 +73,8 @@ struct job {
 	bool guard_gone;  /* no process of the agent is left */
 	unsigned notices; /* of enum spec_notice: what its specification asks for */
 	bool listening;	  /* notices.c hears of it */
-	bool returns;	  /* resume.c: it was on notice when its agent died, before this elasticd */
+	bool returns;	  /* resume.c: its agent had died before this elasticd, and it has not begun
+			     anew */
 	bool clean_end;	  /* the guard was our child and said that it left in order */
 	struct error start_error;
 	struct joblink *link;

@@ -56,14 +56,6 @@ static void resume_one(struct daemon *d, struct job *j)
 	start_resumed(d, j);
 }
 
-static bool on_notice(const struct job *j)
-{
-	_cleanup_json_ json_t *job = mirror_job(&j->mirror);
-	const json_t *p = json_get_object(job, "preemption");
-
-	return p && strcmp(json_get_string(p, "state", "over"), "over") != 0;
-}
-
 void resume_all(struct daemon *d)
 {
 	struct job *last = NULL;
@@ -76,16 +68,21 @@ void resume_all(struct daemon *d)
 		if (job_is_over(j))
 			resume_one(d, j);
 		else
-			j->returns = j->guard_gone && on_notice(j);
+			j->returns = j->guard_gone;
 	}
 }
 
 void resume_update(struct daemon *d)
 {
 	for (struct job *j = registry_first(d->registry); j; j = registry_next(j)) {
-		if (!j->returns || !job_is_over(j))
+		if (!j->returns)
 			continue;
-		j->returns = false;
-		resume_one(d, j);
+		if (job_is_over(j)) {
+			j->returns = false;
+			resume_one(d, j);
+		} else if (j->life == LIFE_LINKED && j->mirror.state != MIRROR_PENDING) {
+			/* It began anew: what comes now is of this host's present life. */
+			j->returns = false;
+		}
 	}
 }

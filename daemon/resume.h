@@ -13,5 +13,6 @@
 /* At the start, when all records are read. */
 void resume_all(struct daemon *d);
 
-/* Later: runs that were on notice when their agents died, before this elasticd, may have ended. */
+/* Later, when jobs changed: a run whose agent had died before this elasticd, with a notice up, is
+ * ended by the next agent before anything of it is started, and goes on then. */
 void resume_update(struct daemon *d);

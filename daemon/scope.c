@@ -6,6 +6,8 @@
  */
 #include "daemon/scope.h"
 
+#include "daemon/bus.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -17,12 +19,11 @@ bool scope_owns(const char *cgroup_dir)
 }
 
 #if HAVE_SYSTEMD
-#include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <sys/queue.h>
 #include <systemd/sd-bus.h>
 #include <systemd/sd-daemon.h>
+#include <systemd/sd-login.h>
 
 enum { SCOPE_TIMEOUT_MS = 5000, SCOPE_RETRY_MS = 100, BUS_LINGER_MS = 1000 };
 
@@ -47,25 +48,17 @@ struct scopes {
 	struct loop *loop;
 	bool system, available;
 	char *slice;
-	sd_bus *bus;
+	char *service; /* of elasticd itself, or NULL */
+	struct bus *bus;
 	sd_bus_slot *match;
-	struct loop_fd *watch;
-	struct loop_timer *timer;  /* the bus's own time-outs */
 	struct loop_timer *linger; /* closes an unused connection */
 	TAILQ_HEAD(, scope_request) requests;
 };
 
-static void on_turn(void *arg);
-
 static void bus_close(struct scopes *s)
 {
-	loop_cancel(s->loop, on_turn, s);
-	s->watch = loop_fd_free(s->watch);
-	loop_timer_disarm(s->timer);
 	s->match = sd_bus_slot_unref(s->match);
-	if (s->bus)
-		sd_bus_close(s->bus);
-	s->bus = sd_bus_unref(s->bus);
+	s->bus = bus_free(s->bus);
 }
 
 static void on_linger(void *arg)
@@ -145,8 +138,9 @@ static int on_answer(sd_bus_message *m, void *arg, sd_bus_error *ignored)
 	return 0;
 }
 
-static void bus_failed(struct scopes *s, int code)
+static void on_bus_failed(void *arg, int code)
 {
+	struct scopes *s = arg;
 	struct scope_request *q;
 	char text[128];
 
@@ -156,67 +150,20 @@ static void bus_failed(struct scopes *s, int code)
 		finish(q, text);
 }
 
-/* Tells the loop what the bus waits for now. */
-static void bus_rearm(struct scopes *s)
-{
-	int events = sd_bus_get_events(s->bus);
-	uint64_t until_us = UINT64_MAX;
-	uint64_t now_ms = loop_now_ms();
-
-	if (events < 0 || loop_fd_set(s->watch, (events & POLLIN ? LOOP_READ : 0) |
-							(events & POLLOUT ? LOOP_WRITE : 0)) < 0) {
-		bus_failed(s, events < 0 ? events : -EIO);
-		return;
-	}
-	loop_timer_disarm(s->timer);
-	if (sd_bus_get_timeout(s->bus, &until_us) >= 0 && until_us != UINT64_MAX)
-		loop_timer_arm(
-			s->timer, until_us / 1000 > now_ms ? until_us / 1000 - now_ms + 1 : 0);
-}
-
-static void on_turn(void *arg)
-{
-	struct scopes *s = arg;
-	sd_bus *bus;
-	int r;
-
-	if (!s->bus)
-		return;
-	/* A handler may close the bus, and the reference keeps it until we look. */
-	bus = sd_bus_ref(s->bus);
-	do
-		r = sd_bus_process(bus, NULL);
-	while (r > 0 && s->bus == bus);
-	if (s->bus == bus) {
-		if (r < 0)
-			bus_failed(s, r);
-		else
-			bus_rearm(s);
-	}
-	sd_bus_unref(bus);
-}
-
-static void on_ready(int fd, int events, void *arg)
-{
-	on_turn(arg);
-}
-
 static int bus_open(struct scopes *s)
 {
 	int r;
 
 	if (s->bus)
 		return 0;
-	r = s->system ? sd_bus_open_system(&s->bus) : sd_bus_open_user(&s->bus);
+	r = bus_new(s->loop, s->system ? BUS_SYSTEM : BUS_USER, on_bus_failed, s, &s->bus);
 	if (r < 0)
 		return r;
-	r = sd_bus_match_signal_async(s->bus, &s->match, SYSTEMD, SYSTEMD_PATH, SYSTEMD_MANAGER,
-		"JobRemoved", on_job_removed, NULL, s);
+	r = sd_bus_match_signal_async(bus_sd(s->bus), &s->match, SYSTEMD, SYSTEMD_PATH,
+		SYSTEMD_MANAGER, "JobRemoved", on_job_removed, NULL, s);
 	if (r >= 0)
-		r = sd_bus_call_method_async(s->bus, NULL, SYSTEMD, SYSTEMD_PATH, SYSTEMD_MANAGER,
-			"Subscribe", NULL, NULL, "");
-	if (r >= 0)
-		r = loop_fd_new(s->loop, sd_bus_get_fd(s->bus), LOOP_READ, on_ready, s, &s->watch);
+		r = sd_bus_call_method_async(bus_sd(s->bus), NULL, SYSTEMD, SYSTEMD_PATH,
+			SYSTEMD_MANAGER, "Subscribe", NULL, NULL, "");
 	if (r < 0)
 		bus_close(s);
 	return r < 0 ? r : 0;
@@ -237,6 +184,9 @@ static int append_properties(sd_bus_message *m, const struct scope_request *q)
 		r = sd_bus_message_append(m, "(sv)", "Delegate", "b", 1);
 	if (r >= 0)
 		r = sd_bus_message_append(m, "(sv)", "CollectMode", "s", "inactive-or-failed");
+	/* When the host goes down, elasticd is stopped first, gives notice, and waits. */
+	if (r >= 0 && q->scopes->service)
+		r = sd_bus_message_append(m, "(sv)", "Before", "as", 1, q->scopes->service);
 	if (r >= 0)
 		r = sd_bus_message_append(m, "(sv)", "PIDs", "au", 1, (uint32_t)q->pid);
 	if (r >= 0)
@@ -247,13 +197,13 @@ static int append_properties(sd_bus_message *m, const struct scope_request *q)
 static int send_request(struct scope_request *q)
 {
 	sd_bus_message *m = NULL;
-	int r = sd_bus_message_new_method_call(
-		q->scopes->bus, &m, SYSTEMD, SYSTEMD_PATH, SYSTEMD_MANAGER, "StartTransientUnit");
+	int r = sd_bus_message_new_method_call(bus_sd(q->scopes->bus), &m, SYSTEMD, SYSTEMD_PATH,
+		SYSTEMD_MANAGER, "StartTransientUnit");
 
 	if (r >= 0)
 		r = append_properties(m, q);
 	if (r >= 0)
-		r = sd_bus_call_async(q->scopes->bus, &q->call, m, on_answer, q,
+		r = sd_bus_call_async(bus_sd(q->scopes->bus), &q->call, m, on_answer, q,
 			(uint64_t)SCOPE_TIMEOUT_MS * 1000);
 	sd_bus_message_unref(m);
 	return r < 0 ? r : 0;
@@ -264,10 +214,10 @@ static void on_retry(void *arg)
 	struct scope_request *q = arg;
 	int r = q->scopes->bus ? send_request(q) : -ENOTCONN;
 
+	if (r >= 0)
+		r = bus_send(q->scopes->bus);
 	if (r < 0)
 		finish(q, strerror(-r));
-	else
-		on_turn(q->scopes);
 }
 
 int scope_begin(struct scopes *s, const char *run, pid_t pid, scope_fn fn, void *arg,
@@ -299,7 +249,7 @@ int scope_begin(struct scopes *s, const char *run, pid_t pid, scope_fn fn, void 
 		r = send_request(q);
 	/* What can be sent already is, and what comes back is handled from the loop. */
 	if (!r)
-		r = loop_defer(s->loop, on_turn, s);
+		r = bus_send(s->bus);
 	if (r < 0) {
 		scope_cancel(q);
 		return r;
@@ -307,6 +257,19 @@ int scope_begin(struct scopes *s, const char *run, pid_t pid, scope_fn fn, void 
 	loop_timer_arm(q->timer, SCOPE_TIMEOUT_MS);
 	*ret = q;
 	return 0;
+}
+
+/* The unit that elasticd runs in, where that is a service. */
+static char *own_service(bool system)
+{
+	char *unit = NULL;
+	int r = system ? sd_pid_get_unit(0, &unit) : sd_pid_get_user_unit(0, &unit);
+	size_t n = r < 0 ? 0 : strlen(unit);
+
+	if (n > 8 && !strcmp(unit + n - 8, ".service"))
+		return unit;
+	free(r < 0 ? NULL : unit);
+	return NULL;
 }
 
 int scopes_new(struct loop *loop, bool system, const char *slice, struct scopes **ret)
@@ -323,9 +286,8 @@ int scopes_new(struct loop *loop, bool system, const char *slice, struct scopes 
 	s->slice = strdup(slice);
 	if (!s->slice)
 		return -ENOMEM;
-	r = loop_timer_new(loop, on_turn, s, &s->timer);
-	if (!r)
-		r = loop_timer_new(loop, on_linger, s, &s->linger);
+	s->service = own_service(system);
+	r = loop_timer_new(loop, on_linger, s, &s->linger);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(s);
@@ -340,9 +302,9 @@ struct scopes *scopes_free(struct scopes *s)
 		scope_cancel(TAILQ_FIRST(&s->requests));
 	if (s->bus)
 		bus_close(s);
-	loop_timer_free(s->timer);
 	loop_timer_free(s->linger);
 	free(s->slice);
+	free(s->service);
 	free(s);
 	return NULL;
 }

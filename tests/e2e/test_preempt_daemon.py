@@ -1,0 +1,378 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notices of preemption by way of elasticd: who may give them, to which jobs, what people see of them, and
+runs that go on when elasticd starts the next time."""
+
+import json
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from harness import (CTL, Program, VarlinkError, Watch, as_user, other_user, puppet, spec,
+                     wait_for, wait_gone)
+
+
+def leaves(name, code=42, **top):
+    """A job whose one worker knows nothing of the library and leaves on the signal."""
+    return spec(f"on:TERM:exit:{code}", "print:up", "hang", name=name, **top)
+
+
+def started(daemon, document):
+    name, run = daemon.submit(document)
+    daemon.wait(run, until="running")
+    # The signal must find its handler.
+    job = daemon.status(run)
+    path = daemon.log(job, job["attempt"], 0)
+    wait_for(lambda: path.exists() and b"up" in path.read_bytes(), path.parent, path,
+             what="the worker's handler")
+    return name, run
+
+
+def redirected(document):
+    document["logs"] = {"redirects": "3"}
+    return document
+
+
+def start_leaver(daemon, name, **top):
+    return started(daemon, redirected(leaves(name, **top)))
+
+
+def notices(daemon, run):
+    return [e for e in daemon.events(run) if e["event"] == "notice"]
+
+
+def test_a_job_that_gets_notice_saves_and_ends_preempted(box, daemon):
+    start_leaver(daemon, "digits", restart={"max": 3})
+    given = box.ctl("preempt", "digits", "--reason=a new kernel")
+    assert given.rc == 0 and "digits has notice" in given.out, given
+    waited = box.ctl("wait", "digits")
+    assert waited.rc == 42 and "preempted" in waited.out, waited
+    job = daemon.status("digits")
+    assert job["state"] == "preempted" and job["restarts"] == 0, job
+    assert job["preemption"]["source"] == "operator", job["preemption"]
+    assert job["preemption"]["reason"] == "a new kernel"
+    assert job["preemption"]["state"] == "over"
+    page = box.ctl("status", "digits")
+    assert page.rc == 3, page
+    assert "Notice: operator" in page.out and "a new kernel" in page.out, page
+    listed = box.ctl("list", "--all")
+    assert "preempted" in listed.out, listed
+    events = box.ctl("events", "digits")
+    assert "a new kernel" in events.out, events
+
+
+def test_the_exit_code_of_wait_is_the_specifications(box, daemon):
+    start_leaver(daemon, "a", code=43, preemption={"exit_code": 43})
+    assert box.ctl("preempt", "a").rc == 0
+    assert box.ctl("wait", "a").rc == 43
+
+
+def test_a_preemption_costs_no_restart(box, daemon):
+    start_leaver(daemon, "a", restart={"max": 3})
+    assert box.ctl("preempt", "a", "--wait").rc == 0
+    why = box.ctl("why", "a")
+    assert why.rc == 0 and "preempt" in why.out, why
+    assert box.ctl("why", "--json", "a").json["budget"]["used"] == 0
+
+
+def test_preempt_can_wait_for_the_end_and_tells_it(box, daemon):
+    start_leaver(daemon, "a")
+    start_leaver(daemon, "b")
+    waited = box.ctl("preempt", "--wait", "a", "b")
+    assert waited.rc == 0, waited
+    assert "a ended after" in waited.out and "b ended after" in waited.out, waited
+    assert daemon.status("a")["state"] == daemon.status("b")["state"] == "preempted"
+    _, run = start_leaver(daemon, "c")
+    report = box.ctl("preempt", "--wait", "--json", "c").json
+    assert [job["run"] for job in report] == [run]
+    assert report[0]["verdict"]["exit_status"] == 42
+
+
+def test_all_means_every_active_job(box, daemon):
+    ended = daemon.run(spec("exit:0", name="ended"))
+    runs = {start_leaver(daemon, name)[1] for name in ("a", "b", "c")}
+    told = box.ctl("preempt", "--all", "--json")
+    assert told.rc == 0 and set(told.json) == runs, told
+    for run in runs:
+        assert daemon.wait(run)["state"] == "preempted"
+    assert daemon.status(ended["run"])["state"] == "succeeded"
+    none = box.ctl("preempt", "--all")
+    assert none.rc == 0 and "0 jobs have notice" in none.out, none
+
+
+def test_the_grace_period_is_the_machines_last_time(box, daemon):
+    document = redirected(spec("on:TERM:print:saves", "print:up", "hang", name="a"))
+    started(daemon, document)
+    before = time.time_ns() // 1000
+    assert box.ctl("preempt", "a", "--grace=1h", "--reason=soon").rc == 0
+    after = time.time_ns() // 1000
+    up = daemon.status("a")["preemption"]
+    assert before + 3600e6 <= up["deadline_us"] <= after + 3600e6, (before, up, after)
+    page = box.ctl("status", "a")
+    assert page.rc == 0 and "left" in page.out and "soon" in page.out, page
+    assert box.ctl("stop", "a").rc == 0
+    assert daemon.status("a")["state"] == "stopped", "a stop is no preemption"
+
+
+def test_what_cannot_have_notice_says_why(box, daemon):
+    daemon.run(spec("exit:0", name="over"))
+    over = box.ctl("preempt", "over")
+    assert over.rc == 1 and "over" in over.err, over
+    unknown = box.ctl("preempt", "nobody")
+    assert unknown.rc == 1 and "nobody" in unknown.err, unknown
+    for args in ((), ("--all", "over"), ("--grace=soon", "over")):
+        wrong = box.ctl("preempt", *args)
+        assert wrong.rc == 2 and "usage" in wrong.err or "--grace" in wrong.err, wrong
+    # One that is refused does not keep the others from their notice.
+    start_leaver(daemon, "a")
+    assert box.ctl("preempt", "nobody", "a").rc == 1
+    assert daemon.wait("a")["state"] == "preempted"
+    for wrong in ({"source": "weather"}, {"grace_ms": -5}, {"deadline_us": -1}):
+        with pytest.raises(VarlinkError) as e:
+            daemon.call("Preempt", job="a", **wrong)
+        assert e.value.error == "org.varlink.service.InvalidParameter", e.value
+
+
+@pytest.mark.root
+def test_users_give_notice_to_their_own_jobs_alone(box, daemon):
+    user = other_user()
+    box.open_to_all()
+    os.chmod(daemon.socket, 0o666)
+    os.chmod(daemon.base, 0o755)
+    _, roots = start_leaver(daemon, "roots")
+    theirs = box.sh(*as_user(user, CTL, "start", "--name=theirs", puppet()[0], "on:TERM:exit:42",
+                             "touch:" + str(box.path("work/up")), "hang"))
+    assert theirs.rc == 0, theirs
+    wait_for(box.path("work/up").exists, box.path("work"), what="their worker")
+    refused = box.sh(*as_user(user, CTL, "preempt", "roots"))
+    assert refused.rc == 1 and "roots" in refused.err, refused
+    given = box.sh(*as_user(user, CTL, "preempt", "--all", "--json"))
+    assert given.rc == 0 and len(given.json) == 1, given
+    assert daemon.wait("theirs")["state"] == "preempted"
+    assert daemon.status(roots)["state"] == "running" and not notices(daemon, roots)
+
+
+@pytest.mark.root
+def test_only_root_may_say_that_somebody_else_gives_notice(box, daemon):
+    user = other_user()
+    box.open_to_all()
+    os.chmod(daemon.socket, 0o666)
+    os.chmod(daemon.base, 0o755)
+    code = ("import json,socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); "
+            "s.sendall(json.dumps({'method':'io.elasticd.Manager.Preempt','parameters':"
+            "{'source':'gce'}}).encode()+b'\\0'); print(s.recv(65536).decode())")
+    said = box.sh(*as_user(user, "/usr/bin/python3", "-c", code, str(daemon.socket)))
+    assert "PermissionDenied" in said.out, said
+    _, run = start_leaver(daemon, "a")
+    assert daemon.call("Preempt", job="a", source="gce", reason="MIGRATE")["runs"] == [run]
+    assert daemon.wait(run)["preemption"]["source"] == "gce"
+
+
+def asked_for(daemon, text="notice of preemption by uid"):
+    daemon.program.wait_err(text)
+
+
+def test_a_notice_waits_for_an_agent_that_stands_still(box, daemon):
+    _, run = start_leaver(daemon, "a")
+    _, other = start_leaver(daemon, "b")
+    pid = daemon.agent_pid(run)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        giver = box.ctl_start("preempt", "--all", "--json")
+        # The other one has it, so all have been asked.
+        assert daemon.wait(other)["state"] == "preempted"
+        assert giver.popen.poll() is None, "not all have taken it yet"
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    result = giver.wait()
+    assert result.rc == 0 and set(result.json) == {run, other}, result
+    assert daemon.wait(run)["state"] == "preempted"
+
+
+def test_a_notice_reaches_the_next_agent_where_one_was_lost(box, daemon):
+    _, run = start_leaver(daemon, "a", restart={"max": 3})
+    pid = daemon.agent_pid(run)
+    os.kill(pid, signal.SIGSTOP)
+    giver = box.ctl_start("preempt", "a")
+    asked_for(daemon)
+    os.kill(pid, signal.SIGKILL)
+    result = giver.wait()
+    assert result.rc == 0, result
+    job = daemon.wait(run)
+    assert job["state"] == "preempted", job["verdict"]
+
+
+def test_who_goes_away_takes_no_notice_back(box, daemon):
+    _, run = start_leaver(daemon, "a")
+    pid = daemon.agent_pid(run)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        giver = box.ctl_start("preempt", "a")
+        asked_for(daemon)
+        giver.popen.kill()
+        giver.wait()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert daemon.wait(run)["state"] == "preempted"
+
+
+def test_a_notice_outlives_elasticd(box, daemon):
+    document = redirected(spec("on:TERM:wait-file:" + str(box.path("work/go")) + "+exit:42", "print:up",
+                               "hang", name="a"))
+    _, run = started(daemon, document)
+    assert box.ctl("preempt", "a", "--reason=first").rc == 0
+    daemon.restart(signal.SIGKILL)
+    assert daemon.status(run)["preemption"]["reason"] == "first"
+    box.path("work/go").touch()
+    job = daemon.wait(run)
+    assert job["state"] == "preempted" and len(notices(daemon, run)) == 1, daemon.events(run)
+
+
+# --- going on ---------------------------------------------------------------------------------------
+
+
+def resumable(name, **top):
+    return redirected(leaves(name, preemption={"resume": True, **top.pop("preemption", {})}, **top))
+
+
+def preempted(box, daemon, name="a", **top):
+    _, run = started(daemon, resumable(name, **top))
+    assert box.ctl("preempt", name, "--wait").rc == 0
+    assert daemon.status(run)["state"] == "preempted"
+    return run
+
+
+def runs_of(daemon, name):
+    listed = daemon.call("List", ended=True)["jobs"]
+    return [job["run"] for job in listed if job["name"] == name]
+
+
+def record(daemon, run):
+    return json.loads((daemon.record(run) / "record.json").read_text())
+
+
+def ended_for_good(daemon, run):
+    """Also its guard: nothing of it is left that the next elasticd would wait for."""
+    wait_gone(record(daemon, run)["agent"]["pid"])
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_preempted_run_goes_on_when_elasticd_starts_the_next_time(box, daemon, how):
+    old = preempted(box, daemon)
+    assert runs_of(daemon, "a") == [old], "not before"
+    daemon.restart(how)
+    new = wait_for(lambda: [r for r in runs_of(daemon, "a") if r != old], daemon.state / "jobs")
+    assert len(new) == 1
+    assert daemon.wait(new[0], until="running")["state"] == "running"
+    assert daemon.status("a")["run"] == new[0]
+    assert "was preempted, and goes on as run " + new[0] in daemon.program.err
+    assert record(daemon, new[0])["follows"] == old and record(daemon, old)["followed"] is True
+    # Once.
+    assert box.ctl("stop", "a").rc == 0
+    daemon.restart(how)
+    assert sorted(runs_of(daemon, "a")) == sorted([old, *new])
+    assert daemon.status("a")["state"] == "stopped"
+
+
+def test_a_run_that_is_preempted_again_goes_on_again(box, daemon):
+    first = preempted(box, daemon)
+    daemon.restart()
+    second = wait_for(lambda: [r for r in runs_of(daemon, "a") if r != first], daemon.state / "jobs")[0]
+    job = daemon.wait(second, until="running")
+    path = daemon.log(job, job["attempt"], 0)
+    wait_for(lambda: path.exists() and b"up" in path.read_bytes(), path.parent, path)
+    assert box.ctl("preempt", "a", "--wait").rc == 0
+    daemon.restart()
+    third = wait_for(lambda: [r for r in runs_of(daemon, "a") if r not in (first, second)],
+                     daemon.state / "jobs")
+    assert len(third) == 1 and record(daemon, third[0])["follows"] == second
+
+
+def test_what_a_person_did_meanwhile_holds(box, daemon):
+    removed = preempted(box, daemon, "removed")
+    assert box.ctl("rm", "removed").rc == 0
+    again = preempted(box, daemon, "again")
+    assert box.ctl("restart", "again").rc == 0
+    assert box.ctl("stop", "again").rc == 0
+    anew = preempted(box, daemon, "anew")
+    daemon.run(spec("exit:0", name="anew"))
+    unasked_job = started(daemon, redirected(leaves("unasked")))[1]
+    assert box.ctl("preempt", "unasked", "--wait").rc == 0
+    # What else is there goes on, so that the wait below has an end.
+    last = preempted(box, daemon, "last")
+    before = {name: runs_of(daemon, name) for name in ("removed", "again", "anew", "unasked")}
+    assert before["removed"] == [] and len(before["again"]) == 2 and len(before["anew"]) == 2
+    daemon.restart()
+    wait_for(lambda: [r for r in runs_of(daemon, "last") if r != last], daemon.state / "jobs")
+    daemon.wait("last", until="running")
+    after = {name: runs_of(daemon, name) for name in before}
+    assert after == before, (removed, again, anew, unasked_job)
+    assert record(daemon, again)["followed"] is True
+
+
+def test_a_resumed_run_that_was_removed_does_not_come_back(box, daemon):
+    preempted(box, daemon)
+    daemon.restart()
+    job = daemon.wait("a", until="running")
+    assert box.ctl("stop", "a").rc == 0
+    wait_gone(record(daemon, job["run"])["agent"]["pid"])
+    daemon.call("Remove", job=job["run"])
+    left = runs_of(daemon, "a")
+    daemon.restart()
+    assert runs_of(daemon, "a") == left and job["run"] not in left
+
+
+def test_the_new_record_alone_tells_that_a_run_went_on(box, daemon):
+    """As if elasticd had been killed between the new record and the mark in the old one."""
+    old = preempted(box, daemon)
+    daemon.restart()
+    new = daemon.wait("a", until="running")["run"]
+    assert new != old
+    daemon.kill()
+    document = record(daemon, old)
+    del document["followed"]
+    (daemon.record(old) / "record.json").write_text(json.dumps(document))
+    daemon.start()
+    assert sorted(runs_of(daemon, "a")) == sorted([old, new])
+    assert record(daemon, old)["followed"] is True
+    assert daemon.status(new)["state"] == "running"
+
+
+def test_elasticd_may_die_at_any_moment_of_a_resumption(box, daemon):
+    """Killed at many moments of its start: the run goes on once, and is not lost."""
+    rng = random.Random(int(os.environ.get("ELASTIC_SEED", 0)) or os.getpid())
+    old = preempted(box, daemon)
+    ended_for_good(daemon, old)
+    for _ in range(12):
+        daemon.kill()
+        os.makedirs(daemon.runtime, exist_ok=True)
+        watch = Watch(daemon.state / "jobs", daemon.runtime, daemon.record(old))
+        daemon.program = Program(box, "elasticd", daemon.argv(), env=daemon.env, cwd="/")
+        for _ in range(rng.randrange(8)):
+            watch.wait(0.2)
+        watch.close()
+    daemon.kill()
+    daemon.start()
+    new = wait_for(lambda: [r for r in runs_of(daemon, "a") if r != old], daemon.state / "jobs")
+    assert len(new) == 1, new
+    assert daemon.wait(new[0], until="running")["state"] == "running"
+
+
+def test_a_host_that_died_with_a_notice_up_goes_on(box, daemon):
+    """Everything is killed amid the countdown: the next agent ends the run, and then it goes on."""
+    document = redirected(spec("on:TERM:print:saves", "print:up", "hang", name="a", restart={"max": 3},
+                               preemption={"resume": True}))
+    _, old = started(daemon, document)
+    assert box.ctl("preempt", "a", "--grace=1h").rc == 0
+    pid = daemon.status(old)["agent_pid"]
+    guard = record(daemon, old)["agent"]["pid"]
+    daemon.kill()
+    os.kill(pid, signal.SIGKILL)
+    wait_gone(pid)
+    wait_gone(guard)
+    daemon.start()
+    assert daemon.wait(old)["state"] == "preempted"
+    new = wait_for(lambda: [r for r in runs_of(daemon, "a") if r != old], daemon.state / "jobs")
+    assert daemon.wait(new[0], until="running")["state"] == "running"
