@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libelasticd's promise when a machine is taken away: all tasks of a group save at the same step, once,
+and leave with the code that was agreed; and an error of one task is every task's error."""
+
+import json
+import re
+
+import pytest
+from harness import BUILD
+from workers import Group
+
+LIBWORKER = str(BUILD / "tests/tools/libworker")
+FOR_EVER = 1_000_000_000
+
+
+def job(*steps, replicas=3, **top):
+    role = {"replicas": replicas, "command": [LIBWORKER, *steps]}
+    role.update(top.pop("role", {}))
+    return {"roles": [role], **top}
+
+
+def train(first, last=FOR_EVER, *more):
+    return ":".join(str(x) for x in ("train", first, last, *more))
+
+
+def output(daemon, job, rank=0, attempt=0):
+    return daemon.log(job, attempt, rank).read_text().splitlines()
+
+
+def heard_by(n):
+    """The end of a task that waits until all have got there: whoever fails first has the others stopped."""
+    return ["put:heard/%r=1", *[f"get:heard/{rank}" for rank in range(n)], "exit:1"]
+
+
+def saves(daemon, done, replicas=3):
+    """The steps at which each task saved: the same ones for all, each told once."""
+    every = []
+    for rank in range(replicas):
+        out = output(daemon, done, rank)
+        steps = [int(line.split()[1]) for line in out if line.startswith("save ")]
+        assert [line for line in out if line.startswith("saved ")] == [f"saved {n}" for n in steps], out
+        every.append(steps)
+    assert all(steps == every[0] for steps in every), every
+    return every[0]
+
+
+def test_all_save_once_at_the_same_step_and_leave(daemon):
+    done = daemon.run(job(train(0, 10), "barrier:ready", "if-rank:1:notify:-1:tired", train(10)))
+    assert (done["state"], done["verdict"]["exit_status"]) == ("preempted", 42)
+    assert len(saves(daemon, done)) == 1
+    for rank in range(3):
+        assert output(daemon, done, rank)[-1] == "left saved 42"
+
+
+def test_a_group_whose_steps_depend_on_each_other_agrees_too(daemon):
+    together = [s for n in range(200) for s in (f"train:{n}:{n + 1}", f"barrier:{n}")]
+    done = daemon.run(job(*together[:20], "if-rank:2:notify:-1:tired", *together[20:]))
+    assert done["state"] == "preempted"
+    assert len(saves(daemon, done)) == 1
+
+
+def test_notices_of_all_at_once_are_one(daemon):
+    done = daemon.run(job(train(0, 10), "barrier:now", "notify:-1:tired", train(10), replicas=4))
+    assert done["state"] == "preempted"
+    assert len(saves(daemon, done, 4)) == 1
+
+
+def test_with_a_grace_period_training_goes_on_between_two_saves(daemon):
+    # Long steps and saves: what is to be done before the deadline has seconds to spare.
+    done = daemon.run(job(train(0, 3), "barrier:ready", "if-rank:0:notify:15000:maintenance",
+                          train(3, FOR_EVER, 300, 500)))
+    assert done["state"] == "preempted", done
+    first, second = saves(daemon, done)
+    assert second > first + 3
+    for rank in range(3):
+        assert output(daemon, done, rank)[-1] == "left saved 42"
+
+
+def test_steps_that_are_further_apart_than_one_are_agreed_on(daemon):
+    # One that is far ahead is waited for by nobody: the others train until they are there.
+    at = [5, 300, 2]
+    before = [f"if-rank:{rank}:{train(0, n)}" for rank, n in enumerate(at)]
+    after = [f"if-rank:{rank}:{train(n)}" for rank, n in enumerate(at)]
+    done = daemon.run(job(*before, "barrier:ready", "if-rank:0:notify:-1:tired", *after))
+    assert done["state"] == "preempted"
+    assert saves(daemon, done)[0] >= 300
+
+
+def test_a_task_that_dies_before_the_agreed_step_does_not_keep_the_others(daemon):
+    done = daemon.run(job(train(0, 10), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice",
+                          "if-rank:2:kill", "await-end:worker:2", train(10)))
+    assert done["state"] == "preempted"
+    assert len(saves(daemon, done, 2)) == 1
+    assert done["verdict"]["root_cause"]["rank"] == 2
+
+
+def test_children_of_fork_and_programs_they_run_are_the_same_task(daemon):
+    done = daemon.run(job("in-child:" + train(0, 10), replicas=1))
+    assert done["state"] == "succeeded"
+    done = daemon.run({"roles": [
+        {"name": "fork", "command": [LIBWORKER, "step:0", "barrier:ready", "in-child:" + train(1)]},
+        {"name": "exec", "command": ["sh", "-c", '"$0" "$@"; exit $?', LIBWORKER, "step:0", "barrier:ready",
+                                     train(1)]},
+        {"name": "first", "command": [LIBWORKER, train(0, 50), "barrier:ready", "notify:-1:tired",
+                                      train(50)]}]})
+    assert done["state"] == "preempted"
+    assert len(saves(daemon, done)) == 1
+
+
+def test_hooks_save_and_leave(daemon):
+    done = daemon.run(job("hooks:0:10", "barrier:ready", "if-rank:1:notify:-1:tired", f"hooks:10:{FOR_EVER}",
+                          preemption={"exit_code": 99}))
+    assert (done["state"], done["verdict"]["exit_status"]) == ("preempted", 99)
+    steps = {tuple(s for s in output(daemon, done, rank) if s.startswith("save ")) for rank in range(3)}
+    assert len(steps) == 1 and len(steps.pop()) == 1
+
+
+def test_the_code_to_leave_with_is_the_jobs(daemon):
+    done = daemon.run(job("exit-code", "step:0", "notify:-1:tired", train(1), replicas=1,
+                          preemption={"exit_code": 99}))
+    assert output(daemon, done)[0] == "exit-code 99"
+    assert output(daemon, done)[-1] == "left saved 99"
+    assert (done["state"], done["verdict"]["exit_status"]) == ("preempted", 99)
+
+
+def test_between_steps_a_task_asks_what_is_up(daemon):
+    done = daemon.run(job("preempted", "step:0", "barrier:asked", "if-rank:1:notify:600000:it reboots",
+                          "await-notice", "preempted", *heard_by(2),
+                          replicas=2, preemption={"timeout": "60s"}))
+    for rank in (0, 1):
+        said = [line for line in output(daemon, done, rank) if line.startswith("preempted")]
+        assert said == ["preempted 0 :  final 0", "preempted 1 worker: it reboots final 0 with a deadline"]
+
+
+def test_what_was_not_asked_for_cannot_be_saved(daemon):
+    done = daemon.run(job("saved:1:x", "step:0", "notify:-1:tired", "saved:90:x", train(1), replicas=1))
+    assert done["state"] == "preempted"
+    out = output(daemon, done)
+    assert out[0].startswith("saved FailedPrecondition: ")
+    assert out[2].startswith("saved OutOfRange: ")
+
+
+def test_an_application_error_of_one_is_every_tasks_error(daemon):
+    done = daemon.run(job(train(0, 10), "if-rank:1:error:8:Running out of resources", train(10),
+                          *heard_by(3)))
+    assert done["state"] == "failed"
+    for rank in range(3):
+        assert "train ResourceExhausted: Running out of resources|worker:1" in output(daemon, done, rank)
+    doc = json.loads((daemon.log(done, 0, 1).parent / "error.json").read_text())
+    assert doc["message"]["message"] == "Running out of resources"
+
+
+def test_an_error_is_heard_while_a_notice_is_up(daemon):
+    done = daemon.run(job(train(0, 10), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice",
+                          "if-rank:1:error:13:it broke", "if-rank:1:put:broken=1", "get:broken", "step:10",
+                          *heard_by(3)))
+    assert done["state"] in ("failed", "preempted")
+    for rank in range(3):
+        assert "step Internal: it broke|worker:1" in output(daemon, done, rank)
+
+
+def test_an_error_that_is_longer_than_a_line_is_whole_everywhere(daemon):
+    text = "x" * 8000
+    done = daemon.run(job(train(0, 2), f"if-rank:1:error:13:{text}", train(2), *heard_by(3)))
+    for rank in range(3):
+        assert f"train Internal: {text}|worker:1" in output(daemon, done, rank)
+
+
+def test_the_end_of_a_task_that_comes_back_is_no_error_of_the_others_steps(daemon):
+    done = daemon.run({"restart": {"scope": "task", "max": 1, "backoff": "1s"}, "roles": [
+        {"name": "steady", "command": [LIBWORKER, "step:0", "put:up=1", "await-end:shaky:0", train(1, 50),
+                                       "get:back", "step:50"]},
+        {"name": "shaky", "command": [
+            "sh", "-c", 'test "$ELASTICD_INCARNATION" = 0 || exec "$0" put:back=1; "$0" get:up; exit 3',
+            LIBWORKER]}]})
+    assert done["state"] == "succeeded", done["verdict"]
+    assert output(daemon, done, 0) == ["put up", "get 1"]
+
+
+# --- the same by the protocol
+
+
+@pytest.fixture
+def group(daemon):
+    groups = []
+
+    def make(**top):
+        g = Group(daemon, job("step:0", "put:stepped/%r=1", "hang", **top))
+        groups.append(g)
+        for rank in range(top["replicas"]):
+            g.connect("worker:0").get(f"stepped/{rank}", wait=True)
+        return g
+
+    yield make
+    for g in groups:
+        g.close()
+
+
+def test_events_tell_of_a_notice(group):
+    g = group(replicas=2)
+    a, b = g.all("worker:0", "worker:1")
+    a.send("Events", more=True).reply()
+    b.call("Notify", reason="the cloud says so", grace_ms=600000)
+    event = a.reply()["event"]
+    assert event["event"] == "notice"
+    assert "the cloud says so" in event["text"]
+
+
+def test_a_notice_is_described(group):
+    g = group(replicas=1)
+    w = g.connect("worker:0")
+    assert w.refused("Preemption").name == "NotFound"
+    assert w.refused("Saved", step=1).name == "FailedPrecondition"
+    assert w.call("Step", step=1)["action"] == "continue"
+    w.call("Notify", reason="why", grace_ms=600000)
+    said = w.call("Preemption")
+    assert said["exit_code"] == 42
+    assert (said["notice"]["source"], said["notice"]["reason"]) == ("worker", "why")
+    assert said["notice"]["deadline_us"] - said["notice"]["time_us"] >= 599_000_000
+    assert w.refused("Notify", reason="x" * 5000).message == "reason: expected at most 4096 bytes, got 5000"
+    assert "grace_ms" in json.dumps(w.refused("Notify", reason="x", grace_ms=-1).parameters)
+    assert re.match("path: expected at most 4096 bytes", w.refused("Saved", step=1, path="x" * 5000).message)
+
+
+def test_a_group_that_is_stopped_has_no_next_step(group, daemon):
+    g = group(replicas=1, stop={"signal": "CONT", "timeout": "600s"})
+    w = g.connect("worker:0")
+    daemon.call("Stop", job=g.name)
+    daemon.watch(g.name, lambda job, _: job["state"] == "stopping")
+    assert w.refused("Step", step=1).name == "Cancelled"
+    assert w.refused("Notify", reason="late").name == "FailedPrecondition"
