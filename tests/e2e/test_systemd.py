@@ -3,155 +3,22 @@
 readiness, watchdog, socket activation, a scope for each job, the journal."""
 
 import json
-import os
-import pathlib
 import re
 import select
-import subprocess
-import tempfile
 
 import pytest
 
-from harness import (BUILD, PATIENCE, PUPPET, ROOT, SANITIZED, Popen, Unmet, children, descendants,
-                     have, is_root, wait_for, wait_gone)
-
-BOOT = r"""
-set -e
-mount -t tmpfs none "$1"
-mkdir "$1/up" "$1/wk" "$1/root"
-mount -t overlay none -o "lowerdir=/,upperdir=$1/up,workdir=$1/wk" "$1/root"
-cd "$1/root"
-mount -t proc proc proc
-mount -t sysfs sysfs sys
-mount -t cgroup2 cgroup2 sys/fs/cgroup
-mount --rbind /dev dev
-mount -t tmpfs none run
-mount -t tmpfs none tmp
-# Last: a checkout below /tmp is there all the same.
-mkdir -p "./$2"
-mount --rbind "$2" "./$2"
-ln -sf /lib/systemd/system/basic.target etc/systemd/system/default.target
-for unit in systemd-udevd.service systemd-udevd-control.socket systemd-udevd-kernel.socket \
-	systemd-udev-trigger.service systemd-networkd.service systemd-resolved.service \
-	systemd-logind.service systemd-modules-load.service systemd-remount-fs.service \
-	systemd-random-seed.service systemd-firstboot.service dev-hugepages.mount \
-	sys-kernel-debug.mount sys-kernel-tracing.mount kmod-static-nodes.service; do
-	ln -sf /dev/null "etc/systemd/system/$unit"
-done
-: > etc/fstab
-mkdir -p old
-pivot_root . old
-umount -l /old
-export container=e2e
-echo booting
-exec chroot . /lib/systemd/systemd --system </dev/null
-"""
+from harness import PUPPET, Unmet
+from machine import machine_or_skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.seconds(90)]
 
 
-class Machine:
-    def __init__(self):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="e2e-systemd-", dir="/tmp"))
-        self.where = self.dir / "root"
-        self.where.mkdir()
-        self.out = self.dir / "out"
-        env = {"PATH": os.environ["PATH"]}
-        with open(self.out, "wb") as out:
-            self.unshare = Popen(
-                ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--net",
-                 "--cgroup", "sh", "-c", BOOT, "sh", str(self.where), str(ROOT)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=env, start_new_session=True)
-
-    def boot(self):
-        """Returns why it cannot be done, or None once systemd has started everything."""
-        def begun():
-            return self.unshare.poll() is not None or b"booting" in self.out.read_bytes()
-
-        wait_for(begun, self.dir, self.out, what="the namespaces")
-        if self.unshare.poll() is not None:
-            return f"cannot boot a systemd here: {self.out.read_text().strip()}"
-        self.pid = children(self.unshare.pid)[0]
-        root = f"/proc/{self.pid}/root/run"
-        wait_for(lambda: os.path.exists(f"{root}/systemd/private") or self.unshare.poll() is not None,
-                 root, f"{root}/systemd", what="systemd's socket")
-        if self.unshare.poll() is not None:
-            return f"systemd ended at once: {self.out.read_text().strip()}"
-        self.sh("systemctl", "is-system-running", "--wait", check=False)
-        return None
-
-    def sh(self, *argv, check=True, timeout=PATIENCE, env=None):
-        argv = ["nsenter", "-t", str(self.pid), "-a", *[str(a) for a in argv]]
-        clean = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
-        with Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                   env=dict(clean, **(env or {})), text=True, cwd="/") as p:
-            out, err = p.communicate(timeout=timeout)
-        assert not check or p.returncode == 0, f"{argv[4:]}: {p.returncode}\n{out}\n{err}\n{self.journal()}"
-        return subprocess.CompletedProcess(argv, p.returncode, out, err)
-
-    def journal(self):
-        return self.sh("journalctl", "-u", "elasticd", "-n", "40", "--no-pager", check=False).stdout
-
-    def show(self, unit, *names):
-        out = self.sh("systemctl", "show", unit, *[f"-p{n}" for n in names]).stdout
-        return dict(line.partition("=")[::2] for line in out.splitlines())
-
-    def ctl(self, *args, **kwargs):
-        return self.sh("elasticctl", *args, **kwargs)
-
-    def job(self, name):
-        parsed = json.loads(self.ctl("status", "--json", name, check=False).stdout)
-        if isinstance(parsed, list):
-            parsed = parsed[0]
-        if "jobs" in parsed:
-            parsed = parsed["jobs"][0]
-        return parsed.get("job", parsed) if isinstance(parsed.get("job"), dict) else parsed
-
-    def start_job(self, name, *steps, replicas=1):
-        self.ctl("start", f"--name={name}", f"--nproc-per-node={replicas}", PUPPET, *steps)
-        self.ctl("wait", "--until=running", name)
-        return self.job(name)
-
-    def until(self, condition, what):
-        """For what only systemd knows: asked again four times a second."""
-        for _ in range(PATIENCE * 4):
-            value = condition()
-            if value:
-                return value
-            select.select([], [], [], 0.25)
-        raise Unmet(what + "\n" + self.journal())
-
-    def close(self):
-        below = descendants(self.unshare.pid)
-        self.unshare.kill()
-        self.unshare.wait()
-        for pid in below:
-            wait_gone(pid)
-        subprocess.run(["rm", "-rf", str(self.dir)], check=False)
-
-
 @pytest.fixture(scope="module")
 def machine():
-    if not is_root():
-        pytest.skip("booting a systemd in namespaces needs root")
-    if not have("systemctl") or not os.path.exists("/lib/systemd/systemd"):
-        pytest.skip("no systemd on this machine")
-    if SANITIZED:
-        pytest.skip("the unit's hardening and sanitizers do not go together")
-    m = Machine()
-    try:
-        reason = m.boot()
-        if reason:
-            pytest.skip(reason)
-        relative = os.path.relpath(BUILD, ROOT)
-        # What is there is installed; nothing is built by a test.
-        m.sh("make", "-C", ROOT, f"B={relative}", "-o", "programs", "install", timeout=120)
-        m.sh("systemd-sysusers")
-        m.sh("systemd-tmpfiles", "--create", check=False)
-        m.sh("systemctl", "daemon-reload")
-        yield m
-    finally:
-        m.close()
+    m = machine_or_skip()
+    yield m
+    m.close()
 
 
 @pytest.fixture
