@@ -12,6 +12,7 @@
 #include "agent/worker_dir.h"
 #include "common/file.h"
 #include "common/log.h"
+#include "common/platform.h"
 #include "common/paths.h"
 
 #include <ctype.h>
@@ -160,6 +161,8 @@ static int main_read_spec(int fd, struct spec **ret, struct error *err)
 	r = spec_parse_text(text, got, ret, err);
 	if (!r)
 		r = spec_resolve(*ret, err);
+	if (!r && spec_host_exit_code(*ret, NULL, platform_has_gpu()) < 0)
+		r = error_set(err, -ENOMEM, "out of memory");
 	return r;
 }
 

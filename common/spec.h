@@ -229,6 +229,10 @@ _must_check_ int spec_resolve(struct spec *s, struct error *err);
  * do not name it. -ENOMEM. */
 _must_check_ int spec_set_exit_code(struct spec *s, int code);
 
+/* Where none was given, that code is 143 on a machine of Google Compute Engine with a GPU. dmi_dir
+ * as platform_from_dmi() has it. -ENOMEM. */
+_must_check_ int spec_host_exit_code(struct spec *s, const char *dmi_dir, bool gpu);
+
 /* Whether the index-th worker of role is to be given devices: where there are any to give, and
  * neither the role nor the replica sets their variable itself. */
 bool spec_wants_device(const struct spec *s, const struct spec_role *role, int index);

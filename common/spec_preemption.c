@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "common/platform.h"
 #include "common/spec_table.h"
 
 #include <errno.h>
@@ -7,6 +8,8 @@
 #include <string.h>
 
 /* The section `preemption`: its keys, its defaults, and the exit code's place in restart.codes. */
+
+enum { GCE_GPU_EXIT_CODE = 143 };
 
 static const char *const how_names[] = {
 	[SPEC_PREEMPT_AUTO] = "auto",
@@ -193,4 +196,14 @@ int spec_set_exit_code(struct spec *s, int code)
 	if (r == 0)
 		s->preemption.exit_code = code;
 	return r;
+}
+
+int spec_host_exit_code(struct spec *s, const char *dmi_dir, bool gpu)
+{
+	char details[128];
+
+	if (s->preemption.exit_code != SPEC_UNSET || !gpu ||
+		platform_from_dmi(dmi_dir, details, sizeof(details)) != PLATFORM_GCE)
+		return 0;
+	return spec_set_exit_code(s, GCE_GPU_EXIT_CODE);
 }

@@ -56,6 +56,7 @@ unit_TESTS := \
 	spawn \
 	task \
 	spec \
+	spec_preemption \
 	spec_roles \
 	launch \
 	yaml \
