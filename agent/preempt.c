@@ -180,10 +180,10 @@ void preempt_ask(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
 	preempt_enter(p, t);
 	t->ask_step = step;
 	t->ask_ms = now_ms;
-	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
-		return;
 	if (t->ordered && !t->saved)
 		preempt_mark_saved(p, t, now_ms);
+	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
+		return;
 	t->stepped = true;
 	t->placed = true;
 	t->step = step;

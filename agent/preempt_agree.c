@@ -44,7 +44,7 @@ void preempt_over(struct preempt *p, const char *why)
 {
 	p->state = PREEMPT_OVER;
 	p->stop = true;
-	p->hold = false;
+	p->hold = p->publish = false;
 	p->reading = PREEMPT_READ_NO;
 	snprintf(p->why, sizeof(p->why), "%s", why);
 }
@@ -90,6 +90,16 @@ static uint64_t preempt_margin(const struct preempt *p)
 	return six_ms + 2 * p->longest_ms;
 }
 
+/* The step that is agreed on is the last. */
+static void preempt_no_second(struct preempt *p)
+{
+	p->final = true;
+	if (p->state != PREEMPT_COUNTDOWN)
+		return;
+	p->state = PREEMPT_SAVING;
+	preempt_publish(p, p->step);
+}
+
 /* What is saved next, or was saved, is the last. */
 static void preempt_finish(struct preempt *p, uint64_t now_ms)
 {
@@ -97,19 +107,9 @@ static void preempt_finish(struct preempt *p, uint64_t now_ms)
 		preempt_last_round(p);
 		return;
 	}
-	p->final = true;
 	if (p->ordered)
 		p->tell |= PREEMPT_TELL_SHORT;
-	if (p->state == PREEMPT_COUNTDOWN) {
-		p->state = PREEMPT_SAVING;
-		preempt_publish(p, p->step);
-	}
-}
-
-void preempt_hurry(struct preempt *p, uint64_t now_ms)
-{
-	if (!p->final)
-		preempt_finish(p, now_ms);
+	preempt_no_second(p);
 }
 
 void preempt_look_later(struct preempt *p, uint64_t now_ms)
@@ -163,6 +163,17 @@ static struct preempt_census preempt_census(const struct preempt *p)
 	return c;
 }
 
+/* A task that takes part failed, or a notice leaves no time. */
+void preempt_hurry(struct preempt *p, uint64_t now_ms)
+{
+	if (p->final)
+		return;
+	if (preempt_census(p).living)
+		preempt_finish(p, now_ms);
+	else
+		preempt_no_second(p);
+}
+
 /* The last participant is gone. Whoever begins to tell steps now is asked as the others were. */
 static void preempt_deserted(struct preempt *p, const struct preempt_census *c, bool fresh)
 {
@@ -208,8 +219,8 @@ void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh)
 		return;
 	else if (p->agreed && c.living && !c.unsaved)
 		preempt_all_saved(p, &c, now_ms, fresh);
-	else if (p->agreed)
-		p->state = PREEMPT_SAVING;
+	else
+		p->state = p->agreed ? PREEMPT_SAVING : PREEMPT_AGREEING;
 }
 
 /* One step more than any that is known. */
@@ -246,6 +257,8 @@ static void preempt_measure(
 		t->based = true;
 		t->base_steps = steps;
 		t->base_ms = now_ms;
+		if (t->asking)
+			t->ask_ms = now_ms; /* what was before is not measured */
 	}
 	if (steps <= t->base_steps)
 		return;
@@ -323,10 +336,12 @@ void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, u
 	}
 	if (fresh && !p->agreed)
 		preempt_agree(p);
-	if (!p->final && preempt_is_short(p, now_ms))
-		preempt_finish(p, now_ms);
 	if (fresh)
 		p->hold = false;
 	preempt_look_later(p, now_ms);
+	preempt_settle(p, now_ms, fresh);
+	if (!preempt_is_up(p) || p->final || !preempt_is_short(p, now_ms))
+		return;
+	preempt_finish(p, now_ms);
 	preempt_settle(p, now_ms, fresh);
 }

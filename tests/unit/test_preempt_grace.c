@@ -531,6 +531,27 @@ START_TEST(all_leave_in_the_countdown_but_one_that_had_the_signal)
 }
 END_TEST
 
+START_TEST(when_the_last_one_fails_in_the_countdown_a_newcomer_is_asked)
+{
+	start(2, -1);
+	board[2].connected = true;
+	a_minute();
+	saved(0, 10);
+	saved(1, 10);
+	expect("read publish:max");
+	end(0, PREEMPT_END_DONE);
+	expect("");
+	begin(2, 30);
+	end(1, PREEMPT_END_OTHER);
+	expect("publish:10 read");
+	state_is("saving");
+	ask(2, 31);
+	expect("2:save_exit@10");
+	end(2, PREEMPT_END_LEFT);
+	expect("stop");
+}
+END_TEST
+
 START_TEST(the_last_round_waits_until_all_see_it)
 {
 	start(2, -1);
@@ -591,6 +612,7 @@ int main(void)
 	tcase_add_test(t, one_that_begins_to_step_in_the_countdown_saves_in_the_last_round);
 	tcase_add_test(t, one_that_began_to_step_unheard_saves_in_the_first_round);
 	tcase_add_test(t, all_leave_in_the_countdown_but_one_that_had_the_signal);
+	tcase_add_test(t, when_the_last_one_fails_in_the_countdown_a_newcomer_is_asked);
 	tcase_add_test(t, the_last_round_waits_until_all_see_it);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
