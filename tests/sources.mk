@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
 unit_TESTS := \
+	http \
 	notice \
+	notice_command \
+	platform \
 	kv_nomem \
 	store_model \
 	kv \
@@ -12,6 +15,7 @@ unit_TESTS := \
 	elasticd_calls \
 	elasticd_preempt \
 	elasticd_alone \
+	worker_preempt \
 	tree \
 	cgroup \
 	console \
@@ -49,6 +53,7 @@ unit_TESTS := \
 	hang \
 	preempt \
 	preempt_grace \
+	preempt_model \
 	preempt_nomem \
 	progress \
 	restart \
