@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/noticer_private.h"
 
+#include "common/duration.h"
 #include "common/json.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -41,6 +43,16 @@ static const char *noticer_env(const char *name)
 	return value && *value ? value : NULL;
 }
 
+static int64_t noticer_limit(void)
+{
+	const char *set = noticer_env("ELASTICD_METADATA_TIMEOUT");
+	int64_t ms;
+
+	return set && duration_parse_seconds(set, NULL, &ms, NULL) == 0 && ms > 0 && ms <= INT_MAX
+		       ? ms
+		       : NOTICER_LIMIT_MS;
+}
+
 static void noticer_set_endpoint(struct noticer *n, enum noticer_cloud cloud, const char *set,
 	const char *env, const char *env2)
 {
@@ -66,6 +78,7 @@ int noticer_new(struct loop *loop, const struct noticer_options *options, notice
 		return -ENOMEM;
 	*n = (struct noticer){ .loop = loop, .fn = fn, .arg = arg, .said = options->said };
 	n->poll_ms = options->poll_ms ? options->poll_ms : 1000;
+	n->limit_ms = noticer_limit();
 	TAILQ_INIT(&n->waiters);
 	if (dmi && !(n->dmi_dir = strdup(dmi))) {
 		free(n);
@@ -179,7 +192,9 @@ static int stream_ask(struct noticer_stream *s, struct error *err)
 	http.url = url;
 	http.put = request.put;
 	http.timeout_ms = request.timeout_ms;
-	http.connect_ms = NOTICER_PROBE_MS;
+	if (http.timeout_ms < s->owner->limit_ms)
+		http.timeout_ms = s->owner->limit_ms;
+	http.connect_ms = s->owner->limit_ms;
 	for (int i = 0; i < NOTICE_HEADERS && request.headers[i][0]; i++)
 		http.headers[i] = request.headers[i];
 	r = http_start(s->owner->http, &http, stream_on_answer, s, &s->call);

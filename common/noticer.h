@@ -5,7 +5,8 @@
  * Watches what a host is told about its own end by the cloud that it is in: GCE, AWS, Azure. One
  * for a host in elasticd, or one in an agent that has no elasticd. It asks nothing before somebody
  * wants a source, and stops asking when nobody does. Every request has a time limit; a server that
- * hangs, refuses or lies costs a warning, never a stall.
+ * hangs, refuses or lies costs a warning, never a stall. A server has 2 s to take a connection, and
+ * to say who it is; ELASTICD_METADATA_TIMEOUT of the environment says otherwise.
  */
 
 #include "common/cleanup.h"

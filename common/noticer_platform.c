@@ -8,7 +8,7 @@
 
 /*
  * Where the firmware leaves it open, all three clouds' servers are asked at once for something that
- * only they can answer, and given NOTICER_PROBE_MS. It is decided when all three have answered or
+ * only they can answer, and given limit_ms. It is decided when all three have answered or
  * had their time, so that the order of answers decides nothing.
  */
 
@@ -107,8 +107,8 @@ static int platform_ask(struct noticer *n, enum noticer_cloud cloud, struct erro
 	struct http_request request = {
 		.put = questions[cloud].put,
 		.headers = { questions[cloud].header },
-		.timeout_ms = NOTICER_PROBE_MS,
-		.connect_ms = NOTICER_PROBE_MS,
+		.timeout_ms = n->limit_ms,
+		.connect_ms = n->limit_ms,
 	};
 	int r = noticer_url(n, cloud, questions[cloud].path, &url, err);
 

@@ -11,7 +11,7 @@
 
 enum noticer_cloud { NOTICER_GCE, NOTICER_AWS, NOTICER_AZURE, NOTICER_CLOUDS };
 
-enum { NOTICER_STREAMS = NOTICER_CLOUDS + 1, NOTICER_PROBE_MS = 2000 };
+enum { NOTICER_STREAMS = NOTICER_CLOUDS + 1, NOTICER_LIMIT_MS = 2000 };
 
 /* One thing that is asked again and again. */
 struct noticer_stream {
@@ -42,6 +42,7 @@ struct noticer {
 	noticer_said_fn said;
 	void *arg;
 	int64_t poll_ms;
+	int64_t limit_ms; /* of a connection, and of the question who is there */
 	char endpoints[NOTICER_CLOUDS][160];
 	struct error bad[NOTICER_CLOUDS]; /* what is wrong with them */
 	char *dmi_dir;

@@ -4,6 +4,7 @@ unit_TESTS := \
 	http \
 	notice \
 	notice_command \
+	noticer \
 	platform \
 	kv_nomem \
 	store_model \

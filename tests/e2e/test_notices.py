@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from harness import PUPPET, SANITIZED, descendants, wait_file, wait_gone, wait_lines
+from harness import PATIENCE, PUPPET, SANITIZED, descendants, wait_file, wait_gone, wait_lines
 from metadata import Aws, Azure, Cloud, Gce, Nobody
 from test_idle import settle, system_calls
 
@@ -26,7 +26,8 @@ class Host:
         nobody = self.keep(Nobody())
         self.env = {"ELASTICD_DMI_DIR": str(self.dmi), "GCE_METADATA_HOST": nobody.address,
                     "AWS_EC2_METADATA_SERVICE_ENDPOINT": nobody.address,
-                    "ELASTICD_AZURE_ENDPOINT": nobody.address}
+                    "ELASTICD_AZURE_ENDPOINT": nobody.address,
+                    "ELASTICD_METADATA_TIMEOUT": f"{PATIENCE}s"}
 
     def keep(self, what):
         self.open.append(what)
@@ -330,6 +331,7 @@ def test_azure_says_nothing_where_its_document_is_not_one(box, host):
 
 @pytest.mark.parametrize("way", ["hangs", "drips"])
 def test_a_server_that_never_ends_its_answer_has_its_time(box, host, way):
+    del host.env["ELASTICD_METADATA_TIMEOUT"]
     gce = host.gce(Cloud(drip if way == "drips" else lambda c, *_: c.hold()))
     run = host.run(notices=["gce"])
     wait_file(box.path("up.0"))
