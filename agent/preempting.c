@@ -92,7 +92,11 @@ static void preempting_stop(void *arg)
 	agent_settle(a);
 	if (!p->up || !preempting_active(a))
 		return;
-	preempting_all_left(a);
+	/* Where the leader's work was done, so was the job's. */
+	if (a->leader_over)
+		outcome_leader_over(a);
+	else
+		preempting_all_left(a);
 }
 
 void preempting_all_left(struct agent *a)

@@ -28,8 +28,7 @@ struct preempting {
 	struct loop_timer *timer;
 	bool up;	/* a notice: until the end as preempted, or another one */
 	bool running;	/* preempting_run() */
-	bool over;	/* the machine wants the rest stopped */
-	char why[256];	/* ... because of this */
+	char why[256];	/* why the machine wants the rest stopped */
 	uint64_t words; /* the board's notice */
 	uint64_t heard; /* signals that were notices, a bit each */
 

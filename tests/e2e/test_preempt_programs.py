@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness import VarlinkError, cmdline, puppet, spec, wait_file, wait_text
+from harness import PUPPET, VarlinkError, cmdline, puppet, spec, wait_file, wait_text
 from trainees import Trainees, preempt, verdict_of
 
 
@@ -351,9 +351,11 @@ def test_a_stop_during_a_notice_is_a_stop(job_of):
 
 
 def test_the_limit_of_the_run_during_a_notice_is_that_limit(box, daemon):
-    name, run = up(box, daemon, f"on:USR1:touch:{box.path('asked')}", max_run_time="3s",
-                   preemption={"signal": "USR1"})
+    name, run = up(box, daemon, f"on:USR1:touch:{box.path('asked')}", preemption={"signal": "USR1"})
     preempt(daemon, name)
+    wait_file(box.path("asked"))
+    with daemon.connect() as v:  # as max_run_time does it, at a time of the test's own
+        v.call("Wait", job=run, timeout_ms=1, kill=True)
     job = daemon.wait(run)
     assert verdict_of(job, "timeout")["exit_status"] == 124
 
@@ -382,6 +384,35 @@ def test_a_leader_that_has_done_its_work_ends_the_job_as_ever(job_of, box):
     job.preempt()
     chief.leave(0)
     verdict_of(job.ended(), "succeeded")
+
+
+def test_what_a_leader_leaves_behind_is_stopped_and_the_job_has_succeeded(job_of, box):
+    server = puppet(f"on:TERM:touch:{box.path('asked')}+exit:0", f"touch:{box.path('up')}", "hang")
+    job = job_of(1, roles=[{"name": "chief", "leader": True}, {"name": "ps", "command": server}],
+                 leader={"grace": "1h"})
+    wait_file(box.path("up"))
+    job.connect("ps:0").put("address", "here")
+    chief = job.trainee("chief:0")
+    assert chief.step(1) == "continue"
+    job.preempt()
+    chief.leave(0)
+    ended = job.ended()
+    verdict_of(ended, "succeeded")
+    assert box.path("asked").exists() and not job.events("notice-signal")
+
+
+def test_a_task_in_a_terminal_is_signalled_there(box, daemon):
+    name, run = up(box, daemon, "on:TERM:exit:0", replicas=2, name="j")
+    assert daemon.call("StopTask", job=name, tasks="worker:0")["stopped"] == 1
+    terminal = box.ctl_start("attach", "j/0", "--", PUPPET, f"on:TERM:touch:{box.path('saved')}+exit:0",
+                             f"touch:{box.path('here')}", "hang")
+    wait_file(box.path("here"))
+    daemon.watch(run, lambda j, _: j["tasks"][0]["state"] == "running")
+    preempt(daemon, name)
+    job = daemon.wait(run)
+    verdict_of(job, "preempted")
+    assert terminal.wait().rc == 0 and box.path("saved").exists()
+    assert [t["state"] for t in job["tasks"]] == ["stopped"] * 2
 
 
 def test_a_leader_that_leaves_on_the_notice_does_not_end_the_others_saving(job_of):
