@@ -55,7 +55,7 @@ void preempt_mark_saved(struct preempt *p, struct preempt_task *t, uint64_t now_
 
 	t->saved = t->has_saved = true;
 	t->saved_step = t->order_step;
-	t->saving_ms += took;
+	t->saving_ms += (int64_t)took;
 	if (took > p->longest_ms)
 		p->longest_ms = took;
 }
@@ -257,12 +257,15 @@ static void preempt_measure(
 		t->based = true;
 		t->base_steps = steps;
 		t->base_ms = now_ms;
+		/* What was before is not measured. */
 		if (t->asking)
-			t->ask_ms = now_ms; /* what was before is not measured */
+			t->ask_ms = now_ms;
+		if (t->ordered && !t->saved)
+			t->saving_ms = (int64_t)(t->order_ms - now_ms);
 	}
 	if (steps <= t->base_steps)
 		return;
-	took = now_ms - t->base_ms - t->saving_ms;
+	took = now_ms - t->base_ms - (uint64_t)t->saving_ms;
 	if (t->ordered && !t->saved)
 		took -= now_ms - t->order_ms;
 	steps -= t->base_steps;

@@ -45,7 +45,7 @@ struct preempt_task {
 	uint64_t six_ms; /* six of its steps; 0: not known */
 	bool has_saved;
 	int64_t saved_step; /* -1: none */
-	uint64_t saving_ms; /* spent on saving */
+	int64_t saving_ms;  /* spent on saving, since base_ms */
 	bool told_exit;
 
 	/* of this round */
@@ -78,7 +78,7 @@ struct preempt {
 	bool hold;	     /* nobody is told to save before preempt_read() */
 	int64_t save_at;     /* as the board has it, or is about to */
 	uint64_t longest_ms; /* of the saves of this notice */
-	uint64_t look_ms; /* when the margin is looked at again */
+	uint64_t look_ms;    /* when the margin is looked at again */
 
 	/* to be said by preempt_next() */
 	enum preempt_reading reading;
