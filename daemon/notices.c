@@ -32,7 +32,7 @@ struct question {
 
 struct notices {
 	struct daemon *daemon;
-	struct noticer *noticer; /* NULL: built without */
+	struct noticer *noticer;
 	struct inhibit *inhibit;
 	LIST_HEAD(, listener) listeners;
 	LIST_HEAD(, question) questions;
@@ -48,7 +48,7 @@ struct notices {
 
 static const char *platform_of(const struct notices *n)
 {
-	return n->noticer ? noticer_platform_known(n->noticer) : NULL;
+	return noticer_platform_known(n->noticer);
 }
 
 /* Once for each event, however many are told. */
@@ -88,12 +88,17 @@ static void on_notice(void *arg, const struct notice *what)
 	tell_all(arg, what);
 }
 
+static void on_said(void *arg, int level, const char *source, const char *text)
+{
+	log_msg(level, "%s: %s", source, text);
+}
+
 /* What is up already, for who comes now. */
 static void on_attached(void *arg, struct listener *l)
 {
 	struct notices *n = arg;
 
-	if (n->noticer && l->job->notices & CLOUDS)
+	if (l->job->notices & CLOUDS)
 		noticer_again(n->noticer);
 	if (n->down.source && listener_wants(l, n->down.source, NULL))
 		(void)listener_tell(l, &n->down);
@@ -196,8 +201,7 @@ void notices_update(struct notices *n)
 			listen_to(n, j);
 	LIST_FOREACH (l, &n->listeners, link)
 		wanted |= l->job->notices;
-	if (n->noticer)
-		noticer_want(n->noticer, wanted & CLOUDS);
+	noticer_want(n->noticer, wanted & CLOUDS);
 	inhibit_want(n->inhibit, wanted & SPEC_NOTICE_LOGIND);
 	if (n->left && !n->going && !(wanted & SPEC_NOTICE_LOGIND))
 		leave_now(n);
@@ -255,7 +259,7 @@ static json_t *watch_of_logind(const struct notices *n)
 
 static json_t *watches(const struct notices *n)
 {
-	json_t *list = n->noticer ? noticer_watches_json(n->noticer) : json_array();
+	json_t *list = noticer_watches_json(n->noticer);
 	json_t *w;
 	size_t i;
 
@@ -301,10 +305,6 @@ int notices_platform(struct notices *n, struct varlink_call *call)
 		return -ENOMEM;
 	*q = (struct question){ .notices = n, .call = call };
 	LIST_INSERT_HEAD(&n->questions, q, link);
-	if (!n->noticer) {
-		on_platform(q, "other", "built without libcurl: clouds are not looked for");
-		return 0;
-	}
 	r = noticer_platform(n->noticer, on_platform, q);
 	if (r < 0)
 		question_free(q);
@@ -318,7 +318,8 @@ int notices_new(struct daemon *d, struct notices **ret, struct error *err)
 	const struct noticer_options o = { .gce_endpoint = d->config.gce_endpoint,
 		.aws_endpoint = d->config.aws_endpoint,
 		.azure_endpoint = d->config.azure_endpoint,
-		.dmi_dir = d->config.dmi_dir };
+		.dmi_dir = d->config.dmi_dir,
+		.said = on_said };
 	struct notices *n = calloc(1, sizeof(*n));
 	int r;
 
@@ -328,8 +329,6 @@ int notices_new(struct daemon *d, struct notices **ret, struct error *err)
 	LIST_INIT(&n->listeners);
 	LIST_INIT(&n->questions);
 	r = noticer_new(d->loop, &o, on_notice, n, &n->noticer);
-	if (r == -EOPNOTSUPP)
-		r = 0;
 	if (!r)
 		r = inhibit_new(d->loop, on_inhibit, n, &n->inhibit);
 	if (!r)
