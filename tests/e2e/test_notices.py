@@ -8,7 +8,7 @@ import stat
 
 import pytest
 
-from harness import PATIENCE, PUPPET, SANITIZED, descendants, wait_file, wait_gone, wait_lines
+from harness import PATIENCE, PUPPET, SANITIZED, descendants, spec, wait_file, wait_gone, wait_lines
 from metadata import Aws, Azure, Cloud, Gce, Nobody
 from test_idle import settle, system_calls
 
@@ -494,3 +494,41 @@ def _name(pid):
             return f.read().decode(errors="replace")
     except OSError:
         return ""
+
+
+# --- elasticd watches for all -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", ["gce", "cloud"])
+def test_elasticd_watches_once_and_tells_every_job_that_asked(box, host, asked):
+    gce = host.gce()
+    daemon = box.new_daemon(config=f"[preemption]\ngce_endpoint = {gce.url}\n", env=host.env)
+    daemon.start()
+    steps = ["touch:%s.{}" % box.path("up"), "hang"]
+    runs = []
+    for i, notices in enumerate(([asked], [asked], [])):
+        job = spec(*[s.format(i) for s in steps], name=f"job{i}", preemption={"notices": notices})
+        runs.append(daemon.submit(job)[1])
+        wait_file(box.path(f"up.{i}"))
+    gce.wait_asked("preempted?wait_for_change=true")
+    assert len(gce.asked("/preempted")) <= 3, "one watch for both jobs, not one for each"
+    gce.set(preempted="TRUE")
+    for run in runs[:2]:
+        assert daemon.wait(run)["verdict"]["result"] == "preempted"
+    assert daemon.status(runs[2])["state"] == "running", "it has not asked"
+
+
+@pytest.mark.skipif(SANITIZED, reason="sanitizers' own threads make calls")
+def test_an_elasticd_whose_jobs_have_ended_watches_nothing(box, host):
+    gce = host.gce()
+    daemon = box.new_daemon(config=f"[preemption]\ngce_endpoint = {gce.url}\n", env=host.env)
+    daemon.start()
+    _, run = daemon.submit(spec(f"wait-file:{box.path('end')}", preemption={"notices": ["gce"]}))
+    gce.wait_asked("preempted?wait_for_change=true")
+    host.end()
+    daemon.wait(run)
+    settle(box)
+    asked = len(gce.requests)
+    made = system_calls(box, [daemon.pid])
+    assert made == [], made[:20]
+    assert len(gce.requests) == asked
