@@ -112,7 +112,7 @@ def test_the_grace_period_is_the_machines_last_time(box, daemon):
     assert before + 3600e6 <= up["deadline_us"] <= after + 3600e6, (before, up, after)
     page = box.ctl("status", "a")
     assert page.rc == 0 and "left" in page.out and "soon" in page.out, page
-    assert box.ctl("stop", "a").rc == 0
+    assert box.ctl("stop", "--grace=0s", "a").rc == 0
     assert daemon.status("a")["state"] == "stopped", "a stop is no preemption"
 
 
