@@ -288,11 +288,14 @@ def test_what_waits_for_its_start_is_not_started(job_of, box):
     verdict_of(ended, "preempted")
     assert ended["tasks"][0]["state"] == "stopped" and ended["tasks"][0]["on_purpose"]
     name, run = job.daemon.submit({"roles": [{"name": "a", "command": puppet(
-        "on:TERM:exit:0", f"touch:{box.path('a')}", "hang")}, {
+        f"on:TERM:wait-file:{box.path('go')}+exit:0", f"touch:{box.path('a')}", "hang")}, {
             "name": "b", "replicas": 2, "command": late, "start_delay": "1h"}]})
     wait_file(box.path("a"))
     wait_file(box.path("late.1"))
     preempt(job.daemon, name)
+    waiting = job.daemon.watch(run, lambda j, _: "preemption" in j)["tasks"][2]
+    assert waiting["state"] == "stopped" and "a notice of preemption is up" in waiting["reason"]
+    box.path("go").touch()
     ended = job.daemon.wait(run)
     verdict_of(ended, "preempted")
     assert not box.path("late.2").exists()
