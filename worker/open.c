@@ -118,7 +118,6 @@ static int board_open(struct elasticd *h)
 		return r;
 	h->header = h->board;
 	h->slot = board_slot(h->board, (unsigned)slot);
-	preempt_register();
 	return 0;
 }
 
@@ -249,6 +248,7 @@ int elasticd_open(struct elasticd **ret)
 		return fail_memory();
 	atomic_store(&h->log_fd, -1);
 	atomic_store(&h->exit_code, WORKER_EXIT_CODE);
+	preempt_register();
 	h->fences = preempt_fences();
 	h->silence_ms = SILENCE_MS;
 	r = open_files(h);

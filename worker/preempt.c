@@ -13,7 +13,7 @@
 
 #define RELAXED memory_order_relaxed
 
-static atomic_bool fences;
+static atomic_bool fences = true;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 /* Also in a child of fork(): whether it has that from its parent is the kernel's business. */
