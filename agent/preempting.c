@@ -187,6 +187,7 @@ void preempting_cancel(struct agent *a)
 	if (!p || !p->up)
 		return;
 	p->up = false;
+	loop_cancel(a->loop, preempting_stop, p);
 	preempt_cancel(p->machine);
 	preempting_run(p);
 }

@@ -91,3 +91,11 @@ void preempting_board_read(struct preempting *p, bool barrier)
 			sample(a, &a->tasks[i], &all[n++]);
 	preempt_read(p->machine, all, n, loop_now_ms());
 }
+
+void preempting_board_last(struct preempting *p, const struct task *t)
+{
+	struct preempt_sample s;
+
+	sample(p->a, t, &s);
+	preempt_last(p->machine, &s, loop_now_ms());
+}

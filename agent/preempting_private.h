@@ -61,6 +61,8 @@ void preempting_board_up(struct preempting *p, int64_t save_at);
 void preempting_board_down(struct preempting *p);
 /* What all workers said; barrier: after they see what the board says. */
 void preempting_board_read(struct preempting *p, bool barrier);
+/* What t said there, which has just ended. */
+void preempting_board_last(struct preempting *p, const struct task *t);
 
 /* preempting_text.c */
 /* The job's end, for people; and "; 5m until the deadline". */

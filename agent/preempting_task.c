@@ -110,6 +110,8 @@ enum preempt_meaning preempting_task_ended(struct agent *a, struct task *t, char
 	text[0] = '\0';
 	if (!p || t->slot < 0)
 		return task_bad_exit(t) ? PREEMPT_FAILED : PREEMPT_SUCCEEDED;
+	if (p->up)
+		preempting_board_last(p, t);
 	meaning = preempt_ended(p->machine, t->slot, end_of(a, t), loop_now_ms());
 	if (p->up && meaning == PREEMPT_LEFT && !t->on_purpose && !t->stop_us)
 		tell_left(a, t, text, size);
