@@ -12,8 +12,8 @@
 #include "agent/worker_dir.h"
 #include "common/file.h"
 #include "common/log.h"
-#include "common/platform.h"
 #include "common/paths.h"
+#include "common/platform.h"
 
 #include <ctype.h>
 #include <errno.h>
