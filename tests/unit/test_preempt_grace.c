@@ -552,6 +552,69 @@ START_TEST(when_the_last_one_fails_in_the_countdown_a_newcomer_is_asked)
 }
 END_TEST
 
+START_TEST(one_that_asks_in_the_countdown_goes_on_whatever_its_step)
+{
+	a_countdown();
+	start(2, -1);
+	board[2].connected = true;
+	expect("read");
+	ask(2, 50); /* it had seen the step of the first round still */
+	expect("2:continue@10");
+	state_is("countdown");
+}
+END_TEST
+
+START_TEST(nobody_is_told_to_save_before_the_time_for_two_saves_is_known)
+{
+	start(0, 9);
+	notice(true, 9 * SECOND);
+	expect("announce read publish:10");
+	slow = true;
+	now += SECOND;
+	ask(0, 10);
+	expect("read");
+	expect("");
+	look();
+	expect("0:save_exit@10");
+}
+END_TEST
+
+START_TEST(what_was_before_the_first_look_at_a_newcomer_is_not_measured)
+{
+	start(2, -1);
+	board[2].connected = true;
+	notice(true, 60 * SECOND);
+	expect("announce read signal:2");
+	start(0, 9);
+	expect("read publish:10");
+	now += SECOND;
+	ask(0, 10);
+	expect("read 0:save@10");
+	ask(2, 10);
+	expect("2:save@10");
+	now += 10 * SECOND;
+	look(); /* the first one at the newcomer, which is saving */
+	saved(2, 10);
+	begin(2, 11);
+	now += SECOND;
+	look();
+	ck_assert(!preempt_view(p).final);
+}
+END_TEST
+
+START_TEST(one_that_ended_before_its_signal_gets_none)
+{
+	start(0, -1);
+	start(1, -1);
+	slow = true;
+	notice(false, -1);
+	expect("announce read");
+	look();
+	end(0, PREEMPT_END_DONE);
+	expect("signal:1");
+}
+END_TEST
+
 START_TEST(the_last_round_waits_until_all_see_it)
 {
 	start(2, -1);
@@ -613,6 +676,10 @@ int main(void)
 	tcase_add_test(t, one_that_began_to_step_unheard_saves_in_the_first_round);
 	tcase_add_test(t, all_leave_in_the_countdown_but_one_that_had_the_signal);
 	tcase_add_test(t, when_the_last_one_fails_in_the_countdown_a_newcomer_is_asked);
+	tcase_add_test(t, one_that_asks_in_the_countdown_goes_on_whatever_its_step);
+	tcase_add_test(t, nobody_is_told_to_save_before_the_time_for_two_saves_is_known);
+	tcase_add_test(t, what_was_before_the_first_look_at_a_newcomer_is_not_measured);
+	tcase_add_test(t, one_that_ended_before_its_signal_gets_none);
 	tcase_add_test(t, the_last_round_waits_until_all_see_it);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
