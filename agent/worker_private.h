@@ -19,6 +19,7 @@
 #include "agent/kv.h"
 #include "agent/members.h"
 #include "agent/workers.h"
+#include "common/flat.h"
 #include "common/varlink_server.h"
 
 #include <sys/queue.h>
@@ -133,6 +134,7 @@ int worker_of(const struct varlink_call *call);
 
 /* worker_methods.c */
 extern const struct varlink_method worker_methods[];
+extern const struct varlink_flat_method worker_flat_methods[];
 /* Final answers: an error with a text and, where the interface has them there, slots as missing. */
 int worker_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -141,14 +143,22 @@ int worker_fail_missing(struct workers *w, struct varlink_call *call, enum statu
 /* An io.elasticd.Worker.GroupError, owned. */
 json_t *worker_error_json(const struct workers *w, const struct members_error *e);
 json_t *worker_names_json(const struct workers *w, const int *slots, size_t n);
-/* The bytes of value or base64 in p: borrowed from p, or owned by ret_owned. Returns 0, or non-zero
- * after having answered the call. */
-_must_check_ int worker_bytes(struct varlink_call *call, const json_t *p, const void **ret,
-	size_t *ret_len, void **ret_owned);
+/* A value or its base64 as a call has it, each NULL where it does not. */
+struct worker_bytes {
+	const char *value, *base64;
+	size_t value_len, base64_len;
+};
+struct worker_bytes worker_bytes_of(const json_t *p);
+/* The bytes: borrowed from what has them, or owned by ret_owned. Returns 0, or non-zero after
+ * having answered the call. */
+_must_check_ int worker_bytes(struct varlink_call *call, const struct worker_bytes *b,
+	const void **ret, size_t *ret_len, void **ret_owned);
 
 /* worker_kv.c */
 int worker_put(struct varlink_call *call, json_t *p, void *arg);
 int worker_get(struct varlink_call *call, json_t *p, void *arg);
+int worker_put_flat(struct varlink_call *call, const struct flat *p, void *arg);
+int worker_get_flat(struct varlink_call *call, const struct flat *p, void *arg);
 int worker_list(struct varlink_call *call, json_t *p, void *arg);
 int worker_delete(struct varlink_call *call, json_t *p, void *arg);
 
@@ -160,6 +170,7 @@ void worker_watches_free(struct workers *w);
 
 /* worker_wait.c */
 int worker_barrier(struct varlink_call *call, json_t *p, void *arg);
+int worker_barrier_flat(struct varlink_call *call, const struct flat *p, void *arg);
 int worker_cancel_barrier(struct varlink_call *call, json_t *p, void *arg);
 int worker_alive(struct varlink_call *call, json_t *p, void *arg);
 int worker_wait_error(struct varlink_call *call, json_t *p, void *arg);

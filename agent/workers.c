@@ -170,6 +170,7 @@ static int open_server(struct workers *w, struct error *err)
 		.url = "https://elasticd.example/",
 		.idl = worker_idl,
 		.methods = worker_methods,
+		.flat = worker_flat_methods,
 		.ranges = worker_ranges,
 		.limits = {
 			.message_bytes = WORKERS_MESSAGE_BYTES,

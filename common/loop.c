@@ -4,7 +4,8 @@
  * drains: event_active() puts it behind whatever is ready in this turn, so deferred work (flushing
  * connections, posting state) happens once per turn and costs no system call.
  *
- * Timers use the precise clock and no cached time, so that a timer is never early by loop_now_ms().
+ * libevent's precise timers would set a timerfd in each turn, so ours use its coarse clock, which
+ * lags by some milliseconds: a timer that it has expire early, by loop_now_ms(), is put back.
  */
 #include "common/loop.h"
 
@@ -37,6 +38,7 @@ struct loop_timer {
 	struct event *ev;
 	loop_fn fn;
 	void *arg;
+	uint64_t due_ms; /* when armed */
 	bool armed;
 };
 
@@ -114,8 +116,7 @@ int loop_new(struct loop **ret)
 	if (!config)
 		return -ENOMEM;
 	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_IGNORE_ENV |
-					      EVENT_BASE_FLAG_NO_CACHE_TIME |
-					      EVENT_BASE_FLAG_PRECISE_TIMER);
+					      EVENT_BASE_FLAG_NO_CACHE_TIME);
 	l->base = event_base_new_with_config(config);
 	event_config_free(config);
 	if (!l->base)
@@ -187,10 +188,30 @@ uint64_t loop_real_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+/* No memory for the heap of timers: early is better than never. */
+static void timer_add(struct loop_timer *t, uint64_t delay_ms)
+{
+	uint64_t sec = delay_ms / 1000;
+	struct timeval tv = {
+		.tv_sec = sec > INT_MAX ? INT_MAX : sec,
+		.tv_usec = delay_ms % 1000 * 1000,
+	};
+
+	if (event_add(t->ev, &tv) == 0)
+		return;
+	t->due_ms = 0;
+	event_active(t->ev, EV_TIMEOUT, 0);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop_timer *t = arg;
+	uint64_t now = loop_now_ms();
 
+	if (now < t->due_ms) {
+		timer_add(t, t->due_ms - now);
+		return;
+	}
 	t->armed = false;
 	t->fn(t->arg);
 }
@@ -213,18 +234,13 @@ int loop_timer_new(struct loop *l, loop_fn fn, void *arg, struct loop_timer **re
 
 void loop_timer_arm(struct loop_timer *t, uint64_t delay_ms)
 {
-	uint64_t sec = delay_ms / 1000;
-	struct timeval tv = {
-		.tv_sec = sec > INT_MAX ? INT_MAX : sec,
-		.tv_usec = delay_ms % 1000 * 1000,
-	};
+	uint64_t now = loop_now_ms();
 
 	t->armed = true;
+	t->due_ms = delay_ms < UINT64_MAX - now ? now + delay_ms : UINT64_MAX;
 	/* An earlier arming may have expired in this very turn; it is replaced, not added to. */
 	event_del(t->ev);
-	/* No memory for the heap of timers: early is better than never. */
-	if (event_add(t->ev, &tv) < 0)
-		event_active(t->ev, EV_TIMEOUT, 0);
+	timer_add(t, delay_ms);
 }
 
 void loop_timer_disarm(struct loop_timer *t)

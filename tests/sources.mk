@@ -61,6 +61,7 @@ unit_TESTS := \
 	varlink_idl \
 	varlink_validate \
 	varlink_server \
+	varlink_flat \
 	varlink_flush \
 	varlink_listen \
 	varlink_client \

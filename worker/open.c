@@ -186,7 +186,7 @@ static int open_remote(struct elasticd *h, const char *socket)
 	_cleanup_json_ json_t *hello = NULL;
 	const struct wait wait = { .timeout_ms = OPEN_TIMEOUT_MS };
 	const char *token = env_text("ELASTICD_TOKEN");
-	struct args a = { .json = NULL };
+	struct args a = ARGS_EMPTY;
 	int r;
 
 	h->side = &side_remote;
@@ -201,7 +201,6 @@ static int open_remote(struct elasticd *h, const char *socket)
 	r = board_open(h);
 	if (r)
 		return r;
-	a = ARGS_EMPTY;
 	args_text(&a, "token", token);
 	r = remote_call(h, "Hello", &a, wait, &hello);
 	if (r == ELASTICD_DEADLINE_EXCEEDED)
