@@ -177,6 +177,7 @@ void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *
 
 	outcome_decide(a, &a->spec->restart, &fault, why);
 	a->all_again = true;
+	record_flush(a);
 	agent_post(a, GROUP_EV_RESTART);
 }
 
