@@ -101,9 +101,14 @@ class Core:
                 pass
 
     def call(self, name: str, *arguments: Any) -> None:
-        """A call that does not wait for other tasks. Made again, it goes on where a signal ended it."""
-        handle = self.handle()
-        function = getattr(self.library, name)
+        """A call that does not wait for other tasks."""
+        self.run(getattr(self.library, name), *arguments)
+
+    def run(self, function: Callable[..., int], *arguments: Any) -> None:
+        """The same by its function. Made again, it goes on where a signal ended it."""
+        handle = self._handle
+        if handle is None:
+            handle = self.handle()
         try:
             while True:
                 status = function(handle, *arguments)
@@ -122,8 +127,11 @@ class Core:
             status = function(deadline.left_ms())
             if status != INTERRUPTED:
                 break
-        if not status:
-            return
+        if status:
+            self.fail(status)
+
+    def fail(self, status: int) -> None:
+        """Raises what a call that waits has come to."""
         try:
             self.library.check(status)
         except Cancelled as e:
