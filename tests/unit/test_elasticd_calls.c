@@ -320,6 +320,29 @@ START_TEST(an_agent_that_dies_amid_a_call_is_unavailable)
 }
 END_TEST
 
+static void puts_much(struct worker *me)
+{
+	enum { MUCH = 700000 }; /* more than a socket takes */
+	char *value = malloc(MUCH);
+
+	memset(value, 'x', MUCH);
+	me->r = elasticd_put(me->h, "k", value, MUCH, 0);
+	free(value);
+}
+
+START_TEST(an_agent_that_refuses_before_it_has_heard_all_is_listened_to)
+{
+	fd = close_fd(fd);
+	worker_start(&w, puts_much, h);
+	fd = agent_accept();
+	agent_await(fd);
+	agent_refuses(fd, "ResourceExhausted", "'message':'no more than 1000 connections'");
+	fd = close_fd(fd);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_str_eq(w.text, "no more than 1000 connections");
+}
+END_TEST
+
 START_TEST(threads_do_not_wait_for_each_other)
 {
 	struct worker other;
@@ -355,6 +378,7 @@ int main(void)
 	tcase_add_test(t, bad_arguments_never_reach_the_agent);
 	tcase_add_test(t, a_connection_that_died_while_idle_is_replaced);
 	tcase_add_test(t, an_agent_that_dies_amid_a_call_is_unavailable);
+	tcase_add_test(t, an_agent_that_refuses_before_it_has_heard_all_is_listened_to);
 	tcase_add_test(t, threads_do_not_wait_for_each_other);
 	return tests_run(t);
 }
