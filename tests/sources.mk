@@ -11,6 +11,7 @@ unit_TESTS := \
 	elasticd_calls \
 	tree \
 	cgroup \
+	clock \
 	console \
 	lines \
 	log_file \
