@@ -92,6 +92,7 @@ struct elasticd {
 	char *socket, *token_text;   /* NULL: local */
 	char *log_file, *error_file; /* NULL: none */
 	_Atomic int log_fd;	     /* -1: not open yet */
+	atomic_bool log_cut;	     /* its last line was not written to its end */
 	_Atomic(struct pool *) pool; /* of the remote side */
 	atomic_bool interruptible;   /* signals end calls that do not wait, too */
 	int silence_ms;		     /* so long the agent may keep such a call waiting */
