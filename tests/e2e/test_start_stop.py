@@ -203,7 +203,7 @@ def test_jobs_side_by_side_do_not_touch_each_other(box, daemon):
 def test_a_hundred_jobs_one_after_the_other_leave_no_process(box, daemon):
     runs = [daemon.submit(spec("exit:0"))[1] for _ in range(100 // SLOWER)]
     assert {daemon.wait(run)["state"] for run in runs} == {"succeeded"}
-    wait_for(lambda: not [p for p in children_of(daemon.pid) if alive(p)], timeout=10,
+    wait_for(lambda: not [p for p in children_of(daemon.pid) if alive(p)],
              what="all agents to have left")
 
 

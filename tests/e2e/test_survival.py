@@ -527,7 +527,7 @@ def test_no_descriptors_left_is_not_the_end(box):
         for v in held:
             v.close()
     daemon.drop()
-    wait_for(lambda: _answers(daemon), timeout=10, what="elasticd to answer again")
+    wait_for(lambda: _answers(daemon), what="elasticd to answer again")
     daemon.call("Stop", job=name)
     assert daemon.wait(run)["state"] == "stopped"
 
