@@ -440,6 +440,16 @@ def inode_of(path):
         return None
 
 
+def fill(path):
+    """Takes all room that there is."""
+    with open(path, "wb", buffering=0) as f:
+        try:
+            while f.write(b"\0" * 1024):
+                pass
+        except OSError:
+            pass
+
+
 def puppet(*steps):
     return [PUPPET, *steps]
 
