@@ -63,10 +63,7 @@ static int question_asked(struct worker_question *q, int r, const struct error *
 
 static void reply_revision(struct varlink_call *call, const struct store_answer *answer)
 {
-	char text[48];
-	int n = snprintf(text, sizeof(text), "{\"revision\":%" PRId64 "}", answer->revision);
-
-	varlink_reply_text(call, text, (size_t)n);
+	worker_reply_int(call, "revision", answer->revision);
 }
 
 /* --- what waits to be read ----------------------------------------------------------------------
@@ -132,10 +129,7 @@ static void reply_entries(struct varlink_call *call, const struct store_answer *
 
 static void reply_deleted(struct varlink_call *call, const struct store_answer *answer)
 {
-	char text[48];
-	int n = snprintf(text, sizeof(text), "{\"deleted\":%" PRId64 "}", answer->deleted);
-
-	varlink_reply_text(call, text, (size_t)n);
+	worker_reply_int(call, "deleted", answer->deleted);
 }
 
 static int put(struct workers *w, struct varlink_call *call, const char *key,

@@ -140,6 +140,8 @@ int worker_fail(struct varlink_call *call, enum status status, const char *fmt, 
 	__attribute__((format(printf, 3, 4)));
 int worker_fail_missing(struct workers *w, struct varlink_call *call, enum status status,
 	const char *message, const int *slots, size_t n);
+/* Final answer with one integer. */
+int worker_reply_int(struct varlink_call *call, const char *name, int64_t n);
 /* An io.elasticd.Worker.GroupError, owned. */
 json_t *worker_error_json(const struct workers *w, const struct members_error *e);
 json_t *worker_names_json(const struct workers *w, const int *slots, size_t n);
@@ -205,5 +207,6 @@ __attribute__((format(printf, 2, 3))) void worker_text_printf(
 void worker_text_entry(struct worker_text *t, const struct store_entry *e, bool change);
 /* "value":"..." or "base64":"...". */
 void worker_text_bytes(struct worker_text *t, const void *data, size_t len);
+void worker_text_int(struct worker_text *t, int64_t n);
 /* Final answer with this text. */
 int worker_text_reply(struct varlink_call *call, const struct worker_text *t);

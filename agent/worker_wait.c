@@ -64,8 +64,6 @@ void worker_barrier_answer(void *arg, void *token, const struct barrier_answer *
 {
 	struct worker_wait *x = token;
 	struct varlink_call *call = x->call;
-	char text[48];
-	int n;
 
 	wait_free(x);
 	if (answer->status != STATUS_OK) {
@@ -73,8 +71,7 @@ void worker_barrier_answer(void *arg, void *token, const struct barrier_answer *
 			answer->n_missing);
 		return;
 	}
-	n = snprintf(text, sizeof(text), "{\"generation\":%" PRId64 "}", answer->generation);
-	varlink_reply_text(call, text, (size_t)n);
+	worker_reply_int(call, "generation", answer->generation);
 }
 
 void worker_members_answer(void *arg, void *token, const struct members_answer *answer)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wall around libevent. Deferred calls live in one array that a single never-added event
- * drains: event_active() puts it behind whatever is ready in this turn, so deferred work (flushing
- * connections, posting state) happens once per turn and costs no system call.
+ * The wall around libevent, which is run one turn at a time. Deferred calls live in one array that
+ * is drained behind whatever was ready in a turn, so deferred work (flushing connections, posting
+ * state) happens once per turn and costs no system call.
  *
  * libevent's precise timers would set a timerfd in each turn, so ours use its coarse clock, which
  * lags by some milliseconds: a timer that it has expire early, by loop_now_ms(), is put back.
@@ -27,7 +27,6 @@ struct deferred {
 
 struct loop {
 	struct event_base *base;
-	struct event *drain;
 	struct deferred *calls; /* [head, tail) wait */
 	size_t head, tail, room;
 	bool quit;
@@ -84,8 +83,6 @@ static void run_round(struct loop *l)
 
 static void drain(struct loop *l)
 {
-	static const struct timeval at_once;
-
 	if (!l->tail)
 		return;
 	for (int i = 0; i < DEFER_ROUNDS && l->head < l->tail; i++)
@@ -93,15 +90,17 @@ static void drain(struct loop *l)
 	memmove(l->calls, l->calls + l->head, (l->tail - l->head) * sizeof(*l->calls));
 	l->tail -= l->head;
 	l->head = 0;
-	if (!l->tail)
-		return;
-	if (event_add(l->drain, &at_once) < 0)
-		event_active(l->drain, EV_TIMEOUT, 0);
 }
 
-static void on_drain(evutil_socket_t fd, short what, void *arg)
+/* Waits only where nothing is left to do. */
+static int turn(struct loop *l, int flags)
 {
-	drain(arg);
+	if (l->tail)
+		flags |= EVLOOP_NONBLOCK;
+	if (event_base_loop(l->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | flags) < 0)
+		return event_errno();
+	drain(l);
+	return 0;
 }
 
 int loop_new(struct loop **ret)
@@ -121,9 +120,6 @@ int loop_new(struct loop **ret)
 	event_config_free(config);
 	if (!l->base)
 		return -ENOMEM;
-	l->drain = event_new(l->base, -1, 0, on_drain, l);
-	if (!l->drain)
-		return -ENOMEM;
 	*ret = TAKE_PTR(l);
 	return 0;
 }
@@ -132,8 +128,6 @@ struct loop *loop_free(struct loop *l)
 {
 	if (!l)
 		return NULL;
-	if (l->drain)
-		event_free(l->drain);
 	if (l->base)
 		event_base_free(l->base);
 	free(l->calls);
@@ -143,14 +137,16 @@ struct loop *loop_free(struct loop *l)
 
 int loop_run(struct loop *l)
 {
-	int code;
+	int code, r = 0;
 
 	errno = 0;
-	if (!l->quit && event_base_loop(l->base, EVLOOP_NO_EXIT_ON_EMPTY) < 0)
-		return event_errno();
-	/* What the last callbacks posted (an answer to be sent) still happens. */
+	/* What was posted before comes first; after loop_quit() it still happens (an answer to be
+	 * sent). */
 	drain(l);
-	code = l->code;
+	while (!l->quit && r == 0)
+		r = turn(l, 0);
+	drain(l);
+	code = r < 0 ? r : l->code;
 	l->quit = false;
 	l->code = 0;
 	return code;
@@ -167,9 +163,8 @@ void loop_quit(struct loop *l, int code)
 
 void loop_run_once(struct loop *l, bool wait)
 {
-	event_base_loop(l->base, EVLOOP_ONCE | (wait ? 0 : EVLOOP_NONBLOCK));
-	/* The event that drains does not run when the loop was broken off. */
-	drain(l);
+	if (turn(l, wait ? 0 : EVLOOP_NONBLOCK) < 0)
+		log_debug("the loop has failed: %s", strerror(errno));
 }
 
 uint64_t loop_now_ms(void)
@@ -402,7 +397,6 @@ int loop_defer(struct loop *l, loop_fn fn, void *arg)
 	if (make_room(l) < 0)
 		return -ENOMEM;
 	l->calls[l->tail++] = (struct deferred){ .fn = fn, .arg = arg };
-	event_active(l->drain, EV_TIMEOUT, 0);
 	return 0;
 }
 
