@@ -32,11 +32,11 @@ static char *scan_int(char *text, struct flat_field *f)
 	char *begin = text += negative;
 	uint64_t n = 0; /* has room for a digit more than are taken */
 
-	while (*text >= '0' && *text <= '9' && text - begin <= DIGITS_MAX)
+	while (*text >= '0' && *text <= '9' && text - begin < DIGITS_MAX)
 		n = n * 10 + (uint64_t)(*text++ - '0');
-	/* No digit, too many, a zero in front ("-0", too), a fraction. */
-	if (text == begin || text - begin > DIGITS_MAX || (*begin == '0' && text - begin > 1) ||
-		(negative && !n) || (*text != ',' && *text != '}'))
+	/* No digit, a zero in front ("-0", too), another digit, a fraction. */
+	if (text == begin || (*begin == '0' && text - begin > 1) || (negative && !n) ||
+		(*text != ',' && *text != '}'))
 		return NULL;
 	f->kind = FLAT_INT;
 	f->number = negative ? -(int64_t)n : (int64_t)n;
