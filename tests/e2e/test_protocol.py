@@ -14,7 +14,7 @@ import time
 import pytest
 
 from harness import (CTL, IFACE, PUPPET, ROOT, SANITIZED, SLOWER, Varlink, VarlinkError, as_user,
-                     descriptors, is_root, other_user, spec, wait_file, wait_for)
+                     descriptors, is_root, other_user, spec, stat_of, wait_file, wait_for)
 
 SERVICE = "org.varlink.service."
 
@@ -55,8 +55,17 @@ def test_ping_and_version(box, daemon):
     assert version["pid"] == daemon.pid and version["jobs"] == 0 and version["version"]
     assert version["socket"] == str(daemon.socket)
     assert box.ctl("ping").rc == 0
+    assert box.ctl("ping", "--timeout=1h").rc == 0
     result = box.ctl("version")
     assert result.rc == 0 and version["version"] in result.out
+
+
+def test_a_ping_with_time_waits_for_an_elasticd_that_is_being_started(box):
+    daemon = box.new_daemon()
+    ping = box.ctl_start("ping", "--timeout=1h")
+    wait_for(lambda: ping.popen.poll() is not None or stat_of(ping.pid)[0] == "S", what="a ping that waits")
+    daemon.start()
+    assert ping.wait().rc == 0
 
 
 # --- calls -----------------------------------------------------------------------------------------------
