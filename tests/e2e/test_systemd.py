@@ -47,7 +47,7 @@ echo booting
 exec chroot . /lib/systemd/systemd --system </dev/null
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.seconds(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.seconds(600)]
 
 
 class Machine:
@@ -80,7 +80,7 @@ class Machine:
         self.sh("systemctl", "is-system-running", "--wait", check=False)
         return None
 
-    def sh(self, *argv, check=True, timeout=PATIENCE, env=None):
+    def sh(self, *argv, check=True, timeout=4 * PATIENCE, env=None):
         argv = ["nsenter", "-t", str(self.pid), "-a", *[str(a) for a in argv]]
         clean = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
         with Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -145,7 +145,7 @@ def machine():
             pytest.skip(reason)
         relative = os.path.relpath(BUILD, ROOT)
         # What is there is installed; nothing is built by a test.
-        m.sh("make", "-C", ROOT, f"B={relative}", "-o", "programs", "install", timeout=120)
+        m.sh("make", "-C", ROOT, f"B={relative}", "-o", "programs", "install")
         m.sh("systemd-sysusers")
         m.sh("systemd-tmpfiles", "--create", check=False)
         m.sh("systemctl", "daemon-reload")
