@@ -74,8 +74,8 @@ LIST_HEAD(worker_streams, worker_stream);
 struct workers {
 	struct agent *a;
 	uid_t uid; /* the job's user */
-	char *socket_path, *board_path;
-	int board_fd;
+	char *socket_path, *board_path, *board_file_path;
+	int board_fd, board_file_fd;		/* the memory, -1: none; the file */
 	int board_slots;			/* those that have their memory */
 	uint64_t board_attempt, board_stopping; /* what its header says */
 	struct board_slot board_seen;		/* the last that was looked at */

@@ -79,9 +79,24 @@ static int board_check(const struct board_header *b, const char *path)
 	return 0;
 }
 
+/* The path, or where that leads nowhere from here the file beside it. */
+static int board_descriptor(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC), error = errno;
+	char *file;
+
+	if (fd >= 0 || asprintf(&file, "%s" BOARD_FILE_SUFFIX, path) < 0)
+		return fd;
+	fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	free(file);
+	if (fd < 0)
+		errno = error;
+	return fd;
+}
+
 static int board_map(struct elasticd *h, const char *path)
 {
-	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int fd = board_descriptor(path);
 	struct stat st;
 	void *at;
 

@@ -127,6 +127,23 @@ START_TEST(beats_steps_and_notices_are_words_of_the_board)
 }
 END_TEST
 
+START_TEST(a_board_that_cannot_be_reached_is_the_file_beside_it)
+{
+	char file[160];
+	struct elasticd *h;
+	int conn;
+
+	snprintf(file, sizeof(file), "%s" BOARD_FILE_SUFFIX, agent_board);
+	ck_assert_int_eq(rename(agent_board, file), 0);
+	ck_assert_int_eq(symlink("/proc/0/fd/7", agent_board), 0);
+	h = handle_open(&conn);
+	elasticd_step(h, 5);
+	ck_assert_int_eq(board_slot(board, 3)->step, 5);
+	elasticd_close(h);
+	close(conn);
+}
+END_TEST
+
 START_TEST(without_a_board_beats_go_nowhere)
 {
 	struct elasticd *h;
@@ -312,6 +329,7 @@ int main(void)
 	tcase_add_test(t, a_stale_token_is_a_failed_precondition);
 	tcase_add_test(t, an_environment_that_makes_no_sense_is_refused_by_name);
 	tcase_add_test(t, beats_steps_and_notices_are_words_of_the_board);
+	tcase_add_test(t, a_board_that_cannot_be_reached_is_the_file_beside_it);
 	tcase_add_test(t, without_a_board_beats_go_nowhere);
 	tcase_add_test(t, the_first_error_file_stays);
 	tcase_add_test(t, a_reported_error_writes_the_file_where_there_is_none);
