@@ -140,9 +140,8 @@ int loop_run(struct loop *l)
 	int code, r = 0;
 
 	errno = 0;
-	/* What was posted before comes first; after loop_quit() it still happens (an answer to be
-	 * sent). */
-	drain(l);
+	/* What was posted before waits for what is ready, here as in any turn; after loop_quit() it
+	 * still happens (an answer to be sent). */
 	while (!l->quit && r == 0)
 		r = turn(l, 0);
 	drain(l);
