@@ -149,7 +149,8 @@ static int board_memory(void)
 	if (fd < 0)
 		return -errno;
 	r = board_size(fd, 0);
-	if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0)
+	if (r == 0 &&
+		(fchmod(fd, 0600) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0))
 		r = -errno;
 	return r < 0 ? r : TAKE_FD(fd);
 }
