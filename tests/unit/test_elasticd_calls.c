@@ -1,23 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the library asks an agent, and what it makes of the answers. */
-#include "tests/unit/fake_agent.h"
-
-static struct elasticd *h;
-static int fd;
-static struct worker w;
-
-static void setup(void)
-{
-	agent_start();
-	h = handle_open(&fd);
-}
-
-static void teardown(void)
-{
-	elasticd_close(h);
-	close_fd(fd);
-	agent_stop();
-}
+#include "tests/unit/fake_handle.h"
 
 static void puts_text(struct worker *me)
 {
@@ -42,19 +25,9 @@ START_TEST(a_value_is_text_where_it_can_be_and_else_base64)
 }
 END_TEST
 
-static void gets(struct worker *me)
-{
-	me->r = elasticd_get(me->h, "k", -1, &me->value, &me->n);
-}
-
 static void gets_now(struct worker *me)
 {
 	me->r = elasticd_get(me->h, "k", 0, &me->value, &me->n);
-}
-
-static void gets_for_a_minute(struct worker *me)
-{
-	me->r = elasticd_get(me->h, "k", 60000, &me->value, &me->n);
 }
 
 START_TEST(a_get_says_how_long_it_waits)
