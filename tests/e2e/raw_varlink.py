@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Varlink by hand, for tests and for scripts that run as workers: it needs nothing but the standard library."""
+"""Varlink by hand, for tests and for scripts that run as workers: the standard library is all it needs."""
 
 import json
 import socket

@@ -515,7 +515,8 @@ def test_a_program_may_be_called_as_a_job_file_is(box):
     path = script(box, "odd.yaml", "#!/bin/sh\nexit 7\n")
     path.chmod(0o755)
     assert box.run(path).rc == 7
-    assert box.run("--dry-run", box.path("nowhere.yaml")).rc == 0  # that it is not there is told by who runs it
+    # That it is not there is told by who runs it.
+    assert box.run("--dry-run", box.path("nowhere.yaml")).rc == 0
 
 
 def test_unknown_keys_of_a_file_are_refused_by_path(box):
