@@ -176,4 +176,4 @@ help:
 	@echo 'make bench          figures beside their peers, table and JSON'
 	@echo 'make coverage       line coverage of unit and end-to-end tests'
 	@echo 'make install        DESTDIR and the GNU directories are honoured; PYTHONDIR for the package'
-	@echo 'Variables: B=DIR  V=1  WERROR=1  SANITIZE=address,undefined'
+	@echo 'Variables: B=DIR  V=1  WERROR=1  SANITIZE=address,undefined  JOBS=N suites side by side'

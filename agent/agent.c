@@ -384,6 +384,7 @@ struct agent *agent_free(struct agent *a)
 	agent_free_tasks(a);
 	agent_roster_free(a);
 	json_decref(a->past_budgets);
+	json_decref(a->past_stopped);
 	loop_timer_free(a->task_timer);
 	loop_timer_free(a->leader_timer);
 	tfconfig_free(a);

@@ -133,6 +133,7 @@ struct agent {
 	struct roster *roster;		 /* who has which slot */
 	struct census *census;		 /* leftovers.c's, of the present turn */
 	json_t *past_budgets;		 /* of tasks, by name, from the record */
+	json_t *past_stopped;		 /* names of tasks that a person had stopped, as well */
 	bool all_again;			 /* the next incarnation is asked for: of all tasks */
 	struct loop_timer *leader_timer; /* grace after the leader's end */
 	bool leader_over;		 /* the leader has ended, and that ends the group */
@@ -195,6 +196,9 @@ _must_check_ int agent_add_task(
 void agent_budgets_load(struct agent *a, const json_t *saved);
 void agent_budgets_replay(struct agent *a, const json_t *event);
 json_t *agent_budgets_save(const struct agent *a);
+/* The same for which tasks a person has stopped. */
+void agent_stopped_load(struct agent *a, const json_t *saved);
+json_t *agent_stopped_save(const struct agent *a);
 void agent_roster_free(struct agent *a);
 
 /* launch.c */

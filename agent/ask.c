@@ -12,7 +12,7 @@
 
 /*
  * What people ask of single tasks. A task that a person stopped stays so, over restarts of the
- * group too, until a person starts it, or asks for a restart of all.
+ * group and the loss of its agent too, until a person starts it, or asks for a restart of all.
  */
 
 struct ask_wait {
@@ -139,7 +139,8 @@ int agent_stop_single(struct agent *a, const int *ranks, size_t n, int64_t timeo
 	for (size_t i = 0; i < n; i++)
 		stopped += ask_stop_task(a, &a->tasks[ranks[i]], timeout, again);
 	*ret_n = stopped;
-	agent_judge(a); /* the others may all have ended before */
+	record_flush(a); /* what was stopped stays so under another agent */
+	agent_judge(a);	 /* the others may all have ended before */
 	agent_changed(a);
 	/* Not before: an end that is seen inside these calls answers who waits, and arg is gone. */
 	LIST_INSERT_HEAD(&a->waits, w, link);
@@ -279,6 +280,7 @@ int agent_start_single(struct agent *a, const struct agent_single_start *what, s
 		return error_set(
 			err, r == -ENOMEM ? r : -EINVAL, "%s: %s", agent_task_name(t), t->reason);
 	}
+	record_flush(a);
 	*ret = t;
 	return 0;
 }

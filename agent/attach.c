@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/proc.h"
 #include "common/signals.h"
+#include "common/sweep.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -21,17 +22,25 @@
 /* From the end of the process to AttachEnded: its caller knows at once, unless it is stopped. */
 enum { ATTACH_WORD_MS = 10000 };
 
+/* Pauses between two looks for what its program left behind, while some process cannot be told:
+ * together about a second. */
+enum { ATTACH_LOOK_MS = 1, ATTACH_LOOK_MAX_MS = 64, ATTACH_LOOKS = 20 };
+
 struct attach {
 	struct attach *next;
 	struct agent *a;
-	struct varlink_call *call; /* NULL: the caller is gone */
+	struct varlink_call *call;  /* NULL: the caller is gone */
+	struct varlink_call *ended; /* AttachEnded, until the task has ended; or NULL */
 	char *role;
 	int index;
-	char *mark; /* "ELASTICD_TOKEN=...": what all of its processes have; or NULL */
-	pid_t pid;  /* 0: not made yet */
+	struct sweep *sweep; /* of ELASTICD_TOKEN, which all of its processes have; or NULL */
+	pid_t pid;	     /* 0: not made yet */
 	int pidfd;
 	struct loop_fd *watch;
 	struct loop_timer *timer;
+	bool over; /* the process is gone, as these tell; what it left behind is looked for */
+	int code, status, looks;
+	const char *note;
 };
 
 static struct attach *attach_free_one(struct attach *at)
@@ -46,7 +55,7 @@ static struct attach *attach_free_one(struct attach *at)
 	loop_timer_free(at->timer);
 	close_fd(at->pidfd);
 	free(at->role);
-	free(at->mark);
+	sweep_free(at->sweep);
 	free(at);
 	return NULL;
 }
@@ -99,18 +108,12 @@ static void attach_good_bye(struct attach *at, const char *text)
 		varlink_reply(call, attach_order("end", text));
 }
 
-/* All that carry the mark, wherever they went. */
-static void attach_sweep(const struct attach *at)
+/* Kills all that carry the mark, wherever they went. False: some process cannot be told yet. */
+static bool attach_sweep(struct attach *at)
 {
-	_cleanup_free_ struct proc_stat *procs = NULL;
-	size_t n = 0;
+	bool unsure = false;
 
-	if (!at->mark || proc_stat_all(&procs, &n) < 0)
-		return;
-	for (size_t i = 0; i < n; i++)
-		if (procs[i].pid != getpid() && procs[i].state != 'Z' &&
-			proc_environ_has(procs[i].pid, at->mark) == 1)
-			(void)proc_kill(&procs[i], SIGKILL);
+	return !at->sweep || sweep_look(at->sweep, &unsure) < 0 || !unsure;
 }
 
 static bool attach_process_ended(const struct attach *at)
@@ -120,24 +123,48 @@ static bool attach_process_ended(const struct attach *at)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* The process is gone, as waitid() would say it; at is gone afterwards. */
-static void attach_over(struct attach *at, int code, int status, const char *note)
+/* Nothing is left of it. at is gone afterwards. */
+static void attach_done(struct attach *at)
 {
 	struct agent *a = at->a;
 	struct task *t = attach_task(at);
 
-	/* Not before its leader has ended: the signal could make it an end by signal. */
-	attach_sweep(at);
-	if (note)
-		log_warning("worker %d (pid %d): %s", t ? t->rank : -1, (int)at->pid, note);
+	if (at->note)
+		log_warning("worker %d (pid %d): %s", t ? t->rank : -1, (int)at->pid, at->note);
 	if (t) {
 		t->attached = false;
 		workers_task_ending(a);
-		agent_task_ended(a, t, code, status);
+		agent_task_ended(a, t, at->code, at->status);
 	}
-	attach_good_bye(at, note ? note : t ? t->exit.text : NULL);
+	attach_good_bye(at, at->note ? at->note : t ? t->exit.text : NULL);
+	if (at->ended)
+		varlink_reply(at->ended, NULL);
 	attach_free_one(at);
 	agent_ends_seen(a);
+}
+
+static void attach_look(struct attach *at)
+{
+	uint64_t pause = ATTACH_LOOK_MS;
+
+	for (int i = 0; i < at->looks && pause < ATTACH_LOOK_MAX_MS; i++)
+		pause *= 2;
+	if (attach_sweep(at) || at->looks++ == ATTACH_LOOKS)
+		attach_done(at);
+	else
+		loop_timer_arm(at->timer, pause);
+}
+
+/* The process is gone, as waitid() would say it; at may be gone afterwards. */
+static void attach_over(struct attach *at, int code, int status, const char *note)
+{
+	at->over = true;
+	at->code = code;
+	at->status = status;
+	at->note = note;
+	(void)!loop_fd_set(at->watch, 0);
+	/* Not before its leader has ended: the signal could make it an end by signal. */
+	attach_look(at);
 }
 
 /* Its process was never made; the task is as if it had been stopped: by a person, or else with the
@@ -160,13 +187,20 @@ static void attach_called_off(struct attach *at, const char *why, bool on_purpos
 
 static void attach_expired(void *arg)
 {
-	attach_over(arg, CLD_KILLED, SIGKILL, "nobody has told how it ended");
+	struct attach *at = arg;
+
+	if (at->over)
+		attach_look(at);
+	else
+		attach_over(at, CLD_KILLED, SIGKILL, "nobody has told how it ended");
 }
 
 static void attach_ready(int fd, int events, void *arg)
 {
 	struct attach *at = arg;
 
+	if (at->over)
+		return;
 	if (!at->call) {
 		attach_over(at, CLD_KILLED, SIGKILL, "its terminal is gone");
 		return;
@@ -181,7 +215,7 @@ static void attach_kill_one(struct attach *at)
 	if (!at->pid || attach_process_ended(at))
 		return;
 	kill(-at->pid, SIGKILL);
-	attach_sweep(at);
+	(void)attach_sweep(at); /* and again at its end */
 	(void)proc_pidfd_kill(at->pidfd, SIGKILL);
 }
 
@@ -191,14 +225,21 @@ void attach_kill(struct agent *a)
 		attach_kill_one(at);
 }
 
+static void attach_ended_gone(void *arg)
+{
+	struct attach *at = arg;
+
+	at->ended = NULL;
+}
+
 /* The call ended without a word: whoever held the process is dead, or cannot tell any more. */
 static void attach_gone(void *arg)
 {
 	struct attach *at = arg;
 
 	at->call = NULL;
-	if (!at->a->server)
-		return; /* the agent leaves */
+	if (!at->a->server || at->over)
+		return; /* the agent leaves, or it has ended */
 	if (!at->pid) {
 		attach_called_off(at, "whoever wanted to run it in a terminal has left", true);
 		return;
@@ -266,14 +307,18 @@ static struct attach *attach_new(
 {
 	struct attach *at = calloc(1, sizeof(*at));
 	const char *token = env_get(env, "ELASTICD_TOKEN");
+	_cleanup_free_ char *mark = NULL;
 
 	if (!at)
 		return NULL;
 	*at = (struct attach){ .a = a, .call = call, .index = t->index, .pidfd = -1 };
 	at->role = strdup(t->role->name);
-	if (token && *token && asprintf(&at->mark, "ELASTICD_TOKEN=%s", token) < 0)
-		at->mark = NULL;
-	if (!at->role || loop_timer_new(a->loop, attach_expired, at, &at->timer) < 0)
+	if (token && *token && asprintf(&mark, "ELASTICD_TOKEN=%s", token) < 0) {
+		mark = NULL;
+		return attach_free_one(at);
+	}
+	if (!at->role || (mark && sweep_new(mark, SWEEP_ANY, &at->sweep) < 0) ||
+		loop_timer_new(a->loop, attach_expired, at, &at->timer) < 0)
 		return attach_free_one(at);
 	at->next = a->attaches;
 	a->attaches = at;
@@ -412,7 +457,7 @@ int attach_ended(struct agent *a, struct varlink_call *call, const json_t *p)
 	struct attach *at = attach_named(a, name);
 	int64_t code = json_get_int(p, "code", -1), signo = json_get_int(p, "signal", 0);
 
-	if (!at)
+	if (!at || at->over)
 		return attach_no_such(call, name);
 	if (signo < 0 || signo >= NSIG)
 		return varlink_error_parameter(call, "signal");
@@ -422,13 +467,14 @@ int attach_ended(struct agent *a, struct varlink_call *call, const json_t *p)
 		return varlink_error(call, "Failed",
 			json_pack("{s:s, s:i}", "message", "its process has not ended", "errno",
 				EBUSY));
-	if (!at->pid)
+	if (!at->pid) {
 		attach_called_off(at, "its program was never started", true);
-	else if (signo)
-		attach_over(at, CLD_KILLED, (int)signo, NULL);
-	else
-		attach_over(at, CLD_EXITED, (int)code, NULL);
-	return varlink_reply(call, NULL);
+		return varlink_reply(call, NULL);
+	}
+	at->ended = call;
+	varlink_call_on_gone(call, attach_ended_gone, at);
+	attach_over(at, signo ? CLD_KILLED : CLD_EXITED, signo ? (int)signo : (int)code, NULL);
+	return 0;
 }
 
 void attach_stopping(struct agent *a, const struct task *t, const char *why)
@@ -464,6 +510,8 @@ void attach_free(struct agent *a)
 {
 	while (a->attaches) {
 		attach_good_bye(a->attaches, "its agent leaves");
+		if (a->attaches->ended)
+			varlink_reply(a->attaches->ended, NULL);
 		attach_free_one(a->attaches);
 	}
 }

@@ -101,36 +101,43 @@ static struct beat *beat_failing(struct beats *bs, const struct task *t)
 	return b && b->failing && b->token == t->token ? b : NULL;
 }
 
+/* The next that has failed and is saved, or could not be; it is not found again. */
+static struct task *beats_next_saved(struct beats *bs, char *ret_why, size_t size)
+{
+	struct agent *a = bs->a;
+
+	for (int i = 0; i < a->n_tasks; i++) {
+		struct beat *b = beat_failing(bs, &a->tasks[i]);
+
+		if (!b || !b->saved)
+			continue;
+		b->failing = b->saved = false;
+		snprintf(ret_why, size, "%s", b->why);
+		return &a->tasks[i];
+	}
+	return NULL;
+}
+
 /* What is saved, or could not be, has failed now. More may have come to it meanwhile. */
 static void beats_act(struct beats *bs)
 {
 	struct agent *a = bs->a;
-	bool report = a->spec->heartbeat.on_failure == SPEC_HEARTBEAT_REPORT, more = false;
-	_cleanup_free_ int *ranks = calloc((size_t)a->n_tasks + 1, sizeof(*ranks));
-	int n = 0;
+	char why[sizeof(((struct beat *)0)->why)];
+	bool more = false;
+	struct task *t;
 
 	bs->saving = false;
-	for (int i = 0; i < a->n_tasks && ranks; i++) {
-		struct beat *b = beat_failing(bs, &a->tasks[i]);
-
-		if (b && b->saved)
-			ranks[n++] = a->tasks[i].rank;
-		else if (b)
-			more = true;
-	}
 	/* Declaring one failed may change the others, and the array that they are in. */
-	for (int k = 0; k < n; k++)
-		for (int i = 0; i < a->n_tasks; i++) {
-			struct task *t = &a->tasks[i];
-			struct beat *b = t->rank == ranks[k] ? beat_failing(bs, t) : NULL;
+	while ((t = beats_next_saved(bs, why, sizeof(why))))
+		if (a->spec->heartbeat.on_failure != SPEC_HEARTBEAT_REPORT)
+			agent_task_failing(a, t, why);
+	for (int i = 0; i < a->n_tasks; i++) {
+		struct beat *b = beats_find(bs, &a->tasks[i]);
 
-			if (!b)
-				continue;
-			b->failing = b->saved = false;
-			if (!report)
-				agent_task_failing(a, t, b->why);
-			break;
-		}
+		if (b)
+			b->saved = false;
+		more |= beat_failing(bs, &a->tasks[i]) != NULL;
+	}
 	if (more)
 		beats_save(bs);
 }
@@ -153,7 +160,8 @@ static void beats_saved(void *arg, char *const *dirs, size_t n)
 	beats_act(bs);
 }
 
-/* The ranks to save: what has failed first, then the others that run. */
+/* The ranks to save: what has failed first, then the others that run. Of one that fails while they
+ * are saved, this is what there is. */
 static size_t beats_ranks(struct beats *bs, int *ranks)
 {
 	struct agent *a = bs->a;
@@ -162,9 +170,13 @@ static size_t beats_ranks(struct beats *bs, int *ranks)
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = 0; i < a->n_tasks && n < BEATS_DUMP_TASKS; i++) {
 			const struct task *t = &a->tasks[i];
+			struct beat *b = beats_find(bs, t);
 
-			if (task_alive(t) && (beat_failing(bs, t) == NULL) == (pass == 1))
-				ranks[n++] = t->rank;
+			if (!task_alive(t) || (beat_failing(bs, t) == NULL) != (pass == 1))
+				continue;
+			ranks[n++] = t->rank;
+			if (b)
+				b->saved = true;
 		}
 	return n;
 }

@@ -3,7 +3,7 @@
 
 /*
  * What the files of the members share (members.c: who is what, and the errors; members_waits.c: who
- * waits for what). Nobody else includes it.
+ * waits for what; members_leave.c: the shutdown barrier). Nobody else includes it.
  *
  * A wait is on the list of what it waits for, and when that is decided on the list of those who are
  * to be told, with what it is told.
@@ -109,9 +109,30 @@ void members_waits_error(struct members *m);
 /* slot has started, ended (its waits are in vain), or left. */
 void members_waits_changed(struct members *m);
 void members_waits_ended(struct members *m, int slot);
-/* No leave has failed. */
-void members_leave_clear(struct members *m);
 /* All get that. text must stay. */
 void members_waits_end(struct members *m, enum status status, const char *text);
 /* Without an answer. */
 void members_waits_free(struct members *m);
+/* Room for n slots, one reference; NULL without memory. */
+struct members_outcome *members_outcome_new(size_t n);
+void members_outcome_unref(struct members_outcome *o);
+/* A wait that is nowhere yet; NULL without memory. */
+struct members_wait *members_wait_new(
+	struct members *m, enum members_kind kind, int slot, uint64_t deadline_ms, void *token);
+/* w waits there. */
+void members_wait_at(struct members *m, struct members_wait *w, struct members_waits *home);
+/* w gets that; box and outcome are borrowed, text must stay. */
+void members_wait_ready(struct members *m, struct members_wait *w, enum status status,
+	const char *text, struct members_box *box, struct members_outcome *outcome);
+
+/* members_leave.c */
+
+/* Answers those who have left, where nobody is waited for any more or the group has an error. */
+void members_leave_check(struct members *m);
+/* A leave is overdue: that is an error of the group, told to all. */
+void members_leave_overdue(struct members *m, int64_t now_us);
+/* All who wait for others to leave get that; text must stay, o is borrowed. */
+void members_leave_all(
+	struct members *m, enum status status, const char *text, struct members_outcome *o);
+/* No leave has failed. */
+void members_leave_clear(struct members *m);

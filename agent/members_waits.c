@@ -6,14 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static void members_outcome_unref(struct members_outcome *o)
+void members_outcome_unref(struct members_outcome *o)
 {
 	if (o && --o->refs == 0)
 		free(o);
 }
 
-/* Room for n slots; NULL without memory. */
-static struct members_outcome *members_outcome_new(size_t n)
+struct members_outcome *members_outcome_new(size_t n)
 {
 	struct members_outcome *o = calloc(1, sizeof(*o) + n * sizeof(int));
 
@@ -128,8 +127,7 @@ static void members_wait_leave(struct members *m, struct members_wait *w)
 		members_question_free(m, q);
 }
 
-/* w gets that; box and outcome are borrowed, text must stay. */
-static void members_wait_ready(struct members *m, struct members_wait *w, enum status status,
+void members_wait_ready(struct members *m, struct members_wait *w, enum status status,
 	const char *text, struct members_box *box, struct members_outcome *outcome)
 {
 	if (box)
@@ -224,108 +222,6 @@ static struct members_question *members_question_new(struct members *m, const in
 	return q;
 }
 
-/* --- leaving ------------------------------------------------------------------------------------
- */
-
-/* Whether the leave of t is waited for. */
-static bool members_stays(const struct member *t)
-{
-	return t->known && t->alive && !t->left && !t->recoverable && !t->observer;
-}
-
-/* Who has not left, with a text that begins like that; NULL without memory. */
-static struct members_outcome *members_stragglers(const struct members *m, const char *begin)
-{
-	struct members_outcome *o = members_outcome_new(m->n_slots);
-	size_t all = 0;
-	char text[48];
-
-	if (!o)
-		return NULL;
-	for (size_t i = 0; i < m->n_slots; i++) {
-		const struct member *t = &m->slots[i];
-
-		all += t->known && !t->recoverable && !t->observer;
-		if (members_stays(t))
-			o->slots[o->n++] = (int)i;
-	}
-	snprintf(text, sizeof(text), ": %zu of %zu have left", all - o->n, all);
-	slots_append_cut(o->message, sizeof(o->message), begin, 300);
-	slots_append(o->message, sizeof(o->message), text);
-	if (o->n > 0) {
-		slots_append(o->message, sizeof(o->message), "; missing: ");
-		slots_append_names(
-			o->message, sizeof(o->message), o->slots, o->n, m->opt.name, m->opt.arg);
-	}
-	return o;
-}
-
-static void members_leave_all(
-	struct members *m, enum status status, const char *text, struct members_outcome *o)
-{
-	struct members_wait *w;
-
-	while ((w = TAILQ_FIRST(&m->leave_waits)))
-		members_wait_ready(m, w, status, text, NULL, o);
-}
-
-void members_leave_clear(struct members *m)
-{
-	members_outcome_unref(m->leave_failed);
-	m->leave_failed = NULL;
-}
-
-/* The group has an error: nobody waits for others to leave, who may never do so. */
-static void members_leave_error(struct members *m)
-{
-	char text[512] = "";
-	struct members_outcome *o;
-
-	if (m->leave_failed) {
-		members_leave_all(m, STATUS_DEADLINE_EXCEEDED, NULL, m->leave_failed);
-		return;
-	}
-	slots_append(text, sizeof(text), "the group has an error (");
-	slots_append_cut(text, sizeof(text), m->error->error.message, 200);
-	slots_append(text, sizeof(text), ")");
-	o = members_stragglers(m, text);
-	members_leave_all(m, STATUS_ABORTED, "the group has an error", o);
-	members_outcome_unref(o);
-}
-
-static void members_leave_check(struct members *m)
-{
-	if (TAILQ_EMPTY(&m->leave_waits))
-		return;
-	if (m->error) {
-		members_leave_error(m);
-		return;
-	}
-	for (size_t i = 0; i < m->n_slots; i++)
-		if (members_stays(&m->slots[i]))
-			return;
-	members_leave_all(m, STATUS_OK, NULL, NULL);
-}
-
-/* A leave is overdue: that is an error of the group, told to all. */
-static void members_leave_overdue(struct members *m, int64_t now_us)
-{
-	struct members_outcome *o = members_stragglers(m, "the shutdown barrier timed out");
-	struct members_box *box = NULL;
-
-	if (o && o->n > 0)
-		box = members_box_new(
-			STATUS_DEADLINE_EXCEEDED, o->message, o->slots[0], false, now_us);
-	members_leave_all(m, STATUS_DEADLINE_EXCEEDED, "the shutdown barrier timed out", o);
-	if (box && !m->error) {
-		m->leave_failed = o;
-		o->refs++;
-		members_set_error(m, box);
-	}
-	members_box_unref(m, box);
-	members_outcome_unref(o);
-}
-
 /* --- what happens -------------------------------------------------------------------------------
  */
 
@@ -396,8 +292,7 @@ void members_waits_free(struct members *m)
 	chain_fini(&m->sets);
 }
 
-/* A wait that is nowhere yet; NULL without memory. */
-static struct members_wait *members_wait_new(
+struct members_wait *members_wait_new(
 	struct members *m, enum members_kind kind, int slot, uint64_t deadline_ms, void *token)
 {
 	struct members_wait *w;
@@ -414,7 +309,7 @@ static struct members_wait *members_wait_new(
 	return w;
 }
 
-static void members_wait_at(struct members *m, struct members_wait *w, struct members_waits *home)
+void members_wait_at(struct members *m, struct members_wait *w, struct members_waits *home)
 {
 	w->home = home;
 	TAILQ_INSERT_TAIL(home, w, link);
@@ -502,28 +397,6 @@ int members_ask_alive(
 	}
 	members_drain(m);
 	return r;
-}
-
-int members_leave(struct members *m, int slot, uint64_t deadline_ms, void *token)
-{
-	struct member *t = members_get(m, slot);
-	struct members_wait *w = members_wait_new(m, MEMBERS_WAIT_LEAVE, slot, deadline_ms, token);
-
-	if (!w)
-		return -ENOMEM;
-	if (t && m->stopped) {
-		t->left = true;
-		members_wait_ready(m, w, m->stop_status, m->stop_text, NULL, NULL);
-	} else if (t) {
-		t->left = true;
-		members_wait_at(m, w, &m->leave_waits);
-		members_waits_changed(m);
-	} else {
-		members_wait_ready(m, w, STATUS_INVALID_ARGUMENT,
-			"the task is no member of the group", NULL, NULL);
-	}
-	members_drain(m);
-	return 0;
 }
 
 void members_forget(struct members *m, void *token)

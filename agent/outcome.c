@@ -154,7 +154,8 @@ static bool outcome_others_failed(struct agent *a, char *what, size_t size)
 	return failed;
 }
 
-void outcome_leader_over(struct agent *a)
+/* timeout: it was cut short by a limit of the whole job, after which nothing is started again. */
+static void outcome_leader_end(struct agent *a, bool timeout)
 {
 	char what[512];
 
@@ -169,8 +170,16 @@ void outcome_leader_over(struct agent *a)
 		agent_post(a, GROUP_EV_FAIL);
 	} else {
 		agent_set_reason(a, "%s", a->leader_text);
-		outcome_all_ended(a);
+		if (timeout)
+			agent_post(a, GROUP_EV_DONE);
+		else
+			outcome_all_ended(a);
 	}
+}
+
+void outcome_leader_over(struct agent *a)
+{
+	outcome_leader_end(a, false);
 }
 
 void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *why)
@@ -179,6 +188,7 @@ void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *
 
 	outcome_decide(a, &a->spec->restart, &fault, why);
 	a->all_again = true;
+	record_flush(a);
 	agent_post(a, GROUP_EV_RESTART);
 }
 
@@ -187,9 +197,14 @@ void agent_timeout_asked(struct agent *a, const char *why)
 	agent_settle(a);
 	if (agent_decided(a))
 		return;
+	events_add(a->events, "timeout", a->attempt, -1, NULL, "%s", why);
+	log_warning("%s", why);
+	/* How the job ends was decided by the leader: only the others' time is cut short. */
+	if (a->leader_over && !a->in_stop) {
+		outcome_leader_end(a, true);
+		return;
+	}
 	agent_set_reason(a, "%s", why);
-	events_add(a->events, "timeout", a->attempt, -1, NULL, "%s", a->reason);
-	log_warning("%s", a->reason);
 	agent_post(a, GROUP_EV_TIMEOUT);
 }
 

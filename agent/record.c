@@ -54,6 +54,7 @@ static void record_write_state(void *arg)
 	json_put(doc, "attempt", json_integer(a->attempt));
 	json_put(doc, "budget", restart_save(&a->budget));
 	json_put(doc, "task_budgets", agent_budgets_save(a));
+	json_put(doc, "stopped_tasks", agent_stopped_save(a));
 	json_put(doc, "seq", json_integer(events_last_seq(a->events)));
 	json_put(doc, "replicas", replicas);
 	json_put(doc, "why", agent_budget_json(a));
@@ -158,6 +159,7 @@ static void record_load_state(struct agent *a, const char *path, const json_t *d
 	a->started_us = json_get_int(job, "started_us", 0);
 	record_load_replicas(a, json_get_array(doc, "replicas"));
 	agent_budgets_load(a, json_get_object(doc, "task_budgets"));
+	agent_stopped_load(a, json_get_array(doc, "stopped_tasks"));
 	if (restart_load(&a->budget, json_get_object(doc, "budget"), loop_now_ms()) < 0)
 		log_warning("%s: budget: not usable; it begins anew", path);
 }

@@ -85,6 +85,18 @@ static int roster_past_budget(struct agent *a, struct task *t)
 	return 0;
 }
 
+/* Whether a person stopped t under an agent that was lost. */
+static bool roster_past_stop(struct agent *a, const struct task *t)
+{
+	const json_t *name;
+	size_t i;
+
+	json_array_foreach (a->past_stopped, i, name)
+		if (!strcmp(json_string_value(name), agent_task_name(t)))
+			return true;
+	return false;
+}
+
 static int roster_init(struct agent *a, struct task *t, struct task *old, int n_old)
 {
 	struct task *before = roster_find(old, n_old, t->role, t->index, t->rank);
@@ -92,8 +104,10 @@ static int roster_init(struct agent *a, struct task *t, struct task *old, int n_
 	t->slot = roster_slot(a, t);
 	if (t->slot < 0)
 		return t->slot;
-	if (!before)
+	if (!before) {
+		t->on_purpose = roster_past_stop(a, t) && !t->extra && !a->all_again;
 		return roster_past_budget(a, t);
+	}
 	t->budget = before->budget;
 	before->budget = NULL;
 	t->restarts = before->restarts;
@@ -131,7 +145,8 @@ int agent_make_tasks(struct agent *a, struct error *err)
 	a->n_tasks = n;
 	a->all_again = false;
 	json_decref(a->past_budgets);
-	a->past_budgets = NULL;
+	json_decref(a->past_stopped);
+	a->past_budgets = a->past_stopped = NULL;
 	roster_free(old, n_old);
 	return r < 0 ? error_set(err, r, "out of memory") : 0;
 }
@@ -198,11 +213,36 @@ void agent_budgets_replay(struct agent *a, const json_t *event)
 
 json_t *agent_budgets_save(const struct agent *a)
 {
-	json_t *all = json_object();
+	/* Before the tasks are made again, what the record had still holds. */
+	json_t *all = a->past_budgets ? json_deep_copy(a->past_budgets) : json_object();
 
 	for (int i = 0; i < a->n_tasks; i++)
 		if (a->tasks[i].budget)
 			json_put(all, agent_task_name(&a->tasks[i]),
 				restart_save(a->tasks[i].budget));
+	return all;
+}
+
+void agent_stopped_load(struct agent *a, const json_t *saved)
+{
+	const json_t *name;
+	size_t i;
+
+	json_decref(a->past_stopped);
+	a->past_stopped = json_array();
+	json_array_foreach (saved, i, name)
+		if (json_is_string(name))
+			json_add(a->past_stopped, json_string(json_string_value(name)));
+}
+
+json_t *agent_stopped_save(const struct agent *a)
+{
+	json_t *all = a->past_stopped ? json_deep_copy(a->past_stopped) : json_array();
+
+	if (a->all_again)
+		json_array_clear(all);
+	for (int i = 0; i < a->n_tasks && !a->all_again; i++)
+		if (a->tasks[i].on_purpose && !agent_single_starts(&a->tasks[i]))
+			json_add(all, json_string(agent_task_name(&a->tasks[i])));
 	return all;
 }

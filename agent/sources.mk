@@ -60,6 +60,7 @@ agent_SRC := \
 	agent/logs_tail.c \
 	agent/logs_task.c \
 	agent/members.c \
+	agent/members_leave.c \
 	agent/members_waits.c \
 	agent/methods.c \
 	agent/notice_command.c \

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers map the board; the agent reads and writes it as a file. Any of them may cut it short, and
- * an access to a mapping behind the end of its file is a deadly signal. A board that was cut is
- * made anew in its place: what workers said there is gone until they say it again.
+ * Workers map the board; an access to a mapping behind the end of its file is a deadly signal. So
+ * it is sealed memory that nobody can cut short, and its path a link to the agent's descriptor of
+ * it. Whoever is in a container cannot follow that, and has a file beside it, in which the agent
+ * writes the same; what the agent reads is the one of the two in which the task says something.
  *
- * Its memory is made before anybody writes to it: on a full file system a store to a hole would be
- * such a signal to a worker.
+ * Any worker may cut that file short. The agent reads and writes it as a file, and makes it anew in
+ * its place: what workers said there is gone until they say it again. Its memory is made before
+ * anybody writes to it: on a full file system a store to a hole would be such a signal to a worker.
  */
 #include "agent/worker_private.h"
 #include "common/log.h"
@@ -13,34 +15,49 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { RESERVE_STEP = 32 };
+enum {
+	RESERVE_STEP = 32,
+	BOARD_NOEXEC_SEAL = 0x8, /* MFD_NOEXEC_SEAL, which libraries' headers may not have yet */
+};
 
 static off_t slot_at(int slot)
 {
 	return BOARD_HEADER_BYTES + (off_t)slot * BOARD_SLOT_BYTES;
 }
 
-static int board_write(const struct workers *w, off_t at, const void *data, size_t len)
+static int board_write(int fd, off_t at, const void *data, size_t len)
 {
-	ssize_t n = TEMP_FAILURE_RETRY(pwrite(w->board_fd, data, len, at));
+	ssize_t n = TEMP_FAILURE_RETRY(pwrite(fd, data, len, at));
 
 	if (n < 0)
 		return -errno;
 	return (size_t)n == len ? 0 : -EIO;
 }
 
-static int board_fill(struct workers *w, off_t begin, off_t len)
+/* Whatever of the two there is. */
+static int board_write_both(const struct workers *w, off_t at, const void *data, size_t len)
 {
-	int r = posix_fallocate(w->board_fd, begin, len);
+	int r = w->board_fd < 0 ? 0 : board_write(w->board_fd, at, data, len);
+	int file_r = board_write(w->board_file_fd, at, data, len);
 
-	return r == EINTR ? board_fill(w, begin, len) : -r;
+	return r < 0 ? r : file_r;
 }
 
-static int write_header(struct workers *w)
+static int board_fill(int fd, off_t begin, off_t len)
+{
+	int r = posix_fallocate(fd, begin, len);
+
+	return r == EINTR ? board_fill(fd, begin, len) : -r;
+}
+
+static int write_header(struct workers *w, int fd)
 {
 	struct board_header h = {
 		.magic = BOARD_MAGIC,
@@ -55,23 +72,23 @@ static int write_header(struct workers *w)
 		.error = w->board_error,
 	};
 
-	return board_write(w, 0, &h, sizeof(h));
+	return fd < 0 ? 0 : board_write(fd, 0, &h, sizeof(h));
 }
 
 /* A slot whose task has said nothing yet. */
-static int write_slot(struct workers *w, int slot, uint64_t token)
+static int write_slot(int fd, int slot, uint64_t token)
 {
 	struct board_slot s = { .step = -1, .expected = token };
 
-	return board_write(w, slot_at(slot), &s, sizeof(s));
+	return fd < 0 ? 0 : board_write(fd, slot_at(slot), &s, sizeof(s));
 }
 
 /* The whole size, with the memory of n slots. */
-static int board_size(struct workers *w, int n)
+static int board_size(int fd, int n)
 {
-	if (ftruncate(w->board_fd, (off_t)BOARD_BYTES) < 0)
+	if (ftruncate(fd, (off_t)BOARD_BYTES) < 0)
 		return -errno;
-	return board_fill(w, 0, slot_at(n));
+	return board_fill(fd, 0, slot_at(n));
 }
 
 /* --- a board that was cut -----------------------------------------------------------------------
@@ -79,12 +96,12 @@ static int board_size(struct workers *w, int n)
 
 static int board_make_anew(struct workers *w)
 {
-	int r = board_size(w, w->board_slots);
+	int r = board_size(w->board_file_fd, w->board_slots);
 
 	if (r == 0)
-		r = write_header(w);
+		r = write_header(w, w->board_file_fd);
 	for (int i = 0; r == 0 && i < w->board_slots; i++)
-		r = write_slot(w, i, i < w->n_slots ? w->slots[i].token : 0);
+		r = write_slot(w->board_file_fd, i, i < w->n_slots ? w->slots[i].token : 0);
 	return r;
 }
 
@@ -97,19 +114,19 @@ static void tell_damage(struct workers *w, int r)
 	if (w->board_damaged)
 		return;
 	w->board_damaged = true;
-	log_warning("%s: a worker has cut it short: %s", w->board_path, anew);
+	log_warning("%s: a worker has cut it short: %s", w->board_file_path, anew);
 	events_add(a->events, "board-damaged", a->attempt, -1, NULL,
 		"a worker has cut the board short: %s", anew);
 }
 
-/* Has the whole board there. False where it was not: all that workers said there is gone. */
+/* Has the whole file there. False where it was not: all that workers said there is gone. */
 static bool board_whole(struct workers *w)
 {
 	struct stat st;
 
-	if (w->board_fd < 0)
+	if (w->board_file_fd < 0)
 		return false;
-	if (fstat(w->board_fd, &st) == 0 && st.st_size >= (off_t)BOARD_BYTES)
+	if (fstat(w->board_file_fd, &st) == 0 && st.st_size >= (off_t)BOARD_BYTES)
 		return true;
 	tell_damage(w, board_make_anew(w));
 	return false;
@@ -118,22 +135,85 @@ static bool board_whole(struct workers *w)
 /* --- life ---------------------------------------------------------------------------------------
  */
 
-int worker_board_open(struct workers *w, struct error *err)
+static int board_unlink(const char *path)
+{
+	return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* Sealed memory of the whole size, or a negative errno. */
+static int board_memory(void)
+{
+	_cleanup_close_ int fd =
+		memfd_create("elasticd-board", MFD_CLOEXEC | MFD_ALLOW_SEALING | BOARD_NOEXEC_SEAL);
+	int r;
+
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		fd = memfd_create("elasticd-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	r = board_size(fd, 0);
+	if (r == 0 &&
+		(fchmod(fd, 0600) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0))
+		r = -errno;
+	return r < 0 ? r : TAKE_FD(fd);
+}
+
+/* Where there is no such memory, the path leads to the file. */
+static int board_link(struct workers *w)
+{
+	_cleanup_free_ char *target = NULL;
+	/* Nobody else may open what is in /proc of a process that cannot be dumped. */
+	int fd = prctl(PR_GET_DUMPABLE) == 1 ? board_memory() : -EPERM;
+
+	if (fd < 0)
+		log_debug("the board is a file: %s", strerror(-fd));
+	else
+		w->board_fd = fd;
+	if ((fd < 0 ? asprintf(&target, "%s", strrchr(w->board_file_path, '/') + 1)
+		    : asprintf(&target, "/proc/%d/fd/%d", (int)getpid(), fd)) < 0) {
+		target = NULL;
+		return -ENOMEM;
+	}
+	return symlink(target, w->board_path) < 0 ? -errno : 0;
+}
+
+static int board_make(struct workers *w)
 {
 	int r;
 
-	/* One of an agent that was lost. */
-	if (unlink(w->board_path) < 0 && errno != ENOENT)
-		return error_set(err, -errno, "%s: %s", w->board_path, strerror(errno));
-	w->board_fd = open(w->board_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (w->board_fd < 0)
-		return error_set(err, -errno, "%s: %s", w->board_path, strerror(errno));
-	r = board_size(w, 0);
+	w->board_file_fd =
+		open(w->board_file_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (w->board_file_fd < 0)
+		return -errno;
+	r = board_size(w->board_file_fd, 0);
 	if (r == 0)
-		r = write_header(w);
-	if (r < 0)
-		return error_set(err, r, "%s: %s", w->board_path, strerror(-r));
-	return 0;
+		r = board_link(w);
+	if (r == 0)
+		r = write_header(w, w->board_fd);
+	return r < 0 ? r : write_header(w, w->board_file_fd);
+}
+
+int worker_board_open(struct workers *w, struct error *err)
+{
+	/* Of an agent that was lost. */
+	int r = board_unlink(w->board_path);
+
+	if (r == 0)
+		r = board_unlink(w->board_file_path);
+	if (r == 0)
+		r = board_make(w);
+	return r < 0 ? error_set(err, r, "%s: %s", w->board_path, strerror(-r)) : 0;
+}
+
+/* The memory of the slots from w->board_slots to n. */
+static int board_more(struct workers *w, int fd, int n)
+{
+	off_t begin = slot_at(w->board_slots);
+	int r = fd < 0 ? 0 : board_fill(fd, begin, slot_at(n) - begin);
+
+	for (int i = w->board_slots; r == 0 && i < n; i++)
+		r = write_slot(fd, i, 0);
+	return r;
 }
 
 void worker_board_reserve(struct workers *w, int n)
@@ -146,9 +226,9 @@ void worker_board_reserve(struct workers *w, int n)
 	n = (n + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
 	if (n > BOARD_SLOTS)
 		n = BOARD_SLOTS;
-	r = board_fill(w, slot_at(w->board_slots), slot_at(n) - slot_at(w->board_slots));
-	for (int i = w->board_slots; r == 0 && i < n; i++)
-		r = write_slot(w, i, 0);
+	r = board_more(w, w->board_fd, n);
+	if (r == 0)
+		r = board_more(w, w->board_file_fd, n);
 	if (r == 0)
 		w->board_slots = n;
 	else
@@ -159,9 +239,12 @@ void worker_board_reserve(struct workers *w, int n)
 void worker_board_close(struct workers *w)
 {
 	w->board_slots = 0;
-	if (w->board_fd >= 0)
+	if (w->board_file_fd >= 0) {
 		unlink(w->board_path);
+		unlink(w->board_file_path);
+	}
 	w->board_fd = close_fd(w->board_fd);
+	w->board_file_fd = close_fd(w->board_file_fd);
 }
 
 /* --- words --------------------------------------------------------------------------------------
@@ -178,7 +261,9 @@ void worker_board_set(struct workers *w, uint64_t attempt, uint64_t stopping)
 
 	w->board_attempt = attempt;
 	w->board_stopping = stopping;
-	r = board_whole(w) ? write_header(w) : 0;
+	r = write_header(w, w->board_fd);
+	if (r == 0 && board_whole(w))
+		r = write_header(w, w->board_file_fd);
 	if (r < 0)
 		log_error("%s: %s", w->board_path, strerror(-r));
 }
@@ -186,7 +271,7 @@ void worker_board_set(struct workers *w, uint64_t attempt, uint64_t stopping)
 /* One word of the header by itself: workers read the others meanwhile. */
 static int write_word(struct workers *w, size_t at, uint64_t value)
 {
-	return board_write(w, (off_t)at, &value, sizeof(value));
+	return board_write_both(w, (off_t)at, &value, sizeof(value));
 }
 
 void worker_board_notice(struct workers *w, uint64_t notice, int64_t save_at)
@@ -195,8 +280,7 @@ void worker_board_notice(struct workers *w, uint64_t notice, int64_t save_at)
 
 	w->board_notice = notice;
 	w->board_save_at = save_at;
-	if (!board_whole(w))
-		return;
+	(void)board_whole(w);
 	r = write_word(w, offsetof(struct board_header, save_at), (uint64_t)save_at);
 	if (r == 0)
 		r = write_word(w, offsetof(struct board_header, notice), notice);
@@ -209,8 +293,7 @@ void worker_board_error(struct workers *w, bool up)
 	int r;
 
 	w->board_error = up;
-	if (!board_whole(w))
-		return;
+	(void)board_whole(w);
 	r = write_word(w, offsetof(struct board_header, error), up);
 	if (r < 0)
 		log_error("%s: %s", w->board_path, strerror(-r));
@@ -221,9 +304,16 @@ void worker_board_expect(struct workers *w, int slot, uint64_t token)
 	off_t at = slot_at(slot) + (off_t)offsetof(struct board_slot, expected);
 	int r = 0;
 
-	if (!worker_board_has(w, slot) || !board_whole(w))
+	if (!worker_board_has(w, slot))
 		return;
-	r = token ? write_slot(w, slot, token) : board_write(w, at, &token, sizeof(token));
+	/* One that was cut is made anew with the slot as it is to be. */
+	(void)board_whole(w);
+	if (!token)
+		r = board_write_both(w, at, &token, sizeof(token));
+	if (token)
+		r = write_slot(w->board_fd, slot, token);
+	if (token && r == 0)
+		r = write_slot(w->board_file_fd, slot, token);
 	if (r < 0)
 		log_error("%s: %s", w->board_path, strerror(-r));
 }
@@ -231,11 +321,15 @@ void worker_board_expect(struct workers *w, int slot, uint64_t token)
 const struct board_slot *worker_board_look(struct workers *w, int slot)
 {
 	struct board_slot *s = &w->board_seen;
-	ssize_t n;
+	ssize_t n = 0;
 
 	if (!worker_board_has(w, slot))
 		return NULL;
-	n = TEMP_FAILURE_RETRY(pread(w->board_fd, s, sizeof(*s), slot_at(slot)));
+	if (w->board_fd >= 0)
+		n = TEMP_FAILURE_RETRY(pread(w->board_fd, s, sizeof(*s), slot_at(slot)));
+	if (n == (ssize_t)sizeof(*s) && s->token)
+		return s;
+	n = TEMP_FAILURE_RETRY(pread(w->board_file_fd, s, sizeof(*s), slot_at(slot)));
 	if (n == (ssize_t)sizeof(*s))
 		return s;
 	(void)board_whole(w);

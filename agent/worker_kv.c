@@ -63,10 +63,7 @@ static int question_asked(struct worker_question *q, int r, const struct error *
 
 static void reply_revision(struct varlink_call *call, const struct store_answer *answer)
 {
-	char text[48];
-	int n = snprintf(text, sizeof(text), "{\"revision\":%" PRId64 "}", answer->revision);
-
-	varlink_reply_text(call, text, (size_t)n);
+	worker_reply_int(call, "revision", answer->revision);
 }
 
 /* --- what waits to be read ----------------------------------------------------------------------
@@ -132,45 +129,71 @@ static void reply_entries(struct varlink_call *call, const struct store_answer *
 
 static void reply_deleted(struct varlink_call *call, const struct store_answer *answer)
 {
-	char text[48];
-	int n = snprintf(text, sizeof(text), "{\"deleted\":%" PRId64 "}", answer->deleted);
-
-	varlink_reply_text(call, text, (size_t)n);
+	worker_reply_int(call, "deleted", answer->deleted);
 }
 
-int worker_put(struct varlink_call *call, json_t *p, void *arg)
+static int put(struct workers *w, struct varlink_call *call, const char *key,
+	const struct worker_bytes *b, bool overwrite, bool persistent)
 {
-	struct workers *w = arg;
 	_cleanup_free_ void *owned = NULL;
 	struct worker_question *q;
 	struct error err = { 0 };
 	const void *value;
 	size_t len;
 
-	if (worker_bytes(call, p, &value, &len, &owned) != 0)
+	if (worker_bytes(call, b, &value, &len, &owned) != 0)
 		return 0;
 	q = question_new(call, reply_revision);
 	if (!q)
 		return 0;
 	return question_asked(q,
-		kv_put(w->kv, json_get_string(p, "key", ""), value, len,
-			json_get_bool(p, "overwrite", false), json_get_bool(p, "persistent", false),
-			on_answer, q, &q->kv, &err),
+		kv_put(w->kv, key, value, len, overwrite, persistent, on_answer, q, &q->kv, &err),
 		&err);
 }
 
-int worker_get(struct varlink_call *call, json_t *p, void *arg)
+int worker_put(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct workers *w = arg;
+	struct worker_bytes b = worker_bytes_of(p);
+
+	return put(arg, call, json_get_string(p, "key", ""), &b,
+		json_get_bool(p, "overwrite", false), json_get_bool(p, "persistent", false));
+}
+
+int worker_put_flat(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	const struct flat_field *value = flat_get(p, "value"), *base64 = flat_get(p, "base64");
+	struct worker_bytes b = { .value = NULL };
+
+	if (value)
+		b.value = value->string, b.value_len = value->len;
+	if (base64)
+		b.base64 = base64->string, b.base64_len = base64->len;
+	return put(arg, call, flat_text(p, "key", ""), &b, flat_bool(p, "overwrite"),
+		flat_bool(p, "persistent"));
+}
+
+static int get(struct workers *w, struct varlink_call *call, const char *key, bool wait,
+	int64_t timeout_ms)
+{
 	struct worker_question *q = question_new(call, reply_entry);
 	struct error err = { 0 };
 
 	if (!q)
 		return 0;
-	return question_asked(q,
-		kv_get(w->kv, json_get_string(p, "key", ""), json_get_bool(p, "wait", false),
-			json_get_int(p, "timeout_ms", -1), on_answer, q, &q->kv, &err),
-		&err);
+	return question_asked(
+		q, kv_get(w->kv, key, wait, timeout_ms, on_answer, q, &q->kv, &err), &err);
+}
+
+int worker_get(struct varlink_call *call, json_t *p, void *arg)
+{
+	return get(arg, call, json_get_string(p, "key", ""), json_get_bool(p, "wait", false),
+		json_get_int(p, "timeout_ms", -1));
+}
+
+int worker_get_flat(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	return get(arg, call, flat_text(p, "key", ""), flat_bool(p, "wait"),
+		flat_int(p, "timeout_ms", -1));
 }
 
 int worker_list(struct varlink_call *call, json_t *p, void *arg)

@@ -70,26 +70,35 @@ int worker_fail(struct varlink_call *call, enum status status, const char *fmt, 
 	return worker_fail_missing(NULL, call, status, text, NULL, 0);
 }
 
-int worker_bytes(struct varlink_call *call, const json_t *p, const void **ret, size_t *ret_len,
-	void **ret_owned)
+struct worker_bytes worker_bytes_of(const json_t *p)
 {
 	const json_t *value = json_object_get(p, "value"), *base64 = json_object_get(p, "base64");
-	bool has_value = json_is_string(value);
+
+	return (struct worker_bytes){
+		.value = json_string_value(value),
+		.value_len = json_string_length(value),
+		.base64 = json_string_value(base64),
+		.base64_len = json_string_length(base64),
+	};
+}
+
+int worker_bytes(struct varlink_call *call, const struct worker_bytes *b, const void **ret,
+	size_t *ret_len, void **ret_owned)
+{
 	int r;
 
 	*ret_owned = NULL;
-	if (has_value == json_is_string(base64)) {
+	if (!b->value == !b->base64) {
 		worker_fail(call, STATUS_INVALID_ARGUMENT,
-			"value, base64: expected one of them, got %s", has_value ? "both" : "none");
+			"value, base64: expected one of them, got %s", b->value ? "both" : "none");
 		return 1;
 	}
-	if (has_value) {
-		*ret = json_string_value(value);
-		*ret_len = json_string_length(value);
+	if (b->value) {
+		*ret = b->value;
+		*ret_len = b->value_len;
 		return 0;
 	}
-	r = base64_decode(
-		json_string_value(base64), json_string_length(base64), ret_owned, ret_len);
+	r = base64_decode(b->base64, b->base64_len, ret_owned, ret_len);
 	if (r == -EINVAL)
 		worker_fail(call, STATUS_INVALID_ARGUMENT,
 			"base64: expected base64 with padding and nothing else");
@@ -256,5 +265,12 @@ const struct varlink_method worker_methods[] = {
 	{ "Saved", worker_saved },
 	{ "Preemption", worker_preemption },
 	{ "Notify", worker_notify },
+	{ NULL, NULL },
+};
+
+const struct varlink_flat_method worker_flat_methods[] = {
+	{ "Put", worker_put_flat },
+	{ "Get", worker_get_flat },
+	{ "Barrier", worker_barrier_flat },
 	{ NULL, NULL },
 };

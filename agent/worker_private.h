@@ -20,6 +20,7 @@
 #include "agent/kv.h"
 #include "agent/members.h"
 #include "agent/workers.h"
+#include "common/flat.h"
 #include "common/varlink_server.h"
 
 #include <sys/queue.h>
@@ -76,8 +77,8 @@ LIST_HEAD(worker_asks, worker_ask);
 struct workers {
 	struct agent *a;
 	uid_t uid; /* the job's user */
-	char *socket_path, *board_path;
-	int board_fd;
+	char *socket_path, *board_path, *board_file_path;
+	int board_fd, board_file_fd;		/* the memory, -1: none; the file */
 	int board_slots;			/* those that have their memory */
 	uint64_t board_attempt, board_stopping; /* what its header says */
 	uint64_t board_notice, board_error;	/* ... too */
@@ -143,22 +144,33 @@ int worker_of(const struct varlink_call *call);
 
 /* worker_methods.c */
 extern const struct varlink_method worker_methods[];
+extern const struct varlink_flat_method worker_flat_methods[];
 /* Final answers: an error with a text and, where the interface has them there, slots as missing. */
 int worker_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int worker_fail_missing(struct workers *w, struct varlink_call *call, enum status status,
 	const char *message, const int *slots, size_t n);
+/* Final answer with one integer. */
+int worker_reply_int(struct varlink_call *call, const char *name, int64_t n);
 /* An io.elasticd.Worker.GroupError, owned. */
 json_t *worker_error_json(const struct workers *w, const struct members_error *e);
 json_t *worker_names_json(const struct workers *w, const int *slots, size_t n);
-/* The bytes of value or base64 in p: borrowed from p, or owned by ret_owned. Returns 0, or non-zero
- * after having answered the call. */
-_must_check_ int worker_bytes(struct varlink_call *call, const json_t *p, const void **ret,
-	size_t *ret_len, void **ret_owned);
+/* A value or its base64 as a call has it, each NULL where it does not. */
+struct worker_bytes {
+	const char *value, *base64;
+	size_t value_len, base64_len;
+};
+struct worker_bytes worker_bytes_of(const json_t *p);
+/* The bytes: borrowed from what has them, or owned by ret_owned. Returns 0, or non-zero after
+ * having answered the call. */
+_must_check_ int worker_bytes(struct varlink_call *call, const struct worker_bytes *b,
+	const void **ret, size_t *ret_len, void **ret_owned);
 
 /* worker_kv.c */
 int worker_put(struct varlink_call *call, json_t *p, void *arg);
 int worker_get(struct varlink_call *call, json_t *p, void *arg);
+int worker_put_flat(struct varlink_call *call, const struct flat *p, void *arg);
+int worker_get_flat(struct varlink_call *call, const struct flat *p, void *arg);
 int worker_list(struct varlink_call *call, json_t *p, void *arg);
 int worker_delete(struct varlink_call *call, json_t *p, void *arg);
 
@@ -170,6 +182,7 @@ void worker_watches_free(struct workers *w);
 
 /* worker_wait.c */
 int worker_barrier(struct varlink_call *call, json_t *p, void *arg);
+int worker_barrier_flat(struct varlink_call *call, const struct flat *p, void *arg);
 int worker_cancel_barrier(struct varlink_call *call, json_t *p, void *arg);
 int worker_alive(struct varlink_call *call, json_t *p, void *arg);
 int worker_wait_error(struct varlink_call *call, json_t *p, void *arg);
@@ -216,5 +229,6 @@ __attribute__((format(printf, 2, 3))) void worker_text_printf(
 void worker_text_entry(struct worker_text *t, const struct store_entry *e, bool change);
 /* "value":"..." or "base64":"...". */
 void worker_text_bytes(struct worker_text *t, const void *data, size_t len);
+void worker_text_int(struct worker_text *t, int64_t n);
 /* Final answer with this text. */
 int worker_text_reply(struct varlink_call *call, const struct worker_text *t);

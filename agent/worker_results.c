@@ -49,12 +49,13 @@ int worker_result(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct workers *w = arg;
 	_cleanup_free_ void *owned = NULL;
+	const struct worker_bytes b = worker_bytes_of(p);
 	struct worker_slot *s;
 	const void *value;
 	void *copy;
 	size_t len;
 
-	if (worker_bytes(call, p, &value, &len, &owned) != 0)
+	if (worker_bytes(call, &b, &value, &len, &owned) != 0)
 		return 0;
 	if (len > WORKERS_RESULT_BYTES)
 		return worker_fail(call, STATUS_INVALID_ARGUMENT,

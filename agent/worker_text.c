@@ -5,10 +5,11 @@
  */
 #include "agent/worker_private.h"
 #include "common/base64.h"
+#include "common/decimal.h"
 #include "common/printable.h"
 
+#include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -59,6 +60,13 @@ void worker_text_printf(struct worker_text *t, const char *fmt, ...)
 	n = vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	worker_text_add(t, text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1);
+}
+
+void worker_text_int(struct worker_text *t, int64_t n)
+{
+	char text[DECIMAL_MAX];
+
+	worker_text_add(t, text, decimal(n, text));
 }
 
 static void text_escape(struct worker_text *t, unsigned char c)
@@ -151,10 +159,25 @@ void worker_text_entry(struct worker_text *t, const struct store_entry *e, bool 
 		worker_text_add(t, ",", 1);
 		worker_text_bytes(t, e->value, e->len);
 	}
-	worker_text_printf(t, ",\"revision\":%" PRId64 "%s}", e->revision,
-		!change	   ? ""
-		: e->value ? ",\"deleted\":false"
-			   : ",\"deleted\":true");
+	worker_text_add(t, ",\"revision\":", 12);
+	worker_text_int(t, e->revision);
+	if (change && e->value)
+		worker_text_add(t, ",\"deleted\":false", 16);
+	else if (change)
+		worker_text_add(t, ",\"deleted\":true", 15);
+	worker_text_add(t, "}", 1);
+}
+
+int worker_reply_int(struct varlink_call *call, const char *name, int64_t n)
+{
+	char text[64 + DECIMAL_MAX], *to = text;
+	size_t len = strlen(name);
+
+	assert(len < 32);
+	to = mempcpy(mempcpy(mempcpy(to, "{\"", 2), name, len), "\":", 2);
+	to += decimal(n, to);
+	*to++ = '}';
+	return varlink_reply_text(call, text, (size_t)(to - text));
 }
 
 int worker_text_reply(struct varlink_call *call, const struct worker_text *t)

@@ -64,8 +64,6 @@ void worker_barrier_answer(void *arg, void *token, const struct barrier_answer *
 {
 	struct worker_wait *x = token;
 	struct varlink_call *call = x->call;
-	char text[48];
-	int n;
 
 	wait_free(x);
 	if (answer->status != STATUS_OK) {
@@ -73,8 +71,7 @@ void worker_barrier_answer(void *arg, void *token, const struct barrier_answer *
 			answer->n_missing);
 		return;
 	}
-	n = snprintf(text, sizeof(text), "{\"generation\":%" PRId64 "}", answer->generation);
-	varlink_reply_text(call, text, (size_t)n);
+	worker_reply_int(call, "generation", answer->generation);
 }
 
 void worker_members_answer(void *arg, void *token, const struct members_answer *answer)
@@ -116,11 +113,14 @@ void worker_deadlines(void *arg)
 		loop_timer_arm(w->timer, next > now ? next - now : 0);
 }
 
+static uint64_t deadline_after(int64_t timeout, uint64_t now)
+{
+	return timeout < 0 ? UINT64_MAX : now + (uint64_t)timeout;
+}
+
 static uint64_t deadline_of(const json_t *p, uint64_t now)
 {
-	int64_t timeout = json_get_int(p, "timeout_ms", -1);
-
-	return timeout < 0 ? UINT64_MAX : now + (uint64_t)timeout;
+	return deadline_after(json_get_int(p, "timeout_ms", -1), now);
 }
 
 /* A wait with a limit may have the nearest one; looked at once in this turn. */
@@ -200,10 +200,9 @@ static bool in_set(int slot, const int *set, size_t n)
  * The set that a call of slot means. Returns 0, or non-zero after having answered the call. A bad
  * set fails the barrier (NULL: none) for the others, too: they would wait in vain.
  */
-static int members_of(struct workers *w, struct varlink_call *call, const json_t *p,
+static int members_of(struct workers *w, struct varlink_call *call, const json_t *names,
 	const char *barrier, int **ret, size_t *ret_n)
 {
-	const json_t *names = json_get_array(p, "members");
 	int slot = worker_of(call), r;
 	char text[512];
 
@@ -245,27 +244,37 @@ static bool bad_name(struct varlink_call *call, const char *name)
 	return true;
 }
 
-int worker_barrier(struct varlink_call *call, json_t *p, void *arg)
+static int barrier(struct workers *w, struct varlink_call *call, const char *name,
+	const json_t *members, int64_t timeout_ms)
 {
-	struct workers *w = arg;
-	const char *name = json_get_string(p, "name", "");
-	uint64_t now = loop_now_ms(), deadline = deadline_of(p, now);
+	uint64_t now = loop_now_ms(), deadline = deadline_after(timeout_ms, now);
 	_cleanup_free_ int *set = NULL;
 	struct worker_wait *x;
 	size_t n = 0;
 	int r;
 
-	if (bad_name(call, name) || members_of(w, call, p, name, &set, &n) != 0)
+	if (bad_name(call, name) || members_of(w, call, members, name, &set, &n) != 0)
 		return 0;
 	x = wait_new(w, call, WAIT_BARRIER);
 	if (!x)
 		return 0;
-	r = (json_get_array(p, "members") ? barriers_arrive : barriers_arrive_default)(
+	r = (members ? barriers_arrive : barriers_arrive_default)(
 		w->barriers, name, worker_of(call), set, n, deadline, now, x);
 	if (r < 0)
 		return wait_failed(x, r);
 	deadline_added(w, deadline);
 	return 0;
+}
+
+int worker_barrier(struct varlink_call *call, json_t *p, void *arg)
+{
+	return barrier(arg, call, json_get_string(p, "name", ""), json_get_array(p, "members"),
+		json_get_int(p, "timeout_ms", -1));
+}
+
+int worker_barrier_flat(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	return barrier(arg, call, flat_text(p, "name", ""), NULL, flat_int(p, "timeout_ms", -1));
 }
 
 int worker_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
@@ -300,7 +309,7 @@ int worker_alive(struct varlink_call *call, json_t *p, void *arg)
 	size_t n = 0;
 	int r;
 
-	if (members_of(w, call, p, NULL, &set, &n) != 0)
+	if (members_of(w, call, json_get_array(p, "members"), NULL, &set, &n) != 0)
 		return 0;
 	x = wait_new(w, call, WAIT_ALIVE);
 	if (!x)

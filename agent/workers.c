@@ -171,6 +171,7 @@ static int open_server(struct workers *w, struct error *err)
 		.url = "https://elasticd.example/",
 		.idl = worker_idl,
 		.methods = worker_methods,
+		.flat = worker_flat_methods,
 		.ranges = worker_ranges,
 		.limits = {
 			.message_bytes = WORKERS_MESSAGE_BYTES,
@@ -205,10 +206,12 @@ int workers_new(struct agent *a, struct error *err)
 	a->workers = w;
 	w->a = a;
 	w->uid = getuid();
-	w->board_fd = -1;
+	w->board_fd = w->board_file_fd = -1;
 	w->board_save_at = INT64_MIN;
 	if (asprintf(&w->socket_path, "%s/worker.sock", a->opt.runtime_dir) < 0 ||
-		asprintf(&w->board_path, "%s/board", a->opt.runtime_dir) < 0 || open_store(w) < 0)
+		asprintf(&w->board_path, "%s/board", a->opt.runtime_dir) < 0 ||
+		asprintf(&w->board_file_path, "%s" BOARD_FILE_SUFFIX, w->board_path) < 0 ||
+		open_store(w) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = worker_board_open(w, err);
 	return r < 0 ? r : open_server(w, err);
@@ -245,6 +248,7 @@ void workers_free(struct agent *a)
 	free(w->by_name);
 	free(w->socket_path);
 	free(w->board_path);
+	free(w->board_file_path);
 	free(w->why);
 	free(w);
 }

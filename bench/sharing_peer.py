@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the peers need for the same as bench/sharing.c: sharing_peer.py KIND WHAT CLIENTS N prints
-nanoseconds, the median of a barrier or the time of all pairs. KIND is tcpstore (torch), manager
-(multiprocessing), elasticd (our package, as a worker of a job) or socket (a bare UNIX socket's round
-trips, the floor of anything that has a server)."""
+nanoseconds, the median of a barrier, the time of all pairs, or the CPU time of all beats. KIND is
+tcpstore (torch, whose set() does not wait for an answer), manager (multiprocessing), elasticd (our
+package, as a worker of a job) or socket (a bare UNIX socket's round trips, the floor of anything that
+has a server and waits for its answers)."""
 
 import multiprocessing
 import os
@@ -88,10 +89,21 @@ def manager():
         return with_clients(work)
 
 
+def all_beats(job):
+    begun = time.process_time_ns()
+    for i in range(N):
+        job.step(i)
+        job.beat()
+        job.notice
+    return time.process_time_ns() - begun
+
+
 def elasticd():
     import elasticd as package
 
     with package.init() as job:
+        if WHAT == "beats":
+            return all_beats(job)
         value = all_pairs(job.rank, lambda k, v: job.kv.put(k, v, overwrite=True), job.kv.get,
                           lambda name: job.barrier(name))
         return value if job.rank == 0 else None

@@ -6,13 +6,35 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
+
+enum { PING_RETRY_MS = 20 };
+
+/* Until somebody listens, where the caller gave time for that. */
+static void await_daemon(const struct ctl *ctl)
+{
+	const struct timespec pause = { .tv_nsec = PING_RETRY_MS * 1000000 };
+
+	while (ctl->deadline_ms >= 0 && ctl_left_ms(ctl) > 0) {
+		struct varlink_sync *v = NULL;
+		int r = varlink_sync_connect(ctl->socket, &v, NULL);
+
+		varlink_sync_free(v);
+		if (r != -ENOENT && r != -ECONNREFUSED)
+			return;
+		nanosleep(&pause, NULL);
+	}
+}
 
 int cmd_ping(struct ctl *ctl, struct args *args)
 {
-	int64_t began = ctl_now_us(), took;
-	int r = ctl_call(ctl, "Ping", NULL, NULL);
+	int64_t began, took;
+	int r;
 
 	(void)args;
+	await_daemon(ctl);
+	began = ctl_now_us();
+	r = ctl_call(ctl, "Ping", NULL, NULL);
 	if (r != 0)
 		return r;
 	took = ctl_now_us() - began;

@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* What more than one flag decides: the command, variables, the master's address, the prefix. */
 
@@ -44,18 +45,47 @@ static int add_program(const struct launch_state *s, json_t *command, const char
 	return json_add(command, word) < 0 ? launch_no_memory(s) : 0;
 }
 
-static bool ends_in_py(const char *program)
+static bool ends_in(const char *program, const char *suffix)
 {
-	size_t n = strlen(program);
+	size_t n = strlen(program), len = strlen(suffix);
 
-	return n > 3 && !strcmp(program + n - 3, ".py");
+	return n > len && !strcmp(program + n - len, suffix);
+}
+
+/* Whether the kernel would execute path: permitted, and a script with an interpreter or a binary.
+ */
+static bool executable(const char *path)
+{
+	_cleanup_file_ FILE *f = access(path, X_OK) == 0 ? fopen(path, "re") : NULL;
+	char start[2] = "";
+
+	if (!f)
+		return access(path, X_OK) == 0; /* perhaps executable, not readable */
+	return fread(start, 1, sizeof(start), f) == sizeof(start) &&
+	       (!memcmp(start, "#!", 2) || start[0] == '\x7f');
+}
+
+/* A job file in the program's place would be a worker that cannot be executed. */
+static int refuse_job_file(const struct launch_state *s, const char *program)
+{
+	static const char *const suffixes[] = { ".yaml", ".yml", ".json" };
+	bool named = false;
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+		named |= ends_in(program, suffixes[i]);
+	if (!named || stat(program, &st) < 0 || !S_ISREG(st.st_mode) || executable(program))
+		return 0;
+	return error_set(s->err, -EINVAL,
+		"%s is no program that can be executed; if it is a job file: --spec %s", program,
+		program);
 }
 
 static bool by_python(const struct launch_state *s)
 {
 	if (s->values[OPT_RUN_PATH] || s->values[OPT_MODULE])
 		return true;
-	return ends_in_py(s->command[0]) && !s->values[OPT_NO_PYTHON];
+	return ends_in(s->command[0], ".py") && !s->values[OPT_NO_PYTHON];
 }
 
 static int add_interpreter(const struct launch_state *s, json_t *command)
@@ -85,6 +115,8 @@ static int set_command(struct launch_state *s)
 	if (by_python(s))
 		r = add_interpreter(s, command);
 	else
+		r = refuse_job_file(s, s->command[0]);
+	if (r == 0 && !by_python(s))
 		r = add_program(s, command, s->command[i++]);
 	for (; r == 0 && i < s->n_command; i++) {
 		json_t *word = json_string(s->command[i]);

@@ -20,6 +20,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+/*
+ * The path of the board leads to memory of the agent's that nobody can cut short, by way of /proc.
+ * From a container, where that does not lead there, a file beside it has the same: the agent reads
+ * what is said in either.
+ */
+#define BOARD_FILE_SUFFIX ".file"
+
 #define BOARD_MAGIC UINT64_C(0x316472616f626c65) /* "elboard1" */
 
 enum {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wall around libevent. Deferred calls live in one array that a single never-added event
- * drains: event_active() puts it behind whatever is ready in this turn, so deferred work (flushing
- * connections, posting state) happens once per turn and costs no system call.
+ * The wall around libevent, which is run one turn at a time. Deferred calls live in one array that
+ * is drained behind whatever was ready in a turn, so deferred work (flushing connections, posting
+ * state) happens once per turn and costs no system call.
  *
- * Timers use the precise clock and no cached time, so that a timer is never early by loop_now_ms().
+ * libevent's precise timers would set a timerfd in each turn, so ours use its coarse clock, which
+ * lags by some milliseconds: a timer that it has expire early, by loop_now_ms(), is put back.
  */
 #include "common/loop.h"
 
@@ -26,7 +27,6 @@ struct deferred {
 
 struct loop {
 	struct event_base *base;
-	struct event *drain;
 	struct deferred *calls; /* [head, tail) wait */
 	size_t head, tail, room;
 	bool quit;
@@ -37,6 +37,7 @@ struct loop_timer {
 	struct event *ev;
 	loop_fn fn;
 	void *arg;
+	uint64_t due_ms; /* when armed */
 	bool armed;
 };
 
@@ -82,8 +83,6 @@ static void run_round(struct loop *l)
 
 static void drain(struct loop *l)
 {
-	static const struct timeval at_once;
-
 	if (!l->tail)
 		return;
 	for (int i = 0; i < DEFER_ROUNDS && l->head < l->tail; i++)
@@ -91,15 +90,17 @@ static void drain(struct loop *l)
 	memmove(l->calls, l->calls + l->head, (l->tail - l->head) * sizeof(*l->calls));
 	l->tail -= l->head;
 	l->head = 0;
-	if (!l->tail)
-		return;
-	if (event_add(l->drain, &at_once) < 0)
-		event_active(l->drain, EV_TIMEOUT, 0);
 }
 
-static void on_drain(evutil_socket_t fd, short what, void *arg)
+/* Waits only where nothing is left to do. */
+static int turn(struct loop *l, int flags)
 {
-	drain(arg);
+	if (l->tail)
+		flags |= EVLOOP_NONBLOCK;
+	if (event_base_loop(l->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | flags) < 0)
+		return event_errno();
+	drain(l);
+	return 0;
 }
 
 int loop_new(struct loop **ret)
@@ -114,14 +115,10 @@ int loop_new(struct loop **ret)
 	if (!config)
 		return -ENOMEM;
 	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_IGNORE_ENV |
-					      EVENT_BASE_FLAG_NO_CACHE_TIME |
-					      EVENT_BASE_FLAG_PRECISE_TIMER);
+					      EVENT_BASE_FLAG_NO_CACHE_TIME);
 	l->base = event_base_new_with_config(config);
 	event_config_free(config);
 	if (!l->base)
-		return -ENOMEM;
-	l->drain = event_new(l->base, -1, 0, on_drain, l);
-	if (!l->drain)
 		return -ENOMEM;
 	*ret = TAKE_PTR(l);
 	return 0;
@@ -131,8 +128,6 @@ struct loop *loop_free(struct loop *l)
 {
 	if (!l)
 		return NULL;
-	if (l->drain)
-		event_free(l->drain);
 	if (l->base)
 		event_base_free(l->base);
 	free(l->calls);
@@ -142,14 +137,15 @@ struct loop *loop_free(struct loop *l)
 
 int loop_run(struct loop *l)
 {
-	int code;
+	int code, r = 0;
 
 	errno = 0;
-	if (!l->quit && event_base_loop(l->base, EVLOOP_NO_EXIT_ON_EMPTY) < 0)
-		return event_errno();
-	/* What the last callbacks posted (an answer to be sent) still happens. */
+	/* What was posted before waits for what is ready, here as in any turn; after loop_quit() it
+	 * still happens (an answer to be sent). */
+	while (!l->quit && r == 0)
+		r = turn(l, 0);
 	drain(l);
-	code = l->code;
+	code = r < 0 ? r : l->code;
 	l->quit = false;
 	l->code = 0;
 	return code;
@@ -166,9 +162,8 @@ void loop_quit(struct loop *l, int code)
 
 void loop_run_once(struct loop *l, bool wait)
 {
-	event_base_loop(l->base, EVLOOP_ONCE | (wait ? 0 : EVLOOP_NONBLOCK));
-	/* The event that drains does not run when the loop was broken off. */
-	drain(l);
+	if (turn(l, wait ? 0 : EVLOOP_NONBLOCK) < 0)
+		log_debug("the loop has failed: %s", strerror(errno));
 }
 
 uint64_t loop_now_ms(void)
@@ -187,10 +182,30 @@ uint64_t loop_real_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
+/* No memory for the heap of timers: early is better than never. */
+static void timer_add(struct loop_timer *t, uint64_t delay_ms)
+{
+	uint64_t sec = delay_ms / 1000;
+	struct timeval tv = {
+		.tv_sec = sec > INT_MAX ? INT_MAX : sec,
+		.tv_usec = delay_ms % 1000 * 1000,
+	};
+
+	if (event_add(t->ev, &tv) == 0)
+		return;
+	t->due_ms = 0;
+	event_active(t->ev, EV_TIMEOUT, 0);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct loop_timer *t = arg;
+	uint64_t now = loop_now_ms();
 
+	if (now < t->due_ms) {
+		timer_add(t, t->due_ms - now);
+		return;
+	}
 	t->armed = false;
 	t->fn(t->arg);
 }
@@ -213,18 +228,13 @@ int loop_timer_new(struct loop *l, loop_fn fn, void *arg, struct loop_timer **re
 
 void loop_timer_arm(struct loop_timer *t, uint64_t delay_ms)
 {
-	uint64_t sec = delay_ms / 1000;
-	struct timeval tv = {
-		.tv_sec = sec > INT_MAX ? INT_MAX : sec,
-		.tv_usec = delay_ms % 1000 * 1000,
-	};
+	uint64_t now = loop_now_ms();
 
 	t->armed = true;
+	t->due_ms = delay_ms < UINT64_MAX - now ? now + delay_ms : UINT64_MAX;
 	/* An earlier arming may have expired in this very turn; it is replaced, not added to. */
 	event_del(t->ev);
-	/* No memory for the heap of timers: early is better than never. */
-	if (event_add(t->ev, &tv) < 0)
-		event_active(t->ev, EV_TIMEOUT, 0);
+	timer_add(t, delay_ms);
 }
 
 void loop_timer_disarm(struct loop_timer *t)
@@ -386,7 +396,6 @@ int loop_defer(struct loop *l, loop_fn fn, void *arg)
 	if (make_room(l) < 0)
 		return -ENOMEM;
 	l->calls[l->tail++] = (struct deferred){ .fn = fn, .arg = arg };
-	event_active(l->drain, EV_TIMEOUT, 0);
 	return 0;
 }
 

@@ -29,7 +29,8 @@ size_t proc_keep_descendants(struct proc_stat *procs, size_t n, pid_t root);
 
 /* Whether the initial environment of pid has exactly this "NAME=value" entry: 1 or 0; -EAGAIN when
  * that cannot be told yet, since the process is in the middle of execve() and for that moment shows
- * none of its environment, or only the beginning; -ESRCH when it is gone or is dead; or another negative errno. */
+ * none of its environment, or only the beginning; -ESRCH when it is gone or is dead; or another
+ * negative errno. */
 int proc_environ_has(pid_t pid, const char *entry) __attribute__((warn_unused_result));
 /* The same for any value of a name: prefix is "NAME=". ret is the value, cut to size. */
 int proc_environ_get(pid_t pid, const char *prefix, char *ret, size_t size)

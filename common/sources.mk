@@ -6,6 +6,7 @@ common_SRC := \
 	common/varlink_client.c \
 	common/varlink_connection.c \
 	common/varlink_dispatch.c \
+	common/varlink_flat.c \
 	common/varlink_listen.c \
 	common/varlink_server.c \
 	common/varlink_service.c \
@@ -49,6 +50,7 @@ common_SRC := \
 	common/platform.c \
 	common/paths.c \
 	common/file.c \
+	common/flat.c \
 	common/json.c \
 	common/loop.c \
 	common/printable.c \

@@ -14,6 +14,8 @@ struct target {
 	const struct varlink_interface *interface;
 	const struct varlink_member *method;
 	varlink_method_fn fn;
+	varlink_flat_fn flat; /* instead, with what it gets */
+	const struct flat *parameters;
 };
 
 static int answer_unknown(struct varlink_call *call, const char *error, const char *key,
@@ -113,7 +115,8 @@ static void call_handler(struct varlink_call *call, const struct target *t, json
 	if (dead)
 		return;
 	s->handling++;
-	r = t->fn(call, parameters, t->interface->arg);
+	r = t->flat ? t->flat(call, t->parameters, t->interface->arg)
+		    : t->fn(call, parameters, t->interface->arg);
 	s->handling--;
 	if (dead)
 		return;
@@ -148,12 +151,36 @@ static json_t *take_parameters(json_t *m)
 	return !p || json_is_null(p) ? json_object() : json_incref(p);
 }
 
-void varlink_dispatch(struct varlink_connection *c, const char *text, size_t len)
+static bool dispatch_flat(struct varlink_connection *c, char *text, size_t len)
+{
+	struct varlink_server *s = c->server;
+	struct flat parameters;
+	const struct varlink_flat_target *m = varlink_flat_match(&s->flat, text, len, &parameters);
+	struct varlink_call *call;
+
+	if (!m)
+		return false;
+	call = varlink_call_new(c);
+	if (call)
+		call_handler(call,
+			&(struct target){
+				.interface = &s->interfaces[VARLINK_OWN],
+				.method = m->member,
+				.flat = m->fn,
+				.parameters = &parameters,
+			},
+			NULL);
+	else
+		varlink_connection_doom(c, "out of memory");
+	return true;
+}
+
+static void dispatch_any(struct varlink_connection *c, const char *text, size_t len)
 {
 	_cleanup_json_ json_t *m = NULL;
 	_cleanup_json_ json_t *parameters = NULL;
 	struct varlink_call *call;
-	struct target t;
+	struct target t = { .flat = NULL };
 	struct error err = { 0 };
 	const char *wrong;
 
@@ -180,4 +207,10 @@ void varlink_dispatch(struct varlink_connection *c, const char *text, size_t len
 		varlink_error_parameter(call, "upgrade");
 	else if (parameters_fit(call, &t, parameters))
 		call_handler(call, &t, parameters);
+}
+
+void varlink_dispatch(struct varlink_connection *c, char *text, size_t len)
+{
+	if (!dispatch_flat(c, text, len))
+		dispatch_any(c, text, len);
 }

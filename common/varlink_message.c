@@ -18,7 +18,8 @@ size_t varlink_buffer_len(const struct varlink_buffer *b)
 	return b->end - b->begin;
 }
 
-int varlink_buffer_append(struct varlink_buffer *b, const void *data, size_t len)
+/* Where len bytes can be written behind the others; NULL without memory. */
+static char *reserve(struct varlink_buffer *b, size_t len)
 {
 	size_t room = b->room ? b->room : 512;
 	char *grown;
@@ -34,11 +35,20 @@ int varlink_buffer_append(struct varlink_buffer *b, const void *data, size_t len
 			room *= 2;
 		grown = realloc(b->data, room);
 		if (!grown)
-			return -ENOMEM;
+			return NULL;
 		b->data = grown;
 		b->room = room;
 	}
-	memcpy(b->data + b->end, data, len);
+	return b->data + b->end;
+}
+
+int varlink_buffer_append(struct varlink_buffer *b, const void *data, size_t len)
+{
+	char *to = reserve(b, len);
+
+	if (!to)
+		return -ENOMEM;
+	memcpy(to, data, len);
 	b->end += len;
 	return 0;
 }
@@ -96,10 +106,29 @@ static int append_parameters(struct varlink_buffer *b, const struct varlink_out 
 	return json_dump_callback(out->parameters, on_dump, b, JSON_COMPACT) < 0 ? -ENOMEM : 0;
 }
 
+/* A final answer from ready text, the one that is sent most. */
+static int append_plain(struct varlink_buffer *b, const struct varlink_out *out)
+{
+	static const char before[] = "{\"parameters\":";
+	char *to = reserve(b, sizeof(before) + out->text_len + 1);
+
+	if (!to)
+		return -ENOMEM;
+	to = mempcpy(to, before, sizeof(before) - 1);
+	to = mempcpy(to, out->text, out->text_len);
+	memcpy(to, "}", 2);
+	b->end += sizeof(before) + out->text_len + 1;
+	return 0;
+}
+
 static int append_message(struct varlink_buffer *b, const struct varlink_out *out)
 {
-	int r = append_text(b, "{");
+	int r;
 
+	if (out->text && !out->method && !out->error && !out->more && !out->oneway &&
+		!out->continues)
+		return append_plain(b, out);
+	r = append_text(b, "{");
 	if (r == 0 && (out->method || out->error)) {
 		r = append_text(b, out->method ? "\"method\":\"" : "\"error\":\"");
 		if (r == 0)

@@ -7,7 +7,7 @@
  *   varlink_server.c      the server's life, its connections as a whole, draining
  *   varlink_listen.c      listening sockets and what happens when descriptors run out
  *   varlink_connection.c  one connection: bytes in and out, pausing, its end
- *   varlink_dispatch.c    from a message to a handler
+ *   varlink_dispatch.c    from a message to a handler; varlink_flat.c the short way
  *   varlink_call.c        answers and their order
  *   varlink_service.c     org.varlink.service
  *
@@ -17,6 +17,7 @@
  * many answers leave in one write.
  */
 
+#include "common/varlink_flat.h"
 #include "common/varlink_frame.h"
 #include "common/varlink_idl.h"
 #include "common/varlink_message.h"
@@ -45,6 +46,7 @@ struct varlink_server {
 	struct loop *loop;
 	struct varlink_limits limits;
 	struct varlink_interface interfaces[VARLINK_INTERFACES];
+	struct varlink_flat flat; /* of VARLINK_OWN */
 	int (*authorize)(struct varlink_call *, const char *, json_t *, void *);
 	json_t *info; /* what GetInfo answers */
 	void (*idle)(void *);
@@ -145,7 +147,8 @@ json_t *varlink_limit_error(
 	const struct varlink_server *s, const char *what, int64_t limit, const char **ret_name);
 
 /* varlink_dispatch.c */
-void varlink_dispatch(struct varlink_connection *c, const char *text, size_t len);
+/* text is written to. */
+void varlink_dispatch(struct varlink_connection *c, char *text, size_t len);
 
 /* varlink_service.c */
 extern const char varlink_service_idl[];

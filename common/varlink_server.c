@@ -74,6 +74,9 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	if (r < 0)
 		return r;
 	s->interfaces[VARLINK_OWN].ranges = opt->ranges;
+	r = varlink_flat_init(&s->flat, s->interfaces[VARLINK_OWN].idl, opt->flat, opt->ranges);
+	if (r < 0)
+		return error_set(err, r, "flat methods: %s", strerror(-r));
 	s->info = varlink_service_info(opt, s->interfaces[VARLINK_OWN].idl->name);
 	if (!s->info)
 		return error_set(err, -ENOMEM, "out of memory");
@@ -97,6 +100,7 @@ struct varlink_server *varlink_server_free(struct varlink_server *s)
 	loop_cancel(s->loop, varlink_server_turn, s);
 	if (s->drained)
 		loop_cancel(s->loop, s->drained, s->drained_arg);
+	varlink_flat_fini(&s->flat);
 	for (size_t i = 0; i < VARLINK_INTERFACES; i++)
 		varlink_idl_free(s->interfaces[i].idl);
 	json_decref(s->info);

@@ -19,6 +19,7 @@
 
 struct varlink_server;
 struct varlink_call;
+struct flat;
 
 struct varlink_peer {
 	uid_t uid;
@@ -34,9 +35,18 @@ struct varlink_peer {
  */
 typedef int (*varlink_method_fn)(struct varlink_call *call, json_t *parameters, void *arg);
 
+/* The same for a method that is called often, with parameters that need no tree (see flat.h). It
+ * gets most calls; the rest, and all with a flag such as "more", go to the other one. */
+typedef int (*varlink_flat_fn)(struct varlink_call *call, const struct flat *parameters, void *arg);
+
 struct varlink_method {
 	const char *name; /* without the interface's name: "Status" */
 	varlink_method_fn fn;
+};
+
+struct varlink_flat_method {
+	const char *name;
+	varlink_flat_fn fn;
 };
 
 /* A list of thousands is one answer; its readers (systemd's varlinkctl among them) take as much. */
@@ -62,10 +72,12 @@ struct varlink_options {
 	const char *idl;			      /* interface text, borrowed for ever */
 	const struct varlink_method *methods;	      /* ends with a NULL name; a method of the
 						       * interface without a row: MethodNotImplemented */
+	const struct varlink_flat_method *flat;	      /* of those that have one; ends likewise;
+						       * or NULL */
 	const struct varlink_range *ranges;	      /* ends with a NULL name; or NULL */
 	struct varlink_limits limits;		      /* zeros mean the defaults */
 	/* May be NULL. Called before each handler: 0, or non-zero after having answered the call.
-	 */
+	 * parameters is NULL before a flat handler. */
 	int (*authorize)(
 		struct varlink_call *call, const char *method, json_t *parameters, void *arg);
 	/* May be NULL. Called when the last connection has closed. May not free the server. */

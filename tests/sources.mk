@@ -19,6 +19,7 @@ unit_TESTS := \
 	worker_preempt \
 	tree \
 	cgroup \
+	clock \
 	console \
 	lines \
 	log_file \
@@ -74,6 +75,7 @@ unit_TESTS := \
 	varlink_idl \
 	varlink_validate \
 	varlink_server \
+	varlink_flat \
 	varlink_flush \
 	varlink_listen \
 	varlink_client \

@@ -32,59 +32,76 @@ unit-programs: $(UNIT)
 tools: $(TOOLS)
 built: programs tools unit-programs
 
-# What the targets below do, one after the other also with -j. None of it fails by itself: the total
-# at the end decides.
+# A list of suites has a line for each: its name, and the command with the quotes that xargs knows.
+# Long ones come first, so that JOBS of them side by side end at about the same time.
+JOBS ?= $(shell nproc)
+define nl
+
+
+endef
+LIST = $(B)/suites
+run_list = $(file >$(LIST),$(subst <end>,$(nl),$(1)))@$(SUMMARY) many $(RESULTS) $(JOBS) < $(LIST)
 begin = @rm -rf $(RESULTS)
 total = @$(SUMMARY) total $(RESULTS)
+none_for = $(1) sh -c 'echo $(2); exit 77'<end>
+
+# Builds beside the first one, with as many jobs as that; each is a suite of its own, too.
+submake = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) --no-print-directory
+build_in = @mkdir -p $(1) && cp -p $(B)/config.mk $(1)/
+build_as = +@$(SUMMARY) run $(RESULTS) $(1) $(submake) B=$(2)
 
 # Check gives a test 4 s by itself: too little for a machine that has other things to do.
-PATIENT := CK_TIMEOUT_MULTIPLIER=60
+PATIENT := CK_TIMEOUT_MULTIPLIER=150
 
+# unit NAME, BUILD DIRECTORY, VARIABLES AND WRAPPER, TESTS
+unit = $(foreach t,$(4),$(1)/$t env $(PATIENT) $(strip $(3)) $(2)/tests/unit/test_$t<end>)
 ifeq ($(UNIT),)
-run_unit = @$(SUMMARY) run $(RESULTS) unit sh -c 'echo configured without check; exit 77'
+unit_suites := $(call none_for,unit,configured without check)
 else
-run_unit = @for t in $(unit_TESTS); do $(PATIENT) \
-	$(SUMMARY) run $(RESULTS) unit/$$t $(B)/tests/unit/test_$$t; done
+unit_suites := $(call unit,unit,$(B),,$(unit_TESTS))
+valgrind_suites := $(call unit,valgrind,$(B),tests/tools/valgrind,$(unit_TESTS))
+asan_unit_suites = $(call unit,asan/unit,$(ASAN),$(SANITIZED),$(unit_TESTS))
+tsan_suites = $(call unit,tsan,$(TSAN),TSAN_OPTIONS=exitcode=66:halt_on_error=1,$(TSAN_TESTS))
 endif
 
+# e2e NAME, BUILD DIRECTORY, VARIABLES
+E2E := $(patsubst tests/e2e/test_%.py,%,$(wildcard tests/e2e/test_*.py))
+e2e = $(foreach t,$(E2E),$(1)/$t env ELASTIC_BUILD=$(abspath $(2)) $(strip $(3)) $(PYTHON) -m \
+	pytest -q -p no:cacheprovider $(PYTEST_ARGS) tests/e2e/test_$t.py<end>)
 ifeq ($(HAVE_PYTEST),)
-run_e2e = @$(SUMMARY) run $(RESULTS) e2e sh -c 'echo no pytest here; exit 77'
+e2e_suites = $(call none_for,e2e,no pytest here)
 else
-run_e2e = @ELASTIC_BUILD=$(abspath $(B)) $(SUMMARY) run -v $(RESULTS) e2e \
-	$(PYTHON) -m pytest -q -p no:cacheprovider $(PYTEST_ARGS) tests/e2e
+e2e_suites = $(call e2e,e2e,$(B))
+asan_e2e_suites = $(call e2e,asan/e2e,$(ASAN),$(SANITIZED))
 endif
 
-run_valgrind = @for t in $(if $(UNIT),$(unit_TESTS)); do $(PATIENT) \
-	$(SUMMARY) run $(RESULTS) valgrind/$$t tests/tools/valgrind $(B)/tests/unit/test_$$t; done
-
-define run_lint
-@for c in $(LINT); do $(SUMMARY) run $(RESULTS) lint/$$c tests/tools/lint $$c; done
-@mkdir -p $(B)-lint && cp -p $(B)/config.mk $(B)-lint/
-@$(SUMMARY) run $(RESULTS) lint/warnings \
-	$(MAKE) --no-print-directory B=$(B)-lint WERROR=1 -k built
+lint_suites := $(foreach c,$(LINT),lint/$c tests/tools/lint $c<end>)
+define build_lint
+$(call build_in,$(B)-lint)
+$(call build_as,lint/warnings,$(B)-lint) WERROR=1 -k built
 endef
 
 .PHONY: check check-unit check-e2e check-valgrind lint
 check: built
 	$(begin)
-	$(run_unit)
-	$(run_e2e)
+	$(call run_list,$(e2e_suites)$(unit_suites))
 	$(total)
 check-unit: unit-programs
 	$(begin)
-	$(run_unit)
+	$(call run_list,$(unit_suites))
 	$(total)
 check-e2e: programs tools
 	$(begin)
-	$(run_e2e)
+	$(call run_list,$(e2e_suites))
 	$(total)
 check-valgrind: unit-programs
 	$(begin)
-	$(run_valgrind)
+	$(call run_list,$(valgrind_suites))
 	$(total)
 lint:
 	$(begin)
-	$(run_lint)
+	$(build_lint)
+	$(call run_list,$(lint_suites))
 	$(total)
 
 # A second build, and the same tests over it. What a sanitizer finds in a program whose output no
@@ -93,25 +110,23 @@ ASAN := $(B)-asan
 REPORTS = $(abspath $(ASAN))/reports
 SANITIZED = ASAN_OPTIONS=detect_leaks=1:log_path=$(REPORTS)/report \
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(REPORTS)/report
+asan_suites = $(asan_e2e_suites)$(asan_unit_suites)
 
-.PHONY: asan-built asan-run check-asan
-asan-built:
-	@mkdir -p $(ASAN) && cp -p $(B)/config.mk $(ASAN)/
-	@$(MAKE) --no-print-directory B=$(ASAN) SANITIZE=address,undefined built
-asan-run:
-	$(begin)
-	$(run_unit)
-	$(run_e2e)
-
-define run_asan
+define build_asan
+$(call build_in,$(ASAN))
 @rm -rf $(REPORTS) && mkdir -m 1777 -p $(REPORTS)
-@$(SANITIZED) $(MAKE) --no-print-directory B=$(ASAN) SANITIZE=address,undefined asan-run
-@$(SUMMARY) run $(ASAN)/results reports sh -c '! cat $(REPORTS)/* 2>/dev/null | grep .'
+$(call build_as,asan/build,$(ASAN)) SANITIZE=address,undefined built
 endef
+asan_reports = @$(SUMMARY) run $(RESULTS) asan/reports \
+	sh -c '! cat $(REPORTS)/* 2>/dev/null | grep .'
 
-check-asan: asan-built
-	$(run_asan)
-	@$(SUMMARY) total $(ASAN)/results
+.PHONY: check-asan
+check-asan:
+	$(begin)
+	$(build_asan)
+	$(call run_list,$(asan_suites))
+	$(asan_reports)
+	$(total)
 
 # The library for workers under the thread sanitizer: a third build, of its tests alone. Where a
 # kernel lays memory out in a way that the sanitizer's runtime cannot take, it says so at once.
@@ -121,25 +136,18 @@ CAN_TSAN = $(shell d=$$(mktemp -d) && echo 'int main(void) { return 0; }' | \
 	$(CC) -fsanitize=thread -pie -fPIE -x c -o $$d/t - 2>/dev/null && \
 	$$d/t >/dev/null 2>&1 && echo 1; rm -rf "$$d")
 
-ifeq ($(UNIT),)
-run_tsan = @$(SUMMARY) run $(RESULTS) tsan sh -c 'echo configured without check; exit 77'
-else
-define run_tsan
-$(if $(CAN_TSAN),,@$(SUMMARY) run $(RESULTS) tsan sh -c \
-	'echo no thread sanitizer that runs here; exit 77')
-@mkdir -p $(TSAN) && cp -p $(B)/config.mk $(TSAN)/
-$(if $(CAN_TSAN),@$(SUMMARY) run $(RESULTS) tsan/build $(MAKE) --no-print-directory B=$(TSAN) \
-	SANITIZE=thread $(TSAN_TESTS:%=$(TSAN)/tests/unit/test_%))
-@for t in $(if $(CAN_TSAN),$(TSAN_TESTS)); do $(PATIENT) \
-	TSAN_OPTIONS=exitcode=66:halt_on_error=1 \
-	$(SUMMARY) run $(RESULTS) tsan/$$t $(TSAN)/tests/unit/test_$$t; done
+define build_tsan
+$(call build_in,$(TSAN))
+$(if $(CAN_TSAN),$(call build_as,tsan/build,$(TSAN)) SANITIZE=thread \
+	$(if $(UNIT),$(TSAN_TESTS:%=$(TSAN)/tests/unit/test_%)))
 endef
-endif
+run_tsan = $(if $(CAN_TSAN),$(tsan_suites),$(call none_for,tsan,no thread sanitizer that runs here))
 
 .PHONY: check-tsan
 check-tsan:
 	$(begin)
-	$(run_tsan)
+	$(build_tsan)
+	$(call run_list,$(run_tsan))
 	$(total)
 
 # Fuzz targets are built by clang in a directory of their own; what they learn stays there, and the
@@ -150,31 +158,30 @@ FUZZERS := $(addprefix $(B)/tests/fuzz/fuzz_,$(fuzz_TARGETS))
 CAN_FUZZ = $(shell echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 	$(CLANG) -fsanitize=fuzzer -x c -o /dev/null - 2>/dev/null && echo 1)
 
-define run_fuzz
-$(if $(CAN_FUZZ),,@$(SUMMARY) run $(RESULTS) fuzz sh -c 'echo no clang with libFuzzer; exit 77')
-@mkdir -p $(FUZZ) && cp -p $(B)/config.mk $(FUZZ)/
-$(if $(CAN_FUZZ),@$(SUMMARY) run $(RESULTS) fuzz/build $(MAKE) --no-print-directory B=$(FUZZ) \
-	CC=$(CLANG) WARN=-w SANITIZE=$(FUZZ_SANITIZE) fuzz-programs)
-@for t in $(if $(CAN_FUZZ),$(fuzz_TARGETS)); do mkdir -p $(FUZZ)/corpus/$$t; \
-	$(SUMMARY) run $(RESULTS) fuzz/$$t $(FUZZ)/tests/fuzz/fuzz_$$t -timeout=10 \
-	-rss_limit_mb=2048 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
-	-artifact_prefix=$(FUZZ)/corpus/$$t- $(FUZZ)/corpus/$$t tests/fuzz/corpus/$$t; done
+define build_fuzz
+$(call build_in,$(FUZZ))
+@mkdir -p $(fuzz_TARGETS:%=$(FUZZ)/corpus/%)
+$(if $(CAN_FUZZ),$(call build_as,fuzz/build,$(FUZZ)) CC=$(CLANG) WARN=-w \
+	SANITIZE=$(FUZZ_SANITIZE) fuzz-programs)
 endef
+fuzz_suites = $(foreach t,$(fuzz_TARGETS),fuzz/$t $(FUZZ)/tests/fuzz/fuzz_$t -timeout=60 \
+	-rss_limit_mb=2048 -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	-artifact_prefix=$(FUZZ)/corpus/$t- $(FUZZ)/corpus/$t tests/fuzz/corpus/$t<end>)
+run_fuzz = $(if $(CAN_FUZZ),$(fuzz_suites),$(call none_for,fuzz,no clang with libFuzzer))
 
 # All of the above with one total, as CI runs it.
 .PHONY: check-all run-all
 check-all: run-all
 	$(total)
-run-all: built asan-built
+run-all: built
 	$(begin)
-	$(run_lint)
-	$(run_unit)
-	$(run_e2e)
-	$(run_valgrind)
-	$(run_asan)
-	@cp -r $(ASAN)/results $(RESULTS)/asan
-	$(run_tsan)
-	$(run_fuzz)
+	$(build_lint)
+	$(build_asan)
+	$(build_tsan)
+	$(build_fuzz)
+	$(call run_list,$(asan_suites)$(e2e_suites)$(valgrind_suites)$(run_tsan)$(lint_suites)\
+	$(unit_suites)$(run_fuzz))
+	$(asan_reports)
 
 $(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(ALLLIBS)
 	@mkdir -p $(@D)
@@ -184,16 +191,18 @@ $(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(ALLLIBS)
 fuzz-programs: $(FUZZERS)
 fuzz:
 	$(begin)
-	$(run_fuzz)
+	$(build_fuzz)
+	$(call run_list,$(run_fuzz))
 	$(total)
 
 ALLSRC := $(common_SRC) $(agent_SRC) $(daemon_SRC) $(client_SRC) \
 	$(addsuffix /main.c,agent daemon client) $(foreach p,$(example_PROGRAMS),$(p).c $($(p)_SRC))
+analyze_suites = $(foreach f,$(ALLSRC),analyze/$f $(CLANG) --analyze --analyzer-output text \
+	-Xclang -analyzer-werror $(STD) $(DEFS) -I. $(PKGFLAGS) $f<end>)
 .PHONY: analyze
 analyze:
 	$(begin)
-	@for f in $(ALLSRC); do $(SUMMARY) run $(RESULTS) analyze/$$f $(CLANG) --analyze \
-	  --analyzer-output text -Xclang -analyzer-werror $(STD) $(DEFS) -I. $(PKGFLAGS) $$f; done
+	$(call run_list,$(analyze_suites))
 	$(total)
 
 # Line coverage of everything but the tests themselves, by gcc's own gcov.

@@ -33,15 +33,34 @@ struct wait {
 
 /* The parameters of a call, built up; what fails for want of memory shows at the call. */
 struct args {
-	json_t *json;
+	struct varlink_buffer text; /* of the members; before it is room for what begins the call */
 	int r;
 };
-#define ARGS_EMPTY ((struct args){ .json = json_object() })
+#define ARGS_EMPTY ((struct args){ .r = 0 })
 void args_text(struct args *a, const char *name, const char *text); /* NULL: left out */
 void args_int(struct args *a, const char *name, int64_t n);
 void args_true(struct args *a, const char *name, bool set); /* false: left out */
 void args_value(struct args *a, const void *value, size_t len);
 void args_names(struct args *a, const char *name, const char *const *names, size_t n);
+
+/* The whole call: takes a, which ret (owned) has from then on. Returns 0 or a negative errno. */
+_must_check_ int args_message(
+	struct args *a, const char *method, bool more, struct varlink_buffer *ret);
+
+/* Takes an answer, as text, that needs no tree: 1; 0 where it is another one, which is parsed then;
+ * -ENOMEM. An answer with an error is never taken. take NULL: none is. */
+struct taker {
+	int (*take)(char *text, size_t len, void *arg);
+	void *arg;
+};
+/* Any that says that it is done. */
+int answer_nothing(char *text, size_t len, void *arg);
+/* Of Get; arg is a struct taken_entry. */
+struct taken_entry {
+	void *value; /* owned, with a NUL behind it; NULL: not taken */
+	size_t len;
+};
+int answer_entry(char *text, size_t len, void *arg);
 
 /* The status of an error that the agent has answered, with its text. */
 int fail_answer(const struct varlink_in *in);
@@ -49,6 +68,10 @@ int fail_answer(const struct varlink_in *in);
 /* One call: takes a. Returns a status; ret (owned; may be NULL) only where it is OK. */
 int remote_call(
 	struct elasticd *h, const char *method, struct args *a, struct wait wait, json_t **ret);
+
+/* The same, with an answer that taker may take: ret is NULL then. */
+int remote_ask(struct elasticd *h, const char *method, struct args *a, struct wait wait,
+	const struct taker *taker, json_t **ret);
 
 /* --- streams: a connection that a caller keeps */
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <time.h>
 
 /* The file's descriptor, opened at the first line. */
@@ -79,27 +80,39 @@ static int log_text(const struct elasticd *h, const char *level, const char *mes
 	return 0;
 }
 
+/* The whole line, on one of its own: 0, or a negative errno. */
+static int log_write(struct elasticd *h, int fd, char *text, size_t len)
+{
+	char newline[] = "\n";
+	bool cut = atomic_exchange(&h->log_cut, false);
+	const struct iovec pieces[] = { { newline, cut }, { text, len } };
+	ssize_t n;
+
+	do
+		n = writev(fd, pieces, 2);
+	while (n < 0 && errno == EINTR);
+	if (n == (ssize_t)(cut + len))
+		return 0;
+	/* What is there of it would be the beginning of the next. */
+	if (n < 0 ? cut : n > cut)
+		atomic_store(&h->log_cut, true);
+	return n < 0 ? -errno : -ENOSPC;
+}
+
 int elasticd_log(struct elasticd *h, const char *level, const char *message, const char *fields)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t len = 0;
-	ssize_t n;
-	int fd, r;
+	int r;
 
 	r = log_text(h, level, message, fields, &text, &len);
 	if (r || !h->log_file)
 		return r;
-	fd = log_fd(h);
-	do
-		n = fd < 0 ? -1 : write(fd, text, len);
-	while (fd >= 0 && n < 0 && errno == EINTR);
-	if (n == (ssize_t)len)
+	r = log_fd(h);
+	if (r >= 0)
+		r = log_write(h, r, text, len);
+	if (r == 0)
 		return 0;
-	if (fd < 0)
-		errno = -fd;
-	else if (n >= 0)
-		errno = ENOSPC;
-	return fail(
-		errno == ENOSPC || errno == EDQUOT ? ELASTICD_RESOURCE_EXHAUSTED : ELASTICD_UNKNOWN,
-		"%s: %s", h->log_file, strerror(errno));
+	return fail(r == -ENOSPC || r == -EDQUOT ? ELASTICD_RESOURCE_EXHAUSTED : ELASTICD_UNKNOWN,
+		"%s: %s", h->log_file, strerror(-r));
 }

@@ -2,47 +2,237 @@
 /* What goes to the agent as parameters, and what comes from it as an error. */
 #include "worker/connection.h"
 
+#include "common/base64.h"
+#include "common/flat.h"
 #include "common/json.h"
+#include "common/printable.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-/* --- parameters */
+/* --- parameters: JSON text, written in one pass, behind room for the method's name */
+
+enum { FRONT = 96, TEXT_FIRST = 512 };
+
+static const char begin[] = "{\"method\":\"io.elasticd.Worker.";
+static const char middle[] = "\",\"parameters\":{";
+
+/* Where len bytes can be written; NULL without memory. */
+static char *args_room(struct args *a, size_t len)
+{
+	struct varlink_buffer *t = &a->text;
+	size_t room = t->room ? t->room : TEXT_FIRST;
+	char *grown;
+
+	if (a->r < 0)
+		return NULL;
+	if (!t->data)
+		t->begin = t->end = FRONT;
+	while (room - t->end < len)
+		room *= 2;
+	if (room > t->room) {
+		grown = realloc(t->data, room);
+		if (!grown) {
+			a->r = -ENOMEM;
+			return NULL;
+		}
+		t->data = grown;
+		t->room = room;
+	}
+	return t->data + t->end;
+}
+
+static void args_raw(struct args *a, const char *text, size_t len)
+{
+	char *to = args_room(a, len);
+
+	if (!to)
+		return;
+	memcpy(to, text, len);
+	a->text.end += len;
+}
+
+/* A name of ours, and the comma before it. */
+static void args_name(struct args *a, const char *name)
+{
+	size_t len = strlen(name);
+	char *to = args_room(a, len + 4), *from = to;
+
+	if (!to)
+		return;
+	if (a->text.end > a->text.begin)
+		*to++ = ',';
+	*to++ = '"';
+	to = mempcpy(to, name, len);
+	*to++ = '"';
+	*to++ = ':';
+	a->text.end += (size_t)(to - from);
+}
+
+/* How much from s on needs no escape. */
+static size_t plain_length(const char *s, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && (unsigned char)s[n] >= ' ' && (unsigned char)s[n] < 0x7f && s[n] != '"' &&
+		s[n] != '\\')
+		n++;
+	return n;
+}
+
+/* One character that is not plain. Returns its length. */
+static size_t args_character(struct args *a, const char *s, size_t len)
+{
+	unsigned char c = (unsigned char)*s;
+	unsigned point;
+	char text[8];
+	int n;
+
+	if (c < 0x80) {
+		n = c == '"' || c == '\\' ? snprintf(text, sizeof(text), "\\%c", c)
+					  : snprintf(text, sizeof(text), "\\u%04x", c);
+		args_raw(a, text, (size_t)n);
+		return 1;
+	}
+	n = printable_utf8(s, len, &point);
+	if (n > 0)
+		args_raw(a, s, (size_t)n);
+	else
+		args_raw(a, "\xef\xbf\xbd", 3);
+	return n > 0 ? (size_t)n : 1;
+}
+
+static void args_string(struct args *a, const char *s, size_t len)
+{
+	args_raw(a, "\"", 1);
+	while (len) {
+		size_t n = plain_length(s, len);
+
+		args_raw(a, s, n);
+		if (n < len)
+			n += args_character(a, s + n, len - n);
+		s += n;
+		len -= n;
+	}
+	args_raw(a, "\"", 1);
+}
 
 void args_text(struct args *a, const char *name, const char *text)
 {
-	if (a->r == 0)
-		a->r = json_put_string(a->json, name, text);
+	if (!text)
+		return;
+	args_name(a, name);
+	args_string(a, text, strlen(text));
 }
 
 void args_int(struct args *a, const char *name, int64_t n)
 {
-	if (a->r == 0)
-		a->r = json_put_int(a->json, name, n);
+	char text[24];
+
+	args_name(a, name);
+	args_raw(a, text, (size_t)snprintf(text, sizeof(text), "%" PRId64, n));
 }
 
 void args_true(struct args *a, const char *name, bool set)
 {
-	if (a->r == 0 && set)
-		a->r = json_put(a->json, name, json_true());
+	if (!set)
+		return;
+	args_name(a, name);
+	args_raw(a, "true", 4);
 }
 
 void args_value(struct args *a, const void *value, size_t len)
 {
-	if (a->r == 0)
-		a->r = value_put(a->json, value, len);
+	bool text = value_is_text(value, len);
+	char *to;
+
+	args_name(a, text ? "value" : "base64");
+	if (text) {
+		args_string(a, value, len);
+		return;
+	}
+	to = args_room(a, base64_length(len) + 2);
+	if (!to)
+		return;
+	to[0] = '"';
+	base64_encode(value, len, to + 1);
+	to[base64_length(len) + 1] = '"';
+	a->text.end += base64_length(len) + 2;
 }
 
 void args_names(struct args *a, const char *name, const char *const *names, size_t n)
 {
-	json_t *list = json_array();
+	args_name(a, name);
+	args_raw(a, "[", 1);
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			args_raw(a, ",", 1);
+		args_string(a, names[i], strlen(names[i]));
+	}
+	args_raw(a, "]", 1);
+}
 
-	for (size_t i = 0; i < n && a->r == 0; i++)
-		a->r = json_add(list, json_string(names[i]));
-	if (a->r == 0)
-		a->r = json_put(a->json, name, list);
-	else
-		json_decref(list);
+int args_message(struct args *a, const char *method, bool more, struct varlink_buffer *ret)
+{
+	size_t name = strlen(method), front = sizeof(begin) - 1 + name + sizeof(middle) - 1;
+	static const char last[] = "}}", last_more[] = "},\"more\":true}";
+	char *to;
+
+	if (front > FRONT)
+		a->r = -EINVAL;
+	/* With the text's NUL, which ends the message. */
+	args_raw(a, more ? last_more : last, more ? sizeof(last_more) : sizeof(last));
+	if (a->r < 0) {
+		varlink_buffer_fini(&a->text);
+		return a->r;
+	}
+	a->text.begin -= front;
+	to = mempcpy(a->text.data + a->text.begin, begin, sizeof(begin) - 1);
+	memcpy(mempcpy(to, method, name), middle, sizeof(middle) - 1);
+	*ret = a->text;
+	a->text = (struct varlink_buffer){ .data = NULL };
+	return 0;
+}
+
+/* --- answers that need no tree */
+
+/* The text behind what it has to begin with, or NULL. */
+static char *behind(char *text, const char *expected, size_t len)
+{
+	return strncmp(text, expected, len) == 0 ? text + len : NULL;
+}
+
+int answer_nothing(char *text, size_t len, void *arg)
+{
+	static const char start[] = "{\"parameters\":";
+	struct flat f;
+	char *at = behind(text, start, sizeof(start) - 1);
+
+	at = at ? flat_scan(at, &f) : NULL;
+	return at && *at == '}' && at + 1 == text + len;
+}
+
+int answer_entry(char *text, size_t len, void *arg)
+{
+	static const char start[] = "{\"parameters\":{\"entry\":";
+	const struct flat_field *value, *base64;
+	struct taken_entry *e = arg;
+	struct flat f;
+	char *at = behind(text, start, sizeof(start) - 1);
+	int r;
+
+	at = at ? flat_scan(at, &f) : NULL;
+	if (!at || strncmp(at, "}}", 2) != 0 || at + 2 != text + len)
+		return 0;
+	value = flat_get(&f, "value");
+	base64 = flat_get(&f, "base64");
+	if (!value == !base64 || (value ? value : base64)->kind != FLAT_STRING)
+		return 0;
+	r = value ? value_copy(value->string, value->len, &e->value, &e->len)
+		  : base64_decode(base64->string, base64->len, &e->value, &e->len);
+	return r == -EINVAL ? 0 : r < 0 ? r : 1;
 }
 
 /* --- errors */

@@ -80,9 +80,24 @@ static int board_check(const struct board_header *b, const char *path)
 	return 0;
 }
 
+/* The path, or where that leads nowhere from here the file beside it. */
+static int board_descriptor(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC), error = errno;
+	char *file;
+
+	if (fd >= 0 || asprintf(&file, "%s" BOARD_FILE_SUFFIX, path) < 0)
+		return fd;
+	fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	free(file);
+	if (fd < 0)
+		errno = error;
+	return fd;
+}
+
 static int board_map(struct elasticd *h, const char *path)
 {
-	_cleanup_close_ int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int fd = board_descriptor(path);
 	struct stat st;
 	void *at;
 
@@ -193,7 +208,7 @@ static int open_remote(struct elasticd *h, const char *socket)
 	_cleanup_json_ json_t *hello = NULL;
 	const struct wait wait = { .timeout_ms = OPEN_TIMEOUT_MS };
 	const char *token = env_text("ELASTICD_TOKEN");
-	struct args a = { .json = NULL };
+	struct args a = ARGS_EMPTY;
 	int r;
 
 	h->side = &side_remote;
@@ -208,7 +223,6 @@ static int open_remote(struct elasticd *h, const char *socket)
 	r = board_open(h);
 	if (r)
 		return r;
-	a = ARGS_EMPTY;
 	args_text(&a, "token", token);
 	r = remote_call(h, "Hello", &a, wait, &hello);
 	if (r == ELASTICD_DEADLINE_EXCEEDED)

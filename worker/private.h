@@ -10,8 +10,11 @@
  *   open.c        the environment, the board, who this is
  *   failure.c     what a thread's last failed call had to say
  *   value.c       texts and values on their way to JSON and back
- *   connection.c  connections to the agent, and how one waits for an answer
- *   message.c     parameters of calls, and errors in answers
+ *   pool.c        which connections there are, and who has them
+ *   connection.c  one connection to the agent, and how one waits for an answer
+ *   calls.c       calls and streams on them
+ *   message.c     parameters of calls, plain answers, and errors in answers
+ *   process.c     whether this is still the process that it was
  *   remote.c, remote_group.c, remote_stream.c, remote_preempt.c  the calls of io.elasticd.Worker
  *   local.c, local_kv.c, local_watch.c, local_group.c, local_preempt.c  a group of one, within the
  *                 process
@@ -32,6 +35,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
 	WORKER_KEY_MAX = 1024,
@@ -99,6 +103,7 @@ struct elasticd {
 	char *socket, *token_text;   /* NULL: local */
 	char *log_file, *error_file; /* NULL: none */
 	_Atomic int log_fd;	     /* -1: not open yet */
+	atomic_bool log_cut;	     /* its last line was not written to its end */
 	_Atomic(struct pool *) pool; /* of the remote side */
 	atomic_bool interruptible;   /* signals end calls that do not wait, too */
 	_Atomic int exit_code;	     /* with which to leave on a notice */
@@ -122,14 +127,21 @@ int fail_errno(int r, const struct error *err);
 bool text_valid(const char *s, size_t len);
 /* Owned, normalised; NULL where there is no memory. */
 char *key_normalise(const char *key);
-/* Sets "value" or "base64" of parameters. 0 or -ENOMEM. */
-_must_check_ int value_put(json_t *parameters, const void *value, size_t len);
+/* Whether a value goes as text: it must be UTF-8 without NUL, and not much longer with its escapes
+ * than as base64. */
+bool value_is_text(const char *value, size_t len);
+/* An owned copy with a NUL behind it. -ENOMEM. */
+_must_check_ int value_copy(const char *text, size_t len, void **ret, size_t *ret_len);
 /* The value of an Entry or a Change, owned, with a NUL behind it. -EBADMSG, -ENOMEM. */
 _must_check_ int value_take(const json_t *entry, void **ret, size_t *ret_len);
 /* A JSON string's copy, or ""; NULL where there is no memory. */
 char *text_take(const json_t *obj, const char *key);
 /* Copies what fits, with its NUL, and no half of a character. */
 void text_cut(char *to, size_t size, const char *from);
+
+/* --- process.c */
+
+pid_t process_id(void);
 
 /* --- waiting, in failure.c */
 

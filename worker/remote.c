@@ -38,6 +38,8 @@ static int remote_get(
 	struct elasticd *h, const char *key, int timeout_ms, void **ret, size_t *ret_len)
 {
 	_cleanup_json_ json_t *answer = NULL;
+	struct taken_entry entry = { .value = NULL };
+	const struct taker taker = { answer_entry, &entry };
 	struct args a = ARGS_EMPTY;
 	int r;
 
@@ -45,11 +47,16 @@ static int remote_get(
 	args_true(&a, "wait", timeout_ms != 0);
 	if (timeout_ms > 0)
 		args_int(&a, "timeout_ms", timeout_ms);
-	r = remote_call(h, "Get", &a, WAIT_CALL(timeout_ms), &answer);
+	r = remote_ask(h, "Get", &a, WAIT_CALL(timeout_ms), &taker, &answer);
 	if (r)
 		return r;
-	r = value_take(json_object_get(answer, "entry"), ret, ret_len);
-	return r < 0 ? fail_taken(r) : 0;
+	if (answer) {
+		r = value_take(json_object_get(answer, "entry"), ret, ret_len);
+		return r < 0 ? fail_taken(r) : 0;
+	}
+	*ret = entry.value;
+	*ret_len = entry.len;
+	return 0;
 }
 
 static int remote_delete(struct elasticd *h, const char *key, int64_t *ret)

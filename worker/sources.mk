@@ -3,6 +3,7 @@
 worker_SRC := \
 	worker/api.c \
 	worker/beat.c \
+	worker/calls.c \
 	worker/connection.c \
 	worker/errorfile.c \
 	worker/failure.c \
@@ -14,7 +15,9 @@ worker_SRC := \
 	worker/logline.c \
 	worker/message.c \
 	worker/open.c \
+	worker/pool.c \
 	worker/preempt.c \
+	worker/process.c \
 	worker/remote.c \
 	worker/remote_group.c \
 	worker/remote_preempt.c \
@@ -23,6 +26,7 @@ worker_SRC := \
 	common/base64.c \
 	common/error.c \
 	common/file.c \
+	common/flat.c \
 	common/json.c \
 	common/printable.c \
 	common/status.c \

@@ -39,8 +39,7 @@ char *key_normalise(const char *key)
 	return copy;
 }
 
-/* As text it must be UTF-8 without NUL, and not much longer with its escapes than as base64. */
-static bool value_is_text(const char *s, size_t len)
+bool value_is_text(const char *s, size_t len)
 {
 	size_t escapes = 0;
 
@@ -54,42 +53,30 @@ static bool value_is_text(const char *s, size_t len)
 	return escapes <= len / 3 + 64 && text_valid(s, len);
 }
 
-int value_put(json_t *parameters, const void *value, size_t len)
+int value_copy(const char *text, size_t len, void **ret, size_t *ret_len)
 {
-	_cleanup_free_ char *text = NULL;
+	char *copy = malloc(len + 1);
 
-	if (value_is_text(value, len))
-		return json_put(parameters, "value", json_stringn_nocheck(value, len));
-	text = malloc(base64_length(len) + 1);
-	if (!text)
+	if (!copy)
 		return -ENOMEM;
-	base64_encode(value, len, text);
-	return json_put(parameters, "base64", json_stringn_nocheck(text, base64_length(len)));
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	*ret = copy;
+	*ret_len = len;
+	return 0;
 }
 
 int value_take(const json_t *entry, void **ret, size_t *ret_len)
 {
 	const json_t *text = json_object_get(entry, "value");
 	const json_t *base64 = json_object_get(entry, "base64");
-	char *copy;
 
-	if (json_is_string(text)) {
-		size_t len = json_string_length(text);
-
-		copy = malloc(len + 1);
-		if (!copy)
-			return -ENOMEM;
-		memcpy(copy, json_string_value(text), len);
-		copy[len] = '\0';
-		*ret_len = len;
-	} else if (json_is_string(base64)) {
+	if (json_is_string(text))
+		return value_copy(json_string_value(text), json_string_length(text), ret, ret_len);
+	if (json_is_string(base64))
 		return base64_decode(
 			json_string_value(base64), json_string_length(base64), ret, ret_len);
-	} else {
-		return -EBADMSG;
-	}
-	*ret = copy;
-	return 0;
+	return -EBADMSG;
 }
 
 char *text_take(const json_t *obj, const char *key)

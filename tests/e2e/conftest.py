@@ -4,6 +4,7 @@
 import faulthandler
 import os
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -89,3 +90,15 @@ def box(request):
 @pytest.fixture
 def daemon(box):
     return box.daemon
+
+
+@pytest.fixture
+def small_disk(box):
+    mount = box.path("small")
+    mount.mkdir()
+    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "none", str(mount)],
+                       check=False, capture_output=True)
+    if r.returncode != 0:
+        pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")
+    box.cleanups.append(lambda: subprocess.run(["umount", "-l", str(mount)], check=False))
+    return mount

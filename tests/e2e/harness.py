@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 
+import raw_varlink
 from processes import *  # noqa: F403
 from processes import _libc, _ours  # noqa: F401
 
@@ -118,84 +119,16 @@ def wait_lines(path, count, timeout=None):
 # --- varlink ---------------------------------------------------------------------------------------
 
 
-class VarlinkError(Exception):
-    def __init__(self, error, parameters):
-        super().__init__(f"{error} {json.dumps(parameters)}")
-        self.error = error
-        self.name = error.removeprefix(IFACE)
-        self.parameters = parameters or {}
+class VarlinkError(raw_varlink.Error):
+    PREFIXES = (IFACE,)
 
 
-class Varlink:
-    """One connection, every message by hand: JSON ended by a NUL byte."""
+class Varlink(raw_varlink.Connection):
+    INTERFACE = IFACE
+    ERROR = VarlinkError
 
     def __init__(self, path, timeout=None):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        self.sock.settimeout(PATIENCE if timeout is None else timeout)
-        self.sock.connect(str(path))
-        self.buffer = b""
-
-    def close(self):
-        self.sock.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def send_raw(self, data):
-        self.sock.sendall(data)
-
-    def send(self, method, more=False, oneway=False, **parameters):
-        if "." not in method:
-            method = IFACE + method
-        message = {"method": method, "parameters": parameters}
-        if more:
-            message["more"] = True
-        if oneway:
-            message["oneway"] = True
-        self.send_raw(json.dumps(message).encode() + b"\0")
-
-    def receive_raw(self):
-        """The next message as bytes, or None at the end of the connection."""
-        while b"\0" not in self.buffer:
-            try:
-                data = self.sock.recv(1 << 18)
-            except ConnectionResetError:
-                return None
-            if not data:
-                return None
-            self.buffer += data
-        message, _, self.buffer = self.buffer.partition(b"\0")
-        return message
-
-    def receive(self):
-        raw = self.receive_raw()
-        if raw is None:
-            raise ConnectionError("the connection was closed")
-        return json.loads(raw)
-
-    def reply(self):
-        message = self.receive()
-        if message.get("error"):
-            raise VarlinkError(message["error"], message.get("parameters"))
-        return message.get("parameters") or {}
-
-    def call(self, method, **parameters):
-        self.send(method, **parameters)
-        return self.reply()
-
-    def stream(self, method, **parameters):
-        """Yields the parameters of each answer to a "more" call."""
-        self.send(method, more=True, **parameters)
-        while True:
-            message = self.receive()
-            if message.get("error"):
-                raise VarlinkError(message["error"], message.get("parameters"))
-            yield message.get("parameters") or {}
-            if not message.get("continues"):
-                return
+        super().__init__(path, PATIENCE if timeout is None else timeout)
 
 
 def line_bytes(line):
@@ -438,6 +371,16 @@ def inode_of(path):
         return st.st_ino, st.st_ctime_ns
     except OSError:
         return None
+
+
+def fill(path):
+    """Takes all room that there is."""
+    with open(path, "wb", buffering=0) as f:
+        try:
+            while f.write(b"\0" * 1024):
+                pass
+        except OSError:
+            pass
 
 
 def puppet(*steps):

@@ -105,7 +105,7 @@ class Machine:
     def install(self):
         """What is there; nothing is built by a test."""
         relative = os.path.relpath(BUILD, ROOT)
-        self.sh("make", "-C", ROOT, f"B={relative}", "-o", "programs", "install", timeout=120)
+        self.sh("make", "-C", ROOT, f"B={relative}", "-o", "programs", "install")
         self.sh("systemd-sysusers")
         self.sh("systemd-tmpfiles", "--create", check=False)
         self.sh("systemctl", "daemon-reload")
@@ -117,7 +117,7 @@ class Machine:
         reason = self.boot()
         assert not reason, reason
 
-    def sh(self, *argv, check=True, timeout=PATIENCE, env=None):
+    def sh(self, *argv, check=True, timeout=4 * PATIENCE, env=None):
         argv = ["nsenter", "-t", str(self.pid), "-a", *[str(a) for a in argv]]
         clean = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
         with Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

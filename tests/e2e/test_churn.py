@@ -133,9 +133,9 @@ def test_nothing_is_left_after_a_churn(box):
     finally:
         box.note(" ".join(churn.log))
     others = [p for p in descendants(os.getpid()) if alive(p) and p != daemon.pid]
-    wait_for(lambda: not [p for p in others if alive(p)], timeout=10,
+    wait_for(lambda: not [p for p in others if alive(p)],
              what=f"the agents to leave, still there: {[cmdline(p) for p in others if alive(p)]}")
-    wait_for(lambda: len(descriptors(daemon.pid)) <= fds + 1, timeout=5,
+    wait_for(lambda: len(descriptors(daemon.pid)) <= fds + 1,
              what=f"descriptors: {fds} before, now {descriptors(daemon.pid)}")
     assert not any((daemon.runtime / "jobs").iterdir()), "runtime directories are left"
     runs = [j["run"] for j in daemon.call("List", ended=True)["jobs"]]

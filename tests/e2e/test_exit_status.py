@@ -109,7 +109,8 @@ def test_status_says_active_not_active_and_unknown(box, daemon):
 
 
 def test_no_daemon_is_5_and_names_the_socket(box):
-    for verb in (["list"], ["status", "x"], ["stop", "x"], ["ping"], ["events"], ["logs", "x"]):
+    for verb in (["list"], ["status", "x"], ["stop", "x"], ["ping"], ["ping", "--timeout=50ms"], ["events"],
+                 ["logs", "x"]):
         result = box.ctl(*verb)
         assert result.rc == 5 and str(box.path("d/control.sock")) in result.err, result
 

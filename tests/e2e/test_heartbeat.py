@@ -2,7 +2,9 @@
 """Heartbeats by the board, progress by what a worker leaves behind, and what is saved of one that hangs."""
 
 import json
+import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -26,7 +28,12 @@ for word in sys.argv[1:]:
         if int(attempt) != int(os.environ["ELASTICD_ATTEMPT"]):
             continue
         what, _, arg = rest.partition(" ")
-    if what in ("beat", "step", "beat-on") and not beats:
+    if what == "if-rank":
+        rank, _, rest = arg.partition(" ")
+        if int(rank) != int(os.environ["RANK"]):
+            continue
+        what, _, arg = rest.partition(" ")
+    if what in ("beat", "step", "beat-on", "beat-until") and not beats:
         put(0, int(os.environ["ELASTICD_TOKEN"]))
     if what == "beat":
         for _ in range(int(arg)):
@@ -41,8 +48,8 @@ for word in sys.argv[1:]:
             put(3, steps)
             put(1, beats)
             time.sleep(0.02)
-    elif what == "beat-on":
-        while True:
+    elif what in ("beat-on", "beat-until"):
+        while what == "beat-on" or not os.path.exists(arg):
             beats += 1
             put(1, beats)
             time.sleep(0.02)
@@ -106,17 +113,43 @@ def test_a_worker_that_stops_beating_is_failed_at_the_third_miss(daemon):
 
 
 def test_what_hangs_is_saved_before_it_is_stopped(box, daemon):
-    job = daemon.run(job_of(worker("print the last line", f"meet {box.path('all')} 2", "beat 3", "hang"),
+    job = daemon.run(job_of(worker("print the last line", f"meet {box.path('all')} 2",
+                                   "if-rank 1 beat 3", "hang"),
                             replicas=2,
                             heartbeat={"period": "100ms", "timeout": "200ms", "dump_timeout": "60s"}))
     for rank in (0, 1):
-        saved = hang_dirs(job, rank=rank)[0]  # a second one where they were lost one after the other
+        (saved,) = hang_dirs(job, rank=rank)
         assert "no beat" in (saved / "why.txt").read_text()
         assert "the last line" in (saved / "tail.txt").read_text()
         pid = job["tasks"][rank]["pid"]
         text = (saved / f"{pid}.txt").read_text()
         assert "== thread" in text and "waits in" in text and "== open files" in text
         assert str(pid) in (saved / "processes.txt").read_text()
+
+
+def test_who_is_lost_while_it_is_saved_with_others_is_saved_once(box):
+    """What saves is held by a py-spy that stops its parent, until the second one is lost too."""
+    tools = box.path("tools")
+    tools.mkdir()
+    tools.joinpath("py-spy").write_text(f"#!/bin/sh\nmkdir {box.path('held')} || exit 0\n"
+                                        f"kill -STOP $PPID\necho $PPID > {box.path('saver')}\n")
+    tools.joinpath("py-spy").chmod(0o755)
+    box.env["PATH"] = f"{tools}:{box.env['PATH']}"
+    daemon = box.daemon
+    name, run = daemon.submit(job_of(
+        worker(f"meet {box.path('all')} 2", "beat 3", "if-rank 0 hang", "if-rank 1 beat-until "
+               f"{box.path('go')}", "hang"), replicas=2,
+        heartbeat={"period": "100ms", "timeout": "200ms", "dump_timeout": "10m"}))
+    wait_file(box.path("saver"))
+    box.path("go").touch()
+    daemon.wait_event(name, "heartbeat-lost", count=2)
+    os.kill(int(box.path("saver").read_text()), signal.SIGCONT)
+    job = daemon.wait(name)
+    assert len(texts(daemon, run, "heartbeat-lost")) == 2
+    assert len(texts(daemon, run, "task-failing")) == 2
+    for rank in (0, 1):
+        (saved,) = hang_dirs(job, rank=rank)
+        assert "no beat" in (saved / "why.txt").read_text()
 
 
 def test_a_lost_heartbeat_is_paid_by_the_restart_budget(daemon):

@@ -144,18 +144,35 @@ def test_ignored_it_is_as_any_other(box, daemon):
     assert job["state"] == "succeeded" and states(job) == ["succeeded"] * 3
 
 
-@pytest.mark.parametrize("how", ["Stop", "Restart", "timeout"])
+@pytest.mark.parametrize("how", ["Stop", "Restart"])
 def test_the_grace_ends_with_what_comes_first(box, daemon, how):
     name, _ = daemon.submit(group([f"touch:{box.path('up')}", "if-attempt:1:hang"], ["hang"],
                                   workers=1,
-                                  leader=now("1h"),
-                                  **({"max_run_time": f"{8 * SLOWER}s"} if how == "timeout" else {})))
+                                  leader=now("1h")))
     daemon.wait_event(name, "leader-ended")
     if how == "Restart":
         daemon.call("Restart", job=name)
         assert daemon.watch(name, lambda job, _: job["attempt"] == 1 and job["state"] == "running")
         daemon.call("Stop", job=name)
-    elif how == "Stop":
+    else:
         daemon.call("Stop", job=name)
+    assert daemon.wait(name)["verdict"]["result"] == "stopped"
+
+
+@pytest.mark.parametrize("code,policy", [(0, "always"), (7, "on-failure")])
+def test_a_limit_within_the_grace_does_not_change_the_leaders_result(box, daemon, code, policy):
+    name, run = daemon.submit(group([f"exit:{code}"], ["hang"], workers=1, leader=now("1h"),
+                                    max_run_time=f"{8 * SLOWER}s", restart={"policy": policy}))
+    daemon.wait_event(name, "leader-ended")
     job = daemon.wait(name)
-    assert job["verdict"]["result"] == ("timeout" if how == "timeout" else "stopped")
+    assert job["verdict"]["result"] == ("failed" if code else "succeeded"), job["verdict"]
+    assert job["verdict"]["exit_status"] == code and job["attempt"] == 0
+    assert states(job) == ["failed" if code else "succeeded", "stopped"]
+    assert "timeout" in [e["event"] for e in daemon.events(run)]
+
+
+def test_who_waits_no_longer_gets_the_leaders_result(box, daemon):
+    name, _ = daemon.submit(group(["exit:0"], ["hang"], workers=1, leader=now("1h")))
+    daemon.wait_event(name, "leader-ended")
+    result = box.ctl("wait", "--timeout=100ms", "--kill", name)
+    assert result.rc == 0, result

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from harness import (CTL, PUPPET, SANITIZED, SLOWER, Unmet, VarlinkError, have, line_bytes, pss_kb,
+from harness import (CTL, PUPPET, SANITIZED, SLOWER, Unmet, VarlinkError, fill, have, line_bytes, pss_kb,
                      spec, wait_file, wait_for, wait_text)
 
 BOTH = {"redirects": 3}
@@ -174,7 +174,7 @@ def test_progress_bars_do_not_flood(box):
 
 
 def test_lines_of_many_ranks_are_never_torn(box):
-    result = box.run("-t", "1", "--nproc-per-node=16", PUPPET, "lines:2000:200", timeout=60)
+    result = box.run("-t", "1", "--nproc-per-node=16", PUPPET, "lines:2000:200")
     assert result.rc == 0
     lines = result.out_bytes.splitlines()
     assert len(lines) == 32000
@@ -224,7 +224,7 @@ def test_a_follower_that_vanishes_is_forgotten(box, daemon):
     before = len(os.listdir(f"/proc/{agent}/fd"))
     for _ in range(20):
         follow_until(daemon, name, lambda lines: lines)
-    wait_for(lambda: len(os.listdir(f"/proc/{agent}/fd")) <= before + 2, timeout=10,
+    wait_for(lambda: len(os.listdir(f"/proc/{agent}/fd")) <= before + 2,
              what="descriptors of gone followers to be closed")
 
 
@@ -414,28 +414,6 @@ def test_a_log_directory_that_vanishes_does_not_end_the_job(box, daemon):
     box.path("go").touch()
     job = daemon.wait(name)
     assert job["state"] == "succeeded" and job["attempt"] == 1, job
-
-
-def fill(path):
-    """Takes all room that there is."""
-    with open(path, "wb", buffering=0) as f:
-        try:
-            while f.write(b"\0" * 1024):
-                pass
-        except OSError:
-            pass
-
-
-@pytest.fixture
-def small_disk(box):
-    mount = box.path("small")
-    mount.mkdir()
-    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "none", str(mount)],
-                       check=False, capture_output=True)
-    if r.returncode != 0:
-        pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")
-    box.cleanups.append(lambda: subprocess.run(["umount", "-l", str(mount)], check=False))
-    return mount
 
 
 @pytest.mark.root

@@ -86,7 +86,7 @@ def test_the_commands_of_the_manual_are_understood(box):
             result = box.ctl("run", "--dry-run", *words[1:])
             assert result.rc == 0, (text, result)
         else:
-            result = box.ctl(*words, timeout=20)
+            result = box.ctl(*words)
             # No daemon runs: a well-formed command finds that out, a wrong one is a usage error.
             assert result.rc != 2, (text, result)
 

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from harness import (CTL, IFACE, PUPPET, ROOT, SANITIZED, SLOWER, Varlink, VarlinkError, as_user,
-                     descriptors, is_root, other_user, spec, wait_file, wait_for)
+                     descriptors, is_root, other_user, spec, stat_of, wait_file, wait_for)
 
 SERVICE = "org.varlink.service."
 
@@ -55,8 +55,17 @@ def test_ping_and_version(box, daemon):
     assert version["pid"] == daemon.pid and version["jobs"] == 0 and version["version"]
     assert version["socket"] == str(daemon.socket)
     assert box.ctl("ping").rc == 0
+    assert box.ctl("ping", "--timeout=1h").rc == 0
     result = box.ctl("version")
     assert result.rc == 0 and version["version"] in result.out
+
+
+def test_a_ping_with_time_waits_for_an_elasticd_that_is_being_started(box):
+    daemon = box.new_daemon()
+    ping = box.ctl_start("ping", "--timeout=1h")
+    wait_for(lambda: ping.popen.poll() is not None or stat_of(ping.pid)[0] == "S", what="a ping that waits")
+    daemon.start()
+    assert ping.wait().rc == 0
 
 
 # --- calls -----------------------------------------------------------------------------------------------
@@ -208,7 +217,7 @@ def test_a_vanished_peer_cancels_its_calls(daemon):
             v.send("Logs", more=True, job=name, follow=True)
             daemon.call("Ping")
     wait_for(lambda: (len(descriptors(daemon.pid)) <= before[0] + 1
-                      and len(descriptors(agent)) <= before[1] + 1), timeout=10,
+                      and len(descriptors(agent)) <= before[1] + 1),
              what=f"descriptors back to {before}, "
                   f"now {len(descriptors(daemon.pid))}, {len(descriptors(agent))}")
 
@@ -272,7 +281,7 @@ def test_the_limit_of_connections(box):
     extra = []
     refused = None
     for _ in range(5):
-        v = daemon.connect(timeout=3)
+        v = daemon.connect()
         extra.append(v)
         try:
             v.send("Ping")
@@ -284,12 +293,12 @@ def test_the_limit_of_connections(box):
     assert refused, "more connections than the limit were served"
     for v in held + extra:
         v.close()
-    wait_for(lambda: _pings(daemon), timeout=5, what="room for new connections")
+    wait_for(lambda: _pings(daemon), what="room for new connections")
 
 
 def _pings(daemon):
     try:
-        with daemon.connect(timeout=2) as v:
+        with daemon.connect() as v:
             return v.call("Ping") == {}
     except (OSError, VarlinkError, ConnectionError):
         return False
@@ -328,7 +337,7 @@ def test_a_thousand_connections(daemon):
         for v in held:
             v.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    wait_for(lambda: len(descriptors(daemon.pid)) < 60, timeout=10, what="the descriptors to be closed")
+    wait_for(lambda: len(descriptors(daemon.pid)) < 60, what="the descriptors to be closed")
 
 
 def test_a_slow_reader_of_events_slows_nobody(box, daemon):
@@ -458,8 +467,7 @@ def test_user_daemons_of_two_users_do_not_meet(box):
     del box.env["ELASTICD_SOCKET"]
     daemon = box.start(*as_user(user, DAEMON), cwd="/")
     control = box.path("xr/elasticd/control.sock")
-    wait_for(control.exists, box.path("xr"), box.path("xr/elasticd"), what="the user's socket",
-             timeout=10)
+    wait_for(control.exists, box.path("xr"), box.path("xr/elasticd"), what="the user's socket")
     assert os.stat(control).st_mode & 0o777 == 0o600 and os.stat(control).st_uid == user.pw_uid
     result = box.sh(*as_user(user, CTL, "start", "--name=mine", PUPPET))
     assert result.rc == 0, result

@@ -2,10 +2,14 @@
 """results: what each worker said of itself, while the job runs and afterwards."""
 
 import base64
+import json
 import os
+import pathlib
 import sys
 
-from harness import ROOT, wait_for
+import pytest
+
+from harness import ROOT, fill, spec, wait_file, wait_for
 
 WORKER = f"""
 import base64, json, os, pathlib, socket, sys
@@ -98,3 +102,26 @@ def test_who_is_stopped_by_its_failure_keeps_its_result(box, daemon):
     (result,) = daemon.call("Results", job="j")["results"]
     assert (result["value"], result["exit"]["code"]) == ("almost", 3)
     assert os.path.exists(daemon.record(job["run"]))
+
+
+@pytest.mark.root
+def test_a_full_disk_costs_the_copy_there_alone(box, daemon, small_disk):
+    """The log directory's: the record and its readers have all, the job ends as it would."""
+    name, run = daemon.submit({"logs": {"dir": str(small_disk)}, "roles": [
+        worker(f"say('Result', value='x' * 10000); open({str(box.path('said'))!r} + index, 'w'); "
+               f"wait_file({str(box.path('go'))!r})", replicas=2)]})
+    for rank in (0, 1):
+        wait_file(box.path(f"said{rank}"))
+    ballast = small_disk / "ballast"
+    fill(ballast)
+    box.path("go").touch()
+    job = daemon.wait(name)
+    assert job["state"] == "succeeded", job["verdict"]
+    left = [p.name for p in pathlib.Path(job["log_dir"]).iterdir()]
+    assert "results.json" not in left and not [n for n in left if ".tmp" in n], left
+    kept = json.loads((daemon.record(run) / "results.json").read_text())
+    assert [r["value"] for r in kept["results"]] == ["x" * 10000] * 2
+    assert box.ctl("results", "--json", run).rc == 0
+    ballast.unlink()
+    again = daemon.run(spec(logs={"dir": str(small_disk)}))
+    assert (pathlib.Path(again["log_dir"]) / "results.json").exists()

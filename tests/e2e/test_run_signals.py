@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from harness import CTL, PUPPET, SLOWER, Unmet, alive, descendants, wait_file, wait_for, wait_gone
+from harness import CTL, PATIENCE, PUPPET, SLOWER, Unmet, alive, descendants, wait_file, wait_for, wait_gone
 
 
 def up(box, *steps, args=(), count=2, **kwargs):
@@ -40,7 +40,7 @@ def test_interrupt_once_is_graceful_and_waits(box):
         wait_file(box.path(f"saving.{rank}"))
     assert run.popen.poll() is None, "it must not leave before its workers"
     box.path("saved").touch()
-    assert run.wait().seconds < 40 * SLOWER
+    assert run.wait().rc == 130
 
 
 def test_interrupt_twice_kills(box):
@@ -51,7 +51,7 @@ def test_interrupt_twice_kills(box):
         wait_file(box.path(f"saving.{rank}"))
     assert run.popen.poll() is None
     run.signal(signal.SIGINT)
-    result = run.wait(30 * SLOWER)
+    result = run.wait(PATIENCE)
     assert result.rc not in (0, 1), result
 
 
@@ -63,7 +63,7 @@ def test_interrupt_twice_kills_a_group_that_ends_by_a_failure(box):
     run.signal(signal.SIGINT)
     run.wait_err("got SIGINT")
     run.signal(signal.SIGINT)
-    assert run.wait(30 * SLOWER).rc == 5, "the verdict had been reached"
+    assert run.wait(PATIENCE).rc == 5, "the verdict had been reached"
 
 
 def test_control_c_on_a_terminal(box):
@@ -111,13 +111,13 @@ def test_the_flag_for_the_grace_beats_the_environment(box):
     run = up(box, "ignore:TERM", args=["--shutdown-timeout=0"],
              env={"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "500", "PET_SHUTDOWN_TIMEOUT": "400"})
     run.signal(signal.SIGTERM)
-    run.wait(30 * SLOWER)
+    run.wait(PATIENCE)
 
 
 def test_the_environment_gives_the_grace(box):
     run = up(box, "ignore:TERM", env={"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "0"})
     run.signal(signal.SIGTERM)
-    run.wait(30 * SLOWER)
+    run.wait(PATIENCE)
 
 
 def test_the_grace_holds_on_the_failure_path_too(box):
@@ -159,7 +159,7 @@ def test_kill_nine_of_the_run_takes_agent_and_workers_along(box):
     run.signal(signal.SIGKILL)
     run.wait()
     for pid in below:
-        wait_gone(pid, 10 * SLOWER)
+        wait_gone(pid)
 
 
 def test_kill_nine_of_the_agent_proper_takes_the_workers_along(box):
@@ -167,10 +167,10 @@ def test_kill_nine_of_the_agent_proper_takes_the_workers_along(box):
     below = descendants(run.pid)
     proper = [p for p in below if alive(p)][0]
     os.kill(proper, signal.SIGKILL)
-    result = run.wait(30 * SLOWER)
+    result = run.wait(PATIENCE)
     assert result.rc in (125, 137), result
     for pid in below:
-        wait_gone(pid, 10 * SLOWER)
+        wait_gone(pid)
 
 
 def test_a_signal_before_the_first_worker_leaves_nothing(box):
@@ -178,7 +178,7 @@ def test_a_signal_before_the_first_worker_leaves_nothing(box):
         run = box.run_start("--nproc-per-node=8", PUPPET, "hang")
         if delay:
             wait_for(lambda: len(descendants(run.pid)) >= delay or run.popen.poll() is not None,
-                     timeout=5, what="some children")
+                     what="some children")
         run.signal(signal.SIGTERM)
         result = run.wait()
         assert result.rc in (143, -signal.SIGTERM), result
@@ -191,7 +191,7 @@ def test_a_stopped_worker_still_ends(box):
         if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == "puppet":
             os.kill(pid, signal.SIGSTOP)
     run.signal(signal.SIGTERM)
-    assert run.wait(40 * SLOWER).rc == 143
+    assert run.wait().rc == 143
 
 
 def test_the_grandchildren_of_a_worker_get_the_signal_too(box):

@@ -198,7 +198,7 @@ def test_a_lost_agent_without_budget(box, daemon, whom):
 def kill_agent(job, whom):
     """agent_pid may be the guard's or the agent proper's; both are found by descent."""
     pid = job["agent_pid"]
-    workers = {t["pid"] for t in job["tasks"]}
+    workers = {t.get("pid") for t in job["tasks"]}
     inner = [c for c in children(pid) if c not in workers and "elastic-agent" in cmdline(c)]
     guard, proper = (pid, inner[0]) if inner else (stat_of(pid)[1], pid)
     assert "elastic-agent" in cmdline(guard) and "elastic-agent" in cmdline(proper)
@@ -275,6 +275,33 @@ def test_a_stop_that_was_answered_holds_when_the_agent_dies(box, daemon):
     job = daemon.wait(run)
     assert (job["state"], job["attempt"]) == ("stopped", 0), job
     assert job["verdict"]["exit_status"] == 143 and "on request" in job["verdict"]["message"]
+
+
+@pytest.mark.parametrize("whom", ["agent", "guard", "both"])
+def test_what_a_person_stopped_stays_so_under_the_next_agents(box, daemon, whom):
+    name, _, job = up(box, daemon, restart={"max": 9})
+    for tasks in ("worker:0", "worker:2"):
+        assert daemon.call("StopTask", job=name, tasks=tasks, timeout_ms=0)["stopped"] == 1
+    daemon.call("StartTask", job=name, role="worker", index=2)
+    for attempt in (1, 2):  # the second one knows it from the first, which never ran it
+        kill_agent(daemon.status(name), whom)
+        job = daemon.watch(name, lambda job, _, n=attempt: (job["attempt"], job["state"]) == (n, "running"))
+        assert [(t["state"], t.get("on_purpose", False)) for t in job["tasks"]] == [
+            ("stopped", True), ("running", False), ("running", False)]
+
+
+@pytest.mark.parametrize("whom", ["agent", "both"])
+@pytest.mark.parametrize("again", ["StartTask", "Restart"])
+def test_what_a_person_started_again_is_started_by_the_next_agent(box, daemon, whom, again):
+    name, _, job = up(box, daemon, restart={"max": 9})
+    assert daemon.call("StopTask", job=name, tasks="worker:0", timeout_ms=0)["stopped"] == 1
+    if again == "StartTask":
+        daemon.call("StartTask", job=name, role="worker", index=0)
+    else:
+        daemon.call("Restart", job=name)
+    kill_agent(job, whom)
+    job = daemon.watch(name, lambda job, _: job["attempt"] > 0 and job["state"] == "running")
+    assert [t["state"] for t in job["tasks"]] == ["running"] * 3
 
 
 def test_a_failure_that_was_decided_holds_when_the_agent_dies(box, daemon):
@@ -500,7 +527,7 @@ def test_no_descriptors_left_is_not_the_end(box):
         for v in held:
             v.close()
     daemon.drop()
-    wait_for(lambda: _answers(daemon), timeout=10, what="elasticd to answer again")
+    wait_for(lambda: _answers(daemon), what="elasticd to answer again")
     daemon.call("Stop", job=name)
     assert daemon.wait(run)["state"] == "stopped"
 

@@ -11,7 +11,7 @@ import pytest
 from harness import PUPPET, Unmet
 from machine import machine_or_skip
 
-pytestmark = [pytest.mark.slow, pytest.mark.seconds(90)]
+pytestmark = [pytest.mark.slow, pytest.mark.seconds(600)]
 
 
 @pytest.fixture(scope="module")

@@ -171,7 +171,7 @@ def test_the_groups_that_a_dead_elasticd_left_are_removed_by_the_next(box, held)
     held.kill()
     held.start()
     held.status(two)
-    wait_for(lambda: not cgroups_of_run(one) + cgroups_of_run(two), timeout=5,
+    wait_for(lambda: not cgroups_of_run(one) + cgroups_of_run(two),
              what="the groups of both runs to be removed")
 
 
@@ -196,7 +196,7 @@ def test_a_task_in_uninterruptible_sleep_is_given_up_and_reported(box, daemon):
         (cell / "cgroup.procs").write_text(str(pid))
         (cell / "freezer.state").write_text("FROZEN")
         daemon.call("Stop", job=name)
-        job = daemon.wait(name, timeout=30)
+        job = daemon.wait(name)
         assert job["state"] in ("stopped", "failed")
         assert str(pid) in str([e for e in daemon.events(run)]) + str(job["verdict"]), \
             "nobody said which process was given up"

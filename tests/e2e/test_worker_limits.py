@@ -5,11 +5,13 @@ import contextlib
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from harness import puppet, spec, wait_for
-from workers import Group, WorkerError
+from harness import BUILD, ROOT, puppet, spec, wait_for
+from workers import Group, WorkerError, script
 
 
 @pytest.fixture
@@ -29,10 +31,62 @@ def events(daemon, group, kind):
 # --- the board -------------------------------------------------------------------------------------
 
 
+def test_nobody_can_cut_the_board_that_others_have_mapped(box, daemon):
+    """Each worker beats and steps on its mapping while the first one tries all ways to cut it."""
+    body = """
+path = os.environ["ELASTICD_BOARD"]
+refused = []
+for cut in (lambda: os.truncate(path, 0), lambda: open(path, "wb").close(),
+            lambda: os.ftruncate(os.open(path, os.O_RDWR), 4096),
+            lambda: os.ftruncate(os.open(path, os.O_RDWR), 1 << 30)):
+    try:
+        cut()
+    except PermissionError:
+        refused.append(True)
+me().call("Result", value=str(len(refused)))
+with mmap.mmap(os.open(path, os.O_RDWR), 0) as board:
+    assert len(board) == 4096 + 8192 * 128 and board[:8] == b"elboard1"
+"""
+    job = daemon.run({"roles": [{"command": script("import mmap\n" + body), "replicas": 2}]})
+    assert job["state"] == "succeeded", job["verdict"]
+    assert [r["value"] for r in daemon.call("Results", job=job["run"])["results"]] == ["4", "4"]
+    assert "board-damaged" not in [e["event"] for e in daemon.events(job["run"])]
+
+
+def test_from_a_container_the_file_beside_it_is_the_board(box, daemon):
+    """In a user namespace of its own a process cannot open what is the agent's in /proc."""
+    if subprocess.run(["unshare", "-Ur", "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("no user namespaces here")
+    code = f"""
+import os, sys, time
+sys.path.insert(0, {str(ROOT / "worker/python")!r})
+try:
+    os.close(os.open(os.environ["ELASTICD_BOARD"], os.O_RDWR))
+    os._exit(9)
+except OSError:
+    pass
+import elasticd
+job = elasticd.init()
+job.step(41)
+while not os.path.exists({str(box.path("go"))!r}):
+    job.beat()
+    time.sleep(0.01)
+"""
+    name, _ = daemon.submit({"roles": [{"command": ["unshare", "-Ur", sys.executable, "-c", code],
+                                        "env": {"ELASTICD_LIBRARY": str(BUILD / "libelasticd.so.0")}}],
+                             "heartbeat": {"period": "100ms", "timeout": "10m"}})
+    daemon.wait(name, until="running")
+    wait_for(lambda: daemon.status(name, live=True)["tasks"][0].get("step") == 41
+             or daemon.status(name)["state"] != "running", what="its step")
+    box.path("go").touch()
+    job = daemon.wait(name)
+    assert job["state"] == "succeeded", job["verdict"]
+
+
 def test_a_board_that_a_worker_cuts_is_made_anew_and_the_agent_lives(daemon, group_of):
     g = group_of(spec("hang", replicas=3, restart={"scope": "task", "max": 5}))
     agent = daemon.agent_pid(g.name)
-    board = pathlib.Path(g.environment("worker:0")["ELASTICD_BOARD"])
+    board = pathlib.Path(g.environment("worker:0")["ELASTICD_BOARD"] + ".file")
     whole = board.stat().st_size
     for _ in range(2):
         before = g.task("worker:1")["pid"]

@@ -4,12 +4,14 @@ known by its token, and drive all of them in an order of its own. Scripts that r
 file, too: it needs nothing but the standard library."""
 
 import base64
-import json
+import json  # noqa: F401 (this one and socket are for the scripts)
 import os
 import pathlib
-import socket
+import socket  # noqa: F401
 import sys
 import time
+
+import raw_varlink
 
 WORKER_IFACE = "io.elasticd.Worker."
 STANDARD_IFACE = "org.varlink.service."
@@ -17,73 +19,20 @@ PATIENCE = int(os.environ.get("ELASTIC_PATIENCE", 120))
 PYTHON = sys.executable
 
 
-class WorkerError(Exception):
-    def __init__(self, error, parameters):
-        super().__init__(f"{error} {json.dumps(parameters)}")
-        self.error = error
-        self.name = error.removeprefix(WORKER_IFACE).removeprefix(STANDARD_IFACE)
-        self.parameters = parameters or {}
-        self.message = self.parameters.get("message", "")
-        self.missing = self.parameters.get("missing", [])
+class WorkerError(raw_varlink.Error):
+    PREFIXES = (WORKER_IFACE, STANDARD_IFACE)
 
 
-class Worker:
-    """One connection to worker.sock. Calls may be sent first and their answers taken later."""
+class Worker(raw_varlink.Connection):
+    """One connection to worker.sock."""
+
+    INTERFACE = WORKER_IFACE
+    ERROR = WorkerError
 
     def __init__(self, path, token=None):
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        self.sock.settimeout(PATIENCE)
-        self.sock.connect(str(path))
-        self.buffer = b""
+        super().__init__(path, PATIENCE)
         self.path, self.token = path, token
         self.hello = self.call("Hello", token=str(token)) if token is not None else None
-
-    def close(self):
-        self.sock.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def send_raw(self, data):
-        self.sock.sendall(data)
-
-    def send(self, method, more=False, oneway=False, **parameters):
-        if "." not in method:
-            method = WORKER_IFACE + method
-        message = {"method": method, "parameters": parameters}
-        if more:
-            message["more"] = True
-        if oneway:
-            message["oneway"] = True
-        self.send_raw(json.dumps(message).encode() + b"\0")
-        return self
-
-    def receive_raw(self):
-        while b"\0" not in self.buffer:
-            try:
-                data = self.sock.recv(1 << 20)
-            except ConnectionResetError:
-                return None
-            if not data:
-                return None
-            self.buffer += data
-        message, _, self.buffer = self.buffer.partition(b"\0")
-        return message
-
-    def reply(self):
-        raw = self.receive_raw()
-        if raw is None:
-            raise ConnectionError("the connection was closed")
-        message = json.loads(raw)
-        if message.get("error"):
-            raise WorkerError(message["error"], message.get("parameters"))
-        return message.get("parameters") or {}
-
-    def call(self, method, **parameters):
-        return self.send(method, **parameters).reply()
 
     def error(self):
         """The next answer, which must be an error."""

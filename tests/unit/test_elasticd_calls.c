@@ -1,23 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the library asks an agent, and what it makes of the answers. */
-#include "tests/unit/fake_agent.h"
-
-static struct elasticd *h;
-static int fd;
-static struct worker w;
-
-static void setup(void)
-{
-	agent_start();
-	h = handle_open(&fd);
-}
-
-static void teardown(void)
-{
-	elasticd_close(h);
-	close_fd(fd);
-	agent_stop();
-}
+#include "tests/unit/fake_handle.h"
 
 static void puts_text(struct worker *me)
 {
@@ -42,19 +25,9 @@ START_TEST(a_value_is_text_where_it_can_be_and_else_base64)
 }
 END_TEST
 
-static void gets(struct worker *me)
-{
-	me->r = elasticd_get(me->h, "k", -1, &me->value, &me->n);
-}
-
 static void gets_now(struct worker *me)
 {
 	me->r = elasticd_get(me->h, "k", 0, &me->value, &me->n);
-}
-
-static void gets_for_a_minute(struct worker *me)
-{
-	me->r = elasticd_get(me->h, "k", 60000, &me->value, &me->n);
 }
 
 START_TEST(a_get_says_how_long_it_waits)
@@ -320,6 +293,29 @@ START_TEST(an_agent_that_dies_amid_a_call_is_unavailable)
 }
 END_TEST
 
+static void puts_much(struct worker *me)
+{
+	enum { MUCH = 700000 }; /* more than a socket takes */
+	char *value = malloc(MUCH);
+
+	memset(value, 'x', MUCH);
+	me->r = elasticd_put(me->h, "k", value, MUCH, 0);
+	free(value);
+}
+
+START_TEST(an_agent_that_refuses_before_it_has_heard_all_is_listened_to)
+{
+	fd = close_fd(fd);
+	worker_start(&w, puts_much, h);
+	fd = agent_accept();
+	agent_await(fd);
+	agent_refuses(fd, "ResourceExhausted", "'message':'no more than 1000 connections'");
+	fd = close_fd(fd);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_str_eq(w.text, "no more than 1000 connections");
+}
+END_TEST
+
 START_TEST(threads_do_not_wait_for_each_other)
 {
 	struct worker other;
@@ -355,6 +351,7 @@ int main(void)
 	tcase_add_test(t, bad_arguments_never_reach_the_agent);
 	tcase_add_test(t, a_connection_that_died_while_idle_is_replaced);
 	tcase_add_test(t, an_agent_that_dies_amid_a_call_is_unavailable);
+	tcase_add_test(t, an_agent_that_refuses_before_it_has_heard_all_is_listened_to);
 	tcase_add_test(t, threads_do_not_wait_for_each_other);
 	return tests_run(t);
 }

@@ -2,6 +2,8 @@
 /* The handle: environment, board, files. */
 #include "tests/unit/fake_agent.h"
 
+#include <sys/resource.h>
+
 #include <jansson.h>
 
 START_TEST(a_supervised_worker_knows_who_it_is)
@@ -122,6 +124,23 @@ START_TEST(beats_steps_and_notices_are_words_of_the_board)
 	ck_assert_uint_eq(slot->token, 77);
 	elasticd_close(h);
 	close(fd);
+}
+END_TEST
+
+START_TEST(a_board_that_cannot_be_reached_is_the_file_beside_it)
+{
+	char file[160];
+	struct elasticd *h;
+	int conn;
+
+	snprintf(file, sizeof(file), "%s" BOARD_FILE_SUFFIX, agent_board);
+	ck_assert_int_eq(rename(agent_board, file), 0);
+	ck_assert_int_eq(symlink("/proc/0/fd/7", agent_board), 0);
+	h = handle_open(&conn);
+	elasticd_step(h, 5);
+	ck_assert_int_eq(board_slot(board, 3)->step, 5);
+	elasticd_close(h);
+	close(conn);
 }
 END_TEST
 
@@ -246,6 +265,41 @@ START_TEST(a_log_that_is_full_fails_the_line_alone)
 }
 END_TEST
 
+START_TEST(a_line_that_was_cut_short_does_not_spoil_the_next)
+{
+	char path[160], text[4096] = "";
+	struct rlimit all, little = { .rlim_cur = 300 };
+	struct elasticd *h;
+	int lines = 0, cut = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/log.jsonl", agent_dir);
+	unsetenv("ELASTICD_WORKER_SOCKET");
+	setenv("ELASTICD_LOG_FILE", path, 1);
+	signal(SIGXFSZ, SIG_IGN);
+	ck_assert_int_eq(elasticd_open(&h), 0);
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &all), 0);
+	little.rlim_max = all.rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
+	while (elasticd_log(h, "info", "it fits", NULL) == 0)
+		lines++;
+	ck_assert_int_ne(elasticd_log(h, "info", "nor does this", NULL), 0);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &all), 0);
+	ck_assert_int_eq(elasticd_log(h, "info", "there is room again", NULL), 0);
+	ck_assert_int_eq(elasticd_log(h, "info", "and on it goes", NULL), 0);
+	elasticd_close(h);
+	f = fopen(path, "re");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(text, sizeof(text), f)) {
+		lines -= text[0] == '{' && !strcmp(text + strlen(text) - 2, "}\n");
+		cut += text[0] == '{' && strcmp(text + strlen(text) - 2, "}\n") != 0;
+	}
+	fclose(f);
+	ck_assert_int_eq(cut, 1);
+	ck_assert_int_eq(lines, -2);
+}
+END_TEST
+
 /* What a program was compiled with must fit the library that it finds. */
 _Static_assert(sizeof(void *) != 8 || (sizeof(struct elasticd_entry) == 32 &&
 					      sizeof(struct elasticd_error) == 32 &&
@@ -275,11 +329,13 @@ int main(void)
 	tcase_add_test(t, a_stale_token_is_a_failed_precondition);
 	tcase_add_test(t, an_environment_that_makes_no_sense_is_refused_by_name);
 	tcase_add_test(t, beats_steps_and_notices_are_words_of_the_board);
+	tcase_add_test(t, a_board_that_cannot_be_reached_is_the_file_beside_it);
 	tcase_add_test(t, without_a_board_beats_go_nowhere);
 	tcase_add_test(t, the_first_error_file_stays);
 	tcase_add_test(t, a_reported_error_writes_the_file_where_there_is_none);
 	tcase_add_test(t, log_lines_are_json_with_their_fields);
 	tcase_add_test(t, a_log_that_is_full_fails_the_line_alone);
+	tcase_add_test(t, a_line_that_was_cut_short_does_not_spoil_the_next);
 	tcase_add_test(t, status_names_are_the_canonical_ones);
 	return tests_run(t);
 }

@@ -3,34 +3,7 @@
 #include "worker/private.h"
 
 /* After it, for Check has a macro fail(). */
-#include "tests/unit/fake_agent.h"
-
-static struct elasticd *h;
-static int fd;
-static struct worker w;
-
-static void setup(void)
-{
-	agent_start();
-	h = handle_open(&fd);
-}
-
-static void teardown(void)
-{
-	elasticd_close(h);
-	close_fd(fd);
-	agent_stop();
-}
-
-static void gets(struct worker *me)
-{
-	me->r = elasticd_get(me->h, "k", -1, &me->value, &me->n);
-}
-
-static void gets_for_a_minute(struct worker *me)
-{
-	me->r = elasticd_get(me->h, "k", 60000, &me->value, &me->n);
-}
+#include "tests/unit/fake_handle.h"
 
 static void gets_for_a_moment(struct worker *me)
 {

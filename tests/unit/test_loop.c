@@ -105,6 +105,28 @@ START_TEST(a_call_that_posts_itself_does_not_starve_descriptors)
 }
 END_TEST
 
+static void note_ready(int fd, int events, void *arg)
+{
+	note(arg);
+	loop_quit(loop, 0);
+}
+
+START_TEST(what_is_posted_before_the_first_turn_runs_behind_what_is_ready)
+{
+	int fds[2];
+
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	ck_assert_int_eq(write(fds[1], "x", 1), 1);
+	ck_assert_int_eq(loop_fd_new(loop, fds[0], LOOP_READ, note_ready, one, &watch), 0);
+	ck_assert_int_eq(loop_defer(loop, note, two), 0);
+	ck_assert_int_eq(loop_run(loop), 0);
+	ck_assert_str_eq(trace, "12");
+	watch = loop_fd_free(watch);
+	close(fds[0]);
+	close(fds[1]);
+}
+END_TEST
+
 START_TEST(a_long_chain_of_deferred_calls_ends_without_waiting)
 {
 	ck_assert_int_eq(loop_defer(loop, post_self, NULL), 0);
@@ -304,6 +326,7 @@ int main(void)
 	tcase_add_test(t, a_pair_posted_twice_runs_once);
 	tcase_add_test(t, a_cancelled_call_does_not_run);
 	tcase_add_test(t, a_call_that_posts_itself_does_not_starve_descriptors);
+	tcase_add_test(t, what_is_posted_before_the_first_turn_runs_behind_what_is_ready);
 	tcase_add_test(t, a_long_chain_of_deferred_calls_ends_without_waiting);
 	tcase_add_test(t, quitting_runs_what_was_deferred);
 	tcase_add_test(t, quitting_before_running_returns_at_once_and_the_first_code_counts);

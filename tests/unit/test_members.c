@@ -1,55 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/members.h"
-#include "tests/unit/child.h"
+#include "tests/unit/members_test.h"
 
-#include <errno.h>
-#include <stdio.h>
-
-#define NEVER UINT64_MAX
-
-struct answered {
-	intptr_t token;
-	enum status status;
-	unsigned slots;
-	int error_slot;
-	enum status error_code;
-	char message[512];
-};
-
-static struct members *m;
-static struct answered answers[256];
-static int n_answers, n_errors, answers_at_error;
-static void (*in_callback)(intptr_t token);
-
-static const char *name_of(void *arg, int slot)
-{
-	static char text[32];
-
-	(void)arg;
-	snprintf(text, sizeof(text), "worker:%d", slot);
-	return text;
-}
-
-static void on_answer(void *arg, void *token, const struct members_answer *a)
-{
-	struct answered *t = &answers[n_answers++ % 256];
-	void (*fn)(intptr_t) = in_callback;
-
-	(void)arg;
-	*t = (struct answered){ .token = (intptr_t)token, .status = a->status, .error_slot = -1 };
-	snprintf(t->message, sizeof(t->message), "%s", a->message);
-	if (a->error) {
-		t->error_slot = a->error->slot;
-		t->error_code = a->error->code;
-	}
-	for (size_t i = 0; i < a->n; i++) {
-		if (i > 0 && a->slots[i - 1] >= a->slots[i])
-			ck_abort_msg("slots are not sorted");
-		t->slots |= 1u << (a->slots[i] & 31);
-	}
-	if (fn)
-		fn((intptr_t)token);
-}
+static int n_errors, answers_at_error;
 
 static void on_error(void *arg, const struct members_error *error)
 {
@@ -68,11 +20,6 @@ static void setup(void)
 	n_answers = n_errors = 0;
 	in_callback = NULL;
 	ck_assert_int_eq(members_new(&opt, &m), 0);
-}
-
-static void teardown(void)
-{
-	m = members_free(m);
 }
 
 static void start(int n)

@@ -6,51 +6,7 @@
  * one.
  */
 
-#include "agent/members.h"
-#include "tests/unit/child.h"
-
-#include <errno.h>
-#include <stdio.h>
-
-#define NEVER UINT64_MAX
-
-struct answered {
-	intptr_t token;
-	enum status status;
-	unsigned slots;
-	int error_slot;
-	enum status error_code;
-};
-
-static struct members *m;
-static struct answered answers[256];
-static int n_answers;
-
-static const char *name_of(void *arg, int slot)
-{
-	static char text[32];
-
-	(void)arg;
-	snprintf(text, sizeof(text), "worker:%d", slot);
-	return text;
-}
-
-static void on_answer(void *arg, void *token, const struct members_answer *a)
-{
-	struct answered *t = &answers[n_answers++ % 256];
-
-	(void)arg;
-	*t = (struct answered){ .token = (intptr_t)token, .status = a->status, .error_slot = -1 };
-	if (a->error) {
-		t->error_slot = a->error->slot;
-		t->error_code = a->error->code;
-	}
-	for (size_t i = 0; i < a->n; i++) {
-		if (i > 0 && a->slots[i - 1] >= a->slots[i])
-			ck_abort_msg("slots are not sorted");
-		t->slots |= 1u << (a->slots[i] & 31);
-	}
-}
+#include "tests/unit/members_test.h"
 
 static void setup(void)
 {
@@ -58,11 +14,6 @@ static void setup(void)
 
 	n_answers = 0;
 	ck_assert_int_eq(members_new(&opt, &m), 0);
-}
-
-static void teardown(void)
-{
-	m = members_free(m);
 }
 
 enum { SLOTS = 4, WAITS = 64 };

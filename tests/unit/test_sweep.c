@@ -2,6 +2,7 @@
 #include "common/sweep.h"
 
 #include "agent/cgroup.h"
+#include "common/proc.h"
 #include "tests/unit/child.h"
 
 #include <errno.h>
@@ -119,6 +120,50 @@ START_TEST(a_zombie_is_not_counted)
 }
 END_TEST
 
+/* A shell that executes itself again and again, with one environment, long for the kernel to take
+ * its time. */
+static pid_t ring(void)
+{
+	char script[] = "S=exec /bin/sh -c \"$S\"", filler[] = "FILLER=123456789012";
+	char sh[] = "sh", c[] = "-c", text[] = "exec /bin/sh -c \"$S\"";
+	char *envp[1003], *const argv[] = { sh, c, text, NULL };
+	int n = 0;
+	pid_t pid;
+
+	envp[n++] = script;
+	while (n < 1001)
+		envp[n++] = filler;
+	envp[n++] = entry;
+	envp[n] = NULL;
+	pid = fork();
+	if (pid == 0) {
+		execve("/bin/sh", argv, envp);
+		_exit(127);
+	}
+	while (proc_environ_has(pid, entry) != 1)
+		ck_assert_int_eq(kill(pid, 0), 0);
+	return pid;
+}
+
+START_TEST(what_is_amid_execve_is_found_in_a_later_look)
+{
+	_cleanup_(sweep_freep) struct sweep *s = NULL;
+	int n;
+	bool unsure;
+	pid_t pid;
+
+	for (int round = 0; round < (under_valgrind() ? 4 : 40); round++) {
+		s = sweep_free(s);
+		pid = ring();
+		ck_assert_int_eq(sweep_new(entry, round % 2 ? SWEEP_ANY : getuid(), &s), 0);
+		while ((n = sweep_look(s, &unsure)) == 0)
+			ck_assert_msg(unsure, "it was missed");
+		ck_assert_int_eq(n, 1);
+		ck_assert_int_eq(child_end(pid), -SIGKILL);
+	}
+}
+END_TEST
+
 START_TEST(a_cgroup_that_is_not_there_does_not_hurt)
 {
 	struct child c = start(entry);
@@ -166,11 +211,13 @@ int main(int argc, char **argv)
 	s = suite_create("sweep");
 	t = tcase_create("sweep");
 	tcase_add_checked_fixture(t, setup, NULL);
+	tcase_set_timeout(t, 120);
 	tcase_add_test(t, every_process_of_the_run_is_killed_and_counted_once);
 	tcase_add_test(t, processes_of_other_runs_live_on);
 	tcase_add_test(t, a_process_of_another_user_lives_on);
 	tcase_add_test(t, the_caller_itself_is_spared);
 	tcase_add_test(t, a_zombie_is_not_counted);
+	tcase_add_test(t, what_is_amid_execve_is_found_in_a_later_look);
 	tcase_add_test(t, a_cgroup_that_is_not_there_does_not_hurt);
 	tcase_add_test(t, all_of_the_cgroup_is_killed_whatever_its_environment);
 	suite_add_tcase(s, t);

@@ -107,7 +107,15 @@ def _number(name: str) -> int:
 
 
 def _map(path: str) -> mmap.mmap:
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:  # from a container the path may lead nowhere; the file beside it has the same
+        try:
+            fd = os.open(path + ".file", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            fd = -1
+        if fd < 0:
+            raise
     try:
         if sys.version_info >= (3, 13):
             return mmap.mmap(fd, 0, trackfd=False)

@@ -101,8 +101,12 @@ class Core:
                 pass
 
     def call(self, name: str, *arguments: Any) -> None:
-        """A call that does not wait for other tasks. Made again, it goes on where a signal ended it."""
-        status = self._again(getattr(self.library, name), arguments, INTERRUPTED)
+        """A call that does not wait for other tasks."""
+        self.run(getattr(self.library, name), *arguments)
+
+    def run(self, function: Callable[..., int], *arguments: Any) -> None:
+        """The same by its function. Made again, it goes on where a signal ended it."""
+        status = self._again(function, arguments, INTERRUPTED)
         if status:
             self.library.check(status)
 
@@ -114,7 +118,9 @@ class Core:
         return said
 
     def _again(self, function: Callable[..., int], arguments: tuple[Any, ...], interrupted: int) -> int:
-        handle = self.handle()
+        handle = self._handle
+        if handle is None:
+            handle = self.handle()
         try:
             while True:
                 result = function(handle, *arguments)
@@ -131,8 +137,11 @@ class Core:
             status = function(deadline.left_ms())
             if status != INTERRUPTED:
                 break
-        if not status:
-            return
+        if status:
+            self.fail(status)
+
+    def fail(self, status: int) -> None:
+        """Raises what a call that waits has come to."""
         try:
             self.library.check(status)
         except Cancelled as e:

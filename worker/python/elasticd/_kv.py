@@ -5,15 +5,23 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import byref, c_int64, c_size_t, c_void_p
-from typing import Iterator, NamedTuple, Optional, TypeVar, Union, overload
+from typing import Any, Iterator, NamedTuple, Optional, Tuple, TypeVar, Union, overload
 
 from ._core import Bytes, Core, Deadline, bytes_of
 from ._errors import DeadlineExceeded, NotFound
-from ._library import CEntry, text_argument, text_of
+from ._library import INTERRUPTED, CEntry, text_argument, text_of
 from ._streams import Change, Watch
 
 _OVERWRITE, _PERSISTENT = 1, 2
+_SIZES = [c_size_t(n) for n in range(256)]
 _T = TypeVar("_T")
+_Place = Tuple[c_void_p, c_size_t, Any, Any]
+
+
+def _place() -> _Place:
+    """Where a read's value and its length go, and what the library is told of them."""
+    value, length = c_void_p(), c_size_t()
+    return value, length, byref(value), byref(length)
 
 
 class Entry(NamedTuple):
@@ -33,24 +41,43 @@ class KV:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._put, self._get = core.library.put_plain, core.library.get_plain
+        self._bytes, self._free = core.library.bytes_from, core.library.free
+        self._places: list[_Place] = []  # that no call uses now
 
     def put(self, key: str, value: Union[Bytes, str], *, overwrite: bool = False,
             persistent: bool = False) -> None:
         """Writes a key; AlreadyExists where it is there and overwrite is not set."""
-        data = bytes_of(value)
+        data = value if type(value) is bytes else bytes_of(value)
         flags = (_OVERWRITE if overwrite else 0) | (_PERSISTENT if persistent else 0)
-        self._core.call("put", text_argument(key, "key"), data, len(data), flags)
+        length = len(data)
+        self._core.run(self._put, text_argument(key, "key"), data,
+                       _SIZES[length] if length < len(_SIZES) else c_size_t(length), flags)
 
     def get(self, key: str, timeout: Optional[float] = None) -> bytes:
         """Waits until somebody has written the key. DeadlineExceeded after timeout seconds; with a
         timeout of 0, NotFound."""
         core, name = self._core, text_argument(key, "key")
-        handle, value, length = core.handle(), c_void_p(), c_size_t()
-        core.wait(lambda ms: core.library.get(handle, name, ms, byref(value), byref(length)), timeout)
+        handle = core.handle()
         try:
-            return ctypes.string_at(value, length.value)
+            place = self._places.pop()
+        except IndexError:
+            place = _place()
+        value, length, to_value, to_length = place
+        if timeout is None or timeout == 0:
+            status = self._get(handle, name, 0 if timeout == 0 else -1, to_value, to_length)
+            if status and status != INTERRUPTED:
+                core.fail(status)
+        else:
+            status = INTERRUPTED
+        if status:
+            core.wait(lambda ms: self._get(handle, name, ms, to_value, to_length), timeout)
+        try:
+            found: bytes = self._bytes(value, length)
         finally:
-            core.library.free(value)
+            self._free(value)
+        self._places.append(place)
+        return found
 
     @overload
     def try_get(self, key: str) -> Optional[bytes]: ...

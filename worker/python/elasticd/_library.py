@@ -114,9 +114,14 @@ class Library:
             function.argtypes = arguments
             function.restype = c_char_p if name in _TEXT else None if name in _VOID else c_int
             setattr(self, name, function)
-        self.free = ctypes.PyDLL(None).free  # too short to let other threads run meanwhile
-        self.free.argtypes = [c_void_p]
+        # For the hot path: without argtypes to go through, so arguments must be of C's own types (an int
+        # is a C int). Those of PyDLL are too short to let other threads run meanwhile.
+        self.put_plain = loaded["elasticd_put"]
+        self.get_plain = loaded["elasticd_get"]
+        self.free = ctypes.PyDLL(None)["free"]  # of a c_void_p or another pointer
         self.free.restype = None
+        self.bytes_from = ctypes.pythonapi["PyBytes_FromStringAndSize"]  # of c_void_p and c_size_t
+        self.bytes_from.restype = ctypes.py_object
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/varlink_flat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int varlink_flat_init(struct varlink_flat *ret, const struct varlink_idl *idl,
+	const struct varlink_flat_method *methods, const struct varlink_range *ranges)
+{
+	struct varlink_flat f = { .idl = idl, .ranges = ranges };
+	size_t n = 0;
+
+	f.interface_len = strlen(idl->name);
+	while (methods && methods[n].name)
+		n++;
+	f.targets = calloc(n + 1, sizeof(*f.targets));
+	if (!f.targets)
+		return -ENOMEM;
+	for (; f.n < n; f.n++) {
+		struct varlink_flat_target *t = &f.targets[f.n];
+		const char *name = methods[f.n].name;
+
+		t->member = varlink_idl_member(idl, VARLINK_METHOD, name);
+		t->name_len = strlen(name);
+		t->fn = methods[f.n].fn;
+		if (!t->member) {
+			free(f.targets);
+			return -EINVAL;
+		}
+	}
+	*ret = f;
+	return 0;
+}
+
+void varlink_flat_fini(struct varlink_flat *f)
+{
+	free(f->targets);
+	*f = (struct varlink_flat){ 0 };
+}
+
+/* Behind the expected text, or NULL. text may be NULL. */
+static char *skip(char *text, const char *expected, size_t len)
+{
+	return text && strncmp(text, expected, len) == 0 ? text + len : NULL;
+}
+
+static const struct varlink_flat_target *find(
+	const struct varlink_flat *f, const char *name, size_t len)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->targets[i].name_len == len &&
+			memcmp(f->targets[i].member->name, name, len) == 0)
+			return &f->targets[i];
+	return NULL;
+}
+
+static bool has_kind(const struct varlink_type *t, enum flat_kind kind)
+{
+	switch (t->kind) {
+	case VARLINK_STRING:
+		return kind == FLAT_STRING;
+	case VARLINK_INT:
+		return kind == FLAT_INT;
+	case VARLINK_BOOL:
+		return kind == FLAT_BOOL;
+	default:
+		return false;
+	}
+}
+
+/* All members are known and of their types, none is missing. */
+static bool fits(const struct varlink_type *type, const struct flat *p)
+{
+	size_t known = 0;
+
+	for (size_t i = 0; i < type->n_fields; i++) {
+		const struct varlink_field *field = &type->fields[i];
+		size_t len = strlen(field->name), k = 0;
+
+		while (k < p->n && (p->fields[k].name_len != len ||
+					   memcmp(p->fields[k].name, field->name, len) != 0))
+			k++;
+		known += k < p->n;
+		if (field->type.nullable && (k == p->n || p->fields[k].kind == FLAT_NULL))
+			continue;
+		if (k == p->n || !has_kind(&field->type, p->fields[k].kind))
+			return false;
+	}
+	return known == p->n;
+}
+
+static bool in_ranges(const struct varlink_range *ranges, const struct flat *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		const struct flat_field *field = &p->fields[i];
+
+		if (field->kind != FLAT_INT)
+			continue;
+		for (const struct varlink_range *r = ranges; r && r->parameter; r++)
+			if (strlen(r->parameter) == field->name_len &&
+				memcmp(r->parameter, field->name, field->name_len) == 0 &&
+				(field->number < r->min || field->number > r->max))
+				return false;
+	}
+	return true;
+}
+
+const struct varlink_flat_target *varlink_flat_match(
+	const struct varlink_flat *f, char *text, size_t len, struct flat *ret)
+{
+	static const char begin[] = "{\"method\":\"", middle[] = "\",\"parameters\":";
+	const struct varlink_flat_target *m;
+	const char *name;
+	char *at = text;
+
+	if (!f->n)
+		return NULL;
+	at = skip(at, begin, sizeof(begin) - 1);
+	at = skip(at, f->idl->name, f->interface_len);
+	at = skip(at, ".", 1);
+	if (!at)
+		return NULL;
+	name = at;
+	at = strchr(at, '"');
+	m = at ? find(f, name, (size_t)(at - name)) : NULL;
+	at = m ? skip(at, middle, sizeof(middle) - 1) : NULL;
+	at = at ? flat_scan(at, ret) : NULL;
+	/* Not before its end: a NUL within a message is no end. */
+	if (!at || *at != '}' || at + 1 != text + len)
+		return NULL;
+	if (!fits(&m->member->type, ret) || !in_ranges(f->ranges, ret))
+		return NULL;
+	flat_seal(ret);
+	return m;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What pool.c, connection.c and calls.c share; nobody else includes this. */
+
+#include "common/varlink_frame.h"
+#include "worker/connection.h"
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+struct conn {
+	TAILQ_ENTRY(conn) entry;
+	int fd;
+	struct varlink_frame in;
+	int64_t limit_ms; /* SO_RCVTIMEO as it is set; 0: none */
+	bool greeted;	  /* the answer to its Hello has come */
+	size_t unsent;	  /* of the call's bytes, the last ones */
+	/* Of a halted one: the call that a signal has ended, by whom, and how long it may be. */
+	struct varlink_buffer call;
+	pthread_t thread;
+	int64_t end;
+};
+TAILQ_HEAD(conns, conn);
+
+struct pool {
+	pthread_mutex_t lock;
+	pthread_cond_t left; /* users is 0 */
+	pid_t pid;
+	int refs, users, n_idle, n_halted;
+	bool closing;
+	struct conns idle, busy, halted;
+	struct pool *next; /* of those that a child has left alone */
+};
+
+/* The time that a call has. */
+struct deadline {
+	int64_t end; /* -1: none */
+	int64_t whole_ms;
+	bool interruptible;
+	bool begun;	/* there was a first recv() */
+	bool from_last; /* it is so long from the last byte that went or came */
+};
+
+/* --- pool.c */
+
+/* The pool that this process has in h, made where it has none; NULL without memory. */
+struct pool *pool_of(struct elasticd *h);
+/* Begins a use; false when the handle is being closed. */
+bool pool_enter(struct pool *p);
+void pool_leave(struct pool *p);
+/* The same for a call, with the connection that it goes on, now busy; NULL where none is free. The
+ * one on which this thread has begun it, where a signal has ended it (call NULL: not looked for).
+ */
+bool pool_begin(
+	struct pool *p, const struct varlink_buffer *call, struct conn **ret, bool *ret_halted);
+/* The call is over and nothing is left to be read: gives the connection back, and leaves. */
+void pool_end(struct pool *p, struct conn *c);
+bool pool_closing(struct pool *p);
+/* A new connection, busy. */
+void pool_add(struct pool *p, struct conn *c);
+/* Keeps a busy connection until the same call is made again. */
+int pool_halt(struct pool *p, struct conn *c, const struct varlink_buffer *call, int64_t end);
+
+/* --- connection.c */
+
+struct deadline deadline_of(const struct elasticd *h, struct wait wait);
+/* Connects, waiting while the agent's queue is full. 0 and a connection that is in no list;
+ * -EAGAIN, -ETIMEDOUT, -EINTR, -ECONNRESET (the pool is closing), or another negative errno with
+ * err set. */
+_must_check_ int conn_new(struct pool *p, const char *path, const struct deadline *d,
+	struct conn **ret, struct error *err);
+void conn_free(struct conn *c);
+/* Sends b; c->unsent says how much of it did not go. 0 or a negative errno. */
+_must_check_ int conn_send(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
+/* The last c->unsent bytes of b. */
+_must_check_ int conn_send_rest(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
+/* The next message, NUL-ended, borrowed until the next call. 0, -ETIMEDOUT, -EINTR, -ECONNRESET or
+ * another negative errno. */
+_must_check_ int conn_receive(struct conn *c, struct deadline *d, char **ret, size_t *ret_len);
