@@ -69,7 +69,7 @@ $(EXAMPLES) $(TOOLS): $(B)/%: $(B)/obj/%.o
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
 	  $(if $(filter %.a,$^),$(JANSSON_LIBS)) -lm
 $(foreach p,$(example_PROGRAMS),$(eval $(B)/$(p): $(call obj,$($(p)_SRC))))
-$(addprefix $(B)/,$(library_TOOLS)): $(B)/libelasticd.a
+$(addprefix $(B)/,$(library_TOOLS) $(library_EXAMPLES)): $(B)/libelasticd.a
 
 # The library for workers goes into processes that are not ours: position-independent objects of its
 # own, and nothing is visible but its interface, in the archive too. The shared one is never

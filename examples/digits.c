@@ -6,10 +6,12 @@
  * worker has a copy of the network; of each batch it takes every WORLD_SIZE-th image, the workers
  * add up their gradients around a ring, and all take the same step. After each epoch rank 0 writes
  * a checkpoint, and whoever starts again goes on from there: so a group that loses a worker has
- * lost no more than an epoch once its supervisor has restarted it.
+ * lost no more than an epoch once its supervisor has restarted it. Where the machine is to be taken
+ * away it loses nothing: each step begins with elasticd_checkpoint(), which has all of them save
+ * before the same step and leave.
  *
  * It needs what every launcher gives: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Without them
- * it is a group of one.
+ * it is a group of one. Where the launcher is not elasticd nothing is ever taken away.
  */
 #include "examples/digits/checkpoint.h"
 #include "examples/digits/crash.h"
@@ -18,6 +20,7 @@
 #include "examples/digits/fail.h"
 #include "examples/digits/net.h"
 #include "examples/digits/ring.h"
+#include "worker/elasticd.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -44,6 +47,8 @@ struct worker {
 	struct dataset data;
 	struct net net;
 	uint32_t *order;
+	struct elasticd *job;
+	struct checkpoint at;
 };
 
 struct score {
@@ -53,7 +58,8 @@ struct score {
 static const char usage[] =
 	"usage: digits [OPTION...]\n"
 	"  --data FILE         images (default " DATA ", else beside the program)\n"
-	"  --checkpoint FILE   resume from FILE if it is there, and save to it after each epoch\n"
+	"  --checkpoint FILE   resume from FILE if it is there; save to it after each epoch, and\n"
+	"                      where the machine is to be taken away\n"
 	"  --epochs N          (30)\n"
 	"  --batch N           images per step, of all workers together (32)\n"
 	"  --lr RATE           at the beginning; it falls to 0 towards the end (0.1)\n"
@@ -204,6 +210,8 @@ static void open_worker(struct worker *w)
 		addr = need_env("MASTER_ADDR");
 		port = need_env("MASTER_PORT");
 	}
+	if (elasticd_open(&w->job))
+		fail("%s", elasticd_error_text());
 	load_data(w);
 	w->order = calloc(w->data.n_train, sizeof(*w->order));
 	if (!w->order)
@@ -215,28 +223,72 @@ static void close_worker(struct worker *w)
 {
 	ring_close(&w->ring);
 	dataset_fini(&w->data);
+	elasticd_close(w->job);
 	free(w->order);
 }
 
-/* Rank 0 alone reads the checkpoint, as the hosts of a group need not share a file system. The
- * others get it over the ring, where they have nothing but zeros to add. Returns the epoch. */
-static int resume(struct worker *w)
+/* The number of rank 0, on all ranks: the others add nothing. Floats hold 16 bits exactly. */
+static uint64_t number_of_rank_0(struct worker *w, uint64_t n)
 {
-	float epoch = 0;
+	float parts[4] = { 0 };
+	uint64_t r = 0;
 
-	net_init(&w->net, (uint64_t)w->o.seed);
+	for (int i = 0; i < 4 && w->rank == 0; i++)
+		parts[i] = (float)(n >> 16 * i & 0xffff);
+	ring_sum(&w->ring, parts, 4);
+	for (int i = 0; i < 4; i++)
+		r |= (uint64_t)parts[i] << 16 * i;
+	return r;
+}
+
+/* Rank 0 alone reads the checkpoint, as the hosts of a group need not share a file system. The
+ * others get it over the ring, where they have nothing but zeros to add. */
+static void resume(struct worker *w)
+{
+	w->at = (struct checkpoint){ .seed = (uint64_t)w->o.seed, .batch = (uint64_t)w->o.batch };
+	net_init(&w->net, w->at.seed);
 	if (!w->o.checkpoint)
-		return 0;
-	if (w->rank == 0)
-		epoch = (float)checkpoint_load(w->o.checkpoint, (uint64_t)w->o.seed, &w->net);
-	ring_sum(&w->ring, &epoch, 1);
-	if (epoch == 0)
-		return 0;
-	if (w->rank != 0)
+		return;
+	if (w->rank == 0 && checkpoint_load(w->o.checkpoint, &w->at, &w->net))
+		printf("resumed at step %llu\n", (unsigned long long)w->at.step);
+	w->at.step = number_of_rank_0(w, w->at.step);
+	if (w->at.step == 0)
+		return;
+	if (w->rank != 0) {
+		w->at.trained = w->at.step;
 		memset(&w->net, 0, sizeof(w->net));
+	}
 	ring_sum(&w->ring, w->net.param, NET_PARAMS);
 	ring_sum(&w->ring, w->net.momentum, NET_PARAMS);
-	return (int)epoch;
+}
+
+/* The networks of all ranks are the same: one of them saves. */
+static void save(struct worker *w)
+{
+	if (w->rank == 0 && w->o.checkpoint)
+		checkpoint_save(w->o.checkpoint, &w->at, &w->net);
+}
+
+/* An elasticd_save_fn. */
+static int save_before(void *arg, int64_t step, char *path, size_t path_size)
+{
+	struct worker *w = arg;
+
+	save(w);
+	if (w->rank == 0 && w->o.checkpoint) {
+		printf("saved before step %lld\n", (long long)step);
+		snprintf(path, path_size, "%s", w->o.checkpoint);
+	}
+	return 0;
+}
+
+/* Tells where this worker is, and saves and leaves here where it is asked to. */
+static void begin_step(struct worker *w)
+{
+	int r = elasticd_checkpoint(w->job, (int64_t)w->at.step, save_before, NULL, w);
+
+	if (r < 0)
+		fail("step %llu: %s", (unsigned long long)w->at.step, elasticd_error_text());
 }
 
 /* The rate falls from its whole value to 0 along half a cosine. */
@@ -251,16 +303,23 @@ static uint64_t image_seed(const struct worker *w, int epoch, size_t i)
 	return ((uint64_t)w->o.seed << 48) + ((uint64_t)epoch << 24) + i;
 }
 
+static uint64_t steps_of_epoch(const struct worker *w)
+{
+	return (w->data.n_train + w->at.batch - 1) / w->at.batch;
+}
+
+/* The steps of an epoch from w->at on: all of them, but where a run goes on with another's work. */
 static void train_epoch(struct worker *w, int epoch)
 {
 	static float grad[NET_PARAMS];
-	size_t n = w->data.n_train, batch = (size_t)w->o.batch;
+	size_t n = w->data.n_train, batch = w->at.batch;
 	struct sample variant;
 
 	dataset_shuffle(w->order, n, image_seed(w, epoch, n));
-	for (size_t start = 0; start < n; start += batch) {
+	for (size_t start = w->at.step % steps_of_epoch(w) * batch; start < n; start += batch) {
 		size_t end = start + batch < n ? start + batch : n;
 
+		begin_step(w);
 		memset(grad, 0, sizeof(grad));
 		for (size_t i = start + (size_t)w->rank; i < end; i += (size_t)w->world) {
 			uint32_t k = w->order[i];
@@ -273,6 +332,8 @@ static void train_epoch(struct worker *w, int epoch)
 			crash_if_due(&w->o.crash, w->rank, epoch);
 		ring_sum(&w->ring, grad, NET_PARAMS);
 		net_step(&w->net, grad, 1.0f / (float)(end - start), rate_at(&w->o, epoch));
+		w->at.step++;
+		w->at.trained++;
 	}
 }
 
@@ -309,15 +370,14 @@ static struct score evaluate(struct worker *w)
 	return (struct score){ sum[0] / (float)n, sum[1] / (float)n };
 }
 
-static struct score train(struct worker *w, int from)
+static struct score train(struct worker *w)
 {
 	struct score s = evaluate(w);
 
-	for (int epoch = from + 1; epoch <= w->o.epochs; epoch++) {
+	for (int epoch = (int)(w->at.step / steps_of_epoch(w)) + 1; epoch <= w->o.epochs; epoch++) {
 		train_epoch(w, epoch);
 		s = evaluate(w);
-		if (w->rank == 0 && w->o.checkpoint)
-			checkpoint_save(w->o.checkpoint, (uint64_t)w->o.seed, epoch, &w->net);
+		save(w);
 		if (w->rank == 0)
 			printf("epoch %2d/%d  loss %.4f  held-out accuracy %.1f %%\n", epoch,
 				w->o.epochs, s.loss, 100 * s.accuracy);
@@ -333,7 +393,6 @@ int main(int argc, char **argv)
 {
 	static struct worker w;
 	struct score s;
-	int from;
 
 	/* Whole lines also into a file or pipe. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -341,12 +400,14 @@ int main(int argc, char **argv)
 	open_worker(&w);
 	printf("rank %d of %d: pid %d, %zu images to train on, %d held out\n", w.rank, w.world,
 		(int)getpid(), w.data.n_train, DATASET_HELD_OUT);
-	from = resume(&w);
-	if (w.rank == 0 && from > 0)
-		printf("resumed from the checkpoint of epoch %d\n", from);
-	s = train(&w, from);
+	resume(&w);
+	s = train(&w);
+	if (w.at.trained != w.at.step)
+		fail("%llu steps were trained, expected %llu", (unsigned long long)w.at.trained,
+			(unsigned long long)w.at.step);
 	if (w.rank == 0)
-		printf("done: %.1f %% of the held-out images recognised\n", 100 * s.accuracy);
+		printf("done: %.1f %% of the held-out images recognised, %llu steps trained\n",
+			100 * s.accuracy, (unsigned long long)w.at.step);
 	close_worker(&w);
 	if (100 * s.accuracy < w.o.target)
 		fail("%.1f %% is less than the target of %.1f %%", 100 * s.accuracy, w.o.target);

@@ -3,3 +3,5 @@
 example_PROGRAMS := examples/digits
 examples/digits_SRC := $(addprefix examples/digits/,checkpoint.c crash.c dataset.c distort.c \
 	fail.c net.c ring.c wire.c)
+
+library_EXAMPLES := examples/digits

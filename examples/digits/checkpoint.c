@@ -4,18 +4,18 @@
 #include "examples/digits/fail.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#define MAGIC "DIGITS1"
+#define MAGIC "DIGITS2"
 
 struct file {
 	char magic[8];
-	uint64_t seed;
-	uint32_t epoch;
-	uint32_t params;
+	struct checkpoint begin;
+	uint64_t params;
 	struct net net;
 	uint64_t sum; /* over everything before it */
 };
@@ -31,14 +31,14 @@ static uint64_t checksum(const struct file *f)
 	return h;
 }
 
-int checkpoint_load(const char *path, uint64_t seed, struct net *n)
+bool checkpoint_load(const char *path, struct checkpoint *c, struct net *n)
 {
 	FILE *in = fopen(path, "re");
 	static struct file f;
 	size_t got;
 
 	if (!in && errno == ENOENT)
-		return 0;
+		return false;
 	if (!in)
 		fail("cannot read the checkpoint %s: %s", path, strerror(errno));
 	got = fread(&f, 1, sizeof(f), in);
@@ -48,24 +48,38 @@ int checkpoint_load(const char *path, uint64_t seed, struct net *n)
 		fail("the checkpoint %s is damaged, or not one of this program: remove it to start"
 		     " anew",
 			path);
-	if (f.seed != seed)
-		fail("the checkpoint %s was made with --seed %llu", path,
-			(unsigned long long)f.seed);
+	if (f.begin.seed != c->seed || f.begin.batch != c->batch)
+		fail("the checkpoint %s was made with --seed %llu --batch %llu", path,
+			(unsigned long long)f.begin.seed, (unsigned long long)f.begin.batch);
+	*c = f.begin;
 	*n = f.net;
-	return (int)f.epoch;
+	return true;
 }
 
-void checkpoint_save(const char *path, uint64_t seed, int epoch, const struct net *n)
+/* Puts the new name of a file on the disk, too: a machine that is taken away takes the rest. */
+static int sync_directory_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char directory[4096];
+	int fd, r;
+
+	snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(slash - path + 1) : 1,
+		slash ? path : ".");
+	fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	r = fsync(fd);
+	close(fd);
+	return r;
+}
+
+void checkpoint_save(const char *path, const struct checkpoint *c, const struct net *n)
 {
 	static struct file f;
 	char temporary[4096];
 	FILE *out;
 
-	f = (struct file){ .magic = MAGIC,
-		.seed = seed,
-		.epoch = (uint32_t)epoch,
-		.params = NET_PARAMS,
-		.net = *n };
+	f = (struct file){ .magic = MAGIC, .begin = *c, .params = NET_PARAMS, .net = *n };
 	f.sum = checksum(&f);
 	if (snprintf(temporary, sizeof(temporary), "%s.new", path) >= (int)sizeof(temporary))
 		fail("the name of the checkpoint is too long: %s", path);
@@ -75,6 +89,6 @@ void checkpoint_save(const char *path, uint64_t seed, int epoch, const struct ne
 	/* On the disk before it gets its name, or a crash of the machine could leave an empty one.
 	 */
 	if (fwrite(&f, sizeof(f), 1, out) != 1 || fflush(out) != 0 || fsync(fileno(out)) < 0 ||
-		fclose(out) != 0 || rename(temporary, path) < 0)
+		fclose(out) != 0 || rename(temporary, path) < 0 || sync_directory_of(path) < 0)
 		fail("cannot write the checkpoint %s: %s", path, strerror(errno));
 }
