@@ -372,7 +372,7 @@ START_TEST(a_viewer_that_takes_nothing_is_skipped_ahead_and_told)
 {
 	struct error err = { 0 };
 	char *block = malloc(1 << 20);
-	int blocks = under_valgrind() ? 4 : 20;
+	int blocks = under_valgrind() ? 10 : 20;
 	int64_t lines = 1;
 
 	rank_dir(0, 0, false);
@@ -404,8 +404,8 @@ START_TEST(a_viewer_that_takes_nothing_is_skipped_ahead_and_told)
 	ck_assert_int_gt(missed, (blocks - 2) * (1 << 20) / 64);
 	ck_assert_int_eq(missed + (int64_t)json_array_size(got), lines);
 	for (size_t i = 2; i + 1 < json_array_size(got); i++)
-		ck_assert_uint_eq(
-			json_string_length(json_object_get(json_array_get(got, i), "text")), 63);
+		if (json_string_length(json_object_get(json_array_get(got, i), "text")) != 63)
+			ck_abort_msg("line %zu is not whole", i);
 	ck_assert_str_eq(json_string_value(json_object_get(
 				 json_array_get(got, json_array_size(got) - 1), "text")),
 		"third");
