@@ -512,6 +512,14 @@ int barriers_arrive_default(struct barriers *b, const char *name, int slot, cons
 	return r < 0 ? r : barrier_come(b, name, slot, &set, deadline_ms, now_ms, token);
 }
 
+bool barriers_begun_default(const struct barriers *b, const char *name, uint64_t now_ms)
+{
+	const struct barrier_name *found = barrier_name_find(b, name);
+
+	return found && found->open && found->open->unnamed &&
+	       !barrier_is_overdue(found->open, now_ms);
+}
+
 void barriers_forget(struct barriers *b, void *token)
 {
 	struct barrier_wait *w = barrier_wait_find(b, token);

@@ -77,10 +77,14 @@ _must_check_ int barriers_arrive(struct barriers *b, const char *name, int slot,
 /*
  * The same where slot has named nobody: members are those that are meant now. Where the first to
  * come had named nobody either, slot goes with the members that were meant then; one that was none
- * of them is told INVALID_ARGUMENT by itself, without harm to the others.
+ * of them is told INVALID_ARGUMENT by itself, without harm to the others. As long as
+ * barriers_begun_default() says that it is so, members may be slot alone.
  */
 _must_check_ int barriers_arrive_default(struct barriers *b, const char *name, int slot,
 	const int *members, size_t n, uint64_t deadline_ms, uint64_t now_ms, void *token);
+/* Whether somebody who has named nobody was the first to come to name, and others may still come.
+ */
+bool barriers_begun_default(const struct barriers *b, const char *name, uint64_t now_ms);
 /* The wait with this token is taken back (its connection is gone); the arrival itself stays, as
  * that of a task which does not wait for the others. No answer. An unknown token means nothing. */
 void barriers_forget(struct barriers *b, void *token);

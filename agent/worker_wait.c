@@ -135,25 +135,32 @@ static void deadline_added(struct workers *w, uint64_t deadline)
 /* --- sets of members ----------------------------------------------------------------------------
  */
 
-/* Who is meant where members are left out. present: without those who cannot come any more by their
+/* Whether t is meant where members are left out. present: not where it cannot come any more by its
  * own or a person's will. */
-static int default_members(const struct workers *w, bool present, int **ret, size_t *ret_n)
+static bool is_meant(const struct workers *w, const struct task *t, bool present)
 {
+	if (!worker_is_default(t) || !worker_has_slot(w, t))
+		return false;
+	return !present || !(t->on_purpose || members_left(w->members, t->slot));
+}
+
+/* All who are meant; slot alone where the first to come to the barrier (NULL: none) has said who
+ * the others are. */
+static int default_members(
+	const struct workers *w, const char *barrier, int slot, int **ret, size_t *ret_n)
+{
+	bool begun = barrier && barriers_begun_default(w->barriers, barrier, loop_now_ms());
 	const struct agent *a = w->a;
-	int *set = calloc((size_t)a->n_tasks + 1, sizeof(*set));
+	int *set = calloc(begun ? 1 : (size_t)a->n_tasks + 1, sizeof(*set));
 	size_t n = 0;
 
 	if (!set)
 		return -ENOMEM;
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
-
-		if (!worker_is_default(t) || !worker_has_slot(w, t))
-			continue;
-		if (present && (t->on_purpose || members_left(w->members, t->slot)))
-			continue;
-		set[n++] = t->slot;
-	}
+	if (begun)
+		set[n++] = slot;
+	for (int i = 0; i < a->n_tasks && !begun; i++)
+		if (is_meant(w, &a->tasks[i], barrier != NULL))
+			set[n++] = a->tasks[i].slot;
 	*ret = set;
 	*ret_n = n;
 	return 0;
@@ -188,48 +195,37 @@ static int named_members(const struct workers *w, const json_t *names, int **ret
 	return 0;
 }
 
-static bool in_set(int slot, const int *set, size_t n)
+static int fail_not_meant(const struct workers *w, struct varlink_call *call, int slot)
 {
-	for (size_t i = 0; i < n; i++)
-		if (set[i] == slot)
-			return true;
-	return false;
+	return worker_fail(call, STATUS_INVALID_ARGUMENT,
+		"%s is none of the tasks that are meant when members are left out: name them",
+		w->slots[slot].name);
 }
 
 /*
  * The set that a call of slot means. Returns 0, or non-zero after having answered the call. A bad
- * set fails the barrier (NULL: none) for the others, too: they would wait in vain.
+ * set fails the barrier (NULL: none) for the others, too: they would wait in vain. One that names
+ * nobody does not: who calls is only outside of what is meant by default.
  */
 static int members_of(struct workers *w, struct varlink_call *call, const json_t *names,
 	const char *barrier, int **ret, size_t *ret_n)
 {
 	int slot = worker_of(call), r;
+	const struct task *t = names ? NULL : worker_task(w, slot);
 	char text[512];
 
-	if (names)
-		r = named_members(w, names, ret, ret_n, text, sizeof(text));
-	else
-		r = default_members(w, barrier != NULL, ret, ret_n);
-	if (r == -EINVAL) {
-		if (barrier && barriers_fail(w->barriers, barrier, slot, STATUS_INVALID_ARGUMENT,
-				       text) == -ENOMEM)
-			return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory"), 1;
+	if (!names && !(t && is_meant(w, t, barrier != NULL)))
+		return fail_not_meant(w, call, slot), 1;
+	r = names ? named_members(w, names, ret, ret_n, text, sizeof(text))
+		  : default_members(w, barrier, slot, ret, ret_n);
+	if (r == -EINVAL && barrier &&
+		barriers_fail(w->barriers, barrier, slot, STATUS_INVALID_ARGUMENT, text) == -ENOMEM)
+		r = -ENOMEM;
+	if (r == -EINVAL)
 		worker_fail(call, STATUS_INVALID_ARGUMENT, "%s", text);
-		return 1;
-	}
-	if (r < 0) {
+	else if (r < 0)
 		worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-		return 1;
-	}
-	if (names || in_set(slot, *ret, *ret_n))
-		return 0;
-	/* No harm to the others: it is only outside of what is meant by default. */
-	free(*ret);
-	*ret = NULL;
-	worker_fail(call, STATUS_INVALID_ARGUMENT,
-		"%s is none of the tasks that are meant when members are left out: name them",
-		w->slots[slot].name);
-	return 1;
+	return r;
 }
 
 /* --- methods ------------------------------------------------------------------------------------

@@ -154,6 +154,34 @@ START_TEST(who_was_not_meant_when_a_barrier_began_is_told_so_without_harm)
 }
 END_TEST
 
+/* Those who come later need not say who all are. */
+START_TEST(who_comes_where_nobody_was_named_needs_no_members)
+{
+	ck_assert(!barriers_begun_default(b, "x", 1));
+	arrive_by(0, 2, NEVER, 1);
+	ck_assert(!barriers_begun_default(b, "x", 1));
+	arrive_by(1, 2, NEVER, 2);
+	for (int round = 0; round < 2; round++) {
+		int token = 10 * round + 3;
+
+		arrive_meaning(0, 3, token);
+		for (int slot = 1; slot <= 2; slot++) {
+			ck_assert(barriers_begun_default(b, "x", 1));
+			ck_assert_int_eq(barriers_arrive_default(b, "x", slot, &slot, 1, NEVER, 1,
+						 (void *)(intptr_t)(token + slot)),
+				0);
+		}
+		ck_assert(!barriers_begun_default(b, "x", 1));
+		for (int i = token; i < token + 3; i++)
+			ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
+	}
+	ck_assert_int_eq(
+		barriers_arrive_default(b, "x", 0, everybody, 2, 100, 1, (void *)(intptr_t)30), 0);
+	ck_assert(barriers_begun_default(b, "x", 99));
+	ck_assert(!barriers_begun_default(b, "x", 100));
+}
+END_TEST
+
 START_TEST(names_beside_no_names_must_be_the_same_members)
 {
 	arrive_meaning(0, 3, 1);
@@ -685,6 +713,7 @@ static void add_rules(TCase *t)
 	tcase_add_test(t, a_member_that_comes_twice_counts_once_and_its_older_call_is_cancelled);
 	tcase_add_test(t, who_names_nobody_goes_with_those_who_were_meant_first);
 	tcase_add_test(t, who_was_not_meant_when_a_barrier_began_is_told_so_without_harm);
+	tcase_add_test(t, who_comes_where_nobody_was_named_needs_no_members);
 	tcase_add_test(t, names_beside_no_names_must_be_the_same_members);
 	tcase_add_test(t, a_timeout_names_the_missing_and_not_the_one_who_came);
 	tcase_add_test(t, the_late_one_gets_that_error_once_and_then_both_pass);
