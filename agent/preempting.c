@@ -87,7 +87,9 @@ static void preempting_stop(void *arg)
 	struct preempting *p = arg;
 	struct agent *a = p->a;
 
-	/* All ends may have been seen: then they say what the job's end is. */
+	/* All ends may have been seen: then they say what the job's end is, or have said so
+	 * already. */
+	agent_settle(a);
 	agent_judge(a);
 	agent_settle(a);
 	if (!p->up || !preempting_active(a))
@@ -310,10 +312,12 @@ bool preempting_signal(struct agent *a, int signo)
 		s++;
 	if (!p || !(a->spec->preemption.notices & SPEC_NOTICE_SIGNAL) || !s || !*s)
 		return false;
+	/* Who signals a process and its whole group (timeout(1), a scheduler) means one notice. */
 	if (p->up && (p->heard & bit))
-		return false;
+		return loop_now_ms() - p->heard_ms < PREEMPTING_SAME_SIGNAL_MS;
 	if (preempting_notice(a, &n, NULL) < 0)
 		return false;
 	p->heard |= bit;
+	p->heard_ms = loop_now_ms();
 	return true;
 }

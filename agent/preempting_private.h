@@ -14,6 +14,8 @@
 
 #include "common/loop.h"
 
+enum { PREEMPTING_SAME_SIGNAL_MS = 1000 }; /* within it a signal is no second one */
+
 /* Of one task, by its slot. */
 struct preempting_task {
 	preempting_answer_fn answer; /* NULL: it does not ask */
@@ -26,11 +28,12 @@ struct preempting {
 	struct agent *a;
 	struct preempt *machine;
 	struct loop_timer *timer;
-	bool up;	/* a notice: until the end as preempted, or another one */
-	bool running;	/* preempting_run() */
-	char why[256];	/* why the machine wants the rest stopped */
-	uint64_t words; /* the board's notice */
-	uint64_t heard; /* signals that were notices, a bit each */
+	bool up;	   /* a notice: until the end as preempted, or another one */
+	bool running;	   /* preempting_run() */
+	char why[256];	   /* why the machine wants the rest stopped */
+	uint64_t words;	   /* the board's notice */
+	uint64_t heard;	   /* signals that were notices, a bit each */
+	uint64_t heard_ms; /* the last one */
 
 	/* of the first notice */
 	char source[32], reason[512];

@@ -18,10 +18,12 @@ enum { REAP_BATCH = 128 };
 static void reap_obituary(struct agent *a, struct task *t)
 {
 	double seconds = (double)(t->ended_ms - t->started_ms) / 1000;
-	bool bad = (task_bad_exit(t) || task_complaint(t)) && !t->stop_us;
+	bool agreed = preempting_is_up(a) && t->exit.code == preempting_exit_code(a);
+	bool bad = task_complaint(t) || (task_bad_exit(t) && !agreed);
 
-	log_msg(bad ? LOG_WARNING : LOG_INFO, "worker %d (pid %d): %s after %.3f s%s", t->rank,
-		(int)t->pid, t->exit.text, seconds, t->stop_us ? ", stopped by the agent" : "");
+	log_msg(bad && !t->stop_us ? LOG_WARNING : LOG_INFO,
+		"worker %d (pid %d): %s after %.3f s%s", t->rank, (int)t->pid, t->exit.text,
+		seconds, t->stop_us ? ", stopped by the agent" : "");
 	events_add(a->events, "worker-ended", a->attempt, t->rank, task_json(t),
 		"worker %d (pid %d): %s after %.3f s%s", t->rank, (int)t->pid, t->exit.text,
 		seconds, t->stop_us ? ", stopped by the agent" : "");
