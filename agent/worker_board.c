@@ -268,7 +268,8 @@ void worker_board_set(struct workers *w, uint64_t attempt, uint64_t stopping)
 		log_error("%s: %s", w->board_path, strerror(-r));
 }
 
-/* One word of the header by itself: workers read the others meanwhile. */
+/* One word of the header by itself: workers read the others meanwhile. Where the file takes none,
+ * those who have the memory hear of it all the same. */
 static int write_word(struct workers *w, size_t at, uint64_t value)
 {
 	return board_write_both(w, (off_t)at, &value, sizeof(value));
@@ -276,14 +277,14 @@ static int write_word(struct workers *w, size_t at, uint64_t value)
 
 void worker_board_notice(struct workers *w, uint64_t notice, int64_t save_at)
 {
-	int r;
+	int r, notice_r;
 
 	w->board_notice = notice;
 	w->board_save_at = save_at;
 	(void)board_whole(w);
 	r = write_word(w, offsetof(struct board_header, save_at), (uint64_t)save_at);
-	if (r == 0)
-		r = write_word(w, offsetof(struct board_header, notice), notice);
+	notice_r = write_word(w, offsetof(struct board_header, notice), notice);
+	r = r < 0 ? r : notice_r;
 	if (r < 0)
 		log_error("%s: %s", w->board_path, strerror(-r));
 }

@@ -32,8 +32,8 @@ class Trainee:
     def word(self, at, kind="Q"):
         return struct.unpack_from(f"={kind}", self.board, at)[0]
 
-    def write(self, word, value):
-        struct.pack_into("=q", self.board, self.at + 8 * word, value)
+    def write(self, word, value, kind="q"):
+        struct.pack_into(f"={kind}", self.board, self.at + 8 * word, value)
 
     def notice(self):
         return self.word(NOTICE_AT) & 1 == 1
@@ -44,7 +44,7 @@ class Trainee:
         self.steps += 1
         self.write(STEP, n)
         self.write(STEPS, self.steps)
-        struct.pack_into("=Q", self.board, self.at, int(self.env["ELASTICD_TOKEN"]))
+        self.write(TOKEN, int(self.env["ELASTICD_TOKEN"]), "Q")
         return self.notice() and n >= self.word(SAVE_AT_AT, "q")
 
     def step(self, n=None):
@@ -74,6 +74,23 @@ class Trainee:
         self.leave(code)
 
 
+class OutsideTrainee(Trainee):
+    """One that has the file beside the board, as from within a container; another task may cut it."""
+
+    def __init__(self, group, name, fifo):
+        super().__init__(group, name, fifo)
+        self.board.close()
+        self.path = self.env["ELASTICD_BOARD"] + ".file"
+
+    def word(self, at, kind="Q"):
+        with open(self.path, "rb") as f:
+            return struct.unpack(f"={kind}", os.pread(f.fileno(), 8, at))[0]
+
+    def write(self, word, value, kind="q"):
+        with open(self.path, "r+b") as f:
+            os.pwrite(f.fileno(), struct.pack(f"={kind}", value), self.at + 8 * word)
+
+
 class Trainees(Group):
     """A running job, and a test that is all of its tasks."""
 
@@ -90,9 +107,9 @@ class Trainees(Group):
         document.setdefault("stop", {"timeout": "10s"})
         super().__init__(daemon, {"roles": roles, **document})
 
-    def trainee(self, name):
+    def trainee(self, name, kind=Trainee):
         rank = self.task(name)["rank"]
-        return Trainee(self, name, self.fifos[rank])
+        return kind(self, name, self.fifos[rank])
 
     def team(self, *names):
         names = names or [f"{t['role']}:{t['index']}" for t in self.daemon.status(self.name)["tasks"]]
