@@ -395,6 +395,7 @@ struct agent *agent_free(struct agent *a)
 	json_decref(a->past_state);
 	json_decref(a->past_verdict);
 	json_decref(a->past_notice);
+	json_decref(a->past_saved);
 	json_decref(a->failures);
 	json_decref(a->end.root_cause);
 	free(a->replicas);

@@ -46,7 +46,7 @@ enum {
 	AGENT_GIVE_UP_MS = 10000, /* after SIGKILL: how long a process may take to vanish */
 	AGENT_LEFTOVER_MS = 2000, /* for what a worker left behind, once all workers are gone */
 	AGENT_DUMP_MS = 1000,	  /* between the dump signal and the stop signal */
-	AGENT_SIGNALS = 32,	  /* that it listens for, at most */
+	AGENT_SIGNALS = 64,	  /* that it listens for, at most: all */
 	AGENT_DRAIN_MS = 5000,	  /* for a console that does not take the last lines */
 };
 
@@ -123,6 +123,7 @@ struct agent {
 	bool guard_died;
 	bool unjudged; /* for that alone; leave without a verdict: elasticd finds the agent lost */
 	json_t *past_notice;		   /* ... of preemption, up when it was lost */
+	json_t *past_saved;		   /* what its tasks had saved then, by name */
 	json_t *past_state, *past_verdict; /* of an agent that was lost: data of its last events */
 	int64_t created_us, started_us, ended_us;
 	int exit_code;

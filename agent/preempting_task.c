@@ -210,7 +210,8 @@ void preempting_signal_task(struct preempting *p, const struct preempt_do *d)
 	int signo = signal_of(a->spec), r;
 	char name[SIGNALS_TEXT_MAX];
 
-	if (!t || !task_alive(t))
+	/* Who is being stopped has its signal, and takes another one for a last warning perhaps. */
+	if (!t || !task_alive(t) || t->stop_us)
 		return;
 	r = agent_signal_task(a, t, signo, a->spec->preemption.whom);
 	signals_name(signo, name);

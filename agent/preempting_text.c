@@ -71,11 +71,26 @@ json_t *preempting_json(const struct agent *a)
 	return j;
 }
 
+/* What t had saved before the agent was lost. */
+static int past_task_json(const struct agent *a, const struct task *t, json_t *task)
+{
+	const json_t *saved = json_get_object(a->past_saved, agent_task_name(t));
+	json_t *step = json_object_get(saved, "step"), *path = json_object_get(saved, "path");
+
+	if (json_is_integer(step) && json_put(task, "saved_step", json_incref(step)) < 0)
+		return -ENOMEM;
+	if (json_is_string(path) && json_put(task, "saved_path", json_incref(path)) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
 int preempting_task_json(const struct agent *a, const struct task *t, json_t *task)
 {
 	const struct preempting_task *pt = preempting_task_of(a, t->slot);
 	int64_t step = pt ? preempt_saved_step(a->preempting->machine, t->slot) : -1;
 
+	if (a->preempting && a->preempting->past)
+		return past_task_json(a, t, task);
 	if (step < 0)
 		return 0;
 	if (json_put_int(task, "saved_step", step) < 0)
@@ -170,10 +185,36 @@ char *preempting_why_text(const struct agent *a)
 /* --- an agent that was lost ---------------------------------------------------------------------
  */
 
+/* The last that each has saved counts. */
+static void past_note_saved(struct agent *a, json_t *data)
+{
+	const char *task = json_get_string(data, "task", NULL);
+
+	if (!a->past_saved)
+		a->past_saved = json_object();
+	if (task)
+		json_put(a->past_saved, task, json_incref(data));
+}
+
+/* Those that had saved in its last round. */
+static int past_saved_count(const struct agent *a)
+{
+	int64_t step = json_get_int(a->past_notice, "step", 0);
+	const char *name;
+	json_t *saved;
+	int n = 0;
+
+	json_object_foreach (a->past_saved, name, saved)
+		n += json_get_int(saved, "step", -1) >= step;
+	return n;
+}
+
 void preempting_past_note(struct agent *a, const json_t *event)
 {
 	json_t *data = json_get_object(event, "data");
 
+	if (!strcmp(json_get_string(event, "event", ""), "saved"))
+		past_note_saved(a, data);
 	/* Each event of a notice has all that was known of it by then. */
 	if (!json_get_string(data, "source", NULL) || !json_get_string(data, "state", NULL) ||
 		!json_is_integer(json_object_get(data, "participants")))
@@ -193,6 +234,7 @@ bool preempting_past(struct agent *a)
 	agent_set_reason(a, "preempted (%.40s: %.300s); the agent was lost (%s)",
 		json_get_string(past, "source", ""), json_get_string(past, "reason", ""), was);
 	json_put(past, "state", json_string(preempt_state_name(PREEMPT_OVER)));
+	json_put_int(past, "saved", past_saved_count(a));
 	a->preempting->past = past;
 	a->past_notice = NULL;
 	return true;

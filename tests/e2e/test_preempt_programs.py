@@ -208,11 +208,12 @@ def test_the_second_one_stops_the_job_as_ever(box):
     wait_file(box.path("up"))
     run.signal(signal.SIGTERM)
     wait_file(box.path("asked"))
+    time.sleep(1.1)  # within a second it would be the same one
     run.signal(signal.SIGTERM)
     assert run.wait().rc == 143
     told, verdict = record_of(box)
     assert verdict["result"] == "stopped" and "preemption" not in verdict
-    assert "notice" in [e["event"] for e in told]
+    assert [e["event"] for e in told].count("notice") == 1
 
 
 def test_interrupt_is_no_notice(box):
@@ -317,6 +318,23 @@ def test_a_group_in_its_backoff_is_preempted_at_once(box, daemon):
     verdict = verdict_of(job, "preempted")
     assert verdict["exit_status"] == 42 and verdict["preemption"]["participants"] == 0
     assert "spot" in verdict["message"]
+
+
+def test_a_group_that_is_being_stopped_for_a_restart_is_preempted_instead(box, daemon):
+    """Who has had the stop signal for that is not signalled again."""
+    on_term = f"{{touch:{box.path('stopping')}+wait-file:{box.path('go')}+exit:0}}"
+    name, run = up(box, daemon, f"if-rank:0:on:TERM:{on_term}",
+                   f"if-rank:1:{{touch:{box.path('up')}.1.0+wait-file:{box.path('fail')}+exit:3}}",
+                   replicas=2, restart={"max": 5}, stop={"timeout": "10m"})
+    box.path("fail").touch()
+    wait_file(box.path("stopping"))
+    preempt(daemon, name, reason="spot")
+    box.path("go").touch()
+    job = daemon.wait(run)
+    verdict = verdict_of(job, "preempted")
+    assert verdict["root_cause"]["rank"] == 1 and verdict["root_cause"]["exit"]["code"] == 3
+    assert "spot" in verdict["message"] and job["attempt"] == 0
+    assert not events(daemon, run, "notice-signal") and len(events(daemon, run, "started")) == 1
 
 
 def test_nothing_is_started_while_a_notice_is_up(job_of):
@@ -467,6 +485,8 @@ def test_an_agent_that_is_lost_with_a_notice_up_is_followed_by_the_end(job_of):
     team = job.team()
     assert [t.step(1) for t in team] == ["continue"] * 2
     job.preempt(reason="the spot is gone")
+    assert team[0].until_told() == ("save_exit", 2)
+    team[0].saved("/ckpt/0")
     pid = job.daemon.agent_pid(job.run)
     os.kill(pid, signal.SIGKILL)
     ended = job.ended()
@@ -474,6 +494,9 @@ def test_an_agent_that_is_lost_with_a_notice_up_is_followed_by_the_end(job_of):
     assert verdict["exit_status"] == 42 and "the spot is gone" in verdict["message"]
     assert "the agent was lost" in verdict["message"]
     assert verdict["preemption"]["state"] == "over" and verdict["preemption"]["step"] == 2
+    assert (verdict["preemption"]["participants"], verdict["preemption"]["saved"]) == (2, 1)
+    saved = [(t.get("saved_step"), t.get("saved_path")) for t in ended["tasks"]]
+    assert saved == [(2, "/ckpt/0"), (None, None)]
     assert ended["attempt"] == 0 and len(job.events("started")) == 1
 
 
