@@ -13,7 +13,7 @@ const json_t *preemption_of(const json_t *job);
 /* Who gave notice, when, and why: "operator, 12s ago: maintenance". Owned, NULL without memory. */
 char *preemption_who(const json_t *p, int64_t now_us);
 
-/* What became of it: "saving at step 41 for the last time, 3 of 4 have saved, 29m left". Owned. */
+/* What became of it: "saving, step 41 is the last, 3 of 4 saved, 29m left". Owned. */
 char *preemption_progress(const json_t *p, int64_t now_us);
 
 /* Whether a task of the job has saved. */

@@ -73,6 +73,15 @@ static void azure_freeze(struct notice_machine *m, const char *id, struct notice
 	snprintf(ret->said, sizeof(ret->said), "Azure is about to freeze this machine for a while");
 }
 
+/* It is shown to people, cut to size. */
+static bool azure_is_id(const char *id)
+{
+	for (const char *p = id; *p; p++)
+		if (*p < ' ' || *p > '~')
+			return false;
+	return *id;
+}
+
 /* One event: 1 with n where it is this machine's end, 0 where it is not, -EPROTO with err. */
 static int azure_event(struct notice_machine *m, const json_t *event, int64_t now_us,
 	struct notice_result *ret, struct notice *n, struct error *err)
@@ -81,7 +90,8 @@ static int azure_event(struct notice_machine *m, const json_t *event, int64_t no
 	const char *type = json_get_string(event, "EventType", ""), *end = azure_end(type);
 	const char *status = json_get_string(event, "EventStatus", "");
 
-	if (!*id || !*type || strlen(id) >= sizeof(n->id) || !json_get_array(event, "Resources"))
+	if (!azure_is_id(id) || !*type || strlen(id) >= sizeof(n->id) ||
+		!json_get_array(event, "Resources"))
 		return error_set(err, -EPROTO,
 			"scheduledevents: expected EventId, EventType and Resources in each event");
 	if (!azure_is_ours(m, event) || !strcmp(status, "Completed") || !strcmp(status, "Canceled"))

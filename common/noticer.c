@@ -140,8 +140,23 @@ int noticer_url(const struct noticer *n, enum noticer_cloud cloud, const char *p
 	return 0;
 }
 
+/* Whether s fails for the reason for which another one of the same cloud does: once is enough. */
+static bool stream_repeats(const struct noticer_stream *s)
+{
+	const struct noticer *n = s->owner;
+
+	for (int i = 0; i < NOTICER_STREAMS; i++) {
+		const struct noticer_stream *o = &n->streams[i];
+
+		if (o != s && o->cloud == s->cloud && o->timer && o->machine.failures &&
+			!strcmp(o->machine.text, s->machine.text))
+			return true;
+	}
+	return false;
+}
+
 /* An answer, or why there is none. Calls out last. */
-static void stream_answered(struct noticer_stream *s, const struct notice_answer *a)
+static void stream_answered(struct noticer_stream *s, const struct notice_answer *a, bool asked)
 {
 	struct noticer *n = s->owner;
 	int64_t now_us = (int64_t)loop_real_us();
@@ -150,7 +165,7 @@ static void stream_answered(struct noticer_stream *s, const struct notice_answer
 	notice_machine_answer(&s->machine, a, now_us, &result);
 	s->last_us = now_us;
 	loop_timer_arm(s->timer, (uint64_t)result.wait_ms);
-	if (result.said[0] && n->said)
+	if (result.said[0] && n->said && (asked || !stream_repeats(s)))
 		n->said(n->arg, result.level, noticer_clouds[s->cloud].name, result.said);
 	if (result.tell)
 		n->fn(n->arg, &result.notice);
@@ -173,7 +188,7 @@ static void stream_on_answer(void *arg, const struct http_answer *a)
 		snprintf(why, sizeof(why), "%s: %s", s->owner->endpoints[s->cloud], a->error);
 		answer.error = why;
 	}
-	stream_answered(s, &answer);
+	stream_answered(s, &answer, true);
 }
 
 static int stream_ask(struct noticer_stream *s, struct error *err)
@@ -207,7 +222,7 @@ static void stream_on_timer(void *arg)
 	struct error err = { 0 };
 
 	if (stream_ask(s, &err) < 0)
-		stream_answered(s, &(struct notice_answer){ .body = "", .error = err.text });
+		stream_answered(s, &(struct notice_answer){ .body = "", .error = err.text }, false);
 }
 
 /* Without memory for its timer it stays away, and is tried with the next change. */

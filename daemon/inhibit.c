@@ -267,11 +267,14 @@ static void try_again(struct inhibit *i)
 		loop_timer_arm(i->retry, (uint64_t)RETRY_FIRST_MS << i->tries++);
 		return;
 	}
-	appear_free(i->socket);
-	i->socket = NULL;
+	if (i->socket)
+		return;
 	r = appear_new(i->loop, socket_path(), on_socket, i, &i->socket);
 	if (r < 0)
 		log_warning("logind: %s: %s; it is not tried again", socket_path(), strerror(-r));
+	else
+		/* It may have come before it was watched. */
+		loop_timer_arm(i->retry, 0);
 }
 
 int inhibit_new(struct loop *loop, inhibit_fn fn, void *arg, struct inhibit **ret)

@@ -202,6 +202,11 @@ void notices_update(struct notices *n)
 	LIST_FOREACH (l, &n->listeners, link)
 		wanted |= l->job->notices;
 	noticer_want(n->noticer, wanted & CLOUDS);
+	/* From here on nobody hears whether the host stays: who comes next asks again. */
+	if (!(wanted & SPEC_NOTICE_LOGIND)) {
+		n->down.source = NULL;
+		loop_timer_disarm(n->limit);
+	}
 	inhibit_want(n->inhibit, wanted & SPEC_NOTICE_LOGIND);
 	if (n->left && !n->going && !(wanted & SPEC_NOTICE_LOGIND))
 		leave_now(n);

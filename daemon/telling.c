@@ -137,6 +137,9 @@ static void proceed(void *arg)
 {
 	struct telling *t = arg;
 
+	/* Posted before it was asked on other news. */
+	if (t->client)
+		return;
 	if (job_is_over(t->job))
 		end_over(t);
 	else if (t->tries >= TRIES_MAX)

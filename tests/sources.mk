@@ -41,6 +41,8 @@ unit_TESTS := \
 	config \
 	daemon \
 	daemon_job \
+	inhibit \
+	telling \
 	paths \
 	record \
 	proc \

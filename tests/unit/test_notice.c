@@ -546,6 +546,7 @@ static const char *const azure_lies[] = {
 	"{\"Events\": [{}]}",
 	"{\"Events\": [{\"EventId\": \"x\", \"EventType\": \"Preempt\"}]}",
 	"{\"Events\": [{\"EventId\": \"x\", \"EventType\": \"Preempt\", \"Resources\": \"a\"}]}",
+	"{\"Events\": [{\"EventId\": \"\\u00e9\", \"EventType\": \"Preempt\", \"Resources\": []}]}",
 	"{\"Events\": [{\"EventId\": 7, \"EventType\": \"Preempt\", \"Resources\": []}]}",
 	"{\"Events\": [{\"EventId\": \"x\", \"EventType\": \"Preempt\","
 	" \"Resources\": [\"trainer_3\"], \"NotBefore\": \"soon\"}]}",

@@ -238,6 +238,24 @@ START_TEST(a_server_that_is_gone_fails_and_is_said)
 }
 END_TEST
 
+START_TEST(what_is_wrong_here_is_said_once_for_a_cloud)
+{
+	const struct noticer_options opt = {
+		.gce_endpoint = "http://nobody", .dmi_dir = dir, .said = on_said
+	};
+	struct noticer *n = NULL;
+
+	ck_assert_int_eq(noticer_new(loop, &opt, on_notice, &notices, &n), 0);
+	noticer_want(n, SPEC_NOTICE_GCE);
+	while (!said)
+		loop_run_once(loop, true);
+	turns(5);
+	ck_assert_int_eq(said, 1);
+	ck_assert_ptr_nonnull(strstr(last_said, "nobody"));
+	noticer_free(n);
+}
+END_TEST
+
 START_TEST(it_may_go_at_any_time)
 {
 	preempted = true;
@@ -257,6 +275,7 @@ static void add_curl(TCase *t)
 	tcase_add_test(t, who_comes_later_hears_of_what_is_up);
 	tcase_add_test(t, who_hears_a_notice_may_free_it_all);
 	tcase_add_test(t, a_server_that_is_gone_fails_and_is_said);
+	tcase_add_test(t, what_is_wrong_here_is_said_once_for_a_cloud);
 	tcase_add_loop_test(t, it_may_go_at_any_time, 0, 8);
 }
 
@@ -279,6 +298,10 @@ START_TEST(without_libcurl_what_is_wanted_fails_and_is_said)
 	while (strcmp(state_of("gce"), "failing"))
 		loop_run_once(loop, true);
 	ck_assert_ptr_nonnull(strstr(last_said, "without libcurl"));
+	/* Of the two things that GCE is asked. */
+	for (int i = 0; i < 5; i++)
+		loop_run_once(loop, false);
+	ck_assert_int_eq(said, 1);
 	ck_assert_int_eq(noticer_platform(noticer, on_platform, NULL), 0);
 	wait_platform();
 	ck_assert_str_eq(platform, "other");
