@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same data by torch's DistributedDataParallel, unmodified from what runs under torchrun."""
+"""The same data by torch's DistributedDataParallel: unmodified from what runs under torchrun, and with
+preemption."""
 
 import os
+import re
 import shutil
 import subprocess
 
 import pytest
 
 from harness import ROOT, SLOWER
+from python_package import ENV, needs_library
 
 SCRIPT = ROOT / "examples/ddp_digits.py"
 
@@ -34,3 +37,26 @@ def test_distributed_data_parallel_trains_under_run(box):
                      env={"PYTHON_EXEC": python}, timeout=140 * SLOWER)
     assert result.rc == 0, result
     assert "%" in result.out or "accuracy" in result.out.lower(), result
+
+
+@needs_library
+@pytest.mark.slow
+@pytest.mark.seconds(300)
+def test_what_is_preempted_goes_on_with_every_step_done_once(box):
+    """The weights come to the very same ones as those of a training that nobody has disturbed."""
+    python = python_with_torch()
+    if not python:
+        pytest.skip("no python with torch")
+
+    def run(checkpoint, *args):
+        return box.run("--nproc-per-node=2", "-t", "3", ROOT / "examples/preempt.py",
+                       f"--checkpoint={box.path(checkpoint)}", "--steps=40", *args,
+                       env={"PYTHON_EXEC": python, **ENV}, timeout=140 * SLOWER)
+
+    first = run("a.pt", "--notice-at=17")
+    assert first.rc == 42 and "saved before step 18" in first.out, first
+    again = run("a.pt", "--notice-at=17")
+    assert again.rc == 0 and "goes on at step 18" in again.out and "40 steps trained" in again.out, again
+    whole = run("b.pt")
+    assert whole.rc == 0, whole
+    assert box.path("a.pt").read_bytes() == box.path("b.pt").read_bytes()
