@@ -99,6 +99,7 @@ unit_TESTS := \
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
 	tests/tools/libworker \
+	tests/tools/racer \
 	tests/tools/puppet \
 	bench/mortal \
 	bench/sharing \
@@ -106,6 +107,6 @@ tool_PROGRAMS := \
 	bench/status_client \
 	bench/writer
 # Those of them that use the library for workers
-library_TOOLS := tests/tools/libworker bench/sharing
+library_TOOLS := tests/tools/libworker tests/tools/racer bench/sharing
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
 fuzz_TARGETS := errorfile frame idl record spec yaml worker
