@@ -59,6 +59,9 @@ exec chroot . /lib/systemd/systemd --system </dev/null
 """
 
 
+BOOTS = 8 * PATIENCE  # seconds that a systemd may take to come up, and to go down
+
+
 class Machine:
     """masked: units that this machine does not have."""
 
@@ -89,17 +92,17 @@ class Machine:
         def begun():
             return self.over() or self.out.read_bytes().count(b"booting") >= self.lives
 
-        wait_for(begun, self.dir, self.out, what="the namespaces")
+        wait_for(begun, self.dir, self.out, timeout=BOOTS, what="the namespaces")
         if self.over():
             return f"cannot boot a systemd here: {self.out.read_text().strip()}"
         self.inner = children(self.outer.pid)[0]
         self.pid = children(self.inner)[0]
         root = f"/proc/{self.pid}/root/run"
         wait_for(lambda: os.path.exists(f"{root}/systemd/private") or self.over(),
-                 root, f"{root}/systemd", what="systemd's socket")
+                 root, f"{root}/systemd", timeout=BOOTS, what="systemd's socket")
         if self.over():
             return f"systemd ended at once: {self.out.read_text().strip()}"
-        self.sh("systemctl", "is-system-running", "--wait", check=False)
+        self.sh("systemctl", "is-system-running", "--wait", check=False, timeout=BOOTS)
         return None
 
     def install(self):
@@ -113,7 +116,7 @@ class Machine:
     def reboot(self, *how):
         """Goes down and comes back; with its files, and nothing else."""
         self.sh("systemctl", "reboot", *how, check=False)
-        wait_for(self.over, self.dir, self.out, timeout=3 * PATIENCE, what="the end of its life")
+        wait_for(self.over, self.dir, self.out, timeout=BOOTS, what="the end of its life")
         reason = self.boot()
         assert not reason, reason
 
@@ -151,7 +154,7 @@ class Machine:
 
     def until(self, condition, what):
         """For what only systemd knows: asked again four times a second."""
-        for _ in range(PATIENCE * 4):
+        for _ in range(PATIENCE * 12):
             value = condition()
             if value:
                 return value

@@ -12,6 +12,7 @@ import pytest
 
 from harness import (CTL, Program, VarlinkError, Watch, as_user, other_user, puppet, spec,
                      wait_for, wait_gone)
+from trainees import Trainees
 
 
 def leaves(name, code=42, **top):
@@ -114,6 +115,91 @@ def test_the_grace_period_is_the_machines_last_time(box, daemon):
     assert page.rc == 0 and "left" in page.out and "soon" in page.out, page
     assert box.ctl("stop", "--grace=0s", "a").rc == 0
     assert daemon.status("a")["state"] == "stopped", "a stop is no preemption"
+
+
+@pytest.fixture
+def trainees(box, daemon):
+    made = []
+
+    def make(n, **document):
+        made.append(Trainees(box, daemon, n, **document))
+        return made[-1]
+
+    yield make
+    for job in made:
+        job.close()
+
+
+def saved_column(page):
+    """Rank -> what the worker has saved, of the table of workers; None: it has no such column."""
+    lines = page.out.splitlines()
+    head = next((i for i, line in enumerate(lines) if "SAVED" in line), None)
+    if head is None:
+        return None
+    at = lines[head].index("SAVED")
+    cells = {}
+    for line in filter(None, lines[head + 1:]):
+        step, path = line[at:].split()[:2]
+        cells[line.split()[0]] = f"{step} {path}" if path.startswith("/") else step
+    return cells
+
+
+def test_status_shows_the_step_and_who_has_saved_where(box, trainees):
+    job = trainees(3, name="digits")
+    team = job.team()
+    for t in team:
+        for _ in range(7):
+            assert t.step() == "continue"
+    before = box.ctl("status", "digits")
+    assert "Notice:" not in before.out and saved_column(before) is None, before
+    assert box.ctl("preempt", "digits", "--reason=a new kernel").rc == 0
+    page = box.ctl("status", "digits")
+    assert page.rc == 0 and "a new kernel" in page.out, page
+    assert "Leaving: saving, step 8 is the last, 0 of 3 saved" in page.out, page
+    for t in team:
+        assert t.until_told() == ("save_exit", 8)
+    team[0].saved("/ckpt/8")
+    team[1].saved()
+    page = box.ctl("status", "digits")
+    assert "step 8 is the last, 2 of 3 saved" in page.out, page
+    assert saved_column(page) == {"0": "8 /ckpt/8", "1": "8", "2": "-"}, page
+    team[2].saved("/elsewhere/8")
+    for t in team:
+        t.leave()
+    assert job.ended()["state"] == "preempted"
+    page = box.ctl("status", "digits")
+    assert page.rc == 3 and "Leaving: over, step 8 is the last, 3 of 3 saved" in page.out, page
+    assert saved_column(page) == {"0": "8 /ckpt/8", "1": "8", "2": "8 /elsewhere/8"}, page
+    why = box.ctl("why", "digits")
+    assert why.rc == 0 and "preempted" in why.out, why
+
+
+def test_status_shows_that_the_tasks_go_on_until_the_time_is_nearly_up(box, daemon, trainees):
+    job = trainees(2, name="digits")
+    team = job.team()
+    for t in team:
+        assert t.step(1) == "continue"
+    assert box.ctl("preempt", "digits", "--grace=10h").rc == 0
+    for t in team:
+        assert t.until_told() == ("save", 2)
+        t.saved(f"/ckpt/2.{t.rank}")
+        assert t.step() == "continue"
+    page = box.ctl("status", "digits")
+    assert "Leaving: saved once, goes on until the time is nearly up" in page.out, page
+    assert " left" in page.out and saved_column(page) == {"0": "2 /ckpt/2.0", "1": "2 /ckpt/2.1"}, page
+    # What is told again is no second agreement, and the next elasticd knows all of it.
+    assert box.ctl("preempt", "digits", "--grace=11h").rc == 0
+    daemon.restart(signal.SIGKILL)
+    page = box.ctl("status", "digits")
+    assert "(1 more since)" in page.out and saved_column(page) == {
+        "0": "2 /ckpt/2.0", "1": "2 /ckpt/2.1"}, page
+    # No time at all is left now: the last round begins.
+    assert box.ctl("preempt", "digits", "--grace=0s").rc == 0
+    for t in team:
+        assert t.until_told()[0] == "save_exit"
+        t.save_and_leave()
+    ended = job.ended()
+    assert ended["state"] == "preempted" and ended["preemption"]["final"] is True, ended["preemption"]
 
 
 def test_what_cannot_have_notice_says_why(box, daemon):

@@ -10,7 +10,7 @@ import pytest
 from harness import PUPPET
 from machine import machine_or_skip
 
-pytestmark = [pytest.mark.slow, pytest.mark.seconds(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.seconds(1200)]
 
 SAVED = "/var/lib/saved"
 
@@ -98,6 +98,9 @@ def test_a_reboot_waits_until_the_jobs_have_saved_and_they_go_on_afterwards(mach
     assert not lock_of(m), "nobody has asked for it"
     old = start(m, document("digits"))
     m.until(lambda: lock_of(m), "the inhibitor lock")
+    # The next logind knows of no lock that it must give, and is asked for one.
+    m.sh("systemctl", "restart", "systemd-logind.service")
+    m.until(lambda: len(lock_of(m)) == 1, "the inhibitor lock of the next logind")
     # The lock is a job's, not elasticd's own.
     other = m.ctl("start", "--name=other", PUPPET, "hang")
     assert other.returncode == 0
@@ -113,6 +116,27 @@ def test_a_reboot_waits_until_the_jobs_have_saved_and_they_go_on_afterwards(mach
     m.until(lambda: lock_of(m), "the inhibitor lock after the reboot")
     m.ctl("stop", "digits")
     m.until(lambda: not lock_of(m), "the lock to go with the last job")
+
+
+def test_a_reboot_that_is_called_off_is_forgotten(machine):
+    m = machine
+    # logind finds it possible, tells everybody, waits for the locks, and cannot do it after all.
+    dropin = "/etc/systemd/system/reboot.target.d"
+    m.sh("sh", "-c", f"mkdir -p {dropin} && printf '[Unit]\\nRefuseManualStart=yes\\n' > {dropin}/no.conf")
+    m.sh("systemctl", "daemon-reload")
+    old = start(m, document("digits"))
+    m.until(lambda: lock_of(m), "the inhibitor lock")
+    m.sh("busctl", "call", "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager",
+         "Reboot", "b", "false", check=False)
+    m.until(lambda: m.job("digits")["state"] == "preempted", "the job to leave")
+    assert m.job("digits")["run"] == old["run"] and len(saved(m)) == 2
+    m.until(lambda: "true" not in m.sh(
+        "busctl", "get-property", "org.freedesktop.login1", "/org/freedesktop/login1",
+        "org.freedesktop.login1.Manager", "PreparingForShutdown").stdout, "logind to call it off")
+    later = start(m, document("later"))
+    m.until(lambda: lock_of(m), "the inhibitor lock of the next job")
+    assert m.job("later")["state"] == "running", m.journal()
+    assert not later.get("preemption") and not m.job("later").get("preemption"), later
 
 
 def test_a_reboot_without_logind_waits_as_well(plain_machine):
