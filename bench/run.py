@@ -26,12 +26,13 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 import harness  # noqa: E402
+from preempt import Preemption  # noqa: E402
 from sharing import Sharing  # noqa: E402
 
 BUILD = harness.BUILD
 TRUE = shutil.which("true")
-TOOL = {name: str(BUILD / "bench" / name) for name in ("mortal", "sharing", "spawn_loop", "status_client",
-                                                        "writer")}
+TOOL = {name: str(BUILD / "bench" / name) for name in ("mortal", "preempt", "sharing", "spawn_loop",
+                                                        "status_client", "writer")}
 
 
 def find(variable, *candidates):
@@ -386,9 +387,23 @@ class Bench:
     def sharing_death(self):
         self.sharing("death")
 
+    def preemption(self, what):
+        rows = Preemption(self)
+        try:
+            getattr(rows, what)()
+        finally:
+            rows.close()
+
+    def preemption_notice(self):
+        self.preemption("notice")
+
+    def preemption_step(self):
+        self.preemption("step")
+
     ROWS = ("two_trivial_workers", "many_trivial_workers", "death_to_restart", "agent_memory",
             "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls", "sharing_beats",
-            "sharing_barriers", "sharing_pairs", "sharing_death")
+            "sharing_barriers", "sharing_pairs", "sharing_death", "preemption_notice",
+            "preemption_step")
 
     def close(self):
         left = self.box.leftovers()

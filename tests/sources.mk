@@ -102,11 +102,12 @@ tool_PROGRAMS := \
 	tests/tools/racer \
 	tests/tools/puppet \
 	bench/mortal \
+	bench/preempt \
 	bench/sharing \
 	bench/spawn_loop \
 	bench/status_client \
 	bench/writer
 # Those of them that use the library for workers
-library_TOOLS := tests/tools/libworker tests/tools/racer bench/sharing
+library_TOOLS := tests/tools/libworker tests/tools/racer bench/preempt bench/sharing
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
 fuzz_TARGETS := errorfile frame idl record spec yaml worker

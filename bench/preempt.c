@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Workers that are preempted: preempt train DIRECTORY begins a step each millisecond, saves nothing
+ * where it is told to save, and leaves; DIRECTORY/saved.RANK then says when it had told so, in
+ * nanoseconds of CLOCK_REALTIME. preempt step N, two tasks, prints nanoseconds of CPU time for one
+ * step of rank 0 with a notice up, below the step agreed, of which rank 1 is the reason.
+ */
+
+#include "worker/elasticd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FAR INT64_C(1000000000000)
+
+static struct elasticd *h;
+
+static long long clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+static void pause_ms(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+static int check(int status)
+{
+	if (status >= 0)
+		return status;
+	fprintf(stderr, "%s: %s\n", elasticd_status_name(status), elasticd_error_text());
+	exit(1);
+}
+
+static int save(void *arg, int64_t step, char *path, size_t path_size)
+{
+	return 0;
+}
+
+/* Leaves, and says when what came before was done. */
+static void leave(void *arg, int code)
+{
+	const char *directory = arg;
+	char path[4096];
+	FILE *f;
+
+	if (directory) {
+		long long now = clock_ns(CLOCK_REALTIME);
+
+		snprintf(path, sizeof(path), "%s/saved.%d", directory, elasticd_rank(h));
+		f = fopen(path, "we");
+		if (!f || fprintf(f, "%lld\n", now) < 0 || fclose(f))
+			exit(1);
+	}
+	exit(code);
+}
+
+static void train(char *directory)
+{
+	for (int64_t n = 0;; n++) {
+		check(elasticd_checkpoint(h, n, save, leave, directory));
+		pause_ms();
+	}
+}
+
+static void step(int n)
+{
+	int64_t at = elasticd_rank(h) == 1 ? FAR : 0;
+	long long begun;
+
+	check(elasticd_step(h, at));
+	check(-elasticd_barrier(h, "begun", NULL, 0, -1));
+	if (elasticd_rank(h) == 0)
+		check(-elasticd_notify(h, "to be measured", -1));
+	while (!elasticd_notice(h))
+		pause_ms();
+	if (elasticd_rank(h) == 0) {
+		begun = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+		for (int i = 0; i < n; i++)
+			if (check(elasticd_step(h, i)))
+				exit(1);
+		printf("%.2f\n", (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun) / n);
+		fflush(stdout);
+	}
+	check(elasticd_checkpoint(h, FAR + 1, save, leave, NULL));
+}
+
+int main(int argc, char *argv[])
+{
+	check(-elasticd_open(&h));
+	if (argc == 3 && strcmp(argv[1], "step") == 0)
+		step(atoi(argv[2]));
+	else if (argc == 3 && strcmp(argv[1], "train") == 0)
+		train(argv[2]);
+	return 2;
+}
