@@ -106,8 +106,9 @@ void preempting_all_left(struct agent *a)
 	char text[sizeof(a->reason)];
 
 	preempting_reason(a->preempting, text, sizeof(text));
+	if (strcmp(a->reason, text))
+		log_notice("%s", text);
 	agent_set_reason(a, "%s", text);
-	log_notice("%s", text);
 	agent_post(a, GROUP_EV_PREEMPT);
 }
 
@@ -298,7 +299,8 @@ static int64_t preempting_slurm_us(void)
 bool preempting_signal(struct agent *a, int signo)
 {
 	struct preempting *p = a->preempting;
-	uint64_t bit = UINT64_C(1) << (signo - 1);
+	/* When it came, not when all was done for it. */
+	uint64_t bit = UINT64_C(1) << (signo - 1), now = loop_now_ms();
 	char name[SIGNALS_TEXT_MAX];
 	struct preempting_notice n = {
 		.source = "signal",
@@ -314,10 +316,10 @@ bool preempting_signal(struct agent *a, int signo)
 		return false;
 	/* Who signals a process and its whole group (timeout(1), a scheduler) means one notice. */
 	if (p->up && (p->heard & bit))
-		return loop_now_ms() - p->heard_ms < PREEMPTING_SAME_SIGNAL_MS;
+		return now - p->heard_ms < PREEMPTING_SAME_SIGNAL_MS;
 	if (preempting_notice(a, &n, NULL) < 0)
 		return false;
 	p->heard |= bit;
-	p->heard_ms = loop_now_ms();
+	p->heard_ms = now;
 	return true;
 }
