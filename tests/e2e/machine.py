@@ -86,8 +86,10 @@ class Machine:
     def boot(self):
         """Returns why it cannot be done, or None once systemd has started everything."""
         self.lives += 1
-        self.outer.stdin.write(b"go\n")
-        self.outer.stdin.flush()
+        try:
+            os.write(self.outer.stdin.fileno(), b"go\n")
+        except BrokenPipeError:
+            self.outer.wait()  # and has said why
 
         def begun():
             return self.over() or self.out.read_bytes().count(b"booting") >= self.lives
