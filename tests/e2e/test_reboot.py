@@ -13,6 +13,7 @@ from machine import machine_or_skip
 pytestmark = [pytest.mark.slow, pytest.mark.seconds(1200)]
 
 SAVED = "/var/lib/saved"
+LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
 
 # A worker that is lost where anybody but the notice ends it, and takes its time to save.
 WORKER = [PUPPET, f"if-file:{SAVED}:print:resumed",
@@ -126,13 +127,11 @@ def test_a_reboot_that_is_called_off_is_forgotten(machine):
     m.sh("systemctl", "daemon-reload")
     old = start(m, document("digits"))
     m.until(lambda: lock_of(m), "the inhibitor lock")
-    m.sh("busctl", "call", "org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager",
-         "Reboot", "b", "false", check=False)
+    m.sh("busctl", "call", *LOGIND, "Reboot", "b", "false", check=False)
     m.until(lambda: m.job("digits")["state"] == "preempted", "the job to leave")
     assert m.job("digits")["run"] == old["run"] and len(saved(m)) == 2
-    m.until(lambda: "true" not in m.sh(
-        "busctl", "get-property", "org.freedesktop.login1", "/org/freedesktop/login1",
-        "org.freedesktop.login1.Manager", "PreparingForShutdown").stdout, "logind to call it off")
+    m.until(lambda: "true" not in m.sh("busctl", "get-property", *LOGIND, "PreparingForShutdown").stdout,
+            "logind to call it off")
     later = start(m, document("later"))
     m.until(lambda: lock_of(m), "the inhibitor lock of the next job")
     assert m.job("later")["state"] == "running", m.journal()
