@@ -44,11 +44,14 @@ struct restart_fault outcome_fault(const struct task *t, uint64_t since_ms)
 
 void agent_oom_text(const struct agent *a, const struct task *t, char *text, size_t size)
 {
+	int64_t n;
 	bool here;
-	int64_t n = cgroup_oom_kills(a->cgroup, &here) - a->oom_kills;
 
 	text[0] = '\0';
-	if (t->exit.signal != SIGKILL || t->stop_us || n <= 0 || here != a->oom_here)
+	if (t->exit.signal != SIGKILL || t->stop_us)
+		return;
+	n = cgroup_oom_kills(a->cgroup, &here) - a->oom_kills;
+	if (n <= 0 || here != a->oom_here)
 		return;
 	if (here)
 		snprintf(text, size, ": out of memory, %lld of the job's processes were killed",

@@ -22,10 +22,10 @@ static void reap_obituary(struct agent *a, struct task *t)
 	bool bad = task_complaint(t) || (task_bad_exit(t) && !agreed);
 
 	log_msg(bad && !t->stop_us ? LOG_WARNING : LOG_INFO,
-		"worker %d (pid %d): %s after %.3f s%s", t->rank, (int)t->pid, t->exit.text,
+		"worker %d (pid %d): %s after %.3f s%s", t->rank, (int)t->exit_pid, t->exit.text,
 		seconds, t->stop_us ? ", stopped by the agent" : "");
 	events_add(a->events, "worker-ended", a->attempt, t->rank, task_json(t),
-		"worker %d (pid %d): %s after %.3f s%s", t->rank, (int)t->pid, t->exit.text,
+		"worker %d (pid %d): %s after %.3f s%s", t->rank, (int)t->exit_pid, t->exit.text,
 		seconds, t->stop_us ? ", stopped by the agent" : "");
 }
 
@@ -53,7 +53,6 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 	agent_oom_text(a, t, t->exit.note, sizeof(t->exit.note));
 	n = strlen(t->exit.text);
 	snprintf(t->exit.text + n, sizeof(t->exit.text) - n, "%s", t->exit.note);
-	reap_obituary(a, t);
 	(void)preempting_task_ended(a, t, left, sizeof(left));
 	state = reap_state(t, left[0]);
 	if (state == TASK_WAITING) {
@@ -70,6 +69,10 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 	t->pid = 0;
 	beats_task_ended(a, t);
 	workers_task_ended(a, t);
+	/* Whoever waits for it is told before that is written down: a disk, or who reads the log,
+	 * may take its time. */
+	workers_flush(a);
+	reap_obituary(a, t);
 	t->logs_due = true;
 }
 

@@ -104,22 +104,22 @@ void varlink_listen_refuse(const struct varlink_server *s, int fd)
 		log_debug("varlink: could not tell it");
 }
 
-static void on_waiting(int listening, int events, void *arg)
+/* Whether more may wait. */
+static bool accept_some(const struct varlink_listener *l)
 {
-	struct varlink_listener *l = arg;
 	struct varlink_server *s = l->server;
 	struct error err;
 
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-		int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd < 0 && errno == EAGAIN)
-			return;
+			return false;
 		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
 		if (fd < 0) {
-			accept_failed(s, listening, errno);
-			return;
+			accept_failed(s, l->fd, errno);
+			return false;
 		}
 		s->exhausted = false;
 		if (s->n_connections >= s->limits.connections) {
@@ -128,6 +128,12 @@ static void on_waiting(int listening, int events, void *arg)
 		} else if (varlink_connection_new(s, fd, &err) < 0)
 			log_debug("varlink: cannot serve a connection: %s", err.text);
 	}
+	return true;
+}
+
+static void on_waiting(int listening, int events, void *arg)
+{
+	(void)accept_some(arg);
 }
 
 void varlink_listen_accept(struct varlink_server *s)
@@ -136,7 +142,8 @@ void varlink_listen_accept(struct varlink_server *s)
 
 	TAILQ_FOREACH (l, &s->listeners, entry)
 		for (int i = 0; i < DROPS_PER_TURN / ACCEPTS_PER_TURN; i++)
-			on_waiting(l->fd, LOOP_READ, l);
+			if (!accept_some(l))
+				break;
 }
 
 static int listener_add(
