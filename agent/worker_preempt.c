@@ -33,11 +33,13 @@ static void ask_free(struct worker_ask *x)
 /* The question is taken back. */
 static void ask_withdraw(struct worker_ask *x)
 {
-	struct task *t = worker_task(x->w, x->slot);
+	struct workers *w = x->w;
+	struct task *t = worker_task(w, x->slot);
 
-	if (t)
-		preempting_forget(x->w->a, t);
+	/* What this sets off may be the end of all that wait. */
 	ask_free(x);
+	if (t)
+		preempting_forget(w->a, t);
 }
 
 static void ask_gone(void *arg)

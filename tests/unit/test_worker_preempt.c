@@ -90,7 +90,7 @@ struct task *worker_task(const struct workers *me, int slot)
 static preempting_answer_fn answers[TASKS];
 static void *answer_args[TASKS];
 static int asked, forgotten, error_up;
-static bool up;
+static bool up, stops;
 static int saved_result, notice_result;
 static struct preempting_notice noticed;
 
@@ -124,6 +124,8 @@ void preempting_forget(struct agent *a, struct task *t)
 	ck_assert_ptr_nonnull(answers[t - tasks]);
 	answers[t - tasks] = NULL;
 	forgotten++;
+	if (stops)
+		worker_preempt_stop(&w);
 }
 
 void preempting_error(struct agent *a, bool is_up)
@@ -237,6 +239,19 @@ START_TEST(a_step_ends_with_its_connection)
 	step(1, 0, 5);
 	ck_assert_int_eq(asked, 2);
 	calls[1].gone(calls[1].gone_arg);
+}
+END_TEST
+
+START_TEST(what_a_lost_connection_sets_off_may_end_all_steps)
+{
+	stops = true;
+	step(0, 0, 5);
+	step(1, 1, 5);
+	calls[0].gone(calls[0].gone_arg);
+	stops = false;
+	says(0, "");
+	says(1, "Cancelled{'message':''}");
+	ck_assert_int_eq(forgotten, 2);
 }
 END_TEST
 
@@ -385,6 +400,7 @@ int main(void)
 	tcase_add_test(tc, without_a_notice_nobody_is_asked);
 	tcase_add_test(tc, a_task_asks_once_at_a_time);
 	tcase_add_test(tc, a_step_ends_with_its_connection);
+	tcase_add_test(tc, what_a_lost_connection_sets_off_may_end_all_steps);
 	tcase_add_test(tc, a_step_ends_with_its_process);
 	tcase_add_test(tc, steps_end_with_the_group);
 	tcase_add_test(tc, an_error_that_a_task_reports_is_every_steps_answer);
