@@ -49,6 +49,7 @@ static void begin(void)
 		.opt = { .run = "fuzz_1", .runtime_dir = dir },
 		.tasks = tasks,
 		.n_tasks = TASKS,
+		.ended = true, /* so a worker's notice is refused: there is no job to save */
 	};
 	for (int i = 0; i < TASKS; i++) {
 		task_init(&tasks[i], &roles[i == 2], i % 2, i);
