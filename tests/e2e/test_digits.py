@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from harness import BUILD, ROOT, SLOWER, wait_text
+from harness import BUILD, ROOT, SLOWER, wait_for, wait_text
 from trainees import preempt
 
 DIGITS = BUILD / "examples/digits"
@@ -55,16 +55,17 @@ def test_what_is_preempted_goes_on_with_every_step_done_once(box, daemon, grace_
     """All bits of the last checkpoint are those of a training that nobody has disturbed: the sums of four
     ranks are the same each time, and a step that is missing or done twice would show."""
     # The first run pauses after each epoch: it is not over when the notice comes.
-    box.path("pause").write_text("5000")
+    box.path("pause").write_text("4000")
     script = f'exec "$0" "$@" --timeout=600 --slow="$(cat {box.path("pause")})"'
     command = ["sh", "-c", script, str(DIGITS), "--epochs=12", f"--checkpoint={box.path('ck')}"]
     name, run = daemon.submit({"name": "digits", "cwd": str(ROOT), "logs": {"tee": 3},
                                "roles": [{"replicas": 4, "command": command}]})
     job = daemon.wait(run, until="running")
     wait_text(daemon.log(job, 0, 0), "epoch  1/12")
-    # Rank 1 stands still, and so do all, in the middle of an epoch.
+    # Rank 1 stands still, and so do all, once they wait for it in the middle of an epoch of 45 steps.
     pid = daemon.status(run)["tasks"][1]["pid"]
     os.kill(pid, signal.SIGSTOP)
+    wait_for(lambda: daemon.status(run, live=True)["tasks"][0].get("step", 0) >= 45)
     preempt(daemon, name, grace_ms=grace_ms)
     os.kill(pid, signal.SIGCONT)
     if grace_ms:  # they go on after the first save, which the second notice ends
