@@ -335,6 +335,13 @@ def runs_of(daemon, name):
     return [job["run"] for job in listed if job["name"] == name]
 
 
+def goes_on(daemon, name, *old):
+    """The job of the next run, once that runs; till it is there the name means the old one."""
+    new = wait_for(lambda: [r for r in runs_of(daemon, name) if r not in old], daemon.state / "jobs")
+    assert len(new) == 1, new
+    return daemon.wait(new[0], until="running")
+
+
 def record(daemon, run):
     return json.loads((daemon.record(run) / "record.json").read_text())
 
@@ -391,17 +398,16 @@ def test_what_a_person_did_meanwhile_holds(box, daemon):
     before = {name: runs_of(daemon, name) for name in ("removed", "again", "anew", "unasked")}
     assert before["removed"] == [] and len(before["again"]) == 2 and len(before["anew"]) == 2
     daemon.restart()
-    wait_for(lambda: [r for r in runs_of(daemon, "last") if r != last], daemon.state / "jobs")
-    daemon.wait("last", until="running")
+    goes_on(daemon, "last", last)
     after = {name: runs_of(daemon, name) for name in before}
     assert after == before, (removed, again, anew, unasked_job)
     assert record(daemon, again)["followed"] is True
 
 
 def test_a_resumed_run_that_was_removed_does_not_come_back(box, daemon):
-    preempted(box, daemon)
+    old = preempted(box, daemon)
     daemon.restart()
-    job = daemon.wait("a", until="running")
+    job = goes_on(daemon, "a", old)
     assert box.ctl("stop", "a").rc == 0
     wait_gone(record(daemon, job["run"])["agent"]["pid"])
     daemon.call("Remove", job=job["run"])
@@ -414,8 +420,7 @@ def test_the_new_record_alone_tells_that_a_run_went_on(box, daemon):
     """As if elasticd had been killed between the new record and the mark in the old one."""
     old = preempted(box, daemon)
     daemon.restart()
-    new = daemon.wait("a", until="running")["run"]
-    assert new != old
+    new = goes_on(daemon, "a", old)["run"]
     daemon.kill()
     document = record(daemon, old)
     del document["followed"]

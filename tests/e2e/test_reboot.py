@@ -49,12 +49,14 @@ def comes_back(m, old):
     ended = json.loads(m.ctl("status", "--json", old["run"], check=False).stdout)
     assert ended["state"] == "preempted", (ended, m.journal())
     assert ended["preemption"]["source"] == "logind", ended["preemption"]
-    m.ctl("wait", "--until=running", old["name"])
-    new = m.job(old["name"])
-    assert new["run"] != old["run"] and new["state"] == "running", new
-    listed = json.loads(m.ctl("list", "--all", "--json").stdout)
-    assert len([j for j in listed if j["name"] == old["name"]]) == 2, listed
-    return ended, new
+
+    def runs():
+        listed = json.loads(m.ctl("list", "--all", "--json").stdout)
+        return [j["run"] for j in listed if j["name"] == old["name"] and j["run"] != old["run"]]
+
+    new = m.until(runs, "the run that goes on")
+    assert len(new) == 1, new
+    m.ctl("wait", "--until=running", new[0])
 
 
 def saved(m):
