@@ -70,6 +70,7 @@ enum notice_aws_step { NOTICE_AWS_TOKEN, NOTICE_AWS_ACTION, NOTICE_AWS_REBALANCE
 struct notice_machine {
 	const struct notice_kind *kind;
 	int64_t poll_ms;
+	bool gpu;	   /* this machine has one; the caller's to say */
 	unsigned failures; /* in a row */
 	bool up;	   /* current is a notice that holds */
 	struct notice current;
@@ -78,7 +79,6 @@ struct notice_machine {
 	unsigned n_told;
 	union {
 		struct {
-
 			char etag[64];
 			char value[64];
 		} gce;

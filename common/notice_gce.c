@@ -8,9 +8,10 @@
 
 /*
  * Google Compute Engine's metadata server: one key for maintenance of the host, which a machine
- * with GPUs hears of an hour before, and one for the end of a spot or preemptible machine, 30 s
- * before. The server holds its answer back until the value is another than the one of last_etag,
- * or timeout_sec is over. The first request of all does not wait: what is up already is news.
+ * with GPUs hears of an hour before and others a minute before, and one for the end of a spot or
+ * preemptible machine, 30 s before. The server holds its answer back until the value is another
+ * than the one of last_etag, or timeout_sec is over. The first request of all does not wait: what
+ * is up already is news.
  */
 
 enum {
@@ -19,7 +20,8 @@ enum {
 	GCE_ANSWER_MS = 5000,
 };
 
-static const int64_t GCE_MAINTENANCE_US = 3600 * INT64_C(1000000);
+static const int64_t GCE_MAINTENANCE_US = 60 * INT64_C(1000000);
+static const int64_t GCE_MAINTENANCE_GPU_US = 3600 * INT64_C(1000000);
 static const int64_t GCE_PREEMPTED_US = 30 * INT64_C(1000000);
 
 static const char *gce_key(const struct notice_machine *m)
@@ -48,12 +50,20 @@ static bool gce_plain(const char *etag)
 	       strspn(etag, "0123456789abcdefABCDEF") == strlen(etag);
 }
 
+/* Since when what is up at the first answer of all is up, nobody knows. */
+static int64_t gce_deadline(const struct notice_machine *m, int64_t now_us)
+{
+	if (!m->gce.value[0])
+		return SPEC_UNSET;
+	if (m->kind == &notice_gce_preempted)
+		return now_us + GCE_PREEMPTED_US;
+	return now_us + (m->gpu ? GCE_MAINTENANCE_GPU_US : GCE_MAINTENANCE_US);
+}
+
 static void gce_notice(struct notice_machine *m, int64_t now_us, struct notice_result *ret)
 {
 	bool preempted = m->kind == &notice_gce_preempted;
-	struct notice n = {
-		.deadline_us = now_us + (preempted ? GCE_PREEMPTED_US : GCE_MAINTENANCE_US),
-	};
+	struct notice n = { .deadline_us = gce_deadline(m, now_us) };
 
 	/* The event has no name of its own. */
 	snprintf(n.id, sizeof(n.id), "%s-%lld", gce_key(m), (long long)now_us);

@@ -80,8 +80,8 @@ int noticer_new(struct loop *loop, const struct noticer_options *options, notice
 	n->poll_ms = options->poll_ms ? options->poll_ms : 1000;
 	n->limit_ms = noticer_limit();
 	TAILQ_INIT(&n->waiters);
-	if (dmi && !(n->dmi_dir = strdup(dmi))) {
-		free(n);
+	if ((dmi && !(n->dmi_dir = strdup(dmi))) || noticer_look_init(n) < 0) {
+		noticer_free(n);
 		return -ENOMEM;
 	}
 	noticer_set_endpoint(
@@ -233,6 +233,7 @@ static void stream_start(struct noticer *n, int i)
 	if (loop_timer_new(n->loop, stream_on_timer, s, &s->timer) < 0)
 		return;
 	notice_machine_init(&s->machine, noticer_kinds[i].kind, n->poll_ms);
+	s->machine.gpu = platform_has_gpu();
 	loop_timer_arm(s->timer, 0);
 }
 
@@ -265,6 +266,8 @@ void noticer_want(struct noticer *n, unsigned sources)
 	n->wanted = sources;
 	if (sources & SPEC_NOTICE_CLOUD)
 		noticer_look(n);
+	else
+		noticer_look_rest(n);
 	noticer_sync(n);
 }
 
@@ -299,6 +302,8 @@ void noticer_again(struct noticer *n)
 
 static const char *stream_state(const struct noticer *n, const struct noticer_stream *s)
 {
+	if (!s->timer && (n->wanted & SPEC_NOTICE_CLOUD) && n->unsure)
+		return "failing";
 	if (!s->timer)
 		return n->looking && (n->wanted & SPEC_NOTICE_CLOUD) ? "waiting" : "off";
 	if (s->machine.up)
@@ -323,6 +328,8 @@ static const char *stream_text(const struct noticer_stream *s, const char *state
 {
 	if (!strcmp(state, "off"))
 		return "nobody wants it";
+	if (!strcmp(state, "failing") && !s->timer)
+		return "no cloud's metadata server answers; looked for again";
 	if (!s->timer)
 		return "waits until it is known which cloud this is";
 	return s->last_us ? s->machine.text : "asked, no answer yet";

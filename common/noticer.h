@@ -6,7 +6,8 @@
  * for a host in elasticd, or one in an agent that has no elasticd. It asks nothing before somebody
  * wants a source, and stops asking when nobody does. Every request has a time limit; a server that
  * hangs, refuses or lies costs a warning, never a stall. A server has 2 s to take a connection, and
- * to say who it is; ELASTICD_METADATA_TIMEOUT of the environment says otherwise.
+ * to say who it is; ELASTICD_METADATA_TIMEOUT of the environment says otherwise. Where none says so
+ * and the firmware names nobody, this is "other", and is looked for again while CLOUD is wanted.
  */
 
 #include "common/cleanup.h"
@@ -48,7 +49,7 @@ void noticer_want(struct noticer *n, unsigned sources);
 void noticer_again(struct noticer *n);
 
 /* Finds out where this host is; done runs later, once, with "gce", "aws", "azure" or "other" and
- * details for people, both borrowed. Known after the first time. */
+ * details for people, both borrowed. Known after the first time, as far as anybody can know it. */
 typedef void (*noticer_platform_fn)(void *arg, const char *platform, const char *details);
 _must_check_ int noticer_platform(struct noticer *n, noticer_platform_fn done, void *arg);
 void noticer_platform_forget(struct noticer *n, void *arg);

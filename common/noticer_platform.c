@@ -5,12 +5,17 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <syslog.h>
 
 /*
  * Where the firmware leaves it open, all three clouds' servers are asked at once for something that
  * only they can answer, and given limit_ms. It is decided when all three have answered or
- * had their time, so that the order of answers decides nothing.
+ * had their time, so that the order of answers decides nothing. That nobody answered proves nothing
+ * (the network may be late, libcurl missing): it is looked again, with growing pauses, for as long
+ * as somebody wants the cloud's notices.
  */
+
+enum { PLATFORM_PAUSE_MS = 1000, PLATFORM_PAUSE_MAX_MS = 60000 };
 
 static void platform_on_known(void *arg)
 {
@@ -28,17 +33,46 @@ static void platform_on_known(void *arg)
 	copy.done(copy.arg, platform_name(n->platform), n->details);
 }
 
-static void platform_found(struct noticer *n, enum platform p)
+static void platform_again(struct noticer *n, const char *why)
+{
+	int64_t ms = PLATFORM_PAUSE_MS;
+	char text[384];
+
+	if (!(n->wanted & SPEC_NOTICE_CLOUD))
+		return;
+	for (unsigned i = 0; i < n->looks && ms < PLATFORM_PAUSE_MAX_MS; i++)
+		ms *= 2;
+	n->looks++;
+	loop_timer_arm(
+		n->look, (uint64_t)(ms < PLATFORM_PAUSE_MAX_MS ? ms : PLATFORM_PAUSE_MAX_MS));
+	if (n->warned || !n->said)
+		return;
+	n->warned = true;
+	snprintf(text, sizeof(text), "%.300s; tried again, for as long as it is wanted", why);
+	n->said(n->arg, LOG_WARNING, "cloud", text);
+}
+
+/* unsure: why p is but a guess, or NULL. */
+static void platform_found(struct noticer *n, enum platform p, const char *unsure)
 {
 	size_t used = strlen(n->details);
 
 	n->looking = false;
 	n->platform = p;
+	n->unsure = unsure;
 	if (platform_has_gpu())
 		snprintf(n->details + used, sizeof(n->details) - used, "; with a GPU of NVIDIA's");
 	noticer_sync(n);
 	if (!TAILQ_EMPTY(&n->waiters))
 		(void)!loop_defer(n->loop, platform_on_known, n);
+	if (unsure) {
+		platform_again(n, unsure);
+		return;
+	}
+	if (n->warned && n->said)
+		n->said(n->arg, LOG_NOTICE, "cloud", n->details);
+	n->warned = false;
+	n->looks = 0;
 }
 
 static void platform_decide(struct noticer *n)
@@ -50,14 +84,15 @@ static void platform_decide(struct noticer *n)
 	};
 	enum platform p = PLATFORM_OTHER;
 	size_t used = strlen(n->details);
+	const char *text;
 
 	for (int i = NOTICER_CLOUDS; i-- > 0;)
 		if (n->probes[i].yes)
 			p = platforms[i];
-	snprintf(n->details + used, sizeof(n->details) - used, "; %s",
-		p == PLATFORM_OTHER ? "no cloud's metadata server answers"
-				    : "its metadata server answers");
-	platform_found(n, p);
+	text = p == PLATFORM_OTHER ? "no cloud's metadata server answers"
+				   : "its metadata server answers";
+	snprintf(n->details + used, sizeof(n->details) - used, "; %s", text);
+	platform_found(n, p, p == PLATFORM_OTHER ? text : NULL);
 }
 
 /* A token or a name: no page of some proxy's. */
@@ -129,14 +164,14 @@ static void platform_look(void *arg)
 	bool any = false;
 
 	if (p != PLATFORM_UNKNOWN) {
-		platform_found(n, p);
+		platform_found(n, p, NULL);
 		return;
 	}
 	if (noticer_open(n, &err) < 0) {
 		size_t used = strlen(n->details);
 
 		snprintf(n->details + used, sizeof(n->details) - used, "; %.200s", err.text);
-		platform_found(n, PLATFORM_OTHER);
+		platform_found(n, PLATFORM_OTHER, err.text);
 		return;
 	}
 	for (int i = 0; i < NOTICER_CLOUDS; i++)
@@ -148,15 +183,34 @@ static void platform_look(void *arg)
 
 void noticer_look(struct noticer *n)
 {
-	if (n->looking || n->platform != PLATFORM_UNKNOWN)
+	bool known = n->platform != PLATFORM_UNKNOWN && !n->unsure;
+
+	if (n->looking || known || loop_timer_armed(n->look))
 		return;
 	n->looking = loop_defer(n->loop, platform_look, n) == 0;
+}
+
+static void platform_on_pause(void *arg)
+{
+	noticer_look(arg);
+}
+
+int noticer_look_init(struct noticer *n)
+{
+	return loop_timer_new(n->loop, platform_on_pause, n, &n->look);
+}
+
+void noticer_look_rest(struct noticer *n)
+{
+	n->looks = 0;
+	loop_timer_disarm(n->look);
 }
 
 void noticer_look_cancel(struct noticer *n)
 {
 	struct noticer_waiter *w;
 
+	n->look = loop_timer_free(n->look);
 	loop_cancel(n->loop, platform_look, n);
 	loop_cancel(n->loop, platform_on_known, n);
 	for (int i = 0; i < NOTICER_CLOUDS; i++)

@@ -54,6 +54,10 @@ struct noticer {
 	enum platform platform;
 	char details[512];
 	bool looking;
+	bool unsure;	/* platform is OTHER because nobody answered: it is looked for again */
+	bool warned;	/* of that */
+	unsigned looks; /* in a row, that found nobody */
+	struct loop_timer *look;
 	struct noticer_probe probes[NOTICER_CLOUDS];
 	TAILQ_HEAD(, noticer_waiter) waiters;
 };
@@ -66,6 +70,10 @@ void noticer_sync(struct noticer *n);
 _must_check_ int noticer_url(const struct noticer *n, enum noticer_cloud cloud, const char *path,
 	char **ret, struct error *err);
 
-/* Begins to look, unless it is known or looked for already. */
+_must_check_ int noticer_look_init(struct noticer *n);
+/* Begins to look, unless it is known or looked for already, or is about to be again. */
 void noticer_look(struct noticer *n);
+/* CLOUD is not wanted any more: not again. */
+void noticer_look_rest(struct noticer *n);
+/* Ends all of it. */
 void noticer_look_cancel(struct noticer *n);

@@ -71,14 +71,15 @@ START_TEST(gce_is_asked_at_once_and_then_waited_for)
 }
 END_TEST
 
-START_TEST(a_termination_for_maintenance_is_an_hour_ahead_and_told_once)
+START_TEST(a_termination_for_maintenance_is_told_once_an_hour_ahead_with_a_gpu)
 {
 	begin(&notice_gce_maintenance);
+	m.gpu = _i;
 	answer(200, "NONE\n");
 	answer(200, "TERMINATE_ON_HOST_MAINTENANCE\n");
 	ck_assert(r.tell);
 	ck_assert_str_eq(r.notice.source, "gce");
-	ck_assert_int_eq(r.notice.deadline_us, now_us - SECOND + 3600 * SECOND);
+	ck_assert_int_eq(r.notice.deadline_us, now_us - SECOND + (_i ? 3600 : 60) * SECOND);
 	ck_assert(m.up);
 	answer(200, "TERMINATE_ON_HOST_MAINTENANCE");
 	ck_assert(!r.tell && m.up);
@@ -89,11 +90,17 @@ START_TEST(a_termination_for_maintenance_is_an_hour_ahead_and_told_once)
 }
 END_TEST
 
-START_TEST(what_is_up_already_at_the_first_look_is_told)
+START_TEST(what_is_up_already_at_the_first_look_is_told_without_a_deadline)
 {
-	begin(&notice_gce_maintenance);
-	answer(200, "TERMINATE_ON_HOST_MAINTENANCE");
+	begin(_i ? &notice_gce_maintenance : &notice_gce_preempted);
+	no_answer();
+	answer(200, _i ? "TERMINATE_ON_HOST_MAINTENANCE" : "TRUE");
 	ck_assert(r.tell);
+	ck_assert_int_eq(r.notice.deadline_us, SPEC_UNSET);
+	answer(200, _i ? "NONE" : "FALSE");
+	answer(200, _i ? "TERMINATE_ON_HOST_MAINTENANCE" : "TRUE");
+	ck_assert(r.tell);
+	ck_assert_int_eq(r.notice.deadline_us, now_us - SECOND + (_i ? 60 : 30) * SECOND);
 }
 END_TEST
 
@@ -681,8 +688,10 @@ END_TEST
 static void add_clouds(TCase *t)
 {
 	tcase_add_test(t, gce_is_asked_at_once_and_then_waited_for);
-	tcase_add_test(t, a_termination_for_maintenance_is_an_hour_ahead_and_told_once);
-	tcase_add_test(t, what_is_up_already_at_the_first_look_is_told);
+	tcase_add_loop_test(
+		t, a_termination_for_maintenance_is_told_once_an_hour_ahead_with_a_gpu, 0, 2);
+	tcase_add_loop_test(
+		t, what_is_up_already_at_the_first_look_is_told_without_a_deadline, 0, 2);
 	tcase_add_test(t, a_live_migration_is_no_notice_and_said_once);
 	tcase_add_test(t, a_preempted_machine_of_gce_has_thirty_seconds);
 	tcase_add_loop_test(t, a_server_that_lies_gives_no_notice_of_gce, 0, COUNT(gce_lies));

@@ -191,13 +191,51 @@ START_TEST(what_is_wanted_is_watched_and_told_once)
 	while (!notices)
 		loop_run_once(loop, true);
 	ck_assert_str_eq(source, "gce");
-	ck_assert_int_ne(deadline_us, SPEC_UNSET);
+	ck_assert_int_eq(deadline_us, SPEC_UNSET); /* it was up before anybody looked */
 	ck_assert_str_eq(state_of("gce"), "notice");
 	ck_assert_str_eq(state_of("aws"), "off");
 	while (server.requests < 20)
 		loop_run_once(loop, true);
 	ck_assert_int_eq(notices, 1);
 	ck_assert_int_eq(said, 0);
+}
+END_TEST
+
+START_TEST(a_cloud_whose_server_comes_later_is_found_and_the_gap_said_once)
+{
+	google = false;
+	noticer_want(noticer, SPEC_NOTICE_CLOUD);
+	ck_assert_str_eq(state_of("gce"), "waiting");
+	while (server.requests < 6) {
+		loop_run_once(loop, true);
+		if (said)
+			ck_assert_str_eq(state_of("gce"), "failing");
+	}
+	ck_assert_int_eq(said, 1);
+	ck_assert_ptr_nonnull(strstr(last_said, "cloud: no cloud's metadata server answers"));
+	google = true;
+	while (strcmp(state_of("gce"), "watching"))
+		loop_run_once(loop, true);
+	ck_assert_str_eq(noticer_platform_known(noticer), "gce");
+	ck_assert_int_eq(said, 2);
+	ck_assert_str_eq(state_of("aws"), "off");
+}
+END_TEST
+
+START_TEST(a_cloud_that_nobody_wants_any_more_is_not_looked_for_again)
+{
+	google = false;
+	noticer_want(noticer, SPEC_NOTICE_CLOUD);
+	while (!said)
+		loop_run_once(loop, true);
+	noticer_want(noticer, 0);
+	ck_assert_str_eq(state_of("gce"), "off");
+	google = true;
+	/* Whoever wants it anew need not wait for the pause, and hears what is so. */
+	noticer_want(noticer, SPEC_NOTICE_CLOUD);
+	while (strcmp(state_of("gce"), "watching"))
+		loop_run_once(loop, true);
+	ck_assert_int_ge(server.requests, 6);
 }
 END_TEST
 
@@ -272,6 +310,8 @@ static void add_curl(TCase *t)
 {
 	tcase_add_loop_test(t, where_the_firmware_is_silent_all_are_asked, 0, 3);
 	tcase_add_loop_test(t, what_is_wanted_is_watched_and_told_once, 0, 2);
+	tcase_add_test(t, a_cloud_whose_server_comes_later_is_found_and_the_gap_said_once);
+	tcase_add_test(t, a_cloud_that_nobody_wants_any_more_is_not_looked_for_again);
 	tcase_add_test(t, who_comes_later_hears_of_what_is_up);
 	tcase_add_test(t, who_hears_a_notice_may_free_it_all);
 	tcase_add_test(t, a_server_that_is_gone_fails_and_is_said);
@@ -294,7 +334,7 @@ static void load(void)
 
 START_TEST(without_libcurl_what_is_wanted_fails_and_is_said)
 {
-	noticer_want(noticer, SPEC_NOTICE_GCE | SPEC_NOTICE_CLOUD);
+	noticer_want(noticer, SPEC_NOTICE_GCE);
 	while (strcmp(state_of("gce"), "failing"))
 		loop_run_once(loop, true);
 	ck_assert_ptr_nonnull(strstr(last_said, "without libcurl"));
@@ -305,6 +345,12 @@ START_TEST(without_libcurl_what_is_wanted_fails_and_is_said)
 	ck_assert_int_eq(noticer_platform(noticer, on_platform, NULL), 0);
 	wait_platform();
 	ck_assert_str_eq(platform, "other");
+	noticer_want(noticer, SPEC_NOTICE_CLOUD);
+	while (said < 2)
+		loop_run_once(loop, true);
+	ck_assert_ptr_nonnull(strstr(last_said, "cloud: "));
+	ck_assert_ptr_nonnull(strstr(last_said, "without libcurl"));
+	ck_assert_str_eq(state_of("aws"), "failing");
 }
 END_TEST
 
