@@ -13,7 +13,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { COMMAND_LIMIT_MS = 10000, COMMAND_LINE = 400 };
+enum {
+	COMMAND_LIMIT_MS = 10000,
+	COMMAND_LINE = 400,
+	COMMAND_SHORTER_MS = 2000, /* what says "30s", "29s" each second does not mean less */
+};
 
 /* A stream of the command's: its first line is kept, the rest is read and forgotten, so that the
  * command never waits for a reader. */
@@ -141,6 +145,19 @@ void notice_command_judge(
 			signals_name(status, name), *said ? ": " : "", COMMAND_LINE, said);
 }
 
+bool notice_command_is_news(
+	const struct notice_command_result *last, const struct notice_command_result *r)
+{
+	if (r->what != NOTICE_COMMAND_NOTICE)
+		return false;
+	if (last->what != NOTICE_COMMAND_NOTICE)
+		return true;
+	if (last->grace_ms == SPEC_UNSET || r->grace_ms == SPEC_UNSET)
+		return last->grace_ms != r->grace_ms;
+	return (int64_t)r->time_ms + r->grace_ms + COMMAND_SHORTER_MS <
+	       (int64_t)last->time_ms + last->grace_ms;
+}
+
 static int64_t command_limit_ms(const struct notice_command *c)
 {
 	int64_t poll = c->agent->spec->preemption.poll_ms;
@@ -159,14 +176,12 @@ static void command_tell(void *arg)
 static void command_result(struct notice_command *c, const struct notice_command_result *r)
 {
 	struct agent *a = c->agent;
-	bool same = r->what == c->last.what &&
-		    (r->what != NOTICE_COMMAND_NOTICE ||
-			    (r->grace_ms == c->last.grace_ms && !strcmp(r->text, c->last.text)));
+	bool news = notice_command_is_news(&c->last, r);
 	bool was_broken = c->last.what == NOTICE_COMMAND_BROKEN;
 
-	c->last = *r;
-	if (same)
+	if (r->what == c->last.what && !news)
 		return;
+	c->last = *r;
 	if (r->what == NOTICE_COMMAND_BROKEN) {
 		log_warning("preemption.command is broken: %s", r->text);
 		events_add(a->events, "notice-source", a->attempt, -1, NULL,
@@ -176,7 +191,7 @@ static void command_result(struct notice_command *c, const struct notice_command
 		events_add(a->events, "notice-source", a->attempt, -1, NULL,
 			"preemption.command works again");
 	}
-	if (r->what == NOTICE_COMMAND_NOTICE && loop_defer(a->loop, command_tell, c) < 0)
+	if (news && loop_defer(a->loop, command_tell, c) < 0)
 		c->last.what = NOTICE_COMMAND_NONE; /* no memory: it is new again next time */
 }
 
@@ -234,7 +249,7 @@ static int command_spawn(struct notice_command *c, char *text, size_t size)
 
 static void command_start(struct notice_command *c)
 {
-	struct notice_command_result r = { NOTICE_COMMAND_BROKEN, SPEC_UNSET, "" };
+	struct notice_command_result r = { NOTICE_COMMAND_BROKEN, SPEC_UNSET, 0, "" };
 
 	c->late = false;
 	c->started_ms = loop_now_ms();
@@ -323,8 +338,9 @@ bool notice_command_exited(struct notice_command *c, pid_t pid, int code, int st
 	if (c->ended)
 		return true;
 	notice_command_judge(code, status, c->out.line, c->err.line, &r);
+	r.time_ms = loop_now_ms();
 	if (c->late) {
-		r = (struct notice_command_result){ NOTICE_COMMAND_BROKEN, SPEC_UNSET, "" };
+		r = (struct notice_command_result){ NOTICE_COMMAND_BROKEN, SPEC_UNSET, 0, "" };
 		snprintf(r.text, sizeof(r.text), "it did not end in %.3g s, and was killed",
 			(double)command_limit_ms(c) / 1000);
 	}

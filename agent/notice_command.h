@@ -18,12 +18,18 @@ enum notice_command_what { NOTICE_COMMAND_NONE, NOTICE_COMMAND_NOTICE, NOTICE_CO
 struct notice_command_result {
 	enum notice_command_what what;
 	int64_t grace_ms;
+	uint64_t time_ms; /* when it said so; the caller's */
 	char text[512];
 };
 
 /* out, err: the first lines of its streams. */
 void notice_command_judge(
 	int code, int status, const char *out, const char *err, struct notice_command_result *ret);
+
+/* Whether r, which came after last, is another notice: not where only its text is another ("29 s
+ * left", "28 s left"), nor where it leaves as much time as last said, or more. Pure. */
+bool notice_command_is_news(
+	const struct notice_command_result *last, const struct notice_command_result *r);
 
 /* Begins at once. fn runs for each new notice, never within a call. */
 typedef void (*notice_command_fn)(void *arg, const struct notice_command_result *r);

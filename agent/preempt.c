@@ -204,7 +204,7 @@ int preempt_saved(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
 	if (!t || p->state == PREEMPT_NONE)
 		return -ERANGE;
 	if (t->has_saved && t->saved_step == step && (t->saved || !t->ordered))
-		return 0; /* it says so again */
+		return 1;
 	if (!t->ordered || t->saved || t->order_step != step)
 		return -ERANGE;
 	preempt_mark_saved(p, t, now_ms);
@@ -239,6 +239,29 @@ static void preempt_begin(struct preempt *p)
 			preempt_give_signal(p, p->tasks[i]);
 }
 
+/* A notice that came is told where it is the first, of a source that was not heard before, or
+ * leaves less time than the last that was told; the others are counted. hurries: it leaves none. */
+static void preempt_tell_notice(
+	struct preempt *p, const char *source, const char *reason, bool hurries)
+{
+	bool heard = false;
+	int max;
+
+	for (int i = 0; i < p->n_told; i++)
+		heard = heard || !strncmp(p->told[i], source, sizeof(p->told[i]) - 1);
+	max = heard ? PREEMPT_TOLD_AGAIN : PREEMPT_TOLD_MAX;
+	if (p->n_told >= max)
+		return;
+	if (heard && !hurries && p->limit_ms + PREEMPT_SHORTER_MS >= p->told_limit_ms)
+		return;
+	snprintf(p->told[p->n_told], sizeof(p->told[0]), "%s", source);
+	p->n_told++;
+	p->told_limit_ms = p->limit_ms;
+	snprintf(p->source, sizeof(p->source), "%s", source);
+	snprintf(p->reason, sizeof(p->reason), "%s", reason);
+	p->tell |= PREEMPT_TELL_NOTICE;
+}
+
 void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grace)
 {
 	uint64_t limit = n->now_ms + (uint64_t)p->spec->timeout_ms;
@@ -253,10 +276,9 @@ void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grac
 	if (n->deadline_ms != SPEC_UNSET &&
 		(p->deadline_ms == SPEC_UNSET || n->deadline_ms < p->deadline_ms))
 		p->deadline_ms = n->deadline_ms;
-	snprintf(p->source, sizeof(p->source), "%s", n->source ? n->source : "");
-	snprintf(p->reason, sizeof(p->reason), "%s", n->reason ? n->reason : "");
 	p->notices++;
-	p->tell |= PREEMPT_TELL_NOTICE;
+	preempt_tell_notice(
+		p, n->source ? n->source : "", n->reason ? n->reason : "", !grace && !p->final);
 	if (first) {
 		p->final = !grace;
 		preempt_begin(p);
@@ -285,7 +307,7 @@ void preempt_cancel(struct preempt *p)
 	p->state = PREEMPT_NONE;
 	p->deadline_ms = SPEC_UNSET;
 	p->step = -1;
-	p->notices = 0;
+	p->notices = p->n_told = 0;
 	p->announced = p->announce = p->publish = p->stop = false;
 	p->again = p->final = p->agreed = p->ordered = p->hold = p->read_again = false;
 	p->reading = PREEMPT_READ_NO;

@@ -120,9 +120,10 @@ void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t no
 enum preempt_meaning preempt_ended(
 	struct preempt *p, int slot, enum preempt_end how, uint64_t now_ms);
 
-/* A notice; another one while one is up may shorten the time. grace: whether the tasks go on until
- * the deadline (two saves), or leave at once; they do the latter where no deadline is known or it
- * has passed. */
+/* A notice; another one while one is up may shorten the time. It is told (TELL) where it is the
+ * first, leaves less time, or is of a source that was not heard before; not more than 16 are, and
+ * the others are counted. grace: whether the tasks go on until the deadline (two saves), or leave
+ * at once; they do the latter where no deadline is known or it has passed. */
 void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grace);
 /* What the board says, all tasks that run: for READ, and when preempt_due_ms() has come. */
 void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, uint64_t now_ms);
@@ -133,8 +134,8 @@ void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, u
 void preempt_ask(struct preempt *p, int slot, int64_t step, uint64_t now_ms);
 /* Its question is withdrawn. */
 void preempt_forget(struct preempt *p, int slot);
-/* It has saved at the step where it asked. -ERANGE where it was not told to; 0 also for the same
- * once more. */
+/* It has saved at the step where it asked: 0, or 1 where that was known. -ERANGE where it was not
+ * told to. */
 _must_check_ int preempt_saved(struct preempt *p, int slot, int64_t step, uint64_t now_ms);
 /* When preempt_read() is wanted without READ; UINT64_MAX: not by itself. */
 uint64_t preempt_due_ms(const struct preempt *p);

@@ -22,6 +22,10 @@ enum preempt_tell {
 	PREEMPT_TELL_SAVED = 1 << 4,	 /* all have saved for good */
 };
 
+/* Who may give notice may do so without end, and each that is told is written down: as many are of
+ * one, of which the last are for sources that have not been heard yet. */
+enum { PREEMPT_TOLD_MAX = 16, PREEMPT_TOLD_AGAIN = 8, PREEMPT_SHORTER_MS = 1000 };
+
 struct preempt_task {
 	TAILQ_ENTRY(preempt_task) asking_link, due_link;
 	int slot;
@@ -67,10 +71,13 @@ struct preempt {
 	enum preempt_state state;
 	char source[32], reason[256];
 	int notices;
-	int64_t deadline_ms; /* SPEC_UNSET */
-	uint64_t limit_ms;   /* patience ends */
-	bool announced;	     /* ... or about to be */
-	bool again;	     /* the second round */
+	int n_told; /* of these, and of whom: */
+	char told[PREEMPT_TOLD_MAX][32];
+	uint64_t told_limit_ms; /* limit_ms when the last one was told */
+	int64_t deadline_ms;	/* SPEC_UNSET */
+	uint64_t limit_ms;	/* patience ends */
+	bool announced;		/* ... or about to be */
+	bool again;		/* the second round */
 	bool final;
 	bool agreed;
 	int64_t step;	     /* agreed, of this round or, while it is not, of the last; -1 */

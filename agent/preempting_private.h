@@ -22,6 +22,8 @@ struct preempting_task {
 	void *arg;
 	int64_t path_step; /* where path was written */
 	char *path;	   /* owned, NULL: not told */
+	bool told;	   /* that it has saved at told_step */
+	int64_t told_step;
 };
 
 struct preempting {

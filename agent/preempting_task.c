@@ -61,6 +61,8 @@ void preempting_task_started(struct agent *a, struct task *t)
 	if (make_room(p, t->slot) < 0 ||
 		preempt_started(p->machine, t->slot, agent_task_name(t)) < 0)
 		log_error("out of memory: %s has no part in a preemption", agent_task_name(t));
+	if (t->slot < p->n_tasks)
+		p->tasks[t->slot].told = false;
 	preempting_run(p);
 }
 
@@ -172,24 +174,37 @@ static void tell_saved(
 		pt->path ? ": " : "", pt->path ? pt->path : "");
 }
 
+/* It has told so already; the path may come later, once. */
+static bool is_no_news(const struct preempting_task *pt, int64_t step, const char *path)
+{
+	return pt->told && pt->told_step == step && (!path || pt->path);
+}
+
 int preempting_saved(
 	struct agent *a, struct task *t, int64_t step, const char *path, struct error *err)
 {
 	struct preempting_task *pt = preempting_task_of(a, t->slot);
 	char *copy = NULL;
+	int r;
 
 	if (!pt || !a->preempting->up)
 		return error_set(err, -ENOENT, "no notice of preemption is up");
 	if (path && !(copy = strdup(path)))
 		return error_set(err, -ENOMEM, "out of memory");
-	if (preempt_saved(a->preempting->machine, t->slot, step, loop_now_ms()) < 0) {
+	r = preempt_saved(a->preempting->machine, t->slot, step, loop_now_ms());
+	if (r < 0) {
 		free(copy);
 		return error_set(err, -ERANGE, "%s was not told to save at step %" PRId64,
 			agent_task_name(t), step);
 	}
+	if (r > 0 && is_no_news(pt, step, path)) {
+		free(copy);
+		return 0;
+	}
 	free(pt->path);
 	pt->path = copy;
-	pt->path_step = step;
+	pt->path_step = pt->told_step = step;
+	pt->told = true;
 	tell_saved(a, t, step, pt);
 	preempting_run(a->preempting);
 	return 0;

@@ -173,6 +173,7 @@ static enum preempt_meaning end(int slot, enum preempt_end how)
 }
 
 #define saved(slot, step) ck_assert_int_eq(preempt_saved(p, slot, step, now), 0)
+#define saved_again(slot, step) ck_assert_int_eq(preempt_saved(p, slot, step, now), 1)
 #define state_is(name) ck_assert_str_eq(preempt_state_name(preempt_view(p).state), name)
 
 static const char *missing(void)

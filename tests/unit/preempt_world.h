@@ -462,12 +462,15 @@ static void do_step(int slot, int64_t by)
 static void do_saved(int slot)
 {
 	struct wtask *t = &w.t[slot];
+	int again = t->saved;
 
 	if (preempt_saved(p, slot, t->step + 1, w.now) != -ERANGE)
 		wrong("%d may say that it saved elsewhere", slot);
 	mark_saved(t);
-	if (preempt_saved(p, slot, t->step, w.now) != (w.up ? 0 : -ERANGE))
+	if (preempt_saved(p, slot, t->step, w.now) != (w.up ? again : -ERANGE))
 		wrong("%d may not say that it saved", slot);
+	if (preempt_saved(p, slot, t->step, w.now) != (w.up ? 1 : -ERANGE))
+		wrong("%d saved twice", slot);
 	t->doing = t->doing == LAST ? TOLD : TRAIN;
 	drain(false);
 }

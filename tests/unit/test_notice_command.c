@@ -79,6 +79,38 @@ START_TEST(anything_else_is_broken_and_says_why)
 }
 END_TEST
 
+static const struct {
+	enum notice_command_what last, what;
+	int64_t last_grace, grace, after;
+	bool news;
+} news[] = {
+	{ NOTICE_COMMAND_NONE, NOTICE_COMMAND_NONE, SPEC_UNSET, SPEC_UNSET, 1000, false },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NONE, SPEC_UNSET, SPEC_UNSET, 1000, false },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_BROKEN, SPEC_UNSET, SPEC_UNSET, 1000, false },
+	{ NOTICE_COMMAND_NONE, NOTICE_COMMAND_NOTICE, SPEC_UNSET, SPEC_UNSET, 1000, true },
+	{ NOTICE_COMMAND_BROKEN, NOTICE_COMMAND_NOTICE, SPEC_UNSET, SPEC_UNSET, 1000, true },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, SPEC_UNSET, SPEC_UNSET, 1000, false },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, SPEC_UNSET, 30000, 1000, true },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, 30000, SPEC_UNSET, 1000, true },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, 30000, 30000, 1000, false },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, 30000, 29000, 1000, false },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, 30000, 28000, 1000, false },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, 30000, 25000, 1000, true },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, 30000, 0, 30000, false },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, 30000, 0, 1000, true },
+	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, 30000, 60000, 1000, false },
+};
+
+START_TEST(a_notice_is_news_where_it_leaves_less_time_whatever_it_says)
+{
+	struct notice_command_result last = { news[_i].last, news[_i].last_grace, 7000, "30 s" };
+
+	r = (struct notice_command_result){ news[_i].what, news[_i].grace,
+		7000 + (uint64_t)news[_i].after, "29 s" };
+	ck_assert_int_eq(notice_command_is_news(&last, &r), news[_i].news);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("notice_command");
@@ -92,6 +124,8 @@ int main(void)
 		t, a_word_of_the_line_says_the_grace, 0, sizeof(graces) / sizeof(graces[0]));
 	tcase_add_test(t, one_is_none);
 	tcase_add_test(t, anything_else_is_broken_and_says_why);
+	tcase_add_loop_test(t, a_notice_is_news_where_it_leaves_less_time_whatever_it_says, 0,
+		sizeof(news) / sizeof(news[0]));
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_NORMAL);

@@ -110,7 +110,7 @@ START_TEST(a_task_saves_once_and_is_told_to_leave_after_that)
 	ck_assert_int_eq(preempt_saved_step(p, 0), 10);
 	ask(0, 12);
 	expect("0:exit@10");
-	saved(0, 10);
+	saved_again(0, 10);
 	ck_assert_int_eq(preempt_saved(p, 0, 11, now), -ERANGE);
 	ck_assert_int_eq(preempt_saved(p, 1, 10, now), -ERANGE);
 	ck_assert_int_eq(preempt_saved(p, 1, -1, now), -ERANGE);
@@ -128,7 +128,7 @@ START_TEST(saved_may_be_told_twice_but_only_of_the_step_of_the_order)
 	expect("0:save_exit@10");
 	ck_assert_int_eq(preempt_saved(p, 0, 10, now), -ERANGE);
 	saved(0, 12);
-	saved(0, 12);
+	saved_again(0, 12);
 	ck_assert_int_eq(preempt_view(p).saved, 1);
 }
 END_TEST

@@ -4,6 +4,8 @@
 
 #include "tests/unit/preempt_script.h"
 
+#include <errno.h>
+
 enum { SECOND = 1000 };
 
 /* Two tasks at step 9 that make a step a second have a minute's notice, and are at step 10 now. */
@@ -70,7 +72,7 @@ START_TEST(with_time_to_spare_they_save_go_on_and_save_again)
 	ask(1, 64);
 	expect("0:save_exit@64 1:save_exit@64");
 	saved(0, 64);
-	saved(0, 64);
+	saved_again(0, 64);
 	ask(1, 65);
 	expect("1:exit@64");
 	state_is("leaving");
@@ -363,7 +365,91 @@ START_TEST(many_notices_are_one_agreement)
 	ck_assert_int_eq(preempt_view(p).notices, 4);
 	ck_assert_int_eq(preempt_view(p).deadline_ms, 1060000);
 	state_is("saving");
-	ck_assert_ptr_nonnull(strstr(told, "maintenance\nnotice of"));
+	ck_assert_str_eq(told, "notice of preemption from operator: maintenance\n"
+			       "tasks save at step 10\n");
+}
+END_TEST
+
+/* How often a notice was told. */
+static int times_told(void)
+{
+	int n = 0;
+
+	for (const char *at = told; (at = strstr(at, "notice of preemption")); at++)
+		n++;
+	return n;
+}
+
+static void notice_of(const char *source, const char *reason, int64_t ms)
+{
+	struct preempt_notice n = { now, (int64_t)now + ms, source, reason };
+
+	preempt_notice(p, &n, true);
+	says();
+	now += SECOND;
+}
+
+START_TEST(a_notice_that_says_nothing_new_is_only_counted)
+{
+	start(0, 9);
+	for (int i = 0; i < 50; i++)
+		notice_of("worker", i % 2 ? "odd" : "even", 600 * SECOND - i * SECOND);
+	ck_assert_int_eq(times_told(), 1);
+	notice_of("aws", "the spot goes", 1000 * SECOND);
+	ck_assert_int_eq(times_told(), 2);
+	ck_assert_ptr_nonnull(strstr(told, "from aws: the spot goes"));
+	notice_of("worker", "sooner", 100 * SECOND);
+	ck_assert_int_eq(times_told(), 3);
+	notice_of("operator", "", 600 * SECOND);
+	notice_of("aws", "still", 600 * SECOND);
+	ck_assert_int_eq(times_told(), 4);
+	ck_assert_int_eq(preempt_view(p).notices, 54);
+	notice(false, -1);
+	says();
+	notice(false, -1);
+	says();
+	ck_assert_int_eq(times_told(), 5);
+	preempt_cancel(p);
+	says();
+	notice_of("aws", "again", 600 * SECOND);
+	ck_assert_int_eq(times_told(), 6);
+}
+END_TEST
+
+START_TEST(notices_of_ever_less_time_are_told_up_to_a_measure_and_other_sources_are_heard)
+{
+	start(0, 9);
+	for (int i = 0; i < 100; i++)
+		notice_of("worker", "less", (100000 - 10 * i) * SECOND);
+	ck_assert_int_eq(times_told(), 8);
+	notice_of("gce", "the host goes", 200000 * SECOND);
+	ck_assert_int_eq(times_told(), 9);
+	for (int i = 0; i < 100; i++) {
+		char source[16];
+
+		snprintf(source, sizeof(source), "source %d", i);
+		notice_of(source, "", 200000 * SECOND);
+	}
+	ck_assert_int_eq(times_told(), 16);
+	ck_assert_int_eq(preempt_view(p).notices, 201);
+}
+END_TEST
+
+START_TEST(who_says_again_that_it_saved_says_nothing_new)
+{
+	start(0, 9);
+	notice(true, 600 * SECOND);
+	expect("announce read publish:10");
+	ask(0, 10);
+	expect("read 0:save@10");
+	saved(0, 10);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(preempt_saved(p, 0, 10, now), 1);
+	expect("publish:max");
+	ask(0, 11);
+	expect("0:continue@10");
+	ck_assert_int_eq(preempt_saved(p, 0, 10, now), 1);
+	ck_assert_int_eq(preempt_saved(p, 0, 11, now), -ERANGE);
 }
 END_TEST
 
@@ -665,6 +751,10 @@ int main(void)
 	tcase_add_test(t, a_failure_in_the_first_round_makes_it_the_last);
 	tcase_add_test(t, the_failure_of_one_that_is_not_asked_changes_nothing);
 	tcase_add_test(t, many_notices_are_one_agreement);
+	tcase_add_test(t, a_notice_that_says_nothing_new_is_only_counted);
+	tcase_add_test(
+		t, notices_of_ever_less_time_are_told_up_to_a_measure_and_other_sources_are_heard);
+	tcase_add_test(t, who_says_again_that_it_saved_says_nothing_new);
 	tcase_add_test(t, an_earlier_deadline_ends_the_countdown_earlier_and_a_later_one_does_not);
 	tcase_add_test(t, a_deadline_too_near_for_a_second_save_ends_the_countdown_without_it);
 	tcase_add_test(t, a_notice_without_grace_ends_the_countdown_at_once);
