@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/manager_idl.h"
 #include "common/manager_ranges.h"
+#include "common/notice.h"
 #include "common/signals.h"
 #include "common/varlink_server.h"
 
@@ -164,7 +165,7 @@ static int method_preempt(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!json_get_string(p, "job", NULL))
 		return varlink_error_parameter(call, "job");
-	if (!preempting_source_is_known(n.source))
+	if (!notice_source_is_known(n.source))
 		return varlink_error_parameter(call, "source");
 	if (preempting_notice(a, &n, &err) < 0)
 		return methods_not_active(a, call);

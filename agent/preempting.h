@@ -15,15 +15,11 @@ enum { PREEMPTING_EXIT_CODE = 42 }; /* where neither the specification nor the h
 #define PREEMPTING_REFUSES "a notice of preemption is up: nothing is started again"
 
 struct preempting_notice {
-	const char *source;  /* "operator", "signal", "command", "gce", "aws", "azure", "logind",
-				"worker" */
+	const char *source;  /* of NOTICE_SOURCES */
 	const char *reason;  /* for people, or NULL */
 	int64_t grace_ms;    /* SPEC_UNSET: not said */
 	int64_t deadline_us; /* real time; SPEC_UNSET: not said. Platforms name it */
 };
-
-/* Whether source is one of these. */
-bool preempting_source_is_known(const char *source);
 
 _must_check_ int preempting_new(struct agent *a, struct error *err);
 void preempting_free(struct agent *a);

@@ -10,17 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool preempting_source_is_known(const char *source)
-{
-	static const char *const known[] = { "operator", "signal", "command", "gce", "aws", "azure",
-		"logind", "worker" };
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strcmp(known[i], source))
-			return true;
-	return false;
-}
-
 /* --- JSON ---------------------------------------------------------------------------------------
  */
 

@@ -13,6 +13,20 @@
 
 enum { NOTICE_BACKOFF_MS = 1000, NOTICE_BACKOFF_MAX_MS = 60000 };
 
+bool notice_source_is_known(const char *source)
+{
+	static const char *const known[] = {
+#define X(name) #name,
+		NOTICE_SOURCES(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcmp(known[i], source))
+			return true;
+	return false;
+}
+
 void notice_machine_init(struct notice_machine *m, const struct notice_kind *kind, int64_t poll_ms)
 {
 	*m = (struct notice_machine){ .kind = kind, .poll_ms = poll_ms };

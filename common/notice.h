@@ -16,6 +16,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Whom a job may have notice from. */
+#define NOTICE_SOURCES(X) \
+	X(operator)       \
+	X(signal)         \
+	X(command)        \
+	X(gce)            \
+	X(aws)            \
+	X(azure)          \
+	X(logind)         \
+	X(worker)
+bool notice_source_is_known(const char *source);
+
 struct notice {
 	const char *source; /* "gce", "aws", "azure" */
 	char id[128];	    /* of the event: the same one is told once */
