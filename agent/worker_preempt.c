@@ -16,6 +16,8 @@
 
 enum { PATH_BYTES_MAX = 4096, REASON_BYTES_MAX = 4096 };
 
+#define GRACE_MS_MAX (INT64_C(1) << 41) /* decades: more is as much */
+
 struct worker_ask {
 	LIST_ENTRY(worker_ask) link;
 	struct workers *w;
@@ -171,6 +173,13 @@ int worker_preemption(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, answer);
 }
 
+/* The signal that it got is the one of that stop, and no notice for all. */
+static bool being_stopped(const struct workers *w, const struct task *t)
+{
+	return w->stopping || !t || !task_alive(t) || t->state == TASK_STOPPING || t->on_purpose ||
+	       t->stop_us || t->blame[0];
+}
+
 int worker_notify(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct workers *w = arg;
@@ -183,10 +192,14 @@ int worker_notify(struct varlink_call *call, json_t *p, void *arg)
 	struct error err = { 0 };
 	int r;
 
+	if (n.grace_ms > GRACE_MS_MAX)
+		n.grace_ms = GRACE_MS_MAX;
 	if (strlen(n.reason) > REASON_BYTES_MAX)
 		return worker_fail(call, STATUS_INVALID_ARGUMENT,
 			"reason: expected at most %d bytes, got %zu", REASON_BYTES_MAX,
 			strlen(n.reason));
+	if (being_stopped(w, worker_task(w, worker_of(call))))
+		return worker_fail(call, STATUS_FAILED_PRECONDITION, "this task is being stopped");
 	r = preempting_notice(w->a, &n, &err);
 	if (r == -ESHUTDOWN)
 		return worker_fail(call, STATUS_FAILED_PRECONDITION, "%s", err.text);

@@ -140,7 +140,9 @@ int elasticd_preempted(struct elasticd *h, struct elasticd_preemption *ret);
 
 /* Gives the job notice, as a worker that got a signal or asked its cloud does. grace_ms: for so
  * long the machine is still there (0: save and leave at once; -1: not known). reason is cut after
- * 511 bytes. */
+ * 511 bytes. FAILED_PRECONDITION where the job is at its end, or this task is being stopped: the
+ * signal was no notice then. Not from within a signal handler: set a flag there, and call it before
+ * the next step. */
 int elasticd_notify(struct elasticd *h, const char *reason, int64_t grace_ms);
 
 /* The code with which a task leaves: preemption.exit_code of the job, 42 outside elasticd. */

@@ -80,33 +80,56 @@ static int board_check(const struct board_header *b, const char *path)
 	return 0;
 }
 
-/* The path, or where that leads nowhere from here the file beside it. */
+/* A regular file with room for a board (what lies behind its end must not be touched: SIGBUS) that
+ * begins as one. */
+static bool board_looks_right(int fd)
+{
+	struct stat st;
+	uint64_t magic;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size >= BOARD_BYTES &&
+	       pread(fd, &magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	       magic == BOARD_MAGIC;
+}
+
+/* A descriptor, or -errno; -EINVAL where this is no board. It is not waited for, and no terminal is
+ * taken, where the path leads to something else. */
+static int board_try(const char *path, int flags)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
+
+	if (fd < 0)
+		return -errno;
+	if (board_looks_right(fd))
+		return fd;
+	close(fd);
+	return -EINVAL;
+}
+
+/* The path, or the file beside it where that leads nowhere from here, or to a descriptor of a
+ * stranger: it names a process, which in another namespace is another one. */
 static int board_descriptor(const char *path)
 {
-	int fd = open(path, O_RDWR | O_CLOEXEC), error = errno;
+	int fd = board_try(path, 0), other;
 	char *file;
 
 	if (fd >= 0 || asprintf(&file, "%s" BOARD_FILE_SUFFIX, path) < 0)
 		return fd;
-	fd = open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	other = board_try(file, O_NOFOLLOW);
 	free(file);
-	if (fd < 0)
-		errno = error;
-	return fd;
+	return other < 0 ? fd : other;
 }
 
 static int board_map(struct elasticd *h, const char *path)
 {
 	_cleanup_close_ int fd = board_descriptor(path);
-	struct stat st;
 	void *at;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return fail(errno == ENOENT ? ELASTICD_UNAVAILABLE : ELASTICD_INVALID_ARGUMENT,
-			"ELASTICD_BOARD: %s: %s", path, strerror(errno));
-	/* What lies behind a file's end must not be touched: SIGBUS. */
-	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size < BOARD_BYTES)
+	if (fd == -EINVAL)
 		return fail(ELASTICD_INVALID_ARGUMENT, "ELASTICD_BOARD: %s is no board", path);
+	if (fd < 0)
+		return fail(fd == -ENOENT ? ELASTICD_UNAVAILABLE : ELASTICD_INVALID_ARGUMENT,
+			"ELASTICD_BOARD: %s: %s", path, strerror(-fd));
 	at = mmap(NULL, BOARD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (at == MAP_FAILED)
 		return fail(ELASTICD_RESOURCE_EXHAUSTED, "ELASTICD_BOARD: %s: cannot map: %s", path,

@@ -168,6 +168,29 @@ def example(box):
     return str(binary)
 
 
+def test_the_manuals_handler_of_a_signal_works_by_hand(box):
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler here")
+    page = (ROOT / "man/elasticd.3").read_text()
+    shown = re.search(r"^\.Bd -literal -offset indent\n(static volatile.*?)^\.Ed", page, re.M | re.S).group(1)
+    source, binary = box.path("work/handler.c"), box.path("work/handler")
+    source.write_text("#include <elasticd.h>\n#include <signal.h>\n#include <stdlib.h>\n" + shown + """
+int main(void)
+{
+	struct elasticd *h;
+
+	if (elasticd_open(&h) || signal(SIGTERM, on_term) == SIG_ERR || begin(h, 1) != ELASTICD_CONTINUE)
+		return 1;
+	raise(SIGTERM);
+	return begin(h, 2) != ELASTICD_SAVE_AND_EXIT || begin(h, 3) != ELASTICD_EXIT;
+}
+""")
+    built = box.sh("cc", "-Wall", "-Werror", f"-I{ROOT}/worker", "-o", binary, source, f"-L{BUILD}",
+                   f"-Wl,-rpath,{BUILD}", "-lelasticd")
+    assert built.rc == 0, built.err
+    assert box.sh(binary).rc == 0
+
+
 def test_the_manuals_example_works_by_hand_and_in_a_group(box, daemon, example):
     done = box.sh(example)
     assert (done.rc, done.out) == (0, "rank 0 of 1: the seed is 42\n")

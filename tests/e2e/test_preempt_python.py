@@ -117,6 +117,23 @@ except OSError as e:
 """) == "no space"
 
 
+def test_a_grace_period_that_is_no_number_is_refused_and_a_long_one_is_not(box):
+    assert alone(box, """
+refused = []
+for grace in (float("inf"), float("-inf"), float("nan")):
+    for call in (lambda: job.notify("x", grace=grace),
+                 lambda: job.preemptible(save=save, signals=(), grace=grace)):
+        try:
+            call()
+        except elasticd.InvalidArgument as e:
+            refused.append(str(e))
+assert not job.notice
+job.preemptible(save=save, signals=(), grace=1e308)
+job.notify("x", grace=10 ** 400)
+print(json.dumps([refused, job.preempted().deadline - time.time() > 1e9]))
+""") == [[f"grace: expected a number of seconds, got {g}" for g in ("inf", "-inf", "nan") for _ in "ab"], True]
+
+
 def test_a_signal_is_for_the_main_thread(box):
     assert alone(box, """
 import threading
@@ -298,6 +315,98 @@ print(json.dumps("never"))
     assert job["state"] == "stopped"
     assert told(daemon, job) == [None]
     assert job["tasks"][0]["exit"]["signal"] == 15, job["tasks"]
+
+
+# The first process of task 0 waits for its signal between two steps.
+HELD = """
+held = job.rank == 0 and job.incarnation == 0
+with job.preemptible(save=save) as work:
+    for n in range({last}):
+        work.step(n)
+        if held and n == 5:
+            open({stepped!r}, "w").close()
+            while work._noted is None:
+                time.sleep(0.01)
+        if not held and os.path.exists({over!r}):
+            break
+        time.sleep(0.001)
+print(json.dumps("over"))
+"""
+
+
+def held_job(box, daemon, replicas=2, **top):
+    paths = {"stepped": str(box.path("work", "stepped")), "over": str(box.path("work", "over"))}
+    _, run = daemon.submit(spec(box, "import os" + HELD.format(last=FOR_EVER, **paths), replicas=replicas,
+                                stop={"timeout": "600s"}, **top))
+    return run, box.path("work", "stepped"), box.path("work", "over")
+
+
+def names(daemon, run):
+    return [e["event"] for e in daemon.events(run)]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_stop_and_the_restart_of_one_task_are_no_notice(box, daemon, again):
+    run, stepped, over = held_job(box, daemon)
+    wait_file(stepped)
+    daemon.call("StopTask", job=run, tasks="worker:0", again=again)
+    daemon.wait_event(run, "task-restarted" if again else "task-stopped")
+    over.touch()
+    job = daemon.wait(run)
+    assert "notice" not in names(daemon, run)
+    assert job["state"] == "succeeded" and job["attempt"] == 0, job["verdict"]
+    if again:
+        assert told(daemon, job) == ["over", "over"]
+        assert [t["restarts"] for t in job["tasks"]] == [1, 0]
+    else:
+        assert told(daemon, job) == [None, "over"]
+        assert job["tasks"][0]["exit"]["signal"] == 15
+
+
+def test_who_is_stopped_as_it_hangs_gives_no_notice(box, daemon):
+    """The next attempt does not begin to beat."""
+    job = daemon.run(spec(box, """
+if job.attempt == 0:
+    with job.preemptible(save=save) as work:
+        work.step(0)
+        while work._noted is None:
+            time.sleep(0.01)
+        work.step(1)
+print(json.dumps(job.attempt))
+""", replicas=1, restart={"max": 1}, stop={"timeout": "600s"},
+                          heartbeat={"period": "100ms", "timeout": "200ms", "dump_timeout": "0s"}))
+    assert "notice" not in names(daemon, job["run"])
+    assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 1, 1), job["verdict"]
+    assert told(daemon, job, attempt=1) == [1]
+
+
+def test_a_stop_of_one_task_while_a_notice_is_up_is_that_stop(box, daemon):
+    run, stepped, _ = held_job(box, daemon)
+    wait_file(stepped)
+    daemon.call("Preempt", job=run, grace_ms=3600000)
+    daemon.call("StopTask", job=run, tasks="worker:0")
+    job = daemon.wait(run)
+    assert told(daemon, job)[0] is None
+    assert job["tasks"][0]["exit"]["signal"] == 15, job["tasks"]
+
+
+def test_where_the_signal_is_all_that_is_told_each_task_saves_where_it_is(box, daemon):
+    paths = [str(box.path("work", f"stepped{r}")) for r in range(2)]
+    _, run = daemon.submit(spec(box, f"""
+def stepped(n):
+    if n == 5:
+        open({paths!r}[job.rank], "w").close()
+came = train(0, {FOR_EVER}, stepped)
+print(json.dumps(came))
+sys.exit(came[0])
+""", replicas=2, preemption={"how": "signal"}))
+    for path in paths:
+        wait_file(path)
+    daemon.call("Preempt", job=run)
+    job = daemon.wait(run)
+    said = ended(daemon, job)
+    assert [(code, len(saved)) for code, saved in said] == [(42, 1)] * 2
+    assert [t["state"] for t in job["tasks"]] == ["stopped"] * 2
 
 
 def test_events_tell_of_a_notice(box, daemon):

@@ -2,9 +2,10 @@
 /* The handle: environment, board, files. */
 #include "tests/unit/fake_agent.h"
 
-#include <sys/resource.h>
-
+#include <fcntl.h>
 #include <jansson.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 START_TEST(a_supervised_worker_knows_who_it_is)
 {
@@ -141,6 +142,40 @@ START_TEST(a_board_that_cannot_be_reached_is_the_file_beside_it)
 	ck_assert_int_eq(board_slot(board, 3)->step, 5);
 	elasticd_close(h);
 	close(conn);
+}
+END_TEST
+
+/* The path names a process, which in another namespace is another one. */
+START_TEST(a_board_that_is_somebodys_descriptor_is_the_file_beside_it)
+{
+	static const char *const strangers[] = { "/dev/null", "/dev", "fifo", "short", "large" };
+	char file[160];
+	struct elasticd *h;
+	int conn;
+
+	snprintf(file, sizeof(file), "%s" BOARD_FILE_SUFFIX, agent_board);
+	ck_assert_int_eq(rename(agent_board, file), 0);
+	for (size_t i = 0; i < sizeof(strangers) / sizeof(*strangers); i++) {
+		const char *what = strangers[i];
+		bool large = !strcmp(what, "large");
+
+		if (!strcmp(what, "fifo")) {
+			ck_assert_int_eq(mkfifo(agent_board, 0600), 0);
+		} else if (*what == '/') {
+			ck_assert_int_eq(symlink(what, agent_board), 0);
+		} else {
+			conn = open(agent_board, O_CREAT | O_WRONLY | O_EXCL, 0600);
+			ck_assert_int_ge(conn, 0);
+			ck_assert_int_eq(ftruncate(conn, large ? (off_t)BOARD_BYTES : 1), 0);
+			close(conn);
+		}
+		h = handle_open(&conn);
+		elasticd_step(h, 10 + (int)i);
+		ck_assert_int_eq(board_slot(board, 3)->step, 10 + (int)i);
+		elasticd_close(h);
+		close(conn);
+		ck_assert_int_eq(unlink(agent_board), 0);
+	}
 }
 END_TEST
 
@@ -330,6 +365,7 @@ int main(void)
 	tcase_add_test(t, an_environment_that_makes_no_sense_is_refused_by_name);
 	tcase_add_test(t, beats_steps_and_notices_are_words_of_the_board);
 	tcase_add_test(t, a_board_that_cannot_be_reached_is_the_file_beside_it);
+	tcase_add_test(t, a_board_that_is_somebodys_descriptor_is_the_file_beside_it);
 	tcase_add_test(t, without_a_board_beats_go_nowhere);
 	tcase_add_test(t, the_first_error_file_stays);
 	tcase_add_test(t, a_reported_error_writes_the_file_where_there_is_none);

@@ -166,6 +166,7 @@ static void setup(void)
 	ck_assert_int_eq(members_new(&opt, &w.members), 0);
 	for (int i = 0; i < TASKS; i++) {
 		slots[i].name = name;
+		tasks[i] = (struct task){ .pid = 1, .state = TASK_RUNNING };
 		ck_assert_int_eq(members_started(w.members, i, i == 2, false), 0);
 	}
 	up = true;
@@ -388,6 +389,46 @@ START_TEST(a_workers_notice_is_the_jobs)
 }
 END_TEST
 
+static const char *notify(void)
+{
+	memset(&noticed, 0, sizeof(noticed));
+	return answer_of(worker_notify, json_pack("{ss}", "reason", "got a signal"));
+}
+
+/* The signal that it got is the one of its stop. */
+START_TEST(a_task_that_is_being_stopped_gives_no_notice)
+{
+	const char *refused = "FailedPrecondition{'message':'this task is being stopped'}";
+	const struct task gone[] = {
+		{ .pid = 0 },
+		{ .pid = 1, .state = TASK_STOPPING },
+		{ .pid = 1, .on_purpose = true },
+		{ .pid = 1, .stop_us = 1 },
+		{ .pid = 1, .blame = "no beat" },
+	};
+
+	for (size_t i = 0; i < sizeof(gone) / sizeof(*gone); i++) {
+		tasks[0] = gone[i];
+		ck_assert_str_eq(notify(), refused);
+		ck_assert_ptr_null(noticed.source);
+	}
+	tasks[0] = (struct task){ .pid = 1, .state = TASK_RUNNING };
+	ck_assert_str_eq(notify(), "");
+	ck_assert_ptr_nonnull(noticed.source);
+	w.stopping = true;
+	ck_assert_str_eq(notify(), refused);
+}
+END_TEST
+
+START_TEST(a_grace_period_beyond_all_bounds_is_a_long_one)
+{
+	ck_assert_str_eq(answer_of(worker_notify, json_pack("{sssI}", "reason", "", "grace_ms",
+							  (json_int_t)INT64_MAX)),
+		"");
+	ck_assert_int_eq(noticed.grace_ms, INT64_C(1) << 41);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("worker_preempt");
@@ -407,6 +448,8 @@ int main(void)
 	tcase_add_test(tc, the_end_of_a_task_is_no_error_of_the_others_steps);
 	tcase_add_test(tc, what_is_said_of_a_save_is_answered);
 	tcase_add_test(tc, a_workers_notice_is_the_jobs);
+	tcase_add_test(tc, a_task_that_is_being_stopped_gives_no_notice);
+	tcase_add_test(tc, a_grace_period_beyond_all_bounds_is_a_long_one);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_ENV);
 	failed = srunner_ntests_failed(sr);

@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import os
 import platform
+import stat
 import struct
 import sys
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from ._errors import FailedPrecondition, InvalidArgument
 
 _MAGIC = 0x316472616F626C65
 _VERSION = 1
+_BYTES = 4096 + 8192 * 128
 _HEADER = struct.Struct("=QIIII")  # magic, version, slots, header_bytes, slot_bytes
 
 _MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "ppc64le": 365, "s390x": 356}
@@ -106,13 +108,30 @@ def _number(name: str) -> int:
     return number
 
 
+def _open(path: str, flags: int = 0) -> int:
+    """A descriptor of what begins as a board; it is not waited for, and no terminal is taken, where the
+    path leads to something else."""
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | flags)
+    try:
+        said = os.fstat(fd)
+        if (stat.S_ISREG(said.st_mode) and said.st_size >= _BYTES
+                and os.pread(fd, 8, 0) == _MAGIC.to_bytes(8, sys.byteorder)):
+            return fd
+    except OSError:
+        pass
+    os.close(fd)
+    raise InvalidArgument(f"ELASTICD_BOARD: {path} is no board")
+
+
 def _map(path: str) -> mmap.mmap:
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:  # from a container the path may lead nowhere; the file beside it has the same
+        fd = _open(path)
+    except (OSError, InvalidArgument):
+        # From a container the path may lead nowhere, or to a descriptor of a stranger; the file beside it
+        # has the same.
         try:
-            fd = os.open(path + ".file", os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:
+            fd = _open(path + ".file", os.O_NOFOLLOW)
+        except (OSError, InvalidArgument):
             fd = -1
         if fd < 0:
             raise

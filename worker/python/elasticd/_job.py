@@ -34,7 +34,7 @@ from ._core import Core, json_of
 from ._errors import Error, Status
 from ._kv import KV
 from ._library import CError, CMember, CPreemption, names_array, text_argument, text_of
-from ._preempt import Action, Preemptible, Preemption, preemption
+from ._preempt import Action, Preemptible, Preemption, grace_ms, preemption
 from ._streams import Events, GroupError, group_error
 
 
@@ -160,9 +160,10 @@ class Job:
 
     def notify(self, reason: str = "", grace: Optional[float] = None) -> None:
         """Gives the job notice, as a task that got a signal or asked its cloud does. grace: for so many
-        seconds the machine is still there (0: save and leave at once; None: not known)."""
-        ms = -1 if grace is None else max(int(grace * 1000), 0)
-        self._core.call("notify", text_argument(reason.replace("\0", "\\0"), "reason"), ms)
+        seconds the machine is still there (0: save and leave at once; None: not known). FailedPrecondition
+        where the job is at its end, or this task is being stopped."""
+        text = text_argument(reason.replace("\0", "\\0"), "reason")
+        self._core.call("notify", text, grace_ms(grace))
         if not self.supervised:
             raise_locally(NOTICE)
 

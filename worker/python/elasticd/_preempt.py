@@ -10,11 +10,13 @@ import signal
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Callable, Iterable, NamedTuple, Optional, Union
 
-from ._errors import Cancelled, Error, FailedPrecondition, Unavailable
+from ._errors import Cancelled, Error, FailedPrecondition, InvalidArgument, Unavailable
 from ._library import CPreemption, text_of
 
 if TYPE_CHECKING:
     from ._job import Job
+
+_GRACE_MS_MAX = 1 << 41  # decades; the agent takes no more
 
 Path = Union[str, "os.PathLike[str]", None]
 
@@ -48,6 +50,15 @@ def preemption(said: CPreemption) -> Preemption:
                       bool(said.final), said.exit_code)
 
 
+def grace_ms(grace: Optional[float]) -> int:
+    """As the library takes it; -1: not known."""
+    if grace is None:
+        return -1
+    if grace != grace or abs(grace) == float("inf"):
+        raise InvalidArgument(f"grace: expected a number of seconds, got {grace!r}")
+    return int(max(min(grace, _GRACE_MS_MAX / 1000), 0) * 1000)
+
+
 class Preemptible:
     """Work that is saved, and left, when its machine is taken away.
 
@@ -62,8 +73,9 @@ class Preemptible:
 
     Each of signals, within the with statement, is a notice: a handler, which only the main thread can
     install (signals=() for others), makes a note of it, and the next step() tells the agent. grace is
-    what it tells: how many seconds are left. A signal that comes because the group is being stopped,
-    and one to a child of this process, does what it would have done without this.
+    what it tells: how many seconds are left. A signal that comes because the task or the group is being
+    stopped, and one to a child of this process, does what it would have done without this. Where the
+    signal is all that a task gets of a notice (preemption.how: signal), the next step() saves and leaves.
     """
 
     def __init__(self, job: Job, save: Callable[[int], Path], exit: Optional[Callable[[int], object]],
@@ -71,16 +83,19 @@ class Preemptible:
         self.job = job
         self._save, self._exit = save, exit
         self._signals, self._grace = tuple(signals), grace
+        grace_ms(grace)
         self._before: dict[int, Any] = {}
         self._noted: Optional[int] = None
         self._pid = 0
 
     def step(self, n: int) -> Action:
         """Begins step n, and does what is to be done before it."""
-        if self._noted is not None:
-            self._tell()
+        alone = self._noted is not None and self._tell()
         action = self.job.step(n)
-        if action in (Action.SAVE, Action.SAVE_AND_EXIT):
+        if alone and action is Action.CONTINUE and self._nobody_is_asked(n):
+            self._save(n)
+            action = Action.SAVE_AND_EXIT
+        elif action in (Action.SAVE, Action.SAVE_AND_EXIT):
             self.job.saved(n, self._save(n))
         if action in (Action.SAVE_AND_EXIT, Action.EXIT):
             code = self.job.exit_code
@@ -101,10 +116,9 @@ class Preemptible:
 
     def __exit__(self, kind: Any, *_: object) -> None:
         self._restore()
-        number, self._noted = self._noted, None
-        if number is not None and kind is None:  # no step of this task tells it any more
+        if kind is None:  # no step of this task tells it any more
             with contextlib.suppress(Error):
-                self._notify(number)
+                self._tell()
 
     def _note(self, number: int, _: Optional[FrameType]) -> None:
         if os.getpid() != self._pid or self.job.stopping:
@@ -112,22 +126,42 @@ class Preemptible:
         else:
             self._noted = number
 
-    def _tell(self) -> None:
+    def _tell(self) -> bool:
+        """Whether the signal came with a notice that is up already, or after it."""
         number, self._noted = self._noted, None
-        if number is None or self.job.notice:
-            return
+        if number is None:
+            return False
+        up = self.job.notice
         try:
-            self._notify(number)
+            if not up:
+                self.job.notify(f"{self.job.task} got {signal.Signals(number).name}", self._grace)
+            elif self._is_stopping():
+                raise Cancelled("this task is being stopped")
+            return up
         except (FailedPrecondition, Cancelled, Unavailable):
             self._hand_on(number)
+            return False
 
-    def _notify(self, number: int) -> None:
-        self.job.notify(f"{self.job.task} got {signal.Signals(number).name}", self._grace)
+    def _is_stopping(self) -> bool:
+        task = self.job.task
+        return any(m.task == task and m.state == "stopping" for m in self.job.states(self.job.role))
+
+    def _nobody_is_asked(self, n: int) -> bool:
+        """Whether the notice that is up was told by the signal alone: no step will be agreed."""
+        if not self._is_final_without_step():
+            return False
+        # Where tasks do agree, they may have been amid it: this waits until they have.
+        return self.job.step(n) is Action.CONTINUE and self._is_final_without_step()
+
+    def _is_final_without_step(self) -> bool:
+        said = self.job.preempted()
+        return said is not None and said.final and said.step is None
 
     def _hand_on(self, number: int) -> None:
         """To whoever had the signal before."""
-        before = self._before.pop(number, None)
-        signal.signal(number, signal.SIG_DFL if before is None else before)
+        if number in self._before:
+            before = self._before.pop(number)
+            signal.signal(number, signal.SIG_DFL if before is None else before)
         signal.raise_signal(number)
 
     def _restore(self) -> None:
