@@ -6,6 +6,18 @@
 
 #include <string.h>
 
+static int name_waiting(struct ctl *ctl, const json_t *answer)
+{
+	const json_t *name;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "waiting"), i, name)
+		ctl_error(ctl, CTL_REFUSED,
+			"%s: its agent does not answer; it gets the notice when it does",
+			json_string_value(name));
+	return json_array_size(json_object_get(answer, "waiting")) ? CTL_REFUSED : 0;
+}
+
 /* One call: for a job, or (NULL) for all. Its runs are added to runs. */
 static int give_notice(
 	struct ctl *ctl, const struct args *args, const char *name, int64_t grace_ms, json_t *runs)
@@ -22,7 +34,7 @@ static int give_notice(
 	r = ctl_call(ctl, "Preempt", p, &answer);
 	if (r == 0 && json_array_extend(runs, json_object_get(answer, "runs")) < 0)
 		r = ctl_error(ctl, CTL_FAILED, "out of memory");
-	return r;
+	return r ? r : name_waiting(ctl, answer);
 }
 
 /* Waits until the run has ended, and tells how. */
@@ -86,7 +98,7 @@ int cmd_preempt(struct ctl *ctl, struct args *args)
 			ctl_say(ctl, "%s has notice", args->argv[i]);
 		result = result ? result : r;
 	}
-	if (all && result == 0)
+	if (all && (result == 0 || json_array_size(runs)))
 		ctl_say(ctl, "%zu job%s notice", json_array_size(runs),
 			json_array_size(runs) == 1 ? " has" : "s have");
 	if (args_has(args, "wait")) {

@@ -42,6 +42,8 @@ static int curl_resolve(struct curl_library *lib, struct error *err)
 		r = curl_find(handle, "curl_" #name, &lib->name, err);
 	CURL_FUNCTIONS(X)
 #undef X
+	if (r < 0)
+		dlclose(handle);
 	return r;
 }
 

@@ -261,6 +261,13 @@ void noticer_sync(struct noticer *n)
 		n->http = http_free(n->http);
 }
 
+void noticer_poll(struct noticer *n, int64_t ms)
+{
+	n->poll_ms = ms;
+	for (int i = 0; i < NOTICER_STREAMS; i++)
+		n->streams[i].machine.poll_ms = ms;
+}
+
 void noticer_want(struct noticer *n, unsigned sources)
 {
 	n->wanted = sources;

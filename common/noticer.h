@@ -45,6 +45,8 @@ DEFINE_CLEANUP(struct noticer *, noticer_free)
 /* Which sources are wanted now (SPEC_NOTICE_GCE, AWS, AZURE, CLOUD), by anybody; the last call
  * holds. CLOUD waits for the detection. */
 void noticer_want(struct noticer *n, unsigned sources);
+/* From now on asks what cannot be waited for so often: with the next answer. */
+void noticer_poll(struct noticer *n, int64_t ms);
 /* For who came later: fn runs soon for each notice that is up still, told before or not. */
 void noticer_again(struct noticer *n);
 

@@ -392,6 +392,13 @@ static int make_timer(struct job *j, struct error *err)
 	return r < 0 ? error_set(err, r, "%s", strerror(-r)) : 0;
 }
 
+/* What is wanted of elasticd itself. */
+static void note_wishes(struct job *j, const struct spec *spec)
+{
+	j->notices = spec->preemption.notices;
+	j->poll_ms = spec->preemption.poll_ms;
+}
+
 int job_start(struct job *j, const json_t *spec, const struct spec *parsed, struct error *err)
 {
 	int r = make_timer(j, err);
@@ -400,7 +407,7 @@ int job_start(struct job *j, const json_t *spec, const struct spec *parsed, stru
 		r = mirror_initial(&j->mirror, &j->rec, parsed, err);
 	if (r < 0)
 		return r;
-	j->notices = parsed->preemption.notices;
+	note_wishes(j, parsed);
 	r = job_agent_start(j, spec, false, err);
 	if (r < 0) {
 		clear_outside(j);
@@ -426,7 +433,6 @@ static int initial_from_record(struct job *j, struct error *err)
 	return r < 0 ? r : mirror_initial(&j->mirror, &j->rec, spec, err);
 }
 
-/* What is wanted of elasticd itself. */
 static void load_wishes(struct job *j)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
@@ -435,7 +441,7 @@ static void load_wishes(struct job *j)
 	if (load_spec(j, &spec, &err) < 0)
 		log_warning("job %s: will not hear of notices: %s", j->rec.name, err.text);
 	else
-		j->notices = spec->preemption.notices;
+		note_wishes(j, spec);
 }
 
 /* The mirror from what the agent wrote last. */

@@ -72,6 +72,7 @@ struct job {
 	bool accepted;	  /* an agent was let go once: somebody was told that the run exists */
 	bool guard_gone;  /* no process of the agent is left */
 	unsigned notices; /* of enum spec_notice: what its specification asks for */
+	int64_t poll_ms;  /* how often what cannot be waited for is asked */
 	bool listening;	  /* notices.c hears of it */
 	bool returns;	  /* resume.c: its agent had died before this elasticd, and it has not begun
 			     anew */

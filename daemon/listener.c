@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { SAME_US = 2000000 }; /* deadlines that are made of a time to go differ a little */
+
 struct listener_errand {
 	LIST_ENTRY(listener_errand) link;
 	struct listener *listener;
@@ -93,6 +95,15 @@ bool listener_wants(const struct listener *l, const char *source, const char *pl
 	return wants & listener_source(source);
 }
 
+/* Whether n tells of an earlier end than up does. Who has none leaves at once already. */
+static bool is_earlier(const struct notice *n, const json_t *up)
+{
+	int64_t known_us = json_get_int(up, "deadline_us", SPEC_UNSET);
+
+	return n->deadline_us != SPEC_UNSET && known_us != SPEC_UNSET &&
+	       n->deadline_us < known_us - SAME_US;
+}
+
 /* What an earlier elasticd told it, it says itself. */
 static bool agent_knows(const struct listener *l, const struct notice *n)
 {
@@ -100,7 +111,7 @@ static bool agent_knows(const struct listener *l, const struct notice *n)
 	const json_t *up = json_get_object(job, "preemption");
 
 	return up && !strcmp(json_get_string(up, "source", ""), n->source) &&
-	       !strcmp(json_get_string(up, "reason", ""), n->reason);
+	       !strcmp(json_get_string(up, "reason", ""), n->reason) && !is_earlier(n, up);
 }
 
 static bool note_told(struct listener *l, const struct notice *n)

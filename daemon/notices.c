@@ -194,13 +194,19 @@ static void listen_to(struct notices *n, struct job *j)
 void notices_update(struct notices *n)
 {
 	unsigned wanted = 0;
+	int64_t poll_ms = INT64_MAX;
 	struct listener *l;
 
 	for (struct job *j = registry_first(n->daemon->registry); j; j = registry_next(j))
 		if (!j->listening && j->notices & WATCHED && !job_is_over(j))
 			listen_to(n, j);
-	LIST_FOREACH (l, &n->listeners, link)
+	LIST_FOREACH (l, &n->listeners, link) {
 		wanted |= l->job->notices;
+		if (l->job->notices & CLOUDS && l->job->poll_ms < poll_ms)
+			poll_ms = l->job->poll_ms;
+	}
+	if (wanted & CLOUDS)
+		noticer_poll(n->noticer, poll_ms);
 	noticer_want(n->noticer, wanted & CLOUDS);
 	/* From here on nobody hears whether the host stays: who comes next asks again. */
 	if (!(wanted & SPEC_NOTICE_LOGIND)) {

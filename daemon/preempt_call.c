@@ -3,6 +3,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/notice.h"
 #include "common/printable.h"
 #include "daemon/methods.h"
 #include "daemon/telling.h"
@@ -10,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/queue.h>
+
+enum { ALL_MS = 10000 }; /* an agent that stands still holds up nobody's answer for longer */
 
 struct preempt;
 
@@ -24,9 +27,10 @@ struct errand {
 struct preempt {
 	LIST_ENTRY(preempt) link;
 	struct preempts *preempts;
-	struct varlink_call *call; /* NULL: the caller has gone */
-	json_t *runs;		   /* that have taken it */
-	bool one;		   /* a refusal is the answer */
+	struct varlink_call *call; /* NULL: the caller has gone, or its answer */
+	struct loop_timer *limit;
+	json_t *runs; /* that have taken it */
+	bool one;     /* a refusal is the answer */
 	LIST_HEAD(, errand) errands;
 };
 
@@ -61,6 +65,7 @@ static void preempt_free(struct preempt *p)
 	while (!LIST_EMPTY(&p->errands))
 		errand_free(LIST_FIRST(&p->errands));
 	LIST_REMOVE(p, link);
+	loop_timer_free(p->limit);
 	json_decref(p->runs);
 	free(p);
 }
@@ -93,6 +98,26 @@ static void finish(struct preempt *p)
 		varlink_reply(call, json_pack("{s:o}", "runs", runs));
 	else
 		json_decref(runs);
+}
+
+/* The rest is told, too, when it can be. */
+static void on_limit(void *arg)
+{
+	struct preempt *p = arg;
+	struct varlink_call *call = p->call;
+	json_t *waiting = json_array();
+	const struct errand *e;
+
+	if (!call) {
+		json_decref(waiting);
+		return;
+	}
+	LIST_FOREACH (e, &p->errands, link) {
+		log_warning("job %s: its agent has not taken the notice yet", e->name);
+		(void)!json_add(waiting, json_string(e->name));
+	}
+	p->call = NULL;
+	varlink_reply(call, json_pack("{s:O, s:o}", "runs", p->runs, "waiting", waiting));
 }
 
 static void refuse(struct preempt *p, const char *error, json_t *parameters)
@@ -161,17 +186,6 @@ static bool may_name_source(const struct varlink_call *call, const char *source)
 	return !strcmp(source, "operator") || uid == 0 || uid == geteuid();
 }
 
-static bool is_source(const char *source)
-{
-	static const char *const sources[] = { "operator", "signal", "command", "gce", "aws",
-		"azure", "logind", "worker" };
-
-	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++)
-		if (!strcmp(source, sources[i]))
-			return true;
-	return false;
-}
-
 static void log_asked(struct varlink_call *call, const char *name, const struct telling_notice *n)
 {
 	const struct varlink_peer *peer = varlink_call_peer(call);
@@ -195,15 +209,20 @@ static int start(
 	LIST_INIT(&p->errands);
 	LIST_INSERT_HEAD(&d->preempts->open, p, link);
 	p->runs = json_array();
-	r = !p->runs ? -ENOMEM : j ? add(p, j, n) : add_all(p, n);
+	r = p->runs ? loop_timer_new(d->loop, on_limit, p, &p->limit) : -ENOMEM;
+	if (!r)
+		r = j ? add(p, j, n) : add_all(p, n);
 	if (r < 0) {
 		preempt_free(p);
 		return r;
 	}
-	if (LIST_EMPTY(&p->errands))
+	if (LIST_EMPTY(&p->errands)) {
 		finish(p);
-	else
-		varlink_call_on_gone(call, on_gone, p);
+		return 0;
+	}
+	varlink_call_on_gone(call, on_gone, p);
+	if (!j)
+		loop_timer_arm(p->limit, ALL_MS);
 	return 0;
 }
 
@@ -224,7 +243,7 @@ int preempt_begin(struct daemon *d, struct varlink_call *call, const json_t *par
 	};
 	struct job *j = NULL;
 
-	if (!is_source(n.source))
+	if (!notice_source_is_known(n.source))
 		return varlink_error_parameter(call, "source");
 	if (!may_name_source(call, n.source))
 		return varlink_error(call, "PermissionDenied",
