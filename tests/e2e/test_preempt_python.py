@@ -131,7 +131,8 @@ assert not job.notice
 job.preemptible(save=save, signals=(), grace=1e308)
 job.notify("x", grace=10 ** 400)
 print(json.dumps([refused, job.preempted().deadline - time.time() > 1e9]))
-""") == [[f"grace: expected a number of seconds, got {g}" for g in ("inf", "-inf", "nan") for _ in "ab"], True]
+""") == [[f"grace: expected a number of seconds, got {g}" for g in ("inf", "-inf", "nan") for _ in "ab"],
+         True]
 
 
 def test_a_signal_is_for_the_main_thread(box):
