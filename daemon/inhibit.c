@@ -4,7 +4,8 @@
  * PrepareForShutdown, the coming and going of logind itself, and three questions, asked again
  * whenever logind comes: is the host going down already, how long does it wait, and the lock. A
  * connection that breaks is opened again a few times with growing pauses; after that only the bus's
- * socket coming back helps.
+ * socket coming back helps. Questions that cannot be sent, and a lock that is refused, are tried
+ * again with such pauses for as long as it is wanted.
  */
 #include "daemon/inhibit.h"
 
@@ -38,6 +39,7 @@ struct inhibit {
 	bool told_down; /* and fn was told */
 	bool released;	/* nobody needs the lock until the host stays */
 	bool complained;
+	bool unasked; /* the questions are to be asked again when retry fires */
 	int lock_fd;
 	int64_t delay_ms;
 	struct bus *bus;
@@ -56,6 +58,7 @@ static void disconnect(struct inhibit *i)
 	i->owner = sd_bus_slot_unref(i->owner);
 	i->lock = sd_bus_slot_unref(i->lock);
 	i->bus = bus_free(i->bus);
+	i->unasked = false;
 }
 
 static void let_go(struct inhibit *i)
@@ -72,6 +75,14 @@ static void complain(struct inhibit *i, const char *what, const char *why)
 	if (!i->complained)
 		log_warning("logind: %s; a shutdown would not wait for checkpoints", i->text);
 	i->complained = true;
+}
+
+static void ask_again(struct inhibit *i)
+{
+	i->unasked = true;
+	loop_timer_arm(i->retry, (uint64_t)RETRY_FIRST_MS << i->tries);
+	if (i->tries < TRIES_MAX)
+		i->tries++;
 }
 
 static void on_bus_failed(void *arg, int code)
@@ -114,9 +125,11 @@ static int on_lock(sd_bus_message *m, void *arg, sd_bus_error *ignored)
 		fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (e || r < 0 || fd < 0) {
 		/* While it goes down nothing can hold it up that did not before. */
-		if (!i->down)
+		if (!i->down) {
 			complain(i, "no lock",
 				e ? e->message ? e->message : e->name : strerror(EIO));
+			ask_again(i);
+		}
 		return 0;
 	}
 	i->complained = false;
@@ -181,8 +194,10 @@ static void ask_all(struct inhibit *i)
 		r = ask_lock(i);
 	if (r >= 0)
 		r = bus_send(i->bus);
-	if (r < 0)
+	if (r < 0) {
 		complain(i, "cannot ask", strerror(-r));
+		ask_again(i);
+	}
 }
 
 static int on_prepare(sd_bus_message *m, void *arg, sd_bus_error *ignored)
@@ -256,6 +271,9 @@ static void on_retry(void *arg)
 	if (r < 0) {
 		complain(i, "the system bus", strerror(-r));
 		try_again(i);
+	} else if (i->bus && i->unasked) {
+		i->unasked = false;
+		ask_all(i);
 	}
 }
 
