@@ -141,8 +141,9 @@ struct agent {
 	bool leader_failed;		 /* ... by a failure without a restart */
 	char leader_text[320];		 /* how, for people */
 
-	struct workers *workers; /* NULL: none */
-	struct beats *beats;	 /* NULL: nobody asked for heartbeats */
+	struct workers *workers;   /* NULL: none */
+	struct dispatch *dispatch; /* the work queue */
+	struct beats *beats;	   /* NULL: nobody asked for heartbeats */
 	struct hang_dumps *hang;
 	struct preempting *preempting; /* preempting.c's */
 	struct notices *notices;       /* notices.c's; NULL: none to look for */
