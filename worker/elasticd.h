@@ -273,6 +273,207 @@ int elasticd_log(struct elasticd *h, const char *level, const char *message, con
  * The first one stays. */
 int elasticd_write_error(struct elasticd *h, const char *message, const char *traceback);
 
+/*
+ * The work queue: pieces of work, tasks here, each known by a number. Coordinators submit them and
+ * fetch what comes of them; workers, which are processes of the job, do one at a time in each
+ * thread that asks. A task is put back, and done by somebody else, where its worker dies before its
+ * result is stored; it may so be begun twice. Payloads and values are any bytes, at most 1 MiB,
+ * with a word for readers ("json"). Outside elasticd the queue is within the process, and its
+ * threads are the workers: see elasticd_queue(3).
+ *
+ * A call with timeout_ms here that a signal has ended with INTERRUPTED is still under way: made
+ * again by the same thread with the same arguments, but for the time, it goes on. A thread that
+ * does not make it again calls elasticd_interruptible().
+ */
+struct elasticd_queue;
+struct elasticd_work;
+
+struct elasticd_bytes {
+	const void *data;
+	size_t len;
+	const char *format; /* 31 bytes at most; NULL: none */
+};
+
+/* A handle to the queues of a job, for a program that is no task of it: elasticd_work_open() and
+ * all that is not of the queue end with FAILED_PRECONDITION there. socket: of elasticd (NULL:
+ * ELASTICD_SOCKET, else where it usually is). Nothing is asked yet: NOT_FOUND, where there is no
+ * such job, comes from what is done with it. UNAVAILABLE where elasticd does not answer. */
+int elasticd_connect(const char *job, const char *socket, struct elasticd **ret);
+
+/* The queue of that name: 1 to 64 of A-Z a-z 0-9 _ . -, or "". NULL: one of its own, of which all
+ * is cancelled and forgotten when it is closed, or this process is gone. Each may be used by all
+ * threads; it is closed before its handle. */
+int elasticd_queue_open(struct elasticd *h, const char *name, struct elasticd_queue **ret);
+void elasticd_queue_close(struct elasticd_queue *q);
+const char *elasticd_queue_name(const struct elasticd_queue *q);
+
+struct elasticd_new_task {
+	struct elasticd_bytes payload;
+	const char *const *resources; /* names of what its worker must have built, n_resources */
+	size_t n_resources;
+	int64_t limit_ms; /* of one try; 0: none */
+	int alone;	  /* its failure is not the queue's */
+};
+
+/*
+ * Submits n tasks, in this order. Where the queue is full, or somebody is in elasticd_join(), it
+ * waits; RESOURCE_EXHAUSTED when the time is over and none is in. ret_tasks, with room for n
+ * numbers, and ret_accepted are set whatever is returned: so many are in, the first ones. OK with
+ * fewer than n: the time is over. FAILED_PRECONDITION after elasticd_close_queues().
+ *
+ * This one, elasticd_join() and elasticd_done() fail with the first error of a task of the queue,
+ * once, when nothing of it runs any more; after that the queue is as new. Then
+ * elasticd_error_task() is not -1. It can be any status: what failed is said by the text.
+ */
+int elasticd_submit(struct elasticd_queue *q, const struct elasticd_new_task *tasks, size_t n,
+	int timeout_ms, int64_t *ret_tasks, size_t *ret_accepted);
+/* Waits until nothing of the queue is queued or runs. What is submitted meanwhile waits. */
+int elasticd_join(struct elasticd_queue *q, int timeout_ms);
+/* Whether that is so. */
+int elasticd_done(struct elasticd_queue *q, int *ret_done);
+/* Cancels these tasks (n 0: all of the queue) and waits until none of them runs; after OK none
+ * will. reason may be NULL. ret_n: how many were cancelled; may be NULL. */
+int elasticd_cancel_tasks(struct elasticd_queue *q, const int64_t *tasks, size_t n,
+	const char *reason, int timeout_ms, size_t *ret_n);
+
+/* After such a call of this thread has failed with the error of a queue: the number of the task
+ * that failed (0: none did), else -1. The code with which to leave, where the job has one for it,
+ * else -1. What the worker had to say beyond the text, as a traceback, else "". Its name, else "".
+ * Until this thread's next failed call. */
+int64_t elasticd_error_task(void);
+int elasticd_error_exit_code(void);
+const char *elasticd_error_details(void);
+const char *elasticd_error_worker(void);
+
+enum {
+	ELASTICD_QUEUED,
+	ELASTICD_RUNNING,
+	ELASTICD_SUCCEEDED,
+	ELASTICD_FAILED,
+	ELASTICD_TASK_CANCELLED
+};
+
+struct elasticd_outcome {
+	int64_t task;
+	int state;   /* one of the above */
+	void *value; /* NULL: none; else with a NUL behind it */
+	size_t len;
+	char *format;		 /* "": none */
+	int code;		 /* 0, or the status of the error */
+	char *message, *details; /* of the error, or "" */
+	char *worker;		 /* who has it, or had it last; "": nobody */
+	int tries;		 /* how often it was begun */
+};
+enum {
+	ELASTICD_ANY = 1,    /* as soon as one is over: those that are over by then */
+	ELASTICD_RELEASE = 2 /* what is returned is forgotten there */
+};
+/* Waits until the n tasks, of any queue of the job, are over, and returns what became of them in
+ * the same order. DEADLINE_EXCEEDED while one is not (with ANY: none is); NOT_FOUND for one that
+ * was released, or never was. Owned: elasticd_outcomes_free(). */
+int elasticd_fetch(struct elasticd_queue *q, const int64_t *tasks, size_t n, int flags,
+	int timeout_ms, struct elasticd_outcome **ret, size_t *ret_n);
+void elasticd_outcomes_free(struct elasticd_outcome *outcomes, size_t n);
+/* Forgets them, those that are not over when they are. */
+int elasticd_release(struct elasticd_queue *q, const int64_t *tasks, size_t n);
+
+struct elasticd_queue_stats {
+	int64_t queued, running, succeeded, failed, cancelled; /* tasks */
+	int64_t put_back;				       /* how often, ever */
+	int64_t bytes;					       /* of payloads and values */
+	int64_t waiting;				       /* submitters, for room */
+	int64_t workers, free;				       /* and slots of theirs that wait */
+	int closed;
+};
+/* q NULL: of all queues together. */
+int elasticd_queue_stats(
+	struct elasticd *h, struct elasticd_queue *q, struct elasticd_queue_stats *ret);
+
+/* No more tasks, in any queue of the job: when all are done, workers are told that it is over. */
+int elasticd_close_queues(struct elasticd *h);
+
+/* Has all workers build this before their next task, and those that come later. ALREADY_EXISTS. */
+int elasticd_resource_create(
+	struct elasticd *h, const char *name, const struct elasticd_bytes *payload);
+/* Tasks that need it and are not over fail. */
+int elasticd_resource_drop(struct elasticd *h, const char *name);
+
+struct elasticd_answer {
+	char *worker; /* "role:index" */
+	void *value;  /* NULL: none; else with a NUL behind it */
+	size_t len;
+	char *format;
+	int code; /* 0, or the status of its error */
+	char *message, *details;
+};
+/* Calls these workers (n 0: all that take work), each of which answers before its next task, and
+ * returns when all have: their answers by rank, an error for one that has died, or not answered
+ * after answer_timeout_ms. Negative limits are those of the job. Owned: elasticd_answers_free(). */
+int elasticd_call(struct elasticd *h, const char *const *workers, size_t n,
+	const struct elasticd_bytes *payload, int timeout_ms, int answer_timeout_ms,
+	struct elasticd_answer **ret, size_t *ret_n);
+void elasticd_answers_free(struct elasticd_answer *answers, size_t n);
+
+/*
+ * A worker's place at the queue, for one thread at a time: it has one item, or none. What it has is
+ * put back where it is closed without an answer, or the process goes. FAILED_PRECONDITION where
+ * this is no task of a job. A child of fork() does not have what its parent has: the place begins
+ * anew there.
+ */
+int elasticd_work_open(struct elasticd *h, struct elasticd_work **ret);
+void elasticd_work_close(struct elasticd_work *w);
+
+enum {
+	ELASTICD_ITEM_TASK,  /* the result of a task is its value */
+	ELASTICD_ITEM_BUILD, /* build the resource name; no value */
+	ELASTICD_ITEM_CALL,  /* elasticd_call(); its answer is the value */
+	ELASTICD_ITEM_INIT   /* the same for the initializer of the role */
+};
+struct elasticd_item {
+	int kind;
+	int64_t lease;
+	int64_t task;	     /* -1: no task */
+	const char *name;    /* of a resource, or "" */
+	const void *payload; /* with a NUL behind it */
+	size_t len;
+	const char *format; /* "": none */
+	const char *const *resources;
+	size_t n_resources;
+	int64_t limit_ms;	/* of this try; 0: none */
+	int index, incarnation; /* the worker's */
+	int attempt;		/* tries of the task before this one */
+};
+/* What to do next. *ret is borrowed until the next call with w but elasticd_work_cancelled(); NULL
+ * with OK: there will be nothing any more. FAILED_PRECONDITION where it has an item.
+ * RESOURCE_EXHAUSTED: the process has as many as it may have. */
+int elasticd_work_next(struct elasticd_work *w, int timeout_ms, const struct elasticd_item **ret);
+
+struct elasticd_failure {
+	int code; /* a status that is not OK */
+	const char *message;
+	const char *details; /* a traceback; NULL: none */
+	int retryable;	     /* somebody else is to try again */
+	const char *blame; /* with retryable: at fault; NULL: nobody. "worker:1", or another word */
+};
+/* How it went; value NULL: there is none. ABORTED: the item was cancelled, or put back meanwhile;
+ * it is over all the same. FAILED_PRECONDITION without an item. RESOURCE_EXHAUSTED and
+ * INVALID_ARGUMENT: it is still this one's. */
+int elasticd_work_finish(struct elasticd_work *w, const struct elasticd_bytes *value);
+int elasticd_work_fail(struct elasticd_work *w, const struct elasticd_failure *failure);
+/* Somebody else is to do it, and nobody is to blame. */
+int elasticd_work_put_back(struct elasticd_work *w);
+/* The same, and then elasticd_work_next(), in one round trip. What comes of the wait says nothing
+ * of the item, which is over; ABORTED as above, and nothing was waited for. One that a signal has
+ * ended goes on with elasticd_work_next(). */
+int elasticd_work_finish_next(struct elasticd_work *w, const struct elasticd_bytes *value,
+	int timeout_ms, const struct elasticd_item **ret);
+int elasticd_work_fail_next(struct elasticd_work *w, const struct elasticd_failure *failure,
+	int timeout_ms, const struct elasticd_item **ret);
+/* 1: the item was cancelled, or is not this one's any more, and need not be gone on with;
+ * elasticd_error_text() says why. 0: not so, as a rule without a system call. Any thread may ask
+ * while w is open. */
+int elasticd_work_cancelled(struct elasticd_work *w);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }
