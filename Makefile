@@ -39,7 +39,7 @@ ALLLDFLAGS = -pie -Wl,--as-needed -Wl,-z,relro,-z,now $(SANFLAGS) $(LDFLAGS)
 LIBS := $(EVENT_LIBS) $(JANSSON_LIBS) $(INIH_LIBS) $(SYSTEMD_LIBS) $(YAML_LIBS) $(ZSTD_LIBS)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
-GENOBJ := $(addprefix $(B)/obj/gen/,manager_idl.o worker_idl.o)
+GENOBJ := $(addprefix $(B)/obj/gen/,manager_idl.o worker_idl.o queue_idl.o)
 
 # Everything but main() is in a library, so that tests link what runs.
 $(B)/libcommon.a: $(call obj,$(common_SRC)) $(GENOBJ)
@@ -114,6 +114,7 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c
 # The interface files are the specification; the programs carry their text.
 $(B)/gen/manager_idl.c: common/io.elasticd.Manager.varlink
 $(B)/gen/worker_idl.c: common/io.elasticd.Worker.varlink
+$(B)/gen/queue_idl.c: common/io.elasticd.Queue.varlink
 $(B)/gen/%_idl.c:
 	@mkdir -p $(@D)
 	$(call say,GEN,$@){ printf '#include "common/%s_idl.h"\nconst char %s_idl[] =\n' $* $*; \

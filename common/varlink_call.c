@@ -23,6 +23,7 @@ struct varlink_call *varlink_call_new(struct varlink_connection *c)
 	if (!call)
 		return NULL;
 	call->connection = c;
+	call->interface = &c->server->interfaces[VARLINK_OWN];
 	TAILQ_INSERT_TAIL(&c->calls, call, entry);
 	c->n_calls++;
 	return call;
@@ -119,14 +120,14 @@ static int put_message(struct varlink_call *call, const struct varlink_out *out)
 static const struct varlink_type *declared_type(
 	const struct varlink_call *call, const struct varlink_out *out)
 {
-	const struct varlink_interface *i = call->connection->server->interfaces;
+	const struct varlink_interface *i = call->interface;
 	const struct varlink_member *m;
 	const char *dot = out->error ? strrchr(out->error, '.') : NULL;
 
 	if (!dot)
 		return call->method ? &call->method->out : NULL;
-	i += strncmp(out->error, VARLINK_SERVICE, strlen(VARLINK_SERVICE)) ? VARLINK_OWN
-									   : VARLINK_STANDARD;
+	if (strncmp(out->error, VARLINK_SERVICE, strlen(VARLINK_SERVICE)) == 0)
+		i = &call->connection->server->interfaces[VARLINK_STANDARD];
 	m = varlink_idl_member(i->idl, VARLINK_ERROR, dot + 1);
 	return m ? &m->type : NULL;
 }
@@ -161,10 +162,10 @@ static int put_checked(struct varlink_call *call, const struct varlink_out *out)
 	return -EPROTO;
 }
 
-/* The name of an error of the server's own interface is completed. */
+/* The name of an error of the call's interface is completed. */
 static int put_error(struct varlink_call *call, const char *name, json_t *parameters, bool check)
 {
-	const char *own = call->connection->server->interfaces[VARLINK_OWN].idl->name;
+	const char *own = call->interface->idl->name;
 	_cleanup_free_ char *full = NULL;
 	struct varlink_out out = { .error = name, .parameters = parameters };
 
@@ -195,13 +196,13 @@ int varlink_error_failed(struct varlink_call *call, int error, const char *messa
 }
 
 json_t *varlink_limit_error(
-	const struct varlink_server *s, const char *what, int64_t limit, const char **ret_name)
+	const struct varlink_interface *i, const char *what, int64_t limit, const char **ret_name)
 {
 	_cleanup_free_ char *text = NULL;
 	json_t *p = json_object();
 
-	*ret_name = s->limit_error ? s->limit_error : "LimitReached";
-	if (!s->limit_error) {
+	*ret_name = i->limit_error ? i->limit_error : "LimitReached";
+	if (!i->limit_error) {
 		json_put_string(p, "what", what);
 		json_put_int(p, "limit", limit);
 	} else if (asprintf(&text, "the limit of %" PRId64 " %s is reached", limit, what) < 0) {
@@ -316,6 +317,11 @@ void varlink_call_set_user(struct varlink_call *call, void *user)
 void *varlink_call_user(const struct varlink_call *call)
 {
 	return call->connection->user;
+}
+
+const char *varlink_call_interface(const struct varlink_call *call)
+{
+	return call->interface->idl->name;
 }
 
 const char *varlink_call_method(const struct varlink_call *call)

@@ -66,9 +66,11 @@ static bool may_take_calls(const struct varlink_connection *c)
 static void refuse_oversized(struct varlink_connection *c)
 {
 	struct varlink_call *call = varlink_call_new(c);
+	const struct varlink_interface *i = varlink_dispatch_guess(
+		c->server, c->in.data + c->in.begin, c->in.end - c->in.begin);
 	const char *name;
 	json_t *p = varlink_limit_error(
-		c->server, "message_bytes", (int64_t)c->server->limits.message_bytes, &name);
+		i, "message_bytes", (int64_t)c->server->limits.message_bytes, &name);
 
 	log_debug("varlink: pid %d sent a message of more than %zu bytes", c->peer.pid,
 		c->server->limits.message_bytes);
@@ -76,7 +78,7 @@ static void refuse_oversized(struct varlink_connection *c)
 	if (!call)
 		json_decref(p), varlink_connection_doom(c, "out of memory");
 	else
-		varlink_error(call, name, p);
+		call->interface = i, varlink_error(call, name, p);
 }
 
 static void take_calls(struct varlink_connection *c)

@@ -18,6 +18,9 @@ struct target {
 	const struct flat *parameters;
 };
 
+/* Where the name of a call's method is looked for when the whole is too long. */
+enum { GUESS_BYTES = 256 };
+
 static int answer_unknown(struct varlink_call *call, const char *error, const char *key,
 	const char *value, size_t len)
 {
@@ -31,13 +34,34 @@ static int answer_unknown(struct varlink_call *call, const char *error, const ch
 static const struct varlink_interface *find_interface(
 	const struct varlink_server *s, const char *name, size_t len)
 {
-	for (size_t i = 0; i < VARLINK_INTERFACES; i++) {
+	for (size_t i = 0; i < s->n_interfaces; i++) {
 		const char *own = s->interfaces[i].idl->name;
 
 		if (strlen(own) == len && !memcmp(own, name, len))
 			return &s->interfaces[i];
 	}
 	return NULL;
+}
+
+const struct varlink_interface *varlink_dispatch_guess(
+	const struct varlink_server *s, const char *text, size_t len)
+{
+	static const char key[] = "\"method\":";
+	const char *at = memmem(text, len < GUESS_BYTES ? len : GUESS_BYTES, key, sizeof(key) - 1);
+	size_t left = at ? len - (size_t)(at - text) - (sizeof(key) - 1) : 0;
+
+	if (at)
+		at += sizeof(key) - 1;
+	while (left && *at == ' ')
+		at++, left--;
+	for (size_t i = VARLINK_OWN; left && *at == '"' && i < s->n_interfaces; i++) {
+		const char *own = s->interfaces[i].idl->name;
+		size_t n = strlen(own);
+
+		if (left > n + 1 && memcmp(at + 1, own, n) == 0 && at[n + 1] == '.')
+			return &s->interfaces[i];
+	}
+	return &s->interfaces[VARLINK_OWN];
 }
 
 /* 0, or -ENOENT after having answered. */
@@ -52,6 +76,7 @@ static int find_target(const struct varlink_server *s, struct varlink_call *call
 	if (!dot || !t->interface)
 		return answer_unknown(
 			call, VARLINK_SERVICE "InterfaceNotFound", "interface", name, len);
+	call->interface = t->interface;
 	t->method = varlink_idl_member(t->interface->idl, VARLINK_METHOD, dot + 1);
 	if (!t->method)
 		return answer_unknown(
@@ -105,10 +130,11 @@ static void call_handler(struct varlink_call *call, const struct target *t, json
 	bool dead = false;
 	int r = 0;
 
+	call->interface = t->interface;
 	call->method = t->method;
 	call->dead = &dead;
-	if (s->authorize && t->interface == &s->interfaces[VARLINK_OWN])
-		r = s->authorize(call, t->method->name, parameters, t->interface->arg);
+	if (s->authorize && t->interface != &s->interfaces[VARLINK_STANDARD])
+		r = s->authorize(call, t->method->name, parameters, s->arg);
 	/* Whoever refuses has answered; one that forgot has refused all the same. */
 	if (r != 0 && !dead)
 		varlink_error(call, VARLINK_SERVICE "PermissionDenied", NULL);
@@ -153,18 +179,24 @@ static json_t *take_parameters(json_t *m)
 
 static bool dispatch_flat(struct varlink_connection *c, char *text, size_t len)
 {
-	struct varlink_server *s = c->server;
+	const struct varlink_interface *i = &c->server->interfaces[VARLINK_OWN];
+	const struct varlink_interface *end = c->server->interfaces + c->server->n_interfaces;
+	const struct varlink_flat_target *m = NULL;
 	struct flat parameters;
-	const struct varlink_flat_target *m = varlink_flat_match(&s->flat, text, len, &parameters);
 	struct varlink_call *call;
 
+	for (; i < end; i++) {
+		m = varlink_flat_match(&i->flat, text, len, &parameters);
+		if (m)
+			break;
+	}
 	if (!m)
 		return false;
 	call = varlink_call_new(c);
 	if (call)
 		call_handler(call,
 			&(struct target){
-				.interface = &s->interfaces[VARLINK_OWN],
+				.interface = i,
 				.method = m->member,
 				.flat = m->fn,
 				.parameters = &parameters,

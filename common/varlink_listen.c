@@ -88,15 +88,16 @@ static void accept_failed(struct varlink_server *s, int listening, int error)
 
 void varlink_listen_refuse(const struct varlink_server *s, int fd)
 {
-	const char *own = s->interfaces[VARLINK_OWN].idl->name, *error;
+	const struct varlink_interface *own = &s->interfaces[VARLINK_OWN];
+	const char *error;
 	_cleanup_free_ char *name = NULL;
 	_cleanup_json_ json_t *p =
-		varlink_limit_error(s, "connections", s->limits.connections, &error);
+		varlink_limit_error(own, "connections", s->limits.connections, &error);
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 	struct varlink_out out = { .parameters = p };
 
 	log_debug("varlink: refusing a connection over the limit of %d", s->limits.connections);
-	if (asprintf(&name, "%s.%s", own, error) < 0)
+	if (asprintf(&name, "%s.%s", own->idl->name, error) < 0)
 		name = NULL;
 	out.error = name;
 	if (!name || varlink_buffer_message(&b, &out, s->limits.reply_bytes) < 0 ||

@@ -37,23 +37,25 @@ struct varlink_interface {
 	const char *text;
 	const struct varlink_method *methods;
 	const struct varlink_range *ranges;
+	const char *limit_error;
+	struct varlink_flat flat;
 	void *arg;
 };
 
-enum { VARLINK_STANDARD, VARLINK_OWN, VARLINK_INTERFACES };
+/* Those of varlink_options.also are behind them. */
+enum { VARLINK_STANDARD, VARLINK_OWN, VARLINK_ALSO };
 
 struct varlink_server {
 	struct loop *loop;
 	struct varlink_limits limits;
-	struct varlink_interface interfaces[VARLINK_INTERFACES];
-	struct varlink_flat flat; /* of VARLINK_OWN */
+	struct varlink_interface *interfaces;
+	size_t n_interfaces;
 	int (*authorize)(struct varlink_call *, const char *, json_t *, void *);
 	json_t *info; /* what GetInfo answers */
 	void (*idle)(void *);
 	int (*opened)(const struct varlink_peer *, void **, void *);
 	void (*closed)(void *, void *);
-	void *arg; /* of the three before */
-	const char *limit_error;
+	void *arg; /* of the four before */
 	bool check_replies;
 	int handling; /* handlers that are being run */
 
@@ -99,7 +101,8 @@ struct varlink_connection {
 struct varlink_call {
 	struct varlink_connection *connection;
 	TAILQ_ENTRY(varlink_call) entry;
-	const struct varlink_member *method; /* NULL for a call that reached none */
+	const struct varlink_interface *interface; /* VARLINK_OWN until it is known */
+	const struct varlink_member *method;	   /* NULL for a call that reached none */
 	bool more, oneway;
 	bool answered;		    /* dead for its handler, its answer waits */
 	struct varlink_buffer held; /* answers, until earlier calls are done */
@@ -140,17 +143,20 @@ void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
 struct varlink_call *varlink_call_new(struct varlink_connection *c);
 /* The connection is at its end: tells the handler and frees the call. */
 void varlink_call_cancel(struct varlink_call *call);
-/* Failed of the server's own interface. */
+/* Failed of the call's interface. */
 int varlink_error_failed(struct varlink_call *call, int error, const char *message);
 /* The parameters of the error for what is over a limit, owned, and its name. */
 json_t *varlink_limit_error(
-	const struct varlink_server *s, const char *what, int64_t limit, const char **ret_name);
+	const struct varlink_interface *i, const char *what, int64_t limit, const char **ret_name);
 
 /* varlink_dispatch.c */
 /* text is written to. */
 void varlink_dispatch(struct varlink_connection *c, char *text, size_t len);
+/* The interface that a call which begins so means, as far as can be seen. */
+const struct varlink_interface *varlink_dispatch_guess(
+	const struct varlink_server *s, const char *text, size_t len);
 
 /* varlink_service.c */
 extern const char varlink_service_idl[];
 extern const struct varlink_method varlink_service_methods[];
-json_t *varlink_service_info(const struct varlink_options *opt, const char *interface);
+json_t *varlink_service_info(const struct varlink_options *opt, const struct varlink_server *s);

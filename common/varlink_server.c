@@ -28,22 +28,61 @@ static void take_limits(struct varlink_limits *l, const struct varlink_limits *g
 		l->calls_in_flight = given->calls_in_flight;
 }
 
-static int interface_init(struct varlink_interface *i, const char *text,
-	const struct varlink_method *methods, void *arg, struct error *err)
+static int interface_init(
+	struct varlink_interface *i, const struct varlink_also *what, struct error *err)
 {
 	int r;
 
-	*i = (struct varlink_interface){ .text = text, .methods = methods, .arg = arg };
-	r = varlink_idl_parse(text, &i->idl, err);
+	*i = (struct varlink_interface){ .text = what->idl,
+		.methods = what->methods,
+		.ranges = what->ranges,
+		.limit_error = what->limit_error,
+		.arg = what->arg };
+	r = varlink_idl_parse(what->idl, &i->idl, err);
 	if (r < 0) {
 		error_prefix(err, "interface text");
 		return r;
 	}
-	for (const struct varlink_method *m = methods; m->name; m++)
+	for (const struct varlink_method *m = what->methods; m->name; m++)
 		if (!varlink_idl_member(i->idl, VARLINK_METHOD, m->name))
 			return error_set(
 				err, -EINVAL, "%s has no method %s", i->idl->name, m->name);
+	r = varlink_flat_init(&i->flat, i->idl, what->flat, what->ranges);
+	if (r < 0)
+		return error_set(err, r, "flat methods: %s", strerror(-r));
 	return 0;
+}
+
+static int open_interfaces(
+	struct varlink_server *s, const struct varlink_options *opt, struct error *err)
+{
+	const struct varlink_also standard = {
+		.idl = varlink_service_idl, .methods = varlink_service_methods, .arg = s
+	};
+	const struct varlink_also own = { .idl = opt->idl,
+		.methods = opt->methods,
+		.flat = opt->flat,
+		.ranges = opt->ranges,
+		.limit_error = opt->limit_error,
+		.arg = opt->arg };
+	size_t n = 0;
+	int r = 0;
+
+	while (opt->also && opt->also[n].idl)
+		n++;
+	s->interfaces = calloc(VARLINK_ALSO + n, sizeof(*s->interfaces));
+	if (!s->interfaces)
+		return error_set(err, -ENOMEM, "out of memory");
+	/* Counted first: what an interface has by the time it fails is freed with the server. */
+	for (size_t i = 0; r == 0 && i < VARLINK_ALSO + n; i++) {
+		s->n_interfaces++;
+		r = interface_init(&s->interfaces[i],
+			i == VARLINK_STANDARD ? &standard
+			: i == VARLINK_OWN    ? &own
+					      : &opt->also[i - VARLINK_ALSO],
+			err);
+	}
+	return r;
 }
 
 int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
@@ -61,23 +100,14 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->opened = opt->opened;
 	s->closed = opt->closed;
 	s->arg = opt->arg;
-	s->limit_error = opt->limit_error;
 	TAILQ_INIT(&s->connections);
 	TAILQ_INIT(&s->touched);
 	TAILQ_INIT(&s->listeners);
 	take_limits(&s->limits, &opt->limits);
-	r = interface_init(&s->interfaces[VARLINK_STANDARD], varlink_service_idl,
-		varlink_service_methods, s, err);
-	if (r == 0)
-		r = interface_init(
-			&s->interfaces[VARLINK_OWN], opt->idl, opt->methods, opt->arg, err);
+	r = open_interfaces(s, opt, err);
 	if (r < 0)
 		return r;
-	s->interfaces[VARLINK_OWN].ranges = opt->ranges;
-	r = varlink_flat_init(&s->flat, s->interfaces[VARLINK_OWN].idl, opt->flat, opt->ranges);
-	if (r < 0)
-		return error_set(err, r, "flat methods: %s", strerror(-r));
-	s->info = varlink_service_info(opt, s->interfaces[VARLINK_OWN].idl->name);
+	s->info = varlink_service_info(opt, s);
 	if (!s->info)
 		return error_set(err, -ENOMEM, "out of memory");
 	*ret = TAKE_PTR(s);
@@ -100,9 +130,11 @@ struct varlink_server *varlink_server_free(struct varlink_server *s)
 	loop_cancel(s->loop, varlink_server_turn, s);
 	if (s->drained)
 		loop_cancel(s->loop, s->drained, s->drained_arg);
-	varlink_flat_fini(&s->flat);
-	for (size_t i = 0; i < VARLINK_INTERFACES; i++)
+	for (size_t i = 0; i < s->n_interfaces; i++) {
+		varlink_flat_fini(&s->interfaces[i].flat);
 		varlink_idl_free(s->interfaces[i].idl);
+	}
+	free(s->interfaces);
 	json_decref(s->info);
 	free(s);
 	return NULL;

@@ -67,6 +67,16 @@ struct varlink_limits {
 	int calls_in_flight; /* per connection: reading pauses above it (64) */
 };
 
+/* One more interface of the same server; its handlers have an argument of their own. */
+struct varlink_also {
+	const char *idl;
+	const struct varlink_method *methods;
+	const struct varlink_flat_method *flat; /* or NULL */
+	const struct varlink_range *ranges;	/* or NULL */
+	const char *limit_error;		/* as below */
+	void *arg;
+};
+
 struct varlink_options {
 	const char *vendor, *product, *version, *url; /* org.varlink.service.GetInfo */
 	const char *idl;			      /* interface text, borrowed for ever */
@@ -75,9 +85,12 @@ struct varlink_options {
 	const struct varlink_flat_method *flat;	      /* of those that have one; ends likewise;
 						       * or NULL */
 	const struct varlink_range *ranges;	      /* ends with a NULL name; or NULL */
+	const struct varlink_also *also;	      /* ends with a NULL idl; or NULL */
 	struct varlink_limits limits;		      /* zeros mean the defaults */
-	/* May be NULL. Called before each handler: 0, or non-zero after having answered the call.
-	 * parameters is NULL before a flat handler. */
+	/* May be NULL. Called before each handler, of whatever interface
+	 * (varlink_call_interface()): 0, or non-zero after having answered the call. parameters is
+	 * NULL before a flat handler.
+	 */
 	int (*authorize)(
 		struct varlink_call *call, const char *method, json_t *parameters, void *arg);
 	/* May be NULL. Called when the last connection has closed. May not free the server. */
@@ -90,7 +103,7 @@ struct varlink_options {
 	/* The error of the interface for what is over a limit, with message. NULL: LimitReached
 	 * with what and limit. */
 	const char *limit_error;
-	void *arg; /* for all of these, and for all handlers */
+	void *arg; /* for all of these, and for all handlers but those of also */
 };
 
 _must_check_ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
@@ -155,7 +168,7 @@ void varlink_server_flush(struct varlink_server *s);
 int varlink_reply(struct varlink_call *call, json_t *parameters);
 /* One of several answers; only in a call with "more" (else -EBADE, nothing is sent). */
 int varlink_notify(struct varlink_call *call, json_t *parameters);
-/* name without a dot is one of the service's interface; the call is dead afterwards. */
+/* name without a dot is one of the call's interface; the call is dead afterwards. */
 int varlink_error(struct varlink_call *call, const char *name, json_t *parameters);
 /* InvalidParameter of org.varlink.service, naming parameter. */
 int varlink_error_parameter(struct varlink_call *call, const char *parameter);
@@ -173,7 +186,8 @@ const struct varlink_peer *varlink_call_peer(const struct varlink_call *call);
 /* A word of the caller's own for the connection, the same for all its calls; NULL at first. */
 void varlink_call_set_user(struct varlink_call *call, void *user);
 void *varlink_call_user(const struct varlink_call *call);
-/* "Status"; borrowed for the life of the call. */
+/* "io.elasticd.Manager" and "Status"; borrowed for the life of the call. */
+const char *varlink_call_interface(const struct varlink_call *call);
 const char *varlink_call_method(const struct varlink_call *call);
 /* Calls fn(arg) when the call ends without an answer (peer vanished, server freed): drop the
  * pointer. Not called once a final answer was given. */

@@ -53,7 +53,7 @@ static int get_interface_description(struct varlink_call *call, json_t *paramete
 	const char *name = json_get_string(parameters, "interface", "");
 	json_t *p = json_object();
 
-	for (size_t i = 0; i < VARLINK_INTERFACES; i++) {
+	for (size_t i = 0; i < s->n_interfaces; i++) {
 		if (strcmp(s->interfaces[i].idl->name, name))
 			continue;
 		json_put_string(p, "description", s->interfaces[i].text);
@@ -69,7 +69,7 @@ const struct varlink_method varlink_service_methods[] = {
 	{ NULL, NULL },
 };
 
-json_t *varlink_service_info(const struct varlink_options *opt, const char *interface)
+json_t *varlink_service_info(const struct varlink_options *opt, const struct varlink_server *s)
 {
 	const char *const members[][2] = {
 		{ "vendor", opt->vendor },
@@ -83,10 +83,8 @@ json_t *varlink_service_info(const struct varlink_options *opt, const char *inte
 
 	for (size_t i = 0; r == 0 && i < sizeof(members) / sizeof(*members); i++)
 		r = json_put_string(info, members[i][0], members[i][1] ? members[i][1] : "");
-	if (r == 0)
-		r = json_add(names, json_string("org.varlink.service"));
-	if (r == 0)
-		r = json_add(names, json_string(interface));
+	for (size_t i = 0; r == 0 && i < s->n_interfaces; i++)
+		r = json_add(names, json_string(s->interfaces[i].idl->name));
 	if (r < 0) {
 		json_decref(names);
 		return NULL;
