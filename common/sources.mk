@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 common_SRC := \
 	common/base64.c \
+	common/queue_ranges.c \
 	common/worker_ranges.c \
 	common/varlink_call.c \
 	common/varlink_client.c \
