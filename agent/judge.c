@@ -25,7 +25,7 @@ static bool judge_is_leader(const struct agent *a, const struct task *t)
 
 static bool judge_is_alone(const struct agent *a, const struct task *t)
 {
-	return spec_restart_of(a->spec, t->role)->scope == SPEC_SCOPE_TASK;
+	return spec_scope_task(a->spec, t->role);
 }
 
 static struct judgement judge_now(const struct agent *a)

@@ -98,10 +98,8 @@ void outcome_group_failed(struct agent *a)
 		size_t i = 0;
 
 		/* What fails alone is no matter of the group's policy. */
-		while (i + 1 < f.n &&
-			(f.items[i].task->state != TASK_FAILED ||
-				spec_restart_of(a->spec, f.items[i].task->role)->scope ==
-					SPEC_SCOPE_TASK))
+		while (i + 1 < f.n && (f.items[i].task->state != TASK_FAILED ||
+					      spec_scope_task(a->spec, f.items[i].task->role)))
 			i++;
 		policy = spec_restart_of(a->spec, f.items[i].task->role);
 		fault = outcome_fault(f.items[i].task, a->spawned_ms);

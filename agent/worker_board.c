@@ -319,6 +319,21 @@ void worker_board_expect(struct workers *w, int slot, uint64_t token)
 		log_error("%s: %s", w->board_path, strerror(-r));
 }
 
+void worker_board_cancel(struct workers *w, int slot)
+{
+	off_t at = slot_at(slot) + (off_t)offsetof(struct board_slot, cancels);
+	uint64_t n;
+	int r;
+
+	if (!worker_board_has(w, slot) || slot >= w->n_slots)
+		return;
+	n = ++w->slots[slot].cancels;
+	(void)board_whole(w);
+	r = board_write_both(w, at, &n, sizeof(n));
+	if (r < 0)
+		log_error("%s: %s", w->board_path, strerror(-r));
+}
+
 const struct board_slot *worker_board_look(struct workers *w, int slot)
 {
 	struct board_slot *s = &w->board_seen;

@@ -50,6 +50,7 @@ struct worker_slot {
 	uint64_t spoke;			   /* of the last one that has made a call */
 	uint64_t past[WORKERS_PAST], told; /* told: the stale one that an event was written of */
 	unsigned n_past;
+	uint64_t cancels; /* as the board says */
 	pid_t pid;
 	int connections;
 	/* what it said in this attempt */
@@ -129,6 +130,8 @@ void worker_board_error(struct workers *w, bool up);
 /* The token of the slot's new process; 0: it is gone, what it said last stays. After the slot has
  * that token. */
 void worker_board_expect(struct workers *w, int slot, uint64_t token);
+/* One more lease of the slot's process was cancelled. */
+void worker_board_cancel(struct workers *w, int slot);
 /* A copy, until the next look; NULL where there is none now. */
 const struct board_slot *worker_board_look(struct workers *w, int slot);
 

@@ -307,6 +307,7 @@ void workers_task_starting(struct agent *a, struct task *t)
 	s = &w->slots[t->slot];
 	forget_token(s);
 	s->token = t->token = draw_token();
+	s->cancels = 0;
 	worker_board_expect(w, t->slot, t->token);
 }
 

@@ -57,7 +57,7 @@ struct board_slot {
 	uint64_t worker_spare[4];
 	/* the agent's */
 	_Atomic uint64_t expected; /* token of the task's present process; 0: none */
-	_Atomic uint64_t orders;   /* reserved: 0 */
+	_Atomic uint64_t cancels;  /* counts up: leases of it that were cancelled; from 0 */
 	uint64_t agent_spare[6];
 };
 

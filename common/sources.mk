@@ -28,6 +28,7 @@ common_SRC := \
 	common/spec_pattern.c \
 	common/spec_policy.c \
 	common/spec_preemption.c \
+	common/spec_queue.c \
 	common/spec_resolve.c \
 	common/spec_role.c \
 	common/spec_scalar.c \

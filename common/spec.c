@@ -22,6 +22,7 @@ static void role_fini(struct spec_role *role)
 	spec_free_words(role->env);
 	lists_free(role->env_per_replica, role->n_env_per_replica);
 	free(role->cwd);
+	free(role->init);
 	free(role->limits);
 	role->restart = spec_restart_free(role->restart);
 }
@@ -86,6 +87,7 @@ static struct spec *spec_new(void)
 		.progress_start_timeout_ms = SPEC_UNSET,
 		.dump_timeout_ms = 10000,
 	};
+	spec_queue_init(&s->queue);
 	s->compat_torch = true;
 	s->compat_tf_config = SPEC_UNSET;
 	s->resources.devices.env = strdup("CUDA_VISIBLE_DEVICES");

@@ -28,6 +28,12 @@ struct spec_rlimit {
 	rlim_t soft, hard;
 };
 
+/* What the failure of one of a role's tasks is. */
+enum spec_role_failure {
+	SPEC_FAILURE_RESTART, /* what the restart rules say */
+	SPEC_FAILURE_QUEUE,   /* first an error of all queues, which their coordinator is told */
+};
+
 struct spec_role {
 	char *name;
 	int replicas;
@@ -47,6 +53,9 @@ struct spec_role {
 	struct spec_restart *restart; /* of this role; NULL: the job's */
 	int64_t start_delay_ms;	      /* times the index: 0 none */
 	int64_t start_delay_max_ms;   /* SPEC_UNSET: no cap */
+	char *init; /* what each process is to do first of all, in its loop of tasks; NULL: nothing
+		     */
+	enum spec_role_failure on_failure;
 };
 
 enum spec_leader_exit { SPEC_LEADER_STOP, SPEC_LEADER_IGNORE };
@@ -177,6 +186,30 @@ struct spec_resources {
 	struct spec_devices devices;
 };
 
+/* The work queue. */
+struct spec_queue {
+	int max;		     /* tasks that are not over, of all queues; 0: no limit */
+	int results;		     /* tasks that are over and not released; 0: no limit */
+	int64_t memory;		     /* bytes of payloads and results; 0: no limit */
+	int slots;		     /* tasks that one worker has at once */
+	int64_t cancel_grace_ms;     /* who goes on for longer is killed */
+	int64_t recovery_timeout_ms; /* with work, and nobody who takes it; 0: no limit */
+	int blame_limit;	     /* retryable failures of one blame; 0: no limit */
+	int64_t blame_window_ms;     /* SPEC_UNSET: ever */
+	int deaths;		     /* of workers with one task, then it fails; 0: no limit */
+	bool durable;		     /* tasks outlive the agent */
+	int64_t stall_ms;	     /* without a task that ends while some run; SPEC_UNSET: off */
+	int64_t call_timeout_ms, answer_timeout_ms;
+	int exit_code;	       /* for coordinators that a task of on_failure fail_queue was lost to;
+				* SPEC_UNSET: none */
+	int64_t loss_grace_ms; /* for them to leave by themselves */
+};
+
+enum spec_mode {
+	SPEC_MODE_GROUP,
+	SPEC_MODE_POOL, /* workers stay and answer calls; one that dies breaks the pool */
+};
+
 enum spec_rendezvous_backend { SPEC_RENDEZVOUS_LOCAL, SPEC_RENDEZVOUS_STATIC };
 
 struct spec_rendezvous {
@@ -202,6 +235,8 @@ struct spec {
 	struct spec_preemption preemption;
 	struct spec_resources resources;
 	struct spec_rendezvous rendezvous;
+	struct spec_queue queue;
+	enum spec_mode mode;
 	int compat_tf_config;	 /* 0, 1, or SPEC_UNSET: where there are several roles */
 	char *rpc_layer;	 /* of TF_CONFIG, NULL: left out */
 	bool compat_torch;	 /* torchelastic's environment variables */
@@ -252,6 +287,15 @@ _must_check_ int spec_limits_from_json(
 
 /* The restart rules of role; the job's for NULL. Borrowed. */
 const struct spec_restart *spec_restart_of(const struct spec *s, const struct spec_role *role);
+
+/* Whether a failed task of role is started again by itself. One of on_failure fail_queue is not:
+ * what it held is lost to all. */
+bool spec_scope_task(const struct spec *s, const struct spec_role *role);
+
+/* Whether calls to all workers count on the tasks of role before they have asked for work: with
+ * mode pool all but those that lead, that look on, and whose loss fails the queue; else those that
+ * have something to do at first. */
+bool spec_serves(const struct spec *s, const struct spec_role *role);
 
 /* Sum of all roles' replicas, after spec_resolve(). */
 int spec_world_size(const struct spec *s);

@@ -213,6 +213,8 @@ int spec_check(const struct spec *s, struct error *err)
 		r = spec_check_preemption(&s->preemption, err);
 	if (r == 0)
 		r = spec_check_devices(s, err);
+	if (r == 0)
+		r = spec_check_queue(s, err);
 	if (r == 0 && s->rpc_layer && !spec_tf_config(s))
 		return error_field(err, -EINVAL, "compat.rpc_layer",
 			"needs `compat.tf_config`: it is a part of TF_CONFIG");

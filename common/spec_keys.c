@@ -45,6 +45,12 @@ static const char *const backend_names[] = {
 	NULL,
 };
 
+static const char *const mode_names[] = {
+	[SPEC_MODE_GROUP] = "group",
+	[SPEC_MODE_POOL] = "pool",
+	NULL,
+};
+
 static const struct spec_key logs_keys[] = {
 	KEY("dir", path, spec_logs, dir),
 	KEY("redirects", std_map, spec_logs, redirects),
@@ -146,6 +152,7 @@ const struct spec_key spec_keys_top[] = {
 	KEY("umask", umask, spec, umask),
 	KEY("user", string, spec, user),
 	KEY("inherit_env", bool, spec, inherit_env),
+	KEY("mode", enum, spec, mode, .names = mode_names),
 	KEY("roles", roles, spec, roles, .required = true),
 	SECTION("logs", logs_keys, logs),
 	SECTION("restart", spec_keys_restart, restart),
@@ -154,6 +161,7 @@ const struct spec_key spec_keys_top[] = {
 	SECTION("heartbeat", heartbeat_keys, heartbeat),
 	SECTION("preemption", spec_keys_preemption, preemption),
 	SECTION("resources", resources_keys, resources),
+	SECTION("queue", spec_keys_queue, queue),
 	SECTION("rendezvous", rendezvous_keys, rendezvous),
 	{ .name = "compat", .type = &spec_type_object, .offset = 0, .keys = compat_keys },
 	END,

@@ -2,6 +2,7 @@
 #include "common/spec_table.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,12 @@
  * is read twice, for its errors in its place, and once the whole job is known over a copy of the
  * job's rules.
  */
+
+static const char *const failure_names[] = {
+	[SPEC_FAILURE_RESTART] = "restart",
+	[SPEC_FAILURE_QUEUE] = "fail_queue",
+	NULL,
+};
 
 const struct spec_key spec_keys_role[] = {
 	KEY("name", role_name, spec_role, name),
@@ -26,6 +33,8 @@ const struct spec_key spec_keys_role[] = {
 	KEY("restart", role_restart, spec_role, restart),
 	KEY("start_delay", duration, spec_role, start_delay_ms),
 	KEY("start_delay_max", duration, spec_role, start_delay_max_ms),
+	KEY("init", string, spec_role, init),
+	KEY("on_failure", enum, spec_role, on_failure, .names = failure_names),
 	END,
 };
 
@@ -103,16 +112,31 @@ static int inherit(struct spec_ctx *ctx, const json_t *value, const struct spec_
 	return r;
 }
 
+/* What a task of such a role held is lost: it does not come back alone. */
+static int refuse_scope(struct spec_ctx *ctx, size_t i)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "roles[%zu].restart.scope", i);
+	return error_field(ctx->err, -EINVAL, path,
+		"\"task\" is not for a role of `on_failure` \"fail_queue\", whose loss fails "
+		"the group");
+}
+
 int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s)
 {
 	const json_t *roles = json_object_get(doc, "roles");
 
 	for (size_t i = 0; i < s->n_roles; i++) {
 		const json_t *value = json_object_get(json_array_get(roles, i), "restart");
+		const char *scope = json_string_value(json_object_get(value, "scope"));
 		int r = value ? inherit(ctx, value, &s->restart, s->roles[i].restart) : 0;
 
 		if (r < 0)
 			return r;
+		if (s->roles[i].on_failure == SPEC_FAILURE_QUEUE && scope &&
+			s->roles[i].restart->scope == SPEC_SCOPE_TASK)
+			return refuse_scope(ctx, i);
 	}
 	return 0;
 }
@@ -191,6 +215,20 @@ const struct spec_type spec_type_roles = {
 const struct spec_restart *spec_restart_of(const struct spec *s, const struct spec_role *role)
 {
 	return role && role->restart ? role->restart : &s->restart;
+}
+
+bool spec_scope_task(const struct spec *s, const struct spec_role *role)
+{
+	return role->on_failure != SPEC_FAILURE_QUEUE &&
+	       spec_restart_of(s, role)->scope == SPEC_SCOPE_TASK;
+}
+
+bool spec_serves(const struct spec *s, const struct spec_role *role)
+{
+	if (role->init)
+		return true;
+	return s->mode == SPEC_MODE_POOL && !role->leader && !role->evaluator &&
+	       role->on_failure != SPEC_FAILURE_QUEUE;
 }
 
 bool spec_tf_config(const struct spec *s)

@@ -75,6 +75,7 @@ extern const struct spec_key spec_keys_top[];
 extern const struct spec_key spec_keys_role[];
 extern const struct spec_key spec_keys_restart[];
 extern const struct spec_key spec_keys_preemption[];
+extern const struct spec_key spec_keys_queue[];
 
 /* spec_scalar.c, spec_string.c */
 extern const struct spec_type spec_type_bool, spec_type_int, spec_type_int64, spec_type_duration,
@@ -157,6 +158,10 @@ int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s);
 int spec_preemption_init(struct spec_preemption *p);
 void spec_preemption_fini(struct spec_preemption *p);
 int spec_check_preemption(const struct spec_preemption *p, struct error *err);
+
+/* spec_queue.c: a section in which nothing is given, and what holds between it and roles. */
+void spec_queue_init(struct spec_queue *q);
+int spec_check_queue(const struct spec *s, struct error *err);
 
 /* spec_resolve.c: GPUs that the files below root show; visible is CUDA_VISIBLE_DEVICES or NULL. */
 int spec_count_gpus(const char *root, const char *visible);

@@ -66,6 +66,7 @@ unit_TESTS := \
 	task \
 	spec \
 	spec_preemption \
+	spec_queue \
 	spec_roles \
 	launch \
 	yaml \

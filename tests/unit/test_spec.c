@@ -211,7 +211,7 @@ START_TEST(a_misspelt_key_is_refused_by_path_with_the_nearest_one)
 }
 END_TEST
 
-static const char *const unknown[] = { "zzz", "preemption.zzz", "queue", "roles[].zzz",
+static const char *const unknown[] = { "zzz", "preemption.zzz", "queue.zzz", "roles[].zzz",
 	"roles[].restart.zzz", "logs.zzz", "leader.zzz", "heartbeat.zzz", "restart.zzz", "stop.zzz",
 	"resources.devices.zzz", "resources.affinity", "rendezvous.endpoints", "rendezvous.lease",
 	"rendezvous.etcd", "compat.zzz" };
