@@ -26,6 +26,7 @@ void dispatch_free(struct agent *a);
 extern const struct varlink_method dispatch_methods[];
 extern const struct varlink_flat_method dispatch_flat_methods[];
 struct dispatch_door;
+/* NULL without a->dispatch. */
 struct dispatch_door *dispatch_door(struct agent *a, bool workers);
 
 /* A connection of a worker is at its end, its calls are gone: its leases are put back. holder is

@@ -39,9 +39,17 @@ struct dispatch_door {
 LIST_HEAD(dispatch_streams, dispatch_stream);
 TAILQ_HEAD(dispatch_waits, dispatch_wait);
 
+enum {
+	DISPATCH_ANSWER_BYTES = 4 << 20, /* a list ends with the element that goes beyond it */
+	DISPATCH_LONG_BYTES = 4096,   /* answers that are longer count as unread for their task */
+	DISPATCH_TEXT_KEPT = 1 << 20, /* memory of an answer that stays for the next one */
+	DISPATCH_HELD_BYTES = 256 << 20, /* of what waits for room, of all submitters */
+};
+
 struct dispatch {
 	struct agent *a;
 	struct queues *q;
+	struct queue_options options;
 	struct dispatch_group *group;
 	struct journal *journal; /* NULL: what happens is not kept */
 	struct dispatch_door doors[2];
@@ -50,8 +58,29 @@ struct dispatch {
 	struct dispatch_waits ready; /* over, and not answered yet */
 	struct dispatch_streams streams;
 	struct worker_text text; /* of the answer that is being written; its memory stays */
+	size_t held_bytes;	 /* of what waits for room */
 	bool running, again;	 /* in dispatch_run(); somebody called it from there */
 	struct queue_do todo;
+};
+
+/* A call that waits for the machine, from its step until its answer. */
+struct dispatch_wait {
+	struct queue_wait wait;
+	TAILQ_ENTRY(dispatch_wait) entry; /* of d->ready */
+	struct dispatch *d;
+	struct varlink_call *call;
+	void (*answer)(struct dispatch_wait *x); /* where it went well: the final answer */
+	bool ready;
+	bool workers;		/* its connection is a worker's */
+	void *holder;		/* WORK */
+	bool release;		/* FETCH */
+	int64_t id;		/* FETCH of one */
+	int64_t *ids;		/* ... of many; owned */
+	size_t n;		/* ids, or tasks */
+	struct queue_new *many; /* SUBMIT of many; owned, else one */
+	struct queue_new one;
+	void *kept;	   /* what they point to; owned */
+	size_t kept_bytes; /* as counted in d->held_bytes */
 };
 
 /* dispatch.c */
@@ -60,6 +89,97 @@ void dispatch_run(struct dispatch *d);
 /* The same later in this turn of the loop: where many steps come together, or where answers must
  * not be given yet. */
 void dispatch_run_soon(struct dispatch *d);
+
+/* dispatch_wait.c */
+/* NULL after having answered the call. */
+struct dispatch_wait *dispatch_wait_new(
+	struct dispatch *d, struct varlink_call *call, void (*answer)(struct dispatch_wait *x));
+/* Nothing has been asked of the machine. */
+void dispatch_wait_drop(struct dispatch_wait *x);
+/* Counts bytes that it holds while it waits: false after having dropped it and answered the call,
+ * as too many wait. */
+_must_check_ bool dispatch_wait_hold(struct dispatch_wait *x, size_t bytes);
+/* Its step was made, and said over: it is answered now, or when it is. Returns 0. */
+int dispatch_wait_begun(struct dispatch_wait *x, bool over);
+/* Answers one that is over, and forgets it. */
+void dispatch_wait_over(struct dispatch_wait *x);
+uint64_t dispatch_deadline(int64_t timeout_ms); /* negative: none */
+
+/* dispatch_methods.c */
+/* Whether job is this one, or NULL; else the call was answered. */
+bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const char *job);
+/* The slot of a call's worker, or -1. */
+int dispatch_caller(const struct dispatch_door *door, const struct varlink_call *call);
+/* "tasks": sorted as given, owned. 0, or non-zero after having answered the call. */
+_must_check_ int dispatch_ids(
+	struct varlink_call *call, const json_t *list, int64_t **ret, size_t *ret_n);
+/* Bytes as a call has them: as text (by one of two names) or as base64, each NULL where it does
+ * not. */
+struct dispatch_bytes {
+	const char *name, *text, *base64, *format;
+	size_t len, base64_len;
+};
+struct dispatch_bytes dispatch_bytes_json(const json_t *p, const char *name);
+struct dispatch_bytes dispatch_bytes_flat(const struct flat *p, const char *name);
+/* Borrowed from what has them, or owned by ret_owned. 0, -EINVAL with err, -ENOMEM. */
+_must_check_ int dispatch_bytes(const struct dispatch_bytes *b, struct queue_bytes *ret,
+	void **ret_owned, struct error *err);
+/* Final answer for what these functions return. */
+int dispatch_refuse(struct varlink_call *call, int r, const struct error *err);
+int dispatch_no_memory(struct varlink_call *call);
+
+/* dispatch_submit.c, dispatch_fetch.c, dispatch_list.c, dispatch_work.c, dispatch_stream.c,
+ * dispatch_call.c: the methods, with a door as arg */
+int dispatch_submit(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_submit_flat(struct varlink_call *call, const struct flat *p, void *arg);
+int dispatch_submit_many(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_fetch(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_fetch_flat(struct varlink_call *call, const struct flat *p, void *arg);
+int dispatch_fetch_many(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_list(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_stats(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_work(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_work_flat(struct varlink_call *call, const struct flat *p, void *arg);
+int dispatch_finish(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_finish_flat(struct varlink_call *call, const struct flat *p, void *arg);
+int dispatch_fail(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_put_back(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_look(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_cancels(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_keep(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_create_resource(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_drop_resource(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_resources(struct varlink_call *call, json_t *p, void *arg);
+int dispatch_call_all(struct varlink_call *call, json_t *p, void *arg);
+
+/* Whether the call's connection is of workers, else it was answered. */
+bool dispatch_is_worker(const struct dispatch_door *door, struct varlink_call *call);
+/* Tells whoever asked for Cancels. */
+void dispatch_stream_cancelled(struct dispatch *d, const struct queue_do *todo);
+
+/* dispatch_text.c: JSON text; literal pieces by dispatch_put(). */
+#define dispatch_put(t, literal) worker_text_add((t), (literal), sizeof(literal) - 1)
+/* d->text, made empty. */
+struct worker_text *dispatch_text_begin(struct dispatch *d);
+/* Final answer with d->text. */
+int dispatch_text_reply(struct dispatch *d, struct varlink_call *call);
+const char *dispatch_worker_name(const struct dispatch *d, int worker);
+/* A string whatever its bytes are. */
+void dispatch_text_string(struct worker_text *t, const char *s);
+/* "key":"...", or "base64":"...", and "format":"..." where there is one. */
+void dispatch_text_bytes(struct worker_text *t, const char *key, const struct queue_bytes *b);
+void dispatch_text_error(
+	const struct dispatch *d, struct worker_text *t, const struct queue_error *e);
+void dispatch_text_outcome(
+	const struct dispatch *d, struct worker_text *t, const struct queue_outcome *o);
+void dispatch_text_info(
+	const struct dispatch *d, struct worker_text *t, const struct queue_outcome *o);
+/* An Item for the worker's task. */
+void dispatch_text_item(
+	const struct dispatch *d, struct worker_text *t, const struct queue_item_view *item);
+const char *dispatch_state_name(enum queue_state s);
+/* A TaskError, owned. */
+json_t *dispatch_error_json(const struct dispatch *d, const struct queue_error *e);
 
 /* dispatch_group.c, which dispatch.c calls: */
 /* What the specification says. */

@@ -76,8 +76,7 @@ static bool is_of_task(const void *user, const void *arg)
 	return peer && peer->slot == *(const int *)arg;
 }
 
-/* Whether one more long answer is too much, which the call is then told. */
-static bool too_much_unread(struct varlink_call *call)
+bool worker_too_much_unread(struct varlink_call *call)
 {
 	const struct worker_peer *peer = varlink_call_user(call);
 	const struct workers *w = peer->w;
@@ -103,7 +102,7 @@ static void reply_entry(struct varlink_call *call, const struct store_answer *an
 {
 	_cleanup_(worker_text_fini) struct worker_text t = { .data = NULL };
 
-	if (answer->entries[0].len >= LONG_VALUE && too_much_unread(call))
+	if (answer->entries[0].len >= LONG_VALUE && worker_too_much_unread(call))
 		return;
 	worker_text_add(&t, "{\"entry\":", 9);
 	worker_text_entry(&t, &answer->entries[0], false);
@@ -115,7 +114,7 @@ static void reply_entries(struct varlink_call *call, const struct store_answer *
 {
 	_cleanup_(worker_text_fini) struct worker_text t = { .data = NULL };
 
-	if (too_much_unread(call))
+	if (worker_too_much_unread(call))
 		return;
 	worker_text_add(&t, "{\"entries\":[", 12);
 	for (size_t i = 0; i < answer->n && t.len <= WORKERS_REPLY_BYTES; i++) {

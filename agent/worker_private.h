@@ -170,6 +170,8 @@ _must_check_ int worker_bytes(struct varlink_call *call, const struct worker_byt
 	const void **ret, size_t *ret_len, void **ret_owned);
 
 /* worker_kv.c */
+/* Whether one more long answer is too much, which the call is then told. */
+bool worker_too_much_unread(struct varlink_call *call);
 int worker_put(struct varlink_call *call, json_t *p, void *arg);
 int worker_get(struct varlink_call *call, json_t *p, void *arg);
 int worker_put_flat(struct varlink_call *call, const struct flat *p, void *arg);
@@ -230,8 +232,10 @@ __attribute__((format(printf, 2, 3))) void worker_text_printf(
 	struct worker_text *t, const char *fmt, ...);
 /* An Entry; with change, a Change. */
 void worker_text_entry(struct worker_text *t, const struct store_entry *e, bool change);
-/* "value":"..." or "base64":"...". */
-void worker_text_bytes(struct worker_text *t, const void *data, size_t len);
+/* A JSON string; -EILSEQ where s is not UTF-8 or has a NUL, with t as before. */
+int worker_text_string(struct worker_text *t, const char *s, size_t len);
+/* "key":"..." or "base64":"...". */
+void worker_text_bytes(struct worker_text *t, const char *key, const void *data, size_t len);
 void worker_text_int(struct worker_text *t, int64_t n);
 /* Final answer with this text. */
 int worker_text_reply(struct varlink_call *call, const struct worker_text *t);

@@ -104,8 +104,7 @@ static size_t plain_length(const char *s, size_t n, bool *ret_bad)
 	return i;
 }
 
-/* The characters of a JSON string; -EILSEQ where s is not UTF-8 or has a NUL, with t as before. */
-static int text_string(struct worker_text *t, const char *s, size_t len)
+int worker_text_string(struct worker_text *t, const char *s, size_t len)
 {
 	size_t before = t->len, plain;
 	bool bad = false;
@@ -130,14 +129,16 @@ static int text_string(struct worker_text *t, const char *s, size_t len)
 	return 0;
 }
 
-void worker_text_bytes(struct worker_text *t, const void *data, size_t len)
+void worker_text_bytes(struct worker_text *t, const char *key, const void *data, size_t len)
 {
-	static const char value[] = "\"value\":", base64[] = "\"base64\":\"";
+	static const char base64[] = "\"base64\":\"";
 	size_t before = t->len, n = base64_length(len);
 	char *out;
 
-	worker_text_add(t, value, sizeof(value) - 1);
-	if (text_string(t, data, len) == 0)
+	worker_text_add(t, "\"", 1);
+	worker_text_add(t, key, strlen(key));
+	worker_text_add(t, "\":", 2);
+	if (worker_text_string(t, data, len) == 0)
 		return;
 	t->len = before;
 	worker_text_add(t, base64, sizeof(base64) - 1);
@@ -153,11 +154,11 @@ void worker_text_entry(struct worker_text *t, const struct store_entry *e, bool 
 {
 	worker_text_add(t, "{\"key\":", 7);
 	/* Workers' keys come as JSON strings and are UTF-8. */
-	if (text_string(t, e->key, strlen(e->key)) < 0)
+	if (worker_text_string(t, e->key, strlen(e->key)) < 0)
 		worker_text_add(t, "\"?\"", 3);
 	if (e->value || !change) {
 		worker_text_add(t, ",", 1);
-		worker_text_bytes(t, e->value, e->len);
+		worker_text_bytes(t, "value", e->value, e->len);
 	}
 	worker_text_add(t, ",\"revision\":", 12);
 	worker_text_int(t, e->revision);

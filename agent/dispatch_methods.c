@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/dispatch_private.h"
+#include "common/base64.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* --- what calls have in common ------------------------------------------------------------------
+ */
+
+bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const char *job)
+{
+	if (!job || !strcmp(job, d->a->spec->name) || !strcmp(job, d->a->opt.run))
+		return true;
+	varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", job));
+	return false;
+}
+
+int dispatch_caller(const struct dispatch_door *door, const struct varlink_call *call)
+{
+	return door->workers ? worker_of(call) : -1;
+}
+
+bool dispatch_is_worker(const struct dispatch_door *door, struct varlink_call *call)
+{
+	if (door->workers)
+		return true;
+	worker_fail(call, STATUS_FAILED_PRECONDITION,
+		"%s is for the job's own processes, by ELASTICD_WORKER_SOCKET",
+		varlink_call_method(call));
+	return false;
+}
+
+int dispatch_no_memory(struct varlink_call *call)
+{
+	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+int dispatch_refuse(struct varlink_call *call, int r, const struct error *err)
+{
+	if (r != -EINVAL)
+		return dispatch_no_memory(call);
+	return worker_fail_missing(NULL, call, STATUS_INVALID_ARGUMENT, err->text, NULL, 0);
+}
+
+int dispatch_ids(struct varlink_call *call, const json_t *list, int64_t **ret, size_t *ret_n)
+{
+	size_t n = json_array_size(list), i;
+	int64_t *ids = calloc(n + 1, sizeof(*ids));
+	const json_t *id;
+
+	if (!ids) {
+		dispatch_no_memory(call);
+		return -ENOMEM;
+	}
+	json_array_foreach (list, i, id)
+		ids[i] = json_integer_value(id);
+	*ret = ids;
+	*ret_n = n;
+	return 0;
+}
+
+struct dispatch_bytes dispatch_bytes_json(const json_t *p, const char *name)
+{
+	const json_t *text = json_object_get(p, name), *base64 = json_object_get(p, "base64");
+
+	return (struct dispatch_bytes){
+		.name = name,
+		.text = json_string_value(text),
+		.len = json_string_length(text),
+		.base64 = json_string_value(base64),
+		.base64_len = json_string_length(base64),
+		.format = json_get_string(p, "format", ""),
+	};
+}
+
+struct dispatch_bytes dispatch_bytes_flat(const struct flat *p, const char *name)
+{
+	const struct flat_field *text = flat_get(p, name), *base64 = flat_get(p, "base64");
+	struct dispatch_bytes b = { .name = name, .format = flat_text(p, "format", "") };
+
+	if (text)
+		b.text = text->string, b.len = text->len;
+	if (base64)
+		b.base64 = base64->string, b.base64_len = base64->len;
+	return b;
+}
+
+int dispatch_bytes(const struct dispatch_bytes *b, struct queue_bytes *ret, void **ret_owned,
+	struct error *err)
+{
+	const char *name = b->base64 ? "base64" : b->name;
+	int r;
+
+	*ret_owned = NULL;
+	*ret = (struct queue_bytes){
+		.data = b->text ? b->text : "", .len = b->len, .format = b->format
+	};
+	if (b->text && b->base64)
+		return error_set(
+			err, -EINVAL, "%s, base64: expected one of them, got both", b->name);
+	if (strlen(b->format) > QUEUE_FORMAT_MAX)
+		return error_set(err, -EINVAL, "format: expected at most %d bytes, got %zu",
+			QUEUE_FORMAT_MAX, strlen(b->format));
+	if (b->base64) {
+		r = base64_decode(b->base64, b->base64_len, ret_owned, &ret->len);
+		if (r == -EINVAL)
+			return error_set(
+				err, r, "base64: expected base64 with padding and nothing else");
+		if (r < 0)
+			return r;
+		ret->data = *ret_owned;
+	}
+	if (ret->len <= QUEUE_VALUE_MAX)
+		return 0;
+	free(*ret_owned);
+	*ret_owned = NULL;
+	return error_set(err, -EINVAL, "%s: expected at most %d bytes, got %zu", name,
+		QUEUE_VALUE_MAX, ret->len);
+}
+
+/* --- waits without a result ---------------------------------------------------------------------
+ */
+
+static const char *queue_of(const json_t *p)
+{
+	return json_get_string(p, "queue", "");
+}
+
+static void answer_empty(struct dispatch_wait *x)
+{
+	varlink_reply_text(x->call, "{}", 2);
+}
+
+static int method_join(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+	struct dispatch_wait *x = NULL;
+
+	if (dispatch_is_job(d, call, json_get_string(p, "job", NULL)))
+		x = dispatch_wait_new(d, call, answer_empty);
+	if (!x)
+		return 0;
+	return dispatch_wait_begun(
+		x, queue_join(d->q, &x->wait, queue_of(p),
+			   dispatch_deadline(json_get_int(p, "timeout_ms", -1)), loop_now_ms()));
+}
+
+static int reply_done(struct varlink_call *call, bool done)
+{
+	const char *text = done ? "{\"done\":true}" : "{\"done\":false}";
+
+	return varlink_reply_text(call, text, strlen(text));
+}
+
+static void answer_done(struct dispatch_wait *x)
+{
+	reply_done(x->call, true);
+}
+
+static void answer_not_done(struct dispatch_wait *x)
+{
+	reply_done(x->call, false);
+}
+
+static int begin_done(
+	struct dispatch_door *door, struct varlink_call *call, const char *job, const char *queue)
+{
+	struct dispatch *d = door->d;
+	struct dispatch_wait *x = NULL;
+	bool over;
+
+	if (dispatch_is_job(d, call, job))
+		x = dispatch_wait_new(d, call, answer_done);
+	if (!x)
+		return 0;
+	over = queue_done(d->q, &x->wait, queue, loop_now_ms());
+	if (over && x->wait.status == STATUS_DEADLINE_EXCEEDED) {
+		x->wait.status = STATUS_OK;
+		x->answer = answer_not_done;
+	}
+	return dispatch_wait_begun(x, over);
+}
+
+static int method_done(struct varlink_call *call, json_t *p, void *arg)
+{
+	return begin_done(arg, call, json_get_string(p, "job", NULL), queue_of(p));
+}
+
+static int flat_done(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	return begin_done(arg, call, flat_text(p, "job", NULL), flat_text(p, "queue", ""));
+}
+
+static void answer_cancelled(struct dispatch_wait *x)
+{
+	worker_reply_int(x->call, "cancelled", (int64_t)x->wait.accepted);
+}
+
+static int method_cancel(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+	const json_t *list = json_get_array(p, "tasks");
+	_cleanup_free_ int64_t *ids = NULL;
+	struct dispatch_wait *x;
+	size_t n = 0;
+
+	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)) ||
+		(list && dispatch_ids(call, list, &ids, &n) != 0))
+		return 0;
+	x = dispatch_wait_new(d, call, answer_cancelled);
+	if (!x)
+		return 0;
+	return dispatch_wait_begun(x,
+		queue_cancel(d->q, &x->wait, queue_of(p), ids, n, json_get_string(p, "reason", ""),
+			dispatch_deadline(json_get_int(p, "timeout_ms", -1)), loop_now_ms()));
+}
+
+/* --- at once ------------------------------------------------------------------------------------
+ */
+
+static int method_release(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+	_cleanup_free_ int64_t *ids = NULL;
+	size_t n = 0;
+	int r;
+
+	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)) ||
+		dispatch_ids(call, json_get_array(p, "tasks"), &ids, &n) != 0)
+		return 0;
+	r = worker_reply_int(call, "released", (int64_t)queue_release(d->q, ids, n, loop_now_ms()));
+	dispatch_run(d);
+	return r;
+}
+
+static int method_close(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+
+	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)))
+		return 0;
+	queue_close(d->q, loop_now_ms());
+	dispatch_run(d);
+	return varlink_reply_text(call, "{}", 2);
+}
+
+const struct varlink_method dispatch_methods[] = {
+	{ "Submit", dispatch_submit },
+	{ "SubmitMany", dispatch_submit_many },
+	{ "Fetch", dispatch_fetch },
+	{ "FetchMany", dispatch_fetch_many },
+	{ "Release", method_release },
+	{ "Join", method_join },
+	{ "Done", method_done },
+	{ "Cancel", method_cancel },
+	{ "Close", method_close },
+	{ "List", dispatch_list },
+	{ "Stats", dispatch_stats },
+	{ "Keep", dispatch_keep },
+	{ "CreateResource", dispatch_create_resource },
+	{ "DropResource", dispatch_drop_resource },
+	{ "Resources", dispatch_resources },
+	{ "Call", dispatch_call_all },
+	{ "Work", dispatch_work },
+	{ "Finish", dispatch_finish },
+	{ "Fail", dispatch_fail },
+	{ "PutBack", dispatch_put_back },
+	{ "Look", dispatch_look },
+	{ "Cancels", dispatch_cancels },
+	{ NULL, NULL },
+};
+
+const struct varlink_flat_method dispatch_flat_methods[] = {
+	{ "Finish", dispatch_finish_flat },
+	{ "Submit", dispatch_submit_flat },
+	{ "Fetch", dispatch_fetch_flat },
+	{ "Work", dispatch_work_flat },
+	{ "Done", flat_done },
+	{ NULL, NULL },
+};

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks are given to the machine as they lie in the message. Only where it has no room for them
+ * yet, and the call waits, is what they are made of copied to a place of its own.
+ */
+#include "agent/dispatch_private.h"
+#include "agent/journal.h"
+#include "common/duration.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { MANY_MAX = 65536 }; /* of one call, the rest is for the next */
+
+static void answer_one(struct dispatch_wait *x)
+{
+	worker_reply_int(x->call, "task", x->wait.first);
+}
+
+static void answer_many(struct dispatch_wait *x)
+{
+	struct worker_text *t = dispatch_text_begin(x->d);
+
+	dispatch_put(t, "{\"first\":");
+	worker_text_int(t, x->wait.first);
+	dispatch_put(t, ",\"accepted\":");
+	worker_text_int(t, (int64_t)x->wait.accepted);
+	dispatch_put(t, "}");
+	dispatch_text_reply(x->d, x->call);
+}
+
+/* --- what waits ---------------------------------------------------------------------------------
+ */
+
+static size_t kept_size(const struct queue_new *n)
+{
+	size_t size = n->n_needs * sizeof(char *) + n->payload.len + strlen(n->payload.format) + 2;
+
+	for (size_t i = 0; i < n->n_needs; i++)
+		size += strlen(n->needs[i]) + 1;
+	return size;
+}
+
+static const char *keep_string(char **to, const char *s)
+{
+	char *at = *to;
+
+	*to = stpcpy(at, s) + 1;
+	return at;
+}
+
+/* Has n point to a copy, of which needs go to *needs and the rest to *to. */
+static void keep_task(struct queue_new *n, const char ***needs, char **to)
+{
+	const char *const *old = n->needs;
+
+	memcpy(*to, n->payload.data, n->payload.len);
+	n->payload.data = *to;
+	*to += n->payload.len;
+	n->payload.format = keep_string(to, n->payload.format);
+	n->needs = *needs;
+	for (size_t i = 0; i < n->n_needs; i++)
+		*(*needs)++ = keep_string(to, old[i]);
+}
+
+/* The call waits: what x's tasks are made of goes with the message. Returns false where it cannot,
+ * after having given it up. */
+static bool keep(struct dispatch_wait *x)
+{
+	struct queue_new *tasks = x->many ? x->many : &x->one;
+	size_t size = x->many ? x->n * sizeof(*tasks) : 0, n_needs = 0;
+	const char **needs;
+	char *to;
+
+	for (size_t i = 0; i < x->n; i++) {
+		size += kept_size(&tasks[i]);
+		n_needs += tasks[i].n_needs;
+	}
+	x->kept = size <= DISPATCH_HELD_BYTES && x->d->held_bytes <= DISPATCH_HELD_BYTES - size
+			  ? malloc(size)
+			  : NULL;
+	if (!x->kept)
+		return false;
+	x->kept_bytes = size;
+	x->d->held_bytes += size;
+	needs = x->kept;
+	to = (char *)(needs + n_needs);
+	for (size_t i = 0; i < x->n; i++)
+		keep_task(&tasks[i], &needs, &to);
+	return true;
+}
+
+/* Who is in stays in; the rest did not fit. */
+static void give_up(struct dispatch_wait *x)
+{
+	x->wait.status = STATUS_OK;
+	x->wait.failed_queue = false;
+	if (x->wait.accepted)
+		x->answer(x);
+	else
+		worker_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
+			"the queue is full, and there is no memory to wait in: %zu bytes of tasks wait already",
+			x->d->held_bytes);
+	queue_wait_fini(x->d->q, &x->wait, loop_now_ms());
+	dispatch_wait_drop(x);
+}
+
+/* --- both ---------------------------------------------------------------------------------------
+ */
+
+static bool has_room(struct dispatch *d, struct varlink_call *call, size_t bytes)
+{
+	struct error err = { 0 };
+	enum status s = d->journal ? journal_room(d->journal, bytes, &err) : STATUS_OK;
+
+	if (s != STATUS_OK)
+		worker_fail(call, s, "%s", err.text);
+	return s == STATUS_OK;
+}
+
+/* x has its tasks. bytes: of their payloads. */
+static int submit(struct dispatch_door *door, struct dispatch_wait *x, const char *queue,
+	size_t bytes, int64_t wait_ms)
+{
+	struct dispatch *d = door->d;
+	int worker = dispatch_caller(door, x->call);
+	uint64_t now = loop_now_ms();
+	bool exempt = worker >= 0 && queue_holds(d->q, worker), over;
+
+	if (!has_room(d, x->call, bytes)) {
+		dispatch_wait_drop(x);
+		return 0;
+	}
+	over = queue_submit(d->q, &x->wait, queue, x->many ? x->many : &x->one, x->n, exempt,
+		wait_ms < 0 ? UINT64_MAX : now + (uint64_t)wait_ms, now);
+	if (over || keep(x))
+		return dispatch_wait_begun(x, over);
+	give_up(x);
+	dispatch_run(d);
+	return 0;
+}
+
+/* --- one ----------------------------------------------------------------------------------------
+ */
+
+static int submit_one(struct dispatch_door *door, struct varlink_call *call, const char *job,
+	const char *queue, const struct dispatch_bytes *b, const struct queue_new *what,
+	int64_t wait_ms)
+{
+	_cleanup_free_ void *owned = NULL;
+	struct queue_new task = *what;
+	struct error err = { 0 };
+	struct dispatch_wait *x;
+	int r;
+
+	if (!dispatch_is_job(door->d, call, job))
+		return 0;
+	r = dispatch_bytes(b, &task.payload, &owned, &err);
+	if (r < 0)
+		return dispatch_refuse(call, r, &err);
+	x = dispatch_wait_new(door->d, call, answer_one);
+	if (!x)
+		return 0;
+	x->one = task;
+	x->n = 1;
+	return submit(door, x, queue, task.payload.len, wait_ms);
+}
+
+int dispatch_submit_flat(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	struct dispatch_bytes b = dispatch_bytes_flat(p, "payload");
+	struct queue_new what = {
+		.limit_ms = flat_int(p, "limit_ms", -1),
+		.alone = flat_bool(p, "alone"),
+	};
+
+	return submit_one(arg, call, flat_text(p, "job", NULL), flat_text(p, "queue", ""), &b,
+		&what, flat_int(p, "wait_ms", -1));
+}
+
+/* Names of resources, in room for QUEUE_NEEDS_MAX of them. */
+static int needs_of(const json_t *p, const char **room, struct queue_new *what, struct error *err)
+{
+	const json_t *list = json_get_array(p, "resources"), *name;
+	size_t n = json_array_size(list), i;
+
+	if (n > QUEUE_NEEDS_MAX)
+		return error_set(err, -EINVAL, "resources: expected at most %d, got %zu",
+			QUEUE_NEEDS_MAX, n);
+	json_array_foreach (list, i, name)
+		room[i] = json_string_value(name);
+	what->needs = room;
+	what->n_needs = n;
+	return 0;
+}
+
+int dispatch_submit(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct dispatch_bytes b = dispatch_bytes_json(p, "payload");
+	struct queue_new what = {
+		.limit_ms = json_get_int(p, "limit_ms", -1),
+		.alone = json_get_bool(p, "alone", false),
+	};
+	const char *needs[QUEUE_NEEDS_MAX];
+	struct error err = { 0 };
+
+	if (needs_of(p, needs, &what, &err) < 0)
+		return dispatch_refuse(call, -EINVAL, &err);
+	return submit_one(arg, call, json_get_string(p, "job", NULL),
+		json_get_string(p, "queue", ""), &b, &what, json_get_int(p, "wait_ms", -1));
+}
+
+/* --- many ---------------------------------------------------------------------------------------
+ */
+
+/* What tasks are made of beyond the message, for as long as the step takes. */
+struct many {
+	struct queue_new *tasks;
+	void **owned; /* decoded base64, for each task */
+	const char **needs;
+	size_t n, n_needs, bytes;
+};
+
+static void many_fini(struct many *m)
+{
+	for (size_t i = 0; m->owned && i < m->n; i++)
+		free(m->owned[i]);
+	free(m->owned);
+	free(m->needs);
+	free(m->tasks);
+}
+
+static int parse_task(struct many *m, size_t i, const json_t *p, struct error *err)
+{
+	struct dispatch_bytes b = dispatch_bytes_json(p, "payload");
+	struct queue_new *what = &m->tasks[i];
+	int r;
+
+	what->limit_ms = json_get_int(p, "limit_ms", -1);
+	what->alone = json_get_bool(p, "alone", false);
+	if (json_is_integer(json_object_get(p, "limit_ms")) &&
+		(what->limit_ms < 1 || what->limit_ms > DURATION_MAX_MS))
+		return error_set(err, -EINVAL, "limit_ms: expected 1 to %" PRId64 ", got %" PRId64,
+			(int64_t)DURATION_MAX_MS, what->limit_ms);
+	r = needs_of(p, m->needs + m->n_needs, what, err);
+	if (r < 0)
+		return r;
+	m->n_needs += what->n_needs;
+	r = dispatch_bytes(&b, &what->payload, &m->owned[i], err);
+	if (r == 0)
+		m->bytes += what->payload.len;
+	return r;
+}
+
+static size_t count_needs(const json_t *list, size_t n)
+{
+	size_t total = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const json_t *p = json_array_get(list, i);
+
+		total += json_array_size(json_get_array(p, "resources"));
+	}
+	return total;
+}
+
+static int parse_many(struct many *m, const json_t *list, struct error *err)
+{
+	int r = 0;
+
+	m->n = json_array_size(list) < MANY_MAX ? json_array_size(list) : MANY_MAX;
+	if (!m->n)
+		return error_set(err, -EINVAL, "tasks: expected at least one, got none");
+	m->tasks = calloc(m->n, sizeof(*m->tasks));
+	m->owned = calloc(m->n, sizeof(*m->owned));
+	m->needs = calloc(count_needs(list, m->n) + 1, sizeof(*m->needs));
+	if (!m->tasks || !m->owned || !m->needs)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < m->n; i++) {
+		r = parse_task(m, i, json_array_get(list, i), err);
+		if (r == -EINVAL)
+			error_prefix(err, "tasks[%zu].", i);
+	}
+	return r;
+}
+
+int dispatch_submit_many(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	_cleanup_(many_fini) struct many m = { .n = 0 };
+	struct error err = { 0 };
+	struct dispatch_wait *x;
+	int r;
+
+	if (!dispatch_is_job(door->d, call, json_get_string(p, "job", NULL)))
+		return 0;
+	r = parse_many(&m, json_get_array(p, "tasks"), &err);
+	if (r < 0)
+		return dispatch_refuse(call, r, &err);
+	x = dispatch_wait_new(door->d, call, answer_many);
+	if (!x)
+		return 0;
+	x->many = TAKE_PTR(m.tasks);
+	x->n = m.n;
+	return submit(
+		door, x, json_get_string(p, "queue", ""), m.bytes, json_get_int(p, "wait_ms", -1));
+}

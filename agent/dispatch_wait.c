@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/dispatch_private.h"
+#include "common/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct dispatch_wait *wait_free(struct dispatch_wait *x)
+{
+	x->d->held_bytes -= x->kept_bytes;
+	free(x->ids);
+	free(x->many);
+	free(x->kept);
+	free(x);
+	return NULL;
+}
+
+static void wait_gone(void *arg)
+{
+	struct dispatch_wait *x = arg;
+	struct dispatch *d = x->d;
+
+	if (x->ready)
+		TAILQ_REMOVE(&d->ready, x, entry);
+	queue_wait_fini(d->q, &x->wait, loop_now_ms());
+	wait_free(x);
+	dispatch_run_soon(d);
+}
+
+struct dispatch_wait *dispatch_wait_new(
+	struct dispatch *d, struct varlink_call *call, void (*answer)(struct dispatch_wait *x))
+{
+	struct dispatch_wait *x = calloc(1, sizeof(*x));
+
+	if (!x) {
+		dispatch_no_memory(call);
+		return NULL;
+	}
+	x->wait.arg = x;
+	x->d = d;
+	x->call = call;
+	x->answer = answer;
+	return x;
+}
+
+void dispatch_wait_drop(struct dispatch_wait *x)
+{
+	wait_free(x);
+}
+
+bool dispatch_wait_hold(struct dispatch_wait *x, size_t bytes)
+{
+	struct dispatch *d = x->d;
+
+	if (bytes > DISPATCH_HELD_BYTES || d->held_bytes > DISPATCH_HELD_BYTES - bytes) {
+		worker_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
+			"more than %d bytes of calls wait already", DISPATCH_HELD_BYTES);
+		wait_free(x);
+		return false;
+	}
+	x->kept_bytes += bytes;
+	d->held_bytes += bytes;
+	return true;
+}
+
+int dispatch_wait_begun(struct dispatch_wait *x, bool over)
+{
+	struct dispatch *d = x->d;
+
+	varlink_call_on_gone(x->call, wait_gone, x);
+	if (over) {
+		x->ready = true;
+		TAILQ_INSERT_TAIL(&d->ready, x, entry);
+	}
+	dispatch_run(d);
+	return 0;
+}
+
+static int queue_failed(const struct dispatch_wait *x)
+{
+	json_t *p = json_object();
+
+	json_put(p, "error", dispatch_error_json(x->d, &x->wait.error));
+	if (x->wait.exit_code >= 0)
+		json_put_int(p, "exit_code", x->wait.exit_code);
+	return varlink_error(x->call, "QueueFailed", p);
+}
+
+void dispatch_wait_over(struct dispatch_wait *x)
+{
+	struct dispatch *d = x->d;
+
+	if (x->ready)
+		TAILQ_REMOVE(&d->ready, x, entry);
+	x->ready = false;
+	if (x->wait.failed_queue)
+		queue_failed(x);
+	else if (x->wait.status != STATUS_OK)
+		worker_fail_missing(NULL, x->call, x->wait.status, x->wait.text, NULL, 0);
+	else
+		x->answer(x);
+	queue_wait_fini(d->q, &x->wait, loop_now_ms());
+	wait_free(x);
+}
+
+uint64_t dispatch_deadline(int64_t timeout_ms)
+{
+	return timeout_ms < 0 ? UINT64_MAX : loop_now_ms() + (uint64_t)timeout_ms;
+}
