@@ -63,7 +63,9 @@ static int call_on_new(struct elasticd *h, struct pool *p, const struct varlink_
 
 	if (r)
 		return r;
-	r = build_hello(h, &both);
+	/* On the control socket nobody is greeted. */
+	(*ret)->greeted = h->control;
+	r = h->control ? 0 : build_hello(h, &both);
 	if (r == 0 && varlink_buffer_len(b))
 		r = varlink_buffer_append(&both, b->data + b->begin, varlink_buffer_len(b));
 	if (r == 0)
@@ -120,8 +122,10 @@ static int call_begin(struct elasticd *h, struct pool *p, const struct varlink_b
 	int r = 0;
 
 	if (halted) {
-		d->end = c->end;
-		d->begun = true;
+		if (wait->prompt) {
+			d->end = c->end;
+			d->begun = true;
+		}
 		r = conn_send_rest(c, b, d);
 	} else if (c) {
 		r = conn_send(c, b, d);
@@ -138,16 +142,27 @@ static int call_begin(struct elasticd *h, struct pool *p, const struct varlink_b
 	return r < 0 ? fail_connection(p, r, wait) : 0;
 }
 
-/* A signal has ended it. */
-static int call_halt(
-	struct pool *p, struct conn *c, const struct varlink_buffer *b, const struct deadline *d)
+/* What it is known by when it is made again. */
+static struct varlink_buffer call_key(const struct varlink_buffer *b, const struct wait *wait)
 {
-	/* Nothing of it has gone: it can begin anew. */
-	if (c->unsent >= varlink_buffer_len(b)) {
+	struct varlink_buffer key = *b;
+
+	key.end -= wait->tail;
+	return key;
+}
+
+/* A signal has ended it. */
+static int call_halt(struct pool *p, struct conn *c, const struct varlink_buffer *b,
+	const struct wait *wait, const struct deadline *d)
+{
+	const struct varlink_buffer key = call_key(b, wait);
+
+	/* Nothing of it has gone, or what is left may be another end: it can begin anew. */
+	if (c->unsent >= varlink_buffer_len(b) || (c->unsent && wait->tail)) {
 		conn_drop(p, c);
 		return ELASTICD_INTERRUPTED;
 	}
-	return pool_halt(p, c, b, d->end) < 0 ? fail_memory() : ELASTICD_INTERRUPTED;
+	return pool_halt(p, c, &key, d->end) < 0 ? fail_memory() : ELASTICD_INTERRUPTED;
 }
 
 /* On the connection that the pool had, if any; leaves the pool. */
@@ -168,8 +183,8 @@ static int call_in(struct elasticd *h, struct pool *p, const struct varlink_buff
 		pool_end(p, c);
 		return r;
 	}
-	if (r == ELASTICD_INTERRUPTED && wait->prompt && c)
-		r = call_halt(p, c, b, &d);
+	if (r == ELASTICD_INTERRUPTED && (wait->prompt || wait->resumes) && c)
+		r = call_halt(p, c, b, wait, &d);
 	else
 		conn_drop(p, c);
 	pool_leave(p);
@@ -180,16 +195,21 @@ static int call(struct elasticd *h, const char *method, struct args *a, struct w
 	const struct taker *taker, json_t **ret)
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
+	struct varlink_buffer key;
 	struct conn *c;
 	struct pool *p;
 	bool halted;
 
 	if (args_message(a, method, false, &b) < 0)
 		return fail_memory();
+	if (h->control && !strchr(method, '.'))
+		return fail(ELASTICD_FAILED_PRECONDITION,
+			"this handle is of no task: it has the queues of a job alone");
+	key = call_key(&b, &wait);
 	p = pool_of(h);
 	if (!p)
 		return fail_memory();
-	if (!pool_begin(p, wait.prompt ? &b : NULL, &c, &halted))
+	if (!pool_begin(p, wait.prompt || wait.resumes ? &key : NULL, &c, &halted))
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
 	return call_in(h, p, &b, &wait, halted, c, taker, ret);
 }
@@ -207,6 +227,44 @@ int remote_ask(struct elasticd *h, const char *method, struct args *a, struct wa
 {
 	*ret = NULL;
 	return call(h, method, a, wait, taker, ret);
+}
+
+/* Sends it; one that nobody waits for can go to a new connection where the old one has died. */
+static int call_on_begin(struct elasticd *h, struct pool *p, struct conn **c,
+	const struct varlink_buffer *call, const struct wait *wait, struct deadline *d)
+{
+	int r;
+
+	if (!*c)
+		return call_on_new(h, p, call, wait, d, c);
+	r = call ? conn_send(*c, call, d) : conn_send_rest(*c, NULL, d);
+	/* It may have said why before it hung up. */
+	if (r == -EPIPE || r == -ECONNRESET)
+		r = 0;
+	return r < 0 ? fail_connection(p, r, wait) : 0;
+}
+
+int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
+	const struct varlink_buffer *call, struct wait wait, bool keep, const struct taker *taker,
+	struct varlink_in *ret)
+{
+	struct deadline d = deadline_of(h, wait);
+	int r;
+
+	*ret = (struct varlink_in){ .message = NULL };
+	if (!pool_enter(p))
+		return fail(ELASTICD_CANCELLED, "the handle was closed");
+	r = call_on_begin(h, p, c, call, &wait, &d);
+	if (r == 0)
+		r = call_receive(p, *c, &wait, &d, taker, ret);
+	if (r && !ret->message && *c &&
+		!((r == ELASTICD_INTERRUPTED || (keep && r == ELASTICD_DEADLINE_EXCEEDED)) &&
+			!(*c)->unsent)) {
+		conn_drop(p, *c);
+		*c = NULL;
+	}
+	pool_leave(p);
+	return r;
 }
 
 /* --- streams */

@@ -22,14 +22,17 @@ struct wait {
 	int margin_ms;	    /* added to a limit: the agent keeps it, and answers by then */
 	bool interruptible; /* by a signal */
 	bool prompt;	    /* instead of these: what the handle has for calls that do not wait */
+	bool resumes;	    /* made again, one that a signal has ended goes on */
+	size_t tail;	    /* bytes at its end that may then be others: the time that it has */
 };
 /* What the agent answers at once: UNAVAILABLE where no byte goes or comes for silence_ms. A handle
  * can have signals end it; the same call, made by the same thread again, then goes on. */
 #define WAIT_PROMPT ((struct wait){ .timeout_ms = -1, .prompt = true })
 /* The agent keeps this limit, and we do where it does not. */
-#define WAIT_CALL(ms) ((struct wait){ ms, 5000, true, false })
+#define WAIT_CALL(ms) \
+	((struct wait){ .timeout_ms = (ms), .margin_ms = 5000, .interruptible = true })
 /* For what comes on a stream. */
-#define WAIT_STREAM(ms) ((struct wait){ ms, 0, true, false })
+#define WAIT_STREAM(ms) ((struct wait){ .timeout_ms = (ms), .interruptible = true })
 
 /* The parameters of a call, built up; what fails for want of memory shows at the call. */
 struct args {
@@ -42,8 +45,14 @@ void args_int(struct args *a, const char *name, int64_t n);
 void args_true(struct args *a, const char *name, bool set); /* false: left out */
 void args_value(struct args *a, const void *value, size_t len);
 void args_names(struct args *a, const char *name, const char *const *names, size_t n);
+/* As args_value(), where what is text has this name. */
+void args_bytes(struct args *a, const char *name, const void *value, size_t len);
+/* A name, for a value that follows; what is JSON already. */
+void args_name(struct args *a, const char *name);
+void args_raw(struct args *a, const char *text, size_t len);
 
-/* The whole call: takes a, which ret (owned) has from then on. Returns 0 or a negative errno. */
+/* The whole call: takes a, which ret (owned) has from then on. A method without a dot is one of
+ * io.elasticd.Worker. Returns 0 or a negative errno. */
 _must_check_ int args_message(
 	struct args *a, const char *method, bool more, struct varlink_buffer *ret);
 
@@ -64,6 +73,8 @@ int answer_entry(char *text, size_t len, void *arg);
 
 /* The status of an error that the agent has answered, with its text. */
 int fail_answer(const struct varlink_in *in);
+/* The same for the error of a queue, as fail_queue() has it. */
+int fail_queue_answer(const json_t *parameters);
 
 /* One call: takes a. Returns a status; ret (owned; may be NULL) only where it is OK. */
 int remote_call(
@@ -72,6 +83,14 @@ int remote_call(
 /* The same, with an answer that taker may take: ret is NULL then. */
 int remote_ask(struct elasticd *h, const char *method, struct args *a, struct wait wait,
 	const struct taker *taker, json_t **ret);
+
+/* A connection of the caller's alone, *c; NULL: a new one, which it has from then on. call NULL: it
+ * was sent before, and its answer is waited for. Returns a status: on OK ret has the answer, unless
+ * taker took it. An answer that is an error is in ret, too. Where there is none, the connection is
+ * dropped and *c NULL, unless a signal came or keep says so. */
+int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
+	const struct varlink_buffer *call, struct wait wait, bool keep, const struct taker *taker,
+	struct varlink_in *ret);
 
 /* --- streams: a connection that a caller keeps */
 

@@ -17,17 +17,32 @@
 struct failure {
 	char text[8192 + 1]; /* an error of the group as long as the agent keeps it */
 	char *missing;
+	/* of the error of a queue */
+	bool queue;
+	int64_t task;
+	int exit_code;
+	char *details, *worker;
 };
 
 static pthread_once_t failure_once = PTHREAD_ONCE_INIT;
 static pthread_key_t failure_key;
 static bool failure_has_key;
 
+/* But for the text. */
+static void failure_clear(struct failure *f)
+{
+	free(f->missing);
+	free(f->details);
+	free(f->worker);
+	f->missing = f->details = f->worker = NULL;
+	f->queue = false;
+}
+
 static void failure_free(void *arg)
 {
 	struct failure *f = arg;
 
-	free(f->missing);
+	failure_clear(f);
 	free(f);
 }
 
@@ -55,12 +70,6 @@ static struct failure *failure_get(bool make)
 	return f;
 }
 
-static void failure_set_missing(struct failure *f, char *missing)
-{
-	free(f->missing);
-	f->missing = missing;
-}
-
 int fail(int status, const char *fmt, ...)
 {
 	struct failure *f = failure_get(true);
@@ -68,7 +77,7 @@ int fail(int status, const char *fmt, ...)
 
 	if (!f)
 		return status;
-	failure_set_missing(f, NULL);
+	failure_clear(f);
 	va_start(ap, fmt);
 	vsnprintf(f->text, sizeof(f->text), fmt, ap);
 	va_end(ap);
@@ -82,10 +91,26 @@ int fail_missing(int status, char *missing, const char *message)
 	fail(status, "%s", message);
 	f = failure_get(true);
 	if (f)
-		failure_set_missing(f, missing);
+		f->missing = missing;
 	else
 		free(missing);
 	return status;
+}
+
+int fail_queue(const struct queue_failure_text *q)
+{
+	struct failure *f;
+
+	fail(q->code, "%s", q->message);
+	f = failure_get(true);
+	if (!f)
+		return q->code;
+	f->queue = true;
+	f->task = q->task < 0 ? 0 : q->task;
+	f->exit_code = q->exit_code;
+	f->details = strdup(q->details);
+	f->worker = strdup(q->worker);
+	return q->code;
 }
 
 int fail_memory(void)
@@ -112,6 +137,34 @@ const char *elasticd_error_missing(void)
 	const struct failure *f = failure_get(false);
 
 	return f && f->missing ? f->missing : "";
+}
+
+int64_t elasticd_error_task(void)
+{
+	const struct failure *f = failure_get(false);
+
+	return f && f->queue ? f->task : -1;
+}
+
+int elasticd_error_exit_code(void)
+{
+	const struct failure *f = failure_get(false);
+
+	return f && f->queue ? f->exit_code : -1;
+}
+
+const char *elasticd_error_details(void)
+{
+	const struct failure *f = failure_get(false);
+
+	return f && f->details ? f->details : "";
+}
+
+const char *elasticd_error_worker(void)
+{
+	const struct failure *f = failure_get(false);
+
+	return f && f->worker ? f->worker : "";
 }
 
 int64_t clock_ms(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/local.h"
+#include "worker/queue.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -200,4 +201,5 @@ const struct side side_local = {
 	.saved = local_saved,
 	.preemption = local_preemption,
 	.notify = local_notify,
+	.queue = &queue_local,
 };

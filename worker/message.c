@@ -16,7 +16,7 @@
 
 enum { FRONT = 96, TEXT_FIRST = 512 };
 
-static const char begin[] = "{\"method\":\"io.elasticd.Worker.";
+static const char begin[] = "{\"method\":\"", ours[] = "io.elasticd.Worker.";
 static const char middle[] = "\",\"parameters\":{";
 
 /* Where len bytes can be written; NULL without memory. */
@@ -44,7 +44,7 @@ static char *args_room(struct args *a, size_t len)
 	return t->data + t->end;
 }
 
-static void args_raw(struct args *a, const char *text, size_t len)
+void args_raw(struct args *a, const char *text, size_t len)
 {
 	char *to = args_room(a, len);
 
@@ -55,14 +55,14 @@ static void args_raw(struct args *a, const char *text, size_t len)
 }
 
 /* A name of ours, and the comma before it. */
-static void args_name(struct args *a, const char *name)
+void args_name(struct args *a, const char *name)
 {
 	size_t len = strlen(name);
 	char *to = args_room(a, len + 4), *from = to;
 
 	if (!to)
 		return;
-	if (a->text.end > a->text.begin)
+	if (a->text.end > a->text.begin && to[-1] != '{')
 		*to++ = ',';
 	*to++ = '"';
 	to = mempcpy(to, name, len);
@@ -145,10 +145,15 @@ void args_true(struct args *a, const char *name, bool set)
 
 void args_value(struct args *a, const void *value, size_t len)
 {
+	args_bytes(a, "value", value, len);
+}
+
+void args_bytes(struct args *a, const char *name, const void *value, size_t len)
+{
 	bool text = value_is_text(value, len);
 	char *to;
 
-	args_name(a, text ? "value" : "base64");
+	args_name(a, text ? name : "base64");
 	if (text) {
 		args_string(a, value, len);
 		return;
@@ -176,7 +181,9 @@ void args_names(struct args *a, const char *name, const char *const *names, size
 
 int args_message(struct args *a, const char *method, bool more, struct varlink_buffer *ret)
 {
-	size_t name = strlen(method), front = sizeof(begin) - 1 + name + sizeof(middle) - 1;
+	const char *interface = strchr(method, '.') ? "" : ours;
+	size_t name = strlen(method), prefix = strlen(interface);
+	size_t front = sizeof(begin) - 1 + prefix + name + sizeof(middle) - 1;
 	static const char last[] = "}}", last_more[] = "},\"more\":true}";
 	char *to;
 
@@ -190,7 +197,8 @@ int args_message(struct args *a, const char *method, bool more, struct varlink_b
 	}
 	a->text.begin -= front;
 	to = mempcpy(a->text.data + a->text.begin, begin, sizeof(begin) - 1);
-	memcpy(mempcpy(to, method, name), middle, sizeof(middle) - 1);
+	to = mempcpy(mempcpy(to, interface, prefix), method, name);
+	memcpy(to, middle, sizeof(middle) - 1);
 	*ret = a->text;
 	a->text = (struct varlink_buffer){ .data = NULL };
 	return 0;
@@ -287,6 +295,8 @@ int fail_answer(const struct varlink_in *in)
 
 	if (strcmp(in->error, "io.elasticd.Worker.GroupFailed") == 0)
 		return fail_group(json_get_object(in->parameters, "error"));
+	if (strcmp(in->error, "io.elasticd.Queue.QueueFailed") == 0)
+		return fail_queue_answer(in->parameters);
 	if (missing)
 		return fail_missing(status, join_names(missing), message);
 	if (parameter)

@@ -61,7 +61,7 @@ static bool copy_text(const char *text, char **ret)
 /* --- the board */
 
 /* Without a board, a private one of one slot. */
-static int board_private(struct elasticd *h)
+int board_private(struct elasticd *h)
 {
 	h->board = calloc(1, BOARD_HEADER_BYTES + BOARD_SLOT_BYTES);
 	if (!h->board)
@@ -253,7 +253,7 @@ static int open_remote(struct elasticd *h, const char *socket)
 	return r ? r : who_learn(h, hello);
 }
 
-static void handle_free(struct elasticd *h)
+void handle_free(struct elasticd *h)
 {
 	struct who *w = &h->who;
 
@@ -275,19 +275,28 @@ static void handle_free(struct elasticd *h)
 	free(h);
 }
 
-int elasticd_open(struct elasticd **ret)
+struct elasticd *handle_new(void)
 {
-	const char *socket = env_text("ELASTICD_WORKER_SOCKET");
 	struct elasticd *h = calloc(1, sizeof(*h));
-	int r;
 
 	if (!h)
-		return fail_memory();
+		return NULL;
 	atomic_store(&h->log_fd, -1);
 	atomic_store(&h->exit_code, WORKER_EXIT_CODE);
 	preempt_register();
 	h->fences = preempt_fences();
 	h->silence_ms = SILENCE_MS;
+	return h;
+}
+
+int elasticd_open(struct elasticd **ret)
+{
+	const char *socket = env_text("ELASTICD_WORKER_SOCKET");
+	struct elasticd *h = handle_new();
+	int r;
+
+	if (!h)
+		return fail_memory();
 	r = open_files(h);
 	if (!r)
 		r = socket ? open_remote(h, socket) : open_local(h);
@@ -317,7 +326,7 @@ void elasticd_close(struct elasticd *h)
 
 int elasticd_supervised(const struct elasticd *h)
 {
-	return h->socket != NULL;
+	return h->socket && !h->control;
 }
 
 const char *elasticd_job(const struct elasticd *h)

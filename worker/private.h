@@ -19,6 +19,10 @@
  *   local.c, local_kv.c, local_watch.c, local_group.c, local_preempt.c  a group of one, within the
  *                 process
  *   errorfile.c, logline.c   files that need no agent
+ *   queue.c, work.c  the work queue: checks, asks the side behind it; queue.h has what they share
+ *   answer.c      answers of which there are many, read in place
+ *   remote_queue.c, remote_queue_answer.c, remote_work.c, control.c  the calls of io.elasticd.Queue
+ *   local_queue.c, local_queue_wait.c, local_work.c  a queue within the process
  *
  * The library lives in processes that are not its own: it starts no thread, handles no signal,
  * writes to no standard stream, and keeps no lock that a child of fork() could find taken.
@@ -47,6 +51,7 @@ enum {
 };
 
 struct pool;
+struct queue_side;
 
 struct who {
 	char *job, *run, *role, *task;
@@ -85,6 +90,7 @@ struct side {
 	int (*saved)(struct elasticd *h, int64_t n, const char *path);
 	int (*preemption)(struct elasticd *h, struct elasticd_preemption *ret);
 	int (*notify)(struct elasticd *h, const char *reason, int64_t grace_ms);
+	const struct queue_side *queue;
 };
 extern const struct side side_remote, side_local;
 
@@ -101,6 +107,7 @@ struct elasticd {
 	void *board; /* mapped, BOARD_BYTES; or private, owned */
 	bool board_mapped;
 	char *socket, *token_text;   /* NULL: local */
+	bool control;		     /* the socket is elasticd's: this is no task */
 	char *log_file, *error_file; /* NULL: none */
 	_Atomic int log_fd;	     /* -1: not open yet */
 	atomic_bool log_cut;	     /* its last line was not written to its end */
@@ -117,6 +124,13 @@ struct elasticd {
 int fail(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Takes missing ("a:0 b:1", or NULL). */
 int fail_missing(int status, char *missing, const char *message);
+struct queue_failure_text {
+	int code;
+	const char *message, *details, *worker;
+	int64_t task;  /* -1: none */
+	int exit_code; /* -1: none */
+};
+int fail_queue(const struct queue_failure_text *q);
 int fail_memory(void);
 /* The status of a negative errno, with err's text. */
 int fail_errno(int r, const struct error *err);
@@ -161,6 +175,13 @@ void preempt_register(void);
 const atomic_bool *preempt_fences(void);
 /* What elasticd_step() returns while something is up. */
 int preempt_step(struct elasticd *h, int64_t n);
+
+/* --- open.c */
+
+/* With what all handles have; NULL without memory. handle_free() accepts half-built ones. */
+struct elasticd *handle_new(void);
+void handle_free(struct elasticd *h);
+int board_private(struct elasticd *h);
 
 /* --- errorfile.c, logline.c */
 

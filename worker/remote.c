@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/queue.h"
 #include "worker/remote.h"
 
 #include "common/json.h"
@@ -145,4 +146,5 @@ const struct side side_remote = {
 	.saved = remote_saved,
 	.preemption = remote_preemption,
 	.notify = remote_notify,
+	.queue = &queue_remote,
 };

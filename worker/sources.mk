@@ -1,6 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library, and what it takes from common/, compiled again so that it can be loaded anywhere.
 worker_SRC := \
+	worker/answer.c \
+	worker/control.c \
+	worker/queue.c \
+	worker/work.c \
+	worker/remote_queue.c \
+	worker/remote_queue_answer.c \
+	worker/remote_work.c \
+	worker/local_queue.c \
+	common/paths.c \
 	worker/api.c \
 	worker/beat.c \
 	worker/calls.c \
