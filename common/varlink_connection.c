@@ -100,13 +100,17 @@ static void take_calls(struct varlink_connection *c)
 
 void varlink_connection_send(struct varlink_connection *c)
 {
-	size_t before = varlink_buffer_len(&c->out);
+	struct varlink_server *s = c->server;
+	size_t before;
 	int r;
 
-	if (c->doomed || c->blocked || c->deaf || !before)
+	if (c->doomed || c->blocked || c->deaf || !varlink_buffer_len(&c->out))
 		return;
+	if (s->leaving)
+		s->leaving(s->arg);
+	before = varlink_buffer_len(&c->out);
 	r = varlink_buffer_send(&c->out, c->fd);
-	c->server->sent_bytes += before - varlink_buffer_len(&c->out);
+	s->sent_bytes += before - varlink_buffer_len(&c->out);
 	c->blocked = r > 0;
 	if (r >= 0)
 		return;

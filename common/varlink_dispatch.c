@@ -46,22 +46,21 @@ static const struct varlink_interface *find_interface(
 const struct varlink_interface *varlink_dispatch_guess(
 	const struct varlink_server *s, const char *text, size_t len)
 {
-	static const char key[] = "\"method\":";
-	const char *at = memmem(text, len < GUESS_BYTES ? len : GUESS_BYTES, key, sizeof(key) - 1);
-	size_t left = at ? len - (size_t)(at - text) - (sizeof(key) - 1) : 0;
+	static const char key[] = "\"method\":\"";
+	const struct varlink_interface *own = &s->interfaces[VARLINK_OWN], *i = NULL;
+	const char *name, *end, *dot;
 
-	if (at)
-		at += sizeof(key) - 1;
-	while (left && *at == ' ')
-		at++, left--;
-	for (size_t i = VARLINK_OWN; left && *at == '"' && i < s->n_interfaces; i++) {
-		const char *own = s->interfaces[i].idl->name;
-		size_t n = strlen(own);
-
-		if (left > n + 1 && memcmp(at + 1, own, n) == 0 && at[n + 1] == '.')
-			return &s->interfaces[i];
-	}
-	return &s->interfaces[VARLINK_OWN];
+	if (len > GUESS_BYTES)
+		len = GUESS_BYTES;
+	name = memmem(text, len, key, sizeof(key) - 1);
+	if (!name)
+		return own;
+	name += sizeof(key) - 1;
+	end = memchr(name, '"', len - (size_t)(name - text));
+	dot = end ? memrchr(name, '.', (size_t)(end - name)) : NULL;
+	if (dot)
+		i = find_interface(s, name, (size_t)(dot - name));
+	return i && i != &s->interfaces[VARLINK_STANDARD] ? i : own;
 }
 
 /* 0, or -ENOENT after having answered. */

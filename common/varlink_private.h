@@ -55,7 +55,8 @@ struct varlink_server {
 	void (*idle)(void *);
 	int (*opened)(const struct varlink_peer *, void **, void *);
 	void (*closed)(void *, void *);
-	void *arg; /* of the four before */
+	void (*leaving)(void *);
+	void *arg; /* of the five before */
 	bool check_replies;
 	int handling; /* handlers that are being run */
 

@@ -99,6 +99,7 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->idle = opt->idle;
 	s->opened = opt->opened;
 	s->closed = opt->closed;
+	s->leaving = opt->leaving;
 	s->arg = opt->arg;
 	TAILQ_INIT(&s->connections);
 	TAILQ_INIT(&s->touched);

@@ -100,6 +100,9 @@ struct varlink_options {
 	int (*opened)(const struct varlink_peer *peer, void **ret_user, void *arg);
 	/* May be NULL. A connection that has a word is at its end, all its calls are gone. */
 	void (*closed)(void *user, void *arg);
+	/* May be NULL. Answers are about to leave on some connection: what they promise is to be
+	 * kept by now. May answer calls. */
+	void (*leaving)(void *arg);
 	/* The error of the interface for what is over a limit, with message. NULL: LimitReached
 	 * with what and limit. */
 	const char *limit_error;
