@@ -35,7 +35,7 @@ DEFS := -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(libexecdir)/elasticd"' \
 PKGFLAGS := $(EVENT_CFLAGS) $(JANSSON_CFLAGS) $(INIH_CFLAGS) $(SYSTEMD_CFLAGS) $(YAML_CFLAGS) $(ZSTD_CFLAGS) \
 	$(CURL_CFLAGS)
 ALLCFLAGS = $(STD) $(WARN) $(HARDEN) $(SANFLAGS) $(DEFS) -I. $(PKGFLAGS) $(CPPFLAGS) $(CFLAGS)
-ALLLDFLAGS = -pie -Wl,--as-needed -Wl,-z,relro,-z,now $(SANFLAGS) $(LDFLAGS)
+ALLLDFLAGS = -pthread -pie -Wl,--as-needed -Wl,-z,relro,-z,now $(SANFLAGS) $(LDFLAGS)
 LIBS := $(EVENT_LIBS) $(JANSSON_LIBS) $(INIH_LIBS) $(SYSTEMD_LIBS) $(YAML_LIBS) $(ZSTD_LIBS)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))

@@ -44,7 +44,7 @@ struct journal_options {
  * Returns 0 or a negative errno with err, which names the file. */
 _must_check_ int journal_new(
 	const struct journal_options *opt, struct journal **ret, struct error *err);
-/* Writes what is left, and waits for the disk. */
+/* Writes what is left. */
 struct journal *journal_free(struct journal *j);
 DEFINE_CLEANUP(struct journal *, journal_free)
 
@@ -56,3 +56,6 @@ void journal_commit(struct journal *j);
 /* Whether tasks of so many bytes may come: OK, or RESOURCE_EXHAUSTED with a text that names the
  * file. Before they are given to the machine. */
 _must_check_ enum status journal_room(struct journal *j, size_t bytes, struct error *err);
+/* The run has its end, and nobody reads it any more: the file is removed. journal_free() follows.
+ */
+void journal_discard(struct journal *j);
