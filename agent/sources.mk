@@ -33,6 +33,11 @@ agent_SRC := \
 	agent/hang_save.c \
 	agent/heartbeat.c \
 	agent/hang_stacks.c \
+	agent/journal.c \
+	agent/journal_anew.c \
+	agent/journal_codec.c \
+	agent/journal_read.c \
+	agent/journal_sync.c \
 	agent/judge.c \
 	agent/leftovers.c \
 	agent/lines.c \
