@@ -15,6 +15,7 @@
  *   attach.c    a task that runs in somebody's terminal
  *   environ.c   a worker's environment; tfconfig.c and devices.c parts of it
  *   workers.c   what workers share (workers.h); beats.c heartbeats, hang.c what hangs
+ *   dispatch.c    the work queue (dispatch.h); dispatch_group.c what it has to do with tasks
  *   preempting.c  notices of preemption (preempting.h); preempt.c how tasks answer them
  *   outcome.c   failures, root cause, restart decision, verdict, the end
  *   resume.c    what an agent does that follows one that was lost
@@ -91,6 +92,7 @@ struct agent {
 	int n_tasks;
 	int *replicas; /* per role, may differ from the specification's after scale */
 	int attempt;   /* -1 before the first */
+	int agents;    /* of this run before this one */
 	int master_port;
 	struct port port;	   /* the same, claimed */
 	struct tfconfig *tfconfig; /* ports of TF_CONFIG, NULL: none */

@@ -192,3 +192,5 @@ void dispatch_group_free(struct dispatch *d);
 void dispatch_group_do(struct dispatch *d, const struct queue_do *todo);
 /* After each round of answers. */
 void dispatch_group_settled(struct dispatch *d);
+/* The caller is told that its queue has failed. */
+void dispatch_group_told(struct dispatch *d, const struct varlink_call *call);

@@ -83,6 +83,7 @@ static int queue_failed(const struct dispatch_wait *x)
 	json_put(p, "error", dispatch_error_json(x->d, &x->wait.error));
 	if (x->wait.exit_code >= 0)
 		json_put_int(p, "exit_code", x->wait.exit_code);
+	dispatch_group_told(x->d, x->call);
 	return varlink_error(x->call, "QueueFailed", p);
 }
 
