@@ -77,6 +77,7 @@ unit_TESTS := \
 	varlink_frame \
 	varlink_idl \
 	varlink_validate \
+	varlink_also \
 	varlink_server \
 	varlink_flat \
 	varlink_flush \
