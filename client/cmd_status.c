@@ -99,6 +99,25 @@ static void preemption_fields(const struct ctl *ctl, const json_t *job)
 	field(ctl, "Leaving", progress, COLOR_NONE);
 }
 
+static void queue_field(const struct ctl *ctl, const json_t *job)
+{
+	static const char *const counts[] = { "queued", "running", "over" };
+	const json_t *q = json_object_get(job, "queue");
+	char text[400] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && json_is_object(q); i++)
+		used += snprintf(text + used, sizeof(text) - used, "%s%lld %s", used ? ", " : "",
+			(long long)get_int(q, counts[i]), counts[i]);
+	if (used && get_int(q, "put_back"))
+		used += snprintf(text + used, sizeof(text) - used, ", %lld put back",
+			(long long)get_int(q, "put_back"));
+	if (used && has_value(q, "error"))
+		snprintf(text + used, sizeof(text) - used, "; %.200s", get_text(q, "error"));
+	if (used)
+		field(ctl, "Queue", text, has_value(q, "error") ? COLOR_RED : COLOR_NONE);
+}
+
 static enum color verdict_color(const json_t *job)
 {
 	if (job_in(job, "preempted"))
@@ -134,6 +153,7 @@ static void head(const struct ctl *ctl, const json_t *job)
 	}
 	field(ctl, "Logs", get_text(job, "log_dir"), COLOR_NONE);
 	workers_field(ctl, job);
+	queue_field(ctl, job);
 }
 
 /* Cells that differ from worker to worker in the middle of the row. */

@@ -67,6 +67,7 @@ static const struct {
 	{ "cwd", JSON_STRING, false },
 	{ "log_dir", JSON_STRING, false },
 	{ "preemption", JSON_OBJECT, false },
+	{ "queue", JSON_OBJECT, false },
 	{ "tasks", JSON_ARRAY, true },
 };
 
