@@ -545,8 +545,10 @@ void dispatch_text(const struct agent *a, char *text, size_t size)
 	text[0] = '\0';
 	if (!is_used(a, &s))
 		return;
-	snprintf(text, size,
-		"queue: %zu queued, %zu running, %" PRIu64 " over, %zu workers%s%.300s",
+	/* What a task says of its failure may have many lines. */
+	snprintf(text, size, "queue: %zu queued, %zu running, %" PRIu64 " over, %zu workers%s%.*s",
 		s.n[QUEUE_QUEUED], s.n[QUEUE_RUNNING], s.over, s.workers,
-		s.has_error ? "; error: " : "", s.has_error ? s.error.message : "");
+		s.has_error ? "; error: " : "",
+		s.has_error ? (int)strcspn(s.error.message, "\n") : 0,
+		s.has_error ? s.error.message : "");
 }
