@@ -10,6 +10,7 @@ unit_TESTS := \
 	store_model \
 	kv \
 	store \
+	elasticd_queue \
 	elasticd_open \
 	elasticd_local \
 	elasticd_waits \
@@ -106,10 +107,11 @@ tool_PROGRAMS := \
 	bench/mortal \
 	bench/preempt \
 	bench/sharing \
+	bench/work_queue \
 	bench/spawn_loop \
 	bench/status_client \
 	bench/writer
 # Those of them that use the library for workers
-library_TOOLS := tests/tools/libworker tests/tools/racer bench/preempt bench/sharing
+library_TOOLS := tests/tools/libworker tests/tools/racer bench/preempt bench/sharing bench/work_queue
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
 fuzz_TARGETS := errorfile frame idl record spec yaml worker

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the played agent hears of io.elasticd.Queue, and says to it. */
+
+#include "tests/unit/fake_handle.h"
+
+#define queue_hears(fd, method, parameters) \
+	ck_assert_str_eq(agent_hear(fd),    \
+		"{'method':'io.elasticd.Queue." method "','parameters':{" parameters "}}")
+#define queue_hears_more(fd, method, parameters)                                \
+	ck_assert_str_eq(agent_hear(fd), "{'method':'io.elasticd.Queue." method \
+					 "','parameters':{" parameters "},'more':true}")
+#define queue_refuses(fd, name, parameters) \
+	agent_say(fd, "{'error':'io.elasticd.Queue." name "','parameters':{" parameters "}}")
+#define queue_failed(fd, error) queue_refuses(fd, "QueueFailed", "'error':{" error "}")
+
+static struct elasticd_queue *q;
+static struct elasticd_work *work;
+static const struct elasticd_item *item;
+static int work_fd;
+
+static inline void setup_queue(void)
+{
+	setup();
+	q = NULL;
+	work = NULL;
+	item = NULL;
+	work_fd = -1;
+	ck_assert_int_eq(elasticd_queue_open(h, "trials", &q), 0);
+}
+
+static inline void teardown_queue(void)
+{
+	elasticd_work_close(work);
+	elasticd_queue_close(q);
+	close_fd(work_fd);
+	teardown();
+}
+
+static inline void asks_work(struct worker *me)
+{
+	me->r = elasticd_work_next(work, -1, &item);
+}
+
+static inline void asks_work_for_a_minute(struct worker *me)
+{
+	me->r = elasticd_work_next(work, 60000, &item);
+}
+
+/* A place whose thread waits in Work on work_fd. */
+static inline void work_begins(void)
+{
+	if (!work)
+		ck_assert_int_eq(elasticd_work_open(h, &work), 0);
+	worker_start(&w, asks_work, h);
+	work_fd = agent_greets();
+	queue_hears(work_fd, "Work", "");
+}
+
+#define ITEM(lease, task, more)                                                                   \
+	"'item':{'kind':'task','lease':" lease ",'task':" task more ",'index':3,'incarnation':1," \
+	"'attempt':0}"
+
+/* The same, with an item. */
+static inline void work_has(void)
+{
+	work_begins();
+	agent_answers(work_fd, ITEM("7", "41", ",'payload':'x'"));
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_ptr_nonnull(item);
+}
