@@ -79,7 +79,7 @@ int config_init(struct config *c)
 		.log_level = -1,
 		.keep_runs = 100,
 		.scopes = true,
-		.message_size = 1 << 20,
+		.message_size = 8 << 20,
 		.queued_bytes = 4 << 20,
 		.connections = 4096,
 		.calls_in_flight = 64,

@@ -6,11 +6,14 @@
 #include "common/manager_idl.h"
 #include "common/manager_ranges.h"
 #include "common/printable.h"
+#include "common/queue_idl.h"
+#include "common/queue_ranges.h"
 #include "daemon/cgroupfs.h"
 #include "daemon/leave.h"
 #include "daemon/methods.h"
 #include "daemon/notices.h"
 #include "daemon/preempt_call.h"
+#include "daemon/queue_relay.h"
 #include "daemon/remove.h"
 #include "daemon/resume.h"
 #include "daemon/scope.h"
@@ -246,6 +249,16 @@ static int open_host(struct daemon *d, struct error *err)
 
 static int open_server(struct daemon *d, struct error *err)
 {
+	const struct varlink_also also[] = {
+		{
+			.idl = queue_idl,
+			.methods = queue_relay_methods,
+			.ranges = queue_ranges,
+			.limit_error = "ResourceExhausted",
+			.arg = d,
+		},
+		{ .idl = NULL },
+	};
 	const struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elasticd",
@@ -258,7 +271,9 @@ static int open_server(struct daemon *d, struct error *err)
 			.queued_bytes = d->config.queued_bytes,
 			.connections = d->config.connections,
 			.calls_in_flight = d->config.calls_in_flight },
+		.also = also,
 		.authorize = methods_authorize,
+		.closed = queue_relay_closed,
 		.arg = d,
 	};
 	int r;

@@ -16,6 +16,7 @@ daemon_SRC := \
 	daemon/methods.c \
 	daemon/mirror.c \
 	daemon/notify.c \
+	daemon/queue_relay.c \
 	daemon/record.c \
 	daemon/registry.c \
 	daemon/relay.c \

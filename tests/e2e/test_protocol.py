@@ -238,7 +238,7 @@ def test_a_peer_that_closes_with_unread_answers(daemon):
 
 def test_a_message_over_the_limit_gets_a_clear_error_or_the_end(daemon):
     with daemon.connect() as v:
-        big = json.dumps({"method": IFACE + "Status", "parameters": {"job": "x" * (2 << 20)}})
+        big = json.dumps({"method": IFACE + "Status", "parameters": {"job": "x" * (9 << 20)}})
         try:
             v.send_raw(big.encode() + b"\0")
             answer = v.receive_raw()

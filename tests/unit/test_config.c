@@ -45,7 +45,7 @@ START_TEST(nothing_read_leaves_the_defaults)
 {
 	ck_assert_int_eq(config_parse(&c, "f", "", &err), 0);
 	ck_assert_int_eq(c.keep_runs, 100);
-	ck_assert_int_eq(c.message_size, 1 << 20);
+	ck_assert_int_eq(c.message_size, 8 << 20);
 	ck_assert_int_eq(c.queued_bytes, 4 << 20);
 	ck_assert_int_eq(c.connections, 4096);
 	ck_assert_int_eq(c.calls_in_flight, 64);

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/queue_relay.h"
+
+#include "common/json.h"
+#include "common/varlink_client.h"
+#include "daemon/agentproc.h"
+#include "daemon/methods.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define INTERFACE "io.elasticd.Queue."
+
+enum {
+	LINKS_MAX = 8,	       /* agents that one client speaks to at a time */
+	AGENT_WAIT_MS = 30000, /* for an agent that begins, or follows one that was lost */
+};
+
+TAILQ_HEAD(calls, queue_call);
+
+/* A client's connection to one agent. */
+struct queue_link {
+	LIST_ENTRY(queue_link) link;
+	struct queue_peer *peer;
+	char *run;
+	struct varlink_client *client; /* NULL: it has ended */
+	struct calls calls;	       /* that it has to answer, in order */
+	bool paused;
+};
+
+/* A client; its connection's word. */
+struct queue_peer {
+	LIST_HEAD(, queue_link) links;
+	int n_links;
+};
+
+struct queue_call {
+	TAILQ_ENTRY(queue_call) entry; /* of its link */
+	struct daemon *d;
+	struct varlink_call *call;
+	struct queue_peer *peer;
+	struct queue_link *link; /* NULL: waits for the agent */
+	/* while it waits */
+	struct job *job;
+	struct job_watch watch;
+	struct loop_timer *timer;
+	json_t *params;
+};
+
+/* --- connections --------------------------------------------------------------------------------
+ */
+
+static void link_free(struct queue_link *l)
+{
+	LIST_REMOVE(l, link);
+	l->peer->n_links--;
+	varlink_client_free(l->client);
+	free(l->run);
+	free(l);
+}
+
+void queue_relay_closed(void *user, void *arg)
+{
+	struct queue_peer *p = user;
+	struct queue_link *l;
+
+	while ((l = LIST_FIRST(&p->links)))
+		link_free(l);
+	free(p);
+}
+
+static struct queue_peer *peer_of(struct varlink_call *call)
+{
+	struct queue_peer *p = varlink_call_user(call);
+
+	if (p)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	LIST_INIT(&p->links);
+	varlink_call_set_user(call, p);
+	return p;
+}
+
+/* Every open call of it was told before. */
+static void on_closed(void *arg)
+{
+	struct queue_link *l = arg;
+
+	l->client = varlink_client_free(l->client);
+	if (TAILQ_EMPTY(&l->calls))
+		link_free(l);
+}
+
+/* One that nobody waits on makes room. */
+static void make_room(struct queue_peer *p)
+{
+	struct queue_link *l, *idle = NULL;
+
+	LIST_FOREACH (l, &p->links, link)
+		if (TAILQ_EMPTY(&l->calls))
+			idle = l;
+	if (idle)
+		link_free(idle);
+}
+
+/* 0, -EMFILE, -ECONNREFUSED or -ENOENT while no agent listens, or another negative errno. */
+static int find_link(
+	struct daemon *d, struct queue_peer *p, const struct job *j, struct queue_link **ret)
+{
+	struct queue_link *l;
+	int fd, r;
+
+	LIST_FOREACH (l, &p->links, link)
+		if (l->client && !strcmp(l->run, j->rec.run)) {
+			*ret = l;
+			return 0;
+		}
+	if (p->n_links == LINKS_MAX)
+		make_room(p);
+	if (p->n_links == LINKS_MAX)
+		return -EMFILE;
+	fd = agentproc_connect(d->host.runtime_dir, j->rec.name);
+	if (fd < 0)
+		return fd;
+	l = calloc(1, sizeof(*l));
+	if (l)
+		l->run = strdup(j->rec.run);
+	r = l && l->run ? varlink_client_new_fd(d->loop, fd, on_closed, l, &l->client) : -ENOMEM;
+	if (r < 0) {
+		if (!l || !l->run)
+			close(fd);
+		if (l)
+			free(l->run);
+		free(l);
+		return r;
+	}
+	TAILQ_INIT(&l->calls);
+	l->peer = p;
+	LIST_INSERT_HEAD(&p->links, l, link);
+	p->n_links++;
+	*ret = l;
+	return 0;
+}
+
+/* --- calls --------------------------------------------------------------------------------------
+ */
+
+static void stop_waiting(struct queue_call *c)
+{
+	if (c->job)
+		job_unwatch(c->job, &c->watch);
+	c->job = NULL;
+	c->timer = loop_timer_free(c->timer);
+	json_decref(c->params);
+	c->params = NULL;
+}
+
+/* c is gone; the call is still to be answered by who asks for that. */
+static struct varlink_call *take_call(struct queue_call *c)
+{
+	struct varlink_call *call = c->call;
+
+	stop_waiting(c);
+	if (c->link)
+		TAILQ_REMOVE(&c->link->calls, c, entry);
+	free(c);
+	return call;
+}
+
+static void on_gone(void *arg)
+{
+	struct queue_call *c = arg;
+
+	/* All of the client's calls go; the agent is to see that at once. */
+	if (c->link)
+		c->link->client = varlink_client_free(c->link->client);
+	take_call(c);
+}
+
+static int fail(struct varlink_call *call, const char *error, const char *text)
+{
+	varlink_error(
+		call, error, json_pack("{s:o}", "message", json_string_lossy(text, strlen(text))));
+	return 0;
+}
+
+static void fail_unavailable(struct queue_call *c, const struct job *j, const char *what)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "job %.64s: %s", j->rec.name, what);
+	fail(take_call(c), "Unavailable", text);
+}
+
+static void on_drained(void *arg)
+{
+	struct queue_link *l = arg;
+
+	l->paused = false;
+	if (l->client)
+		varlink_client_pause(l->client, false);
+}
+
+/* A client that does not read holds up its own answers at the agent. */
+static void hold_back(struct queue_link *l)
+{
+	struct queue_call *first = TAILQ_FIRST(&l->calls);
+
+	if (!first || !l->client || !varlink_call_congested(first->call, on_drained, l))
+		return;
+	l->paused = true;
+	varlink_client_pause(l->client, true);
+}
+
+static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct queue_call *c = arg;
+	struct queue_link *l = c->link;
+
+	if (error && !strcmp(error, "disconnected"))
+		fail(take_call(c), "Unavailable",
+			"the agent of the job has gone: it was lost, or the job is over");
+	else if (error)
+		varlink_error(take_call(c), error, json_incref(parameters));
+	else if (continues)
+		varlink_notify(c->call, json_incref(parameters));
+	else
+		varlink_reply(take_call(c), json_incref(parameters));
+	hold_back(l);
+}
+
+/* c is answered where that fails. */
+static void send_call(struct queue_call *c, struct queue_link *l)
+{
+	char name[64];
+	bool more = varlink_call_more(c->call);
+	json_t *params = TAKE_PTR(c->params);
+	int r;
+
+	stop_waiting(c);
+	if (l->paused && TAILQ_EMPTY(&l->calls))
+		on_drained(l);
+	c->link = l;
+	TAILQ_INSERT_TAIL(&l->calls, c, entry);
+	snprintf(name, sizeof(name), INTERFACE "%s", varlink_call_method(c->call));
+	r = varlink_client_call(l->client, name, params, more, on_answer, c);
+	if (r < 0)
+		methods_failed(take_call(c), r, strerror(-r));
+}
+
+static void proceed(struct queue_call *c)
+{
+	struct queue_link *l = NULL;
+	struct job *j = c->job;
+	int r;
+
+	if (job_is_over(j)) {
+		fail_unavailable(c, j, "it is over");
+		return;
+	}
+	r = find_link(c->d, c->peer, j, &l);
+	if (r == 0)
+		send_call(c, l);
+	else if (r == -EMFILE)
+		fail(take_call(c), "ResourceExhausted",
+			"this connection has calls to as many jobs as it may have");
+	else if (r != -ECONNREFUSED && r != -ENOENT)
+		methods_failed(take_call(c), r, strerror(-r));
+}
+
+static void on_news(void *arg, struct job *j, enum job_news news)
+{
+	struct queue_call *c = arg;
+
+	if (news == JOB_GONE)
+		varlink_error(take_call(c), "NoSuchJob", json_pack("{s:s}", "job", j->rec.name));
+	else if (news == JOB_ATTACHED || news == JOB_VERDICT || news == JOB_ENDED)
+		proceed(c);
+}
+
+static void on_patience(void *arg)
+{
+	struct queue_call *c = arg;
+
+	fail_unavailable(c, c->job, "it has no agent that answers now");
+}
+
+static int on_queue(struct varlink_call *call, json_t *params, void *arg)
+{
+	struct daemon *d = arg;
+	struct queue_peer *peer;
+	struct queue_call *c;
+	struct job *j;
+
+	if (!json_get_string(params, "job", NULL))
+		return fail(call, "InvalidArgument",
+			"job: expected the name or the run of a job, got nothing");
+	j = methods_job(d, call, params);
+	if (!j)
+		return 0;
+	peer = peer_of(call);
+	c = peer ? calloc(1, sizeof(*c)) : NULL;
+	if (!c)
+		return -ENOMEM;
+	*c = (struct queue_call){ .d = d, .call = call, .peer = peer };
+	c->params = json_copy(params);
+	if (!c->params || json_put_string(c->params, "job", j->rec.run) < 0 ||
+		loop_timer_new(d->loop, on_patience, c, &c->timer) < 0) {
+		take_call(c);
+		return -ENOMEM;
+	}
+	c->job = j;
+	job_watch(j, &c->watch, on_news, c);
+	loop_timer_arm(c->timer, AGENT_WAIT_MS);
+	varlink_call_on_gone(call, on_gone, c);
+	proceed(c);
+	return 0;
+}
+
+/* A lease is held by a process of the job, on its own connection to the agent. */
+static int on_worker(struct varlink_call *call, json_t *params, void *arg)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "%s is for the job's own processes, on their worker.sock",
+		varlink_call_method(call));
+	return fail(call, "PermissionDenied", text);
+}
+
+const struct varlink_method queue_relay_methods[] = {
+	{ "Submit", on_queue },
+	{ "SubmitMany", on_queue },
+	{ "Fetch", on_queue },
+	{ "FetchMany", on_queue },
+	{ "Release", on_queue },
+	{ "Join", on_queue },
+	{ "Done", on_queue },
+	{ "Cancel", on_queue },
+	{ "Close", on_queue },
+	{ "List", on_queue },
+	{ "Stats", on_queue },
+	{ "Keep", on_queue },
+	{ "CreateResource", on_queue },
+	{ "DropResource", on_queue },
+	{ "Resources", on_queue },
+	{ "Call", on_queue },
+	{ "Work", on_worker },
+	{ "Finish", on_worker },
+	{ "Fail", on_worker },
+	{ "PutBack", on_worker },
+	{ "Look", on_worker },
+	{ "Cancels", on_worker },
+	{ NULL, NULL },
+};
