@@ -14,9 +14,11 @@ A layer over libelasticd (see elasticd(3)) that needs nothing but Python's stand
 elasticd init() gives a group of one, so that the same program runs by hand.
 """
 
+from ._coordinator import Answer, Connection, connect, connect_queue
 from ._errors import (
     Aborted,
     AlreadyExists,
+    CallFailed,
     Cancelled,
     DataLoss,
     DeadlineExceeded,
@@ -27,19 +29,25 @@ from ._errors import (
     NotFound,
     OutOfRange,
     PermissionDenied,
+    QueueFailed,
     ResourceExhausted,
+    Retry,
     Status,
+    TaskCancelled,
     Unauthenticated,
     Unavailable,
     Unimplemented,
     Unknown,
 )
+from ._handle import Handle
 from ._job import Job, Member, get, init
 from ._kv import KV, Entry
 from ._logs import LogHandler
 from ._preempt import Action, Preemptible, Preemption
+from ._queue import Queue, QueueStats
 from ._record import record
 from ._streams import Change, Event, Events, GroupError, Watch
+from ._task import Task
 
 __version__ = "0.1.0"
 
@@ -48,8 +56,11 @@ __all__ = [
     "Aborted",
     "Action",
     "AlreadyExists",
+    "Answer",
+    "CallFailed",
     "Cancelled",
     "Change",
+    "Connection",
     "DataLoss",
     "DeadlineExceeded",
     "Entry",
@@ -58,6 +69,7 @@ __all__ = [
     "Events",
     "FailedPrecondition",
     "GroupError",
+    "Handle",
     "Internal",
     "InvalidArgument",
     "Job",
@@ -68,13 +80,21 @@ __all__ = [
     "PermissionDenied",
     "Preemptible",
     "Preemption",
+    "Queue",
+    "QueueFailed",
+    "QueueStats",
     "ResourceExhausted",
+    "Retry",
     "Status",
+    "Task",
+    "TaskCancelled",
     "Unauthenticated",
     "Unavailable",
     "Unimplemented",
     "Unknown",
     "Watch",
+    "connect",
+    "connect_queue",
     "get",
     "init",
     "record",

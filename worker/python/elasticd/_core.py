@@ -64,12 +64,19 @@ def json_of(value: Any) -> bytes:
 
 
 class Core:
-    """Owns the handle until close(); calls that are under way keep it alive until they are back."""
+    """Owns the handle until close(); calls that are under way keep it alive until they are back.
 
-    def __init__(self) -> None:
+    job: whose queues the handle is for, where it is not one of the process's own task.
+    """
+
+    def __init__(self, job: Optional[bytes] = None, socket: Optional[bytes] = None) -> None:
         self.library: Library = _library.load()
         handle = c_void_p()
-        self.library.check(self.library.open(byref(handle)))
+        if job is None:
+            status = self.library.open(byref(handle))
+        else:
+            status = self.library.connect(job, socket, byref(handle))
+        self.library.check(status)
         self.library.interruptible(handle, 1)
         self._handle: Optional[Owned] = Owned.of(handle, self.library.close)
         self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -132,13 +139,22 @@ class Core:
 
     def wait(self, function: Callable[[int], int], timeout: Union[Deadline, Optional[float]]) -> None:
         """function(timeout_ms) until it returns for another reason than a signal."""
-        deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout)
-        while True:
-            status = function(deadline.left_ms())
-            if status != INTERRUPTED:
-                break
+        status = self.status(function, timeout)
         if status:
             self.fail(status)
+
+    def status(self, function: Callable[[int], int], timeout: Union[Deadline, Optional[float]]) -> int:
+        """What it returned."""
+        deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout)
+        handle = self.handle()
+        try:
+            while True:
+                status = function(deadline.left_ms())
+                if status != INTERRUPTED:
+                    return status
+        except BaseException:  # of a signal's handler: the call is not made again
+            self.library.interruptible(handle, 1)
+            raise
 
     def fail(self, status: int) -> None:
         """Raises what a call that waits has come to."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Optional, Union
 
 
 class Status(enum.IntEnum):
@@ -44,10 +44,16 @@ class Status(enum.IntEnum):
 class Error(Exception):
     """What a call of elasticd failed with. Each status code has a subclass of its own.
 
-    code is the Status; missing names the tasks ("worker:1") that the error is about, if any.
+    code is the Status; missing names the tasks ("worker:1") that the error is about, if any. Where it is
+    that of a piece of work (see Queue): task is its number, worker who did it, details what that one had
+    to say beyond the text, as a traceback, and exit_code the one to leave with, where the job has one.
     """
 
     code: ClassVar[Status] = Status.UNKNOWN
+    task: Optional[int] = None
+    worker: Optional[str] = None
+    details: str = ""
+    exit_code: Optional[int] = None
 
     def __init__(self, message: str = "", missing: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -58,7 +64,7 @@ class Error(Exception):
         return self.message
 
     def __reduce__(self) -> Any:
-        return type(self), (self.message, self.missing)
+        return type(self), (self.message, self.missing), self.__dict__.copy()
 
 
 class Cancelled(Error):
@@ -167,3 +173,47 @@ _BY_CODE = _by_code()
 def error_of(status: int, message: str, missing: str = "") -> Error:
     """The exception for what a call of the library returned. missing: names with spaces between."""
     return _BY_CODE.get(status, Unknown)(message, tuple(missing.split()))
+
+
+class QueueFailed(Error):
+    """The first task of a queue that failed: what submit(), join() and done() raise, once. It is the error
+    of its code, too: `except Unavailable` and `except QueueFailed` both catch one."""
+
+    def __reduce__(self) -> Any:
+        return of_kind, (QueueFailed, int(self.code), self.message, self.missing), self.__dict__.copy()
+
+
+class CallFailed(Error):
+    """A call to all workers that at least one of them could not answer: the first one's error, which is
+    of its code, too. answers has what each of them said."""
+
+    answers: tuple[Any, ...] = ()
+
+    def __reduce__(self) -> Any:
+        return of_kind, (CallFailed, int(self.code), self.message, self.missing), self.__dict__.copy()
+
+
+class TaskCancelled(Exception):
+    """Raised amid a task that was cancelled, where tasks(interrupt=...) asks for it."""
+
+
+class Retry(Exception):
+    """Raised by who does a task: somebody else is to try it again. blame: who is at fault, a worker's name
+    or another word; so many failures of one blame (queue.blame_limit) are an error."""
+
+    def __init__(self, message: str = "", blame: Optional[str] = None,
+                 code: Union[Status, int, str] = Status.UNAVAILABLE) -> None:
+        super().__init__(message)
+        self.blame, self.code = blame, Status.of(code)
+
+
+_mixed: dict[tuple[type[Error], type[Error]], type[Error]] = {}
+
+
+def of_kind(kind: type[Error], status: int, message: str, missing: tuple[str, ...] = ()) -> Error:
+    """The exception of that status that is one of kind, too."""
+    base = _BY_CODE.get(status, Unknown)
+    if (kind, base) not in _mixed:
+        text = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__reduce__": kind.__reduce__}
+        _mixed[kind, base] = type(kind.__name__, (base, kind), text)
+    return _mixed[kind, base](message, missing)

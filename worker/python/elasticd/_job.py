@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from ctypes import byref, c_char_p, c_size_t
-from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Union
 
 from ._board import (
     BEATS,
@@ -30,13 +30,18 @@ from ._board import (
     private_board,
     raise_locally,
 )
+from ._coordinator import Coordinator
 from ._core import Core, json_of
 from ._errors import Error, Status
 from ._kv import KV
 from ._library import CError, CMember, CPreemption, names_array, text_argument, text_of
+from ._place import Place
 from ._preempt import Action, Preemptible, Preemption, grace_ms, preemption
 from ._streams import Events, GroupError, group_error
+from ._task import Task
+from ._work import tasks, work, work_in_threads
 
+Function = Callable[[Any], Any]  # of a payload
 
 _CONTINUE = Action.CONTINUE  # a name of the module is found faster
 
@@ -53,7 +58,7 @@ class Member(NamedTuple):
     error: Optional[GroupError]
 
 
-class Job:
+class Job(Coordinator):
     """This process's task and its group; elasticd.init() makes one.
 
     All of it may be used from any thread, and in children of fork(), which are the same task.
@@ -215,6 +220,44 @@ class Job:
             return [_member(m) for m in members[:count.value]]
         finally:
             self._core.library.members_free(members, count.value)
+
+    # Work: see Coordinator for who submits it.
+
+    def tasks(self, resources: Optional[Mapping[str, Function]] = None, init: Optional[Function] = None,
+              calls: Optional[Function] = None, *, timeout: Optional[float] = None,
+              interrupt: Optional[int] = None) -> Iterator[Task]:
+        """The tasks that this worker is to do, one after the other: see Task. Ends when the queues are
+        closed; raises Cancelled when the group is stopped, and DeadlineExceeded where none comes within
+        timeout seconds. What was not answered when the loop is left is put back.
+
+        Between tasks the other things that are asked of a worker are done: resources has the functions
+        that build what tasks need, by name, init is the role's initializer, calls answers to call(). Each
+        gets a payload; what one raises is what whoever asked gets.
+
+        interrupt: a signal, SIGUSR1 say, by whose handler a cancelled task gets TaskCancelled raised within
+        its `with task:`, even amid time.sleep(); for the main thread.
+        """
+        return tasks(self._place(self._core, resources, init, calls, timeout), interrupt)
+
+    def work(self, handler: Callable[[Task], Any], slots: int = 1, *,
+             resources: Optional[Mapping[str, Function]] = None, init: Optional[Function] = None,
+             calls: Optional[Function] = None, timeout: Optional[float] = None,
+             interrupt: Optional[int] = None) -> None:
+        """Does all tasks: each is finished with what handler(task) returns, or fails with what it raises.
+        slots: so many at once, in threads (queue.slots of the job must allow it). Returns and raises as
+        tasks() ends; faster than that, since a value is told and the next task got in one go."""
+        if slots < 1:
+            raise ValueError(f"slots: expected at least 1, got {slots}")
+        if slots == 1:
+            work(self._place(self._core, resources, init, calls, timeout), handler, interrupt)
+            return
+        if interrupt is not None:
+            raise ValueError("interrupt: expected one slot, as only the main thread can be interrupted")
+        work_in_threads(lambda core: self._place(core, resources, init, calls, timeout), handler, slots)
+
+    def _place(self, core: Core, resources: Optional[Mapping[str, Function]], init: Optional[Function],
+               calls: Optional[Function], timeout: Optional[float]) -> Place:
+        return Place(core, resources, init, calls, timeout, lambda: self.stopping)
 
     # Results and errors.
 

@@ -14,6 +14,7 @@ import threading
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Optional
 
+from . import _queue_types as queue_types
 from ._errors import error_of
 
 SONAME = "libelasticd.so.0"
@@ -98,9 +99,10 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "log": [c_void_p, c_char_p, c_char_p, c_char_p],
     "write_error": [c_void_p, c_char_p, c_char_p],
 }
-_TEXT = {"version", "error_text", "error_missing", "job", "run", "role"}
+_ARGUMENTS.update(queue_types.ARGUMENTS)
+_TEXT = {"version", "error_text", "error_missing", "job", "run", "role", *queue_types.TEXT}
 _VOID = {"close", "cancel", "interruptible", "entries_free", "watch_close", "names_free", "error_free",
-         "members_free", "event_free", "events_close"}
+         "members_free", "event_free", "events_close", *queue_types.VOID}
 
 
 class Library:
@@ -112,12 +114,15 @@ class Library:
         for name, arguments in _ARGUMENTS.items():
             function = getattr(loaded, "elasticd_" + name)
             function.argtypes = arguments
-            function.restype = c_char_p if name in _TEXT else None if name in _VOID else c_int
+            function.restype = (c_char_p if name in _TEXT else None if name in _VOID
+                                else c_int64 if name in queue_types.NUMBER else c_int)
             setattr(self, name, function)
         # For the hot path: without argtypes to go through, so arguments must be of C's own types (an int
         # is a C int). Those of PyDLL are too short to let other threads run meanwhile.
         self.put_plain = loaded["elasticd_put"]
         self.get_plain = loaded["elasticd_get"]
+        self.plain_work = tuple(loaded["elasticd_work_" + name]
+                                for name in ("next", "finish_next", "fail_next"))
         self.free = ctypes.PyDLL(None)["free"]  # of a c_void_p or another pointer
         self.free.restype = None
         self.bytes_from = ctypes.pythonapi["PyBytes_FromStringAndSize"]  # of c_void_p and c_size_t

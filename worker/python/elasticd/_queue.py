@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The side of the work queue that submits tasks and fetches what comes of them."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import time
+from array import array
+from collections import deque
+from ctypes import byref, c_char_p, c_int, c_int64, c_size_t, c_void_p, string_at
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Union
+
+from ._core import Core, Deadline
+from ._errors import (
+    Cancelled,
+    DataLoss,
+    DeadlineExceeded,
+    Error,
+    QueueFailed,
+    error_of,
+    of_kind,
+)
+from ._handle import Handle
+from ._library import INTERRUPTED, Owned, names_array, text_argument, text_of
+from ._queue_types import ANY, CANCELLED, FAILED, NEW_TASK, OUTCOME, CStats
+from ._values import JSON, TEXT, Encoded, decode, encode, filled, held_in
+
+_BATCH = 1024  # tasks at most that go, or are looked at, together
+_BATCH_BYTES = 1 << 20
+_BATCH_SECONDS = 0.01  # for so long the first one waits for others
+_LOOK = 256  # that are waited for until the first of them is over
+_FETCH = 4096
+_RELEASE = 256  # gather before they are told, unless there is another reason
+_TURN = 0.1  # seconds for some, before others are looked at
+
+_formats = {form: ctypes.create_string_buffer(form) for form in (JSON, TEXT)}
+_ADDRESS: dict[Optional[bytes], int] = {None: 0}
+_ADDRESS.update((form, ctypes.addressof(text)) for form, text in _formats.items())
+
+
+class QueueStats(NamedTuple):
+    """Of one queue: tasks by their state; how often one was put back; bytes of payloads and values;
+    submitters that wait for room; workers, and slots of theirs that wait for work."""
+
+    queued: int
+    running: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    put_back: int
+    bytes: int
+    waiting: int
+    workers: int
+    free: int
+    closed: bool
+
+
+class Queue:
+    """A queue of tasks, which the workers of the job do: see Job.queue() and connect_queue().
+
+    submit() and map() give handles, whose values fetch() waits for. A payload and a value are bytes, which
+    stay as they are, a str, or what JSON has (so a tuple comes back as a list, and keys are str). A task
+    whose worker dies is done by another one, and so may be begun twice.
+
+    The first task that fails, unless it was submitted alone, is the error of the queue: the others are
+    cancelled, and the next submit(), join() or done() raises it (a QueueFailed) when none of them runs any
+    more; after that the queue is as new.
+
+    Threads may share it, and children of fork(). What handles that are gone stand for is released by later
+    calls, many at once. As a context manager it closes the queue.
+    """
+
+    def __init__(self, core: Core, name: Optional[str] = None, owns_core: bool = False) -> None:
+        self._core, self._library, self._owns_core = core, core.library, owns_core
+        text = None if name is None else text_argument(name, "queue")
+        handle, opened = core.handle(), c_void_p()
+        function = core.library.queue_open
+        core.library.check(_repeated(lambda: function(handle, text, byref(opened))))
+        self._queue: Optional[Owned] = Owned.of(opened, core.library.queue_close, handle)
+        self._private = name is None
+        self.name: str = text_of(core.library.queue_name(opened))
+        self._renew()
+
+    def _renew(self) -> None:
+        self._pid = os.getpid()
+        self._dropped: deque[int] = deque()
+        self._drop = self._dropped.append
+
+    def _open(self) -> Owned:
+        if self._pid != os.getpid():  # a child of fork(): the handles of before are its parent's
+            self._renew()
+        queue = self._queue
+        if queue is None:
+            raise Cancelled("the queue was closed")
+        return queue
+
+    # What is to be done.
+
+    def submit(self, payload: Any = None, *, resources: Iterable[str] = (), limit: Optional[float] = None,
+               alone: bool = False, timeout: Optional[float] = None) -> Handle:
+        """Submits a task; waits while the queue is full, or somebody is in join(): ResourceExhausted after
+        timeout seconds. resources: those that its worker must have built. limit: seconds that one try may
+        take. alone: its failure is its own, and not the queue's."""
+        return self._submit([encode(payload)], _Kind(resources, limit, alone), Deadline(timeout))[0]
+
+    def map(self, payloads: Iterable[Any], *, resources: Iterable[str] = (), limit: Optional[float] = None,
+            alone: bool = False, timeout: Optional[float] = None) -> list[Handle]:
+        """Submits a task for each payload, in their order, many at once; payloads are taken as there is room
+        for them. Where it fails, the error's handles are those of what was submitted before."""
+        kind, deadline = _Kind(resources, limit, alone), Deadline(timeout)
+        handles: list[Handle] = []
+        try:
+            for batch in _batches(payloads):
+                while batch:
+                    some = self._submit(batch, kind, deadline)
+                    handles += some
+                    batch = batch[len(some):]
+        except Error as e:
+            e.handles = handles + getattr(e, "handles", [])  # type: ignore[attr-defined]
+            raise
+        return handles
+
+    def imap(self, payloads: Iterable[Any], *, ordered: bool = True, ahead: int = 4096,
+             resources: Iterable[str] = (), limit: Optional[float] = None, alone: bool = False,
+             timeout: Optional[float] = None) -> Iterator[Any]:
+        """The values for payloads, of which there may be more than fit into memory: at most ahead of them
+        are under way. ordered: in the order of payloads, else as they come. timeout is for each value."""
+        if ahead < 1:
+            raise ValueError(f"ahead: expected at least 1, got {ahead}")
+        return self._imap(iter(payloads), ordered, ahead, _Kind(resources, limit, alone), timeout)
+
+    def _imap(self, payloads: Iterator[Any], ordered: bool, ahead: int, kind: _Kind,
+              timeout: Optional[float]) -> Iterator[Any]:
+        waiting: deque[Handle] = deque()
+        more = True
+        while more or waiting:
+            deadline = Deadline(timeout)
+            if more and len(waiting) <= ahead // 2:
+                want = ahead - len(waiting)
+                batch = next(_batches(itertools.islice(payloads, want), want), None)
+                more = batch is not None
+                while batch:
+                    some = self._submit(batch, kind, deadline)
+                    waiting += some
+                    batch = batch[len(some):]
+                if more and len(waiting) < ahead // 2:
+                    continue
+            if not waiting:
+                break
+            if not waiting[0]._known:
+                self._await_any([h for h in itertools.islice(waiting, _LOOK) if not h._known], deadline)
+            if not ordered:
+                over = [h for h in waiting if h._known]
+                waiting = deque(h for h in waiting if not h._known)
+                for handle in over:
+                    yield handle._told()
+                continue
+            while waiting and waiting[0]._known:
+                yield waiting.popleft()._told()
+
+    def _submit(self, batch: list[Encoded], kind: _Kind, deadline: Deadline) -> list[Handle]:
+        """Of some of them at least, the first ones."""
+        queue, library, n = self._open(), self._library, len(batch)
+        if len(self._dropped) >= _RELEASE:
+            self._flush()
+        data = batch[0][0] if n == 1 else b"".join([raw for raw, _ in batch])
+        place: int = c_void_p.from_buffer(c_char_p(data)).value or 0
+        tasks = kind.tasks(batch, place)
+        numbers, accepted = (c_int64 * n)(), c_size_t()
+        status = self._core.status(
+            lambda ms: library.submit(queue, tasks, n, ms, numbers, byref(accepted)), deadline)
+        drop = self._drop
+        handles = [Handle(self, number, drop) for number in numbers[:accepted.value]]
+        if status:
+            try:
+                self._fail(status)
+            except Error as e:
+                e.handles = handles  # type: ignore[attr-defined]
+                raise
+        return handles
+
+    # What comes of it.
+
+    def fetch(self, structure: Any, timeout: Optional[float] = None) -> Any:
+        """The same structure (dicts, lists, tuples, named ones too, dataclasses, nested as they like) with
+        values in place of its handles, once all are there. Anything else in it stays."""
+        handles: list[Handle] = []
+        held_in(structure, handles)
+        self._await(handles, Deadline(timeout))
+        return filled(structure, Handle._told)
+
+    def as_completed(self, handles: Iterable[Handle], timeout: Optional[float] = None) -> Iterator[Handle]:
+        """The handles, each once, as their tasks are over."""
+        deadline = Deadline(timeout)
+        waiting = list(dict.fromkeys(handles))
+        while waiting:
+            if not any(h._known for h in waiting[:_LOOK]):
+                waiting = self._turn(waiting, deadline)
+            first, rest = waiting[:_LOOK], waiting[_LOOK:]
+            waiting = [h for h in first if not h._known] + rest
+            yield from [h for h in first if h._known]
+
+    def _turn(self, waiting: list[Handle], deadline: Deadline) -> list[Handle]:
+        """Waits until at least one of the first is over. The longest in the queue are mostly the first to be
+        over; now and then the others are looked at."""
+        while True:
+            if len(waiting) <= _LOOK:
+                self._await_any(waiting, deadline)
+                return waiting
+            left = deadline.left_ms()
+            short = Deadline(_TURN if left < 0 else min(_TURN, left / 1000))
+            for begin in range(0, len(waiting), _LOOK):
+                some = waiting[begin:begin + _LOOK]
+                if self._look(some, short if begin == 0 else Deadline(0)):
+                    return some + waiting[:begin] + waiting[begin + _LOOK:]
+            if 0 <= left <= _TURN * 1000:
+                raise DeadlineExceeded(f"none of {len(waiting)} tasks is over")
+
+    def _look(self, handles: list[Handle], deadline: Deadline) -> bool:
+        """Whether one of them is over by then."""
+        try:
+            self._await_any(handles, deadline)
+        except DeadlineExceeded:
+            return False
+        return True
+
+    def _await(self, handles: list[Handle], deadline: Deadline) -> None:
+        """Until all are over."""
+        waiting = [h for h in handles if not h._known]
+        for begin in range(0, len(waiting), _FETCH):
+            some = waiting[begin:begin + _FETCH]
+            for queue, mine in _by_queue(some):
+                queue._fetch(mine, 0, deadline)
+
+    def _await_any(self, handles: list[Handle], deadline: Deadline) -> None:
+        """Until one of them is over; handles of this queue's job."""
+        self._fetch(handles, ANY, deadline)
+
+    def _fetch(self, handles: list[Handle], flags: int, deadline: Deadline) -> None:
+        queue, library = self._open(), self._library
+        if len(self._dropped) >= _RELEASE:
+            self._flush()
+        by_number = {h.task: h for h in handles}
+        numbers = array("q", by_number)
+        places = (c_int64 * len(numbers)).from_buffer(numbers)
+        outcomes, count = c_void_p(), c_size_t()
+        n = len(numbers)
+        status = self._core.status(
+            lambda ms: library.fetch(queue, places, n, flags, ms, byref(outcomes), byref(count)), deadline)
+        if status:
+            if self.closed:
+                raise Cancelled("the queue was closed")
+            self._core.fail(status)
+        try:
+            _learn(by_number, outcomes, count.value)
+        finally:
+            library.outcomes_free(outcomes, count)
+        if n < len(handles):
+            for h in handles:  # several of one task
+                same = by_number[h.task]
+                h._value, h._failed, h._known = same._value, same._failed, same._known
+
+    def join(self, timeout: Optional[float] = None) -> None:
+        """Waits until nothing of the queue is queued or runs. submit() of others, unless they do a task
+        themselves, waits meanwhile."""
+        queue, join = self._open(), self._library.join
+        self._flush()
+        status = self._core.status(lambda ms: join(queue, ms), timeout)
+        if status:
+            self._fail(status)
+
+    def done(self) -> bool:
+        """Whether that is so."""
+        queue, function, said = self._open(), self._library.done, c_int()
+        status = self._core.status(lambda _: function(queue, byref(said)), None)
+        if status:
+            self._fail(status)
+        return bool(said.value)
+
+    def cancel(self, handles: Optional[Iterable[Union[Handle, int]]] = None, reason: str = "",
+               timeout: Optional[float] = None) -> int:
+        """Cancels these tasks, or (None) all of the queue, and waits until none of them runs any more; after
+        that none will. How many were cancelled."""
+        queue, function, count = self._open(), self._library.cancel_tasks, c_size_t()
+        numbers = None if handles is None else array("q", [_number(h) for h in handles])
+        if numbers is not None and not numbers:
+            return 0
+        places = None if numbers is None else (c_int64 * len(numbers)).from_buffer(numbers)
+        n, text = len(numbers or ()), text_argument(reason, "reason")
+        self._core.wait(lambda ms: function(queue, places, n, text, ms, byref(count)), timeout)
+        return count.value
+
+    def handle(self, task: int) -> Handle:
+        """Of a task that is known by its number, as one of another coordinator. What comes of it stays with
+        the job when the handle is gone."""
+        return Handle(self, int(task), None)
+
+    def release(self, handles: Iterable[Union[Handle, int]]) -> None:
+        """Forgets these tasks and what came of them, those that are not over when they are."""
+        self._open()
+        numbers = []
+        for h in handles:
+            numbers.append(_number(h))
+            if isinstance(h, Handle):
+                h._drop = None
+        self._release(numbers)
+
+    def stats(self) -> QueueStats:
+        queue, handle, said = self._open(), self._core.handle(), CStats()
+        function = self._library.queue_stats
+        status = self._core.status(lambda _: function(handle, queue, byref(said)), None)
+        if status:
+            self._core.fail(status)
+        return QueueStats._make([*[getattr(said, name) for name in QueueStats._fields[:-1]],
+                                 bool(said.closed)])
+
+    # The end of it.
+
+    def _flush(self) -> None:
+        """Releases what handles that are gone stood for."""
+        dropped, numbers = self._dropped, []
+        try:
+            while True:
+                numbers.append(dropped.popleft())
+        except IndexError:
+            pass
+        try:
+            self._release(numbers)
+        except Error:  # whoever needs the queue will hear of it
+            pass
+        except BaseException:  # of a signal's handler
+            dropped.extend(numbers)
+            raise
+
+    def _release(self, numbers: list[int]) -> None:
+        if not numbers:
+            return
+        queue, function, n = self._open(), self._library.release, len(numbers)
+        places = (c_int64 * n)(*numbers)
+        self._core.wait(lambda _: function(queue, places, n), None)
+
+    @property
+    def closed(self) -> bool:
+        return self._queue is None or self._core.closed
+
+    def close(self) -> None:
+        """Closes this handle to the queue. All of a queue without a name is cancelled and forgotten; one
+        with a name goes on."""
+        if self._queue is None:
+            return
+        if self._pid == os.getpid() and not self._core.closed:
+            try:
+                if self._private:
+                    self.cancel(reason="the queue was closed", timeout=0)
+                else:
+                    self._flush()
+            except Error:
+                pass
+        self._queue = None
+        if self._owns_core:
+            self._core.close()
+
+    def _fail(self, status: int) -> None:
+        library = self._library
+        task = library.error_task()
+        if task < 0:
+            if self.closed:
+                raise Cancelled("the queue was closed")
+            self._core.fail(status)
+        code = library.error_exit_code()
+        error = of_kind(QueueFailed, status, text_of(library.error_text()))
+        error.task, error.worker = task or None, text_of(library.error_worker()) or None
+        error.details, error.exit_code = text_of(library.error_details()), None if code < 0 else code
+        raise error
+
+    def __enter__(self) -> Queue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<elasticd.Queue {self.name!r}{', closed' if self.closed else ''}>"
+
+
+class _Kind:
+    """What the tasks of one call have in common."""
+
+    def __init__(self, resources: Iterable[str], limit: Optional[float], alone: bool) -> None:
+        if isinstance(resources, str):
+            raise TypeError(f"resources: expected a list of names, got the str {resources!r}")
+        self._names, n = names_array(list(resources))
+        names = ctypes.addressof(self._names) if n else 0
+        if limit is not None and not 0 < limit < float("inf"):
+            raise ValueError(f"limit: expected seconds > 0, got {limit}")
+        limit_ms = 0 if limit is None else max(int(limit * 1000), 1)
+        self._rest = (names, n, limit_ms, bool(alone))
+
+    def tasks(self, batch: list[Encoded], place: int) -> bytes:
+        """As the library takes them; their payloads are there one after the other."""
+        pack, rest, records = NEW_TASK.pack, self._rest, []
+        for raw, form in batch:
+            records.append(pack(place, len(raw), _ADDRESS[form], *rest))
+            place += len(raw)
+        return b"".join(records)
+
+
+def _batches(payloads: Iterable[Any], most: int = _BATCH) -> Iterator[list[Encoded]]:
+    """Encoded, as many at once as come quickly."""
+    batch: list[Encoded] = []
+    size, since = 0, time.monotonic()
+    for payload in payloads:
+        encoded = encode(payload)
+        batch.append(encoded)
+        size += len(encoded[0])
+        if (len(batch) >= min(most, _BATCH) or size >= _BATCH_BYTES
+                or time.monotonic() - since > _BATCH_SECONDS):
+            yield batch
+            batch, size, since = [], 0, time.monotonic()
+    if batch:
+        yield batch
+
+
+def _by_queue(handles: list[Handle]) -> Iterable[tuple[Queue, list[Handle]]]:
+    first = handles[0]._queue
+    if all(h._queue is first for h in handles):
+        return [(first, handles)]
+    found: dict[int, tuple[Queue, list[Handle]]] = {}
+    for h in handles:
+        found.setdefault(id(h._queue), (h._queue, []))[1].append(h)
+    return found.values()
+
+
+def _number(handle: Union[Handle, int]) -> int:
+    return handle.task if isinstance(handle, Handle) else handle
+
+
+def _learn(handles: dict[int, Handle], outcomes: c_void_p, n: int) -> None:
+    """What became of their tasks."""
+    if not outcomes.value:
+        return
+    records = (ctypes.c_char * (OUTCOME.size * n)).from_address(outcomes.value)
+    for number, state, value, length, form, code, message, details, worker, _ in OUTCOME.iter_unpack(records):
+        handle = handles[number]
+        if state == FAILED or state == CANCELLED:
+            error = error_of(code or int(Cancelled.code), text_of(string_at(message)))
+            error.task, error.worker = number, text_of(string_at(worker)) or None
+            error.details = text_of(string_at(details))
+            handle._value, handle._failed = error, True
+        elif value:
+            try:
+                handle._value = decode(string_at(value, length), string_at(form))
+            except ValueError as e:
+                error = DataLoss(f"the value of task {number} is not what it says: {e}")
+                handle._value, handle._failed = error, True
+        else:
+            handle._value = b""
+        handle._known = True
+        drop, handle._drop = handle._drop, None
+        if drop is not None:
+            drop(number)
+
+
+def _repeated(function: Callable[[], int]) -> int:
+    """Of a call that a signal may end."""
+    while True:
+        status = function()
+        if status != INTERRUPTED:
+            return status
