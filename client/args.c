@@ -64,6 +64,20 @@ static int complain(const struct args *a, char **argv, int c, struct error *err)
 	return error_set(err, -EINVAL, "unknown or ambiguous option %s", quote_text(word, quoted));
 }
 
+/* False where there are too many. */
+static bool keep(struct args *a, const struct arg_option *o)
+{
+	size_t n = o->value ? strlen(o->value) : 0;
+
+	if (n < 3 || strcmp(o->value + n - 3, "...") != 0)
+		return true;
+	if (a->n_many == ARGS_MANY_MAX)
+		return false;
+	a->many[a->n_many].option = o;
+	a->many[a->n_many++].value = optarg;
+	return true;
+}
+
 int args_parse(struct args *a, const struct arg_option *own, const struct arg_option *global,
 	int argc, char **argv, bool stop_early, struct error *err)
 {
@@ -74,6 +88,7 @@ int args_parse(struct args *a, const struct arg_option *own, const struct arg_op
 	a->options[0] = own;
 	a->options[1] = global;
 	memset(a->values[0], 0, sizeof(a->values[0]));
+	a->n_many = 0;
 	strcpy(shorts, stop_early ? "+:" : ":");
 	fill(a, longs, shorts + strlen(shorts));
 	optind = 0; /* makes glibc start anew */
@@ -85,6 +100,9 @@ int args_parse(struct args *a, const struct arg_option *own, const struct arg_op
 			c = by_letter(a, c);
 		c -= LONG_BASE;
 		a->values[c / ARGS_OPTIONS_MAX][c % ARGS_OPTIONS_MAX] = optarg ? optarg : "";
+		if (!keep(a, &a->options[c / ARGS_OPTIONS_MAX][c % ARGS_OPTIONS_MAX]))
+			return error_set(err, -EINVAL, "an option is given more than %d times",
+				ARGS_MANY_MAX);
 	}
 	a->argc = argc - optind;
 	a->argv = argv + optind;
@@ -107,6 +125,14 @@ void args_set(struct args *a, const struct arg_option *o, const char *value)
 		for (int i = 0; a->options[t] && a->options[t][i].name; i++)
 			if (&a->options[t][i] == o)
 				a->values[t][i] = value;
+}
+
+const char *args_nth(const struct args *a, const char *name, int n)
+{
+	for (int i = 0; i < a->n_many; i++)
+		if (!strcmp(a->many[i].option->name, name) && n-- == 0)
+			return a->many[i].value;
+	return NULL;
 }
 
 bool args_has(const struct args *a, const char *name)

@@ -11,17 +11,23 @@
 
 struct arg_option {
 	const char *name;  /* long name; NULL ends a table */
-	const char *value; /* what help calls its value; NULL: it takes none */
+	const char *value; /* what help calls its value; NULL: it takes none; "NAME...": it may be
+			    * given several times, see args_nth() */
 	const char *help;
 	const char *words; /* values for completion, separated by spaces; "@file", "@dir", "@job" */
 	char letter;	   /* or 0 */
 };
 
-enum { ARGS_OPTIONS_MAX = 32 };
+enum { ARGS_OPTIONS_MAX = 32, ARGS_MANY_MAX = 64 };
 
 struct args {
 	const struct arg_option *options[2]; /* the verb's, the global ones */
 	const char *values[2][ARGS_OPTIONS_MAX];
+	struct {
+		const struct arg_option *option;
+		const char *value;
+	} many[ARGS_MANY_MAX]; /* of those that may be given several times */
+	int n_many;
 	int argc; /* what is left: positional */
 	char **argv;
 };
@@ -39,6 +45,9 @@ _must_check_ int args_parse(struct args *a, const struct arg_option *own,
  * one of the tables. */
 const char *args_get(const struct args *a, const char *name);
 bool args_has(const struct args *a, const char *name);
+
+/* The n-th value of an option that may be given several times; NULL: there are no more. */
+const char *args_nth(const struct args *a, const char *name, int n);
 
 /* What a parser of another kind found: o is a row of one of a's tables, value is borrowed. */
 void args_set(struct args *a, const struct arg_option *o, const char *value);

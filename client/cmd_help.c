@@ -4,6 +4,7 @@
 
 #include "client/completion.h"
 #include "client/ctl.h"
+#include "client/dispatch.h"
 #include "client/launch.h"
 #include "client/verbs.h"
 
@@ -61,10 +62,23 @@ static void options_print(FILE *f, const char *title, const struct arg_option *o
 	}
 }
 
+static void verbs_print(FILE *f, const struct verb *v)
+{
+	fputs("\nVerbs:\n", f);
+	for (; v->name; v++)
+		if (!(v->flags & VERB_HIDDEN)) {
+			int n = fprintf(f, "  %s", v->name);
+
+			wrapped(f, n, 14, v->help);
+		}
+}
+
 int help_verb(FILE *f, const struct verb *v)
 {
-	fprintf(f, "usage: elasticctl %s%s%s%s\n\n%s.\n", v->name, verb_takes_options(v),
+	fprintf(f, "usage: elasticctl %s%s%s%s\n\n%s.\n", v->path, verb_takes_options(v),
 		*v->synopsis ? " " : "", v->synopsis, v->help);
+	if (verb_group(v))
+		verbs_print(f, verb_group(v));
 	options_print(f, "Options", v->options);
 	if (v->flags & VERB_COMMAND) {
 		fputc('\n', f);
@@ -86,14 +100,9 @@ int help_verb(FILE *f, const struct verb *v)
 int help_all(FILE *f)
 {
 	fputs("usage: elasticctl [OPTION...] VERB [ARGUMENT...]\n\n"
-	      "Runs and controls groups of training workers.\n\nVerbs:\n",
+	      "Runs and controls groups of training workers.\n",
 		f);
-	for (const struct verb *v = verbs; v->name; v++)
-		if (!(v->flags & VERB_HIDDEN)) {
-			int n = fprintf(f, "  %s", v->name);
-
-			wrapped(f, n, 14, v->help);
-		}
+	verbs_print(f, verbs);
 	options_print(f, "Options", global_options);
 	fputs("\n'elasticctl help VERB' explains a verb. More in elasticctl(1).\n", f);
 	return 0;
@@ -101,14 +110,19 @@ int help_all(FILE *f)
 
 int cmd_help(struct ctl *ctl, struct args *args)
 {
-	const struct verb *v;
+	const struct verb *table = verbs, *v = NULL;
 
-	if (args->argc == 0) {
+	if (args->argc == 0)
 		return help_all(stdout);
+	for (int i = 0; i < args->argc; i++) {
+		if (!table)
+			return ctl_usage(ctl, "unexpected argument \"%s\"", args->argv[i]);
+		v = verb_find(table, args->argv[i]);
+		if (!v)
+			return dispatch_unknown(ctl, table, args->argv[i]);
+		ctl->verb = v;
+		table = verb_group(v);
 	}
-	v = verb_find(args->argv[0]);
-	if (!v)
-		return ctl_usage(ctl, "there is no verb \"%s\"", args->argv[0]);
 	return help_verb(stdout, v);
 }
 
@@ -175,8 +189,10 @@ int cmd_complete(struct ctl *ctl, struct args *args)
 		complete_jobs(ctl, !strcmp(kind, "jobs") || !strcmp(kind, "any-workers"));
 	else if (!strcmp(kind, "shells"))
 		puts("bash\nzsh\nfish");
-	else if (!strcmp(kind, "verbs"))
-		for (const struct verb *v = verbs; v->name; v++)
+	else if (!strcmp(kind, "create-drop"))
+		puts("create\ndrop");
+	else if (!strcmp(kind, "verbs") || !strcmp(kind, "task-verbs"))
+		for (const struct verb *v = *kind == 't' ? task_verbs : verbs; v->name; v++)
 			if (!(v->flags & VERB_HIDDEN))
 				puts(v->name);
 	return 0;

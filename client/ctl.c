@@ -76,6 +76,8 @@ int ctl_init(struct ctl *ctl, const struct args *args)
 void ctl_fini(struct ctl *ctl)
 {
 	ctl->link = varlink_sync_free(ctl->link);
+	json_decref(ctl->refusal);
+	ctl->refusal = NULL;
 	free(ctl->socket);
 	ctl->socket = NULL;
 }
@@ -109,8 +111,8 @@ int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
 	if (ctl->verb)
 		fprintf(stderr,
 			"usage: elasticctl %s%s%s%s\nTry 'elasticctl help %s' for what it takes.\n",
-			ctl->verb->name, verb_takes_options(ctl->verb),
-			*ctl->verb->synopsis ? " " : "", ctl->verb->synopsis, ctl->verb->name);
+			ctl->verb->path, verb_takes_options(ctl->verb),
+			*ctl->verb->synopsis ? " " : "", ctl->verb->synopsis, ctl->verb->path);
 	else
 		fputs("usage: elasticctl [OPTION...] VERB [ARGUMENT...]\n"
 		      "Try 'elasticctl help' for the verbs.\n",

@@ -34,6 +34,9 @@ struct ctl {
 	const struct verb *verb;
 	char *socket; /* of elasticd, once it is needed */
 	struct varlink_sync *link;
+	/* In a worker of a job: whose token it is. socket is that of the job's agent then. */
+	const char *token;
+	json_t *refusal; /* what came with the last error of an interface */
 	bool json, legend, quiet, utf8;
 	bool color_out, color_err;
 	int columns;	     /* of the terminal on standard output; 0: not a terminal */
@@ -62,8 +65,8 @@ void ctl_say(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(
 _must_check_ int ctl_connect(struct ctl *ctl, struct varlink_sync **ret);
 
 /*
- * One call of io.elasticd.Manager over ctl's own connection. method is the short name; takes
- * parameters (NULL: none). On success ret (may be NULL) is owned.
+ * One call over ctl's own connection. method is the short name of one of io.elasticd.Manager, or
+ * a whole name; takes parameters (NULL: none). On success ret (may be NULL) is owned.
  */
 _must_check_ int ctl_call(struct ctl *ctl, const char *method, json_t *parameters, json_t **ret);
 
@@ -71,6 +74,18 @@ _must_check_ int ctl_call(struct ctl *ctl, const char *method, json_t *parameter
  * in ret_error (owned) then, its text in err, and the status is what ctl_call() would return. */
 _must_check_ int ctl_try(struct ctl *ctl, const char *method, json_t *parameters, json_t **ret,
 	char **ret_error, struct error *err);
+
+/* What an error of an interface, by its whole name, means for people: its text is in err. Returns
+ * the exit status. */
+int ctl_explain(
+	const struct ctl *ctl, const char *name, const json_t *parameters, struct error *err);
+
+/* Says what ctl_explain() found, and the details that came with it. Returns status. */
+int ctl_refused(
+	const struct ctl *ctl, int status, const json_t *parameters, const struct error *err);
+
+/* Whom ctl->socket belongs to, for messages. */
+const char *ctl_peer(const struct ctl *ctl);
 
 /* Opens a connection of its own for a "more" call. */
 _must_check_ int ctl_stream(

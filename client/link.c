@@ -3,14 +3,17 @@
 #include "client/ctl.h"
 
 #include "common/paths.h"
+#include "common/printable.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 
 #define INTERFACE "io.elasticd.Manager."
+#define OURS "io.elasticd."
 
 static volatile sig_atomic_t interrupted;
 static bool catching;
@@ -58,13 +61,11 @@ static bool manager_runs(void)
 	return paths_is_system() && access("/run/systemd/system", F_OK) == 0;
 }
 
-int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
+static int cannot_connect(const struct ctl *ctl, int r, const struct error *err)
 {
-	struct error err = { 0 };
-	int r = varlink_sync_connect(ctl->socket, ret, &err);
-
-	if (r == 0)
-		return 0;
+	if (ctl->token)
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+			"cannot reach the job's agent: %s", err->text);
 	if (r == -EACCES || r == -EPERM)
 		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
 			"%s: permission denied; root and members of the socket's group may use this "
@@ -75,7 +76,42 @@ int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
 			"no elasticd listens on %s; start one with \"%s\", or name another socket with "
 			"--socket",
 			ctl->socket, manager_runs() ? "systemctl start elasticd" : "elasticd &");
-	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err.text);
+	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err->text);
+}
+
+const char *ctl_peer(const struct ctl *ctl)
+{
+	return ctl->token ? "the job's agent" : "elasticd";
+}
+
+static int greet(struct ctl *ctl, struct varlink_sync *link);
+
+int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
+{
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	struct error err = { 0 };
+	int r = varlink_sync_connect(ctl->socket, &link, &err);
+
+	if (r == 0)
+		r = greet(ctl, link);
+	else
+		r = cannot_connect(ctl, r, &err);
+	if (r == 0)
+		*ret = TAKE_PTR(link);
+	return r;
+}
+
+/* A traceback, indented, fit for a terminal. */
+static void print_details(FILE *f, const char *text)
+{
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+
+		fputs("    ", f);
+		printable_write(f, text, n);
+		fputc('\n', f);
+		text += n + (text[n] == '\n');
+	}
 }
 
 static const char *word(const json_t *p, const char *key)
@@ -129,6 +165,10 @@ static void explain(const char *name, const json_t *p, struct error *err)
 	else if (!strcmp(name, "org.varlink.service.InvalidParameter"))
 		error_set(err, -EINVAL, "elasticd does not take this value of %s",
 			get_text(p, "parameter") ? get_text(p, "parameter") : "a parameter");
+	else if (!strcmp(name, "org.varlink.service.InterfaceNotFound"))
+		error_set(err, -ENOSYS,
+			"this elasticd does not serve %s; is it older than elasticctl?",
+			get_text(p, "interface") ? get_text(p, "interface") : "this interface");
 	else if (!strcmp(name, "org.varlink.service.MethodNotFound") ||
 		 !strcmp(name, "org.varlink.service.MethodNotImplemented"))
 		error_set(err, -ENOSYS,
@@ -136,15 +176,63 @@ static void explain(const char *name, const json_t *p, struct error *err)
 			get_text(p, "method") ? get_text(p, "method") : "this call");
 }
 
-/* Shortens the error's name, words it, and returns the exit status. */
-static int remote_error(const struct ctl *ctl, char **name, const json_t *p, struct error *err)
+/* Without the name of an interface of ours. */
+static const char *short_name(const char *name)
 {
-	if (!strncmp(*name, INTERFACE, strlen(INTERFACE)))
-		memmove(*name, *name + strlen(INTERFACE), strlen(*name + strlen(INTERFACE)) + 1);
-	explain(*name, p, err);
+	const char *dot = strrchr(name, '.');
+
+	return dot && !strncmp(name, OURS, strlen(OURS)) ? dot + 1 : name;
+}
+
+/* "task 17 on worker:1: Internal: out of luck" of a TaskError. */
+static void explain_task_error(const json_t *e, struct error *err)
+{
+	const char *worker = get_text(e, "worker"), *message = get_text(e, "message");
+	bool task = has_value(e, "task");
+	char what[32] = "";
+
+	if (task)
+		snprintf(what, sizeof(what), "task %" PRId64, get_int(e, "task"));
+	error_set(err, -EREMOTEIO, "%s%s%s%s%s%s%s", what, task && worker ? " on " : "",
+		worker ? worker : "", task || worker ? ": " : "", word(e, "code"),
+		message && *message ? ": " : "", message ? message : "");
+}
+
+/* The status of an error of the queue: with which a coordinator is to leave, if that is said. */
+static int queue_status(const json_t *p)
+{
+	int code = (int)get_int(p, "exit_code");
+
+	return code > 0 && code < 256 ? code : CTL_REFUSED;
+}
+
+int ctl_explain(const struct ctl *ctl, const char *name, const json_t *p, struct error *err)
+{
+	const char *brief = short_name(name);
+	int status = CTL_REFUSED;
+
+	if (!strcmp(brief, "QueueFailed")) {
+		explain_task_error(json_object_get(p, "error"), err);
+		status = queue_status(p);
+	} else {
+		explain(brief, p, err);
+	}
 	if (!err->text[0])
-		error_set(err, -EREMOTEIO, "elasticd refused: %s", *name);
-	return failed(ctl, !strcmp(*name, "TimedOut") ? CTL_TIMED_OUT : CTL_REFUSED);
+		error_set(err, -EREMOTEIO, "%s refused: %s", ctl_peer(ctl), brief);
+	if (!strcmp(brief, "TimedOut") || !strcmp(brief, "DeadlineExceeded"))
+		status = CTL_TIMED_OUT;
+	return failed(ctl, status);
+}
+
+int ctl_refused(
+	const struct ctl *ctl, int status, const json_t *parameters, const struct error *err)
+{
+	const char *details = get_text(json_object_get(parameters, "error"), "details");
+
+	ctl_error(ctl, status, "%s", err->text);
+	if (details && *details)
+		print_details(stderr, details);
+	return status;
 }
 
 /* Until there may be input on link. Ends as a write would have, where nobody reads what is printed.
@@ -176,7 +264,7 @@ static int wait_input(struct ctl *ctl, struct varlink_sync *link)
 			return timed_out(ctl);
 		if (r != -EINTR)
 			return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
-				"the connection to elasticd broke: %s", strerror(-r));
+				"the connection to %s broke: %s", ctl_peer(ctl), strerror(-r));
 	}
 }
 
@@ -196,14 +284,16 @@ static int receive(struct ctl *ctl, struct varlink_sync *link, json_t **ret, boo
 		r = varlink_sync_receive(link, &parameters, &name, &more, err);
 	} while (r == -EINTR);
 	if (r == -EREMOTEIO && name) {
-		r = remote_error(ctl, &name, parameters, err);
+		r = ctl_explain(ctl, name, parameters, err);
+		memmove(name, short_name(name), strlen(short_name(name)) + 1);
 		*ret_error = TAKE_PTR(name);
+		json_decref(ctl->refusal);
+		ctl->refusal = TAKE_PTR(parameters);
 		return r;
 	}
 	if (r < 0)
-		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
-			"the connection to elasticd broke: %s",
-			err->text[0] ? err->text : strerror(-r));
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "the connection to %s broke: %s",
+			ctl_peer(ctl), err->text[0] ? err->text : strerror(-r));
 	if (ret)
 		*ret = TAKE_PTR(parameters);
 	if (ret_more)
@@ -217,10 +307,28 @@ static int send_call(struct ctl *ctl, struct varlink_sync *link, const char *met
 	struct error err = { 0 };
 	char full[96];
 
-	snprintf(full, sizeof(full), INTERFACE "%s", method);
+	snprintf(full, sizeof(full), "%s%s", strchr(method, '.') ? "" : INTERFACE, method);
 	if (varlink_sync_send(link, full, parameters, more, &err) == 0)
 		return 0;
-	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot call elasticd: %s", err.text);
+	return ctl_error(
+		ctl, failed(ctl, CTL_NO_DAEMON), "cannot call %s: %s", ctl_peer(ctl), err.text);
+}
+
+/* Says who we are, where that is asked for. */
+static int greet(struct ctl *ctl, struct varlink_sync *link)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+	int r;
+
+	if (!ctl->token)
+		return 0;
+	r = send_call(ctl, link, "io.elasticd.Worker.Hello",
+		ctl_with(json_object(), "token", json_string(ctl->token)), false);
+	if (r == 0)
+		r = receive(ctl, link, &answer, NULL, &name, &err);
+	return name ? ctl_error(ctl, r, "%s", err.text) : r;
 }
 
 int ctl_try(struct ctl *ctl, const char *method, json_t *parameters, json_t **ret, char **ret_error,
@@ -242,7 +350,7 @@ int ctl_call(struct ctl *ctl, const char *method, json_t *parameters, json_t **r
 	struct error err = { 0 };
 	int r = ctl_try(ctl, method, parameters, ret, &name, &err);
 
-	return name ? ctl_error(ctl, r, "%s", err.text) : r;
+	return name ? ctl_refused(ctl, r, ctl->refusal, &err) : r;
 }
 
 int ctl_stream(struct ctl *ctl, const char *method, json_t *parameters, struct varlink_sync **ret)

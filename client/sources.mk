@@ -23,6 +23,20 @@ client_SRC := \
 	client/cmd_logs.c \
 	client/cmd_status.c \
 	client/cmd_tasks.c \
+	client/cmd_task.c \
+	client/cmd_task_fetch.c \
+	client/cmd_task_list.c \
+	client/cmd_task_submit.c \
+	client/cmd_task_work.c \
+	client/work_program.c \
+	client/task_collect.c \
+	client/task_watch.c \
+	client/dispatch.c \
+	client/line_reader.c \
+	client/outlet.c \
+	client/payload.c \
+	client/progress.c \
+	client/queue_client.c \
 	client/cmd_attach.c \
 	client/foreground.c \
 	client/cmd_platform.c \

@@ -119,8 +119,83 @@ static const struct arg_option shutdown_options[] = {
 	{ NULL },
 };
 
+/* Those of most verbs about tasks. */
+#define QUEUE_OPTION                                                                            \
+	{                                                                                       \
+		"queue", "NAME", "which of the job's queues (default: the one without a name)", \
+			NULL, 0                                                                 \
+	}
+
+static const struct arg_option task_queue_options[] = {
+	QUEUE_OPTION,
+	{ NULL },
+};
+
+static const struct arg_option task_submit_options[] = {
+	QUEUE_OPTION,
+	{ "file", "FILE", "a task for each line of it, a JSON value (-: standard input)", "@file",
+		'f' },
+	{ "text", NULL, "lines are text; the same as --format=text", NULL, 0 },
+	{ "format", "WORD", "what payloads are: json (checked), text, or another word", "json text",
+		0 },
+	{ "resource", "NAME...", "its worker must have built this; may be repeated", NULL, 0 },
+	{ "limit", "DURATION", "a try that takes longer fails", NULL, 0 },
+	{ "alone", NULL, "its failure is its own, not the queue's", NULL, 0 },
+	{ "no-wait", NULL, "fail where there is no room, instead of waiting for it", NULL, 0 },
+	{ "fetch", NULL, "print what comes of the tasks, and forget them", NULL, 0 },
+	{ "ordered", NULL, "with --fetch: in the order of the tasks, not of their ends", NULL, 0 },
+	{ "progress", NULL, "show how it goes, also where standard error is no terminal", NULL, 0 },
+	{ NULL },
+};
+
+static const struct arg_option task_fetch_options[] = {
+	QUEUE_OPTION,
+	{ "all", NULL, "all tasks of the queue", NULL, 'a' },
+	{ "release", NULL, "forget them when they are printed", NULL, 0 },
+	{ "raw", NULL, "the value of one task, its bytes alone", NULL, 0 },
+	{ NULL },
+};
+
+static const struct arg_option task_cancel_options[] = {
+	QUEUE_OPTION,
+	{ "all", NULL, "all tasks of the queue", NULL, 'a' },
+	{ "reason", "TEXT", "for people", NULL, 0 },
+	{ NULL },
+};
+
+static const struct arg_option task_list_options[] = {
+	QUEUE_OPTION,
+	{ "state", "STATES", "only those in these states, with commas between",
+		"queued running succeeded failed cancelled", 0 },
+	{ NULL },
+};
+
+static const struct arg_option task_resource_options[] = {
+	{ "file", "FILE", "its payload (-: standard input)", "@file", 'f' },
+	{ "format", "WORD", "what the payload is: json (checked), text, or another word",
+		"json text", 0 },
+	{ NULL },
+};
+
+static const struct arg_option task_work_options[] = {
+	{ "slots", "N", "run so many programs at once (default: 1)", NULL, 0 },
+	{ "format", "WORD", "what the programs print: json (checked), text, or another word",
+		"json text", 0 },
+	{ NULL },
+};
+
+static const struct arg_option call_options[] = {
+	{ "file", "FILE", "the payload (-: standard input)", "@file", 'f' },
+	{ "format", "WORD", "what the payload is: json (checked), text, or another word",
+		"json text", 0 },
+	{ "workers", "WORKERS", "only these, role:index with commas between", NULL, 0 },
+	{ "answer-timeout", "DURATION", "how long each may take to answer", NULL, 0 },
+	{ NULL },
+};
+
 #define X(verb_name, function, table, lo, hi, syn, kind, bits, text) \
 	{ .name = #verb_name,                                        \
+		.path = PREFIX #verb_name,                           \
 		.run = function,                                     \
 		.options = table,                                    \
 		.least = lo,                                         \
@@ -129,12 +204,22 @@ static const struct arg_option shutdown_options[] = {
 		.words = kind,                                       \
 		.flags = bits,                                       \
 		.help = text },
+#define PREFIX ""
 const struct verb verbs[] = { VERBS(X){ .name = NULL } };
+#undef PREFIX
+#define PREFIX "task "
+const struct verb task_verbs[] = { TASK_VERBS(X){ .name = NULL } };
+#undef PREFIX
 #undef X
 
-const struct verb *verb_find(const char *name)
+const struct verb *verb_group(const struct verb *v)
 {
-	for (const struct verb *v = verbs; v->name; v++)
+	return v->flags & VERB_GROUP ? task_verbs : NULL;
+}
+
+const struct verb *verb_find(const struct verb *table, const char *name)
+{
+	for (const struct verb *v = table; v->name; v++)
 		if (!strcmp(v->name, name))
 			return v;
 	return NULL;

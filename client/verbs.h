@@ -21,6 +21,8 @@ enum verb_words {
 	WORDS_FILES,
 	WORDS_SHELLS,
 	WORDS_VERBS,
+	WORDS_TASK_VERBS,
+	WORDS_CREATE_DROP,
 };
 
 enum verb_flags {
@@ -29,6 +31,8 @@ enum verb_flags {
 	VERB_COMMAND = 4,  /* takes torchrun's flags and a command: options end where that begins */
 	VERB_HIDDEN = 8,   /* not in help, for scripts of our own */
 	VERB_PROGRAM = 16, /* with VERB_VERDICT: what it hands on is the exit status of a program */
+	VERB_GROUP = 32,   /* only other verbs, verb_group(), stand behind it */
+	VERB_WORDS = 64,   /* options end at the first argument: what follows is a command */
 };
 
 enum { MANY = -1 };
@@ -69,6 +73,10 @@ enum { MANY = -1 };
 		"Explain the restarts of a job and what is left of its budget")                    \
 	X(wait, cmd_wait, wait_options, 1, 1, "JOB", WORDS_ACTIVE, VERB_DAEMON | VERB_VERDICT,     \
 		"Wait until a job ends, and exit as it did")                                       \
+	X(task, cmd_task, NULL, 1, MANY, "VERB [ARGUMENT...]", WORDS_TASK_VERBS, VERB_GROUP,       \
+		"Submit work to the queue of a job, fetch what came of it, or do it")              \
+	X(call, cmd_call, call_options, 1, 2, "[JOB] [PAYLOAD]", WORDS_ACTIVE, VERB_DAEMON,        \
+		"Call all workers of a job that take work, and print their answers")               \
 	X(events, cmd_events, events_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON,              \
 		"Show what happened")                                                              \
 	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, 0, "Check job files")     \
@@ -83,14 +91,44 @@ enum { MANY = -1 };
 		"End elasticd")                                                                    \
 	X(completion, cmd_completion, NULL, 1, 1, "SHELL", WORDS_SHELLS, 0,                        \
 		"Print the completion script of bash, zsh or fish")                                \
-	X(help, cmd_help, NULL, 0, 1, "[VERB]", WORDS_VERBS, 0, "Explain elasticctl or a verb")    \
+	X(help, cmd_help, NULL, 0, 2, "[VERB [VERB]]", WORDS_VERBS, 0,                             \
+		"Explain elasticctl or a verb")                                                    \
 	X(__complete, cmd_complete, NULL, 1, MANY, "KIND [WORD]", WORDS_NONE, VERB_HIDDEN,         \
 		"List words for completion scripts")
+
+/* The same behind "task". JOB is left out, or "-", within a worker of the job. */
+#define TASK_VERBS(X)                                                                           \
+	X(submit, cmd_task_submit, task_submit_options, 0, MANY, "[JOB] [PAYLOAD...]",          \
+		WORDS_ACTIVE, VERB_DAEMON, "Submit tasks, and print their numbers")             \
+	X(fetch, cmd_task_fetch, task_fetch_options, 0, MANY, "[JOB] NUMBER...", WORDS_ACTIVE,  \
+		VERB_DAEMON, "Wait for tasks, and print what came of them")                     \
+	X(join, cmd_task_join, task_queue_options, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,    \
+		"Wait until nothing is queued or runs")                                         \
+	X(done, cmd_task_done, task_queue_options, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,    \
+		"Exit with 0 when nothing is queued or runs, else with 1")                      \
+	X(cancel, cmd_task_cancel, task_cancel_options, 0, MANY, "[JOB] [NUMBER...]",           \
+		WORDS_ACTIVE, VERB_DAEMON, "Cancel tasks, or all of a queue")                   \
+	X(list, cmd_task_list, task_list_options, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,     \
+		"List tasks")                                                                   \
+	X(stats, cmd_task_stats, task_queue_options, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,  \
+		"Count tasks by their states")                                                  \
+	X(release, cmd_task_release, NULL, 2, MANY, "JOB NUMBER...", WORDS_ACTIVE, VERB_DAEMON, \
+		"Forget tasks and what came of them")                                           \
+	X(close, cmd_task_close, NULL, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,                \
+		"Take no more tasks, and let the workers leave when all are over")              \
+	X(resource, cmd_task_resource, task_resource_options, 3, 4,                             \
+		"create|drop JOB NAME [PAYLOAD]", WORDS_CREATE_DROP, VERB_DAEMON,               \
+		"Create or drop what each worker builds before its tasks")                      \
+	X(resources, cmd_task_resources, NULL, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,        \
+		"List resources and where they are ready")                                      \
+	X(work, cmd_task_work, task_work_options, 1, MANY, "[--] PROGRAM [ARGUMENT...]",        \
+		WORDS_COMMAND, VERB_WORDS, "In a worker: run a program for each task")
 
 typedef int (*verb_fn)(struct ctl *ctl, struct args *args);
 
 struct verb {
 	const char *name;
+	const char *path; /* with the verb before it: "task submit" */
 	verb_fn run;
 	int least, most;
 	const char *synopsis;
@@ -100,8 +138,12 @@ struct verb {
 	const char *help;
 };
 
-/* Ends with a NULL name. */
+/* End with a NULL name. */
 extern const struct verb verbs[];
+extern const struct verb task_verbs[];
+
+/* The verbs that stand behind a VERB_GROUP; NULL for others. */
+const struct verb *verb_group(const struct verb *v);
 
 /* Options that every verb takes. */
 extern const struct arg_option global_options[];
@@ -109,9 +151,10 @@ extern const struct arg_option global_options[];
 /* " [OPTION...]" to go before the synopsis, or "" (also where the synopsis has it). */
 const char *verb_takes_options(const struct verb *v);
 
-/* NULL where there is none. */
-const struct verb *verb_find(const char *name);
+/* In a table; NULL where there is none. */
+const struct verb *verb_find(const struct verb *table, const char *name);
 
 #define X(name, function, ...) int function(struct ctl *ctl, struct args *args);
 VERBS(X)
+TASK_VERBS(X)
 #undef X

@@ -8,6 +8,7 @@
 
 #include <check.h>
 #include <ctype.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,19 +51,31 @@ static bool described(const char *page, const struct arg_option *o)
 	return has_word(page, "Fl -", o->name);
 }
 
+/* All tables of verbs: the first one, and those behind its groups. */
+static const struct verb *const tables[] = { verbs, task_verbs };
+
+#define EACH_VERB(v)                   \
+	for (size_t t = 0; t < 2; t++) \
+		for (const struct verb *v = tables[t]; v->name; v++)
+
 START_TEST(every_row_is_complete_and_every_name_unique)
 {
-	for (const struct verb *v = verbs; v->name; v++) {
+	EACH_VERB(v)
+	{
 		ck_assert_ptr_nonnull(v->run);
-		ck_assert_msg(v->help && isupper((unsigned char)*v->help), "%s", v->name);
-		ck_assert_msg(v->help[strlen(v->help) - 1] != '.', "%s", v->name);
+		ck_assert_msg(v->help && isupper((unsigned char)*v->help), "%s", v->path);
+		ck_assert_msg(v->help[strlen(v->help) - 1] != '.', "%s", v->path);
 		ck_assert_ptr_nonnull(v->synopsis);
-		ck_assert_msg(v->most == MANY || v->most >= v->least, "%s", v->name);
-		ck_assert_msg((v->most == 0) == (*v->synopsis == '\0'), "%s", v->name);
-		ck_assert_ptr_eq(verb_find(v->name), v);
+		ck_assert_msg(v->most == MANY || v->most >= v->least, "%s", v->path);
+		ck_assert_msg((v->most == 0) == (*v->synopsis == '\0'), "%s", v->path);
+		ck_assert_ptr_eq(verb_find(tables[t], v->name), v);
+		ck_assert(v->flags & VERB_GROUP ? verb_group(v) != NULL : !verb_group(v));
 	}
-	ck_assert_ptr_null(verb_find("no-such-verb"));
-	ck_assert_ptr_null(verb_find(""));
+	ck_assert_ptr_null(verb_find(verbs, "no-such-verb"));
+	ck_assert_ptr_null(verb_find(task_verbs, ""));
+	ck_assert_str_eq(verb_find(task_verbs, "list")->path, "task list");
+	ck_assert_str_eq(verb_find(verbs, "list")->path, "list");
+	ck_assert_ptr_eq(verb_group(verb_find(verbs, "task")), task_verbs);
 }
 END_TEST
 
@@ -87,7 +100,8 @@ START_TEST(no_verb_has_an_option_twice)
 {
 	check_options(global_options, NULL);
 	check_options(launch_options, global_options);
-	for (const struct verb *v = verbs; v->name; v++) {
+	EACH_VERB(v)
+	{
 		check_options(v->options, global_options);
 		if (v->flags & VERB_COMMAND)
 			check_options(v->options, launch_options);
@@ -99,13 +113,14 @@ START_TEST(the_manual_has_every_verb_and_every_option)
 {
 	_cleanup_free_ char *page = manual();
 
-	for (const struct verb *v = verbs; v->name; v++) {
+	EACH_VERB(v)
+	{
 		if (v->flags & VERB_HIDDEN)
 			continue;
 		ck_assert_msg(
-			has_word(page, ".It Cm ", v->name), "%s is not in the manual", v->name);
+			has_word(page, ".It Cm ", v->path), "%s is not in the manual", v->path);
 		for (const struct arg_option *o = v->options; o && o->name; o++)
-			ck_assert_msg(described(page, o), "%s --%s is not in the manual", v->name,
+			ck_assert_msg(described(page, o), "%s --%s is not in the manual", v->path,
 				o->name);
 	}
 	for (const struct arg_option *o = global_options; o->name; o++)
@@ -122,8 +137,10 @@ START_TEST(help_names_every_verb_and_explains_each)
 	FILE *f = open_memstream(&all, &len);
 
 	ck_assert_int_eq(help_all(f), 0);
+	help_verb(f, verb_find(verbs, "task"));
 	fclose(f);
-	for (const struct verb *v = verbs; v->name; v++) {
+	EACH_VERB(v)
+	{
 		_cleanup_free_ char *one = NULL;
 
 		ck_assert_msg(
@@ -162,6 +179,35 @@ START_TEST(options_and_arguments_mix)
 	ck_assert_str_eq(args_get(&a, "color"), "never");
 	ck_assert_int_eq(a.argc, 3);
 	ck_assert_str_eq(a.argv[2], "-n");
+}
+END_TEST
+
+START_TEST(an_option_that_may_be_repeated_keeps_all_its_values)
+{
+	static const struct arg_option many[] = { { "env", "NAME...", "h", NULL, 0 },
+		{ "lines", "N", "h", NULL, 0 }, { NULL } };
+	const char *argv[2 * ARGS_MANY_MAX + 4] = { "x", "--env=a", "--lines=1", "--env", "b",
+		"--lines=2", "--env=", NULL };
+	struct args a = { 0 };
+	struct error err = { 0 };
+
+	ck_assert_int_eq(args_parse(&a, many, global_options, 7, (char **)argv, false, &err), 0);
+	ck_assert_str_eq(args_nth(&a, "env", 0), "a");
+	ck_assert_str_eq(args_nth(&a, "env", 1), "b");
+	ck_assert_str_eq(args_nth(&a, "env", 2), "");
+	ck_assert_ptr_null(args_nth(&a, "env", 3));
+	ck_assert_ptr_null(args_nth(&a, "lines", 0));
+	ck_assert_str_eq(args_get(&a, "lines"), "2");
+	for (int i = 0; i < ARGS_MANY_MAX + 1; i++)
+		argv[i + 1] = "--env=a";
+	ck_assert_int_eq(
+		args_parse(&a, many, global_options, ARGS_MANY_MAX + 1, (char **)argv, false, &err),
+		0);
+	ck_assert_str_eq(args_nth(&a, "env", ARGS_MANY_MAX - 1), "a");
+	ck_assert_ptr_null(args_nth(&a, "env", ARGS_MANY_MAX));
+	ck_assert_int_eq(
+		args_parse(&a, many, global_options, ARGS_MANY_MAX + 2, (char **)argv, false, &err),
+		-EINVAL);
 }
 END_TEST
 
@@ -221,6 +267,7 @@ int main(void)
 	tcase_add_test(tc, the_manual_has_every_verb_and_every_option);
 	tcase_add_test(tc, help_names_every_verb_and_explains_each);
 	tcase_add_test(tc, options_and_arguments_mix);
+	tcase_add_test(tc, an_option_that_may_be_repeated_keeps_all_its_values);
 	tcase_add_test(tc, wrong_options_are_named);
 	tcase_add_test(tc, numbers_and_durations_are_checked);
 	suite_add_tcase(s, tc);

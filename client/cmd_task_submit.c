@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task submit: from arguments or lines to tasks. One SubmitMany is under way at a time, so that
+ * tasks have the order of their lines whatever happens, and the next one is made ready meanwhile.
+ * It waits for room no longer than WAIT_MS, and then is sent anew: who interrupts us is told
+ * exactly how many were accepted. Where there is little room, fewer go at once, so that their
+ * numbers are seen when they have them.
+ */
+#include "client/task_submit.h"
+
+#include "client/payload.h"
+#include "client/verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum {
+	WAIT_MS = 1000,
+	BATCH_FIRST = 16,
+	BATCH_MAX = 512,
+	BATCH_BYTES = 128 * 1024, /* of payloads; escaped they fit into a message */
+	QUICK_MS = 100,
+};
+
+int submit_say(struct submit *s, int status, const char *fmt, ...)
+{
+	char text[1400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (s->watch)
+		watch_clear(s->watch);
+	return ctl_error(s->ctl, status, "%s", text);
+}
+
+/* No more is submitted; what was is still printed. The first reason is the exit status. */
+static void give_up(struct submit *s, int status)
+{
+	if (!s->status)
+		s->status = status;
+	s->exhausted = true;
+	json_array_clear(s->next);
+	s->next_bytes = 0;
+}
+
+void submit_end(struct submit *s, int status)
+{
+	if (!s->status)
+		s->status = status;
+	if (s->finished)
+		return;
+	s->finished = true;
+	loop_quit(s->loop, 0);
+}
+
+static const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static const char *were(int64_t n)
+{
+	return n == 1 ? "was" : "were";
+}
+
+/* For each reason that is said: what is in, since nothing takes it back. */
+static void say_accepted(struct submit *s)
+{
+	submit_say(s, 0, "%" PRId64 " task%s %s accepted", s->accepted, plural(s->accepted),
+		were(s->accepted));
+}
+
+static void no_memory(struct submit *s)
+{
+	submit_say(s, 0, "out of memory");
+	say_accepted(s);
+	submit_end(s, CTL_FAILED);
+}
+
+/* --- from lines to tasks */
+
+/* "line 7" or "argument 3". */
+static void name_source(const struct submit *s, char *buf, size_t size)
+{
+	if (s->lines)
+		snprintf(buf, size, "line %" PRIu64, line_reader_number(s->lines));
+	else
+		snprintf(buf, size, "argument %d", s->at_argument);
+}
+
+/* What stops the input: all before it is submitted. */
+static void refuse_input(struct submit *s, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void refuse_input(struct submit *s, const char *fmt, ...)
+{
+	char where[48], text[512];
+	va_list ap;
+
+	name_source(s, where, sizeof(where));
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	submit_say(s, 0, "%s: %s", where, text);
+	s->exhausted = true;
+	s->status = CTL_REFUSED;
+}
+
+static bool add_task(struct submit *s, const char *data, size_t len)
+{
+	json_t *task = payload_put(json_object(), "payload", data, len, s->format);
+
+	if (s->resources)
+		task = ctl_with(task, "resources", json_incref(s->resources));
+	if (s->limit_ms >= 0)
+		task = ctl_with(task, "limit_ms", json_integer(s->limit_ms));
+	if (s->alone)
+		task = ctl_with(task, "alone", json_true());
+	if (!task || json_array_append_new(s->next, task) < 0)
+		return false;
+	s->next_bytes += len;
+	return true;
+}
+
+/* One line or argument. False where it ends everything. */
+static bool take_payload(struct submit *s, const char *data, size_t len)
+{
+	bool blank = strspn(data, " \t\r") >= len;
+	struct error err = { 0 };
+
+	if (s->check_json && blank && s->lines)
+		return true;
+	if (s->check_json && payload_check_json(&data, &len, &err) < 0)
+		refuse_input(s, "%s", err.text);
+	else if (len > QUEUE_PAYLOAD_MAX)
+		refuse_input(s, "expected at most %d bytes, got %zu", QUEUE_PAYLOAD_MAX, len);
+	else if (!add_task(s, data, len))
+		return no_memory(s), false;
+	return true;
+}
+
+/* The next line or argument: 1, 0 where there is none now, -ENODATA at the end. */
+static int next_payload(struct submit *s, const char **data, size_t *len)
+{
+	if (s->lines)
+		return line_reader_next(s->lines, data, len);
+	if (s->at_argument == s->n_arguments)
+		return -ENODATA;
+	*data = s->arguments[s->at_argument++];
+	*len = strlen(*data);
+	return 1;
+}
+
+/* Makes the next call ready. False where everything has ended. */
+static bool gather(struct submit *s)
+{
+	while (!s->exhausted && json_array_size(s->next) < s->batch &&
+		s->next_bytes < BATCH_BYTES) {
+		const char *data;
+		size_t len;
+		int r = next_payload(s, &data, &len);
+
+		if (r == 0)
+			return true;
+		if (r == -ENODATA)
+			s->exhausted = true;
+		else if (r == -EMSGSIZE)
+			refuse_input(s, "longer than %d bytes", QUEUE_PAYLOAD_MAX);
+		else if (r < 0)
+			refuse_input(s, "cannot read: %s", strerror(-r));
+		else if (!take_payload(s, data, len))
+			return false;
+	}
+	return true;
+}
+
+/* --- from tasks to the queue */
+
+/* Tasks that were not accepted go first in the next call. */
+static bool put_back(struct submit *s, size_t accepted)
+{
+	json_t *rest = json_array();
+	size_t i, n = json_array_size(s->flight);
+
+	for (i = accepted; rest && i < n; i++)
+		if (json_array_append(rest, json_array_get(s->flight, i)) < 0)
+			break;
+	if (!rest || i < n || json_array_extend(rest, s->next) < 0) {
+		json_decref(rest);
+		return false;
+	}
+	json_decref(s->next);
+	s->next = rest;
+	return true;
+}
+
+static bool tell_numbers(struct submit *s, int64_t first, size_t n)
+{
+	char text[32];
+
+	if (s->collect)
+		return collect_add(s->collect, first, n) == 0;
+	if (s->watch && s->ctl->columns > 0)
+		watch_clear(s->watch);
+	for (size_t i = 0; i < n; i++) {
+		int len = snprintf(text, sizeof(text), "%" PRId64 "\n", first + (int64_t)i);
+
+		if (outlet_write(s->out, text, (size_t)len) < 0)
+			return false;
+	}
+	return true;
+}
+
+static void accept_tasks(struct submit *s, const json_t *answer)
+{
+	size_t sent = json_array_size(s->flight), n = (size_t)get_int(answer, "accepted");
+
+	if (n > sent)
+		n = sent;
+	s->accepted += (int64_t)n;
+	if (!tell_numbers(s, get_int(answer, "first"), n) || (n < sent && !put_back(s, n))) {
+		no_memory(s);
+		return;
+	}
+	if (n < sent)
+		s->batch = s->batch > 1 ? s->batch / 2 : 1;
+	else if (loop_now_ms() - s->sent_ms < QUICK_MS && s->batch < BATCH_MAX)
+		s->batch *= 2;
+}
+
+/* Whether an error says that there was no room in the time that was given for it. */
+static bool only_no_room(const struct submit *s, const char *error)
+{
+	const char *dot = strrchr(error, '.');
+
+	if (s->no_wait || !dot ||
+		(strcmp(dot + 1, "ResourceExhausted") != 0 &&
+			strcmp(dot + 1, "DeadlineExceeded") != 0))
+		return false;
+	/* What is full of results has room when those were fetched. */
+	return loop_now_ms() + 20 - s->sent_ms >= WAIT_MS ||
+	       (s->collect && collect_left(s->collect) > 0);
+}
+
+static void on_submitted(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct submit *s = arg;
+	struct error err = { 0 };
+	int status;
+
+	if (!error) {
+		accept_tasks(s, parameters);
+	} else if (only_no_room(s, error)) {
+		s->batch = 1;
+		if (!put_back(s, 0))
+			no_memory(s);
+	} else if (!strcmp(error, "disconnected")) {
+		return; /* what that means is said once, for all calls */
+	} else {
+		status = ctl_explain(s->ctl, error, parameters, &err);
+		if (s->watch)
+			watch_clear(s->watch);
+		ctl_refused(s->ctl, status, parameters, &err);
+		say_accepted(s);
+		give_up(s, status);
+	}
+	json_decref(s->flight);
+	s->flight = NULL;
+	submit_pump(s);
+}
+
+static bool send_batch(struct submit *s)
+{
+	int64_t left = ctl_left_ms(s->ctl), wait_ms = WAIT_MS;
+	json_t *p;
+
+	if (s->no_wait)
+		wait_ms = 0;
+	else if (left >= 0 && left < wait_ms)
+		wait_ms = left;
+	s->flight = s->next;
+	s->next = json_array();
+	s->next_bytes = 0;
+	s->sent_ms = loop_now_ms();
+	p = ctl_with(queue_named(&s->q), "tasks", json_incref(s->flight));
+	p = ctl_with(p, "wait_ms", json_integer(wait_ms));
+	if (s->next && p &&
+		varlink_client_call(
+			s->link, QUEUE_METHOD("SubmitMany"), p, false, on_submitted, s) == 0)
+		return true;
+	no_memory(s);
+	return false;
+}
+
+static bool has_room(const struct submit *s)
+{
+	return !outlet_full(s->out) && !(s->collect && collect_full(s->collect));
+}
+
+static void interrupted_end(struct submit *s)
+{
+	if (s->collect && collect_left(s->collect) > 0)
+		submit_say(s, 0,
+			"interrupted: %" PRId64
+			" task%s %s accepted; what comes of %zu is still to "
+			"be fetched",
+			s->accepted, plural(s->accepted), were(s->accepted),
+			collect_left(s->collect));
+	else
+		submit_say(s, 0, "interrupted: %" PRId64 " task%s %s accepted", s->accepted,
+			plural(s->accepted), were(s->accepted));
+	submit_end(s, s->status);
+}
+
+static void all_done(struct submit *s)
+{
+	size_t failed = s->collect ? collect_failed(s->collect) : 0;
+
+	if (failed)
+		submit_say(s, 0, "%zu of %" PRId64 " task%s did not succeed", failed, s->accepted,
+			plural(s->accepted));
+	submit_end(s, failed ? CTL_REFUSED : 0);
+}
+
+void submit_pump(struct submit *s)
+{
+	if (s->finished)
+		return;
+	if (s->interrupted) {
+		if (!s->flight)
+			interrupted_end(s);
+		return;
+	}
+	if (has_room(s) && !gather(s))
+		return;
+	if (!s->flight && json_array_size(s->next) > 0 && has_room(s) && !send_batch(s))
+		return;
+	if (s->collect)
+		collect_pump(s->collect);
+	if (s->exhausted && !s->flight && json_array_size(s->next) == 0 && outlet_empty(s->out) &&
+		(!s->collect || collect_left(s->collect) == 0))
+		all_done(s);
+}
+
+/* --- what else happens */
+
+static void on_pump(void *arg)
+{
+	submit_pump(arg);
+}
+
+static void on_gone(void *arg, int error)
+{
+	struct submit *s = arg;
+
+	/* Nobody knows the numbers of what would be submitted from now on. */
+	if (error == -EPIPE)
+		submit_say(s, 0,
+			"nobody reads standard output any more: %" PRId64 " task%s %s accepted",
+			s->accepted, plural(s->accepted), were(s->accepted));
+	else
+		submit_say(s, 0, "cannot write to standard output: %s", strerror(-error));
+	submit_end(s, error == -EPIPE ? 128 + SIGPIPE : CTL_REFUSED);
+}
+
+static void on_disconnected(void *arg)
+{
+	struct submit *s = arg;
+
+	submit_say(s, 0, "the connection to %s broke", ctl_peer(s->ctl));
+	submit_say(s, 0, "%s%" PRId64 " task%s %s accepted", s->flight ? "at least " : "",
+		s->accepted, plural(s->accepted), were(s->accepted));
+	submit_end(s, CTL_NO_DAEMON);
+}
+
+static void on_signal(int signo, void *arg)
+{
+	struct submit *s = arg;
+
+	/* Whoever asks twice does not want to wait for the answer of the call under way. */
+	if (s->interrupted && s->flight) {
+		submit_say(s, 0, "interrupted: at least %" PRId64 " task%s %s accepted",
+			s->accepted, plural(s->accepted), were(s->accepted));
+		submit_end(s, s->status);
+		return;
+	}
+	s->interrupted = true;
+	s->status = 128 + signo;
+	submit_pump(s);
+}
+
+static void on_deadline(void *arg)
+{
+	struct submit *s = arg;
+
+	submit_say(s, 0, "timed out after %g s", s->ctl->timeout_ms / 1000.0);
+	if (!s->interrupted)
+		s->status = CTL_TIMED_OUT;
+	s->interrupted = true;
+	submit_pump(s);
+}
+
+/* --- the verb */
+
+static int read_options(struct submit *s, const struct args *args)
+{
+	const char *file = args_get(args, "file"), *format = args_get(args, "format");
+	struct error err = { 0 };
+	const char *name;
+
+	if (args_has(args, "text") && format && strcmp(format, "text") != 0)
+		return ctl_usage(s->ctl, "expected --text or --format, not both");
+	if (args_has(args, "ordered") && !args_has(args, "fetch"))
+		return ctl_usage(s->ctl, "--ordered is for --fetch");
+	if (!file == (args->argc == 0))
+		return ctl_usage(s->ctl, file ? "expected PAYLOADs or --file, not both"
+					      : "expected PAYLOADs or --file");
+	if (!format)
+		format = args_has(args, "text") || !file ? "text" : "json";
+	s->format = format;
+	s->check_json = !strcmp(format, "json");
+	if (args_duration(args, "limit", &s->limit_ms, &err) < 0)
+		return ctl_usage(s->ctl, "%s", err.text);
+	s->alone = args_has(args, "alone");
+	s->no_wait = args_has(args, "no-wait");
+	for (int i = 0; (name = args_nth(args, "resource", i)); i++) {
+		if (!s->resources)
+			s->resources = json_array();
+		if (json_array_append_new(s->resources, json_string(name)) < 0)
+			return ctl_error(s->ctl, CTL_FAILED, "out of memory");
+	}
+	return 0;
+}
+
+struct handles {
+	struct loop_signal *signals[2];
+	struct loop_timer *deadline;
+};
+
+static int listen_to_all(struct submit *s, struct handles *h)
+{
+	int r = loop_signal_new(s->loop, SIGINT, on_signal, s, &h->signals[0]);
+
+	if (r == 0)
+		r = loop_signal_new(s->loop, SIGTERM, on_signal, s, &h->signals[1]);
+	if (r == 0)
+		r = loop_timer_new(s->loop, on_deadline, s, &h->deadline);
+	if (r == 0 && s->ctl->deadline_ms >= 0)
+		loop_timer_arm(h->deadline, (uint64_t)ctl_left_ms(s->ctl));
+	if (r == 0)
+		r = outlet_new(s->loop, STDOUT_FILENO, on_pump, on_gone, s, &s->out);
+	if (r < 0)
+		return ctl_error(s->ctl, CTL_FAILED, "cannot start: %s", strerror(-r));
+	return 0;
+}
+
+static int run_loop(struct submit *s, const struct args *args, int in)
+{
+	struct handles h = { .deadline = NULL };
+	int r = listen_to_all(s, &h), e = 0;
+
+	if (r == 0 && in >= 0)
+		e = line_reader_new(s->loop, in, QUEUE_PAYLOAD_MAX, on_pump, s, &s->lines);
+	if (e < 0)
+		r = ctl_error(s->ctl, CTL_FAILED, "cannot read: %s", strerror(-e));
+	if (r == 0)
+		r = queue_connect(&s->q, s->loop, on_disconnected, s, &s->link);
+	if (r == 0 && args_has(args, "fetch"))
+		r = collect_new(s, args_has(args, "ordered"), &s->collect);
+	if (r == 0 && (args_has(args, "progress") ||
+			      (isatty(STDERR_FILENO) && !s->ctl->quiet && !s->ctl->json)))
+		r = watch_new(s, &s->watch);
+	if (r == 0) {
+		submit_pump(s);
+		e = s->finished ? 0 : loop_run(s->loop);
+		r = s->status ? s->status : e < 0 ? CTL_FAILED : 0;
+	}
+	s->watch = watch_free(s->watch);
+	s->collect = collect_free(s->collect);
+	s->link = varlink_client_free(s->link);
+	s->lines = line_reader_free(s->lines);
+	s->out = outlet_free(s->out);
+	loop_timer_free(h.deadline);
+	loop_signal_free(h.signals[0]);
+	loop_signal_free(h.signals[1]);
+	return r;
+}
+
+/* Opens --file. */
+static int open_input(struct ctl *ctl, const char *path, int *ret)
+{
+	if (!strcmp(path, "-")) {
+		*ret = STDIN_FILENO;
+		return 0;
+	}
+	*ret = open(path, O_RDONLY | O_CLOEXEC);
+	if (*ret < 0)
+		return ctl_error(ctl, CTL_REFUSED, "cannot open %s: %s", path, strerror(errno));
+	return 0;
+}
+
+int cmd_task_submit(struct ctl *ctl, struct args *args)
+{
+	const char *file = args_get(args, "file");
+	struct submit s = { .ctl = ctl, .limit_ms = -1, .batch = BATCH_FIRST };
+	int in = -1, r = queue_begin(ctl, args, true, !file, &s.q);
+
+	if (r == 0)
+		r = read_options(&s, args);
+	if (r == 0 && file)
+		r = open_input(ctl, file, &in);
+	if (r != 0)
+		goto out;
+	signal(SIGPIPE, SIG_IGN);
+	s.arguments = args->argv;
+	s.n_arguments = args->argc;
+	s.next = json_array();
+	if (!s.next || loop_new(&s.loop) < 0)
+		r = ctl_error(ctl, CTL_FAILED, "out of memory");
+	else
+		r = run_loop(&s, args, in);
+out:
+	if (in > STDIN_FILENO)
+		close(in);
+	json_decref(s.next);
+	json_decref(s.flight);
+	json_decref(s.resources);
+	loop_free(s.loop);
+	return r;
+}

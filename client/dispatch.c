@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/dispatch.h"
+
+#include "client/ctl.h"
+#include "client/help.h"
+#include "client/verbs.h"
+
+#include <signal.h>
+#include <string.h>
+
+enum { WORD_MAX = 16 };
+
+static int least(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* How many letters must be put in, left out, replaced or swapped to make b of a. */
+static int distance(const char *a, const char *b)
+{
+	int d[WORD_MAX + 1][WORD_MAX + 1];
+	int n = (int)strlen(a), m = (int)strlen(b);
+
+	if (n > WORD_MAX || m > WORD_MAX)
+		return WORD_MAX;
+	for (int i = 0; i <= n; i++) {
+		for (int j = 0; j <= m; j++) {
+			if (i == 0 || j == 0) {
+				d[i][j] = i + j;
+				continue;
+			}
+			d[i][j] = least(d[i - 1][j], d[i][j - 1]) + 1;
+			d[i][j] = least(d[i][j], d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
+		}
+	}
+	return d[n][m];
+}
+
+/* The verb that was probably meant, or NULL. */
+static const struct verb *like(const struct verb *table, const char *word)
+{
+	const struct verb *found = NULL;
+	int best = strlen(word) > 3 ? 3 : 2;
+
+	for (const struct verb *v = table; v->name; v++) {
+		int n = strlen(word) > 1 && !strncmp(v->name, word, strlen(word))
+				? 0
+				: distance(word, v->name);
+
+		if (v->flags & VERB_HIDDEN || n >= best)
+			continue;
+		best = n;
+		found = v;
+	}
+	return found;
+}
+
+int dispatch_unknown(struct ctl *ctl, const struct verb *table, const char *word)
+{
+	const char *group = ctl->verb ? ctl->verb->path : NULL;
+	const struct verb *v = like(table, word);
+
+	if (v)
+		return ctl_usage(ctl, "there is no verb \"%s%s%s\"; did you mean \"%s\"?",
+			group ? group : "", group ? " " : "", word, v->path);
+	return ctl_usage(
+		ctl, "there is no verb \"%s%s%s\"", group ? group : "", group ? " " : "", word);
+}
+
+/* The group has taken its options; a verb of its own is next. */
+int cmd_task(struct ctl *ctl, struct args *args)
+{
+	if (args_has(args, "help"))
+		return help_verb(stdout, ctl->verb);
+	if (args->argc == 0)
+		return help_verb(stderr, ctl->verb), CTL_USAGE;
+	return dispatch(ctl, args, verb_group(ctl->verb));
+}
+
+static int run_verb(struct ctl *ctl, struct args *args)
+{
+	const struct verb *v = ctl->verb;
+	struct error err = { 0 };
+	int r;
+
+	ctl->verdict_status = v->flags & VERB_VERDICT;
+	/* Their options are torchrun's and end where the program begins: they parse themselves. */
+	if (v->flags & VERB_COMMAND)
+		return v->run(ctl, args);
+	/* A caller that ignores SIGPIPE (Python does) must not make us write on into nothing. */
+	signal(SIGPIPE, SIG_DFL);
+	if (args_parse(args, v->options, global_options, args->argc, args->argv,
+		    v->flags & (VERB_GROUP | VERB_WORDS), &err) < 0)
+		return ctl_usage(ctl, "%s", err.text);
+	if (v->flags & VERB_GROUP)
+		return v->run(ctl, args);
+	if (args_has(args, "help"))
+		return help_verb(stdout, v);
+	r = ctl_init(ctl, args);
+	if (r != 0)
+		return r;
+	if (args->argc < v->least)
+		return ctl_usage(ctl, "%s needs %s", v->path, v->synopsis);
+	if (v->most != MANY && args->argc > v->most)
+		return ctl_usage(ctl, "unexpected argument \"%s\"", args->argv[v->most]);
+	return v->run(ctl, args);
+}
+
+int dispatch(struct ctl *ctl, struct args *args, const struct verb *table)
+{
+	const struct verb *v = verb_find(table, args->argv[0]);
+
+	if (!v)
+		return dispatch_unknown(ctl, table, args->argv[0]);
+	ctl->verb = v;
+	return run_verb(ctl, args);
+}

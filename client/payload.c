@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/payload.h"
+
+#include "client/ctl.h"
+#include "common/base64.h"
+#include "common/printable.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+int payload_check_json(const char **data, size_t *len, struct error *err)
+{
+	_cleanup_json_ json_t *value = NULL;
+	json_error_t je;
+
+	while (*len && is_space(**data)) {
+		(*data)++;
+		(*len)--;
+	}
+	while (*len && is_space((*data)[*len - 1]))
+		(*len)--;
+	/* Numbers stay as they are written: only what is no number is refused. */
+	value = json_loadb(*data, *len,
+		JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES,
+		&je);
+	if (!value)
+		return error_set(err, -EINVAL, "expected one JSON value: %s", je.text);
+	return 0;
+}
+
+/* Text that a JSON string can carry. */
+static bool is_text(const char *data, size_t len)
+{
+	size_t n;
+	unsigned c;
+
+	for (size_t i = 0; i < len; i += n) {
+		n = printable_utf8(data + i, len - i, &c);
+		if (n == 0 || c == 0)
+			return false;
+	}
+	return true;
+}
+
+static json_t *encoded(const void *data, size_t len)
+{
+	size_t n = base64_length(len);
+	char *text = malloc(n + 1);
+	json_t *j;
+
+	if (!text)
+		return NULL;
+	base64_encode(data, len, text);
+	j = json_stringn_nocheck(text, n);
+	free(text);
+	return j;
+}
+
+json_t *payload_put(json_t *p, const char *key, const void *data, size_t len, const char *format)
+{
+	if (is_text(data, len))
+		p = ctl_with(p, key, json_stringn_nocheck(data, len));
+	else
+		p = ctl_with(p, "base64", encoded(data, len));
+	return format && *format ? ctl_with(p, "format", json_string(format)) : p;
+}
+
+int payload_get(const json_t *from, const char *key, char **ret, size_t *ret_len)
+{
+	const json_t *text = json_object_get(from, key), *b64 = json_object_get(from, "base64");
+	size_t len = json_string_length(text);
+	void *data;
+	int r;
+
+	*ret = NULL;
+	*ret_len = 0;
+	if (json_is_string(b64)) {
+		r = base64_decode(json_string_value(b64), json_string_length(b64), &data, ret_len);
+		if (r == 0)
+			*ret = data;
+		return r;
+	}
+	if (!json_is_string(text))
+		return 0;
+	*ret = malloc(len + 1);
+	if (!*ret)
+		return -ENOMEM;
+	memcpy(*ret, json_string_value(text), len + 1);
+	*ret_len = len;
+	return 0;
+}
+
+static int read_all(int fd, char *data, size_t room, size_t *ret_len)
+{
+	*ret_len = 0;
+	while (*ret_len < room) {
+		ssize_t n = read(fd, data + *ret_len, room - *ret_len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return 0;
+		*ret_len += (size_t)n;
+	}
+	return -EFBIG;
+}
+
+int payload_read(const char *path, size_t max, char **ret, size_t *ret_len, struct error *err)
+{
+	_cleanup_free_ char *data = malloc(max + 1);
+	_cleanup_close_ int opened = -1;
+	int r, fd = STDIN_FILENO;
+
+	if (!data)
+		return error_set(err, -ENOMEM, "out of memory");
+	if (strcmp(path, "-") != 0) {
+		opened = fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return error_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+	}
+	r = read_all(fd, data, max + 1, ret_len);
+	if (r == -EFBIG)
+		return error_set(err, r, "%s: expected at most %zu bytes", path, max);
+	if (r < 0)
+		return error_set(err, r, "cannot read %s: %s", path, strerror(-r));
+	*ret = TAKE_PTR(data);
+	return 0;
+}
+
+/* The value of a result as programs want it: what its format says, or its text. */
+static json_t *decoded(const json_t *value, const char *format)
+{
+	json_t *j = NULL;
+
+	if (format && !strcmp(format, "json"))
+		j = json_loadb(json_string_value(value), json_string_length(value),
+			JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	return j ? j : json_incref((json_t *)value);
+}
+
+json_t *payload_result(const json_t *outcome)
+{
+	json_t *ret = json_object();
+	const char *key;
+	json_t *v;
+
+	json_object_foreach ((json_t *)outcome, key, v) {
+		if (json_is_null(v))
+			continue;
+		if (!strcmp(key, "value"))
+			ret = ctl_with(ret, key, decoded(v, get_text(outcome, "format")));
+		else
+			ret = ctl_with(ret, key, json_incref(v));
+	}
+	return ret;
+}
+
+char *payload_error(const json_t *error)
+{
+	const char *code = get_text(error, "code"), *message = get_text(error, "message");
+	const char *worker = get_text(error, "worker");
+	char *text = NULL;
+
+	if (asprintf(&text, "%s%s%s%s%s", code ? code : "", message && *message ? ": " : "",
+		    message ? message : "", worker ? ", on " : "", worker ? worker : "") < 0)
+		return NULL;
+	return text;
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/progress.h"
+
+#include "client/humane.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How far back the rate looks. */
+enum { MEMORY_MS = 3000, BAR_WIDTH = 20 };
+
+void progress_begin(struct progress *p, uint64_t now_ms)
+{
+	*p = (struct progress){ .began_ms = now_ms, .last_ms = now_ms, .first = -1, .rate = -1 };
+}
+
+void progress_update(struct progress *p, const struct progress_counts *c, uint64_t now_ms)
+{
+	int64_t left = c->queued + c->running, done;
+	uint64_t passed = now_ms - p->last_ms;
+	double fresh, weight;
+
+	if (p->first < 0) {
+		/* What was accepted before anybody looked counts from now on. */
+		p->first = left > c->accepted ? left - c->accepted : 0;
+		p->last_ms = now_ms;
+	}
+	/* What others submit only hides some of it for a while. */
+	done = p->first + c->accepted - left;
+	if (done < p->done)
+		done = p->done;
+	if (passed > 0) {
+		fresh = (double)(done - p->done) * 1000 / (double)passed;
+		weight = (double)passed / (double)(passed + MEMORY_MS);
+		p->rate = p->rate < 0 ? fresh : p->rate + weight * (fresh - p->rate);
+		p->last_ms = now_ms;
+	}
+	p->done = done;
+}
+
+static void bar(int percent, char text[BAR_WIDTH + 3])
+{
+	int n = percent * BAR_WIDTH / 100;
+
+	text[0] = '[';
+	for (int i = 0; i < BAR_WIDTH; i++)
+		text[i + 1] = i < n ? '#' : '-';
+	text[BAR_WIDTH + 1] = ']';
+	text[BAR_WIDTH + 2] = '\0';
+}
+
+const char *progress_line(const struct progress *p, const struct progress_counts *c, int columns,
+	char *buf, size_t size)
+{
+	int64_t left = c->queued + c->running, all = p->done + left;
+	char picture[BAR_WIDTH + 3] = "", eta[HUMANE_TEXT_MAX] = "?";
+	int percent = all > 0 ? (int)(p->done * 100 / all) : 100;
+	size_t n;
+
+	bar(percent, picture);
+	/* While more is to come, nobody knows how much is left. */
+	if (p->rate > 0 && left > 0)
+		humane_since((int64_t)((double)left / p->rate * 1e6), 0, eta);
+	else if (left == 0)
+		snprintf(eta, sizeof(eta), "0s");
+	n = (size_t)snprintf(buf, size,
+		"%s %3d%%  %" PRId64 " queued  %" PRId64 " running  %" PRId64 " done  %.*f/s  ETA "
+		"%s%s",
+		picture, percent, c->queued, c->running, p->done, p->rate < 10 ? 1 : 0,
+		p->rate > 0 ? p->rate : 0.0, c->all ? "" : ">", eta);
+	if (n >= size)
+		n = size - 1;
+	if (columns > 1 && n >= (size_t)columns)
+		buf[columns - 1] = '\0';
+	return buf;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/queue_client.h"
+
+#include "client/verbs.h"
+#include "common/scan.h"
+
+#include <string.h>
+
+/* From when the service should have ended a wait until we do. */
+enum { PATIENCE_MS = 5000 };
+
+/* The agent of the worker in which we are. */
+static int use_worker(struct ctl *ctl)
+{
+	const char *path = getenv("ELASTICD_WORKER_SOCKET"), *token = getenv("ELASTICD_TOKEN");
+
+	if (!path || !*path || !token || !*token)
+		return ctl_usage(ctl, "JOB can be left out in a worker of a job only, where "
+				      "ELASTICD_WORKER_SOCKET and ELASTICD_TOKEN are set");
+	free(ctl->socket);
+	ctl->socket = strdup(path);
+	ctl->token = token;
+	return ctl->socket ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
+}
+
+int queue_begin(
+	struct ctl *ctl, struct args *args, bool has_queue, bool more, struct queue_client *ret)
+{
+	bool given = args->argc > 0 && strcmp(args->argv[0], "-") != 0;
+
+	*ret = (struct queue_client){ .ctl = ctl,
+		.job = given ? args->argv[0] : NULL,
+		.queue = has_queue ? args_get(args, "queue") : NULL };
+	if (args->argc == 0 && more)
+		return ctl_usage(ctl, "%s needs %s", ctl->verb->path, ctl->verb->synopsis);
+	if (args->argc > 0) {
+		args->argc--;
+		args->argv++;
+	}
+	return given ? 0 : use_worker(ctl);
+}
+
+json_t *queue_parameters(const struct queue_client *q)
+{
+	return q->job ? ctl_job(q->job) : json_object();
+}
+
+json_t *queue_named(const struct queue_client *q)
+{
+	json_t *p = queue_parameters(q);
+
+	return q->queue ? ctl_with(p, "queue", json_string(q->queue)) : p;
+}
+
+json_t *queue_deadline(const struct queue_client *q, json_t *p, const char *key)
+{
+	int64_t left = ctl_left_ms(q->ctl);
+
+	return left < 0 ? p : ctl_with(p, key, json_integer(left));
+}
+
+int queue_call(struct queue_client *q, const char *method, json_t *parameters, json_t **ret)
+{
+	struct ctl *ctl = q->ctl;
+	int64_t deadline_ms = ctl->deadline_ms;
+	int r;
+
+	if (deadline_ms >= 0)
+		ctl->deadline_ms += PATIENCE_MS;
+	r = ctl_call(ctl, method, parameters, ret);
+	ctl->deadline_ms = deadline_ms;
+	return r;
+}
+
+/* What was refused shows in all calls that follow. */
+static void on_greeted(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct queue_client *q = arg;
+	struct error err = { 0 };
+
+	if (!error || !strcmp(error, "disconnected"))
+		return;
+	ctl_explain(q->ctl, error, parameters, &err);
+	ctl_error(q->ctl, CTL_FAILED, "%s", err.text);
+}
+
+int queue_connect(struct queue_client *q, struct loop *loop, varlink_closed_fn closed, void *arg,
+	struct varlink_client **ret)
+{
+	_cleanup_(varlink_client_freep) struct varlink_client *c = NULL;
+	struct error err = { 0 };
+	int r = varlink_client_connect(loop, q->ctl->socket, closed, arg, &c, &err);
+
+	if (r < 0)
+		return ctl_error(
+			q->ctl, CTL_NO_DAEMON, "cannot reach %s: %s", ctl_peer(q->ctl), err.text);
+	if (q->ctl->token && varlink_client_call(c, "io.elasticd.Worker.Hello",
+				     ctl_with(json_object(), "token", json_string(q->ctl->token)),
+				     false, on_greeted, q) < 0)
+		return ctl_error(q->ctl, CTL_FAILED, "out of memory");
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
+bool queue_number(const char *text, int64_t *ret)
+{
+	uint64_t v;
+
+	if (scan_whole(text, UINT64_C(1) << 53, &v) < 0)
+		return false;
+	*ret = (int64_t)v;
+	return true;
+}
+
+int queue_numbers(struct queue_client *q, const struct args *args, json_t **ret)
+{
+	_cleanup_json_ json_t *list = json_array();
+	int64_t n;
+
+	for (int i = 0; i < args->argc; i++) {
+		if (!queue_number(args->argv[i], &n))
+			return ctl_usage(
+				q->ctl, "expected the number of a task, got \"%s\"", args->argv[i]);
+		if (json_array_append_new(list, json_integer(n)) < 0)
+			return ctl_error(q->ctl, CTL_FAILED, "out of memory");
+	}
+	*ret = TAKE_PTR(list);
+	return *ret ? 0 : ctl_error(q->ctl, CTL_FAILED, "out of memory");
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task submit --fetch: one FetchMany is under way at a time, for the oldest tasks that have yet to
+ * be printed. What was printed is released with the next call. In the order of ends, it asks for
+ * any of them; in the order of tasks for a few first ones, and for more where those come fast.
+ */
+#include "client/payload.h"
+#include "client/task_submit.h"
+
+#include "common/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	WINDOW = 512,  /* tasks that one call asks for */
+	AHEAD = 65536, /* tasks under way at once */
+	QUICK_MS = 50,
+};
+
+struct collect {
+	struct submit *s;
+	struct varlink_client *link;
+	bool ordered;
+	int64_t *tasks; /* [begin, end) have yet to be printed */
+	size_t begin, end, room;
+	size_t window; /* how many the call under way asks for; 0: none is */
+	size_t most;   /* how many the next one may ask for */
+	uint64_t sent_ms;
+	json_t *printed; /* to be released */
+	size_t failed;
+};
+
+int collect_add(struct collect *c, int64_t first, size_t n)
+{
+	size_t left = c->end - c->begin;
+	int64_t *grown;
+
+	/* Those of the call under way stand at begin, wherever that is. */
+	if (c->begin > 0 && c->end + n > c->room) {
+		memmove(c->tasks, c->tasks + c->begin, left * sizeof(*c->tasks));
+		c->begin = 0;
+		c->end = left;
+	}
+	if (c->end + n > c->room) {
+		size_t room = c->room ? 2 * c->room : 1024;
+
+		while (room < c->end + n)
+			room *= 2;
+		grown = reallocarray(c->tasks, room, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		c->tasks = grown;
+		c->room = room;
+	}
+	for (size_t i = 0; i < n; i++)
+		c->tasks[c->end++] = first + (int64_t)i;
+	return 0;
+}
+
+size_t collect_left(const struct collect *c)
+{
+	return c->end - c->begin;
+}
+
+size_t collect_failed(const struct collect *c)
+{
+	return c->failed;
+}
+
+bool collect_full(const struct collect *c)
+{
+	return collect_left(c) >= AHEAD;
+}
+
+static void fail(struct collect *c, const char *text, int status)
+{
+	submit_say(c->s, 0, "%s", text);
+	submit_end(c->s, status);
+}
+
+/* One line. False without memory. */
+static bool print_one(struct collect *c, const json_t *outcome)
+{
+	const char *state = get_text(outcome, "state");
+	_cleanup_json_ json_t *line = payload_result(outcome);
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+
+	if (!line)
+		return false;
+	text = json_dump_text(line, &len);
+	if (!text)
+		return false;
+	text[len] = '\n'; /* instead of its NUL */
+	if (!state || strcmp(state, "succeeded") != 0)
+		c->failed++;
+	return outlet_write(c->s->out, text, len + 1) == 0 &&
+	       json_array_append_new(c->printed, json_integer(get_int(outcome, "task"))) == 0;
+}
+
+/* Takes those that were printed, which come in the order of what was asked for, out of the window.
+ */
+static void forget(struct collect *c, const json_t *outcomes)
+{
+	size_t to = c->begin + c->window, n = json_array_size(outcomes);
+
+	/* From the end of the window, so that what stays is moved behind what goes. */
+	for (size_t from = to; from > c->begin; from--) {
+		if (n > 0 && c->tasks[from - 1] == get_int(json_array_get(outcomes, n - 1), "task"))
+			n--;
+		else
+			c->tasks[--to] = c->tasks[from - 1];
+	}
+	c->begin = to;
+}
+
+static void on_fetched(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct collect *c = arg;
+	const json_t *outcomes = json_object_get(parameters, "outcomes");
+	struct error err = { 0 };
+	json_t *outcome;
+	size_t i;
+	int status;
+
+	if (error) {
+		c->window = 0;
+		if (!strcmp(error, "disconnected"))
+			return;
+		status = ctl_explain(c->s->ctl, error, parameters, &err);
+		fail(c, err.text, status);
+		return;
+	}
+	if (c->s->watch && c->s->ctl->columns > 0)
+		watch_clear(c->s->watch);
+	json_array_foreach (outcomes, i, outcome)
+		if (!print_one(c, outcome)) {
+			fail(c, "out of memory", CTL_FAILED);
+			return;
+		}
+	if (c->ordered && loop_now_ms() - c->sent_ms < QUICK_MS)
+		c->most = c->most < WINDOW / 2 ? 2 * c->most : WINDOW;
+	else if (c->ordered)
+		c->most = c->most > 1 ? c->most / 2 : 1;
+	forget(c, outcomes);
+	c->window = 0;
+	submit_pump(c->s);
+}
+
+/* Nobody waits for it; a connection that breaks is told by the others. */
+static void on_released(void *arg, const char *error, json_t *parameters, bool continues)
+{
+}
+
+static bool release(struct collect *c)
+{
+	json_t *p;
+
+	if (json_array_size(c->printed) == 0)
+		return true;
+	p = ctl_with(queue_parameters(&c->s->q), "tasks", c->printed);
+	c->printed = json_array();
+	return p && c->printed &&
+	       varlink_client_call(c->link, QUEUE_METHOD("Release"), p, false, on_released, c) == 0;
+}
+
+static bool ask(struct collect *c)
+{
+	size_t n = collect_left(c) < c->most ? collect_left(c) : c->most;
+	json_t *numbers = json_array(), *p;
+
+	for (size_t i = 0; i < n; i++)
+		if (json_array_append_new(numbers, json_integer(c->tasks[c->begin + i])) < 0) {
+			json_decref(numbers);
+			return false;
+		}
+	p = ctl_with(queue_parameters(&c->s->q), "tasks", numbers);
+	if (!c->ordered)
+		p = ctl_with(p, "any", json_true());
+	if (!p || varlink_client_call(c->link, QUEUE_METHOD("FetchMany"), p, false, on_fetched, c) <
+			  0)
+		return false;
+	c->window = n;
+	c->sent_ms = loop_now_ms();
+	return true;
+}
+
+void collect_pump(struct collect *c)
+{
+	if (c->window > 0 || !outlet_empty(c->s->out))
+		return;
+	if (!release(c) || (collect_left(c) > 0 && !ask(c)))
+		fail(c, "out of memory", CTL_FAILED);
+}
+
+static void on_disconnected(void *arg)
+{
+	struct collect *c = arg;
+	char text[64];
+
+	snprintf(text, sizeof(text), "the connection to %s broke", ctl_peer(c->s->ctl));
+	fail(c, text, CTL_NO_DAEMON);
+}
+
+int collect_new(struct submit *s, bool ordered, struct collect **ret)
+{
+	struct collect *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return ctl_error(s->ctl, CTL_FAILED, "out of memory");
+	*c = (struct collect){
+		.s = s, .ordered = ordered, .most = ordered ? 1 : WINDOW, .printed = json_array()
+	};
+	r = queue_connect(&s->q, s->loop, on_disconnected, c, &c->link);
+	if (r != 0) {
+		collect_free(c);
+		return r;
+	}
+	*ret = c;
+	return 0;
+}
+
+struct collect *collect_free(struct collect *c)
+{
+	if (!c)
+		return NULL;
+	varlink_client_free(c->link);
+	json_decref(c->printed);
+	free(c->tasks);
+	free(c);
+	return NULL;
+}

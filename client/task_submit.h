@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* What the parts of "task submit" share: cmd_task_submit.c reads and submits, task_collect.c
+ * fetches what comes of it, task_watch.c shows how it goes. One loop runs them all. */
+
+#include "client/line_reader.h"
+#include "client/outlet.h"
+#include "client/progress.h"
+#include "client/queue_client.h"
+
+struct collect;
+struct watch;
+
+struct submit {
+	struct ctl *ctl;
+	struct queue_client q;
+	struct loop *loop;
+	struct varlink_client *link;
+	struct outlet *out;
+	struct collect *collect; /* --fetch, else NULL */
+	struct watch *watch;	 /* the progress, else NULL */
+	const char *format;
+	json_t *resources; /* or NULL */
+	int64_t limit_ms;  /* -1: none */
+	bool check_json, alone, no_wait;
+
+	/* Where tasks come from: lines of a file, or arguments. */
+	struct line_reader *lines;
+	char **arguments;
+	int n_arguments, at_argument;
+	bool exhausted; /* nothing more comes from there */
+
+	json_t *next; /* tasks that go with the next call */
+	size_t next_bytes;
+	json_t *flight; /* those of the call under way, or NULL */
+	uint64_t sent_ms;
+	size_t batch; /* how many go at once, at most */
+
+	int64_t accepted;
+	int status;	  /* what is known of our exit status */
+	bool interrupted; /* nothing goes on but the call under way */
+	bool finished;
+};
+
+/* Goes on with whatever can be done, and ends the loop when all is. */
+void submit_pump(struct submit *s);
+/* What has to be said: the progress does not stand in its way. Returns status. */
+int submit_say(struct submit *s, int status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Nothing goes on any more, for a reason that was said. */
+void submit_end(struct submit *s, int status);
+
+/* --- what comes of the tasks */
+
+_must_check_ int collect_new(struct submit *s, bool ordered, struct collect **ret);
+struct collect *collect_free(struct collect *c);
+/* These tasks are to be fetched. Returns 0 or -ENOMEM. */
+_must_check_ int collect_add(struct collect *c, int64_t first, size_t n);
+/* How many have yet to be printed, and how many of the others did not succeed. */
+size_t collect_left(const struct collect *c);
+size_t collect_failed(const struct collect *c);
+/* Whether so many are under way that no more should be submitted. */
+bool collect_full(const struct collect *c);
+/* Goes on. */
+void collect_pump(struct collect *c);
+
+/* --- how it goes */
+
+_must_check_ int watch_new(struct submit *s, struct watch **ret);
+/* Takes the line away, for good. */
+struct watch *watch_free(struct watch *w);
+/* Takes the line away until it is drawn again. */
+void watch_clear(struct watch *w);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* task submit: the line on standard error that shows how it goes. */
+#include "client/task_submit.h"
+
+#include <stdio.h>
+#include <sys/ioctl.h>
+
+enum { REDRAW_MS = 200 };
+
+struct watch {
+	struct submit *s;
+	struct varlink_client *link; /* NULL once it broke: the others tell of that */
+	struct loop_timer *timer;
+	struct progress progress;
+	bool terminal, drawn;
+};
+
+static int columns(void)
+{
+	struct winsize ws;
+
+	return ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) == 0 && ws.ws_col > 0 ? ws.ws_col : 80;
+}
+
+void watch_clear(struct watch *w)
+{
+	if (w->drawn && w->terminal)
+		fputs("\r\033[K", stderr);
+	w->drawn = false;
+}
+
+static void draw(struct watch *w, const json_t *stats)
+{
+	struct progress_counts c = { .accepted = w->s->accepted,
+		.queued = get_int(stats, "queued"),
+		.running = get_int(stats, "running"),
+		.all = w->s->exhausted };
+	char line[256];
+
+	progress_update(&w->progress, &c, loop_now_ms());
+	progress_line(&w->progress, &c, w->terminal ? columns() : 0, line, sizeof(line));
+	if (w->terminal)
+		fprintf(stderr, "\r%s\033[K", line);
+	else
+		fprintf(stderr, "%s\n", line);
+	fflush(stderr);
+	w->drawn = true;
+}
+
+static void on_stats(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct watch *w = arg;
+
+	if (!error)
+		draw(w, json_object_get(parameters, "stats"));
+	if (w->link)
+		loop_timer_arm(w->timer, REDRAW_MS);
+}
+
+static void on_timer(void *arg)
+{
+	struct watch *w = arg;
+	json_t *p = queue_parameters(&w->s->q);
+
+	p = ctl_with(p, "queue", json_string(w->s->q.queue ? w->s->q.queue : ""));
+	if (!w->link ||
+		varlink_client_call(w->link, QUEUE_METHOD("Stats"), p, false, on_stats, w) < 0)
+		loop_timer_disarm(w->timer);
+}
+
+static void on_disconnected(void *arg)
+{
+	struct watch *w = arg;
+
+	w->link = varlink_client_free(w->link);
+	loop_timer_disarm(w->timer);
+}
+
+int watch_new(struct submit *s, struct watch **ret)
+{
+	struct watch *w = calloc(1, sizeof(*w));
+	int r;
+
+	if (!w)
+		return ctl_error(s->ctl, CTL_FAILED, "out of memory");
+	w->s = s;
+	w->terminal = isatty(STDERR_FILENO);
+	progress_begin(&w->progress, loop_now_ms());
+	r = queue_connect(&s->q, s->loop, on_disconnected, w, &w->link);
+	if (r == 0 && loop_timer_new(s->loop, on_timer, w, &w->timer) < 0)
+		r = ctl_error(s->ctl, CTL_FAILED, "out of memory");
+	if (r != 0) {
+		watch_free(w);
+		return r;
+	}
+	loop_timer_arm(w->timer, 0);
+	*ret = w;
+	return 0;
+}
+
+struct watch *watch_free(struct watch *w)
+{
+	if (!w)
+		return NULL;
+	watch_clear(w);
+	loop_timer_free(w->timer);
+	varlink_client_free(w->link);
+	free(w);
+	return NULL;
+}
