@@ -11,6 +11,7 @@ unit_TESTS := \
 	kv \
 	store \
 	elasticd_queue \
+	elasticd_work \
 	elasticd_open \
 	elasticd_local \
 	elasticd_waits \

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A worker's place at the queue, with an agent that the test plays. */
+#include "tests/unit/fake_queue.h"
+
+#include <poll.h>
+
+START_TEST(a_task_comes_with_all_that_it_has)
+{
+	work_begins();
+	agent_answers(work_fd, "'item':{'kind':'task','lease':7,'task':41,'payload':'a\\nb',"
+			       "'format':'json','resources':['data','model'],'limit_ms':500,"
+			       "'index':3,'incarnation':1,'attempt':2}");
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(item->kind, ELASTICD_ITEM_TASK);
+	ck_assert(item->lease == 7 && item->task == 41 && item->limit_ms == 500);
+	ck_assert(item->index == 3 && item->incarnation == 1 && item->attempt == 2);
+	ck_assert_uint_eq(item->len, 2 + 1);
+	ck_assert_str_eq(item->payload, "a\nb");
+	ck_assert_str_eq(item->format, "json");
+	ck_assert_uint_eq(item->n_resources, 2);
+	ck_assert_str_eq(item->resources[0], "data");
+	ck_assert_str_eq(item->resources[1], "model");
+	ck_assert_str_eq(item->name, "");
+}
+END_TEST
+
+static void builds(struct worker *me)
+{
+	const struct elasticd_failure no = { .code = ELASTICD_NOT_FOUND,
+		.message = "no file",
+		.details = "line 1",
+		.retryable = 1,
+		.blame = "worker:3" };
+
+	me->r = elasticd_work_next(work, 60000, &item);
+	ck_assert_int_eq(item->kind, ELASTICD_ITEM_BUILD);
+	ck_assert_str_eq(item->name, "data");
+	ck_assert_int_eq(item->task, -1);
+	ck_assert_uint_eq(item->len, 3);
+	ck_assert_int_eq(memcmp(item->payload, "a\0\xff", 4), 0);
+	me->r = elasticd_work_fail_next(work, &no, 0, &item);
+}
+
+START_TEST(a_build_fails_and_there_is_nothing_to_be_done_next)
+{
+	ck_assert_int_eq(elasticd_work_open(h, &work), 0);
+	worker_start(&w, builds, h);
+	work_fd = agent_greets();
+	queue_hears(work_fd, "Work", "'timeout_ms':60000");
+	agent_answers(work_fd, "'item':{'kind':'build','lease':9,'name':'data','base64':'YQD/',"
+			       "'index':3,'incarnation':1,'attempt':0}");
+	queue_hears(work_fd, "Fail",
+		"'lease':9,'code':'NotFound','message':'no file','details':'line 1',"
+		"'retryable':true,'blame':'worker:3','next':true,'timeout_ms':0");
+	queue_refuses(work_fd, "DeadlineExceeded", "'message':'there is nothing to be done'");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(elasticd_work_put_back(work), ELASTICD_FAILED_PRECONDITION);
+}
+END_TEST
+
+static void finishes_and_goes_on(struct worker *me)
+{
+	const struct elasticd_bytes value = { "v", 1, "text" };
+
+	me->r = elasticd_work_finish_next(work, &value, -1, &item);
+}
+
+static void finishes_with_nothing(struct worker *me)
+{
+	me->r = elasticd_work_finish(work, NULL);
+}
+
+static void puts_back(struct worker *me)
+{
+	me->r = elasticd_work_put_back(work);
+}
+
+START_TEST(one_round_trip_for_an_answer_and_what_comes_next)
+{
+	work_has();
+	ck_assert_int_eq(elasticd_work_next(work, 0, &item), ELASTICD_FAILED_PRECONDITION);
+	worker_start(&w, finishes_and_goes_on, h);
+	queue_hears(work_fd, "Finish", "'lease':7,'value':'v','format':'text','next':true");
+	agent_answers(work_fd, ITEM("8", "42", ""));
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(item->task, 42);
+	ck_assert_uint_eq(item->len, 0);
+	worker_start(&w, finishes_with_nothing, h);
+	queue_hears(work_fd, "Finish", "'lease':8");
+	agent_answers(work_fd, "");
+	ck_assert_int_eq(worker_end(&w), 0);
+	worker_start(&w, asks_work_for_a_minute, h);
+	queue_hears(work_fd, "Work", "'timeout_ms':60000");
+	agent_answers(work_fd, ITEM("9", "43", ""));
+	ck_assert_int_eq(worker_end(&w), 0);
+	worker_start(&w, puts_back, h);
+	queue_hears(work_fd, "PutBack", "'lease':9");
+	agent_answers(work_fd, "");
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+END_TEST
+
+START_TEST(closed_is_no_error)
+{
+	work_has();
+	worker_start(&w, finishes_and_goes_on, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
+	queue_refuses(work_fd, "Closed", "'message':'there will be nothing any more'");
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_ptr_null(item);
+	worker_start(&w, asks_work, h);
+	queue_hears(work_fd, "Work", "");
+	queue_refuses(work_fd, "Closed", "'message':'there will be nothing any more'");
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_ptr_null(item);
+}
+END_TEST
+
+START_TEST(an_item_that_was_taken_away_is_over_and_one_that_was_refused_is_not)
+{
+	work_has();
+	worker_start(&w, finishes_and_goes_on, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
+	queue_refuses(work_fd, "ResourceExhausted", "'message':'no memory'");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	worker_start(&w, finishes_and_goes_on, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
+	queue_refuses(work_fd, "Aborted", "'message':'it was cancelled'");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_ABORTED);
+	ck_assert_int_eq(elasticd_work_finish(work, NULL), ELASTICD_FAILED_PRECONDITION);
+}
+END_TEST
+
+START_TEST(an_agent_that_goes_takes_the_item_with_it_and_another_one_is_asked_anew)
+{
+	int fresh;
+
+	work_has();
+	worker_start(&w, finishes_and_goes_on, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
+	work_fd = close_fd(work_fd);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(elasticd_work_finish(work, NULL), ELASTICD_FAILED_PRECONDITION);
+	worker_start(&w, asks_work, h);
+	fresh = agent_greets();
+	queue_hears(fresh, "Work", "");
+	agent_answers(fresh, ITEM("1", "44", ""));
+	ck_assert_int_eq(worker_end(&w), 0);
+	worker_start(&w, finishes_with_nothing, h);
+	queue_hears(fresh, "Finish", "'lease':1");
+	agent_answers(fresh, "");
+	ck_assert_int_eq(worker_end(&w), 0);
+	/* It dies while nothing is asked of it. */
+	close_fd(fresh);
+	worker_start(&w, asks_work, h);
+	work_fd = agent_greets();
+	queue_hears(work_fd, "Work", "");
+	agent_answers(work_fd, ITEM("1", "45", ""));
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+END_TEST
+
+START_TEST(closing_gives_back_what_it_has)
+{
+	work_has();
+	elasticd_work_close(work);
+	work = NULL;
+	ck_assert_str_eq(agent_hear(work_fd), "");
+}
+END_TEST
+
+START_TEST(a_handle_that_is_cancelled_ends_the_wait)
+{
+	work_begins();
+	elasticd_cancel(h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_work_next(work, -1, &item), ELASTICD_CANCELLED);
+}
+END_TEST
+
+/* --- cancelled items */
+
+static void looks(struct worker *me)
+{
+	me->r = elasticd_work_cancelled(work);
+}
+
+START_TEST(nobody_is_asked_about_cancellation_until_the_board_says_so)
+{
+	struct pollfd quiet = { .events = POLLIN };
+
+	ck_assert_int_eq(elasticd_work_open(h, &work), 0);
+	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	work_has();
+	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	quiet.fd = fd;
+	ck_assert_int_eq(poll(&quiet, 1, 0), 0);
+	atomic_fetch_add(&board_slot(board, 3)->cancels, 1);
+	worker_start(&w, looks, h);
+	queue_hears(fd, "Look", "'lease':7");
+	agent_answers(fd, "'cancelled':false");
+	ck_assert_int_eq(worker_end(&w), 0);
+	/* It was another one's. */
+	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	atomic_fetch_add(&board_slot(board, 3)->cancels, 1);
+	for (int i = 0; i < 2; i++) {
+		worker_start(&w, looks, h);
+		queue_hears(fd, "Look", "'lease':7");
+		agent_answers(fd, "'cancelled':true,'reason':'nobody wants it'");
+		ck_assert_int_eq(worker_end(&w), 1);
+		ck_assert_str_eq(w.text, "nobody wants it");
+	}
+	worker_start(&w, looks, h);
+	queue_hears(fd, "Look", "'lease':7");
+	queue_refuses(fd, "NotFound", "'message':'lease 7 is over'");
+	ck_assert_int_eq(worker_end(&w), 1);
+}
+END_TEST
+
+START_TEST(a_cancellation_that_comes_before_its_item_was_read_is_seen)
+{
+	work_begins();
+	atomic_fetch_add(&board_slot(board, 3)->cancels, 1);
+	agent_answers(work_fd, ITEM("7", "41", ""));
+	ck_assert_int_eq(worker_end(&w), 0);
+	worker_start(&w, looks, h);
+	queue_hears(fd, "Look", "'lease':7");
+	agent_answers(fd, "'cancelled':true");
+	ck_assert_int_eq(worker_end(&w), 1);
+	ck_assert_str_eq(w.text, "the task was cancelled");
+}
+END_TEST
+
+/* --- signals, and children */
+
+static void on_signal(int s)
+{
+}
+
+static void handle_usr1(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	ck_assert_int_eq(sigaction(SIGUSR1, &sa, NULL), 0);
+}
+
+/* Until the thread has ended its call. */
+static void interrupt(struct worker *me)
+{
+	while (pthread_tryjoin_np(me->thread, NULL) != 0) {
+		pthread_kill(me->thread, SIGUSR1);
+		poll(NULL, 0, 10);
+	}
+	ck_assert_int_eq(me->r, ELASTICD_INTERRUPTED);
+}
+
+START_TEST(a_wait_that_a_signal_has_ended_goes_on)
+{
+	handle_usr1();
+	work_begins();
+	interrupt(&w);
+	worker_start(&w, asks_work_for_a_minute, h);
+	agent_answers(work_fd, ITEM("7", "41", ""));
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(item->task, 41);
+	worker_start(&w, finishes_and_goes_on, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
+	interrupt(&w);
+	worker_start(&w, finishes_and_goes_on, h);
+	agent_answers(work_fd, ITEM("8", "42", ""));
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(item->task, 42);
+	worker_start(&w, finishes_and_goes_on, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
+	interrupt(&w);
+	/* What it was to wait for is over, and this one has longer. */
+	worker_start(&w, asks_work, h);
+	queue_refuses(work_fd, "DeadlineExceeded", "'message':'there is nothing to be done'");
+	queue_hears(work_fd, "Work", "");
+	agent_answers(work_fd, ITEM("9", "43", ""));
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(item->task, 43);
+}
+END_TEST
+
+START_TEST(a_child_does_not_have_what_its_parent_has)
+{
+	pid_t child;
+	int child_fd, status;
+
+	work_has();
+	child = fork();
+	if (child == 0) {
+		int r = elasticd_work_finish(work, NULL);
+
+		if (r == ELASTICD_FAILED_PRECONDITION)
+			r = elasticd_work_next(work, -1, &item);
+		r = r || item->task != 50;
+		elasticd_work_close(work);
+		_exit(r);
+	}
+	child_fd = agent_greets();
+	queue_hears(child_fd, "Work", "");
+	agent_answers(child_fd, ITEM("8", "50", ""));
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	close_fd(child_fd);
+	worker_start(&w, finishes_with_nothing, h);
+	queue_hears(work_fd, "Finish", "'lease':7");
+	agent_answers(work_fd, "");
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+END_TEST
+
+static int64_t number;
+static size_t accepted;
+
+static void submits(struct worker *me)
+{
+	const struct elasticd_new_task t = { .payload = { "x", 1, NULL } };
+
+	do
+		me->r = elasticd_submit(q, &t, 1, (int)me->n--, &number, &accepted);
+	while (me->r == ELASTICD_INTERRUPTED);
+}
+
+START_TEST(a_submit_that_a_signal_has_ended_is_not_made_twice)
+{
+	handle_usr1();
+	w.n = 0;
+	worker_start(&w, submits, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(fd), "Submit"));
+	for (int i = 0; i < 20; i++) {
+		pthread_kill(w.thread, SIGUSR1);
+		poll(NULL, 0, 5);
+	}
+	agent_answers(fd, "'task':17");
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(number, 17);
+}
+END_TEST
+
+START_TEST(bad_answers_are_refused_at_once)
+{
+	const struct elasticd_failure ok = { .code = 0, .message = "m" },
+				      no_text = { .code = ELASTICD_INTERNAL };
+
+	work_has();
+	ck_assert_int_eq(elasticd_work_fail(work, &ok), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_work_fail(work, &no_text), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(
+		elasticd_work_finish(work, &(struct elasticd_bytes){ "x", (1 << 20) + 1, NULL }),
+		ELASTICD_INVALID_ARGUMENT);
+	worker_start(&w, finishes_with_nothing, h);
+	queue_hears(work_fd, "Finish", "'lease':7");
+	agent_answers(work_fd, "");
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+END_TEST
+
+START_TEST(an_item_that_makes_no_sense_goes_back)
+{
+	static const char *const bad[] = {
+		"'item':{'kind':'other','lease':7,'index':0,'incarnation':0,'attempt':0}",
+		"'item':{'kind':'task','index':0,'incarnation':0,'attempt':0}",
+		"'item':{'kind':'task','lease':7,'base64':'?'}",
+		"'item':{'kind':'task','lease':7,'resources':[1]}",
+		"'item':'x'",
+	};
+
+	ck_assert_int_eq(elasticd_work_open(h, &work), 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		char answer[256];
+
+		worker_start(&w, asks_work, h);
+		work_fd = agent_greets();
+		queue_hears(work_fd, "Work", "");
+		snprintf(answer, sizeof(answer), "{'parameters':{%s}}", bad[i]);
+		agent_say(work_fd, answer);
+		ck_assert_int_eq(worker_end(&w), ELASTICD_INTERNAL);
+		ck_assert_str_eq(agent_hear(work_fd), "");
+		work_fd = close_fd(work_fd);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	TCase *tc = tcase_create("work");
+
+	tcase_add_checked_fixture(tc, setup_queue, teardown_queue);
+	tcase_add_test(tc, a_task_comes_with_all_that_it_has);
+	tcase_add_test(tc, a_build_fails_and_there_is_nothing_to_be_done_next);
+	tcase_add_test(tc, one_round_trip_for_an_answer_and_what_comes_next);
+	tcase_add_test(tc, closed_is_no_error);
+	tcase_add_test(tc, an_item_that_was_taken_away_is_over_and_one_that_was_refused_is_not);
+	tcase_add_test(tc, an_agent_that_goes_takes_the_item_with_it_and_another_one_is_asked_anew);
+	tcase_add_test(tc, closing_gives_back_what_it_has);
+	tcase_add_test(tc, a_handle_that_is_cancelled_ends_the_wait);
+	tcase_add_test(tc, nobody_is_asked_about_cancellation_until_the_board_says_so);
+	tcase_add_test(tc, a_cancellation_that_comes_before_its_item_was_read_is_seen);
+	tcase_add_test(tc, a_wait_that_a_signal_has_ended_goes_on);
+	tcase_add_test(tc, a_child_does_not_have_what_its_parent_has);
+	tcase_add_test(tc, a_submit_that_a_signal_has_ended_is_not_made_twice);
+	tcase_add_test(tc, bad_answers_are_refused_at_once);
+	tcase_add_test(tc, an_item_that_makes_no_sense_goes_back);
+	return tests_run(tc);
+}
