@@ -250,6 +250,8 @@ bool queue_answer(const struct queue_call *c, size_t i, struct queue_answer *ret
  * (and, in a pool, wholeness) count on before it has asked for work. 0 or -ENOMEM. */
 _must_check_ int queue_worker_started(struct queues *q, int worker, int incarnation,
 	const struct queue_bytes *init, bool serves, uint64_t now_ms);
+/* What texts call it ("worker:0"), copied; "worker 3" where this was not said. 0 or -ENOMEM. */
+_must_check_ int queue_worker_name(struct queues *q, int worker, const char *name);
 /* It is gone: its leases are put back. why: for people ("killed by SIGKILL"). on_purpose: not a
  * death that counts (a person, or queue_next(), ended it). again: another process of it is to come.
  */
@@ -278,6 +280,8 @@ struct queue_item_view {
 	int worker, incarnation;
 	unsigned attempt;
 };
+/* Whether it holds any. */
+bool queue_holds(const struct queues *q, int worker);
 /* Borrowed until the lease ends. */
 void queue_item(const struct queue_lease *l, struct queue_item_view *ret);
 
@@ -322,6 +326,7 @@ enum queue_what {
 	QUEUE_DO_TELL,	 /* an event, `event`, for people: text; worker -1: of the group */
 	QUEUE_DO_STALL,	 /* the same, and save what the workers that hold leases do */
 	QUEUE_DO_RECORD, /* `record` for the journal */
+	QUEUE_DO_DUMP,	 /* a record was lost for want of memory: write queue_dump() anew */
 };
 
 /* What has happened to tasks, resources and queues, enough to make it happen again. */
@@ -352,7 +357,9 @@ struct queue_do {
 	enum queue_what what;
 	int worker;
 	int64_t lease;
-	const char *event; /* "put-back", "task-failed", "cancel-kill", "stall", "no-worker" */
+	/* "put-back", "task-failed", "cancel-kill", "stall", "no-worker", "pool-broken";
+	 * "init-failed": `worker` could not do its init, and gets nothing to do any more */
+	const char *event;
 	char text[512];
 	struct queue_record record; /* borrowed until the next queue_next() */
 };

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the caller is to do: records first, then who is to be told what. */
+#include "common/queue_private.h"
+
+#include <stdarg.h>
+
+void queue_tell(
+	struct queues *q, enum queue_what what, const char *event, int worker, const char *fmt, ...)
+{
+	struct queue_event *e;
+	char text[512];
+	va_list ap;
+
+	if (q->n_events >= QUEUE_EVENTS_MAX)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	e = malloc(sizeof(*e) + strlen(text) + 1);
+	if (!e)
+		return;
+	*e = (struct queue_event){ .what = what, .worker = worker, .event = event };
+	memcpy(e->text, text, strlen(text) + 1);
+	link_add(&q->events, &e->link);
+	q->n_events++;
+}
+
+static void drop_notes(struct queues *q)
+{
+	for (size_t i = 0; i < q->n_notes; i++)
+		free(q->notes[q->first_note + i].name);
+	q->first_note = q->n_notes = 0;
+}
+
+static int reserve(struct queues *q)
+{
+	size_t cap = q->cap_notes ? q->cap_notes * 2 : 64;
+	void *p;
+
+	if (q->first_note + q->n_notes < q->cap_notes)
+		return 0;
+	if (q->first_note > q->cap_notes / 2) {
+		memmove(q->notes, q->notes + q->first_note, q->n_notes * sizeof(*q->notes));
+		q->first_note = 0;
+		return 0;
+	}
+	p = realloc(q->notes, cap * sizeof(*q->notes));
+	if (!p)
+		return -ENOMEM;
+	q->notes = p;
+	q->cap_notes = cap;
+	return 0;
+}
+
+void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, const char *name)
+{
+	char *copy = NULL;
+
+	if (!q->opt.journal || q->lost_note || q->restoring)
+		return;
+	if (name)
+		copy = strdup(name);
+	if ((name && !copy) || reserve(q) < 0) {
+		/* All of it is written anew, which says this, too. */
+		free(copy);
+		drop_notes(q);
+		q->lost_note = true;
+		return;
+	}
+	q->notes[q->first_note + q->n_notes++] = (struct queue_note){ kind, task, copy };
+}
+
+void queue_next_fini(struct queues *q)
+{
+	drop_notes(q);
+	free(q->notes);
+	free(q->note_name);
+	while (!link_empty(&q->events)) {
+		struct queue_event *e = LINK_FIRST(&q->events, struct queue_event, link);
+
+		link_del(&e->link);
+		free(e);
+	}
+}
+
+static void describe_submit(
+	const struct queues *q, const struct queue_task *t, struct queue_record *r)
+{
+	const struct queue_lane *l = queue_lane_of(q, t);
+
+	r->queue = l->of->name;
+	r->payload = queue_blob_bytes(queue_task_is_over(t) ? NULL : t->payload);
+	r->needs = l->set->names;
+	r->n_needs = l->set->n;
+	r->limit_ms = queue_task_limit(t);
+	r->flag = t->alone;
+}
+
+/* False: nothing is to be said of it any more. */
+bool queue_describe(const struct queues *q, const struct queue_note *n, struct queue_record *ret)
+{
+	const struct queue_task *t = n->task >= 0 ? queue_task_find(q, n->task) : NULL;
+
+	*ret = (struct queue_record){ .kind = n->kind,
+		.task = n->task,
+		.limit_ms = -1,
+		.queue = n->name ? n->name : "",
+		.payload = queue_blob_bytes(NULL),
+		.error = queue_err_view(NULL) };
+	if (n->task < 0 || n->kind == QUEUE_REC_RELEASE)
+		return true;
+	if (!t)
+		return false;
+	ret->number = t->tries;
+	switch (n->kind) {
+	case QUEUE_REC_SUBMIT:
+		ret->number = 0;
+		describe_submit(q, t, ret);
+		break;
+	case QUEUE_REC_SUCCEED:
+		ret->payload = queue_blob_bytes(t->value);
+		break;
+	case QUEUE_REC_FAIL:
+	case QUEUE_REC_CANCEL:
+		ret->flag = n->kind == QUEUE_REC_FAIL && t->raised;
+		ret->error = queue_err_view(queue_task_is_over(t) ? t->error : t->lease->why);
+		break;
+	default:
+		ret->limit_ms = t->deaths;
+		break;
+	}
+	return true;
+}
+
+static bool next_note(struct queues *q, struct queue_do *ret)
+{
+	while (q->n_notes) {
+		struct queue_note n = q->notes[q->first_note];
+
+		q->n_notes--;
+		q->first_note = q->n_notes ? q->first_note + 1 : 0;
+		free(q->note_name);
+		q->note_name = n.name;
+		if (queue_describe(q, &n, &ret->record)) {
+			ret->what = QUEUE_DO_RECORD;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool next_event(struct queues *q, struct queue_do *ret)
+{
+	struct queue_event *e = LINK_FIRST(&q->events, struct queue_event, link);
+
+	if (!e)
+		return false;
+	ret->what = e->what;
+	ret->worker = e->worker;
+	ret->event = e->event;
+	snprintf(ret->text, sizeof(ret->text), "%s", e->text);
+	link_del(&e->link);
+	q->n_events--;
+	free(e);
+	return true;
+}
+
+static void next_cancel(struct queues *q, struct queue_lease *l, struct queue_do *ret)
+{
+	(void)q;
+	link_del(&l->tell);
+	ret->what = QUEUE_DO_CANCEL;
+	ret->worker = l->worker->number;
+	ret->lease = l->id;
+	snprintf(ret->text, sizeof(ret->text), "%s", l->why ? l->why->message : "");
+}
+
+enum queue_what queue_next(struct queues *q, struct queue_do *ret)
+{
+	struct queue_lease *l;
+	struct queue_worker *k;
+
+	ret->what = QUEUE_DO_NOTHING;
+	ret->worker = -1;
+	ret->lease = -1;
+	ret->event = "";
+	ret->text[0] = '\0';
+	if (q->lost_note) {
+		q->lost_note = false;
+		ret->what = QUEUE_DO_DUMP;
+		return ret->what;
+	}
+	if (next_note(q, ret))
+		return ret->what;
+	l = LINK_FIRST(&q->tells, struct queue_lease, tell);
+	if (l) {
+		next_cancel(q, l, ret);
+		return ret->what;
+	}
+	if (next_event(q, ret))
+		return ret->what;
+	k = LINK_FIRST(&q->kills, struct queue_worker, kills);
+	if (k) {
+		link_del(&k->kills);
+		ret->what = QUEUE_DO_KILL;
+		ret->worker = k->number;
+	}
+	return ret->what;
+}
