@@ -24,6 +24,20 @@ static void each_option(FILE *f, const struct verb *v, option_fn fn)
 			fn(f, v, o);
 }
 
+/* All verbs that are shown, with those of groups behind theirs. */
+typedef void (*verb_visit_fn)(FILE *f, const struct verb *v);
+
+static void each_verb(FILE *f, verb_visit_fn fn)
+{
+	for (const struct verb *v = verbs; v->name; v++) {
+		if (v->flags & VERB_HIDDEN)
+			continue;
+		fn(f, v);
+		for (const struct verb *sub = verb_group(v); sub && sub->name; sub++)
+			fn(f, sub);
+	}
+}
+
 /* What `elasticctl __complete` is asked for behind the verb; NULL for nothing. */
 static const char *kind_of(const struct verb *v)
 {
@@ -40,6 +54,10 @@ static const char *kind_of(const struct verb *v)
 		return "shells";
 	case WORDS_VERBS:
 		return "verbs";
+	case WORDS_TASK_VERBS:
+		return "task-verbs";
+	case WORDS_CREATE_DROP:
+		return "create-drop";
 	default:
 		return NULL;
 	}
@@ -73,13 +91,28 @@ static void bash_option(FILE *f, const struct verb *v, const struct arg_option *
 		fprintf(f, "-%c ", o->letter);
 }
 
+/* A verb as one word: "task/submit". */
+static void bash_verb(FILE *f, const struct verb *v)
+{
+	for (const char *p = v->path; *p; p++)
+		fputc(*p == ' ' ? '/' : *p, f);
+}
+
 static void bash_value(FILE *f, const struct verb *v, const struct arg_option *o)
 {
 	if (!o->value)
 		return;
-	fprintf(f, "\t\t%s:--%s", v ? v->name : "*", o->name);
-	if (o->letter)
-		fprintf(f, "|%s:-%c", v ? v->name : "*", o->letter);
+	for (int letter = 0; letter < (o->letter ? 2 : 1); letter++) {
+		fputs(letter ? "|" : "\t\t", f);
+		if (v)
+			bash_verb(f, v);
+		else
+			fputc('*', f);
+		if (letter)
+			fprintf(f, ":-%c", o->letter);
+		else
+			fprintf(f, ":--%s", o->name);
+	}
 	if (o->words && !strcmp(o->words, "@dir"))
 		fputs(") COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n", f);
 	else if (o->words && *o->words == '@')
@@ -87,6 +120,52 @@ static void bash_value(FILE *f, const struct verb *v, const struct arg_option *o
 	else
 		fprintf(f, ") COMPREPLY=($(compgen -W '%s' -- \"$cur\")); return ;;\n",
 			o->words ? o->words : "");
+}
+
+static void bash_values(FILE *f, const struct verb *v)
+{
+	for (const struct arg_option *o = v->options; o && o->name; o++)
+		bash_value(f, v, o);
+	for (const struct arg_option *o = launch_options; v->flags & VERB_COMMAND && o->name; o++)
+		bash_value(f, v, o);
+}
+
+/* The options of a verb, and what stands behind it. */
+static void bash_words(FILE *f, const struct verb *v)
+{
+	const char *kind = kind_of(v);
+
+	fputc('\t', f);
+	bash_verb(f, v);
+	fputs(") opts='", f);
+	each_option(f, v, bash_option);
+	fputc('\'', f);
+	if (kind)
+		fprintf(f,
+			"; [[ $cur == -* ]] || words=$(elasticctl __complete %s \"$cur\" "
+			"2>/dev/null)",
+			kind);
+	fputs(" ;;\n", f);
+}
+
+static void bash_groups(FILE *f)
+{
+	for (const struct verb *v = verbs; v->name; v++)
+		if (v->flags & VERB_GROUP)
+			fprintf(f, "%s ", v->name);
+}
+
+/* Where a verb takes programs or files. */
+static void bash_other(FILE *f, const struct verb *v)
+{
+	if (v->words != WORDS_COMMAND && v->words != WORDS_FILES)
+		return;
+	fputs("\t\t", f);
+	bash_verb(f, v);
+	if (v->words == WORDS_COMMAND)
+		fputs(") COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\")) ;;\n", f);
+	else
+		fputs(") COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n", f);
 }
 
 static void bash_script(FILE *f)
@@ -101,7 +180,10 @@ static void bash_script(FILE *f)
 	      "\t\tcase ${COMP_WORDS[i]} in\n"
 	      "\t\t--socket|--timeout|--color) ((i++)) ;;\n"
 	      "\t\t-*|=) ;;\n"
-	      "\t\t*) verb=${COMP_WORDS[i]}; break ;;\n"
+	      "\t\t*) verb=${verb:+$verb/}${COMP_WORDS[i]}; [[ ' ",
+		f);
+	bash_groups(f);
+	fputs("' == *\" $verb \"* ]] || break ;;\n"
 	      "\t\tesac\n\tdone\n"
 	      "\tif [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
 	      "\tif [[ $cur == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-1]}; "
@@ -111,13 +193,7 @@ static void bash_script(FILE *f)
 	      "\telif [[ $cur == ':' ]]; then pre=$prev:; cur=$pre; fi\n"
 	      "\tcase $verb:$prev in\n",
 		f);
-	for (const struct verb *v = verbs; v->name; v++)
-		for (const struct arg_option *o = v->options; o && o->name; o++)
-			bash_value(f, v, o);
-	for (const struct verb *v = verbs; v->name; v++)
-		for (const struct arg_option *o = launch_options;
-			v->flags & VERB_COMMAND && o->name; o++)
-			bash_value(f, v, o);
+	each_verb(f, bash_values);
 	for (const struct arg_option *o = global_options; o->name; o++)
 		bash_value(f, NULL, o);
 	fputs("\tesac\n\tcase $verb in\n\t'') opts='", f);
@@ -125,31 +201,17 @@ static void bash_script(FILE *f)
 	fputs("' words='", f);
 	visible_verbs(f);
 	fputs("' ;;\n", f);
-	for (const struct verb *v = verbs; v->name; v++) {
-		const char *kind = kind_of(v);
-
-		if (v->flags & VERB_HIDDEN)
-			continue;
-		fprintf(f, "\t%s) opts='", v->name);
-		each_option(f, v, bash_option);
-		fputc('\'', f);
-		if (kind)
-			fprintf(f,
-				"; [[ $cur == -* ]] || words=$(elasticctl __complete %s \"$cur\" "
-				"2>/dev/null)",
-				kind);
-		fputs(" ;;\n", f);
-	}
+	each_verb(f, bash_words);
 	fputs("\tesac\n"
 	      "\tif [[ $cur == -* ]]; then\n"
 	      "\t\tCOMPREPLY=($(compgen -W \"$opts\" -- \"$cur\"))\n"
 	      "\telif [[ -n $words ]]; then\n"
 	      "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
 	      "\telse\n"
-	      "\t\tcase $verb in\n"
-	      "\t\trun|start) COMPREPLY=($(compgen -c -- \"$cur\") $(compgen -f -- \"$cur\")) ;;\n"
-	      "\t\tvalidate) COMPREPLY=($(compgen -f -- \"$cur\")) ;;\n"
-	      "\t\tesac\n"
+	      "\t\tcase $verb in\n",
+		f);
+	each_verb(f, bash_other);
+	fputs("\t\tesac\n"
 	      "\tfi\n"
 	      "\t[[ -z $pre ]] || COMPREPLY=(\"${COMPREPLY[@]#\"$pre\"}\")\n}\n"
 	      "complete -o filenames -o bashdefault -F _elasticctl elasticctl\n",
@@ -198,20 +260,36 @@ static void zsh_option(FILE *f, const struct verb *v, const struct arg_option *o
 	}
 }
 
-static void zsh_script(FILE *f)
+static void zsh_verb(FILE *f, const struct verb *v)
 {
-	fputs("#compdef elasticctl\n"
-	      "# zsh completion for elasticctl, made by: elasticctl completion zsh\n"
-	      "_elasticctl_words() {\n"
-	      "\tlocal -a names\n"
-	      "\tnames=(${(f)\"$(elasticctl __complete $1 $PREFIX 2>/dev/null)\"})\n"
-	      "\tcompadd -a names\n}\n"
-	      "_elasticctl() {\n"
-	      "\tlocal curcontext=$curcontext state line\n"
-	      "\tlocal -a verbs\n"
-	      "\tverbs=(\n",
-		f);
-	for (const struct verb *v = verbs; v->name; v++) {
+	const char *kind = kind_of(v);
+
+	if (v->flags & VERB_GROUP) {
+		fprintf(f, "\t%s) _elasticctl_%s ;;\n", v->name, v->name);
+		return;
+	}
+	fprintf(f, "\t%s) _arguments -S \\\n", v->name);
+	each_option(f, v, zsh_option);
+	if (kind)
+		fprintf(f, "\t\t'*:name:_elasticctl_words %s' ;;\n", kind);
+	else if (v->words == WORDS_COMMAND)
+		fputs("\t\t'*::program:_normal' ;;\n", f);
+	else if (v->words == WORDS_FILES)
+		fputs("\t\t'*:file:_files' ;;\n", f);
+	else
+		fputs("\t\t&& : ;;\n", f);
+}
+
+/* A function that completes one of these verbs and what stands behind it. */
+static void zsh_function(FILE *f, const char *name, const struct verb *table)
+{
+	fprintf(f,
+		"%s() {\n"
+		"\tlocal curcontext=$curcontext state line\n"
+		"\tlocal -a verbs\n"
+		"\tverbs=(\n",
+		name);
+	for (const struct verb *v = table; v->name; v++) {
 		if (v->flags & VERB_HIDDEN)
 			continue;
 		fprintf(f, "\t\t'%s:", v->name);
@@ -225,33 +303,59 @@ static void zsh_script(FILE *f)
 	      "\tverb) _describe verb verbs ;;\n"
 	      "\targument) case $line[1] in\n",
 		f);
-	for (const struct verb *v = verbs; v->name; v++) {
-		const char *kind = kind_of(v);
+	for (const struct verb *v = table; v->name; v++)
+		if (!(v->flags & VERB_HIDDEN))
+			zsh_verb(f, v);
+	fputs("\tesac ;;\n\tesac\n}\n", f);
+}
 
-		if (v->flags & VERB_HIDDEN)
+static void zsh_script(FILE *f)
+{
+	char name[64];
+
+	fputs("#compdef elasticctl\n"
+	      "# zsh completion for elasticctl, made by: elasticctl completion zsh\n"
+	      "_elasticctl_words() {\n"
+	      "\tlocal -a names\n"
+	      "\tnames=(${(f)\"$(elasticctl __complete $1 $PREFIX 2>/dev/null)\"})\n"
+	      "\tcompadd -a names\n}\n",
+		f);
+	for (const struct verb *v = verbs; v->name; v++) {
+		if (!(v->flags & VERB_GROUP))
 			continue;
-		fprintf(f, "\t%s) _arguments -S \\\n", v->name);
-		each_option(f, v, zsh_option);
-		if (kind)
-			fprintf(f, "\t\t'*:name:_elasticctl_words %s' ;;\n", kind);
-		else if (v->flags & VERB_COMMAND)
-			fputs("\t\t'*::program:_normal' ;;\n", f);
-		else if (v->words == WORDS_FILES)
-			fputs("\t\t'*:file:_files' ;;\n", f);
-		else
-			fputs("\t\t&& : ;;\n", f);
+		snprintf(name, sizeof(name), "_elasticctl_%s", v->name);
+		zsh_function(f, name, verb_group(v));
 	}
-	fputs("\tesac ;;\n\tesac\n}\n"
-	      "if [[ $funcstack[1] == _elasticctl ]]; then _elasticctl \"$@\"; "
+	zsh_function(f, "_elasticctl", verbs);
+	fputs("if [[ $funcstack[1] == _elasticctl ]]; then _elasticctl \"$@\"; "
 	      "else compdef _elasticctl elasticctl; fi\n",
 		f);
+}
+
+/* "task; and __fish_seen_subcommand_from submit" for a condition that begins with
+ * __fish_seen_subcommand_from. Others than those of a group do not stand behind one. */
+static void fish_seen(FILE *f, const struct verb *v)
+{
+	size_t n = strcspn(v->path, " ");
+
+	if (v->path[n]) {
+		fprintf(f, "%.*s; and __fish_seen_subcommand_from %s", (int)n, v->path, v->name);
+		return;
+	}
+	fputs(v->name, f);
+	for (const struct verb *group = verbs; group->name; group++)
+		if (verb_group(group) && verb_find(verb_group(group), v->name))
+			fprintf(f, "; and not __fish_seen_subcommand_from %s", group->name);
 }
 
 static void fish_option(FILE *f, const struct verb *v, const struct arg_option *o)
 {
 	fputs("complete -c elasticctl", f);
-	if (v)
-		fprintf(f, " -n '__fish_seen_subcommand_from %s'", v->name);
+	if (v) {
+		fputs(" -n '__fish_seen_subcommand_from ", f);
+		fish_seen(f, v);
+		fputc('\'', f);
+	}
 	fprintf(f, " -l %s", o->name);
 	if (o->letter)
 		fprintf(f, " -s %c", o->letter);
@@ -266,6 +370,48 @@ static void fish_option(FILE *f, const struct verb *v, const struct arg_option *
 	fputc('\n', f);
 }
 
+/* The verb itself, where it may stand. */
+static void fish_offer(FILE *f, const struct verb *v)
+{
+	size_t n = strcspn(v->path, " ");
+
+	fputs("complete -c elasticctl -n ", f);
+	if (v->path[n]) {
+		fprintf(f, "'__fish_seen_subcommand_from %.*s; and not __fish_seen_subcommand_from",
+			(int)n, v->path);
+		for (const struct verb *sub = task_verbs; sub->name; sub++)
+			fprintf(f, " %s", sub->name);
+		fputc('\'', f);
+	} else {
+		fputs("__fish_use_subcommand", f);
+	}
+	fprintf(f, " -a %s -d ", v->name);
+	quoted(f, v->help);
+	fputc('\n', f);
+}
+
+static void fish_verb(FILE *f, const struct verb *v)
+{
+	const char *kind = kind_of(v);
+
+	fish_offer(f, v);
+	if (kind && !(v->flags & VERB_GROUP)) {
+		fputs("complete -c elasticctl -n '__fish_seen_subcommand_from ", f);
+		fish_seen(f, v);
+		fprintf(f, "' -a '(elasticctl __complete %s (commandline -ct) 2>/dev/null)'\n",
+			kind);
+	} else if (v->words == WORDS_COMMAND || v->words == WORDS_FILES) {
+		fputs("complete -c elasticctl -n '__fish_seen_subcommand_from ", f);
+		fish_seen(f, v);
+		fputs("' -F\n", f);
+	}
+	for (const struct arg_option *o = v->flags & VERB_COMMAND ? launch_options : NULL;
+		o && o->name; o++)
+		fish_option(f, v, o);
+	for (const struct arg_option *o = v->options; o && o->name; o++)
+		fish_option(f, v, o);
+}
+
 static void fish_script(FILE *f)
 {
 	fputs("# fish completion for elasticctl, made by: elasticctl completion fish\n"
@@ -273,29 +419,7 @@ static void fish_script(FILE *f)
 		f);
 	for (const struct arg_option *o = global_options; o->name; o++)
 		fish_option(f, NULL, o);
-	for (const struct verb *v = verbs; v->name; v++) {
-		const char *kind = kind_of(v);
-
-		if (v->flags & VERB_HIDDEN)
-			continue;
-		fprintf(f, "complete -c elasticctl -n __fish_use_subcommand -a %s -d ", v->name);
-		quoted(f, v->help);
-		fputc('\n', f);
-		if (kind)
-			fprintf(f,
-				"complete -c elasticctl -n '__fish_seen_subcommand_from %s' -a "
-				"'(elasticctl __complete %s (commandline -ct) 2>/dev/null)'\n",
-				v->name, kind);
-		else if (v->words == WORDS_COMMAND || v->words == WORDS_FILES)
-			fprintf(f,
-				"complete -c elasticctl -n '__fish_seen_subcommand_from %s' -F\n",
-				v->name);
-		for (const struct arg_option *o = v->flags & VERB_COMMAND ? launch_options : NULL;
-			o && o->name; o++)
-			fish_option(f, v, o);
-		for (const struct arg_option *o = v->options; o && o->name; o++)
-			fish_option(f, v, o);
-	}
+	each_verb(f, fish_verb);
 }
 
 int completion_write(const char *shell, FILE *f)
