@@ -144,6 +144,19 @@ void journal_add(struct journal *j, const struct queue_record *r)
 	if (k == 0)
 		return;
 	log_error("%s: a record is missing: %s", j->path, strerror(-k));
+	journal_lost(j);
+}
+
+void journal_lost(struct journal *j)
+{
+	/* What is being written may lack it, too. */
+	journal_anew_stop(j);
+	j->lost = true;
+	journal_wake(j, 0);
+}
+
+void journal_lost(struct journal *j)
+{
 	j->lost = true;
 	journal_wake(j, 0);
 }
@@ -154,15 +167,17 @@ void journal_add(struct journal *j, const struct queue_record *r)
 /* Has the file system keep that much for the file, where it can: 0 or a negative errno. */
 static int allocate(struct journal *j, uint64_t need)
 {
-	uint64_t more = need - j->size;
+	uint64_t more = need - j->size, most = most_bytes();
 	int r;
 
-	if (need > most_bytes())
+	if (need > most)
 		return -EFBIG;
 	if (need <= j->allocated)
 		return 0;
 	if (more < ALLOCATE_BYTES)
 		more = ALLOCATE_BYTES;
+	if (more > most - j->size)
+		more = most - j->size;
 	r = fallocate(j->fd, FALLOC_FL_KEEP_SIZE, (off_t)j->size, (off_t)more);
 	if (r < 0 && errno == ENOSPC && need - j->size < more) {
 		more = need - j->size;

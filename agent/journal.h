@@ -34,8 +34,8 @@ struct journal_options {
 	 * or -1. Either may be NULL. */
 	const char *(*worker_name)(void *arg, int worker);
 	int (*worker_number)(void *arg, const char *name);
-	/* For people: "journal-read", "journal-broken", "journal-failed", "journal-written". Not
-	 * from journal_add(). */
+	/* For people: "journal-read", "journal-cut", "journal-broken", "journal-failed",
+	 * "journal-written". Not from journal_add(). */
 	void (*event)(void *arg, const char *event, const char *text);
 	void *arg;
 };
@@ -51,6 +51,10 @@ DEFINE_CLEANUP(struct journal *, journal_free)
 /* Takes a copy of what queue_next() gave with QUEUE_DO_RECORD. Where memory is short the file is
  * written anew later, and journal_room() refuses until then. */
 void journal_add(struct journal *j, const struct queue_record *r);
+/* QUEUE_DO_DUMP: a record was lost before it could be added. The same follows. */
+void journal_lost(struct journal *j);
+/* A record is missing: the file is written anew, and takes in nothing until it was. */
+void journal_lost(struct journal *j);
 /* Writes what was added, in one write: before the answers leave that rely on it. */
 void journal_commit(struct journal *j);
 /* Whether tasks of so many bytes may come: OK, or RESOURCE_EXHAUSTED with a text that names the

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/journal_private.h"
 
-#include "common/log.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -179,8 +177,9 @@ static int repair(struct journal *j, struct reading *r, uint64_t size, struct er
 		return 0;
 	if (!whole && ftruncate(j->fd, (off_t)r->good) < 0)
 		return error_set(err, -errno, "%s: %s", j->path, strerror(errno));
-	if (!whole && !broken)
-		log_warning("%s: its last %" PRIu64 " bytes are of a record that was not finished",
+	if (!whole && !broken && size)
+		journal_tell(j, "journal-cut",
+			"%s: its last %" PRIu64 " bytes are of a record that was not finished",
 			j->path, size - r->good);
 	j->size = r->good;
 	if (j->size)

@@ -79,6 +79,7 @@ unit_TESTS := \
 	varlink_frame \
 	varlink_idl \
 	varlink_validate \
+	journal \
 	varlink_also \
 	varlink_server \
 	varlink_flat \

@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The journal over a machine that knows no more than tasks and what it was told. */
+#include "agent/journal.h"
+
+#include "agent/journal_codec.h"
+#include "common/file.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- the machine --------------------------------------------------------------------------------
+ */
+
+enum { TASKS = 20000 };
+
+static struct {
+	bool there, over;
+	size_t len;
+} tasks[TASKS];
+static char told[1 << 16]; /* of small machines: what they were told, a line each */
+static size_t told_len, live;
+static int nomem_at;
+
+static void tell_it(const struct queue_record *r)
+{
+	told_len += (size_t)snprintf(told + told_len, sizeof(told) - told_len,
+		"%d %lld %lld %lld '%s' '%.*s' '%s'", (int)r->kind, (long long)r->task,
+		(long long)r->limit_ms, (long long)r->number, r->queue, (int)r->payload.len,
+		(const char *)r->payload.data, r->payload.format);
+	for (size_t i = 0; i < r->n_needs; i++)
+		told_len += (size_t)snprintf(
+			told + told_len, sizeof(told) - told_len, " +%s", r->needs[i]);
+	told_len += (size_t)snprintf(told + told_len, sizeof(told) - told_len,
+		" %s '%s' '%s' %d %lld %d\n", status_name(r->error.code), r->error.message,
+		r->error.details, r->error.worker, (long long)r->error.task, r->flag);
+	ck_assert_uint_lt(told_len, sizeof(told));
+}
+
+int queue_restore(struct queues *q, const struct queue_record *r)
+{
+	size_t i = (size_t)r->task;
+
+	if (nomem_at && --nomem_at == 0)
+		return -ENOMEM;
+	if (r->payload.len < 1000 && told_len < sizeof(told) / 2)
+		tell_it(r);
+	if (r->kind == QUEUE_REC_CLOSE || r->kind == QUEUE_REC_RESOURCE)
+		return 0;
+	if (i >= TASKS || tasks[i].there != (r->kind != QUEUE_REC_SUBMIT))
+		return -EINVAL;
+	if (r->kind == QUEUE_REC_SUBMIT) {
+		tasks[i].there = true;
+		tasks[i].over = false;
+		tasks[i].len = r->payload.len;
+		live += r->payload.len;
+	} else if (r->kind == QUEUE_REC_RELEASE) {
+		tasks[i].there = false;
+		live -= tasks[i].len;
+	} else {
+		tasks[i].over = true;
+	}
+	return 0;
+}
+
+static char big[QUEUE_VALUE_MAX + 1];
+
+bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
+{
+	for (; *cursor < 2 * TASKS; ++*cursor) {
+		size_t i = *cursor / 2;
+		bool submit = *cursor % 2 == 0;
+
+		if (!tasks[i].there || (!submit && !tasks[i].over))
+			continue;
+		*ret = (struct queue_record){ .kind = submit ? QUEUE_REC_SUBMIT : QUEUE_REC_SUCCEED,
+			.task = (int64_t)i,
+			.queue = "",
+			.payload = { big, submit ? tasks[i].len : 0, "" },
+			.error = { .worker = -1, .task = -1 } };
+		++*cursor;
+		return true;
+	}
+	return false;
+}
+
+void queue_stats(const struct queues *q, const char *queue, struct queue_stats *ret)
+{
+	*ret = (struct queue_stats){ .bytes = live };
+	for (size_t i = 0; i < TASKS; i++)
+		if (tasks[i].there)
+			ret->n[tasks[i].over ? QUEUE_SUCCEEDED : QUEUE_QUEUED]++;
+}
+
+static void forget(void)
+{
+	memset(tasks, 0, sizeof(tasks));
+	told_len = live = 0;
+	told[0] = '\0';
+}
+
+/* --- the journal --------------------------------------------------------------------------------
+ */
+
+static struct loop *loop;
+static char dir[] = "/tmp/test-journal-XXXXXX", path[64];
+static struct journal *j;
+static struct error err;
+static char events[4096];
+
+static const char *name_of(void *arg, int worker)
+{
+	return worker == 3 ? "worker:3" : worker == 4 ? "ps:0" : NULL;
+}
+
+static int number_of(void *arg, const char *name)
+{
+	return !strcmp(name, "worker:3") ? 3 : !strcmp(name, "ps:0") ? 14 : -1;
+}
+
+static void on_event(void *arg, const char *event, const char *text)
+{
+	size_t n = strlen(events);
+
+	ck_assert_ptr_nonnull(strstr(text, "queue.journal"));
+	snprintf(events + n, sizeof(events) - n, "%s ", event);
+}
+
+static int reopen(void)
+{
+	const struct journal_options opt = { .loop = loop,
+		.dir = dir,
+		.worker_name = name_of,
+		.worker_number = number_of,
+		.event = on_event };
+
+	j = journal_free(j);
+	forget();
+	events[0] = '\0';
+	return journal_new(&opt, &j, &err);
+}
+
+static void must_reopen(void)
+{
+	ck_assert_msg(reopen() == 0, "%s", err.text);
+}
+
+static void setup(void)
+{
+	ck_assert_int_eq(loop_new(&loop), 0);
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof(path), "%s/queue.journal", dir);
+	memset(big, 'b', sizeof(big));
+	must_reopen();
+}
+
+static void teardown(void)
+{
+	j = journal_free(j);
+	loop = loop_free(loop);
+	ck_assert_int_eq(file_rm_rf(dir), 0);
+}
+
+static struct queue_record record(enum queue_record_kind kind, int64_t task)
+{
+	return (struct queue_record){ .kind = kind,
+		.task = task,
+		.queue = "",
+		.payload = { "", 0, "" },
+		.error = { .message = "", .details = "", .worker = -1, .task = -1 } };
+}
+
+/* What happens to the machine happens to the journal. */
+static void happen(enum queue_record_kind kind, int64_t task, size_t len)
+{
+	struct queue_record r = record(kind, task);
+
+	r.payload.data = big;
+	r.payload.len = len;
+	ck_assert_int_eq(queue_restore(NULL, &r), 0);
+	journal_add(j, &r);
+}
+
+static off_t size_of(const char *file)
+{
+	struct stat st;
+
+	return stat(file, &st) < 0 ? -1 : st.st_size;
+}
+
+static const char *const needs[] = { "table", "model" };
+
+/* One of each kind, with all it can have. */
+static size_t some_records(struct queue_record *r)
+{
+	size_t n = 0;
+
+	r[n] = record(QUEUE_REC_RESOURCE, 0);
+	r[n].queue = "table";
+	r[n++].payload = (struct queue_bytes){ "rows", 4, "text" };
+	r[n] = record(QUEUE_REC_SUBMIT, 7);
+	r[n].queue = "fit";
+	r[n].payload = (struct queue_bytes){ "{\"a\":1}", 7, "json" };
+	r[n].needs = needs;
+	r[n].n_needs = 2;
+	r[n].limit_ms = 60000;
+	r[n++].flag = true;
+	r[n] = record(QUEUE_REC_SUBMIT, INT64_C(1) << 53);
+	r[n++].limit_ms = -1;
+	r[n] = record(QUEUE_REC_TRY, 7);
+	r[n].number = 2;
+	r[n].limit_ms = 1;
+	r[n++].error.worker = 3;
+	r[n] = record(QUEUE_REC_SUCCEED, 7);
+	r[n].number = 3;
+	r[n++].payload = (struct queue_bytes){ "ok", 2, "" };
+	r[n] = record(QUEUE_REC_FAIL, 8);
+	r[n].flag = true;
+	r[n++].error = (struct queue_error){ STATUS_INTERNAL, "broken", "line 1\nline 2", 4, 8 };
+	r[n] = record(QUEUE_REC_CANCEL, 9);
+	r[n++].error = (struct queue_error){ STATUS_CANCELLED, "8 failed", "", -1, 8 };
+	r[n] = record(QUEUE_REC_RAISED, 0);
+	r[n++].queue = "fit";
+	r[n++] = record(QUEUE_REC_RELEASE, 7);
+	r[n] = record(QUEUE_REC_DROP, 0);
+	r[n++].queue = "table";
+	r[n++] = record(QUEUE_REC_CLOSE, 0);
+	return n;
+}
+
+/* What a machine is told that reads all of them; lines ends where each line does. */
+static void expect(const struct queue_record *r, size_t n, char *all, size_t *lines)
+{
+	forget();
+	for (size_t i = 0; i < n; i++) {
+		struct queue_record copy = r[i];
+
+		if (copy.error.worker == 4)
+			copy.error.worker = 14; /* another number of the same name */
+		tell_it(&copy);
+		lines[i] = told_len;
+	}
+	strcpy(all, told);
+}
+
+START_TEST(each_record_comes_back_as_it_was)
+{
+	struct queue_record r[16];
+	size_t n = some_records(r), lines[16];
+	char all[4096];
+
+	for (size_t i = 0; i < n; i++)
+		journal_add(j, &r[i]);
+	journal_commit(j);
+	expect(r, n, all, lines);
+	must_reopen();
+	ck_assert_str_eq(told, all);
+	ck_assert_str_eq(events, "journal-read ");
+	must_reopen();
+	ck_assert_str_eq(told, all);
+}
+END_TEST
+
+START_TEST(what_was_committed_is_in_the_file_at_once)
+{
+	char *text = NULL;
+	size_t len = 0;
+
+	happen(QUEUE_REC_SUBMIT, 1, 5);
+	ck_assert_int_eq(size_of(path), JOURNAL_MAGIC_BYTES);
+	happen(QUEUE_REC_SUBMIT, 2, 5);
+	journal_commit(j);
+	ck_assert_int_eq(file_read(path, 0, &text, &len), 0);
+	ck_assert_ptr_nonnull(memmem(text, len, "bbbbb", 5));
+	free(text);
+	journal_commit(j);
+	ck_assert_int_eq(size_of(path), (off_t)len);
+}
+END_TEST
+
+START_TEST(numbers_of_any_size_and_the_longest_payload_come_back)
+{
+	static const int64_t numbers[] = { 0, 1, -1, 63, 64, -64, -65, 127, 128, 8191, 8192,
+		INT64_C(1) << 53, INT64_MAX, INT64_MIN };
+	struct journal_buffer b = { .data = NULL };
+	struct journal_decoded d = { .text = NULL };
+	size_t n, at = 0;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		struct queue_record r = record(QUEUE_REC_SUBMIT, numbers[i]);
+
+		r.limit_ms = r.number = numbers[i];
+		ck_assert_int_eq(journal_encode(&b, &r, NULL), 0);
+		ck_assert_int_gt(journal_decode(b.data + at, b.len - at, &d, &n), 0);
+		at += n;
+		ck_assert(d.record.task == numbers[i]);
+		ck_assert(d.record.limit_ms == numbers[i]);
+		ck_assert(d.record.number == numbers[i]);
+	}
+	for (size_t extra = 0; extra < 2; extra++) {
+		struct queue_record r = record(QUEUE_REC_SUCCEED, 1);
+		size_t before = b.len;
+
+		r.payload = (struct queue_bytes){ big, QUEUE_VALUE_MAX, "json" };
+		r.error.details = extra ? big : ""; /* no NUL in it, but the one behind */
+		big[QUEUE_VALUE_MAX] = '\0';
+		ck_assert_int_eq(journal_encode(&b, &r, NULL), extra ? -E2BIG : 0);
+		ck_assert(extra ? b.len == before : b.len > before);
+	}
+	ck_assert_int_gt(journal_decode(b.data + at, b.len - at, &d, &n), 0);
+	ck_assert_uint_eq(d.record.payload.len, QUEUE_VALUE_MAX);
+	ck_assert_str_eq(d.record.payload.format, "json");
+	ck_assert_int_eq(journal_decode(b.data, 0, &d, &n), 0);
+	journal_buffer_fini(&b);
+	journal_decoded_fini(&d);
+}
+END_TEST
+
+/* A file of these bytes, and nothing else in the directory. */
+static void put_file(const char *text, size_t len)
+{
+	char name[80];
+
+	j = journal_free(j);
+	snprintf(name, sizeof(name), "%s.broken", path);
+	unlink(name);
+	ck_assert_int_eq(file_write_atomic(path, text, len, 0640, false), 0);
+}
+
+/* After whatever was read, what is written next is found. */
+static void check_goes_on(const char *before)
+{
+	char all[8192];
+	struct queue_record r = record(QUEUE_REC_CLOSE, 4711);
+
+	journal_add(j, &r);
+	journal_commit(j);
+	strcpy(all, before);
+	must_reopen();
+	ck_assert_ptr_nonnull(strstr(told, " 4711 "));
+	ck_assert_ptr_null(strstr(events, "broken"));
+}
+
+START_TEST(a_file_may_be_cut_off_anywhere)
+{
+	struct queue_record r[16];
+	size_t n = some_records(r), lines[16], len, seen = 0;
+	_cleanup_free_ char *text = NULL;
+	char all[4096], had[8192];
+
+	for (size_t i = 0; i < n; i++)
+		journal_add(j, &r[i]);
+	journal_commit(j);
+	expect(r, n, all, lines);
+	ck_assert_int_eq(file_read(path, 0, &text, &len), 0);
+	for (size_t cut = 0; cut <= len; cut++) {
+		put_file(text, cut);
+		must_reopen();
+		ck_assert_int_eq(strncmp(told, all, told_len), 0);
+		for (seen = 0; seen < n && lines[seen] <= told_len; seen++)
+			;
+		ck_assert_uint_eq(told_len, seen ? lines[seen - 1] : 0);
+		ck_assert_ptr_null(strstr(events, "broken"));
+		strcpy(had, told);
+		check_goes_on(had);
+	}
+	ck_assert_uint_eq(seen, n);
+}
+END_TEST
+
+START_TEST(any_byte_may_be_wrong)
+{
+	struct queue_record r[16];
+	size_t n = some_records(r), lines[16], len;
+	_cleanup_free_ char *text = NULL;
+	char all[4096], had[8192], name[80];
+
+	for (size_t i = 0; i < n; i++)
+		journal_add(j, &r[i]);
+	journal_commit(j);
+	expect(r, n, all, lines);
+	ck_assert_int_eq(file_read(path, 0, &text, &len), 0);
+	snprintf(name, sizeof(name), "%s.broken", path);
+	for (size_t at = 0; at < len; at++) {
+		char *line, *next;
+
+		text[at] ^= 0x41;
+		put_file(text, len);
+		text[at] ^= 0x41;
+		must_reopen();
+		/* Something is missing, nothing is new, and that was said. */
+		ck_assert_uint_lt(told_len, strlen(all));
+		strcpy(had, told);
+		for (line = had; *line; line = next + 1) {
+			next = strchr(line, '\n');
+			*next = '\0';
+			ck_assert_msg(strstr(all, line), "%s", line);
+			*next = '\n';
+		}
+		ck_assert_ptr_nonnull(strstr(events, "journal-"));
+		ck_assert(strstr(events, "journal-cut") || size_of(name) == (off_t)len);
+		check_goes_on(had);
+	}
+}
+END_TEST
+
+START_TEST(only_the_broken_one_of_many_is_lost)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+
+	for (int i = 0; i < 100; i++)
+		happen(QUEUE_REC_SUBMIT, i, 100);
+	journal_commit(j);
+	ck_assert_int_eq(file_read(path, 0, &text, &len), 0);
+	text[len / 2] ^= 1;
+	put_file(text, len);
+	must_reopen();
+	ck_assert_uint_eq(live, 99 * 100);
+	ck_assert_str_eq(events, "journal-broken journal-read ");
+}
+END_TEST
+
+START_TEST(a_file_of_another_version_is_put_aside)
+{
+	static const char other[] = "edqueue\002more";
+	char name[80];
+
+	put_file(other, sizeof(other));
+	must_reopen();
+	ck_assert_str_eq(events, "journal-broken journal-read ");
+	snprintf(name, sizeof(name), "%s.broken", path);
+	ck_assert_int_eq(size_of(name), sizeof(other));
+	check_goes_on("");
+}
+END_TEST
+
+START_TEST(a_machine_without_memory_does_not_begin)
+{
+	happen(QUEUE_REC_SUBMIT, 1, 5);
+	happen(QUEUE_REC_SUBMIT, 2, 5);
+	journal_commit(j);
+	j = journal_free(j);
+	nomem_at = 2;
+	ck_assert_int_eq(reopen(), -ENOMEM);
+	must_reopen();
+	ck_assert_uint_eq(live, 10);
+}
+END_TEST
+
+/* --- a full disk --------------------------------------------------------------------------------
+ */
+
+/* The files of Check have to fit, too. */
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit rl;
+
+	getrlimit(RLIMIT_FSIZE, &rl);
+	rl.rlim_cur = bytes;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &rl), 0);
+}
+
+enum { FILLED = 4 << 18 };
+
+/* Has a file that is longer than Check's. */
+static void fill_file(void)
+{
+	for (int64_t i = 100; i < 104; i++)
+		happen(QUEUE_REC_SUBMIT, i, FILLED / 4);
+	journal_commit(j);
+	ck_assert_int_ge(size_of(path), FILLED);
+}
+
+START_TEST(a_full_disk_takes_in_no_task_and_loses_nothing)
+{
+	fill_file();
+	ck_assert_int_eq(journal_room(j, 100, &err), STATUS_OK);
+	happen(QUEUE_REC_SUBMIT, 1, 100);
+	journal_commit(j);
+	limit_files(FILLED + 300);
+	ck_assert_int_eq(journal_room(j, 100, &err), STATUS_RESOURCE_EXHAUSTED);
+	ck_assert_ptr_nonnull(strstr(err.text, path));
+	ck_assert_ptr_nonnull(strstr(err.text, strerror(EFBIG)));
+	ck_assert_str_eq(events, "");
+	/* What was let in before still ends. */
+	happen(QUEUE_REC_SUBMIT, 2, 100);
+	journal_commit(j);
+	happen(QUEUE_REC_SUCCEED, 1, 100);
+	journal_commit(j);
+	ck_assert_str_eq(events, "journal-failed ");
+	ck_assert_int_lt(size_of(path), FILLED + 300);
+	limit_files(RLIM_INFINITY);
+	while (size_of(path) < FILLED + 350)
+		loop_run_once(loop, true);
+	ck_assert_str_eq(events, "journal-failed journal-written ");
+	ck_assert_int_eq(journal_room(j, 100, &err), STATUS_OK);
+	must_reopen();
+	ck_assert(tasks[1].there && tasks[1].over && tasks[2].there && !tasks[2].over);
+}
+END_TEST
+
+START_TEST(whoever_asks_for_room_finds_that_it_is_there_again)
+{
+	fill_file();
+	limit_files(FILLED);
+	happen(QUEUE_REC_SUBMIT, 1, 100);
+	journal_commit(j);
+	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_RESOURCE_EXHAUSTED);
+	limit_files(RLIM_INFINITY);
+	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_OK);
+	must_reopen();
+	ck_assert(tasks[1].there);
+}
+END_TEST
+
+START_TEST(a_directory_that_is_not_there_is_named)
+{
+	const struct journal_options opt = { .loop = loop, .dir = "/nonexistent/dir" };
+	struct journal *other = NULL;
+
+	ck_assert_int_eq(journal_new(&opt, &other, &err), -ENOENT);
+	ck_assert_ptr_nonnull(strstr(err.text, "/nonexistent/dir"));
+}
+END_TEST
+
+/* --- written anew -------------------------------------------------------------------------------
+ */
+
+/* Turns of the loop until the file has taken another one's place. */
+static void wait_anew(ino_t before)
+{
+	struct stat st;
+
+	do {
+		loop_run_once(loop, true);
+		ck_assert_int_eq(stat(path, &st), 0);
+	} while (st.st_ino == before);
+}
+
+static ino_t inode(void)
+{
+	struct stat st;
+
+	ck_assert_int_eq(stat(path, &st), 0);
+	return st.st_ino;
+}
+
+START_TEST(garbage_is_left_behind_while_things_go_on)
+{
+	ino_t before = inode();
+	size_t was;
+	int64_t n = 0;
+
+	for (; n < 4000; n++)
+		happen(QUEUE_REC_SUBMIT, n, 300);
+	journal_commit(j);
+	ck_assert_uint_eq(inode(), before);
+	for (int64_t i = 0; i < 3900; i++)
+		happen(i % 3 ? QUEUE_REC_RELEASE : QUEUE_REC_SUCCEED, i, 0);
+	for (int64_t i = 0; i < 3900; i += 3)
+		happen(QUEUE_REC_RELEASE, i, 0);
+	/* It grows on, and what happens between two bits is in the new file, too. */
+	while (inode() == before) {
+		if (n < TASKS) {
+			happen(QUEUE_REC_SUBMIT, n, 300);
+			happen(QUEUE_REC_SUCCEED, n - 2, 10);
+			happen(QUEUE_REC_RELEASE, n - 50, 0);
+			n++;
+		}
+		journal_commit(j);
+		loop_run_once(loop, n >= TASKS);
+	}
+	ck_assert_int_lt(size_of(path), (off_t)(n * 300));
+	was = live;
+	must_reopen();
+	ck_assert_uint_eq(live, was);
+	for (int64_t i = 3950; i < n; i++) {
+		ck_assert_int_eq(tasks[i].there, i >= n - 50);
+		ck_assert_int_eq(tasks[i].there && tasks[i].over, i >= n - 50 && i < n - 2);
+	}
+	ck_assert_str_eq(events, "journal-read ");
+}
+END_TEST
+
+START_TEST(a_full_disk_leaves_the_old_file_as_it_is)
+{
+	char name[80];
+	off_t was;
+
+	for (int64_t i = 0; i < 4000; i++)
+		happen(QUEUE_REC_SUBMIT, i, 300);
+	for (int64_t i = 0; i < 2100; i++)
+		happen(QUEUE_REC_RELEASE, i, 0);
+	limit_files(1 << 20);
+	journal_commit(j); /* neither the old nor the new one can be written */
+	for (int i = 0; i < 20; i++)
+		loop_run_once(loop, false);
+	ck_assert_str_eq(events, "journal-failed ");
+	limit_files(RLIM_INFINITY);
+	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_OK);
+	snprintf(name, sizeof(name), "%s.new", path);
+	was = size_of(path);
+	ck_assert_int_gt(was, 1 << 20);
+	limit_files(1 << 20);
+	for (int i = 0; i < 20; i++)
+		loop_run_once(loop, false);
+	limit_files(RLIM_INFINITY);
+	ck_assert_int_le(size_of(path), was);
+	must_reopen();
+	ck_assert_int_eq(size_of(name), -1);
+	ck_assert_uint_eq(live, 1900 * 300);
+}
+END_TEST
+
+START_TEST(a_record_that_cannot_be_taken_has_all_written_anew)
+{
+	ino_t before = inode();
+	struct queue_record r = record(QUEUE_REC_SUBMIT, 5);
+
+	happen(QUEUE_REC_SUBMIT, 4, 10);
+	journal_commit(j);
+	/* longer than any: as if memory were short */
+	tasks[5].there = true;
+	tasks[5].len = 10;
+	r.payload.data = big;
+	r.payload.len = sizeof(big);
+	r.error.details = big;
+	big[sizeof(big) - 1] = '\0';
+	journal_add(j, &r);
+	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_RESOURCE_EXHAUSTED);
+	wait_anew(before);
+	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_OK);
+	must_reopen();
+	ck_assert(tasks[4].there && tasks[5].there);
+}
+END_TEST
+
+START_TEST(the_end_of_the_run_is_the_end_of_the_file)
+{
+	happen(QUEUE_REC_SUBMIT, 1, 10);
+	journal_commit(j);
+	journal_discard(j);
+	j = journal_free(j);
+	ck_assert_int_eq(size_of(path), -1);
+	must_reopen();
+	ck_assert_str_eq(events, "");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("journal");
+	TCase *t = tcase_create("all");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, each_record_comes_back_as_it_was);
+	tcase_add_test(t, what_was_committed_is_in_the_file_at_once);
+	tcase_add_test(t, numbers_of_any_size_and_the_longest_payload_come_back);
+	tcase_add_test(t, a_file_may_be_cut_off_anywhere);
+	tcase_add_test(t, any_byte_may_be_wrong);
+	tcase_add_test(t, only_the_broken_one_of_many_is_lost);
+	tcase_add_test(t, a_file_of_another_version_is_put_aside);
+	tcase_add_test(t, a_machine_without_memory_does_not_begin);
+	tcase_add_test(t, a_full_disk_takes_in_no_task_and_loses_nothing);
+	tcase_add_test(t, whoever_asks_for_room_finds_that_it_is_there_again);
+	tcase_add_test(t, a_directory_that_is_not_there_is_named);
+	tcase_add_test(t, garbage_is_left_behind_while_things_go_on);
+	tcase_add_test(t, a_full_disk_leaves_the_old_file_as_it_is);
+	tcase_add_test(t, a_record_that_cannot_be_taken_has_all_written_anew);
+	tcase_add_test(t, the_end_of_the_run_is_the_end_of_the_file);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
