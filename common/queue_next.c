@@ -119,6 +119,7 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 		break;
 	case QUEUE_REC_SUCCEED:
 		ret->payload = queue_blob_bytes(t->value);
+		ret->error.worker = t->worker == QUEUE_NOBODY ? -1 : t->worker;
 		break;
 	case QUEUE_REC_FAIL:
 	case QUEUE_REC_CANCEL:

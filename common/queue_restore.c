@@ -195,6 +195,13 @@ static bool says(const struct queue_task *t, unsigned what, enum queue_record_ki
 	}
 }
 
+static bool is_pending(const struct queues *q, const struct queue_task *t)
+{
+	const struct queue_err *e = queue_lane_of(q, t)->of->error;
+
+	return e && queue_err_view(e).task == (int64_t)t->id;
+}
+
 static bool dump_task(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
 {
 	uint64_t at = *cursor & ((UINT64_C(1) << 60) - 1);
@@ -212,8 +219,11 @@ static bool dump_task(const struct queues *q, uint64_t *cursor, struct queue_rec
 		if (!t)
 			return false;
 		n.task = (int64_t)t->id;
-		if (says(t, what++, &n.kind) && queue_describe(q, &n, ret))
+		if (says(t, what++, &n.kind) && queue_describe(q, &n, ret)) {
+			/* One that was told is nobody's error any more. */
+			ret->flag = ret->flag && (n.kind != QUEUE_REC_FAIL || is_pending(q, t));
 			break;
+		}
 	}
 	*cursor = cursor_of(TASKS, t->id * SAY_N + what);
 	return true;
