@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/dispatch.h"
+#include "agent/dispatch_group.h"
 #include "agent/notices.h"
 #include "agent/preempting.h"
 #include "agent/workers.h"
@@ -137,6 +139,8 @@ static void agent_step(struct agent *a, enum group_event event)
 	agent_end_notice(a);
 	agent_act(a, actions);
 	agent_changed(a);
+	if (a->group.state == GROUP_RUNNING)
+		dispatch_running(a);
 	/* Nobody waits for the agent now, and an elasticd that starts asks for this file first. */
 	if (a->group.state == GROUP_RUNNING || a->group.state == GROUP_BACKOFF)
 		record_settled(a);
@@ -328,8 +332,9 @@ static int agent_open(struct agent *a, struct error *err)
 	if ((r = agent_make_tasks(a, err)) < 0 || (r = agent_open_logs(a, err)) < 0 ||
 		(r = agent_open_events(a, seq, err)) < 0 || (r = record_new(a, err)) < 0)
 		return r;
-	if ((r = workers_new(a, err)) < 0 || (r = beats_new(a, err)) < 0 ||
-		(r = preempting_new(a, err)) < 0 || (r = notices_new(a, err)) < 0)
+	if ((r = dispatch_new(a, err)) < 0 || (r = workers_new(a, err)) < 0 ||
+		(r = beats_new(a, err)) < 0 || (r = preempting_new(a, err)) < 0 ||
+		(r = notices_new(a, err)) < 0)
 		return r;
 	if (a->opt.listen_fd >= 0 && (r = agent_server_new(a, err)) < 0)
 		return r;
@@ -379,6 +384,7 @@ struct agent *agent_free(struct agent *a)
 	notices_free(a);
 	preempting_free(a);
 	workers_free(a);
+	dispatch_free(a);
 	logs_free(a->logs);
 	agent_ask_free(a);
 	agent_free_tasks(a);

@@ -12,12 +12,19 @@
 static void drain(struct dispatch *d)
 {
 	while (queue_next(d->q, &d->todo) != QUEUE_DO_NOTHING) {
-		if (d->todo.what == QUEUE_DO_RECORD)
+		if (d->todo.what == QUEUE_DO_RECORD) {
+			dispatch_journal_add(d, &d->todo.record);
 			continue;
+		}
+		if (d->todo.what == QUEUE_DO_DUMP) {
+			dispatch_journal_lost(d);
+			continue;
+		}
 		if (d->todo.what == QUEUE_DO_CANCEL)
 			dispatch_stream_cancelled(d, &d->todo);
 		dispatch_group_do(d, &d->todo);
 	}
+	dispatch_journal_commit(d);
 }
 
 static struct dispatch_wait *next_over(struct dispatch *d)
@@ -102,7 +109,8 @@ int dispatch_new(struct agent *a, struct error *err)
 		r = loop_timer_new(a->loop, on_timer, d, &d->timer);
 	if (r < 0)
 		return error_set(err, r, "cannot make the work queue: %s", strerror(-r));
-	return dispatch_group_new(d, err);
+	r = dispatch_journal_open(d, err);
+	return r < 0 ? r : dispatch_group_new(d, err);
 }
 
 void dispatch_free(struct agent *a)
@@ -115,9 +123,11 @@ void dispatch_free(struct agent *a)
 		dispatch_group_free(d);
 	a->dispatch = NULL;
 	loop_cancel(a->loop, on_turn, d);
+	dispatch_journal_close(d);
 	queues_free(d->q);
 	loop_timer_free(d->timer);
 	worker_text_fini(&d->text);
+	free(d->stopping);
 	free(d);
 }
 

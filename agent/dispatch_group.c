@@ -121,23 +121,22 @@ static struct dispatch_worker *worker_of_task(struct dispatch_group *g, const st
 /* --- tasks --------------------------------------------------------------------------------------
  */
 
-/* How t has ended, as a part of a sentence that begins with its name. */
+/* How t has ended, as what follows its name in a sentence. */
 static void how_gone(const struct task *t, char *text, size_t size)
 {
 	char name[SIGNALS_TEXT_MAX];
-	const char *task = agent_task_name(t);
 
 	if (t->blame[0])
-		snprintf(text, size, "%s was ended by the agent: %s", task, t->blame);
+		snprintf(text, size, "was ended by the agent: %s", t->blame);
 	else if (!t->exit.ended)
-		snprintf(text, size, "%s is gone", task);
+		snprintf(text, size, "is gone");
 	else if (t->exit.error)
-		snprintf(text, size, "%s was not started: %s", task, t->exit.text);
+		snprintf(text, size, "was not started: %s", t->exit.text);
 	else if (t->exit.signal)
-		snprintf(text, size, "%s was killed by %s%s", task,
-			signals_name(t->exit.signal, name), t->exit.note);
+		snprintf(text, size, "was killed by %s%s", signals_name(t->exit.signal, name),
+			t->exit.note);
 	else
-		snprintf(text, size, "%s exited with code %d", task, t->exit.code);
+		snprintf(text, size, "exited with code %d", t->exit.code);
 }
 
 void dispatch_task_started(struct agent *a, struct task *t)
@@ -149,8 +148,9 @@ void dispatch_task_started(struct agent *a, struct task *t)
 
 	if (!w)
 		return;
-	if (queue_worker_started(g->d->q, t->slot, t->incarnation, init ? &bytes : NULL,
-		    spec_serves(a->spec, t->role), loop_now_ms()) < 0) {
+	if (queue_worker_name(g->d->q, t->slot, agent_task_name(t)) < 0 ||
+		queue_worker_started(g->d->q, t->slot, t->incarnation, init ? &bytes : NULL,
+			spec_serves(a->spec, t->role), loop_now_ms()) < 0) {
 		log_error("%s gets no tasks: out of memory", agent_task_name(t));
 		return;
 	}
@@ -228,7 +228,8 @@ void dispatch_begin(struct agent *a)
 	loop_timer_disarm(g->grace);
 	for (int i = 0; i < g->n_workers; i++)
 		if (g->workers[i].alive || !is_wanted(a, i))
-			worker_gone(g, i, "its process is given up", true, is_wanted(a, i));
+			worker_gone(g, i, "is given up", true, is_wanted(a, i));
+	dispatch_waits_go(g->d);
 	queue_unfail(g->d->q, loop_now_ms());
 	queue_go(g->d->q);
 	dispatch_run_soon(g->d);
@@ -290,11 +291,12 @@ void dispatch_stopping(struct agent *a)
 		return;
 	g->holds = false;
 	loop_timer_disarm(g->grace);
-	/* Coordinators elsewhere go on with the next incarnation. */
-	if (a->group.goal == GOAL_RETRY)
-		return;
 	status = stop_text(a, text, sizeof(text));
-	queue_stop(g->d->q, status, text, false);
+	/* Coordinators elsewhere go on with the next incarnation; tasks have to leave. */
+	if (a->group.goal == GOAL_RETRY)
+		dispatch_waits_stop(g->d, text);
+	else
+		queue_stop(g->d->q, status, text, false);
 	dispatch_run_soon(g->d);
 }
 
@@ -342,12 +344,13 @@ int dispatch_exit_status(const struct agent *a, const struct task *t)
 void dispatch_lost(struct agent *a, const struct task *t)
 {
 	struct dispatch_group *g = group_of(a);
-	char what[400], grace[DURATION_TEXT_MAX];
+	char how[400], what[500], grace[DURATION_TEXT_MAX];
 	struct queue_error e = { STATUS_UNAVAILABLE, what, "", t->slot, -1 };
 
 	if (!g || g->lost)
 		return;
-	how_gone(t, what, sizeof(what));
+	how_gone(t, how, sizeof(how));
+	snprintf(what, sizeof(what), "%s %s", agent_task_name(t), how);
 	g->lost = g->holds = true;
 	for (int i = 0; i < g->n_workers; i++)
 		g->workers[i].told = false;
@@ -409,13 +412,24 @@ static void tell(struct dispatch *d, const struct queue_do *todo)
 	struct agent *a = d->a;
 	const struct task *t = todo->worker < 0 ? NULL : worker_task(a->workers, todo->worker);
 
-	if (!a->events)
+	if (a->events)
+		events_add(a->events, todo->event, a->attempt, t ? t->rank : -1, NULL, "%s",
+			todo->text);
+}
+
+/* As if it had reported that as an error: the restart rules decide. */
+static void fail_init(struct dispatch *d, const struct queue_do *todo)
+{
+	struct agent *a = d->a;
+	struct task *t = worker_task(a->workers, todo->worker);
+	char message[sizeof(todo->text) + 32];
+
+	if (!t || !task_alive(t) || a->in_stop || a->ended)
 		return;
-	if (t)
-		events_add(a->events, todo->event, a->attempt, t->rank, NULL, "%s: %s",
-			agent_task_name(t), todo->text);
-	else
-		events_add(a->events, todo->event, a->attempt, -1, NULL, "%s", todo->text);
+	snprintf(message, sizeof(message), "roles[].init: %s", todo->text);
+	agent_worker_error(a, t, NULL, message);
+	agent_single_end(a, t, (uint64_t)a->spec->stop.timeout_ms, false);
+	agent_changed(a);
 }
 
 /* It is started again by itself, whatever the scope: nobody is to blame, and no budget pays. */
@@ -493,12 +507,15 @@ void dispatch_group_do(struct dispatch *d, const struct queue_do *todo)
 		break;
 	case QUEUE_DO_TELL:
 		tell(d, todo);
+		if (!strcmp(todo->event, "init-failed"))
+			fail_init(d, todo);
 		break;
 	case QUEUE_DO_STALL:
 		save_stalled(d, todo);
 		break;
 	case QUEUE_DO_NOTHING:
 	case QUEUE_DO_RECORD:
+	case QUEUE_DO_DUMP:
 		break;
 	}
 }

@@ -14,6 +14,7 @@
  *   dispatch_stream.c   Cancels, Keep
  *   dispatch_call.c     Call, resources
  *   dispatch_text.c     what goes out, as JSON text
+ *   dispatch_journal.c  what happens to tasks, kept on disk
  *   dispatch_group.c    what happens to tasks and the group (dispatch_group.h)
  *
  * After whatever may have changed the machine comes dispatch_run(): it has done what the machine
@@ -38,6 +39,7 @@ struct dispatch_door {
 
 LIST_HEAD(dispatch_streams, dispatch_stream);
 TAILQ_HEAD(dispatch_waits, dispatch_wait);
+LIST_HEAD(dispatch_all, dispatch_wait);
 
 enum {
 	DISPATCH_ANSWER_BYTES = 4 << 20, /* a list ends with the element that goes beyond it */
@@ -52,10 +54,13 @@ struct dispatch {
 	struct queue_options options;
 	struct dispatch_group *group;
 	struct journal *journal; /* NULL: what happens is not kept */
+	bool uncommitted;	 /* something was added to it */
 	struct dispatch_door doors[2];
 	struct loop_timer *timer;
 	uint64_t timer_ms;	     /* when it fires; UINT64_MAX: it is not armed */
 	struct dispatch_waits ready; /* over, and not answered yet */
+	struct dispatch_all waits;   /* all */
+	char *stopping;		     /* what tasks get that would wait, NULL: nothing */
 	struct dispatch_streams streams;
 	struct worker_text text; /* of the answer that is being written; its memory stays */
 	size_t held_bytes;	 /* of what waits for room */
@@ -67,6 +72,7 @@ struct dispatch {
 struct dispatch_wait {
 	struct queue_wait wait;
 	TAILQ_ENTRY(dispatch_wait) entry; /* of d->ready */
+	LIST_ENTRY(dispatch_wait) all;
 	struct dispatch *d;
 	struct varlink_call *call;
 	void (*answer)(struct dispatch_wait *x); /* where it went well: the final answer */
@@ -90,6 +96,15 @@ void dispatch_run(struct dispatch *d);
  * not be given yet. */
 void dispatch_run_soon(struct dispatch *d);
 
+/* dispatch_journal.c: all but the first do nothing without a journal. */
+_must_check_ int dispatch_journal_open(struct dispatch *d, struct error *err);
+void dispatch_journal_close(struct dispatch *d);
+void dispatch_journal_add(struct dispatch *d, const struct queue_record *r);
+void dispatch_journal_lost(struct dispatch *d);
+void dispatch_journal_commit(struct dispatch *d);
+/* Whether it takes so much more, else the call was answered. */
+bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes);
+
 /* dispatch_wait.c */
 /* NULL after having answered the call. */
 struct dispatch_wait *dispatch_wait_new(
@@ -104,6 +119,9 @@ int dispatch_wait_begun(struct dispatch_wait *x, bool over);
 /* Answers one that is over, and forgets it. */
 void dispatch_wait_over(struct dispatch_wait *x);
 uint64_t dispatch_deadline(int64_t timeout_ms); /* negative: none */
+/* Whatever tasks wait for is Cancelled with why, also what they would from now on. */
+void dispatch_waits_stop(struct dispatch *d, const char *why);
+void dispatch_waits_go(struct dispatch *d);
 
 /* dispatch_methods.c */
 /* Whether job is this one, or NULL; else the call was answered. */

@@ -4,7 +4,6 @@
  * yet, and the call waits, is what they are made of copied to a place of its own.
  */
 #include "agent/dispatch_private.h"
-#include "agent/journal.h"
 #include "common/duration.h"
 #include "common/json.h"
 
@@ -110,16 +109,6 @@ static void give_up(struct dispatch_wait *x)
 /* --- both ---------------------------------------------------------------------------------------
  */
 
-static bool has_room(struct dispatch *d, struct varlink_call *call, size_t bytes)
-{
-	struct error err = { 0 };
-	enum status s = d->journal ? journal_room(d->journal, bytes, &err) : STATUS_OK;
-
-	if (s != STATUS_OK)
-		worker_fail(call, s, "%s", err.text);
-	return s == STATUS_OK;
-}
-
 /* x has its tasks. bytes: of their payloads. */
 static int submit(struct dispatch_door *door, struct dispatch_wait *x, const char *queue,
 	size_t bytes, int64_t wait_ms)
@@ -129,7 +118,7 @@ static int submit(struct dispatch_door *door, struct dispatch_wait *x, const cha
 	uint64_t now = loop_now_ms();
 	bool exempt = worker >= 0 && queue_holds(d->q, worker), over;
 
-	if (!has_room(d, x->call, bytes)) {
+	if (!dispatch_journal_room(d, x->call, bytes)) {
 		dispatch_wait_drop(x);
 		return 0;
 	}

@@ -7,6 +7,7 @@
 
 static struct dispatch_wait *wait_free(struct dispatch_wait *x)
 {
+	LIST_REMOVE(x, all);
 	x->d->held_bytes -= x->kept_bytes;
 	free(x->ids);
 	free(x->many);
@@ -30,12 +31,18 @@ static void wait_gone(void *arg)
 struct dispatch_wait *dispatch_wait_new(
 	struct dispatch *d, struct varlink_call *call, void (*answer)(struct dispatch_wait *x))
 {
-	struct dispatch_wait *x = calloc(1, sizeof(*x));
+	struct dispatch_wait *x;
 
+	if (d->stopping && varlink_call_user(call)) {
+		worker_fail_missing(NULL, call, STATUS_CANCELLED, d->stopping, NULL, 0);
+		return NULL;
+	}
+	x = calloc(1, sizeof(*x));
 	if (!x) {
 		dispatch_no_memory(call);
 		return NULL;
 	}
+	LIST_INSERT_HEAD(&d->waits, x, all);
 	x->wait.arg = x;
 	x->d = d;
 	x->call = call;
@@ -102,6 +109,29 @@ void dispatch_wait_over(struct dispatch_wait *x)
 		x->answer(x);
 	queue_wait_fini(d->q, &x->wait, loop_now_ms());
 	wait_free(x);
+}
+
+void dispatch_waits_stop(struct dispatch *d, const char *why)
+{
+	struct dispatch_wait *x, *next;
+
+	free(d->stopping);
+	d->stopping = strdup(why);
+	for (x = LIST_FIRST(&d->waits); x; x = next) {
+		next = LIST_NEXT(x, all);
+		/* Only calls of tasks have a word of their connection. */
+		if (x->ready || !varlink_call_user(x->call))
+			continue;
+		worker_fail_missing(NULL, x->call, STATUS_CANCELLED, why, NULL, 0);
+		queue_wait_fini(d->q, &x->wait, loop_now_ms());
+		wait_free(x);
+	}
+}
+
+void dispatch_waits_go(struct dispatch *d)
+{
+	free(d->stopping);
+	d->stopping = NULL;
 }
 
 uint64_t dispatch_deadline(int64_t timeout_ms)

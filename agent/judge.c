@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/dispatch_group.h"
 #include "agent/judgement.h"
 #include "agent/preempting.h"
 #include "agent/workers.h"
@@ -181,12 +182,27 @@ static void judge_group(struct agent *a)
 		agent_post(a, GROUP_EV_FAIL);
 }
 
+/* A task that others cannot do without is lost: who has work for it is told first. */
+static bool judge_is_held(struct agent *a)
+{
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+
+		if (t->state == TASK_FAILED && t->role->on_failure == SPEC_FAILURE_QUEUE &&
+			!t->on_purpose && !t->exit.error)
+			dispatch_lost(a, t);
+	}
+	return dispatch_holds(a);
+}
+
 void agent_judge(struct agent *a)
 {
 	struct judgement j;
 
 	do {
 		if (a->group.state != GROUP_STARTING && a->group.state != GROUP_RUNNING)
+			return;
+		if (!a->leader_over && judge_is_held(a))
 			return;
 		j = judge_now(a);
 		switch (j.step) {

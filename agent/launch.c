@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/dispatch_group.h"
 #include "agent/env.h"
 #include "agent/environ.h"
 #include "agent/port.h"
@@ -216,6 +217,7 @@ void agent_launch_done(struct agent *a, struct task *t, const char *reason)
 	t->started_ms = loop_now_ms();
 	task_set_state(t, TASK_RUNNING, reason);
 	workers_task_started(a, t);
+	dispatch_task_started(a, t);
 	beats_task_started(a, t);
 	preempting_task_started(a, t);
 }
@@ -318,6 +320,7 @@ void agent_spawn(struct agent *a)
 	failed = launch_check_devices(a);
 	if (failed < 0) {
 		workers_begin(a);
+		dispatch_begin(a);
 		failed = launch_all(a, &delayed);
 	}
 	if (failed >= 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/attach.h"
+#include "agent/dispatch.h"
 #include "agent/dump_call.h"
 #include "agent/listen.h"
 #include "agent/log_call.h"
@@ -12,6 +13,8 @@
 #include "common/manager_idl.h"
 #include "common/manager_ranges.h"
 #include "common/notice.h"
+#include "common/queue_idl.h"
+#include "common/queue_ranges.h"
 #include "common/signals.h"
 #include "common/varlink_server.h"
 
@@ -21,7 +24,11 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-enum { METHODS_EVENTS_MAX = 1000, METHODS_LINGER_MS = 10000 };
+enum {
+	METHODS_EVENTS_MAX = 1000,
+	METHODS_LINGER_MS = 10000,
+	METHODS_MESSAGE_BYTES = 8 << 20, /* a task of 1 MiB, each byte of it escaped */
+};
 
 struct agent_server {
 	struct agent *a;
@@ -416,6 +423,17 @@ static void methods_lingered(void *arg)
 int agent_server_new(struct agent *a, struct error *err)
 {
 	struct agent_server *s = calloc(1, sizeof(*s));
+	const struct varlink_also also[] = {
+		{
+			.idl = queue_idl,
+			.methods = dispatch_methods,
+			.flat = dispatch_flat_methods,
+			.ranges = queue_ranges,
+			.limit_error = "ResourceExhausted",
+			.arg = a->dispatch ? dispatch_door(a, false) : NULL,
+		},
+		{ .idl = NULL },
+	};
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
@@ -424,6 +442,8 @@ int agent_server_new(struct agent *a, struct error *err)
 		.idl = manager_idl,
 		.methods = methods_table,
 		.ranges = manager_ranges,
+		.also = a->dispatch ? also : NULL,
+		.limits = { .message_bytes = METHODS_MESSAGE_BYTES },
 		.authorize = methods_authorize,
 		.arg = s,
 	};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/dispatch_group.h"
 #include "agent/failure.h"
 #include "agent/notices.h"
 #include "agent/preempting.h"
@@ -74,6 +75,14 @@ void outcome_decide(struct agent *a, const struct spec_restart *policy,
 		"%s", a->reason);
 }
 
+/* What the job's exit status is where t is its root cause. */
+static int outcome_status(const struct agent *a, const struct task *t)
+{
+	int status = dispatch_exit_status(a, t);
+
+	return status < 0 ? task_failed_status(t) : status;
+}
+
 static void outcome_what(const struct failure *f, char *what, size_t size)
 {
 	const struct task *t = f->task;
@@ -103,7 +112,7 @@ void outcome_group_failed(struct agent *a)
 			i++;
 		policy = spec_restart_of(a->spec, f.items[i].task->role);
 		fault = outcome_fault(f.items[i].task, a->spawned_ms);
-		a->end.exit_status = task_failed_status(f.items[i].task);
+		a->end.exit_status = outcome_status(a, f.items[i].task);
 		outcome_what(&f.items[i], what, sizeof(what));
 	}
 	failures_fini(&f);
@@ -381,7 +390,7 @@ void agent_incarnation_over(struct agent *a)
 		a->end.root_cause = json_incref(json_array_get(list, 0));
 		if (f.has_root && (a->group.goal == GOAL_FAIL || a->group.goal == GOAL_TIMEOUT))
 			outcome_copy_error(a, &f.items[0]);
-		a->end.exit_status = task_failed_status(f.items[0].task);
+		a->end.exit_status = outcome_status(a, f.items[0].task);
 		a->end.application = f.items[0].application && !f.items[0].collateral;
 		if (a->end.application && a->group.goal == GOAL_TIMEOUT)
 			outcome_reason_application(a, &f.items[0]);
@@ -482,6 +491,7 @@ void agent_finish(struct agent *a)
 		"%s (exit status %d): %s", a->end.result, a->end.exit_status, a->end.message);
 	events_add(a->events, "ended", a->attempt, -1, agent_verdict_json(a), "%s: %s",
 		a->end.result, a->end.message);
+	dispatch_over(a);
 	workers_record(a);
 	record_verdict(a);
 	if (logs_drain(a->logs, AGENT_DRAIN_MS, outcome_drained, a) < 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/dispatch_group.h"
 #include "agent/leftovers.h"
 #include "agent/notices.h"
 #include "agent/preempting.h"
@@ -69,6 +70,7 @@ void agent_task_ended(struct agent *a, struct task *t, int code, int status)
 	t->pid = 0;
 	beats_task_ended(a, t);
 	workers_task_ended(a, t);
+	dispatch_task_ended(a, t);
 	/* Whoever waits for it is told before that is written down: a disk, or who reads the log,
 	 * may take its time. */
 	workers_flush(a);

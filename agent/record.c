@@ -20,7 +20,7 @@
  * appended to at once; record_load() takes both.
  */
 
-enum { RECORD_MAX = 16 << 20, RECORD_DELAY_MS = 50 };
+enum { RECORD_AGENTS = 1000000, RECORD_MAX = 16 << 20, RECORD_DELAY_MS = 50 };
 
 struct record {
 	char *state_path; /* NULL in the foreground */
@@ -52,6 +52,7 @@ static void record_write_state(void *arg)
 		json_add(replicas, json_integer(a->replicas[i]));
 	json_put(doc, "job", agent_job_json(a, false));
 	json_put(doc, "attempt", json_integer(a->attempt));
+	json_put(doc, "agents", json_integer(a->agents));
 	json_put(doc, "budget", restart_save(&a->budget));
 	json_put(doc, "task_budgets", agent_budgets_save(a));
 	json_put(doc, "stopped_tasks", agent_stopped_save(a));
@@ -128,6 +129,7 @@ struct record_replay {
 	struct agent *a;
 	int64_t snapshot; /* state.json tells of the events up to here */
 	int64_t last;
+	int lost; /* agents that the events tell of */
 };
 
 static void record_replay(void *arg, const json_t *event)
@@ -139,6 +141,7 @@ static void record_replay(void *arg, const json_t *event)
 
 	p->last = json_get_int(event, "seq", 0);
 	agent_past_note(a, event);
+	p->lost += !strcmp(json_get_string(event, "event", ""), "agent-lost");
 	if (p->last <= p->snapshot)
 		return;
 	if (attempt > a->attempt && attempt < INT_MAX)
@@ -150,11 +153,20 @@ static void record_replay(void *arg, const json_t *event)
 		agent_budgets_replay(a, event);
 }
 
+/* How many agents this run had, with the one that is to follow. */
+static int record_agents(const json_t *doc)
+{
+	int64_t n = json_get_int(doc, "agents", 0);
+
+	return n >= 0 && n < RECORD_AGENTS ? (int)n + 1 : 1;
+}
+
 static void record_load_state(struct agent *a, const char *path, const json_t *doc)
 {
 	const json_t *job = json_get_object(doc, "job");
 
 	a->attempt = (int)json_get_int(doc, "attempt", -1);
+	a->agents = record_agents(doc);
 	a->created_us = json_get_int(job, "created_us", a->created_us);
 	a->started_us = json_get_int(job, "started_us", 0);
 	record_load_replicas(a, json_get_array(doc, "replicas"));
@@ -187,6 +199,9 @@ int record_load(struct agent *a, int64_t *ret_seq, struct error *err)
 	/* Events are appended before the state is replaced: the file knows the last number, but for
 	 * those that a full disk kept from it. */
 	events_each(events, record_replay, &replay);
+	/* Where the state could not be read. */
+	if (a->agents <= replay.lost)
+		a->agents = replay.lost + 1;
 	*ret_seq = replay.last > replay.snapshot ? replay.last : replay.snapshot;
 	return 0;
 }

@@ -12,6 +12,18 @@ agent_SRC := \
 	agent/chain.c \
 	agent/console.c \
 	agent/devices.c \
+	agent/dispatch.c \
+	agent/dispatch_call.c \
+	agent/dispatch_fetch.c \
+	agent/dispatch_group.c \
+	agent/dispatch_journal.c \
+	agent/dispatch_list.c \
+	agent/dispatch_methods.c \
+	agent/dispatch_stream.c \
+	agent/dispatch_submit.c \
+	agent/dispatch_text.c \
+	agent/dispatch_wait.c \
+	agent/dispatch_work.c \
 	agent/dump_call.c \
 	agent/env.c \
 	agent/environ.c \

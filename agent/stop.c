@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/attach.h"
+#include "agent/dispatch_group.h"
 #include "agent/tree.h"
 #include "agent/workers.h"
 #include "common/log.h"
@@ -276,6 +277,7 @@ void agent_stop_tasks(struct agent *a)
 
 	agent_single_leave(a, a->leader_over ? "the leader has ended" : a->reason);
 	workers_stopping(a, a->reason);
+	dispatch_stopping(a);
 	attach_stopping(a, NULL, a->reason);
 	a->in_stop = true;
 	a->killing = a->leftovers = a->dumping = false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/dispatch_group.h"
 #include "agent/preempting.h"
 #include "agent/workers.h"
 #include "common/duration.h"
@@ -116,7 +117,7 @@ static void view_times(const struct agent *a, json_t *j)
 json_t *agent_job_json(const struct agent *a, bool live)
 {
 	_cleanup_free_ char *command = spec_command_line(a->spec);
-	json_t *j = json_object(), *preemption = preempting_json(a);
+	json_t *j = json_object(), *preemption = preempting_json(a), *queue = dispatch_json(a);
 
 	json_put(j, "name", json_string(a->spec->name));
 	json_put(j, "run", json_string(a->opt.run));
@@ -139,6 +140,8 @@ json_t *agent_job_json(const struct agent *a, bool live)
 		json_put(j, "log_dir", json_text(logs_run_dir(a->logs)));
 	if (preemption)
 		json_put(j, "preemption", preemption);
+	if (queue)
+		json_put(j, "queue", queue);
 	json_put(j, "tasks", view_tasks(a, live));
 	return j;
 }
@@ -249,7 +252,7 @@ char *agent_why_tasks_text(const struct agent *a)
 char *agent_why_text(const struct agent *a)
 {
 	_cleanup_free_ char *notice = preempting_why_text(a);
-	char *text = NULL;
+	char *text = NULL, queue[640];
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 
@@ -261,6 +264,9 @@ char *agent_why_text(const struct agent *a)
 	if (notice)
 		fputs(notice, f);
 	view_why_tasks(a, f);
+	dispatch_text(a, queue, sizeof(queue));
+	if (queue[0])
+		fprintf(f, "%s\n", queue);
 	if (a->next_try_us) {
 		int64_t wait_us = a->next_try_us - (int64_t)loop_real_us();
 

@@ -8,6 +8,7 @@
  * Connections are shared out so that no task can take another's: each is sure of a few, the rest is
  * for whoever comes first.
  */
+#include "agent/dispatch.h"
 #include "agent/worker_private.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -121,6 +122,7 @@ void worker_closed(void *user, void *arg)
 {
 	struct worker_peer *p = user;
 
+	dispatch_closed(p->w->a, p);
 	count_for(p, -1);
 	p->w->connections--;
 	free(p);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/dispatch.h"
+#include "agent/dispatch_group.h"
 #include "agent/preempting.h"
 #include "agent/worker_private.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/queue_idl.h"
+#include "common/queue_ranges.h"
 #include "common/worker_idl.h"
 #include "common/worker_ranges.h"
 
@@ -164,6 +168,17 @@ static int open_store(struct workers *w)
 
 static int open_server(struct workers *w, struct error *err)
 {
+	const struct varlink_also also[] = {
+		{
+			.idl = queue_idl,
+			.methods = dispatch_methods,
+			.flat = dispatch_flat_methods,
+			.ranges = queue_ranges,
+			.limit_error = "ResourceExhausted",
+			.arg = dispatch_door(w->a, true),
+		},
+		{ .idl = NULL },
+	};
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
@@ -173,6 +188,7 @@ static int open_server(struct workers *w, struct error *err)
 		.methods = worker_methods,
 		.flat = worker_flat_methods,
 		.ranges = worker_ranges,
+		.also = w->a->dispatch ? also : NULL,
 		.limits = {
 			.message_bytes = WORKERS_MESSAGE_BYTES,
 			.reply_bytes = WORKERS_REPLY_BYTES,
@@ -405,9 +421,11 @@ void workers_task_over(struct agent *a, struct task *t)
 {
 	struct workers *w = a->workers;
 
-	if (w && worker_has_slot(w, t))
-		barriers_task_ended(w->barriers, t->slot, true, false,
-			t->exit.ended ? t->exit.text : "it is not started");
+	if (!w || !worker_has_slot(w, t))
+		return;
+	barriers_task_ended(w->barriers, t->slot, true, false,
+		t->exit.ended ? t->exit.text : "it is not started");
+	dispatch_task_over(a, t);
 }
 
 void workers_stopping(struct agent *a, const char *why)

@@ -43,6 +43,22 @@ common_SRC := \
 	common/stdmap.c \
 	common/curl.c \
 	common/http.c \
+	common/queue.c \
+	common/queue_index.c \
+	common/queue_bytes.c \
+	common/queue_due.c \
+	common/queue_name.c \
+	common/queue_task.c \
+	common/queue_submit.c \
+	common/queue_fetch.c \
+	common/queue_cancel.c \
+	common/queue_worker.c \
+	common/queue_lease.c \
+	common/queue_blame.c \
+	common/queue_resource.c \
+	common/queue_call.c \
+	common/queue_next.c \
+	common/queue_restore.c \
 	common/notice.c \
 	common/notice_aws.c \
 	common/notice_azure.c \
