@@ -155,12 +155,6 @@ void journal_lost(struct journal *j)
 	journal_wake(j, 0);
 }
 
-void journal_lost(struct journal *j)
-{
-	j->lost = true;
-	journal_wake(j, 0);
-}
-
 /* --- room ---------------------------------------------------------------------------------------
  */
 

@@ -53,8 +53,6 @@ DEFINE_CLEANUP(struct journal *, journal_free)
 void journal_add(struct journal *j, const struct queue_record *r);
 /* QUEUE_DO_DUMP: a record was lost before it could be added. The same follows. */
 void journal_lost(struct journal *j);
-/* A record is missing: the file is written anew, and takes in nothing until it was. */
-void journal_lost(struct journal *j);
 /* Writes what was added, in one write: before the answers leave that rely on it. */
 void journal_commit(struct journal *j);
 /* Whether tasks of so many bytes may come: OK, or RESOURCE_EXHAUSTED with a text that names the
