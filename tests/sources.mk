@@ -11,6 +11,7 @@ unit_TESTS := \
 	kv \
 	store \
 	elasticd_queue \
+	elasticd_queue_local \
 	elasticd_work \
 	elasticd_open \
 	elasticd_local \

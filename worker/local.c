@@ -17,6 +17,7 @@ static void local_in_child(void)
 {
 	struct local_wait *w;
 
+	local_queue_in_child();
 	while ((w = TAILQ_FIRST(&waits))) {
 		TAILQ_REMOVE(&waits, w, entry);
 		w->h->users = 0;

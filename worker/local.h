@@ -91,3 +91,6 @@ int local_step(struct elasticd *h, int64_t n, int *ret_action);
 int local_saved(struct elasticd *h, int64_t n, const char *path);
 int local_preemption(struct elasticd *h, struct elasticd_preemption *ret);
 int local_notify(struct elasticd *h, const char *reason, int64_t grace_ms);
+
+/* Of the queue: what other threads had is theirs no more. */
+void local_queue_in_child(void);

@@ -1,55 +1,405 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/queue.h"
+/* A coordinator's side of the queue within the process. */
+#include "worker/local_queue.h"
 
-static int none(void)
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct queue_bytes bytes_of(const struct elasticd_bytes *b)
 {
-	return fail(ELASTICD_UNIMPLEMENTED, "there is no queue without an agent");
+	if (!b || !b->data)
+		return (struct queue_bytes){ "", 0, format_of(b) };
+	return (struct queue_bytes){ b->data, b->len, format_of(b) };
 }
+
+/* An owned copy with a NUL behind it. */
+static int bytes_copy(const struct queue_bytes *b, void **ret, size_t *ret_len, char **ret_format)
+{
+	*ret_format = strdup(b->format ? b->format : "");
+	if (!*ret_format)
+		return -ENOMEM;
+	return value_copy(b->len ? b->data : "", b->len, ret, ret_len);
+}
+
+static int error_copy(
+	const struct queue_error *e, int *ret_code, char **ret_message, char **ret_details)
+{
+	*ret_code = e ? (int)e->code : ELASTICD_OK;
+	*ret_message = strdup(e && e->message ? e->message : "");
+	*ret_details = strdup(e && e->details ? e->details : "");
+	return *ret_message && *ret_details ? 0 : -ENOMEM;
+}
+
+/* --- queues */
 
 static int local_open(struct elasticd_queue *q)
 {
-	return none();
+	static unsigned last;
+	enum status s;
+	struct queues *m;
+	int r = local_queue_enter(q->h, &m);
+
+	if (r)
+		return r;
+	if (q->own) {
+		snprintf(q->name, sizeof(q->name), "own-%u", ++last);
+		s = queue_keep(m, q->name);
+		r = s == STATUS_OK ? 0 : fail((int)s, "there are too many queues");
+	}
+	local_unlock();
+	return r;
 }
+
+static void local_close(struct elasticd_queue *q)
+{
+	struct queues *m = local_machine();
+
+	if (!q->own)
+		return;
+	local_lock();
+	queue_unkeep(m, q->name, local_now());
+	local_queue_settle(m);
+	local_unlock();
+}
+
+/* --- what waits */
+
+static struct queue_new *new_tasks(const struct elasticd_new_task *tasks, size_t n)
+{
+	struct queue_new *list = calloc(n, sizeof(*list));
+
+	for (size_t i = 0; list && i < n; i++)
+		list[i] = (struct queue_new){
+			.payload = bytes_of(&tasks[i].payload),
+			.needs = tasks[i].resources,
+			.n_needs = tasks[i].n_resources,
+			.limit_ms = tasks[i].limit_ms > 0 ? tasks[i].limit_ms : -1,
+			.alone = tasks[i].alone,
+		};
+	return list;
+}
+
+static int local_submit(struct elasticd_queue *q, const struct elasticd_new_task *tasks, size_t n,
+	int timeout_ms, int64_t *ret_tasks, size_t *ret_accepted)
+{
+	_cleanup_free_ struct queue_new *list = new_tasks(tasks, n);
+	struct local_ask a;
+	struct queues *m;
+	bool over;
+	int r = list ? local_queue_enter(q->h, &m) : fail_memory();
+
+	if (r)
+		return r;
+	local_ask_begin(&a, q->h);
+	over = queue_submit(m, &a.w, q->name, list, n, local_place_mine(),
+		local_deadline(timeout_ms), local_now());
+	r = local_ask_wait(m, &a, over, timeout_ms, NULL);
+	*ret_accepted = a.w.accepted < n ? a.w.accepted : n;
+	for (size_t i = 0; i < *ret_accepted; i++)
+		ret_tasks[i] = a.w.first + (int64_t)i;
+	local_ask_end(m, &a);
+	local_unlock();
+	return r;
+}
+
+static int local_join(struct elasticd_queue *q, int timeout_ms)
+{
+	struct local_ask a;
+	struct queues *m;
+	bool over;
+	int r = local_queue_enter(q->h, &m);
+
+	if (r)
+		return r;
+	local_ask_begin(&a, q->h);
+	over = queue_join(m, &a.w, q->name, local_deadline(timeout_ms), local_now());
+	r = local_ask_wait(m, &a, over, timeout_ms, NULL);
+	local_ask_end(m, &a);
+	local_unlock();
+	return r;
+}
+
+static int local_done(struct elasticd_queue *q, int *ret)
+{
+	struct local_ask a;
+	struct queues *m;
+	bool over;
+	int r = local_queue_enter(q->h, &m);
+
+	if (r)
+		return r;
+	local_ask_begin(&a, q->h);
+	over = queue_done(m, &a.w, q->name, local_now());
+	r = local_ask_wait(m, &a, over, -1, NULL);
+	local_ask_end(m, &a);
+	local_unlock();
+	if (r && (r != ELASTICD_DEADLINE_EXCEEDED || elasticd_error_task() >= 0))
+		return r;
+	*ret = r == 0;
+	return 0;
+}
+
+static int local_cancel(struct elasticd_queue *q, const int64_t *tasks, size_t n,
+	const char *reason, int timeout_ms, size_t *ret_n)
+{
+	struct local_ask a;
+	struct queues *m;
+	bool over;
+	int r = local_queue_enter(q->h, &m);
+
+	if (r)
+		return r;
+	local_ask_begin(&a, q->h);
+	over = queue_cancel(m, &a.w, q->name, n ? tasks : NULL, n, reason,
+		local_deadline(timeout_ms), local_now());
+	r = local_ask_wait(m, &a, over, timeout_ms, NULL);
+	*ret_n = a.w.accepted;
+	local_ask_end(m, &a);
+	local_unlock();
+	return r;
+}
+
+/* --- outcomes */
+
+static int outcome_copy(const struct queue_outcome *from, struct elasticd_outcome *to)
+{
+	bool failed = from->state == QUEUE_FAILED || from->state == QUEUE_CANCELLED;
+	int r;
+
+	*to = (struct elasticd_outcome){
+		.task = from->task,
+		.state = (int)from->state,
+		.tries = (int)from->tries,
+		.worker = strdup(from->worker < 0 ? "" : LOCAL_WORKER),
+	};
+	r = to->worker ? error_copy(failed ? &from->error : NULL, &to->code, &to->message,
+				 &to->details)
+		       : -ENOMEM;
+	if (r == 0 && from->state == QUEUE_SUCCEEDED)
+		return bytes_copy(&from->value, &to->value, &to->len, &to->format);
+	if (r == 0)
+		to->format = strdup("");
+	return r < 0 || !to->format ? -ENOMEM : 0;
+}
+
+/* Those that are over. With the lock. */
+static int outcomes_copy(struct queues *m, const int64_t *tasks, size_t n,
+	struct elasticd_outcome **ret, size_t *ret_n)
+{
+	struct elasticd_outcome *list = calloc(n, sizeof(*list));
+	struct queue_outcome o;
+	size_t got = 0;
+
+	for (size_t i = 0; list && i < n; i++) {
+		if (!queue_outcome(m, tasks[i], &o) || o.state < QUEUE_SUCCEEDED)
+			continue;
+		if (outcome_copy(&o, &list[got++]) < 0) {
+			elasticd_outcomes_free(list, got);
+			list = NULL;
+		}
+	}
+	if (!list)
+		return fail_memory();
+	*ret = list;
+	*ret_n = got;
+	return 0;
+}
+
+static int local_fetch(struct elasticd_queue *q, const int64_t *tasks, size_t n, int flags,
+	int timeout_ms, struct elasticd_outcome **ret, size_t *ret_n)
+{
+	struct local_ask a;
+	struct queues *m;
+	bool over;
+	int r = local_queue_enter(q->h, &m);
+
+	if (r)
+		return r;
+	local_ask_begin(&a, q->h);
+	over = queue_fetch(
+		m, &a.w, tasks, n, flags & ELASTICD_ANY, local_deadline(timeout_ms), local_now());
+	r = local_ask_wait(m, &a, over, timeout_ms, NULL);
+	if (r == 0)
+		r = outcomes_copy(m, tasks, n, ret, ret_n);
+	for (size_t i = 0; r == 0 && flags & ELASTICD_RELEASE && i < *ret_n; i++)
+		(void)queue_release(m, &(*ret)[i].task, 1, local_now());
+	local_ask_end(m, &a);
+	local_unlock();
+	return r;
+}
+
+static int local_release(struct elasticd_queue *q, const int64_t *tasks, size_t n)
+{
+	struct queues *m;
+	int r = local_queue_enter(q->h, &m);
+
+	if (r)
+		return r;
+	(void)queue_release(m, tasks, n, local_now());
+	local_queue_settle(m);
+	local_unlock();
+	return 0;
+}
+
+/* --- the process's */
 
 static int local_stats(struct elasticd *h, const char *queue, struct elasticd_queue_stats *ret)
 {
-	return none();
+	struct queue_stats s;
+	struct queues *m;
+	int r = local_queue_enter(h, &m);
+
+	if (r)
+		return r;
+	queue_stats(m, queue, &s);
+	local_unlock();
+	*ret = (struct elasticd_queue_stats){
+		.queued = (int64_t)s.n[QUEUE_QUEUED],
+		.running = (int64_t)s.n[QUEUE_RUNNING],
+		.succeeded = (int64_t)s.n[QUEUE_SUCCEEDED],
+		.failed = (int64_t)s.n[QUEUE_FAILED],
+		.cancelled = (int64_t)s.n[QUEUE_CANCELLED],
+		.put_back = (int64_t)s.put_back,
+		.bytes = (int64_t)s.bytes,
+		.waiting = (int64_t)s.waiting,
+		.workers = (int64_t)s.workers,
+		.free = (int64_t)s.free,
+		.closed = s.closed,
+	};
+	return 0;
 }
 
 static int local_close_all(struct elasticd *h)
 {
-	return none();
+	struct queues *m;
+	int r = local_queue_enter(h, &m);
+
+	if (r)
+		return r;
+	queue_close(m, local_now());
+	local_queue_settle(m);
+	local_unlock();
+	return 0;
 }
 
-static int local_create(
+/* After a step about a resource. */
+static int resource_came(struct queues *m, enum status s, const char *name)
+{
+	local_queue_settle(m);
+	local_unlock();
+	if (s == STATUS_ALREADY_EXISTS)
+		return fail((int)s, "there is a resource %s", name);
+	if (s == STATUS_NOT_FOUND)
+		return fail((int)s, "there is no resource %s", name);
+	if (s == STATUS_RESOURCE_EXHAUSTED)
+		return fail((int)s, "there is no room for resource %s", name);
+	return s == STATUS_OK ? 0 : fail((int)s, "name: %s cannot be a resource", name);
+}
+
+static int local_resource_create(
 	struct elasticd *h, const char *name, const struct elasticd_bytes *payload)
 {
-	return none();
+	const struct queue_bytes b = bytes_of(payload);
+	struct queues *m;
+	int r = local_queue_enter(h, &m);
+
+	return r ? r : resource_came(m, queue_resource_create(m, name, &b, local_now()), name);
 }
 
-static int local_drop(struct elasticd *h, const char *name)
+static int local_resource_drop(struct elasticd *h, const char *name)
 {
-	return none();
+	struct queues *m;
+	int r = local_queue_enter(h, &m);
+
+	return r ? r : resource_came(m, queue_resource_drop(m, name, local_now()), name);
+}
+
+static int answer_copy_of(const struct queue_answer *from, struct elasticd_answer *to)
+{
+	const struct queue_bytes none = { "", 0, "" };
+	int r = error_copy(from->ok ? NULL : &from->error, &to->code, &to->message, &to->details);
+
+	to->worker = strdup(LOCAL_WORKER);
+	if (r == 0)
+		r = bytes_copy(from->ok ? &from->value : &none, &to->value, &to->len, &to->format);
+	return to->worker ? r : -ENOMEM;
+}
+
+/* With the lock. */
+static int answers_copy(const struct queue_call *c, struct elasticd_answer **ret, size_t *ret_n)
+{
+	struct elasticd_answer *list = NULL;
+	struct queue_answer one;
+	size_t n = 0, room = 0;
+	int r = list_grow((void **)&list, &room, 1, sizeof(*list));
+
+	for (; r == 0 && queue_answer(c, n, &one); n++) {
+		r = list_grow((void **)&list, &room, n + 1, sizeof(*list));
+		if (r < 0)
+			break;
+		list[n] = (struct elasticd_answer){ .code = 0 };
+		r = answer_copy_of(&one, &list[n]);
+	}
+	if (r < 0) {
+		elasticd_answers_free(list, n);
+		return fail_memory();
+	}
+	*ret = list;
+	*ret_n = n;
+	return 0;
 }
 
 static int local_call(struct elasticd *h, const char *const *workers, size_t n,
 	const struct elasticd_bytes *payload, int timeout_ms, int answer_timeout_ms,
 	struct elasticd_answer **ret, size_t *ret_n)
 {
-	return none();
-}
+	const struct queue_bytes b = bytes_of(payload);
+	const uint64_t answer_ms =
+		answer_timeout_ms < 0 ? LOCAL_ANSWER_MS : (uint64_t)answer_timeout_ms;
+	const int limit_ms = timeout_ms < 0 ? LOCAL_CALL_MS : timeout_ms, self = 0;
+	struct local_ask a;
+	struct queues *m;
+	bool over;
+	int r;
 
-static int local_work_open(struct elasticd_work *w)
-{
-	return none();
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(workers[i], LOCAL_WORKER) != 0)
+			return fail(ELASTICD_NOT_FOUND, "workers: %.256s is no task of this group",
+				workers[i]);
+	r = local_queue_enter(h, &m);
+	if (r)
+		return r;
+	local_ask_begin(&a, h);
+	over = queue_call(
+		m, &a.w, &self, n ? 1 : 0, &b, local_deadline(limit_ms), answer_ms, local_now());
+	r = local_ask_wait(m, &a, over, timeout_ms, NULL);
+	if (r == 0)
+		r = answers_copy(a.w.answers, ret, ret_n);
+	local_ask_end(m, &a);
+	local_unlock();
+	return r;
 }
 
 const struct queue_side queue_local = {
 	.open = local_open,
+	.close = local_close,
+	.submit = local_submit,
+	.join = local_join,
+	.done = local_done,
+	.cancel = local_cancel,
+	.fetch = local_fetch,
+	.release = local_release,
 	.stats = local_stats,
 	.close_all = local_close_all,
-	.resource_create = local_create,
-	.resource_drop = local_drop,
+	.resource_create = local_resource_create,
+	.resource_drop = local_resource_drop,
 	.call = local_call,
 	.work_open = local_work_open,
+	.work_close = local_work_close,
+	.work_renew = local_work_renew,
+	.work_next = local_work_next,
+	.work_answer = local_work_answer,
+	.work_under_way = local_work_under_way,
+	.work_cancelled = local_work_cancelled,
 };

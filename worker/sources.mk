@@ -9,7 +9,25 @@ worker_SRC := \
 	worker/remote_queue_answer.c \
 	worker/remote_work.c \
 	worker/local_queue.c \
+	worker/local_queue_wait.c \
+	worker/local_work.c \
 	common/paths.c \
+	common/queue.c \
+	common/queue_blame.c \
+	common/queue_bytes.c \
+	common/queue_call.c \
+	common/queue_cancel.c \
+	common/queue_due.c \
+	common/queue_fetch.c \
+	common/queue_index.c \
+	common/queue_lease.c \
+	common/queue_name.c \
+	common/queue_next.c \
+	common/queue_resource.c \
+	common/queue_restore.c \
+	common/queue_submit.c \
+	common/queue_task.c \
+	common/queue_worker.c \
 	worker/api.c \
 	worker/beat.c \
 	worker/calls.c \
