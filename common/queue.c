@@ -205,8 +205,12 @@ void queue_wait_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 		queue_call_fini(q, w, now_ms);
 		break;
 	case QUEUE_WAIT_WORK:
-		if (w->lease && unseen)
+		if (w->lease && unseen) {
+			struct queue_worker *k = w->lease->worker;
+
 			queue_lease_lost(q, w->lease, now_ms);
+			queue_worker_feed(q, k, now_ms);
+		}
 		w->lease = NULL;
 		break;
 	default:

@@ -389,6 +389,7 @@ static void no_answer(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 	queue_pool_break(q, k->number, err->message);
 	queue_member_answer(q, l->member, NULL, queue_err_ref(err));
 	queue_lease_cancel(q, l, QUEUE_CANCELLED, err, now_ms);
+	queue_worker_feed(q, k, now_ms);
 }
 
 void queue_lease_due(struct queues *q, struct queue_lease *l, uint64_t now_ms)

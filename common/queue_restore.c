@@ -38,6 +38,7 @@ static int restore_over(struct queues *q, struct queue_task *t, const struct que
 	struct queue *of = queue_lane_of(q, t)->of;
 	struct queue_blob *value = NULL;
 	struct queue_err *err = NULL;
+	bool raised;
 	enum queue_state state = r->kind == QUEUE_REC_SUCCEED ? QUEUE_SUCCEEDED
 				 : r->kind == QUEUE_REC_FAIL  ? QUEUE_FAILED
 							      : QUEUE_CANCELLED;
@@ -54,16 +55,13 @@ static int restore_over(struct queues *q, struct queue_task *t, const struct que
 	t->tries = (uint32_t)r->number;
 	if (r->error.worker >= 0 && r->error.worker < QUEUE_NOBODY)
 		t->worker = (uint16_t)r->error.worker;
-	if (state == QUEUE_FAILED && r->flag) {
-		t->raised = true;
-		queue_err_ref(err);
-	}
-	bool raised = t->raised && state == QUEUE_FAILED;
+	raised = state == QUEUE_FAILED && r->flag;
+	t->raised = raised;
+	queue_err_ref(err);
 	queue_task_over(q, t, state, value, err, 0);
-	if (raised) {
+	if (raised)
 		queue_error(q, of, err, 0);
-		queue_err_unref(err);
-	}
+	queue_err_unref(err);
 	return 0;
 }
 
@@ -133,6 +131,7 @@ int queue_restore(struct queues *q, const struct queue_record *r)
 	k = restore(q, r);
 	queue_settle(q, 0);
 	q->restoring = false;
+	q->alone_ms = UINT64_MAX;
 	q->put_back = q->n_over = 0;
 	return k;
 }

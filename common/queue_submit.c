@@ -238,8 +238,7 @@ static bool until(struct queues *q, struct queue_wait *w, uint64_t deadline_ms, 
 		return true;
 	if (deadline_ms <= now_ms)
 		return false;
-	if (!queue_wait_park(q, w, NULL, deadline_ms))
-		queue_dirty(q, queue_find(q, ""));
+	(void)!queue_wait_park(q, w, NULL, deadline_ms);
 	return true;
 }
 

@@ -137,7 +137,7 @@ static void give_task(struct queues *q, struct queue_wait *w, struct queue_task 
 
 	queue_task_dequeue(q, t);
 	queue_task_state(q, t, QUEUE_RUNNING);
-	if (q->quiet_ms == UINT64_MAX && q->n[QUEUE_RUNNING] == 1)
+	if (q->n[QUEUE_RUNNING] == 1)
 		q->quiet_ms = now_ms;
 	t->lease = l;
 	t->tries += t->tries < UINT32_MAX;
