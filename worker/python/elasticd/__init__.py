@@ -39,8 +39,9 @@ from ._errors import (
     Unimplemented,
     Unknown,
 )
+from ._executor import Executor, execute
 from ._handle import Handle
-from ._job import Job, Member, get, init
+from ._job import Job, Member, get, init, tasks, work
 from ._kv import KV, Entry
 from ._logs import LogHandler
 from ._preempt import Action, Preemptible, Preemption
@@ -67,6 +68,7 @@ __all__ = [
     "Error",
     "Event",
     "Events",
+    "Executor",
     "FailedPrecondition",
     "GroupError",
     "Handle",
@@ -95,7 +97,10 @@ __all__ = [
     "Watch",
     "connect",
     "connect_queue",
+    "execute",
     "get",
     "init",
     "record",
+    "tasks",
+    "work",
 ]

@@ -39,7 +39,7 @@ from ._place import Place
 from ._preempt import Action, Preemptible, Preemption, grace_ms, preemption
 from ._streams import Events, GroupError, group_error
 from ._task import Task
-from ._work import tasks, work, work_in_threads
+from ._work import loop_of_tasks, loop_of_work, work_in_threads
 
 Function = Callable[[Any], Any]  # of a payload
 
@@ -237,7 +237,7 @@ class Job(Coordinator):
         interrupt: a signal, SIGUSR1 say, by whose handler a cancelled task gets TaskCancelled raised within
         its `with task:`, even amid time.sleep(); for the main thread.
         """
-        return tasks(self._place(self._core, resources, init, calls, timeout), interrupt)
+        return loop_of_tasks(self._place(self._core, resources, init, calls, timeout), interrupt)
 
     def work(self, handler: Callable[[Task], Any], slots: int = 1, *,
              resources: Optional[Mapping[str, Function]] = None, init: Optional[Function] = None,
@@ -249,7 +249,7 @@ class Job(Coordinator):
         if slots < 1:
             raise ValueError(f"slots: expected at least 1, got {slots}")
         if slots == 1:
-            work(self._place(self._core, resources, init, calls, timeout), handler, interrupt)
+            loop_of_work(self._place(self._core, resources, init, calls, timeout), handler, interrupt)
             return
         if interrupt is not None:
             raise ValueError("interrupt: expected one slot, as only the main thread can be interrupted")
@@ -356,6 +356,16 @@ def get() -> Job:
         if job is None or job.closed:
             job = _current = Job()
         return job
+
+
+def tasks(**options: Any) -> Iterator[Task]:
+    """Job.tasks() of the process's job."""
+    return get().tasks(**options)
+
+
+def work(handler: Callable[[Task], Any], slots: int = 1, **options: Any) -> None:
+    """Job.work() of the process's job."""
+    get().work(handler, slots, **options)
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> None:

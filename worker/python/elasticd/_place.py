@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 from ctypes import byref, c_int, c_void_p, string_at
 from typing import Any, Callable, Mapping, Optional
@@ -47,7 +48,7 @@ class Place:
         self._library.check(status)
         self._handle = handle
         self._work: Optional[Owned] = Owned.of(opened, self._library.work_close, handle)
-        self._lock = threading.RLock()  # others may ask whether it was cancelled
+        self._lock, self._pid = threading.RLock(), os.getpid()
         self._item = c_void_p()
         self._to_item = byref(self._item)
         self._address: Optional[int] = None
@@ -57,7 +58,7 @@ class Place:
 
     def close(self) -> None:
         """What it has is put back."""
-        with self._lock:
+        with self._alone():
             work, self._work = self._work, None
             if work is not None:
                 self._library.work_close(work)
@@ -65,12 +66,18 @@ class Place:
 
     def why_cancelled(self) -> Optional[str]:
         """None where what it has was not. Of any thread."""
-        with self._lock:
+        with self._alone():
             if self._work is None:
                 return "the loop is over"
             if self._library.work_cancelled(self._work):
                 return text_of(self._library.error_text())
             return None
+
+    def _alone(self) -> Any:
+        """Nobody closes it meanwhile."""
+        if self._pid != os.getpid():  # a child of fork(): who may have held it is not here
+            self._lock, self._pid = threading.RLock(), os.getpid()
+        return self._lock
 
     # What comes next; each of these returns it. None: there will be nothing any more.
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
@@ -190,6 +191,14 @@ class Queue:
         held_in(structure, handles)
         self._await(handles, Deadline(timeout))
         return filled(structure, Handle._told)
+
+    def over(self, handles: Iterable[Handle], timeout: Optional[float] = None) -> list[Handle]:
+        """Those of handles that are over by now; waits, for timeout seconds at most, until there is one."""
+        waiting = list(handles)
+        if waiting and not any(h._known for h in waiting):
+            with contextlib.suppress(DeadlineExceeded):
+                self._turn(waiting, Deadline(timeout))
+        return [h for h in waiting if h._known]
 
     def as_completed(self, handles: Iterable[Handle], timeout: Optional[float] = None) -> Iterator[Handle]:
         """The handles, each once, as their tasks are over."""

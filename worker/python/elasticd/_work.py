@@ -12,7 +12,7 @@ from ._place import Place
 from ._task import Task, is_to_go_on
 
 
-def tasks(place: Place, interrupt: Optional[int]) -> Iterator[Task]:
+def loop_of_tasks(place: Place, interrupt: Optional[int]) -> Iterator[Task]:
     """One after the other, as they are asked for."""
     try:
         if interrupt is not None:
@@ -29,7 +29,8 @@ def tasks(place: Place, interrupt: Optional[int]) -> Iterator[Task]:
         _end(place)
 
 
-def work(place: Place, handler: Callable[[Task], Any], interrupt: Optional[int] = None) -> None:
+def loop_of_work(place: Place, handler: Callable[[Task], Any],
+                 interrupt: Optional[int] = None) -> None:
     """handler(task) for each."""
     call = handler
     try:
@@ -72,13 +73,13 @@ def _end(place: Place) -> None:
 
 
 def work_in_threads(open_place: Callable[[Core], Place], handler: Callable[[Task], Any], slots: int) -> None:
-    """work() in as many threads, until all are at the end or the first one fails."""
+    """The same in as many threads, until all are at the end or the first one fails."""
     core = Core()  # one that can be closed below those that wait
     failures: list[BaseException] = []
 
     def body() -> None:
         try:
-            work(open_place(core), handler)
+            loop_of_work(open_place(core), handler)
         except BaseException as e:
             failures.append(e)
             core.close()
