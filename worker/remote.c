@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/queue.h"
 #include "worker/remote.h"
+#include "worker/queue.h"
 
 #include "common/json.h"
 
