@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools: processes that stay and answer calls, by raw varlink."""
+
+import json
+import os
+
+import pytest
+
+from harness import alive, wait_gone
+from queue_workers import Coordinator, Hands, server
+
+
+def pool(n, **top):
+    role = {"replicas": n, "command": server(), **top.pop("role", {})}
+    return {"mode": "pool", "roles": [role], **top}
+
+
+@pytest.fixture
+def hands(daemon):
+    groups = []
+
+    def make(document):
+        groups.append(Hands(daemon, document))
+        return groups[-1]
+
+    yield make
+    for g in groups:
+        g.close()
+
+
+def call(c, payload, **more):
+    """Answers of all, in order: (worker, what it said, or its error)."""
+    found = []
+    for a in c.call("Call", payload=payload, **more)["answers"]:
+        found.append((a["worker"], a["error"] if a.get("error") else json.loads(a["value"])))
+    return found
+
+
+def pids(answers):
+    return [said["pid"] for _, said in answers]
+
+
+def test_processes_stay_from_call_to_call(hands):
+    g = hands(pool(3))
+    c = g.coordinator()
+    # Asked before they are up: a call waits for all of them.
+    first = call(c, "pid")
+    assert [w for w, _ in first] == ["worker:0", "worker:1", "worker:2"]
+    assert [said["done"] for _, said in first] == [1, 1, 1]
+    for n in range(3):
+        again = call(c, "pid")
+        assert pids(again) == pids(first)
+        assert [said["done"] for _, said in again] == [n + 2] * 3
+    failed = call(c, "fail on purpose")
+    assert [(w, e["code"], e["message"]) for w, e in failed] == [
+        (f"worker:{n}", "Internal", "on purpose") for n in range(3)]
+    assert pids(call(c, "pid")) == pids(first)
+
+
+def test_the_first_call_finds_what_init_has_left(hands):
+    g = hands(pool(2, role={"init": "begin with this"}))
+    c = g.coordinator()
+    assert [said["init"] for _, said in call(c, "pid")] == ["begin with this"] * 2
+    assert [said["done"] for _, said in call(c, "pid")] == [3, 3]
+
+
+def test_a_process_whose_init_fails_has_failed(hands, daemon):
+    g = hands(pool(1, role={"init": "fail there is no device"}))
+    verdict = daemon.wait(g.run)["verdict"]
+    assert verdict["result"] == "failed"
+    assert "there is no device" in verdict["message"]
+    assert verdict["root_cause"]["role"] == "worker"
+
+
+def test_one_that_was_killed_between_calls_breaks_the_pool(hands, daemon):
+    g = hands(pool(2, restart={"max": 1}))
+    c = g.coordinator()
+    first = call(c, "pid")
+    os.kill(pids(first)[1], 9)
+    wait_gone(pids(first)[1])
+    daemon.until_attempt(g.name, 1)
+    # With the next incarnation it is whole.
+    again = call(c, "pid")
+    assert not set(pids(again)) & set(pids(first))
+    assert [said["done"] for _, said in again] == [1, 1]
+
+
+def test_one_that_dies_of_a_call_is_its_answer_and_ends_the_pool(hands, daemon):
+    g = hands(pool(2, restart={"max": 1}))
+    c = g.coordinator()
+    first = call(c, "pid")
+    answers = call(c, "die")
+    assert [w for w, _ in answers] == ["worker:0", "worker:1"]
+    for worker, error in answers:
+        assert error["code"] == "Unavailable"
+        assert f"{worker} was killed by SIGKILL" in error["message"]
+    daemon.until_attempt(g.name, 1)
+    assert not set(pids(call(c, "pid"))) & set(pids(first))
+
+
+def test_a_pool_that_is_not_started_again_says_so(hands, daemon):
+    g = hands(pool(2))
+    c = g.coordinator()
+    first = call(c, "pid")
+    c.send("Call", payload="die", workers=["worker:1"])
+    answers = c.reply()["answers"]
+    assert len(answers) == 1 and "worker:1 was killed by SIGKILL" in answers[0]["error"]["message"]
+    job = daemon.wait(g.run)
+    assert job["verdict"]["result"] == "failed" and job["verdict"]["exit_status"] == 137
+    for pid in pids(first):
+        assert not alive(pid)
+
+
+def test_one_of_scope_task_is_a_member_again_when_it_is_back(hands, daemon):
+    g = hands(pool(2, restart={"scope": "task", "max": 3}))
+    c = g.coordinator()
+    first = call(c, "pid")
+    old = pids(first)[0]
+    os.kill(old, 9)
+    g.again("worker:0", old)
+    again = call(c, "pid")
+    assert pids(again)[1] == pids(first)[1]
+    assert pids(again)[0] != old
+    assert daemon.status(g.name)["attempt"] == 0
+
+
+def test_tasks_and_calls_go_to_the_same_workers(hands):
+    g = hands(pool(2))
+    c = g.coordinator()
+    members = set(pids(call(c, "pid")))
+    tasks = c.submit_many([f"echo {n}" for n in range(10)])
+    outcomes = [json.loads(o["value"]) for o in c.fetch_all(tasks)]
+    assert [o["echo"] for o in outcomes] == [str(n) for n in range(10)]
+    assert {o["pid"] for o in outcomes} <= members
+
+
+def test_a_pool_outlives_elasticd(hands, daemon):
+    g = hands(pool(2))
+    with Coordinator(daemon.socket, g.name) as c:
+        first = call(c, "pid")
+    daemon.restart()
+    with Coordinator(daemon.socket, g.name) as c:
+        assert pids(call(c, "pid")) == pids(first)
