@@ -269,8 +269,11 @@ static int parse_many(struct many *m, const json_t *list, struct error *err)
 		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < m->n; i++) {
 		r = parse_task(m, i, json_array_get(list, i), err);
-		if (r == -EINVAL)
-			error_prefix(err, "tasks[%zu].", i);
+		if (r == -EINVAL) {
+			struct error what = *err;
+
+			error_set(err, r, "tasks[%zu].%s", i, what.text);
+		}
 	}
 	return r;
 }

@@ -507,7 +507,7 @@ def test_submits_wait_for_a_join_but_not_those_of_who_holds_a_lease(three):
     e = wait_for(lambda: join_is_up(late), what="the join")
     assert e.name == "ResourceExhausted"
     late.send("Submit", payload="late")
-    probe.until(lambda s: s["waiting"] == 2)
+    probe.until(lambda s: s["waiting"] == 1)
     inner = a.submit("inner")
     second = group.connect("worker:1")
     a.finish(item)
