@@ -30,8 +30,15 @@ static void answer(struct dispatch_wait *x, int64_t *ids, size_t n)
 	if (!may_answer(x))
 		return;
 	if (x->release)
-		queue_release(d->q, ids, n, loop_now_ms());
+		queue_release(d->q, ids, n, d->now_ms);
 	dispatch_text_reply(d, x->call);
+}
+
+/* Who fetches what was cancelled by a loss is told of it so. */
+static void note_loss(const struct dispatch_wait *x, const struct queue_outcome *o)
+{
+	if (o->state == QUEUE_CANCELLED && o->error.code == STATUS_UNAVAILABLE)
+		dispatch_group_told(x->d, x->call);
 }
 
 static void answer_one(struct dispatch_wait *x)
@@ -44,6 +51,7 @@ static void answer_one(struct dispatch_wait *x)
 		return;
 	}
 	dispatch_put(t, "{\"outcome\":");
+	note_loss(x, &o);
 	dispatch_text_outcome(x->d, t, &o);
 	dispatch_put(t, "}");
 	answer(x, &x->id, 1);
@@ -62,6 +70,7 @@ static void answer_many(struct dispatch_wait *x)
 			continue;
 		if (n)
 			dispatch_put(t, ",");
+		note_loss(x, &o);
 		dispatch_text_outcome(x->d, t, &o);
 		x->ids[n++] = x->ids[i];
 	}
@@ -83,7 +92,7 @@ static int fetch(struct dispatch_door *door, struct varlink_call *call, const ch
 	x->release = release;
 	x->id = id;
 	return dispatch_wait_begun(x, queue_fetch(d->q, &x->wait, &x->id, 1, false,
-					      dispatch_deadline(timeout_ms), loop_now_ms()));
+					      dispatch_deadline(d, timeout_ms), d->now_ms));
 }
 
 int dispatch_fetch(struct varlink_call *call, json_t *p, void *arg)
@@ -123,5 +132,5 @@ int dispatch_fetch_many(struct varlink_call *call, json_t *p, void *arg)
 	x->n = n;
 	return dispatch_wait_begun(
 		x, queue_fetch(d->q, &x->wait, x->ids, n, json_get_bool(p, "any", false),
-			   dispatch_deadline(json_get_int(p, "timeout_ms", -1)), loop_now_ms()));
+			   dispatch_deadline(d, json_get_int(p, "timeout_ms", -1)), d->now_ms));
 }

@@ -14,6 +14,8 @@
 
 #define TASKS_OF_AN_AGENT INT64_C(1000000000)
 
+enum { TELL_WINDOW_MS = 10000, TELL_MAX = 100 };
+
 struct dispatch_worker {
 	bool alive; /* as the machine was told */
 	bool told;  /* ... its process was told of the loss */
@@ -26,6 +28,8 @@ struct dispatch_group {
 	bool lost;  /* of this incarnation; told once */
 	bool holds; /* what has failed waits for those who are told */
 	bool saving;
+	uint64_t tell_ms; /* the present window's beginning */
+	unsigned told;	  /* events in it, those that were left out too */
 	struct loop_timer *grace;
 };
 
@@ -407,14 +411,33 @@ bool dispatch_holds(struct agent *a)
 /* --- what the machine wants ---------------------------------------------------------------------
  */
 
+/* Tasks can be put back, and fail, thousands of times in a second: the disk is not to be full of
+ * it. Whether this one is told. */
+static bool may_tell(struct dispatch_group *g, const char *event)
+{
+	struct agent *a = g->d->a;
+	uint64_t now = loop_now_ms();
+
+	if (now - g->tell_ms >= TELL_WINDOW_MS) {
+		if (g->told > TELL_MAX)
+			events_add(a->events, event, a->attempt, -1, NULL,
+				"%u more events of the work queue were left out",
+				g->told - TELL_MAX);
+		g->tell_ms = now;
+		g->told = 0;
+	}
+	return ++g->told <= TELL_MAX;
+}
+
 static void tell(struct dispatch *d, const struct queue_do *todo)
 {
 	struct agent *a = d->a;
 	const struct task *t = todo->worker < 0 ? NULL : worker_task(a->workers, todo->worker);
+	char event[64];
 
-	if (a->events)
-		events_add(a->events, todo->event, a->attempt, t ? t->rank : -1, NULL, "%s",
-			todo->text);
+	snprintf(event, sizeof(event), "queue-%s", todo->event);
+	if (a->events && may_tell(d->group, event))
+		events_add(a->events, event, a->attempt, t ? t->rank : -1, NULL, "%s", todo->text);
 }
 
 /* As if it had reported that as an error: the restart rules decide. */
