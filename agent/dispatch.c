@@ -56,6 +56,7 @@ void dispatch_run(struct dispatch *d)
 		return;
 	}
 	d->running = true;
+	dispatch_now(d);
 	do {
 		d->again = false;
 		drain(d);
@@ -86,7 +87,7 @@ static void on_timer(void *arg)
 	struct dispatch *d = arg;
 
 	d->timer_ms = UINT64_MAX;
-	queue_expire(d->q, loop_now_ms());
+	queue_expire(d->q, dispatch_now(d));
 	dispatch_run(d);
 }
 

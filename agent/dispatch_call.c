@@ -26,7 +26,7 @@ int dispatch_create_resource(struct varlink_call *call, json_t *p, void *arg)
 	r = dispatch_bytes(&b, &payload, &owned, &err);
 	if (r < 0)
 		return dispatch_refuse(call, r, &err);
-	s = queue_resource_create(d->q, name, &payload, loop_now_ms());
+	s = queue_resource_create(d->q, name, &payload, dispatch_now(d));
 	dispatch_run(d);
 	switch (s) {
 	case STATUS_OK:
@@ -52,7 +52,7 @@ int dispatch_drop_resource(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)))
 		return 0;
-	s = queue_resource_drop(d->q, name, loop_now_ms());
+	s = queue_resource_drop(d->q, name, dispatch_now(d));
 	dispatch_run(d);
 	if (s != STATUS_OK)
 		return worker_fail(call, s, "name: there is no resource \"%.100s\"", name);
@@ -209,7 +209,6 @@ int dispatch_call_all(struct varlink_call *call, json_t *p, void *arg)
 	struct queue_bytes payload;
 	struct error err = { 0 };
 	struct dispatch_wait *x;
-	uint64_t now = loop_now_ms();
 	int64_t timeout, answer;
 	int r;
 
@@ -227,5 +226,5 @@ int dispatch_call_all(struct varlink_call *call, json_t *p, void *arg)
 	answer = json_get_int(p, "answer_timeout_ms", (int64_t)d->options.answer_timeout_ms);
 	return dispatch_wait_begun(
 		x, queue_call(d->q, &x->wait, workers, json_array_size(list), &payload,
-			   now + (uint64_t)timeout, (uint64_t)answer, now));
+			   dispatch_deadline(d, timeout), (uint64_t)answer, d->now_ms));
 }

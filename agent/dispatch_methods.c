@@ -145,7 +145,7 @@ static int method_join(struct varlink_call *call, json_t *p, void *arg)
 		return 0;
 	return dispatch_wait_begun(
 		x, queue_join(d->q, &x->wait, queue_of(p),
-			   dispatch_deadline(json_get_int(p, "timeout_ms", -1)), loop_now_ms()));
+			   dispatch_deadline(d, json_get_int(p, "timeout_ms", -1)), d->now_ms));
 }
 
 static int reply_done(struct varlink_call *call, bool done)
@@ -176,7 +176,7 @@ static int begin_done(
 		x = dispatch_wait_new(d, call, answer_done);
 	if (!x)
 		return 0;
-	over = queue_done(d->q, &x->wait, queue, loop_now_ms());
+	over = queue_done(d->q, &x->wait, queue, d->now_ms);
 	if (over && x->wait.status == STATUS_DEADLINE_EXCEEDED) {
 		x->wait.status = STATUS_OK;
 		x->answer = answer_not_done;
@@ -216,7 +216,7 @@ static int method_cancel(struct varlink_call *call, json_t *p, void *arg)
 		return 0;
 	return dispatch_wait_begun(x,
 		queue_cancel(d->q, &x->wait, queue_of(p), ids, n, json_get_string(p, "reason", ""),
-			dispatch_deadline(json_get_int(p, "timeout_ms", -1)), loop_now_ms()));
+			dispatch_deadline(d, json_get_int(p, "timeout_ms", -1)), d->now_ms));
 }
 
 /* --- at once ------------------------------------------------------------------------------------
@@ -233,7 +233,8 @@ static int method_release(struct varlink_call *call, json_t *p, void *arg)
 	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)) ||
 		dispatch_ids(call, json_get_array(p, "tasks"), &ids, &n) != 0)
 		return 0;
-	r = worker_reply_int(call, "released", (int64_t)queue_release(d->q, ids, n, loop_now_ms()));
+	r = worker_reply_int(
+		call, "released", (int64_t)queue_release(d->q, ids, n, dispatch_now(d)));
 	dispatch_run(d);
 	return r;
 }
@@ -245,7 +246,7 @@ static int method_close(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)))
 		return 0;
-	queue_close(d->q, loop_now_ms());
+	queue_close(d->q, dispatch_now(d));
 	dispatch_run(d);
 	return varlink_reply_text(call, "{}", 2);
 }

@@ -43,8 +43,9 @@ LIST_HEAD(dispatch_all, dispatch_wait);
 
 enum {
 	DISPATCH_ANSWER_BYTES = 4 << 20, /* a list ends with the element that goes beyond it */
-	DISPATCH_LONG_BYTES = 4096,   /* answers that are longer count as unread for their task */
-	DISPATCH_TEXT_KEPT = 1 << 20, /* memory of an answer that stays for the next one */
+	DISPATCH_LONG_BYTES = 4096, /* answers that are longer count as unread for their task */
+	DISPATCH_SPARE = 64,
+	DISPATCH_TEXT_KEPT = 1 << 20,	 /* memory of an answer that stays for the next one */
 	DISPATCH_HELD_BYTES = 256 << 20, /* of what waits for room, of all submitters */
 };
 
@@ -64,7 +65,10 @@ struct dispatch {
 	struct dispatch_streams streams;
 	struct worker_text text; /* of the answer that is being written; its memory stays */
 	size_t held_bytes;	 /* of what waits for room */
-	bool running, again;	 /* in dispatch_run(); somebody called it from there */
+	uint64_t now_ms;	 /* when the present step was made */
+	LIST_HEAD(, dispatch_wait) spare; /* memory for the next ones */
+	int n_spare;
+	bool running, again; /* in dispatch_run(); somebody called it from there */
 	struct queue_do todo;
 };
 
@@ -106,7 +110,7 @@ void dispatch_journal_commit(struct dispatch *d);
 bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes);
 
 /* dispatch_wait.c */
-/* NULL after having answered the call. */
+/* For a step at d->now_ms. NULL after having answered the call. */
 struct dispatch_wait *dispatch_wait_new(
 	struct dispatch *d, struct varlink_call *call, void (*answer)(struct dispatch_wait *x));
 /* Nothing has been asked of the machine. */
@@ -118,7 +122,12 @@ _must_check_ bool dispatch_wait_hold(struct dispatch_wait *x, size_t bytes);
 int dispatch_wait_begun(struct dispatch_wait *x, bool over);
 /* Answers one that is over, and forgets it. */
 void dispatch_wait_over(struct dispatch_wait *x);
-uint64_t dispatch_deadline(int64_t timeout_ms); /* negative: none */
+/* Before their end. */
+void dispatch_waits_free(struct dispatch *d);
+/* The time, read anew; it stays in d->now_ms for the answers. */
+uint64_t dispatch_now(struct dispatch *d);
+/* By d->now_ms; negative: none. */
+uint64_t dispatch_deadline(const struct dispatch *d, int64_t timeout_ms);
 /* Whatever tasks wait for is Cancelled with why, also what they would from now on. */
 void dispatch_waits_stop(struct dispatch *d, const char *why);
 void dispatch_waits_go(struct dispatch *d);

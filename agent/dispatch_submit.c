@@ -102,7 +102,7 @@ static void give_up(struct dispatch_wait *x)
 		worker_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
 			"the queue is full, and there is no memory to wait in: %zu bytes of tasks wait already",
 			x->d->held_bytes);
-	queue_wait_fini(x->d->q, &x->wait, loop_now_ms());
+	queue_wait_fini(x->d->q, &x->wait, x->d->now_ms);
 	dispatch_wait_drop(x);
 }
 
@@ -115,7 +115,6 @@ static int submit(struct dispatch_door *door, struct dispatch_wait *x, const cha
 {
 	struct dispatch *d = door->d;
 	int worker = dispatch_caller(door, x->call);
-	uint64_t now = loop_now_ms();
 	bool exempt = worker >= 0 && queue_holds(d->q, worker), over;
 
 	if (!dispatch_journal_room(d, x->call, bytes)) {
@@ -123,7 +122,7 @@ static int submit(struct dispatch_door *door, struct dispatch_wait *x, const cha
 		return 0;
 	}
 	over = queue_submit(d->q, &x->wait, queue, x->many ? x->many : &x->one, x->n, exempt,
-		wait_ms < 0 ? UINT64_MAX : now + (uint64_t)wait_ms, now);
+		dispatch_deadline(d, wait_ms), d->now_ms);
 	if (over || keep(x))
 		return dispatch_wait_begun(x, over);
 	give_up(x);

@@ -5,15 +5,33 @@
 #include <errno.h>
 #include <string.h>
 
-static struct dispatch_wait *wait_free(struct dispatch_wait *x)
+static struct dispatch_wait *wait_alloc(struct dispatch *d)
 {
+	struct dispatch_wait *x = LIST_FIRST(&d->spare);
+
+	if (!x)
+		return calloc(1, sizeof(*x));
 	LIST_REMOVE(x, all);
-	x->d->held_bytes -= x->kept_bytes;
+	d->n_spare--;
+	memset(x, 0, sizeof(*x));
+	return x;
+}
+
+static void wait_free(struct dispatch_wait *x)
+{
+	struct dispatch *d = x->d;
+
+	LIST_REMOVE(x, all);
+	d->held_bytes -= x->kept_bytes;
 	free(x->ids);
 	free(x->many);
 	free(x->kept);
-	free(x);
-	return NULL;
+	if (d->n_spare < DISPATCH_SPARE) {
+		LIST_INSERT_HEAD(&d->spare, x, all);
+		d->n_spare++;
+	} else {
+		free(x);
+	}
 }
 
 static void wait_gone(void *arg)
@@ -37,11 +55,12 @@ struct dispatch_wait *dispatch_wait_new(
 		worker_fail_missing(NULL, call, STATUS_CANCELLED, d->stopping, NULL, 0);
 		return NULL;
 	}
-	x = calloc(1, sizeof(*x));
+	x = wait_alloc(d);
 	if (!x) {
 		dispatch_no_memory(call);
 		return NULL;
 	}
+	dispatch_now(d);
 	LIST_INSERT_HEAD(&d->waits, x, all);
 	x->wait.arg = x;
 	x->d = d;
@@ -107,8 +126,18 @@ void dispatch_wait_over(struct dispatch_wait *x)
 		worker_fail_missing(NULL, x->call, x->wait.status, x->wait.text, NULL, 0);
 	else
 		x->answer(x);
-	queue_wait_fini(d->q, &x->wait, loop_now_ms());
+	queue_wait_fini(d->q, &x->wait, d->now_ms);
 	wait_free(x);
+}
+
+void dispatch_waits_free(struct dispatch *d)
+{
+	struct dispatch_wait *x;
+
+	while ((x = LIST_FIRST(&d->spare))) {
+		LIST_REMOVE(x, all);
+		free(x);
+	}
 }
 
 void dispatch_waits_stop(struct dispatch *d, const char *why)
@@ -134,7 +163,12 @@ void dispatch_waits_go(struct dispatch *d)
 	d->stopping = NULL;
 }
 
-uint64_t dispatch_deadline(int64_t timeout_ms)
+uint64_t dispatch_now(struct dispatch *d)
 {
-	return timeout_ms < 0 ? UINT64_MAX : loop_now_ms() + (uint64_t)timeout_ms;
+	return d->now_ms = loop_now_ms();
+}
+
+uint64_t dispatch_deadline(const struct dispatch *d, int64_t timeout_ms)
+{
+	return timeout_ms < 0 ? UINT64_MAX : d->now_ms + (uint64_t)timeout_ms;
 }

@@ -28,20 +28,18 @@ static void answer_item(struct dispatch_wait *x)
 	}
 	if (t->failed)
 		dispatch_no_memory(x->call);
-	(void)queue_put_back(d->q, x->holder, item.lease, loop_now_ms());
+	(void)queue_put_back(d->q, x->holder, item.lease, d->now_ms);
 }
 
 static int work(struct dispatch *d, struct varlink_call *call, int64_t timeout_ms)
 {
 	struct dispatch_wait *x = dispatch_wait_new(d, call, answer_item);
-	uint64_t now = loop_now_ms();
 
 	if (!x)
 		return 0;
 	x->holder = varlink_call_user(call);
-	return dispatch_wait_begun(
-		x, queue_work(d->q, &x->wait, worker_of(call), x->holder,
-			   timeout_ms < 0 ? UINT64_MAX : now + (uint64_t)timeout_ms, now));
+	return dispatch_wait_begun(x, queue_work(d->q, &x->wait, worker_of(call), x->holder,
+					      dispatch_deadline(d, timeout_ms), d->now_ms));
 }
 
 int dispatch_work(struct varlink_call *call, json_t *p, void *arg)
@@ -110,7 +108,7 @@ static int finish(struct dispatch_door *door, struct varlink_call *call,
 	if (r < 0)
 		return dispatch_refuse(call, r, &err);
 	return ended(d, call,
-		queue_finish(d->q, varlink_call_user(call), lease, &value, loop_now_ms()), lease,
+		queue_finish(d->q, varlink_call_user(call), lease, &value, dispatch_now(d)), lease,
 		next, timeout_ms);
 }
 
@@ -151,7 +149,7 @@ int dispatch_fail(struct varlink_call *call, json_t *p, void *arg)
 			"code: expected the name of a status that is an error, such as Internal, got \"%.60s\"",
 			code);
 	f.code = (enum status)status;
-	return ended(d, call, queue_fail(d->q, varlink_call_user(call), lease, &f, loop_now_ms()),
+	return ended(d, call, queue_fail(d->q, varlink_call_user(call), lease, &f, dispatch_now(d)),
 		lease, json_get_bool(p, "next", false), json_get_int(p, "timeout_ms", -1));
 }
 
@@ -163,7 +161,7 @@ int dispatch_put_back(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!dispatch_is_worker(door, call))
 		return 0;
-	return ended(d, call, queue_put_back(d->q, varlink_call_user(call), lease, loop_now_ms()),
+	return ended(d, call, queue_put_back(d->q, varlink_call_user(call), lease, dispatch_now(d)),
 		lease, false, 0);
 }
 
