@@ -108,7 +108,7 @@ static void refuse_input(struct submit *s, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	submit_say(s, 0, "%s: %s", where, text);
-	s->exhausted = true;
+	s->exhausted = s->refused = true;
 	s->status = CTL_REFUSED;
 }
 
@@ -235,7 +235,7 @@ static void accept_tasks(struct submit *s, const json_t *answer)
 }
 
 /* Whether an error says that there was no room in the time that was given for it. */
-static bool only_no_room(const struct submit *s, const char *error)
+static bool only_no_room(struct submit *s, const char *error)
 {
 	const char *dot = strrchr(error, '.');
 
@@ -243,9 +243,13 @@ static bool only_no_room(const struct submit *s, const char *error)
 		(strcmp(dot + 1, "ResourceExhausted") != 0 &&
 			strcmp(dot + 1, "DeadlineExceeded") != 0))
 		return false;
-	/* What is full of results has room when those were fetched. */
-	return loop_now_ms() + 20 - s->sent_ms >= WAIT_MS ||
-	       (s->collect && collect_left(s->collect) > 0);
+	if (loop_now_ms() + 20 - s->sent_ms >= WAIT_MS)
+		return true;
+	/* What is full of results has room when those were fetched, which we do ourselves. */
+	if (!s->collect)
+		return false;
+	s->held = collect_freed(s->collect) == s->sent_freed;
+	return !s->held || collect_busy(s->collect);
 }
 
 static void on_submitted(void *arg, const char *error, json_t *parameters, bool continues)
@@ -288,6 +292,7 @@ static bool send_batch(struct submit *s)
 	s->next = json_array();
 	s->next_bytes = 0;
 	s->sent_ms = loop_now_ms();
+	s->sent_freed = s->collect ? collect_freed(s->collect) : 0;
 	p = ctl_with(queue_named(&s->q), "tasks", json_incref(s->flight));
 	p = ctl_with(p, "wait_ms", json_integer(wait_ms));
 	if (s->next && p &&
@@ -300,7 +305,7 @@ static bool send_batch(struct submit *s)
 
 static bool has_room(const struct submit *s)
 {
-	return !outlet_full(s->out) && !(s->collect && collect_full(s->collect));
+	return !s->held && !outlet_full(s->out) && !(s->collect && collect_full(s->collect));
 }
 
 static void interrupted_end(struct submit *s)
@@ -322,6 +327,8 @@ static void all_done(struct submit *s)
 {
 	size_t failed = s->collect ? collect_failed(s->collect) : 0;
 
+	if (s->refused)
+		say_accepted(s);
 	if (failed)
 		submit_say(s, 0, "%zu of %" PRId64 " task%s did not succeed", failed, s->accepted,
 			plural(s->accepted));

@@ -61,7 +61,7 @@ static bool manager_runs(void)
 	return paths_is_system() && access("/run/systemd/system", F_OK) == 0;
 }
 
-static int cannot_connect(const struct ctl *ctl, int r, const struct error *err)
+int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err)
 {
 	if (ctl->token)
 		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
@@ -95,7 +95,7 @@ int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
 	if (r == 0)
 		r = greet(ctl, link);
 	else
-		r = cannot_connect(ctl, r, &err);
+		r = ctl_cannot_connect(ctl, r, &err);
 	if (r == 0)
 		*ret = TAKE_PTR(link);
 	return r;

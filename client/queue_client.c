@@ -92,8 +92,7 @@ int queue_connect(struct queue_client *q, struct loop *loop, varlink_closed_fn c
 	int r = varlink_client_connect(loop, q->ctl->socket, closed, arg, &c, &err);
 
 	if (r < 0)
-		return ctl_error(
-			q->ctl, CTL_NO_DAEMON, "cannot reach %s: %s", ctl_peer(q->ctl), err.text);
+		return ctl_cannot_connect(q->ctl, r, &err);
 	if (q->ctl->token && varlink_client_call(c, "io.elasticd.Worker.Hello",
 				     ctl_with(json_object(), "token", json_string(q->ctl->token)),
 				     false, on_greeted, q) < 0)

@@ -28,6 +28,8 @@ struct collect {
 	size_t most;   /* how many the next one may ask for */
 	uint64_t sent_ms;
 	json_t *printed; /* to be released */
+	int releasing;	 /* calls under way that do so */
+	uint64_t freed;
 	size_t failed;
 };
 
@@ -66,6 +68,16 @@ size_t collect_left(const struct collect *c)
 size_t collect_failed(const struct collect *c)
 {
 	return c->failed;
+}
+
+bool collect_busy(const struct collect *c)
+{
+	return collect_left(c) > 0 || c->releasing > 0 || json_array_size(c->printed) > 0;
+}
+
+uint64_t collect_freed(const struct collect *c)
+{
+	return c->freed;
 }
 
 bool collect_full(const struct collect *c)
@@ -148,9 +160,16 @@ static void on_fetched(void *arg, const char *error, json_t *parameters, bool co
 	submit_pump(c->s);
 }
 
-/* Nobody waits for it; a connection that breaks is told by the others. */
 static void on_released(void *arg, const char *error, json_t *parameters, bool continues)
 {
+	struct collect *c = arg;
+
+	if (error && !strcmp(error, "disconnected"))
+		return;
+	c->releasing--;
+	c->freed++;
+	c->s->held = false;
+	submit_pump(c->s);
 }
 
 static bool release(struct collect *c)
@@ -161,8 +180,11 @@ static bool release(struct collect *c)
 		return true;
 	p = ctl_with(queue_parameters(&c->s->q), "tasks", c->printed);
 	c->printed = json_array();
-	return p && c->printed &&
-	       varlink_client_call(c->link, QUEUE_METHOD("Release"), p, false, on_released, c) == 0;
+	if (!p || !c->printed ||
+		varlink_client_call(c->link, QUEUE_METHOD("Release"), p, false, on_released, c) < 0)
+		return false;
+	c->releasing++;
+	return true;
 }
 
 static bool ask(struct collect *c)

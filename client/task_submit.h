@@ -35,10 +35,13 @@ struct submit {
 	size_t next_bytes;
 	json_t *flight; /* those of the call under way, or NULL */
 	uint64_t sent_ms;
-	size_t batch; /* how many go at once, at most */
+	uint64_t sent_freed; /* collect_freed() then */
+	size_t batch;	     /* how many go at once, at most */
+	bool held;	     /* there is no room before more results were released */
 
 	int64_t accepted;
 	int status;	  /* what is known of our exit status */
+	bool refused;	  /* the input was, from some line on */
 	bool interrupted; /* nothing goes on but the call under way */
 	bool finished;
 };
@@ -62,6 +65,9 @@ size_t collect_left(const struct collect *c);
 size_t collect_failed(const struct collect *c);
 /* Whether so many are under way that no more should be submitted. */
 bool collect_full(const struct collect *c);
+/* Whether more will be released, and how often that has been done. */
+bool collect_busy(const struct collect *c);
+uint64_t collect_freed(const struct collect *c);
 /* Goes on. */
 void collect_pump(struct collect *c);
 

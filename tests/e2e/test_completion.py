@@ -8,7 +8,8 @@ import pytest
 from harness import CTL, ROOT, have, spec
 
 VERBS = ("run start stop restart kill add attach status list logs results dump errors wait events "
-         "scale validate ping rm version why shutdown completion preempt platform").split()
+         "scale validate ping rm version why shutdown completion preempt platform task call").split()
+TASK_VERBS = "submit fetch join done cancel list stats release close resource resources work".split()
 
 
 def test_every_verb_is_in_help_and_has_its_own(box):
@@ -20,11 +21,24 @@ def test_every_verb_is_in_help_and_has_its_own(box):
             assert result.rc == 0 and verb in result.out, result
 
 
+def test_verbs_behind_a_verb_have_their_own_help(box):
+    text = box.ctl("task", "--help").out
+    assert box.ctl("help", "task").out == text
+    for verb in TASK_VERBS:
+        assert f"\n  {verb} " in text
+        shown = box.ctl("task", verb, "--help")
+        assert shown.rc == 0 and f"usage: elasticctl task {verb}" in shown.out, shown
+        assert box.ctl("help", "task", verb).out == shown.out
+    for args in (("help", "task", "nope"), ("help", "list", "more"), ("help", "task", "list", "more")):
+        assert box.ctl(*args).rc == 2, args
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_is_syntactically_right_and_names_every_verb(box, shell):
     result = box.ctl("completion", shell)
     assert result.rc == 0, result
     assert all(verb in result.out for verb in VERBS if verb != "completion")
+    assert "how long each may take" in result.out or shell == "bash"
     if not have(shell):
         pytest.skip(f"{shell} is not installed: its syntax was not checked")
     path = box.path("work/completion")
@@ -59,6 +73,21 @@ def test_verbs_options_and_jobs_are_offered(box, daemon):
     assert "--follow" in complete(box, "logs", "--fo")
     assert "training-job" in complete(box, "status", "train")
     assert any("nproc" in word for word in complete(box, "run", "--nproc"))
+
+
+def test_verbs_behind_a_verb_are_completed(box, daemon):
+    if not have("bash"):
+        pytest.skip("no bash")
+    daemon.submit(spec("hang", name="training-job"))
+    assert set(complete(box, "task", "re")) == {"release", "resource", "resources"}
+    assert "task" in complete(box, "ta") and "submit" not in complete(box, "su")
+    assert "--ordered" in complete(box, "task", "submit", "--or")
+    assert "--ordered" not in complete(box, "task", "list", "--or")
+    assert "--all" in complete(box, "list", "--a") and "--all" not in complete(box, "task", "list", "--a")
+    assert complete(box, "task", "join", "train") == ["training-job"]
+    assert set(complete(box, "task", "list", "--state", "c")) == {"cancelled"}
+    assert complete(box, "task", "resource", "cr") == ["create"]
+    assert "sh" in complete(box, "task", "work", "sh")
 
 
 def test_workers_are_offered_behind_a_slash(box, daemon):
