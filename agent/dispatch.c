@@ -64,7 +64,6 @@ void dispatch_run(struct dispatch *d)
 			dispatch_wait_over(x);
 			drain(d);
 		}
-		dispatch_group_settled(d);
 	} while (d->again);
 	d->running = false;
 	set_timer(d);
@@ -105,6 +104,7 @@ int dispatch_new(struct agent *a, struct error *err)
 	for (int i = 0; i < 2; i++)
 		d->doors[i] = (struct dispatch_door){ .d = d, .workers = i };
 	dispatch_group_options(a, &d->options);
+	d->options.journal = a->spec->queue.durable && a->opt.state_dir;
 	r = queues_new(&d->options, &d->q);
 	if (r == 0)
 		r = loop_timer_new(a->loop, on_timer, d, &d->timer);

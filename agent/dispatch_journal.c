@@ -91,5 +91,8 @@ bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t
 
 void dispatch_journal_close(struct dispatch *d)
 {
+	/* A run that has its verdict has no next agent. */
+	if (d->journal && d->a->ended && !d->a->unjudged)
+		journal_discard(d->journal);
 	d->journal = journal_free(d->journal);
 }
