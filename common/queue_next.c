@@ -2,6 +2,8 @@
 /* What the caller is to do: records first, then who is to be told what. */
 #include "common/queue_private.h"
 
+#include <string.h>
+
 #include <stdarg.h>
 
 void queue_tell(
@@ -96,6 +98,14 @@ static void describe_submit(
 	r->flag = t->alone;
 }
 
+static const struct queue_resource *named_resource(const struct queues *q, const char *name)
+{
+	for (int i = 0; i < QUEUE_RESOURCES_MAX; i++)
+		if (q->resources[i] && strcmp(q->resources[i]->name, name) == 0)
+			return q->resources[i];
+	return NULL;
+}
+
 /* False: nothing is to be said of it any more. */
 bool queue_describe(const struct queues *q, const struct queue_note *n, struct queue_record *ret)
 {
@@ -107,6 +117,13 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 		.queue = n->name ? n->name : "",
 		.payload = queue_blob_bytes(NULL),
 		.error = queue_err_view(NULL) };
+	if (n->kind == QUEUE_REC_RESOURCE) {
+		const struct queue_resource *r = named_resource(q, n->name);
+
+		if (r)
+			ret->payload = queue_blob_bytes(r->payload);
+		return r;
+	}
 	if (n->task < 0 || n->kind == QUEUE_REC_RELEASE)
 		return true;
 	if (!t)
