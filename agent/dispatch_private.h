@@ -15,7 +15,8 @@
  *   dispatch_call.c     Call, resources
  *   dispatch_text.c     what goes out, as JSON text
  *   dispatch_journal.c  what happens to tasks, kept on disk
- *   dispatch_group.c    what happens to tasks and the group (dispatch_group.h)
+ *   dispatch_group.c    what happens to tasks and the group (dispatch_group.h), with
+ *                       dispatch_loss.c, dispatch_do.c, dispatch_view.c
  *
  * After whatever may have changed the machine comes dispatch_run(): it has done what the machine
  * wants, writes the journal, answers, and sets the timer.
@@ -217,7 +218,5 @@ void dispatch_group_free(struct dispatch *d);
 /* What queue_next() says: QUEUE_DO_KILL, TELL, STALL; and of QUEUE_DO_CANCEL the word on the board.
  * They may post events and start things, and call dispatch_run(). */
 void dispatch_group_do(struct dispatch *d, const struct queue_do *todo);
-/* After each round of answers. */
-void dispatch_group_settled(struct dispatch *d);
 /* The caller is told that its queue has failed. */
 void dispatch_group_told(struct dispatch *d, const struct varlink_call *call);

@@ -14,14 +14,17 @@ agent_SRC := \
 	agent/devices.c \
 	agent/dispatch.c \
 	agent/dispatch_call.c \
+	agent/dispatch_do.c \
 	agent/dispatch_fetch.c \
 	agent/dispatch_group.c \
 	agent/dispatch_journal.c \
 	agent/dispatch_list.c \
+	agent/dispatch_loss.c \
 	agent/dispatch_methods.c \
 	agent/dispatch_stream.c \
 	agent/dispatch_submit.c \
 	agent/dispatch_text.c \
+	agent/dispatch_view.c \
 	agent/dispatch_wait.c \
 	agent/dispatch_work.c \
 	agent/dump_call.c \

@@ -469,6 +469,21 @@ def test_after_a_grace_the_group_fails_of_a_parameter_server_by_itself(hands, da
     assert verdict["root_cause"]["role"] == "ps"
 
 
+def test_a_person_may_start_a_parameter_server_again_meanwhile(hands, daemon):
+    g = hands(with_ps())
+    chief, w = g.hand("chief:0"), g.hand("worker:0")
+    old = g.kill("ps:0")
+    daemon.wait_event(g.name, "queue-lost")
+    assert chief.refused("Join").code == "Unavailable"
+    daemon.call("StartTask", job=g.name, role="ps", index=0)
+    g.again("ps:0", old)
+    task = chief.submit("a")
+    w.finish(w.work(), "fine")
+    assert chief.fetch(task)["value"] == "fine"
+    chief.call("Join")
+    assert daemon.status(g.name)["attempt"] == 0
+
+
 def test_scope_task_does_not_start_a_parameter_server_again_alone(hands, daemon):
     g = hands(with_ps(restart=TASK_SCOPE, queue={"loss_grace": "10ms"}))
     g.kill("ps:0")

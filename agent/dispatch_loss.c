@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A task of on_failure fail_queue: what it held is lost to all. The coordinator hears of it from
+ * the queue, and leaves; only then does the group fail, of the task that was first.
+ */
+#include "agent/dispatch_group_private.h"
+#include "agent/preempting.h"
+#include "common/duration.h"
+#include "common/log.h"
+
+#include <stdio.h>
+
+int dispatch_exit_status(const struct agent *a, const struct task *t)
+{
+	bool ours = t->role->on_failure == SPEC_FAILURE_QUEUE && !t->exit.error;
+
+	return ours && a->spec->queue.exit_code != SPEC_UNSET ? a->spec->queue.exit_code : -1;
+}
+
+void dispatch_lost(struct agent *a, const struct task *t)
+{
+	struct dispatch_group *g = dispatch_group_of(a);
+	char how[400], what[500], grace[DURATION_TEXT_MAX];
+	struct queue_error e = { STATUS_UNAVAILABLE, what, "", t->slot, -1 };
+
+	if (!g || g->lost)
+		return;
+	dispatch_how_gone(t, how, sizeof(how));
+	snprintf(what, sizeof(what), "%s %s", agent_task_name(t), how);
+	g->lost = g->holds = true;
+	for (int i = 0; i < g->n_workers; i++)
+		g->workers[i].told = false;
+	agent_set_reason(a, "%s", what);
+	log_warning("%s: all of the work queue's tasks are cancelled", what);
+	events_add(a->events, "queue-lost", a->attempt, t->rank, NULL,
+		"%s: all of the work queue's tasks are cancelled; who submits them has %s to leave",
+		what, duration_format(a->spec->queue.loss_grace_ms, grace));
+	queue_fail_all(g->d->q, &e,
+		a->spec->queue.exit_code == SPEC_UNSET ? -1 : a->spec->queue.exit_code,
+		loop_now_ms());
+	loop_timer_arm(g->grace, (uint64_t)a->spec->queue.loss_grace_ms);
+	dispatch_run_soon(g->d);
+}
+
+void dispatch_loss_made_good(struct agent *a)
+{
+	struct dispatch_group *g = dispatch_group_of(a);
+
+	if (!g->lost)
+		return;
+	for (int i = 0; i < a->n_tasks; i++)
+		if (a->tasks[i].state == TASK_FAILED &&
+			a->tasks[i].role->on_failure == SPEC_FAILURE_QUEUE)
+			return;
+	g->lost = false;
+	queue_unfail(g->d->q, loop_now_ms());
+	/* What was held back is judged. */
+	if (g->holds)
+		loop_timer_arm(g->grace, 0);
+}
+
+void dispatch_group_told(struct dispatch *d, const struct varlink_call *call)
+{
+	const struct worker_peer *p = varlink_call_user(call); /* agent.sock has no such word */
+	struct dispatch_group *g = d->group;
+
+	if (g->holds && p && p->slot >= 0 && p->slot < g->n_workers)
+		g->workers[p->slot].told = true;
+}
+
+/* Whether somebody still has to be waited for. */
+static bool is_waited_for(struct agent *a, struct dispatch_group *g)
+{
+	bool any = false;
+
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+		const struct dispatch_worker *w = dispatch_worker_of(g, t);
+
+		any |= task_alive(t) && t->role->on_failure != SPEC_FAILURE_QUEUE;
+		if (!task_alive(t) && ((w && w->told) || t->role->leader))
+			return false;
+	}
+	return any;
+}
+
+bool dispatch_holds(struct agent *a)
+{
+	struct dispatch_group *g = dispatch_group_of(a);
+
+	if (!g || !g->holds)
+		return false;
+	if (is_waited_for(a, g) && !preempting_is_up(a))
+		return true;
+	g->holds = false;
+	loop_timer_disarm(g->grace);
+	return false;
+}
+
+void dispatch_loss_expired(void *arg)
+{
+	struct dispatch_group *g = arg;
+	struct agent *a = g->d->a;
+
+	agent_settle(a);
+	g->holds = false;
+	agent_judge(a);
+	agent_changed(a);
+}
