@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT / "tests/e2e"))
 import harness  # noqa: E402
 from preempt import Preemption  # noqa: E402
 from sharing import Sharing  # noqa: E402
+from work_queue import Queue  # noqa: E402
 
 BUILD = harness.BUILD
 TRUE = shutil.which("true")
@@ -400,10 +401,29 @@ class Bench:
     def preemption_step(self):
         self.preemption("step")
 
+    def queue(self, what):
+        rows = Queue(self)
+        try:
+            getattr(rows, what)()
+        finally:
+            rows.close()
+
+    def queue_rate(self):
+        self.queue("rate")
+
+    def queue_python(self):
+        self.queue("python")
+
+    def queue_latency(self):
+        self.queue("latency")
+
+    def queue_memory(self):
+        self.queue("memory")
+
     ROWS = ("two_trivial_workers", "many_trivial_workers", "death_to_restart", "agent_memory",
             "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls", "sharing_beats",
             "sharing_barriers", "sharing_pairs", "sharing_death", "preemption_notice",
-            "preemption_step")
+            "preemption_step", "queue_rate", "queue_python", "queue_latency", "queue_memory")
 
     def close(self):
         left = self.box.leftovers()
