@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work queue from C: coordinators submit and fetch, workers do one item after the other, whatever dies
+between; and the same programs run by hand."""
+
+import re
+
+import pytest
+
+from harness import BUILD
+
+PROGRAM = str(BUILD / "tests/tools/queueworker")
+
+
+def job(*steps, workers=2, work="work", **top):
+    """A chief that coordinates, and workers."""
+    restart = {"scope": "task", "max": 20}
+    return {"roles": [{"name": "chief", "replicas": 1, "command": [PROGRAM, *steps]},
+                      {"name": "worker", "replicas": workers, "command": [PROGRAM, work],
+                       "restart": restart}], **top}
+
+
+def output(daemon, job, rank=0, attempt=0):
+    return daemon.log(job, attempt, rank).read_text().splitlines()
+
+
+def lead(daemon, *steps, **more):
+    """What the chief of a job that succeeds has said."""
+    done = daemon.run(job(*steps, "close", **more))
+    said = output(daemon, done)
+    assert done["state"] == "succeeded", said
+    assert said[-1] == "close ok"
+    return said[:-1]
+
+
+def test_tasks_are_done_by_workers_and_fetched_by_their_coordinator(daemon):
+    assert lead(daemon, "many:1000", "fetch-all", "many:300", "any", "join", "done") == [
+        "many 1000", "fetch-all 1000 of 1000 sum 499500", "many 300", "any 300", "join ok", "done yes"]
+
+
+def test_each_thread_of_a_worker_has_a_slot(daemon):
+    said = lead(daemon, "submit:wait", "submit:wait", "submit:wait", "await:3", "cancel-all", "many:100",
+                "fetch-all", workers=1, work="threads:3", queue={"slots": 3})
+    assert said[3:5] == ["await 3", "cancel-all 3"]
+    assert said[6].startswith("fetch-all 100 of 103")
+
+
+def test_a_task_is_done_although_its_worker_died(daemon):
+    said = lead(daemon, "submit:die", "many:50", "fetch:0", "join")
+    assert said[2:] == ["fetch succeeded die tries 2", "join ok"]
+
+
+def test_the_first_error_is_told_once_with_where_it_came_from(daemon):
+    said = lead(daemon, "submit:fail:too far", "join", "fetch:0", "submit:7", "join", "fetch:1")
+    m = re.fullmatch(r"error (\d+) -1 worker:[01] at line 1", said[1])
+    assert m, said
+    assert said[2].startswith("join OutOfRange: ") and "too far" in said[2]
+    assert said[3].startswith("fetch failed ") and "too far" in said[3]
+    assert said[4:] == ["submit 1", "join ok", "fetch succeeded 7 tries 1"]
+
+
+def test_what_may_be_tried_again_is(daemon):
+    said = lead(daemon, "submit:retry:2", "fetch:0", "join")
+    assert said[1:] == ["fetch succeeded retry:2 tries 3", "join ok"]
+
+
+def test_a_running_task_is_told_that_it_is_cancelled(daemon):
+    done = daemon.run(job("submit:wait", "await:1", "cancel:0", "fetch:0", "join", "close", workers=1))
+    assert done["state"] == "succeeded"
+    said = output(daemon, done)
+    assert said[2] == "cancel 1"
+    assert said[3].startswith("fetch cancelled ") and "enough" in said[3]
+    assert any(line.startswith("told ") and "enough" in line for line in output(daemon, done, 1))
+
+
+def test_a_try_that_takes_too_long_fails(daemon):
+    said = lead(daemon, "limit:50:wait", "join", "fetch:0")
+    assert said[2].startswith("join DeadlineExceeded: "), said
+
+
+def test_resources_are_built_before_the_tasks_that_need_them(daemon):
+    said = lead(daemon, "create:data:good", "need:data:1", "need:data:2", "fetch:0", "fetch:1",
+                "create:data:good", "drop:data", "need:data:3")
+    assert said[3:5] == ["fetch succeeded 1 tries 1", "fetch succeeded 2 tries 1"]
+    assert said[5].startswith("create AlreadyExists: ")
+    assert said[7].startswith("need NotFound: ")
+
+
+def test_a_resource_that_cannot_be_built_fails_its_users_alone(daemon):
+    said = lead(daemon, "create:data:bad", "submit:5", "fetch:0", "need:data:1", "join")
+    assert said[2] == "fetch succeeded 5 tries 1"
+    assert said[-1].startswith("join FailedPrecondition: ") and "no such data" in said[-1]
+
+
+def test_a_worker_may_submit_and_wait_itself(daemon):
+    assert lead(daemon, "submit:nest:42", "fetch:0")[1] == "fetch succeeded 42 tries 1"
+
+
+def test_a_call_goes_to_all_workers(daemon):
+    said = lead(daemon, "call:hello", workers=3, mode="pool")
+    assert said == ["call worker:0=hello 0, worker:1=hello 1, worker:2=hello 2"]
+
+
+@pytest.fixture
+def running(daemon):
+    """A job whose workers wait for work."""
+    _, run = daemon.submit({"name": "pool", "roles": [
+        {"name": "worker", "replicas": 2, "command": [PROGRAM, "work"]}]})
+    daemon.wait(run, until="running")
+    return run
+
+
+def test_a_program_outside_the_job_coordinates_it(box, daemon, running):
+    done = box.sh(PROGRAM, "job:pool", "queue:own", "many:100", "fetch-all", "submit:fail:no", "join",
+                  "put:k=v", "work", "close")
+    assert done.rc == 0, done.err
+    said = done.out.splitlines()
+    assert said[:4] == ["job pool", "queue own", "many 100", "fetch-all 100 of 100 sum 4950"]
+    assert said[6].startswith("join OutOfRange: ")
+    assert said[7].startswith("put FailedPrecondition: ")
+    assert said[8].startswith("work FailedPrecondition: ")
+    assert daemon.wait(running)["state"] == "succeeded"
+
+
+def test_a_job_that_is_not_there_has_no_queue(box, daemon):
+    daemon.call("Version")
+    done = box.sh(PROGRAM, "job:none", "submit:1")
+    assert done.out.splitlines()[1].startswith("submit NotFound: "), done.out
+
+
+def test_what_a_coordinator_keeps_goes_with_it(box, daemon, running):
+    box.sh(PROGRAM, "job:pool", "queue:own", "submit:wait", "submit:wait", "await:2", "submit:1", "kill")
+    # Workers were told, and are free again.
+    done = box.sh(PROGRAM, "job:pool", "many:10", "fetch-all", "close")
+    assert done.out.splitlines()[2] == "fetch-all 10 of 10 sum 45"
+    assert daemon.wait(running)["state"] == "succeeded"
+
+
+def test_the_same_programs_run_by_hand(box):
+    done = box.sh(PROGRAM, "many:100", "create:data:good", "need:data:7", "close", "work", "fetch-all")
+    assert done.out.splitlines() == [
+        "many 100", "create data", "need 1", "close ok", "work closed",
+        "fetch-all 101 of 101 sum 4957"]
+    # Without anybody who could close it: it is over when there is nothing.
+    done = box.sh(PROGRAM, "submit:retry:1", "work", "join", "fetch:0", "submit:1", "join")
+    said = done.out.splitlines()
+    assert said[1:4] == ["work closed", "join ok", "fetch succeeded retry:1 tries 2"]
+    assert said[5] == "error -1 -1  "
+    assert said[6].startswith("join FailedPrecondition: ")
