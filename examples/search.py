@@ -110,7 +110,8 @@ def search(job, args):
     with job.queue() as queue:
         for epochs in ROUNDS:
             found = halve(queue, trials, epochs)
-            print(f"{epochs} epochs, {len(trials)} trials: the best has {100 * found[0][0]:.1f} %", flush=True)
+            best = 100 * found[0][0]
+            print(f"{epochs} epochs, {len(trials)} trials: the best has {best:.1f} %", flush=True)
             trials = [p for _, p in found]
     accuracy, best = found[0]
     print(f"rate {best['rate']:.4f}, decay {best['decay']:.2f}: {100 * accuracy:.1f} %", flush=True)

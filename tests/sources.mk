@@ -116,6 +116,7 @@ tool_PROGRAMS := \
 	bench/status_client \
 	bench/writer
 # Those of them that use the library for workers
-library_TOOLS := tests/tools/libworker tests/tools/queueworker tests/tools/racer bench/preempt bench/sharing bench/work_queue
+library_TOOLS := tests/tools/libworker tests/tools/queueworker tests/tools/racer bench/preempt \
+	bench/sharing bench/work_queue
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
 fuzz_TARGETS := errorfile frame idl record spec yaml worker
