@@ -146,6 +146,7 @@ def test_the_first_error_is_raised_once_and_the_queue_is_as_new(box):
             with job.queue() as q:
                 long = q.submit("long")
                 slept.wait()
+                start(handler)
                 bad = q.submit("bad")
                 queued = q.map(["never"] * 5)
                 error = raised(elasticd.QueueFailed, q.join)
@@ -167,7 +168,6 @@ def test_the_first_error_is_raised_once_and_the_queue_is_as_new(box):
                 raise ValueError("not this one")
             return task.payload
 
-        start(handler)
         thread = threading.Thread(target=coordinator)
         thread.start()
         before = signal.getsignal(signal.SIGUSR1)
@@ -493,7 +493,7 @@ def test_resources_are_built_before_the_tasks_that_need_them(box):
             raised(elasticd.NotFound, q.submit, "", resources=["nothing"])
             job.drop_resource("data")
             raised(elasticd.NotFound, q.submit, "data", resources=["data"])
-        raised(TypeError, next, job.tasks(resources={"data": "/a"}))
+        raised(TypeError, job.tasks, resources={"data": "/a"})
         finish()
         """)
 
@@ -607,7 +607,7 @@ def test_a_loop_waits_no_longer_than_it_is_told(box):
         raised(TimeoutError, list, job.tasks(timeout=0.01))
         raised(TimeoutError, list, job.tasks(timeout=0))
         raised(TimeoutError, job.work, print, timeout=0.01)
-        raised(ValueError, list, job.tasks(timeout=-1))
+        raised(ValueError, job.tasks, timeout=-1)
         with job.queue() as q:
             h = q.submit(3)
             raised(TimeoutError, job.work, lambda task: task.payload, timeout=0.01)

@@ -13,9 +13,9 @@ from ._core import Core, Deadline
 from ._errors import Cancelled, Error, FailedPrecondition, NotFound, Status, Unimplemented
 from ._interrupt import Interrupt
 from ._library import INTERRUPTED, Owned, text_of
-from ._queue_types import BUILD, CALL, ITEM, TASK, CBytes, CFailure
+from ._queue_types import BUILD, CALL, INIT, ITEM, TASK, CBytes, CFailure
 from ._task import Task, built, failure_of, is_to_go_on
-from ._values import JSON, decode, encode
+from ._values import JSON, TEXT, decode, encode
 
 Function = Callable[[Any], Any]
 
@@ -150,6 +150,8 @@ class Place:
     def _do(self, kind: int, name: str, raw: bytes, form: bytes) -> int:
         """A build or a call."""
         try:
+            if kind == INIT and not form:  # roles[].init is a string
+                form = TEXT
             value = self._called(kind, name, decode(raw, form))
         except Exception as e:
             if is_to_go_on(e, self.stopping):
