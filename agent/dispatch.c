@@ -128,6 +128,7 @@ void dispatch_free(struct agent *a)
 	queues_free(d->q);
 	loop_timer_free(d->timer);
 	worker_text_fini(&d->text);
+	dispatch_waits_free(d);
 	free(d->stopping);
 	free(d);
 }
