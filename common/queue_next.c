@@ -126,8 +126,12 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 	}
 	if (n->task < 0 || n->kind == QUEUE_REC_RELEASE)
 		return true;
-	if (!t)
-		return false;
+	if (!t) {
+		/* It was released before it was over: that it is, is all that has to be said. */
+		ret->kind = QUEUE_REC_CANCEL;
+		return n->kind == QUEUE_REC_SUCCEED || n->kind == QUEUE_REC_FAIL ||
+		       n->kind == QUEUE_REC_CANCEL;
+	}
 	ret->number = t->tries;
 	switch (n->kind) {
 	case QUEUE_REC_SUBMIT:

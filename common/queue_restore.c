@@ -69,6 +69,12 @@ static int restore_task(struct queues *q, const struct queue_record *r)
 {
 	struct queue_task *t = queue_task_find(q, r->task);
 
+	if (!t && r->kind == QUEUE_REC_RELEASE && r->task > 0 && r->task <= QUEUE_TASK_MAX) {
+		/* It was there: its number is not given again. */
+		if (q->next_task <= r->task)
+			q->next_task = r->task + 1;
+		return 0;
+	}
 	if (!t)
 		return -EINVAL;
 	switch (r->kind) {
@@ -138,7 +144,7 @@ int queue_restore(struct queues *q, const struct queue_record *r)
 
 /* --- written anew: resources, tasks, then the end of each queue's error and of all */
 
-enum part { RESOURCES, TASKS, CLOSED, END };
+enum part { RESOURCES, TASKS, NUMBER, CLOSED, END };
 
 static uint64_t cursor_of(enum part part, uint64_t at)
 {
@@ -228,26 +234,42 @@ static bool dump_task(const struct queues *q, uint64_t *cursor, struct queue_rec
 	return true;
 }
 
-bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
+static struct queue_record bare(enum queue_record_kind kind, int64_t task)
 {
-	if (*cursor >> 60 == RESOURCES) {
-		if (dump_resource(q, cursor, ret))
-			return true;
-		*cursor = cursor_of(TASKS, 0);
-	}
-	if (*cursor >> 60 == TASKS) {
-		if (dump_task(q, cursor, ret))
-			return true;
-		*cursor = cursor_of(CLOSED, 0);
-	}
-	if (*cursor >> 60 != CLOSED || !q->closed)
-		return false;
-	*cursor = cursor_of(END, 0);
-	*ret = (struct queue_record){ .kind = QUEUE_REC_CLOSE,
-		.task = -1,
+	return (struct queue_record){ .kind = kind,
+		.task = task,
 		.limit_ms = -1,
 		.queue = "",
 		.payload = queue_blob_bytes(NULL),
 		.error = queue_err_view(NULL) };
-	return true;
+}
+
+bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
+{
+	switch ((enum part)(*cursor >> 60)) {
+	case RESOURCES:
+		if (dump_resource(q, cursor, ret))
+			return true;
+		*cursor = cursor_of(TASKS, 0);
+		/* fallthrough */
+	case TASKS:
+		if (dump_task(q, cursor, ret))
+			return true;
+		/* fallthrough */
+	case NUMBER:
+		*cursor = cursor_of(CLOSED, 0);
+		/* The last number that was given, so that it is not given again. */
+		if (!queue_task_find(q, q->next_task - 1) && q->next_task > 1) {
+			*ret = bare(QUEUE_REC_RELEASE, q->next_task - 1);
+			return true;
+		}
+		/* fallthrough */
+	case CLOSED:
+		*cursor = cursor_of(END, 0);
+		*ret = bare(QUEUE_REC_CLOSE, -1);
+		return q->closed;
+	case END:
+		break;
+	}
+	return false;
 }
