@@ -119,4 +119,4 @@ tool_PROGRAMS := \
 library_TOOLS := tests/tools/libworker tests/tools/queueworker tests/tools/racer bench/preempt \
 	bench/sharing bench/work_queue
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
-fuzz_TARGETS := errorfile frame idl record spec yaml worker
+fuzz_TARGETS := errorfile frame idl journal record spec yaml worker
