@@ -161,10 +161,21 @@ void queue_wait_end_text(
 	w->text = text;
 }
 
+/* Its holder knows the lease from now on, and may be told that it was cancelled. */
+static void seen(struct queues *q, struct queue_wait *w)
+{
+	link_del(&w->over);
+	if (w->kind != QUEUE_WAIT_WORK || !w->lease)
+		return;
+	w->lease->seen = true;
+	if (w->lease->cancelled)
+		link_add(&q->tells, &w->lease->tell);
+}
+
 bool queue_wait_claim(struct queues *q, struct queue_wait *w)
 {
 	if (w->is_over)
-		link_del(&w->over);
+		seen(q, w);
 	return w->is_over;
 }
 
@@ -173,7 +184,7 @@ struct queue_wait *queue_over(struct queues *q)
 	struct queue_wait *w = LINK_FIRST(&q->over, struct queue_wait, over);
 
 	if (w)
-		link_del(&w->over);
+		seen(q, w);
 	return w;
 }
 

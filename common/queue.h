@@ -321,7 +321,8 @@ uint64_t queue_due_ms(const struct queues *q);
 
 enum queue_what {
 	QUEUE_DO_NOTHING,
-	QUEUE_DO_CANCEL, /* tell `worker` that `lease` is cancelled, `text` says why */
+	QUEUE_DO_CANCEL, /* tell `worker` that `lease` is cancelled, `text` says why; of a lease
+			  * that has yet to come out of queue_over() only after that */
 	QUEUE_DO_KILL,	 /* `worker` goes on with what was cancelled: end it, and start it again */
 	QUEUE_DO_TELL,	 /* an event, `event`, for people: text; worker -1: of the group */
 	QUEUE_DO_STALL,	 /* the same, and save what the workers that hold leases do */

@@ -72,7 +72,8 @@ void queue_lease_cancel(struct queues *q, struct queue_lease *l, enum queue_stat
 	l->cancelled = true;
 	l->becomes = becomes;
 	l->why = err;
-	link_add(&q->tells, &l->tell);
+	if (l->seen)
+		link_add(&q->tells, &l->tell);
 	queue_due_set(&q->dues, &l->place, QUEUE_DUE_LEASE, now_ms + q->opt.cancel_grace_ms);
 	if (l->task && becomes == QUEUE_CANCELLED)
 		queue_note(q, QUEUE_REC_CANCEL, (int64_t)l->task->id, NULL);

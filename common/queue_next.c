@@ -93,7 +93,8 @@ static void describe_submit(
 	r->queue = l->of->name;
 	r->payload = queue_blob_bytes(queue_task_is_over(t) ? NULL : t->payload);
 	r->needs = l->set->names;
-	r->n_needs = l->set->n;
+	/* What it needed may be there no more. */
+	r->n_needs = queue_task_is_over(t) || l->set->dropped ? 0 : l->set->n;
 	r->limit_ms = queue_task_limit(t);
 	r->flag = t->alone;
 }

@@ -267,8 +267,8 @@ struct queue_worker {
 struct queue_lease {
 	int64_t id;
 	enum queue_item kind;
-	bool active, cancelled, killed;
-	enum queue_state becomes; /* where cancelled */
+	bool active, cancelled, killed, seen; /* seen: its holder knows it */
+	enum queue_state becomes;	      /* where cancelled */
 	int incarnation;
 	struct queue_worker *worker;
 	void *holder;
