@@ -105,6 +105,8 @@ static struct queue_set *set_new(struct queues *q, uint64_t mask)
 		}
 	s->next = q->sets;
 	q->sets = s;
+	/* Some of it may have failed everywhere before anybody asked for all of it. */
+	q->hopes_due = true;
 	return s;
 }
 
