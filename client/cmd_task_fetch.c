@@ -92,7 +92,7 @@ static int print_what_is_over(struct fetch *f, const json_t *numbers)
 	int r;
 
 	p = ctl_with(ctl_with(p, "any", json_true()), "timeout_ms", json_integer(0));
-	r = ctl_try(f->ctl, QUEUE_METHOD("FetchMany"), p, &answer, &name, &err);
+	r = queue_try(&f->q, QUEUE_METHOD("FetchMany"), p, &answer, &name, &err);
 	return r == 0 ? print_outcomes(f, json_object_get(answer, "outcomes")) : 0;
 }
 

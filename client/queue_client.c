@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* From when the service should have ended a wait until we do. */
-enum { PATIENCE_MS = 5000 };
+enum { PATIENCE_MS = 10000 };
 
 /* The agent of the worker in which we are. */
 static int use_worker(struct ctl *ctl)
@@ -59,7 +59,8 @@ json_t *queue_deadline(const struct queue_client *q, json_t *p, const char *key)
 	return left < 0 ? p : ctl_with(p, key, json_integer(left));
 }
 
-int queue_call(struct queue_client *q, const char *method, json_t *parameters, json_t **ret)
+int queue_try(struct queue_client *q, const char *method, json_t *parameters, json_t **ret,
+	char **ret_error, struct error *err)
 {
 	struct ctl *ctl = q->ctl;
 	int64_t deadline_ms = ctl->deadline_ms;
@@ -67,9 +68,18 @@ int queue_call(struct queue_client *q, const char *method, json_t *parameters, j
 
 	if (deadline_ms >= 0)
 		ctl->deadline_ms += PATIENCE_MS;
-	r = ctl_call(ctl, method, parameters, ret);
+	r = ctl_try(ctl, method, parameters, ret, ret_error, err);
 	ctl->deadline_ms = deadline_ms;
 	return r;
+}
+
+int queue_call(struct queue_client *q, const char *method, json_t *parameters, json_t **ret)
+{
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+	int r = queue_try(q, method, parameters, ret, &name, &err);
+
+	return name ? ctl_refused(q->ctl, r, q->ctl->refusal, &err) : r;
 }
 
 /* What was refused shows in all calls that follow. */

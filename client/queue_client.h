@@ -39,6 +39,10 @@ json_t *queue_deadline(const struct queue_client *q, json_t *p, const char *key)
 _must_check_ int queue_call(
 	struct queue_client *q, const char *method, json_t *parameters, json_t **ret);
 
+/* The same as ctl_try(). */
+_must_check_ int queue_try(struct queue_client *q, const char *method, json_t *parameters,
+	json_t **ret, char **ret_error, struct error *err);
+
 /* A connection for a loop, which has said who we are: an answer to that which is an error breaks
  * it. */
 _must_check_ int queue_connect(struct queue_client *q, struct loop *loop, varlink_closed_fn closed,

@@ -378,7 +378,6 @@ def test_a_worker_runs_as_many_as_it_is_told(box, daemon):
 
 def test_more_slots_than_the_job_allows_are_refused(box, daemon):
     job(daemon, "sleep 100000", "--slots=2")
-    assert box.ctl("task", "submit", "--alone", "j", "1", "2").rc == 0
     ended = daemon.wait("j")
     assert ended["state"] == "failed"
     assert b"slots" in daemon.log(ended, 0, 0, "stderr").read_bytes()
