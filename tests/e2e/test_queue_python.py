@@ -760,6 +760,37 @@ def test_many_threads_submit_and_fetch_on_one_queue(box):
         """)
 
 
+def test_an_executor_runs_functions_in_the_workers(box):
+    runs(box, """
+        import concurrent.futures, math, operator
+
+        def wait():
+            begun.set()
+            go.wait()
+
+        begun, go = threading.Event(), threading.Event()
+        start(elasticd.execute)
+        with job.queue() as q, elasticd.Executor(q) as pool:
+            assert list(pool.map(operator.add, range(1000), range(1000))) == list(range(0, 2000, 2))
+            futures = [pool.submit(pow, n, 2) for n in range(100)]
+            assert [f.result() for f in futures] == [n * n for n in range(100)]
+            assert concurrent.futures.wait(futures).not_done == set()
+            error = raised(ZeroDivisionError, pool.submit(operator.truediv, 1, 0).result)
+            assert "in execute" in str(error.__cause__), error.__cause__
+            raised(ValueError, list, pool.map(math.sqrt, [1, -1]))
+            busy, late = pool.submit(wait), pool.submit(abs, -1)
+            begun.wait()
+            assert late.cancel() and not late.running()
+            raised(TimeoutError if sys.version_info >= (3, 11) else concurrent.futures.TimeoutError,
+                   busy.result, timeout=0.01)
+            go.set()
+            assert busy.result() is None and pool.submit(abs, -2).result() == 2
+        raised(RuntimeError, pool.submit, abs, 1)
+        finish()
+        assert threading.active_count() == 1
+        """)
+
+
 @pytest.fixture
 def package(monkeypatch):
     monkeypatch.setenv("ELASTICD_LIBRARY", str(LIBRARY))
