@@ -62,6 +62,7 @@ unit_TESTS := \
 	preempt_grace \
 	preempt_model \
 	preempt_nomem \
+	queue_model \
 	progress \
 	restart \
 	rootcause \

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * All orders of what can happen to a few tasks and workers, and long random lives of more: nothing
+ * is lost, nothing runs twice at once or after it was cancelled, every wait ends once and as it
+ * may, and what was written down is enough to begin again.
+ */
+#include "tests/unit/queue_steps.h"
+
+static const struct op ops[] = {
+	{ "submit", do_submit },
+	{ "work", do_work },
+	{ "finish", do_finish },
+	{ "submit", do_submit },
+	{ "work", do_work },
+	{ "finish", do_finish },
+	{ "submit", do_submit },
+	{ "work", do_work },
+	{ "finish", do_finish },
+	{ "fail", do_fail },
+	{ "join", do_join },
+	{ "fetch", do_fetch },
+	{ "release", do_release },
+	{ "release", do_release },
+	{ "cancel", do_cancel },
+	{ "put_back", do_put_back },
+	{ "worker", do_worker },
+	{ "away", do_away },
+	{ "time", do_time },
+	{ "keep", do_keep },
+	{ "call", do_call },
+	{ "resource", do_resource },
+	{ "crash", do_crash },
+	{ "whole", do_whole },
+};
+enum { OPS = sizeof(ops) / sizeof(ops[0]) };
+
+static const struct op the_end = { "end", do_nothing_more };
+
+static uint64_t seed;
+
+static unsigned dice(unsigned n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (unsigned)(seed >> 20) % n;
+}
+
+static struct queue_options options(void)
+{
+	return (struct queue_options){ .first_task = 1,
+		.slots = 1,
+		.cancel_grace_ms = 100,
+		.recovery_timeout_ms = -1,
+		.blame_window_ms = -1,
+		.blame_limit = 3,
+		.stall_ms = -1,
+		.journal = true };
+}
+
+static void life(int i)
+{
+	struct queue_options o = options();
+
+	seed = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(i + 1);
+	o.max = dice(3) ? dice(6) + 1 : 0;
+	o.results = dice(3) ? 0 : dice(8) + 1;
+	o.bytes = dice(4) ? 0 : 30 + dice(60);
+	o.slots = 1 + (int)dice(2);
+	o.recovery_timeout_ms = dice(2) ? 500 : -1;
+	o.stall_ms = dice(2) ? 300 : -1;
+	o.deaths = dice(4);
+	o.blame_limit = dice(4);
+	o.blame_window_ms = dice(2) ? 300 : -1;
+	o.pool = dice(3) == 0;
+	o.journal = true;
+	world_begin(&o, 1 + (int)dice(3), 1 + (int)dice(4), 6 + (int)dice(10));
+	for (int n = 100 + (int)dice(400); n; n--) {
+		const struct op *op = &ops[dice(OPS)];
+
+		/* What ends all is rare. */
+		if ((op->fn == do_whole || op->fn == do_crash) && dice(4))
+			continue;
+		step(op, dice(64), dice(4096));
+	}
+	step(&the_end, 0, 0);
+}
+
+START_TEST(in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end)
+{
+	unsigned long leases = 0, restores = 0, errors = 0, steps = 0;
+	int n = under_valgrind() ? 2 : 25;
+
+	for (int i = 0; i < n; i++) {
+		life(_i * 1000 + i);
+		leases += w.leases;
+		restores += w.restores;
+		errors += w.errors;
+		steps += w.steps;
+		world_end();
+	}
+	/* That it has come to all of this. */
+	ck_assert_uint_gt(leases, (unsigned long)n);
+	ck_assert_uint_gt(restores, (unsigned long)n / 2);
+	ck_assert_uint_gt(errors, (unsigned long)n / 8);
+	ck_assert_uint_gt(steps, 100ul * (unsigned long)n);
+}
+END_TEST
+
+/* --- all orders */
+
+struct small {
+	const struct op op;
+	unsigned a, b;
+};
+
+static const struct small smalls[] = {
+	{ { "submit", do_submit }, 0, 2 },
+	{ { "submit2", do_submit }, 0, 6 },
+	{ { "work0", do_work }, 0, 0 },
+	{ { "work1", do_work }, 1, 0 },
+	{ { "finish", do_finish }, 0, 0 },
+	{ { "finish1", do_finish }, 1, 0 },
+	{ { "fail", do_fail }, 0, 0 },
+	{ { "retry", do_fail }, 1, 1 },
+	{ { "put_back", do_put_back }, 0, 1 },
+	{ { "lost", do_put_back }, 1, 0 },
+	{ { "worker", do_worker }, 0, 2 },
+	{ { "join", do_join }, 0, 2 },
+	{ { "fetch", do_fetch }, 0, 2 },
+	{ { "fetch2", do_fetch }, 0, 5 },
+	{ { "cancel", do_cancel }, 0, 4 },
+	{ { "cancel_all", do_cancel }, 0, 5 },
+	{ { "release", do_release }, 0, 0 },
+	{ { "away", do_away }, 0, 0 },
+	{ { "time", do_time }, 0, 2 },
+	{ { "crash", do_crash }, 0, 0 },
+};
+enum { SMALLS = sizeof(smalls) / sizeof(smalls[0]), DEEP = 16, SEEN = 1 << 20 };
+
+static uint64_t *seen;
+
+static void mix(uint64_t *h, uint64_t v)
+{
+	*h = (*h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+	*h ^= *h >> 29;
+}
+
+/* What can be told apart from outside, and in which order things stand. */
+static uint64_t state(void)
+{
+	uint64_t h = 1;
+	struct queue_outcome o;
+
+	for (int64_t id = 1; id <= max_task; id++) {
+		const struct whold *x = hold_of(id);
+		bool is = queue_outcome(w.q, id, &o);
+
+		mix(&h, is ? (uint64_t)o.state + 1 : 0);
+		mix(&h, is ? o.tries : 0);
+		mix(&h, wtasks[id].accepted | wtasks[id].released << 1 | wtasks[id].done_for << 2);
+		mix(&h, x ? (uint64_t)x->worker * 4 + x->cancelled + 1 : 0);
+		mix(&h, x ? (uint64_t)(x - w.holds) : 99);
+	}
+	for (int i = 0; i < w.n_waits; i++) {
+		mix(&h, w.waits[i].used ? (uint64_t)w.waits[i].w.kind + 1 : 0);
+		mix(&h, w.waits[i].used ? w.waits[i].w.left * 8 + w.waits[i].n : 0);
+		mix(&h, w.waits[i].used ? (uint64_t)w.waits[i].worker : 0);
+	}
+	for (int i = 0; i < w.n_workers; i++)
+		mix(&h, w.workers[i].alive);
+	mix(&h, queue_due_ms(w.q) == UINT64_MAX ? 0 : queue_due_ms(w.q) - w.now);
+	return h | 1;
+}
+
+static bool was_seen(uint64_t h)
+{
+	size_t i = h % SEEN;
+
+	while (seen[i] && seen[i] != h)
+		i = (i + 1) % SEEN;
+	if (seen[i])
+		return true;
+	seen[i] = h;
+	return false;
+}
+
+struct path {
+	uint8_t n, at[DEEP];
+};
+
+static void walk(const struct path *p)
+{
+	struct queue_options o = options();
+
+	o.max = 2;
+	world_begin(&o, 1, 2, 6);
+	for (int i = 0; i < p->n; i++)
+		step(&smalls[p->at[i]].op, smalls[p->at[i]].a, smalls[p->at[i]].b);
+}
+
+START_TEST(whatever_order_two_workers_and_few_tasks_take_the_account_is_right)
+{
+	size_t max = under_valgrind() ? 40 : 1500, n = 1, at = 0;
+	struct path *paths = calloc(max, sizeof(*paths));
+
+	seen = calloc(SEEN, sizeof(*seen));
+	for (; at < n; at++)
+		for (uint8_t i = 0; i < SMALLS; i++) {
+			struct path p = paths[at];
+
+			if (p.n == DEEP)
+				continue;
+			p.at[p.n++] = i;
+			walk(&p);
+			if (max_task <= 3 && n < max && !was_seen(state()))
+				paths[n++] = p;
+			step(&the_end, 0, 0);
+			world_end();
+		}
+	ck_assert_uint_eq(n, max);
+	free(paths);
+	free(seen);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("queue_model");
+	TCase *t = tcase_create("queue_model");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 240);
+	tcase_add_test(t, whatever_order_two_workers_and_few_tasks_take_the_account_is_right);
+	tcase_add_loop_test(
+		t, in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end, 0, 4);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
