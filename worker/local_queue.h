@@ -29,6 +29,7 @@ struct local_ask {
 /* A slot. */
 struct local_place {
 	TAILQ_ENTRY(local_place) entry;
+	struct elasticd_work *w;   /* kept where a search for leaks in a child finds it */
 	struct queue_lease *lease; /* NULL: none */
 	int64_t number;		   /* of it */
 	_Atomic int64_t end;	   /* when its try is too long; -1: never */

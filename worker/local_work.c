@@ -13,6 +13,7 @@ int local_work_open(struct elasticd_work *w)
 		free(p);
 		return r;
 	}
+	p->w = w;
 	local_place_add(p);
 	local_unlock();
 	w->place = p;

@@ -95,11 +95,6 @@ def test_a_worker_may_submit_and_wait_itself(daemon):
     assert lead(daemon, "submit:nest:42", "fetch:0")[1] == "fetch succeeded 42 tries 1"
 
 
-def test_a_call_goes_to_all_workers(daemon):
-    said = lead(daemon, "call:hello", workers=3, mode="pool")
-    assert said == ["call worker:0=hello 0, worker:1=hello 1, worker:2=hello 2"]
-
-
 @pytest.fixture
 def running(daemon):
     """A job whose workers wait for work."""
@@ -119,6 +114,16 @@ def test_a_program_outside_the_job_coordinates_it(box, daemon, running):
     assert said[7].startswith("put FailedPrecondition: ")
     assert said[8].startswith("work FailedPrecondition: ")
     assert daemon.wait(running)["state"] == "succeeded"
+
+
+def test_a_call_goes_to_all_workers(box, daemon):
+    _, run = daemon.submit({"name": "pool", "mode": "pool", "roles": [
+        {"name": "worker", "replicas": 3, "command": [PROGRAM, "work"]}]})
+    daemon.wait(run, until="running")
+    done = box.sh(PROGRAM, "job:pool", "call:hello", "close")
+    assert done.out.splitlines()[1:] == [
+        "call worker:0=hello 0, worker:1=hello 1, worker:2=hello 2", "close ok"]
+    assert daemon.wait(run)["state"] == "succeeded"
 
 
 def test_a_job_that_is_not_there_has_no_queue(box, daemon):
