@@ -16,7 +16,8 @@ JOURNAL = "queue.journal"
 
 
 def durable_job(replicas=0, max_restarts=20, **queue):
-    role = {"replicas": replicas or 1, "command": server() if replicas else spec("hang")["roles"][0]["command"]}
+    command = server() if replicas else spec("hang")["roles"][0]["command"]
+    role = {"replicas": replicas or 1, "command": command}
     return {"name": "durable", "roles": [role], "restart": {"max": max_restarts},
             "queue": {"durable": True, **queue}}
 
@@ -92,7 +93,8 @@ def test_what_was_released_or_cancelled_stays_so(job):
     c = at_control(job)
     assert c.fetch(kept)["value"] == "k"
     assert c.refused("Fetch", task=released).name == "NotFound"
-    assert (c.fetch(cancelled)["state"], c.fetch(cancelled)["error"]["message"]) == ("cancelled", "not wanted")
+    outcome = c.fetch(cancelled)
+    assert (outcome["state"], outcome["error"]["message"]) == ("cancelled", "not wanted")
     error = c.fetch(failed)["error"]
     assert (error["code"], error["message"], error["worker"], error["task"]) == \
         ("OutOfRange", "no luck", "worker:0", failed)
