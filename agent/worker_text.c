@@ -71,12 +71,14 @@ void worker_text_int(struct worker_text *t, int64_t n)
 
 static void text_escape(struct worker_text *t, unsigned char c)
 {
-	char out[8] = { '\\', (char)c };
+	static const char digits[] = "0123456789abcdef";
+	const char out[] = { '\\', 'u', '0', '0', digits[c >> 4], digits[c & 15] };
+	const char quoted[] = { '\\', (char)c };
 
 	if (c == '"' || c == '\\')
-		worker_text_add(t, out, 2);
+		worker_text_add(t, quoted, sizeof(quoted));
 	else
-		worker_text_printf(t, "\\u%04x", c);
+		worker_text_add(t, out, sizeof(out));
 }
 
 /* The length of what begins at s and can be copied as it is; *ret_bad: what follows is no text. */
