@@ -84,7 +84,8 @@ int ctl_explain(
 int ctl_refused(
 	const struct ctl *ctl, int status, const json_t *parameters, const struct error *err);
 
-/* Says why ctl->socket cannot be connected to, r being a negative errno. Returns the exit status. */
+/* Says why ctl->socket cannot be connected to, r being a negative errno. Returns the exit status.
+ */
 int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err);
 
 /* Whom ctl->socket belongs to, for messages. */

@@ -435,7 +435,8 @@ def test_a_program_that_is_killed_says_so(box, daemon):
 
 def test_a_cancelled_task_ends_in_order(box, daemon):
     up, ended = box.path("work/up"), box.path("work/ended")
-    job(daemon, f"trap 'echo $ELASTICD_TASK > {ended}; exit 0' TERM; touch {up}; while :; do sleep 0.05; done")
+    job(daemon, f"trap 'echo $ELASTICD_TASK > {ended}; exit 0' TERM; touch {up}; "
+        "while :; do sleep 0.05; done")
     assert box.ctl("task", "submit", "j", "1").rc == 0
     wait_file(up)
     result = box.ctl("task", "cancel", "--reason=no need", "j", "1")
