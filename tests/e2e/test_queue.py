@@ -718,7 +718,8 @@ def test_a_job_is_this_one_or_none(three):
     group, c, a, _ = three
     assert c.submit(job=group.name) == 1 and c.submit(job=group.run) == 2
     for method, more in (("Submit", {}), ("SubmitMany", {"tasks": [{}]}), ("Fetch", {"task": 1}),
-                         ("FetchMany", {"tasks": [1]}), ("Release", {"tasks": [1]}), ("Join", {}), ("Done", {}),
+                         ("FetchMany", {"tasks": [1]}), ("Release", {"tasks": [1]}), ("Join", {}),
+                         ("Done", {}),
                          ("Cancel", {}), ("Close", {}), ("List", {}), ("Stats", {}),
                          ("CreateResource", {"name": "r"}), ("DropResource", {"name": "r"}),
                          ("Resources", {}), ("Call", {})):

@@ -87,7 +87,8 @@ def test_flat_calls_mean_the_same_as_all_others(three):
         conn.send_raw(b'{"method":"' + (QUEUE_IFACE + method).encode() + b'","parameters":' + text + b"}\0")
         return conn
 
-    assert flat(c, "Submit", b'{"payload":"p","format":"f","queue":"q","limit_ms":60000}').reply() == {"task": 1}
+    submit = b'{"payload":"p","format":"f","queue":"q","limit_ms":60000}'
+    assert flat(c, "Submit", submit).reply() == {"task": 1}
     item = flat(a, "Work", b"{}").reply()["item"]
     assert (item["payload"], item["format"], item["limit_ms"]) == ("p", "f", 60000)
     lease = str(item["lease"]).encode()
@@ -344,7 +345,8 @@ def test_at_the_agents_socket_callers_are_no_workers(three):
     group, c, a, _ = three
     agent = group.agent()
     assert agent.submit("from outside", job=group.name) == 1
-    for method, more in (("Work", {}), ("Finish", {"lease": 1}), ("PutBack", {"lease": 1}), ("Look", {"lease": 1}),
+    for method, more in (("Work", {}), ("Finish", {"lease": 1}), ("PutBack", {"lease": 1}),
+                         ("Look", {"lease": 1}),
                          ("Fail", {"lease": 1, "code": "Internal", "message": ""})):
         e = agent.refused(method, **more)
         assert e.name == "FailedPrecondition" and "ELASTICD_WORKER_SOCKET" in e.message
