@@ -237,8 +237,8 @@ static int remote_submit(struct elasticd_queue *q, const struct elasticd_new_tas
 	while (in < n && all && r == 0) {
 		size_t more = 0;
 
-		r = submit_piece(q, tasks + in, n - in, time_left(timeout_ms, end), ret_tasks + in,
-			&more, &all);
+		r = submit_piece(q, tasks + in, n - in,
+			in ? time_left(timeout_ms, end) : timeout_ms, ret_tasks + in, &more, &all);
 		in += more;
 	}
 	*ret_accepted = in;
@@ -317,7 +317,8 @@ static int remote_cancel(struct elasticd_queue *q, const int64_t *tasks, size_t 
 	do {
 		size_t piece = n - at < PIECE_TASKS ? n - at : PIECE_TASKS;
 
-		r = cancel_piece(q, tasks + at, piece, reason, time_left(timeout_ms, end), ret_n);
+		r = cancel_piece(q, tasks + at, piece, reason,
+			at ? time_left(timeout_ms, end) : timeout_ms, ret_n);
 		at += piece;
 	} while (r == 0 && at < n);
 	return r;
@@ -400,7 +401,7 @@ static int fetch_all(struct elasticd_queue *q, const int64_t *tasks, size_t n, i
 		size_t left = n - into->n;
 
 		r = fetch_piece(q, tasks + into->n, left < PIECE_TASKS ? left : PIECE_TASKS, 0,
-			time_left(timeout_ms, end), into);
+			into->n ? time_left(timeout_ms, end) : timeout_ms, into);
 	}
 	if (r == 0 && flags & ELASTICD_RELEASE)
 		r = remote_release(q, tasks, n);
