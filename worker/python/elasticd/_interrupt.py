@@ -88,6 +88,11 @@ class Interrupt:
         if task is None or os.getpid() != self._pid:
             if callable(self._before):
                 self._before(number, frame)
-        elif task is self.armed and not self.busy and not (frame and frame.f_code in _EDGES):
+        elif task is self.armed and not self.busy and not _is_no_place(frame):
             self.armed = None
             raise TaskCancelled(self._reason)
+
+
+def _is_no_place(frame: Optional[FrameType]) -> bool:
+    """Whether what is raised there is not the body's, or is lost; it is tried again soon."""
+    return frame is not None and (frame.f_code in _EDGES or frame.f_code.co_name == "__del__")
