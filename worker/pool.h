@@ -13,9 +13,8 @@ struct conn {
 	TAILQ_ENTRY(conn) entry;
 	int fd;
 	struct varlink_frame in;
-	int64_t limit_ms; /* SO_RCVTIMEO as it is set; 0: none */
-	bool greeted;	  /* the answer to its Hello has come */
-	size_t unsent;	  /* of the call's bytes, the last ones */
+	bool greeted;  /* the answer to its Hello has come */
+	size_t unsent; /* of the call's bytes, the last ones */
 	/* Of a halted one: the call that a signal has ended, by whom, and how long it may be. */
 	struct varlink_buffer call;
 	pthread_t thread;
@@ -38,7 +37,7 @@ struct deadline {
 	int64_t end; /* -1: none */
 	int64_t whole_ms;
 	bool interruptible;
-	bool begun;	/* there was a first recv() */
+	bool begun;	/* there was a first wait */
 	bool from_last; /* it is so long from the last byte that went or came */
 };
 
