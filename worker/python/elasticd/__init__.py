@@ -37,6 +37,7 @@ from ._errors import (
 from ._job import Job, Member, get, init
 from ._kv import KV, Entry
 from ._logs import LogHandler
+from ._pipeline import Pending, Pipeline
 from ._preempt import Action, Preemptible, Preemption
 from ._record import record
 from ._streams import Change, Event, Events, GroupError, Watch
@@ -65,7 +66,9 @@ __all__ = [
     "Member",
     "NotFound",
     "OutOfRange",
+    "Pending",
     "PermissionDenied",
+    "Pipeline",
     "Preemptible",
     "Preemption",
     "ResourceExhausted",
