@@ -63,22 +63,50 @@ class Sharing:
                            peer / ours >= 5, peer, kind, peer / ours)
 
     def pairs(self):
-        quick = self.bench.quick
-        for clients, n in ((1, 2000 if quick else 20000), (64, 100 if quick else 1000)):
-            c, python = (clients * n / statistics.median(self.job(clients, command) for _ in range(3)) * 1e9
-                         for command in ([C, "pairs", n], [PYTHON, PEER, "elasticd", "pairs", clients, n]))
-            who = f"{clients} client{'s' if clients > 1 else ''}"
-            peer = clients * n / ask(self.torch, PEER, "tcpstore", "pairs", clients, n) * 1e9 \
-                if self.torch else None
-            for ours, language, target in ((python, "Python", ">= 5 times"),
-                                           (c, "C", "none: C beside Python")):
-                good = ours / peer >= 5 if peer and language == "Python" else None
-                self.bench.add(f"put+get pairs, {who}, {language}", ours, "/s", target, good, peer,
-                               "TCPStore, Python" if peer else None, ours / peer if peer else None)
-            if clients == 1:
-                floor = n / ask(sys.executable, PEER, "socket", "pairs", 1, n) * 1e9
-                self.bench.add("  pairs of bare round trips on a socket, Python", floor, "/s",
-                               "none: the floor", None)
+        for clients in (1, 64):
+            self.pairs_of(clients)
+
+    def peer_pairs(self, kind, clients, n, *more):
+        """Per second; None where it is not there."""
+        python = self.torch if kind == "tcpstore" else sys.executable
+        if not python:
+            return None
+        ns = ask(python, PEER, kind, "pairs", clients, n, *more, env={**os.environ, "SHARING": C})
+        return clients * n / ns * 1e9
+
+    def own_pairs(self, language, clients, n, *more):
+        command = [C, "pairs", n] if language == "C" else [PYTHON, PEER, "elasticd", "pairs", clients, n]
+        return clients * n / self.job(clients, [*command, *more]) * 1e9
+
+    def pairs_of(self, clients):
+        """Plain pairs are two answered round trips of ours, and one of a TCPStore's, whose set() does not
+        wait. A pipeline of one pair is one round trip, and both are answered."""
+        n = (3200 if clients == 1 else 320) if self.bench.quick else 16000 if clients == 1 else 1600
+        kinds = {(who, at_once): (at_once,) if at_once else ()
+                 for who in ("Python", "C") for at_once in (0, 1, 16)}
+        kinds |= {("tcpstore", 0): (), ("tcpstore", 16): (16,), ("socket", 2): (2,), ("socket", 1): (1,)}
+        took = {kind: [] for kind in kinds}
+        for i in range(3):  # in turns, so that a busy moment is nobody's alone
+            for kind in list(kinds)[::-1 if i % 2 else 1]:
+                who = kind[0]
+                measure = self.own_pairs if who in ("Python", "C") else self.peer_pairs
+                took[kind].append(measure(who, clients, n, *kinds[kind]))
+        rate = {kind: statistics.median(took[kind]) if None not in took[kind] else None for kind in kinds}
+        plain, many = ("set, get", rate["tcpstore", 0]), ("multi_set/get of 16", rate["tcpstore", 16])
+        who = f"{clients} client{'s' if clients > 1 else ''}"
+        for at_once, name, peer in ((0, "put, get", plain), (1, "both in a pipeline", plain),
+                                    (16, "16 pairs in a pipeline", plain)):
+            self.pairs_row(f"pairs, {who}, Python: {name}", rate["Python", at_once], peer, ">= 5 times")
+            self.pairs_row(f"  from C: {name}", rate["C", at_once], peer, None)
+        self.pairs_row("  from Python, beside many at once, too", rate["Python", 16], many, None)
+        for trips in 2, 1:
+            self.pairs_row(f"  floor: bare round trips, {trips} a pair", rate["socket", trips], plain, None)
+
+    def pairs_row(self, what, ours, peer, target):
+        name, value = peer
+        ratio = ours / value if value else None
+        self.bench.add(what, ours, "/s", target or "none", ratio >= 5 if target and ratio else None, value,
+                       name if value else None, ratio)
 
     def death(self):
         times = [self.job(8, [C, "detect"], stop={"signal": "CONT", "timeout": "60s"}) / 1e6

@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peers need for the same as bench/sharing.c: sharing_peer.py KIND WHAT CLIENTS N prints
+"""What the peers need for the same as bench/sharing.c: sharing_peer.py KIND WHAT CLIENTS N [AT_ONCE] prints
 nanoseconds, the median of a barrier, the time of all pairs, or the CPU time of all beats. KIND is
 tcpstore (torch, whose set() does not wait for an answer), manager (multiprocessing), elasticd (our
-package, as a worker of a job) or socket (a bare UNIX socket's round trips, the floor of anything that
-has a server and waits for its answers)."""
+package, as a worker of a job) or socket (bare round trips on a UNIX socket with a server in C that does
+nothing, SHARING echo: the floor of anything that has a server and waits for its answers).
+
+AT_ONCE pairs go together: in a pipeline, or by multi_set() and multi_get(). Of a socket it is how many
+round trips a pair has."""
 
 import multiprocessing
 import os
 import socket
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 KIND, WHAT, CLIENTS, N = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+AT_ONCE = int(sys.argv[5]) if len(sys.argv) > 5 else 0
 now = time.monotonic_ns
 fork = multiprocessing.get_context("fork")
 
@@ -33,6 +39,15 @@ def all_pairs(rank, put, get, meet):
         key = f"k/{rank}/{i % 64}"
         put(key, b"value")
         get(key)
+    meet("end")
+    return now() - begun
+
+
+def all_at_once(rank, pairs, meet):
+    meet("begin")
+    begun = now()
+    for i in range(0, N, AT_ONCE):
+        pairs([f"k/{rank}/{(i + j) % 64}" for j in range(AT_ONCE)])
     meet("end")
     return now() - begun
 
@@ -70,6 +85,12 @@ def tcpstore():
         meet("warm")
         if WHAT == "barrier":
             return timed_barriers(lambda i: meet(f"b{i}"))
+        if AT_ONCE:
+            def pairs(keys):
+                store.multi_set(keys, [b"value"] * AT_ONCE)
+                store.multi_get(keys)
+
+            return all_at_once(rank, pairs, meet)
         return all_pairs(rank, store.set, store.get, meet)
 
     return with_clients(work)
@@ -104,27 +125,42 @@ def elasticd():
     with package.init() as job:
         if WHAT == "beats":
             return all_beats(job)
-        value = all_pairs(job.rank, lambda k, v: job.kv.put(k, v, overwrite=True), job.kv.get,
-                          lambda name: job.barrier(name))
+        def pairs(keys):
+            with job.kv.pipeline() as p:
+                for key in keys:
+                    p.put(key, b"value", overwrite=True)
+                    p.get(key)
+
+        if AT_ONCE:
+            value = all_at_once(job.rank, pairs, lambda name: job.barrier(name))
+        else:
+            value = all_pairs(job.rank, lambda k, v: job.kv.put(k, v, overwrite=True), job.kv.get,
+                              lambda name: job.barrier(name))
         return value if job.rank == 0 else None
 
 
 def bare_socket():
-    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    if os.fork() == 0:
-        a.close()
-        while data := b.recv(4096):
-            b.send(data)
-        os._exit(0)
-    b.close()
-    begun = now()
-    for _ in range(2 * N):
-        a.send(b"x" * 80)
-        a.recv(4096)
-    took = now() - begun
-    a.close()
-    os.wait()
-    return took
+    meeting = fork.Barrier(CLIENTS)
+
+    def work(rank):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(path)
+            meeting.wait()
+            begun = now()
+            for _ in range(AT_ONCE * N):
+                s.send(b"x" * 80)
+                s.recv(4096)
+            meeting.wait()
+            return now() - begun
+
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "echo")
+        with subprocess.Popen([os.environ["SHARING"], "echo", path], stdout=subprocess.PIPE) as server:
+            server.stdout.readline()
+            try:
+                return with_clients(work)
+            finally:
+                server.kill()
 
 
 result = {"tcpstore": tcpstore, "manager": manager, "elasticd": elasticd, "socket": bare_socket}[KIND]()

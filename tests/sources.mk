@@ -17,6 +17,7 @@ unit_TESTS := \
 	elasticd_local \
 	elasticd_waits \
 	elasticd_calls \
+	elasticd_pipeline \
 	elasticd_preempt \
 	elasticd_alone \
 	worker_preempt \

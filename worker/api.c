@@ -41,8 +41,7 @@ int check_text(const char *what, const char *text, size_t max)
 	return 0;
 }
 
-/* ret_key is owned. empty: whether all keys may be meant. */
-static int check_key(const char *key, bool empty, char **ret_key)
+int check_key(const char *key, bool empty, char **ret_key)
 {
 	char *normal;
 	int r = key ? 0 : check_text("key", key, 0);
@@ -73,6 +72,13 @@ static int check_value(const void *value, size_t len)
 	return 0;
 }
 
+int check_put(const void *value, size_t len, int flags)
+{
+	if (flags & ~(ELASTICD_OVERWRITE | ELASTICD_PERSISTENT))
+		return fail(ELASTICD_INVALID_ARGUMENT, "flags: %d is none of this version", flags);
+	return check_value(value, len);
+}
+
 static int check_names(const char *what, const char *const *names, size_t n)
 {
 	int r = 0;
@@ -92,9 +98,7 @@ int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t 
 	int r = check_key(key, false, &normal);
 
 	if (!r)
-		r = check_value(value, len);
-	if (!r && (flags & ~(ELASTICD_OVERWRITE | ELASTICD_PERSISTENT)))
-		r = fail(ELASTICD_INVALID_ARGUMENT, "flags: %d is none of this version", flags);
+		r = check_put(value, len, flags);
 	return r ? r : h->side->put(h, normal, value ? value : "", len, flags);
 }
 

@@ -122,14 +122,18 @@ static int call_begin(struct elasticd *h, struct pool *p, const struct varlink_b
 	int r = 0;
 
 	if (halted) {
-		if (wait->prompt) {
-			d->end = c->end;
+		/* Of several, those that had no limit may be answered by now; one that resumes has
+		 * the time that it is made again with. */
+		if (!wait->resumes) {
+			if (!wait->prompt || c->end >= 0)
+				d->end = c->end;
 			d->begun = true;
 		}
 		r = conn_send_rest(c, b, d);
 	} else if (c) {
 		r = conn_send(c, b, d);
-		if (r < 0 && r != -EINTR && r != -ETIMEDOUT) {
+		/* What has gone in part may have been done in part. */
+		if (r < 0 && r != -EINTR && r != -ETIMEDOUT && c->unsent == varlink_buffer_len(b)) {
 			conn_drop(p, c);
 			*ret = c = NULL;
 		}
@@ -209,7 +213,7 @@ static int call(struct elasticd *h, const char *method, struct args *a, struct w
 	p = pool_of(h);
 	if (!p)
 		return fail_memory();
-	if (!pool_begin(p, wait.prompt || wait.resumes ? &key : NULL, &c, &halted))
+	if (!pool_begin(p, wait.prompt || wait.resumes ? &key : NULL, NULL, &c, &halted))
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
 	return call_in(h, p, &b, &wait, halted, c, taker, ret);
 }
@@ -263,6 +267,64 @@ int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
 		conn_drop(p, *c);
 		*c = NULL;
 	}
+	pool_leave(p);
+	return r;
+}
+
+/* --- several calls in one write */
+
+/* A status that is no answer's. */
+static int calls_receive(struct pool *p, struct conn *c, const struct wait *wait,
+	struct deadline *d, struct calls *calls)
+{
+	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
+	const struct taker taker = calls->taker(calls);
+	int r = call_receive(p, c, wait, d, &taker, &in);
+
+	if (!c->greeted || (r && !in.message))
+		return r;
+	calls->n--;
+	calls->answered(calls, r, in.parameters);
+	return 0;
+}
+
+static int calls_halt(struct pool *p, struct conn *c, const struct calls *calls,
+	const struct wait *wait, const struct deadline *d)
+{
+	c->who = calls->who;
+	c->n_calls = calls->n;
+	return call_halt(p, c, &calls->buffer, wait, d);
+}
+
+int remote_calls(struct elasticd *h, struct calls *calls, struct wait wait)
+{
+	struct deadline d = deadline_of(h, wait);
+	struct pool *p = pool_of(h);
+	struct conn *c;
+	bool halted;
+	int r;
+
+	if (!p)
+		return fail_memory();
+	if (!pool_begin(p, NULL, calls->who, &c, &halted))
+		return fail(ELASTICD_CANCELLED, "the handle was closed");
+	if (halted) {
+		varlink_buffer_fini(&calls->buffer);
+		calls->buffer = c->call;
+		c->call = (struct varlink_buffer){ .data = NULL };
+		calls->n = c->n_calls;
+	}
+	r = call_begin(h, p, &calls->buffer, &wait, &d, halted, &c);
+	while (r == 0 && calls->n)
+		r = calls_receive(p, c, &wait, &d, calls);
+	if (r == 0) {
+		pool_end(p, c);
+		return 0;
+	}
+	if (r == ELASTICD_INTERRUPTED && c)
+		r = calls_halt(p, c, calls, &wait, &d);
+	else
+		conn_drop(p, c);
 	pool_leave(p);
 	return r;
 }

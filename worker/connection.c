@@ -9,7 +9,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <time.h>
 
 enum { CONNECT_RETRY_MS = 10 }; /* the agent's queue of connections is full */
@@ -94,22 +93,10 @@ static void deadline_progress(struct deadline *d)
 	d->begun = false;
 }
 
-/* Whether the first recv() of a call may do with the limit that is set, which is no longer than its
- * own: hardly an answer takes that long, and if it does, the next has the right one. */
-static bool conn_limit_serves(const struct conn *c, const struct deadline *d)
+/* How long the next wait may be, as poll() takes it: the first of a call has the whole time. */
+static int conn_left(struct deadline *d, int *ret_ms)
 {
-	if (!c->limit_ms || d->begun)
-		return false;
-	/* Without a limit, what a signal does is left to the kernel. */
-	return d->end < 0 ? !d->interruptible : c->limit_ms <= d->whole_ms;
-}
-
-/* Has the next recv() wait so long. The first of a call is given the whole time. */
-static int conn_limit(struct conn *c, struct deadline *d)
-{
-	bool serves = conn_limit_serves(c, d);
-	int64_t ms = 0;
-	struct timeval tv;
+	int64_t ms = -1;
 
 	if (d->end >= 0) {
 		ms = d->begun ? d->end - clock_ms() : d->whole_ms;
@@ -117,37 +104,43 @@ static int conn_limit(struct conn *c, struct deadline *d)
 			return -ETIMEDOUT;
 	}
 	d->begun = true;
-	if (serves || ms == c->limit_ms)
-		return 0;
-	tv = (struct timeval){ .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
-	if (setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) < 0)
-		return -errno;
-	c->limit_ms = ms;
+	*ret_ms = ms > INT_MAX ? INT_MAX : (int)ms;
 	return 0;
+}
+
+/* Until there is something to read, or the time is over: 0. A recv() that waits would be woken
+ * twice, the first time when the agent has taken what was sent. */
+static int conn_await_answer(const struct conn *c, struct deadline *d)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+	int ms, r = conn_left(d, &ms);
+
+	if (r < 0)
+		return r;
+	if (poll(&p, 1, ms) >= 0)
+		return 0;
+	if (errno != EINTR)
+		return -errno;
+	return d->interruptible && signal_interrupts() ? -EINTR : -EAGAIN;
 }
 
 /* Reads once. 0, -ETIMEDOUT, -EINTR, -ECONNRESET or another negative errno. */
 static int conn_fill(struct conn *c, struct deadline *d)
 {
 	char data[32768];
-	int late = conn_limit(c, d);
+	int r = conn_await_answer(c, d);
 	ssize_t n;
 
-	if (late < 0 && late != -ETIMEDOUT)
-		return late;
-	n = recv(c->fd, data, sizeof(data), late ? MSG_DONTWAIT : 0);
+	if (r < 0 && r != -ETIMEDOUT)
+		return r == -EAGAIN ? 0 : r;
+	n = recv(c->fd, data, sizeof(data), MSG_DONTWAIT);
 	if (n > 0)
 		deadline_progress(d);
 	if (n > 0)
 		return varlink_frame_feed(&c->in, data, (size_t)n);
 	if (n == 0)
 		return -ECONNRESET;
-	if (errno == EAGAIN)
-		return late;
-	if (errno != EINTR)
-		return -errno;
-	/* Without a limit the kernel itself goes on after a handler with SA_RESTART. */
-	return d->interruptible && (!c->limit_ms || signal_interrupts()) ? -EINTR : 0;
+	return errno == EAGAIN || errno == EINTR ? r : -errno;
 }
 
 int conn_receive(struct conn *c, struct deadline *d, char **ret, size_t *ret_len)

@@ -92,6 +92,23 @@ int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
 	const struct varlink_buffer *call, struct wait wait, bool keep, const struct taker *taker,
 	struct varlink_in *ret);
 
+/* Several calls in one write. */
+struct calls {
+	const void *who;	      /* the same where they are made again */
+	struct varlink_buffer buffer; /* owned */
+	size_t n;		      /* answers to come */
+	/* One has come, in order: a status, and what it has where that is OK and it was not taken.
+	 */
+	void (*answered)(struct calls *calls, int status, json_t *parameters);
+	/* How the next one is taken. */
+	struct taker (*taker)(struct calls *calls);
+	void *arg;
+};
+/* Makes them, or goes on with those of calls->who that a signal has ended, with their buffer and n.
+ * A status that is not OK is no answer's: n answers are missing. INTERRUPTED: made again by the
+ * same thread, it goes on. */
+int remote_calls(struct elasticd *h, struct calls *calls, struct wait wait);
+
 /* --- streams: a connection that a caller keeps */
 
 /* The pool of this process, referenced; NULL without memory. */

@@ -187,6 +187,38 @@ struct elasticd_entry {
 int elasticd_list(struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n);
 void elasticd_entries_free(struct elasticd_entry *entries, size_t n);
 
+/*
+ * Several calls that go together, in one write, and happen in this order; what others do may come
+ * between them. A zeroed one has nothing done yet.
+ */
+enum { ELASTICD_PUT = 1, ELASTICD_GET = 2, ELASTICD_DELETE = 3 };
+struct elasticd_op {
+	int op;
+	int flags; /* of a put */
+	const char *key;
+	const void *value; /* of a put */
+	size_t len;
+	/* What became of it. */
+	int done;	 /* made, whatever came of it: it is not made again */
+	int status;	 /* its own */
+	void *ret_value; /* of a get; has a NUL behind its ret_len bytes */
+	size_t ret_len;
+	int64_t ret_deleted; /* of a delete */
+	char *text;	     /* of what failed; NULL: none */
+};
+/*
+ * Makes those of the n ops that are not done. timeout_ms is for all gets together, as that of
+ * elasticd_get(). Returns 0 where all have succeeded, else the status and the text of the first
+ * that has not; the others are made all the same. Where the agent is gone, what it has not answered
+ * is UNAVAILABLE, and may or may not have happened.
+ *
+ * INTERRUPTED (also elasticd_interruptible()): some are not done; the same call, made again by the
+ * same thread, goes on with them. A thread that does not says so by elasticd_interruptible().
+ */
+int elasticd_pipeline(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms);
+/* Frees what became of them, not the array: they can be made again. */
+void elasticd_ops_clear(struct elasticd_op *ops, size_t n);
+
 /* The changes of key and all below it, after revision since (-1: from now on; whatever is written
  * once this has returned is told). OUT_OF_RANGE: since is no longer remembered. One thread at a
  * time may use a watch. */

@@ -180,6 +180,16 @@ int64_t clock_end(int timeout_ms)
 	return timeout_ms < 0 ? -1 : clock_ms() + timeout_ms;
 }
 
+int clock_left(int64_t end, int timeout_ms)
+{
+	int64_t left;
+
+	if (timeout_ms <= 0)
+		return timeout_ms;
+	left = end - clock_ms();
+	return left > 0 ? (int)left : 1;
+}
+
 /* Those of a fault are handled for a report of it, and then it is over. */
 static bool signal_is_fault(int s)
 {

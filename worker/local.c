@@ -183,6 +183,7 @@ const struct side side_local = {
 	.get = local_get,
 	.delete = local_delete,
 	.list = local_list,
+	.pipeline = pipeline_singly,
 	.watch_open = local_watch_open,
 	.watch_next = local_watch_next,
 	.events_open = local_events_open,

@@ -207,8 +207,9 @@ void pool_end(struct pool *p, struct conn *c)
 
 /* --- calls that a signal has ended, and that their thread may make again */
 
-/* What belongs to this thread and is this call; NULL: any. With the lock. */
-static struct conn *halted_find(struct pool *p, const struct varlink_buffer *call)
+/* What belongs to this thread and is this call, or are those of who; both NULL: any. With the lock.
+ */
+static struct conn *halted_find(struct pool *p, const struct varlink_buffer *call, const void *who)
 {
 	struct conn *c;
 
@@ -217,9 +218,10 @@ static struct conn *halted_find(struct pool *p, const struct varlink_buffer *cal
 
 		if (!pthread_equal(c->thread, pthread_self()))
 			continue;
-		if (!call || (len == varlink_buffer_len(call) &&
-				     memcmp(c->call.data + c->call.begin, call->data + call->begin,
-					     len) == 0))
+		if (!call && (!who || c->who == who))
+			return c;
+		if (call && !c->who && len == varlink_buffer_len(call) &&
+			memcmp(c->call.data + c->call.begin, call->data + call->begin, len) == 0)
 			return c;
 	}
 	return NULL;
@@ -231,13 +233,15 @@ static void halted_to_busy(struct pool *p, struct conn *c)
 	TAILQ_REMOVE(&p->halted, c, entry);
 	p->n_halted--;
 	TAILQ_INSERT_TAIL(&p->busy, c, entry);
-	varlink_buffer_fini(&c->call);
+	if (!c->who)
+		varlink_buffer_fini(&c->call);
+	c->who = NULL;
 	if (p->closing)
 		shutdown(c->fd, SHUT_RDWR);
 }
 
-bool pool_begin(
-	struct pool *p, const struct varlink_buffer *call, struct conn **ret, bool *ret_halted)
+bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *who,
+	struct conn **ret, bool *ret_halted)
 {
 	struct conn *c = NULL;
 	bool open;
@@ -247,7 +251,7 @@ bool pool_begin(
 	open = !p->closing;
 	if (open) {
 		p->users++;
-		c = call && p->n_halted ? halted_find(p, call) : NULL;
+		c = (call || who) && p->n_halted ? halted_find(p, call, who) : NULL;
 		*ret_halted = c != NULL;
 	}
 	if (c) {
@@ -268,7 +272,7 @@ static struct conn *halted_any(struct pool *p)
 	struct conn *c;
 
 	pthread_mutex_lock(&p->lock);
-	c = p->n_halted ? halted_find(p, NULL) : NULL;
+	c = p->n_halted ? halted_find(p, NULL, NULL) : NULL;
 	if (c)
 		halted_to_busy(p, c);
 	pthread_mutex_unlock(&p->lock);

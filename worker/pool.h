@@ -13,11 +13,13 @@ struct conn {
 	TAILQ_ENTRY(conn) entry;
 	int fd;
 	struct varlink_frame in;
-	int64_t limit_ms; /* SO_RCVTIMEO as it is set; 0: none */
-	bool greeted;	  /* the answer to its Hello has come */
-	size_t unsent;	  /* of the call's bytes, the last ones */
-	/* Of a halted one: the call that a signal has ended, by whom, and how long it may be. */
+	bool greeted;  /* the answer to its Hello has come */
+	size_t unsent; /* of the call's bytes, the last ones */
+	/* Of a halted one: the call that a signal has ended, by whom, and how long it may be. Of
+	 * several: whose they are, and how many have no answer yet. */
 	struct varlink_buffer call;
+	const void *who;
+	size_t n_calls;
 	pthread_t thread;
 	int64_t end;
 };
@@ -38,7 +40,7 @@ struct deadline {
 	int64_t end; /* -1: none */
 	int64_t whole_ms;
 	bool interruptible;
-	bool begun;	/* there was a first recv() */
+	bool begun;	/* there was a first wait */
 	bool from_last; /* it is so long from the last byte that went or came */
 };
 
@@ -50,10 +52,10 @@ struct pool *pool_of(struct elasticd *h);
 bool pool_enter(struct pool *p);
 void pool_leave(struct pool *p);
 /* The same for a call, with the connection that it goes on, now busy; NULL where none is free. The
- * one on which this thread has begun it, where a signal has ended it (call NULL: not looked for).
- */
-bool pool_begin(
-	struct pool *p, const struct varlink_buffer *call, struct conn **ret, bool *ret_halted);
+ * one on which this thread has begun it, where a signal has ended it (call and who NULL: not looked
+ * for); of several calls, those of who, which it still has in call. */
+bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *who,
+	struct conn **ret, bool *ret_halted);
 /* The call is over and nothing is left to be read: gives the connection back, and leaves. */
 void pool_end(struct pool *p, struct conn *c);
 bool pool_closing(struct pool *p);

@@ -5,6 +5,7 @@
  * What the files of the library share; nobody else includes this.
  *
  *   api.c         the functions of elasticd.h: checks what is passed, asks the side behind it
+ *   pipeline.c    several calls that go together
  *   beat.c        what costs no system call
  *   preempt.c     steps while a notice or an error is up, the barrier before it, hooks
  *   open.c        the environment, the board, who this is
@@ -15,7 +16,8 @@
  *   calls.c       calls and streams on them
  *   message.c     parameters of calls, plain answers, and errors in answers
  *   process.c     whether this is still the process that it was
- *   remote.c, remote_group.c, remote_stream.c, remote_preempt.c  the calls of io.elasticd.Worker
+ *   remote.c, remote_group.c, remote_stream.c, remote_preempt.c, remote_pipeline.c  the calls of
+ *                 io.elasticd.Worker
  *   local.c, local_kv.c, local_watch.c, local_group.c, local_preempt.c  a group of one, within the
  *                 process
  *   errorfile.c, logline.c   files that need no agent
@@ -68,6 +70,8 @@ struct side {
 	int (*delete)(struct elasticd *h, const char *key, int64_t *ret);
 	int (*list)(
 		struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n);
+	/* Makes those that are not done; 0, or INTERRUPTED where some are left. */
+	int (*pipeline)(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms);
 	int (*watch_open)(struct elasticd *h, const char *key, int64_t since, void **ret);
 	int (*watch_next)(void *stream, int timeout_ms, struct elasticd_entry **ret);
 	int (*events_open)(struct elasticd *h, void **ret);
@@ -162,6 +166,8 @@ pid_t process_id(void);
 int64_t clock_ms(void);
 /* When a wait of timeout_ms that begins now is over: -1 never. */
 int64_t clock_end(int timeout_ms);
+/* What is left until then as a timeout: -1 for never, at least 1 for a limit that was not 0. */
+int clock_left(int64_t end, int timeout_ms);
 /* After EINTR of a wait with a limit, which the kernel never restarts: whether a handler without
  * SA_RESTART can have been the cause. */
 bool signal_interrupts(void);
@@ -195,6 +201,19 @@ void local_start(void);
 
 /* INVALID_ARGUMENT where text is NULL, too long, or not UTF-8. */
 int check_text(const char *what, const char *text, size_t max);
+
+/* ret_key is owned and normalised. empty: whether all keys may be meant. */
+int check_key(const char *key, bool empty, char **ret_key);
+int check_put(const void *value, size_t len, int flags);
+
+/* --- pipeline.c */
+
+/* What became of one, with this thread's last failure where status is one. */
+void op_end(struct elasticd_op *op, int status);
+/* Whether it can be made; ret_key is owned. Otherwise it has ended. */
+bool op_check(struct elasticd_op *op, char **ret_key);
+/* One after the other, each as a call of its own. */
+int pipeline_singly(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms);
 
 /* An owned copy; NULL without memory. */
 struct elasticd_error *error_new(int code, const char *message, const char *task, bool reported);

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int fail_taken(int r)
+int fail_taken(int r)
 {
 	return r == -ENOMEM ? fail_memory()
 			    : fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
@@ -24,14 +24,27 @@ static void remote_close(struct elasticd *h)
 	pool_unref(p);
 }
 
+void args_put(struct args *a, const char *key, const void *value, size_t len, int flags)
+{
+	args_text(a, "key", key);
+	args_value(a, value, len);
+	args_true(a, "overwrite", flags & ELASTICD_OVERWRITE);
+	args_true(a, "persistent", flags & ELASTICD_PERSISTENT);
+}
+
+void args_get(struct args *a, const char *key, int timeout_ms)
+{
+	args_text(a, "key", key);
+	args_true(a, "wait", timeout_ms != 0);
+	if (timeout_ms > 0)
+		args_int(a, "timeout_ms", timeout_ms);
+}
+
 static int remote_put(struct elasticd *h, const char *key, const void *value, size_t len, int flags)
 {
 	struct args a = ARGS_EMPTY;
 
-	args_text(&a, "key", key);
-	args_value(&a, value, len);
-	args_true(&a, "overwrite", flags & ELASTICD_OVERWRITE);
-	args_true(&a, "persistent", flags & ELASTICD_PERSISTENT);
+	args_put(&a, key, value, len, flags);
 	return remote_call(h, "Put", &a, WAIT_PROMPT, NULL);
 }
 
@@ -44,10 +57,7 @@ static int remote_get(
 	struct args a = ARGS_EMPTY;
 	int r;
 
-	args_text(&a, "key", key);
-	args_true(&a, "wait", timeout_ms != 0);
-	if (timeout_ms > 0)
-		args_int(&a, "timeout_ms", timeout_ms);
+	args_get(&a, key, timeout_ms);
 	r = remote_ask(h, "Get", &a, WAIT_CALL(timeout_ms), &taker, &answer);
 	if (r)
 		return r;
@@ -127,6 +137,7 @@ const struct side side_remote = {
 	.get = remote_get,
 	.delete = remote_delete,
 	.list = remote_list,
+	.pipeline = remote_pipeline,
 	.watch_open = remote_watch_open,
 	.watch_next = remote_watch_next,
 	.events_open = remote_events_open,

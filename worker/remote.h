@@ -10,6 +10,15 @@ int entries_take(const json_t *list, size_t begin, size_t n, struct elasticd_ent
 /* An owned GroupError; a status. */
 int error_take(const json_t *j, struct elasticd_error **ret);
 
+/* The status of a negative errno of value_take() and its like. */
+int fail_taken(int r);
+
+/* The parameters of Put and Get. */
+void args_put(struct args *a, const char *key, const void *value, size_t len, int flags);
+void args_get(struct args *a, const char *key, int timeout_ms);
+
+int remote_pipeline(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms);
+
 int remote_watch_open(struct elasticd *h, const char *key, int64_t since, void **ret);
 int remote_watch_next(void *stream, int timeout_ms, struct elasticd_entry **ret);
 int remote_events_open(struct elasticd *h, void **ret);

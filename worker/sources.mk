@@ -42,11 +42,13 @@ worker_SRC := \
 	worker/logline.c \
 	worker/message.c \
 	worker/open.c \
+	worker/pipeline.c \
 	worker/pool.c \
 	worker/preempt.c \
 	worker/process.c \
 	worker/remote.c \
 	worker/remote_group.c \
+	worker/remote_pipeline.c \
 	worker/remote_preempt.c \
 	worker/remote_stream.c \
 	worker/value.c \

@@ -486,6 +486,33 @@ START_TEST(threads_meet_through_keys)
 }
 END_TEST
 
+START_TEST(calls_that_go_together_are_made_one_after_the_other)
+{
+	struct elasticd_op ops[] = {
+		{ .op = ELASTICD_PUT, .key = "p/a", .value = "1", .len = 1 },
+		{ .op = ELASTICD_GET, .key = "p/a" },
+		{ .op = ELASTICD_PUT, .key = "p/a", .value = "2", .len = 1 },
+		{ .op = ELASTICD_GET, .key = "p/never" },
+		{ .op = ELASTICD_GET, .key = "" },
+		{ .op = ELASTICD_DELETE, .key = "p" },
+	};
+
+	ck_assert_int_eq(elasticd_pipeline(h, ops, 6, 1), ELASTICD_ALREADY_EXISTS);
+	ck_assert_int_eq(ops[0].status, 0);
+	ck_assert_str_eq(ops[1].ret_value, "1");
+	ck_assert_int_eq(ops[2].status, ELASTICD_ALREADY_EXISTS);
+	ck_assert_str_eq(ops[2].text, elasticd_error_text());
+	ck_assert_int_eq(ops[3].status, ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(ops[4].status, ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(ops[5].ret_deleted, 1);
+	elasticd_ops_clear(ops, 6);
+	ck_assert_int_eq(elasticd_pipeline(h, ops, 3, 0), ELASTICD_ALREADY_EXISTS);
+	elasticd_ops_clear(ops, 6);
+	ck_assert_int_eq(elasticd_pipeline(h, NULL, 0, 0), 0);
+	ck_assert_int_eq(elasticd_pipeline(h, NULL, 1, 0), ELASTICD_INVALID_ARGUMENT);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *t = tcase_create("local");
@@ -493,6 +520,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_process_of_its_own_is_a_group_of_one);
 	tcase_add_test(t, a_key_is_written_once_unless_overwritten);
+	tcase_add_test(t, calls_that_go_together_are_made_one_after_the_other);
 	tcase_add_test(t, values_are_any_bytes);
 	tcase_add_test(t, a_key_that_is_not_there_is_not_found_or_too_late);
 	tcase_add_test(t, a_get_waits_for_the_put_and_is_answered_by_it);

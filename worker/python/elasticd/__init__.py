@@ -44,6 +44,7 @@ from ._handle import Handle
 from ._job import Job, Member, get, init, tasks, work
 from ._kv import KV, Entry
 from ._logs import LogHandler
+from ._pipeline import Pending, Pipeline
 from ._preempt import Action, Preemptible, Preemption
 from ._queue import Queue, QueueStats
 from ._record import record
@@ -79,7 +80,9 @@ __all__ = [
     "Member",
     "NotFound",
     "OutOfRange",
+    "Pending",
     "PermissionDenied",
+    "Pipeline",
     "Preemptible",
     "Preemption",
     "Queue",

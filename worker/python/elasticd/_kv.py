@@ -10,6 +10,7 @@ from typing import Any, Iterator, NamedTuple, Optional, Tuple, TypeVar, Union, o
 from ._core import Bytes, Core, Deadline, bytes_of
 from ._errors import DeadlineExceeded, NotFound
 from ._library import INTERRUPTED, CEntry, text_argument, text_of
+from ._pipeline import Pipeline
 from ._streams import Change, Watch
 
 _OVERWRITE, _PERSISTENT = 1, 2
@@ -48,11 +49,12 @@ class KV:
     def put(self, key: str, value: Union[Bytes, str], *, overwrite: bool = False,
             persistent: bool = False) -> None:
         """Writes a key; AlreadyExists where it is there and overwrite is not set."""
+        core = self._core
         data = value if type(value) is bytes else bytes_of(value)
         flags = (_OVERWRITE if overwrite else 0) | (_PERSISTENT if persistent else 0)
         length = len(data)
-        self._core.run(self._put, text_argument(key, "key"), data,
-                       _SIZES[length] if length < len(_SIZES) else c_size_t(length), flags)
+        core.run(self._put, text_argument(key, "key"), data,
+                 _SIZES[length] if length < 256 else c_size_t(length), flags)
 
     def get(self, key: str, timeout: Optional[float] = None) -> bytes:
         """Waits until somebody has written the key. DeadlineExceeded after timeout seconds; with a
@@ -78,6 +80,11 @@ class KV:
             self._free(value)
         self._places.append(place)
         return found
+
+    def pipeline(self, timeout: Optional[float] = None, *, check: bool = True) -> Pipeline:
+        """Several calls in one write: with kv.pipeline() as p: p.put(...); value = p.get(...), which has
+        its result() behind the with statement. timeout is for all gets together."""
+        return Pipeline(self._core, timeout, check)
 
     @overload
     def try_get(self, key: str) -> Optional[bytes]: ...

@@ -25,6 +25,12 @@ class CEntry(ctypes.Structure):
     _fields_ = [("key", c_char_p), ("value", c_void_p), ("len", c_size_t), ("revision", c_int64)]
 
 
+class COp(ctypes.Structure):
+    _fields_ = [("op", c_int), ("flags", c_int), ("key", c_char_p), ("value", c_char_p), ("len", c_size_t),
+                ("done", c_int), ("status", c_int), ("ret_value", c_void_p), ("ret_len", c_size_t),
+                ("ret_deleted", c_int64), ("text", c_char_p)]
+
+
 class CError(ctypes.Structure):
     _fields_ = [("code", c_int), ("message", c_char_p), ("task", c_char_p), ("reported", c_int)]
 
@@ -75,6 +81,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "delete": [c_void_p, c_char_p, POINTER(c_int64)],
     "list": [c_void_p, c_char_p, POINTER(POINTER(CEntry)), _size_out],
     "entries_free": [POINTER(CEntry), c_size_t],
+    "pipeline": [c_void_p, POINTER(COp), c_size_t, c_int],
+    "ops_clear": [POINTER(COp), c_size_t],
     "watch_open": [c_void_p, c_char_p, c_int64, _out],
     "watch_next": [c_void_p, c_int, POINTER(POINTER(CEntry))],
     "watch_fd": [c_void_p],
@@ -101,8 +109,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
 }
 _ARGUMENTS.update(queue_types.ARGUMENTS)
 _TEXT = {"version", "error_text", "error_missing", "job", "run", "role", *queue_types.TEXT}
-_VOID = {"close", "cancel", "interruptible", "entries_free", "watch_close", "names_free", "error_free",
-         "members_free", "event_free", "events_close", *queue_types.VOID}
+_VOID = {"close", "cancel", "interruptible", "entries_free", "ops_clear", "watch_close", "names_free",
+         "error_free", "members_free", "event_free", "events_close", *queue_types.VOID}
 
 
 class Library:
