@@ -20,7 +20,7 @@ int cmd_task_join(struct ctl *ctl, struct args *args)
 	int r = queue_begin(ctl, args, true, false, &q);
 
 	if (r == 0)
-		r = queue_call(&q, QUEUE_METHOD("Join"),
+		r = queue_ask(&q, QUEUE_METHOD("Join"),
 			queue_deadline(&q, queue_named(&q), "timeout_ms"), NULL);
 	return r;
 }
@@ -32,7 +32,7 @@ int cmd_task_done(struct ctl *ctl, struct args *args)
 	int r = queue_begin(ctl, args, true, false, &q);
 
 	if (r == 0)
-		r = queue_call(&q, QUEUE_METHOD("Done"), queue_named(&q), &answer);
+		r = queue_ask(&q, QUEUE_METHOD("Done"), queue_named(&q), &answer);
 	if (r != 0)
 		return r;
 	if (ctl->json)
@@ -66,7 +66,7 @@ int cmd_task_cancel(struct ctl *ctl, struct args *args)
 	}
 	if (reason)
 		p = ctl_with(p, "reason", json_string(reason));
-	r = queue_call(&q, QUEUE_METHOD("Cancel"), p, &answer);
+	r = queue_ask(&q, QUEUE_METHOD("Cancel"), p, &answer);
 	if (r != 0)
 		return r;
 	if (ctl->json)
@@ -85,7 +85,7 @@ int cmd_task_release(struct ctl *ctl, struct args *args)
 	if (r == 0)
 		r = queue_numbers(&q, args, &numbers);
 	if (r == 0)
-		r = queue_call(&q, QUEUE_METHOD("Release"),
+		r = queue_ask(&q, QUEUE_METHOD("Release"),
 			ctl_with(queue_parameters(&q), "tasks", numbers), &answer);
 	if (r != 0)
 		return r;
@@ -101,7 +101,7 @@ int cmd_task_close(struct ctl *ctl, struct args *args)
 	int r = queue_begin(ctl, args, false, false, &q);
 
 	if (r == 0)
-		r = queue_call(&q, QUEUE_METHOD("Close"), queue_parameters(&q), NULL);
+		r = queue_ask(&q, QUEUE_METHOD("Close"), queue_parameters(&q), NULL);
 	if (r == 0)
 		ctl_say(ctl, "%s takes no more tasks", job_name(&q));
 	return r;
@@ -152,7 +152,7 @@ int cmd_task_resource(struct ctl *ctl, struct args *args)
 	if (create)
 		r = add_payload(ctl, args, args->argc > 1 ? args->argv[1] : NULL, "payload", &p);
 	if (r == 0)
-		r = queue_call(&q,
+		r = queue_ask(&q,
 			create ? QUEUE_METHOD("CreateResource") : QUEUE_METHOD("DropResource"),
 			TAKE_PTR(p), NULL);
 	if (r == 0)
@@ -218,7 +218,7 @@ int cmd_call(struct ctl *ctl, struct args *args)
 	if (r == 0)
 		r = call_parameters(&q, args, args->argc > 0 ? args->argv[0] : NULL, &p);
 	if (r == 0)
-		r = queue_call(&q, QUEUE_METHOD("Call"), TAKE_PTR(p), &answers);
+		r = queue_ask(&q, QUEUE_METHOD("Call"), TAKE_PTR(p), &answers);
 	if (r != 0)
 		return r;
 	json_array_foreach (json_object_get(answers, "answers"), i, answer) {

@@ -77,7 +77,7 @@ static int print_outcomes(struct fetch *f, const json_t *outcomes)
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return ctl_flush(f->ctl, CTL_REFUSED);
 	if (f->release && json_array_size(printed))
-		r = queue_call(&f->q, QUEUE_METHOD("Release"),
+		r = queue_ask(&f->q, QUEUE_METHOD("Release"),
 			ctl_with(queue_parameters(&f->q), "tasks", TAKE_PTR(printed)), NULL);
 	return r;
 }
@@ -103,7 +103,7 @@ static int fetch_part(struct fetch *f, json_t *numbers)
 		_cleanup_json_ json_t *answer = NULL;
 		const json_t *outcomes;
 		json_t *p = ctl_with(queue_parameters(&f->q), "tasks", json_incref(numbers));
-		int r = queue_call(&f->q, QUEUE_METHOD("FetchMany"),
+		int r = queue_ask(&f->q, QUEUE_METHOD("FetchMany"),
 			queue_deadline(&f->q, p, "timeout_ms"), &answer);
 
 		if (r == CTL_TIMED_OUT) {
@@ -155,7 +155,7 @@ static int fetch_all(struct fetch *f)
 		p = ctl_with(p, "queue", json_string(f->q.queue ? f->q.queue : ""));
 		if (after >= 0)
 			p = ctl_with(p, "after", json_integer(after));
-		r = queue_call(&f->q, QUEUE_METHOD("List"), p, &answer);
+		r = queue_ask(&f->q, QUEUE_METHOD("List"), p, &answer);
 		if (r != 0)
 			return r;
 		json_array_foreach (json_object_get(answer, "tasks"), i, task) {

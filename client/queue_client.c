@@ -73,7 +73,7 @@ int queue_try(struct queue_client *q, const char *method, json_t *parameters, js
 	return r;
 }
 
-int queue_call(struct queue_client *q, const char *method, json_t *parameters, json_t **ret)
+int queue_ask(struct queue_client *q, const char *method, json_t *parameters, json_t **ret)
 {
 	_cleanup_free_ char *name = NULL;
 	struct error err = { 0 };

@@ -36,7 +36,7 @@ json_t *queue_named(const struct queue_client *q);
 json_t *queue_deadline(const struct queue_client *q, json_t *p, const char *key);
 
 /* One call; method is a whole name, QUEUE_METHOD(...). As ctl_call(). */
-_must_check_ int queue_call(
+_must_check_ int queue_ask(
 	struct queue_client *q, const char *method, json_t *parameters, json_t **ret);
 
 /* The same as ctl_try(). */
