@@ -77,7 +77,8 @@ struct queue_error {
 
 struct queue_options {
 	int64_t first_task;	     /* the number of the first task; leases count from it, too */
-	size_t max;		     /* tasks that are not over, of all queues; 0: no limit */
+	size_t max;		     /* tasks that are queued, of all queues, when one is
+				      * submitted; what is put back may exceed it; 0: no limit */
 	size_t results;		     /* tasks that are over and not released; 0: no limit */
 	size_t bytes;		     /* of payloads and results together; 0: no limit */
 	int slots;		     /* leases of one worker at once */

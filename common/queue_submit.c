@@ -16,7 +16,7 @@ static enum limit limit_of(const struct queues *q, const struct queue_new *n)
 	if (q->opt.bytes &&
 		(n->payload.len > q->opt.bytes || q->bytes > q->opt.bytes - n->payload.len))
 		return BYTES;
-	if (q->opt.max && queue_live(q->n) >= q->opt.max)
+	if (q->opt.max && q->n[QUEUE_QUEUED] >= q->opt.max)
 		return MAX;
 	return ROOM;
 }
@@ -25,7 +25,7 @@ static struct queue_err *full(const struct queues *q, enum limit l)
 {
 	if (l == MAX)
 		return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
-			"the queue is full: %zu tasks are not over (queue.max)", queue_live(q->n));
+			"the queue is full: %zu tasks wait (queue.max)", q->n[QUEUE_QUEUED]);
 	if (l == RESULTS)
 		return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
 			"%zu results are not released (queue.results)",

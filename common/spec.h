@@ -188,7 +188,7 @@ struct spec_resources {
 
 /* The work queue. */
 struct spec_queue {
-	int max;		     /* tasks that are not over, of all queues; 0: no limit */
+	int max;		     /* tasks that wait for a worker, of all queues; 0: no limit */
 	int results;		     /* tasks that are over and not released; 0: no limit */
 	int64_t memory;		     /* bytes of payloads and results; 0: no limit */
 	int slots;		     /* tasks that one worker has at once */

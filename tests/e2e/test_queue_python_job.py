@@ -177,12 +177,12 @@ def test_a_small_queue_holds_up_who_fills_it(box, daemon):
             q.join()
             for thread in others:
                 thread.join()
-            gate = q.map(["wait"] * 2)
+            gate = q.map(["wait"] * 7)  # 5 run, 2 wait
             error = raised(elasticd.ResourceExhausted, q.submit, "third", timeout=0)
             error = raised(elasticd.ResourceExhausted, q.map, ["third", "fourth"], timeout=0.05)
             assert error.handles == []
             job.kv["go"] = ""
-            assert q.fetch(gate) == ["wait"] * 2 and q.submit("third").fetch() == "third"
+            assert q.fetch(gate) == ["wait"] * 7 and q.submit("third").fetch() == "third"
             job.close_queues()
         """, """
         def handler(task):

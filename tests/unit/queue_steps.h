@@ -349,6 +349,8 @@ static void forget_machine(void)
 	memset(w.keepers, 0, sizeof(w.keepers));
 	w.kills = 0;
 	w.stopped = w.failed = false;
+	w.put_back = 0;
+	w.n_queued = SIZE_MAX / 2; /* what ran is queued again */
 }
 
 static void is_as_before(int64_t id, enum queue_state before)

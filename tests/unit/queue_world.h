@@ -72,6 +72,8 @@ struct world {
 	struct wrecord *journal;
 	size_t n_journal, cap_journal;
 	unsigned kills;
+	size_t n_queued; /* at the last look */
+	uint64_t put_back;
 	unsigned long steps, leases, restores, overs, errors;
 };
 
@@ -191,6 +193,23 @@ static void see_outcome(const struct queue_outcome *o)
 	t->queue = queue_number(o->queue);
 }
 
+/* That nobody is let in beyond queue.max, and that who waits for it alone is let in. */
+static void see_room(const struct queue_stats *s)
+{
+	size_t back = (size_t)(s->put_back - w.put_back), joins = 0;
+
+	if (w.opt.max && s->n[QUEUE_QUEUED] > w.opt.max &&
+		s->n[QUEUE_QUEUED] > w.n_queued + back)
+		wrong("more tasks than queue.max");
+	w.n_queued = s->n[QUEUE_QUEUED];
+	w.put_back = s->put_back;
+	for (int i = 0; i < w.n_waits; i++)
+		joins += w.waits[i].used && w.waits[i].w.kind == QUEUE_WAIT_JOIN;
+	if (s->waiting && !joins && !s->has_error && !w.opt.results && !w.opt.bytes &&
+		(!w.opt.max || s->n[QUEUE_QUEUED] < w.opt.max))
+		wrong("%zu wait for room that there is", s->waiting);
+}
+
 static void see_all(void)
 {
 	size_t n[QUEUES + 1][QUEUE_N_STATES] = { 0 };
@@ -212,8 +231,7 @@ static void see_all(void)
 			wrong("queue %d counts %zu + %zu, expected %zu + %zu", i, s.n[QUEUE_QUEUED],
 				s.n[QUEUE_RUNNING], n[i][QUEUE_QUEUED], n[i][QUEUE_RUNNING]);
 	}
-	if (w.opt.max && n[QUEUES][QUEUE_QUEUED] + n[QUEUES][QUEUE_RUNNING] > w.opt.max)
-		wrong("more tasks than queue.max");
+	see_room(&s);
 	for (int i = 0; i < HOLDS; i++) {
 		bool cancelled;
 		const char *why;
