@@ -117,7 +117,8 @@ class Group:
 
     def task(self, name):
         role, index = name.split(":")
-        for t in self.daemon.status(self.name)["tasks"]:
+        # As the agent has it: elasticd may not have heard yet of what a test has just seen in Watch.
+        for t in self.daemon.status(self.name, live=True)["tasks"]:
             if t["role"] == role and t["index"] == int(index):
                 return t
         raise AssertionError(f"no task {name}")
