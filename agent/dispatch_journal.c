@@ -3,6 +3,7 @@
 #include "agent/journal.h"
 #include "common/log.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 
@@ -58,25 +59,42 @@ int dispatch_journal_open(struct dispatch *d, struct error *err)
 	return 0;
 }
 
+static void commit(void *arg)
+{
+	struct dispatch *d = arg;
+
+	if (d->uncommitted)
+		journal_commit(d->journal);
+	d->uncommitted = false;
+}
+
+/* What no answer waits for is written in the end of the turn, too. */
 void dispatch_journal_add(struct dispatch *d, const struct queue_record *r)
 {
 	if (!d->journal)
 		return;
 	journal_add(d->journal, r);
-	d->uncommitted = true;
+	if (!d->uncommitted && loop_defer(d->a->loop, commit, d) < 0)
+		journal_commit(d->journal);
+	else
+		d->uncommitted = true;
 }
 
 void dispatch_journal_lost(struct dispatch *d)
 {
 	if (d->journal)
-		journal_lost(d->journal);
+		journal_lost(d->journal, ENOMEM);
 }
 
-void dispatch_journal_commit(struct dispatch *d)
+void dispatch_leaving(struct agent *a)
 {
-	if (d->uncommitted)
-		journal_commit(d->journal);
-	d->uncommitted = false;
+	if (a->dispatch)
+		commit(a->dispatch);
+}
+
+bool dispatch_is_durable(const struct agent *a)
+{
+	return a->dispatch && a->dispatch->journal;
 }
 
 bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes)
@@ -91,6 +109,7 @@ bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t
 
 void dispatch_journal_close(struct dispatch *d)
 {
+	loop_cancel(d->a->loop, commit, d);
 	/* A run that has its verdict has no next agent. */
 	if (d->journal && d->a->ended && !d->a->unjudged)
 		journal_discard(d->journal);

@@ -34,7 +34,8 @@ void journal_tell(struct journal *j, const char *event, const char *fmt, ...)
 const char *journal_worker(const struct journal *j, const struct queue_record *r)
 {
 	bool has = r->kind == QUEUE_REC_SUCCEED || r->kind == QUEUE_REC_FAIL ||
-		   r->kind == QUEUE_REC_CANCEL || r->kind == QUEUE_REC_TRY;
+		   r->kind == QUEUE_REC_CANCEL || r->kind == QUEUE_REC_TRY ||
+		   r->kind == QUEUE_REC_ERROR;
 
 	if (!has || r->error.worker < 0 || !j->opt.worker_name)
 		return NULL;
@@ -43,9 +44,13 @@ const char *journal_worker(const struct journal *j, const struct queue_record *r
 
 void journal_wake(struct journal *j, uint64_t delay_ms)
 {
+	uint64_t due = loop_now_ms() + delay_ms;
+
 	/* One that fires too early finds nothing to do and asks again. */
-	if (!delay_ms || !loop_timer_armed(j->timer))
-		loop_timer_arm(j->timer, delay_ms);
+	if (loop_timer_armed(j->timer) && j->wake_ms <= due)
+		return;
+	j->wake_ms = due;
+	loop_timer_arm(j->timer, delay_ms);
 }
 
 /* --- writing ------------------------------------------------------------------------------------
@@ -122,8 +127,11 @@ void journal_commit(struct journal *j)
 
 	if (j->anew.fd >= 0)
 		journal_anew_commit(j);
-	if (j->out_done == j->out.len)
+	if (j->out_done == j->out.len) {
+		/* What could not be written is in a file that has taken the place of this one. */
+		set_failing(j, 0);
 		return;
+	}
 	r = journal_write(j->fd, &j->out, &j->out_done, &j->size);
 	j->unsynced |= j->size > before;
 	if (r == 0)
@@ -144,14 +152,14 @@ void journal_add(struct journal *j, const struct queue_record *r)
 	if (k == 0)
 		return;
 	log_error("%s: a record is missing: %s", j->path, strerror(-k));
-	journal_lost(j);
+	journal_lost(j, -k);
 }
 
-void journal_lost(struct journal *j)
+void journal_lost(struct journal *j, int error)
 {
 	/* What is being written may lack it, too. */
 	journal_anew_stop(j);
-	j->lost = true;
+	j->lost = error;
 	journal_wake(j, 0);
 }
 
@@ -192,7 +200,7 @@ enum status journal_room(struct journal *j, size_t bytes, struct error *err)
 
 	if (j->failing)
 		journal_commit(j);
-	r = j->lost	 ? -ENOMEM
+	r = j->lost	 ? -j->lost
 	    : j->failing ? -j->failing
 			 : allocate(j, j->size + (j->out.len - j->out_done) + bytes + SLACK_BYTES);
 	if (r == 0)
@@ -224,8 +232,9 @@ static void on_synced(void *arg)
 	if (j->sync.error) {
 		journal_tell(j, "journal-failed", "%s: the disk did not take it: %s", j->path,
 			strerror(j->sync.error));
-		journal_anew_stop(j);
-		j->lost = true;
+		if (j->anew.fd >= 0 && j->anew.synced)
+			journal_anew_later(j);
+		journal_lost(j, j->sync.error);
 	}
 	journal_anew_consider(j);
 	journal_anew_step(j);

@@ -51,8 +51,8 @@ DEFINE_CLEANUP(struct journal *, journal_free)
 /* Takes a copy of what queue_next() gave with QUEUE_DO_RECORD. Where memory is short the file is
  * written anew later, and journal_room() refuses until then. */
 void journal_add(struct journal *j, const struct queue_record *r);
-/* QUEUE_DO_DUMP: a record was lost before it could be added. The same follows. */
-void journal_lost(struct journal *j);
+/* QUEUE_DO_DUMP: a record was lost, for this errno, before it could be added. The same follows. */
+void journal_lost(struct journal *j, int error);
 /* Writes what was added, in one write: before the answers leave that rely on it. */
 void journal_commit(struct journal *j);
 /* Whether tasks of so many bytes may come: OK, or RESOURCE_EXHAUSTED with a text that names the

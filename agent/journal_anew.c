@@ -36,7 +36,8 @@ static uint64_t live_bytes(const struct journal *j)
 
 static bool is_garbage(struct journal *j)
 {
-	if (j->size < LEAST_BYTES || j->size < j->look_at)
+	/* Where it cannot be written, a shorter one may be. */
+	if (j->size < LEAST_BYTES || (j->size < j->look_at && !j->failing))
 		return false;
 	j->look_at = j->size + LOOK_BYTES + j->size / 16;
 	return j->size > 2 * live_bytes(j);
@@ -46,8 +47,9 @@ static int begin(struct journal *j)
 {
 	struct journal_anew *n = &j->anew;
 
+	unlinkat(j->dir_fd, JOURNAL_NEW, 0); /* of an agent that was lost meanwhile */
 	n->fd = openat(
-		j->dir_fd, JOURNAL_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0640);
+		j->dir_fd, JOURNAL_NEW, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0640);
 	if (n->fd < 0)
 		return -errno;
 	n->cursor = n->size = 0;
@@ -71,24 +73,34 @@ void journal_anew_stop(struct journal *j)
 	journal_buffer_fini(&j->anew.out);
 }
 
-static void give_up(struct journal *j, int error)
+void journal_anew_later(struct journal *j)
 {
 	journal_anew_stop(j);
 	j->anew.not_before_ms = loop_now_ms() + LATER_MS;
-	if (j->lost) {
+	journal_wake(j, LATER_MS);
+}
+
+static void give_up(struct journal *j, int error)
+{
+	journal_anew_later(j);
+	if (j->lost)
 		journal_tell(j, "journal-failed", "%s cannot be written anew: %s", j->path,
 			strerror(error));
-		journal_wake(j, LATER_MS);
-	}
 }
 
 void journal_anew_consider(struct journal *j)
 {
+	uint64_t now = loop_now_ms();
 	int r;
 
-	if (j->anew.fd >= 0 || (!j->lost && !is_garbage(j)))
+	if (j->anew.fd >= 0)
 		return;
-	if (loop_now_ms() < j->anew.not_before_ms)
+	if (now < j->anew.not_before_ms) {
+		if (j->lost || j->failing)
+			journal_wake(j, j->anew.not_before_ms - now);
+		return;
+	}
+	if (!j->lost && !is_garbage(j))
 		return;
 	r = begin(j);
 	if (r < 0)
@@ -156,7 +168,7 @@ static int take_place(struct journal *j)
 	j->size = n->size;
 	j->allocated = 0;
 	j->look_at = j->size * 2 > LEAST_BYTES ? j->size * 2 : LEAST_BYTES;
-	j->lost = false;
+	j->lost = 0;
 	/* What waits to be written is in the new one. */
 	journal_buffer_fini(&j->out);
 	j->out_done = 0;
@@ -204,9 +216,13 @@ int journal_anew_now(struct journal *j)
 
 	while (r == 0 && !j->anew.dumped)
 		r = dump(j, BIT_BYTES / 2, BIT_RECORDS);
+	if (r == 0 && fdatasync(j->anew.fd) < 0)
+		r = -errno;
 	if (r == 0)
 		r = take_place(j);
 	if (r < 0)
 		journal_anew_stop(j);
+	else
+		journal_wake(j, 0);
 	return r;
 }

@@ -48,8 +48,9 @@ struct journal {
 	uint64_t allocated; /* the file system has set so much aside for it */
 	uint64_t look_at;   /* at this size it is seen whether most of it is garbage */
 	int failing;	    /* errno of the last write; 0: all is well */
-	bool lost;	    /* a record is missing in the file: it is to be written anew */
+	int lost; /* errno: why a record is missing in the file, that is to be written anew; or 0 */
 	struct loop_timer *timer;
+	uint64_t wake_ms;      /* when it fires, where it is armed */
 	bool unsynced;	       /* something was written since the last sync began */
 	bool dir_unsynced;     /* the file has taken the name of another one */
 	uint64_t sync_next_ms; /* not before */
@@ -77,7 +78,7 @@ void journal_wake(struct journal *j, uint64_t delay_ms);
 _must_check_ int journal_read(struct journal *j, struct error *err);
 
 /* journal_anew.c */
-/* Begins where it is worth it or must be. */
+/* Begins where it is worth it or must be, or sees to it that it will. */
 void journal_anew_consider(struct journal *j);
 void journal_anew_add(struct journal *j, const struct queue_record *r);
 /* Writes what was added; gives up where that fails. */
@@ -88,6 +89,8 @@ void journal_anew_step(struct journal *j);
  * is as before. */
 _must_check_ int journal_anew_now(struct journal *j);
 void journal_anew_stop(struct journal *j);
+/* The disk does not take it: not at once again. */
+void journal_anew_later(struct journal *j);
 
 /* journal_sync.c */
 _must_check_ int journal_sync_init(

@@ -154,14 +154,15 @@ static void say_what_is_there(struct journal *j)
 /* For people; what could be read is in the machine. */
 static void put_aside(struct journal *j, const struct reading *r, uint64_t size)
 {
-	if (linkat(j->dir_fd, JOURNAL_FILE, j->dir_fd, JOURNAL_BROKEN, 0) < 0 && errno == EEXIST) {
-		unlinkat(j->dir_fd, JOURNAL_BROKEN, 0);
-		(void)!linkat(j->dir_fd, JOURNAL_FILE, j->dir_fd, JOURNAL_BROKEN, 0);
-	}
+	bool kept;
+
+	unlinkat(j->dir_fd, JOURNAL_BROKEN, 0);
+	kept = linkat(j->dir_fd, JOURNAL_FILE, j->dir_fd, JOURNAL_BROKEN, 0) == 0;
 	journal_tell(j, "journal-broken",
 		"%s: %zu records could not be read, and nothing from byte %" PRIu64 " of %" PRIu64
-		" on; it was put aside as " JOURNAL_BROKEN,
-		j->path, r->passed, r->good, size);
+		" on; it was %s",
+		j->path, r->passed, r->good, size,
+		kept ? "put aside as " JOURNAL_BROKEN : "not kept");
 }
 
 /* The end that cannot be read must not be before what is written next. */
@@ -205,9 +206,12 @@ int journal_read(struct journal *j, struct error *err)
 	int k;
 
 	unlinkat(j->dir_fd, JOURNAL_NEW, 0); /* of an agent that was lost meanwhile */
-	j->fd = openat(j->dir_fd, JOURNAL_FILE, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+	j->fd = openat(j->dir_fd, JOURNAL_FILE,
+		O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
 	if (j->fd < 0 || fstat(j->fd, &st) < 0)
 		return error_set(err, -errno, "%s: %s", j->path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, -EINVAL, "%s: expected a file, got something else", j->path);
 	r.window = malloc(WINDOW_BYTES);
 	if (!r.window)
 		return error_set(err, -ENOMEM, "out of memory");

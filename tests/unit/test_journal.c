@@ -2,30 +2,32 @@
 /* The journal over a machine that knows no more than tasks and what it was told. */
 #include "agent/journal.h"
 
-#include "agent/journal_codec.h"
+#include "agent/journal_private.h"
 #include "common/file.h"
 
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* --- the machine --------------------------------------------------------------------------------
  */
 
-enum { TASKS = 20000 };
+enum { TASKS = 6000 };
 
 static struct {
 	bool there, over;
 	size_t len;
 } tasks[TASKS];
 static char told[1 << 16]; /* of small machines: what they were told, a line each */
-static size_t told_len, live;
+static size_t told_len, live, n_there, n_over;
 static int nomem_at;
 
 static void tell_it(const struct queue_record *r)
@@ -60,10 +62,14 @@ int queue_restore(struct queues *q, const struct queue_record *r)
 		tasks[i].over = false;
 		tasks[i].len = r->payload.len;
 		live += r->payload.len;
+		n_there++;
 	} else if (r->kind == QUEUE_REC_RELEASE) {
 		tasks[i].there = false;
 		live -= tasks[i].len;
+		n_there--;
+		n_over -= tasks[i].over;
 	} else {
+		n_over += !tasks[i].over;
 		tasks[i].over = true;
 	}
 	return 0;
@@ -93,16 +99,28 @@ bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *r
 void queue_stats(const struct queues *q, const char *queue, struct queue_stats *ret)
 {
 	*ret = (struct queue_stats){ .bytes = live };
-	for (size_t i = 0; i < TASKS; i++)
-		if (tasks[i].there)
-			ret->n[tasks[i].over ? QUEUE_SUCCEEDED : QUEUE_QUEUED]++;
+	ret->n[QUEUE_SUCCEEDED] = n_over;
+	ret->n[QUEUE_QUEUED] = n_there - n_over;
 }
 
 static void forget(void)
 {
 	memset(tasks, 0, sizeof(tasks));
-	told_len = live = 0;
+	told_len = live = n_there = n_over = 0;
 	told[0] = '\0';
+}
+
+/* --- the disk -----------------------------------------------------------------------------------
+ */
+
+static atomic_int sync_error, n_syncs;
+
+/* In the place of libc's. */
+int fdatasync(int fd)
+{
+	atomic_fetch_add(&n_syncs, 1);
+	errno = atomic_load(&sync_error);
+	return errno ? -1 : (int)syscall(SYS_fdatasync, fd);
 }
 
 /* --- the journal --------------------------------------------------------------------------------
@@ -530,6 +548,22 @@ START_TEST(a_directory_that_is_not_there_is_named)
 }
 END_TEST
 
+START_TEST(what_is_not_a_file_is_not_taken_for_one)
+{
+	j = journal_free(j);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(symlink("elsewhere", path), 0);
+	ck_assert_int_eq(reopen(), -ELOOP);
+	ck_assert_ptr_nonnull(strstr(err.text, path));
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_int_eq(reopen(), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.text, path));
+	ck_assert_int_eq(unlink(path), 0);
+	must_reopen();
+}
+END_TEST
+
 /* --- written anew -------------------------------------------------------------------------------
  */
 
@@ -558,18 +592,18 @@ START_TEST(garbage_is_left_behind_while_things_go_on)
 	size_t was;
 	int64_t n = 0;
 
-	for (; n < 4000; n++)
-		happen(QUEUE_REC_SUBMIT, n, 300);
+	for (; n < 1000; n++)
+		happen(QUEUE_REC_SUBMIT, n, 1200);
 	journal_commit(j);
 	ck_assert_uint_eq(inode(), before);
-	for (int64_t i = 0; i < 3900; i++)
+	for (int64_t i = 0; i < 900; i++)
 		happen(i % 3 ? QUEUE_REC_RELEASE : QUEUE_REC_SUCCEED, i, 0);
-	for (int64_t i = 0; i < 3900; i += 3)
+	for (int64_t i = 0; i < 900; i += 3)
 		happen(QUEUE_REC_RELEASE, i, 0);
 	/* It grows on, and what happens between two bits is in the new file, too. */
 	while (inode() == before) {
 		if (n < TASKS) {
-			happen(QUEUE_REC_SUBMIT, n, 300);
+			happen(QUEUE_REC_SUBMIT, n, 1200);
 			happen(QUEUE_REC_SUCCEED, n - 2, 10);
 			happen(QUEUE_REC_RELEASE, n - 50, 0);
 			n++;
@@ -577,15 +611,173 @@ START_TEST(garbage_is_left_behind_while_things_go_on)
 		journal_commit(j);
 		loop_run_once(loop, n >= TASKS);
 	}
-	ck_assert_int_lt(size_of(path), (off_t)(n * 300));
+	ck_assert_int_lt(size_of(path), (off_t)(n * 1200));
 	was = live;
 	must_reopen();
 	ck_assert_uint_eq(live, was);
-	for (int64_t i = 3950; i < n; i++) {
+	for (int64_t i = 950; i < n; i++) {
 		ck_assert_int_eq(tasks[i].there, i >= n - 50);
 		ck_assert_int_eq(tasks[i].there && tasks[i].over, i >= n - 50 && i < n - 2);
 	}
 	ck_assert_str_eq(events, "journal-read ");
+}
+END_TEST
+
+static void copy_file(const char *from, const char *to)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0;
+
+	if (size_of(from) < 0) {
+		unlink(to);
+		return;
+	}
+	ck_assert_int_eq(file_read(from, 0, &text, &len), 0);
+	ck_assert_int_eq(file_write_atomic(to, text, len, 0640, false), 0);
+}
+
+/* Reads what is there now, elsewhere, as the next agent would. */
+static void check_what_the_next_one_finds(const char *other)
+{
+	static typeof(tasks) had;
+	const size_t n[] = { told_len, live, n_there, n_over };
+	const struct journal_options opt = { .loop = loop, .dir = other };
+	struct journal *next = NULL;
+	char from[80], to[80];
+
+	snprintf(to, sizeof(to), "%s/queue.journal", other);
+	copy_file(path, to);
+	snprintf(from, sizeof(from), "%s.new", path);
+	snprintf(to, sizeof(to), "%s/queue.journal.new", other);
+	copy_file(from, to);
+	memcpy(had, tasks, sizeof(had));
+	forget();
+	ck_assert_int_eq(journal_new(&opt, &next, &err), 0);
+	for (size_t i = 0; i < TASKS; i++) {
+		ck_assert_int_eq(tasks[i].there, had[i].there);
+		ck_assert(!tasks[i].there || tasks[i].over == had[i].over);
+	}
+	ck_assert_int_eq(size_of(to), -1);
+	journal_free(next);
+	memcpy(tasks, had, sizeof(had));
+	told_len = n[0], live = n[1], n_there = n[2], n_over = n[3];
+}
+
+START_TEST(the_agent_may_be_killed_at_any_time_while_it_is_written_anew)
+{
+	char other[] = "/tmp/test-journal-XXXXXX";
+	ino_t before = inode();
+	int seen = 0;
+
+	ck_assert_ptr_nonnull(mkdtemp(other));
+	for (int64_t i = 0; i < 1200; i++)
+		happen(QUEUE_REC_SUBMIT, i, 2000);
+	for (int64_t i = 0; i < 800; i++)
+		happen(i % 2 ? QUEUE_REC_RELEASE : QUEUE_REC_SUCCEED, i, 0);
+	for (int64_t i = 0; i < 800; i += 2)
+		happen(QUEUE_REC_RELEASE, i, 0);
+	journal_commit(j);
+	for (int64_t i = 1200; inode() == before; i++) {
+		/* Of what is in the new file already, and of what is not. */
+		if (i < 1300) {
+			happen(QUEUE_REC_SUBMIT, i, 10);
+			happen(QUEUE_REC_SUCCEED, i - 399, 10);
+			happen(QUEUE_REC_RELEASE, i - 400, 0);
+			journal_commit(j);
+		}
+		check_what_the_next_one_finds(other);
+		loop_run_once(loop, true);
+		seen++;
+	}
+	ck_assert_int_ge(seen, 4);
+	check_what_the_next_one_finds(other);
+	ck_assert_int_eq(file_rm_rf(other), 0);
+}
+END_TEST
+
+START_TEST(a_shorter_file_has_room_where_the_long_one_had_none)
+{
+	ino_t before = inode();
+
+	fill_file();
+	limit_files(FILLED + 300);
+	happen(QUEUE_REC_SUBMIT, 1, 1000);
+	journal_commit(j);
+	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_RESOURCE_EXHAUSTED);
+	for (int64_t i = 100; i < 104; i++)
+		happen(QUEUE_REC_RELEASE, i, 0);
+	journal_commit(j);
+	wait_anew(before);
+	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_OK);
+	ck_assert_str_eq(events, "journal-failed journal-written ");
+	limit_files(RLIM_INFINITY);
+	must_reopen();
+	ck_assert(tasks[1].there);
+	ck_assert_uint_eq(n_there, 1);
+}
+END_TEST
+
+START_TEST(a_disk_that_takes_nothing_is_not_asked_again_and_again)
+{
+	ino_t before = inode();
+
+	atomic_store(&sync_error, EIO);
+	happen(QUEUE_REC_SUBMIT, 1, 10);
+	journal_commit(j);
+	/* The old file, and the one that is to take its place. */
+	while (!strstr(events, "journal-failed journal-failed "))
+		loop_run_once(loop, true);
+	for (int i = 0; i < 20; i++)
+		loop_run_once(loop, false);
+	ck_assert_int_eq(atomic_load(&n_syncs), 2);
+	ck_assert_str_eq(events, "journal-failed journal-failed ");
+	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_RESOURCE_EXHAUSTED);
+	ck_assert_ptr_nonnull(strstr(err.text, strerror(EIO)));
+	ck_assert(loop_timer_armed(j->timer));
+	/* It is better by now. */
+	atomic_store(&sync_error, 0);
+	j->anew.not_before_ms = 0;
+	happen(QUEUE_REC_SUBMIT, 2, 10);
+	journal_commit(j);
+	wait_anew(before);
+	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_OK);
+	must_reopen();
+	ck_assert(tasks[1].there && tasks[2].there);
+}
+END_TEST
+
+START_TEST(what_is_lost_while_nothing_can_be_written_anew_is_so_later)
+{
+	fill_file();
+	limit_files(FILLED);
+	journal_lost(j, ENOMEM);
+	for (int i = 0; i < 20; i++)
+		loop_run_once(loop, false);
+	ck_assert_str_eq(events, "journal-failed ");
+	ck_assert(loop_timer_armed(j->timer));
+	journal_lost(j, ENOMEM);
+	for (int i = 0; i < 20; i++)
+		loop_run_once(loop, false);
+	ck_assert(loop_timer_armed(j->timer));
+	limit_files(RLIM_INFINITY);
+}
+END_TEST
+
+START_TEST(what_is_due_soon_does_not_wait_for_what_is_due_later)
+{
+	uint64_t begun = loop_now_ms();
+
+	happen(QUEUE_REC_SUBMIT, 1, 10);
+	journal_commit(j);
+	while (j->sync.running)
+		loop_run_once(loop, true);
+	journal_wake(j, 3600 * 1000);
+	happen(QUEUE_REC_SUCCEED, 1, 10);
+	journal_commit(j);
+	ck_assert(loop_timer_armed(j->timer));
+	ck_assert_uint_lt(j->wake_ms, begun + 1800 * 1000);
+	while (atomic_load(&n_syncs) == 1)
+		loop_run_once(loop, true);
 }
 END_TEST
 
@@ -594,9 +786,9 @@ START_TEST(a_full_disk_leaves_the_old_file_as_it_is)
 	char name[80];
 	off_t was;
 
-	for (int64_t i = 0; i < 4000; i++)
-		happen(QUEUE_REC_SUBMIT, i, 300);
-	for (int64_t i = 0; i < 2100; i++)
+	for (int64_t i = 0; i < 1000; i++)
+		happen(QUEUE_REC_SUBMIT, i, 1200);
+	for (int64_t i = 0; i < 525; i++)
 		happen(QUEUE_REC_RELEASE, i, 0);
 	limit_files(1 << 20);
 	journal_commit(j); /* neither the old nor the new one can be written */
@@ -615,7 +807,7 @@ START_TEST(a_full_disk_leaves_the_old_file_as_it_is)
 	ck_assert_int_le(size_of(path), was);
 	must_reopen();
 	ck_assert_int_eq(size_of(name), -1);
-	ck_assert_uint_eq(live, 1900 * 300);
+	ck_assert_uint_eq(live, 475 * 1200);
 }
 END_TEST
 
@@ -674,8 +866,14 @@ int main(void)
 	tcase_add_test(t, a_full_disk_takes_in_no_task_and_loses_nothing);
 	tcase_add_test(t, whoever_asks_for_room_finds_that_it_is_there_again);
 	tcase_add_test(t, a_directory_that_is_not_there_is_named);
+	tcase_add_test(t, what_is_not_a_file_is_not_taken_for_one);
 	tcase_add_test(t, garbage_is_left_behind_while_things_go_on);
+	tcase_add_test(t, the_agent_may_be_killed_at_any_time_while_it_is_written_anew);
 	tcase_add_test(t, a_full_disk_leaves_the_old_file_as_it_is);
+	tcase_add_test(t, a_shorter_file_has_room_where_the_long_one_had_none);
+	tcase_add_test(t, a_disk_that_takes_nothing_is_not_asked_again_and_again);
+	tcase_add_test(t, what_is_lost_while_nothing_can_be_written_anew_is_so_later);
+	tcase_add_test(t, what_is_due_soon_does_not_wait_for_what_is_due_later);
 	tcase_add_test(t, a_record_that_cannot_be_taken_has_all_written_anew);
 	tcase_add_test(t, the_end_of_the_run_is_the_end_of_the_file);
 	suite_add_tcase(s, t);
