@@ -168,6 +168,7 @@ static void seen(struct queues *q, struct queue_wait *w)
 	if (w->kind != QUEUE_WAIT_WORK || !w->lease)
 		return;
 	w->lease->seen = true;
+	w->lease->wait = NULL;
 	if (w->lease->cancelled)
 		link_add(&q->tells, &w->lease->tell);
 }

@@ -258,6 +258,9 @@ _must_check_ int queue_worker_name(struct queues *q, int worker, const char *nam
  */
 void queue_worker_gone(struct queues *q, int worker, const char *why, bool on_purpose, bool again,
 	uint64_t now_ms);
+/* It is about to call the others before it has asked for work: calls do not count on it any more,
+ * until it asks. */
+void queue_worker_calls(struct queues *q, int worker, uint64_t now_ms);
 /* The group has begun anew: the pool is whole when all who serve have started. */
 void queue_whole(struct queues *q, uint64_t now_ms);
 
@@ -339,7 +342,8 @@ enum queue_record_kind {
 	QUEUE_REC_CANCEL,   /* task, error, number: tries */
 	QUEUE_REC_TRY,	    /* task, number: tries, deaths in limit_ms: it was put back */
 	QUEUE_REC_RELEASE,  /* task */
-	QUEUE_REC_RAISED,   /* queue: its error was told */
+	QUEUE_REC_ERROR,    /* queue, error: yet to be told, and no task has it */
+	QUEUE_REC_RAISED,   /* queue: its error was told, or nobody is to be told any more */
 	QUEUE_REC_RESOURCE, /* name in queue, payload */
 	QUEUE_REC_DROP,	    /* name in queue */
 	QUEUE_REC_CLOSE,

@@ -45,6 +45,7 @@ void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint
 		return;
 	of->error = queue_err_ref(err);
 	of->error_order = ++q->next_order;
+	queue_note(q, QUEUE_REC_ERROR, -1, of->name);
 	LINK_FOREACH(l, tmp, &of->waits)
 	{
 		/* They will be told, but not let in. */
@@ -179,6 +180,15 @@ enum status queue_keep(struct queues *q, const char *queue)
 	return s;
 }
 
+/* Nobody is to be told of it any more. */
+static void drop_error(struct queues *q, struct queue *of)
+{
+	if (of->error)
+		queue_note(q, QUEUE_REC_RAISED, -1, of->name);
+	queue_err_unref(of->error);
+	of->error = NULL;
+}
+
 /* Nobody will ask for what becomes of these. */
 static void release_all(struct queues *q, struct queue *of)
 {
@@ -217,10 +227,7 @@ void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
 			queue_submit_end(q, w, STATUS_CANCELLED, queue_err_ref(err));
 	}
 	queue_err_unref(err);
-	if (of->error)
-		queue_note(q, QUEUE_REC_RAISED, -1, of->name);
-	queue_err_unref(of->error);
-	of->error = NULL;
+	drop_error(q, of);
 	queue_dirty(q, of);
 	queue_settle(q, now_ms);
 }
@@ -237,21 +244,21 @@ void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code
 		e->code, queue_err_new(e->code, e->message, e->details, e->worker, e->task));
 	q->exit_code = exit_code;
 	q->told = false;
+	/* Before their tasks are over, which would be all that they are told. */
+	LINK_FOREACH(l, tmp, &q->fetches)
+	{
+		queue_raise(q, container_of(l, struct queue_wait, link), q->failed);
+	}
 	LINK_FOREACH(l, tmp, &q->all)
 	{
 		struct queue *of = container_of(l, struct queue, all);
 
-		queue_err_unref(of->error);
-		of->error = NULL;
+		drop_error(q, of);
 		cancel_all(q, of, q->failed, now_ms);
 		LINK_FOREACH(m, tmp2, &of->waits)
 		{
 			queue_raise(q, container_of(m, struct queue_wait, link), q->failed);
 		}
-	}
-	LINK_FOREACH(l, tmp, &q->fetches)
-	{
-		queue_raise(q, container_of(l, struct queue_wait, link), q->failed);
 	}
 	queue_settle(q, now_ms);
 }

@@ -59,6 +59,7 @@ void queue_lease_begin(struct queues *q, struct queue_lease *l, enum queue_item 
 	k->n_leases++;
 	w->more = NULL;
 	w->lease = l;
+	l->wait = w;
 	queue_wait_end(q, w, STATUS_OK, NULL);
 }
 
@@ -115,6 +116,11 @@ void queue_lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
 	struct queue_worker *k = l->worker;
 
+	if (l->wait) {
+		l->wait->lease = NULL;
+		l->wait->status = STATUS_CANCELLED;
+		l->wait->text = "its process or its connection is gone";
+	}
 	link_del(&l->by_holder);
 	link_del(&l->by_worker);
 	link_del(&l->by_queue);
@@ -196,12 +202,12 @@ static enum status ended(
 	return status;
 }
 
-static void init_failed(struct queues *q, struct queue_worker *k, const struct queue_err *err)
+/* False: there is no memory to say so, and its process would never be ended. */
+static bool init_failed(struct queues *q, struct queue_worker *k, const struct queue_err *err)
 {
 	char buf[32];
 
-	k->init_state = QUEUE_INIT_FAILED;
-	queue_tell(q, QUEUE_DO_TELL, "init-failed", k->number, "%s: %s",
+	return queue_tell(q, QUEUE_DO_TELL, "init-failed", k->number, "%s: %s",
 		queue_worker_text(q, k->number, buf, sizeof(buf)), err->message);
 }
 
@@ -216,9 +222,7 @@ static void chore_ends(struct queues *q, struct queue_lease *l, struct queue_blo
 	} else if (l->kind == QUEUE_ITEM_BUILD) {
 		queue_build_done(q, l, TAKE_PTR(err));
 	} else if (l->kind == QUEUE_ITEM_INIT) {
-		k->init_state = QUEUE_INIT_NONE;
-		if (err)
-			init_failed(q, k, err);
+		k->init_state = err ? QUEUE_INIT_FAILED : QUEUE_INIT_NONE;
 	}
 	free(value);
 	queue_err_unref(err);
@@ -274,7 +278,7 @@ enum status queue_fail(struct queues *q, void *holder, int64_t lease, const stru
 	err = queue_err_new(f->code, f->message, f->details, k->number, t ? (int64_t)t->id : -1);
 	if (err && t && f->retryable)
 		absorbed = queue_blame(q, t, f->blame, now_ms);
-	if (!err || absorbed < 0) {
+	if (!err || absorbed < 0 || (l->kind == QUEUE_ITEM_INIT && !init_failed(q, k, err))) {
 		queue_err_unref(err);
 		return STATUS_RESOURCE_EXHAUSTED;
 	}

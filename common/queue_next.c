@@ -6,7 +6,7 @@
 
 #include <stdarg.h>
 
-void queue_tell(
+bool queue_tell(
 	struct queues *q, enum queue_what what, const char *event, int worker, const char *fmt, ...)
 {
 	struct queue_event *e;
@@ -14,17 +14,18 @@ void queue_tell(
 	va_list ap;
 
 	if (q->n_events >= QUEUE_EVENTS_MAX)
-		return;
+		return false;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	e = malloc(sizeof(*e) + strlen(text) + 1);
 	if (!e)
-		return;
+		return false;
 	*e = (struct queue_event){ .what = what, .worker = worker, .event = event };
 	memcpy(e->text, text, strlen(text) + 1);
 	link_add(&q->events, &e->link);
 	q->n_events++;
+	return true;
 }
 
 static void drop_notes(struct queues *q)
@@ -107,6 +108,12 @@ static const struct queue_resource *named_resource(const struct queues *q, const
 	return NULL;
 }
 
+/* No task that is here is to say it. */
+bool queue_error_is_bare(const struct queues *q, const struct queue *of)
+{
+	return of->error && (of->error->task < 0 || !queue_task_find(q, of->error->task));
+}
+
 /* False: nothing is to be said of it any more. */
 bool queue_describe(const struct queues *q, const struct queue_note *n, struct queue_record *ret)
 {
@@ -124,6 +131,12 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 		if (r)
 			ret->payload = queue_blob_bytes(r->payload);
 		return r;
+	}
+	if (n->kind == QUEUE_REC_ERROR) {
+		const struct queue *of = queue_find(q, n->name);
+
+		ret->error = queue_err_view(of ? of->error : NULL);
+		return of && queue_error_is_bare(q, of);
 	}
 	if (n->task < 0 || n->kind == QUEUE_REC_RELEASE)
 		return true;

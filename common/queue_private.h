@@ -272,6 +272,7 @@ struct queue_lease {
 	int incarnation;
 	struct queue_worker *worker;
 	void *holder;
+	struct queue_wait *wait; /* which is over with it, until it is seen */
 	struct queue_task *task;
 	const struct queue_set *set; /* of the task */
 	struct queue_resource *resource;
@@ -496,9 +497,11 @@ void queue_call_unref(struct queue_call *c);
 void queue_pool_break(struct queues *q, int worker, const char *why);
 
 /* queue_next.c */
-void queue_tell(struct queues *q, enum queue_what what, const char *event, int worker,
+/* False: it is lost, for want of memory, or as nobody takes what is told. */
+bool queue_tell(struct queues *q, enum queue_what what, const char *event, int worker,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, const char *name);
 /* False: there is nothing to be said of it any more. */
 bool queue_describe(const struct queues *q, const struct queue_note *n, struct queue_record *ret);
+bool queue_error_is_bare(const struct queues *q, const struct queue *of);
 void queue_next_fini(struct queues *q);

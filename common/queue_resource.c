@@ -113,10 +113,11 @@ enum status queue_resource_drop(struct queues *q, const char *name, uint64_t now
 	bit = UINT64_C(1) << r->bit;
 	err = queue_err_sure(STATUS_NOT_FOUND,
 		queue_err_printf(STATUS_NOT_FOUND, -1, -1, "resource %s was dropped", name));
-	queue_note(q, QUEUE_REC_DROP, -1, name);
 	while ((t = queued_with(q, bit)))
 		queue_task_fail(q, t, queue_err_ref(err), now_ms);
 	fail_leases(q, r, bit, err, now_ms);
+	/* Which of them failed first has been said by now. */
+	queue_note(q, QUEUE_REC_DROP, -1, name);
 	for (s = q->sets; s; s = next) {
 		next = s->next;
 		if (s->mask & bit) {

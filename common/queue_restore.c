@@ -94,6 +94,27 @@ static int restore_task(struct queues *q, const struct queue_record *r)
 	}
 }
 
+static int restore_error(struct queues *q, const struct queue_record *r)
+{
+	struct queue_err *err;
+	struct queue *of;
+	enum status s;
+
+	if (!queue_name_ok(r->queue, true))
+		return -EINVAL;
+	of = queue_get(q, r->queue, &s);
+	err = of ? queue_err_new(r->error.code, r->error.message, r->error.details, r->error.worker,
+			   r->error.task)
+		 : NULL;
+	if (of)
+		queue_dirty(q, of);
+	if (!err)
+		return -ENOMEM;
+	queue_error(q, of, err, 0);
+	queue_err_unref(err);
+	return 0;
+}
+
 static int restore_raised(struct queues *q, const char *name)
 {
 	struct queue *of = queue_find(q, name);
@@ -102,6 +123,7 @@ static int restore_raised(struct queues *q, const char *name)
 		return -EINVAL;
 	queue_err_unref(of->error);
 	of->error = NULL;
+	queue_dirty(q, of);
 	return 0;
 }
 
@@ -115,6 +137,8 @@ static int restore(struct queues *q, const struct queue_record *r)
 	switch (r->kind) {
 	case QUEUE_REC_SUBMIT:
 		return restore_submit(q, r);
+	case QUEUE_REC_ERROR:
+		return restore_error(q, r);
 	case QUEUE_REC_RAISED:
 		return restore_raised(q, r->queue);
 	case QUEUE_REC_RESOURCE:
@@ -142,9 +166,9 @@ int queue_restore(struct queues *q, const struct queue_record *r)
 	return k;
 }
 
-/* --- written anew: resources, tasks, then the end of each queue's error and of all */
+/* --- written anew: resources, tasks, errors that no task has, and the end of all */
 
-enum part { RESOURCES, TASKS, NUMBER, CLOSED, END };
+enum part { RESOURCES, TASKS, ERRORS, NUMBER, CLOSED, END };
 
 static uint64_t cursor_of(enum part part, uint64_t at)
 {
@@ -244,6 +268,27 @@ static struct queue_record bare(enum queue_record_kind kind, int64_t task)
 		.error = queue_err_view(NULL) };
 }
 
+static bool dump_error(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
+{
+	uint64_t last = *cursor & ((UINT64_C(1) << 60) - 1);
+	const struct queue *next = NULL;
+
+	for (const struct queue_link *l = q->all.next; l != &q->all; l = l->next) {
+		const struct queue *of = container_of(l, struct queue, all);
+
+		if (queue_error_is_bare(q, of) && of->error_order > last &&
+			(!next || of->error_order < next->error_order))
+			next = of;
+	}
+	if (!next)
+		return false;
+	*cursor = cursor_of(ERRORS, next->error_order);
+	*ret = bare(QUEUE_REC_ERROR, -1);
+	ret->queue = next->name;
+	ret->error = queue_err_view(next->error);
+	return true;
+}
+
 bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
 {
 	switch ((enum part)(*cursor >> 60)) {
@@ -254,6 +299,11 @@ bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *r
 		/* fallthrough */
 	case TASKS:
 		if (dump_task(q, cursor, ret))
+			return true;
+		*cursor = cursor_of(ERRORS, 0);
+		/* fallthrough */
+	case ERRORS:
+		if (dump_error(q, cursor, ret))
 			return true;
 		/* fallthrough */
 	case NUMBER:

@@ -129,7 +129,8 @@ void queue_submit_end(
 
 void queue_submit_late(struct queues *q, struct queue_wait *w)
 {
-	const struct queue_new *tasks = w->more;
+	/* The first in the line is the one that there is no room for. */
+	const struct queue_wait *first = LINK_FIRST(&q->room, struct queue_wait, over);
 	const struct queue *of = w->of;
 	struct queue_err *err;
 
@@ -141,9 +142,7 @@ void queue_submit_late(struct queues *q, struct queue_wait *w)
 		err = queue_err_printf(
 			STATUS_RESOURCE_EXHAUSTED, -1, -1, "the queue is being joined");
 	else
-		err = full(q, limit_of(q, &tasks[w->accepted]) == ROOM
-				      ? MAX
-				      : limit_of(q, &tasks[w->accepted]));
+		err = full(q, limit_of(q, (const struct queue_new *)first->more + first->accepted));
 	queue_submit_end(q, w, STATUS_RESOURCE_EXHAUSTED, err);
 }
 

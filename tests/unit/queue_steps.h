@@ -15,7 +15,7 @@ static struct wwait *new_wait(int queue)
 
 		if (x->used || holder_used(x))
 			continue;
-		*x = (struct wwait){ .used = true, .queue = queue, .w.arg = x };
+		*x = (struct wwait){ .used = true, .began = w.steps, .queue = queue, .w.arg = x };
 		return x;
 	}
 	return NULL;
@@ -171,6 +171,22 @@ static void do_work(unsigned a, unsigned b)
 		return;
 	x->worker = worker;
 	began(x, queue_work(w.q, &x->w, worker, &x->holder, until_when(b + 2), w.now));
+}
+
+/* Who is given something is gone before it hears of it. */
+static void do_burst(unsigned a, unsigned b)
+{
+	do_submit(a, 4 * (b % 3));
+	for (int i = 0; i < w.n_waits; i++) {
+		struct wwait *x = &w.waits[i];
+
+		if (!x->used || !x->w.is_over || !x->w.lease)
+			continue;
+		if (b & 4)
+			gone(x->worker, b);
+		else if (b & 8)
+			queue_holder_gone(w.q, &x->holder, w.now);
+	}
 }
 
 static struct whold *some_hold(unsigned a)
@@ -372,9 +388,15 @@ static void do_crash(unsigned a, unsigned b)
 {
 	static enum queue_state before[TASKS];
 	static bool there[TASKS];
+	bool errors[QUEUES];
 	struct queue_outcome o;
+	struct queue_stats s;
 	struct queues *q;
 
+	for (int i = 0; i < QUEUES; i++) {
+		queue_stats(w.q, queue_names[i], &s);
+		errors[i] = s.has_error && !w.failed;
+	}
 	if (b & 1)
 		journal_dump();
 	for (int64_t id = 1; id <= max_task; id++) {
@@ -397,7 +419,20 @@ static void do_crash(unsigned a, unsigned b)
 	for (int64_t id = 1; id <= max_task; id++)
 		if (there[id])
 			is_as_before(id, before[id]);
+	for (int i = 0; i < QUEUES; i++) {
+		queue_stats(w.q, queue_names[i], &s);
+		if (s.has_error != errors[i])
+			wrong("queue %d had an error: %d, and has: %d", i, errors[i], s.has_error);
+	}
 	w.restores++;
+}
+
+/* Who waits for work takes the room of those that wait for something to do. */
+static void workers_away(void)
+{
+	for (int i = 0; i < w.n_waits; i++)
+		if (w.waits[i].used && w.waits[i].w.kind == QUEUE_WAIT_WORK)
+			do_away((unsigned)i, 0);
 }
 
 static void do_nothing_more(unsigned a, unsigned b)
@@ -428,6 +463,8 @@ static void do_nothing_more(unsigned a, unsigned b)
 				queue_release(w.q, &id, 1, w.now);
 			}
 		drain();
+		if (turn >= 60)
+			workers_away();
 		do_work((unsigned)worker, 0);
 		drain();
 		do_time(0, 1);

@@ -19,6 +19,7 @@ enum { TASKS = 1 << 14, WAITS = 24, WORKERS = 6, HOLDS = 16, QUEUES = 3, RESOURC
 struct wwait {
 	struct queue_wait w;
 	bool used;
+	unsigned long began; /* in which step */
 	int queue;
 	size_t n;
 	int64_t ids[8];
@@ -198,8 +199,7 @@ static void see_room(const struct queue_stats *s)
 {
 	size_t back = (size_t)(s->put_back - w.put_back), joins = 0;
 
-	if (w.opt.max && s->n[QUEUE_QUEUED] > w.opt.max &&
-		s->n[QUEUE_QUEUED] > w.n_queued + back)
+	if (w.opt.max && s->n[QUEUE_QUEUED] > w.opt.max && s->n[QUEUE_QUEUED] > w.n_queued + back)
 		wrong("more tasks than queue.max");
 	w.n_queued = s->n[QUEUE_QUEUED];
 	w.put_back = s->put_back;
@@ -298,8 +298,21 @@ static bool holder_used(const struct wwait *x)
 	return false;
 }
 
+/* What comes after a join waits until that is over. */
+static void passes_no_join(const struct wwait *x)
+{
+	for (int i = 0; i < w.n_waits && !x->w.exempt; i++) {
+		const struct wwait *j = &w.waits[i];
+
+		if (j->used && j->w.kind == QUEUE_WAIT_JOIN && j->queue == x->queue &&
+			j->began < x->began)
+			wrong("task %lld has passed a join", (long long)x->w.first);
+	}
+}
+
 static void accepted(struct wwait *x)
 {
+	passes_no_join(x);
 	for (size_t i = 0; i < x->w.accepted; i++) {
 		struct wtask *t = wtask(x->w.first + (int64_t)i);
 

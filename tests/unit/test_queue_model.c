@@ -23,6 +23,7 @@ static const struct op ops[] = {
 	{ "release", do_release },
 	{ "cancel", do_cancel },
 	{ "put_back", do_put_back },
+	{ "burst", do_burst },
 	{ "worker", do_worker },
 	{ "away", do_away },
 	{ "time", do_time },
