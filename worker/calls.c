@@ -27,6 +27,9 @@ static int fail_connection(struct pool *p, int r, const struct wait *wait)
 			ELASTICD_DEADLINE_EXCEEDED, "nothing came within %d ms", wait->timeout_ms);
 	if (r == -ENOMEM)
 		return fail_memory();
+	if (r == -EOWNERDEAD)
+		return fail(ELASTICD_UNAVAILABLE,
+			"the queue is gone with the agent that had it: all of it was cancelled");
 	if (r == -EBADMSG || r == -EMSGSIZE)
 		return fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
 	return fail(ELASTICD_UNAVAILABLE, "the agent has closed the connection: it is gone");
@@ -235,21 +238,29 @@ int remote_ask(struct elasticd *h, const char *method, struct args *a, struct wa
 
 /* Sends it; one that nobody waits for can go to a new connection where the old one has died. */
 static int call_on_begin(struct elasticd *h, struct pool *p, struct conn **c,
-	const struct varlink_buffer *call, const struct wait *wait, struct deadline *d)
+	const struct varlink_buffer *call, bool again, const struct wait *wait, struct deadline *d)
 {
 	int r;
 
 	if (!*c)
 		return call_on_new(h, p, call, wait, d, c);
-	r = call ? conn_send(*c, call, d) : conn_send_rest(*c, NULL, d);
+	r = again ? conn_send_rest(*c, call, d) : conn_send(*c, call, d);
 	/* It may have said why before it hung up. */
 	if (r == -EPIPE || r == -ECONNRESET)
 		r = 0;
 	return r < 0 ? fail_connection(p, r, wait) : 0;
 }
 
+/* Whether what has no answer yet may have one later. A greeting goes as a whole, or not at all. */
+static bool call_goes_on(const struct conn *c, int r, const struct varlink_buffer *call, bool again)
+{
+	if (r == ELASTICD_INTERRUPTED)
+		return c->unsent <= varlink_buffer_len(call);
+	return again && r == ELASTICD_DEADLINE_EXCEEDED && !c->unsent;
+}
+
 int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
-	const struct varlink_buffer *call, struct wait wait, bool keep, const struct taker *taker,
+	const struct varlink_buffer *call, bool again, struct wait wait, const struct taker *taker,
 	struct varlink_in *ret)
 {
 	struct deadline d = deadline_of(h, wait);
@@ -258,12 +269,10 @@ int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
 	*ret = (struct varlink_in){ .message = NULL };
 	if (!pool_enter(p))
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
-	r = call_on_begin(h, p, c, call, &wait, &d);
+	r = call_on_begin(h, p, c, call, again, &wait, &d);
 	if (r == 0)
 		r = call_receive(p, *c, &wait, &d, taker, ret);
-	if (r && !ret->message && *c &&
-		!((r == ELASTICD_INTERRUPTED || (keep && r == ELASTICD_DEADLINE_EXCEEDED)) &&
-			!(*c)->unsent)) {
+	if (r && !ret->message && *c && !call_goes_on(*c, r, call, again)) {
 		conn_drop(p, *c);
 		*c = NULL;
 	}

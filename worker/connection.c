@@ -18,6 +18,13 @@ int conn_fd(const struct conn *c)
 	return c->fd;
 }
 
+bool conn_ended(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
 void conn_free(struct conn *c)
 {
 	close_fd(c->fd);
@@ -71,7 +78,9 @@ int conn_new(struct pool *p, const char *path, const struct deadline *d, struct 
 
 struct deadline deadline_of(const struct elasticd *h, struct wait wait)
 {
-	struct deadline d = { .end = -1, .interruptible = wait.interruptible };
+	struct deadline d = {
+		.end = -1, .interruptible = wait.interruptible, .beside = wait.beside
+	};
 
 	if (wait.prompt) {
 		d.interruptible = atomic_load(&h->interruptible);
@@ -112,13 +121,16 @@ static int conn_left(struct deadline *d, int *ret_ms)
  * twice, the first time when the agent has taken what was sent. */
 static int conn_await_answer(const struct conn *c, struct deadline *d)
 {
-	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+	struct pollfd p[] = {
+		{ .fd = c->fd, .events = POLLIN },
+		{ .fd = d->beside ? d->beside->fd : -1, .events = POLLIN },
+	};
 	int ms, r = conn_left(d, &ms);
 
 	if (r < 0)
 		return r;
-	if (poll(&p, 1, ms) >= 0)
-		return 0;
+	if (poll(p, d->beside ? 2 : 1, ms) >= 0)
+		return p[1].revents ? -EOWNERDEAD : 0;
 	if (errno != EINTR)
 		return -errno;
 	return d->interruptible && signal_interrupts() ? -EINTR : -EAGAIN;

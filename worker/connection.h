@@ -24,6 +24,7 @@ struct wait {
 	bool prompt;	    /* instead of these: what the handle has for calls that do not wait */
 	bool resumes;	    /* made again, one that a signal has ended goes on */
 	size_t tail;	    /* bytes at its end that may then be others: the time that it has */
+	const struct conn *beside; /* UNAVAILABLE once this one has ended; NULL: none */
 };
 /* What the agent answers at once: UNAVAILABLE where no byte goes or comes for silence_ms. A handle
  * can have signals end it; the same call, made by the same thread again, then goes on. */
@@ -84,12 +85,13 @@ int remote_call(
 int remote_ask(struct elasticd *h, const char *method, struct args *a, struct wait wait,
 	const struct taker *taker, json_t **ret);
 
-/* A connection of the caller's alone, *c; NULL: a new one, which it has from then on. call NULL: it
- * was sent before, and its answer is waited for. Returns a status: on OK ret has the answer, unless
- * taker took it. An answer that is an error is in ret, too. Where there is none, the connection is
- * dropped and *c NULL, unless a signal came or keep says so. */
+/* A connection of the caller's alone, *c; NULL: a new one, which it has from then on. again: the
+ * call was begun on it before; the rest is sent, and its answer waited for. Returns a status: on OK
+ * ret has the answer, unless taker took it. An answer that is an error is in ret, too. Where there
+ * is none, the connection is dropped and *c NULL, unless a signal came, or the time of one that was
+ * sent before is over: it can then go on. */
 int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
-	const struct varlink_buffer *call, struct wait wait, bool keep, const struct taker *taker,
+	const struct varlink_buffer *call, bool again, struct wait wait, const struct taker *taker,
 	struct varlink_in *ret);
 
 /* Several calls in one write. */
@@ -123,6 +125,8 @@ int remote_stream(struct elasticd *h, struct pool *p, const char *method, struct
 int remote_stream_next(struct elasticd *h, struct pool *p, struct conn *c, struct wait wait,
 	json_t **ret, bool *ret_last);
 int conn_fd(const struct conn *c);
+/* Whether the agent has ended a stream of which no more answers come. */
+bool conn_ended(const struct conn *c);
 bool pool_is_ours(const struct pool *p);
 /* NULL is accepted. */
 void conn_drop(struct pool *p, struct conn *c);

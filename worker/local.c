@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/local.h"
-#include "worker/queue.h"
+#include "worker/local_queue.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -135,6 +134,14 @@ static void local_close(struct elasticd *h)
 	local_wake();
 	while (h->users)
 		pthread_cond_wait(&left, &lock);
+	local_calls_drop(h, true);
+	local_unlock();
+}
+
+static void local_forget(struct elasticd *h)
+{
+	local_lock();
+	local_calls_drop(h, false);
 	local_unlock();
 }
 
@@ -178,6 +185,7 @@ static int local_stream_fd(const void *stream)
 
 const struct side side_local = {
 	.cancel = local_cancel,
+	.forget = local_forget,
 	.close = local_close,
 	.put = local_put,
 	.get = local_get,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct queue_bytes bytes_of(const struct elasticd_bytes *b)
+struct queue_bytes local_bytes(const struct elasticd_bytes *b)
 {
 	if (!b || !b->data)
 		return (struct queue_bytes){ "", 0, format_of(b) };
@@ -14,7 +14,7 @@ static struct queue_bytes bytes_of(const struct elasticd_bytes *b)
 }
 
 /* An owned copy with a NUL behind it. */
-static int bytes_copy(const struct queue_bytes *b, void **ret, size_t *ret_len, char **ret_format)
+int local_bytes_copy(const struct queue_bytes *b, void **ret, size_t *ret_len, char **ret_format)
 {
 	*ret_format = strdup(b->format ? b->format : "");
 	if (!*ret_format)
@@ -22,7 +22,7 @@ static int bytes_copy(const struct queue_bytes *b, void **ret, size_t *ret_len, 
 	return value_copy(b->len ? b->data : "", b->len, ret, ret_len);
 }
 
-static int error_copy(
+int local_error_copy(
 	const struct queue_error *e, int *ret_code, char **ret_message, char **ret_details)
 {
 	*ret_code = e ? (int)e->code : ELASTICD_OK;
@@ -71,7 +71,7 @@ static struct queue_new *new_tasks(const struct elasticd_new_task *tasks, size_t
 
 	for (size_t i = 0; list && i < n; i++)
 		list[i] = (struct queue_new){
-			.payload = bytes_of(&tasks[i].payload),
+			.payload = local_bytes(&tasks[i].payload),
 			.needs = tasks[i].resources,
 			.n_needs = tasks[i].n_resources,
 			.limit_ms = tasks[i].limit_ms > 0 ? tasks[i].limit_ms : -1,
@@ -173,11 +173,11 @@ static int outcome_copy(const struct queue_outcome *from, struct elasticd_outcom
 		.tries = (int)from->tries,
 		.worker = strdup(from->worker < 0 ? "" : LOCAL_WORKER),
 	};
-	r = to->worker ? error_copy(failed ? &from->error : NULL, &to->code, &to->message,
+	r = to->worker ? local_error_copy(failed ? &from->error : NULL, &to->code, &to->message,
 				 &to->details)
 		       : -ENOMEM;
 	if (r == 0 && from->state == QUEUE_SUCCEEDED)
-		return bytes_copy(&from->value, &to->value, &to->len, &to->format);
+		return local_bytes_copy(&from->value, &to->value, &to->len, &to->format);
 	if (r == 0)
 		to->format = strdup("");
 	return r < 0 || !to->format ? -ENOMEM : 0;
@@ -300,7 +300,7 @@ static int resource_came(struct queues *m, enum status s, const char *name)
 static int local_resource_create(
 	struct elasticd *h, const char *name, const struct elasticd_bytes *payload)
 {
-	const struct queue_bytes b = bytes_of(payload);
+	const struct queue_bytes b = local_bytes(payload);
 	struct queues *m;
 	int r = local_queue_enter(h, &m);
 
@@ -313,72 +313,6 @@ static int local_resource_drop(struct elasticd *h, const char *name)
 	int r = local_queue_enter(h, &m);
 
 	return r ? r : resource_came(m, queue_resource_drop(m, name, local_now()), name);
-}
-
-static int answer_copy_of(const struct queue_answer *from, struct elasticd_answer *to)
-{
-	const struct queue_bytes none = { "", 0, "" };
-	int r = error_copy(from->ok ? NULL : &from->error, &to->code, &to->message, &to->details);
-
-	to->worker = strdup(LOCAL_WORKER);
-	if (r == 0)
-		r = bytes_copy(from->ok ? &from->value : &none, &to->value, &to->len, &to->format);
-	return to->worker ? r : -ENOMEM;
-}
-
-/* With the lock. */
-static int answers_copy(const struct queue_call *c, struct elasticd_answer **ret, size_t *ret_n)
-{
-	struct elasticd_answer *list = NULL;
-	struct queue_answer one;
-	size_t n = 0, room = 0;
-	int r = list_grow((void **)&list, &room, 1, sizeof(*list));
-
-	for (; r == 0 && queue_answer(c, n, &one); n++) {
-		r = list_grow((void **)&list, &room, n + 1, sizeof(*list));
-		if (r < 0)
-			break;
-		list[n] = (struct elasticd_answer){ .code = 0 };
-		r = answer_copy_of(&one, &list[n]);
-	}
-	if (r < 0) {
-		elasticd_answers_free(list, n);
-		return fail_memory();
-	}
-	*ret = list;
-	*ret_n = n;
-	return 0;
-}
-
-static int local_call(struct elasticd *h, const char *const *workers, size_t n,
-	const struct elasticd_bytes *payload, int timeout_ms, int answer_timeout_ms,
-	struct elasticd_answer **ret, size_t *ret_n)
-{
-	const struct queue_bytes b = bytes_of(payload);
-	const uint64_t answer_ms =
-		answer_timeout_ms < 0 ? LOCAL_ANSWER_MS : (uint64_t)answer_timeout_ms;
-	const int limit_ms = timeout_ms < 0 ? LOCAL_CALL_MS : timeout_ms, self = 0;
-	struct local_ask a;
-	struct queues *m;
-	bool over;
-	int r;
-
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(workers[i], LOCAL_WORKER) != 0)
-			return fail(ELASTICD_NOT_FOUND, "workers: %.256s is no task of this group",
-				workers[i]);
-	r = local_queue_enter(h, &m);
-	if (r)
-		return r;
-	local_ask_begin(&a, h);
-	over = queue_call(
-		m, &a.w, &self, n ? 1 : 0, &b, local_deadline(limit_ms), answer_ms, local_now());
-	r = local_ask_wait(m, &a, over, timeout_ms, NULL);
-	if (r == 0)
-		r = answers_copy(a.w.answers, ret, ret_n);
-	local_ask_end(m, &a);
-	local_unlock();
-	return r;
 }
 
 const struct queue_side queue_local = {

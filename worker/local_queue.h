@@ -24,6 +24,7 @@ struct local_ask {
 	struct local_wait wait;
 	struct queue_wait w;
 	bool over;
+	bool halted; /* a signal has ended it, and nobody waits; the machine goes on */
 };
 
 /* A slot. */
@@ -37,6 +38,7 @@ struct local_place {
 	void *payload;		   /* owned, a NUL behind it */
 	atomic_bool cancelled;
 	char reason[512];
+	bool under_way; /* an answer with what comes next, which a signal has ended */
 };
 
 /* Takes the lock and has the machine; a status, without the lock, where there is none to be had, or
@@ -63,6 +65,9 @@ int local_ask_wait(
 	struct queues *m, struct local_ask *a, bool over, int timeout_ms, bool *ret_alone);
 /* Settles, too. */
 void local_ask_end(struct queues *m, struct local_ask *a);
+/* Between two calls that wait for it. */
+void local_ask_halt(struct local_ask *a);
+void local_ask_resume(struct local_ask *a, struct elasticd *h);
 
 /* Slots, with the lock. */
 void local_place_add(struct local_place *p);
@@ -72,6 +77,27 @@ bool local_place_mine(void);
 
 /* An error as this call's. A status. */
 int local_fail_status(int status, const char *text);
+
+/* --- local_queue.c */
+
+struct queue_bytes local_bytes(const struct elasticd_bytes *b);
+/* An owned copy with a NUL behind it. 0 or -ENOMEM, as the next one. */
+_must_check_ int local_bytes_copy(
+	const struct queue_bytes *b, void **ret, size_t *ret_len, char **ret_format);
+/* e NULL: there is none. */
+_must_check_ int local_error_copy(
+	const struct queue_error *e, int *ret_code, char **ret_message, char **ret_details);
+
+/* --- local_call.c */
+
+int local_call(struct elasticd *h, const char *const *workers, size_t n,
+	const struct elasticd_bytes *payload, int timeout_ms, int answer_timeout_ms,
+	struct elasticd_answer **ret, size_t *ret_n);
+/* With the lock: drops those of h that a signal has ended; all: of every thread, not of this one
+ * alone. */
+void local_calls_drop(const struct elasticd *h, bool all);
+/* In a child, where nobody waits for any. */
+void local_calls_in_child(void);
 
 int local_work_open(struct elasticd_work *w);
 void local_work_close(struct elasticd_work *w, bool ours);

@@ -99,7 +99,8 @@ void local_queue_settle(struct queues *m)
 		struct local_ask *a = w->arg;
 
 		a->over = true;
-		sem_post(&a->wait.wake);
+		if (!a->halted)
+			sem_post(&a->wait.wake);
 	}
 }
 
@@ -125,8 +126,21 @@ void local_ask_end(struct queues *m, struct local_ask *a)
 {
 	queue_wait_fini(m, &a->w, local_now());
 	TAILQ_REMOVE(&asks, a, entry);
-	local_wait_end(&a->wait);
+	if (!a->halted)
+		local_wait_end(&a->wait);
 	local_queue_settle(m);
+}
+
+void local_ask_halt(struct local_ask *a)
+{
+	local_wait_end(&a->wait);
+	a->halted = true;
+}
+
+void local_ask_resume(struct local_ask *a, struct elasticd *h)
+{
+	local_wait_begin(&a->wait, h);
+	a->halted = false;
 }
 
 /* Whether this thread is the only one: the kernel has a directory of each. */
@@ -229,6 +243,7 @@ void local_queue_in_child(void)
 		queue_wait_fini(machine, &a->w, local_now());
 		TAILQ_REMOVE(&asks, a, entry);
 	}
+	local_calls_in_child();
 	TAILQ_FOREACH (p, &places, entry) {
 		p->lease = NULL;
 		queue_holder_gone(machine, p, local_now());

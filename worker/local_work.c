@@ -42,11 +42,26 @@ void local_work_close(struct elasticd_work *w, bool ours)
 /* It was put back when the child was made. */
 void local_work_renew(struct elasticd_work *w)
 {
-	place_drop(w->place);
+	struct local_place *p = w->place;
+
+	place_drop(p);
+	p->under_way = false;
+}
+
+/* It may have been cancelled while its thread was on its way to it: nobody was told then. */
+static void place_look(struct queues *m, struct local_place *p)
+{
+	const char *reason;
+	bool cancelled;
+
+	if (queue_look(m, 0, p->number, &cancelled, &reason) != STATUS_OK)
+		return;
+	text_cut(p->reason, sizeof(p->reason), reason);
+	atomic_store(&p->cancelled, cancelled);
 }
 
 /* What came, under the lock. The lease stays the machine's. */
-static int place_take(struct elasticd_work *w, struct queue_lease *lease)
+static int place_take(struct queues *m, struct elasticd_work *w, struct queue_lease *lease)
 {
 	struct local_place *p = w->place;
 	struct queue_item_view v;
@@ -62,6 +77,7 @@ static int place_take(struct elasticd_work *w, struct queue_lease *lease)
 	p->thread = pthread_self();
 	p->end = v.limit_ms > 0 ? clock_ms() + v.limit_ms : -1;
 	atomic_store(&p->cancelled, false);
+	place_look(m, p);
 	w->item = (struct elasticd_item){
 		.kind = (int)v.kind,
 		.lease = v.lease,
@@ -92,7 +108,7 @@ static int next_locked(struct queues *m, struct elasticd_work *w, int timeout_ms
 	over = queue_work(m, &a.w, 0, w->place, local_deadline(timeout_ms), local_now());
 	r = local_ask_wait(m, &a, over, timeout_ms, &alone);
 	if (r == 0 && !alone && a.w.lease)
-		r = place_take(w, a.w.lease);
+		r = place_take(m, w, a.w.lease);
 	else if (r == 0)
 		*ret_closed = true;
 	local_ask_end(m, &a);
@@ -106,11 +122,13 @@ static int next_locked(struct queues *m, struct elasticd_work *w, int timeout_ms
 int local_work_next(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
 {
 	struct queues *m;
+	struct local_place *p = w->place;
 	int r = local_queue_enter(w->h, &m);
 
 	if (r)
 		return r;
 	r = next_locked(m, w, timeout_ms, ret_closed);
+	p->under_way = p->under_way && r == ELASTICD_INTERRUPTED;
 	local_unlock();
 	return r;
 }
@@ -164,21 +182,26 @@ static int answer_locked(struct queues *m, struct elasticd_work *w, const struct
 int local_work_answer(struct elasticd_work *w, const struct verdict *v, bool next, int timeout_ms,
 	bool *ret_closed)
 {
+	struct local_place *p = w->place;
 	struct queues *m;
 	int r = local_queue_enter(w->h, &m);
 
 	if (r)
 		return r;
 	r = answer_locked(m, w, v);
-	if (r == 0 && next)
+	if (r == 0 && next) {
 		r = next_locked(m, w, timeout_ms, ret_closed);
+		p->under_way = r == ELASTICD_INTERRUPTED;
+	}
 	local_unlock();
 	return r;
 }
 
 bool local_work_under_way(const struct elasticd_work *w)
 {
-	return false;
+	const struct local_place *p = w->place;
+
+	return p->under_way;
 }
 
 bool local_work_cancelled(struct elasticd_work *w)

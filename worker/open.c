@@ -310,7 +310,7 @@ int elasticd_open(struct elasticd **ret)
 void elasticd_interruptible(struct elasticd *h, int on)
 {
 	atomic_store(&h->interruptible, on != 0);
-	pool_forget(h);
+	h->side->forget(h);
 }
 
 void elasticd_cancel(struct elasticd *h)

@@ -40,8 +40,9 @@ struct deadline {
 	int64_t end; /* -1: none */
 	int64_t whole_ms;
 	bool interruptible;
-	bool begun;	/* there was a first wait */
-	bool from_last; /* it is so long from the last byte that went or came */
+	bool begun;		   /* there was a first wait */
+	bool from_last;		   /* it is so long from the last byte that went or came */
+	const struct conn *beside; /* -EOWNERDEAD once this one has ended */
 };
 
 /* --- pool.c */
@@ -77,6 +78,6 @@ void conn_free(struct conn *c);
 _must_check_ int conn_send(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
 /* The last c->unsent bytes of b. */
 _must_check_ int conn_send_rest(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
-/* The next message, NUL-ended, borrowed until the next call. 0, -ETIMEDOUT, -EINTR, -ECONNRESET or
- * another negative errno. */
+/* The next message, NUL-ended, borrowed until the next call. 0, -ETIMEDOUT, -EINTR, -ECONNRESET,
+ * -EOWNERDEAD or another negative errno. */
 _must_check_ int conn_receive(struct conn *c, struct deadline *d, char **ret, size_t *ret_len);

@@ -24,7 +24,7 @@
  *   queue.c, work.c  the work queue: checks, asks the side behind it; queue.h has what they share
  *   answer.c      answers of which there are many, read in place
  *   remote_queue.c, remote_queue_answer.c, remote_work.c, control.c  the calls of io.elasticd.Queue
- *   local_queue.c, local_queue_wait.c, local_work.c  a queue within the process
+ *   local_queue.c, local_queue_wait.c, local_work.c, local_call.c  a queue within the process
  *
  * The library lives in processes that are not its own: it starts no thread, handles no signal,
  * writes to no standard stream, and keeps no lock that a child of fork() could find taken.
@@ -63,7 +63,8 @@ struct who {
 /* What elasticd.h leaves to a side. Arguments were checked, keys are normalised. */
 struct side {
 	void (*cancel)(struct elasticd *h);
-	void (*close)(struct elasticd *h); /* waits until all threads have left */
+	void (*forget)(struct elasticd *h); /* calls that a signal has ended, of this thread */
+	void (*close)(struct elasticd *h);  /* waits until all threads have left */
 	int (*put)(struct elasticd *h, const char *key, const void *value, size_t len, int flags);
 	int (*get)(
 		struct elasticd *h, const char *key, int timeout_ms, void **ret, size_t *ret_len);

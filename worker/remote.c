@@ -132,6 +132,7 @@ static int remote_list(
 
 const struct side side_remote = {
 	.cancel = pool_cancel,
+	.forget = pool_forget,
 	.close = remote_close,
 	.put = remote_put,
 	.get = remote_get,

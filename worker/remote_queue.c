@@ -73,17 +73,24 @@ static int ask(
 			    : 0;
 }
 
+struct keep {
+	struct pool *pool;
+	struct conn *conn;
+};
+
 /* The same for a call that waits so long, which comes last in it: made again with another time, it
- * is the same. */
-static int ask_for(struct elasticd *h, const char *method, struct args *a, const char *name,
-	int timeout_ms, struct taking *t)
+ * is the same. q, where it is not NULL, is the queue that it is about. */
+static int ask_for(struct elasticd *h, const struct elasticd_queue *q, const char *method,
+	struct args *a, const char *name, int timeout_ms, struct taking *t)
 {
+	const struct keep *k = q ? q->keep : NULL;
 	struct wait wait = WAIT_CALL(timeout_ms);
 	size_t len = varlink_buffer_len(&a->text);
 
 	if (timeout_ms >= 0)
 		args_int(a, name, timeout_ms);
 	wait.resumes = true;
+	wait.beside = k ? k->conn : NULL;
 	wait.tail = varlink_buffer_len(&a->text) - len + sizeof("}}");
 	return ask(h, method, a, wait, t);
 }
@@ -97,11 +104,6 @@ static int time_left(int timeout_ms, int64_t end)
 }
 
 /* --- queues */
-
-struct keep {
-	struct pool *pool;
-	struct conn *conn;
-};
 
 static void keep_free(struct keep *k)
 {
@@ -211,7 +213,7 @@ static int submit_piece(struct elasticd_queue *q, const struct elasticd_new_task
 		args_task(&a, tasks);
 	else
 		sent = args_tasks(&a, tasks, n);
-	r = ask_for(q->h, n == 1 ? QUEUE_METHOD("Submit") : QUEUE_METHOD("SubmitMany"), &a,
+	r = ask_for(q->h, q, n == 1 ? QUEUE_METHOD("Submit") : QUEUE_METHOD("SubmitMany"), &a,
 		"wait_ms", timeout_ms, &t);
 	if (r)
 		return r;
@@ -224,6 +226,19 @@ static int submit_piece(struct elasticd_queue *q, const struct elasticd_new_task
 	*ret_accepted = (size_t)got.accepted;
 	*ret_all = *ret_accepted == sent;
 	return 0;
+}
+
+/* Of a queue that went with its agent, nobody keeps what another agent has taken. */
+static void submit_undo(struct elasticd_queue *q)
+{
+	_cleanup_free_ char *text = strdup(elasticd_error_text());
+	struct keep k = { .conn = NULL };
+
+	if (keep_begin(q, &k) == 0)
+		conn_drop(k.pool, k.conn);
+	if (k.pool)
+		pool_unref(k.pool);
+	fail(ELASTICD_UNAVAILABLE, "%s", text ? text : "out of memory");
 }
 
 static int remote_submit(struct elasticd_queue *q, const struct elasticd_new_task *tasks, size_t n,
@@ -241,6 +256,10 @@ static int remote_submit(struct elasticd_queue *q, const struct elasticd_new_tas
 			in ? time_left(timeout_ms, end) : timeout_ms, ret_tasks + in, &more, &all);
 		in += more;
 	}
+	if (r == ELASTICD_UNAVAILABLE && q->keep && conn_ended(((struct keep *)q->keep)->conn)) {
+		submit_undo(q);
+		in = 0;
+	}
 	*ret_accepted = in;
 	/* Those that came before are in, and there was no room for more within the time. */
 	return r == ELASTICD_RESOURCE_EXHAUSTED && in && elasticd_error_task() < 0 &&
@@ -256,7 +275,7 @@ static int remote_join(struct elasticd_queue *q, int timeout_ms)
 	struct args a = ARGS_EMPTY;
 
 	args_queue(q, &a);
-	return ask_for(q->h, QUEUE_METHOD("Join"), &a, "timeout_ms", timeout_ms, NULL);
+	return ask_for(q->h, q, QUEUE_METHOD("Join"), &a, "timeout_ms", timeout_ms, NULL);
 }
 
 struct taken_done {
@@ -275,7 +294,7 @@ static int remote_done(struct elasticd_queue *q, int *ret)
 	int r;
 
 	args_queue(q, &a);
-	r = ask_for(q->h, QUEUE_METHOD("Done"), &a, "timeout_ms", -1, &t);
+	r = ask_for(q->h, q, QUEUE_METHOD("Done"), &a, "timeout_ms", -1, &t);
 	if (r == 0)
 		*ret = got.done;
 	return r;
@@ -301,7 +320,7 @@ static int cancel_piece(struct elasticd_queue *q, const int64_t *tasks, size_t n
 		args_numbers(&a, tasks, n);
 	if (*reason)
 		args_text(&a, "reason", reason);
-	r = ask_for(q->h, QUEUE_METHOD("Cancel"), &a, "timeout_ms", timeout_ms, &t);
+	r = ask_for(q->h, q, QUEUE_METHOD("Cancel"), &a, "timeout_ms", timeout_ms, &t);
 	*ret_n += (size_t)got.n;
 	return r;
 }
@@ -359,7 +378,7 @@ static int fetch_piece(struct elasticd_queue *q, const int64_t *tasks, size_t n,
 		args_numbers(&a, tasks, n);
 	args_true(&a, "any", n > 1 && flags & ELASTICD_ANY);
 	args_true(&a, "release", flags & ELASTICD_RELEASE);
-	r = ask_for(q->h, method, &a, "timeout_ms", timeout_ms, &t);
+	r = ask_for(q->h, q, method, &a, "timeout_ms", timeout_ms, &t);
 	if (r == 0 && (into->n == before || into->n - before > n))
 		r = fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
 	return r;
@@ -501,7 +520,7 @@ static int remote_call_all(struct elasticd *h, const char *const *workers, size_
 	args_payload(&a, "payload", payload);
 	if (answer_timeout_ms >= 0)
 		args_int(&a, "answer_timeout_ms", answer_timeout_ms);
-	r = ask_for(h, QUEUE_METHOD("Call"), &a, "timeout_ms", timeout_ms, &t);
+	r = ask_for(h, NULL, QUEUE_METHOD("Call"), &a, "timeout_ms", timeout_ms, &t);
 	if (r) {
 		elasticd_answers_free(got.list, got.n);
 		return r;

@@ -27,8 +27,9 @@ struct place {
 	struct pool *pool; /* of the process that opened conn; NULL: none yet */
 	struct conn *conn; /* NULL: none */
 	enum pending pending;
-	struct taken_item taken; /* refers to the connection's memory, or text */
-	char *text;		 /* owned, as are the others */
+	struct varlink_buffer call; /* that is pending, as it may not have gone as a whole; owned */
+	struct taken_item taken;    /* refers to the connection's memory, or text */
+	char *text;		    /* owned, as are the others */
 	void *bytes;
 	const char **needs;
 	size_t needs_room;
@@ -50,6 +51,13 @@ static void item_drop(struct place *p)
 	p->bytes = NULL;
 }
 
+static void pending_set(struct place *p, enum pending what)
+{
+	p->pending = what;
+	if (what == PENDING_NOTHING)
+		varlink_buffer_fini(&p->call);
+}
+
 void remote_work_close(struct elasticd_work *w, bool ours)
 {
 	struct place *p = w->place;
@@ -60,6 +68,7 @@ void remote_work_close(struct elasticd_work *w, bool ours)
 		conn_abandon(p->conn);
 	if (p->pool)
 		pool_unref(p->pool);
+	pending_set(p, PENDING_NOTHING);
 	item_drop(p);
 	free(p->needs);
 	free(p);
@@ -72,7 +81,7 @@ void remote_work_renew(struct elasticd_work *w)
 	conn_abandon(p->conn);
 	p->conn = NULL;
 	p->pool = NULL;
-	p->pending = PENDING_NOTHING;
+	pending_set(p, PENDING_NOTHING);
 	item_drop(p);
 }
 
@@ -198,9 +207,9 @@ static int came_badly(struct place *p, int r)
 	return fail_taken(r);
 }
 
-/* The answer of a place's connection, call NULL: of what was sent before. A status. */
-static int place_ask(struct elasticd_work *w, const struct varlink_buffer *call, struct wait wait,
-	struct taken_work *got, bool *ret_closed, bool *ret_answered)
+/* The answer of a place's connection to its call; again: which was begun before. A status. */
+static int place_ask(struct elasticd_work *w, bool again, struct wait wait, struct taken_work *got,
+	bool *ret_closed, bool *ret_answered)
 {
 	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
 	struct taking t = { work_members, 1, got, sizeof(got->item), work_keep };
@@ -210,10 +219,12 @@ static int place_ask(struct elasticd_work *w, const struct varlink_buffer *call,
 
 	if (!p->pool && !(p->pool = pool_ref(w->h)))
 		return fail_memory();
-	item_drop(p);
 	*got = (struct taken_work){ .place = p };
-	r = remote_call_on(w->h, p->pool, &p->conn, call, wait, !call, &taker, &in);
+	r = remote_call_on(w->h, p->pool, &p->conn, &p->call, again, wait, &taker, &in);
 	*ret_answered = r == 0 || in.message;
+	/* Until then it may be what is sent again. */
+	if (*ret_answered)
+		item_drop(p);
 	if (in.error && strcmp(in.error, "io.elasticd.Queue.Closed") == 0) {
 		*ret_closed = true;
 		return 0;
@@ -246,7 +257,6 @@ static bool place_stale(const struct place *p, bool had, int r, bool answered)
 
 static int work_send(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
 {
-	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 	struct place *p = w->place;
 	struct args a = ARGS_EMPTY;
 	struct taken_work got;
@@ -255,15 +265,15 @@ static int work_send(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
 
 	if (timeout_ms >= 0)
 		args_int(&a, "timeout_ms", timeout_ms);
-	if (args_message(&a, QUEUE_METHOD("Work"), false, &b) < 0)
+	if (args_message(&a, QUEUE_METHOD("Work"), false, &p->call) < 0)
 		return fail_memory();
 	/* What is cancelled after this is news, even if it is so before the answer was read. */
 	atomic_store(&p->seen, board_word(w));
 	do {
 		had = p->conn != NULL;
-		r = place_ask(w, &b, WAIT_CALL(timeout_ms), &got, ret_closed, &answered);
+		r = place_ask(w, false, WAIT_CALL(timeout_ms), &got, ret_closed, &answered);
 	} while (place_stale(p, had, r, answered));
-	p->pending = !answered && p->conn ? PENDING_WORK : PENDING_NOTHING;
+	pending_set(p, !answered && p->conn ? PENDING_WORK : PENDING_NOTHING);
 	return r || *ret_closed ? r : place_take(w, &got);
 }
 
@@ -280,10 +290,10 @@ static void answered_came(struct elasticd_work *w, int r, bool answered, bool ne
 	struct place *p = w->place;
 
 	if (!answered && p->conn) {
-		p->pending = next ? PENDING_BOTH : PENDING_ANSWER;
+		pending_set(p, next ? PENDING_BOTH : PENDING_ANSWER);
 		return;
 	}
-	p->pending = PENDING_NOTHING;
+	pending_set(p, PENDING_NOTHING);
 	/* Without a connection nothing is held any more. */
 	if (!answered || !is_kept(r))
 		w->has = false;
@@ -300,10 +310,10 @@ static int pending_read(struct elasticd_work *w, int timeout_ms, bool *ret_close
 
 	if (p->pending == PENDING_ANSWER)
 		wait = WAIT_PROMPT;
-	r = place_ask(w, NULL, wait, &got, ret_closed, &answered);
+	r = place_ask(w, true, wait, &got, ret_closed, &answered);
 	*ret_late = answered && r == ELASTICD_DEADLINE_EXCEEDED;
 	if (p->pending == PENDING_WORK)
-		p->pending = !answered && p->conn ? PENDING_WORK : PENDING_NOTHING;
+		pending_set(p, !answered && p->conn ? PENDING_WORK : PENDING_NOTHING);
 	else
 		answered_came(w, r, answered, both);
 	return r || *ret_closed ? r : place_take(w, &got);
@@ -381,7 +391,6 @@ static const char *args_verdict(struct args *a, int64_t lease, const struct verd
 static int answer_send(struct elasticd_work *w, const struct verdict *v, bool next, int timeout_ms,
 	struct taken_work *got, bool *ret_closed)
 {
-	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 	struct place *p = w->place;
 	struct args a = ARGS_EMPTY;
 	const char *method = args_verdict(&a, w->item.lease, v);
@@ -391,12 +400,12 @@ static int answer_send(struct elasticd_work *w, const struct verdict *v, bool ne
 	args_true(&a, "next", next);
 	if (next && timeout_ms >= 0)
 		args_int(&a, "timeout_ms", timeout_ms);
-	if (args_message(&a, method, false, &b) < 0)
+	if (args_message(&a, method, false, &p->call) < 0)
 		return fail_memory();
 	if (next)
 		atomic_store(&p->seen, board_word(w));
 	r = place_ask(
-		w, &b, next ? WAIT_CALL(timeout_ms) : WAIT_PROMPT, got, ret_closed, &answered);
+		w, false, next ? WAIT_CALL(timeout_ms) : WAIT_PROMPT, got, ret_closed, &answered);
 	answered_came(w, r, answered, next);
 	return r;
 }

@@ -8,6 +8,7 @@ worker_SRC := \
 	worker/remote_queue.c \
 	worker/remote_queue_answer.c \
 	worker/remote_work.c \
+	worker/local_call.c \
 	worker/local_queue.c \
 	worker/local_queue_wait.c \
 	worker/local_work.c \

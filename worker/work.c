@@ -89,8 +89,10 @@ static int work_answer(struct elasticd_work *w, const struct verdict *v, bool ne
 	bool closed = false;
 	int r;
 
-	if (next && side->work_under_way(w))
-		return elasticd_work_next(w, timeout_ms, ret);
+	if (side->work_under_way(w))
+		return next ? elasticd_work_next(w, timeout_ms, ret)
+			    : fail(ELASTICD_FAILED_PRECONDITION,
+				      "its answer is under way: elasticd_work_next() goes on");
 	if (!w->has)
 		return fail(ELASTICD_FAILED_PRECONDITION, "there is no item to be answered");
 	r = check_verdict(v);

@@ -414,6 +414,49 @@ START_TEST(a_queue_of_its_own_is_kept_until_it_is_closed)
 }
 END_TEST
 
+static void joins_own(struct worker *me)
+{
+	me->r = elasticd_join(own, -1);
+}
+
+static void submits_to_own(struct worker *me)
+{
+	const struct elasticd_new_task t = { .payload = { "x", 1, NULL } };
+	int64_t number;
+
+	me->r = elasticd_submit(own, &t, 1, -1, &number, &me->n);
+}
+
+START_TEST(a_queue_of_its_own_that_went_with_its_agent_says_so)
+{
+	int kept, another, undone;
+
+	worker_start(&w, opens_own, h);
+	kept = agent_greets();
+	ck_assert_ptr_nonnull(strstr(agent_hear(kept), "Keep"));
+	agent_continues(kept, "");
+	ck_assert_int_eq(worker_end(&w), 0);
+	worker_start(&w, joins_own, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(fd), "Join"));
+	close_fd(kept);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(w.text, "the queue is gone"));
+	/* What another agent may have taken is kept by nobody. */
+	worker_start(&w, submits_to_own, h);
+	another = agent_accept();
+	undone = agent_greets();
+	ck_assert_ptr_nonnull(strstr(agent_hear(undone), "Keep"));
+	agent_continues(undone, "");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(w.text, "the queue is gone"));
+	ck_assert_uint_eq(w.n, 0);
+	ck_assert_str_eq(agent_hear(undone), "");
+	close_fd(another);
+	close_fd(undone);
+	elasticd_queue_close(own);
+}
+END_TEST
+
 static void invalid(int r, const char *text)
 {
 	ck_assert_int_eq(r, ELASTICD_INVALID_ARGUMENT);
@@ -462,6 +505,7 @@ int main(void)
 	tcase_add_test(tc, what_does_not_wait);
 	tcase_add_test(tc, a_call_has_the_answers_of_all);
 	tcase_add_test(tc, a_queue_of_its_own_is_kept_until_it_is_closed);
+	tcase_add_test(tc, a_queue_of_its_own_that_went_with_its_agent_says_so);
 	tcase_add_test(tc, bad_arguments_never_reach_the_agent);
 	return tests_run(tc);
 }

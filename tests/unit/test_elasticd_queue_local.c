@@ -366,6 +366,109 @@ START_TEST(a_call_is_answered_by_a_thread)
 }
 END_TEST
 
+#ifndef __SANITIZE_THREAD__ /* which holds signals back */
+static atomic_int interrupted;
+
+static void on_signal(int signo)
+{
+}
+
+static void handle_usr1(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal };
+
+	ck_assert_int_eq(sigaction(SIGUSR1, &sa, NULL), 0);
+	atomic_store(&interrupted, 0);
+}
+
+/* Until as many calls of the thread as that have ended so. */
+static void interrupt(const struct worker *me, int n)
+{
+	while (atomic_load(&interrupted) < n) {
+		pthread_kill(me->thread, SIGUSR1);
+		poll(NULL, 0, 1);
+	}
+}
+
+static void calls_again_and_again(struct worker *me)
+{
+	const struct elasticd_bytes payload = { "p", 1, "text" };
+	struct elasticd_answer *a = NULL;
+
+	do {
+		me->r = elasticd_call(h, NULL, 0, &payload, 600000, 600000, &a, &me->n);
+		if (me->r == ELASTICD_INTERRUPTED && atomic_fetch_add(&interrupted, 1) == 9)
+			break;
+	} while (me->r == ELASTICD_INTERRUPTED);
+	if (me->r == ELASTICD_INTERRUPTED)
+		elasticd_interruptible(h, 0);
+	else
+		elasticd_answers_free(a, me->n);
+}
+
+START_TEST(a_call_that_a_signal_has_ended_is_not_made_twice)
+{
+	struct elasticd_work *work = place();
+	const struct elasticd_item *i = NULL;
+
+	handle_usr1();
+	worker_start(&w, calls_again_and_again, h);
+	ck_assert_int_eq(elasticd_work_next(work, 600000, &i), 0);
+	ck_assert_int_eq(i->kind, ELASTICD_ITEM_CALL);
+	interrupt(&w, 3);
+	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	ck_assert_int_eq(elasticd_work_finish(work, NULL), 0);
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_uint_eq(w.n, 1);
+	ck_assert_int_eq(elasticd_work_next(work, 0, &i), ELASTICD_DEADLINE_EXCEEDED);
+	/* One that is not made again is given up. */
+	atomic_store(&interrupted, 0);
+	worker_start(&w, calls_again_and_again, h);
+	ck_assert_int_eq(elasticd_work_next(work, 600000, &i), 0);
+	interrupt(&w, 10);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_INTERRUPTED);
+	ck_assert_int_eq(elasticd_work_cancelled(work), 1);
+	ck_assert_int_eq(elasticd_work_finish(work, NULL), ELASTICD_ABORTED);
+	elasticd_work_close(work);
+}
+END_TEST
+
+static void works_again_and_again(struct worker *me)
+{
+	struct elasticd_work *work = place();
+	const struct elasticd_item *i = NULL;
+
+	me->r = elasticd_work_next(work, 600000, &i);
+	has_it = true;
+	do {
+		me->r = elasticd_work_finish_next(work, NULL, 600000, &i);
+		atomic_fetch_add(&interrupted, me->r == ELASTICD_INTERRUPTED);
+	} while (me->r == ELASTICD_INTERRUPTED);
+	me->n = me->r == 0 ? i->len : 0;
+	if (me->r == 0)
+		me->r = elasticd_work_finish(work, NULL);
+	elasticd_work_close(work);
+}
+
+START_TEST(an_answer_that_a_signal_has_ended_goes_on_with_what_comes_next)
+{
+	int64_t a = submit("a");
+
+	handle_usr1();
+	has_it = false;
+	worker_start(&w, works_again_and_again, h);
+	while (!has_it)
+		poll(NULL, 0, 1);
+	interrupt(&w, 3);
+	elasticd_outcomes_free(fetch(a, ELASTICD_RELEASE), 1);
+	submit("bcd");
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_uint_eq(w.n, 3);
+	ck_assert_int_eq(elasticd_join(q, -1), 0);
+}
+END_TEST
+#endif
+
 START_TEST(cancelling_the_handle_ends_waits)
 {
 	struct elasticd *other;
@@ -469,6 +572,10 @@ int main(void)
 	tcase_add_test(tc, a_thread_learns_that_its_task_was_cancelled);
 	tcase_add_test(tc, a_try_has_its_limit);
 	tcase_add_test(tc, a_call_is_answered_by_a_thread);
+#ifndef __SANITIZE_THREAD__
+	tcase_add_test(tc, a_call_that_a_signal_has_ended_is_not_made_twice);
+	tcase_add_test(tc, an_answer_that_a_signal_has_ended_goes_on_with_what_comes_next);
+#endif
 	tcase_add_test(tc, cancelling_the_handle_ends_waits);
 	tcase_add_test(tc, a_child_goes_on_with_a_copy_in_which_nothing_is_leased);
 	tcase_add_test(tc, there_is_nobody_to_connect_to);

@@ -4,6 +4,8 @@
 
 #include <poll.h>
 
+enum { QUEUE_VALUE_BYTES = 1 << 20 };
+
 START_TEST(a_task_comes_with_all_that_it_has)
 {
 	work_begins();
@@ -283,6 +285,53 @@ START_TEST(a_wait_that_a_signal_has_ended_goes_on)
 }
 END_TEST
 
+static char large[QUEUE_VALUE_BYTES];
+
+static void finishes_at_length(struct worker *me)
+{
+	const struct elasticd_bytes value = { large, sizeof(large), NULL };
+
+	me->r = elasticd_work_finish_next(work, &value, -1, &item);
+}
+
+/* How long the next message is. */
+static size_t hears_length(int from)
+{
+	char data[4096];
+	size_t n = 0;
+	ssize_t more;
+
+	do {
+		agent_await(from);
+		more = recv(from, data, sizeof(data), 0);
+		ck_assert_int_gt(more, 0);
+		n += (size_t)more;
+	} while (data[more - 1]);
+	return n;
+}
+
+START_TEST(an_answer_of_which_a_signal_has_left_some_goes_on)
+{
+	handle_usr1();
+	memset(large, 'x', sizeof(large));
+	work_has();
+	/* More than a socket takes. */
+	worker_start(&w, finishes_at_length, h);
+	agent_await(work_fd);
+	interrupt(&w);
+	ck_assert_int_eq(elasticd_work_finish(work, NULL), ELASTICD_FAILED_PRECONDITION);
+	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "under way"));
+	worker_start(&w, finishes_at_length, h);
+	ck_assert_uint_eq(
+		hears_length(work_fd), sizeof("{'method':'io.elasticd.Queue.Finish','parameters':"
+					      "{'lease':7,'value':'','next':true}}") +
+					       sizeof(large));
+	agent_answers(work_fd, ITEM("8", "42", ""));
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(item->task, 42);
+}
+END_TEST
+
 START_TEST(a_child_does_not_have_what_its_parent_has)
 {
 	pid_t child;
@@ -400,6 +449,7 @@ int main(void)
 	tcase_add_test(tc, nobody_is_asked_about_cancellation_until_the_board_says_so);
 	tcase_add_test(tc, a_cancellation_that_comes_before_its_item_was_read_is_seen);
 	tcase_add_test(tc, a_wait_that_a_signal_has_ended_goes_on);
+	tcase_add_test(tc, an_answer_of_which_a_signal_has_left_some_goes_on);
 	tcase_add_test(tc, a_child_does_not_have_what_its_parent_has);
 	tcase_add_test(tc, a_submit_that_a_signal_has_ended_is_not_made_twice);
 	tcase_add_test(tc, bad_answers_are_refused_at_once);
