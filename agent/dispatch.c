@@ -24,7 +24,6 @@ static void drain(struct dispatch *d)
 			dispatch_stream_cancelled(d, &d->todo);
 		dispatch_group_do(d, &d->todo);
 	}
-	dispatch_journal_commit(d);
 }
 
 static struct dispatch_wait *next_over(struct dispatch *d)
@@ -101,6 +100,7 @@ int dispatch_new(struct agent *a, struct error *err)
 	d->a = a;
 	d->timer_ms = UINT64_MAX;
 	TAILQ_INIT(&d->ready);
+	TAILQ_INIT(&d->listings);
 	for (int i = 0; i < 2; i++)
 		d->doors[i] = (struct dispatch_door){ .d = d, .workers = i };
 	dispatch_group_options(a, &d->options);
@@ -129,7 +129,6 @@ void dispatch_free(struct agent *a)
 	loop_timer_free(d->timer);
 	worker_text_fini(&d->text);
 	dispatch_waits_free(d);
-	free(d->stopping);
 	free(d);
 }
 

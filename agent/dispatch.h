@@ -29,6 +29,10 @@ struct dispatch_door;
 /* NULL without a->dispatch. */
 struct dispatch_door *dispatch_door(struct agent *a, bool workers);
 
+/* Whether answers rely on a journal, and the one call before they leave: it is written. */
+bool dispatch_is_durable(const struct agent *a);
+void dispatch_leaving(struct agent *a);
+
 /* A connection of a worker is at its end, its calls are gone: its leases are put back. holder is
  * its word in the varlink server. */
 void dispatch_closed(struct agent *a, void *holder);

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { ERROR_BYTES = 128 }; /* of an error's JSON beside its texts */
+
 /* --- resources ----------------------------------------------------------------------------------
  */
 
@@ -59,16 +61,23 @@ int dispatch_drop_resource(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply_text(call, "{}", 2);
 }
 
+/* room: bytes of errors that may still be told. */
 static json_t *resource_json(
-	const struct dispatch *d, size_t i, const struct queue_resource_view *v)
+	const struct dispatch *d, size_t i, const struct queue_resource_view *v, size_t *room)
 {
 	json_t *j = json_object(), *errors = json_array();
 	int n = d->a->workers ? d->a->workers->n_slots : 0;
 	struct queue_error e;
 
-	for (int worker = 0; worker < n; worker++)
-		if (queue_resource_error(d->q, i, worker, &e))
-			json_add(errors, dispatch_error_json(d, &e));
+	for (int worker = 0; worker < n && *room; worker++) {
+		size_t len;
+
+		if (!queue_resource_error(d->q, i, worker, &e))
+			continue;
+		len = ERROR_BYTES + strlen(e.message) + strlen(e.details);
+		*room -= len < *room ? len : *room;
+		json_add(errors, dispatch_error_json(d, &e));
+	}
 	json_put_string(j, "name", v->name);
 	json_put_int(j, "ready", v->ready);
 	json_put_int(j, "building", v->building);
@@ -81,6 +90,7 @@ int dispatch_resources(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct dispatch_door *door = arg;
 	struct dispatch *d = door->d;
+	size_t room = DISPATCH_ANSWER_BYTES;
 	struct queue_resource_view v;
 	json_t *list, *answer;
 
@@ -89,7 +99,7 @@ int dispatch_resources(struct varlink_call *call, json_t *p, void *arg)
 	list = json_array();
 	answer = json_object();
 	for (size_t i = 0; queue_resource_view(d->q, i, &v); i++)
-		json_add(list, resource_json(d, i, &v));
+		json_add(list, resource_json(d, i, &v, &room));
 	json_put(answer, "resources", list);
 	return varlink_reply(call, answer);
 }
@@ -156,7 +166,7 @@ static void answer_call(struct dispatch_wait *x)
 	_cleanup_free_ struct place *places = places_of(x->d, x->wait.answers, &n);
 
 	dispatch_put(t, "{\"answers\":[");
-	for (size_t i = 0; places && i < n; i++) {
+	for (size_t i = 0; places && i < n && t->len <= WORKERS_REPLY_BYTES; i++) {
 		if (i)
 			dispatch_put(t, ",");
 		(void)queue_answer(x->wait.answers, places[i].answer, &a);
@@ -224,6 +234,7 @@ int dispatch_call_all(struct varlink_call *call, json_t *p, void *arg)
 	x->workers = door->workers;
 	timeout = json_get_int(p, "timeout_ms", (int64_t)d->options.call_timeout_ms);
 	answer = json_get_int(p, "answer_timeout_ms", (int64_t)d->options.answer_timeout_ms);
+	queue_worker_calls(d->q, dispatch_caller(door, call), d->now_ms);
 	return dispatch_wait_begun(
 		x, queue_call(d->q, &x->wait, workers, json_array_size(list), &payload,
 			   dispatch_deadline(d, timeout), (uint64_t)answer, d->now_ms));

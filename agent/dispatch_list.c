@@ -2,9 +2,10 @@
 #include "agent/dispatch_private.h"
 #include "common/json.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { LIST_DEFAULT = 1000 };
+enum { LIST_DEFAULT = 1000, LIST_LOOKS = 512 };
 
 /* A bit for each state. */
 static unsigned states_of(const json_t *list)
@@ -20,37 +21,122 @@ static unsigned states_of(const json_t *list)
 	return list ? states : ~0u;
 }
 
+/* One that looks for tasks, some of them in each turn of the loop: there may be any number of them,
+ * few of which it wants. */
+struct dispatch_listing {
+	TAILQ_ENTRY(dispatch_listing) link;
+	struct dispatch *d;
+	struct varlink_call *call;
+	char *queue; /* NULL: of all */
+	unsigned states;
+	int64_t limit, n, at; /* how many it has; the last that it has looked at */
+	bool more, workers;
+	struct worker_text text;
+};
+
+static void list_turn(void *arg);
+
+static void listing_free(struct dispatch_listing *l)
+{
+	struct dispatch *d = l->d;
+
+	TAILQ_REMOVE(&d->listings, l, link);
+	if (TAILQ_EMPTY(&d->listings))
+		loop_cancel(d->a->loop, list_turn, d);
+	worker_text_fini(&l->text);
+	free(l->queue);
+	free(l);
+}
+
+static void listing_gone(void *arg)
+{
+	listing_free(arg);
+}
+
+static bool is_wanted(const struct dispatch_listing *l, const struct queue_outcome *o)
+{
+	return l->states & 1u << o->state && (!l->queue || !strcmp(o->queue, l->queue));
+}
+
+/* True at the end of the tasks, or of the room. */
+static bool look(struct dispatch_listing *l)
+{
+	struct queue_outcome o;
+
+	for (int i = 0; i < LIST_LOOKS; i++) {
+		if (!queue_after(l->d->q, NULL, l->at, &o))
+			return true;
+		l->at = o.task;
+		if (!is_wanted(l, &o))
+			continue;
+		l->more = l->n == l->limit || l->text.len >= DISPATCH_ANSWER_BYTES;
+		if (l->more)
+			return true;
+		if (l->n++)
+			dispatch_put(&l->text, ",");
+		dispatch_text_info(l->d, &l->text, &o);
+	}
+	return false;
+}
+
+static void listing_answer(struct dispatch_listing *l)
+{
+	if (l->more)
+		dispatch_put(&l->text, "],\"more\":true}");
+	else
+		dispatch_put(&l->text, "],\"more\":false}");
+	if (!l->workers || !worker_too_much_unread(l->call))
+		worker_text_reply(l->call, &l->text);
+	listing_free(l);
+}
+
+/* The first of them, so that no more than one has its answer in memory. */
+static void list_turn(void *arg)
+{
+	struct dispatch *d = arg;
+	struct dispatch_listing *l = TAILQ_FIRST(&d->listings);
+	bool done = look(l);
+
+	if (done)
+		listing_answer(l);
+	while ((l = TAILQ_FIRST(&d->listings)) && loop_defer(d->a->loop, list_turn, d) < 0) {
+		/* Without memory for another turn it ends in this one. */
+		if (look(l))
+			listing_answer(l);
+	}
+}
+
 int dispatch_list(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct dispatch_door *door = arg;
 	struct dispatch *d = door->d;
 	const char *queue = json_get_string(p, "queue", NULL);
-	unsigned states = states_of(json_get_array(p, "states"));
-	int64_t limit = json_get_int(p, "limit", LIST_DEFAULT), n = 0;
-	struct queue_outcome o = { .task = json_get_int(p, "after", -1) };
-	struct worker_text *t;
-	bool more = false;
+	struct dispatch_listing *l;
 
-	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)) ||
-		(door->workers && worker_too_much_unread(call)))
+	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)))
 		return 0;
-	t = dispatch_text_begin(d);
-	dispatch_put(t, "{\"tasks\":[");
-	while (!more && queue_after(d->q, queue, o.task, &o)) {
-		if (!(states & 1u << o.state))
-			continue;
-		more = n == limit || t->len >= DISPATCH_ANSWER_BYTES;
-		if (more)
-			break;
-		if (n++)
-			dispatch_put(t, ",");
-		dispatch_text_info(d, t, &o);
+	l = malloc(sizeof(*l));
+	if (!l)
+		return dispatch_no_memory(call);
+	*l = (struct dispatch_listing){
+		.d = d,
+		.call = call,
+		.queue = queue ? strdup(queue) : NULL,
+		.states = states_of(json_get_array(p, "states")),
+		.limit = json_get_int(p, "limit", LIST_DEFAULT),
+		.at = json_get_int(p, "after", -1),
+		.workers = door->workers,
+	};
+	if (queue && !l->queue) {
+		free(l);
+		return dispatch_no_memory(call);
 	}
-	if (more)
-		dispatch_put(t, "],\"more\":true}");
-	else
-		dispatch_put(t, "],\"more\":false}");
-	return dispatch_text_reply(d, call);
+	dispatch_put(&l->text, "{\"tasks\":[");
+	varlink_call_on_gone(call, listing_gone, l);
+	TAILQ_INSERT_TAIL(&d->listings, l, link);
+	if (TAILQ_FIRST(&d->listings) == l)
+		list_turn(d);
+	return 0;
 }
 
 int dispatch_stats(struct varlink_call *call, json_t *p, void *arg)

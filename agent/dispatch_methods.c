@@ -228,15 +228,13 @@ static int method_release(struct varlink_call *call, json_t *p, void *arg)
 	struct dispatch *d = door->d;
 	_cleanup_free_ int64_t *ids = NULL;
 	size_t n = 0;
-	int r;
 
 	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)) ||
 		dispatch_ids(call, json_get_array(p, "tasks"), &ids, &n) != 0)
 		return 0;
-	r = worker_reply_int(
-		call, "released", (int64_t)queue_release(d->q, ids, n, dispatch_now(d)));
+	n = queue_release(d->q, ids, n, dispatch_now(d));
 	dispatch_run(d);
-	return r;
+	return worker_reply_int(call, "released", (int64_t)n);
 }
 
 static int method_close(struct varlink_call *call, json_t *p, void *arg)

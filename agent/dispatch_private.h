@@ -19,7 +19,8 @@
  *                       dispatch_loss.c, dispatch_do.c, dispatch_view.c
  *
  * After whatever may have changed the machine comes dispatch_run(): it has done what the machine
- * wants, writes the journal, answers, and sets the timer.
+ * wants, answers, and sets the timer. The journal is written once in a turn of the loop, before the
+ * answers leave (dispatch_leaving()).
  */
 
 #include "agent/dispatch.h"
@@ -40,6 +41,7 @@ struct dispatch_door {
 
 LIST_HEAD(dispatch_streams, dispatch_stream);
 TAILQ_HEAD(dispatch_waits, dispatch_wait);
+TAILQ_HEAD(dispatch_listings, dispatch_listing);
 LIST_HEAD(dispatch_all, dispatch_wait);
 
 enum {
@@ -56,14 +58,15 @@ struct dispatch {
 	struct queue_options options;
 	struct dispatch_group *group;
 	struct journal *journal; /* NULL: what happens is not kept */
-	bool uncommitted;	 /* something was added to it */
+	bool uncommitted;	 /* something was added to it that is yet to be written */
 	struct dispatch_door doors[2];
 	struct loop_timer *timer;
 	uint64_t timer_ms;	     /* when it fires; UINT64_MAX: it is not armed */
 	struct dispatch_waits ready; /* over, and not answered yet */
 	struct dispatch_all waits;   /* all */
-	char *stopping;		     /* what tasks get that would wait, NULL: nothing */
+	char stopping[1024];	     /* what tasks get that would wait, "": nothing */
 	struct dispatch_streams streams;
+	struct dispatch_listings listings; /* Lists that are not answered yet */
 	struct worker_text text; /* of the answer that is being written; its memory stays */
 	size_t held_bytes;	 /* of what waits for room */
 	uint64_t now_ms;	 /* when the present step was made */
@@ -106,7 +109,6 @@ _must_check_ int dispatch_journal_open(struct dispatch *d, struct error *err);
 void dispatch_journal_close(struct dispatch *d);
 void dispatch_journal_add(struct dispatch *d, const struct queue_record *r);
 void dispatch_journal_lost(struct dispatch *d);
-void dispatch_journal_commit(struct dispatch *d);
 /* Whether it takes so much more, else the call was answered. */
 bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes);
 

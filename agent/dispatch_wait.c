@@ -3,6 +3,7 @@
 #include "common/json.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct dispatch_wait *wait_alloc(struct dispatch *d)
@@ -51,7 +52,7 @@ struct dispatch_wait *dispatch_wait_new(
 {
 	struct dispatch_wait *x;
 
-	if (d->stopping && varlink_call_user(call)) {
+	if (d->stopping[0] && varlink_call_user(call)) {
 		worker_fail_missing(NULL, call, STATUS_CANCELLED, d->stopping, NULL, 0);
 		return NULL;
 	}
@@ -144,8 +145,7 @@ void dispatch_waits_stop(struct dispatch *d, const char *why)
 {
 	struct dispatch_wait *x, *next;
 
-	free(d->stopping);
-	d->stopping = strdup(why);
+	snprintf(d->stopping, sizeof(d->stopping), "%s", why);
 	for (x = LIST_FIRST(&d->waits); x; x = next) {
 		next = LIST_NEXT(x, all);
 		/* Only calls of tasks have a word of their connection. */
@@ -159,8 +159,7 @@ void dispatch_waits_stop(struct dispatch *d, const char *why)
 
 void dispatch_waits_go(struct dispatch *d)
 {
-	free(d->stopping);
-	d->stopping = NULL;
+	d->stopping[0] = '\0';
 }
 
 uint64_t dispatch_now(struct dispatch *d)

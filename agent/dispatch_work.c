@@ -35,8 +35,10 @@ static int work(struct dispatch *d, struct varlink_call *call, int64_t timeout_m
 {
 	struct dispatch_wait *x = dispatch_wait_new(d, call, answer_item);
 
-	if (!x)
+	if (!x) {
+		dispatch_run(d); /* what ended before it was asked for more */
 		return 0;
+	}
 	x->holder = varlink_call_user(call);
 	return dispatch_wait_begun(x, queue_work(d->q, &x->wait, worker_of(call), x->holder,
 					      dispatch_deadline(d, timeout_ms), d->now_ms));

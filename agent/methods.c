@@ -420,6 +420,11 @@ static void methods_lingered(void *arg)
 		methods_drained(s);
 }
 
+static void methods_leaving(void *arg)
+{
+	dispatch_leaving(((struct agent_server *)arg)->a);
+}
+
 int agent_server_new(struct agent *a, struct error *err)
 {
 	struct agent_server *s = calloc(1, sizeof(*s));
@@ -445,6 +450,7 @@ int agent_server_new(struct agent *a, struct error *err)
 		.also = a->dispatch ? also : NULL,
 		.limits = { .message_bytes = METHODS_MESSAGE_BYTES },
 		.authorize = methods_authorize,
+		.leaving = dispatch_is_durable(a) ? methods_leaving : NULL,
 		.arg = s,
 	};
 	int r;

@@ -166,6 +166,11 @@ static int open_store(struct workers *w)
 	return r;
 }
 
+static void leaving(void *arg)
+{
+	dispatch_leaving(((struct workers *)arg)->a);
+}
+
 static int open_server(struct workers *w, struct error *err)
 {
 	const struct varlink_also also[] = {
@@ -198,6 +203,7 @@ static int open_server(struct workers *w, struct error *err)
 		.authorize = worker_authorize,
 		.opened = worker_opened,
 		.closed = worker_closed,
+		.leaving = dispatch_is_durable(w->a) ? leaving : NULL,
 		.limit_error = "ResourceExhausted",
 		.arg = w,
 	};

@@ -159,16 +159,22 @@ static int watch(struct varlink_connection *c)
 
 void varlink_connection_run(struct varlink_connection *c)
 {
+	const struct varlink_server *s = c->server;
+	bool later = s->leaving && !s->in_turn;
+
 	c->busy = true;
 	do {
 		take_calls(c);
-		varlink_connection_send(c);
+		if (!later)
+			varlink_connection_send(c);
 	} while (may_take_calls(c) && varlink_frame_ready(&c->in));
 	c->busy = false;
 	if (!c->doomed && !c->deaf)
 		wake_streams(c);
 	if (at_its_end(c) || watch(c) < 0)
 		varlink_connection_free(c);
+	else if (later && varlink_buffer_len(&c->out))
+		varlink_connection_touch(c);
 }
 
 static bool hung_up(const struct varlink_connection *c)

@@ -59,6 +59,7 @@ struct varlink_server {
 	void *arg; /* of the five before */
 	bool check_replies;
 	int handling; /* handlers that are being run */
+	bool in_turn; /* varlink_server_turn() */
 
 	struct varlink_connections connections, touched;
 	int n_connections;

@@ -149,11 +149,13 @@ void varlink_server_turn(void *arg)
 	struct varlink_connection *c;
 
 	TAILQ_CONCAT(&now, &s->touched, touched_entry);
+	s->in_turn = true;
 	while ((c = TAILQ_FIRST(&now))) {
 		TAILQ_REMOVE(&now, c, touched_entry);
 		c->touched = false;
 		varlink_connection_run(c);
 	}
+	s->in_turn = false;
 }
 
 int varlink_server_add_connection(struct varlink_server *s, int fd, struct error *err)

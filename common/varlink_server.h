@@ -100,8 +100,9 @@ struct varlink_options {
 	int (*opened)(const struct varlink_peer *peer, void **ret_user, void *arg);
 	/* May be NULL. A connection that has a word is at its end, all its calls are gone. */
 	void (*closed)(void *user, void *arg);
-	/* May be NULL. Answers are about to leave on some connection: what they promise is to be
-	 * kept by now. May answer calls. */
+	/* May be NULL. Called before answers leave on some connection: what they promise is to be
+	 * kept by its end. Where it is given, answers leave together, in the end of the turn in
+	 * which their calls have come. May answer no calls. */
 	void (*leaving)(void *arg);
 	/* The error of the interface for what is over a limit, with message. NULL: LimitReached
 	 * with what and limit. */

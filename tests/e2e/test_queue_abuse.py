@@ -120,6 +120,7 @@ def test_who_vanishes_while_it_waits_leaves_nothing_behind(daemon):
     tasks = [c.submit(), c.submit()]
     running = group.connect("worker:1")
     running.work()
+    tasks.append(c.submit())
     for method, more in (("Submit", {"payload": "x" * 1000}),
                          ("SubmitMany", {"tasks": [{"payload": "y"}, {"base64": "AAAA"}]}),
                          ("Fetch", {"task": 1}), ("FetchMany", {"tasks": tasks}),
@@ -133,12 +134,12 @@ def test_who_vanishes_while_it_waits_leaves_nothing_behind(daemon):
     running.close()
     c.until(lambda s: s["running"] == 0)
     # It was cancelled, though nobody waits for that any more.
-    assert c.states() == {1: "cancelled", 2: "queued"}
+    assert c.states() == {1: "cancelled", 2: "queued", 3: "queued"}
     with group.connect("worker:2") as gone:
         gone.send("Cancels", more=True).receive()
     with group.connect("worker:2") as gone:
         gone.send("Keep", more=True, queue="kept").receive()
-    a.finish(a.work())
+    a.finish(a.finish(a.work(), next=True)["item"])
     with group.connect("worker:2") as gone:
         gone.send("Work")
         c.until(lambda s: s["free"] == 1)
@@ -221,6 +222,40 @@ def test_a_long_payload_for_a_worker_that_never_reads_goes_to_another(three):
     serves(c, a)
 
 
+def test_cancellations_that_nobody_reads_end_their_stream(daemon):
+    """It is told more than a connection may hold; the leases and everybody else go on."""
+    group = group_of(daemon, replicas=2, slots=1024, cancel_grace="1h")
+    c, a = group.all("worker:0", "worker:1")
+    deaf = group.connect("worker:1").send("Cancels", more=True)
+    assert deaf.reply() == {}
+    reader = group.connect("worker:1").send("Cancels", more=True)
+    assert reader.reply() == {}
+    reason = "\x01" * 500
+    for _ in range(5):
+        c.call("SubmitMany", tasks=[{}] * 1000, queue="q")
+        items = [a.work() for _ in range(1000)]
+        assert c.refused("Cancel", queue="q", reason=reason, timeout_ms=0).name == "DeadlineExceeded"
+        heard = [reader.reply() for _ in items]
+        assert {h["lease"] for h in heard} == {i["lease"] for i in items}
+        assert {h["reason"] for h in heard} == {heard[0]["reason"]} and "\x01" in heard[0]["reason"]
+        for item in items:
+            a.send("Finish", lease=item["lease"])
+        for item in items:
+            assert a.error().name == "Aborted"
+    told = 0
+    while True:
+        message = deaf.receive()
+        if message.get("error"):
+            break
+        told += 1
+    assert message["error"] == QUEUE_IFACE + "ResourceExhausted" and 0 < told < 5000
+    # It may ask again.
+    assert deaf.send("Cancels", more=True).reply() == {}
+    c.call("Release", tasks=list(range(1, 5001)))
+    serves(c, a)
+    group.close()
+
+
 # --- who asks for too much -------------------------------------------------------------------------
 
 
@@ -277,6 +312,35 @@ def test_many_tasks_in_one_call_are_taken_as_far_as_they_are_looked_at(daemon):
     assert c.call("Cancel")["cancelled"] == 65536
     e = c.refused("FetchMany", tasks=[1] * ((1 << 20) + 1))
     assert e.name == "InvalidArgument" and "tasks" in e.message
+    group.close()
+
+
+def test_lists_look_through_any_number_of_tasks(daemon):
+    """A piece at a time; who vanishes meanwhile is forgotten, and the others go on."""
+    group = group_of(daemon, replicas=2)
+    c, a = group.all("worker:0", "worker:1")
+    # As many as take several turns of the agent's loop, and a few that are wanted.
+    for _ in range(2):
+        assert c.call("SubmitMany", tasks=[{}] * 50000, queue="crowd")["accepted"] == 50000
+    rare = c.submit(queue="rare")
+    item = a.finish(a.work(), next=True)["item"]
+    lists = [group.connect("worker:0") for _ in range(4)]
+    for conn in lists:
+        for _ in range(3):
+            conn.send("List", queue="rare")
+            conn.send("List", states=["running"])
+            conn.send("List", queue="none")
+    lists[0].close()
+    for conn in lists[1:]:
+        for _ in range(3):
+            assert [t["task"] for t in conn.reply()["tasks"]] == [rare]
+            assert [t["task"] for t in conn.reply()["tasks"]] == [item["task"]]
+            assert conn.reply() == {"tasks": [], "more": False}
+    page = c.call("List", after=99990, limit=20)
+    assert [t["task"] for t in page["tasks"]] == list(range(99991, 100002)) and page["more"] is False
+    page = c.call("List", states=["queued", "succeeded"], limit=3)
+    assert [t["task"] for t in page["tasks"]] == [1, 3, 4] and page["more"] is True
+    lists[1].send("List", queue="rare")  # it is left open
     group.close()
 
 

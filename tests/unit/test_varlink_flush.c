@@ -65,6 +65,92 @@ START_TEST(who_vanishes_before_answers_leave_at_once_ends_in_its_turn)
 }
 END_TEST
 
+static int n_leaving, handled_by_then;
+
+static void leaving(void *arg)
+{
+	n_leaving++;
+	handled_by_then = n_handled;
+}
+
+static void start_with_leaving(void)
+{
+	struct varlink_options opt = demo_options();
+
+	demo_stop();
+	opt.leaving = leaving;
+	demo_start(&opt);
+	n_leaving = handled_by_then = 0;
+}
+
+/* Those of one turn are handled before the first answer leaves. */
+START_TEST(answers_that_promise_something_leave_together)
+{
+	int peers[8];
+	bool seen[8] = { false };
+	int n = 0;
+
+	start_with_leaving();
+	for (int i = 0; i < 8; i++)
+		peers[i] = new_peer();
+	turn();
+	for (int i = 0; i < 8; i++)
+		call_method(peers[i], DEMO "Echo", "{'text':'x'}", "");
+	while (n < 8) {
+		int before = n_handled;
+
+		loop_run_once(loop, true);
+		for (int i = 0; i < 8; i++) {
+			if (seen[i] || !come(peers[i]))
+				continue;
+			seen[i] = true;
+			n++;
+		}
+		/* All of them are there, and none of them before it was told of. */
+		ck_assert_int_eq(n, n_handled);
+		ck_assert_int_eq(handled_by_then, n_handled);
+		ck_assert_int_gt(n_handled, before);
+	}
+	for (int i = 0; i < 8; i++)
+		close(peers[i]);
+}
+END_TEST
+
+START_TEST(a_peer_that_sends_and_ends_its_side_gets_what_is_promised)
+{
+	int fd;
+
+	start_with_leaving();
+	fd = new_peer();
+	for (int i = 0; i < 100; i++)
+		call_method(fd, DEMO "Echo", "{'text':'x'}", "");
+	ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+	ck_assert_uint_eq(strlen(hear(fd)), 100 * strlen("{'parameters':{'text':'x'}}\n") + 3);
+	ck_assert_int_gt(n_leaving, 0);
+	ck_assert_int_eq(handled_by_then, 100);
+	turn();
+	ck_assert_int_eq(varlink_server_connections(server), 0);
+	close(fd);
+}
+END_TEST
+
+START_TEST(answers_that_promise_something_leave_at_once_where_that_is_asked_for)
+{
+	int fd;
+
+	start_with_leaving();
+	fd = new_peer();
+	call_method(fd, DEMO "Keep", "{}", "");
+	turn();
+	answer_kept(0, "x");
+	ck_assert_int_eq(n_leaving, 0);
+	varlink_server_flush(server);
+	ck_assert_int_eq(n_leaving, 1);
+	ck_assert_uint_eq(come(fd), strlen(REPLY));
+	close(fd);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("varlink_flush");
@@ -76,6 +162,9 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, answers_leave_at_once_where_that_is_asked_for);
 	tcase_add_test(t, who_vanishes_before_answers_leave_at_once_ends_in_its_turn);
+	tcase_add_test(t, answers_that_promise_something_leave_together);
+	tcase_add_test(t, a_peer_that_sends_and_ends_its_side_gets_what_is_promised);
+	tcase_add_test(t, answers_that_promise_something_leave_at_once_where_that_is_asked_for);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
