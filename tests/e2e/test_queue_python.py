@@ -2,51 +2,12 @@
 """The work queue in Python by hand: a process without an agent is coordinator and workers in one, by its
 threads, and in children of fork()."""
 
-import textwrap
-
 import pytest
 
-from python_package import by_hand, needs_library
+from python_package import needs_library
+from python_queue import runs
 
-pytestmark = [needs_library, pytest.mark.seconds(120)]
-
-PRELUDE = """
-import collections, json, os, signal, sys, threading, time
-import elasticd
-
-job = elasticd.init()
-loops = []
-
-def start(handler=lambda task: task.payload, **more):
-    "Another worker."
-    thread = threading.Thread(target=lambda: job.work(handler, **more))
-    thread.start()
-    loops.append(thread)
-
-def finish():
-    job.close_queues()
-    for thread in loops:
-        thread.join()
-
-def raised(kind, function, *arguments, **more):
-    try:
-        function(*arguments, **more)
-    except kind as e:
-        return e
-    raise AssertionError(f"{function} did not raise {kind}")
-
-def until(condition):
-    while not condition():
-        time.sleep(0.001)
-
-"""
-
-
-def runs(box, script, *args, err=""):
-    """The script, which ends well and says so."""
-    result = by_hand(box, PRELUDE + textwrap.dedent(script) + "\nprint('well')\n", *args)
-    assert result.rc == 0 and result.out.endswith("well\n") and result.err == err, result
-    return result
+pytestmark = [needs_library, pytest.mark.seconds(300)]
 
 
 def test_values_come_back_as_they_were(box):
@@ -137,7 +98,7 @@ def test_a_value_that_cannot_travel_fails_its_task(box):
 def test_the_first_error_is_raised_once_and_the_queue_is_as_new(box):
     """The long task is interrupted amid its sleep; three new ones succeed."""
     runs(box, """
-        slept, cancelled = threading.Event(), []
+        slept, fail, cancelled = threading.Event(), threading.Event(), []
 
         def coordinator():
             with job.queue() as q:
@@ -146,6 +107,7 @@ def test_the_first_error_is_raised_once_and_the_queue_is_as_new(box):
                 start(handler)
                 bad = q.submit("bad")
                 queued = q.map(["never"] * 5)
+                fail.set()
                 error = raised(elasticd.QueueFailed, q.join)
                 assert isinstance(error, elasticd.Unknown) and str(error) == "ValueError: not this one", error
                 assert error.task == bad.task and error.worker == "worker:0", vars(error)
@@ -162,6 +124,7 @@ def test_the_first_error_is_raised_once_and_the_queue_is_as_new(box):
 
         def handler(task):
             if task.payload == "bad":
+                fail.wait()
                 raise ValueError("not this one")
             return task.payload
 
@@ -173,8 +136,8 @@ def test_the_first_error_is_raised_once_and_the_queue_is_as_new(box):
                 if task.payload != "long":
                     task.value = handler(task)
                     continue
-                slept.set()
                 try:
+                    slept.set()
                     time.sleep(3600)
                 except elasticd.TaskCancelled:
                     cancelled.append(task.number)
@@ -612,122 +575,6 @@ def test_a_loop_waits_no_longer_than_it_is_told(box):
             raised(TimeoutError, q.submit(4, alone=True).fetch, 0.01)
             raised(TimeoutError, q.join, 0.01)
         finish()
-        """)
-
-
-INTERRUPTED = """
-    def on_signal(*_):
-        handled.set()
-        if sys.argv[2] == "raise":
-            raise KeyboardInterrupt
-
-    def insist():  # a signal that comes just before the wait has no wait to end
-        while not handled.wait(0.05):
-            os.kill(os.getpid(), signal.SIGINT)
-        go.set()
-
-    def handler(task):
-        go.wait()
-        return task.payload
-
-    handled, go = threading.Event(), threading.Event()
-    signal.signal(signal.SIGINT, on_signal)
-    q = job.queue()
-    if sys.argv[1] != "tasks":
-        start(handler)
-    h = q.submit("value") if sys.argv[1] != "tasks" else None
-    other = threading.Thread(target=insist)
-    waits = {"fetch": lambda: h.fetch(timeout=3600), "join": q.join, "cancel": lambda: q.cancel([h]),
-             "any": lambda: next(q.as_completed([h])), "call": lambda: job.call(1),
-             "tasks": lambda: next(job.tasks())}
-    if sys.argv[1] == "tasks":
-        def give():
-            go.wait()
-            if sys.argv[2] == "return":
-                q.submit("for the loop")
-        giver = threading.Thread(target=give)
-        giver.start()
-        loops.append(giver)
-    try:
-        other.start()
-        try:
-            waits[sys.argv[1]]()
-            print("done")
-        except elasticd.CallFailed:
-            print("done")
-    except KeyboardInterrupt:
-        print("interrupted")
-    other.join()
-    if h and sys.argv[1] != "cancel":
-        assert h.fetch() == "value"
-        assert q.submit("more").fetch() == "more"
-    finish()
-"""
-
-
-@pytest.mark.parametrize("way", ["return", "raise"])
-@pytest.mark.parametrize("wait", ["fetch", "join", "cancel", "any", "call", "tasks"])
-def test_signals_come_through_and_the_queue_goes_on(box, wait, way):
-    result = runs(box, INTERRUPTED, wait, way)
-    assert result.out == {"return": "done", "raise": "interrupted"}[way] + "\nwell\n"
-
-
-def test_a_cancelled_task_is_interrupted_and_no_other_one(box):
-    """A hundred are cancelled, some amid their sleep, some while they end by themselves: none of the tasks
-    in between is hit, and all are accounted for."""
-    runs(box, """
-        hit = []
-
-        def coordinator():
-            with job.queue() as q:
-                for n in range(60):
-                    bad, good = q.submit("bad"), q.submit("good")
-                    until(lambda: bad.task in begun)
-                    if n % 3 == 0:
-                        ends.add(bad.task)
-                    bad.cancel()
-                    assert type(bad.exception()) in (elasticd.Cancelled, type(None))
-                    assert good.fetch() == "good"
-            finish()
-
-        begun, ends = set(), set()
-        thread = threading.Thread(target=coordinator)
-        thread.start()
-        def handler(task):
-            begun.add(task.number)
-            if task.payload == "good":
-                sum(range(1000))
-                return "good"
-            try:
-                while task.number not in ends:
-                    time.sleep(0.002)
-            except elasticd.TaskCancelled:
-                hit.append(task.number)
-                raise
-
-        job.work(handler, interrupt=signal.SIGUSR1)
-        thread.join()
-        assert hit and len(set(hit)) == len(hit)
-        assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
-        """)
-
-
-def test_the_signal_of_somebody_else_goes_to_the_handler_of_before(box):
-    runs(box, """
-        seen = []
-        signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
-        with job.queue() as q:
-            h = q.submit()
-            for task in job.tasks(interrupt=signal.SIGUSR1):
-                with task:
-                    os.kill(os.getpid(), signal.SIGUSR1)
-                    until(lambda: seen)
-                task.finish()
-                break
-            os.kill(os.getpid(), signal.SIGUSR1)
-            until(lambda: len(seen) == 2)
-            assert h.fetch() is None
-        assert len(threading.enumerate()) == 1
         """)
 
 

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The work queue in Python by hand: signals that come amid its waits, and tasks that are cancelled while
+they run."""
+
+import pytest
+
+from python_package import needs_library
+from python_queue import runs
+
+pytestmark = [needs_library, pytest.mark.seconds(300)]
+
+INTERRUPTED = """
+    def on_signal(*_):
+        handled.set()
+        if sys.argv[2] == "raise":
+            raise KeyboardInterrupt
+
+    def insist():  # a signal that comes just before the wait has no wait to end
+        while not handled.wait(0.05):
+            os.kill(os.getpid(), signal.SIGINT)
+        go.set()
+
+    def handler(task):
+        go.wait()
+        return task.payload
+
+    handled, go = threading.Event(), threading.Event()
+    signal.signal(signal.SIGINT, on_signal)
+    q = job.queue()
+    if sys.argv[1] != "tasks":
+        start(handler)
+    h = q.submit("value") if sys.argv[1] != "tasks" else None
+    other = threading.Thread(target=insist)
+    waits = {"fetch": lambda: h.fetch(timeout=3600), "join": q.join, "cancel": lambda: q.cancel([h]),
+             "any": lambda: next(q.as_completed([h])), "call": lambda: job.call(1),
+             "tasks": lambda: next(job.tasks())}
+    if sys.argv[1] == "tasks":
+        def give():
+            go.wait()
+            if sys.argv[2] == "return":
+                q.submit("for the loop")
+        giver = threading.Thread(target=give)
+        giver.start()
+        loops.append(giver)
+    try:
+        other.start()
+        try:
+            waits[sys.argv[1]]()
+            print("done")
+        except elasticd.CallFailed:
+            print("done")
+    except KeyboardInterrupt:
+        print("interrupted")
+    other.join()
+    if h and sys.argv[1] != "cancel":
+        assert h.fetch() == "value"
+        assert q.submit("more").fetch() == "more"
+    finish()
+"""
+
+
+@pytest.mark.parametrize("way", ["return", "raise"])
+@pytest.mark.parametrize("wait", ["fetch", "join", "cancel", "any", "call", "tasks"])
+def test_signals_come_through_and_the_queue_goes_on(box, wait, way):
+    result = runs(box, INTERRUPTED, wait, way)
+    assert result.out == {"return": "done", "raise": "interrupted"}[way] + "\nwell\n"
+
+
+def test_a_cancelled_task_is_interrupted_and_no_other_one(box):
+    """A hundred are cancelled, some amid their sleep, some while they end by themselves: none of the tasks
+    in between is hit, and all are accounted for."""
+    runs(box, """
+        hit = []
+
+        def coordinator():
+            with job.queue() as q:
+                for n in range(60):
+                    bad, good = q.submit("bad"), q.submit("good")
+                    until(lambda: bad.task in begun)
+                    if n % 3 == 0:
+                        ends.add(bad.task)
+                    bad.cancel()
+                    assert type(bad.exception()) in (elasticd.Cancelled, type(None))
+                    assert good.fetch() == "good"
+            finish()
+
+        begun, ends = set(), set()
+        thread = threading.Thread(target=coordinator)
+        thread.start()
+        def handler(task):
+            begun.add(task.number)
+            if task.payload == "good":
+                sum(range(1000))
+                return "good"
+            try:
+                while task.number not in ends:
+                    time.sleep(0.002)
+            except elasticd.TaskCancelled:
+                hit.append(task.number)
+                raise
+
+        job.work(handler, interrupt=signal.SIGUSR1)
+        thread.join()
+        assert hit and len(set(hit)) == len(hit)
+        assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
+        """)
+
+
+def test_a_cancellation_on_the_heels_of_its_task_is_heard(box):
+    """The thread that gets the task may not have looked at it yet when it is cancelled. None of these ends
+    otherwise."""
+    runs(box, """
+        def handler(task):
+            until(lambda: task.cancelled)
+
+        start(handler), start(handler)
+        with job.queue() as q:
+            for _ in range(300):
+                h = q.submit()
+                assert q.cancel([h], "no more of it") == 1
+                assert str(raised(elasticd.Cancelled, h.fetch)) == "no more of it"
+        finish()
+        """)
+
+
+def test_the_signal_of_somebody_else_goes_to_the_handler_of_before(box):
+    runs(box, """
+        seen = []
+        signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
+        with job.queue() as q:
+            h = q.submit()
+            for task in job.tasks(interrupt=signal.SIGUSR1):
+                with task:
+                    os.kill(os.getpid(), signal.SIGUSR1)
+                    until(lambda: seen)
+                task.finish()
+                break
+            os.kill(os.getpid(), signal.SIGUSR1)
+            until(lambda: len(seen) == 2)
+            assert h.fetch() is None
+        assert len(threading.enumerate()) == 1
+        """)
