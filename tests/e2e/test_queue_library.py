@@ -3,10 +3,11 @@
 between; and the same programs run by hand."""
 
 import re
+import shutil
 
 import pytest
 
-from harness import BUILD
+from harness import BUILD, ROOT
 
 PROGRAM = str(BUILD / "tests/tools/queueworker")
 
@@ -151,3 +152,55 @@ def test_the_same_programs_run_by_hand(box):
     assert said[1:4] == ["work closed", "join ok", "fetch succeeded retry:1 tries 2"]
     assert said[5] == "error -1 -1  "
     assert said[6].startswith("join FailedPrecondition: ")
+
+
+@pytest.fixture
+def example(box):
+    """The manual's worker, compiled as a user would."""
+    page = (ROOT / "man/elasticd_queue.3").read_text()
+    shown = re.search(r"^\.Sh EXAMPLES.*?^\.Bd -literal.*?\n(.*?)^\.Ed", page, re.M | re.S).group(1)
+    if not shutil.which("cc"):
+        pytest.skip("no C compiler here")
+    source, binary = box.path("work/example.c"), box.path("work/example")
+    source.write_text(shown.replace("\\e", "\\").replace("\\&", "").replace("\\-", "-"))
+    built = box.sh("cc", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/worker", "-o", binary, source, f"-L{BUILD}",
+                   f"-Wl,-rpath,{BUILD}", "-lelasticd")
+    assert built.rc == 0, built.err
+    return str(binary)
+
+
+def test_the_manuals_worker_works_by_hand_and_in_a_job(box, daemon, example):
+    # There is nobody else who could submit anything.
+    assert box.sh(example).rc == 0
+    done = daemon.run({"roles": [
+        {"name": "chief", "replicas": 1, "command": [PROGRAM, "many:20", "fetch-all", "close"]},
+        {"name": "worker", "replicas": 2, "command": [example]}]})
+    assert output(daemon, done) == ["many 20", "fetch-all 20 of 20 sum 190", "close ok"]
+    assert done["state"] == "succeeded"
+
+
+def test_the_header_of_the_queue_is_c_and_cxx(box):
+    text = """#include "elasticd.h"
+int main(void)
+{
+	struct elasticd_new_task task = { { "x", 1, "text" }, 0, 0, 0, 1 };
+	struct elasticd_failure failure = { ELASTICD_ABORTED, "no", 0, 1, 0 };
+	struct elasticd_outcome outcome;
+	struct elasticd_answer answer;
+	struct elasticd_queue_stats stats;
+	struct elasticd_item item;
+
+	outcome.state = ELASTICD_TASK_CANCELLED;
+	item.kind = ELASTICD_ITEM_INIT;
+	stats.free = answer.code = 0;
+	return task.alone + failure.retryable + outcome.state + item.kind + answer.code + (int)stats.free;
+}
+"""
+    for compiler, name, options in (("cc", "q.c", ["-std=c99", "-pedantic"]), ("c++", "q.cc", [])):
+        if not shutil.which(compiler):
+            continue
+        source = box.path("work", name)
+        source.write_text(text)
+        built = box.sh(compiler, *options, "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/worker", "-c", "-o",
+                       box.path("work/q.o"), source)
+        assert built.rc == 0, built.err
