@@ -424,6 +424,17 @@ void queue_worker_gone(
 	queue_settle(q, now_ms);
 }
 
+void queue_worker_calls(struct queues *q, int worker, uint64_t now_ms)
+{
+	struct queue_worker *k = queue_worker_find(q, worker);
+
+	if (!k || k->asked || !k->serves)
+		return;
+	k->serves = k->takes = false;
+	queue_hopes(q, now_ms);
+	queue_settle(q, now_ms);
+}
+
 void queue_whole(struct queues *q, uint64_t now_ms)
 {
 	queue_err_unref(q->broken);
