@@ -339,7 +339,7 @@ bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg)
 {
 	const struct varlink_connection *c = call->connection;
 
-	if (varlink_connection_queued(c) <= c->server->limits.queued_bytes)
+	if (varlink_connection_before(c, call) <= c->server->limits.queued_bytes)
 		return false;
 	call->uncongested = fn;
 	call->uncongested_arg = arg;

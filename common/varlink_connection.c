@@ -119,16 +119,25 @@ void varlink_connection_send(struct varlink_connection *c)
 	varlink_buffer_fini(&c->out);
 }
 
+/* What later calls hold waits for the first one, and must not keep it waiting. */
+size_t varlink_connection_before(
+	const struct varlink_connection *c, const struct varlink_call *call)
+{
+	return call == TAILQ_FIRST(&c->calls) ? varlink_buffer_len(&c->out)
+					      : varlink_connection_queued(c);
+}
+
 /* Streams may go on once half of what was too much has left. */
 static void wake_streams(struct varlink_connection *c)
 {
+	const size_t half = c->server->limits.queued_bytes / 2;
 	struct varlink_call *call;
 
-	while (varlink_connection_queued(c) <= c->server->limits.queued_bytes / 2) {
+	for (;;) {
 		loop_fn fn;
 
 		TAILQ_FOREACH (call, &c->calls, entry)
-			if (call->uncongested)
+			if (call->uncongested && varlink_connection_before(c, call) <= half)
 				break;
 		if (!call)
 			return;

@@ -46,7 +46,7 @@ static const struct varlink_interface *find_interface(
 const struct varlink_interface *varlink_dispatch_guess(
 	const struct varlink_server *s, const char *text, size_t len)
 {
-	static const char key[] = "\"method\":\"";
+	static const char key[] = "\"method\"";
 	const struct varlink_interface *own = &s->interfaces[VARLINK_OWN], *i = NULL;
 	const char *name, *end, *dot;
 
@@ -56,6 +56,10 @@ const struct varlink_interface *varlink_dispatch_guess(
 	if (!name)
 		return own;
 	name += sizeof(key) - 1;
+	while (name < text + len && strchr(" \t\r\n:", *name))
+		name++;
+	if (name == text + len || *name++ != '"')
+		return own;
 	end = memchr(name, '"', len - (size_t)(name - text));
 	dot = end ? memrchr(name, '.', (size_t)(end - name)) : NULL;
 	if (dot)

@@ -130,6 +130,9 @@ void varlink_listen_refuse(const struct varlink_server *s, int fd);
 _must_check_ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err);
 struct varlink_connection *varlink_connection_free(struct varlink_connection *c);
 size_t varlink_connection_queued(const struct varlink_connection *c);
+/* How much of it leaves before what the call says next. */
+size_t varlink_connection_before(
+	const struct varlink_connection *c, const struct varlink_call *call);
 void varlink_connection_touch(struct varlink_connection *c);
 /* Sends what the peer takes now; never frees the connection. */
 void varlink_connection_send(struct varlink_connection *c);

@@ -175,11 +175,11 @@ START_TEST(the_service_knows_all_of_them)
 }
 END_TEST
 
-static void say_much(int fd, const char *method)
+static void say_much(int fd, const char *colon, const char *method)
 {
 	char text[8192];
-	int n = snprintf(
-		text, sizeof(text), "{\"method\":\"%s\",\"parameters\":{\"text\":\"", method);
+	int n = snprintf(text, sizeof(text), "{\"method\"%s\"%s\",\"parameters\":{\"text\":\"",
+		colon, method);
 
 	memset(text + n, 'x', sizeof(text) - (size_t)n);
 	say_bytes(fd, text, sizeof(text));
@@ -187,16 +187,16 @@ static void say_much(int fd, const char *method)
 
 START_TEST(a_message_that_is_too_long_gets_the_error_of_its_interface)
 {
-	say_much(peer, OTHER "Add");
+	say_much(peer, ":", OTHER "Add");
 	ck_assert_str_eq(hear(peer), "{'error':'org.test.other.TooMuch','parameters':{'message':"
 				     "'the limit of 4096 message_bytes is reached'}}\nEOF");
 	close(peer);
 	peer = new_peer();
-	say_much(peer, "org.test.demo.third.Echo");
+	say_much(peer, " :  ", "org.test.demo.third.Echo");
 	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.demo.third.LimitReached'"));
 	close(peer);
 	peer = new_peer();
-	say_much(peer, "nobody");
+	say_much(peer, ":", "nobody");
 	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.demo.LimitReached'"));
 }
 END_TEST
@@ -216,6 +216,22 @@ START_TEST(it_is_said_before_answers_leave)
 	ck_assert_int_eq(n_leaving, 1);
 	hear(peer);
 	ck_assert_int_eq(n_leaving, 2);
+}
+END_TEST
+
+/* As somebody who relays calls to several places pauses those that have said too much. */
+START_TEST(what_later_calls_hold_does_not_keep_the_first_one_waiting)
+{
+	static char text[1 << 20];
+
+	memset(text, 'x', sizeof(text) - 1);
+	call_method(peer, DEMO "Keep", "{}", ",'more':true");
+	call_method(peer, DEMO "Keep", "{}", ",'more':true");
+	turn();
+	for (int i = 0; i < 6; i++)
+		ck_assert_int_eq(varlink_notify(kept[1], json_pack("{s:s}", "key", text)), 0);
+	ck_assert(varlink_call_congested(kept[1], NULL, NULL));
+	ck_assert(!varlink_call_congested(kept[0], NULL, NULL));
 }
 END_TEST
 
@@ -288,6 +304,7 @@ int main(void)
 	tcase_add_test(t, the_service_knows_all_of_them);
 	tcase_add_test(t, a_message_that_is_too_long_gets_the_error_of_its_interface);
 	tcase_add_test(t, it_is_said_before_answers_leave);
+	tcase_add_test(t, what_later_calls_hold_does_not_keep_the_first_one_waiting);
 	tcase_add_test(t, a_wrong_interface_among_them_is_refused);
 	tcase_add_test(t, each_integer_of_the_queue_has_its_range);
 	suite_add_tcase(s, t);
