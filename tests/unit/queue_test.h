@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A machine of queue.h for tests by sentence: each ask has a wait of its own, which ends with the
+ * teardown; what is told is kept in the order in which it came.
+ */
+
+#include "common/queue.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ASKS = 64, TOLD = 64 };
+#define EVER UINT64_MAX
+
+struct ask {
+	struct queue_wait w;
+	bool used, over;
+};
+
+static struct queues *q;
+static struct queue_options opt;
+static uint64_t now;
+static struct ask asks[ASKS];
+static int n_asks;
+static char told[TOLD][640];
+static int n_told;
+static char holders[8]; /* connections: the i-th worker's first one is the i-th */
+static struct queue_item_view item;
+
+static inline void setup(void)
+{
+	opt = (struct queue_options){ .first_task = 1,
+		.slots = 1,
+		.cancel_grace_ms = 1000,
+		.recovery_timeout_ms = -1,
+		.blame_window_ms = -1,
+		.stall_ms = -1 };
+	now = 1000;
+	n_asks = n_told = 0;
+	memset(asks, 0, sizeof(asks));
+	ck_assert_int_eq(queues_new(&opt, &q), 0);
+}
+
+static inline void teardown(void)
+{
+	for (int i = 0; i < n_asks; i++)
+		if (asks[i].used)
+			queue_wait_fini(q, &asks[i].w, now);
+	q = queues_free(q);
+}
+
+/* Another one, with what was set in opt. */
+static inline void again(void)
+{
+	teardown();
+	n_asks = n_told = 0;
+	memset(asks, 0, sizeof(asks));
+	ck_assert_int_eq(queues_new(&opt, &q), 0);
+}
+
+/* What is to be done is done: written down as "what event text". */
+static inline void drain(void)
+{
+	static const char *const names[] = { "", "cancel", "kill", "tell", "stall", "record",
+		"dump" };
+	struct queue_do d;
+	struct queue_wait *w;
+
+	while (queue_next(q, &d)) {
+		if (d.what == QUEUE_DO_RECORD || n_told == TOLD)
+			continue;
+		snprintf(told[n_told++], sizeof(told[0]), "%s %d %s%s%s", names[d.what], d.worker,
+			d.event, d.event[0] ? ": " : "", d.text);
+	}
+	while ((w = queue_over(q)))
+		((struct ask *)w->arg)->over = true;
+}
+
+/* That this was told, since the last question. */
+static inline void tells(const char *text)
+{
+	drain();
+	for (int i = 0; i < n_told; i++)
+		if (strcmp(told[i], text) == 0) {
+			n_told = 0;
+			return;
+		}
+	for (int i = 0; i < n_told; i++)
+		fprintf(stderr, "told: %s\n", told[i]);
+	ck_abort_msg("not told: %s", text);
+}
+
+static inline void tells_nothing(void)
+{
+	drain();
+	if (n_told)
+		ck_abort_msg("told: %s", told[0]);
+}
+
+static inline struct ask *ask(void)
+{
+	struct ask *a = &asks[n_asks++];
+
+	ck_assert_int_le(n_asks, ASKS);
+	a->used = true;
+	a->w.arg = a;
+	return a;
+}
+
+static inline struct ask *asked(struct ask *a, bool over)
+{
+	a->over = over;
+	drain();
+	return a;
+}
+
+static inline void gone_away(struct ask *a)
+{
+	queue_wait_fini(q, &a->w, now);
+	a->used = false;
+	drain();
+}
+
+static inline void waits(const struct ask *a)
+{
+	ck_assert(!a->over);
+}
+
+static inline void ends(struct ask *a, enum status s, const char *text)
+{
+	drain();
+	ck_assert(a->over);
+	ck_assert_str_eq(a->w.text, text);
+	ck_assert_int_eq(a->w.status, s);
+}
+
+static inline void is_ok(struct ask *a)
+{
+	ends(a, STATUS_OK, "");
+}
+
+/* --- coordinators */
+
+#define BYTES(text) ((struct queue_bytes){ text, strlen(text), "" })
+
+static inline struct ask *submit_to(const char *queue, const struct queue_new *n, uint64_t until)
+{
+	struct ask *a = ask();
+
+	return asked(a, queue_submit(q, &a->w, queue, n, 1, false, until, now));
+}
+
+static const struct queue_new plain = { { "x", 1, "" }, NULL, 0, -1, false };
+
+/* One task, which is let in: its number. */
+static inline int64_t submit_as(const char *queue, const struct queue_new *n)
+{
+	struct ask *a = submit_to(queue, n, now);
+
+	is_ok(a);
+	ck_assert_uint_eq(a->w.accepted, 1);
+	return a->w.first;
+}
+
+static inline int64_t submit(void)
+{
+	return submit_as("", &plain);
+}
+
+static inline int64_t submit_needing(const char *resource)
+{
+	struct queue_new n = plain;
+
+	n.needs = &resource;
+	n.n_needs = 1;
+	return submit_as("", &n);
+}
+
+static inline struct ask *join_of(const char *queue, uint64_t until)
+{
+	struct ask *a = ask();
+
+	return asked(a, queue_join(q, &a->w, queue, until, now));
+}
+
+static inline struct ask *join(void)
+{
+	return join_of("", EVER);
+}
+
+static inline struct ask *done_of(const char *queue)
+{
+	struct ask *a = ask();
+
+	return asked(a, queue_done(q, &a->w, queue, now));
+}
+
+static inline struct ask *fetch(int64_t task)
+{
+	struct ask *a = ask();
+
+	return asked(a, queue_fetch(q, &a->w, &task, 1, false, EVER, now));
+}
+
+static inline struct ask *cancel(int64_t task, uint64_t until)
+{
+	struct ask *a = ask();
+
+	return asked(a, queue_cancel(q, &a->w, "", &task, 1, "enough", until, now));
+}
+
+static inline struct ask *cancel_all(const char *queue)
+{
+	struct ask *a = ask();
+
+	return asked(a, queue_cancel(q, &a->w, queue, NULL, 0, NULL, EVER, now));
+}
+
+static inline void release(int64_t task, size_t n)
+{
+	ck_assert_uint_eq(queue_release(q, &task, 1, now), n);
+	drain();
+}
+
+/* "queued", or "failed: its error" */
+static inline void is(int64_t task, const char *what)
+{
+	static const char *const names[] = {
+#define X(name, text) text,
+		QUEUE_STATES(X)
+#undef X
+	};
+	struct queue_outcome o;
+	char text[640];
+
+	ck_assert(queue_outcome(q, task, &o));
+	snprintf(text, sizeof(text), "%s%s%s", names[o.state], *o.error.message ? ": " : "",
+		o.error.message);
+	ck_assert_str_eq(text, what);
+}
+
+/* --- workers */
+
+static inline void starts(int worker)
+{
+	ck_assert_int_eq(queue_worker_started(q, worker, 0, NULL, true, now), 0);
+	drain();
+}
+
+static inline struct ask *work_until(int worker, uint64_t until)
+{
+	struct ask *a = ask();
+
+	return asked(a, queue_work(q, &a->w, worker, &holders[worker], until, now));
+}
+
+/* It asks for work and waits. */
+static inline struct ask *work(int worker)
+{
+	return work_until(worker, EVER);
+}
+
+/* What a worker was given: see `item`. */
+static inline int64_t given(struct ask *a)
+{
+	drain();
+	ck_assert(a->over);
+	ck_assert_int_eq(a->w.status, STATUS_OK);
+	ck_assert_ptr_nonnull(a->w.lease);
+	queue_item(a->w.lease, &item);
+	return item.lease;
+}
+
+/* It gets that task at once: the lease. */
+static inline int64_t takes(int worker, int64_t task)
+{
+	int64_t lease = given(work(worker));
+
+	ck_assert_int_eq(item.kind, QUEUE_ITEM_TASK);
+	ck_assert_int_eq(item.task, task);
+	return lease;
+}
+
+/* A new task, which it takes. */
+static inline int64_t runs(int worker)
+{
+	return takes(worker, submit());
+}
+
+static inline int64_t takes_chore(int worker, enum queue_item kind)
+{
+	int64_t lease = given(work(worker));
+
+	ck_assert_int_eq(item.kind, kind);
+	ck_assert_int_eq(item.task, -1);
+	return lease;
+}
+
+static inline void finish(int worker, int64_t lease)
+{
+	struct queue_bytes v = BYTES("value");
+
+	ck_assert_int_eq(queue_finish(q, &holders[worker], lease, &v, now), STATUS_OK);
+	drain();
+}
+
+static inline enum status finish_late(int worker, int64_t lease)
+{
+	struct queue_bytes v = BYTES("late");
+	enum status s = queue_finish(q, &holders[worker], lease, &v, now);
+
+	drain();
+	return s;
+}
+
+static inline void fails_as(
+	int worker, int64_t lease, const char *why, bool again, const char *blame)
+{
+	struct queue_failure f = { STATUS_INTERNAL, why, "", again, blame };
+
+	ck_assert_int_eq(queue_fail(q, &holders[worker], lease, &f, now), STATUS_OK);
+	drain();
+}
+
+static inline void fails(int worker, int64_t lease, const char *why)
+{
+	fails_as(worker, lease, why, false, NULL);
+}
+
+static inline void dies(int worker, const char *why)
+{
+	queue_worker_gone(q, worker, why, false, true, now);
+	drain();
+}
+
+static inline void passes(uint64_t ms)
+{
+	now += ms;
+	queue_expire(q, now);
+	drain();
+	ck_assert_uint_gt(queue_due_ms(q), now);
+}
