@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from harness import spec, wait_for
+from processes import wait_gone
 from queue_workers import Coordinator, Hands, QueueError, server
 
 JOURNAL = "queue.journal"
@@ -163,7 +164,7 @@ def hurt(group, change):
     daemon.kill()
     agent = int(json.loads((daemon.record(group.run) / "state.json").read_text())["job"]["agent_pid"])
     os.kill(agent, signal.SIGKILL)
-    wait_for(lambda: not os.path.exists(f"/proc/{agent}"), daemon.record(group.run))
+    wait_gone(agent)
     path = journal_of(group)
     data = bytearray(path.read_bytes())
     path.write_bytes(change(data))
