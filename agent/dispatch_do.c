@@ -64,6 +64,11 @@ static void kill_worker(struct dispatch *d, const struct queue_do *todo)
 		return;
 	rank = t->rank;
 	log_warning("%s: %s", agent_task_name(t), todo->text);
+	/* Whoever ends it has said what comes then. */
+	if (t->state == TASK_STOPPING) {
+		agent_single_end(a, t, 0, false);
+		return;
+	}
 	if (agent_stop_single(a, &rank, 1, 0, true, NULL, NULL, &n, &err) < 0)
 		log_warning("it is not killed: %s", err.text);
 }

@@ -203,7 +203,8 @@ static bool is_whole(struct agent *a, struct dispatch_group *g)
 		const struct task *t = &a->tasks[i];
 		const struct dispatch_worker *w = dispatch_worker_of(g, t);
 
-		if (spec_serves(a->spec, t->role) && !t->on_purpose && (!w || !w->alive))
+		if (spec_serves(a->spec, t->role) && !t->on_purpose && t->state != TASK_SUCCEEDED &&
+			(!w || !w->alive))
 			return false;
 	}
 	return true;

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from harness import alive, wait_gone
-from queue_workers import Coordinator, Hands, server
+from harness import alive, puppet, wait_gone
+from queue_workers import Coordinator, Hands, script, server
 
 
 def pool(n, **top):
@@ -141,3 +141,46 @@ def test_a_pool_outlives_elasticd(hands, daemon):
     daemon.restart()
     with Coordinator(daemon.socket, g.name) as c:
         assert pids(call(c, "pid")) == pids(first)
+
+
+CHIEF = ("from queue_workers import *\nh = my_hand()\n"
+         "for _ in range(2):\n"
+         "    print(*[a['worker'] for a in h.call('Call', payload='pid')['answers']])\n")
+
+
+@pytest.mark.parametrize("leader", [True, False])
+def test_one_task_of_the_job_calls_all_others(daemon, leader):
+    chief = script(CHIEF + ("" if leader else "h.call('Close')\n"))
+    job = daemon.run({"mode": "pool", "logs": {"redirects": 3}, "leader": {"grace": 0}, "roles": [
+        {"name": "chief", "command": chief, "leader": leader},
+        {"command": server(), "replicas": 2}]})
+    assert job["verdict"]["result"] == "succeeded", job
+    assert daemon.log(job, 0, 0).read_text().splitlines() == ["worker:0 worker:1"] * 2
+
+
+def test_who_has_called_the_others_is_called_once_it_asks_for_work(hands):
+    g = hands({"mode": "pool", "roles": [{"replicas": 2, "command": puppet("hang")}]})
+    one, other, c = g.hand("worker:0"), g.hand("worker:1"), g.coordinator()
+    one.send("Call", payload="first")
+    other.finish(other.work(), "answer")
+    assert [a["worker"] for a in one.reply()["answers"]] == ["worker:1"]
+    # A call counts on those that have asked.
+    more = g.hand("worker:0")
+    more.send("Work")
+    while c.stats()["workers"] < 2:
+        pass
+    c.send("Call", payload="second")
+    other.finish(other.work(), "answer")
+    more.finish(more.reply()["item"], "answer")
+    assert [a["worker"] for a in c.reply()["answers"]] == ["worker:0", "worker:1"]
+
+
+def test_one_of_the_pool_that_has_left_is_not_missed_for_good(hands):
+    leaves = script("from queue_workers import *\nh = my_hand()\nh.call('Call', payload='pid')\n")
+    g = hands({"mode": "pool", "restart": {"scope": "task", "max": 3}, "roles": [
+        {"name": "first", "command": leaves}, {"replicas": 2, "command": server()}]})
+    g.until(lambda job: job["tasks"][0]["state"] == "succeeded")
+    c = g.coordinator()
+    assert [w for w, _ in call(c, "pid")] == ["worker:0", "worker:1"]
+    g.again("worker:0", g.kill("worker:0"))
+    assert [w for w, _ in call(c, "pid")] == ["worker:0", "worker:1"]

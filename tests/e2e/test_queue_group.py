@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from harness import puppet, wait_gone
+from harness import puppet, wait_file, wait_gone
 from queue_workers import Coordinator, Hands, QueueError, script, server
 
 BOARD_HEADER, BOARD_SLOT, BOARD_CANCELS = 4096, 128, 64 + 8
@@ -25,6 +25,16 @@ def workers(n, **top):
 
 
 TASK_SCOPE = {"scope": "task", "max": 20}
+
+
+def deaf(box):
+    """The command of a worker that is not ended by SIGTERM, once heeds_nothing() has seen it."""
+    return puppet("ignore:TERM", f"touch:{box.path('deaf')}.%r.%a", "hang")
+
+
+def heeds_nothing(box, *ranks):
+    for rank in ranks:
+        wait_file(box.path(f"deaf.{rank}.0"))
 
 
 @pytest.fixture
@@ -240,9 +250,10 @@ def test_a_job_of_another_size_goes_on_with_its_tasks(hands, daemon):
     assert c.stats()["put_back"] == 3
 
 
-def test_a_task_of_the_group_is_not_kept_waiting_by_its_stop(hands, daemon):
-    g = hands({"roles": [{"command": puppet("ignore:TERM", "hang"), "replicas": 2}], "restart": {"max": 1},
+def test_a_task_of_the_group_is_not_kept_waiting_by_its_stop(hands, daemon, box):
+    g = hands({"roles": [{"command": deaf(box), "replicas": 2}], "restart": {"max": 1},
                "stop": {"timeout": "1h"}})
+    heeds_nothing(box, 1)
     a, b = g.hand("worker:0"), g.hand("worker:1")
     b.send("Work")
     g.kill("worker:0")
@@ -338,6 +349,22 @@ def test_who_goes_on_with_what_was_cancelled_is_killed_and_nobody_pays(hands, da
     second = c.submit("y")
     a.finish(a.work(), "fine")
     assert c.fetch(second)["value"] == "fine"
+
+
+def test_who_is_being_stopped_by_a_person_is_not_started_again_by_its_kill(hands, daemon, box):
+    g = hands(roles(("worker", 2, {"command": deaf(box)}), stop={"timeout": "1h"},
+                    queue={"cancel_grace": "10ms"}))
+    heeds_nothing(box, 0)
+    c = g.coordinator()
+    task = c.submit("x")
+    g.hand("worker:0").work()
+    with daemon.connect(None) as v:
+        v.send("StopTask", job=g.name, tasks="worker:0")
+        g.until(lambda job: job["tasks"][0]["state"] == "stopping")
+        c.call("Cancel", tasks=[task])
+        daemon.wait_event(g.name, "task-stopped")
+    assert daemon.status(g.name, live=True)["tasks"][0]["state"] == "stopped"
+    assert len(events_named(daemon, g.run, "queue-cancel-kill")) == 1
 
 
 def test_the_board_counts_what_was_cancelled(hands):
