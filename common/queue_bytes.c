@@ -88,9 +88,10 @@ struct queue_err *queue_err_printf(enum status code, int worker, int64_t task, c
 
 struct queue_err *queue_err_sure(enum status code, struct queue_err *e)
 {
+	static const char text[] = "there was no memory to say more";
 	static union {
 		struct queue_err e;
-		char room[sizeof(struct queue_err) + 1];
+		char room[sizeof(struct queue_err) + sizeof(text)];
 	} bare[STATUS_UNAUTHENTICATED + 1];
 	struct queue_err *s;
 
@@ -101,7 +102,8 @@ struct queue_err *queue_err_sure(enum status code, struct queue_err *e)
 	s->code = code;
 	s->worker = -1;
 	s->task = -1;
-	s->details = "there was no memory to say more";
+	s->details = "";
+	memcpy(s->message, text, sizeof(text));
 	return s;
 }
 
