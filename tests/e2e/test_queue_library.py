@@ -163,8 +163,8 @@ def example(box):
         pytest.skip("no C compiler here")
     source, binary = box.path("work/example.c"), box.path("work/example")
     source.write_text(shown.replace("\\e", "\\").replace("\\&", "").replace("\\-", "-"))
-    built = box.sh("cc", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/worker", "-o", binary, source, f"-L{BUILD}",
-                   f"-Wl,-rpath,{BUILD}", "-lelasticd")
+    built = box.sh("cc", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/worker", "-o", binary, source,
+                   f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", "-lelasticd")
     assert built.rc == 0, built.err
     return str(binary)
 
