@@ -10,6 +10,7 @@ has loaded once. Half of the trials, the better ones, go on to the next round wi
 python3 examples/search.py is both in one process.
 """
 import argparse
+import contextlib
 import math
 import os
 import pathlib
@@ -106,7 +107,8 @@ def search(job, args):
     rng = random.Random(args.seed)
     trials = [{"rate": 10 ** rng.uniform(-3, 1.5), "decay": rng.uniform(0.5, 1), "seed": i}
               for i in range(args.trials)]
-    job.create_resource("digits", None)
+    with contextlib.suppress(elasticd.AlreadyExists):  # by who was killed, and comes back
+        job.create_resource("digits", None)
     with job.queue() as queue:
         for epochs in ROUNDS:
             found = halve(queue, trials, epochs)

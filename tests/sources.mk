@@ -63,7 +63,10 @@ unit_TESTS := \
 	preempt_grace \
 	preempt_model \
 	preempt_nomem \
+	queue \
 	queue_model \
+	queue_nomem \
+	queue_workers \
 	progress \
 	restart \
 	rootcause \
@@ -107,6 +110,7 @@ unit_TESTS := \
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
 	tests/tools/libworker \
+	tests/tools/drudge \
 	tests/tools/queueworker \
 	tests/tools/racer \
 	tests/tools/puppet \
@@ -118,7 +122,8 @@ tool_PROGRAMS := \
 	bench/status_client \
 	bench/writer
 # Those of them that use the library for workers
-library_TOOLS := tests/tools/libworker tests/tools/queueworker tests/tools/racer bench/preempt \
+library_TOOLS := tests/tools/drudge tests/tools/libworker tests/tools/queueworker \
+	tests/tools/racer bench/preempt \
 	bench/sharing bench/work_queue
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
 fuzz_TARGETS := errorfile frame idl journal record spec yaml worker

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * One of many workers that do what tasks of the work queue say, and write down what they did:
+ * drudge DIRECTORY SLOTS. With 0 slots it takes none: DIRECTORY/chief.INDEX says how one that it
+ * is may be greeted ("SOCKET TOKEN"), and it ends when DIRECTORY/over is there.
+ *
+ * A payload is WORD ID [NUMBER]: do, slow (for so many ms), fail, retry and back and die (fails
+ * retryably, puts back, is killed in its first NUMBER tries), hang (until it is cancelled), deaf
+ * (for ever), spawn (submits "do ID.child" where there is room; a third word is the queue).
+ *
+ * DIRECTORY/ledger.INDEX.PID gets a line for each thing it does, by one write() each, with the
+ * time of the monotonic clock in ns: "begin TIME TASK LEASE ATTEMPT ID" before anything is done of
+ * it, "end TIME TASK LEASE HOW VALUE" before that is said, "spawn TIME TASK ID" where one was
+ * accepted.
+ */
+
+#include "worker/elasticd.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct order {
+	char word[16], id[64], queue[32];
+	int number;
+};
+
+static struct elasticd *h;
+static const char *directory;
+static int ledger;
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static void check(int status)
+{
+	if (status == ELASTICD_OK)
+		return;
+	dprintf(2, "%s: %s\n", elasticd_status_name(status), elasticd_error_text());
+	exit(3);
+}
+
+static int is(const struct order *o, const char *word)
+{
+	return strcmp(o->word, word) == 0;
+}
+
+static struct elasticd_bytes bytes(const char *text)
+{
+	return (struct elasticd_bytes){ text, strlen(text), "text" };
+}
+
+/* One that is full, or has failed, does without. */
+static void spawn(const struct order *o)
+{
+	struct elasticd_queue *q = NULL;
+	char payload[96];
+	struct elasticd_new_task t = { .limit_ms = 0 };
+	int64_t task;
+	size_t n;
+
+	snprintf(payload, sizeof(payload), "do %s.child", o->id);
+	t.payload = bytes(payload);
+	if (elasticd_queue_open(h, o->queue, &q) != ELASTICD_OK)
+		return;
+	if (elasticd_submit(q, &t, 1, 0, &task, &n) == ELASTICD_OK)
+		dprintf(ledger, "spawn %" PRId64 " %" PRId64 " %s.child\n", now_ns(), task, o->id);
+	elasticd_queue_close(q);
+}
+
+static void end(const struct elasticd_item *i, const char *how, const char *value)
+{
+	dprintf(ledger, "end %" PRId64 " %" PRId64 " %" PRId64 " %s %s\n", now_ns(), i->task,
+		i->lease, how, value);
+}
+
+static int failed(struct elasticd_work *w, const struct order *o, const struct elasticd_item **item)
+{
+	struct elasticd_failure f = { .code = ELASTICD_OUT_OF_RANGE, .message = o->id };
+
+	f.retryable = is(o, "retry");
+	end(*item, o->word, o->id);
+	return elasticd_work_fail_next(w, &f, -1, item);
+}
+
+static int put_back(struct elasticd_work *w, const struct elasticd_item **item)
+{
+	int r;
+
+	end(*item, "back", "-");
+	r = elasticd_work_put_back(w);
+	return r == ELASTICD_OK ? elasticd_work_next(w, -1, item) : r;
+}
+
+static int do_item(struct elasticd_work *w, const struct elasticd_item **item)
+{
+	const struct elasticd_item *i = *item;
+	struct order o = { .word = "" };
+	struct elasticd_bytes value;
+	char text[160];
+
+	if (sscanf(i->payload, "%15s %63s %d %31s", o.word, o.id, &o.number, o.queue) < 2)
+		check(ELASTICD_INVALID_ARGUMENT);
+	dprintf(ledger, "begin %" PRId64 " %" PRId64 " %" PRId64 " %d %s\n", now_ns(), i->task,
+		i->lease, i->attempt, o.id);
+	if (is(&o, "slow"))
+		poll(NULL, 0, o.number);
+	if (is(&o, "spawn"))
+		spawn(&o);
+	if (is(&o, "die") && i->attempt < o.number)
+		raise(SIGKILL);
+	while (is(&o, "deaf"))
+		pause();
+	while (is(&o, "hang") && !elasticd_work_cancelled(w))
+		poll(NULL, 0, 2);
+	if (is(&o, "fail") || (is(&o, "retry") && i->attempt < o.number))
+		return failed(w, &o, item);
+	if (is(&o, "back") && i->attempt < o.number)
+		return put_back(w, item);
+	snprintf(text, sizeof(text), "%s/%d/%" PRId64, o.id, getpid(), now_ns());
+	value = bytes(text);
+	end(i, o.word, text);
+	return elasticd_work_finish_next(w, &value, -1, item);
+}
+
+static void *work(void *arg)
+{
+	const struct elasticd_item *item = NULL;
+	struct elasticd_work *w = NULL;
+	int r;
+
+	check(elasticd_work_open(h, &w));
+	r = elasticd_work_next(w, -1, &item);
+	while (r == ELASTICD_ABORTED || (r == ELASTICD_OK && item))
+		r = r ? elasticd_work_next(w, -1, &item) : do_item(w, &item);
+	check(r);
+	elasticd_work_close(w);
+	return NULL;
+}
+
+static void be_greeted(void)
+{
+	char path[4096], draft[4200];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/chief.%d", directory, elasticd_rank(h));
+	snprintf(draft, sizeof(draft), "%s.%d", path, getpid());
+	f = fopen(draft, "we");
+	if (!f)
+		exit(98);
+	fprintf(f, "%s %s\n", getenv("ELASTICD_WORKER_SOCKET"), getenv("ELASTICD_TOKEN"));
+	fclose(f);
+	rename(draft, path);
+	snprintf(path, sizeof(path), "%s/over", directory);
+	while (access(path, F_OK) < 0)
+		poll(NULL, 0, 20);
+}
+
+int main(int argc, char *argv[])
+{
+	pthread_t threads[64];
+	int slots = argc > 2 ? atoi(argv[2]) : 1;
+	char path[4096];
+
+	directory = argc > 1 ? argv[1] : ".";
+	check(elasticd_open(&h));
+	snprintf(path, sizeof(path), "%s/ledger.%d.%d", directory, elasticd_rank(h), getpid());
+	ledger = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+	if (slots == 0)
+		be_greeted();
+	for (int i = 0; i < slots; i++)
+		pthread_create(&threads[i], NULL, work, NULL);
+	for (int i = 0; i < slots; i++)
+		pthread_join(threads[i], NULL);
+	elasticd_close(h);
+	return 0;
+}
