@@ -19,7 +19,7 @@ void varlink_frame_fini(struct varlink_frame *f)
 int varlink_frame_feed(struct varlink_frame *f, const char *data, size_t len)
 {
 	size_t used = f->end - f->begin;
-	size_t room = f->room ? f->room : 1024;
+	size_t room = f->room ? f->room : 512;
 
 	if (!len)
 		return 0;

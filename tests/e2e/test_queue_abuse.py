@@ -3,9 +3,11 @@
 Whoever else uses it notices nothing."""
 
 import json
+import os
 import pathlib
 import re
 import resource
+import signal
 
 import pytest
 
@@ -176,6 +178,32 @@ def test_a_finish_is_stored_even_if_its_sender_is_gone(three):
         gone.close()
         assert c.fetch(task, release=True)["value"] == str(i)
     serves(c, a)
+
+
+def ignores_term(pid):
+    mask = re.search(r"SigIgn:\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text())[1]
+    return int(mask, 16) >> (signal.SIGTERM - 1) & 1
+
+
+def test_a_task_that_ends_while_the_group_stops_is_told_of_then(daemon):
+    """Its worker gets nothing more, and that it was done does not wait for the next incarnation."""
+    group = QueueGroup(daemon, spec("ignore:TERM", "hang", replicas=2, restart={"max": 1},
+                                    stop={"timeout": "1h"}))
+    pid = group.task("worker:1")["pid"]
+    wait_for(lambda: ignores_term(pid), what="a worker that heeds no signal")
+    a, c = group.connect("worker:1"), group.agent()
+    task = c.submit()
+    item = a.work()
+    c.send("Fetch", task=task)
+    os.kill(group.task("worker:0")["pid"], signal.SIGKILL)
+    waits = group.connect("worker:1")
+    while (e := waits.refused("Work")).name == "ResourceExhausted":
+        pass  # the stop has yet to come
+    assert e.name == "Cancelled"
+    assert a.refused("Finish", lease=item["lease"], value="done", next=True).name == "Cancelled"
+    assert c.reply()["outcome"]["value"] == "done"
+    os.kill(pid, signal.SIGKILL)
+    group.close()
 
 
 # --- who never reads -------------------------------------------------------------------------------
