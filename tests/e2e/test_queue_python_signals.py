@@ -123,6 +123,43 @@ def test_a_cancellation_on_the_heels_of_its_task_is_heard(box):
         """)
 
 
+def test_no_task_is_interrupted_below_a_finalizer(box):
+    """What is raised there is lost; the task is interrupted when that is over."""
+    runs(box, """
+        class Slow:
+            def __del__(self):
+                self.leave()
+
+            def leave(self):
+                until(lambda: task.cancelled)
+                end = time.monotonic() + 0.5  # that a signal comes meanwhile
+                until(lambda: time.monotonic() > end)
+                left.append(task.number)
+
+        def cancel():
+            with job.queue() as q:
+                h = q.submit()
+                until(lambda: begun)
+                assert h.cancel()
+            finish()
+
+        begun, left, hit = [], [], []
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        for task in job.tasks(interrupt=signal.SIGUSR1):
+            with task:
+                try:
+                    begun.append(task.number)
+                    Slow()
+                    time.sleep(3600)
+                except elasticd.TaskCancelled:
+                    hit.append(task.number)
+                    raise
+        thread.join()
+        assert begun == left == hit, (begun, left, hit)
+        """)
+
+
 def test_the_signal_of_somebody_else_goes_to_the_handler_of_before(box):
     runs(box, """
         seen = []

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._task import Task
 
 _LOOK_SECONDS = 0.05
+_WEAK = ("weakref", "_weakrefset")  # modules of such callbacks
 _EDGES: set[CodeType] = set()  # where a task begins or ends: nothing is raised in these
 
 
@@ -94,5 +95,12 @@ class Interrupt:
 
 
 def _is_no_place(frame: Optional[FrameType]) -> bool:
-    """Whether what is raised there is not the body's, or is lost; it is tried again soon."""
-    return frame is not None and (frame.f_code in _EDGES or frame.f_code.co_name == "__del__")
+    """Whether what is raised there is not the body's, or is lost, as whatever is within a finalizer or a
+    weak reference's callback; it is tried again soon."""
+    if frame is not None and frame.f_code in _EDGES:
+        return True
+    while frame is not None and frame.f_code not in _EDGES:
+        if frame.f_code.co_name == "__del__" or frame.f_globals.get("__name__") in _WEAK:
+            return True
+        frame = frame.f_back
+    return False

@@ -411,21 +411,21 @@ class _Kind:
         """As the library takes them; their payloads are there one after the other."""
         pack, rest, records = NEW_TASK.pack, self._rest, []
         for raw, form in batch:
-            records.append(pack(place, len(raw), _ADDRESS[form], *rest))
-            place += len(raw)
+            length = len(raw)
+            records.append(pack(place, length, _ADDRESS[form], *rest))
+            place += length
         return b"".join(records)
 
 
 def _batches(payloads: Iterable[Any], most: int = _BATCH) -> Iterator[list[Encoded]]:
     """Encoded, as many at once as come quickly."""
     batch: list[Encoded] = []
-    size, since = 0, time.monotonic()
+    most, size, since = min(most, _BATCH), 0, time.monotonic()
     for payload in payloads:
-        encoded = encode(payload)
+        encoded = (payload, None) if type(payload) is bytes else encode(payload)
         batch.append(encoded)
         size += len(encoded[0])
-        if (len(batch) >= min(most, _BATCH) or size >= _BATCH_BYTES
-                or time.monotonic() - since > _BATCH_SECONDS):
+        if len(batch) >= most or size >= _BATCH_BYTES or time.monotonic() - since > _BATCH_SECONDS:
             yield batch
             batch, size, since = [], 0, time.monotonic()
     if batch:
@@ -460,7 +460,8 @@ def _learn(handles: dict[int, Handle], outcomes: c_void_p, n: int) -> None:
             handle._value, handle._failed = error, True
         elif value:
             try:
-                handle._value = decode(string_at(value, length), string_at(form))
+                raw, kind = string_at(value, length), string_at(form)
+                handle._value = None if raw == b"null" and kind == JSON else decode(raw, kind)
             except ValueError as e:
                 error = DataLoss(f"the value of task {number} is not what it says: {e}")
                 handle._value, handle._failed = error, True

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import operator
 from typing import Any, Callable, Optional
 
 Encoded = tuple[bytes, Optional[bytes]]  # and its format
@@ -86,7 +87,10 @@ def held_in(value: Any, found: list[Any]) -> None:
             held_in(item, found)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            held_in(item, found)
+            if isinstance(item, Held):
+                found.append(item)
+            else:
+                held_in(item, found)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
             held_in(getattr(value, field.name, None), found)
@@ -100,8 +104,8 @@ def filled(value: Any, fill: Callable[[Any], Any]) -> Any:
     if isinstance(value, dict):
         return _filled_dict(value, fill)
     if isinstance(value, (list, tuple)):
-        items = [filled(item, fill) for item in value]
-        if all(a is b for a, b in zip(items, value)):
+        items = [fill(item) if isinstance(item, Held) else filled(item, fill) for item in value]
+        if all(map(operator.is_, items, value)):
             return value
         if isinstance(value, tuple):
             make = getattr(type(value), "_make", None)  # of a named one
