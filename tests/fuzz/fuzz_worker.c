@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whatever bytes come on worker.sock: the service answers or ends the connection, keeps its
- * promises to another worker, and leaves nothing behind. A 0xff byte gives the service its turns
- * between what came before it and what comes after; the first byte says from which of the tasks the
- * bytes come.
+ * promises to another worker, and leaves nothing behind; the work queue is there, too. A 0xff byte
+ * gives the service its turns between what came before it and what comes after; the first byte says
+ * from which of the tasks the bytes come.
  */
 #include "agent/agent.h"
+#include "agent/dispatch.h"
+#include "agent/dispatch_group.h"
 #include "agent/worker_private.h"
 #include "agent/workers.h"
 #include "common/file.h"
@@ -19,7 +21,25 @@ enum { TASKS = 3 };
 static struct loop *loop;
 static struct spec_role roles[] = { { .name = "worker" },
 	{ .name = "evaluator", .evaluator = true } };
-static struct spec spec = { .name = "fuzz", .roles = roles, .n_roles = 2 };
+static struct spec spec = {
+	.name = "fuzz",
+	.roles = roles,
+	.n_roles = 2,
+	.queue = {
+		.max = 8,
+		.results = 8,
+		.memory = 1 << 20,
+		.slots = 2,
+		.cancel_grace_ms = 30000,
+		.blame_limit = 2,
+		.blame_window_ms = SPEC_UNSET,
+		.stall_ms = SPEC_UNSET,
+		.call_timeout_ms = 1000,
+		.answer_timeout_ms = 1000,
+		.loss_grace_ms = 1000,
+		.exit_code = SPEC_UNSET,
+	},
+};
 static struct task tasks[TASKS];
 static struct agent agent;
 static char dir[] = "/tmp/fuzz-worker-XXXXXX";
@@ -57,7 +77,9 @@ static void begin(void)
 	}
 	EXPECT(events_new("fuzz", "fuzz_1", (const char *[2]){ NULL, NULL }, 0, NULL, NULL,
 		       &agent.events) == 0);
+	EXPECT(dispatch_new(&agent, NULL) == 0);
 	EXPECT(workers_new(&agent, NULL) == 0);
+	dispatch_begin(&agent);
 	workers_begin(&agent);
 	for (int i = 0; i < TASKS; i++) {
 		workers_task_starting(&agent, &tasks[i]);
@@ -74,7 +96,9 @@ static void end(void)
 		workers_task_ended(&agent, &tasks[i]);
 	}
 	json_decref(workers_results_json(&agent));
+	dispatch_stopping(&agent);
 	workers_free(&agent);
+	dispatch_free(&agent);
 	agent.events = events_free(agent.events);
 	for (int i = 0; i < TASKS; i++)
 		task_fini(&tasks[i]);
