@@ -5,8 +5,8 @@ tcpstore (torch, whose set() does not wait for an answer), manager (multiprocess
 package, as a worker of a job) or socket (bare round trips on a UNIX socket with a server in C that does
 nothing, SHARING echo: the floor of anything that has a server and waits for its answers).
 
-AT_ONCE pairs go together: in a pipeline, or by multi_set() and multi_get(). Of a socket it is how many
-round trips a pair has."""
+AT_ONCE pairs go together: by put_many() and get_many(), or by multi_set() and multi_get(). Of a socket it
+is how many round trips a pair has."""
 
 import multiprocessing
 import os
@@ -125,11 +125,10 @@ def elasticd():
     with package.init() as job:
         if WHAT == "beats":
             return all_beats(job)
+
         def pairs(keys):
-            with job.kv.pipeline() as p:
-                for key in keys:
-                    p.put(key, b"value", overwrite=True)
-                    p.get(key)
+            job.kv.put_many(dict.fromkeys(keys, b"value"), overwrite=True)
+            job.kv.get_many(keys)
 
         if AT_ONCE:
             value = all_at_once(job.rank, pairs, lambda name: job.barrier(name))

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from harness import wait_file
-from python_package import by_hand, needs_library, spec_of, told
+from harness import SLOWER, wait_file
+from python_package import by_hand, needs_library, outputs, spec_of, told
 
 pytestmark = [needs_library, pytest.mark.seconds(120)]
 
@@ -60,6 +60,53 @@ def test_by_hand_each_call_has_its_own_result(box):
     assert result.rc == 0, result
     assert result.out.split("\n")[:-1] == [
         "not made", "NotFound", "InvalidArgument", "raised", "False", "True", "late"]
+
+
+def test_many_keys_at_once_by_hand_and_with_an_agent(box, daemon):
+    script = """
+        import elasticd, threading
+
+        def raised(kind, function, *arguments, **more):
+            try:
+                function(*arguments, **more)
+            except kind as e:
+                return str(e)
+            raise AssertionError(function)
+
+        with elasticd.init() as job:
+            kv = job.kv
+            pairs = {f"k/{i}/\N{SNOWMAN}": bytes([i % 256]) * (i * 7) for i in range(500)}
+            kv.put_many(pairs)
+            assert kv.get_many(pairs) == list(pairs.values())
+            assert kv.get_many(reversed(list(pairs)), 0) == list(pairs.values())[::-1]
+            kv.put_many({"a": "text", "b": bytearray(b"b"), "c": memoryview(b"c")})
+            kv.put_many({"kept": "1"}, persistent=True)
+            assert kv.get_many(["kept"]) == [b"1"]
+            assert kv.get_many(["a", "c", "b", "a"], timeout=60) == [b"text", b"c", b"b", b"text"]
+            kv.put_many({})
+            assert kv.get_many([]) == [] == kv.get_many(iter([]), 0)
+            assert "b" in raised(elasticd.AlreadyExists, kv.put_many, {"new": "1", "b": "2", "newer": "3"})
+            assert kv.get_many(["new", "b", "newer"]) == [b"1", b"b", b"3"]
+            kv.put_many({"b": "2", "a": ""}, overwrite=True)
+            assert kv.get_many(["a", "b"]) == [b"", b"2"]
+            assert "none" in raised(elasticd.NotFound, kv.get_many, ["a", "none"], 0)
+            raised(elasticd.DeadlineExceeded, kv.get_many, ["a", "none"], 0.01)
+            raised(elasticd.InvalidArgument, kv.put_many, {"": "no key"})
+            raised(TypeError, kv.get_many, "a")
+            raised(TypeError, kv.get_many, [3])
+            raised(TypeError, kv.put_many, {"a": 3})
+            raised(ValueError, kv.get_many, ["a\\0b"])
+            raised(ValueError, kv.get_many, ["a"], -1)
+            later = threading.Timer(0.01, kv.put, ("later", "now"))
+            later.start()
+            assert kv.get_many(["a", "later"]) == [b"", b"now"]
+            later.join()
+        print("well")
+        """
+    result = by_hand(box, script, timeout=180 * SLOWER)
+    assert result.rc == 0 and result.out == "well\n", result
+    job = daemon.run(spec_of(box, script))
+    assert job["state"] == "succeeded", (job["verdict"], outputs(daemon, job, stream="stderr"))
 
 
 def test_many_calls_of_many_sizes_come_to_what_single_ones_would(box, daemon):

@@ -21,9 +21,10 @@ def package(monkeypatch):
 
 
 def test_records_are_as_long_as_the_structures_that_they_stand_for(package):
+    import elasticd._library as library
     import elasticd._queue_types as types
     for record, structure in ((types.NEW_TASK, types.CNewTask), (types.OUTCOME, types.COutcome),
-                              (types.ITEM, types.CItem)):
+                              (types.ITEM, types.CItem), (library.OP, library.COp)):
         assert record.size == ctypes.sizeof(structure), structure
 
 

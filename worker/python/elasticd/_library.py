@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
+import struct
 import threading
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Optional
@@ -29,6 +30,10 @@ class COp(ctypes.Structure):
     _fields_ = [("op", c_int), ("flags", c_int), ("key", c_char_p), ("value", c_char_p), ("len", c_size_t),
                 ("done", c_int), ("status", c_int), ("ret_value", c_void_p), ("ret_len", c_size_t),
                 ("ret_deleted", c_int64), ("text", c_char_p)]
+
+
+# The same, read and written as a whole: that is several times faster than field by field.
+OP = struct.Struct("@iiPPNiiPNqP")
 
 
 class CError(ctypes.Structure):
@@ -81,8 +86,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "delete": [c_void_p, c_char_p, POINTER(c_int64)],
     "list": [c_void_p, c_char_p, POINTER(POINTER(CEntry)), _size_out],
     "entries_free": [POINTER(CEntry), c_size_t],
-    "pipeline": [c_void_p, POINTER(COp), c_size_t, c_int],
-    "ops_clear": [POINTER(COp), c_size_t],
+    "pipeline": [c_void_p, c_void_p, c_size_t, c_int],
+    "ops_clear": [c_void_p, c_size_t],
     "watch_open": [c_void_p, c_char_p, c_int64, _out],
     "watch_next": [c_void_p, c_int, POINTER(POINTER(CEntry))],
     "watch_fd": [c_void_p],

@@ -4,15 +4,59 @@
 from __future__ import annotations
 
 import ctypes
+from ctypes import c_char_p, c_void_p, string_at
 from types import TracebackType
 from typing import Any, Optional, Tuple, Type, Union
 
 from ._core import Bytes, Core, Deadline, bytes_of
-from ._errors import FailedPrecondition, error_of
-from ._library import INTERRUPTED, COp, text_argument
+from ._errors import Error, FailedPrecondition, error_of
+from ._library import INTERRUPTED, OP, text_argument
 
-_PUT, _GET, _DELETE = 1, 2, 3
+PUT, GET, DELETE = 1, 2, 3
 _OVERWRITE, _PERSISTENT = 1, 2
+
+Call = Tuple[int, int, bytes, bytes]  # what, flags, key, value
+
+
+def made(core: Core, calls: list[Call], timeout: Optional[float]) -> list[Any]:
+    """Makes them in one write. What each came to: the value of a get, how many keys a delete found, None,
+    or its Error."""
+    library, n = core.library, len(calls)
+    keys = b"\0".join([key for _, _, key, _ in calls]) + b"\0"
+    values = b"".join([value for _, _, _, value in calls])
+    at: int = c_void_p.from_buffer(c_char_p(keys)).value or 0
+    begin: int = c_void_p.from_buffer(c_char_p(values)).value or 0
+    records, pack = [], OP.pack
+    for op, flags, key, value in calls:
+        length = len(value)
+        records.append(pack(op, flags, at, begin, length, 0, 0, 0, 0, 0, 0))
+        at += len(key) + 1
+        begin += length
+    ops = bytearray(b"".join(records))
+    place = (ctypes.c_char * len(ops)).from_buffer(ops)
+    try:
+        _make(core, place, n, Deadline(timeout))
+        return [error_of(status, (string_at(text) if text else b"").decode(errors="replace"), "") if status
+                else string_at(value, length) if op == GET else deleted if op == DELETE else None
+                for op, _, _, _, _, _, status, value, length, deleted, text in OP.iter_unpack(ops)]
+    finally:
+        library.ops_clear(place, n)
+
+
+def _make(core: Core, place: Any, n: int, deadline: Deadline) -> None:
+    handle, library = core.handle(), core.library
+    try:
+        while library.pipeline(handle, place, n, deadline.left_ms()) == INTERRUPTED:
+            pass
+    except BaseException:  # of a signal's handler
+        library.interruptible(handle, 1)
+        raise
+
+
+def put_call(key: str, value: Union[Bytes, str], overwrite: bool, persistent: bool) -> Call:
+    data = value if type(value) is bytes else bytes_of(value)
+    flags = (_OVERWRITE if overwrite else 0) | (_PERSISTENT if persistent else 0)
+    return PUT, flags, text_argument(key, "key"), data
 
 
 class Pending:
@@ -43,13 +87,13 @@ class Pipeline:
     def __init__(self, core: Core, timeout: Optional[float] = None, check: bool = True) -> None:
         Deadline(timeout)
         self._core, self._timeout, self._check = core, timeout, check
-        self._calls: list[Tuple[int, int, bytes, Optional[bytes], int]] = []
+        self._calls: list[Call] = []
         self._pending: list[Pending] = []
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def _add(self, call: Tuple[int, int, bytes, Optional[bytes], int]) -> Pending:
+    def _add(self, call: Call) -> Pending:
         pending = Pending()
         self._calls.append(call)
         self._pending.append(pending)
@@ -58,50 +102,29 @@ class Pipeline:
     def put(self, key: str, value: Union[Bytes, str], *, overwrite: bool = False,
             persistent: bool = False) -> Pending:
         """Writes a key; AlreadyExists where it is there and overwrite is not set."""
-        data = value if type(value) is bytes else bytes_of(value)
-        flags = (_OVERWRITE if overwrite else 0) | (_PERSISTENT if persistent else 0)
-        return self._add((_PUT, flags, text_argument(key, "key"), data, len(data)))
+        return self._add(put_call(key, value, overwrite, persistent))
 
     def get(self, key: str) -> Pending:
         """Waits until somebody has written the key, which may be a put before this in the pipeline."""
-        return self._add((_GET, 0, text_argument(key, "key"), None, 0))
+        return self._add((GET, 0, text_argument(key, "key"), b""))
 
     def delete(self, key: str) -> Pending:
         """Deletes a key and all below it."""
-        return self._add((_DELETE, 0, text_argument(key, "key"), None, 0))
+        return self._add((DELETE, 0, text_argument(key, "key"), b""))
 
     def run(self) -> None:
         """Makes what was collected; the pipeline is empty then, and can be used again."""
         calls, pending = self._calls, self._pending
         self._calls, self._pending = [], []
-        n = len(calls)
-        library = self._core.library
-        ops = (COp * n)(*calls)
-        try:
-            self._make(ops, n)
-            first: Optional[BaseException] = None
-            for op, waiting in zip(ops, pending):
-                waiting.error = None
-                if op.status:
-                    waiting.error = error_of(op.status, (op.text or b"").decode(errors="replace"), "")
-                    first = first or waiting.error
-                elif op.op == _GET:
-                    waiting._value = ctypes.string_at(op.ret_value, op.ret_len)
-                elif op.op == _DELETE:
-                    waiting._value = op.ret_deleted
-        finally:
-            library.ops_clear(ops, n)
+        first: Optional[Error] = None
+        for said, waiting in zip(made(self._core, calls, self._timeout), pending):
+            if isinstance(said, Error):
+                waiting.error = said
+                first = first or said
+            else:
+                waiting.error, waiting._value = None, said
         if first is not None and self._check:
             raise first
-
-    def _make(self, ops: Any, n: int) -> None:
-        handle, library, deadline = self._core.handle(), self._core.library, Deadline(self._timeout)
-        try:
-            while library.pipeline(handle, ops, n, deadline.left_ms()) == INTERRUPTED:
-                pass
-        except BaseException:  # of a signal's handler
-            library.interruptible(handle, 1)
-            raise
 
     def __enter__(self) -> Pipeline:
         return self
