@@ -91,9 +91,10 @@ def test_one_that_dies_of_a_call_is_its_answer_and_ends_the_pool(hands, daemon):
     first = call(c, "pid")
     answers = call(c, "die")
     assert [w for w, _ in answers] == ["worker:0", "worker:1"]
-    for worker, error in answers:
-        assert error["code"] == "Unavailable"
-        assert f"{worker} was killed by SIGKILL" in error["message"]
+    assert all(error["code"] == "Unavailable" for _, error in answers)
+    # The death of the first one ends the group: the other one may be stopped before it has died.
+    assert any(f"{worker} was killed by SIGKILL" in error["message"] for worker, error in answers)
+    assert all(error["message"].startswith(f"{worker} ") for worker, error in answers)
     daemon.until_attempt(g.name, 1)
     assert not set(pids(call(c, "pid"))) & set(pids(first))
 
