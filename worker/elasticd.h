@@ -333,8 +333,9 @@ struct elasticd_bytes {
 int elasticd_connect(const char *job, const char *socket, struct elasticd **ret);
 
 /* The queue of that name: 1 to 64 of A-Z a-z 0-9 _ . -, or "". NULL: one of its own, of which all
- * is cancelled and forgotten when it is closed, or this process is gone. Each may be used by all
- * threads; it is closed before its handle. */
+ * is cancelled and forgotten when it is closed, or this process or the agent is gone: in the latter
+ * case its functions that wait end with UNAVAILABLE from then on. Each may be used by all threads;
+ * it is closed before its handle. */
 int elasticd_queue_open(struct elasticd *h, const char *name, struct elasticd_queue **ret);
 void elasticd_queue_close(struct elasticd_queue *q);
 const char *elasticd_queue_name(const struct elasticd_queue *q);
