@@ -165,8 +165,17 @@ static void answer_not_done(struct dispatch_wait *x)
 	reply_done(x->call, false);
 }
 
-static int begin_done(
-	struct dispatch_door *door, struct varlink_call *call, const char *job, const char *queue)
+/* Whether what its error has cancelled is yet to end. */
+static bool has_error(const struct dispatch *d, const char *queue)
+{
+	struct queue_stats s;
+
+	queue_stats(d->q, queue, &s);
+	return s.has_error;
+}
+
+static int begin_done(struct dispatch_door *door, struct varlink_call *call, const char *job,
+	const char *queue, int64_t timeout_ms)
 {
 	struct dispatch *d = door->d;
 	struct dispatch_wait *x = NULL;
@@ -176,8 +185,8 @@ static int begin_done(
 		x = dispatch_wait_new(d, call, answer_done);
 	if (!x)
 		return 0;
-	over = queue_done(d->q, &x->wait, queue, d->now_ms);
-	if (over && x->wait.status == STATUS_DEADLINE_EXCEEDED) {
+	over = queue_done(d->q, &x->wait, queue, dispatch_deadline(d, timeout_ms), d->now_ms);
+	if (over && x->wait.status == STATUS_DEADLINE_EXCEEDED && !has_error(d, queue)) {
 		x->wait.status = STATUS_OK;
 		x->answer = answer_not_done;
 	}
@@ -186,12 +195,14 @@ static int begin_done(
 
 static int method_done(struct varlink_call *call, json_t *p, void *arg)
 {
-	return begin_done(arg, call, json_get_string(p, "job", NULL), queue_of(p));
+	return begin_done(arg, call, json_get_string(p, "job", NULL), queue_of(p),
+		json_get_int(p, "timeout_ms", -1));
 }
 
 static int flat_done(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	return begin_done(arg, call, flat_text(p, "job", NULL), flat_text(p, "queue", ""));
+	return begin_done(arg, call, flat_text(p, "job", NULL), flat_text(p, "queue", ""),
+		flat_int(p, "timeout_ms", -1));
 }
 
 static void answer_cancelled(struct dispatch_wait *x)

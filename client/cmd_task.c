@@ -32,7 +32,8 @@ int cmd_task_done(struct ctl *ctl, struct args *args)
 	int r = queue_begin(ctl, args, true, false, &q);
 
 	if (r == 0)
-		r = queue_ask(&q, QUEUE_METHOD("Done"), queue_named(&q), &answer);
+		r = queue_ask(&q, QUEUE_METHOD("Done"),
+			queue_deadline(&q, queue_named(&q), "timeout_ms"), &answer);
 	if (r != 0)
 		return r;
 	if (ctl->json)

@@ -166,9 +166,9 @@ _must_check_ bool queue_submit(struct queues *q, struct queue_wait *w, const cha
 _must_check_ bool queue_join(struct queues *q, struct queue_wait *w, const char *queue,
 	uint64_t deadline_ms, uint64_t now_ms);
 /* As a join that does not wait, unless an error has yet to be cleaned up. OK: it is done;
- * DEADLINE_EXCEEDED: it is not. */
-_must_check_ bool queue_done(
-	struct queues *q, struct queue_wait *w, const char *queue, uint64_t now_ms);
+ * DEADLINE_EXCEEDED: it is not; or, with that error still pending, it took too long. */
+_must_check_ bool queue_done(struct queues *q, struct queue_wait *w, const char *queue,
+	uint64_t deadline_ms, uint64_t now_ms);
 /* Waits for all of ids, or any one of them. ids are copied. On OK look with queue_outcome(). What
  * it waits for is not forgotten before queue_wait_fini(). NOT_FOUND naming the first that is not
  * there. */

@@ -312,9 +312,10 @@ bool queue_join(struct queues *q, struct queue_wait *w, const char *queue, uint6
 	return join(q, w, queue, false, deadline_ms, now_ms);
 }
 
-bool queue_done(struct queues *q, struct queue_wait *w, const char *queue, uint64_t now_ms)
+bool queue_done(struct queues *q, struct queue_wait *w, const char *queue, uint64_t deadline_ms,
+	uint64_t now_ms)
 {
-	return join(q, w, queue, true, UINT64_MAX, now_ms);
+	return join(q, w, queue, true, deadline_ms, now_ms);
 }
 
 void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e)

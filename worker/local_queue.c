@@ -130,7 +130,7 @@ static int local_done(struct elasticd_queue *q, int *ret)
 	if (r)
 		return r;
 	local_ask_begin(&a, q->h);
-	over = queue_done(m, &a.w, q->name, local_now());
+	over = queue_done(m, &a.w, q->name, UINT64_MAX, local_now());
 	r = local_ask_wait(m, &a, over, -1, NULL);
 	local_ask_end(m, &a);
 	local_unlock();

@@ -84,7 +84,7 @@ static void do_join(unsigned a, unsigned b)
 		return;
 	live(x);
 	if (b % 4 == 3)
-		began(x, queue_done(w.q, &x->w, queue_names[x->queue], w.now));
+		began(x, queue_done(w.q, &x->w, queue_names[x->queue], UINT64_MAX, w.now));
 	else
 		began(x, queue_join(w.q, &x->w, queue_names[x->queue], until_when(b), w.now));
 }

@@ -196,7 +196,7 @@ static inline struct ask *done_of(const char *queue)
 {
 	struct ask *a = ask();
 
-	return asked(a, queue_done(q, &a->w, queue, now));
+	return asked(a, queue_done(q, &a->w, queue, EVER, now));
 }
 
 static inline struct ask *fetch(int64_t task)

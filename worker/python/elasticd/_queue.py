@@ -281,7 +281,8 @@ class Queue:
             self._fail(status)
 
     def done(self) -> bool:
-        """Whether that is so."""
+        """Whether that is so. After a task has failed it waits until what was cancelled has ended, which is
+        queue.cancel_grace at most, and raises that error."""
         queue, function, said = self._open(), self._library.done, c_int()
         status = self._core.status(lambda _: function(queue, byref(said)), None)
         if status:
