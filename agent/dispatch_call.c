@@ -4,9 +4,14 @@
 #include "common/json.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { ERROR_BYTES = 128 }; /* of an error's JSON beside its texts */
+enum {
+	ERROR_BYTES = 128,    /* of an error's JSON beside its texts */
+	REFUSED_BYTES = 512,  /* an answer that does not fit, at most */
+	ENVELOPE_BYTES = 256, /* of a message around its answers */
+};
 
 /* --- resources ----------------------------------------------------------------------------------
  */
@@ -122,6 +127,40 @@ static void text_answer(
 	dispatch_put(t, "}");
 }
 
+/* What takes the place of an answer of so many bytes. */
+static void text_refused(const struct dispatch *d, struct worker_text *t,
+	const struct queue_answer *a, size_t bytes, size_t most)
+{
+	struct queue_answer refused = { .worker = a->worker };
+	char text[128];
+
+	snprintf(text, sizeof(text),
+		"its answer of %zu bytes does not fit beside the others' into one message of %zu "
+		"MiB",
+		bytes, most >> 20);
+	refused.error = (struct queue_error){ .code = STATUS_RESOURCE_EXHAUSTED,
+		.message = text,
+		.details = "",
+		.worker = a->worker,
+		.task = -1 };
+	text_answer(d, t, &refused);
+}
+
+/* left: how many come after it, each of which has room to be refused. */
+static void text_fitting(const struct dispatch *d, struct worker_text *t,
+	const struct queue_answer *a, size_t left, size_t most)
+{
+	size_t begun = t->len, len;
+
+	text_answer(d, t, a);
+	len = t->len - begun;
+	if (t->failed || len <= REFUSED_BYTES ||
+		t->len + left * REFUSED_BYTES + ENVELOPE_BYTES <= most)
+		return;
+	t->len = begun;
+	text_refused(d, t, a, len, most);
+}
+
 struct place {
 	size_t answer;
 	int rank;
@@ -162,15 +201,15 @@ static void answer_call(struct dispatch_wait *x)
 {
 	struct worker_text *t = dispatch_text_begin(x->d);
 	struct queue_answer a;
-	size_t n = 0;
+	size_t n = 0, most = x->workers ? WORKERS_REPLY_BYTES : VARLINK_REPLY_BYTES;
 	_cleanup_free_ struct place *places = places_of(x->d, x->wait.answers, &n);
 
 	dispatch_put(t, "{\"answers\":[");
-	for (size_t i = 0; places && i < n && t->len <= WORKERS_REPLY_BYTES; i++) {
+	for (size_t i = 0; places && i < n; i++) {
 		if (i)
 			dispatch_put(t, ",");
 		(void)queue_answer(x->wait.answers, places[i].answer, &a);
-		text_answer(x->d, t, &a);
+		text_fitting(x->d, t, &a, n - 1 - i, most);
 	}
 	dispatch_put(t, "]}");
 	if (!places)

@@ -377,6 +377,25 @@ def test_submit_and_done_tell_an_error_too_and_another_queue_does_not(three):
     assert len(c.states()) == 3
 
 
+def test_done_waits_for_what_an_error_has_cancelled_no_longer_than_it_is_told_to(daemon):
+    group = group_of(daemon, cancel_grace="1h")
+    c, a, b = group.all("worker:0", "worker:1", "worker:2")
+    for _ in range(2):
+        c.submit()
+    item, other = a.work(), b.work()
+    assert c.call("Done", timeout_ms=0) == {"done": False}
+    a.fail(item, message="mine")
+    for ms in (0, 50):
+        assert c.refused("Done", timeout_ms=ms).name == "DeadlineExceeded"
+    c.send("Done")
+    assert c.waits()
+    assert b.refused("Finish", lease=other["lease"], value="").name == "Aborted"
+    e = c.error()
+    assert e.name == "QueueFailed" and e.parameters["error"]["message"] == "mine"
+    assert c.call("Done", timeout_ms=0) == {"done": True}
+    group.close()
+
+
 def test_the_failure_of_a_task_alone_is_its_own(three):
     _, c, a, b = three
     c.submit(alone=True)
@@ -695,6 +714,26 @@ def test_a_call_is_answered_by_all_workers_in_their_order(three):
     for names in (["worker:9"], [], ["worker:1"] * 4, ["nobody"]):
         e = c.refused("Call", workers=names)
         assert e.name == "InvalidArgument" and "workers" in e.message
+
+
+def test_an_answer_that_does_not_fit_beside_the_others_is_an_error_of_its_own(daemon):
+    """Each byte of a value takes six in a message: two of these fit into 16 MiB, three do not."""
+    group = group_of(daemon, 5)
+    c, *workers = group.all(*[f"worker:{i}" for i in range(5)])
+    agent = group.agent()
+    for w in workers:
+        w.send("Work")
+    c.until(lambda s: s["free"] == 4)
+    agent.send("Call")
+    for w, value in zip(workers, ["\x01" * MIB] * 3 + ["small"]):
+        w.finish(w.reply()["item"], value)
+    answers = agent.reply()["answers"]
+    assert [a["worker"] for a in answers] == [f"worker:{i}" for i in range(1, 5)]
+    assert [len(a.get("value", "")) for a in answers] == [MIB, MIB, 0, len("small")]
+    error = answers[2]["error"]
+    assert error["code"] == "ResourceExhausted" and error["worker"] == "worker:3", error
+    assert "does not fit beside the others' into one message of 16 MiB" in error["message"], error
+    group.close()
 
 
 def test_a_worker_that_does_not_answer_has_an_error_as_its_answer(three):
