@@ -6,7 +6,10 @@
 
 /* The section `queue`: its keys, its defaults, and what roles say about the queue. */
 
-enum { SLOTS_MAX = 1024 };
+enum {
+	SLOTS_MAX = 1024,
+	DEATHS_MAX = 1023, /* that the machine counts */
+};
 
 const struct spec_key spec_keys_queue[] = {
 	KEY("max", int, spec_queue, max),
@@ -17,7 +20,7 @@ const struct spec_key spec_keys_queue[] = {
 	KEY("recovery_timeout", duration, spec_queue, recovery_timeout_ms),
 	KEY("blame_limit", int, spec_queue, blame_limit),
 	KEY("blame_window", duration, spec_queue, blame_window_ms, .min = 1),
-	KEY("deaths", int, spec_queue, deaths),
+	KEY("deaths", int, spec_queue, deaths, .max = DEATHS_MAX),
 	KEY("durable", bool, spec_queue, durable),
 	KEY("stall", duration, spec_queue, stall_ms, .min = 1),
 	KEY("call_timeout", duration, spec_queue, call_timeout_ms, .min = 1),

@@ -34,7 +34,7 @@ static const char all[] =
 	"{'mode':'pool','roles':[{'command':['a'],'init':'{}','on_failure':'restart'},"
 	"{'name':'ps','command':['a'],'on_failure':'fail_queue'}],"
 	"'queue':{'max':2,'results':3,'memory':'4K','slots':5,'cancel_grace':'6ms',"
-	"'recovery_timeout':0,'blame_limit':8,'blame_window':'9ms','deaths':10,"
+	"'recovery_timeout':0,'blame_limit':8,'blame_window':'9ms','deaths':1023,"
 	"'durable':true,'stall':'11ms','call_timeout':'12ms','answer_timeout':'13ms',"
 	"'exit_code':14,'loss_grace':'15ms'}}";
 
@@ -55,7 +55,7 @@ START_TEST(all_of_it_is_read_as_it_stands)
 	ck_assert_int_eq(q->recovery_timeout_ms, 0);
 	ck_assert_int_eq(q->blame_limit, 8);
 	ck_assert_int_eq(q->blame_window_ms, 9);
-	ck_assert_int_eq(q->deaths, 10);
+	ck_assert_int_eq(q->deaths, 1023);
 	ck_assert(q->durable);
 	ck_assert_int_eq(q->stall_ms, 11);
 	ck_assert_int_eq(q->call_timeout_ms, 12);
@@ -101,6 +101,8 @@ static const struct {
 		"mode: expected \"group\" or \"pool\", got \"pools\"" },
 	{ "{'roles':[{'command':['a']}],'queue':{'slots':0}}",
 		"queue.slots: expected an integer from 1 to 1024, got 0" },
+	{ "{'roles':[{'command':['a']}],'queue':{'deaths':1024}}",
+		"queue.deaths: expected an integer from 0 to 1023, got 1024" },
 	{ "{'roles':[{'command':['a']}],'queue':{'stall':0}}",
 		"queue.stall: expected a duration greater than 0, got 0" },
 	{ "{'roles':[{'command':['a']}],'queue':{'blame_limit':0,'blame_window':'1s'}}",
