@@ -70,6 +70,10 @@ def test_what_cannot_be_a_payload_is_refused_and_named(box):
                                   ({h: 1}, "key")]:
                 assert text in str(raised(TypeError, q.submit, payload)), payload
                 raised(TypeError, q.map, ["fine", payload])
+            for payload, text in [(float("nan"), "payload: nan"),
+                                  ({"a": [1, float("inf")]}, "['a'][1]: nan")]:
+                assert text in str(raised(ValueError, q.submit, payload)), payload
+                raised(ValueError, q.map, ["fine", payload])
             raised(TypeError, __import__("pickle").dumps, h)
             for wrong in [dict(limit=0), dict(limit=-1), dict(limit=float("inf")), dict(timeout=-1),
                           dict(resources="r"), dict(resources=[3])]:

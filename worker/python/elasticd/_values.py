@@ -28,7 +28,8 @@ def _refuse(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON-able")
 
 
-_encode = json.JSONEncoder(separators=(",", ":"), default=_refuse).encode
+# JSON has no NaN and no infinity: whoever else reads them would fail.
+_encode = json.JSONEncoder(separators=(",", ":"), default=_refuse, allow_nan=False).encode
 
 
 def encode(value: Any, what: str = "payload") -> Encoded:
@@ -43,6 +44,10 @@ def encode(value: Any, what: str = "payload") -> Encoded:
         return _encode(value).encode(), JSON
     except TypeError as e:
         raise TypeError(f"{what}{_where(value)}: {e}") from None
+    except ValueError as e:
+        if "ircular" in str(e):
+            raise
+        raise ValueError(f"{what}{_where(value)}: nan and infinities are not JSON-able") from None
 
 
 def decode(data: bytes, form: bytes) -> Any:
