@@ -47,6 +47,7 @@ struct queue_call {
 	struct job_watch watch;
 	struct loop_timer *timer;
 	json_t *params;
+	uint64_t begun_ms;
 };
 
 /* --- connections --------------------------------------------------------------------------------
@@ -233,14 +234,53 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	hold_back(l);
 }
 
+/* How long the call itself would wait, and how it says so; negative: as long as it takes. */
+static int64_t own_wait(const json_t *params, const char **ret_name)
+{
+	bool room = json_is_integer(json_object_get(params, "wait_ms"));
+	const char *name = room ? "wait_ms" : "timeout_ms";
+
+	*ret_name = name;
+	return json_get_int(params, name, -1);
+}
+
+/* For the agent. One that begins has never been away: its first callers are not to be early. */
+static uint64_t patience(const struct job *j, const json_t *params)
+{
+	const char *name;
+	int64_t wait = own_wait(params, &name);
+
+	if (wait < 0 || wait > AGENT_WAIT_MS ||
+		(j->life == LIFE_STARTING && !j->n_losses && !j->returns))
+		return AGENT_WAIT_MS;
+	return (uint64_t)wait;
+}
+
+/* What it has waited here it does not wait there. */
+static int take_wait(struct queue_call *c)
+{
+	uint64_t waited = loop_now_ms() - c->begun_ms;
+	const char *name;
+	int64_t wait = own_wait(c->params, &name);
+
+	if (!waited || wait <= 0)
+		return 0;
+	return json_put_int(c->params, name, (uint64_t)wait > waited ? wait - (int64_t)waited : 0);
+}
+
 /* c is answered where that fails. */
 static void send_call(struct queue_call *c, struct queue_link *l)
 {
 	char name[64];
 	bool more = varlink_call_more(c->call);
-	json_t *params = TAKE_PTR(c->params);
+	json_t *params;
 	int r;
 
+	if (take_wait(c) < 0) {
+		methods_failed(take_call(c), -ENOMEM, strerror(ENOMEM));
+		return;
+	}
+	params = TAKE_PTR(c->params);
 	stop_waiting(c);
 	if (l->paused && TAILQ_EMPTY(&l->calls))
 		on_drained(l);
@@ -315,7 +355,8 @@ static int on_queue(struct varlink_call *call, json_t *params, void *arg)
 	}
 	c->job = j;
 	job_watch(j, &c->watch, on_news, c);
-	loop_timer_arm(c->timer, AGENT_WAIT_MS);
+	c->begun_ms = loop_now_ms();
+	loop_timer_arm(c->timer, patience(j, c->params));
 	varlink_call_on_gone(call, on_gone, c);
 	proceed(c);
 	return 0;
