@@ -247,21 +247,14 @@ static void closed(struct queues *q)
 		queue_wait_end(q, w, STATUS_OK, NULL);
 }
 
-/* Since when there is work, but nobody to do it. */
+/* Since when there is work, and nobody who does any or asks for it. */
 static void watch_workers(struct queues *q, uint64_t now_ms)
 {
-	bool to_come = q->n_asked > 0;
+	bool busy = !q->n[QUEUE_QUEUED] || q->n[QUEUE_RUNNING] || q->n_free;
 
-	if (!queue_live(q->n)) {
-		q->alone_ms = UINT64_MAX;
-		return;
-	}
-	for (size_t i = 0; i < q->n_workers && !to_come; i++) {
-		const struct queue_worker *k = q->workers[i];
-
-		to_come = k && (k->alive ? k->serves : k->again);
-	}
-	if (to_come)
+	for (size_t i = 0; i < q->n_workers && !busy; i++)
+		busy = q->workers[i] && q->workers[i]->n_leases;
+	if (busy)
 		q->alone_ms = UINT64_MAX;
 	else if (q->alone_ms == UINT64_MAX)
 		q->alone_ms = now_ms;

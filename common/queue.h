@@ -80,17 +80,20 @@ struct queue_options {
 	size_t max;		     /* tasks that are queued, of all queues, when one is
 				      * submitted; what is put back may exceed it; 0: no limit */
 	size_t results;		     /* tasks that are over and not released; 0: no limit */
-	size_t bytes;		     /* of payloads and results together; 0: no limit */
+	size_t bytes;		     /* of payloads, results and errors together, when a task is
+				      * submitted; a value that makes twice as many fails its task;
+				      * 0: no limit */
 	int slots;		     /* leases of one worker at once */
 	uint64_t cancel_grace_ms;    /* a worker that goes on for longer is killed */
-	int64_t recovery_timeout_ms; /* without any worker while there is work; negative: no limit
-				      */
+	int64_t recovery_timeout_ms; /* while tasks are queued, and no worker asks for work or has
+				      * any; negative: no limit */
 	unsigned blame_limit;	     /* retryable failures of one blame; 0: no limit */
 	int64_t blame_window_ms;     /* within so long; negative: ever */
 	unsigned deaths;  /* workers that may die with one task before it fails; 0: no limit */
 	int64_t stall_ms; /* without a task that ends while some run; negative: off */
 	uint64_t call_timeout_ms, answer_timeout_ms;
-	bool pool;    /* a worker that dies breaks calls until queue_whole() */
+	bool pool;    /* a worker that dies breaks calls until queue_whole(), one that does not
+		       * answer until it has ended its call */
 	bool journal; /* QUEUE_DO_RECORD is wanted */
 };
 
@@ -179,7 +182,8 @@ _must_check_ bool queue_cancel(struct queues *q, struct queue_wait *w, const cha
 	const int64_t *ids, size_t n, const char *reason, uint64_t deadline_ms, uint64_t now_ms);
 /* Returns how many there were. */
 size_t queue_release(struct queues *q, const int64_t *ids, size_t n, uint64_t now_ms);
-/* queue has one keeper more; when the last one goes, all of it is cancelled and forgotten. */
+/* queue has one keeper more; when the last one goes, all of it is cancelled and forgotten. What has
+ * a keeper is in no journal. */
 _must_check_ enum status queue_keep(struct queues *q, const char *queue);
 void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms);
 /* No more tasks, for good. */
@@ -312,8 +316,6 @@ enum status queue_look(const struct queues *q, int worker, int64_t lease, bool *
  * exit_code -1: none. New tasks fail at once, too, until queue_unfail(). */
 void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code, uint64_t now_ms);
 void queue_unfail(struct queues *q, uint64_t now_ms);
-/* Whether anybody has been told of what queue_fail_all() said. */
-bool queue_fail_told(const struct queues *q);
 /* All waits end with this, later ones too (the group stops): until queue_go(). Tasks stay as they
  * are, but for leases, which end with their holders. final: nothing comes after it. */
 void queue_stop(struct queues *q, enum status status, const char *text, bool final);

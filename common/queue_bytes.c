@@ -63,7 +63,7 @@ struct queue_err *queue_err_new(
 
 	if (!e)
 		return NULL;
-	*e = (struct queue_err){ 1, code, worker, task, NULL };
+	*e = (struct queue_err){ 1, code, worker, task, 0, NULL };
 	if (m)
 		memcpy(e->message, message, m);
 	e->message[m] = '\0';
@@ -125,4 +125,9 @@ struct queue_error queue_err_view(const struct queue_err *e)
 	if (!e)
 		return (struct queue_error){ STATUS_OK, "", "", -1, -1 };
 	return (struct queue_error){ e->code, e->message, e->details, e->worker, e->task };
+}
+
+size_t queue_err_len(const struct queue_err *e)
+{
+	return strlen(e->message) + strlen(e->details);
 }

@@ -68,19 +68,42 @@ void queue_call_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 	w->answers = NULL;
 }
 
-void queue_pool_break(struct queues *q, int worker, const char *why)
+static void broken(struct queues *q, int worker, const char *why)
 {
 	char buf[32];
 	const char *name = queue_worker_text(q, worker, buf, sizeof(buf));
 
-	if (!q->opt.pool || !q->whole)
-		return;
-	q->whole = false;
 	queue_err_unref(q->broken);
 	q->broken =
 		queue_err_sure(STATUS_UNAVAILABLE, queue_err_printf(STATUS_UNAVAILABLE, worker, -1,
 							   "the pool is broken: %s %s", name, why));
 	queue_tell(q, QUEUE_DO_TELL, "pool-broken", worker, "%s", q->broken->message);
+}
+
+void queue_pool_break(struct queues *q, int worker, const char *why)
+{
+	if (!q->opt.pool || !q->whole)
+		return;
+	q->whole = false;
+	broken(q, worker, why);
+}
+
+void queue_pool_late(struct queues *q, struct queue_lease *l, const char *why)
+{
+	if (!q->opt.pool)
+		return;
+	l->late = true;
+	if (!q->n_late++ && q->whole)
+		broken(q, l->worker->number, why);
+}
+
+void queue_pool_mend(struct queues *q, uint64_t now_ms)
+{
+	if (!q->whole || q->n_late)
+		return;
+	queue_err_unref(q->broken);
+	q->broken = NULL;
+	queue_calls_begin(q, now_ms);
 }
 
 static bool serves(const struct queue_worker *k)

@@ -48,8 +48,12 @@ void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint
 	queue_note(q, QUEUE_REC_ERROR, -1, of->name);
 	LINK_FOREACH(l, tmp, &of->waits)
 	{
+		struct queue_wait *w = container_of(l, struct queue_wait, link);
+
 		/* They will be told, but not let in. */
-		link_del(&container_of(l, struct queue_wait, link)->over);
+		link_del(&w->over);
+		if (w->kind == QUEUE_WAIT_SUBMIT && w->exempt && of->n[QUEUE_RUNNING])
+			queue_submit_exempt(q, w);
 	}
 	why = err->task >= 0 ? queue_err_printf(STATUS_CANCELLED, -1, err->task,
 				       "task %lld of its queue failed: %s", (long long)err->task,
@@ -167,6 +171,21 @@ bool queue_cancel(struct queues *q, struct queue_wait *w, const char *queue, con
 	return queue_wait_claim(q, w);
 }
 
+/* Its tasks are in no journal from now on. */
+static void keep_all(struct queues *q, struct queue *of)
+{
+	struct queue_link *l;
+	struct queue_task *t;
+
+	for (t = of->over.first; t; t = t->next)
+		t->kept = true;
+	for (l = of->lanes.next; l != &of->lanes; l = l->next)
+		for (t = container_of(l, struct queue_lane, link)->queued.first; t; t = t->next)
+			t->kept = true;
+	for (l = of->leases.next; l != &of->leases; l = l->next)
+		container_of(l, struct queue_lease, by_queue)->task->kept = true;
+}
+
 enum status queue_keep(struct queues *q, const char *queue)
 {
 	struct queue *of;
@@ -175,8 +194,12 @@ enum status queue_keep(struct queues *q, const char *queue)
 	if (!queue_name_ok(queue, true))
 		return STATUS_INVALID_ARGUMENT;
 	of = queue_get(q, queue, &s);
-	if (of)
-		of->keepers++;
+	if (!of || of->keepers++)
+		return s;
+	if (!link_empty(&of->lanes) || of->error) {
+		keep_all(q, of);
+		queue_note_all(q);
+	}
 	return s;
 }
 
@@ -213,8 +236,12 @@ void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
 	struct queue_link *l, *tmp;
 	struct queue_err *err;
 
-	if (!of || !of->keepers || --of->keepers)
+	if (!of || !of->keepers)
 		return;
+	if (of->keepers > 1) {
+		of->keepers--;
+		return;
+	}
 	err = queue_err_sure(STATUS_CANCELLED,
 		queue_err_new(STATUS_CANCELLED, "its coordinator is gone", "", -1, -1));
 	release_all(q, of);
@@ -228,6 +255,7 @@ void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
 	}
 	queue_err_unref(err);
 	drop_error(q, of);
+	of->keepers = 0;
 	queue_dirty(q, of);
 	queue_settle(q, now_ms);
 }
@@ -243,7 +271,6 @@ void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code
 	q->failed = queue_err_sure(
 		e->code, queue_err_new(e->code, e->message, e->details, e->worker, e->task));
 	q->exit_code = exit_code;
-	q->told = false;
 	/* Before their tasks are over, which would be all that they are told. */
 	LINK_FOREACH(l, tmp, &q->fetches)
 	{
@@ -267,11 +294,5 @@ void queue_unfail(struct queues *q, uint64_t now_ms)
 {
 	queue_err_unref(q->failed);
 	q->failed = NULL;
-	q->told = false;
 	queue_settle(q, now_ms);
-}
-
-bool queue_fail_told(const struct queues *q)
-{
-	return q->failed && q->told;
 }

@@ -127,8 +127,11 @@ void queue_lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 	link_del(&l->tell);
 	k->n_leases--;
 	tell_watchers(q, l);
+	if (l->late) {
+		q->n_late--;
+		queue_pool_mend(q, now_ms);
+	}
 	queue_lease_free(q, l);
-	(void)now_ms;
 }
 
 /* --- how they end */
@@ -230,6 +233,27 @@ static void chore_ends(struct queues *q, struct queue_lease *l, struct queue_blo
 	queue_hopes(q, now_ms);
 }
 
+/* Submits are held up at the limit; what runs may exceed it, but not by as much again. */
+static struct queue_err *no_room(const struct queues *q, const struct queue_lease *l, size_t n)
+{
+	return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, l->worker->number, (int64_t)l->task->id,
+		"there is no room for its value of %zu bytes: payloads and results that are not "
+		"released have %zu, more than twice queue.memory with it",
+		n, q->bytes);
+}
+
+static struct queue_err *failure(const struct queues *q, const struct queue_worker *k,
+	const struct queue_task *t, const struct queue_failure *f)
+{
+	int64_t task = t ? (int64_t)t->id : -1;
+	struct queue_err *e = queue_err_new(f->code, f->message, f->details, k->number, task);
+
+	if (!e || !t || queue_task_fits(q, t, queue_err_len(e)))
+		return e;
+	queue_err_unref(e);
+	return queue_err_new(f->code, f->message, "", k->number, task);
+}
+
 enum status queue_finish(struct queues *q, void *holder, int64_t lease,
 	const struct queue_bytes *value, uint64_t now_ms)
 {
@@ -237,6 +261,7 @@ enum status queue_finish(struct queues *q, void *holder, int64_t lease,
 	struct queue_worker *k = l ? l->worker : NULL;
 	struct queue_blob *v;
 	struct queue_task *t;
+	struct queue_err *err;
 
 	if (!l)
 		return STATUS_ABORTED;
@@ -250,7 +275,14 @@ enum status queue_finish(struct queues *q, void *holder, int64_t lease,
 	if (!v)
 		return STATUS_RESOURCE_EXHAUSTED;
 	t = l->task;
-	if (t) {
+	if (t && !queue_task_fits(q, t, value->len)) {
+		free(v);
+		err = no_room(q, l, value->len);
+		if (!err)
+			return STATUS_RESOURCE_EXHAUSTED;
+		queue_lease_end(q, l, now_ms);
+		queue_task_fail(q, t, err, now_ms);
+	} else if (t) {
 		queue_lease_end(q, l, now_ms);
 		queue_note(q, QUEUE_REC_SUCCEED, (int64_t)t->id, NULL);
 		queue_task_over(q, t, QUEUE_SUCCEEDED, v, NULL, now_ms);
@@ -275,7 +307,7 @@ enum status queue_fail(struct queues *q, void *holder, int64_t lease, const stru
 		end_cancelled(q, l, now_ms);
 		return ended(q, k, STATUS_ABORTED, now_ms);
 	}
-	err = queue_err_new(f->code, f->message, f->details, k->number, t ? (int64_t)t->id : -1);
+	err = failure(q, k, t, f);
 	if (err && t && f->retryable)
 		absorbed = queue_blame(q, t, f->blame, now_ms);
 	if (!err || absorbed < 0 || (l->kind == QUEUE_ITEM_INIT && !init_failed(q, k, err))) {
@@ -385,13 +417,16 @@ static void too_long(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 
 static void no_answer(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
+	char why[64];
 	struct queue_worker *k = l->worker;
 	struct queue_err *err = queue_err_sure(
 		STATUS_DEADLINE_EXCEEDED, queue_err_printf(STATUS_DEADLINE_EXCEEDED, k->number, -1,
 						  "it has not answered for %llu ms",
 						  (unsigned long long)(now_ms - l->since_ms)));
 
-	queue_pool_break(q, k->number, err->message);
+	snprintf(why, sizeof(why), "has not answered for %llu ms",
+		(unsigned long long)(now_ms - l->since_ms));
+	queue_pool_late(q, l, why);
 	queue_member_answer(q, l->member, NULL, queue_err_ref(err));
 	queue_lease_cancel(q, l, QUEUE_CANCELLED, err, now_ms);
 	queue_worker_feed(q, k, now_ms);

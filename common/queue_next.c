@@ -55,11 +55,31 @@ static int reserve(struct queues *q)
 	return 0;
 }
 
+/* What has a keeper dies with this machine. */
+static bool is_private(
+	const struct queues *q, enum queue_record_kind kind, int64_t task, const char *name)
+{
+	const struct queue_task *t = task >= 0 ? queue_task_find(q, task) : NULL;
+	const struct queue *of = NULL;
+
+	if (kind == QUEUE_REC_ERROR || kind == QUEUE_REC_RAISED)
+		of = queue_find(q, name);
+	return (t && t->kept) || (of && of->keepers);
+}
+
+void queue_note_all(struct queues *q)
+{
+	if (!q->opt.journal || q->restoring)
+		return;
+	drop_notes(q);
+	q->lost_note = true;
+}
+
 void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, const char *name)
 {
 	char *copy = NULL;
 
-	if (!q->opt.journal || q->lost_note || q->restoring)
+	if (!q->opt.journal || q->lost_note || q->restoring || is_private(q, kind, task, name))
 		return;
 	if (name)
 		copy = strdup(name);

@@ -106,6 +106,7 @@ struct queue_err {
 	enum status code;
 	int worker;
 	int64_t task;
+	int64_t counted; /* the task whose bytes it is among; 0: none yet */
 	const char *details;
 	char message[];
 };
@@ -120,6 +121,7 @@ struct queue_err *queue_err_sure(enum status code, struct queue_err *e);
 struct queue_err *queue_err_ref(struct queue_err *e);
 void queue_err_unref(struct queue_err *e);
 struct queue_error queue_err_view(const struct queue_err *e);
+size_t queue_err_len(const struct queue_err *e);
 
 /* --- by number */
 
@@ -163,8 +165,9 @@ struct queue_extra {
 };
 
 struct queue_task {
-	uint64_t id : 54, state : 3, alone : 1, released : 1, raised : 1;
+	uint64_t id : 54, state : 3, alone : 1, released : 1, raised : 1, kept : 1;
 	uint64_t seq : 54, deaths : 10;
+	/* kept: in no journal, as it is of a queue that had a keeper */
 	struct queue_task *prev;
 	union {
 		struct queue_task *next;
@@ -268,6 +271,7 @@ struct queue_lease {
 	int64_t id;
 	enum queue_item kind;
 	bool active, cancelled, killed, seen; /* seen: its holder knows it */
+	bool late;			      /* it has broken the pool, until it ends */
 	enum queue_state becomes;	      /* where cancelled */
 	int incarnation;
 	struct queue_worker *worker;
@@ -333,7 +337,7 @@ struct queues {
 	uint64_t put_back, n_over;
 	struct queue_link room, fetches, cancels, calls; /* waits */
 	struct queue_link idle;				 /* waits for work, of free workers */
-	size_t n_waiting, n_free, n_asked, n_calls;
+	size_t n_waiting, n_free, n_asked, n_calls, n_late;
 	struct queue_link over; /* waits that are */
 	struct queue_worker **workers;
 	size_t n_workers;
@@ -343,12 +347,13 @@ struct queues {
 	struct queue_dues dues;
 	struct queue_link blames;
 	size_t n_blames;
-	bool closed, whole, stopped, final, told, settling, restoring;
+	bool closed, whole, stopped, final, settling, restoring;
 	bool hopes_due; /* a task came that no worker can have */
 	struct queue_err *broken, *failed, *stop;
 	int exit_code;	   /* of failed */
 	uint64_t quiet_ms; /* since when no task has ended while some run; UINT64_MAX: told */
-	uint64_t alone_ms; /* since when there is work and no worker; UINT64_MAX: not so */
+	uint64_t alone_ms; /* since when tasks are queued and no worker asks or has any;
+			    * UINT64_MAX: not so */
 	/* to be done */
 	struct queue_link tells, kills, events;
 	size_t n_events;
@@ -407,6 +412,8 @@ void queue_task_dequeue(struct queues *q, struct queue_task *t);
 /* Of a task that is queued, or whose lease ends: its last state. Takes value or error. */
 void queue_task_over(struct queues *q, struct queue_task *t, enum queue_state state,
 	struct queue_blob *value, struct queue_err *error, uint64_t now_ms);
+/* Whether an outcome of so many bytes leaves it within what queue.memory allows. */
+bool queue_task_fits(const struct queues *q, const struct queue_task *t, size_t n);
 /* Forgets it where it is over, released, and nobody looks at it. */
 void queue_task_forget(struct queues *q, struct queue_task *t);
 void queue_task_free(struct queue_task *t);
@@ -428,6 +435,8 @@ void queue_check(struct queues *q, struct queue *of, uint64_t now_ms);
 void queue_submit_end(
 	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err);
 void queue_submit_late(struct queues *q, struct queue_wait *w);
+/* Its queue has failed, and waits for who may be its caller: it ends at once. */
+void queue_submit_exempt(struct queues *q, struct queue_wait *w);
 /* It ends with that error of its queue, which is borrowed. */
 void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e);
 
@@ -495,11 +504,16 @@ void queue_call_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms);
 void queue_calls_begin(struct queues *q, uint64_t now_ms);
 void queue_call_unref(struct queue_call *c);
 void queue_pool_break(struct queues *q, int worker, const char *why);
+/* It is broken until that lease, which is cancelled, has ended. */
+void queue_pool_late(struct queues *q, struct queue_lease *l, const char *why);
+void queue_pool_mend(struct queues *q, uint64_t now_ms);
 
 /* queue_next.c */
 /* False: it is lost, for want of memory, or as nobody takes what is told. */
 bool queue_tell(struct queues *q, enum queue_what what, const char *event, int worker,
 	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* All of it is to be written anew. */
+void queue_note_all(struct queues *q);
 void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, const char *name);
 /* False: there is nothing to be said of it any more. */
 bool queue_describe(const struct queues *q, const struct queue_note *n, struct queue_record *ret);

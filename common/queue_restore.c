@@ -245,6 +245,10 @@ static bool dump_task(const struct queues *q, uint64_t *cursor, struct queue_rec
 			t = queue_index_after(&q->tasks, t ? (int64_t)t->id : id);
 			what = SAY_SUBMIT;
 		}
+		while (t && t->kept) {
+			t = queue_index_after(&q->tasks, (int64_t)t->id);
+			what = SAY_SUBMIT;
+		}
 		if (!t)
 			return false;
 		n.task = (int64_t)t->id;
@@ -276,7 +280,7 @@ static bool dump_error(const struct queues *q, uint64_t *cursor, struct queue_re
 	for (const struct queue_link *l = q->all.next; l != &q->all; l = l->next) {
 		const struct queue *of = container_of(l, struct queue, all);
 
-		if (queue_error_is_bare(q, of) && of->error_order > last &&
+		if (queue_error_is_bare(q, of) && !of->keepers && of->error_order > last &&
 			(!next || of->error_order < next->error_order))
 			next = of;
 	}
@@ -291,6 +295,8 @@ static bool dump_error(const struct queues *q, uint64_t *cursor, struct queue_re
 
 bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
 {
+	const struct queue_task *t;
+
 	switch ((enum part)(*cursor >> 60)) {
 	case RESOURCES:
 		if (dump_resource(q, cursor, ret))
@@ -309,7 +315,8 @@ bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *r
 	case NUMBER:
 		*cursor = cursor_of(CLOSED, 0);
 		/* The last number that was given, so that it is not given again. */
-		if (!queue_task_find(q, q->next_task - 1) && q->next_task > 1) {
+		t = queue_task_find(q, q->next_task - 1);
+		if ((!t || t->kept) && q->next_task > 1) {
 			*ret = bare(QUEUE_REC_RELEASE, q->next_task - 1);
 			return true;
 		}

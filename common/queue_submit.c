@@ -146,6 +146,16 @@ void queue_submit_late(struct queues *q, struct queue_wait *w)
 	queue_submit_end(q, w, STATUS_RESOURCE_EXHAUSTED, err);
 }
 
+void queue_submit_exempt(struct queues *q, struct queue_wait *w)
+{
+	const struct queue *of = w->of;
+
+	queue_submit_end(q, w, STATUS_CANCELLED,
+		queue_err_sure(
+			STATUS_CANCELLED, queue_err_printf(STATUS_CANCELLED, -1, -1,
+						  "the queue has failed: %s", of->error->message)));
+}
+
 static struct queue_err *invalid(const char *queue, const struct queue_new *tasks, size_t n)
 {
 	if (!queue_name_ok(queue, true))
@@ -260,11 +270,7 @@ bool queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 	if (!held_up(of, w))
 		link_add(&q->room, &w->over);
 	else if (of->error && exempt && of->n[QUEUE_RUNNING])
-		/* It may be one of those that are waited for. */
-		queue_submit_end(q, w, STATUS_CANCELLED,
-			queue_err_sure(STATUS_CANCELLED,
-				queue_err_printf(STATUS_CANCELLED, -1, -1,
-					"the queue has failed: %s", of->error->message)));
+		queue_submit_exempt(q, w);
 	queue_settle(q, now_ms);
 	if (!until(q, w, deadline_ms, now_ms))
 		queue_submit_late(q, w);
@@ -329,8 +335,6 @@ void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e)
 			queue_task_release(q, w->first + (int64_t)i);
 		w->accepted = 0;
 	}
-	if (e == q->failed)
-		q->told = true;
 	queue_wait_end(q, w, e->code, queue_err_ref(e));
 }
 

@@ -60,11 +60,12 @@ static void list_del(struct queue_list *l, struct queue_task *t)
 	t->prev = t->next = NULL;
 }
 
+/* An error that many share is counted once. */
 static size_t bytes(const struct queue_task *t)
 {
-	if (t->state == QUEUE_FAILED || t->state == QUEUE_CANCELLED || !t->payload)
-		return 0;
-	return t->payload->len;
+	if (t->state == QUEUE_FAILED || t->state == QUEUE_CANCELLED)
+		return t->error->counted == (int64_t)t->id ? queue_err_len(t->error) : 0;
+	return t->payload ? t->payload->len : 0;
 }
 
 static void count_bytes(struct queues *q, struct queue_task *t, bool more)
@@ -73,6 +74,14 @@ static void count_bytes(struct queues *q, struct queue_task *t, bool more)
 
 	q->bytes += more ? n : -n;
 	queue_lane_of(q, t)->of->bytes += more ? n : -n;
+}
+
+bool queue_task_fits(const struct queues *q, const struct queue_task *t, size_t n)
+{
+	size_t total = q->bytes - bytes(t) + n;
+
+	return !q->opt.bytes || t->released || total <= q->opt.bytes ||
+	       total - q->opt.bytes <= q->opt.bytes;
 }
 
 struct queue_task *queue_task_new(
@@ -84,6 +93,7 @@ struct queue_task *queue_task_new(
 		return NULL;
 	t->id = (uint64_t)id & (((uint64_t)1 << 54) - 1);
 	t->alone = n->alone;
+	t->kept = lane->of->keepers > 0;
 	t->worker = QUEUE_NOBODY;
 	t->payload = queue_blob_new(&n->payload);
 	if (!t->payload || (n->limit_ms >= 0 && !queue_task_extra(t)) ||
@@ -169,6 +179,8 @@ void queue_task_over(struct queues *q, struct queue_task *t, enum queue_state st
 		t->value = value;
 	else
 		t->error = error;
+	if (error && error->refs && !error->counted)
+		error->counted = (int64_t)t->id;
 	count_bytes(q, t, true);
 	list_add(&of->over, t);
 	q->n_over++;

@@ -437,10 +437,8 @@ void queue_worker_calls(struct queues *q, int worker, uint64_t now_ms)
 
 void queue_whole(struct queues *q, uint64_t now_ms)
 {
-	queue_err_unref(q->broken);
-	q->broken = NULL;
 	q->whole = true;
-	queue_calls_begin(q, now_ms);
+	queue_pool_mend(q, now_ms);
 	queue_settle(q, now_ms);
 }
 

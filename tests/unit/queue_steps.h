@@ -318,6 +318,7 @@ static void do_keep(unsigned a, unsigned b)
 	int i = (int)(a % (unsigned)w.n_queues);
 
 	if (b & 1) {
+		w.kept = true;
 		w.keepers[i] += queue_keep(w.q, queue_names[i]) == STATUS_OK;
 		return;
 	}
@@ -395,7 +396,7 @@ static void do_crash(unsigned a, unsigned b)
 
 	for (int i = 0; i < QUEUES; i++) {
 		queue_stats(w.q, queue_names[i], &s);
-		errors[i] = s.has_error && !w.failed;
+		errors[i] = s.has_error && !w.failed && !w.keepers[i];
 	}
 	if (b & 1)
 		journal_dump();
@@ -403,7 +404,14 @@ static void do_crash(unsigned a, unsigned b)
 		there[id] = queue_outcome(w.q, id, &o);
 		if (there[id])
 			before[id] = o.state;
+		if (!there[id] || !w.keepers[wtasks[id].queue])
+			continue;
+		/* It dies with its keeper. */
+		wtasks[id].released = true;
+		there[id] = false;
 	}
+	if (w.kept) /* as an agent does, so that no number is given twice */
+		w.opt.first_task = max_task + 1;
 	forget_machine();
 	ck_assert_int_eq(queues_new(&w.opt, &q), 0);
 	w.q = q;
@@ -419,6 +427,8 @@ static void do_crash(unsigned a, unsigned b)
 	for (int64_t id = 1; id <= max_task; id++)
 		if (there[id])
 			is_as_before(id, before[id]);
+		else if (queue_outcome(q, id, &o))
+			wrong("task %lld comes back", (long long)id);
 	for (int i = 0; i < QUEUES; i++) {
 		queue_stats(w.q, queue_names[i], &s);
 		if (s.has_error != errors[i])

@@ -69,7 +69,7 @@ struct world {
 	struct wworker workers[WORKERS];
 	bool resources[RESOURCES];
 	int keepers[QUEUES];
-	bool stopped, closed, failed;
+	bool stopped, closed, failed, kept;
 	struct wrecord *journal;
 	size_t n_journal, cap_journal;
 	unsigned kills;

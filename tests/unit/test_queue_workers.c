@@ -176,26 +176,30 @@ END_TEST
 START_TEST(work_that_nobody_takes_for_too_long_is_an_error)
 {
 	struct ask *j;
+	int64_t l;
 
 	opt.recovery_timeout_ms = 3000;
 	again();
 	submit();
+	submit();
 	j = join();
-	starts(0);
+	passes(2999);
+	waits(j);
+	/* Who runs a task, or waits for one, does work; who lives without does none. */
+	l = takes(0, 1);
 	passes(9000);
-	waits(j); /* there is one that is to ask */
-	dies(0, "was killed");
-	passes(9000);
-	waits(j); /* another one is to come */
-	queue_worker_gone(q, 0, "is over", false, false, now);
+	finish(0, l);
 	passes(2999);
 	waits(j);
 	passes(1);
 	ends(j, STATUS_UNAVAILABLE, "no worker has taken work for 3 s");
 	ck_assert_int_eq(j->w.error.task, -1);
-	is(1, "cancelled: its queue failed: no worker has taken work for 3 s");
+	is(2, "cancelled: its queue failed: no worker has taken work for 3 s");
 	tells("tell -1 no-worker: no worker has taken work for 3 s");
 	is_ok(join());
+	work(0);
+	passes(9000);
+	tells_nothing();
 }
 END_TEST
 
@@ -496,6 +500,43 @@ START_TEST(a_pool_answers_when_it_is_whole_and_is_broken_by_a_death)
 }
 END_TEST
 
+START_TEST(a_pool_that_a_late_answer_has_broken_is_whole_again_when_that_has_come)
+{
+	struct ask *c;
+	int64_t l;
+
+	opt.pool = true;
+	again();
+	ck_assert_int_eq(queue_worker_name(q, 1, "worker:1"), 0);
+	starts(0);
+	starts(1);
+	queue_whole(q, now);
+	c = call_until(NULL, 0, EVER, 100);
+	finish(0, takes_chore(0, QUEUE_ITEM_CALL));
+	l = takes_chore(1, QUEUE_ITEM_CALL);
+	passes(100);
+	is_ok(c);
+	answers(c, 1, 1, "it has not answered for 100 ms");
+	tells("tell 1 pool-broken: the pool is broken: worker:1 has not answered for 100 ms");
+	ends(call(), STATUS_UNAVAILABLE,
+		"the pool is broken: worker:1 has not answered for 100 ms");
+	ck_assert_int_eq(finish_late(1, l), STATUS_ABORTED);
+	c = call_until(NULL, 0, EVER, 100);
+	finish(0, takes_chore(0, QUEUE_ITEM_CALL));
+	l = takes_chore(1, QUEUE_ITEM_CALL);
+	/* One that dies of it is waited for. */
+	passes(100);
+	dies(1, "was killed by SIGKILL");
+	ends(call(), STATUS_UNAVAILABLE, "the pool is broken: worker:1 was killed by SIGKILL");
+	starts(1);
+	queue_whole(q, now);
+	c = call();
+	finish(0, takes_chore(0, QUEUE_ITEM_CALL));
+	finish(1, takes_chore(1, QUEUE_ITEM_CALL));
+	is_ok(c);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("queue_workers");
@@ -529,6 +570,7 @@ int main(void)
 	tcase_add_test(t, who_does_not_answer_is_cancelled_and_killed);
 	tcase_add_test(t, a_call_that_nobody_waits_for_any_more_is_cancelled);
 	tcase_add_test(t, a_pool_answers_when_it_is_whole_and_is_broken_by_a_death);
+	tcase_add_test(t, a_pool_that_a_late_answer_has_broken_is_whole_again_when_that_has_come);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
