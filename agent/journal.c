@@ -57,24 +57,36 @@ void journal_wake(struct journal *j, uint64_t delay_ms)
  */
 
 /* How long a file may be, without the signal that one which is longer would bring. */
-static uint64_t most_bytes(void)
+static void read_limit(struct journal *j)
 {
 	struct rlimit rl;
 
 	if (getrlimit(RLIMIT_FSIZE, &rl) < 0 || rl.rlim_cur == RLIM_INFINITY)
-		return UINT64_MAX;
-	return rl.rlim_cur;
+		j->most = UINT64_MAX;
+	else
+		j->most = rl.rlim_cur;
 }
 
-int journal_write(int fd, const struct journal_buffer *b, size_t *done, uint64_t *size)
+/* A limit that was too low may be higher by now; one that is lower by now shows in a write. */
+static bool within_limit(struct journal *j, uint64_t size)
 {
-	if (b->len > *done && *size + (b->len - *done) > most_bytes())
+	if (size > j->most)
+		read_limit(j);
+	return size <= j->most;
+}
+
+int journal_write(
+	struct journal *j, int fd, const struct journal_buffer *b, size_t *done, uint64_t *size)
+{
+	if (b->len > *done && !within_limit(j, *size + (b->len - *done)))
 		return -EFBIG;
 	while (*done < b->len) {
 		ssize_t n = write(fd, b->data + *done, b->len - *done);
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n < 0 && errno == EFBIG)
+			j->most = 0;
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
 		*done += (size_t)n;
@@ -132,7 +144,7 @@ void journal_commit(struct journal *j)
 		set_failing(j, 0);
 		return;
 	}
-	r = journal_write(j->fd, &j->out, &j->out_done, &j->size);
+	r = journal_write(j, j->fd, &j->out, &j->out_done, &j->size);
 	j->unsynced |= j->size > before;
 	if (r == 0)
 		clear_out(j);
@@ -169,17 +181,17 @@ void journal_lost(struct journal *j, int error)
 /* Has the file system keep that much for the file, where it can: 0 or a negative errno. */
 static int allocate(struct journal *j, uint64_t need)
 {
-	uint64_t more = need - j->size, most = most_bytes();
+	uint64_t more = need - j->size;
 	int r;
 
-	if (need > most)
+	if (!within_limit(j, need))
 		return -EFBIG;
 	if (need <= j->allocated)
 		return 0;
 	if (more < ALLOCATE_BYTES)
 		more = ALLOCATE_BYTES;
-	if (more > most - j->size)
-		more = most - j->size;
+	if (more > j->most - j->size)
+		more = j->most - j->size;
 	r = fallocate(j->fd, FALLOC_FL_KEEP_SIZE, (off_t)j->size, (off_t)more);
 	if (r < 0 && errno == ENOSPC && need - j->size < more) {
 		more = need - j->size;
@@ -277,7 +289,7 @@ struct journal *journal_free(struct journal *j)
 	if (j->timer) {
 		journal_sync_fini(&j->sync);
 		journal_anew_stop(j);
-		if (j->fd >= 0 && journal_write(j->fd, &j->out, &j->out_done, &j->size) < 0)
+		if (j->fd >= 0 && journal_write(j, j->fd, &j->out, &j->out_done, &j->size) < 0)
 			log_error("%s: %zu bytes could not be written", j->path,
 				j->out.len - j->out_done);
 		/* What was set aside is given back. */

@@ -109,10 +109,11 @@ void journal_anew_consider(struct journal *j)
 		journal_wake(j, 0);
 }
 
-static int write_out(struct journal_anew *n)
+static int write_out(struct journal *j)
 {
+	struct journal_anew *n = &j->anew;
 	size_t done = 0;
-	int r = journal_write(n->fd, &n->out, &done, &n->size);
+	int r = journal_write(j, n->fd, &n->out, &done, &n->size);
 
 	n->out.len = 0;
 	return r;
@@ -128,7 +129,7 @@ void journal_anew_add(struct journal *j, const struct queue_record *r)
 
 void journal_anew_commit(struct journal *j)
 {
-	int r = j->anew.out.len ? write_out(&j->anew) : 0;
+	int r = j->anew.out.len ? write_out(j) : 0;
 
 	if (r < 0)
 		give_up(j, -r);
@@ -150,13 +151,13 @@ static int dump(struct journal *j, size_t bytes, int records)
 		if (k < 0)
 			return k;
 	}
-	return write_out(n);
+	return write_out(j);
 }
 
 static int take_place(struct journal *j)
 {
 	struct journal_anew *n = &j->anew;
-	int r = n->out.len ? write_out(n) : 0;
+	int r = n->out.len ? write_out(j) : 0;
 
 	if (r < 0)
 		return r;

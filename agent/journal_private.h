@@ -47,6 +47,7 @@ struct journal {
 	uint64_t size;	    /* of the file */
 	uint64_t allocated; /* the file system has set so much aside for it */
 	uint64_t look_at;   /* at this size it is seen whether most of it is garbage */
+	uint64_t most;	    /* RLIMIT_FSIZE as it was last read; 0: it is to be read */
 	int failing;	    /* errno of the last write; 0: all is well */
 	int lost; /* errno: why a record is missing in the file, that is to be written anew; or 0 */
 	struct loop_timer *timer;
@@ -70,7 +71,7 @@ const char *journal_worker(const struct journal *j, const struct queue_record *r
 /* Writes b from *done on where fd stands (it has size bytes). Returns 0 or a negative errno; *done
  * and *size count what was written in both cases. */
 _must_check_ int journal_write(
-	int fd, const struct journal_buffer *b, size_t *done, uint64_t *size);
+	struct journal *j, int fd, const struct journal_buffer *b, size_t *done, uint64_t *size);
 /* Has the timer fire within that time. */
 void journal_wake(struct journal *j, uint64_t delay_ms);
 

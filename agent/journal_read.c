@@ -191,7 +191,7 @@ static int repair(struct journal *j, struct reading *r, uint64_t size, struct er
 	if (!j->out.data)
 		return error_set(err, -ENOMEM, "out of memory");
 	memcpy(j->out.data, journal_magic, JOURNAL_MAGIC_BYTES);
-	k = journal_write(j->fd, &j->out, &j->out_done, &j->size);
+	k = journal_write(j, j->fd, &j->out, &j->out_done, &j->size);
 	if (k < 0)
 		return error_set(err, k, "%s: %s", j->path, strerror(-k));
 	j->out.len = j->out_done = 0;

@@ -275,6 +275,8 @@ static void limit_files(rlim_t bytes)
 	getrlimit(RLIMIT_FSIZE, &rl);
 	rl.rlim_cur = bytes;
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &rl), 0);
+	if (j)
+		j->most = 0;
 }
 
 enum { FILLED = 4 << 18 };
