@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The work queue's peers, and the same from Python: work_queue_peer.py KIND WORKERS N BYTES prints the
 nanoseconds for N tasks with a payload of so many bytes, from the first one submitted to the last value.
-KIND is executor (concurrent.futures' process pool), tensorflow (ClusterCoordinator in one process, with
-as many workers), coordinator and worker (our package, as tasks of a job), or hops (the median of one byte's
-way through four bare sockets between three processes: the floor of a task's way to a worker and back)."""
+KIND is executor (concurrent.futures' process pool, submit() and result() one by one), chunks (its map(), 64
+tasks in a message), tensorflow (ClusterCoordinator in one process, with as many workers), coordinator (our
+package, map() and fetch() of all), one_by_one (submit() and fetch() of each), worker (of both), or hops (the
+median of one byte's way through four bare sockets between three processes: the floor of a task's way to a
+worker and back)."""
 
 import os
 import socket
@@ -20,15 +22,26 @@ def nothing(payload):
     return None
 
 
-def executor():
+def pooled(work):
     import concurrent.futures
 
     with concurrent.futures.ProcessPoolExecutor(WORKERS) as pool:
         list(pool.map(nothing, [PAYLOAD] * (4 * WORKERS)))  # all processes are there
         begun = now()
+        work(pool)
+        return now() - begun
+
+
+def executor():
+    def work(pool):
         for future in [pool.submit(nothing, PAYLOAD) for _ in range(N)]:
             future.result()
-        return now() - begun
+
+    return pooled(work)
+
+
+def chunks():
+    return pooled(lambda pool: list(pool.map(nothing, [PAYLOAD] * N, chunksize=64)))
 
 
 def tensorflow():
@@ -60,17 +73,29 @@ def tensorflow():
     os._exit(0 if servers else 1)  # its threads take a minute to leave
 
 
-def coordinator():
+def coordinated(work):
     import elasticd
 
     with elasticd.init() as job, job.queue() as queue:
         while queue.stats().free < WORKERS:
             time.sleep(0.01)
         begun = now()
-        queue.fetch(queue.map([PAYLOAD] * N))
+        work(queue)
         took = now() - begun
         job.close_queues()
         return took
+
+
+def coordinator():
+    return coordinated(lambda queue: queue.fetch(queue.map([PAYLOAD] * N)))
+
+
+def one_by_one():
+    def work(queue):
+        for handle in [queue.submit(PAYLOAD) for _ in range(N)]:
+            handle.fetch()
+
+    return coordinated(work)
 
 
 def worker():
@@ -107,7 +132,7 @@ def hops():
     return statistics.median(took)
 
 
-result = {"executor": executor, "tensorflow": tensorflow, "coordinator": coordinator, "worker": worker,
-          "hops": hops}[KIND]()
+result = {"executor": executor, "chunks": chunks, "tensorflow": tensorflow, "coordinator": coordinator,
+          "one_by_one": one_by_one, "worker": worker, "hops": hops}[KIND]()
 if result is not None:
     print(int(result), flush=True)
