@@ -199,7 +199,8 @@ static void see_room(const struct queue_stats *s)
 {
 	size_t back = (size_t)(s->put_back - w.put_back), joins = 0;
 
-	if (w.opt.max && s->n[QUEUE_QUEUED] > w.opt.max && s->n[QUEUE_QUEUED] > w.n_queued + back)
+	if (w.opt.max &&
+		s->n[QUEUE_QUEUED] > back + (w.n_queued > w.opt.max ? w.n_queued : w.opt.max))
 		wrong("more tasks than queue.max");
 	w.n_queued = s->n[QUEUE_QUEUED];
 	w.put_back = s->put_back;
