@@ -413,7 +413,7 @@ int elasticd_release(struct elasticd_queue *q, const int64_t *tasks, size_t n);
 struct elasticd_queue_stats {
 	int64_t queued, running, succeeded, failed, cancelled; /* tasks */
 	int64_t put_back;				       /* how often, ever */
-	int64_t bytes;					       /* of payloads and values */
+	int64_t bytes;					       /* of payloads, values, errors */
 	int64_t waiting;				       /* submitters, for room */
 	int64_t workers, free;				       /* and slots of theirs that wait */
 	int closed;
