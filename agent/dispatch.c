@@ -20,6 +20,10 @@ static void drain(struct dispatch *d)
 			dispatch_journal_lost(d);
 			continue;
 		}
+		if (d->todo.what == QUEUE_DO_ANEW) {
+			dispatch_journal_stale(d);
+			continue;
+		}
 		if (d->todo.what == QUEUE_DO_CANCEL)
 			dispatch_stream_cancelled(d, &d->todo);
 		dispatch_group_do(d, &d->todo);

@@ -141,6 +141,7 @@ void dispatch_group_do(struct dispatch *d, const struct queue_do *todo)
 	case QUEUE_DO_NOTHING:
 	case QUEUE_DO_RECORD:
 	case QUEUE_DO_DUMP:
+	case QUEUE_DO_ANEW:
 		break;
 	}
 }

@@ -86,6 +86,12 @@ void dispatch_journal_lost(struct dispatch *d)
 		journal_lost(d->journal, ENOMEM);
 }
 
+void dispatch_journal_stale(struct dispatch *d)
+{
+	if (d->journal)
+		journal_stale(d->journal);
+}
+
 void dispatch_leaving(struct agent *a)
 {
 	if (a->dispatch)

@@ -109,6 +109,7 @@ _must_check_ int dispatch_journal_open(struct dispatch *d, struct error *err);
 void dispatch_journal_close(struct dispatch *d);
 void dispatch_journal_add(struct dispatch *d, const struct queue_record *r);
 void dispatch_journal_lost(struct dispatch *d);
+void dispatch_journal_stale(struct dispatch *d);
 /* Whether it takes so much more, else the call was answered. */
 bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes);
 

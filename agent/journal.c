@@ -175,6 +175,12 @@ void journal_lost(struct journal *j, int error)
 	journal_wake(j, 0);
 }
 
+void journal_stale(struct journal *j)
+{
+	j->stale = true;
+	journal_wake(j, 0);
+}
+
 /* --- room ---------------------------------------------------------------------------------------
  */
 

@@ -53,6 +53,8 @@ DEFINE_CLEANUP(struct journal *, journal_free)
 void journal_add(struct journal *j, const struct queue_record *r);
 /* QUEUE_DO_DUMP: a record was lost, for this errno, before it could be added. The same follows. */
 void journal_lost(struct journal *j, int error);
+/* QUEUE_DO_ANEW: there is more in the file than there should be. It is written anew soon. */
+void journal_stale(struct journal *j);
 /* Writes what was added, in one write: before the answers leave that rely on it. */
 void journal_commit(struct journal *j);
 /* Whether tasks of so many bytes may come: OK, or RESOURCE_EXHAUSTED with a text that names the

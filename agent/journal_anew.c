@@ -75,6 +75,7 @@ void journal_anew_stop(struct journal *j)
 
 void journal_anew_later(struct journal *j)
 {
+	j->stale |= j->anew.was_stale;
 	journal_anew_stop(j);
 	j->anew.not_before_ms = loop_now_ms() + LATER_MS;
 	journal_wake(j, LATER_MS);
@@ -96,17 +97,20 @@ void journal_anew_consider(struct journal *j)
 	if (j->anew.fd >= 0)
 		return;
 	if (now < j->anew.not_before_ms) {
-		if (j->lost || j->failing)
+		if (j->lost || j->stale || j->failing)
 			journal_wake(j, j->anew.not_before_ms - now);
 		return;
 	}
-	if (!j->lost && !is_garbage(j))
+	if (!j->lost && !j->stale && !is_garbage(j))
 		return;
 	r = begin(j);
-	if (r < 0)
+	if (r < 0) {
 		give_up(j, -r);
-	else
-		journal_wake(j, 0);
+		return;
+	}
+	j->anew.was_stale = j->stale;
+	j->stale = false;
+	journal_wake(j, 0);
 }
 
 static int write_out(struct journal *j)

@@ -35,6 +35,7 @@ struct journal_anew {
 	uint64_t cursor, size;
 	bool dumped; /* all of the machine is in it; what happens since then is, too */
 	bool synced;
+	bool was_stale;		/* ... the present one, when this was begun */
 	uint64_t not_before_ms; /* after a failure */
 };
 
@@ -50,6 +51,7 @@ struct journal {
 	uint64_t most;	    /* RLIMIT_FSIZE as it was last read; 0: it is to be read */
 	int failing;	    /* errno of the last write; 0: all is well */
 	int lost; /* errno: why a record is missing in the file, that is to be written anew; or 0 */
+	bool stale; /* it tells of what is not to be kept */
 	struct loop_timer *timer;
 	uint64_t wake_ms;      /* when it fires, where it is armed */
 	bool unsynced;	       /* something was written since the last sync began */

@@ -334,6 +334,7 @@ enum queue_what {
 	QUEUE_DO_STALL,	 /* the same, and save what the workers that hold leases do */
 	QUEUE_DO_RECORD, /* `record` for the journal */
 	QUEUE_DO_DUMP,	 /* a record was lost for want of memory: write queue_dump() anew */
+	QUEUE_DO_ANEW,	 /* the same when it suits: the records tell of what is not to be kept */
 };
 
 /* What has happened to tasks, resources and queues, enough to make it happen again. */

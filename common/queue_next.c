@@ -71,8 +71,7 @@ void queue_note_all(struct queues *q)
 {
 	if (!q->opt.journal || q->restoring)
 		return;
-	drop_notes(q);
-	q->lost_note = true;
+	q->stale_notes = true;
 }
 
 void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, const char *name)
@@ -248,6 +247,11 @@ enum queue_what queue_next(struct queues *q, struct queue_do *ret)
 	}
 	if (next_note(q, ret))
 		return ret->what;
+	if (q->stale_notes) {
+		q->stale_notes = false;
+		ret->what = QUEUE_DO_ANEW;
+		return ret->what;
+	}
 	l = LINK_FIRST(&q->tells, struct queue_lease, tell);
 	if (l) {
 		next_cancel(q, l, ret);

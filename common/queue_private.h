@@ -360,7 +360,8 @@ struct queues {
 	struct queue_note *notes;
 	size_t first_note, n_notes, cap_notes;
 	bool lost_note;
-	char *note_name; /* of the record that was given out */
+	bool stale_notes; /* what was written down is not to be kept */
+	char *note_name;  /* of the record that was given out */
 };
 
 /* queue.c */

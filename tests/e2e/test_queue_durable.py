@@ -107,6 +107,15 @@ def test_what_was_released_or_cancelled_stays_so(job):
     assert at_control(job).call("Join") == {}
 
 
+def test_a_queue_that_gets_a_keeper_late_holds_up_nobody(job):
+    """What it had is to be in the journal no more; that it is written anew is nobody else's business."""
+    c = at_control(job)
+    for i in range(5):
+        c.submit("mine", queue=f"mine.{i}")
+        next(at_control(job).stream("Keep", queue=f"mine.{i}"))
+        assert c.submit("other", queue="other")
+
+
 def test_closed_queues_stay_closed(job):
     c = at_control(job)
     c.call("Close")

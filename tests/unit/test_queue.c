@@ -631,10 +631,14 @@ static void crashes(bool anew)
 
 	ck_assert_int_eq(queues_new(&opt, &other), 0);
 	while (queue_next(q, &d))
-		if (d.what == QUEUE_DO_DUMP)
+		if (d.what == QUEUE_DO_ANEW)
 			anew = true;
 		else if (d.what == QUEUE_DO_RECORD && !anew)
 			ck_assert_int_eq(queue_restore(other, &d.record), 0);
+	if (anew) {
+		queues_free(other);
+		ck_assert_int_eq(queues_new(&opt, &other), 0);
+	}
 	while (anew && queue_dump(q, &cursor, &r))
 		ck_assert_int_eq(queue_restore(other, &r), 0);
 	teardown();
