@@ -24,10 +24,11 @@ SERVICE = "org.varlink.service."
 
 def test_the_service_describes_itself(daemon):
     info = daemon.call(SERVICE + "GetInfo")
-    assert set(info["interfaces"]) == {"org.varlink.service", "io.elasticd.Manager"}
+    assert set(info["interfaces"]) == {"org.varlink.service", "io.elasticd.Manager", "io.elasticd.Queue"}
     assert all(info[k] for k in ("vendor", "product", "version", "url"))
-    text = daemon.call(SERVICE + "GetInterfaceDescription", interface="io.elasticd.Manager")
-    assert text["description"] == (ROOT / "common/io.elasticd.Manager.varlink").read_text()
+    for name in ("io.elasticd.Manager", "io.elasticd.Queue"):
+        text = daemon.call(SERVICE + "GetInterfaceDescription", interface=name)
+        assert text["description"] == (ROOT / f"common/{name}.varlink").read_text()
     text = daemon.call(SERVICE + "GetInterfaceDescription", interface="org.varlink.service")
     assert "method GetInfo" in text["description"]
     with pytest.raises(VarlinkError) as e:
