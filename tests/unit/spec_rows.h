@@ -160,7 +160,7 @@ static const struct spec_row rows[] = {
 	{ "queue.recovery_timeout", "[0,'0s','1h']", "[60,'-1s','']", "" },
 	{ "queue.blame_limit", "[0,1,2147483647]", "[-1,2147483648,'3']", "" },
 	{ "queue.blame_window", "['1ms','1h']", "[0,'0s',1,'']", "" },
-	{ "queue.deaths", "[0,1,2147483647]", "[-1,2147483648,'3']", "" },
+	{ "queue.deaths", "[0,1,1023]", "[-1,1024,'3']", "" },
 	{ "queue.durable", "[true,false]", "['yes',1]", "t" },
 	{ "queue.stall", "['1ms','10m']", "[0,'0s',1,'']", "" },
 	{ "queue.call_timeout", "['1ms','5m']", "[0,'0s',1,'']", "" },
