@@ -12,7 +12,7 @@ from sharing import PACKAGE, PYTHON
 
 C = str(harness.BUILD / "bench/work_queue")
 PEER = str(harness.ROOT / "bench/work_queue_peer.py")
-TENSORFLOW = os.environ.get("TENSORFLOW_PYTHON", "/opt/venv-tf/bin/python3")
+TENSORFLOW = os.environ.get("ELASTIC_TF_PYTHON", "/opt/venv-tf/bin/python3")
 WORKERS, BYTES, WINDOW = 64, 100, 4096
 
 
