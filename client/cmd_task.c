@@ -172,22 +172,6 @@ static void say_failure(struct ctl *ctl, const json_t *answer)
 		message && *message ? ": " : "", message ? message : "");
 }
 
-static json_t *split(const char *text)
-{
-	json_t *list = json_array();
-
-	while (list && *text) {
-		size_t n = strcspn(text, ",");
-
-		if (json_array_append_new(list, json_stringn(text, n)) < 0) {
-			json_decref(list);
-			return NULL;
-		}
-		text += n + (text[n] == ',');
-	}
-	return list;
-}
-
 /* The parameters of Call. */
 static int call_parameters(
 	struct queue_client *q, const struct args *args, const char *text, json_t **ret)
@@ -203,7 +187,7 @@ static int call_parameters(
 	if (answer_ms >= 0)
 		*ret = ctl_with(*ret, "answer_timeout_ms", json_integer(answer_ms));
 	if (workers)
-		*ret = ctl_with(*ret, "workers", split(workers));
+		*ret = ctl_with(*ret, "workers", queue_words(workers));
 	r = add_payload(q->ctl, args, text, "payload", ret);
 	return r;
 }

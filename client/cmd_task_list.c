@@ -65,22 +65,6 @@ static int print_page(struct ctl *ctl, const json_t *tasks, bool first)
 	return 0;
 }
 
-static json_t *states_of(const char *text)
-{
-	json_t *list = json_array();
-
-	while (list && *text) {
-		size_t n = strcspn(text, ",");
-
-		if (json_array_append_new(list, json_stringn(text, n)) < 0) {
-			json_decref(list);
-			return NULL;
-		}
-		text += n + (text[n] == ',');
-	}
-	return list;
-}
-
 static bool are_states(const char *text)
 {
 	static const char *const known[] = { "queued", "running", "succeeded", "failed",
@@ -119,7 +103,7 @@ int cmd_task_list(struct ctl *ctl, struct args *args)
 		size_t n;
 
 		if (states)
-			p = ctl_with(p, "states", states_of(states));
+			p = ctl_with(p, "states", queue_words(states));
 		if (after >= 0)
 			p = ctl_with(p, "after", json_integer(after));
 		r = queue_ask(&q, QUEUE_METHOD("List"), p, &answer);

@@ -136,3 +136,19 @@ int queue_numbers(struct queue_client *q, const struct args *args, json_t **ret)
 	*ret = TAKE_PTR(list);
 	return *ret ? 0 : ctl_error(q->ctl, CTL_FAILED, "out of memory");
 }
+
+json_t *queue_words(const char *text)
+{
+	json_t *list = json_array();
+
+	while (list && *text) {
+		size_t n = strcspn(text, ",");
+
+		if (json_array_append_new(list, json_stringn(text, n)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+		text += n + (text[n] == ',');
+	}
+	return list;
+}

@@ -48,6 +48,8 @@ _must_check_ int queue_try(struct queue_client *q, const char *method, json_t *p
 _must_check_ int queue_connect(struct queue_client *q, struct loop *loop, varlink_closed_fn closed,
 	void *arg, struct varlink_client **ret);
 
+/* "a,b" as an array; owned, NULL without memory. */
+json_t *queue_words(const char *text);
 /* A task's number from the command line. False where it is none. */
 bool queue_number(const char *text, int64_t *ret);
 /* An array of those that args has left; said, and NULL in ret, where one is none. */
