@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The mirror: shared memory in which an agent shows the small entries of the key-value store to its
+ * workers, who read them without asking. It is a cache with places for a fixed number of keys: what
+ * is not found there has to be asked for, so that it may leave out and drop whatever it likes. What
+ * is found there is what the store had at some moment after the reader's last answer from the
+ * agent.
+ *
+ * The agent alone writes, workers map it for reading. Each place has a counter that is odd while it
+ * is being written; a reader copies the place and looks whether the counter has stayed the same.
+ *
+ * One writer, any number of readers, also in other processes. Readers are given memory that a
+ * writer may have spoilt (it is sealed, so that an access is no signal): they check every length.
+ */
+
+#include "common/cleanup.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	MIRROR_VERSION = 1,
+	MIRROR_PLACES = 8192,
+	MIRROR_WAYS = 4, /* places in which a key can be */
+	MIRROR_PLACE_BYTES = 512,
+	MIRROR_ENTRY_MAX = 480, /* bytes of key and value together */
+};
+
+struct mirror;	      /* the writer's */
+struct mirror_reader; /* a reader's */
+
+/* --- the writer */
+
+/* Sealed memory of the whole size, sparse: places that were never written take none. 0 or a
+ * negative errno. */
+_must_check_ int mirror_new(struct mirror **ret);
+struct mirror *mirror_free(struct mirror *m);
+DEFINE_CLEANUP(struct mirror *, mirror_free)
+/* A new descriptor, owned, through which it can be mapped for reading only. Or a negative errno. */
+_must_check_ int mirror_fd(const struct mirror *m);
+
+/* The key has this value since revision. Nothing is done where what is known of the key is as
+ * young: shown, or dropped at that revision. A longer one is dropped. */
+void mirror_show(
+	struct mirror *m, const char *key, const void *value, size_t len, int64_t revision);
+/* The key is not shown until it is at revision or later. */
+void mirror_drop(struct mirror *m, const char *key, int64_t revision);
+/* Nothing is shown any more, and who reads finds out that all it had was of another time. */
+void mirror_clear(struct mirror *m);
+
+/* --- a reader */
+
+/* Maps it. 0; -EPROTO where it is not such memory; another negative errno. fd stays the caller's.
+ */
+_must_check_ int mirror_open(int fd, struct mirror_reader **ret);
+struct mirror_reader *mirror_close(struct mirror_reader *r);
+DEFINE_CLEANUP(struct mirror_reader *, mirror_close)
+/* Whether the mirror was cleared since it was opened: this reader finds nothing any more. */
+bool mirror_over(const struct mirror_reader *r);
+/* 1 and the value, copied to value (room for MIRROR_ENTRY_MAX bytes) with its length; 0: has to be
+ * asked for. key is normalised. */
+_must_check_ int mirror_get(const struct mirror_reader *r, const char *key, size_t key_len,
+	void *value, size_t *ret_len);
