@@ -41,16 +41,22 @@ enum ring_wait {
 };
 
 struct ring_memory; /* laid out in ring.c */
+struct ring_line;
 
 struct ring {
 	struct ring_memory *memory;
+	struct ring_line *own, *other; /* what this end says, and what it is told */
+	unsigned char *out;
+	const unsigned char *in;
 	uint32_t sent, taken; /* this end's own counters of bytes, which run free */
-	uint32_t spills;      /* client: of the server's, how many it has seen */
+	uint32_t news;	      /* how often it has said something */
+	uint32_t spills;      /* server: how many; client: how many of them it has seen */
 };
 
 /* --- both ends */
 
-/* Unmaps it; r may be all zeros. */
+/* Unmaps it; r may be all zeros. A child of fork() has no such memory: there it is not to be called
+ * (nor anything else) for a ring of its parent's. */
 void ring_fini(struct ring *r);
 /* How many bytes can be written now; -EBADMSG where the other end counts what cannot be. */
 _must_check_ int ring_room(const struct ring *r);
@@ -87,7 +93,7 @@ bool ring_bell_due(struct ring *r);
 /* Whether answers went over the socket since this was last asked. */
 bool ring_spilled(struct ring *r);
 bool ring_closed(const struct ring *r);
-/* Whether the server has taken a byte of the last len bytes that were written. */
+/* Whether the server has taken no byte of the last len bytes that were written. */
 bool ring_untouched(const struct ring *r, size_t len);
 /* Waits until there is something to be read, or the ring has spilled or is closed: 1. spin: looks
  * so many times before it asks the kernel. 0: the time (in microseconds; 0: only spins) is over;

@@ -73,6 +73,7 @@ common_SRC := \
 	common/loop.c \
 	common/printable.c \
 	common/report.c \
+	common/ring.c \
 	common/error.c \
 	common/log.c \
 	common/proc.c \

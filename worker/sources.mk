@@ -59,6 +59,7 @@ worker_SRC := \
 	common/flat.c \
 	common/json.c \
 	common/printable.c \
+	common/ring.c \
 	common/status.c \
 	common/varlink_frame.c \
 	common/varlink_message.c \
