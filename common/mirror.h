@@ -42,12 +42,15 @@ DEFINE_CLEANUP(struct mirror *, mirror_free)
 /* A new descriptor, owned, through which it can be mapped for reading only. Or a negative errno. */
 _must_check_ int mirror_fd(const struct mirror *m);
 
-/* The key has this value since revision. Nothing is done where what is known of the key is as
- * young: shown, or dropped at that revision. A longer one is dropped. */
+/* The key has this value at revision, which may be later than its last write. Nothing is done where
+ * something as young is shown, or the key was dropped at a later one. Too long a value is dropped.
+ */
 void mirror_show(
 	struct mirror *m, const char *key, const void *value, size_t len, int64_t revision);
 /* The key is not shown until it is at revision or later. */
 void mirror_drop(struct mirror *m, const char *key, int64_t revision);
+/* The same for all keys: nothing is shown any more, and then only what is at revision or later. */
+void mirror_drop_all(struct mirror *m, int64_t revision);
 /* Nothing is shown any more, and who reads finds out that all it had was of another time. */
 void mirror_clear(struct mirror *m);
 

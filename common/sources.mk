@@ -9,6 +9,7 @@ common_SRC := \
 	common/varlink_dispatch.c \
 	common/varlink_flat.c \
 	common/varlink_listen.c \
+	common/varlink_ring.c \
 	common/varlink_server.c \
 	common/varlink_service.c \
 	common/varlink_sync.c \
@@ -71,6 +72,7 @@ common_SRC := \
 	common/flat.c \
 	common/json.c \
 	common/loop.c \
+	common/mirror.c \
 	common/printable.c \
 	common/report.c \
 	common/ring.c \

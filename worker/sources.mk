@@ -58,6 +58,7 @@ worker_SRC := \
 	common/file.c \
 	common/flat.c \
 	common/json.c \
+	common/mirror.c \
 	common/printable.c \
 	common/ring.c \
 	common/status.c \

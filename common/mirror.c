@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A key can be in the few places of one set, which its hash names. What is in none of them leaves a
+ * trace all the same: each set has a floor, the newest revision of all that was dropped from it,
+ * and nothing older is put there again, whosever it is. So there are no tombstones to be kept.
+ *
+ * A place counts while its generation is that of the header: to forget everything is to count that
+ * up. The epoch, which readers remember, counts up when the memory begins anew.
+ *
+ * Words are read with acquire and written with release, so that the counter of a place, which is
+ * odd while the others change, needs no fence beside it: who reads a word that is being written
+ * finds the counter changed. In the same way who finds one key as it became finds all that was
+ * written, dropped and cleared before that.
+ */
+#include "common/mirror.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define MIRROR_MAGIC UINT64_C(0x31726f7272696d65) /* "emirror1" */
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x10 /* Linux 5.1 */
+#endif
+
+enum {
+	MIRROR_HEADER_BYTES = 4096,
+	MIRROR_BYTES = MIRROR_HEADER_BYTES + MIRROR_PLACES * MIRROR_PLACE_BYTES,
+	MIRROR_SETS = MIRROR_PLACES / MIRROR_WAYS,
+	MIRROR_SET_BYTES = MIRROR_WAYS * MIRROR_PLACE_BYTES,
+	MIRROR_WORDS = MIRROR_ENTRY_MAX / 8,
+	MIRROR_TRIES = 16,	  /* of a place that is being written */
+	MIRROR_NOEXEC_SEAL = 0x8, /* MFD_NOEXEC_SEAL, which libraries' headers may not have yet */
+};
+
+struct mirror_header {
+	uint64_t magic;
+	uint32_t version, places, ways, place_bytes;
+	uint64_t spare[5];
+	_Atomic uint64_t epoch, generation;
+};
+
+struct mirror_place {
+	_Atomic uint64_t count;	     /* odd while it is being written */
+	_Atomic uint64_t generation; /* 0: nothing is here */
+	_Atomic uint64_t revision;
+	_Atomic uint64_t tag; /* 32 bits of the hash, and the lengths of key and value */
+	_Atomic uint64_t words[MIRROR_WORDS]; /* key and value, one behind the other */
+};
+
+_Static_assert(sizeof(struct mirror_place) == MIRROR_PLACE_BYTES, "a place has its bytes");
+_Static_assert(sizeof(struct mirror_header) <= MIRROR_HEADER_BYTES, "the header has a page");
+_Static_assert(MIRROR_HEADER_BYTES % MIRROR_SET_BYTES == 0, "no set is in two pages");
+
+struct mirror {
+	struct mirror_header *header;
+	int fd;
+	int64_t floor; /* nothing older is shown */
+	int64_t floors[MIRROR_SETS];
+	bool there[MIRROR_SETS]; /* the set has its memory */
+};
+
+struct mirror_reader {
+	const struct mirror_header *header;
+	uint64_t epoch;
+};
+
+static const struct mirror_place *places_of(const struct mirror_header *h, unsigned set)
+{
+	const char *at = (const char *)h + MIRROR_HEADER_BYTES;
+
+	return (const struct mirror_place *)(at + (size_t)set * MIRROR_SET_BYTES);
+}
+
+static uint64_t load(const _Atomic uint64_t *word)
+{
+	return atomic_load_explicit(word, memory_order_acquire);
+}
+
+static void store(_Atomic uint64_t *word, uint64_t value)
+{
+	atomic_store_explicit(word, value, memory_order_release);
+}
+
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+	return h ^ h >> 32;
+}
+
+static uint64_t hash_of(const char *key, size_t len)
+{
+	uint64_t h = len, word = 0;
+
+	for (; len >= 8; key += 8, len -= 8) {
+		memcpy(&word, key, 8);
+		h = mix(h, word);
+	}
+	word = 0;
+	memcpy(&word, key, len);
+	return mix(mix(h, word), 0);
+}
+
+static unsigned set_of(uint64_t hash)
+{
+	return (unsigned)(hash % MIRROR_SETS);
+}
+
+static uint64_t tag_of(uint64_t hash, size_t key_len, size_t len)
+{
+	return hash >> 32 << 32 | (uint64_t)key_len << 16 | (uint64_t)len;
+}
+
+/* Of what is in a place, whose key it may be. */
+static bool tag_fits(uint64_t tag, uint64_t hash, size_t key_len)
+{
+	return tag >> 16 == tag_of(hash, key_len, 0) >> 16;
+}
+
+static size_t tag_len(uint64_t tag)
+{
+	return (size_t)(tag & 0xffff);
+}
+
+/* --- the writer ---------------------------------------------------------------------------------
+ */
+
+static int seal(int fd)
+{
+	if (fchmod(fd, 0600) < 0)
+		return -errno;
+	/* Whatever is mapped from now on is for reading. */
+	if (fcntl(fd, F_ADD_SEALS,
+		    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0)
+		return -errno;
+	return 0;
+}
+
+static int fill(int fd, off_t begin, off_t len)
+{
+	int r = posix_fallocate(fd, begin, len);
+
+	return r == EINTR ? fill(fd, begin, len) : -r;
+}
+
+/* The memory, with that of the header, mapped. */
+static int make(struct mirror *m)
+{
+	void *map;
+	int r;
+
+	m->fd = memfd_create(
+		"elasticd-mirror", MFD_CLOEXEC | MFD_ALLOW_SEALING | MIRROR_NOEXEC_SEAL);
+	if (m->fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		m->fd = memfd_create("elasticd-mirror", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (m->fd < 0 || ftruncate(m->fd, MIRROR_BYTES) < 0)
+		return -errno;
+	r = fill(m->fd, 0, MIRROR_HEADER_BYTES);
+	if (r < 0)
+		return r;
+	map = mmap(NULL, MIRROR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	m->header = map;
+	(void)madvise(map, MIRROR_BYTES, MADV_DONTFORK);
+	return seal(m->fd);
+}
+
+int mirror_new(struct mirror **ret)
+{
+	_cleanup_(mirror_freep) struct mirror *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return -ENOMEM;
+	m->fd = -1;
+	r = make(m);
+	if (r < 0)
+		return r;
+	m->floor = INT64_MIN;
+	for (int i = 0; i < MIRROR_SETS; i++)
+		m->floors[i] = INT64_MIN;
+	m->header->magic = MIRROR_MAGIC;
+	m->header->version = MIRROR_VERSION;
+	m->header->places = MIRROR_PLACES;
+	m->header->ways = MIRROR_WAYS;
+	m->header->place_bytes = MIRROR_PLACE_BYTES;
+	store(&m->header->generation, 1);
+	store(&m->header->epoch, 1);
+	*ret = TAKE_PTR(m);
+	return 0;
+}
+
+struct mirror *mirror_free(struct mirror *m)
+{
+	if (!m)
+		return NULL;
+	if (m->header)
+		munmap(m->header, MIRROR_BYTES);
+	close_fd(m->fd);
+	free(m);
+	return NULL;
+}
+
+int mirror_fd(const struct mirror *m)
+{
+	int fd = fcntl(m->fd, F_DUPFD_CLOEXEC, 3);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool is_live(const struct mirror *m, const struct mirror_place *p)
+{
+	return load(&p->generation) == load(&m->header->generation);
+}
+
+static int64_t revision_of(const struct mirror_place *p)
+{
+	return (int64_t)load(&p->revision);
+}
+
+static bool is_key(const struct mirror_place *p, const char *key, size_t key_len)
+{
+	const char *at = (const char *)p + offsetof(struct mirror_place, words);
+
+	return memcmp(at, key, key_len) == 0;
+}
+
+/* Nobody else can have written to the memory, so that it is read as it is. */
+static struct mirror_place *find(
+	const struct mirror *m, const char *key, size_t key_len, uint64_t hash)
+{
+	struct mirror_place *p = (struct mirror_place *)places_of(m->header, set_of(hash));
+
+	for (int i = 0; m->there[set_of(hash)] && i < MIRROR_WAYS; i++)
+		if (is_live(m, &p[i]) && tag_fits(load(&p[i].tag), hash, key_len) &&
+			is_key(&p[i], key, key_len))
+			return &p[i];
+	return NULL;
+}
+
+static void raise_floor(int64_t *floor, int64_t revision)
+{
+	if (revision > *floor)
+		*floor = revision;
+}
+
+/* A place for another key: an empty one, or that of the oldest; NULL where there is no memory. */
+static struct mirror_place *take_place(struct mirror *m, unsigned set)
+{
+	struct mirror_place *p = (struct mirror_place *)places_of(m->header, set), *oldest = p;
+
+	if (!m->there[set] && fill(m->fd, (char *)p - (char *)m->header, MIRROR_SET_BYTES) < 0)
+		return NULL;
+	m->there[set] = true;
+	for (int i = 0; i < MIRROR_WAYS; i++) {
+		if (!is_live(m, &p[i]))
+			return &p[i];
+		if (revision_of(&p[i]) < revision_of(oldest))
+			oldest = &p[i];
+	}
+	raise_floor(&m->floors[set], revision_of(oldest));
+	return oldest;
+}
+
+static void write_words(
+	struct mirror_place *p, const char *key, size_t key_len, const void *value, size_t len)
+{
+	uint64_t words[MIRROR_WORDS];
+	size_t n = (key_len + len + 7) / 8;
+
+	if (!n)
+		return;
+	words[n - 1] = 0;
+	memcpy(words, key, key_len);
+	if (len)
+		memcpy((char *)words + key_len, value, len);
+	for (size_t i = 0; i < n; i++)
+		store(&p->words[i], words[i]);
+}
+
+void mirror_show(struct mirror *m, const char *key, const void *value, size_t len, int64_t revision)
+{
+	size_t key_len = strlen(key);
+	uint64_t hash = hash_of(key, key_len);
+	unsigned set = set_of(hash);
+	struct mirror_place *p;
+	uint64_t count;
+
+	if (key_len > MIRROR_ENTRY_MAX || len > MIRROR_ENTRY_MAX - key_len) {
+		mirror_drop(m, key, revision);
+		return;
+	}
+	if (revision < m->floor || revision < m->floors[set])
+		return;
+	p = find(m, key, key_len, hash);
+	if (p && revision_of(p) >= revision)
+		return;
+	if (!p)
+		p = take_place(m, set);
+	if (!p) {
+		raise_floor(&m->floors[set], revision);
+		return;
+	}
+	count = load(&p->count);
+	store(&p->count, count + 1);
+	store(&p->generation, load(&m->header->generation));
+	store(&p->revision, (uint64_t)revision);
+	store(&p->tag, tag_of(hash, key_len, len));
+	write_words(p, key, key_len, value, len);
+	store(&p->count, count + 2);
+}
+
+void mirror_drop(struct mirror *m, const char *key, int64_t revision)
+{
+	size_t key_len = strlen(key);
+	uint64_t hash = hash_of(key, key_len), count;
+	struct mirror_place *p = find(m, key, key_len, hash);
+
+	if (p && revision_of(p) >= revision)
+		return;
+	raise_floor(&m->floors[set_of(hash)], revision);
+	if (!p)
+		return;
+	count = load(&p->count);
+	store(&p->count, count + 1);
+	store(&p->generation, 0);
+	store(&p->count, count + 2);
+}
+
+void mirror_drop_all(struct mirror *m, int64_t revision)
+{
+	raise_floor(&m->floor, revision);
+	store(&m->header->generation, load(&m->header->generation) + 1);
+}
+
+void mirror_clear(struct mirror *m)
+{
+	store(&m->header->epoch, load(&m->header->epoch) + 1);
+	mirror_drop_all(m, m->floor);
+}
+
+/* --- a reader -----------------------------------------------------------------------------------
+ */
+
+static bool is_mirror(const struct mirror_header *h)
+{
+	return h->magic == MIRROR_MAGIC && h->version == MIRROR_VERSION &&
+	       h->places == MIRROR_PLACES && h->ways == MIRROR_WAYS &&
+	       h->place_bytes == MIRROR_PLACE_BYTES;
+}
+
+/* Memory that nobody can cut short: an access to it is never a signal. */
+static bool is_memory(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+	struct stat st;
+
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat(fd, &st) == 0 &&
+	       st.st_size == MIRROR_BYTES;
+}
+
+int mirror_open(int fd, struct mirror_reader **ret)
+{
+	struct mirror_reader *r;
+	void *map;
+
+	if (!is_memory(fd))
+		return -EPROTO;
+	map = mmap(NULL, MIRROR_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	if (!is_mirror(map)) {
+		munmap(map, MIRROR_BYTES);
+		return -EPROTO;
+	}
+	r = malloc(sizeof(*r));
+	if (!r) {
+		munmap(map, MIRROR_BYTES);
+		return -ENOMEM;
+	}
+	r->header = map;
+	r->epoch = load(&r->header->epoch);
+	*ret = r;
+	return 0;
+}
+
+struct mirror_reader *mirror_close(struct mirror_reader *r)
+{
+	if (r) {
+		munmap((void *)r->header, MIRROR_BYTES);
+		free(r);
+	}
+	return NULL;
+}
+
+bool mirror_over(const struct mirror_reader *r)
+{
+	return load(&r->header->epoch) != r->epoch;
+}
+
+/* Copies what is in a place of that key. False where it is another's, or changes all the time. */
+static bool copy_place(const struct mirror_place *p, uint64_t hash, size_t key_len,
+	uint64_t words[MIRROR_WORDS], uint64_t *ret_generation, size_t *ret_len)
+{
+	for (int tries = 0; tries < MIRROR_TRIES; tries++) {
+		uint64_t count = load(&p->count), generation = load(&p->generation),
+			 tag = load(&p->tag);
+		size_t len = tag_len(tag);
+
+		if (count & 1)
+			continue;
+		if (!tag_fits(tag, hash, key_len) || len > MIRROR_ENTRY_MAX - key_len)
+			return false;
+		for (size_t i = 0; i < (key_len + len + 7) / 8; i++)
+			words[i] = load(&p->words[i]);
+		*ret_generation = generation;
+		*ret_len = len;
+		if (load(&p->count) == count)
+			return true;
+	}
+	return false;
+}
+
+int mirror_get(const struct mirror_reader *r, const char *key, size_t key_len, void *value,
+	size_t *ret_len)
+{
+	uint64_t words[MIRROR_WORDS], hash, generation;
+	const struct mirror_place *p;
+	size_t len;
+
+	if (key_len > MIRROR_ENTRY_MAX)
+		return 0;
+	hash = hash_of(key, key_len);
+	p = places_of(r->header, set_of(hash));
+	for (int i = 0; i < MIRROR_WAYS; i++) {
+		if (!copy_place(&p[i], hash, key_len, words, &generation, &len) ||
+			memcmp(words, key, key_len) != 0 ||
+			generation != load(&r->header->generation))
+			continue;
+		if (mirror_over(r))
+			return 0;
+		if (len)
+			memcpy(value, (const char *)words + key_len, len);
+		*ret_len = len;
+		return 1;
+	}
+	return 0;
+}
