@@ -81,7 +81,7 @@ class Sharing:
     def pairs_of(self, clients):
         """Plain pairs are two answered round trips of ours, and one of a TCPStore's, whose set() does not
         wait. A pipeline of one pair is one round trip, and both are answered."""
-        n = (3200 if clients == 1 else 320) if self.bench.quick else 16000 if clients == 1 else 1600
+        n = (6400 if clients == 1 else 800) if self.bench.quick else 32000 if clients == 1 else 3200
         kinds = {(who, at_once): (at_once,) if at_once else ()
                  for who in ("Python", "C") for at_once in (0, 1, 16)}
         kinds |= {("tcpstore", 0): (), ("tcpstore", 16): (16,), ("socket", 2): (2,), ("socket", 1): (1,)}

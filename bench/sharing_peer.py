@@ -8,6 +8,7 @@ nothing, SHARING echo: the floor of anything that has a server and waits for its
 AT_ONCE pairs go together: by put_many() and get_many(), or by multi_set() and multi_get(). Of a socket it
 is how many round trips a pair has."""
 
+import functools
 import multiprocessing
 import os
 import socket
@@ -133,8 +134,8 @@ def elasticd():
         if AT_ONCE:
             value = all_at_once(job.rank, pairs, lambda name: job.barrier(name))
         else:
-            value = all_pairs(job.rank, lambda k, v: job.kv.put(k, v, overwrite=True), job.kv.get,
-                              lambda name: job.barrier(name))
+            put = functools.partial(job.kv.put, overwrite=True)
+            value = all_pairs(job.rank, put, job.kv.get, lambda name: job.barrier(name))
         return value if job.rank == 0 else None
 
 
