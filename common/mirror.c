@@ -292,7 +292,7 @@ void mirror_show(struct mirror *m, const char *key, const void *value, size_t le
 	uint64_t count;
 
 	if (key_len > MIRROR_ENTRY_MAX || len > MIRROR_ENTRY_MAX - key_len) {
-		mirror_drop(m, key, revision);
+		mirror_forget(m, key, revision);
 		return;
 	}
 	if (revision < m->floor || revision < m->floors[set])
@@ -315,7 +315,7 @@ void mirror_show(struct mirror *m, const char *key, const void *value, size_t le
 	store(&p->count, count + 2);
 }
 
-void mirror_drop(struct mirror *m, const char *key, int64_t revision)
+void mirror_forget(struct mirror *m, const char *key, int64_t revision)
 {
 	size_t key_len = strlen(key);
 	uint64_t hash = hash_of(key, key_len), count;
@@ -332,7 +332,7 @@ void mirror_drop(struct mirror *m, const char *key, int64_t revision)
 	store(&p->count, count + 2);
 }
 
-void mirror_drop_all(struct mirror *m, int64_t revision)
+void mirror_forget_all(struct mirror *m, int64_t revision)
 {
 	raise_floor(&m->floor, revision);
 	store(&m->header->generation, load(&m->header->generation) + 1);
@@ -341,7 +341,7 @@ void mirror_drop_all(struct mirror *m, int64_t revision)
 void mirror_clear(struct mirror *m)
 {
 	store(&m->header->epoch, load(&m->header->epoch) + 1);
-	mirror_drop_all(m, m->floor);
+	mirror_forget_all(m, m->floor);
 }
 
 /* --- a reader -----------------------------------------------------------------------------------

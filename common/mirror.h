@@ -48,9 +48,9 @@ _must_check_ int mirror_fd(const struct mirror *m);
 void mirror_show(
 	struct mirror *m, const char *key, const void *value, size_t len, int64_t revision);
 /* The key is not shown until it is at revision or later. */
-void mirror_drop(struct mirror *m, const char *key, int64_t revision);
+void mirror_forget(struct mirror *m, const char *key, int64_t revision);
 /* The same for all keys: nothing is shown any more, and then only what is at revision or later. */
-void mirror_drop_all(struct mirror *m, int64_t revision);
+void mirror_forget_all(struct mirror *m, int64_t revision);
 /* Nothing is shown any more, and who reads finds out that all it had was of another time. */
 void mirror_clear(struct mirror *m);
 
