@@ -15,6 +15,7 @@
 #include <event2/event.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <time.h>
 
 /* Deferred calls that post each other run this many rounds before descriptors are looked at. */
@@ -25,8 +26,18 @@ struct deferred {
 	void *arg;
 };
 
+struct loop_again {
+	struct loop *loop;
+	LIST_ENTRY(loop_again) entry;
+	loop_fn fn;
+	void *arg;
+	bool armed, due; /* for the next turn; in this one */
+};
+
 struct loop {
 	struct event_base *base;
+	LIST_HEAD(, loop_again) agains;
+	int armed;		/* of them */
 	struct deferred *calls; /* [head, tail) wait */
 	size_t head, tail, room;
 	bool quit;
@@ -92,13 +103,42 @@ static void drain(struct loop *l)
 	l->head = 0;
 }
 
+static struct loop_again *first_due(const struct loop *l)
+{
+	struct loop_again *a;
+
+	LIST_FOREACH (a, &l->agains, entry)
+		if (a->due)
+			return a;
+	return NULL;
+}
+
+/* One that arms itself again has its next turn; each may free any. */
+static void run_agains(struct loop *l)
+{
+	struct loop_again *a;
+
+	if (!l->armed)
+		return;
+	LIST_FOREACH (a, &l->agains, entry) {
+		a->due = a->armed;
+		a->armed = false;
+	}
+	l->armed = 0;
+	while ((a = first_due(l))) {
+		a->due = false;
+		a->fn(a->arg);
+	}
+}
+
 /* Waits only where nothing is left to do. */
 static int turn(struct loop *l, int flags)
 {
-	if (l->tail)
+	if (l->tail || l->armed)
 		flags |= EVLOOP_NONBLOCK;
 	if (event_base_loop(l->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | flags) < 0)
 		return event_errno();
+	run_agains(l);
 	drain(l);
 	return 0;
 }
@@ -405,4 +445,35 @@ void loop_cancel(struct loop *l, loop_fn fn, void *arg)
 
 	if (d)
 		d->fn = NULL;
+}
+
+int loop_again_new(struct loop *l, loop_fn fn, void *arg, struct loop_again **ret)
+{
+	struct loop_again *a = malloc(sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	*a = (struct loop_again){ .loop = l, .fn = fn, .arg = arg };
+	LIST_INSERT_HEAD(&l->agains, a, entry);
+	*ret = a;
+	return 0;
+}
+
+void loop_again_arm(struct loop_again *a)
+{
+	if (a->armed)
+		return;
+	a->armed = true;
+	a->loop->armed++;
+}
+
+struct loop_again *loop_again_free(struct loop_again *a)
+{
+	if (!a)
+		return NULL;
+	if (a->armed)
+		a->loop->armed--;
+	LIST_REMOVE(a, entry);
+	free(a);
+	return NULL;
 }

@@ -17,6 +17,7 @@ struct loop;
 struct loop_timer;
 struct loop_fd;
 struct loop_signal;
+struct loop_again;
 
 /* LOOP_EDGE with the others: reported when it becomes ready, not again and again while it is. A
  * connection whose far end is gone is ready in every sense. */
@@ -67,3 +68,9 @@ struct loop_signal *loop_signal_free(struct loop_signal *s);
  */
 _must_check_ int loop_defer(struct loop *l, loop_fn fn, void *arg);
 void loop_cancel(struct loop *l, loop_fn fn, void *arg);
+
+/* For what no descriptor tells of: each time it is armed it runs once, in the next turn, behind
+ * what is ready there; that turn does not wait. */
+_must_check_ int loop_again_new(struct loop *l, loop_fn fn, void *arg, struct loop_again **ret);
+void loop_again_arm(struct loop_again *a);
+struct loop_again *loop_again_free(struct loop_again *a);

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { RECEIVE_BYTES = 8192, RECEIVES_AT_ONCE = 64 };
+enum { RECEIVES_AT_ONCE = 64 };
 
 void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
 {
@@ -55,7 +55,7 @@ void varlink_connection_touch(struct varlink_connection *c)
 	TAILQ_INSERT_TAIL(&s->touched, c, touched_entry);
 }
 
-static bool may_take_calls(const struct varlink_connection *c)
+bool varlink_connection_takes_calls(const struct varlink_connection *c)
 {
 	const struct varlink_limits *l = &c->server->limits;
 
@@ -87,13 +87,13 @@ static void take_calls(struct varlink_connection *c)
 	size_t len;
 	int r;
 
-	while (may_take_calls(c)) {
+	while (varlink_connection_takes_calls(c)) {
 		r = varlink_frame_next(&c->in, &text, &len);
 		if (r == 0)
 			return;
 		if (r < 0)
 			refuse_oversized(c);
-		else
+		else if (len || !c->ring) /* a bell may come behind a call */
 			varlink_dispatch(c, text, len);
 	}
 }
@@ -109,7 +109,7 @@ void varlink_connection_send(struct varlink_connection *c)
 	if (s->leaving)
 		s->leaving(s->arg);
 	before = varlink_buffer_len(&c->out);
-	r = varlink_buffer_send(&c->out, c->fd);
+	r = c->ring ? varlink_ring_send(c) : varlink_buffer_send(&c->out, c->fd);
 	s->sent_bytes += before - varlink_buffer_len(&c->out);
 	c->blocked = r > 0;
 	if (r >= 0)
@@ -149,7 +149,7 @@ static void wake_streams(struct varlink_connection *c)
 
 static bool at_its_end(struct varlink_connection *c)
 {
-	if (c->doomed || (c->deaf && (c->eof || !may_take_calls(c))))
+	if (c->doomed || (c->deaf && (c->eof || !varlink_connection_takes_calls(c))))
 		return true;
 	if (c->n_calls || varlink_connection_queued(c))
 		return false;
@@ -160,7 +160,7 @@ static int watch(struct varlink_connection *c)
 {
 	int events = LOOP_WRITE | LOOP_EDGE;
 
-	if (!c->eof && may_take_calls(c))
+	if (!c->eof && varlink_connection_takes_calls(c))
 		events = LOOP_READ | (c->blocked ? LOOP_WRITE : 0);
 	c->watched = events;
 	return loop_fd_set(c->watch, events);
@@ -176,13 +176,17 @@ void varlink_connection_run(struct varlink_connection *c)
 		take_calls(c);
 		if (!later)
 			varlink_connection_send(c);
-	} while (may_take_calls(c) && varlink_frame_ready(&c->in));
+	} while (varlink_connection_takes_calls(c) && varlink_frame_ready(&c->in));
 	c->busy = false;
 	if (!c->doomed && !c->deaf)
 		wake_streams(c);
-	if (at_its_end(c) || watch(c) < 0)
+	if (at_its_end(c) || watch(c) < 0) {
 		varlink_connection_free(c);
-	else if (later && varlink_buffer_len(&c->out))
+		return;
+	}
+	if (c->ring)
+		varlink_ring_resume(c);
+	if (later && varlink_buffer_len(&c->out))
 		varlink_connection_touch(c);
 }
 
@@ -200,18 +204,22 @@ static bool hung_up(const struct varlink_connection *c)
 static void receive(struct varlink_connection *c)
 {
 	struct varlink_server *s = c->server;
-	bool is_long = c->in.end - c->in.begin > RECEIVE_BYTES;
-	ssize_t n = recv(
-		c->fd, s->received, is_long ? sizeof(s->received) : RECEIVE_BYTES, MSG_DONTWAIT);
+	bool is_long = c->in.end - c->in.begin > VARLINK_RECEIVE_BYTES;
+	ssize_t n = recv(c->fd, s->received, is_long ? sizeof(s->received) : VARLINK_RECEIVE_BYTES,
+		MSG_DONTWAIT);
+	bool failed = n < 0 && errno != EAGAIN && errno != EINTR;
+	size_t bells = n > 0 && c->ring ? varlink_ring_bells(c, s->received, n) : 0;
 
-	if (n > 0) {
-		if (varlink_frame_feed(&c->in, s->received, n) < 0)
+	if (n > (ssize_t)bells) {
+		if (varlink_frame_feed(&c->in, s->received + bells, n - bells) < 0)
 			varlink_connection_doom(c, "out of memory");
+	} else if (c->ring && varlink_ring_take(c)) {
+		/* Sent before the socket's end, which is seen again. */
 	} else if (n == 0) {
 		c->eof = true;
 		if (hung_up(c))
 			c->doomed = true;
-	} else if (errno != EAGAIN && errno != EINTR) {
+	} else if (failed) {
 		c->doomed = true;
 	}
 }
@@ -221,7 +229,7 @@ void varlink_connection_receive(struct varlink_connection *c)
 {
 	size_t before;
 
-	for (int i = 0; i < RECEIVES_AT_ONCE && !c->eof && may_take_calls(c); i++) {
+	for (int i = 0; i < RECEIVES_AT_ONCE && !c->eof && varlink_connection_takes_calls(c); i++) {
 		c->busy = true;
 		before = c->in.end - c->in.begin;
 		receive(c);
@@ -300,6 +308,7 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	TAILQ_REMOVE(&s->connections, c, entry);
 	s->n_connections--;
 	loop_fd_free(c->watch);
+	varlink_ring_free(c);
 	close_fd(c->fd);
 	/* A handler that is told may answer other calls of this connection: they vanish unsent. */
 	while (!TAILQ_EMPTY(&c->calls))

@@ -8,6 +8,7 @@
  *   varlink_listen.c      listening sockets and what happens when descriptors run out
  *   varlink_connection.c  one connection: bytes in and out, pausing, its end
  *   varlink_dispatch.c    from a message to a handler; varlink_flat.c the short way
+ *   varlink_ring.c        rings: bytes in and out, when they are looked at
  *   varlink_call.c        answers and their order
  *   varlink_service.c     org.varlink.service
  *
@@ -17,6 +18,7 @@
  * many answers leave in one write.
  */
 
+#include "common/ring.h"
 #include "common/varlink_flat.h"
 #include "common/varlink_frame.h"
 #include "common/varlink_idl.h"
@@ -45,6 +47,34 @@ struct varlink_interface {
 /* Those of varlink_options.also are behind them. */
 enum { VARLINK_STANDARD, VARLINK_OWN, VARLINK_ALSO };
 
+/* Small calls are taken so many bytes at a time: see receive(). */
+enum { VARLINK_RECEIVE_BYTES = 8192 };
+
+/* Those of all connections. */
+struct varlink_rings {
+	struct varlink_connections hot;	 /* used lately: looked at, asleep and awake together */
+	struct varlink_connection *next; /* while they are gone through */
+	bool awake;			 /* they are looked at in each turn, which does not wait */
+	struct loop_again *again;	 /* NULL: there has been no ring yet */
+	bool may_spin;			 /* there is another CPU */
+	bool spun;
+	int64_t turn_ns, used_ns, slept_ns; /* when the turn began, when one was used, all slept */
+	int64_t spin_ns;		    /* for how long it pays to look on */
+};
+
+/* That of one. */
+struct varlink_ring {
+	struct ring ring;
+	TAILQ_ENTRY(varlink_connection) entry;
+	int fds[2]; /* go with the next byte over the socket; -1: none, or gone */
+	bool hot;
+	bool unread;	 /* nobody has looked, since the connection could take no calls */
+	bool answers;	 /* the calls that are open came by it, and no answer was too long */
+	bool partial;	 /* what the connection's frame holds came by it */
+	size_t owed;	 /* bytes in it that belong to calls whose answers go over the socket */
+	unsigned unused; /* looks that found nothing */
+};
+
 struct varlink_server {
 	struct loop *loop;
 	struct varlink_limits limits;
@@ -70,7 +100,8 @@ struct varlink_server {
 	int spare_fd; /* given up for a moment to accept and drop, when descriptors have run out */
 	bool exhausted;
 
-	uint64_t sent_bytes; /* that sockets took, of all connections */
+	struct varlink_rings rings;
+	uint64_t sent_bytes; /* that sockets and rings took, of all connections */
 	bool draining;
 	loop_fn drained;
 	void *drained_arg;
@@ -87,7 +118,8 @@ struct varlink_connection {
 
 	struct varlink_frame in;
 	struct varlink_buffer out;
-	size_t held; /* bytes of answers that wait for earlier calls */
+	struct varlink_ring *ring; /* NULL: it has none */
+	size_t held;		   /* bytes of answers that wait for earlier calls */
 	struct varlink_calls calls;
 	int n_calls;
 
@@ -134,6 +166,7 @@ size_t varlink_connection_queued(const struct varlink_connection *c);
 size_t varlink_connection_before(
 	const struct varlink_connection *c, const struct varlink_call *call);
 void varlink_connection_touch(struct varlink_connection *c);
+bool varlink_connection_takes_calls(const struct varlink_connection *c);
 /* Sends what the peer takes now; never frees the connection. */
 void varlink_connection_send(struct varlink_connection *c);
 /* Handles, sends, and frees the connection when it is at its end. */
@@ -143,6 +176,22 @@ void varlink_connection_receive(struct varlink_connection *c);
 /* Has it closed at the next opportunity; the text is for a debug line. */
 void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* varlink_ring.c: the first two are for any server, the next ones for connections that have a ring
+ */
+void varlink_rings_init(struct varlink_server *s);
+void varlink_rings_fini(struct varlink_server *s);
+void varlink_ring_free(struct varlink_connection *c);
+/* Whether there are bytes to be taken, or something is wrong. */
+bool varlink_ring_ready(const struct varlink_connection *c);
+/* Takes some bytes in; false where there are none. */
+bool varlink_ring_take(struct varlink_connection *c);
+/* len bytes have come over the socket: how many, of the first ones, are bells. */
+size_t varlink_ring_bells(struct varlink_connection *c, const char *data, size_t len);
+/* After the connection's turn: a ring that was left alone is looked at again. */
+void varlink_ring_resume(struct varlink_connection *c);
+/* As varlink_buffer_send(), of what is queued. */
+_must_check_ int varlink_ring_send(struct varlink_connection *c);
 
 /* varlink_call.c */
 struct varlink_call *varlink_call_new(struct varlink_connection *c);

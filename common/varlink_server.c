@@ -104,6 +104,7 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	TAILQ_INIT(&s->connections);
 	TAILQ_INIT(&s->touched);
 	TAILQ_INIT(&s->listeners);
+	varlink_rings_init(s);
 	take_limits(&s->limits, &opt->limits);
 	r = open_interfaces(s, opt, err);
 	if (r < 0)
@@ -128,6 +129,7 @@ struct varlink_server *varlink_server_free(struct varlink_server *s)
 		varlink_connection_send(c);
 		varlink_connection_free(c);
 	}
+	varlink_rings_fini(s);
 	loop_cancel(s->loop, varlink_server_turn, s);
 	if (s->drained)
 		loop_cancel(s->loop, s->drained, s->drained_arg);
@@ -250,10 +252,10 @@ static size_t readable(struct varlink_server *s, struct varlink_connection **lis
 		list[n] = c;
 		p[n++] = (struct pollfd){ .fd = c->fd, .events = POLLIN };
 	}
-	if (poll(p, n, 0) <= 0)
+	if (poll(p, n, 0) < 0)
 		return 0;
 	for (size_t i = 0; i < n; i++)
-		if (p[i].revents)
+		if (p[i].revents || (list[i]->ring && varlink_ring_ready(list[i])))
 			list[found++] = list[i];
 	return found;
 }
