@@ -128,6 +128,7 @@ struct kv *kv_free(struct kv *kv)
 	kv->probe = store_cancel(kv->probe);
 	kv->sweep = store_cancel(kv->sweep);
 	kv->stream = store_watch_free(kv->stream);
+	kv->mirror = mirror_free(kv->mirror);
 	if (!kv->busy)
 		really_free(kv);
 	return NULL;
@@ -141,6 +142,8 @@ void kv_begin(struct kv *kv, int attempt)
 	kv->sweep = store_cancel(kv->sweep);
 	kv->sweep_due = true;
 	set_attempt(kv, attempt);
+	if (kv->mirror)
+		mirror_clear(kv->mirror);
 	kv_work(kv);
 }
 

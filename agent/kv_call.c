@@ -101,6 +101,7 @@ static void answer_there(struct kv_call *call, const struct store_answer *answer
 	if (a.n > 0) {
 		entry = a.entries[0];
 		entry.key = call->key;
+		kv_mirror_show(call->kv, &entry, a.revision);
 		a.entries = &entry;
 		a.n = 1;
 	}
@@ -151,6 +152,7 @@ static void on_answer(void *arg, const struct store_answer *answer)
 
 	call->op = NULL;
 	kv_know(call->kv, answer->revision);
+	kv_mirror_answered(call->kv, answer);
 	if (answer->status == STATUS_ALREADY_EXISTS)
 		answer_there(call, answer);
 	else if (call->kind == KV_LIST && answer->status == STATUS_OK)

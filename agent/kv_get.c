@@ -76,11 +76,13 @@ static void on_checked(void *arg, const struct store_answer *answer)
 
 	call->op = NULL;
 	kv_know(call->kv, answer->revision);
+	kv_mirror_answered(call->kv, answer);
 	if (answer->status == STATUS_OK && answer->n > 0) {
 		struct store_entry entry = answer->entries[0];
 		struct store_answer a = *answer;
 
 		entry.key = call->key;
+		kv_mirror_show(call->kv, &entry, a.revision);
 		a.entries = &entry;
 		a.n = 1;
 		kv_call_finish(call, &a);

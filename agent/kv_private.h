@@ -5,6 +5,7 @@
 
 #include "agent/chain.h"
 #include "agent/kv.h"
+#include "common/mirror.h"
 
 /* In the store, a key of an incarnation is "kv/a/<attempt>/<key>", a persistent one "kv/p/<key>".
  */
@@ -122,6 +123,9 @@ struct kv {
 	struct store_watch *stream;
 	struct store_op *probe, *sweep;
 	bool sweep_due;
+	struct mirror *mirror; /* NULL: nobody has asked for it */
+	int64_t mirror_since;  /* all that it showed was dropped at this revision */
+	bool mirror_blind;     /* an answer has left open how new it is: nothing is shown */
 	struct loop_timer *retry;
 	uint64_t retry_ms;
 
@@ -162,6 +166,13 @@ void kv_calls_end(struct kv *kv, enum status status, bool waits_only);
 /* kv_get.c */
 void kv_get_check(struct kv_call *call);
 void kv_deadlines_pass(struct kv *kv);
+
+/* kv_mirror.c. Before an answer is given. */
+void kv_mirror_answered(struct kv *kv, const struct store_answer *answer);
+/* The worker's key has this value at revision, or none. */
+void kv_mirror_show(struct kv *kv, const struct store_entry *entry, int64_t revision);
+/* Shows nothing any more, and then only what is at revision or later. */
+void kv_mirror_forget(struct kv *kv, int64_t revision);
 
 /* kv_spot.c. NULL without memory. */
 struct kv_spot *kv_spot_get(struct kv *kv, const char *key);

@@ -12,6 +12,7 @@
 static void stream_lost(struct kv *kv)
 {
 	kv->stream = store_watch_free(kv->stream);
+	kv_mirror_forget(kv, kv->known);
 	kv_watches_end(kv, STATUS_OUT_OF_RANGE, true);
 	for (struct link *l = kv->calls.next; l != &kv->calls; l = l->next)
 		link_entry(l, struct kv_call, all)->checked = false;
@@ -68,12 +69,13 @@ static void on_change(void *arg, const struct store_entry *entry, bool gap)
 	}
 	kv_know(kv, entry->revision);
 	kv->seen = entry->revision;
-	if (!kv->spots.n)
+	if (!kv->spots.n && !kv->mirror)
 		return;
 	own = *entry;
 	own.key = kv_own(kv, entry->key);
 	if (!own.key)
 		return;
+	kv_mirror_show(kv, &own, own.revision);
 	kv_enter(kv);
 	if (kv->n_watches)
 		tell_watches(kv, &own);
@@ -104,6 +106,7 @@ static void on_probe(void *arg, const struct store_answer *answer)
 	kv->retry_ms = KV_RETRY_MS;
 	kv->number++;
 	kv->seen = answer->revision;
+	kv_mirror_forget(kv, kv->seen);
 	kv_work(kv);
 }
 

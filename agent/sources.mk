@@ -40,6 +40,7 @@ agent_SRC := \
 	agent/kv_call.c \
 	agent/kv_get.c \
 	agent/kv_key.c \
+	agent/kv_mirror.c \
 	agent/kv_spot.c \
 	agent/kv_stream.c \
 	agent/kv_watch.c \
@@ -130,6 +131,7 @@ agent_SRC := \
 	agent/worker_methods.c \
 	agent/worker_preempt.c \
 	agent/worker_results.c \
+	agent/worker_share.c \
 	agent/worker_text.c \
 	agent/worker_wait.c \
 	agent/worker_watch.c \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The store in this process's memory. An operation is copied into a queue; once per turn of the
- * loop those that were there at its beginning are done one after the other, each answered right
- * when it is done, with entries that point into the map: nothing changes the map while a callback
- * runs, because whatever a callback asks for waits for the next turn. Then the watches are told,
- * from the history, which they share.
+ * loop those that were there at its beginning are done one after the other. Right when one is done,
+ * the watches are told, from the history, which they share, and then it is answered, with entries
+ * that point into the map: nothing changes the map while a callback runs, because whatever a
+ * callback asks for waits for the next turn.
  */
 #include "agent/store.h"
 

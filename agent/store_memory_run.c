@@ -11,9 +11,12 @@ enum { ENTRIES_KEPT = 1024 };
 
 static void answer(struct memory *m, struct memory_op *op, struct store_answer *a)
 {
-	store_answer_fn fn = op->fn;
+	store_answer_fn fn;
 
-	/* A watch that was told amid the operation may have freed the store. */
+	/* Who learns of a change by the answer finds that the watches know it. They may take back
+	 * the operation, or free the store. */
+	memory_tell(m);
+	fn = op->fn;
 	if (!fn || m->dead)
 		return;
 	op->fn = NULL;

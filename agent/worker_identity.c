@@ -123,6 +123,7 @@ void worker_closed(void *user, void *arg)
 	struct worker_peer *p = user;
 
 	dispatch_closed(p->w->a, p);
+	worker_unshare(p);
 	count_for(p, -1);
 	p->w->connections--;
 	free(p);

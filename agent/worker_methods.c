@@ -250,6 +250,7 @@ const struct varlink_method worker_methods[] = {
 	{ "Get", worker_get },
 	{ "Barrier", worker_barrier },
 	{ "Hello", worker_hello },
+	{ "Share", worker_share },
 	{ "List", worker_list },
 	{ "Delete", worker_delete },
 	{ "Watch", worker_watch },

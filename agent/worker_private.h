@@ -11,6 +11,7 @@
  *   worker_kv.c        Put, Get, List, Delete; worker_watch.c Watch
  *   worker_wait.c      Barrier, CancelBarrier, Alive, WaitError, Leave, and their deadlines
  *   worker_events.c    Events
+ *   worker_share.c     Share
  *   worker_preempt.c   Step, Saved, Preemption, Notify
  *   worker_results.c   Result, and what is kept of all tasks
  *   worker_text.c      entries as JSON text
@@ -40,6 +41,7 @@ enum {
 	WORKERS_CONNECTIONS = 256, /* at least, where descriptors allow */
 	WORKERS_SHARED = 64,	   /* connections beyond those that each task is sure of */
 	WORKERS_PER_TASK = 4,	   /* those */
+	WORKERS_RINGS = 16,	   /* of one task's connections, at most */
 };
 
 /* One task for the agent's life, by its role and index. */
@@ -52,7 +54,7 @@ struct worker_slot {
 	unsigned n_past;
 	uint64_t cancels; /* as the board says */
 	pid_t pid;
-	int connections;
+	int connections, rings;
 	/* what it said in this attempt */
 	void *result;
 	size_t result_len;
@@ -68,6 +70,7 @@ struct worker_peer {
 	int slot;	/* whose it is, -1: not known yet */
 	int counted;	/* the slot that it counts for, -1: nobody's */
 	uint64_t token; /* of the process that it belongs to */
+	bool ring;	/* it has one, which counts for slot */
 };
 
 LIST_HEAD(worker_waits, worker_wait);
@@ -202,6 +205,11 @@ int worker_events(struct varlink_call *call, json_t *p, void *arg);
 void worker_event(struct workers *w, const char *event, int slot, const struct members_error *error,
 	const char *text);
 void worker_streams_free(struct workers *w);
+
+/* worker_share.c */
+int worker_share(struct varlink_call *call, json_t *p, void *arg);
+/* The connection is at its end. */
+void worker_unshare(struct worker_peer *peer);
 
 /* worker_preempt.c */
 int worker_step(struct varlink_call *call, json_t *p, void *arg);
