@@ -30,6 +30,7 @@ void conn_free(struct conn *c)
 	close_fd(c->fd);
 	varlink_frame_fini(&c->in);
 	varlink_buffer_fini(&c->call);
+	share_fini(&c->share, pool_is_ours(c->pool));
 	free(c);
 }
 
@@ -65,6 +66,7 @@ int conn_new(struct pool *p, const char *path, const struct deadline *d, struct 
 
 	if (!c)
 		return -ENOMEM;
+	c->pool = p;
 	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
 	r = socket_open(p, path, d, &c->fd, err);
 	if (r < 0) {
@@ -94,7 +96,7 @@ struct deadline deadline_of(const struct elasticd *h, struct wait wait)
 	return d;
 }
 
-static void deadline_progress(struct deadline *d)
+void deadline_progress(struct deadline *d)
 {
 	if (!d->from_last)
 		return;
@@ -103,7 +105,7 @@ static void deadline_progress(struct deadline *d)
 }
 
 /* How long the next wait may be, as poll() takes it: the first of a call has the whole time. */
-static int conn_left(struct deadline *d, int *ret_ms)
+int deadline_left(struct deadline *d, int *ret_ms)
 {
 	int64_t ms = -1;
 
@@ -119,13 +121,13 @@ static int conn_left(struct deadline *d, int *ret_ms)
 
 /* Until there is something to read, or the time is over: 0. A recv() that waits would be woken
  * twice, the first time when the agent has taken what was sent. */
-static int conn_await_answer(const struct conn *c, struct deadline *d)
+int conn_await_answer(const struct conn *c, struct deadline *d)
 {
 	struct pollfd p[] = {
 		{ .fd = c->fd, .events = POLLIN },
 		{ .fd = d->beside ? d->beside->fd : -1, .events = POLLIN },
 	};
-	int ms, r = conn_left(d, &ms);
+	int ms, r = deadline_left(d, &ms);
 
 	if (r < 0)
 		return r;
@@ -136,31 +138,48 @@ static int conn_await_answer(const struct conn *c, struct deadline *d)
 	return d->interruptible && signal_interrupts() ? -EINTR : -EAGAIN;
 }
 
-/* Reads once. 0, -ETIMEDOUT, -EINTR, -ECONNRESET or another negative errno. */
+/* Reads the socket once. 0, -ETIMEDOUT, -EINTR, -ECONNRESET or another negative errno. */
 static int conn_fill(struct conn *c, struct deadline *d)
 {
 	char data[32768];
-	int r = conn_await_answer(c, d);
+	int r = conn_await_answer(c, d), e, q;
 	ssize_t n;
 
 	if (r < 0 && r != -ETIMEDOUT)
 		return r == -EAGAIN ? 0 : r;
 	n = recv(c->fd, data, sizeof(data), MSG_DONTWAIT);
-	if (n > 0)
+	e = n == 0 ? ECONNRESET : errno;
+	q = share_received(c, d, data, n);
+	if (q)
+		return q < 0 ? q : 0;
+	if (n > 0) {
 		deadline_progress(d);
-	if (n > 0)
 		return varlink_frame_feed(&c->in, data, (size_t)n);
-	if (n == 0)
-		return -ECONNRESET;
-	return errno == EAGAIN || errno == EINTR ? r : -errno;
+	}
+	if (e == EAGAIN || e == EINTR)
+		return r;
+	return share_untouched(&c->share) ? -ESTALE : -e;
+}
+
+/* A bell is an empty message: a late one may come before an answer. */
+static int conn_next(struct conn *c, char **ret, size_t *ret_len)
+{
+	int r;
+
+	do
+		r = varlink_frame_next(&c->in, ret, ret_len);
+	while (r > 0 && !*ret_len && c->share.ring.memory);
+	return r;
 }
 
 int conn_receive(struct conn *c, struct deadline *d, char **ret, size_t *ret_len)
 {
 	int r;
 
-	while ((r = varlink_frame_next(&c->in, ret, ret_len)) == 0) {
-		r = conn_fill(c, d);
+	while ((r = conn_next(c, ret, ret_len)) == 0) {
+		r = share_receive(c, d);
+		if (r == 0)
+			r = conn_fill(c, d);
 		if (r < 0)
 			return r;
 	}
@@ -186,6 +205,15 @@ int conn_send_rest(struct conn *c, const struct varlink_buffer *b, struct deadli
 {
 	int r = 0;
 
+	if (c->unsent && c->unsent == varlink_buffer_len(b)) {
+		r = share_ready(c, d);
+		if (r == 0)
+			r = share_send(c, b);
+		if (r > 0)
+			c->unsent = 0;
+		if (r)
+			return r < 0 ? r : 0;
+	}
 	while (c->unsent && r == 0) {
 		ssize_t n = send(c->fd, b->data + b->end - c->unsent, c->unsent,
 			MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -230,11 +230,12 @@ static int open_remote(struct elasticd *h, const char *socket)
 {
 	_cleanup_json_ json_t *hello = NULL;
 	const struct wait wait = { .timeout_ms = OPEN_TIMEOUT_MS };
-	const char *token = env_text("ELASTICD_TOKEN");
+	const char *token = env_text("ELASTICD_TOKEN"), *share = env_text("ELASTICD_SHARE");
 	struct args a = ARGS_EMPTY;
 	int r;
 
 	h->side = &side_remote;
+	h->shares = !share || strcmp(share, "0") != 0;
 	if (!token)
 		return fail(ELASTICD_INVALID_ARGUMENT,
 			"ELASTICD_TOKEN: expected one beside ELASTICD_WORKER_SOCKET, got nothing");

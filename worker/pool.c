@@ -10,7 +10,7 @@ enum { POOL_IDLE_MAX = 64 }; /* more threads than that at once connect anew */
 
 static _Atomic(struct pool *) abandoned;
 
-static struct pool *pool_new(void)
+static struct pool *pool_new(const struct elasticd *h)
 {
 	struct pool *p = calloc(1, sizeof(*p));
 
@@ -20,6 +20,7 @@ static struct pool *pool_new(void)
 	pthread_cond_init(&p->left, NULL);
 	p->pid = process_id();
 	p->refs = 1;
+	atomic_init(&p->shares, h->shares);
 	TAILQ_INIT(&p->idle);
 	TAILQ_INIT(&p->busy);
 	TAILQ_INIT(&p->halted);
@@ -36,6 +37,7 @@ static void pool_free(struct pool *p)
 		shutdown(c->fd, SHUT_RDWR);
 		conn_free(c);
 	}
+	mirror_close(p->mirror);
 	pthread_cond_destroy(&p->left);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
@@ -52,7 +54,7 @@ struct pool *pool_of(struct elasticd *h)
 
 	if (p && pool_is_ours(p))
 		return p;
-	mine = pool_new();
+	mine = pool_new(h);
 	if (!mine)
 		return NULL;
 	if (!atomic_compare_exchange_strong(&h->pool, &p, mine)) {
@@ -162,6 +164,8 @@ void pool_add(struct pool *p, struct conn *c)
 {
 	pthread_mutex_lock(&p->lock);
 	TAILQ_INSERT_TAIL(&p->busy, c, entry);
+	/* It may be another agent that has answered at its path. */
+	p->mirror_looked_ms = -1;
 	if (p->closing)
 		shutdown(c->fd, SHUT_RDWR);
 	pthread_mutex_unlock(&p->lock);

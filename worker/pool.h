@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What pool.c, connection.c and calls.c share; nobody else includes this. */
+/* What pool.c, connection.c, calls.c, share.c and share_mirror.c share; nobody else includes this.
+ */
 
 #include "common/varlink_frame.h"
 #include "worker/connection.h"
+#include "worker/share.h"
 
 #include <pthread.h>
 #include <sys/queue.h>
 
 struct conn {
 	TAILQ_ENTRY(conn) entry;
+	struct pool *pool;
 	int fd;
 	struct varlink_frame in;
+	struct share share;
 	bool greeted;  /* the answer to its Hello has come */
 	size_t unsent; /* of the call's bytes, the last ones */
 	/* Of a halted one: the call that a signal has ended, by whom, and how long it may be. Of
@@ -32,7 +36,12 @@ struct pool {
 	int refs, users, n_idle, n_halted;
 	bool closing;
 	struct conns idle, busy, halted;
-	struct pool *next; /* of those that a child has left alone */
+	struct pool *next;  /* of those that a child has left alone */
+	atomic_bool shares; /* the agent is asked for memory */
+	/* What share_mirror.c keeps. */
+	struct mirror_reader *mirror;
+	uint64_t mirror_number, mirror_file;
+	int64_t mirror_looked_ms; /* when its agent was looked for; -1: is to be now */
 };
 
 /* The time that a call has. */
@@ -74,10 +83,19 @@ struct deadline deadline_of(const struct elasticd *h, struct wait wait);
 _must_check_ int conn_new(struct pool *p, const char *path, const struct deadline *d,
 	struct conn **ret, struct error *err);
 void conn_free(struct conn *c);
+/* Something went or came. */
+void deadline_progress(struct deadline *d);
+/* How long the next wait may be, as poll() takes it: the first of a call has the whole time. 0 or
+ * -ETIMEDOUT. */
+_must_check_ int deadline_left(struct deadline *d, int *ret_ms);
 /* Sends b; c->unsent says how much of it did not go. 0 or a negative errno. */
 _must_check_ int conn_send(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
 /* The last c->unsent bytes of b. */
 _must_check_ int conn_send_rest(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
+/* Until there is something to be read from its socket. 0; -EAGAIN after a signal that ends nothing;
+ * -ETIMEDOUT, -EINTR, -EOWNERDEAD or another negative errno. */
+_must_check_ int conn_await_answer(const struct conn *c, struct deadline *d);
 /* The next message, NUL-ended, borrowed until the next call. 0, -ETIMEDOUT, -EINTR, -ECONNRESET,
- * -EOWNERDEAD or another negative errno. */
+ * -ESTALE (the same, and the agent has taken nothing of the call), -EOWNERDEAD or another negative
+ * errno. */
 _must_check_ int conn_receive(struct conn *c, struct deadline *d, char **ret, size_t *ret_len);

@@ -14,6 +14,7 @@
  *   pool.c        which connections there are, and who has them
  *   connection.c  one connection to the agent, and how one waits for an answer
  *   calls.c       calls and streams on them
+ *   share.c, share_mirror.c  memory that they share with the agent, instead of the socket
  *   message.c     parameters of calls, plain answers, and errors in answers
  *   process.c     whether this is still the process that it was
  *   remote.c, remote_group.c, remote_stream.c, remote_preempt.c, remote_pipeline.c  the calls of
@@ -120,6 +121,7 @@ struct elasticd {
 	atomic_bool interruptible;   /* signals end calls that do not wait, too */
 	_Atomic int exit_code;	     /* with which to leave on a notice */
 	int silence_ms;		     /* so long the agent may keep such a call waiting */
+	bool shares;		     /* memory with the agent */
 	bool closing;		     /* of the local side, under its lock */
 	int users;		     /* likewise: threads that wait */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/remote.h"
+#include "worker/pool.h"
 #include "worker/queue.h"
 
 #include "common/json.h"
@@ -48,6 +49,21 @@ static int remote_put(struct elasticd *h, const char *key, const void *value, si
 	return remote_call(h, "Put", &a, WAIT_PROMPT, NULL);
 }
 
+/* From the mirror, where the agent would answer with that, too: neither refuse this process nor
+ * tell of the group's error. 1; 0: it has to be asked; -ENOMEM. */
+static int get_shown(struct elasticd *h, const char *key, void **ret, size_t *ret_len)
+{
+	struct pool *p = pool_of(h);
+	char value[MIRROR_ENTRY_MAX];
+	size_t len;
+	int r = p ? share_get(p, key, value, &len) : 0;
+
+	if (r <= 0 || atomic_load(&h->header->error) || atomic_load(&h->slot->expected) != h->token)
+		return 0;
+	r = value_copy(value, len, ret, ret_len);
+	return r < 0 ? r : 1;
+}
+
 static int remote_get(
 	struct elasticd *h, const char *key, int timeout_ms, void **ret, size_t *ret_len)
 {
@@ -55,8 +71,10 @@ static int remote_get(
 	struct taken_entry entry = { .value = NULL };
 	const struct taker taker = { answer_entry, &entry };
 	struct args a = ARGS_EMPTY;
-	int r;
+	int r = get_shown(h, key, ret, ret_len);
 
+	if (r)
+		return r < 0 ? fail_memory() : 0;
 	args_get(&a, key, timeout_ms);
 	r = remote_ask(h, "Get", &a, WAIT_CALL(timeout_ms), &taker, &answer);
 	if (r)

@@ -52,6 +52,8 @@ worker_SRC := \
 	worker/remote_pipeline.c \
 	worker/remote_preempt.c \
 	worker/remote_stream.c \
+	worker/share.c \
+	worker/share_mirror.c \
 	worker/value.c \
 	common/base64.c \
 	common/error.c \

@@ -73,6 +73,7 @@ static inline void agent_start(void)
 	setenv("ELASTICD_BOARD", agent_board, 1);
 	setenv("ELASTICD_SLOT", "3", 1);
 	setenv("ELASTICD_TOKEN", "77", 1);
+	setenv("ELASTICD_SHARE", "0", 1);
 	setenv("LOCAL_RANK", "3", 1);
 	setenv("WORLD_SIZE", "5", 1);
 }
