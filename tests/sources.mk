@@ -7,6 +7,7 @@ unit_TESTS := \
 	noticer \
 	platform \
 	kv_nomem \
+	mirror \
 	store_model \
 	kv \
 	store \
@@ -16,6 +17,8 @@ unit_TESTS := \
 	elasticd_open \
 	elasticd_local \
 	elasticd_waits \
+	elasticd_share \
+	elasticd_share_waits \
 	elasticd_calls \
 	elasticd_pipeline \
 	elasticd_preempt \
@@ -93,6 +96,8 @@ unit_TESTS := \
 	varlink_listen \
 	varlink_client \
 	varlink_word \
+	ring \
+	ring_waits \
 	base64 \
 	duration \
 	ranks \

@@ -21,6 +21,11 @@ $(B)/tests/unit/test_%: $(B)/obj/tests/unit/test_%.o $(ALLLIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $< $(ALLLIBS) $(LIBS) $(CHECK_LIBS)
 
+# Instrumented for threads it is built by itself.
+$(B)/tests/unit/test_ring_waits: $(B)/obj/tests/unit/test_ring_waits.o $(B)/libcommon.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
+
 # Those of the library for workers link it as workers do.
 $(B)/tests/unit/test_elasticd%: $(B)/obj/tests/unit/test_elasticd%.o $(B)/libelasticd.a \
 	$(B)/libcommon.a
@@ -128,10 +133,11 @@ check-asan:
 	$(asan_reports)
 	$(total)
 
-# The library for workers under the thread sanitizer: a third build, of its tests alone. Where a
+# The library for workers under the thread sanitizer: a third build, of its tests and those of what
+# it shares with the agent alone. Where a
 # kernel lays memory out in a way that the sanitizer's runtime cannot take, it says so at once.
 TSAN := $(B)-tsan
-TSAN_TESTS := $(filter elasticd_%,$(unit_TESTS))
+TSAN_TESTS := $(filter ring_waits elasticd_%,$(unit_TESTS))
 CAN_TSAN = $(shell d=$$(mktemp -d) && echo 'int main(void) { return 0; }' | \
 	$(CC) -fsanitize=thread -pie -fPIE -x c -o $$d/t - 2>/dev/null && \
 	$$d/t >/dev/null 2>&1 && echo 1; rm -rf "$$d")
