@@ -19,6 +19,7 @@ unit_TESTS := \
 	elasticd_waits \
 	elasticd_share \
 	elasticd_share_waits \
+	elasticd_mirror \
 	elasticd_calls \
 	elasticd_pipeline \
 	elasticd_preempt \

@@ -4,6 +4,7 @@
 
 /* After it, for Check has a macro fail(). */
 #include "tests/unit/fake_handle.h"
+#include "tests/unit/fake_signals.h"
 
 static void gets_for_a_moment(struct worker *me)
 {
@@ -40,38 +41,6 @@ END_TEST
 
 /* --- signals */
 
-static atomic_int handled;
-
-static void on_signal(int signo)
-{
-	atomic_fetch_add(&handled, 1);
-}
-
-static void handle_usr1(int flags)
-{
-	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = flags };
-
-	ck_assert_int_eq(sigaction(SIGUSR1, &sa, NULL), 0);
-}
-
-/* Again and again, for one may come just before the thread waits. */
-static int signal_until_done(struct worker *me)
-{
-	struct timespec soon;
-
-	for (;;) {
-		pthread_kill(me->thread, SIGUSR1);
-		clock_gettime(CLOCK_REALTIME, &soon);
-		soon.tv_nsec += 10000000;
-		if (soon.tv_nsec >= 1000000000) {
-			soon.tv_nsec -= 1000000000;
-			soon.tv_sec++;
-		}
-		if (pthread_timedjoin_np(me->thread, NULL, &soon) == 0)
-			return me->r;
-	}
-}
-
 static void interrupted(void (*fn)(struct worker *), const char *request)
 {
 	worker_start(&w, fn, h);
@@ -92,16 +61,6 @@ START_TEST(a_signal_without_restart_ends_a_wait)
 	ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
 }
 END_TEST
-
-/* Until its handler has run so often. */
-__attribute__((unused)) static void signal_often(struct worker *me)
-{
-	for (int i = 1; i <= 5; i++) {
-		pthread_kill(me->thread, SIGUSR1);
-		while (atomic_load(&handled) < i)
-			sched_yield();
-	}
-}
 
 __attribute__((unused)) static void goes_on(void (*fn)(struct worker *))
 {
@@ -180,22 +139,12 @@ START_TEST(an_agent_that_says_nothing_does_not_keep_a_caller)
 END_TEST
 
 #ifndef __SANITIZE_THREAD__ /* which holds signals back */
-static atomic_int ended;
-
 static void puts_again_and_again(struct worker *me)
 {
 	do {
 		me->r = elasticd_put(me->h, "big", big, sizeof(big), 0);
-		atomic_fetch_add(&ended, me->r == ELASTICD_INTERRUPTED);
+		atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
 	} while (me->r == ELASTICD_INTERRUPTED);
-}
-
-static void signal_until_ended(struct worker *me, int n)
-{
-	while (atomic_load(&ended) < n) {
-		pthread_kill(me->thread, SIGUSR1);
-		poll(NULL, 0, 1);
-	}
 }
 
 START_TEST(a_call_that_a_signal_has_ended_goes_on)
@@ -206,7 +155,7 @@ START_TEST(a_call_that_a_signal_has_ended_goes_on)
 	worker_start(&w, puts_again_and_again, h);
 	signal_until_ended(&w, 3); /* while it is sent */
 	agent_hears_much();
-	signal_until_ended(&w, atomic_load(&ended) + 3); /* while its answer is due */
+	signal_until_ended(&w, atomic_load(&ends) + 3); /* while its answer is due */
 	agent_answers(fd, "'revision':1");
 	ck_assert_int_eq(worker_end(&w), 0);
 	worker_start(&w, puts_text, h);
@@ -219,7 +168,7 @@ END_TEST
 static void puts_and_gives_up(struct worker *me)
 {
 	puts_text(me);
-	atomic_fetch_add(&ended, me->r == ELASTICD_INTERRUPTED);
+	atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
 	elasticd_interruptible(me->h, 1);
 	do
 		puts_text(me);
