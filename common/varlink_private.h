@@ -184,7 +184,8 @@ void varlink_rings_fini(struct varlink_server *s);
 void varlink_ring_free(struct varlink_connection *c);
 /* Whether there are bytes to be taken, or something is wrong. */
 bool varlink_ring_ready(const struct varlink_connection *c);
-/* Takes some bytes in; false where there are none. */
+/* Takes some bytes in, or leaves them for when the connection may take calls; false where there are
+ * none. */
 bool varlink_ring_take(struct varlink_connection *c);
 /* len bytes have come over the socket: how many, of the first ones, are bells. */
 size_t varlink_ring_bells(struct varlink_connection *c, const char *data, size_t len);

@@ -226,6 +226,10 @@ bool varlink_ring_take(struct varlink_connection *c)
 	size_t most = VARLINK_RECEIVE_BYTES;
 	int n;
 
+	if (!varlink_connection_takes_calls(c)) {
+		g->unread = true;
+		return varlink_ring_ready(c);
+	}
 	if (g->owed && g->owed < most)
 		most = g->owed;
 	n = ring_read(&g->ring, s->received, most);

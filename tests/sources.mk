@@ -21,6 +21,7 @@ unit_TESTS := \
 	elasticd_share_waits \
 	elasticd_mirror \
 	elasticd_calls \
+	elasticd_packed \
 	elasticd_pipeline \
 	elasticd_preempt \
 	elasticd_alone \
@@ -99,6 +100,7 @@ unit_TESTS := \
 	varlink_word \
 	ring \
 	ring_waits \
+	varlink_ring \
 	base64 \
 	duration \
 	ranks \
