@@ -101,6 +101,7 @@ unit_TESTS := \
 	ring \
 	ring_waits \
 	varlink_ring \
+	varlink_ring_waits \
 	base64 \
 	duration \
 	ranks \

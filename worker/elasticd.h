@@ -174,6 +174,10 @@ int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t 
  * has a NUL behind its ret_len bytes. */
 int elasticd_get(
 	struct elasticd *h, const char *key, int timeout_ms, void **ret_value, size_t *ret_len);
+/* For bindings: the same into memory that is there. Returns the value's length, or the negative of a
+ * status. One that is longer than room is in *ret_value, owned, instead of the buffer. */
+int elasticd_read(struct elasticd *h, const char *key, int timeout_ms, void *buffer, size_t room,
+	void **ret_value);
 /* The key and all below it. ret_deleted may be NULL. */
 int elasticd_delete(struct elasticd *h, const char *key, int64_t *ret_deleted);
 
@@ -218,6 +222,19 @@ struct elasticd_op {
 int elasticd_pipeline(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms);
 /* Frees what became of them, not the array: they can be made again. */
 void elasticd_ops_clear(struct elasticd_op *ops, size_t n);
+/*
+ * The same for bindings, without an array of theirs. A byte of kinds is an op and, times KIND_FLAGS,
+ * its flags; keys stand one behind the other, each with its NUL; so do values, without one, of
+ * which lens (NULL: there are none) has the lengths. *ops is NULL at first. OK with NULL there:
+ * buffer has all values that were read, one behind the other, and ret_said for each call its
+ * value's length, or how many keys a delete found. Otherwise, where one has failed or the room was
+ * too small, *ops has what became of them, owned: elasticd_ops_free(). INTERRUPTED as above.
+ */
+enum { ELASTICD_KIND_FLAGS = 16 };
+int elasticd_pipeline_packed(struct elasticd *h, size_t n, const unsigned char *kinds,
+	const char *keys, const void *values, const size_t *lens, int timeout_ms,
+	struct elasticd_op **ops, void *buffer, size_t room, int64_t *ret_said);
+void elasticd_ops_free(struct elasticd_op *ops, size_t n);
 
 /* The changes of key and all below it, after revision since (-1: from now on; whatever is written
  * once this has returned is told). OUT_OF_RANGE: since is no longer remembered. One thread at a
@@ -407,6 +424,18 @@ enum {
 int elasticd_fetch(struct elasticd_queue *q, const int64_t *tasks, size_t n, int flags,
 	int timeout_ms, struct elasticd_outcome **ret, size_t *ret_n);
 void elasticd_outcomes_free(struct elasticd_outcome *outcomes, size_t n);
+/* For bindings: the values of those that have succeeded, one behind the other. ret_said has two
+ * numbers for each of the n: the task; its value's length times KINDS, and a kind. Returns the
+ * length of all; where that is more than room, the buffer is of no use. */
+enum {
+	ELASTICD_KIND_ERROR, /* failed, or cancelled */
+	ELASTICD_KIND_BYTES, /* of another format, or none */
+	ELASTICD_KIND_JSON,
+	ELASTICD_KIND_TEXT,
+	ELASTICD_KINDS
+};
+size_t elasticd_outcomes_pack(const struct elasticd_outcome *outcomes, size_t n, void *buffer,
+	size_t room, int64_t *ret_said);
 /* Forgets them, those that are not over when they are. */
 int elasticd_release(struct elasticd_queue *q, const int64_t *tasks, size_t n);
 

@@ -43,6 +43,7 @@ worker_SRC := \
 	worker/logline.c \
 	worker/message.c \
 	worker/open.c \
+	worker/packed.c \
 	worker/pipeline.c \
 	worker/pool.c \
 	worker/preempt.c \

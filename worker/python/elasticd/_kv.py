@@ -21,20 +21,21 @@ from typing import (
 
 from ._core import Bytes, Core, Deadline, bytes_of
 from ._errors import DeadlineExceeded, Error, NotFound
-from ._library import INTERRUPTED, CEntry, text_argument, text_of
-from ._pipeline import GET, Call, Pipeline, made, put_call
+from ._library import INTERRUPTED, SIZES, CEntry, text_argument, text_of
+from ._pipeline import GET, OVERWRITE, PERSISTENT, PUT, Maker, Pipeline
 from ._streams import Change, Watch
 
 _OVERWRITE, _PERSISTENT = 1, 2
-_SIZES = [c_size_t(n) for n in range(256)]
+_ROOM = 4096
+_ROOM_ARGUMENT, _ERRORS = c_size_t.from_param(_ROOM), "surrogateescape"
 _T = TypeVar("_T")
-_Place = Tuple[c_void_p, c_size_t, Any, Any]
+_Place = Tuple[Any, Any, c_void_p, Any]
 
 
 def _place() -> _Place:
-    """Where a read's value and its length go, and what the library is told of them."""
-    value, length = c_void_p(), c_size_t()
-    return value, length, byref(value), byref(length)
+    """Where a read has its value, a buffer or what is longer, and what the library is told of them."""
+    buffer, value = ctypes.create_string_buffer(_ROOM), c_void_p()
+    return buffer, byref(buffer), value, byref(value)
 
 
 class Entry(NamedTuple):
@@ -54,68 +55,101 @@ class KV:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._put, self._get = core.library.put_plain, core.library.get_plain
-        self._bytes, self._free = core.library.bytes_from, core.library.free
+        self._put, self._read = core.library.put_plain, core.library.read_plain
+        self._maker = Maker(core)
         self._places: list[_Place] = []  # that no call uses now
 
     def put(self, key: str, value: Union[Bytes, str], *, overwrite: bool = False,
             persistent: bool = False) -> None:
         """Writes a key; AlreadyExists where it is there and overwrite is not set."""
-        core = self._core
+        handle = self._core._handle or self._core.handle()
+        name = (key.encode("utf-8", _ERRORS) if type(key) is str and "\0" not in key
+                else text_argument(key, "key"))
         data = value if type(value) is bytes else bytes_of(value)
-        flags = (_OVERWRITE if overwrite else 0) | (_PERSISTENT if persistent else 0)
-        length = len(data)
-        core.run(self._put, text_argument(key, "key"), data,
-                 _SIZES[length] if length < 256 else c_size_t(length), flags)
+        size = len(data)
+        length = SIZES[size] if size < 256 else c_size_t(size)
+        flags = _OVERWRITE if overwrite else 0
+        if persistent:
+            flags |= _PERSISTENT
+        try:
+            status = self._put(handle, name, data, length, flags)
+            while status == INTERRUPTED:
+                status = self._put(handle, name, data, length, flags)
+        except BaseException:  # of a signal's handler
+            self._core.library.interruptible(handle, 1)
+            raise
+        if status:
+            self._core.library.check(status)
 
     def get(self, key: str, timeout: Optional[float] = None) -> bytes:
         """Waits until somebody has written the key. DeadlineExceeded after timeout seconds; with a
         timeout of 0, NotFound."""
-        core, name = self._core, text_argument(key, "key")
-        handle = core.handle()
+        handle = self._core._handle or self._core.handle()
+        name = (key.encode("utf-8", _ERRORS) if type(key) is str and "\0" not in key
+                else text_argument(key, "key"))
+        deadline = None
+        if timeout is None:
+            ms = -1
+        elif timeout == 0:
+            ms = 0
+        else:
+            deadline = Deadline(timeout)
+            ms = deadline.left_ms()
         try:
             place = self._places.pop()
         except IndexError:
             place = _place()
-        value, length, to_value, to_length = place
-        if timeout is None or timeout == 0:
-            status = self._get(handle, name, 0 if timeout == 0 else -1, to_value, to_length)
-            if status and status != INTERRUPTED:
-                core.fail(status)
-        else:
-            status = INTERRUPTED
-        if status:
-            core.wait(lambda ms: self._get(handle, name, ms, to_value, to_length), timeout)
+        buffer, to_buffer, value, to_value = place
         try:
-            found: bytes = self._bytes(value, length)
-        finally:
-            self._free(value)
+            size = self._read(handle, name, ms, to_buffer, _ROOM_ARGUMENT, to_value)
+            while size == -INTERRUPTED:
+                if deadline is not None:
+                    ms = deadline.left_ms()
+                size = self._read(handle, name, ms, to_buffer, _ROOM_ARGUMENT, to_value)
+        except BaseException:  # of a signal's handler
+            self._core.library.interruptible(handle, 1)
+            raise
+        if 0 <= size <= _ROOM:
+            found: bytes = buffer[:size]
+        elif size > 0:
+            found = self._long(value, size)
+        else:
+            self._core.fail(-size)
         self._places.append(place)
         return found
+
+    def _long(self, value: c_void_p, size: int) -> bytes:
+        """One that is given back."""
+        try:
+            return ctypes.string_at(value, size)
+        finally:
+            self._core.library.free(value)
 
     def pipeline(self, timeout: Optional[float] = None, *, check: bool = True) -> Pipeline:
         """Several calls in one write: with kv.pipeline() as p: p.put(...); value = p.get(...), which has
         its result() behind the with statement. timeout is for all gets together."""
-        return Pipeline(self._core, timeout, check)
+        return Pipeline(self._maker, timeout, check)
 
     def put_many(self, values: Mapping[str, Union[Bytes, str]], *, overwrite: bool = False,
                  persistent: bool = False) -> None:
         """Writes all these keys at once, which is several times faster than one after the other. The first
         error is raised when all have been tried."""
-        self._many([put_call(key, value, overwrite, persistent) for key, value in values.items()], None)
+        kind = PUT | (OVERWRITE if overwrite else 0) | (PERSISTENT if persistent else 0)
+        data = [value if type(value) is bytes else bytes_of(value) for value in values.values()]
+        self._many(kind, list(values), data, None)
 
     def get_many(self, keys: Iterable[str], timeout: Optional[float] = None) -> List[bytes]:
         """The values of all these keys, in their order, read at once; waits until all of them are written.
         timeout is for all together, and as that of get()."""
         if isinstance(keys, str):
             raise TypeError(f"keys: expected a list of keys, got the str {keys!r}")
-        return self._many([(GET, 0, text_argument(key, "key"), b"") for key in keys], timeout)
+        return self._many(GET, list(keys), None, timeout)
 
-    def _many(self, calls: List[Call], timeout: Optional[float]) -> List[Any]:
-        said = made(self._core, calls, timeout)
-        for one in said:
-            if isinstance(one, Error):
-                raise one
+    def _many(self, kind: int, keys: List[str], data: Optional[List[bytes]],
+              timeout: Optional[float]) -> List[Any]:
+        said, failed = self._maker.make(bytes((kind,)) * len(keys), keys, data, timeout)
+        if failed:
+            raise next(one for one in said if isinstance(one, Error))
         return said
 
     @overload

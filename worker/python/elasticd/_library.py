@@ -20,6 +20,7 @@ from ._errors import error_of
 
 SONAME = "libelasticd.so.0"
 INTERRUPTED = 100
+SIZES = [c_size_t.from_param(n) for n in range(256)]  # arguments of functions without argtypes
 
 
 class CEntry(ctypes.Structure):
@@ -32,7 +33,7 @@ class COp(ctypes.Structure):
                 ("ret_deleted", c_int64), ("text", c_char_p)]
 
 
-# The same, read and written as a whole: that is several times faster than field by field.
+# The same, read as a whole: that is several times faster than field by field.
 OP = struct.Struct("@iiPPNiiPNqP")
 
 
@@ -86,8 +87,12 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "delete": [c_void_p, c_char_p, POINTER(c_int64)],
     "list": [c_void_p, c_char_p, POINTER(POINTER(CEntry)), _size_out],
     "entries_free": [POINTER(CEntry), c_size_t],
+    "read": [c_void_p, c_char_p, c_int, c_void_p, c_size_t, _out],
     "pipeline": [c_void_p, c_void_p, c_size_t, c_int],
+    "pipeline_packed": [c_void_p, c_size_t, c_char_p, c_char_p, c_char_p, c_char_p, c_int, _out, c_void_p,
+                        c_size_t, c_void_p],
     "ops_clear": [c_void_p, c_size_t],
+    "ops_free": [c_void_p, c_size_t],
     "watch_open": [c_void_p, c_char_p, c_int64, _out],
     "watch_next": [c_void_p, c_int, POINTER(POINTER(CEntry))],
     "watch_fd": [c_void_p],
@@ -114,8 +119,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
 }
 _ARGUMENTS.update(queue_types.ARGUMENTS)
 _TEXT = {"version", "error_text", "error_missing", "job", "run", "role", *queue_types.TEXT}
-_VOID = {"close", "cancel", "interruptible", "entries_free", "ops_clear", "watch_close", "names_free",
-         "error_free", "members_free", "event_free", "events_close", *queue_types.VOID}
+_VOID = {"close", "cancel", "interruptible", "entries_free", "ops_clear", "ops_free", "watch_close",
+         "names_free", "error_free", "members_free", "event_free", "events_close", *queue_types.VOID}
 
 
 class Library:
@@ -133,13 +138,19 @@ class Library:
         # For the hot path: without argtypes to go through, so arguments must be of C's own types (an int
         # is a C int). Those of PyDLL are too short to let other threads run meanwhile.
         self.put_plain = loaded["elasticd_put"]
-        self.get_plain = loaded["elasticd_get"]
+        self.read_plain = loaded["elasticd_read"]
+        self.packed_plain = loaded["elasticd_pipeline_packed"]
+        self.submit_plain, self.fetch_plain = loaded["elasticd_submit"], loaded["elasticd_fetch"]
+        self.pack_plain = loaded["elasticd_outcomes_pack"]
+        self.pack_plain.restype = c_int64
+        self.outcomes_free_plain = loaded["elasticd_outcomes_free"]
         self.plain_work = tuple(loaded["elasticd_work_" + name]
                                 for name in ("next", "finish_next", "fail_next"))
+        self.bytes_from = ctypes.PyDLL(None)["PyBytes_FromStringAndSize"]  # of an address and a length
+        self.bytes_from.argtypes = (c_void_p, c_size_t)
+        self.bytes_from.restype = ctypes.py_object
         self.free = ctypes.PyDLL(None)["free"]  # of a c_void_p or another pointer
         self.free.restype = None
-        self.bytes_from = ctypes.pythonapi["PyBytes_FromStringAndSize"]  # of c_void_p and c_size_t
-        self.bytes_from.restype = ctypes.py_object
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -202,6 +213,7 @@ def places() -> list[str]:
 
 _loaded: Optional[Library] = None
 _loading = threading.Lock()
+process = [0]  # how many fork() are between this process and the first one
 
 
 def load() -> Library:
@@ -227,6 +239,7 @@ def load() -> Library:
 def _after_fork() -> None:
     global _loading
     _loading = threading.Lock()
+    process[0] += 1
 
 
 os.register_at_fork(after_in_child=_after_fork)

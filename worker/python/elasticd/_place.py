@@ -6,14 +6,14 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from ctypes import byref, c_int, c_void_p, string_at
+from ctypes import byref, c_char_p, c_void_p, string_at
 from typing import Any, Callable, Mapping, Optional
 
 from ._core import Core, Deadline
 from ._errors import Cancelled, Error, FailedPrecondition, NotFound, Status, Unimplemented
 from ._interrupt import Interrupt
 from ._library import INTERRUPTED, Owned, text_of
-from ._queue_types import BUILD, CALL, INIT, ITEM, TASK, CBytes, CFailure
+from ._queue_types import BUILD, CALL, INIT, ITEM, TASK, CBytes, CFailure, CItem
 from ._task import Task, built, failure_of, is_to_go_on
 from ._values import JSON, TEXT, decode, encode
 
@@ -21,7 +21,7 @@ Function = Callable[[Any], Any]
 
 _NONE = CBytes(b"null", 4, JSON)
 _TO_NONE = byref(_NONE)
-_NEVER = c_int(-1)
+_NEVER = -1
 _REFUSED = (Status.INVALID_ARGUMENT, Status.RESOURCE_EXHAUSTED)
 
 _builders: dict[str, Function] = {}  # a build may come to any place of the process
@@ -53,6 +53,10 @@ class Place:
         self._to_item = byref(self._item)
         self._address: Optional[int] = None
         self._view: Any = None
+        self._form = c_char_p()
+        self._answer = CBytes()
+        self._to_answer = byref(self._answer)
+        self._bytes = self._library.bytes_from
         # Without argtypes to go through: all that they get is of C's own types.
         self._next, self._finish_next, self._fail_next = self._library.plain_work
 
@@ -93,11 +97,14 @@ class Place:
     def _finished(self, value: Any) -> int:
         if value is None:
             return self._again(self._finish_next, _TO_NONE)
+        answer = self._answer
         try:
-            data = _bytes_of(value)
+            answer.data, answer.format = raw, _ = encode(value, "value")
         except (TypeError, ValueError, RecursionError) as e:
             return self._again(self._fail_next, byref(failure_of(e)))
-        status = self._again(self._finish_next, byref(data))
+        answer.len = len(raw)
+        status = self._again(self._finish_next, self._to_answer)
+        answer.data = None
         if status in _REFUSED:  # the value, or by the wait for the next one
             error = self._error(status)
             status = self._again(self._fail_next, byref(failure_of(error)))
@@ -114,12 +121,12 @@ class Place:
         ms = _NEVER
         if timeout is not None:
             deadline = Deadline(timeout)
-            ms = c_int(deadline.left_ms())
+            ms = deadline.left_ms()
         try:
             status: int = function(work, *answer, ms, self._to_item)
             while status == INTERRUPTED:  # the answer is given
                 if deadline is not None:
-                    ms = c_int(deadline.left_ms())
+                    ms = deadline.left_ms()
                 status = self._next(work, ms, self._to_item)
             return status
         except BaseException:  # of a signal's handler
@@ -139,13 +146,15 @@ class Place:
                 return None
             if address != self._address:
                 self._view = (ctypes.c_char * ITEM.size).from_address(address)
+                self._form = c_char_p.from_address(address + CItem.format.offset)
                 self._address = address
-            (kind, _, number, name, payload, length, form, _, _, limit_ms, index, incarnation,
+            (kind, _, number, name, payload, length, _, _, _, limit_ms, index, incarnation,
              attempt) = ITEM.unpack_from(self._view)
-            raw = string_at(payload, length) if length else b""
+            raw = self._bytes(payload, length) if length else b""
+            form = self._form.value or b""
             if kind == TASK:
-                return Task(self, number, raw, string_at(form), limit_ms, index, incarnation, attempt)
-            status = self._do(kind, text_of(string_at(name)), raw, string_at(form))
+                return Task(self, number, raw, form, limit_ms, index, incarnation, attempt)
+            status = self._do(kind, text_of(string_at(name)), raw, form)
 
     def _do(self, kind: int, name: str, raw: bytes, form: bytes) -> int:
         """A build or a call."""

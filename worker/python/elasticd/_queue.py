@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import itertools
-import os
 import time
 from array import array
 from collections import deque
@@ -24,8 +23,17 @@ from ._errors import (
     of_kind,
 )
 from ._handle import Handle
-from ._library import INTERRUPTED, Owned, names_array, text_argument, text_of
-from ._queue_types import ANY, CANCELLED, FAILED, NEW_TASK, OUTCOME, CStats
+from ._library import INTERRUPTED, SIZES, Owned, names_array, process, text_argument, text_of
+from ._queue_types import (
+    ANY,
+    NEW_TASK,
+    OUTCOME,
+    VALUE_BYTES,
+    VALUE_ERROR,
+    VALUE_JSON,
+    VALUE_KINDS,
+    CStats,
+)
 from ._values import JSON, TEXT, Encoded, decode, encode, filled, held_in
 
 _BATCH = 1024  # tasks at most that go, or are looked at, together
@@ -33,9 +41,14 @@ _BATCH_BYTES = 1 << 20
 _BATCH_SECONDS = 0.01  # for so long the first one waits for others
 _LOOK = 256  # that are waited for until the first of them is over
 _FETCH = 4096
+_PIECE = 16
+_ROOM = 1 << 17
 _RELEASE = 256  # gather before they are told, unless there is another reason
 _TURN = 0.1  # seconds for some, before others are looked at
 
+_WORDS = NEW_TASK.size // 8 if ctypes.sizeof(c_void_p) == 8 else 0
+
+_ROOM_ARGUMENT = c_size_t.from_param(_ROOM)
 _formats = {form: ctypes.create_string_buffer(form) for form in (JSON, TEXT)}
 _ADDRESS: dict[Optional[bytes], int] = {None: 0}
 _ADDRESS.update((form, ctypes.addressof(text)) for form, text in _formats.items())
@@ -85,12 +98,12 @@ class Queue:
         self._renew()
 
     def _renew(self) -> None:
-        self._pid = os.getpid()
+        self._process = process[0]
         self._dropped: deque[int] = deque()
         self._drop = self._dropped.append
 
     def _open(self) -> Owned:
-        if self._pid != os.getpid():  # a child of fork(): the handles of before are its parent's
+        if self._process != process[0]:  # a child of fork(): the handles of before are its parent's
             self._renew()
         queue = self._queue
         if queue is None:
@@ -104,13 +117,13 @@ class Queue:
         """Submits a task; waits while the queue is full, or somebody is in join(): ResourceExhausted after
         timeout seconds. resources: those that its worker must have built. limit: seconds that one try may
         take. alone: its failure is its own, and not the queue's."""
-        return self._submit([encode(payload)], _Kind(resources, limit, alone), Deadline(timeout))[0]
+        return self._submit([encode(payload)], _kind(resources, limit, alone), Deadline(timeout))[0]
 
     def map(self, payloads: Iterable[Any], *, resources: Iterable[str] = (), limit: Optional[float] = None,
             alone: bool = False, timeout: Optional[float] = None) -> list[Handle]:
         """Submits a task for each payload, in their order, many at once; payloads are taken as there is room
         for them. Where it fails, the error's handles are those of what was submitted before."""
-        kind, deadline = _Kind(resources, limit, alone), Deadline(timeout)
+        kind, deadline = _kind(resources, limit, alone), Deadline(timeout)
         handles: list[Handle] = []
         try:
             for batch in _batches(payloads):
@@ -130,7 +143,7 @@ class Queue:
         are under way. ordered: in the order of payloads, else as they come. timeout is for each value."""
         if ahead < 1:
             raise ValueError(f"ahead: expected at least 1, got {ahead}")
-        return self._imap(iter(payloads), ordered, ahead, _Kind(resources, limit, alone), timeout)
+        return self._imap(iter(payloads), ordered, ahead, _kind(resources, limit, alone), timeout)
 
     def _imap(self, payloads: Iterator[Any], ordered: bool, ahead: int, kind: _Kind,
               timeout: Optional[float]) -> Iterator[Any]:
@@ -169,11 +182,16 @@ class Queue:
         data = batch[0][0] if n == 1 else b"".join([raw for raw, _ in batch])
         place: int = c_void_p.from_buffer(c_char_p(data)).value or 0
         tasks = kind.tasks(batch, place)
-        numbers, accepted = (c_int64 * n)(), c_size_t()
-        status = self._core.status(
-            lambda ms: library.submit(queue, tasks, n, ms, numbers, byref(accepted)), deadline)
+        size = SIZES[n] if n < 256 else c_size_t(n)
+        try:
+            room = _places.pop()
+        except IndexError:
+            room = _Place()
+        submit, to_numbers, to_count = library.submit_plain, room.to_numbers, room.to_count
+        status = self._core.status(lambda ms: submit(queue, tasks, size, ms, to_numbers, to_count), deadline)
         drop = self._drop
-        handles = [Handle(self, number, drop) for number in numbers[:accepted.value]]
+        handles = [Handle(self, number, drop) for number in room.numbers[:room.count.value]]
+        _places.append(room)
         if status:
             try:
                 self._fail(status)
@@ -252,24 +270,61 @@ class Queue:
         if len(self._dropped) >= _RELEASE:
             self._flush()
         by_number = {h.task: h for h in handles}
-        numbers = array("q", by_number)
-        places = (c_int64 * len(numbers)).from_buffer(numbers)
-        outcomes, count = c_void_p(), c_size_t()
-        n = len(numbers)
+        n = len(by_number)
+        numbers, size = array("q", by_number).tobytes(), SIZES[n] if n < 256 else c_size_t(n)
+        try:
+            place = _places.pop()
+        except IndexError:
+            place = _Place()
+        function, to_outcomes, to_count = library.fetch_plain, place.to_outcomes, place.to_count
         status = self._core.status(
-            lambda ms: library.fetch(queue, places, n, flags, ms, byref(outcomes), byref(count)), deadline)
+            lambda ms: function(queue, numbers, size, flags, ms, to_outcomes, to_count), deadline)
         if status:
             if self.closed:
                 raise Cancelled("the queue was closed")
             self._core.fail(status)
         try:
-            _learn(by_number, outcomes, count.value)
+            self._learn(by_number, place)
         finally:
-            library.outcomes_free(outcomes, count)
+            library.outcomes_free_plain(place.outcomes, place.count)
+        _places.append(place)
         if n < len(handles):
             for h in handles:  # several of one task
                 same = by_number[h.task]
                 h._value, h._failed, h._known = same._value, same._failed, same._known
+
+    def _learn(self, handles: dict[int, Handle], place: _Place) -> None:
+        """What became of their tasks."""
+        raw: bytes
+        n, pack, outcomes = place.count.value, self._library.pack_plain, place.outcomes
+        size = pack(outcomes, place.count, place.to_buffer, _ROOM_ARGUMENT, place.to_said)
+        if size <= _ROOM:
+            raw = place.buffer[:size]
+        else:
+            large = ctypes.create_string_buffer(size)
+            pack(outcomes, place.count, large, c_size_t(size), place.to_said)
+            raw = large.raw
+        at, numbers = 0, iter(place.said[:2 * n])
+        for i, (number, length) in enumerate(zip(numbers, numbers)):
+            handle = handles[number]
+            length, kind = divmod(length, VALUE_KINDS)
+            if kind == VALUE_BYTES:
+                handle._value = raw[at:at + length]
+            elif kind == VALUE_ERROR:
+                handle._value, handle._failed = _error_of(outcomes, i), True
+            else:
+                value = raw[at:at + length]
+                try:
+                    handle._value = (None if value == b"null" and kind == VALUE_JSON
+                                     else decode(value, JSON if kind == VALUE_JSON else TEXT))
+                except ValueError as e:
+                    error = DataLoss(f"the value of task {number} is not what it says: {e}")
+                    handle._value, handle._failed = error, True
+            at += length
+            handle._known = True
+            drop, handle._drop = handle._drop, None
+            if drop is not None:
+                drop(number)
 
     def join(self, timeout: Optional[float] = None) -> None:
         """Waits until nothing of the queue is queued or runs. submit() of others, unless they do a task
@@ -360,7 +415,7 @@ class Queue:
         with a name goes on."""
         if self._queue is None:
             return
-        if self._pid == os.getpid() and not self._core.closed:
+        if self._process == process[0] and not self._core.closed:
             try:
                 if self._private:
                     self.cancel(reason="the queue was closed", timeout=0)
@@ -395,6 +450,21 @@ class Queue:
         return f"<elasticd.Queue {self.name!r}{', closed' if self.closed else ''}>"
 
 
+class _Place:
+    """What a call needs, with what the library is told of it."""
+
+    def __init__(self) -> None:
+        self.numbers, self.count, self.outcomes = (c_int64 * _BATCH)(), c_size_t(), c_void_p()
+        self.buffer: Any = ctypes.create_string_buffer(_ROOM)
+        self.said = (c_int64 * (2 * _FETCH))()
+        self.to_numbers, self.to_count = byref(self.numbers), byref(self.count)
+        self.to_outcomes, self.to_buffer = byref(self.outcomes), byref(self.buffer)
+        self.to_said = byref(self.said)
+
+
+_places: list[_Place] = []  # that no call uses now
+
+
 class _Kind:
     """What the tasks of one call have in common."""
 
@@ -410,22 +480,41 @@ class _Kind:
 
     def tasks(self, batch: list[Encoded], place: int) -> bytes:
         """As the library takes them; their payloads are there one after the other."""
-        pack, rest, records = NEW_TASK.pack, self._rest, []
-        for raw, form in batch:
-            length = len(raw)
-            records.append(pack(place, length, _ADDRESS[form], *rest))
-            place += length
-        return b"".join(records)
+        if len(batch) == 1 or not _WORDS:
+            records = []
+            for raw, form in batch:
+                length = len(raw)
+                records.append(NEW_TASK.pack(place, length, _ADDRESS[form], *self._rest))
+                place += length
+            return b"".join(records)
+        # All at once, a word of each at a time.
+        lengths = array("Q", [len(raw) for raw, _ in batch])
+        words = array("Q", NEW_TASK.pack(0, 0, 0, *self._rest)) * len(batch)
+        words[0::_WORDS] = array("Q", itertools.accumulate(lengths[:-1], initial=place))
+        words[1::_WORDS] = lengths
+        words[2::_WORDS] = array("Q", [_ADDRESS[form] for _, form in batch])
+        return words.tobytes()
+
+
+_PLAIN = _Kind((), None, False)
+
+
+def _kind(resources: Iterable[str], limit: Optional[float], alone: bool) -> _Kind:
+    return _PLAIN if resources == () and limit is None and not alone else _Kind(resources, limit, alone)
 
 
 def _batches(payloads: Iterable[Any], most: int = _BATCH) -> Iterator[list[Encoded]]:
     """Encoded, as many at once as come quickly."""
     batch: list[Encoded] = []
     most, size, since = min(most, _BATCH), 0, time.monotonic()
-    for payload in payloads:
-        encoded = (payload, None) if type(payload) is bytes else encode(payload)
-        batch.append(encoded)
-        size += len(encoded[0])
+    if type(payloads) is list or type(payloads) is tuple:  # which nobody has to wait for
+        pieces: Iterable[Any] = (payloads[at:at + _PIECE] for at in range(0, len(payloads), _PIECE))
+    else:
+        pieces = zip(payloads)
+    for piece in pieces:
+        encoded = [(payload, None) if type(payload) is bytes else encode(payload) for payload in piece]
+        batch += encoded
+        size += len(encoded[0][0]) if len(encoded) == 1 else sum([len(raw) for raw, _ in encoded])
         if len(batch) >= most or size >= _BATCH_BYTES or time.monotonic() - since > _BATCH_SECONDS:
             yield batch
             batch, size, since = [], 0, time.monotonic()
@@ -447,31 +536,14 @@ def _number(handle: Union[Handle, int]) -> int:
     return handle.task if isinstance(handle, Handle) else handle
 
 
-def _learn(handles: dict[int, Handle], outcomes: c_void_p, n: int) -> None:
-    """What became of their tasks."""
-    if not outcomes.value:
-        return
-    records = (ctypes.c_char * (OUTCOME.size * n)).from_address(outcomes.value)
-    for number, state, value, length, form, code, message, details, worker, _ in OUTCOME.iter_unpack(records):
-        handle = handles[number]
-        if state == FAILED or state == CANCELLED:
-            error = error_of(code or int(Cancelled.code), text_of(string_at(message)))
-            error.task, error.worker = number, text_of(string_at(worker)) or None
-            error.details = text_of(string_at(details))
-            handle._value, handle._failed = error, True
-        elif value:
-            try:
-                raw, kind = string_at(value, length), string_at(form)
-                handle._value = None if raw == b"null" and kind == JSON else decode(raw, kind)
-            except ValueError as e:
-                error = DataLoss(f"the value of task {number} is not what it says: {e}")
-                handle._value, handle._failed = error, True
-        else:
-            handle._value = b""
-        handle._known = True
-        drop, handle._drop = handle._drop, None
-        if drop is not None:
-            drop(number)
+def _error_of(outcomes: c_void_p, i: int) -> Error:
+    """That of one of them that has failed, or was cancelled."""
+    record = string_at((outcomes.value or 0) + i * OUTCOME.size, OUTCOME.size)
+    number, _, _, _, _, code, message, details, worker, _ = OUTCOME.unpack(record)
+    error = error_of(code or int(Cancelled.code), text_of(string_at(message)))
+    error.task, error.worker = number, text_of(string_at(worker)) or None
+    error.details = text_of(string_at(details))
+    return error
 
 
 def _repeated(function: Callable[[], int]) -> int:
