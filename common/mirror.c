@@ -59,7 +59,8 @@ _Static_assert(MIRROR_HEADER_BYTES % MIRROR_SET_BYTES == 0, "no set is in two pa
 struct mirror {
 	struct mirror_header *header;
 	int fd;
-	int64_t floor; /* nothing older is shown */
+	int64_t floor;	/* nothing older is shown */
+	int64_t newest; /* that was ever shown */
 	int64_t floors[MIRROR_SETS];
 	bool there[MIRROR_SETS]; /* the set has its memory */
 };
@@ -181,7 +182,7 @@ int mirror_new(struct mirror **ret)
 	r = make(m);
 	if (r < 0)
 		return r;
-	m->floor = INT64_MIN;
+	m->floor = m->newest = INT64_MIN;
 	for (int i = 0; i < MIRROR_SETS; i++)
 		m->floors[i] = INT64_MIN;
 	m->header->magic = MIRROR_MAGIC;
@@ -291,12 +292,12 @@ void mirror_show(struct mirror *m, const char *key, const void *value, size_t le
 	struct mirror_place *p;
 	uint64_t count;
 
-	if (key_len > MIRROR_ENTRY_MAX || len > MIRROR_ENTRY_MAX - key_len) {
+	/* What cannot be shown is still known: nothing older is. */
+	if (key_len > MIRROR_ENTRY_MAX || len > MIRROR_ENTRY_MAX - key_len || revision < m->floor ||
+		revision < m->floors[set]) {
 		mirror_forget(m, key, revision);
 		return;
 	}
-	if (revision < m->floor || revision < m->floors[set])
-		return;
 	p = find(m, key, key_len, hash);
 	if (p && revision_of(p) >= revision)
 		return;
@@ -306,6 +307,7 @@ void mirror_show(struct mirror *m, const char *key, const void *value, size_t le
 		raise_floor(&m->floors[set], revision);
 		return;
 	}
+	raise_floor(&m->newest, revision);
 	count = load(&p->count);
 	store(&p->count, count + 1);
 	store(&p->generation, load(&m->header->generation));
@@ -335,6 +337,7 @@ void mirror_forget(struct mirror *m, const char *key, int64_t revision)
 void mirror_forget_all(struct mirror *m, int64_t revision)
 {
 	raise_floor(&m->floor, revision);
+	raise_floor(&m->floor, m->newest);
 	store(&m->header->generation, load(&m->header->generation) + 1);
 }
 
