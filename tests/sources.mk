@@ -7,6 +7,7 @@ unit_TESTS := \
 	noticer \
 	platform \
 	kv_nomem \
+	kv_mirror \
 	mirror \
 	store_model \
 	kv \

@@ -21,8 +21,9 @@ $(B)/tests/unit/test_%: $(B)/obj/tests/unit/test_%.o $(ALLLIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $< $(ALLLIBS) $(LIBS) $(CHECK_LIBS)
 
-# Instrumented for threads it is built by itself.
-$(B)/tests/unit/test_ring_waits: $(B)/obj/tests/unit/test_ring_waits.o $(B)/libcommon.a
+# Instrumented for threads these are built by themselves.
+$(addprefix $(B)/tests/unit/test_,ring_waits varlink_ring_waits): $(B)/tests/unit/test_%: \
+	$(B)/obj/tests/unit/test_%.o $(B)/libcommon.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
@@ -137,7 +138,7 @@ check-asan:
 # it shares with the agent alone. Where a
 # kernel lays memory out in a way that the sanitizer's runtime cannot take, it says so at once.
 TSAN := $(B)-tsan
-TSAN_TESTS := $(filter ring_waits elasticd_%,$(unit_TESTS))
+TSAN_TESTS := $(filter ring_waits varlink_ring_waits elasticd_%,$(unit_TESTS))
 CAN_TSAN = $(shell d=$$(mktemp -d) && echo 'int main(void) { return 0; }' | \
 	$(CC) -fsanitize=thread -pie -fPIE -x c -o $$d/t - 2>/dev/null && \
 	$$d/t >/dev/null 2>&1 && echo 1; rm -rf "$$d")
