@@ -12,7 +12,7 @@
 START_TEST(after_a_few_calls_they_go_through_a_ring)
 {
 	shares();
-	for (int i = 0; i < 1000; i++)
+	for (int i = 0; i < 100; i++)
 		one_call_by_ring();
 }
 END_TEST
