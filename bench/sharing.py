@@ -95,7 +95,7 @@ class Sharing:
         plain, many = ("set, get", rate["tcpstore", 0]), ("multi_set/get of 16", rate["tcpstore", 16])
         who = f"{clients} client{'s' if clients > 1 else ''}"
         for at_once, name, peer in ((0, "put, get", plain), (1, "both in a pipeline", plain),
-                                    (16, "16 pairs in a pipeline", plain)):
+                                    (16, "16 pairs at once", plain)):
             self.pairs_row(f"pairs, {who}, Python: {name}", rate["Python", at_once], peer, ">= 5 times")
             self.pairs_row(f"  from C: {name}", rate["C", at_once], peer, None)
         self.pairs_row("  from Python, beside many at once, too", rate["Python", 16], many, None)

@@ -5,8 +5,8 @@ tcpstore (torch, whose set() does not wait for an answer), manager (multiprocess
 package, as a worker of a job) or socket (bare round trips on a UNIX socket with a server in C that does
 nothing, SHARING echo: the floor of anything that has a server and waits for its answers).
 
-AT_ONCE pairs go together: by put_many() and get_many(), or by multi_set() and multi_get(). Of a socket it
-is how many round trips a pair has."""
+AT_ONCE pairs go together: one by a pipeline, several by put_many() and get_many(), or by multi_set() and
+multi_get(). Of a socket it is how many round trips a pair has."""
 
 import functools
 import multiprocessing
@@ -128,8 +128,14 @@ def elasticd():
             return all_beats(job)
 
         def pairs(keys):
-            job.kv.put_many(dict.fromkeys(keys, b"value"), overwrite=True)
-            job.kv.get_many(keys)
+            if AT_ONCE == 1:
+                with job.kv.pipeline() as p:
+                    p.put(keys[0], b"value", overwrite=True)
+                    value = p.get(keys[0])
+                value.result()
+            else:
+                job.kv.put_many(dict.fromkeys(keys, b"value"), overwrite=True)
+                job.kv.get_many(keys)
 
         if AT_ONCE:
             value = all_at_once(job.rank, pairs, lambda name: job.barrier(name))
