@@ -174,8 +174,8 @@ int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t 
  * has a NUL behind its ret_len bytes. */
 int elasticd_get(
 	struct elasticd *h, const char *key, int timeout_ms, void **ret_value, size_t *ret_len);
-/* For bindings: the same into memory that is there. Returns the value's length, or the negative of a
- * status. One that is longer than room is in *ret_value, owned, instead of the buffer. */
+/* For bindings: the same into memory that is there. Returns the value's length, or the negative of
+ * a status. One that is longer than room is in *ret_value, owned, instead of the buffer. */
 int elasticd_read(struct elasticd *h, const char *key, int timeout_ms, void *buffer, size_t room,
 	void **ret_value);
 /* The key and all below it. ret_deleted may be NULL. */
@@ -223,10 +223,10 @@ int elasticd_pipeline(struct elasticd *h, struct elasticd_op *ops, size_t n, int
 /* Frees what became of them, not the array: they can be made again. */
 void elasticd_ops_clear(struct elasticd_op *ops, size_t n);
 /*
- * The same for bindings, without an array of theirs. A byte of kinds is an op and, times KIND_FLAGS,
- * its flags; keys stand one behind the other, each with its NUL; so do values, without one, of
- * which lens (NULL: there are none) has the lengths. *ops is NULL at first. OK with NULL there:
- * buffer has all values that were read, one behind the other, and ret_said for each call its
+ * The same for bindings, without an array of theirs. A byte of kinds is an op and, times
+ * KIND_FLAGS, its flags; keys stand one behind the other, each with its NUL; so do values, without
+ * one, of which lens (NULL: there are none) has the lengths. *ops is NULL at first. OK with NULL
+ * there: buffer has all values that were read, one behind the other, and ret_said for each call its
  * value's length, or how many keys a delete found. Otherwise, where one has failed or the room was
  * too small, *ops has what became of them, owned: elasticd_ops_free(). INTERRUPTED as above.
  */

@@ -27,7 +27,8 @@ class _Place:
     __slots__ = ("buffer", "ops", "said", "told")
 
     def __init__(self) -> None:
-        self.ops, self.buffer, self.said = c_void_p(), ctypes.create_string_buffer(_ROOM), (c_int64 * _CALLS)()
+        self.ops, self.said = c_void_p(), (c_int64 * _CALLS)()
+        self.buffer: Any = ctypes.create_string_buffer(_ROOM)
         # As the library is told of them.
         self.told = byref(self.ops), byref(self.buffer), _ROOM_ARGUMENT, byref(self.said)
 
