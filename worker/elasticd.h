@@ -171,7 +171,8 @@ enum { ELASTICD_OVERWRITE = 1, ELASTICD_PERSISTENT = 2 };
 /* ALREADY_EXISTS without OVERWRITE where the key is there. */
 int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t len, int flags);
 /* Waits for the key. timeout_ms 0: NOT_FOUND where it is not there. ret_value is owned (free()) and
- * has a NUL behind its ret_len bytes. */
+ * has a NUL behind its ret_len bytes. A small value may be read in memory that is shared with the
+ * agent: what it would answer now. */
 int elasticd_get(
 	struct elasticd *h, const char *key, int timeout_ms, void **ret_value, size_t *ret_len);
 /* For bindings: the same into memory that is there. Returns the value's length, or the negative of

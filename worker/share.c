@@ -137,8 +137,8 @@ static void share_use(struct conn *c, const json_t *answer)
 		json_get_int(answer, "ring_bytes", 0) != RING_BYTES || s->n_fds != 1 + mirror ||
 		ring_open(&s->ring, s->fds[0]) < 0)
 		return;
-	s->spin = one_cpu() ? 0 : SPIN_FIRST;
 	s->unspun = one_cpu() ? SPIN_AGAIN : 0;
+	s->spin = s->unspun ? 0 : SPIN_FIRST;
 	if (mirror)
 		share_mirror(c->pool, c, s->fds[1]);
 }
