@@ -82,9 +82,10 @@ static int draw_levels(struct map *m)
 struct node *map_from(const struct map *m, const char *key)
 {
 	struct node *const *next = m->head;
+	const struct node *end = NULL; /* known to be behind the key, from the level above */
 
-	for (int i = m->levels; i-- > 0;)
-		while (next[i] && strcmp(next[i]->record->key, key) < 0)
+	for (int i = m->levels; i-- > 0; end = next[i])
+		while (next[i] != end && strcmp(next[i]->record->key, key) < 0)
 			next = next[i]->next;
 	return next[0];
 }
@@ -98,12 +99,12 @@ struct node *map_find(const struct map *m, const char *key)
 
 struct node *map_seek(struct map *m, const char *key, struct map_place *place)
 {
-	struct node **next = m->head, *n;
+	struct node **next = m->head, *n, *end = NULL;
 
 	for (int i = MAP_LEVELS; i-- > m->levels;)
 		place->links[i] = &m->head[i];
-	for (int i = m->levels; i-- > 0;) {
-		while (next[i] && strcmp(next[i]->record->key, key) < 0)
+	for (int i = m->levels; i-- > 0; end = next[i]) {
+		while (next[i] != end && strcmp(next[i]->record->key, key) < 0)
 			next = next[i]->next;
 		place->links[i] = &next[i];
 	}

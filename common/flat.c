@@ -73,7 +73,7 @@ static char *scan_value(char *text, struct flat_field *f)
 
 static bool is_named(const struct flat_field *f, const char *name, size_t len)
 {
-	return f->name_len == len && memcmp(f->name, name, len) == 0;
+	return f->name_len == len && *f->name == *name && memcmp(f->name, name, len) == 0;
 }
 
 /* One member, from its name on. */

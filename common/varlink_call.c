@@ -152,9 +152,12 @@ static int check_answer(
 
 static int put_checked(struct varlink_call *call, const struct varlink_out *out)
 {
-	struct error err = { 0 };
+	struct error err; /* large: not cleared for nothing */
 
-	if (!call->connection->server->check_replies || check_answer(call, out, &err) == 0)
+	if (!call->connection->server->check_replies)
+		return put_message(call, out);
+	err = (struct error){ 0 };
+	if (check_answer(call, out, &err) == 0)
 		return put_message(call, out);
 	error_prefix(&err, "the answer to %s does not fit the interface",
 		call->method ? call->method->name : "a call");

@@ -69,6 +69,13 @@ static bool has_kind(const struct varlink_type *t, enum flat_kind kind)
 	}
 }
 
+/* Mostly the first characters tell. */
+static bool is_named(const struct flat_field *f, const char *name)
+{
+	return f->name_len && *f->name == *name && strncmp(f->name, name, f->name_len) == 0 &&
+	       !name[f->name_len];
+}
+
 /* All members are known and of their types, none is missing. */
 static bool fits(const struct varlink_type *type, const struct flat *p)
 {
@@ -76,10 +83,9 @@ static bool fits(const struct varlink_type *type, const struct flat *p)
 
 	for (size_t i = 0; i < type->n_fields; i++) {
 		const struct varlink_field *field = &type->fields[i];
-		size_t len = strlen(field->name), k = 0;
+		size_t k = 0;
 
-		while (k < p->n && (p->fields[k].name_len != len ||
-					   memcmp(p->fields[k].name, field->name, len) != 0))
+		while (k < p->n && !is_named(&p->fields[k], field->name))
 			k++;
 		known += k < p->n;
 		if (field->type.nullable && (k == p->n || p->fields[k].kind == FLAT_NULL))
@@ -98,8 +104,7 @@ static bool in_ranges(const struct varlink_range *ranges, const struct flat *p)
 		if (field->kind != FLAT_INT)
 			continue;
 		for (const struct varlink_range *r = ranges; r && r->parameter; r++)
-			if (strlen(r->parameter) == field->name_len &&
-				memcmp(r->parameter, field->name, field->name_len) == 0 &&
+			if (is_named(field, r->parameter) &&
 				(field->number < r->min || field->number > r->max))
 				return false;
 	}
