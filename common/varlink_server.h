@@ -179,9 +179,9 @@ int varlink_error_parameter(struct varlink_call *call, const char *parameter);
 /* ExpectedMore of org.varlink.service: the method is a stream and the call was without "more". */
 int varlink_error_expected_more(struct varlink_call *call);
 /*
- * A final answer with which descriptors go to the peer (SCM_RIGHTS): those of a ring (see ring.h), by
- * which the connection takes and answers calls from then on, too, and of also_fd, which stays the
- * caller's (-1: none). Takes parameters. Besides what the others return: -EALREADY where the
+ * A final answer with which descriptors go to the peer (SCM_RIGHTS): those of a ring (see ring.h),
+ * by which the connection takes and answers calls from then on, too, and of also_fd, which stays
+ * the caller's (-1: none). Takes parameters. Besides what the others return: -EALREADY where the
  * connection has a ring, -EBUSY where another of its calls is open, or another negative errno where
  * none can be had; the call is then not answered yet.
  */

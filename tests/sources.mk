@@ -102,6 +102,7 @@ unit_TESTS := \
 	ring \
 	ring_waits \
 	varlink_ring \
+	varlink_ring_end \
 	varlink_ring_waits \
 	base64 \
 	duration \
