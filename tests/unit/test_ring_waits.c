@@ -234,7 +234,7 @@ static void setup(void)
 {
 	int p[2];
 
-	server = client = (struct end){ .messages = messages_of(20000), .most = 2000 };
+	server = client = (struct end){ .messages = messages_of(4000), .most = 2000 };
 	server.seed = 1;
 	client.seed = 2;
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, p), 0);

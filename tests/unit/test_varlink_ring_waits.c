@@ -165,7 +165,7 @@ START_TEST(many_clients_wait_for_ever_and_none_does)
 	atomic_store(&running, CLIENTS);
 	for (unsigned i = 0; i < CLIENTS; i++) {
 		clients[i] = (struct client){ .peer = new_ring_peer(), .seed = i + 1 };
-		clients[i].calls = calls_of(1000);
+		clients[i].calls = calls_of(100);
 	}
 	for (unsigned i = 0; i < CLIENTS; i++)
 		ck_assert_int_eq(
