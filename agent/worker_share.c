@@ -44,6 +44,9 @@ int worker_share(struct varlink_call *call, json_t *p, void *arg)
 	if (version != RING_VERSION)
 		return worker_fail(call, STATUS_INVALID_ARGUMENT,
 			"version: expected %d, got %" PRId64, RING_VERSION, version);
+	/* Who wants no answer gets no ring, which would come with it. */
+	if (varlink_call_oneway(call))
+		return varlink_reply(call, NULL);
 	if (w->slots[peer->slot].rings >= WORKERS_RINGS)
 		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
 			"this task has %d rings already", WORKERS_RINGS);

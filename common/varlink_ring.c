@@ -301,8 +301,16 @@ static int send_fds(struct varlink_connection *c)
 	do
 		n = sendmsg(c->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno == EAGAIN ? 1 : -errno;
+	if (n < 0 && errno == EAGAIN)
+		return 1;
+	if (n < 0) {
+		int r = -errno;
+
+		/* Who is there all the same would wait for an answer that does not come. */
+		if (r != -EPIPE && r != -ECONNRESET)
+			varlink_connection_doom(c, "no ring for it: %s", strerror(-r));
+		return r;
+	}
 	b->begin += n;
 	close_fds(g);
 	return 0;
@@ -412,7 +420,8 @@ int varlink_reply_ring(struct varlink_call *call, json_t *parameters, int also_f
 		return r;
 	}
 	r = varlink_reply(call, parameters);
-	if (r < 0)
-		varlink_ring_free(c);
-	return r;
+	if (r == 0)
+		return 0;
+	varlink_ring_free(c);
+	return -ECONNRESET;
 }

@@ -181,9 +181,10 @@ int varlink_error_expected_more(struct varlink_call *call);
 /*
  * A final answer with which descriptors go to the peer (SCM_RIGHTS): those of a ring (see ring.h),
  * by which the connection takes and answers calls from then on, too, and of also_fd, which stays
- * the caller's (-1: none). Takes parameters. Besides what the others return: -EALREADY where the
- * connection has a ring, -EBUSY where another of its calls is open, or another negative errno where
- * none can be had; the call is then not answered yet.
+ * the caller's (-1: none). Takes parameters. 0: the call is dead; there is a ring now, unless the
+ * call wants no answer. -ECONNRESET: the call is dead, and there is no ring, whatever the others
+ * would have returned. The call is not answered yet: -EALREADY where the connection has a ring,
+ * -EBUSY where another of its calls is open, or another negative errno where none can be had.
  */
 int varlink_reply_ring(struct varlink_call *call, json_t *parameters, int also_fd);
 /* Final answer from ready JSON text of the parameters object (len bytes, borrowed). */

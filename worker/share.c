@@ -180,7 +180,12 @@ int share_ready(struct conn *c, struct deadline *d)
 {
 	int r = is_time(c) ? share_ask(c) : 0;
 
-	return r == 0 && c->share.state == SHARE_ASKED ? share_finish(c, d) : r;
+	if (r == 0 && c->share.state == SHARE_ASKED)
+		r = share_finish(c, d);
+	/* It would end the next connection, too. */
+	if (r < 0 && r != -EINTR && r != -ETIMEDOUT)
+		atomic_store(&c->pool->shares, false);
+	return r;
 }
 
 /* --- sending */

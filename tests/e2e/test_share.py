@@ -83,6 +83,14 @@ def test_a_task_has_so_many_rings_and_gets_others_for_those_it_gives_back(two):
     wait_for(lambda: not share_fails(mine[RINGS]), what="a ring that was given back")
 
 
+def test_who_wants_no_answer_takes_no_ring_from_its_task(two):
+    _, a, _ = two
+    for _ in range(RINGS + 4):
+        a.sock.sendall(json.dumps({"method": "io.elasticd.Worker.Share", "parameters": {"version": 1},
+                                   "oneway": True}).encode() + b"\0")
+    assert not share_fails(a)
+
+
 def share_fails(connection):
     error, _, fds = share(connection)
     close_all(fds)

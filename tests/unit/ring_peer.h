@@ -13,7 +13,7 @@ static const char ring_idl[] = "interface org.test.demo\n"
 			       "method Echo(text: string, n: ?int) -> (text: string)\n"
 			       "method Keep(key: ?string) -> (key: string)\n"
 			       "method Big(bytes: int) -> (text: string)\n"
-			       "method Share(also: ?int) -> ()\n"
+			       "method Share(also: ?int, text: ?string) -> ()\n"
 			       "error LimitReached (what: string, limit: int)\n"
 			       "error Failed (message: string, errno: ?int)\n";
 
@@ -39,11 +39,34 @@ static int demo_big(struct varlink_call *call, json_t *parameters, void *arg)
 	return varlink_reply(call, json_pack("{s:s}", "text", text));
 }
 
+static bool spoils_rings; /* of their descriptors, so that none can be sent */
+static int n_unrung;	  /* calls that have ended without a ring */
+
+static inline void spoil_ring(void)
+{
+	char path[64], name[64];
+
+	for (int fd = 0; fd < 1024; fd++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, name, sizeof(name) - 1);
+		name[n < 0 ? 0 : n] = '\0';
+		if (strstr(name, "elasticd-ring"))
+			close(fd);
+	}
+}
+
 static int demo_share(struct varlink_call *call, json_t *parameters, void *arg)
 {
-	int r = varlink_reply_ring(call, json_object(), (int)json_get_int(parameters, "also", -1));
+	const char *text = json_get_string(parameters, "text", NULL);
+	json_t *answer = text ? json_pack("{s:s}", "text", text) : json_object();
+	int r = varlink_reply_ring(call, answer, (int)json_get_int(parameters, "also", -1));
 
 	n_handled++;
+	if (spoils_rings)
+		spoil_ring();
+	n_unrung += r == -ECONNRESET;
 	if (r == -EALREADY || r == -EBUSY || r == -EBADF || r == -EMFILE)
 		return varlink_error(
 			call, "Failed", json_pack("{s:s,s:i}", "message", "no ring", "errno", -r));

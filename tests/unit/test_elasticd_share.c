@@ -208,7 +208,7 @@ START_TEST(the_answer_may_come_in_pieces)
 }
 END_TEST
 
-START_TEST(an_agent_that_hangs_up_instead_costs_the_connection)
+START_TEST(an_agent_that_hangs_up_instead_costs_one_connection)
 {
 	share_begins();
 	close(fd);
@@ -216,6 +216,8 @@ START_TEST(an_agent_that_hangs_up_instead_costs_the_connection)
 	ck_assert_str_eq(agent_hear(fd), PUT);
 	agent_say(fd, PUT_DONE);
 	ck_assert_int_eq(worker_end(&w), 0);
+	for (int i = 0; i < 3 * CALLS_BEFORE; i++)
+		one_call(fd);
 }
 END_TEST
 
@@ -501,7 +503,7 @@ int main(void)
 	tcase_add_test(t, a_mirror_that_does_not_come_is_no_ring_either);
 	tcase_add_test(t, an_answer_that_is_none_costs_the_connection);
 	tcase_add_test(t, the_answer_may_come_in_pieces);
-	tcase_add_test(t, an_agent_that_hangs_up_instead_costs_the_connection);
+	tcase_add_test(t, an_agent_that_hangs_up_instead_costs_one_connection);
 	tcase_add_test(t, an_agent_that_says_nothing_to_it_does_not_keep_a_caller);
 	tcase_add_test(t, what_the_ring_has_no_room_for_goes_over_the_socket);
 	tcase_add_test(t, a_bell_wakes_who_sleeps_on_the_socket);

@@ -190,6 +190,38 @@ START_TEST(where_there_are_no_descriptors_the_call_can_be_answered_otherwise)
 }
 END_TEST
 
+/* Before anything else has its number, it is closed once more. */
+START_TEST(who_cannot_be_handed_a_ring_is_not_kept_waiting)
+{
+	int fd = new_peer(), before = count_fds(), n = varlink_server_connections(server);
+
+	spoils_rings = true;
+	say(fd, SHARE);
+	ck_assert_str_eq(hear(fd), "EOF");
+	spoils_rings = false;
+	ck_assert_int_eq(varlink_server_connections(server), n - 1);
+	ck_assert_int_eq(count_fds(), before - 1);
+	close(fd);
+}
+END_TEST
+
+/* The answer does not fit the interface: the call ends with Failed, and not a second time. */
+START_TEST(an_answer_that_cannot_be_given_ends_the_call_without_a_ring)
+{
+	int fd = new_peer(), before = count_fds();
+
+	n_unrung = 0;
+	varlink_server_check_replies(server, true);
+	call_method(fd, DEMO "Share", "{'text':'x'}", "");
+	ck_assert_ptr_nonnull(strstr(hear(fd), "does not fit the interface"));
+	ck_assert_int_eq(n_unrung, 1);
+	ck_assert_int_eq(count_fds(), before);
+	say(fd, SHARE);
+	ck_assert_str_eq(hear(fd), SHARED);
+	close(fd);
+}
+END_TEST
+
 static void leaving(void *arg)
 {
 }
@@ -544,6 +576,8 @@ static TCase *had(void)
 	tcase_add_test(t, answers_that_are_ready_leave_before_it);
 	tcase_add_test(t, who_wants_no_answer_gets_none);
 	tcase_add_test(t, where_there_are_no_descriptors_the_call_can_be_answered_otherwise);
+	tcase_add_test(t, who_cannot_be_handed_a_ring_is_not_kept_waiting);
+	tcase_add_test(t, an_answer_that_cannot_be_given_ends_the_call_without_a_ring);
 	tcase_add_test(t, who_vanishes_before_its_descriptors_leave_leaves_none_behind);
 	return t;
 }
