@@ -37,11 +37,11 @@ enum { LINE = 128, HEADER = 4096 };
 
 /* What one end says to the other. */
 struct ring_line {
-	_Alignas(LINE) _Atomic uint32_t sent; /* bytes, which run free */
-	_Atomic uint32_t taken;		      /* of what the other end has sent */
-	_Atomic uint32_t waits;		      /* client: an enum ring_wait; server: it sleeps */
-	_Atomic uint32_t news;		      /* counts all that the other end may wait for */
-	_Atomic uint32_t spills, closed;      /* the server's */
+	_Alignas(LINE) _Atomic uint32_t sent;	  /* bytes, which run free */
+	_Atomic uint32_t taken;			  /* of what the other end has sent */
+	_Atomic uint32_t waits;			  /* client: an enum ring_wait; server: it sleeps */
+	_Atomic uint32_t news;			  /* counts all that the other end may wait for */
+	_Atomic uint32_t spills, closed, crowded; /* the server's */
 };
 
 struct ring_memory {
@@ -215,6 +215,11 @@ void ring_wake(struct ring *r)
 	atomic_store_explicit(&r->own->waits, 0, memory_order_relaxed);
 }
 
+void ring_crowd(struct ring *r, bool crowded)
+{
+	atomic_store_explicit(&r->own->crowded, crowded, memory_order_relaxed);
+}
+
 void ring_close(struct ring *r)
 {
 	atomic_store(&r->own->closed, 1);
@@ -262,6 +267,11 @@ bool ring_spilled(struct ring *r)
 bool ring_closed(const struct ring *r)
 {
 	return atomic_load_explicit(&r->other->closed, memory_order_acquire) != 0;
+}
+
+bool ring_crowded(const struct ring *r)
+{
+	return atomic_load_explicit(&r->other->crowded, memory_order_relaxed) != 0;
 }
 
 bool ring_untouched(const struct ring *r, size_t len)

@@ -80,6 +80,9 @@ void ring_spill(struct ring *r);
 /* From now on the client has to send a bell; false where something has come before it knew. */
 bool ring_sleep(struct ring *r);
 void ring_wake(struct ring *r);
+/* Tells the client whether more of them are at work than there are processors: then none of them is
+ * to spin, which would keep the processor from who has something to do. */
+void ring_crowd(struct ring *r, bool crowded);
 /* Says to the client that nobody looks into the ring any more. */
 void ring_close(struct ring *r);
 
@@ -93,6 +96,7 @@ bool ring_bell_due(struct ring *r);
 /* Whether answers went over the socket since this was last asked. */
 bool ring_spilled(struct ring *r);
 bool ring_closed(const struct ring *r);
+bool ring_crowded(const struct ring *r);
 /* Whether the server has taken no byte of the last len bytes that were written. */
 bool ring_untouched(const struct ring *r, size_t len);
 /* Waits until there is something to be read, or the ring has spilled or is closed: 1. spin: looks

@@ -56,7 +56,8 @@ struct varlink_rings {
 	struct varlink_connection *next; /* while they are gone through */
 	bool awake;			 /* they are looked at in each turn, which does not wait */
 	struct loop_again *again;	 /* NULL: there has been no ring yet */
-	bool may_spin;			 /* there is another CPU */
+	int n_hot, cpus;		 /* that this process may run on */
+	bool crowded; /* not more of them than of the hot: spinning would not pay */
 	bool spun;
 	int64_t turn_ns, used_ns, slept_ns; /* when the turn began, when one was used, all slept */
 	int64_t spin_ns;		    /* for how long it pays to look on */

@@ -36,6 +36,20 @@ static int64_t now_ns(void)
 
 /* --- awake and asleep */
 
+/* The server needs a processor, too. */
+static void crowd(struct varlink_server *s)
+{
+	struct varlink_rings *all = &s->rings;
+	bool crowded = all->n_hot >= all->cpus;
+	struct varlink_connection *c;
+
+	if (crowded == all->crowded)
+		return;
+	all->crowded = crowded;
+	TAILQ_FOREACH (c, &all->hot, ring->entry)
+		ring_crowd(&c->ring->ring, crowded);
+}
+
 static void cool(struct varlink_connection *c)
 {
 	struct varlink_rings *all = &c->server->rings;
@@ -46,6 +60,8 @@ static void cool(struct varlink_connection *c)
 		all->next = TAILQ_NEXT(c, ring->entry);
 	TAILQ_REMOVE(&all->hot, c, ring->entry);
 	c->ring->hot = false;
+	all->n_hot--;
+	crowd(c->server);
 }
 
 static void wake(struct varlink_server *s)
@@ -72,6 +88,9 @@ static void warm(struct varlink_connection *c)
 	if (!c->ring->hot) {
 		c->ring->hot = true;
 		TAILQ_INSERT_TAIL(&s->rings.hot, c, ring->entry);
+		s->rings.n_hot++;
+		crowd(s);
+		ring_crowd(&c->ring->ring, s->rings.crowded);
 		ring_wake(&c->ring->ring);
 	}
 	wake(s);
@@ -169,7 +188,7 @@ static void look(void *arg)
 		all->used_ns = now;
 		if (now - all->turn_ns > TURN_NS || loop_defer(s->loop, look, s) < 0)
 			loop_again_arm(all->again);
-	} else if (all->may_spin && now - all->used_ns < all->spin_ns) {
+	} else if (!all->crowded && now - all->used_ns < all->spin_ns) {
 		all->spun = true;
 		spin(s);
 		loop_again_arm(all->again);
@@ -197,7 +216,8 @@ static int rings_use(struct varlink_server *s)
 
 	if (s->rings.again)
 		return 0;
-	s->rings.may_spin = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > 1;
+	s->rings.cpus = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+	s->rings.crowded = s->rings.cpus == 1;
 	return loop_again_new(s->loop, look_again, s, &s->rings.again);
 }
 

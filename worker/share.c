@@ -15,12 +15,12 @@
 #include <sys/socket.h>
 
 enum {
-	MOMENT_MS = 10,	   /* so long nothing is heard of the socket */
-	SPIN_MOST = 2000,  /* looks, of some 20 ns each */
-	SPIN_LEAST = 100,  /* fewer are none */
-	SPIN_AGAIN = 256,  /* waits after which it is tried again */
-	SPIN_FIRST = 1000, /* when it is */
-	FDS_MOST = 8,	   /* that can come at once */
+	MOMENT_MS = 10,	  /* so long nothing is heard of the socket */
+	SPIN_MOST = 200,  /* looks, of some 20 ns each */
+	SPIN_LEAST = 20,  /* fewer are none */
+	SPIN_AGAIN = 256, /* waits after which it is tried again */
+	SPIN_FIRST = 100, /* when it is */
+	FDS_MOST = 8,	  /* that can come at once */
 	PIECE_BYTES = 4096,
 };
 
@@ -260,6 +260,8 @@ static int ring_take(struct conn *c, struct deadline *d)
 /* How often it looks; now and then it tries whether that pays. */
 static unsigned spin_of(struct share *s)
 {
+	if (ring_crowded(&s->ring))
+		return 0;
 	if (s->spin || s->unspun >= SPIN_AGAIN)
 		return s->spin;
 	if (++s->unspun == SPIN_AGAIN) {
@@ -271,7 +273,7 @@ static unsigned spin_of(struct share *s)
 
 static void spin_ended(struct share *s, bool paid)
 {
-	if (!s->spin)
+	if (!s->spin || ring_crowded(&s->ring))
 		return;
 	s->spin = paid ? SPIN_MOST : s->spin / 2;
 	if (s->spin < SPIN_LEAST)
