@@ -106,7 +106,8 @@ static void on_probe(void *arg, const struct store_answer *answer)
 	kv->retry_ms = KV_RETRY_MS;
 	kv->number++;
 	kv->seen = answer->revision;
-	kv_mirror_forget(kv, kv->seen);
+	/* It may have been answered with less than what is known by now. */
+	kv_mirror_forget(kv, kv->known);
 	kv_work(kv);
 }
 

@@ -11,6 +11,7 @@
  */
 #include "agent/worker_private.h"
 #include "common/log.h"
+#include "common/memory_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,10 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-	RESERVE_STEP = 32,
-	BOARD_NOEXEC_SEAL = 0x8, /* MFD_NOEXEC_SEAL, which libraries' headers may not have yet */
-};
+enum { RESERVE_STEP = 32 };
 
 static off_t slot_at(int slot)
 {
@@ -48,13 +46,6 @@ static int board_write_both(const struct workers *w, off_t at, const void *data,
 	int file_r = board_write(w->board_file_fd, at, data, len);
 
 	return r < 0 ? r : file_r;
-}
-
-static int board_fill(int fd, off_t begin, off_t len)
-{
-	int r = posix_fallocate(fd, begin, len);
-
-	return r == EINTR ? board_fill(fd, begin, len) : -r;
 }
 
 static int write_header(struct workers *w, int fd)
@@ -88,7 +79,7 @@ static int board_size(int fd, int n)
 {
 	if (ftruncate(fd, (off_t)BOARD_BYTES) < 0)
 		return -errno;
-	return board_fill(fd, 0, slot_at(n));
+	return memory_file_fill(fd, 0, slot_at(n));
 }
 
 /* --- a board that was cut -----------------------------------------------------------------------
@@ -143,18 +134,9 @@ static int board_unlink(const char *path)
 /* Sealed memory of the whole size, or a negative errno. */
 static int board_memory(void)
 {
-	_cleanup_close_ int fd =
-		memfd_create("elasticd-board", MFD_CLOEXEC | MFD_ALLOW_SEALING | BOARD_NOEXEC_SEAL);
-	int r;
+	_cleanup_close_ int fd = memory_file_new("elasticd-board", (off_t)BOARD_BYTES, slot_at(0));
+	int r = fd < 0 ? fd : memory_file_seal(fd, 0);
 
-	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-		fd = memfd_create("elasticd-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0)
-		return -errno;
-	r = board_size(fd, 0);
-	if (r == 0 &&
-		(fchmod(fd, 0600) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0))
-		r = -errno;
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
@@ -209,7 +191,7 @@ int worker_board_open(struct workers *w, struct error *err)
 static int board_more(struct workers *w, int fd, int n)
 {
 	off_t begin = slot_at(w->board_slots);
-	int r = fd < 0 ? 0 : board_fill(fd, begin, slot_at(n) - begin);
+	int r = fd < 0 ? 0 : memory_file_fill(fd, begin, slot_at(n) - begin);
 
 	for (int i = w->board_slots; r == 0 && i < n; i++)
 		r = write_slot(fd, i, 0);

@@ -13,6 +13,7 @@
  * written, dropped and cleared before that.
  */
 #include "common/mirror.h"
+#include "common/memory_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,8 +34,7 @@ enum {
 	MIRROR_SETS = MIRROR_PLACES / MIRROR_WAYS,
 	MIRROR_SET_BYTES = MIRROR_WAYS * MIRROR_PLACE_BYTES,
 	MIRROR_WORDS = MIRROR_ENTRY_MAX / 8,
-	MIRROR_TRIES = 16,	  /* of a place that is being written */
-	MIRROR_NOEXEC_SEAL = 0x8, /* MFD_NOEXEC_SEAL, which libraries' headers may not have yet */
+	MIRROR_TRIES = 16, /* of a place that is being written */
 };
 
 struct mirror_header {
@@ -62,7 +62,6 @@ struct mirror {
 	int64_t floor;	/* nothing older is shown */
 	int64_t newest; /* that was ever shown */
 	int64_t floors[MIRROR_SETS];
-	bool there[MIRROR_SETS]; /* the set has its memory */
 };
 
 struct mirror_reader {
@@ -130,45 +129,21 @@ static size_t tag_len(uint64_t tag)
 /* --- the writer ---------------------------------------------------------------------------------
  */
 
-static int seal(int fd)
-{
-	if (fchmod(fd, 0600) < 0)
-		return -errno;
-	/* Whatever is mapped from now on is for reading. */
-	if (fcntl(fd, F_ADD_SEALS,
-		    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0)
-		return -errno;
-	return 0;
-}
-
-static int fill(int fd, off_t begin, off_t len)
-{
-	int r = posix_fallocate(fd, begin, len);
-
-	return r == EINTR ? fill(fd, begin, len) : -r;
-}
-
-/* The memory, with that of the header, mapped. */
+/* The memory, mapped. */
 static int make(struct mirror *m)
 {
 	void *map;
-	int r;
 
-	m->fd = memfd_create(
-		"elasticd-mirror", MFD_CLOEXEC | MFD_ALLOW_SEALING | MIRROR_NOEXEC_SEAL);
-	if (m->fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-		m->fd = memfd_create("elasticd-mirror", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (m->fd < 0 || ftruncate(m->fd, MIRROR_BYTES) < 0)
-		return -errno;
-	r = fill(m->fd, 0, MIRROR_HEADER_BYTES);
-	if (r < 0)
-		return r;
+	m->fd = memory_file_new("elasticd-mirror", MIRROR_BYTES, MIRROR_BYTES);
+	if (m->fd < 0)
+		return m->fd;
 	map = mmap(NULL, MIRROR_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
 	m->header = map;
 	(void)madvise(map, MIRROR_BYTES, MADV_DONTFORK);
-	return seal(m->fd);
+	/* Whatever is mapped from now on is for reading. */
+	return memory_file_seal(m->fd, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 }
 
 int mirror_new(struct mirror **ret)
@@ -237,7 +212,7 @@ static struct mirror_place *find(
 {
 	struct mirror_place *p = (struct mirror_place *)places_of(m->header, set_of(hash));
 
-	for (int i = 0; m->there[set_of(hash)] && i < MIRROR_WAYS; i++)
+	for (int i = 0; i < MIRROR_WAYS; i++)
 		if (is_live(m, &p[i]) && tag_fits(load(&p[i].tag), hash, key_len) &&
 			is_key(&p[i], key, key_len))
 			return &p[i];
@@ -250,14 +225,11 @@ static void raise_floor(int64_t *floor, int64_t revision)
 		*floor = revision;
 }
 
-/* A place for another key: an empty one, or that of the oldest; NULL where there is no memory. */
+/* A place for another key: an empty one, or that of the oldest. */
 static struct mirror_place *take_place(struct mirror *m, unsigned set)
 {
 	struct mirror_place *p = (struct mirror_place *)places_of(m->header, set), *oldest = p;
 
-	if (!m->there[set] && fill(m->fd, (char *)p - (char *)m->header, MIRROR_SET_BYTES) < 0)
-		return NULL;
-	m->there[set] = true;
 	for (int i = 0; i < MIRROR_WAYS; i++) {
 		if (!is_live(m, &p[i]))
 			return &p[i];
@@ -303,10 +275,6 @@ void mirror_show(struct mirror *m, const char *key, const void *value, size_t le
 		return;
 	if (!p)
 		p = take_place(m, set);
-	if (!p) {
-		raise_floor(&m->floors[set], revision);
-		return;
-	}
 	raise_floor(&m->newest, revision);
 	count = load(&p->count);
 	store(&p->count, count + 1);
@@ -343,8 +311,9 @@ void mirror_forget_all(struct mirror *m, int64_t revision)
 
 void mirror_clear(struct mirror *m)
 {
-	store(&m->header->epoch, load(&m->header->epoch) + 1);
+	/* Who opens it in between finds nothing of before, whichever time it takes it for. */
 	mirror_forget_all(m, m->floor);
+	store(&m->header->epoch, load(&m->header->epoch) + 1);
 }
 
 /* --- a reader -----------------------------------------------------------------------------------
@@ -357,7 +326,7 @@ static bool is_mirror(const struct mirror_header *h)
 	       h->place_bytes == MIRROR_PLACE_BYTES;
 }
 
-/* Memory that nobody can cut short: an access to it is never a signal. */
+/* Memory that nobody can cut short. */
 static bool is_memory(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -377,6 +346,7 @@ int mirror_open(int fd, struct mirror_reader **ret)
 	map = mmap(NULL, MIRROR_BYTES, PROT_READ, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return -errno;
+	(void)madvise(map, MIRROR_BYTES, MADV_DONTFORK);
 	if (!is_mirror(map)) {
 		munmap(map, MIRROR_BYTES);
 		return -EPROTO;

@@ -11,8 +11,10 @@
  * The agent alone writes, workers map it for reading. Each place has a counter that is odd while it
  * is being written; a reader copies the place and looks whether the counter has stayed the same.
  *
- * One writer, any number of readers, also in other processes. Readers are given memory that a
- * writer may have spoilt (it is sealed, so that an access is no signal): they check every length.
+ * One writer, any number of readers, also in other processes. All its memory is there from the
+ * beginning and cannot be cut short, and the seals keep readers from writing to it and from
+ * punching holes: so no access is a signal. Readers may be given memory that its writer has spoilt:
+ * they check every length.
  */
 
 #include "common/cleanup.h"
@@ -34,8 +36,7 @@ struct mirror_reader; /* a reader's */
 
 /* --- the writer */
 
-/* Sealed memory of the whole size, sparse: places that were never written take none. 0 or a
- * negative errno. */
+/* Sealed memory of the whole size, 4 MiB. 0 or a negative errno. */
 _must_check_ int mirror_new(struct mirror **ret);
 struct mirror *mirror_free(struct mirror *m);
 DEFINE_CLEANUP(struct mirror *, mirror_free)
@@ -57,6 +58,7 @@ void mirror_clear(struct mirror *m);
 /* --- a reader */
 
 /* Maps it. 0; -EPROTO where it is not such memory; another negative errno. fd stays the caller's.
+ * A child of fork() has no such memory: there nothing is to be called for a reader of its parent's.
  */
 _must_check_ int mirror_open(int fd, struct mirror_reader **ret);
 struct mirror_reader *mirror_close(struct mirror_reader *r);

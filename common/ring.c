@@ -14,6 +14,8 @@
  *   seen of it once more, in one step with its going to sleep: a bell in between is found there.
  */
 #include "common/ring.h"
+#include "common/memory_file.h"
+#include "common/spin.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,16 +24,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #define RING_MAGIC UINT64_C(0x31676e69726c65) /* "elring1" */
 #define RING_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
-
-#ifdef MFD_NOEXEC_SEAL
-#define RING_NOEXEC_SEAL MFD_NOEXEC_SEAL
-#else
-#define RING_NOEXEC_SEAL 0
-#endif
 
 enum { LINE = 128, HEADER = 4096 };
 
@@ -133,18 +128,14 @@ int ring_read(struct ring *r, void *data, size_t len)
 
 /* --- the server's end */
 
-/* Its room is there from the beginning, and no other process can open it by its name in /proc. */
+/* All its room is there from the beginning. */
 static int memory_new(void)
 {
-	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-	_cleanup_close_ int fd = memfd_create("elasticd-ring", flags | RING_NOEXEC_SEAL);
+	const off_t bytes = sizeof(struct ring_memory);
+	_cleanup_close_ int fd = memory_file_new("elasticd-ring", bytes, bytes);
+	int r = fd < 0 ? fd : memory_file_seal(fd, F_SEAL_SEAL);
 
-	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
-		fd = memfd_create("elasticd-ring", flags);
-	if (fd < 0 || fallocate(fd, 0, 0, sizeof(struct ring_memory)) < 0 || fchmod(fd, 0600) < 0 ||
-		fcntl(fd, F_ADD_SEALS, RING_SEALS | F_SEAL_SEAL) < 0)
-		return -errno;
-	return TAKE_FD(fd);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 /* A child of fork() has none of it. */
@@ -291,14 +282,6 @@ static bool has_news(const struct ring *r)
 	       ring_closed(r);
 }
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 /* 0: look again. 1: the kernel cannot do it, which is no reason to ask it again and again. */
 static int await_change(struct ring *r, uint32_t seen, int64_t ns)
 {
@@ -327,15 +310,6 @@ static int await_news(struct ring *r, int64_t ns)
 		q = await_change(r, seen, ns);
 	}
 	return q < 0 ? q : has_news(r);
-}
-
-static void pause_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
 }
 
 int ring_await(struct ring *r, unsigned spin, int64_t timeout_us)

@@ -6,8 +6,12 @@
  * go over the socket go through it instead, without a system call while both ends are awake. What
  * it carries is the same stream of messages, each ended by a NUL.
  *
- * The server makes it, sealed, so that an access to it is never a signal (SIGBUS), and hands its
- * descriptor over with an answer. The client begins each exchange: it writes requests only while it
+ * The server makes it, with all its memory and sealed, so that nobody can cut it short, and hands
+ * its descriptor over with an answer. A client can still punch holes in it: what was there is then
+ * zeros, which is as if it had written these, and the next access of either end takes memory for
+ * them again. Only where the machine has none to give would that be a signal (SIGBUS).
+ *
+ * The client begins each exchange: it writes requests only while it
  * waits for no answer, either all of them into the ring or all to the socket, and the answers come
  * the same way. Two things still go over the socket: a "bell", a single NUL, which is an empty
  * message and says "look into the ring" to an end that sleeps on its socket; and answers for which

@@ -72,6 +72,7 @@ common_SRC := \
 	common/flat.c \
 	common/json.c \
 	common/loop.c \
+	common/memory_file.c \
 	common/mirror.c \
 	common/printable.c \
 	common/report.c \

@@ -9,6 +9,7 @@
  * are marked, and looked at when it may.
  */
 #include "common/log.h"
+#include "common/spin.h"
 #include "common/varlink_private.h"
 
 #include <errno.h>
@@ -16,7 +17,6 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
 enum {
 	UNUSED_LOOKS = 1000,  /* that a ring stays hot for */
@@ -25,14 +25,6 @@ enum {
 	SPIN_MIN_NS = 1000,
 	SPIN_LOOKS = 16, /* between two looks at descriptors */
 };
-
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 /* --- awake and asleep */
 
@@ -132,15 +124,6 @@ static bool look_at_all(struct varlink_server *s)
 		found |= look_at(c);
 	}
 	return found;
-}
-
-static void pause_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
 }
 
 static void spin(struct varlink_server *s)

@@ -8,6 +8,7 @@ unit_TESTS := \
 	platform \
 	kv_nomem \
 	kv_mirror \
+	memory_file \
 	mirror \
 	store_model \
 	kv \

@@ -49,16 +49,15 @@ static int remote_put(struct elasticd *h, const char *key, const void *value, si
 	return remote_call(h, "Put", &a, WAIT_PROMPT, NULL);
 }
 
-/* From the mirror, where the agent would answer with that, too: neither refuse this process nor
- * tell of the group's error. 1; 0: it has to be asked; -ENOMEM. */
+/* From the mirror; nothing of h is touched once it was found. 1; 0: it has to be asked; -ENOMEM. */
 static int get_shown(struct elasticd *h, const char *key, void **ret, size_t *ret_len)
 {
 	struct pool *p = pool_of(h);
 	char value[MIRROR_ENTRY_MAX];
 	size_t len;
-	int r = p ? share_get(p, key, value, &len) : 0;
+	int r = p ? share_get(h, p, key, value, &len) : 0;
 
-	if (r <= 0 || atomic_load(&h->header->error) || atomic_load(&h->slot->expected) != h->token)
+	if (r <= 0)
 		return 0;
 	r = value_copy(value, len, ret, ret_len);
 	return r < 0 ? r : 1;

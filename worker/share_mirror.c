@@ -77,7 +77,17 @@ void share_mirror(struct pool *p, struct conn *c, int fd)
 	pthread_mutex_unlock(&p->lock);
 }
 
-int share_get(struct pool *p, const char *key, void *value, size_t *ret_len)
+/* With the lock, and the pool is not being closed: until it is, the board is there. */
+static int get(struct elasticd *h, struct pool *p, const char *key, void *value, size_t *ret_len)
+{
+	int r = mirror_get(p->mirror, key, strlen(key), value, ret_len);
+
+	if (atomic_load(&h->header->error) || atomic_load(&h->slot->expected) != h->token)
+		return 0;
+	return r;
+}
+
+int share_get(struct elasticd *h, struct pool *p, const char *key, void *value, size_t *ret_len)
 {
 	int r = 0;
 
@@ -85,7 +95,7 @@ int share_get(struct pool *p, const char *key, void *value, size_t *ret_len)
 	if (p->mirror && !is_kept(p))
 		drop(p);
 	if (p->mirror && !p->closing)
-		r = mirror_get(p->mirror, key, strlen(key), value, ret_len);
+		r = get(h, p, key, value, ret_len);
 	pthread_mutex_unlock(&p->lock);
 	return r;
 }

@@ -61,6 +61,7 @@ worker_SRC := \
 	common/file.c \
 	common/flat.c \
 	common/json.c \
+	common/memory_file.c \
 	common/mirror.c \
 	common/printable.c \
 	common/ring.c \
