@@ -2,6 +2,8 @@
 /* Both ends of a ring, one step after the other; test_ring_waits.c has them run side by side. */
 #include "common/ring.h"
 
+#include "tests/unit/child.h"
+
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -644,11 +646,16 @@ START_TEST(an_end_does_not_look_at_what_it_has_said_itself)
 }
 END_TEST
 
+static int scribbles(void)
+{
+	return under_valgrind() ? 1000 : 20000;
+}
+
 START_TEST(random_scribbles_do_no_harm)
 {
 	uint32_t seed = (uint32_t)_i + 1;
 
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < scribbles(); i++) {
 		int at = (int)(next_random(&seed) % 96) * 4;
 
 		if (i % 200 == 0)
@@ -685,7 +692,7 @@ START_TEST(scribbles_at_any_moment_do_no_harm)
 	pthread_t thread;
 
 	ck_assert_int_eq(pthread_create(&thread, NULL, scribble, NULL), 0);
-	for (int i = 0; i < 20000; i++)
+	for (int i = 0; i < scribbles(); i++)
 		use_both(next_random(&seed) >> (next_random(&seed) % 24));
 	atomic_store(&enough, true);
 	pthread_join(thread, NULL);
