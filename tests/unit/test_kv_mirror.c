@@ -12,6 +12,7 @@
 #include "tests/unit/store_late.h"
 
 #include <stdio.h>
+#include <sys/queue.h>
 
 enum { KEYS = 8, LOG = 20000, STEPS = 1500 };
 
@@ -110,9 +111,23 @@ static void check(void)
 	}
 }
 
+/* What was asked and has no answer: what is asked last has none where the store ends before. */
+struct question {
+	LIST_ENTRY(question) entry;
+	char value[64]; /* that was to be written */
+};
+static LIST_HEAD(, question) questions = LIST_HEAD_INITIALIZER(questions);
+
+static void forget(struct question *q)
+{
+	LIST_REMOVE(q, entry);
+	free(q);
+}
+
 static void on_answer(void *arg, const struct store_answer *a)
 {
-	const char *value = arg;
+	struct question *q = arg;
+	const char *value = q->value;
 
 	open_calls--;
 	if (a->status != STATUS_CANCELLED && a->revision > told)
@@ -121,7 +136,7 @@ static void on_answer(void *arg, const struct store_answer *a)
 	for (int i = n_changes; a->status == STATUS_UNAVAILABLE && *value && i-- > 0;)
 		if (strcmp(changes[i].value, value) == 0 && changes[i].revision > told)
 			told = changes[i].revision;
-	free(arg);
+	forget(q);
 	check();
 }
 
@@ -192,6 +207,8 @@ static void teardown(void)
 	history = store_watch_free(history);
 	store = store_free(store);
 	loop = loop_free(loop);
+	while (!LIST_EMPTY(&questions))
+		forget(LIST_FIRST(&questions));
 }
 
 /* --- asking -------------------------------------------------------------------------------------
@@ -199,11 +216,13 @@ static void teardown(void)
 
 static void *asked(const char *value)
 {
-	char *copy = strdup(value);
+	struct question *q = calloc(1, sizeof(*q));
 
-	ck_assert_ptr_nonnull(copy);
+	ck_assert_ptr_nonnull(q);
+	snprintf(q->value, sizeof(q->value), "%s", value);
+	LIST_INSERT_HEAD(&questions, q, entry);
 	open_calls++;
-	return copy;
+	return q;
 }
 
 static void put(int key, const char *value, bool overwrite, bool persistent)

@@ -138,14 +138,14 @@ END_TEST
 
 START_TEST(answers_that_are_ready_leave_before_it)
 {
+	static const char both[] =
+		"{\"method\":\"org.test.demo.Echo\",\"parameters\":{\"text\":\"a\"}}\0"
+		"{\"method\":\"org.test.demo.Share\"}";
 	int fd = new_peer(), fds[8];
 	char text[256];
 
 	/* In one write. */
-	say_bytes(fd,
-		"{\"method\":\"org.test.demo.Echo\",\"parameters\":{\"text\":\"a\"}}\0"
-		"{\"method\":\"org.test.demo.Share\"}",
-		94);
+	say_bytes(fd, both, sizeof(both));
 	turn();
 	ck_assert_int_eq(receive_fds(fd, text, sizeof(text), fds), 1);
 	ck_assert_str_eq(text, ECHOED("a") SHARED);

@@ -336,6 +336,8 @@ END_TEST
 /* All words of the first page that mean something, and calls in between. */
 START_TEST(scribbles_harm_no_other_connection)
 {
+	static const char call[] =
+		"{\"method\":\"org.test.demo.Echo\",\"parameters\":{\"text\":\"a\"}}";
 	uint32_t seed = (uint32_t)_i + 1;
 
 	for (int n = 0; n < 40; n++) {
@@ -349,9 +351,7 @@ START_TEST(scribbles_harm_no_other_connection)
 			if (next_random(&seed) % 20 == 0)
 				raw_memory(&bad)[4096 + value % (2 * RING_BYTES)] ^= 1;
 			bad.ring.sent += next_random(&seed) % 10 ? 0 : value;
-			if (ring_write(&bad.ring,
-				    "{\"method\":\"org.test.demo.Echo\",\"parameters\":{\"text\":\"a\"}}",
-				    60) < 0)
+			if (ring_write(&bad.ring, call, sizeof(call)) < 0)
 				bad.ring.sent = 0;
 			(void)!send(bad.fd, value % 2 ? "" : "x", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 			if (value % 5 == 0)
