@@ -90,7 +90,7 @@ static void life(int i)
 START_TEST(in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end)
 {
 	unsigned long leases = 0, restores = 0, errors = 0, steps = 0;
-	int n = under_valgrind() ? 2 : 25;
+	int n = walk_length(25, 8, 2);
 
 	for (int i = 0; i < n; i++) {
 		life(_i * 1000 + i);
