@@ -202,7 +202,7 @@ static void walk(const struct path *p)
 
 START_TEST(whatever_order_two_workers_and_few_tasks_take_the_account_is_right)
 {
-	size_t max = under_valgrind() ? 40 : 1500, n = 1, at = 0;
+	size_t max = (size_t)walk_length(1500, 400, 40), n = 1, at = 0;
 	struct path *paths = calloc(max, sizeof(*paths));
 
 	seen = calloc(SEEN, sizeof(*seen));
