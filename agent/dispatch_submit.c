@@ -91,19 +91,22 @@ static bool keep(struct dispatch_wait *x)
 	return true;
 }
 
-/* Who is in stays in; the rest did not fit. */
-static void give_up(struct dispatch_wait *x)
+/* Who is in stays in, and that is answered behind their records; the rest did not fit. */
+static int give_up(struct dispatch_wait *x)
 {
+	struct dispatch *d = x->d;
+
 	x->wait.status = STATUS_OK;
 	x->wait.failed_queue = false;
 	if (x->wait.accepted)
-		x->answer(x);
-	else
-		worker_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
-			"the queue is full, and there is no memory to wait in: %zu bytes of tasks wait already",
-			x->d->held_bytes);
-	queue_wait_fini(x->d->q, &x->wait, x->d->now_ms);
+		return dispatch_wait_begun(x, true);
+	worker_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
+		"the queue is full, and there is no memory to wait in: %zu bytes of tasks wait already",
+		d->held_bytes);
+	queue_wait_fini(d->q, &x->wait, d->now_ms);
 	dispatch_wait_drop(x);
+	dispatch_run(d);
+	return 0;
 }
 
 /* --- both ---------------------------------------------------------------------------------------
@@ -123,11 +126,7 @@ static int submit(struct dispatch_door *door, struct dispatch_wait *x, const cha
 	}
 	over = queue_submit(d->q, &x->wait, queue, x->many ? x->many : &x->one, x->n, exempt,
 		dispatch_deadline(d, wait_ms), d->now_ms);
-	if (over || keep(x))
-		return dispatch_wait_begun(x, over);
-	give_up(x);
-	dispatch_run(d);
-	return 0;
+	return over || keep(x) ? dispatch_wait_begun(x, over) : give_up(x);
 }
 
 /* --- one ----------------------------------------------------------------------------------------

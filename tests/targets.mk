@@ -39,8 +39,10 @@ tools: $(TOOLS)
 built: programs tools unit-programs
 
 # A list of suites has a line for each: its name, and the command with the quotes that xargs knows.
-# Long ones come first, so that JOBS of them side by side end at about the same time.
-JOBS ?= $(shell nproc)
+# Long ones come first, so that JOBS of them side by side end at about the same time. End-to-end
+# tests, which are most of them, wait more than they compute: some for each processor keep it busy.
+PROCESSORS := $(shell nproc)
+JOBS ?= $(shell expr 3 '*' $(PROCESSORS))
 define nl
 
 
@@ -52,12 +54,21 @@ total = @$(SUMMARY) total $(RESULTS)
 none_for = $(1) sh -c 'echo $(2); exit 77'<end>
 
 # Builds beside the first one, with as many jobs as that; each is a suite of its own, too.
-submake = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(JOBS)) --no-print-directory
+submake = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(PROCESSORS)) --no-print-directory
 build_in = @mkdir -p $(1) && cp -p $(B)/config.mk $(1)/
 build_as = +@$(SUMMARY) run $(RESULTS) $(1) $(submake) B=$(2)
 
+# Instrumented code is looked at rather than fast, and tests even less so; a compiler takes half as
+# long then.
+plain_code = CFLAGS='$(filter-out -O%,$(CFLAGS)) -O1' TEST_CFLAGS=-O0
+
 # Check gives a test 4 s by itself: too little for a machine that has other things to do.
 PATIENT := CK_TIMEOUT_MULTIPLIER=150
+
+# Check has a process for each test. Valgrind makes that dear, since each translates the code anew
+# and looks for leaks at its end: there the tests of a program share one where they can, whose limit
+# is for hangs, since Check has none then. Plain and sanitized tests are kept apart.
+together = $(if $(filter $(1),$(pure_TESTS)),CK_FORK=no timeout --foreground 3600)
 
 # unit NAME, BUILD DIRECTORY, VARIABLES AND WRAPPER, TESTS
 unit = $(foreach t,$(4),$(1)/$t env $(PATIENT) $(strip $(3)) $(2)/tests/unit/test_$t<end>)
@@ -65,15 +76,18 @@ ifeq ($(UNIT),)
 unit_suites := $(call none_for,unit,configured without check)
 else
 unit_suites := $(call unit,unit,$(B),,$(unit_TESTS))
-valgrind_suites := $(call unit,valgrind,$(B),tests/tools/valgrind,$(unit_TESTS))
+valgrind_suites := $(foreach n,$(unit_TESTS),\
+	$(call unit,valgrind,$(B),$(call together,$n) tests/tools/valgrind,$n))
 asan_unit_suites = $(call unit,asan/unit,$(ASAN),$(SANITIZED),$(unit_TESTS))
 tsan_suites = $(call unit,tsan,$(TSAN),TSAN_OPTIONS=exitcode=66:halt_on_error=1,$(TSAN_TESTS))
 endif
 
-# e2e NAME, BUILD DIRECTORY, VARIABLES
+# e2e NAME, BUILD DIRECTORY, VARIABLES. What a Python has of pytest's plugins takes longer to start
+# than many a suite, and none is used.
 E2E := $(patsubst tests/e2e/test_%.py,%,$(wildcard tests/e2e/test_*.py))
-e2e = $(foreach t,$(E2E),$(1)/$t env ELASTIC_BUILD=$(abspath $(2)) $(strip $(3)) $(PYTHON) -m \
-	pytest -q -p no:cacheprovider $(PYTEST_ARGS) tests/e2e/test_$t.py<end>)
+e2e = $(foreach t,$(E2E),$(1)/$t env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
+	ELASTIC_BUILD=$(abspath $(2)) $(strip $(3)) $(PYTHON) -m pytest -q -p no:cacheprovider \
+	$(PYTEST_ARGS) tests/e2e/test_$t.py<end>)
 ifeq ($(HAVE_PYTEST),)
 e2e_suites = $(call none_for,e2e,no pytest here)
 else
@@ -81,11 +95,8 @@ e2e_suites = $(call e2e,e2e,$(B))
 asan_e2e_suites = $(call e2e,asan/e2e,$(ASAN),$(SANITIZED))
 endif
 
-lint_suites := $(foreach c,$(LINT),lint/$c tests/tools/lint $c<end>)
-define build_lint
-$(call build_in,$(B)-lint)
-$(call build_as,lint/warnings,$(B)-lint) WERROR=1 -k built
-endef
+lint_suites := $(foreach c,$(LINT),lint/$c tests/tools/lint $c<end>)lint/warnings \
+	sh -c '! find $(B)/obj -name "*.warnings" -exec cat {} + | grep .'<end>
 
 .PHONY: check check-unit check-e2e check-valgrind lint
 check: built
@@ -104,9 +115,8 @@ check-valgrind: unit-programs
 	$(begin)
 	$(call run_list,$(valgrind_suites))
 	$(total)
-lint:
+lint: built
 	$(begin)
-	$(build_lint)
 	$(call run_list,$(lint_suites))
 	$(total)
 
@@ -121,7 +131,7 @@ asan_suites = $(asan_e2e_suites)$(asan_unit_suites)
 define build_asan
 $(call build_in,$(ASAN))
 @rm -rf $(REPORTS) && mkdir -m 1777 -p $(REPORTS)
-$(call build_as,asan/build,$(ASAN)) SANITIZE=address,undefined built
+$(call build_as,asan/build,$(ASAN)) $(plain_code) SANITIZE=address,undefined built
 endef
 asan_reports = @$(SUMMARY) run $(RESULTS) asan/reports \
 	sh -c '! cat $(REPORTS)/* 2>/dev/null | grep .'
@@ -145,7 +155,7 @@ CAN_TSAN = $(shell d=$$(mktemp -d) && echo 'int main(void) { return 0; }' | \
 
 define build_tsan
 $(call build_in,$(TSAN))
-$(if $(CAN_TSAN),$(call build_as,tsan/build,$(TSAN)) SANITIZE=thread \
+$(if $(CAN_TSAN),$(call build_as,tsan/build,$(TSAN)) $(plain_code) SANITIZE=thread \
 	$(if $(UNIT),$(TSAN_TESTS:%=$(TSAN)/tests/unit/test_%)))
 endef
 run_tsan = $(if $(CAN_TSAN),$(tsan_suites),$(call none_for,tsan,no thread sanitizer that runs here))
@@ -168,7 +178,7 @@ CAN_FUZZ = $(shell echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 define build_fuzz
 $(call build_in,$(FUZZ))
 @mkdir -p $(fuzz_TARGETS:%=$(FUZZ)/corpus/%)
-$(if $(CAN_FUZZ),$(call build_as,fuzz/build,$(FUZZ)) CC=$(CLANG) WARN=-w \
+$(if $(CAN_FUZZ),$(call build_as,fuzz/build,$(FUZZ)) CC=$(CLANG) WARN=-w $(plain_code) \
 	SANITIZE=$(FUZZ_SANITIZE) fuzz-programs)
 endef
 fuzz_suites = $(foreach t,$(fuzz_TARGETS),fuzz/$t $(FUZZ)/tests/fuzz/fuzz_$t -timeout=60 \
@@ -182,7 +192,6 @@ check-all: run-all
 	$(total)
 run-all: built
 	$(begin)
-	$(build_lint)
 	$(build_asan)
 	$(build_tsan)
 	$(build_fuzz)
@@ -190,9 +199,12 @@ run-all: built
 	$(unit_suites)$(run_fuzz))
 	$(asan_reports)
 
-$(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(ALLLIBS)
+# Of the client, only what reads YAML.
+FUZZED := $(call obj,$(filter client/yaml%,$(client_SRC))) \
+	$(addprefix $(B)/,libagent.a libdaemon.a libcommon.a)
+$(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(FUZZED)
 	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -fsanitize=fuzzer -o $@ $< $(ALLLIBS) $(LIBS)
+	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -fsanitize=fuzzer -o $@ $< $(FUZZED) $(LIBS)
 
 .PHONY: fuzz fuzz-programs
 fuzz-programs: $(FUZZERS)

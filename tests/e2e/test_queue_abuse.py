@@ -372,20 +372,34 @@ def test_lists_look_through_any_number_of_tasks(daemon):
     group.close()
 
 
-def test_tasks_that_wait_for_room_are_held_up_to_a_limit(daemon):
-    group = group_of(daemon, replicas=1, max=1)
-    c = group.connect("worker:0")
-    c.submit()
+def join_is_up(c):
+    """Whether nothing comes in any more; what did is taken out."""
+    try:
+        task = c.submit(wait_ms=0, queue="joined")
+    except c.ERROR as e:
+        assert e.name == "ResourceExhausted", e
+        return True
+    return not c.call("Cancel", tasks=[task])
+
+
+def test_tasks_that_wait_are_held_up_to_a_limit(daemon):
+    group = group_of(daemon, replicas=2, max=3)
+    c, a, probe = group.all("worker:0", "worker:1", "worker:0")
+    c.submit(queue="joined")
+    item = a.work()
+    c.send("Join", queue="joined")
+    wait_for(lambda: join_is_up(probe), what="the join")
     many = [{"payload": "x" * MIB}] * 7
-    text = json.dumps({"method": QUEUE_IFACE + "SubmitMany", "parameters": {"tasks": many}}).encode() + b"\0"
+    text = json.dumps({"method": QUEUE_IFACE + "SubmitMany",
+                       "parameters": {"queue": "joined", "tasks": many}}).encode() + b"\0"
     waiting = []
     for i in range(50):
         w = group.connect("worker:0")
         w.send_raw(text)
         waiting.append(w)
     # 36 of them fit into 256 MiB; their answers come when they are called off.
-    s = c.until(lambda s: s["waiting"] == 36)
-    assert s["queued"] == 1
+    s = probe.until(lambda s: s["waiting"] == 36)
+    assert s["queued"] == 0
     refused = 0
     for w in waiting:
         w.sock.settimeout(0.01)
@@ -396,10 +410,16 @@ def test_tasks_that_wait_for_room_are_held_up_to_a_limit(daemon):
         assert message["error"] == QUEUE_IFACE + "ResourceExhausted", message
         refused += 1
     assert refused <= 14
+    # Those for which there is room are in, though the rest cannot wait.
+    answer = probe.call("SubmitMany", queue="other", tasks=many)
+    assert answer["accepted"] == 3
+    assert sorted(probe.states(queue="other")) == list(range(answer["first"], answer["first"] + 3))
     wait_for(lambda: resident(group) < 900 * MIB, what="memory of the agent")
     for w in waiting:
         w.close()
-    c.until(lambda s: s["waiting"] == 0)
+    probe.until(lambda s: s["waiting"] == 0)
+    a.finish(item)
+    assert c.reply() == {}
     group.close()
 
 

@@ -297,7 +297,7 @@ def test_who_waits_when_all_workers_have_ended_is_told(daemon, hands):
     work = script("from queue_workers import *\nh = my_hand()\nh.finish(h.work(), 'one')\n")
     g = hands({"roles": [{"command": work}]})
     c = g.coordinator()
-    one, two = c.submit("a"), c.submit("b")
+    one, two = c.submit_many(["a", "b"])  # at once: after the first one the agent leaves
     try:
         c.fetch(one)
         e = c.refused("Fetch", task=two)

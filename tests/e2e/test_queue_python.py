@@ -413,6 +413,7 @@ def test_a_slot_that_fails_ends_the_others(box):
 
         def handler(task):
             if task.payload:
+                first.fetch()
                 raise Enough
 
         with job.queue() as q:

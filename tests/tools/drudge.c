@@ -22,6 +22,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,22 @@ static void check(int status)
 	exit(3);
 }
 
+/* A line of the ledger: whole, or the end. */
+__attribute__((format(printf, 1, 2))) static void note(const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	if (n >= (int)sizeof(line) || write(ledger, line, (size_t)n) != n) {
+		perror("the ledger");
+		_exit(97);
+	}
+}
+
 static int is(const struct order *o, const char *word)
 {
 	return strcmp(o->word, word) == 0;
@@ -77,14 +94,14 @@ static void spawn(const struct order *o)
 	if (elasticd_queue_open(h, o->queue, &q) != ELASTICD_OK)
 		return;
 	if (elasticd_submit(q, &t, 1, 0, &task, &n) == ELASTICD_OK)
-		dprintf(ledger, "spawn %" PRId64 " %" PRId64 " %s.child\n", now_ns(), task, o->id);
+		note("spawn %" PRId64 " %" PRId64 " %s.child\n", now_ns(), task, o->id);
 	elasticd_queue_close(q);
 }
 
 static void end(const struct elasticd_item *i, const char *how, const char *value)
 {
-	dprintf(ledger, "end %" PRId64 " %" PRId64 " %" PRId64 " %s %s\n", now_ns(), i->task,
-		i->lease, how, value);
+	note("end %" PRId64 " %" PRId64 " %" PRId64 " %s %s\n", now_ns(), i->task, i->lease, how,
+		value);
 }
 
 static int failed(struct elasticd_work *w, const struct order *o, const struct elasticd_item **item)
@@ -114,8 +131,8 @@ static int do_item(struct elasticd_work *w, const struct elasticd_item **item)
 
 	if (sscanf(i->payload, "%15s %63s %d %31s", o.word, o.id, &o.number, o.queue) < 2)
 		check(ELASTICD_INVALID_ARGUMENT);
-	dprintf(ledger, "begin %" PRId64 " %" PRId64 " %" PRId64 " %d %s\n", now_ns(), i->task,
-		i->lease, i->attempt, o.id);
+	note("begin %" PRId64 " %" PRId64 " %" PRId64 " %d %s\n", now_ns(), i->task, i->lease,
+		i->attempt, o.id);
 	if (is(&o, "slow"))
 		poll(NULL, 0, o.number);
 	if (is(&o, "spawn"))

@@ -19,6 +19,16 @@ static inline bool under_valgrind(void)
 	return preload && strstr(preload, "vgpreload");
 }
 
+/* How far a model is walked: all the way, less where a sanitizer makes it some 5 times as long, and
+ * little under valgrind, 50 times. */
+static inline int walk_length(int whole, int sanitized, int valgrind)
+{
+#ifdef __SANITIZE_ADDRESS__
+	whole = sanitized;
+#endif
+	return under_valgrind() ? valgrind : whole;
+}
+
 struct child {
 	pid_t pid;
 	int hold; /* it ends when this is closed */

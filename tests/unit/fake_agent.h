@@ -103,15 +103,26 @@ static inline const char *agent_hear(int fd)
 {
 	static char text[1 << 16];
 	size_t n = 0;
+	char *end = NULL;
 
-	do {
+	while (!end) {
+		ssize_t got;
+
+		ck_assert_uint_lt(n, sizeof(text) - 1);
 		agent_await(fd);
-		if (recv(fd, text + n, 1, 0) <= 0)
+		got = recv(fd, text + n, sizeof(text) - n, MSG_PEEK);
+		end = got > 0 ? memchr(text + n, '\0', (size_t)got) : NULL;
+		if (end) /* what follows is another message */
+			got = end + 1 - (text + n);
+		if (got <= 0 || recv(fd, text + n, (size_t)got, 0) != got) {
 			text[n] = '\0';
-		if (text[n] == '"')
-			text[n] = '\'';
-		ck_assert_uint_lt(n + 1, sizeof(text));
-	} while (text[n++]);
+			break;
+		}
+		n += (size_t)got;
+	}
+	for (char *c = text; *c; c++)
+		if (*c == '"')
+			*c = '\'';
 	return text;
 }
 

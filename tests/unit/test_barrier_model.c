@@ -419,7 +419,7 @@ START_TEST(all_orders_of_three_members_at_one_name)
 		{ EXPIRE, .later = 10 },
 		{ FORGET, .slot = 0 },
 	};
-	all_orders(ops, sizeof(ops) / sizeof(ops[0]), under_valgrind() ? 3 : 5);
+	all_orders(ops, sizeof(ops) / sizeof(ops[0]), walk_length(5, 4, 3));
 }
 END_TEST
 
@@ -432,7 +432,7 @@ START_TEST(long_orders_of_what_happens_most)
 		{ END, .slot = 2, .bad = true, .recoverable = true },
 		{ EXPIRE, .later = 2 },
 	};
-	all_orders(ops, sizeof(ops) / sizeof(ops[0]), under_valgrind() ? 4 : 7);
+	all_orders(ops, sizeof(ops) / sizeof(ops[0]), walk_length(7, 6, 4));
 }
 END_TEST
 
@@ -460,7 +460,7 @@ START_TEST(all_orders_of_all_that_can_happen_at_two_names)
 	ops[n++] = (struct op){ EXPIRE, .later = 5 };
 	ops[n++] = (struct op){ .what = STOP };
 	ops[n++] = (struct op){ .what = RESET };
-	all_orders(ops, n, under_valgrind() ? 2 : 4);
+	all_orders(ops, n, walk_length(4, 3, 2));
 }
 END_TEST
 
@@ -477,7 +477,7 @@ START_TEST(sets_that_differ_and_callers_that_are_no_members_in_all_orders)
 		{ .what = CANCEL },
 		{ START, .slot = 1 },
 	};
-	all_orders(ops, sizeof(ops) / sizeof(ops[0]), under_valgrind() ? 3 : 5);
+	all_orders(ops, sizeof(ops) / sizeof(ops[0]), walk_length(5, 4, 3));
 }
 END_TEST
 
@@ -509,7 +509,7 @@ static struct op random_op(uint64_t *seed)
 START_TEST(random_walks_of_five_members_at_three_names)
 {
 	struct world w = { 0 };
-	int walks = under_valgrind() ? 2 : 60;
+	int walks = walk_length(60, 20, 2);
 
 	ck_assert_int_eq(barriers_new(world_told, world_slot, &w, &w.b), 0);
 	for (int walk = 0; walk < walks; walk++) {

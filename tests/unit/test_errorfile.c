@@ -2,6 +2,7 @@
 #include "agent/errorfile.h"
 
 #include "common/file.h"
+#include "tests/unit/child.h"
 
 #include <check.h>
 #include <errno.h>
@@ -106,7 +107,8 @@ static char *of_two_bytes(size_t n)
 
 START_TEST(texts_without_end_are_cut_between_characters_and_stay_whole_in_the_copy)
 {
-	_cleanup_free_ char *big = of_two_bytes(1 << 20), *text = NULL;
+	size_t size = (size_t)walk_length(1 << 20, 1 << 20, 1 << 16);
+	_cleanup_free_ char *big = of_two_bytes(size), *text = NULL;
 	_cleanup_json_ json_t *message = NULL, *traceback = NULL, *copy = NULL;
 	struct errorfile e;
 
@@ -128,7 +130,7 @@ START_TEST(texts_without_end_are_cut_between_characters_and_stay_whole_in_the_co
 	copy = json_load_file(in_dir("copy"), 0, NULL);
 	ck_assert_uint_eq(
 		json_string_length(json_object_get(json_object_get(copy, "message"), "message")),
-		(2 << 20) + 1);
+		2 * size + 1);
 	errorfile_fini(&e);
 }
 END_TEST

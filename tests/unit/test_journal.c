@@ -168,7 +168,7 @@ START_TEST(a_file_may_be_cut_off_anywhere)
 	journal_commit(j);
 	expect(r, n, all, lines);
 	ck_assert_int_eq(file_read(path, 0, &text, &len), 0);
-	step = under_valgrind() ? 29 : 1;
+	step = (size_t)walk_length(1, 3, 61);
 	for (size_t cut = len % step; cut <= len; cut += step) {
 		put_file(text, cut);
 		must_reopen();
@@ -197,7 +197,7 @@ START_TEST(any_byte_may_be_wrong)
 	expect(r, n, all, lines);
 	ck_assert_int_eq(file_read(path, 0, &text, &len), 0);
 	snprintf(name, sizeof(name), "%s.broken", path);
-	for (size_t at = 0; at < len; at += under_valgrind() ? 37 : 1) {
+	for (size_t at = 0; at < len; at += (size_t)walk_length(1, 3, 101)) {
 		char *line, *next;
 
 		text[at] ^= 0x41;
@@ -479,7 +479,7 @@ START_TEST(the_agent_may_be_killed_at_any_time_while_it_is_written_anew)
 			happen(QUEUE_REC_RELEASE, i - 400, 0);
 			journal_commit(j);
 		}
-		if (seen % 8 == 0 || !under_valgrind())
+		if (seen % walk_length(1, 2, 32) == 0)
 			check_what_the_next_one_finds(other);
 		loop_run_once(loop, true);
 		seen++;

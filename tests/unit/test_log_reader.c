@@ -41,7 +41,7 @@ static int on_lines(void *arg, json_t *lines, int64_t n, bool more)
 				s ? s : json_string_value(json_object_get(line, "base64")),
 				json_object_get(line, "partial") ? "+" : ""),
 			0);
-		if (json_array_size(got) < 1000) {
+		if (json_array_size(got) < 300) {
 			free(text);
 			text = next;
 		} else {
@@ -321,11 +321,12 @@ START_TEST(a_follower_goes_over_rotation)
 	struct log_file *f;
 	struct error err = { 0 };
 	char line[32], expected[32];
+	int lines = walk_length(200, 200, 60);
 
 	rank_dir(0, 0, false);
 	ck_assert_int_eq(log_file_new(&opt, &f), 0);
 	ck_assert_int_eq(start("{\"follow\":true}", &err), 0);
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < lines; i++) {
 		int n = snprintf(line, sizeof(line), "line %d\n", i);
 
 		ck_assert_int_eq(log_file_write(f, line, n, 1000000 + i), 0);
@@ -334,9 +335,10 @@ START_TEST(a_follower_goes_over_rotation)
 			LOGTEST_UNTIL(&t, has(expected));
 		}
 	}
-	LOGTEST_UNTIL(&t, has("line 199"));
-	ck_assert_uint_eq(json_array_size(got), 200);
-	for (int i = 0; i < 200; i++) {
+	snprintf(expected, sizeof(expected), "o:line %d|", lines - 1);
+	LOGTEST_UNTIL(&t, has(expected));
+	ck_assert_uint_eq(json_array_size(got), (size_t)lines);
+	for (int i = 0; i < lines; i++) {
 		snprintf(line, sizeof(line), "line %d", i);
 		ck_assert_str_eq(
 			json_string_value(json_object_get(json_array_get(got, i), "text")), line);
@@ -349,13 +351,13 @@ END_TEST
 
 START_TEST(a_long_line_comes_in_pieces_of_bounded_size)
 {
-	char *big = malloc(1 << 20);
-	size_t total = 0, i;
+	size_t size = (size_t)walk_length(1 << 20, 1 << 20, 1 << 18), total = 0, i;
+	char *big = malloc(size);
 	json_t *line;
 
 	rank_dir(0, 0, false);
-	memset(big, 1, 1 << 20); /* six bytes each in JSON */
-	append("attempt_0/0/stdout.log", big, 1 << 20);
+	memset(big, 1, size); /* six bytes each in JSON */
+	append("attempt_0/0/stdout.log", big, size);
 	say("attempt_0/0/stdout.log", "\n");
 	read_all("{}");
 	json_array_foreach (got, i, line) {
@@ -363,7 +365,7 @@ START_TEST(a_long_line_comes_in_pieces_of_bounded_size)
 		ck_assert_int_eq(
 			json_object_get(line, "partial") != NULL, i + 1 < json_array_size(got));
 	}
-	ck_assert_uint_eq(total, 1 << 20);
+	ck_assert_uint_eq(total, size);
 	free(big);
 }
 END_TEST
@@ -372,7 +374,7 @@ START_TEST(a_viewer_that_takes_nothing_is_skipped_ahead_and_told)
 {
 	struct error err = { 0 };
 	char *block = malloc(1 << 20);
-	int blocks = under_valgrind() ? 10 : 20;
+	int blocks = walk_length(20, 20, 10), width = walk_length(64, 64, 512);
 	int64_t lines = 1;
 
 	rank_dir(0, 0, false);
@@ -386,10 +388,10 @@ START_TEST(a_viewer_that_takes_nothing_is_skipped_ahead_and_told)
 	LOGTEST_UNTIL(&t, has("second"));
 	/* It has not taken this one: nothing is read for it now. */
 	for (int i = 0; i < (1 << 20); i++)
-		block[i] = i % 64 == 63 ? '\n' : 'x';
+		block[i] = i % width == width - 1 ? '\n' : 'x';
 	for (int i = 0; i < blocks; i++) {
 		append("attempt_0/0/stdout.log", block, 1 << 20);
-		lines += (1 << 20) / 64;
+		lines += (1 << 20) / width;
 	}
 	free(block);
 	loop_run_once(t.loop, false);
@@ -401,10 +403,11 @@ START_TEST(a_viewer_that_takes_nothing_is_skipped_ahead_and_told)
 	lines++;
 	log_reader_run_ended(reader);
 	LOGTEST_UNTIL(&t, ended);
-	ck_assert_int_gt(missed, (blocks - 2) * (1 << 20) / 64);
+	ck_assert_int_gt(missed, (blocks - 2) * (1 << 20) / width);
 	ck_assert_int_eq(missed + (int64_t)json_array_size(got), lines);
 	for (size_t i = 2; i + 1 < json_array_size(got); i++)
-		if (json_string_length(json_object_get(json_array_get(got, i), "text")) != 63)
+		if (json_string_length(json_object_get(json_array_get(got, i), "text")) !=
+			(size_t)width - 1)
 			ck_abort_msg("line %zu is not whole", i);
 	ck_assert_str_eq(json_string_value(json_object_get(
 				 json_array_get(got, json_array_size(got) - 1), "text")),

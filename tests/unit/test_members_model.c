@@ -366,7 +366,7 @@ static unsigned dice(uint64_t *seed, unsigned n)
 START_TEST(random_walks_are_as_the_model_has_them)
 {
 	static const unsigned sets[] = { 7, 7, 7, 3, 15, 2, 1, 14 };
-	int walks = under_valgrind() ? 20 : 4000;
+	int walks = walk_length(4000, 1000, 20);
 
 	for (int walk = 0; walk < walks; walk++) {
 		uint64_t seed = (uint64_t)walk + 1;
@@ -398,7 +398,7 @@ START_TEST(all_orders_of_what_three_do_are_as_the_model_has_them)
 		{ 3, 1, 0, NEVER }, { 3, 2, 0, NEVER }, { 5, 0, 0, NEVER }, { 8, 2, 0, 0 },
 		{ 9, 1, 0, 0 }, { 6, 1, 1, 0 }, { 10, 2, 0, 0 }, { 11, 0, 3, 0 }, { 13, 0, 0, 0 } };
 	const unsigned n = sizeof(ops) / sizeof(ops[0]);
-	int depth = under_valgrind() ? 2 : 5;
+	int depth = walk_length(5, 4, 2);
 	unsigned at[8] = { 0 };
 	int i;
 

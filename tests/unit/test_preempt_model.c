@@ -387,8 +387,7 @@ static void small_world(const char *tasks, enum spec_preempt_how how, int depth)
 	states = events = ends = 0;
 	spare = strchr(tasks, 'a') != NULL;
 	begin(tasks, how);
-	if (under_valgrind())
-		depth -= 3;
+	depth -= walk_length(0, 1, 3);
 	all_orders(depth);
 	printf("%s, %d deep: %lu states, %lu events\n", tasks, depth, states, events);
 	p = preempt_free(p);
@@ -445,7 +444,7 @@ START_TEST(random_lives_of_sixty_four_tasks)
 	static const enum spec_preempt_how hows[] = { SPEC_PREEMPT_AUTO, SPEC_PREEMPT_AUTO,
 		SPEC_PREEMPT_AUTO, SPEC_PREEMPT_AGREE, SPEC_PREEMPT_SIGNAL };
 	char tasks[WORLD_TASKS + 1];
-	int steps = under_valgrind() ? 4000 : 40000;
+	int steps = walk_length(40000, 16000, 4000);
 
 	spare = 1;
 	for (int life = 0; life < 5; life++) {

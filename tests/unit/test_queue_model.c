@@ -90,7 +90,7 @@ static void life(int i)
 START_TEST(in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end)
 {
 	unsigned long leases = 0, restores = 0, errors = 0, steps = 0;
-	int n = under_valgrind() ? 2 : 25;
+	int n = walk_length(25, 8, 2);
 
 	for (int i = 0; i < n; i++) {
 		life(_i * 1000 + i);
@@ -202,7 +202,7 @@ static void walk(const struct path *p)
 
 START_TEST(whatever_order_two_workers_and_few_tasks_take_the_account_is_right)
 {
-	size_t max = under_valgrind() ? 40 : 1500, n = 1, at = 0;
+	size_t max = (size_t)walk_length(1500, 400, 40), n = 1, at = 0;
 	struct path *paths = calloc(max, sizeof(*paths));
 
 	seen = calloc(SEEN, sizeof(*seen));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/ranks.h"
+#include "tests/unit/child.h"
 
 #include <check.h>
 #include <errno.h>
@@ -77,7 +78,7 @@ END_TEST
 /* Each of many sets of 16 ranks, built in a scrambled order, against a bit mask. */
 START_TEST(a_set_contains_what_was_added_and_nothing_else)
 {
-	for (uint32_t mask = 1; mask < 65536; mask += 37) {
+	for (uint32_t mask = 1; mask < 65536; mask += (uint32_t)walk_length(37, 37, 1117)) {
 		struct ranks r = { 0 }, again = { 0 };
 		int last = -1, seen = -1;
 		uint32_t walked = 0;

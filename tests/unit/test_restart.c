@@ -204,7 +204,7 @@ START_TEST(decisions_agree_with_a_model_under_every_kind_of_policy)
 	uint32_t seed = 88172645u;
 
 	/* A step that meets each value of each. */
-	for (int i = 0; i < 3 * 5 * 4 * 5 * 3 * 2; i += under_valgrind() ? 23 : 1) {
+	for (int i = 0; i < 3 * 5 * 4 * 5 * 3 * 2; i += walk_length(1, 7, 23)) {
 		struct spec_restart p = {
 			.policy = i % 3,
 			.max = maxes[i / 3 % 5],

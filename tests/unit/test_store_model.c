@@ -461,8 +461,8 @@ static void run(enum mode m, unsigned number, int steps)
 
 static void run_all(enum mode m)
 {
-	unsigned seeds = under_valgrind() ? 2 : 30;
-	int steps = under_valgrind() ? 400 : 3000;
+	unsigned seeds = (unsigned)walk_length(30, 10, 2);
+	int steps = walk_length(3000, 3000, 400);
 
 	for (unsigned i = 1; i <= seeds; i++)
 		run(m, i, steps);
