@@ -24,6 +24,7 @@ static struct pool *pool_new(const struct elasticd *h)
 	TAILQ_INIT(&p->idle);
 	TAILQ_INIT(&p->busy);
 	TAILQ_INIT(&p->halted);
+	writer_init(&p->writer);
 	return p;
 }
 
@@ -31,6 +32,7 @@ static void pool_free(struct pool *p)
 {
 	struct conn *c;
 
+	writer_fini(p);
 	TAILQ_CONCAT(&p->idle, &p->halted, entry);
 	while ((c = TAILQ_FIRST(&p->idle))) {
 		TAILQ_REMOVE(&p->idle, c, entry);
@@ -268,6 +270,23 @@ bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *w
 	pthread_mutex_unlock(&p->lock);
 	*ret = c;
 	return open;
+}
+
+struct conn *pool_take_ring(struct pool *p)
+{
+	struct conn *c;
+
+	pthread_mutex_lock(&p->lock);
+	TAILQ_FOREACH (c, &p->idle, entry)
+		if (c->share.ring.memory && !ring_closed(&c->share.ring) && !conn_hung_up(c))
+			break;
+	if (c) {
+		TAILQ_REMOVE(&p->idle, c, entry);
+		p->n_idle--;
+		TAILQ_INSERT_TAIL(&p->busy, c, entry);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return c;
 }
 
 /* One that this thread has begun, now busy. */
