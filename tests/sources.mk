@@ -20,6 +20,7 @@ unit_TESTS := \
 	elasticd_waits \
 	elasticd_share \
 	elasticd_share_waits \
+	elasticd_nowait \
 	elasticd_mirror \
 	elasticd_calls \
 	elasticd_packed \

@@ -191,7 +191,8 @@ void conn_abandon(struct conn *c)
 		conn_free(c);
 }
 
-void pool_end(struct pool *p, struct conn *c)
+/* Whether it is kept. */
+static bool give_back(struct pool *p, struct conn *c, bool leaves)
 {
 	bool keep;
 
@@ -203,12 +204,28 @@ void pool_end(struct pool *p, struct conn *c)
 		p->n_idle++;
 	}
 	/* One that is not kept is nobody else's any more. */
-	left(p);
+	if (leaves)
+		left(p);
 	pthread_mutex_unlock(&p->lock);
-	if (keep)
+	return keep;
+}
+
+static void conn_give_back(struct pool *p, struct conn *c, bool leaves)
+{
+	if (give_back(p, c, leaves))
 		return;
 	shutdown(c->fd, SHUT_RDWR);
 	conn_free(c);
+}
+
+void pool_end(struct pool *p, struct conn *c)
+{
+	conn_give_back(p, c, true);
+}
+
+void pool_give_ring(struct pool *p, struct conn *c)
+{
+	conn_give_back(p, c, false);
 }
 
 /* --- calls that a signal has ended, and that their thread may make again */

@@ -79,6 +79,8 @@ void pool_end(struct pool *p, struct conn *c);
 bool pool_closing(struct pool *p);
 /* One that is free and has a ring, now busy; NULL where there is none. */
 struct conn *pool_take_ring(struct pool *p);
+/* Gives it back, by one who does not leave yet. */
+void pool_give_ring(struct pool *p, struct conn *c);
 /* A new connection, busy. */
 void pool_add(struct pool *p, struct conn *c);
 /* Keeps a busy connection until the same call is made again. */

@@ -55,17 +55,13 @@ static int writer_lock(struct writer *w, const struct deadline *d)
 static void writer_leave(struct pool *p)
 {
 	struct writer *w = &p->writer;
-	struct conn *free_one = NULL;
 
 	if (w->conn && !pool_writes(p)) {
-		free_one = w->conn;
+		pool_give_ring(p, w->conn);
 		w->conn = NULL;
 	}
 	sem_post(&w->lock);
-	if (free_one)
-		pool_end(p, free_one);
-	else
-		pool_leave(p);
+	pool_leave(p);
 }
 
 /* --- answers */

@@ -1,0 +1,824 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts that do not wait: their order, what waits for them, what this process reads meanwhile, and
+ * how they fail. */
+#include "worker/private.h"
+
+/* After it, for Check has a macro fail(). */
+#include "tests/unit/fake_share.h"
+#include "tests/unit/fake_signals.h"
+
+enum { AT_ONCE = 32, NOWAIT = ELASTICD_OVERWRITE | ELASTICD_NOWAIT };
+
+#define MISSING_OTHER \
+	"{'error':'io.elasticd.Worker.NotFound','parameters':{'message':'no key other'}}"
+#define FULL \
+	"{'error':'io.elasticd.Worker.ResourceExhausted','parameters':{'message':'it is full'}}"
+
+static int puts_soon(const char *key, const char *value)
+{
+	/* What this process has written counts while it is one of the group. */
+	atomic_store(&h->slot->expected, h->token);
+	return elasticd_put(h, key, value, strlen(value), NOWAIT);
+}
+
+/* The agent finds the next one in the ring. */
+static void hears_put(const char *key, const char *value)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		"{'method':'io.elasticd.Worker.Put','parameters':{'key':'%s','value':'%s',"
+		"'overwrite':true}}",
+		key, value);
+	ck_assert_str_eq(ring_hear(), text);
+}
+
+static void flushes(struct worker *me)
+{
+	me->r = elasticd_flush(me->h, -1);
+}
+
+static void flushed(void)
+{
+	worker_start(&w, flushes, h);
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+
+/* One was handed over, and the agent has it. */
+static void one_under_way(void)
+{
+	shares();
+	ck_assert_int_eq(puts_soon("k", "soon"), 0);
+	hears_put("k", "soon");
+}
+
+static void reads_own(const char *key, const char *expected)
+{
+	void *value;
+	size_t len;
+
+	ck_assert_int_eq(elasticd_get(h, key, 0, &value, &len), 0);
+	ck_assert_str_eq(value, expected);
+	ck_assert_uint_eq(len, strlen(expected));
+	free(value);
+}
+
+/* --- going on */
+
+START_TEST(writes_go_in_order_and_nobody_waits)
+{
+	shares();
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq(puts_soon("a", "1"), 0);
+		ck_assert_int_eq(puts_soon("b", "2"), 0);
+		ck_assert_int_eq(puts_soon("a", "3"), 0);
+		hears_put("a", "1");
+		hears_put("b", "2");
+		hears_put("a", "3");
+		for (int j = 0; j < 3; j++)
+			ring_say(PUT_DONE);
+		flushed();
+	}
+	no_other_bytes();
+}
+END_TEST
+
+START_TEST(a_flush_without_writes_asks_nobody)
+{
+	ck_assert_int_eq(elasticd_flush(h, -1), 0);
+	shares();
+	ck_assert_int_eq(elasticd_flush(h, 0), 0);
+	ck_assert_int_eq(ring_ready(&ring), 0);
+}
+END_TEST
+
+static void puts_last(struct worker *me)
+{
+	me->r = elasticd_put(me->h, "last", "v", 1, NOWAIT);
+}
+
+static void fill(void)
+{
+	char key[16];
+
+	for (int i = 0; i < AT_ONCE; i++) {
+		snprintf(key, sizeof(key), "%d", i);
+		ck_assert_int_eq(puts_soon(key, "v"), 0);
+	}
+	for (int i = 0; i < AT_ONCE; i++) {
+		snprintf(key, sizeof(key), "%d", i);
+		hears_put(key, "v");
+	}
+}
+
+/* And has not gone on by then. */
+static void until_it_waits(void)
+{
+	until_on_socket();
+	ck_assert_int_eq(ring_ready(&ring), 0);
+}
+
+START_TEST(one_too_many_waits_until_half_are_answered)
+{
+	shares();
+	for (int turn = 0; turn < 3; turn++) {
+		fill();
+		worker_start(&w, puts_last, h);
+		for (int i = 0; i < AT_ONCE / 2; i++) {
+			until_it_waits();
+			ring_say(PUT_DONE);
+		}
+		ck_assert_int_eq(worker_end(&w), 0);
+		hears_put("last", "v");
+		for (int i = 0; i <= AT_ONCE / 2; i++)
+			ring_say(PUT_DONE);
+		flushed();
+	}
+}
+END_TEST
+
+START_TEST(answers_that_have_come_make_room)
+{
+	shares();
+	for (int i = 0; i < 5 * AT_ONCE; i++) {
+		ck_assert_int_eq(puts_soon("k", "v"), 0);
+		hears_put("k", "v");
+		ring_say(PUT_DONE);
+	}
+	flushed();
+}
+END_TEST
+
+/* Each has an answer that may name its key, and all answers must fit the ring. */
+START_TEST(long_keys_are_fewer)
+{
+	char key[WORKER_KEY_MAX + 1] = { 0 }, *refusal = NULL;
+
+	shares();
+	memset(key, 'k', WORKER_KEY_MAX);
+	ck_assert_int_gt(asprintf(&refusal,
+				 "{'error':'io.elasticd.Worker.FailedPrecondition','parameters':"
+				 "{'message':'key %s is there already and persistent'}}",
+				 key),
+		0);
+	ck_assert_int_eq(puts_soon(key, "1"), 0);
+	ck_assert_int_eq(puts_soon(key, "2"), 0);
+	worker_start(&w, puts_last, h);
+	ck_assert_ptr_nonnull(strstr(ring_hear(), key));
+	ck_assert_ptr_nonnull(strstr(ring_hear(), key));
+	if (ring_ready(&ring) == 0)
+		until_it_waits();
+	ring_say(PUT_DONE);
+	ring_say(refusal);
+	worker_end(&w);
+	free(refusal);
+	/* The error is its, or came too late for that. */
+	if (w.r == 0) {
+		hears_put("last", "v");
+		ring_say(PUT_DONE);
+		worker_start(&w, flushes, h);
+		worker_end(&w);
+	}
+	ck_assert_int_eq(w.r, ELASTICD_FAILED_PRECONDITION);
+	ck_assert_ptr_nonnull(strstr(w.text, "key kkk"));
+}
+END_TEST
+
+/* Until it has heard of it. */
+START_TEST(an_agent_that_sleeps_is_rung_once)
+{
+	char c;
+
+	shares();
+	for (int turn = 0; turn < 3; turn++) {
+		no_other_bytes();
+		ck_assert(ring_sleep(&ring));
+		for (int i = 0; i < 5; i++)
+			ck_assert_int_eq(puts_soon("k", "v"), 0);
+		agent_is_rung();
+		ck_assert_int_eq(recv(bells, &c, 1, MSG_DONTWAIT), -1);
+		ring_wake(&ring);
+		for (int i = 0; i < 5; i++)
+			hears_put("k", "v");
+		/* It has heard, and sleeps again while there is no answer. */
+		ck_assert(ring_sleep(&ring));
+		ck_assert_int_eq(puts_soon("k", "v"), 0);
+		agent_is_rung();
+		hears_put("k", "v");
+		for (int i = 0; i < 6; i++)
+			ring_say(PUT_DONE);
+		flushed();
+	}
+}
+END_TEST
+
+/* --- without a ring */
+
+static void puts_soon_there(struct worker *me)
+{
+	me->r = elasticd_put(me->h, "k", "soon", 4, NOWAIT);
+}
+
+START_TEST(without_a_ring_it_waits)
+{
+	for (int i = 0; i < CALLS_BEFORE; i++) {
+		worker_start(&w, puts_soon_there, h);
+		ck_assert_ptr_nonnull(strstr(agent_hear(fd), "'key':'k','value':'soon'"));
+		if (i % 2) {
+			agent_say(fd, PUT_DONE);
+			ck_assert_int_eq(worker_end(&w), 0);
+		} else {
+			agent_say(fd, FULL);
+			ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+		}
+	}
+	ck_assert_int_eq(elasticd_flush(h, -1), 0);
+}
+END_TEST
+
+static char big[20000];
+
+static void puts_big(struct worker *me)
+{
+	me->r = elasticd_put(me->h, "big", big, sizeof(big), NOWAIT);
+}
+
+START_TEST(what_is_longer_than_the_ring_waits_and_comes_behind)
+{
+	memset(big, 'x', sizeof(big));
+	one_under_way();
+	worker_start(&w, puts_big, h);
+	until_it_waits();
+	ring_say(PUT_DONE);
+	ck_assert_ptr_nonnull(strstr(agent_hear(fd), "'key':'big'"));
+	agent_say(fd, PUT_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	one_call_by_ring();
+}
+END_TEST
+
+START_TEST(it_must_be_said_to_write_over)
+{
+	shares();
+	ck_assert_int_eq(elasticd_put(h, "k", "v", 1, ELASTICD_NOWAIT), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "OVERWRITE"));
+	ck_assert_int_eq(ring_ready(&ring), 0);
+}
+END_TEST
+
+/* --- reading */
+
+START_TEST(what_is_under_way_is_read_newest_first)
+{
+	shares();
+	ck_assert_int_eq(puts_soon("a", "1"), 0);
+	ck_assert_int_eq(puts_soon("b", ""), 0);
+	ck_assert_int_eq(puts_soon("a", "3"), 0);
+	ck_assert_int_eq(puts_soon("ab", "4"), 0);
+	reads_own("a", "3");
+	reads_own("b", "");
+	reads_own("//ab/", "4");
+	for (int i = 0; i < 4; i++)
+		ck_assert_ptr_nonnull(strstr(ring_hear(), "Put"));
+	ck_assert_int_eq(ring_ready(&ring), 0);
+	/* The third is newer still. */
+	ring_say(PUT_DONE);
+	ring_say(PUT_DONE);
+	reads_own("a", "3");
+	ring_say(PUT_DONE);
+	ring_say(PUT_DONE);
+	flushed();
+}
+END_TEST
+
+START_TEST(what_was_answered_is_the_agents_to_tell)
+{
+	one_under_way();
+	reads_own("k", "soon");
+	ring_say(PUT_DONE);
+	worker_start(&w, gets, h);
+	ck_assert_str_eq(ring_hear(), GET);
+	ring_say(GET_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_str_eq(w.value, "v");
+	free(w.value);
+}
+END_TEST
+
+static void asked_behind_it(void)
+{
+	worker_start(&w, gets, h);
+	until_it_waits();
+	ring_say(PUT_DONE);
+	ck_assert_str_eq(ring_hear(), GET);
+	ring_say(GET_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	free(w.value);
+}
+
+START_TEST(while_the_group_has_an_error_the_agent_is_asked)
+{
+	one_under_way();
+	atomic_store(&board->error, 1);
+	asked_behind_it();
+}
+END_TEST
+
+START_TEST(a_process_of_before_asks_and_is_refused)
+{
+	one_under_way();
+	atomic_store(&h->slot->expected, h->token + 1);
+	asked_behind_it();
+}
+END_TEST
+
+/* --- what comes later */
+
+static void gets_another(struct worker *me)
+{
+	me->r = elasticd_get(me->h, "other", 0, &me->value, &me->n);
+}
+
+static void deletes(struct worker *me)
+{
+	me->r = elasticd_delete(me->h, "other", NULL);
+}
+
+static struct elasticd_entry *entries;
+
+static void lists(struct worker *me)
+{
+	me->r = elasticd_list(me->h, "other", &entries, &me->n);
+}
+
+static void meets(struct worker *me)
+{
+	me->r = elasticd_barrier(me->h, "b", NULL, 0, -1);
+}
+
+static void has_result(struct worker *me)
+{
+	me->r = elasticd_result(me->h, "r", 1);
+}
+
+static void pipelines(struct worker *me)
+{
+	struct elasticd_op op = { .op = ELASTICD_GET, .key = "other" };
+
+	me->r = elasticd_pipeline(me->h, &op, 1, 0);
+	elasticd_ops_clear(&op, 1);
+}
+
+static void submits(struct worker *me)
+{
+	struct elasticd_queue_stats stats;
+
+	me->r = elasticd_queue_stats(me->h, NULL, &stats);
+}
+
+START_TEST(every_other_call_waits_for_it_first)
+{
+	static const struct {
+		void (*fn)(struct worker *me);
+		const char *method;
+	} calls[] = {
+		{ gets_another, "Worker.Get" },
+		{ deletes, "Worker.Delete" },
+		{ lists, "Worker.List" },
+		{ puts_text, "Worker.Put" },
+		{ meets, "Worker.Barrier" },
+		{ has_result, "Worker.Result" },
+		{ pipelines, "Worker.Get" },
+		{ submits, "Queue.Stats" },
+	};
+
+	shares();
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++) {
+		ck_assert_int_eq(puts_soon("k", "soon"), 0);
+		hears_put("k", "soon");
+		worker_start(&w, calls[i].fn, h);
+		until_it_waits();
+		ring_say(PUT_DONE);
+		ck_assert_ptr_nonnull(strstr(ring_hear(), calls[i].method));
+		ring_say(MISSING_OTHER);
+		ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
+	}
+	ck_assert_int_eq(elasticd_flush(h, -1), 0);
+}
+END_TEST
+
+static struct elasticd_watch *watch;
+
+static void watches(struct worker *me)
+{
+	me->r = elasticd_watch_open(me->h, "k", -1, &watch);
+}
+
+START_TEST(so_does_a_stream)
+{
+	int stream;
+
+	one_under_way();
+	worker_start(&w, watches, h);
+	until_it_waits();
+	ring_say(PUT_DONE);
+	stream = agent_greets();
+	ck_assert_ptr_nonnull(strstr(agent_hear(stream), "Watch"));
+	agent_continues(stream, "'changes':[],'revision':5");
+	ck_assert_int_eq(worker_end(&w), 0);
+	elasticd_watch_close(watch);
+	close(stream);
+}
+END_TEST
+
+static struct elasticd_work *work;
+static const struct elasticd_item *item;
+
+static void asks_work(struct worker *me)
+{
+	do {
+		me->r = elasticd_work_next(work, -1, &item);
+		atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
+	} while (me->r == ELASTICD_INTERRUPTED);
+}
+
+/* A signal meanwhile does not make it forget to ask. */
+static void work_comes(int s, bool signals)
+{
+	ck_assert_int_eq(puts_soon("k", "soon"), 0);
+	hears_put("k", "soon");
+	atomic_store(&ends, 0);
+	worker_start(&w, asks_work, h);
+	if (signals)
+		signal_until_ended(&w, 3);
+	else
+		until_it_waits();
+	ring_say(PUT_DONE);
+	if (s < 0)
+		s = agent_greets();
+	ck_assert_ptr_nonnull(strstr(agent_hear(s), "Work"));
+	agent_say(s, "{'error':'io.elasticd.Worker.NotFound','parameters':{'message':'none'}}");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
+}
+
+START_TEST(so_does_a_place_at_the_queue)
+{
+	int s;
+
+	handle_usr1(0);
+	shares();
+	ck_assert_int_eq(elasticd_work_open(h, &work), 0);
+	worker_start(&w, asks_work, h);
+	s = agent_greets();
+	ck_assert_ptr_nonnull(strstr(agent_hear(s), "Work"));
+	agent_say(s, "{'error':'io.elasticd.Worker.NotFound','parameters':{'message':'none'}}");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
+	work_comes(s, false);
+	work_comes(s, true);
+	elasticd_work_close(work);
+	close(s);
+}
+END_TEST
+
+/* --- failing */
+
+START_TEST(a_flush_tells_the_first_error_once)
+{
+	shares();
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(puts_soon("k", "v"), 0);
+	for (int i = 0; i < 4; i++)
+		hears_put("k", "v");
+	ring_say(PUT_DONE);
+	ring_say(FULL);
+	ring_say(MISSING_OTHER);
+	ring_say(PUT_DONE);
+	worker_start(&w, flushes, h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_str_eq(w.text, "it is full");
+	flushed();
+}
+END_TEST
+
+START_TEST(the_next_one_tells_it_too_and_does_nothing)
+{
+	one_under_way();
+	ring_say(FULL);
+	ck_assert_int_eq(puts_soon("k", "not this"), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_str_eq(elasticd_error_text(), "it is full");
+	ck_assert_int_eq(ring_ready(&ring), 0);
+	ck_assert_int_eq(puts_soon("k", "this"), 0);
+	hears_put("k", "this");
+	ring_say(PUT_DONE);
+	flushed();
+}
+END_TEST
+
+START_TEST(other_calls_do_not_tell_it)
+{
+	one_under_way();
+	ring_say(FULL);
+	one_call_by_ring();
+	ck_assert_str_eq(w.text, "");
+	ck_assert_int_eq(elasticd_flush(h, -1), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(elasticd_flush(h, -1), 0);
+}
+END_TEST
+
+static void flush_says_gone(void)
+{
+	worker_start(&w, flushes, h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(w.text, "the agent is gone"));
+	ck_assert_int_eq(elasticd_flush(h, -1), 0);
+}
+
+START_TEST(a_flush_says_that_the_agent_is_gone)
+{
+	one_under_way();
+	fd = close_fd(fd);
+	flush_says_gone();
+}
+END_TEST
+
+START_TEST(another_call_goes_to_the_next_agent)
+{
+	one_under_way();
+	ring_close(&ring);
+	fd = close_fd(fd);
+	worker_start(&w, puts_text, h);
+	put_again_on_a_new_one();
+	flush_says_gone();
+}
+END_TEST
+
+START_TEST(an_agent_that_died_before_is_replaced)
+{
+	shares();
+	fd = close_fd(fd);
+	worker_start(&w, puts_soon_there, h);
+	fd = agent_greets();
+	ck_assert_ptr_nonnull(strstr(agent_hear(fd), "'value':'soon'"));
+	agent_say(fd, PUT_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+END_TEST
+
+START_TEST(an_agent_that_is_silent_does_not_keep_who_flushes)
+{
+	h->silence_ms = 50;
+	one_under_way();
+	worker_start(&w, flushes, h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_str_eq(w.text, "the agent does not answer");
+	no_more_on(fd);
+}
+END_TEST
+
+static void flushes_for_a_moment(struct worker *me)
+{
+	me->r = elasticd_flush(me->h, 1);
+}
+
+START_TEST(a_flush_that_took_too_long_can_go_on)
+{
+	one_under_way();
+	ck_assert_int_eq(elasticd_flush(h, 0), ELASTICD_DEADLINE_EXCEEDED);
+	worker_start(&w, flushes_for_a_moment, h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_DEADLINE_EXCEEDED);
+	reads_own("k", "soon");
+	ring_say(FULL);
+	ck_assert_int_eq(elasticd_flush(h, 0), ELASTICD_RESOURCE_EXHAUSTED);
+}
+END_TEST
+
+/* Answers of a length that no agent should have. */
+START_TEST(an_answer_that_the_ring_has_no_room_for_is_told)
+{
+	one_under_way();
+	ck_assert_int_eq(puts_soon("k", "two"), 0);
+	hears_put("k", "two");
+	ring_spill(&ring);
+	ring_told();
+	worker_start(&w, flushes, h);
+	agent_say(fd, FULL);
+	no_more_on(fd);
+	fd = close_fd(fd);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	worker_start(&w, puts_text, h);
+	fd = agent_greets();
+	ck_assert_str_eq(agent_hear(fd), PUT);
+	agent_say(fd, PUT_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(elasticd_flush(h, -1), 0);
+}
+END_TEST
+
+START_TEST(closing_the_handle_ends_a_flush)
+{
+	one_under_way();
+	worker_start(&w, flushes, h);
+	until_it_waits();
+	elasticd_cancel(h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	no_more_on(fd);
+	ck_assert_int_eq(puts_soon("k", "v"), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_flush(h, -1), ELASTICD_CANCELLED);
+}
+END_TEST
+
+/* What was handed over is there to be read when the handle is gone. */
+START_TEST(closing_the_handle_does_not_wait)
+{
+	shares();
+	ck_assert_int_eq(puts_soon("k", "soon"), 0);
+	elasticd_close(h);
+	hears_put("k", "soon");
+	no_more_on(fd);
+	close(fd);
+	h = handle_open(&fd);
+}
+END_TEST
+
+/* --- signals and threads */
+
+START_TEST(a_signal_ends_a_flush_and_nothing_else)
+{
+	handle_usr1(0);
+	one_under_way();
+	for (int i = 0; i < 3; i++) {
+		worker_start(&w, flushes, h);
+		ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
+	}
+	reads_own("k", "soon");
+	ring_say(PUT_DONE);
+	flushed();
+}
+END_TEST
+
+static void puts_last_until_it_goes(struct worker *me)
+{
+	do {
+		puts_last(me);
+		atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
+	} while (me->r == ELASTICD_INTERRUPTED);
+}
+
+START_TEST(one_that_a_signal_has_ended_was_not_handed_over)
+{
+	handle_usr1(0);
+	shares();
+	elasticd_interruptible(h, 1);
+	fill();
+	atomic_store(&ends, 0);
+	worker_start(&w, puts_last_until_it_goes, h);
+	signal_until_ended(&w, 3);
+	ck_assert_int_eq(ring_ready(&ring), 0);
+	for (int i = 0; i < AT_ONCE; i++)
+		ring_say(PUT_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	hears_put("last", "v");
+	ck_assert_int_eq(ring_ready(&ring), 0);
+	ring_say(PUT_DONE);
+	flushed();
+}
+END_TEST
+
+START_TEST(a_signal_ends_the_wait_for_another_thread)
+{
+	struct worker other;
+
+	handle_usr1(0);
+	one_under_way();
+	worker_start(&other, flushes, h);
+	until_on_socket();
+	worker_start(&w, gets_another, h);
+	ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
+	ring_say(PUT_DONE);
+	ck_assert_int_eq(worker_end(&other), 0);
+}
+END_TEST
+
+enum { THREADS = 4, WRITES = 200 };
+
+static void puts_many(struct worker *me)
+{
+	char key[32], value[32];
+
+	snprintf(key, sizeof(key), "%p", (void *)me);
+	for (int i = 0; i < WRITES && !me->r; i++) {
+		snprintf(value, sizeof(value), "%d", i);
+		me->r = elasticd_put(me->h, key, value, strlen(value), NOWAIT);
+		if (!me->r && i % 50 == 49)
+			me->r = elasticd_flush(me->h, -1);
+	}
+}
+
+/* Their order is each thread's own. */
+START_TEST(threads_write_side_by_side)
+{
+	struct worker all[THREADS];
+	int next[THREADS] = { 0 }, left = THREADS * WRITES;
+
+	shares();
+	for (int i = 0; i < THREADS; i++)
+		worker_start(&all[i], puts_many, h);
+	while (left) {
+		const char *text = ring_hear();
+
+		for (int i = 0; i < THREADS; i++) {
+			char expected[96];
+
+			snprintf(expected, sizeof(expected), "'key':'%p','value':'%d'",
+				(void *)&all[i], next[i]);
+			if (!strstr(text, expected))
+				continue;
+			next[i]++;
+			left--;
+		}
+		ring_say(PUT_DONE);
+	}
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(next[i], WRITES);
+	for (int i = 0; i < THREADS; i++)
+		ck_assert_int_eq(worker_end(&all[i]), 0);
+}
+END_TEST
+
+static int child_of_it(void)
+{
+	void *value;
+	int r = elasticd_flush(h, -1);
+
+	if (r == 0)
+		r = elasticd_put(h, "k", "v", 1, NOWAIT);
+	if (r == 0)
+		r = elasticd_get(h, "k", 0, &value, NULL);
+	if (r == 0)
+		r = strcmp(value, "v");
+	elasticd_close(h);
+	return r;
+}
+
+START_TEST(a_child_has_no_writes_of_its_parent)
+{
+	int theirs, status;
+	pid_t pid;
+
+	one_under_way();
+	pid = fork();
+	if (pid == 0)
+		_exit(child_of_it());
+	theirs = agent_greets();
+	ck_assert_ptr_nonnull(strstr(agent_hear(theirs), "Put"));
+	agent_say(theirs, PUT_DONE);
+	ck_assert_ptr_nonnull(strstr(agent_hear(theirs), "Get"));
+	agent_say(theirs, GET_DONE);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	reads_own("k", "soon");
+	ring_say(PUT_DONE);
+	flushed();
+	close(theirs);
+}
+END_TEST
+
+int main(void)
+{
+	TCase *t = tcase_create("nowait");
+
+	tcase_add_checked_fixture(t, setup_share, teardown_share);
+	tcase_add_test(t, writes_go_in_order_and_nobody_waits);
+	tcase_add_test(t, a_flush_without_writes_asks_nobody);
+	tcase_add_test(t, one_too_many_waits_until_half_are_answered);
+	tcase_add_test(t, answers_that_have_come_make_room);
+	tcase_add_test(t, long_keys_are_fewer);
+	tcase_add_test(t, an_agent_that_sleeps_is_rung_once);
+	tcase_add_test(t, without_a_ring_it_waits);
+	tcase_add_test(t, what_is_longer_than_the_ring_waits_and_comes_behind);
+	tcase_add_test(t, it_must_be_said_to_write_over);
+	tcase_add_test(t, what_is_under_way_is_read_newest_first);
+	tcase_add_test(t, what_was_answered_is_the_agents_to_tell);
+	tcase_add_test(t, while_the_group_has_an_error_the_agent_is_asked);
+	tcase_add_test(t, a_process_of_before_asks_and_is_refused);
+	tcase_add_test(t, every_other_call_waits_for_it_first);
+	tcase_add_test(t, so_does_a_stream);
+	tcase_add_test(t, so_does_a_place_at_the_queue);
+	tcase_add_test(t, a_flush_tells_the_first_error_once);
+	tcase_add_test(t, the_next_one_tells_it_too_and_does_nothing);
+	tcase_add_test(t, other_calls_do_not_tell_it);
+	tcase_add_test(t, a_flush_says_that_the_agent_is_gone);
+	tcase_add_test(t, another_call_goes_to_the_next_agent);
+	tcase_add_test(t, an_agent_that_died_before_is_replaced);
+	tcase_add_test(t, an_agent_that_is_silent_does_not_keep_who_flushes);
+	tcase_add_test(t, a_flush_that_took_too_long_can_go_on);
+	tcase_add_test(t, an_answer_that_the_ring_has_no_room_for_is_told);
+	tcase_add_test(t, closing_the_handle_ends_a_flush);
+	tcase_add_test(t, closing_the_handle_does_not_wait);
+	tcase_add_test(t, a_signal_ends_a_flush_and_nothing_else);
+	tcase_add_test(t, one_that_a_signal_has_ended_was_not_handed_over);
+	tcase_add_test(t, a_signal_ends_the_wait_for_another_thread);
+	tcase_add_test(t, threads_write_side_by_side);
+	tcase_add_test(t, a_child_has_no_writes_of_its_parent);
+	return tests_run(t);
+}
