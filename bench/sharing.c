@@ -4,8 +4,9 @@
  * What sharing costs a worker in C: sharing board N prints nanoseconds of CPU time for one step,
  * beat and look for notices; as a worker, sharing barrier N has all meet N times, sharing pairs N
  * puts and gets N keys, sharing pairs N nowait with puts that do not wait, sharing pairs N 16
- * sixteen pairs at a time, and sharing detect waits at a barrier for rank 1, which kills itself. Rank 0 prints, in nanoseconds: the median of a barrier,
- * the time of all pairs of all tasks, the time from the kill to the barrier's failure.
+ * sixteen pairs at a time, and sharing detect waits at a barrier for rank 1, which kills itself.
+ * Rank 0 prints, in nanoseconds: the median of a barrier, the time of all pairs of all tasks, the
+ * time from the kill to the barrier's failure.
  *
  * sharing echo PATH says "ready" and sends back whatever comes on connections to that socket: the
  * least that a server can do.

@@ -179,7 +179,7 @@ int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t 
  *
  * elasticd_flush() waits until the agent has answered all of them. UNAVAILABLE: it is gone, and
  * some may or may not have happened. After DEADLINE_EXCEEDED and INTERRUPTED they are still under
- * way.
+ * way. elasticd_close() does not wait for them, and drops their errors.
  */
 int elasticd_flush(struct elasticd *h, int timeout_ms);
 /* Waits for the key. timeout_ms 0: NOT_FOUND where it is not there. ret_value is owned (free()) and

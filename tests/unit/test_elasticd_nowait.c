@@ -474,7 +474,9 @@ START_TEST(so_does_a_place_at_the_queue)
 	agent_say(s, "{'error':'io.elasticd.Worker.NotFound','parameters':{'message':'none'}}");
 	ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
 	work_comes(s, false);
+#ifndef __SANITIZE_THREAD__ /* which holds signals back */
 	work_comes(s, true);
+#endif
 	elasticd_work_close(work);
 	close(s);
 }
@@ -656,6 +658,7 @@ START_TEST(a_signal_ends_a_flush_and_nothing_else)
 }
 END_TEST
 
+#ifndef __SANITIZE_THREAD__ /* which holds signals back */
 static void puts_last_until_it_goes(struct worker *me)
 {
 	do {
@@ -683,6 +686,8 @@ START_TEST(one_that_a_signal_has_ended_was_not_handed_over)
 	flushed();
 }
 END_TEST
+
+#endif
 
 START_TEST(a_signal_ends_the_wait_for_another_thread)
 {
@@ -816,7 +821,9 @@ int main(void)
 	tcase_add_test(t, closing_the_handle_ends_a_flush);
 	tcase_add_test(t, closing_the_handle_does_not_wait);
 	tcase_add_test(t, a_signal_ends_a_flush_and_nothing_else);
+#ifndef __SANITIZE_THREAD__ /* which holds signals back */
 	tcase_add_test(t, one_that_a_signal_has_ended_was_not_handed_over);
+#endif
 	tcase_add_test(t, a_signal_ends_the_wait_for_another_thread);
 	tcase_add_test(t, threads_write_side_by_side);
 	tcase_add_test(t, a_child_has_no_writes_of_its_parent);
