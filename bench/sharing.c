@@ -3,9 +3,10 @@
 /*
  * What sharing costs a worker in C: sharing board N prints nanoseconds of CPU time for one step,
  * beat and look for notices; as a worker, sharing barrier N has all meet N times, sharing pairs N
- * puts and gets N keys, sharing pairs N 16 sixteen pairs at a time, and sharing detect waits at a
- * barrier for rank 1, which kills itself. Rank 0 prints, in nanoseconds: the median of a barrier,
- * the time of all pairs of all tasks, the time from the kill to the barrier's failure.
+ * puts and gets N keys, sharing pairs N nowait with puts that do not wait, sharing pairs N 16
+ * sixteen pairs at a time, and sharing detect waits at a barrier for rank 1, which kills itself.
+ * Rank 0 prints, in nanoseconds: the median of a barrier, the time of all pairs of all tasks, the
+ * time from the kill to the barrier's failure.
  *
  * sharing echo PATH says "ready" and sends back whatever comes on connections to that socket: the
  * least that a server can do.
@@ -82,7 +83,8 @@ static void barriers(int n)
 	free(took);
 }
 
-static void pairs(int n)
+/* flags: of the puts, beside OVERWRITE. */
+static void pairs(int n, int flags)
 {
 	char key[64];
 	long long begun;
@@ -92,7 +94,7 @@ static void pairs(int n)
 	begun = now_ns();
 	for (int i = 0; i < n; i++) {
 		snprintf(key, sizeof(key), "k/%d/%d", elasticd_rank(h), i % 64);
-		check(elasticd_put(h, key, "value", 5, ELASTICD_OVERWRITE));
+		check(elasticd_put(h, key, "value", 5, ELASTICD_OVERWRITE | flags));
 		check(elasticd_get(h, key, 0, &value, NULL));
 		free(value);
 	}
@@ -209,10 +211,12 @@ int main(int argc, char *argv[])
 		board(n);
 	else if (argc > 1 && strcmp(argv[1], "barrier") == 0)
 		barriers(n);
+	else if (argc > 3 && strcmp(argv[1], "pairs") == 0 && strcmp(argv[3], "nowait") == 0)
+		pairs(n, ELASTICD_NOWAIT);
 	else if (argc > 3 && strcmp(argv[1], "pairs") == 0)
 		pipelined(n, atoi(argv[3]));
 	else if (argc > 1 && strcmp(argv[1], "pairs") == 0)
-		pairs(n);
+		pairs(n, 0);
 	else
 		detect();
 	elasticd_close(h);

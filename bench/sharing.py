@@ -80,10 +80,11 @@ class Sharing:
 
     def pairs_of(self, clients):
         """Plain pairs are two answered round trips of ours, and one of a TCPStore's, whose set() does not
-        wait. A pipeline of one pair is one round trip, and both are answered."""
+        wait: the row of a put that does not wait compares like with like. A pipeline of one pair is one round
+        trip, and both are answered."""
         n = (6400 if clients == 1 else 800) if self.bench.quick else 32000 if clients == 1 else 3200
         kinds = {(who, at_once): (at_once,) if at_once else ()
-                 for who in ("Python", "C") for at_once in (0, 1, 16)}
+                 for who in ("Python", "C") for at_once in (0, 1, 16, "nowait")}
         kinds |= {("tcpstore", 0): (), ("tcpstore", 16): (16,), ("socket", 2): (2,), ("socket", 1): (1,)}
         took = {kind: [] for kind in kinds}
         for i in range(3):  # in turns, so that a busy moment is nobody's alone
@@ -94,8 +95,8 @@ class Sharing:
         rate = {kind: statistics.median(took[kind]) if None not in took[kind] else None for kind in kinds}
         plain, many = ("set, get", rate["tcpstore", 0]), ("multi_set/get of 16", rate["tcpstore", 16])
         who = f"{clients} client{'s' if clients > 1 else ''}"
-        for at_once, name, peer in ((0, "put, get", plain), (1, "both in a pipeline", plain),
-                                    (16, "16 pairs at once", plain)):
+        for at_once, name, peer in ((0, "put, get", plain), ("nowait", "put that does not wait, get", plain),
+                                    (1, "both in a pipeline", plain), (16, "16 pairs at once", plain)):
             self.pairs_row(f"pairs, {who}, Python: {name}", rate["Python", at_once], peer, ">= 5 times")
             self.pairs_row(f"  from C: {name}", rate["C", at_once], peer, None)
         self.pairs_row("  from Python, beside many at once, too", rate["Python", 16], many, None)

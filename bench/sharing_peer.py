@@ -6,7 +6,8 @@ package, as a worker of a job) or socket (bare round trips on a UNIX socket with
 nothing, SHARING echo: the floor of anything that has a server and waits for its answers).
 
 AT_ONCE pairs go together: one by a pipeline, several by put_many() and get_many(), or by multi_set() and
-multi_get(). Of a socket it is how many round trips a pair has."""
+multi_get(). Of a socket it is how many round trips a pair has. nowait instead: elasticd's put does not wait
+either, which is what compares with a TCPStore's set()."""
 
 import functools
 import multiprocessing
@@ -19,7 +20,8 @@ import tempfile
 import time
 
 KIND, WHAT, CLIENTS, N = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-AT_ONCE = int(sys.argv[5]) if len(sys.argv) > 5 else 0
+WAITS = sys.argv[5:] != ["nowait"]
+AT_ONCE = int(sys.argv[5]) if len(sys.argv) > 5 and WAITS else 0
 now = time.monotonic_ns
 fork = multiprocessing.get_context("fork")
 
@@ -140,7 +142,7 @@ def elasticd():
         if AT_ONCE:
             value = all_at_once(job.rank, pairs, lambda name: job.barrier(name))
         else:
-            put = functools.partial(job.kv.put, overwrite=True)
+            put = functools.partial(job.kv.put, overwrite=True, **({} if WAITS else {"wait": False}))
             value = all_pairs(job.rank, put, job.kv.get, lambda name: job.barrier(name))
         return value if job.rank == 0 else None
 

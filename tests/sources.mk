@@ -21,6 +21,8 @@ unit_TESTS := \
 	elasticd_waits \
 	elasticd_share \
 	elasticd_share_waits \
+	elasticd_nowait \
+	elasticd_nowait_ends \
 	elasticd_mirror \
 	elasticd_calls \
 	elasticd_packed \

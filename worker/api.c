@@ -74,8 +74,12 @@ static int check_value(const void *value, size_t len)
 
 int check_put(const void *value, size_t len, int flags)
 {
-	if (flags & ~(ELASTICD_OVERWRITE | ELASTICD_PERSISTENT))
+	if (flags & ~(ELASTICD_OVERWRITE | ELASTICD_PERSISTENT | ELASTICD_NOWAIT))
 		return fail(ELASTICD_INVALID_ARGUMENT, "flags: %d is none of this version", flags);
+	if (flags & ELASTICD_NOWAIT && !(flags & ELASTICD_OVERWRITE))
+		return fail(ELASTICD_INVALID_ARGUMENT,
+			"flags: expected OVERWRITE beside NOWAIT, since a write that may find the "
+			"key there has to wait");
 	return check_value(value, len);
 }
 
@@ -100,6 +104,11 @@ int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t 
 	if (!r)
 		r = check_put(value, len, flags);
 	return r ? r : h->side->put(h, normal, value ? value : "", len, flags);
+}
+
+int elasticd_flush(struct elasticd *h, int timeout_ms)
+{
+	return h->side->flush ? h->side->flush(h, timeout_ms) : 0;
 }
 
 int elasticd_get(

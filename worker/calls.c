@@ -228,6 +228,7 @@ static int call(struct elasticd *h, const char *method, struct args *a, struct w
 	struct conn *c;
 	struct pool *p;
 	bool halted;
+	int r;
 
 	if (args_message(a, method, false, &b) < 0)
 		return fail_memory();
@@ -238,6 +239,9 @@ static int call(struct elasticd *h, const char *method, struct args *a, struct w
 	p = pool_of(h);
 	if (!p)
 		return fail_memory();
+	r = pool_writes(p) ? writer_settle(h, p, wait) : 0;
+	if (r)
+		return r;
 	if (!pool_begin(p, wait.prompt || wait.resumes ? &key : NULL, NULL, &c, &halted))
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
 	return call_in(h, p, &b, &wait, halted, c, taker, ret);
@@ -282,6 +286,23 @@ static bool call_goes_on(const struct conn *c, int r, const struct varlink_buffe
 	       (!c->unsent || c->share.state == SHARE_ASKED);
 }
 
+/* Waits for writes first. One that has ended here has not begun: all of it is to be sent. */
+static int call_on_settle(struct elasticd *h, struct pool *p, struct conn **c,
+	const struct varlink_buffer *call, bool again, struct wait wait)
+{
+	int r;
+
+	if (*c && !again)
+		(*c)->unsent = varlink_buffer_len(call);
+	wait.timeout_ms = -1;
+	r = writer_settle(h, p, wait);
+	if (r && r != ELASTICD_INTERRUPTED) {
+		conn_drop(p, *c);
+		*c = NULL;
+	}
+	return r;
+}
+
 int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
 	const struct varlink_buffer *call, bool again, struct wait wait, const struct taker *taker,
 	struct varlink_in *ret)
@@ -290,6 +311,9 @@ int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
 	int r;
 
 	*ret = (struct varlink_in){ .message = NULL };
+	r = pool_writes(p) ? call_on_settle(h, p, c, call, again, wait) : 0;
+	if (r)
+		return r;
 	if (!pool_enter(p))
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
 	r = call_on_begin(h, p, c, call, again, &wait, &d);
@@ -340,6 +364,9 @@ int remote_calls(struct elasticd *h, struct calls *calls, struct wait wait)
 
 	if (!p)
 		return fail_memory();
+	r = pool_writes(p) ? writer_settle(h, p, wait) : 0;
+	if (r)
+		return r;
 	if (!pool_begin(p, NULL, calls->who, &c, &halted))
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
 	if (halted) {
@@ -396,6 +423,9 @@ int remote_stream(struct elasticd *h, struct pool *p, const char *method, struct
 
 	if (r < 0)
 		return fail_memory();
+	r = pool_writes(p) ? writer_settle(h, p, WAIT_PROMPT) : 0;
+	if (r)
+		return r;
 	if (!pool_enter(p))
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
 	r = stream_open(h, p, &b, ret, ret_first);

@@ -25,6 +25,13 @@ bool conn_ended(const struct conn *c)
 	return poll(&p, 1, 0) > 0;
 }
 
+bool conn_hung_up(const struct conn *c)
+{
+	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
+
+	return poll(&p, 1, 0) > 0;
+}
+
 void conn_free(struct conn *c)
 {
 	close_fd(c->fd);
@@ -162,7 +169,7 @@ static int conn_fill(struct conn *c, struct deadline *d)
 }
 
 /* A bell is an empty message: a late one may come before an answer. */
-static int conn_next(struct conn *c, char **ret, size_t *ret_len)
+int conn_next(struct conn *c, char **ret, size_t *ret_len)
 {
 	int r;
 

@@ -167,9 +167,21 @@ int elasticd_checkpoint(
  * bytes, at most 1 MiB. What is stored is gone with this incarnation of the group, unless it is
  * PERSISTENT.
  */
-enum { ELASTICD_OVERWRITE = 1, ELASTICD_PERSISTENT = 2 };
+enum { ELASTICD_OVERWRITE = 1, ELASTICD_PERSISTENT = 2, ELASTICD_NOWAIT = 4 };
 /* ALREADY_EXISTS without OVERWRITE where the key is there. */
 int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t len, int flags);
+/*
+ * With NOWAIT, which needs OVERWRITE, elasticd_put() need not wait until the agent has answered:
+ * the write is handed over, and is done even if the process ends at once. Every later call through
+ * this handle happens after it, and waits for it where it has to; an elasticd_get() of the key has
+ * this value. The first error of such writes is returned by the next elasticd_flush(), or by the
+ * next elasticd_put() with NOWAIT, which has then done nothing.
+ *
+ * elasticd_flush() waits until the agent has answered all of them. UNAVAILABLE: it is gone, and
+ * some may or may not have happened. After DEADLINE_EXCEEDED and INTERRUPTED they are still under
+ * way. elasticd_close() does not wait for them, and drops their errors.
+ */
+int elasticd_flush(struct elasticd *h, int timeout_ms);
 /* Waits for the key. timeout_ms 0: NOT_FOUND where it is not there. ret_value is owned (free()) and
  * has a NUL behind its ret_len bytes. A small value may be read in memory that is shared with the
  * agent: what it would answer now. */

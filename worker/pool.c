@@ -24,6 +24,7 @@ static struct pool *pool_new(const struct elasticd *h)
 	TAILQ_INIT(&p->idle);
 	TAILQ_INIT(&p->busy);
 	TAILQ_INIT(&p->halted);
+	writer_init(&p->writer);
 	return p;
 }
 
@@ -31,6 +32,7 @@ static void pool_free(struct pool *p)
 {
 	struct conn *c;
 
+	writer_fini(p);
 	TAILQ_CONCAT(&p->idle, &p->halted, entry);
 	while ((c = TAILQ_FIRST(&p->idle))) {
 		TAILQ_REMOVE(&p->idle, c, entry);
@@ -189,7 +191,8 @@ void conn_abandon(struct conn *c)
 		conn_free(c);
 }
 
-void pool_end(struct pool *p, struct conn *c)
+/* Whether it is kept. */
+static bool give_back(struct pool *p, struct conn *c, bool leaves)
 {
 	bool keep;
 
@@ -201,12 +204,28 @@ void pool_end(struct pool *p, struct conn *c)
 		p->n_idle++;
 	}
 	/* One that is not kept is nobody else's any more. */
-	left(p);
+	if (leaves)
+		left(p);
 	pthread_mutex_unlock(&p->lock);
-	if (keep)
+	return keep;
+}
+
+static void conn_give_back(struct pool *p, struct conn *c, bool leaves)
+{
+	if (give_back(p, c, leaves))
 		return;
 	shutdown(c->fd, SHUT_RDWR);
 	conn_free(c);
+}
+
+void pool_end(struct pool *p, struct conn *c)
+{
+	conn_give_back(p, c, true);
+}
+
+void pool_give_ring(struct pool *p, struct conn *c)
+{
+	conn_give_back(p, c, false);
 }
 
 /* --- calls that a signal has ended, and that their thread may make again */
@@ -268,6 +287,23 @@ bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *w
 	pthread_mutex_unlock(&p->lock);
 	*ret = c;
 	return open;
+}
+
+struct conn *pool_take_ring(struct pool *p)
+{
+	struct conn *c;
+
+	pthread_mutex_lock(&p->lock);
+	TAILQ_FOREACH (c, &p->idle, entry)
+		if (c->share.ring.memory && !ring_closed(&c->share.ring) && !conn_hung_up(c))
+			break;
+	if (c) {
+		TAILQ_REMOVE(&p->idle, c, entry);
+		p->n_idle--;
+		TAILQ_INSERT_TAIL(&p->busy, c, entry);
+	}
+	pthread_mutex_unlock(&p->lock);
+	return c;
 }
 
 /* One that this thread has begun, now busy. */

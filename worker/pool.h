@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What pool.c, connection.c, calls.c, share.c and share_mirror.c share; nobody else includes this.
- */
+/* What pool.c, connection.c, calls.c, share.c, share_mirror.c and writer.c share; of others only
+ * remote.c includes this. */
 
 #include "common/varlink_frame.h"
 #include "worker/connection.h"
 #include "worker/share.h"
+#include "worker/writer.h"
 
 #include <pthread.h>
 #include <sys/queue.h>
@@ -42,6 +43,7 @@ struct pool {
 	struct mirror_reader *mirror;
 	uint64_t mirror_number, mirror_file;
 	int64_t mirror_looked_ms; /* when its agent was looked for; -1: is to be now */
+	struct writer writer;
 };
 
 /* The time that a call has. */
@@ -53,6 +55,12 @@ struct deadline {
 	bool from_last;		   /* it is so long from the last byte that went or came */
 	const struct conn *beside; /* -EOWNERDEAD once this one has ended */
 };
+
+/* Whether some writes have no answer yet. */
+static inline bool pool_writes(struct pool *p)
+{
+	return atomic_load_explicit(&p->writer.n, memory_order_relaxed) != 0;
+}
 
 /* --- pool.c */
 
@@ -69,6 +77,10 @@ bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *w
 /* The call is over and nothing is left to be read: gives the connection back, and leaves. */
 void pool_end(struct pool *p, struct conn *c);
 bool pool_closing(struct pool *p);
+/* One that is free and has a ring, now busy; NULL where there is none. */
+struct conn *pool_take_ring(struct pool *p);
+/* Gives it back, by one who does not leave yet. */
+void pool_give_ring(struct pool *p, struct conn *c);
 /* A new connection, busy. */
 void pool_add(struct pool *p, struct conn *c);
 /* Keeps a busy connection until the same call is made again. */
@@ -83,6 +95,8 @@ struct deadline deadline_of(const struct elasticd *h, struct wait wait);
 _must_check_ int conn_new(struct pool *p, const char *path, const struct deadline *d,
 	struct conn **ret, struct error *err);
 void conn_free(struct conn *c);
+/* Whether the agent has; what it said before may still be there. */
+bool conn_hung_up(const struct conn *c);
 /* Something went or came. */
 void deadline_progress(struct deadline *d);
 /* How long the next wait may be, as poll() takes it: the first of a call has the whole time. 0 or
@@ -95,6 +109,8 @@ _must_check_ int conn_send_rest(struct conn *c, const struct varlink_buffer *b, 
 /* Until there is something to be read from its socket. 0; -EAGAIN after a signal that ends nothing;
  * -ETIMEDOUT, -EINTR, -EOWNERDEAD or another negative errno. */
 _must_check_ int conn_await_answer(const struct conn *c, struct deadline *d);
+/* The next message that has come: 1; 0: none, or a negative errno. */
+_must_check_ int conn_next(struct conn *c, char **ret, size_t *ret_len);
 /* The next message, NUL-ended, borrowed until the next call. 0, -ETIMEDOUT, -EINTR, -ECONNRESET,
  * -ESTALE (the same, and the agent has taken nothing of the call), -EOWNERDEAD or another negative
  * errno. */

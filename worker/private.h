@@ -15,6 +15,7 @@
  *   connection.c  one connection to the agent, and how one waits for an answer
  *   calls.c       calls and streams on them
  *   share.c, share_mirror.c  memory that they share with the agent, instead of the socket
+ *   writer.c      writes that are not waited for
  *   message.c     parameters of calls, plain answers, and errors in answers
  *   process.c     whether this is still the process that it was
  *   remote.c, remote_group.c, remote_stream.c, remote_preempt.c, remote_pipeline.c  the calls of
@@ -67,6 +68,8 @@ struct side {
 	void (*forget)(struct elasticd *h); /* calls that a signal has ended, of this thread */
 	void (*close)(struct elasticd *h);  /* waits until all threads have left */
 	int (*put)(struct elasticd *h, const char *key, const void *value, size_t len, int flags);
+	/* Waits for what was put with NOWAIT, and tells its first error; NULL: nothing ever is. */
+	int (*flush)(struct elasticd *h, int timeout_ms);
 	int (*get)(
 		struct elasticd *h, const char *key, int timeout_ms, void **ret, size_t *ret_len);
 	int (*delete)(struct elasticd *h, const char *key, int64_t *ret);

@@ -43,8 +43,12 @@ void args_get(struct args *a, const char *key, int timeout_ms)
 
 static int remote_put(struct elasticd *h, const char *key, const void *value, size_t len, int flags)
 {
+	struct pool *p = flags & ELASTICD_NOWAIT ? pool_of(h) : NULL;
 	struct args a = ARGS_EMPTY;
+	int r = p ? writer_put(h, p, key, value, len, flags) : -1;
 
+	if (r >= 0)
+		return r;
 	args_put(&a, key, value, len, flags);
 	return remote_call(h, "Put", &a, WAIT_PROMPT, NULL);
 }
@@ -70,8 +74,15 @@ static int remote_get(
 	struct taken_entry entry = { .value = NULL };
 	const struct taker taker = { answer_entry, &entry };
 	struct args a = ARGS_EMPTY;
-	int r = get_shown(h, key, ret, ret_len);
+	struct pool *p = pool_of(h);
+	bool found = false;
+	int r = 0;
 
+	if (p && pool_writes(p))
+		r = writer_get(h, p, key, timeout_ms, ret, ret_len, &found);
+	if (r || found)
+		return r;
+	r = get_shown(h, key, ret, ret_len);
 	if (r)
 		return r < 0 ? fail_memory() : 0;
 	args_get(&a, key, timeout_ms);
@@ -152,6 +163,7 @@ const struct side side_remote = {
 	.forget = pool_forget,
 	.close = remote_close,
 	.put = remote_put,
+	.flush = remote_flush,
 	.get = remote_get,
 	.delete = remote_delete,
 	.list = remote_list,

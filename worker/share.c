@@ -190,8 +190,7 @@ int share_ready(struct conn *c, struct deadline *d)
 
 /* --- sending */
 
-/* 0, or a negative errno where nobody will look into the ring. */
-static int bell_send(struct conn *c)
+int share_bell(struct conn *c)
 {
 	ssize_t n;
 
@@ -218,7 +217,7 @@ int share_send(struct conn *c, const struct varlink_buffer *b)
 		return r == -EAGAIN ? 0 : r;
 	s->by_ring = true;
 	s->asked = len;
-	r = ring_bell_due(&s->ring) ? bell_send(c) : 0;
+	r = ring_bell_due(&s->ring) ? share_bell(c) : 0;
 	/* What was taken before the agent hung up may have an answer. */
 	if (r < 0 && share_untouched(s)) {
 		s->by_ring = false;
@@ -235,7 +234,7 @@ bool share_untouched(const struct share *s)
 /* --- receiving */
 
 /* All that has come by the ring. 1: there was something. */
-static int ring_take(struct conn *c, struct deadline *d)
+int share_take(struct conn *c, struct deadline *d)
 {
 	struct share *s = &c->share;
 	bool spilled = ring_spilled(&s->ring);
@@ -305,7 +304,7 @@ int share_receive(struct conn *c, struct deadline *d)
 	if (!s->by_ring)
 		return 0;
 	closed = ring_closed(&s->ring);
-	r = ring_take(c, d);
+	r = share_take(c, d);
 	if (r)
 		return r;
 	if (closed)
@@ -324,7 +323,7 @@ int share_received(struct conn *c, struct deadline *d, const char *data, ssize_t
 	if (!s->by_ring)
 		return 0;
 	ring_runs(&s->ring);
-	r = ring_take(c, d);
+	r = share_take(c, d);
 	if (r < 0 || n <= 0)
 		return r;
 	/* Once it has spilled, what comes by the socket is behind all that came by the ring. */

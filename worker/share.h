@@ -59,6 +59,11 @@ _must_check_ int share_ready(struct conn *c, struct deadline *d);
  * connection is of no more use. */
 _must_check_ int share_send(struct conn *c, const struct varlink_buffer *b);
 
+/* Says that there is something in the ring. 0, or a negative errno where nobody will look. */
+_must_check_ int share_bell(struct conn *c);
+/* Takes what has come by the ring, without waiting. 1: there was something, or it has spilled; 0;
+ * or a negative errno. */
+_must_check_ int share_take(struct conn *c, struct deadline *d);
 /* Looks for what comes by the ring, and waits for it a while. 1: look again at what there is; 0:
  * the socket is to be waited for, and share_received() to be called then. -ESTALE, -EINTR or
  * another negative errno. */

@@ -5,6 +5,7 @@ worker_SRC := \
 	worker/control.c \
 	worker/queue.c \
 	worker/work.c \
+	worker/writer.c \
 	worker/remote_queue.c \
 	worker/remote_queue_answer.c \
 	worker/remote_work.c \

@@ -305,7 +305,15 @@ class Job(Coordinator):
                         text_argument(message.replace("\0", "\\0"), "message"), text)
 
     def close(self) -> None:
-        """Ends the waits of other threads with Cancelled. Closing twice is no error."""
+        """Waits for what was put with wait=False, and raises its first error when all is closed. Ends the
+        waits of other threads with Cancelled. Closing twice is no error."""
+        try:
+            if not self.closed:
+                self.kv.flush()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         self._header, self._slot, _ = private_board()
         self._watched = self._header
         self._core.close()
@@ -313,8 +321,11 @@ class Job(Coordinator):
     def __enter__(self) -> Job:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            quietly(self.close)  # it has an error already
 
     def __repr__(self) -> str:
         where = f"{self.run} attempt {self.attempt}" if self.supervised else "unsupervised"

@@ -25,7 +25,7 @@ from ._library import INTERRUPTED, SIZES, CEntry, text_argument, text_of
 from ._pipeline import GET, OVERWRITE, PERSISTENT, PUT, Maker, Pipeline
 from ._streams import Change, Watch
 
-_OVERWRITE, _PERSISTENT = 1, 2
+_OVERWRITE, _PERSISTENT, _NOWAIT = 1, 2, 4
 _ROOM = 4096
 _ROOM_ARGUMENT, _ERRORS = c_size_t.from_param(_ROOM), "surrogateescape"
 _T = TypeVar("_T")
@@ -60,8 +60,14 @@ class KV:
         self._places: list[_Place] = []  # that no call uses now
 
     def put(self, key: str, value: Union[Bytes, str], *, overwrite: bool = False,
-            persistent: bool = False) -> None:
-        """Writes a key; AlreadyExists where it is there and overwrite is not set."""
+            persistent: bool = False, wait: bool = True) -> None:
+        """Writes a key; AlreadyExists where it is there and overwrite is not set.
+
+        With wait=False, which needs overwrite, it need not wait for the answer: the write is handed over,
+        and is done even if the process ends at once. Whatever this process does later through its job
+        happens after it, and get() of the key has this value. The first error of such writes is raised by
+        flush(), by the next put() of this kind, which has then done nothing, or by the job's close().
+        """
         handle = self._core._handle or self._core.handle()
         name = (key.encode("utf-8", _ERRORS) if type(key) is str and "\0" not in key
                 else text_argument(key, "key"))
@@ -71,6 +77,8 @@ class KV:
         flags = _OVERWRITE if overwrite else 0
         if persistent:
             flags |= _PERSISTENT
+        if not wait:
+            flags |= _NOWAIT
         try:
             status = self._put(handle, name, data, length, flags)
             while status == INTERRUPTED:
@@ -80,6 +88,12 @@ class KV:
             raise
         if status:
             self._core.library.check(status)
+
+    def flush(self, timeout: Optional[float] = None) -> None:
+        """Waits until all that was put with wait=False is done, and raises its first error. Unavailable:
+        the agent is gone, and some of it may or may not have happened."""
+        function, handle = self._core.library.flush, self._core.handle()
+        self._core.wait(lambda ms: function(handle, ms), timeout)
 
     def get(self, key: str, timeout: Optional[float] = None) -> bytes:
         """Waits until somebody has written the key. DeadlineExceeded after timeout seconds; with a

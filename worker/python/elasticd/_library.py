@@ -83,6 +83,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "notify": [c_void_p, c_char_p, c_int64],
     "exit_code": [c_void_p],
     "put": [c_void_p, c_char_p, c_char_p, c_size_t, c_int],
+    "flush": [c_void_p, c_int],
     "get": [c_void_p, c_char_p, c_int, _out, _size_out],
     "delete": [c_void_p, c_char_p, POINTER(c_int64)],
     "list": [c_void_p, c_char_p, POINTER(POINTER(CEntry)), _size_out],

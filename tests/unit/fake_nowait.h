@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* A worker that does not wait for its puts, and what the played agent finds of them. */
+
+#include "tests/unit/fake_share.h"
+#include "tests/unit/fake_signals.h"
+
+enum { AT_ONCE = 32, NOWAIT = ELASTICD_OVERWRITE | ELASTICD_NOWAIT };
+
+#define MISSING_OTHER \
+	"{'error':'io.elasticd.Worker.NotFound','parameters':{'message':'no key other'}}"
+#define FULL \
+	"{'error':'io.elasticd.Worker.ResourceExhausted','parameters':{'message':'it is full'}}"
+
+static inline int puts_soon(const char *key, const char *value)
+{
+	/* What this process has written counts while it is one of the group. */
+	atomic_store(&h->slot->expected, h->token);
+	return elasticd_put(h, key, value, strlen(value), NOWAIT);
+}
+
+/* The agent finds the next one in the ring. */
+static inline void hears_put(const char *key, const char *value)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		"{'method':'io.elasticd.Worker.Put','parameters':{'key':'%s','value':'%s',"
+		"'overwrite':true}}",
+		key, value);
+	ck_assert_str_eq(ring_hear(), text);
+}
+
+static inline void flushes(struct worker *me)
+{
+	me->r = elasticd_flush(me->h, -1);
+}
+
+static inline void flushed(void)
+{
+	worker_start(&w, flushes, h);
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+
+/* One was handed over, and the agent has it. */
+static inline void one_under_way(void)
+{
+	shares();
+	ck_assert_int_eq(puts_soon("k", "soon"), 0);
+	hears_put("k", "soon");
+}
+
+static inline void reads_own(const char *key, const char *expected)
+{
+	void *value;
+	size_t len;
+
+	ck_assert_int_eq(elasticd_get(h, key, 0, &value, &len), 0);
+	ck_assert_str_eq(value, expected);
+	ck_assert_uint_eq(len, strlen(expected));
+	free(value);
+}
+
+static inline void puts_last(struct worker *me)
+{
+	me->r = elasticd_put(me->h, "last", "v", 1, NOWAIT);
+}
+
+static inline void fill(void)
+{
+	char key[16];
+
+	for (int i = 0; i < AT_ONCE; i++) {
+		snprintf(key, sizeof(key), "%d", i);
+		ck_assert_int_eq(puts_soon(key, "v"), 0);
+	}
+	for (int i = 0; i < AT_ONCE; i++) {
+		snprintf(key, sizeof(key), "%d", i);
+		hears_put(key, "v");
+	}
+}
+
+/* And has not gone on by then. */
+static inline void until_it_waits(void)
+{
+	until_on_socket();
+	ck_assert_int_eq(ring_ready(&ring), 0);
+}
+
+static inline void puts_soon_there(struct worker *me)
+{
+	me->r = elasticd_put(me->h, "k", "soon", 4, NOWAIT);
+}
+
+static inline void gets_another(struct worker *me)
+{
+	me->r = elasticd_get(me->h, "other", 0, &me->value, &me->n);
+}
