@@ -80,8 +80,8 @@ class Sharing:
 
     def pairs_of(self, clients):
         """Plain pairs are two answered round trips of ours, and one of a TCPStore's, whose set() does not
-        wait: the row of a put that does not wait compares like with like, for the puts. A pipeline of one pair is one round
-        trip, and both are answered."""
+        wait: the row of a put that does not wait compares like with like, as to the puts. A pipeline of one
+        pair is one round trip, and both are answered."""
         n = (6400 if clients == 1 else 800) if self.bench.quick else 32000 if clients == 1 else 3200
         kinds = {(who, at_once): (at_once,) if at_once else ()
                  for who in ("Python", "C") for at_once in (0, 1, 16, "nowait")}

@@ -11,12 +11,12 @@
  * zeros, which is as if it had written these, and the next access of either end takes memory for
  * them again. Only where the machine has none to give would that be a signal (SIGBUS).
  *
- * The client begins each exchange: it writes requests only while it waits for no answer, or where it
- * knows that the ring has room for all answers, either all of them into the ring or all to the
- * socket, and the answers come the same way. Two things still go over the socket: a "bell", a single NUL, which is an empty
- * message and says "look into the ring" to an end that sleeps on its socket; and answers for which
- * the ring has no room: from the first of these on all answers to what was asked come over the
- * socket (ring_spilled()).
+ * The client begins each exchange: it writes requests only while it waits for no answer, or where
+ * it knows that the ring has room for all answers, either all of them into the ring or all to the
+ * socket, and the answers come the same way. Two things still go over the socket: a "bell", a
+ * single NUL, which is an empty message and says "look into the ring" to an end that sleeps on its
+ * socket; and answers for which the ring has no room: from the first of these on all answers to
+ * what was asked come over the socket (ring_spilled()).
  *
  * An end believes nothing that the other end may write: it keeps its own counters to itself, copies
  * what it takes before it looks at it, and finds a counter that cannot be (-EBADMSG). So a broken
