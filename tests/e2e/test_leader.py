@@ -78,10 +78,11 @@ def test_after_a_leaders_failure_so_too(box, daemon):
 
 
 def test_nobody_is_started_again_once_the_leader_has_ended(box, daemon):
-    """A worker that fails again and again: its error is the verdict."""
-    job = daemon.run(group([f"wait-file:{box.path('failed')}"],
-                           [f"if-file:{box.path('failed')}:sleep:100",
-                            f"touch:{box.path('failed')}", "exit:7"],
+    """A worker that fails again and again: its error is the verdict. The leader goes when it has failed
+    once: a first failure, behind the leader's end, would be a consequence of that."""
+    failed, again = box.path("failed"), box.path("again")
+    job = daemon.run(group([f"wait-file:{again}"],
+                           [f"if-file:{failed}:{{touch:{again}+sleep:1}}", f"touch:{failed}", "exit:7"],
                            workers=1, leader=now("1h"), restart={"scope": "task", "max": 100000}))
     assert job["state"] == "failed" and job["verdict"]["exit_status"] == 7, job["verdict"]
     assert job["verdict"]["root_cause"]["role"] == "worker"
