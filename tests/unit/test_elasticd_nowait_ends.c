@@ -91,8 +91,8 @@ END_TEST
 
 START_TEST(an_agent_that_is_silent_does_not_keep_who_flushes)
 {
-	h->silence_ms = 50;
 	one_under_way();
+	h->silence_ms = 50;
 	worker_start(&w, flushes, h);
 	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
 	ck_assert_str_eq(w.text, "the agent does not answer");
