@@ -223,8 +223,10 @@ END_TEST
 
 START_TEST(an_agent_that_says_nothing_to_it_does_not_keep_a_caller)
 {
+	calls_before(fd);
 	h->silence_ms = 50;
-	share_begins();
+	worker_start(&w, puts_text, h);
+	ck_assert_str_eq(agent_hear(fd), SHARE);
 	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
 	ck_assert_str_eq(w.text, "the agent does not answer");
 	ck_assert_str_eq(agent_hear(fd), "");
