@@ -136,7 +136,7 @@ static int put(struct workers *w, struct varlink_call *call, const char *key,
 {
 	_cleanup_free_ void *owned = NULL;
 	struct worker_question *q;
-	struct error err; /* set where it is read */
+	struct error err = { 0 };
 	const void *value;
 	size_t len;
 
@@ -175,7 +175,7 @@ static int get(struct workers *w, struct varlink_call *call, const char *key, bo
 	int64_t timeout_ms)
 {
 	struct worker_question *q = question_new(call, reply_entry);
-	struct error err; /* set where it is read */
+	struct error err = { 0 };
 
 	if (!q)
 		return 0;
