@@ -8,6 +8,7 @@
 #include "worker/pool.h"
 
 #include "common/json.h"
+#include "common/spin.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -15,11 +16,11 @@
 #include <sys/socket.h>
 
 enum {
-	MOMENT_MS = 10,	  /* so long nothing is heard of the socket */
-	SPIN_MOST = 200,  /* looks, of some 20 ns each */
-	SPIN_LEAST = 20,  /* fewer are none */
+	MOMENT_MS = 10,	     /* so long nothing is heard of the socket */
+	SPIN_NS = 30 * 1000, /* as long as sleeping and being woken costs both ends */
+	SPIN_LEAST_NS = 1000,
+	SPIN_LOOKS = 16,  /* between two looks at the clock */
 	SPIN_AGAIN = 256, /* waits after which it is tried again */
-	SPIN_FIRST = 100, /* when it is */
 	FDS_MOST = 8,	  /* that can come at once */
 	PIECE_BYTES = 4096,
 };
@@ -138,7 +139,7 @@ static void share_use(struct conn *c, const json_t *answer)
 		ring_open(&s->ring, s->fds[0]) < 0)
 		return;
 	s->unspun = one_cpu() ? SPIN_AGAIN : 0;
-	s->spin = s->unspun ? 0 : SPIN_FIRST;
+	s->spin_ns = s->unspun ? 0 : SPIN_NS;
 	if (mirror)
 		share_mirror(c->pool, c, s->fds[1]);
 }
@@ -256,37 +257,45 @@ int share_take(struct conn *c, struct deadline *d)
 	return taken || spilled;
 }
 
-/* How often it looks; now and then it tries whether that pays. */
-static unsigned spin_of(struct share *s)
+/* How long it looks; now and then it tries whether that pays. */
+static int64_t spin_of(struct share *s)
 {
 	if (ring_crowded(&s->ring))
 		return 0;
-	if (s->spin || s->unspun >= SPIN_AGAIN)
-		return s->spin;
+	if (s->spin_ns || s->unspun >= SPIN_AGAIN)
+		return s->spin_ns;
 	if (++s->unspun == SPIN_AGAIN) {
 		s->unspun = 0;
-		s->spin = SPIN_FIRST;
+		s->spin_ns = SPIN_NS;
 	}
-	return s->spin;
+	return s->spin_ns;
 }
 
-static void spin_ended(struct share *s, bool paid)
+/* As ring_await(). */
+static int spin(struct share *s)
 {
-	if (!s->spin || ring_crowded(&s->ring))
-		return;
-	s->spin = paid ? SPIN_MOST : s->spin / 2;
-	if (s->spin < SPIN_LEAST)
-		s->spin = 0;
+	int64_t ns = spin_of(s), begin;
+	int r;
+
+	if (!ns)
+		return ring_await(&s->ring, 0, 0);
+	begin = now_ns();
+	do
+		r = ring_await(&s->ring, SPIN_LOOKS, 0);
+	while (r == 0 && now_ns() - begin < ns);
+	if (r == 0)
+		s->spin_ns = ns < 2 * SPIN_LEAST_NS ? 0 : ns / 2;
+	else
+		s->spin_ns = SPIN_NS;
+	return r;
 }
 
 /* 1: there is something; 0: not within a moment. */
 static int ring_wait_moment(struct conn *c, struct deadline *d)
 {
 	struct share *s = &c->share;
-	unsigned spin = spin_of(s);
-	int ms, r = ring_await(&s->ring, spin, 0);
+	int ms, r = spin(s);
 
-	spin_ended(s, r == 1);
 	if (r == 0 && deadline_left(d, &ms) == 0)
 		r = ring_await(
 			&s->ring, 0, (ms < 0 || ms > MOMENT_MS ? MOMENT_MS : ms) * INT64_C(1000));

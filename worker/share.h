@@ -44,8 +44,9 @@ struct share {
 	size_t asked;	/* so many bytes of it */
 	unsigned calls; /* up to SHARE_AFTER */
 	int fds[SHARE_FDS], n_fds;
-	unsigned spin, unspun; /* looks before it sleeps; waits since it last tried */
-	uint64_t mirror;       /* the number of the mirror that came with it; 0: none */
+	int64_t spin_ns; /* it looks so long before it sleeps */
+	unsigned unspun; /* waits since it last tried to */
+	uint64_t mirror; /* the number of the mirror that came with it; 0: none */
 };
 
 /* For a connection that is not used any more; in a child of fork() (ours false) its memory is the
