@@ -14,9 +14,9 @@ import time
 
 import pytest
 
-from harness import (DAEMON, PUPPET, SANITIZED, SLOWER, Unmet, Varlink, VarlinkError, alive, children,
-                     cmdline, descendants, line_bytes, processes_of_run, spec, stat_of, wait_file,
-                     wait_for, wait_gone, wait_lines)
+from harness import (DAEMON, PUPPET, SANITIZED, SLOWER, Unmet, Varlink, VarlinkError, alive, cmdline,
+                     line_bytes, processes_of_run, spec, stat_of, wait_file, wait_for, wait_gone,
+                     wait_lines)
 
 
 def strip(job):
@@ -197,11 +197,9 @@ def test_a_lost_agent_without_budget(box, daemon, whom):
 
 
 def kill_agent(job, whom):
-    """agent_pid may be the guard's or the agent proper's; both are found by descent."""
-    pid = job["agent_pid"]
-    workers = {t.get("pid") for t in job["tasks"]}
-    inner = [c for c in children(pid) if c not in workers and "elastic-agent" in cmdline(c)]
-    guard, proper = (pid, inner[0]) if inner else (stat_of(pid)[1], pid)
+    """agent_pid is the agent proper's, and its parent is the guard."""
+    proper = job["agent_pid"]
+    guard = stat_of(proper)[1]
     assert "elastic-agent" in cmdline(guard) and "elastic-agent" in cmdline(proper)
     victims = {"agent": [proper], "guard": [guard], "both": [guard, proper]}[whom]
     # Nothing is stopped first: a stopped process whose session leader dies gets SIGHUP and goes on.
