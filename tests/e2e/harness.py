@@ -34,7 +34,7 @@ class Watch:
 
     def __init__(self, *dirs):
         if Watch._fd < 0:
-            Watch._fd = _libc.inotify_init1(IN_CLOEXEC)
+            Watch._fd = _libc.inotify_init1(IN_CLOEXEC | IN_NONBLOCK)
         self.mine = set()
         for d in dirs:
             self.add(d)
@@ -49,7 +49,8 @@ class Watch:
         if Watch._fd < 0:  # none to be had: look again soon
             select.select([], [], [], min(seconds, 0.02))
         elif select.select([Watch._fd], [], [], max(0, seconds))[0]:
-            os.read(Watch._fd, 65536)
+            with contextlib.suppress(BlockingIOError):  # another thread was quicker
+                os.read(Watch._fd, 65536)
 
     def close(self):
         for wd in self.mine:
@@ -523,10 +524,11 @@ class Box:
         """Kills whatever is left; returns what that was."""
         reap_strangers()
         left = [p for p in descendants(os.getpid()) if alive(p)]
-        # What is ending right now (a guard whose agent just left) gets its moment.
+        # What is ending right now (a guard whose agent just left) gets its time, all of it together.
+        deadline = time.monotonic() + PATIENCE
         for pid in left:
             with contextlib.suppress(AssertionError):
-                wait_gone(pid, 20 * SLOWER)
+                wait_gone(pid, max(0, deadline - time.monotonic()))
         left = [p for p in descendants(os.getpid()) if alive(p)]
         names = [f"{p} {cmdline(p)} (state {(stat_of(p) or '?')[0]})" for p in left]
         while left:

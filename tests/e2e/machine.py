@@ -2,6 +2,7 @@
 """A real systemd, booted in namespaces of its own over this machine's files. What it changes stays over a
 reboot, and goes with it."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import tempfile
 import pytest
 
 from harness import (BUILD, PATIENCE, PUPPET, ROOT, SANITIZED, Popen, Unmet, children, descendants,
-                     have, is_root, wait_for, wait_gone)
+                     have, is_root, pidfd_of, wait_for, wait_gone)
 
 # The files of all lives are in a file system of the outermost shell, which begins a life for each line
 # that it reads.
@@ -95,10 +96,13 @@ class Machine:
             return self.over() or self.out.read_bytes().count(b"booting") >= self.lives
 
         wait_for(begun, self.dir, self.out, timeout=BOOTS, what="the namespaces")
-        if self.over():
+        # Whose child it is goes with it, where it ends at once.
+        inner = children(self.outer.pid)
+        first = children(inner[0]) if inner else []
+        if self.over() or not first:
+            wait_for(self.over, self.dir, self.out, timeout=BOOTS, what="the end of its life")
             return f"cannot boot a systemd here: {self.out.read_text().strip()}"
-        self.inner = children(self.outer.pid)[0]
-        self.pid = children(self.inner)[0]
+        self.pid = first[0]
         root = f"/proc/{self.pid}/root/run"
         wait_for(lambda: os.path.exists(f"{root}/systemd/private") or self.over(),
                  root, f"{root}/systemd", timeout=BOOTS, what="systemd's socket")
@@ -165,11 +169,13 @@ class Machine:
 
     def close(self):
         below = descendants(self.outer.pid)
-        mine = children(self.outer.pid)
+        mine = [pid for pid in map(pidfd_of, children(self.outer.pid)) if pid is not None]
         # The shell first, which would wait for another life.
         self.outer.kill()
-        for pid in mine:
-            os.kill(pid, signal.SIGKILL)
+        for fd in mine:
+            with contextlib.suppress(ProcessLookupError):  # a life that was just over
+                signal.pidfd_send_signal(fd, signal.SIGKILL)
+            os.close(fd)
         self.outer.wait()
         self.outer.stdin.close()
         for pid in below:

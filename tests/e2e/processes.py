@@ -29,7 +29,8 @@ PATIENCE = 60 * SLOWER  # seconds that an event which has to come may take
 
 _libc = ctypes.CDLL(None, use_errno=True)
 PR_SET_CHILD_SUBREAPER = 36
-IN_CLOEXEC, IN_ANY = 0o2000000, 0x000003CE  # modify, attrib, moves, create, delete
+IN_NONBLOCK, IN_CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
+IN_ANY = 0x000003CE  # modify, attrib, moves, create, delete
 
 
 class Unmet(AssertionError):
@@ -48,14 +49,16 @@ def become_subreaper():
 
 
 _ours = set()  # children that a Popen waits for
-_spawning = 0
+_spawning = set()  # Popens that are about to have one; threads make some, too
 
 
 def reap_strangers():
     """Reaps orphans that came to us, as init would; never a child of a Popen."""
+    found = children(os.getpid())
+    # After the look: whose child was seen is among these, or has told whose it is.
     if _spawning:
         return
-    for pid in children(os.getpid()):
+    for pid in found:
         if pid not in _ours:
             with contextlib.suppress(OSError):
                 os.waitpid(pid, os.WNOHANG)
@@ -63,15 +66,19 @@ def reap_strangers():
 
 class Popen(subprocess.Popen):
     def __init__(self, *args, **kwargs):
-        global _spawning
-        _spawning += 1
+        _spawning.add(id(self))
         try:
             super().__init__(*args, **kwargs)
             _ours.add(self.pid)
         finally:
-            _spawning -= 1
-            if not _spawning:
-                reap_strangers()
+            _spawning.discard(id(self))
+            reap_strangers()
+
+    def poll(self):
+        rc = super().poll()
+        if rc is not None:
+            _ours.discard(self.pid)
+        return rc
 
     def wait(self, timeout=None):
         rc = super().wait(timeout)
@@ -120,14 +127,18 @@ def cmdline(pid):
         return "?"
 
 
+def pidfd_of(pid):
+    """A descriptor that stays this process's, also where another one gets its number; None: it is gone."""
+    with contextlib.suppress(ProcessLookupError):
+        return os.pidfd_open(pid)
+    return None
+
+
 def wait_gone(pid, timeout=None):
     """Returns when the process has ended (a zombie has)."""
     timeout = PATIENCE if timeout is None else timeout
-    if not alive(pid):
-        return
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
+    fd = pidfd_of(pid) if alive(pid) else None
+    if fd is None:
         return
     try:
         poll = select.poll()
