@@ -28,6 +28,15 @@ def strip(job):
     return job
 
 
+def settled(daemon, job):
+    """The Job object as soon as elasticd has heard all that the job's agent says of it."""
+    def known():
+        told = strip(daemon.status(job))
+        return told if told == strip(daemon.status(job, live=True)) else None
+
+    return wait_for(known, what="elasticd to know what the agent does")
+
+
 # --- elasticd dies ---------------------------------------------------------------------------------------
 
 
@@ -40,11 +49,15 @@ def test_everything_is_as_if_nothing_had_been(box, daemon):
     daemon.watch(waiting, lambda job, _: job["state"] == "backoff")
     failed = daemon.run(spec("if-rank:1:error-json:object:boom+exit:3", replicas=2))["run"]
     runs = [running, waiting, failed]
-    daemon.wait(running, until="running")
-    before = [strip(daemon.status(r)) for r in runs]
+    daemon.until_attempt(running, 1)
+    before = [settled(daemon, r) for r in runs]
+    assert [job["state"] for job in before] == ["running", "backoff", "failed"]
     events = [daemon.events(r) for r in runs]
     why = [daemon.call("Why", job=r)["budget"] for r in runs]
     daemon.restart()
+    # Its first word is from a file that an agent may have been about to write anew.
+    with contextlib.suppress(Unmet):
+        wait_for(lambda: [strip(daemon.status(r)) for r in runs] == before)
     assert [strip(daemon.status(r)) for r in runs] == before
     assert [daemon.events(r) for r in runs] == events, "history was lost or made up"
     assert [daemon.call("Why", job=r)["budget"] for r in runs] == why
@@ -68,8 +81,7 @@ def test_what_happens_while_elasticd_is_away_is_known_afterwards(box, daemon):
     for pid in agents:
         wait_gone(pid)
     daemon.start()
-    job = daemon.wait(restarting, until="running")
-    assert (job["attempt"], job["restarts"]) == (1, 1)
+    assert daemon.until_attempt(restarting, 1)["restarts"] == 1
     seqs = [e["seq"] for e in daemon.events(r1)]
     assert seqs == list(range(1, len(seqs) + 1)), "a gap in the history"
     assert daemon.status(r2)["state"] == "succeeded"
@@ -89,8 +101,9 @@ def test_running_workers_are_not_touched(box, daemon):
     for signo in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
         daemon.restart(signo)
         assert [stat_of(p)[3] for p in pids] == starts
-        assert [t["pid"] for t in daemon.status(name)["tasks"]] == pids
-        assert daemon.status(name)["agent_pid"] == job["agent_pid"]
+        again = daemon.wait(name, until="running")
+        assert [t["pid"] for t in again["tasks"]] == pids
+        assert again["agent_pid"] == job["agent_pid"]
 
 
 def test_commands_work_on_an_adopted_job(box, daemon):
@@ -104,7 +117,7 @@ def test_commands_work_on_an_adopted_job(box, daemon):
     wait_lines(box.path("marks"), 2)
     daemon.call("Scale", job=name, replicas=2)
     wait_lines(box.path("marks"), 4)
-    assert daemon.call("Status", job=name, live=True)["job"]["attempt"] >= 2
+    assert len(daemon.until_attempt(name, 2)["tasks"]) == 2
     daemon.call("Stop", job=name)
     assert daemon.wait(run)["state"] == "stopped"
 
@@ -219,8 +232,7 @@ def test_a_lost_agent_with_budget(box, daemon, whom):
     for rank in range(3):
         wait_file(box.path(f"up.1.{rank}"))
     assert [p for p in old if alive(p)] == [], "the next incarnation began beside the old one"
-    job = daemon.wait(name, until="running")
-    assert (job["attempt"], job["restarts"]) == (1, 1)
+    assert daemon.until_attempt(name, 1)["restarts"] == 1
     budget = daemon.call("Why", job=name)["budget"]
     assert budget["by_cause"].get("agent-lost") == 1 and budget["left"] == 1, budget
     assert "agent-lost" in [e["event"] for e in daemon.events(run)]
@@ -287,7 +299,7 @@ def test_what_a_person_stopped_stays_so_under_the_next_agents(box, daemon, whom)
         assert daemon.call("StopTask", job=name, tasks=tasks, timeout_ms=0)["stopped"] == 1
     daemon.call("StartTask", job=name, role="worker", index=2)
     for attempt in (1, 2):  # the second one knows it from the first, which never ran it
-        kill_agent(daemon.status(name), whom)
+        kill_agent(job, whom)
         job = daemon.watch(name, lambda job, _, n=attempt: (job["attempt"], job["state"]) == (n, "running"))
         assert [(t["state"], t.get("on_purpose", False)) for t in job["tasks"]] == [
             ("stopped", True), ("running", False), ("running", False)]
@@ -394,7 +406,7 @@ def test_a_damaged_record_is_named_and_hurts_nothing_else(box, daemon, kind):
     path = daemon.record(bad) / "record.json"
     path.write_bytes(DAMAGE[kind](path.read_bytes()))
     daemon.start()
-    assert daemon.status(good)["state"] == "running"
+    assert daemon.wait(good, until="running")["state"] == "running"
     assert daemon.run(spec())["state"] == "succeeded"
     assert "record.json" in daemon.program.err and bad in daemon.program.err, daemon.program.err
     names = [p.name for p in (daemon.state / "jobs").iterdir()]
@@ -427,7 +439,7 @@ def test_strange_things_in_the_state_directory(box, daemon):
     (jobs / "link_12345678").symlink_to("/etc")
     (jobs / ".hidden").mkdir()
     daemon.start()
-    assert daemon.status("good")["state"] == "running"
+    assert daemon.wait("good", until="running")["state"] == "running"
 
 
 def test_a_stale_control_socket_is_replaced(box):
@@ -563,8 +575,8 @@ def test_a_clock_that_jumps(box):
         if "unshare" in str(e):
             pytest.skip(f"cannot enter a time namespace: {e}")
         raise
-    assert daemon.status(name)["state"] == "backoff"
-    assert daemon.status(up_name)["state"] == "running"
+    daemon.watch(name, lambda job, _: job["state"] == "backoff" and job["attempt"] == 0)
+    assert daemon.wait(up_name, until="running")["state"] == "running"
     assert daemon.run(spec("if-attempt:0:exit:1", restart={"max": 1}))["state"] == "succeeded"
 
 
