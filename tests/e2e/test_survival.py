@@ -15,7 +15,7 @@ import time
 import pytest
 
 from harness import (DAEMON, PUPPET, SANITIZED, SLOWER, Unmet, Varlink, VarlinkError, alive, cmdline,
-                     line_bytes, processes_of_run, spec, stat_of, wait_file, wait_for, wait_gone,
+                     fill, line_bytes, processes_of_run, spec, stat_of, wait_file, wait_for, wait_gone,
                      wait_lines)
 
 
@@ -508,13 +508,11 @@ def test_a_full_state_disk_refuses_starts_and_jobs_go_on(box):
     name, run = daemon.submit(spec(f"mark:{box.path('marks')}", f"if-attempt:0:wait-file:{box.path('go')}"
                                    "+exit:1", f"wait-file:{box.path('end')}", restart={"max": 1}))
     wait_lines(box.path("marks"), 1)
+    # The file that the agent replaces once more would leave room.
+    wait_for(lambda: json.loads((daemon.record(run) / "state.json").read_text())["job"]["state"] == "running",
+             daemon.record(run), what="the record of a job that runs")
     ballast = daemon.state / "ballast"
-    with open(ballast, "wb", buffering=0) as f:
-        try:
-            while f.write(b"\0" * 1024):
-                pass
-        except OSError:
-            pass
+    fill(ballast)
     with pytest.raises(VarlinkError) as e:
         daemon.submit(spec(name="no"))
     assert e.value.name == "Failed" and "space" in str(e.value).lower()
