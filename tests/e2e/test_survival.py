@@ -561,7 +561,7 @@ def _answers(daemon):
     try:
         with Varlink(daemon.socket, timeout=2) as v:
             return v.call("Ping") == {}
-    except OSError:
+    except (OSError, VarlinkError):  # those that were closed may count for a moment longer
         return False
 
 
