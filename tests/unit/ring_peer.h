@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The service of varlink_demo.h with a method that gives a ring, and a raw peer that has one.
- * Included once by each test program. */
+/* The service of varlink_demo.h with a method that gives a ring, and raw peers that have
+ * one. Included once by each test program. */
 
 #include "common/ring.h"
 #include "tests/unit/varlink_demo.h"
@@ -23,6 +23,7 @@ static const char ring_idl[] = "interface org.test.demo\n"
 #define KEPT(key) "{'parameters':{'key':'" key "'}}\n"
 #define SHARE "{'method':'org.test.demo.Share','parameters':{}}"
 #define SHARED "{'parameters':{}}\n"
+#define BIG(n) "{'method':'org.test.demo.Big','parameters':{'bytes':" #n "}}"
 
 struct ring_peer {
 	int fd;
@@ -217,4 +218,45 @@ static inline void come_to_rest(void)
 			loop_run_once(loop, true);
 	} while (turns > 2);
 	loop_timer_free(t);
+}
+
+/* --- a server with one peer, as a fixture */
+
+static struct ring_peer peer;
+static int n_fds; /* before it had a ring */
+
+static inline void start_with_peer(const struct varlink_options *opt)
+{
+	demo_start(opt);
+	n_fds = count_fds();
+	peer = new_ring_peer();
+}
+
+static inline void setup_peer(void)
+{
+	struct varlink_options opt = ring_options();
+
+	start_with_peer(&opt);
+}
+
+static inline void teardown_peer(void)
+{
+	end_ring_peer(&peer);
+	demo_stop();
+}
+
+/* The same with other options. */
+static inline void restart_with_peer(const struct varlink_options *opt)
+{
+	teardown_peer();
+	start_with_peer(opt);
+}
+
+/* Of text as hear() and hear_ring() return it. */
+static inline size_t answer_bytes(const char *text, size_t *ret_answers)
+{
+	*ret_answers = 0;
+	for (const char *s = text; *s; s++)
+		*ret_answers += *s == '\n';
+	return strlen(text);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/group.h"
 #include "tests/unit/child.h"
+#include "tests/unit/random.h"
 
 #include <check.h>
 #include <stdint.h>
@@ -256,14 +257,6 @@ START_TEST(a_whole_life_with_a_restart)
 	ck_assert_uint_eq(actions, GROUP_DO_END);
 }
 END_TEST
-
-static uint32_t next_random(uint32_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 17;
-	*seed ^= *seed << 5;
-	return *seed;
-}
 
 /* Actions that belong to the state they lead to, so that none is done twice or left out. */
 static void check_actions(const struct group *before, const struct group *g, unsigned actions)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/restart.h"
 #include "tests/unit/child.h"
+#include "tests/unit/random.h"
 
 #include <check.h>
 #include <errno.h>
@@ -140,14 +141,6 @@ static void check_step(const struct spec_restart *p, struct model *m, struct res
 	if (p->window_ms != SPEC_UNSET)
 		ck_assert_int_eq(restart_window_used(p, b, now),
 			model_counted(m, now - (uint64_t)p->window_ms));
-}
-
-static uint32_t next_random(uint32_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 17;
-	*seed ^= *seed << 5;
-	return *seed;
 }
 
 static void check_left(

@@ -3,6 +3,7 @@
 #include "common/ring.h"
 
 #include "tests/unit/child.h"
+#include "tests/unit/random.h"
 
 #include <check.h>
 #include <errno.h>
@@ -78,12 +79,6 @@ static void pass(uint32_t n)
 		set_word(i + SENT, n);
 		set_word(i + TAKEN, n);
 	}
-}
-
-static uint32_t next_random(uint32_t *seed)
-{
-	*seed = *seed * 1664525 + 1013904223;
-	return *seed >> 8;
 }
 
 static const char *read_text(struct ring *r)

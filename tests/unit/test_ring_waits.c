@@ -6,6 +6,8 @@
  */
 #include "common/ring.h"
 
+#include "tests/unit/random.h"
+
 #include <check.h>
 #include <errno.h>
 #include <poll.h>
@@ -29,21 +31,6 @@ struct end {
 
 static struct end server, client;
 static int fd;
-
-/* Check's own are for one thread of its process. */
-static void must(bool right, const char *what)
-{
-	if (right)
-		return;
-	fprintf(stderr, "%s: %s\n", what, strerror(errno));
-	abort();
-}
-
-static uint32_t next_random(uint32_t *seed)
-{
-	*seed = *seed * 1664525 + 1013904223;
-	return *seed >> 8;
-}
 
 /* Message n of a direction: text without a NUL, and a NUL behind it. */
 static size_t make_message(uint32_t n, uint32_t most, char *text)

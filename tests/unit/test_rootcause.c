@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/rootcause.h"
 #include "tests/unit/child.h"
+#include "tests/unit/random.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -198,14 +199,6 @@ START_TEST(a_tie_goes_to_a_death_by_signal_and_then_to_the_lower_index)
 	ck_assert_int_eq(rootcause_pick(r, 3), 0);
 }
 END_TEST
-
-static uint32_t next_random(uint32_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 17;
-	*seed ^= *seed << 5;
-	return *seed;
-}
 
 /* Anything that can happen, on a coarse grid so that ties and borders are frequent. */
 static struct rootcause any(uint32_t *seed)

@@ -1,39 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections with a ring: who gets one, and who is answered how. */
+#include "tests/unit/random.h"
 #include "tests/unit/ring_peer.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-
-static struct ring_peer peer;
-static int n_fds; /* before a peer had a ring */
-
-static void start(const struct varlink_options *opt)
-{
-	demo_start(opt);
-	n_fds = count_fds();
-	peer = new_ring_peer();
-}
-
-static void setup(void)
-{
-	struct varlink_options opt = ring_options();
-
-	start(&opt);
-}
-
-static void teardown(void)
-{
-	end_ring_peer(&peer);
-	demo_stop();
-}
-
-static void restart(const struct varlink_options *opt)
-{
-	teardown();
-	start(opt);
-}
 
 static bool same_file(int a, int b)
 {
@@ -232,7 +204,7 @@ START_TEST(who_vanishes_before_its_descriptors_leave_leaves_none_behind)
 	int fd, before;
 
 	opt.leaving = leaving;
-	restart(&opt);
+	restart_with_peer(&opt);
 	before = count_fds();
 	for (int i = 0; i < 20; i++) {
 		fd = new_peer();
@@ -370,16 +342,6 @@ END_TEST
 
 /* --- what is too long for it */
 
-#define BIG(n) "{'method':'org.test.demo.Big','parameters':{'bytes':" #n "}}"
-
-static size_t answer_bytes(const char *text, size_t *ret_answers)
-{
-	*ret_answers = 0;
-	for (const char *s = text; *s; s++)
-		*ret_answers += *s == '\n';
-	return strlen(text);
-}
-
 START_TEST(an_answer_that_finds_no_room_goes_over_the_socket)
 {
 	size_t n;
@@ -467,12 +429,6 @@ START_TEST(who_reads_nothing_is_answered_over_the_socket_in_the_end)
 	come_to_rest();
 }
 END_TEST
-
-static uint32_t next_random(uint32_t *seed)
-{
-	*seed = *seed * 1664525 + 1013904223;
-	return *seed >> 8;
-}
 
 struct exchange {
 	char calls[RING_BYTES], answers[1 << 20];
@@ -611,7 +567,7 @@ int main(void)
 	int failed;
 
 	for (int i = 0; i < 2; i++) {
-		tcase_add_checked_fixture(cases[i], setup, teardown);
+		tcase_add_checked_fixture(cases[i], setup_peer, teardown_peer);
 		tcase_set_timeout(cases[i], 300);
 		suite_add_tcase(s, cases[i]);
 	}

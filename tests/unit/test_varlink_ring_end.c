@@ -1,36 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections with a ring: limits, rest, what ends them, and peers that keep to no
  * rule. */
+#include "tests/unit/random.h"
 #include "tests/unit/ring_peer.h"
-
-static struct ring_peer peer;
-static int n_fds; /* before a peer had a ring */
-
-static void start(const struct varlink_options *opt)
-{
-	demo_start(opt);
-	n_fds = count_fds();
-	peer = new_ring_peer();
-}
-
-static void setup(void)
-{
-	struct varlink_options opt = ring_options();
-
-	start(&opt);
-}
-
-static void teardown(void)
-{
-	end_ring_peer(&peer);
-	demo_stop();
-}
-
-static void restart(const struct varlink_options *opt)
-{
-	teardown();
-	start(opt);
-}
 
 static int n_leaving, leaving_after;
 
@@ -40,22 +12,6 @@ static void leaving(void *arg)
 	leaving_after = n_handled;
 }
 
-#define BIG(n) "{'method':'org.test.demo.Big','parameters':{'bytes':" #n "}}"
-
-static size_t answer_bytes(const char *text, size_t *ret_answers)
-{
-	*ret_answers = 0;
-	for (const char *s = text; *s; s++)
-		*ret_answers += *s == '\n';
-	return strlen(text);
-}
-
-static uint32_t next_random(uint32_t *seed)
-{
-	*seed = *seed * 1664525 + 1013904223;
-	return *seed >> 8;
-}
-
 /* --- limits */
 
 START_TEST(calls_over_the_limit_wait_in_the_ring)
@@ -63,7 +19,7 @@ START_TEST(calls_over_the_limit_wait_in_the_ring)
 	struct varlink_options opt = ring_options();
 
 	opt.limits.calls_in_flight = 2;
-	restart(&opt);
+	restart_with_peer(&opt);
 	for (int i = 0; i < 40; i++)
 		put(&peer, KEEP, true);
 	bell(&peer);
@@ -92,7 +48,7 @@ START_TEST(a_ring_that_was_left_alone_is_looked_at_again)
 	struct ring_peer other;
 
 	opt.limits.calls_in_flight = 1;
-	restart(&opt);
+	restart_with_peer(&opt);
 	other = new_ring_peer();
 	for (int i = 0; i < 8; i++) {
 		int n = n_kept;
@@ -131,7 +87,7 @@ START_TEST(one_who_reads_nothing_is_not_read_either)
 	int before;
 
 	opt.limits.queued_bytes = 100000;
-	restart(&opt);
+	restart_with_peer(&opt);
 	for (int i = 0; i < 10; i++)
 		put(&peer, BIG(20000), true);
 	for (int i = 0; i < 60; i++)
@@ -288,7 +244,7 @@ START_TEST(promises_are_kept_before_answers_leave_by_the_ring)
 	struct varlink_options opt = ring_options();
 
 	opt.leaving = leaving;
-	restart(&opt);
+	restart_with_peer(&opt);
 	come_to_rest();
 	n_leaving = 0;
 	for (int i = 0; i < 10; i++)
@@ -374,7 +330,7 @@ int main(void)
 	SRunner *r;
 	int failed;
 
-	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_checked_fixture(t, setup_peer, teardown_peer);
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, calls_over_the_limit_wait_in_the_ring);
 	tcase_add_loop_test(t, a_ring_that_was_left_alone_is_looked_at_again, 0, 32);

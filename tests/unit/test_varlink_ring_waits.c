@@ -4,6 +4,7 @@
  * it takes: a wake-up that is lost is a test that hangs. ELASTICD_TEST_MESSAGES has it go on for
  * longer.
  */
+#include "tests/unit/random.h"
 #include "tests/unit/ring_peer.h"
 
 #include <poll.h>
@@ -22,21 +23,6 @@ struct client {
 static struct client clients[CLIENTS];
 static atomic_int running;
 static int stop[2]; /* a byte has the server end */
-
-/* Check's own are for one thread of its process. */
-static void must(bool right, const char *what)
-{
-	if (right)
-		return;
-	fprintf(stderr, "%s: %s\n", what, strerror(errno));
-	abort();
-}
-
-static uint32_t next_random(uint32_t *seed)
-{
-	*seed = *seed * 1664525 + 1013904223;
-	return *seed >> 8;
-}
 
 static void wait_for_socket(const struct ring_peer *p)
 {
