@@ -108,7 +108,7 @@ def test_stop_replaces_the_deadline_and_keeps_one_for_all(box, daemon):
     begun = time.monotonic()
     daemon.call("Stop", job=name, timeout_ms=500)
     job = daemon.wait(name)
-    assert 0.4 < time.monotonic() - begun < 30 * SLOWER
+    assert 0.4 < time.monotonic() - begun < 600
     assert job["state"] == "stopped"
     assert {t["exit"]["signal"] for t in job["tasks"]} == {9}
 
@@ -133,10 +133,12 @@ def test_another_stop_signal(box, daemon):
 
 @pytest.mark.parametrize("whom,child_too", [("group", True), ("main", False), ("all", True)])
 def test_whom_the_stop_signal_reaches(box, daemon, whom, child_too):
+    # It is reached at once, and not only when it has outlived the worker.
+    wait = f"wait-file:{box.path('child-got')}+" if child_too else ""
     name, _ = daemon.submit(spec(
-        f"fork:on:TERM:touch:{box.path('child-got')}+touch:{box.path('child-up')}+hang",
-        f"wait-file:{box.path('child-up')}", f"on:TERM:touch:{box.path('main-got')}+exit:0",
-        f"touch:{box.path('up')}", "hang", stop={"whom": whom, "timeout": "300ms"}))
+        f"fork:on:TERM:{{touch:{box.path('child-got')}+exit:0}}+touch:{box.path('child-up')}+hang",
+        f"wait-file:{box.path('child-up')}", f"on:TERM:touch:{box.path('main-got')}+{wait}exit:0",
+        f"touch:{box.path('up')}", "hang", stop={"whom": whom, "timeout": "10m"}))
     wait_file(box.path("up"))
     daemon.call("Stop", job=name)
     daemon.wait(name)
@@ -146,9 +148,9 @@ def test_whom_the_stop_signal_reaches(box, daemon, whom, child_too):
 
 def test_whom_all_reaches_other_sessions(box, daemon):
     name, _ = daemon.submit(spec(
-        f"setsid-fork:on:TERM:touch:{box.path('got')}+touch:{box.path('up')}+hang",
-        f"wait-file:{box.path('up')}", f"touch:{box.path('all-up')}", "hang",
-        stop={"whom": "all", "timeout": "300ms"}))
+        f"setsid-fork:on:TERM:{{touch:{box.path('got')}+exit:0}}+touch:{box.path('up')}+hang",
+        f"wait-file:{box.path('up')}", f"on:TERM:wait-file:{box.path('got')}+exit:0",
+        f"touch:{box.path('all-up')}", "hang", stop={"whom": "all", "timeout": "10m"}))
     wait_file(box.path("all-up"))
     daemon.call("Stop", job=name)
     daemon.wait(name)
