@@ -171,8 +171,7 @@ def test_restart_is_not_counted_and_gives_a_new_incarnation(box, daemon):
     assert daemon.call("Restart", job=name)["run"] == run
     lines = wait_lines(box.path("marks"), 4)
     assert sorted(line.split()[2] for line in lines) == ["0", "0", "1", "1"]
-    job = daemon.wait(name, until="running")
-    assert (job["attempt"], job["restarts"]) == (1, 0)
+    assert daemon.until_attempt(name, 1)["restarts"] == 0
 
 
 def test_restart_of_an_ended_job_is_a_new_run(box, daemon):
@@ -270,7 +269,7 @@ def test_leaving_start_follow_leaves_the_job(box, daemon):
     follow.wait_out("hello")
     follow.signal(signal.SIGKILL)
     follow.wait()
-    assert daemon.status("f")["state"] == "running"
+    assert daemon.wait("f", until="running")["state"] == "running"
 
 
 def test_shutdown_leaves_jobs_and_with_stop_jobs_ends_them(box, daemon):
