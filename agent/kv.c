@@ -128,7 +128,7 @@ struct kv *kv_free(struct kv *kv)
 	kv->probe = store_cancel(kv->probe);
 	kv->sweep = store_cancel(kv->sweep);
 	kv->stream = store_watch_free(kv->stream);
-	kv->mirror = mirror_free(kv->mirror);
+	kv->mirror = key_mirror_free(kv->mirror);
 	if (!kv->busy)
 		really_free(kv);
 	return NULL;
@@ -143,7 +143,7 @@ void kv_begin(struct kv *kv, int attempt)
 	kv->sweep_due = true;
 	set_attempt(kv, attempt);
 	if (kv->mirror)
-		mirror_clear(kv->mirror);
+		key_mirror_clear(kv->mirror);
 	kv_work(kv);
 }
 

@@ -38,9 +38,9 @@ void kv_begin(struct kv *kv, int attempt);
 void kv_stop(struct kv *kv, enum status status, const char *message);
 
 /* A new descriptor, owned, of the mirror of this kv, or a negative errno. From the first time on it
- * shows entries (common/mirror.h), by the workers' keys. What is found there is what kv_get() would
- * answer now, as far as anybody knows who was given an answer or told a change; after kv_begin()
- * those who have opened it before find nothing. */
+ * shows entries (common/key_mirror.h), by the workers' keys. What is found there is what kv_get()
+ * would answer now, as far as anybody knows who was given an answer or told a change; after
+ * kv_begin() those who have opened it before find nothing. */
 _must_check_ int kv_mirror_fd(struct kv *kv);
 
 /* "//a//b/" -> "a/b". Returns an owned key ("" is left to the caller), or NULL without memory. */

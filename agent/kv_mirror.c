@@ -13,19 +13,19 @@ int kv_mirror_fd(struct kv *kv)
 	int r;
 
 	if (!kv->mirror) {
-		r = mirror_new(&kv->mirror);
+		r = key_mirror_new(&kv->mirror);
 		if (r < 0)
 			return r;
-		mirror_forget_all(kv->mirror, kv->known);
+		key_mirror_forget_all(kv->mirror, kv->known);
 	}
-	return mirror_fd(kv->mirror);
+	return key_mirror_fd(kv->mirror);
 }
 
 void kv_mirror_forget(struct kv *kv, int64_t revision)
 {
 	kv->mirror_since = revision;
 	if (kv->mirror)
-		mirror_forget_all(kv->mirror, revision);
+		key_mirror_forget_all(kv->mirror, revision);
 }
 
 void kv_mirror_answered(struct kv *kv, const struct store_answer *answer)
@@ -42,7 +42,7 @@ void kv_mirror_show(struct kv *kv, const struct store_entry *entry, int64_t revi
 	if (!kv->mirror)
 		return;
 	if (entry->value && kv->stream && !kv->mirror_blind)
-		mirror_show(kv->mirror, entry->key, entry->value, entry->len, revision);
+		key_mirror_show(kv->mirror, entry->key, entry->value, entry->len, revision);
 	else
-		mirror_forget(kv->mirror, entry->key, revision);
+		key_mirror_forget(kv->mirror, entry->key, revision);
 }

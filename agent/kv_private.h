@@ -5,7 +5,7 @@
 
 #include "agent/chain.h"
 #include "agent/kv.h"
-#include "common/mirror.h"
+#include "common/key_mirror.h"
 
 /* In the store, a key of an incarnation is "kv/a/<attempt>/<key>", a persistent one "kv/p/<key>".
  */
@@ -123,9 +123,9 @@ struct kv {
 	struct store_watch *stream;
 	struct store_op *probe, *sweep;
 	bool sweep_due;
-	struct mirror *mirror; /* NULL: nobody has asked for it */
-	int64_t mirror_since;  /* all that it showed was dropped at this revision */
-	bool mirror_blind;     /* an answer has left open how new it is: nothing is shown */
+	struct key_mirror *mirror; /* NULL: nobody has asked for it */
+	int64_t mirror_since;	   /* all that it showed was dropped at this revision */
+	bool mirror_blind;	   /* an answer has left open how new it is: nothing is shown */
 	struct loop_timer *retry;
 	uint64_t retry_ms;
 

@@ -73,7 +73,7 @@ common_SRC := \
 	common/json.c \
 	common/loop.c \
 	common/memory_file.c \
-	common/mirror.c \
+	common/key_mirror.c \
 	common/printable.c \
 	common/report.c \
 	common/ring.c \

@@ -9,7 +9,7 @@ unit_TESTS := \
 	kv_nomem \
 	kv_mirror \
 	memory_file \
-	mirror \
+	key_mirror \
 	store_model \
 	kv \
 	store \

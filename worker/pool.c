@@ -39,7 +39,7 @@ static void pool_free(struct pool *p)
 		shutdown(c->fd, SHUT_RDWR);
 		conn_free(c);
 	}
-	mirror_close(p->mirror);
+	key_mirror_close(p->mirror);
 	pthread_cond_destroy(&p->left);
 	pthread_mutex_destroy(&p->lock);
 	free(p);

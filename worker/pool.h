@@ -40,7 +40,7 @@ struct pool {
 	struct pool *next;  /* of those that a child has left alone */
 	atomic_bool shares; /* the agent is asked for memory */
 	/* What share_mirror.c keeps. */
-	struct mirror_reader *mirror;
+	struct key_mirror_reader *mirror;
 	uint64_t mirror_number, mirror_file;
 	int64_t mirror_looked_ms; /* when its agent was looked for; -1: is to be now */
 	struct writer writer;

@@ -57,7 +57,7 @@ static int remote_put(struct elasticd *h, const char *key, const void *value, si
 static int get_shown(struct elasticd *h, const char *key, void **ret, size_t *ret_len)
 {
 	struct pool *p = pool_of(h);
-	char value[MIRROR_ENTRY_MAX];
+	char value[KEY_MIRROR_ENTRY_MAX];
 	size_t len;
 	int r = p ? share_get(h, p, key, value, &len) : 0;
 

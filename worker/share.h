@@ -11,7 +11,7 @@
  * that has spilled: those that follow come over the socket. Only pool.h includes this.
  */
 
-#include "common/mirror.h"
+#include "common/key_mirror.h"
 #include "common/ring.h"
 #include "common/varlink_message.h"
 
@@ -79,8 +79,8 @@ bool share_untouched(const struct share *s);
 
 /* c, which is busy, has brought the descriptor of one, which stays the caller's. */
 void share_mirror(struct pool *p, struct conn *c, int fd);
-/* As mirror_get(); 0, too, where there is none, where its agent may be gone, or would not answer
- * with that: it refuses this process, or tells of the group's error. h is not looked at once it is
- * being closed. */
+/* As key_mirror_get(); 0, too, where there is none, where its agent may be gone, or would not
+ * answer with that: it refuses this process, or tells of the group's error. h is not looked at once
+ * it is being closed. */
 _must_check_ int share_get(
 	struct elasticd *h, struct pool *p, const char *key, void *value, size_t *ret_len);

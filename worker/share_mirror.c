@@ -42,7 +42,7 @@ static bool lasts_in(const struct pool *p, const struct conns *conns)
 /* With the lock. */
 static void drop(struct pool *p)
 {
-	p->mirror = mirror_close(p->mirror);
+	p->mirror = key_mirror_close(p->mirror);
 }
 
 /* Whether its agent is there. With the lock. */
@@ -58,14 +58,14 @@ static bool is_kept(struct pool *p)
 
 void share_mirror(struct pool *p, struct conn *c, int fd)
 {
-	struct mirror_reader *m = NULL;
+	struct key_mirror_reader *m = NULL;
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
 		return;
 	pthread_mutex_lock(&p->lock);
-	if (!p->mirror || p->mirror_file != st.st_ino || mirror_over(p->mirror)) {
-		if (mirror_open(fd, &m) == 0) {
+	if (!p->mirror || p->mirror_file != st.st_ino || key_mirror_over(p->mirror)) {
+		if (key_mirror_open(fd, &m) == 0) {
 			drop(p);
 			p->mirror = m;
 			p->mirror_file = st.st_ino;
@@ -80,7 +80,7 @@ void share_mirror(struct pool *p, struct conn *c, int fd)
 /* With the lock, and the pool is not being closed: until it is, the board is there. */
 static int get(struct elasticd *h, struct pool *p, const char *key, void *value, size_t *ret_len)
 {
-	int r = mirror_get(p->mirror, key, strlen(key), value, ret_len);
+	int r = key_mirror_get(p->mirror, key, strlen(key), value, ret_len);
 
 	if (atomic_load(&h->header->error) || atomic_load(&h->slot->expected) != h->token)
 		return 0;

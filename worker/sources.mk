@@ -63,7 +63,7 @@ worker_SRC := \
 	common/flat.c \
 	common/json.c \
 	common/memory_file.c \
-	common/mirror.c \
+	common/key_mirror.c \
 	common/printable.c \
 	common/ring.c \
 	common/status.c \

@@ -3,14 +3,14 @@
 #include "worker/private.h"
 
 /* After it, for Check has a macro fail(). */
-#include "common/mirror.h"
+#include "common/key_mirror.h"
 #include "tests/unit/fake_share.h"
 
-static struct mirror *mirror;
+static struct key_mirror *mirror;
 
-static void share_with(struct mirror *m)
+static void share_with(struct key_mirror *m)
 {
-	int fds[] = { ring_fd, mirror_fd(m) };
+	int fds[] = { ring_fd, key_mirror_fd(m) };
 
 	share_begins();
 	agent_hands_over(fd, SHARED_BOTH, fds, 2);
@@ -22,15 +22,15 @@ static void setup_mirror(void)
 {
 	setup_share();
 	board_slot(board, 3)->expected = 77;
-	ck_assert_int_eq(mirror_new(&mirror), 0);
+	ck_assert_int_eq(key_mirror_new(&mirror), 0);
 	share_with(mirror);
-	mirror_show(mirror, "k", "shown", 5, 7);
+	key_mirror_show(mirror, "k", "shown", 5, 7);
 }
 
 static void teardown_mirror(void)
 {
 	teardown_share();
-	mirror = mirror_free(mirror);
+	mirror = key_mirror_free(mirror);
 }
 
 /* Without a word to the agent, who is played by this thread. */
@@ -63,9 +63,9 @@ START_TEST(what_is_shown_is_not_asked_for)
 {
 	is_shown("k", "shown");
 	is_shown("//k/", "shown");
-	mirror_show(mirror, "k", "more", 4, 8);
+	key_mirror_show(mirror, "k", "more", 4, 8);
 	is_shown("k", "more");
-	mirror_show(mirror, "empty", "", 0, 9);
+	key_mirror_show(mirror, "empty", "", 0, 9);
 	is_shown("empty", "");
 	ck_assert_int_eq(ring_ready(&ring), 0);
 	no_other_bytes();
@@ -74,19 +74,19 @@ END_TEST
 
 START_TEST(what_is_not_shown_is_asked_for)
 {
-	mirror_forget(mirror, "k", 8);
+	key_mirror_forget(mirror, "k", 8);
 	is_asked_for();
-	mirror_show(mirror, "k", "shown", 5, 8);
+	key_mirror_show(mirror, "k", "shown", 5, 8);
 	is_shown("k", "shown");
-	mirror_forget_all(mirror, 9);
+	key_mirror_forget_all(mirror, 9);
 	is_asked_for();
 }
 END_TEST
 
 START_TEST(a_mirror_of_another_time_shows_nothing)
 {
-	mirror_clear(mirror);
-	mirror_show(mirror, "k", "other", 5, 100);
+	key_mirror_clear(mirror);
+	key_mirror_show(mirror, "k", "other", 5, 100);
 	is_asked_for();
 }
 END_TEST
@@ -166,10 +166,10 @@ END_TEST
 
 START_TEST(the_next_agent_brings_its_own_mirror)
 {
-	struct mirror *next;
+	struct key_mirror *next;
 
-	ck_assert_int_eq(mirror_new(&next), 0);
-	mirror_show(next, "k", "next", 4, 1);
+	ck_assert_int_eq(key_mirror_new(&next), 0);
+	key_mirror_show(next, "k", "next", 4, 1);
 	ring_fini(&ring);
 	close(ring_fd);
 	ck_assert_int_eq(ring_new(&ring, &ring_fd), 0);
@@ -181,13 +181,13 @@ START_TEST(the_next_agent_brings_its_own_mirror)
 	ck_assert_int_eq(worker_end(&w), 0);
 	share_with(next);
 	is_shown("k", "next");
-	mirror_free(next);
+	key_mirror_free(next);
 }
 END_TEST
 
 START_TEST(memory_that_is_no_mirror_is_not_read)
 {
-	struct mirror *none = mirror;
+	struct key_mirror *none = mirror;
 	int fds[] = { ring_fd, agent_listener };
 
 	teardown_share();
@@ -196,7 +196,7 @@ START_TEST(memory_that_is_no_mirror_is_not_read)
 	fds[0] = ring_fd;
 	fds[1] = agent_listener;
 	mirror = NULL;
-	mirror_free(none);
+	key_mirror_free(none);
 	share_begins();
 	agent_hands_over(fd, SHARED_BOTH, fds, 2);
 	share_ends();

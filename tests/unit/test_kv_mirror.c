@@ -6,7 +6,7 @@
  * long after its answers, fail, and break off its watches.
  */
 #include "agent/kv.h"
-#include "common/mirror.h"
+#include "common/key_mirror.h"
 
 #include "tests/unit/child.h"
 #include "tests/unit/store_late.h"
@@ -37,7 +37,7 @@ static struct store_watch *history;
 static struct change changes[LOG];
 static int n_changes;
 static struct kv *kv;
-static struct mirror_reader *reader;
+static struct key_mirror_reader *reader;
 static int attempt;
 static unsigned seed, counter, open_calls;
 static int64_t told, telling; /* the newest revision that anybody knows; that of this turn */
@@ -94,10 +94,10 @@ static bool was_so(int key, const char *value)
 
 static const char *found(int key)
 {
-	static char value[MIRROR_ENTRY_MAX + 1];
+	static char value[KEY_MIRROR_ENTRY_MAX + 1];
 	size_t len;
 
-	if (!reader || !mirror_get(reader, keys[key], strlen(keys[key]), value, &len))
+	if (!reader || !key_mirror_get(reader, keys[key], strlen(keys[key]), value, &len))
 		return NULL;
 	value[len] = '\0';
 	return value;
@@ -171,8 +171,8 @@ static void open_reader(void)
 	int fd = kv_mirror_fd(kv);
 
 	ck_assert_int_ge(fd, 0);
-	reader = mirror_close(reader);
-	ck_assert_int_eq(mirror_open(fd, &reader), 0);
+	reader = key_mirror_close(reader);
+	ck_assert_int_eq(key_mirror_open(fd, &reader), 0);
 	close(fd);
 }
 
@@ -205,7 +205,7 @@ static void setup_memory(void)
 
 static void teardown(void)
 {
-	reader = mirror_close(reader);
+	reader = key_mirror_close(reader);
 	kv = kv_free(kv);
 	for (int i = 0; i < 50; i++)
 		loop_run_once(loop, false);
@@ -260,7 +260,7 @@ static void begin(void)
 	for (int i = 0; i < KEYS; i++)
 		ck_assert_ptr_null(found(i));
 	if (reader)
-		ck_assert(mirror_over(reader));
+		ck_assert(key_mirror_over(reader));
 	open_reader();
 }
 
@@ -441,7 +441,7 @@ END_TEST
 
 START_TEST(a_value_that_is_too_long_is_not_found)
 {
-	char value[MIRROR_ENTRY_MAX + 1];
+	char value[KEY_MIRROR_ENTRY_MAX + 1];
 
 	memset(value, 'v', sizeof(value) - 1);
 	value[sizeof(value) - 1] = '\0';

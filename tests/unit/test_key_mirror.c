@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/mirror.h"
+#include "common/key_mirror.h"
 
 #include "tests/unit/child.h"
 
@@ -15,42 +15,42 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* As common/mirror.c has them, for memory that is spoilt. */
-enum { HEADER = 4096, BYTES = HEADER + MIRROR_PLACES * MIRROR_PLACE_BYTES };
+/* As common/key_mirror.c has them, for memory that is spoilt. */
+enum { HEADER = 4096, BYTES = HEADER + KEY_MIRROR_PLACES * KEY_MIRROR_PLACE_BYTES };
 
-static struct mirror *mirror;
-static struct mirror_reader *reader;
+static struct key_mirror *mirror;
+static struct key_mirror_reader *reader;
 static int fd;
 
 static void setup(void)
 {
-	ck_assert_int_eq(mirror_new(&mirror), 0);
-	fd = mirror_fd(mirror);
+	ck_assert_int_eq(key_mirror_new(&mirror), 0);
+	fd = key_mirror_fd(mirror);
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(mirror_open(fd, &reader), 0);
+	ck_assert_int_eq(key_mirror_open(fd, &reader), 0);
 }
 
 static void teardown(void)
 {
-	reader = mirror_close(reader);
-	mirror = mirror_free(mirror);
+	reader = key_mirror_close(reader);
+	mirror = key_mirror_free(mirror);
 	fd = close_fd(fd);
 }
 
 static void show(const char *key, const char *value, int64_t revision)
 {
-	mirror_show(mirror, key, value, strlen(value), revision);
+	key_mirror_show(mirror, key, value, strlen(value), revision);
 }
 
 /* What is found, or NULL. */
-static const char *found_by(const struct mirror_reader *r, const char *key)
+static const char *found_by(const struct key_mirror_reader *r, const char *key)
 {
-	static char value[MIRROR_ENTRY_MAX + 1];
+	static char value[KEY_MIRROR_ENTRY_MAX + 1];
 	size_t len;
 
-	if (!mirror_get(r, key, strlen(key), value, &len))
+	if (!key_mirror_get(r, key, strlen(key), value, &len))
 		return NULL;
-	ck_assert_uint_le(len, MIRROR_ENTRY_MAX);
+	ck_assert_uint_le(len, KEY_MIRROR_ENTRY_MAX);
 	value[len] = '\0';
 	return value;
 }
@@ -79,25 +79,26 @@ END_TEST
 
 START_TEST(all_lengths_up_to_the_limit_fit)
 {
-	char key[MIRROR_ENTRY_MAX + 2], value[MIRROR_ENTRY_MAX + 2], got[MIRROR_ENTRY_MAX];
+	char key[KEY_MIRROR_ENTRY_MAX + 2], value[KEY_MIRROR_ENTRY_MAX + 2],
+		got[KEY_MIRROR_ENTRY_MAX];
 	size_t got_len;
 	int64_t revision = 1;
 
 	for (size_t i = 0; i < sizeof(value); i++)
 		value[i] = (char)(i * 7);
-	for (size_t key_len = 1; key_len <= MIRROR_ENTRY_MAX + 1; key_len++) {
-		size_t rest = key_len > MIRROR_ENTRY_MAX ? 0 : MIRROR_ENTRY_MAX - key_len;
+	for (size_t key_len = 1; key_len <= KEY_MIRROR_ENTRY_MAX + 1; key_len++) {
+		size_t rest = key_len > KEY_MIRROR_ENTRY_MAX ? 0 : KEY_MIRROR_ENTRY_MAX - key_len;
 		size_t lens[] = { 0, rest / 2, rest, rest + 1 };
 
 		memset(key, 'k', key_len);
 		key[key_len] = '\0';
 		for (int i = 0; i < 4; i++) {
-			bool fits = key_len + lens[i] <= MIRROR_ENTRY_MAX;
+			bool fits = key_len + lens[i] <= KEY_MIRROR_ENTRY_MAX;
 
 			if (lens[i] > sizeof(value))
 				continue;
-			mirror_show(mirror, key, value, lens[i], revision++);
-			ck_assert_int_eq(mirror_get(reader, key, key_len, got, &got_len), fits);
+			key_mirror_show(mirror, key, value, lens[i], revision++);
+			ck_assert_int_eq(key_mirror_get(reader, key, key_len, got, &got_len), fits);
 			if (!fits)
 				continue;
 			ck_assert_uint_eq(got_len, lens[i]);
@@ -114,7 +115,7 @@ START_TEST(what_is_older_is_not_shown)
 	ck_assert_str_eq(found("a"), "new");
 	show("a", "same", 7);
 	ck_assert_str_eq(found("a"), "new");
-	mirror_forget(mirror, "a", 7);
+	key_mirror_forget(mirror, "a", 7);
 	ck_assert_str_eq(found("a"), "new");
 	show("a", "newer", 8);
 	ck_assert_str_eq(found("a"), "newer");
@@ -124,15 +125,15 @@ END_TEST
 START_TEST(a_key_that_was_forgotten_comes_back_as_it_is_from_then_on)
 {
 	show("a", "old", 5);
-	mirror_forget(mirror, "a", 7);
+	key_mirror_forget(mirror, "a", 7);
 	ck_assert_ptr_null(found("a"));
 	show("a", "older", 6);
 	ck_assert_ptr_null(found("a"));
-	mirror_forget(mirror, "a", 6);
+	key_mirror_forget(mirror, "a", 6);
 	show("a", "then", 7);
 	ck_assert_str_eq(found("a"), "then");
 	/* One that was never shown, too. */
-	mirror_forget(mirror, "b", 9);
+	key_mirror_forget(mirror, "b", 9);
 	show("b", "old", 8);
 	ck_assert_ptr_null(found("b"));
 	show("b", "new", 9);
@@ -142,17 +143,17 @@ END_TEST
 
 START_TEST(too_long_a_value_drops_the_shorter_one)
 {
-	char value[MIRROR_ENTRY_MAX];
+	char value[KEY_MIRROR_ENTRY_MAX];
 
 	memset(value, 'v', sizeof(value));
 	show("a", "short", 1);
-	mirror_show(mirror, "a", value, sizeof(value), 2);
+	key_mirror_show(mirror, "a", value, sizeof(value), 2);
 	ck_assert_ptr_null(found("a"));
 	show("a", "older", 1);
 	ck_assert_ptr_null(found("a"));
 	show("a", "short", 3);
 	ck_assert_str_eq(found("a"), "short");
-	mirror_show(mirror, "a", value, sizeof(value), 2);
+	key_mirror_show(mirror, "a", value, sizeof(value), 2);
 	ck_assert_str_eq(found("a"), "short");
 }
 END_TEST
@@ -160,16 +161,16 @@ END_TEST
 START_TEST(all_can_be_forgotten_at_a_revision)
 {
 	show("a", "1", 5);
-	mirror_forget_all(mirror, 7);
+	key_mirror_forget_all(mirror, 7);
 	ck_assert_ptr_null(found("a"));
-	ck_assert(!mirror_over(reader));
+	ck_assert(!key_mirror_over(reader));
 	show("a", "2", 6);
 	ck_assert_ptr_null(found("a"));
 	show("a", "3", 7);
 	ck_assert_str_eq(found("a"), "3");
 	/* At one that is older than what was shown: that is not shown as it was before. */
 	show("a", "4", 9);
-	mirror_forget_all(mirror, 3);
+	key_mirror_forget_all(mirror, 3);
 	ck_assert_ptr_null(found("a"));
 	show("a", "3", 8);
 	ck_assert_ptr_null(found("a"));
@@ -180,15 +181,15 @@ END_TEST
 
 START_TEST(who_has_opened_it_before_it_was_cleared_finds_nothing_ever_again)
 {
-	struct mirror_reader *second;
+	struct key_mirror_reader *second;
 
 	show("a", "1", 1);
-	ck_assert(!mirror_over(reader));
-	mirror_clear(mirror);
-	ck_assert(mirror_over(reader));
+	ck_assert(!key_mirror_over(reader));
+	key_mirror_clear(mirror);
+	ck_assert(key_mirror_over(reader));
 	ck_assert_ptr_null(found("a"));
-	ck_assert_int_eq(mirror_open(fd, &second), 0);
-	ck_assert(!mirror_over(second));
+	ck_assert_int_eq(key_mirror_open(fd, &second), 0);
+	ck_assert(!key_mirror_over(second));
 	ck_assert_ptr_null(found_by(second, "a"));
 	show("a", "2", 2);
 	show("b", "2", 2);
@@ -196,10 +197,10 @@ START_TEST(who_has_opened_it_before_it_was_cleared_finds_nothing_ever_again)
 	ck_assert_ptr_null(found("b"));
 	ck_assert_str_eq(found_by(second, "a"), "2");
 	ck_assert_str_eq(found_by(second, "b"), "2");
-	mirror_clear(mirror);
-	ck_assert(mirror_over(second));
+	key_mirror_clear(mirror);
+	ck_assert(key_mirror_over(second));
 	ck_assert_ptr_null(found_by(second, "a"));
-	mirror_close(second);
+	key_mirror_close(second);
 }
 END_TEST
 
@@ -253,7 +254,7 @@ static void step_key(int i, int64_t now)
 	key_of(key, i);
 	sprintf(value, "%lld", (long long)revision);
 	if (draw(8) == 0) {
-		mirror_forget(mirror, key, revision);
+		key_mirror_forget(mirror, key, revision);
 		if (revision > k->floor && revision > k->revision)
 			k->floor = revision;
 	} else {
@@ -279,7 +280,7 @@ START_TEST(it_shows_what_a_map_has_or_nothing)
 		hits += check_key((int)draw(draw(2) ? 500 : KEYS));
 		if (draw(steps / 8) == 0) {
 			floor = now - draw(100);
-			mirror_forget_all(mirror, floor);
+			key_mirror_forget_all(mirror, floor);
 			for (int i = 0; i < KEYS; i++)
 				if (known[i].floor < floor)
 					known[i].floor = floor;
@@ -407,15 +408,15 @@ START_TEST(another_process_reads_it)
 	pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
-		struct mirror_reader *r;
+		struct key_mirror_reader *r;
 		size_t len;
-		char value[MIRROR_ENTRY_MAX];
+		char value[KEY_MIRROR_ENTRY_MAX];
 
-		if (mirror_open(fd, &r) < 0)
+		if (key_mirror_open(fd, &r) < 0)
 			_exit(1);
-		while (mirror_get(r, "a", 1, value, &len) != 1 || value[0] != '2')
+		while (key_mirror_get(r, "a", 1, value, &len) != 1 || value[0] != '2')
 			;
-		mirror_close(r);
+		key_mirror_close(r);
 		_exit(0);
 	}
 	show("a", "2", 2);
@@ -435,18 +436,18 @@ static int copy_memory(unsigned char **ret, size_t size)
 	bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, copy, 0);
 	ck_assert_ptr_ne(bytes, MAP_FAILED);
 	ck_assert_int_eq(pread(fd, bytes, HEADER, 0), HEADER);
-	for (size_t at = HEADER; size == BYTES && at < BYTES; at += MIRROR_PLACE_BYTES)
-		ck_assert_int_eq(
-			pread(fd, bytes + at, MIRROR_PLACE_BYTES, (off_t)at), MIRROR_PLACE_BYTES);
+	for (size_t at = HEADER; size == BYTES && at < BYTES; at += KEY_MIRROR_PLACE_BYTES)
+		ck_assert_int_eq(pread(fd, bytes + at, KEY_MIRROR_PLACE_BYTES, (off_t)at),
+			KEY_MIRROR_PLACE_BYTES);
 	*ret = bytes;
 	return copy;
 }
 
 static void open_fails(int other, int r)
 {
-	struct mirror_reader *none = NULL;
+	struct key_mirror_reader *none = NULL;
 
-	ck_assert_int_eq(mirror_open(other, &none), r);
+	ck_assert_int_eq(key_mirror_open(other, &none), r);
 	ck_assert_ptr_null(none);
 }
 
@@ -477,23 +478,23 @@ START_TEST(what_is_no_such_memory_is_not_opened)
 }
 END_TEST
 
-static struct mirror_reader *open_copy(int copy)
+static struct key_mirror_reader *open_copy(int copy)
 {
-	struct mirror_reader *r;
+	struct key_mirror_reader *r;
 
 	ck_assert_int_eq(fcntl(copy, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-	ck_assert_int_eq(mirror_open(copy, &r), 0);
+	ck_assert_int_eq(key_mirror_open(copy, &r), 0);
 	return r;
 }
 
 /* With room for no more than may be written, so that a tool sees one byte more. */
-static void read_all(const struct mirror_reader *r)
+static void read_all(const struct key_mirror_reader *r)
 {
-	char *value = malloc(MIRROR_ENTRY_MAX), *name;
-	char key[MIRROR_ENTRY_MAX + 1];
+	char *value = malloc(KEY_MIRROR_ENTRY_MAX), *name;
+	char key[KEY_MIRROR_ENTRY_MAX + 1];
 
 	ck_assert_ptr_nonnull(value);
-	for (size_t len = 0; len <= MIRROR_ENTRY_MAX; len++) {
+	for (size_t len = 0; len <= KEY_MIRROR_ENTRY_MAX; len++) {
 		size_t got = 0;
 
 		memset(key, 'k', len);
@@ -501,8 +502,8 @@ static void read_all(const struct mirror_reader *r)
 		ck_assert_ptr_nonnull(name);
 		memcpy(name, key, len);
 		name[len] = '\0';
-		if (mirror_get(r, name, len, value, &got))
-			ck_assert_uint_le(got + len, MIRROR_ENTRY_MAX);
+		if (key_mirror_get(r, name, len, value, &got))
+			ck_assert_uint_le(got + len, KEY_MIRROR_ENTRY_MAX);
 		free(name);
 	}
 	free(value);
@@ -511,11 +512,11 @@ static void read_all(const struct mirror_reader *r)
 START_TEST(a_reader_of_spoilt_memory_stays_within_it)
 {
 	unsigned char *bytes;
-	char key[MIRROR_ENTRY_MAX + 1];
-	struct mirror_reader *r;
+	char key[KEY_MIRROR_ENTRY_MAX + 1];
+	struct key_mirror_reader *r;
 	int copy;
 
-	for (size_t len = 0; len < MIRROR_ENTRY_MAX; len++) {
+	for (size_t len = 0; len < KEY_MIRROR_ENTRY_MAX; len++) {
 		memset(key, 'k', len);
 		key[len] = '\0';
 		show(key, "v", 1);
@@ -523,12 +524,12 @@ START_TEST(a_reader_of_spoilt_memory_stays_within_it)
 	copy = copy_memory(&bytes, BYTES);
 	r = open_copy(copy);
 	for (int round = 0; round < 10; round++) {
-		for (size_t at = HEADER; at < BYTES; at += MIRROR_PLACE_BYTES) {
+		for (size_t at = HEADER; at < BYTES; at += KEY_MIRROR_PLACE_BYTES) {
 			/* The lengths, the hash and all else in turn, and all at once. */
 			size_t from = (size_t[]){ 24, 24, 0, 0, 8 }[round % 5];
-			size_t n = (size_t[]){ 2, 4, 32, MIRROR_PLACE_BYTES, 8 }[round % 5];
+			size_t n = (size_t[]){ 2, 4, 32, KEY_MIRROR_PLACE_BYTES, 8 }[round % 5];
 
-			for (size_t i = from; i < n + from && i < MIRROR_PLACE_BYTES; i++)
+			for (size_t i = from; i < n + from && i < KEY_MIRROR_PLACE_BYTES; i++)
 				bytes[at + i] = round == 0 ? 0xff : (unsigned char)draw(256);
 		}
 		read_all(r);
@@ -537,7 +538,7 @@ START_TEST(a_reader_of_spoilt_memory_stays_within_it)
 	read_all(r);
 	memset(bytes, 0, BYTES);
 	read_all(r);
-	mirror_close(r);
+	key_mirror_close(r);
 	munmap(bytes, BYTES);
 	close(copy);
 }
@@ -546,7 +547,7 @@ END_TEST
 START_TEST(a_place_whose_writer_has_stopped_is_as_if_empty)
 {
 	unsigned char *bytes;
-	struct mirror_reader *r;
+	struct key_mirror_reader *r;
 	int copy;
 
 	show("a", "1", 1);
@@ -554,14 +555,14 @@ START_TEST(a_place_whose_writer_has_stopped_is_as_if_empty)
 	copy = copy_memory(&bytes, BYTES);
 	r = open_copy(copy);
 	ck_assert_str_eq(found_by(r, "a"), "1");
-	for (size_t at = HEADER; at < BYTES; at += MIRROR_PLACE_BYTES)
+	for (size_t at = HEADER; at < BYTES; at += KEY_MIRROR_PLACE_BYTES)
 		bytes[at] |= 1;
 	ck_assert_ptr_null(found_by(r, "a"));
 	ck_assert_ptr_null(found_by(r, "b"));
-	for (size_t at = HEADER; at < BYTES; at += MIRROR_PLACE_BYTES)
+	for (size_t at = HEADER; at < BYTES; at += KEY_MIRROR_PLACE_BYTES)
 		bytes[at]++;
 	ck_assert_str_eq(found_by(r, "a"), "1");
-	mirror_close(r);
+	key_mirror_close(r);
 	munmap(bytes, BYTES);
 	close(copy);
 }
@@ -593,13 +594,13 @@ static size_t value_of(unsigned char *value, unsigned n)
 }
 
 /* The number of the value, 0 where there is none. */
-static unsigned number_of(const struct mirror_reader *r, const char *key)
+static unsigned number_of(const struct key_mirror_reader *r, const char *key)
 {
-	unsigned char value[MIRROR_ENTRY_MAX], expected[MIRROR_ENTRY_MAX];
+	unsigned char value[KEY_MIRROR_ENTRY_MAX], expected[KEY_MIRROR_ENTRY_MAX];
 	size_t len;
 	unsigned n;
 
-	if (!mirror_get(r, key, strlen(key), value, &len))
+	if (!key_mirror_get(r, key, strlen(key), value, &len))
 		return 0;
 	memcpy(&n, value, 4);
 	ck_assert_uint_eq(len, value_of(expected, n));
@@ -609,7 +610,7 @@ static unsigned number_of(const struct mirror_reader *r, const char *key)
 
 static void *read_on(void *arg)
 {
-	struct mirror_reader *r = arg;
+	struct key_mirror_reader *r = arg;
 	unsigned first = 0, second = 0, turns = 0;
 
 	while (go_on(&turns)) {
@@ -627,36 +628,36 @@ static void *read_on(void *arg)
 
 START_TEST(readers_find_whole_values_in_order_while_they_are_written)
 {
-	unsigned char value[MIRROR_ENTRY_MAX];
-	struct mirror_reader *readers[READERS];
+	unsigned char value[KEY_MIRROR_ENTRY_MAX];
+	struct key_mirror_reader *readers[READERS];
 	pthread_t threads[READERS];
 
 	for (int i = 0; i < READERS; i++) {
-		ck_assert_int_eq(mirror_open(fd, &readers[i]), 0);
+		ck_assert_int_eq(key_mirror_open(fd, &readers[i]), 0);
 		ck_assert_int_eq(pthread_create(&threads[i], NULL, read_on, readers[i]), 0);
 	}
 	for (unsigned n = 1; n <= ROUNDS; n++) {
 		size_t len = value_of(value, n);
 
 		if (n % 5 == 0)
-			mirror_forget(mirror, "first", n);
+			key_mirror_forget(mirror, "first", n);
 		if (n % 500 == 0)
-			mirror_forget_all(mirror, n);
-		mirror_show(mirror, "first", value, len, n);
-		mirror_show(mirror, "second", value, len, n);
+			key_mirror_forget_all(mirror, n);
+		key_mirror_show(mirror, "first", value, len, n);
+		key_mirror_show(mirror, "second", value, len, n);
 	}
 	atomic_store(&done, true);
 	for (int i = 0; i < READERS; i++) {
 		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
 		ck_assert_uint_eq(number_of(readers[i], "first"), ROUNDS);
-		mirror_close(readers[i]);
+		key_mirror_close(readers[i]);
 	}
 }
 END_TEST
 
 static void *read_one_time(void *arg)
 {
-	struct mirror_reader *r = arg;
+	struct key_mirror_reader *r = arg;
 	unsigned turns = 0;
 	bool over = false;
 
@@ -665,32 +666,32 @@ static void *read_one_time(void *arg)
 
 		ck_assert_uint_le(n, 1);
 		ck_assert(!over || !n);
-		over = mirror_over(r);
+		over = key_mirror_over(r);
 	}
 	return NULL;
 }
 
 START_TEST(nothing_of_a_new_time_is_found_by_a_reader_of_the_old_one)
 {
-	unsigned char value[MIRROR_ENTRY_MAX];
+	unsigned char value[KEY_MIRROR_ENTRY_MAX];
 	pthread_t thread;
 
-	mirror_show(mirror, "key", value, value_of(value, 1), 1);
+	key_mirror_show(mirror, "key", value, value_of(value, 1), 1);
 	ck_assert_int_eq(pthread_create(&thread, NULL, read_one_time, reader), 0);
 	for (unsigned n = 2; n < ROUNDS; n++) {
 		if (n == ROUNDS / 2)
-			mirror_clear(mirror);
-		mirror_show(mirror, "key", value, value_of(value, n < ROUNDS / 2 ? 1 : n), n);
+			key_mirror_clear(mirror);
+		key_mirror_show(mirror, "key", value, value_of(value, n < ROUNDS / 2 ? 1 : n), n);
 	}
 	atomic_store(&done, true);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
-	ck_assert(mirror_over(reader));
+	ck_assert(key_mirror_over(reader));
 }
 END_TEST
 
 static TCase *cases(void)
 {
-	TCase *tc = tcase_create("mirror");
+	TCase *tc = tcase_create("key_mirror");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 600);
@@ -718,7 +719,7 @@ static TCase *cases(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("mirror");
+	Suite *suite = suite_create("key_mirror");
 	SRunner *runner;
 	int failed;
 
