@@ -9,7 +9,6 @@ import os
 import pytest
 
 from harness import (VarlinkError, alive, parse_environ, processes_of_run, puppet, spec, wait_file,
-                     wait_for,
                      wait_lines)
 
 
@@ -34,9 +33,10 @@ def until(daemon, job, name, state):
     return daemon.watch(job, lambda job, _: task(job, name)["state"] == state)
 
 
-def up(box, daemon, *steps, replicas=3, **top):
-    name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", *steps, "hang", replicas=replicas,
-                                 **top))
+def up(box, daemon, *steps, replicas=3, before=(), **top):
+    """before: steps that are done when this returns."""
+    name, _ = daemon.submit(spec(*before, f"mark:{box.path('marks')}", *steps, "hang",
+                                 replicas=replicas, **top))
     marks(box, replicas)
     return daemon.wait(name, until="running")
 
@@ -119,11 +119,12 @@ def test_stop_again_starts_it_anew_at_once(box, daemon):
 
 
 def test_two_in_a_row_are_both_started_again_and_the_group_ends_well(box, daemon):
-    job = up(box, daemon, f"if-file:{box.path('go')}:exit:0", replicas=2)
+    job = up(box, daemon, replicas=2,
+             before=[f"if-file:{box.path('go')}:{{mark:{box.path('marks')}+exit:0}}"])
     old = task(job, "worker:1")["pid"]
     box.path("go").touch()
     stop(daemon, job["name"], "worker:1", again=True)
-    wait_for(lambda: task(daemon.status(job["name"]), "worker:1").get("pid") != old)
+    daemon.watch(job["name"], lambda job, _: task(job, "worker:1").get("pid") != old)
     stop(daemon, job["name"], "worker:0", again=True)
     job = daemon.wait(job["run"])
     assert job["state"] == "succeeded" and [t["restarts"] for t in job["tasks"]] == [1, 1]
@@ -187,9 +188,8 @@ def test_a_stop_of_the_job_answers_who_waits_for_a_task(box, daemon):
 
 
 def test_an_ended_task_can_be_started_again(box, daemon):
-    job = up(box, daemon, f"unless-file:{box.path('go')}:if-rank:0:exit:0",
-             f"if-file:{box.path('go')}:exit:0",
-             replicas=2)
+    job = up(box, daemon, f"unless-file:{box.path('go')}:if-rank:0:exit:0", replicas=2,
+             before=[f"if-file:{box.path('go')}:{{mark:{box.path('marks')}+exit:0}}"])
     until(daemon, job["name"], "worker:0", "succeeded")
     assert start(daemon, job["name"], index=0)["task"] == "worker:0"
     assert marks(box, 3)[2][1] == "0"
