@@ -19,8 +19,8 @@ def test_the_group_starts_anew_with_the_new_world(box, daemon, to):
         env = parse_environ(box.path(f"env.1.{rank}").read_bytes())
         assert (env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == (str(to), str(to))
         assert env["ROLE_WORLD_SIZE"] == str(to) and env["RANK"] == str(rank)
-    job = daemon.wait(name, until="running")
-    assert (len(job["tasks"]), job["attempt"], job["restarts"]) == (to, 1, 0)
+    job = daemon.until_attempt(name, 1)
+    assert (len(job["tasks"]), job["restarts"]) == (to, 0)
     assert not any(alive(p) for p in old)
     assert not box.path(f"up.1.{to}").exists()
 
@@ -75,8 +75,9 @@ def test_what_cannot_be(box, daemon):
 
 
 def test_during_backoff(box, daemon):
+    """It ends the backoff."""
     name, _ = daemon.submit(spec("if-attempt:0:exit:1", f"mark:{box.path('marks')}",
-                                 restart={"max": 1, "backoff": "1s"}))
+                                 restart={"max": 1, "backoff": "1h"}))
     daemon.watch(name, lambda job, _: job["state"] == "backoff")
     daemon.call("Scale", job=name, replicas=3)
     assert daemon.wait(name)["state"] == "succeeded"
