@@ -129,8 +129,7 @@ def test_a_restart_of_the_group_during_the_backoff_of_a_task(box, daemon):
     daemon.call("Restart", job=name)
     for rank in range(2):
         wait_file(box.path(f"up.1.{rank}"))
-    job = daemon.wait(name, until="running")
-    assert job["attempt"] == 1 and "next_start_us" not in task(job, 0)
+    assert "next_start_us" not in task(daemon.until_attempt(name, 1), 0)
 
 
 def test_the_failing_tasks_role_decides(box, daemon):
