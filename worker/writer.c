@@ -219,19 +219,26 @@ static int writer_tell(struct pool *p)
 	return r;
 }
 
-/* What a wait has come to. A status; 0 where the connection is gone, which the next flush says. */
-static int writer_failed(struct pool *p, int r, const struct deadline *d)
+/* What a wait has come to. A status; 0 where the connection is gone, which writer_tell() says. tells:
+ * that is called where there is 0, so what is said here is not to be said again. */
+static int writer_failed(struct pool *p, int r, const struct deadline *d, bool tells)
 {
+	struct writer *w = &p->writer;
+
 	if (r == 0)
 		return 0;
 	if (r == -EINTR)
 		return fail(ELASTICD_INTERRUPTED, "a signal came");
 	if (r == -ETIMEDOUT && !d->from_last)
 		return fail(ELASTICD_DEADLINE_EXCEEDED,
-			"%u writes have no answer within the time limit", n_writes(&p->writer));
+			"%u writes have no answer within the time limit", n_writes(w));
 	writer_lose(p);
-	if (r == -ETIMEDOUT)
+	if (r == -ETIMEDOUT && tells && w->failed.message)
+		return 0;
+	if (r == -ETIMEDOUT) {
+		w->lost = tells ? 0 : w->lost;
 		return fail(ELASTICD_UNAVAILABLE, "the agent does not answer");
+	}
 	return pool_closing(p) ? fail(ELASTICD_CANCELLED, "the handle was closed") : 0;
 }
 
@@ -282,7 +289,7 @@ static int writer_ready(struct pool *p, size_t len, size_t answer, struct deadli
 	while (!has_room(w, len, answer) || ring_closed(&w->conn->share.ring)) {
 		if (!n_writes(w))
 			return ORDINARY;
-		r = writer_failed(p, writer_await(p, n_writes(w) / 2, d), d);
+		r = writer_failed(p, writer_await(p, n_writes(w) / 2, d), d, true);
 		if (r == 0)
 			r = writer_tell(p);
 		if (r || !w->conn)
@@ -409,7 +416,7 @@ static int settle(struct elasticd *h, struct pool *p, struct wait wait, bool tel
 	r = writer_lock(w, &d);
 	if (r < 0)
 		return no_lock(p, r);
-	r = writer_failed(p, writer_await(p, 0, &d), &d);
+	r = writer_failed(p, writer_await(p, 0, &d), &d, tells);
 	if (r == 0 && tells)
 		r = writer_tell(p);
 	writer_leave(p);
@@ -476,7 +483,7 @@ int writer_get(struct elasticd *h, struct pool *p, const char *key, int timeout_
 	r = get_own(h, &p->writer, key, ret, ret_len);
 	*ret_found = r == 1;
 	if (r == 0)
-		r = writer_failed(p, writer_await(p, 0, &d), &d);
+		r = writer_failed(p, writer_await(p, 0, &d), &d, false);
 	else
 		r = r < 0 ? fail_memory() : 0;
 	writer_leave(p);

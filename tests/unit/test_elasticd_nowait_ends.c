@@ -89,14 +89,49 @@ START_TEST(an_agent_that_died_before_is_replaced)
 }
 END_TEST
 
-START_TEST(an_agent_that_is_silent_does_not_keep_who_flushes)
+static void is_silent_for(void (*fn)(struct worker *me))
 {
-	one_under_way();
 	h->silence_ms = 50;
-	worker_start(&w, flushes, h);
+	worker_start(&w, fn, h);
 	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
 	ck_assert_str_eq(w.text, "the agent does not answer");
 	no_more_on(fd);
+}
+
+START_TEST(an_agent_that_is_silent_does_not_keep_who_flushes)
+{
+	one_under_way();
+	is_silent_for(flushes);
+	ck_assert_int_eq(elasticd_flush(h, -1), 0);
+}
+END_TEST
+
+START_TEST(nor_who_has_too_many_under_way)
+{
+	shares();
+	fill();
+	is_silent_for(puts_last);
+	ck_assert_int_eq(elasticd_flush(h, -1), 0);
+}
+END_TEST
+
+START_TEST(other_calls_that_it_keeps_do_not_tell_it_for_the_flush)
+{
+	one_under_way();
+	is_silent_for(puts_text);
+	flush_says_gone();
+}
+END_TEST
+
+START_TEST(an_error_before_its_silence_is_the_first_one)
+{
+	one_under_way();
+	ck_assert_int_eq(puts_soon("k", "two"), 0);
+	ring_say(FULL);
+	h->silence_ms = 50;
+	worker_start(&w, flushes, h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(elasticd_flush(h, -1), 0);
 }
 END_TEST
 
@@ -323,6 +358,9 @@ int main(void)
 	tcase_add_test(t, another_call_goes_to_the_next_agent);
 	tcase_add_test(t, an_agent_that_died_before_is_replaced);
 	tcase_add_test(t, an_agent_that_is_silent_does_not_keep_who_flushes);
+	tcase_add_test(t, nor_who_has_too_many_under_way);
+	tcase_add_test(t, other_calls_that_it_keeps_do_not_tell_it_for_the_flush);
+	tcase_add_test(t, an_error_before_its_silence_is_the_first_one);
 	tcase_add_test(t, a_flush_that_took_too_long_can_go_on);
 	tcase_add_test(t, an_answer_that_the_ring_has_no_room_for_is_told);
 	tcase_add_test(t, closing_the_handle_ends_a_flush);
