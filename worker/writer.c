@@ -219,8 +219,8 @@ static int writer_tell(struct pool *p)
 	return r;
 }
 
-/* What a wait has come to. A status; 0 where the connection is gone, which writer_tell() says. tells:
- * that is called where there is 0, so what is said here is not to be said again. */
+/* What a wait has come to. A status; 0 where the connection is gone, which writer_tell() says.
+ * tells: that is called where there is 0, so what is said here is not to be said again. */
 static int writer_failed(struct pool *p, int r, const struct deadline *d, bool tells)
 {
 	struct writer *w = &p->writer;
