@@ -2,6 +2,8 @@
 """The verdict's order: an application's error, a timeout, an unexpected exit, success;
 and a wait that ends what it waits for."""
 
+import time
+
 import pytest
 
 from harness import BUILD, VarlinkError, alive, puppet, spec, wait_file, wait_text
@@ -13,9 +15,12 @@ def wait_and_end(daemon, job, timeout_ms=0):
 
 
 def test_a_wait_that_ends_the_run_gives_the_whole_of_it(box, daemon):
+    # On a slow machine both signals are there at once: neither ends it before the other was heard.
     name, run = daemon.submit(spec("print:before", f"on:USR1:touch:{box.path('dumped')}.%r",
-                                   f"touch:{box.path('up')}.%r", "hang", replicas=2,
-                                   stop={"dump_signal": "USR1", "timeout": "10s"},
+                                   f"on:TERM:touch:{box.path('stopped')}.%r",
+                                   f"touch:{box.path('up')}.%r", f"wait-file:{box.path('stopped')}.%r",
+                                   "exit:0", replicas=2,
+                                   stop={"dump_signal": "USR1", "timeout": "10m"},
                                    logs={"redirects": 3}))
     for rank in range(2):
         wait_file(box.path(f"up.{rank}"))
@@ -53,11 +58,18 @@ def test_a_run_that_ends_in_time_is_not_touched(box, daemon):
 
 
 def test_who_waits_and_leaves_ends_nothing(box, daemon):
-    name, _ = daemon.submit(spec(f"touch:{box.path('up')}", f"wait-file:{box.path('go')}"))
-    wait_file(box.path("up"))
-    with daemon.connect() as v:
-        v.send("Wait", job=name, timeout_ms=300, kill=True)
-    assert daemon.call("Ping") == {}
+    for seconds in (1, 10, 60):  # one of them is long enough for any machine to leave before
+        name, _ = daemon.submit(spec(f"touch:{box.path('up')}.{seconds}", f"wait-file:{box.path('go')}"))
+        wait_file(box.path(f"up.{seconds}"))
+        begun = time.monotonic()
+        with daemon.connect() as v:
+            v.send("Wait", job=name, timeout_ms=seconds * 1000, kill=True)
+        if time.monotonic() - begun < seconds:
+            break
+    # When its time is over the run goes on.
+    with daemon.connect(600) as v, pytest.raises(VarlinkError) as e:
+        v.call("Wait", job=name, timeout_ms=seconds * 1000 + 500)
+    assert e.value.name == "TimedOut"
     box.path("go").touch()
     assert daemon.wait(name)["verdict"]["result"] == "succeeded"
 
