@@ -293,7 +293,9 @@ def test_a_killed_foreground_agent_leaves_no_directory(box):
     env = dict(e.split("=", 1) for e in lines if "=" in e)
     d = pathlib.Path(env["ELASTICD_WORKER_SOCKET"]).parent
     assert d.is_dir()
-    agents = [int(p) for p in os.listdir("/proc") if p.isdigit() and is_agent_of(int(p), program.pid)]
+    # A guard may come to its name after all that its agent has done.
+    agents = wait_for(lambda: [int(p) for p in os.listdir("/proc")
+                               if p.isdigit() and is_agent_of(int(p), program.pid)], what="its guard")
     os.kill(agents[-1], signal.SIGKILL)
     program.wait()
     wait_for(lambda: not d.exists(), d.parent, what=f"{d} to go")
