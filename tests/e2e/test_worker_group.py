@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness import alive, puppet, spec, wait_file, wait_for, wait_gone
+from harness import puppet, spec, wait_file, wait_gone, wait_text
 from workers import Group, environment, script
 
 
@@ -408,11 +408,13 @@ os._exit(0)
 """
     name, _ = daemon.submit({"roles": [{"command": script(body)}]})
     wait_file(box.path("ready"))
-    pid, agent = daemon.status(name)["tasks"][0]["pid"], daemon.agent_pid(name)
+    job = daemon.wait(name, until="running")
+    pid, agent = job["tasks"][0]["pid"], job["agent_pid"]
     os.kill(agent, signal.SIGSTOP)
     try:
+        wait_text(f"/proc/{agent}/status", "T (stopped)")
         os.kill(pid, signal.SIGUSR1)
-        wait_for(lambda: not alive(pid))
+        wait_gone(pid)
     finally:
         os.kill(agent, signal.SIGCONT)
     assert daemon.wait(name)["state"] == "failed"
