@@ -54,10 +54,11 @@ def test_all_who_wait_are_served_by_one_write_even_if_it_is_deleted_at_once(two)
     waiting = [group.connect("worker:0") for _ in range(8)]
     for w in waiting:
         w.send("Get", key="k", wait=True)
-    # Behind the waits: this connection's own calls are handled after theirs have been read.
-    for w in waiting:
-        w.send("Put", key="sync", value="", overwrite=True)
-    b.send("Get", key="sync", wait=True).reply()
+    # Behind the waits: what a connection has sent is handled in its order.
+    for i, w in enumerate(waiting):
+        w.send("Put", key=f"sync/{i}", value="")
+    for i in range(len(waiting)):
+        b.call("Get", key=f"sync/{i}", wait=True)
     b.send("Put", key="k", value="v").send("Delete", key="k")
     b.reply()
     assert b.reply()["deleted"] == 1
