@@ -5,7 +5,6 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -116,11 +115,11 @@ def test_many_exits_at_once_are_all_seen(box, held):
 
 
 def test_workers_that_ignore_the_stop_signal_have_one_deadline(box, held):
-    begun = time.monotonic()
     job = held.run(spec("ignore:TERM", f"barrier:{box.path('bar')}", "if-rank:3:exit:5", "hang",
                         replicas=6, stop={"timeout": "500ms"}))
     assert job["verdict"]["exit_status"] == 5
-    assert time.monotonic() - begun < 30 * SLOWER
+    killed = [e["text"] for e in held.events(job["run"]) if e["event"] == "killed"]
+    assert killed == ["5 workers did not end in time and get SIGKILL"]
 
 
 def test_a_stopped_grandchild_is_killed_too(box, held):
@@ -180,7 +179,7 @@ def test_a_task_in_uninterruptible_sleep_is_given_up_and_reported(box, daemon):
     freezer = pathlib.Path("/sys/fs/cgroup/freezer")
     if not freezer.is_dir() or not os.access(freezer, os.W_OK):
         pytest.skip("no cgroup v1 freezer to make a process that SIGKILL does not end")
-    cell = freezer / f"e2e-{os.getpid()}"
+    cell = freezer / box.dir.name
     cell.mkdir()
     pid = 0
 
