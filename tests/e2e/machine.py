@@ -155,6 +155,10 @@ class Machine:
 
     def start_job(self, name, *steps, replicas=1):
         self.ctl("start", f"--name={name}", f"--nproc-per-node={replicas}", PUPPET, *steps)
+        return self.running(name)
+
+    def running(self, name):
+        """A job as elasticd knows it once it has heard that it runs."""
         self.ctl("wait", "--until=running", name)
         return self.job(name)
 
