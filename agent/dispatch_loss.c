@@ -17,16 +17,30 @@ int dispatch_exit_status(const struct agent *a, const struct task *t)
 	return ours && a->spec->queue.exit_code != SPEC_UNSET ? a->spec->queue.exit_code : -1;
 }
 
+static void what_is_lost(const struct task *t, char *text, size_t size)
+{
+	char how[400];
+
+	dispatch_how_gone(t, how, sizeof(how));
+	snprintf(text, size, "%s %s", agent_task_name(t), how);
+}
+
+static void fail_queues(struct agent *a, const struct task *t, const char *what)
+{
+	int code = a->spec->queue.exit_code;
+	struct queue_error e = { STATUS_UNAVAILABLE, what, "", t->slot, -1 };
+
+	queue_fail_all(a->dispatch->q, &e, code == SPEC_UNSET ? -1 : code, loop_now_ms());
+}
+
 void dispatch_lost(struct agent *a, const struct task *t)
 {
 	struct dispatch_group *g = dispatch_group_of(a);
-	char how[400], what[500], grace[DURATION_TEXT_MAX];
-	struct queue_error e = { STATUS_UNAVAILABLE, what, "", t->slot, -1 };
+	char what[500], grace[DURATION_TEXT_MAX];
 
 	if (!g || g->lost)
 		return;
-	dispatch_how_gone(t, how, sizeof(how));
-	snprintf(what, sizeof(what), "%s %s", agent_task_name(t), how);
+	what_is_lost(t, what, sizeof(what));
 	g->lost = g->holds = true;
 	for (int i = 0; i < g->n_workers; i++)
 		g->workers[i].told = false;
@@ -35,9 +49,7 @@ void dispatch_lost(struct agent *a, const struct task *t)
 	events_add(a->events, "queue-lost", a->attempt, t->rank, NULL,
 		"%s: all of the work queue's tasks are cancelled; who submits them has %s to leave",
 		what, duration_format(a->spec->queue.loss_grace_ms, grace));
-	queue_fail_all(g->d->q, &e,
-		a->spec->queue.exit_code == SPEC_UNSET ? -1 : a->spec->queue.exit_code,
-		loop_now_ms());
+	fail_queues(a, t, what);
 	loop_timer_arm(g->grace, (uint64_t)a->spec->queue.loss_grace_ms);
 	dispatch_run_soon(g->d);
 }
@@ -45,15 +57,23 @@ void dispatch_lost(struct agent *a, const struct task *t)
 void dispatch_loss_made_good(struct agent *a)
 {
 	struct dispatch_group *g = dispatch_group_of(a);
+	char what[500];
 
 	if (!g->lost)
 		return;
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].state == TASK_FAILED &&
-			a->tasks[i].role->on_failure == SPEC_FAILURE_QUEUE)
-			return;
-	g->lost = false;
 	queue_unfail(g->d->q, loop_now_ms());
+	/* Where others are still lost, one of them is what people are told from now on. */
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+
+		if (t->state != TASK_FAILED || t->role->on_failure != SPEC_FAILURE_QUEUE)
+			continue;
+		what_is_lost(t, what, sizeof(what));
+		agent_set_reason(a, "%s", what);
+		fail_queues(a, t, what);
+		return;
+	}
+	g->lost = false;
 	/* What was held back is judged. */
 	if (g->holds)
 		loop_timer_arm(g->grace, 0);

@@ -64,6 +64,7 @@ struct dispatch_wait *dispatch_wait_new(
 	dispatch_now(d);
 	LIST_INSERT_HEAD(&d->waits, x, all);
 	x->wait.arg = x;
+	x->wait.outside = !varlink_call_user(call);
 	x->d = d;
 	x->call = call;
 	x->answer = answer;

@@ -35,7 +35,7 @@ const char *journal_worker(const struct journal *j, const struct queue_record *r
 {
 	bool has = r->kind == QUEUE_REC_SUCCEED || r->kind == QUEUE_REC_FAIL ||
 		   r->kind == QUEUE_REC_CANCEL || r->kind == QUEUE_REC_TRY ||
-		   r->kind == QUEUE_REC_ERROR;
+		   r->kind == QUEUE_REC_ERROR || r->kind == QUEUE_REC_LOSS;
 
 	if (!has || r->error.worker < 0 || !j->opt.worker_name)
 		return NULL;

@@ -380,7 +380,7 @@ int64_t journal_decode(const char *data, size_t len, struct journal_decoded *d, 
 		.queue = "",
 		.payload = { .data = "", .format = "" },
 		.error = { .message = "", .details = "", .worker = -1, .task = -1 } };
-	if ((unsigned char)content[0] > QUEUE_REC_CLOSE)
+	if ((unsigned char)content[0] >= QUEUE_REC_N)
 		return -EPROTO;
 	get_content(&r, (unsigned char)content[1], d);
 	return r.bad || r.at != r.end ? -EPROTO : (int64_t)*ret_bytes;

@@ -76,6 +76,7 @@ struct queues *queues_free(struct queues *q)
 bool queue_wait_begin(struct queues *q, struct queue_wait *w, enum queue_wait_kind kind)
 {
 	*w = (struct queue_wait){ .arg = w->arg,
+		.outside = w->outside,
 		.kind = kind,
 		.text = "",
 		.exit_code = -1,

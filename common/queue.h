@@ -118,7 +118,9 @@ struct queue_link {
 };
 
 struct queue_wait {
-	void *arg; /* the caller's */
+	void *arg;    /* the caller's */
+	bool outside; /* the caller's: it goes on where the loss of others ends the workers; see
+		       * queue_fail_all() */
 
 	/* its end */
 	enum status status;
@@ -313,7 +315,9 @@ enum status queue_look(const struct queues *q, int worker, int64_t lease, bool *
 /* --- the whole */
 
 /* All queues fail with this error (a parameter server is lost): whatever is not over is cancelled;
- * exit_code -1: none. New tasks fail at once, too, until queue_unfail(). */
+ * exit_code -1: none. New tasks fail at once, too, until queue_unfail(). Of a queue that has lost
+ * something so, and of which nobody was told until then, the next SUBMIT or JOIN that is from
+ * outside is; a worker's own finds it as new. */
 void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code, uint64_t now_ms);
 void queue_unfail(struct queues *q, uint64_t now_ms);
 /* All waits end with this, later ones too (the group stops): until queue_go(). Tasks stay as they
@@ -350,6 +354,9 @@ enum queue_record_kind {
 	QUEUE_REC_RESOURCE, /* name in queue, payload */
 	QUEUE_REC_DROP,	    /* name in queue */
 	QUEUE_REC_CLOSE,
+	QUEUE_REC_LOSS, /* queue, error, number: exit code: yet to be told, and no task has it */
+	QUEUE_REC_LOSS_TOLD, /* queue */
+	QUEUE_REC_N,
 };
 struct queue_record {
 	enum queue_record_kind kind;

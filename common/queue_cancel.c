@@ -196,7 +196,7 @@ enum status queue_keep(struct queues *q, const char *queue)
 	of = queue_get(q, queue, &s);
 	if (!of || of->keepers++)
 		return s;
-	if (!link_empty(&of->lanes) || of->error) {
+	if (!link_empty(&of->lanes) || of->error || of->loss) {
 		keep_all(q, of);
 		queue_note_all(q);
 	}
@@ -255,12 +255,33 @@ void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
 	}
 	queue_err_unref(err);
 	drop_error(q, of);
+	queue_loss_told(q, of);
 	of->keepers = 0;
 	queue_dirty(q, of);
 	queue_settle(q, now_ms);
 }
 
 /* --- all queues */
+
+void queue_lose(struct queues *q, struct queue *of, struct queue_err *err, int exit_code)
+{
+	if (of->loss)
+		return;
+	of->loss = queue_err_ref(err);
+	of->loss_exit_code = exit_code;
+	of->loss_order = ++q->next_order;
+	queue_note(q, QUEUE_REC_LOSS, -1, of->name);
+}
+
+void queue_loss_told(struct queues *q, struct queue *of)
+{
+	if (!of || !of->loss)
+		return;
+	queue_note(q, QUEUE_REC_LOSS_TOLD, -1, of->name);
+	queue_err_unref(of->loss);
+	of->loss = NULL;
+	queue_dirty(q, of);
+}
 
 void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code, uint64_t now_ms)
 {
@@ -279,9 +300,14 @@ void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code
 	LINK_FOREACH(l, tmp, &q->all)
 	{
 		struct queue *of = container_of(l, struct queue, all);
+		bool loses = of->error || queue_live(of->n);
 
 		drop_error(q, of);
 		cancel_all(q, of, q->failed, now_ms);
+		if (!link_empty(&of->waits))
+			queue_loss_told(q, of);
+		else if (loses)
+			queue_lose(q, of, q->failed, exit_code);
 		LINK_FOREACH(m, tmp2, &of->waits)
 		{
 			queue_raise(q, container_of(m, struct queue_wait, link), q->failed);

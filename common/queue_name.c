@@ -70,13 +70,14 @@ static void forget(struct queues *q, struct queue *of)
 	link_del(&of->all);
 	link_del(&of->dirty);
 	queue_err_unref(of->error);
+	queue_err_unref(of->loss);
 	free(of);
 	q->n_queues--;
 }
 
 void queue_forget(struct queues *q, struct queue *of)
 {
-	if (!tasks_of(of) && !of->keepers && link_empty(&of->waits) && !of->error)
+	if (!tasks_of(of) && !of->keepers && link_empty(&of->waits) && !of->error && !of->loss)
 		forget(q, of);
 }
 

@@ -62,7 +62,8 @@ static bool is_private(
 	const struct queue_task *t = task >= 0 ? queue_task_find(q, task) : NULL;
 	const struct queue *of = NULL;
 
-	if (kind == QUEUE_REC_ERROR || kind == QUEUE_REC_RAISED)
+	if (kind == QUEUE_REC_ERROR || kind == QUEUE_REC_RAISED || kind == QUEUE_REC_LOSS ||
+		kind == QUEUE_REC_LOSS_TOLD)
 		of = queue_find(q, name);
 	return (t && t->kept) || (of && of->keepers);
 }
@@ -156,6 +157,13 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 
 		ret->error = queue_err_view(of ? of->error : NULL);
 		return of && queue_error_is_bare(q, of);
+	}
+	if (n->kind == QUEUE_REC_LOSS) {
+		const struct queue *of = queue_find(q, n->name);
+
+		ret->error = queue_err_view(of ? of->loss : NULL);
+		ret->number = of ? of->loss_exit_code : -1;
+		return of && of->loss;
 	}
 	if (n->task < 0 || n->kind == QUEUE_REC_RELEASE)
 		return true;

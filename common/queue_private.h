@@ -216,6 +216,9 @@ struct queue {
 	size_t n[QUEUE_N_STATES], bytes, keepers, n_joins, n_waiting;
 	uint64_t put_back, n_over, error_order;
 	struct queue_err *error;
+	struct queue_err *loss; /* has cancelled some of it, and nobody was told */
+	int loss_exit_code;
+	uint64_t loss_order;
 	char name[QUEUE_NAME_MAX + 1];
 };
 
@@ -454,6 +457,10 @@ void queue_task_fail(
 	struct queues *q, struct queue_task *t, struct queue_err *err, uint64_t now_ms);
 /* The first error of a queue; later ones are ignored. err is borrowed. */
 void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint64_t now_ms);
+/* It has lost what it had, which is yet to be told; one that it has already stays. */
+void queue_lose(struct queues *q, struct queue *of, struct queue_err *err, int exit_code);
+/* That was told, or nobody is to be told any more; of may be NULL. */
+void queue_loss_told(struct queues *q, struct queue *of);
 
 /* queue_worker.c */
 struct queue_worker *queue_worker_find(const struct queues *q, int worker);

@@ -115,6 +115,27 @@ static int restore_error(struct queues *q, const struct queue_record *r)
 	return 0;
 }
 
+static int restore_loss(struct queues *q, const struct queue_record *r)
+{
+	struct queue_err *err = NULL;
+	struct queue *of;
+	enum status s;
+
+	if (!queue_name_ok(r->queue, true))
+		return -EINVAL;
+	of = queue_get(q, r->queue, &s);
+	if (of)
+		err = queue_err_new(r->error.code, r->error.message, r->error.details,
+			r->error.worker, r->error.task);
+	if (of)
+		queue_dirty(q, of);
+	if (!err)
+		return -ENOMEM;
+	queue_lose(q, of, err, r->number < 0 || r->number > 255 ? -1 : (int)r->number);
+	queue_err_unref(err);
+	return 0;
+}
+
 static int restore_raised(struct queues *q, const char *name)
 {
 	struct queue *of = queue_find(q, name);
@@ -141,6 +162,12 @@ static int restore(struct queues *q, const struct queue_record *r)
 		return restore_error(q, r);
 	case QUEUE_REC_RAISED:
 		return restore_raised(q, r->queue);
+	case QUEUE_REC_LOSS:
+		return restore_loss(q, r);
+	case QUEUE_REC_LOSS_TOLD:
+		/* It was told at once, and nothing else was written of it. */
+		queue_loss_told(q, queue_find(q, r->queue));
+		return 0;
 	case QUEUE_REC_RESOURCE:
 		return from_status(queue_resource_create(q, r->queue, &r->payload, 0));
 	case QUEUE_REC_DROP:
@@ -166,9 +193,9 @@ int queue_restore(struct queues *q, const struct queue_record *r)
 	return k;
 }
 
-/* --- written anew: resources, tasks, errors that no task has, and the end of all */
+/* --- written anew: resources, tasks, errors that no task has, losses, and the end of all */
 
-enum part { RESOURCES, TASKS, ERRORS, NUMBER, CLOSED, END };
+enum part { RESOURCES, TASKS, ERRORS, LOSSES, NUMBER, CLOSED, END };
 
 static uint64_t cursor_of(enum part part, uint64_t at)
 {
@@ -293,6 +320,28 @@ static bool dump_error(const struct queues *q, uint64_t *cursor, struct queue_re
 	return true;
 }
 
+static bool dump_loss(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
+{
+	uint64_t last = *cursor & ((UINT64_C(1) << 60) - 1);
+	const struct queue *next = NULL;
+
+	for (const struct queue_link *l = q->all.next; l != &q->all; l = l->next) {
+		const struct queue *of = container_of(l, struct queue, all);
+
+		if (of->loss && !of->keepers && of->loss_order > last &&
+			(!next || of->loss_order < next->loss_order))
+			next = of;
+	}
+	if (!next)
+		return false;
+	*cursor = cursor_of(LOSSES, next->loss_order);
+	*ret = bare(QUEUE_REC_LOSS, -1);
+	ret->queue = next->name;
+	ret->error = queue_err_view(next->loss);
+	ret->number = next->loss_exit_code;
+	return true;
+}
+
 bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *ret)
 {
 	const struct queue_task *t;
@@ -310,6 +359,11 @@ bool queue_dump(const struct queues *q, uint64_t *cursor, struct queue_record *r
 		/* fallthrough */
 	case ERRORS:
 		if (dump_error(q, cursor, ret))
+			return true;
+		*cursor = cursor_of(LOSSES, 0);
+		/* fallthrough */
+	case LOSSES:
+		if (dump_loss(q, cursor, ret))
 			return true;
 		/* fallthrough */
 	case NUMBER:

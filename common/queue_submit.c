@@ -198,16 +198,29 @@ static struct queue_err *unknown(struct queues *q, const struct queue_new *tasks
 	return NULL;
 }
 
+/* All queues have failed, or have had, and nobody was told. */
+static bool lost(struct queues *q, struct queue_wait *w, const char *queue)
+{
+	struct queue *of = queue_find(q, queue);
+	struct queue_err *e = q->failed ? q->failed : of && w->outside ? of->loss : NULL;
+
+	if (e) {
+		queue_raise(q, w, e);
+		if (e != q->failed)
+			w->exit_code = of->loss_exit_code;
+	}
+	queue_loss_told(q, of);
+	return e;
+}
+
 /* What can never be. */
 static bool refused(struct queues *q, struct queue_wait *w, const char *queue,
 	const struct queue_new *tasks, size_t n)
 {
 	struct queue_err *e;
 
-	if (q->failed) {
-		queue_raise(q, w, q->failed);
+	if (lost(q, w, queue))
 		return true;
-	}
 	if (q->closed) {
 		queue_wait_end_text(q, w, STATUS_FAILED_PRECONDITION, "the queues are closed");
 		return true;
@@ -256,8 +269,10 @@ bool queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 {
 	struct queue *of;
 
-	if (!queue_wait_begin(q, w, QUEUE_WAIT_SUBMIT) || refused(q, w, queue, tasks, n))
+	if (!queue_wait_begin(q, w, QUEUE_WAIT_SUBMIT) || refused(q, w, queue, tasks, n)) {
+		queue_settle(q, now_ms);
 		return queue_wait_claim(q, w);
+	}
 	of = wait_in(q, w, queue);
 	if (!of)
 		return queue_wait_claim(q, w);
@@ -287,8 +302,8 @@ static bool join(struct queues *q, struct queue_wait *w, const char *queue, bool
 
 	if (!queue_wait_begin(q, w, QUEUE_WAIT_JOIN))
 		return queue_wait_claim(q, w);
-	if (q->failed) {
-		queue_raise(q, w, q->failed);
+	if (lost(q, w, queue)) {
+		queue_settle(q, now_ms);
 		return queue_wait_claim(q, w);
 	}
 	of = queue_find(q, queue);

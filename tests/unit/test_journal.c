@@ -40,6 +40,12 @@ static size_t some_records(struct queue_record *r)
 	r[n] = record(QUEUE_REC_DROP, 0);
 	r[n++].queue = "table";
 	r[n++] = record(QUEUE_REC_CLOSE, 0);
+	r[n] = record(QUEUE_REC_LOSS, 0);
+	r[n].queue = "fit";
+	r[n].number = 77;
+	r[n++].error = (struct queue_error){ STATUS_UNAVAILABLE, "ps:0 is gone", "", 4, -1 };
+	r[n] = record(QUEUE_REC_LOSS_TOLD, 0);
+	r[n++].queue = "fit";
 	return n;
 }
 

@@ -693,6 +693,52 @@ START_TEST(what_was_there_before_its_first_keeper_goes_with_it_too)
 }
 END_TEST
 
+/* Of "a" nobody was told, of "b" somebody was, "c" has lost nothing. */
+static void loses(bool anew)
+{
+	struct queue_wait told_now = { 0 };
+
+	again();
+	submit_quietly("a");
+	submit_quietly("b");
+	queue_fail_all(q, &ps, 75, now);
+	ck_assert(queue_join(q, &told_now, "b", EVER, now) && told_now.failed_queue);
+	queue_wait_fini(q, &told_now, now);
+	queue_unfail(q, now);
+	crashes(anew);
+}
+
+static struct ask *outside_joins(const char *queue)
+{
+	struct ask *a = ask();
+
+	a->w.outside = true;
+	return asked(a, queue_join(q, &a->w, queue, EVER, now));
+}
+
+START_TEST(a_loss_of_which_nobody_was_told_waits_for_somebody_from_outside)
+{
+	opt.journal = true;
+	for (int anew = 0; anew < 2; anew++) {
+		struct ask *a;
+
+		loses(anew);
+		is_ok(outside_joins("b"));
+		is_ok(outside_joins("c"));
+		a = outside_joins("a");
+		ends(a, STATUS_UNAVAILABLE, ps.message);
+		ck_assert(a->w.failed_queue && a->w.exit_code == 75);
+		is_ok(outside_joins("a"));
+		crashes(true);
+		is_ok(outside_joins("a"));
+		/* Who is of the workers takes it as new. */
+		loses(anew);
+		is_ok(join_of("a", EVER));
+		is_ok(outside_joins("a"));
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("queue");
@@ -734,6 +780,7 @@ int main(void)
 	tcase_add_test(t, what_is_over_before_it_is_heard_of_does_no_harm);
 	tcase_add_test(t, a_queue_with_a_keeper_is_in_no_journal);
 	tcase_add_test(t, what_was_there_before_its_first_keeper_goes_with_it_too);
+	tcase_add_test(t, a_loss_of_which_nobody_was_told_waits_for_somebody_from_outside);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

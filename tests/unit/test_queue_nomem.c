@@ -333,6 +333,7 @@ START_TEST(the_making_and_the_restoring_of_one_may_fail)
 		{ QUEUE_REC_SUCCEED, 2, -1, 1, "", { "v", 1, "" }, NULL, 0, none, false },
 		{ QUEUE_REC_FAIL, 1, -1, 2, "", { "", 0, "" }, NULL, 0, bad, true },
 		{ QUEUE_REC_ERROR, -1, -1, 0, "c", { "", 0, "" }, NULL, 0, bad, false },
+		{ QUEUE_REC_LOSS, -1, -1, 7, "d", { "", 0, "" }, NULL, 0, bad, false },
 		{ QUEUE_REC_RELEASE, 9, -1, 0, "", { "", 0, "" }, NULL, 0, none, false },
 		{ QUEUE_REC_CLOSE, -1, -1, 0, "", { "", 0, "" }, NULL, 0, none, false },
 	};
