@@ -289,14 +289,29 @@ bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *w
 	return open;
 }
 
-struct conn *pool_take_ring(struct pool *p)
+bool pool_enter_for(struct pool *p, const struct varlink_buffer *call, bool *ret_halted)
 {
-	struct conn *c;
+	bool open;
 
 	pthread_mutex_lock(&p->lock);
-	TAILQ_FOREACH (c, &p->idle, entry)
-		if (c->share.ring.memory && !ring_closed(&c->share.ring) && !conn_hung_up(c))
-			break;
+	open = !p->closing;
+	p->users += open;
+	*ret_halted = p->n_halted && halted_find(p, call, NULL);
+	pthread_mutex_unlock(&p->lock);
+	return open;
+}
+
+struct conn *pool_take_ring(struct pool *p)
+{
+	struct conn *c = NULL;
+
+	pthread_mutex_lock(&p->lock);
+	/* Those that are busy when it is closed are ended then, and this one would not be. */
+	if (!p->closing)
+		TAILQ_FOREACH (c, &p->idle, entry)
+			if (c->share.ring.memory && !ring_closed(&c->share.ring) &&
+				!conn_hung_up(c))
+				break;
 	if (c) {
 		TAILQ_REMOVE(&p->idle, c, entry);
 		p->n_idle--;

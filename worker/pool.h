@@ -68,6 +68,8 @@ static inline bool pool_writes(struct pool *p)
 struct pool *pool_of(struct elasticd *h);
 /* Begins a use; false when the handle is being closed. */
 bool pool_enter(struct pool *p);
+/* The same; ret_halted: whether this thread has begun this call, and a signal has ended it. */
+bool pool_enter_for(struct pool *p, const struct varlink_buffer *call, bool *ret_halted);
 void pool_leave(struct pool *p);
 /* The same for a call, with the connection that it goes on, now busy; NULL where none is free. The
  * one on which this thread has begun it, where a signal has ended it (call and who NULL: not looked
@@ -77,7 +79,8 @@ bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *w
 /* The call is over and nothing is left to be read: gives the connection back, and leaves. */
 void pool_end(struct pool *p, struct conn *c);
 bool pool_closing(struct pool *p);
-/* One that is free and has a ring, now busy; NULL where there is none. */
+/* One that is free and has a ring, now busy; NULL where there is none, or the handle is being
+ * closed. */
 struct conn *pool_take_ring(struct pool *p);
 /* Gives it back, by one who does not leave yet. */
 void pool_give_ring(struct pool *p, struct conn *c);

@@ -375,13 +375,19 @@ int writer_put(struct elasticd *h, struct pool *p, const char *key, const void *
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 	struct deadline d = deadline_of(h, WAIT_PROMPT);
 	struct args a = ARGS_EMPTY;
+	bool halted;
 	int r;
 
 	args_put(&a, key, value, len, flags);
 	if (args_message(&a, "Put", false, &b) < 0)
 		return fail_memory();
-	if (!pool_enter(p))
+	if (!pool_enter_for(p, &b, &halted))
 		return fail(ELASTICD_CANCELLED, "the handle was closed");
+	/* Handed over as well it would be done twice. */
+	if (halted) {
+		pool_leave(p);
+		return ORDINARY;
+	}
 	r = writer_lock(&p->writer, &d);
 	if (r < 0)
 		return no_lock(p, r);
@@ -452,13 +458,15 @@ static const struct write *write_find(struct writer *w, const char *key)
 
 /* What the agent has answered is its to tell, and so is an error of the group, or that this process
  * is none of the group's any more. 1: found; 0; -ENOMEM. */
-static int get_own(
-	struct elasticd *h, struct writer *w, const char *key, void **ret, size_t *ret_len)
+static int get_own(struct elasticd *h, struct pool *p, const char *key, void **ret, size_t *ret_len)
 {
+	struct writer *w = &p->writer;
 	const struct write *s;
 	int r;
 
-	if (!w->conn || answers_take(w) < 0 || atomic_load(&h->header->error) ||
+	if (w->conn && answers_take(w) < 0)
+		writer_lose(p);
+	if (!w->conn || atomic_load(&h->header->error) ||
 		atomic_load(&h->slot->expected) != h->token)
 		return 0;
 	s = write_find(w, key);
@@ -480,7 +488,7 @@ int writer_get(struct elasticd *h, struct pool *p, const char *key, int timeout_
 	r = writer_lock(&p->writer, &d);
 	if (r < 0)
 		return no_lock(p, r);
-	r = get_own(h, &p->writer, key, ret, ret_len);
+	r = get_own(h, p, key, ret, ret_len);
 	*ret_found = r == 1;
 	if (r == 0)
 		r = writer_failed(p, writer_await(p, 0, &d), &d, false);

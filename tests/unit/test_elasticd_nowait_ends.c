@@ -174,6 +174,25 @@ START_TEST(an_answer_that_the_ring_has_no_room_for_is_told)
 }
 END_TEST
 
+/* What comes after such an answer is nobody's. */
+START_TEST(an_answer_that_is_not_understood_is_the_last_one)
+{
+	one_under_way();
+	ck_assert_int_eq(puts_soon("other", "two"), 0);
+	h->silence_ms = 2 * HANG_MS;
+	ring_say("what?");
+	worker_start(&w, gets, h);
+	no_more_on(fd);
+	close(fd);
+	fd = agent_greets();
+	ck_assert_str_eq(agent_hear(fd), GET);
+	agent_say(fd, GET_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	free(w.value);
+	flush_says_gone();
+}
+END_TEST
+
 START_TEST(closing_the_handle_ends_a_flush)
 {
 	one_under_way();
@@ -245,6 +264,45 @@ START_TEST(one_that_a_signal_has_ended_was_not_handed_over)
 }
 END_TEST
 
+#endif
+
+#ifndef __SANITIZE_THREAD__
+static void puts_soon_until_it_goes(struct worker *me)
+{
+	do {
+		puts_soon_there(me);
+		atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
+	} while (me->r == ELASTICD_INTERRUPTED);
+}
+
+/* It had no ring when it was begun, and there is one when it is made again. */
+START_TEST(one_that_a_signal_has_ended_after_all_goes_on_and_is_not_done_twice)
+{
+	struct worker first;
+
+	handle_usr1(0);
+	elasticd_interruptible(h, 1);
+	atomic_store(&ends, 0);
+	worker_start(&first, puts_soon_until_it_goes, h);
+	ck_assert_ptr_nonnull(strstr(agent_hear(fd), "'value':'soon'"));
+	worker_start(&w, puts_text, h);
+	bells = agent_greets();
+	ck_assert_str_eq(agent_hear(bells), PUT);
+	agent_say(bells, PUT_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	calls_before(bells);
+	worker_start(&w, puts_text, h);
+	ck_assert_str_eq(agent_hear(bells), SHARE);
+	agent_hands_over(bells, SHARED, &ring_fd, 1);
+	share_ends();
+	signal_until_ended(&first, 1);
+	agent_say(fd, PUT_DONE);
+	ck_assert_int_eq(worker_end(&first), 0);
+	ck_assert_int_eq(ring_ready(&ring), 0);
+	ck_assert_int_eq(elasticd_flush(h, 0), 0);
+	close(bells);
+}
+END_TEST
 #endif
 
 START_TEST(a_signal_ends_the_wait_for_another_thread)
@@ -363,11 +421,13 @@ int main(void)
 	tcase_add_test(t, an_error_before_its_silence_is_the_first_one);
 	tcase_add_test(t, a_flush_that_took_too_long_can_go_on);
 	tcase_add_test(t, an_answer_that_the_ring_has_no_room_for_is_told);
+	tcase_add_test(t, an_answer_that_is_not_understood_is_the_last_one);
 	tcase_add_test(t, closing_the_handle_ends_a_flush);
 	tcase_add_test(t, closing_the_handle_does_not_wait);
 	tcase_add_test(t, a_signal_ends_a_flush_and_nothing_else);
 #ifndef __SANITIZE_THREAD__ /* which holds signals back */
 	tcase_add_test(t, one_that_a_signal_has_ended_was_not_handed_over);
+	tcase_add_test(t, one_that_a_signal_has_ended_after_all_goes_on_and_is_not_done_twice);
 #endif
 	tcase_add_test(t, a_signal_ends_the_wait_for_another_thread);
 	tcase_add_test(t, threads_write_side_by_side);
