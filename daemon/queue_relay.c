@@ -16,6 +16,9 @@
 enum {
 	LINKS_MAX = 8,	       /* agents that one client speaks to at a time */
 	AGENT_WAIT_MS = 30000, /* for an agent that begins, or follows one that was lost */
+	/* Nothing tells when one that is too busy to take connections has room for another. */
+	RETRY_MS = 10,
+	RETRY_MOST_MS = 500,
 };
 
 TAILQ_HEAD(calls, queue_call);
@@ -34,15 +37,19 @@ struct queue_link {
 struct queue_peer {
 	LIST_HEAD(, queue_link) links;
 	int n_links;
+	struct calls waiting; /* for agents, in order */
+	struct loop_timer *retry;
+	uint64_t retry_ms;
 };
 
 struct queue_call {
-	TAILQ_ENTRY(queue_call) entry; /* of its link */
+	TAILQ_ENTRY(queue_call) entry; /* of its link, or of those that wait */
 	struct daemon *d;
 	struct varlink_call *call;
 	struct queue_peer *peer;
 	struct queue_link *link; /* NULL: waits for the agent */
 	/* while it waits */
+	bool busy; /* there is an agent, which takes no connection now */
 	struct job *job;
 	struct job_watch watch;
 	struct loop_timer *timer;
@@ -69,19 +76,27 @@ void queue_relay_closed(void *user, void *arg)
 
 	while ((l = LIST_FIRST(&p->links)))
 		link_free(l);
+	loop_timer_free(p->retry);
 	free(p);
 }
 
-static struct queue_peer *peer_of(struct varlink_call *call)
+static void on_retry(void *arg);
+
+static struct queue_peer *peer_of(struct daemon *d, struct varlink_call *call)
 {
 	struct queue_peer *p = varlink_call_user(call);
 
 	if (p)
 		return p;
 	p = calloc(1, sizeof(*p));
+	if (p && loop_timer_new(d->loop, on_retry, p, &p->retry) < 0) {
+		free(p);
+		p = NULL;
+	}
 	if (!p)
 		return NULL;
 	LIST_INIT(&p->links);
+	TAILQ_INIT(&p->waiting);
 	varlink_call_set_user(call, p);
 	return p;
 }
@@ -108,7 +123,8 @@ static void make_room(struct queue_peer *p)
 		link_free(idle);
 }
 
-/* 0, -EMFILE, -ECONNREFUSED or -ENOENT while no agent listens, or another negative errno. */
+/* 0, -EMFILE, -ECONNREFUSED or -ENOENT while no agent listens, -EAGAIN while it takes no
+ * connection, or another negative errno. */
 static int find_link(
 	struct daemon *d, struct queue_peer *p, const struct job *j, struct queue_link **ret)
 {
@@ -152,8 +168,10 @@ static int find_link(
 
 static void stop_waiting(struct queue_call *c)
 {
-	if (c->job)
+	if (c->job) {
 		job_unwatch(c->job, &c->watch);
+		TAILQ_REMOVE(&c->peer->waiting, c, entry);
+	}
 	c->job = NULL;
 	c->timer = loop_timer_free(c->timer);
 	json_decref(c->params);
@@ -244,16 +262,27 @@ static int64_t own_wait(const json_t *params, const char **ret_name)
 	return json_get_int(params, name, -1);
 }
 
-/* For the agent. One that begins has never been away: its first callers are not to be early. */
-static uint64_t patience(const struct job *j, const json_t *params)
+/* One that begins has never been away: its first callers are not to be early. */
+static bool begins(const struct job *j)
+{
+	return j->life == LIFE_STARTING && !j->n_losses && !j->returns;
+}
+
+/* For an agent that is there it waits as long as if it had reached it. */
+static void arm_patience(struct queue_call *c)
 {
 	const char *name;
-	int64_t wait = own_wait(params, &name);
+	int64_t wait = own_wait(c->params, &name);
+	uint64_t waited = loop_now_ms() - c->begun_ms, left = UINT64_MAX;
 
-	if (wait < 0 || wait > AGENT_WAIT_MS ||
-		(j->life == LIFE_STARTING && !j->n_losses && !j->returns))
-		return AGENT_WAIT_MS;
-	return (uint64_t)wait;
+	if (wait >= 0)
+		left = (uint64_t)wait > waited ? (uint64_t)wait - waited : 0;
+	if (!c->busy && (left > AGENT_WAIT_MS || begins(c->job)))
+		left = AGENT_WAIT_MS;
+	if (left == UINT64_MAX)
+		loop_timer_disarm(c->timer);
+	else
+		loop_timer_arm(c->timer, left);
 }
 
 /* What it has waited here it does not wait there. */
@@ -292,8 +321,34 @@ static void send_call(struct queue_call *c, struct queue_link *l)
 		methods_failed(take_call(c), r, strerror(-r));
 }
 
+static void set_busy(struct queue_call *c, bool busy)
+{
+	struct queue_peer *p = c->peer;
+
+	if (busy && !loop_timer_armed(p->retry)) {
+		p->retry_ms = RETRY_MS;
+		loop_timer_arm(p->retry, p->retry_ms);
+	}
+	if (c->busy == busy)
+		return;
+	c->busy = busy;
+	arm_patience(c);
+}
+
+/* The first of its job that waits; all others are behind it. */
+static struct queue_call *first_of(struct queue_call *c)
+{
+	struct queue_call *first;
+
+	TAILQ_FOREACH (first, &c->peer->waiting, entry)
+		if (first->job == c->job)
+			break;
+	return first;
+}
+
 static void proceed(struct queue_call *c)
 {
+	struct queue_call *first = first_of(c);
 	struct queue_link *l = NULL;
 	struct job *j = c->job;
 	int r;
@@ -302,14 +357,38 @@ static void proceed(struct queue_call *c)
 		fail_unavailable(c, j, "it is over");
 		return;
 	}
+	if (first != c) {
+		set_busy(c, first->busy);
+		return;
+	}
 	r = find_link(c->d, c->peer, j, &l);
 	if (r == 0)
 		send_call(c, l);
 	else if (r == -EMFILE)
 		fail(take_call(c), "ResourceExhausted",
 			"this connection has calls to as many jobs as it may have");
-	else if (r != -ECONNREFUSED && r != -ENOENT)
+	else if (r == -EAGAIN || r == -ECONNREFUSED || r == -ENOENT)
+		set_busy(c, r == -EAGAIN);
+	else
 		methods_failed(take_call(c), r, strerror(-r));
+}
+
+static void on_retry(void *arg)
+{
+	struct queue_peer *p = arg;
+	uint64_t next_ms = p->retry_ms * 2;
+	struct queue_call *c, *next;
+
+	for (c = TAILQ_FIRST(&p->waiting); c; c = next) {
+		next = TAILQ_NEXT(c, entry);
+		if (c->busy)
+			proceed(c);
+	}
+	/* Where one is still busy, that has armed the timer. */
+	if (loop_timer_armed(p->retry)) {
+		p->retry_ms = next_ms < RETRY_MOST_MS ? next_ms : RETRY_MOST_MS;
+		loop_timer_arm(p->retry, p->retry_ms);
+	}
 }
 
 static void on_news(void *arg, struct job *j, enum job_news news)
@@ -326,7 +405,9 @@ static void on_patience(void *arg)
 {
 	struct queue_call *c = arg;
 
-	fail_unavailable(c, c->job, "it has no agent that answers now");
+	fail_unavailable(c, c->job,
+		c->busy ? "its agent takes no more connections now"
+			: "it has no agent that answers now");
 }
 
 static int on_queue(struct varlink_call *call, json_t *params, void *arg)
@@ -342,7 +423,7 @@ static int on_queue(struct varlink_call *call, json_t *params, void *arg)
 	j = methods_job(d, call, params);
 	if (!j)
 		return 0;
-	peer = peer_of(call);
+	peer = peer_of(d, call);
 	c = peer ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
 		return -ENOMEM;
@@ -355,8 +436,9 @@ static int on_queue(struct varlink_call *call, json_t *params, void *arg)
 	}
 	c->job = j;
 	job_watch(j, &c->watch, on_news, c);
+	TAILQ_INSERT_TAIL(&peer->waiting, c, entry);
 	c->begun_ms = loop_now_ms();
-	loop_timer_arm(c->timer, patience(j, c->params));
+	arm_patience(c);
 	varlink_call_on_gone(call, on_gone, c);
 	proceed(c);
 	return 0;

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The work queue on the control socket: coordinators from outside, whose calls go to the job's agent."""
 
+import contextlib
 import json
 import os
+import resource
 import signal
+import socket
 import time
 
 import pytest
@@ -223,3 +226,90 @@ def test_workers_that_are_scripts_serve_many_from_outside(daemon):
     assert [json.loads(o["value"])["echo"] for o in c.fetch_all(tasks)] == [str(i) for i in range(500)]
     c.call("Close")
     group.close()
+
+
+# --- an agent that is there and takes no connections ------------------------------------------------------
+
+
+class Full(contextlib.ExitStack):
+    """The agent is stopped, and has as many connections to accept as there can be."""
+
+    def __init__(self, hands):
+        super().__init__()
+        self.path = str(hands.daemon.agent_sock(hands.name))
+        self.agent = hands.daemon.agent_pid(hands.name)
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+        self.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        os.kill(self.agent, signal.SIGSTOP)
+        self.callback(self.go_on)
+        try:
+            while self.one_more():
+                pass
+        except BaseException:
+            self.close()
+            raise
+
+    def one_more(self):
+        s = self.enter_context(socket.socket(socket.AF_UNIX))
+        s.setblocking(False)
+        try:
+            s.connect(self.path)
+        except BlockingIOError:
+            return False
+        return True
+
+    def go_on(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.agent, signal.SIGCONT)
+
+    def empty(self, hands):
+        """They are gone, and the agent goes on. It takes no more of them than it may have, nor anything behind
+        them: elasticd is not to come before it has seen that they are gone."""
+        elasticd = hands.daemon.pid
+        os.kill(elasticd, signal.SIGSTOP)
+        try:
+            self.close()
+            ask_until(lambda: connections_to_agent(hands) < 100)
+        finally:
+            os.kill(elasticd, signal.SIGCONT)
+
+
+def test_an_agent_whose_backlog_is_full_is_waited_for(hands):
+    c = outside(hands)
+    with Full(hands) as full:
+        for payload in "abc":
+            c.send("Submit", payload=payload)
+        late = outside(hands).refused("Join", timeout_ms=1)
+        assert late.name == "Unavailable" and "takes no more connections" in late.message
+        late = outside(hands).refused("Submit", payload="x", wait_ms=0)
+        assert late.name == "Unavailable" and "takes no more connections" in late.message
+        gone = outside(hands)
+        gone.send("Submit", payload="nobody's")
+        gone.close()
+        c.send("Fetch", task=2)
+        # Others are served meanwhile.
+        with Coordinator(hands.daemon.socket) as other:
+            assert other.refused("Stats", job="nobody").name == "NoSuchJob"
+        full.empty(hands)
+        assert [c.reply()["task"] for _ in range(3)] == [1, 2, 3]
+        w = hands.hand("worker:0")
+        for value in "ab":
+            w.finish(w.work(), value)
+        assert c.reply()["outcome"]["value"] == "b"
+
+
+def test_an_agent_that_is_lost_with_a_full_backlog_is_followed_by_the_next(daemon):
+    hands = Hands(daemon, spec("hang", restart={"max": 3}))
+    c = outside(hands)
+    with Full(hands) as full:
+        c.send("Submit", payload="x")
+        assert outside(hands).refused("Join", timeout_ms=1).name == "Unavailable"
+        os.kill(full.agent, signal.SIGKILL)
+        # The last one's socket may close a moment after the others.
+        try:
+            assert c.reply()["task"] > 1
+        except QueueError as e:
+            assert e.name == "Unavailable" and "has gone" in e.message
+    assert submit_to_next(c, "y") > 1
+    hands.close()
