@@ -244,7 +244,11 @@ START_TEST(a_terminal_is_known_and_written)
 	ck_assert(console_is_tty(console, 1));
 	put(0, &a, "hello", whole);
 	console_flush(console);
-	ck_assert_int_eq(read(master, text, sizeof(text)), 9);
+	/* It comes as it pleases the terminal. */
+	for (ssize_t n, got = 0; got < 9; got += n) {
+		n = read(master, text + got, sizeof(text) - (size_t)got);
+		ck_assert_int_gt(n, 0);
+	}
 	ck_assert_int_eq(memcmp(text, "P:hello\r\n", 9), 0);
 	ck_assert_int_eq(fcntl(slave, F_GETFL) & O_NONBLOCK, 0);
 	/* Stopped output: a terminal that takes nothing more. */
