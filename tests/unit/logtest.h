@@ -129,3 +129,18 @@ static inline const char *logtest_console(int fd)
 	text[n] = '\0';
 	return text;
 }
+
+/* The line with this beginning among what has come to a pipe; NULL: not yet. What a pipe takes at
+ * once may end anywhere, so the end of what came before is looked at again. Borrowed until the next
+ * call. For one pipe of a test. */
+static inline const char *logtest_line(int fd, const char *beginning)
+{
+	static char text[262144 + 256];
+	size_t len = strlen(text), kept = len < 255 ? len : 255;
+	const char *line;
+
+	memmove(text, text + len - kept, kept);
+	strcpy(text + kept, logtest_console(fd));
+	line = strstr(text, beginning);
+	return line && strchr(line, '\n') ? line : NULL;
+}

@@ -230,7 +230,7 @@ END_TEST
 START_TEST(without_a_file_a_console_that_stands_still_loses_lines_and_says_so)
 {
 	uint64_t before = loop_now_ms();
-	const char *note = NULL;
+	const char *note;
 	size_t len;
 
 	open_pipe(NULL, false, 0, true);
@@ -238,10 +238,8 @@ START_TEST(without_a_file_a_console_that_stands_still_loses_lines_and_says_so)
 	/* The worker waited for a console that might have gone on, but not for ever. */
 	ck_assert_uint_ge(loop_now_ms() - before, LOG_PIPE_STALL_MS);
 	ck_assert_uint_lt(loop_now_ms() - before, 1000 * LOG_PIPE_STALL_MS);
-	while (!note) {
-		note = strstr(logtest_console(in), "w:elasticd: ");
+	while (!(note = logtest_line(in, "w:elasticd: ")))
 		loop_run_once(t.loop, false);
-	}
 	ck_assert_ptr_nonnull(strstr(note, "bytes were lost while the console stood still\n"));
 	/* The end of the stream is kept for reports. */
 	ck_assert_ptr_nonnull(log_pipe_recent(pipe_, &len));
