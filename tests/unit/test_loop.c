@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct loop *loop;
@@ -15,6 +16,7 @@ static char one[] = "1", two[] = "2", three[] = "3", a[] = "a", b[] = "b";
 static struct loop_timer *timer;
 static struct loop_fd *watch;
 static struct loop_signal *sig;
+static struct loop_again *again, *other;
 static int count;
 static uint64_t fired_ms;
 
@@ -30,6 +32,8 @@ static void teardown(void)
 	timer = loop_timer_free(timer);
 	watch = loop_fd_free(watch);
 	sig = loop_signal_free(sig);
+	again = loop_again_free(again);
+	other = loop_again_free(other);
 	loop = loop_free(loop);
 }
 
@@ -314,6 +318,200 @@ START_TEST(a_signal_handle_may_free_itself)
 }
 END_TEST
 
+/* --- once more in the next turn */
+
+START_TEST(what_is_not_armed_does_not_run_again)
+{
+	ck_assert_int_eq(loop_again_new(loop, note, a, &again), 0);
+	for (int i = 0; i < 3; i++)
+		loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "");
+}
+END_TEST
+
+START_TEST(what_is_armed_runs_in_the_next_turn_and_once)
+{
+	ck_assert_int_eq(loop_again_new(loop, note, a, &again), 0);
+	for (int i = 0; i < 3; i++) {
+		loop_again_arm(again);
+		loop_again_arm(again);
+		for (int turns = 0; turns < 3; turns++) {
+			note(one);
+			loop_run_once(loop, false);
+		}
+	}
+	ck_assert_str_eq(trace, "1a111a111a11");
+}
+END_TEST
+
+static void arm_again(void *arg)
+{
+	note(arg);
+	loop_again_arm(again);
+}
+
+/* A turn that waited for something would never end here. */
+START_TEST(the_turn_in_which_it_runs_does_not_wait)
+{
+	ck_assert_int_eq(loop_again_new(loop, arm_again, a, &again), 0);
+	loop_again_arm(again);
+	for (int i = 0; i < 3; i++)
+		loop_run_once(loop, true);
+	ck_assert_str_eq(trace, "aaa");
+}
+END_TEST
+
+START_TEST(what_arms_itself_does_not_starve_the_others)
+{
+	ck_assert_int_eq(loop_again_new(loop, arm_again, a, &again), 0);
+	ck_assert_int_eq(loop_timer_new(loop, quit, NULL, &timer), 0);
+	loop_again_arm(again);
+	loop_timer_arm(timer, 1);
+	ck_assert_int_eq(loop_run(loop), 7);
+	trace[0] = '\0';
+	ck_assert_int_eq(loop_defer(loop, note, one), 0);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "a1");
+}
+END_TEST
+
+/* What becomes ready while it waits for its turn comes first, too. */
+START_TEST(it_runs_behind_what_is_ready_and_before_what_is_deferred)
+{
+	int fds[2];
+
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	ck_assert_int_eq(loop_again_new(loop, note, two, &again), 0);
+	ck_assert_int_eq(loop_defer(loop, note, three), 0);
+	loop_again_arm(again);
+	ck_assert_int_eq(loop_fd_new(loop, fds[0], LOOP_READ, note_ready, one, &watch), 0);
+	ck_assert_int_eq(write(fds[1], "x", 1), 1);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "123");
+	watch = loop_fd_free(watch);
+	close(fds[0]);
+	close(fds[1]);
+}
+END_TEST
+
+static void arm_other(void *arg)
+{
+	note(arg);
+	loop_again_arm(other);
+}
+
+/* In whichever order they stand. */
+START_TEST(what_one_arms_runs_in_the_next_turn)
+{
+	ck_assert_int_eq(loop_again_new(loop, _i ? arm_again : note, b, &other), 0);
+	ck_assert_int_eq(loop_again_new(loop, _i ? note : arm_other, a, &again), 0);
+	loop_again_arm(_i ? other : again);
+	loop_run_once(loop, true);
+	ck_assert_str_eq(trace, _i ? "b" : "a");
+	loop_run_once(loop, true);
+	ck_assert_str_eq(trace, _i ? "ba" : "ab");
+}
+END_TEST
+
+/* A signal comes in a moment. The loop's own timers may have a turn end before they are due. */
+static void check_that_a_turn_waits(void)
+{
+	struct itimerspec soon = { .it_value.tv_nsec = 20000000 };
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+	timer_t alarm;
+
+	ck_assert_int_eq(loop_signal_new(loop, SIGUSR1, on_usr1, NULL, &sig), 0);
+	ck_assert_int_eq(timer_create(CLOCK_MONOTONIC, &event, &alarm), 0);
+	ck_assert_int_eq(timer_settime(alarm, 0, &soon, NULL), 0);
+	loop_run_once(loop, true);
+	ck_assert_int_eq(count, 1);
+	timer_delete(alarm);
+}
+
+START_TEST(what_is_freed_while_it_is_armed_does_not_run_and_no_turn_is_made_for_it)
+{
+	ck_assert_int_eq(loop_again_new(loop, note, a, &again), 0);
+	ck_assert_int_eq(loop_again_new(loop, note, b, &other), 0);
+	loop_again_arm(again);
+	loop_again_arm(again);
+	again = loop_again_free(again);
+	check_that_a_turn_waits();
+	ck_assert_str_eq(trace, "");
+	loop_again_arm(other);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "b");
+}
+END_TEST
+
+START_TEST(a_turn_that_nothing_is_armed_for_waits)
+{
+	ck_assert_int_eq(loop_again_new(loop, note, a, &again), 0);
+	loop_again_arm(again);
+	loop_run_once(loop, true);
+	check_that_a_turn_waits();
+	ck_assert_str_eq(trace, "a");
+}
+END_TEST
+
+static void free_both(void *arg)
+{
+	note(arg);
+	again = loop_again_free(again);
+	other = loop_again_free(other);
+}
+
+/* Both are due in this turn; the one that comes first takes itself and the other one away. */
+START_TEST(one_may_free_itself_and_another_that_is_due)
+{
+	ck_assert_int_eq(loop_again_new(loop, free_both, a, &again), 0);
+	ck_assert_int_eq(loop_again_new(loop, free_both, a, &other), 0);
+	loop_again_arm(again);
+	loop_again_arm(other);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "a");
+	ck_assert_ptr_null(again);
+	ck_assert_ptr_null(other);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "a");
+}
+END_TEST
+
+static void arm_and_free(void *arg)
+{
+	note(arg);
+	loop_again_arm(again);
+	again = loop_again_free(again);
+}
+
+START_TEST(one_may_free_itself_after_it_has_armed_itself_again)
+{
+	ck_assert_int_eq(loop_again_new(loop, arm_and_free, a, &again), 0);
+	loop_again_arm(again);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "a");
+	check_that_a_turn_waits();
+	ck_assert_str_eq(trace, "a");
+}
+END_TEST
+
+static TCase *agains(void)
+{
+	TCase *t = tcase_create("again");
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, what_is_not_armed_does_not_run_again);
+	tcase_add_test(t, what_is_armed_runs_in_the_next_turn_and_once);
+	tcase_add_test(t, the_turn_in_which_it_runs_does_not_wait);
+	tcase_add_test(t, what_arms_itself_does_not_starve_the_others);
+	tcase_add_test(t, it_runs_behind_what_is_ready_and_before_what_is_deferred);
+	tcase_add_loop_test(t, what_one_arms_runs_in_the_next_turn, 0, 2);
+	tcase_add_test(t, what_is_freed_while_it_is_armed_does_not_run_and_no_turn_is_made_for_it);
+	tcase_add_test(t, a_turn_that_nothing_is_armed_for_waits);
+	tcase_add_test(t, one_may_free_itself_and_another_that_is_due);
+	tcase_add_test(t, one_may_free_itself_after_it_has_armed_itself_again);
+	return t;
+}
+
 int main(void)
 {
 	Suite *s = suite_create("loop");
@@ -340,6 +538,7 @@ int main(void)
 	tcase_add_test(t, signals_of_one_turn_are_reported_once);
 	tcase_add_test(t, a_signal_handle_may_free_itself);
 	suite_add_tcase(s, t);
+	suite_add_tcase(s, agains());
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);
