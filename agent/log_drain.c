@@ -10,6 +10,7 @@ struct drain {
 	struct loop_timer *timer;
 	bool caught_up;
 	uint64_t put[2]; /* what the console has to have written */
+	uint64_t timeout_ms, moved;
 	loop_fn fn;
 	void *arg;
 };
@@ -88,9 +89,31 @@ void log_drains_progress(struct log_drains *set)
 		return;
 }
 
+/* Tells whether anything was read or written in between. */
+static uint64_t moved(const struct log_drains *set)
+{
+	uint64_t bytes = set->tee ? tee_done_bytes(set->tee) : 0;
+
+	for (int i = 0; i < 2 && set->console; i++)
+		bytes += console_done_bytes(set->console, i);
+	return bytes;
+}
+
+static void wait_on(struct drain *d)
+{
+	d->moved = moved(d->set);
+	loop_timer_arm(d->timer, d->timeout_ms);
+}
+
+/* Who takes nothing more must not keep the others for ever; who is slow gets all there is. */
 static void on_timeout(void *arg)
 {
-	finish(arg);
+	struct drain *d = arg;
+
+	if (moved(d->set) != d->moved)
+		wait_on(d);
+	else
+		finish(d);
 }
 
 int log_drains_add(struct log_drains *set, uint64_t timeout_ms, loop_fn fn, void *arg)
@@ -100,13 +123,13 @@ int log_drains_add(struct log_drains *set, uint64_t timeout_ms, loop_fn fn, void
 
 	if (!d)
 		return -ENOMEM;
-	*d = (struct drain){ .set = set, .fn = fn, .arg = arg };
+	*d = (struct drain){ .set = set, .fn = fn, .arg = arg, .timeout_ms = timeout_ms };
 	r = loop_timer_new(set->loop, on_timeout, d, &d->timer);
 	if (r < 0) {
 		free(d);
 		return r;
 	}
-	loop_timer_arm(d->timer, timeout_ms);
+	wait_on(d);
 	for (p = &set->all; *p; p = &(*p)->next)
 		;
 	*p = d;

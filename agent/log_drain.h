@@ -15,8 +15,8 @@ _must_check_ int log_drains_new(
 /* Those that wait are not called any more. */
 struct log_drains *log_drains_free(struct log_drains *d);
 
-/* Marks the files' ends; fn is called when they were reached, or after timeout_ms. It may free the
- * drains. Never calls from inside. */
+/* Marks the files' ends; fn is called when they were reached, or when for timeout_ms nothing was
+ * read or written. It may free the drains. Never calls from inside. */
 _must_check_ int log_drains_add(struct log_drains *d, uint64_t timeout_ms, loop_fn fn, void *arg);
 
 /* Something was read or written: looks in this turn of the loop, not at once. */

@@ -81,7 +81,7 @@ _must_check_ int logs_open_task(
 void logs_task_ended(struct logs *l, int local_rank);
 
 /* Calls fn once all that was written before now is on the console, in filtered copies and in files.
- * A console that does not take it within timeout_ms no longer holds it up. Never calls from inside.
+ * A console that takes nothing for timeout_ms no longer holds it up. Never calls from inside.
  */
 _must_check_ int logs_drain(struct logs *l, uint64_t timeout_ms, loop_fn fn, void *arg);
 

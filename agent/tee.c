@@ -585,6 +585,15 @@ void tee_mark(struct tee *t)
 	tee_run(t);
 }
 
+uint64_t tee_done_bytes(const struct tee *t)
+{
+	uint64_t done = 0;
+
+	for (const struct tee_stream *s = t->streams; s; s = s->next)
+		done += s->done;
+	return done;
+}
+
 bool tee_caught_up(const struct tee *t)
 {
 	uint64_t now = loop_now_ms();

@@ -75,3 +75,5 @@ void tee_console_closed(struct tee *t, int std);
  * handed out, and partial lines with it. */
 void tee_mark(struct tee *t);
 bool tee_caught_up(const struct tee *t);
+/* Changes whenever something was read. */
+uint64_t tee_done_bytes(const struct tee *t);

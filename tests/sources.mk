@@ -35,6 +35,7 @@ unit_TESTS := \
 	clock \
 	console \
 	lines \
+	log_drain \
 	log_file \
 	log_index \
 	log_pipe \
