@@ -493,10 +493,11 @@ START_TEST(a_connection_that_is_not_read_leaves_the_loop_idle)
 	turn();
 	n_woken = 0;
 	ck_assert_int_eq(loop_timer_new(loop, on_woken, NULL, &timer), 0);
-	loop_timer_arm(timer, 20);
+	loop_timer_arm(timer, 200);
 	for (; !n_woken; turns++)
 		loop_run_once(loop, true);
-	ck_assert_int_lt(turns, 4);
+	/* A few, where the timer was early by the loop's coarse clock. */
+	ck_assert_int_lt(turns, 20);
 	loop_timer_free(timer);
 }
 END_TEST
