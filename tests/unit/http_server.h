@@ -93,17 +93,24 @@ static inline void server_on_listen(int fd, int events, void *arg)
 		loop_fd_new(server.loop, p->fd, LOOP_READ, server_on_peer, p, &p->watch), 0);
 }
 
-static inline void server_start(struct loop *loop, server_fn answer)
+/* A socket at a port of its own, where nobody else can listen while it is open. */
+static inline int server_bind(int *ret_port)
 {
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof(a);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	*ret_port = ntohs(a.sin_port);
+	return fd;
+}
+
+static inline void server_start(struct loop *loop, server_fn answer)
+{
 	server = (struct server){ .loop = loop, .answer = answer };
-	server.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	ck_assert_int_eq(bind(server.fd, (struct sockaddr *)&a, sizeof(a)), 0);
+	server.fd = server_bind(&server.port);
 	ck_assert_int_eq(listen(server.fd, 16), 0);
-	ck_assert_int_eq(getsockname(server.fd, (struct sockaddr *)&a, &len), 0);
-	server.port = ntohs(a.sin_port);
 	ck_assert_int_eq(
 		loop_fd_new(loop, server.fd, LOOP_READ, server_on_listen, NULL, &server.watch), 0);
 }

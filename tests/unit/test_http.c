@@ -167,11 +167,13 @@ END_TEST
 START_TEST(nobody_there_is_an_error)
 {
 	struct http_request q = request();
+	int port, nobody = server_bind(&port);
 
-	server_stop();
+	snprintf(url, sizeof(url), "http://127.0.0.1:%d/", port);
 	start(&q);
 	run_until(1);
 	ck_assert_int_eq(status, 0);
+	close(nobody);
 }
 END_TEST
 

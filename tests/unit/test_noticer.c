@@ -267,12 +267,20 @@ END_TEST
 
 START_TEST(a_server_that_is_gone_fails_and_is_said)
 {
-	server_stop();
+	const struct noticer_options opt = {
+		.azure_endpoint = endpoint, .dmi_dir = dir, .said = on_said
+	};
+	int port, nobody = server_bind(&port);
+
+	snprintf(endpoint, sizeof(endpoint), "http://127.0.0.1:%d", port);
+	noticer_free(noticer);
+	ck_assert_int_eq(noticer_new(loop, &opt, on_notice, &notices, &noticer), 0);
 	noticer_want(noticer, SPEC_NOTICE_AZURE);
 	while (strcmp(state_of("azure"), "failing"))
 		loop_run_once(loop, true);
 	ck_assert_int_eq(said, 1);
 	ck_assert_ptr_nonnull(strstr(last_said, "azure: http://127.0.0.1:"));
+	close(nobody);
 }
 END_TEST
 
