@@ -24,7 +24,7 @@
 #define NO_CGROUPS "[elasticd]\nscopes = no\n"
 #define MANAGER "io.elasticd.Manager."
 
-enum { PATIENCE_MS = 120000 };
+enum { PATIENCE_MS = 600000 };
 
 static char dir[64];
 static char paths[4][96];
