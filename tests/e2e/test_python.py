@@ -64,7 +64,7 @@ def joined(thread, got):
 def until_waiting(thread):
     """The thread sleeps in the system (mostly: nothing here depends on it)."""
     path = f"/proc/self/task/{thread.native_id}/stat"
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         while open(path).read().rsplit(")", 1)[1].split()[0] != "S":
             time.sleep(0)
 
@@ -136,11 +136,23 @@ def test_errors_are_those_of_python_too(job, elasticd):
     lambda job: job.kv.get("k", "soon"), lambda job: job.barrier("b", "worker:0"),
     lambda job: job.barrier("b", [0]), lambda job: job.result(object()), lambda job: job.step("one"),
     lambda job: job.step(1 << 70), lambda job: job.report_error("no", code="Nonsense"),
-    lambda job: job.report_error("no", code=77),
+    lambda job: job.report_error("no", code=77), lambda job: job.kv.watch("k", 1 << 64),
+    lambda job: job.kv.watch("k", -2), lambda job: job.kv.watch("k", 1.5),
+    lambda job: job.kv.put("k", "\ud800"), lambda job: job.kv.get_many(["k", "\ud800"]),
+    lambda job: job.kv.get_many(["k", None]), lambda job: job.kv.get_many(["k", "a\0b"]),
 ])
 def test_what_makes_no_sense_is_refused(job, call):
     with pytest.raises((TypeError, ValueError)):
         call(job)
+
+
+def test_a_step_that_is_none_is_not_taken_for_another(job):
+    job.notify("soon")
+    assert job.step(1)
+    for n in (1 << 64) + 1, -(1 << 63) - 1:
+        with pytest.raises(ValueError):
+            job.saved(n)
+    job.saved(1)
 
 
 def test_a_watch_tells_all_changes_in_order(job):
@@ -371,12 +383,12 @@ def test_children_of_fork_are_the_same_task(box):
                                  "job.close()", "sys.job = job; sys.watch = watch"])
 def test_the_interpreter_ends_with_open_handles_and_waiting_threads(box, end):
     result = by_hand(box, f"""
-        import sys, threading
+        import functools, sys, threading
         import elasticd
 
         job = elasticd.init()
         watch, events = job.kv.watch("a"), job.events()
-        for wait in (job.wait_error, watch.next, events.next, lambda: job.kv.get("x")):
+        for wait in (job.wait_error, watch.next, events.next, functools.partial(job.kv.get, "x")):
             def body(wait=wait):
                 try:
                     wait()

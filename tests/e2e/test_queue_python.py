@@ -74,8 +74,8 @@ def test_what_cannot_be_a_payload_is_refused_and_named(box):
                 assert text in str(raised(ValueError, q.submit, payload)), payload
                 raised(ValueError, q.map, ["fine", payload])
             raised(TypeError, __import__("pickle").dumps, h)
-            for wrong in [dict(limit=0), dict(limit=-1), dict(limit=float("inf")), dict(timeout=-1),
-                          dict(resources="r"), dict(resources=[3])]:
+            for wrong in [dict(limit=0), dict(limit=-1), dict(limit=float("inf")), dict(limit=1e300),
+                          dict(limit=2**50), dict(timeout=-1), dict(resources="r"), dict(resources=[3])]:
                 raised((TypeError, ValueError), q.submit, 1, **wrong)
             raised(ValueError, job.queue, "no such name!")
             raised(ValueError, job.work, print, 0)

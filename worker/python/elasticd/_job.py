@@ -34,7 +34,15 @@ from ._coordinator import Coordinator
 from ._core import Core, json_of
 from ._errors import Error, Status
 from ._kv import KV
-from ._library import CError, CMember, CPreemption, names_array, text_argument, text_of
+from ._library import (
+    CError,
+    CMember,
+    CPreemption,
+    names_array,
+    number_argument,
+    text_argument,
+    text_of,
+)
 from ._place import Place
 from ._preempt import Action, Preemptible, Preemption, grace_ms, preemption
 from ._streams import Events, GroupError, group_error
@@ -154,7 +162,7 @@ class Job(Coordinator):
         """The checkpoint that step(n) asked for is written. path is shown to people, and kept with the
         run. The next step(), and the exit, say so without a path."""
         text = None if path is None else text_argument(os.fspath(path), "path")
-        self._core.call("saved", operator.index(n), text)
+        self._core.call("saved", number_argument(n, "step"), text)
 
     def preempted(self) -> Optional[Preemption]:
         """The notice that is up, or None; for code between steps."""

@@ -21,7 +21,7 @@ from typing import (
 
 from ._core import Bytes, Core, Deadline, bytes_of
 from ._errors import DeadlineExceeded, Error, NotFound
-from ._library import INTERRUPTED, SIZES, CEntry, text_argument, text_of
+from ._library import INTERRUPTED, SIZES, CEntry, number_argument, text_argument, text_of
 from ._pipeline import GET, OVERWRITE, PERSISTENT, PUT, Maker, Pipeline
 from ._streams import Change, Watch
 
@@ -198,7 +198,7 @@ class KV:
 
     def watch(self, key: str = "", since: Optional[int] = None) -> Watch:
         """The changes of a key and of all below it, after revision since (from now on when left out)."""
-        return Watch(self._core, key, -1 if since is None else since)
+        return Watch(self._core, key, -1 if since is None else number_argument(since, "since", 0))
 
     def wait_change(self, key: str, since: Optional[int] = None,
                     timeout: Optional[float] = None) -> Change:

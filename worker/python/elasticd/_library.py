@@ -8,6 +8,7 @@ freed below a call of another thread. This knows nothing of jobs.
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import pathlib
 import struct
@@ -198,6 +199,14 @@ def text_argument(text: str, what: str) -> bytes:
     if "\0" in text:
         raise ValueError(f"{what}: {text!r} has a NUL character")
     return text.encode("utf-8", "surrogateescape")
+
+
+def number_argument(number: int, what: str, least: int = -1 << 63) -> int:
+    """A number on its way to C, which would cut a longer one unseen."""
+    number = operator.index(number)
+    if not least <= number < 1 << 63:
+        raise ValueError(f"{what}: expected {least} to {(1 << 63) - 1}, got {number}")
+    return number
 
 
 def places() -> list[str]:

@@ -23,7 +23,16 @@ from ._errors import (
     of_kind,
 )
 from ._handle import Handle
-from ._library import INTERRUPTED, SIZES, Owned, names_array, process, text_argument, text_of
+from ._library import (
+    INTERRUPTED,
+    SIZES,
+    Owned,
+    names_array,
+    number_argument,
+    process,
+    text_argument,
+    text_of,
+)
 from ._queue_types import (
     ANY,
     NEW_TASK,
@@ -475,7 +484,7 @@ class _Kind:
         names = ctypes.addressof(self._names) if n else 0
         if limit is not None and not 0 < limit < float("inf"):
             raise ValueError(f"limit: expected seconds > 0, got {limit}")
-        limit_ms = 0 if limit is None else max(int(limit * 1000), 1)
+        limit_ms = 0 if limit is None else number_argument(max(int(limit * 1000), 1), "limit in ms")
         self._rest = (names, n, limit_ms, bool(alone))
 
     def tasks(self, batch: list[Encoded], place: int) -> bytes:
