@@ -2,6 +2,8 @@
 /* The coordinator's side of the work queue: checks, and asks the side behind it. */
 #include "worker/queue.h"
 
+#include "common/duration.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -61,9 +63,9 @@ static int check_task(const struct elasticd_new_task *t)
 			t->n_resources);
 	for (size_t i = 0; i < t->n_resources && !r; i++)
 		r = check_name("resources", t->resources[i], false);
-	if (!r && t->limit_ms < 0)
-		r = fail(ELASTICD_INVALID_ARGUMENT, "limit_ms: expected 0 or more, got %lld",
-			(long long)t->limit_ms);
+	if (!r && (t->limit_ms < 0 || t->limit_ms > DURATION_MAX_MS))
+		r = fail(ELASTICD_INVALID_ARGUMENT, "limit_ms: expected 0 to %lld, got %lld",
+			(long long)DURATION_MAX_MS, (long long)t->limit_ms);
 	return r;
 }
 

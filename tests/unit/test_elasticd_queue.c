@@ -477,6 +477,8 @@ START_TEST(bad_arguments_never_reach_the_agent)
 	t = text_task("x");
 	t.limit_ms = -1;
 	invalid(elasticd_submit(q, &t, 1, -1, numbers, &accepted), "limit_ms: expected 0");
+	t.limit_ms = INT64_MAX;
+	invalid(elasticd_submit(q, &t, 1, -1, numbers, &accepted), "limit_ms: expected 0");
 	t = text_task("x");
 	t.n_resources = 1;
 	invalid(elasticd_submit(q, &t, 1, -1, numbers, &accepted), "resources: expected 1 names");
