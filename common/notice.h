@@ -97,7 +97,7 @@ struct notice_machine {
 		struct {
 			enum notice_aws_step step;
 			bool v1;      /* the server knows no tokens */
-			bool refused; /* the token was, just now */
+			bool refused; /* a token was, in this round */
 			char token[NOTICE_TOKEN];
 			int64_t token_us; /* when it came */
 			bool action_up;

@@ -23,11 +23,11 @@ static void aws_request(struct notice_machine *m, int64_t now_us, struct notice_
 		[NOTICE_AWS_REBALANCE] = "/latest/meta-data/events/recommendations/rebalance",
 	};
 	int64_t age_us = now_us - m->aws.token_us;
-
 	/* Time that went backwards is no reason to trust a token. */
-	if (!m->aws.v1 && m->aws.step != NOTICE_AWS_REBALANCE &&
-		(!m->aws.token[0] || age_us < 0 ||
-			age_us >= (AWS_TTL_S - AWS_RENEW_S) * INT64_C(1000000)))
+	bool old = age_us < 0 || age_us >= (AWS_TTL_S - AWS_RENEW_S) * INT64_C(1000000);
+
+	/* A round goes to its end with the token with which it began, unless that was refused. */
+	if (!m->aws.v1 && (!m->aws.token[0] || (old && m->aws.step != NOTICE_AWS_REBALANCE)))
 		m->aws.step = NOTICE_AWS_TOKEN;
 	else if (m->aws.step == NOTICE_AWS_TOKEN)
 		m->aws.step = NOTICE_AWS_ACTION;
@@ -172,7 +172,6 @@ static int aws_answer(struct notice_machine *m, const struct notice_answer *a, i
 		return 0;
 	}
 	r = aws_event(m, a, ret, err);
-	m->aws.refused = false;
 	if (r < 0) {
 		if (a->status == 401) {
 			m->aws.token[0] = '\0';
@@ -180,6 +179,9 @@ static int aws_answer(struct notice_machine *m, const struct notice_answer *a, i
 		}
 		m->aws.step = NOTICE_AWS_ACTION;
 	}
+	/* Once in a round, or one who refuses all tokens would be asked without a pause. */
+	if (m->aws.step == NOTICE_AWS_ACTION)
+		m->aws.refused = false;
 	return r;
 }
 

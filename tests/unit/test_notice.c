@@ -339,6 +339,27 @@ START_TEST(a_token_that_is_refused_is_asked_for_anew_and_then_it_is_a_failure)
 }
 END_TEST
 
+START_TEST(a_token_that_is_refused_within_a_round_is_asked_for_anew_once)
+{
+	aws_begin();
+	answer(404, "");
+	ck_assert_str_eq(ask(), REBALANCE);
+	answer(401, "");
+	ck_assert(!r.failed && !r.said[0]);
+	ck_assert_str_eq(ask(), "/latest/api/token");
+	answer(200, "OTHER");
+	ck_assert_str_eq(ask(), ACTION);
+	ck_assert_str_eq(q.headers[0], "X-aws-ec2-metadata-token: OTHER");
+	answer(404, "");
+	ck_assert_str_eq(ask(), REBALANCE);
+	ck_assert_str_eq(q.headers[0], "X-aws-ec2-metadata-token: OTHER");
+	/* Without a pause there would be no end to it. */
+	answer(401, "");
+	ck_assert(r.failed && r.wait_ms > 0);
+	ck_assert_str_eq(ask(), "/latest/api/token");
+}
+END_TEST
+
 START_TEST(a_token_is_renewed_in_time)
 {
 	aws_begin();
@@ -702,6 +723,7 @@ static void add_clouds(TCase *t)
 	tcase_add_test(t, a_recommendation_of_aws_has_no_deadline_and_does_not_hide_an_action);
 	tcase_add_test(t, both_of_aws_at_once_are_both_told);
 	tcase_add_test(t, a_token_that_is_refused_is_asked_for_anew_and_then_it_is_a_failure);
+	tcase_add_test(t, a_token_that_is_refused_within_a_round_is_asked_for_anew_once);
 	tcase_add_test(t, a_token_is_renewed_in_time);
 	tcase_add_loop_test(t, a_server_without_tokens_is_asked_without, 0, COUNT(no_token));
 	tcase_add_loop_test(
