@@ -95,10 +95,11 @@ class Cloud:
             self.__dict__.update(values)
             self.changed.notify_all()
 
-    def hold(self, until=lambda: False):
-        """Holds an answer back until that is so, or the server is closed: then True is returned."""
+    def hold(self, until=lambda: False, seconds=None):
+        """Holds an answer back until that is so, the time is over, or the server is closed: then True is
+        returned."""
         with self.changed:
-            self.changed.wait_for(lambda: self.closed or until())
+            self.changed.wait_for(lambda: self.closed or until(), seconds)
             return self.closed
 
 
@@ -117,7 +118,8 @@ class Gce(Cloud):
             return
         before = self.value(path)
         if "wait_for_change=true" in path and f"last_etag={before.encode().hex()}" in path:
-            if self.hold(lambda: self.value(path) != before):
+            limit = int(path.partition("timeout_sec=")[2])
+            if self.hold(lambda: self.value(path) != before, limit):
                 return
         value = self.value(path)
         handler.give(200, value, Metadata_Flavor="Google", ETag=value.encode().hex())
