@@ -219,7 +219,7 @@ def test_a_notice_is_described(group):
     said = w.call("Preemption")
     assert said["exit_code"] == 42
     assert (said["notice"]["source"], said["notice"]["reason"]) == ("worker", "why")
-    assert said["notice"]["deadline_us"] - said["notice"]["time_us"] >= 599_000_000
+    assert said["notice"]["deadline_us"] - said["notice"]["time_us"] >= 540_000_000
     assert w.refused("Notify", reason="x" * 5000).message == "reason: expected at most 4096 bytes, got 5000"
     assert "grace_ms" in json.dumps(w.refused("Notify", reason="x", grace_ms=-1).parameters)
     assert re.match("path: expected at most 4096 bytes", w.refused("Saved", step=1, path="x" * 5000).message)
