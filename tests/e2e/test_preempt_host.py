@@ -124,8 +124,8 @@ def test_nobody_is_asked_where_no_job_wants_it(box, host):
     assert watch_of(daemon, "gce")["jobs"] == 1 and watch_of(daemon, "azure")["jobs"] == 0
     daemon.call("Stop", job=wants_gce)
     daemon.wait(wants_gce)
-    wait_for(lambda: watch_of(daemon, "gce")["jobs"] == 0, daemon.state / "jobs")
-    assert watch_of(daemon, "gce")["state"] == "off"
+    wait_for(lambda: watch_of(daemon, "gce")["state"] == "off", daemon.state / "jobs")
+    assert watch_of(daemon, "gce")["jobs"] == 0
     assert daemon.status(silent)["state"] == "running"
 
 
