@@ -417,10 +417,15 @@ if job.rank == 0:
         job.barrier("listening")
         event = next(e for e in events if e.event == "notice")
     print(json.dumps(event.text))
+    job.kv["heard"] = ""
     sys.exit(0)
 job.step(0)
 job.barrier("listening")
-came = train(1, {FOR_EVER}, lambda n: n == 3 and job.notify("the cloud says so"))
+def notice(n):
+    if n == 3:
+        job.notify("the cloud says so")
+        job.kv.get("heard")  # who only listens is stopped when all others have left
+came = train(1, {FOR_EVER}, notice)
 print(json.dumps(came))
 sys.exit(came[0])
 """, replicas=2))
