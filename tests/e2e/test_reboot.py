@@ -108,9 +108,10 @@ def test_a_reboot_waits_until_the_jobs_have_saved_and_they_go_on_afterwards(mach
     other = m.ctl("start", "--name=other", PUPPET, "hang")
     assert other.returncode == 0
     m.ctl("stop", "other")
-    assert "watching" in m.ctl("platform").stdout, m.ctl("platform").stdout
+    m.until(lambda: "watching" in m.ctl("platform").stdout, "elasticd to know of its lock")
     # A service that is restarted is no host that goes down.
     m.sh("systemctl", "restart", "elasticd.service")
+    m.ctl("wait", "--until=running", "digits")
     assert m.job("digits")["state"] == "running" and not saved(m)
     m.until(lambda: lock_of(m), "the inhibitor lock of the next elasticd")
     m.reboot()
@@ -144,6 +145,7 @@ def test_a_reboot_without_logind_waits_as_well(plain_machine):
     m = plain_machine
     old = start(m, document("digits"))
     m.sh("systemctl", "restart", "elasticd.service")
+    m.ctl("wait", "--until=running", "digits")
     assert m.job("digits")["state"] == "running" and not saved(m)
     m.reboot()
     assert len(saved(m)) == 2, "each worker saves once before the host goes down"
