@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The restart policy: budget, window, backoff, exit-code rules, and what is never counted."""
 
+import time
+
 import pytest
 
-from harness import SLOWER, puppet, spec, wait_file, wait_for, wait_lines
+from harness import PATIENCE, SLOWER, descriptors, puppet, spec, wait_file, wait_for, wait_lines
 
 
 def starts(box, count):
@@ -139,8 +141,8 @@ def test_a_restart_by_hand_cuts_the_backoff_short(box, daemon):
 
 
 def test_running_healthy_for_long_enough_resets_the_backoff(box, daemon):
-    healthy = 3000 * SLOWER  # what ends at once must not come near it
-    job = daemon.run(spec(f"if-attempt:2:sleep:{healthy + 100}", "exit:1",
+    healthy = 4000 * SLOWER  # what ends at once must not come near it
+    job = daemon.run(spec(f"if-attempt:2:sleep:{healthy * 3 // 2}", "exit:1",
                           restart={"max": 3, "backoff": "200ms", "healthy_after": f"{healthy}ms"}))
     assert job["state"] == "failed"
     assert delays(daemon, job) == [200, 400, 200], "back to 200 ms after a healthy run"
@@ -163,34 +165,50 @@ def test_workers_that_succeeded_run_again_with_the_group(box, daemon):
 
 def test_a_success_of_one_leaves_the_others_running(box, daemon):
     name, _ = daemon.submit(spec("if-rank:0:exit:0", f"wait-file:{box.path('go')}", replicas=3))
-    job = daemon.watch(name, lambda job, _: job["tasks"][0]["state"] == "succeeded")
-    assert job["state"] == "running" and job["tasks"][1]["state"] == "running"
+    daemon.watch(name, lambda job, _: job["tasks"][0]["state"] == "succeeded" and job["state"] == "running"
+                 and job["tasks"][1]["state"] == "running")
     box.path("go").touch()
     assert daemon.wait(name)["state"] == "succeeded"
 
 
 def test_the_time_limit_of_the_job_counts_over_restarts(box, daemon):
-    job = daemon.run(spec("if-attempt:0:exit:1", "hang", max_run_time=f"{6 * SLOWER}s",
-                          restart={"max": 5}))
+    """No incarnation lasts that long, and there is no end to them."""
+    job = daemon.run(spec("sleep:300", "exit:1", max_run_time=f"{5 * SLOWER}s", restart={"max": 100000}))
     assert job["verdict"]["result"] == "timeout" and job["verdict"]["exit_status"] == 124
-    assert job["attempt"] == 1
-    assert job["ended_us"] - job["created_us"] < 30e6 * SLOWER
+    assert job["attempt"] >= 1
 
 
 def test_a_time_limit_sends_the_dump_signal_first(box, daemon):
-    job = daemon.run(spec(f"on:USR1:touch:{box.path('dumped')}.%r", "hang", replicas=2,
-                          max_run_time="300ms", stop={"dump_signal": "USR1", "timeout": "1s"}))
+    dumped, stopped = box.path("dumped"), box.path("stopped")
+    _, run = daemon.submit(spec(f"on:USR1:touch:{dumped}.%r", f"on:TERM:touch:{stopped}.%r",
+                                f"touch:{box.path('up')}.%r", f"wait-file:{dumped}.%r",
+                                f"wait-file:{stopped}.%r", replicas=2,
+                                stop={"dump_signal": "USR1", "timeout": "10m"}))
+    for rank in range(2):
+        wait_file(box.path(f"up.{rank}"))
+    begun = time.monotonic()
+    with daemon.connect() as v:  # as max_run_time does it, at a time of the test's own
+        job = v.call("Wait", job=run, timeout_ms=1, kill=True)["job"]
     assert job["verdict"]["result"] == "timeout"
-    assert box.path("dumped.0").exists() and box.path("dumped.1").exists()
+    # Whoever is slow has both at once; but there is a second between them, in which a dump is written.
+    assert time.monotonic() - begun > 0.9
 
 
 @pytest.mark.slow
+@pytest.mark.seconds(600)
 def test_two_hundred_restarts_leave_no_descriptor(box, daemon):
-    from harness import descriptors
-    name, _ = daemon.submit(spec(f"if-attempt:{200 // SLOWER}:touch:{box.path('up')}+hang", "exit:1",
-                                 replicas=2, restart={"max": 1000}, logs={"tee": 3, "redirects": 3}))
-    early = daemon.watch(name, lambda job, _: job["attempt"] >= 5)
-    few = len(descriptors(early["agent_pid"]))
-    wait_file(box.path("up"))
-    many = len(descriptors(daemon.status(name)["agent_pid"]))
+    name, run = daemon.submit(spec(
+        f"if-attempt:5:touch:{box.path('early')}.%r+wait-file:{box.path('go')}",
+        f"if-attempt:{200 // SLOWER}:touch:{box.path('late')}.%r+hang", "exit:1",
+        replicas=2, restart={"max": 1000}, logs={"tee": 3, "redirects": 3}))
+    agent = daemon.agent_pid(run)
+
+    def held(when):
+        for rank in range(2):
+            wait_file(box.path(f"{when}.{rank}"), timeout=4 * PATIENCE)
+        return len(descriptors(agent))
+
+    few = held("early")
+    box.path("go").touch()
+    many = held("late")
     assert many <= few + 10, f"{few} descriptors after 5 restarts, {many} after 200"
