@@ -14,10 +14,13 @@ from harness import ROOT, fill, spec, wait_file, wait_for
 WORKER = f"""
 import base64, json, os, pathlib, socket, sys
 sys.path.insert(0, {str(ROOT / 'tests/e2e')!r})
-from harness import Varlink, wait_file
-worker = Varlink(os.environ["ELASTICD_WORKER_SOCKET"])
+from harness import Varlink
+from harness import wait_file as wait
+worker = Varlink(os.environ["ELASTICD_WORKER_SOCKET"], timeout=3600)
 def say(method, **p):
     return worker.call("io.elasticd.Worker." + method, **p)
+def wait_file(path):
+    wait(path, timeout=3600)
 say("Hello", token=os.environ["ELASTICD_TOKEN"])
 role, index = os.environ["ELASTICD_ROLE"], os.environ["ELASTICD_INDEX"]
 """
