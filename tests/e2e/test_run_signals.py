@@ -9,7 +9,10 @@ import time
 
 import pytest
 
-from harness import CTL, PATIENCE, PUPPET, SLOWER, Unmet, alive, descendants, wait_file, wait_for, wait_gone
+from harness import CTL, PATIENCE, PUPPET, Unmet, alive, descendants, wait_file, wait_for, wait_gone
+
+# Where the flag is not heeded, the run does not end in the time of the test.
+ENDLESS = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "3600"}
 
 
 def up(box, *steps, args=(), count=2, **kwargs):
@@ -89,22 +92,19 @@ def test_control_c_on_a_terminal(box):
 
 
 def test_workers_that_ignore_the_signal_are_killed_at_the_deadline(box):
-    run = up(box, "ignore:TERM", args=["--shutdown-timeout=1"])
+    run = up(box, "ignore:TERM", args=["--shutdown-timeout=1"], env=ENDLESS)
     begun = time.monotonic()
     run.signal(signal.SIGTERM)
     result = run.wait()
     seconds = time.monotonic() - begun
-    assert 0.9 < seconds < 30 * SLOWER, f"one deadline of 1 s for all took {seconds}"
+    assert 0.9 < seconds, f"a deadline of 1 s took {seconds}"
     assert result.rc == 143, result
 
 
 def test_grace_zero_kills_at_once(box):
-    run = up(box, f"on:TERM:sleep:60000+touch:{box.path('late')}+exit:0", args=["--shutdown-timeout=0"])
-    begun = time.monotonic()
+    run = up(box, f"on:TERM:wait-file:{box.path('never')}", args=["--shutdown-timeout=0"], env=ENDLESS)
     run.signal(signal.SIGTERM)
-    run.wait()
-    assert time.monotonic() - begun < 30 * SLOWER
-    assert not box.path("late").exists()
+    assert run.wait().rc == 143
 
 
 def test_the_flag_for_the_grace_beats_the_environment(box):
@@ -121,11 +121,9 @@ def test_the_environment_gives_the_grace(box):
 
 
 def test_the_grace_holds_on_the_failure_path_too(box):
-    begun = time.monotonic()
     result = box.run("--nproc-per-node=2", "--shutdown-timeout=1", PUPPET, "ignore:TERM",
-                     f"barrier:{box.path('bar')}", "if-rank:0:exit:5", "hang")
+                     f"barrier:{box.path('bar')}", "if-rank:0:exit:5", "hang", env=ENDLESS)
     assert result.rc == 5, result
-    assert time.monotonic() - begun < 30 * SLOWER
 
 
 def test_a_configured_signal_is_forwarded(box):
@@ -182,7 +180,10 @@ def test_a_signal_before_the_first_worker_leaves_nothing(box):
         run.signal(signal.SIGTERM)
         result = run.wait()
         assert result.rc in (143, -signal.SIGTERM), result
-        assert not [p for p in descendants(os.getpid()) if alive(p)]
+        # What went down with it may still be on its way.
+        while left := [p for p in descendants(os.getpid()) if alive(p)]:
+            for pid in left:
+                wait_gone(pid)
 
 
 def test_a_stopped_worker_still_ends(box):
@@ -197,9 +198,9 @@ def test_a_stopped_worker_still_ends(box):
 def test_the_grandchildren_of_a_worker_get_the_signal_too(box):
     """The default is the task's process group: wrappers and their children."""
     run = up(box, f"fork:on:TERM:touch:{box.path('got')}.%r+touch:{box.path('child')}.%r+hang",
-             "ignore:TERM", args=["--shutdown-timeout=1"])
+             f"on:TERM:wait-file:{box.path('got')}.%r+exit:0", args=["--shutdown-timeout=3600"])
     for rank in (0, 1):
         wait_file(box.path(f"child.{rank}"))
     run.signal(signal.SIGTERM)
-    run.wait()
+    assert run.wait().rc == 143, "a child did not get the signal"
     assert box.path("got.0").exists() and box.path("got.1").exists()
