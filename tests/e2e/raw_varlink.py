@@ -28,8 +28,9 @@ class Connection:
 
     def __init__(self, path, timeout):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-        self.sock.settimeout(timeout)
+        # With a time limit it would fail at once where many others wait for a server that is slow.
         self.sock.connect(str(path))
+        self.sock.settimeout(timeout)
         self.buffer = b""
 
     def close(self):
