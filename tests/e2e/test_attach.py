@@ -17,6 +17,7 @@ def task(job, rank):
 
 def start(box, daemon, *steps, stop=True, replicas=2, **top):
     """A job that runs, the first worker of which was stopped by a person."""
+    top.setdefault("stop", {"timeout": "10m"})  # only what is to be killed is
     name, run = daemon.submit(spec(*steps, f"touch:{box.path('up')}.%a.%r", "hang",
                                    replicas=replicas, name="j", **top))
     for rank in range(replicas):
@@ -217,8 +218,8 @@ def test_a_killed_client_is_a_lost_worker(box, daemon):
 
 def test_what_it_leaves_behind_is_gone(box, daemon):
     start(box, daemon)
-    t = attach(box, PUPPET, f"setsid-fork:mark:{box.path('left')}+hang",
-               f"wait-file:{box.path('left')}", "exit:0")
+    t = attach(box, PUPPET, f"setsid-fork:mark:{box.path('left')}+touch:{box.path('marked')}+hang",
+               f"wait-file:{box.path('marked')}", "exit:0")
     assert t.wait().rc == 0
     left = int(box.path("left").read_text().split()[0])
     wait_gone(left)
@@ -238,8 +239,8 @@ def test_it_stops_with_the_group(box, daemon):
 
 def test_what_does_not_stop_is_killed(box, daemon):
     start(box, daemon)
-    t = attach(box, PUPPET, "ignore:TERM", f"fork:ignore:TERM+mark:{box.path('child')}+hang",
-               f"wait-file:{box.path('child')}", "print:ready", "hang")
+    t = attach(box, PUPPET, "ignore:TERM", f"fork:mark:{box.path('child')}+touch:{box.path('marked')}+hang",
+               f"wait-file:{box.path('marked')}", "print:ready", "hang")
     t.expect("ready")
     daemon.call("Stop", job="j", timeout_ms=100)
     assert t.wait().rc == 137
