@@ -13,6 +13,7 @@ from harness import ROOT, SLOWER
 from python_package import ENV, needs_library
 
 SCRIPT = ROOT / "examples/ddp_digits.py"
+LONG = 280 * SLOWER
 
 
 def python_with_torch():
@@ -27,21 +28,21 @@ def python_with_torch():
 
 
 @pytest.mark.slow
-@pytest.mark.seconds(150)
+@pytest.mark.seconds(900)
 def test_distributed_data_parallel_trains_under_run(box):
     python = python_with_torch()
     if not python:
         pytest.skip("no python with torch")
     # torchrun's PYTHON_EXEC names the interpreter.
     result = box.run("--nproc-per-node=2", "--max-restarts=1", "-t", "3", SCRIPT, cwd=str(ROOT),
-                     env={"PYTHON_EXEC": python}, timeout=140 * SLOWER)
+                     env={"PYTHON_EXEC": python}, timeout=LONG)
     assert result.rc == 0, result
     assert "%" in result.out or "accuracy" in result.out.lower(), result
 
 
 @needs_library
 @pytest.mark.slow
-@pytest.mark.seconds(300)
+@pytest.mark.seconds(900)
 def test_what_is_preempted_goes_on_with_every_step_done_once(box):
     """The weights come to the very same ones as those of a training that nobody has disturbed."""
     python = python_with_torch()
@@ -51,7 +52,7 @@ def test_what_is_preempted_goes_on_with_every_step_done_once(box):
     def run(checkpoint, *args):
         return box.run("--nproc-per-node=2", "-t", "3", ROOT / "examples/preempt.py",
                        f"--checkpoint={box.path(checkpoint)}", "--steps=40", *args,
-                       env={"PYTHON_EXEC": python, **ENV}, timeout=140 * SLOWER)
+                       env={"PYTHON_EXEC": python, **ENV}, timeout=LONG)
 
     first = run("a.pt", "--notice-at=17")
     assert first.rc == 42 and "saved before step 18" in first.out, first
