@@ -13,7 +13,9 @@ from trainees import preempt
 
 DIGITS = BUILD / "examples/digits"
 
-pytestmark = [pytest.mark.seconds(120), pytest.mark.slow]
+LONG = 280 * SLOWER
+
+pytestmark = [pytest.mark.seconds(900), pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +31,7 @@ def accuracies(text):
 
 def test_four_workers_learn_the_digits(box):
     result = box.run("--nproc-per-node=4", "-t", "3", DIGITS, "--checkpoint", box.path("ck"),
-                     cwd=str(ROOT), timeout=100 * SLOWER)
+                     cwd=str(ROOT), timeout=LONG)
     assert result.rc == 0, result
     assert max(accuracies(result.out)) > 93, result
 
@@ -40,7 +42,7 @@ def test_a_crash_is_survived_from_the_checkpoint(box, daemon):
     name, run = daemon.submit({"name": "digits", "cwd": str(ROOT), "restart": {"max": 1},
                                "roles": [{"replicas": 4, "command": command}],
                                "logs": {"tee": 3}})
-    job = daemon.wait(run, timeout=100 * SLOWER)
+    job = daemon.wait(run, timeout=LONG)
     assert job["state"] == "succeeded", job["verdict"]
     assert (job["attempt"], job["restarts"]) == (1, 1)
     cause = daemon.call("Errors", job=run, attempt=0)["failures"][0]
@@ -71,7 +73,7 @@ def test_what_is_preempted_goes_on_with_every_step_done_once(box, daemon, grace_
     if grace_ms:  # they go on after the first save, which the second notice ends
         daemon.wait_event(name, "countdown")
         preempt(daemon, name)
-    job = daemon.wait(run, timeout=100 * SLOWER)
+    job = daemon.wait(run, timeout=LONG)
     assert (job["state"], job["verdict"]["exit_status"]) == ("preempted", 42), job["verdict"]
     saved = {t["saved_step"] for t in job["tasks"]}
     assert len(saved) == 1 and job["tasks"][0]["saved_path"] == str(box.path("ck"))
@@ -82,11 +84,11 @@ def test_what_is_preempted_goes_on_with_every_step_done_once(box, daemon, grace_
 
     box.path("pause").write_text("0")
     again = daemon.call("Restart", job=name)["run"]
-    job = daemon.wait(again, timeout=100 * SLOWER)
+    job = daemon.wait(again, timeout=LONG)
     assert job["state"] == "succeeded", job["verdict"]
     text = daemon.log(job, 0, 0).read_text()
     assert f"resumed at step {step}\n" in text and "540 steps trained" in text, text
     alone = box.run("--nproc-per-node=4", DIGITS, "--epochs=12", "--checkpoint", box.path("whole"),
-                    cwd=str(ROOT), timeout=100 * SLOWER)
+                    cwd=str(ROOT), timeout=LONG)
     assert alone.rc == 0, alone
     assert box.path("ck").read_bytes() == box.path("whole").read_bytes()
