@@ -11,7 +11,7 @@ import pytest
 from harness import SANITIZED, SLOWER
 from python_package import ENV, LIBRARY, told, write_script
 
-pytestmark = [pytest.mark.slow, pytest.mark.seconds(400)]
+pytestmark = [pytest.mark.slow, pytest.mark.seconds(900)]
 LONG = 300 * SLOWER
 
 
