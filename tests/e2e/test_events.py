@@ -3,8 +3,9 @@
 
 import json
 import pathlib
+import signal
 
-from harness import Unmet, spec, wait_file, wait_for
+from harness import spec
 
 
 def test_the_history_of_a_run(box, daemon):
@@ -57,6 +58,7 @@ def test_following_gets_all_in_order_and_ends_with_the_run(box, daemon):
 def test_following_all_jobs(box, daemon):
     with daemon.connect() as v:
         v.send("Events", more=True, follow=True)
+        assert v.reply() == {"events": []}, "from here on nothing is missed"
         names = {daemon.submit(spec(name=f"j{i}"))[0] for i in range(3)}
         ended = set()
         while ended != names:
@@ -67,7 +69,6 @@ def test_following_all_jobs(box, daemon):
 
 def test_by_command_line(box, daemon):
     follow = box.ctl_start("events", "-f", "--json")
-    wait_for(lambda: follow.popen.poll() is None, what="it to run")
     job = daemon.run(spec("exit:3", name="shown"))
     text = box.ctl("events", "shown")
     assert text.rc == 0 and "exit" in text.out and "3" in text.out, text
@@ -75,7 +76,8 @@ def test_by_command_line(box, daemon):
     lines = [json.loads(line) for line in follow2.out.splitlines()]
     flat = [e for line in lines for e in (line.get("events", [line]) if isinstance(line, dict) else line)]
     assert [e["seq"] for e in flat] == [e["seq"] for e in daemon.events(job["run"])]
-    follow.signal(15)
+    assert follow.popen.poll() is None
+    follow.signal(signal.SIGTERM)
     follow.wait()
 
 
