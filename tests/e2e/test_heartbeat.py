@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from harness import VarlinkError, puppet, spec, wait_file, wait_for
+from harness import PATIENCE, VarlinkError, puppet, spec, wait_file, wait_for
 
 # A worker that speaks to its slot of the board by hand: "beat N", "step N", "token T", "hang", "exit C",
 # "wait PATH", "touch PATH", "stop" (does nothing more, but lives).
@@ -97,6 +97,12 @@ def texts(daemon, job, event):
     return [e["text"] for e in daemon.events(job) if e["event"] == event]
 
 
+def dumped(daemon, **parameters):
+    """The directories of a dump on demand, however long a debugger takes."""
+    with daemon.connect(4 * PATIENCE) as v:
+        return v.call("Dump", timeout_ms=3 * PATIENCE * 1000, **parameters)["dirs"]
+
+
 def hang_dirs(job, attempt=0, rank=0):
     return sorted(pathlib.Path(job["log_dir"], f"attempt_{attempt}", str(rank)).glob("hang*"))
 
@@ -116,7 +122,7 @@ def test_what_hangs_is_saved_before_it_is_stopped(box, daemon):
     job = daemon.run(job_of(worker("print the last line", f"meet {box.path('all')} 2",
                                    "if-rank 1 beat 3", "hang"),
                             replicas=2,
-                            heartbeat={"period": "100ms", "timeout": "200ms", "dump_timeout": "60s"}))
+                            heartbeat={"period": "100ms", "timeout": "200ms", "dump_timeout": "10m"}))
     for rank in (0, 1):
         (saved,) = hang_dirs(job, rank=rank)
         assert "no beat" in (saved / "why.txt").read_text()
@@ -132,7 +138,8 @@ def test_who_is_lost_while_it_is_saved_with_others_is_saved_once(box):
     tools = box.path("tools")
     tools.mkdir()
     tools.joinpath("py-spy").write_text(f"#!/bin/sh\nmkdir {box.path('held')} || exit 0\n"
-                                        f"kill -STOP $PPID\necho $PPID > {box.path('saver')}\n")
+                                        f"kill -STOP $PPID\necho $PPID > {box.path('stopped')}\n"
+                                        f"mv {box.path('stopped')} {box.path('saver')}\n")
     tools.joinpath("py-spy").chmod(0o755)
     box.env["PATH"] = f"{tools}:{box.env['PATH']}"
     daemon = box.daemon
@@ -182,7 +189,7 @@ def test_a_wrong_token_is_the_end_at_once(daemon):
 def test_a_worker_that_beats_but_makes_no_step_is_stuck(daemon):
     job = daemon.run(job_of(worker("step 3", "beat-on"),
                             heartbeat={"period": "100ms", "timeout": "1h", "progress_timeout": "500ms",
-                                       "dump_timeout": "0s"}))
+                                       "progress_start_timeout": "1h", "dump_timeout": "0s"}))
     assert job["state"] == "failed"
     assert "step" in job["verdict"]["root_cause"]["message"], job["verdict"]
     assert texts(daemon, job["run"], "no-progress")
@@ -232,13 +239,13 @@ def test_a_dump_on_demand(box, daemon):
     for rank in range(3):
         wait_file(box.path(f"up.{rank}"))
     job = daemon.wait(name, until="running")
-    dirs = daemon.call("Dump", job=name, tasks="worker:1-2")["dirs"]
+    dirs = dumped(daemon, job=name, tasks="worker:1-2")
     assert [pathlib.Path(d) for d in dirs] == [
         pathlib.Path(job["log_dir"], "attempt_0", str(r), "hang") for r in (1, 2)]
     for d in dirs:
         assert "working" in pathlib.Path(d, "tail.txt").read_text()
         assert pathlib.Path(d, "processes.txt").read_text().count("puppet") >= 1
-    dirs = daemon.call("Dump", job=name)["dirs"]
+    dirs = dumped(daemon, job=name)
     assert [pathlib.Path(d).name for d in dirs] == ["hang", "hang.1", "hang.1"]
     assert daemon.status(name)["state"] == "running"
     with pytest.raises(VarlinkError) as e:
@@ -256,7 +263,7 @@ def test_a_caller_of_a_dump_that_goes_away_hurts_nobody(box, daemon):
     with daemon.connect() as v:
         v.send("Dump", job=name)
     wait_for(lambda: hang_dirs(job), pathlib.Path(job["log_dir"], "attempt_0", "0"), what="a dump")
-    assert daemon.call("Dump", job=name)["dirs"]
+    assert dumped(daemon, job=name)
     daemon.call("Stop", job=name)
     assert daemon.wait(name)["state"] == "stopped"
 
