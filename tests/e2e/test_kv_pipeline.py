@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from harness import SLOWER, wait_file
+from harness import SLOWER
 from python_package import by_hand, needs_library, outputs, spec_of, told
+from workers import Group
 
 pytestmark = [needs_library, pytest.mark.seconds(120)]
 
@@ -215,17 +216,18 @@ def test_a_signal_runs_its_handler_and_the_calls_go_on(box, daemon):
 
 
 def test_a_group_that_stops_ends_what_waits(box, daemon):
-    name, _ = daemon.submit(spec_of(box, """
-        import json, pathlib, signal
+    group = Group(daemon, spec_of(box, """
+        import json, signal
         import elasticd
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        pathlib.Path("ready").touch()
         with elasticd.init() as job:
             with job.kv.pipeline(check=False) as p:
                 put, get = p.put("here", "1"), p.get("never")
             print(json.dumps([put.error is None, type(get.error).__name__]))
-        """, stop={"timeout": "120s"}))
-    wait_file(box.path("work", "ready"))
-    daemon.call("Stop", job=name)
-    job = daemon.wait(name)
+        """, stop={"timeout": "10m"}))
+    # What goes together with the get that waits has been done.
+    assert group.connect("worker:0").get("here", wait=True) == b"1"
+    daemon.call("Stop", job=group.name)
+    job = daemon.wait(group.name)
+    group.close()
     assert told(daemon, job) == [[True, "Cancelled"]], json.dumps(job)
