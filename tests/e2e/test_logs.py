@@ -15,6 +15,7 @@ from harness import (CTL, PUPPET, SANITIZED, SLOWER, Unmet, VarlinkError, fill, 
                      spec, wait_file, wait_for, wait_text)
 
 BOTH = {"redirects": 3}
+LONG = 600  # seconds for what takes a disk's time
 
 
 def lines_of(daemon, job, **kwargs):
@@ -111,18 +112,16 @@ def test_a_follower_sees_lines_as_they_come_and_the_end(box, daemon):
 
 
 def test_a_follower_goes_on_over_restarts(box, daemon):
-    name, _ = daemon.submit(spec(f"wait-file:{box.path('go')}", "print:attempt %a rank %r",
+    name, _ = daemon.submit(spec("print:attempt %a rank %r", f"wait-file:{box.path('go')}",
                                  f"barrier:{box.path('bar')}", "if-attempt:2:exit:0", "exit:1",
                                  replicas=2, restart={"max": 2}, logs=BOTH))
+    got = []
     with daemon.connect() as v:
-        v.send("Logs", more=True, job=name, follow=True)
-        box.path("go").touch()
-        got = []
-        while True:
-            message = v.receive()
-            got += [line_bytes(line).decode() for line in message["parameters"]["lines"]]
-            if not message.get("continues"):
-                break
+        for answer in v.stream("Logs", job=name, follow=True):
+            got += [line_bytes(line).decode() for line in answer["lines"]]
+            # Not before it follows: it begins with the newest attempt.
+            if got:
+                box.path("go").touch()
     assert sorted(got) == sorted(f"attempt {a} rank {r}" for a in range(3) for r in range(2))
 
 
@@ -186,7 +185,7 @@ def test_lines_of_many_ranks_are_never_torn(box):
         seen[m[1]] = int(m[3])
 
 
-@pytest.mark.seconds(250)
+@pytest.mark.seconds(900)
 def test_a_follower_that_lags_is_told_what_it_missed_and_slows_nobody(box, daemon):
     count, size = 50000 // SLOWER, 2000
     name, run = daemon.submit(spec(f"wait-file:{box.path('go')}", f"lines:{count}:{size}",
@@ -194,14 +193,14 @@ def test_a_follower_that_lags_is_told_what_it_missed_and_slows_nobody(box, daemo
     with daemon.connect() as v:
         v.send("Logs", more=True, job=name, follow=True, ranks="0", stream="stdout")
         box.path("go").touch()
-        wait_file(box.path("written"), 200)  # nobody reads, and the worker is through
+        wait_file(box.path("written"), LONG)  # nobody reads, and the worker is through
         assert daemon.status(name, live=True)["state"] == "running"
         agent = daemon.agent_pid(name)
         if not SANITIZED:
             assert pss_kb(agent) < 64 * 1024, "the agent keeps what nobody reads"
         got, missed, front = 0, 0, ""
-        daemon.call("Stop", job=name)
-        while True:
+        more, stopped = True, False
+        while more:
             message = v.receive()
             for line in message["parameters"]["lines"]:
                 # The front of a line may come by itself, but then it says so.
@@ -212,8 +211,10 @@ def test_a_follower_that_lags_is_told_what_it_missed_and_slows_nobody(box, daemo
                     assert re.fullmatch(r"0 \d+ x+", text) and len(text) == size - 1, line["text"]
                     got += 1
             missed += message["parameters"].get("missed") or 0
-            if not message.get("continues"):
-                break
+            more = message.get("continues")
+            if got + missed == count and not stopped:  # all has come: now its end does
+                stopped = True
+                daemon.call("Stop", job=name)
     assert got + missed == count, (got, missed)
 
 
@@ -251,7 +252,7 @@ def test_a_follower_ends_with_its_reader_also_while_the_job_is_silent(box, daemo
 
 
 @pytest.mark.parametrize("size", [100_000, 20_000_000, pytest.param(1_000_000_000, marks=[
-    pytest.mark.slow, pytest.mark.seconds(120)])])
+    pytest.mark.slow, pytest.mark.seconds(1500)])])
 def test_a_line_however_long(box, size):
     """The file has it whole; the console too, in bounded memory."""
     if size > 100_000_000:
@@ -260,13 +261,13 @@ def test_a_line_however_long(box, size):
             pytest.skip("too slow under sanitizers, or too little room on the disk")
     run = box.run_start("-t", "1", PUPPET, f"long:{size}", f"touch:{box.path('written')}",
                         f"wait-file:{box.path('go')}", "print:after")
-    wait_file(box.path("written"), 60)
-    run.wait_out("L" * 1000)
+    wait_file(box.path("written"), LONG)
+    run.wait_out("L" * 1000, LONG)
     if not SANITIZED:
         for pid in [run.pid, *_agent_of(run.pid)]:
             assert pss_kb(pid) < 32 * 1024, "a long line is held in memory"
     box.path("go").touch()
-    result = run.wait(90)
+    result = run.wait(LONG)
     assert result.rc == 0
     assert (box.run_dir() / "attempt_0/0/stdout.log").stat().st_size == size + 1 + 6
     assert b"after" in result.out_bytes[-100:]
@@ -281,8 +282,7 @@ def _agent_of(pid):
 
 def test_a_tee_of_a_flood_is_complete(box):
     count = 100000 // SLOWER
-    result = box.run("-t", "3", "--nproc-per-node=4", PUPPET, f"lines:{count}:95", "eprint:end",
-                     timeout=60 * SLOWER)
+    result = box.run("-t", "3", "--nproc-per-node=4", PUPPET, f"lines:{count}:95", "eprint:end")
     assert result.rc == 0
     assert len(result.out_bytes.splitlines()) == 4 * count
     assert result.err.count("end") == 4
@@ -296,7 +296,10 @@ def test_rotation_keeps_head_and_tail(box, daemon):
                           logs={"redirects": 1, "max_size": "64KiB", "keep": 2}))
     assert job["state"] == "succeeded"
     d = daemon.log(job, 0, 0).parent
-    wait_for(lambda: not list(d.glob("*.tmp")), d, what="the compression of what was closed")
+    # What is being compressed when the agent leaves stays as it is.
+    runtime = daemon.agent_sock(job["name"]).parent
+    wait_for(lambda: not runtime.exists(), runtime.parent, what="the agent to leave")
+    assert not list(d.glob("*.tmp"))
     files = sorted(p for p in d.iterdir() if p.name.startswith("stdout"))
     assert len(files) >= 3, files
     assert sum(p.stat().st_size for p in files) < 600_000, [(p.name, p.stat().st_size) for p in files]
@@ -339,16 +342,20 @@ def test_a_follower_follows_through_rotation(box, daemon):
 
 def test_timestamps_are_of_the_moment_the_line_was_read(box, daemon):
     before = time.time_ns() // 1000
-    job = daemon.run(spec("print:one", "sleep:300", "print:two", logs={"redirects": 1,
-                                                                        "timestamps": True}))
+    name, run = daemon.submit(spec("print:one", f"wait-file:{box.path('go')}", "print:two",
+                                   logs={"redirects": 1, "timestamps": True}))
+    assert [line["text"] for line in follow_until(daemon, name, lambda lines: lines)] == ["one"]
+    between = time.time_ns() // 1000
+    box.path("go").touch()
+    daemon.wait(run)
     after = time.time_ns() // 1000
     got = []
     with daemon.connect() as v:
-        for answer in v.stream("Logs", job=job["run"]):
+        for answer in v.stream("Logs", job=run):
             got += answer["lines"]
     assert [line["text"] for line in got] == ["one", "two"], got
     one, two = (line["time_us"] for line in got)
-    assert before <= one <= two <= after and two - one > 250_000
+    assert before <= one <= between <= two <= after, (before, one, between, two, after)
 
 
 def test_a_worker_that_writes_to_a_pipe_of_the_agent_is_never_killed_by_it(box, daemon):
@@ -358,8 +365,9 @@ def test_a_worker_that_writes_to_a_pipe_of_the_agent_is_never_killed_by_it(box, 
     wait_file(box.path("up.0"))
     os.kill(daemon.agent_pid(name), signal.SIGKILL)
     wait_file(box.path("up.1"))
-    got = [t for _, _, t in lines_of(daemon, name, attempt=1)]
-    assert got == [b"attempt 1"]
+    # It is the agent that writes, when it comes to it.
+    got = follow_until(daemon, name, lambda lines: lines, attempt=1)
+    assert [line_bytes(line) for line in got] == [b"attempt 1"]
 
 
 def test_merge_puts_both_streams_into_one_file_in_order(daemon):
@@ -369,16 +377,27 @@ def test_merge_puts_both_streams_into_one_file_in_order(daemon):
 
 
 def test_since_reads_only_what_is_newer(box, daemon):
-    name, _ = daemon.submit(spec("print:old", f"touch:{box.path('old')}", f"wait-file:{box.path('go')}",
-                                 "print:new", logs=BOTH))
-    wait_file(box.path("old"))
-    follow_until(daemon, name, lambda lines: lines)
+    """A time is right within a second, and that of what is written while the agent stands still is an older
+    one: what is new is written until it has a time of its own."""
+    name, run = daemon.submit(spec("on:USR1:print:new", "print:old", f"touch:{box.path('up')}", "hang",
+                                   logs=BOTH))
+    wait_file(box.path("up"))
+    times = daemon.log(daemon.wait(name, until="running"), 0, 0).with_suffix(".idx")
+    wait_for(lambda: times.exists() and times.stat().st_size, times.parent, what="the time of what is old")
     time_limit = time.monotonic() + 1.2
     wait_for(lambda: time.monotonic() > time_limit, what="a second to pass")
-    since = time.time_ns() // 1000
-    box.path("go").touch()
-    daemon.wait(name)
-    assert [t for _, _, t in lines_of(daemon, name, since_us=since)] == [b"new"]
+    since, first = time.time_ns() // 1000, times.stat().st_size
+
+    def has_its_own():
+        daemon.call("Kill", job=name, signal="USR1")
+        return times.stat().st_size > first
+
+    wait_for(has_its_own, what="the time of what is new")
+    daemon.call("Stop", job=name)
+    daemon.wait(run)
+    lines = [t for _, _, t in lines_of(daemon, run)]
+    assert lines[0] == b"old" and set(lines[1:]) == {b"new"}
+    assert set(lines_of(daemon, run, since_us=since)) == {(0, "stdout", b"new")}
 
 
 def test_duplicates_go_to_the_attempts_filtered_file(daemon):
@@ -453,7 +472,7 @@ def test_a_console_that_nobody_reads_does_not_stop_the_worker(box):
     run = box.run_start("-t", "1", PUPPET, "lines:30000:100", f"touch:{box.path('through')}", "exit:3",
                         stdout=write)
     os.close(write)
-    wait_file(box.path("through"), 30)
+    wait_file(box.path("through"))
     os.read(read, 100)
     os.close(read)
     assert run.wait().rc == 3
