@@ -31,8 +31,9 @@ def strip(job):
 def settled(daemon, job):
     """The Job object as soon as elasticd has heard all that the job's agent says of it."""
     def known():
-        told = strip(daemon.status(job))
-        return told if told == strip(daemon.status(job, live=True)) else None
+        told, live = strip(daemon.status(job)), strip(daemon.status(job, live=True))
+        live["created_us"] = told["created_us"]  # elasticd's word, which counts, is of a moment before
+        return told if told == live else None
 
     return wait_for(known, what="elasticd to know what the agent does")
 
