@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Up to 64 workers, and coordinators within the job and without, while workers, the agent and elasticd are
-killed as a seed says. What workers did is read from ledgers of their own, and each task that was accepted is
-accounted for.
+killed as a seed says. What workers did is read from ledgers of their own, and each task that was accepted,
+each resource that one needs and each call is accounted for.
 
 ELASTIC_STRESS_SEEDS names other seeds than those of every day, as 7 or 100-200. Those that are even have a
 durable queue, and there agents are killed, too."""
@@ -26,6 +26,9 @@ OVER = ("succeeded", "failed", "cancelled")
 # What a task comes to that nobody has cancelled.
 ENDS = {"fail": "failed", "hang": "failed", "deaf": "failed"}
 ALONE = ("fail", "hang", "deaf")
+# The ranks that cannot build it are divided by that.
+RESOURCES = {"good": 0, "third": 3, "never": 1}
+CHIEFS = 2
 # There is no agent, or none any more; the process that one was taken for has ended.
 AWAY = ("Unavailable", "Cancelled")
 ENDED = "this is an earlier process of chief:"
@@ -56,7 +59,7 @@ class Plan:
         def command(slots):
             return [str(DRUDGE), str(directory), str(slots)]
 
-        roles = [{"name": "chief", "replicas": 2, "command": command(0)},
+        roles = [{"name": "chief", "replicas": CHIEFS, "command": command(0)},
                  {"name": "worker", "replicas": self.workers, "command": command(self.slots)}]
         return {"name": "stress", "roles": roles, "queue": self.queue,
                 "restart": {"scope": "task", "max": 10000, "backoff": "0s"}}
@@ -70,6 +73,7 @@ class Task(NamedTuple):
     word: str
     name: str
     at: int
+    needs: tuple = ()
 
 
 class Said(NamedTuple):
@@ -81,6 +85,15 @@ class Said(NamedTuple):
     tasks: frozenset  # of these only, or empty: of all
 
 
+class Call(NamedTuple):
+    """One that was answered. workers: of these only, or empty: of all."""
+
+    name: str
+    answered: int
+    workers: tuple
+    answers: tuple
+
+
 class Book:
     """What coordinators were promised, all of them together."""
 
@@ -90,6 +103,8 @@ class Book:
         self.cancels, self.ends = [], []
         self.wanted = set()  # tasks that somebody wanted to cancel, and queues
         self.released, self.maybe_released = set(), set()
+        self.needs = {}  # of tasks that have some, by their names, accepted or not
+        self.calls, self.lost_calls = [], set()
         self.over = False
 
     def accept(self, tasks):
@@ -209,6 +224,13 @@ class Boss(threading.Thread):
             parameters["alone"] = True
         if word in ("hang", "deaf"):
             parameters["limit_ms"] = self.rng.randrange(1, 300)
+        needs = self.rng.choices(((), ("good",), ("third",), ("good", "third"), ("never", "good")),
+                                 (60, 15, 10, 10, 5))[0]
+        if needs:
+            self.book.needs[name] = needs
+            parameters["resources"] = list(needs)
+        if "never" in needs:
+            parameters["alone"] = True
         return word, name, parameters
 
     def submit(self):
@@ -228,7 +250,8 @@ class Boss(threading.Thread):
             raise
         at, first = time.monotonic_ns(), answer.get("first", answer.get("task"))
         taken = some[:answer.get("accepted", 1)]
-        tasks = [Task(first + i, self.queue, t[0], t[1], at) for i, t in enumerate(taken)]
+        tasks = [Task(first + i, self.queue, t[0], t[1], at, tuple(t[2].get("resources", ())))
+                 for i, t in enumerate(taken)]
         self.book.accept(tasks)
         self.mine += tasks
         return some[len(taken):]
@@ -311,6 +334,24 @@ class Boss(threading.Thread):
                 assert e.name == "NotFound" and (self.private or t.number in self.book.maybe_released), (t, e)
 
 
+class Caller(Boss):
+    """Calls all workers, or some."""
+
+    def step(self):
+        self.count += 1
+        name, names = f"{self.name}.{self.count}", [f"worker:{i}" for i in range(self.race.plan.workers)]
+        some = self.rng.sample(names, self.rng.randrange(1, 5)) if self.rng.random() < 0.5 else []
+        try:
+            answers = self.ask("Call", payload=name, **({"workers": some} if some else {}))["answers"]
+        except Lost:
+            self.book.lost_calls.add(name)
+            raise
+        self.book.calls.append(Call(name, time.monotonic_ns(), tuple(some), tuple(answers)))
+
+    def settle(self):
+        pass
+
+
 class Race:
     def __init__(self, box, daemon, seed):
         self.daemon, self.plan, self.dir, self.book = daemon, Plan(seed), box.path("stress"), Book()
@@ -346,7 +387,9 @@ class Race:
     def go(self):
         bosses = [Boss(self, 0, "a"), Boss(self, 1, "a", chief=0), Boss(self, 2, "b", chief=1),
                   Boss(self, 3, "storm", calm=False), Boss(self, 4, "storm", calm=False, chief=0),
-                  Boss(self, 5, "mine", private=True)]
+                  Boss(self, 5, "mine", private=True), Caller(self, 6, "call"),
+                  Caller(self, 7, "call", chief=1)]
+        self.create()
         for boss in bosses:
             boss.start()
         killer = threading.Thread(target=self.kill_all, daemon=True)
@@ -358,6 +401,11 @@ class Race:
         for who in (*bosses, self):
             if who.problem:
                 raise AssertionError(f"{getattr(who, 'name', 'killer')}: {who.problem!r}") from who.problem
+
+    def create(self):
+        with Coordinator(self.daemon.socket, "stress") as c:
+            for name, divisor in RESOURCES.items():
+                c.call("CreateResource", name=name, payload=str(divisor))
 
     def kill_all(self):
         try:
@@ -393,6 +441,9 @@ class Race:
             for t in answer["tasks"]:
                 assert t["state"] in OVER, t
                 listed[t["task"]] = c.fetch(t["task"])
+        for r in c.call("Resources")["resources"]:
+            divisor = RESOURCES[r["name"]]
+            assert (r["ready"] > 0, r["failed"] > 0) == (divisor != 1, divisor != 0), r
         c.call("Close")
         c.close()
         (self.dir / "over").touch()
@@ -408,20 +459,56 @@ class Try:
         self.pid, self.begin, self.task, self.lease = pid, int(begin), int(task), int(lease)
         self.attempt, self.name = int(attempt), name
         self.end = self.how = self.value = None
+        self.built = frozenset()
 
     def __repr__(self):
         return str(vars(self))
 
 
+class Chores:
+    """Of one process: what it builds, and what it answers. It has nothing else meanwhile."""
+
+    def __init__(self, calls, rank, pid):
+        self.calls, self.rank, self.pid = calls, rank, pid
+        self.now, self.tried, self.built = None, set(), frozenset()
+
+    def read(self, word, at, lease, name, how=None):
+        if word in ("build", "call"):
+            assert self.now is None
+            self.now = (lease, name)
+            if word == "build":
+                assert name not in self.tried, "it is built twice"
+                self.tried.add(name)
+            else:
+                assert self.rank not in self.calls[name], "it is asked twice"
+                self.calls[name][self.rank] = (self.pid, int(at))
+            return
+        assert self.now == (lease, name)
+        self.now = None
+        if word == "built":
+            divisor = RESOURCES[name]
+            assert how == ("failed" if divisor and self.rank % divisor == 0 else "ok")
+            self.built |= {name} if how == "ok" else set()
+
+
 def read_ledgers(directory, slots):
-    """Tries by task, and the tasks that were spawned."""
-    tries, spawned = defaultdict(list), {}
+    """Tries by task, the tasks that were spawned, and for each call (pid, time) by rank."""
+    tries, spawned, calls = defaultdict(list), {}, defaultdict(dict)
     for path in directory.glob("ledger.*"):
-        held, pid, text = {}, path.name.rpartition(".")[2], path.read_text()
+        _, rank, pid = path.name.split(".")
+        held, chores, text = {}, Chores(calls, int(rank), pid), path.read_text()
         for line in text.splitlines():
             word, at, *rest = line.split()
-            if word == "begin":
+            if word in ("build", "built", "call", "called"):
+                try:
+                    assert not held
+                    chores.read(word, at, *rest)
+                except AssertionError as e:
+                    raise AssertionError(f"{path}: {line!r}: {e}, of:\n{text}") from e
+            elif word == "begin":
+                assert chores.now is None, f"{path}: {line!r} during {chores.now}, of:\n{text}"
                 t = held[rest[1]] = Try(pid, at, *rest)
+                t.built = chores.built
                 tries[t.task].append(t)
             elif word == "end":
                 assert rest[1] in held, f"{path}: {line!r} ends what it has not, of:\n{text}"
@@ -432,12 +519,16 @@ def read_ledgers(directory, slots):
         assert len(held) <= slots, f"{path} goes on without having ended {held}"
     for of_task in tries.values():
         of_task.sort(key=lambda t: t.begin)
-    return tries, spawned
+    return tries, spawned, calls
 
 
 def check_task(race, task, tries, outcome):
     """Its outcome against what workers wrote."""
     state, value, message = outcome
+    if "never" in task.needs:
+        assert not tries and state in ("failed", "cancelled")
+        assert state == "cancelled" or "could not build: there is none" in message
+        return
     free = task.queue in race.book.wanted or task.number in race.book.wanted or task.queue == "storm"
     if state == "succeeded":
         assert value in [t.value for t in tries], "nobody has written its value"
@@ -447,9 +538,37 @@ def check_task(race, task, tries, outcome):
         assert state == ENDS.get(task.word, "succeeded")
 
 
+def check_call(call, asked):
+    """Its answers against what workers wrote, by rank."""
+    ranks = []
+    for a in call.answers:
+        rank = int(a["worker"].removeprefix("worker:")) + CHIEFS
+        ranks.append(rank)
+        if a.get("error"):
+            assert a["error"]["code"] == "Unavailable", a
+        else:
+            assert a["value"] == f"{call.name}/{rank}/{asked[rank][0]}", a
+    assert ranks and ranks == sorted(set(ranks)), "they are not in order"
+    if call.workers:
+        assert len(ranks) == len(call.workers) and {a["worker"] for a in call.answers} == set(call.workers)
+    assert set(asked) <= set(ranks), "somebody else was asked"
+    assert all(at < call.answered for _, at in asked.values()), "somebody was asked later"
+
+
+def check_calls(book, calls):
+    names = {c.name for c in book.calls}
+    assert set(calls) <= names | book.lost_calls
+    for call in book.calls:
+        try:
+            check_call(call, calls[call.name])
+        except (AssertionError, KeyError) as e:
+            raise AssertionError(f"{call}: {e!r}; {calls[call.name]}") from e
+
+
 def check(race, listed):
     book = race.book
-    tries, spawned = read_ledgers(race.dir, race.plan.slots)
+    tries, spawned, calls = read_ledgers(race.dir, race.plan.slots)
+    check_calls(book, calls)
     names = {t.name for t in book.tasks.values()} | set(spawned.values())
     for number, of_task in tries.items():
         # No two at a time, unless the first one was killed.
@@ -457,6 +576,8 @@ def check(race, listed):
             assert first.end is None or first.end <= second.begin, (first, second)
         # Nobody has done what nobody wanted.
         name = of_task[0].name
+        for t in of_task:
+            assert t.built >= set(book.needs.get(name, ())), f"{t} has not built what it needs"
         assert {t.name for t in of_task} == {name}
         assert number not in book.tasks or book.tasks[number].name == name, (book.tasks[number], name)
         assert spawned.get(number, name) == name, (spawned[number], name)

@@ -13,6 +13,11 @@
  * time of the monotonic clock in ns: "begin TIME TASK LEASE ATTEMPT ID" before anything is done of
  * it, "end TIME TASK LEASE HOW VALUE" before that is said, "spawn TIME TASK ID" where one was
  * accepted.
+ *
+ * Of a resource the payload is a number: ranks that it divides cannot build it; 0 divides none. The
+ * ledger has "build TIME LEASE NAME", and "built TIME LEASE NAME ok|failed" before that is said. A
+ * call's payload is its name, and so is the answer, with /RANK/PID; "call TIME LEASE NAME", and
+ * "called TIME LEASE NAME" before that is said.
  */
 
 #include "worker/elasticd.h"
@@ -122,6 +127,37 @@ static int put_back(struct elasticd_work *w, const struct elasticd_item **item)
 	return r == ELASTICD_OK ? elasticd_work_next(w, -1, item) : r;
 }
 
+static int build(struct elasticd_work *w, const struct elasticd_item **item)
+{
+	struct elasticd_failure f = { .code = ELASTICD_DATA_LOSS, .message = "there is none" };
+	const struct elasticd_item *i = *item;
+	struct elasticd_bytes nothing = { .data = NULL };
+	int divisor = atoi(i->payload);
+	int bad = divisor && elasticd_rank(h) % divisor == 0;
+
+	note("build %" PRId64 " %" PRId64 " %s\n", now_ns(), i->lease, i->name);
+	poll(NULL, 0, 1);
+	note("built %" PRId64 " %" PRId64 " %s %s\n", now_ns(), i->lease, i->name,
+		bad ? "failed" : "ok");
+	return bad ? elasticd_work_fail_next(w, &f, -1, item)
+		   : elasticd_work_finish_next(w, &nothing, -1, item);
+}
+
+static int answer(struct elasticd_work *w, const struct elasticd_item **item)
+{
+	const struct elasticd_item *i = *item;
+	struct elasticd_bytes value;
+	char name[64], text[128];
+
+	if (sscanf(i->payload, "%63s", name) < 1)
+		check(ELASTICD_INVALID_ARGUMENT);
+	note("call %" PRId64 " %" PRId64 " %s\n", now_ns(), i->lease, name);
+	snprintf(text, sizeof(text), "%s/%d/%d", name, elasticd_rank(h), getpid());
+	value = bytes(text);
+	note("called %" PRId64 " %" PRId64 " %s\n", now_ns(), i->lease, name);
+	return elasticd_work_finish_next(w, &value, -1, item);
+}
+
 static int do_item(struct elasticd_work *w, const struct elasticd_item **item)
 {
 	const struct elasticd_item *i = *item;
@@ -129,6 +165,10 @@ static int do_item(struct elasticd_work *w, const struct elasticd_item **item)
 	struct elasticd_bytes value;
 	char text[160];
 
+	if (i->kind == ELASTICD_ITEM_BUILD)
+		return build(w, item);
+	if (i->kind == ELASTICD_ITEM_CALL)
+		return answer(w, item);
 	if (sscanf(i->payload, "%15s %63s %d %31s", o.word, o.id, &o.number, o.queue) < 2)
 		check(ELASTICD_INVALID_ARGUMENT);
 	note("begin %" PRId64 " %" PRId64 " %" PRId64 " %d %s\n", now_ns(), i->task, i->lease,
