@@ -264,8 +264,8 @@ class Full(contextlib.ExitStack):
             os.kill(self.agent, signal.SIGCONT)
 
     def empty(self, hands):
-        """They are gone, and the agent goes on. It takes no more of them than it may have, nor anything behind
-        them: elasticd is not to come before it has seen that they are gone."""
+        """They are gone, and the agent goes on. It may take no more of them than it has room for, and nothing
+        behind them: elasticd is not to come before it has seen their end."""
         elasticd = hands.daemon.pid
         os.kill(elasticd, signal.SIGSTOP)
         try:
