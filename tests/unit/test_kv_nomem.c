@@ -7,47 +7,11 @@
 #include "agent/kv.h"
 
 #include "tests/unit/child.h"
+#include "tests/unit/nomem.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-enum { ALONE, ALL };
-
-static long allocations, fail_at; /* fail_at 0: none */
-static int which;
-
-#ifndef __SANITIZE_ADDRESS__
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-
-static bool fails(void)
-{
-	if (!fail_at)
-		return false;
-	allocations++;
-	if (which == ALL ? allocations < fail_at : allocations != fail_at)
-		return false;
-	errno = ENOMEM;
-	return true;
-}
-
-void *malloc(size_t n)
-{
-	return fails() ? NULL : __libc_malloc(n);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t n)
-{
-	return fails() ? NULL : __libc_realloc(p, n);
-}
-#endif
 
 static struct loop *loop;
 static struct store *store;

@@ -7,39 +7,9 @@
 
 #include "agent/preempt.h"
 #include "tests/unit/child.h"
+#include "tests/unit/nomem.h"
 
 #include <errno.h>
-
-static long allocations, fail_at; /* fail_at 0: none */
-
-#ifndef __SANITIZE_ADDRESS__
-void *__libc_malloc(size_t n);
-void *__libc_calloc(size_t n, size_t size);
-void *__libc_realloc(void *p, size_t n);
-
-static bool fails(void)
-{
-	if (!fail_at || ++allocations != fail_at)
-		return false;
-	errno = ENOMEM;
-	return true;
-}
-
-void *malloc(size_t n)
-{
-	return fails() ? NULL : __libc_malloc(n);
-}
-
-void *calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __libc_calloc(n, size);
-}
-
-void *realloc(void *p, size_t n)
-{
-	return fails() ? NULL : __libc_realloc(p, n);
-}
-#endif
 
 /* Check's assertions allocate: what is wrong is counted instead. */
 static int refused, wrong;
@@ -96,6 +66,7 @@ START_TEST(without_memory_one_start_is_refused_and_nothing_else)
 	static const struct spec_preemption spec = { .grace_ms = SPEC_UNSET, .timeout_ms = 1000 };
 	long all;
 
+	which = ALONE;
 	fail_at = -1;
 	a_job(&spec);
 	fail_at = 0;
