@@ -33,7 +33,7 @@ static const char *const assign_names[] = {
 	[SPEC_DEVICES_ALL] = "all",
 	NULL,
 };
-static const char *const whom_names[] = {
+const char *const spec_whom_names[] = {
 	[SPEC_WHOM_GROUP] = "group",
 	[SPEC_WHOM_MAIN] = "main",
 	[SPEC_WHOM_ALL] = "all",
@@ -105,7 +105,7 @@ static const struct spec_key heartbeat_keys[] = {
 
 static const struct spec_key stop_keys[] = {
 	KEY("signal", signal, spec_stop, signal),
-	KEY("whom", enum, spec_stop, whom, .names = whom_names),
+	KEY("whom", enum, spec_stop, whom, .names = spec_whom_names),
 	KEY("timeout", duration, spec_stop, timeout_ms),
 	KEY("dump_signal", signal, spec_stop, dump_signal),
 	KEY("forward", signals, spec_stop, forward),

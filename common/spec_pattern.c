@@ -196,18 +196,8 @@ static int task_path_parse(
 	if (strlen(text) >= PATH_MAX)
 		return spec_refuse(ctx, "expected a path of less than %d bytes, got %zu", PATH_MAX,
 			strlen(text));
-	for (const char *p = strstr(text, "${"); p; p = strstr(p + 2, "${")) {
-		size_t n = strcspn(p + 2, "}"), i = 0;
-		char q[QUOTE_MAX];
-
-		while (known[i] && (strlen(known[i]) != n || memcmp(p + 2, known[i], n)))
-			i++;
-		if (!known[i] || !p[2 + n])
-			return spec_refuse(ctx,
-				"expected the variables ${rank}, ${local_rank}, ${role} and "
-				"${index}, got %s",
-				quote_text(p, q));
-	}
+	if (spec_check_variables(ctx, text, known, "${rank}, ${local_rank}, ${role} and ${index}"))
+		return -EINVAL;
 	return spec_set_string(ctx, text, field);
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/quote.h"
 #include "common/ranks.h"
 #include "common/scan.h"
 #include "common/signals.h"
@@ -141,23 +140,13 @@ const struct spec_type spec_type_ranks = {
 static int prefix_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
-	static const char *const known[] = { "role", "rank", "local_rank", "host" };
+	static const char *const known[] = { "role", "rank", "local_rank", "host", NULL };
 	const char *text = spec_text(ctx, key->type->expected, value);
 
 	if (!text)
 		return -EINVAL;
-	for (const char *p = strstr(text, "${"); p; p = strstr(p + 2, "${")) {
-		size_t n = strcspn(p + 2, "}"), i = 0;
-		char q[QUOTE_MAX];
-
-		while (i < 4 && (strlen(known[i]) != n || memcmp(p + 2, known[i], n)))
-			i++;
-		if (i == 4 || !p[2 + n])
-			return spec_refuse(ctx,
-				"expected the variables ${role}, ${rank}, ${local_rank} and "
-				"${host}, got %s",
-				quote_text(p, q));
-	}
+	if (spec_check_variables(ctx, text, known, "${role}, ${rank}, ${local_rank} and ${host}"))
+		return -EINVAL;
 	return spec_set_string(ctx, text, field);
 }
 

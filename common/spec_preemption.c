@@ -17,12 +17,6 @@ static const char *const how_names[] = {
 	[SPEC_PREEMPT_SIGNAL] = "signal",
 	NULL,
 };
-static const char *const whom_names[] = {
-	[SPEC_WHOM_GROUP] = "group",
-	[SPEC_WHOM_MAIN] = "main",
-	[SPEC_WHOM_ALL] = "all",
-	NULL,
-};
 
 const struct spec_key spec_keys_preemption[] = {
 	KEY("notices", notices, spec_preemption, notices),
@@ -33,7 +27,7 @@ const struct spec_key spec_keys_preemption[] = {
 	KEY("grace", duration, spec_preemption, grace_ms),
 	KEY("timeout", duration, spec_preemption, timeout_ms, .min = 1),
 	KEY("how", enum, spec_preemption, how, .names = how_names),
-	KEY("whom", enum, spec_preemption, whom, .names = whom_names),
+	KEY("whom", enum, spec_preemption, whom, .names = spec_whom_names),
 	KEY("exit_code", int, spec_preemption, exit_code, .min = 1, .max = 255),
 	KEY("resume", bool, spec_preemption, resume),
 	END,

@@ -76,6 +76,7 @@ extern const struct spec_key spec_keys_role[];
 extern const struct spec_key spec_keys_restart[];
 extern const struct spec_key spec_keys_preemption[];
 extern const struct spec_key spec_keys_queue[];
+extern const char *const spec_whom_names[]; /* spec_keys.c: by enum spec_whom, NULL-ended */
 
 /* spec_scalar.c, spec_string.c */
 extern const struct spec_type spec_type_bool, spec_type_int, spec_type_int64, spec_type_duration,
@@ -109,6 +110,10 @@ int spec_refuse(struct spec_ctx *ctx, const char *fmt, ...) __attribute__((forma
 /* "<path>: expected <expected>, got <value>"; returns -EINVAL. */
 int spec_expected(struct spec_ctx *ctx, const char *expected, const json_t *value);
 int spec_no_memory(struct spec_ctx *ctx);
+/* Refuses a text in which a variable, "${name}", is none of these, NULL-ended; in expected they are
+ * named for people. */
+int spec_check_variables(
+	struct spec_ctx *ctx, const char *text, const char *const *known, const char *expected);
 
 /* Fills base from the object value: no unknown keys, all required ones. */
 int spec_walk_object(

@@ -58,6 +58,22 @@ int spec_no_memory(struct spec_ctx *ctx)
 	return error_field(ctx->err, -ENOMEM, ctx->path, "out of memory");
 }
 
+int spec_check_variables(
+	struct spec_ctx *ctx, const char *text, const char *const *known, const char *expected)
+{
+	for (const char *p = strstr(text, "${"); p; p = strstr(p + 2, "${")) {
+		size_t n = strcspn(p + 2, "}"), i = 0;
+		char q[QUOTE_MAX];
+
+		while (known[i] && (strlen(known[i]) != n || memcmp(p + 2, known[i], n)))
+			i++;
+		if (!known[i] || !p[2 + n])
+			return spec_refuse(ctx, "expected the variables %s, got %s", expected,
+				quote_text(p, q));
+	}
+	return 0;
+}
+
 int spec_expected(struct spec_ctx *ctx, const char *expected, const json_t *value)
 {
 	char got[QUOTE_MAX];
