@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { NOTICES_CLOUD = SPEC_NOTICE_GCE | SPEC_NOTICE_AWS | SPEC_NOTICE_AZURE | SPEC_NOTICE_CLOUD };
-
 struct notices {
 	struct agent *agent;
 	struct notice_command *command;
@@ -75,7 +73,7 @@ int notices_new(struct agent *a, struct error *err)
 {
 	const struct spec_preemption *p = &a->spec->preemption;
 	bool command = (p->notices & SPEC_NOTICE_COMMAND) && p->command;
-	unsigned cloud = a->opt.foreground ? p->notices & NOTICES_CLOUD : 0;
+	unsigned cloud = a->opt.foreground ? p->notices & NOTICER_SOURCES : 0;
 	struct notices *n;
 	int r = 0;
 

@@ -21,6 +21,11 @@
 
 struct noticer;
 
+enum {
+	/* What it can watch, of enum spec_notice. */
+	NOTICER_SOURCES = SPEC_NOTICE_GCE | SPEC_NOTICE_AWS | SPEC_NOTICE_AZURE | SPEC_NOTICE_CLOUD,
+};
+
 typedef void (*noticer_fn)(void *arg, const struct notice *n);
 /* One line for people, with syslog's level, where something changed: a server does not answer, or
  * does again; a live migration. Must not free the noticer. */
@@ -42,7 +47,7 @@ _must_check_ int noticer_new(struct loop *loop, const struct noticer_options *op
 struct noticer *noticer_free(struct noticer *n);
 DEFINE_CLEANUP(struct noticer *, noticer_free)
 
-/* Which sources are wanted now (SPEC_NOTICE_GCE, AWS, AZURE, CLOUD), by anybody; the last call
+/* Which sources are wanted now (of NOTICER_SOURCES), by anybody; the last call
  * holds. CLOUD waits for the detection. */
 void noticer_want(struct noticer *n, unsigned sources);
 /* From now on asks what cannot be waited for so often: with the next answer. */

@@ -17,8 +17,7 @@
 #include <sys/queue.h>
 
 enum {
-	CLOUDS = SPEC_NOTICE_GCE | SPEC_NOTICE_AWS | SPEC_NOTICE_AZURE | SPEC_NOTICE_CLOUD,
-	WATCHED = CLOUDS | SPEC_NOTICE_LOGIND,
+	WATCHED = NOTICER_SOURCES | SPEC_NOTICE_LOGIND,
 	LEAVE_MS = 60000, /* of systemd's 90 s for the stop of a service */
 	LEAVE_SPARE_MS = 15000,
 };
@@ -98,7 +97,7 @@ static void on_attached(void *arg, struct listener *l)
 {
 	struct notices *n = arg;
 
-	if (l->job->notices & CLOUDS)
+	if (l->job->notices & NOTICER_SOURCES)
 		noticer_again(n->noticer);
 	if (n->down.source && listener_wants(l, n->down.source, NULL))
 		(void)listener_tell(l, &n->down);
@@ -202,12 +201,12 @@ void notices_update(struct notices *n)
 			listen_to(n, j);
 	LIST_FOREACH (l, &n->listeners, link) {
 		wanted |= l->job->notices;
-		if (l->job->notices & CLOUDS && l->job->poll_ms < poll_ms)
+		if (l->job->notices & NOTICER_SOURCES && l->job->poll_ms < poll_ms)
 			poll_ms = l->job->poll_ms;
 	}
-	if (wanted & CLOUDS)
+	if (wanted & NOTICER_SOURCES)
 		noticer_poll(n->noticer, poll_ms);
-	noticer_want(n->noticer, wanted & CLOUDS);
+	noticer_want(n->noticer, wanted & NOTICER_SOURCES);
 	/* From here on nobody hears whether the host stays: who comes next asks again. */
 	if (!(wanted & SPEC_NOTICE_LOGIND)) {
 		n->down.source = NULL;
