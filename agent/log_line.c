@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/log_line.h"
 
+#include "common/base64.h"
 #include "common/printable.h"
 
 #include <stdlib.h>
@@ -8,32 +9,13 @@
 
 static json_t *base64(const char *data, size_t len)
 {
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const unsigned char *p = (const unsigned char *)data;
-	size_t n = 0;
-	char *out = malloc(len / 3 * 4 + 5);
-	json_t *j;
+	size_t n = base64_length(len);
+	_cleanup_free_ char *out = malloc(n + 1);
 
 	if (!out)
 		return NULL;
-	for (; len >= 3; p += 3, len -= 3) {
-		out[n++] = digits[p[0] >> 2];
-		out[n++] = digits[(p[0] & 3) << 4 | p[1] >> 4];
-		out[n++] = digits[(p[1] & 15) << 2 | p[2] >> 6];
-		out[n++] = digits[p[2] & 63];
-	}
-	if (len > 0) {
-		unsigned second = len > 1 ? p[1] : 0;
-
-		out[n++] = digits[p[0] >> 2];
-		out[n++] = digits[(p[0] & 3) << 4 | second >> 4];
-		out[n++] = len > 1 ? digits[(second & 15) << 2] : '=';
-		out[n++] = '=';
-	}
-	j = json_stringn_nocheck(out, n);
-	free(out);
-	return j;
+	base64_encode(data, len, out);
+	return json_stringn_nocheck(out, n);
 }
 
 /* False when it must be base64; *ret_size is that of a JSON string otherwise. */

@@ -2,6 +2,7 @@
 #include "client/line_printer.h"
 
 #include "client/humane.h"
+#include "common/base64.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -14,37 +15,6 @@ struct line_part {
 	size_t n_held;
 	json_t *first; /* the entry that began it: for prefix and time */
 };
-
-static int digit(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* The bytes that s stands for, up to the first character that is not base64. Returns owned. */
-static char *decode(const char *s, size_t *ret_len)
-{
-	char *bytes = malloc(strlen(s) / 4 * 3 + 3);
-	size_t n = 0;
-	unsigned bits = 0;
-	int have = 0;
-
-	for (; bytes && digit(*s) >= 0; s++) {
-		bits = bits << 6 | (unsigned)digit(*s);
-		have += 6;
-		if (have >= 8) {
-			have -= 8;
-			bytes[n++] = (char)(bits >> have & 0xff);
-		}
-	}
-	*ret_len = n;
-	return bytes;
-}
 
 /* What a worker has begun on a stream; NULL where there is nothing, or no memory with make. */
 static struct line_part *find(struct line_printer *p, int rank, bool is_err, bool make)
@@ -196,12 +166,10 @@ void line_printer_add(struct line_printer *p, const json_t *line)
 {
 	const json_t *text = json_object_get(line, "text");
 	const char *base64 = get_text(line, "base64");
-	_cleanup_free_ char *decoded = NULL;
+	_cleanup_free_ void *decoded = NULL;
 	size_t len = 0;
 
-	if (base64)
-		decoded = decode(base64, &len);
-	if (decoded)
+	if (base64 && base64_decode(base64, strlen(base64), &decoded, &len) == 0)
 		print_bytes(p, line, decoded, len);
 	else if (json_is_string(text))
 		print_bytes(p, line, json_string_value(text), json_string_length(text));
