@@ -99,9 +99,9 @@ static int sync_dir(const char *dir)
 	return 0;
 }
 
-static int write_temporary(char *name, const void *data, size_t len, mode_t mode, bool sync)
+int file_write_temporary(char *path, const void *data, size_t len, mode_t mode, bool sync)
 {
-	_cleanup_close_ int fd = mkostemp(name, O_CLOEXEC);
+	_cleanup_close_ int fd = mkostemp(path, O_CLOEXEC);
 	int r;
 
 	if (fd < 0)
@@ -113,7 +113,7 @@ static int write_temporary(char *name, const void *data, size_t len, mode_t mode
 	if (close(TAKE_FD(fd)) < 0 && r == 0)
 		r = -errno;
 	if (r < 0)
-		unlink(name);
+		unlink(path);
 	return r;
 }
 
@@ -127,7 +127,7 @@ int file_write_atomic(const char *path, const void *data, size_t len, mode_t mod
 		return -ENOMEM;
 	memcpy(name, path, n);
 	strcpy(name + n, ".tmp-XXXXXX");
-	r = write_temporary(name, data, len, mode, sync);
+	r = file_write_temporary(name, data, len, mode, sync);
 	if (r < 0)
 		return r;
 	if (rename(name, path) < 0) {

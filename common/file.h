@@ -27,6 +27,11 @@ _must_check_ int file_read(const char *path, size_t max_bytes, char **ret, size_
 _must_check_ int file_write_atomic(
 	const char *path, const void *data, size_t len, mode_t mode, bool sync);
 
+/* Writes a new file with exactly this mode and its name to path, which ends in XXXXXX: these are
+ * what it has of its own. No file is left where that fails. With sync, its data is on disk. */
+_must_check_ int file_write_temporary(
+	char *path, const void *data, size_t len, mode_t mode, bool sync);
+
 /* Writes all of it where fd stands. Returns 0 or a negative errno. */
 _must_check_ int file_write_all(int fd, const void *data, size_t len);
 

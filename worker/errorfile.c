@@ -49,23 +49,6 @@ static int errorfile_publish(const char *name, const char *path)
 	return -errno;
 }
 
-static int errorfile_create(char *name, const char *text)
-{
-	_cleanup_close_ int fd = mkostemp(name, O_CLOEXEC);
-	int r;
-
-	if (fd < 0)
-		return -errno;
-	r = file_write_all(fd, text, strlen(text));
-	if (r == 0 && fchmod(fd, 0644) < 0)
-		r = -errno;
-	if (close(TAKE_FD(fd)) < 0 && r == 0)
-		r = -errno;
-	if (r < 0)
-		unlink(name);
-	return r;
-}
-
 int errorfile_write(const struct elasticd *h, const char *message, const char *traceback)
 {
 	_cleanup_free_ char *text = NULL, *name = NULL;
@@ -76,7 +59,7 @@ int errorfile_write(const struct elasticd *h, const char *message, const char *t
 	text = errorfile_text(message, traceback);
 	if (!text || asprintf(&name, "%s.XXXXXX", h->error_file) < 0)
 		return fail_memory();
-	r = errorfile_create(name, text);
+	r = file_write_temporary(name, text, strlen(text), 0644, false);
 	if (r == 0) {
 		r = errorfile_publish(name, h->error_file);
 		if (r < 0)
