@@ -12,12 +12,13 @@ import threading
 
 import pytest
 
-from harness import BUILD, Unmet, VarlinkError, wait_file, wait_for
+from harness import BUILD, PATIENCE, Unmet, VarlinkError, wait_file, wait_for
 from trainees import preempt
 
 RACER = BUILD / "tests/tools/racer"
 TASKS, EXIT_CODE, HOUR = 64, 42, 3600 * 1000
 CONTINUE, SAVE, SAVE_AND_EXIT, EXIT = range(4)
+LONG = 4 * PATIENCE  # sixty-four trainings on two processors
 MORTAL = ("die", "notify-die", "die-saving", "die-saved", "fail")
 
 
@@ -79,13 +80,13 @@ class Race:
 
     def until(self, rank, lines=1 << 60):
         """A task has written so many lines, or nothing comes any more."""
-        wait_file(self.log(rank))
+        wait_file(self.log(rank), LONG)
 
         def there():
             text = self.log(rank).read_text()
             return text.count("\n") >= lines or text.endswith("die\n") or "\nend " in text
 
-        wait_for(there, self.log(rank), what=f"rank {rank} to get on")
+        wait_for(there, self.log(rank), timeout=LONG, what=f"rank {rank} to get on")
 
     def go(self):
         plan, rng = self.plan, self.plan.rng
@@ -104,7 +105,7 @@ class Race:
             self.notices(*[HOUR + rng.randrange(1000) for _ in range(3)])
             (self.dir / "wake").touch()
             with contextlib.suppress(Unmet):  # a death takes the second save away
-                self.daemon.wait_event(self.run, "countdown")
+                self.daemon.wait_event(self.run, "countdown", LONG)
                 self.until(rng.choice(endless), 300)
             self.notices(2 * HOUR, 0, HOUR, 0)
 
@@ -116,7 +117,7 @@ class Race:
         if hanging and self.plan.notices != "countdown":
             assert self.daemon.status(self.run)["state"] == "running"
         (self.dir / "wake").touch()
-        return self.daemon.wait(self.run)
+        return self.daemon.wait(self.run, timeout=LONG)
 
 
 class Told:
@@ -199,7 +200,7 @@ def check(race, job):
 
 
 @pytest.mark.slow
-@pytest.mark.seconds(300)
+@pytest.mark.seconds(1200)
 @pytest.mark.parametrize("seed", seeds())
 def test_all_living_tasks_save_once_at_the_step_agreed(box, daemon, seed):
     race = Race(box, daemon, seed)
