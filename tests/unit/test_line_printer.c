@@ -148,6 +148,18 @@ START_TEST(bytes_that_are_no_text_come_out_as_they_were)
 }
 END_TEST
 
+START_TEST(what_is_no_base64_is_left_out)
+{
+	struct line_printer p = printer();
+
+	p.prefix = false;
+	print(&p, "[{\"rank\":0,\"stream\":\"stdout\",\"base64\":\"YWE!\"},"
+		  "{\"rank\":0,\"stream\":\"stdout\",\"base64\":\"YW\"},"
+		  "{\"rank\":0,\"stream\":\"stdout\",\"text\":\"next\"}]");
+	wrote(&p, "next\n", "");
+}
+END_TEST
+
 START_TEST(times_are_put_on_when_they_are_known)
 {
 	struct line_printer p = printer();
@@ -200,6 +212,7 @@ int main(void)
 	tcase_add_test(tc, a_gigantic_line_is_not_kept_in_memory);
 	tcase_add_test(tc, an_unfinished_line_is_ended_with_the_view);
 	tcase_add_test(tc, bytes_that_are_no_text_come_out_as_they_were);
+	tcase_add_test(tc, what_is_no_base64_is_left_out);
 	tcase_add_test(tc, times_are_put_on_when_they_are_known);
 	tcase_add_test(tc, only_the_prefix_is_coloured);
 	tcase_add_test(tc, odd_answers_are_survived);
