@@ -4,7 +4,7 @@
 
 /* After it, for Check has a macro fail(). */
 #include "common/key_mirror.h"
-#include "tests/unit/fake_share.h"
+#include "tests/unit/fake_nowait.h"
 
 static struct key_mirror *mirror;
 
@@ -72,6 +72,32 @@ START_TEST(what_is_shown_is_not_asked_for)
 }
 END_TEST
 
+START_TEST(what_is_written_and_not_answered_is_newer)
+{
+	ck_assert_int_eq(puts_soon("k", "soon"), 0);
+	is_shown("k", "soon");
+	hears_put("k", "soon");
+	ring_say(PUT_DONE);
+	is_shown("k", "shown");
+}
+END_TEST
+
+/* Else two who write and then look at what the other one writes might both find nothing. */
+START_TEST(another_key_is_read_once_what_is_written_was_answered)
+{
+	key_mirror_show(mirror, "other", "before", 6, 8);
+	ck_assert_int_eq(puts_soon("k", "soon"), 0);
+	hears_put("k", "soon");
+	worker_start(&w, gets_another, h);
+	until_it_waits();
+	key_mirror_show(mirror, "other", "behind", 6, 9);
+	ring_say(PUT_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_str_eq(w.value, "behind");
+	free(w.value);
+}
+END_TEST
+
 START_TEST(what_is_not_shown_is_asked_for)
 {
 	key_mirror_forget(mirror, "k", 8);
@@ -132,6 +158,7 @@ static void gets_until_it_is_asked_for(struct worker *me)
 /* Whoever reads again and again finds out by itself. */
 START_TEST(a_mirror_whose_agent_is_gone_is_not_used_for_long)
 {
+	is_shown("k", "shown");
 	fd = close_fd(fd);
 	worker_start(&w, gets_until_it_is_asked_for, h);
 	fd = agent_greets();
@@ -236,6 +263,8 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup_mirror, teardown_mirror);
 	tcase_add_test(t, what_is_shown_is_not_asked_for);
+	tcase_add_test(t, what_is_written_and_not_answered_is_newer);
+	tcase_add_test(t, another_key_is_read_once_what_is_written_was_answered);
 	tcase_add_test(t, what_is_not_shown_is_asked_for);
 	tcase_add_test(t, a_mirror_of_another_time_shows_nothing);
 	tcase_add_test(t, while_the_group_has_an_error_the_agent_is_asked);

@@ -37,6 +37,20 @@ START_TEST(an_agent_that_says_nothing_does_not_keep_a_caller)
 }
 END_TEST
 
+/* Else each answer would cost the agent a system call. */
+START_TEST(who_has_slept_on_the_socket_wants_no_bell_any_more)
+{
+	shares();
+	worker_start(&w, gets, h);
+	ck_assert_str_eq(ring_hear(), GET);
+	until_on_socket();
+	ring_say(GET_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	free(w.value);
+	ck_assert(!ring_tell(&ring));
+}
+END_TEST
+
 START_TEST(closing_the_handle_ends_a_wait)
 {
 	shares();
@@ -277,6 +291,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup_share, teardown_share);
 	tcase_add_test(t, a_silent_agent_does_not_keep_a_caller_beyond_its_limit);
 	tcase_add_test(t, an_agent_that_says_nothing_does_not_keep_a_caller);
+	tcase_add_test(t, who_has_slept_on_the_socket_wants_no_bell_any_more);
 	tcase_add_test(t, closing_the_handle_ends_a_wait);
 	tcase_add_test(t, a_call_that_nobody_took_is_cancelled_with_its_handle);
 	tcase_add_test(t, a_signal_ends_a_wait);
