@@ -133,19 +133,40 @@ static void answer_empty(struct dispatch_wait *x)
 	varlink_reply_text(x->call, "{}", 2);
 }
 
+/* The task that the caller would wait for, and that waits for it; -1: none. */
+static int64_t own_task(const struct dispatch_door *door, const struct varlink_call *call,
+	const json_t *p, const int64_t *ids, size_t n)
+{
+	return queue_own(door->d->q, dispatch_caller(door, call), json_get_int(p, "lease", -1),
+		queue_of(p), ids, n);
+}
+
+static int refuse_own(struct varlink_call *call, int64_t task)
+{
+	return worker_fail(call, STATUS_FAILED_PRECONDITION, QUEUE_OWN_TEXT, (long long)task);
+}
+
 static int method_join(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct dispatch_door *door = arg;
 	struct dispatch *d = door->d;
 	struct dispatch_wait *x = NULL;
+	int64_t own;
+	bool over;
 
 	if (dispatch_is_job(d, call, json_get_string(p, "job", NULL)))
 		x = dispatch_wait_new(d, call, answer_empty);
 	if (!x)
 		return 0;
-	return dispatch_wait_begun(
-		x, queue_join(d->q, &x->wait, queue_of(p),
-			   dispatch_deadline(d, json_get_int(p, "timeout_ms", -1)), d->now_ms));
+	own = own_task(door, call, p, NULL, 0);
+	over = queue_join(d->q, &x->wait, queue_of(p),
+		dispatch_deadline(d, json_get_int(p, "timeout_ms", -1)), d->now_ms);
+	if (over || own < 0)
+		return dispatch_wait_begun(x, over);
+	queue_wait_fini(d->q, &x->wait, d->now_ms);
+	dispatch_wait_drop(x);
+	dispatch_run(d);
+	return refuse_own(call, own);
 }
 
 static int reply_done(struct varlink_call *call, bool done)
@@ -217,11 +238,15 @@ static int method_cancel(struct varlink_call *call, json_t *p, void *arg)
 	const json_t *list = json_get_array(p, "tasks");
 	_cleanup_free_ int64_t *ids = NULL;
 	struct dispatch_wait *x;
+	int64_t own;
 	size_t n = 0;
 
 	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)) ||
 		(list && dispatch_ids(call, list, &ids, &n) != 0))
 		return 0;
+	own = own_task(door, call, p, ids, n);
+	if (own >= 0)
+		return refuse_own(call, own);
 	x = dispatch_wait_new(d, call, answer_cancelled);
 	if (!x)
 		return 0;

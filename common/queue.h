@@ -312,6 +312,14 @@ enum status queue_put_back(struct queues *q, void *holder, int64_t lease, uint64
 enum status queue_look(const struct queues *q, int worker, int64_t lease, bool *ret_cancelled,
 	const char **ret_reason);
 
+#define QUEUE_OWN_TEXT                                                                             \
+	"this is a deadlock: it would wait for task %lld, which its caller is doing; answer that " \
+	"first, or give a timeout"
+/* The task of that lease of that worker, where a join of queue, or (ids) a cancellation of these
+ * would wait for its end; else -1. */
+int64_t queue_own(const struct queues *q, int worker, int64_t lease, const char *queue,
+	const int64_t *ids, size_t n);
+
 /* --- the whole */
 
 /* All queues fail with this error (a parameter server is lost): whatever is not over is cancelled;

@@ -369,6 +369,23 @@ enum status queue_look(const struct queues *q, int worker, int64_t lease, bool *
 	return STATUS_OK;
 }
 
+int64_t queue_own(const struct queues *q, int worker, int64_t lease, const char *queue,
+	const int64_t *ids, size_t n)
+{
+	const struct queue_lease *l = lease < 0 ? NULL : queue_index_get(&q->leases, lease);
+	int64_t task;
+
+	if (!l || !l->active || l->kind != QUEUE_ITEM_TASK || l->worker->number != worker)
+		return -1;
+	task = (int64_t)l->task->id;
+	if (!ids)
+		return strcmp(queue_lane_of(q, l->task)->of->name, queue) == 0 ? task : -1;
+	for (size_t i = 0; i < n; i++)
+		if (ids[i] == task)
+			return task;
+	return -1;
+}
+
 static struct queue_bytes payload_of(const struct queue_lease *l)
 {
 	switch (l->kind) {

@@ -390,7 +390,9 @@ struct elasticd_new_task {
  */
 int elasticd_submit(struct elasticd_queue *q, const struct elasticd_new_task *tasks, size_t n,
 	int timeout_ms, int64_t *ret_tasks, size_t *ret_accepted);
-/* Waits until nothing of the queue is queued or runs. What is submitted meanwhile waits. */
+/* Waits until nothing of the queue is queued or runs. What is submitted meanwhile waits.
+ * FAILED_PRECONDITION, also of elasticd_cancel_tasks(): without a time limit it would wait for a
+ * task that this thread was given and has not answered. */
 int elasticd_join(struct elasticd_queue *q, int timeout_ms);
 /* Whether that is so. */
 int elasticd_done(struct elasticd_queue *q, int *ret_done);

@@ -103,18 +103,33 @@ static int local_submit(struct elasticd_queue *q, const struct elasticd_new_task
 	return r;
 }
 
+/* The task that this thread would wait for, and that waits for it; -1: none. */
+static int64_t own_task(const struct elasticd_queue *q, const struct queues *m,
+	const int64_t *tasks, size_t n, int timeout_ms)
+{
+	return timeout_ms < 0 ? queue_own(m, 0, work_lease(q->h), q->name, n ? tasks : NULL, n)
+			      : -1;
+}
+
+static int fail_own(int64_t task)
+{
+	return fail(ELASTICD_FAILED_PRECONDITION, QUEUE_OWN_TEXT, (long long)task);
+}
+
 static int local_join(struct elasticd_queue *q, int timeout_ms)
 {
 	struct local_ask a;
 	struct queues *m;
+	int64_t own;
 	bool over;
 	int r = local_queue_enter(q->h, &m);
 
 	if (r)
 		return r;
+	own = own_task(q, m, NULL, 0, timeout_ms);
 	local_ask_begin(&a, q->h);
 	over = queue_join(m, &a.w, q->name, local_deadline(timeout_ms), local_now());
-	r = local_ask_wait(m, &a, over, timeout_ms, NULL);
+	r = !over && own >= 0 ? fail_own(own) : local_ask_wait(m, &a, over, timeout_ms, NULL);
 	local_ask_end(m, &a);
 	local_unlock();
 	return r;
@@ -145,11 +160,17 @@ static int local_cancel(struct elasticd_queue *q, const int64_t *tasks, size_t n
 {
 	struct local_ask a;
 	struct queues *m;
+	int64_t own;
 	bool over;
 	int r = local_queue_enter(q->h, &m);
 
 	if (r)
 		return r;
+	own = own_task(q, m, tasks, n, timeout_ms);
+	if (own >= 0) {
+		local_unlock();
+		return fail_own(own);
+	}
 	local_ask_begin(&a, q->h);
 	over = queue_cancel(m, &a.w, q->name, n ? tasks : NULL, n, reason,
 		local_deadline(timeout_ms), local_now());

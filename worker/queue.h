@@ -67,6 +67,11 @@ struct queue_side {
 };
 extern const struct queue_side queue_remote, queue_local;
 
+/* --- work.c */
+
+/* The lease that this thread was given last, of a place of h, and has not ended; -1: none. */
+int64_t work_lease(const struct elasticd *h);
+
 /* --- queue.c */
 
 /* INVALID_ARGUMENT for what is no payload or value; NULL is. */

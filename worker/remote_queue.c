@@ -270,11 +270,21 @@ static int remote_submit(struct elasticd_queue *q, const struct elasticd_new_tas
 
 /* --- join, done, cancel */
 
+/* Without a limit it is not to wait for what waits for it. */
+static void args_own(const struct elasticd_queue *q, struct args *a, int timeout_ms)
+{
+	int64_t lease = timeout_ms < 0 ? work_lease(q->h) : -1;
+
+	if (lease >= 0)
+		args_int(a, "lease", lease);
+}
+
 static int remote_join(struct elasticd_queue *q, int timeout_ms)
 {
 	struct args a = ARGS_EMPTY;
 
 	args_queue(q, &a);
+	args_own(q, &a, timeout_ms);
 	return ask_for(q->h, q, QUEUE_METHOD("Join"), &a, "timeout_ms", timeout_ms, NULL);
 }
 
@@ -320,6 +330,7 @@ static int cancel_piece(struct elasticd_queue *q, const int64_t *tasks, size_t n
 		args_numbers(&a, tasks, n);
 	if (*reason)
 		args_text(&a, "reason", reason);
+	args_own(q, &a, timeout_ms);
 	r = ask_for(q->h, q, QUEUE_METHOD("Cancel"), &a, "timeout_ms", timeout_ms, &t);
 	*ret_n += (size_t)got.n;
 	return r;

@@ -2,6 +2,18 @@
 /* The worker's side of the work queue: checks, and asks the side behind it. */
 #include "worker/queue.h"
 
+/* What this thread was given last. */
+static _Thread_local struct {
+	const struct elasticd *h;
+	pid_t pid;
+	int64_t lease;
+} taken;
+
+int64_t work_lease(const struct elasticd *h)
+{
+	return taken.h == h && taken.pid == process_id() ? taken.lease : -1;
+}
+
 int elasticd_work_open(struct elasticd *h, struct elasticd_work **ret)
 {
 	struct elasticd_work *w;
@@ -48,7 +60,15 @@ static const struct queue_side *work_side(struct elasticd_work *w)
 /* After each that may change what it has. */
 static int work_came(struct elasticd_work *w, int r, bool closed, const struct elasticd_item **ret)
 {
-	atomic_store(&w->lease, w->has ? w->item.lease : -1);
+	int64_t ended = atomic_exchange(&w->lease, w->has ? w->item.lease : -1);
+
+	if (w->has) {
+		taken.h = w->h;
+		taken.pid = process_id();
+		taken.lease = w->item.lease;
+	} else if (taken.h == w->h && taken.lease == ended) {
+		taken.h = NULL;
+	}
 	if (r == 0 && ret)
 		*ret = closed ? NULL : &w->item;
 	return r;

@@ -586,3 +586,24 @@ def test_queue_errors_have_names(hands):
     c = g.coordinator()
     with pytest.raises(QueueError):
         c.call("Fetch", task=99)
+
+
+# --- waiting for oneself ----------------------------------------------------------------------------------
+
+
+def test_who_says_that_it_has_a_lease_does_not_wait_for_itself(hands):
+    g = hands(workers(1))
+    c, w = g.coordinator(), g.hand("worker:0")
+    task, queued = c.submit("a"), c.submit("b")
+    item = w.work()
+    for method, more in (("Join", {}), ("Cancel", {}), ("Cancel", {"tasks": [queued, task]})):
+        e = w.refused(method, lease=item["lease"], **more)
+        assert e.name == "FailedPrecondition" and "deadlock" in e.message and f"task {task}" in e.message
+    # Nothing was cancelled, nobody is held up by that, and others' leases are nobody's business.
+    assert c.stats()["queued"] == 1 and c.submit("c", wait_ms=0) > queued
+    assert w.call("Cancel", tasks=[queued], lease=item["lease"]) == {"cancelled": 1}
+    assert w.call("Join", queue="other", lease=item["lease"]) == {}
+    assert c.refused("Join", lease=item["lease"], timeout_ms=0).name == "DeadlineExceeded"
+    w.finish(item, "fine")
+    w.finish(w.work(), "fine")
+    assert w.call("Join", lease=item["lease"]) == {}

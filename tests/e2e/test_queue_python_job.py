@@ -434,3 +434,23 @@ def test_workers_are_killed_under_load_and_every_task_is_accounted_for(box, daem
             job.work(lambda task: task.payload)
         """, workers=4, role={"restart": RESTART}))
     assert told(daemon, job)[0] >= 0
+
+
+def test_who_does_a_task_does_not_wait_for_itself(box, daemon):
+    succeeded(daemon, job_of(box, r"""
+        with elasticd.init() as job, job.queue("same") as q:
+            assert q.submit("join").fetch() == "well"
+            job.close_queues()
+    """, worker=r"""
+        with elasticd.init() as job:
+            def do(task):
+                with job.queue("same") as same, job.queue("other") as other:
+                    for wait in (same.join, same.cancel, same.handle(task.number).cancel):
+                        assert "deadlock" in str(raised(elasticd.FailedPrecondition, wait)), wait
+                    raised(elasticd.DeadlineExceeded, same.join, timeout=0)
+                    assert not task.cancelled
+                    other.join()
+                    assert other.cancel() == 0
+                return "well"
+            job.work(do)
+    """, workers=1))

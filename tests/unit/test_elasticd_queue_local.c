@@ -131,6 +131,9 @@ START_TEST(what_could_never_end_is_refused_where_that_is_known)
 	i = next(work);
 	ck_assert_int_eq(
 		elasticd_cancel_tasks(q, &a, 1, NULL, -1, NULL), ELASTICD_FAILED_PRECONDITION);
+	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	ck_assert_int_eq(
+		elasticd_cancel_tasks(q, &a, 1, NULL, 0, NULL), ELASTICD_DEADLINE_EXCEEDED);
 	ck_assert_int_eq(elasticd_work_cancelled(work), 1);
 	ck_assert_int_eq(elasticd_work_finish(work, NULL), ELASTICD_ABORTED);
 	ck_assert_int_eq(elasticd_join(q, -1), 0);
@@ -317,6 +320,45 @@ START_TEST(a_thread_learns_that_its_task_was_cancelled)
 	o = fetch(a, ELASTICD_RELEASE);
 	ck_assert_int_eq(o->state, ELASTICD_TASK_CANCELLED);
 	elasticd_outcomes_free(o, 1);
+}
+END_TEST
+
+static void *joins_itself(void *arg)
+{
+	const struct elasticd_bytes value = { "done", 4, "text" };
+	struct elasticd_work *work = place();
+	int64_t task = next(work)->task;
+	struct elasticd_queue *other;
+	size_t n;
+
+	(void)arg;
+	ck_assert_int_eq(elasticd_join(q, -1), ELASTICD_FAILED_PRECONDITION);
+	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "deadlock"));
+	ck_assert_int_eq(
+		elasticd_cancel_tasks(q, &task, 1, NULL, -1, &n), ELASTICD_FAILED_PRECONDITION);
+	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "deadlock"));
+	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	/* With a time limit it waits, and so it does for what is another's. */
+	ck_assert_int_eq(elasticd_join(q, 1), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(elasticd_queue_open(h, "other", &other), 0);
+	ck_assert_int_eq(elasticd_join(other, -1), 0);
+	ck_assert_int_eq(elasticd_cancel_tasks(other, NULL, 0, NULL, -1, &n), 0);
+	elasticd_queue_close(other);
+	ck_assert_int_eq(elasticd_work_finish(work, &value), 0);
+	ck_assert_int_eq(elasticd_join(q, -1), 0);
+	elasticd_work_close(work);
+	return NULL;
+}
+
+START_TEST(who_does_a_task_does_not_wait_for_itself)
+{
+	pthread_t thread;
+
+	submit("a");
+	ck_assert_int_eq(pthread_create(&thread, NULL, joins_itself, NULL), 0);
+	/* Another thread's wait is none for itself. */
+	ck_assert_int_eq(elasticd_join(q, -1), 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 END_TEST
 
@@ -570,6 +612,7 @@ int main(void)
 	tcase_add_test(tc, a_resource_is_built_before_the_first_task_that_needs_it);
 	tcase_add_test(tc, threads_do_what_another_one_submits);
 	tcase_add_test(tc, a_thread_learns_that_its_task_was_cancelled);
+	tcase_add_test(tc, who_does_a_task_does_not_wait_for_itself);
 	tcase_add_test(tc, a_try_has_its_limit);
 	tcase_add_test(tc, a_call_is_answered_by_a_thread);
 #ifndef __SANITIZE_THREAD__
