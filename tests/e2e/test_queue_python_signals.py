@@ -178,3 +178,29 @@ def test_the_signal_of_somebody_else_goes_to_the_handler_of_before(box):
             assert h.fetch() is None
         assert len(threading.enumerate()) == 1
         """)
+
+
+def test_a_loop_that_may_be_interrupted_ends_as_any_other_by_hand(box):
+    """Of one thread, it ends where nobody could submit any more; a try's own limit interrupts it."""
+    runs(box, """
+        begun, hit = [], []
+        with job.queue() as q:
+            first, slow, last = q.submit(1, alone=True), q.submit(2, limit=0.05, alone=True), q.submit(3)
+            for task in job.tasks(interrupt=signal.SIGUSR1):
+                with task:
+                    begun.append(task.payload)
+                    try:
+                        if task.payload == 2:
+                            time.sleep(3600)
+                    except elasticd.TaskCancelled:
+                        hit.append(task.payload)
+                        raise
+            assert begun == [1, 2, 3] and hit == [2]
+            raised(elasticd.DeadlineExceeded, slow.fetch)
+            assert first.fetch() is None and last.fetch() is None
+            again = q.submit(4)
+            job.close_queues()
+            job.work(lambda task: task.payload, interrupt=signal.SIGUSR1)
+            assert again.fetch() == 4
+        assert len(threading.enumerate()) == 1
+        """)

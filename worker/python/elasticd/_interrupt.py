@@ -28,7 +28,10 @@ def edge(function: Any) -> Any:
 class Interrupt:
     """A handler of one signal, while a loop goes on, and a thread that sends that signal while the task that
     is armed is a cancelled one. A signal that comes too late finds another task armed, or none, and does
-    nothing; one that somebody else has sent goes to the handler of before."""
+    nothing; one that somebody else has sent goes to the handler of before.
+
+    By hand, where the end of a loop is that no other thread could submit anything, there is no such thread
+    while the loop waits."""
 
     def __init__(self, number: int, place: Place) -> None:
         if threading.current_thread() is not threading.main_thread():
@@ -39,20 +42,38 @@ class Interrupt:
         self._sent: Optional[Task] = None
         self._reason = ""
         self._over = threading.Event()
+        self._thread: Optional[threading.Thread] = None
         self._before = signal.signal(number, self._on_signal)
-        self._thread = threading.Thread(target=self._watch, name="elasticd-interrupt", daemon=True)
         try:
-            self._thread.start()
+            if not place.by_hand:
+                self.watch()
         except BaseException:
             self._restore()
             raise
 
+    def watch(self) -> None:
+        """A task is given out."""
+        if self._thread is None:
+            self._over.clear()
+            thread = threading.Thread(target=self._watch, name="elasticd-interrupt", daemon=True)
+            thread.start()
+            self._thread = thread
+
+    def rest(self) -> None:
+        """The loop waits."""
+        if self._place.by_hand:
+            self._end()
+
+    def _end(self) -> None:
+        self._over.set()
+        if os.getpid() == self._pid and self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
     def stop(self) -> None:
         """From now on nothing is raised, and the signal is as it was."""
         self.armed = None
-        self._over.set()
-        if os.getpid() == self._pid:
-            self._thread.join()
+        self._end()
         self._restore()
 
     def _restore(self) -> None:

@@ -265,7 +265,7 @@ class Job(Coordinator):
 
     def _place(self, core: Core, resources: Optional[Mapping[str, Function]], init: Optional[Function],
                calls: Optional[Function], timeout: Optional[float]) -> Place:
-        return Place(core, resources, init, calls, timeout, lambda: self.stopping)
+        return Place(core, resources, init, calls, timeout, lambda: self.stopping, not self.supervised)
 
     # Results and errors.
 

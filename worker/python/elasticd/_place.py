@@ -31,13 +31,14 @@ class Place:
     """Asks for tasks and answers them, one thread at a time. Builds and calls are served here."""
 
     def __init__(self, core: Core, resources: Optional[Mapping[str, Function]], init: Optional[Function],
-                 calls: Optional[Function], timeout: Optional[float], stopping: Callable[[], bool]) -> None:
+                 calls: Optional[Function], timeout: Optional[float], stopping: Callable[[], bool],
+                 by_hand: bool) -> None:
         Deadline(timeout)  # so that nonsense is refused at once
         for name, build in (resources or {}).items():
             if not callable(build):
                 raise TypeError(f"resources[{name!r}]: expected a function, got {type(build).__name__}")
         _builders.update(resources or {})
-        self.stopping = stopping
+        self.stopping, self.by_hand = stopping, by_hand
         self.interrupt: Optional[Interrupt] = None
         self._core, self._library = core, core.library
         self._init, self._calls, self._timeout = init, calls, timeout
@@ -117,6 +118,8 @@ class Place:
         work, timeout = self._work, self._timeout
         if work is None:
             raise Cancelled("the loop is over")
+        if self.interrupt is not None:
+            self.interrupt.rest()
         deadline: Optional[Deadline] = None
         ms = _NEVER
         if timeout is not None:
@@ -153,6 +156,8 @@ class Place:
             raw = self._bytes(payload, length) if length else b""
             form = self._form.value or b""
             if kind == TASK:
+                if self.interrupt is not None:
+                    self.interrupt.watch()
                 return Task(self, number, raw, form, limit_ms, index, incarnation, attempt)
             status = self._do(kind, text_of(string_at(name)), raw, form)
 
