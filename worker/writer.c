@@ -172,9 +172,6 @@ static int writer_drain(struct pool *p, struct deadline *d)
 			return -errno;
 	}
 	writer_lose(p);
-	/* There was one that says what became of them. */
-	if (p->writer.failed.message)
-		p->writer.lost = 0;
 	return 0;
 }
 

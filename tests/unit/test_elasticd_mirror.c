@@ -170,6 +170,28 @@ START_TEST(a_mirror_whose_agent_is_gone_is_not_used_for_long)
 }
 END_TEST
 
+/* It is looked at for the first time then. */
+START_TEST(a_mirror_is_read_while_its_connection_has_a_call)
+{
+	worker_start(&w, puts_text, h);
+	ck_assert_str_eq(ring_hear(), PUT);
+	is_shown("k", "shown");
+	ring_say(PUT_DONE);
+	ck_assert_int_eq(worker_end(&w), 0);
+}
+END_TEST
+
+START_TEST(a_mirror_is_read_while_its_connection_has_a_call_that_a_signal_has_ended)
+{
+	handle_usr1(0);
+	elasticd_interruptible(h, 1);
+	worker_start(&w, puts_text, h);
+	ck_assert_str_eq(ring_hear(), PUT);
+	ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
+	is_shown("k", "shown");
+}
+END_TEST
+
 /* Another agent answers at the same path: once it has, the mirror of the first one is none. */
 START_TEST(a_mirror_of_another_agent_is_not_used)
 {
@@ -271,6 +293,8 @@ int main(void)
 	tcase_add_test(t, an_earlier_process_of_the_task_asks_and_is_refused);
 	tcase_add_test(t, a_handle_that_is_cancelled_reads_nothing);
 	tcase_add_test(t, a_mirror_whose_agent_is_gone_is_not_used_for_long);
+	tcase_add_test(t, a_mirror_is_read_while_its_connection_has_a_call);
+	tcase_add_test(t, a_mirror_is_read_while_its_connection_has_a_call_that_a_signal_has_ended);
 	tcase_add_test(t, a_mirror_of_another_agent_is_not_used);
 	tcase_add_test(t, the_next_agent_brings_its_own_mirror);
 	tcase_add_test(t, memory_that_is_no_mirror_is_not_read);
