@@ -183,28 +183,30 @@ def test_a_signal_runs_its_handler_and_the_calls_go_on(box, daemon):
 
         def count(*_):
             seen.append(1)
-            if len(seen) == 3:
+            if len(seen) == 10:
                 job.kv.put("go", "")
-            if len(seen) == 5:
+            if len(seen) == 20:
                 raise Enough
 
-        def signals(until):  # again and again: one may come just before the library waits
+        def signals(until):  # one by one, so that nearly all of them come while the library waits
             while len(seen) < until:
+                before = len(seen)
                 signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
-                time.sleep(0.001)
+                while len(seen) == before:
+                    time.sleep(0.001)
 
         seen = []
         signal.signal(signal.SIGUSR1, count)
         with elasticd.init() as job:
-            for until in 3, 5:
+            for until in 10, 20:
                 thread = threading.Thread(target=signals, args=(until,))
                 try:
                     thread.start()
                     with job.kv.pipeline() as p:
-                        put, get = p.put(f"k{until}", "1"), p.get("go" if until == 3 else "never")
+                        put, get = p.put(f"k{until}", "1"), p.get("go" if until == 10 else "never")
                     assert put.result() is None and get.result() == b""
                 except Enough:
-                    assert until == 5
+                    assert until == 20
                 thread.join()
             with job.kv.pipeline() as p:
                 p.put("k", "right")
