@@ -11,7 +11,8 @@
  *   dispatch_fetch.c    Fetch, FetchMany
  *   dispatch_list.c     List, Stats
  *   dispatch_work.c     Work, Finish, Fail, PutBack, Look
- *   dispatch_stream.c   Cancels, Keep
+ *   dispatch_stream.c   Cancels
+ *   dispatch_keep.c     Keep
  *   dispatch_call.c     Call, resources
  *   dispatch_text.c     what goes out, as JSON text
  *   dispatch_journal.c  what happens to tasks, kept on disk
@@ -40,6 +41,7 @@ struct dispatch_door {
 };
 
 LIST_HEAD(dispatch_streams, dispatch_stream);
+LIST_HEAD(dispatch_keepers, dispatch_keeper);
 TAILQ_HEAD(dispatch_waits, dispatch_wait);
 TAILQ_HEAD(dispatch_listings, dispatch_listing);
 LIST_HEAD(dispatch_all, dispatch_wait);
@@ -66,6 +68,7 @@ struct dispatch {
 	struct dispatch_all waits;   /* all */
 	char stopping[1024];	     /* what tasks get that would wait, "": nothing */
 	struct dispatch_streams streams;
+	struct dispatch_keepers keepers;
 	struct dispatch_listings listings; /* Lists that are not answered yet */
 	struct worker_text text; /* of the answer that is being written; its memory stays */
 	size_t held_bytes;	 /* of what waits for room */
@@ -158,6 +161,9 @@ _must_check_ int dispatch_bytes(const struct dispatch_bytes *b, struct queue_byt
 /* Final answer for what these functions return. */
 int dispatch_refuse(struct varlink_call *call, int r, const struct error *err);
 int dispatch_no_memory(struct varlink_call *call);
+
+/* dispatch_keep.c: those that have outlasted their calls. No queue ends by it. */
+void dispatch_keepers_free(struct dispatch *d);
 
 /* dispatch_submit.c, dispatch_fetch.c, dispatch_list.c, dispatch_work.c, dispatch_stream.c,
  * dispatch_call.c: the methods, with a door as arg */

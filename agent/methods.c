@@ -450,6 +450,7 @@ int agent_server_new(struct agent *a, struct error *err)
 		.also = a->dispatch ? also : NULL,
 		.limits = { .message_bytes = METHODS_MESSAGE_BYTES },
 		.authorize = methods_authorize,
+		.descriptors = true, /* Keep of io.elasticd.Queue */
 		.leaving = dispatch_is_durable(a) ? methods_leaving : NULL,
 		.arg = s,
 	};

@@ -18,6 +18,7 @@ agent_SRC := \
 	agent/dispatch_fetch.c \
 	agent/dispatch_group.c \
 	agent/dispatch_journal.c \
+	agent/dispatch_keep.c \
 	agent/dispatch_list.c \
 	agent/dispatch_loss.c \
 	agent/dispatch_methods.c \

@@ -27,6 +27,7 @@ struct pending {
 struct varlink_client {
 	struct loop *loop;
 	int fd;
+	int gift; /* goes with the next bytes; -1: none */
 	struct loop_fd *watch;
 	struct varlink_frame in;
 	struct varlink_buffer out;
@@ -117,13 +118,29 @@ static int answer_all(struct varlink_client *c)
 	return r;
 }
 
+/* One byte takes it along. As varlink_buffer_send(). */
+static int send_gift(struct varlink_client *c)
+{
+	struct varlink_buffer *b = &c->out;
+	ssize_t n = varlink_socket_send_fd(c->fd, b->data + b->begin, 1, c->gift);
+
+	if (n < 0)
+		return n == -EAGAIN ? 1 : (int)n;
+	b->begin += (size_t)n;
+	c->gift = close_fd(c->gift);
+	return 0;
+}
+
 static int send_out(struct varlink_client *c)
 {
-	int r;
+	int r = 0;
 
 	if (c->deaf || c->blocked)
 		return 0;
-	r = varlink_buffer_send(&c->out, c->fd);
+	if (c->gift >= 0 && varlink_buffer_len(&c->out))
+		r = send_gift(c);
+	if (r == 0)
+		r = varlink_buffer_send(&c->out, c->fd);
 	c->blocked = r > 0;
 	if (r < 0) {
 		c->deaf = true;
@@ -198,7 +215,7 @@ int varlink_client_new_fd(
 		close(fd);
 		return r;
 	}
-	*c = (struct varlink_client){ .loop = loop, .fd = fd, .closed = closed, .arg = arg };
+	*c = (struct varlink_client){ .loop = loop, .fd = fd, .gift = -1, .closed = closed, .arg = arg };
 	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
 	TAILQ_INIT(&c->calls);
 	r = fcntl(fd, F_SETFD, FD_CLOEXEC) < 0
@@ -236,6 +253,7 @@ struct varlink_client *varlink_client_free(struct varlink_client *c)
 	loop_cancel(c->loop, on_turn, c);
 	loop_fd_free(c->watch);
 	close_fd(c->fd);
+	close_fd(c->gift);
 	while ((p = TAILQ_FIRST(&c->calls))) {
 		TAILQ_REMOVE(&c->calls, p, entry);
 		free(p);
@@ -280,6 +298,12 @@ int varlink_client_call(struct varlink_client *c, const char *method, json_t *pa
 
 	json_decref(parameters);
 	return r;
+}
+
+void varlink_client_give(struct varlink_client *c, int fd)
+{
+	close_fd(c->gift);
+	c->gift = fd;
 }
 
 void varlink_client_pause(struct varlink_client *c, bool pause)

@@ -7,6 +7,7 @@
  */
 #include "common/log.h"
 #include "common/varlink_private.h"
+#include "common/varlink_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -197,6 +198,26 @@ static bool hung_up(const struct varlink_connection *c)
 	return poll(&p, 1, 0) == 1 && (p.revents & (POLLHUP | POLLERR));
 }
 
+/* As recv(). */
+static ssize_t receive_bytes(struct varlink_connection *c, size_t len)
+{
+	struct varlink_server *s = c->server;
+	ssize_t n;
+	int fd;
+
+	if (!s->descriptors)
+		return recv(c->fd, s->received, len, MSG_DONTWAIT);
+	n = varlink_socket_receive_fd(c->fd, s->received, len, &fd);
+	if (fd >= 0) {
+		close_fd(c->brought);
+		c->brought = fd;
+	}
+	if (n >= 0)
+		return n;
+	errno = (int)-n;
+	return -1;
+}
+
 /*
  * Small calls are taken a few at a time, so that one who pipelines thousands has others wait for no
  * more than some hundred of them; a long message may come in larger pieces.
@@ -205,8 +226,7 @@ static void receive(struct varlink_connection *c)
 {
 	struct varlink_server *s = c->server;
 	bool is_long = c->in.end - c->in.begin > VARLINK_RECEIVE_BYTES;
-	ssize_t n = recv(c->fd, s->received, is_long ? sizeof(s->received) : VARLINK_RECEIVE_BYTES,
-		MSG_DONTWAIT);
+	ssize_t n = receive_bytes(c, is_long ? sizeof(s->received) : VARLINK_RECEIVE_BYTES);
 	bool failed = n < 0 && errno != EAGAIN && errno != EINTR;
 	size_t bells = n > 0 && c->ring ? varlink_ring_bells(c, s->received, n) : 0;
 
@@ -268,6 +288,7 @@ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err)
 	}
 	c->server = s;
 	c->fd = fd;
+	c->brought = -1;
 	TAILQ_INIT(&c->calls);
 	varlink_frame_init(&c->in, s->limits.message_bytes);
 	TAILQ_INSERT_TAIL(&s->connections, c, entry);
@@ -310,6 +331,7 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	loop_fd_free(c->watch);
 	varlink_ring_free(c);
 	close_fd(c->fd);
+	close_fd(c->brought);
 	/* A handler that is told may answer other calls of this connection: they vanish unsent. */
 	while (!TAILQ_EMPTY(&c->calls))
 		varlink_call_cancel(TAILQ_FIRST(&c->calls));

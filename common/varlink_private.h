@@ -84,6 +84,7 @@ struct varlink_server {
 	int (*authorize)(struct varlink_call *, const char *, json_t *, void *);
 	json_t *info; /* what GetInfo answers */
 	void (*idle)(void *);
+	bool descriptors; /* are taken from connections */
 	int (*opened)(const struct varlink_peer *, void **, void *);
 	void (*closed)(void *, void *);
 	void (*leaving)(void *);
@@ -116,6 +117,7 @@ struct varlink_connection {
 	int watched;
 	struct varlink_peer peer;
 	void *user;
+	int brought; /* a descriptor that nobody has taken yet; -1: none */
 
 	struct varlink_frame in;
 	struct varlink_buffer out;

@@ -97,6 +97,7 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->spare_fd = -1;
 	s->authorize = opt->authorize;
 	s->idle = opt->idle;
+	s->descriptors = opt->descriptors;
 	s->opened = opt->opened;
 	s->closed = opt->closed;
 	s->leaving = opt->leaving;

@@ -135,3 +135,52 @@ int varlink_socket_listen(
 	*ret = TAKE_FD(fd);
 	return 0;
 }
+
+union control {
+	struct cmsghdr align;
+	char data[CMSG_SPACE(sizeof(int))];
+};
+
+ssize_t varlink_socket_send_fd(int fd, const void *data, size_t len, int with)
+{
+	union control control = { .data = { 0 } };
+	struct iovec iov = { .iov_base = (void *)data, .iov_len = len };
+	struct msghdr m = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.data,
+		.msg_controllen = sizeof(control.data) };
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+	ssize_t n;
+
+	h->cmsg_level = SOL_SOCKET;
+	h->cmsg_type = SCM_RIGHTS;
+	h->cmsg_len = CMSG_LEN(sizeof(with));
+	memcpy(CMSG_DATA(h), &with, sizeof(with));
+	do
+		n = sendmsg(fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+ssize_t varlink_socket_receive_fd(int fd, void *data, size_t len, int *ret_with)
+{
+	union control control;
+	struct iovec iov = { .iov_base = data, .iov_len = len };
+	/* Room for one alone: with its padding there would be some for two. */
+	struct msghdr m = { .msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.data,
+		.msg_controllen = CMSG_LEN(sizeof(int)) };
+	struct cmsghdr *h;
+	ssize_t n;
+
+	*ret_with = -1;
+	n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return -errno;
+	h = CMSG_FIRSTHDR(&m);
+	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS &&
+		h->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(ret_with, CMSG_DATA(h), sizeof(int));
+	return n;
+}

@@ -23,3 +23,9 @@ _must_check_ int varlink_socket_connect(const char *path, int flags, int *ret, s
  */
 _must_check_ int varlink_socket_listen(
 	const char *path, mode_t mode, int *ret, struct stat *ret_st, struct error *err);
+
+/* As send() and recv() that do not wait, with a descriptor that goes with the first byte. What has
+ * come is owned and closed on exec; -1: none has. Of several that came together it is the first,
+ * the others are closed. A negative errno instead of -1. */
+_must_check_ ssize_t varlink_socket_send_fd(int fd, const void *data, size_t len, int with);
+_must_check_ ssize_t varlink_socket_receive_fd(int fd, void *data, size_t len, int *ret_with);

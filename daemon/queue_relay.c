@@ -7,6 +7,7 @@
 #include "daemon/methods.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -297,6 +298,19 @@ static int take_wait(struct queue_call *c)
 	return json_put_int(c->params, name, (uint64_t)wait > waited ? wait - (int64_t)waited : 0);
 }
 
+/* Who keeps a queue keeps it while elasticd is away, too: the agent sees for itself when the client
+ * goes. Where there is no descriptor for that, the call has to do. */
+static void give_client(const struct queue_call *c, struct queue_link *l)
+{
+	int fd;
+
+	if (strcmp(varlink_call_method(c->call), "Keep") != 0)
+		return;
+	fd = fcntl(varlink_call_socket(c->call), F_DUPFD_CLOEXEC, 0);
+	if (fd >= 0)
+		varlink_client_give(l->client, fd);
+}
+
 /* c is answered where that fails. */
 static void send_call(struct queue_call *c, struct queue_link *l)
 {
@@ -315,6 +329,7 @@ static void send_call(struct queue_call *c, struct queue_link *l)
 		on_drained(l);
 	c->link = l;
 	TAILQ_INSERT_TAIL(&l->calls, c, entry);
+	give_client(c, l);
 	snprintf(name, sizeof(name), INTERFACE "%s", varlink_call_method(c->call));
 	r = varlink_client_call(l->client, name, params, more, on_answer, c);
 	if (r < 0)

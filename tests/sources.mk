@@ -102,6 +102,7 @@ unit_TESTS := \
 	varlink_flush \
 	varlink_listen \
 	varlink_client \
+	varlink_descriptors \
 	varlink_word \
 	ring \
 	ring_waits \

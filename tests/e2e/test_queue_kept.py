@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues of their own that coordinators outside the job keep: they go with their coordinator, and with
+nothing else, whatever becomes of elasticd."""
+
+import os
+import signal
+import sys
+import textwrap
+import time
+
+import pytest
+
+from harness import spec
+from python_package import ENV
+from queue_workers import PATIENCE, Coordinator, Hands
+
+
+@pytest.fixture
+def hands(daemon):
+    group = Hands(daemon, spec("hang", replicas=2))
+    yield group
+    if not daemon.running():
+        daemon.start()
+    group.close()
+
+
+def keep(group, queue="mine"):
+    c = Coordinator(group.daemon.socket, group.name)
+    group.open.append(c)
+    next(c.stream("Keep", queue=queue))
+    return c
+
+
+def ask_until(condition):
+    """Nobody tells when a connection has ended."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+
+
+def queued(c, queue="mine"):
+    return c.stats(queue=queue)["queued"]
+
+
+@pytest.mark.parametrize("signo", [signal.SIGKILL, signal.SIGTERM])
+def test_a_queue_is_kept_while_elasticd_is_away(hands, signo):
+    keeper, agent = keep(hands), hands.coordinator()
+    tasks = agent.submit_many(["a", "b", "c"], queue="mine")
+    for _ in range(2):
+        hands.daemon.restart(signo)
+        c = Coordinator(hands.daemon.socket, hands.name)
+        assert queued(c) == 3
+        c.close()
+    w = hands.hand("worker:0")
+    w.finish(w.work(), "done")
+    assert agent.fetch(tasks[0])["value"] == "done"
+    keeper.sock.settimeout(0)
+    with pytest.raises(BlockingIOError):
+        keeper.sock.recv(1)
+    keeper.sock.settimeout(PATIENCE)
+    keeper.close()
+    ask_until(lambda: queued(agent) == 0)
+    assert all(agent.refused("Fetch", task=t).name == "NotFound" for t in tasks)
+
+
+def test_it_goes_with_its_last_keeper_while_elasticd_is_away(hands):
+    keepers, agent = [keep(hands) for _ in range(3)], hands.coordinator()
+    w = hands.hand("worker:0")
+    told = hands.hand("worker:0").stream("Cancels")
+    assert next(told) == {}
+    tasks = agent.submit_many(["runs", "waits"], queue="mine")
+    lease = w.work()["lease"]
+    hands.daemon.kill()
+    for k in keepers[:-1]:
+        k.close()
+    assert queued(agent) == 1
+    keepers[-1].close()
+    assert next(told)["lease"] == lease
+    assert w.refused("PutBack", lease=lease).name == "Aborted"
+    ask_until(lambda: queued(agent) == 0)
+    assert all(agent.refused("Fetch", task=t).name == "NotFound" for t in tasks)
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_who_keeps_a_queue_sees_the_end_of_its_agent(hands, away):
+    keeper = keep(hands)
+    pid = hands.daemon.agent_pid(hands.name)
+    if away:
+        hands.daemon.kill()
+    os.kill(pid, signal.SIGKILL)
+    if away:
+        assert keeper.receive_raw() is None
+    else:
+        assert keeper.error().name == "Unavailable"
+
+
+def test_what_a_keeper_sends_is_no_work_for_the_agent(hands):
+    """Nobody reads it while elasticd is away."""
+    keeper, agent = keep(hands), hands.coordinator()
+    agent.submit(queue="mine")
+    hands.daemon.kill()
+    keeper.send_raw(b"x" * 1000)
+
+    def ticks():
+        with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+            return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13]))
+
+    pid = agent.call("io.elasticd.Manager.Status", job=hands.name)["job"]["agent_pid"]
+    before = ticks()
+    for _ in range(20):  # a loop that never waits would have used all of this time
+        assert queued(agent) == 1
+        time.sleep(0.02)
+    assert ticks() - before < 20
+    keeper.close()
+    ask_until(lambda: queued(agent) == 0)
+
+
+def test_descriptors_do_not_pile_up(hands):
+    agent = hands.coordinator()
+    pid = hands.daemon.agent_pid(hands.name)
+
+    def descriptors():
+        return len(os.listdir(f"/proc/{pid}/fd"))
+
+    agent.stats()  # it is connected
+    before = descriptors()
+    for _ in range(50):
+        keep(hands).close()
+    ask_until(lambda: descriptors() <= before)
+    assert agent.stats()["queued"] == 0
+
+
+SCRIPT = """
+    import sys, time
+    import elasticd
+
+    with elasticd.connect_queue("work") as q:
+        handles = [q.submit(str(n)) for n in range(50)]
+        print("submitted", flush=True)
+        sys.stdin.readline()
+        handles += [q.submit(str(n)) for n in range(50, 100)]
+        assert [h.fetch() for h in handles] == [str(n) for n in range(100)]
+        q.join()
+        assert q.done()
+    print("well")
+"""
+
+
+def test_a_coordinator_in_python_goes_on_behind_a_restart_of_elasticd(box, daemon):
+    group = Hands(daemon, {"name": "work", "roles": [{"replicas": 2, "command": [
+        sys.executable, "-c", textwrap.dedent("""
+            import os, time
+            import elasticd
+            while not os.path.exists(os.environ["GO"]):
+                time.sleep(0.01)
+            with elasticd.init() as job:
+                job.work(lambda task: task.payload)
+            """)], "env": {**ENV, "GO": str(box.path("go"))}}]})
+    script = box.path("work/outside.py")
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(textwrap.dedent(SCRIPT))
+    r, w = os.pipe()
+    p = box.start(sys.executable, str(script), env={**ENV, "ELASTICD_SOCKET": str(daemon.socket)}, stdin=r)
+    os.close(r)
+    p.wait_out("submitted\n")
+    daemon.restart()
+    box.path("go").touch()
+    os.write(w, b"\n")
+    os.close(w)
+    result = p.wait()
+    assert result.rc == 0 and result.out.endswith("well\n"), result
+    group.close()
