@@ -25,6 +25,9 @@ struct wait {
 	bool resumes;	    /* made again, one that a signal has ended goes on */
 	size_t tail;	    /* bytes at its end that may then be others: the time that it has */
 	const struct conn *beside; /* UNAVAILABLE once this one has ended; NULL: none */
+	int away_ms;  /* so long, within the limit, nobody may listen */
+	bool repeats; /* made again where its connection ends: done twice, it is as done once */
+	bool *lost;   /* set where its connection has ended; NULL: nobody asks */
 };
 /* What the agent answers at once: UNAVAILABLE where no byte goes or comes for silence_ms. A handle
  * can have signals end it; the same call, made by the same thread again, then goes on. */

@@ -15,6 +15,7 @@ enum {
 	PIECE_BYTES = 512 << 10, /* of tasks in one message, if it is not one alone */
 	PIECE_TASKS = 16384,	 /* numbers in one message */
 	SLICE_MS = 50,		 /* for one of several pieces */
+	AWAY_MS = 30000,	 /* elasticd may be, while it is started again */
 };
 
 /* --- asking */
@@ -52,6 +53,14 @@ static void args_payload(struct args *a, const char *name, const struct elasticd
 		args_text(a, "format", b->format);
 }
 
+/* For a coordinator outside the job elasticd may be away for a while, and end amid a call. */
+static struct wait patient(const struct elasticd *h, struct wait wait, bool repeats)
+{
+	wait.away_ms = h->control ? AWAY_MS : 0;
+	wait.repeats = h->control && repeats;
+	return wait;
+}
+
 /* Asks; t NULL: all that matters is that it was done. A status. */
 static int ask(
 	struct elasticd *h, const char *method, struct args *a, struct wait wait, struct taking *t)
@@ -79,12 +88,14 @@ struct keep {
 };
 
 /* The same for a call that waits so long, which comes last in it: made again with another time, it
- * is the same. q, where it is not NULL, is the queue that it is about. */
+ * is the same. q, where it is not NULL, is the queue that it is about, and what is asked of it
+ * repeats, all but tasks that are submitted. */
 static int ask_for(struct elasticd *h, const struct elasticd_queue *q, const char *method,
 	struct args *a, const char *name, int timeout_ms, struct taking *t)
 {
 	const struct keep *k = q ? q->keep : NULL;
-	struct wait wait = WAIT_CALL(timeout_ms);
+	bool waits_for_room = !strcmp(name, "wait_ms");
+	struct wait wait = patient(h, WAIT_CALL(timeout_ms), q && !waits_for_room);
 	size_t len = varlink_buffer_len(&a->text);
 
 	if (timeout_ms >= 0)
@@ -366,9 +377,20 @@ static int remote_release(struct elasticd_queue *q, const int64_t *tasks, size_t
 		piece = n - at < PIECE_TASKS ? n - at : PIECE_TASKS;
 		args_job(q->h, &a);
 		args_numbers(&a, tasks + at, piece);
-		r = ask(q->h, QUEUE_METHOD("Release"), &a, WAIT_PROMPT, NULL);
+		r = ask(q->h, QUEUE_METHOD("Release"), &a, patient(q->h, WAIT_PROMPT, true), NULL);
 	}
 	return r;
+}
+
+/* What elasticd has is lost when it ends: they are forgotten once they are here. */
+static void release_fetched(struct elasticd_queue *q, const struct elasticd_outcome *got, size_t n)
+{
+	_cleanup_free_ int64_t *tasks = malloc(n * sizeof(*tasks));
+
+	for (size_t i = 0; tasks && i < n; i++)
+		tasks[i] = got[i].task;
+	if (tasks)
+		(void)remote_release(q, tasks, n);
 }
 
 static int fetch_piece(struct elasticd_queue *q, const int64_t *tasks, size_t n, int flags,
@@ -379,6 +401,7 @@ static int fetch_piece(struct elasticd_queue *q, const int64_t *tasks, size_t n,
 		outcomes_keep };
 	const char *method = n == 1 ? QUEUE_METHOD("Fetch") : QUEUE_METHOD("FetchMany");
 	struct args a = ARGS_EMPTY;
+	bool release = flags & ELASTICD_RELEASE;
 	size_t before = into->n;
 	int r;
 
@@ -388,10 +411,12 @@ static int fetch_piece(struct elasticd_queue *q, const int64_t *tasks, size_t n,
 	else
 		args_numbers(&a, tasks, n);
 	args_true(&a, "any", n > 1 && flags & ELASTICD_ANY);
-	args_true(&a, "release", flags & ELASTICD_RELEASE);
+	args_true(&a, "release", release && !q->h->control);
 	r = ask_for(q->h, q, method, &a, "timeout_ms", timeout_ms, &t);
 	if (r == 0 && (into->n == before || into->n - before > n))
-		r = fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
+		return fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
+	if (r == 0 && release && q->h->control)
+		release_fetched(q, into->list + before, into->n - before);
 	return r;
 }
 
@@ -477,7 +502,7 @@ static int remote_stats(struct elasticd *h, const char *queue, struct elasticd_q
 
 	args_job(h, &a);
 	args_text(&a, "queue", queue);
-	r = remote_call(h, QUEUE_METHOD("Stats"), &a, WAIT_PROMPT, &answer);
+	r = remote_call(h, QUEUE_METHOD("Stats"), &a, patient(h, WAIT_PROMPT, true), &answer);
 	if (r)
 		return r;
 	stats = json_get_object(answer, "stats");
@@ -493,7 +518,7 @@ static int remote_close_all(struct elasticd *h)
 	struct args a = ARGS_EMPTY;
 
 	args_job(h, &a);
-	return ask(h, QUEUE_METHOD("Close"), &a, WAIT_PROMPT, NULL);
+	return ask(h, QUEUE_METHOD("Close"), &a, patient(h, WAIT_PROMPT, true), NULL);
 }
 
 static int remote_resource_create(
@@ -504,7 +529,7 @@ static int remote_resource_create(
 	args_job(h, &a);
 	args_text(&a, "name", name);
 	args_payload(&a, "payload", payload);
-	return ask(h, QUEUE_METHOD("CreateResource"), &a, WAIT_PROMPT, NULL);
+	return ask(h, QUEUE_METHOD("CreateResource"), &a, patient(h, WAIT_PROMPT, false), NULL);
 }
 
 static int remote_resource_drop(struct elasticd *h, const char *name)
@@ -513,7 +538,7 @@ static int remote_resource_drop(struct elasticd *h, const char *name)
 
 	args_job(h, &a);
 	args_text(&a, "name", name);
-	return ask(h, QUEUE_METHOD("DropResource"), &a, WAIT_PROMPT, NULL);
+	return ask(h, QUEUE_METHOD("DropResource"), &a, patient(h, WAIT_PROMPT, false), NULL);
 }
 
 static int remote_call_all(struct elasticd *h, const char *const *workers, size_t n,

@@ -137,7 +137,12 @@ SCRIPT = """
     with elasticd.connect_queue("work") as q:
         handles = [q.submit(str(n)) for n in range(50)]
         print("submitted", flush=True)
-        sys.stdin.readline()
+        if sys.argv[1] == "fetches":
+            assert handles[0].fetch() == "0"
+        elif sys.argv[1] == "joins":
+            q.join()
+        else:
+            sys.stdin.readline()
         handles += [q.submit(str(n)) for n in range(50, 100)]
         assert [h.fetch() for h in handles] == [str(n) for n in range(100)]
         q.join()
@@ -146,7 +151,8 @@ SCRIPT = """
 """
 
 
-def test_a_coordinator_in_python_goes_on_behind_a_restart_of_elasticd(box, daemon):
+@pytest.mark.parametrize("what", ["fetches", "joins", "comes back", "is early"])
+def test_a_coordinator_in_python_goes_on_behind_a_restart_of_elasticd(box, daemon, what):
     group = Hands(daemon, {"name": "work", "roles": [{"replicas": 2, "command": [
         sys.executable, "-c", textwrap.dedent("""
             import os, time
@@ -160,12 +166,16 @@ def test_a_coordinator_in_python_goes_on_behind_a_restart_of_elasticd(box, daemo
     script.parent.mkdir(exist_ok=True)
     script.write_text(textwrap.dedent(SCRIPT))
     r, w = os.pipe()
-    p = box.start(sys.executable, str(script), env={**ENV, "ELASTICD_SOCKET": str(daemon.socket)}, stdin=r)
+    p = box.start(sys.executable, str(script), what, stdin=r,
+                  env={**ENV, "ELASTICD_SOCKET": str(daemon.socket)})
     os.close(r)
     p.wait_out("submitted\n")
-    daemon.restart()
+    daemon.kill()
+    if what == "is early":
+        os.write(w, b"\n")
+    daemon.start()
     box.path("go").touch()
-    os.write(w, b"\n")
+    os.write(w, b"\n" if what == "comes back" else b"")
     os.close(w)
     result = p.wait()
     assert result.rc == 0 and result.out.endswith("well\n"), result
