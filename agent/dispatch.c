@@ -129,6 +129,7 @@ void dispatch_free(struct agent *a)
 	a->dispatch = NULL;
 	loop_cancel(a->loop, on_turn, d);
 	dispatch_keepers_free(d);
+	dispatch_once_free(d);
 	dispatch_journal_close(d);
 	queues_free(d->q);
 	loop_timer_free(d->timer);

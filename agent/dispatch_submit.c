@@ -13,21 +13,44 @@
 
 enum { MANY_MAX = 65536 }; /* of one call, the rest is for the next */
 
+static void reply_many(
+	struct dispatch *d, struct varlink_call *call, int64_t first, size_t accepted)
+{
+	struct worker_text *t = dispatch_text_begin(d);
+
+	dispatch_put(t, "{\"first\":");
+	worker_text_int(t, first);
+	dispatch_put(t, ",\"accepted\":");
+	worker_text_int(t, (int64_t)accepted);
+	dispatch_put(t, "}");
+	dispatch_text_reply(d, call);
+}
+
 static void answer_one(struct dispatch_wait *x)
 {
+	dispatch_once_keep(x);
 	worker_reply_int(x->call, "task", x->wait.first);
 }
 
 static void answer_many(struct dispatch_wait *x)
 {
-	struct worker_text *t = dispatch_text_begin(x->d);
+	dispatch_once_keep(x);
+	reply_many(x->d, x->call, x->wait.first, x->wait.accepted);
+}
 
-	dispatch_put(t, "{\"first\":");
-	worker_text_int(t, x->wait.first);
-	dispatch_put(t, ",\"accepted\":");
-	worker_text_int(t, (int64_t)x->wait.accepted);
-	dispatch_put(t, "}");
-	dispatch_text_reply(x->d, x->call);
+/* Whether it was answered before, and is so again. */
+static bool is_again(struct dispatch *d, struct varlink_call *call, int64_t once, bool many)
+{
+	int64_t first;
+	size_t accepted;
+
+	if (!dispatch_once_find(d, once, &first, &accepted))
+		return false;
+	if (many)
+		reply_many(d, call, first, accepted);
+	else
+		worker_reply_int(call, "task", first);
+	return true;
 }
 
 /* --- what waits ---------------------------------------------------------------------------------
@@ -134,7 +157,7 @@ static int submit(struct dispatch_door *door, struct dispatch_wait *x, const cha
 
 static int submit_one(struct dispatch_door *door, struct varlink_call *call, const char *job,
 	const char *queue, const struct dispatch_bytes *b, const struct queue_new *what,
-	int64_t wait_ms)
+	int64_t wait_ms, int64_t once)
 {
 	_cleanup_free_ void *owned = NULL;
 	struct queue_new task = *what;
@@ -142,7 +165,7 @@ static int submit_one(struct dispatch_door *door, struct varlink_call *call, con
 	struct dispatch_wait *x;
 	int r;
 
-	if (!dispatch_is_job(door->d, call, job))
+	if (!dispatch_is_job(door->d, call, job) || is_again(door->d, call, once, false))
 		return 0;
 	r = dispatch_bytes(b, &task.payload, &owned, &err);
 	if (r < 0)
@@ -152,6 +175,7 @@ static int submit_one(struct dispatch_door *door, struct varlink_call *call, con
 		return 0;
 	x->one = task;
 	x->n = 1;
+	x->once = once;
 	return submit(door, x, queue, task.payload.len, wait_ms);
 }
 
@@ -164,7 +188,7 @@ int dispatch_submit_flat(struct varlink_call *call, const struct flat *p, void *
 	};
 
 	return submit_one(arg, call, flat_text(p, "job", NULL), flat_text(p, "queue", ""), &b,
-		&what, flat_int(p, "wait_ms", -1));
+		&what, flat_int(p, "wait_ms", -1), flat_int(p, "once", 0));
 }
 
 /* Names of resources, in room for QUEUE_NEEDS_MAX of them. */
@@ -196,7 +220,8 @@ int dispatch_submit(struct varlink_call *call, json_t *p, void *arg)
 	if (needs_of(p, needs, &what, &err) < 0)
 		return dispatch_refuse(call, -EINVAL, &err);
 	return submit_one(arg, call, json_get_string(p, "job", NULL),
-		json_get_string(p, "queue", ""), &b, &what, json_get_int(p, "wait_ms", -1));
+		json_get_string(p, "queue", ""), &b, &what, json_get_int(p, "wait_ms", -1),
+		json_get_int(p, "once", 0));
 }
 
 /* --- many ---------------------------------------------------------------------------------------
@@ -280,11 +305,13 @@ int dispatch_submit_many(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct dispatch_door *door = arg;
 	_cleanup_(many_fini) struct many m = { .n = 0 };
+	int64_t once = json_get_int(p, "once", 0);
 	struct error err = { 0 };
 	struct dispatch_wait *x;
 	int r;
 
-	if (!dispatch_is_job(door->d, call, json_get_string(p, "job", NULL)))
+	if (!dispatch_is_job(door->d, call, json_get_string(p, "job", NULL)) ||
+		is_again(door->d, call, once, true))
 		return 0;
 	r = parse_many(&m, json_get_array(p, "tasks"), &err);
 	if (r < 0)
@@ -294,6 +321,7 @@ int dispatch_submit_many(struct varlink_call *call, json_t *p, void *arg)
 		return 0;
 	x->many = TAKE_PTR(m.tasks);
 	x->n = m.n;
+	x->once = once;
 	return submit(
 		door, x, json_get_string(p, "queue", ""), m.bytes, json_get_int(p, "wait_ms", -1));
 }

@@ -42,6 +42,7 @@ static void wait_gone(void *arg)
 
 	if (x->ready)
 		TAILQ_REMOVE(&d->ready, x, entry);
+	dispatch_once_keep(x);
 	queue_wait_fini(d->q, &x->wait, loop_now_ms());
 	wait_free(x);
 	dispatch_run_soon(d);

@@ -22,6 +22,7 @@ agent_SRC := \
 	agent/dispatch_list.c \
 	agent/dispatch_loss.c \
 	agent/dispatch_methods.c \
+	agent/dispatch_once.c \
 	agent/dispatch_stream.c \
 	agent/dispatch_submit.c \
 	agent/dispatch_text.c \

@@ -15,5 +15,6 @@ const struct varlink_range queue_ranges[] = {
 	{ "task", 0, QUEUE_TASK_MAX },
 	{ "lease", 0, QUEUE_TASK_MAX },
 	{ "after", 0, QUEUE_TASK_MAX },
+	{ "once", 1, INT64_MAX },
 	{ NULL, 0, 0 },
 };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 enum {
 	PIECE_BYTES = 512 << 10, /* of tasks in one message, if it is not one alone */
@@ -87,23 +88,65 @@ struct keep {
 	struct conn *conn;
 };
 
+/* A submit of this thread that a signal has ended. */
+static _Thread_local struct {
+	uint64_t key;
+	int64_t number; /* 0: there is none */
+} submitting;
+
+static uint64_t key_of(const struct varlink_buffer *b)
+{
+	uint64_t key = UINT64_C(14695981039346656037) ^ (uint64_t)getpid();
+
+	for (size_t i = b->begin; i < b->end; i++)
+		key = (key ^ (unsigned char)b->data[i]) * UINT64_C(1099511628211);
+	return key;
+}
+
+/* elasticd may end before it has told what came of a submit: made again, with the same number, it
+ * is told then. So it has to be of one that a signal has ended and that goes on. */
+static int args_once(const struct elasticd *h, struct args *a)
+{
+	uint64_t key, n;
+
+	if (!h->control || a->r)
+		return 0;
+	key = key_of(&a->text);
+	if (!submitting.number || submitting.key != key) {
+		if (getrandom(&n, sizeof(n), 0) != (ssize_t)sizeof(n))
+			return fail(ELASTICD_INTERNAL, "no random number: %s", strerror(errno));
+		submitting.key = key;
+		submitting.number = (int64_t)(n >> 1) | 1;
+	}
+	args_int(a, "once", submitting.number);
+	return 0;
+}
+
 /* The same for a call that waits so long, which comes last in it: made again with another time, it
  * is the same. q, where it is not NULL, is the queue that it is about, and what is asked of it
- * repeats, all but tasks that are submitted. */
+ * repeats. */
 static int ask_for(struct elasticd *h, const struct elasticd_queue *q, const char *method,
 	struct args *a, const char *name, int timeout_ms, struct taking *t)
 {
 	const struct keep *k = q ? q->keep : NULL;
-	bool waits_for_room = !strcmp(name, "wait_ms");
-	struct wait wait = patient(h, WAIT_CALL(timeout_ms), q && !waits_for_room);
+	struct wait wait = patient(h, WAIT_CALL(timeout_ms), q);
 	size_t len = varlink_buffer_len(&a->text);
+	bool submits = !strcmp(name, "wait_ms");
+	int r = submits ? args_once(h, a) : 0;
 
+	if (r) {
+		varlink_buffer_fini(&a->text);
+		return r;
+	}
 	if (timeout_ms >= 0)
 		args_int(a, name, timeout_ms);
 	wait.resumes = true;
 	wait.beside = k ? k->conn : NULL;
 	wait.tail = varlink_buffer_len(&a->text) - len + sizeof("}}");
-	return ask(h, method, a, wait, t);
+	r = ask(h, method, a, wait, t);
+	if (submits && r != ELASTICD_INTERRUPTED)
+		submitting.number = 0;
+	return r;
 }
 
 /* What is left of timeout_ms until end. */

@@ -130,6 +130,61 @@ def test_descriptors_do_not_pile_up(hands):
     assert agent.stats()["queued"] == 0
 
 
+def test_a_submit_that_is_made_again_is_in_once(hands):
+    c = hands.coordinator()
+    first = c.submit("a", once=7)
+    assert c.submit("b") == first + 1
+    assert hands.coordinator().submit("a", once=7) == first
+    many = {"tasks": [{"payload": "c"}, {"payload": "d"}], "once": (1 << 63) - 1}
+    answers = [c.call("SubmitMany", **many) for _ in range(2)]
+    assert answers == [{"first": first + 2, "accepted": 2}] * 2
+    assert c.stats()["queued"] == 4
+    for wrong in (0, -1):
+        assert "once" in str(c.refused("Submit", payload="", once=wrong).parameters)
+
+
+def test_what_was_in_when_its_caller_went_is_told_to_who_makes_the_call_again(daemon):
+    group = Hands(daemon, spec("hang", queue={"max": 2}))
+    c, gone = group.coordinator(), group.coordinator()
+    call = {"tasks": [{"payload": str(n)} for n in range(5)], "once": 11}
+    gone.send("SubmitMany", **call)
+    ask_until(lambda: c.stats()["waiting"] == 1)
+    gone.close()
+    ask_until(lambda: c.stats()["waiting"] == 0)
+    assert c.call("SubmitMany", **call) == {"first": 1, "accepted": 2}
+    assert c.stats()["queued"] == 2
+    group.close()
+
+
+WORKER = """
+    import os, time
+    import elasticd
+    while not os.path.exists(os.environ["GO"]):
+        time.sleep(0.01)
+
+    def work(task):
+        print("did", task.payload, flush=True)
+        return task.payload
+
+    with elasticd.init() as job:
+        job.work(work)
+"""
+
+
+def workers(box, **top):
+    return {"name": "work", "roles": [{
+        "replicas": 2, "command": [sys.executable, "-c", textwrap.dedent(WORKER)],
+        "env": {**ENV, "GO": str(box.path("go"))}}], **top}
+
+
+def coordinator(box, daemon, text, *args, **more):
+    script = box.path("work/outside.py")
+    script.parent.mkdir(exist_ok=True)
+    script.write_text(textwrap.dedent(text))
+    return box.start(sys.executable, str(script), *args, env={**ENV, "ELASTICD_SOCKET": str(daemon.socket)},
+                     **more)
+
+
 SCRIPT = """
     import sys, time
     import elasticd
@@ -153,21 +208,9 @@ SCRIPT = """
 
 @pytest.mark.parametrize("what", ["fetches", "joins", "comes back", "is early"])
 def test_a_coordinator_in_python_goes_on_behind_a_restart_of_elasticd(box, daemon, what):
-    group = Hands(daemon, {"name": "work", "roles": [{"replicas": 2, "command": [
-        sys.executable, "-c", textwrap.dedent("""
-            import os, time
-            import elasticd
-            while not os.path.exists(os.environ["GO"]):
-                time.sleep(0.01)
-            with elasticd.init() as job:
-                job.work(lambda task: task.payload)
-            """)], "env": {**ENV, "GO": str(box.path("go"))}}]})
-    script = box.path("work/outside.py")
-    script.parent.mkdir(exist_ok=True)
-    script.write_text(textwrap.dedent(SCRIPT))
+    group = Hands(daemon, workers(box))
     r, w = os.pipe()
-    p = box.start(sys.executable, str(script), what, stdin=r,
-                  env={**ENV, "ELASTICD_SOCKET": str(daemon.socket)})
+    p = coordinator(box, daemon, SCRIPT, what, stdin=r)
     os.close(r)
     p.wait_out("submitted\n")
     daemon.kill()
@@ -179,4 +222,36 @@ def test_a_coordinator_in_python_goes_on_behind_a_restart_of_elasticd(box, daemo
     os.close(w)
     result = p.wait()
     assert result.rc == 0 and result.out.endswith("well\n"), result
+    group.close()
+
+
+MANY = """
+    import elasticd
+
+    with elasticd.connect_queue("work") as q:
+        handles = []
+        for n in range(400):
+            handles.append(q.submit(str(n)))
+            if n % 100 == 99:
+                print("submitted", n, flush=True)
+        handles += q.map([str(n) for n in range(400, 800)])
+        assert [h.fetch() for h in handles] == [str(n) for n in range(800)]
+    print("well")
+"""
+
+
+def test_each_task_is_done_once_whenever_elasticd_ends(box, daemon):
+    """The queue is full most of the time: submits wait in elasticd, and their answers go lost with it."""
+    group = Hands(daemon, workers(box, queue={"max": 3}))
+    box.path("go").touch()
+    p = coordinator(box, daemon, MANY)
+    for n in (99, 199, 299, 399):
+        p.wait_out(f"submitted {n}\n")
+        daemon.restart()
+    daemon.restart()
+    result = p.wait()
+    assert result.rc == 0 and result.out.endswith("well\n"), result
+    job = daemon.status(group.name)
+    done = [line for rank in range(2) for line in daemon.log(job, 0, rank).read_text().splitlines()]
+    assert sorted(done) == sorted(f"did {n}" for n in range(800))
     group.close()
