@@ -25,7 +25,7 @@ struct wait {
 	bool resumes;	    /* made again, one that a signal has ended goes on */
 	size_t tail;	    /* bytes at its end that may then be others: the time that it has */
 	const struct conn *beside; /* UNAVAILABLE once this one has ended; NULL: none */
-	int away_ms;  /* so long, within the limit, nobody may listen */
+	int away_ms;		   /* so long, within the limit, nobody may listen */
 	bool repeats; /* made again where its connection ends: done twice, it is as done once */
 	bool *lost;   /* set where its connection has ended; NULL: nobody asks */
 };
