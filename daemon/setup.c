@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -16,7 +17,11 @@
 
 #define DEFAULT_GROUP "elasticd"
 
-enum { LOCK_TRIES = 40, LOCK_WAIT_MS = 25 };
+enum {
+	LOCK_WAIT_MS = 25,
+	LOCK_TRIES = 40,
+	LOCK_TRIES_MOST = 1200, /* where who has taken it is gone */
+};
 
 /* A directory in /tmp may have been there before us. */
 static int check_owner(const char *dir, struct error *err)
@@ -77,6 +82,14 @@ static int held_by(int fd)
 	return atoi(text);
 }
 
+/* A child of one that has died may have it for a moment, until it executes its program. */
+static bool holder_lives(int fd)
+{
+	pid_t pid = held_by(fd);
+
+	return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
+}
+
 int setup_lock(const char *dir, struct error *err)
 {
 	_cleanup_free_ char *path = paths_join(dir, "elasticd.lock");
@@ -92,7 +105,7 @@ int setup_lock(const char *dir, struct error *err)
 	for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; i++) {
 		if (errno != EWOULDBLOCK)
 			return error_set(err, -errno, "%s: %s", path, strerror(errno));
-		if (i == LOCK_TRIES)
+		if (i >= LOCK_TRIES_MOST || (i >= LOCK_TRIES && holder_lives(fd)))
 			return error_set(err, -EADDRINUSE,
 				"%s: another elasticd (pid %d) works in this directory", dir,
 				held_by(fd));

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -39,6 +40,29 @@ def settled(daemon, job):
 
 
 # --- elasticd dies ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lives", [False, True])
+def test_the_lock_of_a_daemon_that_died_may_be_held_for_a_while(daemon, lives):
+    """By a child that has not executed its program yet."""
+    daemon.call("Version")
+    daemon.kill()
+    lock = next(daemon.base.rglob("elasticd.lock"))
+    with open(lock, "r+", encoding="ascii") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if lives:
+            held.write(f"{os.getpid()}\n")
+            held.flush()
+            with pytest.raises(Unmet, match=rf"another elasticd \(pid {os.getpid()}\)"):
+                daemon.start()
+        else:
+            later = threading.Timer(3, lambda: fcntl.flock(held, fcntl.LOCK_UN))
+            later.start()
+            daemon.start()
+            later.join()
+    if lives:
+        daemon.start()
+    assert daemon.call("Version")["pid"] == daemon.pid
 
 
 def test_everything_is_as_if_nothing_had_been(box, daemon):
