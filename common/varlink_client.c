@@ -215,7 +215,9 @@ int varlink_client_new_fd(
 		close(fd);
 		return r;
 	}
-	*c = (struct varlink_client){ .loop = loop, .fd = fd, .gift = -1, .closed = closed, .arg = arg };
+	*c = (struct varlink_client){
+		.loop = loop, .fd = fd, .gift = -1, .closed = closed, .arg = arg
+	};
 	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
 	TAILQ_INIT(&c->calls);
 	r = fcntl(fd, F_SETFD, FD_CLOEXEC) < 0
