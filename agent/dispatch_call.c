@@ -222,7 +222,7 @@ static void answer_call(struct dispatch_wait *x)
 static int named_workers(
 	const struct dispatch *d, struct varlink_call *call, const json_t *list, int **ret)
 {
-	const struct workers *w = d->a->workers;
+	struct workers *w = d->a->workers;
 	size_t n = json_array_size(list), i;
 	_cleanup_free_ int *set = NULL;
 	const json_t *name;
@@ -235,6 +235,9 @@ static int named_workers(
 	set = calloc(n, sizeof(*set));
 	if (!set)
 		return dispatch_no_memory(call), -ENOMEM;
+	/* They are known before they have been started first. */
+	if (w)
+		worker_give_slots(w);
 	json_array_foreach (list, i, name) {
 		set[i] = w ? worker_slot_named(w, json_string_value(name)) : -1;
 		if (set[i] < 0)

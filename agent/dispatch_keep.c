@@ -8,6 +8,7 @@
 #include "common/json.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 
@@ -87,7 +88,9 @@ static struct dispatch_keeper *keeper_new(
 
 	if (!k)
 		return NULL;
-	*k = (struct dispatch_keeper){ .d = d, .call = call, .fd = varlink_call_take_fd(call) };
+	*k = (struct dispatch_keeper){ .d = d, .call = call, .fd = -1 };
+	if (varlink_call_brought(call) >= 0)
+		k->fd = fcntl(varlink_call_brought(call), F_DUPFD_CLOEXEC, 0);
 	strcpy(k->queue, queue);
 	LIST_INSERT_HEAD(&d->keepers, k, link);
 	return k;

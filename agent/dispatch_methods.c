@@ -137,6 +137,9 @@ static void answer_empty(struct dispatch_wait *x)
 static int64_t own_task(const struct dispatch_door *door, const struct varlink_call *call,
 	const json_t *p, const int64_t *ids, size_t n)
 {
+	/* One who waits for some time only, waits. */
+	if (json_get_int(p, "timeout_ms", -1) >= 0)
+		return -1;
 	return queue_own(door->d->q, dispatch_caller(door, call), json_get_int(p, "lease", -1),
 		queue_of(p), ids, n);
 }
@@ -150,14 +153,17 @@ static int method_join(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct dispatch_door *door = arg;
 	struct dispatch *d = door->d;
+	uint64_t once = dispatch_once_key(json_get_int(p, "once", 0), queue_of(p));
 	struct dispatch_wait *x = NULL;
 	int64_t own;
 	bool over;
 
-	if (dispatch_is_job(d, call, json_get_string(p, "job", NULL)))
+	if (dispatch_is_job(d, call, json_get_string(p, "job", NULL)) &&
+		!dispatch_once_answer(d, call, once))
 		x = dispatch_wait_new(d, call, answer_empty);
 	if (!x)
 		return 0;
+	x->once = once;
 	own = own_task(door, call, p, NULL, 0);
 	over = queue_join(d->q, &x->wait, queue_of(p),
 		dispatch_deadline(d, json_get_int(p, "timeout_ms", -1)), d->now_ms);
@@ -196,16 +202,18 @@ static bool has_error(const struct dispatch *d, const char *queue)
 }
 
 static int begin_done(struct dispatch_door *door, struct varlink_call *call, const char *job,
-	const char *queue, int64_t timeout_ms)
+	const char *queue, int64_t timeout_ms, int64_t number)
 {
 	struct dispatch *d = door->d;
+	uint64_t once = dispatch_once_key(number, queue);
 	struct dispatch_wait *x = NULL;
 	bool over;
 
-	if (dispatch_is_job(d, call, job))
+	if (dispatch_is_job(d, call, job) && !dispatch_once_answer(d, call, once))
 		x = dispatch_wait_new(d, call, answer_done);
 	if (!x)
 		return 0;
+	x->once = once;
 	over = queue_done(d->q, &x->wait, queue, dispatch_deadline(d, timeout_ms), d->now_ms);
 	if (over && x->wait.status == STATUS_DEADLINE_EXCEEDED && !has_error(d, queue)) {
 		x->wait.status = STATUS_OK;
@@ -217,13 +225,13 @@ static int begin_done(struct dispatch_door *door, struct varlink_call *call, con
 static int method_done(struct varlink_call *call, json_t *p, void *arg)
 {
 	return begin_done(arg, call, json_get_string(p, "job", NULL), queue_of(p),
-		json_get_int(p, "timeout_ms", -1));
+		json_get_int(p, "timeout_ms", -1), json_get_int(p, "once", 0));
 }
 
 static int flat_done(struct varlink_call *call, const struct flat *p, void *arg)
 {
 	return begin_done(arg, call, flat_text(p, "job", NULL), flat_text(p, "queue", ""),
-		flat_int(p, "timeout_ms", -1));
+		flat_int(p, "timeout_ms", -1), flat_int(p, "once", 0));
 }
 
 static void answer_cancelled(struct dispatch_wait *x)

@@ -8,7 +8,7 @@
  *   dispatch_wait.c     calls that wait for the machine
  *   dispatch_methods.c  the table, the small methods
  *   dispatch_submit.c   Submit, SubmitMany
- *   dispatch_once.c     submits that are made again
+ *   dispatch_once.c     calls that are made again
  *   dispatch_fetch.c    Fetch, FetchMany
  *   dispatch_list.c     List, Stats
  *   dispatch_work.c     Work, Finish, Fail, PutBack, Look
@@ -71,7 +71,7 @@ struct dispatch {
 	char stopping[1024];	     /* what tasks get that would wait, "": nothing */
 	struct dispatch_streams streams;
 	struct dispatch_keepers keepers;
-	struct dispatch_once *once; /* NULL: no submit had a number */
+	struct dispatch_once *once;	   /* NULL: no call had a number */
 	struct dispatch_listings listings; /* Lists that are not answered yet */
 	struct worker_text text; /* of the answer that is being written; its memory stays */
 	size_t held_bytes;	 /* of what waits for room */
@@ -97,7 +97,7 @@ struct dispatch_wait {
 	int64_t id;		/* FETCH of one */
 	int64_t *ids;		/* ... of many; owned */
 	size_t n;		/* ids, or tasks */
-	int64_t once;		/* SUBMIT: its number; 0: none */
+	uint64_t once;		/* SUBMIT, JOIN, DONE: see dispatch_once.c; 0: none */
 	struct queue_new *many; /* SUBMIT of many; owned, else one */
 	struct queue_new one;
 	void *kept;	   /* what they point to; owned */
@@ -167,13 +167,19 @@ int dispatch_refuse(struct varlink_call *call, int r, const struct error *err);
 int dispatch_no_memory(struct varlink_call *call);
 
 /* dispatch_once.c */
+/* What a call with such a number (0: none) is known by; 0: not at all. */
+uint64_t dispatch_once_key(int64_t number, const char *queue);
 /* A submit is answered, or its caller has gone: what is in is told to who makes it again. Without
  * memory it is not. */
 void dispatch_once_keep(const struct dispatch_wait *x);
-/* Whether a submit of this number (0: none) has been accepted, and what it got. */
-bool dispatch_once_find(
-	const struct dispatch *d, int64_t number, int64_t *ret_first, size_t *ret_accepted);
+/* The same for a call that is told the error of its queue. */
+void dispatch_once_keep_error(const struct dispatch_wait *x, json_t *error);
+/* Whether it was answered before, and is so again. */
+bool dispatch_once_answer(struct dispatch *d, struct varlink_call *call, uint64_t key);
 void dispatch_once_free(struct dispatch *d);
+/* dispatch_submit.c: the answer of SubmitMany. */
+void dispatch_reply_many(
+	struct dispatch *d, struct varlink_call *call, int64_t first, size_t accepted);
 
 /* dispatch_keep.c: those that have outlasted their calls. No queue ends by it. */
 void dispatch_keepers_free(struct dispatch *d);

@@ -13,7 +13,7 @@
 
 enum { MANY_MAX = 65536 }; /* of one call, the rest is for the next */
 
-static void reply_many(
+void dispatch_reply_many(
 	struct dispatch *d, struct varlink_call *call, int64_t first, size_t accepted)
 {
 	struct worker_text *t = dispatch_text_begin(d);
@@ -35,22 +35,7 @@ static void answer_one(struct dispatch_wait *x)
 static void answer_many(struct dispatch_wait *x)
 {
 	dispatch_once_keep(x);
-	reply_many(x->d, x->call, x->wait.first, x->wait.accepted);
-}
-
-/* Whether it was answered before, and is so again. */
-static bool is_again(struct dispatch *d, struct varlink_call *call, int64_t once, bool many)
-{
-	int64_t first;
-	size_t accepted;
-
-	if (!dispatch_once_find(d, once, &first, &accepted))
-		return false;
-	if (many)
-		reply_many(d, call, first, accepted);
-	else
-		worker_reply_int(call, "task", first);
-	return true;
+	dispatch_reply_many(x->d, x->call, x->wait.first, x->wait.accepted);
 }
 
 /* --- what waits ---------------------------------------------------------------------------------
@@ -157,15 +142,16 @@ static int submit(struct dispatch_door *door, struct dispatch_wait *x, const cha
 
 static int submit_one(struct dispatch_door *door, struct varlink_call *call, const char *job,
 	const char *queue, const struct dispatch_bytes *b, const struct queue_new *what,
-	int64_t wait_ms, int64_t once)
+	int64_t wait_ms, int64_t number)
 {
+	uint64_t once = dispatch_once_key(number, queue);
 	_cleanup_free_ void *owned = NULL;
 	struct queue_new task = *what;
 	struct error err = { 0 };
 	struct dispatch_wait *x;
 	int r;
 
-	if (!dispatch_is_job(door->d, call, job) || is_again(door->d, call, once, false))
+	if (!dispatch_is_job(door->d, call, job) || dispatch_once_answer(door->d, call, once))
 		return 0;
 	r = dispatch_bytes(b, &task.payload, &owned, &err);
 	if (r < 0)
@@ -305,13 +291,14 @@ int dispatch_submit_many(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct dispatch_door *door = arg;
 	_cleanup_(many_fini) struct many m = { .n = 0 };
-	int64_t once = json_get_int(p, "once", 0);
+	const char *queue = json_get_string(p, "queue", "");
+	uint64_t once = dispatch_once_key(json_get_int(p, "once", 0), queue);
 	struct error err = { 0 };
 	struct dispatch_wait *x;
 	int r;
 
 	if (!dispatch_is_job(door->d, call, json_get_string(p, "job", NULL)) ||
-		is_again(door->d, call, once, true))
+		dispatch_once_answer(door->d, call, once))
 		return 0;
 	r = parse_many(&m, json_get_array(p, "tasks"), &err);
 	if (r < 0)
@@ -322,6 +309,5 @@ int dispatch_submit_many(struct varlink_call *call, json_t *p, void *arg)
 	x->many = TAKE_PTR(m.tasks);
 	x->n = m.n;
 	x->once = once;
-	return submit(
-		door, x, json_get_string(p, "queue", ""), m.bytes, json_get_int(p, "wait_ms", -1));
+	return submit(door, x, queue, m.bytes, json_get_int(p, "wait_ms", -1));
 }

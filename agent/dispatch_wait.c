@@ -113,6 +113,7 @@ static int queue_failed(const struct dispatch_wait *x)
 	if (x->wait.exit_code >= 0)
 		json_put_int(p, "exit_code", x->wait.exit_code);
 	dispatch_group_told(x->d, x->call);
+	dispatch_once_keep_error(x, p);
 	return varlink_error(x->call, "QueueFailed", p);
 }
 

@@ -10,13 +10,14 @@ struct drain {
 	struct loop_timer *timer;
 	bool caught_up;
 	uint64_t put[2]; /* what the console has to have written */
-	uint64_t timeout_ms, moved;
+	uint64_t timeout_ms, moved, give_up_ms;
 	loop_fn fn;
 	void *arg;
 };
 
 struct log_drains {
 	struct loop *loop;
+	bool ends;
 	struct tee *tee;
 	struct console *console;
 	struct drain *all;
@@ -42,6 +43,8 @@ static void drain_free(struct drain *d)
 
 static bool drained(struct log_drains *set, struct drain *d)
 {
+	if (set->ends)
+		return true;
 	if (set->tee && !d->caught_up && !tee_caught_up(set->tee))
 		return false;
 	if (!set->console)
@@ -110,13 +113,20 @@ static void on_timeout(void *arg)
 {
 	struct drain *d = arg;
 
-	if (moved(d->set) != d->moved)
+	if (moved(d->set) != d->moved && loop_now_ms() < d->give_up_ms)
 		wait_on(d);
 	else
 		finish(d);
 }
 
-int log_drains_add(struct log_drains *set, uint64_t timeout_ms, loop_fn fn, void *arg)
+void log_drains_end(struct log_drains *set)
+{
+	set->ends = true;
+	log_drains_progress(set);
+}
+
+int log_drains_add(
+	struct log_drains *set, uint64_t timeout_ms, uint64_t most_ms, loop_fn fn, void *arg)
 {
 	struct drain *d = calloc(1, sizeof(*d)), **p;
 	int r;
@@ -124,6 +134,7 @@ int log_drains_add(struct log_drains *set, uint64_t timeout_ms, loop_fn fn, void
 	if (!d)
 		return -ENOMEM;
 	*d = (struct drain){ .set = set, .fn = fn, .arg = arg, .timeout_ms = timeout_ms };
+	d->give_up_ms = loop_now_ms() + most_ms;
 	r = loop_timer_new(set->loop, on_timeout, d, &d->timer);
 	if (r < 0) {
 		free(d);

@@ -16,8 +16,12 @@ _must_check_ int log_drains_new(
 struct log_drains *log_drains_free(struct log_drains *d);
 
 /* Marks the files' ends; fn is called when they were reached, or when for timeout_ms nothing was
- * read or written. It may free the drains. Never calls from inside. */
-_must_check_ int log_drains_add(struct log_drains *d, uint64_t timeout_ms, loop_fn fn, void *arg);
+ * read or written, or soon after most_ms. It may free the drains. Never calls from inside. */
+_must_check_ int log_drains_add(
+	struct log_drains *d, uint64_t timeout_ms, uint64_t most_ms, loop_fn fn, void *arg);
+
+/* Nobody waits any more, now or later. */
+void log_drains_end(struct log_drains *d);
 
 /* Something was read or written: looks in this turn of the loop, not at once. */
 void log_drains_progress(struct log_drains *d);

@@ -250,13 +250,20 @@ int logs_begin_attempt(struct logs *l, int attempt, struct error *err)
 	return 0;
 }
 
+enum { DRAIN_TIMEOUTS_MOST = 12 }; /* for who takes some, but slowly */
+
+void logs_drain_end(struct logs *l)
+{
+	log_drains_end(l->drains);
+}
+
 int logs_drain(struct logs *l, uint64_t timeout_ms, loop_fn fn, void *arg)
 {
 	for (struct log_task *t = l->tasks; t; t = t->next)
 		for (int i = 0; i < 2; i++)
 			if (t->std[i].pipe)
 				log_pipe_drain(t->std[i].pipe);
-	return log_drains_add(l->drains, timeout_ms, fn, arg);
+	return log_drains_add(l->drains, timeout_ms, DRAIN_TIMEOUTS_MOST * timeout_ms, fn, arg);
 }
 
 bool logs_child_exited(struct logs *l, pid_t pid, int status)

@@ -80,9 +80,12 @@ _must_check_ int logs_open_task(
 /* The task's process and its descendants are gone: its last partial line is complete now. */
 void logs_task_ended(struct logs *l, int local_rank);
 
+/* Nobody waits in logs_drain() any more, now or later. */
+void logs_drain_end(struct logs *l);
+
 /* Calls fn once all that was written before now is on the console, in filtered copies and in files.
- * A console that takes nothing for timeout_ms no longer holds it up. Never calls from inside.
- */
+ * A console that takes nothing for timeout_ms no longer holds it up, and none does for twelve times
+ * as long. Never calls from inside. */
 _must_check_ int logs_drain(struct logs *l, uint64_t timeout_ms, loop_fn fn, void *arg);
 
 /* The end of a stream's file in the current attempt: at most n lines as an array of strings

@@ -56,7 +56,9 @@ static void signals_on_signal(int signo, void *arg)
 		 * controls any more. */
 		signals_guard_died(a);
 	} else if (a->ended || signo == GUARD_DIED_SIGNAL) {
-		return;
+		/* Who wants its end does not wait for who reads its output. */
+		if (a->ended && signals_ends(signo))
+			logs_drain_end(a->logs);
 	} else if (preempting_signal(a, signo)) {
 		return;
 	} else if (signals_ends(signo)) {

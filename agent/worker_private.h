@@ -113,6 +113,8 @@ struct workers {
 /* workers.c */
 /* Whether t has a slot here: not where memory was short, and not before its first start. */
 bool worker_has_slot(const struct workers *w, const struct task *t);
+/* Has slots for all tasks, so that they are known by their names. */
+void worker_give_slots(struct workers *w);
 struct task *worker_task(const struct workers *w, int slot);
 /* The slot of "role:index", -1 where the job has no such task. */
 int worker_slot_named(const struct workers *w, const char *name);

@@ -127,6 +127,13 @@ static bool give_slot(struct workers *w, const struct task *t)
 	return r == 0;
 }
 
+void worker_give_slots(struct workers *w)
+{
+	for (int i = 0; i < w->a->n_tasks; i++)
+		if (!worker_has_slot(w, &w->a->tasks[i]))
+			(void)give_slot(w, &w->a->tasks[i]);
+}
+
 bool worker_has_slot(const struct workers *w, const struct task *t)
 {
 	return t->slot >= 0 && t->slot < w->n_slots && w->slots[t->slot].name;

@@ -161,8 +161,12 @@ static int aws_answer(struct notice_machine *m, const struct notice_answer *a, i
 {
 	int r;
 
-	if (m->aws.step == NOTICE_AWS_TOKEN)
-		return aws_token(m, a, now_us, ret, err);
+	if (m->aws.step == NOTICE_AWS_TOKEN) {
+		r = aws_token(m, a, now_us, ret, err);
+		if (r < 0)
+			m->aws.refused = false;
+		return r;
+	}
 	if (a->status == 401 && !m->aws.v1 && !m->aws.refused) {
 		/* It may have run out, or the server have been started anew. */
 		m->aws.refused = true;

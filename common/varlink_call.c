@@ -322,14 +322,15 @@ void *varlink_call_user(const struct varlink_call *call)
 	return call->connection->user;
 }
 
-int varlink_call_socket(const struct varlink_call *call)
+int varlink_call_socket(struct varlink_call *call)
 {
+	call->connection->handed = true;
 	return call->connection->fd;
 }
 
-int varlink_call_take_fd(struct varlink_call *call)
+int varlink_call_brought(const struct varlink_call *call)
 {
-	return TAKE_FD(call->connection->brought);
+	return call->connection->brought;
 }
 
 const char *varlink_call_interface(const struct varlink_call *call)

@@ -118,15 +118,18 @@ static int answer_all(struct varlink_client *c)
 	return r;
 }
 
-/* One byte takes it along. As varlink_buffer_send(). */
+/* One byte takes it along. As varlink_buffer_send(). Where none can be sent, the calls go alone. */
 static int send_gift(struct varlink_client *c)
 {
 	struct varlink_buffer *b = &c->out;
 	ssize_t n = varlink_socket_send_fd(c->fd, b->data + b->begin, 1, c->gift);
 
+	if (n == -EAGAIN)
+		return 1;
 	if (n < 0)
-		return n == -EAGAIN ? 1 : (int)n;
-	b->begin += (size_t)n;
+		log_debug("varlink: a descriptor does not go: %s", strerror((int)-n));
+	else
+		b->begin += (size_t)n;
 	c->gift = close_fd(c->gift);
 	return 0;
 }

@@ -40,8 +40,8 @@ DEFINE_CLEANUP(struct varlink_client *, varlink_client_free)
 _must_check_ int varlink_client_call(struct varlink_client *c, const char *method,
 	json_t *parameters, bool more, varlink_answer_fn fn, void *arg);
 
-/* Has fd (taken) go with the next bytes that leave: see varlink_options.descriptors. One that waits
- * for that is closed and replaced. */
+/* Has fd (taken) go with the next bytes that leave, where it can be sent: see
+ * varlink_options.descriptors. One that waits for that is closed and replaced. */
 void varlink_client_give(struct varlink_client *c, int fd);
 
 /* Stops or resumes reading: the far side's answers wait in its buffers (back-pressure). */

@@ -330,6 +330,8 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	s->n_connections--;
 	loop_fd_free(c->watch);
 	varlink_ring_free(c);
+	if (c->handed && !s->ends)
+		shutdown(c->fd, SHUT_RDWR);
 	close_fd(c->fd);
 	close_fd(c->brought);
 	/* A handler that is told may answer other calls of this connection: they vanish unsent. */

@@ -104,7 +104,7 @@ struct varlink_server {
 
 	struct varlink_rings rings;
 	uint64_t sent_bytes; /* that sockets and rings took, of all connections */
-	bool draining;
+	bool draining, ends;
 	loop_fn drained;
 	void *drained_arg;
 };
@@ -117,7 +117,7 @@ struct varlink_connection {
 	int watched;
 	struct varlink_peer peer;
 	void *user;
-	int brought; /* a descriptor that nobody has taken yet; -1: none */
+	int brought; /* a descriptor that came with its calls; -1: none */
 
 	struct varlink_frame in;
 	struct varlink_buffer out;
@@ -131,6 +131,7 @@ struct varlink_connection {
 	bool doomed;  /* closed at the next opportunity */
 	bool deaf;    /* the peer takes no more */
 	bool blocked; /* the socket takes no more now */
+	bool handed;  /* others have its socket, too */
 	bool touched;
 	bool busy; /* looked at right now: needs no touch */
 };

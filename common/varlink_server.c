@@ -124,6 +124,7 @@ struct varlink_server *varlink_server_free(struct varlink_server *s)
 	if (!s)
 		return NULL;
 	s->draining = false;
+	s->ends = true;
 	s->idle = NULL;
 	varlink_listen_fini(s);
 	while ((c = TAILQ_FIRST(&s->connections))) {

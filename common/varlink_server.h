@@ -104,7 +104,7 @@ struct varlink_options {
 	 * kept by its end. Where it is given, answers leave together, in the end of the turn in
 	 * which their calls have come. May answer no calls. */
 	void (*leaving)(void *arg);
-	/* Connections may bring descriptors with their calls (SCM_RIGHTS): varlink_call_take_fd().
+	/* Connections may bring a descriptor with their calls (SCM_RIGHTS): varlink_call_brought().
 	 * Where it is false these never come into this process. */
 	bool descriptors;
 	/* The error of the interface for what is over a limit, with message. NULL: LimitReached
@@ -202,11 +202,12 @@ const struct varlink_peer *varlink_call_peer(const struct varlink_call *call);
 /* A word of the caller's own for the connection, the same for all its calls; NULL at first. */
 void varlink_call_set_user(struct varlink_call *call, void *user);
 void *varlink_call_user(const struct varlink_call *call);
-/* The connection's socket: borrowed, for who hands it on. */
-int varlink_call_socket(const struct varlink_call *call);
-/* The descriptor that has come with the call, or with an earlier one that did not take it, and is
- * the caller's from now on; -1: none. A connection holds one: the next one replaces it. */
-int varlink_call_take_fd(struct varlink_call *call);
+/* The connection's socket: borrowed, for who hands it on. Where the server closes the connection
+ * the peer sees that, but not at the server's end. */
+int varlink_call_socket(struct varlink_call *call);
+/* The descriptor that the connection has brought, borrowed for the life of the call; -1: none. The
+ * next one replaces it. */
+int varlink_call_brought(const struct varlink_call *call);
 /* "io.elasticd.Manager" and "Status"; borrowed for the life of the call. */
 const char *varlink_call_interface(const struct varlink_call *call);
 const char *varlink_call_method(const struct varlink_call *call);

@@ -32,6 +32,7 @@ struct queue_link {
 	struct varlink_client *client; /* NULL: it has ended */
 	struct calls calls;	       /* that it has to answer, in order */
 	bool paused;
+	bool given; /* the agent has the client's socket */
 };
 
 /* A client; its connection's word. */
@@ -299,16 +300,19 @@ static int take_wait(struct queue_call *c)
 }
 
 /* Who keeps a queue keeps it while elasticd is away, too: the agent sees for itself when the client
- * goes. Where there is no descriptor for that, the call has to do. */
+ * goes. Where there is no descriptor for that, the call has to do. It could read and answer what
+ * else is said on that connection, so clients keep queues by connections of their own. */
 static void give_client(const struct queue_call *c, struct queue_link *l)
 {
 	int fd;
 
-	if (strcmp(varlink_call_method(c->call), "Keep") != 0)
+	if (l->given || strcmp(varlink_call_method(c->call), "Keep") != 0)
 		return;
 	fd = fcntl(varlink_call_socket(c->call), F_DUPFD_CLOEXEC, 0);
-	if (fd >= 0)
-		varlink_client_give(l->client, fd);
+	if (fd < 0)
+		return;
+	varlink_client_give(l->client, fd);
+	l->given = true;
 }
 
 /* c is answered where that fails. */

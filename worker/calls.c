@@ -6,11 +6,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 /* No status: the agent has hung up before it took anything of the call. */
 enum { UNHEARD = -1 };
-
-enum { TRIES = 10 }; /* of a call that is repeated */
 
 static const struct taker no_taker;
 
@@ -37,8 +36,8 @@ static int fail_connection(struct pool *p, int r, const struct wait *wait)
 			"the queue is gone with the agent that had it: all of it was cancelled");
 	if (r == -EBADMSG || r == -EMSGSIZE)
 		return fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
-	if (wait->lost)
-		*wait->lost = true;
+	if (wait->ret_lost)
+		*wait->ret_lost = CALL_LOST;
 	return fail(ELASTICD_UNAVAILABLE, "the agent has closed the connection: it is gone");
 }
 
@@ -59,8 +58,11 @@ static int conn_open(struct elasticd *h, struct pool *p, const struct wait *wait
 
 	if (r == 0)
 		pool_add(p, *ret);
-	else if (err.code && r != -EAGAIN && r != -ETIMEDOUT && r != -EINTR && r != -ECONNRESET)
+	else if (err.code && r != -EAGAIN && r != -ETIMEDOUT && r != -EINTR && r != -ECONNRESET) {
+		if (wait->ret_lost && (r == -ECONNREFUSED || r == -ENOENT))
+			*wait->ret_lost = CALL_UNSENT;
 		return fail_errno(r, &err);
+	}
 	return r < 0 ? fail_connection(p, r, wait) : 0;
 }
 
@@ -224,46 +226,44 @@ static int call_in(struct elasticd *h, struct pool *p, const struct varlink_buff
 	return r;
 }
 
-/* Once. */
-static int call_once(struct elasticd *h, struct pool *p, const struct varlink_buffer *b,
-	const struct wait *wait, const struct taker *taker, json_t **ret)
-{
-	struct varlink_buffer key = call_key(b, wait);
-	struct conn *c;
-	bool halted;
-
-	if (!pool_begin(p, wait->prompt || wait->resumes ? &key : NULL, NULL, &c, &halted))
-		return fail(ELASTICD_CANCELLED, "the handle was closed");
-	return call_in(h, p, b, wait, halted, c, taker, ret);
-}
-
 static int call(struct elasticd *h, const char *method, struct args *a, struct wait wait,
 	const struct taker *taker, json_t **ret)
 {
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
-	int64_t end = clock_end(wait.timeout_ms);
+	struct varlink_buffer key;
+	struct conn *c;
 	struct pool *p;
-	bool lost;
-	int r, tries = wait.repeats ? TRIES : 1;
+	bool halted;
+	int r;
 
 	if (args_message(a, method, false, &b) < 0)
 		return fail_memory();
 	if (h->control && !strchr(method, '.'))
 		return fail(ELASTICD_FAILED_PRECONDITION,
 			"this handle is of no task: it has the queues of a job alone");
+	key = call_key(&b, &wait);
 	p = pool_of(h);
 	if (!p)
 		return fail_memory();
 	r = pool_writes(p) ? writer_settle(h, p, wait) : 0;
 	if (r)
 		return r;
-	wait.lost = &lost;
-	do {
-		lost = false;
-		r = call_once(h, p, &b, &wait, taker, ret);
-		wait.timeout_ms = clock_left(end, wait.timeout_ms);
-	} while (lost && wait.timeout_ms && --tries);
-	return r;
+	if (!pool_begin(p, wait.prompt || wait.resumes ? &key : NULL, NULL, &c, &halted))
+		return fail(ELASTICD_CANCELLED, "the handle was closed");
+	return call_in(h, p, &b, &wait, halted, c, taker, ret);
+}
+
+int remote_pause(struct elasticd *h, int ms, bool interruptible)
+{
+	const struct timespec pause = { .tv_nsec = (long)ms * 1000000 };
+	struct pool *p = pool_of(h);
+
+	if (!p)
+		return fail_memory();
+	if (nanosleep(&pause, NULL) < 0 && (interruptible || atomic_load(&h->interruptible)) &&
+		signal_interrupts())
+		return fail(ELASTICD_INTERRUPTED, "a signal came");
+	return pool_closing(p) ? fail(ELASTICD_CANCELLED, "the handle was closed") : 0;
 }
 
 int remote_call(

@@ -41,22 +41,14 @@ void conn_free(struct conn *c)
 	free(c);
 }
 
-/* Whether another try may do: the agent's queue is full, or who listens there is away. */
-static bool is_passing(int r, const struct deadline *d)
-{
-	if (r == -ECONNREFUSED || r == -ENOENT)
-		return clock_ms() < d->away_end;
-	return r == -EAGAIN;
-}
-
-/* A blocking socket. */
+/* A blocking socket; waits while the agent's queue is full. */
 static int socket_open(
 	struct pool *p, const char *path, const struct deadline *d, int *ret, struct error *err)
 {
 	const struct timespec pause = { .tv_nsec = CONNECT_RETRY_MS * 1000000 };
 	int r, fd = -1;
 
-	while (is_passing(r = varlink_socket_connect(path, SOCK_NONBLOCK, &fd, err), d)) {
+	while ((r = varlink_socket_connect(path, SOCK_NONBLOCK, &fd, err)) == -EAGAIN) {
 		if (d->end >= 0 && clock_ms() >= d->end)
 			return -ETIMEDOUT;
 		if (pool_closing(p))
@@ -99,10 +91,6 @@ struct deadline deadline_of(const struct elasticd *h, struct wait wait)
 		.end = -1, .interruptible = wait.interruptible, .beside = wait.beside
 	};
 
-	if (wait.away_ms)
-		d.away_end = clock_ms() + (wait.timeout_ms >= 0 && wait.timeout_ms < wait.away_ms
-							  ? wait.timeout_ms
-							  : wait.away_ms);
 	if (wait.prompt) {
 		d.interruptible = atomic_load(&h->interruptible);
 		d.from_last = true;

@@ -25,10 +25,10 @@ struct wait {
 	bool resumes;	    /* made again, one that a signal has ended goes on */
 	size_t tail;	    /* bytes at its end that may then be others: the time that it has */
 	const struct conn *beside; /* UNAVAILABLE once this one has ended; NULL: none */
-	int away_ms;		   /* so long, within the limit, nobody may listen */
-	bool repeats; /* made again where its connection ends: done twice, it is as done once */
-	bool *lost;   /* set where its connection has ended; NULL: nobody asks */
+	int *ret_lost;		   /* why it has no answer; NULL: nobody asks */
 };
+/* Nobody listens; the connection has ended amid it. */
+enum { CALL_UNSENT = 1, CALL_LOST };
 /* What the agent answers at once: UNAVAILABLE where no byte goes or comes for silence_ms. A handle
  * can have signals end it; the same call, made by the same thread again, then goes on. */
 #define WAIT_PROMPT ((struct wait){ .timeout_ms = -1, .prompt = true })
@@ -87,6 +87,9 @@ int remote_call(
 /* The same, with an answer that taker may take: ret is NULL then. */
 int remote_ask(struct elasticd *h, const char *method, struct args *a, struct wait wait,
 	const struct taker *taker, json_t **ret);
+
+/* Before it is made again; interruptible by a signal, or where the handle has it so. A status. */
+int remote_pause(struct elasticd *h, int ms, bool interruptible);
 
 /* A connection of the caller's alone, *c; NULL: a new one, which it has from then on. again: the
  * call was begun on it before; the rest is sent, and its answer waited for. Returns a status: on OK

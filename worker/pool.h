@@ -54,7 +54,6 @@ struct deadline {
 	bool begun;		   /* there was a first wait */
 	bool from_last;		   /* it is so long from the last byte that went or came */
 	const struct conn *beside; /* -EOWNERDEAD once this one has ended */
-	int64_t away_end;	   /* until then it waits for who is to listen */
 };
 
 /* Whether some writes have no answer yet. */

@@ -10,13 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 enum {
 	PIECE_BYTES = 512 << 10, /* of tasks in one message, if it is not one alone */
 	PIECE_TASKS = 16384,	 /* numbers in one message */
 	SLICE_MS = 50,		 /* for one of several pieces */
-	AWAY_MS = 30000,	 /* elasticd may be, while it is started again */
 };
 
 /* --- asking */
@@ -54,99 +52,51 @@ static void args_payload(struct args *a, const char *name, const struct elasticd
 		args_text(a, "format", b->format);
 }
 
-/* For a coordinator outside the job elasticd may be away for a while, and end amid a call. */
-static struct wait patient(const struct elasticd *h, struct wait wait, bool repeats)
-{
-	wait.away_ms = h->control ? AWAY_MS : 0;
-	wait.repeats = h->control && repeats;
-	return wait;
-}
-
-/* Asks; t NULL: all that matters is that it was done. A status. */
-static int ask(
-	struct elasticd *h, const char *method, struct args *a, struct wait wait, struct taking *t)
-{
-	_cleanup_json_ json_t *answer = NULL;
-	_cleanup_free_ char *text = NULL;
-	const struct taker taker = { taking_take, t };
-	int r;
-
-	if (!t)
-		return remote_call(h, method, a, wait, NULL);
-	r = remote_ask(h, method, a, wait, &taker, &answer);
-	if (r || !answer)
-		return r;
-	memset(t->to, 0, t->size);
-	r = taking_again(answer, t, &text);
-	return r == -ENOMEM ? fail_memory()
-	       : r < 0	    ? fail(ELASTICD_INTERNAL, "the agent's answer is not understood")
-			    : 0;
-}
-
 struct keep {
 	struct pool *pool;
 	struct conn *conn;
 };
 
-/* A submit of this thread that a signal has ended. */
-static _Thread_local struct {
-	uint64_t key;
-	int64_t number; /* 0: there is none */
-} submitting;
-
-static uint64_t key_of(const struct varlink_buffer *b)
+static const struct conn *keep_of(const struct elasticd_queue *q)
 {
-	uint64_t key = UINT64_C(14695981039346656037) ^ (uint64_t)getpid();
+	const struct keep *k = q->keep;
 
-	for (size_t i = b->begin; i < b->end; i++)
-		key = (key ^ (unsigned char)b->data[i]) * UINT64_C(1099511628211);
-	return key;
+	return k ? k->conn : NULL;
 }
 
-/* elasticd may end before it has told what came of a submit: made again, with the same number, it
- * is told then. So it has to be of one that a signal has ended and that goes on. */
-static int args_once(const struct elasticd *h, struct args *a)
+/* What waits at a queue. */
+static int ask_queue(struct elasticd_queue *q, const char *method, struct args *a, int timeout_ms,
+	struct taking *t)
 {
-	uint64_t key, n;
-
-	if (!h->control || a->r)
-		return 0;
-	key = key_of(&a->text);
-	if (!submitting.number || submitting.key != key) {
-		if (getrandom(&n, sizeof(n), 0) != (ssize_t)sizeof(n))
-			return fail(ELASTICD_INTERNAL, "no random number: %s", strerror(errno));
-		submitting.key = key;
-		submitting.number = (int64_t)(n >> 1) | 1;
-	}
-	args_int(a, "once", submitting.number);
-	return 0;
+	return remote_asking(q->h, &(struct asking){ .method = method,
+					   .a = a,
+					   .limit = "timeout_ms",
+					   .timeout_ms = timeout_ms,
+					   .t = t,
+					   .beside = keep_of(q),
+					   .repeats = true });
 }
 
-/* The same for a call that waits so long, which comes last in it: made again with another time, it
- * is the same. q, where it is not NULL, is the queue that it is about, and what is asked of it
- * repeats. */
-static int ask_for(struct elasticd *h, const struct elasticd_queue *q, const char *method,
-	struct args *a, const char *name, int timeout_ms, struct taking *t)
+/* The same for what is told its error. */
+static int ask_numbered(struct elasticd_queue *q, const char *method, struct args *a,
+	const char *limit, int timeout_ms, struct taking *t)
 {
-	const struct keep *k = q ? q->keep : NULL;
-	struct wait wait = patient(h, WAIT_CALL(timeout_ms), q);
-	size_t len = varlink_buffer_len(&a->text);
-	bool submits = !strcmp(name, "wait_ms");
-	int r = submits ? args_once(h, a) : 0;
+	return remote_asking(q->h, &(struct asking){ .method = method,
+					   .a = a,
+					   .limit = limit,
+					   .timeout_ms = timeout_ms,
+					   .t = t,
+					   .beside = keep_of(q),
+					   .repeats = true,
+					   .once = true });
+}
 
-	if (r) {
-		varlink_buffer_fini(&a->text);
-		return r;
-	}
-	if (timeout_ms >= 0)
-		args_int(a, name, timeout_ms);
-	wait.resumes = true;
-	wait.beside = k ? k->conn : NULL;
-	wait.tail = varlink_buffer_len(&a->text) - len + sizeof("}}");
-	r = ask(h, method, a, wait, t);
-	if (submits && r != ELASTICD_INTERRUPTED)
-		submitting.number = 0;
-	return r;
+/* What does not wait. */
+static int ask_prompt(
+	struct elasticd *h, const char *method, struct args *a, bool repeats, json_t **ret)
+{
+	return remote_asking(
+		h, &(struct asking){ .method = method, .a = a, .repeats = repeats, .ret = ret });
 }
 
 /* What is left of timeout_ms until end. */
@@ -267,7 +217,7 @@ static int submit_piece(struct elasticd_queue *q, const struct elasticd_new_task
 		args_task(&a, tasks);
 	else
 		sent = args_tasks(&a, tasks, n);
-	r = ask_for(q->h, q, n == 1 ? QUEUE_METHOD("Submit") : QUEUE_METHOD("SubmitMany"), &a,
+	r = ask_numbered(q, n == 1 ? QUEUE_METHOD("Submit") : QUEUE_METHOD("SubmitMany"), &a,
 		"wait_ms", timeout_ms, &t);
 	if (r)
 		return r;
@@ -303,7 +253,7 @@ static int remote_submit(struct elasticd_queue *q, const struct elasticd_new_tas
 	bool all = true;
 	int r = 0;
 
-	while (in < n && all && r == 0) {
+	while (in < n && (all || timeout_ms < 0) && r == 0) {
 		size_t more = 0;
 
 		r = submit_piece(q, tasks + in, n - in,
@@ -339,7 +289,7 @@ static int remote_join(struct elasticd_queue *q, int timeout_ms)
 
 	args_queue(q, &a);
 	args_own(q, &a, timeout_ms);
-	return ask_for(q->h, q, QUEUE_METHOD("Join"), &a, "timeout_ms", timeout_ms, NULL);
+	return ask_numbered(q, QUEUE_METHOD("Join"), &a, "timeout_ms", timeout_ms, NULL);
 }
 
 struct taken_done {
@@ -358,7 +308,7 @@ static int remote_done(struct elasticd_queue *q, int *ret)
 	int r;
 
 	args_queue(q, &a);
-	r = ask_for(q->h, q, QUEUE_METHOD("Done"), &a, "timeout_ms", -1, &t);
+	r = ask_numbered(q, QUEUE_METHOD("Done"), &a, "timeout_ms", -1, &t);
 	if (r == 0)
 		*ret = got.done;
 	return r;
@@ -385,7 +335,7 @@ static int cancel_piece(struct elasticd_queue *q, const int64_t *tasks, size_t n
 	if (*reason)
 		args_text(&a, "reason", reason);
 	args_own(q, &a, timeout_ms);
-	r = ask_for(q->h, q, QUEUE_METHOD("Cancel"), &a, "timeout_ms", timeout_ms, &t);
+	r = ask_queue(q, QUEUE_METHOD("Cancel"), &a, timeout_ms, &t);
 	*ret_n += (size_t)got.n;
 	return r;
 }
@@ -420,12 +370,13 @@ static int remote_release(struct elasticd_queue *q, const int64_t *tasks, size_t
 		piece = n - at < PIECE_TASKS ? n - at : PIECE_TASKS;
 		args_job(q->h, &a);
 		args_numbers(&a, tasks + at, piece);
-		r = ask(q->h, QUEUE_METHOD("Release"), &a, patient(q->h, WAIT_PROMPT, true), NULL);
+		r = remote_call(q->h, QUEUE_METHOD("Release"), &a, WAIT_PROMPT, NULL);
 	}
 	return r;
 }
 
-/* What elasticd has is lost when it ends: they are forgotten once they are here. */
+/* What elasticd has is lost when it ends: they are forgotten once they are here. Where elasticd
+ * goes right then, the agent has them until the queue ends. */
 static void release_fetched(struct elasticd_queue *q, const struct elasticd_outcome *got, size_t n)
 {
 	_cleanup_free_ int64_t *tasks = malloc(n * sizeof(*tasks));
@@ -455,7 +406,7 @@ static int fetch_piece(struct elasticd_queue *q, const int64_t *tasks, size_t n,
 		args_numbers(&a, tasks, n);
 	args_true(&a, "any", n > 1 && flags & ELASTICD_ANY);
 	args_true(&a, "release", release && !q->h->control);
-	r = ask_for(q->h, q, method, &a, "timeout_ms", timeout_ms, &t);
+	r = ask_queue(q, method, &a, timeout_ms, &t);
 	if (r == 0 && (into->n == before || into->n - before > n))
 		return fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
 	if (r == 0 && release && q->h->control)
@@ -545,7 +496,7 @@ static int remote_stats(struct elasticd *h, const char *queue, struct elasticd_q
 
 	args_job(h, &a);
 	args_text(&a, "queue", queue);
-	r = remote_call(h, QUEUE_METHOD("Stats"), &a, patient(h, WAIT_PROMPT, true), &answer);
+	r = ask_prompt(h, QUEUE_METHOD("Stats"), &a, true, &answer);
 	if (r)
 		return r;
 	stats = json_get_object(answer, "stats");
@@ -561,7 +512,7 @@ static int remote_close_all(struct elasticd *h)
 	struct args a = ARGS_EMPTY;
 
 	args_job(h, &a);
-	return ask(h, QUEUE_METHOD("Close"), &a, patient(h, WAIT_PROMPT, true), NULL);
+	return ask_prompt(h, QUEUE_METHOD("Close"), &a, true, NULL);
 }
 
 static int remote_resource_create(
@@ -572,7 +523,7 @@ static int remote_resource_create(
 	args_job(h, &a);
 	args_text(&a, "name", name);
 	args_payload(&a, "payload", payload);
-	return ask(h, QUEUE_METHOD("CreateResource"), &a, patient(h, WAIT_PROMPT, false), NULL);
+	return ask_prompt(h, QUEUE_METHOD("CreateResource"), &a, false, NULL);
 }
 
 static int remote_resource_drop(struct elasticd *h, const char *name)
@@ -581,7 +532,7 @@ static int remote_resource_drop(struct elasticd *h, const char *name)
 
 	args_job(h, &a);
 	args_text(&a, "name", name);
-	return ask(h, QUEUE_METHOD("DropResource"), &a, patient(h, WAIT_PROMPT, false), NULL);
+	return ask_prompt(h, QUEUE_METHOD("DropResource"), &a, false, NULL);
 }
 
 static int remote_call_all(struct elasticd *h, const char *const *workers, size_t n,
@@ -599,7 +550,11 @@ static int remote_call_all(struct elasticd *h, const char *const *workers, size_
 	args_payload(&a, "payload", payload);
 	if (answer_timeout_ms >= 0)
 		args_int(&a, "answer_timeout_ms", answer_timeout_ms);
-	r = ask_for(h, NULL, QUEUE_METHOD("Call"), &a, "timeout_ms", timeout_ms, &t);
+	r = remote_asking(h, &(struct asking){ .method = QUEUE_METHOD("Call"),
+				     .a = &a,
+				     .limit = "timeout_ms",
+				     .timeout_ms = timeout_ms,
+				     .t = &t });
 	if (r) {
 		elasticd_answers_free(got.list, got.n);
 		return r;

@@ -24,6 +24,21 @@ int taking_take(char *text, size_t len, void *arg);
  * on, owned. 0, -ENOMEM, -EBADMSG. */
 _must_check_ int taking_again(const json_t *parameters, struct taking *t, char **ret_text);
 
+/* What a coordinator asks, and how. */
+struct asking {
+	const char *method;
+	struct args *a;	   /* its parameters, taken */
+	const char *limit; /* the name of its time limit; NULL: it does not wait */
+	int timeout_ms;	   /* that limit; negative: none */
+	struct taking *t;  /* NULL: ret has it */
+	json_t **ret;	   /* or NULL */
+	const struct conn *beside;
+	bool repeats; /* made twice, it is as made once */
+	bool once;    /* so it is with a number */
+};
+/* A status. */
+int remote_asking(struct elasticd *h, const struct asking *k);
+
 /* Bytes and their format, as value and base64 have them: owned, with a NUL behind; NULL where there
  * are none. 0, -ENOMEM, -EBADMSG. */
 _must_check_ int bytes_take(const struct answer_text *text, const struct answer_text *base64,

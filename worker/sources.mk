@@ -6,6 +6,7 @@ worker_SRC := \
 	worker/queue.c \
 	worker/work.c \
 	worker/writer.c \
+	worker/remote_ask.c \
 	worker/remote_queue.c \
 	worker/remote_queue_answer.c \
 	worker/remote_work.c \

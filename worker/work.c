@@ -38,6 +38,8 @@ int elasticd_work_open(struct elasticd *h, struct elasticd_work **ret)
 
 void elasticd_work_close(struct elasticd_work *w)
 {
+	if (w && taken.h == w->h && taken.lease == atomic_load(&w->lease))
+		taken.h = NULL;
 	if (w)
 		w->h->side->queue->work_close(w, atomic_load(&w->pid) == process_id());
 	free(w);

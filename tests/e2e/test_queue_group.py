@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import signal
 import struct
 
 import pytest
@@ -607,3 +608,18 @@ def test_who_says_that_it_has_a_lease_does_not_wait_for_itself(hands):
     w.finish(item, "fine")
     w.finish(w.work(), "fine")
     assert w.call("Join", lease=item["lease"]) == {}
+
+
+def test_workers_are_called_by_name_before_they_are_started(hands, daemon):
+    """The next agent waits before it starts the group again."""
+    g = hands({**workers(2), "restart": {"max": 5, "backoff": "1h"}})
+    g.kill("worker:0")
+    old = daemon.watch(g.name, lambda job, _: job["state"] == "backoff")["agent_pid"]
+    os.kill(old, signal.SIGKILL)
+    daemon.watch(g.name, lambda job, _: job.get("agent_pid") not in (None, old))
+    c = Coordinator(daemon.socket, g.name)
+    g.open.append(c)
+    answer, = c.call("Call", workers=["worker:1"], payload="x")["answers"]
+    assert answer["worker"] == "worker:1" and answer["error"]["code"] == "Unavailable"
+    e = c.refused("Call", workers=["worker:2"], payload="x", timeout_ms=0)
+    assert e.name == "InvalidArgument" and "worker:2" in e.message

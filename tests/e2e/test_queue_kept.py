@@ -12,7 +12,7 @@ import pytest
 
 from harness import spec
 from python_package import ENV
-from queue_workers import PATIENCE, Coordinator, Hands
+from queue_workers import PATIENCE, Coordinator, Hands, QueueError
 
 
 @pytest.fixture
@@ -101,18 +101,67 @@ def test_what_a_keeper_sends_is_no_work_for_the_agent(hands):
     hands.daemon.kill()
     keeper.send_raw(b"x" * 1000)
 
+    pid = agent.call("io.elasticd.Manager.Status", job=hands.name)["job"]["agent_pid"]
+
     def ticks():
         with open(f"/proc/{pid}/stat", encoding="ascii") as f:
             return sum(map(int, f.read().rsplit(")", 1)[1].split()[11:13]))
 
-    pid = agent.call("io.elasticd.Manager.Status", job=hands.name)["job"]["agent_pid"]
+    assert queued(agent) == 1
     before = ticks()
-    for _ in range(20):  # a loop that never waits would have used all of this time
-        assert queued(agent) == 1
-        time.sleep(0.02)
-    assert ticks() - before < 20
+    time.sleep(1)  # a loop that never waits would use what there is of this time
+    assert ticks() - before < 5
     keeper.close()
     ask_until(lambda: queued(agent) == 0)
+
+
+def fails(hands, hand, queue):
+    """A task of the queue fails, and somebody waits for it in Join, through an elasticd that then ends."""
+    c = Coordinator(hands.daemon.socket, hands.name)
+    hands.open.append(c)
+    c.submit("x", queue=queue)
+    item = hand.work()
+    c.send("Join", queue=queue, once=5)
+    agent = hands.coordinator()
+
+    def joined():
+        try:
+            agent.call("Cancel", tasks=[agent.submit(queue=queue, wait_ms=0)])
+        except QueueError as e:
+            assert e.name == "ResourceExhausted", e
+            return True
+        return False
+
+    ask_until(joined)
+    os.kill(hands.daemon.pid, signal.SIGSTOP)
+    hand.fail(item, "it is broken")
+    hands.daemon.kill()
+
+
+def test_the_error_of_a_queue_is_told_to_who_did_not_hear_it(hands):
+    hand = hands.hand("worker:0")
+    fails(hands, hand, "q")
+    c = hands.coordinator()
+    for _ in range(2):
+        e = c.refused("Join", queue="q", once=5)
+        assert e.name == "QueueFailed" and e.text == "it is broken"
+    assert c.call("Join", queue="q") == {}, "it is told once"
+    assert c.call("Join", queue="q", once=6) == {}
+    assert c.call("Join", queue="other", once=5) == {}, "another queue, another number"
+
+
+def test_two_queues_are_kept_by_one_connection(hands):
+    keeper, agent = Coordinator(hands.daemon.socket, hands.name), hands.coordinator()
+    hands.open.append(keeper)
+    for queue in ("a", "b"):
+        agent.submit(queue=queue)
+        keeper.send("Keep", queue=queue, more=True)
+    assert keeper.receive()["continues"]
+    ask_until(lambda: agent.stats()["queued"] == 2)
+    hands.daemon.kill()
+    assert (queued(agent, "a"), queued(agent, "b")) == (1, 1)
+    keeper.close()
+    ask_until(lambda: agent.stats()["queued"] == 0)
 
 
 def test_descriptors_do_not_pile_up(hands):

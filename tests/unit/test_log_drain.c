@@ -6,7 +6,7 @@
 
 #include <signal.h>
 
-enum { LINES = 1000, TIMEOUT_MS = 20 };
+enum { LINES = 1000, TIMEOUT_MS = 20, EVER_MS = 1 << 30 };
 
 static struct logtest t;
 static struct console *console;
@@ -62,7 +62,7 @@ START_TEST(a_console_that_takes_some_now_and_then_gets_all_there_is)
 {
 	size_t got = strlen(logtest_console(in)), first = got;
 
-	ck_assert_int_eq(log_drains_add(drains, TIMEOUT_MS, on_drained, NULL), 0);
+	ck_assert_int_eq(log_drains_add(drains, TIMEOUT_MS, EVER_MS, on_drained, NULL), 0);
 	while (!done) {
 		loop_run_once(t.loop, false);
 		pass();
@@ -75,9 +75,36 @@ END_TEST
 
 START_TEST(a_console_that_takes_nothing_more_keeps_nobody)
 {
-	ck_assert_int_eq(log_drains_add(drains, TIMEOUT_MS, on_drained, NULL), 0);
+	ck_assert_int_eq(log_drains_add(drains, TIMEOUT_MS, EVER_MS, on_drained, NULL), 0);
 	LOGTEST_UNTIL(&t, done);
 	ck_assert_uint_lt(strlen(logtest_console(in)), LINES * 1000);
+}
+END_TEST
+
+START_TEST(one_that_takes_a_little_keeps_nobody_for_ever)
+{
+	char some[1000];
+
+	ck_assert_int_eq(log_drains_add(drains, TIMEOUT_MS, 3 * TIMEOUT_MS, on_drained, NULL), 0);
+	for (int i = 0; !done; i++) {
+		ck_assert_int_lt(i, LINES);
+		loop_run_once(t.loop, false);
+		pass();
+		ck_assert_int_gt(read(in, some, sizeof(some)), 0);
+	}
+}
+END_TEST
+
+START_TEST(nobody_waits_once_it_is_to_end)
+{
+	ck_assert_int_eq(log_drains_add(drains, EVER_MS, EVER_MS, on_drained, NULL), 0);
+	loop_run_once(t.loop, false);
+	ck_assert(!done);
+	log_drains_end(drains);
+	LOGTEST_UNTIL(&t, done);
+	done = false;
+	ck_assert_int_eq(log_drains_add(drains, EVER_MS, EVER_MS, on_drained, NULL), 0);
+	LOGTEST_UNTIL(&t, done);
 }
 END_TEST
 
@@ -91,6 +118,8 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, a_console_that_takes_some_now_and_then_gets_all_there_is);
 	tcase_add_test(c, a_console_that_takes_nothing_more_keeps_nobody);
+	tcase_add_test(c, one_that_takes_a_little_keeps_nobody_for_ever);
+	tcase_add_test(c, nobody_waits_once_it_is_to_end);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

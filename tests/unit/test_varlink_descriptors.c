@@ -73,31 +73,44 @@ START_TEST(one_comes_with_its_call)
 	varlink_client_give(client, gift);
 	ask(DEMO "Keep");
 	turn();
-	fd = varlink_call_take_fd(kept[0]);
+	fd = varlink_call_brought(kept[0]);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_uint_eq(inode(fd), expected);
 	ck_assert_int_ne(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0);
-	ck_assert_int_eq(varlink_call_take_fd(kept[0]), -1);
 	ck_assert(!is_closed(watched));
-	close(fd);
-	ck_assert(is_closed(watched));
 	close(watched);
 }
 END_TEST
 
-START_TEST(one_that_nobody_has_taken_is_there_for_the_next_call)
+START_TEST(it_is_there_for_later_calls_and_for_no_other_connection)
 {
-	int watched, fd;
+	int watched, peer = new_peer();
 
 	varlink_client_give(client, new_gift(&watched));
 	ask(DEMO "Keep");
 	turn();
 	ask(DEMO "Keep");
 	turn();
-	fd = varlink_call_take_fd(kept[1]);
-	ck_assert_uint_eq(inode(fd), inode(watched));
-	ck_assert_int_eq(varlink_call_take_fd(kept[0]), -1);
-	close(fd);
+	say(peer, "{'method':'" DEMO "Keep'}");
+	turn();
+	ck_assert_uint_eq(inode(varlink_call_brought(kept[1])), inode(watched));
+	ck_assert_int_eq(varlink_call_brought(kept[2]), -1);
+	close(watched);
+	close(peer);
+}
+END_TEST
+
+START_TEST(where_one_cannot_be_sent_its_calls_go_alone)
+{
+	int watched, gift = new_gift(&watched);
+
+	close(gift);
+	varlink_client_give(client, gift);
+	ask(DEMO "Keep");
+	ask(DEMO "Keep");
+	turn();
+	ck_assert_int_eq(n_kept, 2);
+	ck_assert_int_eq(varlink_call_brought(kept[0]), -1);
 	close(watched);
 }
 END_TEST
@@ -132,7 +145,7 @@ START_TEST(one_that_has_not_left_is_replaced_and_closed)
 }
 END_TEST
 
-START_TEST(one_that_nobody_takes_goes_with_its_connection)
+START_TEST(it_goes_with_its_connection)
 {
 	int watched;
 
@@ -187,10 +200,12 @@ START_TEST(of_several_one_comes)
 	for (int i = 0; i < 3; i++)
 		open += !is_closed(watched[i]);
 	ck_assert_int_eq(open, 1);
-	close(varlink_call_take_fd(kept[0]));
-	for (int i = 0; i < 3; i++)
-		ck_assert(is_closed(watched[i]));
 	close(peer);
+	turn();
+	for (int i = 0; i < 3; i++) {
+		ck_assert(is_closed(watched[i]));
+		close(watched[i]);
+	}
 }
 END_TEST
 
@@ -204,9 +219,42 @@ START_TEST(a_server_that_wants_none_gets_none)
 	turn();
 	ck_assert_int_eq(n_kept, 1);
 	ck_assert(is_closed(watched));
-	ck_assert_int_eq(varlink_call_take_fd(kept[0]), -1);
+	ck_assert_int_eq(varlink_call_brought(kept[0]), -1);
 	close(watched);
 	teardown();
+}
+END_TEST
+
+/* Somebody else has a copy of its socket. */
+static int handed(int peer)
+{
+	say(peer, "{'method':'" DEMO "Keep'}");
+	turn();
+	return dup(varlink_call_socket(kept[n_kept - 1]));
+}
+
+START_TEST(a_connection_that_is_closed_ends_for_its_peer_although_others_have_the_socket)
+{
+	int peer = new_peer(), copy = handed(peer);
+
+	say_bytes(peer, "rubbish", sizeof("rubbish"));
+	turn();
+	ck_assert_int_eq(recv(peer, &(char){ 0 }, 1, 0), 0);
+	close(copy);
+	close(peer);
+}
+END_TEST
+
+START_TEST(the_end_of_the_server_is_no_end_for_who_was_handed_on)
+{
+	int peer = new_peer(), copy = handed(peer);
+
+	server = varlink_server_free(server);
+	ck_assert_int_eq(recv(peer, &(char){ 0 }, 1, 0), -1);
+	ck_assert_int_eq(errno, EAGAIN);
+	close(copy);
+	ck_assert_int_eq(recv(peer, &(char){ 0 }, 1, 0), 0);
+	close(peer);
 }
 END_TEST
 
@@ -234,12 +282,16 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, one_comes_with_its_call);
-	tcase_add_test(t, one_that_nobody_has_taken_is_there_for_the_next_call);
+	tcase_add_test(t, it_is_there_for_later_calls_and_for_no_other_connection);
+	tcase_add_test(t, where_one_cannot_be_sent_its_calls_go_alone);
 	tcase_add_test(t, the_next_one_replaces_it);
 	tcase_add_test(t, one_that_has_not_left_is_replaced_and_closed);
-	tcase_add_test(t, one_that_nobody_takes_goes_with_its_connection);
+	tcase_add_test(t, it_goes_with_its_connection);
 	tcase_add_test(t, a_call_comes_whole_with_it);
 	tcase_add_test(t, of_several_one_comes);
+	tcase_add_test(
+		t, a_connection_that_is_closed_ends_for_its_peer_although_others_have_the_socket);
+	tcase_add_test(t, the_end_of_the_server_is_no_end_for_who_was_handed_on);
 	tcase_add_test(t, the_socket_of_a_call_is_that_of_its_connection);
 	suite_add_tcase(s, t);
 	tcase_add_test(without, a_server_that_wants_none_gets_none);

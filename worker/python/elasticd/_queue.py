@@ -19,6 +19,7 @@ from ._errors import (
     DeadlineExceeded,
     Error,
     QueueFailed,
+    Unavailable,
     error_of,
     of_kind,
 )
@@ -403,6 +404,8 @@ class Queue:
             pass
         try:
             self._release(numbers)
+        except Unavailable:  # elasticd may come back
+            dropped.extend(numbers)
         except Error:  # whoever needs the queue will hear of it
             pass
         except BaseException:  # of a signal's handler
