@@ -65,8 +65,8 @@ class Interrupt:
             self._end()
 
     def _end(self) -> None:
-        self._over.set()
         if os.getpid() == self._pid and self._thread is not None:
+            self._over.set()
             self._thread.join()
             self._thread = None
 

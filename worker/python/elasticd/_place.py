@@ -118,15 +118,20 @@ class Place:
         work, timeout = self._work, self._timeout
         if work is None:
             raise Cancelled("the loop is over")
-        if self.interrupt is not None:
-            self.interrupt.rest()
         deadline: Optional[Deadline] = None
         ms = _NEVER
         if timeout is not None:
             deadline = Deadline(timeout)
             ms = deadline.left_ms()
         try:
-            status: int = function(work, *answer, ms, self._to_item)
+            status: int
+            if self.by_hand and self.interrupt is not None:
+                status = function(work, *answer, 0, self._to_item)
+                if status == Status.DEADLINE_EXCEEDED:  # it is to wait
+                    self.interrupt.rest()
+                    status = self._next(work, ms, self._to_item)
+            else:
+                status = function(work, *answer, ms, self._to_item)
             while status == INTERRUPTED:  # the answer is given
                 if deadline is not None:
                     ms = deadline.left_ms()
