@@ -304,3 +304,43 @@ def test_each_task_is_done_once_whenever_elasticd_ends(box, daemon):
     done = [line for rank in range(2) for line in daemon.log(job, 0, rank).read_text().splitlines()]
     assert sorted(done) == sorted(f"did {n}" for n in range(800))
     group.close()
+
+
+AWAY = """
+    import sys, threading, time
+    import elasticd
+
+    work = elasticd.connect("work")
+    q, kept = work.queue("named"), work.queue("named")
+    q.submit("x")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for call in (lambda seconds: q.submit("y", timeout=seconds), lambda seconds: q.join(timeout=seconds)):
+        for seconds in (0, 0.5):
+            begun = time.monotonic()
+            try:
+                call(seconds)
+                raise AssertionError("there is no elasticd")
+            except elasticd.Unavailable as e:
+                assert time.monotonic() - begun >= 0.9 * seconds, e
+    threading.Timer(0.2, work.close).start()
+    try:
+        kept.join()
+        raise AssertionError("there is no elasticd")
+    except elasticd.Cancelled:
+        print("well")
+"""
+
+
+def test_calls_wait_for_elasticd_no_longer_than_their_limits(box, daemon):
+    group = Hands(daemon, workers(box))
+    r, w = os.pipe()
+    p = coordinator(box, daemon, AWAY, stdin=r)
+    os.close(r)
+    p.wait_out("ready\n")
+    daemon.kill()
+    os.close(w)
+    result = p.wait()
+    assert result.rc == 0 and result.out.endswith("well\n"), result
+    daemon.start()
+    group.close()
