@@ -364,6 +364,7 @@ enum queue_record_kind {
 	QUEUE_REC_CLOSE,
 	QUEUE_REC_LOSS, /* queue, error, number: exit code: yet to be told, and no task has it */
 	QUEUE_REC_LOSS_TOLD, /* queue */
+	QUEUE_REC_KEEP,	     /* queue: it has a keeper now, and what it had is forgotten */
 	QUEUE_REC_N,
 };
 struct queue_record {

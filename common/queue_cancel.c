@@ -198,6 +198,7 @@ enum status queue_keep(struct queues *q, const char *queue)
 		return s;
 	if (!link_empty(&of->lanes) || of->error || of->loss) {
 		keep_all(q, of);
+		queue_note(q, QUEUE_REC_KEEP, -1, of->name);
 		queue_note_all(q);
 	}
 	return s;
@@ -230,20 +231,12 @@ static void release_all(struct queues *q, struct queue *of)
 			q, (int64_t)container_of(l, struct queue_lease, by_queue)->task->id);
 }
 
-void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
+void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms)
 {
-	struct queue *of = queue_find(q, queue);
 	struct queue_link *l, *tmp;
-	struct queue_err *err;
-
-	if (!of || !of->keepers)
-		return;
-	if (of->keepers > 1) {
-		of->keepers--;
-		return;
-	}
-	err = queue_err_sure(STATUS_CANCELLED,
+	struct queue_err *err = queue_err_sure(STATUS_CANCELLED,
 		queue_err_new(STATUS_CANCELLED, "its coordinator is gone", "", -1, -1));
+
 	release_all(q, of);
 	cancel_all(q, of, err, now_ms);
 	LINK_FOREACH(l, tmp, &of->waits)
@@ -256,6 +249,20 @@ void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
 	queue_err_unref(err);
 	drop_error(q, of);
 	queue_loss_told(q, of);
+	queue_dirty(q, of);
+}
+
+void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
+{
+	struct queue *of = queue_find(q, queue);
+
+	if (!of || !of->keepers)
+		return;
+	if (of->keepers > 1) {
+		of->keepers--;
+		return;
+	}
+	queue_abandon(q, of, now_ms);
 	of->keepers = 0;
 	queue_dirty(q, of);
 	queue_settle(q, now_ms);

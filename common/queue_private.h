@@ -461,6 +461,8 @@ void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint
 void queue_lose(struct queues *q, struct queue *of, struct queue_err *err, int exit_code);
 /* That was told, or nobody is to be told any more; of may be NULL. */
 void queue_loss_told(struct queues *q, struct queue *of);
+/* All that it has: nobody asks for it any more. queue_settle() follows. */
+void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms);
 
 /* queue_worker.c */
 struct queue_worker *queue_worker_find(const struct queues *q, int worker);

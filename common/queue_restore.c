@@ -148,6 +148,14 @@ static int restore_raised(struct queues *q, const char *name)
 	return 0;
 }
 
+/* Its keeper has gone with the machine that had it. */
+static int restore_keep(struct queues *q, struct queue *of)
+{
+	if (of)
+		queue_abandon(q, of, 0);
+	return 0;
+}
+
 static int from_status(enum status s)
 {
 	return s == STATUS_OK ? 0 : s == STATUS_RESOURCE_EXHAUSTED ? -ENOMEM : -EINVAL;
@@ -168,6 +176,8 @@ static int restore(struct queues *q, const struct queue_record *r)
 		/* It was told at once, and nothing else was written of it. */
 		queue_loss_told(q, queue_find(q, r->queue));
 		return 0;
+	case QUEUE_REC_KEEP:
+		return restore_keep(q, queue_find(q, r->queue));
 	case QUEUE_REC_RESOURCE:
 		return from_status(queue_resource_create(q, r->queue, &r->payload, 0));
 	case QUEUE_REC_DROP:
