@@ -21,6 +21,8 @@ static int restore_submit(struct queues *q, const struct queue_record *r)
 		return s == STATUS_NOT_FOUND ? -EINVAL : -ENOMEM;
 	of = queue_get(q, r->queue, &s);
 	lane = of ? queue_lane_get(q, of, set) : NULL;
+	if (of)
+		of->outside = true; /* as far as is known */
 	t = lane ? queue_task_new(q, lane, r->task, &n) : NULL;
 	if (!t) {
 		if (of)
