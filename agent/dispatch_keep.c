@@ -129,7 +129,6 @@ int dispatch_keep(struct varlink_call *call, json_t *p, void *arg)
 	keeper_watch(k);
 	varlink_call_on_gone(call, on_call_gone, k);
 	(void)varlink_notify_text(call, "{}", 2);
-	dispatch_run(d);
 	return 0;
 }
 
