@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keep: a queue is there as long as somebody keeps it. For a client of elasticd, elasticd hands on
- * the client's socket with the call: as long as the client has its end open it keeps the queue,
- * whatever becomes of elasticd.
+ * Keep: a queue is there as long as somebody keeps it. Once a client of elasticd has its answer,
+ * elasticd hands on the client's socket: where elasticd ends, the client goes on to keep the queue
+ * as long as it has its end open. Before that it sees the end of its call, and of its connection.
  */
 #include "agent/dispatch_private.h"
 #include "common/json.h"
@@ -16,7 +16,7 @@ struct dispatch_keeper {
 	LIST_ENTRY(dispatch_keeper) link;
 	struct dispatch *d;
 	struct varlink_call *call; /* NULL: it has ended */
-	int fd;			   /* the client's socket; -1: it is who calls */
+	int fd;			   /* then: the client's socket */
 	struct loop_fd *watch;
 	char queue[];
 };
@@ -38,15 +38,6 @@ static void keeper_gone(struct dispatch_keeper *k)
 	dispatch_run_soon(d);
 }
 
-static void on_call_gone(void *arg)
-{
-	struct dispatch_keeper *k = arg;
-
-	k->call = NULL;
-	if (k->fd < 0)
-		keeper_gone(k);
-}
-
 static bool hung_up(int fd)
 {
 	struct pollfd p = { .fd = fd };
@@ -54,31 +45,25 @@ static bool hung_up(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* What there is to be read is for elasticd. */
+/* What there is to be read is for nobody. */
 static void on_client(int fd, int events, void *arg)
 {
-	struct dispatch_keeper *k = arg;
-	struct varlink_call *call = k->call;
-
-	if (!hung_up(fd))
-		return;
-	if (call) {
-		varlink_call_on_gone(call, NULL, NULL);
-		(void)varlink_reply(call, NULL);
-	}
-	keeper_gone(k);
+	if (hung_up(fd))
+		keeper_gone(arg);
 }
 
-/* Without a watch for it, it is as if it had not come. */
-static void keeper_watch(struct dispatch_keeper *k)
+/* elasticd has ended, or the client: it has the queue as long as it has its end open. */
+static void on_call_gone(void *arg)
 {
-	int r = 0;
+	struct dispatch_keeper *k = arg;
+	int brought = varlink_call_brought(k->call);
 
-	if (k->fd >= 0)
-		r = loop_fd_new(
-			k->d->a->loop, k->fd, LOOP_WRITE | LOOP_EDGE, on_client, k, &k->watch);
-	if (r < 0)
-		k->fd = close_fd(k->fd);
+	k->call = NULL;
+	k->fd = brought < 0 ? -1 : fcntl(brought, F_DUPFD_CLOEXEC, 0);
+	if (k->fd < 0 || hung_up(k->fd) ||
+		loop_fd_new(k->d->a->loop, k->fd, LOOP_WRITE | LOOP_EDGE, on_client, k, &k->watch) <
+			0)
+		keeper_gone(k);
 }
 
 static struct dispatch_keeper *keeper_new(
@@ -89,8 +74,6 @@ static struct dispatch_keeper *keeper_new(
 	if (!k)
 		return NULL;
 	*k = (struct dispatch_keeper){ .d = d, .call = call, .fd = -1 };
-	if (varlink_call_brought(call) >= 0)
-		k->fd = fcntl(varlink_call_brought(call), F_DUPFD_CLOEXEC, 0);
 	strcpy(k->queue, queue);
 	LIST_INSERT_HEAD(&d->keepers, k, link);
 	return k;
@@ -126,7 +109,6 @@ int dispatch_keep(struct varlink_call *call, json_t *p, void *arg)
 		keeper_free(k);
 		return refuse_keep(call, status, queue);
 	}
-	keeper_watch(k);
 	varlink_call_on_gone(call, on_call_gone, k);
 	(void)varlink_notify_text(call, "{}", 2);
 	return 0;

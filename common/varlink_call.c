@@ -29,7 +29,7 @@ struct varlink_call *varlink_call_new(struct varlink_connection *c)
 	return call;
 }
 
-static void call_free(struct varlink_call *call)
+static void call_remove(struct varlink_call *call)
 {
 	struct varlink_connection *c = call->connection;
 
@@ -37,6 +37,11 @@ static void call_free(struct varlink_call *call)
 	c->n_calls--;
 	c->held -= varlink_buffer_len(&call->held);
 	varlink_buffer_fini(&call->held);
+}
+
+static void call_free(struct varlink_call *call)
+{
+	call_remove(call);
 	free(call);
 }
 
@@ -47,9 +52,10 @@ void varlink_call_cancel(struct varlink_call *call)
 
 	if (call->dead)
 		*call->dead = true;
-	call_free(call);
+	call_remove(call);
 	if (gone)
 		gone(arg);
+	free(call);
 }
 
 /* Lets the first call, and those behind it that are answered, write out what they hold. */
@@ -320,6 +326,11 @@ void varlink_call_set_user(struct varlink_call *call, void *user)
 void *varlink_call_user(const struct varlink_call *call)
 {
 	return call->connection->user;
+}
+
+void varlink_call_flush(struct varlink_call *call)
+{
+	varlink_connection_send(call->connection);
 }
 
 int varlink_call_socket(struct varlink_call *call)

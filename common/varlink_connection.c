@@ -333,10 +333,10 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	if (c->handed && !s->ends)
 		shutdown(c->fd, SHUT_RDWR);
 	close_fd(c->fd);
-	close_fd(c->brought);
 	/* A handler that is told may answer other calls of this connection: they vanish unsent. */
 	while (!TAILQ_EMPTY(&c->calls))
 		varlink_call_cancel(TAILQ_FIRST(&c->calls));
+	close_fd(c->brought); /* who is told of its end may still want it */
 	if (c->user && s->closed)
 		s->closed(c->user, s->arg);
 	varlink_frame_fini(&c->in);

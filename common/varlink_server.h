@@ -202,11 +202,13 @@ const struct varlink_peer *varlink_call_peer(const struct varlink_call *call);
 /* A word of the caller's own for the connection, the same for all its calls; NULL at first. */
 void varlink_call_set_user(struct varlink_call *call, void *user);
 void *varlink_call_user(const struct varlink_call *call);
+/* Sends at once what answers the connection has, as far as its peer takes them. */
+void varlink_call_flush(struct varlink_call *call);
 /* The connection's socket: borrowed, for who hands it on. Where the server closes the connection
  * the peer sees that, but not at the server's end. */
 int varlink_call_socket(struct varlink_call *call);
-/* The descriptor that the connection has brought, borrowed for the life of the call; -1: none. The
- * next one replaces it. */
+/* The descriptor that the connection has brought, borrowed for the life of the call, and still
+ * there for who is told that the call is gone; -1: none. The next one replaces it. */
 int varlink_call_brought(const struct varlink_call *call);
 /* "io.elasticd.Manager" and "Status"; borrowed for the life of the call. */
 const char *varlink_call_interface(const struct varlink_call *call);

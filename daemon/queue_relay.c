@@ -237,6 +237,30 @@ static void hold_back(struct queue_link *l)
 	varlink_client_pause(l->client, true);
 }
 
+static void on_nothing(void *arg, const char *error, json_t *parameters, bool continues)
+{
+}
+
+/* Who keeps a queue keeps it while elasticd is away, too: once the client has its answer, the agent
+ * gets its socket, along with a call whose answer comes behind that of Keep, so never. It could
+ * read and answer what else is said on that connection, so clients keep each queue by a connection
+ * of its own. Where there is no descriptor for that, the call has to do. */
+static void give_client(const struct queue_call *c)
+{
+	struct queue_link *l = c->link;
+	int fd;
+
+	if (!l->client || l->given || strcmp(varlink_call_method(c->call), "Keep") != 0)
+		return;
+	fd = fcntl(varlink_call_socket(c->call), F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return;
+	varlink_call_flush(c->call);
+	varlink_client_give(l->client, fd);
+	l->given = varlink_client_call(l->client, "org.varlink.service.GetInfo", NULL, false,
+			   on_nothing, NULL) == 0;
+}
+
 static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
 {
 	struct queue_call *c = arg;
@@ -247,9 +271,10 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 			"the agent of the job has gone: it was lost, or the job is over");
 	else if (error)
 		varlink_error(take_call(c), error, json_incref(parameters));
-	else if (continues)
+	else if (continues) {
 		varlink_notify(c->call, json_incref(parameters));
-	else
+		give_client(c);
+	} else
 		varlink_reply(take_call(c), json_incref(parameters));
 	hold_back(l);
 }
@@ -299,22 +324,6 @@ static int take_wait(struct queue_call *c)
 	return json_put_int(c->params, name, (uint64_t)wait > waited ? wait - (int64_t)waited : 0);
 }
 
-/* Who keeps a queue keeps it while elasticd is away, too: the agent sees for itself when the client
- * goes. Where there is no descriptor for that, the call has to do. It could read and answer what
- * else is said on that connection, so clients keep queues by connections of their own. */
-static void give_client(const struct queue_call *c, struct queue_link *l)
-{
-	int fd;
-
-	if (l->given || strcmp(varlink_call_method(c->call), "Keep") != 0)
-		return;
-	fd = fcntl(varlink_call_socket(c->call), F_DUPFD_CLOEXEC, 0);
-	if (fd < 0)
-		return;
-	varlink_client_give(l->client, fd);
-	l->given = true;
-}
-
 /* c is answered where that fails. */
 static void send_call(struct queue_call *c, struct queue_link *l)
 {
@@ -333,7 +342,6 @@ static void send_call(struct queue_call *c, struct queue_link *l)
 		on_drained(l);
 	c->link = l;
 	TAILQ_INSERT_TAIL(&l->calls, c, entry);
-	give_client(c, l);
 	snprintf(name, sizeof(name), INTERFACE "%s", varlink_call_method(c->call));
 	r = varlink_client_call(l->client, name, params, more, on_answer, c);
 	if (r < 0)
