@@ -24,10 +24,17 @@ def hands(daemon):
     group.close()
 
 
+def handed_on(group):
+    """What elasticd does behind its answers, it has done when it answers the next one."""
+    with Coordinator(group.daemon.socket, group.name) as c:
+        c.stats()
+
+
 def keep(group, queue="mine"):
     c = Coordinator(group.daemon.socket, group.name)
     group.open.append(c)
     next(c.stream("Keep", queue=queue))
+    handed_on(group)
     return c
 
 
@@ -158,6 +165,7 @@ def test_two_queues_are_kept_by_one_connection(hands):
         keeper.send("Keep", queue=queue, more=True)
     assert keeper.receive()["continues"]
     ask_until(lambda: agent.stats()["queued"] == 2)
+    handed_on(hands)
     hands.daemon.kill()
     assert (queued(agent, "a"), queued(agent, "b")) == (1, 1)
     keeper.close()
