@@ -229,7 +229,7 @@ class Boss(threading.Thread):
         if needs:
             self.book.needs[name] = needs
             parameters["resources"] = list(needs)
-        if "never" in needs:
+        if "never" in needs or "third" in needs:  # all who are there may be of those who cannot build it
             parameters["alone"] = True
         return word, name, parameters
 
@@ -528,6 +528,8 @@ def check_task(race, task, tries, outcome):
     if "never" in task.needs:
         assert not tries and state in ("failed", "cancelled")
         assert state == "cancelled" or "could not build: there is none" in message
+        return
+    if "third" in task.needs and state == "failed" and "could not build: there is none" in message:
         return
     free = task.queue in race.book.wanted or task.number in race.book.wanted or task.queue == "storm"
     if state == "succeeded":
