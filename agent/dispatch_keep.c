@@ -111,6 +111,7 @@ int dispatch_keep(struct varlink_call *call, json_t *p, void *arg)
 	}
 	varlink_call_on_gone(call, on_call_gone, k);
 	(void)varlink_notify_text(call, "{}", 2);
+	dispatch_run(d);
 	return 0;
 }
 

@@ -323,9 +323,10 @@ int64_t queue_own(const struct queues *q, int worker, int64_t lease, const char 
 /* --- the whole */
 
 /* All queues fail with this error (a parameter server is lost): whatever is not over is cancelled;
- * exit_code -1: none. New tasks fail at once, too, until queue_unfail(). Of a queue that has lost
- * something so, and of which nobody was told until then, the next SUBMIT or JOIN that is from
- * outside is; a worker's own finds it as new. */
+ * exit_code -1: none. New tasks fail at once, too, until queue_unfail(). Who is from
+ * outside and uses a queue that has lost something so (a SUBMIT, JOIN or queue_keep()), but was not
+ * told by one that waited or by a FETCH, is told by its next SUBMIT or JOIN; a worker's own finds
+ * the queue as new. The oldest of these losses are forgotten where others need the room. */
 void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code, uint64_t now_ms);
 void queue_unfail(struct queues *q, uint64_t now_ms);
 /* All waits end with this, later ones too (the group stops): until queue_go(). Tasks stay as they
@@ -364,6 +365,7 @@ enum queue_record_kind {
 	QUEUE_REC_CLOSE,
 	QUEUE_REC_LOSS, /* queue, error, number: exit code: yet to be told, and no task has it */
 	QUEUE_REC_LOSS_TOLD, /* queue */
+	QUEUE_REC_KEEP,	     /* queue: it has a keeper now, and what it had is forgotten */
 	QUEUE_REC_N,
 };
 struct queue_record {

@@ -194,10 +194,13 @@ enum status queue_keep(struct queues *q, const char *queue)
 	if (!queue_name_ok(queue, true))
 		return STATUS_INVALID_ARGUMENT;
 	of = queue_get(q, queue, &s);
+	if (of)
+		of->outside = true;
 	if (!of || of->keepers++)
 		return s;
 	if (!link_empty(&of->lanes) || of->error || of->loss) {
 		keep_all(q, of);
+		queue_note(q, QUEUE_REC_KEEP, -1, of->name);
 		queue_note_all(q);
 	}
 	return s;
@@ -230,20 +233,12 @@ static void release_all(struct queues *q, struct queue *of)
 			q, (int64_t)container_of(l, struct queue_lease, by_queue)->task->id);
 }
 
-void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
+void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms)
 {
-	struct queue *of = queue_find(q, queue);
 	struct queue_link *l, *tmp;
-	struct queue_err *err;
-
-	if (!of || !of->keepers)
-		return;
-	if (of->keepers > 1) {
-		of->keepers--;
-		return;
-	}
-	err = queue_err_sure(STATUS_CANCELLED,
+	struct queue_err *err = queue_err_sure(STATUS_CANCELLED,
 		queue_err_new(STATUS_CANCELLED, "its coordinator is gone", "", -1, -1));
+
 	release_all(q, of);
 	cancel_all(q, of, err, now_ms);
 	LINK_FOREACH(l, tmp, &of->waits)
@@ -256,6 +251,20 @@ void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
 	queue_err_unref(err);
 	drop_error(q, of);
 	queue_loss_told(q, of);
+	queue_dirty(q, of);
+}
+
+void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
+{
+	struct queue *of = queue_find(q, queue);
+
+	if (!of || !of->keepers)
+		return;
+	if (of->keepers > 1) {
+		of->keepers--;
+		return;
+	}
+	queue_abandon(q, of, now_ms);
 	of->keepers = 0;
 	queue_dirty(q, of);
 	queue_settle(q, now_ms);
@@ -283,6 +292,16 @@ void queue_loss_told(struct queues *q, struct queue *of)
 	queue_dirty(q, of);
 }
 
+static bool outside_waits(const struct queue *of)
+{
+	const struct queue_link *l;
+
+	for (l = of->waits.next; l != &of->waits; l = l->next)
+		if (container_of(l, struct queue_wait, link)->outside)
+			return true;
+	return false;
+}
+
 void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code, uint64_t now_ms)
 {
 	struct queue_link *l, *tmp, *m, *tmp2;
@@ -292,22 +311,26 @@ void queue_fail_all(struct queues *q, const struct queue_error *e, int exit_code
 	q->failed = queue_err_sure(
 		e->code, queue_err_new(e->code, e->message, e->details, e->worker, e->task));
 	q->exit_code = exit_code;
+	LINK_FOREACH(l, tmp, &q->all)
+	{
+		struct queue *of = container_of(l, struct queue, all);
+
+		if (outside_waits(of))
+			queue_loss_told(q, of);
+		else if (of->outside && (of->error || queue_live(of->n)))
+			queue_lose(q, of, q->failed, exit_code);
+	}
 	/* Before their tasks are over, which would be all that they are told. */
 	LINK_FOREACH(l, tmp, &q->fetches)
 	{
-		queue_raise(q, container_of(l, struct queue_wait, link), q->failed);
+		queue_fetch_raise(q, container_of(l, struct queue_wait, link));
 	}
 	LINK_FOREACH(l, tmp, &q->all)
 	{
 		struct queue *of = container_of(l, struct queue, all);
-		bool loses = of->error || queue_live(of->n);
 
 		drop_error(q, of);
 		cancel_all(q, of, q->failed, now_ms);
-		if (!link_empty(&of->waits))
-			queue_loss_told(q, of);
-		else if (loses)
-			queue_lose(q, of, q->failed, exit_code);
 		LINK_FOREACH(m, tmp2, &of->waits)
 		{
 			queue_raise(q, container_of(m, struct queue_wait, link), q->failed);

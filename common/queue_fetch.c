@@ -74,6 +74,19 @@ static struct queue_err *watch(
 	return NULL;
 }
 
+void queue_fetch_raise(struct queues *q, struct queue_wait *w)
+{
+	const struct fetch *f = w->more;
+
+	for (size_t i = 0; w->outside && i < f->n; i++) {
+		const struct queue_task *t = queue_task_find(q, f->ids[i]);
+
+		if (t)
+			queue_loss_told(q, queue_lane_of(q, t)->of);
+	}
+	queue_raise(q, w, q->failed);
+}
+
 bool queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, size_t n, bool any,
 	uint64_t deadline_ms, uint64_t now_ms)
 {
@@ -96,7 +109,7 @@ bool queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, siz
 	} else if (!w->left || (any && w->left < n)) {
 		queue_wait_end(q, w, STATUS_OK, NULL);
 	} else if (q->failed) {
-		queue_raise(q, w, q->failed);
+		queue_fetch_raise(q, w);
 	} else if (deadline_ms <= now_ms) {
 		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED, "the task is not over yet");
 	} else {

@@ -20,35 +20,6 @@ struct queue *queue_find(const struct queues *q, const char *name)
 	return of;
 }
 
-struct queue *queue_get(struct queues *q, const char *name, enum status *ret)
-{
-	struct queue *of = queue_find(q, name), **at = &q->buckets[bucket(name)];
-
-	*ret = STATUS_OK;
-	if (of)
-		return of;
-	of = q->n_queues < QUEUE_QUEUES_MAX ? calloc(1, sizeof(*of)) : NULL;
-	if (!of) {
-		*ret = STATUS_RESOURCE_EXHAUSTED;
-		return NULL;
-	}
-	link_init(&of->lanes);
-	link_init(&of->leases);
-	link_init(&of->waits);
-	memcpy(of->name, name, strlen(name) + 1);
-	of->next = *at;
-	*at = of;
-	link_add(&q->all, &of->all);
-	q->n_queues++;
-	return of;
-}
-
-void queue_dirty(struct queues *q, struct queue *of)
-{
-	if (!link_in(&of->dirty))
-		link_add(&q->dirty, &of->dirty);
-}
-
 static size_t tasks_of(const struct queue *of)
 {
 	size_t n = 0;
@@ -56,6 +27,12 @@ static size_t tasks_of(const struct queue *of)
 	for (int i = 0; i < QUEUE_N_STATES; i++)
 		n += of->n[i];
 	return n;
+}
+
+/* But for a loss. */
+static bool is_empty(const struct queue *of)
+{
+	return !tasks_of(of) && !of->keepers && link_empty(&of->waits) && !of->error;
 }
 
 static void forget(struct queues *q, struct queue *of)
@@ -77,8 +54,56 @@ static void forget(struct queues *q, struct queue *of)
 
 void queue_forget(struct queues *q, struct queue *of)
 {
-	if (!tasks_of(of) && !of->keepers && link_empty(&of->waits) && !of->error && !of->loss)
+	if (is_empty(of) && !of->loss)
 		forget(q, of);
+}
+
+/* Of those that have nothing but a loss, which may never be asked for, the oldest makes room. */
+static void make_room(struct queues *q)
+{
+	struct queue *oldest = NULL;
+
+	for (struct queue_link *l = q->all.next; l != &q->all; l = l->next) {
+		struct queue *of = container_of(l, struct queue, all);
+
+		if (of->loss && is_empty(of) && (!oldest || of->loss_order < oldest->loss_order))
+			oldest = of;
+	}
+	if (!oldest)
+		return;
+	queue_loss_told(q, oldest);
+	forget(q, oldest);
+}
+
+struct queue *queue_get(struct queues *q, const char *name, enum status *ret)
+{
+	struct queue *of = queue_find(q, name), **at = &q->buckets[bucket(name)];
+
+	*ret = STATUS_OK;
+	if (of)
+		return of;
+	if (q->n_queues >= QUEUE_QUEUES_MAX)
+		make_room(q);
+	of = q->n_queues < QUEUE_QUEUES_MAX ? calloc(1, sizeof(*of)) : NULL;
+	if (!of) {
+		*ret = STATUS_RESOURCE_EXHAUSTED;
+		return NULL;
+	}
+	link_init(&of->lanes);
+	link_init(&of->leases);
+	link_init(&of->waits);
+	memcpy(of->name, name, strlen(name) + 1);
+	of->next = *at;
+	*at = of;
+	link_add(&q->all, &of->all);
+	q->n_queues++;
+	return of;
+}
+
+void queue_dirty(struct queues *q, struct queue *of)
+{
+	if (!link_in(&of->dirty))
+		link_add(&q->dirty, &of->dirty);
 }
 
 /* --- sets */

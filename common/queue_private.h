@@ -216,7 +216,8 @@ struct queue {
 	size_t n[QUEUE_N_STATES], bytes, keepers, n_joins, n_waiting;
 	uint64_t put_back, n_over, error_order;
 	struct queue_err *error;
-	struct queue_err *loss; /* has cancelled some of it, and nobody was told */
+	bool outside;		/* somebody from outside uses it, or may do so */
+	struct queue_err *loss; /* has cancelled some of it, and nobody from there was told */
 	int loss_exit_code;
 	uint64_t loss_order;
 	char name[QUEUE_NAME_MAX + 1];
@@ -446,6 +447,9 @@ void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e);
 
 /* queue_fetch.c */
 void queue_task_release(struct queues *q, int64_t id);
+/* It ends with the error of all queues; from outside, the queues of its tasks have told their loss.
+ */
+void queue_fetch_raise(struct queues *q, struct queue_wait *w);
 void queue_fetch_fini(struct queues *q, struct queue_wait *w);
 void queue_watchers_over(struct queues *q, struct queue_task *t);
 
@@ -461,6 +465,8 @@ void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint
 void queue_lose(struct queues *q, struct queue *of, struct queue_err *err, int exit_code);
 /* That was told, or nobody is to be told any more; of may be NULL. */
 void queue_loss_told(struct queues *q, struct queue *of);
+/* All that it has: nobody asks for it any more. queue_settle() follows. */
+void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms);
 
 /* queue_worker.c */
 struct queue_worker *queue_worker_find(const struct queues *q, int worker);

@@ -21,6 +21,8 @@ static int restore_submit(struct queues *q, const struct queue_record *r)
 		return s == STATUS_NOT_FOUND ? -EINVAL : -ENOMEM;
 	of = queue_get(q, r->queue, &s);
 	lane = of ? queue_lane_get(q, of, set) : NULL;
+	if (of)
+		of->outside = true; /* as far as is known */
 	t = lane ? queue_task_new(q, lane, r->task, &n) : NULL;
 	if (!t) {
 		if (of)
@@ -148,6 +150,14 @@ static int restore_raised(struct queues *q, const char *name)
 	return 0;
 }
 
+/* Its keeper has gone with the machine that had it. */
+static int restore_keep(struct queues *q, struct queue *of)
+{
+	if (of)
+		queue_abandon(q, of, 0);
+	return 0;
+}
+
 static int from_status(enum status s)
 {
 	return s == STATUS_OK ? 0 : s == STATUS_RESOURCE_EXHAUSTED ? -ENOMEM : -EINVAL;
@@ -168,6 +178,8 @@ static int restore(struct queues *q, const struct queue_record *r)
 		/* It was told at once, and nothing else was written of it. */
 		queue_loss_told(q, queue_find(q, r->queue));
 		return 0;
+	case QUEUE_REC_KEEP:
+		return restore_keep(q, queue_find(q, r->queue));
 	case QUEUE_REC_RESOURCE:
 		return from_status(queue_resource_create(q, r->queue, &r->payload, 0));
 	case QUEUE_REC_DROP:

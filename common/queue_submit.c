@@ -209,7 +209,8 @@ static bool lost(struct queues *q, struct queue_wait *w, const char *queue)
 		if (e != q->failed)
 			w->exit_code = of->loss_exit_code;
 	}
-	queue_loss_told(q, of);
+	if (w->outside)
+		queue_loss_told(q, of);
 	return e;
 }
 
@@ -244,6 +245,7 @@ static struct queue *wait_in(struct queues *q, struct queue_wait *w, const char 
 		return NULL;
 	}
 	link_add(&of->waits, &w->link);
+	of->outside |= w->outside;
 	w->of = of;
 	return of;
 }
@@ -307,6 +309,8 @@ static bool join(struct queues *q, struct queue_wait *w, const char *queue, bool
 		return queue_wait_claim(q, w);
 	}
 	of = queue_find(q, queue);
+	if (of)
+		of->outside |= w->outside;
 	if (!of || (!of->error && !queue_live(of->n))) {
 		queue_wait_end(q, w, STATUS_OK, NULL);
 		return queue_wait_claim(q, w);

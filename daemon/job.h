@@ -68,9 +68,10 @@ struct job {
 	struct job_record rec;
 	struct mirror mirror;
 	enum life life;
-	int64_t seq;	  /* the last event that is known */
-	bool accepted;	  /* an agent was let go once: somebody was told that the run exists */
-	bool guard_gone;  /* no process of the agent is left */
+	int64_t seq;	 /* the last event that is known */
+	bool accepted;	 /* an agent was let go once: somebody was told that the run exists */
+	bool guard_gone; /* no process of the agent is left */
+	bool counted; /* the loss of the agent is among losses_ms, and it has not answered since */
 	unsigned notices; /* of enum spec_notice: what its specification asks for */
 	int64_t poll_ms;  /* how often what cannot be waited for is asked */
 	bool listening;	  /* notices.c hears of it */

@@ -54,6 +54,11 @@ int job_agent_adopt(struct job *j, int pidfd)
 
 void job_agent_note_loss(struct job *j)
 {
+	/* One that dies may take connections that end at once, until the kernel has torn it down.
+	 */
+	if (j->counted)
+		return;
+	j->counted = true;
 	if (j->n_losses == JOB_LOSSES_MAX) {
 		memmove(j->losses_ms, j->losses_ms + 1,
 			(JOB_LOSSES_MAX - 1) * sizeof(*j->losses_ms));
@@ -137,6 +142,7 @@ static void on_link_update(void *arg, json_t *job, json_t *events)
 	if (r < 0)
 		log_warning("job %s: its agent sent a state that cannot be used: %s", j->rec.name,
 			err.text);
+	j->counted = false;
 	job_event(j, LIFE_EV_ANSWERED);
 	take_events(j, events);
 	j->host->changed(j->host->arg, j);
@@ -244,6 +250,7 @@ int job_agent_start(struct job *j, const json_t *spec, bool resume, struct error
 	int socket = -1;
 	int r;
 
+	j->counted = false;
 	if (!record_dir)
 		return error_set(err, -ENOMEM, "out of memory");
 	o.record_dir = record_dir;

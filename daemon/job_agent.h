@@ -18,7 +18,7 @@ _must_check_ int job_agent_link(struct job *j, int fd);
 /* Watches a guard that an earlier elasticd started (takes pidfd). */
 _must_check_ int job_agent_adopt(struct job *j, int pidfd);
 
-/* Counts an agent that went without a verdict. */
+/* Counts an agent that went without a verdict, once until one answers or is started. */
 void job_agent_note_loss(struct job *j);
 
 /* The verdict that is on disk, put into the mirror. True where there is one. */

@@ -116,6 +116,25 @@ def test_a_queue_that_gets_a_keeper_late_holds_up_nobody(job):
         assert c.submit("other", queue="other")
 
 
+@pytest.mark.parametrize("both", [False, True], ids=["agent", "agent-and-elasticd"])
+def test_what_a_queue_had_before_its_keeper_goes_with_the_agent_however_soon(job, both):
+    """Long before the disk has a journal that was written anew."""
+    daemon, c = job.daemon, at_control(job)
+    c.submit_many(["a", "b"], queue="mine")
+    kept = c.submit("c", queue="other")
+    agent = daemon.agent_pid(job.name)
+    next(at_control(job).stream("Keep", queue="mine"))
+    if both:
+        daemon.kill()
+    os.kill(agent, signal.SIGKILL)
+    if both:
+        daemon.start()
+    daemon.until_attempt(job.name, 1)
+    c = at_control(job)
+    assert [t["task"] for t in c.call("List")["tasks"]] == [kept]
+    assert c.call("Join", queue="mine") == {}
+
+
 def test_closed_queues_stay_closed(job):
     c = at_control(job)
     c.call("Close")

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import puppet, wait_gone
+from harness import puppet
 from queue_workers import Coordinator, Hands
 
 NOBODY_LEFT = {"loss_grace": "1h", "exit_code": 77}
@@ -192,7 +192,6 @@ def test_a_loss_that_nobody_was_told_of_outlives_the_agent_where_tasks_do(hands,
     if both:
         daemon.kill()
     os.kill(agent, signal.SIGKILL)
-    wait_gone(agent)
     if both:
         daemon.start()
     daemon.until_attempt(g.name, 1)

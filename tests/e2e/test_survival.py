@@ -15,9 +15,9 @@ import time
 
 import pytest
 
-from harness import (DAEMON, PUPPET, SANITIZED, SLOWER, Unmet, Varlink, VarlinkError, alive, cmdline,
-                     fill, line_bytes, processes_of_run, spec, stat_of, wait_file, wait_for, wait_gone,
-                     wait_lines)
+from harness import (DAEMON, PATIENCE, PUPPET, SANITIZED, SLOWER, Unmet, Varlink, VarlinkError, alive,
+                     cmdline, fill, line_bytes, processes_of_run, spec, stat_of, wait_file, wait_for,
+                     wait_gone, wait_lines)
 
 
 def strip(job):
@@ -504,6 +504,30 @@ def test_stale_agent_sockets_are_no_trouble(box, daemon):
     daemon.start()
     wait_file(box.path("up.1.0"))
     assert daemon.until_attempt(name, 1)["restarts"] == 1
+
+
+def test_one_death_of_an_agent_counts_once_however_often_it_seems_to_be_there(box, daemon):
+    """As long as the kernel has not torn it down its socket may take connections, which end at once."""
+    name, run, job = up(box, daemon, restart={"max": 2})
+    guard = stat_of(job["agent_pid"])[1]
+    sock = daemon.agent_sock(name)
+    sock.unlink()
+    with socket.socket(socket.AF_UNIX) as dying:
+        dying.bind(str(sock))
+        dying.listen()
+        dying.settimeout(PATIENCE)
+        os.kill(guard, signal.SIGSTOP)
+        try:
+            os.kill(job["agent_pid"], signal.SIGKILL)
+            # Each time elasticd looks whether there is one, and connects.
+            for _ in range(6):
+                dying.accept()[0].close()
+        finally:
+            os.kill(guard, signal.SIGCONT)
+    for attempt in (1, 2):
+        job = daemon.until_attempt(name, attempt)
+        if attempt < 2:
+            kill_agent(job, "agent")
 
 
 def test_a_second_elasticd_is_refused_by_name_of_the_first(box, daemon):

@@ -344,3 +344,49 @@ static inline void passes(uint64_t ms)
 	drain();
 	ck_assert_uint_gt(queue_due_ms(q), now);
 }
+
+/* --- what is written down */
+
+static struct queues *written; /* made of the records so far */
+
+/* One crashes before it suits, for QUEUE_DO_ANEW. */
+static inline void writes_down(void)
+{
+	struct queue_do d;
+
+	if (!written)
+		ck_assert_int_eq(queues_new(&opt, &written), 0);
+	while (queue_next(q, &d))
+		if (d.what == QUEUE_DO_RECORD)
+			ck_assert_int_eq(queue_restore(written, &d.record), 0);
+}
+
+/* What is written down is the one from now on. */
+static inline void crashes(bool anew)
+{
+	struct queue_record r;
+	uint64_t cursor = 0;
+
+	writes_down();
+	if (anew) {
+		queues_free(written);
+		ck_assert_int_eq(queues_new(&opt, &written), 0);
+	}
+	while (anew && queue_dump(q, &cursor, &r))
+		ck_assert_int_eq(queue_restore(written, &r), 0);
+	teardown();
+	n_asks = n_told = 0;
+	memset(asks, 0, sizeof(asks));
+	q = written;
+	written = NULL;
+}
+
+/* The records stay. */
+static inline int64_t submit_quietly(const char *queue)
+{
+	struct queue_wait s = { 0 };
+
+	ck_assert(queue_submit(q, &s, queue, &plain, 1, false, EVER, now));
+	ck_assert_int_eq(s.status, STATUS_OK);
+	return s.first;
+}

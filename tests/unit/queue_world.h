@@ -406,7 +406,7 @@ static void drain(void)
 		while (queue_next(w.q, &d)) {
 			if (d.what == QUEUE_DO_RECORD)
 				journal_add(&d.record);
-			else if (d.what == QUEUE_DO_DUMP || d.what == QUEUE_DO_ANEW)
+			else if (d.what == QUEUE_DO_DUMP)
 				journal_dump();
 			else if (d.what == QUEUE_DO_KILL)
 				w.kills |= 1u << d.worker;

@@ -46,6 +46,8 @@ static size_t some_records(struct queue_record *r)
 	r[n++].error = (struct queue_error){ STATUS_UNAVAILABLE, "ps:0 is gone", "", 4, -1 };
 	r[n] = record(QUEUE_REC_LOSS_TOLD, 0);
 	r[n++].queue = "fit";
+	r[n] = record(QUEUE_REC_KEEP, 0);
+	r[n++].queue = "fit";
 	return n;
 }
 

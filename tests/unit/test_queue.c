@@ -621,41 +621,6 @@ END_TEST
 
 /* --- what is written down */
 
-/* The records so far, made so in another machine, which is the one from now on. */
-static void crashes(bool anew)
-{
-	struct queue_record r;
-	struct queue_do d;
-	struct queues *other;
-	uint64_t cursor = 0;
-
-	ck_assert_int_eq(queues_new(&opt, &other), 0);
-	while (queue_next(q, &d))
-		if (d.what == QUEUE_DO_ANEW)
-			anew = true;
-		else if (d.what == QUEUE_DO_RECORD && !anew)
-			ck_assert_int_eq(queue_restore(other, &d.record), 0);
-	if (anew) {
-		queues_free(other);
-		ck_assert_int_eq(queues_new(&opt, &other), 0);
-	}
-	while (anew && queue_dump(q, &cursor, &r))
-		ck_assert_int_eq(queue_restore(other, &r), 0);
-	teardown();
-	n_asks = n_told = 0;
-	memset(asks, 0, sizeof(asks));
-	q = other;
-}
-
-static int64_t submit_quietly(const char *queue)
-{
-	struct queue_wait s = { 0 };
-
-	ck_assert(queue_submit(q, &s, queue, &plain, 1, false, EVER, now));
-	ck_assert_int_eq(s.status, STATUS_OK);
-	return s.first;
-}
-
 START_TEST(a_queue_with_a_keeper_is_in_no_journal)
 {
 	struct queue_outcome o;
@@ -678,36 +643,6 @@ START_TEST(a_queue_with_a_keeper_is_in_no_journal)
 }
 END_TEST
 
-START_TEST(what_was_there_before_its_first_keeper_goes_with_it_too)
-{
-	struct queue_outcome o;
-
-	opt.journal = true;
-	again();
-	submit_quietly("mine");
-	submit_quietly("all");
-	ck_assert_int_eq(queue_keep(q, "mine"), STATUS_OK);
-	crashes(false);
-	ck_assert(!queue_outcome(q, 1, &o));
-	is(2, "queued");
-}
-END_TEST
-
-/* Of "a" nobody was told, of "b" somebody was, "c" has lost nothing. */
-static void loses(bool anew)
-{
-	struct queue_wait told_now = { 0 };
-
-	again();
-	submit_quietly("a");
-	submit_quietly("b");
-	queue_fail_all(q, &ps, 75, now);
-	ck_assert(queue_join(q, &told_now, "b", EVER, now) && told_now.failed_queue);
-	queue_wait_fini(q, &told_now, now);
-	queue_unfail(q, now);
-	crashes(anew);
-}
-
 static struct ask *outside_joins(const char *queue)
 {
 	struct ask *a = ask();
@@ -716,25 +651,25 @@ static struct ask *outside_joins(const char *queue)
 	return asked(a, queue_join(q, &a->w, queue, EVER, now));
 }
 
-START_TEST(a_loss_of_which_nobody_was_told_waits_for_somebody_from_outside)
+START_TEST(what_was_there_before_its_first_keeper_goes_with_it_too)
 {
+	struct queue_outcome o;
+
 	opt.journal = true;
 	for (int anew = 0; anew < 2; anew++) {
-		struct ask *a;
+		struct queue_wait s = { .outside = true };
 
-		loses(anew);
-		is_ok(outside_joins("b"));
-		is_ok(outside_joins("c"));
-		a = outside_joins("a");
-		ends(a, STATUS_UNAVAILABLE, ps.message);
-		ck_assert(a->w.failed_queue && a->w.exit_code == 75);
-		is_ok(outside_joins("a"));
-		crashes(true);
-		is_ok(outside_joins("a"));
-		/* Who is of the workers takes it as new. */
-		loses(anew);
-		is_ok(join_of("a", EVER));
-		is_ok(outside_joins("a"));
+		again();
+		ck_assert(queue_submit(q, &s, "mine", &plain, 1, false, EVER, now));
+		submit_quietly("all");
+		queue_fail_all(q, &ps, 75, now);
+		queue_unfail(q, now);
+		ck_assert_int_eq(queue_keep(q, "mine"), STATUS_OK);
+		submit_quietly("mine");
+		crashes(anew);
+		ck_assert(!queue_outcome(q, 1, &o) && !queue_outcome(q, 3, &o));
+		is(2, "cancelled: ps:0 was killed by SIGKILL");
+		is_ok(outside_joins("mine"));
 	}
 }
 END_TEST
@@ -780,7 +715,6 @@ int main(void)
 	tcase_add_test(t, what_is_over_before_it_is_heard_of_does_no_harm);
 	tcase_add_test(t, a_queue_with_a_keeper_is_in_no_journal);
 	tcase_add_test(t, what_was_there_before_its_first_keeper_goes_with_it_too);
-	tcase_add_test(t, a_loss_of_which_nobody_was_told_waits_for_somebody_from_outside);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

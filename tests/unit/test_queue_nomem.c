@@ -299,6 +299,8 @@ START_TEST(the_making_and_the_restoring_of_one_may_fail)
 		{ QUEUE_REC_FAIL, 1, -1, 2, "", { "", 0, "" }, NULL, 0, bad, true },
 		{ QUEUE_REC_ERROR, -1, -1, 0, "c", { "", 0, "" }, NULL, 0, bad, false },
 		{ QUEUE_REC_LOSS, -1, -1, 7, "d", { "", 0, "" }, NULL, 0, bad, false },
+		{ QUEUE_REC_SUBMIT, 3, -1, 0, "d", { "x", 1, "" }, NULL, 0, none, false },
+		{ QUEUE_REC_KEEP, -1, -1, 0, "d", { "", 0, "" }, NULL, 0, none, false },
 		{ QUEUE_REC_RELEASE, 9, -1, 0, "", { "", 0, "" }, NULL, 0, none, false },
 		{ QUEUE_REC_CLOSE, -1, -1, 0, "", { "", 0, "" }, NULL, 0, none, false },
 	};
@@ -321,7 +323,8 @@ START_TEST(the_making_and_the_restoring_of_one_may_fail)
 		ck_assert(k == 0 || k == -ENOMEM);
 		if (k == 0)
 			ck_assert(queue_outcome(q, 1, &o) && o.state == QUEUE_FAILED &&
-				  queue_outcome(q, 2, &o) && o.state == QUEUE_SUCCEEDED);
+				  queue_outcome(q, 2, &o) && o.state == QUEUE_SUCCEEDED &&
+				  !queue_outcome(q, 3, &o));
 		q = queues_free(q);
 	}
 }

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+/* All queues fail, and who is outside comes later: what it is told, and for how long that is kept.
+ */
+#include "tests/unit/queue_test.h"
+
+static const struct queue_error ps = { STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL", "", 5,
+	-1 };
+
+static int64_t outside_submits(const char *queue)
+{
+	struct queue_wait s = { .outside = true };
+
+	ck_assert(queue_submit(q, &s, queue, &plain, 1, false, EVER, now));
+	ck_assert_int_eq(s.status, STATUS_OK);
+	queue_wait_fini(q, &s, now);
+	return s.first;
+}
+
+/* Whether it was told of a loss. The records stay. */
+static bool is_told(const char *queue, bool outside)
+{
+	struct queue_wait w = { .outside = outside };
+	bool is;
+
+	ck_assert(queue_join(q, &w, queue, EVER, now));
+	is = w.failed_queue;
+	ck_assert_int_eq(w.status, is ? STATUS_UNAVAILABLE : STATUS_OK);
+	ck_assert(!is || (w.exit_code == 75 && strcmp(w.error.message, ps.message) == 0));
+	queue_wait_fini(q, &w, now);
+	return is;
+}
+
+static void all_fail(void)
+{
+	queue_fail_all(q, &ps, 75, now);
+}
+
+/* Of "a" nobody was told, of "b" somebody was, "c" has lost nothing. */
+static void loses(bool anew)
+{
+	again();
+	outside_submits("a");
+	outside_submits("b");
+	all_fail();
+	ck_assert(is_told("b", true));
+	queue_unfail(q, now);
+	crashes(anew);
+}
+
+START_TEST(a_loss_of_which_nobody_was_told_waits_for_somebody_from_outside)
+{
+	opt.journal = true;
+	for (int anew = 0; anew < 2; anew++) {
+		loses(anew);
+		ck_assert(!is_told("b", true) && !is_told("c", true));
+		/* Who is of the workers takes it as new. */
+		ck_assert(!is_told("a", false));
+		ck_assert(is_told("a", true));
+		ck_assert(!is_told("a", true));
+		crashes(anew);
+		ck_assert(!is_told("a", true));
+	}
+}
+END_TEST
+
+START_TEST(what_a_worker_is_told_is_kept_for_who_is_outside)
+{
+	struct ask *parked;
+
+	outside_submits("a");
+	parked = join_of("a", EVER);
+	all_fail();
+	ends(parked, STATUS_UNAVAILABLE, ps.message);
+	ck_assert(is_told("a", false));
+	queue_unfail(q, now);
+	submit_as("a", &plain);
+	ck_assert(is_told("a", true));
+	ck_assert_int_eq(cancel_all("a")->w.status, STATUS_OK);
+	ck_assert(!is_told("a", true));
+}
+END_TEST
+
+START_TEST(one_from_outside_that_waits_is_told_for_all_that_are)
+{
+	struct ask *parked[2] = { ask(), ask() };
+
+	outside_submits("a");
+	parked[1]->w.outside = true;
+	for (int i = 0; i < 2; i++)
+		asked(parked[i], queue_join(q, &parked[i]->w, "a", EVER, now));
+	all_fail();
+	for (int i = 0; i < 2; i++)
+		ends(parked[i], STATUS_UNAVAILABLE, ps.message);
+	queue_unfail(q, now);
+	ck_assert(!is_told("a", true));
+}
+END_TEST
+
+static struct ask *fetches(int64_t task, bool outside)
+{
+	struct ask *a = ask();
+
+	a->w.outside = outside;
+	return asked(a, queue_fetch(q, &a->w, &task, 1, false, EVER, now));
+}
+
+START_TEST(who_is_told_by_a_fetch_is_not_told_again)
+{
+	int64_t a = outside_submits("a"), b = outside_submits("b"), c = outside_submits("c");
+	struct ask *waiting, *worker;
+
+	takes(0, a);
+	waiting = fetches(b, true);
+	worker = fetches(c, false);
+	all_fail();
+	ends(waiting, STATUS_UNAVAILABLE, ps.message);
+	ends(worker, STATUS_UNAVAILABLE, ps.message);
+	/* It runs until its worker has heard of it. */
+	ends(fetches(a, true), STATUS_UNAVAILABLE, ps.message);
+	queue_unfail(q, now);
+	ck_assert_int_eq(cancel_all("a")->w.status, STATUS_OK);
+	dies(0, "was killed");
+	ck_assert(!is_told("a", true));
+	ck_assert(!is_told("b", true));
+	ck_assert(is_told("c", true));
+}
+END_TEST
+
+START_TEST(a_queue_of_the_workers_alone_keeps_no_loss)
+{
+	struct ask *late;
+
+	submit_as("a", &plain);
+	submit_as("joined", &plain);
+	submit_as("done", &plain);
+	ck_assert_int_eq(queue_keep(q, "kept"), STATUS_OK);
+	submit_as("kept", &plain);
+	for (int i = 0; i < 2; i++) {
+		late = ask();
+		late->w.outside = true;
+		if (i)
+			asked(late, queue_done(q, &late->w, "done", now, now));
+		else
+			asked(late, queue_join(q, &late->w, "joined", now, now));
+		ck_assert_int_eq(late->w.status, STATUS_DEADLINE_EXCEEDED);
+	}
+	all_fail();
+	queue_unfail(q, now);
+	ck_assert(!is_told("a", true));
+	ck_assert(is_told("joined", true));
+	ck_assert(is_told("done", true));
+	ck_assert(is_told("kept", true));
+}
+END_TEST
+
+START_TEST(the_oldest_of_too_many_losses_make_room)
+{
+	char name[8];
+	int64_t t;
+
+	opt.journal = true;
+	for (int anew = 0; anew < 2; anew++) {
+		again();
+		/* What has more than a loss stays. */
+		outside_submits("first");
+		for (int i = 1; i < QUEUE_QUEUES_MAX; i++) {
+			snprintf(name, sizeof(name), "q%d", i);
+			t = outside_submits(name);
+			writes_down();
+			ck_assert_uint_eq(queue_release(q, &t, 1, now), 1);
+		}
+		all_fail();
+		queue_unfail(q, now);
+		submit_quietly("new");
+		ck_assert_int_eq(queue_keep(q, "newer"), STATUS_OK);
+		crashes(anew);
+		ck_assert(!is_told("q1", true) && !is_told("q2", true));
+		ck_assert(is_told("q3", true));
+		ck_assert(is_told("q1023", true));
+		ck_assert(is_told("first", true));
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("queue_loss");
+	TCase *t = tcase_create("queue_loss");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, a_loss_of_which_nobody_was_told_waits_for_somebody_from_outside);
+	tcase_add_test(t, what_a_worker_is_told_is_kept_for_who_is_outside);
+	tcase_add_test(t, one_from_outside_that_waits_is_told_for_all_that_are);
+	tcase_add_test(t, who_is_told_by_a_fetch_is_not_told_again);
+	tcase_add_test(t, a_queue_of_the_workers_alone_keeps_no_loss);
+	tcase_add_test(t, the_oldest_of_too_many_losses_make_room);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
