@@ -549,10 +549,12 @@ START_TEST(a_child_goes_on_with_a_copy_in_which_nothing_is_leased)
 
 		r = r || elasticd_work_next(work, 0, &i) || i->task != a ||
 		    elasticd_work_finish(work, NULL) || elasticd_join(q, -1);
-		_exit(r);
+		/* What the other thread had in hand is lost here: no business of a search for leaks
+		 * at an exit. */
+		raise(r ? SIGTERM : SIGKILL);
 	}
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	ck_assert_int_eq(status, 0);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	ck_assert_int_eq(elasticd_work_finish(work, NULL), 0);
 	submit("for the one that waits");
 	ck_assert_int_eq(worker_end(&w), 0);
