@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import harness
+from queue_workers import Hands
 
 TEST_SECONDS = int(os.environ.get("ELASTIC_TEST_SECONDS", 300 * harness.SLOWER))
 
@@ -90,6 +91,20 @@ def box(request):
 @pytest.fixture
 def daemon(box):
     return box.daemon
+
+
+@pytest.fixture
+def hands(daemon):
+    """Starts jobs all of whose tasks the test can be."""
+    groups = []
+
+    def make(document):
+        groups.append(Hands(daemon, document))
+        return groups[-1]
+
+    yield make
+    for g in groups:
+        g.close()
 
 
 @pytest.fixture

@@ -7,25 +7,12 @@ import os
 import pytest
 
 from harness import alive, puppet, wait_gone
-from queue_workers import Coordinator, Hands, script, server
+from queue_workers import Coordinator, script, server
 
 
 def pool(n, **top):
     role = {"replicas": n, "command": server(), **top.pop("role", {})}
     return {"mode": "pool", "roles": [role], **top}
-
-
-@pytest.fixture
-def hands(daemon):
-    groups = []
-
-    def make(document):
-        groups.append(Hands(daemon, document))
-        return groups[-1]
-
-    yield make
-    for g in groups:
-        g.close()
 
 
 def call(c, payload, **more):

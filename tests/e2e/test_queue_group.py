@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from harness import puppet, wait_file, wait_gone
-from queue_workers import Coordinator, Hands, QueueError, script, server
+from queue_workers import Coordinator, QueueError, script, server
 
 BOARD_HEADER, BOARD_SLOT, BOARD_CANCELS = 4096, 128, 64 + 8
 
@@ -36,19 +36,6 @@ def deaf(box):
 def heeds_nothing(box, *ranks):
     for rank in ranks:
         wait_file(box.path(f"deaf.{rank}.0"))
-
-
-@pytest.fixture
-def hands(daemon):
-    groups = []
-
-    def make(document):
-        groups.append(Hands(daemon, document))
-        return groups[-1]
-
-    yield make
-    for g in groups:
-        g.close()
 
 
 def events_named(daemon, run, name):

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from harness import puppet
-from queue_workers import Coordinator, Hands
+from queue_workers import Coordinator
 
 NOBODY_LEFT = {"loss_grace": "1h", "exit_code": 77}
 
@@ -18,19 +18,6 @@ def job(ps=3, restarts=0, **queue):
     return {"roles": [{"name": "chief", "command": hang}, {"name": "worker", "command": hang},
                       {"name": "ps", "replicas": ps, "command": hang, "on_failure": "fail_queue"}],
             "queue": {**NOBODY_LEFT, **queue}, "restart": {"max": restarts}}
-
-
-@pytest.fixture
-def hands(daemon):
-    groups = []
-
-    def make(document):
-        groups.append(Hands(daemon, document))
-        return groups[-1]
-
-    yield make
-    for g in groups:
-        g.close()
 
 
 def outside(g):
