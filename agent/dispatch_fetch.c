@@ -79,7 +79,7 @@ static void answer_many(struct dispatch_wait *x)
 }
 
 static int fetch(struct dispatch_door *door, struct varlink_call *call, const char *job, int64_t id,
-	int64_t timeout_ms, bool release)
+	const struct dispatch_asks *asks)
 {
 	struct dispatch *d = door->d;
 	struct dispatch_wait *x = NULL;
@@ -89,28 +89,35 @@ static int fetch(struct dispatch_door *door, struct varlink_call *call, const ch
 	if (!x)
 		return 0;
 	x->workers = door->workers;
-	x->release = release;
+	x->release = asks->release;
 	x->id = id;
-	return dispatch_wait_begun(x, queue_fetch(d->q, &x->wait, &x->id, 1, false,
-					      dispatch_deadline(d, timeout_ms), d->now_ms));
+	return dispatch_wait_begun_by(x,
+		queue_fetch(d->q, &x->wait, &x->id, 1, false,
+			dispatch_deadline(d, asks->timeout_ms), d->now_ms),
+		dispatch_own(door, call, asks, NULL, &id, 1));
 }
 
 int dispatch_fetch(struct varlink_call *call, json_t *p, void *arg)
 {
-	return fetch(arg, call, json_get_string(p, "job", NULL), json_get_int(p, "task", -1),
-		json_get_int(p, "timeout_ms", -1), json_get_bool(p, "release", false));
+	struct dispatch_asks asks = dispatch_asks_json(p);
+
+	return fetch(
+		arg, call, json_get_string(p, "job", NULL), json_get_int(p, "task", -1), &asks);
 }
 
 int dispatch_fetch_flat(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	return fetch(arg, call, flat_text(p, "job", NULL), flat_int(p, "task", -1),
-		flat_int(p, "timeout_ms", -1), flat_bool(p, "release"));
+	struct dispatch_asks asks = dispatch_asks_flat(p);
+
+	return fetch(arg, call, flat_text(p, "job", NULL), flat_int(p, "task", -1), &asks);
 }
 
 int dispatch_fetch_many(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct dispatch_door *door = arg;
 	struct dispatch *d = door->d;
+	struct dispatch_asks asks = dispatch_asks_json(p);
+	bool any = json_get_bool(p, "any", false), over;
 	const json_t *list = json_get_array(p, "tasks");
 	_cleanup_free_ int64_t *ids = NULL;
 	struct dispatch_wait *x;
@@ -127,10 +134,12 @@ int dispatch_fetch_many(struct varlink_call *call, json_t *p, void *arg)
 	if (!x || !dispatch_wait_hold(x, n * FETCH_WAIT_BYTES))
 		return 0;
 	x->workers = door->workers;
-	x->release = json_get_bool(p, "release", false);
+	x->release = asks.release;
 	x->ids = TAKE_PTR(ids);
 	x->n = n;
-	return dispatch_wait_begun(
-		x, queue_fetch(d->q, &x->wait, x->ids, n, json_get_bool(p, "any", false),
-			   dispatch_deadline(d, json_get_int(p, "timeout_ms", -1)), d->now_ms));
+	over = queue_fetch(
+		d->q, &x->wait, x->ids, n, any, dispatch_deadline(d, asks.timeout_ms), d->now_ms);
+	/* Any may be another one's. */
+	return dispatch_wait_begun_by(
+		x, over, any && n > 1 ? -1 : dispatch_own(door, call, &asks, NULL, x->ids, n));
 }

@@ -120,6 +120,22 @@ int dispatch_bytes(const struct dispatch_bytes *b, struct queue_bytes *ret, void
 		QUEUE_VALUE_MAX, ret->len);
 }
 
+struct dispatch_asks dispatch_asks_json(const json_t *p)
+{
+	return (struct dispatch_asks){ .timeout_ms = json_get_int(p, "timeout_ms", -1),
+		.lease = json_get_int(p, "lease", -1),
+		.once = json_get_int(p, "once", 0),
+		.release = json_get_bool(p, "release", false) };
+}
+
+struct dispatch_asks dispatch_asks_flat(const struct flat *p)
+{
+	return (struct dispatch_asks){ .timeout_ms = flat_int(p, "timeout_ms", -1),
+		.lease = flat_int(p, "lease", -1),
+		.once = flat_int(p, "once", 0),
+		.release = flat_bool(p, "release") };
+}
+
 /* --- waits without a result ---------------------------------------------------------------------
  */
 
@@ -133,18 +149,16 @@ static void answer_empty(struct dispatch_wait *x)
 	varlink_reply_text(x->call, "{}", 2);
 }
 
-/* The task that the caller would wait for, and that waits for it; -1: none. */
-static int64_t own_task(const struct dispatch_door *door, const struct varlink_call *call,
-	const json_t *p, const int64_t *ids, size_t n)
+int64_t dispatch_own(const struct dispatch_door *door, const struct varlink_call *call,
+	const struct dispatch_asks *asks, const char *queue, const int64_t *ids, size_t n)
 {
 	/* One who waits for some time only, waits. */
-	if (json_get_int(p, "timeout_ms", -1) >= 0)
+	if (asks->timeout_ms >= 0)
 		return -1;
-	return queue_own(door->d->q, dispatch_caller(door, call), json_get_int(p, "lease", -1),
-		queue_of(p), ids, n);
+	return queue_own(door->d->q, dispatch_caller(door, call), asks->lease, queue, ids, n);
 }
 
-static int refuse_own(struct varlink_call *call, int64_t task)
+int dispatch_refuse_own(struct varlink_call *call, int64_t task)
 {
 	return worker_fail(call, STATUS_FAILED_PRECONDITION, QUEUE_OWN_TEXT, (long long)task);
 }
@@ -153,10 +167,9 @@ static int method_join(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct dispatch_door *door = arg;
 	struct dispatch *d = door->d;
-	uint64_t once = dispatch_once_key(json_get_int(p, "once", 0), queue_of(p));
+	struct dispatch_asks asks = dispatch_asks_json(p);
+	uint64_t once = dispatch_once_key(asks.once, queue_of(p));
 	struct dispatch_wait *x = NULL;
-	int64_t own;
-	bool over;
 
 	if (dispatch_is_job(d, call, json_get_string(p, "job", NULL)) &&
 		!dispatch_once_answer(d, call, once))
@@ -164,15 +177,10 @@ static int method_join(struct varlink_call *call, json_t *p, void *arg)
 	if (!x)
 		return 0;
 	x->once = once;
-	own = own_task(door, call, p, NULL, 0);
-	over = queue_join(d->q, &x->wait, queue_of(p),
-		dispatch_deadline(d, json_get_int(p, "timeout_ms", -1)), d->now_ms);
-	if (over || own < 0)
-		return dispatch_wait_begun(x, over);
-	queue_wait_fini(d->q, &x->wait, d->now_ms);
-	dispatch_wait_drop(x);
-	dispatch_run(d);
-	return refuse_own(call, own);
+	return dispatch_wait_begun_by(x,
+		queue_join(d->q, &x->wait, queue_of(p), dispatch_deadline(d, asks.timeout_ms),
+			d->now_ms),
+		dispatch_own(door, call, &asks, queue_of(p), NULL, 0));
 }
 
 static int reply_done(struct varlink_call *call, bool done)
@@ -202,10 +210,10 @@ static bool has_error(const struct dispatch *d, const char *queue)
 }
 
 static int begin_done(struct dispatch_door *door, struct varlink_call *call, const char *job,
-	const char *queue, int64_t timeout_ms, int64_t number)
+	const char *queue, const struct dispatch_asks *asks)
 {
 	struct dispatch *d = door->d;
-	uint64_t once = dispatch_once_key(number, queue);
+	uint64_t once = dispatch_once_key(asks->once, queue);
 	struct dispatch_wait *x = NULL;
 	bool over;
 
@@ -214,24 +222,26 @@ static int begin_done(struct dispatch_door *door, struct varlink_call *call, con
 	if (!x)
 		return 0;
 	x->once = once;
-	over = queue_done(d->q, &x->wait, queue, dispatch_deadline(d, timeout_ms), d->now_ms);
+	over = queue_done(d->q, &x->wait, queue, dispatch_deadline(d, asks->timeout_ms), d->now_ms);
 	if (over && x->wait.status == STATUS_DEADLINE_EXCEEDED && !has_error(d, queue)) {
 		x->wait.status = STATUS_OK;
 		x->answer = answer_not_done;
 	}
-	return dispatch_wait_begun(x, over);
+	return dispatch_wait_begun_by(x, over, dispatch_own(door, call, asks, queue, NULL, 0));
 }
 
 static int method_done(struct varlink_call *call, json_t *p, void *arg)
 {
-	return begin_done(arg, call, json_get_string(p, "job", NULL), queue_of(p),
-		json_get_int(p, "timeout_ms", -1), json_get_int(p, "once", 0));
+	struct dispatch_asks asks = dispatch_asks_json(p);
+
+	return begin_done(arg, call, json_get_string(p, "job", NULL), queue_of(p), &asks);
 }
 
 static int flat_done(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	return begin_done(arg, call, flat_text(p, "job", NULL), flat_text(p, "queue", ""),
-		flat_int(p, "timeout_ms", -1), flat_int(p, "once", 0));
+	struct dispatch_asks asks = dispatch_asks_flat(p);
+
+	return begin_done(arg, call, flat_text(p, "job", NULL), flat_text(p, "queue", ""), &asks);
 }
 
 static void answer_cancelled(struct dispatch_wait *x)
@@ -243,6 +253,7 @@ static int method_cancel(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct dispatch_door *door = arg;
 	struct dispatch *d = door->d;
+	struct dispatch_asks asks = dispatch_asks_json(p);
 	const json_t *list = json_get_array(p, "tasks");
 	_cleanup_free_ int64_t *ids = NULL;
 	struct dispatch_wait *x;
@@ -252,15 +263,15 @@ static int method_cancel(struct varlink_call *call, json_t *p, void *arg)
 	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)) ||
 		(list && dispatch_ids(call, list, &ids, &n) != 0))
 		return 0;
-	own = own_task(door, call, p, ids, n);
+	own = dispatch_own(door, call, &asks, queue_of(p), ids, n);
 	if (own >= 0)
-		return refuse_own(call, own);
+		return dispatch_refuse_own(call, own);
 	x = dispatch_wait_new(d, call, answer_cancelled);
 	if (!x)
 		return 0;
 	return dispatch_wait_begun(x,
 		queue_cancel(d->q, &x->wait, queue_of(p), ids, n, json_get_string(p, "reason", ""),
-			dispatch_deadline(d, json_get_int(p, "timeout_ms", -1)), d->now_ms));
+			dispatch_deadline(d, asks.timeout_ms), d->now_ms));
 }
 
 /* --- at once ------------------------------------------------------------------------------------

@@ -131,6 +131,8 @@ void dispatch_wait_drop(struct dispatch_wait *x);
 _must_check_ bool dispatch_wait_hold(struct dispatch_wait *x, size_t bytes);
 /* Its step was made, and said over: it is answered now, or when it is. Returns 0. */
 int dispatch_wait_begun(struct dispatch_wait *x, bool over);
+/* The same, unless it would wait for own (dispatch_own()): then the call is refused. */
+int dispatch_wait_begun_by(struct dispatch_wait *x, bool over, int64_t own);
 /* Answers one that is over, and forgets it. */
 void dispatch_wait_over(struct dispatch_wait *x);
 /* Before their end. */
@@ -148,6 +150,18 @@ void dispatch_waits_go(struct dispatch *d);
 bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const char *job);
 /* The slot of a call's worker, or -1. */
 int dispatch_caller(const struct dispatch_door *door, const struct varlink_call *call);
+/* How a call wants to wait. */
+struct dispatch_asks {
+	int64_t timeout_ms, lease, once; /* -1, -1, 0: none */
+	bool release;
+};
+struct dispatch_asks dispatch_asks_json(const json_t *p);
+struct dispatch_asks dispatch_asks_flat(const struct flat *p);
+/* The task that the caller would wait for, where it waits for all of queue, or (ids) for these, and
+ * that waits for the caller; -1: none. */
+int64_t dispatch_own(const struct dispatch_door *door, const struct varlink_call *call,
+	const struct dispatch_asks *asks, const char *queue, const int64_t *ids, size_t n);
+int dispatch_refuse_own(struct varlink_call *call, int64_t task);
 /* "tasks": sorted as given, owned. 0, or non-zero after having answered the call. */
 _must_check_ int dispatch_ids(
 	struct varlink_call *call, const json_t *list, int64_t **ret, size_t *ret_n);

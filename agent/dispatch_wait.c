@@ -105,6 +105,21 @@ int dispatch_wait_begun(struct dispatch_wait *x, bool over)
 	return 0;
 }
 
+int dispatch_wait_begun_by(struct dispatch_wait *x, bool over, int64_t own)
+{
+	struct varlink_call *call = x->call;
+	struct dispatch *d = x->d;
+	int r;
+
+	if (over || own < 0)
+		return dispatch_wait_begun(x, over);
+	queue_wait_fini(d->q, &x->wait, d->now_ms);
+	dispatch_wait_drop(x);
+	r = dispatch_refuse_own(call, own);
+	dispatch_run(d);
+	return r;
+}
+
 static int queue_failed(const struct dispatch_wait *x)
 {
 	json_t *p = json_object();

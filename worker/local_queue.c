@@ -116,20 +116,25 @@ static int fail_own(int64_t task)
 	return fail(ELASTICD_FAILED_PRECONDITION, QUEUE_OWN_TEXT, (long long)task);
 }
 
+/* Waits, unless it would be for own. */
+static int wait_unless_own(
+	struct queues *m, struct local_ask *a, bool over, int timeout_ms, int64_t own)
+{
+	return !over && own >= 0 ? fail_own(own) : local_ask_wait(m, a, over, timeout_ms, NULL);
+}
+
 static int local_join(struct elasticd_queue *q, int timeout_ms)
 {
 	struct local_ask a;
 	struct queues *m;
-	int64_t own;
 	bool over;
 	int r = local_queue_enter(q->h, &m);
 
 	if (r)
 		return r;
-	own = own_task(q, m, NULL, 0, timeout_ms);
 	local_ask_begin(&a, q->h);
 	over = queue_join(m, &a.w, q->name, local_deadline(timeout_ms), local_now());
-	r = !over && own >= 0 ? fail_own(own) : local_ask_wait(m, &a, over, timeout_ms, NULL);
+	r = wait_unless_own(m, &a, over, timeout_ms, own_task(q, m, NULL, 0, timeout_ms));
 	local_ask_end(m, &a);
 	local_unlock();
 	return r;
@@ -146,7 +151,7 @@ static int local_done(struct elasticd_queue *q, int *ret)
 		return r;
 	local_ask_begin(&a, q->h);
 	over = queue_done(m, &a.w, q->name, UINT64_MAX, local_now());
-	r = local_ask_wait(m, &a, over, -1, NULL);
+	r = wait_unless_own(m, &a, over, -1, own_task(q, m, NULL, 0, -1));
 	local_ask_end(m, &a);
 	local_unlock();
 	if (r && (r != ELASTICD_DEADLINE_EXCEEDED || elasticd_error_task() >= 0))
@@ -230,17 +235,18 @@ static int outcomes_copy(struct queues *m, const int64_t *tasks, size_t n,
 static int local_fetch(struct elasticd_queue *q, const int64_t *tasks, size_t n, int flags,
 	int timeout_ms, struct elasticd_outcome **ret, size_t *ret_n)
 {
+	bool any = n > 1 && flags & ELASTICD_ANY, over;
 	struct local_ask a;
 	struct queues *m;
-	bool over;
 	int r = local_queue_enter(q->h, &m);
 
 	if (r)
 		return r;
 	local_ask_begin(&a, q->h);
-	over = queue_fetch(
-		m, &a.w, tasks, n, flags & ELASTICD_ANY, local_deadline(timeout_ms), local_now());
-	r = local_ask_wait(m, &a, over, timeout_ms, NULL);
+	over = queue_fetch(m, &a.w, tasks, n, any, local_deadline(timeout_ms), local_now());
+	/* Any may be another one's. */
+	r = wait_unless_own(
+		m, &a, over, timeout_ms, any ? -1 : own_task(q, m, tasks, n, timeout_ms));
 	if (r == 0)
 		r = outcomes_copy(m, tasks, n, ret, ret_n);
 	for (size_t i = 0; r == 0 && flags & ELASTICD_RELEASE && i < *ret_n; i++)

@@ -308,6 +308,7 @@ static int remote_done(struct elasticd_queue *q, int *ret)
 	int r;
 
 	args_queue(q, &a);
+	args_own(q, &a, -1);
 	r = ask_numbered(q, QUEUE_METHOD("Done"), &a, "timeout_ms", -1, &t);
 	if (r == 0)
 		*ret = got.done;
@@ -405,6 +406,7 @@ static int fetch_piece(struct elasticd_queue *q, const int64_t *tasks, size_t n,
 	else
 		args_numbers(&a, tasks, n);
 	args_true(&a, "any", n > 1 && flags & ELASTICD_ANY);
+	args_own(q, &a, timeout_ms);
 	args_true(&a, "release", release && !q->h->control);
 	r = ask_queue(q, method, &a, timeout_ms, &t);
 	if (r == 0 && (into->n == before || into->n - before > n))

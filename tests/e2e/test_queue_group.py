@@ -584,17 +584,38 @@ def test_who_says_that_it_has_a_lease_does_not_wait_for_itself(hands):
     c, w = g.coordinator(), g.hand("worker:0")
     task, queued = c.submit("a"), c.submit("b")
     item = w.work()
-    for method, more in (("Join", {}), ("Cancel", {}), ("Cancel", {"tasks": [queued, task]})):
+    for method, more in (("Join", {}), ("Cancel", {}), ("Cancel", {"tasks": [queued, task]}),
+                         ("Fetch", {"task": task}), ("FetchMany", {"tasks": [queued, task]}),
+                         ("FetchMany", {"tasks": [task], "any": True})):
         e = w.refused(method, lease=item["lease"], **more)
         assert e.name == "FailedPrecondition" and "deadlock" in e.message and f"task {task}" in e.message
     # Nothing was cancelled, nobody is held up by that, and others' leases are nobody's business.
     assert c.stats()["queued"] == 1 and c.submit("c", wait_ms=0) > queued
     assert w.call("Cancel", tasks=[queued], lease=item["lease"]) == {"cancelled": 1}
     assert w.call("Join", queue="other", lease=item["lease"]) == {}
-    assert c.refused("Join", lease=item["lease"], timeout_ms=0).name == "DeadlineExceeded"
+    assert w.call("FetchMany", tasks=[queued, task], any=True, lease=item["lease"])["outcomes"]
+    assert w.call("Done", lease=item["lease"]) == {"done": False}
+    for method, more in (("Join", {}), ("Fetch", {"task": task})):
+        assert c.refused(method, lease=item["lease"], timeout_ms=0, **more).name == "DeadlineExceeded"
     w.finish(item, "fine")
     w.finish(w.work(), "fine")
     assert w.call("Join", lease=item["lease"]) == {}
+    assert w.call("Fetch", task=task, lease=item["lease"])["outcome"]["value"] == "fine"
+
+
+def test_who_does_what_an_error_has_cancelled_does_not_wait_for_that(hands):
+    g = hands(workers(2, queue={"cancel_grace": "1h"}))
+    c, w, other = g.coordinator(), g.hand("worker:0"), g.hand("worker:1")
+    task, _ = c.submit("a"), c.submit("b")
+    item = w.work()
+    other.fail(other.work(), "no data")
+    for method in ("Done", "Join"):
+        e = w.refused(method, lease=item["lease"])
+        assert e.name == "FailedPrecondition" and "deadlock" in e.message and f"task {task}" in e.message
+    # It is told to who comes once that has ended.
+    assert w.refused("Finish", lease=item["lease"]).name == "Aborted"
+    assert c.refused("Done").name == "QueueFailed"
+    assert c.call("Done") == {"done": True}
 
 
 def test_workers_are_called_by_name_before_they_are_started(hands, daemon):

@@ -445,9 +445,11 @@ def test_who_does_a_task_does_not_wait_for_itself(box, daemon):
         with elasticd.init() as job:
             def do(task):
                 with job.queue("same") as same, job.queue("other") as other:
-                    for wait in (same.join, same.cancel, same.handle(task.number).cancel):
+                    me = same.handle(task.number)
+                    for wait in (same.join, same.cancel, me.cancel, me.fetch, lambda: same.fetch([me])):
                         assert "deadlock" in str(raised(elasticd.FailedPrecondition, wait)), wait
                     raised(elasticd.DeadlineExceeded, same.join, timeout=0)
+                    raised(elasticd.DeadlineExceeded, me.fetch, timeout=0)
                     assert not task.cancelled
                     other.join()
                     assert other.cancel() == 0

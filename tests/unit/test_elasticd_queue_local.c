@@ -328,6 +328,7 @@ static void *joins_itself(void *arg)
 	const struct elasticd_bytes value = { "done", 4, "text" };
 	struct elasticd_work *work = place();
 	int64_t task = next(work)->task;
+	struct elasticd_outcome *o;
 	struct elasticd_queue *other;
 	size_t n;
 
@@ -338,8 +339,12 @@ static void *joins_itself(void *arg)
 		elasticd_cancel_tasks(q, &task, 1, NULL, -1, &n), ELASTICD_FAILED_PRECONDITION);
 	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "deadlock"));
 	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	ck_assert_int_eq(elasticd_fetch(q, &task, 1, ELASTICD_ANY, -1, &o, &n),
+		ELASTICD_FAILED_PRECONDITION);
+	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "deadlock"));
 	/* With a time limit it waits, and so it does for what is another's. */
 	ck_assert_int_eq(elasticd_join(q, 1), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(elasticd_fetch(q, &task, 1, 0, 1, &o, &n), ELASTICD_DEADLINE_EXCEEDED);
 	ck_assert_int_eq(elasticd_queue_open(h, "other", &other), 0);
 	ck_assert_int_eq(elasticd_join(other, -1), 0);
 	ck_assert_int_eq(elasticd_cancel_tasks(other, NULL, 0, NULL, -1, &n), 0);

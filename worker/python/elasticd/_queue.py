@@ -339,7 +339,7 @@ class Queue:
     def join(self, timeout: Optional[float] = None) -> None:
         """Waits until nothing of the queue is queued or runs. submit() of others, unless they do a task
         themselves, waits meanwhile. FailedPrecondition: without a timeout, in a thread that does a task of
-        the queue itself, this is a deadlock; so it is in cancel()."""
+        the queue itself, this is a deadlock; so it is in done(), in cancel(), and for its own handle."""
         queue, join = self._open(), self._library.join
         self._flush()
         status = self._core.status(lambda ms: join(queue, ms), timeout)
