@@ -100,5 +100,5 @@ static inline void puts_soon_there(struct worker *me)
 
 static inline void gets_another(struct worker *me)
 {
-	me->r = elasticd_get(me->h, "other", 0, &me->value, &me->n);
+	me->r = elasticd_get(me->h, "other", 60000, &me->value, &me->n);
 }

@@ -46,9 +46,10 @@ START_TEST(a_get_says_how_long_it_waits)
 	ck_assert_uint_eq(w.n, 3);
 	ck_assert_int_eq(memcmp(w.value, "a\0\xff", 4), 0);
 	free(w.value);
+	/* Before it is asked: who does not wait gives a slow agent little time. */
+	agent_refuses(fd, "NotFound", "'message':'no key k'");
 	worker_start(&w, gets_now, h);
 	agent_hears(fd, "Get", "'key':'k'");
-	agent_refuses(fd, "NotFound", "'message':'no key k'");
 	ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
 	ck_assert_str_eq(w.text, "no key k");
 	ck_assert_ptr_null(w.value);

@@ -374,9 +374,11 @@ static int child_of_it(void)
 	if (r == 0)
 		r = elasticd_put(h, "k", "v", 1, NOWAIT);
 	if (r == 0)
-		r = elasticd_get(h, "k", 0, &value, NULL);
-	if (r == 0)
+		r = elasticd_get(h, "k", -1, &value, NULL);
+	if (r == 0) {
 		r = strcmp(value, "v");
+		free(value);
+	}
 	elasticd_close(h);
 	return r;
 }

@@ -57,6 +57,8 @@ START_TEST(many_go_in_one_message_and_the_rest_when_there_is_room)
 }
 END_TEST
 
+/* Where there is no time to wait the agent answers before it is asked: it might be too late for the
+ * library later on. */
 static void submits_three_for_a_while(struct worker *me)
 {
 	const struct elasticd_new_task t[] = { text_task("a"), text_task("b"), text_task("c") };
@@ -66,16 +68,16 @@ static void submits_three_for_a_while(struct worker *me)
 
 START_TEST(fewer_are_in_when_the_time_is_over)
 {
+	agent_answers(fd, "'first':5,'accepted':2");
 	worker_start(&w, submits_three_for_a_while, h);
 	queue_hears(fd, "SubmitMany",
 		"'queue':'trials','tasks':[{'payload':'a'},{'payload':'b'},{'payload':'c'}],"
 		"'wait_ms':0");
-	agent_answers(fd, "'first':5,'accepted':2");
 	ck_assert_int_eq(worker_end(&w), 0);
 	ck_assert_uint_eq(accepted, 2);
+	queue_refuses(fd, "ResourceExhausted", "'message':'the queue is full'");
 	worker_start(&w, submits_three_for_a_while, h);
 	ck_assert_ptr_nonnull(strstr(agent_hear(fd), "SubmitMany"));
-	queue_refuses(fd, "ResourceExhausted", "'message':'the queue is full'");
 	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
 	ck_assert_uint_eq(accepted, 0);
 }
@@ -281,16 +283,16 @@ static void fetches_any(struct worker *me)
 
 START_TEST(any_one_is_enough)
 {
+	agent_answers(fd, "'outcomes':[" DONE("6") "]");
 	worker_start(&w, fetches_any, h);
 	queue_hears(fd, "FetchMany", "'tasks':[5,6],'any':true,'release':true,'timeout_ms':0");
-	agent_answers(fd, "'outcomes':[" DONE("6") "]");
 	ck_assert_int_eq(worker_end(&w), 0);
 	ck_assert_uint_eq(n_outcomes, 1);
 	ck_assert_int_eq(outcomes->task, 6);
 	elasticd_outcomes_free(outcomes, n_outcomes);
+	agent_answers(fd, "'outcomes':[]");
 	worker_start(&w, fetches_any, h);
 	ck_assert_ptr_nonnull(strstr(agent_hear(fd), "FetchMany"));
-	agent_answers(fd, "'outcomes':[]");
 	ck_assert_int_eq(worker_end(&w), ELASTICD_INTERNAL);
 }
 END_TEST
