@@ -386,12 +386,23 @@ END_TEST
 
 static void waits_for_work(struct worker *me)
 {
-	struct elasticd_work *work = place();
+	struct elasticd_work *work = NULL;
 	const struct elasticd_item *i = NULL;
 
-	has_it = true;
-	me->r = elasticd_work_next(work, 600000, &i);
+	me->r = elasticd_work_open(me->h, &work);
+	if (me->r == 0)
+		me->r = elasticd_work_next(work, 600000, &i);
 	elasticd_work_close(work);
+}
+
+static void until_it_waits(void)
+{
+	struct elasticd_queue_stats s;
+
+	do {
+		sched_yield();
+		ck_assert_int_eq(elasticd_queue_stats(h, NULL, &s), 0);
+	} while (!s.free);
 }
 
 START_TEST(a_call_is_answered_by_a_thread)
@@ -521,17 +532,8 @@ START_TEST(cancelling_the_handle_ends_waits)
 	struct elasticd *other;
 
 	ck_assert_int_eq(elasticd_open(&other), 0);
-	has_it = false;
-	w = (struct worker){ .h = NULL };
-	{
-		struct elasticd *mine = h;
-
-		h = other;
-		worker_start(&w, waits_for_work, other);
-		while (!has_it)
-			poll(NULL, 0, 1);
-		h = mine;
-	}
+	worker_start(&w, waits_for_work, other);
+	until_it_waits();
 	elasticd_cancel(other);
 	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
 	elasticd_close(other);
@@ -547,6 +549,7 @@ START_TEST(a_child_goes_on_with_a_copy_in_which_nothing_is_leased)
 
 	next(work);
 	worker_start(&w, waits_for_work, h);
+	until_it_waits();
 	child = fork();
 	if (child == 0) {
 		const struct elasticd_item *i = NULL;
