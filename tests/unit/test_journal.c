@@ -574,11 +574,18 @@ START_TEST(what_is_due_soon_does_not_wait_for_what_is_due_later)
 	journal_commit(j);
 	while (j->sync.running)
 		loop_run_once(loop, true);
+	ck_assert_uint_ge(j->sync_next_ms, begun + JOURNAL_SYNC_MS);
+	/* However long that took, it is to come. */
+	j->sync_next_ms = begun + 600 * 1000;
 	journal_wake(j, 3600 * 1000);
 	happen(QUEUE_REC_SUCCEED, 1, 10);
 	journal_commit(j);
 	ck_assert(loop_timer_armed(j->timer));
 	ck_assert_uint_lt(j->wake_ms, begun + 1800 * 1000);
+	ck_assert_int_eq(atomic_load(&n_syncs), 1);
+	j->sync_next_ms = loop_now_ms() + 20;
+	happen(QUEUE_REC_RELEASE, 1, 0);
+	journal_commit(j);
 	while (atomic_load(&n_syncs) == 1)
 		loop_run_once(loop, true);
 }
