@@ -114,7 +114,7 @@ static void launch_failed(
 	t->started_us = t->ended_us = (int64_t)loop_real_us();
 	task_set_exec_error(t, error, stage, what);
 	task_set_state(t, TASK_FAILED, t->exit.text);
-	log_error("worker %d: %s", t->rank, t->exit.text);
+	log_error("%s: %s", task_called(t), t->exit.text);
 }
 
 static int launch_stdin(const struct agent *a)
@@ -247,7 +247,7 @@ int agent_launch(struct agent *a, struct task *t)
 /* What kept one worker from starting keeps the others: one report will do. */
 static void launch_give_up(struct agent *a, int failed)
 {
-	agent_set_reason(a, "worker %d: %s", failed, a->tasks[failed].exit.text);
+	agent_set_reason(a, "%s: %s", task_called(&a->tasks[failed]), a->tasks[failed].exit.text);
 	for (int i = 0; i < a->n_tasks; i++)
 		if (a->tasks[i].state == TASK_WAITING)
 			task_set_state(&a->tasks[i], TASK_STOPPED, "never started");

@@ -90,9 +90,9 @@ static void outcome_what(const struct failure *f, char *what, size_t size)
 
 	if (f->application || task_complaint(t)) {
 		failure_message(f, message, sizeof(message));
-		snprintf(what, size, "worker %d: %.200s (%s)", t->rank, message, t->exit.text);
+		snprintf(what, size, "%s: %.200s (%s)", task_called(t), message, t->exit.text);
 	} else {
-		snprintf(what, size, "worker %d: %s", t->rank, t->exit.text);
+		snprintf(what, size, "%s: %s", task_called(t), t->exit.text);
 	}
 }
 
@@ -127,16 +127,46 @@ void outcome_task_spent(struct agent *a, struct task *t, const char *text)
 	agent_post(a, GROUP_EV_FAIL);
 }
 
+/* Who a person stopped has not succeeded, and is not waited for. */
+static void outcome_succeeded(const struct agent *a, char *text, size_t size)
+{
+	const char *why = "stopped on request";
+	const struct task *last = NULL;
+	int n = 0, unable = 0;
+
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+
+		if (!t->on_purpose || t->state == TASK_SUCCEEDED)
+			continue;
+		n++;
+		unable += t->exit.error != 0;
+		last = t;
+	}
+	if (unable)
+		why = unable < n ? "stopped on request or not started" : "not started";
+	if (!n)
+		snprintf(text, size, "all workers succeeded");
+	else if (n == 1)
+		snprintf(text, size, "all workers succeeded, but for %s, which was %s",
+			agent_task_name(last), why);
+	else
+		snprintf(text, size, "all workers succeeded, but for %d that were %s", n, why);
+}
+
 void outcome_all_ended(struct agent *a)
 {
+	char what[256];
 	struct restart_fault fault = {
 		.cause = RESTART_FINISHED,
 		.ran_ms = (int64_t)(loop_now_ms() - a->spawned_ms),
 	};
 
 	memset(&a->decision, 0, sizeof(a->decision));
-	if (a->spec->restart.policy == SPEC_RESTART_ALWAYS && !preempting_is_up(a))
-		outcome_decide(a, &a->spec->restart, &fault, "all workers succeeded");
+	if (a->spec->restart.policy == SPEC_RESTART_ALWAYS && !preempting_is_up(a)) {
+		outcome_succeeded(a, what, sizeof(what));
+		outcome_decide(a, &a->spec->restart, &fault, what);
+	}
 	agent_post(a, a->decision.restart ? GROUP_EV_RETRY : GROUP_EV_DONE);
 }
 
@@ -302,8 +332,8 @@ static void outcome_one(struct agent *a, struct failure *f, json_t *list)
 	if (f->collateral)
 		snprintf(f->task->reason, sizeof(f->task->reason), "collateral: %.140s",
 			f->task->exit.text);
-	events_add(a->events, "task-failed", a->attempt, f->task->rank, json_incref(j),
-		"worker %d%s: %s", f->task->rank, f->collateral ? " (collateral)" : "", message);
+	events_add(a->events, "task-failed", a->attempt, f->task->rank, json_incref(j), "%s%s: %s",
+		task_called(f->task), f->collateral ? " (collateral)" : "", message);
 	if (f->problem && f->task->error_file) {
 		log_warning("%s: %s", f->task->error_file, f->problem);
 		events_add(a->events, "error-file", a->attempt, f->task->rank, NULL, "%s: %s",
@@ -415,13 +445,14 @@ static void outcome_set(struct agent *a, const char *result, int status, const c
 static void outcome_verdict(struct agent *a)
 {
 	const char *reason = a->reason[0] ? a->reason : "failed";
+	char text[256];
 
 	if (a->end.result) /* an agent before this one came so far */
 		return;
 	if (a->group.state == GROUP_SUCCEEDED) {
 		a->end.root_cause = (json_decref(a->end.root_cause), NULL);
-		outcome_set(a, "succeeded", 0,
-			a->leader_over ? a->leader_text : "all workers succeeded");
+		outcome_succeeded(a, text, sizeof(text));
+		outcome_set(a, "succeeded", 0, a->leader_over ? a->leader_text : text);
 	} else if (a->group.state == GROUP_STOPPED) {
 		int signo = a->stopped_by ? a->stopped_by : a->spec->stop.signal;
 

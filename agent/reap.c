@@ -22,11 +22,11 @@ static void reap_obituary(struct agent *a, struct task *t)
 	bool agreed = preempting_is_up(a) && t->exit.code == preempting_exit_code(a);
 	bool bad = task_complaint(t) || (task_bad_exit(t) && !agreed);
 
-	log_msg(bad && !t->stop_us ? LOG_WARNING : LOG_INFO,
-		"worker %d (pid %d): %s after %.3f s%s", t->rank, (int)t->exit_pid, t->exit.text,
-		seconds, t->stop_us ? ", stopped by the agent" : "");
+	log_msg(bad && !t->stop_us ? LOG_WARNING : LOG_INFO, "%s (pid %d): %s after %.3f s%s",
+		task_called(t), (int)t->exit_pid, t->exit.text, seconds,
+		t->stop_us ? ", stopped by the agent" : "");
 	events_add(a->events, "worker-ended", a->attempt, t->rank, task_json(t),
-		"worker %d (pid %d): %s after %.3f s%s", t->rank, (int)t->exit_pid, t->exit.text,
+		"%s (pid %d): %s after %.3f s%s", task_called(t), (int)t->exit_pid, t->exit.text,
 		seconds, t->stop_us ? ", stopped by the agent" : "");
 }
 

@@ -39,9 +39,21 @@ const char *task_state_name(enum task_state s)
 	return names[s];
 }
 
+const char *task_called(const struct task *t)
+{
+	static char name[128];
+
+	/* The number is the rank, which is the index too where nobody was added out of turn. */
+	if (!t->of_several && t->index == t->rank)
+		snprintf(name, sizeof(name), "worker %d", t->rank);
+	else
+		snprintf(name, sizeof(name), "%.100s:%d", t->role->name, t->index);
+	return name;
+}
+
 void task_set_state(struct task *t, enum task_state state, const char *reason)
 {
-	log_debug("worker %d: %s -> %s%s%s", t->rank, task_state_name(t->state),
+	log_debug("%s: %s -> %s%s%s", task_called(t), task_state_name(t->state),
 		task_state_name(state), reason && *reason ? ": " : "", reason ? reason : "");
 	t->state = state;
 	snprintf(t->reason, sizeof(t->reason), "%s", reason ? reason : "");

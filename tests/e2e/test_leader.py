@@ -48,6 +48,24 @@ def test_no_signal_comes_before_the_grace_is_over(box, daemon):
     assert job["verdict"]["result"] == "stopped", "who asks for an end gets that one"
 
 
+def test_a_job_of_several_roles_tells_who_it_was_not_which_rank(box, daemon):
+    job = daemon.run(group(["exit:20"], ["exit:0"], leader=now("1h")))
+    assert job["verdict"]["message"].startswith("chief:0: exit code 20;"), job["verdict"]
+    ends = [e["text"] for e in daemon.events(job["run"]) if e["event"] == "worker-ended"]
+    assert sorted(text.split(" (")[0] for text in ends) == ["chief:0", "worker:0", "worker:1"]
+    (failed,) = [e["text"] for e in daemon.events(job["run"]) if e["event"] == "task-failed"]
+    assert failed.startswith("chief:0: exited with code 20")
+    assert "chief:0: exit code 20" in box.ctl("wait", job["run"]).out
+    assert " rank 0: chief:0 (pid " in box.ctl("events", job["run"]).out
+
+
+def test_a_job_of_several_roles_tells_who_could_not_be_started(box, daemon):
+    job = group(["hang"], ["hang"])
+    job["roles"][1]["command"] = ["/no/such/program"]
+    job = daemon.run(job)
+    assert job["verdict"]["message"].startswith("worker:0: cannot exec /no/such/program"), job["verdict"]
+
+
 def test_its_failure_names_it_and_the_others_are_not_blamed(box, daemon):
     for steps, status in ((["exit:20"], 20), (["signal:SEGV"], 139)):
         job = daemon.run(group(steps, ["hang"], leader=now()))
