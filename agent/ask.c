@@ -89,7 +89,7 @@ static int ask_refuse(const struct agent *a, bool starts, struct error *err)
 
 /* --- stop --- */
 
-/* Returns whether there was anything to stop. */
+/* Returns whether there was anything to stop, or anything is started. */
 static bool ask_stop_task(struct agent *a, struct task *t, uint64_t timeout_ms, bool again)
 {
 	bool active = task_alive(t) || t->state == TASK_WAITING || t->attached;
@@ -113,7 +113,7 @@ static bool ask_stop_task(struct agent *a, struct task *t, uint64_t timeout_ms, 
 		agent_single_start_in(a, t, 0);
 	else if (!task_alive(t))
 		workers_task_over(a, t);
-	return active;
+	return active || again;
 }
 
 int agent_stop_single(struct agent *a, const int *ranks, size_t n, int64_t timeout_ms, bool again,
@@ -233,9 +233,6 @@ static int ask_find(struct agent *a, const struct agent_single_start *what, stru
 				task_state_name((*ret)->state));
 		return 0;
 	}
-	if (a->n_tasks >= SPEC_REPLICAS_MAX || index >= SPEC_REPLICAS_MAX)
-		return error_set(err, -ENOSPC,
-			"a job has no more than %d tasks, and no higher index", SPEC_REPLICAS_MAX);
 	if (role->leader)
 		return error_field(err, -EINVAL, "index", "there is one leader only");
 	/* The addresses of TF_CONFIG are a list: each has a port, which is held. */
@@ -243,6 +240,12 @@ static int ask_find(struct agent *a, const struct agent_single_start *what, stru
 		return error_field(err, -EINVAL, "index",
 			"expected %s:%d, the next one, in a job with TF_CONFIG; got %s:%d",
 			role->name, ask_next_index(a, role), role->name, index);
+	if (index >= SPEC_REPLICAS_MAX)
+		return error_field(err, -EINVAL, "index", "expected at most %d, got %d",
+			SPEC_REPLICAS_MAX - 1, index);
+	if (a->n_tasks >= SPEC_REPLICAS_MAX)
+		return error_set(
+			err, -ENOSPC, "a job has no more than %d tasks", SPEC_REPLICAS_MAX);
 	r = agent_add_task(a, role, index, ret);
 	return r < 0 ? error_set(err, r, "out of memory") : 0;
 }

@@ -229,6 +229,7 @@ int cmd_kill(struct ctl *ctl, struct args *args)
 	_cleanup_free_ char *ranks = NULL;
 	_cleanup_json_ json_t *answer = NULL;
 	const char *sig = args_get(args, "signal"), *whom = args_get(args, "whom");
+	const char *rank = args_get(args, "rank");
 	char name[SIGNALS_TEXT_MAX];
 	struct error err = { 0 };
 	json_t *p;
@@ -242,7 +243,7 @@ int cmd_kill(struct ctl *ctl, struct args *args)
 	sig = sig ? sig : "TERM";
 	if (signals_from_string(sig) < 0)
 		return ctl_usage(ctl, "--signal: there is no signal named \"%s\"", sig);
-	r = job_ranks(ctl, &a, args_get(args, "rank"), &ranks);
+	r = job_ranks(ctl, &a, rank, &ranks);
 	if (r != 0)
 		return r;
 	p = ctl_with(ctl_job(a.job), "signal", json_string(sig));
@@ -254,9 +255,13 @@ int cmd_kill(struct ctl *ctl, struct args *args)
 	if (r != 0)
 		return r;
 	n = (int)get_int(answer, "signalled");
-	ctl_say(ctl, "sent %s to %d worker%s of %s", signals_name(signals_from_string(sig), name),
-		n, plural(n), a.job);
 	if (ctl->json)
 		ctl_print_json(answer, false);
+	if (n == 0)
+		return ctl_error(ctl, CTL_REFUSED, "%s%s%s has no process that could get %s",
+			args->argv[0], rank ? "/" : "", rank ? rank : "",
+			signals_name(signals_from_string(sig), name));
+	ctl_say(ctl, "sent %s to %d worker%s of %s", signals_name(signals_from_string(sig), name),
+		n, plural(n), a.job);
 	return 0;
 }

@@ -76,6 +76,20 @@ def test_by_command_line(box, daemon, job):
     assert result.rc in (1, 2) and "NOSUCH" in result.err, result
 
 
+def test_who_has_no_process_cannot_be_signalled(box, daemon, job):
+    assert daemon.call("StopTask", job=job, tasks="0-1")["stopped"] == 2
+    for args, name in ((f"{job}/worker:0",), f"{job}/worker:0"), (("--rank=0-1", job), f"{job}/0-1"):
+        result = box.ctl("kill", "-s", "USR1", *args)
+        assert (result.rc, result.out) == (1, ""), result
+        assert result.err == f"elasticctl: {name} has no process that could get SIGUSR1\n", result
+    result = box.ctl("kill", "--json", f"{job}/0")
+    assert result.rc == 1 and result.json == {"signalled": 0}, result
+    # Whoever else is meant gets it.
+    result = box.ctl("kill", "-s", "USR1", f"{job}/1-2")
+    assert (result.rc, result.out) == (0, f"sent SIGUSR1 to 1 worker of {job}\n"), result
+    wait_file(box.path("got.2"))
+
+
 def test_stop_and_continue(daemon, job):
     pid = daemon.status(job)["tasks"][0]["pid"]
     daemon.call("Kill", job=job, signal="STOP", ranks="0")

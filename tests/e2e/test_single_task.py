@@ -66,6 +66,8 @@ def test_when_all_others_have_succeeded_the_group_has(box, daemon):
     assert job["verdict"]["result"] == "succeeded"
     assert daemon.call("Errors", job=job["run"])["failures"] == []
     assert [t["state"] for t in job["tasks"]] == ["succeeded", "stopped", "succeeded"]
+    assert job["verdict"]["message"] == ("all workers succeeded, but for worker:1, which was "
+                                         "stopped on request")
 
 
 def test_the_last_that_runs_is_stopped_after_the_others_succeeded(box, daemon):
@@ -73,6 +75,17 @@ def test_the_last_that_runs_is_stopped_after_the_others_succeeded(box, daemon):
     until(daemon, job["name"], "worker:0", "succeeded")
     stop(daemon, job["name"], "worker:1")
     assert daemon.wait(job["run"])["verdict"]["result"] == "succeeded"
+
+
+def test_the_verdict_counts_who_did_not_succeed(box, daemon):
+    job = up(box, daemon, "if-rank:0:exit:0", replicas=3)
+    until(daemon, job["name"], "worker:0", "succeeded")
+    with pytest.raises(VarlinkError):
+        start(daemon, job["name"], command=["/no/such/program"])
+    stop(daemon, job["name"], "worker:1-2")
+    verdict = daemon.wait(job["run"])["verdict"]
+    assert (verdict["result"], verdict["message"]) == (
+        "succeeded", "all workers succeeded, but for 3 that were stopped on request or not started")
 
 
 def test_all_stopped_waits_for_a_person(box, daemon):
@@ -232,6 +245,12 @@ def test_at_the_next_incarnation_they_are_gone(box, daemon):
     assert len(job["tasks"]) == 1
 
 
+def test_a_task_that_was_added_out_of_turn_is_not_called_by_its_rank(box, daemon):
+    job = up(box, daemon, "if-rank:1:exit:9", replicas=1)
+    start(daemon, job["name"], index=7)
+    assert daemon.wait(job["run"])["verdict"]["message"].startswith("worker:7: exit code 9")
+
+
 def test_an_added_task_fails_as_any_other(box, daemon):
     job = up(box, daemon, "if-rank:1:exit:9", replicas=1)
     start(daemon, job["name"])
@@ -262,7 +281,9 @@ def test_what_cannot_be(box, daemon):
     assert refused("TaskActive", start, daemon, name, index=1) == {"task": "worker:1",
                                                                    "state": "running"}
     assert refused("NoSuchRole", start, daemon, name, role="nobody") == {"role": "nobody"}
-    refused("LimitReached", start, daemon, name, index=10**6)
+    for index in 4096, 10**6:
+        assert refused("Failed", start, daemon, name, index=index)["message"] == \
+            f"index: expected at most 4095, got {index}"
     for command in ([], [""]):
         refused("Failed", start, daemon, name, command=command)
     assert "env" in refused("Failed", start, daemon, name, env=["NOVALUE"])["message"]

@@ -54,6 +54,16 @@ def test_restart_starts_one_worker_again(box, daemon):
     assert pids(job)[0::2] == before[0::2] and job["tasks"][1]["restarts"] == 1
 
 
+def test_restart_counts_what_it_starts(box, daemon):
+    up(box, daemon)
+    assert box.ctl("stop", "j/worker:1").rc == 0
+    result = box.ctl("restart", "j/worker:0-1")
+    assert result.rc == 0 and result.out.startswith("restarted 2 workers of j"), result
+    assert box.ctl("stop", "j/worker:1").rc == 0
+    result = box.ctl("restart", "j/worker:1")
+    assert result.rc == 0 and result.out.startswith("restarted 1 worker of j"), result
+
+
 def test_json_is_the_job_afterwards(box, daemon):
     up(box, daemon)
     (job,) = box.ctl("stop", "--json", "j/worker:2").json

@@ -227,7 +227,7 @@ def test_a_task_with_an_index_of_its_own_takes_no_ports_but_its_own(box, daemon)
     up(box, 0)
     fds = f"/proc/{daemon.agent_pid(name)}/fd"
     before = len(os.listdir(fds))
-    for index in (3, 3000):
+    for index in (3, 3000, 4096):
         with pytest.raises(VarlinkError) as e:
             daemon.call("StartTask", job=name, role="worker", index=index)
         assert "expected worker:2" in str(e.value), e.value
