@@ -130,7 +130,8 @@ static void attach_done(struct attach *at)
 	struct task *t = attach_task(at);
 
 	if (at->note)
-		log_warning("worker %d (pid %d): %s", t ? t->rank : -1, (int)at->pid, at->note);
+		log_warning(
+			"%s (pid %d): %s", t ? task_called(t) : at->role, (int)at->pid, at->note);
 	if (t) {
 		t->attached = false;
 		workers_task_ending(a);
@@ -251,6 +252,11 @@ static void attach_gone(void *arg)
 		loop_timer_arm(at->timer, 0);
 }
 
+static int attach_no_such(struct varlink_call *call, const char *name)
+{
+	return varlink_error(call, "NoSuchTask", json_pack("{s:s}", "task", name));
+}
+
 static int attach_refuse(struct agent *a, struct varlink_call *call, const struct task *t)
 {
 	return varlink_error(call, "TaskActive",
@@ -340,35 +346,41 @@ static int attach_failed(struct agent *a, struct varlink_call *call, struct task
 		json_pack("{s:o, s:i}", "message", json_text(text), "errno", -code));
 }
 
-int attach_begin(struct agent *a, struct varlink_call *call, const json_t *p)
+/* The task, where one may be attached now; NULL: the call was answered, with *ret_r. */
+static struct task *attach_look_up(
+	struct agent *a, struct varlink_call *call, const char *role, int index, int *ret_r)
 {
-	const char *role = json_get_string(p, "role", "");
-	int index = (int)json_get_int(p, "index", 0);
-	_cleanup_(env_fini) struct env env = { 0 };
-	struct attach *at;
-	struct task *t;
+	struct task *t = NULL;
 	char name[128];
-	int r;
 
-	if (!varlink_call_more(call))
-		return varlink_error_expected_more(call);
-	agent_settle(a);
-	if (agent_decided(a) || a->in_stop || a->leader_over || a->group.state != GROUP_RUNNING)
-		return varlink_error(call, "NotActive",
+	*ret_r = 0;
+	if (agent_decided(a) || a->in_stop || a->leader_over || a->group.state != GROUP_RUNNING) {
+		*ret_r = varlink_error(call, "NotActive",
 			json_pack("{s:s, s:s}", "job", a->spec->name, "state",
 				group_state_name(a->group.state)));
-	if (preempting_is_up(a))
-		return varlink_error(call, "Failed",
+	} else if (preempting_is_up(a)) {
+		*ret_r = varlink_error(call, "Failed",
 			json_pack("{s:s, s:i}", "message", PREEMPTING_REFUSES, "errno", EBUSY));
-	t = agent_task_named(a, role, index);
-	if (!t) {
+	} else {
 		snprintf(name, sizeof(name), "%.100s:%d", role, index);
-		return varlink_error(call, "NoSuchTask", json_pack("{s:s}", "task", name));
+		t = agent_task_named(a, role, index);
+		*ret_r = t ? 0 : attach_no_such(call, name);
 	}
-	if (t->attached || t->state == TASK_WAITING || !agent_single_at_rest(t))
-		return attach_refuse(a, call, t);
-	r = attach_prepare(a, t, &env);
-	at = r < 0 ? NULL : attach_new(a, call, t, &env);
+	return t;
+}
+
+static bool attach_is_free(const struct task *t)
+{
+	return !t->attached && t->state != TASK_WAITING && agent_single_at_rest(t);
+}
+
+/* t does not run: whoever calls may make its process. */
+static int attach_offer(struct agent *a, struct varlink_call *call, struct task *t)
+{
+	_cleanup_(env_fini) struct env env = { 0 };
+	int r = attach_prepare(a, t, &env);
+	struct attach *at = r < 0 ? NULL : attach_new(a, call, t, &env);
+
 	if (!at)
 		return attach_failed(a, call, t, r < 0 ? r : -ENOMEM);
 	t->attached = true;
@@ -380,6 +392,35 @@ int attach_begin(struct agent *a, struct varlink_call *call, const json_t *p)
 	varlink_notify(call, attach_start_order(a, t, &env));
 	agent_changed(a);
 	return 0;
+}
+
+int attach_begin(struct agent *a, struct varlink_call *call, const json_t *p)
+{
+	const char *role = json_get_string(p, "role", "");
+	int index = (int)json_get_int(p, "index", 0), r;
+	struct task *t;
+
+	if (!varlink_call_more(call))
+		return varlink_error_expected_more(call);
+	agent_settle(a);
+	t = attach_look_up(a, call, role, index, &r);
+	if (!t)
+		return r;
+	if (attach_is_free(t))
+		return attach_offer(a, call, t);
+	if (!json_get_bool(p, "replace", false) || t->replaced)
+		return attach_refuse(a, call, t);
+	return attach_replace(a, call, t);
+}
+
+int attach_replaced(struct agent *a, struct varlink_call *call, const char *role, int index)
+{
+	int r;
+	struct task *t = attach_look_up(a, call, role, index, &r);
+
+	if (!t)
+		return r;
+	return attach_is_free(t) ? attach_offer(a, call, t) : attach_refuse(a, call, t);
 }
 
 /* 0, or a negative errno with a text: what can be known of a process that somebody else made. */
@@ -417,11 +458,6 @@ static int attach_watch(struct attach *at, pid_t pid, struct error *err)
 	}
 	at->pid = pid;
 	return 0;
-}
-
-static int attach_no_such(struct varlink_call *call, const char *name)
-{
-	return varlink_error(call, "NoSuchTask", json_pack("{s:s}", "task", name));
 }
 
 int attach_started(struct agent *a, struct varlink_call *call, const json_t *p)

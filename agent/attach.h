@@ -18,6 +18,13 @@ int attach_begin(struct agent *a, struct varlink_call *call, const json_t *p);
 int attach_started(struct agent *a, struct varlink_call *call, const json_t *p);
 int attach_ended(struct agent *a, struct varlink_call *call, const json_t *p);
 
+/* attach_replace.c: stops t, which runs, and goes on with attach_replaced() when nothing is left of
+ * it, unless the caller is gone by then. Until then the group is not judged as if t had ended. */
+int attach_replace(struct agent *a, struct varlink_call *call, struct task *t);
+/* Goes on with a call of Attach: looks anew whether the task can be attached. Answers. Settles
+ * nothing: it may be called from anywhere. */
+int attach_replaced(struct agent *a, struct varlink_call *call, const char *role, int index);
+
 /* Attached tasks are being stopped (t NULL: all): tells whoever sits there why. One whose process
  * was not made yet is over. */
 void attach_stopping(struct agent *a, const struct task *t, const char *why);

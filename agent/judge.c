@@ -40,7 +40,8 @@ static struct judgement judge_now(const struct agent *a)
 	for (int i = 0; i < a->n_tasks; i++) {
 		const struct task *t = &a->tasks[i];
 
-		all[i] = (struct judgement_task){ .state = t->state,
+		/* What takes its place comes first. */
+		all[i] = (struct judgement_task){ .state = t->replaced ? TASK_WAITING : t->state,
 			.leader = judge_is_leader(a, t),
 			.alone = judge_is_alone(a, t),
 			.spent = t->spent,

@@ -3,6 +3,7 @@ agent_SRC := \
 	agent/agent.c \
 	agent/ask.c \
 	agent/attach.c \
+	agent/attach_replace.c \
 	agent/barrier.c \
 	agent/barrier_names.c \
 	agent/barrier_text.c \

@@ -250,7 +250,7 @@ static int begin(struct attach *a, const json_t *order, char **argv)
 	return r;
 }
 
-/* The first answer; a hint where the worker runs. */
+/* The first answer, after the end of a worker that runs where replace; else a hint. */
 static int first_order(struct attach *a, bool replace, json_t **ret)
 {
 	_cleanup_free_ char *name = NULL;
@@ -258,8 +258,11 @@ static int first_order(struct attach *a, bool replace, json_t **ret)
 	json_t *p = ctl_with(ctl_with(ctl_job(a->job), "role", json_string(a->role)), "index",
 		json_integer(a->index));
 	struct error err = { 0 };
-	int r = ctl_stream(a->ctl, "Attach", p, &a->orders);
+	int r;
 
+	if (replace)
+		p = ctl_with(p, "replace", json_true());
+	r = ctl_stream(a->ctl, "Attach", p, &a->orders);
 	if (r == 0)
 		r = ctl_try_next(a->ctl, a->orders, ret, &more, &name, &err);
 	if (name && !strcmp(name, "TaskActive") && !replace)
@@ -269,23 +272,11 @@ static int first_order(struct attach *a, bool replace, json_t **ret)
 	return name ? ctl_error(a->ctl, r, "%s", err.text) : r;
 }
 
-/* With --replace: a worker that runs is stopped first. */
-static int make_room(struct attach *a)
-{
-	_cleanup_free_ char *name = NULL;
-	struct error err = { 0 };
-	json_t *p = ctl_with(ctl_job(a->job), "tasks", json_string(a->task));
-	int r = ctl_try(a->ctl, "StopTask", p, NULL, &name, &err);
-
-	return name ? ctl_error(a->ctl, r, "%s", err.text) : r;
-}
-
 int cmd_attach(struct ctl *ctl, struct args *args)
 {
 	_cleanup_(address_fini) struct address address = { 0 };
 	_cleanup_json_ json_t *answer = NULL;
 	struct attach a = { .ctl = ctl, .kill_ms = -1 };
-	bool replace = args_has(args, "replace");
 	struct error err = { 0 };
 	int r;
 
@@ -295,11 +286,8 @@ int cmd_attach(struct ctl *ctl, struct args *args)
 	if (r == 0) {
 		a.job = address.job;
 		snprintf(a.task, sizeof(a.task), "%.100s:%d", a.role, a.index);
-		if (replace)
-			r = make_room(&a);
+		r = first_order(&a, args_has(args, "replace"), &answer);
 	}
-	if (r == 0)
-		r = first_order(&a, replace, &answer);
 	if (r == 0)
 		r = begin(&a, json_object_get(answer, "order"), args->argv + 1);
 	varlink_sync_free(a.orders);

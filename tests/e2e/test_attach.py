@@ -289,6 +289,88 @@ def test_a_worker_that_runs_is_not_taken_away(box, daemon):
     t.wait()
 
 
+def succeeded_but_the_first(box, daemon, *steps):
+    """A job whose only worker that has not ended is the first one."""
+    start(box, daemon, *steps, f"if-rank:1:{{touch:{box.path('up')}.%a.1+exit:0}}", stop=False)
+    daemon.watch("j", lambda job, _: task(job, 1)["state"] == "succeeded")
+
+
+def replace(caller):
+    caller.send("Attach", more=True, job="j", role="worker", index=0, replace=True)
+
+
+def test_the_last_that_runs_is_replaced_before_the_job_ends(box, daemon):
+    succeeded_but_the_first(box, daemon)
+    t = attach(box, PUPPET, "print:ready", f"wait-file:{box.path('go')}", "exit:0", args=["--replace"])
+    t.expect("ready")
+    assert attached(daemon) and daemon.status("j", live=True)["state"] == "running"
+    box.path("go").touch()
+    assert t.wait().rc == 0
+    verdict = daemon.wait("j")["verdict"]
+    assert (verdict["result"], verdict["message"]) == ("succeeded", "all workers succeeded")
+
+
+def test_who_wants_to_replace_the_last_and_leaves_leaves_the_job_as_a_stop_does(box, daemon):
+    # Before it has ended,
+    succeeded_but_the_first(box, daemon, f"on:TERM:touch:{box.path('term')}")
+    with daemon.connect() as caller:
+        replace(caller)
+        wait_file(box.path("term"))
+    daemon.call("Kill", job="j", signal="KILL", ranks="0")
+    job = daemon.wait("j")
+    want = "all workers succeeded, but for worker:0, which was stopped on request"
+    assert (job["verdict"]["result"], job["verdict"]["message"]) == ("succeeded", want)
+    assert task(job, 0)["state"] == "stopped" and task(job, 0)["on_purpose"]
+
+
+def test_who_leaves_after_the_end_of_the_last_leaves_the_job_as_a_stop_does(box, daemon):
+    succeeded_but_the_first(box, daemon)
+    with daemon.connect() as caller:
+        replace(caller)
+        assert caller.receive()["parameters"]["order"]["order"] == "start"
+        assert daemon.status("j", live=True)["state"] == "running"
+    assert daemon.wait("j")["verdict"]["result"] == "succeeded"
+
+
+def test_the_others_may_end_while_one_is_replaced(box, daemon):
+    start(box, daemon, f"on:TERM:touch:{box.path('term')}",
+          f"if-rank:1:{{touch:{box.path('up')}.%a.1+wait-file:{box.path('go')}+exit:0}}", stop=False)
+    with daemon.connect() as caller:
+        replace(caller)
+        wait_file(box.path("term"))
+        with daemon.connect() as second:
+            replace(second)
+            assert second.receive()["error"].endswith("TaskActive")
+        box.path("go").touch()
+        daemon.watch("j", lambda job, _: task(job, 1)["state"] == "succeeded")
+        daemon.call("Kill", job="j", signal="KILL", ranks="0")
+        assert caller.receive()["parameters"]["order"]["order"] == "start"
+        assert daemon.status("j", live=True)["state"] == "running"
+        daemon.call("Stop", job="j")
+        assert caller.receive()["parameters"]["order"]["order"] == "end"
+    assert daemon.wait("j")["verdict"]["result"] == "stopped"
+
+
+@pytest.mark.parametrize("how", ["stop", "fail", "restart"])
+def test_a_group_that_ends_meanwhile_refuses_who_wants_to_replace(box, daemon, how):
+    start(box, daemon, f"if-rank:0:on:TERM:touch:{box.path('term')}",
+          f"if-rank:1:{{touch:{box.path('up')}.%a.1+wait-file:{box.path('go')}+exit:3}}", stop=False)
+    with daemon.connect() as caller:
+        replace(caller)
+        wait_file(box.path("term"))
+        if how == "fail":
+            box.path("go").touch()
+            daemon.watch("j", lambda job, _: task(job, 1)["state"] == "failed")
+        else:
+            daemon.call(how.title(), job="j")
+        os.kill(task(daemon.status("j", live=True), 0)["pid"], signal.SIGKILL)
+        assert caller.receive()["error"].endswith("NotActive")
+    if how == "restart":
+        wait_file(box.path("up.1.0"))  # its stop was not for longer than that
+    else:
+        assert daemon.wait("j")["state"] == {"stop": "stopped", "fail": "failed"}[how]
+
+
 def test_what_cannot_be_attached(box, daemon):
     start(box, daemon)
     for target, text in (("j/worker:5", "worker:5"), ("j/nobody:0", "nobody:0"), ("j/7", "rank 7"),

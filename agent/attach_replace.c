@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/attach.h"
+
+#include "common/json.h"
+#include "common/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Attach where the task runs: it is stopped as a person would, and its place is kept for the caller
+ * until nothing is left of it. A job whose other workers have all ended would end in between. When
+ * the caller goes before, all is as after a stop.
+ */
+
+struct attach_replace {
+	struct agent *a;
+	struct varlink_call *call;
+	char *role;
+	int index;
+};
+
+static struct attach_replace *replace_free(struct attach_replace *x)
+{
+	if (x)
+		free(x->role);
+	free(x);
+	return NULL;
+}
+
+DEFINE_CLEANUP(struct attach_replace *, replace_free)
+
+/* The place is not kept any more. The tasks may have been made anew: it is found by its name. */
+static void replace_unkeep(struct attach_replace *x)
+{
+	struct task *t = agent_task_named(x->a, x->role, x->index);
+
+	if (t)
+		t->replaced = false;
+}
+
+static void replace_stopped(void *arg)
+{
+	_cleanup_(replace_freep) struct attach_replace *x = arg;
+	struct agent *a = x->a;
+
+	replace_unkeep(x);
+	varlink_call_on_gone(x->call, NULL, NULL);
+	(void)attach_replaced(a, x->call, x->role, x->index);
+	/* Nobody may have taken the place. */
+	agent_judge(a);
+	agent_changed(a);
+}
+
+static void replace_gone(void *arg)
+{
+	_cleanup_(replace_freep) struct attach_replace *x = arg;
+	struct agent *a = x->a;
+
+	agent_stop_single_forget(a, x);
+	replace_unkeep(x);
+	if (!a->server) /* the agent leaves */
+		return;
+	agent_judge(a);
+	agent_changed(a);
+}
+
+int attach_replace(struct agent *a, struct varlink_call *call, struct task *t)
+{
+	_cleanup_(replace_freep) struct attach_replace *x = calloc(1, sizeof(*x));
+	struct error err = { 0 };
+	int r, n;
+
+	if (!x)
+		return -ENOMEM;
+	*x = (struct attach_replace){ .a = a, .call = call, .index = t->index };
+	x->role = strdup(t->role->name);
+	if (!x->role)
+		return -ENOMEM;
+	log_notice("%s is stopped to be run in a terminal of uid %u", agent_task_name(t),
+		(unsigned)varlink_call_peer(call)->uid);
+	t->replaced = true;
+	r = agent_stop_single(a, &t->rank, 1, SPEC_UNSET, false, replace_stopped, x, &n, &err);
+	if (r < 0) {
+		replace_unkeep(x);
+		return varlink_error(call, "Failed",
+			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", -r));
+	}
+	varlink_call_on_gone(call, replace_gone, TAKE_PTR(x));
+	return 0;
+}
