@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define EXPECTED "expected numbers of tasks, or --all"
+
 /* For messages. */
 static const char *job_name(const struct queue_client *q)
 {
@@ -17,7 +19,7 @@ static const char *job_name(const struct queue_client *q)
 int cmd_task_join(struct ctl *ctl, struct args *args)
 {
 	struct queue_client q;
-	int r = queue_begin(ctl, args, true, false, &q);
+	int r = queue_begin(ctl, args, true, NULL, &q);
 
 	if (r == 0)
 		r = queue_ask(&q, QUEUE_METHOD("Join"),
@@ -29,7 +31,7 @@ int cmd_task_done(struct ctl *ctl, struct args *args)
 {
 	_cleanup_json_ json_t *answer = NULL;
 	struct queue_client q;
-	int r = queue_begin(ctl, args, true, false, &q);
+	int r = queue_begin(ctl, args, true, NULL, &q);
 
 	if (r == 0)
 		r = queue_ask(&q, QUEUE_METHOD("Done"),
@@ -50,12 +52,14 @@ int cmd_task_cancel(struct ctl *ctl, struct args *args)
 	bool all = args_has(args, "all");
 	struct queue_client q;
 	json_t *numbers, *p;
-	int r = queue_begin(ctl, args, true, !all, &q);
+	int r = queue_begin(ctl, args, true, all ? NULL : EXPECTED, &q);
 
 	if (r != 0)
 		return r;
 	if (all == (args->argc > 0))
-		return ctl_usage(ctl, "expected numbers of tasks, or --all");
+		return ctl_usage(ctl, EXPECTED);
+	if (!all && q.queue)
+		return ctl_usage(ctl, "--queue is for --all: numbers are those of the job");
 	p = queue_deadline(&q, queue_named(&q), "timeout_ms");
 	if (!all) {
 		r = queue_numbers(&q, args, &numbers);
@@ -81,7 +85,7 @@ int cmd_task_release(struct ctl *ctl, struct args *args)
 	_cleanup_json_ json_t *answer = NULL;
 	struct queue_client q;
 	json_t *numbers;
-	int r = queue_begin(ctl, args, false, true, &q);
+	int r = queue_begin(ctl, args, false, "expected numbers of tasks", &q);
 
 	if (r == 0)
 		r = queue_numbers(&q, args, &numbers);
@@ -99,7 +103,7 @@ int cmd_task_release(struct ctl *ctl, struct args *args)
 int cmd_task_close(struct ctl *ctl, struct args *args)
 {
 	struct queue_client q;
-	int r = queue_begin(ctl, args, false, false, &q);
+	int r = queue_begin(ctl, args, false, NULL, &q);
 
 	if (r == 0)
 		r = queue_ask(&q, QUEUE_METHOD("Close"), queue_parameters(&q), NULL);
@@ -120,6 +124,8 @@ static int add_payload(
 
 	if (path && text)
 		return ctl_usage(ctl, "expected PAYLOAD or --file, not both");
+	if (queue_format(ctl, format) != 0)
+		return CTL_USAGE;
 	if (path && payload_read(path, QUEUE_PAYLOAD_MAX, &owned, &len, &err) < 0)
 		return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
 	if (path)
@@ -143,7 +149,7 @@ int cmd_task_resource(struct ctl *ctl, struct args *args)
 		return ctl_usage(ctl, "expected create or drop, got \"%s\"", what);
 	args->argc--;
 	args->argv++;
-	r = queue_begin(ctl, args, false, true, &q);
+	r = queue_begin(ctl, args, false, "expected NAME", &q);
 	if (r != 0)
 		return r;
 	name = args->argv[0];
@@ -198,7 +204,7 @@ int cmd_call(struct ctl *ctl, struct args *args)
 	struct queue_client q;
 	size_t i, failed = 0;
 	json_t *answer;
-	int r = queue_begin(ctl, args, false, false, &q);
+	int r = queue_begin(ctl, args, false, NULL, &q);
 
 	if (r == 0)
 		r = call_parameters(&q, args, args->argc > 0 ? args->argv[0] : NULL, &p);
@@ -207,9 +213,11 @@ int cmd_call(struct ctl *ctl, struct args *args)
 	if (r != 0)
 		return r;
 	json_array_foreach (json_object_get(answers, "answers"), i, answer) {
-		_cleanup_json_ json_t *line = payload_result(answer);
+		_cleanup_free_ char *line = payload_result(answer, NULL);
 
-		ctl_print_json(line, true);
+		if (!line)
+			return ctl_error(ctl, CTL_FAILED, "out of memory");
+		puts(line);
 		if (has_value(answer, "error")) {
 			say_failure(ctl, answer);
 			failed++;

@@ -4,9 +4,10 @@
 #include "client/queue_client.h"
 #include "client/verbs.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+
+#define EXPECTED "expected numbers of tasks, or --all"
 
 enum { PART = 256 };
 
@@ -16,20 +17,6 @@ struct fetch {
 	bool release, raw;
 	bool failed; /* one of them did not succeed */
 };
-
-/* What became of one that has no value, on standard error. */
-static void say_unsuccessful(struct fetch *f, const json_t *outcome)
-{
-	const json_t *error = json_object_get(outcome, "error");
-	_cleanup_free_ char *text = json_is_object(error) ? payload_error(error) : NULL;
-	struct error err = { 0 };
-
-	error_set(&err, -EREMOTEIO, "task %" PRId64 " %s: %s", get_int(outcome, "task"),
-		get_text(outcome, "state") ? get_text(outcome, "state") : "?", text ? text : "?");
-	f->failed = true;
-	/* An Outcome has its error where QueueFailed has it. */
-	ctl_refused(f->ctl, 0, outcome, &err);
-}
 
 static int print_raw(struct fetch *f, const json_t *outcome)
 {
@@ -46,16 +33,18 @@ static int print_outcome(struct fetch *f, const json_t *outcome)
 {
 	const char *state = get_text(outcome, "state");
 	bool good = state && !strcmp(state, "succeeded");
-	_cleanup_json_ json_t *line = NULL;
+	_cleanup_free_ char *line = NULL;
 
-	if (!good)
-		say_unsuccessful(f, outcome);
+	if (!good) {
+		f->failed = true;
+		queue_say_outcome(f->ctl, outcome);
+	}
 	if (f->raw)
 		return good ? print_raw(f, outcome) : 0;
-	line = payload_result(outcome);
+	line = payload_result(outcome, NULL);
 	if (!line)
 		return ctl_error(f->ctl, CTL_FAILED, "out of memory");
-	ctl_print_json(line, true);
+	puts(line);
 	return 0;
 }
 
@@ -177,13 +166,15 @@ int cmd_task_fetch(struct ctl *ctl, struct args *args)
 	struct fetch f = {
 		.ctl = ctl, .release = args_has(args, "release"), .raw = args_has(args, "raw")
 	};
-	int r = queue_begin(ctl, args, true, !all, &f.q);
+	int r = queue_begin(ctl, args, true, all ? NULL : EXPECTED, &f.q);
 	int64_t n;
 
 	if (r != 0)
 		return r;
 	if (all == (args->argc > 0))
-		return ctl_usage(ctl, "expected numbers of tasks, or --all");
+		return ctl_usage(ctl, EXPECTED);
+	if (!all && f.q.queue)
+		return ctl_usage(ctl, "--queue is for --all: numbers are those of the job");
 	if (f.raw && args->argc != 1)
 		return ctl_usage(ctl, "--raw is for one task");
 	for (int i = 0; i < args->argc; i++)

@@ -96,7 +96,7 @@ int cmd_task_list(struct ctl *ctl, struct args *args)
 			"--state: expected queued, running, succeeded, failed or cancelled, with "
 			"commas between, got \"%s\"",
 			states);
-	r = queue_begin(ctl, args, true, false, &q);
+	r = queue_begin(ctl, args, true, NULL, &q);
 	while (r == 0 && more && !ferror(stdout)) {
 		_cleanup_json_ json_t *answer = NULL;
 		json_t *p = ctl_with(queue_named(&q), "limit", json_integer(PAGE)), *tasks;
@@ -131,7 +131,7 @@ int cmd_task_stats(struct ctl *ctl, struct args *args)
 	_cleanup_free_ char *error = NULL;
 	struct queue_client q;
 	const json_t *s;
-	int r = queue_begin(ctl, args, true, false, &q);
+	int r = queue_begin(ctl, args, true, NULL, &q);
 
 	if (r == 0)
 		r = queue_ask(&q, QUEUE_METHOD("Stats"), queue_named(&q), &answer);
@@ -173,7 +173,7 @@ int cmd_task_resources(struct ctl *ctl, struct args *args)
 	const json_t *list;
 	json_t *one;
 	size_t i;
-	int r = queue_begin(ctl, args, false, false, &q);
+	int r = queue_begin(ctl, args, false, NULL, &q);
 
 	if (r == 0)
 		r = queue_ask(&q, QUEUE_METHOD("Resources"), queue_parameters(&q), &answer);

@@ -10,6 +10,7 @@
 
 #include "client/payload.h"
 #include "client/verbs.h"
+#include "common/quote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,8 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+
+#define EXPECTED "expected PAYLOADs or --file"
 
 enum {
 	WAIT_MS = 1000,
@@ -40,10 +43,8 @@ int submit_say(struct submit *s, int status, const char *fmt, ...)
 }
 
 /* No more is submitted; what was is still printed. The first reason is the exit status. */
-static void give_up(struct submit *s, int status)
+static void give_up(struct submit *s)
 {
-	if (!s->status)
-		s->status = status;
 	s->exhausted = true;
 	json_array_clear(s->next);
 	s->next_bytes = 0;
@@ -69,18 +70,76 @@ static const char *were(int64_t n)
 	return n == 1 ? "was" : "were";
 }
 
+/* How to come to what was not printed: results with --fetch, else the numbers. */
+static void name_rest(const struct submit *s, bool unwritten, char *buf, size_t size)
+{
+	const char *option = s->q.queue ? " --queue=" : "", *name = s->q.queue ? s->q.queue : "";
+	const char *job = s->q.job ? " " : "", *job_name = s->q.job ? s->q.job : "";
+	size_t left = s->collect ? collect_left(s->collect) : 0;
+
+	*buf = '\0';
+	/* What nobody could read is held as long as it was not released. */
+	if (s->collect && (unwritten || !outlet_empty(s->out)))
+		left += collect_unreleased(s->collect);
+	if (left > 0)
+		snprintf(buf, size,
+			"; what comes of %zu is still to be fetched: elasticctl task fetch "
+			"--all%s%s%s%s",
+			left, option, name, job, job_name);
+	else if (!s->collect && unwritten && (s->accepted || s->flight))
+		snprintf(buf, size, "; their numbers: elasticctl task list%s%s%s%s", option, name,
+			job, job_name);
+}
+
 /* For each reason that is said: what is in, since nothing takes it back. */
+static void say_count(struct submit *s, const char *reason, bool unwritten)
+{
+	char rest[512];
+
+	name_rest(s, unwritten, rest, sizeof(rest));
+	submit_say(s, 0, "%s%s%" PRId64 " task%s %s accepted%s", reason,
+		s->flight ? "at least " : "", s->accepted, plural(s->accepted), were(s->accepted),
+		rest);
+}
+
 static void say_accepted(struct submit *s)
 {
-	submit_say(s, 0, "%" PRId64 " task%s %s accepted", s->accepted, plural(s->accepted),
-		were(s->accepted));
+	say_count(s, "", false);
+}
+
+void submit_fail(struct submit *s, int status, const char *text)
+{
+	if (s->finished)
+		return;
+	submit_say(s, 0, "%s", text);
+	say_accepted(s);
+	submit_end(s, status);
+}
+
+void submit_refused(struct submit *s, const char *error, const json_t *parameters)
+{
+	struct error err = { 0 };
+	int status = ctl_explain(s->ctl, error, parameters, &err);
+
+	if (s->watch)
+		watch_clear(s->watch);
+	ctl_refused(s->ctl, status, parameters, &err);
+	say_accepted(s);
+	if (!s->status)
+		s->status = status;
+}
+
+void submit_lost(struct submit *s)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "the connection to %s broke", ctl_peer(s->ctl));
+	submit_fail(s, CTL_NO_DAEMON, text);
 }
 
 static void no_memory(struct submit *s)
 {
-	submit_say(s, 0, "out of memory");
-	say_accepted(s);
-	submit_end(s, CTL_FAILED);
+	submit_fail(s, CTL_FAILED, "out of memory");
 }
 
 /* --- from lines to tasks */
@@ -92,6 +151,12 @@ static void name_source(const struct submit *s, char *buf, size_t size)
 		snprintf(buf, size, "line %" PRIu64, line_reader_number(s->lines));
 	else
 		snprintf(buf, size, "argument %d", s->at_argument);
+}
+
+static void stop_input(struct submit *s)
+{
+	s->exhausted = s->refused = true;
+	s->status = CTL_REFUSED;
 }
 
 /* What stops the input: all before it is submitted. */
@@ -108,8 +173,14 @@ static void refuse_input(struct submit *s, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	submit_say(s, 0, "%s: %s", where, text);
-	s->exhausted = s->refused = true;
-	s->status = CTL_REFUSED;
+	stop_input(s);
+}
+
+static void cannot_read(struct submit *s, int error)
+{
+	submit_say(s, 0, "cannot read %s: %s", strcmp(s->file, "-") ? s->file : "standard input",
+		strerror(-error));
+	stop_input(s);
 }
 
 static bool add_task(struct submit *s, const char *data, size_t len)
@@ -131,12 +202,12 @@ static bool add_task(struct submit *s, const char *data, size_t len)
 /* One line or argument. False where it ends everything. */
 static bool take_payload(struct submit *s, const char *data, size_t len)
 {
-	bool blank = strspn(data, " \t\r") >= len;
 	struct error err = { 0 };
+	int r = s->check_json ? payload_check_json(&data, &len, &err) : 0;
 
-	if (s->check_json && blank && s->lines)
+	if (r == -ENODATA && s->lines)
 		return true;
-	if (s->check_json && payload_check_json(&data, &len, &err) < 0)
+	if (r < 0)
 		refuse_input(s, "%s", err.text);
 	else if (len > QUEUE_PAYLOAD_MAX)
 		refuse_input(s, "expected at most %d bytes, got %zu", QUEUE_PAYLOAD_MAX, len);
@@ -173,7 +244,7 @@ static bool gather(struct submit *s)
 		else if (r == -EMSGSIZE)
 			refuse_input(s, "longer than %d bytes", QUEUE_PAYLOAD_MAX);
 		else if (r < 0)
-			refuse_input(s, "cannot read: %s", strerror(-r));
+			cannot_read(s, r);
 		else if (!take_payload(s, data, len))
 			return false;
 	}
@@ -252,12 +323,28 @@ static bool only_no_room(struct submit *s, const char *error)
 	return !s->held || collect_busy(s->collect);
 }
 
+/* Refused, none of them is in; where the agent went, they may be, and nothing can be fetched. */
+static void on_refused(struct submit *s, const char *error, const json_t *parameters)
+{
+	const char *dot = strrchr(error, '.');
+	bool lost = dot && !strcmp(dot + 1, "Unavailable");
+
+	if (!lost) {
+		json_decref(s->flight);
+		s->flight = NULL;
+	}
+	submit_refused(s, error, parameters);
+	give_up(s);
+	if (lost && s->collect)
+		submit_end(s, s->status);
+}
+
 static void on_submitted(void *arg, const char *error, json_t *parameters, bool continues)
 {
 	struct submit *s = arg;
-	struct error err = { 0 };
-	int status;
 
+	if (s->finished)
+		return;
 	if (!error) {
 		accept_tasks(s, parameters);
 	} else if (only_no_room(s, error)) {
@@ -267,12 +354,7 @@ static void on_submitted(void *arg, const char *error, json_t *parameters, bool 
 	} else if (!strcmp(error, "disconnected")) {
 		return; /* what that means is said once, for all calls */
 	} else {
-		status = ctl_explain(s->ctl, error, parameters, &err);
-		if (s->watch)
-			watch_clear(s->watch);
-		ctl_refused(s->ctl, status, parameters, &err);
-		say_accepted(s);
-		give_up(s, status);
+		on_refused(s, error, parameters);
 	}
 	json_decref(s->flight);
 	s->flight = NULL;
@@ -310,16 +392,7 @@ static bool has_room(const struct submit *s)
 
 static void interrupted_end(struct submit *s)
 {
-	if (s->collect && collect_left(s->collect) > 0)
-		submit_say(s, 0,
-			"interrupted: %" PRId64
-			" task%s %s accepted; what comes of %zu is still to "
-			"be fetched",
-			s->accepted, plural(s->accepted), were(s->accepted),
-			collect_left(s->collect));
-	else
-		submit_say(s, 0, "interrupted: %" PRId64 " task%s %s accepted", s->accepted,
-			plural(s->accepted), were(s->accepted));
+	say_count(s, "interrupted: ", false);
 	submit_end(s, s->status);
 }
 
@@ -366,24 +439,21 @@ static void on_gone(void *arg, int error)
 {
 	struct submit *s = arg;
 
+	if (s->finished)
+		return;
 	/* Nobody knows the numbers of what would be submitted from now on. */
-	if (error == -EPIPE)
-		submit_say(s, 0,
-			"nobody reads standard output any more: %" PRId64 " task%s %s accepted",
-			s->accepted, plural(s->accepted), were(s->accepted));
-	else
+	if (error == -EPIPE) {
+		say_count(s, "nobody reads standard output any more: ", true);
+	} else {
 		submit_say(s, 0, "cannot write to standard output: %s", strerror(-error));
+		say_count(s, "", true);
+	}
 	submit_end(s, error == -EPIPE ? 128 + SIGPIPE : CTL_REFUSED);
 }
 
 static void on_disconnected(void *arg)
 {
-	struct submit *s = arg;
-
-	submit_say(s, 0, "the connection to %s broke", ctl_peer(s->ctl));
-	submit_say(s, 0, "%s%" PRId64 " task%s %s accepted", s->flight ? "at least " : "",
-		s->accepted, plural(s->accepted), were(s->accepted));
-	submit_end(s, CTL_NO_DAEMON);
+	submit_lost(arg);
 }
 
 static void on_signal(int signo, void *arg)
@@ -392,9 +462,7 @@ static void on_signal(int signo, void *arg)
 
 	/* Whoever asks twice does not want to wait for the answer of the call under way. */
 	if (s->interrupted && s->flight) {
-		submit_say(s, 0, "interrupted: at least %" PRId64 " task%s %s accepted",
-			s->accepted, plural(s->accepted), were(s->accepted));
-		submit_end(s, s->status);
+		interrupted_end(s);
 		return;
 	}
 	s->interrupted = true;
@@ -418,22 +486,26 @@ static void on_deadline(void *arg)
 static int read_options(struct submit *s, const struct args *args)
 {
 	const char *file = args_get(args, "file"), *format = args_get(args, "format");
+	const char *limit = args_get(args, "limit"), *name;
+	char quoted[QUOTE_MAX];
 	struct error err = { 0 };
-	const char *name;
 
 	if (args_has(args, "text") && format && strcmp(format, "text") != 0)
 		return ctl_usage(s->ctl, "expected --text or --format, not both");
 	if (args_has(args, "ordered") && !args_has(args, "fetch"))
 		return ctl_usage(s->ctl, "--ordered is for --fetch");
 	if (!file == (args->argc == 0))
-		return ctl_usage(s->ctl, file ? "expected PAYLOADs or --file, not both"
-					      : "expected PAYLOADs or --file");
+		return ctl_usage(s->ctl, file ? "expected PAYLOADs or --file, not both" : EXPECTED);
 	if (!format)
 		format = args_has(args, "text") || !file ? "text" : "json";
 	s->format = format;
 	s->check_json = !strcmp(format, "json");
-	if (args_duration(args, "limit", &s->limit_ms, &err) < 0)
-		return ctl_usage(s->ctl, "%s", err.text);
+	if (queue_format(s->ctl, format) != 0)
+		return CTL_USAGE;
+	if (limit && (args_duration(args, "limit", &s->limit_ms, &err) < 0 || s->limit_ms == 0))
+		return ctl_usage(s->ctl,
+			"--limit: expected a duration from 1ms to 36500d, such as \"30s\", got %s",
+			quote_text(limit, quoted));
 	s->alone = args_has(args, "alone");
 	s->no_wait = args_has(args, "no-wait");
 	for (int i = 0; (name = args_nth(args, "resource", i)); i++) {
@@ -475,7 +547,7 @@ static int run_loop(struct submit *s, const struct args *args, int in)
 	if (r == 0 && in >= 0)
 		e = line_reader_new(s->loop, in, QUEUE_PAYLOAD_MAX, on_pump, s, &s->lines);
 	if (e < 0)
-		r = ctl_error(s->ctl, CTL_FAILED, "cannot read: %s", strerror(-e));
+		r = ctl_error(s->ctl, CTL_FAILED, "cannot read %s: %s", s->file, strerror(-e));
 	if (r == 0)
 		r = queue_connect(&s->q, s->loop, on_disconnected, s, &s->link);
 	if (r == 0 && args_has(args, "fetch"))
@@ -515,8 +587,8 @@ static int open_input(struct ctl *ctl, const char *path, int *ret)
 int cmd_task_submit(struct ctl *ctl, struct args *args)
 {
 	const char *file = args_get(args, "file");
-	struct submit s = { .ctl = ctl, .limit_ms = -1, .batch = BATCH_FIRST };
-	int in = -1, r = queue_begin(ctl, args, true, !file, &s.q);
+	struct submit s = { .ctl = ctl, .file = file, .limit_ms = -1, .batch = BATCH_FIRST };
+	int in = -1, r = queue_begin(ctl, args, true, file ? NULL : EXPECTED, &s.q);
 
 	if (r == 0)
 		r = read_options(&s, args);

@@ -377,7 +377,6 @@ static int run_loop(struct worker *w)
 int cmd_task_work(struct ctl *ctl, struct args *args)
 {
 	struct worker w = { .ctl = ctl, .argv = args->argv, .format = args_get(args, "format") };
-	struct args none = { .argc = 0 };
 	struct error err = { 0 };
 	int64_t n = 1;
 	int r;
@@ -386,7 +385,9 @@ int cmd_task_work(struct ctl *ctl, struct args *args)
 		return ctl_usage(ctl, "%s", err.text);
 	if (n > SLOTS_MAX)
 		return ctl_usage(ctl, "--slots: expected at most %d", SLOTS_MAX);
-	r = queue_begin(ctl, &none, false, false, &w.q);
+	r = queue_format(ctl, w.format);
+	if (r == 0)
+		r = queue_begin_worker(ctl, &w.q);
 	if (r != 0)
 		return r;
 	signal(SIGPIPE, SIG_IGN);

@@ -3,10 +3,12 @@
 
 #include "client/ctl.h"
 #include "common/base64.h"
+#include "common/json.h"
 #include "common/printable.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_space(char c)
@@ -14,21 +16,37 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
+/* One value. Numbers stay as they are written: only what is no number is refused. */
+static json_t *parse(const char *text, size_t len, size_t flags, json_error_t *ret_error)
+{
+	/* The parser takes a NUL for the end. */
+	if (memchr(text, '\0', len)) {
+		strcpy(ret_error->text, "unexpected NUL");
+		return NULL;
+	}
+	return json_loadb(text, len,
+		JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL | flags, ret_error);
+}
+
 int payload_check_json(const char **data, size_t *len, struct error *err)
 {
 	_cleanup_json_ json_t *value = NULL;
 	json_error_t je;
 
+	/* Some editors begin each file with a byte order mark. */
+	if (*len >= 3 && !memcmp(*data, "\xef\xbb\xbf", 3)) {
+		*data += 3;
+		*len -= 3;
+	}
 	while (*len && is_space(**data)) {
 		(*data)++;
 		(*len)--;
 	}
 	while (*len && is_space((*data)[*len - 1]))
 		(*len)--;
-	/* Numbers stay as they are written: only what is no number is refused. */
-	value = json_loadb(*data, *len,
-		JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES,
-		&je);
+	if (*len == 0)
+		return error_set(err, -ENODATA, "expected one JSON value, got nothing");
+	value = parse(*data, *len, JSON_REJECT_DUPLICATES, &je);
 	if (!value)
 		return error_set(err, -EINVAL, "expected one JSON value: %s", je.text);
 	return 0;
@@ -135,32 +153,74 @@ int payload_read(const char *path, size_t max, char **ret, size_t *ret_len, stru
 	return 0;
 }
 
-/* The value of a result as programs want it: what its format says, or its text. */
-static json_t *decoded(const json_t *value, const char *format)
+/* A JSON text without the white space between its tokens. Returns owned. */
+static char *minified(const char *text, size_t len)
 {
-	json_t *j = NULL;
+	char *ret = malloc(len + 1), *out = ret;
+	bool inside = false;
 
-	if (format && !strcmp(format, "json"))
-		j = json_loadb(json_string_value(value), json_string_length(value),
-			JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-	return j ? j : json_incref((json_t *)value);
+	if (!ret)
+		return NULL;
+	for (size_t i = 0; i < len; i++) {
+		if (inside && text[i] == '\\')
+			*out++ = text[i++];
+		else if (text[i] == '"')
+			inside = !inside;
+		else if (!inside && is_space(text[i]))
+			continue;
+		*out++ = text[i];
+	}
+	*out = '\0';
+	return ret;
 }
 
-json_t *payload_result(const json_t *outcome)
+/* The value of a result as programs want it: as it is written where it is one of JSON, whose
+ * numbers may be more than any type of ours can hold; else a string. Returns owned. */
+static char *value_text(const json_t *value, const char *format)
 {
-	json_t *ret = json_object();
+	const char *data = json_string_value(value);
+	size_t len = json_string_length(value);
+	_cleanup_json_ json_t *j = NULL;
+	json_error_t je;
+
+	if (data && format && !strcmp(format, "json"))
+		j = parse(data, len, 0, &je);
+	return j ? minified(data, len) : json_dump_text(value, NULL);
+}
+
+/* Adds a member to the text of an object that is not closed yet. */
+static int write_member(FILE *f, const char *key, const json_t *value, const char *format)
+{
+	_cleanup_free_ char *text =
+		strcmp(key, "value") ? json_dump_text(value, NULL) : value_text(value, format);
+
+	/* Keys of the protocol are words. */
+	if (!text || fprintf(f, "%s\"%s\":%s", ftell(f) > 0 ? "," : "{", key, text) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+char *payload_result(const json_t *outcome, size_t *ret_len)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
 	const char *key;
 	json_t *v;
+	int r = f ? 0 : -ENOMEM;
 
-	json_object_foreach ((json_t *)outcome, key, v) {
-		if (json_is_null(v))
-			continue;
-		if (!strcmp(key, "value"))
-			ret = ctl_with(ret, key, decoded(v, get_text(outcome, "format")));
-		else
-			ret = ctl_with(ret, key, json_incref(v));
-	}
-	return ret;
+	if (!f)
+		return NULL;
+	json_object_foreach ((json_t *)outcome, key, v)
+		if (r == 0 && !json_is_null(v))
+			r = write_member(f, key, v, get_text(outcome, "format"));
+	if (r == 0 && fputs(ftell(f) > 0 ? "}" : "{}", f) < 0)
+		r = -ENOMEM;
+	if (fclose(f) != 0 || r < 0)
+		return NULL;
+	if (ret_len)
+		*ret_len = len;
+	return TAKE_PTR(text);
 }
 
 char *payload_error(const json_t *error)

@@ -13,8 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Cuts white space off both ends, and checks what is left to be one JSON value. Returns 0, or
- * -EINVAL with the place. */
+/* Cuts a byte order mark and white space off, and checks what is left to be one JSON value. Returns
+ * 0, -ENODATA where nothing is left, or -EINVAL with the place. */
 _must_check_ int payload_check_json(const char **data, size_t *len, struct error *err);
 
 /* Adds value (key "value" or "payload") or base64, and the format where it is not NULL or "", to
@@ -31,10 +31,11 @@ _must_check_ int payload_read(
 	const char *path, size_t max, char **ret, size_t *ret_len, struct error *err);
 
 /*
- * An Outcome or an Answer as one object for programs: members without anything are left out, and a
- * value whose format is "json" is that value itself. Returns owned, NULL without memory.
+ * An Outcome or an Answer as one object for programs, a line without its end: members without
+ * anything are left out, and a value whose format is "json" is that value itself, its numbers as
+ * they are written. Returns owned, NULL without memory; ret_len may be NULL.
  */
-json_t *payload_result(const json_t *outcome);
+char *payload_result(const json_t *outcome, size_t *ret_len);
 
 /* "Internal: out of luck, on worker:1" of a TaskError. Returns owned, NULL without memory. */
 char *payload_error(const json_t *error);

@@ -10,33 +10,40 @@
 /* How far back the rate looks. */
 enum { MEMORY_MS = 3000, BAR_WIDTH = 20 };
 
-void progress_begin(struct progress *p, uint64_t now_ms)
+void progress_begin(struct progress *p)
 {
-	*p = (struct progress){ .began_ms = now_ms, .last_ms = now_ms, .first = -1, .rate = -1 };
+	*p = (struct progress){ .first = -1 };
 }
 
 void progress_update(struct progress *p, const struct progress_counts *c, uint64_t now_ms)
 {
 	int64_t left = c->queued + c->running, done;
-	uint64_t passed = now_ms - p->last_ms;
-	double fresh, weight;
+	double passed, memory;
 
 	if (p->first < 0) {
 		/* What was accepted before anybody looked counts from now on. */
 		p->first = left > c->accepted ? left - c->accepted : 0;
+		p->done = p->first + c->accepted - left;
 		p->last_ms = now_ms;
+		return;
 	}
 	/* What others submit only hides some of it for a while. */
 	done = p->first + c->accepted - left;
 	if (done < p->done)
 		done = p->done;
-	if (passed > 0) {
-		fresh = (double)(done - p->done) * 1000 / (double)passed;
-		weight = (double)passed / (double)(passed + MEMORY_MS);
-		p->rate = p->rate < 0 ? fresh : p->rate + weight * (fresh - p->rate);
-		p->last_ms = now_ms;
-	}
+	/* What is long ago is forgotten on both sides: from the beginning on, it is the rate of
+	 * what was seen. */
+	passed = (double)(now_ms - p->last_ms);
+	memory = MEMORY_MS / (passed + MEMORY_MS);
+	p->lately_done = p->lately_done * memory + (double)(done - p->done);
+	p->lately_ms = p->lately_ms * memory + passed;
+	p->last_ms = now_ms;
 	p->done = done;
+}
+
+static double rate(const struct progress *p)
+{
+	return p->lately_ms > 0 ? p->lately_done * 1000 / p->lately_ms : 0;
 }
 
 static void bar(int percent, char text[BAR_WIDTH + 3])
@@ -54,21 +61,23 @@ const char *progress_line(const struct progress *p, const struct progress_counts
 	char *buf, size_t size)
 {
 	int64_t left = c->queued + c->running, all = p->done + left;
-	char picture[BAR_WIDTH + 3] = "", eta[HUMANE_TEXT_MAX] = "?";
+	char picture[BAR_WIDTH + 3] = "", eta[HUMANE_TEXT_MAX] = "?", speed[32] = "?";
 	int percent = all > 0 ? (int)(p->done * 100 / all) : 100;
+	double r = rate(p);
 	size_t n;
 
 	bar(percent, picture);
+	if (p->lately_ms > 0)
+		snprintf(speed, sizeof(speed), "%.*f", r < 10 ? 1 : 0, r);
 	/* While more is to come, nobody knows how much is left. */
-	if (p->rate > 0 && left > 0)
-		humane_since((int64_t)((double)left / p->rate * 1e6), 0, eta);
+	if (r > 0 && left > 0)
+		humane_since((int64_t)((double)left / r * 1e6), 0, eta);
 	else if (left == 0)
 		snprintf(eta, sizeof(eta), "0s");
 	n = (size_t)snprintf(buf, size,
-		"%s %3d%%  %" PRId64 " queued  %" PRId64 " running  %" PRId64 " done  %.*f/s  ETA "
-		"%s%s",
-		picture, percent, c->queued, c->running, p->done, p->rate < 10 ? 1 : 0,
-		p->rate > 0 ? p->rate : 0.0, c->all ? "" : ">", eta);
+		"%s %3d%%  %" PRId64 " queued  %" PRId64 " running  %" PRId64
+		" done  %s/s  ETA %s%s",
+		picture, percent, c->queued, c->running, p->done, speed, c->all ? "" : ">", eta);
 	if (n >= size)
 		n = size - 1;
 	if (columns > 1 && n >= (size_t)columns)

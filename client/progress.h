@@ -11,10 +11,11 @@
 #include <stdint.h>
 
 struct progress {
-	uint64_t began_ms, last_ms;
+	uint64_t last_ms;
 	int64_t first; /* what was queued or ran at the beginning; -1: not known yet */
 	int64_t done;  /* tasks that are over since then, as far as that can be told */
-	double rate;   /* of them, per second, of late; negative: not known yet */
+	double lately_done,
+		lately_ms; /* of these, and the time they took; 0 ms: nothing known yet */
 };
 
 struct progress_counts {
@@ -23,7 +24,7 @@ struct progress_counts {
 	bool all; /* there will be no more */
 };
 
-void progress_begin(struct progress *p, uint64_t now_ms);
+void progress_begin(struct progress *p);
 /* What the queue has now. */
 void progress_update(struct progress *p, const struct progress_counts *c, uint64_t now_ms);
 /* The line, without an end, at most columns wide. Returns buf. */

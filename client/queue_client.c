@@ -1,43 +1,83 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/queue_client.h"
 
+#include "client/payload.h"
 #include "client/verbs.h"
 #include "common/scan.h"
 
+#include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* From when the service should have ended a wait until we do. */
 enum { PATIENCE_MS = 10000 };
 
-/* The agent of the worker in which we are. */
-static int use_worker(struct ctl *ctl)
+static const char *variable(const char *name)
 {
-	const char *path = getenv("ELASTICD_WORKER_SOCKET"), *token = getenv("ELASTICD_TOKEN");
+	const char *text = getenv(name);
 
-	if (!path || !*path || !token || !*token)
-		return ctl_usage(ctl, "JOB can be left out in a worker of a job only, where "
-				      "ELASTICD_WORKER_SOCKET and ELASTICD_TOKEN are set");
+	return text && *text ? text : NULL;
+}
+
+/* The agent of the worker in which we are. */
+static int use_worker(struct ctl *ctl, const char *what)
+{
+	const char *path = variable("ELASTICD_WORKER_SOCKET"), *token = variable("ELASTICD_TOKEN");
+
+	if (!path || !token)
+		return ctl_usage(ctl,
+			"%s in a worker of a job only, where ELASTICD_WORKER_SOCKET and "
+			"ELASTICD_TOKEN are set",
+			what);
 	free(ctl->socket);
 	ctl->socket = strdup(path);
 	ctl->token = token;
 	return ctl->socket ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
 }
 
-int queue_begin(
-	struct ctl *ctl, struct args *args, bool has_queue, bool more, struct queue_client *ret)
+int queue_begin(struct ctl *ctl, struct args *args, bool has_queue, const char *expected,
+	struct queue_client *ret)
 {
 	bool given = args->argc > 0 && strcmp(args->argv[0], "-") != 0;
 
 	*ret = (struct queue_client){ .ctl = ctl,
 		.job = given ? args->argv[0] : NULL,
 		.queue = has_queue ? args_get(args, "queue") : NULL };
-	if (args->argc == 0 && more)
-		return ctl_usage(ctl, "%s needs %s", ctl->verb->path, ctl->verb->synopsis);
+	if (args->argc == 0 && expected)
+		return ctl_usage(ctl, "%s", expected);
 	if (args->argc > 0) {
 		args->argc--;
 		args->argv++;
 	}
-	return given ? 0 : use_worker(ctl);
+	return given ? 0 : use_worker(ctl, "JOB can be left out");
+}
+
+int queue_begin_worker(struct ctl *ctl, struct queue_client *ret)
+{
+	*ret = (struct queue_client){ .ctl = ctl };
+	return use_worker(ctl, "task work runs");
+}
+
+int queue_format(const struct ctl *ctl, const char *format)
+{
+	size_t len = format ? strlen(format) : 0;
+
+	if (len <= QUEUE_FORMAT_LEN_MAX)
+		return 0;
+	return ctl_usage(
+		ctl, "--format: expected at most %d bytes, got %zu", QUEUE_FORMAT_LEN_MAX, len);
+}
+
+void queue_say_outcome(const struct ctl *ctl, const json_t *outcome)
+{
+	const json_t *error = json_object_get(outcome, "error");
+	_cleanup_free_ char *text = json_is_object(error) ? payload_error(error) : NULL;
+	struct error err = { 0 };
+
+	error_set(&err, -EREMOTEIO, "task %" PRId64 " %s: %s", get_int(outcome, "task"),
+		get_text(outcome, "state") ? get_text(outcome, "state") : "?", text ? text : "?");
+	/* An Outcome has its error where QueueFailed has it. */
+	ctl_refused(ctl, 0, outcome, &err);
 }
 
 json_t *queue_parameters(const struct queue_client *q)

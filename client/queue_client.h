@@ -14,7 +14,7 @@
 
 #define QUEUE_METHOD(name) "io.elasticd.Queue." name
 
-enum { QUEUE_PAYLOAD_MAX = 1 << 20 };
+enum { QUEUE_PAYLOAD_MAX = 1 << 20, QUEUE_FORMAT_LEN_MAX = 31 };
 
 struct queue_client {
 	struct ctl *ctl;
@@ -22,10 +22,18 @@ struct queue_client {
 	const char *queue; /* NULL: the one without a name */
 };
 
-/* Takes JOB from args. more: something else stands behind it, so that it cannot be left out.
- * --queue is read where the verb has it. */
-_must_check_ int queue_begin(
-	struct ctl *ctl, struct args *args, bool has_queue, bool more, struct queue_client *ret);
+/* Takes JOB from args. expected: what else stands behind it, so that it cannot be left out; told
+ * where nothing is there. NULL: it can. --queue is read where the verb has it. */
+_must_check_ int queue_begin(struct ctl *ctl, struct args *args, bool has_queue,
+	const char *expected, struct queue_client *ret);
+/* The job is that of the worker in which we are: there is no other way. */
+_must_check_ int queue_begin_worker(struct ctl *ctl, struct queue_client *ret);
+
+/* Checks --format, which may be NULL. */
+_must_check_ int queue_format(const struct ctl *ctl, const char *format);
+
+/* What became of a task that did not succeed, on standard error. */
+void queue_say_outcome(const struct ctl *ctl, const json_t *outcome);
 
 /* {"job": ...}, or {} where we are in a worker, to add to. */
 json_t *queue_parameters(const struct queue_client *q);

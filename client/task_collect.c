@@ -7,8 +7,6 @@
 #include "client/payload.h"
 #include "client/task_submit.h"
 
-#include "common/json.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -85,28 +83,30 @@ bool collect_full(const struct collect *c)
 	return collect_left(c) >= AHEAD;
 }
 
-static void fail(struct collect *c, const char *text, int status)
+size_t collect_unreleased(const struct collect *c)
 {
-	submit_say(c->s, 0, "%s", text);
-	submit_end(c->s, status);
+	return json_array_size(c->printed);
+}
+
+static void no_memory(struct collect *c)
+{
+	submit_fail(c->s, CTL_FAILED, "out of memory");
 }
 
 /* One line. False without memory. */
 static bool print_one(struct collect *c, const json_t *outcome)
 {
 	const char *state = get_text(outcome, "state");
-	_cleanup_json_ json_t *line = payload_result(outcome);
-	_cleanup_free_ char *text = NULL;
 	size_t len;
+	_cleanup_free_ char *text = payload_result(outcome, &len);
 
-	if (!line)
-		return false;
-	text = json_dump_text(line, &len);
 	if (!text)
 		return false;
 	text[len] = '\n'; /* instead of its NUL */
-	if (!state || strcmp(state, "succeeded") != 0)
+	if (!state || strcmp(state, "succeeded") != 0) {
 		c->failed++;
+		queue_say_outcome(c->s->ctl, outcome);
+	}
 	return outlet_write(c->s->out, text, len + 1) == 0 &&
 	       json_array_append_new(c->printed, json_integer(get_int(outcome, "task"))) == 0;
 }
@@ -131,24 +131,22 @@ static void on_fetched(void *arg, const char *error, json_t *parameters, bool co
 {
 	struct collect *c = arg;
 	const json_t *outcomes = json_object_get(parameters, "outcomes");
-	struct error err = { 0 };
 	json_t *outcome;
 	size_t i;
-	int status;
 
 	if (error) {
 		c->window = 0;
-		if (!strcmp(error, "disconnected"))
+		if (!strcmp(error, "disconnected") || c->s->finished)
 			return;
-		status = ctl_explain(c->s->ctl, error, parameters, &err);
-		fail(c, err.text, status);
+		submit_refused(c->s, error, parameters);
+		submit_end(c->s, c->s->status);
 		return;
 	}
 	if (c->s->watch && c->s->ctl->columns > 0)
 		watch_clear(c->s->watch);
 	json_array_foreach (outcomes, i, outcome)
 		if (!print_one(c, outcome)) {
-			fail(c, "out of memory", CTL_FAILED);
+			no_memory(c);
 			return;
 		}
 	if (c->ordered && loop_now_ms() - c->sent_ms < QUICK_MS)
@@ -213,16 +211,13 @@ void collect_pump(struct collect *c)
 	if (c->window > 0 || !outlet_empty(c->s->out))
 		return;
 	if (!release(c) || (collect_left(c) > 0 && !ask(c)))
-		fail(c, "out of memory", CTL_FAILED);
+		no_memory(c);
 }
 
 static void on_disconnected(void *arg)
 {
 	struct collect *c = arg;
-	char text[64];
-
-	snprintf(text, sizeof(text), "the connection to %s broke", ctl_peer(c->s->ctl));
-	fail(c, text, CTL_NO_DAEMON);
+	submit_lost(c->s);
 }
 
 int collect_new(struct submit *s, bool ordered, struct collect **ret)

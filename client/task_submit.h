@@ -26,6 +26,7 @@ struct submit {
 	bool check_json, alone, no_wait;
 
 	/* Where tasks come from: lines of a file, or arguments. */
+	const char *file;
 	struct line_reader *lines;
 	char **arguments;
 	int n_arguments, at_argument;
@@ -51,6 +52,12 @@ void submit_pump(struct submit *s);
 /* What has to be said: the progress does not stand in its way. Returns status. */
 int submit_say(struct submit *s, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Says why nothing goes on any more, and how many tasks are in; ends. */
+void submit_fail(struct submit *s, int status, const char *text);
+/* The same for a connection that broke. */
+void submit_lost(struct submit *s);
+/* Says what the service refused, and how many tasks are in. Sets the exit status. */
+void submit_refused(struct submit *s, const char *error, const json_t *parameters);
 /* Nothing goes on any more, for a reason that was said. */
 void submit_end(struct submit *s, int status);
 
@@ -63,6 +70,8 @@ _must_check_ int collect_add(struct collect *c, int64_t first, size_t n);
 /* How many have yet to be printed, and how many of the others did not succeed. */
 size_t collect_left(const struct collect *c);
 size_t collect_failed(const struct collect *c);
+/* How many were printed and are not released yet. */
+size_t collect_unreleased(const struct collect *c);
 /* Whether so many are under way that no more should be submitted. */
 bool collect_full(const struct collect *c);
 /* Whether more will be released, and how often that has been done. */

@@ -85,7 +85,7 @@ int watch_new(struct submit *s, struct watch **ret)
 		return ctl_error(s->ctl, CTL_FAILED, "out of memory");
 	w->s = s;
 	w->terminal = isatty(STDERR_FILENO);
-	progress_begin(&w->progress, loop_now_ms());
+	progress_begin(&w->progress);
 	r = queue_connect(&s->q, s->loop, on_disconnected, w, &w->link);
 	if (r == 0 && loop_timer_new(s->loop, on_timer, w, &w->timer) < 0)
 		r = ctl_error(s->ctl, CTL_FAILED, "out of memory");

@@ -163,8 +163,19 @@ static const struct arg_option task_cancel_options[] = {
 	{ NULL },
 };
 
+/* Those that show all queues by themselves. */
+#define SHOW_QUEUE_OPTION                                                                     \
+	{                                                                                     \
+		"queue", "NAME", "only this queue of the job (default: all of them)", NULL, 0 \
+	}
+
+static const struct arg_option task_stats_options[] = {
+	SHOW_QUEUE_OPTION,
+	{ NULL },
+};
+
 static const struct arg_option task_list_options[] = {
-	QUEUE_OPTION,
+	SHOW_QUEUE_OPTION,
 	{ "state", "STATES", "only those in these states, with commas between",
 		"queued running succeeded failed cancelled", 0 },
 	{ NULL },

@@ -75,7 +75,7 @@ enum { MANY = -1 };
 		"Wait until a job ends, and exit as it did")                                       \
 	X(task, cmd_task, NULL, 1, MANY, "VERB [ARGUMENT...]", WORDS_TASK_VERBS, VERB_GROUP,       \
 		"Submit work to the queue of a job, fetch what came of it, or do it")              \
-	X(call, cmd_call, call_options, 1, 2, "[JOB] [PAYLOAD]", WORDS_ACTIVE, VERB_DAEMON,        \
+	X(call, cmd_call, call_options, 0, 2, "[JOB] [PAYLOAD]", WORDS_ACTIVE, VERB_DAEMON,        \
 		"Call all workers of a job that take work, and print their answers")               \
 	X(events, cmd_events, events_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON,              \
 		"Show what happened")                                                              \
@@ -110,7 +110,7 @@ enum { MANY = -1 };
 		WORDS_ACTIVE, VERB_DAEMON, "Cancel tasks, or all of a queue")                   \
 	X(list, cmd_task_list, task_list_options, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,     \
 		"List tasks")                                                                   \
-	X(stats, cmd_task_stats, task_queue_options, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,  \
+	X(stats, cmd_task_stats, task_stats_options, 0, 1, "[JOB]", WORDS_ACTIVE, VERB_DAEMON,  \
 		"Count tasks by their states")                                                  \
 	X(release, cmd_task_release, NULL, 2, MANY, "JOB NUMBER...", WORDS_ACTIVE, VERB_DAEMON, \
 		"Forget tasks and what came of them")                                           \
