@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/platform.h"
+#include "common/stdfds.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -166,20 +167,6 @@ static int main_read_spec(int fd, struct spec **ret, struct error *err)
 	return r;
 }
 
-/*
- * Descriptors that the caller's shell left open are no business of the workers'; and none of 0, 1
- * and 2 may be free, or a log file would come to lie there.
- */
-static void main_descriptors(void)
-{
-	int fd;
-
-	close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= 2)
-		;
-	close_fd(fd);
-}
-
 /* In the foreground the agent shares the console with its workers' tees: one writer, which never
  * blocks and breaks no line. */
 static struct logs *main_console;
@@ -311,10 +298,13 @@ int main(int argc, char **argv)
 	};
 	int level, status;
 
+	if (stdfds_open(false) < 0)
+		return EXIT_AGENT;
 	status = main_parse(argc, argv, &o);
 	if (status >= 0)
 		return status;
-	main_descriptors();
+	/* Those that the caller's shell left open are no business of the workers'. */
+	close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	level = o.log_level ? log_level_from_string(o.log_level)
 			    : (o.agent.foreground ? LOG_NOTICE : LOG_INFO);
 	log_init(o.agent.foreground ? "elasticctl run" : "elastic-agent",

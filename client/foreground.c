@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/foreground.h"
 
+#include "common/stdfds.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -72,6 +74,7 @@ static struct refusal become(const struct foreground_program *p)
 		if (setrlimit(p->limits[i].resource, &lim) < 0)
 			return (struct refusal){ errno, FOREGROUND_LIMITS };
 	}
+	stdfds_inherit();
 	environ = (char **)p->envp;
 	execvp(p->argv[0], p->argv);
 	return (struct refusal){ errno, FOREGROUND_EXEC };

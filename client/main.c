@@ -4,6 +4,7 @@
 #include "client/dispatch.h"
 #include "client/help.h"
 #include "client/verbs.h"
+#include "common/stdfds.h"
 
 int main(int argc, char **argv)
 {
@@ -12,6 +13,8 @@ int main(int argc, char **argv)
 	struct error err = { 0 };
 	int status;
 
+	if (stdfds_open(true) < 0)
+		return CTL_FAILED;
 	if (args_parse(&args, NULL, global_options, argc, argv, true, &err) < 0)
 		status = ctl_usage(&ctl, "%s", err.text);
 	else if (args_has(&args, "version"))

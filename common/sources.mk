@@ -36,6 +36,7 @@ common_SRC := \
 	common/spec_string.c \
 	common/spec_walk.c \
 	common/duration.c \
+	common/stdfds.c \
 	common/quote.c \
 	common/ranks.c \
 	common/scan.c \

@@ -4,6 +4,7 @@
 
 #include "common/log.h"
 #include "common/loop.h"
+#include "common/stdfds.h"
 #include "daemon/child.h"
 #include "daemon/daemon.h"
 #include "daemon/notify.h"
@@ -136,8 +137,11 @@ int main(int argc, char **argv)
 	_cleanup_(loop_freep) struct loop *loop = NULL;
 	_cleanup_(daemon_freep) struct daemon *d = NULL;
 	struct error err = { 0 };
-	int status = parse(argc, argv, &options);
+	int status;
 
+	if (stdfds_open(false) < 0)
+		return EXIT_FAILURE;
+	status = parse(argc, argv, &options);
 	if (status >= 0)
 		return status;
 	log_init("elasticd", options.log_level >= 0 ? options.log_level : LOG_INFO);

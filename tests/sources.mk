@@ -58,6 +58,9 @@ unit_TESTS := \
 	inhibit \
 	telling \
 	paths \
+	stdfds \
+	payload \
+	progress_line \
 	record \
 	proc \
 	sweep \
