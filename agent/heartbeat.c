@@ -83,7 +83,7 @@ static uint64_t heartbeat_due(const struct heartbeat *h)
 {
 	uint64_t next = h->look_ms + heartbeat_period(h);
 
-	if (!heartbeat_wanted(h->spec))
+	if (!heartbeat_wanted(h->spec) || h->held)
 		return UINT64_MAX;
 	if (h->over)
 		return heartbeat_ends(h->spec) ? UINT64_MAX : next;
@@ -108,19 +108,47 @@ void heartbeat_start(struct heartbeat *h, const struct spec_heartbeat *spec, uin
 	h->due_ms = heartbeat_due(h);
 }
 
-/* The time by which this look is late, where that is much, is taken out of all that is measured. */
+/* Takes so much time out of all that is measured. */
+static void heartbeat_move(struct heartbeat *h, uint64_t ms)
+{
+	h->started_ms += ms;
+	h->beat_ms += ms;
+	h->silent_ms += ms;
+	for (int i = 0; i < HEARTBEAT_N_PROGRESS; i++)
+		h->signs[i].at_ms += ms;
+}
+
+/* The time by which this look is late, where that is much, is not measured. */
 static void heartbeat_forgive(struct heartbeat *h, uint64_t now_ms)
 {
-	uint64_t late;
+	if (now_ms > h->due_ms && now_ms - h->due_ms >= heartbeat_period(h))
+		heartbeat_move(h, now_ms - h->due_ms);
+}
 
-	if (now_ms <= h->due_ms || now_ms - h->due_ms < heartbeat_period(h))
+void heartbeat_hold(struct heartbeat *h, uint64_t now_ms)
+{
+	if (h->held)
 		return;
-	late = now_ms - h->due_ms;
-	h->started_ms += late;
-	h->beat_ms += late;
-	h->silent_ms += late;
-	for (int i = 0; i < HEARTBEAT_N_PROGRESS; i++)
-		h->signs[i].at_ms += late;
+	if (now_ms < h->look_ms)
+		now_ms = h->look_ms;
+	heartbeat_forgive(h, now_ms);
+	h->held = true;
+	h->held_ms = now_ms;
+	h->due_ms = heartbeat_due(h);
+}
+
+void heartbeat_let_go(struct heartbeat *h, uint64_t now_ms)
+{
+	if (!h->held)
+		return;
+	if (now_ms < h->held_ms)
+		now_ms = h->held_ms;
+	heartbeat_move(h, now_ms - h->held_ms);
+	h->held = false;
+	h->look_ms = h->silent_ms = now_ms;
+	h->due_ms = heartbeat_due(h);
+	if (h->due_ms < now_ms) /* a limit was over already: that is to be seen now */
+		h->due_ms = now_ms;
 }
 
 __attribute__((format(printf, 4, 5))) static void heartbeat_say(
@@ -260,6 +288,8 @@ struct heartbeat_verdict heartbeat_look(
 
 	if (now_ms < h->look_ms)
 		now_ms = h->look_ms; /* a clock that goes back is taken to stand */
+	if (h->held)
+		return v;
 	if (h->over) {
 		if (heartbeat_again(h, sample, now_ms)) {
 			v.what = HEARTBEAT_BACK;

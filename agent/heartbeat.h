@@ -15,6 +15,8 @@
  * A look that comes late, by a period or more after heartbeat_next(), means that the agent itself
  * did not run (it was stopped, or the host was): the time by which it was late is not held against
  * the task. A task that was stopped with it has its rest of the time from then on.
+ *
+ * While the agent itself holds a task, under a debugger, nothing is looked at: heartbeat_hold().
  */
 
 #include "common/spec.h"
@@ -60,7 +62,8 @@ struct heartbeat {
 	uint64_t started_ms, look_ms, due_ms; /* due: when the next look must be */
 	uint64_t beat_ms;		      /* of the last new beat */
 	uint64_t silent_ms;		      /* since when silence is not yet counted as a miss */
-	bool beaten;
+	uint64_t held_ms;		      /* since when it is held */
+	bool beaten, held;
 	int misses;
 	struct heartbeat_sign {
 		uint64_t count, at_ms; /* of the last look; of the last sign, or the start */
@@ -77,6 +80,15 @@ void heartbeat_start(struct heartbeat *h, const struct spec_heartbeat *spec, uin
 /* After LOST, STALE or STUCK all is FINE. */
 struct heartbeat_verdict heartbeat_look(
 	struct heartbeat *h, const struct heartbeat_sample *sample, uint64_t now_ms);
+/*
+ * The agent holds the task, or another one that it may wait for: until it lets go all looks are
+ * FINE, and none is due. The time between the two is not held against the task: what is left of the
+ * limits of its start and its progress is left of them afterwards. The misses that were counted
+ * stay, and silence counts anew, since a task that goes on has to come to its next beat first.
+ * Holding what is held, and letting go of what is not, do nothing.
+ */
+void heartbeat_hold(struct heartbeat *h, uint64_t now_ms);
+void heartbeat_let_go(struct heartbeat *h, uint64_t now_ms);
 /* When it must be looked at again at the latest; UINT64_MAX: never. Where no period is given, an
  * eighth of the shortest limit, within 20 ms and 30 s, is one. */
 uint64_t heartbeat_next(const struct heartbeat *h, uint64_t now_ms);

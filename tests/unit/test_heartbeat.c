@@ -216,6 +216,124 @@ START_TEST(an_agent_that_is_always_late_still_finds_who_is_lost)
 }
 END_TEST
 
+START_TEST(nothing_is_found_while_a_task_is_held)
+{
+	spec.progress_timeout_ms = 500;
+	begin();
+	is(look_beaten(1100), HEARTBEAT_FINE);
+	heartbeat_hold(&h, 1150);
+	ck_assert_uint_eq(heartbeat_next(&h, 1150), UINT64_MAX);
+	for (uint64_t t = 1200; t < 9000; t += 50)
+		is(look(t), HEARTBEAT_FINE);
+	now_is.token = TOKEN + 1;
+	is(look(9000), HEARTBEAT_FINE);
+	heartbeat_let_go(&h, 9000);
+	is(look(9001), HEARTBEAT_STALE);
+}
+END_TEST
+
+START_TEST(silence_counts_anew_when_a_task_is_let_go)
+{
+	struct heartbeat_verdict v;
+
+	is(look_beaten(1100), HEARTBEAT_FINE);
+	heartbeat_hold(&h, 1199);
+	heartbeat_let_go(&h, 9000);
+	ck_assert_uint_eq(heartbeat_next(&h, 9000), 9100);
+	is(look(9099), HEARTBEAT_FINE);
+	v = look(9100);
+	ck_assert_int_eq(v.what, HEARTBEAT_MISSED);
+	ck_assert_str_eq(v.text, "no beat for 199ms (1 of 3)");
+}
+END_TEST
+
+START_TEST(who_was_silent_before_it_was_held_is_lost_all_the_same)
+{
+	is(look_beaten(1100), HEARTBEAT_FINE);
+	is(look(1200), HEARTBEAT_MISSED);
+	heartbeat_hold(&h, 1250);
+	heartbeat_let_go(&h, 5000);
+	is(look(5100), HEARTBEAT_MISSED);
+	heartbeat_hold(&h, 5150);
+	heartbeat_let_go(&h, 9000);
+	is(look(9100), HEARTBEAT_LOST);
+	heartbeat_hold(&h, 9150);
+	heartbeat_let_go(&h, 9200);
+	ck_assert_uint_eq(heartbeat_next(&h, 9200), UINT64_MAX);
+	is(look(9300), HEARTBEAT_FINE);
+}
+END_TEST
+
+START_TEST(a_beat_while_it_is_held_is_seen_afterwards)
+{
+	is(look_beaten(1100), HEARTBEAT_FINE);
+	is(look(1200), HEARTBEAT_MISSED);
+	heartbeat_hold(&h, 1250);
+	is(look_beaten(1300), HEARTBEAT_FINE);
+	heartbeat_let_go(&h, 9000);
+	is(look(9100), HEARTBEAT_BACK);
+}
+END_TEST
+
+START_TEST(the_limit_of_the_start_moves_by_the_time_that_a_task_is_held)
+{
+	spec.start_timeout_ms = 250;
+	begin();
+	is(look(1100), HEARTBEAT_FINE);
+	heartbeat_hold(&h, 1200);
+	heartbeat_let_go(&h, 9000);
+	ck_assert_uint_eq(heartbeat_next(&h, 9000), 9050);
+	is(look(9049), HEARTBEAT_FINE);
+	is(look(9050), HEARTBEAT_LOST);
+}
+END_TEST
+
+START_TEST(holding_twice_is_holding_once)
+{
+	spec.start_timeout_ms = 250;
+	begin();
+	heartbeat_let_go(&h, 1100);
+	ck_assert_uint_eq(heartbeat_next(&h, 1000), 1100);
+	heartbeat_hold(&h, 1100);
+	heartbeat_hold(&h, 2000);
+	heartbeat_let_go(&h, 3000);
+	heartbeat_let_go(&h, 4000);
+	is(look(3149), HEARTBEAT_FINE);
+	is(look(3150), HEARTBEAT_LOST);
+}
+END_TEST
+
+START_TEST(what_is_reported_and_held_is_watched_again_from_its_next_sign_on)
+{
+	spec.on_failure = SPEC_HEARTBEAT_REPORT;
+	begin();
+	is(look_beaten(1100), HEARTBEAT_FINE);
+	is(look(1200), HEARTBEAT_MISSED);
+	is(look(1300), HEARTBEAT_MISSED);
+	is(look(1400), HEARTBEAT_LOST);
+	heartbeat_hold(&h, 1450);
+	is(look_beaten(1500), HEARTBEAT_FINE);
+	heartbeat_let_go(&h, 9000);
+	ck_assert_uint_eq(heartbeat_next(&h, 9000), 9100);
+	is(look(9100), HEARTBEAT_BACK);
+	spec.on_failure = SPEC_HEARTBEAT_RESTART;
+}
+END_TEST
+
+START_TEST(time_in_which_the_agent_stood_before_it_held_a_task_is_not_held_against_it)
+{
+	spec.start_timeout_ms = 250;
+	begin();
+	/* Due at 1100. */
+	heartbeat_hold(&h, 1000000);
+	heartbeat_let_go(&h, 2000000);
+	ck_assert_uint_eq(heartbeat_next(&h, 2000000), 2000100);
+	is(look(2000100), HEARTBEAT_FINE);
+	is(look(2000149), HEARTBEAT_FINE);
+	is(look(2000150), HEARTBEAT_LOST);
+}
+END_TEST
+
 struct kind {
 	size_t limit, count; /* where they are */
 	const char *text;
@@ -259,6 +377,25 @@ START_TEST(a_task_without_progress_is_stuck_though_it_beats)
 	v = look_beaten(2300);
 	ck_assert_int_eq(v.what, HEARTBEAT_STUCK);
 	ck_assert_str_eq(v.text, kinds[_i].text);
+}
+END_TEST
+
+START_TEST(a_limit_of_progress_moves_by_the_time_that_a_task_is_held)
+{
+	spec = nothing;
+	set_limit(&kinds[_i], 300);
+	begin();
+	++*count_of(&kinds[_i]);
+	for (uint64_t t = 1030; t < 1130; t += 30)
+		is(look(t), HEARTBEAT_FINE);
+	heartbeat_hold(&h, 1130);
+	ck_assert_uint_eq(heartbeat_next(&h, 1130), UINT64_MAX);
+	heartbeat_let_go(&h, 9130);
+	for (uint64_t t = 9150; t < 9330; t += 30)
+		is(look(t), HEARTBEAT_FINE);
+	is(look(9329), HEARTBEAT_FINE);
+	ck_assert_uint_eq(heartbeat_next(&h, 9329), 9330);
+	is(look(9330), HEARTBEAT_STUCK);
 }
 END_TEST
 
@@ -402,17 +539,23 @@ static enum heartbeat_what model_beats(struct model *m, bool beat)
 	return ++m->misses < m->s->failures ? HEARTBEAT_MISSED : HEARTBEAT_LOST;
 }
 
+/* Its clock goes to wall, but not with the time by which the agent was late. */
+static void model_to(struct model *m, uint64_t wall)
+{
+	if (wall >= m->due + (uint64_t)m->s->period_ms)
+		m->clock += m->due - m->wall;
+	else
+		m->clock += wall - m->wall;
+	m->wall = wall;
+}
+
 static enum heartbeat_what model_look(struct model *m, uint64_t wall, bool beat, bool step)
 {
 	enum heartbeat_what what;
 
 	if (m->over)
 		return HEARTBEAT_FINE;
-	if (wall >= m->due + (uint64_t)m->s->period_ms)
-		m->clock += m->due - m->wall;
-	else
-		m->clock += wall - m->wall;
-	m->wall = wall;
+	model_to(m, wall);
 	what = model_beats(m, beat);
 	if (step) {
 		m->step = m->clock;
@@ -423,6 +566,16 @@ static enum heartbeat_what model_look(struct model *m, uint64_t wall, bool beat,
 	m->over = what == HEARTBEAT_LOST || what == HEARTBEAT_STUCK;
 	model_plan(m);
 	return what;
+}
+
+static void model_held(struct model *m, uint64_t from, uint64_t until)
+{
+	model_to(m, from);
+	m->wall = until;
+	m->miss = m->clock; /* silence counts from here */
+	model_plan(m);
+	if (m->due < until)
+		m->due = until;
 }
 
 struct walk {
@@ -461,7 +614,8 @@ static const char *walk_step(struct walk *w, unsigned event, uint64_t early)
 		w->now = due;
 		break;
 	case 1:
-		w->now = due - (due - w->now) / 2 - early % 2;
+		/* A limit that was over while it was held makes it due at once. */
+		w->now = due - (due - w->now) / 2 - (due > w->now ? early % 2 : 0);
 		break;
 	case 2:
 		w->now = due + period - 1 - early;
@@ -478,6 +632,22 @@ static const char *walk_step(struct walk *w, unsigned event, uint64_t early)
 	v = heartbeat_look(&w->h, &w->s, w->now);
 	snprintf(text, sizeof(text), "%d (%s), expected %d", (int)v.what, v.text, (int)what);
 	return v.what == what ? NULL : text;
+}
+
+/* It is held between two looks, and looked at meanwhile, which says nothing. */
+static void walk_hold(struct walk *w, uint64_t after, uint64_t ms)
+{
+	struct heartbeat_verdict v;
+
+	if (w->m.over)
+		return;
+	heartbeat_hold(&w->h, w->now + after);
+	v = heartbeat_look(&w->h, &w->s, w->now + after + ms / 2);
+	ck_assert_int_eq(v.what, HEARTBEAT_FINE);
+	ck_assert_uint_eq(heartbeat_next(&w->h, w->now), UINT64_MAX);
+	heartbeat_let_go(&w->h, w->now + after + ms);
+	model_held(&w->m, w->now + after, w->now + after + ms);
+	w->now += after + ms;
 }
 
 static const struct spec_heartbeat walked[] = {
@@ -541,6 +711,8 @@ START_TEST(random_walks_are_judged_as_by_the_model)
 			const char *wrong;
 
 			seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+			if ((seed >> 36 & 7) == 0)
+				walk_hold(&w, seed >> 32 & 15, seed >> 24 & 63);
 			/* beats and steps are likely, so that a walk goes on */
 			wrong = walk_step(&w,
 				(seed >> 60 & 3 ? 1 : 0) | (seed >> 58 & 3 ? 2 : 0) |
@@ -575,6 +747,16 @@ int main(void)
 	tcase_add_test(t, time_in_which_the_agent_itself_stood_is_not_held_against_the_task);
 	tcase_add_test(t, a_task_that_beat_while_the_agent_stood_is_fine);
 	tcase_add_test(t, an_agent_that_is_always_late_still_finds_who_is_lost);
+	tcase_add_test(t, nothing_is_found_while_a_task_is_held);
+	tcase_add_test(t, silence_counts_anew_when_a_task_is_let_go);
+	tcase_add_test(t, who_was_silent_before_it_was_held_is_lost_all_the_same);
+	tcase_add_test(t, a_beat_while_it_is_held_is_seen_afterwards);
+	tcase_add_test(t, the_limit_of_the_start_moves_by_the_time_that_a_task_is_held);
+	tcase_add_test(t, holding_twice_is_holding_once);
+	tcase_add_test(t, what_is_reported_and_held_is_watched_again_from_its_next_sign_on);
+	tcase_add_test(
+		t, time_in_which_the_agent_stood_before_it_held_a_task_is_not_held_against_it);
+	tcase_add_loop_test(t, a_limit_of_progress_moves_by_the_time_that_a_task_is_held, 0, 4);
 	tcase_add_loop_test(t, a_task_without_progress_is_stuck_though_it_beats, 0, 4);
 	tcase_add_loop_test(t, progress_is_looked_at_without_a_period_too, 0, 4);
 	tcase_add_loop_test(t, until_the_first_sign_the_limit_is_that_of_the_start, 0, 4);
