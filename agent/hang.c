@@ -22,15 +22,22 @@
 /*
  * One child for each dump, in a session of its own. The directories are made before, by the agent,
  * so that it can name them; the child fills them. When the time is over the session is killed, and
- * what was written by then is the dump.
+ * what was written by then is the dump. Of a task that another dump's child has, it waits for that.
  */
+
+struct dump_part {
+	pid_t pid;	   /* of the task */
+	bool own;	   /* this dump's child saves it */
+	struct dump *with; /* the other dump that does, while its child runs */
+};
 
 struct dump {
 	LIST_ENTRY(dump) entry;
 	struct hang_dumps *owner;
-	pid_t pid; /* 0: it has ended */
+	pid_t pid; /* of the child; 0: none, or it has ended */
 	struct loop_timer *timer;
-	char **dirs;
+	struct dump_part *parts;
+	char **dirs; /* of the parts */
 	size_t n;
 	hang_done_fn fn;
 	void *arg;
@@ -71,10 +78,27 @@ static struct dump *dump_free(struct dump *d)
 	for (size_t i = 0; i < d->n; i++)
 		free(d->dirs[i]);
 	free(d->dirs);
+	free(d->parts);
 	free(d);
 	return NULL;
 }
 DEFINE_CLEANUP(struct dump *, dump_free)
+
+static bool dump_waits(const struct dump *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->parts[i].with)
+			return true;
+	return d->pid > 0;
+}
+
+/* Tells it what there is by now. */
+static void dump_end(struct dump *d)
+{
+	LIST_REMOVE(d, entry);
+	d->fn(d->arg, d->dirs, d->n);
+	dump_free(d);
+}
 
 struct hang_dumps *hang_dumps_free(struct hang_dumps *h)
 {
@@ -83,10 +107,8 @@ struct hang_dumps *hang_dumps_free(struct hang_dumps *h)
 	if (!h)
 		return NULL;
 	while ((d = LIST_FIRST(&h->dumps))) {
-		LIST_REMOVE(d, entry);
 		dump_kill(d);
-		d->fn(d->arg, d->dirs, d->n);
-		dump_free(d);
+		dump_end(d);
 	}
 	free(h);
 	return NULL;
@@ -97,7 +119,12 @@ static void dump_expired(void *arg)
 	struct dump *d = arg;
 
 	log_debug("a dump takes too long and is ended");
-	dump_kill(d); /* its end is reaped, and that is the dump's */
+	for (size_t i = 0; i < d->n; i++)
+		d->parts[i].with = NULL;
+	if (dump_waits(d))
+		dump_kill(d); /* its end is reaped, and that is the dump's */
+	else
+		dump_end(d);
 }
 
 /* <dir>/hang, or the first of hang.1, hang.2, ... that is not there; NULL with errno set. */
@@ -128,6 +155,39 @@ static uint64_t dump_now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+/* The dump whose child has this process now, and as which part; or NULL. */
+static struct dump *dump_of(struct hang_dumps *h, pid_t pid, size_t *ret_part)
+{
+	struct dump *d;
+
+	LIST_FOREACH (d, &h->dumps, entry)
+		for (size_t i = 0; d->pid > 0 && i < d->n; i++)
+			if (d->parts[i].pid == pid && d->parts[i].own) {
+				*ret_part = i;
+				return d;
+			}
+	return NULL;
+}
+
+/* The directory of a part: a new one, or that of the dump which is saving it. */
+static int dump_part_init(struct dump *d, size_t i, const struct hang_task *task)
+{
+	struct dump_part *p = &d->parts[i];
+	size_t k;
+
+	if (!task->dir)
+		return 0;
+	p->pid = task->pid;
+	p->with = dump_of(d->owner, task->pid, &k);
+	d->dirs[i] = p->with ? strdup(p->with->dirs[k]) : dump_make_dir(task->dir);
+	if (!d->dirs[i]) {
+		p->with = NULL;
+		return -errno;
+	}
+	p->own = !p->with;
+	return 0;
+}
+
 /* The child: nothing of the agent's is used but its memory, and nothing of it is kept open. */
 static void dump_child(
 	const struct dump *d, const struct hang_task *tasks, pid_t parent, uint64_t timeout_ms)
@@ -155,10 +215,10 @@ static void dump_child(
 	setrlimit(RLIMIT_CORE, &no_core);
 	setpriority(PRIO_PROCESS, 0, 10);
 	for (size_t i = 0; i < d->n; i++)
-		if (d->dirs[i])
+		if (d->parts[i].own)
 			hang_save_kernel(&tasks[i], d->dirs[i]);
 	for (size_t i = 0; i < d->n; i++)
-		if (d->dirs[i])
+		if (d->parts[i].own)
 			hang_save_stacks(&tasks[i], d->dirs[i], deadline);
 	kill(0, SIGKILL); /* with itself all that it started and did not wait for */
 	_exit(0);
@@ -167,12 +227,17 @@ static void dump_child(
 static int dump_start(struct dump *d, const struct hang_task *tasks, uint64_t timeout_ms)
 {
 	pid_t self = getpid();
+	size_t own = 0;
 
-	d->pid = fork();
-	if (d->pid < 0)
-		return d->pid = 0, -errno;
-	if (d->pid == 0)
-		dump_child(d, tasks, self, timeout_ms);
+	for (size_t i = 0; i < d->n; i++)
+		own += d->parts[i].own;
+	if (own) {
+		d->pid = fork();
+		if (d->pid < 0)
+			return d->pid = 0, -errno;
+		if (d->pid == 0)
+			dump_child(d, tasks, self, timeout_ms);
+	}
 	loop_timer_arm(d->timer, timeout_ms);
 	return 0;
 }
@@ -181,9 +246,10 @@ int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n, uin
 	hang_done_fn fn, void *arg, struct error *err)
 {
 	_cleanup_(dump_freep) struct dump *d = calloc(1, sizeof(*d));
-	int r = -ENOENT;
+	int r = -ENOENT, failed;
 
 	if (!d || !(d->dirs = calloc(n ? n : 1, sizeof(*d->dirs))) ||
+		!(d->parts = calloc(n ? n : 1, sizeof(*d->parts))) ||
 		loop_timer_new(h->loop, dump_expired, d, &d->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	d->owner = h;
@@ -191,11 +257,11 @@ int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n, uin
 	d->fn = fn;
 	d->arg = arg;
 	for (size_t i = 0; i < n; i++) {
-		d->dirs[i] = tasks[i].dir ? dump_make_dir(tasks[i].dir) : NULL;
+		failed = dump_part_init(d, i, &tasks[i]);
 		if (d->dirs[i])
 			r = 0;
-		else if (tasks[i].dir && r)
-			r = -errno;
+		else if (failed < 0 && r)
+			r = failed;
 	}
 	if (r == -ENOENT)
 		return error_set(err, r, "there is no directory for a dump: the job has no logs");
@@ -209,9 +275,23 @@ int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n, uin
 	return 0;
 }
 
-bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status)
+/* Ends those that waited for what has just ended; they may begin new ones. */
+static void dumps_settle(struct hang_dumps *h)
 {
 	struct dump *d;
+
+	do {
+		LIST_FOREACH (d, &h->dumps, entry)
+			if (!dump_waits(d))
+				break;
+		if (d)
+			dump_end(d);
+	} while (d);
+}
+
+bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status)
+{
+	struct dump *d, *other;
 
 	if (!h)
 		return false;
@@ -220,10 +300,12 @@ bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status)
 			break;
 	if (!d)
 		return false;
-	LIST_REMOVE(d, entry);
 	d->pid = 0;
-	d->fn(d->arg, d->dirs, d->n);
-	dump_free(d);
+	LIST_FOREACH (other, &h->dumps, entry)
+		for (size_t i = 0; i < other->n; i++)
+			if (other->parts[i].with == d)
+				other->parts[i].with = NULL;
+	dumps_settle(h);
 	return true;
 }
 

@@ -7,6 +7,9 @@
  * its last lines; and what py-spy or gdb say where they are installed. All of it in
  * attempt_<n>/<rank>/hang/ (a second dump in hang.1/, ...), bounded in time and size, by a child of
  * low priority: the agent itself waits for nothing.
+ *
+ * No process is in two dumps at once, as no two debuggers can have it. What another dump that runs
+ * is saving of a task is this one's, too: it takes that directory for it and waits for its end.
  */
 
 #include "common/cleanup.h"
@@ -35,7 +38,8 @@ _must_check_ int hang_dumps_new(struct loop *loop, struct hang_dumps **ret);
 /* Kills what still runs, and calls back for each with what there is by then. */
 struct hang_dumps *hang_dumps_free(struct hang_dumps *h);
 
-/* Saves n tasks in one child; fn is called once, later. timeout_ms bounds all of it. */
+/* Saves n tasks in one child; fn is called once, later. timeout_ms bounds all of it, also the wait
+ * for another dump. */
 _must_check_ int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n,
 	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err);
 /* As logs_child_exited() and logs_helpers(). */
