@@ -235,8 +235,11 @@ size_t agent_helpers(struct agent *a, pid_t *pids, size_t max);
 void agent_judge(struct agent *a);
 void agent_leader_expired(void *arg); /* leader_timer's callback */
 /* The agent itself declares a running task failed: no beat, no progress. text is for people and
- * becomes its failure's message. Nothing happens to a task that has ended or is being stopped. */
+ * becomes its failure's message; now is when it failed. It goes on until agent_task_end_failing(),
+ * or until it is ended for another reason. Nothing happens to a task that has ended or is being
+ * stopped. */
 void agent_task_failing(struct agent *a, struct task *t, const char *text);
+void agent_task_end_failing(struct agent *a, struct task *t);
 /* A task reported an error: it counts as failed when it ends. */
 void agent_worker_error(struct agent *a, struct task *t, const char *code, const char *message);
 

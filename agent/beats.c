@@ -12,8 +12,10 @@
 /*
  * One timer for all tasks, armed only where something is to be looked at. A look samples the board
  * and the other signs of each running task and asks heartbeat.h what they mean. What has failed is
- * saved first (beats_dump.c), together with the others of the group, since the one that waits is
- * seldom the one that is at fault; then the agent declares it failed.
+ * declared failed at once, since who failed first counts, but it is saved before it is ended
+ * (beats_dump.c), together with the others of the group, since the one that waits is seldom the one
+ * that is at fault. Nobody is looked at while a dump runs, whoever asked for it: a debugger stops
+ * the workers, and who is not stopped may wait for one that is.
  */
 
 static void beat_stop(struct beat *b)
@@ -122,6 +124,26 @@ static void beats_arm(struct beats *bs)
 		loop_timer_arm(bs->timer, next > now ? next - now : 0);
 }
 
+void beats_hold(struct beats *bs)
+{
+	if (bs->holding++)
+		return;
+	for (size_t i = 0; i < bs->n; i++)
+		if (bs->items[i] && bs->items[i]->on)
+			heartbeat_hold(&bs->items[i]->heartbeat, loop_now_ms());
+	beats_arm(bs);
+}
+
+void beats_let_go(struct beats *bs)
+{
+	if (--bs->holding)
+		return;
+	for (size_t i = 0; i < bs->n; i++)
+		if (bs->items[i] && bs->items[i]->on)
+			heartbeat_let_go(&bs->items[i]->heartbeat, loop_now_ms());
+	beats_arm(bs);
+}
+
 static void beats_look(void *arg)
 {
 	struct beats *bs = arg;
@@ -145,6 +167,9 @@ static void beats_look(void *arg)
 			continue;
 		snprintf(b->why, sizeof(b->why), "%s", v.text);
 		b->failing = failed = true;
+		b->found = ++bs->found;
+		if (a->spec->heartbeat.on_failure != SPEC_HEARTBEAT_REPORT)
+			agent_task_failing(a, t, v.text);
 	}
 	if (failed)
 		beats_save(bs);
@@ -208,6 +233,8 @@ void beats_task_started(struct agent *a, struct task *t)
 	}
 	b->on = true;
 	heartbeat_start(&b->heartbeat, &b->spec, loop_now_ms());
+	if (bs->holding)
+		heartbeat_hold(&b->heartbeat, loop_now_ms());
 	/* All of an incarnation start in one turn. */
 	if (loop_defer(a->loop, beats_started, bs) < 0)
 		beats_arm(bs);

@@ -73,6 +73,22 @@ static int dump_list_add(
 	return 0;
 }
 
+/* One dump, whoever asked for it. */
+struct beats_dump {
+	struct agent *a;
+	hang_done_fn fn;
+	void *arg;
+};
+
+static void beats_dumped(void *arg, char *const *dirs, size_t n)
+{
+	_cleanup_free_ struct beats_dump *d = arg;
+
+	if (d->a->beats) /* else the agent is at its end */
+		beats_let_go(d->a->beats);
+	d->fn(d->arg, dirs, n);
+}
+
 int beats_dump(struct agent *a, const int *ranks, size_t n, const char *why, uint64_t timeout_ms,
 	hang_done_fn fn, void *arg, struct error *err)
 {
@@ -81,8 +97,10 @@ int beats_dump(struct agent *a, const int *ranks, size_t n, const char *why, uin
 		.names = calloc(n + 1, sizeof(*l.names)),
 		.tails = calloc(n + 1, sizeof(*l.tails)),
 	};
+	_cleanup_free_ struct beats_dump *d = calloc(1, sizeof(*d));
+	int r;
 
-	if (!l.tasks || !l.names || !l.tails)
+	if (!d || !l.tasks || !l.names || !l.tails)
 		return error_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
 		for (int k = 0; k < a->n_tasks; k++)
@@ -91,7 +109,13 @@ int beats_dump(struct agent *a, const int *ranks, size_t n, const char *why, uin
 				return error_set(err, -ENOMEM, "out of memory");
 	if (!l.n)
 		return error_set(err, -ENOENT, "none of these workers runs");
-	return hang_dump(a->hang, l.tasks, l.n, timeout_ms, fn, arg, err);
+	*d = (struct beats_dump){ .a = a, .fn = fn, .arg = arg };
+	r = hang_dump(a->hang, l.tasks, l.n, timeout_ms, beats_dumped, d, err);
+	if (r < 0)
+		return r;
+	TAKE_PTR(d);
+	beats_hold(a->beats);
+	return 0;
 }
 
 static struct beat *beat_failing(struct beats *bs, const struct task *t)
@@ -101,45 +125,36 @@ static struct beat *beat_failing(struct beats *bs, const struct task *t)
 	return b && b->failing && b->token == t->token ? b : NULL;
 }
 
-/* The next that has failed and is saved, or could not be; it is not found again. */
-static struct task *beats_next_saved(struct beats *bs, char *ret_why, size_t size)
+/* Of those that have failed the one that was found first; it is not found again. */
+static struct task *beats_next_failing(struct beats *bs)
 {
 	struct agent *a = bs->a;
+	struct beat *first = NULL;
+	struct task *ret = NULL;
 
 	for (int i = 0; i < a->n_tasks; i++) {
 		struct beat *b = beat_failing(bs, &a->tasks[i]);
 
-		if (!b || !b->saved)
+		if (!b || (first && first->found < b->found))
 			continue;
-		b->failing = b->saved = false;
-		snprintf(ret_why, size, "%s", b->why);
-		return &a->tasks[i];
+		first = b;
+		ret = &a->tasks[i];
 	}
-	return NULL;
+	if (first)
+		first->failing = false;
+	return ret;
 }
 
-/* What is saved, or could not be, has failed now. More may have come to it meanwhile. */
+/* What has failed is saved, or could not be, and is ended now. */
 static void beats_act(struct beats *bs)
 {
 	struct agent *a = bs->a;
-	char why[sizeof(((struct beat *)0)->why)];
-	bool more = false;
 	struct task *t;
 
-	bs->saving = false;
-	/* Declaring one failed may change the others, and the array that they are in. */
-	while ((t = beats_next_saved(bs, why, sizeof(why))))
+	/* To end one may change the others, and the array that they are in. */
+	while ((t = beats_next_failing(bs)))
 		if (a->spec->heartbeat.on_failure != SPEC_HEARTBEAT_REPORT)
-			agent_task_failing(a, t, why);
-	for (int i = 0; i < a->n_tasks; i++) {
-		struct beat *b = beats_find(bs, &a->tasks[i]);
-
-		if (b)
-			b->saved = false;
-		more |= beat_failing(bs, &a->tasks[i]) != NULL;
-	}
-	if (more)
-		beats_save(bs);
+			agent_task_end_failing(a, t);
 }
 
 static void beats_saved(void *arg, char *const *dirs, size_t n)
@@ -160,8 +175,7 @@ static void beats_saved(void *arg, char *const *dirs, size_t n)
 	beats_act(bs);
 }
 
-/* The ranks to save: what has failed first, then the others that run. Of one that fails while they
- * are saved, this is what there is. */
+/* The ranks to save: what has failed first, then the others that run. */
 static size_t beats_ranks(struct beats *bs, int *ranks)
 {
 	struct agent *a = bs->a;
@@ -170,13 +184,9 @@ static size_t beats_ranks(struct beats *bs, int *ranks)
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = 0; i < a->n_tasks && n < BEATS_DUMP_TASKS; i++) {
 			const struct task *t = &a->tasks[i];
-			struct beat *b = beats_find(bs, t);
 
-			if (!task_alive(t) || (beat_failing(bs, t) == NULL) != (pass == 1))
-				continue;
-			ranks[n++] = t->rank;
-			if (b)
-				b->saved = true;
+			if (task_alive(t) && (beat_failing(bs, t) == NULL) == (pass == 1))
+				ranks[n++] = t->rank;
 		}
 	return n;
 }
@@ -186,24 +196,20 @@ void beats_save(struct beats *bs)
 	struct agent *a = bs->a;
 	int64_t limit = a->spec->heartbeat.dump_timeout_ms;
 	struct error err = { 0 };
-	const char *why = "";
+	uint64_t first = UINT64_MAX;
 	int ranks[BEATS_DUMP_TASKS];
-	char text[300];
+	char why[300] = "";
 	size_t n;
 
-	if (bs->saving)
-		return;
-	for (int i = a->n_tasks - 1; i >= 0; i--) {
+	for (int i = 0; i < a->n_tasks; i++) {
 		struct beat *b = beat_failing(bs, &a->tasks[i]);
 
-		if (!b)
+		if (!b || b->found > first)
 			continue;
-		b->saved = true;
-		snprintf(text, sizeof(text), "%s:%d: %s", a->tasks[i].role->name, a->tasks[i].index,
+		first = b->found;
+		snprintf(why, sizeof(why), "%s:%d: %s", a->tasks[i].role->name, a->tasks[i].index,
 			b->why);
-		why = text;
 	}
-	bs->saving = true;
 	n = beats_ranks(bs, ranks);
 	if (limit <= 0) {
 		beats_act(bs);

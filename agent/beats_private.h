@@ -13,8 +13,8 @@ enum { BEATS_DUMP_TASKS = 64 }; /* that are saved at once */
 struct beat {
 	uint64_t token; /* of that process */
 	bool on;
-	bool failing; /* told so; waits for what is saved of it */
-	bool saved;   /* is among what is being saved, or was */
+	bool failing;	/* told so; waits for what is saved of it */
+	uint64_t found; /* counts what failed, in the order in which it was found */
 	char why[sizeof(((struct task *)0)->blame)];
 	struct spec_heartbeat spec; /* what can be watched of it */
 	struct heartbeat heartbeat;
@@ -29,12 +29,16 @@ struct beats {
 	struct beat *
 		*items; /* by slot, NULL where nothing was watched yet; each stays where it is */
 	size_t n;
-	bool saving;
+	uint64_t found; /* so many have failed until now */
+	int holding;	/* dumps that run: nobody is looked at meanwhile */
 };
 
 /* What is known of the process in t's slot, or NULL. */
 struct beat *beats_find(const struct beats *bs, const struct task *t);
-/* Saves what is failing, and then declares it failed, or reports it only. */
+/* A dump begins, or has ended: the agent's debuggers hold workers, and others wait for these. */
+void beats_hold(struct beats *bs);
+void beats_let_go(struct beats *bs);
+/* Saves what is failing, and then ends it, or leaves it where it is reported only. */
 void beats_save(struct beats *bs);
 /* Deferred, once for all that start in a turn. */
 void beats_started(void *arg);

@@ -245,20 +245,29 @@ void agent_leader_expired(void *arg)
 		outcome_leader_over(a);
 }
 
-static bool judge_can_blame(const struct task *t)
+/* Nobody has begun to end it yet. */
+static bool judge_goes_on(const struct agent *a, const struct task *t)
 {
-	return task_alive(t) && !t->stop_us && !t->on_purpose && !t->blame[0];
+	return task_alive(t) && !t->stop_us && !t->on_purpose && !a->in_stop;
 }
 
 void agent_task_failing(struct agent *a, struct task *t, const char *text)
 {
-	if (!judge_can_blame(t) || a->in_stop)
+	if (!judge_goes_on(a, t) || t->blame[0])
 		return;
 	snprintf(t->blame, sizeof(t->blame), "%s", text);
-	t->blame_us = (int64_t)loop_real_us();
+	if (!t->blame_us) /* else it had reported an error before */
+		t->blame_us = (int64_t)loop_real_us();
 	log_warning("%s: %s", agent_task_name(t), text);
 	events_add(a->events, "task-failing", a->attempt, t->rank, NULL, "%s: %s",
 		agent_task_name(t), text);
+	agent_changed(a);
+}
+
+void agent_task_end_failing(struct agent *a, struct task *t)
+{
+	if (!judge_goes_on(a, t) || !t->blame[0])
+		return;
 	agent_single_end(a, t, (uint64_t)a->spec->stop.timeout_ms, true);
 	agent_changed(a);
 }

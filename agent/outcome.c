@@ -96,6 +96,24 @@ static void outcome_what(const struct failure *f, char *what, size_t size)
 	}
 }
 
+/* Who was found to have failed before, and goes on while that is saved, came first. */
+static const struct task *outcome_earlier(const struct agent *a, const struct failure *f)
+{
+	int64_t first_us = rootcause_time(&f->when, NULL);
+	const struct task *ret = NULL;
+
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+
+		if (!task_alive(t) || !t->blame[0] || t->on_purpose || t->blame_us >= first_us ||
+			spec_scope_task(a->spec, t->role))
+			continue;
+		first_us = t->blame_us;
+		ret = t;
+	}
+	return ret;
+}
+
 void outcome_group_failed(struct agent *a)
 {
 	struct failures f = { 0 };
@@ -104,6 +122,7 @@ void outcome_group_failed(struct agent *a)
 	char what[512] = "a worker failed";
 
 	if (!failures_collect(&f, a->tasks, a->n_tasks) && f.n) {
+		const struct task *earlier;
 		size_t i = 0;
 
 		/* What fails alone is no matter of the group's policy. */
@@ -114,6 +133,14 @@ void outcome_group_failed(struct agent *a)
 		fault = outcome_fault(f.items[i].task, a->spawned_ms);
 		a->end.exit_status = outcome_status(a, f.items[i].task);
 		outcome_what(&f.items[i], what, sizeof(what));
+		earlier = outcome_earlier(a, &f.items[i]);
+		if (earlier) {
+			policy = spec_restart_of(a->spec, earlier->role);
+			fault = outcome_fault(earlier, a->spawned_ms);
+			a->end.exit_status = task_failed_status(earlier);
+			snprintf(
+				what, sizeof(what), "%s: %s", task_called(earlier), earlier->blame);
+		}
 	}
 	failures_fini(&f);
 	outcome_decide(a, policy, &fault, what);
