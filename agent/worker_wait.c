@@ -195,11 +195,29 @@ static int named_members(const struct workers *w, const json_t *names, int **ret
 	return 0;
 }
 
-static int fail_not_meant(const struct workers *w, struct varlink_call *call, int slot)
+static int fail_left(const struct workers *w, struct varlink_call *call, int slot)
 {
+	return worker_fail(call, STATUS_FAILED_PRECONDITION,
+		"%s has taken its leave (elasticd_leave): it is in no barrier any more",
+		w->slots[slot].name);
+}
+
+static int fail_not_meant(
+	const struct workers *w, struct varlink_call *call, int slot, const char *barrier)
+{
+	if (barrier && members_left(w->members, slot))
+		return fail_left(w, call, slot);
 	return worker_fail(call, STATUS_INVALID_ARGUMENT,
 		"%s is none of the tasks that are meant when members are left out: name them",
 		w->slots[slot].name);
+}
+
+static bool has_slot(const int *set, size_t n, int slot)
+{
+	for (size_t i = 0; i < n; i++)
+		if (set[i] == slot)
+			return true;
+	return false;
 }
 
 /*
@@ -215,7 +233,7 @@ static int members_of(struct workers *w, struct varlink_call *call, const json_t
 	char text[512];
 
 	if (!names && !(t && is_meant(w, t, barrier != NULL)))
-		return fail_not_meant(w, call, slot), 1;
+		return fail_not_meant(w, call, slot, barrier), 1;
 	r = names ? named_members(w, names, ret, ret_n, text, sizeof(text))
 		  : default_members(w, barrier, slot, ret, ret_n);
 	if (r == -EINVAL && barrier &&
@@ -246,16 +264,19 @@ static int barrier(struct workers *w, struct varlink_call *call, const char *nam
 	uint64_t now = loop_now_ms(), deadline = deadline_after(timeout_ms, now);
 	_cleanup_free_ int *set = NULL;
 	struct worker_wait *x;
+	int slot = worker_of(call), r;
 	size_t n = 0;
-	int r;
 
 	if (bad_name(call, name) || members_of(w, call, members, name, &set, &n) != 0)
 		return 0;
+	/* The others, if there are any, hear it of their own wait for it. */
+	if (members_left(w->members, slot) && has_slot(set, n, slot))
+		return fail_left(w, call, slot);
 	x = wait_new(w, call, WAIT_BARRIER);
 	if (!x)
 		return 0;
 	r = (members ? barriers_arrive : barriers_arrive_default)(
-		w->barriers, name, worker_of(call), set, n, deadline, now, x);
+		w->barriers, name, slot, set, n, deadline, now, x);
 	if (r < 0)
 		return wait_failed(x, r);
 	deadline_added(w, deadline);

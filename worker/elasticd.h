@@ -69,8 +69,8 @@ const char *elasticd_error_text(void);
 const char *elasticd_error_missing(void);
 
 /* Opens the handle of this process's task. INVALID_ARGUMENT for an environment that makes no sense,
- * UNAVAILABLE where its agent does not answer, FAILED_PRECONDITION for a token that is stale. Each
- * call gives a handle of its own. */
+ * UNAVAILABLE where its agent does not answer, ABORTED for a token that is stale. Each call gives
+ * a handle of its own. */
 int elasticd_open(struct elasticd **ret);
 /* Waiting calls of other threads end CANCELLED first. Its watches and events are closed before it.
  * NULL is accepted. */
@@ -307,7 +307,8 @@ int elasticd_result(struct elasticd *h, const void *value, size_t len);
 int elasticd_report_error(struct elasticd *h, int code, const char *message);
 /* Waits for the group's error. Owned: elasticd_error_free(). */
 int elasticd_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_error **ret);
-/* Takes leave and waits until all tasks that are not recoverable have. */
+/* Takes leave and waits until all tasks that are not recoverable have. Barriers of this task are
+ * FAILED_PRECONDITION from then on. */
 int elasticd_leave(struct elasticd *h, int timeout_ms);
 
 struct elasticd_event {

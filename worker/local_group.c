@@ -14,14 +14,21 @@ struct local_events {
 	bool told; /* of the error */
 };
 
-/* The handle is open; members may be left out, or be this task. */
-static int check_members(const struct elasticd *h, const char *const *members, size_t n)
+/* The handle is open; members may be left out, or be this task. ret_gone: whether it has taken its
+ * leave; NULL: not asked. */
+static int check_members(
+	const struct elasticd *h, const char *const *members, size_t n, bool *ret_gone)
 {
 	int r = local_enter(h);
 
 	if (r)
 		return r;
+	if (ret_gone)
+		*ret_gone = gone;
 	local_unlock();
+	if (n > 1)
+		return fail(ELASTICD_INVALID_ARGUMENT,
+			"members: expected at most the 1 task of this group, got %zu", n);
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(members[i], SELF) != 0)
 			return fail(ELASTICD_INVALID_ARGUMENT,
@@ -32,12 +39,18 @@ static int check_members(const struct elasticd *h, const char *const *members, s
 int local_barrier(
 	struct elasticd *h, const char *name, const char *const *members, size_t n, int timeout_ms)
 {
-	return check_members(h, members, n);
+	bool left;
+	int r = check_members(h, members, n, &left);
+
+	if (r || !left)
+		return r;
+	return fail(ELASTICD_FAILED_PRECONDITION,
+		SELF " has taken its leave (elasticd_leave): it is in no barrier any more");
 }
 
 int local_barrier_cancel(struct elasticd *h, const char *name, const char *message)
 {
-	int r = check_members(h, NULL, 0);
+	int r = check_members(h, NULL, 0, NULL);
 
 	return r ? r : fail(ELASTICD_NOT_FOUND, "nobody waits at barrier %s", name);
 }
@@ -46,19 +59,20 @@ int local_alive(struct elasticd *h, const char *const *members, size_t n, int ti
 	char ***ret, size_t *ret_n)
 {
 	char **names;
-	int r = check_members(h, members, n);
+	bool left;
+	int r = check_members(h, members, n, &left);
 
 	if (r)
 		return r;
 	names = calloc(2, sizeof(*names));
-	if (names)
+	if (names && !left)
 		names[0] = strdup(SELF);
-	if (!names || !names[0]) {
+	if (!names || !(left || names[0])) {
 		free(names);
 		return fail_memory();
 	}
 	*ret = names;
-	*ret_n = 1;
+	*ret_n = left ? 0 : 1;
 	return 0;
 }
 
@@ -117,7 +131,7 @@ int local_states(struct elasticd *h, const char *const *roles, size_t n,
 /* There is nobody to keep it for. */
 int local_result(struct elasticd *h, const void *value, size_t len)
 {
-	return check_members(h, NULL, 0);
+	return check_members(h, NULL, 0, NULL);
 }
 
 int local_report(struct elasticd *h, int code, const char *message)

@@ -365,6 +365,21 @@ def test_one_that_leaves_alone_is_told_who_has_not(group_of):
     assert e.name == "DeadlineExceeded" and e.missing == ["worker:1", "worker:2"]
 
 
+def test_one_that_has_taken_its_leave_is_in_no_barrier(group_of):
+    _, a, b = group_of(2)
+    assert a.refused("Leave", timeout_ms=1).name == "DeadlineExceeded"
+    for more in {}, {"members": names(2)}, {"members": ["worker:0"]}:
+        e = a.refused("Barrier", name="x", **more)
+        assert (e.name, e.message.split(" (")[0]) == ("FailedPrecondition", "worker:0 has taken its leave")
+    for bad in ["worker:1"], ["worker:0", "worker:7"]:
+        assert a.refused("Barrier", name="y", members=bad).name == "InvalidArgument"
+    a.send("Alive")
+    assert b.call("Alive") == a.reply() == {"alive": ["worker:1"]}
+    b.call("Barrier", name="x")
+    e = b.refused("Barrier", name="x", members=names(2))
+    assert e.name == "Internal" and "it has taken its leave" in e.message
+
+
 def test_an_evaluator_is_outside_of_what_is_meant_by_default(group_like):
     group = group_like(roles(("worker", 2, {}), ("evaluator", 1, {})))
     a, b, e = group.all("worker:0", "worker:1", "evaluator:0")

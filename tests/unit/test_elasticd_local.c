@@ -348,8 +348,8 @@ END_TEST
 
 START_TEST(the_group_is_this_task)
 {
-	static const char *const self[] = { "worker:0" }, *const none[] = { "worker:1" },
-				 *const role[] = { "chief" };
+	static const char *const self[] = { "worker:0", "worker:0" },
+				 *const none[] = { "worker:1" }, *const role[] = { "chief" };
 	struct elasticd_member *m;
 	char **names;
 	size_t n;
@@ -357,6 +357,10 @@ START_TEST(the_group_is_this_task)
 	ck_assert_int_eq(elasticd_barrier(h, "b", NULL, 0, -1), 0);
 	ck_assert_int_eq(elasticd_barrier(h, "b", self, 1, 0), 0);
 	ck_assert_int_eq(elasticd_barrier(h, "b", none, 1, 0), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_barrier(h, "b", self, 2, 0), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_str_eq(
+		elasticd_error_text(), "members: expected at most the 1 task of this group, got 2");
+	ck_assert_int_eq(elasticd_alive(h, self, 2, -1, &names, &n), ELASTICD_INVALID_ARGUMENT);
 	ck_assert_int_eq(elasticd_barrier_cancel(h, "b", NULL), ELASTICD_NOT_FOUND);
 	ck_assert_int_eq(elasticd_alive(h, NULL, 0, -1, &names, &n), 0);
 	ck_assert_uint_eq(n, 1);
@@ -374,6 +378,26 @@ START_TEST(the_group_is_this_task)
 	ck_assert_int_eq(elasticd_states(h, NULL, 0, &m, &n), 0);
 	ck_assert(m->left && !m->healthy);
 	elasticd_members_free(m, n);
+}
+END_TEST
+
+START_TEST(one_that_has_taken_its_leave_is_in_no_barrier)
+{
+	static const char *const self[] = { "worker:0" }, *const none[] = { "worker:1" };
+	char **names;
+	size_t n;
+
+	ck_assert_int_eq(elasticd_leave(h, -1), 0);
+	for (size_t i = 0; i < 2; i++) { /* left out, and named */
+		ck_assert_int_eq(
+			elasticd_barrier(h, "b", self, i, -1), ELASTICD_FAILED_PRECONDITION);
+		ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "has taken its leave"));
+		ck_assert_int_eq(elasticd_alive(h, self, i, -1, &names, &n), 0);
+		ck_assert_uint_eq(n, 0);
+		elasticd_names_free(names, n);
+	}
+	ck_assert_int_eq(elasticd_barrier(h, "b", none, 1, 0), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_leave(h, -1), 0);
 }
 END_TEST
 
@@ -549,6 +573,7 @@ int main(void)
 	tcase_add_test(t, a_watch_that_falls_too_far_behind_is_told_so);
 	tcase_add_test(t, what_watches_remember_is_bounded);
 	tcase_add_test(t, the_group_is_this_task);
+	tcase_add_test(t, one_that_has_taken_its_leave_is_in_no_barrier);
 	tcase_add_test(t, its_own_error_is_the_groups);
 	tcase_add_test(t, a_child_has_a_copy_whatever_other_threads_did);
 	tcase_add_test(t, threads_meet_through_keys);
