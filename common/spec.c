@@ -74,7 +74,7 @@ static struct spec *spec_new(void)
 	s->resources.memory_max = SPEC_UNSET;
 	s->resources.cpu_weight = SPEC_UNSET;
 	s->resources.tasks_max = SPEC_UNSET;
-	s->leader.grace_ms = 3000;
+	s->leader.grace_ms = SPEC_UNSET;
 	s->heartbeat = (struct spec_heartbeat){
 		.period_ms = SPEC_UNSET,
 		.timeout_ms = SPEC_UNSET,
@@ -122,6 +122,8 @@ int spec_parse(const json_t *doc, struct spec **ret, struct error *err)
 		r = error_set(err, -ENOMEM, "out of memory");
 	if (r < 0)
 		return r;
+	if (s->leader.grace_ms == SPEC_UNSET && spec_has_leader(s))
+		s->leader.grace_ms = 3000;
 	if (s->heartbeat.period_ms != SPEC_UNSET && s->heartbeat.failures == SPEC_UNSET)
 		s->heartbeat.failures = 3;
 	*ret = TAKE_PTR(s);

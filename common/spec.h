@@ -63,7 +63,8 @@ enum spec_leader_exit { SPEC_LEADER_STOP, SPEC_LEADER_IGNORE };
 /* What the end of the leader's task means for the others. */
 struct spec_leader {
 	enum spec_leader_exit on_exit;
-	int64_t grace_ms; /* for the others to leave by themselves; 3 s */
+	int64_t grace_ms; /* for the others to leave by themselves; 3 s, SPEC_UNSET where none leads
+			   */
 };
 
 enum spec_heartbeat_action { SPEC_HEARTBEAT_RESTART, SPEC_HEARTBEAT_REPORT };
@@ -291,6 +292,9 @@ const struct spec_restart *spec_restart_of(const struct spec *s, const struct sp
 /* Whether a failed task of role is started again by itself. One of on_failure fail_queue is not:
  * what it held is lost to all. */
 bool spec_scope_task(const struct spec *s, const struct spec_role *role);
+
+/* Whether a role leads, so that struct spec_leader means something. */
+bool spec_has_leader(const struct spec *s);
 
 /* Whether calls to all workers count on the tasks of role before they have asked for work: with
  * mode pool all but those that lead, that look on, and whose loss fails the queue; else those that

@@ -210,6 +210,9 @@ int spec_check(const struct spec *s, struct error *err)
 	if (r == 0)
 		r = check_heartbeat(&s->heartbeat, err);
 	if (r == 0)
+		r = needs("leader.grace", s->leader.grace_ms, spec_has_leader(s),
+			"a role with `leader`, whose end begins it", err);
+	if (r == 0)
 		r = spec_check_preemption(&s->preemption, err);
 	if (r == 0)
 		r = spec_check_devices(s, err);

@@ -112,6 +112,24 @@ bool spec_wants_device(const struct spec *s, const struct spec_role *role, int i
 	       !env_sets(role->env_per_replica[index], devices->env);
 }
 
+/* Several workers may share a device, but none can have the same one twice. */
+static int check_twice(const struct spec_devices *devices, struct error *err)
+{
+	char path[48];
+
+	for (int i = 0; devices->ids[i]; i++)
+		for (int k = 0; k < i; k++) {
+			if (strcmp(devices->ids[i], devices->ids[k]) != 0)
+				continue;
+			snprintf(path, sizeof(path), "resources.devices.ids[%d]", i);
+			return error_field(err, -EINVAL, path,
+				"expected a device of its own, got \"%.64s\" as ids[%d] is: workers "
+				"share one only with \"one\" as `assign`",
+				devices->ids[i], k);
+		}
+	return 0;
+}
+
 int spec_check_devices(const struct spec *s, struct error *err)
 {
 	const struct spec_devices *devices = &s->resources.devices;
@@ -123,6 +141,8 @@ int spec_check_devices(const struct spec *s, struct error *err)
 		return error_field(err, -EINVAL, "compat.virtual_local_rank",
 			"lets each worker see one device: needs \"one\" as "
 			"`resources.devices.assign`");
+	if (devices->assign != SPEC_DEVICES_ONE && check_twice(devices, err) < 0)
+		return -EINVAL;
 	if (devices->assign == SPEC_DEVICES_ALL || !strcmp(devices->ids[0], SPEC_DEVICES_AUTO))
 		return 0;
 	for (size_t i = 0; i < s->n_roles; i++)

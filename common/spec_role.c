@@ -223,6 +223,14 @@ bool spec_scope_task(const struct spec *s, const struct spec_role *role)
 	       spec_restart_of(s, role)->scope == SPEC_SCOPE_TASK;
 }
 
+bool spec_has_leader(const struct spec *s)
+{
+	for (size_t i = 0; i < s->n_roles; i++)
+		if (s->roles[i].leader)
+			return true;
+	return false;
+}
+
 bool spec_serves(const struct spec *s, const struct spec_role *role)
 {
 	if (role->init)

@@ -139,7 +139,8 @@ CHIEF = ("from queue_workers import *\nh = my_hand()\n"
 @pytest.mark.parametrize("leader", [True, False])
 def test_one_task_of_the_job_calls_all_others(daemon, leader):
     chief = script(CHIEF + ("" if leader else "h.call('Close')\n"))
-    job = daemon.run({"mode": "pool", "logs": {"redirects": 3}, "leader": {"grace": 0}, "roles": [
+    job = daemon.run({
+        "mode": "pool", "logs": {"redirects": 3}, **({"leader": {"grace": 0}} if leader else {}), "roles": [
         {"name": "chief", "command": chief, "leader": leader},
         {"command": server(), "replicas": 2}]})
     assert job["verdict"]["result"] == "succeeded", job

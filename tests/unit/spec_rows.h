@@ -146,7 +146,7 @@ static const struct spec_row rows[] = {
 	{ "resources.devices",
 		"[{'ids':[0]},{'ids':['0','GPU-1'],'env':'HIP_VISIBLE_DEVICES','assign':'all'}]",
 		"[{'x':1},{'assign':'one'},{'ids':[]},[0]]", "" },
-	{ "resources.devices.ids", "['auto',[0],[0,0,7],['GPU-8932f937','MIG-1/2/3'],['03']]",
+	{ "resources.devices.ids", "['auto',[0],[0,7],['GPU-8932f937','MIG-1/2/3'],['03']]",
 		"['','0','0,1','AUTO',[''],[-1],['-1'],['0,1'],['a b'],[1.5],[null],[[0]],['auto']]",
 		"" },
 	{ "resources.devices.env", "['X','ROCR_VISIBLE_DEVICES']", "['','A=B','=']", "s" },

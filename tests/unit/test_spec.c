@@ -58,6 +58,9 @@ static json_t *doc_with(const struct spec_row *row, json_t *value)
 		object = json_array_get(json_object_get(doc, "roles"), 0);
 		key += 8;
 	}
+	if (!strncmp(key, "leader.", 7)) /* which one role has to be */
+		json_object_set_new(
+			json_array_get(json_object_get(doc, "roles"), 0), "leader", json_true());
 	for (; (dot = strchr(key, '.')); key = dot + 1) {
 		_cleanup_free_ char *section = strndup(key, dot - key);
 

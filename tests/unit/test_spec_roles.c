@@ -18,6 +18,11 @@ static const struct {
 	const char *text;
 } cases[] = {
 	{ DOC("{" A ",'leader':true},{" B "}", ""), "" },
+	{ DOC("{" A ",'leader':true},{" B "}", ",'leader':{'grace':0}"), "" },
+	{ DOC("{" A "},{" B "}", ",'leader':{'grace':'3s'}"),
+		"leader.grace: needs a role with `leader`, whose end begins it" },
+	{ DOC("{" A ",'leader':false}", ",'leader':{'on_exit':'ignore','grace':0}"),
+		"leader.grace: needs a role with `leader`, whose end begins it" },
 	{ DOC("{" A ",'leader':true},{" B ",'leader':true}", ""),
 		"roles[1].leader: expected one leader at most, and roles[0] (\"a\") is one" },
 	{ DOC("{" A ",'leader':true,'replicas':2}", ""),
@@ -100,6 +105,15 @@ static const struct {
 		  ",'resources':{'devices':{'ids':[0],'env':'X'}}"),
 		"" },
 	{ DOC("{" A ",'replicas':9}", ",'resources':{'devices':{'ids':[0],'assign':'all'}}"), "" },
+	{ DOC("{" A "}", ",'resources':{'devices':{'ids':[0,'1',0]}}"),
+		"resources.devices.ids[2]: expected a device of its own, got \"0\" as ids[0] is: "
+		"workers share one only with \"one\" as `assign`" },
+	{ DOC("{" A ",'replicas':2}",
+		  ",'resources':{'devices':{'ids':['GPU-1','GPU-1'],'assign':'all'}}"),
+		"resources.devices.ids[1]: expected a device of its own, got \"GPU-1\" as ids[0] is: "
+		"workers share one only with \"one\" as `assign`" },
+	{ DOC("{" A ",'replicas':4}", ",'resources':{'devices':{'ids':[0,0,1,1],'assign':'one'}}"),
+		"" },
 	{ DOC("{" A ",'replicas':'cpu'}", ",'resources':{'devices':{'ids':[0]}}"), "" },
 	{ DOC("{" A "}",
 		  ",'resources':{'devices':{'ids':[0]}},'compat':{'virtual_local_rank':true}"),
@@ -199,7 +213,7 @@ static const char *const documents[] = {
 	DOC("{'name':'evaluator','command':['x']},{" A ",'evaluator':true}", ""),
 	DOC("{'name':'evaluator','command':['x'],'evaluator':false}", ""),
 	DOC("{" A "}", ",'heartbeat':{'period':'1s'}"),
-	DOC("{" A ",'start_delay':'1s','start_delay_max':'2s'}",
+	DOC("{" A ",'leader':true,'start_delay':'1s','start_delay_max':'2s'}",
 		",'heartbeat':{'period':'1s','timeout':'2s','failures':4,'start_timeout':'1m',"
 		"'progress_timeout':'1h','log_timeout':'2h','log_pattern':'x|y','log_pattern_timeout':"
 		"'3h','progress_file':'${rank}','progress_file_timeout':'4h','progress_start_timeout':"
@@ -226,6 +240,14 @@ START_TEST(a_document_with_its_defaults_reads_back_as_the_same)
 }
 END_TEST
 
+START_TEST(a_leaders_grace_is_three_seconds_where_it_is_left_out)
+{
+	_cleanup_(spec_freep) struct spec *s = parse(DOC("{" A ",'leader':true}", ""));
+
+	ck_assert_int_eq(s->leader.grace_ms, 3000);
+}
+END_TEST
+
 START_TEST(what_is_not_given_of_roles_and_sections_has_its_default)
 {
 	_cleanup_(spec_freep) struct spec *s = parse(documents[0]);
@@ -236,7 +258,7 @@ START_TEST(what_is_not_given_of_roles_and_sections_has_its_default)
 	ck_assert_int_eq(role->start_delay_ms, 0);
 	ck_assert_int_eq(role->start_delay_max_ms, SPEC_UNSET);
 	ck_assert_int_eq(s->leader.on_exit, SPEC_LEADER_STOP);
-	ck_assert_int_eq(s->leader.grace_ms, 3000);
+	ck_assert_int_eq(s->leader.grace_ms, SPEC_UNSET);
 	ck_assert_int_eq(s->restart.scope, SPEC_SCOPE_GROUP);
 	ck_assert(h->period_ms == SPEC_UNSET && h->timeout_ms == SPEC_UNSET);
 	ck_assert(h->start_timeout_ms == SPEC_UNSET && h->progress_timeout_ms == SPEC_UNSET);
@@ -410,6 +432,7 @@ int main(void)
 	tcase_add_test(t, a_role_that_is_never_restarted_takes_no_scope_from_the_job);
 	tcase_add_loop_test(
 		t, a_document_with_its_defaults_reads_back_as_the_same, 0, N(documents));
+	tcase_add_test(t, a_leaders_grace_is_three_seconds_where_it_is_left_out);
 	tcase_add_test(t, what_is_not_given_of_roles_and_sections_has_its_default);
 	tcase_add_test(t, three_misses_are_the_end_where_beats_are_looked_for);
 	tcase_add_test(t, values_of_heartbeat_leader_and_devices_reach_their_fields);
