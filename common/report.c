@@ -220,6 +220,24 @@ static void write_others(
 			write_collateral(f, json_array_get(failures, i));
 }
 
+/* "First observed" is torchelastic's word, and not true of what ended a job of tasks that are
+ * started again by themselves: what was made good before that stands below it. */
+static bool is_first(const json_t *failures)
+{
+	json_int_t root =
+		json_integer_value(json_object_get(json_array_get(failures, 0), "time_us"));
+
+	for (size_t i = 1; i < json_array_size(failures); i++) {
+		const json_t *failure = json_array_get(failures, i);
+		const json_t *time = json_object_get(failure, "time_us");
+
+		if (!is_collateral(failure) && json_is_integer(time) &&
+			json_integer_value(time) < root)
+			return false;
+	}
+	return true;
+}
+
 char *report_format(const char *entrypoint, const json_t *failures, bool color)
 {
 	const struct style *st = color ? &coloured : &plain;
@@ -236,7 +254,9 @@ char *report_format(const char *entrypoint, const json_t *failures, bool color)
 	border(f, '=', width);
 	fprintf(f, "%s%s FAILED%s\n", st->red, name ? name : "job", st->off);
 	border(f, '-', width);
-	fprintf(f, "%sRoot Cause (first observed failure):%s\n", st->bold, st->off);
+	fprintf(f, "%sRoot Cause (%s):%s\n", st->bold,
+		is_first(failures) ? "first observed failure" : "earlier failures stand below",
+		st->off);
 	if (root)
 		write_failure(f, 0, json_array_get(failures, 0), true, st);
 	else

@@ -60,6 +60,34 @@ START_TEST(the_root_cause_has_all_fields_of_torchelastic)
 }
 END_TEST
 
+#define AT(us, more) "{\"rank\":0,\"time_us\":" us ",\"exit\":{\"code\":1},\"collateral\":" more "}"
+
+START_TEST(the_root_cause_is_called_the_first_where_it_is)
+{
+	static const struct {
+		const char *failures;
+		bool first;
+	} cases[] = {
+		{ "[" AT("20", "false") "]", true },
+		{ "[" AT("20", "false") "," AT("30", "false") "]", true },
+		{ "[" AT("20", "false") "," AT("20", "false") "]", true },
+		{ "[" AT("20", "false") "," AT("10", "true") "]", true },
+		{ "[" AT("20", "false") ",{\"rank\":1}]", true },
+		{ "[" AT("20", "false") "," AT("10", "false") "]", false },
+		{ "[" AT("20", "false") "," AT("30", "true") "," AT("19", "false") "]", false },
+		{ "[" AT("20", "true") "]", true },
+		{ "[]", true },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		_cleanup_free_ char *t = format(cases[i].failures);
+
+		has(t, cases[i].first ? "Root Cause (first observed failure):\n"
+				      : "Root Cause (earlier failures stand below):\n[0]:\n");
+	}
+}
+END_TEST
+
 START_TEST(a_signal_is_named_and_shown_as_a_negative_exit_code)
 {
 	_cleanup_free_ char *t = format("[{" BASE "\"exit\":{\"signal\":11,\"signal_name\":"
@@ -238,6 +266,7 @@ int main(void)
 	setenv("TZ", "UTC", 1);
 	tzset();
 	tcase_add_test(tc, the_root_cause_has_all_fields_of_torchelastic);
+	tcase_add_test(tc, the_root_cause_is_called_the_first_where_it_is);
 	tcase_add_test(tc, a_signal_is_named_and_shown_as_a_negative_exit_code);
 	tcase_add_test(tc, a_signal_without_a_name_is_still_reported);
 	tcase_add_test(tc, an_exec_error_is_shown_with_its_reason);
