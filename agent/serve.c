@@ -70,17 +70,24 @@ static void serve_why_text(const struct serve *s, FILE *f)
 	const json_t *job = json_get_object(s->state, "job");
 	const json_t *why = json_get_object(s->state, "why");
 	const char *reason = json_get_string(job, "reason", "");
+	const char *alone = json_get_string(s->state, "why_tasks", "");
+	int64_t used = json_get_int(why, "used", 0), max = json_get_int(why, "max", 0);
 	const char *cause;
 	json_t *n;
 
 	fprintf(f, "%s%s%s\n", json_get_string(job, "state", "?"), *reason ? ": " : "", reason);
-	fprintf(f, "%lld", (long long)json_get_int(why, "used", 0));
-	if (json_get_int(why, "max", 0) >= 0)
-		fprintf(f, " of %lld", (long long)json_get_int(why, "max", 0));
-	fprintf(f, " restarts used; %lld not counted\n", (long long)json_get_int(why, "free", 0));
+	if (*alone)
+		fputs("the group: ", f);
+	if (*alone && !max && !used)
+		fputs("no restarts allowed", f);
+	else if (max >= 0)
+		fprintf(f, "%lld of %lld restarts used", (long long)used, (long long)max);
+	else
+		fprintf(f, "%lld restarts used", (long long)used);
+	fprintf(f, "; %lld not counted\n", (long long)json_get_int(why, "free", 0));
 	json_object_foreach (json_get_object(why, "by_cause"), cause, n)
 		fprintf(f, "  %lld by %s\n", (long long)json_integer_value(n), cause);
-	fputs(json_get_string(s->state, "why_tasks", ""), f);
+	fputs(alone, f);
 }
 
 static int serve_why(struct varlink_call *call, json_t *p, void *arg)

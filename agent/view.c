@@ -82,6 +82,20 @@ static void view_live(
 	json_put(j, "cpu_ms", json_integer((json_int_t)cpu));
 }
 
+/* It is started again by itself, and has a budget of its own once it has failed. */
+static bool view_is_alone(const struct agent *a, const struct task *t)
+{
+	return t->role && spec_scope_task(a->spec, t->role);
+}
+
+static bool view_any_alone(const struct agent *a)
+{
+	for (int i = 0; i < a->n_tasks; i++)
+		if (view_is_alone(a, &a->tasks[i]))
+			return true;
+	return false;
+}
+
 static json_t *view_tasks(const struct agent *a, bool live)
 {
 	json_t *list = json_array();
@@ -94,6 +108,9 @@ static json_t *view_tasks(const struct agent *a, bool live)
 
 		json_put(j, "restarts",
 			json_integer(a->tasks[i].restarts + (a->attempt < 0 ? 0 : a->attempt)));
+		if (view_is_alone(a, &a->tasks[i]))
+			json_put(j, "max_restarts",
+				json_integer(spec_restart_of(a->spec, a->tasks[i].role)->max));
 		if (live || a->ended) /* the last line of a run stays with its record */
 			view_live(a, &a->tasks[i], &usage, j);
 		(void)!preempting_task_json(a, &a->tasks[i], j);
@@ -177,8 +194,13 @@ static void view_why_counts(const struct agent *a, FILE *f)
 	char window[DURATION_TEXT_MAX];
 	const struct spec_restart *p = &a->spec->restart;
 	int left = restart_left(p, &a->budget, loop_now_ms());
+	bool alone = view_any_alone(a), none = alone && p->max == 0 && !a->budget.used;
 
-	if (p->max != SPEC_UNSET)
+	if (alone)
+		fputs("the group: ", f);
+	if (none)
+		fputs("no restarts allowed", f);
+	else if (p->max != SPEC_UNSET)
 		fprintf(f, "%d of %d restarts used", a->budget.used, p->max);
 	else
 		fprintf(f, "%d restarts used, no limit over the job's life", a->budget.used);
@@ -186,7 +208,7 @@ static void view_why_counts(const struct agent *a, FILE *f)
 		fprintf(f, "; %d of %d within the last %s",
 			restart_window_used(p, &a->budget, loop_now_ms()), p->window_max,
 			duration_format(p->window_ms, window));
-	if (left >= 0)
+	if (left >= 0 && !none)
 		fprintf(f, "; %d left", left);
 	fprintf(f, "; %d not counted\n", a->budget.free);
 	for (int i = 0; i < RESTART_N_CAUSES; i++)
@@ -231,6 +253,8 @@ static void view_why_tasks(const struct agent *a, FILE *f)
 		any = true;
 		view_why_task(t, spec_restart_of(a->spec, t->role), f);
 	}
+	if (!any && view_any_alone(a))
+		fprintf(f, "tasks by themselves: no restarts used\n");
 }
 
 char *agent_why_tasks_text(const struct agent *a)

@@ -47,17 +47,34 @@ static void run_field(const struct ctl *ctl, const json_t *job)
 	field(ctl, "Run", text, COLOR_NONE);
 }
 
+/* Whether tasks are started again by themselves, each within a limit of its own. */
+static bool any_alone(const json_t *job)
+{
+	json_t *task;
+	size_t i;
+
+	json_array_foreach (json_object_get(job, "tasks"), i, task)
+		if (has_value(task, "max_restarts"))
+			return true;
+	return false;
+}
+
 static void restart_fields(const struct ctl *ctl, const json_t *job)
 {
 	int used = (int)get_int(job, "restarts"), max = (int)get_int(job, "max_restarts");
+	bool alone = any_alone(job);
+	const char *whose = alone ? " of the group" : "";
+	const char *more = alone ? "; tasks have their own (see elasticctl why)" : "";
 	char text[128], ago[HUMANE_TEXT_MAX];
 
 	if (max > 0)
-		snprintf(text, sizeof(text), "%d of %d used", used, max);
+		snprintf(text, sizeof(text), "%d of %d used%s%s", used, max, whose, more);
 	else if (max < 0)
-		snprintf(text, sizeof(text), "%d used, limited by restart.window", used);
+		snprintf(text, sizeof(text), "%d used%s, limited by restart.window%s", used, whose,
+			more);
 	else
-		snprintf(text, sizeof(text), "none allowed");
+		snprintf(text, sizeof(text), "%s%s", alone ? "none of the group" : "none allowed",
+			more);
 	field(ctl, "Restarts", text, max > 0 && used >= max ? COLOR_YELLOW : COLOR_NONE);
 	if (has_value(job, "next_try_us"))
 		field(ctl, "Next try", humane_ago(ctl_now_us(), get_int(job, "next_try_us"), ago),

@@ -217,6 +217,47 @@ def test_two_kills_in_a_row_are_two_restarts(box, daemon):
     assert job["state"] == "succeeded" and task(job, 0)["restarts"] == 2, job
 
 
+def test_it_is_said_whose_restarts_there_are(box, daemon):
+    once_alone = spec("if-rank:1:" + once(box, "died", f"wait-file:{box.path('die')}+exit:1"),
+                      f"touch:{box.path('up')}.%r", "hang", replicas=2)
+    once_alone["roles"][0]["restart"] = {"scope": "task", "max": 2}
+    name, run = daemon.submit(once_alone)
+    wait_file(box.path("up.0"))
+    daemon.wait(name, until="running")
+    assert [t["max_restarts"] for t in daemon.status(name)["tasks"]] == [2, 2]
+    status = box.ctl("status", name).out
+    assert "Restarts: none of the group; tasks have their own (see elasticctl why)\n" in status, status
+    group = "the group: no restarts allowed; 0 not counted\n"
+    assert box.ctl("why", name).out.endswith(group + "tasks by themselves: no restarts used\n")
+    box.path("die").touch()
+    wait_file(box.path("up.1"))
+    text = f"{group}tasks by themselves:\n  worker:1: 1 of 2 restarts used; 1 left"
+    assert text in box.ctl("why", name).out
+    daemon.call("Stop", job=name)
+    daemon.wait(run)
+    assert text in box.ctl("why", run).out
+
+
+@pytest.mark.parametrize("most,used", [({"max": 3}, "0 of 3 used of the group"),
+                                       ({"window": "1h", "window_max": 3},
+                                        "0 used of the group, limited by restart.window")])
+def test_the_groups_restarts_stand_beside_those_of_tasks(box, daemon, most, used):
+    name, _ = daemon.submit(spec(f"touch:{box.path('up')}", "hang", restart={"scope": "task", **most}))
+    wait_file(box.path("up"))
+    daemon.wait(name, until="running")
+    status = box.ctl("status", name).out
+    assert f"Restarts: {used}; tasks have their own (see elasticctl why)\n" in status, status
+    assert box.ctl("why", name).out.splitlines()[1].startswith("the group: 0 ")
+
+
+def test_a_failure_that_was_made_good_is_not_the_one_that_ended_the_job(box, daemon):
+    job = daemon.run(spec(once(box, "died", "exit:4"), "exit:5", restart={"scope": "task", "max": 1}))
+    report = box.ctl("errors", job["run"]).out
+    root, others = report.split("Other failures:")
+    assert "Root Cause (earlier failures stand below):\n" in root, report
+    assert "exitcode  : 5 " in root and "exitcode  : 4 " in others, report
+
+
 def test_a_lost_agent_remembers_the_tasks_budgets(box, daemon):
     name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", once(box, "died", "exit:1"), "hang",
                                  restart={"scope": "task", "max": 2}))
