@@ -80,7 +80,6 @@ def test_a_process_by_hand_is_a_group_of_one(job):
     assert job.alive() == ["worker:0"]
     assert [m.task for m in job.states()] == ["worker:0"]
     job.result({"loss": 0.5})
-    job.leave(timeout=LONG)
 
 
 def test_the_store_reads_what_was_written(job, elasticd):
@@ -146,6 +145,86 @@ def test_what_makes_no_sense_is_refused(job, call):
         call(job)
 
 
+@pytest.mark.parametrize("named,call", [
+    ("step: expected -9223372036854775808 to 9223372036854775807", lambda job: job.step(1 << 70)),
+    ("step: expected int, got str", lambda job: job.step("one")),
+    ("step: expected int, got float", lambda job: job.step(1.5)),
+    ("step: expected int, got float", lambda job: job.saved(1.5)),
+    ("timeout: expected seconds >= 0 or None, got 'soon'", lambda job: job.kv.get("k", timeout="soon")),
+    ("timeout: expected seconds >= 0 or None, got '5'", lambda job: job.kv.get("k", timeout="5")),
+    ("timeout: expected seconds >= 0 or None, got nan", lambda job: job.leave(float("nan"))),
+    ("timeout: expected seconds >= 0 or None, got 1000", lambda job: job.leave(10**400)),
+    ("timeout: expected seconds >= 0 or None, got -1", lambda job: job.barrier("b", timeout=-1)),
+    ("timeout: expected seconds >= 0 or None, got [1]", lambda job: job.wait_error(timeout=[1])),
+    ("answer_timeout: expected seconds >= 0", lambda job: job.call(1, ["worker:0"], answer_timeout="x")),
+    ("workers: expected a list of names, got the int 3", lambda job: job.call(1, 3)),
+    ("members: expected a list of names, got the str", lambda job: job.barrier("b", "worker:0")),
+    ("members: expected a list of names, got the int 3", lambda job: job.alive(3)),
+    ("members: expected str, got int", lambda job: job.barrier("b", [0])),
+    ("members: expected at most the 1 task of", lambda job: job.barrier("b", ["worker:0", "worker:0"])),
+    ("roles: expected str, got NoneType", lambda job: job.states(None)),
+    ("keys: expected a list of keys, got the int 3", lambda job: job.kv.get_many(3)),
+    ("since: expected int, got float", lambda job: job.kv.watch("k", 1.5)),
+    ("since: expected 0 to 9223372036854775807, got -2", lambda job: job.kv.watch("k", -2)),
+    ("reason: expected str, got int", lambda job: job.notify(3)),
+    ("grace: expected a number of seconds, got 'x'", lambda job: job.notify("n", grace="x")),
+    ("error: expected str, got int", lambda job: job.report_error(3)),
+    ("message: expected str, got NoneType", lambda job: job.write_error(None)),
+    ("traceback: expected str, got int", lambda job: job.write_error("m", 3)),
+    ("level: expected str, got NoneType", lambda job: job.log(None, "m")),
+    ("message: expected str, got int", lambda job: job.log("info", 3)),
+    ("result: object is not JSON-able", lambda job: job.result(object())),
+    ("result: nan and infinities are not JSON-able", lambda job: job.result(float("nan"))),
+    ("result['loss'][1]: nan and infinities are not",
+     lambda job: job.result({"loss": [0.5, float("-inf")]})),
+    ("slots: expected int, got str", lambda job: job.work(print, slots="two")),
+    ("ahead: expected int, got float", lambda job: job.queue().imap([], ahead=1.5)),
+    ("limit: expected seconds > 0, got 'x'", lambda job: job.queue().submit(1, limit="x")),
+    ("resources: expected a list of names, got the int 3", lambda job: job.queue().submit(1, resources=3)),
+    ("task: expected int, got str", lambda job: job.queue().cancel(["x"])),
+])
+def test_what_makes_no_sense_is_named(job, named, call):
+    with pytest.raises((TypeError, ValueError)) as refused:
+        call(job)
+    assert str(refused.value).startswith(named), refused
+
+
+def test_what_was_refused_is_no_step(elasticd):
+    with elasticd.init() as job:
+        for bad in 1 << 63, -(1 << 63) - 1, None:
+            with pytest.raises((TypeError, ValueError)):
+                job.step(bad)
+        assert job.step((1 << 63) - 1) == job.step(-(1 << 63)) == elasticd.Action.CONTINUE
+
+
+def test_a_job_that_is_closed_takes_no_steps(elasticd):
+    job, other = elasticd.init(), elasticd.init()
+    job.close()
+    job.beat()
+    with pytest.raises(elasticd.Cancelled, match="closed"):
+        job.step(3)
+    with pytest.raises(elasticd.Cancelled, match="closed"), job.preemptible(print, signals=()) as work:
+        work.step(3)
+    with other:
+        assert other.step(3) is elasticd.Action.CONTINUE
+
+
+def test_one_that_has_taken_its_leave_is_in_no_barrier(box):
+    assert by_hand(box, """
+        import elasticd
+        with elasticd.init() as job:
+            job.leave(timeout=60)
+            for members in None, ["worker:0"]:
+                try:
+                    job.barrier("b", members, timeout=0)
+                except elasticd.FailedPrecondition as e:
+                    assert "worker:0 has taken its leave" in str(e), e
+                else:
+                    raise AssertionError(members)
+                assert job.alive(members) == []
+        """).rc == 0
+
+
 def test_a_step_that_is_none_is_not_taken_for_another(job):
     job.notify("soon")
     assert job.step(1)
@@ -208,7 +287,7 @@ def test_closing_ends_what_other_threads_wait_for(elasticd):
     assert [type(joined(*w)) for w in waits] == [elasticd.Cancelled] * 2
     assert joined(*loop) == []
     job.close()
-    job.step(1)  # harmless
+    job.beat()  # harmless
     with pytest.raises(elasticd.Cancelled):
         job.kv.list()
 

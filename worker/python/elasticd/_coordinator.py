@@ -9,12 +9,10 @@ from typing import Any, Iterable, NamedTuple, Optional, Union
 
 from ._core import Core, Deadline
 from ._errors import CallFailed, Error, error_of, of_kind
-from ._library import names_array, text_argument, text_of
+from ._library import names_argument, names_array, text_argument, text_of
 from ._queue import Queue
 from ._queue_types import CAnswer, CBytes
 from ._values import decode, encode
-
-_LONGEST_MS = 2**31 - 1
 
 
 class Answer(NamedTuple):
@@ -41,16 +39,14 @@ class Coordinator:
         tasks(calls=...)). Returns when all have, in the order of their ranks; CallFailed, with all answers,
         where one has failed, died, or not answered for answer_timeout seconds. Both limits are those of the
         job where they are left out."""
-        if isinstance(workers, str):
-            raise TypeError(f"workers: expected a list of names, got the str {workers!r}")
         core, library, handle = self._core, self._core.library, self._core.handle()
-        names = None if workers is None else list(workers)
+        names = None if workers is None else names_argument(workers, "workers")
         if names == []:
             return []
-        array, n = names_array(names)
+        array, n = names_array(names, "workers")
         raw, form = encode(payload)
         data = CBytes(raw, len(raw), form)
-        answer_ms = -1 if answer_timeout is None else min(Deadline(answer_timeout).left_ms(), _LONGEST_MS)
+        answer_ms = -1 if answer_timeout is None else Deadline(answer_timeout, "answer_timeout").left_ms()
         answers, count = POINTER(CAnswer)(), c_size_t()
         core.wait(lambda ms: library.call(handle, array, n, byref(data), ms, answer_ms, byref(answers),
                                           byref(count)), timeout)

@@ -7,7 +7,6 @@ on: one that waits with the rest of its time, any other where it was.
 
 from __future__ import annotations
 
-import json
 import math
 import time
 import weakref
@@ -22,18 +21,28 @@ Bytes = Union[bytes, bytearray, memoryview]
 _LONGEST_MS = 2**31 - 1  # 24 days
 
 
+def seconds_argument(value: float, what: str, expected: str) -> float:
+    """A time from 0 on. No text, of which float() would make one, and no nan."""
+    try:
+        if value >= 0:
+            return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{what}: expected {expected}, got {value!r:.100}") from None
+    except OverflowError:
+        pass
+    raise ValueError(f"{what}: expected {expected}, got {value!r:.100}")
+
+
 class Deadline:
-    """A time limit in seconds (None: none) that starts now."""
+    """A time limit in seconds (None: none) that starts now. what: its name, for who gave another thing."""
 
     __slots__ = ("waits", "_end")
 
-    def __init__(self, timeout: Optional[float]) -> None:
+    def __init__(self, timeout: Optional[float], what: str = "timeout") -> None:
         self.waits, self._end = True, math.inf
         if timeout is None:
             return
-        timeout = float(timeout)
-        if not timeout >= 0:  # not a number, too
-            raise ValueError(f"timeout: expected seconds >= 0 or None, got {timeout}")
+        timeout = seconds_argument(timeout, what, "seconds >= 0 or None")
         self.waits = timeout > 0
         if self.waits:
             self._end = time.monotonic() + timeout
@@ -54,13 +63,6 @@ def bytes_of(value: Union[Bytes, str], what: str = "value") -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise TypeError(f"{what}: expected bytes or str, got {type(value).__name__}")
-
-
-def json_of(value: Any) -> bytes:
-    """bytes and str as they are, anything else as JSON."""
-    if isinstance(value, (bytes, bytearray, memoryview, str)):
-        return bytes_of(value)
-    return json.dumps(value, separators=(",", ":")).encode()
 
 
 class Core:

@@ -31,15 +31,17 @@ from ._board import (
     raise_locally,
 )
 from ._coordinator import Coordinator
-from ._core import Core, json_of
+from ._core import Core, bytes_of
 from ._errors import Error, Status
 from ._kv import KV
 from ._library import (
     CError,
     CMember,
     CPreemption,
+    names_argument,
     names_array,
     number_argument,
+    said_argument,
     text_argument,
     text_of,
 )
@@ -47,6 +49,7 @@ from ._place import Place
 from ._preempt import Action, Preemptible, Preemption, grace_ms, preemption
 from ._streams import Events, GroupError, group_error
 from ._task import Task
+from ._values import encode
 from ._work import loop_of_tasks, loop_of_work, work_in_threads
 
 Function = Callable[[Any], Any]  # of a payload
@@ -121,10 +124,15 @@ class Job(Coordinator):
 
         A memory access while neither a notice nor an error of the group is up; it waits only while the
         tasks agree on the step. An error that a task has reported is raised on all tasks alike, with
-        its code and its text; missing then names whose it is.
+        its code and its text; missing then names whose it is. Cancelled once the job is closed, while
+        beat() has nobody to tell it to then.
         """
         slot = self._slot
-        slot[STEP] = n
+        try:
+            slot[STEP] = n
+        except (TypeError, ValueError):
+            number_argument(n, "step")
+            raise
         slot[STEPS] += 1
         slot[BEATS] += 1
         slot[TOKEN] = self._token
@@ -175,7 +183,7 @@ class Job(Coordinator):
         """Gives the job notice, as a task that got a signal or asked its cloud does. grace: for so many
         seconds the machine is still there (0: save and leave at once; None: not known). FailedPrecondition
         where the job is at its end, or this task is being stopped."""
-        text = text_argument(reason.replace("\0", "\\0"), "reason")
+        text = said_argument(reason, "reason")
         self._core.call("notify", text, grace_ms(grace))
         if not self.supervised:
             raise_locally(NOTICE)
@@ -193,7 +201,7 @@ class Job(Coordinator):
         """Waits until all members ("role:index"; all tasks but those of evaluators when left out) have
         come. The first one fixes members and time limit. An error's missing names who has not come."""
         function, handle = self._core.library.barrier, self._core.handle()
-        text, (array, n) = text_argument(name, "name"), names_array(_list(members))
+        text, (array, n) = text_argument(name, "name"), names_array(_list(members), "members")
         self._core.wait(lambda ms: function(handle, text, array, n, ms), timeout)
 
     def barrier_cancel(self, name: str, message: Optional[str] = None) -> None:
@@ -206,7 +214,7 @@ class Job(Coordinator):
         """Which of members (all when left out) live: the same answer for all who ask, once each that
         lives has asked."""
         library, handle = self._core.library, self._core.handle()
-        array, n = names_array(_list(members))
+        array, n = names_array(_list(members), "members")
         names, count = ctypes.POINTER(c_char_p)(), c_size_t()
         self._core.wait(lambda ms: library.alive(handle, array, n, ms, byref(names), byref(count)), timeout)
         try:
@@ -221,7 +229,7 @@ class Job(Coordinator):
 
     def states(self, *roles: str) -> list[Member]:
         """The tasks of roles (all when left out), by role and index."""
-        array, n = names_array(list(roles))
+        array, n = names_array(list(roles), "roles")
         members, count = ctypes.POINTER(CMember)(), c_size_t()
         self._core.call("states", array, n, byref(members), byref(count))
         try:
@@ -254,7 +262,7 @@ class Job(Coordinator):
         """Does all tasks: each is finished with what handler(task) returns, or fails with what it raises.
         slots: so many at once, in threads (queue.slots of the job must allow it). Returns and raises as
         tasks() ends; faster than that, since a value is told and the next task got in one go."""
-        if slots < 1:
+        if number_argument(slots, "slots") < 1:
             raise ValueError(f"slots: expected at least 1, got {slots}")
         if slots == 1:
             loop_of_work(self._place(self._core, resources, init, calls, timeout), handler, interrupt)
@@ -272,7 +280,8 @@ class Job(Coordinator):
     def result(self, value: Any) -> None:
         """This task's result, kept with the run; a later one replaces it. bytes and str are stored as
         they are, anything else as JSON."""
-        data = json_of(value)
+        is_plain = isinstance(value, (bytes, bytearray, memoryview, str))
+        data = bytes_of(value, "result") if is_plain else encode(value, "result")[0]
         self._core.call("result", data, len(data))
 
     def report_error(self, error: Union[str, BaseException], code: Union[Status, int, str, None] = None
@@ -281,15 +290,15 @@ class Job(Coordinator):
         if code is None:
             code = error.code if isinstance(error, Error) else Status.UNKNOWN
         message = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else error
-        text = text_argument(message.replace("\0", "\\0"), "error")
+        text = said_argument(message, "error")
         self._core.call("report_error", int(Status.of(code)), text)
         if not self.supervised:
             raise_locally(ERROR)
 
     def write_error(self, message: str, traceback: Optional[str] = None) -> None:
         """Writes the task's error.json, where it has none yet, and tells nobody."""
-        trace = None if traceback is None else text_argument(traceback.replace("\0", "\\0"), "traceback")
-        self._core.call("write_error", text_argument(message.replace("\0", "\\0"), "message"), trace)
+        trace = None if traceback is None else said_argument(traceback, "traceback")
+        self._core.call("write_error", said_argument(message, "message"), trace)
 
     def wait_error(self, timeout: Optional[float] = None) -> GroupError:
         """Waits for the group's error; at once where it has one."""
@@ -309,8 +318,8 @@ class Job(Coordinator):
         """Appends a line of JSON to the task's log.jsonl. What is not JSON in fields goes by str()."""
         name = logging.getLevelName(level) if isinstance(level, int) else level
         text = json.dumps(fields, default=str).encode() if fields else None
-        self._core.call("log", text_argument(name.lower(), "level"),
-                        text_argument(message.replace("\0", "\\0"), "message"), text)
+        self._core.call("log", text_argument(name.lower() if isinstance(name, str) else name, "level"),
+                        said_argument(message, "message"), text)
 
     def close(self) -> None:
         """Waits for what was put with wait=False, and raises its first error when all is closed. Ends the
@@ -323,7 +332,7 @@ class Job(Coordinator):
 
     def _close(self) -> None:
         self._header, self._slot, _ = private_board()
-        self._watched = self._header
+        self._watched = asking_header()  # of the handle that is closed
         self._core.close()
 
     def __enter__(self) -> Job:
@@ -341,9 +350,7 @@ class Job(Coordinator):
 
 
 def _list(names: Optional[Iterable[str]]) -> Optional[list[str]]:
-    if isinstance(names, str):
-        raise TypeError(f"members: expected a list of names, got the str {names!r}")
-    return None if names is None else list(names)
+    return None if names is None else names_argument(names, "members")
 
 
 def _member(m: CMember) -> Member:

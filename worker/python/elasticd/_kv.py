@@ -21,7 +21,7 @@ from typing import (
 
 from ._core import Bytes, Core, Deadline, bytes_of
 from ._errors import DeadlineExceeded, Error, NotFound
-from ._library import INTERRUPTED, SIZES, CEntry, number_argument, text_argument, text_of
+from ._library import INTERRUPTED, SIZES, CEntry, names_argument, number_argument, text_argument, text_of
 from ._pipeline import GET, OVERWRITE, PERSISTENT, PUT, Maker, Pipeline
 from ._streams import Change, Watch
 
@@ -155,9 +155,7 @@ class KV:
     def get_many(self, keys: Iterable[str], timeout: Optional[float] = None) -> List[bytes]:
         """The values of all these keys, in their order, read at once; waits until all of them are written.
         timeout is for all together, and as that of get()."""
-        if isinstance(keys, str):
-            raise TypeError(f"keys: expected a list of keys, got the str {keys!r}")
-        return self._many(GET, list(keys), None, timeout)
+        return self._many(GET, names_argument(keys, "keys", "keys"), None, timeout)
 
     def _many(self, kind: int, keys: List[str], data: Optional[List[bytes]],
               timeout: Optional[float]) -> List[Any]:

@@ -14,7 +14,7 @@ import pathlib
 import struct
 import threading
 from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
-from typing import Any, Optional
+from typing import Any, Iterable, Optional
 
 from . import _queue_types as queue_types
 from ._errors import error_of
@@ -185,11 +185,18 @@ def text_of(value: Optional[bytes]) -> str:
     return (value or b"").decode(errors="replace")
 
 
-def names_array(names: Optional[list[str]]) -> tuple[Any, int]:
+def names_argument(names: Iterable[str], what: str, of: str = "names") -> list[str]:
+    """As a list. A str is one of letters, which nobody means."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"{what}: expected a list of {of}, got the {type(names).__name__} {names!r:.100}")
+    return list(names)
+
+
+def names_array(names: Optional[list[str]], what: str) -> tuple[Any, int]:
     """An argument of type const char *const *, and its length."""
     if not names:
         return None, 0
-    return (c_char_p * len(names))(*[text_argument(n, "name") for n in names]), len(names)
+    return (c_char_p * len(names))(*[text_argument(n, what) for n in names]), len(names)
 
 
 def text_argument(text: str, what: str) -> bytes:
@@ -201,9 +208,17 @@ def text_argument(text: str, what: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def said_argument(text: str, what: str) -> bytes:
+    """The same of what is for people, who see that there was a NUL."""
+    return text_argument(text.replace("\0", "\\0") if isinstance(text, str) else text, what)
+
+
 def number_argument(number: int, what: str, least: int = -1 << 63) -> int:
     """A number on its way to C, which would cut a longer one unseen."""
-    number = operator.index(number)
+    try:
+        number = operator.index(number)
+    except TypeError:
+        raise TypeError(f"{what}: expected int, got {type(number).__name__}") from None
     if not least <= number < 1 << 63:
         raise ValueError(f"{what}: expected {least} to {(1 << 63) - 1}, got {number}")
     return number

@@ -54,7 +54,11 @@ def grace_ms(grace: Optional[float]) -> int:
     """As the library takes it; -1: not known."""
     if grace is None:
         return -1
-    if grace != grace or abs(grace) == float("inf"):
+    try:
+        good = grace == grace and abs(grace) != float("inf")
+    except TypeError:
+        raise TypeError(f"grace: expected a number of seconds, got {grace!r:.100}") from None
+    if not good:
         raise InvalidArgument(f"grace: expected a number of seconds, got {grace!r}")
     return int(max(min(grace, _GRACE_MS_MAX / 1000), 0) * 1000)
 

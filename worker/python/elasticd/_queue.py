@@ -12,7 +12,7 @@ from collections import deque
 from ctypes import byref, c_char_p, c_int, c_int64, c_size_t, c_void_p, string_at
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Union
 
-from ._core import Core, Deadline
+from ._core import Core, Deadline, seconds_argument
 from ._errors import (
     Cancelled,
     DataLoss,
@@ -28,6 +28,7 @@ from ._library import (
     INTERRUPTED,
     SIZES,
     Owned,
+    names_argument,
     names_array,
     number_argument,
     process,
@@ -136,7 +137,7 @@ class Queue:
         kind, deadline = _kind(resources, limit, alone), Deadline(timeout)
         handles: list[Handle] = []
         try:
-            for batch in _batches(payloads):
+            for batch in _batches(_iterable(payloads)):
                 while batch:
                     some = self._submit(batch, kind, deadline)
                     handles += some
@@ -151,9 +152,9 @@ class Queue:
              timeout: Optional[float] = None) -> Iterator[Any]:
         """The values for payloads, of which there may be more than fit into memory: at most ahead of them
         are under way. ordered: in the order of payloads, else as they come. timeout is for each value."""
-        if ahead < 1:
+        if number_argument(ahead, "ahead") < 1:
             raise ValueError(f"ahead: expected at least 1, got {ahead}")
-        return self._imap(iter(payloads), ordered, ahead, _kind(resources, limit, alone), timeout)
+        return self._imap(iter(_iterable(payloads)), ordered, ahead, _kind(resources, limit, alone), timeout)
 
     def _imap(self, payloads: Iterator[Any], ordered: bool, ahead: int, kind: _Kind,
               timeout: Optional[float]) -> Iterator[Any]:
@@ -482,11 +483,9 @@ class _Kind:
     """What the tasks of one call have in common."""
 
     def __init__(self, resources: Iterable[str], limit: Optional[float], alone: bool) -> None:
-        if isinstance(resources, str):
-            raise TypeError(f"resources: expected a list of names, got the str {resources!r}")
-        self._names, n = names_array(list(resources))
+        self._names, n = names_array(names_argument(resources, "resources"), "resources")
         names = ctypes.addressof(self._names) if n else 0
-        if limit is not None and not 0 < limit < float("inf"):
+        if limit is not None and not 0 < seconds_argument(limit, "limit", "seconds > 0") < float("inf"):
             raise ValueError(f"limit: expected seconds > 0, got {limit}")
         limit_ms = 0 if limit is None else number_argument(max(int(limit * 1000), 1), "limit in ms")
         self._rest = (names, n, limit_ms, bool(alone))
@@ -514,6 +513,14 @@ _PLAIN = _Kind((), None, False)
 
 def _kind(resources: Iterable[str], limit: Optional[float], alone: bool) -> _Kind:
     return _PLAIN if resources == () and limit is None and not alone else _Kind(resources, limit, alone)
+
+
+def _iterable(payloads: Iterable[Any]) -> Iterable[Any]:
+    try:
+        iter(payloads)
+    except TypeError:
+        raise TypeError(f"payloads: expected something to iterate over, got {payloads!r:.60}") from None
+    return payloads
 
 
 def _batches(payloads: Iterable[Any], most: int = _BATCH) -> Iterator[list[Encoded]]:
@@ -546,7 +553,7 @@ def _by_queue(handles: list[Handle]) -> Iterable[tuple[Queue, list[Handle]]]:
 
 
 def _number(handle: Union[Handle, int]) -> int:
-    return handle.task if isinstance(handle, Handle) else handle
+    return handle.task if isinstance(handle, Handle) else number_argument(handle, "task")
 
 
 def _error_of(outcomes: c_void_p, i: int) -> Error:
