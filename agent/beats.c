@@ -100,11 +100,11 @@ static const char *beat_event(enum heartbeat_what what)
 static void beat_tell(struct agent *a, const struct task *t, const struct heartbeat_verdict *v)
 {
 	if (v->what == HEARTBEAT_BACK)
-		log_notice("worker %d: %s", t->rank, v->text);
+		log_notice("%s: %s", task_called(t), v->text);
 	else
-		log_warning("worker %d: %s", t->rank, v->text);
-	events_add(a->events, beat_event(v->what), a->attempt, t->rank, NULL, "worker %d: %s",
-		t->rank, v->text);
+		log_warning("%s: %s", task_called(t), v->text);
+	events_add(a->events, beat_event(v->what), a->attempt, t->rank, NULL, "%s: %s",
+		task_called(t), v->text);
 }
 
 static void beats_arm(struct beats *bs)
@@ -195,13 +195,13 @@ static int beat_watch(struct agent *a, const struct task *t, struct beat *b)
 		(spec->log_timeout_ms != SPEC_UNSET ||
 			spec->log_pattern_timeout_ms != SPEC_UNSET)) {
 		b->spec.log_timeout_ms = b->spec.log_pattern_timeout_ms = SPEC_UNSET;
-		log_warning("worker %d has no log files: heartbeat.log_timeout and "
+		log_warning("%s has no log files: heartbeat.log_timeout and "
 			    "log_pattern_timeout do not hold for it",
-			t->rank);
+			task_called(t));
 		events_add(a->events, "log-not-watched", a->attempt, t->rank, NULL,
-			"worker %d has no log files: heartbeat.log_timeout and log_pattern_timeout "
+			"%s has no log files: heartbeat.log_timeout and log_pattern_timeout "
 			"do not hold for it",
-			t->rank);
+			task_called(t));
 	}
 	if (spec->progress_file) {
 		name = prefix_expand(spec->progress_file, &vars);
@@ -222,13 +222,13 @@ void beats_task_started(struct agent *a, struct task *t)
 		return;
 	b = beats_at(bs, t->slot);
 	if (!b) {
-		log_error("worker %d: out of memory: its heartbeat is not watched", t->rank);
+		log_error("%s: out of memory: its heartbeat is not watched", task_called(t));
 		return;
 	}
 	beat_stop(b);
 	*b = (struct beat){ .token = t->token };
 	if (beat_watch(a, t, b) < 0) {
-		log_error("worker %d: out of memory: its heartbeat is not watched", t->rank);
+		log_error("%s: out of memory: its heartbeat is not watched", task_called(t));
 		return;
 	}
 	b->on = true;

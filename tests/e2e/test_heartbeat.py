@@ -164,6 +164,15 @@ def test_who_never_beats_is_failed_by_the_start_limit_only(daemon):
     assert job["state"] == "failed" and "beat" in job["verdict"]["root_cause"]["message"]
 
 
+def test_in_a_job_of_several_roles_a_lost_heartbeat_is_a_tasks_not_a_ranks(daemon):
+    roles = [{"name": name, "command": puppet("hang")} for name in ("chief", "worker")]
+    job = daemon.run({"roles": roles, "stop": {"timeout": "100ms"},
+                      "heartbeat": {"period": "100ms", "start_timeout": "300ms", "dump_timeout": "0s"}})
+    lost = texts(daemon, job["run"], "heartbeat-lost")
+    assert lost and {text.split(": ")[0] for text in lost} <= {"chief:0", "worker:0"}, lost
+    assert job["verdict"]["message"].split(": ")[0] in ("chief:0", "worker:0"), job["verdict"]
+
+
 def test_a_wrong_token_is_the_end_at_once(daemon):
     job = daemon.run(job_of(worker("beat 2", "token 12345", "beat-on"),
                             heartbeat={"period": "100ms", "timeout": "1h", "dump_timeout": "0s"}))
