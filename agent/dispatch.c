@@ -152,3 +152,9 @@ void dispatch_closed(struct agent *a, void *holder)
 	queue_holder_gone(d->q, holder, loop_now_ms());
 	dispatch_run_soon(d);
 }
+
+void dispatch_opened(struct agent *a, int slot)
+{
+	if (a->dispatch)
+		queue_worker_lives(a->dispatch->q, slot);
+}

@@ -36,3 +36,5 @@ void dispatch_leaving(struct agent *a);
 /* A connection of a worker is at its end, its calls are gone: its leases are put back. holder is
  * its word in the varlink server. */
 void dispatch_closed(struct agent *a, void *holder);
+/* The slot's process has one more. */
+void dispatch_opened(struct agent *a, int slot);

@@ -138,6 +138,8 @@ int worker_of(const struct varlink_call *call)
 
 static void bind_peer(struct worker_peer *p, int slot)
 {
+	if (p->slot < 0)
+		dispatch_opened(p->w->a, slot);
 	p->slot = slot;
 	p->token = p->w->slots[slot].token;
 	p->w->slots[slot].spoke = p->token;

@@ -275,8 +275,12 @@ void queue_whole(struct queues *q, uint64_t now_ms);
  * closed. */
 _must_check_ bool queue_work(struct queues *q, struct queue_wait *w, int worker, void *holder,
 	uint64_t deadline_ms, uint64_t now_ms);
-/* All leases of holder are put back. */
+/* All leases of holder are put back. Where the worker's process turns out to have died, it has died
+ * with their tasks: queue_worker_gone() counts these, unless it has ended a lease since for which
+ * it asked later, or: */
 void queue_holder_gone(struct queues *q, void *holder, uint64_t now_ms);
+/* It has another connection: it lives on. */
+void queue_worker_lives(struct queues *q, int worker);
 
 enum queue_item { QUEUE_ITEM_TASK, QUEUE_ITEM_BUILD, QUEUE_ITEM_CALL, QUEUE_ITEM_INIT };
 struct queue_item_view {
@@ -356,7 +360,8 @@ enum queue_record_kind {
 	QUEUE_REC_SUCCEED,  /* task, payload: its value, number: tries */
 	QUEUE_REC_FAIL,	    /* task, error, number: tries, flag: it is the queue's error, too */
 	QUEUE_REC_CANCEL,   /* task, error, number: tries */
-	QUEUE_REC_TRY,	    /* task, number: tries, deaths in limit_ms: it was put back */
+	QUEUE_REC_TRY,	    /* task, number: tries, deaths in limit_ms: it was put back, or with
+			     * the same number: one more worker has died with it */
 	QUEUE_REC_RELEASE,  /* task */
 	QUEUE_REC_ERROR,    /* queue, error: yet to be told, and no task has it */
 	QUEUE_REC_RAISED,   /* queue: its error was told, or nobody is to be told any more */

@@ -150,11 +150,16 @@ static void end_cancelled(struct queues *q, struct queue_lease *l, uint64_t now_
 		queue_err_unref(why);
 }
 
+/* To the tail, unless too many workers have died with it. */
 static void requeue(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 {
 	struct queue_task *t = l->task;
 
 	queue_lease_end(q, l, now_ms);
+	if (queue_deaths_reached(q, t)) {
+		queue_task_fail(q, t, queue_deaths_err(q, t), now_ms);
+		return;
+	}
 	q->put_back++;
 	queue_lane_of(q, t)->of->put_back++;
 	queue_note(q, QUEUE_REC_TRY, (int64_t)t->id, NULL);
@@ -189,11 +194,17 @@ void queue_lease_lost(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 	queue_lease_end(q, l, now_ms);
 }
 
+/* That its holder is about to end. */
 static struct queue_lease *lease_of(const struct queues *q, const void *holder, int64_t lease)
 {
 	struct queue_lease *l = queue_index_get(&q->leases, lease);
 
-	return l && l->active && l->holder == holder ? l : NULL;
+	if (!l || !l->active || l->holder != holder)
+		return NULL;
+	/* It has read what was written after the drop. */
+	if (l->worker->n_dropped && l->id >= l->worker->drop_lease)
+		l->worker->n_dropped = 0;
+	return l;
 }
 
 /* The worker may have something else now. */
@@ -315,8 +326,9 @@ enum status queue_fail(struct queues *q, void *holder, int64_t lease, const stru
 		return STATUS_RESOURCE_EXHAUSTED;
 	}
 	if (absorbed) {
-		queue_tell(q, QUEUE_DO_TELL, "put-back", k->number, "task %lld is put back: %s",
-			(long long)t->id, err->message);
+		if (!queue_deaths_reached(q, t))
+			queue_tell(q, QUEUE_DO_TELL, "put-back", k->number,
+				"task %lld is put back: %s", (long long)t->id, err->message);
 		queue_err_unref(err);
 		requeue(q, l, now_ms);
 	} else if (t) {
@@ -351,6 +363,7 @@ void queue_holder_gone(struct queues *q, void *holder, uint64_t now_ms)
 
 		if (lease->holder != holder)
 			continue;
+		queue_dropped(q, lease);
 		queue_lease_lost(q, lease, now_ms);
 		queue_worker_feed(q, k, now_ms);
 	}

@@ -15,8 +15,8 @@
  * queue_due.c: deadlines; queue_name.c: queues, sets and lanes; queue_task.c: a task's life;
  * queue_submit.c: room and joins; queue_fetch.c: outcomes; queue_cancel.c: cancellation and errors
  * of queues; queue_worker.c: workers and who gets what; queue_lease.c: leases and how they end;
- * queue_blame.c: what is absorbed; queue_resource.c, queue_call.c: these; queue_next.c: what is to
- * be done; queue_restore.c: the journal.
+ * queue_death.c: tasks with which workers die; queue_blame.c: what is absorbed; queue_resource.c,
+ * queue_call.c: these; queue_next.c: what is to be done; queue_restore.c: the journal.
  */
 
 #include "common/queue.h"
@@ -268,6 +268,9 @@ struct queue_worker {
 	struct queue_err **errors;	  /* of the failed ones; QUEUE_RESOURCES_MAX */
 	struct queue_link leases, waits, calls;
 	size_t n_leases, n_waits;
+	int64_t *dropped; /* tasks that were put back as a connection was gone, each once */
+	size_t n_dropped, cap_dropped; /* at most its slots */
+	int64_t drop_lease; /* leases from this number on were asked for after the last of these */
 	char *name;
 };
 
@@ -497,6 +500,20 @@ void queue_lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms);
 /* As it is when its holder or its process is gone. */
 void queue_lease_lost(struct queues *q, struct queue_lease *l, uint64_t now_ms);
 void queue_lease_due(struct queues *q, struct queue_lease *l, uint64_t now_ms);
+
+/* queue_death.c */
+/* It fails in place of being put back. */
+bool queue_deaths_reached(const struct queues *q, const struct queue_task *t);
+void queue_died_with(const struct queue_worker *k, struct queue_task *t);
+/* Never NULL. */
+struct queue_err *queue_deaths_err(const struct queues *q, const struct queue_task *t);
+void queue_tell_put_back(
+	struct queues *q, const struct queue_worker *k, int64_t task, const char *why);
+/* Its connection is gone, and it is about to be put back. */
+void queue_dropped(struct queues *q, const struct queue_lease *l);
+/* What that was: its process is gone. Before its leases end. */
+void queue_drops_end(struct queues *q, struct queue_worker *k, const char *why, bool on_purpose,
+	uint64_t now_ms);
 
 /* queue_blame.c */
 /* Whether the failure is absorbed. -ENOMEM, 0, 1. */

@@ -70,6 +70,7 @@ static int restore_over(struct queues *q, struct queue_task *t, const struct que
 static int restore_task(struct queues *q, const struct queue_record *r)
 {
 	struct queue_task *t = queue_task_find(q, r->task);
+	bool again;
 
 	if (!t && r->kind == QUEUE_REC_RELEASE && r->task > 0 && r->task <= QUEUE_TASK_MAX) {
 		/* It was there: its number is not given again. */
@@ -86,8 +87,12 @@ static int restore_task(struct queues *q, const struct queue_record *r)
 	case QUEUE_REC_TRY:
 		if (t->state != QUEUE_QUEUED)
 			return -EINVAL;
+		/* A death that came after it was put back leaves it in its place. */
+		again = t->tries != (uint32_t)r->number || (uint64_t)r->limit_ms <= t->deaths;
 		t->tries = (uint32_t)r->number;
 		t->deaths = (uint64_t)r->limit_ms & 1023;
+		if (!again)
+			return 0;
 		queue_task_dequeue(q, t);
 		queue_task_enqueue(q, t, 0);
 		return 0;

@@ -92,6 +92,7 @@ void queue_workers_fini(struct queues *q)
 			continue;
 		unbuild(k);
 		free(k->errors);
+		free(k->dropped);
 		free(k->name);
 		free(k);
 	}
@@ -334,55 +335,21 @@ int queue_worker_started(struct queues *q, int worker, int incarnation,
 	return 0;
 }
 
-/* One more worker has died with it: whether that was the last one. */
-static bool died_with(struct queues *q, struct queue_worker *k, struct queue_task *t)
-{
-	struct queue_extra *x;
-
-	t->deaths = t->deaths < 1023 ? (t->deaths + 1) & 1023 : 1023;
-	x = queue_task_extra(t);
-	if (x && x->n_dead < QUEUE_DEAD_MAX)
-		x->dead[x->n_dead++] = (uint16_t)k->number;
-	return q->opt.deaths && t->deaths >= q->opt.deaths;
-}
-
-static void deadly(struct queues *q, struct queue_lease *l, uint64_t now_ms)
-{
-	struct queue_task *t = l->task;
-	char text[512], buf[32];
-	size_t at = 0;
-
-	for (int i = 0; t->extra && i < t->extra->n_dead && at < sizeof(text); i++)
-		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", i ? ", " : "",
-			queue_worker_text(q, t->extra->dead[i], buf, sizeof(buf)));
-	queue_lease_end(q, l, now_ms);
-	queue_task_fail(q, t,
-		queue_err_sure(STATUS_ABORTED,
-			queue_err_printf(STATUS_ABORTED, t->worker, (int64_t)t->id,
-				"%u workers died with it (queue.deaths): %s", (unsigned)t->deaths,
-				at ? text : "there was no memory for their names")),
-		now_ms);
-}
-
 static void gone_leases(
 	struct queues *q, struct queue_worker *k, const char *why, bool on_purpose, uint64_t now_ms)
 {
 	struct queue_lease *l;
-	char buf[32];
 
 	while ((l = LINK_FIRST(&k->leases, struct queue_lease, by_worker))) {
 		struct queue_task *t = l->task;
 
-		if (!t || l->cancelled) {
-			queue_lease_lost(q, l, now_ms);
-		} else if (!on_purpose && died_with(q, k, t)) {
-			deadly(q, l, now_ms);
-		} else {
-			queue_tell(q, QUEUE_DO_TELL, "put-back", k->number,
-				"task %lld is put back: %s %s", (long long)t->id,
-				queue_worker_text(q, k->number, buf, sizeof(buf)), why);
-			queue_lease_lost(q, l, now_ms);
+		if (t && !l->cancelled) {
+			if (!on_purpose)
+				queue_died_with(k, t);
+			if (!queue_deaths_reached(q, t))
+				queue_tell_put_back(q, k, (int64_t)t->id, why);
 		}
+		queue_lease_lost(q, l, now_ms);
 	}
 }
 
@@ -415,6 +382,7 @@ void queue_worker_gone(
 		k->asked = false;
 		while ((w = LINK_FIRST(&k->waits, struct queue_wait, link)))
 			queue_wait_end_text(q, w, STATUS_CANCELLED, "its process is gone");
+		queue_drops_end(q, k, why, on_purpose, now_ms);
 		gone_leases(q, k, why, on_purpose, now_ms);
 		gone_calls(q, k, why);
 		link_del(&k->kills);

@@ -56,6 +56,7 @@ common_SRC := \
 	common/queue_cancel.c \
 	common/queue_worker.c \
 	common/queue_lease.c \
+	common/queue_death.c \
 	common/queue_blame.c \
 	common/queue_resource.c \
 	common/queue_call.c \

@@ -20,6 +20,7 @@ worker_SRC := \
 	common/queue_bytes.c \
 	common/queue_call.c \
 	common/queue_cancel.c \
+	common/queue_death.c \
 	common/queue_due.c \
 	common/queue_fetch.c \
 	common/queue_index.c \

@@ -142,8 +142,57 @@ static void start(int worker, unsigned b)
 		0);
 }
 
+static bool is_among(const int64_t *ids, int n, int64_t id)
+{
+	for (int i = 0; i < n; i++)
+		if (ids[i] == id)
+			return true;
+	return false;
+}
+
+/* One process dies with what it has, with what it was given and has not heard of, and with what it
+ * dropped before that was seen; with each once. */
+static void dies_with(int worker)
+{
+	struct wworker *k = &w.workers[worker];
+	int64_t ids[3 * HOLDS + WAITS];
+	int n = 0;
+
+	for (int i = 0; i < HOLDS; i++)
+		if (w.holds[i].used && w.holds[i].worker == worker && w.holds[i].task >= 0 &&
+			!w.holds[i].cancelled)
+			ids[n++] = w.holds[i].task;
+	for (int i = 0; i < w.n_waits; i++) {
+		const struct wwait *x = &w.waits[i];
+		struct queue_item_view v;
+		const char *why;
+		bool cancelled;
+
+		if (!x->used || x->w.kind != QUEUE_WAIT_WORK || x->worker != worker || !x->w.lease)
+			continue;
+		queue_item(x->w.lease, &v);
+		queue_look(w.q, worker, v.lease, &cancelled, &why);
+		if (v.task >= 0 && !cancelled)
+			ids[n++] = v.task;
+	}
+	for (int i = 0; i < k->n_dropped; i++) {
+		const struct whold *h = hold_of(k->dropped[i]);
+
+		if (is_among(ids, n, k->dropped[i]) || wtask(k->dropped[i])->over ||
+			(h && h->cancelled))
+			continue;
+		ids[n++] = k->dropped[i];
+		w.late_deaths++;
+	}
+	for (int i = 0; i < n; i++)
+		wtask(ids[i])->deaths++;
+}
+
 static void gone(int worker, unsigned b)
 {
+	if (!(b & 1))
+		dies_with(worker);
+	w.workers[worker].n_dropped = 0;
 	w.workers[worker].alive = false;
 	w.kills &= ~(1u << worker);
 	for (int i = 0; i < HOLDS; i++)
@@ -197,11 +246,25 @@ static struct whold *some_hold(unsigned a)
 	return NULL;
 }
 
+/* Its connection is gone with it. */
+static void drops(const struct whold *h)
+{
+	struct wworker *k = &w.workers[h->worker];
+
+	if (h->task < 0 || h->cancelled)
+		return;
+	k->drop = w.steps;
+	if (!is_among(k->dropped, k->n_dropped, h->task) && k->n_dropped < w.opt.slots)
+		k->dropped[k->n_dropped++] = h->task;
+}
+
 /* That it is held no more, and what it built. */
 static void let_go(struct whold *h, bool ok, bool done)
 {
 	struct wworker *k = &w.workers[h->worker];
 
+	if (h->asked > k->drop)
+		k->n_dropped = 0;
 	h->used = false;
 	if (h->kind != QUEUE_ITEM_BUILD || h->cancelled || !done)
 		return;
@@ -246,17 +309,51 @@ static void do_fail(unsigned a, unsigned b)
 	gone(h->worker, 2);
 }
 
+static void lose(struct whold *h)
+{
+	h->used = false;
+	drops(h);
+	queue_holder_gone(w.q, h->holder, w.now);
+}
+
 static void do_put_back(unsigned a, unsigned b)
 {
 	struct whold *h = some_hold(a);
 
-	if (!h)
-		return;
-	let_go(h, false, false);
-	if (b & 1)
+	if (h && b & 1) {
+		let_go(h, false, false);
 		ended_as(h, queue_put_back(w.q, h->holder, h->lease, w.now));
-	else
-		queue_holder_gone(w.q, h->holder, w.now);
+	} else if (h) {
+		lose(h);
+	}
+}
+
+/* The connections of a process that dies, all or some of them, and mostly it at once. */
+static void do_die(unsigned a, unsigned b)
+{
+	int worker = (int)(a % (unsigned)w.n_workers);
+
+	if (!slots_of(worker)) {
+		do_submit(a, 0);
+		do_work(a, 1);
+		drain();
+	}
+	for (int i = 0; i < HOLDS; i++)
+		if (w.holds[i].used && w.holds[i].worker == worker && b >> i % 4 & 1) {
+			lose(&w.holds[i]);
+			drain();
+			see_all();
+		}
+	if (w.workers[worker].alive && b >> 4 & 3)
+		gone(worker, b >> 6 & 1);
+}
+
+static void do_lives(unsigned a, unsigned b)
+{
+	int worker = (int)(a % (unsigned)w.n_workers);
+
+	w.workers[worker].n_dropped = 0;
+	queue_worker_lives(w.q, worker);
 }
 
 static void do_away(unsigned a, unsigned b)
@@ -402,6 +499,7 @@ static void do_crash(unsigned a, unsigned b)
 		journal_dump();
 	for (int64_t id = 1; id <= max_task; id++) {
 		there[id] = queue_outcome(w.q, id, &o);
+		wtasks[id].excused |= there[id] && o.state == QUEUE_RUNNING;
 		if (there[id])
 			before[id] = o.state;
 		if (!there[id] || !w.keepers[wtasks[id].queue])

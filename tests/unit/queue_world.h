@@ -38,6 +38,7 @@ struct whold {
 	enum queue_item kind;
 	int worker, resource;
 	void *holder;
+	unsigned long asked; /* in which step */
 };
 
 struct wtask {
@@ -45,12 +46,17 @@ struct wtask {
 	enum queue_state state;
 	int queue;
 	unsigned long raised; /* in which step */
+	unsigned deaths;
+	bool excused; /* of being queued after too many: it ran when the last one was told */
 };
 
 struct wworker {
 	bool alive;
 	int incarnation;
-	unsigned ready, tried; /* resources */
+	unsigned ready, tried;	/* resources */
+	int64_t dropped[HOLDS]; /* with a connection, and it may turn out that it died */
+	int n_dropped;
+	unsigned long drop; /* in which step the last one was */
 };
 
 struct wrecord {
@@ -75,7 +81,7 @@ struct world {
 	unsigned kills;
 	size_t n_queued; /* at the last look */
 	uint64_t put_back;
-	unsigned long steps, leases, restores, overs, errors;
+	unsigned long steps, leases, restores, overs, errors, late_deaths;
 };
 
 static struct world w;
@@ -168,6 +174,21 @@ static struct whold *hold_of(int64_t task)
 	return NULL;
 }
 
+/* A task fails of its workers' deaths with the last of these, and not before. */
+static void see_deaths(const struct queue_outcome *o)
+{
+	const struct wtask *t = wtask(o->task);
+	bool enough = w.opt.deaths && t->deaths >= w.opt.deaths;
+
+	if (o->state == QUEUE_QUEUED && enough && !t->excused)
+		wrong("task %lld is queued after %u deaths", (long long)o->task, t->deaths);
+	if (o->state != QUEUE_FAILED || o->error.code != STATUS_ABORTED)
+		return;
+	if (!enough || strtoul(o->error.message, NULL, 10) != t->deaths)
+		wrong("task %lld failed of %s, after %u deaths", (long long)o->task,
+			o->error.message, t->deaths);
+}
+
 static void see_outcome(const struct queue_outcome *o)
 {
 	struct wtask *t = wtask(o->task);
@@ -189,6 +210,7 @@ static void see_outcome(const struct queue_outcome *o)
 		wrong("task %lld has another value", (long long)o->task);
 	if (over && o->state != QUEUE_SUCCEEDED && !o->error.message[0])
 		wrong("task %lld has an error without words", (long long)o->task);
+	see_deaths(o);
 	t->over = over;
 	t->state = o->state;
 	t->queue = queue_number(o->queue);
@@ -274,6 +296,7 @@ static void got_lease(struct wwait *x)
 	if (v.kind == QUEUE_ITEM_TASK) {
 		struct wtask *t = wtask(v.task);
 
+		t->excused = false;
 		if (hold_of(v.task))
 			wrong("task %lld is leased twice", (long long)v.task);
 		if (t->over || t->done_for)
@@ -286,7 +309,8 @@ static void got_lease(struct wwait *x)
 				wrong("task %lld came before r%d was built", (long long)v.task, i);
 	}
 	*h = (struct whold){ true, false, v.lease, v.kind == QUEUE_ITEM_TASK ? v.task : -1, v.kind,
-		x->worker, v.kind == QUEUE_ITEM_BUILD ? v.name[1] - '0' : -1, &x->holder };
+		x->worker, v.kind == QUEUE_ITEM_BUILD ? v.name[1] - '0' : -1, &x->holder,
+		x->began };
 	w.leases++;
 }
 

@@ -25,6 +25,9 @@ static const struct op ops[] = {
 	{ "put_back", do_put_back },
 	{ "burst", do_burst },
 	{ "worker", do_worker },
+	{ "die", do_die },
+	{ "die", do_die },
+	{ "lives", do_lives },
 	{ "away", do_away },
 	{ "time", do_time },
 	{ "keep", do_keep },
@@ -89,7 +92,7 @@ static void life(int i)
 
 START_TEST(in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end)
 {
-	unsigned long leases = 0, restores = 0, errors = 0, steps = 0;
+	unsigned long leases = 0, restores = 0, errors = 0, steps = 0, deaths = 0;
 	int n = walk_length(25, 8, 2);
 
 	for (int i = 0; i < n; i++) {
@@ -98,12 +101,14 @@ START_TEST(in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end)
 		restores += w.restores;
 		errors += w.errors;
 		steps += w.steps;
+		deaths += w.late_deaths;
 		world_end();
 	}
 	/* That it has come to all of this. */
 	ck_assert_uint_gt(leases, (unsigned long)n);
 	ck_assert_uint_gt(restores, (unsigned long)n / 2);
 	ck_assert_uint_gt(errors, (unsigned long)n / 8);
+	ck_assert(deaths || n < 8);
 	ck_assert_uint_gt(steps, 100ul * (unsigned long)n);
 }
 END_TEST
@@ -139,6 +144,26 @@ static const struct small smalls[] = {
 };
 enum { SMALLS = sizeof(smalls) / sizeof(smalls[0]), DEEP = 16, SEEN = 1 << 20 };
 
+/* Connections that are gone, and deaths that are told later. */
+static const struct small deadly[] = {
+	{ { "submit", do_submit }, 0, 8 * 12 * 3 + 2 * 12 },
+	{ { "work0", do_work }, 0, 0 },
+	{ { "work1", do_work }, 1, 0 },
+	{ { "finish", do_finish }, 0, 0 },
+	{ { "put_back", do_put_back }, 0, 1 },
+	{ { "lost", do_put_back }, 0, 0 },
+	{ { "lost1", do_put_back }, 1, 0 },
+	{ { "worker0", do_worker }, 0, 2 },
+	{ { "worker1", do_worker }, 1, 2 },
+	{ { "stopped0", do_worker }, 0, 3 },
+	{ { "lives0", do_lives }, 0, 0 },
+	{ { "cancel", do_cancel }, 0, 4 },
+	{ { "release", do_release }, 0, 0 },
+	{ { "crash", do_crash }, 0, 0 },
+	{ { "crash_anew", do_crash }, 0, 1 },
+};
+enum { DEADLY = sizeof(deadly) / sizeof(deadly[0]) };
+
 static uint64_t *seen;
 
 static void mix(uint64_t *h, uint64_t v)
@@ -160,6 +185,7 @@ static uint64_t state(void)
 		mix(&h, is ? (uint64_t)o.state + 1 : 0);
 		mix(&h, is ? o.tries : 0);
 		mix(&h, wtasks[id].accepted | wtasks[id].released << 1 | wtasks[id].done_for << 2);
+		mix(&h, wtasks[id].deaths * 2 + wtasks[id].excused);
 		mix(&h, x ? (uint64_t)x->worker * 4 + x->cancelled + 1 : 0);
 		mix(&h, x ? (uint64_t)(x - w.holds) : 99);
 	}
@@ -168,8 +194,16 @@ static uint64_t state(void)
 		mix(&h, w.waits[i].used ? w.waits[i].w.left * 8 + w.waits[i].n : 0);
 		mix(&h, w.waits[i].used ? (uint64_t)w.waits[i].worker : 0);
 	}
-	for (int i = 0; i < w.n_workers; i++)
-		mix(&h, w.workers[i].alive);
+	for (int i = 0; i < w.n_workers; i++) {
+		const struct wworker *k = &w.workers[i];
+
+		mix(&h, k->alive);
+		for (int j = 0; j < k->n_dropped; j++)
+			mix(&h, (uint64_t)k->dropped[j]);
+		for (int j = 0; k->n_dropped && j < HOLDS; j++)
+			mix(&h, w.holds[j].used && w.holds[j].worker == i &&
+					w.holds[j].asked > k->drop);
+	}
 	mix(&h, queue_due_ms(w.q) == UINT64_MAX ? 0 : queue_due_ms(w.q) - w.now);
 	return h | 1;
 }
@@ -190,30 +224,28 @@ struct path {
 	uint8_t n, at[DEEP];
 };
 
-static void walk(const struct path *p)
+static void walk(const struct queue_options *o, const struct small *all, const struct path *p)
 {
-	struct queue_options o = options();
-
-	o.max = 2;
-	world_begin(&o, 1, 2, 6);
+	world_begin(o, 1, 2, 6);
 	for (int i = 0; i < p->n; i++)
-		step(&smalls[p->at[i]].op, smalls[p->at[i]].a, smalls[p->at[i]].b);
+		step(&all[p->at[i]].op, all[p->at[i]].a, all[p->at[i]].b);
 }
 
-START_TEST(whatever_order_two_workers_and_few_tasks_take_the_account_is_right)
+static void all_orders(
+	const struct queue_options *o, const struct small *all, uint8_t n_all, size_t max)
 {
-	size_t max = (size_t)walk_length(1500, 400, 40), n = 1, at = 0;
 	struct path *paths = calloc(max, sizeof(*paths));
+	size_t n = 1, at = 0;
 
 	seen = calloc(SEEN, sizeof(*seen));
 	for (; at < n; at++)
-		for (uint8_t i = 0; i < SMALLS; i++) {
+		for (uint8_t i = 0; i < n_all; i++) {
 			struct path p = paths[at];
 
 			if (p.n == DEEP)
 				continue;
 			p.at[p.n++] = i;
-			walk(&p);
+			walk(o, all, &p);
 			if (max_task <= 3 && n < max && !was_seen(state()))
 				paths[n++] = p;
 			step(&the_end, 0, 0);
@@ -222,6 +254,25 @@ START_TEST(whatever_order_two_workers_and_few_tasks_take_the_account_is_right)
 	ck_assert_uint_eq(n, max);
 	free(paths);
 	free(seen);
+}
+
+START_TEST(whatever_order_two_workers_and_few_tasks_take_the_account_is_right)
+{
+	struct queue_options o = options();
+
+	o.max = 2;
+	all_orders(&o, smalls, SMALLS, (size_t)walk_length(1500, 400, 40));
+}
+END_TEST
+
+START_TEST(whenever_a_worker_turns_out_to_be_dead_it_has_died_once_with_what_it_had)
+{
+	struct queue_options o = options();
+
+	o.max = 2;
+	o.slots = 2;
+	o.deaths = 1 + (unsigned)_i;
+	all_orders(&o, deadly, DEADLY, (size_t)walk_length(1500, 400, 40));
 }
 END_TEST
 
@@ -234,6 +285,8 @@ int main(void)
 
 	tcase_set_timeout(t, 240);
 	tcase_add_test(t, whatever_order_two_workers_and_few_tasks_take_the_account_is_right);
+	tcase_add_loop_test(
+		t, whenever_a_worker_turns_out_to_be_dead_it_has_died_once_with_what_it_had, 0, 2);
 	tcase_add_loop_test(
 		t, in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end, 0, 4);
 	suite_add_tcase(s, t);

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Workers whose connections are gone before their processes are known to be. */
+#include "tests/unit/queue_test.h"
+
+#define BOTH "failed: 2 workers died with it (queue.deaths): worker 0, worker 1"
+
+static void deaths(unsigned n, int slots)
+{
+	opt.deaths = n;
+	opt.slots = slots;
+	opt.journal = true;
+	again();
+}
+
+static void loses(char *holder)
+{
+	queue_holder_gone(q, holder, now);
+	drain();
+}
+
+START_TEST(a_worker_whose_connection_was_gone_first_has_died_with_its_task)
+{
+	deaths(2, 1);
+	starts(0);
+	takes(0, submit());
+	loses(&holders[0]);
+	is(1, "queued");
+	tells_nothing();
+	dies(0, "was killed by SIGKILL");
+	tells("tell 0 put-back: task 1 is put back: worker 0 was killed by SIGKILL");
+	is(1, "queued");
+	starts(1);
+	takes(1, 1);
+	loses(&holders[1]);
+	is(1, "queued");
+	dies(1, "was killed by SIGKILL");
+	is(1, BOTH);
+}
+END_TEST
+
+START_TEST(a_task_that_runs_elsewhere_by_then_fails_when_it_would_be_put_back)
+{
+	struct ask *other;
+
+	deaths(1, 1);
+	starts(0);
+	takes(0, submit());
+	other = work(1);
+	loses(&holders[0]);
+	given(other);
+	dies(0, "was killed");
+	is(1, "running");
+	ck_assert_int_eq(queue_put_back(q, &holders[1], item.lease, now), STATUS_OK);
+	is(1, "failed: 1 workers died with it (queue.deaths): worker 0");
+}
+END_TEST
+
+START_TEST(who_does_it_elsewhere_may_finish_it)
+{
+	struct ask *other;
+
+	deaths(1, 1);
+	starts(0);
+	takes(0, submit());
+	other = work(1);
+	loses(&holders[0]);
+	given(other);
+	dies(0, "was killed");
+	finish(1, item.lease);
+	is(1, "succeeded");
+	is_ok(join());
+}
+END_TEST
+
+START_TEST(who_is_ended_on_purpose_has_died_with_nothing)
+{
+	deaths(1, 1);
+	starts(0);
+	takes(0, submit());
+	loses(&holders[0]);
+	queue_worker_gone(q, 0, "was ended", true, true, now);
+	tells("tell 0 put-back: task 1 is put back: worker 0 was ended");
+	is(1, "queued");
+	starts(0);
+	dies(0, "was killed");
+	is(1, "queued");
+}
+END_TEST
+
+START_TEST(what_was_put_back_by_word_is_nobodys_death)
+{
+	deaths(1, 1);
+	starts(0);
+	ck_assert_int_eq(queue_put_back(q, &holders[0], runs(0), now), STATUS_OK);
+	dies(0, "was killed");
+	is(1, "queued");
+}
+END_TEST
+
+START_TEST(who_goes_on_with_another_connection_or_ends_what_it_was_given_since_lives_on)
+{
+	deaths(1, 2);
+	starts(0);
+	takes(0, submit());
+	loses(&holders[0]);
+	queue_worker_lives(q, 0);
+	queue_worker_lives(q, 7);
+	dies(0, "was killed");
+	is(1, "queued");
+	starts(0);
+	takes(0, 1);
+	loses(&holders[0]);
+	submit();
+	finish(0, takes(0, 1));
+	takes(0, 2);
+	loses(&holders[0]);
+	fails(0, takes(0, 2), "no such file");
+	dies(0, "was killed");
+	is(1, "succeeded");
+	is(2, "failed: no such file");
+}
+END_TEST
+
+START_TEST(what_it_had_asked_for_before_says_nothing_of_its_life)
+{
+	struct ask *parked;
+
+	deaths(3, 2);
+	starts(0);
+	takes(0, submit());
+	parked = ask();
+	asked(parked, queue_work(q, &parked->w, 0, &holders[5], EVER, now));
+	loses(&holders[0]);
+	given(parked); /* the same task: it was asked for before */
+	ck_assert_int_eq(item.task, 1);
+	loses(&holders[5]);
+	dies(0, "was killed");
+	starts(0);
+	takes(0, 1);
+	dies(0, "was killed");
+	starts(1);
+	takes(1, 1);
+	loses(&holders[1]);
+	takes(1, 1);
+	dies(1, "was killed");
+	is(1, "failed: 3 workers died with it (queue.deaths): worker 0, worker 0, worker 1");
+}
+END_TEST
+
+START_TEST(it_is_remembered_of_no_more_tasks_than_it_has_slots)
+{
+	deaths(1, 2);
+	starts(0);
+	for (int64_t i = 1; i <= 3; i++) {
+		takes(0, submit());
+		loses(&holders[0]);
+		ck_assert_int_eq(cancel(i, EVER)->w.status, STATUS_OK);
+	}
+	submit();
+	takes(0, 4);
+	loses(&holders[0]);
+	dies(0, "was killed");
+	is(4, "queued");
+}
+END_TEST
+
+START_TEST(what_is_over_released_or_cancelled_by_then_is_left_alone)
+{
+	deaths(1, 3);
+	starts(0);
+	for (int i = 0; i < 3; i++) {
+		submit();
+		takes(0, i + 1);
+	}
+	loses(&holders[0]);
+	finish(1, takes(1, 1));
+	finish(1, takes(1, 2));
+	release(2, 1);
+	takes(1, 3);
+	waits(cancel(3, EVER));
+	dies(0, "was killed");
+	is(1, "succeeded");
+	loses(&holders[1]);
+	is(3, "cancelled: enough");
+	is_ok(join());
+}
+END_TEST
+
+START_TEST(deaths_that_were_told_late_outlive_the_agent_and_leave_the_order)
+{
+	deaths(2, 1);
+	starts(0);
+	submit_quietly("");
+	writes_down();
+	takes(0, 1);
+	queue_holder_gone(q, &holders[0], now);
+	writes_down();
+	submit_quietly("");
+	writes_down();
+	queue_worker_gone(q, 0, "was killed", false, true, now);
+	crashes(_i);
+	starts(1);
+	takes(1, 1); /* it was put back before the other one came */
+	loses(&holders[1]);
+	dies(1, "was killed");
+	is(1, "failed: 2 workers died with it (queue.deaths): worker 1");
+}
+END_TEST
+
+START_TEST(deaths_of_what_runs_elsewhere_outlive_the_agent)
+{
+	struct ask *other;
+
+	deaths(1, 1);
+	starts(0);
+	submit_quietly("");
+	writes_down();
+	takes(0, 1);
+	other = work(1);
+	queue_holder_gone(q, &holders[0], now);
+	writes_down();
+	queue_worker_gone(q, 0, "was killed", false, true, now);
+	writes_down();
+	ck_assert(other->w.is_over);
+	crashes(_i);
+	is(1, "queued");
+	starts(1);
+	ck_assert_int_eq(queue_put_back(q, &holders[1], takes(1, 1), now), STATUS_OK);
+	is(1, "failed: 1 workers died with it (queue.deaths): their names are not known");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("queue_deaths");
+	TCase *t = tcase_create("queue_deaths");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, a_worker_whose_connection_was_gone_first_has_died_with_its_task);
+	tcase_add_test(t, a_task_that_runs_elsewhere_by_then_fails_when_it_would_be_put_back);
+	tcase_add_test(t, who_does_it_elsewhere_may_finish_it);
+	tcase_add_test(t, who_is_ended_on_purpose_has_died_with_nothing);
+	tcase_add_test(t, what_was_put_back_by_word_is_nobodys_death);
+	tcase_add_test(
+		t, who_goes_on_with_another_connection_or_ends_what_it_was_given_since_lives_on);
+	tcase_add_test(t, what_it_had_asked_for_before_says_nothing_of_its_life);
+	tcase_add_test(t, it_is_remembered_of_no_more_tasks_than_it_has_slots);
+	tcase_add_test(t, what_is_over_released_or_cancelled_by_then_is_left_alone);
+	tcase_add_loop_test(
+		t, deaths_that_were_told_late_outlive_the_agent_and_leave_the_order, 0, 2);
+	tcase_add_loop_test(t, deaths_of_what_runs_elsewhere_outlive_the_agent, 0, 2);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
