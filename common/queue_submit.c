@@ -21,18 +21,25 @@ static enum limit limit_of(const struct queues *q, const struct queue_new *n)
 	return ROOM;
 }
 
-static struct queue_err *full(const struct queues *q, enum limit l)
+static struct queue_err *full(const struct queues *q, enum limit l, size_t bytes)
 {
 	if (l == MAX)
 		return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
 			"the queue is full: %zu tasks wait (queue.max)", q->n[QUEUE_QUEUED]);
 	if (l == RESULTS)
 		return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
-			"%zu results are not released (queue.results)",
-			q->n[QUEUE_SUCCEEDED] + q->n[QUEUE_FAILED] + q->n[QUEUE_CANCELLED]);
+			"%zu results are not released: the limit is %zu (queue.results)",
+			q->n[QUEUE_SUCCEEDED] + q->n[QUEUE_FAILED] + q->n[QUEUE_CANCELLED],
+			q->opt.results);
+	if (bytes > q->opt.bytes)
+		return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
+			"a payload of %zu bytes can never be in: the limit for all is %zu bytes "
+			"(queue.memory)",
+			bytes, q->opt.bytes);
 	return queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
-		"payloads and results that are not released have %zu bytes (queue.memory)",
-		q->bytes);
+		"there is no room for a payload of %zu bytes: payloads and results that are not "
+		"released have %zu bytes, and the limit is %zu (queue.memory)",
+		bytes, q->bytes, q->opt.bytes);
 }
 
 /* Of a first task, or what is wrong. */
@@ -90,7 +97,8 @@ static bool go_on(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 			/* Nothing but a release makes room, and there may never be one. */
 			if (queue_live(q->n) && !(l == BYTES && n->payload.len > q->opt.bytes))
 				return false;
-			queue_submit_end(q, w, STATUS_RESOURCE_EXHAUSTED, full(q, l));
+			queue_submit_end(
+				q, w, STATUS_RESOURCE_EXHAUSTED, full(q, l, n->payload.len));
 			return true;
 		}
 		s = accept(q, w, n, now_ms, &err);
@@ -132,17 +140,20 @@ void queue_submit_late(struct queues *q, struct queue_wait *w)
 	/* The first in the line is the one that there is no room for. */
 	const struct queue_wait *first = LINK_FIRST(&q->room, struct queue_wait, over);
 	const struct queue *of = w->of;
+	const struct queue_new *n;
 	struct queue_err *err;
 
-	if (of->error)
+	if (of->error) {
 		err = queue_err_printf(STATUS_RESOURCE_EXHAUSTED, -1, -1,
 			"the queue has failed and its tasks are being cancelled: %s",
 			of->error->message);
-	else if (!link_in(&w->over))
+	} else if (!link_in(&w->over)) {
 		err = queue_err_printf(
 			STATUS_RESOURCE_EXHAUSTED, -1, -1, "the queue is being joined");
-	else
-		err = full(q, limit_of(q, (const struct queue_new *)first->more + first->accepted));
+	} else {
+		n = (const struct queue_new *)first->more + first->accepted;
+		err = full(q, limit_of(q, n), n->payload.len);
+	}
 	queue_submit_end(q, w, STATUS_RESOURCE_EXHAUSTED, err);
 }
 

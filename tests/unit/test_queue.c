@@ -205,14 +205,15 @@ START_TEST(where_only_a_release_makes_room_nobody_waits_for_it)
 	opt.bytes = 9;
 	again();
 	ends(submit_to("", &big, EVER), STATUS_RESOURCE_EXHAUSTED,
-		"payloads and results that are not released have 0 bytes (queue.memory)");
+		"a payload of 10 bytes can never be in: the limit for all is 9 bytes (queue.memory)");
 	submit();
 	submit();
 	finish(0, takes(0, 1));
 	late = submit_to("", &plain, EVER);
 	waits(late); /* the other one may fail, or be released */
 	finish(0, takes(0, 2));
-	ends(late, STATUS_RESOURCE_EXHAUSTED, "2 results are not released (queue.results)");
+	ends(late, STATUS_RESOURCE_EXHAUSTED,
+		"2 results are not released: the limit is 1 (queue.results)");
 	release(1, 1);
 	release(2, 1);
 	submit();
@@ -240,7 +241,8 @@ START_TEST(what_runs_may_exceed_the_memory_but_not_twice)
 	finish(0, l);	  /* "value" and three payloads */
 	finish(0, l + 1); /* twice "value", and two */
 	ends(submit_to("", &plain, now), STATUS_RESOURCE_EXHAUSTED,
-		"payloads and results that are not released have 12 bytes (queue.memory)");
+		"there is no room for a payload of 1 bytes: payloads and results that are not "
+		"released have 12 bytes, and the limit is 6 (queue.memory)");
 	finish(0, l + 2);
 	is(3, "failed: there is no room for its value of 5 bytes: payloads and results that are "
 	      "not released have 12, more than twice queue.memory with it");
