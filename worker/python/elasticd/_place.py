@@ -10,11 +10,11 @@ from ctypes import byref, c_char_p, c_void_p, string_at
 from typing import Any, Callable, Mapping, Optional
 
 from ._core import Core, Deadline
-from ._errors import Cancelled, Error, FailedPrecondition, NotFound, Status, Unimplemented
+from ._errors import Cancelled, Error, FailedPrecondition, Status
 from ._interrupt import Interrupt
 from ._library import INTERRUPTED, Owned, text_of
 from ._queue_types import BUILD, CALL, INIT, ITEM, TASK, CBytes, CFailure, CItem
-from ._task import Task, built, failure_of, is_to_go_on
+from ._task import Task, built, failure, failure_of, is_to_go_on
 from ._values import JSON, TEXT, decode, encode
 
 Function = Callable[[Any], Any]
@@ -168,6 +168,9 @@ class Place:
 
     def _do(self, kind: int, name: str, raw: bytes, form: bytes) -> int:
         """A build or a call."""
+        lacks = self._lacks(kind, name)
+        if lacks is not None:
+            return self._again(self._fail_next, byref(failure(*lacks, "", False, None)))
         try:
             if kind == INIT and not form:  # roles[].init is a string
                 form = TEXT
@@ -178,16 +181,27 @@ class Place:
             return self._again(self._fail_next, byref(failure_of(e)))
         return self._finished(value)
 
-    def _called(self, kind: int, name: str, payload: Any) -> Any:
+    def _function(self, kind: int, name: str) -> Optional[Callable[[Any], Any]]:
         if kind == BUILD:
-            if name not in _builders:
-                raise NotFound(f"this worker cannot build {name}: its loop has no function for that")
-            built[name] = _builders[name](payload)
+            return _builders.get(name)
+        return self._calls if kind == CALL or self._init is None else self._init
+
+    def _lacks(self, kind: int, name: str) -> Optional[tuple[Status, str]]:
+        """Why it is nothing that this worker could do."""
+        if self._function(kind, name) is not None:
             return None
-        function = self._calls if kind == CALL or self._init is None else self._init
-        if function is None:
-            raise Unimplemented("this worker takes no calls: its loop has no function for them")
-        return function(payload)
+        if kind == BUILD:
+            return Status.NOT_FOUND, f"this worker cannot build {name}: its loop has no function for that"
+        return Status.UNIMPLEMENTED, "this worker takes no calls: its loop has no function for them"
+
+    def _called(self, kind: int, name: str, payload: Any) -> Any:
+        function = self._function(kind, name)
+        assert function is not None
+        value = function(payload)
+        if kind != BUILD:
+            return value
+        built[name] = value
+        return None
 
     # How it went, without asking for more. False: it had been cancelled.
 
