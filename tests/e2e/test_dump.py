@@ -36,14 +36,14 @@ def blamed(daemon, job):
 
 def test_a_dump_of_a_healthy_job_blames_nobody(box):
     """One worker is held for longer than all its limits, and the other one waits for it."""
-    trace_with(box, "kill -STOP $pid; touch held; sleep 9; rm held; kill -CONT $pid")
+    trace_with(box, "kill -STOP $pid; touch held; sleep 15; rm held; kill -CONT $pid")
     daemon = box.daemon
     name, run = daemon.submit(job_of(
         worker("step 1", f"if-rank 0 touch {box.path('up.0')}", f"if-rank 1 touch {box.path('up.1')}",
                f"step-until {box.path('done')} {box.path('held')}", "exit 0"), replicas=2,
         restart={"max": 1},
-        heartbeat={"period": "200ms", "timeout": "3s", "failures": 2, "progress_timeout": "6s",
-                   "log_timeout": "6s"}))
+        heartbeat={"period": "200ms", "timeout": "5s", "failures": 2, "progress_timeout": "10s",
+                   "log_timeout": "10s"}))
     wait_file(box.path("up.0"))
     wait_file(box.path("up.1"))
     assert len(dumped(daemon, job=name, tasks="worker:0")) == 1
@@ -55,11 +55,11 @@ def test_a_dump_of_a_healthy_job_blames_nobody(box):
 
 def test_who_is_held_with_the_one_that_hangs_is_not_blamed(box):
     """The one that hangs is the root cause, at the time at which that was found."""
-    trace_with(box, "touch traced; [ $rank = 0 ] || exit 0; kill -STOP $pid; sleep 6; kill -CONT $pid")
+    trace_with(box, "touch traced; [ $rank = 0 ] || exit 0; kill -STOP $pid; sleep 14; kill -CONT $pid")
     daemon = box.daemon
     job = daemon.run(job_of(
         worker("if-rank 1 beat 3", "if-rank 1 hang", "beat-on"), replicas=2,
-        heartbeat={"period": "200ms", "timeout": "1500ms", "failures": 2, "dump_timeout": "10m"}))
+        heartbeat={"period": "200ms", "timeout": "5s", "failures": 2, "dump_timeout": "10m"}))
     root = job["verdict"]["root_cause"]
     assert (root["index"], root["collateral"]) == (1, False), root
     assert "no beat" in root["message"]
