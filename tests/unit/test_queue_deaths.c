@@ -121,6 +121,32 @@ START_TEST(who_goes_on_with_another_connection_or_ends_what_it_was_given_since_l
 }
 END_TEST
 
+START_TEST(who_has_ended_another_task_since_has_not_died_with_the_one_before)
+{
+	deaths(1, 2);
+	starts(0);
+	submit();
+	submit();
+	takes(0, 1);
+	loses(&holders[0]);
+	finish(0, takes(0, 2));
+	dies(0, "was killed");
+	is(1, "queued");
+}
+END_TEST
+
+START_TEST(nobody_dies_with_what_never_came_to_it)
+{
+	deaths(1, 1);
+	starts(0);
+	work(0);
+	submit_quietly("");
+	loses(&holders[0]);
+	dies(0, "was killed");
+	is(1, "queued");
+}
+END_TEST
+
 START_TEST(what_it_had_asked_for_before_says_nothing_of_its_life)
 {
 	struct ask *parked;
@@ -246,6 +272,8 @@ int main(void)
 	tcase_add_test(t, what_was_put_back_by_word_is_nobodys_death);
 	tcase_add_test(
 		t, who_goes_on_with_another_connection_or_ends_what_it_was_given_since_lives_on);
+	tcase_add_test(t, who_has_ended_another_task_since_has_not_died_with_the_one_before);
+	tcase_add_test(t, nobody_dies_with_what_never_came_to_it);
 	tcase_add_test(t, what_it_had_asked_for_before_says_nothing_of_its_life);
 	tcase_add_test(t, it_is_remembered_of_no_more_tasks_than_it_has_slots);
 	tcase_add_test(t, what_is_over_released_or_cancelled_by_then_is_left_alone);
