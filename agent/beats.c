@@ -168,7 +168,9 @@ static void beats_look(void *arg)
 		snprintf(b->why, sizeof(b->why), "%s", v.text);
 		b->failing = failed = true;
 		b->found = ++bs->found;
-		if (a->spec->heartbeat.on_failure != SPEC_HEARTBEAT_REPORT)
+		/* What fails alone has nobody to be before. */
+		if (a->spec->heartbeat.on_failure != SPEC_HEARTBEAT_REPORT &&
+			!spec_scope_task(a->spec, t->role))
 			agent_task_failing(a, t, v.text);
 	}
 	if (failed)

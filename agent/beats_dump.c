@@ -152,9 +152,12 @@ static void beats_act(struct beats *bs)
 	struct task *t;
 
 	/* To end one may change the others, and the array that they are in. */
-	while ((t = beats_next_failing(bs)))
-		if (a->spec->heartbeat.on_failure != SPEC_HEARTBEAT_REPORT)
-			agent_task_end_failing(a, t);
+	while ((t = beats_next_failing(bs))) {
+		if (a->spec->heartbeat.on_failure == SPEC_HEARTBEAT_REPORT)
+			continue;
+		agent_task_failing(a, t, beats_find(bs, t)->why);
+		agent_task_end_failing(a, t);
+	}
 }
 
 static void beats_saved(void *arg, char *const *dirs, size_t n)

@@ -65,7 +65,7 @@ static void kill_worker(struct dispatch *d, const struct queue_do *todo)
 	rank = t->rank;
 	log_warning("%s: %s", agent_task_name(t), todo->text);
 	/* Whoever ends it has said what comes then. */
-	if (t->state == TASK_STOPPING) {
+	if (t->state == TASK_STOPPING || t->blame[0]) {
 		agent_single_end(a, t, 0, false);
 		return;
 	}

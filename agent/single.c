@@ -310,7 +310,8 @@ void agent_single_end(struct agent *a, struct task *t, uint64_t timeout_ms, bool
 			single_phase_set(a, t, p->phase, p->deadline_ms);
 		return;
 	}
-	task_set_state(t, TASK_STOPPING, t->blame[0] ? t->blame : "stopped on request");
+	task_set_state(
+		t, TASK_STOPPING, t->blame[0] && !t->on_purpose ? t->blame : "stopped on request");
 	if (!dump || !a->spec->stop.dump_signal) {
 		single_send(a, t);
 		return;

@@ -177,7 +177,7 @@ int worker_preemption(struct varlink_call *call, json_t *p, void *arg)
 static bool being_stopped(const struct workers *w, const struct task *t)
 {
 	return w->stopping || !t || !task_alive(t) || t->state == TASK_STOPPING || t->on_purpose ||
-	       t->stop_us || t->blame[0];
+	       t->stop_us;
 }
 
 int worker_notify(struct varlink_call *call, json_t *p, void *arg)

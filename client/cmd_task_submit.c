@@ -71,7 +71,7 @@ static const char *were(int64_t n)
 }
 
 /* How to come to what was not printed: results with --fetch, else the numbers. */
-static void name_rest(const struct submit *s, bool unwritten, char *buf, size_t size)
+static void name_rest(const struct submit *s, bool unwritten, bool lost, char *buf, size_t size)
 {
 	const char *option = s->q.queue ? " --queue=" : "", *name = s->q.queue ? s->q.queue : "";
 	const char *job = s->q.job ? " " : "", *job_name = s->q.job ? s->q.job : "";
@@ -79,32 +79,47 @@ static void name_rest(const struct submit *s, bool unwritten, char *buf, size_t 
 
 	*buf = '\0';
 	/* What nobody could read is held as long as it was not released. */
-	if (s->collect && (unwritten || !outlet_empty(s->out)))
+	unwritten |= !outlet_empty(s->out);
+	if (s->collect && unwritten)
 		left += collect_unreleased(s->collect);
 	if (left > 0)
 		snprintf(buf, size,
-			"; what comes of %zu is still to be fetched: elasticctl task fetch "
-			"--all%s%s%s%s",
-			left, option, name, job, job_name);
+			"; what comes of %zu is %s: elasticctl task fetch --all%s%s%s%s", left,
+			lost ? "not known here, and to be fetched if the job goes on"
+			     : "still to be fetched",
+			option, name, job, job_name);
 	else if (!s->collect && unwritten && (s->accepted || s->flight))
 		snprintf(buf, size, "; their numbers: elasticctl task list%s%s%s%s", option, name,
 			job, job_name);
 }
 
 /* For each reason that is said: what is in, since nothing takes it back. */
-static void say_count(struct submit *s, const char *reason, bool unwritten)
+static void say_in(struct submit *s, const char *reason, const char *rest)
 {
-	char rest[512];
-
-	name_rest(s, unwritten, rest, sizeof(rest));
+	s->told = s->accepted;
 	submit_say(s, 0, "%s%s%" PRId64 " task%s %s accepted%s", reason,
 		s->flight ? "at least " : "", s->accepted, plural(s->accepted), were(s->accepted),
 		rest);
 }
 
+static void say_count(struct submit *s, const char *reason, bool unwritten)
+{
+	char rest[512];
+
+	name_rest(s, unwritten, false, rest, sizeof(rest));
+	say_in(s, reason, rest);
+}
+
 static void say_accepted(struct submit *s)
 {
 	say_count(s, "", false);
+}
+
+static bool is_called(const char *error, const char *name)
+{
+	const char *dot = strrchr(error, '.');
+
+	return dot && !strcmp(dot + 1, name);
 }
 
 void submit_fail(struct submit *s, int status, const char *text)
@@ -116,15 +131,20 @@ void submit_fail(struct submit *s, int status, const char *text)
 	submit_end(s, status);
 }
 
-void submit_refused(struct submit *s, const char *error, const json_t *parameters)
+void submit_refused(struct submit *s, const char *error, const json_t *parameters, bool ends)
 {
 	struct error err = { 0 };
+	char rest[512] = "";
 	int status = ctl_explain(s->ctl, error, parameters, &err);
+	/* The agent has gone, or stops its group: whether there will be more is not known. */
+	bool lost = is_called(error, "Unavailable") || is_called(error, "Cancelled");
 
 	if (s->watch)
 		watch_clear(s->watch);
 	ctl_refused(s->ctl, status, parameters, &err);
-	say_accepted(s);
+	if (ends)
+		name_rest(s, false, lost, rest, sizeof(rest));
+	say_in(s, "", rest);
 	if (!s->status)
 		s->status = status;
 }
@@ -326,14 +346,13 @@ static bool only_no_room(struct submit *s, const char *error)
 /* Refused, none of them is in; where the agent went, they may be, and nothing can be fetched. */
 static void on_refused(struct submit *s, const char *error, const json_t *parameters)
 {
-	const char *dot = strrchr(error, '.');
-	bool lost = dot && !strcmp(dot + 1, "Unavailable");
+	bool lost = is_called(error, "Unavailable");
 
 	if (!lost) {
 		json_decref(s->flight);
 		s->flight = NULL;
 	}
-	submit_refused(s, error, parameters);
+	submit_refused(s, error, parameters, lost);
 	give_up(s);
 	if (lost && s->collect)
 		submit_end(s, s->status);
@@ -381,6 +400,8 @@ static bool send_batch(struct submit *s)
 		varlink_client_call(
 			s->link, QUEUE_METHOD("SubmitMany"), p, false, on_submitted, s) == 0)
 		return true;
+	json_decref(s->flight); /* it was not sent */
+	s->flight = NULL;
 	no_memory(s);
 	return false;
 }
@@ -400,7 +421,7 @@ static void all_done(struct submit *s)
 {
 	size_t failed = s->collect ? collect_failed(s->collect) : 0;
 
-	if (s->refused)
+	if (s->refused && s->told != s->accepted)
 		say_accepted(s);
 	if (failed)
 		submit_say(s, 0, "%zu of %" PRId64 " task%s did not succeed", failed, s->accepted,
@@ -587,7 +608,9 @@ static int open_input(struct ctl *ctl, const char *path, int *ret)
 int cmd_task_submit(struct ctl *ctl, struct args *args)
 {
 	const char *file = args_get(args, "file");
-	struct submit s = { .ctl = ctl, .file = file, .limit_ms = -1, .batch = BATCH_FIRST };
+	struct submit s = {
+		.ctl = ctl, .file = file, .limit_ms = -1, .batch = BATCH_FIRST, .told = -1
+	};
 	int in = -1, r = queue_begin(ctl, args, true, file ? NULL : EXPECTED, &s.q);
 
 	if (r == 0)

@@ -138,8 +138,14 @@ static void on_fetched(void *arg, const char *error, json_t *parameters, bool co
 		c->window = 0;
 		if (!strcmp(error, "disconnected") || c->s->finished)
 			return;
-		submit_refused(c->s, error, parameters);
+		submit_refused(c->s, error, parameters, true);
 		submit_end(c->s, c->s->status);
+		return;
+	}
+	/* These stay, and are counted as such. */
+	if (c->s->interrupted) {
+		c->window = 0;
+		submit_pump(c->s);
 		return;
 	}
 	if (c->s->watch && c->s->ctl->columns > 0)

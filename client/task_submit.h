@@ -43,6 +43,7 @@ struct submit {
 	int64_t accepted;
 	int status;	  /* what is known of our exit status */
 	bool refused;	  /* the input was, from some line on */
+	int64_t told;	  /* how many were accepted when that was said last; -1: it was not */
 	bool interrupted; /* nothing goes on but the call under way */
 	bool finished;
 };
@@ -56,8 +57,9 @@ int submit_say(struct submit *s, int status, const char *fmt, ...)
 void submit_fail(struct submit *s, int status, const char *text);
 /* The same for a connection that broke. */
 void submit_lost(struct submit *s);
-/* Says what the service refused, and how many tasks are in. Sets the exit status. */
-void submit_refused(struct submit *s, const char *error, const json_t *parameters);
+/* Says what the service refused, and how many tasks are in; ends: with how to come to what was not
+ * printed, as nothing goes on. Sets the exit status. */
+void submit_refused(struct submit *s, const char *error, const json_t *parameters, bool ends);
 /* Nothing goes on any more, for a reason that was said. */
 void submit_end(struct submit *s, int status);
 

@@ -90,10 +90,8 @@ static void died_after_drop(struct queues *q, const struct queue_worker *k, int6
 	struct queue_task *t = queue_task_find(q, task);
 	const struct queue_lease *l = t && t->state == QUEUE_RUNNING ? t->lease : NULL;
 
-	if (!t || queue_task_is_over(t) || (l && l->cancelled)) {
-		queue_tell_put_back(q, k, task, why);
+	if (!t || queue_task_is_over(t) || (l && l->cancelled))
 		return;
-	}
 	queue_died_with(k, t);
 	if (!l && queue_deaths_reached(q, t)) {
 		queue_task_fail(q, t, queue_deaths_err(q, t), now_ms);

@@ -86,6 +86,21 @@ def test_who_fails_while_the_one_that_hangs_is_saved_is_not_the_first(box):
     assert "no beat" in decided["text"], decided
 
 
+def test_who_fails_alone_while_it_is_saved_is_no_root_cause_of_the_group(box):
+    """It would only have been started again."""
+    trace_with(box, f"touch traced; while ! [ -e {box.path('go')} ]; do sleep 0.1; done")
+    job = box.daemon.run({
+        "roles": [{"name": "a", "command": worker("beat 3", "hang"), "restart": {"scope": "task", "max": 3}},
+                  {"name": "b", "command": worker(f"await {box.path('traced')}", "exit 3")}],
+        "stop": {"timeout": "100ms"}, "logs": {"redirects": 3},
+        "heartbeat": {"period": "100ms", "timeout": "200ms", "dump_timeout": "10m"}})
+    box.path("go").touch()
+    verdict = job["verdict"]
+    root = verdict["root_cause"]
+    assert (root["role"], root["collateral"], verdict["exit_status"]) == ("b", False, 3), verdict
+    assert verdict["message"].startswith("b:0: exit code 3"), verdict
+
+
 def test_no_two_dumps_trace_a_process_at_once(box):
     """What is asked for while the agent saves a worker that hangs is that, or comes after it."""
     trace_with(box, f"""mkdir lock.$pid || {{ touch twice; exit 0; }}

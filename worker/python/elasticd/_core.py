@@ -24,12 +24,15 @@ _LONGEST_MS = 2**31 - 1  # 24 days
 def seconds_argument(value: float, what: str, expected: str) -> float:
     """A time from 0 on. No text, of which float() would make one, and no nan."""
     try:
-        if value >= 0:
-            return float(value)
+        if isinstance(value, (str, bytes, bytearray)):
+            raise TypeError
+        seconds = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{what}: expected {expected}, got {value!r:.100}") from None
     except OverflowError:
-        pass
+        seconds = math.nan
+    if seconds >= 0:
+        return seconds
     raise ValueError(f"{what}: expected {expected}, got {value!r:.100}")
 
 

@@ -262,7 +262,8 @@ class Job(Coordinator):
         """Does all tasks: each is finished with what handler(task) returns, or fails with what it raises.
         slots: so many at once, in threads (queue.slots of the job must allow it). Returns and raises as
         tasks() ends; faster than that, since a value is told and the next task got in one go."""
-        if number_argument(slots, "slots") < 1:
+        slots = number_argument(slots, "slots")
+        if slots < 1:
             raise ValueError(f"slots: expected at least 1, got {slots}")
         if slots == 1:
             loop_of_work(self._place(self._core, resources, init, calls, timeout), handler, interrupt)
@@ -279,7 +280,7 @@ class Job(Coordinator):
 
     def result(self, value: Any) -> None:
         """This task's result, kept with the run; a later one replaces it. bytes and str are stored as
-        they are, anything else as JSON."""
+        they are, anything else as JSON, which has no nan and no infinity (ValueError)."""
         is_plain = isinstance(value, (bytes, bytearray, memoryview, str))
         data = bytes_of(value, "result") if is_plain else encode(value, "result")[0]
         self._core.call("result", data, len(data))

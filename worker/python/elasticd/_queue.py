@@ -152,7 +152,8 @@ class Queue:
              timeout: Optional[float] = None) -> Iterator[Any]:
         """The values for payloads, of which there may be more than fit into memory: at most ahead of them
         are under way. ordered: in the order of payloads, else as they come. timeout is for each value."""
-        if number_argument(ahead, "ahead") < 1:
+        ahead = number_argument(ahead, "ahead")
+        if ahead < 1:
             raise ValueError(f"ahead: expected at least 1, got {ahead}")
         return self._imap(iter(_iterable(payloads)), ordered, ahead, _kind(resources, limit, alone), timeout)
 
@@ -516,11 +517,11 @@ def _kind(resources: Iterable[str], limit: Optional[float], alone: bool) -> _Kin
 
 
 def _iterable(payloads: Iterable[Any]) -> Iterable[Any]:
-    try:
-        iter(payloads)
-    except TypeError:
-        raise TypeError(f"payloads: expected something to iterate over, got {payloads!r:.60}") from None
-    return payloads
+    if type(payloads) is list or type(payloads) is tuple:
+        return payloads
+    if not hasattr(payloads, "__iter__") and not hasattr(payloads, "__getitem__"):
+        raise TypeError(f"payloads: expected something to iterate over, got {payloads!r:.60}")
+    return iter(payloads)
 
 
 def _batches(payloads: Iterable[Any], most: int = _BATCH) -> Iterator[list[Encoded]]:
