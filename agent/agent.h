@@ -371,5 +371,7 @@ void record_verdict(struct agent *a);
 _must_check_ int agent_server_new(struct agent *a, struct error *err);
 void agent_server_free(struct agent *a);
 void agent_server_changed(struct agent *a);
+/* An answer to somebody leaves: what it did is told to listeners first. */
+void agent_server_ahead(struct agent *a);
 /* Answers everyone who waits for the end, then runs fn. */
 void agent_server_end(struct agent *a, loop_fn fn, void *arg);

@@ -112,22 +112,33 @@ static bool listener_reached(const struct listener *l)
 	return l->kind == LISTEN_RUNNING && l->all->a->group.state == GROUP_RUNNING;
 }
 
-static void listen_flush(void *arg)
+/* A slow reader has read. */
+static void listen_drained(void *arg)
 {
-	struct listeners *all = arg;
+	listen_changed(arg);
+}
+
+static void listen_tell(struct listeners *all)
+{
 	struct listener *l, *next;
 	bool more = false;
 
+	all->changed = false;
 	for (l = LIST_FIRST(&all->list); l; l = next) {
 		next = LIST_NEXT(l, link);
 		if (listener_reached(l))
 			listener_finish(l);
 		else if (listener_wants_events(l) &&
-			 !varlink_call_congested(l->call, listen_flush, all))
+			 !varlink_call_congested(l->call, listen_drained, all))
 			more |= listener_notify(l);
 	}
 	if (more)
 		listen_changed(all);
+}
+
+static void listen_flush(void *arg)
+{
+	listen_ahead(arg);
 }
 
 int listen_start(struct listeners *all, struct varlink_call *call, enum listener_kind kind,
@@ -156,14 +167,33 @@ int listen_start(struct listeners *all, struct varlink_call *call, enum listener
 
 void listen_changed(struct listeners *all)
 {
-	if (!LIST_EMPTY(&all->list))
-		(void)!loop_defer(all->a->loop, listen_flush, all);
+	if (LIST_EMPTY(&all->list))
+		return;
+	all->changed = true;
+	(void)!loop_defer(all->a->loop, listen_flush, all);
+}
+
+void listen_ahead(struct listeners *all)
+{
+	struct listener *l;
+
+	/* What is sent here leaves by the same way, and asks again. */
+	if (!all->changed || all->telling)
+		return;
+	all->telling = true;
+	listen_tell(all);
+	LIST_FOREACH (l, &all->list, link)
+		if (listener_wants_events(l))
+			varlink_call_send(l->call);
+	all->telling = false;
 }
 
 void listen_end(struct listeners *all)
 {
 	struct listener *l;
 
+	listen_changed(all);
+	listen_ahead(all);
 	loop_cancel(all->a->loop, listen_flush, all);
 	while ((l = LIST_FIRST(&all->list)))
 		listener_finish(l);

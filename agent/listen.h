@@ -3,13 +3,15 @@
 
 /*
  * Calls on agent.sock that are answered later, or again and again: Watch, Events that follow, Wait.
- * Each is told of a change once in a turn of the loop, and one that reads slowly gets the newest
- * state when it has read the older ones. A call ends by its last answer, its time limit, or its
- * peer's vanishing; no function here frees another listener than the one it answers.
+ * Each is told of a change once in a turn of the loop, and before anybody gets the answer to what
+ * made the change: who has been answered finds it in what a listener knows. One that reads slowly
+ * gets the newest state when it has read the older ones. A call ends by its last answer, its time
+ * limit, or its peer's vanishing; no function here frees another listener than the one it answers.
  */
 
 #include "common/varlink_server.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -21,6 +23,8 @@ enum listener_kind { LISTEN_WATCH, LISTEN_EVENTS, LISTEN_RUNNING, LISTEN_END, LI
 struct listeners {
 	struct agent *a;
 	LIST_HEAD(, listener) list;
+	bool changed; /* since they were told */
+	bool telling;
 };
 
 /*
@@ -35,6 +39,9 @@ _must_check_ int listen_start(struct listeners *l, struct varlink_call *call,
 
 /* Something changed: listeners are told within this turn. */
 void listen_changed(struct listeners *l);
+
+/* An answer is about to leave: who listens to a stream is told and sent to first. */
+void listen_ahead(struct listeners *l);
 
 /* The job is over: all get the rest and their last answer. */
 void listen_end(struct listeners *l);

@@ -47,6 +47,12 @@ void agent_server_changed(struct agent *a)
 		listen_changed(&a->server->listeners);
 }
 
+void agent_server_ahead(struct agent *a)
+{
+	if (a->server)
+		listen_ahead(&a->server->listeners);
+}
+
 static int methods_not_active(struct agent *a, struct varlink_call *call)
 {
 	return varlink_error(call, "NotActive",
@@ -141,6 +147,7 @@ static int method_stop(struct varlink_call *call, json_t *p, void *arg)
 	snprintf(why, sizeof(why), "stopped on request of uid %u",
 		(unsigned)varlink_call_peer(call)->uid);
 	agent_stop_asked(a, 0, json_get_int(p, "timeout_ms", SPEC_UNSET), why);
+	agent_settle(a); /* it is on its way by the answer */
 	return varlink_reply(call, NULL);
 }
 
@@ -155,6 +162,7 @@ static int method_restart(struct varlink_call *call, json_t *p, void *arg)
 	if (preempting_is_up(a))
 		return methods_preempted(call);
 	agent_restart_asked(a, RESTART_OPERATOR, "restart was asked for");
+	agent_settle(a);
 	return varlink_reply(call, json_pack("{s:s}", "run", a->opt.run));
 }
 
@@ -246,6 +254,7 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 	a->replicas[i] = (int)n;
 	record_flush(a); /* the answer promises it */
 	agent_restart_asked(a, RESTART_SCALE, why);
+	agent_settle(a);
 	return varlink_reply(call, NULL);
 }
 
@@ -425,6 +434,11 @@ static void methods_leaving(void *arg)
 	dispatch_leaving(((struct agent_server *)arg)->a);
 }
 
+static void methods_ahead(void *arg)
+{
+	agent_server_ahead(((struct agent_server *)arg)->a);
+}
+
 int agent_server_new(struct agent *a, struct error *err)
 {
 	struct agent_server *s = calloc(1, sizeof(*s));
@@ -452,6 +466,7 @@ int agent_server_new(struct agent *a, struct error *err)
 		.authorize = methods_authorize,
 		.descriptors = true, /* Keep of io.elasticd.Queue */
 		.leaving = dispatch_is_durable(a) ? methods_leaving : NULL,
+		.ahead = methods_ahead,
 		.arg = s,
 	};
 	int r;

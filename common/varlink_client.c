@@ -17,6 +17,8 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+enum { RECEIVES_AT_ONCE = 64 };
+
 struct pending {
 	TAILQ_ENTRY(pending) entry;
 	varlink_answer_fn fn;
@@ -181,13 +183,17 @@ static int turn_later(struct varlink_client *c)
 	return loop_defer(c->loop, on_turn, c);
 }
 
+/* Returns 1 when something came, 0, or negative at the connection's end. */
 static int receive(struct varlink_client *c)
 {
 	char data[32768];
 	ssize_t n = recv(c->fd, data, sizeof(data), MSG_DONTWAIT);
+	int r;
 
-	if (n > 0)
-		return varlink_frame_feed(&c->in, data, n);
+	if (n > 0) {
+		r = varlink_frame_feed(&c->in, data, n);
+		return r < 0 ? r : 1;
+	}
 	if (n == 0)
 		return -ECONNRESET;
 	return errno == EAGAIN || errno == EINTR ? 0 : -errno;
@@ -205,6 +211,23 @@ static void on_ready(int fd, int events, void *arg)
 	if (r < 0)
 		disconnect(c);
 	else
+		on_turn(c);
+}
+
+void varlink_client_catch_up(struct varlink_client *c)
+{
+	int r = 1, n = 0;
+
+	if (c->broken || c->paused || c->callbacks)
+		return;
+	while (r > 0 && n < RECEIVES_AT_ONCE) {
+		r = receive(c);
+		n += r > 0;
+	}
+	/* The connection's end is seen from the loop, behind all that came before it. */
+	if (r == -ENOMEM)
+		disconnect(c);
+	else if (n)
 		on_turn(c);
 }
 

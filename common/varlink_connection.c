@@ -107,6 +107,8 @@ void varlink_connection_send(struct varlink_connection *c)
 
 	if (c->doomed || c->blocked || c->deaf || !varlink_buffer_len(&c->out))
 		return;
+	if (s->ahead)
+		s->ahead(s->arg);
 	if (s->leaving)
 		s->leaving(s->arg);
 	before = varlink_buffer_len(&c->out);

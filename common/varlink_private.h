@@ -88,7 +88,8 @@ struct varlink_server {
 	int (*opened)(const struct varlink_peer *, void **, void *);
 	void (*closed)(void *, void *);
 	void (*leaving)(void *);
-	void *arg; /* of the five before */
+	void (*ahead)(void *);
+	void *arg; /* of the six before */
 	bool check_replies;
 	int handling; /* handlers that are being run */
 	bool in_turn; /* varlink_server_turn() */

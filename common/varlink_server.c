@@ -101,6 +101,7 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->opened = opt->opened;
 	s->closed = opt->closed;
 	s->leaving = opt->leaving;
+	s->ahead = opt->ahead;
 	s->arg = opt->arg;
 	TAILQ_INIT(&s->connections);
 	TAILQ_INIT(&s->touched);

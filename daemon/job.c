@@ -522,6 +522,12 @@ int job_recover(struct job *j, const json_t *ended, struct error *err)
 	return 0;
 }
 
+void job_catch_up(struct job *j)
+{
+	if (j->link)
+		joblink_catch_up(j->link);
+}
+
 int job_load_text(struct job *j, struct error *err)
 {
 	_cleanup_json_ json_t *ended = NULL;

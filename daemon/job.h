@@ -112,6 +112,10 @@ _must_check_ int job_start(
  */
 _must_check_ int job_recover(struct job *j, const json_t *ended, struct error *err);
 
+/* Takes in what the agent has said by now: who was answered by the agent, or heard of a change from
+ * it, finds that here. May end the run, never frees j. */
+void job_catch_up(struct job *j);
+
 /* Puts the ready text {"job": ...} into the mirror again where it was dropped after the end. */
 _must_check_ int job_load_text(struct job *j, struct error *err);
 

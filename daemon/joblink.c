@@ -72,6 +72,11 @@ int joblink_new(struct loop *loop, int fd, const char *run, int64_t since, jobli
 	return 0;
 }
 
+void joblink_catch_up(struct joblink *l)
+{
+	varlink_client_catch_up(l->client);
+}
+
 struct joblink *joblink_free(struct joblink *l)
 {
 	if (!l)

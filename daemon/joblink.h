@@ -23,4 +23,6 @@ typedef void (*joblink_closed_fn)(void *arg, const char *why);
 /* Takes fd, also on failure. since: the last event that is known. */
 _must_check_ int joblink_new(struct loop *loop, int fd, const char *run, int64_t since,
 	joblink_update_fn update, joblink_closed_fn closed, void *arg, struct joblink **ret);
+/* Tells what the agent has sent by now, as the loop would do soon. */
+void joblink_catch_up(struct joblink *l);
 struct joblink *joblink_free(struct joblink *l);

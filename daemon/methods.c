@@ -63,6 +63,8 @@ struct job *methods_job(struct daemon *d, struct varlink_call *call, const json_
 
 	if (!j)
 		varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", name));
+	else
+		job_catch_up(j);
 	return j;
 }
 
@@ -201,6 +203,8 @@ static int on_list(struct varlink_call *call, json_t *params, void *arg)
 	FILE *f;
 	int r;
 
+	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
+		job_catch_up(j);
 	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
 		if (listed(j, &v, ended))
 			total += strlen(j->mirror.brief) + 1;

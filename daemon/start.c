@@ -377,6 +377,7 @@ static bool claim_name(struct start *s)
 
 	if (!other)
 		return true;
+	job_catch_up(other);
 	if (other->life == LIFE_CLOSING) {
 		/* It has ended for everybody who waited; its guard is about to leave. */
 		s->job = other;

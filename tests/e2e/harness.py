@@ -17,6 +17,8 @@ import subprocess
 import tempfile
 import time
 
+import pytest
+
 import raw_varlink
 from processes import *  # noqa: F403
 from processes import _libc, _ours  # noqa: F401
@@ -606,3 +608,22 @@ def peer_pid(sock):
 
 def have(program):
     return shutil.which(program) is not None
+
+
+def traced(box, pids, *options):
+    """strace with these options on these processes, attached by now; its output is in strace.out. The test
+    is skipped where that cannot be had."""
+    if not have("strace"):
+        pytest.skip("no strace")
+    argv = ["strace", *options, "-o", str(box.path("strace.out"))]
+    for pid in pids:
+        argv += ["-p", str(pid)]
+    trace = box.start(*argv)
+    for pid in pids:
+        try:
+            trace.wait_err(f"Process {pid} attached")
+        except AssertionError:
+            if "ptrace" in trace.err.lower():
+                pytest.skip(f"cannot trace: {trace.err.strip()}")
+            raise
+    return trace

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from harness import PATIENCE, PUPPET, SANITIZED, alive, cmdline, descendants, have, spec, wait_file
+from harness import (PATIENCE, PUPPET, SANITIZED, alive, cmdline, descendants, spec, traced,
+                     wait_file)
 
 SECONDS = 3  # of silence
 
@@ -17,20 +18,8 @@ def call_before_silence(box, pids):
     None then, or the last calls where that does not come. What was started a moment ago needs a while to
     come to rest (a partial line's quiet time, a wait that strace itself has interrupted), and how long
     depends on the machine; what polls never does."""
-    if not have("strace"):
-        pytest.skip("no strace")
     out = box.path("strace.out")
-    argv = ["strace", "-f", "-ttt", "-o", str(out)]
-    for pid in pids:
-        argv += ["-p", str(pid)]
-    trace = box.start(*argv)
-    for pid in pids:
-        try:
-            trace.wait_err(f"Process {pid} attached")
-        except AssertionError:
-            if "ptrace" in trace.err.lower():
-                pytest.skip(f"cannot trace: {trace.err.strip()}")
-            raise
+    trace = traced(box, pids, "-f", "-ttt")
     deadline = time.monotonic() + PATIENCE
     size, since = -1, 0
     while time.monotonic() < since + SECONDS and time.monotonic() < deadline or size < 0:

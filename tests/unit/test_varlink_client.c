@@ -221,6 +221,61 @@ START_TEST(an_answer_may_leave_out_its_parameters)
 }
 END_TEST
 
+static void on_answer_catch_up(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	on_answer(NULL, error, parameters, continues);
+	varlink_client_catch_up(client);
+	strcat(heard, "|");
+}
+
+START_TEST(what_has_come_is_handed_out_when_that_is_asked_for)
+{
+	int fd = bare_peer(NULL);
+
+	ask("a.b.C", NULL, true, NULL);
+	varlink_client_catch_up(client);
+	ck_assert_str_eq(heard, "");
+	say(fd, "{'parameters':{'text':'1'},'continues':true}");
+	say(fd, "{'parameters':{'text':'2'},'continues':true}");
+	varlink_client_catch_up(client);
+	ck_assert_str_eq(heard, "{\"text\":\"1\"}+;{\"text\":\"2\"}+;");
+	heard[0] = '\0';
+	varlink_client_pause(client, true);
+	say(fd, "{'parameters':{'text':'3'},'continues':true}");
+	varlink_client_catch_up(client);
+	ck_assert_str_eq(heard, "");
+	varlink_client_pause(client, false);
+	/* The end is the loop's to tell. */
+	close(fd);
+	varlink_client_catch_up(client);
+	ck_assert_str_eq(heard, "{\"text\":\"3\"}+;");
+	turn();
+	ck_assert_str_eq(heard, "{\"text\":\"3\"}+;disconnected{};closed;");
+	varlink_client_catch_up(client);
+}
+END_TEST
+
+START_TEST(catching_up_inside_a_callback_changes_no_order)
+{
+	int fd = bare_peer(&client);
+
+	ck_assert_int_eq(
+		varlink_client_call(client, "a.b.C", NULL, true, on_answer_catch_up, NULL), 0);
+	turn();
+	say(fd, "{'parameters':{'text':'1'},'continues':true}");
+	say(fd, "{'parameters':{'text':'2'},'continues':true}");
+	varlink_client_catch_up(client);
+	ck_assert_str_eq(heard, "{\"text\":\"1\"}+;|{\"text\":\"2\"}+;|");
+	heard[0] = '\0';
+	say(fd, "{'nothing':");
+	say(fd, "[]");
+	varlink_client_catch_up(client);
+	ck_assert_str_eq(heard, "disconnected{};|closed;");
+	ck_assert_ptr_null(client);
+	close(fd);
+}
+END_TEST
+
 START_TEST(a_paused_client_leaves_answers_where_they_are)
 {
 	ask(DEMO "Echo", text_of("1"), false, "pause");
@@ -423,6 +478,8 @@ static void add_client_tests(Suite *s)
 	tcase_add_test(t, what_is_no_answer_breaks_the_connection);
 	tcase_add_test(t, an_answer_that_nobody_asked_for_breaks_the_connection);
 	tcase_add_test(t, an_answer_may_leave_out_its_parameters);
+	tcase_add_test(t, what_has_come_is_handed_out_when_that_is_asked_for);
+	tcase_add_test(t, catching_up_inside_a_callback_changes_no_order);
 	tcase_add_test(t, a_paused_client_leaves_answers_where_they_are);
 	tcase_add_test(t, a_large_call_leaves_in_pieces);
 	suite_add_tcase(s, t);

@@ -65,6 +65,47 @@ START_TEST(who_vanishes_before_answers_leave_at_once_ends_in_its_turn)
 }
 END_TEST
 
+static int n_ahead;
+
+/* The last of the kept calls hears of every other answer before that leaves. */
+static void ahead(void *arg)
+{
+	struct varlink_call *stream = kept[0];
+
+	/* What is sent here asks again. */
+	if (n_ahead++ % 2)
+		return;
+	varlink_notify(stream, json_pack("{s:s}", "key", "told"));
+	varlink_call_send(stream);
+}
+
+START_TEST(who_must_hear_first_is_sent_to_before_others_are_answered)
+{
+	struct varlink_options opt = demo_options();
+	int other;
+
+	demo_stop();
+	close_fd(peer);
+	opt.ahead = ahead;
+	demo_start(&opt);
+	peer = new_peer();
+	other = new_peer();
+	call_method(peer, DEMO "Keep", "{}", ",'more':true");
+	turn();
+	n_ahead = 0;
+	call_method(other, DEMO "Keep", "{}", "");
+	turn();
+	ck_assert_int_eq(n_kept, 2);
+	answer_kept(1, "x");
+	ck_assert_uint_eq(come(peer), 0);
+	varlink_server_flush(server);
+	ck_assert_uint_gt(come(peer), 0);
+	ck_assert_uint_eq(come(other), strlen(REPLY));
+	ck_assert_int_eq(n_ahead, 2);
+	close(other);
+}
+END_TEST
+
 static int n_leaving, handled_by_then;
 
 static void leaving(void *arg)
@@ -160,6 +201,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
+	tcase_add_test(t, who_must_hear_first_is_sent_to_before_others_are_answered);
 	tcase_add_test(t, answers_leave_at_once_where_that_is_asked_for);
 	tcase_add_test(t, who_vanishes_before_answers_leave_at_once_ends_in_its_turn);
 	tcase_add_test(t, answers_that_promise_something_leave_together);
