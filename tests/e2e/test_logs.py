@@ -429,7 +429,11 @@ def test_a_log_directory_that_vanishes_does_not_end_the_job(box, daemon):
                                  f"if-attempt:0:wait-file:{box.path('go')}+exit:1",
                                  restart={"max": 1}, logs={"tee": 3}))
     wait_file(box.path("up.0"))
-    shutil.rmtree(daemon.status(name)["log_dir"])
+    job = daemon.wait(name, until="running")
+    # The last file that the agent makes there: it must not come while the directory is being emptied.
+    times = daemon.log(job, 0, 0).with_suffix(".idx")
+    wait_for(lambda: times.exists() and times.stat().st_size, times.parent, what="the time of the line")
+    shutil.rmtree(job["log_dir"])
     box.path("go").touch()
     job = daemon.wait(name)
     assert job["state"] == "succeeded" and job["attempt"] == 1, job
