@@ -78,9 +78,8 @@ def test_who_fetches_when_the_job_ends(box, daemon):
 
 def test_who_fetches_when_the_job_fails(box, daemon):
     go = box.path("work/go")
-    program = fetching(box, daemon, "deadly", "late",
-                       script=OPENING + f'deadly) until [ -e {go} ]; do sleep 0.05; done; kill -KILL "$PPID"; '
-                       'sleep 100000;; esac; echo "$x"')
+    deadly = f'deadly) until [ -e {go} ]; do sleep 0.05; done; kill -KILL "$PPID"; sleep 100000;; '
+    program = fetching(box, daemon, "deadly", "late", script=OPENING + deadly + 'esac; echo "$x"')
     go.touch()
     result = program.wait()
     assert result.rc == 1 and result.err.count(LOST) == 1, result
