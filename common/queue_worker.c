@@ -225,9 +225,17 @@ static void give_chore(
 	}
 }
 
+/* It may be at one that nobody waits for any more. */
+static bool is_at_chore(const struct queue_worker *k)
+{
+	const struct queue_lease *l = LINK_FIRST(&k->leases, struct queue_lease, by_worker);
+
+	return l && l->kind != QUEUE_ITEM_TASK;
+}
+
 static bool has_chores(const struct queues *q, const struct queue_worker *k)
 {
-	return !queue_worker_clear(k) || queue_to_build(q, k);
+	return is_at_chore(k) || !queue_worker_clear(k) || queue_to_build(q, k);
 }
 
 void queue_worker_feed(struct queues *q, struct queue_worker *k, uint64_t now_ms)

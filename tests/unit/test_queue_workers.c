@@ -467,6 +467,40 @@ START_TEST(a_call_that_nobody_waits_for_any_more_is_cancelled)
 }
 END_TEST
 
+/* How what a worker is at comes to be nobody's: its caller goes, or has waited for too long, or
+ * what it builds is dropped. */
+START_TEST(who_is_at_what_nobody_waits_for_any_more_gets_nothing_else_before_it_ends)
+{
+	struct ask *c = NULL, *other;
+	int64_t l;
+
+	opt.slots = 2;
+	again();
+	starts(0);
+	if (_i == 2)
+		create("r", STATUS_OK);
+	else
+		c = call_until(NULL, 0, EVER, 100);
+	l = takes_chore(0, _i == 2 ? QUEUE_ITEM_BUILD : QUEUE_ITEM_CALL);
+	submit();
+	other = work(0);
+	if (_i == 0)
+		gone_away(c);
+	else if (_i == 1)
+		passes(100);
+	else
+		ck_assert_int_eq(queue_resource_drop(q, "r", now), STATUS_OK);
+	drain();
+	waits(other);
+	submit();
+	waits(other);
+	ck_assert_int_eq(finish_late(0, l), STATUS_ABORTED);
+	given(other);
+	ck_assert_int_eq(item.task, 1);
+	takes(0, 2);
+}
+END_TEST
+
 START_TEST(a_pool_answers_when_it_is_whole_and_is_broken_by_a_death)
 {
 	struct ask *c;
@@ -569,6 +603,8 @@ int main(void)
 	tcase_add_test(t, a_call_to_nobody_waits_for_the_first_one);
 	tcase_add_test(t, who_does_not_answer_is_cancelled_and_killed);
 	tcase_add_test(t, a_call_that_nobody_waits_for_any_more_is_cancelled);
+	tcase_add_loop_test(
+		t, who_is_at_what_nobody_waits_for_any_more_gets_nothing_else_before_it_ends, 0, 3);
 	tcase_add_test(t, a_pool_answers_when_it_is_whole_and_is_broken_by_a_death);
 	tcase_add_test(t, a_pool_that_a_late_answer_has_broken_is_whole_again_when_that_has_come);
 	suite_add_tcase(s, t);
