@@ -64,3 +64,18 @@ def test_elasticd_reads_what_the_agent_has_said_before_it_answers(box, daemon):
         agent.call("Stop", job=name)
         os.kill(daemon.pid, signal.SIGCONT)
         assert [job["state"] for job in asks.reply()["jobs"]] == ["stopping"]
+
+
+def test_who_waits_for_a_restarted_job_to_run_hears_of_the_next_incarnation(box, daemon):
+    name, _ = daemon.submit(spec("hang", name="a", replicas=2))
+    daemon.wait(name, until="running")
+    with daemon.connect() as asks, Varlink(daemon.agent_sock(name)) as agent:
+        asks.call("Ping")
+        os.kill(daemon.pid, signal.SIGSTOP)
+        asks.send("Wait", job=name, until="running")
+        agent.call("Restart", job=name)
+        os.kill(daemon.pid, signal.SIGCONT)
+        assert asks.reply()["job"]["attempt"] == 1
+    for attempt in (2, 3, 4):
+        daemon.call("Restart", job=name)
+        assert daemon.wait(name, until="running")["attempt"] == attempt
