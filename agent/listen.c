@@ -10,7 +10,7 @@
 enum { LISTEN_EVENTS_MAX = 200 };
 
 struct listener {
-	LIST_ENTRY(listener) link;
+	TAILQ_ENTRY(listener) link;
 	struct listeners *all;
 	struct varlink_call *call;
 	enum listener_kind kind;
@@ -22,7 +22,7 @@ static void listen_flush(void *arg);
 
 static void listener_free(struct listener *l)
 {
-	LIST_REMOVE(l, link);
+	TAILQ_REMOVE(&l->all->list, l, link);
 	loop_timer_free(l->timer);
 	free(l);
 }
@@ -124,8 +124,8 @@ static void listen_tell(struct listeners *all)
 	bool more = false;
 
 	all->changed = false;
-	for (l = LIST_FIRST(&all->list); l; l = next) {
-		next = LIST_NEXT(l, link);
+	for (l = TAILQ_FIRST(&all->list); l; l = next) {
+		next = TAILQ_NEXT(l, link);
 		if (listener_reached(l))
 			listener_finish(l);
 		else if (listener_wants_events(l) &&
@@ -141,6 +141,12 @@ static void listen_flush(void *arg)
 	listen_ahead(arg);
 }
 
+void listen_init(struct listeners *all, struct agent *a)
+{
+	*all = (struct listeners){ .a = a };
+	TAILQ_INIT(&all->list);
+}
+
 int listen_start(struct listeners *all, struct varlink_call *call, enum listener_kind kind,
 	int64_t since, int64_t timeout_ms)
 {
@@ -149,7 +155,8 @@ int listen_start(struct listeners *all, struct varlink_call *call, enum listener
 	if (!l)
 		return -ENOMEM;
 	*l = (struct listener){ .all = all, .call = call, .kind = kind, .since = since };
-	LIST_INSERT_HEAD(&all->list, l, link);
+	/* elasticd's own stream is the oldest: what others hear of, it has been sent. */
+	TAILQ_INSERT_TAIL(&all->list, l, link);
 	if (timeout_ms >= 0) {
 		if (loop_timer_new(all->a->loop, listener_timeout, l, &l->timer) < 0) {
 			listener_free(l);
@@ -167,7 +174,7 @@ int listen_start(struct listeners *all, struct varlink_call *call, enum listener
 
 void listen_changed(struct listeners *all)
 {
-	if (LIST_EMPTY(&all->list))
+	if (TAILQ_EMPTY(&all->list))
 		return;
 	all->changed = true;
 	(void)!loop_defer(all->a->loop, listen_flush, all);
@@ -182,7 +189,7 @@ void listen_ahead(struct listeners *all)
 		return;
 	all->telling = true;
 	listen_tell(all);
-	LIST_FOREACH (l, &all->list, link)
+	TAILQ_FOREACH (l, &all->list, link)
 		if (listener_wants_events(l))
 			varlink_call_send(l->call);
 	all->telling = false;
@@ -195,7 +202,7 @@ void listen_end(struct listeners *all)
 	listen_changed(all);
 	listen_ahead(all);
 	loop_cancel(all->a->loop, listen_flush, all);
-	while ((l = LIST_FIRST(&all->list)))
+	while ((l = TAILQ_FIRST(&all->list)))
 		listener_finish(l);
 }
 

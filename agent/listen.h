@@ -22,10 +22,12 @@ enum listener_kind { LISTEN_WATCH, LISTEN_EVENTS, LISTEN_RUNNING, LISTEN_END, LI
 
 struct listeners {
 	struct agent *a;
-	LIST_HEAD(, listener) list;
+	TAILQ_HEAD(, listener) list; /* the oldest first */
 	bool changed; /* since they were told */
 	bool telling;
 };
+
+void listen_init(struct listeners *l, struct agent *a);
 
 /*
  * Takes part in what call waits for. WATCH and EVENTS get events after since, at once and from then

@@ -473,7 +473,8 @@ int agent_server_new(struct agent *a, struct error *err)
 
 	if (!s)
 		return error_set(err, -ENOMEM, "out of memory");
-	s->a = s->listeners.a = a;
+	s->a = a;
+	listen_init(&s->listeners, a);
 	a->server = s;
 	r = loop_timer_new(a->loop, methods_lingered, s, &s->linger);
 	if (r < 0)

@@ -20,6 +20,7 @@ def stubborn(box, daemon, replicas=2):
     return name
 
 
+SENDS = "sendto,sendmsg,write,writev"
 VERBS = {
     "Preempt": ({"reason": "soon", "grace_ms": 3600000},
                 lambda job: job.get("preemption", {}).get("reason") == "soon"),
@@ -35,9 +36,8 @@ VERBS = {
 def test_status_shows_what_was_answered_however_slow_the_agent_sends(box, daemon, verb):
     name = stubborn(box, daemon)
     parameters, shown = VERBS[verb]
-    calls = "sendto,sendmsg,write,writev"
-    trace = traced(box, [daemon.agent_pid(name)], "-e", f"trace={calls}",
-                   "-e", f"inject={calls}:delay_exit=200000")
+    trace = traced(box, [daemon.agent_pid(name)], "-e", f"trace={SENDS}",
+                   "-e", f"inject={SENDS}:delay_exit=200000")
     daemon.call(verb, job=name, **parameters)
     job = daemon.status(name)
     listed = daemon.call("List")["jobs"][0]
@@ -45,6 +45,23 @@ def test_status_shows_what_was_answered_however_slow_the_agent_sends(box, daemon
     trace.wait()
     assert shown(job), json.dumps(job)
     assert listed["state"] == job["state"]
+
+
+@pytest.mark.skipif(SANITIZED, reason="the leak checker does not work on a process that is traced")
+def test_status_shows_what_a_stream_has_told(box, daemon):
+    name = stubborn(box, daemon)
+    with daemon.connect() as watch, Varlink(daemon.agent_sock(name)) as agent:
+        stream = watch.stream("Watch", job=name)
+        next(stream)
+        trace = traced(box, [daemon.agent_pid(name)], "-e", f"trace={SENDS}",
+                       "-e", f"inject={SENDS}:delay_exit=200000")
+        agent.send("Preempt", job=name, reason="soon", grace_ms=3600000)
+        while not next(stream)["job"].get("preemption"):
+            pass
+        job = daemon.status(name)
+        trace.signal(signal.SIGINT)
+        trace.wait()
+        assert job.get("preemption", {}).get("reason") == "soon", json.dumps(job)
 
 
 def test_elasticd_reads_what_the_agent_has_said_before_it_answers(box, daemon):
