@@ -23,7 +23,7 @@ enum listener_kind { LISTEN_WATCH, LISTEN_EVENTS, LISTEN_RUNNING, LISTEN_END, LI
 struct listeners {
 	struct agent *a;
 	TAILQ_HEAD(, listener) list; /* the oldest first */
-	bool changed; /* since they were told */
+	bool changed;		     /* since they were told */
 	bool telling;
 };
 
