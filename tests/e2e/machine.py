@@ -13,8 +13,8 @@ import tempfile
 
 import pytest
 
-from harness import (BUILD, PATIENCE, PUPPET, ROOT, SANITIZED, Popen, Unmet, children, descendants,
-                     have, is_root, pidfd_of, wait_for, wait_gone)
+from harness import (BUILD, PATIENCE, PUPPET, ROOT, SANITIZED, Popen, Unmet, cgroup2, children,
+                     descendants, have, is_root, pidfd_of, wait_for, wait_gone)
 
 # The files of all lives are in a file system of the outermost shell, which begins a life for each line
 # that it reads.
@@ -23,9 +23,15 @@ set -e
 mount -t tmpfs none "$1"
 mkdir "$1/up" "$1/wk" "$1/root"
 while read -r go; do
-	unshare --pid --fork --kill-child --mount --uts --ipc --net --cgroup sh -c "$4" sh "$1" "$2" "$3" ||
-		echo "ended with $?"
+	unshare --pid --fork --kill-child --mount --uts --ipc --net sh -c "$4" sh "$@" || echo "ended with $?"
 done
+"""
+
+# A systemd that goes down removes all groups that it finds empty, also such as are just made by others:
+# it sees none but those below its own.
+JOIN = r"""
+[ -z "$6" ] || echo 0 > "$6/cgroup.procs"
+exec unshare --cgroup sh -c "$5" sh "$1" "$2" "$3"
 """
 
 BOOT = r"""
@@ -72,12 +78,21 @@ class Machine:
         self.where.mkdir()
         self.out = self.dir / "out"
         self.lives = 0
+        self.group = self.make_group()
         env = {"PATH": os.environ["PATH"]}
         with open(self.out, "wb") as out:
             self.outer = Popen(
                 ["unshare", "--mount", "sh", "-c", LIVES, "sh", str(self.where), str(ROOT),
-                 " ".join(masked), BOOT],
+                 " ".join(masked), JOIN, BOOT, str(self.group or "")],
                 stdin=subprocess.PIPE, stdout=out, stderr=out, env=env, start_new_session=True)
+
+    def make_group(self):
+        """The group that is the root for all lives; None where there are none."""
+        if not cgroup2() or not os.access(cgroup2(), os.W_OK):
+            return None
+        group = cgroup2() / self.dir.name
+        group.mkdir()
+        return group
 
     def over(self):
         """Whether the present life has ended."""
@@ -184,6 +199,10 @@ class Machine:
         self.outer.stdin.close()
         for pid in below:
             wait_gone(pid)
+        if self.group:
+            for d in [*sorted(self.group.rglob("*/"), reverse=True), self.group]:
+                with contextlib.suppress(OSError):
+                    d.rmdir()
         subprocess.run(["rm", "-rf", str(self.dir)], check=False)
 
 
