@@ -426,6 +426,26 @@ def test_a_slot_that_fails_ends_the_others(box):
         """)
 
 
+def test_a_slot_for_which_nothing_comes_in_time_ends_no_other(box):
+    """It is gone before the other one's task is done."""
+    runs(box, """
+        def slots():
+            return [t for t in threading.enumerate() if t.name.startswith("elasticd-slot")]
+
+        def handler(task):
+            begun.set()
+            until(lambda: len(slots()) == 1)
+            return task.payload
+
+        begun = threading.Event()
+        with job.queue() as q:
+            h = q.submit("kept")
+            raised(TimeoutError, job.work, handler, slots=2, timeout=0.05)
+            assert begun.is_set() and h.fetch(0) == "kept" and q.stats().put_back == 0
+            assert slots() == []
+        """)
+
+
 def test_resources_are_built_before_the_tasks_that_need_them(box):
     runs(box, """
         built = []

@@ -261,7 +261,8 @@ class Job(Coordinator):
              interrupt: Optional[int] = None) -> None:
         """Does all tasks: each is finished with what handler(task) returns, or fails with what it raises.
         slots: so many at once, in threads (queue.slots of the job must allow it). Returns and raises as
-        tasks() ends; faster than that, since a value is told and the next task got in one go."""
+        tasks() ends; faster than that, since a value is told and the next task got in one go. A slot for
+        which no task comes in time ends by itself: that is raised when all have ended so."""
         slots = number_argument(slots, "slots")
         if slots < 1:
             raise ValueError(f"slots: expected at least 1, got {slots}")

@@ -7,6 +7,7 @@ import threading
 from typing import Any, Callable, Iterator, Optional
 
 from ._core import Core
+from ._errors import DeadlineExceeded
 from ._interrupt import Interrupt
 from ._place import Place
 from ._task import Task, is_to_go_on
@@ -73,13 +74,17 @@ def _end(place: Place) -> None:
 
 
 def work_in_threads(open_place: Callable[[Core], Place], handler: Callable[[Task], Any], slots: int) -> None:
-    """The same in as many threads, until all are at the end or the first one fails."""
+    """The same in as many threads, until all are at the end or the first one fails. One for which nothing
+    comes in time has not failed: it ends no other amid a task."""
     core = Core()  # one that can be closed below those that wait
     failures: list[BaseException] = []
+    idle: list[BaseException] = []
 
     def body() -> None:
         try:
             loop_of_work(open_place(core), handler)
+        except DeadlineExceeded as e:
+            idle.append(e)
         except BaseException as e:
             failures.append(e)
             core.close()
@@ -97,3 +102,5 @@ def work_in_threads(open_place: Callable[[Core], Place], handler: Callable[[Task
                 thread.join()
     if failures:
         raise failures[0]
+    if len(idle) == slots:
+        raise idle[0]
