@@ -239,13 +239,15 @@ def kill_agent(job, whom):
     proper = job["agent_pid"]
     guard = stat_of(proper)[1]
     assert "elastic-agent" in cmdline(guard) and "elastic-agent" in cmdline(proper)
-    victims = {"agent": [proper], "guard": [guard], "both": [guard, proper]}[whom]
-    # Nothing is stopped first: a stopped process whose session leader dies gets SIGHUP and goes on.
-    # Without its guard the agent ends by itself, maybe before this test comes to it.
-    fds = [os.pidfd_open(victim) for victim in victims]
-    for fd in fds:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(fd, signal.SIGKILL)
+    kill, stop = signal.SIGKILL, signal.SIGSTOP
+    # Neither comes to clean up after the other. It is not the agent that is stopped: a stopped process
+    # whose session leader dies gets SIGHUP and goes on.
+    steps = {"agent": [(proper, kill)], "guard": [(guard, kill)],
+             "both": [(guard, stop), (proper, kill), (guard, kill)]}[whom]
+    fds = {pid: os.pidfd_open(pid) for pid, _ in steps}
+    for pid, signo in steps:
+        signal.pidfd_send_signal(fds[pid], signo)
+    for fd in fds.values():
         os.close(fd)
 
 
