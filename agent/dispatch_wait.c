@@ -127,6 +127,8 @@ static int queue_failed(const struct dispatch_wait *x)
 	json_put(p, "error", dispatch_error_json(x->d, &x->wait.error));
 	if (x->wait.exit_code >= 0)
 		json_put_int(p, "exit_code", x->wait.exit_code);
+	if (x->wait.forgotten > 0)
+		json_put_int(p, "forgotten", (int64_t)x->wait.forgotten);
 	dispatch_group_told(x->d, x->call);
 	dispatch_once_keep_error(x, p);
 	return varlink_error(x->call, "QueueFailed", p);

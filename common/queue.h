@@ -124,12 +124,13 @@ struct queue_wait {
 
 	/* its end */
 	enum status status;
-	const char *text;	    /* for people; "" for OK. Borrowed until queue_wait_fini() */
-	bool failed_queue;	    /* `error` is the queue's own, raised here */
-	struct queue_error error;   /* where failed_queue */
-	int exit_code;		    /* ... and there is one for it, else -1 */
-	int64_t first;		    /* SUBMIT: the number of the first task */
-	size_t accepted;	    /* SUBMIT: how many are in; CANCEL: how many were cancelled */
+	const char *text;	  /* for people; "" for OK. Borrowed until queue_wait_fini() */
+	bool failed_queue;	  /* `error` is the queue's own, raised here */
+	struct queue_error error; /* where failed_queue */
+	int exit_code;		  /* ... and there is one for it, else -1 */
+	int64_t first;		  /* SUBMIT: the number of the first task */
+	size_t accepted;	  /* SUBMIT: how many are in; CANCEL: how many were cancelled */
+	size_t forgotten; /* SUBMIT, where failed_queue: how many were in; they are released */
 	struct queue_lease *lease;  /* WORK: what to do; NULL with status OK: closed */
 	struct queue_call *answers; /* CALL: queue_answer() */
 

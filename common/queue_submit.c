@@ -363,6 +363,7 @@ void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e)
 		/* Nobody will ever know their numbers. */
 		for (size_t i = 0; i < w->accepted; i++)
 			queue_task_release(q, w->first + (int64_t)i);
+		w->forgotten = w->accepted;
 		w->accepted = 0;
 	}
 	queue_wait_end(q, w, e->code, queue_err_ref(e));

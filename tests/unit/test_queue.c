@@ -422,6 +422,33 @@ START_TEST(one_that_waits_for_room_meanwhile_is_let_go_at_once)
 }
 END_TEST
 
+START_TEST(what_was_in_as_the_queue_failed_is_counted_and_forgotten)
+{
+	const struct queue_new three[3] = { plain, plain, plain };
+	struct queue_outcome o;
+	struct ask *many, *none;
+	int64_t l;
+
+	opt.max = 1;
+	again();
+	l = takes(0, submit());
+	many = ask();
+	asked(many, queue_submit(q, &many->w, "", three, 3, false, EVER, now));
+	none = submit_to("", &plain, EVER);
+	takes(1, 2);
+	waits(many);
+	fails(0, l, "bad");
+	waits(many);
+	ck_assert_int_eq(finish_late(1, 2), STATUS_ABORTED);
+	ends(many, STATUS_INTERNAL, "bad");
+	ck_assert(many->w.failed_queue && many->w.accepted == 0 && many->w.forgotten == 2);
+	ck_assert(!queue_outcome(q, 2, &o) && !queue_outcome(q, 3, &o));
+	ends(none, STATUS_INTERNAL, "bad");
+	ck_assert(none->w.failed_queue && none->w.forgotten == 0);
+	ck_assert(queue_outcome(q, 1, &o));
+}
+END_TEST
+
 /* --- cancellations */
 
 START_TEST(a_cancellation_is_over_when_nothing_of_it_runs)
@@ -707,6 +734,7 @@ int main(void)
 	tcase_add_test(
 		t, who_holds_a_lease_of_a_queue_that_has_failed_is_not_kept_waiting_for_itself);
 	tcase_add_test(t, one_that_waits_for_room_meanwhile_is_let_go_at_once);
+	tcase_add_test(t, what_was_in_as_the_queue_failed_is_counted_and_forgotten);
 	tcase_add_test(t, a_cancellation_is_over_when_nothing_of_it_runs);
 	tcase_add_test(t, who_goes_on_with_what_was_cancelled_is_killed_and_not_blamed);
 	tcase_add_test(t, a_try_that_takes_too_long_fails_when_it_has_ended);
