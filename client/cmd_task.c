@@ -70,7 +70,7 @@ int cmd_task_cancel(struct ctl *ctl, struct args *args)
 		p = ctl_with(p, "tasks", numbers);
 	}
 	if (reason)
-		p = ctl_with(p, "reason", json_string(reason));
+		p = ctl_with(p, "reason", queue_text(reason));
 	r = queue_ask(&q, QUEUE_METHOD("Cancel"), p, &answer);
 	if (r != 0)
 		return r;
@@ -155,7 +155,7 @@ int cmd_task_resource(struct ctl *ctl, struct args *args)
 	name = args->argv[0];
 	if (!create && (args->argc > 1 || args_has(args, "file")))
 		return ctl_usage(ctl, "drop takes no payload");
-	p = ctl_with(queue_parameters(&q), "name", json_string(name));
+	p = ctl_with(queue_parameters(&q), "name", queue_text(name));
 	if (create)
 		r = add_payload(ctl, args, args->argc > 1 ? args->argv[1] : NULL, "payload", &p);
 	if (r == 0)

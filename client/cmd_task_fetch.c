@@ -141,7 +141,7 @@ static int fetch_all(struct fetch *f)
 		size_t i;
 		int r;
 
-		p = ctl_with(p, "queue", json_string(f->q.queue ? f->q.queue : ""));
+		p = ctl_with(p, "queue", queue_text(f->q.queue ? f->q.queue : ""));
 		if (after >= 0)
 			p = ctl_with(p, "after", json_integer(after));
 		r = queue_ask(&f->q, QUEUE_METHOD("List"), p, &answer);

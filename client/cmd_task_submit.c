@@ -3,8 +3,8 @@
  * task submit: from arguments or lines to tasks. One SubmitMany is under way at a time, so that
  * tasks have the order of their lines whatever happens, and the next one is made ready meanwhile.
  * It waits for room no longer than WAIT_MS, and then is sent anew: who interrupts us is told
- * exactly how many were accepted. Where there is little room, fewer go at once, so that their
- * numbers are seen when they have them.
+ * exactly how many were accepted, unless no answer comes for long after that. Where there is little
+ * room, fewer go at once, so that their numbers are seen when they have them.
  */
 #include "client/task_submit.h"
 
@@ -134,16 +134,22 @@ void submit_fail(struct submit *s, int status, const char *text)
 void submit_refused(struct submit *s, const char *error, const json_t *parameters, bool ends)
 {
 	struct error err = { 0 };
-	char rest[512] = "";
-	int status = ctl_explain(s->ctl, error, parameters, &err);
+	char rest[640] = "";
+	int status = ctl_explain(s->ctl, error, parameters, &err), len = 0;
+	int64_t forgotten = get_int(parameters, "forgotten");
 	/* The agent has gone, or stops its group: whether there will be more is not known. */
 	bool lost = is_called(error, "Unavailable") || is_called(error, "Cancelled");
 
 	if (s->watch)
 		watch_clear(s->watch);
 	ctl_refused(s->ctl, status, parameters, &err);
+	/* Those of a call that waited for room as the queue failed. */
+	if (forgotten > 0)
+		len = snprintf(rest, sizeof(rest),
+			"; %" PRId64 " more %s, and what came of them is forgotten", forgotten,
+			were(forgotten));
 	if (ends)
-		name_rest(s, false, lost, rest, sizeof(rest));
+		name_rest(s, false, lost, rest + len, sizeof(rest) - (size_t)len);
 	say_in(s, "", rest);
 	if (!s->status)
 		s->status = status;
@@ -477,6 +483,15 @@ static void on_disconnected(void *arg)
 	submit_lost(arg);
 }
 
+/* Nothing goes on but the call under way, which has been told how long to wait for room. */
+static void interrupt(struct submit *s, int status)
+{
+	s->interrupted = true;
+	s->status = status;
+	loop_timer_arm(s->patience, WAIT_MS + QUEUE_PATIENCE_MS);
+	submit_pump(s);
+}
+
 static void on_signal(int signo, void *arg)
 {
 	struct submit *s = arg;
@@ -486,9 +501,7 @@ static void on_signal(int signo, void *arg)
 		interrupted_end(s);
 		return;
 	}
-	s->interrupted = true;
-	s->status = 128 + signo;
-	submit_pump(s);
+	interrupt(s, 128 + signo);
 }
 
 static void on_deadline(void *arg)
@@ -497,9 +510,16 @@ static void on_deadline(void *arg)
 
 	submit_say(s, 0, "timed out after %g s", s->ctl->timeout_ms / 1000.0);
 	if (!s->interrupted)
-		s->status = CTL_TIMED_OUT;
-	s->interrupted = true;
-	submit_pump(s);
+		interrupt(s, CTL_TIMED_OUT);
+}
+
+/* The call should have been answered long ago: who would do so stands still. */
+static void on_impatient(void *arg)
+{
+	struct submit *s = arg;
+
+	if (!s->finished)
+		interrupted_end(s);
 }
 
 /* --- the verb */
@@ -532,7 +552,7 @@ static int read_options(struct submit *s, const struct args *args)
 	for (int i = 0; (name = args_nth(args, "resource", i)); i++) {
 		if (!s->resources)
 			s->resources = json_array();
-		if (json_array_append_new(s->resources, json_string(name)) < 0)
+		if (json_array_append_new(s->resources, queue_text(name)) < 0)
 			return ctl_error(s->ctl, CTL_FAILED, "out of memory");
 	}
 	return 0;
@@ -551,6 +571,8 @@ static int listen_to_all(struct submit *s, struct handles *h)
 		r = loop_signal_new(s->loop, SIGTERM, on_signal, s, &h->signals[1]);
 	if (r == 0)
 		r = loop_timer_new(s->loop, on_deadline, s, &h->deadline);
+	if (r == 0)
+		r = loop_timer_new(s->loop, on_impatient, s, &s->patience);
 	if (r == 0 && s->ctl->deadline_ms >= 0)
 		loop_timer_arm(h->deadline, (uint64_t)ctl_left_ms(s->ctl));
 	if (r == 0)
@@ -587,6 +609,7 @@ static int run_loop(struct submit *s, const struct args *args, int in)
 	s->lines = line_reader_free(s->lines);
 	s->out = outlet_free(s->out);
 	loop_timer_free(h.deadline);
+	loop_timer_free(s->patience);
 	loop_signal_free(h.signals[0]);
 	loop_signal_free(h.signals[1]);
 	return r;

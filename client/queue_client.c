@@ -3,14 +3,13 @@
 
 #include "client/payload.h"
 #include "client/verbs.h"
+#include "common/json.h"
+#include "common/printable.h"
 #include "common/scan.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-
-/* From when the service should have ended a wait until we do. */
-enum { PATIENCE_MS = 10000 };
 
 static const char *variable(const char *name)
 {
@@ -62,10 +61,17 @@ int queue_format(const struct ctl *ctl, const char *format)
 {
 	size_t len = format ? strlen(format) : 0;
 
-	if (len <= QUEUE_FORMAT_LEN_MAX)
-		return 0;
-	return ctl_usage(
-		ctl, "--format: expected at most %d bytes, got %zu", QUEUE_FORMAT_LEN_MAX, len);
+	if (len > QUEUE_FORMAT_LEN_MAX)
+		return ctl_usage(ctl, "--format: expected at most %d bytes, got %zu",
+			QUEUE_FORMAT_LEN_MAX, len);
+	for (size_t i = 0, n; i < len; i += n) {
+		unsigned c;
+
+		n = (size_t)printable_utf8(format + i, len - i, &c);
+		if (n == 0)
+			return ctl_usage(ctl, "--format: expected text in UTF-8");
+	}
+	return 0;
 }
 
 void queue_say_outcome(const struct ctl *ctl, const json_t *outcome)
@@ -82,14 +88,16 @@ void queue_say_outcome(const struct ctl *ctl, const json_t *outcome)
 
 json_t *queue_parameters(const struct queue_client *q)
 {
-	return q->job ? ctl_job(q->job) : json_object();
+	json_t *p = json_object();
+
+	return q->job ? ctl_with(p, "job", queue_text(q->job)) : p;
 }
 
 json_t *queue_named(const struct queue_client *q)
 {
 	json_t *p = queue_parameters(q);
 
-	return q->queue ? ctl_with(p, "queue", json_string(q->queue)) : p;
+	return q->queue ? ctl_with(p, "queue", queue_text(q->queue)) : p;
 }
 
 json_t *queue_deadline(const struct queue_client *q, json_t *p, const char *key)
@@ -107,7 +115,7 @@ int queue_try(struct queue_client *q, const char *method, json_t *parameters, js
 	int r;
 
 	if (deadline_ms >= 0)
-		ctl->deadline_ms += PATIENCE_MS;
+		ctl->deadline_ms += QUEUE_PATIENCE_MS;
 	r = ctl_try(ctl, method, parameters, ret, ret_error, err);
 	ctl->deadline_ms = deadline_ms;
 	return r;
@@ -177,6 +185,11 @@ int queue_numbers(struct queue_client *q, const struct args *args, json_t **ret)
 	return *ret ? 0 : ctl_error(q->ctl, CTL_FAILED, "out of memory");
 }
 
+json_t *queue_text(const char *text)
+{
+	return json_string_lossy(text, strlen(text));
+}
+
 json_t *queue_words(const char *text)
 {
 	json_t *list = json_array();
@@ -184,7 +197,7 @@ json_t *queue_words(const char *text)
 	while (list && *text) {
 		size_t n = strcspn(text, ",");
 
-		if (json_array_append_new(list, json_stringn(text, n)) < 0) {
+		if (json_array_append_new(list, json_string_lossy(text, n)) < 0) {
 			json_decref(list);
 			return NULL;
 		}

@@ -14,7 +14,11 @@
 
 #define QUEUE_METHOD(name) "io.elasticd.Queue." name
 
-enum { QUEUE_PAYLOAD_MAX = 1 << 20, QUEUE_FORMAT_LEN_MAX = 31 };
+enum {
+	QUEUE_PAYLOAD_MAX = 1 << 20,
+	QUEUE_FORMAT_LEN_MAX = 31,
+	QUEUE_PATIENCE_MS = 10000, /* from when the service should have answered until we leave */
+};
 
 struct queue_client {
 	struct ctl *ctl;
@@ -56,6 +60,9 @@ _must_check_ int queue_try(struct queue_client *q, const char *method, json_t *p
 _must_check_ int queue_connect(struct queue_client *q, struct loop *loop, varlink_closed_fn closed,
 	void *arg, struct varlink_client **ret);
 
+/* What the service is to look at: a JSON string of text, in which U+FFFD stands for what is no
+ * UTF-8. No name has it, and the service says so. Owned, NULL without memory. */
+json_t *queue_text(const char *text);
 /* "a,b" as an array; owned, NULL without memory. */
 json_t *queue_words(const char *text);
 /* A task's number from the command line. False where it is none. */

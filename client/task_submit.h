@@ -18,8 +18,9 @@ struct submit {
 	struct loop *loop;
 	struct varlink_client *link;
 	struct outlet *out;
-	struct collect *collect; /* --fetch, else NULL */
-	struct watch *watch;	 /* the progress, else NULL */
+	struct collect *collect;     /* --fetch, else NULL */
+	struct watch *watch;	     /* the progress, else NULL */
+	struct loop_timer *patience; /* since we were interrupted */
 	const char *format;
 	json_t *resources; /* or NULL */
 	int64_t limit_ms;  /* -1: none */

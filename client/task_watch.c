@@ -62,7 +62,7 @@ static void on_timer(void *arg)
 	struct watch *w = arg;
 	json_t *p = queue_parameters(&w->s->q);
 
-	p = ctl_with(p, "queue", json_string(w->s->q.queue ? w->s->q.queue : ""));
+	p = ctl_with(p, "queue", queue_text(w->s->q.queue ? w->s->q.queue : ""));
 	if (!w->link ||
 		varlink_client_call(w->link, QUEUE_METHOD("Stats"), p, false, on_stats, w) < 0)
 		loop_timer_disarm(w->timer);

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""elasticctl task submit, and the queue behind it, where a call has no answer or one that takes back what was
+in; and words of the command line that no queue can have."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import threading
+
+import pytest
+
+from harness import CTL, spec
+from queues import QueueGroup
+
+NO_UTF8 = b"caf\xe9"
+
+
+@contextlib.contextmanager
+def in_place_of_elasticd(path, answer=None):
+    """For one caller: each of its calls has this error, or no answer. Yields what the first one sets."""
+    called = threading.Event()
+
+    def serve(server):
+        connection, _ = server.accept()
+        # It may leave with something unread.
+        with connection, contextlib.suppress(ConnectionError):
+            while data := connection.recv(65536):
+                called.set()
+                for _ in range(data.count(b"\0") if answer else 0):
+                    connection.sendall(json.dumps(answer).encode() + b"\0")
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        thread = threading.Thread(target=serve, args=(server,), daemon=True)
+        thread.start()
+        yield called
+        thread.join(timeout=60)
+        assert not thread.is_alive()
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+# --- what was in as its queue failed
+
+
+@pytest.mark.parametrize("once", [{}, {"once": 7}], ids=["plain", "once"])
+def test_those_of_many_that_were_in_when_their_queue_failed_are_counted(daemon, once):
+    with contextlib.closing(QueueGroup(daemon, spec("hang", queue={"max": 1}))) as group:
+        many = {"tasks": [{"payload": p} for p in "xyz"], **once}
+        c, a = group.agent(), group.connect("worker:0")
+        c.submit("bad")
+        bad = a.work()
+        c.send("SubmitMany", **many)
+        group.agent().until(lambda s: s["queued"] == 1 and s["waiting"] == 1)
+        a.fail(bad)
+        e = c.error()
+        assert e.name == "QueueFailed" and e.parameters["error"]["task"] == 1
+        assert e.parameters["forgotten"] == 1 and c.states() == {1: "failed"}
+        if once:  # who has not heard it asks again
+            assert c.refused("SubmitMany", **many).parameters == e.parameters
+
+
+def test_who_submits_through_elasticd_is_told_so_too(daemon):
+    with contextlib.closing(QueueGroup(daemon, spec("hang", queue={"max": 1}))) as group:
+        c, a = group.at(daemon.socket), group.connect("worker:0")
+        c.call("Submit", job=group.name, payload="bad")
+        bad = a.work()
+        c.send("SubmitMany", job=group.name, tasks=[{}, {}])
+        group.agent().until(lambda s: s["queued"] == 1 and s["waiting"] == 1)
+        a.fail(bad)
+        e = c.error()
+        assert e.name == "QueueFailed" and e.parameters["forgotten"] == 1
+
+
+@pytest.mark.parametrize("forgotten,more", [
+    (None, ""), (1, "; 1 more was, and what came of them is forgotten"),
+    (2, "; 2 more were, and what came of them is forgotten")], ids=["none", "one", "two"])
+def test_task_submit_counts_them_apart(box, forgotten, more):
+    parameters = {"error": {"code": "Internal", "message": "no luck", "task": 4, "worker": "worker:0"}}
+    if forgotten:
+        parameters["forgotten"] = forgotten
+    path = box.path("work/fake.sock")
+    with in_place_of_elasticd(path, {"error": "io.elasticd.Queue.QueueFailed", "parameters": parameters}):
+        result = box.sh(CTL, f"--socket={path}", "task", "submit", "j", "1", "2", "3")
+    assert result.rc == 1 and "task 4 on worker:0: Internal: no luck" in result.err, result
+    assert result.err.endswith(f"0 tasks were accepted{more}\n"), result
+
+
+# --- an agent that stands still
+
+
+def test_who_submits_to_an_agent_that_stands_still_is_timed_out(box, daemon):
+    daemon.submit({"name": "j", "roles": [{"command": ["sleep", "100000"]}]})
+    daemon.wait("j", until="running")
+    with stopped(daemon.agent_pid("j")):
+        result = box.ctl("task", "submit", "--timeout=100ms", "j", "1")
+    assert result.rc == 124 and "timed out after 0.1 s" in result.err, result
+    assert "interrupted: at least 0 tasks were accepted" in result.err, result
+
+
+def test_one_signal_ends_who_is_not_answered(box):
+    path = box.path("work/fake.sock")
+    with in_place_of_elasticd(path) as called:
+        program = box.start(CTL, f"--socket={path}", "task", "submit", "j", "1")
+        assert called.wait(60)
+        program.signal(signal.SIGTERM)
+        result = program.wait()
+    assert result.rc == 143 and "interrupted: at least 0 tasks were accepted" in result.err, result
+
+
+# --- words that are no text
+
+
+def test_what_is_no_text_is_told_by_its_name(box, daemon):
+    daemon.submit({"name": "j", "roles": [{"command": ["sleep", "100000"]}]})
+    daemon.wait("j", until="running")
+    bad = os.fsdecode(NO_UTF8)
+    for args, rc, text in (
+            (("submit", f"--queue={bad}", "j", "1"), 1, "queue: expected at most 64 of the characters"),
+            (("submit", f"--resource={bad}", "j", "1"), 1, "there is no resource caf\ufffd"),
+            (("submit", f"--format={bad}", "j", "1"), 2, "--format: expected text in UTF-8"),
+            (("submit", bad, "1"), 1, "caf\ufffd"),
+            (("resource", "create", "j", bad, "1"), 1, "name: expected"),
+            (("resource", "create", f"--format={bad}", "j", "r", "1"), 2, "--format: expected text in UTF-8"),
+            (("join", bad), 1, "caf\ufffd")):
+        result = box.ctl("task", *args)
+        assert result.rc == rc and text in result.err and "memory" not in result.err, (args, result)
+    result = box.ctl("call", f"--workers={bad}", "j")
+    assert result.rc == 1 and "caf\ufffd" in result.err, result
+    result = box.ctl("call", f"--format={bad}", "j", "1")
+    assert result.rc == 2 and "--format: expected text in UTF-8" in result.err, result
+    # These are read by people, and what they said is kept as far as it goes.
+    assert box.ctl("task", "submit", "j", "1").rc == 0
+    assert box.ctl("task", "cancel", f"--reason={bad}", "--all", "j").out == "cancelled 1\n"
+    assert "caf\ufffd" in box.ctl("task", "fetch", "j", "1").err
+    # A payload may be any bytes.
+    assert box.ctl("task", "submit", "j", bad).rc == 0
