@@ -72,6 +72,18 @@ def test_one_that_was_killed_between_calls_breaks_the_pool(hands, daemon):
     assert [said["done"] for _, said in again] == [1, 1]
 
 
+def test_a_pool_is_broken_until_it_was_started_again(box, hands, daemon):
+    g = hands(pool(2, restart={"max": 1, "backoff": "1h"}))
+    c = g.coordinator()
+    dead = pids(call(c, "pid"))[1]
+    os.kill(dead, 9)
+    daemon.watch(g.name, lambda job, _: job["state"] == "backoff")
+    e = c.refused("Call", payload="pid")
+    assert e.name == "Unavailable" and e.message == "the pool is broken: worker:1 was killed by SIGKILL"
+    result = box.ctl("call", g.name, "pid")
+    assert result.rc == 1 and "the pool is broken: worker:1 was killed by SIGKILL" in result.err, result
+
+
 def test_one_that_dies_of_a_call_is_its_answer_and_ends_the_pool(hands, daemon):
     g = hands(pool(2, restart={"max": 1}))
     c = g.coordinator()

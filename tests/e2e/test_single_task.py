@@ -331,6 +331,16 @@ def test_starts_are_staggered_up_to_a_limit(box, daemon):
     assert [e["rank"] for e in planned][0] == 1 and len(planned) == 3
 
 
+def test_no_start_is_delayed_by_more_than_the_limit(box, daemon):
+    """With 1 h each and 90 min at most, two are due together, half an hour after the one before them."""
+    name, _ = daemon.submit(spec("hang", replicas=4,
+                                 role={"start_delay": "1h", "start_delay_max": "90m"}))
+    job = daemon.watch(name, lambda job, _: all(t.get("next_start_us") for t in job["tasks"][1:]))
+    due = [t["next_start_us"] for t in job["tasks"][1:]]
+    minutes = [round((d - due[0]) / 60e6) for d in due]
+    assert minutes == [0, 30, 30], due
+
+
 def test_while_starts_are_delayed_the_group_is_starting(box, daemon):
     name, _ = daemon.submit(spec("hang", replicas=2, role={"start_delay": "1h"}))
     job = daemon.watch(name, lambda job, _: job["state"] == "starting")
