@@ -246,6 +246,7 @@ START_TEST(what_runs_may_exceed_the_memory_but_not_twice)
 	finish(0, l + 2);
 	is(3, "failed: there is no room for its value of 5 bytes: payloads and results that are "
 	      "not released have 12, more than twice queue.memory with it");
+	ck_assert_int_eq(finish_late(0, l + 2), STATUS_ABORTED);
 	/* What went wrong counts, too; and is told, if without its details. */
 	queue_stats(q, NULL, &s);
 	ck_assert_uint_gt(s.bytes, 12);

@@ -197,6 +197,14 @@ START_TEST(work_that_nobody_takes_for_too_long_is_an_error)
 	is(2, "cancelled: its queue failed: no worker has taken work for 3 s");
 	tells("tell -1 no-worker: no worker has taken work for 3 s");
 	is_ok(join());
+	/* While there is nothing to be done nobody is missed. */
+	passes(9000);
+	submit();
+	j = join();
+	passes(2999);
+	waits(j);
+	finish(0, takes(0, 3));
+	is_ok(j);
 	work(0);
 	passes(9000);
 	tells_nothing();
