@@ -211,6 +211,29 @@ START_TEST(work_that_nobody_takes_for_too_long_is_an_error)
 }
 END_TEST
 
+START_TEST(whose_own_task_a_wait_would_be_for_is_known_by_the_lease)
+{
+	const int64_t both[] = { 2, 1 };
+	struct queue_bytes init = BYTES("seed 1");
+	int64_t own = takes(0, submit());
+
+	submit();
+	ck_assert_int_eq(queue_own(q, 0, own, "", NULL, 0), 1);
+	ck_assert_int_eq(queue_own(q, 0, own, "other", NULL, 0), -1);
+	ck_assert_int_eq(queue_own(q, 0, own, "", both, 2), 1);
+	ck_assert_int_eq(queue_own(q, 0, own, "", both, 1), -1);
+	/* It is of that worker, and there. */
+	ck_assert_int_eq(queue_own(q, 1, own, "", NULL, 0), -1);
+	ck_assert_int_eq(queue_own(q, 0, own + 1, "", NULL, 0), -1);
+	ck_assert_int_eq(queue_own(q, 0, -1, "", NULL, 0), -1);
+	finish(0, own);
+	ck_assert_int_eq(queue_own(q, 0, own, "", NULL, 0), -1);
+	/* What is no task is of no queue. */
+	ck_assert_int_eq(queue_worker_started(q, 1, 0, &init, true, now), 0);
+	ck_assert_int_eq(queue_own(q, 1, takes_chore(1, QUEUE_ITEM_INIT), "", NULL, 0), -1);
+}
+END_TEST
+
 /* --- init */
 
 START_TEST(init_comes_first_and_tasks_after_it)
@@ -598,6 +621,7 @@ int main(void)
 	tcase_add_test(t, with_a_window_old_failures_do_not_count);
 	tcase_add_test(t, a_stall_is_told_once_and_again_only_after_a_task_has_ended);
 	tcase_add_test(t, work_that_nobody_takes_for_too_long_is_an_error);
+	tcase_add_test(t, whose_own_task_a_wait_would_be_for_is_known_by_the_lease);
 	tcase_add_test(t, init_comes_first_and_tasks_after_it);
 	tcase_add_test(t, who_fails_its_init_is_told_of_and_gets_nothing);
 	tcase_add_test(
