@@ -125,10 +125,12 @@ static inline const char *ring_hear(void)
 	return text;
 }
 
+/* A worker that was just about to sleep may have seen by itself that the ring is closed, and have
+ * hung up since. */
 static inline void ring_told(void)
 {
 	if (ring_tell(&ring))
-		ck_assert_int_eq(send(bells, "", 1, MSG_NOSIGNAL), 1);
+		ck_assert(send(bells, "", 1, MSG_NOSIGNAL) == 1 || errno == EPIPE);
 }
 
 static inline void ring_say(const char *text)
