@@ -547,8 +547,10 @@ void agent_finish(struct agent *a)
 	outcome_verdict(a);
 	log_msg(strcmp(a->end.result, "succeeded") ? LOG_NOTICE : LOG_INFO,
 		"%s (exit status %d): %s", a->end.result, a->end.exit_status, a->end.message);
-	events_add(a->events, "ended", a->attempt, -1, agent_verdict_json(a), "%s: %s",
-		a->end.result, a->end.message);
+	/* An agent that was lost may have come as far as this, and no farther. */
+	if (strcmp(json_get_string(a->past_verdict, "result", ""), a->end.result) != 0)
+		events_add(a->events, "ended", a->attempt, -1, agent_verdict_json(a), "%s: %s",
+			a->end.result, a->end.message);
 	dispatch_over(a);
 	workers_record(a);
 	record_verdict(a);

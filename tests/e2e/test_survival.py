@@ -381,7 +381,7 @@ def test_an_agent_lost_in_a_backoff_costs_no_restart(box, daemon, whom):
     assert times["started", 1] - times["backoff", 0] >= seconds * 1_000_000 - 10_000, "the wait was cut short"
 
 
-@pytest.mark.parametrize("lost", ["verdict", "verdict and last event"])
+@pytest.mark.parametrize("lost", ["verdict", "verdict and state", "verdict, state and last event"])
 def test_a_job_that_had_ended_is_not_run_again_for_want_of_its_verdict(box, daemon, lost):
     name, run = daemon.submit(spec(f"mark:{box.path('marks')}", f"wait-file:{box.path('go')}",
                                    "error-json:object:boom", "exit:9",
@@ -392,11 +392,12 @@ def test_a_job_that_had_ended_is_not_run_again_for_want_of_its_verdict(box, daem
     wait_gone(agent)
     verdict = json.loads((daemon.record(run) / "verdict.json").read_text())
     (daemon.record(run) / "verdict.json").unlink()
-    if "event" in lost:
+    if "state" in lost:
         path = daemon.record(run) / "state.json"
         state = json.loads(path.read_text())
         del state["job"]["verdict"]
         path.write_text(json.dumps({**state, "job": {**state["job"], "state": "stopping"}, "seq": 7}))
+    if "event" in lost:
         path = daemon.record(run) / "events.jsonl"
         lines = path.read_text().splitlines(keepends=True)
         assert '"event":"ended"' in lines[-1]
