@@ -126,6 +126,12 @@ void cgroup_begin(struct cgroup *c, int attempt)
 	if (c->leaf[0])
 		unlinkat(c->fd, c->leaf, AT_REMOVEDIR); /* what does not die keeps it */
 	snprintf(c->leaf, sizeof(c->leaf), "a%d", attempt);
+	cgroup_anew(c);
+}
+
+void cgroup_anew(struct cgroup *c)
+{
+	c->leaf_fd = close_fd(c->leaf_fd);
 	if (mkdirat(c->fd, c->leaf, 0755) == 0 || errno == EEXIST)
 		c->leaf_fd = openat(c->fd, c->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }

@@ -33,6 +33,10 @@ struct cgroup *cgroup_drop(struct cgroup *c);
  */
 void cgroup_begin(struct cgroup *c, int attempt);
 
+/* Makes the leaf again: others may remove one that nobody is in, as a systemd does that goes down
+ * in a container. Where that cannot be had there is none from now on. */
+void cgroup_anew(struct cgroup *c);
+
 /* Descriptor of the incarnation's leaf, to be born into; borrowed. -1 where there is none. */
 int cgroup_fd(const struct cgroup *c);
 const char *cgroup_dir(const struct cgroup *c);

@@ -122,6 +122,21 @@ static int launch_stdin(const struct agent *a)
 	return a->opt.foreground ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+/* Where the workers' cgroup was removed while none of them was in it, it is made again. */
+static int launch_spawn(
+	struct agent *a, struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage)
+{
+	int r = spawn_process(req, ret_pid, ret_stage);
+	bool early = *ret_stage == SPAWN_CLONE || *ret_stage == SPAWN_CGROUP;
+
+	if (req->cgroup_fd < 0 || !early || (r != -ENOENT && r != -ENODEV))
+		return r;
+	log_warning("the cgroup of the workers is gone; it is made again");
+	cgroup_anew(a->cgroup);
+	req->cgroup_fd = cgroup_fd(a->cgroup);
+	return spawn_process(req, ret_pid, ret_stage);
+}
+
 /* Finds the program and makes the process. Returns 0, or a negative errno after launch_failed(). */
 static int launch_exec(struct agent *a, struct task *t, const struct logs_fds *fds,
 	const struct env *env, char **argv)
@@ -146,7 +161,7 @@ static int launch_exec(struct agent *a, struct task *t, const struct logs_fds *f
 
 	req.program = program;
 	if (!r)
-		r = spawn_process(&req, &t->pid, &stage);
+		r = launch_spawn(a, &req, &t->pid, &stage);
 	if (r < 0) {
 		const char *what = stage == SPAWN_CWD && cwd ? cwd : argv[0];
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """scope: task. What failed is started again alone, with a backoff and a budget of its own."""
 
+import json
 import os
+import pathlib
 import signal
 
 import pytest
@@ -275,3 +277,19 @@ def test_policy_always_begins_the_group_anew_when_all_have_ended(box, daemon):
                                  restart={"scope": "task", "policy": "always", "max": 1}))
     assert [m[2] for m in marks(box, 6)].count("2") == 2
     assert daemon.watch(name, lambda job, _: job["attempt"] == 2 and job["state"] == "running")
+
+
+def test_a_cgroup_that_somebody_removed_while_it_was_empty_is_made_again(box, daemon):
+    """A systemd that goes down in a container that sees the host's hierarchy takes away what is empty."""
+    name, run = daemon.submit(spec(f"mark:{box.path('marks')}", once(box, "died", "exit:3"), "hang",
+                                   restart={"scope": "task", "max": 3, "backoff": "1h"}))
+    daemon.wait_event(name, "task-restart")
+    group = json.loads((daemon.record(run) / "record.json").read_text())["agent"].get("cgroup")
+    leaf = next(pathlib.Path(group).glob("*/a0"), None) if group else None
+    if not leaf:
+        pytest.skip("workers have no cgroup here")
+    leaf.rmdir()
+    assert box.ctl("restart", f"{name}/0").rc == 0
+    pid = int(marks(box, 2)[1][0])
+    assert alive(pid) and str(pid) in (leaf / "cgroup.procs").read_text().split()
+    daemon.watch(name, lambda job, _: task(job, 0)["state"] == "running")
