@@ -129,9 +129,9 @@ int main(int argc, char *argv[])
 {
 	directory = argc > 1 ? argv[1] : ".";
 	check(-elasticd_open(&h));
-	read_plan();
-	/* So that it is known to use the library, before its first step. */
+	/* So that it is known to use the library, before its first step; then its log is there. */
 	check(-elasticd_put(h, "here", "", 0, ELASTICD_OVERWRITE));
+	read_plan();
 	if (plan.start == 0)
 		wait_for("go");
 	while (plan.start == 1 && !elasticd_notice(h))
