@@ -414,7 +414,8 @@ static bool send_batch(struct submit *s)
 
 static bool has_room(const struct submit *s)
 {
-	return !s->held && !outlet_full(s->out) && !(s->collect && collect_full(s->collect));
+	return !s->held && !outlet_full(s->out) && !(s->collect && collect_full(s->collect)) &&
+	       !(s->watch && watch_begins(s->watch));
 }
 
 static void interrupted_end(struct submit *s)

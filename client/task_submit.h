@@ -86,6 +86,9 @@ void collect_pump(struct collect *c);
 /* --- how it goes */
 
 _must_check_ int watch_new(struct submit *s, struct watch **ret);
+/* Whether it still looks for what is there before the first task: what is submitted before it has
+ * seen that would count as somebody else's, or as done. It pumps when it has. */
+bool watch_begins(const struct watch *w);
 /* Takes the line away, for good. */
 struct watch *watch_free(struct watch *w);
 /* Takes the line away until it is drawn again. */

@@ -12,6 +12,11 @@ struct watch {
 	struct varlink_client *link; /* NULL once it broke: the others tell of that */
 	struct loop_timer *timer;
 	struct progress progress;
+	/* As the look under way was asked for: by its answer there may be more, of which it knows
+	 * nothing, and which are not done for that. */
+	int64_t accepted;
+	bool exhausted;
+	bool looked; /* what was there before the first task is known, or never will be */
 	bool terminal, drawn;
 };
 
@@ -31,10 +36,10 @@ void watch_clear(struct watch *w)
 
 static void draw(struct watch *w, const json_t *stats)
 {
-	struct progress_counts c = { .accepted = w->s->accepted,
+	struct progress_counts c = { .accepted = w->accepted,
 		.queued = get_int(stats, "queued"),
 		.running = get_int(stats, "running"),
-		.all = w->s->exhausted };
+		.all = w->exhausted };
 	char line[256];
 
 	progress_update(&w->progress, &c, loop_now_ms());
@@ -47,6 +52,14 @@ static void draw(struct watch *w, const json_t *stats)
 	w->drawn = true;
 }
 
+static void look_over(struct watch *w)
+{
+	if (w->looked)
+		return;
+	w->looked = true;
+	submit_pump(w->s);
+}
+
 static void on_stats(void *arg, const char *error, json_t *parameters, bool continues)
 {
 	struct watch *w = arg;
@@ -55,6 +68,7 @@ static void on_stats(void *arg, const char *error, json_t *parameters, bool cont
 		draw(w, json_object_get(parameters, "stats"));
 	if (w->link)
 		loop_timer_arm(w->timer, REDRAW_MS);
+	look_over(w);
 }
 
 static void on_timer(void *arg)
@@ -62,10 +76,14 @@ static void on_timer(void *arg)
 	struct watch *w = arg;
 	json_t *p = queue_parameters(&w->s->q);
 
+	w->accepted = w->s->accepted;
+	w->exhausted = w->s->exhausted;
 	p = ctl_with(p, "queue", queue_text(w->s->q.queue ? w->s->q.queue : ""));
 	if (!w->link ||
-		varlink_client_call(w->link, QUEUE_METHOD("Stats"), p, false, on_stats, w) < 0)
+		varlink_client_call(w->link, QUEUE_METHOD("Stats"), p, false, on_stats, w) < 0) {
 		loop_timer_disarm(w->timer);
+		look_over(w);
+	}
 }
 
 static void on_disconnected(void *arg)
@@ -74,6 +92,12 @@ static void on_disconnected(void *arg)
 
 	w->link = varlink_client_free(w->link);
 	loop_timer_disarm(w->timer);
+	look_over(w);
+}
+
+bool watch_begins(const struct watch *w)
+{
+	return !w->looked;
 }
 
 int watch_new(struct submit *s, struct watch **ret)

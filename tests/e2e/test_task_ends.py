@@ -5,6 +5,7 @@ in; and words of the command line that no queue can have."""
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import threading
@@ -145,3 +146,42 @@ def test_what_is_no_text_is_told_by_its_name(box, daemon):
     assert "caf\ufffd" in box.ctl("task", "fetch", "j", "1").err
     # A payload may be any bytes.
     assert box.ctl("task", "submit", "j", bad).rc == 0
+
+
+def test_nothing_is_submitted_before_it_is_known_what_was_there(box):
+    """What came in between would count as somebody else's, or as done."""
+    path = box.path("held.sock")
+    methods, connections = [], []
+
+    def serve(server):
+        readable, answered = [server], False
+        while True:
+            # The first look is not answered while there might be another call.
+            ready, _, _ = select.select(readable, [], [], None if answered or not methods else 0.5)
+            if server in ready:
+                connections.append(server.accept()[0])
+                readable.append(connections[-1])
+            for c in [c for c in ready if c is not server]:
+                data = c.recv(65536)
+                if not data:
+                    return
+                methods.extend(json.loads(m)["method"].rpartition(".")[2] for m in data.split(b"\0")[:-1])
+                if methods[-1] == "Stats":
+                    looks = c
+                else:
+                    c.sendall(json.dumps({"parameters": {"first": 8, "accepted": 1}}).encode() + b"\0")
+            if not ready and not answered:
+                answered = True
+                looks.sendall(b'{"parameters":{"stats":{"queued":7,"running":0}}}\0')
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        thread = threading.Thread(target=serve, args=(server,), daemon=True)
+        thread.start()
+        result = box.start(CTL, "--socket", str(path), "task", "submit", "--progress", "j", "1").wait()
+        thread.join(timeout=60)
+    for c in connections:
+        c.close()
+    assert result.rc == 0 and result.out == "8\n", result
+    assert methods[:2] == ["Stats", "SubmitMany"] and "7 queued  0 running  0 done" in result.err, (methods, result)
