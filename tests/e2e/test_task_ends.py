@@ -184,4 +184,5 @@ def test_nothing_is_submitted_before_it_is_known_what_was_there(box):
     for c in connections:
         c.close()
     assert result.rc == 0 and result.out == "8\n", result
-    assert methods[:2] == ["Stats", "SubmitMany"] and "7 queued  0 running  0 done" in result.err, (methods, result)
+    assert methods[:2] == ["Stats", "SubmitMany"], methods
+    assert "7 queued  0 running  0 done" in result.err, result
