@@ -20,6 +20,7 @@
 #define FEW_BYTES 16384
 #define PAUSE_MS 5
 #define CONSOLE_MS 100
+#define LOOKED_MS (2 * CONSOLE_MS)
 
 struct log_pipe {
 	struct loop *loop;
@@ -34,7 +35,10 @@ struct log_pipe {
 	bool stalled; /* the console stands still */
 	bool closing; /* what is left is handed over, room or not */
 	uint64_t dropped;
-	uint64_t progress, progress_ms; /* of the console, while it has no room */
+	/* Of the console, while it has no room: */
+	uint64_t progress;  /* as of the last look */
+	uint64_t looked_ms; /* 0: it has room */
+	uint64_t still_ms;  /* without progress */
 	char *recent;
 	size_t recent_len;
 	bool recent_cut; /* its first line lacks its start */
@@ -107,7 +111,7 @@ static void console_again(struct log_pipe *p)
 	int n;
 
 	p->stalled = false;
-	p->progress_ms = 0;
+	p->looked_ms = 0;
 	if (p->dropped == 0)
 		return;
 	n = snprintf(text, sizeof(text),
@@ -121,7 +125,7 @@ static void console_again(struct log_pipe *p)
  * the console has stood still for too long, to be dropped. */
 static bool may_read(struct log_pipe *p)
 {
-	uint64_t now, progress;
+	uint64_t now, progress, passed;
 
 	if (p->file || !p->tee || p->closing)
 		return true;
@@ -131,12 +135,17 @@ static bool may_read(struct log_pipe *p)
 	}
 	now = loop_now_ms();
 	progress = tee_progress(p->tee);
-	if (!p->progress_ms || progress != p->progress) {
+	if (!p->looked_ms || progress != p->progress) {
 		p->progress = progress;
-		p->progress_ms = now;
+		p->still_ms = 0;
 		p->stalled = false;
+	} else {
+		/* Where nobody has looked for long, we have stood still, not the console. */
+		passed = now - p->looked_ms;
+		p->still_ms += passed < LOOKED_MS ? passed : LOOKED_MS;
 	}
-	if (now - p->progress_ms >= LOG_PIPE_STALL_MS)
+	p->looked_ms = now;
+	if (p->still_ms >= LOG_PIPE_STALL_MS)
 		p->stalled = true;
 	return p->stalled;
 }
@@ -214,7 +223,7 @@ void log_pipe_set_tee(struct log_pipe *p, struct tee_stream *tee)
 
 void log_pipe_ready(struct log_pipe *p)
 {
-	if (p->progress_ms && may_read(p) && !loop_timer_armed(p->pause))
+	if (p->looked_ms && may_read(p) && !loop_timer_armed(p->pause))
 		set_reading(p, true);
 }
 

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <signal.h>
+#include <time.h>
 
 static struct logtest t;
 static struct console *console;
@@ -227,6 +228,52 @@ START_TEST(without_a_file_a_slow_console_loses_nothing)
 }
 END_TEST
 
+/* As a machine does that is suspended, or has too much to do. */
+static void stand_still(int ms)
+{
+	struct timespec left = { ms / 1000, ms % 1000 * 1000000L };
+
+	while (nanosleep(&left, &left) < 0)
+		;
+}
+
+START_TEST(without_a_file_nothing_is_lost_where_the_agent_itself_stood_still)
+{
+	static const char line[] = "0123456789012345678901234567890123456789\n";
+	size_t written = 0, lines = 0, idle = 0;
+
+	open_pipe(NULL, false, 0, true);
+	ck_assert_int_eq(fcntl(worker, F_SETFL, O_NONBLOCK), 0);
+	/* Until both pipes and all between them are full. */
+	while (idle < 3) {
+		bool more = write(worker, line, sizeof(line) - 1) > 0;
+
+		written += more;
+		idle = more ? 0 : idle + 1;
+		if (!more)
+			loop_run_once(t.loop, true);
+	}
+	for (int i = 0; i < 4; i++) {
+		stand_still(LOG_PIPE_STALL_MS + 100);
+		loop_run_once(t.loop, false);
+		while (write(worker, line, sizeof(line) - 1) > 0)
+			written++;
+		for (const char *p = logtest_console(in); (p = strchr(p, '\n')); p++)
+			lines++;
+		loop_run_once(t.loop, false);
+	}
+	while (lines < written) {
+		const char *p = logtest_console(in);
+
+		ck_assert_ptr_null(strstr(p, "bytes were lost"));
+		for (; (p = strchr(p, '\n')); p++)
+			lines++;
+		loop_run_once(t.loop, false);
+	}
+	ck_assert_uint_eq(lines, written);
+}
+END_TEST
+
 START_TEST(without_a_file_a_console_that_stands_still_loses_lines_and_says_so)
 {
 	uint64_t before = loop_now_ms();
@@ -270,6 +317,7 @@ int main(void)
 	tcase_add_loop_test(c, the_console_follows_over_rotation, 0, 2);
 	tcase_add_test(c, a_full_disk_never_holds_the_worker_up);
 	tcase_add_test(c, without_a_file_a_slow_console_loses_nothing);
+	tcase_add_test(c, without_a_file_nothing_is_lost_where_the_agent_itself_stood_still);
 	tcase_add_test(c, without_a_file_a_console_that_stands_still_loses_lines_and_says_so);
 	tcase_add_test(c, the_end_is_read_when_the_pipe_goes);
 	suite_add_tcase(s, c);
