@@ -202,6 +202,19 @@ static bool only_lacks_terminal(const struct foreground *f, int signo)
 	       tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
+/* What continued us is dealt with once: heard again later, it would undo a stop that comes between.
+ */
+static void forget_continued(void)
+{
+	const struct timespec now = { 0 };
+	sigset_t cont;
+
+	sigemptyset(&cont);
+	sigaddset(&cont, SIGCONT);
+	while (sigtimedwait(&cont, NULL, &now) == SIGCONT)
+		;
+}
+
 /* The program was stopped: so are we, with all of our own group, until somebody continues us. */
 static void stop_too(struct foreground *f, int signo)
 {
@@ -216,6 +229,7 @@ static void stop_too(struct foreground *f, int signo)
 		sigprocmask(SIG_UNBLOCK, &stop, NULL);
 		/* Here we stand still. */
 		sigprocmask(SIG_BLOCK, &stop, NULL);
+		forget_continued();
 	}
 	go_on(f);
 }
