@@ -411,16 +411,21 @@ struct agent *agent_free(struct agent *a)
 	return NULL;
 }
 
-void agent_start(struct agent *a)
+void agent_limit(struct agent *a)
 {
 	struct error err = { 0 };
 
-	if (!a->started_us)
-		a->started_us = (int64_t)loop_real_us();
 	if (cgroup_limit(a->cgroup, &a->spec->resources, a->opt.listen_fd >= 0, &err) < 0) {
 		log_warning("%s", err.text);
 		events_add(a->events, "limit-not-enforced", -1, -1, NULL, "%s", err.text);
 	}
+}
+
+void agent_start(struct agent *a)
+{
+	if (!a->started_us)
+		a->started_us = (int64_t)loop_real_us();
+	agent_limit(a);
 	if (a->spec->max_run_time_ms != SPEC_UNSET) {
 		int64_t ran_ms = ((int64_t)loop_real_us() - a->started_us) / 1000;
 		int64_t left = a->spec->max_run_time_ms - (ran_ms > 0 ? ran_ms : 0);

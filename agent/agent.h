@@ -168,6 +168,9 @@ DEFINE_CLEANUP(struct agent *, agent_free)
 /* Begins the job; the loop ends with the exit status when the job is over. */
 void agent_start(struct agent *a);
 
+/* Sets the job's limits on its cgroup; tells where they do not hold. */
+void agent_limit(struct agent *a);
+
 /* Posts an event to the group; it is worked off in this turn of the loop. */
 void agent_post(struct agent *a, enum group_event event);
 
@@ -371,7 +374,5 @@ void record_verdict(struct agent *a);
 _must_check_ int agent_server_new(struct agent *a, struct error *err);
 void agent_server_free(struct agent *a);
 void agent_server_changed(struct agent *a);
-/* An answer to somebody leaves: what it did is told to listeners first. */
-void agent_server_ahead(struct agent *a);
 /* Answers everyone who waits for the end, then runs fn. */
 void agent_server_end(struct agent *a, loop_fn fn, void *arg);

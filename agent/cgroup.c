@@ -14,6 +14,7 @@ struct cgroup {
 	int fd;
 	char leaf[24]; /* the incarnation's, "" before the first */
 	int leaf_fd;
+	bool bare; /* dir was made again, and has no limits */
 };
 
 /* Where cgroup v2 is mounted; owned, or NULL. */
@@ -126,14 +127,38 @@ void cgroup_begin(struct cgroup *c, int attempt)
 	if (c->leaf[0])
 		unlinkat(c->fd, c->leaf, AT_REMOVEDIR); /* what does not die keeps it */
 	snprintf(c->leaf, sizeof(c->leaf), "a%d", attempt);
-	cgroup_anew(c);
+	(void)!cgroup_anew(c);
 }
 
-void cgroup_anew(struct cgroup *c)
+static int cgroup_make_leaf(struct cgroup *c)
 {
+	if (mkdirat(c->fd, c->leaf, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	c->leaf_fd = openat(c->fd, c->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return c->leaf_fd < 0 ? -errno : 0;
+}
+
+int cgroup_anew(struct cgroup *c)
+{
+	int r;
+
 	c->leaf_fd = close_fd(c->leaf_fd);
-	if (mkdirat(c->fd, c->leaf, 0755) == 0 || errno == EEXIST)
-		c->leaf_fd = openat(c->fd, c->leaf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = cgroup_make_leaf(c);
+	if (r != -ENOENT || mkdir(c->dir, 0755) < 0)
+		return r;
+	c->bare = true;
+	close_fd(c->fd);
+	c->fd = open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return c->fd < 0 ? -errno : cgroup_make_leaf(c);
+}
+
+bool cgroup_is_bare(struct cgroup *c)
+{
+	bool bare = c && c->bare;
+
+	if (bare)
+		c->bare = false;
+	return bare;
 }
 
 int cgroup_fd(const struct cgroup *c)

@@ -33,9 +33,12 @@ struct cgroup *cgroup_drop(struct cgroup *c);
  */
 void cgroup_begin(struct cgroup *c, int attempt);
 
-/* Makes the leaf again: others may remove one that nobody is in, as a systemd does that goes down
- * in a container. Where that cannot be had there is none from now on. */
-void cgroup_anew(struct cgroup *c);
+/* Makes the leaf again: others may remove what nobody is in, as a systemd does that goes down in a
+ * container. Returns 0, or a negative errno: there is none from now on. */
+int cgroup_anew(struct cgroup *c);
+
+/* Whether all of it had gone by then and was made again, so that no limit holds. Tells it once. */
+bool cgroup_is_bare(struct cgroup *c);
 
 /* Descriptor of the incarnation's leaf, to be born into; borrowed. -1 where there is none. */
 int cgroup_fd(const struct cgroup *c);

@@ -126,13 +126,19 @@ static int launch_stdin(const struct agent *a)
 static int launch_spawn(
 	struct agent *a, struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage)
 {
-	int r = spawn_process(req, ret_pid, ret_stage);
+	int r = spawn_process(req, ret_pid, ret_stage), again;
 	bool early = *ret_stage == SPAWN_CLONE || *ret_stage == SPAWN_CGROUP;
 
 	if (req->cgroup_fd < 0 || !early || (r != -ENOENT && r != -ENODEV))
 		return r;
-	log_warning("the cgroup of the workers is gone; it is made again");
-	cgroup_anew(a->cgroup);
+	again = cgroup_anew(a->cgroup);
+	if (again < 0)
+		log_warning("the cgroup of the workers has gone, and cannot be made again: %s",
+			strerror(-again));
+	else
+		log_warning("the cgroup of the workers had gone; it was made again");
+	if (again < 0 || cgroup_is_bare(a->cgroup))
+		agent_limit(a);
 	req->cgroup_fd = cgroup_fd(a->cgroup);
 	return spawn_process(req, ret_pid, ret_stage);
 }
@@ -325,6 +331,8 @@ void agent_spawn(struct agent *a)
 	a->spawned_ms = loop_now_ms();
 	a->oom_kills = cgroup_oom_kills(a->cgroup, &a->oom_here);
 	cgroup_begin(a->cgroup, a->attempt);
+	if (cgroup_is_bare(a->cgroup))
+		agent_limit(a);
 	spawn_probe_cgroup(cgroup_fd(a->cgroup));
 	if (r < 0) {
 		agent_set_reason(a, "logs: %s", err.text);

@@ -191,7 +191,7 @@ void listen_ahead(struct listeners *all)
 	listen_tell(all);
 	TAILQ_FOREACH (l, &all->list, link)
 		if (listener_wants_events(l))
-			varlink_call_send(l->call);
+			varlink_call_flush(l->call);
 	all->telling = false;
 }
 

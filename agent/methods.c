@@ -47,12 +47,6 @@ void agent_server_changed(struct agent *a)
 		listen_changed(&a->server->listeners);
 }
 
-void agent_server_ahead(struct agent *a)
-{
-	if (a->server)
-		listen_ahead(&a->server->listeners);
-}
-
 static int methods_not_active(struct agent *a, struct varlink_call *call)
 {
 	return varlink_error(call, "NotActive",
@@ -436,7 +430,7 @@ static void methods_leaving(void *arg)
 
 static void methods_ahead(void *arg)
 {
-	agent_server_ahead(((struct agent_server *)arg)->a);
+	listen_ahead(&((struct agent_server *)arg)->listeners);
 }
 
 int agent_server_new(struct agent *a, struct error *err)

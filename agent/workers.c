@@ -178,11 +178,6 @@ static void leaving(void *arg)
 	dispatch_leaving(((struct workers *)arg)->a);
 }
 
-static void ahead(void *arg)
-{
-	agent_server_ahead(((struct workers *)arg)->a);
-}
-
 static int open_server(struct workers *w, struct error *err)
 {
 	const struct varlink_also also[] = {
@@ -216,7 +211,6 @@ static int open_server(struct workers *w, struct error *err)
 		.opened = worker_opened,
 		.closed = worker_closed,
 		.leaving = dispatch_is_durable(w->a) ? leaving : NULL,
-		.ahead = ahead,
 		.limit_error = "ResourceExhausted",
 		.arg = w,
 	};

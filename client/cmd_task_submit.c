@@ -146,8 +146,8 @@ void submit_refused(struct submit *s, const char *error, const json_t *parameter
 	/* Those of a call that waited for room as the queue failed. */
 	if (forgotten > 0)
 		len = snprintf(rest, sizeof(rest),
-			"; %" PRId64 " more %s, and what came of them is forgotten", forgotten,
-			were(forgotten));
+			"; %" PRId64 " more %s, and what came of %s is forgotten", forgotten,
+			were(forgotten), forgotten == 1 ? "it" : "them");
 	if (ends)
 		name_rest(s, false, lost, rest + len, sizeof(rest) - (size_t)len);
 	say_in(s, "", rest);

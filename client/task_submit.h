@@ -87,7 +87,7 @@ void collect_pump(struct collect *c);
 
 _must_check_ int watch_new(struct submit *s, struct watch **ret);
 /* Whether it still looks for what is there before the first task: what is submitted before it has
- * seen that would count as somebody else's, or as done. It pumps when it has. */
+ * seen that would count as somebody else's, or as done. It pumps when it has, or after a second. */
 bool watch_begins(const struct watch *w);
 /* Takes the line away, for good. */
 struct watch *watch_free(struct watch *w);

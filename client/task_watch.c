@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 
-enum { REDRAW_MS = 200 };
+enum { REDRAW_MS = 200, FIRST_LOOK_MS = 1000 };
 
 struct watch {
 	struct submit *s;
 	struct varlink_client *link; /* NULL once it broke: the others tell of that */
-	struct loop_timer *timer;
+	struct loop_timer *timer, *first;
 	struct progress progress;
 	/* As the look under way was asked for: by its answer there may be more, of which it knows
 	 * nothing, and which are not done for that. */
@@ -95,6 +95,11 @@ static void on_disconnected(void *arg)
 	look_over(w);
 }
 
+static void on_first_late(void *arg)
+{
+	look_over(arg);
+}
+
 bool watch_begins(const struct watch *w)
 {
 	return !w->looked;
@@ -111,13 +116,15 @@ int watch_new(struct submit *s, struct watch **ret)
 	w->terminal = isatty(STDERR_FILENO);
 	progress_begin(&w->progress);
 	r = queue_connect(&s->q, s->loop, on_disconnected, w, &w->link);
-	if (r == 0 && loop_timer_new(s->loop, on_timer, w, &w->timer) < 0)
+	if (r == 0 && (loop_timer_new(s->loop, on_timer, w, &w->timer) < 0 ||
+			      loop_timer_new(s->loop, on_first_late, w, &w->first) < 0))
 		r = ctl_error(s->ctl, CTL_FAILED, "out of memory");
 	if (r != 0) {
 		watch_free(w);
 		return r;
 	}
 	loop_timer_arm(w->timer, 0);
+	loop_timer_arm(w->first, FIRST_LOOK_MS);
 	*ret = w;
 	return 0;
 }
@@ -128,6 +135,7 @@ struct watch *watch_free(struct watch *w)
 		return NULL;
 	watch_clear(w);
 	loop_timer_free(w->timer);
+	loop_timer_free(w->first);
 	varlink_client_free(w->link);
 	free(w);
 	return NULL;

@@ -370,8 +370,3 @@ bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg)
 	call->uncongested_arg = arg;
 	return true;
 }
-
-void varlink_call_send(struct varlink_call *call)
-{
-	varlink_connection_send(call->connection);
-}

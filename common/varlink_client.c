@@ -224,11 +224,12 @@ void varlink_client_catch_up(struct varlink_client *c)
 		r = receive(c);
 		n += r > 0;
 	}
-	/* The connection's end is seen from the loop, behind all that came before it. */
-	if (r == -ENOMEM)
-		disconnect(c);
-	else if (n)
+	c->callbacks++;
+	if (n && r != -ENOMEM)
 		on_turn(c);
+	if (!c->freed && !c->broken && r < 0)
+		disconnect(c);
+	leave_callback(c);
 }
 
 int varlink_client_new_fd(

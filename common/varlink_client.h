@@ -44,8 +44,9 @@ _must_check_ int varlink_client_call(struct varlink_client *c, const char *metho
  * varlink_options.descriptors. One that waits for that is closed and replaced. */
 void varlink_client_give(struct varlink_client *c, int fd);
 
-/* Hands out, now, the answers that have come and that the loop has not read yet. Does nothing
- * inside a callback of the same client, or while it is paused. */
+/* Hands out, now, the answers that have come and that the loop has not read yet, and the
+ * connection's end. May run closed(). Does nothing inside a callback of the same client, or while
+ * it is paused. */
 void varlink_client_catch_up(struct varlink_client *c);
 
 /* Stops or resumes reading: the far side's answers wait in its buffers (back-pressure). */

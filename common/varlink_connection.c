@@ -107,8 +107,6 @@ void varlink_connection_send(struct varlink_connection *c)
 
 	if (c->doomed || c->blocked || c->deaf || !varlink_buffer_len(&c->out))
 		return;
-	if (s->ahead)
-		s->ahead(s->arg);
 	if (s->leaving)
 		s->leaving(s->arg);
 	before = varlink_buffer_len(&c->out);
@@ -177,6 +175,8 @@ void varlink_connection_run(struct varlink_connection *c)
 	c->busy = true;
 	do {
 		take_calls(c);
+		if (!later && s->ahead && varlink_buffer_len(&c->out))
+			s->ahead(s->arg);
 		if (!later)
 			varlink_connection_send(c);
 	} while (varlink_connection_takes_calls(c) && varlink_frame_ready(&c->in));

@@ -104,8 +104,9 @@ struct varlink_options {
 	 * kept by its end. Where it is given, answers leave together, in the end of the turn in
 	 * which their calls have come. May answer no calls. */
 	void (*leaving)(void *arg);
-	/* May be NULL. Called before answers leave on some connection, and before leaving(): gives
-	 * the answers that must be with others by then, and sends them (varlink_call_send()). */
+	/* May be NULL. Called before answers leave at the end of a connection's turn, never inside
+	 * an answer: gives those that must be with others by then, and sends them
+	 * (varlink_call_flush()). */
 	void (*ahead)(void *arg);
 	/* Connections may bring a descriptor with their calls (SCM_RIGHTS): varlink_call_brought().
 	 * Where it is false these never come into this process. */
@@ -222,6 +223,3 @@ void varlink_call_on_gone(struct varlink_call *call, loop_fn fn, void *arg);
 /* True while the connection's unsent output is over limits.queued_bytes: send no more
  * notifications. fn(arg) then runs once, when it has drained to half. */
 bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg);
-/* Sends what the call's connection has to send, as far as it goes now, in place of the end of the
- * turn. */
-void varlink_call_send(struct varlink_call *call);

@@ -107,20 +107,23 @@ static int on_relayed(struct varlink_call *call, json_t *params, void *arg)
 }
 
 /* The same for one that changes something: it is written down, and a run that is over refuses. */
-static int on_command(struct varlink_call *call, json_t *params, void *arg)
+static int command(struct daemon *d, struct varlink_call *call, json_t *params, struct job *j)
 {
-	struct daemon *d = arg;
-	struct job *j = methods_job(d, call, params);
 	const struct varlink_peer *peer;
 
-	if (!j)
-		return 0;
 	if (job_is_over(j))
 		return not_active(call, j);
 	peer = varlink_call_peer(call);
 	log_notice("job %s (%s): %s asked for by uid %u (pid %d)", j->rec.name, j->rec.run,
 		varlink_call_method(call), (unsigned)peer->uid, (int)peer->pid);
 	return relay_begin(d->relays, call, j, params);
+}
+
+static int on_command(struct varlink_call *call, json_t *params, void *arg)
+{
+	struct job *j = methods_job(arg, call, params);
+
+	return j ? command(arg, call, params, j) : 0;
 }
 
 static int on_restart(struct varlink_call *call, json_t *params, void *arg)
@@ -132,7 +135,7 @@ static int on_restart(struct varlink_call *call, json_t *params, void *arg)
 		return 0;
 	if (job_is_over(j))
 		return start_again(d, call, j);
-	return on_command(call, params, arg);
+	return command(d, call, params, j);
 }
 
 /* Its program is the caller's child, and so runs as the caller: only the job's own user may have
@@ -145,7 +148,7 @@ static int on_attach(struct varlink_call *call, json_t *params, void *arg)
 	if (!j)
 		return 0;
 	if (varlink_call_peer(call)->uid == j->rec.uid)
-		return on_command(call, params, arg);
+		return command(arg, call, params, j);
 	snprintf(text, sizeof(text),
 		"an attached worker runs as its caller, and the workers of %.64s run as uid %u: "
 		"call as that user",

@@ -378,6 +378,9 @@ static bool claim_name(struct start *s)
 	if (!other)
 		return true;
 	job_catch_up(other);
+	other = registry_active(d->registry, s->parsed->name);
+	if (!other)
+		return true;
 	if (other->life == LIFE_CLOSING) {
 		/* It has ended for everybody who waited; its guard is about to leave. */
 		s->job = other;
@@ -397,6 +400,8 @@ static bool within_limits(struct start *s)
 	const struct daemon *d = s->daemon;
 	const struct config *c = &d->config;
 
+	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
+		job_catch_up(j);
 	if (registry_count_active(d->registry, -1) >= (size_t)c->jobs) {
 		end_limit(s, "jobs", c->jobs);
 		return false;

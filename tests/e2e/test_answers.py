@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import SANITIZED, Varlink, spec, traced, wait_for
+from harness import IFACE, SANITIZED, Varlink, spec, stat_of, traced, wait_for
 
 
 def stubborn(box, daemon, replicas=2):
@@ -96,3 +96,47 @@ def test_who_waits_for_a_restarted_job_to_run_hears_of_the_next_incarnation(box,
     for attempt in (2, 3, 4):
         daemon.call("Restart", job=name)
         assert daemon.wait(name, until="running")["attempt"] == attempt
+
+
+def test_a_name_is_free_for_who_starts_when_the_run_of_that_name_has_ended(box, daemon):
+    # What the agent says of so many is more than is read at once: its guard's end is known before.
+    document = spec("hang", name="a", replicas=150, logs={"dir": "/dev/null"})
+    _, run = daemon.submit(document)
+    guard = stat_of(daemon.wait(run, until="running")["agent_pid"])[1]
+    with daemon.connect() as asks, Varlink(daemon.agent_sock("a")) as agent:
+        asks.call("Ping")
+        os.kill(daemon.pid, signal.SIGSTOP)
+        agent.call("Stop", job="a")
+        wait_for(lambda: stat_of(guard) is None or stat_of(guard)[0] == "Z", what="the end of its guard")
+        asks.send("Start", spec=document)
+        os.kill(daemon.pid, signal.SIGCONT)
+        assert asks.reply()["run"] != run
+
+
+def request(method, **parameters):
+    return json.dumps({"method": IFACE + method, "parameters": parameters}).encode() + b"\0"
+
+
+def test_answers_that_fill_a_connection_end_nobody_twice(box, daemon):
+    """More than a connection holds is sent amid a call, and not at its end."""
+    name = stubborn(box, daemon, replicas=1)
+    with Varlink(daemon.agent_sock(name)) as agent:
+        def size_of(data):
+            agent.send_raw(data)
+            return len(agent.receive_raw()) + 1
+
+        kill = {"job": name, "signal": "CONT", "ranks": "0", "whom": "main"}
+        for _ in range(1100):
+            agent.call("Kill", **kill)
+        events, wait = request("Events", job=name), request("Wait", job=name, until="running")
+        each = size_of(wait)
+        full, left = divmod(4 << 20, size_of(events))
+        # The rest of what it holds, but for a few answers to Wait.
+        fill, held = next((e, n) for e in (request("Events", job=name, since=at) for at in range(1, 1100, 4))
+                          if (n := size_of(e)) < left - 4 * each)
+        waits = (left - held) // each + 8
+        agent.send_raw(request("Kill", **kill) + full * events + fill + waits * wait)
+        for _ in range(1 + full + 1 + waits):
+            answer = agent.reply()
+        assert answer["job"]["state"] == "running"
+    assert daemon.status(name)["state"] == "running"

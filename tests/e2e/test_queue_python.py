@@ -426,23 +426,32 @@ def test_a_slot_that_fails_ends_the_others(box):
         """)
 
 
-def test_a_slot_for_which_nothing_comes_in_time_ends_no_other(box):
-    """It is gone before the other one's task is done."""
+def test_a_slot_for_which_nothing_comes_in_time_ends_no_other_and_asks_again(box):
+    """While one is at a task the other, for which nothing came in time several times, is still there."""
     runs(box, """
-        def slots():
-            return [t for t in threading.enumerate() if t.name.startswith("elasticd-slot")]
+        import elasticd._work as work
+
+        class Counting(work.Patience):
+            def asking(self, get, again):
+                def counted():
+                    asked.append(1)
+                    return again()
+                return super().asking(get, counted)
 
         def handler(task):
-            begun.set()
-            until(lambda: len(slots()) == 1)
+            if task.payload == "kept":
+                until(lambda: len(asked) > 3)
+                second.append(q.submit("second"))
+                until(lambda: second[0].done())
             return task.payload
 
-        begun = threading.Event()
+        work.Patience = Counting
+        asked, second = [], []
         with job.queue() as q:
             h = q.submit("kept")
             raised(TimeoutError, job.work, handler, slots=2, timeout=0.05)
-            assert begun.is_set() and h.fetch(0) == "kept" and q.stats().put_back == 0
-            assert slots() == []
+            assert h.fetch(0) == "kept" and second[0].fetch(0) == "second" and q.stats().put_back == 0
+            assert not [t for t in threading.enumerate() if t.name.startswith("elasticd-slot")]
         """)
 
 

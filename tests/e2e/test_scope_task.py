@@ -279,7 +279,8 @@ def test_policy_always_begins_the_group_anew_when_all_have_ended(box, daemon):
     assert daemon.watch(name, lambda job, _: job["attempt"] == 2 and job["state"] == "running")
 
 
-def test_a_cgroup_that_somebody_removed_while_it_was_empty_is_made_again(box, daemon):
+@pytest.mark.parametrize("whole", [False, True], ids=["leaf", "whole"])
+def test_a_cgroup_that_somebody_removed_while_it_was_empty_is_made_again(box, daemon, whole):
     """A systemd that goes down in a container that sees the host's hierarchy takes away what is empty."""
     name, run = daemon.submit(spec(f"mark:{box.path('marks')}", once(box, "died", "exit:3"), "hang",
                                    restart={"scope": "task", "max": 3, "backoff": "1h"}))
@@ -289,6 +290,8 @@ def test_a_cgroup_that_somebody_removed_while_it_was_empty_is_made_again(box, da
     if not leaf:
         pytest.skip("workers have no cgroup here")
     leaf.rmdir()
+    if whole:
+        leaf.parent.rmdir()
     assert box.ctl("restart", f"{name}/0").rc == 0
     pid = int(marks(box, 2)[1][0])
     assert alive(pid) and str(pid) in (leaf / "cgroup.procs").read_text().split()

@@ -84,7 +84,7 @@ def test_who_submits_through_elasticd_is_told_so_too(daemon):
 
 
 @pytest.mark.parametrize("forgotten,more", [
-    (None, ""), (1, "; 1 more was, and what came of them is forgotten"),
+    (None, ""), (1, "; 1 more was, and what came of it is forgotten"),
     (2, "; 2 more were, and what came of them is forgotten")], ids=["none", "one", "two"])
 def test_task_submit_counts_them_apart(box, forgotten, more):
     parameters = {"error": {"code": "Internal", "message": "no luck", "task": 4, "worker": "worker:0"}}
@@ -154,7 +154,7 @@ def test_nothing_is_submitted_before_it_is_known_what_was_there(box):
     methods, connections = [], []
 
     def serve(server):
-        readable, answered = [server], False
+        readable, answered, looks = [server], False, None
         while True:
             # The first look is not answered while there might be another call.
             ready, _, _ = select.select(readable, [], [], None if answered or not methods else 0.5)
@@ -170,7 +170,7 @@ def test_nothing_is_submitted_before_it_is_known_what_was_there(box):
                     looks = c
                 else:
                     c.sendall(json.dumps({"parameters": {"first": 8, "accepted": 1}}).encode() + b"\0")
-            if not ready and not answered:
+            if not ready and not answered and looks:
                 answered = True
                 looks.sendall(b'{"parameters":{"stats":{"queued":7,"running":0}}}\0')
 

@@ -262,7 +262,8 @@ class Job(Coordinator):
         """Does all tasks: each is finished with what handler(task) returns, or fails with what it raises.
         slots: so many at once, in threads (queue.slots of the job must allow it). Returns and raises as
         tasks() ends; faster than that, since a value is told and the next task got in one go. A slot for
-        which no task comes in time ends by itself: that is raised when all have ended so."""
+        which no task comes in time asks again while another is at one, else it ends: that is raised when
+        all have ended so."""
         slots = number_argument(slots, "slots")
         if slots < 1:
             raise ValueError(f"slots: expected at least 1, got {slots}")
