@@ -311,7 +311,8 @@ int worker_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
 	}
 	r = barriers_cancel(w->barriers, name, message);
 	if (r == -ENOENT)
-		return worker_fail(call, STATUS_NOT_FOUND, "nobody waits at \"%s\"", name);
+		return worker_fail(
+			call, STATUS_FAILED_PRECONDITION, "nobody waits at \"%s\"", name);
 	if (r < 0)
 		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", strerror(-r));
 	return varlink_reply(call, NULL);

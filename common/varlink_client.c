@@ -227,7 +227,7 @@ void varlink_client_catch_up(struct varlink_client *c)
 	c->callbacks++;
 	if (n && r != -ENOMEM)
 		on_turn(c);
-	if (!c->freed && !c->broken && r < 0)
+	if (!c->freed && !c->broken && !c->paused && r < 0)
 		disconnect(c);
 	leave_callback(c);
 }

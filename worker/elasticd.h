@@ -269,7 +269,8 @@ void elasticd_watch_close(struct elasticd_watch *w);
  */
 int elasticd_barrier(
 	struct elasticd *h, const char *name, const char *const *members, size_t n, int timeout_ms);
-/* Those who wait there get CANCELLED with message (NULL: none). NOT_FOUND where nobody waits. */
+/* Those who wait there get CANCELLED with message (NULL: none). FAILED_PRECONDITION where nobody
+ * waits: not yet, or all have passed. */
 int elasticd_barrier_cancel(struct elasticd *h, const char *name, const char *message);
 
 /* Which of members (n 0: all) live, the same answer for all who ask; each that lives must ask.

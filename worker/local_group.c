@@ -52,7 +52,7 @@ int local_barrier_cancel(struct elasticd *h, const char *name, const char *messa
 {
 	int r = check_members(h, NULL, 0, NULL);
 
-	return r ? r : fail(ELASTICD_NOT_FOUND, "nobody waits at barrier %s", name);
+	return r ? r : fail(ELASTICD_FAILED_PRECONDITION, "nobody waits at barrier %s", name);
 }
 
 int local_alive(struct elasticd *h, const char *const *members, size_t n, int timeout_ms,

@@ -132,7 +132,16 @@ def test_a_barrier_can_be_cancelled(group_of):
     b.call("CancelBarrier", name="x", message="not today")
     e = a.error()
     assert e.name == "Cancelled" and "not today" in e.message
-    assert b.refused("CancelBarrier", name="z").name == "NotFound"
+    assert b.refused("CancelBarrier", name="z").name == "FailedPrecondition"
+
+
+def test_a_barrier_that_has_passed_cannot_be_cancelled_and_is_used_again(group_of):
+    _, a, b = group_of(2)
+    for _ in range(2):
+        a.send("Barrier", name="x")
+        b.call("Barrier", name="x")
+        a.reply()
+        assert b.refused("CancelBarrier", name="x", message="too late").name == "FailedPrecondition"
 
 
 def test_bad_names_of_barriers_are_refused(group_of):
@@ -221,6 +230,24 @@ def test_a_task_that_is_started_again_by_itself_is_a_member_like_before(group_li
     a.send("Leave")
     b.call("Leave")
     a.reply()
+
+
+def test_states_name_who_is_dead_until_it_is_there_again(group_like):
+    group = group_like(roles(("worker", 2, {}), restart={"scope": "task", "max": 3, "backoff": "1h"}))
+    a, b = group.all("worker:0", "worker:1")
+    b.put("sync", "")
+    watcher = group.connect("worker:0").send("WaitError")
+    pid = group.task("worker:1")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    assert watcher.reply()["error"]["task"] == "worker:1"
+    members = a.call("States")["members"]
+    assert [m["healthy"] for m in members] == [True, False]
+    assert (members[1]["error"]["code"], members[1]["error"]["task"]) == ("Unavailable", "worker:1")
+    group.daemon.wait_event(group.name, "task-restart")
+    group.daemon.call("StopTask", job=group.name, tasks="worker:1", again=True)
+    of_pid(group, next_process(group, "worker:1", pid))
+    members = a.call("States")["members"]
+    assert [(m["healthy"], m.get("error")) for m in members] == [(True, None)] * 2
 
 
 def test_a_recoverable_task_that_is_started_no_more_is_not_waited_for(box, group_like):

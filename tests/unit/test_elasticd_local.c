@@ -361,7 +361,7 @@ START_TEST(the_group_is_this_task)
 	ck_assert_str_eq(
 		elasticd_error_text(), "members: expected at most the 1 task of this group, got 2");
 	ck_assert_int_eq(elasticd_alive(h, self, 2, -1, &names, &n), ELASTICD_INVALID_ARGUMENT);
-	ck_assert_int_eq(elasticd_barrier_cancel(h, "b", NULL), ELASTICD_NOT_FOUND);
+	ck_assert_int_eq(elasticd_barrier_cancel(h, "b", NULL), ELASTICD_FAILED_PRECONDITION);
 	ck_assert_int_eq(elasticd_alive(h, NULL, 0, -1, &names, &n), 0);
 	ck_assert_uint_eq(n, 1);
 	ck_assert_str_eq(names[0], "worker:0");

@@ -205,7 +205,8 @@ class Job(Coordinator):
         self._core.wait(lambda ms: function(handle, text, array, n, ms), timeout)
 
     def barrier_cancel(self, name: str, message: Optional[str] = None) -> None:
-        """Those who wait at the barrier get Cancelled with message; NotFound where nobody does."""
+        """Those who wait at the barrier get Cancelled with message; FailedPrecondition where nobody
+        does: not yet, or all have passed."""
         text = None if message is None else text_argument(message, "message")
         self._core.call("barrier_cancel", text_argument(name, "name"), text)
 
