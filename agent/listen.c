@@ -18,8 +18,6 @@ struct listener {
 	struct loop_timer *timer; /* of a call with a limit */
 };
 
-static void listen_flush(void *arg);
-
 static void listener_free(struct listener *l)
 {
 	TAILQ_REMOVE(&l->all->list, l, link);

@@ -3,10 +3,12 @@
 
 /*
  * Calls on agent.sock that are answered later, or again and again: Watch, Events that follow, Wait.
- * Each is told of a change once in a turn of the loop, and before anybody gets the answer to what
- * made the change: who has been answered finds it in what a listener knows. One that reads slowly
- * gets the newest state when it has read the older ones. A call ends by its last answer, its time
- * limit, or its peer's vanishing; no function here frees another listener than the one it answers.
+ * Each is told of a change once in a turn of the loop, and before anybody on agent.sock gets the
+ * answer to what made the change: who has been answered finds it in what a listener knows. Answers
+ * to workers, and those that leave amid a turn for want of room, wait for nobody. A listener that
+ * reads slowly gets the newest state when it has read the older ones. A call ends by its last
+ * answer, its time limit, or its peer's vanishing; no function here frees another listener than the
+ * one it answers.
  */
 
 #include "common/varlink_server.h"
