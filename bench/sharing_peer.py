@@ -8,7 +8,10 @@ nothing, SHARING echo: the floor of anything that has a server and waits for its
 AT_ONCE pairs go together: one by a pipeline, several by put_many() and get_many(), or by multi_set() and
 multi_get(). Of a socket it is how many round trips a pair has. nowait instead: elasticd's put does not wait
 either, as a TCPStore's set() does not. What a process has written last it then reads from its own buffer,
-and what others have from shared memory, where a TCPStore's get() asks its server each time."""
+and what others have from shared memory, where a TCPStore's get() asks its server each time.
+
+Each client is a process of its own from the start, never a fork of one that has loaded torch: torch has
+threads by then, and a child of fork may wait for ever for a lock that one of them held."""
 
 import functools
 import multiprocessing
@@ -24,7 +27,7 @@ KIND, WHAT, CLIENTS, N = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.arg
 WAITS = sys.argv[5:] != ["nowait"]
 AT_ONCE = int(sys.argv[5]) if len(sys.argv) > 5 and WAITS else 0
 now = time.monotonic_ns
-fork = multiprocessing.get_context("fork")
+spawn = multiprocessing.get_context("spawn")
 
 
 def timed_barriers(wait):
@@ -56,62 +59,68 @@ def all_at_once(rank, pairs, meet):
     return now() - begun
 
 
-def with_clients(work):
-    """Runs work(rank) in a process each; returns what rank 0's gave."""
-    ours, theirs = fork.Pipe(duplex=False)
+def run_client(to, client, rank, *shared):
+    """The body of each client's process; rank 0 has a pipe to send what it measured."""
+    value = client(rank, *shared)
+    if to:
+        to.send(value)
 
-    def run(rank):
-        value = work(rank)
-        if rank == 0:
-            theirs.send(value)
 
-    processes = [fork.Process(target=run, args=(rank,)) for rank in range(CLIENTS)]
+def with_clients(client, *shared):
+    """Runs client(rank, *shared) in a process each; returns what rank 0's gave."""
+    ours, theirs = spawn.Pipe(duplex=False)
+    processes = [spawn.Process(target=run_client,
+                               args=(None if rank else theirs, client, rank, *shared))
+                 for rank in range(CLIENTS)]
     for p in processes:
         p.start()
-    value = ours.recv()
-    for p in processes:
-        p.join()
-    return value
+    theirs.close()
+    try:
+        return ours.recv()  # EOFError: rank 0 has failed, and said why
+    finally:
+        for p in processes:
+            p.join(60)
+            p.kill()
+
+
+def tcpstore_client(rank, port):
+    from torch.distributed import TCPStore
+    from torch.distributed.elastic.utils import store as torch_store
+
+    store = TCPStore("127.0.0.1", port, is_master=False, wait_for_workers=False)
+
+    def meet(name):
+        torch_store.barrier(store, CLIENTS, str(name), barrier_timeout=300)
+
+    meet("warm")
+    if WHAT == "barrier":
+        return timed_barriers(lambda i: meet(f"b{i}"))
+    if AT_ONCE:
+        def pairs(keys):
+            store.multi_set(keys, [b"value"] * AT_ONCE)
+            store.multi_get(keys)
+
+        return all_at_once(rank, pairs, meet)
+    return all_pairs(rank, store.set, store.get, meet)
 
 
 def tcpstore():
     from torch.distributed import TCPStore
-    from torch.distributed.elastic.utils import store as torch_store
 
     server = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    return with_clients(tcpstore_client, server.port)
 
-    def work(rank):
-        store = TCPStore("127.0.0.1", server.port, is_master=False, wait_for_workers=False)
 
-        def meet(name):
-            torch_store.barrier(store, CLIENTS, str(name), barrier_timeout=300)
-
-        meet("warm")
-        if WHAT == "barrier":
-            return timed_barriers(lambda i: meet(f"b{i}"))
-        if AT_ONCE:
-            def pairs(keys):
-                store.multi_set(keys, [b"value"] * AT_ONCE)
-                store.multi_get(keys)
-
-            return all_at_once(rank, pairs, meet)
-        return all_pairs(rank, store.set, store.get, meet)
-
-    return with_clients(work)
+def manager_client(rank, barrier, shared):
+    barrier.wait()
+    if WHAT == "barrier":
+        return timed_barriers(lambda i: barrier.wait())
+    return all_pairs(rank, shared.__setitem__, shared.__getitem__, lambda name: barrier.wait())
 
 
 def manager():
-    with fork.Manager() as m:
-        barrier = m.Barrier(CLIENTS)
-        shared = m.dict()
-
-        def work(rank):
-            barrier.wait()
-            if WHAT == "barrier":
-                return timed_barriers(lambda i: barrier.wait())
-            return all_pairs(rank, shared.__setitem__, shared.__getitem__, lambda name: barrier.wait())
-
-        return with_clients(work)
+    with spawn.Manager() as m:
+        return with_clients(manager_client, m.Barrier(CLIENTS), m.dict())
 
 
 def all_beats(job):
@@ -148,30 +157,31 @@ def elasticd():
         return value if job.rank == 0 else None
 
 
+def socket_client(rank, path, meeting):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(path)
+        meeting.wait()
+        begun = now()
+        for _ in range(AT_ONCE * N):
+            s.send(b"x" * 80)
+            s.recv(4096)
+        meeting.wait()
+        return now() - begun
+
+
 def bare_socket():
-    meeting = fork.Barrier(CLIENTS)
-
-    def work(rank):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.connect(path)
-            meeting.wait()
-            begun = now()
-            for _ in range(AT_ONCE * N):
-                s.send(b"x" * 80)
-                s.recv(4096)
-            meeting.wait()
-            return now() - begun
-
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "echo")
         with subprocess.Popen([os.environ["SHARING"], "echo", path], stdout=subprocess.PIPE) as server:
             server.stdout.readline()
             try:
-                return with_clients(work)
+                return with_clients(socket_client, path, spawn.Barrier(CLIENTS))
             finally:
                 server.kill()
 
 
-result = {"tcpstore": tcpstore, "manager": manager, "elasticd": elasticd, "socket": bare_socket}[KIND]()
-if result is not None:
-    print(int(result))
+if __name__ == "__main__":
+    measure = {"tcpstore": tcpstore, "manager": manager, "elasticd": elasticd, "socket": bare_socket}
+    result = measure[KIND]()
+    if result is not None:
+        print(int(result))
