@@ -2,7 +2,8 @@
 #pragma once
 
 /*
- * What stands before a worker's line on the console, and other texts that name a worker. Templates
+ * What stands before a worker's line on the console, and other texts that name a worker. By default
+ * it is the address of the worker, and what "elasticctl logs" puts there too. Templates
  * have ${role}, ${index} (within the role), ${rank}, ${local_rank} and ${host} (also ${role_name},
  * torchelastic's name, and all of them without braces); "$$" is a dollar sign, and what is not
  * known stays as it is. Pure.
@@ -10,7 +11,7 @@
 
 #include <stdbool.h>
 
-#define PREFIX_DEFAULT "[${role}${local_rank}]:"
+#define PREFIX_DEFAULT "[${role}:${index}] "
 
 struct prefix_vars {
 	const char *role, *host;

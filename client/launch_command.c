@@ -4,7 +4,6 @@
 #include "common/scan.h"
 #include "common/spec.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -239,51 +238,23 @@ static int set_rendezvous(struct launch_state *s)
 	return 0;
 }
 
-/* Our name of a variable of torchrun's template, NULL for one that it does not know. */
-static const char *prefix_variable(const char *name, size_t len)
-{
-	static const struct {
-		const char *theirs, *ours;
-	} names[] = {
-		{ "role_name", "${role}" },
-		{ "rank", "${rank}" },
-		{ "local_rank", "${local_rank}" },
-	};
-
-	for (int i = 0; i < 3; i++)
-		if (strlen(names[i].theirs) == len && !memcmp(names[i].theirs, name, len))
-			return names[i].ours;
-	return NULL;
-}
-
-/* Python's template syntax to ours: $name, ${name} and $$; anything else stays as it is. */
+/* A text for logs.prefix that stands for a template of Python's: the two differ only in that ours
+ * may not have "${" before what is no variable; that becomes "$${". */
 static void convert_template(FILE *f, const char *p)
 {
-	while (*p) {
-		bool braced = p[0] == '$' && p[1] == '{';
-		const char *name = p + (braced ? 2 : 1), *ours;
-		size_t len = 0;
+	static const char *const known[] = { "${role_name}", "${role}", "${index}", "${rank}",
+		"${local_rank}", "${host}" };
 
-		if (*p != '$') {
+	for (; *p; p++) {
+		bool variable = p[0] != '$' || p[1] != '{';
+
+		for (size_t i = 0; i < sizeof(known) / sizeof(known[0]) && !variable; i++)
+			variable = !strncmp(p, known[i], strlen(known[i]));
+		if (!variable)
+			fputc('$', f);
+		if (p[0] == '$' && p[1] == '$')
 			fputc(*p++, f);
-			continue;
-		}
-		if (p[1] == '$') {
-			fputc('$', f);
-			p += 2;
-			continue;
-		}
-		while (isalnum((unsigned char)name[len]) || name[len] == '_')
-			len++;
-		ours = !braced || name[len] == '}' ? prefix_variable(name, len) : NULL;
-		if (ours) {
-			fputs(ours, f);
-			p = name + len + braced;
-		} else {
-			/* Not "${": that would be a variable of ours that there is not. */
-			fputc('$', f);
-			p += 1 + braced;
-		}
+		fputc(*p, f);
 	}
 }
 

@@ -137,8 +137,8 @@ struct spec_logs {
 	char *dir; /* NULL: the program's default; "/dev/null": no files */
 	struct std_map redirects;
 	struct std_map tee;
-	char *filter; /* local ranks shown on the console ("0,2-3"), NULL: all */
-	char *prefix; /* with ${role}, ${rank}, ${local_rank}, ${host}; NULL: the default */
+	char *filter;		 /* local ranks shown on the console ("0,2-3"), NULL: all */
+	char *prefix;		 /* a template of agent/prefix.h; NULL: the default */
 	char **duplicate_stdout; /* substrings, NULL-ended, or NULL */
 	char **duplicate_stderr;
 	bool merge; /* stderr into stdout.log */

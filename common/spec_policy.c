@@ -140,12 +140,14 @@ const struct spec_type spec_type_ranks = {
 static int prefix_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
-	static const char *const known[] = { "role", "rank", "local_rank", "host", NULL };
+	static const char *const known[] = { "role", "role_name", "index", "rank", "local_rank",
+		"host", NULL };
 	const char *text = spec_text(ctx, key->type->expected, value);
 
 	if (!text)
 		return -EINVAL;
-	if (spec_check_variables(ctx, text, known, "${role}, ${rank}, ${local_rank} and ${host}"))
+	if (spec_check_variables(
+		    ctx, text, known, "${role}, ${index}, ${rank}, ${local_rank} and ${host}"))
 		return -EINVAL;
 	return spec_set_string(ctx, text, field);
 }

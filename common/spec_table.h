@@ -111,7 +111,7 @@ int spec_refuse(struct spec_ctx *ctx, const char *fmt, ...) __attribute__((forma
 int spec_expected(struct spec_ctx *ctx, const char *expected, const json_t *value);
 int spec_no_memory(struct spec_ctx *ctx);
 /* Refuses a text in which a variable, "${name}", is none of these, NULL-ended; in expected they are
- * named for people. */
+ * named for people. "$$" is a dollar sign, so that "$${name}" is no variable. */
 int spec_check_variables(
 	struct spec_ctx *ctx, const char *text, const char *const *known, const char *expected);
 

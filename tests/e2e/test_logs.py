@@ -91,8 +91,8 @@ def test_logs_by_command_line(box, daemon):
 
 def test_binary_bytes_on_the_console(box):
     result = box.run("-t", "3", PUPPET, "raw:6100ff620a", "eraw:00c3280a")
-    assert result.out_bytes == b"[default0]:a\x00\xffb\n", result
-    assert result.err_bytes == b"[default0]:\x00\xc3(\n", result
+    assert result.out_bytes == b"[default:0] a\x00\xffb\n", result
+    assert result.err_bytes == b"[default:0] \x00\xc3(\n", result
 
 
 # --- following -------------------------------------------------------------------------------------------
@@ -154,12 +154,12 @@ def test_a_partial_line_on_the_console_is_never_mixed_with_another_ranks(box):
     lines = result.out.splitlines()
     whole = "".join(line.split(":", 1)[1] for line in lines)
     assert whole.count("par") == 2 and whole.count("tial") == 2, result
-    assert not re.search(r"\[default\d\]:.*\[default\d\]:", result.out), result
+    assert not re.search(r"\[default:\d\] .*\[default:\d\] ", result.out), result
 
 
 def test_the_last_unterminated_line_gets_its_newline_on_the_console(box):
     result = box.run("-t", "1", "--nproc-per-node=2", PUPPET, "partial:no newline %r")
-    assert sorted(result.out.splitlines()) == ["[default0]:no newline 0", "[default1]:no newline 1"]
+    assert sorted(result.out.splitlines()) == ["[default:0] no newline 0", "[default:1] no newline 1"]
 
 
 def test_progress_bars_do_not_flood(box):
@@ -179,8 +179,8 @@ def test_lines_of_many_ranks_are_never_torn(box):
     assert len(lines) == 32000
     seen = {}
     for line in lines:
-        m = re.fullmatch(rb"\[default(\d+)\]:(\d+) (\d+) x+", line)
-        assert m and m[1] == m[2] and len(line) == len(b"[default]:") + len(m[1]) + 199, line[:100]
+        m = re.fullmatch(rb"\[default:(\d+)\] (\d+) (\d+) x+", line)
+        assert m and m[1] == m[2] and len(line) == len(b"[default:] ") + len(m[1]) + 199, line[:100]
         assert int(m[3]) == seen.get(m[1], -1) + 1, "out of order"
         seen[m[1]] = int(m[3])
 
@@ -405,9 +405,18 @@ def test_duplicates_go_to_the_attempts_filtered_file(daemon):
                           logs={"tee": 3, "duplicate_stdout": ["loss"], "duplicate_stderr": ["ERROR"]}))
     d = pathlib.Path(job["log_dir"]) / "attempt_0"
     out = sorted((d / "filtered_stdout.log").read_text().splitlines())
-    assert out == ["[worker0]:loss 1", "[worker1]:loss 1"]
+    assert out == ["[worker:0] loss 1", "[worker:1] loss 1"]
     err = sorted((d / "filtered_stderr.log").read_text().splitlines())
-    assert err == ["[worker0]:ERROR x", "[worker1]:ERROR x"]
+    assert err == ["[worker:0] ERROR x", "[worker:1] ERROR x"]
+
+
+def test_a_worker_has_one_name_on_the_console_and_in_logs(box, daemon):
+    roles = [{"name": name, "replicas": 2, "command": [PUPPET, "print:hello"]} for name in ("ps", "tr")]
+    job = daemon.run({"name": "names", "roles": roles, "logs": {"tee": 1, "duplicate_stdout": ["hello"]}})
+    shown = sorted(box.ctl("logs", job["run"]).out.splitlines())
+    assert shown == ["[ps:0] hello", "[ps:1] hello", "[tr:0] hello", "[tr:1] hello"]
+    copied = pathlib.Path(job["log_dir"]) / "attempt_0/filtered_stdout.log"
+    assert sorted(copied.read_text().splitlines()) == shown, "with the prefix of the console"
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------
@@ -487,7 +496,7 @@ def test_a_console_that_nobody_reads_does_not_stop_the_worker(box):
 def test_ranks_above_nine_in_maps_and_filters(box):
     result = box.run("-t", "11:3", "-r", "10:1", "--local-ranks-filter=10,11",
                      "--nproc-per-node=12", PUPPET, "print:rank %r")
-    assert result.rc == 0 and result.out == "[default11]:rank 11\n", result
+    assert result.rc == 0 and result.out == "[default:11] rank 11\n", result
     assert (box.run_dir() / "attempt_0/10/stdout.log").read_text() == "rank 10\n"
 
 

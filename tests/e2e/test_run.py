@@ -313,15 +313,15 @@ def test_output_that_is_not_redirected_reaches_the_console_as_it_is(box):
 def test_tee_writes_to_both_with_the_ranks_prefix(box):
     result = box.run("-t", "3", "--nproc-per-node=2", PUPPET, "print:out %r", "eprint:err %r")
     assert result.rc == 0, result
-    assert sorted(result.out.splitlines()) == ["[default0]:out 0", "[default1]:out 1"]
-    assert sorted(result.err.splitlines()) == ["[default0]:err 0", "[default1]:err 1"]
+    assert sorted(result.out.splitlines()) == ["[default:0] out 0", "[default:1] out 1"]
+    assert sorted(result.err.splitlines()) == ["[default:0] err 0", "[default:1] err 1"]
     assert (box.run_dir() / "attempt_0/1/stdout.log").read_text() == "out 1\n"
     assert (box.run_dir() / "attempt_0/1/stderr.log").read_text() == "err 1\n"
 
 
 def test_a_map_names_the_ranks_that_are_teed(box):
     result = box.run("-t", "1:1", "--nproc-per-node=2", "-r", "3", PUPPET, "print:rank %r")
-    assert result.out == "[default1]:rank 1\n", result
+    assert result.out == "[default:1] rank 1\n", result
     assert (box.run_dir() / "attempt_0/0/stdout.log").read_text() == "rank 0\n"
 
 
@@ -338,13 +338,19 @@ def test_the_prefix_template_stands_before_every_line(box):
     assert all(re.match(r"\[tr\|([01])\|\1\] \1 \d+ x+$", line) for line in lines)
 
 
+def test_the_prefix_template_keeps_variables_that_it_does_not_know(box):
+    env = {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "$$ ${role_name}:${index} ${pid} $step ${x "}
+    result = box.run("-t", "1", PUPPET, "print:hello", env=env)
+    assert result.out == "$ default:0 ${pid} $step ${x hello\n", result
+
+
 def test_line_filters_copy_matching_lines_with_prefix(box):
     path = script(box, "count.py", "for i in range(20): print(f'line {i}.')\n")
     result = box.run("-t", "1", "--nproc-per-node=3", "--duplicate-stdout-filters=2.", path)
     assert result.rc == 0, result
     copied = (box.run_dir() / "attempt_0/filtered_stdout.log").read_text().splitlines()
     assert sorted(copied) == sorted(
-        f"[default{r}]:line {n}." for r in range(3) for n in (2, 12))
+        f"[default:{r}] line {n}." for r in range(3) for n in (2, 12))
     assert len(result.out.splitlines()) == 60, "the console has all lines"
 
 
@@ -353,13 +359,13 @@ def test_an_escaped_comma_in_a_filter(box):
                      "eprint:ab", "eprint:zz", "eprint:a")
     assert result.rc == 0, result
     copied = (box.run_dir() / "attempt_0/filtered_stderr.log").read_text().splitlines()
-    assert copied == ["[default0]:a,b", "[default0]:zz"]
+    assert copied == ["[default:0] a,b", "[default:0] zz"]
 
 
 def test_the_rank_filter_is_for_the_console_only(box):
     result = box.run("-t", "3", "--local-ranks-filter=0", "--nproc-per-node=3", PUPPET,
                      "print:rank %r", "eprint:err %r")
-    assert result.out == "[default0]:rank 0\n" and result.err == "[default0]:err 0\n", result
+    assert result.out == "[default:0] rank 0\n" and result.err == "[default:0] err 0\n", result
     for rank in range(3):
         d = box.run_dir() / "attempt_0" / str(rank)
         assert (d / "stdout.log").read_text() == f"rank {rank}\n"
@@ -440,9 +446,9 @@ def test_two_hundred_thousand_lines_before_a_failure_are_all_there(box):
     result = box.run("-t", "1", "--nproc-per-node=2", PUPPET, "if-rank:0:lines:200000:48+exit:1",
                      "hang")
     assert result.rc == 1
-    on_console = [line for line in result.out_bytes.splitlines() if line.startswith(b"[default0]:")]
+    on_console = [line for line in result.out_bytes.splitlines() if line.startswith(b"[default:0] ")]
     assert len(on_console) == 200000
-    assert on_console[-1].startswith(b"[default0]:0 199999 ")
+    assert on_console[-1].startswith(b"[default:0] 0 199999 ")
     log = (box.run_dir() / "attempt_0/0/stdout.log").read_bytes()
     assert len(log) == 200000 * 48
 

@@ -373,9 +373,9 @@ static const struct {
 	{ "PYTHON_EXEC", "/opt/py", "t.py", "roles.0.command", "[\"/opt/py\",\"-u\",\"t.py\"]" },
 	{ "PYTHON_EXEC", "", "t.py", "roles.0.command", "[\"python3\",\"-u\",\"t.py\"]" },
 	{ "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "[${role_name}|$rank|${local_rank}]: ", "p",
-		"logs.prefix", "\"[${role}|${rank}|${local_rank}]: \"" },
-	{ "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "$rank_x $$ $ ${foo} ${rank $", "p",
-		"logs.prefix", "\"$rank_x $ $ $foo} $rank $\"" },
+		"logs.prefix", "\"[${role_name}|$rank|${local_rank}]: \"" },
+	{ "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "$rank_x $$ $ ${foo} ${rank $ ${index}", "p",
+		"logs.prefix", "\"$rank_x $$ $ $${foo} $${rank $ ${index}\"" },
 	{ "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "x", "--prefix=y p", "logs.prefix", "\"y\"" },
 	{ "FOO_BAR", "7", "--env=FOO_BAR p", "roles.0.env", "{\"FOO_BAR\":\"7\"}" },
 };

@@ -145,13 +145,13 @@ START_TEST(a_teed_stream_reaches_console_and_file)
 	logtest_say(fds.out, "one\ntwo\n");
 	logtest_say(fds.err, "oops\npartial");
 	drain();
-	ck_assert_str_eq(logtest_console(console[0]), "[worker1]:one\n[worker1]:two\n");
-	ck_assert_str_eq(logtest_console(console[1]), "[worker1]:oops\n[worker1]:partial\n");
+	ck_assert_str_eq(logtest_console(console[0]), "[worker:1] one\n[worker:1] two\n");
+	ck_assert_str_eq(logtest_console(console[1]), "[worker:1] oops\n[worker:1] partial\n");
 	logtest_say(fds.err, " end");
 	logs_fds_fini(&fds);
 	logs_task_ended(logs, 1);
 	drain();
-	ck_assert_str_eq(logtest_console(console[1]), "[worker1]: end\n");
+	ck_assert_str_eq(logtest_console(console[1]), "[worker:1]  end\n");
 	ck_assert_str_eq(file(RUN "/attempt_0/1/stderr.log"), "oops\npartial end");
 }
 END_TEST
@@ -186,7 +186,7 @@ START_TEST(without_files_a_tee_reaches_the_console_and_a_redirect_vanishes)
 	logs_task_ended(logs, 0);
 	drain();
 	ck_assert_str_eq(logtest_console(console[0]), "");
-	ck_assert_str_eq(logtest_console(console[1]), "[worker0]:shown\n[worker0]:to the end\n");
+	ck_assert_str_eq(logtest_console(console[1]), "[worker:0] shown\n[worker:0] to the end\n");
 	tail = logs_tail(logs, 0, 1, 5);
 	ck_assert_uint_eq(json_array_size(tail), 2);
 	ck_assert_str_eq(json_string_value(json_array_get(tail, 1)), "to the end");
@@ -211,7 +211,7 @@ START_TEST(files_are_exact_whatever_the_bytes)
 	ck_assert_int_eq(memcmp(back, bytes, sizeof(bytes) - 1), 0);
 	close(fd);
 	ck_assert_int_eq(read(console[0], back, 17), 17);
-	ck_assert_int_eq(memcmp(back, "[worker0]:a\0b\n[wo", 17), 0);
+	ck_assert_int_eq(memcmp(back, "[worker:0] a\0b\n[w", 17), 0);
 	logs_fds_fini(&fds);
 }
 END_TEST
@@ -232,7 +232,7 @@ START_TEST(the_console_filter_hides_tees_and_what_is_not_redirected)
 	logtest_say(shown.out, "a\n");
 	logtest_say(hidden.out, "b\n");
 	drain();
-	ck_assert_str_eq(logtest_console(console[0]), "[worker0]:a\n");
+	ck_assert_str_eq(logtest_console(console[0]), "[worker:0] a\n");
 	ck_assert_str_eq(file(RUN "/attempt_0/1/stdout.log"), "b\n");
 	logs_fds_fini(&shown);
 	logs_fds_fini(&hidden);
@@ -313,9 +313,9 @@ START_TEST(every_incarnation_keeps_its_logs)
 	ck_assert_str_eq(file(RUN "/attempt_2/0/stdout.log"), "attempt 2");
 	/* What the earlier ones wrote last was followed to its end. */
 	console_text = logtest_console(console[0]);
-	ck_assert_ptr_nonnull(strstr(console_text, "[worker0]:attempt 0\n"));
-	ck_assert_ptr_nonnull(strstr(console_text, "[worker0]:attempt 1\n"));
-	ck_assert_ptr_nonnull(strstr(console_text, "[worker0]:attempt 2\n"));
+	ck_assert_ptr_nonnull(strstr(console_text, "[worker:0] attempt 0\n"));
+	ck_assert_ptr_nonnull(strstr(console_text, "[worker:0] attempt 1\n"));
+	ck_assert_ptr_nonnull(strstr(console_text, "[worker:0] attempt 2\n"));
 }
 END_TEST
 
@@ -340,7 +340,7 @@ START_TEST(a_task_that_is_started_again_appends_and_keeps_its_error_file)
 	ck_assert_str_eq(file(RUN "/attempt_0/0/error.json.1"), "start 0\n");
 	ck_assert_str_eq(file(RUN "/attempt_0/0/error.json.2"), "start 1\n");
 	ck_assert_str_eq(logtest_console(console[0]),
-		"[worker0]:start 0\n[worker0]:start 1\n[worker0]:start 2\n");
+		"[worker:0] start 0\n[worker:0] start 1\n[worker:0] start 2\n");
 }
 END_TEST
 
@@ -477,7 +477,7 @@ START_TEST(without_room_for_files_a_task_runs_without_them)
 		loop_run_once(t.loop, false);
 	}
 	drain();
-	ck_assert_str_eq(logtest_console(console[0]), "[worker0]:still shown\n");
+	ck_assert_str_eq(logtest_console(console[0]), "[worker:0] still shown\n");
 	ck_assert_ptr_nonnull(strstr(events, "log-disk-full"));
 	logs_fds_fini(&fds);
 	close(fill);
@@ -518,7 +518,7 @@ START_TEST(the_agents_own_messages_are_lines_among_the_others)
 	logtest_say(fds.err, " done\n");
 	drain();
 	ck_assert_str_eq(logtest_console(console[1]),
-		"[worker0]:partial\n[worker0]:ly\nagent: message\n[worker0]: done\n");
+		"[worker:0] partial\n[worker:0] ly\nagent: message\n[worker:0]  done\n");
 	logs_fds_fini(&fds);
 }
 END_TEST

@@ -7,7 +7,7 @@
 static const struct {
 	const char *tmpl, *want;
 } cases[] = {
-	{ NULL, "[trainer3]:" },
+	{ NULL, "[trainer:5] " },
 	{ "", "" },
 	{ "${role}", "trainer" },
 	{ "${role_name}", "trainer" },
