@@ -111,7 +111,9 @@ static bool ask_stop_task(struct agent *a, struct task *t, uint64_t timeout_ms, 
 	}
 	if (again)
 		agent_single_start_in(a, t, 0);
-	else if (!task_alive(t))
+	else
+		workers_task_stopping(a, t);
+	if (!again && !task_alive(t))
 		workers_task_over(a, t);
 	return active || again;
 }

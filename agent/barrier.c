@@ -14,6 +14,7 @@
 #include <string.h>
 
 static char barrier_ended_unknown[] = "ended";
+char barrier_ended_stopped[] = "was stopped by an operator";
 
 /* Why is for people; NULL and "" are shown as well. */
 static const char *barrier_why(const char *why, const char *otherwise)
@@ -185,7 +186,7 @@ static void barrier_ended_clear(struct barriers *b, int slot)
 {
 	if (!b->ended[slot])
 		return;
-	if (b->ended[slot] != barrier_ended_unknown)
+	if (b->ended[slot] != barrier_ended_unknown && b->ended[slot] != barrier_ended_stopped)
 		free(b->ended[slot]);
 	b->ended[slot] = NULL;
 	b->n_ended--;
@@ -345,8 +346,7 @@ static void barrier_settle(
 	struct barrier_use *use = name->open;
 
 	if (opened && barrier_any_ended(b, use)) {
-		barrier_say_ended(b, use, name->text, -1, NULL);
-		barrier_decide(b, name, STATUS_INTERNAL);
+		barrier_decide(b, name, barrier_say_ended(b, use, name->text, -1, NULL));
 	} else if (use->n_arrived == use->n) {
 		barrier_decide(b, name, STATUS_OK);
 	} else if (barrier_is_overdue(use, now_ms)) {
@@ -570,8 +570,7 @@ static void barrier_task_ended(struct barriers *b, struct barrier_name *name, in
 	if (!p || (p->arrived && !bad))
 		return;
 	if (!recoverable) {
-		barrier_say_ended(b, use, name->text, slot, why);
-		barrier_decide(b, name, STATUS_INTERNAL);
+		barrier_decide(b, name, barrier_say_ended(b, use, name->text, slot, why));
 		return;
 	}
 	w = barrier_leave(p);
@@ -591,7 +590,7 @@ void barriers_task_ended(struct barriers *b, int slot, bool bad, bool recoverabl
 		return;
 	why = barrier_why(why, barrier_ended_unknown);
 	if (!recoverable && !b->ended[slot]) {
-		b->ended[slot] = strdup(why);
+		b->ended[slot] = why == barrier_ended_stopped ? barrier_ended_stopped : strdup(why);
 		if (!b->ended[slot])
 			b->ended[slot] = barrier_ended_unknown;
 		b->n_ended++;
@@ -601,6 +600,11 @@ void barriers_task_ended(struct barriers *b, int slot, bool bad, bool recoverabl
 		barrier_task_ended(b, n, slot, bad, recoverable, why);
 	}
 	barriers_drain(b);
+}
+
+void barriers_task_stopped(struct barriers *b, int slot)
+{
+	barriers_task_ended(b, slot, false, false, barrier_ended_stopped);
 }
 
 static void barrier_names_told(struct barriers *b, enum barrier_list list, int slot)

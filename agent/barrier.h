@@ -7,16 +7,17 @@
  * caller gives (a slot); names of members for texts come from a function.
  *
  * The first to arrive fixes the members and the deadline. Each name is reusable; its uses are
- * counted from 0, failed ones too. A member that failed, or ended, or is stopping, fails what waits
- * for it at once. A recoverable member that ends does not: its old wait is cancelled and the
- * barrier waits for its next process. A member that was too late (its barrier had failed) gets that
- * failure once, and goes with the others after that; of several that it missed, it gets the last. A
- * member that arrives twice counts once: the older wait is cancelled.
+ * counted from 0, failed ones too. A member that failed or ended, or that an operator stopped,
+ * fails what waits for it at once. A recoverable member that ends does not: its old wait is
+ * cancelled and the barrier waits for its next process. A member that was too late (its barrier had
+ * failed) gets that failure once, and goes with the others after that; of several that it missed,
+ * it gets the last. A member that arrives twice counts once: the older wait is cancelled.
  *
  * What a failure is called: DEADLINE_EXCEEDED (missing: all who had not come), INTERNAL (missing:
- * who failed), INVALID_ARGUMENT (missing: whose call was wrong), CANCELLED and what barriers_stop()
- * is told (missing: all who had not come). A wrong call where nobody waits fails a use of its own,
- * so that the others learn of it whatever the order.
+ * who failed), FAILED_PRECONDITION (missing: who was stopped), INVALID_ARGUMENT (missing: whose
+ * call was wrong), CANCELLED and what barriers_stop() is told (missing: all who had not come). A
+ * wrong call where nobody waits fails a use of its own, so that the others learn of it whatever the
+ * order.
  *
  * Limits: the names used last are remembered. Where there are too many, those that nobody waits at
  * are forgotten, the longest unused first, at last with failures that nobody has come for: their
@@ -104,6 +105,9 @@ _must_check_ int barriers_fail(
  * bad one fails the barrier or, of a recoverable one, takes the arrival back. why: "exit code 3".
  */
 void barriers_task_ended(struct barriers *b, int slot, bool bad, bool recoverable, const char *why);
+/* An operator stopped slot: it arrives no more, and that is no failure of its own. An arrival that
+ * it has made stays. */
+void barriers_task_stopped(struct barriers *b, int slot);
 /* A new process of slot, which has missed nothing. */
 void barriers_task_started(struct barriers *b, int slot);
 

@@ -77,8 +77,11 @@ struct barriers {
 	enum status stop_status;
 	char stop_text[512];
 	size_t n_ended;
-	char *ended[BARRIER_SLOTS]; /* why, of those who can arrive no more */
+	char *ended[BARRIER_SLOTS]; /* why, of those who can arrive no more; some are constants: */
 };
+
+/* An operator stopped it. */
+extern char barrier_ended_stopped[];
 
 /* barrier_names.c */
 
@@ -106,8 +109,9 @@ struct barrier_place *barrier_place(struct barrier_use *use, int slot);
 /* Those who have not come are missing. text NULL: it is overdue. */
 void barrier_say_missing(
 	struct barriers *b, struct barrier_use *use, const char *name, const char *text);
-/* The members that have ended, or only that slot (-1: all) are missing. */
-void barrier_say_ended(
+/* The members that have ended, or only that slot (-1: all) are missing. Returns what the failure is
+ * called, which is that of the first of them. */
+enum status barrier_say_ended(
 	struct barriers *b, struct barrier_use *use, const char *name, int slot, const char *why);
 void barrier_say_stranger(struct barriers *b, struct barrier_use *use, const char *name, int slot);
 /* slot came with other members. */

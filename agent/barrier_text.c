@@ -60,7 +60,16 @@ void barrier_say_missing(
 	barrier_append_slots(b, use, use->missing, use->answer.n_missing);
 }
 
-void barrier_say_ended(
+static void barrier_append_why(struct barrier_use *use, const char *why)
+{
+	bool stopped = why == barrier_ended_stopped;
+
+	barrier_append(use, stopped ? " " : " (");
+	slots_append_cut(use->answer.message, sizeof(use->answer.message), why, BARRIER_SHOWN_WHY);
+	barrier_append(use, stopped ? "" : ")");
+}
+
+enum status barrier_say_ended(
 	struct barriers *b, struct barrier_use *use, const char *name, int slot, const char *why)
 {
 	barrier_missing_one(use, slot);
@@ -75,13 +84,12 @@ void barrier_say_ended(
 	barrier_append_reached(use);
 	barrier_append(use, ": ");
 	barrier_append_slots(b, use, use->missing, 1);
-	barrier_append(use, " (");
-	slots_append_cut(use->answer.message, sizeof(use->answer.message), why, BARRIER_SHOWN_WHY);
-	barrier_append(use, ")");
+	barrier_append_why(use, why);
 	if (use->answer.n_missing > 1) {
 		barrier_append(use, ", ");
 		barrier_append_slots(b, use, use->missing + 1, use->answer.n_missing - 1);
 	}
+	return why == barrier_ended_stopped ? STATUS_FAILED_PRECONDITION : STATUS_INTERNAL;
 }
 
 void barrier_say_stranger(struct barriers *b, struct barrier_use *use, const char *name, int slot)

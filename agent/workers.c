@@ -424,6 +424,14 @@ void workers_task_ended(struct agent *a, struct task *t)
 	worker_event(w, "gone", t->slot, NULL, text);
 }
 
+void workers_task_stopping(struct agent *a, struct task *t)
+{
+	struct workers *w = a->workers;
+
+	if (w && worker_has_slot(w, t))
+		barriers_task_stopped(w->barriers, t->slot);
+}
+
 void workers_flush(struct agent *a)
 {
 	if (a->workers)

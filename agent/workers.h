@@ -33,6 +33,8 @@ void workers_task_started(struct agent *a, struct task *t);
 void workers_task_ending(struct agent *a);
 /* Its process is gone and t->state says how. */
 void workers_task_ended(struct agent *a, struct task *t);
+/* An operator stops t for good: those who wait for it at a barrier are told at once. */
+void workers_task_stopping(struct agent *a, struct task *t);
 /* Those who are to be told are told now, before something that takes its time. */
 void workers_flush(struct agent *a);
 /* t, which has no process, gets none any more: who waits for the next one waits in vain. */

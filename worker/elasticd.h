@@ -265,7 +265,8 @@ void elasticd_watch_close(struct elasticd_watch *w);
 /*
  * Waits until all members ("role:index"; n 0: all tasks but those of evaluators) have come here.
  * The first one fixes members and time limit. On failure elasticd_error_missing() names all who are
- * missing. A name can be used again and again.
+ * missing. A name can be used again and again. INTERNAL: a member failed, ended or left;
+ * FAILED_PRECONDITION: an operator stopped one, or this task has left.
  */
 int elasticd_barrier(
 	struct elasticd *h, const char *name, const char *const *members, size_t n, int timeout_ms);

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness import puppet, spec, wait_file, wait_gone, wait_text
+from harness import Varlink, puppet, spec, wait_file, wait_gone, wait_text
 from workers import Group, environment, script
 
 
@@ -180,6 +180,27 @@ def test_one_that_leaves_or_is_stopped_after_it_came_changes_nothing_for_the_oth
     assert a.reply() == c.reply() == {"generation": 0}
     a.send("Barrier", name="x")
     assert b.call("Barrier", name="x") == a.reply() == {"generation": 1}
+
+
+def test_those_who_wait_at_a_barrier_are_told_at_once_that_a_member_was_stopped_by_an_operator(group_like):
+    # worker:2 takes its time to go: nobody waits for that.
+    group = group_like(roles(("worker", 3, {}), stop={"timeout": "100s"}))
+    a, b, c = group.all(*names(3))
+    os.kill(group.task("worker:2")["pid"], signal.SIGSTOP)
+    a.send("Barrier", name="x")
+    b.put("sync", "")
+    assert a.waits()
+    with Varlink(group.daemon.agent_sock(group.name)) as v:
+        v.send("StopTask", job=group.name, tasks="worker:2")
+        e = a.error()
+        assert e.name == "FailedPrecondition" and e.missing == ["worker:2"], e
+        assert "worker:2 was stopped by an operator" in e.message
+        e = b.refused("Barrier", name="x")
+        assert e.name == "FailedPrecondition", "it is told of what it missed"
+        a.send("Barrier", name="x")
+        assert b.call("Barrier", name="x") == a.reply(), "where members are left out it is none any more"
+        e = b.refused("Barrier", name="y", members=names(3))
+        assert e.name == "FailedPrecondition" and "worker:2 was stopped by an operator" in e.message
 
 
 def lone(*rows, **top):

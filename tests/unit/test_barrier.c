@@ -277,6 +277,37 @@ START_TEST(who_comes_when_members_have_ended_is_told_of_all_of_them)
 }
 END_TEST
 
+START_TEST(those_who_wait_are_told_at_once_that_an_operator_stopped_a_member)
+{
+	arrive(0, 1);
+	barriers_task_stopped(b, 2);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_FAILED_PRECONDITION);
+	ck_assert_str_eq(answer_of(1)->message,
+		"barrier \"x\" failed, reached 1 of 3: worker:2 was stopped by an operator");
+	/* Its end comes later and is no other reason; whoever names it still hears the same. */
+	barriers_task_ended(b, 2, false, false, "signal 15 (Terminated)");
+	arrive(1, 2);
+	arrive(1, 3);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_FAILED_PRECONDITION);
+	barriers_task_started(b, 2);
+	arrive(0, 4);
+	arrive(0, 5);
+	arrive(1, 6);
+	arrive(2, 7);
+	ck_assert_int_eq(answer_of(7)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(one_that_is_stopped_after_it_came_lets_the_others_pass)
+{
+	arrive(2, 1);
+	barriers_task_stopped(b, 2);
+	arrive(0, 2);
+	arrive(1, 3);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
+}
+END_TEST
+
 START_TEST(a_good_end_after_the_arrival_lets_the_others_pass)
 {
 	arrive(0, 1);
@@ -722,6 +753,8 @@ static void add_rules(TCase *t)
 	tcase_add_test(t, a_member_that_ended_fails_what_waits_for_it_by_name);
 	tcase_add_test(t, who_comes_when_members_have_ended_is_told_of_all_of_them);
 	tcase_add_test(t, a_good_end_after_the_arrival_lets_the_others_pass);
+	tcase_add_test(t, those_who_wait_are_told_at_once_that_a_member_was_stopped_by_an_operator);
+	tcase_add_test(t, one_that_is_stopped_after_it_came_lets_the_others_pass);
 	tcase_add_test(t, a_recoverable_member_restarts_inside_a_barrier);
 	tcase_add_test(t, a_new_process_is_not_told_of_what_its_predecessor_missed);
 	tcase_add_test(t, other_members_fail_it_for_all_and_the_text_says_who_and_which);

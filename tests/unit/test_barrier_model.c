@@ -48,7 +48,7 @@ struct model_name {
 
 struct model {
 	struct model_name names[NAMES];
-	unsigned ended;
+	unsigned ended, halted; /* halted: of these, by an operator */
 	bool stopped;
 	enum status stop;
 	struct told_list told;
@@ -85,6 +85,14 @@ static void model_wrong(struct model *m, struct model_name *n, int slot, intptr_
 				   .missing = 1u << slot,
 				   .generation = n->uses });
 	model_close(m, n, STATUS_INVALID_ARGUMENT, 1u << slot, 1u << slot);
+}
+
+/* Members have ended, and the first of them says why it fails. */
+static void model_close_ended(struct model *m, struct model_name *n, unsigned ended)
+{
+	bool halted = ended & -ended & m->halted;
+
+	model_close(m, n, halted ? STATUS_FAILED_PRECONDITION : STATUS_INTERNAL, ended, 0);
 }
 
 static void model_come(struct model *m, struct model_name *n, int slot, intptr_t token)
@@ -127,17 +135,19 @@ static void model_arrive(struct model *m, int name, int slot, unsigned set, uint
 	}
 	model_come(m, n, slot, token);
 	if (fresh && (set & m->ended))
-		model_close(m, n, STATUS_INTERNAL, set & m->ended, 0);
+		model_close_ended(m, n, set & m->ended);
 	else if (n->arrived == n->set)
 		model_close(m, n, STATUS_OK, 0, 0);
 	else
 		model_overdue(m, n, now);
 }
 
-static void model_ended(struct model *m, int slot, bool bad, bool recoverable)
+static void model_ended(struct model *m, int slot, bool bad, bool recoverable, bool halted)
 {
 	unsigned bit = 1u << slot;
 
+	if (!recoverable && !(m->ended & bit))
+		m->halted = halted ? m->halted | bit : m->halted & ~bit;
 	if (!recoverable)
 		m->ended |= bit;
 	for (int i = 0; i < NAMES; i++) {
@@ -146,7 +156,8 @@ static void model_ended(struct model *m, int slot, bool bad, bool recoverable)
 		if (!n->open || !(n->set & bit) || ((n->arrived & bit) && !bad))
 			continue;
 		if (!recoverable) {
-			model_close(m, n, STATUS_INTERNAL, bit, 0);
+			model_close(m, n, halted ? STATUS_FAILED_PRECONDITION : STATUS_INTERNAL,
+				bit, 0);
 			continue;
 		}
 		model_come(m, n, slot, 0);
@@ -191,7 +202,7 @@ static void model_end(struct model *m, enum status status)
 	}
 }
 
-enum what { ARRIVE, END, START, CANCEL, FAIL, FORGET, EXPIRE, STOP, RESET };
+enum what { ARRIVE, END, START, CANCEL, FAIL, FORGET, EXPIRE, STOP, RESET, HALT };
 
 struct op {
 	enum what what;
@@ -216,7 +227,7 @@ struct world {
 
 static const char *world_path(const struct world *w)
 {
-	static const char letters[] = "aescfgXSR";
+	static const char letters[] = "aescfgXSRh";
 	static char text[1024];
 	size_t used = 0, n = sizeof(w->path) / sizeof(w->path[0]);
 
@@ -334,8 +345,12 @@ static void world_step(struct world *w, const struct op *op)
 		world_arrive(w, op, name);
 		break;
 	case END:
-		model_ended(&w->m, op->slot, op->bad, op->recoverable);
+		model_ended(&w->m, op->slot, op->bad, op->recoverable, false);
 		barriers_task_ended(w->b, op->slot, op->bad, op->recoverable, "exit code 3");
+		break;
+	case HALT:
+		model_ended(&w->m, op->slot, false, false, true);
+		barriers_task_stopped(w->b, op->slot);
 		break;
 	case START:
 		model_started(&w->m, op->slot);
@@ -414,6 +429,7 @@ START_TEST(all_orders_of_three_members_at_one_name)
 		{ END, .slot = 0, .bad = true },
 		{ END, .slot = 2, .bad = true, .recoverable = true },
 		{ END, .slot = 1 },
+		{ HALT, .slot = 1 },
 		{ START, .slot = 0 },
 		{ START, .slot = 2 },
 		{ EXPIRE, .later = 10 },
@@ -490,7 +506,8 @@ static unsigned dice(uint64_t *seed, unsigned n)
 static struct op random_op(uint64_t *seed)
 {
 	static const enum what likely[] = { ARRIVE, ARRIVE, ARRIVE, ARRIVE, ARRIVE, ARRIVE, ARRIVE,
-		ARRIVE, ARRIVE, END, START, START, CANCEL, FAIL, FORGET, FORGET, EXPIRE, EXPIRE };
+		ARRIVE, ARRIVE, END, HALT, START, START, CANCEL, FAIL, FORGET, FORGET, EXPIRE,
+		EXPIRE };
 	static const unsigned sets[] = { 31, 31, 31, 31, 31, 7, 7, 3, 24, 30, 1, 0 };
 	struct op op = { .what = likely[dice(seed, sizeof(likely) / sizeof(likely[0]))] };
 

@@ -122,7 +122,7 @@ class FailedPrecondition(Error):
 
 
 class Aborted(Error):
-    """Another member failed."""
+    """This process is stale, the group has an error (of leave()), or a checkpoint could not be written."""
 
     code = Status.ABORTED
 

@@ -199,7 +199,8 @@ class Job(Coordinator):
     def barrier(self, name: str, members: Optional[Iterable[str]] = None,
                 timeout: Optional[float] = None) -> None:
         """Waits until all members ("role:index"; all tasks but those of evaluators when left out) have
-        come. The first one fixes members and time limit. An error's missing names who has not come."""
+        come. The first one fixes members and time limit. An error's missing names who has not come:
+        Internal where a member failed, ended or left, FailedPrecondition where an operator stopped it."""
         function, handle = self._core.library.barrier, self._core.handle()
         text, (array, n) = text_argument(name, "name"), names_array(_list(members), "members")
         self._core.wait(lambda ms: function(handle, text, array, n, ms), timeout)
