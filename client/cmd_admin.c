@@ -2,6 +2,7 @@
 /* The verbs about elasticd itself, and rm. */
 #include "client/humane.h"
 #include "client/job.h"
+#include "client/job_names.h"
 #include "client/verbs.h"
 
 #include <errno.h>
@@ -79,27 +80,42 @@ int cmd_version(struct ctl *ctl, struct args *args)
 	return 0;
 }
 
+static int remove_one(struct ctl *ctl, const char *name, bool logs, int *ret_removed)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	json_t *p = ctl_job(name);
+	int r;
+
+	if (logs)
+		p = ctl_with(p, "logs", json_true());
+	r = ctl_call(ctl, "Remove", p, &answer);
+	*ret_removed = r ? 0 : (int)get_int(answer, "removed");
+	return r;
+}
+
 int cmd_rm(struct ctl *ctl, struct args *args)
 {
-	int result = 0, total = 0;
+	bool logs = args_has(args, "logs");
+	_cleanup_(job_names_fini) struct job_names names = { 0 };
+	int total = 0, result = job_names_get(ctl, args, JOB_NAMES_ENDED, &names);
 
-	for (int i = 0; i < args->argc; i++) {
-		_cleanup_json_ json_t *answer = NULL;
-		json_t *p = ctl_job(args->argv[i]);
-		int n, r;
+	if (result != 0)
+		return result;
+	for (int i = 0; i < names.n; i++) {
+		int n, r = remove_one(ctl, names.names[i], logs, &n);
 
-		if (args_has(args, "logs"))
-			p = ctl_with(p, "logs", json_true());
-		r = ctl_call(ctl, "Remove", p, &answer);
 		if (result == 0)
 			result = r;
-		if (r != 0)
-			continue;
-		n = (int)get_int(answer, "removed");
 		total += n;
-		ctl_say(ctl, "removed %d run%s of %s%s", n, n == 1 ? "" : "s", args->argv[i],
-			args_has(args, "logs") ? " and its logs" : "");
+		if (r == 0 && !names.chosen)
+			ctl_say(ctl, "removed %d run%s of %s%s", n, n == 1 ? "" : "s",
+				names.names[i], logs ? " and its logs" : "");
 	}
+	if (names.chosen && names.n > 0)
+		ctl_say(ctl, "removed %d run%s%s", total, total == 1 ? "" : "s",
+			!logs	     ? ""
+			: total == 1 ? " and its logs"
+				     : " and their logs");
 	if (ctl->json)
 		printf("{\"removed\": %d}\n", total);
 	return result;

@@ -3,6 +3,7 @@
 #include "client/address.h"
 #include "client/humane.h"
 #include "client/job.h"
+#include "client/job_names.h"
 #include "client/tasks.h"
 #include "client/verbs.h"
 #include "common/scan.h"
@@ -13,12 +14,12 @@
 enum { REPLICAS_MAX = 1 << 20 };
 
 /* What does not wait must be a whole job. */
-static int check_names(struct ctl *ctl, const struct args *args)
+static int check_names(struct ctl *ctl, const struct args *args, const struct job_names *names)
 {
-	for (int i = 0; i < args->argc; i++)
-		if (args_has(args, "no-wait") && tasks_text(args->argv[i]))
+	for (int i = 0; i < names->n; i++)
+		if (args_has(args, "no-wait") && tasks_text(names->names[i]))
 			return ctl_usage(
-				ctl, "--no-wait is for whole jobs, got \"%s\"", args->argv[i]);
+				ctl, "--no-wait is for whole jobs, got \"%s\"", names->names[i]);
 	return 0;
 }
 
@@ -60,39 +61,59 @@ static int stopped_one(struct ctl *ctl, const char *name, int64_t began_us, json
 	return 0;
 }
 
+/* Returns the first status that is not 0. */
+static int stop_names(struct ctl *ctl, const struct args *args, const struct job_names *names,
+	int64_t grace_ms, json_t *report)
+{
+	_cleanup_free_ int *status = calloc(names->n + 1, sizeof(*status));
+	int64_t began_us = ctl_now_us();
+	int result = 0;
+
+	if (!status)
+		return ctl_error(ctl, CTL_FAILED, "out of memory");
+	/* All are asked first, so that they stop at the same time. */
+	for (int i = 0; i < names->n; i++)
+		if (!tasks_text(names->names[i]))
+			status[i] = stop_one(ctl, names->names[i], grace_ms);
+	for (int i = 0; i < names->n; i++) {
+		const char *name = names->names[i];
+
+		if (tasks_text(name))
+			status[i] = tasks_stop(ctl, name, grace_ms, false, report);
+		else if (status[i] == 0 && args_has(args, "no-wait"))
+			ctl_say(ctl, "%s is stopping", name);
+		else if (status[i] == 0)
+			status[i] = stopped_one(ctl, name, began_us, report);
+		result = worse(result, status[i]);
+	}
+	return result;
+}
+
 int cmd_stop(struct ctl *ctl, struct args *args)
 {
+	_cleanup_(job_names_fini) struct job_names names = { 0 };
 	_cleanup_json_ json_t *report = json_array();
-	_cleanup_free_ int *status = calloc(args->argc + 1, sizeof(*status));
-	int64_t grace_ms = -1, began_us = ctl_now_us();
+	int64_t grace_ms = -1;
 	struct error err = { 0 };
-	int result = 0;
+	int r;
 
 	if (args_duration(args, "grace", &grace_ms, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
-	if (check_names(ctl, args) != 0)
-		return CTL_USAGE;
-	/* All are asked first, so that they stop at the same time. */
-	for (int i = 0; i < args->argc; i++)
-		if (!tasks_text(args->argv[i]))
-			status[i] = stop_one(ctl, args->argv[i], grace_ms);
-	for (int i = 0; i < args->argc; i++) {
-		if (tasks_text(args->argv[i]))
-			status[i] = tasks_stop(ctl, args->argv[i], grace_ms, false, report);
-		else if (status[i] == 0 && args_has(args, "no-wait"))
-			ctl_say(ctl, "%s is stopping", args->argv[i]);
-		else if (status[i] == 0)
-			status[i] = stopped_one(ctl, args->argv[i], began_us, report);
-		result = worse(result, status[i]);
-	}
+	r = job_names_get(ctl, args, JOB_NAMES_ACTIVE, &names);
+	if (r == 0)
+		r = check_names(ctl, args, &names);
+	if (r != 0)
+		return r;
+	r = stop_names(ctl, args, &names, grace_ms, report);
 	if (ctl->json)
 		ctl_print_json(report, false);
-	return result;
+	return r;
 }
 
 struct next {
 	const char *run;
 	int64_t attempt;
+	int64_t began_us; /* when it was asked for */
 	const char *role;
 	int replicas; /* -1: any */
 };
@@ -116,7 +137,6 @@ static int tell_next(struct ctl *ctl, const char *name, const char *run, const c
 {
 	_cleanup_json_ json_t *job = NULL;
 	_cleanup_free_ char *verdict = NULL;
-	int64_t began_us = ctl_now_us();
 	char took[HUMANE_TEXT_MAX];
 	int workers;
 	int r = job_wait(ctl, run, runs_anew, n, &job);
@@ -133,51 +153,90 @@ static int tell_next(struct ctl *ctl, const char *name, const char *run, const c
 		return 0;
 	}
 	workers = job_workers(job, NULL);
-	humane_since(ctl_now_us(), began_us, took);
+	humane_since(ctl_now_us(), n->began_us, took);
 	ctl_say(ctl, "%s %s: attempt %d runs with %d worker%s after %s (run %s)", name, verb,
 		(int)get_int(job, "attempt"), workers, plural(workers), took,
 		get_text(job, "run") ? get_text(job, "run") : run);
 	return 0;
 }
 
-static int restart_one(struct ctl *ctl, const char *name, bool wait, json_t *report)
+/* A restart that was asked for. */
+struct again {
+	json_t *before; /* the job */
+	char *run;	/* NULL: it is not that of a whole job, or was refused */
+	int64_t began_us;
+	int status;
+};
+
+static int restart_ask(struct ctl *ctl, const char *name, struct again *a)
 {
-	_cleanup_json_ json_t *before = NULL, *answer = NULL;
-	struct next n = { .replicas = -1 };
+	_cleanup_json_ json_t *answer = NULL;
 	const char *run;
-	int r;
+	int r = job_status(ctl, name, false, &a->before);
 
-	if (tasks_text(name))
-		return tasks_stop(ctl, name, -1, true, report);
-	r = job_status(ctl, name, false, &before);
-
+	a->began_us = ctl_now_us();
 	if (r == 0)
 		r = ctl_call(ctl, "Restart", ctl_job(name), &answer);
 	if (r != 0)
 		return r;
 	run = get_text(answer, "run");
-	if (!wait) {
-		ctl_say(ctl, "%s is restarting (run %s)", name, run ? run : "?");
-		return 0;
+	a->run = strdup(run ? run : name);
+	return a->run ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
+}
+
+static int restarted_one(struct ctl *ctl, const char *name, struct again *a, json_t *report)
+{
+	struct next n = { .run = get_text(a->before, "run"),
+		.attempt = get_int(a->before, "attempt"),
+		.began_us = a->began_us,
+		.replicas = -1 };
+
+	return tell_next(ctl, name, a->run, "restarted", &n, report);
+}
+
+/* Returns the first status that is not 0. */
+static int restart_names(struct ctl *ctl, const struct job_names *names, bool wait, json_t *report)
+{
+	_cleanup_free_ struct again *again = calloc(names->n + 1, sizeof(*again));
+	int result = 0;
+
+	if (!again)
+		return ctl_error(ctl, CTL_FAILED, "out of memory");
+	/* All are asked first, so that they restart at the same time. */
+	for (int i = 0; i < names->n; i++)
+		if (!tasks_text(names->names[i]))
+			again[i].status = restart_ask(ctl, names->names[i], &again[i]);
+	for (int i = 0; i < names->n; i++) {
+		const char *name = names->names[i];
+		int r = again[i].status;
+
+		if (tasks_text(name))
+			r = tasks_stop(ctl, name, -1, true, report);
+		else if (r == 0 && wait)
+			r = restarted_one(ctl, name, &again[i], report);
+		else if (r == 0)
+			ctl_say(ctl, "%s is restarting (run %s)", name, again[i].run);
+		result = worse(result, r);
+		json_decref(again[i].before);
+		free(again[i].run);
 	}
-	n.run = get_text(before, "run");
-	n.attempt = get_int(before, "attempt");
-	return tell_next(ctl, name, run ? run : name, "restarted", &n, report);
+	return result;
 }
 
 int cmd_restart(struct ctl *ctl, struct args *args)
 {
+	_cleanup_(job_names_fini) struct job_names names = { 0 };
 	_cleanup_json_ json_t *report = json_array();
-	int result = 0;
+	int r = job_names_get(ctl, args, JOB_NAMES_ACTIVE, &names);
 
-	if (check_names(ctl, args) != 0)
-		return CTL_USAGE;
-	for (int i = 0; i < args->argc; i++)
-		result = worse(result,
-			restart_one(ctl, args->argv[i], !args_has(args, "no-wait"), report));
+	if (r == 0)
+		r = check_names(ctl, args, &names);
+	if (r != 0)
+		return r;
+	r = restart_names(ctl, &names, !args_has(args, "no-wait"), report);
 	if (ctl->json)
 		ctl_print_json(report, false);
-	return result;
+	return r;
 }
 
 int cmd_scale(struct ctl *ctl, struct args *args)
@@ -206,8 +265,8 @@ int cmd_scale(struct ctl *ctl, struct args *args)
 	r = ctl_call(ctl, "Scale", p, NULL);
 	if (r != 0)
 		return r;
-	n = (struct next){ get_text(before, "run"), get_int(before, "attempt"), a.role,
-		(int)replicas };
+	n = (struct next){ get_text(before, "run"), get_int(before, "attempt"), ctl_now_us(),
+		a.role, (int)replicas };
 	if (job_workers(before, a.role) == n.replicas) {
 		ctl_say(ctl, "%s has %d worker%s already", args->argv[0], n.replicas,
 			plural(n.replicas));

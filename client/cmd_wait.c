@@ -3,47 +3,131 @@
 #include "client/event_line.h"
 #include "client/humane.h"
 #include "client/job.h"
+#include "client/job_names.h"
 #include "client/verbs.h"
 #include "common/printable.h"
 
 #include <string.h>
 
-int cmd_wait(struct ctl *ctl, struct args *args)
-{
-	_cleanup_json_ json_t *answer = NULL;
-	_cleanup_free_ char *verdict = NULL;
-	const char *until = args_get(args, "until");
-	int64_t limit_ms = ctl->timeout_ms; /* -1: none */
-	json_t *job, *p;
-	int r;
+/* Calls that one connection has at once; elasticd handles 64, and answers in their order. */
+enum { CALLS_PER_LINK = 32 };
 
-	if (until && strcmp(until, "running") != 0 && strcmp(until, "ended") != 0)
-		return ctl_usage(ctl, "--until: expected running or ended, got \"%s\"", until);
-	if (args_has(args, "kill") && limit_ms < 0)
-		return ctl_usage(ctl, "--kill needs --timeout");
-	p = ctl_job(args->argv[0]);
-	if (until)
-		p = ctl_with(p, "until", json_string(until));
-	if (args_has(args, "kill")) {
-		/* The answer comes some time after the limit: when the run was ended. */
-		ctl->deadline_ms = -1;
-		p = ctl_with(
-			ctl_with(p, "kill", json_true()), "timeout_ms", json_integer(limit_ms));
+struct waits {
+	struct job_names names;
+	struct varlink_sync **links; /* CALLS_PER_LINK names each */
+	json_t *report;
+};
+
+static void waits_fini(struct waits *w)
+{
+	for (int i = 0; w->links && i < w->names.n; i++)
+		varlink_sync_free(w->links[i]);
+	free(w->links);
+	job_names_fini(&w->names);
+	json_decref(w->report);
+}
+
+/* All are asked for at once: their limits run side by side. parameters are those of each call,
+ * without the job. */
+static int wait_ask(struct ctl *ctl, struct waits *w, const json_t *parameters)
+{
+	int r = 0;
+
+	w->report = json_array();
+	w->links = calloc(w->names.n + 1, sizeof(*w->links));
+	if (!w->links || !w->report)
+		return ctl_error(ctl, CTL_FAILED, "out of memory");
+	for (int i = 0; i < w->names.n && r == 0; i++) {
+		struct varlink_sync **link = &w->links[i / CALLS_PER_LINK];
+		json_t *p = ctl_job(w->names.names[i]);
+
+		if (p && json_object_update(p, (json_t *)parameters) < 0) {
+			json_decref(p);
+			p = NULL;
+		}
+		if (!*link)
+			r = ctl_connect(ctl, link);
+		if (r == 0)
+			r = ctl_send(ctl, *link, "Wait", p, false);
+		else
+			json_decref(p);
 	}
-	r = ctl_call(ctl, "Wait", p, &answer);
-	if (r != 0)
-		return r;
-	job = json_object_get(answer, "job");
-	if (ctl->json)
-		ctl_print_json(job, false);
+	return r;
+}
+
+/* What became of a job, as its name was given. Returns its exit status. */
+static int wait_tell(struct ctl *ctl, const char *name, json_t *job, json_t *report)
+{
+	_cleanup_free_ char *verdict = NULL;
+
+	json_array_append(report, job);
 	if (!job_ended(job)) {
-		ctl_say(ctl, "%s is %s", args->argv[0],
+		ctl_say(ctl, "%s is %s", name,
 			get_text(job, "state") ? get_text(job, "state") : "?");
 		return 0;
 	}
 	verdict = job_verdict_text(job);
-	ctl_say(ctl, "%s %s", args->argv[0], verdict ? verdict : "ended");
+	ctl_say(ctl, "%s %s", name, verdict ? verdict : "ended");
 	return job_exit_status(job);
+}
+
+/* Takes the answers in the order of the names. Returns the first status that is not 0. */
+static int wait_take(struct ctl *ctl, struct waits *w)
+{
+	int result = 0;
+
+	for (int i = 0; i < w->names.n; i++) {
+		_cleanup_json_ json_t *answer = NULL;
+		_cleanup_free_ char *refusal = NULL;
+		struct error err = { 0 };
+		int r = ctl_try_next(
+			ctl, w->links[i / CALLS_PER_LINK], &answer, NULL, &refusal, &err);
+
+		if (r == 0)
+			r = wait_tell(
+				ctl, w->names.names[i], json_object_get(answer, "job"), w->report);
+		else if (refusal)
+			ctl_refused(ctl, r, ctl->refusal, &err);
+		fflush(stdout);
+		if (result == 0)
+			result = r;
+		/* Out of time, or without elasticd: nothing is to come. */
+		if (!answer && !refusal)
+			break;
+	}
+	return result;
+}
+
+int cmd_wait(struct ctl *ctl, struct args *args)
+{
+	_cleanup_(waits_fini) struct waits w = { 0 };
+	_cleanup_json_ json_t *p = json_object();
+	const char *until = args_get(args, "until");
+	int r;
+
+	if (until && strcmp(until, "running") != 0 && strcmp(until, "ended") != 0)
+		return ctl_usage(ctl, "--until: expected running or ended, got \"%s\"", until);
+	if (args_has(args, "kill") && ctl->timeout_ms < 0)
+		return ctl_usage(ctl, "--kill needs --timeout");
+	if (until)
+		p = ctl_with(p, "until", json_string(until));
+	r = job_names_get(ctl, args, JOB_NAMES_NEWEST, &w.names);
+	if (r == 0 && args_has(args, "kill")) {
+		p = ctl_with(p, "kill", json_true());
+		p = ctl_with(p, "timeout_ms", json_integer(ctl_left_ms(ctl)));
+		/* The answer comes some time after the limit: when the run was ended. */
+		ctl->deadline_ms = -1;
+	}
+	if (r == 0)
+		r = wait_ask(ctl, &w, p);
+	if (r != 0)
+		return r;
+	r = wait_take(ctl, &w);
+	if (ctl->json && (w.names.chosen || w.names.n != 1))
+		ctl_print_json(w.report, false);
+	else if (ctl->json && json_array_size(w.report) > 0)
+		ctl_print_json(json_array_get(w.report, 0), false);
+	return r;
 }
 
 void event_print(FILE *f, bool color, bool with_job, const json_t *event)

@@ -95,6 +95,11 @@ const char *ctl_peer(const struct ctl *ctl);
 _must_check_ int ctl_stream(
 	struct ctl *ctl, const char *method, json_t *parameters, struct varlink_sync **ret);
 
+/* Sends one more call over link, whose answer ctl_next() gives after those to the calls before it.
+ * method and parameters as in ctl_call(); more: it is to answer several times. */
+_must_check_ int ctl_send(struct ctl *ctl, struct varlink_sync *link, const char *method,
+	json_t *parameters, bool more);
+
 /* The next answer of a stream; ret_more: others follow. */
 _must_check_ int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more);
 

@@ -301,8 +301,8 @@ static int receive(struct ctl *ctl, struct varlink_sync *link, json_t **ret, boo
 	return 0;
 }
 
-static int send_call(struct ctl *ctl, struct varlink_sync *link, const char *method,
-	json_t *parameters, bool more)
+int ctl_send(struct ctl *ctl, struct varlink_sync *link, const char *method, json_t *parameters,
+	bool more)
 {
 	struct error err = { 0 };
 	char full[96];
@@ -324,7 +324,7 @@ static int greet(struct ctl *ctl, struct varlink_sync *link)
 
 	if (!ctl->token)
 		return 0;
-	r = send_call(ctl, link, "io.elasticd.Worker.Hello",
+	r = ctl_send(ctl, link, "io.elasticd.Worker.Hello",
 		ctl_with(json_object(), "token", json_string(ctl->token)), false);
 	if (r == 0)
 		r = receive(ctl, link, &answer, NULL, &name, &err);
@@ -340,7 +340,7 @@ int ctl_try(struct ctl *ctl, const char *method, json_t *parameters, json_t **re
 		json_decref(parameters);
 		return r;
 	}
-	r = send_call(ctl, ctl->link, method, parameters, false);
+	r = ctl_send(ctl, ctl->link, method, parameters, false);
 	return r != 0 ? r : receive(ctl, ctl->link, ret, NULL, ret_error, err);
 }
 
@@ -362,7 +362,7 @@ int ctl_stream(struct ctl *ctl, const char *method, json_t *parameters, struct v
 		json_decref(parameters);
 		return r;
 	}
-	r = send_call(ctl, link, method, parameters, true);
+	r = ctl_send(ctl, link, method, parameters, true);
 	if (r == 0)
 		*ret = TAKE_PTR(link);
 	return r;

@@ -47,6 +47,7 @@ client_SRC := \
 	client/ctl.c \
 	client/humane.c \
 	client/job.c \
+	client/job_names.c \
 	client/line_printer.c \
 	client/link.c \
 	client/table.c

@@ -26,13 +26,21 @@ static const struct arg_option start_options[] = {
 	{ NULL },
 };
 
+/* Instead of the names of jobs. */
+#define ALL_OPTION(text)                     \
+	{                                    \
+		"all", NULL, text, NULL, 'a' \
+	}
+
 static const struct arg_option stop_options[] = {
+	ALL_OPTION("all jobs that are active"),
 	{ "grace", "DURATION", "kill after this long, instead of the job's stop.timeout", NULL, 0 },
 	{ "no-wait", NULL, "do not wait until jobs have ended", NULL, 0 },
 	{ NULL },
 };
 
 static const struct arg_option restart_options[] = {
+	ALL_OPTION("all jobs that are active"),
 	{ "no-wait", NULL, "do not wait until jobs run again", NULL, 0 },
 	{ NULL },
 };
@@ -98,6 +106,7 @@ static const struct arg_option errors_options[] = {
 };
 
 static const struct arg_option wait_options[] = {
+	ALL_OPTION("all jobs that are active"),
 	{ "until", "STATE", "running or ended (default)", "running ended", 0 },
 	{ "kill", NULL, "end the run after --timeout, and tell of it as of any other", NULL, 0 },
 	{ NULL },
@@ -110,6 +119,7 @@ static const struct arg_option events_options[] = {
 };
 
 static const struct arg_option rm_options[] = {
+	ALL_OPTION("all runs that have ended"),
 	{ "logs", NULL, "remove their log directories too", NULL, 0 },
 	{ NULL },
 };

@@ -43,9 +43,9 @@ enum { MANY = -1 };
 		VERB_VERDICT | VERB_COMMAND, "Run a group of workers in the foreground")           \
 	X(start, cmd_start, start_options, 0, MANY, "[OPTION...] [--] PROGRAM [ARGUMENT...]",      \
 		WORDS_COMMAND, VERB_DAEMON | VERB_COMMAND, "Start a job under elasticd")           \
-	X(stop, cmd_stop, stop_options, 1, MANY, "JOB[/WORKERS]...", WORDS_WORKERS, VERB_DAEMON,   \
+	X(stop, cmd_stop, stop_options, 0, MANY, "[JOB[/WORKERS]...]", WORDS_WORKERS, VERB_DAEMON, \
 		"Stop jobs, or some of their workers, in an orderly way")                          \
-	X(restart, cmd_restart, restart_options, 1, MANY, "JOB[/WORKERS]...", WORDS_ANY_WORKERS,   \
+	X(restart, cmd_restart, restart_options, 0, MANY, "[JOB[/WORKERS]...]", WORDS_ANY_WORKERS, \
 		VERB_DAEMON, "Restart jobs or some of their workers, or start ended jobs again")   \
 	X(preempt, cmd_preempt, preempt_options, 0, MANY, "[JOB...]", WORDS_ACTIVE, VERB_DAEMON,   \
 		"Give jobs notice, so that they save and leave")                                   \
@@ -71,8 +71,8 @@ enum { MANY = -1 };
 		"Show what failed, the root cause first")                                          \
 	X(why, cmd_why, NULL, 1, 1, "JOB", WORDS_JOBS, VERB_DAEMON,                                \
 		"Explain the restarts of a job and what is left of its budget")                    \
-	X(wait, cmd_wait, wait_options, 1, 1, "JOB", WORDS_ACTIVE, VERB_DAEMON | VERB_VERDICT,     \
-		"Wait until a job ends, and exit as it did")                                       \
+	X(wait, cmd_wait, wait_options, 0, MANY, "[JOB...]", WORDS_ACTIVE,                         \
+		VERB_DAEMON | VERB_VERDICT, "Wait until jobs end, and exit as they did")           \
 	X(task, cmd_task, NULL, 1, MANY, "VERB [ARGUMENT...]", WORDS_TASK_VERBS, VERB_GROUP,       \
 		"Submit work to the queue of a job, fetch what came of it, or do it")              \
 	X(call, cmd_call, call_options, 0, 2, "[JOB] [PAYLOAD]", WORDS_ACTIVE, VERB_DAEMON,        \
@@ -80,7 +80,7 @@ enum { MANY = -1 };
 	X(events, cmd_events, events_options, 0, 1, "[JOB]", WORDS_JOBS, VERB_DAEMON,              \
 		"Show what happened")                                                              \
 	X(validate, cmd_validate, NULL, 1, MANY, "FILE...", WORDS_FILES, 0, "Check job files")     \
-	X(rm, cmd_rm, rm_options, 1, MANY, "JOB...", WORDS_JOBS, VERB_DAEMON,                      \
+	X(rm, cmd_rm, rm_options, 0, MANY, "[JOB...]", WORDS_JOBS, VERB_DAEMON,                    \
 		"Forget jobs that have ended")                                                     \
 	X(platform, cmd_platform, NULL, 0, 0, "", WORDS_NONE, 0,                                   \
 		"Show where this host is and what announces its end")                              \

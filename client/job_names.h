@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The jobs that a verb of several is about: names and runs as they were given, names with "*"
+ * (fnmatch(3)), and --all. Asks elasticd for its jobs only where that is needed. Called by stop,
+ * restart, wait and rm.
+ */
+
+#include "client/ctl.h"
+
+/* What a pattern and --all choose from. */
+enum job_names_of {
+	JOB_NAMES_ACTIVE, /* jobs that are active, by name */
+	JOB_NAMES_NEWEST, /* a pattern: the newest run of each job, by name; --all: as above */
+	JOB_NAMES_ENDED,  /* runs that have ended, by their identifiers */
+};
+
+struct job_names {
+	char **names; /* NULL-ended, none of them twice */
+	int n;
+	bool chosen; /* by a pattern or --all: the caller does not know how many there are */
+};
+
+/*
+ * The jobs that args mean, whose verb has the option "all"; behind a slash a name keeps its
+ * workers. A pattern that no job matches is an error, --all without jobs is not. Returns 0 with ret
+ * to be freed by job_names_fini(), or an exit status.
+ */
+_must_check_ int job_names_get(
+	struct ctl *ctl, const struct args *args, enum job_names_of of, struct job_names *ret);
+void job_names_fini(struct job_names *names);
+
+/* Adds those of jobs (an answer of List, borrowed) that pattern matches. Returns how many match, or
+ * -ENOMEM. Pure. */
+_must_check_ int job_names_match(
+	struct job_names *names, const char *pattern, const json_t *jobs, enum job_names_of of);
