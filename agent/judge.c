@@ -7,6 +7,7 @@
 #include "common/duration.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/status.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -279,7 +280,7 @@ void agent_worker_error(struct agent *a, struct task *t, const char *code, const
 
 	if (!task_alive(t) || t->app_error)
 		return;
-	if (code && *code)
+	if (code && *code && strcmp(code, status_name(STATUS_UNKNOWN)) != 0)
 		n = asprintf(&text, "%s (%s)", message, code);
 	else
 		n = asprintf(&text, "%s", message);

@@ -125,7 +125,7 @@ void preempting_reason(const struct preempting *p, char *text, size_t size)
 
 	saved_text(&v, saved, sizeof(saved));
 	preempt_missing(p->machine, missing, sizeof(missing));
-	snprintf(text, size, "preempted (%s%s%.120s)%s%s%.*s%s%s", p->source,
+	snprintf(text, size, "notice from %s%s%.120s%s%s%.*s%s%s", p->source,
 		p->reason[0] ? ": " : "", p->reason, saved, p->why[0] ? "; " : "",
 		(int)strcspn(p->why, ":"), p->why, missing[0] ? "; " : "", missing);
 }
@@ -215,13 +215,14 @@ void preempting_past_note(struct agent *a, const json_t *event)
 bool preempting_past(struct agent *a)
 {
 	json_t *past = a->past_notice;
+	const char *reason = json_get_string(past, "reason", "");
 	char was[32];
 
 	if (!past)
 		return false;
 	snprintf(was, sizeof(was), "%s", json_get_string(past, "state", ""));
-	agent_set_reason(a, "preempted (%.40s: %.300s); the agent was lost (%s)",
-		json_get_string(past, "source", ""), json_get_string(past, "reason", ""), was);
+	agent_set_reason(a, "notice from %.40s%s%.300s; the agent was lost (%s)",
+		json_get_string(past, "source", ""), *reason ? ": " : "", reason, was);
 	json_put(past, "state", json_string(preempt_state_name(PREEMPT_OVER)));
 	json_put_int(past, "saved", past_saved_count(a));
 	a->preempting->past = past;

@@ -101,7 +101,6 @@ static int roster_init(struct agent *a, struct task *t, struct task *old, int n_
 {
 	struct task *before = roster_find(old, n_old, t->role, t->index, t->rank);
 
-	t->of_several = a->spec->n_roles > 1;
 	t->slot = roster_slot(a, t);
 	if (t->slot < 0)
 		return t->slot;

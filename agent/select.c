@@ -14,10 +14,7 @@
 
 const char *agent_task_name(const struct task *t)
 {
-	static char name[128];
-
-	snprintf(name, sizeof(name), "%s:%d", t->role->name, t->index);
-	return name;
+	return task_called(t);
 }
 
 static const struct spec_role *select_role(const struct agent *a, const char *name, size_t len)

@@ -43,11 +43,7 @@ const char *task_called(const struct task *t)
 {
 	static char name[128];
 
-	/* The number is the rank, which is the index too where nobody was added out of turn. */
-	if (!t->of_several && t->index == t->rank)
-		snprintf(name, sizeof(name), "worker %d", t->rank);
-	else
-		snprintf(name, sizeof(name), "%.100s:%d", t->role->name, t->index);
+	snprintf(name, sizeof(name), "%.100s:%d", t->role->name, t->index);
 	return name;
 }
 

@@ -66,7 +66,6 @@ struct task {
 	bool on_purpose; /* a person stopped it: it is never blamed, nor waited for */
 	bool extra;	 /* added beyond the specification */
 	bool replaced;	 /* it is stopped to be run in a terminal: its end is not judged before */
-	bool of_several; /* the job has several roles: a number alone does not tell who it is */
 	bool attached;	 /* runs in a caller's terminal: its process is not the agent's child */
 	bool forgiven;	 /* how its last process ended was answered: by a restart, by a person */
 	bool spent;	 /* it failed, and gets no restart of its own */
@@ -105,8 +104,7 @@ bool task_bad_exit(const struct task *t);
 bool task_has_failed(const struct task *t);
 /* What the agent or the task itself said was wrong, or NULL. Borrowed. */
 const char *task_complaint(const struct task *t);
-/* Who it is in texts for people: "worker 3" where that can only be one, else "chief:0". Borrowed
- * until the next call. */
+/* Its name in texts for people and in commands: "worker:3". Borrowed until the next call. */
 const char *task_called(const struct task *t);
 /* Forgets how the process before ended, for the next one. */
 void task_renew(struct task *t);

@@ -44,6 +44,18 @@ def notices(daemon, run):
     return [e for e in daemon.events(run) if e["event"] == "notice"]
 
 
+def test_a_preempted_run_says_so_once(box, daemon):
+    _, run = start_leaver(daemon, "once")
+    assert box.ctl("preempt", "once", "--reason=a new kernel").rc == 0
+    verdict = daemon.wait(run)["verdict"]
+    assert verdict["result"] == "preempted"
+    assert verdict["message"].startswith("notice from operator: a new kernel"), verdict
+    for verb in ("wait", "why"):
+        assert "preempted: preempted" not in box.ctl(verb, run).out
+    texts = [e["text"] for e in daemon.events(run)]
+    assert not [t for t in texts if "preempted: preempted" in t], texts
+
+
 def test_a_job_that_gets_notice_saves_and_ends_preempted(box, daemon):
     start_leaver(daemon, "digits", restart={"max": 3})
     given = box.ctl("preempt", "digits", "--reason=a new kernel")

@@ -222,4 +222,4 @@ def test_who_stops_a_job_that_has_failed_already_is_not_its_reason(box, daemon):
     daemon.call("Stop", job=name, timeout_ms=0)
     job = daemon.wait(run)
     assert (job["state"], job["verdict"]["exit_status"]) == ("failed", 7)
-    assert "worker 1: exit code 7" in job["verdict"]["message"], job["verdict"]
+    assert "worker:1: exit code 7" in job["verdict"]["message"], job["verdict"]

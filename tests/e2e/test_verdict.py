@@ -174,3 +174,9 @@ def test_a_reported_error_of_one_that_is_stopped_on_purpose_is_nobodys_failure(b
     assert daemon.call("StopTask", job=name, tasks="reporter:0")["stopped"] == 1
     box.path("go").touch()
     assert daemon.wait(name)["verdict"]["result"] == "succeeded"
+
+
+def test_a_code_that_says_nothing_is_not_shown(daemon):
+    job = daemon.run(reporter("error:2:the disk is gone", "exit:0"))
+    assert "the disk is gone" in job["verdict"]["message"]
+    assert "Unknown" not in job["verdict"]["message"] + job["verdict"]["root_cause"]["message"]

@@ -59,13 +59,10 @@ START_TEST(a_state_has_its_reason_until_the_next_state)
 }
 END_TEST
 
-START_TEST(a_number_names_who_has_it_as_rank_and_as_index)
+START_TEST(it_is_called_by_its_role_and_index)
 {
-	/* Of the only role, but added out of turn. */
 	ck_assert_str_eq(task_called(&task), "trainer:2");
 	task.rank = 2;
-	ck_assert_str_eq(task_called(&task), "worker 2");
-	task.of_several = true;
 	ck_assert_str_eq(task_called(&task), "trainer:2");
 }
 END_TEST
@@ -199,7 +196,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_new_task_waits_and_has_no_process);
 	tcase_add_test(t, a_state_has_its_reason_until_the_next_state);
-	tcase_add_test(t, a_number_names_who_has_it_as_rank_and_as_index);
+	tcase_add_test(t, it_is_called_by_its_role_and_index);
 	tcase_add_test(t, an_exit_code_is_kept_and_told);
 	tcase_add_test(t, a_signal_is_kept_and_told_by_name);
 	tcase_add_test(t, every_exit_code_and_signal_has_the_status_of_a_shell);
