@@ -753,7 +753,7 @@ static void add_rules(TCase *t)
 	tcase_add_test(t, a_member_that_ended_fails_what_waits_for_it_by_name);
 	tcase_add_test(t, who_comes_when_members_have_ended_is_told_of_all_of_them);
 	tcase_add_test(t, a_good_end_after_the_arrival_lets_the_others_pass);
-	tcase_add_test(t, those_who_wait_are_told_at_once_that_a_member_was_stopped_by_an_operator);
+	tcase_add_test(t, those_who_wait_are_told_at_once_that_an_operator_stopped_a_member);
 	tcase_add_test(t, one_that_is_stopped_after_it_came_lets_the_others_pass);
 	tcase_add_test(t, a_recoverable_member_restarts_inside_a_barrier);
 	tcase_add_test(t, a_new_process_is_not_told_of_what_its_predecessor_missed);
