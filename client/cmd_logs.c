@@ -3,6 +3,7 @@
 #include "client/humane.h"
 #include "client/job.h"
 #include "client/line_printer.h"
+#include "client/screen.h"
 #include "client/verbs.h"
 
 #include <string.h>
@@ -95,6 +96,7 @@ static int printer_init(
 	bool raw = args_has(args, "raw");
 	int r = 0;
 
+	screen_exact(stdout);
 	/* One stream, so that a pager or grep sees all; start --follow keeps them apart. */
 	*p = (struct line_printer){ .out = stdout,
 		.err = stdout,

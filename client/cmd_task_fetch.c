@@ -2,6 +2,7 @@
 /* task fetch: what came of tasks, in the order asked for, a part of them at a time. */
 #include "client/payload.h"
 #include "client/queue_client.h"
+#include "client/screen.h"
 #include "client/verbs.h"
 
 #include <inttypes.h>
@@ -25,6 +26,7 @@ static int print_raw(struct fetch *f, const json_t *outcome)
 
 	if (payload_get(outcome, "value", &data, &len) < 0)
 		return ctl_error(f->ctl, CTL_REFUSED, "the value is not understood");
+	screen_exact(stdout);
 	fwrite(data ? data : "", 1, len, stdout);
 	return 0;
 }

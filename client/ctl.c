@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/ctl.h"
 
+#include "client/screen.h"
 #include "client/verbs.h"
 #include "common/paths.h"
+#include "common/printable.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -53,6 +55,8 @@ int ctl_init(struct ctl *ctl, const struct args *args)
 
 	ctl->utf8 = init_locale();
 	ctl->json = args_has(args, "json");
+	if (ctl->json)
+		screen_exact(stdout);
 	ctl->quiet = args_has(args, "quiet");
 	ctl->legend = !args_has(args, "no-legend");
 	ctl->columns = terminal_columns();
@@ -82,13 +86,31 @@ void ctl_fini(struct ctl *ctl)
 	ctl->socket = NULL;
 }
 
+/* Line by line: a message has nothing to say in colours, or in a line that looks like another. */
+static void write_message(const char *text)
+{
+	for (;;) {
+		size_t n = strcspn(text, "\n");
+
+		printable_write(stderr, text, n);
+		fputc('\n', stderr);
+		if (!text[n] || !text[n + 1])
+			return;
+		text += n + 1;
+		fputs("  ", stderr);
+	}
+}
+
 static void complain(const struct ctl *ctl, const char *fmt, va_list ap)
 {
+	_cleanup_free_ char *text = NULL;
+
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
 	fflush(stdout);
 	fprintf(stderr, "%selasticctl:%s ", ctl->color_err ? color_code(COLOR_RED) : "",
 		ctl->color_err ? COLOR_OFF : "");
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	write_message(text ? text : "out of memory");
 }
 
 int ctl_error(const struct ctl *ctl, int status, const char *fmt, ...)

@@ -3,6 +3,7 @@
 
 #include "client/job.h"
 #include "client/line_printer.h"
+#include "client/screen.h"
 #include "common/printable.h"
 #include "common/report.h"
 
@@ -168,7 +169,7 @@ static void report(struct follow *f)
 		fputs(text ? text : "", stderr);
 	}
 	if (!f->ctl->quiet)
-		fprintf(stderr, "elasticctl: %s %s\n", f->name, verdict ? verdict : "has ended");
+		ctl_error(f->ctl, 0, "%s %s", f->name, verdict ? verdict : "has ended");
 }
 
 /* From the first attempt on: it may be over already. */
@@ -182,6 +183,8 @@ int follow_run(struct ctl *ctl, const char *name, const char *run)
 	struct follow f = { .ctl = ctl, .name = name, .run = run, .held = json_array() };
 	int r;
 
+	screen_exact(stdout);
+	screen_exact(stderr);
 	f.printer = (struct line_printer){ .out = stdout,
 		.err = stderr,
 		.eager = ctl->columns > 0,

@@ -3,6 +3,7 @@
 #include "client/ctl.h"
 #include "client/dispatch.h"
 #include "client/help.h"
+#include "client/screen.h"
 #include "client/verbs.h"
 #include "common/stdfds.h"
 
@@ -15,6 +16,7 @@ int main(int argc, char **argv)
 
 	if (stdfds_open(true) < 0)
 		return CTL_FAILED;
+	screen_begin();
 	if (args_parse(&args, NULL, global_options, argc, argv, true, &err) < 0)
 		status = ctl_usage(&ctl, "%s", err.text);
 	else if (args_has(&args, "version"))

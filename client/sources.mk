@@ -37,6 +37,7 @@ client_SRC := \
 	client/payload.c \
 	client/progress.c \
 	client/queue_client.c \
+	client/screen.c \
 	client/cmd_attach.c \
 	client/foreground.c \
 	client/cmd_platform.c \

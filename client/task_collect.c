@@ -6,6 +6,7 @@
  */
 #include "client/payload.h"
 #include "client/task_submit.h"
+#include "common/printable.h"
 
 #include <errno.h>
 #include <string.h>
@@ -98,10 +99,14 @@ static bool print_one(struct collect *c, const json_t *outcome)
 {
 	const char *state = get_text(outcome, "state");
 	size_t len;
-	_cleanup_free_ char *text = payload_result(outcome, &len);
+	_cleanup_free_ char *exact = payload_result(outcome, &len);
+	/* Here it does not leave by stdout, which would do it. */
+	_cleanup_free_ char *text =
+		exact && c->s->ctl->columns > 0 ? printable_dup(exact) : TAKE_PTR(exact);
 
 	if (!text)
 		return false;
+	len = strlen(text);
 	text[len] = '\n'; /* instead of its NUL */
 	if (!state || strcmp(state, "succeeded") != 0) {
 		c->failed++;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* task submit: the line on standard error that shows how it goes. */
+#include "client/screen.h"
 #include "client/task_submit.h"
 
 #include <stdio.h>
@@ -30,7 +31,7 @@ static int columns(void)
 void watch_clear(struct watch *w)
 {
 	if (w->drawn && w->terminal)
-		fputs("\r\033[K", stderr);
+		screen_redraw("");
 	w->drawn = false;
 }
 
@@ -45,7 +46,7 @@ static void draw(struct watch *w, const json_t *stats)
 	progress_update(&w->progress, &c, loop_now_ms());
 	progress_line(&w->progress, &c, w->terminal ? columns() : 0, line, sizeof(line));
 	if (w->terminal)
-		fprintf(stderr, "\r%s\033[K", line);
+		screen_redraw(line);
 	else
 		fprintf(stderr, "%s\n", line);
 	fflush(stderr);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/log.h"
 
+#include "common/printable.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
+
+enum { LINE_MAX_BYTES = 2304 };
 
 static const char *log_name = "elastic";
 static const char *log_context;
@@ -62,18 +66,21 @@ int log_level_from_string(const char *s)
 
 void log_format(int level, const char *text, char *buf, size_t size)
 {
-	snprintf(buf, size, "%s: %s%s%s%s", log_name, log_context ? log_context : "",
+	char line[LINE_MAX_BYTES];
+
+	snprintf(line, sizeof(line), "%s: %s%s%s%s", log_name, log_context ? log_context : "",
 		log_context ? ": " : "",
 		level <= LOG_ERR       ? "error: "
 		: level == LOG_WARNING ? "warning: "
 				       : "",
 		text);
+	printable_copy(buf, size, line);
 }
 
 static void log_emit(int level, const struct log_field *fields, const char *fmt, va_list ap)
 {
 	char text[2048];
-	char line[2304];
+	char line[2 * LINE_MAX_BYTES];
 	int saved = errno;
 	size_t n;
 

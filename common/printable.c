@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PRINTABLE_SHOWN_MAX = 8 };
+
 int printable_utf8(const char *s, size_t n, unsigned *ret_c)
 {
 	static const unsigned least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -50,34 +52,144 @@ static size_t colour_length(const char *s, size_t n)
 	return i < n && s[i] == 'm' ? i + 1 : 0;
 }
 
+/* What is shown for what stands at s: returns how many bytes of s that is, with ret_n bytes in out.
+ */
+static size_t show_next(const char *s, size_t n, char out[PRINTABLE_SHOWN_MAX], int *ret_n)
+{
+	size_t skip = colour_length(s, n);
+	unsigned c = 0;
+	int len = printable_utf8(s, n, &c);
+
+	*ret_n = 0;
+	if (skip > 0)
+		return skip;
+	if (len == 0) {
+		memcpy(out, "\xef\xbf\xbd", *ret_n = 3);
+		return 1;
+	}
+	if (c == '\r' && (n == 1 || s[1] == '\n'))
+		return 1;
+	if (c == '\t' || (c >= ' ' && c < 0x7f) || c >= 0xa0)
+		memcpy(out, s, *ret_n = len);
+	else if (c <= 0x7f)
+		*ret_n = snprintf(out, PRINTABLE_SHOWN_MAX, "^%c", (int)(c ^ 0x40));
+	else
+		*ret_n = snprintf(out, PRINTABLE_SHOWN_MAX, "<%02X>", c);
+	return len;
+}
+
 void printable_write(FILE *f, const char *text, size_t len)
 {
+	char out[PRINTABLE_SHOWN_MAX];
+	int n;
+
 	for (size_t i = 0; i < len;) {
-		unsigned c = 0;
-		int n = printable_utf8(text + i, len - i, &c);
+		i += show_next(text + i, len - i, out, &n);
+		fwrite(out, 1, n, f);
+	}
+}
 
-		if (n == 0) {
-			fputs("\xef\xbf\xbd", f);
-			i++;
-			continue;
+size_t printable_copy(char *to, size_t room, const char *text)
+{
+	size_t len = strlen(text), at = 0;
+	char out[PRINTABLE_SHOWN_MAX];
+	int n;
+
+	for (size_t i = 0; i < len;) {
+		i += show_next(text + i, len - i, out, &n);
+		if (at + n >= room)
+			break;
+		memcpy(to + at, out, n);
+		at += n;
+	}
+	to[at] = '\0';
+	return at;
+}
+
+/* Whether more bytes may make another thing of the n that are at s, the last ones so far. */
+static bool is_begun(const char *s, size_t n)
+{
+	static const unsigned char least[] = { 0xf0, 0xe0, 0xc0 };
+	unsigned char first = s[0];
+
+	if (n >= PRINTABLE_HELD_MAX)
+		return false;
+	if (first == '\r')
+		return n == 1;
+	if (first == '\033')
+		return n == 1 || (s[1] == '[' && strspn(s + 2, "0123456789;:") >= n - 2);
+	for (size_t i = 1; i < n; i++)
+		if ((s[i] & 0xc0) != 0x80)
+			return false;
+	for (size_t i = 0; i < 3; i++)
+		if (first >= least[i])
+			return n < 4 - i;
+	return false;
+}
+
+/* The sequence that ends colours, in any of its forms. */
+static bool is_reset(const char *s, size_t n)
+{
+	return strspn(s + 2, "0;:") == n - 3;
+}
+
+static void pass_next(
+	struct printable_stream *p, FILE *f, const char *s, size_t n, size_t *ret_used)
+{
+	char out[PRINTABLE_SHOWN_MAX];
+	size_t colour = colour_length(s, n);
+	int len;
+
+	if (colour > 0) {
+		p->coloured = !is_reset(s, colour);
+		fwrite(s, 1, *ret_used = colour, f);
+		return;
+	}
+	if (s[0] == '\n' || (n > 1 && s[0] == '\r' && s[1] == '\n')) {
+		/* A colour that its writer forgot, or meant to hide what follows in. */
+		if (p->coloured)
+			fputs("\033[0m", f);
+		p->coloured = false;
+		fwrite(s, 1, *ret_used = s[0] == '\n' ? 1 : 2, f);
+		return;
+	}
+	if (s[0] == '\r') {
+		fputs("^M", f);
+		*ret_used = 1;
+		return;
+	}
+	*ret_used = show_next(s, n, out, &len);
+	fwrite(out, 1, len, f);
+}
+
+void printable_pass(struct printable_stream *p, FILE *f, const char *text, size_t len)
+{
+	size_t used;
+
+	/* What was begun is put together byte by byte. */
+	while (p->n_held > 0 && len > 0) {
+		p->held[p->n_held++] = *text++;
+		len--;
+		p->held[p->n_held] = '\0';
+		while (p->n_held > 0 && !is_begun(p->held, p->n_held)) {
+			pass_next(p, f, p->held, p->n_held, &used);
+			memmove(p->held, p->held + used, p->n_held -= used);
+			p->held[p->n_held] = '\0';
 		}
-		if (c == '\033') {
-			size_t skip = colour_length(text + i, len - i);
+	}
+	for (size_t i = 0; i < len; i += used) {
+		char rest[PRINTABLE_HELD_MAX + 1];
 
-			if (skip > 0) {
-				i += skip;
-				continue;
+		if (len - i < PRINTABLE_HELD_MAX) {
+			memcpy(rest, text + i, len - i);
+			rest[len - i] = '\0';
+			if (is_begun(rest, len - i)) {
+				memcpy(p->held, rest, len - i + 1);
+				p->n_held = len - i;
+				return;
 			}
 		}
-		if (c == '\r' && (i + 1 == len || text[i + 1] == '\n'))
-			;
-		else if (c == '\t' || (c >= ' ' && c < 0x7f) || c >= 0xa0)
-			fwrite(text + i, 1, n, f);
-		else if (c <= 0x7f)
-			fprintf(f, "^%c", (int)(c ^ 0x40));
-		else
-			fprintf(f, "<%02X>", c);
-		i += n;
+		pass_next(p, f, text + i, len - i, &used);
 	}
 }
 

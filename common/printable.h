@@ -2,10 +2,11 @@
 #pragma once
 
 /*
- * Makes text that a worker wrote fit to show to people: it must never steer their terminal. Pure
+ * Makes text that others wrote fit to show to people: it must never steer their terminal. Pure
  * but for the stream that it writes to.
  */
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /*
@@ -14,6 +15,25 @@
  * or the end vanishes; a newline is written as ^J (callers split lines themselves).
  */
 void printable_write(FILE *f, const char *text, size_t len);
+
+/* The same into room bytes at to, with a NUL; as much as fits. Returns its length. */
+size_t printable_copy(char *to, size_t room, const char *text);
+
+/* A stream of text that comes in parts, as a program prints it. Zeroed to begin with. */
+enum { PRINTABLE_HELD_MAX = 32 };
+
+struct printable_stream {
+	char held[PRINTABLE_HELD_MAX + 1]; /* the beginning of what the next part completes */
+	size_t n_held;
+	bool coloured;
+};
+
+/*
+ * As printable_write(), for text of many lines that may have colours: newlines, also after a
+ * carriage return, and colour sequences go through; no colour lasts longer than its line. Other
+ * carriage returns become ^M.
+ */
+void printable_pass(struct printable_stream *p, FILE *f, const char *text, size_t len);
 
 /* The same into owned text; NULL without memory. */
 char *printable_dup(const char *text);

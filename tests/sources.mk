@@ -6,6 +6,7 @@ unit_TESTS := \
 	notice_command \
 	noticer \
 	platform \
+	printable \
 	kv_nomem \
 	kv_mirror \
 	memory_file \
