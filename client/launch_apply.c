@@ -109,12 +109,14 @@ int launch_nproc(struct launch_state *s, enum launch_id id, const char *text)
 
 	if (!role)
 		return -EINVAL;
-	if (!strcmp(text, "auto") || !strcmp(text, "cpu") || !strcmp(text, "gpu"))
+	if (!strcmp(text, "auto") || !strcmp(text, "cpu") || !strcmp(text, "gpu") ||
+		!strcmp(text, "xpu"))
 		value = json_string(text);
 	else if (scan_whole(text, 4096, &count) == 0 && count)
 		value = json_integer((json_int_t)count);
 	else
-		return launch_expected(s, id, "a number from 1 to 4096, auto, cpu or gpu", text);
+		return launch_expected(
+			s, id, "a number from 1 to 4096, auto, cpu, gpu or xpu", text);
 	return json_put(role, "replicas", value) < 0 ? launch_no_memory(s) : 0;
 }
 
@@ -275,7 +277,9 @@ int launch_logs_specs(struct launch_state *s, enum launch_id id, const char *tex
 
 int launch_numa_binding(struct launch_state *s, enum launch_id id, const char *text)
 {
-	return launch_refuse(s, id, "not done by this version; numactl(8) does it for a program");
+	return launch_refuse(s, id,
+		"comes in a later version, with what a host gives its workers; until then numactl(8) binds "
+		"a program");
 }
 
 int launch_max_restarts(struct launch_state *s, enum launch_id id, const char *text)

@@ -12,7 +12,7 @@
 #define LAUNCH_OPTIONS(X)                                                                          \
 	X(NNODES, "nnodes", 0, "N|MIN:MAX", NULL, PET, GROUP_SIZE, launch_nnodes,                  \
 		"number of hosts: 1")                                                              \
-	X(NPROC, "nproc-per-node", 0, "N|auto|cpu|gpu", "auto cpu gpu", PET, GROUP_SIZE,           \
+	X(NPROC, "nproc-per-node", 0, "N|auto|cpu|gpu|xpu", "auto cpu gpu xpu", PET, GROUP_SIZE,   \
 		launch_nproc, "workers on this host (1)")                                          \
 	X(STANDALONE, "standalone", 0, NULL, NULL, PET, GROUP_RENDEZVOUS, launch_nothing,          \
 		"one host, address and port of its own")                                           \
@@ -94,7 +94,7 @@
 	X(EVENT_LOG_HANDLER, "event-log-handler", 0, "NAME", "null console", PET, GROUP_NO_EFFECT, \
 		launch_nothing, "events are in events.jsonl")                                      \
 	X(NUMA_BINDING, "numa-binding", 0, "KIND", NULL, 0, GROUP_REFUSED, launch_numa_binding,    \
-		"refused: bind in the program, or with numactl")
+		"refused: comes in a later version")
 
 enum launch_id {
 #define X(id, ...) OPT_##id,

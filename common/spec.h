@@ -19,7 +19,12 @@
 #define SPEC_UNSET (-1)
 
 /* replicas of a role besides a positive count; spec_resolve() turns them into one. */
-enum { SPEC_REPLICAS_AUTO = -1, SPEC_REPLICAS_CPU = -2, SPEC_REPLICAS_GPU = -3 };
+enum {
+	SPEC_REPLICAS_AUTO = -1,
+	SPEC_REPLICAS_CPU = -2,
+	SPEC_REPLICAS_GPU = -3,
+	SPEC_REPLICAS_XPU = -4
+};
 /* Of one role, and of all together. */
 enum { SPEC_REPLICAS_MAX = 4096 };
 
@@ -257,7 +262,7 @@ DEFINE_CLEANUP(struct spec *, spec_free)
  * or NULL without memory. */
 json_t *spec_to_json(const struct spec *s);
 
-/* Turns auto, cpu and gpu replicas into counts for this host, and checks again what depends on
+/* Turns auto, cpu, gpu and xpu replicas into counts for this host, and checks again what depends on
  * them, among it that virtual_local_rank has a device for each worker. */
 _must_check_ int spec_resolve(struct spec *s, struct error *err);
 

@@ -20,6 +20,7 @@ static const struct {
 	{ "auto", SPEC_REPLICAS_AUTO },
 	{ "cpu", SPEC_REPLICAS_CPU },
 	{ "gpu", SPEC_REPLICAS_GPU },
+	{ "xpu", SPEC_REPLICAS_XPU },
 };
 enum { N_REPLICA_NAMES = sizeof(replica_names) / sizeof(replica_names[0]) };
 
@@ -53,7 +54,7 @@ static int replicas_format(const struct spec_key *key, const void *field, json_t
 }
 
 const struct spec_type spec_type_replicas = {
-	.expected = "an integer from 1 to 4096, \"auto\", \"cpu\" or \"gpu\"",
+	.expected = "an integer from 1 to 4096, \"auto\", \"cpu\", \"gpu\" or \"xpu\"",
 	.parse = replicas_parse,
 	.format = replicas_format,
 };

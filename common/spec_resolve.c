@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/spec_table.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What "auto", "cpu" and "gpu" mean on this host. */
+/* What "auto", "cpu", "gpu" and "xpu" mean on this host. */
 
 enum { CPUS_MAX = 8192 };
 
@@ -103,15 +105,90 @@ int spec_count_gpus(const char *root, const char *visible)
 	return n;
 }
 
-/* What the role's workers will see: its own variable, else the agent's where they inherit it. */
-static const char *visible_devices(const struct spec *s, const struct spec_role *role)
+static bool is_tile(int dirfd, const char *name)
 {
-	static const char name[] = "CUDA_VISIBLE_DEVICES=";
+	return !strncmp(name, "tile", 4) && isdigit((unsigned char)name[4]);
+}
+
+/* The devices behind a node of the kernel's for computing, "renderD128": of Intel's one, or one for
+ * each tile. */
+static int count_xpu(const char *root, const char *node, bool tiles)
+{
+	char dir[NAME_MAX + 32], path[PATH_MAX], vendor[16] = "";
+	_cleanup_close_ int fd = -1;
+	int n = 0;
+
+	if (strncmp(node, "renderD", 7))
+		return 0;
+	snprintf(dir, sizeof(dir), "/sys/class/drm/%s/device", node);
+	if (snprintf(path, sizeof(path), "%s%s/vendor", root, dir) >= (int)sizeof(path))
+		return 0;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, vendor, sizeof(vendor) - 1) < 6 || strncmp(vendor, "0x8086", 6))
+		return 0;
+	if (tiles)
+		n = count_entries(root, dir, is_tile);
+	return n ? n : 1;
+}
+
+int spec_count_xpus(const char *root, const char *visible, bool tiles)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_dir_ DIR *d = NULL;
+	const struct dirent *entry;
+	int n = 0, shown = 0;
+
+	if (asprintf(&path, "%s/sys/class/drm", root) < 0) {
+		path = NULL;
+		return 0;
+	}
+	d = opendir(path);
+	while (d && (entry = readdir(d)) != NULL)
+		n += count_xpu(root, entry->d_name, tiles);
+	if (!visible || !*visible)
+		return n;
+	for (const char *p = visible; p; p = strchr(p, ','), p = p ? p + 1 : NULL)
+		shown++;
+	return shown < n ? shown : n;
+}
+
+/* A variable as the role's workers will see it: its own, else the agent's where they inherit it. */
+static const char *seen(const struct spec *s, const struct spec_role *role, const char *name)
+{
+	size_t len = strlen(name);
 
 	for (size_t i = 0; role->env && role->env[i]; i++)
-		if (!strncmp(role->env[i], name, sizeof(name) - 1))
-			return role->env[i] + sizeof(name) - 1;
-	return s->inherit_env ? getenv("CUDA_VISIBLE_DEVICES") : NULL;
+		if (!strncmp(role->env[i], name, len) && role->env[i][len] == '=')
+			return role->env[i] + len + 1;
+	return s->inherit_env ? getenv(name) : NULL;
+}
+
+static const char *visible_devices(const struct spec *s, const struct spec_role *role)
+{
+	return seen(s, role, "CUDA_VISIBLE_DEVICES");
+}
+
+static int count_devices(const struct spec *s, const struct spec_role *role)
+{
+	const char *hierarchy = seen(s, role, "ZE_FLAT_DEVICE_HIERARCHY");
+
+	if (role->replicas == SPEC_REPLICAS_CPU)
+		return 0;
+	if (role->replicas == SPEC_REPLICAS_XPU)
+		return spec_count_xpus("", seen(s, role, "ZE_AFFINITY_MASK"),
+			!hierarchy || strcmp(hierarchy, "COMPOSITE") != 0);
+	return spec_count_gpus("", visible_devices(s, role));
+}
+
+static int refuse_none(const struct spec_role *role, size_t i, struct error *err)
+{
+	bool xpu = role->replicas == SPEC_REPLICAS_XPU;
+	char path[64];
+
+	snprintf(path, sizeof(path), "roles[%zu].replicas", i);
+	return error_field(err, -EINVAL, path,
+		"\"%s\" was asked for, but no %s was found on this host", xpu ? "xpu" : "gpu",
+		xpu ? "GPU of Intel's" : "GPU");
 }
 
 /* With virtual_local_rank each worker gets the entry of its local rank: there has to be one. */
@@ -146,21 +223,15 @@ int spec_resolve(struct spec *s, struct error *err)
 
 	for (size_t i = 0; i < s->n_roles; i++) {
 		struct spec_role *role = &s->roles[i];
-		int gpus;
+		int devices;
 
 		if (role->replicas > 0)
 			continue;
-		gpus = role->replicas == SPEC_REPLICAS_CPU
-			       ? 0
-			       : spec_count_gpus("", visible_devices(s, role));
-		if (!gpus && role->replicas == SPEC_REPLICAS_GPU) {
-			char path[64];
-
-			snprintf(path, sizeof(path), "roles[%zu].replicas", i);
-			return error_field(err, -EINVAL, path,
-				"\"gpu\" was asked for, but no GPU was found on this host");
-		}
-		role->replicas = gpus ? gpus : count_cpus();
+		devices = count_devices(s, role);
+		if (!devices && role->replicas != SPEC_REPLICAS_CPU &&
+			role->replicas != SPEC_REPLICAS_AUTO)
+			return refuse_none(role, i, err);
+		role->replicas = devices ? devices : count_cpus();
 	}
 	r = spec_find_devices(s, "", err);
 	if (r == 0)

@@ -170,6 +170,8 @@ int spec_check_queue(const struct spec *s, struct error *err);
 
 /* spec_resolve.c: GPUs that the files below root show; visible is CUDA_VISIBLE_DEVICES or NULL. */
 int spec_count_gpus(const char *root, const char *visible);
+/* The same of Intel's GPUs, and of what ZE_AFFINITY_MASK leaves; tiles: each of a GPU's is one. */
+int spec_count_xpus(const char *root, const char *visible, bool tiles);
 /* Devices that a list such as "0,2" leaves visible: up to the first bad one. */
 int spec_count_visible(const char *list);
 /* spec_devices.c: turns "auto" into what the devices' variable, or else the files below root, show.

@@ -32,7 +32,7 @@ static const struct spec_row rows[] = {
 		"[[{'command':['a']}],[{'name':'a','command':['a']},{'name':'b','command':['a','']}]]",
 		"[[],[1],['a'],[[]],[{}],[null],[{'command':['a']},{'command':['a']}]]", "" },
 	{ "roles[].name", "['worker','a','ps.0','A_b-c','7']", "['','a/b','a:b','a b','ä']", "s" },
-	{ "roles[].replicas", "[1,2,4096,'auto','cpu','gpu']",
+	{ "roles[].replicas", "[1,2,4096,'auto','cpu','gpu','xpu']",
 		"[0,-1,4097,'','AUTO','4','unknown',99999999999]", "" },
 	{ "roles[].command", "[['a'],['a',''],['/bin/sh','-c','echo \\u00fc $$']]",
 		"['a',[''],[1],[null],[['a']],['a',1],['a',{}],['a',true]]", "" },

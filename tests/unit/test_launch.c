@@ -166,6 +166,7 @@ static const struct {
 	{ "--nproc-per-node=auto prog", "roles.0.replicas", "\"auto\"" },
 	{ "--nproc-per-node=cpu prog", "roles.0.replicas", "\"cpu\"" },
 	{ "--nproc-per-node=gpu prog", "roles.0.replicas", "\"gpu\"" },
+	{ "--nproc-per-node=xpu prog", "roles.0.replicas", "\"xpu\"" },
 	{ "--nnodes=1 prog", "rendezvous.nodes", "\"1:1\"" },
 	{ "--nnodes=1:1 prog", "rendezvous.nodes", "\"1:1\"" },
 	/* rendezvous */
@@ -260,11 +261,10 @@ static const struct {
 		"does not have (got \"2\")" },
 	{ "--nnodes=1:4 p", "--nnodes: several hosts need rendezvous through etcd" },
 	{ "--nproc-per-node=0 p",
-		"--nproc-per-node: expected a number from 1 to 4096, auto, cpu or gpu, "
+		"--nproc-per-node: expected a number from 1 to 4096, auto, cpu, gpu or xpu, "
 		"got \"0\"" },
 	{ "--nproc-per-node=-1 p", "--nproc-per-node: expected" },
 	{ "--nproc-per-node=unknown p", "--nproc-per-node: expected" },
-	{ "--nproc-per-node=xpu p", "--nproc-per-node: expected" },
 	{ "--nproc-per-node=4097 p", "--nproc-per-node: expected" },
 	{ "--max-restarts=-1 p", "--max-restarts: expected an integer >= 0, got \"-1\"" },
 	{ "--max-restarts -1 p", "--max-restarts: expected an integer >= 0, got \"-1\"" },
@@ -294,7 +294,7 @@ static const struct {
 	{ "--monitor-interval=x p", "--monitor-interval: expected a number of seconds" },
 	{ "--start-method=thread p", "--start-method: expected spawn, fork or forkserver" },
 	{ "--logs-specs=x p", "--logs-specs: plug-ins in Python are not loaded" },
-	{ "--numa-binding=node p", "--numa-binding: not done by this version" },
+	{ "--numa-binding=node p", "--numa-binding: comes in a later version" },
 	{ "--stop-signal=FOO p", "--stop-signal: expected a signal" },
 	{ "--backoff=x p", "--backoff: expected a duration" },
 	{ "--max-size=1MB p", "--max-size: \"1MB\" is ambiguous" },

@@ -241,7 +241,7 @@ static const struct {
 	{ "{'roles':[{}]}",
 		"roles[0].command: is required: expected an array of at least one string" },
 	{ "{'roles':[{'command':['a']},{'name':'b','command':['a'],'replicas':'x'}]}",
-		"roles[1].replicas: expected an integer from 1 to 4096, \"auto\", \"cpu\" or \"gpu\", got "
+		"roles[1].replicas: expected an integer from 1 to 4096, \"auto\", \"cpu\", \"gpu\" or \"xpu\", got "
 		"\"x\"" },
 	{ "{'roles':[{'command':['a']}],'restart':{'max':'x'}}",
 		"restart.max: expected an integer >= 0, got \"x\"" },
@@ -694,6 +694,31 @@ START_TEST(gpus_are_counted_by_their_devices_and_by_what_is_visible)
 }
 END_TEST
 
+START_TEST(xpus_are_counted_by_their_tiles_and_by_what_is_visible)
+{
+	_cleanup_free_ char *command = NULL;
+
+	strcpy(root, "/tmp/elasticd-test-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(root));
+	ck_assert_int_eq(spec_count_xpus(root, NULL, true), 0);
+	touch("/sys/class/drm/renderD128/device/vendor", "0x10de\n");
+	touch("/sys/class/drm/renderD129/device/vendor", "0x8086\n");
+	touch("/sys/class/drm/card1/device/vendor", "0x8086\n");
+	ck_assert_int_eq(spec_count_xpus(root, NULL, true), 1);
+	touch("/sys/class/drm/renderD130/device/vendor", "0x8086\n");
+	touch("/sys/class/drm/renderD130/device/tile0/x", "");
+	touch("/sys/class/drm/renderD130/device/tile1/x", "");
+	ck_assert_int_eq(spec_count_xpus(root, NULL, true), 3);
+	ck_assert_int_eq(spec_count_xpus(root, NULL, false), 2);
+	ck_assert_int_eq(spec_count_xpus(root, "", true), 3);
+	ck_assert_int_eq(spec_count_xpus(root, "0", true), 1);
+	ck_assert_int_eq(spec_count_xpus(root, "0,2", true), 2);
+	ck_assert_int_eq(spec_count_xpus(root, "0,1,2,3,4", true), 3);
+	ck_assert_int_gt(asprintf(&command, "rm -rf %s", root), 0);
+	ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
 /* The reference page and the parser know the same keys: each is an ".It Va" or ".It Sy" line there.
  */
 static void is_documented(const char *path, const struct spec_key *key, void *arg)
@@ -755,6 +780,7 @@ int main(void)
 	tcase_add_test(t, cpu_and_auto_become_numbers_and_lists_are_checked_then);
 	tcase_add_test(t, a_device_of_its_own_for_each_worker_has_to_be_there);
 	tcase_add_test(t, gpus_are_counted_by_their_devices_and_by_what_is_visible);
+	tcase_add_test(t, xpus_are_counted_by_their_tiles_and_by_what_is_visible);
 	tcase_add_test(t, the_reference_page_has_every_key_and_no_other);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
