@@ -207,6 +207,51 @@ int proc_environ_get(pid_t pid, const char *prefix, char *ret, size_t size)
 	return proc_environ_find(pid, prefix, ret, size);
 }
 
+int proc_uid(pid_t pid, uid_t *ret)
+{
+	_cleanup_close_ int fd = proc_open(pid, "status");
+	char buf[2048];
+	const char *at;
+	unsigned long uid;
+	ssize_t n;
+	char *end;
+
+	if (fd < 0)
+		return fd;
+	n = read(fd, buf, sizeof(buf) - 1);
+	if (n <= 0)
+		return n < 0 ? -errno : -ESRCH;
+	buf[n] = '\0';
+	at = strstr(buf, "\nUid:\t");
+	if (!at)
+		return -EBADMSG;
+	uid = strtoul(at + 6, &end, 10);
+	if (*end != '\t')
+		return -EBADMSG;
+	*ret = (uid_t)uid;
+	return 0;
+}
+
+bool proc_in_cgroup(pid_t pid, const char *name)
+{
+	_cleanup_close_ int fd = proc_open(pid, "cgroup");
+	size_t len = strlen(name);
+	char buf[4096];
+	const char *at;
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+
+	if (n <= 0 || !len)
+		return false;
+	buf[n] = '\0';
+	at = strstr(buf, "0::/");
+	while (at && at > buf && at[-1] != '\n')
+		at = strstr(at + 1, "0::/");
+	for (at = at ? at + 3 : NULL; at && *at == '/'; at += strcspn(at, "/\n"))
+		if (!strncmp(++at, name, len) && strchr("/\n", at[len]))
+			return true;
+	return false;
+}
+
 int proc_pidfd(pid_t pid)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);

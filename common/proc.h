@@ -36,6 +36,13 @@ int proc_environ_has(pid_t pid, const char *entry) __attribute__((warn_unused_re
 int proc_environ_get(pid_t pid, const char *prefix, char *ret, size_t size)
 	__attribute__((warn_unused_result));
 
+/* Who runs it: its real uid, which anybody may read. Returns 0, -ESRCH or another negative errno.
+ */
+int proc_uid(pid_t pid, uid_t *ret) __attribute__((warn_unused_result));
+
+/* Whether it is in a cgroup (version 2) of that name or below one, at any depth. */
+bool proc_in_cgroup(pid_t pid, const char *name);
+
 /* A descriptor of the process for pidfd_send_signal() and for waiting; close-on-exec. */
 int proc_pidfd(pid_t pid);
 int proc_pidfd_kill(int pidfd, int signo);

@@ -13,12 +13,13 @@
 
 enum {
 	SWEEP_ROUNDS = 16,
-	SWEEP_LOOKS = 1000, /* at processes that cannot be told yet, 1 ms apart: an execve() ends */
+	SWEEP_UNSURE_MS = 1000, /* for processes that cannot be told yet: an execve() ends */
 };
 
 struct sweep {
 	char *entry;
 	uid_t uid;
+	const struct sweep_target *target; /* NULL: nothing but the entry is known */
 	struct proc_stat *killed;
 	size_t n;
 };
@@ -49,28 +50,24 @@ struct sweep *sweep_free(struct sweep *s)
 	return NULL;
 }
 
-static void sweep_cgroup(const char *dir)
+int sweep_cgroup(const char *dir)
 {
 	_cleanup_free_ char *path = NULL;
 	_cleanup_close_ int fd = -1;
 
 	if (asprintf(&path, "%s/cgroup.kill", dir) < 0) {
 		path = NULL;
-		return;
+		return -ENOMEM;
 	}
 	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd >= 0 && write(fd, "1", 1) < 0) {
-		/* The walk below does the same more slowly. */
-	}
+	return fd < 0 || write(fd, "1", 1) < 0 ? -errno : 0;
 }
 
 static bool sweep_owned_by(pid_t pid, uid_t uid)
 {
-	char path[32];
-	struct stat st;
+	uid_t owner;
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	return uid == SWEEP_ANY || (!stat(path, &st) && st.st_uid == uid);
+	return uid == SWEEP_ANY || (!proc_uid(pid, &owner) && owner == uid);
 }
 
 /* A killed process is there for a while longer; it counts once. */
@@ -82,60 +79,183 @@ static bool sweep_before(const struct sweep *s, const struct proc_stat *p)
 	return false;
 }
 
-/* One look at all processes. Returns how many were signalled that were not before. */
-static int sweep_round(struct sweep *s, bool *ret_unsure)
+static bool sweep_is_guard(const struct sweep *s, const struct proc_stat *p)
 {
-	_cleanup_free_ struct proc_stat *procs = NULL;
-	size_t n = 0, before = s->n;
-	int r = proc_stat_all(&procs, &n);
+	const struct sweep_target *t = s->target;
+
+	return t && t->guard && p->pid == t->guard &&
+	       (!t->guard_ticks || p->start_ticks == t->guard_ticks);
+}
+
+/* By what no process can hide. A session's number stays taken for as long as it has a process. */
+static bool sweep_given_away(const struct sweep *s, const struct proc_stat *p)
+{
+	const struct sweep_target *t = s->target;
+	const char *name;
+
+	if (!t)
+		return false;
+	if (sweep_is_guard(s, p))
+		return true;
+	if (t->guard && p->session == t->guard && p->start_ticks >= t->guard_ticks)
+		return true;
+	name = t->cgroup ? strrchr(t->cgroup, '/') : NULL;
+	return name && proc_in_cgroup(p->pid, name + 1);
+}
+
+enum sweep_mark { SWEEP_LEAVE, SWEEP_TAKE, SWEEP_NEVER };
+
+/* All processes at one moment, and what becomes of each. */
+struct sweep_view {
+	struct proc_stat *procs;
+	char *marks; /* of enum sweep_mark */
+	char *taken; /* by pid: whether it is one of SWEEP_TAKE */
+	size_t n;
+	pid_t last;
+};
+
+static void sweep_view_fini(struct sweep_view *v)
+{
+	free(v->procs);
+	free(v->marks);
+	free(v->taken);
+}
+
+static int sweep_view_init(struct sweep_view *v)
+{
+	int r = proc_stat_all(&v->procs, &v->n);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < v->n; i++)
+		if (v->procs[i].pid > v->last)
+			v->last = v->procs[i].pid;
+	v->marks = calloc(v->n + 1, 1);
+	v->taken = calloc((size_t)v->last + 1, 1);
+	return v->marks && v->taken ? 0 : -ENOMEM;
+}
+
+static enum sweep_mark sweep_judge(
+	const struct sweep *s, const struct proc_stat *p, bool environ, bool *ret_unsure)
+{
+	int has;
+
+	if (p->pid == getpid() || p->state == 'Z' || p->state == 'X' ||
+		!sweep_owned_by(p->pid, s->uid))
+		return SWEEP_NEVER;
+	if (sweep_before(s, p) || sweep_given_away(s, p))
+		return SWEEP_TAKE;
+	has = environ ? proc_environ_has(p->pid, s->entry) : 0;
+	*ret_unsure |= has == -EAGAIN;
+	return has > 0 ? SWEEP_TAKE : SWEEP_LEAVE;
+}
+
+static void sweep_mark(const struct sweep *s, struct sweep_view *v, bool environ, bool *ret_unsure)
+{
+	bool grew = s->target != NULL;
+
+	for (size_t i = 0; i < v->n; i++) {
+		v->marks[i] = (char)sweep_judge(s, &v->procs[i], environ, ret_unsure);
+		v->taken[v->procs[i].pid] = v->marks[i] == SWEEP_TAKE;
+	}
+	/* And what is below them. */
+	while (grew) {
+		grew = false;
+		for (size_t i = 0; i < v->n; i++) {
+			pid_t parent = v->procs[i].ppid;
+
+			if (v->marks[i] != SWEEP_LEAVE || parent > v->last || !v->taken[parent])
+				continue;
+			v->marks[i] = SWEEP_TAKE;
+			v->taken[v->procs[i].pid] = grew = true;
+		}
+	}
+}
+
+static int sweep_kill(struct sweep *s, const struct proc_stat *p)
+{
+	struct proc_stat *bigger;
+
+	if (proc_kill(p, SIGKILL) < 0)
+		return 0;
+	bigger = reallocarray(s->killed, s->n + 1, sizeof(*s->killed));
+	if (!bigger)
+		return -ENOMEM;
+	s->killed = bigger;
+	bigger[s->n++] = *p;
+	return 0;
+}
+
+/* One look at all processes. Returns how many were signalled that were not before. The guard comes
+ * when there is no other: as long as it lives, what lost its parent is below it. */
+static int sweep_round(struct sweep *s, bool environ, bool *ret_unsure)
+{
+	_cleanup_(sweep_view_fini) struct sweep_view v = { 0 };
+	const struct proc_stat *guard = NULL;
+	size_t before = s->n;
+	int r = sweep_view_init(&v);
 
 	*ret_unsure = false;
-	for (size_t i = 0; !r && i < n; i++) {
-		struct proc_stat *bigger;
-		int has;
-
-		if (procs[i].pid == getpid() || procs[i].state == 'Z' || procs[i].state == 'X' ||
-			sweep_before(s, &procs[i]) || !sweep_owned_by(procs[i].pid, s->uid))
+	if (r < 0)
+		return r;
+	sweep_mark(s, &v, environ, ret_unsure);
+	for (size_t i = 0; i < v.n && r >= 0; i++) {
+		if (v.marks[i] != SWEEP_TAKE || sweep_before(s, &v.procs[i]))
 			continue;
-		has = proc_environ_has(procs[i].pid, s->entry);
-		*ret_unsure |= has == -EAGAIN;
-		if (has <= 0 || proc_kill(&procs[i], SIGKILL) < 0)
-			continue;
-		bigger = reallocarray(s->killed, s->n + 1, sizeof(*s->killed));
-		if (!bigger)
-			return -ENOMEM;
-		s->killed = bigger;
-		bigger[s->n++] = procs[i];
+		if (sweep_is_guard(s, &v.procs[i]))
+			guard = &v.procs[i];
+		else
+			r = sweep_kill(s, &v.procs[i]);
 	}
+	if (guard && s->n == before && r >= 0)
+		r = sweep_kill(s, guard);
 	return r < 0 ? r : (int)(s->n - before);
 }
 
-int sweep_look(struct sweep *s, bool *ret_unsure)
+static int sweep_rounds(struct sweep *s, bool environ, bool *ret_unsure)
 {
 	int found = 1;
 
 	*ret_unsure = false;
 	for (int round = 0; round < SWEEP_ROUNDS && found > 0; round++)
-		found = sweep_round(s, ret_unsure);
+		found = sweep_round(s, environ, ret_unsure);
 	return found < 0 ? found : (int)s->n;
 }
 
-int sweep_run(const char *run, uid_t uid, const char *cgroup_dir, struct error *err)
+int sweep_look(struct sweep *s, bool *ret_unsure)
 {
+	return sweep_rounds(s, true, ret_unsure);
+}
+
+static uint64_t sweep_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+int sweep_run(const struct sweep_target *target, struct error *err)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
 	_cleanup_(sweep_freep) struct sweep *s = NULL;
 	_cleanup_free_ char *entry = NULL;
-	const struct timespec pause = { .tv_nsec = 1000000 };
+	uint64_t end = sweep_now_ms() + SWEEP_UNSURE_MS;
 	bool unsure;
 	int n;
 
-	if (asprintf(&entry, "ELASTICD_RUN=%s", run) < 0)
+	if (asprintf(&entry, "ELASTICD_RUN=%s", target->run) < 0)
 		entry = NULL;
-	if (!entry || sweep_new(entry, uid, &s) < 0)
+	if (!entry || sweep_new(entry, target->uid, &s) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	if (cgroup_dir)
-		sweep_cgroup(cgroup_dir);
-	n = sweep_look(s, &unsure);
-	for (int looks = 0; n >= 0 && unsure && looks < SWEEP_LOOKS; looks++) {
+	s->target = target;
+	if (target->cgroup)
+		(void)sweep_cgroup(target->cgroup); /* the walk does the same more slowly */
+	/* What has to be read of a process comes second: reading can take its time. */
+	n = sweep_rounds(s, false, &unsure);
+	if (n >= 0)
+		n = sweep_look(s, &unsure);
+	while (n >= 0 && unsure && sweep_now_ms() < end) {
 		nanosleep(&pause, NULL);
 		n = sweep_look(s, &unsure);
 	}

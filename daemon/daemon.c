@@ -235,6 +235,10 @@ static int open_host(struct daemon *d, struct error *err)
 		if (!scopes_available(d->scopes))
 			d->cgroup_parent = cgroupfs_own();
 	}
+	r = sweepers_new(d->loop, &d->sweepers);
+	if (r < 0)
+		return out_of_memory(err);
+	d->host.sweepers = d->sweepers;
 	d->host.loop = d->loop;
 	d->host.store = &d->store;
 	d->host.runtime_dir = d->paths.runtime_dir;
@@ -433,6 +437,7 @@ struct daemon *daemon_free(struct daemon *d)
 	registry_free(d->registry);
 	relays_free(d->relays);
 	feed_free(d->feed);
+	sweepers_free(d->sweepers);
 	scopes_free(d->scopes);
 	notify_free(d->notify);
 	loop_timer_free(d->doors);

@@ -45,6 +45,7 @@ struct daemon {
 	char *log_dir;
 	struct job_host host;
 	struct scopes *scopes;
+	struct sweepers *sweepers;
 	struct access *access;
 	struct registry *registry;
 	struct feed *feed;

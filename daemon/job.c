@@ -8,7 +8,6 @@
 
 #include "common/json.h"
 #include "common/log.h"
-#include "common/sweep.h"
 #include "daemon/cgroupfs.h"
 #include "daemon/job_agent.h"
 
@@ -48,6 +47,7 @@ struct job *job_free(struct job *j)
 		return NULL;
 	job_tell(j, JOB_GONE);
 	job_agent_drop(j);
+	j->sweep = sweeper_cancel(j->sweep);
 	loop_timer_free(j->timer);
 	mirror_fini(&j->mirror);
 	job_record_fini(&j->rec);
@@ -87,7 +87,7 @@ void job_tell(struct job *j, enum job_news news)
 
 bool job_is_over(const struct job *j)
 {
-	return j->life == LIFE_CLOSING || j->life == LIFE_ENDED;
+	return j->life == LIFE_CLOSING || j->life == LIFE_CLEARING || j->life == LIFE_ENDED;
 }
 
 static void log_life(const struct job *j, enum life from, enum life to, const char *why)
@@ -148,24 +148,37 @@ static uint64_t doubled(uint64_t first_ms, uint64_t longest_ms, unsigned tries)
 	return ms < longest_ms ? ms : longest_ms;
 }
 
-static int sweep(struct job *j)
-{
-	struct error err = { 0 };
-	int n = sweep_run(j->rec.run, j->rec.uid, j->rec.cgroup, &err);
+static void on_swept(void *arg, int n);
 
-	if (n < 0)
-		log_warning(
-			"job %s: cannot look for what is left of it: %s", j->rec.name, err.text);
-	else if (n > 0)
-		log_notice("job %s: killed %d processes that its agent left", j->rec.name, n);
-	return n;
+/* on_swept() follows from the loop, also where this fails. */
+static void begin_search(struct job *j)
+{
+	const struct sweep_target target = { .run = j->rec.run,
+		.uid = j->rec.uid,
+		.cgroup = j->rec.cgroup,
+		.guard = j->guard_known ? j->rec.agent_pid : 0,
+		.guard_ticks = j->rec.agent_ticks };
+	int r = sweeper_begin(j->host->sweepers, &target, on_swept, j, &j->sweep);
+
+	if (r < 0) {
+		log_warning("job %s: cannot look for what is left of it: %s", j->rec.name,
+			strerror(-r));
+		loop_timer_arm(j->timer, SWEEP_LONGEST_MS);
+	}
 }
 
-static void sweep_again(struct job *j)
+static void on_swept(void *arg, int n)
 {
+	struct job *j = arg;
 	uint64_t now = loop_now_ms();
-	bool left = sweep(j) > 0 || agentproc_locked(j->host->runtime_dir, j->rec.name);
+	bool left = n > 0 || agentproc_locked(j->host->runtime_dir, j->rec.name);
 
+	j->sweep = NULL;
+	if (n < 0)
+		log_warning("job %s: cannot look for what is left of it: %s", j->rec.name,
+			strerror(-n));
+	else if (n > 0)
+		log_notice("job %s: killed %d processes that its agent left", j->rec.name, n);
 	if (left && j->tries < SWEEP_TRIES) {
 		loop_timer_arm(j->timer, doubled(SWEEP_FIRST_MS, SWEEP_LONGEST_MS, j->tries++));
 		return;
@@ -173,7 +186,7 @@ static void sweep_again(struct job *j)
 	if (left)
 		log_error("job %s: processes of it do not die of SIGKILL and are given up",
 			j->rec.name);
-	if (now < j->resume_at_ms && !lost_too_often(j))
+	if (j->life == LIFE_SWEEPING && now < j->resume_at_ms && !lost_too_often(j))
 		loop_timer_arm(j->timer, j->resume_at_ms - now);
 	else
 		job_event(j, LIFE_EV_SWEPT);
@@ -197,8 +210,8 @@ static void on_timer(void *arg)
 {
 	struct job *j = arg;
 
-	if (j->life == LIFE_SWEEPING)
-		sweep_again(j);
+	if (j->life == LIFE_SWEEPING || j->life == LIFE_CLEARING)
+		begin_search(j);
 	else if (j->life == LIFE_LOST)
 		look_again(j);
 }
@@ -209,8 +222,7 @@ static void begin_sweep(struct job *j)
 	save(j, NULL);
 	set_reason(j, "agent-lost: clearing up before it is started again");
 	j->resume_at_ms = loop_now_ms() + (j->n_losses > 1 ? RESUME_DELAY_MS : 0);
-	/* From the loop, so that nobody is called back from within. */
-	loop_timer_arm(j->timer, 0);
+	begin_search(j);
 }
 
 static void resume(struct job *j)
@@ -262,8 +274,6 @@ static void clear_outside(struct job *j)
 static void clear(struct job *j)
 {
 	job_agent_drop(j);
-	if (!j->clean_end)
-		sweep(j);
 	clear_outside(j);
 	job_record_release(j->host->store, j->rec.run);
 	mirror_drop(&j->mirror);
@@ -358,6 +368,13 @@ static void act(struct job *j, enum life_action action)
 		announce(j);
 		clear(j);
 		break;
+	case LIFE_DO_SETTLE:
+		announce(j);
+		begin_search(j);
+		break;
+	case LIFE_DO_SEARCH:
+		begin_search(j);
+		break;
 	case LIFE_DO_CLEAR:
 		clear(j);
 		break;
@@ -372,6 +389,7 @@ void job_event(struct job *j, enum life_event event)
 {
 	struct life_input in = { .accepted = j->accepted,
 		.guard_gone = j->guard_gone,
+		.left_clean = j->clean_end,
 		.may_resume = !lost_too_often(j) };
 	struct life_step step;
 	int r = life_step(j->life, event, &in, &step);

@@ -17,6 +17,7 @@
 #include "daemon/mirror.h"
 #include "daemon/record.h"
 #include "daemon/scope.h"
+#include "daemon/sweeper.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -34,6 +35,7 @@ struct job_host {
 	const char *cgroup_parent; /* NULL: none can be made */
 	const char *agent_log_level;
 	struct scopes *scopes; /* NULL: not wanted */
+	struct sweepers *sweepers;
 	/* Called after each batch of events (borrowed array) and each change of life or state. */
 	void (*events)(void *arg, struct job *j, json_t *events);
 	void (*changed)(void *arg, struct job *j);
@@ -68,9 +70,11 @@ struct job {
 	struct job_record rec;
 	struct mirror mirror;
 	enum life life;
-	int64_t seq;	 /* the last event that is known */
-	bool accepted;	 /* an agent was let go once: somebody was told that the run exists */
-	bool guard_gone; /* no process of the agent is left */
+	int64_t seq;	  /* the last event that is known */
+	bool accepted;	  /* an agent was let go once: somebody was told that the run exists */
+	bool guard_gone;  /* no process of the agent is left */
+	bool guard_known; /* rec.agent_pid is of this boot: it was started or found by us */
+	struct sweep_request *sweep;
 	bool counted; /* the loss of the agent is among losses_ms, and it has not answered since */
 	unsigned notices; /* of enum spec_notice: what its specification asks for */
 	int64_t poll_ms;  /* how often what cannot be waited for is asked */

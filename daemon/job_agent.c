@@ -48,6 +48,7 @@ static void on_guard_end(void *arg, int code, int status)
 int job_agent_adopt(struct job *j, int pidfd)
 {
 	j->guard_gone = false;
+	j->guard_known = true;
 	j->clean_end = false;
 	return child_watch_new(j->host->loop, pidfd, on_guard_end, j, &j->guard);
 }

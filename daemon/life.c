@@ -16,6 +16,11 @@ static bool guard_gone(const struct life_input *in)
 	return in->guard_gone;
 }
 
+static bool left_clean(const struct life_input *in)
+{
+	return in->guard_gone && in->left_clean;
+}
+
 static bool may_resume(const struct life_input *in)
 {
 	return in->may_resume;
@@ -35,28 +40,34 @@ static const struct life_row {
 		.action = LIFE_DO_##a                                                   \
 	}
 	ROW(STARTING, ANSWERED, NULL, LINKED, ATTACH),
-	ROW(STARTING, VERDICT, guard_gone, ENDED, FINISH),
+	ROW(STARTING, VERDICT, left_clean, ENDED, FINISH),
+	ROW(STARTING, VERDICT, guard_gone, CLEARING, SETTLE),
 	ROW(STARTING, VERDICT, NULL, CLOSING, ANNOUNCE),
 	ROW(STARTING, UNLINKED, guard_gone, SWEEPING, SWEEP),
 	ROW(STARTING, UNLINKED, NULL, LOST, AWAIT),
 	ROW(STARTING, SPAWN_FAILED, not_accepted, ENDED, ABANDON),
 	ROW(STARTING, SPAWN_FAILED, NULL, SWEEPING, SWEEP),
 
-	ROW(LINKED, VERDICT, guard_gone, ENDED, FINISH),
+	ROW(LINKED, VERDICT, left_clean, ENDED, FINISH),
+	ROW(LINKED, VERDICT, guard_gone, CLEARING, SETTLE),
 	ROW(LINKED, VERDICT, NULL, CLOSING, ANNOUNCE),
 	ROW(LINKED, UNLINKED, guard_gone, SWEEPING, SWEEP),
 	ROW(LINKED, UNLINKED, NULL, LOST, AWAIT),
 
-	ROW(LOST, VERDICT, guard_gone, ENDED, FINISH),
+	ROW(LOST, VERDICT, left_clean, ENDED, FINISH),
+	ROW(LOST, VERDICT, guard_gone, CLEARING, SETTLE),
 	ROW(LOST, VERDICT, NULL, CLOSING, ANNOUNCE),
 	ROW(LOST, GUARD_GONE, NULL, SWEEPING, SWEEP),
 	ROW(LOST, FOUND, NULL, STARTING, RELINK),
 
-	ROW(SWEEPING, VERDICT, NULL, ENDED, FINISH),
+	ROW(SWEEPING, VERDICT, NULL, CLEARING, SETTLE),
 	ROW(SWEEPING, SWEPT, may_resume, STARTING, RESUME),
 	ROW(SWEEPING, SWEPT, NULL, ENDED, GIVE_UP),
 
-	ROW(CLOSING, GUARD_GONE, NULL, ENDED, CLEAR),
+	ROW(CLOSING, GUARD_GONE, left_clean, ENDED, CLEAR),
+	ROW(CLOSING, GUARD_GONE, NULL, CLEARING, SEARCH),
+
+	ROW(CLEARING, SWEPT, NULL, ENDED, CLEAR),
 #undef ROW
 };
 

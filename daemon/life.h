@@ -10,7 +10,8 @@
  *	lost	   the stream broke without a verdict; its guard is still clearing up
  *	sweeping   guard and agent are gone: what is left of the run is being killed
  *	closing    the verdict is known; the guard is on its way out
- *	ended	   nothing of it is left
+ *	clearing   the verdict is known and the guard is gone: what is left of the run is being
+ *killed ended	   nothing of it is left
  */
 
 #include <stdbool.h>
@@ -21,6 +22,7 @@
 	X(LOST, "lost")         \
 	X(SWEEPING, "sweeping") \
 	X(CLOSING, "closing")   \
+	X(CLEARING, "clearing") \
 	X(ENDED, "ended")
 
 #define LIFE_EVENTS(X)                                    \
@@ -47,13 +49,16 @@ enum life_action {
 	LIFE_DO_RESUME,	  /* start an agent for the same run */
 	LIFE_DO_GIVE_UP,  /* write the verdict agent_lost, clear up */
 	LIFE_DO_ANNOUNCE, /* tell the verdict, wait for the guard's end */
-	LIFE_DO_CLEAR,	  /* sweep once, remove runtime directory and cgroup */
-	LIFE_DO_FINISH,	  /* tell the verdict and clear up at once */
+	LIFE_DO_SEARCH,	  /* kill what is left, report SWEPT */
+	LIFE_DO_SETTLE,	  /* tell the verdict, and the same */
+	LIFE_DO_CLEAR,	  /* nothing is left: remove runtime directory and cgroup */
+	LIFE_DO_FINISH,	  /* tell the verdict, and the same */
 };
 
 struct life_input {
 	bool accepted;	 /* somebody was told that the run exists */
 	bool guard_gone; /* no process of the agent is left */
+	bool left_clean; /* and the guard said that nothing else is left either */
 	bool may_resume; /* the agent was not lost too often */
 };
 

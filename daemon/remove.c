@@ -209,7 +209,7 @@ static void proceed(void *arg)
 	while (r->next < r->n) {
 		struct job *j = registry_find(r->daemon->registry, r->runs[r->next], NULL, NULL);
 
-		if (j && j->life == LIFE_CLOSING) {
+		if (j && job_is_over(j) && j->life != LIFE_ENDED) {
 			r->awaited = j;
 			job_watch(j, &r->watch, on_news, r);
 			return;

@@ -24,6 +24,7 @@ daemon_SRC := \
 	daemon/scope.c \
 	daemon/setup.c \
 	daemon/start.c \
+	daemon/sweeper.c \
 	daemon/appear.c \
 	daemon/bus.c \
 	daemon/goingdown.c \

@@ -381,7 +381,7 @@ static bool claim_name(struct start *s)
 	other = registry_active(d->registry, s->parsed->name);
 	if (!other)
 		return true;
-	if (other->life == LIFE_CLOSING) {
+	if (job_is_over(other)) {
 		/* It has ended for everybody who waited; its guard is about to leave. */
 		s->job = other;
 		job_watch(other, &s->watch, on_old_job, s);

@@ -65,6 +65,7 @@ unit_TESTS := \
 	record \
 	proc \
 	sweep \
+	sweeper \
 	devices \
 	env \
 	environ \

@@ -6,10 +6,17 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { IMPOSSIBLE = -1, IGNORED = -2 };
+enum { IMPOSSIBLE = -1, IGNORED = -2, INPUTS = 16 };
+
+static struct life_input input(int i)
+{
+	return (struct life_input){
+		.accepted = i & 1, .guard_gone = i & 2, .left_clean = i & 4, .may_resume = i & 8
+	};
+}
 
 /* For each pair what follows. Where the input matters, the table says so by a letter: A accepted,
- * G the guard is gone, M it may be resumed. */
+ * G the guard is gone, C it left nothing else, M it may be resumed. */
 struct expected {
 	enum life next;
 	enum life_action action;
@@ -29,8 +36,10 @@ static int judge(enum life s, enum life_event e, const struct life_input *in, st
 			THEN(LINKED, ATTACH);
 		if (e == LIFE_EV_ANSWERED || e == LIFE_EV_GUARD_GONE)
 			return IGNORED;
-		if (e == LIFE_EV_VERDICT && in->guard_gone)
+		if (e == LIFE_EV_VERDICT && in->guard_gone && in->left_clean)
 			THEN(ENDED, FINISH);
+		if (e == LIFE_EV_VERDICT && in->guard_gone)
+			THEN(CLEARING, SETTLE);
 		if (e == LIFE_EV_VERDICT)
 			THEN(CLOSING, ANNOUNCE);
 		if (e == LIFE_EV_UNLINKED && in->guard_gone)
@@ -45,8 +54,10 @@ static int judge(enum life s, enum life_event e, const struct life_input *in, st
 	case LIFE_LOST:
 		if (e == LIFE_EV_UNLINKED)
 			return IGNORED;
-		if (e == LIFE_EV_VERDICT && in->guard_gone)
+		if (e == LIFE_EV_VERDICT && in->guard_gone && in->left_clean)
 			THEN(ENDED, FINISH);
+		if (e == LIFE_EV_VERDICT && in->guard_gone)
+			THEN(CLEARING, SETTLE);
 		if (e == LIFE_EV_VERDICT)
 			THEN(CLOSING, ANNOUNCE);
 		if (e == LIFE_EV_GUARD_GONE)
@@ -58,7 +69,7 @@ static int judge(enum life s, enum life_event e, const struct life_input *in, st
 		if (e == LIFE_EV_UNLINKED || e == LIFE_EV_GUARD_GONE)
 			return IGNORED;
 		if (e == LIFE_EV_VERDICT)
-			THEN(ENDED, FINISH);
+			THEN(CLEARING, SETTLE);
 		if (e == LIFE_EV_SWEPT && in->may_resume)
 			THEN(STARTING, RESUME);
 		if (e == LIFE_EV_SWEPT)
@@ -67,7 +78,13 @@ static int judge(enum life s, enum life_event e, const struct life_input *in, st
 	case LIFE_CLOSING:
 		if (e == LIFE_EV_UNLINKED || e == LIFE_EV_VERDICT)
 			return IGNORED;
+		if (e == LIFE_EV_GUARD_GONE && in->guard_gone && in->left_clean)
+			THEN(ENDED, CLEAR);
 		if (e == LIFE_EV_GUARD_GONE)
+			THEN(CLEARING, SEARCH);
+		return IMPOSSIBLE;
+	case LIFE_CLEARING:
+		if (e == LIFE_EV_SWEPT)
 			THEN(ENDED, CLEAR);
 		return IMPOSSIBLE;
 	case LIFE_ENDED:
@@ -80,12 +97,10 @@ static int judge(enum life s, enum life_event e, const struct life_input *in, st
 
 START_TEST(every_state_has_an_answer_to_every_event)
 {
-	for (int i = 0; i < LIFE_N * LIFE_EV_N * 8; i++) {
-		enum life state = i / 8 / LIFE_EV_N;
-		enum life_event event = i / 8 % LIFE_EV_N;
-		struct life_input in = {
-			.accepted = i & 1, .guard_gone = i & 2, .may_resume = i & 4
-		};
+	for (int i = 0; i < LIFE_N * LIFE_EV_N * INPUTS; i++) {
+		enum life state = i / INPUTS / LIFE_EV_N;
+		enum life_event event = i / INPUTS % LIFE_EV_N;
+		struct life_input in = input(i);
 		struct life_step step = { LIFE_N, LIFE_DO_NOTHING };
 		struct expected x = { LIFE_N, LIFE_DO_NOTHING };
 		int verdict = judge(state, event, &in, &x);
@@ -97,42 +112,39 @@ START_TEST(every_state_has_an_answer_to_every_event)
 			"%s, %s: got %d", life_name(state), life_event_text(event), r);
 		ck_assert_msg(step.next == x.next && step.action == x.action,
 			"%s, %s, input %d: went to %s by action %d", life_name(state),
-			life_event_text(event), i & 7, life_name(step.next), step.action);
+			life_event_text(event), i % INPUTS, life_name(step.next), step.action);
 	}
 }
 END_TEST
 
 START_TEST(an_accepted_job_never_ends_without_a_verdict)
 {
-	for (int i = 0; i < LIFE_N * LIFE_EV_N * 4; i++) {
-		struct life_input in = {
-			.accepted = true, .guard_gone = i & 1, .may_resume = i & 2
-		};
-		enum life state = i / 4 / LIFE_EV_N;
-		enum life_event event = i / 4 % LIFE_EV_N;
+	for (int i = 0; i < LIFE_N * LIFE_EV_N * INPUTS; i++) {
+		struct life_input in = input(i);
+		enum life state = i / INPUTS / LIFE_EV_N;
+		enum life_event event = i / INPUTS % LIFE_EV_N;
 		struct life_step step;
 
+		in.accepted = true;
 		if (state == LIFE_ENDED || life_step(state, event, &in, &step) ||
 			step.next != LIFE_ENDED)
 			continue;
 		/* By a verdict just heard, by one heard before, or by elasticd's own. */
 		ck_assert(event == LIFE_EV_VERDICT || state == LIFE_CLOSING ||
-			  step.action == LIFE_DO_GIVE_UP);
+			  state == LIFE_CLEARING || step.action == LIFE_DO_GIVE_UP);
 	}
 }
 END_TEST
 
 START_TEST(nothing_is_started_before_all_is_swept)
 {
-	for (int i = 0; i < LIFE_N * LIFE_EV_N * 8; i++) {
-		struct life_input in = {
-			.accepted = i & 1, .guard_gone = i & 2, .may_resume = i & 4
-		};
+	for (int i = 0; i < LIFE_N * LIFE_EV_N * INPUTS; i++) {
+		struct life_input in = input(i);
 		struct life_step step;
 
-		if (!life_step(i / 8 / LIFE_EV_N, i / 8 % LIFE_EV_N, &in, &step) &&
+		if (!life_step(i / INPUTS / LIFE_EV_N, i / INPUTS % LIFE_EV_N, &in, &step) &&
 			step.action == LIFE_DO_RESUME)
-			ck_assert_int_eq(i / 8 % LIFE_EV_N, LIFE_EV_SWEPT);
+			ck_assert_int_eq(i / INPUTS % LIFE_EV_N, LIFE_EV_SWEPT);
 	}
 }
 END_TEST

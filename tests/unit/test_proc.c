@@ -311,6 +311,38 @@ START_TEST(a_signal_reaches_the_process_that_was_read_and_no_other)
 }
 END_TEST
 
+START_TEST(whose_a_process_is_can_be_told_also_of_one_that_shows_nothing)
+{
+	uid_t uid = 12345;
+	pid_t pid;
+
+	ck_assert_int_eq(proc_uid(getpid(), &uid), 0);
+	ck_assert_int_eq(uid, getuid());
+	ck_assert_int_eq(proc_uid(INT32_MAX, &uid), -ESRCH);
+	pid = fork();
+	if (pid == 0) {
+		/* Its files in /proc are root's now. */
+		if (prctl(PR_SET_DUMPABLE, 0) < 0 || raise(SIGSTOP))
+			_exit(1);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, NULL, WUNTRACED), pid);
+	uid = 12345;
+	ck_assert_int_eq(proc_uid(pid, &uid), 0);
+	ck_assert_int_eq(uid, getuid());
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(child_end(pid), -SIGKILL);
+}
+END_TEST
+
+START_TEST(nothing_is_in_a_cgroup_that_is_not_there)
+{
+	ck_assert(!proc_in_cgroup(getpid(), "elasticd.no_such_run"));
+	ck_assert(!proc_in_cgroup(getpid(), ""));
+	ck_assert(!proc_in_cgroup(INT32_MAX, "elasticd.no_such_run"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("proc");
@@ -329,6 +361,8 @@ int main(void)
 	tcase_add_test(t, long_entries_do_not_hide_others);
 	tcase_add_test(t, the_tail_of_a_long_entry_is_no_entry);
 	tcase_add_test(t, a_signal_reaches_the_process_that_was_read_and_no_other);
+	tcase_add_test(t, whose_a_process_is_can_be_told_also_of_one_that_shows_nothing);
+	tcase_add_test(t, nothing_is_in_a_cgroup_that_is_not_there);
 	tcase_add_test(t, a_process_amid_execve_is_not_taken_for_one_without_the_entry);
 	if (!under_valgrind()) /* it has no pidfd_open() */
 		tcase_add_test(t, a_pidfd_tells_the_end_and_never_hits_a_stranger);

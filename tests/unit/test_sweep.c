@@ -8,7 +8,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 
 static char run[64], entry[96];
 
@@ -17,6 +20,13 @@ static void setup(void)
 {
 	snprintf(run, sizeof(run), "sweep_%d", (int)getpid());
 	snprintf(entry, sizeof(entry), "ELASTICD_RUN=%s", run);
+}
+
+static int sweep(uid_t uid, const char *cgroup)
+{
+	const struct sweep_target target = { .run = run, .uid = uid, .cgroup = cgroup };
+
+	return sweep_run(&target, NULL);
 }
 
 static struct child start(const char *env)
@@ -43,10 +53,10 @@ START_TEST(every_process_of_the_run_is_killed_and_counted_once)
 
 	for (int i = 0; i < 5; i++)
 		c[i] = start(entry);
-	ck_assert_int_eq(sweep_run(run, getuid(), NULL, NULL), 5);
+	ck_assert_int_eq(sweep(getuid(), NULL), 5);
 	for (int i = 0; i < 5; i++)
 		ck_assert(!survived(&c[i]));
-	ck_assert_int_eq(sweep_run(run, getuid(), NULL, NULL), 0);
+	ck_assert_int_eq(sweep(getuid(), NULL), 0);
 }
 END_TEST
 
@@ -67,7 +77,7 @@ START_TEST(processes_of_other_runs_live_on)
 			strstr(other[i], "%s") + 2);
 		c[i] = start(env);
 	}
-	ck_assert_int_eq(sweep_run(run, getuid(), NULL, NULL), 1);
+	ck_assert_int_eq(sweep(getuid(), NULL), 1);
 	ck_assert(!survived(&mine));
 	for (int i = 0; i < 6; i++)
 		ck_assert_msg(survived(&c[i]), "%s was killed", other[i]);
@@ -79,13 +89,13 @@ START_TEST(a_process_of_another_user_lives_on)
 	char *const envp[] = { entry, NULL };
 	struct child c = child_start(envp, getuid());
 
-	ck_assert_int_eq(sweep_run(run, getuid() + 1, NULL, NULL), 0);
+	ck_assert_int_eq(sweep(getuid() + 1, NULL), 0);
 	ck_assert(survived(&c));
 	if (getuid() != 0)
 		return;
 	c = child_start(envp, 65534);
-	ck_assert_int_eq(sweep_run(run, 0, NULL, NULL), 0);
-	ck_assert_int_eq(sweep_run(run, 65534, NULL, NULL), 1);
+	ck_assert_int_eq(sweep(0, NULL), 0);
+	ck_assert_int_eq(sweep(65534, NULL), 1);
 	ck_assert(!survived(&c));
 }
 END_TEST
@@ -115,8 +125,141 @@ START_TEST(a_zombie_is_not_counted)
 
 	kill(c.pid, SIGKILL);
 	ck_assert_int_eq(waitid(P_PID, (id_t)c.pid, &si, WEXITED | WNOWAIT), 0);
-	ck_assert_int_eq(sweep_run(run, getuid(), NULL, NULL), 0);
+	ck_assert_int_eq(sweep(getuid(), NULL), 0);
 	ck_assert(!survived(&c));
+}
+END_TEST
+
+/* What the environment of a process is read from is that process's own memory. */
+static int hide(bool stay)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	uintptr_t first = (uintptr_t)getenv("FILLER"), begin = (first + page - 1) / page * page;
+	char byte;
+
+	if (mprotect((void *)begin, page, PROT_NONE) < 0 || read(0, &byte, 1) != 1 ||
+		write(1, &byte, 1) != 1)
+		return 126;
+	while (stay)
+		pause();
+	return read(0, &byte, 1) == 0 ? 0 : 126;
+}
+
+/* A process of a run that cannot be told from another by its environment. fresh: in a session of
+ * its own, which else is the caller's. stay: it outlives its parent. */
+static struct child start_hidden(bool fresh, bool stay)
+{
+	char self[PATH_MAX], hide_arg[] = "--hide", filler[40000] = "FILLER=", byte = 'x';
+	char *const argv[] = { hide_arg, hide_arg, stay ? hide_arg : NULL, NULL };
+	char *const envp[] = { filler, entry, NULL };
+	int hold[2], echo[2];
+	struct child c;
+
+	memset(filler + 7, 'x', sizeof(filler) - 8);
+	filler[sizeof(filler) - 1] = '\0';
+	ck_assert_ptr_nonnull(realpath("/proc/self/exe", self));
+	ck_assert_int_eq(pipe2(hold, O_CLOEXEC), 0);
+	ck_assert_int_eq(pipe2(echo, O_CLOEXEC), 0);
+	c.pid = fork();
+	if (c.pid == 0) {
+		if (dup2(hold[0], 0) < 0 || dup2(echo[1], 1) < 0 || (fresh && setsid() < 0))
+			_exit(126);
+		execve(self, argv, envp);
+		_exit(127);
+	}
+	close(hold[0]);
+	close(echo[1]);
+	ck_assert_int_eq(write(hold[1], &byte, 1), 1);
+	ck_assert_int_eq(read(echo[0], &byte, 1), 1);
+	close(echo[0]);
+	c.hold = hold[1];
+	ck_assert_int_eq(proc_environ_has(c.pid, entry), -EAGAIN);
+	return c;
+}
+
+START_TEST(a_process_that_hides_its_environment_holds_up_no_sweep)
+{
+	struct child hidden = start_hidden(true, false), c = start(entry);
+	struct timespec before, after;
+
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	ck_assert_int_eq(sweep(getuid(), NULL), 1);
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	ck_assert_int_lt(after.tv_sec - before.tv_sec, 4);
+	ck_assert(!survived(&c));
+	ck_assert(survived(&hidden));
+}
+END_TEST
+
+/* A guard: the leader of a session, with one process in that session and one below it that left. */
+static void guard(int fd)
+{
+	struct child c[2];
+
+	if (setsid() < 0)
+		_exit(126);
+	c[0] = start_hidden(false, true);
+	c[1] = start_hidden(true, true);
+	if (write(fd, c, sizeof(c)) != sizeof(c))
+		_exit(126);
+	pause();
+	_exit(0);
+}
+
+static pid_t start_guard(struct child below[2], uint64_t *ret_ticks)
+{
+	struct proc_stat stat;
+	int fds[2];
+	pid_t pid;
+
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+	pid = fork();
+	if (pid == 0)
+		guard(fds[1]);
+	close(fds[1]);
+	ck_assert_int_eq(read(fds[0], below, 2 * sizeof(*below)), (ssize_t)(2 * sizeof(*below)));
+	close(fds[0]);
+	ck_assert_int_eq(proc_stat_read(pid, &stat), 0);
+	*ret_ticks = stat.start_ticks;
+	return pid;
+}
+
+START_TEST(all_below_the_guard_is_killed_whatever_can_be_read_of_it)
+{
+	struct sweep_target target = { .run = run, .uid = getuid() };
+	struct child below[2], stranger = start_hidden(true, false);
+
+	target.guard = start_guard(below, &target.guard_ticks);
+	ck_assert_int_eq(sweep_run(&target, NULL), 3);
+	ck_assert_int_eq(child_end(target.guard), -SIGKILL);
+	ck_assert(survived(&stranger));
+}
+END_TEST
+
+START_TEST(the_session_of_a_guard_that_died_gives_its_processes_away)
+{
+	struct sweep_target target = { .run = run, .uid = getuid() };
+	struct child below[2];
+
+	target.guard = start_guard(below, &target.guard_ticks);
+	kill(target.guard, SIGKILL);
+	ck_assert_int_eq(child_end(target.guard), -SIGKILL);
+	ck_assert_int_eq(sweep_run(&target, NULL), 1);
+	kill(below[1].pid, SIGKILL);
+}
+END_TEST
+
+START_TEST(a_process_that_has_the_guards_number_by_now_is_left_alone)
+{
+	struct sweep_target target = { .run = run, .uid = getuid() };
+	struct child below[2];
+
+	target.guard = start_guard(below, &target.guard_ticks);
+	target.guard_ticks += 1000000;
+	ck_assert_int_eq(sweep_run(&target, NULL), 0);
+	target.guard_ticks -= 1000000;
+	ck_assert_int_eq(sweep_run(&target, NULL), 3);
+	ck_assert_int_eq(child_end(target.guard), -SIGKILL);
 }
 END_TEST
 
@@ -168,7 +311,7 @@ START_TEST(a_cgroup_that_is_not_there_does_not_hurt)
 {
 	struct child c = start(entry);
 
-	ck_assert_int_eq(sweep_run(run, getuid(), "/no/such/cgroup", NULL), 1);
+	ck_assert_int_eq(sweep(getuid(), "/no/such/cgroup"), 1);
 	ck_assert(!survived(&c));
 }
 END_TEST
@@ -191,7 +334,7 @@ START_TEST(all_of_the_cgroup_is_killed_whatever_its_environment)
 	procs = openat(cgroup_fd(group), "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	snprintf(pid, sizeof(pid), "%d", (int)in.pid);
 	ck_assert_int_gt(write(procs, pid, strlen(pid)), 0);
-	ck_assert_int_eq(sweep_run(run, getuid(), cgroup_dir(group), NULL), 0);
+	ck_assert_int_eq(sweep(getuid(), cgroup_dir(group)), 0);
 	ck_assert_int_eq(child_end(in.pid), -SIGKILL);
 	close(in.hold);
 	ck_assert(survived(&out));
@@ -206,8 +349,12 @@ int main(int argc, char **argv)
 	SRunner *r;
 	int failed;
 
-	if (argc > 2 && !strcmp(argv[1], "--sweep"))
-		return sweep_run(argv[2], getuid(), NULL, NULL);
+	if (argc > 2 && !strcmp(argv[1], "--sweep")) {
+		snprintf(run, sizeof(run), "%s", argv[2]);
+		return sweep(getuid(), NULL);
+	}
+	if (argc > 1 && !strcmp(argv[1], "--hide"))
+		return hide(argc > 2);
 	s = suite_create("sweep");
 	t = tcase_create("sweep");
 	tcase_add_checked_fixture(t, setup, NULL);
@@ -217,6 +364,10 @@ int main(int argc, char **argv)
 	tcase_add_test(t, a_process_of_another_user_lives_on);
 	tcase_add_test(t, the_caller_itself_is_spared);
 	tcase_add_test(t, a_zombie_is_not_counted);
+	tcase_add_test(t, a_process_that_hides_its_environment_holds_up_no_sweep);
+	tcase_add_test(t, all_below_the_guard_is_killed_whatever_can_be_read_of_it);
+	tcase_add_test(t, the_session_of_a_guard_that_died_gives_its_processes_away);
+	tcase_add_test(t, a_process_that_has_the_guards_number_by_now_is_left_alone);
 	tcase_add_test(t, what_is_amid_execve_is_found_in_a_later_look);
 	tcase_add_test(t, a_cgroup_that_is_not_there_does_not_hurt);
 	tcase_add_test(t, all_of_the_cgroup_is_killed_whatever_its_environment);
