@@ -4,6 +4,7 @@
 #include "common/duration.h"
 #include "common/quote.h"
 #include "common/scan.h"
+#include "common/similar.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -45,9 +46,39 @@ static int by_letter(const struct args *a, int c)
 	return -1;
 }
 
+/* What a long option may be: those that it begins, for a message, else the one that it is like. */
+static int unknown(const struct args *a, const char *word, struct error *err)
+{
+	char name[SIMILAR_MAX + 1], names[160] = "", quoted[QUOTE_MAX];
+	size_t best = SIMILAR_MAX, used = 0;
+	const char *like = NULL;
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	for (int t = 0; t < 2; t++) {
+		for (int i = 0; a->options[t] && a->options[t][i].name; i++) {
+			const char *other = a->options[t][i].name;
+			size_t d = similar_distance(name, other);
+
+			if (*name && !strncmp(other, name, strlen(name)) && used < sizeof(names))
+				used += snprintf(names + used, sizeof(names) - used, "%s--%s",
+					used ? ", " : "", other);
+			if (d <= similar_limit(name) && d < best) {
+				best = d;
+				like = other;
+			}
+		}
+	}
+	quote_text(word, quoted);
+	if (used)
+		return error_set(err, -EINVAL, "option %s could be any of %s", quoted, names);
+	if (like)
+		return error_set(
+			err, -EINVAL, "unknown option %s; did you mean --%s?", quoted, like);
+	return error_set(err, -EINVAL, "unknown option %s", quoted);
+}
+
 static int complain(const struct args *a, char **argv, int c, struct error *err)
 {
-	char quoted[QUOTE_MAX];
 	const char *word = optind > 0 ? argv[optind - 1] : "";
 
 	if (c == ':' && optopt < LONG_BASE)
@@ -61,7 +92,7 @@ static int complain(const struct args *a, char **argv, int c, struct error *err)
 					  .name);
 	if (optopt > 0)
 		return error_set(err, -EINVAL, "unknown option -%c", optopt);
-	return error_set(err, -EINVAL, "unknown or ambiguous option %s", quote_text(word, quoted));
+	return unknown(a, word, err);
 }
 
 /* False where there are too many. */

@@ -4,62 +4,34 @@
 #include "client/ctl.h"
 #include "client/help.h"
 #include "client/verbs.h"
+#include "common/similar.h"
 
 #include <signal.h>
 #include <string.h>
 
-enum { WORD_MAX = 16 };
-
-static int least(int a, int b)
-{
-	return a < b ? a : b;
-}
-
-/* How many letters must be put in, left out, replaced or swapped to make b of a. */
-static int distance(const char *a, const char *b)
-{
-	int d[WORD_MAX + 1][WORD_MAX + 1];
-	int n = (int)strlen(a), m = (int)strlen(b);
-
-	if (n > WORD_MAX || m > WORD_MAX)
-		return WORD_MAX;
-	for (int i = 0; i <= n; i++) {
-		for (int j = 0; j <= m; j++) {
-			if (i == 0 || j == 0) {
-				d[i][j] = i + j;
-				continue;
-			}
-			d[i][j] = least(d[i - 1][j], d[i][j - 1]) + 1;
-			d[i][j] = least(d[i][j], d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-				d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
-		}
-	}
-	return d[n][m];
-}
-
-/* The verb that was probably meant, or NULL. */
+/* The verb that was probably meant. NULL also where that one ends something: a hint is easily
+ * followed without a second thought. */
 static const struct verb *like(const struct verb *table, const char *word)
 {
 	const struct verb *found = NULL;
-	int best = strlen(word) > 3 ? 3 : 2;
+	size_t best = similar_limit(word) + 1;
 
 	for (const struct verb *v = table; v->name; v++) {
-		int n = strlen(word) > 1 && !strncmp(v->name, word, strlen(word))
-				? 0
-				: distance(word, v->name);
+		size_t n = strlen(word) > 1 && !strncmp(v->name, word, strlen(word))
+				   ? 0
+				   : similar_distance(word, v->name);
 
 		if (v->flags & VERB_HIDDEN || n >= best)
 			continue;
 		best = n;
 		found = v;
 	}
-	return found;
+	return found && !(found->flags & VERB_ENDS) ? found : NULL;
 }
 
 int dispatch_unknown(struct ctl *ctl, const struct verb *table, const char *word)
 {
-	const char *group = ctl->verb ? ctl->verb->path : NULL;
+	const char *group = ctl->verb && ctl->verb->flags & VERB_GROUP ? ctl->verb->path : NULL;
 	const struct verb *v = like(table, word);
 
 	if (v)

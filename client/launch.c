@@ -5,6 +5,7 @@
 #include "client/yaml.h"
 #include "common/json.h"
 #include "common/quote.h"
+#include "common/similar.h"
 #include "common/spec.h"
 
 #include <ctype.h>
@@ -31,6 +32,8 @@ struct matches {
 	const struct arg_option *last, *last_torchruns;
 	int n, n_torchruns;
 	char names[160];
+	const struct arg_option *like; /* what name may be a misspelling of */
+	size_t distance;
 };
 
 static void match(struct matches *m, const struct arg_option *o, bool torchruns)
@@ -46,6 +49,16 @@ static void match(struct matches *m, const struct arg_option *o, bool torchruns)
 	snprintf(m->names + used, sizeof(m->names) - used, "%s--%s", used ? ", " : "", o->name);
 }
 
+static void compare(struct matches *m, const struct arg_option *o, const char *name)
+{
+	size_t d = similar_distance(name, o->name);
+
+	if (d > similar_limit(name) || (m->like && d >= m->distance))
+		return;
+	m->like = o;
+	m->distance = d;
+}
+
 /* The option whose name is, or uniquely begins with, name; NULL with err. */
 static const struct arg_option *find_long(
 	const struct launch_state *s, const char *name, const char *word)
@@ -59,6 +72,7 @@ static const struct arg_option *find_long(
 			return &launch_options[i];
 		if (!strncmp(launch_options[i].name, name, len))
 			match(&m, &launch_options[i], is_torchruns(i));
+		compare(&m, &launch_options[i], name);
 	}
 	for (int t = 0; t < 2; t++) {
 		for (const struct arg_option *o = s->from->tables[t]; o && o->name; o++) {
@@ -66,6 +80,7 @@ static const struct arg_option *find_long(
 				return o;
 			if (!strncmp(o->name, name, len))
 				match(&m, o, false);
+			compare(&m, o, name);
 		}
 	}
 	if (m.n == 1)
@@ -76,6 +91,9 @@ static const struct arg_option *find_long(
 	if (m.n)
 		error_set(s->err, -EINVAL, "option %s could be any of %s", quote_text(word, q),
 			m.names);
+	else if (m.like)
+		error_set(s->err, -EINVAL, "unknown option %s; did you mean --%s?",
+			quote_text(word, q), m.like->name);
 	else
 		error_set(s->err, -EINVAL, "unknown option %s", quote_text(word, q));
 	return NULL;

@@ -83,4 +83,5 @@ common_SRC := \
 	common/log.c \
 	common/proc.c \
 	common/status.c \
-	common/sweep.c
+	common/sweep.c \
+	common/similar.c

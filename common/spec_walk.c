@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/quote.h"
+#include "common/similar.h"
 #include "common/spec_table.h"
 
 #include <errno.h>
@@ -172,45 +173,14 @@ void spec_free_words(char **words)
 	free(words);
 }
 
-/* Edits (a letter more, less, other, or two swapped) from a to b; words longer than 31 are far. */
-static size_t distance(const char *a, const char *b)
-{
-	enum { LONGEST = 31 };
-	size_t d[LONGEST + 1][LONGEST + 1];
-	size_t n = strlen(a), m = strlen(b);
-
-	if (n > LONGEST || m > LONGEST)
-		return LONGEST;
-	for (size_t i = 0; i <= n; i++) {
-		for (size_t j = 0; j <= m; j++) {
-			size_t best;
-
-			if (!i || !j) {
-				d[i][j] = i + j;
-				continue;
-			}
-			best = d[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
-			if (d[i - 1][j] + 1 < best)
-				best = d[i - 1][j] + 1;
-			if (d[i][j - 1] + 1 < best)
-				best = d[i][j - 1] + 1;
-			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-				d[i - 2][j - 2] + 1 < best)
-				best = d[i - 2][j - 2] + 1;
-			d[i][j] = best;
-		}
-	}
-	return d[n][m];
-}
-
 /* The known key that name was most likely meant to be, or NULL. */
 static const char *nearest(const struct spec_key *keys, const char *name)
 {
 	const char *best = NULL;
-	size_t len = strlen(name), least = len < 4 ? 2 : 3;
+	size_t least = similar_limit(name) + 1;
 
 	for (; keys->name; keys++) {
-		size_t d = distance(name, keys->name);
+		size_t d = similar_distance(name, keys->name);
 
 		if (d < least && d < strlen(keys->name)) {
 			best = keys->name;
