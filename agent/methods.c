@@ -13,6 +13,7 @@
 #include "common/manager_idl.h"
 #include "common/manager_ranges.h"
 #include "common/notice.h"
+#include "common/project.h"
 #include "common/queue_idl.h"
 #include "common/queue_ranges.h"
 #include "common/signals.h"
@@ -451,7 +452,7 @@ int agent_server_new(struct agent *a, struct error *err)
 		.vendor = "elasticd",
 		.product = "elastic-agent",
 		.version = VERSION,
-		.url = "https://elasticd.example/",
+		.url = PROJECT_URL,
 		.idl = manager_idl,
 		.methods = methods_table,
 		.ranges = manager_ranges,

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/manager_idl.h"
 #include "common/manager_ranges.h"
+#include "common/project.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -151,7 +152,7 @@ static int serve_open(struct serve *s, const char *dir, int conn_fd, struct erro
 		.vendor = "elasticd",
 		.product = "elastic-agent",
 		.version = VERSION,
-		.url = "https://elasticd.example/",
+		.url = PROJECT_URL,
 		.idl = manager_idl,
 		.ranges = manager_ranges,
 		.methods = serve_methods,

@@ -5,6 +5,7 @@
 #include "agent/worker_private.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/project.h"
 #include "common/queue_idl.h"
 #include "common/queue_ranges.h"
 #include "common/worker_idl.h"
@@ -195,7 +196,7 @@ static int open_server(struct workers *w, struct error *err)
 		.vendor = "elasticd",
 		.product = "elastic-agent",
 		.version = VERSION,
-		.url = "https://elasticd.example/",
+		.url = PROJECT_URL,
 		.idl = worker_idl,
 		.methods = worker_methods,
 		.flat = worker_flat_methods,

@@ -139,27 +139,54 @@ static int wait_run(struct ctl *ctl, const char *name, const char *run)
 	return job_exit_status(job);
 }
 
+/* Whether its workers ran, of a job that has ended before they were seen to. */
+static bool was_executed(const json_t *job)
+{
+	const json_t *verdict = json_object_get(job, "verdict");
+	const json_t *end = json_object_get(json_object_get(verdict, "root_cause"), "exit");
+	const char *result = get_text(verdict, "result");
+
+	return result && strcmp(result, "agent_lost") != 0 && !has_value(end, "error");
+}
+
 /*
- * Stays until the workers execute, so that a command that cannot be executed or fails at once is
- * told here. A job that takes longer to begin is left to itself.
+ * Stays until the workers execute, and says that they were started, unless they never were. A job
+ * that takes longer to begin is left to itself. ret_job: its last state, or NULL where that is not
+ * known; owned.
  */
-static int watch_begin(struct ctl *ctl, const char *name, const char *run)
+static int watch_begin(struct ctl *ctl, const char *name, const char *run, json_t **ret_job)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	_cleanup_free_ char *verdict = NULL, *refusal = NULL;
+	_cleanup_free_ char *refusal = NULL;
 	json_t *job, *p = ctl_with(ctl_job(run), "until", json_string("running"));
 	struct error err = { 0 };
 	int r = ctl_try(ctl, "Wait", ctl_with(p, "timeout_ms", json_integer(BEGIN_MS)), &answer,
 		&refusal, &err);
 
+	*ret_job = NULL;
 	if (r != 0) {
 		if (refusal && !strcmp(refusal, "TimedOut"))
-			ctl_say(ctl, "%s does not run yet; \"elasticctl status %s\" tells more",
-				name, name);
+			ctl_say(ctl,
+				"%s is starting (run %s), and does not run yet; \"elasticctl status "
+				"%s\" tells more",
+				name, run, name);
 		return refusal ? 0 : r;
 	}
 	job = json_object_get(answer, "job");
-	if (!job_ended(job) || job_exit_status(job) == 0)
+	if (!job_ended(job) || was_executed(job))
+		ctl_say(ctl, "started %s (run %s)", name, run);
+	fflush(stdout);
+	*ret_job = json_incref(job);
+	return 0;
+}
+
+/* What is said where nobody waits for the end: a command that cannot be executed or fails at once
+ * is an error. */
+static int tell_begin(struct ctl *ctl, const char *name, const json_t *job)
+{
+	_cleanup_free_ char *verdict = NULL;
+
+	if (!job || !job_ended(job) || job_exit_status(job) == 0)
 		return 0;
 	verdict = job_verdict_text(job);
 	return ctl_error(ctl, CTL_REFUSED, "%s %s; \"elasticctl errors %s\" tells more", name,
@@ -168,7 +195,7 @@ static int watch_begin(struct ctl *ctl, const char *name, const char *run)
 
 static int start(struct ctl *ctl, struct args *args, json_t *spec)
 {
-	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_json_ json_t *answer = NULL, *begun = NULL;
 	bool follow = args_has(args, "follow"), wait = args_has(args, "wait");
 	struct error err = { 0 };
 	const char *job, *run;
@@ -187,13 +214,18 @@ static int start(struct ctl *ctl, struct args *args, json_t *spec)
 		return ctl_error(ctl, CTL_FAILED, "elasticd's answer lacks the job");
 	if (ctl->json && !wait)
 		ctl_print_json(answer, follow);
-	ctl_say(ctl, "started %s (run %s)", job, run);
-	fflush(stdout);
+	if (args_has(args, "no-wait") && !follow && !wait) {
+		ctl_say(ctl, "%s is starting (run %s)", job, run);
+		return 0;
+	}
+	r = watch_begin(ctl, job, run, &begun);
+	if (r != 0)
+		return r;
 	if (follow)
 		return follow_run(ctl, job, run);
 	if (wait)
 		return wait_run(ctl, job, run);
-	return args_has(args, "no-wait") ? 0 : watch_begin(ctl, job, run);
+	return tell_begin(ctl, job, begun);
 }
 
 int cmd_start(struct ctl *ctl, struct args *args)

@@ -150,17 +150,28 @@ void event_print(FILE *f, bool color, bool with_job, const json_t *event)
 	fprintf(f, " %s\n", text ? text : "");
 }
 
+/* The number or the time after which events are wanted: ret_seq stays where it is a time. */
+static int events_since(
+	const struct args *args, int64_t *ret_seq, int64_t *ret_us, struct error *err)
+{
+	const char *text = args_get(args, "since");
+
+	if (!text || text[strspn(text, "0123456789")] == '\0')
+		return args_int(args, "since", 0, ret_seq, err);
+	return humane_parse_time(text, ctl_now_us(), "--since", ret_us, err);
+}
+
 int cmd_events(struct ctl *ctl, struct args *args)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
 	const char *job = args->argc > 0 ? args->argv[0] : NULL;
 	json_t *p = json_object();
 	struct error err = { 0 };
-	int64_t since = -1;
+	int64_t since = -1, since_us = 0;
 	bool more = true;
 	int r;
 
-	if (args_int(args, "since", 0, &since, &err) < 0) {
+	if (events_since(args, &since, &since_us, &err) < 0) {
 		json_decref(p);
 		return ctl_usage(ctl, "%s", err.text);
 	}
@@ -180,6 +191,8 @@ int cmd_events(struct ctl *ctl, struct args *args)
 
 		r = ctl_next(ctl, link, &answer, &more);
 		json_array_foreach (json_object_get(answer, "events"), i, event) {
+			if (get_int(event, "time_us") < since_us)
+				continue;
 			if (ctl->json)
 				ctl_print_json(event, true);
 			else

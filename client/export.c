@@ -4,12 +4,23 @@
 #include "common/quote.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 /* What a program needs to find itself and its libraries. */
 static const char *const usual[] = { "PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH",
 	"PYTHONPATH", NULL };
+
+bool export_is_name(const char *text, size_t len)
+{
+	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+
+	if (len == 0 || !strchr(letters, *text))
+		return false;
+	for (size_t i = 1; i < len; i++)
+		if (!strchr(letters, text[i]) && (text[i] < '0' || text[i] > '9'))
+			return false;
+	return true;
+}
 
 static bool name_is(const char *entry, const char *name, size_t len)
 {
@@ -64,7 +75,7 @@ static int from_list(json_t *vars, const char *list, char *const *environ, struc
 
 		if (!item)
 			return error_set(err, -ENOMEM, "out of memory");
-		if (name == 0)
+		if (!export_is_name(item, name))
 			return error_set(err, -EINVAL,
 				"--export: expected ALL, NONE or names separated by commas, got %s",
 				quote_text(list, quoted));

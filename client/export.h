@@ -7,6 +7,8 @@
 #include "common/error.h"
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 /*
  * Adds variables of environ to the env of each role of spec, a job specification that is changed in
@@ -16,3 +18,7 @@
  */
 _must_check_ int export_env(
 	json_t *spec, const char *what, char *const *environ, struct error *err);
+
+/* Whether len bytes of text are a variable's name as POSIX and shells have them. A job file may use
+ * others: its author has to look twice. */
+bool export_is_name(const char *text, size_t len);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "client/export.h"
 #include "client/launch_table.h"
 #include "common/json.h"
 #include "common/scan.h"
@@ -164,8 +165,11 @@ static int set_variables(struct launch_state *s)
 
 		if (!name)
 			return launch_no_memory(s);
-		if (!*name)
-			return launch_expected(s, OPT_ENV, "NAME or NAME=VALUE", s->env[i]);
+		if (!export_is_name(name, strlen(name)))
+			return launch_expected(s, OPT_ENV,
+				"NAME or NAME=VALUE, a name being letters, digits and '_' and not "
+				"beginning with a digit",
+				s->env[i]);
 		value = equals ? equals + 1 : getenv(name);
 		if (!value)
 			return launch_refuse(s, OPT_ENV, "%.64s is not set here", name);

@@ -14,6 +14,7 @@
 
 #define INTERFACE "io.elasticd.Manager."
 #define OURS "io.elasticd."
+#define SYSTEM_SOCKET "/run/elasticd/control.sock"
 
 static volatile sig_atomic_t interrupted;
 static bool catching;
@@ -55,10 +56,16 @@ static int timed_out(const struct ctl *ctl)
 	return ctl_error(ctl, CTL_TIMED_OUT, "timed out after %g s", ctl->timeout_ms / 1000.0);
 }
 
-/* systemd would start the caller's daemon. */
-static bool manager_runs(void)
+/* What starts the elasticd that listens on socket: systemd that of the system. */
+static const char *starter(const char *socket)
 {
-	return paths_is_system() && access("/run/systemd/system", F_OK) == 0;
+	bool system = paths_is_system() && !strcmp(socket, SYSTEM_SOCKET);
+
+	if (!system)
+		return "\"elasticd &\"";
+	return access("/run/systemd/system", F_OK) == 0
+		       ? "\"systemctl start elasticd\""
+		       : "\"systemctl start elasticd\", or without systemd \"elasticd &\"";
 }
 
 int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err)
@@ -73,9 +80,9 @@ int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err)
 			ctl->socket);
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
-			"no elasticd listens on %s; start one with \"%s\", or name another socket with "
+			"no elasticd listens on %s; start one with %s, or name another socket with "
 			"--socket",
-			ctl->socket, manager_runs() ? "systemctl start elasticd" : "elasticd &");
+			ctl->socket, starter(ctl->socket));
 	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err->text);
 }
 

@@ -114,7 +114,8 @@ static const struct arg_option wait_options[] = {
 
 static const struct arg_option events_options[] = {
 	{ "follow", NULL, "go on as events happen", NULL, 'f' },
-	{ "since", "SEQ", "only events after this number", NULL, 0 },
+	{ "since", "SEQ|TIME", "only events after this number, or since TIME (10m: so long ago)",
+		NULL, 0 },
 	{ NULL },
 };
 

@@ -6,6 +6,7 @@
 #include "common/manager_idl.h"
 #include "common/manager_ranges.h"
 #include "common/printable.h"
+#include "common/project.h"
 #include "common/queue_idl.h"
 #include "common/queue_ranges.h"
 #include "daemon/cgroupfs.h"
@@ -267,7 +268,7 @@ static int open_server(struct daemon *d, struct error *err)
 		.vendor = "elasticd",
 		.product = "elasticd",
 		.version = VERSION,
-		.url = "https://elasticd.example/",
+		.url = PROJECT_URL,
 		.idl = manager_idl,
 		.ranges = manager_ranges,
 		.methods = methods_table,

@@ -140,8 +140,8 @@ pure_TESTS := \
 	queue_deaths queue_loss queue_model queue_nomem queue_workers progress restart rootcause \
 	task spec spec_preemption spec_queue spec_roles launch yaml json judgement varlink_frame \
 	varlink_idl varlink_validate varlink_word base64 duration ranks signals size stdmap \
-	address job_names similar completion export line_printer verbs humane table report config access \
-	clock
+	address job_names similar completion export line_printer verbs humane table report config \
+	access clock
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
 	tests/tools/libworker \

@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """elasticctl: what it says to a command line that is not quite right."""
 
+import json
+import os
+import pathlib
+import re
+
 import pytest
+
+from harness import Varlink, puppet, spec
 
 
 @pytest.mark.parametrize("args,guess", [
@@ -15,8 +22,10 @@ def test_a_misspelt_word_is_answered_by_the_one_that_was_meant(box, args, guess)
     assert f"did you mean {guess}?" in result.err, result
 
 
-@pytest.mark.parametrize("args", [["sto"], ["stopp"], ["kil"], ["resart"], ["shutdwn"], ["help", "kil"], ["r"],
-                                  ["preemt"], ["scal"], ["task", "cancl"], ["task", "clos"]])
+@pytest.mark.parametrize("args", [
+    ["sto"], ["stopp"], ["kil"], ["resart"], ["shutdwn"], ["help", "kil"], ["r"], ["preemt"], ["scal"],
+    ["task", "cancl"], ["task", "clos"],
+])
 def test_no_guess_names_a_verb_that_ends_something(box, args):
     result = box.ctl(*args)
     assert result.rc == 2 and "there is no verb" in result.err, result
@@ -31,3 +40,60 @@ def test_the_name_of_an_unknown_verb_is_what_was_written(box):
 def test_an_option_that_could_be_several_names_them(box):
     result = box.ctl("stop", "--no", "x")
     assert result.rc == 2 and 'could be any of --no-wait, --no-legend' in result.err, result
+
+
+@pytest.mark.parametrize("name", ["1BAD", "", "A-B", "A B", "ä"])
+def test_a_variable_on_the_command_line_has_a_name_that_a_shell_takes(box, daemon, name):
+    for verb, status in (("run", 125), ("start", 2)):
+        result = box.ctl(verb, f"--env={name}=3", "true")
+        assert result.rc == status and "--env: expected NAME or NAME=VALUE" in result.err, result
+    if name:
+        result = box.ctl("start", f"--export={name}=3", "true")
+        assert result.rc == 2 and "--export: expected" in result.err, result
+    assert daemon.call("List", ended=True)["jobs"] == []
+
+
+@pytest.mark.parametrize("how", [[], ["--wait"], ["--follow"], ["--no-wait"]])
+def test_start_says_started_of_what_was_executed_only(box, daemon, how):
+    result = box.ctl("start", *how, "--name=absent", "--no-python", "/no/such/program")
+    assert not re.search(r"\bstarted\b", result.out), result
+    daemon.wait("absent")
+    box.path("go").touch()
+    result = box.ctl("start", *how, "--name=there", "--", *puppet(f"wait-file:{box.path('go')}"))
+    assert result.rc == 0, result
+    said = "there is starting (run there_" if how == ["--no-wait"] else "started there (run there_"
+    assert said in result.out, result
+
+
+def test_root_without_a_daemon_is_told_of_systemctl(box):
+    socket = "/run/elasticd/control.sock"
+    if os.geteuid() != 0 or pathlib.Path(socket).exists():
+        pytest.skip("this is for root, on a host without an elasticd of its own")
+    result = box.ctl("list", env={"ELASTICD_SOCKET": None})
+    assert result.rc == 5 and f"{socket}; start one with \"systemctl start elasticd\"" in result.err, result
+    result = box.ctl("list")
+    assert result.rc == 5 and "systemctl" not in result.err, result
+
+
+def test_the_services_name_the_projects_own_page(box, daemon):
+    name, _ = daemon.submit(spec("hang"))
+    daemon.wait(name, until="running")
+    sockets = [daemon.socket, daemon.agent_sock(name), daemon.agent_sock(name).parent / "worker.sock"]
+    for path in sockets:
+        with Varlink(path) as v:
+            assert v.call("org.varlink.service.GetInfo")["url"] == "man:elasticd-protocol(7)"
+
+
+def test_events_since_a_time(box, daemon):
+    job = daemon.run({"roles": [{"command": puppet("if-attempt:0:exit:3")}], "restart": {"max": 1}})
+    events = daemon.events(job["run"])
+    middle = events[len(events) // 2]["time_us"]
+    result = box.ctl("events", "--json", f"--since=@{middle // 1000000}.{middle % 1000000:06d}", job["run"])
+    assert result.rc == 0, result
+    got = [json.loads(line) for line in result.out.splitlines()]
+    assert got == [e for e in events if e["time_us"] >= middle]
+    assert len(box.ctl("events", "--since=1h", job["run"]).out.splitlines()) == len(events)
+    assert box.ctl("events", "--since=now", job["run"]).out == ""
+    assert len(box.ctl("events", "--since=2", job["run"]).out.splitlines()) == len(events) - 2
+    wrong = box.ctl("events", "--since=soon", job["run"])
+    assert wrong.rc == 2 and "--since: expected" in wrong.err, wrong
