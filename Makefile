@@ -69,7 +69,7 @@ EXAMPLES := $(addprefix $(B)/,$(example_PROGRAMS))
 TOOLS := $(addprefix $(B)/,$(tool_PROGRAMS))
 
 .PHONY: programs
-programs: $(PROGRAMS) $(LIBRARY) $(EXAMPLES)
+programs: $(PROGRAMS) $(LIBRARY) $(EXAMPLES) $(B)/elasticd.pc
 
 $(PROGRAMS):
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
@@ -106,6 +106,14 @@ $(B)/libelasticd.a: $(worker_SRC:%.c=$(B)/obj/lib-$(LIBSAN)/%.o)
 	@$(CC) -r -nostdlib -o $(B)/obj/libelasticd.o $^
 	@$(OBJCOPY) --localize-hidden $(B)/obj/libelasticd.o
 	$(call say,AR,$@)$(AR) crD $@ $(B)/obj/libelasticd.o
+
+# pc PREFIX, LIBDIR, INCLUDEDIR: what pkg-config reads. That of the build tree lets a program find the
+# library there when it runs, too.
+pc = sed -e 's|@prefix@|$(1)|g' -e 's|@libdir@|$(2)|g' -e 's|@includedir@|$(3)|g' \
+	-e 's|@version@|$(VERSION)|g' worker/elasticd.pc.in
+$(B)/elasticd.pc: worker/elasticd.pc.in $(B)/config.mk
+	$(call say,GEN,$@)$(call pc,$(CURDIR),$(abspath $(B)),$(CURDIR)/worker) | \
+	  sed 's|^Libs:.*|& -Wl,-rpath,$${libdir}|' > $@
 
 $(B)/%.a:
 	@rm -f $@
@@ -144,9 +152,7 @@ install: programs
 	ln -sf libelasticd.so.0 $(DESTDIR)$(libdir)/libelasticd.so
 	$(INSTALL) -m 644 $(B)/libelasticd.a $(DESTDIR)$(libdir)/
 	$(INSTALL) -m 644 worker/elasticd.h $(DESTDIR)$(includedir)/
-	sed -e 's|@prefix@|$(prefix)|g' -e 's|@libdir@|$(libdir)|g' -e 's|@version@|$(VERSION)|g' \
-	  -e 's|@includedir@|$(includedir)|g' worker/elasticd.pc.in \
-	  > $(DESTDIR)$(libdir)/pkgconfig/elasticd.pc
+	$(call pc,$(prefix),$(libdir),$(includedir)) > $(DESTDIR)$(libdir)/pkgconfig/elasticd.pc
 	$(if $(PYTHONDIR),$(INSTALL) -d $(DESTDIR)$(PYTHONDIR)/elasticd)
 	$(if $(PYTHONDIR),$(INSTALL) -m 644 worker/python/elasticd/*.py worker/python/elasticd/py.typed \
 	  $(DESTDIR)$(PYTHONDIR)/elasticd/)

@@ -5,18 +5,33 @@ Builds with a sanitizer have a library without one, which any Python loads as it
 """
 
 import json
+import os
+import shutil
 import sys
 import textwrap
 
 import pytest
 
-from harness import BUILD, ROOT
+from harness import BUILD, ROOT, SANITIZED, SLOWER
 
 PACKAGE = ROOT / "worker/python"
 LIBRARY = BUILD / "libelasticd.so.0"
 ENV = {"PYTHONPATH": str(PACKAGE), "ELASTICD_LIBRARY": str(LIBRARY), "PYTHONDONTWRITEBYTECODE": "1"}
 
 needs_library = pytest.mark.skipif(not LIBRARY.exists(), reason=f"no {LIBRARY}")
+
+
+def python_with(box, module, variable, *places):
+    """An interpreter that has the module, or a skip."""
+    if SANITIZED:
+        pytest.skip("the framework is not what is instrumented")
+    for python in [os.environ.get(variable), *places, shutil.which("python3"), "/usr/bin/python3"]:
+        if python and os.path.exists(python):
+            find = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
+            if box.sh(python, "-c", find, timeout=300 * SLOWER).rc == 0:
+                return python
+    pytest.skip(f"no python with {module} (set {variable})")
+    return None
 
 
 def write_script(box, text, name="worker.py"):

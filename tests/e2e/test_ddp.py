@@ -40,6 +40,19 @@ def test_distributed_data_parallel_trains_under_run(box):
     assert "%" in result.out or "accuracy" in result.out.lower(), result
 
 
+@pytest.mark.slow
+@pytest.mark.seconds(900)
+def test_a_gloo_group_meets_again_after_a_restart(box):
+    python = python_with_torch()
+    if not python:
+        pytest.skip("no python with torch")
+    result = box.run("--nproc-per-node=4", "--max-restarts=1", "-t", "3", ROOT / "examples/gloo_restart.py",
+                     env={"PYTHON_EXEC": python}, timeout=LONG)
+    assert result.rc == 0, result
+    for rank in range(4):
+        assert f"rank {rank} has met the others" in result.out, result
+
+
 @needs_library
 @pytest.mark.slow
 @pytest.mark.seconds(900)

@@ -3,29 +3,14 @@
 torch's DistributedDataParallel uses elasticd beside its process group."""
 
 import json
-import os
-import shutil
 
 import pytest
 
-from harness import SANITIZED, SLOWER
-from python_package import ENV, LIBRARY, told, write_script
+from harness import SLOWER
+from python_package import ENV, LIBRARY, python_with, told, write_script
 
 pytestmark = [pytest.mark.slow, pytest.mark.seconds(900)]
 LONG = 300 * SLOWER
-
-
-def python_with(box, module, variable, *places):
-    """An interpreter that has the module, or a skip."""
-    if SANITIZED:
-        pytest.skip("the framework is not what is instrumented")
-    for python in [os.environ.get(variable), *places, shutil.which("python3"), "/usr/bin/python3"]:
-        if python and os.path.exists(python):
-            find = f"import importlib.util as u, sys; sys.exit(u.find_spec({module!r}) is None)"
-            if box.sh(python, "-c", find, timeout=LONG).rc == 0:
-                return python
-    pytest.skip(f"no python with {module} (set {variable})")
-    return None
 
 
 def role(name, replicas, python, script, **more):

@@ -728,6 +728,9 @@ static void is_documented(const char *path, const struct spec_key *key, void *ar
 	snprintf(line, sizeof(line), "\n.It Ic %s\n", path);
 	if (!strstr(arg, line))
 		ck_abort_msg("man/elasticd-job.5 has no line \".It Ic %s\"", path);
+	snprintf(line, sizeof(line), "\n.It Li %s Ta Sx ", path);
+	if (!strstr(arg, line))
+		ck_abort_msg("the index of man/elasticd-job.5 has no line \".It Li %s\"", path);
 }
 
 static void count_key(const char *path, const struct spec_key *key, void *arg)
