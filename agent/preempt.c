@@ -10,18 +10,21 @@
 
 #include "agent/preempt_private.h"
 
+#include "agent/slots_text.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-struct preempt *preempt_new(const struct spec_preemption *spec)
+struct preempt *preempt_new(const struct spec_preemption *spec, uint64_t stop_ms)
 {
 	struct preempt *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
 	p->spec = spec;
+	p->stop_ms = stop_ms;
 	p->step = -1;
 	p->deadline_ms = SPEC_UNSET;
 	TAILQ_INIT(&p->asking);
@@ -144,6 +147,22 @@ static enum preempt_meaning preempt_meaning(
 	return PREEMPT_FAILED;
 }
 
+/* t failed: what it was to do for others it does not. Those that are signalled need nobody. */
+static void preempt_failed(struct preempt *p, const struct preempt_task *t, uint64_t now_ms)
+{
+	char why[sizeof(p->once)] = "";
+
+	if (!t->stepped && (p->spec->how == SPEC_PREEMPT_SIGNAL || t->signalled))
+		return;
+	if (now_ms + p->stop_ms < p->limit_ms)
+		p->limit_ms = now_ms + p->stop_ms;
+	if (!t->stepped)
+		return;
+	slots_append(why, sizeof(why), t->name);
+	slots_append(why, sizeof(why), " failed");
+	preempt_hurry(p, now_ms, why);
+}
+
 enum preempt_meaning preempt_ended(
 	struct preempt *p, int slot, enum preempt_end how, uint64_t now_ms)
 {
@@ -164,8 +183,8 @@ enum preempt_meaning preempt_ended(
 		t->tell_due = true;
 		preempt_due(p, t);
 	}
-	if (t->stepped && meaning == PREEMPT_FAILED)
-		preempt_hurry(p, now_ms);
+	if (meaning == PREEMPT_FAILED)
+		preempt_failed(p, t, now_ms);
 	preempt_settle(p, now_ms, false);
 	return meaning;
 }
@@ -281,9 +300,10 @@ void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grac
 		p, n->source ? n->source : "", n->reason ? n->reason : "", !grace && !p->final);
 	if (first) {
 		p->final = !grace;
+		p->since_ms = n->now_ms;
 		preempt_begin(p);
 	} else if (!grace && preempt_is_up(p)) {
-		preempt_hurry(p, n->now_ms);
+		preempt_hurry(p, n->now_ms, "another notice leaves no time for it");
 	}
 	if (!preempt_is_up(p))
 		return;
@@ -313,6 +333,7 @@ void preempt_cancel(struct preempt *p)
 	p->reading = PREEMPT_READ_NO;
 	p->tell = 0;
 	p->longest_ms = 0;
+	p->once[0] = '\0';
 	p->clear = clear || p->clear;
 }
 

@@ -17,7 +17,14 @@
  * leaves no time, or where the rest of the time is too short: less than two margins before the
  * first order, one margin where some have not saved by then, half a margin when the last one has. A
  * margin is six steps of the slowest participant, as long as they took since the notice, and twice
- * the longest save. Who has saved already is told to leave then.
+ * the longest save. Once all have saved it is more: participants need not go at one pace, and each
+ * has to come to a step that the first of them has not begun. What that takes it by its own pace is
+ * its lag, which counts with a quarter more. The last step is agreed on when the margin is all that
+ * is left. Who has saved already is told to leave where there is no second save, and
+ * preempt_once_text() says why.
+ *
+ * After a failure those that have not saved have stop.timeout at most: they may wait for the one
+ * that failed.
  *
  * When no participant is left, those that were left alone are stopped; those that were signalled
  * have until the limit (the deadline with grace, else timeout_ms after the notice).
@@ -105,8 +112,8 @@ struct preempt_notice {
 
 struct preempt;
 
-/* spec is borrowed: how, timeout_ms. NULL without memory. */
-struct preempt *preempt_new(const struct spec_preemption *spec);
+/* spec is borrowed: how, timeout_ms. stop_ms: of stop.timeout. NULL without memory. */
+struct preempt *preempt_new(const struct spec_preemption *spec, uint64_t stop_ms);
 struct preempt *preempt_free(struct preempt *p);
 DEFINE_CLEANUP(struct preempt *, preempt_free)
 
@@ -160,6 +167,8 @@ struct preempt_view preempt_view(const struct preempt *p);
 const char *preempt_state_name(enum preempt_state s);
 /* The last step where slot saved in this notice, -1: none. */
 int64_t preempt_saved_step(const struct preempt *p, int slot);
+/* Why there is no second save, where there was to be one: borrowed; "". */
+const char *preempt_once_text(const struct preempt *p);
 /* Who has not saved as agreed or not left on the signal, and why, "worker:3 did not reach step 41
  * (its last was 37)", joined by "; ", cut to size; "" where all have. Who succeeded without an
  * order is not named. */

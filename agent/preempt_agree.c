@@ -7,11 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-	PREEMPT_LOOK_MS = 2000, /* the margin is measured anew at half the time that is left, until
-				 * it is less than this */
-};
-
 void preempt_want_read(struct preempt *p)
 {
 	if (p->reading == PREEMPT_READ_NO)
@@ -74,58 +69,39 @@ static void preempt_last_round(struct preempt *p)
 	preempt_want_read(p);
 }
 
-static uint64_t preempt_rest(const struct preempt *p, uint64_t now_ms)
-{
-	return p->limit_ms > now_ms ? p->limit_ms - now_ms : 0;
-}
-
-/* What steps and a save may still take, measured since the notice. */
-static uint64_t preempt_margin(const struct preempt *p)
-{
-	uint64_t six_ms = 0;
-
-	for (int i = 0; i < p->n_tasks; i++)
-		if (p->tasks[i] && p->tasks[i]->running && p->tasks[i]->six_ms > six_ms)
-			six_ms = p->tasks[i]->six_ms;
-	return six_ms + 2 * p->longest_ms;
-}
-
-/* The step that is agreed on is the last. */
-static void preempt_no_second(struct preempt *p)
+/* The step that is agreed on is the last. why: there is no second save. */
+static void preempt_no_second(struct preempt *p, const char *why)
 {
 	p->final = true;
+	snprintf(p->once, sizeof(p->once), "%s", why);
 	if (p->state != PREEMPT_COUNTDOWN)
 		return;
 	p->state = PREEMPT_SAVING;
 	preempt_publish(p, p->step);
 }
 
-/* What is saved next, or was saved, is the last. */
-static void preempt_finish(struct preempt *p, uint64_t now_ms)
+/* What is saved next, or was saved, is the last. why: NULL: the time is short. */
+static void preempt_finish(struct preempt *p, uint64_t now_ms, const char *why)
 {
-	if (p->state == PREEMPT_COUNTDOWN && preempt_rest(p, now_ms) >= preempt_margin(p) / 2) {
+	bool enough = preempt_rest(p, now_ms) >= preempt_need(p).least_ms;
+	char text[sizeof(p->once)];
+
+	if (p->state == PREEMPT_COUNTDOWN && enough) {
 		preempt_last_round(p);
 		return;
 	}
 	if (p->ordered)
 		p->tell |= PREEMPT_TELL_SHORT;
-	preempt_no_second(p);
-}
-
-void preempt_look_later(struct preempt *p, uint64_t now_ms)
-{
-	uint64_t rest = preempt_rest(p, now_ms), margin = preempt_margin(p);
-	uint64_t wait = rest > margin ? rest - margin : 0;
-
-	p->look_ms = now_ms + (wait > PREEMPT_LOOK_MS ? wait / 2 : wait);
+	preempt_short_text(p, now_ms, text, sizeof(text));
+	preempt_no_second(p, why ? why : text);
 }
 
 /* All that live have saved for the first time. */
 static void preempt_count_down(struct preempt *p, uint64_t now_ms)
 {
 	p->state = PREEMPT_COUNTDOWN;
-	if (preempt_rest(p, now_ms) <= preempt_margin(p)) {
-		preempt_finish(p, now_ms);
+	if (preempt_rest(p, now_ms) <= preempt_need(p).margin_ms) {
+		preempt_finish(p, now_ms, NULL);
 		return;
 	}
 	p->tell |= PREEMPT_TELL_COUNTDOWN;
@@ -163,15 +139,14 @@ static struct preempt_census preempt_census(const struct preempt *p)
 	return c;
 }
 
-/* A task that takes part failed, or a notice leaves no time. */
-void preempt_hurry(struct preempt *p, uint64_t now_ms)
+void preempt_hurry(struct preempt *p, uint64_t now_ms, const char *why)
 {
 	if (p->final)
 		return;
 	if (preempt_census(p).living)
-		preempt_finish(p, now_ms);
+		preempt_finish(p, now_ms, why);
 	else
-		preempt_no_second(p);
+		preempt_no_second(p, why);
 }
 
 /* The last participant is gone. Whoever begins to tell steps now is asked as the others were. */
@@ -191,7 +166,9 @@ static void preempt_deserted(struct preempt *p, const struct preempt_census *c, 
 static void preempt_all_saved(
 	struct preempt *p, const struct preempt_census *c, uint64_t now_ms, bool fresh)
 {
-	if (!p->final && c->silent && !fresh) {
+	/* Who begins to tell steps only now has to save, too; and how fast each is decides whether
+	 * there is time for another save. */
+	if (!p->final && !fresh) {
 		preempt_want_read(p);
 		return;
 	}
@@ -248,30 +225,6 @@ static void preempt_agree(struct preempt *p)
 	preempt_publish(p, p->step);
 }
 
-static void preempt_measure(
-	struct preempt *p, struct preempt_task *t, uint64_t steps, uint64_t now_ms)
-{
-	uint64_t took;
-
-	if (!t->based) {
-		t->based = true;
-		t->base_steps = steps;
-		t->base_ms = now_ms;
-		/* What was before is not measured. */
-		if (t->asking)
-			t->ask_ms = now_ms;
-		if (t->ordered && !t->saved)
-			t->saving_ms = (int64_t)(t->order_ms - now_ms);
-	}
-	if (steps <= t->base_steps)
-		return;
-	took = now_ms - t->base_ms - (uint64_t)t->saving_ms;
-	if (t->ordered && !t->saved)
-		took -= now_ms - t->order_ms;
-	steps -= t->base_steps;
-	t->six_ms = (6 * took + steps - 1) / steps;
-}
-
 void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms)
 {
 	struct preempt_task *t = s->slot >= 0 && s->slot < p->n_tasks ? p->tasks[s->slot] : NULL;
@@ -300,11 +253,11 @@ static void preempt_place(struct preempt *p, const struct preempt_sample *s, boo
 /* Whether what is saved next must be the last. */
 static bool preempt_is_short(const struct preempt *p, uint64_t now_ms)
 {
-	uint64_t rest = preempt_rest(p, now_ms);
+	uint64_t rest = preempt_rest(p, now_ms), margin = preempt_need(p).margin_ms;
 
 	if (p->state != PREEMPT_COUNTDOWN && !p->ordered)
-		return rest < 2 * preempt_margin(p) || rest == 0;
-	return rest <= preempt_margin(p);
+		return rest < 2 * margin || rest == 0;
+	return rest <= margin;
 }
 
 static void preempt_limit(struct preempt *p)
@@ -345,6 +298,6 @@ void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, u
 	preempt_settle(p, now_ms, fresh);
 	if (!preempt_is_up(p) || p->final || !preempt_is_short(p, now_ms))
 		return;
-	preempt_finish(p, now_ms);
+	preempt_finish(p, now_ms, NULL);
 	preempt_settle(p, now_ms, fresh);
 }

@@ -45,8 +45,11 @@ struct preempt_task {
 	enum preempt_meaning meaning; /* of its end */
 	int64_t step;		      /* the last that it began */
 	uint64_t base_steps, base_ms; /* how many there were when it was first looked at */
+	int64_t base_step;	      /* ... and the last that it had begun */
 	bool based;
-	uint64_t six_ms; /* six of its steps; 0: not known */
+	uint64_t took_ms; /* what its steps have taken since */
+	uint64_t six_ms;  /* six of its steps; 0: not known */
+	uint64_t advance; /* by how much it has come further in took_ms; 0: not known */
 	bool has_saved;
 	int64_t saved_step; /* -1: none */
 	int64_t saving_ms;  /* spent on saving, since base_ms */
@@ -76,6 +79,9 @@ struct preempt {
 	uint64_t told_limit_ms; /* limit_ms when the last one was told */
 	int64_t deadline_ms;	/* SPEC_UNSET */
 	uint64_t limit_ms;	/* patience ends */
+	uint64_t stop_ms;	/* ... so long after a failure */
+	uint64_t since_ms;	/* when the first notice came */
+	char once[192];		/* why there is no second save, though there was time; "" */
 	bool announced;		/* ... or about to be */
 	bool again;		/* the second round */
 	bool final;
@@ -109,9 +115,26 @@ void preempt_publish(struct preempt *p, int64_t save_at);
 /* t has saved what it was told to. */
 void preempt_mark_saved(struct preempt *p, struct preempt_task *t, uint64_t now_ms);
 void preempt_over(struct preempt *p, const char *why);
-/* A task that takes part failed, or a notice leaves no time: what is saved next is the last. */
-void preempt_hurry(struct preempt *p, uint64_t now_ms);
+/* A task that takes part failed, or a notice leaves no time: what is saved next is the last. why:
+ * for people, where there is no second save then. */
+void preempt_hurry(struct preempt *p, uint64_t now_ms, const char *why);
+
+/* preempt_pace.c */
+/* What the board says of t's steps. */
+void preempt_measure(struct preempt *p, struct preempt_task *t, uint64_t steps, uint64_t now_ms);
+/* What is left until the limit. */
+uint64_t preempt_rest(const struct preempt *p, uint64_t now_ms);
+/* What the last save needs, from each task's own pace and lag: margin_ms with a reserve, least_ms
+ * without. last: the slot of the task that needs most, lag: by how many steps it is behind. */
+struct preempt_need {
+	uint64_t margin_ms, least_ms, lag;
+	int last;
+};
+struct preempt_need preempt_need(const struct preempt *p);
+/* When the need is to be measured again. */
 void preempt_look_later(struct preempt *p, uint64_t now_ms);
+/* That the time is short, with what takes it. */
+void preempt_short_text(const struct preempt *p, uint64_t now_ms, char *text, size_t size);
 
 /* preempt_text.c: text is cut to size. */
 void preempt_tell_text(const struct preempt *p, enum preempt_tell what, char *text, size_t size);

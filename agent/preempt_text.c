@@ -40,12 +40,19 @@ void preempt_tell_text(const struct preempt *p, enum preempt_tell what, char *te
 			"all have saved, and go on: they save again before the deadline");
 		break;
 	case PREEMPT_TELL_SHORT:
-		snprintf(text, size, "there is no second save: who has saved leaves");
+		slots_append(text, size, "there is no second save: ");
+		slots_append(text, size, p->once);
+		slots_append(text, size, "; those who have saved leave");
 		break;
 	case PREEMPT_TELL_SAVED:
 		snprintf(text, size, "all have saved, and leave");
 		break;
 	}
+}
+
+const char *preempt_once_text(const struct preempt *p)
+{
+	return p->once;
 }
 
 /* " at step 41 (its last was 37)", as far as it is known. */

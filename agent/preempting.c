@@ -40,7 +40,7 @@ int preempting_new(struct agent *a, struct error *err)
 	a->preempting = p;
 	p->a = a;
 	p->deadline_ms = p->deadline_us = SPEC_UNSET;
-	p->machine = preempt_new(&a->spec->preemption);
+	p->machine = preempt_new(&a->spec->preemption, (uint64_t)a->spec->stop.timeout_ms);
 	if (!p->machine || loop_timer_new(a->loop, preempting_expired, p, &p->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	return 0;

@@ -121,13 +121,15 @@ static void saved_text(const struct preempt_view *v, char *text, size_t size)
 void preempting_reason(const struct preempting *p, char *text, size_t size)
 {
 	struct preempt_view v = preempt_view(p->machine);
+	const char *once = preempt_once_text(p->machine);
 	char saved[96], missing[320];
 
 	saved_text(&v, saved, sizeof(saved));
 	preempt_missing(p->machine, missing, sizeof(missing));
-	snprintf(text, size, "notice from %s%s%.120s%s%s%.*s%s%s", p->source,
-		p->reason[0] ? ": " : "", p->reason, saved, p->why[0] ? "; " : "",
-		(int)strcspn(p->why, ":"), p->why, missing[0] ? "; " : "", missing);
+	snprintf(text, size, "notice from %s%s%.120s%s%s%s%s%.*s%s%s", p->source,
+		p->reason[0] ? ": " : "", p->reason, saved, *once ? "; no second save: " : "", once,
+		p->why[0] ? "; " : "", (int)strcspn(p->why, ":"), p->why, missing[0] ? "; " : "",
+		missing);
 }
 
 static void why_lines(const struct preempting *p, FILE *f)

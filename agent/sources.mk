@@ -94,6 +94,7 @@ agent_SRC := \
 	agent/preempt.c \
 	agent/preempt_agree.c \
 	agent/preempt_next.c \
+	agent/preempt_pace.c \
 	agent/preempt_text.c \
 	agent/preempting.c \
 	agent/preempting_board.c \

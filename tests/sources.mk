@@ -78,6 +78,7 @@ unit_TESTS := \
 	preempt_grace \
 	preempt_model \
 	preempt_nomem \
+	preempt_pace \
 	queue \
 	queue_model \
 	queue_nomem \
@@ -136,10 +137,11 @@ unit_TESTS := \
 pure_TESTS := \
 	notice notice_command noticer platform kv kv_nomem store store_model heartbeat members \
 	members_model barrier barrier_model log_plan log_index lines prefix record devices env \
-	environ errorfile failure hang preempt preempt_grace preempt_model preempt_nomem queue \
-	queue_deaths queue_loss queue_model queue_nomem queue_workers progress restart rootcause \
-	task spec spec_preemption spec_queue spec_roles launch yaml json judgement varlink_frame \
-	varlink_idl varlink_validate varlink_word base64 duration ranks signals size stdmap \
+	environ errorfile failure hang preempt preempt_grace preempt_model preempt_nomem \
+	preempt_pace queue queue_deaths queue_loss queue_model queue_nomem queue_workers \
+	progress restart rootcause task spec spec_preemption spec_queue spec_roles launch yaml \
+	json judgement varlink_frame varlink_idl varlink_validate varlink_word base64 duration \
+	ranks signals size stdmap \
 	address job_names similar completion export line_printer verbs humane table report config \
 	access clock
 # Helper programs for the end-to-end tests, without the .c

@@ -79,6 +79,34 @@ def test_with_a_grace_period_training_goes_on_between_two_saves(daemon):
         assert output(daemon, done, rank)[-1] == "left saved 42"
 
 
+def test_a_task_that_is_half_as_fast_as_the_others_saves_twice_too(daemon):
+    # Steps of 20 and of 40 ms, which nothing holds together, and six seconds.
+    done = daemon.run(job(
+        "barrier:ready", f"if-rank:1:{train(0, FOR_EVER, 40)}", f"if-rank:0:{train(0, 20, 20)}",
+        "if-rank:0:notify:6000:maintenance", f"if-rank:0:{train(20, FOR_EVER, 20)}", replicas=2))
+    assert done["state"] == "preempted", done
+    verdict = done["verdict"]
+    if "no second save: " in verdict["message"]:
+        pytest.skip("this machine is so slow that there was no time: " + verdict["message"])
+    first, second = saves(daemon, done, 2)
+    assert second > first + 20, "the time was used"
+    assert f"all 2 saved at step {second}" in verdict["message"], verdict
+    assert verdict["preemption"]["saved"] == 2
+
+
+def test_where_a_slow_task_has_no_time_for_a_second_save_the_verdict_says_so(daemon):
+    # It is five times as slow: when it has come to the first step, it would need longer than there is
+    # to where the other one is by then.
+    done = daemon.run(job(
+        "barrier:ready", f"if-rank:1:{train(0, FOR_EVER, 50)}", f"if-rank:0:{train(0, 60, 10)}",
+        "if-rank:0:notify:10000:maintenance", f"if-rank:0:{train(60, FOR_EVER, 10)}", replicas=2))
+    assert done["state"] == "preempted", done
+    message = done["verdict"]["message"]
+    assert re.search(r"no second save: worker:1 is \d+ steps behind, which takes it .*, and .* are left",
+                     message), message
+    assert len(saves(daemon, done, 2)) == 1
+
+
 def test_steps_that_are_further_apart_than_one_are_agreed_on(daemon):
     # One that is far ahead is waited for by nobody: the others train until they are there.
     at = [5, 300, 2]

@@ -13,7 +13,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { SCRIPT_TASKS = 8 };
+enum { SCRIPT_TASKS = 8, STOP_MS = 30000 };
 
 static struct spec_preemption spec;
 static struct preempt *p;
@@ -26,7 +26,7 @@ static char told[8192], why[256];
 static void setup(void)
 {
 	spec = (struct spec_preemption){ .grace_ms = SPEC_UNSET, .timeout_ms = 600000 };
-	p = preempt_new(&spec);
+	p = preempt_new(&spec, STOP_MS);
 	ck_assert_ptr_nonnull(p);
 	memset(runs, 0, sizeof(runs));
 	for (int i = 0; i < SCRIPT_TASKS; i++)

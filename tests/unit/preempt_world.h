@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { WORLD_TASKS = 64 };
+enum { WORLD_TASKS = 64, STOP_MS = 20000 };
 
 enum doing { TRAIN, ASK, SAVE, LAST, TOLD };
 
@@ -30,7 +30,8 @@ struct wtask {
 	bool told;  /* to leave */
 	int orders; /* in this round */
 	int64_t saved_at;
-	uint64_t base, trained, waited, saving, six;
+	uint64_t base, trained, waited, saving, six, took, advance;
+	int64_t base_step;
 	int starts;
 };
 
@@ -65,14 +66,46 @@ static uint64_t rest(void)
 	return w.limit > w.now ? w.limit - w.now : 0;
 }
 
-static uint64_t margin(void)
+/* How long t takes to where the first one is. */
+static uint64_t lag(const struct wtask *t)
 {
-	uint64_t six = 0;
+	int64_t front = INT64_MIN;
 
 	for (int i = 0; i < w.n; i++)
-		if (w.t[i].runs && w.t[i].six > six)
-			six = w.t[i].six;
-	return six + 2 * w.longest;
+		if (w.t[i].runs && w.t[i].stepped && w.t[i].step > front)
+			front = w.t[i].step;
+	if (!t->stepped)
+		return 0;
+	return (uint64_t)(front - t->step) * t->took / (t->advance ? t->advance : 1);
+}
+
+/* What the time must be enough for; with apart, for those behind to come to the first one, too. */
+static uint64_t margin(bool apart)
+{
+	uint64_t most = 0;
+
+	for (int i = 0; i < w.n; i++) {
+		const struct wtask *t = &w.t[i];
+		uint64_t behind = t->runs && apart ? lag(t) : 0;
+
+		if (t->runs && t->six + behind + behind / 4 > most)
+			most = t->six + behind + behind / 4;
+	}
+	return most + 2 * w.longest;
+}
+
+/* ... at the very least. */
+static uint64_t least(void)
+{
+	uint64_t most = 0;
+
+	for (int i = 0; i < w.n; i++) {
+		const struct wtask *t = &w.t[i];
+
+		if (t->runs && t->six / 2 + lag(t) > most)
+			most = t->six / 2 + lag(t);
+	}
+	return most + w.longest;
 }
 
 static int count(bool member, bool unsaved)
@@ -99,14 +132,14 @@ static void said_publish(int64_t step)
 	if (step == INT64_MAX && w.how != SPEC_PREEMPT_SIGNAL) {
 		if (count(true, true) || !count(true, false) || w.min || w.final)
 			wrong("a countdown before all have saved");
-		if (rest() <= margin())
+		if (rest() <= margin(true))
 			wrong("a countdown without time");
 	} else if (step == INT64_MIN) {
 		if (++w.rounds != 2 || (w.save_at != INT64_MAX && count(true, true)) ||
 			!preempt_view(p).final)
 			wrong("a last round that is none: the %d., %d have not saved", w.rounds,
 				count(true, true));
-		if (rest() < margin() / 2)
+		if (rest() < least())
 			wrong("a last round without time");
 		w.min = true;
 		w.stale = w.reading;
@@ -226,7 +259,7 @@ static void said(const struct preempt_do *d)
 		break;
 	case PREEMPT_TELL:
 		if (!strcmp(d->event, "no-second-save") && !w.hurry && count(true, false) &&
-			!count(true, true) && rest() >= margin() / 2)
+			!count(true, true) && rest() >= least())
 			wrong("there is time for a second save");
 		break;
 	case PREEMPT_STOP:
@@ -301,20 +334,21 @@ static void check_view(void)
 /* final may have become true: was there a reason? look: the board was looked at. */
 static void check_final(bool look)
 {
-	bool final = preempt_view(p).final, late = rest() <= margin();
+	bool apart = w.save_at == INT64_MAX || (w.fresh && !count(true, true));
+	bool final = preempt_view(p).final, late = rest() <= margin(apart);
 
 	if (look && !w.ordered)
-		late = rest() < 2 * margin() || rest() == 0;
+		late = rest() < 2 * margin(false) || rest() == 0;
 	else if (!look)
-		late = late && !count(true, true) && w.ordered;
+		late = false;
 	if (!w.up || w.over || w.how == SPEC_PREEMPT_SIGNAL)
 		return;
 	if (final && !w.final && !w.hurry && !late)
 		wrong("the last save, with %llu ms left and a margin of %llu",
-			(unsigned long long)rest(), (unsigned long long)margin());
+			(unsigned long long)rest(), (unsigned long long)margin(apart));
 	if (!final && look && late)
 		wrong("another save is to come, with %llu ms left and a margin of %llu",
-			(unsigned long long)rest(), (unsigned long long)margin());
+			(unsigned long long)rest(), (unsigned long long)margin(apart));
 	w.final = final;
 }
 
@@ -381,12 +415,17 @@ static void do_look(void)
 		if (!t->based) {
 			t->based = true;
 			t->base = t->steps;
+			t->base_step = t->step;
 			t->trained = t->waited = 0;
 		}
+		t->took = t->trained + t->waited;
 		if (t->steps > t->base) {
 			uint64_t made = t->steps - t->base;
 
-			t->six = (6 * (t->trained + t->waited) + made - 1) / made;
+			t->six = (6 * t->took + made - 1) / made;
+			t->advance = t->step - t->base_step > (int64_t)made
+					     ? (uint64_t)(t->step - t->base_step)
+					     : made;
 		}
 	}
 	w.fresh = w.reading && !w.stale;
@@ -502,6 +541,9 @@ static void do_end(int slot, enum preempt_end how)
 	t->runs = false;
 	t->doing = TRAIN;
 	w.hurry = w.up && !w.over && t->member && want == PREEMPT_FAILED;
+	if (w.up && !w.over && want == PREEMPT_FAILED && w.how != SPEC_PREEMPT_SIGNAL &&
+		(t->member || !t->signalled) && w.now + STOP_MS < w.limit)
+		w.limit = w.now + STOP_MS;
 	got = preempt_ended(p, slot, how, w.now);
 	if (got != want)
 		wrong("end %d of %d means %d, expected %d", how, slot, got, want);
@@ -541,7 +583,7 @@ static void do_cancel(void)
 		t->member = t->signalled = t->saved = t->based = t->told = false;
 		t->orders = 0;
 		t->saved_at = -1;
-		t->six = t->saving = 0;
+		t->six = t->saving = t->took = t->advance = 0;
 		if (t->doing != ASK)
 			t->doing = TRAIN;
 	}

@@ -497,6 +497,52 @@ START_TEST(at_the_limit_those_that_are_there_are_named_and_stopped)
 }
 END_TEST
 
+START_TEST(after_a_failure_those_who_have_not_saved_have_as_long_as_a_stop_takes)
+{
+	start(0, 9);
+	start(1, 9);
+	notice(false, -1);
+	expect("announce read publish:10");
+	ck_assert_int_eq(end(1, PREEMPT_END_SIGNAL), PREEMPT_FAILED);
+	expect("");
+	ck_assert_uint_eq(preempt_due_ms(p), now + STOP_MS);
+	now += STOP_MS - 1;
+	look();
+	expect("");
+	now++;
+	look();
+	expect("stop");
+	ck_assert_str_eq(why, "the time is over: worker:0 did not reach step 10 (its last was 9); "
+			      "worker:1 ended before step 10 (its last was 9)");
+}
+END_TEST
+
+START_TEST(the_failure_of_one_that_is_done_or_signalled_leaves_the_others_their_time)
+{
+	start(0, 9);
+	start(1, -1);
+	start(2, 9);
+	notice(false, -1);
+	expect("announce read publish:10 signal:1");
+	end(1, PREEMPT_END_OTHER);
+	end(2, PREEMPT_END_DONE);
+	expect("");
+	ck_assert_uint_eq(preempt_due_ms(p), now + 600000);
+}
+END_TEST
+
+START_TEST(a_failure_leaves_no_more_time_than_there_was)
+{
+	start(0, 9);
+	start(1, 9);
+	notice(true, 5000);
+	expect("announce read publish:10");
+	end(1, PREEMPT_END_OTHER);
+	expect("");
+	ck_assert_uint_eq(preempt_due_ms(p), now + 5000);
+}
+END_TEST
+
 START_TEST(who_waits_when_the_time_is_over_is_told_to_leave)
 {
 	start(0, -1);
@@ -684,6 +730,10 @@ int main(void)
 	tcase_add_test(t, a_question_of_one_that_does_not_run_is_none);
 	tcase_add_test(t, a_newer_question_takes_the_place_of_the_older);
 	tcase_add_test(t, at_the_limit_those_that_are_there_are_named_and_stopped);
+	tcase_add_test(t, after_a_failure_those_who_have_not_saved_have_as_long_as_a_stop_takes);
+	tcase_add_test(
+		t, the_failure_of_one_that_is_done_or_signalled_leaves_the_others_their_time);
+	tcase_add_test(t, a_failure_leaves_no_more_time_than_there_was);
 	tcase_add_test(t, who_waits_when_the_time_is_over_is_told_to_leave);
 	tcase_add_test(t, a_cancelled_notice_orders_nothing);
 	tcase_add_test(t, a_notice_cancelled_before_it_was_said_is_not_cleared);

@@ -87,6 +87,9 @@ static uint64_t hash_task(const struct preempt_task *t, const struct wtask *o)
 		mix(&h, ago(t->base_ms));
 		mix(&h, (uint64_t)t->saving_ms);
 		mix(&h, t->six_ms);
+		mix(&h, t->took_ms);
+		mix(&h, t->advance);
+		mix(&h, (uint64_t)t->base_step);
 		mix(&h, o->six);
 	}
 	if (t->ordered && !t->saved)
@@ -120,6 +123,7 @@ static uint64_t hash_all(void)
 	mix(&h, w.limit - w.now);
 	mix(&h, p->longest_ms);
 	mix(&h, p->look_ms - w.now);
+	mix(&h, w.now - p->since_ms);
 	return h;
 }
 
@@ -361,7 +365,7 @@ static void all_orders(int depth)
 static void begin(const char *tasks, enum spec_preempt_how how)
 {
 	spec = (struct spec_preemption){ .how = how, .grace_ms = SPEC_UNSET, .timeout_ms = 50000 };
-	p = preempt_new(&spec);
+	p = preempt_new(&spec, STOP_MS);
 	w = (struct world){
 		.n = (int)strlen(tasks), .how = how, .now = 1000000, .step = INT64_MIN
 	};

@@ -33,7 +33,7 @@ static int answers(struct preempt *p, enum preempt_order want)
 static void a_job(const struct spec_preemption *spec)
 {
 	struct preempt_notice notice = { 10, SPEC_UNSET, "operator", "no reason" };
-	struct preempt *p = preempt_new(spec);
+	struct preempt *p = preempt_new(spec, 30000);
 	int slots[2] = { 0, 40 };
 
 	if (!p) {
