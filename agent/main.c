@@ -237,7 +237,7 @@ static char *main_runtime_dir(struct main_options *o)
 	struct error err = { 0 };
 	char *dir = NULL;
 
-	if (o->agent.runtime_dir && worker_dir_fits(o->agent.runtime_dir))
+	if (o->agent.runtime_dir && paths_socket_fits(o->agent.runtime_dir, WORKER_SOCKET))
 		return NULL;
 	if (worker_dir_new(&dir, &err) < 0)
 		log_warning("workers share nothing: %s", err.text);

@@ -1,48 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/worker_dir.h"
 
+#include "common/file.h"
+#include "common/paths.h"
+#include "common/private_dir.h"
+
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
-bool worker_dir_fits(const char *dir)
-{
-	struct sockaddr_un address;
-
-	return strlen(dir) + strlen("/worker.sock") < sizeof(address.sun_path);
-}
-
-static int dir_try(const char *base, char **ret)
+static int dir_try(const char *base, char **ret, struct error *err)
 {
 	_cleanup_free_ char *path = NULL;
+	int r;
 
 	if (!base || base[0] != '/')
 		return -ENOENT;
+	r = private_dir_check(base, err);
+	if (r < 0)
+		return r;
 	if (asprintf(&path, "%s/elasticd-XXXXXX", base) < 0) {
 		path = NULL;
-		return -ENOMEM;
+		return error_set(err, -ENOMEM, "out of memory");
 	}
-	if (!worker_dir_fits(path))
-		return -ENAMETOOLONG;
+	if (!paths_socket_fits(path, WORKER_SOCKET))
+		return error_set(
+			err, -ENAMETOOLONG, "%s/" WORKER_SOCKET ": too long for a socket", path);
 	if (!mkdtemp(path))
-		return -errno;
+		return error_set(err, -errno, "%s: %s", path, strerror(errno));
 	*ret = TAKE_PTR(path);
 	return 0;
 }
 
+/* The last resort is made where it is not there. */
+static int state_try(char **ret, struct error *err)
+{
+	_cleanup_free_ char *dir = paths_run_dir();
+	int r = dir ? file_mkdir_p(dir, 0700) : -ENOMEM;
+
+	return r < 0 ? error_set(err, r, "%s: %s", dir ? dir : "", strerror(-r))
+		     : dir_try(dir, ret, err);
+}
+
 int worker_dir_new(char **ret, struct error *err)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR"), *tmp = getenv("TMPDIR");
-	int r = dir_try(runtime, ret);
+	char own[64] = "/run";
+	int r = dir_try(getenv("XDG_RUNTIME_DIR"), ret, err);
 
+	if (geteuid() != 0)
+		snprintf(own, sizeof(own), "/run/user/%u", (unsigned)geteuid());
 	if (r < 0)
-		r = dir_try(tmp, ret);
+		r = dir_try(own, ret, err);
 	if (r < 0)
-		r = dir_try("/tmp", ret);
+		r = dir_try(getenv("TMPDIR"), ret, err);
 	if (r < 0)
-		return error_set(err, r,
-			"no place for the workers' socket: XDG_RUNTIME_DIR (%s), TMPDIR (%s), /tmp: %s",
-			runtime ? runtime : "unset", tmp ? tmp : "unset", strerror(-r));
-	return 0;
+		r = state_try(ret, err);
+	if (r < 0)
+		error_prefix(err, "%s",
+			"there is no directory of the user's own for their socket, which "
+			"XDG_RUNTIME_DIR would name");
+	return r;
 }

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Where worker.sock and the board of an agent are. */
+/* Where worker.sock and the board of an agent are that has no directory of elasticd's. */
 
 #include "common/cleanup.h"
 #include "common/error.h"
 
-#include <stdbool.h>
-
-/* Whether a socket in dir has an address that every program can write: at most 107 bytes. */
-bool worker_dir_fits(const char *dir);
+#define WORKER_SOCKET "worker.sock"
 
 /*
- * Makes a directory for this agent alone, in $XDG_RUNTIME_DIR, $TMPDIR or /tmp. Returns 0
- * and an owned path; whoever made it removes it. Or a negative errno, with what was tried.
+ * Makes a directory for this agent alone, where no other user can write: in $XDG_RUNTIME_DIR,
+ * /run/user/<uid> (root: /run), $TMPDIR or $XDG_STATE_HOME/elasticd/run, the first that is private
+ * and short enough. Returns 0 and an owned path; whoever made it removes it. Or a negative errno,
+ * with what was tried.
  */
 _must_check_ int worker_dir_new(char **ret, struct error *err);

@@ -18,7 +18,7 @@ static void await_daemon(const struct ctl *ctl)
 
 	while (ctl->deadline_ms >= 0 && ctl_left_ms(ctl) > 0) {
 		struct varlink_sync *v = NULL;
-		int r = varlink_sync_connect(ctl->socket, &v, NULL);
+		int r = ctl_open(ctl, &v, &(struct error){ 0 });
 
 		varlink_sync_free(v);
 		if (r != -ENOENT && r != -ECONNREFUSED)
@@ -50,14 +50,18 @@ int cmd_version(struct ctl *ctl, struct args *args)
 	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
 	_cleanup_json_ json_t *daemon = NULL, *both = NULL;
 	char since[HUMANE_TEXT_MAX];
+	struct error err = { 0 };
 	const char *number;
-	int r = 0;
+	int r;
 
 	(void)args;
-	/* Without a daemon the client's own version is all there is to say. */
-	if (varlink_sync_connect(ctl->socket, &link, NULL) == 0) {
+	r = ctl_open(ctl, &link, &err);
+	if (r == 0) {
 		ctl->link = TAKE_PTR(link);
 		r = ctl_call(ctl, "Version", NULL, &daemon);
+	} else {
+		/* Without a daemon the client's own version is all there is to say. */
+		r = r == -EPERM ? ctl_cannot_connect(ctl, r, &err) : 0;
 	}
 	if (r != 0)
 		return r;

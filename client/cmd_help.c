@@ -143,7 +143,7 @@ static void complete_jobs(struct ctl *ctl, bool ended)
 	bool more;
 	size_t i;
 
-	if (varlink_sync_connect(ctl->socket, &link, NULL) < 0 ||
+	if (ctl_open(ctl, &link, &(struct error){ 0 }) < 0 ||
 		varlink_sync_send(link, "io.elasticd.Manager.List",
 			ctl_with(json_object(), "ended", json_boolean(ended)), false, NULL) < 0 ||
 		varlink_sync_wait(link, 500) != 1 ||
@@ -164,7 +164,7 @@ static void complete_workers(struct ctl *ctl, const char *word)
 	bool more;
 	size_t i;
 
-	if (!job || varlink_sync_connect(ctl->socket, &link, NULL) < 0 ||
+	if (!job || ctl_open(ctl, &link, &(struct error){ 0 }) < 0 ||
 		varlink_sync_send(link, "io.elasticd.Manager.Status", ctl_job(job), false, NULL) <
 			0 ||
 		varlink_sync_wait(link, 500) != 1 ||

@@ -5,6 +5,7 @@
 #include "client/verbs.h"
 #include "common/platform.h"
 
+#include <errno.h>
 #include <string.h>
 
 static enum color color_of(const char *state)
@@ -78,11 +79,13 @@ int cmd_platform(struct ctl *ctl, struct args *args)
 	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
 	_cleanup_json_ json_t *answer = NULL;
 	const char *platform, *details;
+	struct error err = { 0 };
 	int r;
 
 	(void)args;
-	if (varlink_sync_connect(ctl->socket, &link, NULL) < 0)
-		return look_here(ctl);
+	r = ctl_open(ctl, &link, &err);
+	if (r < 0)
+		return r == -EPERM ? ctl_cannot_connect(ctl, r, &err) : look_here(ctl);
 	ctl->link = TAKE_PTR(link);
 	r = ctl_call(ctl, "Platform", NULL, &answer);
 	if (r != 0)

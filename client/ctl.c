@@ -5,6 +5,7 @@
 #include "client/verbs.h"
 #include "common/paths.h"
 #include "common/printable.h"
+#include "common/scan.h"
 
 #include <errno.h>
 #include <langinfo.h>
@@ -46,12 +47,30 @@ static int64_t monotonic_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+static int init_trusted(struct ctl *ctl, const struct args *args)
+{
+	const char *text = args_get(args, "trust-uid");
+	uint64_t uid;
+
+	ctl->trusted = (uid_t)-1;
+	if (!text)
+		return 0;
+	if (!args_has(args, "socket"))
+		return ctl_usage(ctl, "--trust-uid is for the elasticd that --socket names");
+	if (scan_whole(text, UINT32_MAX - 1, &uid) < 0)
+		return ctl_usage(
+			ctl, "--trust-uid: expected the number of a user, got \"%s\"", text);
+	ctl->trusted = (uid_t)uid;
+	return 0;
+}
+
 int ctl_init(struct ctl *ctl, const struct args *args)
 {
 	const char *when = args_get(args, "color");
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
 	enum color_mode mode = COLOR_AUTO;
 	struct error err = { 0 };
+	int r;
 
 	ctl->utf8 = init_locale();
 	ctl->json = args_has(args, "json");
@@ -72,8 +91,11 @@ int ctl_init(struct ctl *ctl, const struct args *args)
 		ctl->deadline_ms = monotonic_ms() + ctl->timeout_ms;
 	if (args_has(args, "socket") && !*args_get(args, "socket"))
 		return ctl_usage(ctl, "--socket: expected a path, got \"\"");
+	r = init_trusted(ctl, args);
+	if (r != 0)
+		return r;
 	free(ctl->socket);
-	ctl->socket = paths_client_socket(args_get(args, "socket"));
+	ctl->socket = paths_client_socket(args_get(args, "socket"), &ctl->found);
 	return ctl->socket ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
 }
 

@@ -32,7 +32,9 @@ struct verb;
 
 struct ctl {
 	const struct verb *verb;
-	char *socket; /* of elasticd, once it is needed */
+	char *socket;  /* of elasticd, once it is needed */
+	bool found;    /* where it is by itself: nobody named it */
+	uid_t trusted; /* who may listen there beside root and ourselves; -1: nobody else */
 	struct varlink_sync *link;
 	/* In a worker of a job: whose token it is. socket is that of the job's agent then. */
 	const char *token;
@@ -60,6 +62,12 @@ int ctl_error(const struct ctl *ctl, int status, const char *fmt, ...)
 int ctl_usage(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* A line about what happened, on standard output; not with -q or --json. */
 void ctl_say(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Connects to elasticd, or says in err why not: see varlink_sync_connect(). */
+_must_check_ int ctl_open(const struct ctl *ctl, struct varlink_sync **ret, struct error *err);
+
+/* Whether elasticd may be looked for where nobody named a socket. Returns 0 or -EPERM with err. */
+_must_check_ int ctl_check_socket(const struct ctl *ctl, struct error *err);
 
 /* Opens a connection to elasticd; it gives up at the deadline. */
 _must_check_ int ctl_connect(struct ctl *ctl, struct varlink_sync **ret);

@@ -70,19 +70,29 @@ static const char *starter(const char *socket)
 
 int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err)
 {
+	struct error why = { 0 };
+
 	if (ctl->token)
 		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
 			"cannot reach the job's agent: %s", err->text);
-	if (r == -EACCES || r == -EPERM)
+	if (r == -EPERM)
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+			"%s; nothing was sent there. Name the elasticd that is meant with --socket, "
+			"and a user that it may run as with --trust-uid",
+			err->text);
+	if (r == -EACCES)
 		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
 			"%s: permission denied; root and members of the socket's group may use this "
 			"elasticd",
 			ctl->socket);
-	if (r == -ENOENT || r == -ECONNREFUSED)
+	if (r == -ENOENT || r == -ECONNREFUSED) {
+		if (ctl->found && paths_check_environment(&why) < 0)
+			ctl_error(ctl, 0, "%s", why.text);
 		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
 			"no elasticd listens on %s; start one with %s, or name another socket with "
 			"--socket",
 			ctl->socket, starter(ctl->socket));
+	}
 	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err->text);
 }
 
@@ -93,11 +103,26 @@ const char *ctl_peer(const struct ctl *ctl)
 
 static int greet(struct ctl *ctl, struct varlink_sync *link);
 
+int ctl_check_socket(const struct ctl *ctl, struct error *err)
+{
+	int r = ctl->found ? paths_check_socket(ctl->socket, err) : 0;
+
+	/* Of what is not there the connection tells. */
+	return r == -EPERM ? r : 0;
+}
+
+int ctl_open(const struct ctl *ctl, struct varlink_sync **ret, struct error *err)
+{
+	int r = ctl_check_socket(ctl, err);
+
+	return r < 0 ? r : varlink_sync_connect(ctl->socket, ctl->trusted, ret, err);
+}
+
 int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
 	struct error err = { 0 };
-	int r = varlink_sync_connect(ctl->socket, &link, &err);
+	int r = ctl_open(ctl, &link, &err);
 
 	if (r == 0)
 		r = greet(ctl, link);

@@ -29,6 +29,7 @@ static int use_worker(struct ctl *ctl, const char *what)
 			"ELASTICD_TOKEN are set",
 			what);
 	free(ctl->socket);
+	ctl->found = false;
 	ctl->socket = strdup(path);
 	ctl->token = token;
 	return ctl->socket ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
@@ -147,7 +148,11 @@ int queue_connect(struct queue_client *q, struct loop *loop, varlink_closed_fn c
 {
 	_cleanup_(varlink_client_freep) struct varlink_client *c = NULL;
 	struct error err = { 0 };
-	int r = varlink_client_connect(loop, q->ctl->socket, closed, arg, &c, &err);
+	int r = ctl_check_socket(q->ctl, &err);
+
+	if (r == 0)
+		r = varlink_client_connect(
+			loop, q->ctl->socket, q->ctl->trusted, closed, arg, &c, &err);
 
 	if (r < 0)
 		return ctl_cannot_connect(q->ctl, r, &err);

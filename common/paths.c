@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/paths.h"
 
+#include "common/private_dir.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
@@ -10,6 +12,8 @@
 #include <sys/un.h>
 
 enum { RUN_RANDOM = 8 };
+
+#define SOCKET_NAME_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
 
 bool paths_is_system(void)
 {
@@ -72,19 +76,47 @@ static char *user_dir(const char *variable, const char *fallback)
 	return base ? paths_join(base, "elasticd") : NULL;
 }
 
+char *paths_run_dir(void)
+{
+	_cleanup_free_ char *state = user_dir("XDG_STATE_HOME", ".local/state");
+
+	return state ? paths_join(state, "run") : NULL;
+}
+
+/* A directory that somebody else could have filled is as good as none. */
+static bool is_private(const char *dir)
+{
+	struct error err;
+
+	return private_dir_check(dir, &err) == 0;
+}
+
+int paths_check_environment(struct error *err)
+{
+	const char *value = xdg("XDG_RUNTIME_DIR");
+	int r = value && !paths_is_system() ? private_dir_check(value, err) : 0;
+
+	if (r < 0)
+		error_prefix(err, "XDG_RUNTIME_DIR is not used");
+	return r;
+}
+
 static char *user_runtime_dir(void)
 {
 	const char *value = xdg("XDG_RUNTIME_DIR");
 	char dir[64];
-	struct stat st;
 
-	if (value)
+	if (value && is_private(value))
 		return paths_join(value, "elasticd");
 	snprintf(dir, sizeof(dir), "/run/user/%u", (unsigned)geteuid());
-	if (!stat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
+	if (is_private(dir))
 		return paths_join(dir, "elasticd");
-	snprintf(dir, sizeof(dir), "/tmp/elasticd-%u", (unsigned)geteuid());
-	return strdup(dir);
+	return paths_run_dir();
+}
+
+bool paths_socket_fits(const char *dir, const char *name)
+{
+	return strlen(dir) + 1 + strlen(name) <= SOCKET_NAME_MAX;
 }
 
 static char *default_runtime_dir(bool system)
@@ -131,11 +163,11 @@ int paths_init(struct paths *ret, bool system, const struct paths_overrides *o, 
 	p.socket = socket && *socket ? absolute(socket) : paths_join(p.runtime_dir, "control.sock");
 	if (!p.log_dir || !p.socket)
 		return error_set(err, -ENOMEM, "out of memory");
-	if (strlen(p.socket) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+	if (strlen(p.socket) > SOCKET_NAME_MAX)
 		return error_set(err, -ENAMETOOLONG,
-			"%s: the name of a socket has at most %zu bytes, this one has %zu",
-			p.socket, sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1,
-			strlen(p.socket));
+			"%s: the name of a socket has at most %zu bytes, this one has %zu; name a "
+			"shorter one with --socket, or a shorter XDG_RUNTIME_DIR",
+			p.socket, SOCKET_NAME_MAX, strlen(p.socket));
 	*ret = p;
 	memset(&p, 0, sizeof(p));
 	return 0;
@@ -151,12 +183,13 @@ void paths_fini(struct paths *p)
 	memset(p, 0, sizeof(*p));
 }
 
-char *paths_client_socket(const char *override)
+char *paths_client_socket(const char *override, bool *ret_found)
 {
 	_cleanup_free_ char *dir = NULL;
 	_cleanup_free_ char *own = NULL;
 	const char *env = getenv("ELASTICD_SOCKET");
 
+	*ret_found = !override && !(env && *env);
 	if (override)
 		return absolute(override);
 	if (env && *env)
@@ -168,6 +201,16 @@ char *paths_client_socket(const char *override)
 	if (!paths_is_system() && access(own, F_OK) && !access("/run/elasticd/control.sock", F_OK))
 		return strdup("/run/elasticd/control.sock");
 	return TAKE_PTR(own);
+}
+
+int paths_check_socket(const char *path, struct error *err)
+{
+	const char *slash = strrchr(path, '/');
+	_cleanup_free_ char *dir = !slash	   ? strdup(".")
+				   : slash == path ? strdup("/")
+						   : strndup(path, slash - path);
+
+	return dir ? private_dir_check(dir, err) : error_set(err, -ENOMEM, "out of memory");
 }
 
 static char *beside_this_program(const char *name)

@@ -33,9 +33,10 @@ struct paths_overrides {
 
 /*
  * Fills ret for the system's daemon (system) or the calling user's. A user without
- * XDG_RUNTIME_DIR gets /run/user/<uid> where that exists, else /tmp/elasticd-<uid>; one without
- * HOME the passwd entry's. o may be NULL. Returns 0, -ENOMEM, or -ENAMETOOLONG with err where the
- * control socket's name does not fit a socket address. ret is untouched on failure.
+ * XDG_RUNTIME_DIR, or with one that others may write, gets /run/user/<uid> where that exists, else
+ * $XDG_STATE_HOME/elasticd/run; one without HOME the passwd entry's. o may be NULL. Returns 0,
+ * -ENOMEM, or -ENAMETOOLONG with err where the control socket's name does not fit a socket address.
+ * ret is untouched on failure.
  */
 _must_check_ int paths_init(
 	struct paths *ret, bool system, const struct paths_overrides *o, struct error *err);
@@ -47,9 +48,24 @@ bool paths_is_system(void);
 /*
  * The control socket that a client talks to: the override, $ELASTICD_SOCKET, the caller's own
  * daemon's, and where that one does not exist and the caller is not root, the system's. Returns
- * owned or NULL (no memory).
+ * owned or NULL (no memory); ret_found: by these rules, not by a name that was given.
  */
-char *paths_client_socket(const char *override);
+char *paths_client_socket(const char *override, bool *ret_found);
+
+/* Whether XDG_RUNTIME_DIR is used by the rules above, where it is set and matters. Returns 0, or a
+ * negative errno with err that says why not. */
+_must_check_ int paths_check_environment(struct error *err);
+
+/* Whether only root and the caller can put something in path's place: private_dir_check() of the
+ * directory that path is in. */
+_must_check_ int paths_check_socket(const char *path, struct error *err);
+
+/* Whether dir/name is short enough for a socket's address: at most 107 bytes. */
+bool paths_socket_fits(const char *dir, const char *name);
+
+/* $XDG_STATE_HOME/elasticd/run, where a user has no other place for sockets; owned or NULL (no
+ * memory). */
+char *paths_run_dir(void);
 
 /*
  * The elastic-agent program: $ELASTIC_AGENT, else beside the running program, else in the

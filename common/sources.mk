@@ -70,6 +70,8 @@ common_SRC := \
 	common/noticer_platform.c \
 	common/platform.c \
 	common/paths.c \
+	common/private_dir.c \
+	common/user_name.c \
 	common/file.c \
 	common/flat.c \
 	common/json.c \

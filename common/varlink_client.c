@@ -258,14 +258,19 @@ int varlink_client_new_fd(
 	return 0;
 }
 
-int varlink_client_connect(struct loop *loop, const char *path, varlink_closed_fn closed, void *arg,
-	struct varlink_client **ret, struct error *err)
+int varlink_client_connect(struct loop *loop, const char *path, uid_t also,
+	varlink_closed_fn closed, void *arg, struct varlink_client **ret, struct error *err)
 {
 	int fd, r;
 
 	r = varlink_socket_connect(path, SOCK_NONBLOCK, &fd, err);
 	if (r < 0)
 		return r;
+	r = varlink_socket_check_peer(fd, path, also, err);
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
 	r = varlink_client_new_fd(loop, fd, closed, arg, ret);
 	return r < 0 ? error_set(err, r, "%s: %s", path, strerror(-r)) : 0;
 }

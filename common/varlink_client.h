@@ -25,8 +25,9 @@ typedef void (*varlink_answer_fn)(void *arg, const char *error, json_t *paramete
  */
 typedef void (*varlink_closed_fn)(void *arg);
 
-/* Connects without blocking (a UNIX socket answers at once). Returns 0 or a negative errno. */
-_must_check_ int varlink_client_connect(struct loop *loop, const char *path,
+/* Connects without blocking (a UNIX socket answers at once). Returns 0 or a negative errno, as
+ * varlink_sync_connect(). */
+_must_check_ int varlink_client_connect(struct loop *loop, const char *path, uid_t also,
 	varlink_closed_fn closed, void *arg, struct varlink_client **ret, struct error *err);
 /* The same on a connected socket (takes fd). */
 _must_check_ int varlink_client_new_fd(struct loop *loop, int fd, varlink_closed_fn closed,

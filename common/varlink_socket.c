@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/varlink_socket.h"
 
+#include "common/user_name.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -62,6 +64,23 @@ int varlink_socket_connect(const char *path, int flags, int *ret, struct error *
 		return error_set(err, -errno, "%s: cannot connect: %s", path, strerror(errno));
 	*ret = TAKE_FD(fd);
 	return 0;
+}
+
+int varlink_socket_check_peer(int fd, const char *path, uid_t also, struct error *err)
+{
+	char peer[USER_NAME_MAX], own[USER_NAME_MAX], named[USER_NAME_MAX];
+	struct ucred cred = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return error_set(
+			err, -EPERM, "%s: cannot see who listens there: %s", path, strerror(errno));
+	if (cred.uid == 0 || cred.uid == geteuid() || (also != (uid_t)-1 && cred.uid == also))
+		return 0;
+	return error_set(err, -EPERM, "%s: user %s listens there, expected %s%s%s%s", path,
+		user_name(cred.uid, peer), geteuid() == 0 ? "" : "root or ",
+		user_name(geteuid(), own), also == (uid_t)-1 ? "" : " or ",
+		also == (uid_t)-1 ? "" : user_name(also, named));
 }
 
 /* 0 when path is free or holds a socket that nobody listens on. */

@@ -17,6 +17,13 @@
 _must_check_ int varlink_socket_connect(const char *path, int flags, int *ret, struct error *err);
 
 /*
+ * Who listens at the other end of fd: root, the caller and also (-1: no further user) are trusted.
+ * Returns 0 or -EPERM with err, which says whose it is and whose was expected, beginning with path.
+ * Nothing may be sent before.
+ */
+_must_check_ int varlink_socket_check_peer(int fd, const char *path, uid_t also, struct error *err);
+
+/*
  * Makes a listening, non-blocking socket at path with mode: bound beside it and renamed. A socket
  * that nobody listens on is replaced; -EADDRINUSE for a live one, -EEXIST for anything else. ret_st
  * identifies the file. ret is owned.

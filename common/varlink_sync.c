@@ -18,7 +18,7 @@ struct varlink_sync {
 	int error; /* what reading came to, told when all before it was handed out */
 };
 
-int varlink_sync_connect(const char *path, struct varlink_sync **ret, struct error *err)
+int varlink_sync_connect(const char *path, uid_t also, struct varlink_sync **ret, struct error *err)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *c = calloc(1, sizeof(*c));
 	int r;
@@ -28,6 +28,8 @@ int varlink_sync_connect(const char *path, struct varlink_sync **ret, struct err
 	c->fd = -1;
 	varlink_frame_init(&c->in, VARLINK_ANSWER_MAX);
 	r = varlink_socket_connect(path, 0, &c->fd, err);
+	if (r == 0)
+		r = varlink_socket_check_peer(c->fd, path, also, err);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(c);

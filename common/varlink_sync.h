@@ -8,12 +8,14 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct varlink_sync;
 
-/* -ENOENT or -ECONNREFUSED where nobody listens, -EACCES where one may not. */
+/* -ENOENT or -ECONNREFUSED where nobody listens, -EACCES where one may not, -EPERM where somebody
+ * does who is not trusted: see varlink_socket_check_peer(). */
 _must_check_ int varlink_sync_connect(
-	const char *path, struct varlink_sync **ret, struct error *err);
+	const char *path, uid_t also, struct varlink_sync **ret, struct error *err);
 struct varlink_sync *varlink_sync_free(struct varlink_sync *c);
 DEFINE_CLEANUP(struct varlink_sync *, varlink_sync_free)
 

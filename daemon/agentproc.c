@@ -7,6 +7,7 @@
 #include "common/paths.h"
 #include "common/proc.h"
 #include "common/scan.h"
+#include "common/varlink_socket.h"
 #include "daemon/cgroupfs.h"
 #include "daemon/files.h"
 
@@ -165,7 +166,20 @@ int agentproc_connect(const char *runtime_dir, const char *job)
 {
 	_cleanup_close_ int dir = open_runtime(runtime_dir, job);
 
-	return dir < 0 ? dir : connect_at(dir, "agent.sock");
+	_cleanup_close_ int fd = -1;
+	struct error err;
+	struct stat st;
+	int r;
+
+	if (dir < 0)
+		return dir;
+	fd = connect_at(dir, "agent.sock");
+	if (fd < 0)
+		return TAKE_FD(fd);
+	/* Before the agent has its directory we listen there ourselves. */
+	r = fstat(dir, &st) < 0 ? -errno
+				: varlink_socket_check_peer(fd, "agent.sock", st.st_uid, &err);
+	return r < 0 ? r : TAKE_FD(fd);
 }
 
 /* Makes the job's cgroup where one is wanted; that it cannot be made is no reason not to run. */

@@ -2,6 +2,7 @@
 #include "daemon/setup.h"
 
 #include "common/log.h"
+#include "common/private_dir.h"
 #include "daemon/agentproc.h"
 #include "daemon/files.h"
 #include "daemon/notify.h"
@@ -23,7 +24,6 @@ enum {
 	LOCK_TRIES_MOST = 1200, /* where who has taken it is gone */
 };
 
-/* A directory in /tmp may have been there before us. */
 static int check_owner(const char *dir, struct error *err)
 {
 	struct stat st;
@@ -35,7 +35,7 @@ static int check_owner(const char *dir, struct error *err)
 	if (st.st_uid != geteuid())
 		return error_set(err, -EPERM, "%s: belongs to user %u, expected %u", dir,
 			(unsigned)st.st_uid, (unsigned)geteuid());
-	if (S_ISDIR(st.st_mode) && st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX))
+	if (S_ISDIR(st.st_mode) && st.st_mode & (S_IWGRP | S_IWOTH))
 		return error_set(err, -EPERM, "%s: others may write there", dir);
 	return 0;
 }
@@ -51,7 +51,7 @@ int setup_dirs(const struct paths *p, const char *log_dir, bool system, struct e
 	/* Users pass through to their own jobs, and see nothing of the others. */
 	r = files_make_dirs(p->runtime_dir, system ? 0755 : 0700, err);
 	if (!r)
-		r = check_owner(p->runtime_dir, err);
+		r = private_dir_check(p->runtime_dir, err);
 	if (!r)
 		r = files_make_dirs(jobs, 0711, err);
 	if (!r)
@@ -161,7 +161,9 @@ int setup_listen(struct varlink_server *server, const struct paths *p, const str
 			"stream sockets");
 	if (n > 0)
 		return listen_passed(server, first, n, err);
-	r = varlink_server_listen_path(server, p->socket, mode, err);
+	r = paths_check_socket(p->socket, err);
+	if (!r)
+		r = varlink_server_listen_path(server, p->socket, mode, err);
 	return r < 0 ? r : give_to_group(p->socket, c, system, err);
 }
 

@@ -59,6 +59,7 @@ unit_TESTS := \
 	inhibit \
 	telling \
 	paths \
+	private_dir \
 	stdfds \
 	payload \
 	progress_line \

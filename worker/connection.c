@@ -56,6 +56,8 @@ static int socket_open(
 		if (nanosleep(&pause, NULL) < 0 && d->interruptible && signal_interrupts())
 			return -EINTR;
 	}
+	if (r == 0)
+		r = varlink_socket_check_peer(fd, path, (uid_t)-1, err);
 	if (r == 0 && fcntl(fd, F_SETFL, O_RDWR) < 0)
 		r = -errno;
 	if (r == 0)

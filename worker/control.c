@@ -4,6 +4,7 @@
 
 #include "common/paths.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum { CONNECT_TIMEOUT_MS = 60000 };
@@ -13,6 +14,8 @@ static int control_open(struct elasticd *h, const char *job, const char *socket)
 	const struct wait wait = { .timeout_ms = CONNECT_TIMEOUT_MS };
 	struct args a = ARGS_EMPTY;
 	struct who *w = &h->who;
+	struct error err = { 0 };
+	bool found;
 	int r;
 
 	h->side = &side_remote;
@@ -21,9 +24,11 @@ static int control_open(struct elasticd *h, const char *job, const char *socket)
 	w->run = strdup("");
 	w->role = strdup("");
 	w->world_size = 1;
-	h->socket = paths_client_socket(socket);
+	h->socket = paths_client_socket(socket, &found);
 	if (!w->job || !w->run || !w->role || !h->socket)
 		return fail_memory();
+	if (found && paths_check_socket(h->socket, &err) == -EPERM)
+		return fail(ELASTICD_PERMISSION_DENIED, "%s", err.text);
 	r = board_private(h);
 	if (r)
 		return r;

@@ -362,7 +362,8 @@ struct elasticd_bytes {
 /* A handle to the queues of a job, for a program that is no task of it: elasticd_work_open() and
  * all that is not of the queue end with FAILED_PRECONDITION there. socket: of elasticd (NULL:
  * ELASTICD_SOCKET, else where it usually is). Nothing is asked yet: NOT_FOUND, where there is no
- * such job, comes from what is done with it. UNAVAILABLE where elasticd does not answer. */
+ * such job, comes from what is done with it. UNAVAILABLE where elasticd does not answer,
+ * PERMISSION_DENIED where it runs as another user than root or the caller. */
 int elasticd_connect(const char *job, const char *socket, struct elasticd **ret);
 
 /* The queue of that name: 1 to 64 of A-Z a-z 0-9 _ . -, or "". NULL: one of its own, of which all

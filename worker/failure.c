@@ -122,7 +122,8 @@ int fail_errno(int r, const struct error *err)
 {
 	if (r == -ENOMEM)
 		return fail_memory();
-	return fail(ELASTICD_UNAVAILABLE, "%s", err->text);
+	return fail(
+		r == -EPERM ? ELASTICD_PERMISSION_DENIED : ELASTICD_UNAVAILABLE, "%s", err->text);
 }
 
 const char *elasticd_error_text(void)

@@ -15,6 +15,8 @@ worker_SRC := \
 	worker/local_queue_wait.c \
 	worker/local_work.c \
 	common/paths.c \
+	common/private_dir.c \
+	common/user_name.c \
 	common/queue.c \
 	common/queue_blame.c \
 	common/queue_bytes.c \

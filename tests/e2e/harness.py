@@ -425,7 +425,7 @@ class Box:
     def open_to_all(self):
         """Lets another user work in the box."""
         for d in (self.dir, self.path("work"), self.path("home"), self.path("tmp")):
-            d.chmod(0o777)
+            d.chmod(0o1777)
 
     @property
     def daemon(self):

@@ -135,7 +135,8 @@ static void connect_client(void)
 	char socket[128];
 
 	snprintf(socket, sizeof(socket), "%s/control.sock", paths[0]);
-	ck_assert_int_eq(varlink_client_connect(loop, socket, NULL, NULL, &client, &err), 0);
+	ck_assert_int_eq(
+		varlink_client_connect(loop, socket, (uid_t)-1, NULL, NULL, &client, &err), 0);
 }
 
 /* As a crash does it, but for the process: nothing is tidied up on disk. */
@@ -501,7 +502,8 @@ START_TEST(a_stream_of_all_events_begins_with_an_empty_answer)
 	char socket[128];
 
 	snprintf(socket, sizeof(socket), "%s/control.sock", paths[0]);
-	ck_assert_int_eq(varlink_client_connect(loop, socket, NULL, NULL, &client, &err), 0);
+	ck_assert_int_eq(
+		varlink_client_connect(loop, socket, (uid_t)-1, NULL, NULL, &client, &err), 0);
 	answers = 0;
 	ck_assert_int_eq(varlink_client_call(client, MANAGER "Events",
 				 json_pack("{s:b}", "follow", 1), true, on_answer, NULL),

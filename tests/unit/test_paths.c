@@ -15,7 +15,8 @@ static void setup(void)
 	memset(&p, 0, sizeof(p));
 	unsetenv("ELASTICD_SOCKET");
 	unsetenv("ELASTIC_AGENT");
-	setenv("XDG_RUNTIME_DIR", "/r", 1);
+	/* Where others may write (as below) nothing is looked for, so it has to be there. */
+	setenv("XDG_RUNTIME_DIR", "/usr", 1);
 	setenv("XDG_STATE_HOME", "/s", 1);
 	setenv("XDG_CONFIG_HOME", "/c", 1);
 	setenv("HOME", "/home/u", 1);
@@ -39,7 +40,7 @@ END_TEST
 START_TEST(a_users_daemon_follows_the_xdg_variables)
 {
 	ck_assert_int_eq(paths_init(&p, false, NULL, &err), 0);
-	ck_assert_str_eq(p.runtime_dir, "/r/elasticd");
+	ck_assert_str_eq(p.runtime_dir, "/usr/elasticd");
 	ck_assert_str_eq(p.state_dir, "/s/elasticd");
 	ck_assert_str_eq(p.log_dir, "/s/elasticd/logs");
 	ck_assert_str_eq(p.config_file, "/c/elasticd/elasticd.conf");
@@ -100,14 +101,55 @@ END_TEST
 
 START_TEST(a_client_goes_where_it_is_told)
 {
-	char *s = paths_client_socket("/named");
+	bool found = true;
+	char *s = paths_client_socket("/named", &found);
 
 	ck_assert_str_eq(s, "/named");
+	ck_assert(!found);
 	free(s);
 	setenv("ELASTICD_SOCKET", "/e.sock", 1);
-	s = paths_client_socket(NULL);
+	s = paths_client_socket(NULL, &found);
 	ck_assert_str_eq(s, "/e.sock");
 	free(s);
+}
+END_TEST
+
+START_TEST(nothing_is_looked_for_where_others_may_write)
+{
+	char open_to_all[] = "/tmp/paths-XXXXXX", expected[PATH_MAX];
+	bool found = false;
+	char *s;
+
+	/* A user that has no /run/user/... is nobody with a session here. */
+	ck_assert_ptr_nonnull(mkdtemp(open_to_all));
+	ck_assert_int_eq(chmod(open_to_all, 01777), 0);
+	snprintf(expected, sizeof(expected), "/run/user/%u", (unsigned)geteuid());
+	if (access(expected, F_OK) == 0)
+		strcat(expected, "/elasticd");
+	else
+		strcpy(expected, "/s/elasticd/run");
+	for (int i = 0; i < 3; i++) {
+		if (i == 0)
+			unsetenv("XDG_RUNTIME_DIR");
+		else
+			setenv("XDG_RUNTIME_DIR", i == 1 ? open_to_all : "/tmp", 1);
+		ck_assert_int_eq(paths_init(&p, false, NULL, &err), 0);
+		ck_assert_str_eq(p.runtime_dir, expected);
+		paths_fini(&p);
+	}
+	s = paths_client_socket(NULL, &found);
+	ck_assert(found);
+	free(s);
+	rmdir(open_to_all);
+}
+END_TEST
+
+START_TEST(a_socket_is_as_safe_as_its_directory)
+{
+	ck_assert_int_eq(paths_check_socket("/usr/control.sock", &err), 0);
+	ck_assert_int_eq(paths_check_socket("/control.sock", &err), 0);
+	ck_assert_int_eq(paths_check_socket("/tmp/control.sock", &err), -EPERM);
+	ck_assert_int_eq(paths_check_socket("/none/control.sock", &err), -ENOENT);
 }
 END_TEST
 
@@ -177,6 +219,8 @@ int main(void)
 	tcase_add_test(t, the_socket_is_the_options_then_the_environments);
 	tcase_add_test(t, a_socket_name_that_no_address_holds_is_refused);
 	tcase_add_test(t, a_client_goes_where_it_is_told);
+	tcase_add_test(t, nothing_is_looked_for_where_others_may_write);
+	tcase_add_test(t, a_socket_is_as_safe_as_its_directory);
 	tcase_add_test(t, joining_puts_one_slash);
 	tcase_add_test(t, jobs_lie_below_jobs);
 	tcase_add_test(t, runs_have_eight_random_characters);

@@ -349,7 +349,7 @@ START_TEST(a_blocking_caller_gets_answers_errors_and_streams)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *c = NULL;
 
-	ck_assert_int_eq(varlink_sync_connect(path, &c, &err), 0);
+	ck_assert_int_eq(varlink_sync_connect(path, (uid_t)-1, &c, &err), 0);
 	ck_assert_int_ge(varlink_sync_fd(c), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Echo", text_of("1"), false, &err), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Fail", NULL, false, &err), 0);
@@ -379,12 +379,13 @@ START_TEST(a_blocking_caller_hears_why_it_cannot_connect)
 	char expected[128];
 
 	server = varlink_server_free(server);
-	ck_assert_int_eq(varlink_sync_connect(path, &c, &err), -ENOENT);
+	ck_assert_int_eq(varlink_sync_connect(path, (uid_t)-1, &c, &err), -ENOENT);
 	snprintf(expected, sizeof(expected), "%s: cannot connect: No such file or directory", path);
 	ck_assert_str_eq(err.text, expected);
 	ck_assert_ptr_null(c);
 	ck_assert_int_eq(
-		varlink_client_connect(loop, path, on_closed, NULL, &client, &err), -ENOENT);
+		varlink_client_connect(loop, path, (uid_t)-1, on_closed, NULL, &client, &err),
+		-ENOENT);
 }
 END_TEST
 
@@ -392,7 +393,7 @@ START_TEST(a_blocking_caller_hears_the_end_after_what_came_before)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *c = NULL;
 
-	ck_assert_int_eq(varlink_sync_connect(path, &c, &err), 0);
+	ck_assert_int_eq(varlink_sync_connect(path, (uid_t)-1, &c, &err), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Echo", text_of("1"), false, &err), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Keep", NULL, false, &err), 0);
 	turn();
@@ -421,7 +422,7 @@ START_TEST(a_signal_interrupts_receiving_and_nothing_is_lost)
 
 	sigaction(SIGALRM, &sa, NULL);
 	ck_assert_int_eq(timer_create(CLOCK_MONOTONIC, &ev, &timer), 0);
-	ck_assert_int_eq(varlink_sync_connect(path, &c, &err), 0);
+	ck_assert_int_eq(varlink_sync_connect(path, (uid_t)-1, &c, &err), 0);
 	ck_assert_int_eq(varlink_sync_send(c, DEMO "Echo", text_of("1"), false, &err), 0);
 	timer_settime(timer, 0, &often, NULL);
 	ck_assert_str_eq(receive(c), "-4: Interrupted system call");
@@ -439,7 +440,7 @@ static int call_once(void)
 	_cleanup_json_ json_t *parameters = NULL;
 	_cleanup_free_ char *error = NULL;
 
-	if (varlink_sync_connect(path, &c, &err) < 0)
+	if (varlink_sync_connect(path, (uid_t)-1, &c, &err) < 0)
 		return 1;
 	if (varlink_sync_call(c, DEMO "Echo", text_of("x"), &parameters, &error, &err) < 0)
 		return 2;
