@@ -43,7 +43,8 @@ static int dump_refuse(struct varlink_call *call, const char *tasks, int r, cons
 		return varlink_error(call, "InvalidTasks",
 			json_pack("{s:s, s:s}", "tasks", tasks, "message", err->text));
 	if (r == -ENOENT)
-		return varlink_error(call, "NoSuchTask", json_pack("{s:s}", "task", tasks));
+		return varlink_error(call, "NoSuchTask",
+			json_pack("{s:o}", "task", json_text(*err->field ? err->field : tasks)));
 	return varlink_error(
 		call, "Failed", json_pack("{s:s, s:i}", "message", err->text, "errno", -r));
 }

@@ -59,6 +59,10 @@ static int log_call_refuse(
 		json_put(answer, "attempt", json_incref(attempt));
 		return varlink_error(call, "NoSuchAttempt", answer);
 	}
+	if (r == -ESRCH) {
+		json_put_string(answer, "task", err->field);
+		return varlink_error(call, "NoSuchTask", answer);
+	}
 	json_put_string(answer, "message", err->text);
 	if (r == -EINVAL && !strcmp(err->field, "ranks")) {
 		json_put_string(answer, "ranks", json_get_string(parameters, "ranks", ""));
@@ -69,7 +73,7 @@ static int log_call_refuse(
 }
 
 int log_call_start(struct log_calls *calls, struct loop *loop, struct varlink_call *call,
-	json_t *parameters, const char *run_dir, bool ended)
+	json_t *parameters, const char *run_dir, int workers, bool ended)
 {
 	struct error err = { 0 };
 	struct log_call *c;
@@ -86,7 +90,7 @@ int log_call_start(struct log_calls *calls, struct loop *loop, struct varlink_ca
 		return -ENOMEM;
 	c->call = call;
 	LIST_INSERT_HEAD(calls, c, link);
-	r = log_reader_new(loop, run_dir, parameters, log_call_lines, c, &c->reader, &err);
+	r = log_reader_new(loop, run_dir, parameters, workers, log_call_lines, c, &c->reader, &err);
 	if (r < 0) {
 		log_call_free(c);
 		return log_call_refuse(call, parameters, r, &err);

@@ -8,6 +8,7 @@
 
 #include "agent/log_dirs.h"
 #include "agent/log_index.h"
+#include "agent/log_parts.h"
 #include "agent/log_segments.h"
 #include "agent/log_stamp.h"
 
@@ -29,12 +30,12 @@
 struct log_file {
 	struct log_file_options opt;
 	char *path;
-	int fd; /* -1 after a failure */
-	int64_t size;
-	bool mid;   /* the worker's last byte does not end a line */
-	char last;  /* byte in the file or in waiting */
-	int number; /* of the part that the live file will be */
-	int head;   /* the first part of this incarnation */
+	int fd;		     /* -1 after a failure */
+	int64_t size, lines; /* of the present file */
+	bool mid;	     /* the worker's last byte does not end a line */
+	char last;	     /* byte in the file or in waiting */
+	int number;	     /* of the part that the live file will be */
+	int head;	     /* the first part of this incarnation */
 	uint64_t indexed_us, checked_us;
 	char *waiting;
 	size_t waiting_len;
@@ -44,6 +45,18 @@ struct log_file {
 static bool no_room(int error)
 {
 	return error == ENOSPC || error == EDQUOT;
+}
+
+static int64_t count_lines(const char *data, size_t len)
+{
+	const char *nl;
+	int64_t n = 0;
+
+	for (; (nl = memchr(data, '\n', len)); data = nl + 1) {
+		len -= nl + 1 - data;
+		n++;
+	}
+	return n;
 }
 
 /* Writes until the disk is full. Returns bytes written or a negative errno. */
@@ -60,6 +73,8 @@ static ssize_t write_now(struct log_file *f, const char *data, size_t len)
 			break;
 		if (n < 0)
 			return -errno;
+		if (f->opt.max_size > 0)
+			f->lines += count_lines(data + done, n);
 		done += n;
 		f->size += n;
 		f->last = data[done - 1];
@@ -217,6 +232,7 @@ static int open_live(struct log_file *f)
 		return fd;
 	close_fd(f->fd);
 	f->fd = fd;
+	f->lines = 0;
 	f->size = fstat(fd, &st) == 0 ? st.st_size : 0;
 	return 0;
 }
@@ -235,6 +251,8 @@ static void tell_rotated(struct log_file *f)
 /* Where it cannot be done, the old file goes on growing for another max_size. */
 static void rotate(struct log_file *f)
 {
+	int64_t lines = f->lines, size = f->size;
+
 	if (close_part(f) < 0) {
 		f->size = 0;
 		return;
@@ -246,6 +264,7 @@ static void rotate(struct log_file *f)
 	}
 	f->mid = false;
 	f->last = '\n';
+	log_parts_add(f->path, f->number - 1, lines, size);
 	compress_part(f);
 	prune(f);
 	tell_rotated(f);

@@ -321,9 +321,16 @@ int64_t log_index_since(const struct log_index_table *t, int64_t time_us)
 	return t->entries[i].offset;
 }
 
-int64_t log_index_time(const struct log_index_table *t, int64_t offset)
+int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t *ret_range_us)
 {
+	const int64_t most = LOG_INDEX_EVERY_MS * 1000;
 	size_t i = upper(t, offset, false);
+	int64_t range;
 
-	return i > 0 ? t->entries[i - 1].time_us : -1;
+	*ret_range_us = 0;
+	if (i == 0)
+		return -1;
+	range = i < t->n ? t->entries[i].time_us - t->entries[i - 1].time_us : most;
+	*ret_range_us = range < most ? range : most;
+	return t->entries[i - 1].time_us;
 }

@@ -62,5 +62,6 @@ void log_index_table_fini(struct log_index_table *t);
 
 /* From which offset on there may be bytes that were written at time_us or later. */
 int64_t log_index_since(const struct log_index_table *t, int64_t time_us);
-/* When the byte at offset was written, at the earliest; -1: not known. */
-int64_t log_index_time(const struct log_index_table *t, int64_t offset);
+/* When the byte at offset was written, at the earliest; -1: not known. *ret_range_us: and within so
+ * much after that. */
+int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t *ret_range_us);

@@ -42,34 +42,45 @@ static bool is_text(const char *data, size_t len, size_t *ret_size)
 	return true;
 }
 
-json_t *log_line_json(const struct log_task_info *who, int attempt, int std, const char *data,
-	size_t len, int64_t time_us, bool partial, size_t *ret_size)
+static int set_int(json_t *j, const char *key, int64_t value)
+{
+	return json_object_set_new(j, key, json_integer(value));
+}
+
+json_t *log_line_json(const struct log_task_info *who, int attempt, int std,
+	const struct log_line *line, size_t *ret_size)
 {
 	size_t size;
-	bool text = is_text(data, len, &size);
+	bool text = is_text(line->data, line->len, &size);
 	json_t *j = json_object();
 	int r = 0;
 
 	if (!text)
-		size = len / 3 * 4 + 6;
-	r |= json_object_set_new(j, "rank", json_integer(who->rank));
+		size = line->len / 3 * 4 + 6;
+	r |= set_int(j, "rank", who->rank);
 	r |= json_object_set_new(j, "role", json_string(who->role));
-	r |= json_object_set_new(j, "index", json_integer(who->index));
-	r |= json_object_set_new(j, "local_rank", json_integer(who->local_rank));
+	r |= set_int(j, "index", who->index);
+	r |= set_int(j, "local_rank", who->local_rank);
 	r |= json_object_set_new(j, "stream", json_string(std == 0 ? "stdout" : "stderr"));
 	if (text)
-		r |= json_object_set_new(j, "text", json_stringn_nocheck(data, len));
+		r |= json_object_set_new(j, "text", json_stringn_nocheck(line->data, line->len));
 	else
-		r |= json_object_set_new(j, "base64", base64(data, len));
-	if (time_us >= 0)
-		r |= json_object_set_new(j, "time_us", json_integer(time_us));
-	r |= json_object_set_new(j, "attempt", json_integer(attempt));
-	if (partial)
+		r |= json_object_set_new(j, "base64", base64(line->data, line->len));
+	if (line->time_us >= 0)
+		r |= set_int(j, "time_us", line->time_us);
+	if (line->time_us >= 0 && line->range_us > 0)
+		r |= set_int(j, "range_us", line->range_us);
+	r |= set_int(j, "attempt", attempt);
+	if (line->partial)
 		r |= json_object_set_new(j, "partial", json_true());
+	if (line->missing) {
+		r |= set_int(j, "missing_lines", line->missing->lines);
+		r |= set_int(j, "missing_bytes", line->missing->bytes);
+	}
 	if (r) {
 		json_decref(j);
 		return NULL;
 	}
-	*ret_size = size + 6 * strlen(who->role) + 200;
+	*ret_size = size + 6 * strlen(who->role) + 300;
 	return j;
 }

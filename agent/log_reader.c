@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An attempt's directory is looked through for logs (log_view), which are read to their ends, one
- * after the other at first and in turns later. Then a viewer that does not follow is done, and one
- * that does waits: for a log that grows, for a new log, and for a new attempt, which begins when
- * all logs of the present one were read. The files are the buffer: while the viewer has not taken
- * what it was given, nothing is read; when too much of what is new has piled up by then, it is
- * passed over and counted.
+ * An attempt's directory is looked through for logs (log_view). What is in them comes in the order
+ * of time: the next line of each is known, and the oldest of these is handed out; so no more of a
+ * log is in memory than a block. What is written later comes in turns. At their ends, a viewer that
+ * does not follow is done, and one that does waits: for a log that grows, for a new log, and for a
+ * new attempt, which begins when all logs of the present one were read. The files are the buffer:
+ * while the viewer has not taken what it was given, nothing is read; when too much of what is new
+ * has piled up by then, it is passed over and counted.
  */
 #include "agent/log_reader.h"
 
@@ -24,10 +25,12 @@
 
 #define BATCH_BYTES (64 * 1024)	  /* handed over when there are so many */
 #define BATCH_MAX (256 * 1024)	  /* never more */
-#define TURN_STEPS 512		  /* pieces of work before others of the loop have their turn */
+#define TURN_BYTES (512 * 1024)	  /* are looked at before others of the loop have their turn */
+#define STEP_BYTES 256		  /* that a step counts for at least */
 #define FOLLOW_MS 20		  /* between two looks at logs that grow */
 #define LAG_MAX (8 * 1024 * 1024) /* more than this waiting in one log is left out */
 #define LAG_KEEP (1024 * 1024)
+#define CONTAINS_MAX 4096
 
 /* A watched directory of the attempt. */
 struct dir {
@@ -53,6 +56,7 @@ struct log_reader {
 	struct log_watch *run_watch;
 	struct dir *dirs;
 	struct log_view *views, *turn;
+	int64_t turn_us; /* of history: turn's lines up to this time are the oldest */
 	struct loop_timer *timer;
 	uint64_t timer_at, worked_ms;
 	json_t *batch;
@@ -96,17 +100,15 @@ static bool deliver(struct log_reader *r, bool more)
 	return true;
 }
 
-static void on_line(void *arg, const struct log_view *v, const char *data, size_t len,
-	int64_t time_us, bool partial)
+static void on_line(void *arg, const struct log_view *v, const struct log_line *line)
 {
 	struct log_reader *r = arg;
 	size_t size = 0;
-	json_t *line =
-		log_line_json(&v->who, r->attempt, v->std, data, len, time_us, partial, &size);
+	json_t *j = log_line_json(&v->who, r->attempt, v->std, line, &size);
 
 	if (!r->batch)
 		r->batch = json_array();
-	if (!line || json_array_append_new(r->batch, line) < 0) {
+	if (!j || json_array_append_new(r->batch, j) < 0) {
 		r->missed++;
 		return;
 	}
@@ -132,7 +134,7 @@ static void on_view(void *arg, int what)
 	struct log_view *v = arg;
 
 	v->watch = log_watch_free(v->watch);
-	log_view_more(v);
+	log_view_written(v);
 	arm_soon(v->arg);
 }
 
@@ -151,7 +153,7 @@ static void on_dir(void *arg, int what)
 static bool watch_view(struct log_reader *r, struct log_view *v)
 {
 	const int events = LOG_WATCH_MODIFY | LOG_WATCH_GONE | LOG_WATCH_MUST;
-	struct log_source *s = &v->source;
+	struct log_source *s = &v->input.source;
 
 	if (v->watch || !s->live || s->fd < 0)
 		return false;
@@ -292,8 +294,43 @@ static void step(struct log_reader *r, struct log_view *v, uint64_t now)
 	/* Only now it is known that nothing came: a partial line's time may be over. */
 	if (!n)
 		log_view_tick(v, now);
+	if (!n && !r->follow)
+		log_view_finish(v, r->ended);
 	if (!n && r->follow && !r->ended && watch_view(r, v))
 		log_view_more(v);
+}
+
+/* Whether v's next line, or the rest of one, comes before all of the others'. */
+static bool goes_on(const struct log_reader *r, const struct log_view *v)
+{
+	return v && !v->live && log_view_ready(v) &&
+	       (v->input.within || log_view_time(v) <= r->turn_us);
+}
+
+/* Of what was there at the start: the log with the oldest line, of equals the first; or one whose
+ * next line has to be looked for first. NULL: all of it was read. */
+static struct log_view *oldest(struct log_reader *r)
+{
+	struct log_view *best = NULL;
+
+	r->turn_us = INT64_MAX;
+	for (struct log_view *v = r->views; v; v = v->next) {
+		if (v->live || log_view_at_end(v))
+			continue;
+		if (!log_view_ready(v) || v->input.within) {
+			r->turn_us = INT64_MIN;
+			return v;
+		}
+		if (!best || log_view_time(v) < log_view_time(best)) {
+			/* Those before it have their turn at this time. */
+			if (best)
+				r->turn_us = log_view_time(best) - 1;
+			best = v;
+		} else if (log_view_time(v) < r->turn_us) {
+			r->turn_us = log_view_time(v);
+		}
+	}
+	return best;
 }
 
 static struct log_view *unread(struct log_view *v)
@@ -303,20 +340,28 @@ static struct log_view *unread(struct log_view *v)
 	return v;
 }
 
+/* The log of which something is to be read next; NULL: all are at their ends. */
+static struct log_view *next_view(struct log_reader *r)
+{
+	struct log_view *v = goes_on(r, r->turn) ? r->turn : oldest(r);
+
+	if (!v)
+		v = unread(r->turn);
+	return v ? v : unread(r->views);
+}
+
 /* Reads until all logs are at their ends (true), or it is somebody else's turn. */
 static bool read_some(struct log_reader *r, uint64_t now, bool *ret_gone)
 {
-	for (int steps = 0; steps < TURN_STEPS && !r->blocked; steps++) {
-		struct log_view *v = unread(r->turn);
+	for (size_t work = 0; work < TURN_BYTES && !r->blocked;) {
+		struct log_view *v = next_view(r);
 
-		if (!v)
-			v = unread(r->views);
 		r->turn = v;
 		if (!v)
 			return true;
 		step(r, v, now);
-		/* What was there comes log by log, what is new as it comes. */
-		if (v->live)
+		work += v->worked > STEP_BYTES ? v->worked : STEP_BYTES;
+		if (v->live && !log_view_ready(v))
 			r->turn = v->next;
 		if (r->batch_bytes >= BATCH_BYTES && !deliver(r, true)) {
 			*ret_gone = true;
@@ -424,6 +469,9 @@ static int parse_params(struct log_reader *r, const json_t *params, struct error
 		return error_field(err, -EINVAL, "lines", "expected an integer >= 0");
 	r->rules.since_us = json_is_integer(since) ? json_integer_value(since) : -1;
 	r->rules.until_us = json_is_integer(until) ? json_integer_value(until) : -1;
+	if (contains && strlen(contains) > CONTAINS_MAX)
+		return error_field(
+			err, -EINVAL, "contains", "expected at most %d bytes", CONTAINS_MAX);
 	if (contains && *contains) {
 		r->contains = strdup(contains);
 		if (!r->contains)
@@ -464,8 +512,50 @@ static int open_run(struct log_reader *r, struct error *err)
 	return 0;
 }
 
-int log_reader_new(struct loop *loop, const char *run_dir, const json_t *params, log_reader_fn fn,
-	void *arg, struct log_reader **ret, struct error *err)
+/* The ranks that have a directory in the attempt. */
+static int find_ranks(const struct log_reader *r, struct ranks *ret)
+{
+	_cleanup_dir_ DIR *d = NULL;
+	char dir[PATH_MAX - 16], sub[PATH_MAX];
+	struct log_task_info who;
+	struct dirent *e;
+	uint64_t n;
+
+	snprintf(dir, sizeof(dir), "%s/attempt_%d", r->run_dir, r->attempt);
+	d = opendir(dir);
+	while (d && (e = readdir(d))) {
+		if (scan_whole(e->d_name, RANKS_MAX, &n) < 0)
+			continue;
+		snprintf(sub, sizeof(sub), "%s/%d", dir, (int)n);
+		log_dirs_read_task(sub, (int)n, &who);
+		if (who.rank >= 0 && who.rank <= RANKS_MAX &&
+			ranks_add(ret, who.rank, who.rank) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Each rank that was asked for is a worker's now, or was one's in the attempt. */
+static int check_ranks(const struct log_reader *r, int workers, struct error *err)
+{
+	_cleanup_(ranks_fini) struct ranks found = { 0 };
+	int rank = ranks_next(&r->ranks, workers - 1);
+
+	if (r->all_ranks || rank < 0)
+		return 0;
+	if (find_ranks(r, &found) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	for (; rank >= 0; rank = ranks_next(&r->ranks, rank))
+		if (!ranks_contains(&found, rank)) {
+			error_set(err, -ESRCH, "there is no worker %d", rank);
+			snprintf(err->field, sizeof(err->field), "%d", rank);
+			return -ESRCH;
+		}
+	return 0;
+}
+
+int log_reader_new(struct loop *loop, const char *run_dir, const json_t *params, int workers,
+	log_reader_fn fn, void *arg, struct log_reader **ret, struct error *err)
 {
 	_cleanup_(log_reader_freep) struct log_reader *r = calloc(1, sizeof(*r));
 	int n;
@@ -482,6 +572,8 @@ int log_reader_new(struct loop *loop, const char *run_dir, const json_t *params,
 	n = parse_params(r, params, err);
 	if (n == 0)
 		n = open_run(r, err);
+	if (n == 0)
+		n = check_ranks(r, workers, err);
 	if (n < 0)
 		return n;
 	arm_at(r, 0);

@@ -22,10 +22,12 @@ struct log_reader;
  * callback may free it. Returns 0, or -EAGAIN: took these, call log_reader_resume() for more. */
 typedef int (*log_reader_fn)(void *arg, json_t *lines, int64_t missed, bool more);
 
-/* params: the parameters of io.elasticd.Manager.Logs (borrowed), already of the right types.
- * Returns 0, or a negative errno with err: -ENOENT no such attempt (or no files at all). */
+/* params: the parameters of io.elasticd.Manager.Logs (borrowed), already of the right types;
+ * workers: how many the job has, for a rank beyond them needs logs in the attempt. Returns 0, or a
+ * negative errno with err: -ENOENT no such attempt (or no files at all), -ESRCH no such worker,
+ * which err's field names. */
 _must_check_ int log_reader_new(struct loop *loop, const char *run_dir, const json_t *params,
-	log_reader_fn fn, void *arg, struct log_reader **ret, struct error *err);
+	int workers, log_reader_fn fn, void *arg, struct log_reader **ret, struct error *err);
 struct log_reader *log_reader_free(struct log_reader *r);
 DEFINE_CLEANUP(struct log_reader *, log_reader_free)
 

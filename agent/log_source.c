@@ -128,9 +128,20 @@ int log_source_open(struct log_source *s, int number)
 	return 0;
 }
 
+/* Parts between after and the present one were removed. */
+static void look_for_gap(struct log_source *s, int after)
+{
+	if (s->number > after + 1)
+		s->missing = log_parts_missing(s->path, after, s->number);
+}
+
 int log_source_open_oldest(struct log_source *s)
 {
-	return log_source_open(s, part_behind(s->path, 0));
+	int r = log_source_open(s, part_behind(s->path, 0));
+
+	if (r == 0)
+		look_for_gap(s, 0);
+	return r;
 }
 
 /* How far what was written in the same second as the byte at offset reaches. */
@@ -149,7 +160,8 @@ static int64_t same_second(const struct log_source *s)
 	return lo < s->index.n ? s->index.entries[lo].offset - s->offset : INT64_MAX;
 }
 
-ssize_t log_source_read(struct log_source *s, char *buf, size_t len, int64_t *ret_time_us)
+ssize_t log_source_read(
+	struct log_source *s, char *buf, size_t len, int64_t *ret_time_us, int64_t *ret_range_us)
 {
 	int64_t most = same_second(s);
 	ssize_t n;
@@ -158,7 +170,7 @@ ssize_t log_source_read(struct log_source *s, char *buf, size_t len, int64_t *re
 		return 0;
 	if (most < (int64_t)len)
 		len = most;
-	*ret_time_us = log_index_time(&s->index, s->offset);
+	*ret_time_us = log_index_time(&s->index, s->offset, ret_range_us);
 	if (s->zstd) {
 		n = log_zstd_read(s->zstd, buf, len);
 	} else {
@@ -192,11 +204,21 @@ static bool live_goes_on(struct log_source *s, bool *ret_more)
 	       there.st_dev == ours.st_dev;
 }
 
+/* Goes to the first part behind the present one that is there. */
+static bool open_behind(struct log_source *s)
+{
+	/* One that was removed just now is passed over. */
+	for (int next = part_behind(s->path, s->number); next; next = part_behind(s->path, next))
+		if (log_source_open(s, next) == 0)
+			return true;
+	return log_source_open(s, 0) == 0;
+}
+
 bool log_source_next(struct log_source *s)
 {
+	int before = s->number;
 	struct stat st;
 	bool more;
-	int next;
 
 	if (s->live) {
 		if (live_goes_on(s, &more))
@@ -205,12 +227,10 @@ bool log_source_next(struct log_source *s)
 		if (s->fd >= 0 && fstat(s->fd, &st) == 0 && st.st_size > s->offset)
 			return true;
 	}
-	for (next = part_behind(s->path, s->number); next; next = part_behind(s->path, next)) {
-		/* One that was removed just now is passed over. */
-		if (log_source_open(s, next) == 0)
-			return true;
-	}
-	return log_source_open(s, 0) == 0;
+	if (!open_behind(s))
+		return false;
+	look_for_gap(s, before);
+	return true;
 }
 
 int log_finder_init(struct log_finder *f, const struct log_source *log, int64_t n)

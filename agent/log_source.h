@@ -8,6 +8,7 @@
  */
 
 #include "agent/log_index.h"
+#include "agent/log_parts.h"
 #include "agent/log_zstd.h"
 #include "common/cleanup.h"
 
@@ -23,6 +24,7 @@ struct log_source {
 	int64_t offset; /* in the part */
 	struct log_zstd *zstd;
 	struct log_index_table index; /* of the part */
+	struct log_missing missing;   /* before it; the caller forgets what it has dealt with */
 };
 
 /* path is that of the live file; copied. Opens nothing. Returns 0 or -ENOMEM. */
@@ -34,10 +36,10 @@ void log_source_fini(struct log_source *s);
 _must_check_ int log_source_open(struct log_source *s, int number);
 _must_check_ int log_source_open_oldest(struct log_source *s);
 
-/* Reads at most len bytes that were written in one second of the index; *ret_time_us: when, or -1.
- * Returns how many, 0 at the end of the part, or a negative errno. */
+/* Reads at most len bytes that were written in one second of the index; time and range as those of
+ * log_index_time(). Returns how many, 0 at the end of the part, or a negative errno. */
 _must_check_ ssize_t log_source_read(
-	struct log_source *s, char *buf, size_t len, int64_t *ret_time_us);
+	struct log_source *s, char *buf, size_t len, int64_t *ret_time_us, int64_t *ret_range_us);
 
 /* After the end: true when there is more to read, in this part or in the next, where it goes then.
  */

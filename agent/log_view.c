@@ -11,12 +11,12 @@
 #include "common/loop.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* So little that the lines of one block, as JSON, fit into one answer. */
-#define BLOCK_BYTES 1024
 #define SKIP_BYTES (64 * 1024)
 
 static bool wanted_by_time(const struct log_view *v, int64_t time_us)
@@ -31,11 +31,30 @@ static bool wanted_by_time(const struct log_view *v, int64_t time_us)
 	return v->rules->until_us < 0 || time_us <= v->rules->until_us;
 }
 
+/* Whether the line is one of those that are handed out, as far as it has come. */
+static bool choose(struct log_view *v, const char *data, size_t len, bool first)
+{
+	if (first)
+		v->chosen = false;
+	if (!log_match_piece(&v->match, data, len, first))
+		return false;
+	if (!v->chosen && v->state == LOG_VIEW_COUNT)
+		v->matches++;
+	else if (!v->chosen && v->skip_matches > 0)
+		v->skipping = v->skip_matches-- > 0;
+	v->chosen = true;
+	return v->state != LOG_VIEW_COUNT && !v->skipping;
+}
+
 static void on_line(void *arg, const char *data, size_t len, unsigned flags)
 {
 	struct log_view *v = arg;
-	const char *stamp = lines_stamp(&v->lines), *text = v->rules->contains;
-	int64_t time_us = v->time_us;
+	const char *stamp = lines_stamp(&v->lines);
+	struct log_line line = { .data = data,
+		.len = len,
+		.time_us = v->time_us,
+		.range_us = v->range_us,
+		.partial = !(flags & LINE_END) };
 
 	if (flags & LINE_START) {
 		v->skipping = v->skip_lines > 0;
@@ -43,17 +62,13 @@ static void on_line(void *arg, const char *data, size_t len, unsigned flags)
 	}
 	if (v->skipping)
 		return;
-	if (stamp && log_stamp_read(stamp, &time_us) < 0)
-		time_us = -1;
-	if (!wanted_by_time(v, time_us) || (text && !memmem(data, len, text, strlen(text))))
-		return;
-	if (v->state == LOG_VIEW_COUNT) {
-		v->matches++;
-	} else if (v->skip_matches > 0) {
-		v->skip_matches--;
-	} else {
-		v->fn(v->arg, v, data, len, time_us, !(flags & LINE_END));
+	if (stamp) {
+		line.range_us = 0;
+		if (log_stamp_read(stamp, &line.time_us) < 0)
+			line.time_us = -1;
 	}
+	if (wanted_by_time(v, line.time_us) && choose(v, data, len, flags & LINE_START))
+		v->fn(v->arg, v, &line);
 }
 
 static void reset_lines(struct log_view *v)
@@ -67,7 +82,7 @@ static void reset_lines(struct log_view *v)
  * that was not, what its index says. */
 static int open_since(struct log_view *v)
 {
-	struct log_source *s = &v->source;
+	struct log_source *s = &v->input.source;
 	struct stat st;
 	int r = log_source_open_oldest(s);
 
@@ -85,6 +100,8 @@ static int open_since(struct log_view *v)
 		if (fstat(s->fd, &st) == 0 && offset > st.st_size)
 			s->offset = s->index.entries[s->index.n - 1].offset;
 	}
+	/* What was removed before is older than what was asked for. */
+	s->missing.parts = 0;
 	return 0;
 }
 
@@ -99,11 +116,13 @@ static int begin(struct log_view *v, bool history)
 	if (v->rules->lines == 0) {
 		v->state = LOG_VIEW_READ;
 		v->live = true;
-		r = log_source_open(&v->source, 0);
+		v->quiet_us = (int64_t)loop_real_us();
+		r = log_source_open(&v->input.source, 0);
 		if (r == 0) {
 			struct stat st;
 
-			v->source.offset = fstat(v->source.fd, &st) == 0 ? st.st_size : 0;
+			v->input.source.offset =
+				fstat(v->input.source.fd, &st) == 0 ? st.st_size : 0;
 		}
 		return r;
 	}
@@ -112,7 +131,7 @@ static int begin(struct log_view *v, bool history)
 		return open_since(v);
 	}
 	v->state = LOG_VIEW_FIND;
-	return log_finder_init(&v->finder, &v->source, v->rules->lines);
+	return log_finder_init(&v->finder, &v->input.source, v->rules->lines);
 }
 
 int log_view_new(const char *path, const struct log_task_info *who, int std, bool history,
@@ -134,7 +153,9 @@ int log_view_new(const char *path, const struct log_task_info *who, int std, boo
 	};
 	lines_init(&v->lines, &v->config, on_line, v);
 	v->lines.ever_shown = true;
-	r = log_source_init(&v->source, path);
+	r = log_input_init(&v->input, path, who->stamped);
+	if (r == 0)
+		r = log_match_init(&v->match, rules->contains);
 	if (r == 0)
 		r = begin(v, history);
 	if (r < 0) {
@@ -151,7 +172,8 @@ struct log_view *log_view_free(struct log_view *v)
 		return NULL;
 	log_watch_free(v->watch);
 	log_finder_fini(&v->finder);
-	log_source_fini(&v->source);
+	log_input_fini(&v->input);
+	log_match_fini(&v->match);
 	lines_fini(&v->lines);
 	free(v);
 	return NULL;
@@ -161,13 +183,14 @@ static int step_find(struct log_view *v)
 {
 	int r = log_finder_step(&v->finder);
 
+	v->worked = SKIP_BYTES;
 	if (r <= 0)
 		return r < 0 ? r : 1;
 	if (v->finder.left > 0) {
-		r = log_source_open_oldest(&v->source);
+		r = log_source_open_oldest(&v->input.source);
 	} else {
-		r = log_source_open(&v->source, v->finder.number);
-		v->source.offset = v->finder.offset;
+		r = log_source_open(&v->input.source, v->finder.number);
+		v->input.source.offset = v->finder.offset;
 		v->skip_lines = v->finder.skip;
 	}
 	log_finder_fini(&v->finder);
@@ -180,6 +203,7 @@ static int begin_reading(struct log_view *v)
 {
 	lines_finish(&v->lines);
 	reset_lines(v);
+	log_input_moved(&v->input);
 	v->state = LOG_VIEW_READ;
 	if (v->matches > v->rules->lines)
 		v->skip_matches = v->matches - v->rules->lines;
@@ -190,10 +214,11 @@ static int begin_reading(struct log_view *v)
 static int step_skip(struct log_view *v)
 {
 	static char buf[SKIP_BYTES];
-	struct log_source *s = &v->source;
+	struct log_source *s = &v->input.source;
 	ssize_t n = pread(s->fd, buf, sizeof(buf), s->offset);
 	const char *p = buf, *nl;
 
+	v->worked = SKIP_BYTES;
 	if (n <= 0) {
 		v->skip_to = -1;
 		return 1;
@@ -211,21 +236,61 @@ static int step_skip(struct log_view *v)
 	return 1;
 }
 
-static int step_read(struct log_view *v, uint64_t now_ms)
+/* Says where rotation has removed parts, and how much. */
+static void tell_missing(struct log_view *v)
 {
-	char buf[BLOCK_BYTES];
-	ssize_t n = log_source_read(&v->source, buf, sizeof(buf), &v->time_us);
+	const struct log_missing missing = v->input.source.missing;
+	struct log_line line = { .time_us = log_input_time(&v->input), .missing = &missing };
+	char text[160];
 
-	if (n < 0 && n != -EBADMSG)
-		return n;
-	if (n > 0) {
-		if (v->live)
-			v->time_us = (int64_t)loop_real_us();
-		lines_feed(&v->lines, buf, n, v->live ? now_ms : 0);
-		return 1;
+	v->input.source.missing.parts = 0;
+	lines_finish(&v->lines);
+	reset_lines(v);
+	if (v->state == LOG_VIEW_COUNT || v->skip_matches > 0 || !wanted_by_time(v, line.time_us))
+		return;
+	line.data = text;
+	line.len = snprintf(text, sizeof(text),
+		"elasticd: %s%" PRId64 " lines (%" PRId64 " bytes) are missing here: rotation has "
+		"removed %d part%s of this log",
+		missing.unknown ? "at least " : "", missing.lines, missing.bytes, missing.parts,
+		missing.parts == 1 ? "" : "s");
+	line.range_us = v->input.range_us;
+	v->fn(v->arg, v, &line);
+}
+
+/* What is new was written after the last look, or at the moment that was told. */
+static void set_live_time(struct log_view *v)
+{
+	int64_t now = (int64_t)loop_real_us(), from = v->woken_us ? v->woken_us : v->quiet_us;
+
+	v->input.time_us = from < now ? from : now;
+	v->input.range_us = now - v->input.time_us + 1;
+}
+
+/* Hands out a piece of what was read. */
+static void step_take(struct log_view *v, uint64_t now_ms)
+{
+	bool begins = !v->input.within;
+	const char *piece;
+	size_t n;
+
+	if (v->input.source.missing.parts > 0) {
+		tell_missing(v);
+		return;
 	}
-	if (log_source_next(&v->source))
-		return 1;
+	if (begins) {
+		v->time_us = v->input.time_us;
+		v->range_us = v->input.range_us;
+	}
+	n = log_input_take(&v->input, &piece);
+	lines_feed(&v->lines, piece, n, v->live ? now_ms : 0);
+	v->worked = n;
+}
+
+static int step_end(struct log_view *v, uint64_t now_ms)
+{
+	if (v->input.source.missing.parts > 0)
+		tell_missing(v);
 	if (v->state == LOG_VIEW_COUNT) {
 		int r = begin_reading(v);
 
@@ -236,13 +301,32 @@ static int step_read(struct log_view *v, uint64_t now_ms)
 	if (!v->live)
 		v->lines.input_ms = now_ms;
 	v->live = true;
+	v->quiet_us = (int64_t)loop_real_us();
+	v->woken_us = 0;
 	return 0;
+}
+
+static int step_read(struct log_view *v, uint64_t now_ms)
+{
+	int r;
+
+	if (log_input_ready(&v->input)) {
+		step_take(v, now_ms);
+		return 1;
+	}
+	r = log_input_fill(&v->input);
+	if (r == 0)
+		return step_end(v, now_ms);
+	if (r > 0 && v->live && v->quiet_us)
+		set_live_time(v);
+	return r;
 }
 
 bool log_view_step(struct log_view *v, uint64_t now_ms)
 {
 	int r = 0;
 
+	v->worked = 0;
 	if (v->state == LOG_VIEW_FIND)
 		r = step_find(v);
 	else if (!log_view_at_end(v))
@@ -261,6 +345,23 @@ void log_view_more(struct log_view *v)
 {
 	if (v->state == LOG_VIEW_END)
 		v->state = LOG_VIEW_READ;
+}
+
+void log_view_written(struct log_view *v)
+{
+	if (v->live && !v->woken_us)
+		v->woken_us = (int64_t)loop_real_us();
+	log_view_more(v);
+}
+
+bool log_view_ready(const struct log_view *v)
+{
+	return v->state == LOG_VIEW_READ && log_input_ready(&v->input);
+}
+
+int64_t log_view_time(const struct log_view *v)
+{
+	return log_input_time(&v->input);
 }
 
 uint64_t log_view_deadline(const struct log_view *v)
@@ -284,12 +385,14 @@ void log_view_finish(struct log_view *v, bool over)
 
 void log_view_skip(struct log_view *v, int64_t max, int64_t keep)
 {
-	struct log_source *s = &v->source;
+	struct log_source *s = &v->input.source;
 	struct stat st;
 
 	if (!v->live || !s->live || s->fd < 0 || fstat(s->fd, &st) < 0 ||
 		st.st_size - s->offset <= max)
 		return;
+	s->offset -= v->input.end - v->input.at;
+	log_input_moved(&v->input);
 	/* The line that was begun is among those that are missed, unless part of it was shown. */
 	if (v->lines.open)
 		lines_finish(&v->lines);

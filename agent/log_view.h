@@ -7,8 +7,9 @@
  */
 
 #include "agent/lines.h"
-#include "agent/log_dirs.h"
-#include "agent/log_source.h"
+#include "agent/log_input.h"
+#include "agent/log_line.h"
+#include "agent/log_match.h"
 #include "agent/log_watch.h"
 #include "common/cleanup.h"
 
@@ -29,9 +30,7 @@ struct log_view_rules {
 
 struct log_view;
 
-/* partial: the line's end was not seen yet. */
-typedef void (*log_view_fn)(void *arg, const struct log_view *v, const char *data, size_t len,
-	int64_t time_us, bool partial);
+typedef void (*log_view_fn)(void *arg, const struct log_view *v, const struct log_line *line);
 
 enum log_view_state {
 	LOG_VIEW_FIND,	/* looks for where the last lines begin, backwards */
@@ -45,7 +44,7 @@ struct log_view {
 	struct log_view *next; /* the reader's */
 	struct log_task_info who;
 	int std;
-	struct log_source source;
+	struct log_input input;
 	struct log_watch *watch; /* the reader's */
 
 	const struct log_view_rules *rules;
@@ -55,14 +54,18 @@ struct log_view {
 	struct lines_config config;
 	struct lines lines;
 	struct log_finder finder;
+	struct log_match match;
 	int64_t skip_lines;   /* lines still to be passed over, whatever they are */
 	int64_t skip_matches; /* ... of those that would be handed out */
 	int64_t matches;
-	bool skipping;	 /* the line that goes on is passed over */
-	bool live;	 /* its end was reached once: what comes is new */
-	int64_t time_us; /* of what is read now */
-	int64_t skip_to; /* offset in the live file; -1: nothing is left out */
-	int64_t missed;	 /* lines left out since this was last set to 0 */
+	bool skipping;		    /* the line that goes on is passed over */
+	bool chosen;		    /* ... or is among those that match */
+	bool live;		    /* its end was reached once: what comes is new */
+	int64_t time_us, range_us;  /* when the line that goes on was written */
+	size_t worked;		    /* bytes that the last step looked at */
+	int64_t quiet_us, woken_us; /* live: its end was seen last; the write after that was told */
+	int64_t skip_to;	    /* offset in the live file; -1: nothing is left out */
+	int64_t missed;		    /* lines left out since this was last set to 0 */
 };
 
 /* path of the live file; rules are borrowed. history: rules->lines applies. Returns owned in ret.
@@ -72,11 +75,20 @@ _must_check_ int log_view_new(const char *path, const struct log_task_info *who,
 	struct log_view **ret);
 struct log_view *log_view_free(struct log_view *v);
 
-/* Does a bounded piece of work. Returns false at the end of what there is; then log_view_more()
- * says that it may have grown. */
+/* Does a bounded piece of work: at most one line. Returns false at the end of what there is; then
+ * log_view_more() says that it may have grown. */
 bool log_view_step(struct log_view *v, uint64_t now_ms);
 bool log_view_at_end(const struct log_view *v);
 void log_view_more(struct log_view *v);
+/* The same at the moment of a write. */
+void log_view_written(struct log_view *v);
+
+/* Whether the next step hands out what was written at log_view_time(): before that it has to be
+ * looked for, by steps that hand out nothing. */
+bool log_view_ready(const struct log_view *v);
+/* When the next line was written, as far as that is known, and never before the one in front of it;
+ * -1: not known. */
+int64_t log_view_time(const struct log_view *v);
 
 /* Partial lines and progress bars, as in lines.h. */
 uint64_t log_view_deadline(const struct log_view *v);

@@ -2,7 +2,8 @@
 /*
  * The kernel keeps one watch for each inode and inotify descriptor, so watches of the same file
  * share a number, and its mask is the union of what they ask for. A callback may free any watch:
- * those of a number are marked before the first call, and each call clears one mark.
+ * those of a number are marked before the first call, and each call clears one mark. The calls come
+ * in the order of the events, which is that of the writes.
  */
 #include "agent/log_watch.h"
 
@@ -21,7 +22,8 @@ struct log_watch {
 	int wd;	     /* -1: not with the kernel */
 	bool polled; /* the kernel has no room for it */
 	int events;
-	int due; /* to be reported in this round */
+	int due;	     /* to be reported in this round */
+	unsigned long since; /* place of the first event that made it due */
 	log_watch_fn fn;
 	void *arg;
 };
@@ -53,33 +55,47 @@ static int events_of(uint32_t mask)
 	       (mask & (IN_CREATE | IN_MOVED_TO) ? LOG_WATCH_NAMES : 0);
 }
 
+static struct log_watch *first_due(void)
+{
+	struct log_watch *first = NULL;
+
+	for (struct log_watch *w = watcher ? watcher->all : NULL; w; w = w->next) {
+		w->due &= w->events;
+		if (w->due && (!first || w->since < first->since))
+			first = w;
+	}
+	return first;
+}
+
 /* Calls what is due. A callback may free watches, and with the last one the watcher. */
 static void call_due(void)
 {
-	bool again = true;
+	struct log_watch *w;
 
-	while (again && watcher) {
-		again = false;
-		for (struct log_watch *w = watcher->all; w; w = w->next) {
-			int what = w->due & w->events;
+	while ((w = first_due())) {
+		int what = w->due;
 
-			w->due = 0;
-			if (!what)
-				continue;
-			w->fn(w->arg, what);
-			again = true;
-			break;
-		}
+		w->due = 0;
+		w->fn(w->arg, what);
 	}
+}
+
+static void set_due(struct log_watch *w, int what)
+{
+	static unsigned long place;
+
+	if (!w->due)
+		w->since = place++;
+	w->due |= what;
 }
 
 static void mark(const struct inotify_event *ev)
 {
 	for (struct log_watch *w = watcher->all; w; w = w->next) {
 		if (ev->mask & IN_Q_OVERFLOW)
-			w->due = ~0;
+			set_due(w, ~0);
 		else if (w->wd == ev->wd)
-			w->due |= events_of(ev->mask);
+			set_due(w, events_of(ev->mask));
 		/* The inode is gone, and the kernel may give its number to another one. */
 		if ((ev->mask & IN_IGNORED) && w->wd == ev->wd)
 			w->wd = -1;
@@ -107,7 +123,7 @@ static void on_fallback(void *arg)
 	for (struct log_watch *w = watcher->all; w; w = w->next)
 		if (w->polled && (w->events & LOG_WATCH_MUST)) {
 			must = true;
-			w->due = ~0;
+			set_due(w, ~0);
 		}
 	if (must)
 		loop_timer_arm(watcher->timer, FALLBACK_MS);

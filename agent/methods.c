@@ -206,6 +206,8 @@ static int method_kill(struct varlink_call *call, json_t *p, void *arg)
 		return methods_not_active(a, call);
 	n = agent_signal_tasks(
 		a, ranks, signo, methods_whom(json_get_string(p, "whom", "group")), &err);
+	if (n == -ENOENT)
+		return varlink_error(call, "NoSuchTask", json_pack("{s:s}", "task", err.field));
 	if (n < 0)
 		return varlink_error(call, "InvalidRanks",
 			json_pack("{s:s, s:o}", "ranks", ranks ? ranks : "", "message",
@@ -344,8 +346,8 @@ static int method_logs(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
 
-	return log_call_start(
-		&s->log_calls, s->a->loop, call, p, logs_run_dir(s->a->logs), s->a->ended);
+	return log_call_start(&s->log_calls, s->a->loop, call, p, logs_run_dir(s->a->logs),
+		s->a->n_tasks, s->a->ended);
 }
 
 /* elasticd has its own rules; who comes to the agent itself must be root or the job's user. */

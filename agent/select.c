@@ -52,9 +52,29 @@ struct selection {
 	struct error *err;
 };
 
-static int select_missing(struct selection *s, const char *word, size_t len)
+/* The error's field is the worker. */
+static int select_missing(struct selection *s, const char *name)
 {
-	return error_set(s->err, -ENOENT, "there is no task %.*s", (int)len, word);
+	error_set(s->err, -ENOENT, "there is no worker %s", name);
+	snprintf(s->err->field, sizeof(s->err->field), "%s", name);
+	return -ENOENT;
+}
+
+static int select_missing_word(struct selection *s, const char *word, size_t len)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%.*s", (int)len, word);
+	return select_missing(s, name);
+}
+
+static int select_missing_number(struct selection *s, int number)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s%s%d", s->role ? s->role->name : "", s->role ? ":" : "",
+		number);
+	return select_missing(s, name);
 }
 
 /* "3" or "3-7" */
@@ -72,13 +92,9 @@ static int select_numbers(struct selection *s, const char *word, size_t len)
 	for (int i = ranks_next(&set, -1); i >= 0; i = ranks_next(&set, i)) {
 		struct task *t = select_task(s->a, s->role, i);
 
-		if (t)
-			s->chosen[t->rank] = true;
-		else if (s->role)
-			return error_set(
-				s->err, -ENOENT, "there is no task %s:%d", s->role->name, i);
-		else
-			return error_set(s->err, -ENOENT, "there is no rank %d", i);
+		if (!t)
+			return select_missing_number(s, i);
+		s->chosen[t->rank] = true;
 	}
 	return 0;
 }
@@ -87,7 +103,7 @@ static int select_whole_role(struct selection *s, const char *word, size_t len)
 {
 	s->role = select_role(s->a, word, len);
 	if (!s->role)
-		return select_missing(s, word, len);
+		return select_missing_word(s, word, len);
 	for (int i = 0; i < s->a->n_tasks; i++)
 		if (s->a->tasks[i].role == s->role)
 			s->chosen[i] = true;
@@ -110,7 +126,7 @@ static int select_word(struct selection *s, const char *word, size_t len)
 		return select_whole_role(s, word, len);
 	s->role = select_role(s->a, word, before);
 	if (!s->role)
-		return select_missing(s, word, len);
+		return select_missing_word(s, word, len);
 	return select_numbers(s, colon + 1, len - before - 1);
 }
 

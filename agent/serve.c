@@ -28,9 +28,10 @@ struct serve {
 static int serve_logs(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct serve *s = arg;
+	const json_t *tasks = json_get_array(json_get_object(s->state, "job"), "tasks");
 
-	return log_call_start(
-		&s->log_calls, s->loop, call, p, json_get_string(s->state, "log_dir", NULL), true);
+	return log_call_start(&s->log_calls, s->loop, call, p,
+		json_get_string(s->state, "log_dir", NULL), (int)json_array_size(tasks), true);
 }
 
 static int serve_errors(struct varlink_call *call, json_t *p, void *arg)

@@ -15,7 +15,8 @@ struct stop_call {
 	int stopped;
 };
 
-/* What the core said no to, as the interface says it. task: what was asked for. */
+/* What the core said no to, as the interface says it. task: what was asked for, of which the error
+ * may name a part. */
 static int single_call_refuse(struct agent *a, struct varlink_call *call, const char *task, int r,
 	const struct error *err)
 {
@@ -25,8 +26,8 @@ static int single_call_refuse(struct agent *a, struct varlink_call *call, const 
 			json_pack("{s:s, s:s}", "job", a->spec->name, "state",
 				a->leader_over ? "stopping" : group_state_name(a->group.state)));
 	case -ENOENT:
-		return varlink_error(
-			call, "NoSuchTask", json_pack("{s:o}", "task", json_text(task)));
+		return varlink_error(call, "NoSuchTask",
+			json_pack("{s:o}", "task", json_text(*err->field ? err->field : task)));
 	case -EINVAL:
 		return varlink_error(call, "InvalidTasks",
 			json_pack("{s:o, s:o}", "tasks", json_text(task), "message",

@@ -68,7 +68,10 @@ agent_SRC := \
 	agent/log_file.c \
 	agent/log_filter.c \
 	agent/log_index.c \
+	agent/log_input.c \
 	agent/log_line.c \
+	agent/log_match.c \
+	agent/log_parts.c \
 	agent/log_pipe.c \
 	agent/log_plan.c \
 	agent/log_reader.c \

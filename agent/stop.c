@@ -78,15 +78,18 @@ int agent_signal_tasks(
 	struct agent *a, const char *ranks_text, int signo, enum spec_whom whom, struct error *err)
 {
 	_cleanup_(ranks_fini) struct ranks ranks = { 0 };
-	int sent = 0, r;
+	int sent = 0, r, missing;
 
 	if (ranks_text) {
 		r = ranks_parse(&ranks, ranks_text, "ranks", err);
 		if (r < 0)
 			return r;
-		if (ranks_last(&ranks) >= a->n_tasks)
-			return error_field(err, -EINVAL, "ranks",
-				"expected ranks below %d, got \"%s\"", a->n_tasks, ranks_text);
+		missing = ranks_next(&ranks, a->n_tasks - 1);
+		if (missing >= 0) {
+			error_set(err, -ENOENT, "there is no worker %d", missing);
+			snprintf(err->field, sizeof(err->field), "%d", missing);
+			return -ENOENT;
+		}
 	}
 	for (int i = 0; i < a->n_tasks; i++) {
 		struct task *t = &a->tasks[i];

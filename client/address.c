@@ -72,57 +72,80 @@ int address_parse(const char *text, struct address *ret, struct error *err)
 	return 0;
 }
 
-/* Adds the ranks of role whose index is in want (all when NULL) and takes what it found from want's
- * count. */
-static int collect(const json_t *tasks, const char *role, const struct ranks *want,
-	struct ranks *found, int *ret_n)
+static bool is_of(const json_t *task, const char *role)
+{
+	const char *name = json_string_value(json_object_get(task, "role"));
+
+	return !role || (name && !strcmp(name, role));
+}
+
+/* Adds the ranks of the tasks of role (NULL: of all) whose number by key is in want (all when
+ * NULL), and takes these numbers for present. */
+static int collect(const json_t *tasks, const char *role, const char *key, const struct ranks *want,
+	struct ranks *found, struct ranks *present)
 {
 	size_t i;
 	json_t *task;
 
-	*ret_n = 0;
 	json_array_foreach (tasks, i, task) {
-		const char *name = json_string_value(json_object_get(task, "role"));
-		int index = json_integer_value(json_object_get(task, "index"));
+		int number = json_integer_value(json_object_get(task, key));
 		int rank = json_integer_value(json_object_get(task, "rank"));
 
-		if (!name || strcmp(name, role) != 0 || (want && !ranks_contains(want, index)))
+		if (!is_of(task, role) || (want && !ranks_contains(want, number)) || rank < 0 ||
+			rank > RANKS_MAX || number < 0 || number > RANKS_MAX)
 			continue;
-		if (rank < 0 || rank > RANKS_MAX)
-			continue;
-		if (ranks_add(found, rank, rank) < 0)
+		if (ranks_add(found, rank, rank) < 0 || ranks_add(present, number, number) < 0)
 			return -ENOMEM;
-		(*ret_n)++;
 	}
+	return 0;
+}
+
+/* The first that is wanted and not present, or -1. */
+static int first_missing(const struct ranks *want, const struct ranks *present)
+{
+	int i = ranks_next(want, -1);
+
+	while (i >= 0 && ranks_contains(present, i))
+		i = ranks_next(want, i);
+	return i;
+}
+
+/* Finds all that a means among tasks. */
+static int find(
+	const struct address *a, const json_t *tasks, struct ranks *found, struct error *err)
+{
+	_cleanup_(ranks_fini) struct ranks want = { 0 }, present = { 0 };
+	const char *set = a->role ? a->indexes : a->ranks;
+	int missing, r = set ? ranks_parse(&want, set, NULL, err) : 0;
+
+	if (r < 0)
+		return r;
+	if (collect(tasks, a->role, a->role ? "index" : "rank", set ? &want : NULL, found,
+		    &present) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	missing = set ? first_missing(&want, &present) : -1;
+	if (missing >= 0)
+		return error_set(err, -ENOENT, "there is no worker %s%s%d", a->role ? a->role : "",
+			a->role ? ":" : "", missing);
+	if (ranks_count(found) == 0)
+		return error_set(err, -ENOENT, "there is no worker %s", a->role);
 	return 0;
 }
 
 int address_ranks(const struct address *a, const json_t *job, char **ret, struct error *err)
 {
-	struct ranks want = { 0 }, found = { 0 };
-	int n = 0, r = 0;
+	_cleanup_(ranks_fini) struct ranks found = { 0 };
+	const json_t *tasks = json_object_get(job, "tasks");
+	int r;
 
-	if (!a->role) {
+	/* A job that is just being started has none yet. */
+	if (!a->role && (!a->ranks || json_array_size(tasks) == 0)) {
 		*ret = a->ranks ? strdup(a->ranks) : NULL;
 		return a->ranks && !*ret ? error_set(err, -ENOMEM, "out of memory") : 0;
 	}
-	if (a->indexes)
-		r = ranks_parse(&want, a->indexes, "index", err);
-	if (r == 0)
-		r = collect(json_object_get(job, "tasks"), a->role, a->indexes ? &want : NULL,
-			&found, &n);
-	if (r == 0 && n == 0)
-		r = error_set(err, -ENOENT, "job %s has no %s%s%s", a->job, a->role,
-			a->indexes ? ":" : "", a->indexes ? a->indexes : "");
-	else if (r == 0 && a->indexes && n < ranks_count(&want))
-		r = error_set(
-			err, -ENOENT, "job %s has only some of %s:%s", a->job, a->role, a->indexes);
-	if (r == 0) {
-		*ret = ranks_to_string(&found);
-		if (!*ret)
-			r = error_set(err, -ENOMEM, "out of memory");
-	}
-	ranks_fini(&want);
-	ranks_fini(&found);
-	return r;
+	r = find(a, tasks, &found, err);
+	if (r < 0)
+		return r;
+	*ret = ranks_to_string(&found);
+	return *ret ? 0 : error_set(err, -ENOMEM, "out of memory");
 }

@@ -23,9 +23,10 @@ _must_check_ int address_parse(const char *text, struct address *ret, struct err
 void address_fini(struct address *a);
 
 /*
- * The set of global ranks that a means: NULL in ret for all. With a role it looks into job, an
- * io.elasticd.Manager.Job object (borrowed). Returns 0 with owned text, -ENOENT where the role or
- * an index is not there, -ENOMEM.
+ * The set of global ranks that a means: NULL in ret for all. job is an io.elasticd.Manager.Job
+ * object (borrowed); without a role it may be NULL, for whoever leaves it to the agent to look
+ * whether the ranks are there. Returns 0 with owned text, -ENOENT where a worker is not there,
+ * -ENOMEM.
  */
 _must_check_ int address_ranks(
 	const struct address *a, const json_t *job, char **ret, struct error *err);

@@ -103,6 +103,7 @@ static int printer_init(
 		/* People see a prompt or a progress bar at once; a pipe gets whole lines. */
 		.eager = ctl->columns > 0,
 		.prefix = !raw && !args_has(args, "no-prefix"),
+		.raw = raw,
 		.color_out = ctl->color_out,
 		.color_err = ctl->color_out };
 	if (!when || !strcmp(when, "none"))

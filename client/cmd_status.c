@@ -306,23 +306,6 @@ static int fetch(struct ctl *ctl, const char *name, json_t **ret)
 	return r;
 }
 
-/* Whether a worker of the job has one of these ranks. */
-static bool has_any(const json_t *job, const char *set)
-{
-	const json_t *tasks = json_object_get(job, "tasks");
-	struct ranks ranks = { 0 };
-	bool found = false;
-	json_t *task;
-	size_t i;
-
-	if (ranks_parse(&ranks, set, NULL, NULL) < 0)
-		return false;
-	json_array_foreach (tasks, i, task)
-		found = found || ranks_contains(&ranks, (int)get_int(task, "rank"));
-	ranks_fini(&ranks);
-	return found;
-}
-
 static int show(struct ctl *ctl, const char *text, bool full, bool first, json_t *all)
 {
 	_cleanup_(address_fini) struct address a = { 0 };
@@ -339,8 +322,6 @@ static int show(struct ctl *ctl, const char *text, bool full, bool first, json_t
 		return r;
 	if (address_ranks(&a, job, &set, &err) < 0)
 		return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
-	if (a.ranks && !has_any(job, a.ranks))
-		return ctl_error(ctl, CTL_REFUSED, "job %s has no rank %s", a.job, a.ranks);
 	json_array_append(all, job);
 	if (!ctl->json && !ctl->quiet) {
 		if (set && ranks_parse(&wanted, set, NULL, &err) < 0)

@@ -86,7 +86,7 @@ int tasks_one(struct ctl *ctl, const struct address *a, char **ret_role, int *re
 			}
 		if (!role)
 			return ctl_error(ctl, ctl->verdict_status ? CTL_FAILED : CTL_REFUSED,
-				"job %s has no rank %d", a->job, rank);
+				"there is no worker %d", rank);
 	}
 	*ret_role = strdup(role);
 	return *ret_role ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");

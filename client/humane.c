@@ -58,9 +58,14 @@ const char *humane_timestamp(int64_t us, char buf[HUMANE_TEXT_MAX])
 
 const char *humane_iso(int64_t us, char buf[HUMANE_TEXT_MAX])
 {
+	return humane_iso_to(us, 6, buf);
+}
+
+const char *humane_iso_to(int64_t us, int digits, char buf[HUMANE_TEXT_MAX])
+{
 	time_t seconds = us / SECOND;
 	struct tm tm;
-	char date[32];
+	char date[32], fraction[8];
 	long offset;
 
 	if (us < 0 || us > TIME_MAX_US || !localtime_r(&seconds, &tm)) {
@@ -69,8 +74,9 @@ const char *humane_iso(int64_t us, char buf[HUMANE_TEXT_MAX])
 	}
 	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
 	offset = labs(tm.tm_gmtoff) / 60;
-	snprintf(buf, HUMANE_TEXT_MAX, "%s.%06d%c%02ld:%02ld", date, (int)(us % SECOND),
-		tm.tm_gmtoff < 0 ? '-' : '+', offset / 60, offset % 60);
+	snprintf(fraction, sizeof(fraction), ".%06d", (int)(us % SECOND));
+	snprintf(buf, HUMANE_TEXT_MAX, "%s%.*s%c%02ld:%02ld", date, digits > 0 ? digits + 1 : 0,
+		fraction, tm.tm_gmtoff < 0 ? '-' : '+', offset / 60, offset % 60);
 	return buf;
 }
 

@@ -23,6 +23,8 @@ const char *humane_timestamp(int64_t us, char buf[HUMANE_TEXT_MAX]);
 
 /* "2023-11-14T22:13:20.123456+00:00". Returns buf. */
 const char *humane_iso(int64_t us, char buf[HUMANE_TEXT_MAX]);
+/* The same with so many digits behind the point, at most 6; the others are left out. */
+const char *humane_iso_to(int64_t us, int digits, char buf[HUMANE_TEXT_MAX]);
 
 /* "2023-11-14 22:13:20.123", for columns of times. Returns buf. */
 const char *humane_clock(int64_t us, char buf[HUMANE_TEXT_MAX]);

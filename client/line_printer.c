@@ -41,9 +41,31 @@ static FILE *file_of(const struct line_printer *p, bool is_err)
 	return is_err ? p->err : p->out;
 }
 
+/* How many digits behind the point are known of a time within so many microseconds. */
+static int known_digits(int64_t range_us)
+{
+	int digits = 6;
+
+	for (int64_t unit = 1; unit < range_us && digits > 0; unit *= 10)
+		digits--;
+	return digits;
+}
+
+/* "+1.500000", with so many digits behind the point; the others are not rounded but left out. */
+static void write_relative(int64_t us, int digits, bool about, FILE *f)
+{
+	char text[40];
+	int n = snprintf(text, sizeof(text), "%s%+.6f", about ? "~" : "", us / 1e6);
+
+	n -= digits > 0 ? 6 - digits : 7;
+	fprintf(f, "%12.*s ", n, text);
+}
+
+/* Nothing that is not known: of a range of time its start, with "~" before it. */
 static void write_time(const struct line_printer *p, const json_t *line, FILE *f)
 {
-	int64_t us = get_int(line, "time_us");
+	int64_t us = get_int(line, "time_us"), range_us = get_int(line, "range_us");
+	int digits = known_digits(range_us);
 	char buf[HUMANE_TEXT_MAX];
 
 	if (p->time == LINE_TIME_NONE)
@@ -51,9 +73,9 @@ static void write_time(const struct line_printer *p, const json_t *line, FILE *f
 	if (us <= 0)
 		fputs("? ", f);
 	else if (p->time == LINE_TIME_ISO)
-		fprintf(f, "%s ", humane_iso(us, buf));
+		fprintf(f, "%s%s ", range_us > 0 ? "~" : "", humane_iso_to(us, digits, buf));
 	else
-		fprintf(f, "%+12.6f ", (us - p->start_us) / 1e6);
+		write_relative(us - p->start_us, digits, range_us > 0, f);
 }
 
 static void write_head(const struct line_printer *p, const json_t *line, bool is_err)
@@ -66,8 +88,8 @@ static void write_head(const struct line_printer *p, const json_t *line, bool is
 
 	write_time(p, line, f);
 	if (p->prefix)
-		fprintf(f, "%s[%s:%d]%s ", color ? color_rank(rank) : "", role ? role : "worker",
-			index, color ? COLOR_OFF : "");
+		fprintf(f, "%s[%s:%d%s]%s ", color ? color_rank(rank) : "", role ? role : "worker",
+			index, is_err ? " err" : "", color ? COLOR_OFF : "");
 }
 
 void line_printer_break(struct line_printer *p)
@@ -169,6 +191,8 @@ void line_printer_add(struct line_printer *p, const json_t *line)
 	_cleanup_free_ void *decoded = NULL;
 	size_t len = 0;
 
+	if (p->raw && has_value(line, "missing_lines"))
+		return;
 	if (base64 && base64_decode(base64, strlen(base64), &decoded, &len) == 0)
 		print_bytes(p, line, decoded, len);
 	else if (json_is_string(text))

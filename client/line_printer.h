@@ -16,7 +16,8 @@ enum { LINE_HELD_MAX = 64 * 1024 };
 
 struct line_printer {
 	FILE *out, *err; /* where the workers' two streams go */
-	bool prefix;
+	bool prefix;	 /* of stderr it says so */
+	bool raw;	 /* nothing but what the workers wrote */
 	bool color_out, color_err;
 	bool eager; /* show parts as they come */
 	enum line_time time;

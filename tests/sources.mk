@@ -39,6 +39,7 @@ unit_TESTS := \
 	log_drain \
 	log_file \
 	log_index \
+	log_match \
 	log_pipe \
 	log_plan \
 	log_reader \

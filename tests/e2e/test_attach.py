@@ -373,7 +373,7 @@ def test_a_group_that_ends_meanwhile_refuses_who_wants_to_replace(box, daemon, h
 
 def test_what_cannot_be_attached(box, daemon):
     start(box, daemon)
-    for target, text in (("j/worker:5", "worker:5"), ("j/nobody:0", "nobody:0"), ("j/7", "rank 7"),
+    for target, text in (("j/worker:5", "worker:5"), ("j/nobody:0", "nobody:0"), ("j/7", "no worker 7"),
                          ("none/worker:0", "none"), ("j", "JOB/ROLE:INDEX"), ("j/worker", "one worker"),
                          ("j/worker:0-1", "one worker")):
         result = box.ctl("attach", target, "--", "true")

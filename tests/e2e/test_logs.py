@@ -89,6 +89,55 @@ def test_logs_by_command_line(box, daemon):
     assert "out 10" in result.out and "out 3" not in result.out, result
 
 
+def take_turns(box, daemon, lines, **logs):
+    """A job of two workers that write these lines in turns, each when the one before is in its file."""
+    steps = [f"if-rank:{i % 2}:{step}" for i, text in enumerate(lines)
+             for step in (f"wait-file:{box.path('go')}.{i}", text)]
+    name, run = daemon.submit(spec(*steps, replicas=2, logs=dict(BOTH, **logs)))
+    job = daemon.status(name)
+    for i, text in enumerate(lines):
+        box.path(f"go.{i}").touch()
+        stream = "stderr" if text.startswith("e") else "stdout"
+        wait_text(daemon.log(job, 0, i % 2, stream), text.split(":")[1])
+    daemon.wait(run)
+    return run
+
+
+def test_lines_of_several_ranks_come_in_order_of_time(box, daemon):
+    lines = [f"{'e' if i % 3 == 0 else ''}print:line-{i}." for i in range(8)]
+    run = take_turns(box, daemon, lines, timestamps=True)
+    shown = box.ctl("logs", run).out.splitlines()
+    assert shown == [f"[worker:{i % 2}{' err' if i % 3 == 0 else ''}] line-{i}." for i in range(8)]
+    assert box.ctl("logs", "-n1", "--stream=out", run).out.split() == [
+        "[worker:0]", "line-4.", "[worker:1]", "line-7."], "the last of each file"
+
+
+def test_of_a_time_no_more_is_shown_than_is_known(box, daemon):
+    before = int(time.time()) - 1
+    run = take_turns(box, daemon, ["print:a.", "eprint:b."])
+    result = box.ctl("logs", "--timestamps=iso", run)
+    assert re.fullmatch(r"(~[-0-9]{10}T[0-9:]{8}[-+][0-9:]{5} \[worker:.( err)?\] .\.\n){2}",
+                        result.out), result
+    with daemon.connect() as v:
+        got = [line for answer in v.stream("Logs", job=run) for line in answer["lines"]]
+    assert all(line["range_us"] == 1000000 and line["time_us"] > before * 1000000 for line in got), got
+    result = box.ctl("logs", "--timestamps=relative", run)
+    assert re.fullmatch(r"( +~\+\d+ \[.*\n){2}", result.out), result
+
+
+def test_grep_shows_lines_that_contain_a_text(box, daemon):
+    job = daemon.run(spec("print:one %r", "eprint:two %r", "print:twofold", "long:50000", "print:no",
+                          replicas=2, logs=BOTH))
+    result = box.ctl("logs", "--grep=two", job["run"])
+    assert sorted(result.out.splitlines()) == sorted(
+        line for r in range(2) for line in (f"[worker:{r} err] two {r}", f"[worker:{r}] twofold"))
+    assert sorted(box.ctl("logs", "-g", "t", "-n1", f"{job['run']}/1").out.splitlines()) == [
+        "[worker:1 err] two 1", "[worker:1] twofold"]
+    result = box.ctl("logs", "--grep=" + "x" * 5000, job["run"])
+    assert (result.rc, result.err) == (
+        1, "elasticctl: contains: expected at most 4096 bytes\n"), result
+
+
 def test_binary_bytes_on_the_console(box):
     result = box.run("-t", "3", PUPPET, "raw:6100ff620a", "eraw:00c3280a")
     assert result.out_bytes == b"[default:0] a\x00\xffb\n", result
@@ -308,6 +357,18 @@ def test_rotation_keeps_head_and_tail(box, daemon):
     assert b"THE LAST LINE" in daemon.log(job, 0, 0).read_bytes()
     lines = [t for _, _, t in lines_of(daemon, job["run"])]
     assert lines[-1] == b"THE LAST LINE"
+
+
+def test_a_gap_left_by_rotation_is_one_line_that_counts(box, daemon):
+    job = daemon.run(spec("lines:20000:100", logs={"redirects": 1, "max_size": "64KiB", "keep": 2}))
+    shown = box.ctl("logs", job["run"]).out.splitlines()
+    gap, = (line for line in shown if "missing" in line)
+    m = re.fullmatch(r"\[worker:0\] elasticd: (\d+) lines \((\d+) bytes\) are missing here: rotation has "
+                     r"removed \d+ parts of this log", gap)
+    assert m and int(m[1]) == 20000 - (len(shown) - 1) and int(m[2]) == 100 * int(m[1]), gap
+    before, after = shown[shown.index(gap) - 1], shown[shown.index(gap) + 1]
+    assert int(after.split()[2]) - int(before.split()[2]) == int(m[1]) + 1, (before, after)
+    assert len(box.ctl("logs", "--raw", job["run"]).out.splitlines()) == len(shown) - 1
 
 
 def plain(path):

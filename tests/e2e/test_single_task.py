@@ -287,8 +287,9 @@ def test_what_cannot_be(box, daemon):
     for command in ([], [""]):
         refused("Failed", start, daemon, name, command=command)
     assert "env" in refused("Failed", start, daemon, name, env=["NOVALUE"])["message"]
-    for tasks in ("worker:7", "nobody", "nobody:0", "9", "worker:0,5", "worker:1-9"):
-        assert refused("NoSuchTask", stop, daemon, name, tasks)["task"] == tasks
+    for tasks, missing in (("worker:7",) * 2, ("nobody",) * 2, ("nobody:0",) * 2, ("9",) * 2,
+                           ("worker:0,5", "worker:5"), ("worker:1-9", "worker:2")):
+        assert refused("NoSuchTask", stop, daemon, name, tasks)["task"] == missing
     for tasks in ("", ",", "worker:", ":1", "worker:x", "worker:1,,2", "3-1", "-1", "worker:-1"):
         refused("InvalidTasks", stop, daemon, name, tasks)
     assert [t["state"] for t in daemon.status(name)["tasks"]] == ["running"] * 2

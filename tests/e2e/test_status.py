@@ -5,6 +5,8 @@ import os
 import re
 import time
 
+import pytest
+
 from harness import PUPPET, spec, wait_file, wait_for
 
 
@@ -112,10 +114,22 @@ def test_a_worker_is_addressed_by_role_and_index(box, daemon):
     assert "I am 2" in out and "I am 1" not in out
 
 
-def test_a_rank_that_is_not_there_is_named(box, daemon):
-    name, _ = daemon.submit(spec("hang"))
-    result = box.ctl("status", f"{name}/7")
-    assert (result.rc, result.err) == (1, f"elasticctl: job {name} has no rank 7\n"), result
+@pytest.mark.parametrize("verb", ["status", "logs", "kill", "stop", "restart", "dump", "attach"])
+@pytest.mark.parametrize("missing", ["7", "worker:7", "nobody:0"])
+def test_a_worker_that_is_not_there_is_named_alike_by_all_verbs(box, daemon, verb, missing):
+    name, _ = daemon.submit(spec("print:up", "hang"))
+    daemon.call("Wait", job=name, until="running")
+    result = box.ctl(verb, f"{name}/{missing}")
+    status = 125 if verb == "attach" else 1
+    assert (result.rc, result.err) == (status, f"elasticctl: there is no worker {missing}\n"), result
+
+
+@pytest.mark.parametrize("verb", ["status", "logs", "kill"])
+def test_a_worker_that_is_not_there_is_named_among_others_that_are(box, daemon, verb):
+    name, _ = daemon.submit(spec("print:up", "hang"))
+    daemon.call("Wait", job=name, until="running")
+    result = box.ctl(verb, f"{name}/0,7")
+    assert (result.rc, result.err) == (1, "elasticctl: there is no worker 7\n"), result
 
 
 def test_strange_last_lines_do_not_break_the_terminal(box, daemon):

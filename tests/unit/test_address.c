@@ -45,8 +45,9 @@ START_TEST(workers_are_addressed_by_rank_set_role_and_index)
 	} rows[] = {
 		{ "digits", "-" },
 		{ "digits/2", "2" },
-		{ "digits/0,3-7", "0,3-7" },
-		{ "digits/5-6,3,4", "3-6" },
+		{ "digits/0,2-3", "0,2,3" },
+		{ "digits/3,0,2", "0,2,3" },
+		{ "digits/0,3-7", "!ENOENT" },
 		{ "digits/worker", "1-3" },
 		{ "digits/worker:1", "2" },
 		{ "digits/worker:0,2", "1,3" },

@@ -51,7 +51,7 @@ START_TEST(each_line_has_its_prefix_and_goes_to_its_stream)
 
 	print(&p, "[" LINE(0, "out", "a", "") "," LINE(12, "err", "b", "") "," LINE(
 			  0, "out", "", "") "]");
-	wrote(&p, "[w:0] a\n[w:0] \n", "[w:12] b\n");
+	wrote(&p, "[w:0] a\n[w:0] \n", "[w:12 err] b\n");
 }
 END_TEST
 
@@ -71,7 +71,7 @@ START_TEST(another_workers_line_comes_after_or_before_but_never_within)
 
 	print(&p, "[" LINE(0, "out", "par", ",\"partial\":true") "," LINE(1, "out", "x",
 			  "") "," LINE(0, "err", "e", "") "," LINE(0, "out", "tial", "") "]");
-	wrote(&p, "[w:1] x\n[w:0] partial\n", "[w:0] e\n");
+	wrote(&p, "[w:1] x\n[w:0] partial\n", "[w:0 err] e\n");
 }
 END_TEST
 
@@ -125,7 +125,7 @@ START_TEST(an_unfinished_line_is_ended_with_the_view)
 	struct line_printer p = printer();
 
 	print(&p, "[" LINE(3, "err", "dying", ",\"partial\":true") "]");
-	wrote(&p, "", "[w:3] dying\n");
+	wrote(&p, "", "[w:3 err] dying\n");
 }
 END_TEST
 
@@ -175,13 +175,48 @@ START_TEST(times_are_put_on_when_they_are_known)
 }
 END_TEST
 
+START_TEST(of_a_time_no_more_is_shown_than_is_known)
+{
+	struct line_printer p = printer();
+
+	p.time = LINE_TIME_ISO;
+	print(&p, "[" LINE(0, "out", "a",
+			  ",\"time_us\":1700000000987654,\"range_us\":1000000") "," LINE(0, "out",
+			  "b", ",\"time_us\":1700000000987654,\"range_us\":20000") "]");
+	p.time = LINE_TIME_RELATIVE;
+	p.start_us = 1700000000000000;
+	print(&p, "[" LINE(0, "out", "c",
+			  ",\"time_us\":1700000001987654,\"range_us\":1000000") "," LINE(0, "out",
+			  "d", ",\"time_us\":1700000001987654,\"range_us\":99") "]");
+	wrote(&p,
+		"~2023-11-14T22:13:20+00:00 [w:0] a\n"
+		"~2023-11-14T22:13:20.9+00:00 [w:0] b\n"
+		"         ~+1 [w:0] c\n"
+		"    ~+1.9876 [w:0] d\n",
+		"");
+}
+END_TEST
+
+START_TEST(what_is_missing_is_no_bytes_of_a_worker)
+{
+	struct line_printer p = printer();
+
+	print(&p, "[" LINE(0, "out", "2 lines are missing", ",\"missing_lines\":2") "]");
+	p.raw = true;
+	p.prefix = false;
+	print(&p, "[" LINE(0, "out", "not shown", ",\"missing_lines\":2") "," LINE(
+			  0, "out", "a", "") "]");
+	wrote(&p, "[w:0] 2 lines are missing\na\n", "");
+}
+END_TEST
+
 START_TEST(only_the_prefix_is_coloured)
 {
 	struct line_printer p = printer();
 
 	p.color_out = true;
 	print(&p, "[" LINE(0, "out", "a", "") "," LINE(0, "err", "b", "") "]");
-	wrote(&p, "\033[36m[w:0]\033[0m a\n", "[w:0] b\n");
+	wrote(&p, "\033[36m[w:0]\033[0m a\n", "[w:0 err] b\n");
 }
 END_TEST
 
@@ -214,6 +249,8 @@ int main(void)
 	tcase_add_test(tc, bytes_that_are_no_text_come_out_as_they_were);
 	tcase_add_test(tc, what_is_no_base64_is_left_out);
 	tcase_add_test(tc, times_are_put_on_when_they_are_known);
+	tcase_add_test(tc, of_a_time_no_more_is_shown_than_is_known);
+	tcase_add_test(tc, what_is_missing_is_no_bytes_of_a_worker);
 	tcase_add_test(tc, only_the_prefix_is_coloured);
 	tcase_add_test(tc, odd_answers_are_survived);
 	suite_add_tcase(s, tc);

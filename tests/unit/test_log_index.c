@@ -40,6 +40,7 @@ static void teardown(void)
 }
 
 static struct log_index_table table;
+static int64_t range;
 
 static size_t load(const char *name)
 {
@@ -75,13 +76,14 @@ START_TEST(a_place_is_found_by_time_and_a_time_by_place)
 	ck_assert_int_eq(log_index_since(&table, 150000000), 80);
 	ck_assert_int_eq(log_index_since(&table, 300500000), 90);
 	ck_assert_int_eq(log_index_since(&table, 400000000), INT64_MAX);
-	ck_assert_int_eq(log_index_time(&table, 0), 100000000);
-	ck_assert_int_eq(log_index_time(&table, 49), 100000000);
-	ck_assert_int_eq(log_index_time(&table, 50), 101000000);
-	ck_assert_int_eq(log_index_time(&table, 1000), 300000000);
+	ck_assert_int_eq(log_index_time(&table, 0, &range), 100000000);
+	ck_assert_int_eq(log_index_time(&table, 49, &range), 100000000);
+	ck_assert_int_eq(log_index_time(&table, 50, &range), 101000000);
+	ck_assert_int_eq(range, 1000000);
+	ck_assert_int_eq(log_index_time(&table, 1000, &range), 300000000);
 	log_index_table_fini(&table);
 	ck_assert_int_eq(log_index_since(&table, 5), 0);
-	ck_assert_int_eq(log_index_time(&table, 5), -1);
+	ck_assert_int_eq(log_index_time(&table, 5, &range), -1);
 }
 END_TEST
 
@@ -93,11 +95,11 @@ START_TEST(a_clock_that_goes_back_and_a_truncated_file_do_no_harm)
 	log_index_append(path, 10, 500);
 	log_index_append(path, 20, 2000);
 	ck_assert_uint_eq(load("x.idx"), 3);
-	ck_assert_int_eq(log_index_time(&table, 10), 1000);
+	ck_assert_int_eq(log_index_time(&table, 10, &range), 1000);
 	log_index_append(path, 5, 3000);
 	log_index_append(path, 6, 4000);
 	ck_assert_uint_eq(load("x.idx"), 2);
-	ck_assert_int_eq(log_index_time(&table, 5), 3000);
+	ck_assert_int_eq(log_index_time(&table, 5, &range), 3000);
 	/* A record that was cut off by a crash. */
 	ck_assert_int_eq(truncate(path, 4 * LOG_INDEX_RECORD + 7), 0);
 	ck_assert_uint_eq(load("x.idx"), 1);

@@ -86,7 +86,7 @@ static int start(const char *params, struct error *err)
 	int r;
 
 	ck_assert_ptr_nonnull(j);
-	r = log_reader_new(t.loop, t.dir, j, on_lines, NULL, &reader, err);
+	r = log_reader_new(t.loop, t.dir, j, 12, on_lines, NULL, &reader, err);
 	json_decref(j);
 	return r;
 }
@@ -144,7 +144,7 @@ static void two_ranks(void)
 	say("attempt_0/1/stdout.log", "b1\r\nb2\nb3");
 }
 
-START_TEST(history_comes_rank_by_rank_and_stream_by_stream)
+START_TEST(history_without_times_comes_rank_by_rank_and_stream_by_stream)
 {
 	two_ranks();
 	ck_assert_str_eq(read_all("{}"), "0:o:a1|0:o:a2|0:o:a3|0:e:e1|1:o:b1|1:o:b2|1:o:b3+|");
@@ -263,6 +263,128 @@ START_TEST(stamps_become_times_and_choose_lines)
 }
 END_TEST
 
+/* A stamped line of 2026-01-01 at so many tenths of a second. */
+static void say_at(const char *name, int tenths, const char *what)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "2026-01-01T00:00:%02d.%d00000Z %s\n", tenths / 10,
+		tenths % 10, what);
+	say(name, line);
+}
+
+START_TEST(lines_of_several_ranks_come_in_order_of_time)
+{
+	for (int i = 0; i < 3; i++)
+		rank_dir(0, i, true);
+	say_at("attempt_0/0/stdout.log", 1, "a");
+	say_at("attempt_0/2/stdout.log", 2, "b");
+	say_at("attempt_0/0/stderr.log", 3, "c");
+	say_at("attempt_0/1/stdout.log", 4, "d");
+	say_at("attempt_0/1/stdout.log", 5, "e");
+	say_at("attempt_0/2/stdout.log", 5, "f");
+	say_at("attempt_0/0/stdout.log", 5, "g");
+	say_at("attempt_0/1/stderr.log", 6, "h");
+	/* Its clock went back: what was written later comes later all the same. */
+	say_at("attempt_0/1/stderr.log", 2, "i");
+	say_at("attempt_0/0/stdout.log", 7, "j");
+	say("attempt_0/2/stdout.log", "2026-01-01T00:00:00.800000Z the end");
+	say_at("attempt_0/1/stdout.log", 9, "k");
+	ck_assert_str_eq(read_all("{}"),
+		"0:o:a|2:o:b|0:e:c|1:o:d|0:o:g|1:o:e|2:o:f|1:e:h|1:e:i|0:o:j|2:o:the end+|1:o:k|");
+	ck_assert_str_eq(read_all("{\"lines\":1}"), "1:e:i|0:e:c|0:o:j|2:o:the end+|1:o:k|");
+	ck_assert_str_eq(read_all("{\"lines\":1,\"contains\":\"e\"}"), "1:o:e|2:o:the end+|");
+	ck_assert_str_eq(read_all("{\"since_us\":1767225600600000,\"until_us\":1767225600700000}"),
+		"1:e:h|0:o:j|");
+}
+END_TEST
+
+START_TEST(a_range_of_time_is_told_where_no_more_is_known)
+{
+	const char *idx;
+
+	rank_dir(0, 0, false);
+	rank_dir(0, 1, false);
+	say("attempt_0/0/stdout.log", "a\nb\nc\n");
+	say("attempt_0/1/stdout.log", "d\ne\n");
+	idx = logtest_path(&t, "attempt_0/0/stdout.idx");
+	ck_assert_int_eq(log_index_append(idx, 0, 100000000), 0);
+	ck_assert_int_eq(log_index_append(idx, 2, 100400000), 0);
+	ck_assert_int_eq(log_index_append(idx, 4, 300000000), 0);
+	idx = logtest_path(&t, "attempt_0/1/stdout.idx");
+	ck_assert_int_eq(log_index_append(idx, 2, 200000000), 0);
+	/* Of d no time is known at all. */
+	ck_assert_str_eq(read_all("{}"), "1:o:d|0:o:a|0:o:b|1:o:e|0:o:c|");
+	for (size_t i = 0; i < 5; i++) {
+		static const int64_t times[] = { -1, 100000000, 100400000, 200000000, 300000000 };
+		static const int64_t ranges[] = { -1, 400000, 1000000, 1000000, 1000000 };
+		const json_t *line = json_array_get(got, i), *time, *range;
+
+		time = json_object_get(line, "time_us");
+		range = json_object_get(line, "range_us");
+		ck_assert_int_eq(time ? json_integer_value(time) : -1, times[i]);
+		ck_assert_int_eq(range ? json_integer_value(range) : -1, ranges[i]);
+	}
+}
+END_TEST
+
+/* Long logs of several ranks, whose lines have random distances: each log in its own order, and all
+ * of them in that of time. */
+START_TEST(long_logs_are_put_into_one_order)
+{
+	enum { RANKS = 5 };
+	int lines = walk_length(2000, 2000, 200), ms[RANKS] = { 0 }, next[RANKS] = { 0 };
+	int64_t before = 0;
+	json_t *line;
+	size_t i;
+
+	srand(7);
+	for (int rank = 0; rank < RANKS; rank++) {
+		char name[64], *bytes = NULL;
+		size_t size;
+		FILE *f = open_memstream(&bytes, &size);
+
+		rank_dir(0, rank, true);
+		for (int n = 0; n < lines; n++) {
+			ms[rank] += rand() % (rank == 3 ? 2 : 20);
+			fprintf(f, "2026-01-01T00:%02d:%02d.%03d000Z %d %*s\n", ms[rank] / 60000,
+				ms[rank] / 1000 % 60, ms[rank] % 1000, n, rand() % 300, "");
+		}
+		fclose(f);
+		snprintf(name, sizeof(name), "attempt_0/%d/stdout.log", rank);
+		append(name, bytes, size);
+		free(bytes);
+	}
+	read_all("{}");
+	ck_assert_uint_eq(json_array_size(got), (size_t)lines * RANKS);
+	json_array_foreach (got, i, line) {
+		int64_t us = json_integer_value(json_object_get(line, "time_us"));
+		int rank = (int)json_integer_value(json_object_get(line, "local_rank"));
+
+		if (us < before)
+			ck_abort_msg("line %zu is older than the one in front of it", i);
+		before = us;
+		if (atoi(json_string_value(json_object_get(line, "text"))) != next[rank]++)
+			ck_abort_msg("line %zu is out of its log's order", i);
+	}
+}
+END_TEST
+
+START_TEST(a_worker_that_is_not_there_is_an_error)
+{
+	struct error err = { 0 };
+
+	two_ranks();
+	ck_assert_str_eq(read_all("{\"ranks\":\"5\"}"), "");
+	ck_assert_int_eq(start("{\"ranks\":\"10,12-13\"}", &err), -ESRCH);
+	ck_assert_str_eq(err.text, "there is no worker 12");
+	ck_assert_str_eq(err.field, "12");
+	rank_dir(0, 2, false);
+	say("attempt_0/2/stdout.log", "of a worker that was\n");
+	ck_assert_str_eq(read_all("{\"ranks\":\"12\"}"), "2:o:of a worker that was|");
+}
+END_TEST
+
 START_TEST(the_index_chooses_lines_within_a_second)
 {
 	const char *idx;
@@ -346,6 +468,110 @@ START_TEST(a_follower_goes_over_rotation)
 	log_file_free(f);
 	log_reader_run_ended(reader);
 	LOGTEST_UNTIL(&t, ended);
+}
+END_TEST
+
+START_TEST(a_gap_left_by_rotation_is_one_line_that_counts)
+{
+	const struct log_file_options opt = {
+		.path = logtest_path(&t, "attempt_0/0/stdout.log"), .max_size = 640, .keep = 2
+	};
+	struct log_file *f;
+	int gaps = 0, seen = 0, before = -1;
+	int64_t bytes = 0;
+	json_t *line;
+	size_t i;
+
+	rank_dir(0, 0, false);
+	ck_assert_int_eq(log_file_new(&opt, &f), 0);
+	for (int n = 0; n < 2000; n++) {
+		char out[32];
+		int len = snprintf(out, sizeof(out), "line %d\n", n);
+
+		bytes += len;
+		ck_assert_int_eq(log_file_write(f, out, len, 1000000 + n), 0);
+	}
+	log_file_free(f);
+	read_all("{}");
+	json_array_foreach (got, i, line) {
+		const char *s = json_string_value(json_object_get(line, "text"));
+		int n, missing;
+		char part[128];
+
+		if (!json_object_get(line, "missing_lines")) {
+			ck_assert_int_eq(sscanf(s, "line %d", &n), 1);
+			bytes -= strlen(s) + 1;
+			seen++;
+			before = n;
+			continue;
+		}
+		gaps++;
+		missing = (int)json_integer_value(json_object_get(line, "missing_lines"));
+		ck_assert_int_eq(missing, 2000 - (int)json_array_size(got) + 1);
+		snprintf(part, sizeof(part),
+			"elasticd: %d lines (%d bytes) are missing here: ", missing,
+			(int)json_integer_value(json_object_get(line, "missing_bytes")));
+		ck_assert_msg(!strncmp(s, part, strlen(part)), "%s", s);
+		bytes -= json_integer_value(json_object_get(line, "missing_bytes"));
+		line = json_array_get(got, i + 1);
+		ck_assert_int_eq(
+			sscanf(json_string_value(json_object_get(line, "text")), "line %d", &n), 1);
+		ck_assert_int_eq(n, before + missing + 1);
+	}
+	ck_assert_int_eq(gaps, 1);
+	ck_assert_int_eq(bytes, 0);
+	/* A part that somebody else removed is in no record. */
+	unlink(logtest_path(&t, "attempt_0/0/stdout.parts"));
+	read_all("{}");
+	json_array_foreach (got, i, line)
+		if (json_object_get(line, "missing_lines"))
+			ck_assert_ptr_nonnull(strstr(
+				json_string_value(json_object_get(line, "text")), "at least 0"));
+	/* What is newer has no gap. */
+	ck_assert_ptr_null(strstr(read_all("{\"lines\":5}"), "missing"));
+}
+END_TEST
+
+START_TEST(a_text_is_found_wherever_it_lies_in_a_long_line)
+{
+	const size_t size = 100000, text_len = 6;
+	char *big = malloc(size + 1);
+	size_t places[] = { 0, 16384 - 3, 2 * 16384 - 1, size - text_len };
+	size_t i;
+	json_t *line;
+
+	rank_dir(0, 0, false);
+	for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++) {
+		memset(big, 'a' + (int)k, size);
+		memcpy(big + places[k], "needle", text_len);
+		big[size] = '\n';
+		append("attempt_0/0/stdout.log", big, size + 1);
+		say("attempt_0/0/stdout.log", "hay\n");
+	}
+	free(big);
+	read_all("{\"contains\":\"needle\"}");
+	/* From there on all of the line is shown. */
+	for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++) {
+		bool partial = false;
+		size_t n = 0;
+
+		json_array_foreach (got, i, line) {
+			const char *s = json_string_value(json_object_get(line, "text"));
+
+			if (s[strlen(s) - 1] != 'a' + (int)k && !strstr(s, "needle"))
+				continue;
+			if (strchr(s, 'a' + (int)k)) {
+				n += strlen(s);
+				partial = json_object_get(line, "partial") != NULL;
+			}
+		}
+		ck_assert_uint_ge(n + 16384, size - places[k]);
+		ck_assert(!partial);
+	}
+	ck_assert_ptr_null(strstr(text, "hay"));
+	read_all("{\"contains\":\"needle\",\"lines\":1}");
+	ck_assert_uint_ge(json_array_size(got), 1);
+	ck_assert_uint_le(json_array_size(got), 2);
 }
 END_TEST
 
@@ -455,7 +681,7 @@ int main(void)
 
 	tcase_set_timeout(c, 30);
 	tcase_add_checked_fixture(c, setup, teardown);
-	tcase_add_test(c, history_comes_rank_by_rank_and_stream_by_stream);
+	tcase_add_test(c, history_without_times_comes_rank_by_rank_and_stream_by_stream);
 	tcase_add_test(c, ranks_streams_and_texts_choose_lines);
 	tcase_add_test(c, the_last_lines_of_each_file_are_found);
 	tcase_add_test(c, an_attempt_that_is_not_there_is_an_error);
@@ -463,9 +689,15 @@ int main(void)
 	tcase_add_test(c, a_follower_may_come_before_the_first_attempt);
 	tcase_add_test(c, bytes_that_are_not_text_come_as_base64);
 	tcase_add_test(c, stamps_become_times_and_choose_lines);
+	tcase_add_test(c, lines_of_several_ranks_come_in_order_of_time);
+	tcase_add_test(c, a_range_of_time_is_told_where_no_more_is_known);
+	tcase_add_test(c, long_logs_are_put_into_one_order);
+	tcase_add_test(c, a_worker_that_is_not_there_is_an_error);
 	tcase_add_test(c, the_index_chooses_lines_within_a_second);
 	tcase_add_loop_test(c, rotated_parts_belong_to_the_log, 0, 2);
 	tcase_add_test(c, a_follower_goes_over_rotation);
+	tcase_add_test(c, a_gap_left_by_rotation_is_one_line_that_counts);
+	tcase_add_test(c, a_text_is_found_wherever_it_lies_in_a_long_line);
 	tcase_add_test(c, a_long_line_comes_in_pieces_of_bounded_size);
 	tcase_add_test(c, a_viewer_that_takes_nothing_is_skipped_ahead_and_told);
 	tcase_add_test(c, a_viewer_that_comes_back_late_gets_whole_lines);

@@ -67,6 +67,38 @@ START_TEST(watches_of_one_file_see_what_they_asked_for)
 }
 END_TEST
 
+static void on_turn(void *arg, int what)
+{
+	static int turns;
+
+	*(int *)arg = ++turns;
+}
+
+START_TEST(events_are_told_in_the_order_of_the_writes)
+{
+	static const int order[] = { 2, 0, 3, 1 };
+	int fds[4];
+
+	for (int i = 0; i < 4; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "file.%d", i);
+		fds[i] = open(logtest_path(&t, name), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		ck_assert_int_ge(fds[i], 0);
+		t.fds[t.n_fds++] = fds[i];
+		ck_assert_int_eq(log_watch_new(t.loop, fds[i], LOG_WATCH_MODIFY, on_turn, &seen[i],
+					 &watches[i]),
+			0);
+	}
+	for (int i = 0; i < 4; i++)
+		logtest_say(fds[order[i]], "x");
+	logtest_say(fds[2], "x");
+	turn();
+	for (int i = 1; i < 4; i++)
+		ck_assert_int_lt(seen[order[i - 1]], seen[order[i]]);
+}
+END_TEST
+
 START_TEST(a_watch_that_is_off_sees_nothing_and_disturbs_no_other)
 {
 	watch(0, file, LOG_WATCH_MODIFY);
@@ -156,6 +188,7 @@ int main(void)
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, watches_of_one_file_see_what_they_asked_for);
+	tcase_add_test(c, events_are_told_in_the_order_of_the_writes);
 	tcase_add_test(c, a_watch_that_is_off_sees_nothing_and_disturbs_no_other);
 	tcase_add_test(c, names_in_a_directory_are_seen);
 	tcase_add_test(c, a_callback_may_free_all_watches);
