@@ -24,11 +24,15 @@ static void agent_drain(void *arg);
 
 void agent_set_reason(struct agent *a, const char *fmt, ...)
 {
+	char text[sizeof(a->reason)];
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(a->reason, sizeof(a->reason), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	if (strcmp(text, a->reason) != 0)
+		a->said = false;
+	snprintf(a->reason, sizeof(a->reason), "%s", text);
 }
 
 void agent_changed(struct agent *a)
@@ -72,8 +76,10 @@ static json_t *agent_step_json(struct agent *a, enum group_state from, enum grou
 		json_put(j, "reason", json_text(a->reason));
 	if (event == GROUP_EV_STOP && a->stopped_by)
 		json_put(j, "signal", json_integer(a->stopped_by));
-	if (event == GROUP_EV_FAIL)
+	if (event == GROUP_EV_FAIL) {
 		json_put(j, "exit_status", json_integer(a->end.exit_status));
+		json_put(j, "then", json_text(a->then));
+	}
 	if (a->group.state == GROUP_BACKOFF || a->group.goal == GOAL_RETRY)
 		json_put(j, "delay_ms", json_integer((json_int_t)a->decision.delay_ms));
 	if (a->group.state == GROUP_BACKOFF)
@@ -128,6 +134,8 @@ static void agent_step(struct agent *a, enum group_event event)
 	case GROUP_STEPPED:
 		break;
 	}
+	if (group_state_is_final(a->group.state))
+		outcome_end(a);
 	if (a->group.state != before.state || a->group.goal != before.goal) {
 		log_info("group: %s -> %s (%s)%s%s", group_state_name(before.state),
 			group_state_name(a->group.state), group_event_name(event),
@@ -205,11 +213,7 @@ static void agent_on_run_time(void *arg)
 {
 	struct agent *a = arg;
 
-	char why[64];
-
-	snprintf(why, sizeof(why), "max_run_time of %.3f s is over",
-		(double)a->spec->max_run_time_ms / 1000);
-	agent_timeout_asked(a, why);
+	agent_timeout_asked(a, a->spec->max_run_time_ms, "max_run_time");
 }
 
 static void agent_on_log_event(void *arg, const char *event, int rank, const char *text)
@@ -353,7 +357,7 @@ int agent_new(struct loop *loop, const struct spec *spec, const struct agent_opt
 	a->spec = spec;
 	a->opt = *opt;
 	a->cgroup = cgroup;
-	a->attempt = -1;
+	a->attempt = a->culprit = -1;
 	a->stop_timeout_ms = SPEC_UNSET;
 	a->created_us = (int64_t)loop_real_us();
 	if (agent_identity(a) < 0 ||
@@ -403,6 +407,7 @@ struct agent *agent_free(struct agent *a)
 	json_decref(a->past_notice);
 	json_decref(a->past_saved);
 	json_decref(a->failures);
+	json_decref(a->history);
 	json_decref(a->end.root_cause);
 	free(a->replicas);
 	free(a->host);

@@ -17,7 +17,8 @@
  *   workers.c   what workers share (workers.h); beats.c heartbeats, hang.c what hangs
  *   dispatch.c    the work queue (dispatch.h); dispatch_group.c what it has to do with tasks
  *   preempting.c  notices of preemption (preempting.h); preempt.c how tasks answer them
- *   outcome.c   failures, root cause, restart decision, verdict, the end
+ *   outcome.c   restart decision, verdict, the end; outcome_list.c failures and the root cause
+ *   verdict.c   how a run ends, by what is known; why.c the same in words
  *   resume.c    what an agent does that follows one that was lost
  *   signals.c   what a signal to the agent means
  *   view.c      the job as JSON; record.c writes it to disk
@@ -70,7 +71,6 @@ struct agent_end {
 	int exit_status;
 	char message[640];
 	json_t *root_cause; /* Failure, owned, or NULL */
-	bool application;   /* ... which a program itself reported */
 };
 
 struct agent {
@@ -104,6 +104,10 @@ struct agent {
 	struct restart_decision decision; /* the last one */
 	int64_t next_try_us;		  /* 0: none */
 	char reason[640];		  /* of the group's present state */
+	bool said;			  /* ... which a message told already */
+	char then[320];	 /* its end, where it tells of a failure: what followed from that */
+	int culprit;	 /* rank of the task whose own end is the group's; -1: the first to fail */
+	json_t *history; /* why.c's: what was decided about restarts */
 
 	/* the stop in progress */
 	int stop_signal;
@@ -321,22 +325,36 @@ int agent_signal_tasks(
 	struct agent *a, const char *ranks, int signo, enum spec_whom whom, struct error *err);
 int agent_signal_task(struct agent *a, struct task *t, int signo, enum spec_whom whom);
 
+/* outcome_list.c */
+struct failures;
+/* What the job's exit status is where t is its root cause. */
+int outcome_status(const struct agent *a, const struct task *t);
+/* Tells of those that have ended: before what follows from them. */
+void outcome_tell_known(struct agent *a, struct failures *f);
+/* Its last process failed, and it is started again all the same: for Errors. */
+void outcome_keep_one(struct agent *a, struct task *t);
+/* It failed and is not started again: says so, before what follows. */
+void outcome_tell_one(struct agent *a, struct task *t);
+/* The failures of the present attempt as far as they are known, as Errors has them; owned. */
+json_t *outcome_known(struct agent *a);
+/* All have ended: which was the root cause. */
+void agent_incarnation_over(struct agent *a);
+
 /* outcome.c */
 /* A task of scope group failed: the job's budget decides. */
 void outcome_group_failed(struct agent *a);
-/* t failed and its own budget is spent: text says why. */
-void outcome_task_spent(struct agent *a, struct task *t, const char *text);
+/* t failed and its own budget is spent. */
+void outcome_task_spent(struct agent *a, const struct task *t);
 /* All ended, with success as far as they were waited for. */
 void outcome_all_ended(struct agent *a);
 /* The leader has ended and the others had their time. */
 void outcome_leader_over(struct agent *a);
-/* Its last process failed, and it is started again all the same: for Errors. */
-void outcome_keep_one(struct agent *a, struct task *t);
+/* The group is in a final state: sets the verdict, and why the group is there. */
+void outcome_end(struct agent *a);
 void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *why);
-/* Ends the job as when max_run_time is over. */
-void agent_timeout_asked(struct agent *a, const char *why);
+/* Ends the job after limit_ms, which limit ("max_run_time") names. */
+void agent_timeout_asked(struct agent *a, int64_t limit_ms, const char *limit);
 void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char *why);
-void agent_incarnation_over(struct agent *a);
 void agent_finish(struct agent *a);
 /* Asks the job's budget about fault by policy, into decision, and says what it said. */
 void outcome_decide(struct agent *a, const struct spec_restart *policy,
@@ -355,11 +373,9 @@ bool agent_forwards(const struct agent *a, int signo);
 /* view.c; all return owned JSON */
 json_t *agent_job_json(const struct agent *a, bool live);
 json_t *agent_budget_json(const struct agent *a);
-char *agent_why_text(const struct agent *a);
-char *agent_why_tasks_text(const struct agent *a); /* of tasks that failed by themselves, or "" */
 json_t *agent_verdict_json(const struct agent *a);
-json_t *agent_failures_json(const struct agent *a, int attempt); /* -1: the newest with any */
-json_t *json_text(const char *text); /* a string whatever the bytes are */
+json_t *agent_failures_json(struct agent *a, int attempt); /* -1: the newest with any */
+json_t *json_text(const char *text);			   /* a string whatever the bytes are */
 
 /* record.c: state.json, verdict.json and job.json */
 _must_check_ int record_new(struct agent *a, struct error *err);

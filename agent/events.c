@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/events.h"
 
+#include "agent/failure_list.h"
+
 #include "common/json.h"
 #include "common/log.h"
 #include "common/loop.h"
@@ -275,6 +277,7 @@ static json_t *events_find_failures(const char *path, int attempt, bool all)
 		.once = json_array() };
 
 	events_each(path, events_search, &s);
+	failure_list_order(s.found);
 	if (all)
 		json_array_extend(s.found, s.once);
 	json_decref(s.once);

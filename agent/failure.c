@@ -17,21 +17,21 @@ static int64_t failure_stop_us(const struct task *t)
 	return t->stop_us ? t->stop_us : -1;
 }
 
-static void failure_fill(struct failure *f, struct task *t)
+static void failure_fill(struct failure *f, struct task *t, int64_t now_us)
 {
 	int64_t written = -1;
 	int r;
 
-	*f = (struct failure){ .task = t };
+	*f = (struct failure){ .task = t, .status = task_failed_status(t) };
 	f->when = (struct rootcause){
 		.start_us = t->started_us,
-		.observed_us = t->ended_us,
+		.observed_us = t->exit.ended ? t->ended_us : now_us,
 		.claimed_us = -1,
 		.written_us = -1,
 		.stop_us = failure_stop_us(t),
 		.by_signal = t->exit.signal && !t->stop_us,
 	};
-	if (t->error_file) {
+	if (t->error_file && t->exit.ended) {
 		r = errorfile_read(t->error_file, &f->file, &written, &f->problem);
 		f->has_file = r == 0;
 		f->when.written_us = written;
@@ -71,7 +71,14 @@ static int failure_compare(const void *pa, const void *pb)
 	return a->task->rank - b->task->rank;
 }
 
-int failures_collect(struct failures *ret, struct task *tasks, int n_tasks)
+static bool failure_is_known(const struct task *t, int64_t now_us)
+{
+	if (task_has_failed(t))
+		return true;
+	return now_us && task_alive(t) && task_complaint(t) && !t->on_purpose;
+}
+
+int failures_known(struct failures *ret, struct task *tasks, int n_tasks, int64_t now_us)
 {
 	struct failures f = { 0 };
 
@@ -79,12 +86,17 @@ int failures_collect(struct failures *ret, struct task *tasks, int n_tasks)
 	if (!f.items)
 		return -ENOMEM;
 	for (int i = 0; i < n_tasks; i++)
-		if (task_has_failed(&tasks[i]))
-			failure_fill(&f.items[f.n++], &tasks[i]);
+		if (failure_is_known(&tasks[i], now_us))
+			failure_fill(&f.items[f.n++], &tasks[i], now_us);
 	qsort(f.items, f.n, sizeof(*f.items), failure_compare);
 	f.has_root = f.n && !f.items[0].collateral;
 	*ret = f;
 	return 0;
+}
+
+int failures_collect(struct failures *ret, struct task *tasks, int n_tasks)
+{
+	return failures_known(ret, tasks, n_tasks, 0);
 }
 
 int failures_collect_one(struct failures *ret, struct task *t)
@@ -94,23 +106,9 @@ int failures_collect_one(struct failures *ret, struct task *t)
 	f.items = calloc(1, sizeof(*f.items));
 	if (!f.items)
 		return -ENOMEM;
-	failure_fill(f.items, t);
+	failure_fill(f.items, t, t->ended_us);
 	*ret = f;
 	return 0;
-}
-
-void failures_prefer_application(struct failures *f)
-{
-	struct failure first;
-	size_t i = 0;
-
-	while (i < f->n && (f->items[i].collateral || !f->items[i].application))
-		i++;
-	if (i == 0 || i == f->n)
-		return;
-	first = f->items[i];
-	memmove(f->items + 1, f->items, i * sizeof(first));
-	f->items[0] = first;
 }
 
 void failures_fini(struct failures *f)
@@ -149,22 +147,36 @@ void failure_message(const struct failure *f, char *text, size_t size)
 	failure_fold(text);
 }
 
+void failure_text(const struct failure *f, char *text, size_t size)
+{
+	const struct task *t = f->task;
+	char message[256];
+
+	failure_message(f, message, sizeof(message));
+	if (!f->application && !task_complaint(t))
+		snprintf(text, size, "%s: %s", task_called(t), t->exit.text);
+	else if (t->exit.ended && !task_ended_by_agent(t))
+		snprintf(text, size, "%s: %.200s (%s)", task_called(t), message, t->exit.text);
+	else
+		snprintf(text, size, "%s: %s", task_called(t), message);
+}
+
 json_t *failure_json(const struct failure *f, const char *host, int attempt, json_t *stderr_tail)
 {
 	const struct task *t = f->task;
 	json_t *j = json_object();
-	char text[256];
+	char text[512];
 
 	json_put(j, "role", json_string(t->role->name));
 	json_put(j, "index", json_integer(t->index));
 	json_put(j, "rank", json_integer(t->rank));
 	json_put(j, "local_rank", json_integer(t->local_rank));
 	json_put_string(j, "host", host);
-	if (t->exit_pid > 0)
-		json_put(j, "pid", json_integer(t->exit_pid));
+	if (t->exit_pid > 0 || t->pid > 0)
+		json_put(j, "pid", json_integer(t->pid > 0 ? t->pid : t->exit_pid));
 	json_put(j, "attempt", json_integer(attempt));
 	json_put(j, "time_us", json_integer(rootcause_time(&f->when, NULL)));
-	json_put(j, "exit", task_exit_json(&t->exit));
+	json_put(j, "exit", t->exit.ended ? task_exit_json(&t->exit) : json_object());
 	if (task_complaint(t)) {
 		json_put_string(j, "message", task_complaint(t));
 	} else if (f->has_file) {
@@ -173,6 +185,12 @@ json_t *failure_json(const struct failure *f, const char *host, int attempt, jso
 		failure_message(f, text, sizeof(text));
 		json_put_string(j, "message", text);
 	}
+	failure_text(f, text, sizeof(text));
+	json_put_string(j, "text", text);
+	if (!f->collateral)
+		json_put(j, "exit_status", json_integer(f->status));
+	if (f->application)
+		json_put(j, "reported", json_true());
 	if (f->has_file && f->file.traceback)
 		json_put_string(j, "traceback", f->file.traceback);
 	if (t->error_file && (f->has_file || f->problem))

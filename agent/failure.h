@@ -16,6 +16,7 @@ struct failure {
 	struct task *task; /* borrowed */
 	struct rootcause when;
 	bool collateral;
+	int status;	     /* the job's exit status, where this is its root cause */
 	bool has_file;	     /* file is filled */
 	bool application;    /* the program itself said what went wrong */
 	const char *problem; /* why error.json was not usable; static, or NULL */
@@ -28,12 +29,15 @@ struct failures {
 	bool has_root;
 };
 
-/* Looks at all tasks; reads error.json files. An empty result where nothing failed. */
+/* Looks at all tasks that have ended; reads error.json files. An empty result where nothing failed.
+ */
 _must_check_ int failures_collect(struct failures *ret, struct task *tasks, int n_tasks);
+/* With those that run and are known to have failed: they hang, or reported an error. now_us: when
+ * that is asked. */
+_must_check_ int failures_known(
+	struct failures *ret, struct task *tasks, int n_tasks, int64_t now_us);
 /* The same of one task that has ended. */
 _must_check_ int failures_collect_one(struct failures *ret, struct task *t);
-/* Puts an application's error first, if there is one that is not collateral. */
-void failures_prefer_application(struct failures *f);
 void failures_fini(struct failures *f);
 
 /* One io.elasticd.Manager.Failure; stderr_tail (array of strings) is taken, may be NULL. */
@@ -41,3 +45,6 @@ json_t *failure_json(const struct failure *f, const char *host, int attempt, jso
 
 /* What the failure says in one line; text of at least 256 bytes. */
 void failure_message(const struct failure *f, char *text, size_t size);
+
+/* Who failed, of what and how its process ended, in one line; text of at least 512 bytes. */
+void failure_text(const struct failure *f, char *text, size_t size);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/dispatch_group.h"
+#include "agent/failure.h"
 #include "agent/judgement.h"
 #include "agent/preempting.h"
+#include "agent/why.h"
 #include "agent/workers.h"
 #include "common/duration.h"
 #include "common/json.h"
@@ -53,15 +55,14 @@ static struct judgement judge_now(const struct agent *a)
 }
 
 /* What went wrong with t, in one line. */
-static void judge_what(const struct task *t, char *text, size_t size)
+static void judge_what(struct task *t, char *text, size_t size)
 {
-	const char *complaint = task_complaint(t);
+	struct failures f = { 0 };
 
-	if (complaint)
-		snprintf(text, size, "%s: %.250s (%.60s)", agent_task_name(t), complaint,
-			t->exit.text);
-	else
-		snprintf(text, size, "%s: %s", agent_task_name(t), t->exit.text);
+	snprintf(text, size, "%s: %s", agent_task_name(t), t->exit.text);
+	if (!failures_collect_one(&f, t))
+		failure_text(f.items, text, size);
+	failures_fini(&f);
 }
 
 static void judge_tell(struct agent *a, const struct task *t, const struct restart_fault *fault,
@@ -72,6 +73,7 @@ static void judge_tell(struct agent *a, const struct task *t, const struct resta
 		(json_int_t)d->delay_ms);
 
 	log_notice("%s", text);
+	why_note(a, text);
 	events_add(a->events, d->restart ? "task-restart" : "task-no-restart", a->attempt, t->rank,
 		data, "%s", text);
 }
@@ -81,7 +83,7 @@ static void judge_task_failed(struct agent *a, struct task *t)
 {
 	struct restart_fault fault = outcome_fault(t, t->started_ms);
 	struct restart_decision d = { .text = "out of memory" };
-	char what[400], text[640];
+	char what[512], text[640];
 
 	if (!t->budget)
 		t->budget = calloc(1, sizeof(*t->budget));
@@ -89,15 +91,20 @@ static void judge_task_failed(struct agent *a, struct task *t)
 		restart_decide(
 			spec_restart_of(a->spec, t->role), t->budget, &fault, loop_now_ms(), &d);
 	judge_what(t, what, sizeof(what));
-	snprintf(text, sizeof(text), "%s; %s", what, d.text);
+	snprintf(text, sizeof(text), "%s; %.120s", what, d.text);
+	if (d.restart)
+		outcome_keep_one(a, t);
+	else
+		outcome_tell_one(a, t);
 	judge_tell(a, t, &fault, &d, text);
 	if (!d.restart) {
 		t->spent = true;
 		agent_set_reason(a, "%s", text);
+		snprintf(a->then, sizeof(a->then), "%s", d.text);
+		a->culprit = t->rank;
 		workers_task_over(a, t);
 		return;
 	}
-	outcome_keep_one(a, t);
 	t->forgiven = t->relapsing = true;
 	agent_single_start_in(a, t, d.delay_ms);
 }
@@ -130,6 +137,8 @@ static void judge_leader_over(struct agent *a, const struct task *leader, bool f
 	a->leader_over = true;
 	a->leader_failed = failed;
 	if (failed)
+		a->culprit = leader->rank;
+	if (failed)
 		snprintf(a->leader_text, sizeof(a->leader_text), "%.300s", a->reason);
 	else
 		snprintf(a->leader_text, sizeof(a->leader_text), "the leader %.100s succeeded",
@@ -146,13 +155,12 @@ static void judge_leader_over(struct agent *a, const struct task *leader, bool f
 
 static void judge_spent(struct agent *a, struct task *t)
 {
-	char text[sizeof(a->reason)];
-
-	snprintf(text, sizeof(text), "%s", a->reason);
+	if (a->culprit != t->rank) /* no budget was asked */
+		a->then[0] = '\0';
 	if (judge_is_leader(a, t))
 		judge_leader_over(a, t, true);
 	else
-		outcome_task_spent(a, t, text);
+		outcome_task_spent(a, t);
 }
 
 /* The job's budget says no more, and it was the leader that failed: the others have their grace. */

@@ -39,9 +39,11 @@ void agent_rendezvous(struct agent *a)
 
 	a->attempt++;
 	a->leader_over = a->leader_failed = false;
-	a->reason[0] = '\0';
+	agent_set_reason(a, "%s", "");
 	a->end.exit_status = 0;
-	a->end.application = false;
+	a->then[0] = '\0';
+	a->culprit = -1;
+	memset(&a->decision, 0, sizeof(a->decision));
 	json_decref(a->end.root_cause);
 	a->end.root_cause = NULL;
 	if (launch_choose_port(a, &err) < 0 || agent_make_tasks(a, &err) < 0 ||
@@ -113,8 +115,7 @@ static void launch_failed(
 {
 	t->started_us = t->ended_us = (int64_t)loop_real_us();
 	task_set_exec_error(t, error, stage, what);
-	task_set_state(t, TASK_FAILED, t->exit.text);
-	log_error("%s: %s", task_called(t), t->exit.text);
+	task_set_state(t, TASK_FAILED, t->exit.text); /* whoever judges that says so */
 }
 
 static int launch_stdin(const struct agent *a)

@@ -16,6 +16,7 @@ struct listener {
 	enum listener_kind kind;
 	int64_t since;		  /* events up to here were sent */
 	struct loop_timer *timer; /* of a call with a limit */
+	int64_t limit_ms;	  /* how long its caller waited in all */
 };
 
 static void listener_free(struct listener *l)
@@ -35,8 +36,7 @@ static void listener_timeout(void *arg)
 	struct listener *l = arg;
 
 	if (l->kind == LISTEN_KILL) {
-		agent_timeout_asked(
-			l->all->a, "somebody waited for the end, and the time for that is over");
+		agent_timeout_asked(l->all->a, l->limit_ms, "a wait that ends the run");
 		return;
 	}
 	varlink_error(l->call, "TimedOut",
@@ -146,7 +146,7 @@ void listen_init(struct listeners *all, struct agent *a)
 }
 
 int listen_start(struct listeners *all, struct varlink_call *call, enum listener_kind kind,
-	int64_t since, int64_t timeout_ms)
+	int64_t since, int64_t timeout_ms, int64_t waited_ms)
 {
 	struct listener *l = calloc(1, sizeof(*l));
 
@@ -161,6 +161,7 @@ int listen_start(struct listeners *all, struct varlink_call *call, enum listener
 			return -ENOMEM;
 		}
 		loop_timer_arm(l->timer, (uint64_t)timeout_ms);
+		l->limit_ms = waited_ms + timeout_ms;
 	}
 	varlink_call_on_gone(call, listener_gone, l);
 	if (listener_reached(l) || (all->a->ended && !listener_wants_events(l)))

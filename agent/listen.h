@@ -35,11 +35,11 @@ void listen_init(struct listeners *l, struct agent *a);
  * Takes part in what call waits for. WATCH and EVENTS get events after since, at once and from then
  * on; RUNNING and END are answered when it is so, also at once, or with TimedOut after timeout_ms
  * (negative: never). KILL is as END, but its time limit ends the run, as
- * max_run_time does, and the answer is the run's end. Returns 0 or -ENOMEM: the call is not
- * answered then.
+ * max_run_time does, and the answer is the run's end; waited_ms: how long its caller had waited
+ * before the call. Returns 0 or -ENOMEM: the call is not answered then.
  */
 _must_check_ int listen_start(struct listeners *l, struct varlink_call *call,
-	enum listener_kind kind, int64_t since, int64_t timeout_ms);
+	enum listener_kind kind, int64_t since, int64_t timeout_ms, int64_t waited_ms);
 
 /* Something changed: listeners are told within this turn. */
 void listen_changed(struct listeners *l);

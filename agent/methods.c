@@ -7,6 +7,7 @@
 #include "agent/log_call.h"
 #include "agent/preempting.h"
 #include "agent/single_call.h"
+#include "agent/why.h"
 #include "agent/workers.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -99,7 +100,7 @@ static int method_list(struct varlink_call *call, json_t *p, void *arg)
 static int method_why(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
-	_cleanup_free_ char *text = agent_why_text(s->a);
+	_cleanup_free_ char *text = why_text(s->a);
 	json_t *answer = json_object();
 
 	json_put(answer, "budget", agent_budget_json(s->a));
@@ -112,22 +113,13 @@ static int method_errors(struct varlink_call *call, json_t *p, void *arg)
 	struct agent_server *s = arg;
 	struct agent *a = s->a;
 	int64_t attempt = json_get_int(p, "attempt", -1);
-	json_t *failures, *answer = json_object();
+	json_t *answer = json_object();
 
 	if (attempt > a->attempt)
 		return json_decref(answer),
 		       varlink_error(call, "NoSuchAttempt",
 			       json_pack("{s:I}", "attempt", (json_int_t)attempt));
-	failures = agent_failures_json(a, (int)attempt);
-	if (!json_array_size(failures) && a->opt.state_dir) {
-		_cleanup_free_ char *path = NULL;
-
-		json_decref(failures);
-		if (asprintf(&path, "%s/events.jsonl", a->opt.state_dir) < 0)
-			path = NULL;
-		failures = events_failures_all(path ? path : "", (int)attempt);
-	}
-	json_put(answer, "failures", failures);
+	json_put(answer, "failures", agent_failures_json(a, (int)attempt));
 	return varlink_reply(call, answer);
 }
 
@@ -262,7 +254,7 @@ static int method_watch(struct varlink_call *call, json_t *p, void *arg)
 	if (!varlink_call_more(call))
 		return varlink_error_expected_more(call);
 	return listen_start(
-		&s->listeners, call, LISTEN_WATCH, json_get_int(p, "since", 0), SPEC_UNSET);
+		&s->listeners, call, LISTEN_WATCH, json_get_int(p, "since", 0), SPEC_UNSET, 0);
 }
 
 static int method_events(struct varlink_call *call, json_t *p, void *arg)
@@ -274,7 +266,7 @@ static int method_events(struct varlink_call *call, json_t *p, void *arg)
 	if (json_get_bool(p, "follow", false)) {
 		if (!varlink_call_more(call))
 			return varlink_error_expected_more(call);
-		return listen_start(&s->listeners, call, LISTEN_EVENTS, since, SPEC_UNSET);
+		return listen_start(&s->listeners, call, LISTEN_EVENTS, since, SPEC_UNSET, 0);
 	}
 	answer = json_object();
 	json_put(answer, "events", events_since(s->a->events, since, METHODS_EVENTS_MAX));
@@ -288,7 +280,7 @@ static int method_wait(struct varlink_call *call, json_t *p, void *arg)
 	enum listener_kind kind = json_get_bool(p, "kill", false) ? LISTEN_KILL : LISTEN_END;
 
 	return listen_start(&s->listeners, call, running ? LISTEN_RUNNING : kind, INT64_MAX,
-		json_get_int(p, "timeout_ms", SPEC_UNSET));
+		json_get_int(p, "timeout_ms", SPEC_UNSET), json_get_int(p, "waited_ms", 0));
 }
 
 static int method_start_task(struct varlink_call *call, json_t *p, void *arg)

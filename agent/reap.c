@@ -15,6 +15,15 @@
 
 enum { REAP_BATCH = 128 };
 
+/* Whose doing it was. Also while all are stopped a worker may fail by itself. */
+static const char *reap_by(const struct task *t)
+{
+	if (!t->stop_signal)
+		return "";
+	return task_ended_by_agent(t) || !task_bad_exit(t) ? ", stopped by the agent"
+							   : ", while it was being stopped";
+}
+
 /* One line on each end: who, how, after how long. */
 static void reap_obituary(struct agent *a, struct task *t)
 {
@@ -23,11 +32,10 @@ static void reap_obituary(struct agent *a, struct task *t)
 	bool bad = task_complaint(t) || (task_bad_exit(t) && !agreed);
 
 	log_msg(bad && !t->stop_us ? LOG_WARNING : LOG_INFO, "%s (pid %d): %s after %.3f s%s",
-		task_called(t), (int)t->exit_pid, t->exit.text, seconds,
-		t->stop_us ? ", stopped by the agent" : "");
+		task_called(t), (int)t->exit_pid, t->exit.text, seconds, reap_by(t));
 	events_add(a->events, "worker-ended", a->attempt, t->rank, task_json(t),
 		"%s (pid %d): %s after %.3f s%s", task_called(t), (int)t->exit_pid, t->exit.text,
-		seconds, t->stop_us ? ", stopped by the agent" : "");
+		seconds, reap_by(t));
 }
 
 /* What its end makes of it; a person's word, then the task's own, then how it was ended. */

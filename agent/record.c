@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/why.h"
 #include "common/file.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -46,7 +47,7 @@ static void record_write_state(void *arg)
 	struct agent *a = arg;
 	_cleanup_json_ json_t *doc = json_object();
 	json_t *replicas = json_array();
-	_cleanup_free_ char *tasks = agent_why_tasks_text(a);
+	_cleanup_free_ char *tasks = why_tasks_text(a);
 
 	for (size_t i = 0; i < a->spec->n_roles; i++)
 		json_add(replicas, json_integer(a->replicas[i]));
@@ -59,6 +60,7 @@ static void record_write_state(void *arg)
 	json_put(doc, "seq", json_integer(events_last_seq(a->events)));
 	json_put(doc, "replicas", replicas);
 	json_put(doc, "why", agent_budget_json(a));
+	json_put(doc, "decisions", why_save(a));
 	if (tasks && *tasks)
 		json_put(doc, "why_tasks", json_text(tasks));
 	if (logs_run_dir(a->logs))
@@ -144,6 +146,7 @@ static void record_replay(void *arg, const json_t *event)
 	p->lost += !strcmp(json_get_string(event, "event", ""), "agent-lost");
 	if (p->last <= p->snapshot)
 		return;
+	why_replay(a, event);
 	if (attempt > a->attempt && attempt < INT_MAX)
 		a->attempt = (int)attempt;
 	if (!strcmp(json_get_string(event, "event", ""), "restart"))
@@ -172,6 +175,7 @@ static void record_load_state(struct agent *a, const char *path, const json_t *d
 	record_load_replicas(a, json_get_array(doc, "replicas"));
 	agent_budgets_load(a, json_get_object(doc, "task_budgets"));
 	agent_stopped_load(a, json_get_array(doc, "stopped_tasks"));
+	why_load(a, json_get_array(doc, "decisions"));
 	if (restart_load(&a->budget, json_get_object(doc, "budget"), loop_now_ms()) < 0)
 		log_warning("%s: budget: not usable; it begins anew", path);
 }

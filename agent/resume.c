@@ -117,6 +117,8 @@ static bool resume_to_end(struct agent *a)
 		agent_set_reason(a, "%s", json_get_string(a->past_state, "reason", ""));
 		a->stopped_by = (int)json_get_int(a->past_state, "signal", 0);
 		a->end.exit_status = (int)json_get_int(a->past_state, "exit_status", 0);
+		snprintf(
+			a->then, sizeof(a->then), "%s", json_get_string(a->past_state, "then", ""));
 		resume_root_cause(a);
 	}
 	log_notice("the agent before this one was lost on the way to the end: %s", a->reason);

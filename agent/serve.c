@@ -2,7 +2,9 @@
 #include "agent/serve.h"
 
 #include "agent/events.h"
+#include "agent/failure_list.h"
 #include "agent/log_call.h"
+#include "agent/why.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/manager_idl.h"
@@ -19,9 +21,10 @@ enum { SERVE_STATE_MAX = 16 << 20, SERVE_EVENTS_MAX = 1000, SERVE_RESULTS_MAX = 
 struct serve {
 	struct loop *loop;
 	struct varlink_server *server;
-	json_t *state; /* state.json */
-	char *events;  /* path of events.jsonl */
-	char *results; /* path of results.json */
+	json_t *state;	 /* state.json, or NULL */
+	json_t *verdict; /* verdict.json, or NULL */
+	char *events;	 /* path of events.jsonl */
+	char *results;	 /* path of results.json */
 	struct log_calls log_calls;
 };
 
@@ -38,13 +41,15 @@ static int serve_errors(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct serve *s = arg;
 	int64_t attempt = json_get_int(p, "attempt", -1);
-	json_t *answer = json_object();
+	json_t *answer = json_object(), *failures;
 
 	if (attempt > json_get_int(s->state, "attempt", 0)) {
 		json_put_int(answer, "attempt", attempt);
 		return varlink_error(call, "NoSuchAttempt", answer);
 	}
-	json_put(answer, "failures", events_failures_all(s->events, (int)attempt));
+	failures = events_failures_all(s->events, (int)attempt);
+	failure_list_put_first(failures, json_get_object(s->verdict, "root_cause"));
+	json_put(answer, "failures", failures);
 	return varlink_reply(call, answer);
 }
 
@@ -67,44 +72,13 @@ static int serve_status(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, answer);
 }
 
-static void serve_why_text(const struct serve *s, FILE *f)
-{
-	const json_t *job = json_get_object(s->state, "job");
-	const json_t *why = json_get_object(s->state, "why");
-	const char *reason = json_get_string(job, "reason", "");
-	const char *alone = json_get_string(s->state, "why_tasks", "");
-	int64_t used = json_get_int(why, "used", 0), max = json_get_int(why, "max", 0);
-	const char *cause;
-	json_t *n;
-
-	fprintf(f, "%s%s%s\n", json_get_string(job, "state", "?"), *reason ? ": " : "", reason);
-	if (*alone)
-		fputs("the group: ", f);
-	if (*alone && !max && !used)
-		fputs("no restarts allowed", f);
-	else if (max >= 0)
-		fprintf(f, "%lld of %lld restarts used", (long long)used, (long long)max);
-	else
-		fprintf(f, "%lld restarts used", (long long)used);
-	fprintf(f, "; %lld not counted\n", (long long)json_get_int(why, "free", 0));
-	json_object_foreach (json_get_object(why, "by_cause"), cause, n)
-		fprintf(f, "  %lld by %s\n", (long long)json_integer_value(n), cause);
-	fputs(alone, f);
-}
-
 static int serve_why(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct serve *s = arg;
 	json_t *why = json_get_object(s->state, "why");
+	_cleanup_free_ char *text = why_saved_text(s->state, s->verdict);
 	json_t *answer = json_object();
-	_cleanup_free_ char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
 
-	if (f) {
-		serve_why_text(s, f);
-		fclose(f);
-	}
 	json_put(answer, "budget", json_incref(why));
 	json_put_string(answer, "text", text ? text : "");
 	return varlink_reply(call, answer);
@@ -148,7 +122,7 @@ static void serve_over(void *arg)
 
 static int serve_open(struct serve *s, const char *dir, int conn_fd, struct error *err)
 {
-	_cleanup_free_ char *path = NULL;
+	_cleanup_free_ char *path = NULL, *verdict = NULL;
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
@@ -163,12 +137,16 @@ static int serve_open(struct serve *s, const char *dir, int conn_fd, struct erro
 	int r;
 
 	if (asprintf(&path, "%s/state.json", dir) < 0 ||
+		asprintf(&verdict, "%s/verdict.json", dir) < 0 ||
 		asprintf(&s->events, "%s/events.jsonl", dir) < 0 ||
 		asprintf(&s->results, "%s/results.json", dir) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = json_read_file(path, SERVE_STATE_MAX, &s->state, err);
 	if (r < 0)
 		log_warning("%s", err->text); /* logs and counts of it are not known */
+	r = json_read_file(verdict, SERVE_STATE_MAX, &s->verdict, NULL);
+	if (r < 0 && r != -ENOENT)
+		log_warning("%s: %s", verdict, strerror(-r));
 	r = loop_new(&s->loop);
 	if (r < 0)
 		return error_set(err, r, "cannot make an event loop: %s", strerror(-r));
@@ -189,6 +167,7 @@ int serve_run(const char *record_dir, int conn_fd)
 	varlink_server_free(s.server);
 	loop_free(s.loop);
 	json_decref(s.state);
+	json_decref(s.verdict);
 	free(s.events);
 	free(s.results);
 	return r < 0 ? 125 : r;

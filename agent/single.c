@@ -299,6 +299,8 @@ void agent_single_end(struct agent *a, struct task *t, uint64_t timeout_ms, bool
 		(void)agent_signal_task(a, t, SIGKILL, SPEC_WHOM_GROUP);
 		return;
 	}
+	if (!t->stop_signal)
+		t->stop_signal = a->spec->stop.signal;
 	again = p->phase == SINGLE_DUMPING || p->phase == SINGLE_STOPPING;
 	if (p->phase == SINGLE_KILLING)
 		return;

@@ -36,6 +36,7 @@ agent_SRC := \
 	agent/errorfile.c \
 	agent/events.c \
 	agent/failure.c \
+	agent/failure_list.c \
 	agent/group.c \
 	agent/guard.c \
 	agent/judgement.c \
@@ -93,6 +94,7 @@ agent_SRC := \
 	agent/notice_command.c \
 	agent/notices.c \
 	agent/outcome.c \
+	agent/outcome_list.c \
 	agent/port.c \
 	agent/preempt.c \
 	agent/preempt_agree.c \
@@ -129,7 +131,9 @@ agent_SRC := \
 	agent/tfconfig.c \
 	agent/tee.c \
 	agent/tree.c \
+	agent/verdict.c \
 	agent/view.c \
+	agent/why.c \
 	agent/worker_board.c \
 	agent/worker_dir.c \
 	agent/worker_events.c \

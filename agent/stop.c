@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 
 /*
  * A stop in four steps, each event-driven: the stop signal to every worker, one deadline for all;
@@ -143,15 +144,17 @@ void agent_stop_kill(struct agent *a)
 
 static void stop_stuck(struct agent *a, int n, pid_t pid, const char *comm, bool in_d)
 {
-	char before[sizeof(a->reason)], text[160];
+	char text[160];
+	size_t n_then = strlen(a->then);
 
 	snprintf(text, sizeof(text), "process %d (%s) %s%s; it is given up", (int)pid, comm,
 		in_d ? "is in uninterruptible sleep and does not die"
 		     : "does not go away after SIGKILL",
 		n > 1 ? ", and others with it" : "");
 	/* Beside what ended the group, not in its place. */
-	snprintf(before, sizeof(before), "%s", a->reason);
-	agent_set_reason(a, "%s%s%s", before, before[0] ? "; " : "", text);
+	agent_set_reason(a, "%s%s%s", a->reason, a->reason[0] ? "; " : "", text);
+	if (n_then)
+		snprintf(a->then + n_then, sizeof(a->then) - n_then, "; %s", text);
 	log_error("%s", text);
 	events_add(a->events, "stuck", a->attempt, -1,
 		json_pack("{s:i, s:i}", "pid", (int)pid, "processes", n), "%s", text);
@@ -258,6 +261,15 @@ static int64_t stop_timeout(struct agent *a)
 	return t == SPEC_UNSET ? a->spec->stop.timeout_ms : t;
 }
 
+/* It has ended by itself, and is only not reaped yet. */
+static bool stop_has_ended(const struct task *t)
+{
+	siginfo_t si = { 0 };
+
+	return !t->attached && waitid(P_PID, (id_t)t->pid, &si, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+	       si.si_pid;
+}
+
 static void stop_mark(struct agent *a)
 {
 	int64_t now = (int64_t)loop_real_us();
@@ -265,10 +277,12 @@ static void stop_mark(struct agent *a)
 	for (int i = 0; i < a->n_tasks; i++) {
 		struct task *t = &a->tasks[i];
 
-		if (!task_alive(t))
+		if (!task_alive(t) || stop_has_ended(t))
 			continue;
 		if (!t->stop_us) /* else a person was first */
 			t->stop_us = now;
+		if (!t->stop_signal)
+			t->stop_signal = a->stop_signal;
 		task_set_state(t, TASK_STOPPING, a->reason);
 	}
 }

@@ -108,17 +108,24 @@ void task_renew(struct task *t)
 	t->exit = (struct task_exit){ 0 };
 	t->exit_pid = 0;
 	t->ended_us = t->stop_us = t->blame_us = t->grace_us = t->next_start_us = 0;
+	t->stop_signal = 0;
 	t->blame[0] = '\0';
 	free(t->app_error);
 	t->app_error = NULL;
-	t->on_purpose = t->forgiven = t->spent = t->attached = false;
+	t->on_purpose = t->forgiven = t->spent = t->attached = t->told = false;
+}
+
+bool task_ended_by_agent(const struct task *t)
+{
+	return t->stop_signal && t->exit.ended && !t->exit.error &&
+	       (t->exit.signal || t->exit.code == 128 + t->stop_signal);
 }
 
 int task_failed_status(const struct task *t)
 {
 	int status = task_exit_status(&t->exit);
 
-	return status ? status : 1;
+	return status && !task_ended_by_agent(t) ? status : 1;
 }
 
 int task_exit_status(const struct task_exit *x)

@@ -55,6 +55,7 @@ struct task {
 	int64_t started_us, ended_us;  /* real time, 0: not yet */
 	uint64_t started_ms, ended_ms; /* monotonic */
 	int64_t stop_us;	       /* when the agent first signalled it to end, 0: never */
+	int stop_signal;	       /* with which the agent began to end it, 0: it did not */
 	char *error_file;	       /* owned path, NULL without files */
 
 	int slot;	 /* on the board; of its role and index as long as the agent lives */
@@ -70,6 +71,7 @@ struct task {
 	bool forgiven;	 /* how its last process ended was answered: by a restart, by a person */
 	bool spent;	 /* it failed, and gets no restart of its own */
 	bool relapsing;	 /* its process before this one had failed */
+	bool told;	 /* an event has told that its present process failed */
 
 	/* Why it counts as failed however its process ends. */
 	char blame[200];  /* "": else what the agent itself found: "no beat for ..." */
@@ -111,7 +113,10 @@ void task_renew(struct task *t);
 
 /* 0..255, 128+signal, 126 or 127: what a shell would say; 125 for a step before the program. */
 int task_exit_status(const struct task_exit *x);
-/* The same for a task that has failed: never 0. */
+/* Whether its process ended by what the agent did to end it, or says so: "exit code 143". */
+bool task_ended_by_agent(const struct task *t);
+/* The exit status of a job that this task's failure ended: its own, and never 0; 1 where its
+ * process was then ended by the agent, whose signal tells nothing of the failure. */
 int task_failed_status(const struct task *t);
 
 const char *task_state_name(enum task_state s);

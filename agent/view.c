@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/dispatch_group.h"
+#include "agent/failure_list.h"
 #include "agent/preempting.h"
 #include "agent/workers.h"
 #include "common/duration.h"
@@ -86,14 +87,6 @@ static void view_live(
 static bool view_is_alone(const struct agent *a, const struct task *t)
 {
 	return t->role && spec_scope_task(a->spec, t->role);
-}
-
-static bool view_any_alone(const struct agent *a)
-{
-	for (int i = 0; i < a->n_tasks; i++)
-		if (view_is_alone(a, &a->tasks[i]))
-			return true;
-	return false;
 }
 
 static json_t *view_tasks(const struct agent *a, bool live)
@@ -189,130 +182,57 @@ json_t *agent_budget_json(const struct agent *a)
 	return j;
 }
 
-static void view_why_counts(const struct agent *a, FILE *f)
+/* Its end was not told yet. */
+static bool view_goes_on(const struct agent *a)
 {
-	char window[DURATION_TEXT_MAX];
-	const struct spec_restart *p = &a->spec->restart;
-	int left = restart_left(p, &a->budget, loop_now_ms());
-	bool alone = view_any_alone(a), none = alone && p->max == 0 && !a->budget.used;
-
-	if (alone)
-		fputs("the group: ", f);
-	if (none)
-		fputs("no restarts allowed", f);
-	else if (p->max != SPEC_UNSET)
-		fprintf(f, "%d of %d restarts used", a->budget.used, p->max);
-	else
-		fprintf(f, "%d restarts used, no limit over the job's life", a->budget.used);
-	if (p->window_ms != SPEC_UNSET)
-		fprintf(f, "; %d of %d within the last %s",
-			restart_window_used(p, &a->budget, loop_now_ms()), p->window_max,
-			duration_format(p->window_ms, window));
-	if (left >= 0 && !none)
-		fprintf(f, "; %d left", left);
-	fprintf(f, "; %d not counted\n", a->budget.free);
-	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		if (a->budget.by_cause[i])
-			fprintf(f, "  %d by %s\n", a->budget.by_cause[i], restart_cause_name(i));
+	return a->group.state == GROUP_STARTING || a->group.state == GROUP_RUNNING ||
+	       a->group.state == GROUP_STOPPING;
 }
 
-/* Of tasks that are started again alone, each has a budget of its own. */
-static void view_why_task(const struct task *t, const struct spec_restart *p, FILE *f)
+/* What is known of the present attempt, and what was made good before. */
+static json_t *view_known(struct agent *a)
 {
-	int left = restart_left(p, t->budget, loop_now_ms());
+	json_t *list = outcome_known(a);
+	char key[16];
 
-	fprintf(f, "  %s: %d", agent_task_name(t), t->budget->used);
-	if (p->max != SPEC_UNSET)
-		fprintf(f, " of %d", p->max);
-	fprintf(f, " restarts used");
-	if (left >= 0)
-		fprintf(f, "; %d left", left);
-	fprintf(f, "; %d not counted", t->budget->free);
-	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		if (t->budget->by_cause[i])
-			fprintf(f, "; %d by %s", t->budget->by_cause[i], restart_cause_name(i));
-	if (t->next_start_us) {
-		int64_t wait_us = t->next_start_us - (int64_t)loop_real_us();
-
-		fprintf(f, "; next start in %.1f s", wait_us > 0 ? (double)wait_us / 1e6 : 0.0);
-	}
-	fputc('\n', f);
+	snprintf(key, sizeof(key), "%d", a->attempt);
+	json_array_extend(list, json_object_get(a->failures, key));
+	return list;
 }
 
-static void view_why_tasks(const struct agent *a, FILE *f)
+/* What the memory has no longer, or an agent before this one has seen. */
+static json_t *view_old_failures(const struct agent *a, int attempt)
 {
-	bool any = false;
+	_cleanup_free_ char *path = NULL;
 
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
-
-		if (!t->budget)
-			continue;
-		if (!any)
-			fprintf(f, "tasks by themselves:\n");
-		any = true;
-		view_why_task(t, spec_restart_of(a->spec, t->role), f);
+	if (!a->opt.state_dir || asprintf(&path, "%s/events.jsonl", a->opt.state_dir) < 0) {
+		path = NULL;
+		return json_array();
 	}
-	if (!any && view_any_alone(a))
-		fprintf(f, "tasks by themselves: no restarts used\n");
+	return events_failures_all(path, attempt);
 }
 
-char *agent_why_tasks_text(const struct agent *a)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
-
-	if (!f)
-		return NULL;
-	view_why_tasks(a, f);
-	if (fclose(f)) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
-char *agent_why_text(const struct agent *a)
-{
-	_cleanup_free_ char *notice = preempting_why_text(a);
-	char *text = NULL, queue[640];
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
-
-	if (!f)
-		return NULL;
-	fprintf(f, "%s%s%s\n", group_state_name(a->group.state), a->reason[0] ? ": " : "",
-		a->reason);
-	view_why_counts(a, f);
-	if (notice)
-		fputs(notice, f);
-	view_why_tasks(a, f);
-	dispatch_text(a, queue, sizeof(queue));
-	if (queue[0])
-		fprintf(f, "%s\n", queue);
-	if (a->next_try_us) {
-		int64_t wait_us = a->next_try_us - (int64_t)loop_real_us();
-
-		fprintf(f, "next try in %.1f s\n", wait_us > 0 ? (double)wait_us / 1e6 : 0.0);
-	}
-	if (fclose(f)) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
-json_t *agent_failures_json(const struct agent *a, int attempt)
+json_t *agent_failures_json(struct agent *a, int attempt)
 {
 	char key[16];
 	json_t *list = NULL;
 
+	if (view_goes_on(a) && (attempt < 0 || attempt == a->attempt)) {
+		list = view_known(a);
+		if (attempt >= 0 || json_array_size(list))
+			return list;
+		json_decref(list);
+		list = NULL;
+	}
 	for (int i = attempt >= 0 ? attempt : a->attempt; i >= 0 && !list; i--) {
 		snprintf(key, sizeof(key), "%d", i);
 		list = json_object_get(a->failures, key);
 		if (attempt >= 0)
 			break;
 	}
-	return list ? json_incref(list) : json_array();
+	if (!list)
+		return view_old_failures(a, attempt);
+	if (a->end.result)
+		failure_list_put_first(list, a->end.root_cause);
+	return json_incref(list);
 }

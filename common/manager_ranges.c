@@ -8,6 +8,7 @@
 
 const struct varlink_range manager_ranges[] = {
 	{ "timeout_ms", 0, DURATION_MAX_MS },
+	{ "waited_ms", 0, DURATION_MAX_MS },
 	{ "grace_ms", 0, DURATION_MAX_MS },
 	{ "deadline_us", 0, INT64_MAX },
 	{ "replicas", 1, SPEC_REPLICAS_MAX },

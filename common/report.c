@@ -214,7 +214,7 @@ static void write_others(
 	if (collateral == 0)
 		return;
 	border(f, '-', width);
-	fprintf(f, "%sCollateral (ended by the agent after the failure):%s\n", st->bold, st->off);
+	fprintf(f, "%sCollateral (ended after the failure):%s\n", st->bold, st->off);
 	for (size_t i = first; i < json_array_size(failures); i++)
 		if (is_collateral(json_array_get(failures, i)))
 			write_collateral(f, json_array_get(failures, i));

@@ -61,7 +61,8 @@ static void end_run(struct waiter *w)
 
 	if (fd < 0 || varlink_client_new_fd(w->job->host->loop, fd, on_closed, w, &w->client) < 0)
 		return; /* it is on its way in or out: the news will come */
-	p = json_pack("{s:s, s:b, s:i}", "job", w->job->rec.run, "kill", 1, "timeout_ms", 0);
+	p = json_pack("{s:s, s:b, s:i, s:I}", "job", w->job->rec.run, "kill", 1, "timeout_ms", 0,
+		"waited_ms", (json_int_t)w->options.timeout_ms);
 	if (!p || varlink_client_call(
 			  w->client, "io.elasticd.Manager.Wait", p, false, on_answer, w) < 0)
 		w->client = varlink_client_free(w->client);

@@ -74,6 +74,8 @@ unit_TESTS := \
 	errorfile \
 	events \
 	failure \
+	failure_list \
+	verdict \
 	group \
 	hang \
 	preempt \
@@ -139,7 +141,8 @@ unit_TESTS := \
 pure_TESTS := \
 	notice notice_command noticer platform kv kv_nomem store store_model heartbeat members \
 	members_model barrier barrier_model log_plan log_index lines prefix record devices env \
-	environ errorfile failure hang preempt preempt_grace preempt_model preempt_nomem \
+	environ errorfile failure failure_list hang preempt preempt_grace preempt_model \
+	preempt_nomem verdict \
 	preempt_pace queue queue_deaths queue_loss queue_model queue_nomem queue_workers \
 	progress restart rootcause task spec spec_preemption spec_queue spec_roles launch yaml \
 	json judgement varlink_frame varlink_idl varlink_validate varlink_word base64 duration \

@@ -216,6 +216,41 @@ START_TEST(a_message_is_one_line)
 }
 END_TEST
 
+START_TEST(who_runs_and_is_known_to_have_failed_is_among_those_that_are_known)
+{
+	char text[512];
+
+	ended(0, 103, 4);
+	tasks[1].pid = 77;
+	tasks[1].app_error = strdup("out of data (Internal)");
+	tasks[1].blame_us = AT(102);
+	tasks[2].pid = 78;
+	strcpy(tasks[2].blame, "no beat for 10 s");
+	tasks[2].blame_us = AT(104);
+	tasks[3].pid = 79;
+	collect(1, (int[]){ 0 });
+	failures_fini(&failures);
+	ck_assert_int_eq(failures_known(&failures, tasks, N, AT(105)), 0);
+	ck_assert_uint_eq(failures.n, 3);
+	ck_assert_int_eq(failures.items[0].task->rank, 1);
+	ck_assert_int_eq(failures.items[1].task->rank, 0);
+	ck_assert_int_eq(failures.items[2].task->rank, 2);
+	ck_assert_int_eq(failures.items[0].status, 1);
+	failure_text(&failures.items[0], text, sizeof(text));
+	ck_assert_str_eq(text, "trainer:1: out of data (Internal)");
+	/* It then ends by the agent's signal, of which nothing is said. */
+	failures_fini(&failures);
+	tasks[1].pid = 0;
+	tasks[1].stop_us = AT(105);
+	tasks[1].stop_signal = SIGTERM;
+	killed(1, 106, SIGTERM);
+	collect(2, (int[]){ 1, 0 });
+	ck_assert_int_eq(failures.items[0].status, 1);
+	failure_text(&failures.items[0], text, sizeof(text));
+	ck_assert_str_eq(text, "trainer:1: out of data (Internal)");
+}
+END_TEST
+
 START_TEST(the_json_of_a_failure_has_every_member)
 {
 	_cleanup_free_ char *text = NULL, *expected = NULL;
@@ -232,7 +267,9 @@ START_TEST(the_json_of_a_failure_has_every_member)
 				 "{\"role\":\"trainer\",\"index\":3,\"rank\":3,\"local_rank\":3,"
 				 "\"host\":\"node1\",\"pid\":1003,\"attempt\":2,"
 				 "\"time_us\":102500000,\"exit\":{\"code\":17},"
-				 "\"message\":\"a\\nb\",\"traceback\":\"tb\\n\","
+				 "\"message\":\"a\\nb\",\"text\":\"trainer:3: a b "
+				 "(exit code 17)\",\"exit_status\":17,\"reported\":true,"
+				 "\"traceback\":\"tb\\n\","
 				 "\"error_file\":\"%s/3.json\",\"collateral\":false,"
 				 "\"stderr_tail\":[\"last line\"]}",
 				 dir),
@@ -258,6 +295,8 @@ START_TEST(the_json_leaves_out_what_is_not_known)
 		"\"host\":\"host\xef\xbf\xbd\",\"attempt\":0,\"time_us\":100000000,"
 		"\"exit\":{\"error\":\"cannot exec \xef\xbf\xbd: Permission denied\",\"errno\":13},"
 		"\"message\":\"cannot exec \xef\xbf\xbd: Permission denied\","
+		"\"text\":\"trainer:0: cannot exec \xef\xbf\xbd: Permission denied\","
+		"\"exit_status\":126,"
 		"\"collateral\":false}");
 }
 END_TEST
@@ -293,6 +332,7 @@ int main(void)
 	tcase_add_test(t, an_implausible_timestamp_is_named_and_not_used);
 	tcase_add_test(t, a_broken_file_is_named_and_costs_nothing_else);
 	tcase_add_test(t, a_message_is_one_line);
+	tcase_add_test(t, who_runs_and_is_known_to_have_failed_is_among_those_that_are_known);
 	tcase_add_test(t, the_json_of_a_failure_has_every_member);
 	tcase_add_test(t, the_json_leaves_out_what_is_not_known);
 	tcase_add_test(t, the_json_names_a_broken_file_and_its_problem);

@@ -146,7 +146,7 @@ START_TEST(other_failures_follow_and_collateral_comes_last_in_one_line_each)
 		"{\"rank\":3,\"local_rank\":3,\"exit\":{\"code\":4},\"message\":\"second\"}]");
 
 	in_order(t, "message   : first", "Other failures:\n[1]:\n");
-	in_order(t, "message   : second", "Collateral (ended by the agent");
+	in_order(t, "message   : second", "Collateral (ended after the failure");
 	has(t, "  rank 0 (local_rank: 0, pid: 7): killed by signal 15 (SIGTERM)\n");
 	has_not(t, "<NO_OTHER_FAILURES>");
 }

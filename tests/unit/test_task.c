@@ -112,6 +112,29 @@ START_TEST(every_exit_code_and_signal_has_the_status_of_a_shell)
 }
 END_TEST
 
+START_TEST(a_failure_that_the_agent_ended_has_the_status_1)
+{
+	task_set_exit(&task, CLD_KILLED, SIGTERM);
+	ck_assert_int_eq(task_failed_status(&task), 143);
+	ck_assert(!task_ended_by_agent(&task));
+	task.stop_signal = SIGTERM;
+	ck_assert_int_eq(task_failed_status(&task), 1);
+	task_set_exit(&task, CLD_KILLED, SIGKILL);
+	ck_assert_int_eq(task_failed_status(&task), 1);
+	task_set_exit(&task, CLD_EXITED, 143);
+	ck_assert(task_ended_by_agent(&task));
+	ck_assert_int_eq(task_failed_status(&task), 1);
+	/* Its own word, also while it is being stopped. */
+	task_set_exit(&task, CLD_EXITED, 3);
+	ck_assert(!task_ended_by_agent(&task));
+	ck_assert_int_eq(task_failed_status(&task), 3);
+	task_set_exit(&task, CLD_EXITED, 0);
+	ck_assert_int_eq(task_failed_status(&task), 1);
+	task_renew(&task);
+	ck_assert_int_eq(task.stop_signal, 0);
+}
+END_TEST
+
 START_TEST(a_command_that_was_not_executed_is_127_or_126)
 {
 	task_set_exec_error(&task, ENOENT, "exec", "train");
@@ -200,6 +223,7 @@ int main(void)
 	tcase_add_test(t, an_exit_code_is_kept_and_told);
 	tcase_add_test(t, a_signal_is_kept_and_told_by_name);
 	tcase_add_test(t, every_exit_code_and_signal_has_the_status_of_a_shell);
+	tcase_add_test(t, a_failure_that_the_agent_ended_has_the_status_1);
 	tcase_add_test(t, a_command_that_was_not_executed_is_127_or_126);
 	tcase_add_test(t, a_program_with_a_long_or_binary_name_does_no_harm);
 	tcase_add_test(t, an_earlier_end_leaves_no_trace_in_the_next);
