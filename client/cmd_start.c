@@ -48,6 +48,11 @@ static int prepare(struct ctl *ctl, struct args *args, bool foreground, struct l
 		help_verb(stdout, ctl->verb);
 		return -1;
 	}
+	if (r == -EBADMSG) {
+		r = ctl_job_file(ctl, ret->problems);
+		launch_fini(ret);
+		return r;
+	}
 	if (r == -EINVAL)
 		return ctl_usage(ctl, "%s", err.text);
 	if (r < 0)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/ctl.h"
-#include "client/launch.h"
+#include "client/job_file.h"
 #include "client/verbs.h"
 #include "common/spec.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* Checks one file; what it says with all defaults is appended to all. */
 static int validate(struct ctl *ctl, const char *path, json_t *all)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
-	_cleanup_json_ json_t *doc = NULL;
+	_cleanup_(job_file_fini) struct job_file file = { 0 };
 	const char *shown = !strcmp(path, "-") ? "standard input" : path;
-	struct error err = { 0 };
+	int r = job_file_load(path, &file);
 
-	/* The loader's errors name the file themselves. */
-	if (launch_load(path, &doc, &err) < 0)
-		return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
-	if (spec_parse(doc, &spec, &err) < 0)
-		return ctl_error(ctl, CTL_REFUSED, "%s: %s", shown, err.text);
+	if (r == -EBADMSG)
+		return ctl_job_file(ctl, file.problems);
+	if (r < 0 || spec_parse(file.doc, &spec, NULL) < 0)
+		return ctl_error(ctl, CTL_FAILED, "%s: out of memory", shown);
 	json_array_append_new(all, spec_to_json(spec));
 	ctl_say(ctl, "%s is valid", shown);
 	return 0;
@@ -29,8 +29,11 @@ int cmd_validate(struct ctl *ctl, struct args *args)
 	_cleanup_json_ json_t *all = json_array();
 	int result = 0;
 
-	for (int i = 0; i < args->argc; i++)
-		result |= validate(ctl, args->argv[i], all);
+	for (int i = 0; i < args->argc; i++) {
+		int r = validate(ctl, args->argv[i], all);
+
+		result = result ? result : r;
+	}
 	if (ctl->json && json_array_size(all) > 0)
 		ctl_print_json(args->argc == 1 ? json_array_get(all, 0) : all, false);
 	return result;

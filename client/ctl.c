@@ -164,6 +164,13 @@ int ctl_usage(const struct ctl *ctl, const char *fmt, ...)
 	return ctl->verdict_status ? CTL_FAILED : CTL_USAGE;
 }
 
+int ctl_job_file(const struct ctl *ctl, char *const *problems)
+{
+	for (; *problems; problems++)
+		ctl_error(ctl, CTL_USAGE, "%s", *problems);
+	return CTL_USAGE;
+}
+
 void ctl_say(const struct ctl *ctl, const char *fmt, ...)
 {
 	va_list ap;

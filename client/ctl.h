@@ -60,6 +60,9 @@ int ctl_error(const struct ctl *ctl, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same for wrong usage, with the verb's synopsis after it. */
 int ctl_usage(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* All that is wrong with a job file: lines, NULL-ended. Returns CTL_USAGE, whatever the verb:
+ * nothing was begun. */
+int ctl_job_file(const struct ctl *ctl, char *const *problems);
 /* A line about what happened, on standard output; not with -q or --json. */
 void ctl_say(const struct ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/launch.h"
 
+#include "client/job_file.h"
 #include "client/launch_table.h"
-#include "client/yaml.h"
 #include "common/json.h"
 #include "common/quote.h"
 #include "common/similar.h"
@@ -270,52 +270,11 @@ static int read_pet(struct launch_state *s)
 	return 0;
 }
 
-/* Makes object's path absolute where it is one. */
-static int make_absolute(json_t *object, const char *key, const char *dir, struct error *err)
-{
-	const char *path = json_get_string(object, key, "/");
-	_cleanup_free_ char *absolute = NULL;
-
-	if (*path == '/' || !*path)
-		return 0;
-	absolute = launch_absolute(dir, path);
-	if (!absolute || json_put(object, key, json_string(absolute)) < 0)
-		return error_set(err, -ENOMEM, "out of memory");
-	return 0;
-}
-
-int launch_load(const char *path, json_t **ret, struct error *err)
-{
-	_cleanup_json_ json_t *doc = NULL;
-	_cleanup_free_ char *full = NULL;
-	char *slash;
-	json_t *role;
-	size_t i;
-	int r = yaml_load(path, &doc, err);
-
-	if (r < 0)
-		return r;
-	full = launch_absolute(NULL, strcmp(path, "-") ? path : "x");
-	if (!full)
-		return error_set(err, -errno, "the current directory: %s", strerror(errno));
-	slash = strrchr(full, '/');
-	slash[slash == full] = '\0';
-	r = make_absolute(doc, "cwd", full, err);
-	if (r == 0)
-		r = make_absolute(json_object_get(doc, "logs"), "dir", full, err);
-	json_array_foreach (json_object_get(doc, "roles"), i, role)
-		if (r == 0)
-			r = make_absolute(role, "cwd", full, err);
-	if (r == 0)
-		*ret = TAKE_PTR(doc);
-	return r;
-}
-
 /* The document that the flags change: the job file, which is right by itself, or one bare role. */
 static int begin(struct launch_state *s)
 {
 	const char *path = s->values[OPT_SPEC];
-	_cleanup_(spec_freep) struct spec *spec = NULL;
+	struct job_file file;
 	int r;
 
 	if (s->values[OPT_MODULE] && s->values[OPT_NO_PYTHON])
@@ -330,11 +289,12 @@ static int begin(struct launch_state *s)
 		return s->doc ? 0 : launch_no_memory(s);
 	}
 	s->from_file = true;
-	r = launch_load(path, &s->doc, s->err);
-	if (r < 0)
-		return r;
-	r = spec_parse(s->doc, &spec, s->err);
-	return r < 0 ? error_prefix(s->err, "%s", strcmp(path, "-") ? path : "<stdin>") : 0;
+	r = job_file_load(path, &file);
+	s->doc = TAKE_PTR(file.doc);
+	s->problems = TAKE_PTR(file.problems);
+	if (r == -ENOMEM)
+		launch_no_memory(s);
+	return r;
 }
 
 /* An error that the specification has about what a flag said names the flag. */
@@ -407,19 +367,26 @@ int launch_parse(int argc, char **argv, const struct launch_from *from, struct l
 	free(s.env);
 	l.spec = s.doc;
 	l.warnings = s.warnings;
+	l.problems = s.problems;
 	l.dry_run = s.values[OPT_DRY_RUN] != NULL;
-	if (r == 0)
+	if (r == 0 || r == -EBADMSG)
 		*ret = l;
 	else
 		launch_fini(&l);
 	return r;
 }
 
+static void free_lines(char **lines)
+{
+	for (size_t i = 0; lines && lines[i]; i++)
+		free(lines[i]);
+	free(lines);
+}
+
 void launch_fini(struct launch *l)
 {
 	json_decref(l->spec);
-	for (size_t i = 0; l->warnings && l->warnings[i]; i++)
-		free(l->warnings[i]);
-	free(l->warnings);
+	free_lines(l->warnings);
+	free_lines(l->problems);
 	*l = (struct launch){ 0 };
 }

@@ -36,21 +36,17 @@ struct launch {
 	json_t *spec; /* complete and checked by spec_parse(), without defaults */
 	bool dry_run;
 	char **warnings; /* lines for people, NULL-ended, or NULL */
+	char **problems; /* the same: all that is wrong with the job file */
 };
 
 /*
- * Reads argv (argv[0] is skipped). Returns 0 with ret filled, 1 when from->option said to stop, or
- * a negative errno with err; ret needs no launch_fini() then.
+ * Reads argv (argv[0] is skipped). Returns 0 with ret filled, -EBADMSG with ret's problems, 1 when
+ * from->option said to stop, or another negative errno with err; ret needs no launch_fini() in the
+ * last two.
  */
 _must_check_ int launch_parse(int argc, char **argv, const struct launch_from *from,
 	struct launch *ret, struct error *err);
 void launch_fini(struct launch *l);
-
-/*
- * Reads a job file and makes its relative paths absolute: from the file's directory, or from the
- * current one for "-". ret is owned and not yet checked. Returns what yaml_load() returns.
- */
-_must_check_ int launch_load(const char *path, json_t **ret, struct error *err);
 
 /* Every flag but those of the verbs, for completion and tests; ends with a NULL name. */
 extern const struct arg_option launch_options[];

@@ -131,6 +131,7 @@ struct launch_state {
 	json_t *doc;
 	char **warnings;
 	size_t n_warnings;
+	char **problems; /* of the job file */
 };
 
 typedef int (*launch_apply_fn)(struct launch_state *s, enum launch_id id, const char *value);

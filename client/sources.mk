@@ -13,6 +13,7 @@ client_SRC := \
 	client/cmd_start.c \
 	client/cmd_help.c \
 	client/yaml.c \
+	client/yaml_marks.c \
 	client/yaml_scalar.c \
 	client/address.c \
 	client/args.c \
@@ -48,6 +49,7 @@ client_SRC := \
 	client/ctl.c \
 	client/humane.c \
 	client/job.c \
+	client/job_file.c \
 	client/job_names.c \
 	client/line_printer.c \
 	client/link.c \

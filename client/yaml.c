@@ -373,22 +373,17 @@ static int read_all(FILE *f, char **ret, size_t *ret_len)
 	return 0;
 }
 
-int yaml_load(const char *path, json_t **ret, struct error *err)
+int yaml_read(const char *path, char **ret, size_t *ret_len, struct error *err)
 {
 	bool from_stdin = !strcmp(path, "-");
-	const char *name = from_stdin ? "<stdin>" : path;
-	_cleanup_free_ char *text = NULL;
 	_cleanup_file_ FILE *f = NULL;
-	size_t len;
 	int r;
 
 	if (!from_stdin) {
 		f = fopen(path, "re");
 		if (!f)
-			return error_set(err, -errno, "%s: %s", name, strerror(errno));
+			return error_set(err, -errno, "%s: %s", path, strerror(errno));
 	}
-	r = read_all(from_stdin ? stdin : f, &text, &len);
-	if (r < 0)
-		return error_set(err, r, "%s: %s", name, strerror(-r));
-	return yaml_parse(text, len, name, ret, err);
+	r = read_all(from_stdin ? stdin : f, ret, ret_len);
+	return r < 0 ? error_set(err, r, "%s: %s", from_stdin ? "<stdin>" : path, strerror(-r)) : 0;
 }

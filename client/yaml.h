@@ -25,5 +25,6 @@ enum {
 _must_check_ int yaml_parse(
 	const char *text, size_t len, const char *name, json_t **ret, struct error *err);
 
-/* Reads and parses a file ("-": standard input). Also returns what reading it returns. */
-_must_check_ int yaml_load(const char *path, json_t **ret, struct error *err);
+/* Reads a file ("-": standard input), up to one byte more than yaml_parse() takes. ret is owned.
+ * Returns 0 or what reading it returns, with err. */
+_must_check_ int yaml_read(const char *path, char **ret, size_t *ret_len, struct error *err);

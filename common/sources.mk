@@ -86,4 +86,6 @@ common_SRC := \
 	common/proc.c \
 	common/status.c \
 	common/sweep.c \
-	common/similar.c
+	common/similar.c \
+	common/spec_hint.c \
+	common/spec_problems.c

@@ -99,35 +99,75 @@ static struct spec *spec_new(void)
 	return s;
 }
 
-int spec_parse(const json_t *doc, struct spec **ret, struct error *err)
+/* Defaults that depend on what else is given. */
+static int set_defaults(struct spec *s, struct error *err)
 {
-	_cleanup_(spec_freep) struct spec *s = spec_new();
-	struct spec_ctx ctx = { .err = err };
-	int r;
-
-	if (!s)
-		return error_set(err, -ENOMEM, "out of memory");
-	if (!json_is_object(doc))
-		return error_set(err, -EINVAL, "a specification is an object with the key `roles`");
-	r = spec_walk_object(&ctx, spec_keys_top, doc, s);
-	/* Who counts over a window alone wants no other limit. */
-	if (s->restart.max == SPEC_UNSET && s->restart.window_ms == SPEC_UNSET)
-		s->restart.max = 0;
-	if (r == 0)
-		r = spec_roles_inherit(&ctx, doc, s);
-	if (r == 0)
-		r = spec_check(s, err);
-	if (r == 0 && s->preemption.exit_code != SPEC_UNSET &&
+	if (s->preemption.exit_code != SPEC_UNSET &&
 		spec_set_exit_code(s, s->preemption.exit_code) < 0)
-		r = error_set(err, -ENOMEM, "out of memory");
-	if (r < 0)
-		return r;
+		return error_set(err, -ENOMEM, "out of memory");
 	if (s->leader.grace_ms == SPEC_UNSET && spec_has_leader(s))
 		s->leader.grace_ms = 3000;
 	if (s->heartbeat.period_ms != SPEC_UNSET && s->heartbeat.failures == SPEC_UNSET)
 		s->heartbeat.failures = 3;
-	*ret = TAKE_PTR(s);
 	return 0;
+}
+
+static int parse(struct spec_ctx *ctx, const json_t *doc, struct spec **ret)
+{
+	_cleanup_(spec_freep) struct spec *s = spec_new();
+	int r;
+
+	if (!s)
+		return error_set(ctx->err, -ENOMEM, "out of memory");
+	if (!json_is_object(doc))
+		return error_set(
+			ctx->err, -EINVAL, "a specification is an object with the key `roles`");
+	r = spec_walk_object(ctx, spec_keys_top, doc, s);
+	/* Who counts over a window alone wants no other limit. */
+	if (s->restart.max == SPEC_UNSET && s->restart.window_ms == SPEC_UNSET)
+		s->restart.max = 0;
+	ctx->n_fields = ctx->all ? ctx->all->n : 0;
+	if (r == 0)
+		r = spec_roles_inherit(ctx, doc, s);
+	if (r == 0)
+		r = spec_check(ctx, s);
+	if (r == 0 && ctx->all && ctx->all->n)
+		return -EINVAL;
+	if (r == 0)
+		r = set_defaults(s, ctx->err);
+	if (r == 0)
+		*ret = TAKE_PTR(s);
+	return r;
+}
+
+int spec_parse(const json_t *doc, struct spec **ret, struct error *err)
+{
+	struct spec_ctx ctx = { .err = err };
+
+	return parse(&ctx, doc, ret);
+}
+
+int spec_parse_all(
+	const json_t *doc, struct spec **ret, struct spec_problems *ret_problems, struct error *err)
+{
+	struct spec_problems all = { 0 };
+	struct error last = { 0 };
+	struct spec_ctx ctx = { .err = &last, .all = &all };
+	int r = parse(&ctx, doc, ret);
+
+	/* What ended it is kept by nobody yet: it is none of those after which it went on. */
+	if (r == -EINVAL && (!all.n || !ctx.all)) {
+		ctx.all = &all;
+		if (!spec_go_on(&ctx, r) && !all.n)
+			r = error_set(&last, -ENOMEM, "out of memory");
+	}
+	if (r == -EINVAL)
+		*ret_problems = all;
+	else
+		spec_problems_fini(&all);
+	if (r < 0 && err)
+		*err = last;
+	return r;
 }
 
 int spec_parse_text(const char *text, size_t len, struct spec **ret, struct error *err)

@@ -255,6 +255,21 @@ _must_check_ int spec_parse(const json_t *doc, struct spec **ret, struct error *
 /* Parses JSON text of len bytes; refuses duplicate keys, and says line and column of bad JSON. */
 _must_check_ int spec_parse_text(
 	const char *text, size_t len, struct spec **ret, struct error *err);
+
+/* All that is wrong with a document, as far as it can be told at once; field is the path of a key.
+ */
+struct spec_problems {
+	struct error *items;
+	size_t n;
+};
+enum { SPEC_PROBLEMS_MAX = 64 };
+void spec_problems_fini(struct spec_problems *p);
+
+/* As spec_parse(), but goes on after an error: with -EINVAL ret_problems has at least one, to be
+ * freed by spec_problems_fini(). Other errors are in err alone. */
+_must_check_ int spec_parse_all(const json_t *doc, struct spec **ret,
+	struct spec_problems *ret_problems, struct error *err);
+
 struct spec *spec_free(struct spec *s);
 DEFINE_CLEANUP(struct spec *, spec_free)
 

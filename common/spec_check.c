@@ -8,121 +8,111 @@
 /* What holds between fields, once each is right in itself. */
 
 /* A list with one entry per replica, where their number is known. */
-static int check_list(
-	const struct spec_role *role, size_t i, const char *key, size_t n, struct error *err)
+static void check_list(
+	struct spec_ctx *ctx, const struct spec_role *role, size_t i, const char *key, size_t n)
 {
 	char path[64];
 
 	if (!n || role->replicas < 0 || n == (size_t)role->replicas)
-		return 0;
+		return;
 	snprintf(path, sizeof(path), "roles[%zu].%s", i, key);
-	return error_field(err, -EINVAL, path, "expected one entry per replica (%d), got %zu",
-		role->replicas, n);
+	spec_note(ctx, path, "expected one entry per replica (%d), got %zu", role->replicas, n);
 }
 
-static int check_role(const struct spec *s, size_t i, struct error *err)
+static void check_role(struct spec_ctx *ctx, const struct spec *s, size_t i)
 {
 	const struct spec_role *role = &s->roles[i];
 	char path[64];
-	int r;
 
 	for (size_t j = 0; j < i; j++) {
-		if (!strcmp(role->name, s->roles[j].name)) {
-			snprintf(path, sizeof(path), "roles[%zu].name", i);
-			return error_field(err, -EINVAL, path,
-				"expected a name of its own, got \"%s\" as roles[%zu] has",
-				role->name, j);
-		}
+		if (strcmp(role->name, s->roles[j].name))
+			continue;
+		snprintf(path, sizeof(path), "roles[%zu].name", i);
+		spec_note(ctx, path, "expected a name of its own, got \"%s\" as roles[%zu] has",
+			role->name, j);
+		break;
 	}
-	r = check_list(role, i, "args", role->n_args, err);
-	if (r == 0)
-		r = check_list(role, i, "env_per_replica", role->n_env_per_replica, err);
-	return r;
+	check_list(ctx, role, i, "args", role->n_args);
+	check_list(ctx, role, i, "env_per_replica", role->n_env_per_replica);
 }
 
 /* path is that of the section: "restart" or "roles[i].restart". */
-static int check_restart(const struct spec_restart *r, const char *path, struct error *err)
+static void check_restart(struct spec_ctx *ctx, const struct spec_restart *r, const char *path)
 {
 	char at[64];
 
-	if (r->window_ms != SPEC_UNSET && !r->window_max) {
-		snprintf(at, sizeof(at), "%s.window", path);
-		return error_field(
-			err, -EINVAL, at, "needs `window_max`, the number of restarts in it");
-	}
-	if (r->window_ms == SPEC_UNSET && r->window_max) {
-		snprintf(at, sizeof(at), "%s.window_max", path);
-		return error_field(
-			err, -EINVAL, at, "needs `window`, the time that it is counted over");
-	}
-	if (r->backoff_max_ms != SPEC_UNSET && r->backoff_max_ms < r->backoff_ms) {
-		snprintf(at, sizeof(at), "%s.backoff_max", path);
-		return error_field(err, -EINVAL, at, "is less than `restart.backoff`");
-	}
-	if (r->scope == SPEC_SCOPE_TASK && r->policy == SPEC_RESTART_NEVER) {
-		snprintf(at, sizeof(at), "%s.scope", path);
-		return error_field(err, -EINVAL, at,
+	snprintf(at, sizeof(at), "%s.window", path);
+	if (r->window_ms != SPEC_UNSET && !r->window_max)
+		spec_note(ctx, at, "needs `window_max`, the number of restarts in it");
+	snprintf(at, sizeof(at), "%s.window_max", path);
+	if (r->window_ms == SPEC_UNSET && r->window_max)
+		spec_note(ctx, at, "needs `window`, the time that it is counted over");
+	snprintf(at, sizeof(at), "%s.backoff_max", path);
+	if (r->backoff_max_ms != SPEC_UNSET && r->backoff_max_ms < r->backoff_ms)
+		spec_note(ctx, at, "is less than `restart.backoff`");
+	snprintf(at, sizeof(at), "%s.scope", path);
+	if (r->scope == SPEC_SCOPE_TASK && r->policy == SPEC_RESTART_NEVER)
+		spec_note(ctx, at,
 			"\"task\" starts a task again by itself, which `restart.policy` "
 			"\"never\" forbids");
-	}
-	return 0;
 }
 
-static int check_role_restart(const struct spec_role *role, size_t i, struct error *err)
+static void check_role_restart(struct spec_ctx *ctx, const struct spec_role *role, size_t i)
 {
 	char path[48];
 
 	if (!role->restart)
-		return 0;
+		return;
 	snprintf(path, sizeof(path), "roles[%zu].restart", i);
-	return check_restart(role->restart, path, err);
+	check_restart(ctx, role->restart, path);
 }
 
-static int check_delays(const struct spec_role *role, size_t i, struct error *err)
+static void check_delays(struct spec_ctx *ctx, const struct spec_role *role, size_t i)
 {
 	char path[64];
 
 	if (role->start_delay_max_ms == SPEC_UNSET)
-		return 0;
+		return;
 	snprintf(path, sizeof(path), "roles[%zu].start_delay_max", i);
 	if (!role->start_delay_ms)
-		return error_field(
-			err, -EINVAL, path, "needs `start_delay`, of which it is the longest");
-	if (role->start_delay_max_ms < role->start_delay_ms)
-		return error_field(err, -EINVAL, path, "is less than `start_delay`");
-	return 0;
+		spec_note(ctx, path, "needs `start_delay`, of which it is the longest");
+	else if (role->start_delay_max_ms < role->start_delay_ms)
+		spec_note(ctx, path, "is less than `start_delay`");
 }
 
 /* The leader: one role, of one replica, whose end ends the group. */
-static int check_leader(const struct spec *s, size_t i, struct error *err)
+static void check_leader(struct spec_ctx *ctx, const struct spec *s, size_t i)
 {
 	const struct spec_role *role = &s->roles[i];
 	char path[64];
 
 	if (!role->leader)
-		return 0;
+		return;
 	snprintf(path, sizeof(path), "roles[%zu].leader", i);
-	for (size_t j = 0; j < i; j++)
-		if (s->roles[j].leader)
-			return error_field(err, -EINVAL, path,
-				"expected one leader at most, and roles[%zu] (\"%s\") is one", j,
-				s->roles[j].name);
+	for (size_t j = 0; j < i; j++) {
+		if (!s->roles[j].leader)
+			continue;
+		spec_note(ctx, path, "expected one leader at most, and roles[%zu] (\"%s\") is one",
+			j, s->roles[j].name);
+		break;
+	}
 	if (role->replicas != 1)
-		return error_field(err, -EINVAL, path, "a role that leads has 1 as its `replicas`");
+		spec_note(ctx, path, "a role that leads has 1 as its `replicas`");
 	if (role->recoverable)
-		return error_field(err, -EINVAL, path,
+		spec_note(ctx, path,
 			"a role cannot both lead, so that its end is that of the group, and be "
 			"`recoverable`");
-	return 0;
 }
 
 /* What is of no use without something else. */
-static int needs(const char *path, int64_t value, bool other, const char *what, struct error *err)
+static void needs(
+	struct spec_ctx *ctx, const char *path, int64_t value, bool other, const char *what)
 {
-	return value == SPEC_UNSET || other ? 0 : error_field(err, -EINVAL, path, "needs %s", what);
+	if (value != SPEC_UNSET && !other)
+		spec_note(ctx, path, "needs %s", what);
 }
 
-static int check_heartbeat(const struct spec_heartbeat *h, struct error *err)
+static void check_heartbeat(struct spec_ctx *ctx, const struct spec_heartbeat *h)
 {
 	bool period = h->period_ms != SPEC_UNSET;
 	bool progress = h->progress_timeout_ms != SPEC_UNSET || h->log_timeout_ms != SPEC_UNSET ||
@@ -154,38 +144,32 @@ static int check_heartbeat(const struct spec_heartbeat *h, struct error *err)
 			"a time limit that it stands in for: `progress_timeout`, `log_timeout`, "
 			"`log_pattern_timeout` or `progress_file_timeout`" },
 	};
-	int r = 0;
 
-	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]) && r == 0; i++)
-		r = needs(rules[i].path, rules[i].value, rules[i].other, rules[i].what, err);
-	return r;
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
+		needs(ctx, rules[i].path, rules[i].value, rules[i].other, rules[i].what);
 }
 
-static int check_roles(const struct spec *s, struct error *err)
+static void check_roles(struct spec_ctx *ctx, const struct spec *s)
 {
-	int total = 0, r = 0;
+	int total = 0;
 
-	for (size_t i = 0; i < s->n_roles && r == 0; i++) {
+	for (size_t i = 0; i < s->n_roles; i++) {
 		const struct spec_role *role = &s->roles[i];
 
-		r = check_role(s, i, err);
-		if (r == 0)
-			r = check_leader(s, i, err);
-		if (r == 0)
-			r = check_role_restart(role, i, err);
-		if (r == 0)
-			r = check_delays(role, i, err);
+		check_role(ctx, s, i);
+		check_leader(ctx, s, i);
+		check_role_restart(ctx, role, i);
+		check_delays(ctx, role, i);
 		if (role->replicas > 0)
 			total += role->replicas;
 	}
-	if (r == 0 && total > SPEC_REPLICAS_MAX)
-		return error_field(err, -EINVAL, "roles", "expected at most %d workers, got %d",
-			SPEC_REPLICAS_MAX, total);
-	return r;
+	if (total > SPEC_REPLICAS_MAX)
+		spec_note(ctx, "roles", "expected at most %d workers, got %d", SPEC_REPLICAS_MAX,
+			total);
 }
 
 /* TF_CONFIG has the address of every worker but the evaluators: "host:12345", */
-static int check_tf_config(const struct spec *s, struct error *err)
+static void check_tf_config(struct spec_ctx *ctx, const struct spec *s)
 {
 	const char *host = s->rendezvous.master_addr;
 	size_t each = strlen(host ? host : "127.0.0.1") + strlen("\":12345\","), n = 0;
@@ -194,32 +178,29 @@ static int check_tf_config(const struct spec *s, struct error *err)
 		if (!s->roles[i].evaluator && s->roles[i].replicas > 0)
 			n += (size_t)s->roles[i].replicas;
 	if (!spec_tf_config(s) || n * each <= SPEC_TF_CONFIG_BYTES)
-		return 0;
-	return error_field(err, -EINVAL, "compat.tf_config",
+		return;
+	spec_note(ctx, "compat.tf_config",
 		"the addresses of %zu workers are %zu bytes of TF_CONFIG, expected at most %d: "
 		"needs fewer workers, or a shorter `rendezvous.master_addr`",
 		n, n * each, SPEC_TF_CONFIG_BYTES);
 }
 
-int spec_check(const struct spec *s, struct error *err)
+int spec_check(struct spec_ctx *ctx, const struct spec *s)
 {
-	int r = check_roles(s, err);
-
-	if (r == 0)
-		r = check_restart(&s->restart, "restart", err);
-	if (r == 0)
-		r = check_heartbeat(&s->heartbeat, err);
-	if (r == 0)
-		r = needs("leader.grace", s->leader.grace_ms, spec_has_leader(s),
-			"a role with `leader`, whose end begins it", err);
-	if (r == 0)
-		r = spec_check_preemption(&s->preemption, err);
-	if (r == 0)
-		r = spec_check_devices(s, err);
-	if (r == 0)
-		r = spec_check_queue(s, err);
-	if (r == 0 && s->rpc_layer && !spec_tf_config(s))
-		return error_field(err, -EINVAL, "compat.rpc_layer",
+	check_roles(ctx, s);
+	check_restart(ctx, &s->restart, "restart");
+	check_heartbeat(ctx, &s->heartbeat);
+	spec_check_preemption(ctx, &s->preemption);
+	spec_check_queue(ctx, s);
+	/* What follows looks at the roles, which may not be what was meant. */
+	if (spec_wrong_below(ctx, "roles"))
+		return -EINVAL;
+	needs(ctx, "leader.grace", s->leader.grace_ms, spec_has_leader(s),
+		"a role with `leader`, whose end begins it");
+	spec_check_devices(ctx, s);
+	if (s->rpc_layer && !spec_tf_config(s))
+		spec_note(ctx, "compat.rpc_layer",
 			"needs `compat.tf_config`: it is a part of TF_CONFIG");
-	return r == 0 ? check_tf_config(s, err) : r;
+	check_tf_config(ctx, s);
+	return ctx->failed ? -EINVAL : 0;
 }

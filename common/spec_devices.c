@@ -38,12 +38,13 @@ static int devices_parse(
 		return spec_no_memory(ctx);
 	if (text)
 		return spec_set_string(ctx, text, &(*ids)[0]);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0, k = 0; i < n; i++) {
 		size_t len = spec_enter_index(ctx, i);
-		int r = device_parse(ctx, json_array_get(value, i), &(*ids)[i]);
+		int r = device_parse(ctx, json_array_get(value, i), &(*ids)[k]);
 
-		if (r < 0)
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
+		k += r == 0;
 		spec_leave(ctx, len);
 	}
 	return 0;
@@ -113,7 +114,7 @@ bool spec_wants_device(const struct spec *s, const struct spec_role *role, int i
 }
 
 /* Several workers may share a device, but none can have the same one twice. */
-static int check_twice(const struct spec_devices *devices, struct error *err)
+static void check_twice(struct spec_ctx *ctx, const struct spec_devices *devices)
 {
 	char path[48];
 
@@ -122,40 +123,39 @@ static int check_twice(const struct spec_devices *devices, struct error *err)
 			if (strcmp(devices->ids[i], devices->ids[k]) != 0)
 				continue;
 			snprintf(path, sizeof(path), "resources.devices.ids[%d]", i);
-			return error_field(err, -EINVAL, path,
+			spec_note(ctx, path,
 				"expected a device of its own, got \"%.64s\" as ids[%d] is: workers "
 				"share one only with \"one\" as `assign`",
 				devices->ids[i], k);
+			break;
 		}
-	return 0;
 }
 
-int spec_check_devices(const struct spec *s, struct error *err)
+void spec_check_devices(struct spec_ctx *ctx, const struct spec *s)
 {
 	const struct spec_devices *devices = &s->resources.devices;
 	int wanted = 0, n = 0;
 
-	if (!devices->ids)
-		return 0;
+	if (!devices->ids || !devices->ids[0])
+		return;
 	if (s->virtual_local_rank && devices->assign != SPEC_DEVICES_ONE)
-		return error_field(err, -EINVAL, "compat.virtual_local_rank",
+		spec_note(ctx, "compat.virtual_local_rank",
 			"lets each worker see one device: needs \"one\" as "
 			"`resources.devices.assign`");
-	if (devices->assign != SPEC_DEVICES_ONE && check_twice(devices, err) < 0)
-		return -EINVAL;
+	if (devices->assign != SPEC_DEVICES_ONE)
+		check_twice(ctx, devices);
 	if (devices->assign == SPEC_DEVICES_ALL || !strcmp(devices->ids[0], SPEC_DEVICES_AUTO))
-		return 0;
+		return;
 	for (size_t i = 0; i < s->n_roles; i++)
 		for (int k = 0; k < s->roles[i].replicas; k++)
 			wanted += spec_wants_device(s, &s->roles[i], k);
 	while (devices->ids[n])
 		n++;
 	if (n < wanted)
-		return error_field(err, -EINVAL, "resources.devices.ids",
+		spec_note(ctx, "resources.devices.ids",
 			"expected a device for each of %d workers, got %d; a role that needs none "
 			"sets %s in its `env`",
 			wanted, n, devices->env);
-	return 0;
 }
 
 /* A copy of the first n entries of list, of numbers from 0 where list is NULL. */

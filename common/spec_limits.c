@@ -128,11 +128,13 @@ static int limits_parse(
 	if (!role->limits)
 		return spec_no_memory(ctx);
 	json_object_foreach ((json_t *)value, name, member) {
+		size_t len = ctx->len;
 		int r = limit_parse(ctx, name, member, &role->limits[role->n_limits]);
 
-		if (r < 0)
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
-		role->n_limits++;
+		role->n_limits += r == 0;
+		spec_leave(ctx, len);
 	}
 	return 0;
 }

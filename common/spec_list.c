@@ -33,7 +33,7 @@ static int word_parse(
 	return r;
 }
 
-/* value as a NULL-ended array; on failure *ret holds what there is so far. */
+/* value as a NULL-ended array of what is right; on failure *ret holds what there is so far. */
 static int words_parse(struct spec_ctx *ctx, const json_t *value, bool nonempty, char ***ret)
 {
 	size_t n = json_array_size(value);
@@ -43,11 +43,14 @@ static int words_parse(struct spec_ctx *ctx, const json_t *value, bool nonempty,
 	*ret = calloc(n + 1, sizeof(**ret));
 	if (!*ret)
 		return spec_no_memory(ctx);
-	for (size_t i = 0; i < n; i++) {
-		int r = word_parse(ctx, json_array_get(value, i), i, nonempty, &(*ret)[i]);
+	for (size_t i = 0, k = 0; i < n; i++) {
+		size_t len = ctx->len;
+		int r = word_parse(ctx, json_array_get(value, i), i, nonempty, &(*ret)[k]);
 
-		if (r < 0)
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
+		k += r == 0;
+		spec_leave(ctx, len);
 	}
 	return 0;
 }
@@ -76,7 +79,7 @@ static int command_parse(
 	r = words_parse(ctx, value, false, words);
 	if (r < 0)
 		return r;
-	if (!(*words)[0][0]) {
+	if ((*words)[0] && !(*words)[0][0]) {
 		spec_enter_index(ctx, 0);
 		return spec_refuse(ctx, "expected a program, got \"\"");
 	}
@@ -144,7 +147,7 @@ static int list_parse(
 		size_t len = spec_enter_index(ctx, i);
 		int r = fn(ctx, json_array_get(value, i), &(*ret_lists)[i]);
 
-		if (r < 0)
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
 		spec_leave(ctx, len);
 	}
@@ -259,10 +262,13 @@ static int env_object(struct spec_ctx *ctx, const json_t *value, char ***ret)
 	if (!*ret)
 		return spec_no_memory(ctx);
 	json_object_foreach ((json_t *)value, name, member) {
-		int r = env_entry(ctx, name, member, &(*ret)[i++]);
+		size_t len = ctx->len;
+		int r = env_entry(ctx, name, member, &(*ret)[i]);
 
-		if (r < 0)
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
+		i += r == 0;
+		spec_leave(ctx, len);
 	}
 	return 0;
 }

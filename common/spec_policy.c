@@ -101,7 +101,7 @@ static int ranks_from_array(struct spec_ctx *ctx, const json_t *value, struct ra
 		size_t len = spec_enter_index(ctx, i);
 		int r = rank_from_number(ctx, json_array_get(value, i), set);
 
-		if (r < 0)
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
 		spec_leave(ctx, len);
 	}
@@ -253,10 +253,12 @@ static int codes_parse(
 	restart->codes = codes;
 	restart->n_codes = 0;
 	json_object_foreach ((json_t *)value, name, member) {
+		size_t len = ctx->len;
 		int r = rule_parse(ctx, restart, name, member);
 
-		if (r < 0)
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
+		spec_leave(ctx, len);
 	}
 	if (!has_rule(restart, &preempted))
 		codes[restart->n_codes++] = preempted;
@@ -308,15 +310,16 @@ static int signals_key_parse(
 	*list = calloc(n + 1, sizeof(**list));
 	if (!*list)
 		return spec_no_memory(ctx);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0, k = 0; i < n; i++) {
 		const json_t *element = json_array_get(value, i);
 		size_t len = spec_enter_index(ctx, i);
-		int r = spec_type_signal.parse(ctx, key, element, &(*list)[i]);
+		int r = spec_type_signal.parse(ctx, key, element, &(*list)[k]);
 
-		if (r < 0)
+		if (r == 0 && !can_forward((*list)[k]))
+			r = spec_expected(ctx, "a signal that can be caught", element);
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
-		if (!can_forward((*list)[i]))
-			return spec_expected(ctx, "a signal that can be caught", element);
+		k += r == 0;
 		spec_leave(ctx, len);
 	}
 	return 0;

@@ -68,12 +68,14 @@ static int notices_parse(
 		const json_t *element = json_array_get(value, i);
 		size_t len = spec_enter_index(ctx, i);
 		unsigned bit = notice_bit(element);
+		int r = bit ? 0
+			    : spec_expected(ctx,
+				      "\"signal\", \"command\", \"gce\", \"aws\", \"azure\", "
+				      "\"cloud\" or \"logind\"",
+				      element);
 
-		if (!bit)
-			return spec_expected(ctx,
-				"\"signal\", \"command\", \"gce\", \"aws\", \"azure\", \"cloud\" "
-				"or \"logind\"",
-				element);
+		if (r < 0 && !spec_go_on(ctx, r))
+			return r;
 		notices |= bit;
 		spec_leave(ctx, len);
 	}
@@ -142,18 +144,17 @@ void spec_preemption_fini(struct spec_preemption *p)
 	spec_free_words(p->command);
 }
 
-int spec_check_preemption(const struct spec_preemption *p, struct error *err)
+void spec_check_preemption(struct spec_ctx *ctx, const struct spec_preemption *p)
 {
 	if ((p->notices & SPEC_NOTICE_COMMAND) && !p->command)
-		return error_field(err, -EINVAL, "preemption.notices",
+		spec_note(ctx, "preemption.notices",
 			"\"command\" needs `command`, the program that tells of a notice");
 	if (p->command && !(p->notices & SPEC_NOTICE_COMMAND))
-		return error_field(err, -EINVAL, "preemption.command",
+		spec_note(ctx, "preemption.command",
 			"needs \"command\" among `notices`, or it is never run");
 	if ((p->notices & SPEC_NOTICE_SIGNAL) && !*p->signals)
-		return error_field(err, -EINVAL, "preemption.signals",
+		spec_note(ctx, "preemption.signals",
 			"expected at least one signal, which \"signal\" in `notices` waits for");
-	return 0;
 }
 
 /* Beside the rules that were given; one for the same code holds. */

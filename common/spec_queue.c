@@ -50,26 +50,23 @@ void spec_queue_init(struct spec_queue *q)
 }
 
 /* A role whose loss is the queue's: it is not also something else. */
-static int check_role(const struct spec_role *role, size_t i, struct error *err)
+static void check_role(struct spec_ctx *ctx, const struct spec_role *role, size_t i)
 {
 	char path[64];
 
 	if (role->on_failure != SPEC_FAILURE_QUEUE || (!role->leader && !role->recoverable))
-		return 0;
+		return;
 	snprintf(path, sizeof(path), "roles[%zu].on_failure", i);
-	return error_field(err, -EINVAL, path, "\"fail_queue\" is not for a role that %s",
+	spec_note(ctx, path, "\"fail_queue\" is not for a role that %s",
 		role->leader ? "leads: it is the one that would be told"
 			     : "is `recoverable`: its loss is to be no error");
 }
 
-int spec_check_queue(const struct spec *s, struct error *err)
+void spec_check_queue(struct spec_ctx *ctx, const struct spec *s)
 {
-	int r = 0;
-
-	for (size_t i = 0; i < s->n_roles && r == 0; i++)
-		r = check_role(&s->roles[i], i, err);
-	if (r == 0 && s->queue.blame_window_ms != SPEC_UNSET && !s->queue.blame_limit)
-		return error_field(err, -EINVAL, "queue.blame_window",
+	for (size_t i = 0; i < s->n_roles; i++)
+		check_role(ctx, &s->roles[i], i);
+	if (s->queue.blame_window_ms != SPEC_UNSET && !s->queue.blame_limit)
+		spec_note(ctx, "queue.blame_window",
 			"needs `blame_limit` greater than 0, the number of failures in it");
-	return r;
 }

@@ -219,6 +219,7 @@ static int check_virtual(const struct spec *s, struct error *err)
 
 int spec_resolve(struct spec *s, struct error *err)
 {
+	struct spec_ctx ctx = { .err = err };
 	int r;
 
 	for (size_t i = 0; i < s->n_roles; i++) {
@@ -235,6 +236,6 @@ int spec_resolve(struct spec *s, struct error *err)
 	}
 	r = spec_find_devices(s, "", err);
 	if (r == 0)
-		r = spec_check(s, err);
+		r = spec_check(&ctx, s);
 	return r < 0 ? r : check_virtual(s, err);
 }

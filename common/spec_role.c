@@ -113,14 +113,23 @@ static int inherit(struct spec_ctx *ctx, const json_t *value, const struct spec_
 }
 
 /* What a task of such a role held is lost: it does not come back alone. */
-static int refuse_scope(struct spec_ctx *ctx, size_t i)
+static void refuse_scope(struct spec_ctx *ctx, size_t i)
 {
 	char path[64];
 
 	snprintf(path, sizeof(path), "roles[%zu].restart.scope", i);
-	return error_field(ctx->err, -EINVAL, path,
+	spec_note(ctx, path,
 		"\"task\" is not for a role of `on_failure` \"fail_queue\", whose loss fails "
 		"the group");
+}
+
+/* Its errors are known: they were found when the role was read. */
+static bool is_wrong(const struct spec_ctx *ctx, size_t i)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "roles[%zu].restart", i);
+	return spec_wrong_below(ctx, path);
 }
 
 int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s)
@@ -130,15 +139,18 @@ int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s)
 	for (size_t i = 0; i < s->n_roles; i++) {
 		const json_t *value = json_object_get(json_array_get(roles, i), "restart");
 		const char *scope = json_string_value(json_object_get(value, "scope"));
-		int r = value ? inherit(ctx, value, &s->restart, s->roles[i].restart) : 0;
+		int r;
 
+		if (!value || !s->roles[i].restart || is_wrong(ctx, i))
+			continue;
+		r = inherit(ctx, value, &s->restart, s->roles[i].restart);
 		if (r < 0)
 			return r;
 		if (s->roles[i].on_failure == SPEC_FAILURE_QUEUE && scope &&
 			s->roles[i].restart->scope == SPEC_SCOPE_TASK)
-			return refuse_scope(ctx, i);
+			refuse_scope(ctx, i);
 	}
-	return 0;
+	return ctx->failed && !ctx->all ? -EINVAL : 0;
 }
 
 /* The field is struct spec's roles; n_roles lies in the same struct. */
@@ -179,7 +191,7 @@ static int roles_parse(
 
 		s->n_roles = i + 1;
 		r = role_parse(ctx, json_array_get(value, i), &s->roles[i]);
-		if (r < 0)
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
 		spec_leave(ctx, len);
 	}

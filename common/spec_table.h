@@ -29,6 +29,10 @@ enum {
 /* Where the parser is, and what it has spent. */
 struct spec_ctx {
 	struct error *err;
+	struct spec_problems
+		*all;	 /* where errors are kept while it goes on; NULL: the first ends it */
+	size_t n_fields; /* of them were found in fields, before what holds between them */
+	bool failed;	 /* something does not hold between fields */
 	char path[sizeof(((struct error *)0)->field)];
 	size_t len;
 	size_t bytes;
@@ -105,6 +109,16 @@ size_t spec_enter(struct spec_ctx *ctx, const char *name);
 size_t spec_enter_index(struct spec_ctx *ctx, size_t i);
 void spec_leave(struct spec_ctx *ctx, size_t len);
 
+/* spec_problems.c: whether the parser goes on after what returned r: what is wrong is kept then.
+ * The caller goes back to its own path. */
+bool spec_go_on(struct spec_ctx *ctx, int r);
+/* What does not hold between fields, of which path is one; kept, or, where the first ends it, the
+ * error. Left out beside an error in a field of the same object: it may be its consequence. */
+void spec_note(struct spec_ctx *ctx, const char *path, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/* Whether a field at path, or below it, is wrong. */
+bool spec_wrong_below(const struct spec_ctx *ctx, const char *path);
+
 /* "<path>: <text>"; returns -EINVAL. */
 int spec_refuse(struct spec_ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* "<path>: expected <expected>, got <value>"; returns -EINVAL. */
@@ -146,11 +160,11 @@ int spec_set_string(struct spec_ctx *ctx, const char *text, char **field);
 /* Frees a NULL-ended array of strings; accepts NULL. */
 void spec_free_words(char **words);
 
-/* spec_check.c: what holds between fields. */
-int spec_check(const struct spec *s, struct error *err);
+/* spec_check.c: what holds between fields. 0, or -EINVAL where something does not. */
+int spec_check(struct spec_ctx *ctx, const struct spec *s);
 
 /* The same for devices; those of "auto" are counted once they are known. */
-int spec_check_devices(const struct spec *s, struct error *err);
+void spec_check_devices(struct spec_ctx *ctx, const struct spec *s);
 
 /* spec_role.c: restart rules in which nothing is given, to be freed by spec_restart_free() (heap)
  * or with their codes. -ENOMEM. */
@@ -159,14 +173,20 @@ struct spec_restart *spec_restart_free(struct spec_restart *r);
 /* Lays what doc says in each role's `restart` over the job's, once that is read. */
 int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s);
 
+/* spec_hint.c: what a key may be that is not in keys: "unknown key, did you mean `x`?". ret_meant:
+ * the key of keys that is, or NULL. Returns buf. */
+enum { SPEC_HINT_MAX = 256 };
+const char *spec_hint(const struct spec_key *keys, const char *name, const char **ret_meant,
+	char buf[SPEC_HINT_MAX]);
+
 /* spec_preemption.c: a section in which nothing is given; -ENOMEM. */
 int spec_preemption_init(struct spec_preemption *p);
 void spec_preemption_fini(struct spec_preemption *p);
-int spec_check_preemption(const struct spec_preemption *p, struct error *err);
+void spec_check_preemption(struct spec_ctx *ctx, const struct spec_preemption *p);
 
 /* spec_queue.c: a section in which nothing is given, and what holds between it and roles. */
 void spec_queue_init(struct spec_queue *q);
-int spec_check_queue(const struct spec *s, struct error *err);
+void spec_check_queue(struct spec_ctx *ctx, const struct spec *s);
 
 /* spec_resolve.c: GPUs that the files below root show; visible is CUDA_VISIBLE_DEVICES or NULL. */
 int spec_count_gpus(const char *root, const char *visible);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/quote.h"
-#include "common/similar.h"
 #include "common/spec_table.h"
 
 #include <errno.h>
@@ -132,6 +131,7 @@ const char *spec_text(struct spec_ctx *ctx, const char *expected, const json_t *
 	}
 	ctx->bytes += len + 1;
 	if (ctx->bytes > SPEC_BYTES_MAX) {
+		ctx->all = NULL; /* it would be said of all that follow */
 		spec_refuse(ctx, "the strings of a specification are more than %d bytes together",
 			SPEC_BYTES_MAX);
 		return NULL;
@@ -173,33 +173,6 @@ void spec_free_words(char **words)
 	free(words);
 }
 
-/* The known key that name was most likely meant to be, or NULL. */
-static const char *nearest(const struct spec_key *keys, const char *name)
-{
-	const char *best = NULL;
-	size_t least = similar_limit(name) + 1;
-
-	for (; keys->name; keys++) {
-		size_t d = similar_distance(name, keys->name);
-
-		if (d < least && d < strlen(keys->name)) {
-			best = keys->name;
-			least = d;
-		}
-	}
-	return best;
-}
-
-static int refuse_unknown(struct spec_ctx *ctx, const struct spec_key *keys, const char *name)
-{
-	const char *hint = nearest(keys, name);
-
-	spec_enter(ctx, name);
-	if (hint)
-		return spec_refuse(ctx, "unknown key, did you mean `%s`?", hint);
-	return spec_refuse(ctx, "unknown key");
-}
-
 static const struct spec_key *lookup(const struct spec_key *keys, const char *name)
 {
 	for (; keys->name; keys++)
@@ -208,32 +181,59 @@ static const struct spec_key *lookup(const struct spec_key *keys, const char *na
 	return NULL;
 }
 
-int spec_walk_object(
-	struct spec_ctx *ctx, const struct spec_key *keys, const json_t *value, void *base)
+/* Refuses keys that are none of keys. Those that were meant instead are not missed as well:
+ * ret_meant has them, as bits. */
+static int refuse_unknown(
+	struct spec_ctx *ctx, const struct spec_key *keys, const json_t *value, uint64_t *ret_meant)
 {
 	const char *name;
 	json_t *member;
 
+	json_object_foreach ((json_t *)value, name, member) {
+		char hint[SPEC_HINT_MAX];
+		const char *meant;
+		size_t len;
+		int r;
+
+		if (lookup(keys, name))
+			continue;
+		len = spec_enter(ctx, name);
+		r = spec_refuse(ctx, "%s", spec_hint(keys, name, &meant, hint));
+		if (!spec_go_on(ctx, r))
+			return r;
+		spec_leave(ctx, len);
+		if (meant)
+			*ret_meant |= UINT64_C(1) << (lookup(keys, meant) - keys);
+	}
+	return 0;
+}
+
+int spec_walk_object(
+	struct spec_ctx *ctx, const struct spec_key *keys, const json_t *value, void *base)
+{
+	uint64_t meant = 0;
+	json_t *member;
+	int r;
+
 	if (!json_is_object(value))
 		return spec_expected(ctx, "an object", value);
 	/* A misspelt key first: what it would have set may be what else is missing. */
-	json_object_foreach ((json_t *)value, name, member)
-		if (!lookup(keys, name))
-			return refuse_unknown(ctx, keys, name);
-	for (; keys->name; keys++) {
-		size_t len = spec_enter(ctx, keys->name);
-		int r = 0;
+	r = refuse_unknown(ctx, keys, value, &meant);
+	for (int i = 0; r == 0 && keys[i].name; i++) {
+		size_t len = spec_enter(ctx, keys[i].name);
 
-		member = json_object_get(value, keys->name);
+		member = json_object_get(value, keys[i].name);
 		if (member)
-			r = keys->type->parse(ctx, keys, member, (char *)base + keys->offset);
-		else if (keys->required)
-			r = spec_refuse(ctx, "is required: expected %s", keys->type->expected);
-		if (r < 0)
+			r = keys[i].type->parse(
+				ctx, &keys[i], member, (char *)base + keys[i].offset);
+		else if (keys[i].required && !(meant >> i & 1))
+			r = spec_refuse(ctx, "is required: expected %s", keys[i].type->expected);
+		if (r < 0 && !spec_go_on(ctx, r))
 			return r;
+		r = 0;
 		spec_leave(ctx, len);
 	}
-	return 0;
+	return r;
 }
 
 int spec_format_object(const struct spec_key *keys, const void *base, json_t **ret)

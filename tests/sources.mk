@@ -130,6 +130,8 @@ unit_TESTS := \
 	address \
 	job_names \
 	similar \
+	spec_all \
+	job_file \
 	completion \
 	export \
 	line_printer \
@@ -144,9 +146,9 @@ pure_TESTS := \
 	environ errorfile failure failure_list hang preempt preempt_grace preempt_model \
 	preempt_nomem verdict \
 	preempt_pace queue queue_deaths queue_loss queue_model queue_nomem queue_workers \
-	progress restart rootcause task spec spec_preemption spec_queue spec_roles launch yaml \
-	json judgement varlink_frame varlink_idl varlink_validate varlink_word base64 duration \
-	ranks signals size stdmap \
+	progress restart rootcause task spec spec_all spec_preemption spec_queue spec_roles \
+	launch yaml json judgement varlink_frame varlink_idl varlink_validate varlink_word base64 \
+	duration ranks signals size stdmap \
 	address job_names similar completion export line_printer verbs humane table report config \
 	access clock
 # Helper programs for the end-to-end tests, without the .c

@@ -36,6 +36,25 @@ static void check_same(const struct spec *s)
 		abort();
 }
 
+/* The parser that goes on after an error finds one where the other one does, and the same first. */
+static void check_all(const char *text, size_t size, const struct error *first)
+{
+	_cleanup_(spec_freep) struct spec *s = NULL;
+	_cleanup_json_ json_t *doc =
+		json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, NULL);
+	struct spec_problems all = { 0 };
+
+	if (!doc)
+		return;
+	if ((spec_parse_all(doc, &s, &all, NULL) < 0) != (first->code != 0))
+		abort();
+	if (first->code && (!all.n || strcmp(all.items[0].text, first->text)))
+		abort();
+	for (size_t i = 0; i < all.n; i++)
+		check_error(&all.items[i]);
+	spec_problems_fini(&all);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -47,5 +66,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_error(&err);
 	else
 		check_same(s);
+	check_all((const char *)data, size, &err);
 	return 0;
 }
