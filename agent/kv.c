@@ -136,7 +136,7 @@ struct kv *kv_free(struct kv *kv)
 
 void kv_begin(struct kv *kv, int attempt)
 {
-	kv_calls_end(kv, STATUS_CANCELLED, false);
+	kv_calls_end(kv, STATUS_CANCELLED, KV_ALL);
 	kv_watches_end(kv, STATUS_CANCELLED, false);
 	kv->stopped = false;
 	kv->sweep = store_cancel(kv->sweep);
@@ -147,12 +147,29 @@ void kv_begin(struct kv *kv, int attempt)
 	kv_work(kv);
 }
 
-void kv_stop(struct kv *kv, enum status status, const char *message)
+static void kv_set_message(struct kv *kv, const char *message)
 {
 	free(kv->stop_message);
 	kv->stop_message = strdup(message);
+}
+
+void kv_release(struct kv *kv, enum status status, const char *message)
+{
+	kv_set_message(kv, message);
+	kv_calls_end(kv, status, KV_WAITING);
+}
+
+void kv_on_wait(struct kv *kv, void (*fn)(void *arg), void *arg)
+{
+	kv->on_wait = fn;
+	kv->on_wait_arg = arg;
+}
+
+void kv_stop(struct kv *kv, enum status status, const char *message)
+{
+	kv_set_message(kv, message);
 	kv->stopped = true;
 	kv->stop_status = status;
-	kv_calls_end(kv, status, true);
+	kv_calls_end(kv, status, KV_WAITS);
 	kv_watches_end(kv, status, false);
 }

@@ -37,6 +37,14 @@ void kv_begin(struct kv *kv, int attempt);
  * they would wait, until kv_begin(). */
 void kv_stop(struct kv *kv, enum status status, const char *message);
 
+/* Ends each get that waits for a key that is not there with this status and message, on a later
+ * turn. */
+void kv_release(struct kv *kv, enum status status, const char *message);
+/* Called when a get begins to wait. */
+void kv_on_wait(struct kv *kv, void (*fn)(void *arg), void *arg);
+/* Whether call is a get that waits. */
+bool kv_waits(const struct kv_call *call);
+
 /* A new descriptor, owned, of the mirror of this kv, or a negative errno. From the first time on it
  * shows entries (common/key_mirror.h), by the workers' keys. What is found there is what kv_get()
  * would answer now, as far as anybody knows who was given an answer or told a change; after

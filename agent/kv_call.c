@@ -71,7 +71,12 @@ void kv_call_fail(struct kv_call *call, enum status status, const char *message)
 				     .revision = call->kv->known });
 }
 
-void kv_calls_end(struct kv *kv, enum status status, bool waits_only)
+bool kv_waits(const struct kv_call *call)
+{
+	return call->wait && call->spot && call->checked;
+}
+
+void kv_calls_end(struct kv *kv, enum status status, enum kv_which which)
 {
 	struct link *next;
 
@@ -79,11 +84,11 @@ void kv_calls_end(struct kv *kv, enum status status, bool waits_only)
 		struct kv_call *call = link_entry(l, struct kv_call, all);
 
 		next = l->next;
-		if (waits_only && !call->wait)
+		if ((which == KV_WAITS && !call->wait) || (which == KV_WAITING && !kv_waits(call)))
 			continue;
 		detach(call);
 		call->end = status;
-		call->by_stop = waits_only;
+		call->by_stop = which != KV_ALL;
 		link_remove(l);
 		link_before(&kv->ended, l);
 	}

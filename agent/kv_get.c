@@ -57,6 +57,8 @@ static void not_there(struct kv_call *call, int64_t revision)
 		call->checked = kv->stream && (call->stream == kv->number || kv->seen <= revision);
 		if (!call->checked && kv->stream)
 			kv_get_check(call);
+		else if (call->checked && kv->on_wait)
+			kv->on_wait(kv->on_wait_arg);
 	}
 }
 

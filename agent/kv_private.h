@@ -73,8 +73,8 @@ struct kv_call {
 	kv_answer_fn fn; /* NULL: being answered */
 	void *arg;
 	struct store_op *op;
-	enum status end; /* in kv->ended: as what, and whether kv_stop() did it */
-	bool by_stop;
+	enum status end; /* in kv->ended: as what */
+	bool by_stop;	 /* the text is kv->stop_message */
 
 	/* GET */
 	bool wait;
@@ -132,6 +132,8 @@ struct kv {
 	bool stopped;
 	enum status stop_status;
 	char *stop_message;
+	void (*on_wait)(void *arg);
+	void *on_wait_arg;
 	int busy; /* callbacks are under way */
 	bool dead;
 };
@@ -160,8 +162,9 @@ struct kv_call *kv_call_new(
 void kv_call_finish(struct kv_call *call, const struct store_answer *answer);
 void kv_call_fail(struct kv_call *call, enum status status, const char *message);
 struct kv_call *kv_call_free(struct kv_call *call);
-/* All open questions (or only the waits) end with this status on the next turn. */
-void kv_calls_end(struct kv *kv, enum status status, bool waits_only);
+enum kv_which { KV_ALL, KV_WAITS, KV_WAITING }; /* questions: all, gets that may wait, that do */
+/* These end with this status on the next turn; all but KV_ALL with kv->stop_message. */
+void kv_calls_end(struct kv *kv, enum status status, enum kv_which which);
 
 /* kv_get.c */
 void kv_get_check(struct kv_call *call);

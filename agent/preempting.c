@@ -222,6 +222,14 @@ static void preempting_time(const struct agent *a, const struct preempting_notic
 		m->deadline_ms = (int64_t)m->now_ms + named;
 }
 
+/* t is not started: those who wait for it are told. */
+static void preempting_call_off(struct agent *a, struct task *t)
+{
+	agent_single_call_off(a, t, "a notice of preemption is up");
+	if (!task_alive(t))
+		workers_task_over(a, t);
+}
+
 static void preempting_first(
 	struct preempting *p, const struct preempting_notice *n, const struct preempt_notice *m)
 {
@@ -236,7 +244,7 @@ static void preempting_first(
 		struct task *t = &a->tasks[i];
 
 		if (t->state == TASK_WAITING || agent_single_starts(t))
-			agent_single_call_off(a, t, "a notice of preemption is up");
+			preempting_call_off(a, t);
 	}
 }
 

@@ -140,6 +140,7 @@ agent_SRC := \
 	agent/worker_identity.c \
 	agent/worker_kv.c \
 	agent/worker_methods.c \
+	agent/worker_lost.c \
 	agent/worker_preempt.c \
 	agent/worker_results.c \
 	agent/worker_share.c \

@@ -10,20 +10,32 @@ enum { LONG_VALUE = 4096 };
 
 /* A question to the store whose answer is a call's. */
 struct worker_question {
+	LIST_ENTRY(worker_question) link; /* of a Get that may wait */
+	bool get;
 	struct varlink_call *call;
 	struct kv_call *kv;
 	void (*reply)(struct varlink_call *call, const struct store_answer *answer);
 };
 
+static void question_free(struct worker_question *q)
+{
+	if (q->get)
+		LIST_REMOVE(q, link);
+	free(q);
+}
+
 static void on_answer(void *arg, const struct store_answer *answer)
 {
 	struct worker_question *q = arg;
+	struct workers *w = ((struct worker_peer *)varlink_call_user(q->call))->w;
+	bool lost = w->lost && q->get && answer->status == STATUS_UNAVAILABLE;
 
 	if (answer->status == STATUS_OK)
 		q->reply(q->call, answer);
 	else
-		worker_fail_missing(NULL, q->call, answer->status, answer->message, NULL, 0);
-	free(q);
+		worker_fail_missing(
+			w, q->call, answer->status, answer->message, &w->lost_slot, lost ? 1 : 0);
+	question_free(q);
 }
 
 static void on_gone(void *arg)
@@ -31,7 +43,7 @@ static void on_gone(void *arg)
 	struct worker_question *q = arg;
 
 	kv_cancel(q->kv);
-	free(q);
+	question_free(q);
 }
 
 static struct worker_question *question_new(struct varlink_call *call,
@@ -55,7 +67,7 @@ static int question_asked(struct worker_question *q, int r, const struct error *
 		varlink_call_on_gone(call, on_gone, q);
 		return 0;
 	}
-	free(q);
+	question_free(q);
 	if (r == -EINVAL)
 		return worker_fail(call, STATUS_INVALID_ARGUMENT, "%s", err->text);
 	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
@@ -179,8 +191,22 @@ static int get(struct workers *w, struct varlink_call *call, const char *key, bo
 
 	if (!q)
 		return 0;
+	if (wait) {
+		q->get = true;
+		LIST_INSERT_HEAD(&w->gets, q, link);
+	}
 	return question_asked(
 		q, kv_get(w->kv, key, wait, timeout_ms, on_answer, q, &q->kv, &err), &err);
+}
+
+bool worker_gets(const struct workers *w, int slot)
+{
+	const struct worker_question *q;
+
+	LIST_FOREACH (q, &w->gets, link)
+		if (worker_of(q->call) == slot && kv_waits(q->kv))
+			return true;
+	return false;
 }
 
 int worker_get(struct varlink_call *call, json_t *p, void *arg)

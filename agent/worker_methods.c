@@ -15,7 +15,7 @@ static bool names_tasks(enum status s)
 {
 	return s == STATUS_CANCELLED || s == STATUS_INVALID_ARGUMENT ||
 	       s == STATUS_DEADLINE_EXCEEDED || s == STATUS_FAILED_PRECONDITION ||
-	       s == STATUS_ABORTED || s == STATUS_INTERNAL;
+	       s == STATUS_ABORTED || s == STATUS_INTERNAL || s == STATUS_UNAVAILABLE;
 }
 
 /* Those that are no error of the interface are told by their names all the same. */

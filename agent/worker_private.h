@@ -12,6 +12,7 @@
  *   worker_wait.c      Barrier, CancelBarrier, Alive, WaitError, Leave, and their deadlines
  *   worker_events.c    Events
  *   worker_share.c     Share
+ *   worker_lost.c      who waits for a task that is lost while a notice is up
  *   worker_preempt.c   Step, Saved, Preemption, Notify
  *   worker_results.c   Result, and what is kept of all tasks
  *   worker_text.c      entries as JSON text
@@ -77,6 +78,7 @@ LIST_HEAD(worker_waits, worker_wait);
 LIST_HEAD(worker_watches, worker_watch);
 LIST_HEAD(worker_streams, worker_stream);
 LIST_HEAD(worker_asks, worker_ask);
+LIST_HEAD(worker_questions, worker_question);
 
 struct workers {
 	struct agent *a;
@@ -107,6 +109,9 @@ struct workers {
 	struct worker_watches watches;
 	struct worker_streams streams;
 	struct worker_asks asks;
+	struct worker_questions gets; /* those that may wait */
+	int lost_slot;
+	char *lost;    /* that slot was, while a notice is up: for those who wait for it */
 	bool error_up; /* as the board says */
 };
 
@@ -184,6 +189,9 @@ int worker_get_flat(struct varlink_call *call, const struct flat *p, void *arg);
 int worker_list(struct varlink_call *call, json_t *p, void *arg);
 int worker_delete(struct varlink_call *call, json_t *p, void *arg);
 
+/* Whether a Get of slot waits for a key that is not there. */
+bool worker_gets(const struct workers *w, int slot);
+
 /* worker_watch.c */
 int worker_watch(struct varlink_call *call, json_t *p, void *arg);
 /* All of the incarnation get Cancelled. */
@@ -199,6 +207,8 @@ int worker_wait_error(struct varlink_call *call, json_t *p, void *arg);
 int worker_leave(struct varlink_call *call, json_t *p, void *arg);
 void worker_barrier_answer(void *arg, void *token, const struct barrier_answer *answer);
 void worker_members_answer(void *arg, void *token, const struct members_answer *answer);
+/* Whether slot waits for other tasks. */
+bool worker_waits(const struct workers *w, int slot);
 void worker_deadlines(void *arg); /* the timer's callback; also when a deadline was added */
 
 /* worker_events.c */
@@ -224,6 +234,13 @@ void worker_preempt_error(struct workers *w);
 /* The process of slot is gone; the group is being stopped (w->why). */
 void worker_preempt_ended(struct workers *w, int slot);
 void worker_preempt_stop(struct workers *w);
+
+/* worker_lost.c */
+/* t, which others may wait for, has ended badly, or is not started any more. */
+void worker_lost(struct workers *w, const struct task *t, const char *why);
+/* One more task waits, or has ended; arg: the workers. */
+void worker_lost_look(void *arg);
+void worker_lost_clear(struct workers *w);
 
 /* worker_results.c */
 int worker_result(struct varlink_call *call, json_t *p, void *arg);

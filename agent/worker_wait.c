@@ -48,6 +48,7 @@ static struct worker_wait *wait_new(
 	*x = (struct worker_wait){ .w = w, .call = call, .kind = kind };
 	LIST_INSERT_HEAD(&w->waits, x, link);
 	varlink_call_on_gone(call, wait_gone, x);
+	worker_lost_look(w);
 	return x;
 }
 
@@ -58,6 +59,16 @@ static int wait_failed(struct worker_wait *x, int r)
 
 	wait_free(x);
 	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", strerror(-r));
+}
+
+bool worker_waits(const struct workers *w, int slot)
+{
+	const struct worker_wait *x;
+
+	LIST_FOREACH (x, &w->waits, link)
+		if (x->kind != WAIT_ERROR && worker_of(x->call) == slot)
+			return true;
+	return false;
 }
 
 void worker_barrier_answer(void *arg, void *token, const struct barrier_answer *answer)

@@ -170,6 +170,8 @@ static int open_store(struct workers *w)
 	if (r == 0)
 		r = members_new(&m, &w->members);
 	if (r == 0)
+		kv_on_wait(w->kv, worker_lost_look, w);
+	if (r == 0)
 		r = loop_timer_new(loop, worker_deadlines, w, &w->timer);
 	return r;
 }
@@ -264,6 +266,7 @@ void workers_free(struct agent *a)
 	a->workers = NULL;
 	varlink_server_free(w->server); /* ends the calls that wait */
 	worker_watches_free(w);
+	worker_lost_clear(w);
 	worker_streams_free(w);
 	worker_board_close(w);
 	loop_cancel(a->loop, worker_deadlines, w);
@@ -300,6 +303,7 @@ void workers_begin(struct agent *a)
 	for (int i = 0; i < a->n_tasks; i++)
 		(void)give_slot(w, &a->tasks[i]);
 	worker_results_clear(w);
+	worker_lost_clear(w);
 	worker_watches_end(w);
 	kv_begin(w->kv, a->attempt);
 	barriers_reset(w->barriers, "a new incarnation of the group begins");
@@ -393,7 +397,7 @@ void workers_task_started(struct agent *a, struct task *t)
  * ended well has none, but where a person starts it again. */
 static bool comes_again(const struct agent *a, const struct task *t)
 {
-	if (!t->role->recoverable || a->leader_over)
+	if (!t->role->recoverable || a->leader_over || preempting_is_up(a))
 		return false;
 	return t->state == TASK_FAILED || t->state == TASK_WAITING;
 }
@@ -421,6 +425,9 @@ void workers_task_ended(struct agent *a, struct task *t)
 		comes_again(a, t), t->exit.text);
 	members_ended(w->members, t->slot, bad, t->exit.text, t->ended_us);
 	worker_preempt_ended(w, t->slot);
+	if (bad && !members_left(w->members, t->slot))
+		worker_lost(w, t, t->exit.text);
+	worker_lost_look(w);
 	snprintf(text, sizeof(text), "%.80s has ended: %s", s->name, t->exit.text);
 	worker_event(w, "gone", t->slot, NULL, text);
 }
@@ -441,12 +448,14 @@ void workers_flush(struct agent *a)
 
 void workers_task_over(struct agent *a, struct task *t)
 {
+	const char *why = t->exit.ended ? t->exit.text : "it is not started";
 	struct workers *w = a->workers;
 
 	if (!w || !worker_has_slot(w, t))
 		return;
-	barriers_task_ended(w->barriers, t->slot, true, false,
-		t->exit.ended ? t->exit.text : "it is not started");
+	barriers_task_ended(w->barriers, t->slot, true, false, why);
+	if (!t->on_purpose)
+		worker_lost(w, t, why);
 	dispatch_task_over(a, t);
 }
 

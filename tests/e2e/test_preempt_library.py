@@ -260,3 +260,37 @@ def test_a_group_that_is_stopped_has_no_next_step(group, daemon):
     daemon.watch(g.name, lambda job, _: job["state"] == "stopping")
     assert w.refused("Step", step=1).name == "Cancelled"
     assert w.refused("Notify", reason="late").name == "FailedPrecondition"
+
+
+def test_tasks_that_wait_for_one_that_died_under_a_notice_are_released_with_its_name(daemon):
+    # Two wait for what the third one was to write, a third time in a barrier; then they go on and save.
+    done = daemon.run(job(
+        train(0, 10), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice", "if-rank:2:kill",
+        "get:from/2", "barrier:all", train(10)))
+    assert done["state"] == "preempted", done
+    assert len(saves(daemon, done, 2)) == 1
+    for rank in range(2):
+        out = output(daemon, done, rank)
+        get = next(line for line in out if line.startswith("get"))
+        assert "Unavailable: worker:2 is lost (signal 9" in get and get.endswith("|worker:2"), get
+        barrier = next(line for line in out if line.startswith("barrier Internal"))
+        assert "worker:2 (signal 9" in barrier and barrier.endswith("|worker:2"), barrier
+    assert done["verdict"]["root_cause"]["rank"] == 2
+
+
+def test_a_recoverable_task_that_is_not_started_again_is_not_waited_for(daemon):
+    done = daemon.run(job(
+        train(0, 3), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice", "if-rank:1:kill",
+        "barrier:all", train(3), replicas=2, role={"recoverable": True}, restart={"scope": "task", "max": 5}))
+    assert done["state"] == "preempted", done
+    assert "barrier Internal" in "\n".join(output(daemon, done, 0))
+
+
+def test_a_task_that_has_not_saved_when_another_died_is_stopped_after_stop_timeout(daemon):
+    done = daemon.run(job(
+        train(0, 10), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice", "if-rank:1:kill",
+        "hang", replicas=2, stop={"timeout": "1s"}))
+    assert done["state"] == "preempted", done
+    message = done["verdict"]["message"]
+    assert "the time is over" in message and "worker:0 did not reach step" in message, message
+    assert (done["ended_us"] - done["started_us"]) / 1e6 < 120, "the limit of a notice is ten minutes"

@@ -447,6 +447,34 @@ START_TEST(a_stop_ends_what_waits)
 }
 END_TEST
 
+static void on_waits(void *arg)
+{
+	(*(int *)arg)++;
+}
+
+START_TEST(a_release_ends_what_waits_and_nothing_else)
+{
+	struct kv_watch *w = watch_new('w', "b", -1);
+	int waits = 0;
+
+	kv_on_wait(kv, on_waits, &waits);
+	get('g', "a");
+	is('g', "");
+	ck_assert_int_eq(waits, 1);
+	put('p', "b", "1", INSERT);
+	get('h', "b"); /* it has its answer, and waits for nothing */
+	kv_release(kv, STATUS_UNAVAILABLE, "worker:3 is lost");
+	ck_assert_str_eq(tag('g'), "");
+	is('g', "Unavailable.");
+	is('h', "OK b=1.");
+	get('i', "a");
+	is('i', "");
+	put('p', "a", "1", INSERT);
+	is('i', "OK a=1.");
+	kv_watch_free(w);
+}
+END_TEST
+
 START_TEST(bad_keys_and_values_are_refused)
 {
 	static char key[KV_KEY_MAX + 2], big[STORE_VALUE_MAX + 1];
@@ -715,6 +743,7 @@ static TCase *cases(const char *name, void (*setup)(void))
 	tcase_add_test(tc, a_new_incarnation_sees_persistent_keys_only);
 	tcase_add_test(tc, nothing_is_left_of_old_incarnations);
 	tcase_add_test(tc, a_stop_ends_what_waits);
+	tcase_add_test(tc, a_release_ends_what_waits_and_nothing_else);
 	tcase_add_test(tc, bad_keys_and_values_are_refused);
 	tcase_add_test(tc, a_watch_tells_a_key_and_what_is_below);
 	tcase_add_test(tc, a_watch_does_not_tell_what_was_answered_before);

@@ -97,7 +97,8 @@ class KV:
 
     def get(self, key: str, timeout: Optional[float] = None) -> bytes:
         """Waits until somebody has written the key. DeadlineExceeded after timeout seconds; with a
-        timeout of 0, NotFound."""
+        timeout of 0, NotFound. Unavailable where a task has died under a notice of preemption and all
+        others wait; missing names it."""
         handle = self._core._handle or self._core.handle()
         name = (key.encode("utf-8", _ERRORS) if type(key) is str and "\0" not in key
                 else text_argument(key, "key"))
