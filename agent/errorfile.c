@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/errorfile.h"
 
+#include "agent/log_fs.h"
 #include "common/file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { ERRORFILE_MAX = 16 << 20 };
 
@@ -128,34 +127,44 @@ static int errorfile_load(int fd, size_t size, char **ret)
 
 	if (!text)
 		return -ENOMEM;
-	while (got < size && (n = read(fd, text + got, size - got)) != 0) {
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		got += n > 0 ? (size_t)n : 0;
+	while (got < size && (n = log_fs_pread(fd, text + got, size - got, (off_t)got)) != 0) {
+		if (n < 0)
+			return (int)n;
+		got += (size_t)n;
 	}
 	text[got] = '\0';
 	*ret = TAKE_PTR(text);
 	return (int)got;
 }
 
+static const char *errorfile_problem(int r)
+{
+	switch (r) {
+	case -ELOOP:
+		return "it is a symbolic link";
+	case -ENOTSUP:
+	case -EISDIR:
+		return "not a regular file";
+	case -ETIMEDOUT:
+		return safe_open_text(r);
+	default:
+		return "cannot be opened";
+	}
+}
+
 int errorfile_read(
 	const char *path, struct errorfile *ret, int64_t *ret_mtime_us, const char **ret_problem)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	_cleanup_log_fd_ int fd = log_fs_open(path, O_RDONLY, 0);
 	_cleanup_free_ char *text = NULL;
 	struct stat st;
 	int r;
 
 	*ret_problem = NULL;
-	if (fd < 0) {
-		r = -errno;
-		if (r != -ENOENT)
-			*ret_problem = r == -ELOOP ? "it is a symbolic link" : "cannot be opened";
-		return r;
-	}
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		*ret_problem = "not a regular file";
-		return -EBADMSG;
+	r = fd < 0 ? fd : log_fs_fstat(fd, &st);
+	if (r < 0) {
+		*ret_problem = r == -ENOENT ? NULL : errorfile_problem(r);
+		return r == -ENOTSUP || r == -EISDIR ? -EBADMSG : r;
 	}
 	if (st.st_size > ERRORFILE_MAX) {
 		*ret_problem = "larger than 16 MiB";

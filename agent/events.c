@@ -2,7 +2,7 @@
 #include "agent/events.h"
 
 #include "agent/failure_list.h"
-
+#include "agent/log_fs.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/loop.h"
@@ -11,13 +11,13 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/uio.h>
 
 enum { EVENTS_KEPT = 128 };
 
 struct events_file {
 	char *path;
 	int fd;
+	bool slow;    /* on the file system of the logs (log_fs.h) */
 	bool failing; /* said once, until it works again */
 	bool torn;    /* the last line may be incomplete */
 };
@@ -54,6 +54,7 @@ int events_new(const char *job, const char *run, const char *const dirs[2], int6
 			e->files[i].path = NULL;
 			return -ENOMEM;
 		}
+		e->files[i].slow = i == 0;
 		e->files[i].torn = true; /* an earlier agent may have died in a line */
 	}
 	*ret = TAKE_PTR(e);
@@ -65,7 +66,10 @@ struct events *events_free(struct events *e)
 	if (!e)
 		return NULL;
 	for (int i = 0; i < 2; i++) {
-		close_fd(e->files[i].fd);
+		if (e->files[i].slow)
+			log_fs_close(e->files[i].fd);
+		else
+			close_fd(e->files[i].fd);
 		free(e->files[i].path);
 	}
 	json_decref(e->ring);
@@ -75,42 +79,64 @@ struct events *events_free(struct events *e)
 	return NULL;
 }
 
-/* True when the file's last byte is not a newline. */
-static bool events_ends_torn(int fd)
+static ssize_t events_pread(const struct events_file *f, char *buf, size_t len, off_t offset)
 {
-	char last;
-	off_t end = lseek(fd, 0, SEEK_END);
+	ssize_t n;
 
-	return end > 0 && pread(fd, &last, 1, end - 1) == 1 && last != '\n';
+	if (f->slow)
+		return log_fs_pread(f->fd, buf, len, offset);
+	n = pread(f->fd, buf, len, offset);
+	return n < 0 ? -errno : n;
 }
 
+/* True when the file's last byte is not a newline. */
+static bool events_ends_torn(const struct events_file *f)
+{
+	struct stat st;
+	char last;
+
+	if ((f->slow ? log_fs_fstat(f->fd, &st) : fstat(f->fd, &st)) < 0 || !st.st_size)
+		return false;
+	return events_pread(f, &last, 1, st.st_size - 1) == 1 && last != '\n';
+}
+
+static int events_open(struct events_file *f)
+{
+	int flags = O_RDWR | O_APPEND | O_CREAT;
+	int fd = f->slow ? log_fs_open(f->path, flags, 0640)
+			 : safe_open(AT_FDCWD, f->path, flags, 0640);
+
+	if (fd < 0)
+		return fd;
+	f->fd = fd;
+	return 0;
+}
+
+/* line has a newline before its first byte, which a torn line needs, and one at its end. */
 static int events_append(struct events_file *f, const char *line, size_t len)
 {
-	struct iovec iov[3];
-	int n = 0;
-	ssize_t want, got;
+	int r = f->fd < 0 ? events_open(f) : 0;
+	ssize_t got;
 
-	if (f->fd < 0) {
-		f->fd = open(f->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
-		if (f->fd < 0)
-			return -errno;
+	if (r < 0)
+		return r;
+	if (!f->torn || !events_ends_torn(f)) {
+		line++;
+		len--;
 	}
-	if (f->torn && events_ends_torn(f->fd))
-		iov[n++] = (struct iovec){ (void *)"\n", 1 };
-	iov[n++] = (struct iovec){ (void *)line, len };
-	iov[n++] = (struct iovec){ (void *)"\n", 1 };
-	want = (ssize_t)len + n - 1;
-	got = writev(f->fd, iov, n);
-	f->torn = got != want;
+	got = f->slow ? log_fs_write(f->fd, line, len) : write(f->fd, line, len);
+	f->torn = got != (ssize_t)len;
 	if (got < 0)
-		return -errno;
-	return got == want ? 0 : -ENOSPC;
+		return f->slow ? (int)got : -errno;
+	return f->torn ? -ENOSPC : 0;
 }
 
 static void events_write(struct events *e, const json_t *event)
 {
-	_cleanup_free_ char *line = json_dumps(event, JSON_COMPACT);
+	_cleanup_free_ char *text = json_dumps(event, JSON_COMPACT), *line = NULL;
 
+	if (!text || asprintf(&line, "\n%s\n", text) < 0)
+		line = NULL;
 	for (int i = 0; line && i < 2; i++) {
 		struct events_file *f = &e->files[i];
 		int r;
@@ -119,7 +145,7 @@ static void events_write(struct events *e, const json_t *event)
 			continue;
 		r = events_append(f, line, strlen(line));
 		if (r < 0 && !f->failing)
-			log_warning("%s: %s; events stay in memory", f->path, strerror(-r));
+			log_warning("%s: %s; events stay in memory", f->path, safe_open_text(r));
 		f->failing = r < 0;
 	}
 }
@@ -179,9 +205,19 @@ static json_t *events_next(FILE *f, char **line, size_t *cap)
 	return NULL;
 }
 
+static FILE *events_stream(const char *path)
+{
+	_cleanup_close_ int fd = safe_open(AT_FDCWD, path, O_RDONLY, 0);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+
+	if (f)
+		fd = -1;
+	return f;
+}
+
 void events_each(const char *path, events_fn fn, void *arg)
 {
-	_cleanup_file_ FILE *f = fopen(path, "re");
+	_cleanup_file_ FILE *f = events_stream(path);
 	_cleanup_free_ char *line = NULL;
 	size_t cap = 0;
 	json_t *event;
@@ -192,9 +228,10 @@ void events_each(const char *path, events_fn fn, void *arg)
 	}
 }
 
-json_t *events_read_file(const char *path, int64_t since, size_t limit)
+/* Takes stream, which may be NULL. */
+static json_t *events_read(FILE *stream, int64_t since, size_t limit)
 {
-	_cleanup_file_ FILE *f = fopen(path, "re");
+	_cleanup_file_ FILE *f = stream;
 	_cleanup_free_ char *line = NULL;
 	json_t *found = json_array(), *event;
 	size_t cap = 0;
@@ -207,6 +244,11 @@ json_t *events_read_file(const char *path, int64_t since, size_t limit)
 	return found;
 }
 
+json_t *events_read_file(const char *path, int64_t since, size_t limit)
+{
+	return events_read(events_stream(path), since, limit);
+}
+
 /* Events of a file that the memory has no longer: what a full disk kept from the file is not lost
  * as long as it is in memory. */
 static json_t *events_older(const struct events *e, int64_t since, int64_t first, size_t limit)
@@ -214,12 +256,14 @@ static json_t *events_older(const struct events *e, int64_t since, int64_t first
 	json_t *found = NULL;
 
 	for (int i = 1; i >= 0; i--) {
+		const struct events_file *f = &e->files[i];
 		size_t n;
 
-		if (!e->files[i].path)
+		if (!f->path)
 			continue;
 		json_decref(found);
-		found = events_read_file(e->files[i].path, since, limit);
+		found = events_read(
+			f->slow ? log_fs_stream(f->path) : events_stream(f->path), since, limit);
 		for (n = json_array_size(found);
 			n > 0 && events_seq(json_array_get(found, n - 1)) >= first; n--)
 			json_array_remove(found, n - 1);

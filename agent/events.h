@@ -17,7 +17,8 @@ struct events;
 /* Called after each event, or for each; event is borrowed. */
 typedef void (*events_fn)(void *arg, const json_t *event);
 
-/* dirs: up to two directories, NULL where not wanted. seq: the last number used before. */
+/* dirs: of the run's logs, whose file system may hang, and of its record; NULL where not wanted.
+ * seq: the last number used before. */
 _must_check_ int events_new(const char *job, const char *run, const char *const dirs[2],
 	int64_t seq, events_fn fn, void *arg, struct events **ret);
 struct events *events_free(struct events *e);
@@ -30,7 +31,7 @@ void events_add(struct events *e, const char *event, int attempt, int rank, json
 int64_t events_last_seq(const struct events *e);
 
 /* Events with seq > since, oldest first, from memory and where that does not reach back far enough
- * from the file; at most limit. Returns an owned array. */
+ * from the files; at most limit. Returns an owned array. */
 json_t *events_since(const struct events *e, int64_t since, size_t limit);
 
 /* Calls fn with each event of a file. */

@@ -2,6 +2,7 @@
 #include "agent/hang.h"
 
 #include "agent/hang_save.h"
+#include "agent/log_fs.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -138,10 +139,12 @@ static char *dump_make_dir(const char *dir)
 			errno = ENOMEM;
 			return NULL;
 		}
-		if (!mkdir(path, 0755))
+		r = log_fs_mkdir(path, 0755);
+		if (r == 0)
 			return path;
 		free(path);
-		if (errno != EEXIST)
+		errno = -r;
+		if (r != -EEXIST)
 			return NULL;
 	}
 	return NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/journal_private.h"
+#include "common/safe_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -206,12 +207,12 @@ int journal_read(struct journal *j, struct error *err)
 	int k;
 
 	unlinkat(j->dir_fd, JOURNAL_NEW, 0); /* of an agent that was lost meanwhile */
-	j->fd = openat(j->dir_fd, JOURNAL_FILE,
-		O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0640);
-	if (j->fd < 0 || fstat(j->fd, &st) < 0)
+	k = safe_open(j->dir_fd, JOURNAL_FILE, O_RDWR | O_CREAT | O_APPEND, 0640);
+	if (k < 0)
+		return error_set(err, k, "%s: %s", j->path, safe_open_text(k));
+	j->fd = k;
+	if (fstat(j->fd, &st) < 0)
 		return error_set(err, -errno, "%s: %s", j->path, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return error_set(err, -EINVAL, "%s: expected a file, got something else", j->path);
 	r.window = malloc(WINDOW_BYTES);
 	if (!r.window)
 		return error_set(err, -ENOMEM, "out of memory");

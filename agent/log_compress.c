@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/log_compress.h"
 
+#include "agent/log_fs.h"
 #include "agent/log_zstd.h"
 #include "common/log.h"
 
@@ -36,9 +37,49 @@ int log_compress_new(struct log_compress **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-static void temporary(const struct job *j, char *buf)
+/* The end of a compression, on the logs' file system. */
+struct finish {
+	struct log_fs_op op;
+	bool ok;
+	char path[];
+};
+
+/* Puts the compressed file in place of the other; one that was removed meanwhile stays removed. */
+static int put_in_place(struct log_fs_op *op)
 {
-	snprintf(buf, PATH_MAX, "%s.zst.tmp", j->path);
+	const struct finish *f = (struct finish *)op;
+	char from[PATH_MAX], to[PATH_MAX];
+	struct stat st;
+
+	snprintf(from, sizeof(from), "%s.zst.tmp", f->path);
+	snprintf(to, sizeof(to), "%s.zst", f->path);
+	if (f->ok && stat(f->path, &st) == 0) {
+		/* When a log was last written tells what it may hold. */
+		const struct timespec times[2] = { st.st_atim, st.st_mtim };
+
+		if (utimensat(AT_FDCWD, from, times, 0) == 0 && rename(from, to) == 0)
+			return unlink(f->path);
+	}
+	return unlink(from);
+}
+
+static void finish_drop(struct log_fs_op *op)
+{
+	free(op);
+}
+
+static void finish(const struct job *j, bool ok)
+{
+	size_t n = strlen(j->path) + 1;
+	struct finish *f = calloc(1, sizeof(*f) + n);
+
+	if (!f)
+		return;
+	f->op.fn = put_in_place;
+	f->op.drop = finish_drop;
+	f->ok = ok;
+	memcpy(f->path, j->path, n);
+	log_fs_later(&f->op);
 }
 
 /* The child: nothing of the agent's is used but its memory, and nothing of it is kept open. */
@@ -113,27 +154,6 @@ size_t log_compress_pids(const struct log_compress *c, const pid_t **ret)
 			pids[n++] = j->pid;
 	*ret = pids;
 	return n;
-}
-
-/* Puts the compressed file in place of the other; one that was removed meanwhile stays removed. */
-static void finish(const struct job *j, bool ok)
-{
-	char from[PATH_MAX], to[PATH_MAX];
-
-	struct stat st;
-
-	temporary(j, from);
-	snprintf(to, sizeof(to), "%s.zst", j->path);
-	if (ok && stat(j->path, &st) == 0) {
-		/* When a log was last written tells what it may hold. */
-		const struct timespec times[2] = { st.st_atim, st.st_mtim };
-
-		if (utimensat(AT_FDCWD, from, times, 0) == 0 && rename(from, to) == 0) {
-			unlink(j->path);
-			return;
-		}
-	}
-	unlink(from);
 }
 
 bool log_compress_exited(struct log_compress *c, pid_t pid, bool ok)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/log_dirs.h"
 
+#include "agent/log_fs.h"
 #include "common/log.h"
 #include "common/scan.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+enum { TASK_MAX = 65536 }; /* bytes of a task.json */
 
 /* Makes path and its parents. */
 static int make_parents(const char *path)
@@ -50,69 +50,94 @@ static void make_latest(const char *root, const char *job, const char *run)
 	}
 }
 
-static int root_error(struct error *err, int code, const char *root)
+struct make_run {
+	struct log_fs_op op;
+	char *root, *job, *run, *dir;
+	struct error err;
+};
+
+static void make_run_drop(struct log_fs_op *op)
+{
+	struct make_run *m = (struct make_run *)op;
+
+	free(m->root);
+	free(m->job);
+	free(m->run);
+	free(m->dir);
+	free(m);
+}
+
+static void make_run_dropp(struct log_fs_op **op)
+{
+	if (*op)
+		make_run_drop(*op);
+}
+
+static int root_error(struct make_run *m, int code)
 {
 	struct stat st;
 
-	if (stat(root, &st) == 0 && !S_ISDIR(st.st_mode))
-		return error_set(err, -ENOTDIR, "%s: is a file, expected a directory", root);
-	return error_set(err, code, "%s: %s", root, strerror(-code));
+	if (stat(m->root, &st) == 0 && !S_ISDIR(st.st_mode))
+		return error_set(&m->err, -ENOTDIR, "%s: is a file, expected a directory", m->root);
+	return error_set(&m->err, code, "%s: %s", m->root, strerror(-code));
+}
+
+static int make_run(struct log_fs_op *op)
+{
+	struct make_run *m = (struct make_run *)op;
+	_cleanup_free_ char *real = NULL;
+	struct stat st;
+	int r = make_parents(m->root);
+
+	if (r < 0)
+		return root_error(m, r);
+	if (stat(m->root, &st) < 0)
+		return root_error(m, -errno);
+	if (!S_ISDIR(st.st_mode))
+		return root_error(m, -ENOTDIR);
+	real = realpath(m->root, NULL);
+	if (!real)
+		return root_error(m, -errno);
+	if (asprintf(&m->dir, "%s/%s", real, m->run) < 0) {
+		m->dir = NULL;
+		return error_set(&m->err, -ENOMEM, "out of memory");
+	}
+	if (mkdir(m->dir, 0750) < 0 && errno != EEXIST)
+		return error_set(&m->err, -errno, "%s: %s", m->dir, strerror(errno));
+	make_latest(real, m->job, m->run);
+	return 0;
 }
 
 int log_dirs_make_run(
 	const char *root, const char *job, const char *run, char **ret, struct error *err)
 {
-	_cleanup_free_ char *real = NULL, *dir = NULL;
-	struct stat st;
-	int r = make_parents(root);
+	struct make_run *m = calloc(1, sizeof(*m));
+	_cleanup_(make_run_dropp) struct log_fs_op *op = m ? &m->op : NULL;
+	int r;
 
-	if (r < 0)
-		return root_error(err, r, root);
-	if (stat(root, &st) < 0)
-		return root_error(err, -errno, root);
-	if (!S_ISDIR(st.st_mode))
-		return root_error(err, -ENOTDIR, root);
-	real = realpath(root, NULL);
-	if (!real)
-		return root_error(err, -errno, root);
-	if (asprintf(&dir, "%s/%s", real, run) < 0) {
-		dir = NULL;
+	if (!m)
 		return error_set(err, -ENOMEM, "out of memory");
-	}
-	r = log_dirs_make(dir);
+	op->fn = make_run;
+	op->drop = make_run_drop;
+	m->root = strdup(root);
+	m->job = strdup(job);
+	m->run = strdup(run);
+	if (!m->root || !m->job || !m->run)
+		return error_set(err, -ENOMEM, "out of memory");
+	r = log_fs_do(&op);
+	if (r < 0 && op && m->err.code)
+		return error_set(err, r, "%s", m->err.text);
 	if (r < 0)
-		return error_set(err, r, "%s: %s", dir, strerror(-r));
-	make_latest(real, job, run);
-	*ret = TAKE_PTR(dir);
+		return error_set(err, r, "%s: %s", root, safe_open_text(r));
+	*ret = TAKE_PTR(m->dir);
 	return 0;
 }
 
 int log_dirs_make(const char *path)
 {
-	return mkdir(path, 0750) < 0 && errno != EEXIST ? -errno : 0;
-}
+	int r = log_fs_mkdir(path, 0750);
 
-static int write_text(const char *path, const char *text)
-{
-	size_t left = strlen(text);
-	int r = 0, fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0640);
-
-	if (fd < 0)
-		return -errno;
-	while (left > 0) {
-		ssize_t n = write(fd, text, left);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			r = -errno;
-			break;
-		}
-		text += n;
-		left -= n;
-	}
-	close(fd);
-	return r;
+	return r == -EEXIST ? 0 : r;
 }
 
 int log_dirs_write_task(const char *dir, const struct log_task_info *info)
@@ -121,33 +146,29 @@ int log_dirs_write_task(const char *dir, const struct log_task_info *info)
 		"index", info->index, "rank", info->rank, "local_rank", info->local_rank, "stamped",
 		info->stamped, "merged", info->merged);
 	_cleanup_free_ char *text = NULL;
-	char path[PATH_MAX], fresh[PATH_MAX];
-	int r;
+	char path[PATH_MAX];
 
 	if (!j || !(text = json_dumps(j, 0)))
 		return -ENOMEM;
-	if (snprintf(path, sizeof(path), "%s/task.json", dir) >= (int)sizeof(path) ||
-		snprintf(fresh, sizeof(fresh), "%s/.task.json", dir) >= (int)sizeof(fresh))
+	if (snprintf(path, sizeof(path), "%s/task.json", dir) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
-	r = write_text(fresh, text);
-	if (r == 0 && rename(fresh, path) < 0)
-		r = -errno;
-	if (r < 0)
-		unlink(fresh);
-	return r;
+	return log_fs_replace(path, text, strlen(text), 0640);
 }
 
 void log_dirs_read_task(const char *dir, int local_rank, struct log_task_info *ret)
 {
 	_cleanup_json_ json_t *j = NULL;
+	_cleanup_free_ char *text = NULL;
 	char path[PATH_MAX];
 	const char *role = "worker";
+	size_t len;
 
 	*ret = (struct log_task_info){
 		.index = local_rank, .rank = local_rank, .local_rank = local_rank
 	};
-	if (snprintf(path, sizeof(path), "%s/task.json", dir) < (int)sizeof(path))
-		j = json_load_file(path, 0, NULL);
+	if (snprintf(path, sizeof(path), "%s/task.json", dir) < (int)sizeof(path) &&
+		log_fs_read(path, TASK_MAX, &text, &len) == 0)
+		j = json_loadb(text, len, 0, NULL);
 	if (json_is_object(j)) {
 		int stamped = 0, merged = 0;
 
@@ -161,26 +182,29 @@ void log_dirs_read_task(const char *dir, int local_rank, struct log_task_info *r
 
 int log_dirs_open_append(const char *path)
 {
-	int fd =
-		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0640);
-
-	return fd < 0 ? -errno : fd;
+	return log_fs_open(path, O_WRONLY | O_APPEND | O_CREAT, 0640);
 }
 
 void log_dirs_keep_error_file(const char *path)
 {
 	char other[PATH_MAX];
+	struct stat st;
 
-	if (access(path, F_OK) < 0)
+	if (log_fs_stat(path, &st) < 0)
 		return;
 	for (int i = 1; i < 1000; i++) {
+		int r;
+
 		if (snprintf(other, sizeof(other), "%s.%d", path, i) >= (int)sizeof(other))
 			return;
-		if (access(other, F_OK) < 0) {
-			if (rename(path, other) < 0)
-				log_debug("%s: %m", path);
-			return;
-		}
+		r = log_fs_stat(other, &st);
+		if (r == 0)
+			continue;
+		if (r == -ENOENT)
+			r = log_fs_rename(path, other);
+		if (r < 0)
+			log_debug("%s: %s", path, strerror(-r));
+		return;
 	}
 }
 
@@ -195,12 +219,13 @@ int log_dirs_attempt_number(const char *name)
 
 int log_dirs_last_attempt(const char *run_dir)
 {
-	_cleanup_dir_ DIR *d = opendir(run_dir);
-	struct dirent *e;
+	_cleanup_(log_fs_names_free) char **names = NULL;
 	int last = -1;
 
-	while (d && (e = readdir(d))) {
-		int n = log_dirs_attempt_number(e->d_name);
+	if (log_fs_names(run_dir, &names) < 0)
+		return -1;
+	for (char **name = names; *name; name++) {
+		int n = log_dirs_attempt_number(*name);
 
 		if (n > last)
 			last = n;

@@ -7,18 +7,17 @@
 #include "agent/log_file.h"
 
 #include "agent/log_dirs.h"
+#include "agent/log_fs.h"
 #include "agent/log_index.h"
 #include "agent/log_parts.h"
 #include "agent/log_segments.h"
 #include "agent/log_stamp.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define BLOCK_BYTES (64 * 1024)
 /* A line may make a file so much longer than max_size before it is cut. */
@@ -44,7 +43,7 @@ struct log_file {
 
 static bool no_room(int error)
 {
-	return error == ENOSPC || error == EDQUOT;
+	return error == -ENOSPC || error == -EDQUOT || error == -ETIMEDOUT;
 }
 
 static int64_t count_lines(const char *data, size_t len)
@@ -65,14 +64,12 @@ static ssize_t write_now(struct log_file *f, const char *data, size_t len)
 	size_t done = 0;
 
 	while (done < len) {
-		ssize_t n = write(f->fd, data + done, len - done);
+		ssize_t n = log_fs_write(f->fd, data + done, len - done);
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && no_room(errno))
+		if (n < 0 && no_room(n))
 			break;
 		if (n < 0)
-			return -errno;
+			return n;
 		if (f->opt.max_size > 0)
 			f->lines += count_lines(data + done, n);
 		done += n;
@@ -84,7 +81,7 @@ static ssize_t write_now(struct log_file *f, const char *data, size_t len)
 
 static int fail(struct log_file *f, int r)
 {
-	f->fd = close_fd(f->fd);
+	f->fd = log_fs_close(f->fd);
 	free(f->waiting);
 	f->waiting = NULL;
 	f->waiting_len = 0;
@@ -182,15 +179,17 @@ static int put_text(struct log_file *f, const char *data, size_t len, uint64_t r
 static int close_part(struct log_file *f)
 {
 	char name[PATH_MAX], idx[PATH_MAX], idx_to[PATH_MAX];
+	int r;
 
 	if (snprintf(name, sizeof(name), "%s.%d", f->path, f->number) >= (int)sizeof(name))
 		return -ENAMETOOLONG;
-	if (rename(f->path, name) < 0)
-		return -errno;
+	r = log_fs_rename(f->path, name);
+	if (r < 0)
+		return r;
 	if (log_index_path(f->path, idx, sizeof(idx)) &&
 		snprintf(idx_to, sizeof(idx_to), "%s.%d", idx, f->number) < (int)sizeof(idx_to) &&
-		rename(idx, idx_to) < 0)
-		unlink(idx);
+		log_fs_rename(idx, idx_to) < 0)
+		log_fs_unlink(idx);
 	f->number++;
 	return 0;
 }
@@ -201,7 +200,7 @@ static void take_part_back(struct log_file *f)
 
 	f->number--;
 	snprintf(name, sizeof(name), "%s.%d", f->path, f->number);
-	if (rename(name, f->path) < 0)
+	if (log_fs_rename(name, f->path) < 0)
 		return;
 }
 
@@ -230,10 +229,10 @@ static int open_live(struct log_file *f)
 
 	if (fd < 0)
 		return fd;
-	close_fd(f->fd);
+	log_fs_close(f->fd);
 	f->fd = fd;
 	f->lines = 0;
-	f->size = fstat(fd, &st) == 0 ? st.st_size : 0;
+	f->size = log_fs_fstat(fd, &st) == 0 ? st.st_size : 0;
 	return 0;
 }
 
@@ -243,7 +242,7 @@ static void tell_rotated(struct log_file *f)
 
 	if (!f->opt.rotated)
 		return;
-	fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	fd = log_fs_open(f->path, O_RDONLY, 0);
 	if (fd >= 0)
 		f->opt.rotated(f->opt.arg, fd);
 }
@@ -274,14 +273,17 @@ static void rotate(struct log_file *f)
 static void check_there(struct log_file *f, uint64_t real_us)
 {
 	struct stat ours, there;
+	int r;
 
 	if (real_us - f->checked_us < CHECK_EVERY_US)
 		return;
 	f->checked_us = real_us;
-	if (fstat(f->fd, &ours) < 0)
+	if (log_fs_fstat(f->fd, &ours) < 0)
 		return;
-	if (stat(f->path, &there) == 0 && there.st_ino == ours.st_ino &&
-		there.st_dev == ours.st_dev) {
+	r = log_fs_stat(f->path, &there);
+	if (r == -ETIMEDOUT)
+		return;
+	if (r == 0 && there.st_ino == ours.st_ino && there.st_dev == ours.st_dev) {
 		/* Truncated, perhaps. */
 		f->size = ours.st_size;
 		return;
@@ -404,7 +406,7 @@ struct log_file *log_file_free(struct log_file *f)
 		return NULL;
 	if (f->fd >= 0 && f->waiting_len > 0)
 		write_now(f, f->waiting, f->waiting_len);
-	close_fd(f->fd);
+	log_fs_close(f->fd);
 	free(f->waiting);
 	free(f->path);
 	free(f);

@@ -2,9 +2,9 @@
 #include "agent/log_filter.h"
 
 #include "agent/lines.h"
+#include "agent/log_fs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +33,8 @@ int log_filter_new(
 	*f = (struct log_filter){ .refs = 1, .fd = -1, .texts = texts, .fn = fn, .arg = arg };
 	f->path = strdup(path);
 	if (f->path) {
-		f->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
-		r = f->fd < 0 ? -errno : 0;
+		f->fd = log_fs_open(path, O_WRONLY | O_APPEND | O_CREAT, 0640);
+		r = f->fd < 0 ? f->fd : 0;
 	}
 	if (r < 0) {
 		log_filter_unref(f);
@@ -56,7 +56,7 @@ struct log_filter *log_filter_unref(struct log_filter *f)
 	if (!f || --f->refs > 0)
 		return NULL;
 	log_filter_flush(f);
-	close_fd(f->fd);
+	log_fs_close(f->fd);
 	free(f->path);
 	free(f->data);
 	free(f);
@@ -68,15 +68,11 @@ void log_filter_flush(struct log_filter *f)
 	size_t at = 0;
 
 	while (f->fd >= 0 && at < f->len) {
-		ssize_t n = write(f->fd, f->data + at, f->len - at);
+		ssize_t n = log_fs_write(f->fd, f->data + at, f->len - at);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0) {
-			int error = errno;
-
-			f->fd = close_fd(f->fd);
-			f->fn(f->arg, f->path, error);
+			f->fd = log_fs_close(f->fd);
+			f->fn(f->arg, f->path, -n);
 			break;
 		}
 		at += n;

@@ -7,17 +7,16 @@
  */
 #include "agent/log_index.h"
 
+#include "agent/log_fs.h"
 #include "agent/log_space.h"
 #include "agent/log_watch.h"
 
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct log_index {
 	struct log_indexes *set;
@@ -54,26 +53,28 @@ char *log_index_path(const char *path, char *buf, size_t size)
 int log_index_append(const char *path, off_t offset, uint64_t real_us)
 {
 	uint64_t record[2] = { htole64(offset), htole64(real_us) };
-	_cleanup_close_ int fd =
-		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
+	_cleanup_log_fd_ int fd = log_fs_open(path, O_WRONLY | O_APPEND | O_CREAT, 0640);
 	struct stat st;
+	int r = fd < 0 ? fd : log_fs_fstat(fd, &st);
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (write(fd, record, sizeof(record)) == sizeof(record))
+	if (r < 0)
+		return r;
+	if (log_fs_write(fd, record, sizeof(record)) == sizeof(record))
 		return 0;
 	/* Half a record would put all that follow out of step. */
-	if (ftruncate(fd, st.st_size) < 0)
-		return -errno;
-	return -ENOSPC;
+	r = log_fs_truncate(fd, st.st_size);
+	return r < 0 ? r : -ENOSPC;
 }
 
-/* False, after it was said, when the file is gone: then there is nothing left to index. */
-static bool still_there(struct log_index *i, const struct stat *st)
+/* False when the file is gone, after that was said, for then there is nothing left to index; and
+ * where it cannot be seen. */
+static bool still_there(struct log_index *i, struct stat *ret)
 {
-	if (i->vanished)
+	int r = i->vanished ? -ENOENT : log_fs_stat(i->path, ret);
+
+	if (i->vanished || r == -ETIMEDOUT)
 		return false;
-	if (st && st->st_dev == i->dev && st->st_ino == i->ino)
+	if (r == 0 && ret->st_dev == i->dev && ret->st_ino == i->ino)
 		return true;
 	i->vanished = true;
 	i->look_ms = 0;
@@ -84,11 +85,10 @@ static bool still_there(struct log_index *i, const struct stat *st)
 
 static void watch_again(struct log_index *i, bool on)
 {
-	int fd = open(i->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	_cleanup_log_fd_ int fd = log_fs_open(i->path, O_RDONLY, 0);
 
 	if (fd < 0 || log_watch_set(i->watch, fd, LOG_WATCH_GONE | (on ? LOG_WATCH_MODIFY : 0)) < 0)
 		i->watch = log_watch_free(i->watch);
-	close_fd(fd);
 }
 
 static void arm(struct log_indexes *x)
@@ -130,7 +130,7 @@ static void on_watch(void *arg, int what)
 	char buf[PATH_MAX];
 	struct stat st;
 
-	if (!still_there(i, stat(i->path, &st) == 0 ? &st : NULL) || !(what & LOG_WATCH_MODIFY))
+	if (!still_there(i, &st) || !(what & LOG_WATCH_MODIFY))
 		return;
 	if (log_index_path(i->path, buf, sizeof(buf)))
 		log_index_append(buf, i->size, loop_real_us());
@@ -145,8 +145,10 @@ static void look(struct log_index *i, uint64_t now)
 	struct stat st;
 	off_t before;
 
-	if (!still_there(i, stat(i->path, &st) == 0 ? &st : NULL))
+	if (!still_there(i, &st)) {
+		i->look_ms = i->vanished ? 0 : now + LOG_INDEX_RETRY_MS;
 		return;
+	}
 	i->look_ms = check_space(i) ? now + LOG_INDEX_RETRY_MS : 0;
 	before = i->size;
 	i->size = st.st_size;
@@ -154,7 +156,7 @@ static void look(struct log_index *i, uint64_t now)
 		return;
 	watch_again(i, true);
 	/* What came between the look and the watch belongs to the second that is over. */
-	if (stat(i->path, &st) == 0)
+	if (log_fs_stat(i->path, &st) == 0)
 		i->size = st.st_size;
 }
 
@@ -200,13 +202,13 @@ struct log_indexes *log_indexes_free(struct log_indexes *x)
 
 int log_index_add(struct log_indexes *x, const char *path, int rank, struct log_index **ret)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	_cleanup_log_fd_ int fd = log_fs_open(path, O_RDONLY, 0);
 	struct log_index *i;
 	struct stat st;
-	int r;
+	int r = fd < 0 ? fd : log_fs_fstat(fd, &st);
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	i = calloc(1, sizeof(*i));
 	if (!i)
 		return -ENOMEM;
@@ -260,23 +262,21 @@ static void add_entry(struct log_index_table *t, int64_t offset, int64_t time_us
 
 int log_index_load(const char *path, struct log_index_table *ret)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	_cleanup_log_fd_ int fd = log_fs_open(path, O_RDONLY, 0);
 	struct log_index_entry *e;
 	struct stat st;
 	size_t n, got = 0;
 
 	*ret = (struct log_index_table){ 0 };
-	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size < LOG_INDEX_RECORD)
+	if (fd < 0 || log_fs_fstat(fd, &st) < 0 || st.st_size < LOG_INDEX_RECORD)
 		return 0;
 	n = st.st_size / LOG_INDEX_RECORD;
 	e = malloc(n * sizeof(*e));
 	if (!e)
 		return -ENOMEM;
 	while (got < n * sizeof(*e)) {
-		ssize_t r = pread(fd, (char *)e + got, n * sizeof(*e) - got, got);
+		ssize_t r = log_fs_pread(fd, (char *)e + got, n * sizeof(*e) - got, got);
 
-		if (r < 0 && errno == EINTR)
-			continue;
 		if (r <= 0)
 			break;
 		got += r;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/log_parts.h"
 
-#include "common/cleanup.h"
+#include "agent/log_fs.h"
 
 #include <endian.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct record {
 	uint64_t number, lines, bytes;
@@ -27,32 +25,33 @@ static bool name_of(const char *path, char buf[PATH_MAX])
 void log_parts_add(const char *path, int number, int64_t lines, int64_t bytes)
 {
 	const struct record record = { htole64(number), htole64(lines), htole64(bytes) };
-	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-	_cleanup_close_ int fd = -1;
+	_cleanup_log_fd_ int fd = -1;
 	char name[PATH_MAX];
 	struct stat st;
 
 	if (!name_of(path, name))
 		return;
-	fd = open(name, flags, 0640);
-	if (fd < 0 || fstat(fd, &st) < 0)
+	fd = log_fs_open(name, O_WRONLY | O_APPEND | O_CREAT, 0640);
+	if (fd < 0 || log_fs_fstat(fd, &st) < 0)
 		return;
 	/* Part of a record would put all that follow out of step. */
-	if (write(fd, &record, sizeof(record)) != sizeof(record) && ftruncate(fd, st.st_size) < 0)
+	if (log_fs_write(fd, &record, sizeof(record)) != sizeof(record) &&
+		log_fs_truncate(fd, st.st_size) < 0)
 		return;
 }
 
 struct log_missing log_parts_missing(const char *path, int after, int before)
 {
 	struct log_missing m = { .parts = before - after - 1 };
-	_cleanup_close_ int fd = -1;
+	_cleanup_log_fd_ int fd = -1;
 	char name[PATH_MAX];
 	struct record r;
 
 	m.unknown = m.parts;
 	if (m.parts > 0 && name_of(path, name))
-		fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
-	for (off_t at = 0; fd >= 0 && pread(fd, &r, sizeof(r), at) == sizeof(r); at += sizeof(r)) {
+		fd = log_fs_open(name, O_RDONLY, 0);
+	for (off_t at = 0; fd >= 0 && log_fs_pread(fd, &r, sizeof(r), at) == sizeof(r);
+		at += sizeof(r)) {
 		int64_t number = (int64_t)le64toh(r.number);
 
 		if (number <= after || number >= before || m.unknown == 0)

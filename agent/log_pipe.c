@@ -7,6 +7,7 @@
 #include "agent/log_pipe.h"
 
 #include "agent/log_file.h"
+#include "agent/log_fs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -245,7 +246,7 @@ static void on_rotated(void *arg, int fd)
 	if (p->tee)
 		tee_next(p->tee, fd);
 	else
-		close_fd(fd);
+		log_fs_close(fd);
 }
 
 static void on_vanished(void *arg, const char *path)

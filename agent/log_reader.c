@@ -10,14 +10,13 @@
  */
 #include "agent/log_reader.h"
 
+#include "agent/log_fs.h"
 #include "agent/log_line.h"
 #include "agent/log_view.h"
 #include "common/ranks.h"
 #include "common/scan.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,13 +184,14 @@ static void look_for_log(struct log_reader *r, const char *dir, int local_rank, 
 	struct log_task_info who;
 	struct log_view *v;
 	char path[PATH_MAX];
+	struct stat st;
 
 	if (!(r->streams & (1 << std)) || has_view(r, local_rank, std))
 		return;
 	if (snprintf(path, sizeof(path), "%s/%s.log", dir, std == 0 ? "stdout" : "stderr") >=
 		(int)sizeof(path))
 		return;
-	if (access(path, F_OK) < 0)
+	if (log_fs_stat(path, &st) < 0)
 		return;
 	log_dirs_read_task(dir, local_rank, &who);
 	if (!r->all_ranks && !ranks_contains(&r->ranks, who.rank))
@@ -211,12 +211,12 @@ static bool has_dir(const struct log_reader *r, int local_rank)
 /* A reader that follows hears of new names in path. */
 static void watch_dir(struct log_reader *r, const char *path, int local_rank)
 {
-	_cleanup_close_ int fd = -1;
+	_cleanup_log_fd_ int fd = -1;
 	struct dir *d;
 
 	if (!r->follow || r->ended || has_dir(r, local_rank))
 		return;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = log_fs_open_dir(path);
 	d = fd < 0 ? NULL : calloc(1, sizeof(*d));
 	if (!d)
 		return;
@@ -246,8 +246,7 @@ static void forget_attempt(struct log_reader *r)
 /* Finds logs that are not known yet. */
 static void scan(struct log_reader *r)
 {
-	_cleanup_dir_ DIR *d = NULL;
-	struct dirent *e;
+	_cleanup_(log_fs_names_free) char **names = NULL;
 	char dir[PATH_MAX - 16], sub[PATH_MAX];
 
 	r->rescan = false;
@@ -255,11 +254,12 @@ static void scan(struct log_reader *r)
 		return;
 	snprintf(dir, sizeof(dir), "%s/attempt_%d", r->run_dir, r->attempt);
 	watch_dir(r, dir, -1);
-	d = opendir(dir);
-	while (d && (e = readdir(d))) {
+	if (log_fs_names(dir, &names) < 0)
+		return;
+	for (char **name = names; *name; name++) {
 		uint64_t rank;
 
-		if (scan_whole(e->d_name, RANKS_MAX, &rank) < 0)
+		if (scan_whole(*name, RANKS_MAX, &rank) < 0)
 			continue;
 		snprintf(sub, sizeof(sub), "%s/%d", dir, (int)rank);
 		watch_dir(r, sub, (int)rank);
@@ -271,12 +271,13 @@ static void scan(struct log_reader *r)
 /* The attempt that comes after the present one, or -1. */
 static int next_attempt(const struct log_reader *r)
 {
-	_cleanup_dir_ DIR *d = opendir(r->run_dir);
-	struct dirent *e;
+	_cleanup_(log_fs_names_free) char **names = NULL;
 	int next = -1;
 
-	while (d && (e = readdir(d))) {
-		int n = log_dirs_attempt_number(e->d_name);
+	if (log_fs_names(r->run_dir, &names) < 0)
+		return -1;
+	for (char **name = names; *name; name++) {
+		int n = log_dirs_attempt_number(*name);
 
 		if (n > r->attempt && (next < 0 || n < next))
 			next = n;
@@ -484,12 +485,13 @@ static int parse_params(struct log_reader *r, const json_t *params, struct error
 /* Finds the attempt, and hears of new ones. */
 static int open_run(struct log_reader *r, struct error *err)
 {
-	_cleanup_close_ int fd = open(r->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_log_fd_ int fd = log_fs_open_dir(r->run_dir);
 	char path[PATH_MAX];
+	struct stat st;
 	int n;
 
 	if (fd < 0)
-		return error_set(err, -errno, "%s: %s", r->run_dir, strerror(errno));
+		return error_set(err, fd, "%s: %s", r->run_dir, safe_open_text(fd));
 	if (r->follow && !r->one_attempt) {
 		n = log_watch_new(
 			r->loop, fd, LOG_WATCH_NAMES | LOG_WATCH_MUST, on_dir, r, &r->run_watch);
@@ -507,7 +509,7 @@ static int open_run(struct log_reader *r, struct error *err)
 	}
 	if (snprintf(path, sizeof(path), "%s/attempt_%d", r->run_dir, r->attempt) >=
 			(int)sizeof(path) ||
-		access(path, F_OK) < 0)
+		log_fs_stat(path, &st) < 0)
 		return error_set(err, -ENOENT, "%s: no logs of attempt %d", r->run_dir, r->attempt);
 	return 0;
 }
@@ -515,16 +517,16 @@ static int open_run(struct log_reader *r, struct error *err)
 /* The ranks that have a directory in the attempt. */
 static int find_ranks(const struct log_reader *r, struct ranks *ret)
 {
-	_cleanup_dir_ DIR *d = NULL;
+	_cleanup_(log_fs_names_free) char **names = NULL;
 	char dir[PATH_MAX - 16], sub[PATH_MAX];
 	struct log_task_info who;
-	struct dirent *e;
 	uint64_t n;
 
 	snprintf(dir, sizeof(dir), "%s/attempt_%d", r->run_dir, r->attempt);
-	d = opendir(dir);
-	while (d && (e = readdir(d))) {
-		if (scan_whole(e->d_name, RANKS_MAX, &n) < 0)
+	if (log_fs_names(dir, &names) < 0)
+		return 0;
+	for (char **name = names; *name; name++) {
+		if (scan_whole(*name, RANKS_MAX, &n) < 0)
 			continue;
 		snprintf(sub, sizeof(sub), "%s/%d", dir, (int)n);
 		log_dirs_read_task(sub, (int)n, &who);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/log_segments.h"
 
+#include "agent/log_fs.h"
 #include "agent/log_index.h"
 #include "common/scan.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,14 +55,14 @@ int log_segments_list(const char *path, struct log_segments *ret)
 {
 	const char *slash = strrchr(path, '/');
 	_cleanup_free_ char *dir = slash ? strndup(path, slash - path) : strdup(".");
-	_cleanup_dir_ DIR *d = dir ? opendir(dir) : NULL;
+	_cleanup_(log_fs_names_free) char **names = NULL;
 	struct log_segments s = { 0 };
-	struct dirent *e;
+	int r = dir ? log_fs_names(dir, &names) : -ENOMEM;
 
-	if (!d)
-		return dir ? -errno : -ENOMEM;
-	while ((e = readdir(d))) {
-		int number = number_of(e->d_name, slash ? slash + 1 : path);
+	if (r < 0)
+		return r;
+	for (char **name = names; *name; name++) {
+		int number = number_of(*name, slash ? slash + 1 : path);
 		int *p;
 
 		if (number <= 0)
@@ -90,7 +89,7 @@ void log_segments_fini(struct log_segments *s)
 int log_segments_open(const char *path, int number, int *ret_compressed)
 {
 	char name[PATH_MAX];
-	int fd;
+	int fd = -ENOENT;
 
 	/* The plain one goes only when the other is complete: twice, for it may go in between. */
 	for (int i = 0; i < 3; i++) {
@@ -99,15 +98,15 @@ int log_segments_open(const char *path, int number, int *ret_compressed)
 		if (snprintf(name, sizeof(name), "%s.%d%s", path, number, zst ? ".zst" : "") >=
 			(int)sizeof(name))
 			return -ENAMETOOLONG;
-		fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+		fd = log_fs_open(name, O_RDONLY, 0);
 		if (fd >= 0) {
 			*ret_compressed = zst;
 			return fd;
 		}
-		if (errno != ENOENT)
+		if (fd != -ENOENT)
 			break;
 	}
-	return -errno;
+	return fd;
 }
 
 void log_segments_prune(const char *path, int first, int last)
@@ -125,11 +124,11 @@ void log_segments_prune(const char *path, int first, int last)
 		if (n < first || n > last)
 			continue;
 		if (snprintf(name, sizeof(name), "%s.%d", path, n) < (int)sizeof(name))
-			unlink(name);
+			log_fs_unlink(name);
 		if (snprintf(name, sizeof(name), "%s.%d.zst", path, n) < (int)sizeof(name))
-			unlink(name);
+			log_fs_unlink(name);
 		if (idx[0] && snprintf(name, sizeof(name), "%s.%d", idx, n) < (int)sizeof(name))
-			unlink(name);
+			log_fs_unlink(name);
 	}
 	log_segments_fini(&s);
 }

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/log_source.h"
 
+#include "agent/log_fs.h"
 #include "agent/log_segments.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define STEP_BYTES (64 * 1024)
 
@@ -22,7 +21,7 @@ int log_source_init(struct log_source *s, const char *path)
 static void close_part(struct log_source *s)
 {
 	s->zstd = log_zstd_free(s->zstd);
-	s->fd = close_fd(s->fd);
+	s->fd = log_fs_close(s->fd);
 	log_index_table_fini(&s->index);
 	s->offset = 0;
 }
@@ -36,9 +35,7 @@ void log_source_fini(struct log_source *s)
 
 static int open_path(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
-
-	return fd < 0 ? -errno : fd;
+	return log_fs_open(path, O_RDONLY, 0);
 }
 
 /* The number of the newest closed part, 0 without one. */
@@ -85,7 +82,7 @@ static int open_live(struct log_source *s)
 			s->live = true;
 			return 0;
 		}
-		close(fd);
+		log_fs_close(fd);
 	}
 	return -EAGAIN;
 }
@@ -174,11 +171,7 @@ ssize_t log_source_read(
 	if (s->zstd) {
 		n = log_zstd_read(s->zstd, buf, len);
 	} else {
-		do
-			n = pread(s->fd, buf, len, s->offset);
-		while (n < 0 && errno == EINTR);
-		if (n < 0)
-			n = -errno;
+		n = log_fs_pread(s->fd, buf, len, s->offset);
 	}
 	if (n > 0)
 		s->offset += n;
@@ -193,14 +186,14 @@ static bool live_goes_on(struct log_source *s, bool *ret_more)
 	*ret_more = false;
 	if (s->fd < 0)
 		return false;
-	if (fstat(s->fd, &ours) < 0)
+	if (log_fs_fstat(s->fd, &ours) < 0)
 		return true;
 	if (ours.st_size < s->offset)
 		s->offset = 0;
 	*ret_more = ours.st_size > s->offset;
 	if (*ret_more)
 		return true;
-	return stat(s->path, &there) == 0 && there.st_ino == ours.st_ino &&
+	return log_fs_stat(s->path, &there) == 0 && there.st_ino == ours.st_ino &&
 	       there.st_dev == ours.st_dev;
 }
 
@@ -224,7 +217,7 @@ bool log_source_next(struct log_source *s)
 		if (live_goes_on(s, &more))
 			return more;
 		/* It may have grown before it was moved away. */
-		if (s->fd >= 0 && fstat(s->fd, &st) == 0 && st.st_size > s->offset)
+		if (s->fd >= 0 && log_fs_fstat(s->fd, &st) == 0 && st.st_size > s->offset)
 			return true;
 	}
 	if (!open_behind(s))
@@ -254,7 +247,7 @@ int log_finder_init(struct log_finder *f, const struct log_source *log, int64_t 
 void log_finder_fini(struct log_finder *f)
 {
 	log_zstd_free(f->zstd);
-	close_fd(f->fd);
+	log_fs_close(f->fd);
 	free(f->parts);
 	*f = (struct log_finder){ .fd = -1 };
 }
@@ -262,7 +255,7 @@ void log_finder_fini(struct log_finder *f)
 /* Opens the next older part. Returns false when there is none to be opened. */
 static int open_next(struct log_finder *f)
 {
-	int compressed = 0;
+	int compressed = 0, r;
 	struct stat st;
 	char last;
 
@@ -274,11 +267,12 @@ static int open_next(struct log_finder *f)
 		return f->fd == -ENOENT ? 0 : f->fd;
 	if (compressed)
 		return log_zstd_new(f->fd, &f->zstd);
-	if (fstat(f->fd, &st) < 0)
-		return -errno;
+	r = log_fs_fstat(f->fd, &st);
+	if (r < 0)
+		return r;
 	f->pos = st.st_size;
 	/* A newline at the very end begins no line. */
-	if (f->pos > 0 && pread(f->fd, &last, 1, f->pos - 1) == 1 && last == '\n')
+	if (f->pos > 0 && log_fs_pread(f->fd, &last, 1, f->pos - 1) == 1 && last == '\n')
 		f->pos--;
 	else if (f->pos == 0)
 		f->pos = -1;
@@ -300,9 +294,9 @@ static int step_back(struct log_finder *f)
 
 	if (f->pos < 0)
 		return 2;
-	n = pread(f->fd, buf, f->pos - from, from);
+	n = log_fs_pread(f->fd, buf, f->pos - from, from);
 	if (n < 0)
-		return -errno;
+		return n;
 	for (const char *nl; n > 0 && (nl = memrchr(buf, '\n', n)); n = nl - buf)
 		if (found(f, from + (nl - buf) + 1))
 			return 1;
@@ -345,7 +339,7 @@ int log_finder_step(struct log_finder *f)
 	if (r != 2)
 		return r;
 	f->zstd = log_zstd_free(f->zstd);
-	f->fd = close_fd(f->fd);
+	f->fd = log_fs_close(f->fd);
 	f->at++;
 	return f->at == f->n_parts;
 }

@@ -20,7 +20,7 @@ enum { LOG_SPACE_BYTES = 1024 * 1024, LOG_SPACE_LOW = 32 * 1024 * 1024 };
 /*
  * Sees to it that the file at path has LOG_SPACE_BYTES behind its size; *reserved (0 at first) is
  * where the reserve ends. Returns 0 (also where the file system knows no reserving, unless it is
- * full), -ENOSPC or -EDQUOT, or another negative errno of opening it.
+ * full), -ENOSPC or -EDQUOT, or another negative errno of safe_open() and log_fs_do().
  */
 _must_check_ int log_space_ahead(const char *path, off_t *reserved);
 

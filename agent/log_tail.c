@@ -2,13 +2,13 @@
 #include "agent/log_tail.h"
 
 #include "agent/lines.h"
+#include "agent/log_fs.h"
 #include "agent/log_stamp.h"
 #include "common/printable.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* The last bytes of the file, at most max. Returns how many, or a negative errno. */
 static ssize_t read_end(int fd, size_t max, char **ret, bool *ret_whole)
@@ -16,18 +16,17 @@ static ssize_t read_end(int fd, size_t max, char **ret, bool *ret_whole)
 	_cleanup_free_ char *buf = NULL;
 	struct stat st;
 	size_t want, got = 0;
+	int r = log_fs_fstat(fd, &st);
 
-	if (fstat(fd, &st) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	want = st.st_size < (off_t)max ? (size_t)st.st_size : max;
 	buf = malloc(want + 1);
 	if (!buf)
 		return -ENOMEM;
 	while (got < want) {
-		ssize_t n = pread(fd, buf + got, want - got, st.st_size - want + got);
+		ssize_t n = log_fs_pread(fd, buf + got, want - got, st.st_size - want + got);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n <= 0)
 			break;
 		got += n;

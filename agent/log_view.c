@@ -7,6 +7,7 @@
  */
 #include "agent/log_view.h"
 
+#include "agent/log_fs.h"
 #include "agent/log_stamp.h"
 #include "common/loop.h"
 
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define SKIP_BYTES (64 * 1024)
 
@@ -88,7 +88,7 @@ static int open_since(struct log_view *v)
 
 	if (r < 0 || v->rules->since_us < 0)
 		return r;
-	while (!s->live && fstat(s->fd, &st) == 0 &&
+	while (!s->live && log_fs_fstat(s->fd, &st) == 0 &&
 		(int64_t)st.st_mtim.tv_sec * 1000000 + 1000000 < v->rules->since_us) {
 		if (!log_source_next(s))
 			break;
@@ -97,7 +97,7 @@ static int open_since(struct log_view *v)
 		int64_t offset = log_index_since(&s->index, v->rules->since_us);
 
 		s->offset = offset;
-		if (fstat(s->fd, &st) == 0 && offset > st.st_size)
+		if (log_fs_fstat(s->fd, &st) == 0 && offset > st.st_size)
 			s->offset = s->index.entries[s->index.n - 1].offset;
 	}
 	/* What was removed before is older than what was asked for. */
@@ -122,7 +122,7 @@ static int begin(struct log_view *v, bool history)
 			struct stat st;
 
 			v->input.source.offset =
-				fstat(v->input.source.fd, &st) == 0 ? st.st_size : 0;
+				log_fs_fstat(v->input.source.fd, &st) == 0 ? st.st_size : 0;
 		}
 		return r;
 	}
@@ -215,7 +215,7 @@ static int step_skip(struct log_view *v)
 {
 	static char buf[SKIP_BYTES];
 	struct log_source *s = &v->input.source;
-	ssize_t n = pread(s->fd, buf, sizeof(buf), s->offset);
+	ssize_t n = log_fs_pread(s->fd, buf, sizeof(buf), s->offset);
 	const char *p = buf, *nl;
 
 	v->worked = SKIP_BYTES;
@@ -388,7 +388,7 @@ void log_view_skip(struct log_view *v, int64_t max, int64_t keep)
 	struct log_source *s = &v->input.source;
 	struct stat st;
 
-	if (!v->live || !s->live || s->fd < 0 || fstat(s->fd, &st) < 0 ||
+	if (!v->live || !s->live || s->fd < 0 || log_fs_fstat(s->fd, &st) < 0 ||
 		st.st_size - s->offset <= max)
 		return;
 	s->offset -= v->input.end - v->input.at;

@@ -7,6 +7,7 @@
  */
 #include "agent/log_watch.h"
 
+#include "agent/log_fs.h"
 #include "common/log.h"
 
 #include <errno.h>
@@ -209,11 +210,11 @@ static int tell_kernel(struct log_watch *w, int fd)
 		return 0;
 	}
 	/* The first time the number is not known yet, so what others asked for is added to. */
-	wd = inotify_add_watch(watcher->fd, path, mask | (w->wd < 0 ? IN_MASK_ADD : 0));
-	if (wd < 0 && (errno == ENOSPC || errno == ENOMEM))
+	wd = log_fs_watch(watcher->fd, path, mask | (w->wd < 0 ? IN_MASK_ADD : 0));
+	if (wd == -ENOSPC || wd == -ENOMEM)
 		return poll_instead(w);
 	if (wd < 0)
-		return -errno;
+		return wd;
 	w->wd = wd;
 	w->polled = false;
 	return 0;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/log_zstd.h"
 
+#include "agent/log_fs.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -66,16 +68,16 @@ static int compress_fd(ZSTD_CCtx *ctx, int in, int out)
 
 int log_zstd_compress(const char *from, const char *to)
 {
-	_cleanup_close_ int in = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	_cleanup_close_ int in = safe_open(AT_FDCWD, from, O_RDONLY, 0);
 	_cleanup_close_ int out = -1;
 	ZSTD_CCtx *ctx;
 	int r;
 
 	if (in < 0)
-		return -errno;
-	out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0640);
+		return in;
+	out = safe_open(AT_FDCWD, to, O_WRONLY | O_CREAT | O_TRUNC, 0640);
 	if (out < 0)
-		return -errno;
+		return out;
 	ctx = ZSTD_createCCtx();
 	if (!ctx)
 		return -ENOMEM;
@@ -129,10 +131,10 @@ ssize_t log_zstd_read(struct log_zstd *z, char *buf, size_t len)
 		size_t r;
 
 		if (z->in.pos == z->in.size) {
-			ssize_t n = pread(z->fd, z->buf, sizeof(z->buf), z->offset);
+			ssize_t n = log_fs_pread(z->fd, z->buf, sizeof(z->buf), z->offset);
 
 			if (n < 0)
-				return -errno;
+				return n;
 			if (n == 0)
 				return 0;
 			z->offset += n;

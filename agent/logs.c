@@ -3,6 +3,7 @@
 
 #include "agent/lines.h"
 #include "agent/log_dirs.h"
+#include "agent/log_fs.h"
 #include "agent/log_watch.h"
 #include "agent/logs_private.h"
 
@@ -45,7 +46,7 @@ void logs_on_full(void *arg, int rank, const char *path, bool full)
 
 void logs_on_failed(void *arg, int rank, const char *path, int error)
 {
-	tell(arg, "log-write-failed", rank, "%s: %s", path, strerror(error));
+	tell(arg, "log-write-failed", rank, "%s: %s", path, safe_open_text(-error));
 }
 
 void logs_on_vanished(void *arg, int rank, const char *path)
@@ -67,7 +68,8 @@ static void on_index_vanished(void *arg, int rank, const char *path)
 
 static void on_copy_failed(void *arg, const char *path, int error)
 {
-	tell(arg, "log-write-failed", -1, "%s: %s; no further copies", path, strerror(error));
+	tell(arg, "log-write-failed", -1, "%s: %s; no further copies", path,
+		safe_open_text(-error));
 }
 
 static void on_tee_event(void *arg, const char *event, int rank, const char *text)

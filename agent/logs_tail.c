@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/log_fs.h"
 #include "agent/log_segments.h"
 #include "agent/log_tail.h"
 #include "agent/logs_private.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Lines of a report are cut, and no more than this of a file is read for it. */
 #define TAIL_LINE_BYTES 4096
@@ -16,7 +15,7 @@
 static json_t *tail_of_part(const struct log_stream *s, bool stamped, int n)
 {
 	struct log_segments parts;
-	_cleanup_close_ int fd = -1;
+	_cleanup_log_fd_ int fd = -1;
 	int compressed = 0;
 
 	if (log_segments_list(s->path, &parts) < 0)
@@ -31,7 +30,7 @@ static json_t *tail_of_part(const struct log_stream *s, bool stamped, int n)
 
 static json_t *tail_of_file(const struct log_stream *s, bool stamped, int n)
 {
-	_cleanup_close_ int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	_cleanup_log_fd_ int fd = log_fs_open(s->path, O_RDONLY, 0);
 	_cleanup_json_ json_t *lines = NULL;
 	json_t *more;
 
@@ -69,11 +68,11 @@ json_t *logs_tail(struct logs *l, int local_rank, int std, int n)
 
 static char *last_line_of(const struct log_task *t, int std)
 {
-	_cleanup_close_ int fd = -1;
+	_cleanup_log_fd_ int fd = -1;
 
 	if (!t->std[std].path)
 		return NULL;
-	fd = open(t->std[std].path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
+	fd = log_fs_open(t->std[std].path, O_RDONLY, 0);
 	return fd < 0 ? NULL : log_tail_last(fd, t->stamped, 200);
 }
 
@@ -87,7 +86,7 @@ char *logs_last_line(struct logs *l, int local_rank)
 	if (!t)
 		return NULL;
 	for (int i = 0; i < 2; i++)
-		if (t->std[i].path && stat(t->std[i].path, &st[i]) < 0)
+		if (t->std[i].path && log_fs_stat(t->std[i].path, &st[i]) < 0)
 			st[i].st_size = 0;
 	err_newer = st[1].st_size > 0 &&
 		    (st[0].st_size == 0 || st[1].st_mtim.tv_sec > st[0].st_mtim.tv_sec ||

@@ -7,6 +7,7 @@
  * them.
  */
 #include "agent/log_dirs.h"
+#include "agent/log_fs.h"
 #include "agent/log_space.h"
 #include "agent/logs_private.h"
 #include "agent/prefix.h"
@@ -161,14 +162,17 @@ static int open_tee(struct logs *l, struct log_task *t, int std, const char *pre
 		.path = direct ? s->path : NULL,
 	};
 	struct stat st = { 0 };
-	int fd = -1;
+	int fd = -1, r;
 
 	if (!l->tee || (!plan->tee && !opt.filter))
 		return 0;
 	if (s->path) {
-		fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY);
-		if (fd < 0 || fstat(fd, &st) < 0)
-			return -errno;
+		fd = log_fs_open(s->path, O_RDONLY, 0);
+		r = fd < 0 ? fd : log_fs_fstat(fd, &st);
+		if (r < 0) {
+			log_fs_close(fd);
+			return r;
+		}
 	}
 	return tee_add(l->tee, &opt, fd, st.st_size, &s->tee);
 }
@@ -208,7 +212,7 @@ static int open_pipe(struct logs *l, struct log_task *t, int std, const char *pr
 static int open_direct(struct logs *l, struct log_task *t, int std, const char *prefix, int *ret_fd)
 {
 	struct log_stream *s = &t->std[std];
-	_cleanup_close_ int fd = log_dirs_open_append(s->path);
+	_cleanup_log_fd_ int fd = log_dirs_open_append(s->path);
 	int r;
 
 	if (fd < 0)
@@ -344,8 +348,8 @@ int logs_open_task(
 
 void logs_fds_fini(struct logs_fds *fds)
 {
-	fds->out = close_fd(fds->out);
-	fds->err = close_fd(fds->err);
+	fds->out = log_fs_close(fds->out);
+	fds->err = log_fs_close(fds->err);
 	free(fds->error_file);
 	fds->error_file = NULL;
 }

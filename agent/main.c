@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "agent/guard.h"
+#include "agent/log_fs.h"
 #include "agent/serve.h"
 #include "agent/spawn.h"
 #include "agent/worker_dir.h"
@@ -281,7 +282,11 @@ static int main_job(struct main_options *o)
 	}
 	spawn_raise_nofile();
 	sigemptyset(&mask); /* nothing blocked, whatever the caller had */
+	if (log_fs_start(LOG_FS_LIMIT_MS) < 0)
+		log_warning("no thread for the files of the logs: a file system that hangs stops "
+			    "this agent");
 	r = main_supervise(o, spec, cgroup, &mask, &guard_died);
+	log_fs_stop();
 	if (guard_died)
 		cgroup_free(cgroup);
 	else

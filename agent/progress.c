@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/progress.h"
 
+#include "agent/log_fs.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -43,16 +45,48 @@ static void progress_walk(int dir_fd, int depth, int *left, struct stat *sum)
 	}
 }
 
-static int progress_stat(const char *path, struct stat *ret)
+struct progress_op {
+	struct log_fs_op op;
+	struct stat st;
+	char path[];
+};
+
+static void progress_drop(struct log_fs_op *op)
 {
+	free(op);
+}
+
+/* A person may have named a link, or a directory behind one. */
+static int progress_walk_all(struct log_fs_op *op)
+{
+	struct progress_op *p = (struct progress_op *)op;
 	int left = PROGRESS_ENTRIES;
 
-	if (stat(path, ret) < 0)
+	if (stat(p->path, &p->st) < 0)
 		return -errno;
-	if (S_ISDIR(ret->st_mode))
-		progress_walk(
-			open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), PROGRESS_DEPTH, &left, ret);
+	if (S_ISDIR(p->st.st_mode))
+		progress_walk(open(p->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), PROGRESS_DEPTH,
+			&left, &p->st);
 	return 0;
+}
+
+static int progress_stat(const char *path, struct stat *ret)
+{
+	size_t n = strlen(path) + 1;
+	struct progress_op *p = calloc(1, sizeof(*p) + n);
+	struct log_fs_op *op = p ? &p->op : NULL;
+	int r;
+
+	if (!p)
+		return -ENOMEM;
+	memcpy(p->path, path, n);
+	op->fn = progress_walk_all;
+	op->drop = progress_drop;
+	r = log_fs_do(&op);
+	if (r == 0)
+		*ret = p->st;
+	free(op);
+	return r;
 }
 
 /* Whether the file is another one than at the last look, or longer, or was written to. */
@@ -97,20 +131,19 @@ static uint64_t progress_lines(
 
 static uint64_t progress_read(const regex_t *pattern, struct progress_file *f)
 {
-	_cleanup_close_ int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_log_fd_ int fd = log_fs_open(f->path, O_RDONLY, 0);
 	char data[16384];
 	uint64_t matches = 0;
-	off_t end;
+	off_t end = f->last.st_size;
 	ssize_t n;
 
 	if (fd < 0)
 		return 0;
-	end = lseek(fd, 0, SEEK_END);
 	if (end > f->offset + PROGRESS_AT_ONCE) {
 		f->offset = end - PROGRESS_AT_ONCE;
 		f->len = 0;
 	}
-	while (f->offset < end && (n = pread(fd, data, sizeof(data), f->offset)) > 0) {
+	while (f->offset < end && (n = log_fs_pread(fd, data, sizeof(data), f->offset)) > 0) {
 		f->offset += n;
 		matches += progress_lines(pattern, f, data, (size_t)n);
 	}

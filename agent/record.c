@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/log_fs.h"
 #include "agent/why.h"
 #include "common/file.h"
 #include "common/json.h"
@@ -29,17 +30,36 @@ struct record {
 	bool failing;
 };
 
+static void record_wrote(struct agent *a, const char *path, int r)
+{
+	if (r < 0 && !a->record->failing)
+		log_warning("%s: %s", path, safe_open_text(r));
+	if (r < 0 && !a->record->failing && a->events)
+		events_add(a->events, "record-failed", a->attempt, -1, NULL, "%s: %s", path,
+			safe_open_text(r));
+	a->record->failing = r < 0;
+}
+
 static void record_put(struct agent *a, const char *path, json_t *doc, bool sync)
 {
 	_cleanup_free_ char *text = doc ? json_dump_text(doc, NULL) : NULL;
-	int r = text ? file_write_atomic(path, text, strlen(text), 0640, sync) : -ENOMEM;
 
-	if (r < 0 && !a->record->failing)
-		log_warning("%s: %s", path, strerror(-r));
-	if (r < 0 && !a->record->failing && a->events)
-		events_add(a->events, "record-failed", a->attempt, -1, NULL, "%s: %s", path,
-			strerror(-r));
-	a->record->failing = r < 0;
+	record_wrote(
+		a, path, text ? file_write_atomic(path, text, strlen(text), 0640, sync) : -ENOMEM);
+}
+
+/* In the run's log directory, whose file system may hang. */
+static void record_put_log(struct agent *a, const char *name, json_t *doc, mode_t mode)
+{
+	_cleanup_free_ char *text = doc ? json_dump_text(doc, NULL) : NULL;
+	const char *dir = logs_run_dir(a->logs);
+	_cleanup_free_ char *path = NULL;
+
+	if (!dir || asprintf(&path, "%s/%s", dir, name) < 0) {
+		path = NULL;
+		return;
+	}
+	record_wrote(a, path, text ? log_fs_replace(path, text, strlen(text), mode) : -ENOMEM);
 }
 
 static void record_write_state(void *arg)
@@ -70,21 +90,15 @@ static void record_write_state(void *arg)
 
 static void record_job(struct agent *a)
 {
-	const char *dir = logs_run_dir(a->logs);
-	_cleanup_free_ char *path = NULL;
 	_cleanup_json_ json_t *doc = json_object();
 
-	if (!dir || asprintf(&path, "%s/job.json", dir) < 0) {
-		path = NULL;
-		return;
-	}
 	json_put(doc, "name", json_string(a->spec->name));
 	json_put(doc, "run", json_string(a->opt.run));
 	json_put(doc, "host", json_text(a->host));
 	json_put(doc, "user", json_text(a->user));
 	json_put(doc, "created_us", json_integer(a->created_us));
 	json_put(doc, "spec", spec_to_json(a->spec));
-	record_put(a, path, doc, false);
+	record_put_log(a, "job.json", doc, 0640);
 }
 
 int record_new(struct agent *a, struct error *err)
@@ -232,17 +246,15 @@ void record_flush(struct agent *a)
 
 void record_verdict(struct agent *a)
 {
-	const char *dirs[] = { logs_run_dir(a->logs), a->opt.state_dir };
 	_cleanup_json_ json_t *doc = agent_verdict_json(a);
+	_cleanup_free_ char *path = NULL;
 
 	record_flush(a);
-	for (int i = 0; i < 2; i++) {
-		_cleanup_free_ char *path = NULL;
-
-		if (!dirs[i] || asprintf(&path, "%s/verdict.json", dirs[i]) < 0) {
-			path = NULL;
-			continue;
-		}
-		record_put(a, path, doc, i == 1);
-	}
+	record_put_log(a, "verdict.json", doc, 0640);
+	if (!a->opt.state_dir)
+		return;
+	if (asprintf(&path, "%s/verdict.json", a->opt.state_dir) < 0)
+		path = NULL;
+	else
+		record_put(a, path, doc, true);
 }

@@ -68,6 +68,8 @@ agent_SRC := \
 	agent/log_drain.c \
 	agent/log_file.c \
 	agent/log_filter.c \
+	agent/log_fs.c \
+	agent/log_fs_thread.c \
 	agent/log_index.c \
 	agent/log_input.c \
 	agent/log_line.c \

@@ -9,6 +9,7 @@
 #include "agent/tee.h"
 
 #include "agent/lines.h"
+#include "agent/log_fs.h"
 #include "agent/log_stamp.h"
 #include "agent/log_watch.h"
 #include "agent/prefix.h"
@@ -17,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define BLOCK_BYTES (64 * 1024)
 #define TURN_BYTES (1024 * 1024)
@@ -132,10 +132,14 @@ static void warn_once(struct tee_stream *s, const char *what)
 static void look_for_file(struct tee_stream *s)
 {
 	struct stat ours, there;
+	int r;
 
-	if (fstat(s->fd, &ours) < 0 || !s->path)
+	if (!s->path || log_fs_fstat(s->fd, &ours) < 0)
 		return;
-	if (stat(s->path, &there) < 0)
+	r = log_fs_stat(s->path, &there);
+	if (r == -ETIMEDOUT)
+		return;
+	if (r < 0)
 		warn_once(s, "removed");
 	else if (there.st_ino != ours.st_ino || there.st_dev != ours.st_dev)
 		warn_once(s, "replaced");
@@ -176,9 +180,7 @@ static size_t read_block(struct tee_stream *s, uint64_t now_ms)
 
 	if (s->limit >= 0 && s->limit - s->offset < (off_t)want)
 		want = s->limit > s->offset ? s->limit - s->offset : 0;
-	do
-		n = s->fd < 0 || want == 0 ? 0 : pread(s->fd, s->tee->block, want, s->offset);
-	while (n < 0 && errno == EINTR);
+	n = s->fd < 0 || want == 0 ? 0 : log_fs_pread(s->fd, s->tee->block, want, s->offset);
 	if (n <= 0)
 		return 0;
 	s->offset += n;
@@ -217,7 +219,7 @@ static bool next_segment(struct tee_stream *s)
 {
 	if (!s->segments)
 		return false;
-	close_fd(s->fd);
+	log_fs_close(s->fd);
 	s->fd = take_segment(s);
 	s->offset = 0;
 	s->limit = -1;
@@ -232,11 +234,11 @@ static void skip_segment(struct tee_stream *s)
 	struct stat st;
 	int fd = take_segment(s);
 
-	if (fstat(fd, &st) == 0) {
+	if (log_fs_fstat(fd, &st) == 0) {
 		s->skipped += st.st_size;
 		s->done += st.st_size;
 	}
-	close_fd(fd);
+	log_fs_close(fd);
 }
 
 /* A file that shrank is read from its start: a writer that appends goes on there. */
@@ -244,7 +246,7 @@ static bool truncated(struct tee_stream *s)
 {
 	struct stat st;
 
-	if (!s->path || s->ending || fstat(s->fd, &st) < 0 || st.st_size >= s->offset)
+	if (!s->path || s->ending || log_fs_fstat(s->fd, &st) < 0 || st.st_size >= s->offset)
 		return false;
 	warn_once(s, "truncated");
 	s->offset = 0;
@@ -298,8 +300,8 @@ static void stream_free(struct tee_stream *s)
 {
 	log_watch_free(s->watch);
 	while (s->segments)
-		close_fd(take_segment(s));
-	close_fd(s->fd);
+		log_fs_close(take_segment(s));
+	log_fs_close(s->fd);
 	lines_fini(&s->lines);
 	if (s->copy)
 		lines_fini(s->copy);
@@ -470,7 +472,7 @@ int tee_add(
 	int r;
 
 	if (!s) {
-		close_fd(fd);
+		log_fs_close(fd);
 		return -ENOMEM;
 	}
 	*s = (struct tee_stream){ .tee = t, .fd = fd, .offset = offset, .limit = -1 };
@@ -507,7 +509,7 @@ void tee_next(struct tee_stream *s, int fd)
 	struct tee_segment *seg, **p;
 
 	if (dead(s) || !(seg = malloc(sizeof(*seg)))) {
-		close_fd(fd);
+		log_fs_close(fd);
 		return;
 	}
 	*seg = (struct tee_segment){ .fd = fd };
@@ -548,7 +550,7 @@ void tee_end(struct tee_stream *s)
 
 	s->ending = true;
 	/* Another process may append to the file later, for another stream to follow. */
-	if (!s->segments && s->fd >= 0 && fstat(s->fd, &st) == 0)
+	if (!s->segments && s->fd >= 0 && log_fs_fstat(s->fd, &st) == 0)
 		s->limit = st.st_size;
 	s->watch = log_watch_free(s->watch);
 	s->state = TEE_READY;
@@ -575,10 +577,10 @@ void tee_mark(struct tee *t)
 		s->target = s->done;
 		if (s->fd < 0 || dead(s))
 			continue;
-		if (fstat(s->fd, &st) == 0 && st.st_size > s->offset)
+		if (log_fs_fstat(s->fd, &st) == 0 && st.st_size > s->offset)
 			s->target += st.st_size - s->offset;
 		for (struct tee_segment *seg = s->segments; seg; seg = seg->next)
-			if (fstat(seg->fd, &st) == 0)
+			if (log_fs_fstat(seg->fd, &st) == 0)
 				s->target += st.st_size;
 		s->state = TEE_READY;
 	}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/worker_private.h"
+
+#include "agent/log_fs.h"
 #include "common/base64.h"
 #include "common/file.h"
 #include "common/json.h"
@@ -146,18 +148,23 @@ json_t *workers_results_json(const struct agent *a)
 	return list;
 }
 
-static void write_results(const char *dir, const char *text, size_t len)
+static void write_results(const char *dir, const char *text, size_t len, bool logs)
 {
 	_cleanup_free_ char *path = NULL;
 	int r;
 
 	if (!dir)
 		return;
-	r = asprintf(&path, "%s/results.json", dir) < 0
-		    ? -ENOMEM
-		    : file_write_atomic(path, text, len, 0644, false);
+	if (asprintf(&path, "%s/results.json", dir) < 0) {
+		path = NULL;
+		r = -ENOMEM;
+	} else if (logs) {
+		r = log_fs_replace(path, text, len, 0644);
+	} else {
+		r = file_write_atomic(path, text, len, 0644, false);
+	}
 	if (r < 0)
-		log_warning("%s/results.json: %s", dir, strerror(-r));
+		log_warning("%s/results.json: %s", dir, safe_open_text(r));
 }
 
 void workers_record(struct agent *a)
@@ -176,6 +183,6 @@ void workers_record(struct agent *a)
 	text = json_dump_text(j, &len);
 	if (!text)
 		return;
-	write_results(logs_run_dir(a->logs), text, len);
-	write_results(a->opt.state_dir, text, len);
+	write_results(logs_run_dir(a->logs), text, len, true);
+	write_results(a->opt.state_dir, text, len, false);
 }

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/proc.h"
+#include "common/safe_open.h"
 #include "common/scan.h"
 #include "common/varlink_socket.h"
 #include "daemon/cgroupfs.h"
@@ -49,9 +50,10 @@ static int write_spec(struct runtime *rt, const json_t *spec, struct error *err)
 	r = files_write(rt->dir_fd, "spec.json", text, len, 0600, false, err);
 	if (r < 0)
 		return r;
-	rt->spec_fd = openat(rt->dir_fd, "spec.json", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (rt->spec_fd < 0)
-		return error_set(err, -errno, "spec.json: %s", strerror(errno));
+	r = safe_open(rt->dir_fd, "spec.json", O_RDONLY, 0);
+	if (r < 0)
+		return error_set(err, r, "spec.json: %s", safe_open_text(r));
+	rt->spec_fd = r;
 	return 0;
 }
 
@@ -293,7 +295,7 @@ int agentproc_locked(const char *runtime_dir, const char *job)
 	_cleanup_close_ int fd = -1;
 
 	if (dir >= 0)
-		fd = openat(dir, "lock", O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		fd = safe_open(dir, "lock", O_RDWR, 0);
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 

@@ -3,9 +3,9 @@
 
 #include "common/file.h"
 #include "common/json.h"
+#include "common/safe_open.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -68,19 +68,15 @@ static int read_all(int fd, size_t size, char **ret_text, size_t *ret_len)
 int files_read(int dirfd, const char *name, size_t max, uid_t owner, char **ret_text,
 	size_t *ret_len, struct error *err)
 {
-	/* Without O_NONBLOCK a pipe put in the file's place would hold us up. */
-	_cleanup_close_ int fd =
-		openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	_cleanup_close_ int fd = safe_open(dirfd, name, O_RDONLY, 0);
 	struct stat st;
 	int r;
 
 	if (fd < 0)
-		return error_set(err, -errno, "%s: %s", name,
-			errno == ELOOP ? "is a symbolic link" : strerror(errno));
+		return error_set(err, fd == -ENOTSUP || fd == -EISDIR ? -EBADMSG : fd, "%s: %s",
+			name, safe_open_text(fd));
 	if (fstat(fd, &st) < 0)
 		return error_set(err, -errno, "%s: %s", name, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return error_set(err, -EBADMSG, "%s: expected a regular file", name);
 	if (st.st_uid != owner && st.st_uid != geteuid())
 		return error_set(err, -EPERM, "%s: belongs to user %u, expected %u", name,
 			(unsigned)st.st_uid, (unsigned)owner);

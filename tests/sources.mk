@@ -38,6 +38,8 @@ unit_TESTS := \
 	lines \
 	log_drain \
 	log_file \
+	log_fs \
+	safe_open \
 	log_index \
 	log_match \
 	log_pipe \

@@ -35,8 +35,14 @@ $(B)/tests/unit/test_elasticd%: $(B)/obj/tests/unit/test_elasticd%.o $(B)/libela
 
 .PHONY: unit-programs tools built
 unit-programs: $(UNIT)
-tools: $(TOOLS)
+tools: $(TOOLS) $(B)/tests/tools/stall.so
 built: programs tools unit-programs
+
+# Preloaded into programs, so never instrumented, and without the C library's checked inlines.
+$(B)/tests/tools/stall.so: tests/tools/stall.c $(B)/config.mk
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)$(CC) -shared -fPIC $(STD) $(WARN) $(DEFS) -I. -U_FORTIFY_SOURCE -O1 \
+	  -o $@ $< -ldl
 
 # A list of suites has a line for each: its name, and the command with the quotes that xargs knows.
 # Long ones come first, so that JOBS of them side by side end at about the same time. End-to-end
