@@ -385,9 +385,8 @@ static int attach_offer(struct agent *a, struct varlink_call *call, struct task 
 		return attach_failed(a, call, t, r < 0 ? r : -ENOMEM);
 	t->attached = true;
 	task_set_state(t, TASK_STARTING, "in a terminal");
-	events_add(a->events, "attaching", a->attempt, t->rank, NULL,
-		"%s is to run in a terminal of uid %u", agent_task_name(t),
-		(unsigned)varlink_call_peer(call)->uid);
+	events_add(a->events, "attaching", a->attempt, t->rank, NULL, "%s is to run in a terminal",
+		agent_task_name(t));
 	varlink_call_on_gone(call, attach_gone, at);
 	varlink_notify(call, attach_start_order(a, t, &env));
 	agent_changed(a);

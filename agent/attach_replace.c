@@ -78,8 +78,7 @@ int attach_replace(struct agent *a, struct varlink_call *call, struct task *t)
 	x->role = strdup(t->role->name);
 	if (!x->role)
 		return -ENOMEM;
-	log_notice("%s is stopped to be run in a terminal of uid %u", agent_task_name(t),
-		(unsigned)varlink_call_peer(call)->uid);
+	log_notice("%s is stopped to be run in a terminal", agent_task_name(t));
 	t->replaced = true;
 	r = agent_stop_single(a, &t->rank, 1, SPEC_UNSET, false, replace_stopped, x, &n, &err);
 	if (r < 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/attach.h"
+#include "agent/caller.h"
 #include "agent/dispatch.h"
 #include "agent/dump_call.h"
 #include "agent/listen.h"
@@ -127,12 +128,11 @@ static int method_stop(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
 	struct agent *a = s->a;
-	char why[64];
+	char why[128], caller[USER_NAME_MAX];
 
 	if (a->ended)
 		return methods_not_active(a, call);
-	snprintf(why, sizeof(why), "stopped on request of uid %u",
-		(unsigned)varlink_call_peer(call)->uid);
+	snprintf(why, sizeof(why), "stopped on request of user %s", caller_name(call, p, caller));
 	agent_stop_asked(a, 0, json_get_int(p, "timeout_ms", SPEC_UNSET), why);
 	agent_settle(a); /* it is on its way by the answer */
 	return varlink_reply(call, NULL);
@@ -142,13 +142,15 @@ static int method_restart(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct agent_server *s = arg;
 	struct agent *a = s->a;
+	char why[128], caller[USER_NAME_MAX];
 
 	agent_settle(a);
 	if (agent_decided(a))
 		return methods_not_active(a, call);
 	if (preempting_is_up(a))
 		return methods_preempted(call);
-	agent_restart_asked(a, RESTART_OPERATOR, "restart was asked for");
+	snprintf(why, sizeof(why), "restarted on request of user %s", caller_name(call, p, caller));
+	agent_restart_asked(a, RESTART_OPERATOR, why);
 	agent_settle(a);
 	return varlink_reply(call, json_pack("{s:s}", "run", a->opt.run));
 }
@@ -189,7 +191,7 @@ static int method_kill(struct varlink_call *call, json_t *p, void *arg)
 	const char *ranks = json_get_string(p, "ranks", NULL);
 	int signo = signals_from_string(signal_text), n;
 	struct error err = { 0 };
-	char name[SIGNALS_TEXT_MAX];
+	char name[SIGNALS_TEXT_MAX], caller[USER_NAME_MAX];
 
 	if (signo <= 0)
 		return varlink_error(
@@ -204,8 +206,8 @@ static int method_kill(struct varlink_call *call, json_t *p, void *arg)
 		return varlink_error(call, "InvalidRanks",
 			json_pack("{s:s, s:o}", "ranks", ranks ? ranks : "", "message",
 				json_text(err.text)));
-	log_notice("%s sent to %d workers on request of uid %u", signals_name(signo, name), n,
-		(unsigned)varlink_call_peer(call)->uid);
+	log_notice("%s sent to %d workers on request of user %s", signals_name(signo, name), n,
+		caller_name(call, p, caller));
 	events_add(a->events, "signalled", a->attempt, -1, NULL, "%s sent to %d workers (%s)",
 		signals_name(signo, name), n, ranks ? ranks : "all");
 	return varlink_reply(call, json_pack("{s:i}", "signalled", n));

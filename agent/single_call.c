@@ -2,6 +2,7 @@
 #include "agent/single_call.h"
 
 #include "agent/agent.h"
+#include "agent/caller.h"
 #include "common/json.h"
 #include "common/log.h"
 
@@ -50,7 +51,7 @@ int single_call_start(struct agent *a, struct varlink_call *call, json_t *p)
 		.command = json_get_array(p, "command"),
 		.env = json_get_array(p, "env") };
 	struct error err = { 0 };
-	char name[160];
+	char name[160], caller[USER_NAME_MAX];
 	struct task *t;
 	int r = agent_start_single(a, &what, &t, &err);
 
@@ -69,8 +70,8 @@ int single_call_start(struct agent *a, struct varlink_call *call, json_t *p)
 			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", EINVAL));
 	if (r < 0)
 		return single_call_refuse(a, call, name, r, &err);
-	log_notice("%s is started on request of uid %u", agent_task_name(t),
-		(unsigned)varlink_call_peer(call)->uid);
+	log_notice("%s is started on request of user %s", agent_task_name(t),
+		caller_name(call, p, caller));
 	return varlink_reply(
 		call, json_pack("{s:s, s:i}", "task", agent_task_name(t), "rank", t->rank));
 }
@@ -96,6 +97,7 @@ int single_call_stop(struct agent *a, struct varlink_call *call, json_t *p)
 	const char *text = json_get_string(p, "tasks", "");
 	struct stop_call *c = calloc(1, sizeof(*c));
 	_cleanup_free_ int *ranks = NULL;
+	char caller[USER_NAME_MAX];
 	struct error err = { 0 };
 	size_t n;
 	int r;
@@ -113,8 +115,7 @@ int single_call_stop(struct agent *a, struct varlink_call *call, json_t *p)
 		free(c);
 		return single_call_refuse(a, call, text, r, &err);
 	}
-	log_notice(
-		"%s: stopped on request of uid %u", text, (unsigned)varlink_call_peer(call)->uid);
+	log_notice("%s: stopped on request of user %s", text, caller_name(call, p, caller));
 	varlink_call_on_gone(call, single_call_gone, c);
 	return 0;
 }

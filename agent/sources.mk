@@ -9,6 +9,7 @@ agent_SRC := \
 	agent/barrier_text.c \
 	agent/beats.c \
 	agent/beats_dump.c \
+	agent/caller.c \
 	agent/cgroup.c \
 	agent/chain.c \
 	agent/console.c \

@@ -3,6 +3,7 @@
 
 #include "common/json.h"
 #include "common/paths.h"
+#include "common/user_name.h"
 #include "common/varlink_client.h"
 #include "daemon/agentproc.h"
 
@@ -21,6 +22,7 @@ enum relay_flags {
 	RELAY_REPEAT = 1,     /* may be asked again after the agent was lost */
 	RELAY_AFTERWARDS = 2, /* a run that is over has an answer */
 	RELAY_STOPS = 4,      /* the end of the run is what was asked for */
+	RELAY_NAMES = 8,      /* the agent tells people who asked */
 };
 
 static const struct relay_rule {
@@ -28,12 +30,12 @@ static const struct relay_rule {
 	int flags;
 	const char *afterwards; /* asks the helper this instead; NULL: the same */
 } rules[] = {
-	{ "Stop", RELAY_REPEAT | RELAY_STOPS, NULL },
+	{ "Stop", RELAY_REPEAT | RELAY_STOPS | RELAY_NAMES, NULL },
 	{ "Scale", RELAY_REPEAT, NULL },
-	{ "Restart", 0, NULL },
-	{ "Kill", 0, NULL },
-	{ "StartTask", 0, NULL },
-	{ "StopTask", 0, NULL },
+	{ "Restart", RELAY_NAMES, NULL },
+	{ "Kill", RELAY_NAMES, NULL },
+	{ "StartTask", RELAY_NAMES, NULL },
+	{ "StopTask", RELAY_NAMES, NULL },
 	{ "Attach", 0, NULL },
 	{ "AttachStarted", 0, NULL },
 	{ "AttachEnded", 0, NULL },
@@ -356,6 +358,17 @@ static const struct relay_rule *find_rule(const char *method)
 	return NULL;
 }
 
+/* The agent's peer is elasticd. Whatever the caller said of itself goes. */
+static int name_caller(struct relay *r)
+{
+	char name[USER_NAME_MAX];
+
+	if (!(r->rule->flags & RELAY_NAMES))
+		return 0;
+	return json_put_string(
+		r->params, "caller", user_name(varlink_call_peer(r->call)->uid, name));
+}
+
 int relay_begin(
 	struct relays *relays, struct varlink_call *call, struct job *j, const json_t *params)
 {
@@ -366,7 +379,7 @@ int relay_begin(
 		return rule ? -ENOMEM : -ENOSYS;
 	*r = (struct relay){ .relays = relays, .call = call, .rule = rule };
 	r->params = json_copy((json_t *)params);
-	if (!r->params || json_put_string(r->params, "job", j->rec.run) < 0) {
+	if (!r->params || json_put_string(r->params, "job", j->rec.run) < 0 || name_caller(r) < 0) {
 		json_decref(r->params);
 		free(r);
 		return -ENOMEM;

@@ -35,7 +35,7 @@ static int check_owner(const char *dir, struct error *err)
 	if (st.st_uid != geteuid())
 		return error_set(err, -EPERM, "%s: belongs to user %u, expected %u", dir,
 			(unsigned)st.st_uid, (unsigned)geteuid());
-	if (S_ISDIR(st.st_mode) && st.st_mode & (S_IWGRP | S_IWOTH))
+	if (S_ISDIR(st.st_mode) && st.st_mode & (S_IWGRP | S_IWOTH) && !(st.st_mode & S_ISVTX))
 		return error_set(err, -EPERM, "%s: others may write there", dir);
 	return 0;
 }
