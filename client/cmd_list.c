@@ -49,7 +49,12 @@ void listing_print(const struct ctl *ctl, const json_t *jobs)
 		restarts_cell(t, (int)get_int(job, "restarts"), (int)get_int(job, "max_restarts"));
 		table_cell(t, COLOR_NONE, humane_ago(ctl_now_us(), job_since_us(job), buf));
 		table_cell(t, COLOR_NONE, get_text(job, "run"));
-		table_cell(t, COLOR_NONE, reason_of(job));
+		if (get_int(job, "agent_silent_since_us"))
+			table_cellf(t, COLOR_RED, "its agent has not answered for %s",
+				humane_since(
+					ctl_now_us(), get_int(job, "agent_silent_since_us"), buf));
+		else
+			table_cell(t, COLOR_NONE, reason_of(job));
 	}
 	table_print(t, stdout, &style);
 }

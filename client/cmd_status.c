@@ -142,6 +142,20 @@ static enum color verdict_color(const json_t *job)
 	return job_exit_status(job) ? COLOR_RED : COLOR_GREEN;
 }
 
+static void agent_field(const struct ctl *ctl, const json_t *job, const char *pid)
+{
+	char text[160], stamp[HUMANE_TEXT_MAX], took[HUMANE_TEXT_MAX];
+	int64_t since = get_int(job, "agent_silent_since_us");
+
+	if (!since) {
+		field(ctl, "Agent", pid, COLOR_NONE);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s, has not answered since %s (%s)", pid,
+		humane_timestamp(since, stamp), humane_since(ctl_now_us(), since, took));
+	field(ctl, "Agent", text, COLOR_RED);
+}
+
 static void head(const struct ctl *ctl, const json_t *job)
 {
 	const char *name = get_text(job, "name"), *command = get_text(job, "command");
@@ -166,7 +180,7 @@ static void head(const struct ctl *ctl, const json_t *job)
 	restart_fields(ctl, job);
 	if (has_value(job, "agent_pid") && !job_ended(job)) {
 		snprintf(pid, sizeof(pid), "pid %d", (int)get_int(job, "agent_pid"));
-		field(ctl, "Agent", pid, COLOR_NONE);
+		agent_field(ctl, job, pid);
 	}
 	field(ctl, "Logs", get_text(job, "log_dir"), COLOR_NONE);
 	workers_field(ctl, job);

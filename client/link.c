@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of elasticctl: connecting, waiting with a limit, and errors as lines for people. */
 #include "client/ctl.h"
+#include "client/humane.h"
 
 #include "common/paths.h"
 #include "common/printable.h"
@@ -158,6 +159,7 @@ static void explain(const char *name, const json_t *p, struct error *err)
 {
 	const char *job = word(p, "job"), *message = get_text(p, "message");
 	const char *state = word(p, "state"), *field = word(p, "field");
+	char took[HUMANE_TEXT_MAX];
 
 	if (!strcmp(name, "NoSuchJob"))
 		error_set(err, -ENOENT, "no job named %s", job);
@@ -185,6 +187,11 @@ static void explain(const char *name, const json_t *p, struct error *err)
 	else if (!strcmp(name, "AgentLost"))
 		error_set(err, -ENOENT, "the agent of job %s was lost; elasticd is dealing with it",
 			job);
+	else if (!strcmp(name, "AgentSilent"))
+		error_set(err, -ETIMEDOUT,
+			"the agent of job %s has not answered for %s; 'elasticctl stop %s' ends the "
+			"job all the same",
+			job, humane_since(ctl_now_us(), get_int(p, "since_us"), took), job);
 	else if (!strcmp(name, "ShuttingDown"))
 		error_set(err, -ESHUTDOWN, "elasticd is shutting down");
 	else if (!strcmp(name, "InvalidSpec") && message && get_text(p, "field") && *field &&

@@ -50,6 +50,7 @@ struct job *job_free(struct job *j)
 	j->sweep = sweeper_cancel(j->sweep);
 	loop_timer_free(j->timer);
 	mirror_fini(&j->mirror);
+	free(j->condemned);
 	job_record_fini(&j->rec);
 	free(j);
 	return NULL;
@@ -90,6 +91,12 @@ bool job_is_over(const struct job *j)
 	return j->life == LIFE_CLOSING || j->life == LIFE_CLEARING || j->life == LIFE_ENDED;
 }
 
+bool job_can_be_asked(const struct job *j)
+{
+	return !j->condemned &&
+	       (j->life == LIFE_STARTING || j->life == LIFE_LINKED || j->life == LIFE_LOST);
+}
+
 static void log_life(const struct job *j, enum life from, enum life to, const char *why)
 {
 	const struct log_field fields[] = { { "ELASTICD_JOB", j->rec.name },
@@ -121,6 +128,12 @@ static void set_life(struct job *j, enum life next, const char *why)
 static bool lost_too_often(const struct job *j)
 {
 	return j->n_losses == JOB_LOSSES_MAX && loop_now_ms() - j->losses_ms[0] < LOSS_WINDOW_MS;
+}
+
+/* No other agent is started for the run. */
+static bool is_given_up(const struct job *j)
+{
+	return j->condemned || lost_too_often(j);
 }
 
 /* The agent's death is the mirror's business too: people ask for the status meanwhile. */
@@ -158,7 +171,7 @@ static void begin_search(struct job *j)
 		.cgroup = j->rec.cgroup,
 		.guard = j->guard_known ? j->rec.agent_pid : 0,
 		.guard_ticks = j->rec.agent_ticks };
-	int r = sweeper_begin(j->host->sweepers, &target, on_swept, j, &j->sweep);
+	int r = j->sweep ? 0 : sweeper_begin(j->host->sweepers, &target, on_swept, j, &j->sweep);
 
 	if (r < 0) {
 		log_warning("job %s: cannot look for what is left of it: %s", j->rec.name,
@@ -179,6 +192,7 @@ static void on_swept(void *arg, int n)
 			strerror(-n));
 	else if (n > 0)
 		log_notice("job %s: killed %d processes that its agent left", j->rec.name, n);
+	left |= !j->guard_gone;
 	if (left && j->tries < SWEEP_TRIES) {
 		loop_timer_arm(j->timer, doubled(SWEEP_FIRST_MS, SWEEP_LONGEST_MS, j->tries++));
 		return;
@@ -186,7 +200,12 @@ static void on_swept(void *arg, int n)
 	if (left)
 		log_error("job %s: processes of it do not die of SIGKILL and are given up",
 			j->rec.name);
-	if (j->life == LIFE_SWEEPING && now < j->resume_at_ms && !lost_too_often(j))
+	if (!j->guard_gone) {
+		j->guard_gone = true;
+		job_event(j, LIFE_EV_GUARD_GONE);
+		return;
+	}
+	if (j->life == LIFE_SWEEPING && now < j->resume_at_ms && !is_given_up(j))
 		loop_timer_arm(j->timer, j->resume_at_ms - now);
 	else
 		job_event(j, LIFE_EV_SWEPT);
@@ -210,7 +229,7 @@ static void on_timer(void *arg)
 {
 	struct job *j = arg;
 
-	if (j->life == LIFE_SWEEPING || j->life == LIFE_CLEARING)
+	if (j->life == LIFE_SWEEPING || j->life == LIFE_CLEARING || j->condemned)
 		begin_search(j);
 	else if (j->life == LIFE_LOST)
 		look_again(j);
@@ -313,14 +332,46 @@ void job_own_event(struct job *j, const char *name, const char *text)
 		j->host->events(j->host->arg, j, events);
 }
 
+/* Its guard's end comes as an event. */
+static void kill_agent(struct job *j)
+{
+	char text[512];
+
+	job_agent_unlink(j);
+	if (!job_is_over(j)) {
+		snprintf(text, sizeof(text), "agent-lost: it %.400s", j->condemned);
+		set_reason(j, text);
+	}
+	j->tries = 0;
+	loop_timer_disarm(j->timer);
+	begin_search(j);
+}
+
+void job_condemn(struct job *j, const char *why)
+{
+	if (j->condemned)
+		return;
+	j->condemned = strdup(why);
+	if (!j->condemned) {
+		log_error("job %s: its agent %s, and cannot be killed: out of memory", j->rec.name,
+			why);
+		return;
+	}
+	log_warning("job %s: its agent %s: it is killed", j->rec.name, why);
+	job_event(j, LIFE_EV_CONDEMNED);
+}
+
 static void give_up(struct job *j)
 {
 	_cleanup_json_ json_t *verdict = NULL;
 	struct error err = { 0 };
 	char text[512];
 
-	snprintf(text, sizeof(text), "its agent was lost %d times within a minute%s%.300s",
-		j->n_losses, j->start_error.code ? ": " : "", j->start_error.text);
+	if (j->condemned)
+		snprintf(text, sizeof(text), "its agent %s", j->condemned);
+	else
+		snprintf(text, sizeof(text), "its agent was lost %d times within a minute%s%.300s",
+			j->n_losses, j->start_error.code ? ": " : "", j->start_error.text);
 	log_error("job %s: given up: %s", j->rec.name, text);
 	verdict = json_pack("{s:s, s:i, s:o}", "result", "agent_lost", "exit_status", 125,
 		"message", json_string_lossy(text, strlen(text)));
@@ -347,6 +398,9 @@ static void act(struct job *j, enum life_action action)
 		job_agent_unlink(j);
 		set_reason(j, "agent-lost: its workers are being ended");
 		loop_timer_arm(j->timer, LOOK_FIRST_MS);
+		break;
+	case LIFE_DO_KILL:
+		kill_agent(j);
 		break;
 	case LIFE_DO_RELINK:
 		if (!relink(j))
@@ -390,7 +444,7 @@ void job_event(struct job *j, enum life_event event)
 	struct life_input in = { .accepted = j->accepted,
 		.guard_gone = j->guard_gone,
 		.left_clean = j->clean_end,
-		.may_resume = !lost_too_often(j) };
+		.may_resume = !is_given_up(j) };
 	struct life_step step;
 	int r = life_step(j->life, event, &in, &step);
 

@@ -10,6 +10,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/spec.h"
+#include "common/varlink_client.h"
 #include "daemon/agentproc.h"
 #include "daemon/child.h"
 #include "daemon/joblink.h"
@@ -84,7 +85,9 @@ struct job {
 	bool clean_end;	  /* the guard was our child and said that it left in order */
 	struct error start_error;
 	struct joblink *link;
-	struct child child; /* until it was let go; pidfd -1 otherwise */
+	struct varlink_client *silence; /* asks an agent that did not answer for a sign */
+	char *condemned;		/* why its agent was killed; NULL: it was not */
+	struct child child;		/* until it was let go; pidfd -1 otherwise */
 	struct child_watch *guard;
 	struct scope_request *scope;
 	struct loop_timer *timer; /* lost: look again; sweeping: sweep again */
@@ -116,6 +119,13 @@ _must_check_ int job_start(
  */
 _must_check_ int job_recover(struct job *j, const json_t *ended, struct error *err);
 
+/*
+ * Ends a run whose agent does not answer: kills the agent, its guard and all that is left of the
+ * run. The verdict agent_lost follows, with "its agent " and why. For one whose verdict is known
+ * already, only what is left is killed. Never frees j.
+ */
+void job_condemn(struct job *j, const char *why);
+
 /* Takes in what the agent has said by now: who was answered by the agent, or heard of a change from
  * it, finds that here. May end the run, never frees j. */
 void job_catch_up(struct job *j);
@@ -135,3 +145,5 @@ void job_tell(struct job *j, enum job_news news);
 
 /* The verdict is known: nothing can be asked of the agent any more. */
 bool job_is_over(const struct job *j);
+/* There is an agent, or one that may come back. */
+bool job_can_be_asked(const struct job *j);

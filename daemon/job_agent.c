@@ -13,6 +13,65 @@
 void job_agent_unlink(struct job *j)
 {
 	j->link = joblink_free(j->link);
+	j->silence = varlink_client_free(j->silence);
+	j->mirror.silent_us = 0;
+}
+
+static void set_silent(struct job *j, int64_t since_us)
+{
+	struct error err = { 0 };
+
+	if (mirror_silent(&j->mirror, &j->rec, since_us, &err) < 0)
+		log_warning("job %s: %s", j->rec.name, err.text);
+	j->host->changed(j->host->arg, j);
+	job_tell(j, JOB_UPDATED);
+}
+
+static void on_silence_closed(void *arg)
+{
+}
+
+/* Also the end of the connection: whoever asks next finds out. */
+static void on_silence_answer(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct job *j = arg;
+
+	j->silence = varlink_client_free(j->silence);
+	if (!error)
+		job_agent_heard(j);
+}
+
+static void ask_for_sign(struct job *j)
+{
+	int fd = agentproc_connect(j->host->runtime_dir, j->rec.name);
+
+	if (fd < 0 ||
+		varlink_client_new_fd(j->host->loop, fd, on_silence_closed, j, &j->silence) < 0)
+		return;
+	if (varlink_client_call(
+		    j->silence, "io.elasticd.Manager.Ping", NULL, false, on_silence_answer, j) < 0)
+		j->silence = varlink_client_free(j->silence);
+}
+
+void job_agent_silent(struct job *j, int64_t since_us)
+{
+	if (!j->silence)
+		ask_for_sign(j);
+	if (j->mirror.silent_us)
+		return;
+	log_warning(
+		"job %s: its agent (guard %d) does not answer", j->rec.name, (int)j->rec.agent_pid);
+	set_silent(j, since_us);
+}
+
+void job_agent_heard(struct job *j)
+{
+	if (!j->mirror.silent_us)
+		return;
+	log_notice("job %s: its agent answers again, after %lld ms", j->rec.name,
+		(long long)(loop_real_us() - j->mirror.silent_us) / 1000);
+	j->silence = varlink_client_free(j->silence);
+	set_silent(j, 0);
 }
 
 static void on_go(void *arg);
@@ -39,7 +98,7 @@ static void on_guard_end(void *arg, int code, int status)
 		log_warning("job %s: the guard of its agent (pid %d) was killed by signal %d",
 			j->rec.name, (int)j->rec.agent_pid, status);
 	/* Its agent may have left a verdict that the connection did not bring. */
-	if (j->life == LIFE_LOST && job_agent_read_verdict(j))
+	if (j->life == LIFE_LOST && !j->condemned && job_agent_read_verdict(j))
 		job_event(j, LIFE_EV_VERDICT);
 	else
 		job_event(j, LIFE_EV_GUARD_GONE);
@@ -138,8 +197,11 @@ static void on_link_update(void *arg, json_t *job, json_t *events)
 {
 	struct job *j = arg;
 	struct error err = { 0 };
-	int r = mirror_set(&j->mirror, &j->rec, job, &err);
+	int r;
 
+	if (json_get_object(job, "verdict"))
+		j->mirror.silent_us = 0;
+	r = mirror_set(&j->mirror, &j->rec, job, &err);
 	if (r < 0)
 		log_warning("job %s: its agent sent a state that cannot be used: %s", j->rec.name,
 			err.text);

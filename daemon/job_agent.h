@@ -24,6 +24,12 @@ void job_agent_note_loss(struct job *j);
 /* The verdict that is on disk, put into the mirror. True where there is one. */
 bool job_agent_read_verdict(struct job *j);
 
+/* For daemon/agent_call.c: a call made at since_us was not answered in time; an earlier one's time
+ * stays. The agent is asked once more, so that its next answer is heard. */
+void job_agent_silent(struct job *j, int64_t since_us);
+/* It answered. */
+void job_agent_heard(struct job *j);
+
 /* Drops the connection; the process goes on. */
 void job_agent_unlink(struct job *j);
 /* Drops everything of it. */

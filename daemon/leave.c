@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/leave.h"
 
+#include "common/json.h"
 #include "common/log.h"
-#include "common/varlink_client.h"
-#include "daemon/agentproc.h"
+#include "daemon/agent_call.h"
 #include "daemon/job.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
+
+enum { REST_MS = 30000 }; /* slow readers of its last words may take a while */
 
 struct stopper {
 	LIST_ENTRY(stopper) link;
 	struct leave *leave;
 	struct job *job;
 	struct job_watch watch;
-	struct varlink_client *client;
+	struct agent_call *ask;
+	struct loop_timer *rest; /* for the end of an agent whose verdict is known */
 };
 
 struct leave {
 	struct loop *loop;
-	const char *runtime_dir;
 	loop_fn fn;
 	void *arg;
 	LIST_HEAD(, stopper) stoppers;
@@ -32,41 +35,63 @@ static void stopper_free(struct stopper *s)
 
 	LIST_REMOVE(s, link);
 	job_unwatch(s->job, &s->watch);
-	varlink_client_free(s->client);
+	agent_call_free(s->ask);
+	loop_timer_free(s->rest);
 	free(s);
 	if (LIST_EMPTY(&l->stoppers) && loop_defer(l->loop, l->fn, l->arg) < 0)
 		l->fn(l->arg);
-}
-
-static void on_closed(void *arg)
-{
 }
 
 static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
 {
 	struct stopper *s = arg;
 
-	/* Lost on the way: asked again when the next agent answers. */
+	/* Lost on the way: asked again when there is another agent. */
 	if (error && strcmp(error, "disconnected"))
 		log_warning("job %s: could not be stopped: %s", s->job->rec.name, error);
-	s->client = varlink_client_free(s->client);
+	s->ask = agent_call_free(s->ask);
+}
+
+static void on_silent(void *arg)
+{
+	struct stopper *s = arg;
+	char why[128];
+
+	snprintf(why, sizeof(why), "did not answer for %d s when all jobs were to be stopped",
+		AGENT_CALL_PATIENCE_MS / 1000);
+	job_condemn(s->job, why);
+}
+
+static void on_rest(void *arg)
+{
+	struct stopper *s = arg;
+
+	job_condemn(s->job, "has not ended though all jobs were to be stopped");
 }
 
 static void ask(struct stopper *s)
 {
-	int fd = agentproc_connect(s->leave->runtime_dir, s->job->rec.name);
+	_cleanup_json_ json_t *p = json_pack("{s:s}", "job", s->job->rec.run);
+	const struct agent_call_options o = { .method = "Stop",
+		.params = p,
+		.insist = true,
+		.patience_ms = AGENT_CALL_PATIENCE_MS,
+		.answer = on_answer,
+		.silent = on_silent,
+		.arg = s };
 	int r;
 
-	if (fd < 0)
+	s->ask = agent_call_free(s->ask);
+	if (job_is_over(s->job)) {
+		if (!loop_timer_armed(s->rest))
+			loop_timer_arm(s->rest, REST_MS);
 		return;
-	r = varlink_client_new_fd(s->leave->loop, fd, on_closed, s, &s->client);
-	if (!r)
-		r = varlink_client_call(s->client, "io.elasticd.Manager.Stop",
-			json_pack("{s:s}", "job", s->job->rec.run), false, on_answer, s);
-	if (r < 0) {
-		log_warning("job %s: could not be stopped: %s", s->job->rec.name, strerror(-r));
-		s->client = varlink_client_free(s->client);
 	}
+	if (!job_can_be_asked(s->job))
+		return;
+	r = p ? agent_call_new(s->job, &o, &s->ask) : -ENOMEM;
+	if (r < 0)
+		log_warning("job %s: could not be stopped: %s", s->job->rec.name, strerror(-r));
 }
 
 static void on_news(void *arg, struct job *j, enum job_news news)
@@ -75,34 +100,39 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 
 	if (news == JOB_ENDED || news == JOB_GONE)
 		stopper_free(s);
-	else if (news == JOB_ATTACHED && !s->client)
+	else if (news == JOB_ATTACHED || news == JOB_STARTED || news == JOB_VERDICT)
 		ask(s);
 }
 
 static int add(struct leave *l, struct job *j)
 {
 	struct stopper *s = calloc(1, sizeof(*s));
+	int r;
 
 	if (!s)
 		return -ENOMEM;
 	s->leave = l;
 	s->job = j;
+	r = loop_timer_new(l->loop, on_rest, s, &s->rest);
+	if (r < 0) {
+		free(s);
+		return r;
+	}
 	LIST_INSERT_HEAD(&l->stoppers, s, link);
 	job_watch(j, &s->watch, on_news, s);
-	if (!job_is_over(j))
-		ask(s);
+	ask(s);
 	return 0;
 }
 
-int leave_new(struct loop *loop, const struct registry *registry, const char *runtime_dir,
-	loop_fn fn, void *arg, struct leave **ret)
+int leave_new(struct loop *loop, const struct registry *registry, loop_fn fn, void *arg,
+	struct leave **ret)
 {
 	struct leave *l = calloc(1, sizeof(*l));
 	int r = l ? 0 : -ENOMEM;
 
 	if (r < 0)
 		return r;
-	*l = (struct leave){ .loop = loop, .runtime_dir = runtime_dir, .fn = fn, .arg = arg };
+	*l = (struct leave){ .loop = loop, .fn = fn, .arg = arg };
 	LIST_INIT(&l->stoppers);
 	for (struct job *j = registry_first(registry); j && !r; j = registry_next(j))
 		if (j->life != LIFE_ENDED)

@@ -9,8 +9,8 @@
 
 struct leave;
 
-/* Asks every agent to stop its job, also one that has yet to come back. fn(arg) runs once, from the
- * loop, when nothing of any job is left. */
-_must_check_ int leave_new(struct loop *loop, const struct registry *registry,
-	const char *runtime_dir, loop_fn fn, void *arg, struct leave **ret);
+/* Asks every agent to stop its job, also one that has yet to come back; one that does not answer is
+ * killed. fn(arg) runs once, from the loop, when nothing of any job is left. */
+_must_check_ int leave_new(struct loop *loop, const struct registry *registry, loop_fn fn,
+	void *arg, struct leave **ret);
 struct leave *leave_free(struct leave *l);

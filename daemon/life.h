@@ -30,6 +30,7 @@
 	X(UNLINKED, "the connection ended")               \
 	X(VERDICT, "the verdict is known")                \
 	X(GUARD_GONE, "the guard is gone")                \
+	X(CONDEMNED, "the agent does not answer")         \
 	X(SPAWN_FAILED, "the agent could not be started") \
 	X(FOUND, "its agent still listens")               \
 	X(SWEPT, "nothing is left of it")
@@ -43,6 +44,7 @@ enum life_action {
 	LIFE_DO_NOTHING,
 	LIFE_DO_ATTACH, /* the mirror is live: answer who waits for the agent */
 	LIFE_DO_AWAIT,	/* drop the link, wait for the guard's end; look whether it still listens */
+	LIFE_DO_KILL,	/* drop the link, kill agent and guard, and all that is left */
 	LIFE_DO_RELINK, /* connect once more */
 	LIFE_DO_ABANDON,  /* nobody was promised anything yet: forget the run */
 	LIFE_DO_SWEEP,	  /* drop the link, kill what is left, report SWEPT */

@@ -170,15 +170,18 @@ static int render(struct mirror *m, json_t *job, struct error *err)
 	_cleanup_json_ json_t *answer = json_object();
 	_cleanup_free_ char *text = NULL;
 	_cleanup_free_ char *brief = NULL;
+	int64_t silent_us = m->silent_us;
 	size_t len = 0;
 
-	if (json_put(answer, "job", json_incref(job)) < 0)
+	if (json_put(answer, "job", json_incref(job)) < 0 ||
+		(silent_us && json_put_int(job, "agent_silent_since_us", silent_us) < 0))
 		return error_set(err, -ENOMEM, "out of memory");
 	text = json_dump_text(answer, &len);
 	brief = brief_text(job);
 	if (!text || !brief)
 		return error_set(err, -ENOMEM, "out of memory");
 	mirror_fini(m);
+	m->silent_us = silent_us;
 	m->state = state_from_name(json_get_string(job, "state", NULL));
 	m->has_verdict = json_get_object(job, "verdict") != NULL;
 	m->text = TAKE_PTR(text);
@@ -187,7 +190,7 @@ static int render(struct mirror *m, json_t *job, struct error *err)
 	return 0;
 }
 
-int mirror_set(struct mirror *m, const struct job_record *r, json_t *job, struct error *err)
+int mirror_check(const struct job_record *r, json_t *job, struct error *err)
 {
 	int code = check_job(job, err);
 
@@ -195,7 +198,15 @@ int mirror_set(struct mirror *m, const struct job_record *r, json_t *job, struct
 		return code;
 	if (put_identity(job, r) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	return render(m, job, err);
+	json_object_del(job, "agent_silent_since_us");
+	return 0;
+}
+
+int mirror_set(struct mirror *m, const struct job_record *r, json_t *job, struct error *err)
+{
+	int code = mirror_check(r, job, err);
+
+	return code < 0 ? code : render(m, job, err);
 }
 
 int mirror_initial(
@@ -238,6 +249,14 @@ int mirror_reason(
 	return mirror_set(m, r, job, err);
 }
 
+int mirror_silent(struct mirror *m, const struct job_record *r, int64_t since_us, struct error *err)
+{
+	_cleanup_json_ json_t *job = mirror_job(m);
+
+	m->silent_us = since_us;
+	return job ? mirror_set(m, r, job, err) : error_set(err, -ENOMEM, "out of memory");
+}
+
 static const char *state_of_result(const char *result)
 {
 	static const char *const same[] = { "succeeded", "failed", "stopped", "preempted" };
@@ -278,6 +297,7 @@ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *ve
 	const char *result = json_get_string(verdict, "result", "failed");
 	int code = job ? 0 : -ENOMEM;
 
+	m->silent_us = 0;
 	if (!code && !json_is_integer(json_object_get(job, "ended_us")))
 		code = json_put_int(job, "ended_us", now_us);
 	if (!code) {

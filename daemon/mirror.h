@@ -34,7 +34,8 @@ enum mirror_state { MIRROR_STATES(MIRROR_ENUM) MIRROR_N };
 struct mirror {
 	enum mirror_state state;
 	bool has_verdict;
-	char *text; /* {"job": Job} */
+	int64_t silent_us; /* when the oldest call was made that the agent has not answered; 0 */
+	char *text;	   /* {"job": Job} */
 	size_t text_len;
 	char *brief; /* Job without tasks, traceback and stderr, for lists; NULL after mirror_drop()
 		      */
@@ -53,6 +54,14 @@ _must_check_ int mirror_set(
 /* Puts in a reason that elasticd itself knows, until the next mirror_set(). */
 _must_check_ int mirror_reason(
 	struct mirror *m, const struct job_record *r, const char *reason, struct error *err);
+
+/* Puts in since when the agent is silent (0: it answers); it stays over mirror_set(). */
+_must_check_ int mirror_silent(
+	struct mirror *m, const struct job_record *r, int64_t since_us, struct error *err);
+
+/* Checks a Job object that is no mirror's (borrowed, changed), and puts in whose it is. -EBADMSG
+ * with err. */
+_must_check_ int mirror_check(const struct job_record *r, json_t *job, struct error *err);
 
 /* Puts in the verdict (borrowed) and what follows from it: the state, the end of tasks that had
  * none. */

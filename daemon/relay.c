@@ -3,11 +3,14 @@
 
 #include "common/json.h"
 #include "common/paths.h"
+#include "common/signals.h"
 #include "common/user_name.h"
 #include "common/varlink_client.h"
+#include "daemon/agent_call.h"
 #include "daemon/agentproc.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +19,8 @@
 enum {
 	RETRIES_MAX = 3, /* on a connection that breaks while the agent lives */
 	HELPERS_MAX = 64,
+	/* How long a reader waits for the agent's own answer, where there is another. */
+	READ_PATIENCE_MS = 1000,
 };
 
 enum relay_flags {
@@ -61,11 +66,14 @@ struct relay {
 	struct job_watch watch;
 	const struct relay_rule *rule;
 	json_t *params;
-	struct varlink_client *client; /* NULL: waits for the agent */
+	struct agent_call *ask;	       /* NULL: waits for the agent, or a helper answers */
+	struct varlink_client *client; /* to the helper */
 	struct child_watch *helper;    /* answers for a run that is over */
 	int retries;
 	bool undecided; /* the agent is gone: lost, or at the end of its run? */
 	bool sent;
+	int doomed; /* the agent is killed for this call; and how many workers had a process, plus 1
+		     */
 };
 
 int relays_new(const struct job_host *host, struct relays **ret)
@@ -92,6 +100,7 @@ static void relay_free(struct relay *r)
 {
 	if (r->job)
 		job_unwatch(r->job, &r->watch);
+	agent_call_free(r->ask);
 	varlink_client_free(r->client);
 	child_orphans_add(&r->relays->orphans, r->helper, true);
 	json_decref(r->params);
@@ -130,6 +139,33 @@ static void end_failed(struct relay *r, int code, const char *what)
 	end_error(r, "Failed", json_pack("{s:s, s:i}", "message", text, "errno", -code));
 }
 
+static bool stops(const struct relay *r)
+{
+	return r->rule->flags & RELAY_STOPS;
+}
+
+/* Asks for the end of all of the job's processes, so that there is an answer without the agent. */
+static bool ends_all(const struct relay *r)
+{
+	const char *text = json_get_string(r->params, "signal", "");
+
+	return stops(r) ||
+	       (!strcmp(r->rule->method, "Kill") && signals_from_string(text) == SIGKILL &&
+		       !json_get_string(r->params, "ranks", NULL));
+}
+
+/* Only reads, to an end: files answer where the agent does not. */
+static bool reads(const struct relay *r)
+{
+	return r->rule->flags & RELAY_AFTERWARDS && strcmp(r->rule->method, "Watch") != 0 &&
+	       !json_get_bool(r->params, "follow", false);
+}
+
+static void end_doomed(struct relay *r)
+{
+	end_reply(r, stops(r) ? NULL : json_pack("{s:i}", "signalled", r->doomed - 1));
+}
+
 static void end_not_active(struct relay *r)
 {
 	if (r->sent && r->rule->flags & RELAY_STOPS)
@@ -162,12 +198,18 @@ static void prepare_repeat(struct relay *r)
 
 static void proceed(struct relay *r);
 
+static void hold(struct relay *r, bool pause)
+{
+	agent_call_pause(r->ask, pause);
+	if (r->client)
+		varlink_client_pause(r->client, pause);
+}
+
 static void on_drained(void *arg)
 {
 	struct relay *r = arg;
 
-	if (r->client)
-		varlink_client_pause(r->client, false);
+	hold(r, false);
 }
 
 static void answer_afterwards(struct relay *r);
@@ -188,6 +230,7 @@ static void broke(struct relay *r)
 {
 	bool helped = r->helper != NULL;
 
+	r->ask = agent_call_free(r->ask);
 	r->client = varlink_client_free(r->client);
 	if (helped) {
 		end_failed(r, -EIO, "the process that reads the run's files ended");
@@ -239,7 +282,7 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	}
 	varlink_notify(r->call, json_incref(parameters));
 	if (varlink_call_congested(r->call, on_drained, r))
-		varlink_client_pause(r->client, true);
+		hold(r, true);
 }
 
 static void on_closed(void *arg)
@@ -247,7 +290,7 @@ static void on_closed(void *arg)
 	/* The open call has heard of it already. */
 }
 
-static int ask(struct relay *r, int fd, const char *method)
+static int ask_fd(struct relay *r, int fd, const char *method)
 {
 	char name[64];
 	int code = varlink_client_new_fd(r->relays->host->loop, fd, on_closed, r, &r->client);
@@ -286,47 +329,110 @@ static void ask_helper(struct relay *r)
 	if (code < 0)
 		close_fd(fd);
 	else
-		code = ask(r, fd, r->rule->afterwards ? r->rule->afterwards : r->rule->method);
+		code = ask_fd(r, fd, r->rule->afterwards ? r->rule->afterwards : r->rule->method);
 	if (code < 0)
 		end_failed(r, code, err.code ? err.text : strerror(-code));
 }
 
-static void answer_afterwards(struct relay *r)
+static void answer_from_files(struct relay *r)
 {
-	if (!(r->rule->flags & RELAY_AFTERWARDS))
-		end_not_active(r);
-	else if (!strcmp(r->rule->method, "Status"))
+	if (!strcmp(r->rule->method, "Status"))
 		finish_afterwards(r, NULL);
 	else
 		ask_helper(r);
 }
 
+static void answer_afterwards(struct relay *r)
+{
+	if (r->doomed)
+		end_doomed(r);
+	else if (!(r->rule->flags & RELAY_AFTERWARDS))
+		end_not_active(r);
+	else
+		answer_from_files(r);
+}
+
+static int count_processes(const struct job *j)
+{
+	_cleanup_json_ json_t *job = mirror_job(&j->mirror);
+	json_t *task;
+	size_t i;
+	int n = 0;
+
+	json_array_foreach (json_get_array(job, "tasks"), i, task)
+		n += json_is_integer(json_object_get(task, "pid")) &&
+		     !json_is_integer(json_object_get(task, "ended_us"));
+	return n;
+}
+
+/* The verdict, which is the answer, comes as news. */
+static void doom(struct relay *r)
+{
+	char why[160], name[USER_NAME_MAX];
+
+	r->doomed = 1 + count_processes(r->job);
+	snprintf(why, sizeof(why), "did not answer for %d s after %.64s had asked to %s the job",
+		AGENT_CALL_PATIENCE_MS / 1000, user_name(varlink_call_peer(r->call)->uid, name),
+		stops(r) ? "stop" : "kill");
+	job_condemn(r->job, why);
+}
+
+static void end_silent(struct relay *r)
+{
+	end_error(r, "AgentSilent",
+		json_pack("{s:s, s:I}", "job", r->job->rec.name, "since_us",
+			(json_int_t)r->job->mirror.silent_us));
+}
+
+static void on_silent(void *arg)
+{
+	struct relay *r = arg;
+
+	r->ask = agent_call_free(r->ask);
+	if (ends_all(r))
+		doom(r);
+	else if (reads(r))
+		answer_from_files(r);
+	else
+		end_silent(r);
+}
+
 static void ask_agent(struct relay *r)
 {
-	int fd = agentproc_connect(r->relays->host->runtime_dir, r->job->rec.name);
-	int code;
+	const struct agent_call_options o = { .method = r->rule->method,
+		.params = r->params,
+		.more = varlink_call_more(r->call),
+		.insist = stops(r),
+		.patience_ms = reads(r) ? READ_PATIENCE_MS : AGENT_CALL_PATIENCE_MS,
+		.answer = on_answer,
+		.silent = on_silent,
+		.arg = r };
+	int code = agent_call_new(r->job, &o, &r->ask);
 
-	if (fd >= 0) {
-		code = ask(r, fd, r->rule->method);
-		if (code < 0)
-			end_failed(r, code, strerror(-code));
+	if (!code)
 		return;
-	}
 	/* It is on its way out, or in: the news will come. */
-	if (fd != -ECONNREFUSED && fd != -ENOENT)
-		end_failed(r, fd, strerror(-fd));
+	if (code != -ECONNREFUSED && code != -ENOENT)
+		end_failed(r, code, strerror(-code));
 	else if (!(r->rule->flags & RELAY_REPEAT))
 		agent_gone(r);
 }
 
 static void proceed(struct relay *r)
 {
+	enum life life = r->job->life;
+
 	if (job_is_over(r->job)) {
 		answer_afterwards(r);
 		return;
 	}
-	if (r->job->life == LIFE_LINKED || r->job->life == LIFE_STARTING) {
-		if (r->retries++ < RETRIES_MAX)
+	if (r->doomed)
+		return;
+	if (life == LIFE_LINKED || life == LIFE_STARTING || (life == LIFE_LOST && stops(r))) {
+		/* Somebody has found out already. */
+		if (r->job->mirror.silent_us && reads(r))
+			answer_from_files(r);
+		else if (r->retries++ < RETRIES_MAX)
 			ask_agent(r);
 		return;
 	}
@@ -344,7 +450,9 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 		end_error(r, "NoSuchJob", json_pack("{s:s}", "job", j->rec.name));
 	} else if (r->undecided && news == JOB_ATTACHED) {
 		end_error(r, "AgentLost", json_pack("{s:s}", "job", j->rec.name));
-	} else if (!r->client && (news == JOB_ATTACHED || news == JOB_VERDICT)) {
+	} else if (!r->ask && !r->client &&
+		   (news == JOB_ATTACHED || news == JOB_VERDICT ||
+			   (news == JOB_STARTED && stops(r)))) {
 		r->retries = 0;
 		proceed(r);
 	}

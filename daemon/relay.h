@@ -5,7 +5,8 @@
  * Calls that a job's agent answers: each is handed on over a connection of its own, so that a slow
  * reader or a long wait holds up nobody else, and its answers come back with back-pressure. A call
  * that can be repeated survives the loss of the agent; one about a run that is over is answered by
- * a helper process that runs as the job's user.
+ * a helper process that runs as the job's user. Where an agent does not answer, calls that only
+ * read get what is known without it, those that end the job have it killed, and others fail.
  */
 
 #include "common/cleanup.h"

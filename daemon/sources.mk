@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 daemon_SRC := \
 	daemon/access.c \
+	daemon/agent_call.c \
 	daemon/agentproc.c \
 	daemon/cgroupfs.c \
 	daemon/child.c \

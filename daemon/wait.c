@@ -3,9 +3,10 @@
 
 #include "common/json.h"
 #include "common/log.h"
-#include "common/varlink_client.h"
+#include "daemon/agent_call.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 struct waiter {
@@ -13,7 +14,7 @@ struct waiter {
 	struct job *job;
 	struct job_watch watch;
 	struct loop_timer *timer;
-	struct varlink_client *client; /* to the agent that is to end the run */
+	struct agent_call *ask; /* of the agent that is to end the run */
 	struct wait_options options;
 	bool due; /* the time is over, the run is to end */
 };
@@ -22,7 +23,7 @@ static void waiter_free(struct waiter *w)
 {
 	if (w->job)
 		job_unwatch(w->job, &w->watch);
-	varlink_client_free(w->client);
+	agent_call_free(w->ask);
 	loop_timer_free(w->timer);
 	free(w);
 }
@@ -30,11 +31,6 @@ static void waiter_free(struct waiter *w)
 static void on_gone(void *arg)
 {
 	waiter_free(arg);
-}
-
-static void on_closed(void *arg)
-{
-	/* The open call has heard of it already. */
 }
 
 /* The end itself comes as news of the job; an agent that is lost meanwhile has a successor, which
@@ -47,25 +43,44 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	_cleanup_free_ char *name = error ? strdup(error) : NULL;
 	_cleanup_json_ json_t *p = json_incref(parameters);
 
-	w->client = varlink_client_free(w->client);
+	w->ask = agent_call_free(w->ask);
 	if (!error || !name || !strcmp(name, "disconnected"))
 		return;
 	waiter_free(w);
 	varlink_error(call, name, TAKE_PTR(p));
 }
 
+static void on_silent(void *arg)
+{
+	struct waiter *w = arg;
+	char why[128];
+
+	snprintf(why, sizeof(why), "did not answer for %d s when a wait's time was over",
+		AGENT_CALL_PATIENCE_MS / 1000);
+	job_condemn(w->job, why);
+}
+
+/* Where there is no agent now, or it cannot be asked, the news will come. */
 static void end_run(struct waiter *w)
 {
-	int fd = agentproc_connect(w->job->host->runtime_dir, w->job->rec.name);
-	json_t *p;
+	_cleanup_json_ json_t *p = json_pack("{s:s, s:b, s:i, s:I}", "job", w->job->rec.run, "kill",
+		1, "timeout_ms", 0, "waited_ms", (json_int_t)w->options.timeout_ms);
+	const struct agent_call_options o = { .method = "Wait",
+		.params = p,
+		.insist = true,
+		.patience_ms = AGENT_CALL_PATIENCE_MS,
+		.answer = on_answer,
+		.silent = on_silent,
+		.arg = w };
+	int r;
 
-	if (fd < 0 || varlink_client_new_fd(w->job->host->loop, fd, on_closed, w, &w->client) < 0)
-		return; /* it is on its way in or out: the news will come */
-	p = json_pack("{s:s, s:b, s:i, s:I}", "job", w->job->rec.run, "kill", 1, "timeout_ms", 0,
-		"waited_ms", (json_int_t)w->options.timeout_ms);
-	if (!p || varlink_client_call(
-			  w->client, "io.elasticd.Manager.Wait", p, false, on_answer, w) < 0)
-		w->client = varlink_client_free(w->client);
+	w->ask = agent_call_free(w->ask);
+	if (!job_can_be_asked(w->job))
+		return;
+	r = p ? agent_call_new(w->job, &o, &w->ask) : -ENOMEM;
+	if (r < 0)
+		log_warning(
+			"job %s: its end cannot be asked for: %s", w->job->rec.name, strerror(-r));
 }
 
 static void on_timeout(void *arg)
@@ -112,8 +127,7 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	} else if (reached(j, w->options.until_running)) {
 		waiter_free(w);
 		answer(call, j);
-	} else if (news == JOB_ATTACHED && w->due) {
-		w->client = varlink_client_free(w->client);
+	} else if ((news == JOB_ATTACHED || news == JOB_STARTED) && w->due) {
 		end_run(w);
 	}
 }

@@ -46,6 +46,10 @@ static int judge(enum life s, enum life_event e, const struct life_input *in, st
 			THEN(SWEEPING, SWEEP);
 		if (e == LIFE_EV_UNLINKED)
 			THEN(LOST, AWAIT);
+		if (e == LIFE_EV_CONDEMNED && in->guard_gone)
+			THEN(SWEEPING, SWEEP);
+		if (e == LIFE_EV_CONDEMNED)
+			THEN(LOST, KILL);
 		if (e == LIFE_EV_SPAWN_FAILED && s == LIFE_STARTING && !in->accepted)
 			THEN(ENDED, ABANDON);
 		if (e == LIFE_EV_SPAWN_FAILED && s == LIFE_STARTING)
@@ -64,9 +68,11 @@ static int judge(enum life s, enum life_event e, const struct life_input *in, st
 			THEN(SWEEPING, SWEEP);
 		if (e == LIFE_EV_FOUND)
 			THEN(STARTING, RELINK);
+		if (e == LIFE_EV_CONDEMNED)
+			THEN(LOST, KILL);
 		return IMPOSSIBLE;
 	case LIFE_SWEEPING:
-		if (e == LIFE_EV_UNLINKED || e == LIFE_EV_GUARD_GONE)
+		if (e == LIFE_EV_UNLINKED || e == LIFE_EV_GUARD_GONE || e == LIFE_EV_CONDEMNED)
 			return IGNORED;
 		if (e == LIFE_EV_VERDICT)
 			THEN(CLEARING, SETTLE);
@@ -78,6 +84,8 @@ static int judge(enum life s, enum life_event e, const struct life_input *in, st
 	case LIFE_CLOSING:
 		if (e == LIFE_EV_UNLINKED || e == LIFE_EV_VERDICT)
 			return IGNORED;
+		if (e == LIFE_EV_CONDEMNED)
+			THEN(CLOSING, KILL);
 		if (e == LIFE_EV_GUARD_GONE && in->guard_gone && in->left_clean)
 			THEN(ENDED, CLEAR);
 		if (e == LIFE_EV_GUARD_GONE)
@@ -86,9 +94,11 @@ static int judge(enum life s, enum life_event e, const struct life_input *in, st
 	case LIFE_CLEARING:
 		if (e == LIFE_EV_SWEPT)
 			THEN(ENDED, CLEAR);
-		return IMPOSSIBLE;
+		return e == LIFE_EV_CONDEMNED || e == LIFE_EV_GUARD_GONE ? IGNORED : IMPOSSIBLE;
 	case LIFE_ENDED:
-		return e == LIFE_EV_UNLINKED || e == LIFE_EV_GUARD_GONE ? IGNORED : IMPOSSIBLE;
+		return e == LIFE_EV_CONDEMNED || e == LIFE_EV_UNLINKED || e == LIFE_EV_GUARD_GONE
+			       ? IGNORED
+			       : IMPOSSIBLE;
 	case LIFE_N:
 		break;
 	}
