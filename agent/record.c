@@ -88,6 +88,34 @@ static void record_write_state(void *arg)
 	record_put(a, a->record->state_path, doc, false);
 }
 
+/* The names of an object's members in place of it. */
+static json_t *record_names(const json_t *vars)
+{
+	json_t *names = json_array(), *value;
+	const char *name;
+
+	json_object_foreach ((json_t *)vars, name, value)
+		json_add(names, json_string(name));
+	return names;
+}
+
+/* The specification without what variables hold: logs are handed on, and secrets must not be. */
+static json_t *record_spec(const struct spec *spec)
+{
+	json_t *doc = spec_to_json(spec), *role, *vars;
+	size_t i, n;
+
+	json_array_foreach (json_object_get(doc, "roles"), i, role) {
+		json_t *each = json_object_get(role, "env_per_replica");
+
+		if ((vars = json_object_get(role, "env")))
+			json_put(role, "env", record_names(vars));
+		json_array_foreach (each, n, vars)
+			json_array_set_new(each, n, record_names(vars));
+	}
+	return doc;
+}
+
 static void record_job(struct agent *a)
 {
 	_cleanup_json_ json_t *doc = json_object();
@@ -97,7 +125,7 @@ static void record_job(struct agent *a)
 	json_put(doc, "host", json_text(a->host));
 	json_put(doc, "user", json_text(a->user));
 	json_put(doc, "created_us", json_integer(a->created_us));
-	json_put(doc, "spec", spec_to_json(a->spec));
+	json_put(doc, "spec", record_spec(a->spec));
 	record_put_log(a, "job.json", doc, 0640);
 }
 

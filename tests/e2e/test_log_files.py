@@ -73,3 +73,15 @@ def test_an_agent_begins_without_a_log_directory_that_hangs(box):
     run = start_run(box, spec("hang"), env=stalled(box))
     assert run.wait().rc == 125
     assert f"logs.dir: {box.path('logs')}: the file system does not answer" in run.err
+
+
+def test_the_log_directory_has_the_names_of_exported_variables_and_no_values(box, daemon):
+    started = box.ctl("start", "--name=job", "--export=API_TOKEN", "--env=OTHER=open-sesame", PUPPET,
+                      "exit:0", env={"API_TOKEN": "open-sesame"})
+    assert started.rc == 0, started
+    run = daemon.wait("job")["run"]
+    assert box.run(f"--log-dir={daemon.logs}", "--env=API_TOKEN=open-sesame", PUPPET, "exit:0").rc == 0
+    files = [p for p in daemon.logs.rglob("*") if p.is_file()]
+    assert not [p for p in files if b"open-sesame" in p.read_bytes()]
+    doc = json.loads((daemon.logs / run / "job.json").read_text())
+    assert {"API_TOKEN", "OTHER"} <= set(doc["spec"]["roles"][0]["env"])
