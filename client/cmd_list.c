@@ -26,8 +26,9 @@ static void restarts_cell(struct table *t, int used, int max)
 void listing_print(const struct ctl *ctl, const json_t *jobs)
 {
 	static const struct table_column columns[] = { { "JOB", TABLE_SHRINK }, { "STATE", 0 },
-		{ "RANKS", TABLE_RIGHT }, { "RESTARTS", TABLE_RIGHT }, { "SINCE", TABLE_RIGHT },
-		{ "RUN", TABLE_SHRINK }, { "REASON", 0 }, { NULL, 0 } };
+		{ "RANKS", TABLE_RIGHT | TABLE_DROP(2) },
+		{ "RESTARTS", TABLE_RIGHT | TABLE_DROP(3) }, { "SINCE", TABLE_RIGHT },
+		{ "RUN", TABLE_DROP(4) }, { "REASON", 0 }, { NULL, 0 } };
 	_cleanup_(table_freep) struct table *t = table_new(columns);
 	struct table_style style = ctl_table_style(ctl);
 	char buf[HUMANE_TEXT_MAX];

@@ -20,7 +20,8 @@ static enum color color_of(const char *state)
 static void watches_table(const struct ctl *ctl, const json_t *watches)
 {
 	static const struct table_column columns[] = { { "SOURCE", 0 }, { "STATE", 0 },
-		{ "JOBS", TABLE_RIGHT }, { "LAST", TABLE_RIGHT }, { "TEXT", 0 }, { NULL, 0 } };
+		{ "JOBS", TABLE_RIGHT | TABLE_DROP(2) }, { "LAST", TABLE_RIGHT | TABLE_DROP(1) },
+		{ "TEXT", 0 }, { NULL, 0 } };
 	_cleanup_(table_freep) struct table *t = table_new(columns);
 	struct table_style style = ctl_table_style(ctl);
 	char ago[HUMANE_TEXT_MAX];

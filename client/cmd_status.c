@@ -11,6 +11,7 @@
 #include "common/ranks.h"
 #include "common/size.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static void field(const struct ctl *ctl, const char *label, const char *text, enum color c)
@@ -245,19 +246,32 @@ static void saved_cell(struct table *t, const json_t *task)
 		table_cell(t, COLOR_DIM, "-");
 }
 
+/* The share of its life that it had a processor (of several: more than all of it), and how long. */
+static void cpu_cell(struct table *t, const json_t *task)
+{
+	int64_t used_ms = get_int(task, "cpu_ms");
+	int64_t life_ms = (ctl_now_us() - get_int(task, "started_us")) / 1000;
+	char used[DURATION_TEXT_MAX];
+
+	if (!has_value(task, "cpu_ms"))
+		table_cell(t, COLOR_DIM, "-");
+	else if (!has_value(task, "started_us") || life_ms <= 0)
+		table_cell(t, COLOR_NONE, duration_humane(used_ms, used));
+	else
+		table_cellf(t, COLOR_NONE, "%" PRId64 "%% %s",
+			(used_ms * 100 + life_ms / 2) / life_ms, duration_humane(used_ms, used));
+}
+
 static void live_cells(struct table *t, const json_t *task)
 {
-	char size[SIZE_TEXT_MAX], cpu[DURATION_TEXT_MAX];
+	char size[SIZE_TEXT_MAX];
 	const char *line = get_text(task, "last_line"), *reason = get_text(task, "reason");
 
 	if (has_value(task, "rss_bytes"))
 		table_cell(t, COLOR_NONE, size_humane(get_int(task, "rss_bytes"), size));
 	else
 		table_cell(t, COLOR_DIM, "-");
-	if (has_value(task, "cpu_ms"))
-		table_cell(t, COLOR_NONE, duration_humane(get_int(task, "cpu_ms"), cpu));
-	else
-		table_cell(t, COLOR_DIM, "-");
+	cpu_cell(t, task);
 	if (line && *line)
 		table_cell(t, COLOR_NONE, line);
 	else if (reason && *reason)
@@ -269,14 +283,18 @@ static void live_cells(struct table *t, const json_t *task)
 static void workers_table(
 	const struct ctl *ctl, const json_t *job, const struct ranks *wanted, bool full)
 {
-	static const struct table_column columns[] = { { "RANK", TABLE_RIGHT }, { "ROLE", 0 },
-		{ "STATE", 0 }, { "PID", TABLE_RIGHT }, { "EXIT", 0 }, { "UPTIME", TABLE_RIGHT },
-		{ "RESTARTS", TABLE_RIGHT }, { "RSS", TABLE_RIGHT }, { "CPU", TABLE_RIGHT },
-		{ "LAST LINE", 0 }, { NULL, 0 } };
-	static const struct table_column with_saved[] = { { "RANK", TABLE_RIGHT }, { "ROLE", 0 },
-		{ "STATE", 0 }, { "SAVED", TABLE_SHRINK }, { "PID", TABLE_RIGHT }, { "EXIT", 0 },
-		{ "UPTIME", TABLE_RIGHT }, { "RESTARTS", TABLE_RIGHT }, { "RSS", TABLE_RIGHT },
-		{ "CPU", TABLE_RIGHT }, { "LAST LINE", 0 }, { NULL, 0 } };
+	static const struct table_column columns[] = { { "RANK", TABLE_RIGHT },
+		{ "ROLE", TABLE_SHRINK }, { "STATE", TABLE_SHRINK },
+		{ "PID", TABLE_RIGHT | TABLE_DROP(7) }, { "EXIT", 0 },
+		{ "UPTIME", TABLE_RIGHT | TABLE_DROP(3) },
+		{ "RESTARTS", TABLE_RIGHT | TABLE_DROP(6) }, { "RSS", TABLE_RIGHT | TABLE_DROP(5) },
+		{ "CPU", TABLE_RIGHT | TABLE_DROP(4) }, { "LAST LINE", 0 }, { NULL, 0 } };
+	static const struct table_column with_saved[] = { { "RANK", TABLE_RIGHT },
+		{ "ROLE", TABLE_SHRINK }, { "STATE", TABLE_SHRINK }, { "SAVED", TABLE_SHRINK },
+		{ "PID", TABLE_RIGHT | TABLE_DROP(7) }, { "EXIT", 0 },
+		{ "UPTIME", TABLE_RIGHT | TABLE_DROP(3) },
+		{ "RESTARTS", TABLE_RIGHT | TABLE_DROP(6) }, { "RSS", TABLE_RIGHT | TABLE_DROP(5) },
+		{ "CPU", TABLE_RIGHT | TABLE_DROP(4) }, { "LAST LINE", 0 }, { NULL, 0 } };
 	bool saved = preemption_any_saved(job);
 	_cleanup_(table_freep) struct table *t = table_new(saved ? with_saved : columns);
 	struct table_style style = ctl_table_style(ctl);

@@ -10,9 +10,10 @@
 
 enum { PAGE = 1000 };
 
-static const struct table_column task_columns[] = { { "TASK", TABLE_RIGHT }, { "QUEUE", 0 },
-	{ "STATE", 0 }, { "WORKER", 0 }, { "TRIES", TABLE_RIGHT }, { "BYTES", TABLE_RIGHT },
-	{ "SINCE", TABLE_RIGHT }, { "ERROR", 0 }, { NULL, 0 } };
+static const struct table_column task_columns[] = { { "TASK", TABLE_RIGHT },
+	{ "QUEUE", TABLE_SHRINK | TABLE_DROP(1) }, { "STATE", 0 }, { "WORKER", TABLE_SHRINK },
+	{ "TRIES", TABLE_RIGHT | TABLE_DROP(3) }, { "BYTES", TABLE_RIGHT | TABLE_DROP(4) },
+	{ "SINCE", TABLE_RIGHT | TABLE_DROP(2) }, { "ERROR", 0 }, { NULL, 0 } };
 
 static enum color task_color(const char *state)
 {
@@ -163,9 +164,9 @@ int cmd_task_stats(struct ctl *ctl, struct args *args)
 
 int cmd_task_resources(struct ctl *ctl, struct args *args)
 {
-	static const struct table_column columns[] = { { "RESOURCE", 0 }, { "READY", TABLE_RIGHT },
-		{ "BUILDING", TABLE_RIGHT }, { "FAILED", TABLE_RIGHT }, { "ERROR", 0 },
-		{ NULL, 0 } };
+	static const struct table_column columns[] = { { "RESOURCE", TABLE_SHRINK },
+		{ "READY", TABLE_RIGHT }, { "BUILDING", TABLE_RIGHT }, { "FAILED", TABLE_RIGHT },
+		{ "ERROR", 0 }, { NULL, 0 } };
 	struct table_style style = ctl_table_style(ctl);
 	_cleanup_(table_freep) struct table *t = table_new(columns);
 	_cleanup_json_ json_t *answer = NULL;

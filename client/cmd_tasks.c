@@ -160,8 +160,8 @@ static void value_cell(struct table *t, const json_t *result)
 
 static void results_table(const struct ctl *ctl, const json_t *results)
 {
-	static const struct table_column columns[] = { { "TASK", 0 }, { "RANK", TABLE_RIGHT },
-		{ "EXIT", 0 }, { "RESULT", 0 }, { NULL, 0 } };
+	static const struct table_column columns[] = { { "TASK", TABLE_SHRINK },
+		{ "RANK", TABLE_RIGHT }, { "EXIT", 0 }, { "RESULT", 0 }, { NULL, 0 } };
 	_cleanup_(table_freep) struct table *t = table_new(columns);
 	struct table_style style = ctl_table_style(ctl);
 	json_t *result;

@@ -127,32 +127,95 @@ int table_rows(const struct table *t)
 	return t->n_columns > 0 ? (int)(t->n_cells / t->n_columns) : 0;
 }
 
-/* Makes the columns fit: first the last one, then those that may shrink, the widest first. */
-static void shrink(const struct table *t, int *widths, int limit)
+/* The columns of a table that are shown, and how wide. */
+struct layout {
+	int *columns; /* their numbers in the table */
+	int *widths;
+	int n;
+};
+
+static int at_most(int width, int max)
 {
-	int last = t->n_columns - 1, total = GAP * last;
+	return width < max ? width : max;
+}
 
-	for (int i = 0; i < t->n_columns; i++)
-		total += widths[i];
-	if (total > limit && widths[last] > LAST_MIN) {
-		int want = widths[last] - (total - limit);
+/* The total of all that cannot be spared. */
+static int least(const struct table *t, const struct layout *l)
+{
+	int total = GAP * (l->n - 1);
 
-		want = want < LAST_MIN ? LAST_MIN : want;
-		total -= widths[last] - want;
-		widths[last] = want;
+	for (int i = 0; i < l->n; i++) {
+		bool shrinks = t->columns[l->columns[i]].flags & TABLE_SHRINK;
+
+		total += i == l->n - 1 ? at_most(l->widths[i], LAST_MIN)
+			 : shrinks     ? at_most(l->widths[i], SHRINK_MIN)
+				       : l->widths[i];
 	}
+	return total;
+}
+
+/* Leaves out the column that says least. False where none may be. */
+static bool drop(const struct table *t, struct layout *l)
+{
+	int which = -1, most = 0;
+
+	for (int i = 0; i < l->n; i++) {
+		int order = t->columns[l->columns[i]].flags >> 8;
+
+		if (order > most) {
+			most = order;
+			which = i;
+		}
+	}
+	if (which < 0)
+		return false;
+	l->n--;
+	for (int i = which; i < l->n; i++) {
+		l->columns[i] = l->columns[i + 1];
+		l->widths[i] = l->widths[i + 1];
+	}
+	return true;
+}
+
+/* Takes from the widest columns that have these flags, the last one apart, until total fits. */
+static int narrow(const struct table *t, struct layout *l, int flags, int total, int limit)
+{
 	while (total > limit) {
 		int widest = -1;
 
-		for (int i = 0; i < last; i++)
-			if (t->columns[i].flags & TABLE_SHRINK && widths[i] > SHRINK_MIN &&
-				(widest < 0 || widths[i] > widths[widest]))
+		for (int i = 0; i < l->n - 1; i++)
+			if ((t->columns[l->columns[i]].flags & flags) == flags &&
+				l->widths[i] > SHRINK_MIN &&
+				(widest < 0 || l->widths[i] > l->widths[widest]))
 				widest = i;
 		if (widest < 0)
-			return;
-		widths[widest]--;
+			break;
+		l->widths[widest]--;
 		total--;
 	}
+	return total;
+}
+
+/* Makes the columns fit. */
+static void shrink(const struct table *t, struct layout *l, int limit)
+{
+	int total, last;
+
+	while (least(t, l) > limit && drop(t, l))
+		;
+	last = l->n - 1;
+	total = GAP * last;
+	for (int i = 0; i < l->n; i++)
+		total += l->widths[i];
+	if (total > limit && l->widths[last] > LAST_MIN) {
+		int want = l->widths[last] - (total - limit);
+
+		want = want < LAST_MIN ? LAST_MIN : want;
+		total -= l->widths[last] - want;
+		l->widths[last] = want;
+	}
+	total = narrow(t, l, TABLE_SHRINK, total, limit);
+	narrow(t, l, 0, total, limit);
 }
 
 static void spaces(FILE *f, int n)
@@ -187,44 +250,64 @@ static void print_cell(FILE *f, const struct cell *c, int width, bool right, boo
 }
 
 /* The last cell that is not empty ends the row, so that no line ends in spaces. */
-static int row_end(const struct cell *cells, int n)
+static int row_end(const struct layout *l, const struct cell *cells)
 {
-	while (n > 1 && cells[n - 1].width == 0)
+	int n = l->n;
+
+	while (n > 1 && cells[l->columns[n - 1]].width == 0)
 		n--;
 	return n;
+}
+
+static void print_legend(
+	const struct table *t, FILE *f, const struct layout *l, const struct table_style *style)
+{
+	for (int i = 0; i < l->n; i++) {
+		const struct table_column *column = &t->columns[l->columns[i]];
+		char *title = (char *)column->title;
+		struct cell head = { title, table_width(title), COLOR_UNDERLINE };
+
+		print_cell(
+			f, &head, l->widths[i], column->flags & TABLE_RIGHT, i == l->n - 1, style);
+	}
+	fputc('\n', f);
+}
+
+static void measure(const struct table *t, struct layout *l, bool legend)
+{
+	int rows = table_rows(t);
+
+	l->n = t->n_columns;
+	for (int c = 0; c < l->n; c++) {
+		l->columns[c] = c;
+		l->widths[c] = legend ? table_width(t->columns[c].title) : 0;
+		for (int r = 0; r < rows; r++)
+			if (t->cells[r * l->n + c].width > l->widths[c])
+				l->widths[c] = t->cells[r * l->n + c].width;
+	}
 }
 
 void table_print(const struct table *t, FILE *f, const struct table_style *style)
 {
 	int rows = table_rows(t);
-	_cleanup_free_ int *widths = calloc(t->n_columns + 1, sizeof(*widths));
+	_cleanup_free_ int *numbers = calloc(2 * t->n_columns + 1, sizeof(*numbers));
+	struct layout l = { .columns = numbers };
 
-	if (!widths)
+	if (!numbers)
 		return;
-	for (int c = 0; c < t->n_columns; c++) {
-		widths[c] = style->legend ? table_width(t->columns[c].title) : 0;
-		for (int r = 0; r < rows; r++)
-			if (t->cells[r * t->n_columns + c].width > widths[c])
-				widths[c] = t->cells[r * t->n_columns + c].width;
-	}
+	l.widths = numbers + t->n_columns;
+	measure(t, &l, style->legend);
 	if (style->columns > 0)
-		shrink(t, widths, style->columns);
-	for (int c = 0; style->legend && c < t->n_columns; c++) {
-		char *title = (char *)t->columns[c].title;
-		struct cell head = { title, table_width(title), COLOR_UNDERLINE };
-
-		print_cell(f, &head, widths[c], t->columns[c].flags & TABLE_RIGHT,
-			c == t->n_columns - 1, style);
-	}
+		shrink(t, &l, style->columns);
 	if (style->legend)
-		fputc('\n', f);
+		print_legend(t, f, &l, style);
 	for (int r = 0; r < rows; r++) {
 		const struct cell *cells = &t->cells[r * t->n_columns];
-		int end = row_end(cells, t->n_columns);
+		int end = row_end(&l, cells);
 
-		for (int c = 0; c < end; c++)
-			print_cell(f, &cells[c], widths[c], t->columns[c].flags & TABLE_RIGHT,
-				c == end - 1, style);
+		for (int i = 0; i < end; i++)
+			print_cell(f, &cells[l.columns[i]], l.widths[i],
+				t->columns[l.columns[i]].flags & TABLE_RIGHT, i == end - 1, style);
 		fputc('\n', f);
 	}
 }

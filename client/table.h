@@ -3,8 +3,9 @@
 
 /*
  * Tables for people: columns as wide as their widest cell, measured as a terminal shows them. Where
- * the terminal is narrower, the last column is cut and then columns that may shrink. Pure but
- * for the stream; needs LC_CTYPE to be a UTF-8 locale to measure wide characters.
+ * the terminal is narrower, columns that say least are left out, the last one is cut, then those
+ * that may shrink, then all. Pure but for the stream; needs LC_CTYPE to be a UTF-8 locale to
+ * measure wide characters.
  */
 
 #include "client/color.h"
@@ -18,6 +19,9 @@ enum table_flags {
 	TABLE_RIGHT = 1,  /* right-aligned: numbers */
 	TABLE_SHRINK = 2, /* may be cut where the terminal is narrow */
 };
+
+/* May be left out where it is narrow, those of a greater n (1 to 255) before others. */
+#define TABLE_DROP(n) ((n) << 8)
 
 struct table_column {
 	const char *title; /* NULL ends the list */

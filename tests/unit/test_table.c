@@ -86,6 +86,63 @@ START_TEST(columns_that_may_shrink_do_so_when_the_last_one_is_small_already)
 }
 END_TEST
 
+static const struct table_column dropping[] = { { "JOB", TABLE_SHRINK },
+	{ "PID", TABLE_RIGHT | TABLE_DROP(1) }, { "RUN", TABLE_DROP(9) }, { "N", 0 }, { "TEXT", 0 },
+	{ NULL, 0 } };
+
+static struct table *wide(void)
+{
+	struct table *t = table_new(dropping);
+
+	table_cell(t, COLOR_NONE, "a-name");
+	table_cell(t, COLOR_NONE, "12345");
+	table_cell(t, COLOR_NONE, "a-name_12345678");
+	table_cell(t, COLOR_NONE, "7");
+	table_cell(t, COLOR_NONE, "abcdefghijklmnop");
+	return t;
+}
+
+START_TEST(columns_that_say_least_are_left_out_of_a_narrow_table)
+{
+	static const struct {
+		int columns;
+		const char *text;
+	} rows[] = {
+		{ 50, "JOB      PID RUN             N TEXT\n"
+		      "a-name 12345 a-name_12345678 7 abcdefghijklmnop\n" },
+		{ 41, "JOB      PID RUN             N TEXT\n"
+		      "a-name 12345 a-name_12345678 7 abcdefghi>\n" },
+		{ 40, "JOB      PID N TEXT\n"
+		      "a-name 12345 7 abcdefghijklmnop\n" },
+		{ 22, "JOB    N TEXT\n"
+		      "a-name 7 abcdefghijkl>\n" },
+		{ 19, "JOB    N TEXT\n"
+		      "a-name 7 abcdefghi>\n" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		_cleanup_(table_freep) struct table *t = wide();
+		_cleanup_free_ char *s = render(
+			t, (struct table_style){ .legend = true, .columns = rows[i].columns });
+
+		ck_assert_str_eq(s, rows[i].text);
+	}
+}
+END_TEST
+
+START_TEST(a_column_that_may_not_shrink_does_before_a_line_is_too_long)
+{
+	static const struct table_column two[] = { { "A", 0 }, { "B", 0 }, { NULL, 0 } };
+	_cleanup_(table_freep) struct table *t = table_new(two);
+	_cleanup_free_ char *s = NULL;
+
+	table_cell(t, COLOR_NONE, "abcdefghijklmnopqrstuvwxyz");
+	table_cell(t, COLOR_NONE, "abcdefghijklmnopqrstuvwxyz");
+	s = render(t, (struct table_style){ .columns = 20 });
+	ck_assert_str_eq(s, "abcdefgh> abcdefghi>\n");
+}
+END_TEST
+
 START_TEST(wide_and_combining_characters_are_measured_as_shown)
 {
 	_cleanup_(table_freep) struct table *t = table_new(three);
@@ -168,6 +225,8 @@ int main(void)
 	tcase_add_test(tc, without_a_legend_titles_take_no_room);
 	tcase_add_test(tc, the_last_column_is_cut_at_the_edge_of_the_terminal);
 	tcase_add_test(tc, columns_that_may_shrink_do_so_when_the_last_one_is_small_already);
+	tcase_add_test(tc, columns_that_say_least_are_left_out_of_a_narrow_table);
+	tcase_add_test(tc, a_column_that_may_not_shrink_does_before_a_line_is_too_long);
 	tcase_add_test(tc, wide_and_combining_characters_are_measured_as_shown);
 	tcase_add_test(tc, control_characters_never_reach_the_terminal);
 	tcase_add_test(tc, colour_does_not_disturb_the_alignment);
