@@ -111,7 +111,7 @@ def hands(daemon):
 def small_disk(box):
     mount = box.path("small")
     mount.mkdir()
-    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=777", "none", str(mount)],
+    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "none", str(mount)],
                        check=False, capture_output=True)
     if r.returncode != 0:
         pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")

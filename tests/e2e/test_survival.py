@@ -551,7 +551,7 @@ def test_a_second_elasticd_is_refused_by_name_of_the_first(box, daemon):
 def test_a_full_state_disk_refuses_starts_and_jobs_go_on(box):
     daemon = box.new_daemon()
     daemon.state.mkdir()
-    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(daemon.state)],
+    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", str(daemon.state)],
                        check=False, capture_output=True)
     if r.returncode != 0:
         pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")

@@ -295,8 +295,8 @@ import elasticd
 
 with elasticd.init() as job:
     job.step(0)
-    print("beats", flush=True)
     last = time.monotonic()
+    print("beats", flush=True)
     while not os.path.exists("end"):
         job.beat()
         time.sleep(0.01)

@@ -154,5 +154,5 @@ def test_a_parameter_server_restarts_alone_and_its_coordinator_goes_on(tensor_de
     said = daemon.log(job, 0, 0).read_text()
     assert said.count("epoch 0") == 1 and "y = 3.0 x + 1.0" in said, said
     why = desk.ctl("why", "servers").out
-    assert re.search(r"chief:0: 0 of 5 restarts used.* 1 not counted", why), why
+    assert re.search(r"chief:0: 0 of 5 restarts used.* [1-9]\d* not counted", why), why
     assert re.search(r"ps:0: 1 of 5 restarts used", why), why
