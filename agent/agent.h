@@ -370,6 +370,10 @@ _must_check_ int agent_signals_init(struct agent *a, struct error *err);
 /* Whether stop.forward names signo. */
 bool agent_forwards(const struct agent *a, int signo);
 
+/* standstill.c: stops all of the job, and has the guard stop as its caller's shell asked for;
+ * returns when that goes on. No timer has run meanwhile. */
+void agent_stand_still(struct agent *a);
+
 /* view.c; all return owned JSON */
 json_t *agent_job_json(const struct agent *a, bool live);
 json_t *agent_budget_json(const struct agent *a);

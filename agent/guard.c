@@ -61,9 +61,53 @@ static void guard_close(int keep_fd)
 	close_range(keep_fd >= 3 ? (unsigned)keep_fd + 1 : 3, ~0U, 0);
 }
 
-/* Returns the exit status once the agent has ended. */
-static int guard_watch(pid_t agent)
+/* Stops until somebody continues this process. The kernel does not stop one that no shell could
+ * continue (its process group is orphaned). */
+static void guard_stop(void)
 {
+	const struct timespec now = { 0 };
+	sigset_t stop, cont;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	sigemptyset(&cont);
+	sigaddset(&cont, SIGCONT);
+	signal(SIGTSTP, SIG_DFL);
+	raise(SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	/* Here it stands still. */
+	sigprocmask(SIG_BLOCK, &stop, NULL);
+	while (sigtimedwait(&cont, NULL, &now) == SIGCONT)
+		;
+}
+
+/* SIGTSTP, and what comes of it. Returns whether the agent is about to stand still. */
+static bool guard_job_control(pid_t agent, const siginfo_t *si, bool asked)
+{
+	if (si->si_signo == SIGTSTP) {
+		if (!asked)
+			kill(agent, SIGTSTP);
+		return true;
+	}
+	if (si->si_pid != agent)
+		return asked;
+	guard_stop();
+	kill(agent, SIGCONT);
+	return false;
+}
+
+/* Job control and terminal trouble are not the agent's. */
+static bool guard_hands_on(int signo)
+{
+	return signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU && signo != SIGPIPE &&
+	       signo != SIGCONT && signo != SIGWINCH && signo != GUARD_DIED_SIGNAL &&
+	       signo != GUARD_STILL_SIGNAL;
+}
+
+/* Returns the exit status once the agent has ended. */
+static int guard_watch(pid_t agent, bool foreground)
+{
+	bool asked = false;
 	sigset_t all;
 
 	sigfillset(&all);
@@ -73,11 +117,10 @@ static int guard_watch(pid_t agent)
 
 		if (signo < 0)
 			continue;
+		if (foreground && (signo == SIGTSTP || signo == GUARD_STILL_SIGNAL))
+			asked = guard_job_control(agent, &si, asked);
 		if (signo != SIGCHLD) {
-			/* Job control stops and terminal trouble are not the agent's. */
-			if (signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU &&
-				signo != SIGPIPE && signo != SIGCONT && signo != SIGWINCH &&
-				signo != GUARD_DIED_SIGNAL)
+			if (guard_hands_on(signo))
 				kill(agent, signo);
 			continue;
 		}
@@ -94,7 +137,8 @@ static int guard_watch(pid_t agent)
 	}
 }
 
-int guard_fork(struct cgroup *cgroup, int keep_fd, const char *dir, sigset_t *ret_mask)
+int guard_fork(
+	struct cgroup *cgroup, int keep_fd, const char *dir, bool foreground, sigset_t *ret_mask)
 {
 	char name[SIGNALS_TEXT_MAX];
 	pid_t guard = getpid();
@@ -124,7 +168,7 @@ int guard_fork(struct cgroup *cgroup, int keep_fd, const char *dir, sigset_t *re
 	prctl(PR_SET_NAME, "elastic-guard");
 	cgroup_close(cgroup);
 	guard_close(keep_fd);
-	status = guard_watch(pid);
+	status = guard_watch(pid, foreground);
 	if (status < 0)
 		log_error("the agent (pid %d) was killed by %s: ending what it left", (int)pid,
 			signals_name(-status, name));
@@ -140,4 +184,10 @@ int guard_fork(struct cgroup *cgroup, int keep_fd, const char *dir, sigset_t *re
 bool guard_gone(void)
 {
 	return guard_pid && getppid() != guard_pid;
+}
+
+void guard_stands_still(void)
+{
+	if (!guard_gone())
+		kill(guard_pid, GUARD_STILL_SIGNAL);
 }

@@ -273,7 +273,7 @@ static int main_job(struct main_options *o)
 	if (!o->agent.foreground)
 		log_set_context(spec->name);
 	private_dir = main_runtime_dir(o);
-	r = guard_fork(cgroup, o->lock_fd, private_dir, &mask);
+	r = guard_fork(cgroup, o->lock_fd, private_dir, o->agent.foreground, &mask);
 	if (r < 0) {
 		log_error("fork: %s", strerror(-r));
 		if (private_dir)

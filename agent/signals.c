@@ -59,6 +59,8 @@ static void signals_on_signal(int signo, void *arg)
 		/* Who wants its end does not wait for who reads its output. */
 		if (a->ended && signals_ends(signo))
 			logs_drain_end(a->logs);
+	} else if (signo == SIGTSTP) {
+		agent_stand_still(a);
 	} else if (preempting_signal(a, signo)) {
 		return;
 	} else if (signals_ends(signo)) {
@@ -111,6 +113,9 @@ int agent_signals_init(struct agent *a, struct error *err)
 	/* Under nohup the hang-up is ignored, and stays so. */
 	if (!r && !sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
 		r = signals_add(a, SIGHUP);
+	/* Handed on by the guard of a shell's job. */
+	if (!r && a->opt.foreground)
+		r = signals_add(a, SIGTSTP);
 	if (!r)
 		r = signals_add_list(a, a->spec->stop.forward);
 	if (!r && (a->spec->preemption.notices & SPEC_NOTICE_SIGNAL))

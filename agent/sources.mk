@@ -123,6 +123,7 @@ agent_SRC := \
 	agent/single_call.c \
 	agent/slots_text.c \
 	agent/spawn.c \
+	agent/standstill.c \
 	agent/stop.c \
 	agent/store.c \
 	agent/store_memory.c \

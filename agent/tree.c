@@ -55,6 +55,25 @@ int tree_signal(const struct tree_except *except, int signo)
 	return n < 0 ? n : sent;
 }
 
+/* What was forked between the look and the signal shows up in the next look. A process that does
+ * not stop at once (it waits for a disk) has the signal all the same. */
+void tree_stop(void)
+{
+	enum { TREE_LOOKS = 8 };
+	int going = 1;
+
+	for (int look = 0; look < TREE_LOOKS && going > 0; look++) {
+		_cleanup_free_ struct proc_stat *procs = NULL;
+		int n = tree_list(NULL, &procs);
+
+		going = 0;
+		for (int i = 0; i < n; i++)
+			if (procs[i].state != 'T' && procs[i].state != 't' &&
+				proc_kill(&procs[i], SIGSTOP) == 0)
+				going++;
+	}
+}
+
 int tree_count(const struct tree_except *except, pid_t *ret_pid, char *ret_comm, bool *ret_stuck)
 {
 	_cleanup_free_ struct proc_stat *procs = NULL;

@@ -20,6 +20,9 @@ struct tree_except {
  * many were signalled, or a negative errno. */
 int tree_signal(const struct tree_except *except, int signo);
 
+/* Stops every living descendant of the caller, those too that are forked meanwhile. */
+void tree_stop(void);
+
 /* How many living descendants there are; one of them in ret_pid and its name in ret_comm (17
  * bytes), preferably one in uninterruptible sleep, which is told by ret_stuck. */
 int tree_count(const struct tree_except *except, pid_t *ret_pid, char *ret_comm, bool *ret_stuck);

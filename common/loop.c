@@ -206,12 +206,19 @@ void loop_run_once(struct loop *l, bool wait)
 		log_debug("the loop has failed: %s", strerror(errno));
 }
 
+static uint64_t stood_still_ms;
+
+void loop_stood_still(uint64_t ms)
+{
+	stood_still_ms += ms;
+}
+
 uint64_t loop_now_ms(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	return (uint64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000 - stood_still_ms;
 }
 
 uint64_t loop_real_us(void)

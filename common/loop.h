@@ -39,9 +39,14 @@ void loop_quit(struct loop *l, int code);
 /* Runs what is ready without waiting, for tests. */
 void loop_run_once(struct loop *l, bool wait);
 
-/* CLOCK_MONOTONIC in milliseconds, read anew at each call; CLOCK_REALTIME in microseconds. */
+/* CLOCK_MONOTONIC in milliseconds, less what loop_stood_still() was told, read anew at each call;
+ * CLOCK_REALTIME in microseconds. */
 uint64_t loop_now_ms(void);
 uint64_t loop_real_us(void);
+
+/* The process and all that it waits for have stood still for so long, until now: that time has not
+ * passed for any timer or deadline. */
+void loop_stood_still(uint64_t ms);
 
 /* A timer that fires once each time it is armed. delay_ms 0 fires on the next turn. */
 _must_check_ int loop_timer_new(struct loop *l, loop_fn fn, void *arg, struct loop_timer **ret);

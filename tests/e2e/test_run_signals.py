@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signals and the end of a foreground run: Ctrl-C, TERM, HUP, QUIT, forwarded ones, kill -9."""
 
+import json
 import os
 import pty
 import signal
@@ -9,7 +10,10 @@ import time
 
 import pytest
 
-from harness import CTL, PATIENCE, PUPPET, Unmet, alive, descendants, wait_file, wait_for, wait_gone
+from harness import (CTL, PATIENCE, PUPPET, SLOWER, Unmet, alive, descendants, stat_of, wait_file, wait_for,
+                     wait_gone)
+from processes import children
+from terminal import Terminal
 
 # Where the flag is not heeded, the run does not end in the time of the test.
 ENDLESS = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "3600"}
@@ -193,6 +197,103 @@ def test_a_stopped_worker_still_ends(box):
             os.kill(pid, signal.SIGSTOP)
     run.signal(signal.SIGTERM)
     assert run.wait().rc == 143
+
+
+def states(pids):
+    return {stat_of(pid)[0] for pid in pids}
+
+
+def in_a_shell(box, *args):
+    """A run in a shell with job control: the terminal, the guard and what is below the agent."""
+    t = Terminal(box, "bash", "--norc", "--noprofile", "-i", env={"PS1": "$ "})
+    t.type(" ".join([CTL, "run", f"--log-dir={box.path('logs')}", *args]) + "\n")
+    for rank in (0, 1):
+        wait_file(box.path(f"up.{rank}"))
+    guard, = children(t.program.pid)
+    agent, = children(guard)
+    return t, guard, descendants(agent)
+
+
+def test_a_shell_stops_and_continues_a_run(box):
+    go = box.path("go")
+    t, guard, workers = in_a_shell(
+        box, "--nproc-per-node=2", PUPPET, f"fork:touch:{box.path('child')}.%r+hang",
+        f"touch:{box.path('up')}.%r", f"wait-file:{go}", "print:we''nt-on", "exit:3")
+    for rank in (0, 1):
+        wait_file(box.path(f"child.{rank}"))
+    for how, running in (("fg", True), ("bg", False)):
+        workers = descendants(children(guard)[0])
+        assert len(workers) == 4 and "T" not in states(workers)
+        t.type("\x1a")
+        t.expect("Stopped")
+        assert states([guard, *workers]) == {"T"}, "the job stands still when the shell is back"
+        t.type(f"{how}\n")
+        wait_for(lambda: "T" not in states([guard, *workers]), what="it to go on")
+        wait_for(lambda: (t.foreground() == guard) == running, what="the terminal to be with whom it belongs")
+        if not running:
+            t.type("fg\n")
+            wait_for(lambda: t.foreground() == guard, what="it to come back")
+    go.touch()
+    t.expect("went-on")
+    wait_for(lambda: t.foreground() == t.program.pid, what="the shell to have the terminal")
+    t.type("echo left $?\n")
+    t.expect("left 3")
+    t.type("exit\n")
+    t.wait()
+    text = (box.run_dir() / "events.jsonl").read_text()
+    events = [json.loads(line)["event"] for line in text.splitlines()]
+    assert events.count("suspended") == events.count("resumed") == 2
+
+
+@pytest.mark.parametrize("end", ["kill", "hangup", "guard"])
+def test_a_stopped_run_can_be_ended(box, end):
+    t, guard, workers = in_a_shell(
+        box, "--nproc-per-node=2", PUPPET, f"touch:{box.path('up')}.%r", "hang")
+    agent = stat_of(workers[0])[1]
+    t.type("\x1a")
+    t.expect("Stopped")
+    if end == "kill":
+        t.type("kill %1\n")
+    elif end == "hangup":
+        t.close()
+    else:
+        os.kill(guard, signal.SIGKILL)
+    for pid in (guard, agent, *workers):
+        wait_gone(pid)
+
+
+def test_a_run_without_a_shell_that_could_continue_it_does_not_stop(box):
+    run = box.run_start(PUPPET, f"touch:{box.path('up')}", f"wait-file:{box.path('go')}", "exit:3")
+    wait_file(box.path("up"))
+    run.signal(signal.SIGTSTP)
+    box.path("go").touch()
+    assert run.wait().rc == 3
+
+
+def test_limits_stand_still_with_a_run(box):
+    seconds = 4 * SLOWER
+    path = box.path("job.yaml")
+    path.write_text(f"""
+name: still
+max_run_time: {seconds}s
+logs: {{redirects: 3}}
+heartbeat: {{log_timeout: {seconds}s}}
+roles: [{{replicas: 2, command: [{PUPPET}, "print:one", "touch:{box.path('up')}.%r",
+          "wait-file:{box.path('go')}", "print:two", "exit:3"]}}]
+""")
+    t, guard, workers = in_a_shell(box, "--spec", str(path))
+    t.type("\x1a")
+    t.expect("Stopped")
+    # The passing of time is what this is about.
+    time.sleep(seconds + 1)
+    t.type("fg\n")
+    wait_for(lambda: states([guard, *workers]) <= {"S", "R"}, what="it to go on")
+    box.path("go").touch()
+    wait_for(lambda: t.foreground() == t.program.pid, what="the shell to have the terminal")
+    t.type("echo left $?\n")
+    t.expect("left 3")
+    t.type("exit\n")
+    t.wait()
 
 
 def test_the_grandchildren_of_a_worker_get_the_signal_too(box):

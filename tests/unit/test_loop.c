@@ -213,6 +213,25 @@ START_TEST(a_timer_fires_once_per_arming)
 }
 END_TEST
 
+START_TEST(time_that_was_stood_still_has_not_passed)
+{
+	uint64_t before = loop_now_ms(), still = before / 2;
+
+	ck_assert_int_eq(loop_timer_new(loop, fired, NULL, &timer), 0);
+	count = 19;
+	loop_timer_arm(timer, 0);
+	/* As if the clock had gone on for so long in between. */
+	loop_stood_still(still);
+	ck_assert_int_lt((int64_t)(loop_now_ms() - before), 0);
+	loop_run_once(loop, false);
+	loop_run_once(loop, false);
+	ck_assert(loop_timer_armed(timer));
+	ck_assert_int_eq(count, 19);
+	loop_stood_still(-still);
+	ck_assert_uint_ge(loop_now_ms(), before);
+}
+END_TEST
+
 START_TEST(a_disarmed_timer_does_not_fire)
 {
 	ck_assert_int_eq(loop_timer_new(loop, fired, NULL, &timer), 0);
@@ -531,6 +550,7 @@ int main(void)
 	tcase_add_test(t, a_timer_may_free_itself);
 	tcase_add_test(t, a_timer_is_never_early);
 	tcase_add_test(t, a_timer_fires_once_per_arming);
+	tcase_add_test(t, time_that_was_stood_still_has_not_passed);
 	tcase_add_test(t, a_disarmed_timer_does_not_fire);
 	tcase_add_test(t, a_descriptor_is_reported_while_it_is_ready_and_not_while_paused);
 	tcase_add_test(t, a_descriptor_handle_may_free_itself);
