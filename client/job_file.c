@@ -19,15 +19,6 @@ void job_file_fini(struct job_file *f)
 	*f = (struct job_file){ 0 };
 }
 
-/* What ends in a single line. Returns -EBADMSG, or -ENOMEM. */
-static int refuse(struct job_file *f, const char *text)
-{
-	f->problems = calloc(2, sizeof(*f->problems));
-	if (f->problems)
-		f->problems[0] = strdup(text);
-	return f->problems && f->problems[0] ? -EBADMSG : -ENOMEM;
-}
-
 /* Makes object's path absolute where it is one. */
 static int make_absolute(json_t *object, const char *key, const char *dir)
 {
@@ -78,77 +69,108 @@ static int problem_order(const void *a, const void *b)
 	return x->order < y->order ? -1 : 1;
 }
 
+static int line(const char *name, size_t line, size_t column, const char *text, struct problem *ret)
+{
+	ret->line = line;
+	ret->column = column;
+	if (asprintf(&ret->text, "%s:%zu:%zu: %s", name, line, column, text) >= 0)
+		return 0;
+	ret->text = NULL;
+	return -ENOMEM;
+}
+
 static int place(const struct yaml_marks *marks, const char *name, const struct error *err,
 	struct problem *ret)
 {
 	const struct yaml_mark *mark = yaml_marks_find(marks, err->field);
-	int r;
 
-	if (mark) {
-		ret->line = mark->line;
-		ret->column = mark->column;
-		r = asprintf(
-			&ret->text, "%s:%zu:%zu: %s", name, mark->line, mark->column, err->text);
-	} else {
-		r = asprintf(&ret->text, "%s: %s", name, err->text);
-	}
-	if (r < 0)
-		ret->text = NULL;
-	return r < 0 ? -ENOMEM : 0;
+	if (mark)
+		return line(name, mark->line, mark->column, err->text, ret);
+	if (asprintf(&ret->text, "%s: %s", name, err->text) >= 0)
+		return 0;
+	ret->text = NULL;
+	return -ENOMEM;
 }
 
-/* In the order of the file. Returns -EBADMSG, or -ENOMEM. */
-static int tell(struct job_file *f, const char *name, const struct yaml_marks *marks,
-	const struct spec_problems *all)
+/* What cannot be read any further: keys that were wrong before, and text. Returns -EBADMSG, or
+ * -ENOMEM. */
+static int refuse(
+	struct job_file *f, const char *name, const struct yaml_problems *keys, const char *text)
 {
-	_cleanup_free_ struct problem *problems = calloc(all->n + 1, sizeof(*problems));
+	f->problems = calloc(keys->n + 2, sizeof(*f->problems));
+	if (!f->problems)
+		return -ENOMEM;
+	for (size_t i = 0; i < keys->n; i++) {
+		const struct yaml_problem *key = &keys->items[i];
+		struct problem p;
+
+		if (line(name, key->line, key->column, key->text, &p) < 0)
+			return -ENOMEM;
+		f->problems[i] = p.text;
+	}
+	f->problems[keys->n] = strdup(text);
+	return f->problems[keys->n] ? -EBADMSG : -ENOMEM;
+}
+
+/* All of it, in the order of the file. Returns -EBADMSG, or -ENOMEM. */
+static int tell(struct job_file *f, const char *name, const struct yaml_problems *keys,
+	const struct yaml_marks *marks, const struct spec_problems *all)
+{
+	size_t n = keys->n + all->n, k = 0;
+	_cleanup_free_ struct problem *problems = calloc(n + 1, sizeof(*problems));
 	int r = 0;
 
-	f->problems = calloc(all->n + 1, sizeof(*f->problems));
+	f->problems = calloc(n + 1, sizeof(*f->problems));
 	if (!problems || !f->problems)
 		return -ENOMEM;
-	for (size_t i = 0; i < all->n; i++) {
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const struct yaml_problem *key = i < keys->n ? &keys->items[i] : NULL;
+
 		problems[i].order = i;
-		if (r == 0)
-			r = place(marks, name, &all->items[i], &problems[i]);
+		if (key)
+			r = line(name, key->line, key->column, key->text, &problems[i]);
+		else
+			r = place(marks, name, &all->items[i - keys->n], &problems[i]);
 	}
-	qsort(problems, all->n, sizeof(*problems), problem_order);
-	for (size_t i = 0, k = 0; i < all->n; i++)
+	qsort(problems, n, sizeof(*problems), problem_order);
+	for (size_t i = 0; i < n; i++)
 		if (problems[i].text)
 			f->problems[k++] = problems[i].text;
 	return r < 0 ? r : -EBADMSG;
 }
 
-static int check(struct job_file *f, const char *name, const char *text, size_t len)
+static int check(struct job_file *f, const char *name, const char *text, size_t len,
+	const struct yaml_problems *keys)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	_cleanup_(spec_problems_fini) struct spec_problems all = { 0 };
 	_cleanup_(yaml_marks_fini) struct yaml_marks marks = { 0 };
 	int r = spec_parse_all(f->doc, &spec, &all, NULL);
 
-	if (r != -EINVAL)
+	if (r == -ENOMEM || (r == 0 && !keys->n))
 		return r;
 	r = yaml_marks_read(text, len, &marks);
-	return r < 0 ? r : tell(f, name, &marks, &all);
+	return r < 0 ? r : tell(f, name, keys, &marks, &all);
 }
 
 int job_file_load(const char *path, struct job_file *ret)
 {
 	const char *name = strcmp(path, "-") ? path : "<stdin>";
 	_cleanup_free_ char *text = NULL;
+	_cleanup_(yaml_problems_fini) struct yaml_problems keys = { 0 };
 	struct job_file f = { 0 };
 	struct error err = { 0 };
 	size_t len;
 	int r = yaml_read(path, &text, &len, &err);
 
 	if (r == 0)
-		r = yaml_parse(text, len, name, &f.doc, &err);
+		r = yaml_parse_all(text, len, name, &f.doc, &keys, &err);
 	if (r < 0 && r != -ENOMEM)
-		r = refuse(&f, err.text);
+		r = refuse(&f, name, &keys, err.text);
 	if (r == 0)
 		r = make_paths_absolute(f.doc, path);
 	if (r == 0)
-		r = check(&f, name, text, len);
+		r = check(&f, name, text, len, &keys);
 	if (r < 0) {
 		json_decref(f.doc);
 		f.doc = NULL;

@@ -17,6 +17,14 @@ static bool looks_like_json(const char *text, size_t len)
 	return i < len && text[i] == '{';
 }
 
+void yaml_problems_fini(struct yaml_problems *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		free(p->items[i].text);
+	free(p->items);
+	*p = (struct yaml_problems){ 0 };
+}
+
 #if HAVE_YAML
 
 #include "client/yaml_scalar.h"
@@ -40,6 +48,7 @@ struct loader {
 	struct anchor *anchors;
 	size_t n_anchors;
 	size_t nodes;
+	struct yaml_problems *problems; /* NULL: the first one ends it */
 };
 
 static int complain(struct loader *l, int code, const yaml_mark_t *mark, const char *text)
@@ -168,7 +177,24 @@ static int sequence(struct loader *l, int depth, json_t *array)
 	}
 }
 
-/* Whether event may be a key of object. */
+/* Keeps what is wrong at mark. */
+static int keep(struct loader *l, const yaml_mark_t *mark, const char *text)
+{
+	struct yaml_problems *p = l->problems;
+	struct yaml_problem *items = reallocarray(p->items, p->n + 1, sizeof(*items));
+	char *copy = strdup(text);
+
+	if (items)
+		p->items = items;
+	if (!items || !copy) {
+		free(copy);
+		return error_set(l->err, -ENOMEM, "%s: out of memory", l->name);
+	}
+	items[p->n++] = (struct yaml_problem){ mark->line + 1, mark->column + 1, copy };
+	return 0;
+}
+
+/* Whether event may be a key of object. 1: it is there already, which was kept. */
 static int check_key(struct loader *l, const yaml_event_t *event, const json_t *object)
 {
 	const char *key = (const char *)event->data.scalar.value;
@@ -186,17 +212,32 @@ static int check_key(struct loader *l, const yaml_event_t *event, const json_t *
 	if (json_object_get(object, key)) {
 		snprintf(text, sizeof(text), "the key %s is there for the second time",
 			quote_text(key, quoted));
-		return complain(l, -EINVAL, &event->start_mark, text);
+		if (!l->problems)
+			return complain(l, -EINVAL, &event->start_mark, text);
+		return keep(l, &event->start_mark, text) < 0 ? -ENOMEM : 1;
 	}
 	return 0;
+}
+
+/* The value that begins with the next event. */
+static int next_node(struct loader *l, int depth, json_t **ret)
+{
+	yaml_event_t event;
+	int r = next(l, &event);
+
+	if (r < 0)
+		return r;
+	r = node(l, &event, depth, ret);
+	yaml_event_delete(&event);
+	return r;
 }
 
 static int mapping(struct loader *l, int depth, json_t *object)
 {
 	for (;;) {
-		yaml_event_t event, member;
-		json_t *value = NULL;
-		int r = next(l, &event);
+		_cleanup_json_ json_t *value = NULL;
+		yaml_event_t event;
+		int r = next(l, &event), again;
 
 		if (r < 0)
 			return r;
@@ -204,14 +245,11 @@ static int mapping(struct loader *l, int depth, json_t *object)
 			yaml_event_delete(&event);
 			return 0;
 		}
-		r = check_key(l, &event, object);
-		if (r == 0)
-			r = next(l, &member);
-		if (r == 0) {
-			r = node(l, &member, depth, &value);
-			yaml_event_delete(&member);
-		}
-		if (r == 0 && json_put(object, (const char *)event.data.scalar.value, value) < 0)
+		again = check_key(l, &event, object);
+		r = again < 0 ? again : next_node(l, depth, &value);
+		if (r == 0 && !again &&
+			json_put(object, (const char *)event.data.scalar.value, TAKE_PTR(value)) <
+				0)
 			r = error_set(l->err, -ENOMEM, "%s: out of memory", l->name);
 		yaml_event_delete(&event);
 		if (r < 0)
@@ -311,9 +349,10 @@ static int document(struct loader *l, json_t **ret)
 	return r;
 }
 
-static int parse(const char *text, size_t len, const char *name, json_t **ret, struct error *err)
+static int parse(const char *text, size_t len, const char *name, json_t **ret,
+	struct yaml_problems *problems, struct error *err)
 {
-	struct loader l = { .name = name, .err = err };
+	struct loader l = { .name = name, .err = err, .problems = problems };
 	_cleanup_json_ json_t *value = NULL;
 	int r;
 
@@ -334,7 +373,8 @@ static int parse(const char *text, size_t len, const char *name, json_t **ret, s
 
 #else
 
-static int parse(const char *text, size_t len, const char *name, json_t **ret, struct error *err)
+static int parse(const char *text, size_t len, const char *name, json_t **ret,
+	struct yaml_problems *problems, struct error *err)
 {
 	int r;
 
@@ -347,7 +387,8 @@ static int parse(const char *text, size_t len, const char *name, json_t **ret, s
 
 #endif
 
-int yaml_parse(const char *text, size_t len, const char *name, json_t **ret, struct error *err)
+int yaml_parse_all(const char *text, size_t len, const char *name, json_t **ret,
+	struct yaml_problems *problems, struct error *err)
 {
 	if (len > YAML_BYTES_MAX)
 		return error_set(
@@ -356,7 +397,12 @@ int yaml_parse(const char *text, size_t len, const char *name, json_t **ret, str
 	 */
 	if (looks_like_json(text, len) && json_parse(text, len, 0, ret, NULL) == 0)
 		return 0;
-	return parse(text, len, name, ret, err);
+	return parse(text, len, name, ret, problems, err);
+}
+
+int yaml_parse(const char *text, size_t len, const char *name, json_t **ret, struct error *err)
+{
+	return yaml_parse_all(text, len, name, ret, NULL, err);
 }
 
 /* Also of pipes, as in --spec <(generate). */

@@ -25,6 +25,22 @@ enum {
 _must_check_ int yaml_parse(
 	const char *text, size_t len, const char *name, json_t **ret, struct error *err);
 
+/* What is wrong, and leaves the rest of a text readable. */
+struct yaml_problem {
+	size_t line, column; /* from 1 */
+	char *text;
+};
+struct yaml_problems {
+	struct yaml_problem *items;
+	size_t n;
+};
+void yaml_problems_fini(struct yaml_problems *p);
+
+/* As yaml_parse(), but keys that are there for the second time are added to problems, and passed
+ * over. problems is to be freed by yaml_problems_fini() always. */
+_must_check_ int yaml_parse_all(const char *text, size_t len, const char *name, json_t **ret,
+	struct yaml_problems *problems, struct error *err);
+
 /* Reads a file ("-": standard input), up to one byte more than yaml_parse() takes. ret is owned.
  * Returns 0 or what reading it returns, with err. */
 _must_check_ int yaml_read(const char *path, char **ret, size_t *ret_len, struct error *err);

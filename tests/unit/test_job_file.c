@@ -70,7 +70,17 @@ static const struct {
 	{ "roles:\n- command: [a]\n  env: &e {A: []}\n- name: b\n  command: [a]\n  env: *e\n",
 		":3:12: roles[0].env.A: expected a string, a number or a boolean, got []\n"
 		":6:3: roles[1].env.A: expected a string, a number or a boolean, got []\n" },
+	/* The first of two equal keys is the one that is looked at. */
+	{ "name: a\nroles:\n- command: [a]\n  command: 3\n  replicas: 0\nname: /\n",
+		":4:3: the key \"command\" is there for the second time\n"
+		":5:3: roles[0].replicas: expected an integer from 1 to 4096, \"auto\", \"cpu\", \"gpu\" or "
+		"\"xpu\", got 0\n"
+		":6:1: the key \"name\" is there for the second time\n" },
+	{ "roles: [{command: [a], command: [b]}]",
+		":1:24: the key \"command\" is there for the second time\n" },
 	/* What is no YAML ends at its first error. */
+	{ "a: 1\na: 2\nb: [\n", ":2:1: the key \"a\" is there for the second time\n"
+				":4:1: did not find expected node content\n" },
 	{ "roles: [\n", ":2:1: did not find expected node content\n" },
 	{ "- 1\n", ":1:1: a specification is an object with the key `roles`\n" },
 };
