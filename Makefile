@@ -178,12 +178,13 @@ distclean:
 
 help:
 	@echo 'make                programs and examples, in $(B)/'
-	@echo 'make check          unit and end-to-end tests'
-	@echo 'make check-asan     both under address and undefined sanitizers'
+	@echo 'make check          style, unit and end-to-end tests'
+	@echo 'make check-ci       the same, and under sanitizers what abuses, stresses or parses'
+	@echo 'make check-asan     unit and end-to-end tests under address and undefined sanitizers'
 	@echo 'make check-valgrind unit tests under valgrind'
 	@echo 'make check-tsan     tests of the library for workers under the thread sanitizer'
 	@echo 'make lint           format, style rules, man pages, no warnings of the compiler'
-	@echo 'make check-all      all of these with one total, as CI does'
+	@echo 'make check-all      all of these with one total, before a release'
 	@echo 'make analyze        clang static analyser'
 	@echo 'make fuzz           each libFuzzer target for FUZZ_SECONDS (20)'
 	@echo 'make bench          figures beside their peers, table and JSON'

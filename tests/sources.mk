@@ -153,6 +153,11 @@ pure_TESTS := \
 	duration ranks signals size stdmap \
 	address job_names similar completion export line_printer verbs humane table report config \
 	access clock
+# End-to-end files that abuse, stress or parse, tests/e2e/test_<name>.py: CI runs them under
+# sanitizers, too.
+abuse_E2E := churn errors heartbeat kv_pipeline log_files logs preempt_stress protocol queue_abuse \
+	queue_deaths queue_durable queue_stress results share survival teardown validate \
+	worker_abuse worker_limits
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
 	tests/tools/libworker \

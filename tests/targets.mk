@@ -88,27 +88,31 @@ asan_unit_suites = $(call unit,asan/unit,$(ASAN),$(SANITIZED),$(unit_TESTS))
 tsan_suites = $(call unit,tsan,$(TSAN),TSAN_OPTIONS=exitcode=66:halt_on_error=1,$(TSAN_TESTS))
 endif
 
-# e2e NAME, BUILD DIRECTORY, VARIABLES. What a Python has of pytest's plugins takes longer to start
-# than many a suite, and none is used.
+# e2e NAME, BUILD DIRECTORY, VARIABLES; e2e_of FILES, and the same. What a Python has of pytest's
+# plugins takes longer to start than many a suite, and none is used.
 E2E := $(patsubst tests/e2e/test_%.py,%,$(wildcard tests/e2e/test_*.py))
-e2e = $(foreach t,$(E2E),$(1)/$t env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
-	ELASTIC_BUILD=$(abspath $(2)) $(strip $(3)) $(PYTHON) -m pytest -q -p no:cacheprovider \
+e2e = $(call e2e_of,$(E2E),$(1),$(2),$(3))
+e2e_of = $(foreach t,$(1),$(2)/$t env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
+	ELASTIC_BUILD=$(abspath $(3)) $(strip $(4)) $(PYTHON) -m pytest -q -p no:cacheprovider \
 	$(PYTEST_ARGS) tests/e2e/test_$t.py<end>)
 ifeq ($(HAVE_PYTEST),)
 e2e_suites = $(call none_for,e2e,no pytest here)
+abuse_suites = $(call none_for,asan/e2e,no pytest here)
 else
 e2e_suites = $(call e2e,e2e,$(B))
 asan_e2e_suites = $(call e2e,asan/e2e,$(ASAN),$(SANITIZED))
+abuse_suites = $(call e2e_of,$(abuse_E2E),asan/e2e,$(ASAN),$(SANITIZED))
 endif
 
 lint_suites := $(foreach c,$(LINT),lint/$c tests/tools/lint $c<end>)lint/warnings \
 	sh -c '! find $(B)/obj -name "*.warnings" -exec cat {} + | grep .'<end>
 
-.PHONY: check check-unit check-e2e check-valgrind lint
-check: built
-	$(begin)
-	$(call run_list,$(e2e_suites)$(unit_suites))
+.PHONY: check run-check check-unit check-e2e check-valgrind lint
+check: run-check
 	$(total)
+run-check: built
+	$(begin)
+	$(call run_list,$(e2e_suites)$(unit_suites)$(lint_suites))
 check-unit: unit-programs
 	$(begin)
 	$(call run_list,$(unit_suites))
@@ -192,7 +196,18 @@ fuzz_suites = $(foreach t,$(fuzz_TARGETS),fuzz/$t $(FUZZ)/tests/fuzz/fuzz_$t -ti
 	-artifact_prefix=$(FUZZ)/corpus/$t- $(FUZZ)/corpus/$t tests/fuzz/corpus/$t<end>)
 run_fuzz = $(if $(CAN_FUZZ),$(fuzz_suites),$(call none_for,fuzz,no clang with libFuzzer))
 
-# All of the above with one total, as CI runs it.
+# What CI runs: the checks, and under sanitizers the unit tests and those end-to-end tests that
+# abuse, stress or parse.
+.PHONY: check-ci run-ci
+check-ci: run-ci
+	$(total)
+run-ci: built
+	$(begin)
+	$(build_asan)
+	$(call run_list,$(abuse_suites)$(e2e_suites)$(asan_unit_suites)$(unit_suites)$(lint_suites))
+	$(asan_reports)
+
+# All of the above with one total, before a release.
 .PHONY: check-all run-all
 check-all: run-all
 	$(total)
