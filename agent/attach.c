@@ -38,6 +38,7 @@ struct attach {
 	int pidfd;
 	struct loop_fd *watch;
 	struct loop_timer *timer;
+	bool ignore_exit; /* of whatever ends it but the group: it is stopped on purpose then */
 	bool over; /* the process is gone, as these tell; what it left behind is looked for */
 	int code, status, looks;
 	const char *note;
@@ -134,6 +135,7 @@ static void attach_done(struct attach *at)
 			"%s (pid %d): %s", t ? task_called(t) : at->role, (int)at->pid, at->note);
 	if (t) {
 		t->attached = false;
+		t->on_purpose |= at->ignore_exit && !t->stop_us;
 		workers_task_ending(a);
 		agent_task_ended(a, t, at->code, at->status);
 	}
@@ -308,8 +310,8 @@ static json_t *attach_start_order(struct agent *a, const struct task *t, const s
 	return answer;
 }
 
-static struct attach *attach_new(
-	struct agent *a, struct varlink_call *call, const struct task *t, const struct env *env)
+static struct attach *attach_new(struct agent *a, struct varlink_call *call, const struct task *t,
+	const struct env *env, bool ignore_exit)
 {
 	struct attach *at = calloc(1, sizeof(*at));
 	const char *token = env_get(env, "ELASTICD_TOKEN");
@@ -317,7 +319,9 @@ static struct attach *attach_new(
 
 	if (!at)
 		return NULL;
-	*at = (struct attach){ .a = a, .call = call, .index = t->index, .pidfd = -1 };
+	*at = (struct attach){
+		.a = a, .call = call, .index = t->index, .pidfd = -1, .ignore_exit = ignore_exit
+	};
 	at->role = strdup(t->role->name);
 	if (token && *token && asprintf(&mark, "ELASTICD_TOKEN=%s", token) < 0) {
 		mark = NULL;
@@ -375,11 +379,12 @@ static bool attach_is_free(const struct task *t)
 }
 
 /* t does not run: whoever calls may make its process. */
-static int attach_offer(struct agent *a, struct varlink_call *call, struct task *t)
+static int attach_offer(
+	struct agent *a, struct varlink_call *call, struct task *t, bool ignore_exit)
 {
 	_cleanup_(env_fini) struct env env = { 0 };
 	int r = attach_prepare(a, t, &env);
-	struct attach *at = r < 0 ? NULL : attach_new(a, call, t, &env);
+	struct attach *at = r < 0 ? NULL : attach_new(a, call, t, &env, ignore_exit);
 
 	if (!at)
 		return attach_failed(a, call, t, r < 0 ? r : -ENOMEM);
@@ -396,6 +401,7 @@ static int attach_offer(struct agent *a, struct varlink_call *call, struct task 
 int attach_begin(struct agent *a, struct varlink_call *call, const json_t *p)
 {
 	const char *role = json_get_string(p, "role", "");
+	bool ignore_exit = json_get_bool(p, "ignore_exit", false);
 	int index = (int)json_get_int(p, "index", 0), r;
 	struct task *t;
 
@@ -406,20 +412,22 @@ int attach_begin(struct agent *a, struct varlink_call *call, const json_t *p)
 	if (!t)
 		return r;
 	if (attach_is_free(t))
-		return attach_offer(a, call, t);
+		return attach_offer(a, call, t, ignore_exit);
 	if (!json_get_bool(p, "replace", false) || t->replaced)
 		return attach_refuse(a, call, t);
-	return attach_replace(a, call, t);
+	return attach_replace(a, call, t, ignore_exit);
 }
 
-int attach_replaced(struct agent *a, struct varlink_call *call, const char *role, int index)
+int attach_replaced(
+	struct agent *a, struct varlink_call *call, const char *role, int index, bool ignore_exit)
 {
 	int r;
 	struct task *t = attach_look_up(a, call, role, index, &r);
 
 	if (!t)
 		return r;
-	return attach_is_free(t) ? attach_offer(a, call, t) : attach_refuse(a, call, t);
+	return attach_is_free(t) ? attach_offer(a, call, t, ignore_exit)
+				 : attach_refuse(a, call, t);
 }
 
 /* 0, or a negative errno with a text: what can be known of a process that somebody else made. */

@@ -20,10 +20,11 @@ int attach_ended(struct agent *a, struct varlink_call *call, const json_t *p);
 
 /* attach_replace.c: stops t, which runs, and goes on with attach_replaced() when nothing is left of
  * it, unless the caller is gone by then. Until then the group is not judged as if t had ended. */
-int attach_replace(struct agent *a, struct varlink_call *call, struct task *t);
+int attach_replace(struct agent *a, struct varlink_call *call, struct task *t, bool ignore_exit);
 /* Goes on with a call of Attach: looks anew whether the task can be attached. Answers. Settles
  * nothing: it may be called from anywhere. */
-int attach_replaced(struct agent *a, struct varlink_call *call, const char *role, int index);
+int attach_replaced(
+	struct agent *a, struct varlink_call *call, const char *role, int index, bool ignore_exit);
 
 /* Attached tasks are being stopped (t NULL: all): tells whoever sits there why. One whose process
  * was not made yet is over. */

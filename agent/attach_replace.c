@@ -19,6 +19,7 @@ struct attach_replace {
 	struct varlink_call *call;
 	char *role;
 	int index;
+	bool ignore_exit;
 };
 
 static struct attach_replace *replace_free(struct attach_replace *x)
@@ -47,7 +48,7 @@ static void replace_stopped(void *arg)
 
 	replace_unkeep(x);
 	varlink_call_on_gone(x->call, NULL, NULL);
-	(void)attach_replaced(a, x->call, x->role, x->index);
+	(void)attach_replaced(a, x->call, x->role, x->index, x->ignore_exit);
 	/* Nobody may have taken the place. */
 	agent_judge(a);
 	agent_changed(a);
@@ -66,7 +67,7 @@ static void replace_gone(void *arg)
 	agent_changed(a);
 }
 
-int attach_replace(struct agent *a, struct varlink_call *call, struct task *t)
+int attach_replace(struct agent *a, struct varlink_call *call, struct task *t, bool ignore_exit)
 {
 	_cleanup_(replace_freep) struct attach_replace *x = calloc(1, sizeof(*x));
 	struct error err = { 0 };
@@ -74,7 +75,9 @@ int attach_replace(struct agent *a, struct varlink_call *call, struct task *t)
 
 	if (!x)
 		return -ENOMEM;
-	*x = (struct attach_replace){ .a = a, .call = call, .index = t->index };
+	*x = (struct attach_replace){
+		.a = a, .call = call, .index = t->index, .ignore_exit = ignore_exit
+	};
 	x->role = strdup(t->role->name);
 	if (!x->role)
 		return -ENOMEM;

@@ -30,6 +30,7 @@ struct attach {
 	char *job, *role;
 	int index;
 	char task[128];
+	bool ignore_exit;
 	int64_t kill_ms; /* CLOCK_MONOTONIC: when we kill it ourselves; -1: not */
 };
 
@@ -222,6 +223,22 @@ static char **environment(const json_t *order)
 	return texts(json_object_get(order, "env"), own, n);
 }
 
+/* Before anything runs: what its end will mean to the others. */
+static void tell_what_counts(const struct attach *a)
+{
+	if (a->ctl->quiet)
+		return;
+	if (a->ignore_exit)
+		ctl_error(a->ctl, 0,
+			"%s: when the program ends the worker is stopped, whatever its exit",
+			a->task);
+	else
+		ctl_error(a->ctl, 0,
+			"%s: the exit of the program counts as the worker's; "
+			"--detached-exit=ignore leaves it out",
+			a->task);
+}
+
 static int begin(struct attach *a, const json_t *order, char **argv)
 {
 	_cleanup_free_ char **command = texts(json_object_get(order, "command"), NULL, 0);
@@ -242,6 +259,7 @@ static int begin(struct attach *a, const json_t *order, char **argv)
 	if (limits && spec_limits_from_json(limits, &rlimits, &program.n_limits, &err) < 0)
 		return ctl_error(a->ctl, CTL_FAILED, "%s", err.text);
 	program.limits = rlimits;
+	tell_what_counts(a);
 	if (foreground_start(&a->program, &program, &err) < 0)
 		return ctl_error(a->ctl, CTL_FAILED, "%s", err.text);
 	r = run(a, &program);
@@ -262,6 +280,8 @@ static int first_order(struct attach *a, bool replace, json_t **ret)
 
 	if (replace)
 		p = ctl_with(p, "replace", json_true());
+	if (a->ignore_exit)
+		p = ctl_with(p, "ignore_exit", json_true());
 	r = ctl_stream(a->ctl, "Attach", p, &a->orders);
 	if (r == 0)
 		r = ctl_try_next(a->ctl, a->orders, ret, &more, &name, &err);
@@ -278,10 +298,15 @@ int cmd_attach(struct ctl *ctl, struct args *args)
 	_cleanup_json_ json_t *answer = NULL;
 	struct attach a = { .ctl = ctl, .kill_ms = -1 };
 	struct error err = { 0 };
+	const char *exit = args_get(args, "detached-exit");
 	int r;
 
 	if (address_parse(args->argv[0], &address, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
+	if (exit && strcmp(exit, "ignore") != 0 && strcmp(exit, "count") != 0)
+		return ctl_usage(
+			ctl, "--detached-exit: expected count or ignore, got \"%s\"", exit);
+	a.ignore_exit = exit && !strcmp(exit, "ignore");
 	r = tasks_one(ctl, &address, &a.role, &a.index);
 	if (r == 0) {
 		a.job = address.job;

@@ -48,6 +48,10 @@ static const struct arg_option restart_options[] = {
 
 static const struct arg_option attach_options[] = {
 	{ "replace", NULL, "stop the worker first if it runs", NULL, 0 },
+	{ "detached-exit", "WHAT",
+		"how the program ends counts as the worker's end (count), or is "
+		"as if a person had stopped it (ignore)",
+		"count ignore", 0 },
 	{ NULL },
 };
 

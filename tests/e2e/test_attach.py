@@ -153,6 +153,47 @@ def test_a_signal_to_the_client_goes_to_the_program(box, daemon):
     assert client.wait().rc == 9
 
 
+def test_it_says_before_it_begins_that_its_exit_counts(box, daemon):
+    run = start(box, daemon)
+    result = box.ctl("attach", "j/worker:0", "--", PUPPET, "eprint:begun", "exit:9")
+    first, second = result.err.splitlines()[:2]
+    assert first == ("elasticctl: worker:0: the exit of the program counts as the worker's; "
+                     "--detached-exit=ignore leaves it out"), result
+    assert second == "begun" and result.rc == 9, result
+    verdict = daemon.wait(run)["verdict"]
+    assert (verdict["result"], verdict["exit_status"]) == ("failed", 9), verdict
+
+
+@pytest.mark.parametrize("end", ["exit:9", "exit:0", "signal:KILL"])
+@pytest.mark.parametrize("stop", [True, False])
+def test_an_exit_that_is_ignored_leaves_the_worker_stopped(box, daemon, end, stop):
+    run = start(box, daemon, stop=stop)
+    args = [] if stop else ["--replace"]
+    result = box.ctl("attach", "--detached-exit=ignore", *args, "j/worker:0", "--", PUPPET, end)
+    assert "the worker is stopped, whatever its exit" in result.err.splitlines()[0], result
+    assert result.rc == {"exit:9": 9, "exit:0": 0, "signal:KILL": 137}[end], result
+    job = daemon.status("j")
+    assert job["state"] == "running" and not job.get("verdict"), job
+    mine = task(job, 0)
+    assert mine["state"] == "stopped" and mine["on_purpose"] and not mine.get("attached"), mine
+    assert box.ctl("restart", "j/worker:0").rc == 0
+    assert daemon.status("j")["run"] == run and task(daemon.status("j"), 0)["state"] == "running"
+
+
+def test_a_client_that_is_killed_leaves_the_worker_stopped_where_its_exit_is_ignored(box, daemon):
+    start(box, daemon)
+    client = box.ctl_start("attach", "--detached-exit=ignore", "j/worker:0", "--", PUPPET, "hang")
+    attached(daemon)
+    client.signal(signal.SIGKILL)
+    daemon.watch("j", lambda job, _: task(job, 0)["state"] == "stopped")
+    assert daemon.status("j")["state"] == "running"
+
+
+def test_a_word_that_says_nothing_about_the_exit_is_refused(box, daemon):
+    result = box.ctl("attach", "--detached-exit=maybe", "j/worker:0", "--", "true")
+    assert result.rc == 125 and "--detached-exit: expected count or ignore, got \"maybe\"" in result.err
+
+
 def test_a_shell_stops_and_continues_it(box, daemon):
     start(box, daemon)
     t = Terminal(box, "bash", "--norc", "--noprofile", "-i", env={"PS1": "$ "})
