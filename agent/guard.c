@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/guard.h"
 
+#include "agent/last_error.h"
 #include "agent/tree.h"
 #include "common/file.h"
 #include "common/log.h"
@@ -137,10 +138,19 @@ static int guard_watch(pid_t agent, bool foreground)
 	}
 }
 
-int guard_fork(
-	struct cgroup *cgroup, int keep_fd, const char *dir, bool foreground, sigset_t *ret_mask)
+/* For elasticd, which sees no more than that it has gone, and for the next agent. */
+static void guard_tell(pid_t agent, int signo, const char *state_dir)
 {
-	char name[SIGNALS_TEXT_MAX];
+	char name[SIGNALS_TEXT_MAX], text[96];
+
+	snprintf(text, sizeof(text), "the agent (pid %d) was killed by %s", (int)agent,
+		signals_name(signo, name));
+	log_error("%s: ending what it left", text);
+	last_error_save(state_dir, text);
+}
+
+int guard_fork(struct cgroup *cgroup, const struct guard_job *job, sigset_t *ret_mask)
+{
 	pid_t guard = getpid();
 	sigset_t all;
 	pid_t pid;
@@ -167,17 +177,16 @@ int guard_fork(
 	setpgid(pid, pid);
 	prctl(PR_SET_NAME, "elastic-guard");
 	cgroup_close(cgroup);
-	guard_close(keep_fd);
-	status = guard_watch(pid, foreground);
+	guard_close(job->keep_fd);
+	status = guard_watch(pid, job->foreground);
 	if (status < 0)
-		log_error("the agent (pid %d) was killed by %s: ending what it left", (int)pid,
-			signals_name(-status, name));
+		guard_tell(pid, -status, job->state_dir);
 	cgroup_reopen(cgroup);
 	/* An agent that ended by itself has waited for them already. */
 	guard_clean(cgroup, status < 0 ? GUARD_WAIT_S : GUARD_LAST_S);
 	cgroup_free(cgroup);
-	if (dir)
-		(void)!file_rm_rf(dir);
+	if (job->dir)
+		(void)!file_rm_rf(job->dir);
 	exit(status < 0 ? 125 : status);
 }
 

@@ -19,14 +19,20 @@
 #define GUARD_DIED_SIGNAL SIGRTMAX
 #define GUARD_STILL_SIGNAL (SIGRTMAX - 1)
 
+struct guard_job {
+	int keep_fd;	 /* the only descriptor above 2 that the guard keeps (the lock), or -1 */
+	const char *dir; /* removed at the end; NULL: none */
+	const char *state_dir; /* where it is left how the agent was killed; NULL: nowhere */
+	bool foreground;       /* SIGTSTP is handed on */
+};
+
 /*
- * Forks. In the agent proper it returns 0, with all signals blocked still and old in ret_mask.
- * foreground: SIGTSTP is handed on. The guard keeps no descriptor above 2 but keep_fd (the lock, or
- * -1), and never returns: it exits with the agent's exit status, or 125 when the agent was killed,
- * after having removed dir (NULL: none). Returns a negative errno when fork fails.
+ * Forks. In the agent proper it returns 0, with all signals blocked still and old in ret_mask. The
+ * guard never returns: it exits with the agent's exit status, or 125 when the agent was killed,
+ * after having removed job's dir. Returns a negative errno when fork fails.
  */
-int guard_fork(struct cgroup *cgroup, int keep_fd, const char *dir, bool foreground,
-	sigset_t *ret_mask) __attribute__((warn_unused_result));
+int guard_fork(struct cgroup *cgroup, const struct guard_job *job, sigset_t *ret_mask)
+	__attribute__((warn_unused_result));
 
 /* In the agent proper: whether its guard has died. */
 bool guard_gone(void);

@@ -7,6 +7,7 @@
 
 #include "agent/agent.h"
 #include "agent/guard.h"
+#include "agent/last_error.h"
 #include "agent/log_fs.h"
 #include "agent/serve.h"
 #include "agent/spawn.h"
@@ -188,6 +189,14 @@ static void main_share_console(struct agent *a)
 	log_set_sink(main_say, 1);
 }
 
+/* It cannot begin: r and text say why. */
+static int main_refuse(const struct main_options *o, int r, const char *text)
+{
+	log_error("%s", text);
+	last_error_end(o->agent.state_dir, r, text);
+	return EXIT_AGENT;
+}
+
 static int main_supervise(struct main_options *o, struct spec *spec, struct cgroup *cgroup,
 	const sigset_t *mask, bool *ret_guard_died)
 {
@@ -197,14 +206,12 @@ static int main_supervise(struct main_options *o, struct spec *spec, struct cgro
 	int r = loop_new(&loop);
 
 	if (r < 0) {
-		log_error("cannot make an event loop: %s", strerror(-r));
-		return EXIT_AGENT;
+		error_set(&err, r, "cannot make an event loop: %s", strerror(-r));
+		return main_refuse(o, r, err.text);
 	}
 	r = agent_new(loop, spec, &o->agent, cgroup, &a, &err);
-	if (r < 0) {
-		log_error("%s", err.text);
-		return EXIT_AGENT;
-	}
+	if (r < 0)
+		return main_refuse(o, r, err.text);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	if (o->agent.foreground)
 		main_share_console(a);
@@ -251,16 +258,17 @@ static int main_job(struct main_options *o)
 	_cleanup_free_ char *private_dir = NULL;
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	_cleanup_free_ char *run = NULL;
+	struct guard_job guard = { .keep_fd = o->lock_fd,
+		.state_dir = o->agent.state_dir,
+		.foreground = o->agent.foreground };
 	struct cgroup *cgroup = NULL;
 	bool guard_died = false;
 	struct error err = { 0 };
 	sigset_t mask;
 	int r = main_read_spec(o->spec_fd, &spec, &err);
 
-	if (r < 0) {
-		log_error("%s", err.text);
-		return EXIT_AGENT;
-	}
+	if (r < 0)
+		return main_refuse(o, r, err.text);
 	close(o->spec_fd);
 	if (!spec->name)
 		spec->name = main_default_name(spec);
@@ -272,8 +280,8 @@ static int main_job(struct main_options *o)
 	}
 	if (!o->agent.foreground)
 		log_set_context(spec->name);
-	private_dir = main_runtime_dir(o);
-	r = guard_fork(cgroup, o->lock_fd, private_dir, o->agent.foreground, &mask);
+	guard.dir = private_dir = main_runtime_dir(o);
+	r = guard_fork(cgroup, &guard, &mask);
 	if (r < 0) {
 		log_error("fork: %s", strerror(-r));
 		if (private_dir)

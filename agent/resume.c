@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
+#include "agent/last_error.h"
 #include "agent/preempting.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -149,12 +150,15 @@ static bool resume_restart(struct agent *a)
 void agent_resumed(struct agent *a)
 {
 	struct restart_fault fault = { .cause = RESTART_AGENT_LOST };
+	_cleanup_free_ char *why = last_error_take(a->opt.state_dir);
+	char what[256];
 
 	if (a->past_verdict && resume_to_end(a))
 		return;
 	if (a->attempt >= 0 || a->past_state)
 		events_add(a->events, "agent-lost", a->attempt, -1, NULL,
-			"the agent of this run had died; its workers were ended with it");
+			"the agent of this run had died%s%s; its workers were ended with it",
+			why ? ": " : "", why ? why : "");
 	if (resume_to_end(a))
 		return;
 	if (preempting_past(a)) { /* nothing is started while a notice is up */
@@ -167,7 +171,8 @@ void agent_resumed(struct agent *a)
 		agent_post(a, GROUP_EV_START);
 		return;
 	}
-	outcome_decide(a, &a->spec->restart, &fault, "the agent had died");
+	snprintf(what, sizeof(what), "%s", why ? why : "the agent had died");
+	outcome_decide(a, &a->spec->restart, &fault, what);
 	a->lost = !a->decision.restart;
 	agent_post(a, a->decision.restart ? GROUP_EV_RETRY : GROUP_EV_FAIL);
 }

@@ -49,6 +49,7 @@ agent_SRC := \
 	agent/kv_spot.c \
 	agent/kv_stream.c \
 	agent/kv_watch.c \
+	agent/last_error.c \
 	agent/launch.c \
 	agent/hang.c \
 	agent/hang_save.c \

@@ -6,6 +6,25 @@
 
 #include <string.h>
 
+/* No worker failed; the run may have ended badly all the same. */
+static int tell_none(struct ctl *ctl, const char *name, bool one_attempt)
+{
+	_cleanup_json_ json_t *job = NULL;
+	_cleanup_free_ char *verdict = NULL;
+	int r = one_attempt ? 0 : job_status(ctl, name, false, &job);
+
+	if (r != 0)
+		return r;
+	if (job && job_ended(job) && job_exit_status(job) != 0)
+		verdict = job_verdict_text(job);
+	ctl_say(ctl, "%s: no failures%s%s%s", name,
+		one_attempt ? " in this attempt"
+		: verdict   ? " of workers; the run "
+			    : "",
+		verdict ? "ended as " : "", verdict ? verdict : "");
+	return 0;
+}
+
 int cmd_errors(struct ctl *ctl, struct args *args)
 {
 	_cleanup_json_ json_t *answer = NULL;
@@ -31,10 +50,8 @@ int cmd_errors(struct ctl *ctl, struct args *args)
 		ctl_print_json(failures, false);
 		return 0;
 	}
-	if (json_array_size(failures) == 0) {
-		ctl_say(ctl, "%s: no failures%s", job, attempt >= 0 ? " in this attempt" : "");
-		return 0;
-	}
+	if (json_array_size(failures) == 0)
+		return tell_none(ctl, job, attempt >= 0);
 	snprintf(heading, sizeof(heading), "%.100s attempt %d", job,
 		(int)get_int(json_array_get(failures, 0), "attempt"));
 	text = report_format(heading, failures, ctl->color_out);

@@ -361,12 +361,22 @@ void job_condemn(struct job *j, const char *why)
 	job_event(j, LIFE_EV_CONDEMNED);
 }
 
+/* What an agent said itself, where elasticd could start it. */
+static void note_last_error(struct job *j)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (!j->start_error.code && !job_record_last_error(j->host->store, &j->rec, &text))
+		error_set(&j->start_error, -EIO, "%s", text);
+}
+
 static void give_up(struct job *j)
 {
 	_cleanup_json_ json_t *verdict = NULL;
 	struct error err = { 0 };
 	char text[512];
 
+	note_last_error(j);
 	if (j->condemned)
 		snprintf(text, sizeof(text), "its agent %s", j->condemned);
 	else

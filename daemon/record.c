@@ -18,6 +18,7 @@
 enum {
 	RECORD_MAX = 4 << 20, /* bytes of record.json: the largest message that may carry a spec */
 	STATE_MAX = 4 << 20,  /* bytes of the agent's files */
+	LAST_ERROR_MAX = 4096,
 	RUN_RANDOM = 8,
 	SET_ASIDE_TRIES = 1000,
 	RESERVE_BYTES = 8192, /* beside the specification: a record with its verdict */
@@ -189,6 +190,17 @@ static bool is_unfinished(const char *name)
 	return name[0] == '.' && n > tail && !strcmp(name + n - tail, UNFINISHED);
 }
 
+static int write_verdict(int dirfd, const json_t *verdict, struct error *err)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0;
+
+	text = json_dump_text(verdict, &len);
+	if (!text)
+		return error_set(err, -ENOMEM, "out of memory");
+	return files_write(dirfd, "verdict.json", text, len, 0644, false, err);
+}
+
 int job_record_update(const struct record_store *s, const struct job_record *r, const json_t *ended,
 	struct error *err)
 {
@@ -201,6 +213,8 @@ int job_record_update(const struct record_store *s, const struct job_record *r, 
 	if (!code)
 		code = record_write(fd, r, json_object_get(doc, "spec"),
 			ended ? ended : json_object_get(doc, "ended"), ended != NULL, err);
+	if (!code && ended)
+		code = write_verdict(fd, ended, err);
 	if (code < 0)
 		error_prefix(err, "%s/%s", s->path, r->run);
 	return code;
@@ -402,6 +416,20 @@ int job_record_verdict(
 	if (!verdict_is_sound(doc))
 		return error_set(err, -EBADMSG, "verdict.json: expected a verdict");
 	*ret = TAKE_PTR(doc);
+	return 0;
+}
+
+int job_record_last_error(const struct record_store *s, const struct job_record *r, char **ret)
+{
+	_cleanup_close_ int fd = files_open_dir(s->fd, r->run, NULL);
+	size_t len;
+	int code = fd;
+
+	if (fd >= 0)
+		code = files_read(fd, "last_error", LAST_ERROR_MAX, r->uid, ret, &len, NULL);
+	if (code < 0)
+		return code;
+	(*ret)[strcspn(*ret, "\n")] = '\0';
 	return 0;
 }
 

@@ -52,7 +52,8 @@ _must_check_ int job_record_create(const struct record_store *s, const struct jo
 	const json_t *spec, struct error *err);
 
 /* Writes what changed in r; the specification and an earlier verdict in the file stay. ended
- * (borrowed) is a Verdict or NULL; for one, room was kept for the case that the disk is full. */
+ * (borrowed) is a Verdict or NULL; for one, room was kept for the case that the disk is full. It is
+ * put where the agent's would be, too, for who reads the run's own files. */
 _must_check_ int job_record_update(const struct record_store *s, const struct job_record *r,
 	const json_t *ended, struct error *err);
 
@@ -78,6 +79,11 @@ _must_check_ int job_record_state(const struct record_store *s, const struct job
 /* The agent's Verdict, checked, or -ENOENT. Owned. */
 _must_check_ int job_record_verdict(
 	const struct record_store *s, const struct job_record *r, json_t **ret, struct error *err);
+
+/* The last that an agent of the run said before it ended without a verdict, or -ENOENT. Owned, one
+ * line, and a user's word. */
+_must_check_ int job_record_last_error(
+	const struct record_store *s, const struct job_record *r, char **ret);
 
 /* Gives back the room that was kept for a verdict: the run has one. */
 void job_record_release(const struct record_store *s, const char *run);

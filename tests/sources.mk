@@ -77,6 +77,7 @@ unit_TESTS := \
 	events \
 	failure \
 	failure_list \
+	last_error \
 	verdict \
 	group \
 	hang \
