@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Logs: whole, byte for byte, in time, for readers near and late, and never at a worker's cost."""
 
+import contextlib
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -327,6 +329,33 @@ def test_a_line_however_long(box, size):
 def _agent_of(pid):
     from harness import children
     return children(pid)[:1]
+
+
+@pytest.mark.parametrize("size", [1 << 26, pytest.param(1 << 30, marks=[pytest.mark.slow,
+                                                                       pytest.mark.seconds(900)])])
+def test_a_line_however_long_through_logs_in_bounded_memory(box, daemon, size):
+    if size > 1 << 26 and (SANITIZED or shutil.disk_usage(box.dir).free < 4 * size):
+        pytest.skip("too slow under sanitizers, or too little room on the disk")
+    run = f"j{size}"
+    daemon.submit(spec(f"long:{size}", "print:after", f"touch:{box.path('written')}", "hang",
+                       name=run, logs={"redirects": 1}))
+    wait_file(box.path("written"), LONG)
+    agent = daemon.agent_pid(run)
+    for args, n, others in (([], size, b"after\n"), (["-n2"], size, b"after\n"), (["--grep=LL"], size, b""),
+                            (["-n1"], 0, b"after\n"), (["--grep=aft"], 0, b"after\n")):
+        client = subprocess.Popen([CTL, "logs", "--raw", *args, run], env=daemon.env | {
+            "ELASTICD_SOCKET": str(daemon.socket)}, stdout=subprocess.PIPE)
+        box.cleanups.append(client.kill)
+        got, others_got, peak = 0, b"", 0
+        while block := client.stdout.read1(1 << 20):
+            got += block.count(b"L")
+            others_got = (others_got + block.replace(b"L", b""))[:100]
+            if not SANITIZED and (not peak or got >> 25 != (got - block.count(b"L")) >> 25):
+                with contextlib.suppress(ProcessLookupError):  # at its end the client is gone
+                    peak = max(peak, *map(pss_kb, (agent, daemon.pid, client.pid)))
+        assert client.wait() == 0
+        assert (got, others_got) == (n, (b"\n" if n else b"") + others), args
+        assert peak < 32 * 1024, f"a long line is held in memory: {peak} KiB with {args}"
 
 
 def test_a_tee_of_a_flood_is_complete(box):
