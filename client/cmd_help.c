@@ -93,7 +93,8 @@ int help_verb(FILE *f, const struct verb *v)
 			"\nExits as the %s did; 124: timed out, 125: elasticctl, the agent or "
 			"elasticd failed.\n",
 			v->flags & VERB_PROGRAM ? "program" : "job");
-	fprintf(f, "\nMore in elasticctl(1).\n");
+	fprintf(f, "\nMore in %s.\n",
+		v->flags & VERB_COMMAND ? "elasticctl-run(1)" : "elasticctl(1)");
 	return 0;
 }
 

@@ -9,7 +9,8 @@ import pytest
 
 from harness import BUILD, PUPPET, ROOT, have
 
-PAGES = ["elasticd.8", "elasticctl.1", "elasticd.conf.5", "elasticd-job.5", "elasticd-protocol.7"]
+PAGES = ["elasticd.8", "elasticctl.1", "elasticctl-run.1", "elasticd.conf.5", "elasticd-job.5",
+         "elasticd-protocol.7"]
 
 
 def page(name):
@@ -72,8 +73,8 @@ def commands(name):
 def test_the_commands_of_the_manual_are_understood(box):
     """Each is parsed by the program itself: with --help put in, wrong options would still be refused
     by a dry run, so run and start are dry-run and the others asked for their help."""
-    shown = commands("elasticctl.1")
-    assert len(shown) >= 5, "elasticctl(1) shows too few examples"
+    shown = commands("elasticctl.1") + commands("elasticctl-run.1")
+    assert len(shown) >= 9, "elasticctl(1) and elasticctl-run(1) show too few examples"
     for text in shown:
         text = re.split(r"\s[|>&;]", text)[0]
         words = shlex.split(text)[1:]
@@ -92,7 +93,7 @@ def test_the_commands_of_the_manual_are_understood(box):
 
 
 def test_every_verb_and_option_is_in_the_manual(box):
-    text = page("elasticctl.1").replace("\\-", "-")
+    text = (page("elasticctl.1") + page("elasticctl-run.1")).replace("\\-", "-")
 
     def verbs(help_text):
         listed = re.search(r"^Verbs:\n((?:  .*\n)+)", help_text, re.M)

@@ -13,21 +13,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The manual page, from the root of the tree or from a build directory below it. */
+enum { MANUAL_MAX = 1 << 20 };
+
+/* Appends a page, from the root of the tree or from a build directory below it. */
+static void add_page(const char *name, char *text)
+{
+	static const char *const places[] = { "", "../", "../../" };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		_cleanup_free_ char *path = NULL;
+		size_t used = strlen(text);
+
+		ck_assert_int_gt(asprintf(&path, "%sman/%s", places[i], name), 0);
+		_cleanup_file_ FILE *f = fopen(path, "r");
+		if (f && fread(text + used, 1, MANUAL_MAX - 1 - used, f) > 0)
+			return;
+	}
+	ck_abort_msg("man/%s was not found", name);
+}
+
 static char *manual(void)
 {
-	static const char *const places[] = { "man/elasticctl.1", "../man/elasticctl.1",
-		"../../man/elasticctl.1" };
-	char *text = calloc(1, 1 << 20);
+	char *text = calloc(1, MANUAL_MAX);
 
 	ck_assert_ptr_nonnull(text);
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		_cleanup_file_ FILE *f = fopen(places[i], "r");
-
-		if (f && fread(text, 1, (1 << 20) - 1, f) > 0)
-			return text;
-	}
-	ck_abort_msg("man/elasticctl.1 was not found");
+	add_page("elasticctl.1", text);
+	add_page("elasticctl-run.1", text);
 	return text;
 }
 
