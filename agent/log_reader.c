@@ -56,6 +56,7 @@ struct log_reader {
 	struct dir *dirs;
 	struct log_view *views, *turn;
 	int64_t turn_us; /* of history: turn's lines up to this time are the oldest */
+	bool all_live;	 /* all history was handed out */
 	struct loop_timer *timer;
 	uint64_t timer_at, worked_ms;
 	json_t *batch;
@@ -177,6 +178,7 @@ static void add_view(struct log_reader *r, struct log_view *v)
 		p = &(*p)->next;
 	v->next = *p;
 	*p = v;
+	r->all_live = false;
 }
 
 static void look_for_log(struct log_reader *r, const char *dir, int local_rank, int std)
@@ -344,8 +346,11 @@ static struct log_view *unread(struct log_view *v)
 /* The log of which something is to be read next; NULL: all are at their ends. */
 static struct log_view *next_view(struct log_reader *r)
 {
-	struct log_view *v = goes_on(r, r->turn) ? r->turn : oldest(r);
+	struct log_view *v = goes_on(r, r->turn) ? r->turn : NULL;
 
+	if (!v && !r->all_live)
+		v = oldest(r);
+	r->all_live = !v;
 	if (!v)
 		v = unread(r->turn);
 	return v ? v : unread(r->views);
