@@ -132,6 +132,7 @@ struct agent {
 	json_t *past_saved;		   /* what its tasks had saved then, by name */
 	json_t *past_state, *past_verdict; /* of an agent that was lost: data of its last events */
 	int64_t created_us, started_us, ended_us;
+	int64_t log_bytes; /* of the run's logs, once it has ended; 0: not known */
 	int exit_code;
 
 	/* tasks by themselves */

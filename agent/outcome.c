@@ -3,6 +3,7 @@
 #include "agent/dispatch_group.h"
 #include "agent/failure.h"
 #include "agent/failure_list.h"
+#include "agent/log_fs.h"
 #include "agent/notices.h"
 #include "agent/preempting.h"
 #include "agent/verdict.h"
@@ -356,6 +357,8 @@ void agent_finish(struct agent *a)
 			a->end.result, a->end.message);
 	dispatch_over(a);
 	workers_record(a);
+	if (logs_run_dir(a->logs) && log_fs_usage(logs_run_dir(a->logs), &a->log_bytes) < 0)
+		log_debug("the size of the logs is not known");
 	record_verdict(a);
 	if (logs_drain(a->logs, AGENT_DRAIN_MS, outcome_drained, a) < 0)
 		outcome_drained(a);

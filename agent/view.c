@@ -148,6 +148,8 @@ json_t *agent_job_json(const struct agent *a, bool live)
 		json_put(j, "cwd", json_text(a->spec->cwd));
 	if (logs_run_dir(a->logs))
 		json_put(j, "log_dir", json_text(logs_run_dir(a->logs)));
+	if (a->log_bytes)
+		json_put(j, "log_bytes", json_integer(a->log_bytes));
 	if (preemption)
 		json_put(j, "preemption", preemption);
 	if (queue)

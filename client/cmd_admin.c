@@ -97,11 +97,25 @@ static int remove_one(struct ctl *ctl, const char *name, bool logs, int *ret_rem
 	return r;
 }
 
+static int which(struct ctl *ctl, const struct args *args, struct job_names *ret)
+{
+	struct error err = { 0 };
+	int64_t older_ms;
+
+	if (!args_has(args, "older-than"))
+		return job_names_get(ctl, args, JOB_NAMES_ENDED, ret);
+	if (args->argc > 0)
+		return ctl_usage(ctl, "--older-than means all runs: expected no jobs beside it");
+	if (args_duration(args, "older-than", &older_ms, &err) < 0)
+		return ctl_usage(ctl, "%s", err.text);
+	return job_names_older(ctl, older_ms, ret);
+}
+
 int cmd_rm(struct ctl *ctl, struct args *args)
 {
 	bool logs = args_has(args, "logs");
 	_cleanup_(job_names_fini) struct job_names names = { 0 };
-	int total = 0, result = job_names_get(ctl, args, JOB_NAMES_ENDED, &names);
+	int total = 0, result = which(ctl, args, &names);
 
 	if (result != 0)
 		return result;

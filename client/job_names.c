@@ -118,6 +118,28 @@ static int get_all(struct ctl *ctl, enum job_names_of of, struct job_names *name
 	return r;
 }
 
+int job_names_older(struct ctl *ctl, int64_t older_ms, struct job_names *ret)
+{
+	const int64_t before_us = ctl_now_us() - older_ms * 1000;
+	_cleanup_json_ json_t *jobs = NULL;
+	struct job_names names = { .chosen = true };
+	int r = list(ctl, true, JOB_NAMES_ENDED, &jobs);
+	size_t i = json_array_size(jobs);
+
+	while (i-- > 0)
+		if (get_int(json_array_get(jobs, i), "ended_us") > before_us)
+			json_array_remove(jobs, i);
+	if (r == 0 && job_names_match(&names, "*", jobs, JOB_NAMES_ENDED) < 0)
+		r = ctl_error(ctl, CTL_FAILED, "out of memory");
+	if (r == 0 && names.n == 0)
+		ctl_say(ctl, "No job has ended so long ago.");
+	if (r == 0)
+		*ret = names;
+	else
+		job_names_fini(&names);
+	return r;
+}
+
 int job_names_get(
 	struct ctl *ctl, const struct args *args, enum job_names_of of, struct job_names *ret)
 {

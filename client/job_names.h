@@ -29,6 +29,8 @@ struct job_names {
  */
 _must_check_ int job_names_get(
 	struct ctl *ctl, const struct args *args, enum job_names_of of, struct job_names *ret);
+/* All runs that ended longer than older_ms ago. Returns as job_names_get(). */
+_must_check_ int job_names_older(struct ctl *ctl, int64_t older_ms, struct job_names *ret);
 void job_names_fini(struct job_names *names);
 
 /* Adds those of jobs (an answer of List, borrowed) that pattern matches. Returns how many match, or

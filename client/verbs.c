@@ -127,6 +127,7 @@ static const struct arg_option events_options[] = {
 static const struct arg_option rm_options[] = {
 	ALL_OPTION("all runs that have ended"),
 	{ "logs", NULL, "remove their log directories too", NULL, 0 },
+	{ "older-than", "DURATION", "all that ended so long ago, such as 7d", NULL, 0 },
 	{ NULL },
 };
 

@@ -39,6 +39,7 @@ common_SRC := \
 	common/stdfds.c \
 	common/quote.c \
 	common/ranks.c \
+	common/keep.c \
 	common/safe_open.c \
 	common/scan.c \
 	common/signals.c \

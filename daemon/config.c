@@ -2,6 +2,7 @@
 #include "daemon/config.h"
 
 #include "common/duration.h"
+#include "common/keep.h"
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/scan.h"
@@ -45,9 +46,11 @@ static const struct config_key {
 	KEY("elasticd", allow_users, CONFIG_WORDS, 0, 0),
 	KEY("elasticd", log_dir, CONFIG_PATH, 0, 0),
 	KEY("elasticd", log_level, CONFIG_LEVEL, 0, 0),
-	KEY("elasticd", keep_runs, CONFIG_INT, 0, 100000),
 	KEY("elasticd", scopes, CONFIG_BOOL, 0, 0),
 	KEY("elasticd", slice, CONFIG_STRING, 0, 0),
+	KEY("logs", keep_runs, CONFIG_INT, 0, 1000000),
+	KEY("logs", keep_days, CONFIG_INT, 0, 36500),
+	KEY("logs", keep_bytes, CONFIG_SIZE, 0, INT64_MAX),
 	KEY("limits", message_size, CONFIG_SIZE, 4096, 64 << 20),
 	KEY("limits", queued_bytes, CONFIG_SIZE, 65536, 1 << 30),
 	KEY("limits", connections, CONFIG_INT, 1, 1000000),
@@ -77,7 +80,9 @@ int config_init(struct config *c)
 	*c = (struct config){
 		.socket_mode = -1,
 		.log_level = -1,
-		.keep_runs = 100,
+		.keep_runs = 10000,
+		.keep_days = KEEP_DAYS,
+		.keep_bytes = KEEP_BYTES,
 		.scopes = true,
 		.message_size = 8 << 20,
 		.queued_bytes = 4 << 20,
@@ -266,7 +271,8 @@ static int apply(struct config *c, const char *section, const char *name, const 
 	}
 	if (!known)
 		return error_set(err, -EINVAL,
-			"unknown section [%s]; expected [elasticd], [limits] or [preemption]",
+			"unknown section [%s]; expected [elasticd], [logs], [limits] or "
+			"[preemption]",
 			section);
 	return error_set(err, -EINVAL, "unknown key \"%s\" in section [%s]", name, section);
 }

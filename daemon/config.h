@@ -21,9 +21,11 @@ struct config {
 	char **allow_users;
 	char *log_dir; /* NULL: the default */
 	int log_level; /* -1: not given */
-	int keep_runs; /* runs that ended and are remembered */
 	bool scopes;   /* a systemd scope or a cgroup for each job, where that is possible */
 	char *slice;   /* of scopes */
+
+	int keep_runs, keep_days; /* of each user's ended runs; 0: no limit */
+	int64_t keep_bytes;	  /* of their logs */
 
 	int64_t message_size; /* bytes */
 	int64_t queued_bytes;

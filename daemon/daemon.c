@@ -14,6 +14,7 @@
 #include "daemon/methods.h"
 #include "daemon/notices.h"
 #include "daemon/preempt_call.h"
+#include "daemon/prune.h"
 #include "daemon/queue_relay.h"
 #include "daemon/remove.h"
 #include "daemon/resume.h"
@@ -72,6 +73,7 @@ static int open_doors(struct daemon *d, struct error *err)
 		n == 1 ? "" : "s");
 	show_status(d);
 	notify_ready(d->notify);
+	prune_update(d->prune);
 	return 0;
 }
 
@@ -91,7 +93,7 @@ static void on_changes(void *arg)
 {
 	struct daemon *d = arg;
 
-	remove_surplus(d);
+	prune_update(d->prune);
 	resume_update(d);
 	notices_update(d->notices);
 	if (d->open)
@@ -192,6 +194,7 @@ void daemon_reload(struct daemon *d)
 			  d->config.queued_bytes != before.queued_bytes ||
 			  d->config.connections != before.connections ||
 			  d->config.calls_in_flight != before.calls_in_flight;
+		prune_update(d->prune);
 		log_notice("configuration reloaded%s",
 			restart ? "; limits of connections take effect at the next start" : "");
 	}
@@ -285,8 +288,8 @@ static int open_server(struct daemon *d, struct error *err)
 
 	if (registry_new(&d->registry) < 0 || feed_new(&d->feed) < 0 ||
 		relays_new(&d->host, &d->relays) < 0 || starts_new(d, &d->starts) < 0 ||
-		removals_new(d, &d->removals) < 0 || preempts_new(d, &d->preempts) < 0 ||
-		notify_new(d->loop, &d->notify) < 0)
+		removals_new(d, &d->removals) < 0 || prune_new(d, &d->prune) < 0 ||
+		preempts_new(d, &d->preempts) < 0 || notify_new(d->loop, &d->notify) < 0)
 		return out_of_memory(err);
 	r = notices_new(d, &d->notices, err);
 	return r < 0 ? r : varlink_server_new(d->loop, &opt, &d->server, err);
@@ -433,6 +436,7 @@ struct daemon *daemon_free(struct daemon *d)
 	leave_free(d->leave);
 	starts_free(d->starts);
 	removals_free(d->removals);
+	prune_free(d->prune);
 	preempts_free(d->preempts);
 	notices_free(d->notices);
 	registry_free(d->registry);

@@ -60,6 +60,7 @@ struct daemon {
 	struct leave *leave;	       /* stops them */
 	struct starts *starts;
 	struct removals *removals;
+	struct prune *prune;
 	struct preempts *preempts;
 	struct notices *notices;
 };

@@ -66,6 +66,7 @@ static const struct {
 	{ "command", JSON_STRING, true },
 	{ "cwd", JSON_STRING, false },
 	{ "log_dir", JSON_STRING, false },
+	{ "log_bytes", JSON_INTEGER, false },
 	{ "preemption", JSON_OBJECT, false },
 	{ "queue", JSON_OBJECT, false },
 	{ "tasks", JSON_ARRAY, true },
@@ -184,6 +185,8 @@ static int render(struct mirror *m, json_t *job, struct error *err)
 	m->silent_us = silent_us;
 	m->state = state_from_name(json_get_string(job, "state", NULL));
 	m->has_verdict = json_get_object(job, "verdict") != NULL;
+	m->ended_us = json_get_int(job, "ended_us", 0);
+	m->log_bytes = json_get_int(job, "log_bytes", 0);
 	m->text = TAKE_PTR(text);
 	m->text_len = len;
 	m->brief = TAKE_PTR(brief);

@@ -35,7 +35,8 @@ struct mirror {
 	enum mirror_state state;
 	bool has_verdict;
 	int64_t silent_us; /* when the oldest call was made that the agent has not answered; 0 */
-	char *text;	   /* {"job": Job} */
+	int64_t ended_us, log_bytes; /* the Job's, 0 where it has none */
+	char *text;		     /* {"job": Job} */
 	size_t text_len;
 	char *brief; /* Job without tasks, traceback and stderr, for lists; NULL after mirror_drop()
 		      */

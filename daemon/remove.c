@@ -11,7 +11,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define RM "/bin/rm"
+/* $1: a run's directory, $2: <log_dir>/<name>.latest, which goes where it leads to the run ($3).
+ * Not in the loop, since the file system may hang. No link is followed. */
+#define SH "/bin/sh"
+#define SCRIPT "[ \"$(readlink -- \"$2\")\" != \"$3\" ] || rm -f -- \"$2\"; exec rm -rf -- \"$1\""
 
 /* One Remove call: its runs one after the other. */
 struct removal {
@@ -22,6 +25,9 @@ struct removal {
 	size_t n, next;
 	int removed;
 	bool logs;
+	remove_fn pruned; /* NULL: it is a call's */
+	void *arg;
+	int failed;
 	struct child_watch *rm;
 	struct job *awaited; /* its verdict is known and its guard about to leave */
 	struct job_watch watch;
@@ -96,15 +102,32 @@ static int forget(struct daemon *d, struct job *j, struct error *err)
 static void finish(struct removal *r, int code, const char *text)
 {
 	struct varlink_call *call = r->call;
-	int removed = r->removed;
+	int removed = r->removed, failed = r->failed;
+	remove_fn pruned = r->pruned;
+	void *arg = r->arg;
 
 	removal_free(r);
+	if (pruned)
+		pruned(arg, failed);
 	if (!call)
 		return;
 	if (code < 0)
 		methods_failed(call, code, text);
 	else
 		varlink_reply(call, json_pack("{s:i}", "removed", removed));
+}
+
+/* Ends the removal, or, of those that nobody asked for, goes on to the next. */
+static void fail(struct removal *r, int code, const char *text)
+{
+	if (!r->pruned) {
+		finish(r, code, text);
+		return;
+	}
+	log_warning("%s", text);
+	r->failed++;
+	r->next++;
+	proceed(r);
 }
 
 static void on_rm_end(void *arg, int code, int status)
@@ -119,12 +142,12 @@ static void on_rm_end(void *arg, int code, int status)
 	if (code != CLD_EXITED || status) {
 		snprintf(text, sizeof(text), "the logs of %s could not be removed",
 			r->runs[r->next]);
-		finish(r, -EIO, text);
+		fail(r, -EIO, text);
 		return;
 	}
 	if (j && j->life == LIFE_ENDED) {
 		if (forget(d, j, &err) < 0) {
-			finish(r, err.code, err.text);
+			fail(r, err.code, err.text);
 			return;
 		}
 		r->removed++;
@@ -133,25 +156,14 @@ static void on_rm_end(void *arg, int code, int status)
 	proceed(r);
 }
 
-/* <log_dir>/<name>.latest where it leads to this run. */
-static bool latest_is(const struct job_record *rec, const char *link)
-{
-	char target[512];
-	ssize_t n = readlink(link, target, sizeof(target) - 1);
-
-	if (n <= 0)
-		return false;
-	target[n] = '\0';
-	return !strcmp(target, rec->run);
-}
-
 static int start_rm(struct removal *r, const struct job_record *rec, struct error *err)
 {
 	_cleanup_(child_user_fini) struct child_user user = { 0 };
 	_cleanup_free_ char *dir = paths_join(rec->log_dir, rec->run);
 	_cleanup_free_ char *link = NULL;
-	char *argv[] = { (char *)"rm", (char *)"-rf", (char *)"--", dir, NULL, NULL };
-	struct child_request q = { .program = RM, .argv = argv, .user = &user, .lock_fd = -1 };
+	char *argv[] = { (char *)"sh", (char *)"-c", (char *)SCRIPT, (char *)"sh", dir, NULL,
+		rec->run, NULL };
+	struct child_request q = { .program = SH, .argv = argv, .user = &user, .lock_fd = -1 };
 	struct child child;
 	int code = child_user_init(&user, rec->uid, err);
 
@@ -159,8 +171,7 @@ static int start_rm(struct removal *r, const struct job_record *rec, struct erro
 		link = NULL;
 		return error_set(err, -ENOMEM, "out of memory");
 	}
-	if (latest_is(rec, link))
-		argv[4] = link;
+	argv[5] = link;
 	if (!code)
 		code = child_start(&q, &child, err);
 	if (code < 0)
@@ -191,7 +202,7 @@ static int remove_one(struct removal *r, struct job *j, struct error *err)
 {
 	int code;
 
-	if (r->logs)
+	if (r->logs && (!r->pruned || remove_takes_logs(r->daemon, &j->rec)))
 		return start_rm(r, &j->rec, err);
 	code = forget(r->daemon, j, err);
 	if (code < 0)
@@ -218,9 +229,15 @@ static void proceed(void *arg)
 			r->next++;
 			continue;
 		}
-		if (remove_one(r, j, &err) < 0) {
+		if (remove_one(r, j, &err) < 0 && !r->pruned) {
 			finish(r, err.code, err.text);
 			return;
+		}
+		if (err.code < 0) {
+			log_warning("%s", err.text);
+			err.code = 0;
+			r->failed++;
+			r->next++;
 		}
 		if (r->rm)
 			return;
@@ -228,60 +245,58 @@ static void proceed(void *arg)
 	finish(r, 0, NULL);
 }
 
-int remove_begin(
-	struct daemon *d, struct varlink_call *call, struct job **jobs, size_t n, bool logs)
+/* The runs of jobs, by name. */
+static struct removal *removal_new(struct daemon *d, struct job **jobs, size_t n, bool logs)
 {
-	const struct varlink_peer *peer = varlink_call_peer(call);
 	struct removal *r = calloc(1, sizeof(*r));
 
 	if (!r)
-		return -ENOMEM;
+		return NULL;
 	*r = (struct removal){ .daemon = d, .runs = calloc(n, sizeof(char *)), .logs = logs };
 	LIST_INSERT_HEAD(&d->removals->open, r, link);
 	for (size_t i = 0; r->runs && i < n; i++, r->n++) {
 		r->runs[i] = strdup(jobs[i]->rec.run);
 		if (!r->runs[i])
 			break;
+	}
+	if (r->n == n)
+		return r;
+	removal_free(r);
+	return NULL;
+}
+
+int remove_begin(
+	struct daemon *d, struct varlink_call *call, struct job **jobs, size_t n, bool logs)
+{
+	const struct varlink_peer *peer = varlink_call_peer(call);
+	struct removal *r = removal_new(d, jobs, n, logs);
+
+	if (!r)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
 		log_notice("job %s (%s): removed by uid %u%s", jobs[i]->rec.name, jobs[i]->rec.run,
 			(unsigned)peer->uid, logs ? " with its logs" : "");
-	}
-	if (r->n < n) {
-		removal_free(r);
-		return -ENOMEM;
-	}
 	r->call = call;
 	varlink_call_on_gone(call, on_gone, r);
 	proceed(r);
 	return 0;
 }
 
-static int count_ended(const struct daemon *d, uid_t uid)
+bool remove_takes_logs(const struct daemon *d, const struct job_record *rec)
 {
-	int n = 0;
-
-	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
-		n += j->life == LIFE_ENDED && j->accepted &&
-		     (uid == (uid_t)-1 || j->rec.uid == uid);
-	return n;
+	return !strcmp(rec->log_dir, d->log_dir) && strcmp(rec->log_dir, "/dev/null") != 0;
 }
 
-void remove_surplus(struct daemon *d)
+int remove_prune(struct daemon *d, struct job **jobs, size_t n, remove_fn fn, void *arg)
 {
-	struct error err = { 0 };
-	struct job *next;
+	struct removal *r = removal_new(d, jobs, n, true);
 
-	/* Mostly there is no surplus, whoever they belong to. */
-	if (count_ended(d, -1) <= d->config.keep_runs)
-		return;
-	for (struct job *j = registry_first(d->registry); j; j = next) {
-		next = registry_next(j);
-		/* One that is not accepted yet is its starter's to forget. */
-		if (j->life != LIFE_ENDED || !j->accepted ||
-			count_ended(d, j->rec.uid) <= d->config.keep_runs)
-			continue;
-		log_debug("job %s (%s): forgotten, keep_runs is %d", j->rec.name, j->rec.run,
-			d->config.keep_runs);
-		if (forget(d, j, &err) < 0)
-			log_warning("%s", err.text);
-	}
+	if (!r)
+		return -ENOMEM;
+	r->pruned = fn;
+	r->arg = arg;
+	if (loop_defer(d->loop, proceed, r) == 0)
+		return 0;
+	removal_free(r);
+	return -ENOMEM;
 }

@@ -20,6 +20,12 @@ struct removals *removals_free(struct removals *r);
 _must_check_ int remove_begin(
 	struct daemon *d, struct varlink_call *call, struct job **jobs, size_t n, bool logs);
 
-/* Forgets the oldest runs that ended, until each user has no more than the configured number of
- * them. */
-void remove_surplus(struct daemon *d);
+/* failed: how many of them are still there. Called once, never inside remove_prune(). */
+typedef void (*remove_fn)(void *arg, int failed);
+
+/* Removes the n runs of jobs (borrowed during the call) that nobody asked to remove. */
+_must_check_ int remove_prune(
+	struct daemon *d, struct job **jobs, size_t n, remove_fn fn, void *arg);
+
+/* Whether a run that is pruned loses its logs: not where its job named their directory. */
+bool remove_takes_logs(const struct daemon *d, const struct job_record *rec);

@@ -17,6 +17,7 @@ daemon_SRC := \
 	daemon/methods.c \
 	daemon/mirror.c \
 	daemon/notify.c \
+	daemon/prune.c \
 	daemon/queue_relay.c \
 	daemon/record.c \
 	daemon/registry.c \

@@ -39,6 +39,7 @@ unit_TESTS := \
 	log_drain \
 	log_file \
 	log_fs \
+	keep \
 	safe_open \
 	log_index \
 	log_match \

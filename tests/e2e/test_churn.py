@@ -126,7 +126,7 @@ class Churn:
 @pytest.mark.slow
 @pytest.mark.seconds(900)
 def test_nothing_is_left_after_a_churn(box):
-    daemon = box.new_daemon(config="[elasticd]\nkeep_runs = 100000\n").start()
+    daemon = box.new_daemon(config="[logs]\nkeep_runs = 100000\n").start()
     for _ in range(3):
         daemon.run(spec("print:warm up", logs={"tee": 3}))
     fds, memory = len(descriptors(daemon.pid)), pss_kb(daemon.pid)

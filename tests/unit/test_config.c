@@ -44,7 +44,9 @@ static int load(bool required)
 START_TEST(nothing_read_leaves_the_defaults)
 {
 	ck_assert_int_eq(config_parse(&c, "f", "", &err), 0);
-	ck_assert_int_eq(c.keep_runs, 100);
+	ck_assert_int_eq(c.keep_runs, 10000);
+	ck_assert_int_eq(c.keep_days, 30);
+	ck_assert_int_eq(c.keep_bytes, INT64_C(10) << 30);
 	ck_assert_int_eq(c.message_size, 8 << 20);
 	ck_assert_int_eq(c.queued_bytes, 4 << 20);
 	ck_assert_int_eq(c.connections, 4096);
@@ -62,8 +64,8 @@ START_TEST(every_key_is_read)
 	const char *text =
 		"# comment\n[elasticd]\nsocket_group = g\nsocket_mode=0666\n"
 		"admin_group = a\nallow_groups = one, two three\nallow_users = u\n"
-		"log_dir = /l\nlog_level = debug\nkeep_runs = 0\nscopes = no\nslice = s\n"
-		"; another\n[limits]\nmessage_size = 64K\nqueued_bytes = 1M\n"
+		"log_dir = /l\nlog_level = debug\nscopes = no\nslice = s\n"
+		"; another\n[logs]\nkeep_runs = 7\nkeep_days = 0\nkeep_bytes = 1G\n[limits]\nmessage_size = 64K\nqueued_bytes = 1M\n"
 		"connections = 10\ncalls_in_flight = 2\njobs = 3\njobs_per_user = 1\n";
 
 	ck_assert_int_eq(config_parse(&c, "f", text, &err), 0);
@@ -77,7 +79,9 @@ START_TEST(every_key_is_read)
 	ck_assert_str_eq(c.allow_users[0], "u");
 	ck_assert_str_eq(c.log_dir, "/l");
 	ck_assert_int_eq(c.log_level, LOG_DEBUG);
-	ck_assert_int_eq(c.keep_runs, 0);
+	ck_assert_int_eq(c.keep_runs, 7);
+	ck_assert_int_eq(c.keep_days, 0);
+	ck_assert_int_eq(c.keep_bytes, 1 << 30);
 	ck_assert(!c.scopes);
 	ck_assert_str_eq(c.slice, "s");
 	ck_assert_int_eq(c.message_size, 65536);
@@ -95,8 +99,9 @@ static const struct {
 } wrong[] = {
 	{ "[elasticd]\n\nkeep_run = 3\n", "f:3: unknown key \"keep_run\" in section [elasticd]" },
 	{ "[daemon]\nx = 1\n",
-		"f:2: unknown section [daemon]; expected [elasticd], [limits] or [preemption]" },
-	{ "x = 1\n", "f:1: unknown section []; expected [elasticd], [limits] or [preemption]" },
+		"f:2: unknown section [daemon]; expected [elasticd], [logs], [limits] or [preemption]" },
+	{ "x = 1\n",
+		"f:1: unknown section []; expected [elasticd], [logs], [limits] or [preemption]" },
 	{ "[limits]\njobs = 0\n",
 		"f:2: [limits] jobs: expected a number from 1 to 100000, found \"0\"" },
 	{ "[limits]\njobs = many\n",
