@@ -177,7 +177,8 @@ def test_an_exit_that_is_ignored_leaves_the_worker_stopped(box, daemon, end, sto
     mine = task(job, 0)
     assert mine["state"] == "stopped" and mine["on_purpose"] and not mine.get("attached"), mine
     assert box.ctl("restart", "j/worker:0").rc == 0
-    assert daemon.status("j")["run"] == run and task(daemon.status("j"), 0)["state"] == "running"
+    daemon.watch("j", lambda job, _: task(job, 0)["state"] == "running")
+    assert daemon.status("j")["run"] == run
 
 
 def test_a_client_that_is_killed_leaves_the_worker_stopped_where_its_exit_is_ignored(box, daemon):
