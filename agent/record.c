@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/agent.h"
 #include "agent/log_fs.h"
+#include "agent/state_file.h"
 #include "agent/why.h"
 #include "common/file.h"
 #include "common/json.h"
@@ -15,7 +16,8 @@
 /*
  * What outlives the agent. In the run's log directory: job.json (what was asked), verdict.json. In
  * its record, under elasticd: state.json (the job as it stands, and the budget) and verdict.json.
- * All are replaced in one step. A disk that is full costs the newest state only, and is said once.
+ * All are replaced in one step. A disk that is full costs lines of the history only, and is said
+ * once.
  *
  * Replacing a file can take a disk many milliseconds, which a restart must not pay: state.json is
  * a snapshot that follows a little later. What happened in between is in events.jsonl, which is
@@ -25,7 +27,7 @@
 enum { RECORD_AGENTS = 1000000, RECORD_MAX = 16 << 20, RECORD_DELAY_MS = 50 };
 
 struct record {
-	char *state_path; /* NULL in the foreground */
+	struct state_file *state; /* NULL in the foreground */
 	struct loop_timer *timer;
 	bool failing;
 };
@@ -68,6 +70,7 @@ static void record_write_state(void *arg)
 	_cleanup_json_ json_t *doc = json_object();
 	json_t *replicas = json_array();
 	_cleanup_free_ char *tasks = why_tasks_text(a);
+	int r;
 
 	for (size_t i = 0; i < a->spec->n_roles; i++)
 		json_add(replicas, json_integer(a->replicas[i]));
@@ -85,7 +88,8 @@ static void record_write_state(void *arg)
 		json_put(doc, "why_tasks", json_text(tasks));
 	if (logs_run_dir(a->logs))
 		json_put(doc, "log_dir", json_text(logs_run_dir(a->logs)));
-	record_put(a, a->record->state_path, doc, false);
+	r = state_file_write(a->record->state, doc);
+	record_wrote(a, state_file_name(a->record->state), r);
 }
 
 /* The names of an object's members in place of it. */
@@ -134,11 +138,8 @@ int record_new(struct agent *a, struct error *err)
 	a->record = calloc(1, sizeof(*a->record));
 	if (!a->record)
 		return error_set(err, -ENOMEM, "out of memory");
-	if (a->opt.state_dir &&
-		asprintf(&a->record->state_path, "%s/state.json", a->opt.state_dir) < 0) {
-		a->record->state_path = NULL;
+	if (a->opt.state_dir && !(a->record->state = state_file_new(a->opt.state_dir)))
 		return error_set(err, -ENOMEM, "out of memory");
-	}
 	if (loop_timer_new(a->loop, record_write_state, a, &a->record->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	record_job(a);
@@ -152,7 +153,7 @@ void record_free(struct agent *a)
 	if (!a->record)
 		return;
 	loop_timer_free(a->record->timer);
-	free(a->record->state_path);
+	state_file_free(a->record->state);
 	free(a->record);
 	a->record = NULL;
 }
@@ -235,7 +236,7 @@ int record_load(struct agent *a, int64_t *ret_seq, struct error *err)
 	if (asprintf(&path, "%s/state.json", a->opt.state_dir) < 0 ||
 		asprintf(&events, "%s/events.jsonl", a->opt.state_dir) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	r = json_read_file(path, RECORD_MAX, &doc, err);
+	r = state_file_read(a->opt.state_dir, RECORD_MAX, &doc, err);
 	if (r < 0 && r != -ENOENT)
 		log_warning("%s; what the events tell is used instead", err->text);
 	if (!r) {
@@ -254,19 +255,19 @@ int record_load(struct agent *a, int64_t *ret_seq, struct error *err)
 
 void record_changed(struct agent *a)
 {
-	if (a->record && a->record->state_path && !loop_timer_armed(a->record->timer))
+	if (a->record && a->record->state && !loop_timer_armed(a->record->timer))
 		loop_timer_arm(a->record->timer, RECORD_DELAY_MS);
 }
 
 void record_settled(struct agent *a)
 {
-	if (a->record && a->record->state_path)
+	if (a->record && a->record->state)
 		loop_timer_arm(a->record->timer, 0);
 }
 
 void record_flush(struct agent *a)
 {
-	if (!a->record || !a->record->state_path)
+	if (!a->record || !a->record->state)
 		return;
 	loop_timer_disarm(a->record->timer);
 	record_write_state(a);
@@ -285,4 +286,5 @@ void record_verdict(struct agent *a)
 		path = NULL;
 	else
 		record_put(a, path, doc, true);
+	state_file_done(a->record->state);
 }

@@ -4,6 +4,7 @@
 #include "agent/events.h"
 #include "agent/failure_list.h"
 #include "agent/log_call.h"
+#include "agent/state_file.h"
 #include "agent/why.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -122,7 +123,7 @@ static void serve_over(void *arg)
 
 static int serve_open(struct serve *s, const char *dir, int conn_fd, struct error *err)
 {
-	_cleanup_free_ char *path = NULL, *verdict = NULL;
+	_cleanup_free_ char *verdict = NULL;
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
@@ -136,12 +137,11 @@ static int serve_open(struct serve *s, const char *dir, int conn_fd, struct erro
 	};
 	int r;
 
-	if (asprintf(&path, "%s/state.json", dir) < 0 ||
-		asprintf(&verdict, "%s/verdict.json", dir) < 0 ||
+	if (asprintf(&verdict, "%s/verdict.json", dir) < 0 ||
 		asprintf(&s->events, "%s/events.jsonl", dir) < 0 ||
 		asprintf(&s->results, "%s/results.json", dir) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	r = json_read_file(path, SERVE_STATE_MAX, &s->state, err);
+	r = state_file_read(dir, SERVE_STATE_MAX, &s->state, err);
 	if (r < 0)
 		log_warning("%s", err->text); /* logs and counts of it are not known */
 	r = json_read_file(verdict, SERVE_STATE_MAX, &s->verdict, NULL);

@@ -125,6 +125,7 @@ agent_SRC := \
 	agent/slots_text.c \
 	agent/spawn.c \
 	agent/standstill.c \
+	agent/state_file.c \
 	agent/stop.c \
 	agent/store.c \
 	agent/store_memory.c \

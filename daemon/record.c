@@ -390,7 +390,8 @@ int job_record_state(const struct record_store *s, const struct job_record *r, j
 	json_t *job;
 	int code = fd;
 
-	if (fd >= 0)
+	/* Where the disk was full, the agent had another file for it. */
+	if (fd >= 0 && files_read_json(fd, "state.spare", STATE_MAX, r->uid, &doc, NULL) < 0)
 		code = files_read_json(fd, "state.json", STATE_MAX, r->uid, &doc, err);
 	if (code < 0)
 		return code;

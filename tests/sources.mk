@@ -79,6 +79,7 @@ unit_TESTS := \
 	failure \
 	failure_list \
 	last_error \
+	state_file \
 	verdict \
 	group \
 	hang \
