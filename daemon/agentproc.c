@@ -248,11 +248,13 @@ static int fork_agent(const struct agentproc_options *o, struct job_record *r,
 		.user = &user,
 		.fds = { rt->spec_fd, rt->listen_fd, rt->lock_fd },
 		.lock_fd = rt->lock_fd };
+	_cleanup_close_ int log_dir = files_open_dir(AT_FDCWD, o->record_dir, NULL);
 	struct proc_stat st;
 	int code = child_user_init(&user, r->uid, err);
 
 	if (code < 0)
 		return code;
+	q.log_dir_fd = log_dir;
 	agent_args(&a, o, r, rt);
 	make_cgroup(o, r);
 	q.cgroup = r->cgroup;
@@ -357,10 +359,13 @@ int agentproc_serve(const struct agentproc_options *o, const struct job_record *
 	_cleanup_(args_fini) struct args a = { 0 };
 	_cleanup_close_ int ours = -1;
 	_cleanup_close_ int theirs = -1;
+	_cleanup_close_ int log_dir = files_open_dir(AT_FDCWD, o->record_dir, NULL);
 	int pair[2];
-	struct child_request q = {
-		.program = o->program, .argv = a.argv, .user = &user, .lock_fd = -1
-	};
+	struct child_request q = { .program = o->program,
+		.argv = a.argv,
+		.user = &user,
+		.lock_fd = -1,
+		.log_dir_fd = log_dir };
 	int code = child_user_init(&user, r->uid, err);
 
 	if (code < 0)

@@ -2,6 +2,7 @@
 #include "daemon/child.h"
 
 #include "common/proc.h"
+#include "common/safe_open.h"
 #include "common/scan.h"
 
 #include <errno.h>
@@ -216,12 +217,17 @@ static void make_environment(const struct child_user *u, char *env[7], char text
 
 static void keep_fds(const struct child_request *q, int status_fd)
 {
-	int null_fd = open("/dev/null", O_RDONLY);
+	int null_fd = open("/dev/null", O_RDWR);
+	int log_fd = -1;
 
+	/* As the user by now: what the user may not write is not written. */
+	if (q->log_dir_fd >= 0)
+		log_fd = safe_open(q->log_dir_fd, CHILD_LOG, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	if (log_fd < 0)
+		log_fd = null_fd;
 	if (null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0)
 		give_up(status_fd, "/dev/null");
-	/* Standard output is the journal's too: an agent under elasticd has no console. */
-	if (dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+	if (dup2(log_fd, STDOUT_FILENO) < 0 || dup2(log_fd, STDERR_FILENO) < 0)
 		give_up(status_fd, "dup2");
 	close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	for (int i = 0; i < CHILD_FDS_MAX && q->fds[i]; i++)

@@ -32,6 +32,10 @@ _must_check_ int child_user_uid(const char *name, uid_t *ret, struct error *err)
 
 enum { CHILD_FDS_MAX = 4 };
 
+/* What a child writes to standard output and error. It belongs to the child's user, who is not to
+ * write to what elasticd logs to. */
+#define CHILD_LOG "agent.log"
+
 struct child_request {
 	const char *program;
 	char *const *argv;
@@ -39,6 +43,7 @@ struct child_request {
 	int fds[CHILD_FDS_MAX]; /* stay open over exec, with the same numbers; 0 ends the list */
 	int lock_fd;		/* the child writes its pid there; -1: none */
 	const char *cgroup;	/* directory to join, or NULL */
+	int log_dir_fd; /* of the user's, where CHILD_LOG takes its output; -1: nothing does */
 };
 
 struct child {

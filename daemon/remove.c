@@ -163,7 +163,9 @@ static int start_rm(struct removal *r, const struct job_record *rec, struct erro
 	_cleanup_free_ char *link = NULL;
 	char *argv[] = { (char *)"sh", (char *)"-c", (char *)SCRIPT, (char *)"sh", dir, NULL,
 		rec->run, NULL };
-	struct child_request q = { .program = SH, .argv = argv, .user = &user, .lock_fd = -1 };
+	struct child_request q = {
+		.program = SH, .argv = argv, .user = &user, .lock_fd = -1, .log_dir_fd = -1
+	};
 	struct child child;
 	int code = child_user_init(&user, rec->uid, err);
 

@@ -80,7 +80,8 @@ def box(request):
     fatal = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS)
     left += [f"crashed: {p.argv} ({p.popen.returncode})" for p in box.programs
              if p.argv[0] in (harness.CTL, harness.DAEMON) and p.popen.returncode in fatal]
-    left += [p.err for p in box.programs if "Sanitizer" in p.err or "runtime error:" in p.err]
+    said = [p.err for p in box.programs] + [f.read_text(errors="replace") for f in box.agent_logs()]
+    left += [text for text in said if "Sanitizer" in text or "runtime error:" in text]
     if left:
         box.saved = box.attachments()
     box.close()

@@ -548,6 +548,10 @@ class Box:
             left = again
         return names
 
+    def agent_logs(self):
+        """What the agents under all daemons have said so far."""
+        return [f for d in self.daemons for f in (d.state / "jobs").glob("*/agent.log") if f.is_file()]
+
     def attachments(self):
         """Everything worth reading after a failure: (title, text)."""
         found = []
@@ -557,8 +561,8 @@ class Box:
             title = " ".join(str(a) for a in p.argv)[:200]
             found.append((f"{title} (pid {p.pid}, rc {p.popen.poll()})",
                           f"stdout: {p.out[-4000:]}\nstderr: {p.err[-6000:]}"))
-        for pattern in ("events.jsonl", "verdict.json", "record.json", "state.json"):
-            for f in sorted(self.dir.rglob(pattern))[:8]:
+        for pattern in ("agent.log", "events.jsonl", "verdict.json", "record.json", "state.json"):
+            for f in [f for f in sorted(self.dir.rglob(pattern)) if f.is_file()][:8]:
                 with contextlib.suppress(OSError):
                     found.append((str(f), f.read_text(errors="replace")[-4000:]))
         return found
