@@ -56,11 +56,10 @@ struct worker_slot {
 	uint64_t cancels; /* as the board says */
 	pid_t pid;
 	int connections, rings;
-	/* what it said in this attempt */
+	/* what its last process said */
 	void *result;
 	size_t result_len;
 	bool has_result;
-	int said_incarnation;
 	int64_t said_us;
 	char *error_code, *error_message;
 };
@@ -244,6 +243,8 @@ void worker_lost_clear(struct workers *w);
 
 /* worker_results.c */
 int worker_result(struct varlink_call *call, json_t *p, void *arg);
+/* Nothing is kept of what slot's earlier processes said; of all. */
+void worker_result_clear(struct workers *w, int slot);
 void worker_results_clear(struct workers *w);
 void worker_results_error(struct workers *w, int slot, const char *code, const char *message);
 

@@ -10,16 +10,10 @@
 #include <errno.h>
 #include <string.h>
 
-static void said_something(struct workers *w, int slot)
+void worker_result_clear(struct workers *w, int slot)
 {
-	const struct task *t = worker_task(w, slot);
+	struct worker_slot *s = &w->slots[slot];
 
-	w->slots[slot].said_incarnation = t ? t->incarnation : 0;
-	w->slots[slot].said_us = (int64_t)loop_real_us();
-}
-
-static void clear(struct workers *w, struct worker_slot *s)
-{
 	w->results_bytes -= s->result_len;
 	free(s->result);
 	free(s->error_code);
@@ -33,18 +27,7 @@ static void clear(struct workers *w, struct worker_slot *s)
 void worker_results_clear(struct workers *w)
 {
 	for (int i = 0; i < w->n_slots; i++)
-		clear(w, &w->slots[i]);
-}
-
-/* What an earlier process of the task said is of no interest once the present one speaks. */
-static struct worker_slot *slot_to_speak(struct workers *w, int slot)
-{
-	struct worker_slot *s = &w->slots[slot];
-	const struct task *t = worker_task(w, slot);
-
-	if (s->said_us && t && t->incarnation != s->said_incarnation)
-		clear(w, s);
-	return s;
+		worker_result_clear(w, i);
 }
 
 int worker_result(struct varlink_call *call, json_t *p, void *arg)
@@ -62,7 +45,7 @@ int worker_result(struct varlink_call *call, json_t *p, void *arg)
 	if (len > WORKERS_RESULT_BYTES)
 		return worker_fail(call, STATUS_INVALID_ARGUMENT,
 			"value: expected at most %d bytes, got %zu", WORKERS_RESULT_BYTES, len);
-	s = slot_to_speak(w, worker_of(call));
+	s = &w->slots[worker_of(call)];
 	if (w->results_bytes - s->result_len + len > WORKERS_RESULTS_BYTES)
 		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
 			"the results of all tasks together have more than %d bytes",
@@ -76,19 +59,19 @@ int worker_result(struct varlink_call *call, json_t *p, void *arg)
 	s->result = copy;
 	s->result_len = len;
 	s->has_result = true;
-	said_something(w, worker_of(call));
+	s->said_us = (int64_t)loop_real_us();
 	return varlink_reply(call, NULL);
 }
 
 void worker_results_error(struct workers *w, int slot, const char *code, const char *message)
 {
-	struct worker_slot *s = slot_to_speak(w, slot);
+	struct worker_slot *s = &w->slots[slot];
 
 	free(s->error_code);
 	free(s->error_message);
 	s->error_code = strdup(code);
 	s->error_message = strndup(message, MEMBERS_ERROR_MAX);
-	said_something(w, slot);
+	s->said_us = (int64_t)loop_real_us();
 }
 
 static void put_result(json_t *j, const struct worker_slot *s)
@@ -118,7 +101,7 @@ static json_t *result_json(const struct workers *w, const struct task *t)
 	json_put_string(j, "role", t->role->name);
 	json_put_int(j, "index", t->index);
 	json_put_int(j, "rank", t->rank);
-	json_put_int(j, "incarnation", s->said_us ? s->said_incarnation : t->incarnation);
+	json_put_int(j, "incarnation", t->incarnation);
 	if (s->has_result)
 		put_result(j, s);
 	if (s->error_code) {

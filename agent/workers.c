@@ -340,6 +340,7 @@ void workers_task_starting(struct agent *a, struct task *t)
 		return;
 	s = &w->slots[t->slot];
 	forget_token(s);
+	worker_result_clear(w, t->slot);
 	s->token = t->token = draw_token();
 	s->cancels = 0;
 	worker_board_expect(w, t->slot, t->token);
