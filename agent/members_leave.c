@@ -16,21 +16,28 @@ static bool members_stays(const struct member *t)
 static struct members_outcome *members_stragglers(const struct members *m, const char *begin)
 {
 	struct members_outcome *o = members_outcome_new(m->n_slots);
-	size_t all = 0;
-	char text[48];
+	size_t all = 0, left = 0;
+	char text[96];
 
 	if (!o)
 		return NULL;
 	for (size_t i = 0; i < m->n_slots; i++) {
 		const struct member *t = &m->slots[i];
 
-		all += t->known && !t->recoverable && !t->observer;
+		if (!t->known || t->recoverable || t->observer)
+			continue;
+		all++;
+		left += t->left;
 		if (members_stays(t))
 			o->slots[o->n++] = (int)i;
 	}
-	snprintf(text, sizeof(text), ": %zu of %zu have left", all - o->n, all);
+	snprintf(text, sizeof(text), ": %zu of %zu have left", left, all);
 	slots_append_cut(o->message, sizeof(o->message), begin, 300);
 	slots_append(o->message, sizeof(o->message), text);
+	if (all > left + o->n) {
+		snprintf(text, sizeof(text), ", %zu ended without it", all - left - o->n);
+		slots_append(o->message, sizeof(o->message), text);
+	}
 	if (o->n > 0) {
 		slots_append(o->message, sizeof(o->message), "; missing: ");
 		slots_append_names(

@@ -318,8 +318,8 @@ START_TEST(a_failure_ends_the_wait_of_those_who_leave)
 	members_ended(m, 1, true, "exit code 4", 1);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_ABORTED);
 	ck_assert_str_eq(answer_of(1)->message,
-		"the group has an error (worker:1 ended: exit code 4): 2 of 3 have left; "
-		"missing: worker:2");
+		"the group has an error (worker:1 ended: exit code 4): 1 of 3 have left, "
+		"1 ended without it; missing: worker:2");
 	leave(2, NEVER, 2);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_ABORTED);
 }
