@@ -199,9 +199,9 @@ static int worker_states(struct varlink_call *call, json_t *p, void *arg)
 	const char *unknown;
 	json_t *list, *answer;
 
-	if (json_array_size(roles) > spec->n_roles)
+	if (roles && (!json_array_size(roles) || json_array_size(roles) > spec->n_roles))
 		return worker_fail(call, STATUS_INVALID_ARGUMENT,
-			"roles: expected at most the %zu that this job has, got %zu",
+			"roles: expected 1 to the %zu that this job has, got %zu",
 			(size_t)spec->n_roles, json_array_size(roles));
 	unknown = unknown_role(w, roles);
 	if (unknown)

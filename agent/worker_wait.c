@@ -185,8 +185,8 @@ static int named_members(const struct workers *w, const json_t *names, int **ret
 	_cleanup_free_ int *set = NULL;
 	const json_t *name;
 
-	if (n > (size_t)w->a->n_tasks) {
-		snprintf(text, size, "members: expected at most the %d tasks of this job, got %zu",
+	if (!n || n > (size_t)w->a->n_tasks) {
+		snprintf(text, size, "members: expected 1 to the %d tasks of this job, got %zu",
 			w->a->n_tasks, n);
 		return -EINVAL;
 	}

@@ -83,12 +83,16 @@ int check_put(const void *value, size_t len, int flags)
 	return check_value(value, len);
 }
 
-static int check_names(const char *what, const char *const *names, size_t n)
+int check_names(const char *what, const char *const *names, size_t n)
 {
 	int r = 0;
 
 	if (n && !names)
 		return fail(ELASTICD_INVALID_ARGUMENT, "%s: expected %zu names, got NULL", what, n);
+	if (!n && names)
+		return fail(ELASTICD_INVALID_ARGUMENT,
+			"%s: expected 1 name at least; all are meant where they are left out",
+			what);
 	for (size_t i = 0; i < n && !r; i++)
 		r = check_text(what, names[i], WORKER_KEY_MAX);
 	return r;

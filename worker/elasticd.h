@@ -263,7 +263,8 @@ int elasticd_watch_fd(const struct elasticd_watch *w);
 void elasticd_watch_close(struct elasticd_watch *w);
 
 /*
- * Waits until all members ("role:index"; n 0: all tasks but those of evaluators) have come here.
+ * Waits until all members ("role:index"; NULL: all tasks but those of evaluators) have come here. A
+ * list of none is INVALID_ARGUMENT, here and wherever names are given.
  * The first one fixes members and time limit. On failure elasticd_error_missing() names all who are
  * missing. A name can be used again and again. INTERNAL: a member failed, ended or left;
  * FAILED_PRECONDITION: an operator stopped one, or this task has left.
@@ -274,7 +275,7 @@ int elasticd_barrier(
  * waits: not yet, or all have passed. */
 int elasticd_barrier_cancel(struct elasticd *h, const char *name, const char *message);
 
-/* Which of members (n 0: all) live, the same answer for all who ask; each that lives must ask.
+/* Which of members (NULL: all) live, the same answer for all who ask; each that lives must ask.
  * Owned names, to be freed with elasticd_names_free(). */
 int elasticd_alive(struct elasticd *h, const char *const *members, size_t n, int timeout_ms,
 	char ***ret, size_t *ret_n);
@@ -297,7 +298,7 @@ struct elasticd_member {
 	int left;
 	struct elasticd_error *error; /* NULL: none */
 };
-/* The tasks of roles (n 0: all), by role and index. Owned: elasticd_members_free(). */
+/* The tasks of roles (NULL: all), by role and index. Owned: elasticd_members_free(). */
 int elasticd_states(struct elasticd *h, const char *const *roles, size_t n,
 	struct elasticd_member **ret, size_t *ret_n);
 void elasticd_members_free(struct elasticd_member *members, size_t n);
@@ -487,7 +488,7 @@ struct elasticd_answer {
 	int code; /* 0, or the status of its error */
 	char *message, *details;
 };
-/* Calls these workers (n 0: all that take work), each of which answers before its next task, and
+/* Calls these workers (NULL: all that take work), each of which answers before its next task, and
  * returns when all have: their answers by rank, an error for one that has died, or not answered
  * after answer_timeout_ms. Negative limits are those of the job. Owned: elasticd_answers_free(). */
 int elasticd_call(struct elasticd *h, const char *const *workers, size_t n,

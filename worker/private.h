@@ -207,6 +207,8 @@ void local_start(void);
 
 /* INVALID_ARGUMENT where text is NULL, too long, or not UTF-8. */
 int check_text(const char *what, const char *text, size_t max);
+/* NULL: all are meant; a list of none is refused. */
+int check_names(const char *what, const char *const *names, size_t n);
 
 /* ret_key is owned and normalised. empty: whether all keys may be meant. */
 int check_key(const char *key, bool empty, char **ret_key);

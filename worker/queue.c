@@ -229,10 +229,8 @@ int elasticd_call(struct elasticd *h, const char *const *workers, size_t n,
 {
 	int r = check_bytes("payload", payload);
 
-	if (!r && n && !workers)
-		r = fail(ELASTICD_INVALID_ARGUMENT, "workers: expected %zu names, got NULL", n);
-	for (size_t i = 0; i < n && !r; i++)
-		r = check_text("workers", workers[i], WORKER_KEY_MAX);
+	if (!r)
+		r = check_names("workers", workers, n);
 	return r ? r
 		 : h->side->queue->call(
 			   h, workers, n, payload, timeout_ms, answer_timeout_ms, ret, ret_n);

@@ -140,9 +140,41 @@ def test_errors_are_those_of_python_too(job, elasticd):
     lambda job: job.kv.put("k", "\ud800"), lambda job: job.kv.get_many(["k", "\ud800"]),
     lambda job: job.kv.get_many(["k", None]), lambda job: job.kv.get_many(["k", "a\0b"]),
 ])
-def test_what_makes_no_sense_is_refused(job, call):
-    with pytest.raises((TypeError, ValueError)):
+def test_what_makes_no_sense_is_refused(job, elasticd, call):
+    with pytest.raises((TypeError, elasticd.InvalidArgument)):
         call(job)
+
+
+@pytest.mark.parametrize("bad", ["a\0b", "\ud800", "\udc80"])
+def test_a_key_that_is_no_text_is_an_invalid_argument_of_every_call(job, elasticd, bad):
+    calls = [lambda: job.kv.put(bad, ""), lambda: job.kv.get(bad), lambda: job.kv.try_get(bad),
+             lambda: job.kv.list(bad), lambda: job.kv.delete(bad), lambda: job.kv[bad], lambda: bad in job.kv,
+             lambda: job.kv.get_many(["k", bad]), lambda: job.kv.watch(bad), lambda: job.barrier(bad),
+             lambda: job.barrier("b", [bad]), lambda: job.barrier_cancel(bad), lambda: job.states(bad),
+             lambda: job.call(1, [bad]), lambda: job.queue(bad)]
+    for n, call in enumerate(calls):
+        with pytest.raises(elasticd.InvalidArgument):
+            call()
+            raise AssertionError(n)
+
+
+def test_a_negative_timeout_is_an_invalid_argument_of_every_call(job, elasticd):
+    calls = [lambda: job.kv.get("k", -1), lambda: job.kv.flush(-1), lambda: job.kv.get_many(["k"], -1),
+             lambda: job.barrier("b", timeout=-1), lambda: job.alive(timeout=-0.001),
+             lambda: job.leave(-1), lambda: job.wait_error(-1), lambda: job.call(1, timeout=-1),
+             lambda: job.call(1, answer_timeout=-1), lambda: job.kv.pipeline(timeout=-1)]
+    for n, call in enumerate(calls):
+        with pytest.raises(elasticd.InvalidArgument, match="expected seconds >= 0 or None, got -"):
+            call()
+            raise AssertionError(n)
+
+
+def test_an_empty_list_means_neither_all_nor_nobody(job, elasticd):
+    calls = [lambda: job.barrier("b", []), lambda: job.alive([]), lambda: job.call(1, [])]
+    for call in calls:
+        with pytest.raises(elasticd.InvalidArgument, match=": expected 1 name at least"):
+            call()
+    assert job.alive() == ["worker:0"] and len(job.states()) == 1
 
 
 @pytest.mark.parametrize("named,call", [
@@ -183,8 +215,8 @@ def test_what_makes_no_sense_is_refused(job, call):
     ("resources: expected a list of names, got the int 3", lambda job: job.queue().submit(1, resources=3)),
     ("task: expected int, got str", lambda job: job.queue().cancel(["x"])),
 ])
-def test_what_makes_no_sense_is_named(job, named, call):
-    with pytest.raises((TypeError, ValueError)) as refused:
+def test_what_makes_no_sense_is_named(job, elasticd, named, call):
+    with pytest.raises((TypeError, elasticd.InvalidArgument)) as refused:
         call(job)
     assert str(refused.value).startswith(named), refused
 

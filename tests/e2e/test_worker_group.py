@@ -182,6 +182,18 @@ def test_one_that_leaves_or_is_stopped_after_it_came_changes_nothing_for_the_oth
     assert b.call("Barrier", name="x") == a.reply() == {"generation": 1}
 
 
+def test_a_list_of_nobody_means_neither_all_nor_nobody(group_of):
+    group, a, b = group_of(2)
+    for method, parameters, named in (("Barrier", {"name": "x", "members": []}, "members: expected 1 to"),
+                                      ("Alive", {"members": []}, "members: expected 1 to"),
+                                      ("States", {"roles": []}, "roles: expected 1 to"),
+                                      ("io.elasticd.Queue.Call", {"workers": []}, "workers: expected 1 to")):
+        e = a.refused(method, **parameters)
+        assert e.name.endswith("InvalidArgument") and named in e.message, e
+    a.send("Barrier", name="x")
+    assert b.call("Barrier", name="x") == a.reply()
+
+
 def test_those_who_wait_at_a_barrier_are_told_at_once_that_a_member_was_stopped_by_an_operator(group_like):
     # worker:2 takes its time to go: nobody waits for that.
     group = group_like(roles(("worker", 3, {}), stop={"timeout": "100s"}))

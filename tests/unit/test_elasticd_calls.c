@@ -246,7 +246,12 @@ START_TEST(bad_arguments_never_reach_the_agent)
 {
 	char *big = calloc(1, (1 << 20) + 1), key[1026];
 	const char *const none[] = { NULL };
+	const struct elasticd_bytes payload = { .data = "", .len = 0 };
+	struct elasticd_member *members;
+	struct elasticd_answer *answers;
+	char **names;
 	int64_t deleted;
+	size_t n;
 
 	memset(key, 'k', sizeof(key));
 	key[1025] = '\0';
@@ -264,6 +269,11 @@ START_TEST(bad_arguments_never_reach_the_agent)
 	invalid(elasticd_barrier(h, key, NULL, 0, 0), "name: expected at most 256");
 	invalid(elasticd_barrier(h, "b", NULL, 2, 0), "members: expected 2 names");
 	invalid(elasticd_barrier(h, "b", none, 1, 0), "members: expected a text");
+	invalid(elasticd_barrier(h, "b", none, 0, 0), "members: expected 1 name at least");
+	invalid(elasticd_alive(h, none, 0, 0, &names, &n), "members: expected 1 name at least");
+	invalid(elasticd_states(h, none, 0, &members, &n), "roles: expected 1 name at least");
+	invalid(elasticd_call(h, none, 0, &payload, 0, 0, &answers, &n),
+		"workers: expected 1 name at least");
 	invalid(elasticd_report_error(h, 0, "x"), "code: expected 1 to 16, got 0");
 	free(big);
 }

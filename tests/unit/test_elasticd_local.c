@@ -356,6 +356,7 @@ START_TEST(the_group_is_this_task)
 
 	ck_assert_int_eq(elasticd_barrier(h, "b", NULL, 0, -1), 0);
 	ck_assert_int_eq(elasticd_barrier(h, "b", self, 1, 0), 0);
+	ck_assert_int_eq(elasticd_barrier(h, "b", self, 0, 0), ELASTICD_INVALID_ARGUMENT);
 	ck_assert_int_eq(elasticd_barrier(h, "b", none, 1, 0), ELASTICD_INVALID_ARGUMENT);
 	ck_assert_int_eq(elasticd_barrier(h, "b", self, 2, 0), ELASTICD_INVALID_ARGUMENT);
 	ck_assert_str_eq(
@@ -389,10 +390,10 @@ START_TEST(one_that_has_taken_its_leave_is_in_no_barrier)
 
 	ck_assert_int_eq(elasticd_leave(h, -1), 0);
 	for (size_t i = 0; i < 2; i++) { /* left out, and named */
-		ck_assert_int_eq(
-			elasticd_barrier(h, "b", self, i, -1), ELASTICD_FAILED_PRECONDITION);
+		ck_assert_int_eq(elasticd_barrier(h, "b", i ? self : NULL, i, -1),
+			ELASTICD_FAILED_PRECONDITION);
 		ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "has taken its leave"));
-		ck_assert_int_eq(elasticd_alive(h, self, i, -1, &names, &n), 0);
+		ck_assert_int_eq(elasticd_alive(h, i ? self : NULL, i, -1, &names, &n), 0);
 		ck_assert_uint_eq(n, 0);
 		elasticd_names_free(names, n);
 	}

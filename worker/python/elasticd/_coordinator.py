@@ -41,8 +41,6 @@ class Coordinator:
         job where they are left out."""
         core, library, handle = self._core, self._core.library, self._core.handle()
         names = None if workers is None else names_argument(workers, "workers")
-        if names == []:
-            return []
         array, n = names_array(names, "workers")
         raw, form = encode(payload)
         data = CBytes(raw, len(raw), form)

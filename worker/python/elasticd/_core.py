@@ -14,8 +14,8 @@ from ctypes import byref, c_void_p
 from typing import Any, Callable, Optional, Union
 
 from . import _library
-from ._errors import Cancelled
-from ._library import INTERRUPTED, Library, Owned
+from ._errors import Cancelled, InvalidArgument
+from ._library import INTERRUPTED, Library, Owned, utf8
 
 Bytes = Union[bytes, bytearray, memoryview]
 _LONGEST_MS = 2**31 - 1  # 24 days
@@ -33,7 +33,7 @@ def seconds_argument(value: float, what: str, expected: str) -> float:
         seconds = math.nan
     if seconds >= 0:
         return seconds
-    raise ValueError(f"{what}: expected {expected}, got {value!r:.100}")
+    raise InvalidArgument(f"{what}: expected {expected}, got {value!r:.100}")
 
 
 class Deadline:
@@ -62,7 +62,7 @@ class Deadline:
 
 def bytes_of(value: Union[Bytes, str], what: str = "value") -> bytes:
     if isinstance(value, str):
-        return value.encode()
+        return utf8(value, what)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     raise TypeError(f"{what}: expected bytes or str, got {type(value).__name__}")

@@ -38,7 +38,7 @@ class Status(enum.IntEnum):
                 return cls[name]
         elif code in cls._value2member_map_:
             return cls(code)
-        raise ValueError(f"code: expected a status code or its name, got {code!r}")
+        raise InvalidArgument(f"code: expected a status code or its name, got {code!r}")
 
 
 class Error(Exception):

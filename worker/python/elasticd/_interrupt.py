@@ -9,7 +9,7 @@ import threading
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from ._errors import TaskCancelled
+from ._errors import InvalidArgument, TaskCancelled
 
 if TYPE_CHECKING:
     from ._place import Place
@@ -35,7 +35,7 @@ class Interrupt:
 
     def __init__(self, number: int, place: Place) -> None:
         if threading.current_thread() is not threading.main_thread():
-            raise ValueError("interrupt: only the main thread can be interrupted by a signal")
+            raise InvalidArgument("interrupt: only the main thread can be interrupted by a signal")
         self.armed: Optional[Task] = None
         self.busy = False  # answering, which is not to be torn
         self._number, self._place, self._pid = signal.Signals(number), place, os.getpid()

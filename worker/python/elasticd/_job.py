@@ -32,7 +32,7 @@ from ._board import (
 )
 from ._coordinator import Coordinator
 from ._core import Core, bytes_of
-from ._errors import Error, Status
+from ._errors import Error, InvalidArgument, Status
 from ._kv import KV
 from ._library import (
     CError,
@@ -231,7 +231,7 @@ class Job(Coordinator):
 
     def states(self, *roles: str) -> list[Member]:
         """The tasks of roles (all when left out), by role and index."""
-        array, n = names_array(list(roles), "roles")
+        array, n = names_array(list(roles) or None, "roles")
         members, count = ctypes.POINTER(CMember)(), c_size_t()
         self._core.call("states", array, n, byref(members), byref(count))
         try:
@@ -268,12 +268,12 @@ class Job(Coordinator):
         all have ended so."""
         slots = number_argument(slots, "slots")
         if slots < 1:
-            raise ValueError(f"slots: expected at least 1, got {slots}")
+            raise InvalidArgument(f"slots: expected at least 1, got {slots}")
         if slots == 1:
             loop_of_work(self._place(self._core, resources, init, calls, timeout), handler, interrupt)
             return
         if interrupt is not None:
-            raise ValueError("interrupt: expected one slot, as only the main thread can be interrupted")
+            raise InvalidArgument("interrupt: expected one slot, as only the main thread can be interrupted")
         work_in_threads(lambda core: self._place(core, resources, init, calls, timeout), handler, slots)
 
     def _place(self, core: Core, resources: Optional[Mapping[str, Function]], init: Optional[Function],
@@ -284,7 +284,7 @@ class Job(Coordinator):
 
     def result(self, value: Any) -> None:
         """This task's result, kept with the run; a later one replaces it. bytes and str are stored as
-        they are, anything else as JSON, which has no nan and no infinity (ValueError)."""
+        they are, anything else as JSON, which has no nan and no infinity (InvalidArgument)."""
         is_plain = isinstance(value, (bytes, bytearray, memoryview, str))
         data = bytes_of(value, "result") if is_plain else encode(value, "result")[0]
         self._core.call("result", data, len(data))

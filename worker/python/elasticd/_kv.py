@@ -27,7 +27,7 @@ from ._streams import Change, Watch
 
 _OVERWRITE, _PERSISTENT, _NOWAIT = 1, 2, 4
 _ROOM = 4096
-_ROOM_ARGUMENT, _ERRORS = c_size_t.from_param(_ROOM), "surrogateescape"
+_ROOM_ARGUMENT, _ERRORS = c_size_t.from_param(_ROOM), "surrogatepass"
 _T = TypeVar("_T")
 _Place = Tuple[Any, Any, c_void_p, Any]
 

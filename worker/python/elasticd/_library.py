@@ -17,7 +17,7 @@ from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Iterable, Optional
 
 from . import _queue_types as queue_types
-from ._errors import error_of
+from ._errors import InvalidArgument, error_of
 
 SONAME = "libelasticd.so.0"
 INTERRUPTED = 100
@@ -193,10 +193,11 @@ def names_argument(names: Iterable[str], what: str, of: str = "names") -> list[s
 
 
 def names_array(names: Optional[list[str]], what: str) -> tuple[Any, int]:
-    """An argument of type const char *const *, and its length."""
-    if not names:
+    """An argument of type const char *const *, and its length. None is all; a list of none is not, and the
+    library refuses it."""
+    if names is None:
         return None, 0
-    return (c_char_p * len(names))(*[text_argument(n, what) for n in names]), len(names)
+    return (c_char_p * max(len(names), 1))(*[text_argument(n, what) for n in names]), len(names)
 
 
 def text_argument(text: str, what: str) -> bytes:
@@ -204,8 +205,16 @@ def text_argument(text: str, what: str) -> bytes:
     if not isinstance(text, str):
         raise TypeError(f"{what}: expected str, got {type(text).__name__}")
     if "\0" in text:
-        raise ValueError(f"{what}: {text!r} has a NUL character")
-    return text.encode("utf-8", "surrogateescape")
+        raise InvalidArgument(f"{what}: {text!r:.200} has a NUL character")
+    return utf8(text, what)
+
+
+def utf8(text: str, what: str) -> bytes:
+    """Without lone surrogates, which no UTF-8 has."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as e:
+        raise InvalidArgument(f"{what}: {text[e.start:e.end]!r} at {e.start}: {e.reason}") from None
 
 
 def said_argument(text: str, what: str) -> bytes:
@@ -220,7 +229,7 @@ def number_argument(number: int, what: str, least: int = -1 << 63) -> int:
     except TypeError:
         raise TypeError(f"{what}: expected int, got {type(number).__name__}") from None
     if not least <= number < 1 << 63:
-        raise ValueError(f"{what}: expected {least} to {(1 << 63) - 1}, got {number}")
+        raise InvalidArgument(f"{what}: expected {least} to {(1 << 63) - 1}, got {number}")
     return number
 
 

@@ -49,8 +49,8 @@ class Maker:
             return [], False
         text: Optional[bytes]
         try:
-            text = "\0".join(keys).encode("utf-8", "surrogateescape")
-        except TypeError:
+            text = "\0".join(keys).encode()
+        except (TypeError, UnicodeEncodeError):
             text = None
         if text is None or text.count(0) != n - 1:
             text = b"\0".join([text_argument(key, "key") for key in keys])

@@ -18,6 +18,7 @@ from ._errors import (
     DataLoss,
     DeadlineExceeded,
     Error,
+    InvalidArgument,
     QueueFailed,
     Unavailable,
     error_of,
@@ -154,7 +155,7 @@ class Queue:
         are under way. ordered: in the order of payloads, else as they come. timeout is for each value."""
         ahead = number_argument(ahead, "ahead")
         if ahead < 1:
-            raise ValueError(f"ahead: expected at least 1, got {ahead}")
+            raise InvalidArgument(f"ahead: expected at least 1, got {ahead}")
         return self._imap(iter(_iterable(payloads)), ordered, ahead, _kind(resources, limit, alone), timeout)
 
     def _imap(self, payloads: Iterator[Any], ordered: bool, ahead: int, kind: _Kind,
@@ -484,10 +485,10 @@ class _Kind:
     """What the tasks of one call have in common."""
 
     def __init__(self, resources: Iterable[str], limit: Optional[float], alone: bool) -> None:
-        self._names, n = names_array(names_argument(resources, "resources"), "resources")
+        self._names, n = names_array(names_argument(resources, "resources") or None, "resources")
         names = ctypes.addressof(self._names) if n else 0
         if limit is not None and not 0 < seconds_argument(limit, "limit", "seconds > 0") < float("inf"):
-            raise ValueError(f"limit: expected seconds > 0, got {limit}")
+            raise InvalidArgument(f"limit: expected seconds > 0, got {limit}")
         limit_ms = 0 if limit is None else number_argument(max(int(limit * 1000), 1), "limit in ms")
         self._rest = (names, n, limit_ms, bool(alone))
 

@@ -7,7 +7,7 @@ import contextlib
 import traceback
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
-from ._errors import Cancelled, Error, NotFound, Retry, Status, TaskCancelled
+from ._errors import Cancelled, Error, InvalidArgument, NotFound, Retry, Status, TaskCancelled
 from ._interrupt import edge
 from ._queue_types import CFailure
 from ._values import decode
@@ -74,7 +74,7 @@ class Task:
         worker's name or another word) being at fault. False where it had been cancelled."""
         status = Status.of(code)
         if status == Status.OK:
-            raise ValueError("code: expected an error, got OK")
+            raise InvalidArgument("code: expected an error, got OK")
         return self._place.fail(self, failure(status, message, details, retryable, blame))
 
     def put_back(self) -> bool:

@@ -9,6 +9,8 @@ import json
 import operator
 from typing import Any, Callable, Optional
 
+from ._errors import InvalidArgument
+
 Encoded = tuple[bytes, Optional[bytes]]  # and its format
 
 JSON, TEXT = b"json", b"text"
@@ -47,7 +49,7 @@ def encode(value: Any, what: str = "payload") -> Encoded:
     except ValueError as e:
         if "ircular" in str(e):
             raise
-        raise ValueError(f"{what}{_where(value)}: nan and infinities are not JSON-able") from None
+        raise InvalidArgument(f"{what}{_where(value)}: nan and infinities are not JSON-able") from None
 
 
 def decode(data: bytes, form: bytes) -> Any:
