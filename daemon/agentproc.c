@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-enum { BACKLOG = 128, LOCK_TEXT_MAX = 32 };
+enum { BACKLOG = 128, LOCK_TEXT_MAX = 32, SPEC_MAX = 4 << 20 };
 
 /* A job's runtime directory on the way to being handed to its user. */
 struct runtime {
@@ -299,6 +299,21 @@ int agentproc_locked(const char *runtime_dir, const char *job)
 	if (dir >= 0)
 		fd = safe_open(dir, "lock", O_RDWR, 0);
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
+int agentproc_owner(const char *runtime_dir, const char *job, uid_t *ret_uid, json_t **ret_spec)
+{
+	_cleanup_close_ int dir = open_runtime(runtime_dir, job);
+	struct stat st;
+
+	if (dir < 0)
+		return dir;
+	if (fstat(dir, &st) < 0)
+		return -errno;
+	*ret_uid = st.st_uid;
+	if (files_read_json(dir, "spec.json", SPEC_MAX, st.st_uid, ret_spec, NULL) < 0)
+		*ret_spec = NULL;
+	return 0;
 }
 
 /* The pid in the lock file; 0 where there is none that can be the guard's. */

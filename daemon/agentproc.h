@@ -40,6 +40,11 @@ _must_check_ int agentproc_connect(const char *runtime_dir, const char *job);
 /* 1 while any process of the job's agent is left, 0 when none is. */
 int agentproc_locked(const char *runtime_dir, const char *job);
 
+/* Whose the runtime directory of job is, as elasticd made it, and the specification in it, which is
+ * what that user says (owned; NULL where it cannot be read). */
+_must_check_ int agentproc_owner(
+	const char *runtime_dir, const char *job, uid_t *ret_uid, json_t **ret_spec);
+
 /*
  * A pidfd of the guard, by the record, or by the lock file where the record does not know it yet.
  * -ESRCH when it is gone.

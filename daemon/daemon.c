@@ -16,6 +16,7 @@
 #include "daemon/preempt_call.h"
 #include "daemon/prune.h"
 #include "daemon/queue_relay.h"
+#include "daemon/recover.h"
 #include "daemon/remove.h"
 #include "daemon/resume.h"
 #include "daemon/scope.h"
@@ -295,107 +296,6 @@ static int open_server(struct daemon *d, struct error *err)
 	return r < 0 ? r : varlink_server_new(d->loop, &opt, &d->server, err);
 }
 
-struct loaded {
-	struct job *job;
-	json_t *ended;
-};
-
-/* A record that cannot be used is put aside where it can be looked at; it hurts nobody else. */
-static void set_aside(struct daemon *d, const char *run, const struct error *why)
-{
-	_cleanup_free_ char *name = NULL;
-	struct error err = { 0 };
-
-	if (why->code == -ENOMEM || why->code == -EMFILE || why->code == -ENFILE) {
-		log_error("run %s is not taken up now: %s", run, why->text);
-		return;
-	}
-	if (job_record_set_aside(&d->store, run, &name, &err) < 0)
-		log_error("%s; and it cannot be put aside: %s", why->text, err.text);
-	else
-		log_warning("%s; put aside as %s/%s", why->text, d->store.path, name);
-}
-
-static int by_age(const void *a, const void *b)
-{
-	const struct loaded *x = a;
-	const struct loaded *y = b;
-
-	if (x->job->rec.created_us != y->job->rec.created_us)
-		return x->job->rec.created_us < y->job->rec.created_us ? -1 : 1;
-	return strcmp(x->job->rec.run, y->job->rec.run);
-}
-
-/* Reads all records, oldest first. */
-static size_t load_records(struct daemon *d, char **names, struct loaded *list)
-{
-	size_t n = 0;
-
-	for (char **name = names; *name; name++) {
-		struct job_record rec = { 0 };
-		struct error err = { 0 };
-		int r = job_record_load(&d->store, *name, &rec, &list[n].ended, &err);
-
-		if (!r && job_new(&d->host, &rec, &list[n].job) < 0) {
-			job_record_fini(&rec);
-			json_decref(list[n].ended);
-			r = out_of_memory(&err);
-		}
-		if (r < 0)
-			set_aside(d, *name, &err);
-		else
-			n++;
-	}
-	qsort(list, n, sizeof(*list), by_age);
-	return n;
-}
-
-static bool is_active(const char *name, void *arg)
-{
-	struct daemon *d = arg;
-
-	return registry_active(d->registry, name) != NULL;
-}
-
-static int recover(struct daemon *d, struct error *err)
-{
-	char **names = NULL;
-	struct loaded *list;
-	size_t n = 0;
-	int r = job_record_list(&d->store, &names, err);
-
-	if (r < 0)
-		return r;
-	while (names[n])
-		n++;
-	list = calloc(n + 1, sizeof(*list));
-	if (!list) {
-		job_record_list_free(names);
-		return out_of_memory(err);
-	}
-	n = load_records(d, names, list);
-	job_record_list_free(names);
-	for (size_t i = 0; i < n; i++) {
-		struct error why = { 0 };
-
-		registry_add(d->registry, list[i].job);
-		r = job_recover(list[i].job, list[i].ended, &why);
-		json_decref(list[i].ended);
-		if (r >= 0)
-			continue;
-		error_prefix(&why, "%s/%s", d->store.path, list[i].job->rec.run);
-		set_aside(d, list[i].job->rec.run, &why);
-		registry_remove(d->registry, list[i].job);
-		job_free(list[i].job);
-	}
-	free(list);
-	if (d->cgroup_parent)
-		cgroupfs_tidy(d->cgroup_parent, loop_real_us() / 1000000);
-	setup_clean_runtime(d->paths.runtime_dir, is_active, d);
-	resume_all(d);
-	return 0;
-}
-
 int daemon_new(struct loop *loop, const struct daemon_options *options, struct daemon **ret,
 	struct error *err)
 {
@@ -412,7 +312,7 @@ int daemon_new(struct loop *loop, const struct daemon_options *options, struct d
 	if ((r = paths_init(&d->paths, d->system, &options->paths, err)) < 0 ||
 		(r = read_config(d, err)) < 0 || (r = open_dirs(d, err)) < 0 ||
 		(r = open_host(d, err)) < 0 || (r = open_server(d, err)) < 0 ||
-		(r = recover(d, err)) < 0)
+		(r = recover_all(d, err)) < 0)
 		return r;
 	/* Nobody is answered from what an old record says while the agent knows better. */
 	if (all_known(d))

@@ -479,6 +479,7 @@ static void note_wishes(struct job *j, const struct spec *spec)
 {
 	j->notices = spec->preemption.notices;
 	j->poll_ms = spec->preemption.poll_ms;
+	j->stop_ms = spec->stop.timeout_ms;
 }
 
 int job_start(struct job *j, const json_t *spec, const struct spec *parsed, struct error *err)
@@ -507,12 +508,13 @@ static int load_spec(struct job *j, struct spec **ret, struct error *err)
 	return r < 0 ? r : spec_parse(doc, ret, err);
 }
 
-static int initial_from_record(struct job *j, struct error *err)
+/* The agent tells the rest; where it lives the specification is not needed. */
+static int initial_from_record(struct job *j, bool alive, struct error *err)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	int r = load_spec(j, &spec, err);
 
-	return r < 0 ? r : mirror_initial(&j->mirror, &j->rec, spec, err);
+	return r < 0 && !alive ? r : mirror_initial(&j->mirror, &j->rec, spec, err);
 }
 
 static void load_wishes(struct job *j)
@@ -526,8 +528,9 @@ static void load_wishes(struct job *j)
 		note_wishes(j, spec);
 }
 
-/* The mirror from what the agent wrote last. */
-static int load_mirror(struct job *j, struct error *err)
+/* The mirror from what the agent wrote last. While the agent lives, no file says that it has ended.
+ */
+static int load_mirror(struct job *j, bool alive, struct error *err)
 {
 	_cleanup_json_ json_t *job = NULL;
 	int64_t seq = 0;
@@ -537,27 +540,32 @@ static int load_mirror(struct job *j, struct error *err)
 		r = mirror_set(&j->mirror, &j->rec, job, err);
 	if (!r && seq > j->seq)
 		j->seq = seq;
-	if (!r)
+	if (!r && !(alive && j->mirror.has_verdict))
 		return 0;
-	if (r != -ENOENT)
+	if (r < 0 && r != -ENOENT)
 		log_warning("job %s: %s/%s: %s; its agent will tell anew", j->rec.name,
 			j->host->store->path, j->rec.run, err->text);
-	return initial_from_record(j, err);
+	return initial_from_record(j, alive, err);
 }
 
-/* Where a verdict is on disk: puts it into the mirror. */
-static int load_verdict(struct job *j, const json_t *ended, struct error *err)
+/* Where a verdict is on disk: puts it into the mirror. elasticd's own counts more than the agent's.
+ */
+static int load_verdict(struct job *j, const json_t *ended, bool alive, struct error *err)
 {
-	if (job_agent_read_verdict(j))
-		return 0;
-	return ended ? mirror_finish(&j->mirror, &j->rec, ended, j->rec.ended_us, err) : 0;
+	if (ended)
+		return mirror_finish(&j->mirror, &j->rec, ended, j->rec.ended_us, err);
+	if (!alive)
+		(void)job_agent_read_verdict(j);
+	return 0;
 }
 
 /* The daemon before may have died between making the job's cgroup and writing it down. */
-static void find_cgroup(struct job *j)
+static void find_cgroup(struct job *j, bool alive)
 {
 	_cleanup_free_ char *path = NULL;
 
+	if (!j->rec.cgroup && alive)
+		j->rec.cgroup = job_agent_scope(j, j->rec.agent_pid);
 	if (j->rec.cgroup || !j->host->cgroup_parent)
 		return;
 	path = cgroupfs_name(j->host->cgroup_parent, j->rec.run);
@@ -567,20 +575,20 @@ static void find_cgroup(struct job *j)
 
 int job_recover(struct job *j, const json_t *ended, struct error *err)
 {
-	int fd;
-	int r = load_mirror(j, err);
+	_cleanup_close_ int fd = agentproc_guard(j->host->runtime_dir, &j->rec);
+	bool alive = fd >= 0;
+	int r = load_mirror(j, alive, err);
 
 	if (!r)
-		r = load_verdict(j, ended, err);
+		r = load_verdict(j, ended, alive, err);
 	if (!r)
 		r = make_timer(j, err);
 	if (r < 0)
 		return r;
 	j->accepted = true;
-	find_cgroup(j);
-	fd = agentproc_guard(j->host->runtime_dir, &j->rec);
-	if (fd >= 0)
-		r = job_agent_adopt(j, fd);
+	find_cgroup(j, alive);
+	if (alive)
+		r = job_agent_adopt(j, TAKE_FD(fd));
 	if (r < 0)
 		return error_set(err, r, "%s", strerror(-r));
 	if (j->mirror.has_verdict) {
@@ -621,6 +629,6 @@ int job_load_text(struct job *j, struct error *err)
 	r = job_record_load(j->host->store, j->rec.run, &rec, &ended, err);
 	job_record_fini(&rec);
 	if (!r)
-		r = load_mirror(j, err);
-	return r < 0 ? r : load_verdict(j, ended, err);
+		r = load_mirror(j, false, err);
+	return r < 0 ? r : load_verdict(j, ended, false, err);
 }

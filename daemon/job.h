@@ -78,6 +78,7 @@ struct job {
 	struct sweep_request *sweep;
 	bool counted; /* the loss of the agent is among losses_ms, and it has not answered since */
 	unsigned notices; /* of enum spec_notice: what its specification asks for */
+	int64_t stop_ms;  /* how long it may take to stop, as its specification says */
 	int64_t poll_ms;  /* how often what cannot be waited for is asked */
 	bool listening;	  /* notices.c hears of it */
 	bool returns;	  /* resume.c: its agent had died before this elasticd, and it has not begun

@@ -86,6 +86,16 @@ void job_agent_drop(struct job *j)
 	j->guard = child_watch_free(j->guard);
 }
 
+/* It had left in order after all. */
+static void take_back_loss(struct job *j)
+{
+	if (!j->counted)
+		return;
+	j->counted = false;
+	j->n_losses--;
+	j->rec.agent_losses--;
+}
+
 /* One obituary for a guard that did not leave in order. */
 static void on_guard_end(void *arg, int code, int status)
 {
@@ -98,10 +108,12 @@ static void on_guard_end(void *arg, int code, int status)
 		log_warning("job %s: the guard of its agent (pid %d) was killed by signal %d",
 			j->rec.name, (int)j->rec.agent_pid, status);
 	/* Its agent may have left a verdict that the connection did not bring. */
-	if (j->life == LIFE_LOST && !j->condemned && job_agent_read_verdict(j))
+	if (j->life == LIFE_LOST && !j->condemned && job_agent_read_verdict(j)) {
+		take_back_loss(j);
 		job_event(j, LIFE_EV_VERDICT);
-	else
+	} else {
 		job_event(j, LIFE_EV_GUARD_GONE);
+	}
 }
 
 int job_agent_adopt(struct job *j, int pidfd)
@@ -157,7 +169,8 @@ static void on_link_closed(void *arg, const char *why)
 	struct job *j = arg;
 
 	job_agent_unlink(j);
-	if (job_agent_read_verdict(j)) {
+	/* While the guard lives, a file may say what is not so: its end is waited for. */
+	if (j->guard_gone && job_agent_read_verdict(j)) {
 		job_event(j, LIFE_EV_VERDICT);
 		return;
 	}
@@ -166,28 +179,17 @@ static void on_link_closed(void *arg, const char *why)
 	job_event(j, LIFE_EV_UNLINKED);
 }
 
-/* Events that are none are dropped here, so that nobody else need look. */
 static void take_events(struct job *j, json_t *events)
 {
 	json_t *e;
 	size_t i;
 
-	for (i = json_array_size(events); i-- > 0;) {
-		e = json_array_get(events, i);
-		if (!json_is_integer(json_object_get(e, "seq")) ||
-			!json_is_integer(json_object_get(e, "time_us")) ||
-			!json_is_string(json_object_get(e, "event")) ||
-			!json_is_string(json_object_get(e, "text")))
-			json_array_remove(events, i);
-	}
+	mirror_check_events(&j->rec, events);
 	json_array_foreach (events, i, e) {
 		int64_t seq = json_get_int(e, "seq", 0);
 
 		if (seq > j->seq)
 			j->seq = seq;
-		/* Whose they are is not for the agent to say. */
-		json_put_string(e, "job", j->rec.name);
-		json_put_string(e, "run", j->rec.run);
 	}
 	if (json_array_size(events))
 		j->host->events(j->host->arg, j, events);
@@ -261,28 +263,36 @@ static void on_go(void *arg)
 	job_tell(j, JOB_STARTED);
 }
 
+/* Only what is certainly the job's alone may ever be killed whole. */
+char *job_agent_scope(const struct job *j, pid_t pid)
+{
+	_cleanup_free_ char *dir = cgroupfs_of(pid);
+	_cleanup_free_ char *name = NULL;
+
+	if (asprintf(&name, "/elasticd-%s.scope", j->rec.run) < 0)
+		name = NULL;
+	if (!dir || !name || strlen(dir) <= strlen(name) ||
+		strcmp(dir + strlen(dir) - strlen(name), name) != 0)
+		return NULL;
+	return TAKE_PTR(dir);
+}
+
 static void on_scope(void *arg, const char *error)
 {
 	struct job *j = arg;
 	_cleanup_free_ char *dir = NULL;
-	_cleanup_free_ char *name = NULL;
 	struct error err = { 0 };
 
 	j->scope = NULL;
-	if (error) {
+	if (error)
 		log_warning("job %s: gets no scope of its own: %s", j->rec.name, error);
-	} else if (asprintf(&name, "/elasticd-%s.scope", j->rec.run) >= 0) {
-		dir = cgroupfs_of(j->child.pid);
-		/* Only what is certainly the job's alone may ever be killed whole. */
-		if (dir && strlen(dir) > strlen(name) &&
-			!strcmp(dir + strlen(dir) - strlen(name), name)) {
-			if (cgroupfs_give(dir, j->rec.uid, &err) < 0)
-				log_warning("job %s: %s", j->rec.name, err.text);
-			free(j->rec.cgroup);
-			j->rec.cgroup = TAKE_PTR(dir);
-		}
-	} else {
-		name = NULL;
+	else
+		dir = job_agent_scope(j, j->child.pid);
+	if (dir) {
+		if (cgroupfs_give(dir, j->rec.uid, &err) < 0)
+			log_warning("job %s: %s", j->rec.name, err.text);
+		free(j->rec.cgroup);
+		j->rec.cgroup = TAKE_PTR(dir);
 	}
 	on_go(j);
 }

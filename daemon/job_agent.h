@@ -30,6 +30,9 @@ void job_agent_silent(struct job *j, int64_t since_us);
 /* It answered. */
 void job_agent_heard(struct job *j);
 
+/* The cgroup of j's scope where pid is in it. Returns owned or NULL. */
+char *job_agent_scope(const struct job *j, pid_t pid);
+
 /* Drops the connection; the process goes on. */
 void job_agent_unlink(struct job *j);
 /* Drops everything of it. */

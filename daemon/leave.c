@@ -11,7 +11,10 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { REST_MS = 30000 }; /* slow readers of its last words may take a while */
+enum {
+	OVERDUE_MS = 60000, /* beside the job's own time to stop: dumps, what does not die, logs */
+	REST_MS = 30000,    /* once its verdict is known: slow readers of its last words */
+};
 
 struct stopper {
 	LIST_ENTRY(stopper) link;
@@ -19,7 +22,7 @@ struct stopper {
 	struct job *job;
 	struct job_watch watch;
 	struct agent_call *ask;
-	struct loop_timer *rest; /* for the end of an agent whose verdict is known */
+	struct loop_timer *rest; /* until its agent has to be gone */
 };
 
 struct leave {
@@ -49,6 +52,8 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	/* Lost on the way: asked again when there is another agent. */
 	if (error && strcmp(error, "disconnected"))
 		log_warning("job %s: could not be stopped: %s", s->job->rec.name, error);
+	else if (!error)
+		loop_timer_arm(s->rest, (uint64_t)s->job->stop_ms + OVERDUE_MS);
 	s->ask = agent_call_free(s->ask);
 }
 
@@ -83,8 +88,7 @@ static void ask(struct stopper *s)
 
 	s->ask = agent_call_free(s->ask);
 	if (job_is_over(s->job)) {
-		if (!loop_timer_armed(s->rest))
-			loop_timer_arm(s->rest, REST_MS);
+		loop_timer_arm(s->rest, REST_MS);
 		return;
 	}
 	if (!job_can_be_asked(s->job))

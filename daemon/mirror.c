@@ -216,7 +216,7 @@ int mirror_initial(
 	struct mirror *m, const struct job_record *r, const struct spec *spec, struct error *err)
 {
 	_cleanup_json_ json_t *job = json_object();
-	_cleanup_free_ char *command = spec_command_line(spec);
+	_cleanup_free_ char *command = spec ? spec_command_line(spec) : NULL;
 	_cleanup_free_ char *logs = NULL;
 	int code = job ? json_put_string(job, "state", "pending") : -ENOMEM;
 
@@ -225,9 +225,9 @@ int mirror_initial(
 	code = code ? code : json_put_string(job, "reason", "its agent is being started");
 	code = code ? code : json_put_int(job, "attempt", 0);
 	code = code ? code : json_put_int(job, "restarts", 0);
-	code = code ? code : json_put_int(job, "max_restarts", spec->restart.max);
+	code = code ? code : json_put_int(job, "max_restarts", spec ? spec->restart.max : 0);
 	code = code ? code : json_put_string(job, "command", command ? command : "");
-	code = code ? code : json_put_string(job, "cwd", spec->cwd);
+	code = code ? code : json_put_string(job, "cwd", spec ? spec->cwd : NULL);
 	code = code ? code : json_put_string(job, "log_dir", logs);
 	code = code ? code : json_put(job, "tasks", json_array());
 	if (code < 0)
@@ -258,6 +258,23 @@ int mirror_silent(struct mirror *m, const struct job_record *r, int64_t since_us
 
 	m->silent_us = since_us;
 	return job ? mirror_set(m, r, job, err) : error_set(err, -ENOMEM, "out of memory");
+}
+
+void mirror_check_events(const struct job_record *r, json_t *events)
+{
+	json_t *e;
+	size_t i;
+
+	for (i = json_array_size(events); i-- > 0;) {
+		e = json_array_get(events, i);
+		if (!json_is_integer(json_object_get(e, "seq")) ||
+			!json_is_integer(json_object_get(e, "time_us")) ||
+			!json_is_string(json_object_get(e, "event")) ||
+			!json_is_string(json_object_get(e, "text")) ||
+			json_put_string(e, "job", r->name) < 0 ||
+			json_put_string(e, "run", r->run) < 0)
+			json_array_remove(events, i);
+	}
 }
 
 static const char *state_of_result(const char *result)

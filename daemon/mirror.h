@@ -44,7 +44,7 @@ struct mirror {
 
 void mirror_fini(struct mirror *m);
 
-/* The job as it is before its agent said anything. */
+/* The job as it is before its agent said anything. spec may be NULL: not known. */
 _must_check_ int mirror_initial(
 	struct mirror *m, const struct job_record *r, const struct spec *spec, struct error *err);
 
@@ -63,6 +63,9 @@ _must_check_ int mirror_silent(
 /* Checks a Job object that is no mirror's (borrowed, changed), and puts in whose it is. -EBADMSG
  * with err. */
 _must_check_ int mirror_check(const struct job_record *r, json_t *job, struct error *err);
+
+/* The same for an array of Events (borrowed, changed): what is none is dropped. */
+void mirror_check_events(const struct job_record *r, json_t *events);
 
 /* Puts in the verdict (borrowed) and what follows from it: the state, the end of tasks that had
  * none. */

@@ -91,6 +91,22 @@ bool job_record_is_run(const char *name)
 	return strspn(random, "abcdefghijklmnopqrstuvwxyz0123456789") == RUN_RANDOM;
 }
 
+char *job_record_name(const char *run)
+{
+	return strndup(run, strlen(run) - RUN_RANDOM - 1);
+}
+
+int64_t job_record_made_us(const struct record_store *s, const char *run)
+{
+	struct statx st;
+
+	if (statx(s->fd, run, AT_SYMLINK_NOFOLLOW, STATX_BTIME | STATX_MTIME, &st) < 0)
+		return 0;
+	if (!(st.stx_mask & STATX_BTIME))
+		st.stx_btime = st.stx_mtime;
+	return st.stx_btime.tv_sec * 1000000 + st.stx_btime.tv_nsec / 1000;
+}
+
 static json_t *agent_to_json(const struct job_record *r)
 {
 	return json_pack("{s:i, s:I, s:s*}", "pid", (int)r->agent_pid, "start_ticks",
@@ -199,6 +215,43 @@ static int write_verdict(int dirfd, const json_t *verdict, struct error *err)
 	if (!text)
 		return error_set(err, -ENOMEM, "out of memory");
 	return files_write(dirfd, "verdict.json", text, len, 0644, false, err);
+}
+
+/* Under a name that is free. */
+static int move_away(int dirfd, const char *name)
+{
+	for (int n = 1; n <= SET_ASIDE_TRIES; n++) {
+		char to[64];
+
+		snprintf(to, sizeof(to), "%s.corrupt-%d", name, n);
+		if (!renameat2(dirfd, name, dirfd, to, RENAME_NOREPLACE) || errno == ENOENT)
+			return 0;
+		if (errno != EEXIST)
+			return -errno;
+	}
+	return -EEXIST;
+}
+
+int job_record_remake(const struct record_store *s, const struct job_record *r, const json_t *spec,
+	struct error *err)
+{
+	_cleanup_close_ int fd = files_open_dir(s->fd, r->run, err);
+	_cleanup_json_ json_t *none = json_object();
+	struct stat st;
+	int code = fd < 0 ? fd : 0;
+
+	if (!code && fstat(fd, &st) < 0)
+		code = error_set(err, -errno, "%s", strerror(errno));
+	if (!code && st.st_uid != r->uid)
+		code = error_set(err, -EPERM, "it belongs to user %u, expected user %u",
+			(unsigned)st.st_uid, (unsigned)r->uid);
+	if (!code && (code = move_away(fd, RECORD_FILE)) < 0)
+		error_set(err, code, RECORD_FILE ": %s", strerror(-code));
+	if (!code)
+		code = record_write(fd, r, spec ? spec : none, NULL, true, err);
+	if (code < 0)
+		error_prefix(err, "%s/%s", s->path, r->run);
+	return code;
 }
 
 int job_record_update(const struct record_store *s, const struct job_record *r, const json_t *ended,

@@ -51,6 +51,12 @@ _must_check_ int job_record_copy(const struct job_record *r, struct job_record *
 _must_check_ int job_record_create(const struct record_store *s, const struct job_record *r,
 	const json_t *spec, struct error *err);
 
+/* Makes record.json again in the directory of a run that has one which cannot be used: that is kept
+ * beside it. spec is borrowed, or NULL where it is not known. -EPERM where the directory is not of
+ * r's user. */
+_must_check_ int job_record_remake(const struct record_store *s, const struct job_record *r,
+	const json_t *spec, struct error *err);
+
 /* Writes what changed in r; the specification and an earlier verdict in the file stay. ended
  * (borrowed) is a Verdict or NULL; for one, room was kept for the case that the disk is full. It is
  * put where the agent's would be, too, for who reads the run's own files. */
@@ -103,3 +109,8 @@ void job_record_list_free(char **names);
 
 /* True where name is <job>_<8 of a-z0-9>. */
 bool job_record_is_run(const char *name);
+/* The <job> of such a name. Returns owned or NULL (no memory). */
+char *job_record_name(const char *run);
+
+/* When the run's directory was made, as far as can be told. */
+int64_t job_record_made_us(const struct record_store *s, const char *run);

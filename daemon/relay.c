@@ -2,6 +2,7 @@
 #include "daemon/relay.h"
 
 #include "common/json.h"
+#include "common/log.h"
 #include "common/paths.h"
 #include "common/signals.h"
 #include "common/user_name.h"
@@ -259,9 +260,20 @@ static void finish_afterwards(struct relay *r, json_t *events)
 		end_reply(r, TAKE_PTR(answer));
 }
 
+/* What comes from an agent or from a user's files is what that user said: whose it is is put in
+ * here. False where it cannot be handed on. */
+static bool make_honest(const struct relay *r, json_t *parameters, struct error *err)
+{
+	json_t *job = json_object_get(parameters, "job");
+
+	mirror_check_events(&r->job->rec, json_get_array(parameters, "events"));
+	return !job || !mirror_check(&r->job->rec, job, err);
+}
+
 static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
 {
 	struct relay *r = arg;
+	struct error err = { 0 };
 
 	if (error && !strcmp(error, "disconnected")) {
 		broke(r);
@@ -269,6 +281,12 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	}
 	if (error) {
 		end_error(r, error, json_incref(parameters));
+		return;
+	}
+	if (!make_honest(r, parameters, &err)) {
+		log_warning("job %s: its agent answered %s with what cannot be used: %s",
+			r->job->rec.name, r->rule->method, err.text);
+		end_failed(r, err.code, "the job's agent gave an answer that cannot be used");
 		return;
 	}
 	r->sent = true;

@@ -21,6 +21,7 @@ daemon_SRC := \
 	daemon/queue_relay.c \
 	daemon/record.c \
 	daemon/registry.c \
+	daemon/recover.c \
 	daemon/relay.c \
 	daemon/remove.c \
 	daemon/scope.c \

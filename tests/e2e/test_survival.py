@@ -441,7 +441,7 @@ def test_a_damaged_record_is_named_and_hurts_nothing_else(box, daemon, kind):
     good, good_run = daemon.submit(spec("hang"))
     daemon.wait(good, until="running")
     bad = daemon.run(spec(name="bad"))["run"]
-    wait_for(lambda: not processes_of_run(bad), what="the agent to leave")
+    wait_for(lambda: not daemon.agent_sock("bad").parent.exists(), what="the guard to leave")
     daemon.kill()
     path = daemon.record(bad) / "record.json"
     path.write_bytes(DAMAGE[kind](path.read_bytes()))
