@@ -35,7 +35,7 @@ struct log_file {
 	char last;	     /* byte in the file or in waiting */
 	int number;	     /* of the part that the live file will be */
 	int head;	     /* the first part of this incarnation */
-	uint64_t indexed_us, checked_us;
+	uint64_t indexed_us, written_us, checked_us;
 	char *waiting;
 	size_t waiting_len;
 	uint64_t dropped;
@@ -160,17 +160,32 @@ static int put_stamped(struct log_file *f, const char *data, size_t len, uint64_
 	return r < 0 ? r : put(f, block, used, input);
 }
 
-static int put_text(struct log_file *f, const char *data, size_t len, uint64_t real_us)
+static void add_index(struct log_file *f, uint64_t real_us)
 {
 	char idx[PATH_MAX];
 
+	if (log_index_path(f->path, idx, sizeof(idx)))
+		log_index_append(idx, f->size, real_us);
+}
+
+/* When the last was written of what the index has begun with. */
+static void close_index(struct log_file *f)
+{
+	if (f->indexed_us && !log_file_full(f))
+		add_index(f, f->written_us);
+	f->indexed_us = 0;
+}
+
+static int put_text(struct log_file *f, const char *data, size_t len, uint64_t real_us)
+{
 	if (f->opt.timestamps)
 		return put_stamped(f, data, len, real_us);
-	if (real_us - f->indexed_us >= INDEX_EVERY_US && !log_file_full(f) &&
-		log_index_path(f->path, idx, sizeof(idx))) {
+	if (real_us - f->indexed_us >= INDEX_EVERY_US && !log_file_full(f)) {
+		close_index(f);
 		f->indexed_us = real_us;
-		log_index_append(idx, f->size, real_us);
+		add_index(f, real_us);
 	}
+	f->written_us = real_us;
 	f->mid = data[len - 1] != '\n';
 	return put(f, data, len, len);
 }
@@ -252,6 +267,7 @@ static void rotate(struct log_file *f)
 {
 	int64_t lines = f->lines, size = f->size;
 
+	close_index(f);
 	if (close_part(f) < 0) {
 		f->size = 0;
 		return;
@@ -406,6 +422,8 @@ struct log_file *log_file_free(struct log_file *f)
 		return NULL;
 	if (f->fd >= 0 && f->waiting_len > 0)
 		write_now(f, f->waiting, f->waiting_len);
+	if (f->fd >= 0)
+		close_index(f);
 	log_fs_close(f->fd);
 	free(f->waiting);
 	free(f->path);

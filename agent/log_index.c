@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A file that was quiet is watched. Its first write gives a record of where it began and when, and
- * the watch goes off. A second later the size is taken, and the watch goes on again, so that the
- * next write is the next record. A worker that writes all the time thus pays for one inotify event
- * a second, and a line's time is right within a second.
+ * the watch goes off. A second later the size is taken, with the time of the last write for another
+ * record, and the watch goes on again, so that the next write is the next record. A worker that
+ * writes all the time thus pays for one inotify event a second, and a line's time is right within a
+ * second, that of a lone one within the ticks of the kernel's clock.
  */
 #include "agent/log_index.h"
 
@@ -24,9 +25,10 @@ struct log_index {
 	struct log_watch *watch;
 	char *path;
 	int rank;
-	off_t size;	  /* when it was last looked at */
-	off_t reserved;	  /* log_space.h */
-	uint64_t look_ms; /* 0: watched */
+	off_t size;	   /* when it was last looked at */
+	off_t reserved;	   /* log_space.h */
+	uint64_t look_ms;  /* 0: watched */
+	uint64_t began_us; /* time of the last record of a first write */
 	bool full, vanished;
 	dev_t dev;
 	ino_t ino;
@@ -124,25 +126,49 @@ static bool check_space(struct log_index *i)
 	return i->full;
 }
 
+static void add_record(struct log_index *i, off_t offset, uint64_t us)
+{
+	char buf[PATH_MAX];
+
+	if (log_index_path(i->path, buf, sizeof(buf)))
+		log_index_append(buf, offset, us);
+}
+
+static uint64_t modified_us(const struct stat *st)
+{
+	return (uint64_t)st->st_mtim.tv_sec * 1000000 + st->st_mtim.tv_nsec / 1000;
+}
+
+/* Files have the time of the kernel's last tick, which is not after the write; those of another
+ * host may have any time. */
 static void on_watch(void *arg, int what)
 {
 	struct log_index *i = arg;
-	char buf[PATH_MAX];
+	uint64_t now = loop_real_us(), us;
 	struct stat st;
 
 	if (!still_there(i, &st) || !(what & LOG_WATCH_MODIFY))
 		return;
-	if (log_index_path(i->path, buf, sizeof(buf)))
-		log_index_append(buf, i->size, loop_real_us());
+	us = modified_us(&st);
+	i->began_us = us <= now && now - us < LOG_INDEX_EVERY_MS * 1000 ? us : now;
+	add_record(i, i->size, i->began_us);
 	watch_again(i, false);
 	i->look_ms = loop_now_ms() + LOG_INDEX_EVERY_MS;
 	check_space(i);
 	arm(i->set);
 }
 
+/* Records when the last of what came since then was written. */
+static void close_second(struct log_index *i, const struct stat *st)
+{
+	uint64_t now = loop_real_us(), us = modified_us(st) + LOG_INDEX_TICK_US;
+
+	add_record(i, st->st_size, us > i->began_us && us < now ? us : now);
+}
+
 static void look(struct log_index *i, uint64_t now)
 {
-	struct stat st;
+	struct stat st, again;
 	off_t before;
 
 	if (!still_there(i, &st)) {
@@ -156,8 +182,11 @@ static void look(struct log_index *i, uint64_t now)
 		return;
 	watch_again(i, true);
 	/* What came between the look and the watch belongs to the second that is over. */
-	if (log_fs_stat(i->path, &st) == 0)
-		i->size = st.st_size;
+	if (log_fs_stat(i->path, &again) == 0 && again.st_size != st.st_size)
+		st = again;
+	i->size = st.st_size;
+	if (i->size > before)
+		close_second(i, &st);
 }
 
 static void on_timer(void *arg)
@@ -235,9 +264,12 @@ int log_index_add(struct log_indexes *x, const char *path, int rank, struct log_
 struct log_index *log_index_free(struct log_index *i)
 {
 	struct log_index **p;
+	struct stat st;
 
 	if (!i)
 		return NULL;
+	if (i->look_ms && still_there(i, &st) && st.st_size > i->size)
+		close_second(i, &st);
 	for (p = &i->set->all; *p != i; p = &(*p)->next)
 		;
 	*p = i->next;
@@ -313,24 +345,35 @@ static size_t upper(const struct log_index_table *t, int64_t value, bool by_time
 
 int64_t log_index_since(const struct log_index_table *t, int64_t time_us)
 {
-	/* Bytes of a record were written within a second after its time. */
-	size_t i = upper(t, time_us - LOG_INDEX_EVERY_MS * 1000, true);
+	size_t i = upper(t, time_us, true);
 
-	if (i == t->n)
-		return t->n ? INT64_MAX : 0;
-	return t->entries[i].offset;
+	/* The part that begins with the last record in front of it may reach beyond it. */
+	if (i > 0 && i == t->n && time_us >= t->entries[i - 1].time_us + LOG_INDEX_EVERY_MS * 1000)
+		return INT64_MAX;
+	return i > 0 ? t->entries[i - 1].offset : 0;
 }
 
 int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t *ret_range_us)
 {
-	const int64_t most = LOG_INDEX_EVERY_MS * 1000;
 	size_t i = upper(t, offset, false);
-	int64_t range;
 
 	*ret_range_us = 0;
 	if (i == 0)
 		return -1;
-	range = i < t->n ? t->entries[i].time_us - t->entries[i - 1].time_us : most;
-	*ret_range_us = range < most ? range : most;
+	*ret_range_us = i < t->n ? t->entries[i].time_us - t->entries[i - 1].time_us
+				 : LOG_INDEX_EVERY_MS * 1000;
 	return t->entries[i - 1].time_us;
+}
+
+int64_t log_index_order(const struct log_index_table *t, int64_t offset)
+{
+	size_t i = upper(t, offset, false);
+	const struct log_index_entry *from = i > 0 ? &t->entries[i - 1] : NULL;
+	const struct log_index_entry *to = i < t->n ? &t->entries[i] : NULL;
+
+	if (!from || !to || to->time_us - from->time_us < LOG_INDEX_BURST_US)
+		return from ? from->time_us : -1;
+	return from->time_us +
+	       (int64_t)((double)(to->time_us - from->time_us) * (double)(offset - from->offset) /
+			 (double)(to->offset - from->offset));
 }

@@ -4,7 +4,8 @@
 /*
  * When which part of a log file was written: a sparse index beside a file that the worker writes
  * itself, in records of offset and time, both 64 bits, little-endian. What lies at offset and
- * beyond was written at time or later. While the file grows, at most one record a second is added;
+ * beyond was written at time or later, what lies before it at time or earlier. While the file
+ * grows, at most two records a second are added, the times of the first and the last write in it;
  * an idle file costs nothing. The same look sees to it that there is room on the disk
  * (log_space.h).
  */
@@ -19,6 +20,7 @@
 struct log_indexes;
 struct log_index;
 
+enum { LOG_INDEX_BURST_US = 100000, LOG_INDEX_TICK_US = 10000 };
 enum { LOG_INDEX_RECORD = 16, LOG_INDEX_EVERY_MS = 1000, LOG_INDEX_RETRY_MS = 5000 };
 
 struct log_index_hooks {
@@ -65,3 +67,7 @@ int64_t log_index_since(const struct log_index_table *t, int64_t time_us);
 /* When the byte at offset was written, at the earliest; -1: not known. *ret_range_us: and within so
  * much after that. */
 int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t *ret_range_us);
+/* A time to put the line at offset into an order with other logs' by: where it is known less
+ * exactly than to LOG_INDEX_BURST_US, as if all bytes in that time had come evenly; what came in
+ * one burst stays together. -1: not known. */
+int64_t log_index_order(const struct log_index_table *t, int64_t offset);

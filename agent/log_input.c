@@ -41,7 +41,8 @@ void log_input_moved(struct log_input *in)
 /* Looks when the next line was written. */
 static void look_at_time(struct log_input *in)
 {
-	int64_t us = in->time_us;
+	int64_t from = in->source.offset - (int64_t)(in->end - in->at);
+	int64_t us = log_index_order(&in->source.index, from);
 
 	if (in->stamped && in->end - in->at >= LOG_STAMP_LEN &&
 		log_stamp_read(in->block + in->at, &us) < 0)

@@ -19,16 +19,14 @@
 
 #define SKIP_BYTES (64 * 1024)
 
-static bool wanted_by_time(const struct log_view *v, int64_t time_us)
+/* Whether it may have been written in the time that was asked for. */
+static bool wanted_by_time(const struct log_view *v, const struct log_line *line)
 {
-	/* The index knows a time within a second, a stamp exactly. */
-	int64_t slack = v->config.strip ? 0 : LOG_INDEX_EVERY_MS * 1000;
-
-	if (time_us < 0)
+	if (line->time_us < 0)
 		return true;
-	if (v->rules->since_us >= 0 && time_us + slack < v->rules->since_us)
+	if (v->rules->since_us >= 0 && line->time_us + line->range_us < v->rules->since_us)
 		return false;
-	return v->rules->until_us < 0 || time_us <= v->rules->until_us;
+	return v->rules->until_us < 0 || line->time_us <= v->rules->until_us;
 }
 
 /* Whether the line is one of those that are handed out, as far as it has come. */
@@ -67,7 +65,7 @@ static void on_line(void *arg, const char *data, size_t len, unsigned flags)
 		if (log_stamp_read(stamp, &line.time_us) < 0)
 			line.time_us = -1;
 	}
-	if (wanted_by_time(v, line.time_us) && choose(v, data, len, flags & LINE_START))
+	if (wanted_by_time(v, &line) && choose(v, data, len, flags & LINE_START))
 		v->fn(v->arg, v, &line);
 }
 
@@ -240,13 +238,15 @@ static int step_skip(struct log_view *v)
 static void tell_missing(struct log_view *v)
 {
 	const struct log_missing missing = v->input.source.missing;
-	struct log_line line = { .time_us = log_input_time(&v->input), .missing = &missing };
+	struct log_line line = { .time_us = log_input_time(&v->input),
+		.range_us = v->input.range_us,
+		.missing = &missing };
 	char text[160];
 
 	v->input.source.missing.parts = 0;
 	lines_finish(&v->lines);
 	reset_lines(v);
-	if (v->state == LOG_VIEW_COUNT || v->skip_matches > 0 || !wanted_by_time(v, line.time_us))
+	if (v->state == LOG_VIEW_COUNT || v->skip_matches > 0 || !wanted_by_time(v, &line))
 		return;
 	line.data = text;
 	line.len = snprintf(text, sizeof(text),
@@ -254,7 +254,6 @@ static void tell_missing(struct log_view *v)
 		"removed %d part%s of this log",
 		missing.unknown ? "at least " : "", missing.lines, missing.bytes, missing.parts,
 		missing.parts == 1 ? "" : "s");
-	line.range_us = v->input.range_us;
 	v->fn(v->arg, v, &line);
 }
 

@@ -63,27 +63,52 @@ START_TEST(a_place_is_found_by_time_and_a_time_by_place)
 {
 	static const struct {
 		int64_t offset, time_s;
-	} in[] = { { 0, 100 }, { 50, 101 }, { 80, 200 }, { 90, 300 } };
+	} in[] = { { 0, 100 }, { 50, 101 }, { 80, 102 }, { 80, 200 }, { 90, 300 } };
 	const char *path = logtest_path(&t, "x.idx");
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		ck_assert_int_eq(log_index_append(path, in[i].offset, in[i].time_s * 1000000), 0);
-	ck_assert_uint_eq(load("x.idx"), 4);
+	ck_assert_uint_eq(load("x.idx"), 5);
 	ck_assert_int_eq(log_index_since(&table, 0), 0);
 	ck_assert_int_eq(log_index_since(&table, 100000000), 0);
 	/* What began at 100 may have been written until 101. */
 	ck_assert_int_eq(log_index_since(&table, 100900000), 0);
 	ck_assert_int_eq(log_index_since(&table, 150000000), 80);
+	ck_assert_int_eq(log_index_since(&table, 250000000), 80);
 	ck_assert_int_eq(log_index_since(&table, 300500000), 90);
 	ck_assert_int_eq(log_index_since(&table, 400000000), INT64_MAX);
 	ck_assert_int_eq(log_index_time(&table, 0, &range), 100000000);
 	ck_assert_int_eq(log_index_time(&table, 49, &range), 100000000);
 	ck_assert_int_eq(log_index_time(&table, 50, &range), 101000000);
 	ck_assert_int_eq(range, 1000000);
+	ck_assert_int_eq(log_index_time(&table, 80, &range), 200000000);
+	ck_assert_int_eq(range, 100000000);
 	ck_assert_int_eq(log_index_time(&table, 1000, &range), 300000000);
+	ck_assert_int_eq(range, 1000000);
+	/* For an order it is as if they had come evenly. */
+	ck_assert_int_eq(log_index_order(&table, 0), 100000000);
+	ck_assert_int_eq(log_index_order(&table, 25), 100500000);
+	ck_assert_int_eq(log_index_order(&table, 65), 101500000);
+	ck_assert_int_eq(log_index_order(&table, 80), 200000000);
+	ck_assert_int_eq(log_index_order(&table, 90), 300000000);
+	ck_assert_int_eq(log_index_order(&table, 95), 300000000);
 	log_index_table_fini(&table);
 	ck_assert_int_eq(log_index_since(&table, 5), 0);
 	ck_assert_int_eq(log_index_time(&table, 5, &range), -1);
+}
+END_TEST
+
+START_TEST(what_came_in_a_burst_stays_together)
+{
+	const char *path = logtest_path(&t, "x.idx");
+
+	ck_assert_int_eq(log_index_append(path, 0, 1000000), 0);
+	ck_assert_int_eq(log_index_append(path, 5000, 1000000 + LOG_INDEX_BURST_US - 1), 0);
+	ck_assert_uint_eq(load("x.idx"), 2);
+	ck_assert_int_eq(log_index_order(&table, 0), 1000000);
+	ck_assert_int_eq(log_index_order(&table, 4999), 1000000);
+	log_index_table_fini(&table);
+	ck_assert_int_eq(log_index_order(&table, 0), -1);
 }
 END_TEST
 
@@ -112,13 +137,13 @@ static void on_over(void *arg)
 	*(bool *)arg = true;
 }
 
-START_TEST(a_file_that_grows_gets_a_record_a_second)
+START_TEST(a_file_that_grows_gets_two_records_a_second)
 {
 	const char *path = logtest_path(&t, "stdout.log");
 	struct log_index *index;
 	struct loop_timer *timer;
 	bool over = false;
-	uint64_t before = loop_real_us();
+	uint64_t before = loop_real_us(), said;
 	struct stat st;
 	int fd;
 
@@ -128,6 +153,7 @@ START_TEST(a_file_that_grows_gets_a_record_a_second)
 	logtest_say(fd, "one\n");
 	LOGTEST_UNTIL(&t, access(logtest_path(&t, "stdout.idx"), F_OK) == 0);
 	logtest_say(fd, "within the second\n");
+	said = loop_real_us() + LOG_INDEX_TICK_US;
 	loop_run_once(t.loop, false);
 	ck_assert_uint_eq(load("stdout.idx"), 1);
 	ck_assert_int_eq(table.entries[0].offset, 8);
@@ -138,11 +164,16 @@ START_TEST(a_file_that_grows_gets_a_record_a_second)
 	LOGTEST_UNTIL(&t, over);
 	loop_timer_free(timer);
 	logtest_say(fd, "later\n");
-	LOGTEST_UNTIL(&t, load("stdout.idx") == 2);
+	LOGTEST_UNTIL(&t, load("stdout.idx") == 3);
 	ck_assert_int_eq(table.entries[1].offset, 8 + 4 + 18);
-	ck_assert_int_ge(table.entries[1].time_us - table.entries[0].time_us, 900000);
-	/* What was reserved is given back. */
+	ck_assert_int_eq(table.entries[2].offset, 8 + 4 + 18);
+	ck_assert_int_ge(table.entries[2].time_us - table.entries[0].time_us, 900000);
+	/* When the last of that second was written is known as files know it. */
+	ck_assert_int_le(table.entries[1].time_us, (int64_t)said);
+	/* What was reserved is given back, and the last second is over with its writer. */
 	log_index_free(index);
+	ck_assert_uint_eq(load("stdout.idx"), 4);
+	ck_assert_int_eq(table.entries[3].offset, 8 + 4 + 18 + 6);
 	ck_assert_int_eq(fstat(fd, &st), 0);
 	ck_assert_int_lt(st.st_blocks, 64);
 	close(fd);
@@ -221,8 +252,9 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, an_index_lies_beside_its_log);
 	tcase_add_test(c, a_place_is_found_by_time_and_a_time_by_place);
+	tcase_add_test(c, what_came_in_a_burst_stays_together);
 	tcase_add_test(c, a_clock_that_goes_back_and_a_truncated_file_do_no_harm);
-	tcase_add_test(c, a_file_that_grows_gets_a_record_a_second);
+	tcase_add_test(c, a_file_that_grows_gets_two_records_a_second);
 	tcase_add_test(c, room_is_reserved_ahead_of_the_writer);
 	tcase_add_test(c, a_full_disk_is_known_before_the_worker_feels_it);
 	suite_add_tcase(s, c);

@@ -310,6 +310,7 @@ START_TEST(a_range_of_time_is_told_where_no_more_is_known)
 	idx = logtest_path(&t, "attempt_0/0/stdout.idx");
 	ck_assert_int_eq(log_index_append(idx, 0, 100000000), 0);
 	ck_assert_int_eq(log_index_append(idx, 2, 100400000), 0);
+	ck_assert_int_eq(log_index_append(idx, 4, 101400000), 0);
 	ck_assert_int_eq(log_index_append(idx, 4, 300000000), 0);
 	idx = logtest_path(&t, "attempt_0/1/stdout.idx");
 	ck_assert_int_eq(log_index_append(idx, 2, 200000000), 0);
@@ -370,6 +371,31 @@ START_TEST(long_logs_are_put_into_one_order)
 }
 END_TEST
 
+START_TEST(of_a_second_the_lines_of_several_ranks_come_in_turns)
+{
+	for (int rank = 0; rank < 2; rank++) {
+		char log[64], idx[64];
+		int64_t begin = 100000000 + rank * 20000;
+
+		rank_dir(0, rank, false);
+		snprintf(log, sizeof(log), "attempt_0/%d/stdout.log", rank);
+		snprintf(idx, sizeof(idx), "attempt_0/%d/stdout.idx", rank);
+		say(log, "step 1\nstep 2\nstep 3\nstep 4\n");
+		ck_assert_int_eq(log_index_append(logtest_path(&t, idx), 0, begin), 0);
+		ck_assert_int_eq(log_index_append(logtest_path(&t, idx), 28, begin + 900000), 0);
+	}
+	/* What one wrote at a stroke stays together. */
+	say("attempt_0/0/stderr.log", "Traceback\n  a\nError\n");
+	ck_assert_int_eq(
+		log_index_append(logtest_path(&t, "attempt_0/0/stderr.idx"), 0, 100300000), 0);
+	ck_assert_int_eq(
+		log_index_append(logtest_path(&t, "attempt_0/0/stderr.idx"), 20, 100310000), 0);
+	ck_assert_str_eq(read_all("{}"),
+		"0:o:step 1|1:o:step 1|0:o:step 2|1:o:step 2|0:e:Traceback|0:e:  a|0:e:Error|"
+		"0:o:step 3|1:o:step 3|0:o:step 4|1:o:step 4|");
+}
+END_TEST
+
 START_TEST(a_worker_that_is_not_there_is_an_error)
 {
 	struct error err = { 0 };
@@ -393,7 +419,9 @@ START_TEST(the_index_chooses_lines_within_a_second)
 	say("attempt_0/0/stdout.log", "one\ntwo\nthree\n");
 	idx = logtest_path(&t, "attempt_0/0/stdout.idx");
 	ck_assert_int_eq(log_index_append(idx, 0, 100000000), 0);
+	ck_assert_int_eq(log_index_append(idx, 4, 100000000), 0);
 	ck_assert_int_eq(log_index_append(idx, 4, 200000000), 0);
+	ck_assert_int_eq(log_index_append(idx, 8, 200900000), 0);
 	ck_assert_int_eq(log_index_append(idx, 8, 300000000), 0);
 	ck_assert_str_eq(read_all("{\"since_us\":200000000}"), "0:o:two|0:o:three|");
 	ck_assert_str_eq(read_all("{\"since_us\":250000000}"), "0:o:three|");
@@ -692,6 +720,7 @@ int main(void)
 	tcase_add_test(c, lines_of_several_ranks_come_in_order_of_time);
 	tcase_add_test(c, a_range_of_time_is_told_where_no_more_is_known);
 	tcase_add_test(c, long_logs_are_put_into_one_order);
+	tcase_add_test(c, of_a_second_the_lines_of_several_ranks_come_in_turns);
 	tcase_add_test(c, a_worker_that_is_not_there_is_an_error);
 	tcase_add_test(c, the_index_chooses_lines_within_a_second);
 	tcase_add_loop_test(c, rotated_parts_belong_to_the_log, 0, 2);
