@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 
 enum { TASK_MAX = 65536 }; /* bytes of a task.json */
 
@@ -53,6 +54,7 @@ static void make_latest(const char *root, const char *job, const char *run)
 struct make_run {
 	struct log_fs_op op;
 	char *root, *job, *run, *dir;
+	int lock;
 	struct error err;
 };
 
@@ -64,6 +66,7 @@ static void make_run_drop(struct log_fs_op *op)
 	free(m->job);
 	free(m->run);
 	free(m->dir);
+	close_fd(m->lock);
 	free(m);
 }
 
@@ -105,11 +108,15 @@ static int make_run(struct log_fs_op *op)
 	if (mkdir(m->dir, 0750) < 0 && errno != EEXIST)
 		return error_set(&m->err, -errno, "%s: %s", m->dir, strerror(errno));
 	make_latest(real, m->job, m->run);
+	m->lock = safe_open_dir(AT_FDCWD, m->dir);
+	/* Where locks are not known, log_prune.c takes no run for ended. */
+	if (m->lock >= 0 && flock(m->lock, LOCK_SH | LOCK_NB) < 0)
+		m->lock = close_fd(m->lock);
 	return 0;
 }
 
-int log_dirs_make_run(
-	const char *root, const char *job, const char *run, char **ret, struct error *err)
+int log_dirs_make_run(const char *root, const char *job, const char *run, char **ret, int *ret_lock,
+	struct error *err)
 {
 	struct make_run *m = calloc(1, sizeof(*m));
 	_cleanup_(make_run_dropp) struct log_fs_op *op = m ? &m->op : NULL;
@@ -119,6 +126,7 @@ int log_dirs_make_run(
 		return error_set(err, -ENOMEM, "out of memory");
 	op->fn = make_run;
 	op->drop = make_run_drop;
+	m->lock = -1;
 	m->root = strdup(root);
 	m->job = strdup(job);
 	m->run = strdup(run);
@@ -129,6 +137,7 @@ int log_dirs_make_run(
 		return error_set(err, r, "%s", m->err.text);
 	if (r < 0)
 		return error_set(err, r, "%s: %s", root, safe_open_text(r));
+	*ret_lock = TAKE_FD(m->lock);
 	*ret = TAKE_PTR(m->dir);
 	return 0;
 }

@@ -13,9 +13,11 @@
 #include <stddef.h>
 
 /* Makes <root>/<run> (0750) with its parents, and the link <root>/<job>.latest. Returns 0 and its
- * absolute path (owned); -ENOTDIR when root is a file. A link that cannot be made is no error. */
-_must_check_ int log_dirs_make_run(
-	const char *root, const char *job, const char *run, char **ret, struct error *err);
+ * absolute path (owned) and a lock on it, to be held for as long as the run is not over (owned, -1
+ * where the file system knows no locks); -ENOTDIR when root is a file. A link that cannot be made
+ * is no error. */
+_must_check_ int log_dirs_make_run(const char *root, const char *job, const char *run, char **ret,
+	int *ret_lock, struct error *err);
 
 /* Makes path (0750); that it is there already is fine. Returns 0 or a negative errno. */
 _must_check_ int log_dirs_make(const char *path);

@@ -149,7 +149,7 @@ static int make_files(struct logs *l, struct error *err)
 
 	if (!strcmp(l->opt.root, "/dev/null"))
 		return 0;
-	r = log_dirs_make_run(l->opt.root, l->opt.job, l->opt.run, &l->run_dir, err);
+	r = log_dirs_make_run(l->opt.root, l->opt.job, l->opt.run, &l->run_dir, &l->run_lock, err);
 	if (r < 0)
 		return r;
 	r = log_indexes_new(l->loop, &hooks, &l->indexes);
@@ -166,7 +166,7 @@ int logs_new(
 
 	if (!l)
 		return error_set(err, -ENOMEM, "out of memory");
-	*l = (struct logs){ .loop = loop, .opt = *opt };
+	*l = (struct logs){ .loop = loop, .opt = *opt, .run_lock = -1 };
 	log_watch_hold();
 	if (opt->spec->filter) {
 		r = ranks_parse(&l->shown, opt->spec->filter, "logs.filter", err);
@@ -293,6 +293,7 @@ struct logs *logs_free(struct logs *l)
 	log_compress_free(l->compress);
 	log_watch_release();
 	ranks_fini(&l->shown);
+	log_fs_close(l->run_lock);
 	free(l->run_dir);
 	free(l);
 	return NULL;

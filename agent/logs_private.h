@@ -42,6 +42,7 @@ struct logs {
 	bool filtered; /* shown is set */
 	bool full;     /* the disk, as last reported */
 	char *run_dir; /* NULL: no files */
+	int run_lock;
 	char *attempt_dir;
 	struct console *console;
 	struct tee *tee;

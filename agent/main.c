@@ -9,10 +9,12 @@
 #include "agent/guard.h"
 #include "agent/last_error.h"
 #include "agent/log_fs.h"
+#include "agent/log_prune.h"
 #include "agent/serve.h"
 #include "agent/spawn.h"
 #include "agent/worker_dir.h"
 #include "common/file.h"
+#include "common/keep.h"
 #include "common/log.h"
 #include "common/paths.h"
 #include "common/platform.h"
@@ -253,6 +255,29 @@ static char *main_runtime_dir(struct main_options *o)
 	return dir;
 }
 
+/* Runs of elasticctl run have no elasticd that would remove them. In a directory that somebody
+ * named nothing goes without being asked for. */
+static void main_prune(const struct main_options *o, const struct spec *spec)
+{
+	const struct spec_logs *l = &spec->logs;
+	const char *root = l->dir ? l->dir : o->agent.log_root;
+	struct keep keep = {
+		.runs = l->keep_runs != SPEC_UNSET ? l->keep_runs : 0,
+		.days = l->keep_days != SPEC_UNSET ? l->keep_days
+			: root			   ? 0
+						   : KEEP_DAYS,
+		.bytes = l->keep_bytes != SPEC_UNSET ? l->keep_bytes
+			 : root			     ? 0
+						     : KEEP_BYTES,
+	};
+	struct paths p = { 0 };
+
+	if (!root && paths_init(&p, false, NULL, NULL) < 0)
+		return;
+	log_prune_start(root ? root : p.log_dir, &keep);
+	paths_fini(&p);
+}
+
 static int main_job(struct main_options *o)
 {
 	_cleanup_free_ char *private_dir = NULL;
@@ -281,6 +306,8 @@ static int main_job(struct main_options *o)
 	if (!o->agent.foreground)
 		log_set_context(spec->name);
 	guard.dir = private_dir = main_runtime_dir(o);
+	if (o->agent.foreground)
+		main_prune(o, spec);
 	r = guard_fork(cgroup, &guard, &mask);
 	if (r < 0) {
 		log_error("fork: %s", strerror(-r));

@@ -129,6 +129,8 @@ static void record_job(struct agent *a)
 	json_put(doc, "host", json_text(a->host));
 	json_put(doc, "user", json_text(a->user));
 	json_put(doc, "created_us", json_integer(a->created_us));
+	if (a->opt.state_dir)
+		json_put(doc, "record", json_text(a->opt.state_dir));
 	json_put(doc, "spec", record_spec(a->spec));
 	record_put_log(a, "job.json", doc, 0640);
 }

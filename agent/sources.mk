@@ -79,6 +79,7 @@ agent_SRC := \
 	agent/log_parts.c \
 	agent/log_pipe.c \
 	agent/log_plan.c \
+	agent/log_prune.c \
 	agent/log_reader.c \
 	agent/log_segments.c \
 	agent/log_source.c \

@@ -26,6 +26,10 @@ static const struct {
 	[OPT_PREFIX] = { "logs", "prefix" },
 	[OPT_MERGE] = { "logs", "merge" },
 	[OPT_TIMESTAMPS] = { "logs", "timestamps" },
+	[OPT_MAX_SIZE] = { "logs", "max_size" },
+	[OPT_KEEP_RUNS] = { "logs", "keep_runs" },
+	[OPT_KEEP_DAYS] = { "logs", "keep_days" },
+	[OPT_KEEP_BYTES] = { "logs", "keep_bytes" },
 	[OPT_RESTART_POLICY] = { "restart", "policy" },
 	[OPT_BACKOFF] = { "restart", "backoff" },
 	[OPT_MAX_RUN_TIME] = { NULL, "max_run_time" },
@@ -77,7 +81,16 @@ int launch_size(struct launch_state *s, enum launch_id id, const char *text)
 	int64_t bytes;
 	int r = size_parse(text, launch_origin(s, id, origin), &bytes, s->err);
 
-	return r < 0 ? r : launch_set(s, "logs", "max_size", json_string(text));
+	return r < 0 ? r : place(s, id, json_string(text));
+}
+
+int launch_count(struct launch_state *s, enum launch_id id, const char *text)
+{
+	uint64_t count;
+
+	if (scan_whole(text, INT_MAX, &count) < 0)
+		return launch_expected(s, id, "an integer >= 0", text);
+	return place(s, id, json_integer((json_int_t)count));
 }
 
 /* "N" or "MIN:MAX" with 0 < MIN <= MAX. */

@@ -66,6 +66,12 @@
 		"store the time of each line")                                                     \
 	X(MAX_SIZE, "max-size", 0, "SIZE", NULL, 0, GROUP_LOGS, launch_size,                       \
 		"rotate log files at this size (never)")                                           \
+	X(KEEP_RUNS, "keep-runs", 0, "N", NULL, 0, GROUP_LOGS, launch_count,                       \
+		"ended runs whose logs are kept")                                                  \
+	X(KEEP_DAYS, "keep-days", 0, "N", NULL, 0, GROUP_LOGS, launch_count,                       \
+		"... for so many days (30 in the default directory)")                              \
+	X(KEEP_BYTES, "keep-bytes", 0, "SIZE", NULL, 0, GROUP_LOGS, launch_size,                   \
+		"... within this size (10G in the default directory)")                             \
 	X(LOGS_SPECS, "logs-specs", 0, "NAME", NULL, 0, GROUP_REFUSED, launch_logs_specs,          \
 		"refused: a Python plug-in")                                                       \
 	X(MAX_RESTARTS, "max-restarts", 0, "N", NULL, PET, GROUP_FAILURES, launch_max_restarts,    \

@@ -69,6 +69,8 @@ static struct spec *spec_new(void)
 	s->max_run_time_ms = SPEC_UNSET;
 	s->umask = SPEC_UNSET;
 	s->logs.keep = 5;
+	s->logs.keep_runs = s->logs.keep_days = SPEC_UNSET;
+	s->logs.keep_bytes = SPEC_UNSET;
 	s->stop.signal = SIGTERM;
 	s->stop.timeout_ms = 30000;
 	s->resources.memory_max = SPEC_UNSET;

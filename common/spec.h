@@ -150,6 +150,10 @@ struct spec_logs {
 	bool timestamps;
 	int64_t max_size; /* bytes of a log file before it is rotated; 0: no rotation */
 	int keep;	  /* closed files kept per stream, besides pinned head and tail */
+	/* Of ended runs of elasticctl run in dir; SPEC_UNSET: keep.h's where dir is the default,
+	 * else no limit; 0: none. */
+	int keep_runs, keep_days;
+	int64_t keep_bytes;
 };
 
 enum spec_restart_policy { SPEC_RESTART_ON_FAILURE, SPEC_RESTART_ALWAYS, SPEC_RESTART_NEVER };

@@ -63,6 +63,9 @@ static const struct spec_key logs_keys[] = {
 	KEY("timestamps", bool, spec_logs, timestamps),
 	KEY("max_size", size, spec_logs, max_size),
 	KEY("keep", int, spec_logs, keep, .max = 1000),
+	KEY("keep_runs", int, spec_logs, keep_runs, .max = 1000000),
+	KEY("keep_days", int, spec_logs, keep_days, .max = 36500),
+	KEY("keep_bytes", size, spec_logs, keep_bytes),
 	END,
 };
 

@@ -45,6 +45,7 @@ unit_TESTS := \
 	log_match \
 	log_pipe \
 	log_plan \
+	log_prune \
 	log_reader \
 	logs \
 	log_watch \

@@ -4,7 +4,7 @@
 import json
 import os
 
-from harness import Daemon, spec, wait_for
+from harness import PUPPET, Daemon, spec, wait_for
 
 
 def runs(daemon):
@@ -102,6 +102,31 @@ def test_a_removal_that_was_cut_short_is_done_again(box):
         path.unlink()  # as far as it had come
     daemon.start()
     gone(daemon, old)
+
+
+def test_run_removes_the_oldest_ended_runs_in_its_directory(box, daemon):
+    """Never one that runs, or elasticd's; what runs is known by its lock."""
+    logs = daemon.logs
+    theirs = end_one(daemon)
+    where = f"--log-dir={logs}"
+
+    def newest():
+        return os.readlink(logs / "mine.latest")
+
+    assert box.run(where, "--name=mine", PUPPET, "print:x").rc == 0
+    first = newest()
+    living = box.run_start(where, "--name=living", PUPPET, f"wait-file:{box.path('go')}")
+    wait_for(lambda: (logs / "living.latest").exists())
+    assert box.run(where, "--name=mine", PUPPET, "print:x").rc == 0
+    second = newest()
+    assert (logs / first).exists(), "nothing goes without being asked for"
+    third = box.run_start(where, "--keep-runs=1", "--name=mine", PUPPET, f"wait-file:{box.path('go')}")
+    wait_for(lambda: not (logs / first).exists())
+    assert f"removing the logs of {first}: more than 1 ended run" in third.err
+    box.path("go").touch()
+    assert third.wait().rc == 0 and living.wait().rc == 0
+    assert (logs / second).exists() and (logs / theirs).exists()
+    assert (logs / os.readlink(logs / "living.latest") / "verdict.json").exists()
 
 
 def test_rm_removes_what_ended_long_ago(box):

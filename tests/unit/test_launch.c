@@ -206,6 +206,9 @@ static const struct {
 	{ "--merge prog", "logs.merge", "true" },
 	{ "--timestamps prog", "logs.timestamps", "true" },
 	{ "--max-size=10M prog", "logs.max_size", "\"10M\"" },
+	{ "--keep-runs=9 prog", "logs.keep_runs", "9" },
+	{ "--keep_days=0 prog", "logs.keep_days", "0" },
+	{ "--keep-bytes=1G prog", "logs.keep_bytes", "\"1G\"" },
 	/* failures */
 	{ "--max-restarts=3 prog", "restart.max", "3" },
 	{ "--restart-policy=always prog", "restart.policy", "\"always\"" },
