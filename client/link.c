@@ -83,8 +83,8 @@ int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err)
 			err->text);
 	if (r == -EACCES)
 		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
-			"%s: permission denied; root and members of the socket's group may use this "
-			"elasticd",
+			"%s: permission denied; its mode, and that of its directory, says who may use "
+			"this elasticd",
 			ctl->socket);
 	if (r == -ENOENT || r == -ECONNREFUSED) {
 		if (ctl->found && paths_check_environment(&why) < 0)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/access.h"
 
+#include "common/user_name.h"
+
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -169,7 +172,7 @@ static bool in_any(char *const *names, const gid_t *groups, int n)
 static bool is_listed(char *const *names, const char *user)
 {
 	for (; *names; names++)
-		if (user && !strcmp(*names, user))
+		if (!strcmp(*names, "*") || (user && !strcmp(*names, user)))
 			return true;
 	return false;
 }
@@ -196,6 +199,20 @@ static enum access_level look_up(const struct access *a, uid_t uid, gid_t gid)
 	peer.in_allowed_group = in_any(a->allow_groups, groups, n);
 	peer.is_allowed_user = is_listed(a->allow_users, user);
 	return access_decide(&a->rules, &peer);
+}
+
+void access_refusal(const struct access *a, uid_t uid, char *buf, size_t size)
+{
+	char *const *lists[] = { a->admin_groups, a->allow_groups, a->allow_users };
+	const char *const kinds[] = { "members of group", "members of group", "user" };
+	char name[USER_NAME_MAX];
+	size_t n;
+
+	snprintf(buf, size, "user %s may not use this elasticd; it serves root",
+		user_name(uid, name));
+	for (size_t k = 0; k < 3; k++)
+		for (char *const *p = lists[k]; *p && (n = strlen(buf)) + 1 < size; p++)
+			snprintf(buf + n, size - n, ", %s %s", kinds[k], *p);
 }
 
 enum access_level access_level(struct access *a, uid_t uid, gid_t gid, uint64_t now_ms)

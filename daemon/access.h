@@ -48,12 +48,15 @@ _must_check_ int access_job_user(
 
 struct access;
 
-/* Names of groups and users that do not exist are kept and match nobody. Lists are NULL-ended or
- * NULL, and copied. */
+/* Names of groups and users that do not exist are kept and match nobody; the user "*" is all. Lists
+ * are NULL-ended or NULL, and copied. */
 _must_check_ int access_new(const char *admin_group, char *const *allow_groups,
 	char *const *allow_users, struct access **ret);
 struct access *access_free(struct access *a);
 DEFINE_CLEANUP(struct access *, access_free)
+
+/* Why uid, whose level is ACCESS_NONE, is not served, and who is: into buf of size bytes. */
+void access_refusal(const struct access *a, uid_t uid, char *buf, size_t size);
 
 /* The level of a peer at now_ms (monotonic); gid is its primary group. */
 enum access_level access_level(struct access *a, uid_t uid, gid_t gid, uint64_t now_ms);

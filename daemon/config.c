@@ -39,7 +39,6 @@ static const struct config_key {
 	{                                                         \
 		s, #n, t, offsetof(struct config, n), __VA_ARGS__ \
 	}
-	KEY("elasticd", socket_group, CONFIG_STRING, 0, 0),
 	KEY("elasticd", socket_mode, CONFIG_MODE, 0, 0),
 	KEY("elasticd", admin_group, CONFIG_STRING, 0, 0),
 	KEY("elasticd", allow_groups, CONFIG_WORDS, 0, 0),
@@ -104,7 +103,6 @@ static void free_words(char **words)
 
 void config_fini(struct config *c)
 {
-	free(c->socket_group);
 	free(c->admin_group);
 	free_words(c->allow_groups);
 	free_words(c->allow_users);

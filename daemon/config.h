@@ -14,8 +14,7 @@
 #include <stdint.h>
 
 struct config {
-	char *socket_group;  /* NULL: the default's, "" none */
-	int socket_mode;     /* -1: 0660 for the system's daemon, 0600 for a user's */
+	int socket_mode;     /* -1: 0666 for the system's daemon, 0600 for a user's */
 	char *admin_group;   /* likewise */
 	char **allow_groups; /* NULL-ended or NULL; with allow_users: nobody else may call */
 	char **allow_users;

@@ -148,9 +148,13 @@ static int open_access(struct daemon *d, struct error *err)
 {
 	const struct config *c = &d->config;
 	const char *admin = c->admin_group ? c->admin_group : d->system ? "elasticd-admin" : NULL;
+	char *const members[] = { (char *)"elasticd", NULL };
+	/* Everybody can connect to the system's daemon, only the user to its own. */
+	bool is_set = (c->allow_groups && *c->allow_groups) || (c->allow_users && *c->allow_users);
+	char *const *groups = d->system && !is_set ? members : c->allow_groups;
 	struct access *fresh = NULL;
 
-	if (access_new(admin, c->allow_groups, c->allow_users, &fresh) < 0)
+	if (access_new(admin, groups, c->allow_users, &fresh) < 0)
 		return out_of_memory(err);
 	access_free(d->access);
 	d->access = fresh;

@@ -27,11 +27,13 @@ enum access_level methods_level(struct daemon *d, struct varlink_call *call)
 int methods_authorize(struct varlink_call *call, const char *method, json_t *params, void *arg)
 {
 	struct daemon *d = arg;
+	char text[512];
 
 	if (methods_level(d, call) != ACCESS_NONE)
 		return 0;
+	access_refusal(d->access, varlink_call_peer(call)->uid, text, sizeof(text));
 	varlink_error(call, "PermissionDenied",
-		json_pack("{s:s}", "message", "you are not among those who may use this elasticd"));
+		json_pack("{s:o}", "message", json_string_lossy(text, strlen(text))));
 	return 1;
 }
 

@@ -9,14 +9,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
-
-#define DEFAULT_GROUP "elasticd"
 
 enum {
 	LOCK_WAIT_MS = 25,
@@ -117,25 +114,6 @@ int setup_lock(const char *dir, struct error *err)
 	return TAKE_FD(fd);
 }
 
-static int give_to_group(const char *socket, const struct config *c, bool system, struct error *err)
-{
-	const char *name = c->socket_group ? c->socket_group : system ? DEFAULT_GROUP : "";
-	const struct group *g;
-
-	if (!*name)
-		return 0;
-	errno = 0;
-	g = getgrnam(name);
-	if (!g && !c->socket_group)
-		return 0; /* not installed as a package: root's alone */
-	if (!g)
-		return error_set(err, -ENOENT, "socket_group: there is no group \"%s\"", name);
-	if (lchown(socket, -1, g->gr_gid) < 0)
-		return error_set(err, -errno, "%s: cannot be given to group %s: %s", socket, name,
-			strerror(errno));
-	return 0;
-}
-
 static int listen_passed(struct varlink_server *server, int first, int n, struct error *err)
 {
 	for (int i = 0; i < n; i++) {
@@ -150,7 +128,8 @@ static int listen_passed(struct varlink_server *server, int first, int n, struct
 int setup_listen(struct varlink_server *server, const struct paths *p, const struct config *c,
 	bool system, struct error *err)
 {
-	int mode = c->socket_mode >= 0 ? c->socket_mode : system ? 0660 : 0600;
+	/* Whom the system's daemon serves is not for one group to say: see access.h. */
+	int mode = c->socket_mode >= 0 ? c->socket_mode : system ? 0666 : 0600;
 	int first = -1;
 	int n = notify_sockets(&first);
 	int r;
@@ -164,7 +143,7 @@ int setup_listen(struct varlink_server *server, const struct paths *p, const str
 	r = paths_check_socket(p->socket, err);
 	if (!r)
 		r = varlink_server_listen_path(server, p->socket, mode, err);
-	return r < 0 ? r : give_to_group(p->socket, c, system, err);
+	return r;
 }
 
 void setup_clean_runtime(

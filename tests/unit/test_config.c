@@ -62,14 +62,13 @@ END_TEST
 START_TEST(every_key_is_read)
 {
 	const char *text =
-		"# comment\n[elasticd]\nsocket_group = g\nsocket_mode=0666\n"
+		"# comment\n[elasticd]\nsocket_mode=0666\n"
 		"admin_group = a\nallow_groups = one, two three\nallow_users = u\n"
 		"log_dir = /l\nlog_level = debug\nscopes = no\nslice = s\n"
 		"; another\n[logs]\nkeep_runs = 7\nkeep_days = 0\nkeep_bytes = 1G\n[limits]\nmessage_size = 64K\nqueued_bytes = 1M\n"
 		"connections = 10\ncalls_in_flight = 2\njobs = 3\njobs_per_user = 1\n";
 
 	ck_assert_int_eq(config_parse(&c, "f", text, &err), 0);
-	ck_assert_str_eq(c.socket_group, "g");
 	ck_assert_int_eq(c.socket_mode, 0666);
 	ck_assert_str_eq(c.admin_group, "a");
 	ck_assert_str_eq(c.allow_groups[0], "one");
