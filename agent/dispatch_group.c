@@ -85,8 +85,10 @@ void dispatch_how_gone(const struct task *t, char *text, size_t size)
 {
 	char name[SIGNALS_TEXT_MAX];
 
-	if (t->blame[0])
+	if (t->blame[0] && (!t->exit.ended || task_ended_by_agent(t)))
 		snprintf(text, size, "was ended by the agent: %s", t->blame);
+	else if (t->blame[0])
+		snprintf(text, size, "failed: %s (%s)", t->blame, t->exit.text);
 	else if (!t->exit.ended)
 		snprintf(text, size, "is gone");
 	else if (t->exit.error)

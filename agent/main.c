@@ -221,6 +221,10 @@ static int main_supervise(struct main_options *o, struct spec *spec, struct cgro
 	r = loop_run(loop);
 	log_set_sink(NULL, 0);
 	*ret_guard_died = a->guard_died;
+	if (r < 0) {
+		error_set(&err, r, "the event loop failed: %s", strerror(-r));
+		last_error_save(o->agent.state_dir, err.text);
+	}
 	return r < 0 ? EXIT_AGENT : r;
 }
 
@@ -299,10 +303,8 @@ static int main_job(struct main_options *o)
 		spec->name = main_default_name(spec);
 	if (!o->agent.run)
 		o->agent.run = run = run_id_new(spec->name);
-	if (!o->agent.run || cgroup_new(o->agent.run, &cgroup) < 0) {
-		log_error("out of memory");
-		return EXIT_AGENT;
-	}
+	if (!o->agent.run || cgroup_new(o->agent.run, &cgroup) < 0)
+		return main_refuse(o, -ENOMEM, "out of memory");
 	if (!o->agent.foreground)
 		log_set_context(spec->name);
 	guard.dir = private_dir = main_runtime_dir(o);
@@ -310,10 +312,10 @@ static int main_job(struct main_options *o)
 		main_prune(o, spec);
 	r = guard_fork(cgroup, &guard, &mask);
 	if (r < 0) {
-		log_error("fork: %s", strerror(-r));
 		if (private_dir)
 			(void)!file_rm_rf(private_dir);
-		return EXIT_AGENT;
+		error_set(&err, r, "fork: %s", strerror(-r));
+		return main_refuse(o, r, err.text);
 	}
 	spawn_raise_nofile();
 	sigemptyset(&mask); /* nothing blocked, whatever the caller had */

@@ -269,7 +269,8 @@ void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char
 
 void outcome_end(struct agent *a)
 {
-	_cleanup_json_ json_t *failures = agent_failures_json(a, -1);
+	bool timeout = a->group.goal == GOAL_TIMEOUT;
+	_cleanup_json_ json_t *failures = timeout ? agent_failures_json(a, -1) : NULL;
 	char succeeded[256];
 	struct verdict_facts facts = { .group = a->group,
 		.lost = a->lost,

@@ -25,7 +25,7 @@ struct verdict_facts {
 	int stop_signal;       /* of a run that was stopped */
 	int preempted_status;  /* of one that was preempted */
 	const json_t *cause;   /* Failure that ended the last attempt, or NULL */
-	const json_t *last;    /* the newest Failure of the whole run, or NULL */
+	const json_t *last; /* at a limit of time: the newest Failure of the whole run, or NULL */
 };
 
 struct verdict {
