@@ -242,7 +242,7 @@ static int named_workers(
 		set[i] = w ? worker_slot_named(w, json_string_value(name)) : -1;
 		if (set[i] < 0)
 			return worker_fail(call, STATUS_INVALID_ARGUMENT,
-				       "workers: this job has no task \"%.100s\"",
+				       "workers: there is no worker %.100s",
 				       json_string_value(name)),
 			       -EINVAL;
 	}

@@ -196,7 +196,7 @@ static int named_members(const struct workers *w, const json_t *names, int **ret
 	json_array_foreach (names, i, name) {
 		set[i] = worker_slot_named(w, json_string_value(name));
 		if (set[i] < 0) {
-			snprintf(text, size, "members: this job has no task \"%.100s\"",
+			snprintf(text, size, "members: there is no worker %.100s",
 				json_string_value(name));
 			return -EINVAL;
 		}

@@ -98,6 +98,12 @@ def test_one_that_dies_of_a_call_is_its_answer_and_ends_the_pool(hands, daemon):
     assert not set(pids(call(c, "pid"))) & set(pids(first))
 
 
+def test_a_call_to_a_worker_that_is_not_there_says_so(box, hands):
+    g = hands(pool(2))
+    result = box.ctl("call", "--workers=worker:0,worker:9", g.name, "pid")
+    assert result.rc == 1 and "there is no worker worker:9\n" in result.err, result
+
+
 def test_a_pool_that_is_not_started_again_says_so(hands, daemon):
     g = hands(pool(2))
     c = g.coordinator()
