@@ -417,7 +417,8 @@ int daemon_shutdown(struct daemon *d, struct varlink_call *call, bool stop_jobs)
 	int r;
 
 	if (stop_jobs)
-		r = leave_new(d->loop, d->registry, on_all_ended, d, &d->leave);
+		r = leave_new(d->loop, d->registry, varlink_call_peer(call)->uid, on_all_ended, d,
+			&d->leave);
 	else
 		r = loop_defer(d->loop, on_all_ended, d);
 	if (r < 0)

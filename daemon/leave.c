@@ -3,6 +3,7 @@
 
 #include "common/json.h"
 #include "common/log.h"
+#include "common/user_name.h"
 #include "daemon/agent_call.h"
 #include "daemon/job.h"
 
@@ -30,6 +31,7 @@ struct leave {
 	loop_fn fn;
 	void *arg;
 	LIST_HEAD(, stopper) stoppers;
+	char caller[USER_NAME_MAX]; /* who wants all jobs stopped */
 };
 
 static void stopper_free(struct stopper *s)
@@ -76,7 +78,8 @@ static void on_rest(void *arg)
 
 static void ask(struct stopper *s)
 {
-	_cleanup_json_ json_t *p = json_pack("{s:s}", "job", s->job->rec.run);
+	_cleanup_json_ json_t *p =
+		json_pack("{s:s, s:s}", "job", s->job->rec.run, "caller", s->leave->caller);
 	const struct agent_call_options o = { .method = "Stop",
 		.params = p,
 		.insist = true,
@@ -128,8 +131,8 @@ static int add(struct leave *l, struct job *j)
 	return 0;
 }
 
-int leave_new(struct loop *loop, const struct registry *registry, loop_fn fn, void *arg,
-	struct leave **ret)
+int leave_new(struct loop *loop, const struct registry *registry, uid_t caller, loop_fn fn,
+	void *arg, struct leave **ret)
 {
 	struct leave *l = calloc(1, sizeof(*l));
 	int r = l ? 0 : -ENOMEM;
@@ -137,6 +140,7 @@ int leave_new(struct loop *loop, const struct registry *registry, loop_fn fn, vo
 	if (r < 0)
 		return r;
 	*l = (struct leave){ .loop = loop, .fn = fn, .arg = arg };
+	user_name(caller, l->caller);
 	LIST_INIT(&l->stoppers);
 	for (struct job *j = registry_first(registry); j && !r; j = registry_next(j))
 		if (j->life != LIFE_ENDED)

@@ -58,6 +58,23 @@ def test_a_caller_cannot_make_another_one_up(box, guest):
     assert name_of(guest.user) in message and "root" not in message
 
 
+def test_a_shutdown_that_stops_all_jobs_names_who_asked(box):
+    box.open_to_all()
+    daemon = box.new_daemon(config="[elasticd]\nadmin_group = nogroup\n")
+    daemon.base.chmod(0o755)
+    daemon.start()
+    daemon.submit(spec("hang", name="j"))
+    daemon.wait("j", until="running")
+    admin = other_user()
+    r = box.sh(*as_user(admin, CTL, "shutdown", "--stop-jobs"), cwd="/")
+    assert r.rc == 0, r
+    daemon.program.wait()
+    daemon.drop()
+    daemon.start()
+    message = daemon.wait("j")["verdict"]["message"]
+    assert f"stopped on request of user {name_of(admin)}" in message
+
+
 def test_the_agent_itself_names_its_peer(box, daemon):
     daemon.submit(spec("hang", name="j"))
     daemon.wait("j", until="running")
