@@ -211,7 +211,7 @@ bool queue_after(
 
 struct queue_stats {
 	size_t n[QUEUE_N_STATES];
-	uint64_t put_back; /* how often, ever */
+	uint64_t put_back; /* how often, ever, also those that were released */
 	uint64_t over;	   /* tasks that were over, ever */
 	size_t bytes, waiting, workers, free;
 	bool closed, has_error;

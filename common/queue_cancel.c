@@ -266,6 +266,7 @@ void queue_unkeep(struct queues *q, const char *queue, uint64_t now_ms)
 	}
 	queue_abandon(q, of, now_ms);
 	of->keepers = 0;
+	of->put_back = 0; /* nobody knows its name any more */
 	queue_dirty(q, of);
 	queue_settle(q, now_ms);
 }

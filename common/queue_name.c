@@ -29,7 +29,7 @@ static size_t tasks_of(const struct queue *of)
 	return n;
 }
 
-/* But for a loss. */
+/* But for a loss, and for how often its tasks were put back. */
 static bool is_empty(const struct queue *of)
 {
 	return !tasks_of(of) && !of->keepers && link_empty(&of->waits) && !of->error;
@@ -54,11 +54,12 @@ static void forget(struct queues *q, struct queue *of)
 
 void queue_forget(struct queues *q, struct queue *of)
 {
-	if (is_empty(of) && !of->loss)
+	if (is_empty(of) && !of->loss && !of->put_back)
 		forget(q, of);
 }
 
-/* Of those that have nothing but a loss, which may never be asked for, the oldest makes room. */
+/* Of those that have nothing but a loss or a count, which may never be asked for, the oldest makes
+ * room, counts first. */
 static void make_room(struct queues *q)
 {
 	struct queue *oldest = NULL;
@@ -66,7 +67,8 @@ static void make_room(struct queues *q)
 	for (struct queue_link *l = q->all.next; l != &q->all; l = l->next) {
 		struct queue *of = container_of(l, struct queue, all);
 
-		if (of->loss && is_empty(of) && (!oldest || of->loss_order < oldest->loss_order))
+		if ((of->loss || of->put_back) && is_empty(of) &&
+			(!oldest || of->loss_order < oldest->loss_order))
 			oldest = of;
 	}
 	if (!oldest)

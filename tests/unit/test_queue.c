@@ -649,6 +649,41 @@ START_TEST(what_is_over_before_it_is_heard_of_does_no_harm)
 }
 END_TEST
 
+static uint64_t put_back(const char *queue)
+{
+	struct queue_stats s;
+
+	queue_stats(q, queue, &s);
+	return s.put_back;
+}
+
+START_TEST(what_was_put_back_stays_counted_when_its_tasks_are_released)
+{
+	starts(0);
+	submit_quietly("mine");
+	ck_assert_int_eq(queue_put_back(q, &holders[0], takes(0, 1), now), STATUS_OK);
+	finish(0, takes(0, 1));
+	ck_assert_uint_eq(put_back("mine"), 1);
+	release(1, 1);
+	ck_assert_uint_eq(put_back("mine"), 1);
+	ck_assert_uint_eq(put_back(NULL), 1);
+	submit_quietly("mine");
+	ck_assert_int_eq(queue_put_back(q, &holders[0], takes(0, 2), now), STATUS_OK);
+	ck_assert_uint_eq(put_back("mine"), 2);
+	/* Names that have nothing but a count make room for others. */
+	finish(0, takes(0, 2));
+	release(2, 1);
+	for (int i = 0; i < QUEUE_QUEUES_MAX; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "q%d", i);
+		submit_quietly(name);
+	}
+	ck_assert_uint_eq(put_back("mine"), 0);
+	ck_assert_uint_eq(put_back(NULL), 2);
+}
+END_TEST
+
 /* --- what is written down */
 
 START_TEST(a_queue_with_a_keeper_is_in_no_journal)
@@ -744,6 +779,7 @@ int main(void)
 	tcase_add_test(t, where_all_queues_fail_whoever_waits_is_told_with_the_exit_code);
 	tcase_add_test(t, a_stop_ends_all_waits_and_leaves_the_tasks);
 	tcase_add_test(t, what_is_over_before_it_is_heard_of_does_no_harm);
+	tcase_add_test(t, what_was_put_back_stays_counted_when_its_tasks_are_released);
 	tcase_add_test(t, a_queue_with_a_keeper_is_in_no_journal);
 	tcase_add_test(t, what_was_there_before_its_first_keeper_goes_with_it_too);
 	suite_add_tcase(s, t);
