@@ -283,12 +283,15 @@ void agent_task_end_failing(struct agent *a, struct task *t)
 
 void agent_worker_error(struct agent *a, struct task *t, const char *code, const char *message)
 {
+	bool known = code && *code && strcmp(code, status_name(STATUS_UNKNOWN)) != 0;
 	char *text;
 	int n;
 
 	if (!task_alive(t) || t->app_error)
 		return;
-	if (code && *code && strcmp(code, status_name(STATUS_UNKNOWN)) != 0)
+	if (!*message)
+		n = asprintf(&text, "%s", known ? code : "it gave no message");
+	else if (known)
 		n = asprintf(&text, "%s (%s)", message, code);
 	else
 		n = asprintf(&text, "%s", message);

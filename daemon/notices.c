@@ -65,9 +65,9 @@ static void log_notice_of(struct notices *n, const struct notice *what, int told
 	if (what->deadline_us != SPEC_UNSET)
 		duration_humane(
 			what->deadline_us > now_us ? (what->deadline_us - now_us) / 1000 : 0, left);
-	log_warning("notice of preemption from %s: %s%s%s; %d job%s told", what->source,
-		reason ? reason : "?", *left ? ", time left " : "", left, told,
-		told == 1 ? " is" : "s are");
+	log_warning("notice of preemption from %s%s%s%s%s; %d job%s told", what->source,
+		reason && *reason ? ": " : "", reason ? reason : "", *left ? ", time left " : "",
+		left, told, told == 1 ? " is" : "s are");
 }
 
 static void tell_all(struct notices *n, const struct notice *what)

@@ -192,7 +192,7 @@ static void log_asked(struct varlink_call *call, const char *name, const struct 
 	_cleanup_free_ char *reason = n->reason ? printable_dup(n->reason) : NULL;
 
 	log_notice("%s: notice of preemption by uid %u (pid %d)%s%.200s", name, (unsigned)peer->uid,
-		(int)peer->pid, reason ? ": " : "", reason ? reason : "");
+		(int)peer->pid, reason && *reason ? ": " : "", reason ? reason : "");
 }
 
 static int start(

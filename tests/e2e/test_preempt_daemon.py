@@ -5,12 +5,13 @@ runs that go on when elasticd starts the next time."""
 import json
 import os
 import random
+import re
 import signal
 import time
 
 import pytest
 
-from harness import (CTL, Program, VarlinkError, Watch, as_user, other_user, puppet, spec,
+from harness import (BUILD, CTL, Program, VarlinkError, Watch, as_user, other_user, puppet, spec,
                      wait_for, wait_gone)
 from trainees import Trainees
 
@@ -74,6 +75,22 @@ def test_a_job_that_gets_notice_saves_and_ends_preempted(box, daemon):
     assert "preempted" in listed.out, listed
     events = box.ctl("events", "digits")
     assert "a new kernel" in events.out, events
+
+
+def test_an_empty_reason_leaves_no_empty_colon(box, daemon):
+    _, run = start_leaver(daemon, "digits")
+    assert box.ctl("preempt", "digits", "--reason=").rc == 0
+    failed = daemon.run({"name": "f", "roles": [{"command": [
+        str(BUILD / "tests/tools/libworker"), "error:13:", "exit:1"]}]})
+    job = daemon.wait(run)
+    assert job["preemption"]["reason"] == "" and failed["state"] == "failed"
+    said = [job["verdict"]["message"], failed["verdict"]["message"], daemon.program.err]
+    said += [e["text"] for name in (run, failed["run"]) for e in daemon.events(name)]
+    said += [box.ctl(verb, name).out for verb in ("why", "status", "errors", "events")
+             for name in (run, failed["run"])]
+    bad = [line for text in said for line in text.splitlines()
+           if ("notice" in line or "worker:0" in line) and re.search(r"\w:\s*($|[;,)(])", line)]
+    assert not bad, bad
 
 
 def test_the_exit_code_of_wait_is_the_specifications(box, daemon):
