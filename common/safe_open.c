@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 static int open_by_steps(int dirfd, const char *path, int flags, mode_t mode)
 {
 	_cleanup_close_ int dir = -1;
+	bool below = *path != '/';
 	char name[NAME_MAX + 1];
 
 	if (*path == '/') {
@@ -32,6 +34,8 @@ static int open_by_steps(int dirfd, const char *path, int flags, mode_t mode)
 			return -ENAMETOOLONG;
 		memcpy(name, path, n);
 		name[n] = '\0';
+		if (below && !strcmp(name, ".."))
+			return -EXDEV;
 		if (!*rest) {
 			fd = openat(dirfd, n ? name : ".", flags, mode);
 			return fd < 0 ? -errno : fd;
