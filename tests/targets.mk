@@ -211,6 +211,7 @@ run-ci: built
 .PHONY: check-all run-all
 check-all: run-all
 	$(total)
+run-all: export ELASTIC_ALL := 1
 run-all: built
 	$(begin)
 	$(build_asan)
