@@ -12,7 +12,7 @@
 #include <sys/queue.h>
 #include <sys/wait.h>
 
-enum { LIMIT_MS = 5000 };
+enum { LIMIT_MS = 30000 }; /* for what hangs: a machine under load may take some seconds */
 
 struct sweep_request {
 	TAILQ_ENTRY(sweep_request) link;
