@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * The state of a run in its record: state.json, which is replaced in one step, and state.spare,
- * which is made while there is room and written in place when the disk is full. Where the spare
- * holds a state it is the newer one. Knows nothing of what the state says. Called by record.c, and
- * for reading by serve.c.
+ * The state of a run in its record: state.json, which is replaced in one step, and two spares,
+ * which are made while there is room and written in place, in turn, when the disk is full. Each
+ * state has a version; the highest one that is complete is the state. Knows nothing else of what it
+ * says. Called by record.c, and for reading by serve.c; elasticd reads the same files.
  */
 
 #include "common/cleanup.h"
@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-enum { STATE_FILE_SPARE_BYTES = 64 << 10 };
+enum { STATE_FILE_SPARES = 2, STATE_FILE_SPARE_BYTES = 64 << 10, STATE_FILE_MAX = 16 << 20 };
 
 struct state_file;
 
@@ -25,12 +25,12 @@ struct state_file *state_file_free(struct state_file *s);
 const char *state_file_name(const struct state_file *s);
 
 /*
- * Writes doc (borrowed) to state.json; where the disk is full to the spare, without the tasks where
- * it is too long for that. Returns 0 where state.json has it, or a negative errno.
+ * Writes doc (borrowed; gets its version) to state.json; where the disk is full to a spare, without
+ * the tasks where it is too long for that. Returns 0 where state.json has it, or a negative errno.
  */
-_must_check_ int state_file_write(struct state_file *s, const json_t *doc);
+_must_check_ int state_file_write(struct state_file *s, json_t *doc);
 
-/* The last state was written: gives the spare's room back where that state is not in it. */
+/* The last state was written: gives the spares' room back where that state is not in them. */
 void state_file_done(struct state_file *s);
 
 /* The newest state in dir, owned. Returns a negative errno with err; -ENOENT: there is none. */

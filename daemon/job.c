@@ -577,7 +577,9 @@ int job_recover(struct job *j, const json_t *ended, struct error *err)
 {
 	_cleanup_close_ int fd = agentproc_guard(j->host->runtime_dir, &j->rec);
 	bool alive = fd >= 0;
-	int r = load_mirror(j, alive, err);
+	/* What the agent wrote is doubted as long as it lives, but not what elasticd heard of it.
+	 */
+	int r = load_mirror(j, alive && !ended, err);
 
 	if (!r)
 		r = load_verdict(j, ended, alive, err);

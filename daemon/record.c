@@ -435,6 +435,31 @@ int job_record_spec(const struct record_store *s, const char *run, json_t **ret,
 	return 0;
 }
 
+/* Where the disk was full, the agent had two other files for it: see agent/state_file.h. */
+static int read_state(int dirfd, uid_t uid, json_t **ret, struct error *err)
+{
+	static const char *const spares[] = { "state.spare0", "state.spare1" };
+	int code = files_read_json(dirfd, "state.json", STATE_MAX, uid, ret, err);
+	int64_t version = code < 0 ? -1 : json_get_int(*ret, "version", 0);
+
+	for (size_t i = 0; i < sizeof(spares) / sizeof(*spares); i++) {
+		json_t *spare = NULL;
+
+		if (files_read_json(dirfd, spares[i], STATE_MAX, uid, &spare, NULL) < 0)
+			continue;
+		if (json_get_int(spare, "version", -1) > version &&
+			json_get_int(spare, "complete", -1) == json_get_int(spare, "version", 0)) {
+			if (!code)
+				json_decref(*ret);
+			*ret = json_incref(spare);
+			version = json_get_int(spare, "version", 0);
+			code = 0;
+		}
+		json_decref(spare);
+	}
+	return code;
+}
+
 int job_record_state(const struct record_store *s, const struct job_record *r, json_t **ret_job,
 	int64_t *ret_seq, struct error *err)
 {
@@ -443,9 +468,8 @@ int job_record_state(const struct record_store *s, const struct job_record *r, j
 	json_t *job;
 	int code = fd;
 
-	/* Where the disk was full, the agent had another file for it. */
-	if (fd >= 0 && files_read_json(fd, "state.spare", STATE_MAX, r->uid, &doc, NULL) < 0)
-		code = files_read_json(fd, "state.json", STATE_MAX, r->uid, &doc, err);
+	if (fd >= 0)
+		code = read_state(fd, r->uid, &doc, err);
 	if (code < 0)
 		return code;
 	job = json_object_get(doc, "job");

@@ -18,7 +18,7 @@ static void setup(void)
 	strcpy(dir, "/tmp/test_state_file.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/state.json", dir);
-	snprintf(spare, sizeof(spare), "%s/state.spare", dir);
+	snprintf(spare, sizeof(spare), "%s/state.spare0", dir);
 }
 
 static void teardown(void)
@@ -67,16 +67,23 @@ START_TEST(the_room_for_a_full_disk_is_taken_before_it_is_needed)
 }
 END_TEST
 
-START_TEST(what_the_spare_holds_is_newer_until_there_is_room_again)
+START_TEST(the_highest_version_that_is_complete_is_the_state)
 {
 	struct state_file *s;
+	char other[128];
 
-	put(path, "{\"seq\": 7}");
-	put(spare, "{\"seq\": 9}\n\n\n");
+	snprintf(other, sizeof(other), "%s/state.spare1", dir);
+	put(path, "{\"version\": 4, \"seq\": 7, \"complete\": 4}");
+	put(spare, "{\"version\": 6, \"seq\": 9, \"complete\": 6}\n\n\n");
+	reads(9);
+	/* It is being written: the end is still that of an older one. */
+	put(other, "{\"version\": 7, \"seq\": 10, \"complete\": 5}");
+	reads(9);
+	put(other, "{\"version\": 5, \"seq\": 8, \"complete\": 5}");
 	reads(9);
 	s = state_file_new(dir);
 	reads(9);
-	writes(s, 10);
+	writes(s, 10); /* there is room again */
 	reads(10);
 	writes(s, 11);
 	reads(11);
@@ -89,7 +96,7 @@ START_TEST(a_spare_that_is_damaged_or_another_thing_is_passed_over)
 	struct state_file *s;
 
 	put(path, "{\"seq\": 7}");
-	put(spare, "{\"seq\": 9");
+	put(spare, "{\"version\": 9");
 	reads(7);
 	ck_assert_int_eq(unlink(spare), 0);
 	ck_assert_int_eq(mkdir(spare, 0700), 0);
@@ -99,6 +106,8 @@ START_TEST(a_spare_that_is_damaged_or_another_thing_is_passed_over)
 	reads(8);
 	state_file_free(s);
 	ck_assert_ptr_null(state_file_free(NULL));
+	ck_assert_int_eq(unlink(path), 0);
+	reads(-1);
 }
 END_TEST
 
@@ -111,7 +120,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, the_room_for_a_full_disk_is_taken_before_it_is_needed);
-	tcase_add_test(t, what_the_spare_holds_is_newer_until_there_is_room_again);
+	tcase_add_test(t, the_highest_version_that_is_complete_is_the_state);
 	tcase_add_test(t, a_spare_that_is_damaged_or_another_thing_is_passed_over);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
