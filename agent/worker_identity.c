@@ -52,6 +52,20 @@ static int slot_of_tree(const struct workers *w, pid_t pid)
 	return slot;
 }
 
+size_t worker_unread_bytes(const struct workers *w)
+{
+	return WORKERS_UNREAD_BYTES + (size_t)w->n_slots * WORKERS_UNREAD_MORE_BYTES;
+}
+
+void worker_account(
+	const struct varlink_peer *peer, void *user, struct varlink_account *ret, void *arg)
+{
+	const struct worker_peer *p = user;
+
+	/* Those that are nobody's count together. */
+	*ret = (struct varlink_account){ .key = (uint64_t)p->counted };
+}
+
 void worker_limit_connections(struct workers *w)
 {
 	struct rlimit rl = { .rlim_cur = 1024 };
@@ -71,6 +85,7 @@ void worker_limit_connections(struct workers *w)
 		w->per_task--;
 	w->max_connections = total;
 	varlink_server_limit_connections(w->server, total);
+	varlink_server_limit_bytes(w->server, worker_unread_bytes(w) + WORKERS_REPLY_BYTES);
 }
 
 /* Whether one more is within what the task is sure of, or what is left for all. */
@@ -136,14 +151,18 @@ int worker_of(const struct varlink_call *call)
 	return p->slot;
 }
 
-static void bind_peer(struct worker_peer *p, int slot)
+static void bind_peer(struct varlink_call *call, struct worker_peer *p, int slot)
 {
+	bool counts = p->counted == slot;
+
 	if (p->slot < 0)
 		dispatch_opened(p->w->a, slot);
 	p->slot = slot;
 	p->token = p->w->slots[slot].token;
 	p->w->slots[slot].spoke = p->token;
 	count_for(p, slot);
+	if (!counts)
+		varlink_call_recount(call);
 }
 
 /* A process that should be gone still speaks; once for each token an event says so. */
@@ -186,7 +205,7 @@ int worker_authorize(struct varlink_call *call, const char *method, json_t *p, v
 				(int)who->pid);
 			return 1;
 		}
-		bind_peer(peer, slot);
+		bind_peer(call, peer, slot);
 	}
 	if (w->slots[peer->slot].token == peer->token)
 		return 0;
@@ -250,7 +269,7 @@ int worker_hello(struct varlink_call *call, json_t *p, void *arg)
 			return worker_fail(call, STATUS_FAILED_PRECONDITION,
 				"this connection belongs to a process of %s already",
 				w->slots[peer->slot].name);
-		bind_peer(peer, i);
+		bind_peer(call, peer, i);
 		return hello_reply(w, call, i);
 	}
 	return worker_fail(call, STATUS_PERMISSION_DENIED, "the token is of no worker of this job");

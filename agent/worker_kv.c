@@ -81,25 +81,18 @@ static void reply_revision(struct varlink_call *call, const struct store_answer 
 /* --- what waits to be read ----------------------------------------------------------------------
  */
 
-static bool is_of_task(const void *user, const void *arg)
-{
-	const struct worker_peer *peer = user;
-
-	return peer && peer->slot == *(const int *)arg;
-}
-
 bool worker_too_much_unread(struct varlink_call *call)
 {
 	const struct worker_peer *peer = varlink_call_user(call);
 	const struct workers *w = peer->w;
-	size_t most = WORKERS_UNREAD_BYTES + (size_t)w->n_slots * WORKERS_UNREAD_MORE_BYTES;
-	size_t own = varlink_server_queued(w->server, is_of_task, &peer->slot);
+	size_t most = worker_unread_bytes(w);
+	size_t own = varlink_call_account_bytes(call);
 
 	if (own > WORKERS_UNREAD_TASK_BYTES)
 		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
 			"%zu bytes of answers wait for this task to read them: expected at most %d",
 			own, WORKERS_UNREAD_TASK_BYTES);
-	else if (varlink_server_queued(w->server, NULL, NULL) > most)
+	else if (varlink_server_bytes(w->server) > most)
 		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
 			"more than %zu bytes of answers wait for tasks to read them", most);
 	else

@@ -149,8 +149,13 @@ int worker_opened(const struct varlink_peer *peer, void **ret_user, void *arg);
 void worker_closed(void *user, void *arg);
 int worker_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg);
 int worker_hello(struct varlink_call *call, json_t *p, void *arg);
-/* How many connections there may be, for that many tasks. */
+/* How many connections there may be, and what they may hold, for that many tasks. */
 void worker_limit_connections(struct workers *w);
+/* In answers that are not read yet, before another long one is refused. */
+size_t worker_unread_bytes(const struct workers *w);
+/* For struct varlink_options: each task's connections count for that task. */
+void worker_account(
+	const struct varlink_peer *peer, void *user, struct varlink_account *ret, void *arg);
 /* The slot of the call's connection, once worker_authorize() has let it pass. */
 int worker_of(const struct varlink_call *call);
 

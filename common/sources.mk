@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 common_SRC := \
+	common/budget.c \
 	common/base64.c \
 	common/queue_ranges.c \
 	common/worker_ranges.c \
@@ -14,6 +15,7 @@ common_SRC := \
 	common/varlink_service.c \
 	common/varlink_sync.c \
 	common/varlink_frame.c \
+	common/varlink_limits.c \
 	common/varlink_idl.c \
 	common/varlink_message.c \
 	common/varlink_socket.c \

@@ -35,6 +35,7 @@ static void call_remove(struct varlink_call *call)
 
 	TAILQ_REMOVE(&c->calls, call, entry);
 	c->n_calls--;
+	c->open_bytes -= call->bytes;
 	c->held -= varlink_buffer_len(&call->held);
 	varlink_buffer_fini(&call->held);
 }
@@ -103,6 +104,20 @@ static void limit_output(struct varlink_connection *c)
 			varlink_connection_queued(c));
 }
 
+/* A long message that there is no room for, behind what was there before, goes again. */
+static int take_back(
+	struct varlink_connection *c, struct varlink_buffer *b, size_t before, bool first)
+{
+	int r = varlink_limits_count(c);
+
+	if (r == 0)
+		return 0;
+	if (!first)
+		c->held -= varlink_buffer_len(b) - before;
+	varlink_buffer_cut(b, before);
+	return r;
+}
+
 static int put_message(struct varlink_call *call, const struct varlink_out *out)
 {
 	struct varlink_connection *c = call->connection;
@@ -116,8 +131,14 @@ static int put_message(struct varlink_call *call, const struct varlink_out *out)
 	if (call->oneway)
 		return 0;
 	r = varlink_buffer_message(b, out, c->server->limits.reply_bytes);
+	if (r == 0 && !out->continues) {
+		c->open_bytes -= call->bytes;
+		call->bytes = 0;
+	}
 	if (r == 0 && !first)
 		c->held += varlink_buffer_len(b) - before;
+	if (r == 0 && !out->error && varlink_buffer_len(b) - before >= VARLINK_LONG_BYTES)
+		r = take_back(c, b, before, first);
 	limit_output(c);
 	varlink_connection_touch(c);
 	return r;
@@ -237,6 +258,13 @@ static int finish(struct varlink_call *call, int r)
 		varlink_error_failed(call, EMSGSIZE, text);
 		return r;
 	}
+	if (r == -EDQUOT || r == -ENOBUFS) {
+		int64_t limit;
+		const char *what = varlink_limits_what(c->server, r, &limit);
+
+		varlink_error_limit(call, what, limit);
+		return r;
+	}
 	/* Without its answer the following ones would be taken for it. */
 	if (r < 0 && r != -ECONNRESET)
 		varlink_connection_doom(c, "cannot answer: %s", strerror(-r));
@@ -260,14 +288,19 @@ int varlink_reply_text(struct varlink_call *call, const char *text, size_t len)
 	return finish(call, put_checked(call, &out));
 }
 
+/* As with a final answer: a stream in which a message is missing is none. */
+static void check_stream(struct varlink_call *call, int r)
+{
+	if (r == -ENOMEM || r == -EDQUOT || r == -ENOBUFS)
+		varlink_connection_doom(call->connection, "cannot answer: %s", strerror(-r));
+}
+
 int varlink_notify(struct varlink_call *call, json_t *parameters)
 {
 	struct varlink_out out = { .parameters = parameters, .continues = true };
 	int r = call->more ? put_checked(call, &out) : -EBADE;
 
-	/* As with a final answer: a message that is missing in the stream is no stream. */
-	if (r == -ENOMEM)
-		varlink_connection_doom(call->connection, "cannot answer: out of memory");
+	check_stream(call, r);
 	json_decref(parameters);
 	return r;
 }
@@ -277,8 +310,7 @@ int varlink_notify_text(struct varlink_call *call, const char *text, size_t len)
 	struct varlink_out out = { .text = text, .text_len = len, .continues = true };
 	int r = call->more ? put_checked(call, &out) : -EBADE;
 
-	if (r == -ENOMEM)
-		varlink_connection_doom(call->connection, "cannot answer: out of memory");
+	check_stream(call, r);
 	return r;
 }
 
@@ -288,6 +320,14 @@ int varlink_error(struct varlink_call *call, const char *name, json_t *parameter
 
 	json_decref(parameters);
 	return r;
+}
+
+int varlink_error_limit(struct varlink_call *call, const char *what, int64_t limit)
+{
+	const char *name;
+	json_t *p = varlink_limit_error(call->interface, what, limit, &name);
+
+	return varlink_error(call, name, p);
 }
 
 int varlink_error_parameter(struct varlink_call *call, const char *parameter)
@@ -364,7 +404,7 @@ bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg)
 {
 	const struct varlink_connection *c = call->connection;
 
-	if (varlink_connection_before(c, call) <= c->server->limits.queued_bytes)
+	if (varlink_connection_before(c, call) <= varlink_limits_queued(c))
 		return false;
 	call->uncongested = fn;
 	call->uncongested_arg = arg;

@@ -40,6 +40,8 @@ struct varlink_client {
 	bool blocked; /* the socket takes no more now */
 	bool deaf;    /* nor ever; answers may still be there to be read */
 	bool broken;
+	bool cut; /* others need what it holds */
+	struct budget_holder bytes;
 	int callbacks; /* running now */
 	bool freed;
 };
@@ -63,6 +65,7 @@ static void disconnect(struct varlink_client *c)
 
 	c->broken = true;
 	c->watch = loop_fd_free(c->watch);
+	budget_leave(&c->bytes);
 	c->callbacks++;
 	while ((p = TAILQ_FIRST(&c->calls))) {
 		struct pending call = *p;
@@ -75,6 +78,11 @@ static void disconnect(struct varlink_client *c)
 	if (!c->freed && c->closed)
 		c->closed(c->arg);
 	leave_callback(c);
+}
+
+static int count(struct varlink_client *c)
+{
+	return budget_hold(&c->bytes, varlink_frame_settle(&c->in));
 }
 
 /* Hands one answer to its call: 0, 1 when the client was freed, or -EBADMSG. */
@@ -94,6 +102,8 @@ static int answer(struct varlink_client *c, const char *text, size_t len)
 				   : "nothing was asked");
 		return -EBADMSG;
 	}
+	/* It may go on as an answer of ours, which counts itself. */
+	(void)!count(c);
 	call = *p;
 	if (!in.continues || in.error) {
 		TAILQ_REMOVE(&c->calls, p, entry);
@@ -174,7 +184,11 @@ static void on_turn(void *arg)
 	r = answer_all(c);
 	if (r > 0)
 		return;
-	if (r < 0 || watch(c) < 0)
+	if (r == 0)
+		r = count(c);
+	if (r == -EDQUOT || r == -ENOBUFS)
+		log_debug("varlink: there is no room for the rest of an answer");
+	if (r < 0 || c->cut || watch(c) < 0)
 		disconnect(c);
 }
 
@@ -286,6 +300,7 @@ struct varlink_client *varlink_client_free(struct varlink_client *c)
 		send_out(c);
 	loop_cancel(c->loop, on_turn, c);
 	loop_fd_free(c->watch);
+	budget_leave(&c->bytes);
 	close_fd(c->fd);
 	close_fd(c->gift);
 	while ((p = TAILQ_FIRST(&c->calls))) {
@@ -298,6 +313,21 @@ struct varlink_client *varlink_client_free(struct varlink_client *c)
 	if (!c->callbacks)
 		free(c);
 	return NULL;
+}
+
+static void on_cut(void *arg)
+{
+	struct varlink_client *c = arg;
+
+	c->cut = true;
+	/* Without memory for the turn, readiness brings it. */
+	if (turn_later(c) < 0)
+		log_debug("varlink: a connection is cut when it is ready");
+}
+
+int varlink_client_count(struct varlink_client *c, struct budget *b, uint64_t key)
+{
+	return budget_join(b, &c->bytes, key, false, on_cut, c);
 }
 
 static int call_pending(

@@ -6,6 +6,7 @@
  * and answered in order; a stream ("more") therefore wants a connection of its own.
  */
 
+#include "common/budget.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/loop.h"
@@ -49,6 +50,10 @@ void varlink_client_give(struct varlink_client *c, int fd);
  * connection's end. May run closed(). Does nothing inside a callback of the same client, or while
  * it is paused. */
 void varlink_client_catch_up(struct varlink_client *c);
+
+/* From now on the beginnings of answers count, in the account of key: where there is no room for
+ * one the connection ends. Returns 0 or -ENOMEM. */
+_must_check_ int varlink_client_count(struct varlink_client *c, struct budget *b, uint64_t key);
 
 /* Stops or resumes reading: the far side's answers wait in its buffers (back-pressure). */
 void varlink_client_pause(struct varlink_client *c, bool pause);

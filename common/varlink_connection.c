@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <string.h>
@@ -58,28 +59,28 @@ void varlink_connection_touch(struct varlink_connection *c)
 
 bool varlink_connection_takes_calls(const struct varlink_connection *c)
 {
-	const struct varlink_limits *l = &c->server->limits;
+	size_t most = varlink_limits_queued(c);
 
-	return !c->doomed && !c->closing && c->n_calls < l->calls_in_flight &&
-	       varlink_connection_queued(c) <= l->queued_bytes;
+	return !c->doomed && !c->closing && c->n_calls < c->server->limits.calls_in_flight &&
+	       varlink_connection_queued(c) <= most && c->open_bytes <= most;
 }
 
-static void refuse_oversized(struct varlink_connection *c)
+void varlink_connection_refuse(struct varlink_connection *c, const char *what, int64_t limit)
 {
 	struct varlink_call *call = varlink_call_new(c);
 	const struct varlink_interface *i = varlink_dispatch_guess(
 		c->server, c->in.data + c->in.begin, c->in.end - c->in.begin);
-	const char *name;
-	json_t *p = varlink_limit_error(
-		i, "message_bytes", (int64_t)c->server->limits.message_bytes, &name);
 
-	log_debug("varlink: pid %d sent a message of more than %zu bytes", c->peer.pid,
-		c->server->limits.message_bytes);
+	log_debug("varlink: a call of pid %d is over the limit of %" PRId64 " %s", c->peer.pid,
+		limit, what);
 	c->closing = true;
-	if (!call)
-		json_decref(p), varlink_connection_doom(c, "out of memory");
-	else
-		call->interface = i, varlink_error(call, name, p);
+	varlink_frame_fini(&c->in);
+	if (!call) {
+		varlink_connection_doom(c, "out of memory");
+		return;
+	}
+	call->interface = i;
+	varlink_error_limit(call, what, limit);
 }
 
 static void take_calls(struct varlink_connection *c)
@@ -92,9 +93,13 @@ static void take_calls(struct varlink_connection *c)
 		r = varlink_frame_next(&c->in, &text, &len);
 		if (r == 0)
 			return;
-		if (r < 0)
-			refuse_oversized(c);
-		else if (len || !c->ring) /* a bell may come behind a call */
+		if (r < 0) {
+			varlink_connection_refuse(
+				c, "message_bytes", (int64_t)c->server->limits.message_bytes);
+			return;
+		}
+		varlink_limits_finished(c);
+		if (len || !c->ring) /* a bell may come behind a call */
 			varlink_dispatch(c, text, len);
 	}
 }
@@ -131,7 +136,7 @@ size_t varlink_connection_before(
 /* Streams may go on once half of what was too much has left. */
 static void wake_streams(struct varlink_connection *c)
 {
-	const size_t half = c->server->limits.queued_bytes / 2;
+	const size_t half = varlink_limits_queued(c) / 2;
 	struct varlink_call *call;
 
 	for (;;) {
@@ -180,6 +185,7 @@ void varlink_connection_run(struct varlink_connection *c)
 		if (!later)
 			varlink_connection_send(c);
 	} while (varlink_connection_takes_calls(c) && varlink_frame_ready(&c->in));
+	varlink_limits_settle(c);
 	c->busy = false;
 	if (!c->doomed && !c->deaf)
 		wake_streams(c);
@@ -303,9 +309,14 @@ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err)
 	}
 	c->peer = (struct varlink_peer){ .uid = cred.uid, .gid = cred.gid, .pid = cred.pid };
 	if (s->opened && s->opened(&c->peer, &c->user, s->arg) != 0) {
-		varlink_listen_refuse(s, fd);
+		varlink_listen_refuse(s, fd, "connections", s->limits.connections);
 		varlink_connection_free(c);
 		return error_set(err, -EUSERS, "it is one too many");
+	}
+	r = varlink_limits_join(c);
+	if (r < 0) {
+		varlink_connection_free(c);
+		return error_set(err, r, "%s", strerror(-r));
 	}
 	c->watched = LOOP_READ;
 	r = loop_fd_new(s->loop, fd, c->watched, on_ready, c, &c->watch);
@@ -330,6 +341,7 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	c->doomed = true;
 	TAILQ_REMOVE(&s->connections, c, entry);
 	s->n_connections--;
+	varlink_limits_leave(c);
 	loop_fd_free(c->watch);
 	varlink_ring_free(c);
 	if (c->handed && !s->ends)

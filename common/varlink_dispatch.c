@@ -127,6 +127,26 @@ static bool parameters_fit(
 	return false;
 }
 
+/* A long call counts until it is answered. */
+static bool call_fits(struct varlink_call *call, size_t len)
+{
+	struct varlink_connection *c = call->connection;
+	const char *what;
+	int64_t limit;
+	int r;
+
+	if (!c->server->count_calls)
+		return true;
+	call->bytes = len;
+	c->open_bytes += len;
+	r = len >= VARLINK_LONG_BYTES ? varlink_limits_count(c) : 0;
+	if (r == 0)
+		return true;
+	what = varlink_limits_what(c->server, r, &limit);
+	varlink_error_limit(call, what, limit);
+	return false;
+}
+
 static void call_handler(struct varlink_call *call, const struct target *t, json_t *parameters)
 {
 	struct varlink_server *s = call->connection->server;
@@ -196,7 +216,12 @@ static bool dispatch_flat(struct varlink_connection *c, char *text, size_t len)
 	if (!m)
 		return false;
 	call = varlink_call_new(c);
-	if (call)
+	if (!call) {
+		varlink_connection_doom(c, "out of memory");
+		return true;
+	}
+	call->interface = i;
+	if (call_fits(call, len))
 		call_handler(call,
 			&(struct target){
 				.interface = i,
@@ -205,8 +230,6 @@ static bool dispatch_flat(struct varlink_connection *c, char *text, size_t len)
 				.parameters = &parameters,
 			},
 			NULL);
-	else
-		varlink_connection_doom(c, "out of memory");
 	return true;
 }
 
@@ -240,7 +263,7 @@ static void dispatch_any(struct varlink_connection *c, const char *text, size_t 
 		return;
 	if (json_get_bool(m, "upgrade", false))
 		varlink_error_parameter(call, "upgrade");
-	else if (parameters_fit(call, &t, parameters))
+	else if (parameters_fit(call, &t, parameters) && call_fits(call, len))
 		call_handler(call, &t, parameters);
 }
 

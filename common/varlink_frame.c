@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ROOM_KEPT = 32768 };
+
 void varlink_frame_init(struct varlink_frame *f, size_t max_bytes)
 {
 	*f = (struct varlink_frame){ .max_bytes = max_bytes };
@@ -16,6 +18,35 @@ void varlink_frame_fini(struct varlink_frame *f)
 	varlink_frame_init(f, f->max_bytes);
 }
 
+/* Moves what there is to the begin of its memory. */
+static void compact(struct varlink_frame *f)
+{
+	if (!f->begin)
+		return;
+	memmove(f->data, f->data + f->begin, f->end - f->begin);
+	f->scanned -= f->begin;
+	f->end -= f->begin;
+	f->begin = 0;
+}
+
+size_t varlink_frame_settle(struct varlink_frame *f)
+{
+	size_t used = f->end - f->begin;
+	char *less;
+
+	if (!used) {
+		varlink_frame_fini(f);
+	} else if (f->room > ROOM_KEPT && f->room / 4 > used) {
+		compact(f);
+		less = realloc(f->data, ROOM_KEPT > used ? ROOM_KEPT : used);
+		if (less) {
+			f->data = less;
+			f->room = ROOM_KEPT > used ? ROOM_KEPT : used;
+		}
+	}
+	return f->room;
+}
+
 int varlink_frame_feed(struct varlink_frame *f, const char *data, size_t len)
 {
 	size_t used = f->end - f->begin;
@@ -23,12 +54,7 @@ int varlink_frame_feed(struct varlink_frame *f, const char *data, size_t len)
 
 	if (!len)
 		return 0;
-	if (f->begin) {
-		memmove(f->data, f->data + f->begin, used);
-		f->scanned -= f->begin;
-		f->begin = 0;
-		f->end = used;
-	}
+	compact(f);
 	while (room - used < len)
 		room *= 2;
 	if (room > f->room) {

@@ -32,5 +32,9 @@ int varlink_frame_feed(struct varlink_frame *f, const char *data, size_t len)
 int varlink_frame_next(struct varlink_frame *f, char **ret, size_t *ret_len)
 	__attribute__((warn_unused_result));
 
+/* Gives back memory that is much more than what it has; returns how much it has then. Ends what
+ * varlink_frame_next() has lent. */
+size_t varlink_frame_settle(struct varlink_frame *f);
+
 /* True when varlink_frame_next() would not return 0. */
 bool varlink_frame_ready(struct varlink_frame *f);

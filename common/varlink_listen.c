@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -86,17 +87,16 @@ static void accept_failed(struct varlink_server *s, int listening, int error)
 	rest(s);
 }
 
-void varlink_listen_refuse(const struct varlink_server *s, int fd)
+void varlink_listen_refuse(const struct varlink_server *s, int fd, const char *what, int64_t limit)
 {
 	const struct varlink_interface *own = &s->interfaces[VARLINK_OWN];
 	const char *error;
 	_cleanup_free_ char *name = NULL;
-	_cleanup_json_ json_t *p =
-		varlink_limit_error(own, "connections", s->limits.connections, &error);
+	_cleanup_json_ json_t *p = varlink_limit_error(own, what, limit, &error);
 	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
 	struct varlink_out out = { .parameters = p };
 
-	log_debug("varlink: refusing a connection over the limit of %d", s->limits.connections);
+	log_debug("varlink: refusing a connection over the limit of %" PRId64 " %s", limit, what);
 	if (asprintf(&name, "%s.%s", own->idl->name, error) < 0)
 		name = NULL;
 	out.error = name;
@@ -123,10 +123,7 @@ static bool accept_some(const struct varlink_listener *l)
 			return false;
 		}
 		s->exhausted = false;
-		if (s->n_connections >= s->limits.connections) {
-			varlink_listen_refuse(s, fd);
-			close(fd);
-		} else if (varlink_connection_new(s, fd, &err) < 0)
+		if (varlink_connection_new(s, fd, &err) < 0)
 			log_debug("varlink: cannot serve a connection: %s", err.text);
 	}
 	return true;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum { ROOM_KEPT = 1 << 20 };
+
 void varlink_buffer_fini(struct varlink_buffer *b)
 {
 	free(b->data);
@@ -16,6 +18,34 @@ void varlink_buffer_fini(struct varlink_buffer *b)
 size_t varlink_buffer_len(const struct varlink_buffer *b)
 {
 	return b->end - b->begin;
+}
+
+size_t varlink_buffer_held(const struct varlink_buffer *b)
+{
+	return b->end;
+}
+
+/* Gives back what was taken for more than there is now. */
+static void shrink(struct varlink_buffer *b)
+{
+	size_t room = b->room;
+	char *less;
+
+	while (room > ROOM_KEPT && b->end < room / 2)
+		room /= 2;
+	less = room < b->room ? realloc(b->data, room) : NULL;
+	if (!less)
+		return;
+	b->data = less;
+	b->room = room;
+}
+
+void varlink_buffer_cut(struct varlink_buffer *b, size_t len)
+{
+	b->end = b->begin + len;
+	shrink(b);
+	if (!len)
+		varlink_buffer_fini(b);
 }
 
 /* Where len bytes can be written behind the others; NULL without memory. */
@@ -29,6 +59,7 @@ static char *reserve(struct varlink_buffer *b, size_t len)
 		memmove(b->data, b->data + b->begin, b->end - b->begin);
 		b->end -= b->begin;
 		b->begin = 0;
+		shrink(b);
 	}
 	if (!b->room || b->room - b->end < len) {
 		while (room - b->end < len)
@@ -159,7 +190,7 @@ int varlink_buffer_message(
 	if (r == 0 && varlink_buffer_len(b) - before - 1 > max_bytes)
 		r = -EMSGSIZE;
 	if (r < 0)
-		b->end = b->begin + before;
+		varlink_buffer_cut(b, before);
 	return r;
 }
 

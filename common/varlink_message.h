@@ -20,6 +20,8 @@ struct varlink_buffer {
 
 void varlink_buffer_fini(struct varlink_buffer *b);
 size_t varlink_buffer_len(const struct varlink_buffer *b);
+/* The memory that it takes, in bytes: also of what was sent already. */
+size_t varlink_buffer_held(const struct varlink_buffer *b);
 _must_check_ int varlink_buffer_append(struct varlink_buffer *b, const void *data, size_t len);
 
 /* Moves all bytes of from behind those of b. On -ENOMEM from is unchanged. */
@@ -42,6 +44,9 @@ struct varlink_out {
  * is then as before. */
 _must_check_ int varlink_buffer_message(
 	struct varlink_buffer *b, const struct varlink_out *out, size_t max_bytes);
+
+/* Takes back all but the first len bytes. */
+void varlink_buffer_cut(struct varlink_buffer *b, size_t len);
 
 struct varlink_in {
 	json_t *message;    /* owned; the others are borrowed from it */

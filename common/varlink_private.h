@@ -7,6 +7,7 @@
  *   varlink_server.c      the server's life, its connections as a whole, draining
  *   varlink_listen.c      listening sockets and what happens when descriptors run out
  *   varlink_connection.c  one connection: bytes in and out, pausing, its end
+ *   varlink_limits.c      what connections may hold together, and for how long
  *   varlink_dispatch.c    from a message to a handler; varlink_flat.c the short way
  *   varlink_ring.c        rings: bytes in and out, when they are looked at
  *   varlink_call.c        answers and their order
@@ -47,8 +48,12 @@ struct varlink_interface {
 /* Those of varlink_options.also are behind them. */
 enum { VARLINK_STANDARD, VARLINK_OWN, VARLINK_ALSO };
 
-/* Small calls are taken so many bytes at a time: see receive(). */
-enum { VARLINK_RECEIVE_BYTES = 8192 };
+enum {
+	/* Small calls are taken so many bytes at a time: see receive(). */
+	VARLINK_RECEIVE_BYTES = 8192,
+	/* Messages as long as this are counted at once, shorter ones at the end of the turn. */
+	VARLINK_LONG_BYTES = 65536,
+};
 
 /* Those of all connections. */
 struct varlink_rings {
@@ -89,13 +94,19 @@ struct varlink_server {
 	void (*closed)(void *, void *);
 	void (*leaving)(void *);
 	void (*ahead)(void *);
-	void *arg; /* of the six before */
+	void *arg; /* of all these functions */
 	bool check_replies;
 	int handling; /* handlers that are being run */
 	bool in_turn; /* varlink_server_turn() */
 
 	struct varlink_connections connections, touched;
+	struct varlink_connections unfinished; /* in the middle of a message, the oldest first */
+	struct loop_timer *unfinished_timer;
 	int n_connections;
+	struct budget *places, *bytes; /* connections, and what they hold */
+	struct budget *own_bytes;      /* NULL: they are somebody else's */
+	bool count_calls;
+	void (*account)(const struct varlink_peer *, void *, struct varlink_account *, void *);
 	char received[65536];
 
 	struct varlink_listeners listeners;
@@ -112,7 +123,9 @@ struct varlink_server {
 
 struct varlink_connection {
 	struct varlink_server *server;
-	TAILQ_ENTRY(varlink_connection) entry, touched_entry;
+	TAILQ_ENTRY(varlink_connection) entry, touched_entry, unfinished_entry;
+	struct varlink_account account;
+	struct budget_holder place, bytes;
 	int fd;
 	struct loop_fd *watch;
 	int watched;
@@ -126,6 +139,8 @@ struct varlink_connection {
 	size_t held;		   /* bytes of answers that wait for earlier calls */
 	struct varlink_calls calls;
 	int n_calls;
+	size_t open_bytes;	/* of these calls, where they count */
+	uint64_t unfinished_ms; /* since when it is in the middle of a message */
 
 	bool eof;     /* the peer sends no more, but reads */
 	bool closing; /* no further call is taken; closed when those that are open are answered */
@@ -134,7 +149,8 @@ struct varlink_connection {
 	bool blocked; /* the socket takes no more now */
 	bool handed;  /* others have its socket, too */
 	bool touched;
-	bool busy; /* looked at right now: needs no touch */
+	bool unfinished; /* is among these */
+	bool busy;	 /* looked at right now: needs no touch */
 };
 
 struct varlink_call {
@@ -144,6 +160,7 @@ struct varlink_call {
 	const struct varlink_member *method;	   /* NULL for a call that reached none */
 	bool more, oneway;
 	bool answered;		    /* dead for its handler, its answer waits */
+	size_t bytes;		    /* its own, until it is answered, where they count */
 	struct varlink_buffer held; /* answers, until earlier calls are done */
 	loop_fn gone;
 	void *gone_arg;
@@ -161,7 +178,7 @@ void varlink_listen_fini(struct varlink_server *s);
 /* Accepts who waits on any of the sockets. */
 void varlink_listen_accept(struct varlink_server *s);
 /* One unasked answer, so that the peer can say why it is not served. fd stays the caller's. */
-void varlink_listen_refuse(const struct varlink_server *s, int fd);
+void varlink_listen_refuse(const struct varlink_server *s, int fd, const char *what, int64_t limit);
 
 /* varlink_connection.c: takes fd. */
 _must_check_ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err);
@@ -172,6 +189,9 @@ size_t varlink_connection_before(
 	const struct varlink_connection *c, const struct varlink_call *call);
 void varlink_connection_touch(struct varlink_connection *c);
 bool varlink_connection_takes_calls(const struct varlink_connection *c);
+/* Takes no more of it: what has not come as a whole is dropped and, where it is answered at all,
+ * the error says which limit that was over. */
+void varlink_connection_refuse(struct varlink_connection *c, const char *what, int64_t limit);
 /* Sends what the peer takes now; never frees the connection. */
 void varlink_connection_send(struct varlink_connection *c);
 /* Handles, sends, and frees the connection when it is at its end. */
@@ -181,6 +201,23 @@ void varlink_connection_receive(struct varlink_connection *c);
 /* Has it closed at the next opportunity; the text is for a debug line. */
 void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* varlink_limits.c */
+_must_check_ int varlink_limits_init(struct varlink_server *s, const struct varlink_options *opt);
+void varlink_limits_fini(struct varlink_server *s);
+/* Counts a new connection. -EUSERS: it is one too many, and was told. */
+_must_check_ int varlink_limits_join(struct varlink_connection *c);
+void varlink_limits_leave(struct varlink_connection *c);
+/* How much of a connection's output may wait before it is held back. */
+size_t varlink_limits_queued(const struct varlink_connection *c);
+/* Counts what it holds by now. 0, or as budget_hold(). */
+_must_check_ int varlink_limits_count(struct varlink_connection *c);
+/* The same at the end of its turn: what may not wait is refused. */
+void varlink_limits_settle(struct varlink_connection *c);
+/* A message has come as a whole. */
+void varlink_limits_finished(struct varlink_connection *c);
+/* In words, what budget_hold() of bytes has refused, and the limit of that. */
+const char *varlink_limits_what(const struct varlink_server *s, int error, int64_t *ret_limit);
 
 /* varlink_ring.c: the first two are for any server, the next ones for connections that have a ring
  */

@@ -5,29 +5,6 @@
 #include <poll.h>
 #include <string.h>
 
-static const struct varlink_limits default_limits = {
-	.message_bytes = 1 << 20,
-	.reply_bytes = VARLINK_REPLY_BYTES,
-	.queued_bytes = 4 << 20,
-	.connections = 4096,
-	.calls_in_flight = 64,
-};
-
-static void take_limits(struct varlink_limits *l, const struct varlink_limits *given)
-{
-	*l = default_limits;
-	if (given->message_bytes)
-		l->message_bytes = given->message_bytes;
-	if (given->reply_bytes)
-		l->reply_bytes = given->reply_bytes;
-	if (given->queued_bytes)
-		l->queued_bytes = given->queued_bytes;
-	if (given->connections)
-		l->connections = given->connections;
-	if (given->calls_in_flight)
-		l->calls_in_flight = given->calls_in_flight;
-}
-
 static int interface_init(
 	struct varlink_interface *i, const struct varlink_also *what, struct error *err)
 {
@@ -102,12 +79,15 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->closed = opt->closed;
 	s->leaving = opt->leaving;
 	s->ahead = opt->ahead;
+	s->account = opt->account;
+	s->count_calls = opt->count_calls;
 	s->arg = opt->arg;
 	TAILQ_INIT(&s->connections);
 	TAILQ_INIT(&s->touched);
 	TAILQ_INIT(&s->listeners);
 	varlink_rings_init(s);
-	take_limits(&s->limits, &opt->limits);
+	if (varlink_limits_init(s, opt) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
 	r = open_interfaces(s, opt, err);
 	if (r < 0)
 		return r;
@@ -142,6 +122,7 @@ struct varlink_server *varlink_server_free(struct varlink_server *s)
 	}
 	free(s->interfaces);
 	json_decref(s->info);
+	varlink_limits_fini(s);
 	free(s);
 	return NULL;
 }
@@ -208,18 +189,6 @@ void varlink_server_check_replies(struct varlink_server *s, bool check)
 	s->check_replies = check;
 }
 
-size_t varlink_server_queued(const struct varlink_server *s,
-	bool (*fits)(const void *user, const void *arg), const void *arg)
-{
-	const struct varlink_connection *c;
-	size_t n = 0;
-
-	TAILQ_FOREACH (c, &s->connections, entry)
-		if (!fits || fits(c->user, arg))
-			n += varlink_connection_queued(c);
-	return n;
-}
-
 uint64_t varlink_server_sent(const struct varlink_server *s)
 {
 	return s->sent_bytes;
@@ -236,11 +205,6 @@ void varlink_server_flush(struct varlink_server *s)
 int varlink_server_connections(const struct varlink_server *s)
 {
 	return s->n_connections;
-}
-
-void varlink_server_limit_connections(struct varlink_server *s, int connections)
-{
-	s->limits.connections = connections;
 }
 
 /* Those that can be read now, in one question to the kernel. */

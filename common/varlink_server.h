@@ -9,6 +9,7 @@
  * their handling.
  */
 
+#include "common/budget.h"
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/loop.h"
@@ -65,6 +66,20 @@ struct varlink_limits {
 				MiB) */
 	int connections;     /* (4096) */
 	int calls_in_flight; /* per connection: reading pauses above it (64) */
+	int message_ms;	     /* in which a message that has begun must be complete (30 s) */
+	/* Of connections and of bytes that wait (see varlink_options.budget): what one account may
+	 * have (connections: no less than all; bytes: a quarter), and what is left for trusted ones
+	 * (0). */
+	int account_connections, reserved_connections;
+	size_t bytes, account_bytes,
+		reserved_bytes;	  /* bytes: 64 MiB; none where a budget is given */
+	const char *account_name; /* what an account is ("one user") */
+};
+
+/* Whom a connection counts for. */
+struct varlink_account {
+	uint64_t key;
+	bool trusted; /* has no share but all there is, and the reserve */
 };
 
 /* One more interface of the same server; its handlers have an argument of their own. */
@@ -114,6 +129,17 @@ struct varlink_options {
 	/* The error of the interface for what is over a limit, with message. NULL: LimitReached
 	 * with what and limit. */
 	const char *limit_error;
+	/* What connections may hold, in bytes: of calls that have not come as a whole, and of
+	 * answers that are not read yet. Borrowed, outlives the server. NULL: one of its own. */
+	struct budget *budget;
+	/* Calls that are not answered yet are held, too: for handlers that keep them, and count
+	 * nothing themselves. */
+	bool count_calls;
+	/* May be NULL: all connections are trusted, each user's counting for that user. Whom a
+	 * connection with that word, or NULL, counts for. Asked when it is new, after opened, and
+	 * by varlink_call_recount(). */
+	void (*account)(const struct varlink_peer *peer, void *user, struct varlink_account *ret,
+		void *arg);
 	void *arg; /* for all of these, and for all handlers but those of also */
 };
 
@@ -150,12 +176,12 @@ int varlink_server_connections(const struct varlink_server *s);
 /* Bytes that the sockets of all connections have taken so far: whether anybody still reads. */
 uint64_t varlink_server_sent(const struct varlink_server *s);
 
-/* Unsent answers in bytes, of the connections whose word fits says true for; fits NULL: of all. */
-size_t varlink_server_queued(const struct varlink_server *s,
-	bool (*fits)(const void *user, const void *arg), const void *arg);
+/* What all connections hold together, in bytes: see varlink_options.budget. */
+size_t varlink_server_bytes(const struct varlink_server *s);
 
-/* Another limits.connections from now on; those that are open stay. */
+/* Another limits.connections, or limits.bytes, from now on; what is there stays. */
 void varlink_server_limit_connections(struct varlink_server *s, int connections);
+void varlink_server_limit_bytes(struct varlink_server *s, size_t bytes);
 
 /*
  * Accepts who waits and handles what lies in the sockets by now, as far as limits of calls and
@@ -171,8 +197,9 @@ void varlink_server_flush(struct varlink_server *s);
 /*
  * The next four all take parameters (NULL means {}), also when they fail. They return 0,
  * -ECONNRESET when the peer is gone or no longer served, -EMSGSIZE for an answer over
- * limits.reply_bytes (the peer then gets Failed; a notification is left out), or -ENOMEM.
- * Connections never end inside them.
+ * limits.reply_bytes (the peer then gets Failed; a notification is left out), -EDQUOT or -ENOBUFS
+ * for one that there is no room for (the peer then gets the error for what is over a limit; the
+ * connection of a stream ends), or -ENOMEM. Connections never end inside them.
  */
 
 /* Final answer; the call is dead afterwards. */
@@ -200,12 +227,21 @@ int varlink_reply_text(struct varlink_call *call, const char *text, size_t len);
 /* One of several answers from such text. */
 int varlink_notify_text(struct varlink_call *call, const char *text, size_t len);
 
+/* The error of the call's interface for what is over a limit; the call is dead afterwards. */
+int varlink_error_limit(struct varlink_call *call, const char *what, int64_t limit);
+
 bool varlink_call_more(const struct varlink_call *call);
 bool varlink_call_oneway(const struct varlink_call *call);
 const struct varlink_peer *varlink_call_peer(const struct varlink_call *call);
 /* A word of the caller's own for the connection, the same for all its calls; NULL at first. */
 void varlink_call_set_user(struct varlink_call *call, void *user);
 void *varlink_call_user(const struct varlink_call *call);
+/* Whom the connection counts for. */
+struct varlink_account varlink_call_account(const struct varlink_call *call);
+/* The connection may count for another account now. */
+void varlink_call_recount(struct varlink_call *call);
+/* What the connection's account holds, in bytes; lags by a turn for small messages. */
+size_t varlink_call_account_bytes(const struct varlink_call *call);
 /* Sends at once what answers the connection has, as far as its peer takes them. */
 void varlink_call_flush(struct varlink_call *call);
 /* The connection's socket: borrowed, for who hands it on. Where the server closes the connection
@@ -220,6 +256,7 @@ const char *varlink_call_method(const struct varlink_call *call);
 /* Calls fn(arg) when the call ends without an answer (peer vanished, server freed): drop the
  * pointer. Not called once a final answer was given. */
 void varlink_call_on_gone(struct varlink_call *call, loop_fn fn, void *arg);
-/* True while the connection's unsent output is over limits.queued_bytes: send no more
- * notifications. fn(arg) then runs once, when it has drained to half. */
+/* True while the connection's unsent output is over limits.queued_bytes, or a small part of that
+ * while its account or all hold much: send no more notifications. fn(arg) then runs once, when it
+ * has drained to half. */
 bool varlink_call_congested(struct varlink_call *call, loop_fn fn, void *arg);

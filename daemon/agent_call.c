@@ -69,6 +69,8 @@ static int open_client(struct agent_call *c, int fd)
 	int r = varlink_client_new_fd(c->job->host->loop, fd, on_closed, c, &c->client);
 
 	if (!r)
+		r = job_count_client(c->job, c->client);
+	if (!r)
 		r = varlink_client_call(c->client, INTERFACE "Ping", NULL, false, on_ping, c);
 	if (!r)
 		r = varlink_client_call(c->client, c->method, json_deep_copy(c->params),

@@ -381,6 +381,12 @@ struct child_watch *child_watch_free(struct child_watch *w)
 	return NULL;
 }
 
+void child_watch_kill(struct child_watch *w, int signo)
+{
+	if (w->watch)
+		proc_pidfd_kill(w->pidfd, signo);
+}
+
 static void orphan_ended(void *arg, int code, int status)
 {
 	struct child_orphans *o = arg;
@@ -399,7 +405,7 @@ static void orphan_ended(void *arg, int code, int status)
 	}
 }
 
-void child_orphans_add(struct child_orphans *o, struct child_watch *w, bool terminate)
+void child_orphans_add(struct child_orphans *o, struct child_watch *w)
 {
 	if (!w)
 		return;
@@ -407,8 +413,6 @@ void child_orphans_add(struct child_orphans *o, struct child_watch *w, bool term
 		child_watch_free(w);
 		return;
 	}
-	if (terminate)
-		proc_pidfd_kill(w->pidfd, SIGTERM);
 	w->fn = orphan_ended;
 	w->arg = o;
 	w->next = o->first;
@@ -423,13 +427,4 @@ void child_orphans_fini(struct child_orphans *o)
 		o->first = w->next;
 		child_watch_free(w);
 	}
-}
-
-int child_orphans_count(const struct child_orphans *o)
-{
-	int n = 0;
-
-	for (const struct child_watch *w = o->first; w; w = w->next)
-		n++;
-	return n;
 }

@@ -76,13 +76,14 @@ typedef void (*child_end_fn)(void *arg, int code, int status);
 _must_check_ int child_watch_new(
 	struct loop *loop, int pidfd, child_end_fn fn, void *arg, struct child_watch **ret);
 struct child_watch *child_watch_free(struct child_watch *w);
+/* Sends it signo, where it has not ended. */
+void child_watch_kill(struct child_watch *w, int signo);
 
 /* Processes that nobody waits for any more, but that must be reaped. */
 struct child_orphans {
 	struct child_watch *first;
 };
 
-/* Takes w: it lives until its process ends or child_orphans_fini(). terminate: asks it to end. */
-void child_orphans_add(struct child_orphans *o, struct child_watch *w, bool terminate);
+/* Takes w: it lives until its process ends or child_orphans_fini(). */
+void child_orphans_add(struct child_orphans *o, struct child_watch *w);
 void child_orphans_fini(struct child_orphans *o);
-int child_orphans_count(const struct child_orphans *o);

@@ -28,7 +28,8 @@ struct config {
 
 	int64_t message_size; /* bytes */
 	int64_t queued_bytes;
-	int connections;
+	int connections, connections_per_user;
+	int64_t buffered_bytes;
 	int calls_in_flight;
 	int jobs;	   /* active ones */
 	int jobs_per_user; /* 0: no limit of its own */

@@ -29,7 +29,7 @@
 #include <string.h>
 #include <syslog.h>
 
-enum { DOORS_MS = 1000 };
+enum { DOORS_MS = 1000, RESERVED_CONNECTIONS = 64 };
 
 static int out_of_memory(struct error *err)
 {
@@ -157,6 +157,7 @@ static int open_access(struct daemon *d, struct error *err)
 	if (access_new(admin, groups, c->allow_users, &fresh) < 0)
 		return out_of_memory(err);
 	access_free(d->access);
+	budget_free(d->budget);
 	d->access = fresh;
 	return 0;
 }
@@ -198,6 +199,8 @@ void daemon_reload(struct daemon *d)
 		restart = d->config.message_size != before.message_size ||
 			  d->config.queued_bytes != before.queued_bytes ||
 			  d->config.connections != before.connections ||
+			  d->config.connections_per_user != before.connections_per_user ||
+			  d->config.buffered_bytes != before.buffered_bytes ||
 			  d->config.calls_in_flight != before.calls_in_flight;
 		prune_update(d->prune);
 		log_notice("configuration reloaded%s",
@@ -260,8 +263,31 @@ static int open_host(struct daemon *d, struct error *err)
 	return 0;
 }
 
+/* Whom a connection counts for: see varlink_options.account. */
+static void account_of(
+	const struct varlink_peer *peer, void *user, struct varlink_account *ret, void *arg)
+{
+	const struct daemon *d = arg;
+
+	*ret = (struct varlink_account){ .key = peer->uid,
+		.trusted = access_level(d->access, peer->uid, peer->gid, loop_now_ms()) ==
+			   ACCESS_ALL };
+}
+
+static int open_budget(struct daemon *d)
+{
+	size_t total = (size_t)d->config.buffered_bytes;
+	const struct budget_limits l = { .total = total, .share = total / 4, .reserve = total / 4 };
+	int r = budget_new(&l, &d->budget);
+
+	d->host.budget = d->budget;
+	return r;
+}
+
 static int open_server(struct daemon *d, struct error *err)
 {
+	int reserved = d->config.connections / 4 < RESERVED_CONNECTIONS ? d->config.connections / 4
+									: RESERVED_CONNECTIONS;
 	const struct varlink_also also[] = {
 		{
 			.idl = queue_idl,
@@ -283,7 +309,12 @@ static int open_server(struct daemon *d, struct error *err)
 		.limits = { .message_bytes = d->config.message_size,
 			.queued_bytes = d->config.queued_bytes,
 			.connections = d->config.connections,
+			.account_connections = d->config.connections_per_user,
+			.reserved_connections = reserved,
 			.calls_in_flight = d->config.calls_in_flight },
+		.budget = d->budget,
+		.count_calls = true,
+		.account = account_of,
 		.also = also,
 		.authorize = methods_authorize,
 		.closed = queue_relay_closed,
@@ -291,7 +322,7 @@ static int open_server(struct daemon *d, struct error *err)
 	};
 	int r;
 
-	if (registry_new(&d->registry) < 0 || feed_new(&d->feed) < 0 ||
+	if (open_budget(d) < 0 || registry_new(&d->registry) < 0 || feed_new(&d->feed) < 0 ||
 		relays_new(&d->host, &d->relays) < 0 || starts_new(d, &d->starts) < 0 ||
 		removals_new(d, &d->removals) < 0 || prune_new(d, &d->prune) < 0 ||
 		preempts_new(d, &d->preempts) < 0 || notify_new(d->loop, &d->notify) < 0)

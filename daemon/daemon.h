@@ -47,6 +47,7 @@ struct daemon {
 	struct scopes *scopes;
 	struct sweepers *sweepers;
 	struct access *access;
+	struct budget *budget; /* of memory for what is said on control.sock and by agents */
 	struct registry *registry;
 	struct feed *feed;
 	struct relays *relays;

@@ -36,6 +36,7 @@ struct job_host {
 	const char *cgroup_parent; /* NULL: none can be made */
 	const char *agent_log_level;
 	struct scopes *scopes; /* NULL: not wanted */
+	struct budget *budget; /* that what agents say counts in; NULL: it does not count */
 	struct sweepers *sweepers;
 	/* Called after each batch of events (borrowed array) and each change of life or state. */
 	void (*events)(void *arg, struct job *j, json_t *events);
@@ -133,6 +134,10 @@ void job_catch_up(struct job *j);
 
 /* Puts the ready text {"job": ...} into the mirror again where it was dropped after the end. */
 _must_check_ int job_load_text(struct job *j, struct error *err);
+
+struct varlink_client;
+/* What j's agent says on that connection counts for j's user. Returns 0 or -ENOMEM. */
+_must_check_ int job_count_client(const struct job *j, struct varlink_client *c);
 
 void job_watch(struct job *j, struct job_watch *w, job_watch_fn fn, void *arg);
 void job_unwatch(struct job *j, struct job_watch *w);

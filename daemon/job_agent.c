@@ -4,11 +4,14 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/paths.h"
+#include "common/varlink_client.h"
 #include "daemon/cgroupfs.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
+
+#define LINKS_OF_USER (UINT64_C(1) << 32)
 
 void job_agent_unlink(struct job *j)
 {
@@ -48,8 +51,9 @@ static void ask_for_sign(struct job *j)
 	if (fd < 0 ||
 		varlink_client_new_fd(j->host->loop, fd, on_silence_closed, j, &j->silence) < 0)
 		return;
-	if (varlink_client_call(
-		    j->silence, "io.elasticd.Manager.Ping", NULL, false, on_silence_answer, j) < 0)
+	if (job_count_client(j, j->silence) < 0 ||
+		varlink_client_call(j->silence, "io.elasticd.Manager.Ping", NULL, false,
+			on_silence_answer, j) < 0)
 		j->silence = varlink_client_free(j->silence);
 }
 
@@ -216,11 +220,24 @@ static void on_link_update(void *arg, json_t *job, json_t *events)
 		job_event(j, LIFE_EV_VERDICT);
 }
 
+int job_count_client(const struct job *j, struct varlink_client *c)
+{
+	return j->host->budget ? varlink_client_count(c, j->host->budget, j->rec.uid) : 0;
+}
+
 int job_agent_link(struct job *j, int fd)
 {
+	int r;
+
 	job_agent_unlink(j);
-	return joblink_new(
+	r = joblink_new(
 		j->host->loop, fd, j->rec.run, j->seq, on_link_update, on_link_closed, j, &j->link);
+	/* An account of its own: what a user's readers leave unread costs no job its agent. */
+	if (!r && j->host->budget)
+		r = joblink_count(j->link, j->host->budget, LINKS_OF_USER | j->rec.uid);
+	if (r < 0)
+		job_agent_unlink(j);
+	return r;
 }
 
 static void spawn_failed(struct job *j, const struct error *err)

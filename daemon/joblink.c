@@ -72,6 +72,11 @@ int joblink_new(struct loop *loop, int fd, const char *run, int64_t since, jobli
 	return 0;
 }
 
+int joblink_count(struct joblink *l, struct budget *b, uint64_t key)
+{
+	return varlink_client_count(l->client, b, key);
+}
+
 void joblink_catch_up(struct joblink *l)
 {
 	varlink_client_catch_up(l->client);

@@ -6,6 +6,7 @@
  * what came and that it ended; decides nothing.
  */
 
+#include "common/budget.h"
 #include "common/cleanup.h"
 #include "common/loop.h"
 
@@ -23,6 +24,8 @@ typedef void (*joblink_closed_fn)(void *arg, const char *why);
 /* Takes fd, also on failure. since: the last event that is known. */
 _must_check_ int joblink_new(struct loop *loop, int fd, const char *run, int64_t since,
 	joblink_update_fn update, joblink_closed_fn closed, void *arg, struct joblink **ret);
+/* As varlink_client_count(). */
+_must_check_ int joblink_count(struct joblink *l, struct budget *b, uint64_t key);
 /* Tells what the agent has sent by now, as the loop would do soon. */
 void joblink_catch_up(struct joblink *l);
 struct joblink *joblink_free(struct joblink *l);

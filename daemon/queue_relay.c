@@ -149,11 +149,15 @@ static int find_link(
 	if (l)
 		l->run = strdup(j->rec.run);
 	r = l && l->run ? varlink_client_new_fd(d->loop, fd, on_closed, l, &l->client) : -ENOMEM;
+	if (r == 0)
+		r = job_count_client(j, l->client);
 	if (r < 0) {
 		if (!l || !l->run)
 			close(fd);
-		if (l)
+		if (l) {
+			varlink_client_free(l->client);
 			free(l->run);
+		}
 		free(l);
 		return r;
 	}

@@ -9,6 +9,7 @@
 #include "common/varlink_client.h"
 #include "daemon/agent_call.h"
 #include "daemon/agentproc.h"
+#include "daemon/helper.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,7 +20,7 @@
 
 enum {
 	RETRIES_MAX = 3, /* on a connection that breaks while the agent lives */
-	HELPERS_MAX = 64,
+	HELPER_IDLE_MS = 30 * 1000,
 	/* How long a reader waits for the agent's own answer, where there is another. */
 	READ_PATIENCE_MS = 1000,
 };
@@ -57,7 +58,7 @@ static const struct relay_rule {
 
 struct relays {
 	const struct job_host *host;
-	struct child_orphans orphans;
+	struct helpers *helpers;
 };
 
 struct relay {
@@ -69,7 +70,7 @@ struct relay {
 	json_t *params;
 	struct agent_call *ask;	       /* NULL: waits for the agent, or a helper answers */
 	struct varlink_client *client; /* to the helper */
-	struct child_watch *helper;    /* answers for a run that is over */
+	struct helper *helper;	       /* answers for a run that is over */
 	int retries;
 	bool undecided; /* the agent is gone: lost, or at the end of its run? */
 	bool sent;
@@ -81,8 +82,10 @@ int relays_new(const struct job_host *host, struct relays **ret)
 {
 	struct relays *r = calloc(1, sizeof(*r));
 
-	if (!r)
+	if (!r || helpers_new(host, HELPER_IDLE_MS, &r->helpers) < 0) {
+		free(r);
 		return -ENOMEM;
+	}
 	r->host = host;
 	*ret = r;
 	return 0;
@@ -92,7 +95,7 @@ struct relays *relays_free(struct relays *r)
 {
 	if (!r)
 		return NULL;
-	child_orphans_fini(&r->orphans);
+	helpers_free(r->helpers);
 	free(r);
 	return NULL;
 }
@@ -103,7 +106,7 @@ static void relay_free(struct relay *r)
 		job_unwatch(r->job, &r->watch);
 	agent_call_free(r->ask);
 	varlink_client_free(r->client);
-	child_orphans_add(&r->relays->orphans, r->helper, true);
+	helper_free(r->helper);
 	json_decref(r->params);
 	free(r);
 }
@@ -204,6 +207,8 @@ static void hold(struct relay *r, bool pause)
 	agent_call_pause(r->ask, pause);
 	if (r->client)
 		varlink_client_pause(r->client, pause);
+	if (r->helper)
+		helper_await(r->helper, !pause);
 }
 
 static void on_drained(void *arg)
@@ -229,12 +234,10 @@ static void agent_gone(struct relay *r)
 
 static void broke(struct relay *r)
 {
-	bool helped = r->helper != NULL;
-
 	r->ask = agent_call_free(r->ask);
 	r->client = varlink_client_free(r->client);
-	if (helped) {
-		end_failed(r, -EIO, "the process that reads the run's files ended");
+	if (r->helper) {
+		end_failed(r, -EIO, helper_why(r->helper));
 	} else if (!(r->rule->flags & RELAY_REPEAT)) {
 		agent_gone(r);
 	} else {
@@ -274,6 +277,7 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 {
 	struct relay *r = arg;
 	struct error err = { 0 };
+	bool slow;
 
 	if (error && !strcmp(error, "disconnected")) {
 		broke(r);
@@ -299,8 +303,11 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 		return;
 	}
 	varlink_notify(r->call, json_incref(parameters));
-	if (varlink_call_congested(r->call, on_drained, r))
+	slow = varlink_call_congested(r->call, on_drained, r);
+	if (slow)
 		hold(r, true);
+	else if (r->helper)
+		helper_await(r->helper, true);
 }
 
 static void on_closed(void *arg)
@@ -313,6 +320,8 @@ static int ask_fd(struct relay *r, int fd, const char *method)
 	char name[64];
 	int code = varlink_client_new_fd(r->relays->host->loop, fd, on_closed, r, &r->client);
 
+	if (!code)
+		code = job_count_client(r->job, r->client);
 	if (code < 0)
 		return code;
 	snprintf(name, sizeof(name), INTERFACE "%s", method);
@@ -320,33 +329,23 @@ static int ask_fd(struct relay *r, int fd, const char *method)
 		varlink_call_more(r->call) && strcmp(r->rule->method, method) == 0, on_answer, r);
 }
 
-static void on_helper_end(void *arg, int code, int status)
-{
-	/* Its connection says so too. */
-}
-
 static void ask_helper(struct relay *r)
 {
-	const struct job_host *host = r->relays->host;
-	_cleanup_free_ char *dir = paths_join(host->store->path, r->job->rec.run);
-	struct agentproc_options o = { .program = host->agent_program, .record_dir = dir };
+	const struct varlink_account caller = varlink_call_account(r->call);
 	struct error err = { 0 };
-	struct child child;
+	size_t limit;
 	int fd = -1;
-	int code;
+	int code = helper_new(r->relays->helpers, r->job, &caller, &r->helper, &fd, &limit, &err);
 
-	if (child_orphans_count(&r->relays->orphans) >= HELPERS_MAX) {
+	if (code == -EDQUOT || code == -ENOBUFS) {
 		end_error(r, "LimitReached",
-			json_pack("{s:s, s:i}", "what", "readers of runs that are over", "limit",
-				HELPERS_MAX));
+			json_pack("{s:s, s:i}", "what",
+				code == -EDQUOT ? "readers of runs that are over for one user"
+						: "readers of runs that are over",
+				"limit", (int)limit));
 		return;
 	}
-	code = dir ? agentproc_serve(&o, &r->job->rec, &child, &fd, &err) : -ENOMEM;
 	if (!code)
-		code = child_watch_new(host->loop, child.pidfd, on_helper_end, r, &r->helper);
-	if (code < 0)
-		close_fd(fd);
-	else
 		code = ask_fd(r, fd, r->rule->afterwards ? r->rule->afterwards : r->rule->method);
 	if (code < 0)
 		end_failed(r, code, err.code ? err.text : strerror(-code));

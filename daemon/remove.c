@@ -63,7 +63,7 @@ static void removal_free(struct removal *r)
 	LIST_REMOVE(r, link);
 	stop_waiting(r);
 	loop_cancel(r->daemon->loop, proceed, r);
-	child_orphans_add(&r->daemon->removals->orphans, r->rm, false);
+	child_orphans_add(&r->daemon->removals->orphans, r->rm);
 	for (size_t i = 0; i < r->n; i++)
 		free(r->runs[i]);
 	free(r->runs);

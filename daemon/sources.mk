@@ -9,6 +9,7 @@ daemon_SRC := \
 	daemon/daemon.c \
 	daemon/feed.c \
 	daemon/files.c \
+	daemon/helper.c \
 	daemon/job.c \
 	daemon/job_agent.c \
 	daemon/joblink.c \

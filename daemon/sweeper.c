@@ -65,7 +65,7 @@ struct sweep_request *sweeper_cancel(struct sweep_request *r)
 	/* One that reads of a file that hangs may outlive even this. */
 	if (r->pid)
 		kill(r->pid, SIGKILL);
-	child_orphans_add(&r->sweepers->orphans, r->process, false);
+	child_orphans_add(&r->sweepers->orphans, r->process);
 	close_fd(r->result_fd);
 	loop_timer_free(r->limit);
 	free((char *)r->target.run);

@@ -127,6 +127,8 @@ static void ask(struct telling *t)
 	t->tries++;
 	r = fd < 0 ? fd : varlink_client_new_fd(t->job->host->loop, fd, on_closed, t, &t->client);
 	if (!r)
+		r = job_count_client(t->job, t->client);
+	if (!r)
 		r = varlink_client_call(t->client, "io.elasticd.Manager.Preempt", parameters_now(t),
 			false, on_answer, t);
 	if (r < 0)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Names of unit tests: tests/unit/test_<name>.c, each a Check program.
 unit_TESTS := \
+	budget \
 	http \
 	notice \
 	notice_command \
@@ -119,6 +120,7 @@ unit_TESTS := \
 	varlink_flat \
 	varlink_flush \
 	varlink_listen \
+	varlink_limits \
 	varlink_client \
 	varlink_descriptors \
 	varlink_word \
@@ -147,6 +149,7 @@ unit_TESTS := \
 	report
 # Those of them whose tests leave nothing behind in their process: no child, thread or signal.
 pure_TESTS := \
+	budget \
 	notice notice_command noticer platform kv kv_nomem store store_model heartbeat members \
 	members_model barrier barrier_model log_plan log_index lines prefix record devices env \
 	environ errorfile failure failure_list hang preempt preempt_grace preempt_model \

@@ -50,6 +50,8 @@ START_TEST(nothing_read_leaves_the_defaults)
 	ck_assert_int_eq(c.message_size, 8 << 20);
 	ck_assert_int_eq(c.queued_bytes, 4 << 20);
 	ck_assert_int_eq(c.connections, 4096);
+	ck_assert_int_eq(c.connections_per_user, 256);
+	ck_assert_int_eq(c.buffered_bytes, 64 << 20);
 	ck_assert_int_eq(c.calls_in_flight, 64);
 	ck_assert_int_eq(c.jobs_per_user, 0);
 	ck_assert_int_eq(c.log_level, -1);
@@ -66,7 +68,8 @@ START_TEST(every_key_is_read)
 		"admin_group = a\nallow_groups = one, two three\nallow_users = u\n"
 		"log_dir = /l\nlog_level = debug\nscopes = no\nslice = s\n"
 		"; another\n[logs]\nkeep_runs = 7\nkeep_days = 0\nkeep_bytes = 1G\n[limits]\nmessage_size = 64K\nqueued_bytes = 1M\n"
-		"connections = 10\ncalls_in_flight = 2\njobs = 3\njobs_per_user = 1\n";
+		"connections = 10\nconnections_per_user = 5\nbuffered_bytes = 32M\n"
+		"calls_in_flight = 2\njobs = 3\njobs_per_user = 1\n";
 
 	ck_assert_int_eq(config_parse(&c, "f", text, &err), 0);
 	ck_assert_int_eq(c.socket_mode, 0666);
@@ -86,6 +89,8 @@ START_TEST(every_key_is_read)
 	ck_assert_int_eq(c.message_size, 65536);
 	ck_assert_int_eq(c.queued_bytes, 1 << 20);
 	ck_assert_int_eq(c.connections, 10);
+	ck_assert_int_eq(c.connections_per_user, 5);
+	ck_assert_int_eq(c.buffered_bytes, 32 << 20);
 	ck_assert_int_eq(c.calls_in_flight, 2);
 	ck_assert_int_eq(c.jobs, 3);
 	ck_assert_int_eq(c.jobs_per_user, 1);
