@@ -255,10 +255,10 @@ def test_what_cannot_have_notice_says_why(box, daemon):
 
 
 @pytest.mark.root
-def test_users_give_notice_to_their_own_jobs_alone(box, daemon):
+def test_users_give_notice_to_their_own_jobs_alone(box):
     user = other_user()
     box.open_to_all()
-    os.chmod(daemon.socket, 0o666)
+    daemon = box.new_daemon(config=f"[elasticd]\nsocket_mode = 0666\nallow_users = {user.pw_name}\n").start()
     os.chmod(daemon.base, 0o755)
     _, roots = start_leaver(daemon, "roots")
     theirs = box.sh(*as_user(user, CTL, "start", "--name=theirs", puppet()[0], "on:TERM:exit:42",
@@ -479,7 +479,7 @@ def test_the_new_record_alone_tells_that_a_run_went_on(box, daemon):
     (daemon.record(old) / "record.json").write_text(json.dumps(document))
     daemon.start()
     assert sorted(runs_of(daemon, "a")) == sorted([old, new])
-    assert record(daemon, old)["followed"] is True
+    wait_for(lambda: record(daemon, old).get("followed"), daemon.record(old))
     assert daemon.wait(new, until="running")["state"] == "running"
 
 

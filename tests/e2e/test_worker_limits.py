@@ -114,9 +114,9 @@ def test_more_names_than_there_are_tasks_are_refused(group_of):
         more = {"name": "b"} if method == "Barrier" else {}
         e = a.refused(method, members=["worker:0", "worker:1", "worker:0"], **more)
         assert e.name == "InvalidArgument"
-        assert "members: expected at most the 2 tasks of this job, got 3" in e.message
+        assert "members: expected 1 to the 2 tasks of this job, got 3" in e.message
     e = a.refused("States", roles=["worker", "worker"])
-    assert e.name == "InvalidArgument" and "roles: expected at most the 1" in e.message
+    assert e.name == "InvalidArgument" and "roles: expected 1 to the 1" in e.message
     # Who waits already is told: it would wait in vain.
     b.send("Barrier", name="c", members=["worker:0", "worker:1"])
     a.put("sync", "")

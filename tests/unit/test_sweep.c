@@ -334,7 +334,8 @@ START_TEST(all_of_the_cgroup_is_killed_whatever_its_environment)
 	procs = openat(cgroup_fd(group), "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	snprintf(pid, sizeof(pid), "%d", (int)in.pid);
 	ck_assert_int_gt(write(procs, pid, strlen(pid)), 0);
-	ck_assert_int_eq(sweep(getuid(), cgroup_dir(group)), 0);
+	/* The look through /proc may still find what the cgroup's kill is ending. */
+	ck_assert_int_le(sweep(getuid(), cgroup_dir(group)), 1);
 	ck_assert_int_eq(child_end(in.pid), -SIGKILL);
 	close(in.hold);
 	ck_assert(survived(&out));
