@@ -207,6 +207,24 @@ int proc_environ_get(pid_t pid, const char *prefix, char *ret, size_t size)
 	return proc_environ_find(pid, prefix, ret, size);
 }
 
+bool proc_has_argument(pid_t pid, const char *argument)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64], text[4096 + 1];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	for (const char *word = text; word < text + n; word += strlen(word) + 1)
+		if (!strcmp(word, argument))
+			return true;
+	return false;
+}
+
 int proc_uid(pid_t pid, uid_t *ret)
 {
 	_cleanup_close_ int fd = proc_open(pid, "status");

@@ -36,6 +36,9 @@ int proc_environ_has(pid_t pid, const char *entry) __attribute__((warn_unused_re
 int proc_environ_get(pid_t pid, const char *prefix, char *ret, size_t size)
 	__attribute__((warn_unused_result));
 
+/* Whether one of the arguments that pid shows now is exactly this one, among the first 4 KiB. */
+bool proc_has_argument(pid_t pid, const char *argument);
+
 /* Who runs it: its real uid, which anybody may read. Returns 0, -ESRCH or another negative errno.
  */
 int proc_uid(pid_t pid, uid_t *ret) __attribute__((warn_unused_result));

@@ -349,6 +349,14 @@ static int open_process(pid_t pid, uint64_t ticks, uint64_t *ret_ticks)
 	return TAKE_FD(fd);
 }
 
+/* The lock of a name is also held for newer runs. */
+static bool is_of_run(pid_t pid, const char *run)
+{
+	_cleanup_free_ char *argument = NULL;
+
+	return asprintf(&argument, "--run=%s", run) >= 0 && proc_has_argument(pid, argument);
+}
+
 int agentproc_guard(const char *runtime_dir, struct job_record *r)
 {
 	uint64_t ticks = 0;
@@ -360,10 +368,14 @@ int agentproc_guard(const char *runtime_dir, struct job_record *r)
 	/* This daemon's predecessor died after the fork and before it wrote the record. */
 	pid = locked_by(runtime_dir, r);
 	fd = open_process(pid, 0, &ticks);
-	if (fd >= 0) {
-		r->agent_pid = pid;
-		r->agent_ticks = ticks;
+	if (fd < 0)
+		return fd;
+	if (!is_of_run(pid, r->run)) {
+		close(fd);
+		return -ESRCH;
 	}
+	r->agent_pid = pid;
+	r->agent_ticks = ticks;
 	return fd;
 }
 

@@ -84,7 +84,8 @@ struct job {
 	bool listening;	  /* notices.c hears of it */
 	bool returns;	  /* resume.c: its agent had died before this elasticd, and it has not begun
 			     anew */
-	bool clean_end;	  /* the guard was our child and said that it left in order */
+	bool unheard;	/* resume.c: taken up by this elasticd, which has not heard its agent yet */
+	bool clean_end; /* the guard was our child and said that it left in order */
 	struct error start_error;
 	struct joblink *link;
 	struct varlink_client *silence; /* asks an agent that did not answer for a sign */

@@ -65,24 +65,26 @@ void resume_all(struct daemon *d)
 	for (j = registry_first(d->registry); j; j = registry_next(j))
 		last = j;
 	for (j = registry_first(d->registry); j; j = j == last ? NULL : registry_next(j)) {
-		if (job_is_over(j))
+		if (job_is_over(j)) {
 			resume_one(d, j);
-		else
-			j->returns = j->guard_gone;
+			continue;
+		}
+		j->unheard = true;
+		j->returns = j->guard_gone;
 	}
 }
 
 void resume_update(struct daemon *d)
 {
 	for (struct job *j = registry_first(d->registry); j; j = registry_next(j)) {
-		if (!j->returns)
+		if (!j->unheard)
 			continue;
 		if (job_is_over(j)) {
-			j->returns = false;
+			j->unheard = j->returns = false;
 			resume_one(d, j);
 		} else if (j->life == LIFE_LINKED && j->mirror.state != MIRROR_PENDING) {
 			/* It began anew: what comes now is of this host's present life. */
-			j->returns = false;
+			j->unheard = j->returns = false;
 		}
 	}
 }
