@@ -157,7 +157,6 @@ static int open_access(struct daemon *d, struct error *err)
 	if (access_new(admin, groups, c->allow_users, &fresh) < 0)
 		return out_of_memory(err);
 	access_free(d->access);
-	budget_free(d->budget);
 	d->access = fresh;
 	return 0;
 }
@@ -382,6 +381,7 @@ struct daemon *daemon_free(struct daemon *d)
 	notify_free(d->notify);
 	loop_timer_free(d->doors);
 	access_free(d->access);
+	budget_free(d->budget);
 	loop_cancel(d->loop, on_changes, d);
 	record_store_close(&d->store);
 	close_fd(d->locks[0]);

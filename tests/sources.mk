@@ -162,9 +162,9 @@ pure_TESTS := \
 	access clock
 # End-to-end files that abuse, stress or parse, tests/e2e/test_<name>.py: CI runs them under
 # sanitizers, too.
-abuse_E2E := churn errors heartbeat kv_pipeline log_files logs preempt_stress protocol queue_abuse \
-	queue_deaths queue_durable queue_stress results share survival teardown validate \
-	worker_abuse worker_limits
+abuse_E2E := churn errors heartbeat kv_pipeline limits log_files logs preempt_stress protocol \
+	queue_abuse queue_deaths queue_durable queue_stress results share survival teardown \
+	validate worker_abuse worker_limits
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
 	tests/tools/libworker \

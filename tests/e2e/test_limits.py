@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import time
 
@@ -228,3 +229,14 @@ def test_who_stops_readers_of_ended_runs_locks_out_nobody_else(box, shared, what
     if what == "leave":
         for pid in said["stopped"]:
             wait_gone(pid)
+
+
+def test_a_reload_of_the_configuration_keeps_connections_and_their_shares(daemon):
+    with daemon.connect() as before:
+        before.call("Ping")
+        daemon.program.signal(signal.SIGHUP)
+        daemon.program.wait_err("configuration reloaded")
+        before.call("Ping")
+        with daemon.connect() as after:
+            after.call("Ping")
+        assert daemon.run(spec())["state"] == "succeeded"
