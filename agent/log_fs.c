@@ -7,10 +7,11 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <time.h>
 
 /* Of directories and files that are added up. A run has three levels; what workers put beside them
  * must not hold us. */
-enum { USAGE_DEPTH = 8, USAGE_ENTRIES = 100000 };
+enum { USAGE_DEPTH = 8, USAGE_ENTRIES = 100000, USAGE_MS = 500 };
 
 /* One call, with all that it needs: who waits for it may have gone on. */
 struct call {
@@ -199,7 +200,21 @@ int log_fs_fstat(int fd, struct stat *ret)
 	return stat_call(NULL, fd, ret);
 }
 
-static int64_t usage(int dirfd, const char *name, int depth, int *left)
+/* What is left to be counted: entries, and the time until which. */
+struct allowance {
+	int entries;
+	int64_t until_us;
+};
+
+static int64_t now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000LL + ts.tv_nsec / 1000;
+}
+
+static int64_t usage(int dirfd, const char *name, int depth, struct allowance *left)
 {
 	int fd = safe_open_dir(dirfd, name);
 	_cleanup_dir_ DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -208,10 +223,10 @@ static int64_t usage(int dirfd, const char *name, int depth, int *left)
 
 	if (!d)
 		close_fd(fd);
-	while (d && *left > 0 && (e = readdir(d))) {
+	while (d && left->entries > 0 && now_us() < left->until_us && (e = readdir(d))) {
 		struct stat st;
 
-		(*left)--;
+		left->entries--;
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
 			fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
@@ -225,7 +240,7 @@ static int64_t usage(int dirfd, const char *name, int depth, int *left)
 static int do_usage(struct log_fs_op *op)
 {
 	struct call *c = call_of(op);
-	int left = USAGE_ENTRIES;
+	struct allowance left = { USAGE_ENTRIES, now_us() + USAGE_MS * 1000 };
 
 	c->offset = usage(AT_FDCWD, c->path, USAGE_DEPTH, &left);
 	return 0;

@@ -38,7 +38,8 @@ _must_check_ int log_fs_rename(const char *from, const char *to);
 int log_fs_unlink(const char *path);
 /* file_write_atomic(), without a sync. */
 _must_check_ int log_fs_replace(const char *path, const void *data, size_t len, mode_t mode);
-/* Bytes on the disk of a directory and all below it; no link is followed. */
+/* Bytes on the disk of a directory and all below it, as far as they are counted in half a second
+ * and in 100,000 entries; no link is followed. */
 _must_check_ int log_fs_usage(const char *path, int64_t *ret);
 /* The whole regular file, at most max bytes; owned, with a NUL behind it. */
 _must_check_ int log_fs_read(const char *path, size_t max, char **ret, size_t *ret_len);

@@ -77,13 +77,15 @@ static void finish_earlier(const char *root, int root_fd, const char *name)
 
 static void add(const char *root, int root_fd, const char *name, struct keep_run *runs, size_t *n)
 {
-	_cleanup_close_ int lock = take(root_fd, name);
-	_cleanup_json_ json_t *doc = lock >= 0 ? read_job(root, name) : NULL;
+	/* A run locks its directory and then writes its job.json: one without is not locked here,
+	 * so that a run that begins gets its lock. */
+	_cleanup_json_ json_t *doc = read_job(root, name);
+	_cleanup_close_ int lock = doc ? take(root_fd, name) : -1;
 	_cleanup_free_ char *path = doc ? paths_join(root, name) : NULL;
 	struct keep_run r = { 0 };
 	struct found *f;
 
-	if (!path || !(f = calloc(1, sizeof(*f))))
+	if (lock < 0 || !path || !(f = calloc(1, sizeof(*f))))
 		return;
 	f->run = strdup(name);
 	f->job = strdup(json_get_string(doc, "name", ""));

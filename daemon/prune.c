@@ -35,11 +35,8 @@ static void on_removed(void *arg, int failed)
 	struct prune *p = arg;
 
 	p->busy = false;
-	p->seen = -1;
-	if (failed)
-		loop_timer_arm(p->timer, PRUNE_RETRY_MS);
-	else
-		loop_timer_arm(p->timer, 0);
+	/* What could not be removed is not tried again at each change, but later. */
+	loop_timer_arm(p->timer, failed ? PRUNE_RETRY_MS : 0);
 }
 
 /* Takes jobs. */

@@ -120,7 +120,7 @@ static void __attribute__((noreturn)) sweep(const struct sweep_target *target, i
 static int start(struct sweep_request *r)
 {
 	_cleanup_close_ int out = -1;
-	int fds[2], pidfd;
+	int fds[2], pidfd, code;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
@@ -133,14 +133,16 @@ static int start(struct sweep_request *r)
 	if (pid == 0)
 		sweep(&r->target, out);
 	pidfd = proc_pidfd(pid);
-	if (pidfd < 0) {
+	code = pidfd < 0 ? pidfd
+			 : child_watch_new(r->sweepers->loop, pidfd, on_end, r, &r->process);
+	if (code < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		return pidfd;
+		return code;
 	}
 	r->pid = pid;
 	loop_timer_arm(r->limit, LIMIT_MS);
-	return child_watch_new(r->sweepers->loop, pidfd, on_end, r, &r->process);
+	return 0;
 }
 
 static bool has_one(const struct sweepers *s, uid_t uid)
