@@ -310,6 +310,18 @@ static int end_tasks(json_t *tasks, bool lost, int64_t now_us)
 	return 0;
 }
 
+/* Whether the agent told that verdict itself, with all that it says of the end. */
+static bool has_told(const json_t *job, const json_t *verdict)
+{
+	static const char *const keys[] = { "result", "exit_status", "message" };
+	const json_t *told = json_object_get(job, "verdict");
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (!json_equal(json_object_get(told, keys[i]), json_object_get(verdict, keys[i])))
+			return false;
+	return json_is_integer(json_object_get(job, "ended_us"));
+}
+
 int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *verdict,
 	int64_t now_us, struct error *err)
 {
@@ -318,6 +330,8 @@ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *ve
 	int code = job ? 0 : -ENOMEM;
 
 	m->silent_us = 0;
+	if (job && has_told(job, verdict))
+		return 0;
 	if (!code && !json_is_integer(json_object_get(job, "ended_us")))
 		code = json_put_int(job, "ended_us", now_us);
 	if (!code) {

@@ -68,7 +68,7 @@ _must_check_ int mirror_check(const struct job_record *r, json_t *job, struct er
 void mirror_check_events(const struct job_record *r, json_t *events);
 
 /* Puts in the verdict (borrowed) and what follows from it: the state, the end of tasks that had
- * none. */
+ * none. Changes nothing where the agent told the same verdict: it said more of the end. */
 _must_check_ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *verdict,
 	int64_t now_us, struct error *err);
 
