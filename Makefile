@@ -126,12 +126,12 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c
 	$(call compile,$(ALLCFLAGS))
 
 # The interface files are the specification; the programs carry their text.
-$(B)/gen/manager_idl.c: common/io.elasticd.Manager.varlink
-$(B)/gen/worker_idl.c: common/io.elasticd.Worker.varlink
-$(B)/gen/queue_idl.c: common/io.elasticd.Queue.varlink
+$(B)/gen/manager_idl.c: common/varlink/io.elasticd.Manager.varlink
+$(B)/gen/worker_idl.c: common/varlink/io.elasticd.Worker.varlink
+$(B)/gen/queue_idl.c: common/varlink/io.elasticd.Queue.varlink
 $(B)/gen/%_idl.c:
 	@mkdir -p $(@D)
-	$(call say,GEN,$@){ printf '#include "common/%s_idl.h"\nconst char %s_idl[] =\n' $* $*; \
+	$(call say,GEN,$@){ printf '#include "common/varlink/%s_idl.h"\nconst char %s_idl[] =\n' $* $*; \
 	sed -e 's/[\\"]/\\&/g' -e 's/.*/"&\\n"/' $<; printf ';\n'; } > $@
 
 -include $(shell find $(B)/obj -name '*.d' 2>/dev/null)

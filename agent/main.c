@@ -5,20 +5,23 @@
  * people do not call it themselves.
  */
 
-#include "agent/agent.h"
-#include "agent/guard.h"
-#include "agent/last_error.h"
-#include "agent/log_fs.h"
-#include "agent/log_prune.h"
-#include "agent/serve.h"
-#include "agent/spawn.h"
-#include "agent/worker_dir.h"
-#include "common/file.h"
-#include "common/keep.h"
-#include "common/log.h"
-#include "common/paths.h"
-#include "common/platform.h"
-#include "common/stdfds.h"
+#include "agent/alone.h"
+#include "agent/api/archived_run.h"
+#include "agent/features.h"
+#include "agent/files/file_system.h"
+#include "agent/process/guard.h"
+#include "agent/process/last_error.h"
+#include "agent/process/spawn.h"
+#include "agent/sharing/socket_dir.h"
+#include "agent/supervise/prune_logs.h"
+#include "agent/supervise/supervisor.h"
+#include "common/base/alone.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/base/paths.h"
+#include "common/base/platform.h"
+#include "common/base/stdfds.h"
+#include "common/text/keep.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -34,6 +37,7 @@ enum { EXIT_AGENT = 125, SPEC_BYTES_MAX = 16 << 20 };
 struct main_options {
 	struct agent_options agent;
 	int spec_fd, lock_fd, conn_fd;
+	bool alone;
 	const char *serve;
 	const char *log_level;
 };
@@ -59,7 +63,9 @@ static int main_usage(FILE *f)
 	      "  --log-dir=DIR          where runs' log directories are\n"
 	      "  --error-file=PATH      where the root cause's error.json is copied\n"
 	      "  --resume               an earlier agent of this run was lost\n"
+	      "  --lost=TEXT            why, where that one could not say so\n"
 	      "  --serve=DIR --conn-fd=N  answer for a finished run on one connection\n"
+	      "  --alone                what one program shares that nobody supervises, on descriptor 3\n"
 	      "  --log-level=LEVEL      err, warning, notice, info, debug\n"
 	      "  --version\n",
 		f);
@@ -80,8 +86,10 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		O_LOGS,
 		O_ERROR,
 		O_RESUME,
+		O_LOST,
 		O_SERVE,
 		O_CONN,
+		O_ALONE,
 		O_LEVEL,
 		O_VERSION,
 		O_HELP
@@ -91,8 +99,9 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		{ "listen-fd", 1, NULL, O_LISTEN }, { "lock-fd", 1, NULL, O_LOCK },
 		{ "state-dir", 1, NULL, O_STATE }, { "runtime-dir", 1, NULL, O_RUNTIME },
 		{ "log-dir", 1, NULL, O_LOGS }, { "error-file", 1, NULL, O_ERROR },
-		{ "resume", 0, NULL, O_RESUME }, { "serve", 1, NULL, O_SERVE },
-		{ "conn-fd", 1, NULL, O_CONN }, { "log-level", 1, NULL, O_LEVEL },
+		{ "resume", 0, NULL, O_RESUME }, { "lost", 1, NULL, O_LOST },
+		{ "serve", 1, NULL, O_SERVE }, { "conn-fd", 1, NULL, O_CONN },
+		{ "alone", 0, NULL, O_ALONE }, { "log-level", 1, NULL, O_LEVEL },
 		{ "version", 0, NULL, O_VERSION }, { "help", 0, NULL, O_HELP }, { 0 } };
 	int c;
 
@@ -128,11 +137,17 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		case O_RESUME:
 			o->agent.resume = true;
 			break;
+		case O_LOST:
+			o->agent.lost = optarg;
+			break;
 		case O_SERVE:
 			o->serve = optarg;
 			break;
 		case O_CONN:
 			o->conn_fd = main_number(optarg);
+			break;
+		case O_ALONE:
+			o->alone = true;
 			break;
 		case O_LEVEL:
 			o->log_level = optarg;
@@ -145,7 +160,7 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		default:
 			return main_usage(stderr);
 		}
-	if (optind < argc || (o->serve ? o->conn_fd < 0 : o->spec_fd < 0))
+	if (optind < argc || (o->serve ? o->conn_fd < 0 : o->spec_fd < 0 && !o->alone))
 		return main_usage(stderr);
 	return -1;
 }
@@ -294,6 +309,7 @@ static int main_job(struct main_options *o)
 	bool guard_died = false;
 	struct error err = { 0 };
 	sigset_t mask;
+	bool held;
 	int r = main_read_spec(o->spec_fd, &spec, &err);
 
 	if (r < 0)
@@ -323,21 +339,25 @@ static int main_job(struct main_options *o)
 		log_warning("no thread for the files of the logs: a file system that hangs stops "
 			    "this agent");
 	r = main_supervise(o, spec, cgroup, &mask, &guard_died);
-	log_fs_stop();
+	held = log_fs_stop();
 	if (guard_died)
 		cgroup_free(cgroup);
 	else
 		cgroup_drop(cgroup); /* the guard removes it: it is the last one here */
 	if (private_dir)
 		(void)!file_rm_rf(private_dir);
+	if (held)
+		guard_leave(r, o->lock_fd);
 	return r;
 }
 
 int main(int argc, char **argv)
 {
-	struct main_options o = {
-		.agent.listen_fd = -1, .spec_fd = -1, .lock_fd = -1, .conn_fd = -1
-	};
+	struct main_options o = { .agent.listen_fd = -1,
+		.agent.features = agent_features,
+		.spec_fd = -1,
+		.lock_fd = -1,
+		.conn_fd = -1 };
 	int level, status;
 
 	if (stdfds_open(false) < 0)
@@ -351,6 +371,8 @@ int main(int argc, char **argv)
 			    : (o.agent.foreground ? LOG_NOTICE : LOG_INFO);
 	log_init(o.agent.foreground ? "elasticctl run" : "elastic-agent",
 		level >= 0 ? level : LOG_INFO);
+	if (o.alone)
+		return alone_run(ALONE_FD);
 	if (o.serve)
 		return serve_run(o.serve, o.conn_fd);
 	if (o.agent.foreground && !o.agent.error_file)

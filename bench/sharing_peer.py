@@ -8,7 +8,7 @@ nothing, SHARING echo: the floor of anything that has a server and waits for its
 AT_ONCE pairs go together: one by a pipeline, several by put_many() and get_many(), or by multi_set() and
 multi_get(). Of a socket it is how many round trips a pair has. nowait instead: elasticd's put does not wait
 either, as a TCPStore's set() does not. What a process has written last it then reads from its own buffer,
-and what others have from shared memory, where a TCPStore's get() asks its server each time.
+where a TCPStore's get() asks its server each time.
 
 Each client is a process of its own from the start, never a fork of one that has loaded torch: torch has
 threads by then, and a child of fork may wait for ever for a lock that one of them held."""

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* elasticctl: options that all verbs share, then the verb. */
-#include "client/ctl.h"
-#include "client/dispatch.h"
-#include "client/help.h"
-#include "client/screen.h"
-#include "client/verbs.h"
-#include "common/stdfds.h"
+#include "client/base/ctl.h"
+#include "client/output/screen.h"
+#include "client/verbs/dispatch.h"
+#include "client/verbs/help.h"
+#include "client/verbs/verbs.h"
+#include "common/base/stdfds.h"
 
 int main(int argc, char **argv)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/daemon.h"
+#include "daemon/api/daemon.h"
 
-#include "common/json.h"
-#include "common/log.h"
-#include "common/manager_idl.h"
-#include "common/manager_ranges.h"
-#include "common/printable.h"
-#include "common/project.h"
-#include "common/queue_idl.h"
-#include "common/queue_ranges.h"
-#include "daemon/cgroupfs.h"
-#include "daemon/leave.h"
-#include "daemon/methods.h"
-#include "daemon/notices.h"
-#include "daemon/preempt_call.h"
-#include "daemon/prune.h"
-#include "daemon/queue_relay.h"
+#include "common/base/log.h"
+#include "common/base/printable.h"
+#include "common/base/project.h"
+#include "common/text/json.h"
+#include "common/varlink/manager_idl.h"
+#include "common/varlink/manager_ranges.h"
+#include "common/varlink/queue_idl.h"
+#include "common/varlink/queue_ranges.h"
+#include "daemon/api/auto_resume.h"
+#include "daemon/api/host_notices.h"
+#include "daemon/api/methods.h"
+#include "daemon/api/preempt_method.h"
+#include "daemon/api/prune.h"
+#include "daemon/api/queue_relay.h"
+#include "daemon/api/remove.h"
+#include "daemon/api/start.h"
+#include "daemon/api/stop_all.h"
+#include "daemon/jobs/cgroupfs.h"
+#include "daemon/jobs/scope.h"
 #include "daemon/recover.h"
-#include "daemon/remove.h"
-#include "daemon/resume.h"
-#include "daemon/scope.h"
 #include "daemon/setup.h"
-#include "daemon/start.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,7 +29,11 @@
 #include <string.h>
 #include <syslog.h>
 
-enum { DOORS_MS = 1000, RESERVED_CONNECTIONS = 64 };
+enum {
+	DOORS_MS = 1000,
+	RESERVED_CONNECTIONS = 64,
+	MESSAGE_UNITS = 512 << 10, /* the most that others wait for one message to be handled */
+};
 
 static int out_of_memory(struct error *err)
 {
@@ -51,7 +55,7 @@ static void show_status(struct daemon *d)
 	notify_status(d->notify, text);
 }
 
-/* True once every job that was taken up has told how it is, or is known to be beyond that. */
+/* True once every job that was taken up has reported, or has lost its agent. */
 static bool all_known(struct daemon *d)
 {
 	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
@@ -89,7 +93,7 @@ static void open_doors_later(void *arg)
 	}
 }
 
-/* Once per turn, however many jobs changed in it. */
+/* Runs once per turn of the loop, however many jobs changed in it. */
 static void on_changes(void *arg)
 {
 	struct daemon *d = arg;
@@ -149,7 +153,7 @@ static int open_access(struct daemon *d, struct error *err)
 	const struct config *c = &d->config;
 	const char *admin = c->admin_group ? c->admin_group : d->system ? "elasticd-admin" : NULL;
 	char *const members[] = { (char *)"elasticd", NULL };
-	/* Everybody can connect to the system's daemon, only the user to its own. */
+	/* Any user can connect to the system's daemon, only its own user to a user's daemon. */
 	bool is_set = (c->allow_groups && *c->allow_groups) || (c->allow_users && *c->allow_users);
 	char *const *groups = d->system && !is_set ? members : c->allow_groups;
 	struct access *fresh = NULL;
@@ -170,7 +174,8 @@ static void apply_log_level(struct daemon *d)
 	if (level < 0)
 		level = LOG_INFO;
 	log_set_level(level);
-	/* What an agent has to tell comes as events; its own messages would say it twice. */
+	/* The agent reports by events; with its info messages the log would say everything twice.
+	 */
 	d->host.agent_log_level = level >= LOG_DEBUG ? "debug" : "warning";
 }
 
@@ -188,7 +193,7 @@ static int read_config(struct daemon *d, struct error *err)
 void daemon_reload(struct daemon *d)
 {
 	struct error err = { 0 };
-	struct config before = d->config; /* its numbers; what it points to may be gone below */
+	struct config before = d->config; /* copies the numbers; its pointers may be freed below */
 	bool restart;
 
 	notify_reloading(d->notify);
@@ -229,14 +234,15 @@ static int open_dirs(struct daemon *d, struct error *err)
 		if (d->locks[1] < 0)
 			return d->locks[1];
 	}
-	return record_store_open(&d->store, d->paths.state_dir, err);
+	r = record_store_open(&d->store, d->paths.state_dir, err);
+	return r < 0 ? r : record_store_open_living(&d->living, d->paths.runtime_dir, err);
 }
 
 static int open_host(struct daemon *d, struct error *err)
 {
 	int r = 0;
 
-	d->agent_program = paths_agent_program(err);
+	d->agent_program = paths_agent_program(NULL, err);
 	if (!d->agent_program)
 		return err->code;
 	if (d->config.scopes) {
@@ -252,6 +258,7 @@ static int open_host(struct daemon *d, struct error *err)
 	d->host.sweepers = d->sweepers;
 	d->host.loop = d->loop;
 	d->host.store = &d->store;
+	d->host.living = &d->living;
 	d->host.runtime_dir = d->paths.runtime_dir;
 	d->host.agent_program = d->agent_program;
 	d->host.cgroup_parent = d->cgroup_parent;
@@ -262,7 +269,7 @@ static int open_host(struct daemon *d, struct error *err)
 	return 0;
 }
 
-/* Whom a connection counts for: see varlink_options.account. */
+/* The user that a connection counts for: see varlink_options.account. */
 static void account_of(
 	const struct varlink_peer *peer, void *user, struct varlink_account *ret, void *arg)
 {
@@ -279,7 +286,10 @@ static int open_budget(struct daemon *d)
 	const struct budget_limits l = { .total = total, .share = total / 4, .reserve = total / 4 };
 	int r = budget_new(&l, &d->budget);
 
+	if (r == 0)
+		r = budget_new(&l, &d->kept);
 	d->host.budget = d->budget;
+	d->host.kept = d->kept;
 	return r;
 }
 
@@ -306,6 +316,7 @@ static int open_server(struct daemon *d, struct error *err)
 		.ranges = manager_ranges,
 		.methods = methods_table,
 		.limits = { .message_bytes = d->config.message_size,
+			.message_units = MESSAGE_UNITS,
 			.queued_bytes = d->config.queued_bytes,
 			.connections = d->config.connections,
 			.account_connections = d->config.connections_per_user,
@@ -315,6 +326,7 @@ static int open_server(struct daemon *d, struct error *err)
 		.count_calls = true,
 		.account = account_of,
 		.also = also,
+		.refuses = methods_refuse,
 		.authorize = methods_authorize,
 		.closed = queue_relay_closed,
 		.arg = d,
@@ -340,7 +352,7 @@ int daemon_new(struct loop *loop, const struct daemon_options *options, struct d
 		return out_of_memory(err);
 	d->loop = loop;
 	d->options = *options;
-	d->locks[0] = d->locks[1] = d->store.fd = -1;
+	d->locks[0] = d->locks[1] = d->store.fd = d->living.fd = -1;
 	d->started_us = loop_real_us();
 	d->system = paths_is_system();
 	if ((r = paths_init(&d->paths, d->system, &options->paths, err)) < 0 ||
@@ -348,7 +360,7 @@ int daemon_new(struct loop *loop, const struct daemon_options *options, struct d
 		(r = open_host(d, err)) < 0 || (r = open_server(d, err)) < 0 ||
 		(r = recover_all(d, err)) < 0)
 		return r;
-	/* Nobody is answered from what an old record says while the agent knows better. */
+	/* Callers must not get an old record's answer while the agent knows better. */
 	if (all_known(d))
 		r = open_doors(d, err);
 	else
@@ -365,7 +377,7 @@ struct daemon *daemon_free(struct daemon *d)
 {
 	if (!d)
 		return NULL;
-	/* Calls first: they watch jobs. */
+	/* The server goes first, since its open calls watch jobs. */
 	varlink_server_free(d->server);
 	leave_free(d->leave);
 	starts_free(d->starts);
@@ -382,8 +394,10 @@ struct daemon *daemon_free(struct daemon *d)
 	loop_timer_free(d->doors);
 	access_free(d->access);
 	budget_free(d->budget);
+	budget_free(d->kept);
 	loop_cancel(d->loop, on_changes, d);
 	record_store_close(&d->store);
+	record_store_close(&d->living);
 	close_fd(d->locks[0]);
 	close_fd(d->locks[1]);
 	config_fini(&d->config);

@@ -2,12 +2,12 @@
 
 /* elasticd(8): the daemon's command line and signals. */
 
-#include "common/log.h"
-#include "common/loop.h"
-#include "common/stdfds.h"
-#include "daemon/child.h"
-#include "daemon/daemon.h"
-#include "daemon/notify.h"
+#include "common/base/log.h"
+#include "common/base/stdfds.h"
+#include "common/loop/loop.h"
+#include "daemon/api/daemon.h"
+#include "daemon/host/service_manager.h"
+#include "daemon/jobs/child.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/recover.h"
 
-#include "common/json.h"
-#include "common/log.h"
-#include "daemon/agentproc.h"
-#include "daemon/cgroupfs.h"
-#include "daemon/child.h"
-#include "daemon/resume.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+#include "daemon/api/auto_resume.h"
+#include "daemon/jobs/agent_process.h"
+#include "daemon/jobs/cgroupfs.h"
 #include "daemon/setup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 struct loaded {
 	struct job *job;
@@ -20,7 +21,6 @@ struct loaded {
 /* Runs whose records cannot be used. */
 struct unusable {
 	char *run;
-	int64_t since_us; /* since when there is such a run */
 	struct error why;
 };
 
@@ -43,16 +43,13 @@ static void note_unusable(struct recovery *r, const char *run, const struct erro
 {
 	struct unusable *u = &r->unusable[r->n_unusable];
 
-	/* For want of memory or descriptors: it may be in order. */
+	/* Only memory or descriptors are short: the record itself may be good. */
 	if (why->code == -ENOMEM || why->code == -EMFILE || why->code == -ENFILE) {
 		log_error("run %s is not taken up now: %s", run, why->text);
 		return;
 	}
 	*u = (struct unusable){ .run = strdup(run), .why = *why };
-	if (!u->run)
-		return;
-	u->since_us = job_record_made_us(&r->daemon->store, run);
-	r->n_unusable++;
+	r->n_unusable += u->run != NULL;
 }
 
 static int by_age(const void *a, const void *b)
@@ -65,39 +62,26 @@ static int by_age(const void *a, const void *b)
 	return strcmp(x->job->rec.run, y->job->rec.run);
 }
 
-static int newest_first(const void *a, const void *b)
-{
-	const struct unusable *x = a;
-	const struct unusable *y = b;
-
-	return x->since_us == y->since_us ? 0 : x->since_us < y->since_us ? 1 : -1;
-}
-
-/* Reads all records, oldest first. */
-static void load_records(struct recovery *r, char **names)
+static void load_record(struct recovery *r, const char *run)
 {
 	struct daemon *d = r->daemon;
+	struct loaded *l = &r->loaded[r->n_loaded];
+	struct job_record rec = { 0 };
+	struct error err = { 0 };
+	int code = job_record_load(&d->store, run, &rec, &l->ended, &err);
 
-	for (char **name = names; *name; name++) {
-		struct loaded *l = &r->loaded[r->n_loaded];
-		struct job_record rec = { 0 };
-		struct error err = { 0 };
-		int code = job_record_load(&d->store, *name, &rec, &l->ended, &err);
-
-		if (!code && job_new(&d->host, &rec, &l->job) < 0) {
-			job_record_fini(&rec);
-			json_decref(l->ended);
-			code = error_set(&err, -ENOMEM, "out of memory");
-		}
-		if (code < 0)
-			note_unusable(r, *name, &err);
-		else
-			r->n_loaded++;
+	if (!code && job_new(&d->host, &rec, &l->job) < 0) {
+		job_record_fini(&rec);
+		json_decref(l->ended);
+		code = error_set(&err, -ENOMEM, "out of memory");
 	}
-	qsort(r->loaded, r->n_loaded, sizeof(*r->loaded), by_age);
+	if (code < 0)
+		note_unusable(r, run, &err);
+	else
+		r->n_loaded++;
 }
 
-/* j is the registry's where that works, else gone. */
+/* Adds j to the registry if that works, else frees it. */
 static int take_up(struct daemon *d, struct job *j, const json_t *ended, struct error *why)
 {
 	int r;
@@ -111,65 +95,56 @@ static int take_up(struct daemon *d, struct job *j, const json_t *ended, struct 
 	return r;
 }
 
-/* The record that a run of a living agent must have had, as far as elasticd itself made what it is
- * read from: names of directories and their owners. -ESRCH where no agent lives. */
-static int rebuild(struct daemon *d, const char *run, struct job_record *ret, struct error *err)
+/* Makes the record of a run whose guard lives from what elasticd knew when it started that guard.
+ * -ESRCH if no such guard lives. */
+static int rebuild(
+	struct daemon *d, const struct unusable *u, struct job_record *ret, struct error *err)
 {
-	_cleanup_(child_user_fini) struct child_user user = { 0 };
 	_cleanup_(job_record_fini) struct job_record rec = { 0 };
-	_cleanup_(spec_freep) struct spec *parsed = NULL;
+	_cleanup_close_ int guard = -1;
 	_cleanup_json_ json_t *spec = NULL;
-	const char *log_dir = d->log_dir;
-	int r;
+	struct error why = { 0 };
+	int r = job_record_load(&d->living, u->run, &rec, NULL, err);
 
-	rec.run = strdup(run);
-	rec.name = job_record_name(run);
-	if (!rec.run || !rec.name)
-		return error_set(err, -ENOMEM, "out of memory");
-	if (registry_active(d->registry, rec.name) ||
-		!agentproc_locked(d->paths.runtime_dir, rec.name))
+	if (r == -ENOMEM || r == -EMFILE || r == -ENFILE)
+		return r;
+	if (!r && !registry_active(d->registry, rec.name))
+		guard = agentproc_guard(&d->living, &rec);
+	if (guard < 0)
 		return error_set(err, -ESRCH, "it has no agent");
-	r = agentproc_owner(d->paths.runtime_dir, rec.name, &rec.uid, &spec);
-	if (r < 0)
-		return error_set(err, r, "%s", strerror(-r));
-	if (spec && !spec_parse(spec, &parsed, NULL) && parsed->logs.dir &&
-		parsed->logs.dir[0] == '/')
-		log_dir = parsed->logs.dir;
-	r = child_user_init(&user, rec.uid, err);
-	if (r < 0)
-		return r;
-	rec.user = TAKE_PTR(user.name);
-	rec.created_us = job_record_made_us(&d->store, run);
-	rec.log_dir = strdup(log_dir);
-	if (!rec.log_dir)
-		return error_set(err, -ENOMEM, "out of memory");
-	r = job_record_remake(&d->store, &rec, spec, err);
-	if (r < 0)
-		return r;
+	r = job_record_spec(&d->living, u->run, &spec, &why);
+	if (!r)
+		r = job_record_remake(&d->store, &rec, spec, &why);
+	/* If the record cannot be written (an obstacle, a full disk), the job goes on all the same.
+	 */
+	log_warning("%s; the agent of job %s of user %s lives, so the record %s%s", u->why.text,
+		rec.name, rec.user, r < 0 ? "would be made again, but " : "was made again",
+		why.text);
 	*ret = rec;
 	memset(&rec, 0, sizeof(rec));
 	return 0;
 }
 
-/* A record that cannot be used is put aside; it hurts nobody else. */
+/* Renames the directory of a run whose record cannot be used. */
 static void set_aside(struct daemon *d, const struct unusable *u)
 {
 	_cleanup_free_ char *name = NULL;
 	struct error err = { 0 };
+	int r = job_record_set_aside(&d->store, u->run, &name, &err);
 
-	if (job_record_set_aside(&d->store, u->run, &name, &err) < 0)
+	if (r < 0 && r != -ENOENT)
 		log_error("%s; and it cannot be put aside: %s", u->why.text, err.text);
-	else
+	else if (!r)
 		log_warning("%s; put aside as %s/%s", u->why.text, d->store.path, name);
 }
 
-/* What the agent knows, it tells as soon as it is connected. */
+/* Writes a record for a living run; its agent reports the rest as soon as it is connected. */
 static void save_living(struct daemon *d, const struct unusable *u)
 {
 	struct job_record rec = { 0 };
 	struct error err = { 0 };
 	struct job *j = NULL;
-	int r = rebuild(d, u->run, &rec, &err);
+	int r = rebuild(d, u, &rec, &err);
 
 	if (r == -ESRCH) {
 		set_aside(d, u);
@@ -183,10 +158,7 @@ static void save_living(struct daemon *d, const struct unusable *u)
 		log_error("%s; its agent lives, but the run cannot be taken up: %s", u->why.text,
 			err.text);
 		job_free(j);
-		return;
 	}
-	log_warning("%s; its agent lives, so the record of job %s of user %s was made again",
-		u->why.text, j->rec.name, j->rec.user);
 }
 
 static bool is_active(const char *name, void *arg)
@@ -196,22 +168,54 @@ static bool is_active(const char *name, void *arg)
 	return registry_active(d->registry, name) != NULL;
 }
 
-static int read_all(struct recovery *r, struct error *err)
+/* Removes records among the living whose guards are gone. */
+static void forget_dead(struct daemon *d, char **living)
 {
-	char **names = NULL;
+	for (char **run = living; *run; run++) {
+		struct job *j = registry_find(d->registry, *run, NULL, NULL);
+		struct job_record rec = { .run = *run };
+		struct error err = { 0 };
+		int guard;
+
+		if (j && !strcmp(j->rec.run, *run) && j->life != LIFE_ENDED)
+			continue;
+		guard = agentproc_guard(&d->living, &rec);
+		if ((guard == -ESRCH || guard == -EBADMSG) &&
+			job_record_remove(&d->living, *run, &err) < 0)
+			log_warning("%s", err.text);
+		close_fd(guard);
+	}
+}
+
+static size_t count(char **names)
+{
 	size_t n = 0;
-	int code = job_record_list(&r->daemon->store, &names, err);
+
+	while (names && names[n])
+		n++;
+	return n;
+}
+
+/* Reads all records, oldest first, also those of living runs whose directories are gone. */
+static int read_all(struct recovery *r, char **living, struct error *err)
+{
+	struct daemon *d = r->daemon;
+	char **names = NULL;
+	int code = job_record_list(&d->store, &names, err);
+	size_t n = count(names) + count(living);
 
 	if (code < 0)
 		return code;
-	while (names[n])
-		n++;
 	r->loaded = calloc(n + 1, sizeof(*r->loaded));
 	r->unusable = calloc(n + 1, sizeof(*r->unusable));
-	if (r->loaded && r->unusable)
-		load_records(r, names);
-	else
+	if (!r->loaded || !r->unusable)
 		code = error_set(err, -ENOMEM, "out of memory");
+	for (char **run = names; !code && *run; run++)
+		load_record(r, *run);
+	for (char **run = living; !code && *run; run++)
+		if (faccessat(d->store.fd, *run, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+			load_record(r, *run);
+	qsort(r->loaded, r->n_loaded, sizeof(*r->loaded), by_age);
 	job_record_list_free(names);
 	return code;
 }
@@ -219,10 +223,15 @@ static int read_all(struct recovery *r, struct error *err)
 int recover_all(struct daemon *d, struct error *err)
 {
 	_cleanup_(recovery_fini) struct recovery r = { .daemon = d };
-	int code = read_all(&r, err);
+	char **living = NULL;
+	int code = job_record_list(&d->living, &living, err);
 
-	if (code < 0)
+	if (!code)
+		code = read_all(&r, living, err);
+	if (code < 0) {
+		job_record_list_free(living);
 		return code;
+	}
 	for (size_t i = 0; i < r.n_loaded; i++) {
 		struct error why = { 0 };
 
@@ -233,13 +242,14 @@ int recover_all(struct daemon *d, struct error *err)
 		note_unusable(&r, r.loaded[i].job->rec.run, &why);
 		job_free(r.loaded[i].job);
 	}
-	/* Last: a name whose run could be read is that run's. */
-	qsort(r.unusable, r.n_unusable, sizeof(*r.unusable), newest_first);
+	/* Last: if two have the same name, the run whose record could be read gets it. */
 	for (size_t i = 0; i < r.n_unusable; i++)
 		save_living(d, &r.unusable[i]);
 	if (d->cgroup_parent)
 		cgroupfs_tidy(d->cgroup_parent, loop_real_us() / 1000000);
 	setup_clean_runtime(d->paths.runtime_dir, is_active, d);
+	forget_dead(d, living);
+	job_record_list_free(living);
 	resume_all(d);
 	return 0;
 }

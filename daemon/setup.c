@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/setup.h"
 
-#include "common/log.h"
-#include "common/private_dir.h"
-#include "daemon/agentproc.h"
-#include "daemon/files.h"
-#include "daemon/notify.h"
+#include "common/base/log.h"
+#include "common/base/private_dir.h"
+#include "daemon/host/service_manager.h"
+#include "daemon/jobs/agent_process.h"
+#include "daemon/jobs/safe_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 enum {
 	LOCK_WAIT_MS = 25,
 	LOCK_TRIES = 40,
-	LOCK_TRIES_MOST = 1200, /* where who has taken it is gone */
+	LOCK_TRIES_MOST = 1200, /* while the process that took the lock is gone */
+	LOG_DIR_MS = 3000,
 };
 
 static int check_owner(const char *dir, struct error *err)
@@ -37,15 +40,69 @@ static int check_owner(const char *dir, struct error *err)
 	return 0;
 }
 
+static void make_log_dir(const char *dir, bool system, struct error *err)
+{
+	struct stat st;
+
+	if (files_make_dirs(dir, system ? 01777 : 0700, err) == 0 && !stat(dir, &st) &&
+		!S_ISDIR(st.st_mode))
+		error_set(err, -ENOTDIR, "%s: is a file, expected a directory", dir);
+}
+
+/* The log directory's file system may hang, so a process of its own makes it; the parent exits at
+ * once. */
+static void __attribute__((noreturn)) log_dir_child(int fd, const char *dir, bool system)
+{
+	struct error err = { 0 };
+
+	if (fork() != 0)
+		_exit(0);
+	if (dup2(fd, 0) < 0)
+		_exit(1);
+	close_range(1, ~0U, 0);
+	make_log_dir(dir, system, &err);
+	_exit(write(0, &err, sizeof(err)) != sizeof(err));
+}
+
+static int make_log_dir_aside(const char *dir, bool system, struct error *err)
+{
+	_cleanup_close_ int ours = -1, theirs = -1;
+	struct error told = { 0 };
+	struct pollfd p = { .events = POLLIN };
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return error_set(err, -errno, "pipe: %s", strerror(errno));
+	p.fd = ours = fds[0];
+	theirs = fds[1];
+	pid = fork();
+	if (pid < 0)
+		return error_set(err, -errno, "fork: %s", strerror(errno));
+	if (pid == 0)
+		log_dir_child(theirs, dir, system);
+	theirs = close_fd(theirs);
+	waitpid(pid, NULL, 0);
+	if (poll(&p, 1, LOG_DIR_MS) == 0) {
+		log_warning("%s: the file system does not answer; going on without it", dir);
+		return 0;
+	}
+	if (read(ours, &told, sizeof(told)) != sizeof(told))
+		return error_set(
+			err, -EIO, "%s: cannot be made: the process that makes it has died", dir);
+	if (told.code < 0)
+		*err = told;
+	return told.code;
+}
+
 int setup_dirs(const struct paths *p, const char *log_dir, bool system, struct error *err)
 {
 	_cleanup_free_ char *jobs = paths_join(p->runtime_dir, "jobs");
-	struct stat st;
 	int r;
 
 	if (!jobs)
 		return error_set(err, -ENOMEM, "out of memory");
-	/* Users pass through to their own jobs, and see nothing of the others. */
+	/* Users may enter the directories of their own jobs, but not list the others. */
 	r = files_make_dirs(p->runtime_dir, system ? 0755 : 0700, err);
 	if (!r)
 		r = private_dir_check(p->runtime_dir, err);
@@ -57,9 +114,7 @@ int setup_dirs(const struct paths *p, const char *log_dir, bool system, struct e
 		r = check_owner(p->state_dir, err);
 	/* Each user's agent makes its runs' directories there. */
 	if (!r && strcmp(log_dir, "/dev/null"))
-		r = files_make_dirs(log_dir, system ? 01777 : 0700, err);
-	if (!r && !stat(log_dir, &st) && strcmp(log_dir, "/dev/null") && !S_ISDIR(st.st_mode))
-		r = error_set(err, -ENOTDIR, "%s: is a file, expected a directory", log_dir);
+		r = make_log_dir_aside(log_dir, system, err);
 	return r;
 }
 
@@ -79,7 +134,8 @@ static int held_by(int fd)
 	return atoi(text);
 }
 
-/* A child of one that has died may have it for a moment, until it executes its program. */
+/* Whether the process that took the lock lives. After its death a child may hold it for a moment,
+ * until it executes its program. */
 static bool holder_lives(int fd)
 {
 	pid_t pid = held_by(fd);
@@ -128,7 +184,8 @@ static int listen_passed(struct varlink_server *server, int first, int n, struct
 int setup_listen(struct varlink_server *server, const struct paths *p, const struct config *c,
 	bool system, struct error *err)
 {
-	/* Whom the system's daemon serves is not for one group to say: see access.h. */
+	/* On the system's daemon one group must not decide who may connect: see
+	 * daemon/api/access.h. */
 	int mode = c->socket_mode >= 0 ? c->socket_mode : system ? 0666 : 0600;
 	int first = -1;
 	int n = notify_sockets(&first);
@@ -154,7 +211,8 @@ void setup_clean_runtime(
 	struct dirent *e;
 
 	while (dir && (e = readdir(dir)))
-		if (e->d_name[0] != '.' && !keep(e->d_name, arg) &&
-			!agentproc_locked(runtime_dir, e->d_name))
+		if (!strncmp(e->d_name, FILES_GONE, strlen(FILES_GONE)) ||
+			(e->d_name[0] != '.' && !keep(e->d_name, arg) &&
+				!agentproc_locked(runtime_dir, e->d_name)))
 			agentproc_clear(runtime_dir, e->d_name);
 }

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The ground that elasticd stands on: its directories, that it is alone in them, its sockets. */
+/* Prepares elasticd's surroundings: makes its directories, checks that no other elasticd uses them,
+ * opens its sockets. */
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/paths.h"
-#include "common/varlink_server.h"
-#include "daemon/config.h"
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
+#include "common/base/paths.h"
+#include "common/varlink/server.h"
+#include "daemon/config/config.h"
 
 #include <stdbool.h>
 
-/* Makes the runtime, state and log directories; refuses a runtime directory that is somebody
- * else's. */
+/* Makes the runtime, state and log directories; refuses a runtime directory that belongs to another
+ * user. */
 _must_check_ int setup_dirs(
 	const struct paths *p, const char *log_dir, bool system, struct error *err);
 
 /*
- * Takes <dir>/elasticd.lock for this process. Returns a descriptor that holds it, or -EADDRINUSE
- * with err naming the holder, after waiting shortly for one that is about to leave.
+ * Locks <dir>/elasticd.lock for this process. Returns a descriptor that holds the lock, or
+ * -EADDRINUSE with err naming the holder, after waiting shortly for a holder that is about to
+ * leave.
  */
 _must_check_ int setup_lock(const char *dir, struct error *err);
 

@@ -2,7 +2,9 @@
 # The targets that check: included by the Makefile, which defines the variables. Every suite goes
 # through tests/tools/summary, so that each target ends with one line of counts and its status.
 
-UNIT := $(if $(filter 1,$(HAVE_CHECK)),$(addprefix $(B)/tests/unit/test_,$(unit_TESTS)))
+# unit_programs BUILD DIRECTORY, TESTS
+unit_programs = $(foreach t,$(2),$(1)/tests/unit/$(dir $t)test_$(notdir $t))
+UNIT := $(if $(filter 1,$(HAVE_CHECK)),$(call unit_programs,$(B),$(unit_TESTS)))
 ALLLIBS := $(B)/libagent.a $(B)/libdaemon.a $(B)/libclient.a $(B)/libcommon.a
 FUZZ_SECONDS ?= 20
 PYTEST_ARGS ?=
@@ -17,19 +19,13 @@ LINT := $(shell tests/tools/lint list)
 .SECONDARY:
 
 # The room libraries need each other in no fixed order: a test of one may pull in all of them.
-$(B)/tests/unit/test_%: $(B)/obj/tests/unit/test_%.o $(ALLLIBS)
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(ALLLIBS)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $< $(ALLLIBS) $(LIBS) $(CHECK_LIBS)
 
-# Instrumented for threads these are built by themselves.
-$(addprefix $(B)/tests/unit/test_,ring_waits varlink_ring_waits): $(B)/tests/unit/test_%: \
-	$(B)/obj/tests/unit/test_%.o $(B)/libcommon.a
-	@mkdir -p $(@D)
-	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
-
 # Those of the library for workers link it as workers do.
-$(B)/tests/unit/test_elasticd%: $(B)/obj/tests/unit/test_elasticd%.o $(B)/libelasticd.a \
-	$(B)/libcommon.a
+$(B)/tests/unit/worker/%: $(B)/obj/tests/unit/worker/%.o $(B)/libelasticd.a \
+	$(B)/libcommon.a | $(B)/elastic-agent
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
@@ -77,7 +73,7 @@ PATIENT := CK_TIMEOUT_MULTIPLIER=150
 together = $(if $(filter $(1),$(pure_TESTS)),CK_FORK=no timeout --foreground 3600)
 
 # unit NAME, BUILD DIRECTORY, VARIABLES AND WRAPPER, TESTS
-unit = $(foreach t,$(4),$(1)/$t env $(PATIENT) $(strip $(3)) $(2)/tests/unit/test_$t<end>)
+unit = $(foreach t,$(4),$(1)/$t env $(PATIENT) $(strip $(3)) $(call unit_programs,$(2),$t)<end>)
 ifeq ($(UNIT),)
 unit_suites := $(call none_for,unit,configured without check)
 else
@@ -154,11 +150,10 @@ check-asan:
 	$(asan_reports)
 	$(total)
 
-# The library for workers under the thread sanitizer: a third build, of its tests and those of what
-# it shares with the agent alone. Where a
+# The library for workers under the thread sanitizer: a third build, of its tests alone. Where a
 # kernel lays memory out in a way that the sanitizer's runtime cannot take, it says so at once.
 TSAN := $(B)-tsan
-TSAN_TESTS := $(filter ring_waits varlink_ring_waits elasticd_%,$(unit_TESTS))
+TSAN_TESTS := $(filter worker/%,$(unit_TESTS))
 CAN_TSAN = $(shell d=$$(mktemp -d) && echo 'int main(void) { return 0; }' | \
 	$(CC) -fsanitize=thread -pie -fPIE -x c -o $$d/t - 2>/dev/null && \
 	$$d/t >/dev/null 2>&1 && echo 1; rm -rf "$$d")
@@ -166,7 +161,7 @@ CAN_TSAN = $(shell d=$$(mktemp -d) && echo 'int main(void) { return 0; }' | \
 define build_tsan
 $(call build_in,$(TSAN))
 $(if $(CAN_TSAN),$(call build_as,tsan/build,$(TSAN)) $(plain_code) SANITIZE=thread \
-	$(if $(UNIT),$(TSAN_TESTS:%=$(TSAN)/tests/unit/test_%)))
+	$(if $(UNIT),$(call unit_programs,$(TSAN),$(TSAN_TESTS))))
 endef
 run_tsan = $(if $(CAN_TSAN),$(tsan_suites),$(call none_for,tsan,no thread sanitizer that runs here))
 

@@ -7,7 +7,7 @@
  * changes nothing until a text is asked for. What it does not take is left to a parser of all.
  */
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,14 +2,11 @@
 /* Calls, one after the other on a connection, and streams, which have theirs alone. */
 #include "worker/pool.h"
 
-#include "common/json.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
-
-/* No status: the agent has hung up before it took anything of the call. */
-enum { UNHEARD = -1 };
 
 static const struct taker no_taker;
 
@@ -34,6 +31,8 @@ static int fail_connection(struct pool *p, int r, const struct wait *wait)
 	if (r == -EOWNERDEAD)
 		return fail(ELASTICD_UNAVAILABLE,
 			"the queue is gone with the agent that had it: all of it was cancelled");
+	if (r == -EDEADLK)
+		return fail_single();
 	if (r == -EBADMSG || r == -EMSGSIZE)
 		return fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
 	if (wait->ret_lost)
@@ -75,9 +74,9 @@ static int call_on_new(struct elasticd *h, struct pool *p, const struct varlink_
 
 	if (r)
 		return r;
-	/* On the control socket nobody is greeted. */
-	(*ret)->greeted = h->control;
-	r = h->control ? 0 : build_hello(h, &both);
+	/* On the control socket nobody is greeted, and one's own agent knows who it is. */
+	(*ret)->greeted = h->control || h->alone;
+	r = (*ret)->greeted ? 0 : build_hello(h, &both);
 	if (r == 0 && varlink_buffer_len(b))
 		r = varlink_buffer_append(&both, b->data + b->begin, varlink_buffer_len(b));
 	if (r == 0)
@@ -88,8 +87,7 @@ static int call_on_new(struct elasticd *h, struct pool *p, const struct varlink_
 	return r < 0 ? fail_connection(p, r, wait) : 0;
 }
 
-/* One answer, in the taker's way where it can be. A status, or UNHEARD; ret has nothing where it
- * was taken. */
+/* One answer, in the taker's way where it can be. A status; ret has nothing where it was taken. */
 static int answer_receive(struct pool *p, struct conn *c, const struct wait *wait,
 	struct deadline *d, const struct taker *taker, struct varlink_in *ret)
 {
@@ -105,8 +103,6 @@ static int answer_receive(struct pool *p, struct conn *c, const struct wait *wai
 	}
 	if (r == 0)
 		r = varlink_in_parse(text, len, ret, &err);
-	if (r == -ESTALE)
-		return UNHEARD;
 	if (r < 0)
 		return fail_connection(p, r, wait);
 	return ret->error ? fail_answer(ret) : 0;
@@ -161,17 +157,6 @@ static int call_begin(struct elasticd *h, struct pool *p, const struct varlink_b
 	return r < 0 ? fail_connection(p, r, wait) : 0;
 }
 
-/* Makes it on a new connection, where the agent has hung up before it took anything of it. */
-static int call_anew(struct elasticd *h, struct pool *p, const struct varlink_buffer *b,
-	const struct wait *wait, struct deadline *d, struct conn **c)
-{
-	conn_drop(p, *c);
-	*c = NULL;
-	if (pool_closing(p))
-		return fail_connection(p, -ECONNRESET, wait);
-	return call_on_new(h, p, b, wait, d, c);
-}
-
 /* What it is known by when it is made again. */
 static struct varlink_buffer call_key(const struct varlink_buffer *b, const struct wait *wait)
 {
@@ -206,11 +191,6 @@ static int call_in(struct elasticd *h, struct pool *p, const struct varlink_buff
 
 	if (r == 0)
 		r = call_receive(p, c, wait, &d, taker, &in);
-	if (r == UNHEARD) {
-		r = call_anew(h, p, b, wait, &d, &c);
-		if (r == 0)
-			r = call_receive(p, c, wait, &d, taker, &in);
-	}
 	if (r == 0 && ret)
 		*ret = json_incref(in.parameters);
 	/* An answer with an error was an answer: the connection is as good as before. */
@@ -301,8 +281,7 @@ static bool call_goes_on(const struct conn *c, int r, const struct varlink_buffe
 {
 	if (r == ELASTICD_INTERRUPTED)
 		return c->unsent <= varlink_buffer_len(call);
-	return again && r == ELASTICD_DEADLINE_EXCEEDED &&
-	       (!c->unsent || c->share.state == SHARE_ASKED);
+	return again && r == ELASTICD_DEADLINE_EXCEEDED && !c->unsent;
 }
 
 /* Waits for writes first. One that has ended here has not begun: all of it is to be sent. */
@@ -338,8 +317,6 @@ int remote_call_on(struct elasticd *h, struct pool *p, struct conn **c,
 	r = call_on_begin(h, p, c, call, again, &wait, &d);
 	if (r == 0)
 		r = call_receive(p, *c, &wait, &d, taker, ret);
-	if (r == UNHEARD)
-		r = fail_connection(p, -ECONNRESET, &wait);
 	if (r && !ret->message && *c && !call_goes_on(*c, r, call, again)) {
 		conn_drop(p, *c);
 		*c = NULL;
@@ -395,11 +372,8 @@ int remote_calls(struct elasticd *h, struct calls *calls, struct wait wait)
 		calls->n = c->n_calls;
 	}
 	r = call_begin(h, p, &calls->buffer, &wait, &d, halted, &c);
-	while (r == 0 && calls->n) {
+	while (r == 0 && calls->n)
 		r = calls_receive(p, c, &wait, &d, calls);
-		if (r == UNHEARD)
-			r = call_anew(h, p, &calls->buffer, &wait, &d, &c);
-	}
 	if (r == 0) {
 		pool_end(p, c);
 		return 0;

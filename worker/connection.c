@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/alone.h"
 #include "worker/pool.h"
 
-#include "common/varlink_socket.h"
+#include "common/varlink/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,10 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { CONNECT_RETRY_MS = 10 }; /* the agent's queue of connections is full */
+enum {
+	CONNECT_RETRY_MS = 10, /* the agent's queue of connections is full */
+	SINGLE_LOOK_MS = 500,  /* between looks for who could end a wait without a limit */
+};
 
 int conn_fd(const struct conn *c)
 {
@@ -25,20 +29,27 @@ bool conn_ended(const struct conn *c)
 	return poll(&p, 1, 0) > 0;
 }
 
-bool conn_hung_up(const struct conn *c)
-{
-	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
-
-	return poll(&p, 1, 0) > 0;
-}
-
 void conn_free(struct conn *c)
 {
 	close_fd(c->fd);
 	varlink_frame_fini(&c->in);
 	varlink_buffer_fini(&c->call);
-	share_fini(&c->share, pool_is_ours(c->pool));
 	free(c);
+}
+
+/* To the agent at path, or to the process's own. */
+static int socket_connect(const char *path, int *ret, struct error *err)
+{
+	int r;
+
+	if (!path)
+		return alone_connect(ret, err);
+	r = varlink_socket_connect(path, SOCK_NONBLOCK, ret, err);
+	if (r == 0)
+		r = varlink_socket_check_peer(*ret, path, (uid_t)-1, err);
+	if (r == 0 && fcntl(*ret, F_SETFL, O_RDWR) < 0)
+		r = -errno;
+	return r;
 }
 
 /* A blocking socket; waits while the agent's queue is full. */
@@ -48,7 +59,7 @@ static int socket_open(
 	const struct timespec pause = { .tv_nsec = CONNECT_RETRY_MS * 1000000 };
 	int r, fd = -1;
 
-	while ((r = varlink_socket_connect(path, SOCK_NONBLOCK, &fd, err)) == -EAGAIN) {
+	while ((r = socket_connect(path, &fd, err)) == -EAGAIN) {
 		if (d->end >= 0 && clock_ms() >= d->end)
 			return -ETIMEDOUT;
 		if (pool_closing(p))
@@ -56,10 +67,6 @@ static int socket_open(
 		if (nanosleep(&pause, NULL) < 0 && d->interruptible && signal_interrupts())
 			return -EINTR;
 	}
-	if (r == 0)
-		r = varlink_socket_check_peer(fd, path, (uid_t)-1, err);
-	if (r == 0 && fcntl(fd, F_SETFL, O_RDWR) < 0)
-		r = -errno;
 	if (r == 0)
 		*ret = fd;
 	else
@@ -90,7 +97,10 @@ int conn_new(struct pool *p, const char *path, const struct deadline *d, struct 
 struct deadline deadline_of(const struct elasticd *h, struct wait wait)
 {
 	struct deadline d = {
-		.end = -1, .interruptible = wait.interruptible, .beside = wait.beside
+		.end = -1,
+		.interruptible = wait.interruptible,
+		.beside = wait.beside,
+		.endless = wait.endless,
 	};
 
 	if (wait.prompt) {
@@ -105,7 +115,8 @@ struct deadline deadline_of(const struct elasticd *h, struct wait wait)
 	return d;
 }
 
-void deadline_progress(struct deadline *d)
+/* Something went or came. */
+static void deadline_progress(struct deadline *d)
 {
 	if (!d->from_last)
 		return;
@@ -114,7 +125,7 @@ void deadline_progress(struct deadline *d)
 }
 
 /* How long the next wait may be, as poll() takes it: the first of a call has the whole time. */
-int deadline_left(struct deadline *d, int *ret_ms)
+static int deadline_left(struct deadline *d, int *ret_ms)
 {
 	int64_t ms = -1;
 
@@ -128,67 +139,63 @@ int deadline_left(struct deadline *d, int *ret_ms)
 	return 0;
 }
 
-/* Until there is something to read, or the time is over: 0. A recv() that waits would be woken
- * twice, the first time when the agent has taken what was sent. */
-int conn_await_answer(const struct conn *c, struct deadline *d)
+/* Until there is something to read, or the time is over: 0; -EAGAIN: a signal that ends nothing. A
+ * recv() that waits would be woken twice, the first time when the agent has taken what was sent. */
+static int conn_await_answer(const struct conn *c, struct deadline *d)
 {
 	struct pollfd p[] = {
 		{ .fd = c->fd, .events = POLLIN },
 		{ .fd = d->beside ? d->beside->fd : -1, .events = POLLIN },
 	};
-	int ms, r = deadline_left(d, &ms);
+	int ms, n, r = deadline_left(d, &ms);
 
 	if (r < 0)
 		return r;
-	if (poll(p, d->beside ? 2 : 1, ms) >= 0)
+	if (d->endless)
+		ms = SINGLE_LOOK_MS;
+	n = poll(p, d->beside ? 2 : 1, ms);
+	if (n == 0 && d->endless)
+		return alone_single() ? -EDEADLK : -EAGAIN;
+	if (n >= 0)
 		return p[1].revents ? -EOWNERDEAD : 0;
 	if (errno != EINTR)
 		return -errno;
 	return d->interruptible && signal_interrupts() ? -EINTR : -EAGAIN;
 }
 
-/* Reads the socket once. 0, -ETIMEDOUT, -EINTR, -ECONNRESET or another negative errno. */
-static int conn_fill(struct conn *c, struct deadline *d)
+int conn_read(struct conn *c)
 {
 	char data[32768];
-	int r = conn_await_answer(c, d), e, q;
-	ssize_t n;
+	ssize_t n = recv(c->fd, data, sizeof(data), MSG_DONTWAIT);
+	int r;
+
+	if (n == 0)
+		return -ECONNRESET;
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	r = varlink_frame_feed(&c->in, data, (size_t)n);
+	return r < 0 ? r : 1;
+}
+
+/* Waits, and reads the socket once. 0 or a negative errno. */
+static int conn_fill(struct conn *c, struct deadline *d)
+{
+	int r = conn_await_answer(c, d), n;
 
 	if (r < 0 && r != -ETIMEDOUT)
 		return r == -EAGAIN ? 0 : r;
-	n = recv(c->fd, data, sizeof(data), MSG_DONTWAIT);
-	e = n == 0 ? ECONNRESET : errno;
-	q = share_received(c, d, data, n);
-	if (q)
-		return q < 0 ? q : 0;
-	if (n > 0) {
+	n = conn_read(c);
+	if (n > 0)
 		deadline_progress(d);
-		return varlink_frame_feed(&c->in, data, (size_t)n);
-	}
-	if (e == EAGAIN || e == EINTR)
-		return r;
-	return share_untouched(&c->share) ? -ESTALE : -e;
-}
-
-/* A bell is an empty message: a late one may come before an answer. */
-int conn_next(struct conn *c, char **ret, size_t *ret_len)
-{
-	int r;
-
-	do
-		r = varlink_frame_next(&c->in, ret, ret_len);
-	while (r > 0 && !*ret_len && c->share.ring.memory);
-	return r;
+	return n == 0 ? r : n < 0 ? n : 0;
 }
 
 int conn_receive(struct conn *c, struct deadline *d, char **ret, size_t *ret_len)
 {
 	int r;
 
-	while ((r = conn_next(c, ret, ret_len)) == 0) {
-		r = share_receive(c, d);
-		if (r == 0)
-			r = conn_fill(c, d);
+	while ((r = varlink_frame_next(&c->in, ret, ret_len)) == 0) {
+		r = conn_fill(c, d);
 		if (r < 0)
 			return r;
 	}
@@ -214,15 +221,6 @@ int conn_send_rest(struct conn *c, const struct varlink_buffer *b, struct deadli
 {
 	int r = 0;
 
-	if (c->unsent && c->unsent == varlink_buffer_len(b)) {
-		r = share_ready(c, d);
-		if (r == 0)
-			r = share_send(c, b);
-		if (r > 0)
-			c->unsent = 0;
-		if (r)
-			return r < 0 ? r : 0;
-	}
 	while (c->unsent && r == 0) {
 		ssize_t n = send(c->fd, b->data + b->end - c->unsent, c->unsent,
 			MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -11,7 +11,8 @@
  * whose lock another thread may have held, alone.
  */
 
-#include "common/varlink_message.h"
+#include "common/text/json_writer.h"
+#include "common/varlink/message.h"
 #include "worker/private.h"
 
 struct conn;
@@ -25,7 +26,8 @@ struct wait {
 	bool resumes;	    /* made again, one that a signal has ended goes on */
 	size_t tail;	    /* bytes at its end that may then be others: the time that it has */
 	const struct conn *beside; /* UNAVAILABLE once this one has ended; NULL: none */
-	int *ret_lost;		   /* why it has no answer; NULL: nobody asks */
+	bool endless;  /* it has no limit, and is FAILED_PRECONDITION once nobody can end it */
+	int *ret_lost; /* why it has no answer; NULL: nobody asks */
 };
 /* Nobody listens; the connection has ended amid it. */
 enum { CALL_UNSENT = 1, CALL_LOST };
@@ -40,10 +42,10 @@ enum { CALL_UNSENT = 1, CALL_LOST };
 
 /* The parameters of a call, built up; what fails for want of memory shows at the call. */
 struct args {
-	struct varlink_buffer text; /* of the members; before it is room for what begins the call */
-	int r;
+	struct json_writer text; /* room for what begins the call, and the members */
 };
-#define ARGS_EMPTY ((struct args){ .r = 0 })
+#define ARGS_EMPTY ((struct args){ .text = { .data = NULL } })
+void args_fini(struct args *a);
 void args_text(struct args *a, const char *name, const char *text); /* NULL: left out */
 void args_int(struct args *a, const char *name, int64_t n);
 void args_true(struct args *a, const char *name, bool set); /* false: left out */
@@ -54,6 +56,9 @@ void args_bytes(struct args *a, const char *name, const void *value, size_t len)
 /* A name, for a value that follows; what is JSON already. */
 void args_name(struct args *a, const char *name);
 void args_raw(struct args *a, const char *text, size_t len);
+/* The members so far, borrowed until the next one. */
+const char *args_members(const struct args *a);
+size_t args_length(const struct args *a);
 
 /* The whole call: takes a, which ret (owned) has from then on. A method without a dot is one of
  * io.elasticd.Worker. Returns 0 or a negative errno. */

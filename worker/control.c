@@ -2,7 +2,7 @@
 /* A handle to the queues of a job, for a program that is no task of it. */
 #include "worker/connection.h"
 
-#include "common/paths.h"
+#include "common/base/paths.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,9 +2,10 @@
 /*
  * libelasticd: what a worker of elasticd shares with the others of its group. See elasticd(3).
  *
- * A handle comes from the environment that the agent gives to workers. Outside elasticd it is a
- * local one: the process is a group of one, everything works within it, and nothing fails for want
- * of a supervisor, so that the same program runs by hand.
+ * A handle comes from the environment that the agent gives to workers. Outside elasticd the process
+ * is a group of one: when it first shares something the library starts an agent for it alone, which
+ * its children of fork() use, too, and which ends with the last of them. So the same program runs
+ * by hand.
  *
  * All functions may be called from any thread at any time, on one handle. After fork() the child
  * uses the same handle as the same task. A function that waits ends with ELASTICD_CANCELLED when
@@ -183,14 +184,9 @@ int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t 
  */
 int elasticd_flush(struct elasticd *h, int timeout_ms);
 /* Waits for the key. timeout_ms 0: NOT_FOUND where it is not there. ret_value is owned (free()) and
- * has a NUL behind its ret_len bytes. A small value may be read in memory that is shared with the
- * agent: what it would answer now. */
+ * has a NUL behind its ret_len bytes. */
 int elasticd_get(
 	struct elasticd *h, const char *key, int timeout_ms, void **ret_value, size_t *ret_len);
-/* For bindings: the same into memory that is there. Returns the value's length, or the negative of
- * a status. One that is longer than room is in *ret_value, owned, instead of the buffer. */
-int elasticd_read(struct elasticd *h, const char *key, int timeout_ms, void *buffer, size_t room,
-	void **ret_value);
 /* The key and all below it. ret_deleted may be NULL. */
 int elasticd_delete(struct elasticd *h, const char *key, int64_t *ret_deleted);
 
@@ -235,20 +231,6 @@ struct elasticd_op {
 int elasticd_pipeline(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms);
 /* Frees what became of them, not the array: they can be made again. */
 void elasticd_ops_clear(struct elasticd_op *ops, size_t n);
-/*
- * The same for bindings, without an array of theirs. A byte of kinds is an op and, times
- * KIND_FLAGS, its flags; keys stand one behind the other, each with its NUL; so do values, without
- * one, of which lens (NULL: there are none) has the lengths. *ops is NULL at first. OK with NULL
- * there: buffer has all values that were read, one behind the other, and ret_said for each call its
- * value's length, or how many keys a delete found. Otherwise, where one has failed or the room was
- * too small, *ops has what became of them, owned: elasticd_ops_free(). INTERRUPTED as above.
- */
-enum { ELASTICD_KIND_FLAGS = 16 };
-int elasticd_pipeline_packed(struct elasticd *h, size_t n, const unsigned char *kinds,
-	const char *keys, const void *values, const size_t *lens, int timeout_ms,
-	struct elasticd_op **ops, void *buffer, size_t room, int64_t *ret_said);
-void elasticd_ops_free(struct elasticd_op *ops, size_t n);
-
 /* The changes of key and all below it, after revision since (-1: from now on; whatever is written
  * once this has returned is told). OUT_OF_RANGE: since is no longer remembered. One thread at a
  * time may use a watch. */
@@ -258,7 +240,7 @@ int elasticd_watch_open(
  * open a new one. */
 int elasticd_watch_next(struct elasticd_watch *w, int timeout_ms, struct elasticd_entry **ret);
 /* For poll(), once elasticd_watch_next(w, 0, ...) has said DEADLINE_EXCEEDED: readable when there
- * may be more. -1: local handle. */
+ * may be more. */
 int elasticd_watch_fd(const struct elasticd_watch *w);
 void elasticd_watch_close(struct elasticd_watch *w);
 
@@ -344,8 +326,8 @@ int elasticd_write_error(struct elasticd *h, const char *message, const char *tr
  * fetch what comes of them; workers, which are processes of the job, do one at a time in each
  * thread that asks. A task is put back, and done by somebody else, where its worker dies before its
  * result is stored; it may so be begun twice. Payloads and values are any bytes, at most 1 MiB,
- * with a word for readers ("json"). Outside elasticd the queue is within the process, and its
- * threads are the workers: see elasticd_queue(3).
+ * with a word for readers ("json"). Outside elasticd the threads of the process are the workers,
+ * and so are its children of fork(): see elasticd_queue(3).
  *
  * A call with timeout_ms here that a signal has ended with INTERRUPTED is still under way: made
  * again by the same thread with the same arguments, but for the time, it goes on. A thread that
@@ -444,18 +426,6 @@ enum {
 int elasticd_fetch(struct elasticd_queue *q, const int64_t *tasks, size_t n, int flags,
 	int timeout_ms, struct elasticd_outcome **ret, size_t *ret_n);
 void elasticd_outcomes_free(struct elasticd_outcome *outcomes, size_t n);
-/* For bindings: the values of those that have succeeded, one behind the other. ret_said has two
- * numbers for each of the n: the task; its value's length times KINDS, and a kind. Returns the
- * length of all; where that is more than room, the buffer is of no use. */
-enum {
-	ELASTICD_KIND_ERROR, /* failed, or cancelled */
-	ELASTICD_KIND_BYTES, /* of another format, or none */
-	ELASTICD_KIND_JSON,
-	ELASTICD_KIND_TEXT,
-	ELASTICD_KINDS
-};
-size_t elasticd_outcomes_pack(const struct elasticd_outcome *outcomes, size_t n, void *buffer,
-	size_t room, int64_t *ret_said);
 /* Forgets them, those that are not over when they are. */
 int elasticd_release(struct elasticd_queue *q, const int64_t *tasks, size_t n);
 

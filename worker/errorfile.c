@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/private.h"
 
-#include "common/file.h"
-#include "common/json.h"
+#include "common/base/file.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -118,6 +118,13 @@ int fail_memory(void)
 	return fail(ELASTICD_RESOURCE_EXHAUSTED, "out of memory");
 }
 
+int fail_single(void)
+{
+	return fail(ELASTICD_FAILED_PRECONDITION,
+		"this would never end: outside elasticd the threads of a process are its workers, "
+		"and this one has no other thread");
+}
+
 int fail_errno(int r, const struct error *err)
 {
 	if (r == -ENOMEM)

@@ -2,121 +2,56 @@
 /* What goes to the agent as parameters, and what comes from it as an error. */
 #include "worker/connection.h"
 
-#include "common/base64.h"
-#include "common/flat.h"
-#include "common/json.h"
-#include "common/printable.h"
+#include "common/text/base64.h"
+#include "common/text/json.h"
+#include "common/text/json_scan.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 /* --- parameters: JSON text, written in one pass, behind room for the method's name */
 
-enum { FRONT = 96, TEXT_FIRST = 512 };
+enum { FRONT = 96 };
 
 static const char begin[] = "{\"method\":\"", ours[] = "io.elasticd.Worker.";
 static const char middle[] = "\",\"parameters\":{";
 
-/* Where len bytes can be written; NULL without memory. */
-static char *args_room(struct args *a, size_t len)
+static void args_begin(struct args *a)
 {
-	struct varlink_buffer *t = &a->text;
-	size_t room = t->room ? t->room : TEXT_FIRST;
-	char *grown;
+	static const char front[FRONT];
 
-	if (a->r < 0)
-		return NULL;
-	if (!t->data)
-		t->begin = t->end = FRONT;
-	while (room - t->end < len)
-		room *= 2;
-	if (room > t->room) {
-		grown = realloc(t->data, room);
-		if (!grown) {
-			a->r = -ENOMEM;
-			return NULL;
-		}
-		t->data = grown;
-		t->room = room;
-	}
-	return t->data + t->end;
+	if (!a->text.len)
+		json_write(&a->text, front, FRONT);
 }
 
 void args_raw(struct args *a, const char *text, size_t len)
 {
-	char *to = args_room(a, len);
+	args_begin(a);
+	json_write(&a->text, text, len);
+}
 
-	if (!to)
-		return;
-	memcpy(to, text, len);
-	a->text.end += len;
+size_t args_length(const struct args *a)
+{
+	return a->text.len ? a->text.len - FRONT : 0;
+}
+
+const char *args_members(const struct args *a)
+{
+	return a->text.len ? a->text.data + FRONT : "";
 }
 
 /* A name of ours, and the comma before it. */
 void args_name(struct args *a, const char *name)
 {
-	size_t len = strlen(name);
-	char *to = args_room(a, len + 4), *from = to;
+	struct json_writer *w = &a->text;
 
-	if (!to)
-		return;
-	if (a->text.end > a->text.begin && to[-1] != '{')
-		*to++ = ',';
-	*to++ = '"';
-	to = mempcpy(to, name, len);
-	*to++ = '"';
-	*to++ = ':';
-	a->text.end += (size_t)(to - from);
-}
-
-/* How much from s on needs no escape. */
-static size_t plain_length(const char *s, size_t len)
-{
-	size_t n = 0;
-
-	while (n < len && (unsigned char)s[n] >= ' ' && (unsigned char)s[n] < 0x7f && s[n] != '"' &&
-		s[n] != '\\')
-		n++;
-	return n;
-}
-
-/* One character that is not plain. Returns its length. */
-static size_t args_character(struct args *a, const char *s, size_t len)
-{
-	unsigned char c = (unsigned char)*s;
-	unsigned point;
-	char text[8];
-	int n;
-
-	if (c < 0x80) {
-		n = c == '"' || c == '\\' ? snprintf(text, sizeof(text), "\\%c", c)
-					  : snprintf(text, sizeof(text), "\\u%04x", c);
-		args_raw(a, text, (size_t)n);
-		return 1;
-	}
-	n = printable_utf8(s, len, &point);
-	if (n > 0)
-		args_raw(a, s, (size_t)n);
-	else
-		args_raw(a, "\xef\xbf\xbd", 3);
-	return n > 0 ? (size_t)n : 1;
-}
-
-static void args_string(struct args *a, const char *s, size_t len)
-{
-	args_raw(a, "\"", 1);
-	while (len) {
-		size_t n = plain_length(s, len);
-
-		args_raw(a, s, n);
-		if (n < len)
-			n += args_character(a, s + n, len - n);
-		s += n;
-		len -= n;
-	}
-	args_raw(a, "\"", 1);
+	args_begin(a);
+	if (args_length(a) && w->data[w->len - 1] != '{')
+		json_write(w, ",", 1);
+	json_write(w, "\"", 1);
+	json_write(w, name, strlen(name));
+	json_write(w, "\":", 2);
 }
 
 void args_text(struct args *a, const char *name, const char *text)
@@ -124,15 +59,13 @@ void args_text(struct args *a, const char *name, const char *text)
 	if (!text)
 		return;
 	args_name(a, name);
-	args_string(a, text, strlen(text));
+	json_write_text(&a->text, text);
 }
 
 void args_int(struct args *a, const char *name, int64_t n)
 {
-	char text[24];
-
 	args_name(a, name);
-	args_raw(a, text, (size_t)snprintf(text, sizeof(text), "%" PRId64, n));
+	json_write_int(&a->text, n);
 }
 
 void args_true(struct args *a, const char *name, bool set)
@@ -151,20 +84,12 @@ void args_value(struct args *a, const void *value, size_t len)
 void args_bytes(struct args *a, const char *name, const void *value, size_t len)
 {
 	bool text = value_is_text(value, len);
-	char *to;
 
 	args_name(a, text ? name : "base64");
-	if (text) {
-		args_string(a, value, len);
-		return;
-	}
-	to = args_room(a, base64_length(len) + 2);
-	if (!to)
-		return;
-	to[0] = '"';
-	base64_encode(value, len, to + 1);
-	to[base64_length(len) + 1] = '"';
-	a->text.end += base64_length(len) + 2;
+	if (text)
+		json_write_lossy(&a->text, value, len);
+	else
+		json_write_base64(&a->text, value, len);
 }
 
 void args_names(struct args *a, const char *name, const char *const *names, size_t n)
@@ -174,7 +99,7 @@ void args_names(struct args *a, const char *name, const char *const *names, size
 	for (size_t i = 0; i < n; i++) {
 		if (i)
 			args_raw(a, ",", 1);
-		args_string(a, names[i], strlen(names[i]));
+		json_write_text(&a->text, names[i]);
 	}
 	args_raw(a, "]", 1);
 }
@@ -187,21 +112,26 @@ int args_message(struct args *a, const char *method, bool more, struct varlink_b
 	static const char last[] = "}}", last_more[] = "},\"more\":true}";
 	char *to;
 
-	if (front > FRONT)
-		a->r = -EINVAL;
 	/* With the text's NUL, which ends the message. */
 	args_raw(a, more ? last_more : last, more ? sizeof(last_more) : sizeof(last));
-	if (a->r < 0) {
-		varlink_buffer_fini(&a->text);
-		return a->r;
+	if (a->text.failed || front > FRONT) {
+		args_fini(a);
+		return front > FRONT ? -EINVAL : -ENOMEM;
 	}
-	a->text.begin -= front;
-	to = mempcpy(a->text.data + a->text.begin, begin, sizeof(begin) - 1);
+	to = mempcpy(a->text.data + FRONT - front, begin, sizeof(begin) - 1);
 	to = mempcpy(mempcpy(to, interface, prefix), method, name);
 	memcpy(to, middle, sizeof(middle) - 1);
-	*ret = a->text;
-	a->text = (struct varlink_buffer){ .data = NULL };
+	*ret = (struct varlink_buffer){ .data = a->text.data,
+		.begin = FRONT - front,
+		.end = a->text.len,
+		.room = a->text.room };
+	a->text = (struct json_writer){ .data = NULL };
 	return 0;
+}
+
+void args_fini(struct args *a)
+{
+	json_writer_fini(&a->text);
 }
 
 /* --- answers that need no tree */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/alone.h"
 #include "worker/connection.h"
-#include "worker/local.h"
 
-#include "common/json.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -179,21 +179,6 @@ static int open_files(struct elasticd *h)
 	return 0;
 }
 
-static int open_local(struct elasticd *h)
-{
-	int r;
-
-	local_start();
-	h->side = &side_local;
-	h->who.world_size = 1;
-	h->token = 1;
-	r = board_private(h);
-	if (r)
-		return r;
-	h->header = local_header();
-	return who_texts(h, "", "", "worker");
-}
-
 /* What the agent says goes; what it does not say is in the environment. */
 static int who_learn(struct elasticd *h, const json_t *hello)
 {
@@ -230,12 +215,11 @@ static int open_remote(struct elasticd *h, const char *socket)
 {
 	_cleanup_json_ json_t *hello = NULL;
 	const struct wait wait = { .timeout_ms = OPEN_TIMEOUT_MS };
-	const char *token = env_text("ELASTICD_TOKEN"), *share = env_text("ELASTICD_SHARE");
+	const char *token = env_text("ELASTICD_TOKEN");
 	struct args a = ARGS_EMPTY;
 	int r;
 
 	h->side = &side_remote;
-	h->shares = !share || strcmp(share, "0") != 0;
 	if (!token)
 		return fail(ELASTICD_INVALID_ARGUMENT,
 			"ELASTICD_TOKEN: expected one beside ELASTICD_WORKER_SOCKET, got nothing");
@@ -300,7 +284,7 @@ int elasticd_open(struct elasticd **ret)
 		return fail_memory();
 	r = open_files(h);
 	if (!r)
-		r = socket ? open_remote(h, socket) : open_local(h);
+		r = socket ? open_remote(h, socket) : alone_open(h);
 	if (r)
 		handle_free(h);
 	else

@@ -29,33 +29,6 @@ bool op_check(struct elasticd_op *op, char **ret_key)
 	return true;
 }
 
-static int one(struct elasticd *h, struct elasticd_op *op, const char *key, int timeout_ms)
-{
-	if (op->op == ELASTICD_PUT)
-		return h->side->put(h, key, op->value ? op->value : "", op->len, op->flags);
-	if (op->op == ELASTICD_DELETE)
-		return h->side->delete (h, key, &op->ret_deleted);
-	return h->side->get(h, key, timeout_ms, &op->ret_value, &op->ret_len);
-}
-
-int pipeline_singly(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms)
-{
-	int64_t end = clock_end(timeout_ms);
-
-	for (size_t i = 0; i < n; i++) {
-		_cleanup_free_ char *key = NULL;
-		int r;
-
-		if (ops[i].done || !op_check(&ops[i], &key))
-			continue;
-		r = one(h, &ops[i], key, clock_left(end, timeout_ms));
-		if (r == ELASTICD_INTERRUPTED)
-			return r;
-		op_end(&ops[i], r);
-	}
-	return 0;
-}
-
 int elasticd_pipeline(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms)
 {
 	int r;

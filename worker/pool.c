@@ -10,7 +10,7 @@ enum { POOL_IDLE_MAX = 64 }; /* more threads than that at once connect anew */
 
 static _Atomic(struct pool *) abandoned;
 
-static struct pool *pool_new(const struct elasticd *h)
+static struct pool *pool_new(void)
 {
 	struct pool *p = calloc(1, sizeof(*p));
 
@@ -20,7 +20,6 @@ static struct pool *pool_new(const struct elasticd *h)
 	pthread_cond_init(&p->left, NULL);
 	p->pid = process_id();
 	p->refs = 1;
-	atomic_init(&p->shares, h->shares);
 	TAILQ_INIT(&p->idle);
 	TAILQ_INIT(&p->busy);
 	TAILQ_INIT(&p->halted);
@@ -39,7 +38,6 @@ static void pool_free(struct pool *p)
 		shutdown(c->fd, SHUT_RDWR);
 		conn_free(c);
 	}
-	key_mirror_close(p->mirror);
 	pthread_cond_destroy(&p->left);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
@@ -56,7 +54,7 @@ struct pool *pool_of(struct elasticd *h)
 
 	if (p && pool_is_ours(p))
 		return p;
-	mine = pool_new(h);
+	mine = pool_new();
 	if (!mine)
 		return NULL;
 	if (!atomic_compare_exchange_strong(&h->pool, &p, mine)) {
@@ -166,8 +164,6 @@ void pool_add(struct pool *p, struct conn *c)
 {
 	pthread_mutex_lock(&p->lock);
 	TAILQ_INSERT_TAIL(&p->busy, c, entry);
-	/* It may be another agent that has answered at its path. */
-	p->mirror_looked_ms = -1;
 	if (p->closing)
 		shutdown(c->fd, SHUT_RDWR);
 	pthread_mutex_unlock(&p->lock);
@@ -223,7 +219,7 @@ void pool_end(struct pool *p, struct conn *c)
 	conn_give_back(p, c, true);
 }
 
-void pool_give_ring(struct pool *p, struct conn *c)
+void pool_give_idle(struct pool *p, struct conn *c)
 {
 	conn_give_back(p, c, false);
 }
@@ -301,7 +297,7 @@ bool pool_enter_for(struct pool *p, const struct varlink_buffer *call, bool *ret
 	return open;
 }
 
-struct conn *pool_take_ring(struct pool *p)
+struct conn *pool_take_idle(struct pool *p)
 {
 	struct conn *c = NULL;
 
@@ -309,8 +305,7 @@ struct conn *pool_take_ring(struct pool *p)
 	/* Those that are busy when it is closed are ended then, and this one would not be. */
 	if (!p->closing)
 		TAILQ_FOREACH (c, &p->idle, entry)
-			if (c->share.ring.memory && !ring_closed(&c->share.ring) &&
-				!conn_hung_up(c))
+			if (!conn_ended(c))
 				break;
 	if (c) {
 		TAILQ_REMOVE(&p->idle, c, entry);

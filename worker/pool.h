@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What pool.c, connection.c, calls.c, share.c, share_mirror.c and writer.c share; of others only
- * remote.c includes this. */
+/* What pool.c, connection.c, calls.c and writer.c share; of others only remote.c includes this. */
 
-#include "common/varlink_frame.h"
+#include "common/varlink/frame.h"
 #include "worker/connection.h"
-#include "worker/share.h"
 #include "worker/writer.h"
 
 #include <pthread.h>
@@ -17,7 +15,6 @@ struct conn {
 	struct pool *pool;
 	int fd;
 	struct varlink_frame in;
-	struct share share;
 	bool greeted;  /* the answer to its Hello has come */
 	size_t unsent; /* of the call's bytes, the last ones */
 	/* Of a halted one: the call that a signal has ended, by whom, and how long it may be. Of
@@ -37,12 +34,7 @@ struct pool {
 	int refs, users, n_idle, n_halted;
 	bool closing;
 	struct conns idle, busy, halted;
-	struct pool *next;  /* of those that a child has left alone */
-	atomic_bool shares; /* the agent is asked for memory */
-	/* What share_mirror.c keeps. */
-	struct key_mirror_reader *mirror;
-	uint64_t mirror_number, mirror_file;
-	int64_t mirror_looked_ms; /* when its agent was looked for; -1: is to be now */
+	struct pool *next; /* of those that a child has left alone */
 	struct writer writer;
 };
 
@@ -54,6 +46,7 @@ struct deadline {
 	bool begun;		   /* there was a first wait */
 	bool from_last;		   /* it is so long from the last byte that went or came */
 	const struct conn *beside; /* -EOWNERDEAD once this one has ended */
+	bool endless;		   /* -EDEADLK once nobody can end it */
 };
 
 /* Whether some writes have no answer yet. */
@@ -79,11 +72,10 @@ bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *w
 /* The call is over and nothing is left to be read: gives the connection back, and leaves. */
 void pool_end(struct pool *p, struct conn *c);
 bool pool_closing(struct pool *p);
-/* One that is free and has a ring, now busy; NULL where there is none, or the handle is being
- * closed. */
-struct conn *pool_take_ring(struct pool *p);
+/* A free one, now busy; NULL where there is none, or the handle is being closed. */
+struct conn *pool_take_idle(struct pool *p);
 /* Gives it back, by one who does not leave yet. */
-void pool_give_ring(struct pool *p, struct conn *c);
+void pool_give_idle(struct pool *p, struct conn *c);
 /* A new connection, busy. */
 void pool_add(struct pool *p, struct conn *c);
 /* Keeps a busy connection until the same call is made again. */
@@ -92,29 +84,19 @@ int pool_halt(struct pool *p, struct conn *c, const struct varlink_buffer *call,
 /* --- connection.c */
 
 struct deadline deadline_of(const struct elasticd *h, struct wait wait);
-/* Connects, waiting while the agent's queue is full. 0 and a connection that is in no list;
- * -EAGAIN, -ETIMEDOUT, -EINTR, -ECONNRESET (the pool is closing), or another negative errno with
- * err set. */
+/* Connects, waiting while the agent's queue is full; path NULL: to the process's own agent. 0 and a
+ * connection that is in no list; -EAGAIN, -ETIMEDOUT, -EINTR, -ECONNRESET (the pool is closing), or
+ * another negative errno with err set. */
 _must_check_ int conn_new(struct pool *p, const char *path, const struct deadline *d,
 	struct conn **ret, struct error *err);
 void conn_free(struct conn *c);
-/* Whether the agent has; what it said before may still be there. */
-bool conn_hung_up(const struct conn *c);
-/* Something went or came. */
-void deadline_progress(struct deadline *d);
-/* How long the next wait may be, as poll() takes it: the first of a call has the whole time. 0 or
- * -ETIMEDOUT. */
-_must_check_ int deadline_left(struct deadline *d, int *ret_ms);
 /* Sends b; c->unsent says how much of it did not go. 0 or a negative errno. */
 _must_check_ int conn_send(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
 /* The last c->unsent bytes of b. */
 _must_check_ int conn_send_rest(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
-/* Until there is something to be read from its socket. 0; -EAGAIN after a signal that ends nothing;
- * -ETIMEDOUT, -EINTR, -EOWNERDEAD or another negative errno. */
-_must_check_ int conn_await_answer(const struct conn *c, struct deadline *d);
-/* The next message that has come: 1; 0: none, or a negative errno. */
-_must_check_ int conn_next(struct conn *c, char **ret, size_t *ret_len);
-/* The next message, NUL-ended, borrowed until the next call. 0, -ETIMEDOUT, -EINTR, -ECONNRESET,
- * -ESTALE (the same, and the agent has taken nothing of the call), -EOWNERDEAD or another negative
+/* Reads its socket once, without waiting. 1: something has come; 0; -ECONNRESET or another negative
  * errno. */
+_must_check_ int conn_read(struct conn *c);
+/* The next message, NUL-ended, borrowed until the next call. 0, -ETIMEDOUT, -EINTR, -ECONNRESET,
+ * -EOWNERDEAD or another negative errno. */
 _must_check_ int conn_receive(struct conn *c, struct deadline *d, char **ret, size_t *ret_len);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps while a notice of preemption, or an error of the group, is up; see common/board.h for what
- * makes sure that a task and the agent do not both miss what the other one wrote.
+ * Steps while a notice of preemption, or an error of the group, is up; see common/base/board.h for
+ * what makes sure that a task and the agent do not both miss what the other one wrote.
  */
 #include "worker/private.h"
 

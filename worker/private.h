@@ -14,28 +14,26 @@
  *   pool.c        which connections there are, and who has them
  *   connection.c  one connection to the agent, and how one waits for an answer
  *   calls.c       calls and streams on them
- *   share.c, share_mirror.c  memory that they share with the agent, instead of the socket
  *   writer.c      writes that are not waited for
  *   message.c     parameters of calls, plain answers, and errors in answers
  *   process.c     whether this is still the process that it was
  *   remote.c, remote_group.c, remote_stream.c, remote_preempt.c, remote_pipeline.c  the calls of
  *                 io.elasticd.Worker
- *   local.c, local_kv.c, local_watch.c, local_group.c, local_preempt.c  a group of one, within the
- *                 process
+ *   alone.c       the agent that a program starts which nobody supervises
  *   errorfile.c, logline.c   files that need no agent
  *   queue.c, work.c  the work queue: checks, asks the side behind it; queue.h has what they share
  *   answer.c      answers of which there are many, read in place
  *   remote_queue.c, remote_queue_answer.c, remote_work.c, control.c  the calls of io.elasticd.Queue
- *   local_queue.c, local_queue_wait.c, local_work.c, local_call.c  a queue within the process
  *
  * The library lives in processes that are not its own: it starts no thread, handles no signal,
- * writes to no standard stream, and keeps no lock that a child of fork() could find taken.
+ * writes to no standard stream, leaves the process no child, and keeps no lock that a child of
+ * fork() could find taken.
  */
 
-#include "common/board.h"
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/status.h"
+#include "common/base/board.h"
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
+#include "common/base/status.h"
 #include "worker/elasticd.h"
 
 #include <jansson.h>
@@ -101,7 +99,7 @@ struct side {
 	int (*notify)(struct elasticd *h, const char *reason, int64_t grace_ms);
 	const struct queue_side *queue;
 };
-extern const struct side side_remote, side_local;
+extern const struct side side_remote;
 
 struct elasticd {
 	/* What beat and its like touch: the board's, or private memory without one. */
@@ -115,8 +113,9 @@ struct elasticd {
 	struct who who;
 	void *board; /* mapped, BOARD_BYTES; or private, owned */
 	bool board_mapped;
-	char *socket, *token_text;   /* NULL: local */
-	bool control;		     /* the socket is elasticd's: this is no task */
+	char *socket, *token_text; /* NULL: alone */
+	bool control;		   /* the socket is elasticd's: this is no task */
+	bool alone; /* nobody supervises it: the agent is the process's own (alone.h) */
 	char *log_file, *error_file; /* NULL: none */
 	_Atomic int log_fd;	     /* -1: not open yet */
 	atomic_bool log_cut;	     /* its last line was not written to its end */
@@ -124,9 +123,6 @@ struct elasticd {
 	atomic_bool interruptible;   /* signals end calls that do not wait, too */
 	_Atomic int exit_code;	     /* with which to leave on a notice */
 	int silence_ms;		     /* so long the agent may keep such a call waiting */
-	bool shares;		     /* memory with the agent */
-	bool closing;		     /* of the local side, under its lock */
-	int users;		     /* likewise: threads that wait */
 };
 
 /* --- failure.c: each returns its status */
@@ -142,6 +138,8 @@ struct queue_failure_text {
 };
 int fail_queue(const struct queue_failure_text *q);
 int fail_memory(void);
+/* A wait that nobody can end. */
+int fail_single(void);
 /* The status of a negative errno, with err's text. */
 int fail_errno(int r, const struct error *err);
 
@@ -199,10 +197,6 @@ int board_private(struct elasticd *h);
 
 int errorfile_write(const struct elasticd *h, const char *message, const char *traceback);
 
-/* --- local.c: before the first use of the local side */
-
-void local_start(void);
-
 /* --- api.c */
 
 /* INVALID_ARGUMENT where text is NULL, too long, or not UTF-8. */
@@ -220,8 +214,6 @@ int check_put(const void *value, size_t len, int flags);
 void op_end(struct elasticd_op *op, int status);
 /* Whether it can be made; ret_key is owned. Otherwise it has ended. */
 bool op_check(struct elasticd_op *op, char **ret_key);
-/* One after the other, each as a call of its own. */
-int pipeline_singly(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms);
 
 /* An owned copy; NULL without memory. */
 struct elasticd_error *error_new(int code, const char *message, const char *task, bool reported);

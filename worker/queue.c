@@ -2,7 +2,7 @@
 /* The coordinator's side of the work queue: checks, and asks the side behind it. */
 #include "worker/queue.h"
 
-#include "common/duration.h"
+#include "common/text/duration.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 /* What the files of the work queue share; nobody else includes this. */
 
-#include "common/queue.h"
+#include "common/queue/queue.h"
 #include "worker/private.h"
 
 struct elasticd_queue {
@@ -65,7 +65,7 @@ struct queue_side {
 	bool (*work_under_way)(const struct elasticd_work *w);
 	bool (*work_cancelled)(struct elasticd_work *w);
 };
-extern const struct queue_side queue_remote, queue_local;
+extern const struct queue_side queue_remote;
 
 /* --- work.c */
 

@@ -3,7 +3,7 @@
 #include "worker/pool.h"
 #include "worker/queue.h"
 
-#include "common/json.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <string.h>
@@ -43,7 +43,7 @@ void args_get(struct args *a, const char *key, int timeout_ms)
 
 static int remote_put(struct elasticd *h, const char *key, const void *value, size_t len, int flags)
 {
-	struct pool *p = flags & ELASTICD_NOWAIT ? pool_of(h) : NULL;
+	struct pool *p = flags & ELASTICD_NOWAIT && !h->control ? pool_of(h) : NULL;
 	struct args a = ARGS_EMPTY;
 	int r = p ? writer_put(h, p, key, value, len, flags) : -1;
 
@@ -51,20 +51,6 @@ static int remote_put(struct elasticd *h, const char *key, const void *value, si
 		return r;
 	args_put(&a, key, value, len, flags);
 	return remote_call(h, "Put", &a, WAIT_PROMPT, NULL);
-}
-
-/* From the mirror; nothing of h is touched once it was found. 1; 0: it has to be asked; -ENOMEM. */
-static int get_shown(struct elasticd *h, const char *key, void **ret, size_t *ret_len)
-{
-	struct pool *p = pool_of(h);
-	char value[KEY_MIRROR_ENTRY_MAX];
-	size_t len;
-	int r = p ? share_get(h, p, key, value, &len) : 0;
-
-	if (r <= 0)
-		return 0;
-	r = value_copy(value, len, ret, ret_len);
-	return r < 0 ? r : 1;
 }
 
 static int remote_get(
@@ -82,9 +68,6 @@ static int remote_get(
 		r = writer_get(h, p, key, timeout_ms, ret, ret_len, &found);
 	if (r || found)
 		return r;
-	r = get_shown(h, key, ret, ret_len);
-	if (r)
-		return r < 0 ? fail_memory() : 0;
 	args_get(&a, key, timeout_ms);
 	r = remote_ask(h, "Get", &a, WAIT_CALL(timeout_ms), &taker, &answer);
 	if (r)

@@ -5,6 +5,7 @@
  * its time lasts, where that does no harm: because it has not been sent, because made twice it is
  * as made once, or because the agent knows it by a number (`once`).
  */
+#include "worker/alone.h"
 #include "worker/remote_queue.h"
 
 #include <errno.h>
@@ -25,19 +26,21 @@ static _Thread_local struct {
 	int64_t number; /* 0: there is none */
 } numbered;
 
-static uint64_t key_of(const struct varlink_buffer *b)
+static uint64_t key_of(const struct args *a)
 {
 	uint64_t key = UINT64_C(14695981039346656037) ^ (uint64_t)getpid();
 
-	for (size_t i = b->begin; i < b->end; i++)
-		key = (key ^ (unsigned char)b->data[i]) * UINT64_C(1099511628211);
+	const char *text = args_members(a);
+
+	for (size_t i = 0; i < args_length(a); i++)
+		key = (key ^ (unsigned char)text[i]) * UINT64_C(1099511628211);
 	return key;
 }
 
 /* What goes on has the number that it had. A status. */
 static int number_of(const struct asking *k, int64_t *ret)
 {
-	uint64_t key = key_of(&k->a->text), n;
+	uint64_t key = key_of(k->a), n;
 
 	if (!numbered.number || numbered.key != key) {
 		if (getrandom(&n, sizeof(n), 0) != (ssize_t)sizeof(n))
@@ -76,7 +79,7 @@ static int ask_once(struct elasticd *h, const struct asking *k, struct args *a, 
 	int timeout_ms, int *ret_lost)
 {
 	struct wait wait = k->limit ? WAIT_CALL(timeout_ms) : WAIT_PROMPT;
-	size_t len = varlink_buffer_len(&a->text);
+	size_t len = args_length(a);
 
 	if (number)
 		args_int(a, "once", number);
@@ -85,7 +88,8 @@ static int ask_once(struct elasticd *h, const struct asking *k, struct args *a, 
 	if (k->limit) {
 		wait.resumes = true;
 		wait.beside = k->beside;
-		wait.tail = varlink_buffer_len(&a->text) - len + sizeof("}}");
+		wait.endless = h->alone && k->endless && timeout_ms < 0;
+		wait.tail = args_length(a) - len + sizeof("}}");
 	}
 	wait.ret_lost = ret_lost;
 	return take_answer(h, k, a, wait);
@@ -112,7 +116,6 @@ static bool is_worth_another(const struct asking *k, struct patience *p, int los
 
 static int ask_outside(struct elasticd *h, const struct asking *k)
 {
-	const struct varlink_buffer *text = &k->a->text;
 	struct patience p = { .end = k->limit ? clock_end(k->timeout_ms) : -1 };
 	int64_t number = 0, began;
 	int r = 0, lost, timeout_ms = k->timeout_ms;
@@ -122,7 +125,7 @@ static int ask_outside(struct elasticd *h, const struct asking *k)
 	while (r == 0) {
 		struct args a = ARGS_EMPTY;
 
-		args_raw(&a, text->data + text->begin, varlink_buffer_len(text));
+		args_raw(&a, args_members(k->a), args_length(k->a));
 		began = clock_ms();
 		lost = 0;
 		r = ask_once(h, k, &a, number, timeout_ms, &lost);
@@ -136,13 +139,25 @@ static int ask_outside(struct elasticd *h, const struct asking *k)
 	return r;
 }
 
+/* Nobody can end a wait where there is nobody else: then it is to be over already. */
+static int ask_alone(struct elasticd *h, const struct asking *k)
+{
+	/* Of one who has a task the agent knows what waits for it. */
+	bool single = k->endless && k->timeout_ms < 0 && work_lease(h) < 0 && alone_single();
+	int r = ask_once(h, k, k->a, 0, single ? 0 : k->timeout_ms, NULL);
+
+	return single && r == ELASTICD_DEADLINE_EXCEEDED ? fail_single() : r;
+}
+
 int remote_asking(struct elasticd *h, const struct asking *k)
 {
 	int r;
 
+	if (h->alone)
+		return ask_alone(h, k);
 	if (!h->control)
 		return ask_once(h, k, k->a, 0, k->timeout_ms, NULL);
-	r = k->a->r < 0 ? fail_memory() : ask_outside(h, k);
-	varlink_buffer_fini(&k->a->text);
+	r = k->a->text.failed ? fail_memory() : ask_outside(h, k);
+	args_fini(k->a);
 	return r;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/remote.h"
 
-#include "common/json.h"
+#include "common/text/json.h"
 
 #include <string.h>
 

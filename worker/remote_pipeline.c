@@ -6,7 +6,7 @@
  */
 #include "worker/remote.h"
 
-#include "common/json.h"
+#include "common/text/json.h"
 
 enum { PIECE_CALLS = 64, PIECE_BYTES = 64 << 10 };
 

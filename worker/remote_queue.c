@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A coordinator's calls of io.elasticd.Queue: many tasks go in few messages. */
 #include "worker/remote_queue.h"
+#include "worker/alone.h"
 
-#include "common/json.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -74,7 +75,8 @@ static int ask_queue(struct elasticd_queue *q, const char *method, struct args *
 					   .timeout_ms = timeout_ms,
 					   .t = t,
 					   .beside = keep_of(q),
-					   .repeats = true });
+					   .repeats = true,
+					   .endless = true });
 }
 
 /* The same for what is told its error. */
@@ -88,7 +90,8 @@ static int ask_numbered(struct elasticd_queue *q, const char *method, struct arg
 					   .t = t,
 					   .beside = keep_of(q),
 					   .repeats = true,
-					   .once = true });
+					   .once = true,
+					   .endless = strcmp(limit, "wait_ms") != 0 });
 }
 
 /* What does not wait. */
@@ -185,17 +188,17 @@ static void args_task(struct args *a, const struct elasticd_new_task *t)
 /* As many as fit into one message, one at least. Returns how many. */
 static size_t args_tasks(struct args *a, const struct elasticd_new_task *tasks, size_t n)
 {
-	size_t i, first = varlink_buffer_len(&a->text);
+	size_t i, first = args_length(a);
 
 	args_name(a, "tasks");
-	for (i = 0; i < n && i < PIECE_TASKS && a->r == 0; i++) {
-		size_t end = a->text.end;
+	for (i = 0; i < n && i < PIECE_TASKS && !a->text.failed; i++) {
+		size_t end = a->text.len;
 
 		args_raw(a, i ? ",{" : "[{", 2);
 		args_task(a, &tasks[i]);
 		args_raw(a, "}", 1);
-		if (i && varlink_buffer_len(&a->text) - first > PIECE_BYTES) {
-			a->text.end = end;
+		if (i && args_length(a) - first > PIECE_BYTES) {
+			a->text.len = end;
 			break;
 		}
 	}
@@ -435,6 +438,8 @@ static int fetch_any(struct elasticd_queue *q, const int64_t *tasks, size_t n, i
 			if (r != ELASTICD_DEADLINE_EXCEEDED)
 				return r;
 		}
+		if (timeout_ms < 0 && q->h->alone && alone_single())
+			return fail_single();
 	} while (timeout_ms < 0 || clock_ms() < end);
 	return r;
 }

@@ -35,6 +35,7 @@ struct asking {
 	const struct conn *beside;
 	bool repeats; /* made twice, it is as made once */
 	bool once;    /* so it is with a number */
+	bool endless; /* without a limit it waits for others, however long that is */
 };
 /* A status. */
 int remote_asking(struct elasticd *h, const struct asking *k);

@@ -2,8 +2,8 @@
 /* What the answers of io.elasticd.Queue say. */
 #include "worker/remote_queue.h"
 
-#include "common/base64.h"
-#include "common/json.h"
+#include "common/text/base64.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #include "worker/remote.h"
 
-#include "common/json.h"
+#include "common/text/json.h"
 
 #include <string.h>
 

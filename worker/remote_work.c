@@ -4,9 +4,10 @@
  * An answer that a signal has kept from being read is read by the next call. In a child of fork()
  * the descriptor is its parent's: it begins anew there.
  */
+#include "worker/alone.h"
 #include "worker/remote_queue.h"
 
-#include "common/json.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <string.h>
@@ -222,6 +223,11 @@ static int place_ask(struct elasticd_work *w, bool again, struct wait wait, stru
 	*got = (struct taken_work){ .place = p };
 	r = remote_call_on(w->h, p->pool, &p->conn, &p->call, again, wait, &taker, &in);
 	*ret_answered = r == 0 || in.message;
+	/* Nobody is left who could submit anything. */
+	if (r == ELASTICD_FAILED_PRECONDITION && !*ret_answered && wait.endless) {
+		*ret_closed = true;
+		return 0;
+	}
 	/* Until then it may be what is sent again. */
 	if (*ret_answered)
 		item_drop(p);
@@ -234,6 +240,15 @@ static int place_ask(struct elasticd_work *w, bool again, struct wait wait, stru
 	if (e < 0)
 		return came_badly(p, e);
 	return r;
+}
+
+/* For what comes next. */
+static struct wait wait_next(const struct elasticd_work *w, int timeout_ms)
+{
+	struct wait wait = WAIT_CALL(timeout_ms);
+
+	wait.endless = w->h->alone && timeout_ms < 0;
+	return wait;
 }
 
 /* What came, as the place's item. */
@@ -271,7 +286,7 @@ static int work_send(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
 	atomic_store(&p->seen, board_word(w));
 	do {
 		had = p->conn != NULL;
-		r = place_ask(w, false, WAIT_CALL(timeout_ms), &got, ret_closed, &answered);
+		r = place_ask(w, false, wait_next(w, timeout_ms), &got, ret_closed, &answered);
 	} while (place_stale(p, had, r, answered));
 	pending_set(p, !answered && p->conn ? PENDING_WORK : PENDING_NOTHING);
 	return r || *ret_closed ? r : place_take(w, &got);
@@ -302,7 +317,7 @@ static void answered_came(struct elasticd_work *w, int r, bool answered, bool ne
 /* The rest of what was sent before. *ret_late: it waited for as long as it was to then. */
 static int pending_read(struct elasticd_work *w, int timeout_ms, bool *ret_closed, bool *ret_late)
 {
-	struct wait wait = { .timeout_ms = timeout_ms, .interruptible = true };
+	struct wait wait = wait_next(w, timeout_ms);
 	struct place *p = w->place;
 	bool answered = false, both = p->pending == PENDING_BOTH;
 	struct taken_work got = { .place = p };
@@ -326,7 +341,7 @@ bool remote_work_under_way(const struct elasticd_work *w)
 	return p->pending == PENDING_BOTH;
 }
 
-int remote_work_next(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
+static int work_next(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
 {
 	struct place *p = w->place;
 	int64_t end = clock_end(timeout_ms), left;
@@ -355,7 +370,7 @@ static void args_cut(struct args *a, const char *name, const char *text, size_t 
 	}
 	cut = malloc(max + 1);
 	if (!cut) {
-		a->r = -ENOMEM;
+		a->text.failed = true;
 		return;
 	}
 	text_cut(cut, max + 1, text);
@@ -404,13 +419,13 @@ static int answer_send(struct elasticd_work *w, const struct verdict *v, bool ne
 		return fail_memory();
 	if (next)
 		atomic_store(&p->seen, board_word(w));
-	r = place_ask(
-		w, false, next ? WAIT_CALL(timeout_ms) : WAIT_PROMPT, got, ret_closed, &answered);
+	r = place_ask(w, false, next ? wait_next(w, timeout_ms) : WAIT_PROMPT, got, ret_closed,
+		&answered);
 	answered_came(w, r, answered, next);
 	return r;
 }
 
-int remote_work_answer(struct elasticd_work *w, const struct verdict *v, bool next, int timeout_ms,
+static int work_answer(struct elasticd_work *w, const struct verdict *v, bool next, int timeout_ms,
 	bool *ret_closed)
 {
 	struct place *p = w->place;
@@ -420,10 +435,42 @@ int remote_work_answer(struct elasticd_work *w, const struct verdict *v, bool ne
 
 	if (p->pending == PENDING_ANSWER) {
 		r = pending_read(w, -1, ret_closed, &late);
-		return r || !next ? r : remote_work_next(w, timeout_ms, ret_closed);
+		return r || !next ? r : work_next(w, timeout_ms, ret_closed);
 	}
 	r = answer_send(w, v, next, timeout_ms, &got, ret_closed);
 	return r || *ret_closed ? r : place_take(w, &got);
+}
+
+/* --- outside elasticd, where nobody else is, what is not there by now never comes */
+
+static bool is_last(const struct elasticd_work *w, int timeout_ms)
+{
+	return w->h->alone && timeout_ms < 0 && alone_single();
+}
+
+static int last_came(int r, bool last, bool *ret_closed)
+{
+	if (!last || r != ELASTICD_DEADLINE_EXCEEDED)
+		return r;
+	*ret_closed = true;
+	return 0;
+}
+
+int remote_work_next(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
+{
+	bool last = is_last(w, timeout_ms);
+	int r = work_next(w, last ? 0 : timeout_ms, ret_closed);
+
+	return last_came(r, last, ret_closed);
+}
+
+int remote_work_answer(struct elasticd_work *w, const struct verdict *v, bool next, int timeout_ms,
+	bool *ret_closed)
+{
+	bool last = next && is_last(w, timeout_ms);
+	int r = work_answer(w, v, next, last ? 0 : timeout_ms, ret_closed);
+
+	return last_came(r, last, ret_closed);
 }
 
 /* --- cancellation */
@@ -476,7 +523,7 @@ static bool is_news(struct elasticd_work *w, uint64_t *ret_word)
 	int64_t now;
 
 	*ret_word = board_word(w);
-	if (w->h->board_mapped)
+	if (w->h->board_mapped || w->h->alone)
 		return *ret_word != atomic_load(&p->seen);
 	now = clock_ms();
 	if (now < atomic_load(&p->look_at))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The library, and what it takes from common/, compiled again so that it can be loaded anywhere.
 worker_SRC := \
+	worker/alone.c \
 	worker/answer.c \
 	worker/control.c \
 	worker/queue.c \
@@ -10,45 +11,18 @@ worker_SRC := \
 	worker/remote_queue.c \
 	worker/remote_queue_answer.c \
 	worker/remote_work.c \
-	worker/local_call.c \
-	worker/local_queue.c \
-	worker/local_queue_wait.c \
-	worker/local_work.c \
-	common/paths.c \
-	common/private_dir.c \
-	common/user_name.c \
-	common/queue.c \
-	common/queue_blame.c \
-	common/queue_bytes.c \
-	common/queue_call.c \
-	common/queue_cancel.c \
-	common/queue_death.c \
-	common/queue_due.c \
-	common/queue_fetch.c \
-	common/queue_index.c \
-	common/queue_lease.c \
-	common/queue_name.c \
-	common/queue_next.c \
-	common/queue_resource.c \
-	common/queue_restore.c \
-	common/queue_submit.c \
-	common/queue_task.c \
-	common/queue_worker.c \
+	common/base/paths.c \
+	common/base/private_dir.c \
+	common/base/user_name.c \
 	worker/api.c \
 	worker/beat.c \
 	worker/calls.c \
 	worker/connection.c \
 	worker/errorfile.c \
 	worker/failure.c \
-	worker/local.c \
-	worker/local_group.c \
-	worker/local_kv.c \
-	worker/local_preempt.c \
-	worker/local_watch.c \
 	worker/logline.c \
 	worker/message.c \
 	worker/open.c \
-	worker/packed.c \
 	worker/pipeline.c \
 	worker/pool.c \
 	worker/preempt.c \
@@ -58,19 +32,15 @@ worker_SRC := \
 	worker/remote_pipeline.c \
 	worker/remote_preempt.c \
 	worker/remote_stream.c \
-	worker/share.c \
-	worker/share_mirror.c \
 	worker/value.c \
-	common/base64.c \
-	common/error.c \
-	common/file.c \
-	common/flat.c \
-	common/json.c \
-	common/memory_file.c \
-	common/key_mirror.c \
-	common/printable.c \
-	common/ring.c \
-	common/status.c \
-	common/varlink_frame.c \
-	common/varlink_message.c \
-	common/varlink_socket.c
+	common/text/base64.c \
+	common/base/error.c \
+	common/base/file.c \
+	common/text/json_scan.c \
+	common/text/json_writer.c \
+	common/text/json.c \
+	common/base/printable.c \
+	common/base/status.c \
+	common/varlink/frame.c \
+	common/varlink/message.c \
+	common/varlink/socket.c

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/private.h"
 
-#include "common/base64.h"
-#include "common/json.h"
-#include "common/printable.h"
+#include "common/base/printable.h"
+#include "common/text/base64.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <string.h>

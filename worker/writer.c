@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 
 enum {
@@ -57,7 +56,7 @@ static void writer_leave(struct pool *p)
 	struct writer *w = &p->writer;
 
 	if (w->conn && !pool_writes(p)) {
-		pool_give_ring(p, w->conn);
+		pool_give_idle(p, w->conn);
 		w->conn = NULL;
 	}
 	sem_post(&w->lock);
@@ -93,7 +92,7 @@ static void write_drop(struct write *s)
 /* The oldest. */
 static void write_over(struct writer *w)
 {
-	w->answers -= write_at(w, 0)->answer;
+	w->cost -= write_at(w, 0)->cost;
 	write_drop(write_at(w, 0));
 	w->first = (w->first + 1) % WRITES_MOST;
 	n_set(w, n_writes(w) - 1);
@@ -124,16 +123,15 @@ static int answer_take(struct writer *w, char *text, size_t len)
 /* Those that have come. 0 or a negative errno. */
 static int answers_take(struct writer *w)
 {
-	struct deadline none = { .end = -1 };
 	int r = 1;
 
 	while (r > 0 && n_writes(w)) {
 		char *text;
 		size_t len;
 
-		r = conn_next(w->conn, &text, &len);
+		r = varlink_frame_next(&w->conn->in, &text, &len);
 		if (r == 0)
-			r = share_take(w->conn, &none);
+			r = conn_read(w->conn);
 		else if (r > 0)
 			r = answer_take(w, text, len) < 0 ? -EBADMSG : 1;
 	}
@@ -152,29 +150,6 @@ static void writer_lose(struct pool *p)
 	w->conn = NULL;
 }
 
-/* An answer that was too long for the ring has gone over the socket. Whether later ones go there,
- * too, is not known here, so the agent is told that this was all, and hangs up when it has done it.
- * 0 or a negative errno. */
-static int writer_drain(struct pool *p, struct deadline *d)
-{
-	struct conn *c = p->writer.conn;
-	char data[4096];
-	ssize_t n = 1;
-	int r = 0;
-
-	shutdown(c->fd, SHUT_WR);
-	while (n) {
-		r = conn_await_answer(c, d);
-		if (r < 0 && r != -EAGAIN)
-			return r;
-		n = recv(c->fd, data, sizeof(data), MSG_DONTWAIT);
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			return -errno;
-	}
-	writer_lose(p);
-	return 0;
-}
-
 /* Waits until no more than most have no answer. 0 or a negative errno. */
 static int writer_await(struct pool *p, unsigned most, struct deadline *d)
 {
@@ -185,14 +160,10 @@ static int writer_await(struct pool *p, unsigned most, struct deadline *d)
 		char *text;
 		size_t len;
 
-		if (!w->conn->share.by_ring)
-			return writer_drain(p, d);
 		r = conn_receive(w->conn, d, &text, &len);
 		if (r == 0)
 			r = answer_take(w, text, len);
 	}
-	if (r == -EINTR || r == -ETIMEDOUT)
-		ring_runs(&w->conn->share.ring);
 	return r;
 }
 
@@ -250,28 +221,13 @@ static int no_lock(struct pool *p, int r)
 
 /* --- put */
 
-static bool has_room(const struct writer *w, size_t len, size_t answer)
+static bool has_room(const struct writer *w, size_t cost)
 {
-	int room = ring_room(&w->conn->share.ring);
-
-	return n_writes(w) < WRITES_MOST && w->answers + answer <= RING_BYTES && room >= 0 &&
-	       (size_t)room >= len && w->conn->share.by_ring;
-}
-
-static bool writer_begin(struct pool *p)
-{
-	struct writer *w = &p->writer;
-
-	w->conn = pool_take_ring(p);
-	if (!w->conn)
-		return false;
-	w->conn->share.by_ring = true;
-	w->rung = false;
-	return true;
+	return n_writes(w) < WRITES_MOST && w->cost + cost <= WRITER_BYTES;
 }
 
 /* Makes room where that is a matter of waiting. A status, or ORDINARY. */
-static int writer_ready(struct pool *p, size_t len, size_t answer, struct deadline *d)
+static int writer_ready(struct pool *p, size_t cost, struct deadline *d)
 {
 	struct writer *w = &p->writer;
 	int r = w->conn ? answers_take(w) : 0;
@@ -281,49 +237,35 @@ static int writer_ready(struct pool *p, size_t len, size_t answer, struct deadli
 	r = writer_tell(p);
 	if (r)
 		return r;
-	if (len > RING_BYTES || answer > RING_BYTES || (!w->conn && !writer_begin(p)))
+	if (cost > WRITER_BYTES)
 		return ORDINARY;
-	while (!has_room(w, len, answer) || ring_closed(&w->conn->share.ring)) {
-		if (!n_writes(w))
-			return ORDINARY;
+	while (w->conn && !has_room(w, cost)) {
 		r = writer_failed(p, writer_await(p, n_writes(w) / 2, d), d, true);
 		if (r == 0)
 			r = writer_tell(p);
-		if (r || !w->conn)
-			return r ? r : ORDINARY;
+		if (r)
+			return r;
 	}
-	return 0;
+	if (!w->conn)
+		w->conn = pool_take_idle(p);
+	return w->conn ? 0 : ORDINARY;
 }
 
-/* The agent has been told to look by a bell that it has not heard yet. */
-static bool bell_under_way(const struct writer *w)
+/* All of it, or nothing. 0 or a negative errno. */
+static int writer_send(struct writer *w, const struct varlink_buffer *b, struct deadline *d)
 {
-	int room = ring_room(&w->conn->share.ring);
+	int r = conn_send(w->conn, b, d);
 
-	return w->rung && room >= 0 && RING_BYTES - (size_t)room > w->since_bell;
-}
-
-/* 0 or a negative errno. */
-static int writer_send(struct writer *w, const struct varlink_buffer *b)
-{
-	size_t len = varlink_buffer_len(b);
-	struct share *s = &w->conn->share;
-	int r = ring_write(&s->ring, b->data + b->begin, len);
-
-	if (r < 0)
-		return r;
-	s->asked = len;
-	w->since_bell += len;
-	if (!ring_bell_due(&s->ring) || bell_under_way(w))
-		return 0;
-	w->rung = true;
-	w->since_bell = 0;
-	return share_bell(w->conn);
+	if (r == -EINTR && w->conn->unsent < varlink_buffer_len(b)) {
+		d->interruptible = false;
+		r = conn_send_rest(w->conn, b, d);
+	}
+	return r;
 }
 
 /* The place of the next one, filled in; NULL without memory. */
 static struct write *write_fill(
-	struct writer *w, const char *key, const void *value, size_t len, size_t answer)
+	struct writer *w, const char *key, const void *value, size_t len, size_t cost)
 {
 	struct write *s = write_at(w, n_writes(w));
 	size_t key_len = strlen(key), room = key_len + 1 + len;
@@ -339,7 +281,7 @@ static struct write *write_fill(
 	memcpy(mempcpy(s->data, key, key_len + 1), value, len);
 	s->key_len = key_len;
 	s->len = len;
-	s->answer = answer;
+	s->cost = cost;
 	return s;
 }
 
@@ -347,23 +289,21 @@ static struct write *write_fill(
 static int put_locked(struct pool *p, const struct varlink_buffer *b, const char *key,
 	const void *value, size_t len, struct deadline *d)
 {
-	size_t answer = ANSWER_BYTES + ESCAPED * strlen(key);
+	size_t cost = varlink_buffer_len(b) + ANSWER_BYTES + ESCAPED * strlen(key);
 	struct writer *w = &p->writer;
-	int r = writer_ready(p, varlink_buffer_len(b), answer, d);
+	int r = writer_ready(p, cost, d);
 
 	if (r)
 		return r;
-	if (!write_fill(w, key, value, len, answer))
+	if (!write_fill(w, key, value, len, cost))
 		return fail_memory();
-	r = writer_send(w, b);
-	if (r < 0) {
-		writer_lose(p);
-		w->lost++;
-		return writer_tell(p);
-	}
-	w->answers += answer;
+	r = writer_send(w, b, d);
+	if (r == -EINTR)
+		return writer_failed(p, r, d, true);
+	w->cost += cost;
 	n_set(w, n_writes(w) + 1);
-	return 0;
+	r = writer_failed(p, r, d, true);
+	return r ? r : writer_tell(p);
 }
 
 int writer_put(struct elasticd *h, struct pool *p, const char *key, const void *value, size_t len,

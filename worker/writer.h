@@ -2,29 +2,32 @@
 #pragma once
 
 /*
- * Writes that are not waited for. A pool has one connection with a ring for them, its writer, while
- * some have no answer yet; answers come in order, and are taken when there is something else to be
- * done. What is not answered yet is kept, so that this process reads what it has written. Every
- * other call first waits until all are answered, so that it happens after them.
+ * Writes that are not waited for. A pool has one connection for them, its writer, while some have
+ * no answer yet; answers come in order, and are taken when there is something else to be done. What
+ * is not answered yet is kept, so that this process reads what it has written. Every other call
+ * first waits until all are answered, so that it happens after them.
  *
- * Answers go by the ring, too, so there are never more open writes than it has room for answers,
- * even where all fail. Only pool.h includes this.
+ * All open writes fit a socket, and so do their answers, even where all fail: so a write waits for
+ * an agent that is slow, and the agent waits for no answer to be read. Only pool.h includes this.
  */
 
-#include "common/varlink_message.h"
+#include "common/varlink/message.h"
 #include "worker/connection.h"
 
 #include <semaphore.h>
 
 struct pool;
 
-enum { WRITES_MOST = 32 };
+enum {
+	WRITES_MOST = 32, /* fewer than the calls of a connection that the agent handles at once */
+	WRITER_BYTES = 64 << 10, /* of all open writes, with their answers */
+};
 
 /* One that has no answer yet. */
 struct write {
 	char *data; /* its key, with a NUL, and its value */
 	size_t room, key_len, len;
-	size_t answer; /* so long its answer may be */
+	size_t cost; /* its bytes and those that its answer may have */
 };
 
 struct writer {
@@ -33,9 +36,7 @@ struct writer {
 	struct conn *conn; /* busy; NULL: none, and n is 0 */
 	struct write writes[WRITES_MOST];
 	unsigned first;
-	size_t answers;		  /* so long all answers may be */
-	bool rung;		  /* a bell was sent on this connection */
-	size_t since_bell;	  /* bytes that were written behind what it was sent for */
+	size_t cost;		  /* of all */
 	struct varlink_in failed; /* the first answer with an error that nobody was told; or none */
 	unsigned lost;		  /* writes that will never have an answer, likewise */
 };

@@ -4,12 +4,12 @@
 import faulthandler
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
 
 import harness
+from clocks import Clocks
 from queue_workers import Hands
 
 TEST_SECONDS = int(os.environ.get("ELASTIC_TEST_SECONDS", 300 * harness.SLOWER))
@@ -95,6 +95,26 @@ def daemon(box):
 
 
 @pytest.fixture
+def guest(box):
+    """A daemon that lets another, unprivileged user in."""
+    if not harness.is_root():
+        pytest.skip("needs root to be another user")
+    user = harness.other_user()
+    box.open_to_all()
+    daemon = box.new_daemon(config=f"[elasticd]\nsocket_mode = 0666\nallow_users = {user.pw_name}\n")
+    daemon.base.chmod(0o755)
+    daemon.start()
+    daemon.user = user
+    return daemon
+
+
+@pytest.fixture
+def set_clocks(box):
+    """Sets the clocks of what the box starts forward: set_clocks(wall=seconds, monotonic=seconds)."""
+    return Clocks(box)
+
+
+@pytest.fixture
 def hands(daemon):
     """Starts jobs all of whose tasks the test can be."""
     groups = []
@@ -110,11 +130,4 @@ def hands(daemon):
 
 @pytest.fixture
 def small_disk(box):
-    mount = box.path("small")
-    mount.mkdir()
-    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=755", "none", str(mount)],
-                       check=False, capture_output=True)
-    if r.returncode != 0:
-        pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")
-    box.cleanups.append(lambda: subprocess.run(["umount", "-l", str(mount)], check=False))
-    return mount
+    return box.mount_small(box.path("small"), "1m", "755")

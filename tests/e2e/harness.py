@@ -405,6 +405,7 @@ class Box:
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="e2e-", dir="/tmp"))
         self.programs, self.daemons, self.cleanups = [], [], []
         self.saved = None
+        self.before = set(descendants(os.getpid()))  # a private agent of this very process
         for d in ("out", "home", "xr", "xs", "xc", "work", "tmp"):
             self.path(d).mkdir()
         self.path("xr").chmod(0o700)
@@ -414,7 +415,7 @@ class Box:
         self.env.update(
             HOME=str(self.path("home")), XDG_RUNTIME_DIR=str(self.path("xr")), TZ="UTC",
             XDG_STATE_HOME=str(self.path("xs")), XDG_CONFIG_HOME=str(self.path("xc")),
-            TMPDIR=str(self.path("tmp")), LC_ALL="C.UTF-8", TERM="dumb",
+            TMPDIR=str(self.path("tmp")), ELASTIC_AGENT=AGENT, LC_ALL="C.UTF-8", TERM="dumb",
             ELASTICD_SOCKET=str(self.path("d/control.sock")),
             OMP_NUM_THREADS="1",  # else run warns, as torchrun does
         )
@@ -426,6 +427,16 @@ class Box:
         """Lets another user work in the box."""
         for d in (self.dir, self.path("work"), self.path("home"), self.path("tmp")):
             d.chmod(0o1777)
+
+    def mount_small(self, path, size, mode):
+        """Makes a directory that is a disk of its own, of so many bytes."""
+        path.mkdir()
+        r = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode={mode}", "none", str(path)],
+                           check=False, capture_output=True)
+        if r.returncode != 0:
+            pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")
+        self.cleanups.append(lambda: subprocess.run(["umount", "-l", str(path)], check=False))
+        return path
 
     @property
     def daemon(self):
@@ -522,16 +533,19 @@ class Box:
         with open(self.path("out/notes"), "a") as f:
             f.write(text + "\n")
 
+    def _left(self):
+        return [p for p in descendants(os.getpid()) if alive(p) and p not in self.before]
+
     def reap_all(self):
         """Kills whatever is left; returns what that was."""
         reap_strangers()
-        left = [p for p in descendants(os.getpid()) if alive(p)]
+        left = self._left()
         # What is ending right now (a guard whose agent just left) gets its time, all of it together.
         deadline = time.monotonic() + PATIENCE
         for pid in left:
             with contextlib.suppress(AssertionError):
                 wait_gone(pid, max(0, deadline - time.monotonic()))
-        left = [p for p in descendants(os.getpid()) if alive(p)]
+        left = self._left()
         names = [f"{p} {cmdline(p)} (state {(stat_of(p) or '?')[0]})" for p in left]
         while left:
             for pid in left:
@@ -542,7 +556,7 @@ class Box:
                 with contextlib.suppress(AssertionError):
                     wait_gone(pid, 2)
             reap_strangers()
-            again = [p for p in descendants(os.getpid()) if alive(p)]
+            again = self._left()
             if again == left:
                 break
             left = again

@@ -49,6 +49,17 @@ def test_a_user_in_neither_group_is_told_whom_elasticd_serves(box, system):
     assert daemon.wait("roots", until="running")["state"] == "running"
 
 
+def test_a_user_in_neither_group_is_told_so_before_it_has_said_anything(box, system):
+    """Nothing that such a user sends is kept, however little or much it is."""
+    daemon = system("admin_group = nogroup")
+    script = ("import socket, sys\n"
+              "s = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\ns.settimeout(60)\n"
+              "while data := s.recv(65536):\n    sys.stdout.buffer.write(data)\n")
+    r = box.sh(*as_user(Stranger, "/usr/bin/python3", "-c", script, daemon.socket), cwd="/")
+    assert r.rc == 0 and "io.elasticd.Manager.PermissionDenied" in r.out, r
+    assert "user 54321 may not use this elasticd" in r.out
+
+
 def test_a_member_of_an_allowed_group_sees_its_own_jobs_only(box, system):
     daemon = system("allow_groups = nogroup")
     daemon.submit(spec("hang", name="roots"))

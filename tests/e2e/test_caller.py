@@ -10,18 +10,6 @@ from harness import CTL, IFACE, Varlink, as_user, is_root, other_user, spec
 pytestmark = pytest.mark.skipif(not is_root(), reason="needs root")
 
 
-@pytest.fixture
-def guest(box):
-    """A daemon that lets another, unprivileged user in."""
-    user = other_user()
-    box.open_to_all()
-    daemon = box.new_daemon(config=f"[elasticd]\nsocket_mode = 0666\nallow_users = {user.pw_name}\n")
-    daemon.base.chmod(0o755)
-    daemon.start()
-    daemon.user = user
-    return daemon
-
-
 def start_as_guest(box, guest):
     r = box.sh(*as_user(guest.user, CTL, "start", "--name=j", "--", "sleep", "1000"), cwd="/")
     assert r.rc == 0, r
@@ -89,3 +77,21 @@ def test_a_restart_that_was_asked_for_names_who_asked(box, guest):
     assert r.rc == 0, r
     guest.until_attempt("j", 1)
     assert f"restarted on request of user {name_of(guest.user)}" in json.dumps(guest.events("j"))
+
+
+def test_another_size_that_was_asked_for_names_who_asked(box, guest):
+    start_as_guest(box, guest)
+    r = box.sh(*as_user(guest.user, CTL, "scale", "j", "2"), cwd="/")
+    assert r.rc == 0, r
+    guest.until_attempt("j", 1)
+    said = [e["text"] for e in guest.events("j") if e["event"] == "restart"]
+    asked = f"default is scaled from 1 to 2 on request of user {name_of(guest.user)}"
+    assert len(said) == 1 and said[0].startswith(asked), said
+
+
+def test_a_signal_that_was_asked_for_names_who_asked(box, guest):
+    start_as_guest(box, guest)
+    r = box.sh(*as_user(guest.user, CTL, "kill", "--signal=CONT", "j"), cwd="/")
+    assert r.rc == 0, r
+    said = [e["text"] for e in guest.events("j") if e["event"] == "signalled"]
+    assert said == [f"SIGCONT sent to 1 worker (all) on request of user {name_of(guest.user)}"]

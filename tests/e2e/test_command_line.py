@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 
 import pytest
 
@@ -63,6 +64,35 @@ def test_start_says_started_of_what_was_executed_only(box, daemon, how):
     assert result.rc == 0, result
     said = "there is starting (run there_" if how == ["--no-wait"] else "started there (run there_"
     assert said in result.out, result
+
+
+@pytest.mark.parametrize("how", [[], ["--wait"], ["--follow"]])
+def test_start_says_why_no_worker_could_begin_and_not_started(box, daemon, how):
+    wrong = box.path("work/file")
+    wrong.touch()
+    result = box.ctl("start", *how, "--name=j", f"--log-dir={wrong}", "--", *puppet("exit:0"))
+    assert result.rc == (1 if not how else 125) and result.out.count("started") == 0, result
+    said = result.out + result.err
+    assert f"logs.dir: {wrong}" in said and "tells more" not in said, result
+    assert "no failures of workers" in box.ctl("errors", "j").out
+    assert "the run has no logs" in box.ctl("logs", "j").err
+
+
+def test_a_run_that_no_worker_ended_is_told_of_in_words(box, daemon):
+    name, _ = daemon.submit(spec("hang", name="slow", max_run_time="1s"))
+    said = "ended with exit status 124: timed out after 1 s"
+    assert f"slow {said}" in box.ctl("wait", name).out
+    assert f"Verdict: {said}" in box.ctl("status", name).out
+    assert f"no failures of workers; the run {said}" in box.ctl("errors", name).out
+    name, _ = daemon.submit(spec("hang", name="lost"))
+    os.kill(daemon.wait(name, until="running")["agent_pid"], signal.SIGKILL)
+    assert "lost ended with exit status 125: the agent" in box.ctl("wait", name).out
+
+
+def test_a_run_without_logs_is_followed_to_its_end(box, daemon):
+    result = box.ctl("start", "--follow", "--name=j", "--log-dir=/dev/null", "--", *puppet("exit:3"))
+    assert result.rc == 3 and "keeps no log files" in result.err, result
+    assert "j failed with exit status 3" in result.err and "goes on" not in result.err, result
 
 
 def test_root_without_a_daemon_is_told_of_systemctl(box):

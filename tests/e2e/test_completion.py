@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shell completion, from the same table as the verbs."""
 
+import os
+import signal
 import subprocess
 
 import pytest
 
-from harness import CTL, ROOT, have, spec
+from fake_agent import FakeAgent
+from harness import CTL, ROOT, have, spec, stat_of, wait_for
 
 VERBS = ("run start stop restart kill add attach status list logs results dump errors wait events "
          "scale validate ping rm version why shutdown completion preempt platform task call").split()
@@ -58,7 +61,6 @@ printf '%s\\n' "${COMPREPLY[@]}"
 """
     path = box.path("work/completion")
     path.write_text(box.ctl("completion", "bash").out)
-    import os
     env = {"PATH": f"{os.path.dirname(CTL)}:{os.environ['PATH']}"}
     result = box.sh("bash", "-c", script, "bash", path, "elasticctl", *words, env=env)
     return [word.strip() for word in result.out.splitlines()]
@@ -106,6 +108,28 @@ def test_workers_are_offered_behind_a_slash(box, daemon):
         assert complete(box, verb, "training-job/worker", ":", "1") == ["1"]
         assert complete(box, verb, "training-job/worker", ":") == ["0", "1"]
     assert "--replace" in complete(box, "attach", "--re")
+
+
+def test_words_of_another_users_agent_are_not_executed(box, daemon):
+    """Bash would expand them in compgen -W."""
+    if not have("bash"):
+        pytest.skip("no bash")
+    name, run = daemon.submit(spec("hang", name="training-job"))
+    job = daemon.wait(run, until="running")
+    touched = box.path("work/touched")
+    job["tasks"][0]["role"] = f"$(touch${{IFS}}{touched})"
+    answer = {"job": job, "events": []}
+    guard = stat_of(job["agent_pid"])[1]
+    fake = FakeAgent(daemon.agent_sock(name), {"Watch": answer, "Status": answer})
+    os.kill(guard, signal.SIGSTOP)
+    os.kill(job["agent_pid"], signal.SIGKILL)
+    try:
+        wait_for(lambda: "$" in daemon.status(name)["tasks"][0]["role"], what="the forged role")
+        complete(box, "status", "training-job/")
+        assert not touched.exists()
+    finally:
+        os.kill(guard, signal.SIGCONT)
+        fake.close()
 
 
 def test_no_daemon_is_no_trouble(box):

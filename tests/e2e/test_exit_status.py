@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from harness import PUPPET, spec, wait_file
+from harness import CTL, PUPPET, as_user, is_root, other_user, spec, wait_file
 
 
 @pytest.mark.parametrize("code", [1, 17, 100, 138, 255])
@@ -44,6 +44,19 @@ def test_not_found_is_127_and_names_the_file(box):
 def test_not_in_the_path_is_127(box):
     result = box.run("--no-python", "no-such-program-anywhere")
     assert result.rc == 127 and "no-such-program-anywhere" in result.err, result
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_a_path_that_may_not_be_searched_is_passed_over(box, found):
+    """As a shell does: 126 is for a file that was found."""
+    box.open_to_all()
+    box.path("closed").mkdir(mode=0o700 if is_root() else 0)
+    box.path("work/program").write_text("not a program\n")
+    path = f"{box.path('closed')}:/usr/bin:/bin" + (f":{box.path('work')}" if found else "")
+    argv = [CTL, "run", "--no-python", "program"]
+    r = box.sh(*(as_user(other_user(), *argv) if is_root() else argv), env={"PATH": path})
+    assert r.rc == (126 if found else 127), r
+    assert ("cannot exec program: Permission denied" in r.err) == found, r
 
 
 def test_not_executable_is_126_and_names_the_file(box):

@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A state directory without room costs history at most, never what was counted."""
 
-import subprocess
-
 import pytest
 
-from harness import spec, wait_file, wait_lines
-from test_survival import fill, kill_agent
+from harness import fill, spec, wait_file, wait_lines
+from test_survival import kill_agent
 
 
 @pytest.fixture
 def small(box):
     """An elasticd whose state has a small disk of its own."""
     daemon = box.new_daemon()
-    daemon.state.mkdir()
-    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "none", str(daemon.state)],
-                       check=False, capture_output=True)
-    if r.returncode != 0:
-        pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")
-    box.cleanups.append(lambda: subprocess.run(["umount", "-l", str(daemon.state)], check=False))
+    box.mount_small(daemon.state, "2m", "700")
     return daemon.start()
 
 

@@ -177,7 +177,7 @@ def test_a_wrong_token_is_the_end_at_once(daemon):
     job = daemon.run(job_of(worker("beat 2", "token 12345", "beat-on"),
                             heartbeat={"period": "100ms", "timeout": "1h", "dump_timeout": "0s"}))
     assert job["state"] == "failed"
-    assert "another incarnation" in job["verdict"]["root_cause"]["message"], job["verdict"]
+    assert "an earlier process" in job["verdict"]["root_cause"]["message"], job["verdict"]
 
 
 def test_a_worker_that_beats_but_makes_no_step_is_stuck(daemon):

@@ -10,19 +10,9 @@ import pytest
 
 from harness import spec, wait_file
 from python_package import ENV, needs_library, outputs, spec_of, write_script
-from test_share import TASK_ENV
-from workers import Group
+from workers import TASK_ENV, Group
 
 pytestmark = [needs_library, pytest.mark.seconds(180)]
-
-both = pytest.mark.parametrize("shared", [None, "0"])
-
-
-def with_sharing(document, shared):
-    if shared is not None:
-        document["roles"][0]["env"]["ELASTICD_SHARE"] = shared
-    return document
-
 
 # The numbers of a key that all write never go back where one reads after its own write.
 OWN = """
@@ -64,10 +54,9 @@ OWN = """
 """
 
 
-@both
-def test_who_writes_reads_it_and_all_do_after_a_barrier(box, daemon, shared):
+def test_who_writes_reads_it_and_all_do_after_a_barrier(box, daemon):
     replicas = 4
-    done = daemon.run(with_sharing(spec_of(box, OWN % replicas, replicas=replicas), shared))
+    done = daemon.run(spec_of(box, OWN % replicas, replicas=replicas))
     assert done["state"] == "succeeded", outputs(daemon, done, stream="stderr")
 
 
@@ -93,10 +82,9 @@ ENDS = """
 """
 
 
-@both
 @pytest.mark.parametrize("last", ["raise SystemExit", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
-def test_what_was_handed_over_is_done_though_the_process_ends(box, daemon, last, shared):
-    done = daemon.run(with_sharing(spec_of(box, ENDS.replace("LAST", last)), shared))
+def test_what_was_handed_over_is_done_though_the_process_ends(box, daemon, last):
+    done = daemon.run(spec_of(box, ENDS.replace("LAST", last)))
     assert done["state"] == "succeeded", outputs(daemon, done, stream="stderr")
 
 

@@ -30,10 +30,23 @@ def test_start_errors_why_and_status_say_why_an_agent_could_not_begin(box, daemo
     path, document = unwritable(box, daemon)
     started = box.ctl("start", "--name=refused", f"--log-dir={path / 'logs'}", "--no-python", *puppet("hang"))
     assert started.rc == 1 and "Not a directory" in started.err, started
+    assert "started" not in started.out, started
     for verb in ("errors", "why", "status"):
         shown = box.ctl(verb, "refused")
         assert str(path) in shown.out and "Not a directory" in shown.out, shown
     assert box.ctl("wait", "refused").rc == 125
+
+
+def test_the_logs_of_a_run_that_never_began_say_why_there_are_none(box, daemon):
+    path, document = unwritable(box, daemon)
+    _, run = daemon.submit(document)
+    daemon.wait(run)
+    shown = box.ctl("logs", run)
+    assert shown.rc == 1 and str(path) in shown.err and "Not a directory" in shown.err, shown
+    started = box.ctl("start", "--follow", "--name=refused", f"--log-dir={path / 'logs'}", "--no-python",
+                      *puppet("hang"))
+    assert started.rc == 125 and "Not a directory" in started.out + started.err, started
+    assert "goes on" not in started.err and "/dev/null" not in started.err, started
 
 
 def test_a_lost_run_says_how_its_agent_died(box, daemon):

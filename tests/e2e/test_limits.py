@@ -9,11 +9,14 @@ import pathlib
 import resource
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
 
-from harness import SANITIZED, SLOWER, is_root, other_user, spec, wait_gone
+from harness import (SANITIZED, SLOWER, VarlinkError, as_user, is_root, other_user, spec, stat_of, wait_for,
+                     wait_gone)
+from processes import children, cmdline
 
 # Others may not read where this tree is: they get the text.
 VARLINK = (pathlib.Path(__file__).parent / "raw_varlink.py").read_text()
@@ -229,6 +232,200 @@ def test_who_stops_readers_of_ended_runs_locks_out_nobody_else(box, shared, what
     if what == "leave":
         for pid in said["stopped"]:
             wait_gone(pid)
+
+
+MANY_VALUES = """
+body = sys.argv[2].encode()
+body = b"[" + body * (int(7.9 * 2**20) // len(body)) + b"0]"
+call = b'{"method":"io.elasticd.Manager.Validate","parameters":{"spec":{"x":' + body + b'}}}\\0'
+for i in range(3):
+    c = connect()
+    try:
+        c.send_raw(call)
+    except OSError:
+        pass
+    refused(c)
+at_worst()
+"""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
+@pytest.mark.parametrize("value", ["{},", "0,", '{"":0},'])
+def test_a_call_of_many_values_is_refused_before_it_takes_memory(shared, value):
+    """Eight mebibytes of "{}," were 600 MB in memory, and three seconds for everybody."""
+    before = rss(shared.pid)
+    assert shared.attack(MANY_VALUES, value) == {"values in one call": 3}
+    assert rss(shared.pid) - before < 100 * MIB
+    still_serves(shared)
+
+
+def readers(daemon):
+    return [pid for pid in children(daemon.pid) if "--serve=" in cmdline(pid)]
+
+
+def test_a_reader_that_its_user_stops_is_killed_after_30_s_of_its_callers_wait(set_clocks, daemon):
+    """As long as the caller does not read, it may take any time."""
+    run = daemon.run(spec("lines:200000:100", logs={"redirects": 3}))["run"]
+    said = []
+
+    def read_all(v):
+        try:
+            for _ in v.stream("Logs", job=run, lines=1000000):
+                if not said:
+                    said.append("begun")
+                    held.wait()
+        except VarlinkError as e:
+            said.append(e.message)
+
+    held = threading.Event()
+    with daemon.connect() as v:
+        caller = threading.Thread(target=read_all, args=(v,))
+        caller.start()
+        wait_for(lambda: said, what="the first lines")
+        os.kill(readers(daemon)[0], signal.SIGSTOP)
+        held.set()
+        for n in range(1, 6):
+            set_clocks(monotonic=31 * n)
+            daemon.call("Ping")
+            caller.join(1)
+        assert said[1:] == ["the process that reads the run's files got nothing done, and was killed"]
+    assert readers(daemon) == []
+
+
+# In the place of a job's agent, by its user: says much of the job, and goes on living.
+TALKER = """
+import json, os, signal, socket, sys
+path, job = sys.argv[1], json.loads(sys.argv[2])
+job["reason"] = "x" * (7 << 20)
+os.unlink(path)
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(path)
+listening.listen()
+answer = json.dumps({"parameters": {"job": job, "events": []}, "continues": True}).encode() + bytes(1)
+while True:
+    peer = listening.accept()[0]
+    try:
+        if peer.recv(65536):
+            peer.sendall(answer)
+            break
+    except OSError:
+        pass  # elasticd has only looked whether somebody listens
+print("said", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
+def test_what_agents_say_of_their_jobs_takes_a_bounded_part_of_memory(box, shared):
+    user = other_user()
+    before = rss(shared.pid)
+    with contextlib.ExitStack() as at_end:
+        for i in range(6):
+            name, run = shared.submit(spec("hang", name=f"j{i}", user=user.pw_name))
+            job = shared.wait(run, until="running")
+            guard = stat_of(job["agent_pid"])[1]
+            os.kill(guard, signal.SIGSTOP)
+            at_end.callback(os.kill, guard, signal.SIGCONT)
+            os.kill(job["agent_pid"], signal.SIGKILL)
+            talker = box.start(*as_user(user, "/usr/bin/python3", "-c", TALKER,
+                                        shared.agent_sock(name), json.dumps(job)), cwd="/")
+            at_end.callback(talker.signal, signal.SIGKILL)
+            talker.wait_out("said")
+        shared.call("Ping")
+        assert rss(shared.pid) - before < 64 * MIB
+        assert {j["name"] for j in shared.call("List")["jobs"]} == {f"j{i}" for i in range(6)}
+
+
+# On each connection the answers come in the order of the calls: the others wait behind the first.
+WATCHES = """
+for i in range(40):
+    try:
+        c = connect()
+        keep.append(c)
+        for _ in range(64):
+            c.send("Watch", more=True, job=sys.argv[2])
+        answer = json.loads(c.receive_raw())
+    except (OSError, TypeError):
+        count("closed")
+        break
+    if "error" in answer:
+        count(answer["parameters"].get("what", answer["error"]))
+        break
+at_worst()
+"""
+
+
+def descriptors(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@pytest.mark.root
+def test_calls_that_are_handed_on_to_agents_have_a_share_for_each_user(shared):
+    user = other_user()
+    _, run = shared.submit(spec("hang", user=user.pw_name))
+    shared.wait(run, until="running")
+    before = descriptors(shared.pid)
+    assert shared.attack(WATCHES, run, user=user.pw_uid) == {"calls to agents of one user": 1}
+    assert descriptors(shared.pid) - before < 1100
+    assert shared.status(run, live=True)["state"] == "running"
+
+
+@pytest.mark.root
+def test_the_last_descriptors_are_for_administrators(box):
+    box.open_to_all()
+    daemon = box.new_daemon(config="[elasticd]\nsocket_mode = 0666\nallow_users = *\n")
+    daemon.base.chmod(0o755)
+    daemon.prefix = ["prlimit", "--nofile=400:400"]
+    daemon.start()
+    user = other_user()
+    _, run = daemon.submit(spec("hang", user=user.pw_name))
+    daemon.wait(run, until="running")
+    attack = box.start(*as_user(user, "/usr/bin/python3", "-c", VARLINK + PRELUDE + WATCHES,
+                                str(daemon.socket), run), cwd="/")
+    try:
+        attack.wait_out("}")
+        assert json.loads(attack.out) == {"open descriptors": 1}
+        for _ in range(3):
+            assert daemon.status(run, live=True)["state"] == "running"
+        assert {"name", "run"} <= daemon.call("List")["jobs"][0].keys()
+        with daemon.connect(), daemon.connect():
+            assert daemon.run(spec("exit:0"))["state"] == "succeeded"
+    finally:
+        attack.signal(signal.SIGKILL)
+
+
+SUBMITS = """
+refused = None
+for i in range(int(sys.argv[2])):
+    try:
+        connect().call("Start", spec=json.loads(sys.argv[3]))
+    except Error as e:
+        refused = [i, e.parameters]
+        break
+print(json.dumps(refused), flush=True)
+"""
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("configured, held",
+                         [("", 2), ("jobs_per_user = 3\n", 3), ("jobs_per_user = 0\n", 8)])
+def test_a_user_who_is_no_administrator_has_a_quarter_of_the_jobs(box, configured, held):
+    box.open_to_all()
+    daemon = box.new_daemon(config="[elasticd]\nsocket_mode = 0666\nallow_users = *\n"
+                                   f"[limits]\njobs = 8\n{configured}")
+    daemon.base.chmod(0o755)
+    daemon.start()
+    job = {"roles": [{"command": ["/bin/sleep", "1000"]}], "logs": {"dir": "/dev/null"}}
+    said = subprocess.run(["/usr/bin/python3", "-c", VARLINK + PRELUDE + SUBMITS, str(daemon.socket), "9",
+                           json.dumps(job)], stdout=subprocess.PIPE, preexec_fn=as_uid(other_user().pw_uid))
+    refused, why = json.loads(said.stdout)
+    assert refused == held
+    assert why == {"what": "jobs of one user" if held < 8 else "jobs", "limit": held}
+    if not configured:
+        for _ in range(8 - held):
+            daemon.submit(spec("hang"))
 
 
 def test_a_reload_of_the_configuration_keeps_connections_and_their_shares(daemon):

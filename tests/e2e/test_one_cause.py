@@ -132,7 +132,7 @@ def test_why_says_which_worker_which_code_and_when(box, daemon):
     lines = [line.strip() for line in text.splitlines() if "attempt" in line]
     assert len(lines) == 2 and all(line.startswith(day[:8]) for line in lines), text
     assert "attempt 0: worker:1: signal 11 (SIGSEGV)" in lines[0] and "restart 1 of 1" in lines[0]
-    assert "attempt 1: worker:0: exit code 3; all 1 restarts are used" in lines[1]
+    assert "attempt 1: worker:0: exit code 3; the only restart is used" in lines[1]
 
 
 def test_a_worker_that_fails_by_itself_is_not_ended_by_the_agent(box):

@@ -320,7 +320,7 @@ def test_a_task_that_ends_while_it_saves_is_named(job_of):
     verdict = verdict_of(ended, "preempted")
     assert verdict["root_cause"]["exit"]["code"] == 9
     assert "1 of 2 saved at step 2" in verdict["message"]
-    assert "worker:0 ended before it had told that it saved" in verdict["message"]
+    assert "worker:0 ended before it reported that it had saved" in verdict["message"]
     assert job.events("restart", "task-restart") == [] and ended["restarts"] == 0
 
 

@@ -140,6 +140,7 @@ def test_platform_says_where_the_host_is_and_what_is_watched(box, host):
     assert answer["platform"] == "gce"
     assert {w["source"] for w in answer["watches"]} >= {"gce", "aws", "azure", "logind"}
     assert all(w["state"] == "off" and w["jobs"] == 0 for w in answer["watches"]), answer
+    assert {w["text"] for w in answer["watches"]} == {"no active job asks for it"}, answer
     daemon.stop()
     alone = box.ctl("platform")
     assert alone.rc == 5 and "elasticd is not running" in alone.out, alone

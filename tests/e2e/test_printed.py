@@ -105,7 +105,10 @@ def test_lines_of_a_log_steer_no_terminal_and_are_exact_in_a_pipe(box, daemon):
 
 
 def test_json_for_a_terminal_steers_it_not(box):
-    fake = FakeDaemon(box, parameters={"jobs": [{"name": "\x7f\u009bfoo"}]})
+    job = dict.fromkeys(("run", "user", "command"), "x") | dict.fromkeys(
+        ("uid", "created_us", "attempt", "restarts", "max_restarts"), 0)
+    job |= {"name": "\x7f\u009bfoo", "state": "running", "tasks": []}
+    fake = FakeDaemon(box, parameters={"jobs": [job]})
     t = Terminal(box, CTL, "--socket", fake.path, "--json", "list")
     assert t.wait().rc == 0
     assert b"foo" in t.seen and steers(t.seen) == []

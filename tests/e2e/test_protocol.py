@@ -28,7 +28,7 @@ def test_the_service_describes_itself(daemon):
     assert all(info[k] for k in ("vendor", "product", "version", "url"))
     for name in ("io.elasticd.Manager", "io.elasticd.Queue"):
         text = daemon.call(SERVICE + "GetInterfaceDescription", interface=name)
-        assert text["description"] == (ROOT / f"common/{name}.varlink").read_text()
+        assert text["description"] == (ROOT / f"common/varlink/{name}.varlink").read_text()
     text = daemon.call(SERVICE + "GetInterfaceDescription", interface="org.varlink.service")
     assert "method GetInfo" in text["description"]
     with pytest.raises(VarlinkError) as e:
@@ -38,7 +38,7 @@ def test_the_service_describes_itself(daemon):
 
 def test_every_method_of_the_interface_is_there(daemon):
     """A method without a handler would answer MethodNotImplemented or MethodNotFound."""
-    text = (ROOT / "common/io.elasticd.Manager.varlink").read_text()
+    text = (ROOT / "common/varlink/io.elasticd.Manager.varlink").read_text()
     methods = [line.split()[1].split("(")[0] for line in text.splitlines() if line.startswith("method ")]
     assert len(methods) >= 18
     for method in methods:
@@ -381,20 +381,6 @@ def calls_as(box, user, path, *messages):
 
 def message(method, **parameters):
     return {"method": IFACE + method, "parameters": parameters}
-
-
-@pytest.fixture
-def guest(box):
-    """A daemon that lets another, unprivileged user in."""
-    if not is_root():
-        pytest.skip("needs root to be another user")
-    user = other_user()
-    box.open_to_all()
-    daemon = box.new_daemon(config=f"[elasticd]\nsocket_mode = 0666\nallow_users = {user.pw_name}\n")
-    daemon.base.chmod(0o755)
-    daemon.start()
-    daemon.user = user
-    return daemon
 
 
 def test_another_user_runs_jobs_as_itself(box, guest):

@@ -327,7 +327,7 @@ def test_a_worker_that_beats_no_more_is_found(box, daemon):
 
 
 def test_beats_and_steps_are_on_the_board(box, daemon):
-    """As common/board.h has them: a header of 4096 bytes, then slots of 128."""
+    """As common/base/board.h has them: a header of 4096 bytes, then slots of 128."""
     job = succeeded(daemon, spec_of(box, """
         import json, os, struct
         import elasticd

@@ -305,6 +305,9 @@ OUTSIDE = """
             assert work.call("who")[0].value == "who"
             assert q.submit("x").fetch() == "x" and q.name == "named"
             q.join()
+        core = work._core
+        for flags in 0, 1, 1 | 4:  # ELASTICD_OVERWRITE, and ELASTICD_NOWAIT
+            raised(elasticd.FailedPrecondition, core.call, "put", b"k", b"v", 1, flags)
         raised(elasticd.NotFound, elasticd.connect_queue, "nobody")
     assert (descriptors(), threading.active_count()) == before, descriptors()
     if sys.argv[1:] == ["last"]:

@@ -228,12 +228,12 @@ def test_it_is_said_whose_restarts_there_are(box, daemon):
     daemon.wait(name, until="running")
     assert [t["max_restarts"] for t in daemon.status(name)["tasks"]] == [2, 2]
     status = box.ctl("status", name).out
-    assert "Restarts: none of the group; tasks have their own (see elasticctl why)\n" in status, status
+    assert "Restarts: none of the group; workers have their own (see elasticctl why)\n" in status, status
     group = "the group: no restarts allowed; 0 not counted\n"
-    assert box.ctl("why", name).out.endswith(group + "tasks by themselves: no restarts used\n")
+    assert box.ctl("why", name).out.endswith(group + "workers by themselves: no restarts used\n")
     box.path("die").touch()
     wait_file(box.path("up.1"))
-    text = f"{group}tasks by themselves:\n  worker:1: 1 of 2 restarts used; 1 left"
+    text = f"{group}workers by themselves:\n  worker:1: 1 of 2 restarts used; 1 left"
     assert text in box.ctl("why", name).out
     daemon.call("Stop", job=name)
     daemon.wait(run)
@@ -248,7 +248,7 @@ def test_the_groups_restarts_stand_beside_those_of_tasks(box, daemon, most, used
     wait_file(box.path("up"))
     daemon.wait(name, until="running")
     status = box.ctl("status", name).out
-    assert f"Restarts: {used}; tasks have their own (see elasticctl why)\n" in status, status
+    assert f"Restarts: {used}; workers have their own (see elasticctl why)\n" in status, status
     assert box.ctl("why", name).out.splitlines()[1].startswith("the group: 0 ")
 
 

@@ -2,11 +2,14 @@
 """Whatever one user does to its own processes, elasticd answers everybody else."""
 
 import os
+import pwd
 import signal
 import sys
 import time
 
-from harness import SLOWER, spec, stat_of
+import pytest
+
+from harness import SLOWER, as_user, is_root, spec, stat_of, wait_for
 
 # Its environment cannot be read by anybody, as long as it lives.
 HIDE = """
@@ -50,3 +53,88 @@ def test_processes_that_hide_and_agents_that_die_do_not_delay_a_list(box, daemon
     assert [daemon.wait(run)["verdict"]["result"] for run in runs] == ["agent_lost"] * 8
     hidden.signal(signal.SIGKILL)
     hidden.wait()
+
+
+# Stops each process that elasticd starts as this user, as soon as it may.
+STOPPER = """
+import os, signal, sys
+print("begins", flush=True)
+while True:
+    with open(f"/proc/{sys.argv[1]}/task/{sys.argv[1]}/children") as f:
+        for pid in f.read().split():
+            try:
+                os.kill(int(pid), signal.SIGSTOP)
+            except OSError:
+                pass
+"""
+
+
+@pytest.fixture
+def shared(box):
+    """A daemon for all users."""
+    if not is_root():
+        pytest.skip("needs root to be other users")
+    box.open_to_all()
+    daemon = box.new_daemon(config="[elasticd]\nsocket_mode = 0666\nallow_users = *\n")
+    daemon.base.chmod(0o755)
+    return daemon.start()
+
+
+def longest_list(daemon, go_on):
+    """How long the longest call took while go_on() was true; it may end things meanwhile."""
+    longest = 0.0
+    while go_on():
+        begun = time.monotonic()
+        with daemon.connect() as v:
+            v.call("List")
+        longest = max(longest, time.monotonic() - begun)
+    return longest
+
+
+def test_a_user_that_stops_what_elasticd_starts_for_it_does_not_stop_elasticd(box, shared):
+    """Between its first step as that user and its program, a child could be stopped by that user."""
+    user = pwd.getpwnam("games")
+    shared.run(spec(name="over", user=user.pw_name))
+    stopper = box.start(*as_user(user, "/usr/bin/python3", "-c", STOPPER, shared.pid), cwd="/")
+    stopper.wait_out("begins")
+    end, readers = time.monotonic() + 4, []
+
+    def ask():
+        readers.append(shared.connect())
+        readers[-1].send("Logs", job="over")
+        if len(readers) > 8:
+            readers.pop(0).close()
+        return time.monotonic() < end
+
+    longest = longest_list(shared, ask)
+    assert longest < SLOWER, f"a list took {longest} s"
+    stopper.signal(signal.SIGKILL)
+    stopper.wait()
+    for reader in readers:
+        reader.close()
+
+
+FILL = """
+import os
+for d in (os.path.dirname(os.environ["ELASTICD_WORKER_SOCKET"]), os.environ["RECORD"]):
+    for i in range(40000):
+        open(f"{d}/{i}", "w").close()
+"""
+
+
+def test_directories_that_a_user_fills_delay_no_list_when_they_go(box, shared):
+    job = spec(name="full", user="games", role={"command": ["sh", "-c", "RECORD=" + str(
+        shared.state) + "/jobs/$ELASTICD_RUN exec /usr/bin/python3 -c '" + FILL + "'"]})
+    run = shared.run(job)["run"]
+    runtime = shared.agent_sock("full").parent
+    done = []
+
+    def ends():
+        if not done and not runtime.exists():
+            done.append(shared.call("Remove", job=run)["removed"])
+        return not done
+
+    longest = longest_list(shared, ends)
+    assert longest < 0.5 * SLOWER, f"a list took {longest} s"
+    for d in (runtime.parent, shared.record(run).parent):
+        wait_for(lambda d=d: not any(d.iterdir()), what=f"{d} to be empty")

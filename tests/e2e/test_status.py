@@ -87,6 +87,21 @@ def test_the_table_for_people(box, daemon):
     assert len(columns) == 1, f"not aligned: {result}"
 
 
+def test_a_state_in_between_is_not_said_to_be_as_old_as_the_job(box, daemon):
+    name, _ = daemon.submit(spec("exit:5", restart={"max": 1, "backoff": "1h"}))
+    daemon.watch(name, lambda job, _: job["state"] == "backoff")
+    shown = box.ctl("status", name)
+    assert "State: backoff, started " in shown.out, shown
+    refused = box.ctl("stop", f"{name}/0")
+    assert refused.rc == 1 and f"job {name} is not running: its state is backoff" in refused.err, refused
+    daemon.call("Stop", job=name)
+    daemon.wait(name)
+    shown = box.ctl("status", name)
+    assert "State: stopped since " in shown.out, shown
+    refused = box.ctl("stop", f"{name}/0")
+    assert refused.rc == 1 and f"job {name} is not active: it is stopped" in refused.err, refused
+
+
 def test_colour_only_where_it_is_wanted(box, daemon):
     name, _ = daemon.submit(spec("hang"))
     daemon.wait(name, until="running")

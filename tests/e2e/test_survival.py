@@ -550,12 +550,7 @@ def test_a_second_elasticd_is_refused_by_name_of_the_first(box, daemon):
 @pytest.mark.root
 def test_a_full_state_disk_refuses_starts_and_jobs_go_on(box):
     daemon = box.new_daemon()
-    daemon.state.mkdir()
-    r = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "none", str(daemon.state)],
-                       check=False, capture_output=True)
-    if r.returncode != 0:
-        pytest.skip(f"cannot mount a small tmpfs: {r.stderr.decode().strip()}")
-    box.cleanups.append(lambda: subprocess.run(["umount", "-l", str(daemon.state)], check=False))
+    box.mount_small(daemon.state, "1m", "700")
     daemon.start()
     name, run = daemon.submit(spec(f"mark:{box.path('marks')}", f"if-attempt:0:wait-file:{box.path('go')}"
                                    "+exit:1", f"wait-file:{box.path('end')}", restart={"max": 1}))

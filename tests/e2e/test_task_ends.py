@@ -84,8 +84,8 @@ def test_who_submits_through_elasticd_is_told_so_too(daemon):
 
 
 @pytest.mark.parametrize("forgotten,more", [
-    (None, ""), (1, "; 1 more was, and what came of it is forgotten"),
-    (2, "; 2 more were, and what came of them is forgotten")], ids=["none", "one", "two"])
+    (None, ""), (1, "; 1 more was, and its result is lost"),
+    (2, "; 2 more were, and their results are lost")], ids=["none", "one", "two"])
 def test_task_submit_counts_them_apart(box, forgotten, more):
     parameters = {"error": {"code": "Internal", "message": "no luck", "task": 4, "worker": "worker:0"}}
     if forgotten:

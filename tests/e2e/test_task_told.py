@@ -49,8 +49,8 @@ def fetching(box, daemon, *last, script=OPENING + 'esac; echo "$x"'):
     return program
 
 
-LEFT = "3 tasks were accepted; what comes of 2 is still to be fetched: elasticctl task fetch --all j"
-LOST = LEFT.replace("still to be fetched", "not known here, and to be fetched if the job goes on")
+LEFT = "3 tasks were accepted; 2 results were not fetched: elasticctl task fetch --all j"
+LOST = LEFT.replace("not fetched:", "not fetched; if the job goes on:")
 
 
 def test_who_fetches_when_the_agent_is_lost(box, daemon):
@@ -98,12 +98,12 @@ def test_the_queue_that_is_to_be_fetched_is_named(box, daemon):
     program.wait_out('"task":1')
     program.signal(signal.SIGINT)
     result = program.wait()
-    assert "of 1 is still to be fetched: elasticctl task fetch --all --queue=side j\n" in result.err, result
+    assert "; 1 result was not fetched: elasticctl task fetch --all --queue=side j\n" in result.err, result
 
 
 @pytest.mark.parametrize("options,how", [
     ((), "their numbers: elasticctl task list j"),
-    (("--fetch",), "what comes of 3 is still to be fetched: elasticctl task fetch --all j")])
+    (("--fetch",), "3 results were not fetched: elasticctl task fetch --all j")])
 def test_a_full_disk_does_not_hide_what_is_in(box, daemon, options, how):
     job(daemon)
     result = box.sh("sh", "-c", 'exec "$0" "$@" > /dev/full', CTL, "task", "submit", *options, "j", *"123")

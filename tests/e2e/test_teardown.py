@@ -119,7 +119,19 @@ def test_workers_that_ignore_the_stop_signal_have_one_deadline(box, held):
                         replicas=6, stop={"timeout": "500ms"}))
     assert job["verdict"]["exit_status"] == 5
     killed = [e["text"] for e in held.events(job["run"]) if e["event"] == "killed"]
-    assert killed == ["5 workers did not end in time and get SIGKILL"]
+    assert killed == ["SIGKILL for 5 workers that did not end in time"]
+
+
+def test_what_a_dump_leaves_behind_does_not_use_up_the_whole_deadline(box, daemon):
+    """The worker dies of the dump signal, and its child ignores the stop signal."""
+    _, run = daemon.submit(spec(f"setsid-fork:ignore:TERM+touch:{box.path('up')}+hang",
+                                f"wait-file:{box.path('up')}", f"touch:{box.path('ready')}", "hang",
+                                stop={"dump_signal": "USR1", "timeout": "10m"}))
+    wait_file(box.path("ready"))
+    with daemon.connect() as v:  # as max_run_time does it, at a time of the test's own
+        job = v.call("Wait", job=run, timeout_ms=1, kill=True)["job"]
+    assert job["verdict"]["result"] == "timeout"
+    assert described(processes_of_run(run)) == []
 
 
 def test_a_stopped_grandchild_is_killed_too(box, held):

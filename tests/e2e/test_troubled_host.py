@@ -7,14 +7,14 @@ import re
 import resource
 import select
 import signal
-import struct
 import subprocess
 import sys
 
 import pytest
 
-from harness import (PUPPET, SANITIZED, Unmet, have, is_root, spec, wait_file, wait_gone, wait_lines,
-                     wait_text)
+from fake_agent import FakeAgent
+from harness import (PUPPET, Unmet, Varlink, alive, have, is_root, processes_of_run, spec, wait_file,
+                     wait_for, wait_gone, wait_lines, wait_text)
 from python_package import ENV, needs_library
 
 
@@ -43,7 +43,57 @@ def test_a_stopped_guard_keeps_no_job_from_ending(box, daemon):
     assert box.ctl("stop", name).rc == 0
     job = daemon.wait(run)
     assert job["state"] == "stopped"
-    cont(guard)
+    # And its name is free again.
+    _, later = daemon.submit(spec("exit:0", name=name))
+    assert daemon.wait(later)["state"] == "succeeded"
+    assert not alive(guard)
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_stopped_guard_whose_agent_died_is_killed(box, daemon, restarts):
+    """With what left its session, and the restart policy goes on as for any lost agent."""
+    name, run = daemon.submit(spec("setsid-fork:ignore:TERM+hang", f"mark:{box.path('marks')}", "hang",
+                                   replicas=2, restart={"max": restarts}))
+    wait_lines(box.path("marks"), 2)
+    agent = daemon.agent_pid(name)
+    guard = parent(agent)
+    old = [guard, *processes_of_run(run)]
+    assert len(old) == 5
+    stopped(box, guard)
+    os.kill(agent, signal.SIGKILL)
+    for pid in old:
+        wait_gone(pid)
+    text = f"its guard (pid {guard}) had not ended 5 s after the agent, and elasticd killed it"
+    if restarts:
+        job = daemon.until_attempt(run, 1)
+        assert job["restarts"] == 1
+        daemon.call("Stop", job=run, timeout_ms=0)
+    else:
+        verdict = daemon.wait(run)["verdict"]
+        assert (verdict["result"], verdict["exit_status"]) == ("agent_lost", 125), verdict
+        assert text in verdict["message"], verdict
+        assert text in box.ctl("status", run).out
+    assert text in daemon.wait_event(run, "agent-lost")["text"]
+    assert text in box.ctl("why", run).out
+    assert text in daemon.program.err
+
+
+def test_a_guard_whose_agent_lives_is_left_alone(box, daemon):
+    """Also where elasticd cannot reach the agent: another's guard tells here that as much time has passed."""
+    name, run = daemon.submit(spec("hang"))
+    job = daemon.wait(name, until="running")
+    daemon.kill()
+    daemon.agent_sock(name).unlink()
+    daemon.start()
+    assert "agent-lost" in daemon.status(run)["reason"]
+    agent = daemon.agent_pid(daemon.submit(spec("hang"))[0])
+    guard = parent(agent)
+    stopped(box, guard)
+    os.kill(agent, signal.SIGKILL)
+    wait_gone(guard)
+    assert [alive(pid) for pid in (parent(job["agent_pid"]), job["tasks"][0]["pid"])] == [True, True]
+    daemon.call("Stop", job=run)
+    assert daemon.wait(run)["verdict"]["result"] == "agent_lost"
 
 
 def test_a_stopped_run_holds_up_nothing(box):
@@ -125,83 +175,6 @@ def read_only(box, path):
     return mount
 
 
-# Both clocks of a program and of its libraries, set forward by what a file says in ns: wall, monotonic.
-CLOCK = """
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
-
-static const volatile int64_t none[2], *shift = none;
-
-__attribute__((constructor)) static void begin(void)
-{
-	int fd = open(getenv("CLOCK_SHIFT"), O_RDONLY | O_CLOEXEC);
-	void *map = mmap(NULL, 16, PROT_READ, MAP_SHARED, fd, 0);
-
-	if (map != MAP_FAILED)
-		shift = map;
-	close(fd);
-}
-
-int clock_gettime(clockid_t clock, struct timespec *ret)
-{
-	int r = (int)syscall(SYS_clock_gettime, clock, ret);
-	int wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
-	int64_t ns = shift[!wall] + ret->tv_nsec + ret->tv_sec * 1000000000;
-
-	if (!r && (wall || clock == CLOCK_MONOTONIC || clock == CLOCK_MONOTONIC_COARSE ||
-			  clock == CLOCK_BOOTTIME))
-		*ret = (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
-	return r;
-}
-
-int gettimeofday(struct timeval *restrict ret, void *restrict zone)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	*ret = (struct timeval){ .tv_sec = ts.tv_sec, .tv_usec = ts.tv_nsec / 1000 };
-	return 0;
-}
-
-time_t time(time_t *ret)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	if (ret)
-		*ret = ts.tv_sec;
-	return ts.tv_sec;
-}
-"""
-
-
-@pytest.fixture
-def set_clocks(box):
-    """Sets the clocks of what the box starts forward: set_clocks(wall=seconds, monotonic=seconds)."""
-    if SANITIZED:
-        pytest.skip("nothing is preloaded before the sanitizer")
-    if not have("cc"):
-        pytest.skip("no cc")
-    box.path("clock.c").write_text(CLOCK)
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", box.path("clock.so"), box.path("clock.c")],
-                   check=True)
-    box.path("shift").write_bytes(bytes(16))
-    box.env.update(LD_PRELOAD=str(box.path("clock.so")), CLOCK_SHIFT=str(box.path("shift")))
-
-    def set_clocks(wall=0, monotonic=0):
-        with open(box.path("shift"), "r+b", buffering=0) as f:
-            f.write(struct.pack("qq", int(wall * 1e9), int(monotonic * 1e9)))
-
-    return set_clocks
-
-
 HOUR, YEAR = 3600, 365 * 86400
 
 
@@ -227,7 +200,7 @@ def test_a_wall_clock_that_jumps_while_a_job_runs(box, set_clocks, wall):
     result = run.wait()
     assert result.rc == 4, result
     assert re.findall(r"exit code \d after (\S+) s", result.err) and "after 0." in result.err, result
-    assert "all 1 restarts are used" in result.err and "[worker:0] two" in result.out, result
+    assert "the only restart is used" in result.err and "[worker:0] two" in result.out, result
     verdict = json.loads((box.run_dir() / "verdict.json").read_text())
     assert verdict["root_cause"]["exit"] == {"code": 4} and verdict["root_cause"]["attempt"] == 1, verdict
 
@@ -246,6 +219,93 @@ def test_a_monotonic_clock_that_jumps_while_a_job_runs(box, set_clocks):
     run.signal(signal.SIGTERM)
     result = run.wait()
     assert result.rc == 128 + signal.SIGTERM and "SIGKILL" in result.err, result
+
+
+@pytest.fixture
+def liar(box, set_clocks, daemon):
+    """A job whose agent says yes to everything, and what its processes are."""
+    name, run = daemon.submit(spec("ignore:TERM", "setsid-fork:ignore:TERM+hang", f"mark:{box.path('marks')}",
+                                   "hang", stop={"timeout": "1h"}, restart={"max": 3}))
+    wait_lines(box.path("marks"), 1)
+    agent = daemon.agent_pid(name)
+    old = [parent(agent), *processes_of_run(run)]
+    fake = FakeAgent(daemon.agent_sock(name), {"Kill": None})
+    yield run, fake, old
+    fake.close()
+
+
+@pytest.mark.parametrize("how", ["stop", "wait", "kill", "shutdown"])
+def test_an_agent_that_only_says_that_it_ends_its_job(box, set_clocks, daemon, liar, how):
+    """The workers have all of the time that they may take, and the agent a minute more."""
+    run, fake, old = liar
+    asked = daemon.connect()
+    asked.send(**{"stop": {"method": "Stop", "job": run},
+                  "wait": {"method": "Wait", "job": run, "kill": True, "timeout_ms": 0},
+                  "kill": {"method": "Kill", "job": run, "signal": "KILL"},
+                  "shutdown": {"method": "Shutdown", "stop_jobs": True}}[how])
+    method = {"stop": "Stop", "wait": "Wait", "kill": "Kill", "shutdown": "Stop"}[how]
+    wait_for(lambda: method in fake.asked, what=f"the agent to hear of {method}")
+    if how == "stop":
+        assert asked.reply() == {}
+    if how != "kill":
+        for hours in 0.99, 1.01:
+            set_clocks(monotonic=hours * HOUR)
+            assert daemon.status(run).get("verdict") is None
+    set_clocks(monotonic=1.01 * HOUR + 61)
+    daemon.call("Version")
+    if how == "shutdown":
+        daemon.program.wait()
+    else:
+        verdict = daemon.wait(run)["verdict"]
+        assert verdict["result"] == "agent_lost", verdict
+        assert ("did not answer for 60 s after" if how == "kill" else
+                "had not ended the run 3660 s after it was asked to") in verdict["message"], verdict
+    for pid in old:
+        wait_gone(pid)
+
+
+def test_an_honest_stop_has_the_time_that_it_was_given(box, set_clocks, daemon):
+    """Also where another elasticd was asked for it."""
+    name, run = daemon.submit(spec("ignore:TERM", f"mark:{box.path('marks')}", "hang",
+                                   stop={"timeout": "1s"}))
+    wait_lines(box.path("marks"), 1)
+    daemon.wait(name, until="running")
+    daemon.call("Stop", job=run, timeout_ms=10 * HOUR * 1000)
+    daemon.restart()
+    daemon.call("Stop", job=run)
+    for hours in 1, 9:
+        set_clocks(monotonic=hours * HOUR)
+        assert daemon.status(run, live=True)["state"] == "stopping"
+    daemon.call("Stop", job=run, timeout_ms=0)
+    assert daemon.wait(run)["state"] == "stopped"
+
+
+@pytest.mark.parametrize("how", ["start", "rm"])
+def test_an_agent_that_stays_after_the_end_keeps_no_name(box, set_clocks, daemon, how):
+    """A reader that takes nothing kept it, until it was stopped."""
+    name, run = daemon.submit(spec("lines:100000:200", f"mark:{box.path('marks')}", "hang",
+                                   logs={"redirects": 3}))
+    wait_lines(box.path("marks"), 1)
+    agent = daemon.agent_pid(name)
+    old = [parent(agent), agent]
+    reader = Varlink(daemon.agent_sock(name))
+    next(reader.stream("Logs", job=run))
+    daemon.call("Stop", job=run)
+    daemon.wait(run)
+    stopped(box, agent)
+    asked = daemon.connect()
+    if how == "start":
+        asked.send("Start", spec=spec("exit:0", name=name))
+    else:
+        asked.send("Remove", job=run)
+    for seconds in 0, 0, 31:  # the call is heard before the clock jumps
+        set_clocks(monotonic=seconds)
+        daemon.call("Version")
+    reply = asked.reply()
+    assert how == "start" and daemon.wait(reply["run"])["state"] == "succeeded" or reply == {"removed": 1}
+    for pid in old:
+        wait_gone(pid)
+    reader.close()
 
 
 def test_an_agent_whose_descriptor_table_is_full(box, daemon):

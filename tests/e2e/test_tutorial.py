@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from harness import BUILD, ROOT, SLOWER, have, wait_text
+from harness import BUILD, ROOT, SLOWER, have, wait_for, wait_text
 from python_package import ENV, needs_library, python_with
 
 pytestmark = [needs_library, pytest.mark.slow, pytest.mark.seconds(300)]
@@ -141,14 +141,16 @@ def test_tensorflows_handler_saves_on_a_notice_and_goes_on(tensor_desk):
     assert f"y = 3.00 x + 1.00, from step {begun} on" in again.out and begun < 60, again
 
 
-def test_a_parameter_server_restarts_alone_and_its_coordinator_goes_on(tensor_desk):
-    desk, _ = tensor_desk
+def serve(desk, pause):
     daemon = desk.daemon
-    started = desk.ctl("start", "--spec=servers.yaml", "--env=PAUSE=0.5", "--export=PATH",
+    started = desk.ctl("start", "--spec=servers.yaml", f"--env=PAUSE={pause}", "--export=PATH",
                        cwd=str(desk.path("work")))
     assert started.rc == 0, started
-    job = daemon.status("servers")
-    wait_text(daemon.log(job, 0, 0), "epoch 2", timeout=LONG)
+    return daemon.status("servers")
+
+
+def lose_the_server(desk, job):
+    daemon = desk.daemon
     assert desk.ctl("kill", "-s", "KILL", "servers/ps:0").rc == 0
     assert desk.ctl("wait", "servers", timeout=LONG).rc == 0
     said = daemon.log(job, 0, 0).read_text()
@@ -156,3 +158,20 @@ def test_a_parameter_server_restarts_alone_and_its_coordinator_goes_on(tensor_de
     why = desk.ctl("why", "servers").out
     assert re.search(r"chief:0: 0 of 5 restarts used.* [1-9]\d* not counted", why), why
     assert re.search(r"ps:0: 1 of 5 restarts used", why), why
+
+
+def test_a_parameter_server_restarts_alone_and_its_coordinator_goes_on(tensor_desk):
+    desk, section = tensor_desk
+    assert "elasticctl start --spec=servers.yaml --env PAUSE=" in section
+    job = serve(desk, 0.5)
+    wait_text(desk.daemon.log(job, 0, 0), "epoch 2", timeout=LONG)
+    lose_the_server(desk, job)
+
+
+def test_a_coordinator_goes_on_also_where_the_server_is_back_before_it_looks(tensor_desk):
+    desk, _ = tensor_desk
+    program = desk.path("work/servers.py")
+    program.write_text(program.read_text().replace("EPOCHS, PAUSE = 6", "EPOCHS, PAUSE = 2"))
+    job = serve(desk, 12)
+    wait_for(desk.path("work/servers-checkpoint/ckpt-1.index").exists, timeout=LONG)
+    lose_the_server(desk, job)

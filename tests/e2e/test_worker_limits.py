@@ -2,16 +2,22 @@
 """What one worker may take or break of what all share: the board, the agent's time, its memory."""
 
 import contextlib
+import ctypes
+import mmap
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from harness import BUILD, ROOT, puppet, spec, wait_for
+from harness import BUILD, ROOT, SANITIZED, puppet, spec, wait_file, wait_for
 from workers import Group, WorkerError, script
+
+
+MIB = 1 << 20
 
 
 @pytest.fixture
@@ -104,6 +110,43 @@ def test_a_board_that_a_worker_cuts_is_made_anew_and_the_agent_lives(daemon, gro
     assert len(events(daemon, g, "board-damaged")) == 1
 
 
+BOARD_BYTES = 4096 + 8192 * 128
+LIBC = ctypes.CDLL(None)
+
+
+def spoil(path, dice):
+    """Whatever a worker may do to the board, but for writing to the slots of others."""
+    with open(path, "r+b", buffering=0) as board:
+        with contextlib.suppress(OSError, ValueError):
+            os.ftruncate(board.fileno(), dice.choice([0, 4096, 4160, 1 << 30, BOARD_BYTES]))
+        with contextlib.suppress(OSError, ValueError), mmap.mmap(board.fileno(), BOARD_BYTES) as memory:
+            at = dice.randrange(4096 + 128 * 64, BOARD_BYTES - 256)
+            memory[at:at + 256] = dice.randbytes(256)
+            if dice.random() < 0.5:
+                memory.madvise(mmap.MADV_REMOVE)
+        begin, length = dice.choice([(0, BOARD_BYTES), (4096, 4096), (8192, 65536)])
+        LIBC.fallocate(board.fileno(), 3, ctypes.c_long(begin), ctypes.c_long(length))  # punches a hole
+
+
+def test_a_worker_that_spoils_the_board_harms_no_agent(daemon, group_of):
+    """It is cut, punched and written over while the agent looks at it, and writes to it."""
+    g = group_of(spec("hang", replicas=3, restart={"scope": "task", "max": 5},
+                      heartbeat={"period": "50ms", "timeout": "10m"}))
+    agent, dice = daemon.agent_pid(g.name), random.Random(1)
+    board, a = g.environment("worker:0")["ELASTICD_BOARD"], g.connect("worker:0")
+    for i in range(300):
+        spoil(board if i % 2 else board + ".file", dice)
+        a.put("k", str(i), overwrite=True)
+        if i % 20 == 0:
+            daemon.status(g.name, live=True)
+        if i % 100 == 50:
+            before = g.task("worker:1")["pid"]
+            os.kill(before, signal.SIGKILL)
+            wait_for(lambda: g.task("worker:1")["pid"] not in (None, before, 0))
+    assert daemon.agent_pid(g.name) == agent and a.get("k") == b"299"
+    assert g.connect("worker:1").get("k") == b"299"
+
+
 # --- names -----------------------------------------------------------------------------------------
 
 
@@ -168,3 +211,68 @@ def test_lists_that_a_task_does_not_read_are_refused_at_a_limit(daemon, group_of
     # Who has read all gets all, and another task never knew of it.
     assert len(a.call("List", key="big")["entries"]) == 16
     assert len(b.call("List", key="big")["entries"]) == 16
+
+
+# --- half a call -----------------------------------------------------------------------------------
+
+HALF = b'{"method":"io.elasticd.Worker.Put","parameters":{"key":"k","value":"'
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
+def test_half_calls_of_one_worker_take_no_more_than_its_share(daemon, group_of):
+    g = group_of(spec("hang", replicas=2))
+    a, b = g.all("worker:0", "worker:1")
+    agent = daemon.agent_pid(g.name)
+    before = peak(agent)
+    refused = []
+    for _ in range(18):
+        w = g.at(a.path, a.token)
+        try:
+            w.send_raw(HALF + b"x" * int(7.9 * MIB))
+        except ConnectionError:
+            refused.append(w.error())
+        b.put("turn", "x", overwrite=True)
+    assert len(refused) >= 2, "16 times 8 MiB have room"
+    for e in refused:
+        assert e.name == "ResourceExhausted" and "unread answers of one task" in e.message, e
+    # What is small goes through, also for that one.
+    assert a.get("turn") == b"x"
+    assert peak(agent) < before + 160 * MIB
+
+
+def peak(pid):
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(text.split("VmHWM:")[1].split()[0]) * 1024
+
+
+def test_half_a_call_of_a_worker_has_30_s_and_others_go_on(box, set_clocks):
+    body = f"""
+w = me()
+if os.environ["RANK"] == "0":
+    half = me()
+    half.send_raw({HALF!r})
+    w.put("half", "sent")
+    w.put("over", half.error().message)
+else:
+    w.get("half", wait=True)
+    open({str(box.path("half"))!r}, "x").close()
+    said = b""
+    while not said:
+        try:
+            print("tick")
+            said = w.get("over", timeout_ms=10)
+        except WorkerError as e:
+            assert e.name == "NotFound", e
+    print(said.decode())
+"""
+    run = box.run_start("--nproc-per-node=2", "--no-python", *script(body))
+    wait_file(box.path("half"))
+    # In small steps, each with a turn of the agent: what the host stood still for costs a call nothing.
+    for n in range(180):
+        if "call to come" in run.out:
+            break
+        set_clocks(monotonic=n / 2)
+        ticks = run.out.count("tick") + 2
+        wait_for(lambda: run.out.count("tick") >= ticks or "call to come" in run.out, run.out_path)
+    run.wait_out("30000 ms for a call to come as a whole")
+    assert run.wait().rc == 0

@@ -17,6 +17,7 @@ WORKER_IFACE = "io.elasticd.Worker."
 STANDARD_IFACE = "org.varlink.service."
 PATIENCE = int(os.environ.get("ELASTIC_PATIENCE", 120))
 PYTHON = sys.executable
+TASK_ENV = ("ELASTICD_WORKER_SOCKET", "ELASTICD_BOARD", "ELASTICD_SLOT", "ELASTICD_TOKEN")
 
 
 class WorkerError(raw_varlink.Error):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/failure.h"
-#include "common/json.h"
+#include "agent/policy/failure.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -30,6 +30,7 @@ static void check_failure(struct errorfile *e)
 		.claimed_whole = e->whole_seconds,
 		.written_us = -1,
 		.stop_us = -1 };
+	f.place = rootcause_place(&f.when);
 	failure_message(&f, line, sizeof(line));
 	if (strchr(line, '\n') || strlen(line) >= sizeof(line))
 		abort();

@@ -3,7 +3,7 @@
  * Frames: whatever the pieces in which a stream comes, the messages are those between its NULs, up
  * to the first that is too long. The first byte is the length of the pieces, the second the limit.
  */
-#include "common/varlink_frame.h"
+#include "common/varlink/frame.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * Interface texts, and values against their types. What comes behind a NUL byte is a JSON value,
  * which is checked against each member of the interface.
  */
-#include "common/json.h"
-#include "common/varlink_validate.h"
+#include "common/text/json.h"
+#include "common/varlink/validate.h"
 
 #include <stdint.h>
 #include <string.h>

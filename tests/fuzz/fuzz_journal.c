@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/journal_codec.h"
+#include "agent/queue/journal/codec.h"
 
 #include <errno.h>
 #include <stdint.h>

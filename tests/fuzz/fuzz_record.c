@@ -3,9 +3,9 @@
  * Records: whatever a file holds, it is read or refused with a text, and what is read holds what
  * the rest of elasticd counts on. The same bytes are also taken as an agent's Job for the mirror.
  */
-#include "common/json.h"
-#include "daemon/mirror.h"
-#include "daemon/record.h"
+#include "common/text/json.h"
+#include "daemon/jobs/job_cache.h"
+#include "daemon/jobs/record.h"
 
 #include <stdint.h>
 #include <stdlib.h>

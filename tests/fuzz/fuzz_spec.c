@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "common/spec.h"
+#include "common/spec/spec.h"
 
 #include <stdint.h>
 #include <stdlib.h>

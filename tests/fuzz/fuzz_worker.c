@@ -5,12 +5,12 @@
  * gives the service its turns between what came before it and what comes after; the first byte says
  * from which of the tasks the bytes come.
  */
-#include "agent/agent.h"
-#include "agent/dispatch.h"
-#include "agent/dispatch_group.h"
-#include "agent/worker_private.h"
-#include "agent/workers.h"
-#include "common/file.h"
+#include "agent/queue/group_hooks.h"
+#include "agent/queue/service.h"
+#include "agent/sharing/private.h"
+#include "agent/sharing/service.h"
+#include "agent/supervise/supervisor.h"
+#include "common/base/file.h"
 
 #include <stdint.h>
 #include <string.h>

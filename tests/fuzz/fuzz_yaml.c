@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/yaml.h"
+#include "client/launch/yaml.h"
 
 #include <stdint.h>
 #include <stdlib.h>

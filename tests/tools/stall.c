@@ -35,8 +35,9 @@ static void stall(const char *path)
 
 #define NEXT(name) ((__typeof__(&(name)))dlsym(RTLD_NEXT, #name))
 
-#define OPEN(name)                                               \
-	int name(const char *path, int flags, ...)               \
+/* One of the open() family; parameters: those up to the flags, and behind them their names. */
+#define OPEN(name, parameters, ...)                              \
+	int name parameters                                      \
 	{                                                        \
 		va_list ap;                                      \
 		mode_t mode;                                     \
@@ -45,27 +46,13 @@ static void stall(const char *path)
 		mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0; \
 		va_end(ap);                                      \
 		stall(path);                                     \
-		return NEXT(name)(path, flags, mode);            \
+		return NEXT(name)(__VA_ARGS__, mode);            \
 	}
 
-OPEN(open)
-OPEN(open64)
-
-#define OPENAT(name)                                             \
-	int name(int dirfd, const char *path, int flags, ...)    \
-	{                                                        \
-		va_list ap;                                      \
-		mode_t mode;                                     \
-                                                                 \
-		va_start(ap, flags);                             \
-		mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0; \
-		va_end(ap);                                      \
-		stall(path);                                     \
-		return NEXT(name)(dirfd, path, flags, mode);     \
-	}
-
-OPENAT(openat)
-OPENAT(openat64)
+OPEN(open, (const char *path, int flags, ...), path, flags)
+OPEN(open64, (const char *path, int flags, ...), path, flags)
+OPEN(openat, (int dirfd, const char *path, int flags, ...), dirfd, path, flags)
+OPEN(openat64, (int dirfd, const char *path, int flags, ...), dirfd, path, flags)
 
 /* openat2() has no function of the C library's. */
 long syscall(long number, ...)

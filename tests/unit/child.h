@@ -3,13 +3,15 @@
 
 /* Children of tests: each runs until it is let go or killed, and nothing waits by the clock. */
 
-#include "common/cleanup.h"
+#include "common/base/cleanup.h"
 
 #include <check.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 /* Some of what real processes do is more than valgrind can follow. */
 static inline bool under_valgrind(void)
@@ -64,6 +66,19 @@ static inline struct child child_start(char *const envp[], uid_t uid)
 	close(echo[0]);
 	c.hold = hold[1];
 	return c;
+}
+
+/* A child of this process that is there, or is to be waited for; 0: there is none. */
+static inline pid_t child_any(void)
+{
+	_cleanup_file_ FILE *f = NULL;
+	char children[64];
+	int pid = 0;
+
+	snprintf(children, sizeof(children), "/proc/self/task/%d/children", (int)getpid());
+	f = fopen(children, "re");
+	ck_assert_ptr_nonnull(f);
+	return fscanf(f, "%d", &pid) == 1 ? pid : 0;
 }
 
 /* Waits for the end: the exit code, or the negative number of the signal. */

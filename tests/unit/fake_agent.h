@@ -7,15 +7,17 @@
  * for ".
  */
 
-#include "common/board.h"
-#include "common/file.h"
+#include "common/base/board.h"
+#include "common/base/file.h"
 #include "worker/elasticd.h"
 
 #include <check.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -73,7 +75,6 @@ static inline void agent_start(void)
 	setenv("ELASTICD_BOARD", agent_board, 1);
 	setenv("ELASTICD_SLOT", "3", 1);
 	setenv("ELASTICD_TOKEN", "77", 1);
-	setenv("ELASTICD_SHARE", "0", 1);
 	setenv("LOCAL_RANK", "3", 1);
 	setenv("WORLD_SIZE", "5", 1);
 }
@@ -170,6 +171,7 @@ struct worker {
 	struct elasticd *h;
 	void (*fn)(struct worker *w);
 	pthread_t thread;
+	atomic_int tid;
 	int r;
 	char text[256], missing[256]; /* of the thread's failure */
 	void *value;
@@ -180,6 +182,7 @@ static inline void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 
+	atomic_store(&w->tid, gettid());
 	w->fn(w);
 	snprintf(w->text, sizeof(w->text), "%s", elasticd_error_text());
 	snprintf(w->missing, sizeof(w->missing), "%s", elasticd_error_missing());

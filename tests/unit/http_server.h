@@ -3,7 +3,7 @@
 
 /* An HTTP server in the test's own loop: answers each request by a function of the test. */
 
-#include "common/loop.h"
+#include "common/loop/loop.h"
 
 #include <arpa/inet.h>
 #include <check.h>

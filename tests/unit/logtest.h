@@ -4,7 +4,7 @@
 /* What the tests of logs share: a directory and a loop of their own, files, and pipes as consoles.
  */
 
-#include "common/loop.h"
+#include "common/loop/loop.h"
 
 #include <check.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 
 /* The members of a test, and what they have answered. */
 
-#include "agent/members.h"
+#include "agent/sync/members.h"
 #include "tests/unit/child.h"
 
 #include <errno.h>

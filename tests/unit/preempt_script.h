@@ -2,12 +2,12 @@
 #pragma once
 
 /*
- * The caller of preempt.h in tests: a board, a clock, and what the machine says as one line of
- * words: "announce read publish:41 answer:0:save signal:2 stop clear". READ is answered at once
- * from the board, unless `slow` is set. What it tells is kept apart, a line each.
+ * The caller of agent/preempt/machine.h in tests: a board, a clock, and what the machine says as
+ * one line of words: "announce read publish:41 answer:0:save signal:2 stop clear". READ is answered
+ * at once from the board, unless `slow` is set. What it tells is kept apart, a line each.
  */
 
-#include "agent/preempt.h"
+#include "agent/preempt/machine.h"
 #include "tests/unit/child.h"
 
 #include <stdarg.h>

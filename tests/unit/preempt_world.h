@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * A world of workers with a board around the machine of preempt.h: they begin steps, ask where the
+ * A world of workers with a board around agent/preempt/machine.h: they begin steps, ask where the
  * board says so, save, leave and die, and READ is answered later. It holds what the machine says
  * against what it may say, from what happened in the world alone; its arithmetic of time counts
  * what each task did while time went on.
  */
 
-#include "agent/preempt.h"
+#include "agent/preempt/machine.h"
 #include "tests/unit/child.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 /* Specifications written so that tests can be read. */
 
-#include "common/spec.h"
+#include "common/spec/spec.h"
 
 #include <check.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 
 /*
  * One row for each key of the specification: values that are right, values that are wrong in a way
- * of their own, and which of the values that are wrong for most keys (see generic[] in test_spec.c)
- * are right for this one. A key without a row fails the test.
+ * of their own, and which of the values that are wrong for most keys (see generic[] in
+ * tests/unit/common/spec/test_spec.c) are right for this one. A key without a row fails the test.
  */
 
 struct spec_row {

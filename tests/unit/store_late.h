@@ -6,7 +6,7 @@
  * after they have happened; watches break off. What it keeps is in a store in memory.
  */
 
-#include "agent/store_private.h"
+#include "agent/store/private.h"
 
 #include <check.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
 
 /* What tests of the store share: answers and changes as one line of text, and waiting for them. */
 
-#include "agent/store.h"
+#include "agent/store/store.h"
 
 #include <check.h>
 #include <stdarg.h>

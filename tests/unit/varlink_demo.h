@@ -4,8 +4,8 @@
 /* A small service for the tests of the varlink server and clients, and a raw peer that speaks to it
  * in text. Included once by each test program. */
 
-#include "common/json.h"
-#include "common/varlink_server.h"
+#include "common/text/json.h"
+#include "common/varlink/server.h"
 
 #include <check.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worker's side of the board (common/board.h), by plain memory accesses from Python.
+"""The worker's side of the board (common/base/board.h), by plain memory accesses from Python.
 
 A call through ctypes costs two to three times as much as these. The library checks the same file when
 it opens the handle; here only the layout that this module knows is made sure of.
@@ -40,22 +40,8 @@ class Board(NamedTuple):
 
 
 def private_board() -> Board:
-    """For who has no agent to look at it."""
+    """Where nobody looks at it, or the library has the one that is looked at."""
     return Board(memoryview(bytearray(64)).cast("q"), memoryview(bytearray(64)).cast("q"), 0)
-
-
-_local_header = private_board().header
-
-
-def local_board() -> Board:
-    """Of a group of one. Its header is the same for all who are in this process, as the library's is."""
-    return private_board()._replace(header=_local_header)
-
-
-def raise_locally(word: int) -> None:
-    """What the library is to be asked for from now on."""
-    _local_header[SAVE_AT] = -1 << 63
-    _local_header[word] = 1
 
 
 def asking_header() -> memoryview:
@@ -67,7 +53,8 @@ def asking_header() -> memoryview:
 
 def kernel_fences() -> bool:
     """Whether the kernel makes the barrier that is needed between a step and the look for a notice
-    behind it (see common/board.h), as the library has asked it for this process: asking again says so."""
+    behind it (see common/base/board.h), as the library has asked it for this process: asking again
+    says so."""
     number = _MEMBARRIER.get(platform.machine())
     if number is None:
         return False

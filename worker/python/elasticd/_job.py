@@ -25,10 +25,8 @@ from ._board import (
     TOKEN,
     asking_header,
     kernel_fences,
-    local_board,
     open_board,
     private_board,
-    raise_locally,
 )
 from ._coordinator import Coordinator
 from ._core import Core, bytes_of
@@ -83,10 +81,10 @@ class Job(Coordinator):
     def __init__(self) -> None:
         core = self._core = Core()
         self.supervised: bool = bool(self._ask("supervised"))
-        self._header, self._slot, self._token = open_board() if self.supervised else local_board()
-        # What step() looks at: the board, where the kernel sees to it that nothing is missed; else the
-        # library looks.
-        direct = not self.supervised or kernel_fences()
+        self._header, self._slot, self._token = open_board() if self.supervised else private_board()
+        # What step() looks at: the board, where there is one and the kernel sees to it that nothing is
+        # missed; else the library looks.
+        direct = self.supervised and kernel_fences()
         self._watched = self._header if direct else asking_header()
         self.kv = KV(core)
         self.name: str = text_of(self._ask("job"))
@@ -151,7 +149,7 @@ class Job(Coordinator):
     @property
     def notice(self) -> bool:
         """Whether a notice of preemption is up."""
-        return self._header[NOTICE] & 1 != 0
+        return (self._header[NOTICE] & 1 if self.supervised else self._ask("notice")) != 0
 
     @property
     def stopping(self) -> bool:
@@ -185,8 +183,6 @@ class Job(Coordinator):
         where the job is at its end, or this task is being stopped."""
         text = said_argument(reason, "reason")
         self._core.call("notify", text, grace_ms(grace))
-        if not self.supervised:
-            raise_locally(NOTICE)
 
     def preemptible(self, save: Callable[[int], Union[str, os.PathLike[str], None]],
                     exit: Optional[Callable[[int], object]] = None,
@@ -297,8 +293,6 @@ class Job(Coordinator):
         message = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else error
         text = said_argument(message, "error")
         self._core.call("report_error", int(Status.of(code)), text)
-        if not self.supervised:
-            raise_locally(ERROR)
 
     def write_error(self, message: str, traceback: Optional[str] = None) -> None:
         """Writes the task's error.json, where it has none yet, and tells nobody."""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_int64, c_size_t, c_void_p
+from ctypes import byref, c_char_p, c_int64, c_size_t, c_void_p
 from typing import (
     Any,
     Iterable,
@@ -26,16 +26,15 @@ from ._pipeline import GET, OVERWRITE, PERSISTENT, PUT, Maker, Pipeline
 from ._streams import Change, Watch
 
 _OVERWRITE, _PERSISTENT, _NOWAIT = 1, 2, 4
-_ROOM = 4096
-_ROOM_ARGUMENT, _ERRORS = c_size_t.from_param(_ROOM), "surrogatepass"
+_ERRORS = "surrogatepass"
 _T = TypeVar("_T")
-_Place = Tuple[Any, Any, c_void_p, Any]
+_Place = Tuple[c_char_p, Any, c_size_t, Any]
 
 
 def _place() -> _Place:
-    """Where a read has its value, a buffer or what is longer, and what the library is told of them."""
-    buffer, value = ctypes.create_string_buffer(_ROOM), c_void_p()
-    return buffer, byref(buffer), value, byref(value)
+    """Where a get has its value and its length, and what the library is told of them."""
+    value, size = c_char_p(), c_size_t()
+    return value, byref(value), size, byref(size)
 
 
 class Entry(NamedTuple):
@@ -55,7 +54,7 @@ class KV:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._put, self._read = core.library.put_plain, core.library.read_plain
+        self._put, self._get = core.library.put_plain, core.library.get_plain
         self._maker = Maker(core)
         self._places: list[_Place] = []  # that no call uses now
 
@@ -114,31 +113,25 @@ class KV:
             place = self._places.pop()
         except IndexError:
             place = _place()
-        buffer, to_buffer, value, to_value = place
+        value, to_value, size, to_size = place
+        library = self._core.library
         try:
-            size = self._read(handle, name, ms, to_buffer, _ROOM_ARGUMENT, to_value)
-            while size == -INTERRUPTED:
+            status = self._get(handle, name, ms, to_value, to_size)
+            while status == INTERRUPTED:
                 if deadline is not None:
                     ms = deadline.left_ms()
-                size = self._read(handle, name, ms, to_buffer, _ROOM_ARGUMENT, to_value)
+                status = self._get(handle, name, ms, to_value, to_size)
         except BaseException:  # of a signal's handler
-            self._core.library.interruptible(handle, 1)
+            library.interruptible(handle, 1)
             raise
-        if 0 <= size <= _ROOM:
-            found: bytes = buffer[:size]
-        elif size > 0:
-            found = self._long(value, size)
-        else:
-            self._core.fail(-size)
+        if status:
+            self._core.fail(status)
+        found = value.value or b""  # to its first NUL, which is quicker than by its length
+        if len(found) != size.value:
+            found = library.bytes_from(c_void_p.from_buffer(value), size)
+        library.free(value)
         self._places.append(place)
         return found
-
-    def _long(self, value: c_void_p, size: int) -> bytes:
-        """One that is given back."""
-        try:
-            return ctypes.string_at(value, size)
-        finally:
-            self._core.library.free(value)
 
     def pipeline(self, timeout: Optional[float] = None, *, check: bool = True) -> Pipeline:
         """Several calls in one write: with kv.pipeline() as p: p.put(...); value = p.get(...), which has

@@ -79,6 +79,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "attempt": [c_void_p],
     "incarnation": [c_void_p],
     "step": [c_void_p, c_int64],
+    "notice": [c_void_p],
     "saved": [c_void_p, c_int64, c_char_p],
     "preempted": [c_void_p, POINTER(CPreemption)],
     "notify": [c_void_p, c_char_p, c_int64],
@@ -89,12 +90,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "delete": [c_void_p, c_char_p, POINTER(c_int64)],
     "list": [c_void_p, c_char_p, POINTER(POINTER(CEntry)), _size_out],
     "entries_free": [POINTER(CEntry), c_size_t],
-    "read": [c_void_p, c_char_p, c_int, c_void_p, c_size_t, _out],
     "pipeline": [c_void_p, c_void_p, c_size_t, c_int],
-    "pipeline_packed": [c_void_p, c_size_t, c_char_p, c_char_p, c_char_p, c_char_p, c_int, _out, c_void_p,
-                        c_size_t, c_void_p],
     "ops_clear": [c_void_p, c_size_t],
-    "ops_free": [c_void_p, c_size_t],
     "watch_open": [c_void_p, c_char_p, c_int64, _out],
     "watch_next": [c_void_p, c_int, POINTER(POINTER(CEntry))],
     "watch_fd": [c_void_p],
@@ -121,7 +118,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
 }
 _ARGUMENTS.update(queue_types.ARGUMENTS)
 _TEXT = {"version", "error_text", "error_missing", "job", "run", "role", *queue_types.TEXT}
-_VOID = {"close", "cancel", "interruptible", "entries_free", "ops_clear", "ops_free", "watch_close",
+_VOID = {"close", "cancel", "interruptible", "entries_free", "ops_clear", "watch_close",
          "names_free", "error_free", "members_free", "event_free", "events_close", *queue_types.VOID}
 
 
@@ -140,11 +137,9 @@ class Library:
         # For the hot path: without argtypes to go through, so arguments must be of C's own types (an int
         # is a C int). Those of PyDLL are too short to let other threads run meanwhile.
         self.put_plain = loaded["elasticd_put"]
-        self.read_plain = loaded["elasticd_read"]
-        self.packed_plain = loaded["elasticd_pipeline_packed"]
+        self.get_plain = loaded["elasticd_get"]
+        self.pipeline_plain = loaded["elasticd_pipeline"]
         self.submit_plain, self.fetch_plain = loaded["elasticd_submit"], loaded["elasticd_fetch"]
-        self.pack_plain = loaded["elasticd_outcomes_pack"]
-        self.pack_plain.restype = c_int64
         self.outcomes_free_plain = loaded["elasticd_outcomes_free"]
         self.plain_work = tuple(loaded["elasticd_work_" + name]
                                 for name in ("next", "finish_next", "fail_next"))

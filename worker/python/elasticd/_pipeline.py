@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import ctypes
-import struct
-from ctypes import byref, c_int64, c_size_t, c_void_p, string_at
+import sys
+from array import array
+from ctypes import c_char_p, c_size_t, c_void_p, string_at
 from itertools import accumulate
 from types import TracebackType
 from typing import Any, List, Optional, Type, Union
@@ -17,28 +18,15 @@ from ._library import INTERRUPTED, OP, SIZES, text_argument
 PUT, GET, DELETE = 1, 2, 3
 OVERWRITE, PERSISTENT = 16, 32  # with PUT
 
-_ROOM, _CALLS = 1 << 16, 256
-_ROOM_ARGUMENT = c_size_t.from_param(_ROOM)
-
-
-class _Place:
-    """Where a batch has what becomes of it."""
-
-    __slots__ = ("buffer", "ops", "said", "told")
-
-    def __init__(self) -> None:
-        self.ops, self.said = c_void_p(), (c_int64 * _CALLS)()
-        self.buffer: Any = ctypes.create_string_buffer(_ROOM)
-        # As the library is told of them.
-        self.told = byref(self.ops), byref(self.buffer), _ROOM_ARGUMENT, byref(self.said)
+_WORDS = OP.size // 8 if ctypes.sizeof(c_void_p) == 8 else 0  # of each call
+_FLAGS = 16  # a call is its operation and, so many times, its flags
 
 
 class Maker:
-    """Makes calls in one write, as they are packed for the library."""
+    """Makes calls in one write."""
 
     def __init__(self, core: Core) -> None:
-        self.core, self._call = core, core.library.packed_plain
-        self._places: list[_Place] = []  # that no call uses now
+        self.core, self._call = core, core.library.pipeline_plain
 
     def make(self, kinds: bytes, keys: List[str], values: Optional[List[bytes]],
              timeout: Optional[float]) -> tuple[List[Any], bool]:
@@ -47,76 +35,64 @@ class Maker:
         n = len(keys)
         if not n:
             return [], False
-        text: Optional[bytes]
-        try:
-            text = "\0".join(keys).encode()
-        except (TypeError, UnicodeEncodeError):
-            text = None
-        if text is None or text.count(0) != n - 1:
-            text = b"\0".join([text_argument(key, "key") for key in keys])
         ms, deadline = -1, None
         if timeout is not None:
             deadline = Deadline(timeout)
             ms = deadline.left_ms()
-        data = lengths = None
-        if values is not None:
-            data, lengths = b"".join(values), struct.pack(f"@{n}N", *map(len, values))
         try:
-            place = self._places.pop()
-        except IndexError:
-            place = _Place()
-        ops, said, told, handle = place.ops, place.said, place.told, self.core.handle()
-        if n > _CALLS:
-            said = (c_int64 * n)()
-            told = *told[:3], byref(said)
-        size = SIZES[n] if n < 256 else c_size_t(n)
+            text = "\0".join(keys).encode()
+            names = text.split(b"\0")
+        except (TypeError, UnicodeEncodeError):
+            names = []
+        if len(names) != n:
+            names = [text_argument(key, "key") for key in keys]
+            text = b"\0".join(names)
+        data = b"".join(values or ())
+        ops, handle = _packed(kinds, names, text, values, data), self.core.handle()
+        place, size = c_void_p(ops.buffer_info()[0]), SIZES[n] if n < 256 else c_size_t(n)
         try:
-            status = self._call(handle, size, kinds, text, data, lengths, ms, *told)
+            status = self._call(handle, place, size, ms)
             while status == INTERRUPTED:
                 if deadline is not None:
                     ms = deadline.left_ms()
-                status = self._call(handle, size, kinds, text, data, lengths, ms, *told)
-            if ops:
-                return _told(ops, n), status != 0
+                status = self._call(handle, place, size, ms)
+            return _told(ops), status != 0
         except BaseException:  # of a signal's handler
             self.core.library.interruptible(handle, 1)
             raise
         finally:
-            if ops:
-                self.core.library.ops_free(ops, n)
-                ops.value = None
-        if status:
-            self.core.library.check(status)
-        found = _unpacked(kinds, said[:n], place.buffer)
-        self._places.append(place)
-        return found, False
+            self.core.library.ops_clear(place, n)
 
 
-def _unpacked(kinds: bytes, said: List[int], buffer: Any) -> List[Any]:
-    gets = kinds.count(GET)
-    if not gets and DELETE not in kinds:
-        return [None] * len(said)
-    if gets == len(said):
-        ends = list(accumulate(said))
-        raw = buffer[:ends[-1]]
-        return [raw[end - length:end] for end, length in zip(ends, said)]
-    found: List[Any] = []
-    at = 0
-    for kind, number in zip(kinds, said):
-        if kind == GET:
-            found.append(buffer[at:at + number])
-            at += number
-        else:
-            found.append(number if kind == DELETE else None)
-    return found
+def _packed(kinds: bytes, names: List[bytes], text: bytes, values: Optional[List[bytes]],
+            data: bytes) -> array[int]:
+    """Calls as the library takes them; text and data have their keys and values, one behind the other."""
+    n = len(names)
+    keys = accumulate([len(name) + 1 for name in names[:-1]], initial=_address(text))
+    lengths = [len(value) for value in values] if values is not None else [0] * n
+    places = accumulate(lengths[:-1], initial=_address(data))
+    if not _WORDS or sys.byteorder != "little":
+        return array("B", b"".join([
+            OP.pack(kind % _FLAGS, kind // _FLAGS, key, place, length, 0, 0, 0, 0, 0, 0)
+            for kind, key, place, length in zip(kinds, keys, places, lengths)]))
+    # All at once, a word of each at a time.
+    words = array("Q", bytes(OP.size * n))
+    words[0::_WORDS] = array("Q", [kind % _FLAGS | kind // _FLAGS << 32 for kind in kinds])
+    words[1::_WORDS] = array("Q", keys)
+    words[2::_WORDS] = array("Q", places)
+    words[3::_WORDS] = array("Q", lengths)
+    return words
 
 
-def _told(ops: c_void_p, n: int) -> List[Any]:
-    """The same, of each call's own record."""
-    records = string_at(ops, OP.size * n)
+def _address(text: bytes) -> int:
+    return c_void_p.from_buffer(c_char_p(text)).value or 0
+
+
+def _told(ops: array[int]) -> List[Any]:
+    """What became of each."""
     return [error_of(status, (string_at(text) if text else b"").decode(errors="replace"), "") if status
             else string_at(value, length) if op == GET else deleted if op == DELETE else None
-            for op, _, _, _, _, _, status, value, length, deleted, text in OP.iter_unpack(records)]
+            for op, _, _, _, _, _, status, value, length, deleted, text in OP.iter_unpack(ops)]
 
 
 class Pending:

@@ -54,7 +54,7 @@ class Place:
         self._to_item = byref(self._item)
         self._address: Optional[int] = None
         self._view: Any = None
-        self._form = c_char_p()
+        self._payload, self._form = c_char_p(), c_char_p()
         self._answer = CBytes()
         self._to_answer = byref(self._answer)
         self._bytes = self._library.bytes_from
@@ -90,7 +90,20 @@ class Place:
         return self._serve(self._again(self._next))
 
     def finish_and_ask(self, value: Any) -> Optional[Task]:
-        return self._serve(self._finished(value))
+        if value is not None or self._timeout is not None or self.by_hand:
+            return self._serve(self._finished(value))
+        # What most handlers return, without a step between: in each of many workers this runs on a processor
+        # that others have just had.
+        try:
+            status = self._finish_next(self._work or self._closed(), _TO_NONE, _NEVER, self._to_item)
+        except BaseException:  # of a signal's handler
+            self._library.interruptible(self._handle, 1)
+            raise
+        return self._serve(status if status != INTERRUPTED else self._again(self._next))
+
+    @staticmethod
+    def _closed() -> Owned:
+        raise Cancelled("the loop is over")
 
     def fail_and_ask(self, error: BaseException) -> Optional[Task]:
         return self._serve(self._again(self._fail_next, byref(failure_of(error))))
@@ -115,9 +128,7 @@ class Place:
 
     def _again(self, function: Any, *answer: Any) -> int:
         """Its status, whatever signals come."""
-        work, timeout = self._work, self._timeout
-        if work is None:
-            raise Cancelled("the loop is over")
+        work, timeout = self._work or self._closed(), self._timeout
         deadline: Optional[Deadline] = None
         ms = _NEVER
         if timeout is not None:
@@ -154,11 +165,14 @@ class Place:
                 return None
             if address != self._address:
                 self._view = (ctypes.c_char * ITEM.size).from_address(address)
+                self._payload = c_char_p.from_address(address + CItem.payload.offset)
                 self._form = c_char_p.from_address(address + CItem.format.offset)
                 self._address = address
             (kind, _, number, name, payload, length, _, _, _, limit_ms, index, incarnation,
              attempt) = ITEM.unpack_from(self._view)
-            raw = self._bytes(payload, length) if length else b""
+            raw = self._payload.value or b""  # to its first NUL, which is quicker than by its length
+            if len(raw) != length:
+                raw = self._bytes(payload, length)
             form = self._form.value or b""
             if kind == TASK:
                 if self.interrupt is not None:

@@ -40,10 +40,7 @@ from ._queue_types import (
     ANY,
     NEW_TASK,
     OUTCOME,
-    VALUE_BYTES,
-    VALUE_ERROR,
-    VALUE_JSON,
-    VALUE_KINDS,
+    SUCCEEDED,
     CStats,
 )
 from ._values import JSON, TEXT, Encoded, decode, encode, filled, held_in
@@ -54,13 +51,11 @@ _BATCH_SECONDS = 0.01  # for so long the first one waits for others
 _LOOK = 256  # that are waited for until the first of them is over
 _FETCH = 4096
 _PIECE = 16
-_ROOM = 1 << 17
 _RELEASE = 256  # gather before they are told, unless there is another reason
 _TURN = 0.1  # seconds for some, before others are looked at
 
 _WORDS = NEW_TASK.size // 8 if ctypes.sizeof(c_void_p) == 8 else 0
 
-_ROOM_ARGUMENT = c_size_t.from_param(_ROOM)
 _formats = {form: ctypes.create_string_buffer(form) for form in (JSON, TEXT)}
 _ADDRESS: dict[Optional[bytes], int] = {None: 0}
 _ADDRESS.update((form, ctypes.addressof(text)) for form, text in _formats.items())
@@ -308,32 +303,19 @@ class Queue:
 
     def _learn(self, handles: dict[int, Handle], place: _Place) -> None:
         """What became of their tasks."""
-        raw: bytes
-        n, pack, outcomes = place.count.value, self._library.pack_plain, place.outcomes
-        size = pack(outcomes, place.count, place.to_buffer, _ROOM_ARGUMENT, place.to_said)
-        if size <= _ROOM:
-            raw = place.buffer[:size]
-        else:
-            large = ctypes.create_string_buffer(size)
-            pack(outcomes, place.count, large, c_size_t(size), place.to_said)
-            raw = large.raw
-        at, numbers = 0, iter(place.said[:2 * n])
-        for i, (number, length) in enumerate(zip(numbers, numbers)):
+        outcomes, bytes_from = place.outcomes, self._library.bytes_from
+        records = string_at(outcomes, OUTCOME.size * place.count.value)
+        for record in OUTCOME.iter_unpack(records):
+            number, state, value, length, form = record[:5]
             handle = handles[number]
-            length, kind = divmod(length, VALUE_KINDS)
-            if kind == VALUE_BYTES:
-                handle._value = raw[at:at + length]
-            elif kind == VALUE_ERROR:
-                handle._value, handle._failed = _error_of(outcomes, i), True
-            else:
-                value = raw[at:at + length]
+            if state == SUCCEEDED:
                 try:
-                    handle._value = (None if value == b"null" and kind == VALUE_JSON
-                                     else decode(value, JSON if kind == VALUE_JSON else TEXT))
+                    handle._value = decode(bytes_from(value, length) if value else b"", string_at(form))
                 except ValueError as e:
                     error = DataLoss(f"the value of task {number} is not what it says: {e}")
                     handle._value, handle._failed = error, True
-            at += length
+            else:
+                handle._value, handle._failed = _error_of(*record), True
             handle._known = True
             drop, handle._drop = handle._drop, None
             if drop is not None:
@@ -471,11 +453,8 @@ class _Place:
 
     def __init__(self) -> None:
         self.numbers, self.count, self.outcomes = (c_int64 * _BATCH)(), c_size_t(), c_void_p()
-        self.buffer: Any = ctypes.create_string_buffer(_ROOM)
-        self.said = (c_int64 * (2 * _FETCH))()
         self.to_numbers, self.to_count = byref(self.numbers), byref(self.count)
-        self.to_outcomes, self.to_buffer = byref(self.outcomes), byref(self.buffer)
-        self.to_said = byref(self.said)
+        self.to_outcomes = byref(self.outcomes)
 
 
 _places: list[_Place] = []  # that no call uses now
@@ -558,10 +537,9 @@ def _number(handle: Union[Handle, int]) -> int:
     return handle.task if isinstance(handle, Handle) else number_argument(handle, "task")
 
 
-def _error_of(outcomes: c_void_p, i: int) -> Error:
-    """That of one of them that has failed, or was cancelled."""
-    record = string_at((outcomes.value or 0) + i * OUTCOME.size, OUTCOME.size)
-    number, _, _, _, _, code, message, details, worker, _ = OUTCOME.unpack(record)
+def _error_of(number: int, _state: int, _value: int, _length: int, _format: int, code: int, message: int,
+              details: int, worker: int, _tries: int) -> Error:
+    """That of a task that has failed, or was cancelled."""
     error = error_of(code or int(Cancelled.code), text_of(string_at(message)))
     error.task, error.worker = number, text_of(string_at(worker)) or None
     error.details = text_of(string_at(details))

@@ -53,7 +53,6 @@ OUTCOME = struct.Struct("@qiPNPiPPPi0q")
 ITEM = struct.Struct("@iqqPPNPPNqiii0q")
 
 TASK, BUILD, CALL, INIT = range(4)  # kinds of items
-VALUE_ERROR, VALUE_BYTES, VALUE_JSON, VALUE_TEXT, VALUE_KINDS = range(5)
 QUEUED, RUNNING, SUCCEEDED, FAILED, CANCELLED = range(5)  # states of tasks
 ANY = 1
 
@@ -76,7 +75,6 @@ ARGUMENTS: dict[str, list[Any]] = {
     "error_details": [],
     "error_worker": [],
     "fetch": [c_void_p, _numbers, c_size_t, c_int, c_int, _out, _size_out],
-    "outcomes_pack": [c_void_p, c_size_t, c_void_p, c_size_t, c_void_p],
     "outcomes_free": [c_void_p, c_size_t],
     "release": [c_void_p, _numbers, c_size_t],
     "queue_stats": [c_void_p, c_void_p, POINTER(CStats)],
@@ -97,5 +95,5 @@ ARGUMENTS: dict[str, list[Any]] = {
     "work_cancelled": [c_void_p],
 }
 TEXT = {"queue_name", "error_details", "error_worker"}
-NUMBER = {"error_task", "outcomes_pack"}  # a c_int64
+NUMBER = {"error_task"}  # a c_int64
 VOID = {"queue_close", "outcomes_free", "answers_free", "work_close"}

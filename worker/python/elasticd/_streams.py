@@ -129,8 +129,9 @@ class Stream(Generic[_T]):
             self._free(item)
 
     def _await(self, stream: Owned, deadline: Deadline, item: Any) -> int:
-        """Waits for the descriptor and for close(). Where there is no descriptor, in a group of one, the
-        library waits, and is asked to come back now and then to look whether close() was called."""
+        """Waits for the descriptor and for close(). Where there is no descriptor, as in a child of
+        fork() at first, the library waits, and is asked to come back now and then to look whether close() was
+        called."""
         descriptor = getattr(self._library, self._kind + "_fd")
         waits_here = descriptor(stream) >= 0
         while True:

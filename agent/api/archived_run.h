@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Answers calls about a run that is over, on one connection: Status, Logs, Errors, Events and Why,
+ * from its record and its log directory. elasticd starts it as the job's user, so that elasticd
+ * need not read users' files itself. Ends with the connection. Returns the exit status.
+ */
+int serve_run(const char *record_dir, int conn_fd);

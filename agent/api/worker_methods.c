@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/api/worker_methods.h"
+
+#include "agent/api/caller.h"
+#include "agent/supervise/supervisor.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct stop_call {
+	struct agent *a;
+	struct varlink_call *call;
+	int stopped;
+};
+
+/* Answers with the interface's error for the core's refusal r. task: the worker asked for; the
+ * error may name only a part of it. */
+static int single_call_refuse(struct agent *a, struct varlink_call *call, const char *task, int r,
+	const struct error *err)
+{
+	switch (r) {
+	case -ESHUTDOWN:
+		return varlink_error(call, "NotActive",
+			json_pack("{s:s, s:s}", "job", a->spec->name, "state",
+				a->leader_over ? "stopping" : group_state_name(a->group.state)));
+	case -ENOENT:
+		return varlink_error(call, "NoSuchTask",
+			json_pack("{s:o}", "task", json_text(*err->field ? err->field : task)));
+	case -EINVAL:
+		return varlink_error(call, "InvalidTasks",
+			json_pack("{s:o, s:o}", "tasks", json_text(task), "message",
+				json_text(err->text)));
+	case -ENOSPC:
+		return varlink_error(call, "LimitReached",
+			json_pack("{s:s, s:i}", "what", "tasks", "limit", SPEC_REPLICAS_MAX));
+	case -ENOMEM:
+		return -ENOMEM;
+	default:
+		return varlink_error(call, "Failed",
+			json_pack("{s:o, s:i}", "message", json_text(err->text), "errno", -r));
+	}
+}
+
+int single_call_start(struct agent *a, struct varlink_call *call, json_t *p)
+{
+	struct agent_single_start what = { .role = json_get_string(p, "role", ""),
+		.index = (int)json_get_int(p, "index", -1),
+		.command = json_get_array(p, "command"),
+		.env = json_get_array(p, "env") };
+	struct error err = { 0 };
+	char name[160], caller[USER_NAME_MAX];
+	struct task *t;
+	int r = agent_start_single(a, &what, &t, &err);
+
+	snprintf(name, sizeof(name), what.index >= 0 ? "%.100s:%d" : "%.100s", what.role,
+		what.index);
+	if (r == -EEXIST) {
+		t = agent_task_named(a, what.role, what.index);
+		return varlink_error(call, "TaskActive",
+			json_pack("{s:s, s:s}", "task", name, "state", task_state_name(t->state)));
+	}
+	if (r == -ENOENT)
+		return varlink_error(
+			call, "NoSuchRole", json_pack("{s:o}", "role", json_text(what.role)));
+	if (r == -EINVAL)
+		return varlink_error(call, "Failed",
+			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", EINVAL));
+	if (r < 0)
+		return single_call_refuse(a, call, name, r, &err);
+	log_notice("%s is started on request of user %s", agent_task_name(t),
+		caller_name(call, p, caller));
+	return varlink_reply(
+		call, json_pack("{s:s, s:i}", "task", agent_task_name(t), "rank", t->rank));
+}
+
+static void single_call_stopped(void *arg)
+{
+	struct stop_call *c = arg;
+
+	varlink_reply(c->call, json_pack("{s:i}", "stopped", c->stopped));
+	free(c);
+}
+
+static void single_call_gone(void *arg)
+{
+	struct stop_call *c = arg;
+
+	agent_stop_single_forget(c->a, c);
+	free(c);
+}
+
+int single_call_stop(struct agent *a, struct varlink_call *call, json_t *p)
+{
+	const char *text = json_get_string(p, "tasks", "");
+	struct stop_call *c = calloc(1, sizeof(*c));
+	_cleanup_free_ int *ranks = NULL;
+	char caller[USER_NAME_MAX];
+	struct error err = { 0 };
+	size_t n;
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	*c = (struct stop_call){ .a = a, .call = call };
+	agent_settle(a);
+	r = agent_select(a, text, &ranks, &n, &err);
+	if (!r)
+		r = agent_stop_single(a, ranks, n, json_get_int(p, "timeout_ms", SPEC_UNSET),
+			json_get_bool(p, "again", false), single_call_stopped, c, &c->stopped,
+			&err);
+	if (r < 0) {
+		free(c);
+		return single_call_refuse(a, call, text, r, &err);
+	}
+	log_notice("%s: stopped on request of user %s", text, caller_name(call, p, caller));
+	varlink_call_on_gone(call, single_call_gone, c);
+	return 0;
+}

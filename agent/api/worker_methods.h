@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The calls on agent.sock that are about single workers: StartTask, StopTask. */
+
+#include "common/varlink/server.h"
+
+#include <jansson.h>
+
+struct agent;
+
+/* Both answer call at once or later. Return 0, or -ENOMEM without answering the call. */
+_must_check_ int single_call_start(struct agent *a, struct varlink_call *call, json_t *p);
+_must_check_ int single_call_stop(struct agent *a, struct varlink_call *call, json_t *p);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/attach/attach.h"
+
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Attach of a worker that runs: stops it as an operator would, and keeps its place for the caller
+ * until all its processes are gone. Otherwise a job whose other workers have all ended would end in
+ * between. If the caller leaves earlier, the worker simply stays stopped.
+ */
+
+struct attach_replace {
+	struct agent *a;
+	struct varlink_call *call;
+	char *role;
+	int index;
+	bool ignore_exit;
+};
+
+static struct attach_replace *replace_free(struct attach_replace *x)
+{
+	if (x)
+		free(x->role);
+	free(x);
+	return NULL;
+}
+
+DEFINE_CLEANUP(struct attach_replace *, replace_free)
+
+/* Gives the place up. Finds it by name, since the list of workers may have changed. */
+static void replace_unkeep(struct attach_replace *x)
+{
+	struct task *t = agent_task_named(x->a, x->role, x->index);
+
+	if (t)
+		t->replaced = false;
+}
+
+static void replace_stopped(void *arg)
+{
+	_cleanup_(replace_freep) struct attach_replace *x = arg;
+	struct agent *a = x->a;
+
+	replace_unkeep(x);
+	varlink_call_on_gone(x->call, NULL, NULL);
+	(void)attach_replaced(a, x->call, x->role, x->index, x->ignore_exit);
+	/* The caller may not have taken the place. */
+	agent_judge(a);
+	agent_changed(a);
+}
+
+static void replace_gone(void *arg)
+{
+	_cleanup_(replace_freep) struct attach_replace *x = arg;
+	struct agent *a = x->a;
+
+	agent_stop_single_forget(a, x);
+	replace_unkeep(x);
+	if (!a->server) /* the agent ends */
+		return;
+	agent_judge(a);
+	agent_changed(a);
+}
+
+int attach_replace(struct agent *a, struct varlink_call *call, struct task *t, bool ignore_exit)
+{
+	_cleanup_(replace_freep) struct attach_replace *x = calloc(1, sizeof(*x));
+	struct error err = { 0 };
+	int r, n;
+
+	if (!x)
+		return -ENOMEM;
+	*x = (struct attach_replace){
+		.a = a, .call = call, .index = t->index, .ignore_exit = ignore_exit
+	};
+	x->role = strdup(t->role->name);
+	if (!x->role)
+		return -ENOMEM;
+	log_notice("%s is stopped to be run in a terminal", agent_task_name(t));
+	t->replaced = true;
+	r = agent_stop_single(a, &t->rank, 1, SPEC_UNSET, false, replace_stopped, x, &n, &err);
+	if (r < 0) {
+		replace_unkeep(x);
+		return varlink_error(call, "Failed",
+			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", -r));
+	}
+	varlink_call_on_gone(call, replace_gone, TAKE_PTR(x));
+	return 0;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/logs/line_json.h"
+
+#include "common/base/printable.h"
+#include "common/text/base64.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *base64(const char *data, size_t len)
+{
+	size_t n = base64_length(len);
+	_cleanup_free_ char *out = malloc(n + 1);
+
+	if (!out)
+		return NULL;
+	base64_encode(data, len, out);
+	return json_stringn_nocheck(out, n);
+}
+
+/* False when data must be sent as base64. Otherwise *ret_size is its size as a JSON string. */
+static bool is_text(const char *data, size_t len, size_t *ret_size)
+{
+	size_t size = 2;
+
+	for (size_t i = 0; i < len;) {
+		unsigned c = (unsigned char)data[i];
+		int n;
+
+		if (c >= ' ' && c < 0x7f) {
+			size += 1 + (c == '"' || c == '\\');
+			i++;
+			continue;
+		}
+		n = printable_utf8(data + i, len - i, &c);
+		if (n == 0 || c == 0)
+			return false;
+		size += c < ' ' ? 6 : (size_t)n;
+		i += n;
+	}
+	*ret_size = size;
+	return true;
+}
+
+static int set_int(json_t *j, const char *key, int64_t value)
+{
+	return json_object_set_new(j, key, json_integer(value));
+}
+
+json_t *log_line_json(const struct log_task_info *who, int attempt, int std,
+	const struct log_line *line, size_t *ret_size)
+{
+	size_t size;
+	bool text = is_text(line->data, line->len, &size);
+	json_t *j = json_object();
+	int r = 0;
+
+	if (!text)
+		size = line->len / 3 * 4 + 6;
+	r |= set_int(j, "rank", who->rank);
+	r |= json_object_set_new(j, "role", json_string(who->role));
+	r |= set_int(j, "index", who->index);
+	r |= set_int(j, "local_rank", who->local_rank);
+	r |= json_object_set_new(j, "stream", json_string(std == 0 ? "stdout" : "stderr"));
+	if (text)
+		r |= json_object_set_new(j, "text", json_stringn_nocheck(line->data, line->len));
+	else
+		r |= json_object_set_new(j, "base64", base64(line->data, line->len));
+	if (line->time_us >= 0)
+		r |= set_int(j, "time_us", line->time_us);
+	if (line->time_us >= 0 && line->range_us > 0)
+		r |= set_int(j, "range_us", line->range_us);
+	r |= set_int(j, "attempt", attempt);
+	if (line->partial)
+		r |= json_object_set_new(j, "partial", json_true());
+	if (line->missing) {
+		r |= set_int(j, "missing_lines", line->missing->lines);
+		r |= set_int(j, "missing_bytes", line->missing->bytes);
+	}
+	if (r) {
+		json_decref(j);
+		return NULL;
+	}
+	*ret_size = size + 6 * strlen(who->role) + 300;
+	return j;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/logs/parts.h"
+
+#include "agent/files/file_system.h"
+
+#include <endian.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+struct record {
+	uint64_t number, lines, bytes;
+};
+
+/* "stdout.log" -> "stdout.parts" */
+static bool name_of(const char *path, char buf[PATH_MAX])
+{
+	size_t n = strlen(path);
+
+	return n > 4 && !strcmp(path + n - 4, ".log") &&
+	       snprintf(buf, PATH_MAX, "%.*s.parts", (int)(n - 4), path) < PATH_MAX;
+}
+
+void log_parts_add(const char *path, int number, int64_t lines, int64_t bytes)
+{
+	const struct record record = { htole64(number), htole64(lines), htole64(bytes) };
+	_cleanup_log_fd_ int fd = -1;
+	char name[PATH_MAX];
+	struct stat st;
+
+	if (!name_of(path, name))
+		return;
+	fd = log_fs_open(name, O_WRONLY | O_APPEND | O_CREAT, 0640);
+	if (fd < 0 || log_fs_fstat(fd, &st) < 0)
+		return;
+	/* Half a record would shift all later ones. */
+	if (log_fs_write(fd, &record, sizeof(record)) != sizeof(record) &&
+		log_fs_truncate(fd, st.st_size) < 0)
+		return;
+}
+
+struct log_missing log_parts_missing(const char *path, int after, int before)
+{
+	struct log_missing m = { .parts = before - after - 1 };
+	_cleanup_log_fd_ int fd = -1;
+	char name[PATH_MAX];
+	struct record r;
+
+	m.unknown = m.parts;
+	if (m.parts > 0 && name_of(path, name))
+		fd = log_fs_open(name, O_RDONLY, 0);
+	for (off_t at = 0; fd >= 0 && log_fs_pread(fd, &r, sizeof(r), at) == sizeof(r);
+		at += sizeof(r)) {
+		int64_t number = (int64_t)le64toh(r.number);
+
+		if (number <= after || number >= before || m.unknown == 0)
+			continue;
+		m.unknown--;
+		m.lines += (int64_t)le64toh(r.lines);
+		m.bytes += (int64_t)le64toh(r.bytes);
+	}
+	return m;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Shared by the files behind logs.h: logs.c (the run), worker_streams.c (one worker), run_tail.c
+ * (the ends of logs). */
+
+#include "agent/logs/compress.h"
+#include "agent/logs/console.h"
+#include "agent/logs/drain.h"
+#include "agent/logs/filter.h"
+#include "agent/logs/logs.h"
+#include "agent/logs/pipe.h"
+#include "agent/logs/plan.h"
+#include "agent/logs/tee.h"
+#include "agent/logs/time_index.h"
+#include "common/text/ranks.h"
+
+/* One stream of one worker. */
+struct log_stream {
+	char *path; /* NULL: no file */
+	struct tee_stream *tee;
+	struct log_pipe *pipe;
+	struct log_index *index;
+};
+
+/* A worker of the current attempt. It stays after the worker has ended, for logs_tail(). */
+struct log_task {
+	struct log_task *next;
+	int rank, local_rank;
+	char *dir; /* NULL: without files */
+	bool ended, stamped, merged;
+	struct log_plan plan;
+	struct log_stream std[2];
+	char *recent[2]; /* the end of a stream without a file, once it has ended */
+	size_t recent_len[2];
+};
+
+struct logs {
+	struct loop *loop;
+	struct logs_options opt;
+	struct ranks shown;
+	bool filtered; /* shown is set */
+	bool full;     /* the disk, as last reported by logs_on_full() */
+	char *run_dir; /* NULL: no files */
+	int run_lock;
+	char *attempt_dir;
+	struct console *console;
+	struct tee *tee;
+	struct log_indexes *indexes;
+	struct log_compress *compress;
+	struct log_drains *drains;
+	struct log_filter *copies[2];
+	struct log_task *tasks;
+};
+
+extern const char *const logs_stream_names[]; /* "stdout", "stderr" */
+
+struct log_task *logs_find_task(const struct logs *l, int local_rank);
+/* Ends the worker's logs, unless that was done, and frees them. */
+void logs_forget_task(struct logs *l, int local_rank);
+
+/* Hooks for files, pipes, tees and indexes; arg is the struct logs. */
+void logs_on_full(void *arg, int rank, const char *path, bool full);
+void logs_on_failed(void *arg, int rank, const char *path, int error);
+void logs_on_vanished(void *arg, int rank, const char *path);
+
+/* True for the errors of a full disk or quota. */
+bool logs_no_room(int r);
+/* Reports that path could not be made (r: negative errno); the worker runs without it. */
+void logs_tell_failure(struct logs *l, int rank, const char *path, int r);

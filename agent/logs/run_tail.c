@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/files/file_system.h"
+#include "agent/logs/file_tail.h"
+#include "agent/logs/private.h"
+#include "agent/logs/segments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Limits of a report: bytes of a line, and bytes read of a file. */
+#define TAIL_LINE_BYTES 4096
+#define TAIL_BYTES (256 * 1024)
+
+/* When the live file is short, the part closed before it may hold the wanted lines. */
+static json_t *tail_of_part(const struct log_stream *s, bool stamped, int n)
+{
+	struct log_segments parts;
+	_cleanup_log_fd_ int fd = -1;
+	int compressed = 0;
+
+	if (log_segments_list(s->path, &parts) < 0)
+		return NULL;
+	if (parts.n > 0)
+		fd = log_segments_open(s->path, parts.numbers[parts.n - 1], &compressed);
+	log_segments_fini(&parts);
+	if (fd < 0 || compressed)
+		return NULL;
+	return log_tail_lines(fd, stamped, n, TAIL_LINE_BYTES, TAIL_BYTES);
+}
+
+static json_t *tail_of_file(const struct log_stream *s, bool stamped, int n)
+{
+	_cleanup_log_fd_ int fd = log_fs_open(s->path, O_RDONLY, 0);
+	_cleanup_json_ json_t *lines = NULL;
+	json_t *more;
+
+	if (fd >= 0)
+		lines = log_tail_lines(fd, stamped, n, TAIL_LINE_BYTES, TAIL_BYTES);
+	if (!lines || (int)json_array_size(lines) >= n)
+		return TAKE_PTR(lines);
+	more = tail_of_part(s, stamped, n - (int)json_array_size(lines));
+	if (!more)
+		return TAKE_PTR(lines);
+	json_array_extend(more, lines);
+	return more;
+}
+
+json_t *logs_tail(struct logs *l, int local_rank, int std, int n)
+{
+	struct log_task *t = logs_find_task(l, local_rank);
+	json_t *lines = NULL;
+	size_t len = 0;
+	const char *recent;
+
+	if (t && t->merged)
+		std = 0;
+	if (t && t->std[std].path) {
+		lines = tail_of_file(&t->std[std], t->stamped, n);
+	} else if (t) {
+		recent = t->recent[std];
+		len = t->recent_len[std];
+		if (t->std[std].pipe)
+			recent = log_pipe_recent(t->std[std].pipe, &len);
+		lines = log_tail_of(recent, len, true, false, n, TAIL_LINE_BYTES);
+	}
+	return lines ? lines : json_array();
+}
+
+static char *last_line_of(const struct log_task *t, int std)
+{
+	_cleanup_log_fd_ int fd = -1;
+
+	if (!t->std[std].path)
+		return NULL;
+	fd = log_fs_open(t->std[std].path, O_RDONLY, 0);
+	return fd < 0 ? NULL : log_tail_last(fd, t->stamped, 200);
+}
+
+char *logs_last_line(struct logs *l, int local_rank)
+{
+	const struct log_task *t = logs_find_task(l, local_rank);
+	struct stat st[2] = { 0 };
+	bool err_newer;
+	char *line;
+
+	if (!t)
+		return NULL;
+	for (int i = 0; i < 2; i++)
+		if (t->std[i].path && log_fs_stat(t->std[i].path, &st[i]) < 0)
+			st[i].st_size = 0;
+	err_newer = st[1].st_size > 0 &&
+		    (st[0].st_size == 0 || st[1].st_mtim.tv_sec > st[0].st_mtim.tv_sec ||
+			    (st[1].st_mtim.tv_sec == st[0].st_mtim.tv_sec &&
+				    st[1].st_mtim.tv_nsec > st[0].st_mtim.tv_nsec));
+	line = last_line_of(t, err_newer);
+	return line ? line : last_line_of(t, !err_newer);
+}

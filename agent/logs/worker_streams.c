@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sets up the streams of each worker: log_plan decides where they go, log_dirs makes the
+ * directories. A stream is a file that the worker writes (with a log_index beside it) or a
+ * log_pipe; a tee_stream follows it where the console or a filtered copy wants its lines. Where
+ * files cannot be made, because the disk is full or read-only, the worker runs without them.
+ */
+#include "agent/files/file_system.h"
+#include "agent/logs/dirs.h"
+#include "agent/logs/disk_reserve.h"
+#include "agent/logs/prefix.h"
+#include "agent/logs/private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Keeps the end of a stream that has no file, for reports. */
+static void keep_recent(struct log_task *t, int std)
+{
+	size_t len;
+	const char *recent = log_pipe_recent(t->std[std].pipe, &len);
+
+	t->recent[std] = len > 0 ? malloc(len) : NULL;
+	if (!t->recent[std])
+		return;
+	memcpy(t->recent[std], recent, len);
+	t->recent_len[std] = len;
+}
+
+static void end_task(struct log_task *t)
+{
+	for (int i = 0; i < 2; i++) {
+		struct log_stream *s = &t->std[i];
+
+		if (s->pipe) {
+			log_pipe_drain(s->pipe);
+			keep_recent(t, i);
+		}
+		s->pipe = log_pipe_free(s->pipe);
+		if (s->tee)
+			tee_end(s->tee);
+		s->tee = NULL;
+		s->index = log_index_free(s->index);
+	}
+	t->ended = true;
+}
+
+static void task_free(struct log_task *t)
+{
+	end_task(t);
+	for (int i = 0; i < 2; i++) {
+		free(t->std[i].path);
+		free(t->recent[i]);
+	}
+	free(t->dir);
+	free(t);
+}
+
+struct log_task *logs_find_task(const struct logs *l, int local_rank)
+{
+	for (struct log_task *t = l->tasks; t; t = t->next)
+		if (t->local_rank == local_rank)
+			return t;
+	return NULL;
+}
+
+void logs_forget_task(struct logs *l, int local_rank)
+{
+	for (struct log_task **p = &l->tasks; *p; p = &(*p)->next)
+		if ((*p)->local_rank == local_rank) {
+			struct log_task *t = *p;
+
+			*p = t->next;
+			task_free(t);
+			return;
+		}
+}
+
+void logs_task_ended(struct logs *l, int local_rank)
+{
+	struct log_task *t = logs_find_task(l, local_rank);
+
+	if (t && !t->ended)
+		end_task(t);
+}
+
+static struct log_plan make_plan(const struct logs *l, int local_rank, bool files)
+{
+	const struct log_plan_options opt = {
+		.foreground = l->opt.foreground,
+		.files = files,
+		.use_console = l->console != NULL,
+		.shown = !l->filtered || ranks_contains(&l->shown, local_rank),
+	};
+	struct log_plan plan;
+
+	log_plan(l->opt.spec, local_rank, &opt, &plan);
+	return plan;
+}
+
+static bool has_files(const struct log_plan *plan)
+{
+	return plan->std[0].file || plan->std[1].file;
+}
+
+/* Makes <rank>/ with its task.json. Without them the worker has no files. */
+static int make_rank_dir(struct logs *l, struct log_task *t, const struct logs_task *who)
+{
+	struct log_task_info info = { .index = who->index,
+		.rank = who->rank,
+		.local_rank = who->local_rank,
+		.stamped = t->stamped,
+		.merged = t->merged };
+	int r;
+
+	if (!l->attempt_dir)
+		return 0;
+	if (asprintf(&t->dir, "%s/%d", l->attempt_dir, who->local_rank) < 0) {
+		t->dir = NULL;
+		return -ENOMEM;
+	}
+	r = log_dirs_make(t->dir);
+	if (r < 0) {
+		logs_tell_failure(l, who->rank, t->dir, r);
+		free(t->dir);
+		t->dir = NULL;
+		return 0;
+	}
+	snprintf(info.role, sizeof(info.role), "%s", who->role);
+	r = has_files(&t->plan) ? log_dirs_write_task(t->dir, &info) : 0;
+	if (r < 0)
+		logs_tell_failure(l, who->rank, t->dir, r);
+	return 0;
+}
+
+static bool wants_colour(void)
+{
+	const char *term = getenv("TERM");
+
+	return !getenv("NO_COLOR") && term && strcmp(term, "dumb") != 0;
+}
+
+/* Follows the stream if the console or a filtered copy wants its lines. s->path is set already. */
+static int open_tee(struct logs *l, struct log_task *t, int std, const char *prefix)
+{
+	const struct log_plan_stream *plan = &t->plan.std[std];
+	struct log_stream *s = &t->std[std];
+	bool direct = plan->sink == LOG_SINK_FILE;
+	const struct tee_options opt = {
+		.rank = t->rank,
+		.std = std,
+		.to_console = plan->tee,
+		.prefix = prefix,
+		.colour = wants_colour(),
+		.filter = plan->copy ? l->copies[std] : NULL,
+		.stamped = t->stamped && s->path,
+		.path = direct ? s->path : NULL,
+	};
+	struct stat st = { 0 };
+	int fd = -1, r;
+
+	if (!l->tee || (!plan->tee && !opt.filter))
+		return 0;
+	if (s->path) {
+		fd = log_fs_open(s->path, O_RDONLY, 0);
+		r = fd < 0 ? fd : log_fs_fstat(fd, &st);
+		if (r < 0) {
+			log_fs_close(fd);
+			return r;
+		}
+	}
+	return tee_add(l->tee, &opt, fd, st.st_size, &s->tee);
+}
+
+static int open_pipe(struct logs *l, struct log_task *t, int std, const char *prefix, int *ret_fd)
+{
+	const struct spec_logs *spec = l->opt.spec;
+	struct log_stream *s = &t->std[std];
+	struct log_pipe_options opt = {
+		.path = s->path,
+		.rank = t->rank,
+		.timestamps = t->stamped,
+		.max_size = spec->max_size,
+		.keep = spec->keep,
+		.compress = l->compress,
+		.full = logs_on_full,
+		.failed = logs_on_failed,
+		.vanished = logs_on_vanished,
+		.arg = l,
+	};
+	int r;
+
+	/* log_pipe_new() closes the file of an earlier process first. The tee must follow the new
+	 * file. */
+	r = log_pipe_new(l->loop, &opt, ret_fd, &s->pipe);
+	if (r < 0)
+		return r;
+	r = open_tee(l, t, std, prefix);
+	if (r < 0) {
+		logs_tell_failure(l, t->rank, s->path ? s->path : "console", r);
+		return 0;
+	}
+	log_pipe_set_tee(s->pipe, s->tee);
+	return 0;
+}
+
+/* Gives the worker its own descriptor on the file. -ENOSPC: the disk is full. */
+static int open_direct(struct logs *l, struct log_task *t, int std, const char *prefix, int *ret_fd)
+{
+	struct log_stream *s = &t->std[std];
+	_cleanup_log_fd_ int fd = log_dirs_open_append(s->path);
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = log_index_add(l->indexes, s->path, t->rank, &s->index);
+	if (logs_no_room(r))
+		return r;
+	r = open_tee(l, t, std, prefix);
+	if (r < 0)
+		logs_tell_failure(l, t->rank, s->path, r);
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int open_null(int *ret_fd)
+{
+	*ret_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+static int open_file_or_pipe(
+	struct logs *l, struct log_task *t, int std, const char *prefix, int *ret_fd)
+{
+	struct log_plan_stream *plan = &t->plan.std[std];
+	struct log_stream *s = &t->std[std];
+	int r = 0;
+
+	if (plan->file && asprintf(&s->path, "%s/%s.log", t->dir, logs_stream_names[std]) < 0) {
+		s->path = NULL;
+		return -ENOMEM;
+	}
+	/* With a nearly full disk the agent writes: a worker that writes itself could fail. */
+	if (plan->sink == LOG_SINK_FILE && log_space_is_low(t->dir))
+		plan->sink = LOG_SINK_PIPE;
+	if (plan->sink == LOG_SINK_FILE) {
+		r = open_direct(l, t, std, prefix, ret_fd);
+		if (r == 0)
+			return 0;
+		logs_tell_failure(l, t->rank, s->path, r);
+		plan->sink = LOG_SINK_PIPE;
+	}
+	r = open_pipe(l, t, std, prefix, ret_fd);
+	if (r == 0 || !s->path)
+		return r;
+	logs_tell_failure(l, t->rank, s->path, r);
+	free(s->path);
+	s->path = NULL;
+	if (!plan->tee)
+		return open_null(ret_fd);
+	return open_pipe(l, t, std, prefix, ret_fd);
+}
+
+static int open_stream(
+	struct logs *l, struct log_task *t, int std, const char *prefix, struct logs_fds *fds)
+{
+	int *fd = std == 0 ? &fds->out : &fds->err;
+
+	switch (t->plan.std[std].sink) {
+	case LOG_SINK_INHERIT:
+		return 0;
+	case LOG_SINK_NULL:
+		return open_null(fd);
+	case LOG_SINK_STDOUT:
+		*fd = fcntl(fds->out, F_DUPFD_CLOEXEC, 3);
+		return *fd < 0 ? -errno : 0;
+	case LOG_SINK_FILE:
+	case LOG_SINK_PIPE:
+		break;
+	}
+	return open_file_or_pipe(l, t, std, prefix, fd);
+}
+
+static int open_streams(
+	struct logs *l, struct log_task *t, const struct logs_task *who, struct logs_fds *fds)
+{
+	const struct prefix_vars vars = { .role = who->role,
+		.host = l->opt.host,
+		.index = who->index,
+		.rank = who->rank,
+		.local_rank = who->local_rank };
+	_cleanup_free_ char *prefix = prefix_expand(l->opt.spec->prefix, &vars);
+	int r = prefix ? 0 : -ENOMEM;
+
+	for (int i = 0; i < 2 && r == 0; i++)
+		r = open_stream(l, t, i, prefix, fds);
+	return r;
+}
+
+static int set_error_file(const struct log_task *t, struct logs_fds *fds)
+{
+	if (asprintf(&fds->error_file, "%s%s", t->dir ? t->dir : "", t->dir ? "/error.json" : "") <
+		0) {
+		fds->error_file = NULL;
+		return -ENOMEM;
+	}
+	if (t->dir)
+		log_dirs_keep_error_file(fds->error_file);
+	return 0;
+}
+
+int logs_open_task(
+	struct logs *l, const struct logs_task *who, struct logs_fds *ret, struct error *err)
+{
+	struct log_task *t;
+	int r;
+
+	*ret = (struct logs_fds){ .out = -1, .err = -1 };
+	logs_forget_task(l, who->local_rank);
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return error_set(err, -ENOMEM, "out of memory");
+	*t = (struct log_task){
+		.next = l->tasks, .rank = who->rank, .local_rank = who->local_rank
+	};
+	l->tasks = t;
+	t->stamped = l->opt.spec->timestamps;
+	t->plan = make_plan(l, who->local_rank, l->attempt_dir != NULL);
+	t->merged = t->plan.std[1].sink == LOG_SINK_STDOUT;
+	r = make_rank_dir(l, t, who);
+	if (r == 0 && !t->dir)
+		t->plan = make_plan(l, who->local_rank, false);
+	if (r == 0)
+		r = open_streams(l, t, who, ret);
+	if (r == 0)
+		r = set_error_file(t, ret);
+	if (r < 0) {
+		logs_fds_fini(ret);
+		logs_forget_task(l, who->local_rank);
+		return error_set(err, r, "logs of rank %d: %s", who->rank, strerror(-r));
+	}
+	return 0;
+}
+
+void logs_fds_fini(struct logs_fds *fds)
+{
+	fds->out = log_fs_close(fds->out);
+	fds->err = log_fs_close(fds->err);
+	free(fds->error_file);
+	fds->error_file = NULL;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/policy/error_file.h"
+
+#include "agent/files/file_system.h"
+#include "common/base/file.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { ERRORFILE_MAX = 16 << 20 };
+
+static bool errorfile_inside_character(char c)
+{
+	return ((unsigned char)c & 0xc0) == 0x80;
+}
+
+/* The beginning of a text that is too long. Whole characters: what JSON gives is UTF-8. */
+static char *errorfile_head(const char *text, size_t max)
+{
+	size_t len = strlen(text);
+	char *cut;
+
+	if (len <= max)
+		return strdup(text);
+	for (len = max; len && errorfile_inside_character(text[len]); len--)
+		;
+	return asprintf(&cut, "%.*s [...]", (int)len, text) < 0 ? NULL : cut;
+}
+
+/* The end of one: a traceback ends with what matters. */
+static char *errorfile_tail(const char *text, size_t max)
+{
+	size_t len = strlen(text);
+	char *cut;
+
+	if (len <= max)
+		return strdup(text);
+	for (text += len - max; errorfile_inside_character(*text); text++)
+		;
+	return asprintf(&cut, "[...] %s", text) < 0 ? NULL : cut;
+}
+
+/* A number, or a string that holds one; -1 for anything else. */
+static int64_t errorfile_timestamp(const json_t *t, bool *ret_whole)
+{
+	double seconds;
+	char *end;
+
+	*ret_whole = false;
+	if (json_is_integer(t)) {
+		*ret_whole = true;
+		seconds = (double)json_integer_value(t);
+	} else if (json_is_real(t)) {
+		seconds = json_real_value(t);
+	} else if (json_is_string(t) && json_string_length(t) > 0) {
+		const char *s = json_string_value(t);
+
+		seconds = strtod(s, &end);
+		if (*end)
+			return -1;
+		*ret_whole = !strpbrk(s, ".eE");
+	} else {
+		return -1;
+	}
+	if (!isfinite(seconds) || seconds <= 0 || seconds > 1e11)
+		return -1;
+	return (int64_t)(seconds * 1e6);
+}
+
+static int errorfile_take(struct errorfile *e, const char **ret_problem)
+{
+	const json_t *message = json_object_get(e->doc, "message");
+	const json_t *stamp = json_object_get(e->doc, "timestamp");
+	const char *text = json_string_value(message);
+
+	if (json_is_object(message)) {
+		const json_t *extra = json_object_get(message, "extraInfo");
+		const char *stack = json_string_value(json_object_get(extra, "py_callstack"));
+
+		e->structured = true;
+		text = json_string_value(json_object_get(message, "message"));
+		stamp = json_object_get(extra, "timestamp");
+		if (!text) {
+			*ret_problem = "message.message is missing or not a string";
+			return -EBADMSG;
+		}
+		if (stack)
+			e->traceback = errorfile_tail(stack, ERRORFILE_TRACEBACK_MAX);
+	} else if (!text) {
+		*ret_problem = "message is missing, expected a string or an object";
+		return -EBADMSG;
+	}
+	e->timestamp_us = errorfile_timestamp(stamp, &e->whole_seconds);
+	e->message = errorfile_head(text, ERRORFILE_MESSAGE_MAX);
+	if (!e->message)
+		*ret_problem = "out of memory";
+	return e->message ? 0 : -ENOMEM;
+}
+
+int errorfile_parse(const char *text, size_t len, struct errorfile *ret, const char **ret_problem)
+{
+	struct errorfile e = { .timestamp_us = -1 };
+	json_error_t jerr;
+	int r;
+
+	*ret_problem = NULL;
+	e.doc = json_loadb(text, len, 0, &jerr);
+	if (!e.doc)
+		*ret_problem = len ? "not valid JSON" : "the file is empty";
+	else if (!json_is_object(e.doc))
+		*ret_problem = "not a JSON object";
+	r = *ret_problem ? -EBADMSG : errorfile_take(&e, ret_problem);
+	if (r < 0) {
+		errorfile_fini(&e);
+		return r;
+	}
+	*ret = e;
+	return 0;
+}
+
+static int errorfile_load(int fd, size_t size, char **ret)
+{
+	_cleanup_free_ char *text = malloc(size + 1);
+	size_t got = 0;
+	ssize_t n;
+
+	if (!text)
+		return -ENOMEM;
+	while (got < size && (n = log_fs_pread(fd, text + got, size - got, (off_t)got)) != 0) {
+		if (n < 0)
+			return (int)n;
+		got += (size_t)n;
+	}
+	text[got] = '\0';
+	*ret = TAKE_PTR(text);
+	return (int)got;
+}
+
+static const char *errorfile_problem(int r)
+{
+	switch (r) {
+	case -ELOOP:
+		return "it is a symbolic link";
+	case -ENOTSUP:
+	case -EISDIR:
+		return "not a regular file";
+	case -ETIMEDOUT:
+		return safe_open_text(r);
+	default:
+		return "cannot be opened";
+	}
+}
+
+int errorfile_read(
+	const char *path, struct errorfile *ret, int64_t *ret_mtime_us, const char **ret_problem)
+{
+	_cleanup_log_fd_ int fd = log_fs_open(path, O_RDONLY, 0);
+	_cleanup_free_ char *text = NULL;
+	struct stat st;
+	int r;
+
+	*ret_problem = NULL;
+	r = fd < 0 ? fd : log_fs_fstat(fd, &st);
+	if (r < 0) {
+		*ret_problem = r == -ENOENT ? NULL : errorfile_problem(r);
+		return r == -ENOTSUP || r == -EISDIR ? -EBADMSG : r;
+	}
+	if (st.st_size > ERRORFILE_MAX) {
+		*ret_problem = "larger than 16 MiB";
+		return -EFBIG;
+	}
+	*ret_mtime_us = (int64_t)st.st_mtim.tv_sec * 1000000 + st.st_mtim.tv_nsec / 1000;
+	r = errorfile_load(fd, (size_t)st.st_size, &text);
+	if (r < 0) {
+		*ret_problem = "cannot be read";
+		return r;
+	}
+	return errorfile_parse(text, (size_t)r, ret, ret_problem);
+}
+
+void errorfile_fini(struct errorfile *e)
+{
+	json_decref(e->doc);
+	free(e->message);
+	free(e->traceback);
+	*e = (struct errorfile){ .timestamp_us = -1 };
+}
+
+int errorfile_copy(const struct errorfile *e, const char *path, int exit_code)
+{
+	_cleanup_json_ json_t *doc = json_deep_copy(e->doc);
+	_cleanup_free_ char *text = NULL;
+
+	if (!doc)
+		return -ENOMEM;
+	if (e->structured)
+		json_object_set_new(
+			json_object_get(doc, "message"), "errorCode", json_integer(exit_code));
+	text = json_dumps(doc, JSON_COMPACT);
+	if (!text)
+		return -ENOMEM;
+	return file_write_atomic(path, text, strlen(text), 0644, false);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The failures of one incarnation: gathered from the tasks' ends, their error.json and the tails of
+ * their stderr, ordered with the root cause first.
+ */
+
+#include "agent/policy/error_file.h"
+#include "agent/policy/root_cause.h"
+#include "agent/policy/worker.h"
+
+#include <jansson.h>
+
+struct failure {
+	struct task *task; /* borrowed */
+	struct rootcause when;
+	struct rootcause_place place;
+	bool collateral;
+	int status;	     /* the job's exit status, where this is its root cause */
+	bool has_file;	     /* file is filled */
+	bool application;    /* the program itself said what went wrong */
+	const char *problem; /* why error.json was not usable; static, or NULL */
+	struct errorfile file;
+};
+
+struct failures {
+	struct failure *items; /* root cause first; then by time; then the collateral */
+	size_t n;
+	bool has_root;
+};
+
+/* Looks at all tasks that have ended; reads error.json files. An empty result where nothing failed.
+ */
+_must_check_ int failures_collect(struct failures *ret, struct task *tasks, int n_tasks);
+/* With those that run and are known to have failed: they hang, or reported an error. now_us: when
+ * that is asked. */
+_must_check_ int failures_known(
+	struct failures *ret, struct task *tasks, int n_tasks, int64_t now_us);
+/* The same of one task that has ended. */
+_must_check_ int failures_collect_one(struct failures *ret, struct task *t);
+void failures_fini(struct failures *f);
+
+/* One io.elasticd.Manager.Failure; stderr_tail (array of strings) is taken, may be NULL. */
+json_t *failure_json(const struct failure *f, const char *host, int attempt, json_t *stderr_tail);
+
+/* What the failure says in one line; text of at least 256 bytes. */
+void failure_message(const struct failure *f, char *text, size_t size);
+
+/* Who failed, of what and how its process ended, in one line; text of at least 512 bytes. */
+void failure_text(const struct failure *f, char *text, size_t size);

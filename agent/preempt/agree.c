@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The rounds: reads the steps from the board, decides when a round is over and what follows. */
+
+#include "agent/preempt/machine_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void preempt_want_read(struct preempt *p)
+{
+	if (p->reading == PREEMPT_READ_NO)
+		p->reading = PREEMPT_READ_WANTED;
+}
+
+void preempt_publish(struct preempt *p, int64_t save_at)
+{
+	if (p->save_at == save_at)
+		return;
+	p->save_at = save_at;
+	p->publish = true;
+}
+
+void preempt_due(struct preempt *p, struct preempt_task *t)
+{
+	if (t->due)
+		return;
+	t->due = true;
+	TAILQ_INSERT_TAIL(&p->due, t, due_link);
+}
+
+void preempt_give_signal(struct preempt *p, struct preempt_task *t)
+{
+	t->placed = t->signalled = t->signal_due = true;
+	preempt_due(p, t);
+}
+
+void preempt_over(struct preempt *p, const char *why)
+{
+	p->state = PREEMPT_OVER;
+	p->stop = true;
+	p->hold = p->publish = false;
+	p->reading = PREEMPT_READ_NO;
+	snprintf(p->why, sizeof(p->why), "%s", why);
+}
+
+void preempt_mark_saved(struct preempt *p, struct preempt_task *t, uint64_t now_ms)
+{
+	uint64_t took = now_ms - t->order_ms;
+
+	t->saved = t->has_saved = true;
+	t->saved_step = t->order_step;
+	t->saving_ms += (int64_t)took;
+	if (took > p->longest_ms)
+		p->longest_ms = took;
+}
+
+/* Begins the second round: a step for the last save must be agreed on. */
+static void preempt_last_round(struct preempt *p)
+{
+	p->again = p->final = true;
+	p->agreed = false;
+	p->state = PREEMPT_AGREEING;
+	for (int i = 0; i < p->n_tasks; i++)
+		if (p->tasks[i])
+			p->tasks[i]->ordered = p->tasks[i]->saved = false;
+	preempt_publish(p, INT64_MIN);
+	p->read_again = p->reading == PREEMPT_READ_OUT;
+	preempt_want_read(p);
+}
+
+/* Makes the agreed step the last. why: the reason why there is no second save. */
+static void preempt_no_second(struct preempt *p, const char *why)
+{
+	p->final = true;
+	snprintf(p->once, sizeof(p->once), "%s", why);
+	if (p->state != PREEMPT_COUNTDOWN)
+		return;
+	p->state = PREEMPT_SAVING;
+	preempt_publish(p, p->step);
+}
+
+/* Makes the next save the last, or the one just done. why NULL: the time is short. */
+static void preempt_finish(struct preempt *p, uint64_t now_ms, const char *why)
+{
+	bool enough = preempt_rest(p, now_ms) >= preempt_need(p).least_ms;
+	char text[sizeof(p->once)];
+
+	if (p->state == PREEMPT_COUNTDOWN && enough) {
+		preempt_last_round(p);
+		return;
+	}
+	if (p->ordered)
+		p->tell |= PREEMPT_TELL_SHORT;
+	preempt_short_text(p, now_ms, text, sizeof(text));
+	preempt_no_second(p, why ? why : text);
+}
+
+/* All living participants have saved for the first time. */
+static void preempt_count_down(struct preempt *p, uint64_t now_ms)
+{
+	p->state = PREEMPT_COUNTDOWN;
+	if (preempt_rest(p, now_ms) <= preempt_need(p).margin_ms) {
+		preempt_finish(p, now_ms, NULL);
+		return;
+	}
+	p->tell |= PREEMPT_TELL_COUNTDOWN;
+	preempt_publish(p, INT64_MAX);
+	preempt_look_later(p, now_ms);
+}
+
+struct preempt_census {
+	int running;
+	int took_part; /* participants, including those that have ended */
+	int living;    /* participants that run */
+	int unsaved;   /* ... and have not saved */
+	int signalled; /* no participants, run, and got the signal */
+	int silent;    /* run, and are no participants so far */
+};
+
+static struct preempt_census preempt_census(const struct preempt *p)
+{
+	struct preempt_census c = { 0 };
+
+	for (int i = 0; i < p->n_tasks; i++) {
+		const struct preempt_task *t = p->tasks[i];
+
+		if (!t)
+			continue;
+		c.took_part += t->stepped;
+		if (!t->running)
+			continue;
+		c.running++;
+		c.living += t->stepped;
+		c.unsaved += t->stepped && !t->saved;
+		c.signalled += !t->stepped && t->signalled;
+		c.silent += !t->stepped;
+	}
+	return c;
+}
+
+void preempt_hurry(struct preempt *p, uint64_t now_ms, const char *why)
+{
+	if (p->final)
+		return;
+	if (preempt_census(p).living)
+		preempt_finish(p, now_ms, why);
+	else
+		preempt_no_second(p, why);
+}
+
+/* The last participant is gone. A worker that begins to report steps now is asked as the others
+ * were. */
+static void preempt_deserted(struct preempt *p, const struct preempt_census *c, bool fresh)
+{
+	if (c->silent && !fresh) {
+		preempt_want_read(p);
+	} else if (!c->signalled) {
+		preempt_over(p, "all that were asked have left");
+	} else {
+		p->state = PREEMPT_LEAVING;
+		if (p->agreed)
+			preempt_publish(p, p->step);
+	}
+}
+
+static void preempt_all_saved(
+	struct preempt *p, const struct preempt_census *c, uint64_t now_ms, bool fresh)
+{
+	/* Read first: a worker that has just begun to report steps must save too, and each one's
+	 * pace decides whether there is time for another save. */
+	if (!p->final && !fresh) {
+		preempt_want_read(p);
+		return;
+	}
+	if (!p->final)
+		preempt_count_down(p, now_ms);
+	if (!p->final || !p->agreed || p->state == PREEMPT_LEAVING)
+		return;
+	p->state = PREEMPT_LEAVING;
+	p->tell |= PREEMPT_TELL_SAVED;
+}
+
+void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh)
+{
+	struct preempt_census c = preempt_census(p);
+
+	if (c.running == 0) {
+		preempt_over(p, "all have left");
+		return;
+	}
+	if (p->spec->how == SPEC_PREEMPT_SIGNAL)
+		return;
+	if (c.took_part && !c.living)
+		preempt_deserted(p, &c, fresh);
+	else if (p->state == PREEMPT_COUNTDOWN)
+		return;
+	else if (p->agreed && c.living && !c.unsaved)
+		preempt_all_saved(p, &c, now_ms, fresh);
+	else
+		p->state = p->agreed ? PREEMPT_SAVING : PREEMPT_AGREEING;
+}
+
+/* Agrees on one step more than any known one. */
+static void preempt_agree(struct preempt *p)
+{
+	int64_t step = INT64_MIN;
+	bool any = false;
+
+	for (int i = 0; i < p->n_tasks; i++) {
+		const struct preempt_task *t = p->tasks[i];
+
+		if (!t || !t->running || !t->stepped)
+			continue;
+		any = true;
+		if (t->step > step)
+			step = t->step;
+	}
+	if (!any)
+		return;
+	/* INT64_MAX has a meaning of its own on the board. */
+	p->step = step < INT64_MAX - 2 ? step + 1 : INT64_MAX - 1;
+	p->agreed = true;
+	p->state = PREEMPT_SAVING;
+	p->tell |= PREEMPT_TELL_STEP;
+	preempt_publish(p, p->step);
+}
+
+void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms)
+{
+	struct preempt_task *t = s->slot >= 0 && s->slot < p->n_tasks ? p->tasks[s->slot] : NULL;
+
+	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
+		return;
+	if (!t || !t->running || !s->stepped)
+		return;
+	t->stepped = t->placed = true;
+	t->step = s->step;
+	preempt_measure(p, t, s->steps, now_ms);
+}
+
+/* Decides once, for a worker that reports no steps, whether it gets the signal. */
+static void preempt_place(struct preempt *p, const struct preempt_sample *s, bool alone)
+{
+	struct preempt_task *t = s->slot >= 0 && s->slot < p->n_tasks ? p->tasks[s->slot] : NULL;
+
+	if (!t || !t->running || t->placed)
+		return;
+	if (p->spec->how == SPEC_PREEMPT_AUTO && (alone || !s->connected))
+		preempt_give_signal(p, t);
+	t->placed = true;
+}
+
+/* True when the next save must be the last. */
+static bool preempt_is_short(const struct preempt *p, uint64_t now_ms)
+{
+	uint64_t rest = preempt_rest(p, now_ms), margin = preempt_need(p).margin_ms;
+
+	if (p->state != PREEMPT_COUNTDOWN && !p->ordered)
+		return rest < 2 * margin || rest == 0;
+	return rest <= margin;
+}
+
+static void preempt_limit(struct preempt *p)
+{
+	char missing[192];
+
+	preempt_missing(p, missing, sizeof(missing));
+	preempt_over(p, "");
+	snprintf(p->why, sizeof(p->why), "the time is over%s%s", *missing ? ": " : "", missing);
+}
+
+void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, uint64_t now_ms)
+{
+	bool fresh = p->reading == PREEMPT_READ_OUT && !p->read_again;
+	bool alone;
+
+	if (p->state == PREEMPT_NONE || p->state == PREEMPT_OVER)
+		return;
+	if (p->reading == PREEMPT_READ_OUT)
+		p->reading = p->read_again ? PREEMPT_READ_WANTED : PREEMPT_READ_NO;
+	p->read_again = false;
+	if (p->spec->how != SPEC_PREEMPT_SIGNAL) {
+		for (size_t i = 0; i < n; i++)
+			preempt_last(p, &s[i], now_ms);
+		alone = preempt_census(p).took_part == 0;
+		for (size_t i = 0; i < n; i++)
+			preempt_place(p, &s[i], alone);
+	}
+	if (now_ms >= p->limit_ms) {
+		preempt_limit(p);
+		return;
+	}
+	if (fresh && !p->agreed)
+		preempt_agree(p);
+	if (fresh)
+		p->hold = false;
+	preempt_look_later(p, now_ms);
+	preempt_settle(p, now_ms, fresh);
+	if (!preempt_is_up(p) || p->final || !preempt_is_short(p, now_ms))
+		return;
+	preempt_finish(p, now_ms, NULL);
+	preempt_settle(p, now_ms, fresh);
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * After the notice goes up, a memory barrier must run in every thread of every worker before the
+ * steps are read: step() stores its number and then reads the notice without a barrier of its own,
+ * so that it costs nothing.
+ */
+#include "agent/preempt/private.h"
+
+#include "agent/sharing/service.h"
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BOARD_LOOKS = 8, BOARD_PAUSE_NS = 1000000 };
+
+void preempting_board_up(struct preempting *p, int64_t save_at)
+{
+	p->words |= 1;
+	workers_board_notice(p->a, p->words, save_at);
+}
+
+void preempting_board_down(struct preempting *p)
+{
+	if (!(p->words & 1))
+		return;
+	p->words++;
+	workers_board_notice(p->a, p->words, INT64_MIN);
+}
+
+/* The second call is slow but needs no registration by the workers. Without either, other
+ * processors see a store in far less than a millisecond. */
+static void barrier_everywhere(void)
+{
+	static const struct timespec pause = { .tv_nsec = BOARD_PAUSE_NS };
+
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0 ||
+		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) == 0)
+		return;
+	log_debug("membarrier: %s", strerror(errno));
+	(void)nanosleep(&pause, NULL);
+}
+
+/* A worker may write its slot while it is copied, and half of a number is another number: copies
+ * until two have the same number. */
+static bool look(const struct agent *a, const struct task *t, struct preempt_sample *s)
+{
+	const struct board_slot *slot = workers_slot(a, t);
+
+	for (int i = 0; slot && i < BOARD_LOOKS; i++) {
+		int64_t step = atomic_load_explicit(&slot->step, memory_order_relaxed);
+		uint64_t steps = atomic_load_explicit(&slot->steps, memory_order_relaxed);
+
+		slot = workers_slot(a, t);
+		if (!slot)
+			break;
+		s->step = atomic_load_explicit(&slot->step, memory_order_relaxed);
+		s->steps = atomic_load_explicit(&slot->steps, memory_order_relaxed);
+		if (s->step == step && s->steps == steps)
+			return atomic_load_explicit(&slot->token, memory_order_relaxed) == t->token;
+	}
+	return slot && atomic_load_explicit(&slot->token, memory_order_relaxed) == t->token;
+}
+
+static void sample(const struct agent *a, const struct task *t, struct preempt_sample *s)
+{
+	bool beats;
+
+	*s = (struct preempt_sample){ .slot = t->slot, .step = -1 };
+	beats = look(a, t, s);
+	s->stepped = beats && s->steps > 0;
+	s->connected = beats || workers_spoke(a, t);
+}
+
+void preempting_board_read(struct preempting *p, bool barrier)
+{
+	struct agent *a = p->a;
+	_cleanup_free_ struct preempt_sample *all = calloc((size_t)a->n_tasks + 1, sizeof(*all));
+	size_t n = 0;
+
+	if (barrier)
+		barrier_everywhere();
+	if (!all)
+		log_error("out of memory: what workers say of their steps is not seen");
+	for (int i = 0; all && i < a->n_tasks; i++)
+		if (task_alive(&a->tasks[i]))
+			sample(a, &a->tasks[i], &all[n++]);
+	preempt_read(p->machine, all, n, loop_now_ms());
+}
+
+void preempting_board_last(struct preempting *p, const struct task *t)
+{
+	struct preempt_sample s;
+
+	sample(p->a, t, &s);
+	preempt_last(p->machine, &s, loop_now_ms());
+}

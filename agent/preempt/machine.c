@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * Each event changes the state and sets marks for what is to be said; preempt_next() takes the
+ * marks one after the other. So only a worker's first start needs memory. A round begins with the
+ * value that makes all workers ask (ANNOUNCE, or PUBLISH of INT64_MIN), goes by READ to the agreed
+ * step, and ends when all living participants have saved. Questions are answered by the state at
+ * the moment when preempt_next() takes them.
+ */
+
+#include "agent/preempt/machine_private.h"
+
+#include "agent/sync/slots_text.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct preempt *preempt_new(const struct spec_preemption *spec, uint64_t stop_ms)
+{
+	struct preempt *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->spec = spec;
+	p->stop_ms = stop_ms;
+	p->step = -1;
+	p->deadline_ms = SPEC_UNSET;
+	TAILQ_INIT(&p->asking);
+	TAILQ_INIT(&p->due);
+	return p;
+}
+
+struct preempt *preempt_free(struct preempt *p)
+{
+	if (!p)
+		return NULL;
+	for (int i = 0; i < p->n_tasks; i++) {
+		if (p->tasks[i])
+			free(p->tasks[i]->name);
+		free(p->tasks[i]);
+	}
+	free(p->tasks);
+	free(p);
+	return NULL;
+}
+
+static struct preempt_task *preempt_find(const struct preempt *p, int slot)
+{
+	return slot >= 0 && slot < p->n_tasks ? p->tasks[slot] : NULL;
+}
+
+/* The entry of slot, made if there is none; NULL without memory. */
+static struct preempt_task *preempt_task(struct preempt *p, int slot)
+{
+	if (slot >= p->n_tasks) {
+		int n = slot + 1 > 2 * p->n_tasks ? slot + 1 : 2 * p->n_tasks;
+		struct preempt_task **tasks = reallocarray(p->tasks, (size_t)n, sizeof(*tasks));
+
+		if (!tasks)
+			return NULL;
+		memset(tasks + p->n_tasks, 0, (size_t)(n - p->n_tasks) * sizeof(*tasks));
+		p->tasks = tasks;
+		p->n_tasks = n;
+	}
+	if (!p->tasks[slot]) {
+		p->tasks[slot] = calloc(1, sizeof(*p->tasks[slot]));
+		if (p->tasks[slot])
+			p->tasks[slot]->slot = slot;
+	}
+	return p->tasks[slot];
+}
+
+static void preempt_enter(struct preempt *p, struct preempt_task *t)
+{
+	t->asking = true;
+	TAILQ_INSERT_TAIL(&p->asking, t, asking_link);
+}
+
+void preempt_forget(struct preempt *p, int slot)
+{
+	struct preempt_task *t = preempt_find(p, slot);
+
+	if (!t || !t->asking)
+		return;
+	t->asking = false;
+	TAILQ_REMOVE(&p->asking, t, asking_link);
+}
+
+/* Forgets what t did during this notice. */
+static void preempt_reset(struct preempt *p, struct preempt_task *t)
+{
+	struct preempt_task fresh = { .slot = t->slot, .name = t->name, .running = t->running };
+
+	preempt_forget(p, t->slot);
+	if (t->due)
+		TAILQ_REMOVE(&p->due, t, due_link);
+	*t = fresh;
+	t->saved_step = -1;
+}
+
+bool preempt_is_up(const struct preempt *p)
+{
+	return p->state != PREEMPT_NONE && p->state != PREEMPT_OVER;
+}
+
+int preempt_started(struct preempt *p, int slot, const char *name)
+{
+	struct preempt_task *t;
+	char *copy = strdup(name);
+
+	assert(slot >= 0);
+	t = copy ? preempt_task(p, slot) : NULL;
+	if (!t) {
+		free(copy);
+		return -ENOMEM;
+	}
+	free(t->name);
+	t->name = copy;
+	t->running = true;
+	preempt_reset(p, t);
+	if (preempt_is_up(p) && p->spec->how == SPEC_PREEMPT_SIGNAL)
+		preempt_give_signal(p, t);
+	else if (preempt_is_up(p))
+		preempt_want_read(p);
+	return 0;
+}
+
+static enum preempt_meaning preempt_meaning(
+	const struct preempt *p, const struct preempt_task *t, enum preempt_end how)
+{
+	bool signalled = p->state == PREEMPT_OVER || (t && t->signalled);
+
+	if (p->state == PREEMPT_NONE)
+		return how == PREEMPT_END_DONE ? PREEMPT_SUCCEEDED : PREEMPT_FAILED;
+	switch (how) {
+	case PREEMPT_END_DONE:
+		return signalled || (t && t->told_exit) ? PREEMPT_LEFT : PREEMPT_SUCCEEDED;
+	case PREEMPT_END_LEFT:
+		return PREEMPT_LEFT;
+	case PREEMPT_END_SIGNAL:
+		return signalled ? PREEMPT_LEFT : PREEMPT_FAILED;
+	case PREEMPT_END_OTHER:
+		break;
+	}
+	return PREEMPT_FAILED;
+}
+
+/* t failed: shortens the limit, since others may wait for it. Workers that only get the signal wait
+ * for none. */
+static void preempt_failed(struct preempt *p, const struct preempt_task *t, uint64_t now_ms)
+{
+	char why[sizeof(p->once)] = "";
+
+	if (!t->stepped && (p->spec->how == SPEC_PREEMPT_SIGNAL || t->signalled))
+		return;
+	if (now_ms + p->stop_ms < p->limit_ms)
+		p->limit_ms = now_ms + p->stop_ms;
+	if (!t->stepped)
+		return;
+	slots_append(why, sizeof(why), t->name);
+	slots_append(why, sizeof(why), " failed");
+	preempt_hurry(p, now_ms, why);
+}
+
+enum preempt_meaning preempt_ended(
+	struct preempt *p, int slot, enum preempt_end how, uint64_t now_ms)
+{
+	struct preempt_task *t = preempt_find(p, slot);
+	enum preempt_meaning meaning = preempt_meaning(p, t, how);
+
+	if (!t || !t->running)
+		return meaning;
+	preempt_forget(p, slot);
+	t->running = false;
+	t->signal_due = false;
+	t->meaning = meaning;
+	if (!preempt_is_up(p))
+		return meaning;
+	if (t->ordered && !t->saved && t->told_exit && meaning == PREEMPT_LEFT)
+		preempt_mark_saved(p, t, now_ms);
+	if (t->stepped && !t->saved) {
+		t->tell_due = true;
+		preempt_due(p, t);
+	}
+	if (meaning == PREEMPT_FAILED)
+		preempt_failed(p, t, now_ms);
+	preempt_settle(p, now_ms, false);
+	return meaning;
+}
+
+void preempt_ask(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
+{
+	struct preempt_task *t = preempt_find(p, slot);
+
+	if (!t || !t->running)
+		return;
+	preempt_forget(p, slot);
+	preempt_enter(p, t);
+	t->ask_step = step;
+	t->ask_ms = now_ms;
+	if (t->ordered && !t->saved)
+		preempt_mark_saved(p, t, now_ms);
+	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
+		return;
+	t->stepped = true;
+	t->placed = true;
+	t->step = step;
+	if (!p->agreed)
+		preempt_want_read(p);
+	/* Decide now whether there is time for two saves: the pace is best known here. */
+	if (p->agreed && !p->final && !p->ordered && step >= p->step) {
+		p->hold = true;
+		preempt_want_read(p);
+	}
+	preempt_settle(p, now_ms, false);
+}
+
+int preempt_saved(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
+{
+	struct preempt_task *t = preempt_find(p, slot);
+
+	if (!t || p->state == PREEMPT_NONE)
+		return -ERANGE;
+	if (t->has_saved && t->saved_step == step && (t->saved || !t->ordered))
+		return 1;
+	if (!t->ordered || t->saved || t->order_step != step)
+		return -ERANGE;
+	preempt_mark_saved(p, t, now_ms);
+	if (preempt_is_up(p))
+		preempt_settle(p, now_ms, false);
+	return 0;
+}
+
+/* The first notice. The workers keep the state they had before it. */
+static void preempt_begin(struct preempt *p)
+{
+	bool any = false;
+
+	for (int i = 0; i < p->n_tasks; i++)
+		any = any || (p->tasks[i] && p->tasks[i]->running);
+	p->state = PREEMPT_AGREEING;
+	if (!any) {
+		preempt_over(p, "there is no worker to save");
+		return;
+	}
+	p->announced = p->announce = true;
+	p->save_at = INT64_MIN;
+	if (p->spec->how != SPEC_PREEMPT_SIGNAL) {
+		preempt_want_read(p);
+		return;
+	}
+	p->state = PREEMPT_LEAVING;
+	p->final = true;
+	preempt_publish(p, INT64_MAX);
+	for (int i = 0; i < p->n_tasks; i++)
+		if (p->tasks[i] && p->tasks[i]->running)
+			preempt_give_signal(p, p->tasks[i]);
+}
+
+/* Reports a notice that is the first, comes from a new source, or leaves less time than the last
+ * reported one; others are only counted. hurries: it leaves no time. */
+static void preempt_tell_notice(
+	struct preempt *p, const char *source, const char *reason, bool hurries)
+{
+	bool heard = false;
+	int max;
+
+	for (int i = 0; i < p->n_told; i++)
+		heard = heard || !strncmp(p->told[i], source, sizeof(p->told[i]) - 1);
+	max = heard ? PREEMPT_TOLD_AGAIN : PREEMPT_TOLD_MAX;
+	if (p->n_told >= max)
+		return;
+	if (heard && !hurries && p->limit_ms + PREEMPT_SHORTER_MS >= p->told_limit_ms)
+		return;
+	snprintf(p->told[p->n_told], sizeof(p->told[0]), "%s", source);
+	p->n_told++;
+	p->told_limit_ms = p->limit_ms;
+	snprintf(p->source, sizeof(p->source), "%s", source);
+	snprintf(p->reason, sizeof(p->reason), "%s", reason);
+	p->tell |= PREEMPT_TELL_NOTICE;
+}
+
+void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grace)
+{
+	uint64_t limit = n->now_ms + (uint64_t)p->spec->timeout_ms;
+	bool first = p->state == PREEMPT_NONE;
+
+	/* Clocks differ: even with a deadline in the past the workers save. */
+	grace = grace && n->deadline_ms != SPEC_UNSET && n->deadline_ms > (int64_t)n->now_ms;
+	if (grace)
+		limit = (uint64_t)n->deadline_ms;
+	if (first || limit < p->limit_ms)
+		p->limit_ms = limit;
+	if (n->deadline_ms != SPEC_UNSET &&
+		(p->deadline_ms == SPEC_UNSET || n->deadline_ms < p->deadline_ms))
+		p->deadline_ms = n->deadline_ms;
+	p->notices++;
+	preempt_tell_notice(
+		p, n->source ? n->source : "", n->reason ? n->reason : "", !grace && !p->final);
+	if (first) {
+		p->final = !grace;
+		p->since_ms = n->now_ms;
+		preempt_begin(p);
+	} else if (!grace && preempt_is_up(p)) {
+		preempt_hurry(p, n->now_ms, "another notice leaves no time for it");
+	}
+	if (!preempt_is_up(p))
+		return;
+	preempt_look_later(p, n->now_ms);
+	preempt_settle(p, n->now_ms, false);
+}
+
+void preempt_cancel(struct preempt *p)
+{
+	bool clear = p->announced && !p->announce;
+
+	for (int i = 0; i < p->n_tasks; i++) {
+		struct preempt_task *t = p->tasks[i];
+		bool asking = t && t->asking;
+
+		if (t)
+			preempt_reset(p, t);
+		if (asking)
+			preempt_enter(p, t);
+	}
+	p->state = PREEMPT_NONE;
+	p->deadline_ms = SPEC_UNSET;
+	p->step = -1;
+	p->notices = p->n_told = 0;
+	p->announced = p->announce = p->publish = p->stop = false;
+	p->again = p->final = p->agreed = p->ordered = p->hold = p->read_again = false;
+	p->reading = PREEMPT_READ_NO;
+	p->tell = 0;
+	p->longest_ms = 0;
+	p->once[0] = '\0';
+	p->clear = clear || p->clear;
+}
+
+uint64_t preempt_due_ms(const struct preempt *p)
+{
+	if (!preempt_is_up(p) || p->reading != PREEMPT_READ_NO)
+		return UINT64_MAX;
+	return p->final || p->look_ms > p->limit_ms ? p->limit_ms : p->look_ms;
+}
+
+int64_t preempt_saved_step(const struct preempt *p, int slot)
+{
+	const struct preempt_task *t = preempt_find(p, slot);
+
+	return t && p->state != PREEMPT_NONE ? t->saved_step : -1;
+}
+
+struct preempt_view preempt_view(const struct preempt *p)
+{
+	struct preempt_view v = { .state = p->state,
+		.final = p->final,
+		.step = p->agreed ? p->step : -1,
+		.deadline_ms = p->deadline_ms,
+		.notices = p->notices };
+
+	for (int i = 0; i < p->n_tasks; i++) {
+		v.participants += p->tasks[i] && p->tasks[i]->stepped;
+		v.saved += p->tasks[i] && p->tasks[i]->stepped && p->tasks[i]->saved;
+	}
+	return v;
+}

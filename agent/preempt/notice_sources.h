@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Sources of notices that the agent itself watches: the job's own command, and in the foreground,
+ * where no elasticd watches for the host, the cloud's metadata. Each notice goes to
+ * preempting_notice().
+ */
+
+#include "agent/supervise/feature.h"
+
+/* Begins to watch the sources that the specification names, if any. */
+_must_check_ int notices_new(struct agent *a, struct error *err);
+void notices_free(struct agent *a);
+/* The job ends: stops watching, and leaves nothing running. */
+void notices_end(struct agent *a);
+/* True when the child was one of these. */
+bool notices_child_exited(struct agent *a, const siginfo_t *si);
+/* The pid of the command, while it runs. */
+size_t notices_helpers(struct agent *a, pid_t *pids, size_t max);

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * How fast each worker is, and how much of the time left the last save needs. Workers that do not
+ * wait for each other drift apart: the last step is one that the fastest has not begun, and the
+ * slowest must still get there. The time for that, at its own pace, is its lag, and it grows
+ * meanwhile.
+ */
+
+#include "agent/preempt/machine_private.h"
+
+#include "agent/sync/slots_text.h"
+#include "common/text/duration.h"
+
+#include <stdio.h>
+
+enum {
+	PREEMPT_LOOK_MS = 250, /* the need is measured again after half of the time left, or after
+				  the time spent measuring so far, until that is less than this */
+	PREEMPT_LOOK_LEAST_MS = 20,
+	PREEMPT_LAG_MAX = 1 << 22, /* larger lags count as this */
+};
+
+#define PREEMPT_TOOK_MAX (UINT64_C(1) << 40)
+
+void preempt_measure(struct preempt *p, struct preempt_task *t, uint64_t steps, uint64_t now_ms)
+{
+	uint64_t took, made;
+
+	if (!t->based) {
+		t->based = true;
+		t->base_steps = steps;
+		t->base_step = t->step;
+		t->base_ms = now_ms;
+		/* Time before the first measurement does not count. */
+		if (t->asking)
+			t->ask_ms = now_ms;
+		t->saving_ms = t->ordered && !t->saved ? (int64_t)(t->order_ms - now_ms) : 0;
+	}
+	took = now_ms - t->base_ms - (uint64_t)t->saving_ms;
+	if (t->ordered && !t->saved)
+		took -= now_ms - t->order_ms;
+	t->took_ms = took < PREEMPT_TOOK_MAX ? took : PREEMPT_TOOK_MAX;
+	if (steps <= t->base_steps)
+		return;
+	made = steps - t->base_steps;
+	t->six_ms = (6 * t->took_ms + made - 1) / made;
+	/* A worker may count by more than one per step. */
+	t->advance = t->step > t->base_step ? (uint64_t)t->step - (uint64_t)t->base_step : 0;
+	if (t->advance < made)
+		t->advance = made;
+}
+
+uint64_t preempt_rest(const struct preempt *p, uint64_t now_ms)
+{
+	return p->limit_ms > now_ms ? p->limit_ms - now_ms : 0;
+}
+
+static bool preempt_trains(const struct preempt_task *t)
+{
+	return t && t->running && t->stepped;
+}
+
+/* The last step that any participant has begun. */
+static int64_t preempt_front(const struct preempt *p)
+{
+	int64_t front = INT64_MIN;
+
+	for (int i = 0; i < p->n_tasks; i++)
+		if (preempt_trains(p->tasks[i]) && p->tasks[i]->step > front)
+			front = p->tasks[i]->step;
+	return front;
+}
+
+/* The steps by which t is behind. */
+static uint64_t preempt_lag(const struct preempt_task *t, int64_t front)
+{
+	uint64_t lag = preempt_trains(t) ? (uint64_t)front - (uint64_t)t->step : 0;
+
+	return lag < PREEMPT_LAG_MAX ? lag : PREEMPT_LAG_MAX;
+}
+
+/* The time that t needs for its lag. For a worker that has not finished a step yet: at least the
+ * time since it began. */
+static uint64_t preempt_lag_ms(const struct preempt_task *t, int64_t front)
+{
+	return preempt_lag(t, front) * t->took_ms / (t->advance ? t->advance : 1);
+}
+
+struct preempt_need preempt_need(const struct preempt *p)
+{
+	bool apart =
+		p->state == PREEMPT_COUNTDOWN; /* else they are to save where they have not been */
+	int64_t front = preempt_front(p);
+	struct preempt_need n = { .last = -1 };
+
+	for (int i = 0; i < p->n_tasks; i++) {
+		const struct preempt_task *t = p->tasks[i];
+		uint64_t lag_ms, margin;
+
+		if (!t || !t->running)
+			continue;
+		lag_ms = apart ? preempt_lag_ms(t, front) : 0;
+		margin = t->six_ms + lag_ms + lag_ms / 4;
+		if (margin > n.margin_ms) {
+			n.margin_ms = margin;
+			n.last = i;
+			n.lag = apart ? preempt_lag(t, front) : 0;
+		}
+		if (t->six_ms / 2 + lag_ms > n.least_ms)
+			n.least_ms = t->six_ms / 2 + lag_ms;
+	}
+	n.margin_ms += 2 * p->longest_ms;
+	n.least_ms += p->longest_ms;
+	return n;
+}
+
+/* By how much the margin grows per millisecond, since the fastest goes on. */
+static double preempt_growth(const struct preempt *p)
+{
+	double fastest = 0, slowest = 0;
+
+	for (int i = 0; i < p->n_tasks; i++) {
+		const struct preempt_task *t = p->tasks[i];
+		double pace;
+
+		if (!preempt_trains(t) || !t->advance || !t->took_ms)
+			continue;
+		pace = (double)t->took_ms / (double)t->advance;
+		if (fastest == 0 || pace < fastest)
+			fastest = pace;
+		if (pace > slowest)
+			slowest = pace;
+	}
+	return fastest > 0 ? (slowest / fastest - 1) * 5 / 4 : 0;
+}
+
+void preempt_look_later(struct preempt *p, uint64_t now_ms)
+{
+	uint64_t rest = preempt_rest(p, now_ms), margin = preempt_need(p).margin_ms;
+	uint64_t wait = rest > margin ? rest - margin : 0, known = now_ms - p->since_ms;
+
+	if (p->state == PREEMPT_COUNTDOWN) {
+		wait = (uint64_t)((double)wait / (1 + preempt_growth(p)));
+		if (known < PREEMPT_LOOK_MS)
+			known = PREEMPT_LOOK_MS;
+		if (wait > known)
+			wait = known;
+	}
+	if (wait > PREEMPT_LOOK_MS)
+		wait /= 2;
+	else if (rest > margin && wait < PREEMPT_LOOK_LEAST_MS)
+		wait = PREEMPT_LOOK_LEAST_MS;
+	p->look_ms = now_ms + wait;
+}
+
+void preempt_short_text(const struct preempt *p, uint64_t now_ms, char *text, size_t size)
+{
+	struct preempt_need n = preempt_need(p);
+	char needed[DURATION_TEXT_MAX], left[DURATION_TEXT_MAX], part[160];
+
+	text[0] = '\0';
+	if (n.lag) {
+		slots_append(text, size, p->tasks[n.last]->name);
+		snprintf(part, sizeof(part), " is %llu steps behind, which takes it",
+			(unsigned long long)n.lag);
+		slots_append(text, size, part);
+	} else {
+		slots_append(text, size, "some steps and a save take");
+	}
+	snprintf(part, sizeof(part), " %s, and %s are left",
+		duration_humane((int64_t)n.margin_ms, needed),
+		duration_humane((int64_t)preempt_rest(p, now_ms), left));
+	slots_append(text, size, part);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The agent's part around machine.h: takes notices from all sources, keeps the notice on the board,
+ * signals and answers workers, and ends the job as preempted. private.h lists the files.
+ */
+
+#include "agent/preempt/machine.h"
+#include "agent/supervise/feature.h"
+
+struct preempting_notice {
+	const char *source;  /* of NOTICE_SOURCES */
+	const char *reason;  /* for people, or NULL */
+	int64_t grace_ms;    /* SPEC_UNSET: not given */
+	int64_t deadline_us; /* real time, from a platform; SPEC_UNSET: not given */
+};
+
+extern const struct feature preempt_feature;
+
+/* 0, or -ESHUTDOWN with err when the job is ending anyway. */
+_must_check_ int preempting_notice(
+	struct agent *a, const struct preempting_notice *n, struct error *err);
+
+/* methods.c: t begins step. answer is called when the answer is known, perhaps from inside. With an
+ * error of the group the caller answers with that error instead. */
+typedef void (*preempting_answer_fn)(void *arg, enum preempt_order order, int64_t at);
+void preempting_ask(
+	struct agent *a, struct task *t, int64_t step, preempting_answer_fn answer, void *arg);
+void preempting_forget(struct agent *a, struct task *t);
+/* path NULL: not given. -ERANGE when the worker was not told to save there, -ENOENT without a
+ * notice. */
+_must_check_ int preempting_saved(
+	struct agent *a, struct task *t, int64_t step, const char *path, struct error *err);
+/* io.elasticd.Worker.Notice, owned; NULL without a notice. */
+json_t *preempting_notice_json(const struct agent *a);

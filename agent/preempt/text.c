@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/preempt/private.h"
+
+#include "common/base/memstream.h"
+#include "common/text/duration.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- JSON --- */
+
+/* The members that both JSON types share. */
+static json_t *common_json(const struct preempting *p, const struct preempt_view *v)
+{
+	json_t *j = json_object();
+
+	json_put(j, "source", json_text(p->source));
+	json_put(j, "reason", json_text(p->reason));
+	json_put_int(j, "time_us", p->time_us);
+	if (p->deadline_us != SPEC_UNSET)
+		json_put_int(j, "deadline_us", p->deadline_us);
+	if (v->step >= 0)
+		json_put_int(j, "step", v->step);
+	json_put(j, "final", json_boolean(v->final));
+	return j;
+}
+
+json_t *preempting_notice_json(const struct agent *a)
+{
+	struct preempt_view v;
+
+	if (!a->on_notice)
+		return NULL;
+	v = preempt_view(a->preempting->machine);
+	return common_json(a->preempting, &v);
+}
+
+json_t *preempting_json(const struct agent *a)
+{
+	const struct preempting *p = a->preempting;
+	enum preempt_state state;
+	struct preempt_view v;
+	json_t *j;
+
+	if (p && p->past)
+		return json_incref(p->past);
+	if (!a->on_notice)
+		return NULL;
+	v = preempt_view(p->machine);
+	state = agent_decided(a) || v.state == PREEMPT_NONE ? PREEMPT_OVER : v.state;
+	j = common_json(p, &v);
+	json_put(j, "state", json_string(preempt_state_name(state)));
+	json_put_int(j, "participants", v.participants);
+	json_put_int(j, "saved", v.saved);
+	json_put_int(j, "notices", v.notices);
+	return j;
+}
+
+/* Adds what t had saved before the agent was lost. */
+static int past_task_json(const struct agent *a, const struct task *t, json_t *task)
+{
+	const json_t *saved = json_get_object(a->past_saved, agent_task_name(t));
+	json_t *step = json_object_get(saved, "step"), *path = json_object_get(saved, "path");
+
+	if (json_is_integer(step) && json_put(task, "saved_step", json_incref(step)) < 0)
+		return -ENOMEM;
+	if (json_is_string(path) && json_put(task, "saved_path", json_incref(path)) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+static int preempting_task_json(const struct agent *a, const struct task *t, json_t *task)
+{
+	const struct preempting_task *pt = preempting_task_of(a, t->slot);
+	int64_t step = pt ? preempt_saved_step(a->preempting->machine, t->slot) : -1;
+
+	if (a->preempting && a->preempting->past)
+		return past_task_json(a, t, task);
+	if (step < 0)
+		return 0;
+	if (json_put_int(task, "saved_step", step) < 0)
+		return -ENOMEM;
+	if (pt->path && pt->path_step == step &&
+		json_put(task, "saved_path", json_text(pt->path)) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+/* --- texts --- */
+
+void preempting_rest(const struct preempting *p, char *text, size_t size)
+{
+	int64_t rest = p->deadline_ms - (int64_t)loop_now_ms();
+	char buf[DURATION_TEXT_MAX];
+
+	snprintf(text, size, "; %s until the deadline", duration_humane(rest > 0 ? rest : 0, buf));
+}
+
+/* "3 of 4 saved at step 41". */
+static void saved_text(const struct preempt_view *v, char *text, size_t size)
+{
+	text[0] = '\0';
+	if (!v->participants)
+		return;
+	if (v->step < 0)
+		snprintf(text, size, "; no step was agreed");
+	else if (v->saved == v->participants && v->participants == 1)
+		snprintf(text, size, "; saved at step %" PRId64, v->step);
+	else if (v->saved == v->participants)
+		snprintf(text, size, "; all %d saved at step %" PRId64, v->saved, v->step);
+	else
+		snprintf(text, size, "; %d of %d saved at step %" PRId64, v->saved, v->participants,
+			v->step);
+}
+
+void preempting_reason(const struct preempting *p, char *text, size_t size)
+{
+	struct preempt_view v = preempt_view(p->machine);
+	const char *once = preempt_once_text(p->machine);
+	char saved[96], missing[320];
+
+	saved_text(&v, saved, sizeof(saved));
+	preempt_missing(p->machine, missing, sizeof(missing));
+	snprintf(text, size, "notice from %s%s%.120s%s%s%s%s%.*s%s%s", p->source,
+		p->reason[0] ? ": " : "", p->reason, saved, *once ? "; no second save: " : "", once,
+		p->why[0] ? "; " : "", (int)strcspn(p->why, ":"), p->why, missing[0] ? "; " : "",
+		missing);
+}
+
+static void why_lines(const struct preempting *p, FILE *f)
+{
+	struct preempt_view v = preempt_view(p->machine);
+	int64_t ago = ((int64_t)loop_real_us() - p->time_us) / 1000;
+	char buf[DURATION_TEXT_MAX], saved[96], text[512];
+
+	fprintf(f, "notice of preemption from %s%s%s, %s ago", p->source, p->reason[0] ? ": " : "",
+		p->reason, duration_humane(ago > 0 ? ago : 0, buf));
+	if (v.notices > 1)
+		fprintf(f, ", and %d more", v.notices - 1);
+	if (p->deadline_ms != SPEC_UNSET) {
+		preempting_rest(p, text, sizeof(text));
+		fputs(text, f);
+	}
+	fputc('\n', f);
+	saved_text(&v, saved, sizeof(saved));
+	fprintf(f, "  %s%s\n", preempt_state_name(v.state), saved);
+	preempt_missing(p->machine, text, sizeof(text));
+	if (text[0])
+		fprintf(f, "  %s\n", text);
+	if (!agent_decided(p->a))
+		fputs("  nothing is started again while the notice is up\n", f);
+}
+
+void preempting_explain(const struct agent *a, FILE *f)
+{
+	if (a->on_notice)
+		why_lines(a->preempting, f);
+}
+
+void preempting_describe_job(const struct agent *a, json_t *job)
+{
+	json_t *preemption = preempting_json(a);
+
+	if (preemption)
+		json_put(job, "preemption", preemption);
+}
+
+void preempting_describe_worker(
+	const struct agent *a, const struct task *t, json_t *worker, bool live)
+{
+	(void)!preempting_task_json(a, t, worker);
+}
+
+void preempting_describe_verdict(const struct agent *a, json_t *verdict)
+{
+	if (a->group.state == GROUP_PREEMPTED)
+		json_put(verdict, "preemption", preempting_json(a));
+}
+
+/* --- an agent that was lost --- */
+
+/* Notes the step in an event of a worker; the last one counts. */
+static void past_note_saved(struct agent *a, json_t *data)
+{
+	const char *task = json_get_string(data, "task", NULL);
+
+	if (!a->past_saved)
+		a->past_saved = json_object();
+	if (task)
+		json_put(a->past_saved, task, json_incref(data));
+}
+
+/* The number of workers that had saved in the last round. */
+static int past_saved_count(const struct agent *a)
+{
+	int64_t step = json_get_int(a->past_notice, "step", 0);
+	const char *name;
+	json_t *saved;
+	int n = 0;
+
+	json_object_foreach (a->past_saved, name, saved)
+		n += json_get_int(saved, "step", -1) >= step;
+	return n;
+}
+
+void preempting_past_note(struct agent *a, const json_t *event)
+{
+	json_t *data = json_get_object(event, "data");
+
+	if (!strcmp(json_get_string(event, "event", ""), "saved"))
+		past_note_saved(a, data);
+	/* Each event of a notice has everything that was known at its time. */
+	if (!json_get_string(data, "source", NULL) || !json_get_string(data, "state", NULL) ||
+		!json_is_integer(json_object_get(data, "participants")))
+		return;
+	json_decref(a->past_notice);
+	a->past_notice = json_incref(data);
+}
+
+bool preempting_past(struct agent *a)
+{
+	json_t *past = a->past_notice;
+	const char *reason = json_get_string(past, "reason", "");
+	char was[32];
+
+	if (!past)
+		return false;
+	snprintf(was, sizeof(was), "%s", json_get_string(past, "state", ""));
+	agent_set_reason(a, "notice from %.40s%s%.300s; the agent was lost (%s)",
+		json_get_string(past, "source", ""), *reason ? ": " : "", reason, was);
+	json_put(past, "state", json_string(preempt_state_name(PREEMPT_OVER)));
+	json_put_int(past, "saved", past_saved_count(a));
+	a->preempting->past = past;
+	a->past_notice = NULL;
+	return true;
+}

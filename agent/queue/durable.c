@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/queue/journal/journal.h"
+#include "agent/queue/private.h"
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+static const char *name_of(void *arg, int worker)
+{
+	return dispatch_worker_name(arg, worker);
+}
+
+/* Its tasks are there before the workers' service is. */
+static int number_of(void *arg, const char *name)
+{
+	const struct dispatch *d = arg;
+	const char *colon = strrchr(name, ':');
+	const struct task *t = NULL;
+	char role[128];
+	long index;
+
+	if (colon && (size_t)(colon - name) < sizeof(role)) {
+		memcpy(role, name, (size_t)(colon - name));
+		role[colon - name] = '\0';
+		index = strtol(colon + 1, NULL, 10);
+		if (index >= 0 && index < INT_MAX)
+			t = agent_task_named(d->a, role, (int)index);
+	}
+	return t ? t->slot : -1;
+}
+
+static void on_event(void *arg, const char *event, const char *text)
+{
+	const struct dispatch *d = arg;
+
+	if (d->a->events)
+		events_add(d->a->events, event, d->a->attempt, -1, NULL, "%s", text);
+}
+
+int dispatch_journal_open(struct dispatch *d, struct error *err)
+{
+	const struct journal_options opt = {
+		.loop = d->a->loop,
+		.dir = d->a->opt.state_dir,
+		.q = d->q,
+		.worker_name = name_of,
+		.worker_number = number_of,
+		.event = on_event,
+		.arg = d,
+	};
+
+	if (!d->a->spec->queue.durable)
+		return 0;
+	if (opt.dir)
+		return journal_new(&opt, &d->journal, err);
+	log_notice("queue.durable is without effect: this run leaves no record");
+	return 0;
+}
+
+static void commit(void *arg)
+{
+	struct dispatch *d = arg;
+
+	if (d->uncommitted)
+		journal_commit(d->journal);
+	d->uncommitted = false;
+}
+
+/* What no answer waits for is written in the end of the turn, too. */
+void dispatch_journal_add(struct dispatch *d, const struct queue_record *r)
+{
+	if (!d->journal)
+		return;
+	journal_add(d->journal, r);
+	if (!d->uncommitted && loop_defer(d->a->loop, commit, d) < 0)
+		journal_commit(d->journal);
+	else
+		d->uncommitted = true;
+}
+
+void dispatch_journal_lost(struct dispatch *d)
+{
+	if (d->journal)
+		journal_lost(d->journal, ENOMEM);
+}
+
+void dispatch_journal_stale(struct dispatch *d)
+{
+	if (d->journal)
+		journal_stale(d->journal);
+}
+
+void dispatch_leaving(struct agent *a)
+{
+	if (a->dispatch)
+		commit(a->dispatch);
+}
+
+bool dispatch_is_durable(const struct agent *a)
+{
+	return a->dispatch && a->dispatch->journal;
+}
+
+bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes)
+{
+	struct error err = { 0 };
+	enum status s = d->journal ? journal_room(d->journal, bytes, &err) : STATUS_OK;
+
+	if (s != STATUS_OK)
+		worker_fail(call, s, "%s", err.text);
+	return s == STATUS_OK;
+}
+
+void dispatch_journal_close(struct dispatch *d)
+{
+	loop_cancel(d->a->loop, commit, d);
+	/* A run that has its verdict has no next agent. */
+	if (d->journal && d->a->ended && !d->a->unjudged)
+		journal_discard(d->journal);
+	d->journal = journal_free(d->journal);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files of the work queue and the group share; nobody else includes this.
+ *
+ *   group_hooks.c  life, what happens to tasks and the group
+ *   fail_queue.c   a task whose loss fails the queue
+ *   effects.c      what the machine wants done
+ *   job_json.c     the queue as part of the job, for people
+ */
+
+#include "agent/queue/group_hooks.h"
+#include "agent/queue/private.h"
+
+struct dispatch_worker {
+	bool alive; /* as the machine was told */
+	bool told;  /* ... its process was told of the loss */
+};
+
+struct dispatch_group {
+	struct dispatch *d;
+	struct dispatch_worker *workers; /* by slot */
+	int n_workers;
+	bool lost;  /* of this incarnation; told once */
+	bool holds; /* what has failed waits for those who are told */
+	bool saving;
+	uint64_t tell_ms; /* the present window's beginning */
+	unsigned told;	  /* events in it, those that were left out too */
+	struct loop_timer *grace;
+};
+
+/* NULL: there is no work queue. */
+static inline struct dispatch_group *dispatch_group_of(const struct agent *a)
+{
+	return a->dispatch ? a->dispatch->group : NULL;
+}
+
+/* NULL: the machine was never told of t. */
+static inline struct dispatch_worker *dispatch_worker_of(
+	struct dispatch_group *g, const struct task *t)
+{
+	return t->slot >= 0 && t->slot < g->n_workers ? &g->workers[t->slot] : NULL;
+}
+
+/* How t has ended, as what follows its name in a sentence. */
+void dispatch_how_gone(const struct task *t, char *text, size_t size);
+/* fail_queue.c: one that had failed has a process again, by a person's word. */
+void dispatch_loss_made_good(struct agent *a);
+/* The time for those who were told is over; arg is the group. */
+void dispatch_loss_expired(void *arg);

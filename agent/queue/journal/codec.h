@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Records of the work queue as bytes, for the journal. Pure.
+ *
+ * A record is four bytes of length, four of checksum (CRC-32 of the length's bytes and of what
+ * follows), both little-endian, and so many bytes of content: its kind, a byte that says which
+ * parts it has, and these parts. Integers in it are 7 bits a byte, the lowest first, signed ones
+ * folded (0, -1, 1, -2 ...); strings have their length before them.
+ */
+
+#include "common/base/cleanup.h"
+#include "common/queue/queue.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	JOURNAL_MAGIC_BYTES = 8,
+	JOURNAL_FRAME_BYTES = 8, /* before each record's content */
+	/* of one content: a payload and its needs, or a value; and what is beside them */
+	JOURNAL_CONTENT_MAX = QUEUE_VALUE_MAX + (1 << 18),
+};
+
+/* "edqueue" and the version. */
+extern const char journal_magic[JOURNAL_MAGIC_BYTES];
+
+struct journal_buffer {
+	char *data;
+	size_t len, room;
+};
+void journal_buffer_fini(struct journal_buffer *b);
+
+/* Appends a whole record; worker: the name of r->error.worker, NULL where it has none. Returns 0,
+ * or -ENOMEM or -E2BIG with b unchanged. */
+_must_check_ int journal_encode(
+	struct journal_buffer *b, const struct queue_record *r, const char *worker);
+
+struct journal_decoded {
+	struct queue_record record; /* its strings lie in the buffer and in text */
+	const char *worker;	    /* "": none; record.error.worker is -1 */
+	const char *needs[QUEUE_NEEDS_MAX];
+	char *text; /* owned: the strings with their NULs */
+	size_t room;
+};
+void journal_decoded_fini(struct journal_decoded *d);
+
+/*
+ * The record at data: returns how many bytes it has, 0 at the end of the data (len 0), -EBADMSG for
+ * one that is cut off or broken, -EPROTO for one that is whole but of a kind that is not known
+ * (ret_bytes of it can be passed over), or -ENOMEM. d is used again and again; what was in it is
+ * gone with the next call.
+ */
+_must_check_ int64_t journal_decode(
+	const char *data, size_t len, struct journal_decoded *d, size_t *ret_bytes);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cancels: a call that tells a worker which of its leases are cancelled. */
+#include "agent/queue/private.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+struct dispatch_stream {
+	LIST_ENTRY(dispatch_stream) link;
+	struct dispatch *d;
+	struct varlink_call *call;
+	int worker;
+};
+
+static void stream_free(struct dispatch_stream *s)
+{
+	LIST_REMOVE(s, link);
+	free(s);
+}
+
+static void stream_gone(void *arg)
+{
+	stream_free(arg);
+}
+
+static void stream_wakes(void *arg)
+{
+}
+
+/* Of one that reads nothing the stream ends: its reader asks again, and looks. */
+static void stream_tell(struct dispatch_stream *s, const struct queue_do *todo)
+{
+	struct varlink_call *call = s->call;
+	json_t *p;
+
+	if (varlink_call_congested(call, stream_wakes, s)) {
+		stream_free(s);
+		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"cancellations were not read, and are no longer told");
+		return;
+	}
+	p = json_object();
+	json_put_int(p, "lease", todo->lease);
+	json_put_string(p, "reason", todo->text);
+	(void)varlink_notify(call, p);
+}
+
+/* Whether it is of the worker's present process: one that was left over has nothing to hear. */
+static bool is_for(const struct dispatch_stream *s, int worker)
+{
+	const struct worker_peer *peer = varlink_call_user(s->call);
+
+	return s->worker == worker && peer->token == peer->w->slots[worker].token;
+}
+
+void dispatch_stream_cancelled(struct dispatch *d, const struct queue_do *todo)
+{
+	struct dispatch_stream *next;
+
+	for (struct dispatch_stream *s = LIST_FIRST(&d->streams); s; s = next) {
+		next = LIST_NEXT(s, link);
+		if (is_for(s, todo->worker))
+			stream_tell(s, todo);
+	}
+}
+
+int dispatch_cancels(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch_stream *s;
+
+	if (!dispatch_is_worker(door, call))
+		return 0;
+	if (!varlink_call_more(call))
+		return varlink_error_expected_more(call);
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return dispatch_no_memory(call);
+	*s = (struct dispatch_stream){ .d = door->d, .call = call, .worker = worker_of(call) };
+	LIST_INSERT_HEAD(&door->d->streams, s, link);
+	varlink_call_on_gone(call, stream_gone, s);
+	(void)varlink_notify_text(call, "{}", 2);
+	return 0;
+}

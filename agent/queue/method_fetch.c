@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/queue/private.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+	FETCH_MAX = 1 << 20,   /* tasks of one call */
+	FETCH_WAIT_BYTES = 64, /* for each of them, while it waits */
+};
+
+/* Whether the answer in d->text may go; else the call has got an error in its place. */
+static bool may_answer(struct dispatch_wait *x)
+{
+	const struct json_writer *t = &x->d->text;
+
+	if (t->failed) {
+		dispatch_no_memory(x->call);
+		return false;
+	}
+	return t->len < DISPATCH_LONG_BYTES || !x->workers || !worker_too_much_unread(x->call);
+}
+
+static void answer(struct dispatch_wait *x, int64_t *ids, size_t n)
+{
+	struct dispatch *d = x->d;
+
+	if (!may_answer(x))
+		return;
+	if (x->release)
+		queue_release(d->q, ids, n, d->now_ms);
+	dispatch_text_reply(d, x->call);
+}
+
+/* Who fetches what was cancelled by a loss is told of it so. */
+static void note_loss(const struct dispatch_wait *x, const struct queue_outcome *o)
+{
+	if (o->state == QUEUE_CANCELLED && o->error.code == STATUS_UNAVAILABLE)
+		dispatch_group_told(x->d, x->call);
+}
+
+static void answer_one(struct dispatch_wait *x)
+{
+	struct json_writer *t = dispatch_text_begin(x->d);
+	struct queue_outcome o;
+
+	if (!queue_outcome(x->d->q, x->id, &o)) {
+		worker_fail(x->call, STATUS_NOT_FOUND, "task %" PRId64 " was released", x->id);
+		return;
+	}
+	dispatch_put(t, "{\"outcome\":");
+	note_loss(x, &o);
+	dispatch_text_outcome(x->d, t, &o);
+	dispatch_put(t, "}");
+	answer(x, &x->id, 1);
+}
+
+static void answer_many(struct dispatch_wait *x)
+{
+	struct json_writer *t = dispatch_text_begin(x->d);
+	struct queue_outcome o;
+	size_t n = 0;
+
+	dispatch_put(t, "{\"outcomes\":[");
+	for (size_t i = 0; i < x->n && t->len < DISPATCH_ANSWER_BYTES && !t->failed; i++) {
+		if (!queue_outcome(x->d->q, x->ids[i], &o) || o.state == QUEUE_QUEUED ||
+			o.state == QUEUE_RUNNING)
+			continue;
+		if (n)
+			dispatch_put(t, ",");
+		note_loss(x, &o);
+		dispatch_text_outcome(x->d, t, &o);
+		x->ids[n++] = x->ids[i];
+	}
+	dispatch_put(t, "]}");
+	answer(x, x->ids, n);
+}
+
+int dispatch_fetch(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+	struct dispatch_asks asks = dispatch_asks_of(p);
+	struct dispatch_wait *x = NULL;
+
+	if (dispatch_is_job(d, call, flat_text(p, "job", NULL)))
+		x = dispatch_wait_new(d, call, answer_one);
+	if (!x)
+		return 0;
+	x->workers = door->workers;
+	x->release = asks.release;
+	x->id = flat_int(p, "task", -1);
+	return dispatch_wait_begun_by(x,
+		queue_fetch(d->q, &x->wait, &x->id, 1, false, dispatch_deadline(d, asks.timeout_ms),
+			d->now_ms),
+		dispatch_own(door, call, &asks, NULL, &x->id, 1));
+}
+
+int dispatch_fetch_many(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+	struct dispatch_asks asks = dispatch_asks_of(p);
+	bool any = flat_bool(p, "any"), over;
+	const json_t *list = flat_array(p, "tasks");
+	_cleanup_free_ int64_t *ids = NULL;
+	struct dispatch_wait *x;
+	size_t n = json_array_size(list);
+
+	if (!dispatch_is_job(d, call, flat_text(p, "job", NULL)))
+		return 0;
+	if (!n || n > FETCH_MAX)
+		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+			"tasks: expected 1 to %d, got %zu", FETCH_MAX, n);
+	if (dispatch_ids(call, list, &ids, &n) != 0)
+		return 0;
+	x = dispatch_wait_new(d, call, answer_many);
+	if (!x || !dispatch_wait_hold(x, n * FETCH_WAIT_BYTES))
+		return 0;
+	x->workers = door->workers;
+	x->release = asks.release;
+	x->ids = TAKE_PTR(ids);
+	x->n = n;
+	over = queue_fetch(
+		d->q, &x->wait, x->ids, n, any, dispatch_deadline(d, asks.timeout_ms), d->now_ms);
+	/* Any may be another one's. */
+	return dispatch_wait_begun_by(
+		x, over, any && n > 1 ? -1 : dispatch_own(door, call, &asks, NULL, x->ids, n));
+}

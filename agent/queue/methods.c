@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/queue/private.h"
+#include "common/text/base64.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* --- what calls have in common ------------------------------------------------------------------
+ */
+
+bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const char *job)
+{
+	if (!job || !strcmp(job, d->a->spec->name) || !strcmp(job, d->a->opt.run))
+		return true;
+	varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", job));
+	return false;
+}
+
+int dispatch_caller(const struct dispatch_door *door, const struct varlink_call *call)
+{
+	return door->workers ? worker_of(call) : -1;
+}
+
+bool dispatch_is_worker(const struct dispatch_door *door, struct varlink_call *call)
+{
+	if (door->workers)
+		return true;
+	worker_fail(call, STATUS_FAILED_PRECONDITION,
+		"%s is for the job's own processes, by ELASTICD_WORKER_SOCKET",
+		varlink_call_method(call));
+	return false;
+}
+
+int dispatch_no_memory(struct varlink_call *call)
+{
+	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+int dispatch_refuse(struct varlink_call *call, int r, const struct error *err)
+{
+	if (r != -EINVAL)
+		return dispatch_no_memory(call);
+	return worker_fail_missing(NULL, call, STATUS_INVALID_ARGUMENT, err->text, NULL, 0);
+}
+
+int dispatch_ids(struct varlink_call *call, const json_t *list, int64_t **ret, size_t *ret_n)
+{
+	size_t n = json_array_size(list), i;
+	int64_t *ids = calloc(n + 1, sizeof(*ids));
+	const json_t *id;
+
+	if (!ids) {
+		dispatch_no_memory(call);
+		return -ENOMEM;
+	}
+	json_array_foreach (list, i, id)
+		ids[i] = json_integer_value(id);
+	*ret = ids;
+	*ret_n = n;
+	return 0;
+}
+
+struct dispatch_bytes dispatch_bytes_of(const struct flat *p, const char *name)
+{
+	const struct flat_field *text = flat_get(p, name), *base64 = flat_get(p, "base64");
+	struct dispatch_bytes b = { .name = name, .format = flat_text(p, "format", "") };
+
+	if (text)
+		b.text = text->string, b.len = text->len;
+	if (base64)
+		b.base64 = base64->string, b.base64_len = base64->len;
+	return b;
+}
+
+int dispatch_bytes(const struct dispatch_bytes *b, struct queue_bytes *ret, void **ret_owned,
+	struct error *err)
+{
+	const char *name = b->base64 ? "base64" : b->name;
+	int r;
+
+	*ret_owned = NULL;
+	*ret = (struct queue_bytes){
+		.data = b->text ? b->text : "", .len = b->len, .format = b->format
+	};
+	if (b->text && b->base64)
+		return error_set(
+			err, -EINVAL, "%s, base64: expected one of them, got both", b->name);
+	if (strlen(b->format) > QUEUE_FORMAT_MAX)
+		return error_set(err, -EINVAL, "format: expected at most %d bytes, got %zu",
+			QUEUE_FORMAT_MAX, strlen(b->format));
+	if (b->base64) {
+		r = base64_decode(b->base64, b->base64_len, ret_owned, &ret->len);
+		if (r == -EINVAL)
+			return error_set(
+				err, r, "base64: expected base64 with padding and nothing else");
+		if (r < 0)
+			return r;
+		ret->data = *ret_owned;
+	}
+	if (ret->len <= QUEUE_VALUE_MAX)
+		return 0;
+	free(*ret_owned);
+	*ret_owned = NULL;
+	return error_set(err, -EINVAL, "%s: expected at most %d bytes, got %zu", name,
+		QUEUE_VALUE_MAX, ret->len);
+}
+
+struct dispatch_asks dispatch_asks_of(const struct flat *p)
+{
+	return (struct dispatch_asks){ .timeout_ms = flat_int(p, "timeout_ms", -1),
+		.lease = flat_int(p, "lease", -1),
+		.once = flat_int(p, "once", 0),
+		.release = flat_bool(p, "release") };
+}
+
+/* --- waits without a result ---------------------------------------------------------------------
+ */
+
+static const char *queue_of(const struct flat *p)
+{
+	return flat_text(p, "queue", "");
+}
+
+static void answer_empty(struct dispatch_wait *x)
+{
+	varlink_reply_text(x->call, "{}", 2);
+}
+
+int64_t dispatch_own(const struct dispatch_door *door, const struct varlink_call *call,
+	const struct dispatch_asks *asks, const char *queue, const int64_t *ids, size_t n)
+{
+	/* One who waits for some time only, waits. */
+	if (asks->timeout_ms >= 0)
+		return -1;
+	return queue_own(door->d->q, dispatch_caller(door, call), asks->lease, queue, ids, n);
+}
+
+int dispatch_refuse_own(struct varlink_call *call, int64_t task)
+{
+	return worker_fail(call, STATUS_FAILED_PRECONDITION, QUEUE_OWN_TEXT, (long long)task);
+}
+
+static int method_join(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+	struct dispatch_asks asks = dispatch_asks_of(p);
+	uint64_t once = dispatch_once_key(asks.once, queue_of(p));
+	struct dispatch_wait *x = NULL;
+
+	if (dispatch_is_job(d, call, flat_text(p, "job", NULL)) &&
+		!dispatch_once_answer(d, call, once))
+		x = dispatch_wait_new(d, call, answer_empty);
+	if (!x)
+		return 0;
+	x->once = once;
+	return dispatch_wait_begun_by(x,
+		queue_join(d->q, &x->wait, queue_of(p), dispatch_deadline(d, asks.timeout_ms),
+			d->now_ms),
+		dispatch_own(door, call, &asks, queue_of(p), NULL, 0));
+}
+
+static int reply_done(struct varlink_call *call, bool done)
+{
+	const char *text = done ? "{\"done\":true}" : "{\"done\":false}";
+
+	return varlink_reply_text(call, text, strlen(text));
+}
+
+static void answer_done(struct dispatch_wait *x)
+{
+	reply_done(x->call, true);
+}
+
+static void answer_not_done(struct dispatch_wait *x)
+{
+	reply_done(x->call, false);
+}
+
+/* Whether what its error has cancelled is yet to end. */
+static bool has_error(const struct dispatch *d, const char *queue)
+{
+	struct queue_stats s;
+
+	queue_stats(d->q, queue, &s);
+	return s.has_error;
+}
+
+static int method_done(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+	struct dispatch_asks asks = dispatch_asks_of(p);
+	const char *queue = queue_of(p);
+	uint64_t once = dispatch_once_key(asks.once, queue);
+	struct dispatch_wait *x = NULL;
+	bool over;
+
+	if (dispatch_is_job(d, call, flat_text(p, "job", NULL)) &&
+		!dispatch_once_answer(d, call, once))
+		x = dispatch_wait_new(d, call, answer_done);
+	if (!x)
+		return 0;
+	x->once = once;
+	over = queue_done(d->q, &x->wait, queue, dispatch_deadline(d, asks.timeout_ms), d->now_ms);
+	if (over && x->wait.status == STATUS_DEADLINE_EXCEEDED && !has_error(d, queue)) {
+		x->wait.status = STATUS_OK;
+		x->answer = answer_not_done;
+	}
+	return dispatch_wait_begun_by(x, over, dispatch_own(door, call, &asks, queue, NULL, 0));
+}
+
+static void answer_cancelled(struct dispatch_wait *x)
+{
+	worker_reply_int(x->call, "cancelled", (int64_t)x->wait.accepted);
+}
+
+static int method_cancel(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+	struct dispatch_asks asks = dispatch_asks_of(p);
+	const json_t *list = flat_array(p, "tasks");
+	_cleanup_free_ int64_t *ids = NULL;
+	struct dispatch_wait *x;
+	int64_t own;
+	size_t n = 0;
+
+	if (!dispatch_is_job(d, call, flat_text(p, "job", NULL)) ||
+		(list && dispatch_ids(call, list, &ids, &n) != 0))
+		return 0;
+	own = dispatch_own(door, call, &asks, queue_of(p), ids, n);
+	if (own >= 0)
+		return dispatch_refuse_own(call, own);
+	x = dispatch_wait_new(d, call, answer_cancelled);
+	if (!x)
+		return 0;
+	return dispatch_wait_begun(
+		x, queue_cancel(d->q, &x->wait, queue_of(p), ids, n, flat_text(p, "reason", ""),
+			   dispatch_deadline(d, asks.timeout_ms), d->now_ms));
+}
+
+/* --- at once ------------------------------------------------------------------------------------
+ */
+
+static int method_release(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+	_cleanup_free_ int64_t *ids = NULL;
+	size_t n = 0;
+
+	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)) ||
+		dispatch_ids(call, json_get_array(p, "tasks"), &ids, &n) != 0)
+		return 0;
+	n = queue_release(d->q, ids, n, dispatch_now(d));
+	dispatch_run(d);
+	return worker_reply_int(call, "released", (int64_t)n);
+}
+
+static int method_close(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct dispatch_door *door = arg;
+	struct dispatch *d = door->d;
+
+	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)))
+		return 0;
+	queue_close(d->q, dispatch_now(d));
+	dispatch_run(d);
+	return varlink_reply_text(call, "{}", 2);
+}
+
+const struct varlink_method dispatch_methods[] = {
+	{ "SubmitMany", dispatch_submit_many },
+	{ "Release", method_release },
+	{ "Close", method_close },
+	{ "List", dispatch_list },
+	{ "Stats", dispatch_stats },
+	{ "Keep", dispatch_keep },
+	{ "DropResource", dispatch_drop_resource },
+	{ "Resources", dispatch_resources },
+	{ "Fail", dispatch_fail },
+	{ "PutBack", dispatch_put_back },
+	{ "Look", dispatch_look },
+	{ "Cancels", dispatch_cancels },
+	{ NULL, NULL },
+};
+
+const struct varlink_flat_method dispatch_flat_methods[] = {
+	{ "Finish", dispatch_finish },
+	{ "Submit", dispatch_submit },
+	{ "Fetch", dispatch_fetch },
+	{ "Work", dispatch_work },
+	{ "Done", method_done },
+	{ "FetchMany", dispatch_fetch_many },
+	{ "Join", method_join },
+	{ "Cancel", method_cancel },
+	{ "CreateResource", dispatch_create_resource },
+	{ "Call", dispatch_call_all },
+	{ NULL, NULL },
+};

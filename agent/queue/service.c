@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What follows a step of the machine, in this order: what it wants done (among it the records for
+ * the journal), then the answers, each of which may be a step itself. All answers of one turn of
+ * the loop leave together; none of them waits for another turn.
+ */
+#include "agent/queue/group_hooks.h"
+#include "agent/queue/private.h"
+#include "common/varlink/queue_idl.h"
+#include "common/varlink/queue_ranges.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void drain(struct dispatch *d)
+{
+	while (queue_next(d->q, &d->todo) != QUEUE_DO_NOTHING) {
+		if (d->todo.what == QUEUE_DO_RECORD) {
+			dispatch_journal_add(d, &d->todo.record);
+			continue;
+		}
+		if (d->todo.what == QUEUE_DO_DUMP) {
+			dispatch_journal_lost(d);
+			continue;
+		}
+		if (d->todo.what == QUEUE_DO_ANEW) {
+			dispatch_journal_stale(d);
+			continue;
+		}
+		if (d->todo.what == QUEUE_DO_CANCEL)
+			dispatch_stream_cancelled(d, &d->todo);
+		dispatch_group_do(d, &d->todo);
+	}
+}
+
+static struct dispatch_wait *next_over(struct dispatch *d)
+{
+	struct dispatch_wait *x = TAILQ_FIRST(&d->ready);
+	struct queue_wait *w = x ? NULL : queue_over(d->q);
+
+	return w ? w->arg : x;
+}
+
+/* A timer that fires early costs less than one that is set anew with each step. */
+static void set_timer(struct dispatch *d)
+{
+	uint64_t due = queue_due_ms(d->q), now;
+
+	if (due >= d->timer_ms)
+		return;
+	now = loop_now_ms();
+	d->timer_ms = due;
+	loop_timer_arm(d->timer, due > now ? due - now : 0);
+}
+
+void dispatch_run(struct dispatch *d)
+{
+	struct dispatch_wait *x;
+
+	if (d->running) {
+		d->again = true;
+		return;
+	}
+	d->running = true;
+	dispatch_now(d);
+	do {
+		d->again = false;
+		drain(d);
+		while ((x = next_over(d))) {
+			dispatch_wait_over(x);
+			drain(d);
+		}
+	} while (d->again);
+	d->running = false;
+	set_timer(d);
+}
+
+static void on_turn(void *arg)
+{
+	dispatch_run(arg);
+}
+
+void dispatch_run_soon(struct dispatch *d)
+{
+	if (!d->running && loop_defer(d->a->loop, on_turn, d) == 0)
+		return;
+	dispatch_run(d);
+}
+
+static void on_timer(void *arg)
+{
+	struct dispatch *d = arg;
+
+	d->timer_ms = UINT64_MAX;
+	queue_expire(d->q, dispatch_now(d));
+	dispatch_run(d);
+}
+
+static int dispatch_new(struct agent *a, struct error *err)
+{
+	struct dispatch *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return error_set(err, -ENOMEM, "out of memory");
+	a->dispatch = d;
+	d->a = a;
+	d->timer_ms = UINT64_MAX;
+	TAILQ_INIT(&d->ready);
+	TAILQ_INIT(&d->listings);
+	for (int i = 0; i < 2; i++)
+		d->doors[i] = (struct dispatch_door){ .d = d, .workers = i };
+	dispatch_group_options(a, &d->options);
+	d->options.journal = a->spec->queue.durable && a->opt.state_dir;
+	r = queues_new(&d->options, &d->q);
+	if (r == 0)
+		r = loop_timer_new(a->loop, on_timer, d, &d->timer);
+	if (r < 0)
+		return error_set(err, r, "cannot make the work queue: %s", strerror(-r));
+	r = dispatch_journal_open(d, err);
+	return r < 0 ? r : dispatch_group_new(d, err);
+}
+
+static void dispatch_free(struct agent *a)
+{
+	struct dispatch *d = a->dispatch;
+
+	if (!d)
+		return;
+	if (d->q)
+		dispatch_group_free(d);
+	a->dispatch = NULL;
+	loop_cancel(a->loop, on_turn, d);
+	dispatch_keepers_free(d);
+	dispatch_once_free(d);
+	dispatch_journal_close(d);
+	queues_free(d->q);
+	loop_timer_free(d->timer);
+	json_writer_fini(&d->text);
+	dispatch_waits_free(d);
+	free(d);
+}
+
+/* A connection of a worker is at its end, its calls are gone: its leases are put back. holder is
+ * its word in the varlink server. */
+static void dispatch_closed(struct agent *a, void *holder)
+{
+	struct dispatch *d = a->dispatch;
+
+	if (!d)
+		return;
+	queue_holder_gone(d->q, holder, loop_now_ms());
+	dispatch_run_soon(d);
+}
+
+/* The slot's process has one more connection. */
+static void dispatch_opened(struct agent *a, int slot)
+{
+	if (a->dispatch)
+		queue_worker_lives(a->dispatch->q, slot);
+}
+
+/* --- the feature --------------------------------------------------------------------------------
+ */
+
+static void dispatch_group_stopping(struct agent *a, const char *why)
+{
+	dispatch_stopping(a);
+}
+
+static bool dispatch_interface(struct agent *a, bool workers, struct varlink_also *ret)
+{
+	if (!a->dispatch)
+		return false;
+	*ret = (struct varlink_also){
+		.idl = queue_idl,
+		.methods = dispatch_methods,
+		.flat = dispatch_flat_methods,
+		.ranges = queue_ranges,
+		.limit_error = "ResourceExhausted",
+		.arg = &a->dispatch->doors[workers],
+	};
+	return true;
+}
+
+static void dispatch_describe(const struct agent *a, json_t *job)
+{
+	json_t *queue = dispatch_json(a);
+
+	if (queue)
+		json_object_set_new(job, "queue", queue);
+}
+
+static void dispatch_explain(const struct agent *a, FILE *f)
+{
+	char text[640];
+
+	dispatch_text(a, text, sizeof(text));
+	if (text[0])
+		fprintf(f, "%s\n", text);
+}
+
+const struct feature queue_feature = {
+	.name = "queue",
+	.init = dispatch_new,
+	.fini = dispatch_free,
+	.interface = dispatch_interface,
+	.answers_leaving = dispatch_leaving,
+	.relies_on_disk = dispatch_is_durable,
+	.worker_connected = dispatch_opened,
+	.worker_hung_up = dispatch_closed,
+	.attempt_begins = dispatch_begin,
+	.group_running = dispatch_running,
+	.group_stopping = dispatch_group_stopping,
+	.job_ended = dispatch_over,
+	.worker_started = dispatch_task_started,
+	.worker_exited = dispatch_task_ended,
+	.worker_over = dispatch_task_over,
+	.holds_decision = dispatch_holds,
+	.exit_status = dispatch_exit_status,
+	.describe_job = dispatch_describe,
+	.explain_last = dispatch_explain,
+};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/queue/private.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct dispatch_wait *wait_alloc(struct dispatch *d)
+{
+	struct dispatch_wait *x = LIST_FIRST(&d->spare);
+
+	if (!x)
+		return calloc(1, sizeof(*x));
+	LIST_REMOVE(x, all);
+	d->n_spare--;
+	memset(x, 0, sizeof(*x));
+	return x;
+}
+
+static void wait_free(struct dispatch_wait *x)
+{
+	struct dispatch *d = x->d;
+
+	LIST_REMOVE(x, all);
+	d->held_bytes -= x->kept_bytes;
+	free(x->ids);
+	free(x->many);
+	free(x->kept);
+	if (d->n_spare < DISPATCH_SPARE) {
+		LIST_INSERT_HEAD(&d->spare, x, all);
+		d->n_spare++;
+	} else {
+		free(x);
+	}
+}
+
+static void wait_gone(void *arg)
+{
+	struct dispatch_wait *x = arg;
+	struct dispatch *d = x->d;
+
+	if (x->ready)
+		TAILQ_REMOVE(&d->ready, x, entry);
+	dispatch_once_keep(x);
+	queue_wait_fini(d->q, &x->wait, loop_now_ms());
+	wait_free(x);
+	dispatch_run_soon(d);
+}
+
+struct dispatch_wait *dispatch_wait_new(
+	struct dispatch *d, struct varlink_call *call, void (*answer)(struct dispatch_wait *x))
+{
+	struct dispatch_wait *x;
+
+	if (d->stopping[0] && varlink_call_user(call)) {
+		worker_fail_missing(NULL, call, STATUS_CANCELLED, d->stopping, NULL, 0);
+		return NULL;
+	}
+	x = wait_alloc(d);
+	if (!x) {
+		dispatch_no_memory(call);
+		return NULL;
+	}
+	dispatch_now(d);
+	LIST_INSERT_HEAD(&d->waits, x, all);
+	x->wait.arg = x;
+	x->wait.outside = !varlink_call_user(call);
+	x->d = d;
+	x->call = call;
+	x->answer = answer;
+	return x;
+}
+
+void dispatch_wait_drop(struct dispatch_wait *x)
+{
+	wait_free(x);
+}
+
+bool dispatch_wait_hold(struct dispatch_wait *x, size_t bytes)
+{
+	struct dispatch *d = x->d;
+
+	if (bytes > DISPATCH_HELD_BYTES || d->held_bytes > DISPATCH_HELD_BYTES - bytes) {
+		worker_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
+			"more than %d bytes of calls wait already", DISPATCH_HELD_BYTES);
+		wait_free(x);
+		return false;
+	}
+	x->kept_bytes += bytes;
+	d->held_bytes += bytes;
+	return true;
+}
+
+int dispatch_wait_begun(struct dispatch_wait *x, bool over)
+{
+	struct dispatch *d = x->d;
+
+	varlink_call_on_gone(x->call, wait_gone, x);
+	if (over) {
+		x->ready = true;
+		TAILQ_INSERT_TAIL(&d->ready, x, entry);
+	}
+	dispatch_run(d);
+	return 0;
+}
+
+int dispatch_wait_begun_by(struct dispatch_wait *x, bool over, int64_t own)
+{
+	struct varlink_call *call = x->call;
+	struct dispatch *d = x->d;
+	int r;
+
+	if (over || own < 0)
+		return dispatch_wait_begun(x, over);
+	queue_wait_fini(d->q, &x->wait, d->now_ms);
+	dispatch_wait_drop(x);
+	r = dispatch_refuse_own(call, own);
+	dispatch_run(d);
+	return r;
+}
+
+static int queue_failed(const struct dispatch_wait *x)
+{
+	json_t *p = json_object();
+
+	json_put(p, "error", dispatch_error_json(x->d, &x->wait.error));
+	if (x->wait.exit_code >= 0)
+		json_put_int(p, "exit_code", x->wait.exit_code);
+	if (x->wait.forgotten > 0)
+		json_put_int(p, "forgotten", (int64_t)x->wait.forgotten);
+	dispatch_group_told(x->d, x->call);
+	dispatch_once_keep_error(x, p);
+	return varlink_error(x->call, "QueueFailed", p);
+}
+
+void dispatch_wait_over(struct dispatch_wait *x)
+{
+	struct dispatch *d = x->d;
+
+	if (x->ready)
+		TAILQ_REMOVE(&d->ready, x, entry);
+	x->ready = false;
+	if (x->wait.failed_queue)
+		queue_failed(x);
+	else if (x->wait.status != STATUS_OK)
+		worker_fail_missing(NULL, x->call, x->wait.status, x->wait.text, NULL, 0);
+	else
+		x->answer(x);
+	queue_wait_fini(d->q, &x->wait, d->now_ms);
+	wait_free(x);
+}
+
+void dispatch_waits_free(struct dispatch *d)
+{
+	struct dispatch_wait *x;
+
+	while ((x = LIST_FIRST(&d->spare))) {
+		LIST_REMOVE(x, all);
+		free(x);
+	}
+}
+
+void dispatch_waits_stop(struct dispatch *d, const char *why)
+{
+	struct dispatch_wait *x, *next;
+
+	snprintf(d->stopping, sizeof(d->stopping), "%s", why);
+	for (x = LIST_FIRST(&d->waits); x; x = next) {
+		next = LIST_NEXT(x, all);
+		/* Only calls of tasks have a word of their connection. */
+		if (x->ready || !varlink_call_user(x->call))
+			continue;
+		worker_fail_missing(NULL, x->call, STATUS_CANCELLED, why, NULL, 0);
+		queue_wait_fini(d->q, &x->wait, loop_now_ms());
+		wait_free(x);
+	}
+}
+
+void dispatch_waits_go(struct dispatch *d)
+{
+	d->stopping[0] = '\0';
+}
+
+uint64_t dispatch_now(struct dispatch *d)
+{
+	return d->now_ms = loop_now_ms();
+}
+
+uint64_t dispatch_deadline(const struct dispatch *d, int64_t timeout_ms)
+{
+	return timeout_ms < 0 ? UINT64_MAX : d->now_ms + (uint64_t)timeout_ms;
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sharing/private.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+/* Shorter ones are held back by each connection's own limit alone. */
+enum { LONG_VALUE = 4096 };
+
+/* A question to the store whose answer is a call's. */
+struct worker_question {
+	LIST_ENTRY(worker_question) link; /* of a Get that may wait */
+	bool get;
+	struct varlink_call *call;
+	struct kv_call *kv;
+	void (*reply)(struct varlink_call *call, const struct store_answer *answer);
+};
+
+static void question_free(struct worker_question *q)
+{
+	if (q->get)
+		LIST_REMOVE(q, link);
+	free(q);
+}
+
+static void on_answer(void *arg, const struct store_answer *answer)
+{
+	struct worker_question *q = arg;
+	struct workers *w = ((struct worker_peer *)varlink_call_user(q->call))->w;
+	bool lost = w->lost && q->get && answer->status == STATUS_UNAVAILABLE;
+
+	if (answer->status == STATUS_OK)
+		q->reply(q->call, answer);
+	else
+		worker_fail_missing(
+			w, q->call, answer->status, answer->message, &w->lost_slot, lost ? 1 : 0);
+	question_free(q);
+}
+
+static void on_gone(void *arg)
+{
+	struct worker_question *q = arg;
+
+	kv_cancel(q->kv);
+	question_free(q);
+}
+
+static struct worker_question *question_new(struct varlink_call *call,
+	void (*reply)(struct varlink_call *call, const struct store_answer *answer))
+{
+	struct worker_question *q = calloc(1, sizeof(*q));
+
+	if (q)
+		*q = (struct worker_question){ .call = call, .reply = reply };
+	else
+		worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	return q;
+}
+
+/* After the question was asked, or could not be. */
+static int question_asked(struct worker_question *q, int r, const struct error *err)
+{
+	struct varlink_call *call = q->call;
+
+	if (r == 0) {
+		varlink_call_on_gone(call, on_gone, q);
+		return 0;
+	}
+	question_free(q);
+	if (r == -EINVAL)
+		return worker_fail(call, STATUS_INVALID_ARGUMENT, "%s", err->text);
+	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static void reply_revision(struct varlink_call *call, const struct store_answer *answer)
+{
+	worker_reply_int(call, "revision", answer->revision);
+}
+
+/* --- what waits to be read ----------------------------------------------------------------------
+ */
+
+bool worker_too_much_unread(struct varlink_call *call)
+{
+	const struct worker_peer *peer = varlink_call_user(call);
+	const struct workers *w = peer->w;
+	size_t most = worker_unread_bytes(w);
+	size_t own = varlink_call_account_bytes(call);
+
+	if (own > WORKERS_UNREAD_TASK_BYTES)
+		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"%zu bytes of answers wait for this task to read them: expected at most %d",
+			own, WORKERS_UNREAD_TASK_BYTES);
+	else if (varlink_server_bytes(w->server) > most)
+		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"more than %zu bytes of answers wait for tasks to read them", most);
+	else
+		return false;
+	return true;
+}
+
+/* --- answers ------------------------------------------------------------------------------------
+ */
+
+static void reply_entry(struct varlink_call *call, const struct store_answer *answer)
+{
+	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
+
+	if (answer->entries[0].len >= LONG_VALUE && worker_too_much_unread(call))
+		return;
+	json_write(&t, "{\"entry\":", 9);
+	worker_text_entry(&t, &answer->entries[0], false);
+	json_write(&t, "}", 1);
+	worker_text_reply(call, &t);
+}
+
+static void reply_entries(struct varlink_call *call, const struct store_answer *answer)
+{
+	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
+
+	if (worker_too_much_unread(call))
+		return;
+	json_write(&t, "{\"entries\":[", 12);
+	for (size_t i = 0; i < answer->n && t.len <= WORKERS_REPLY_BYTES; i++) {
+		if (i)
+			json_write(&t, ",", 1);
+		worker_text_entry(&t, &answer->entries[i], false);
+	}
+	json_write_format(&t, "],\"revision\":%" PRId64 "}", answer->revision);
+	worker_text_reply(call, &t);
+}
+
+static void reply_deleted(struct varlink_call *call, const struct store_answer *answer)
+{
+	worker_reply_int(call, "deleted", answer->deleted);
+}
+
+int worker_put(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	const struct worker_bytes b = worker_bytes_of(p);
+	struct workers *w = arg;
+	_cleanup_free_ void *owned = NULL;
+	struct worker_question *q;
+	struct error err = { 0 };
+	const void *value;
+	size_t len;
+
+	if (worker_bytes(call, &b, &value, &len, &owned) != 0)
+		return 0;
+	q = question_new(call, reply_revision);
+	if (!q)
+		return 0;
+	return question_asked(q,
+		kv_put(w->kv, flat_text(p, "key", ""), value, len, flat_bool(p, "overwrite"),
+			flat_bool(p, "persistent"), on_answer, q, &q->kv, &err),
+		&err);
+}
+
+int worker_get(struct varlink_call *call, const struct flat *p, void *arg)
+{
+	struct workers *w = arg;
+	struct worker_question *q = question_new(call, reply_entry);
+	struct error err = { 0 };
+
+	if (!q)
+		return 0;
+	q->get = flat_bool(p, "wait");
+	if (q->get)
+		LIST_INSERT_HEAD(&w->gets, q, link);
+	return question_asked(q,
+		kv_get(w->kv, flat_text(p, "key", ""), q->get, flat_int(p, "timeout_ms", -1),
+			on_answer, q, &q->kv, &err),
+		&err);
+}
+
+bool worker_gets(const struct workers *w, int slot)
+{
+	const struct worker_question *q;
+
+	LIST_FOREACH (q, &w->gets, link)
+		if (worker_of(q->call) == slot && kv_waits(q->kv))
+			return true;
+	return false;
+}
+
+int worker_list(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	struct worker_question *q = question_new(call, reply_entries);
+	struct error err = { 0 };
+
+	if (!q)
+		return 0;
+	return question_asked(
+		q, kv_list(w->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
+}
+
+int worker_delete(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	struct worker_question *q = question_new(call, reply_deleted);
+	struct error err = { 0 };
+
+	if (!q)
+		return 0;
+	return question_asked(q,
+		kv_delete(w->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A watch begins with the store's revision, which is told first: what is written after it is told,
+ * whenever the reader comes to it. A watch whose reader does not keep up lets go of the store's
+ * watch and takes a new one, from the last revision that was told, when there is room again: what
+ * waits for a slow reader lies in the store's history only, which has a limit.
+ */
+#include "agent/sharing/private.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { BATCH_BYTES = 1 << 20 };
+
+struct worker_watch {
+	LIST_ENTRY(worker_watch) link;
+	struct workers *w;
+	struct varlink_call *call;
+	char *key;		 /* normalised */
+	struct kv_watch *watch;	 /* NULL while it waits for its reader, and before it has begun */
+	struct kv_call *first;	 /* asks for the revision that it begins with */
+	struct json_writer text; /* changes to be told in this turn */
+	int64_t told, newest;	 /* revisions: told to the reader; the last in text */
+	bool held;		 /* no more than the rest of this revision */
+	bool paused;		 /* the store had more */
+	enum status over;	 /* not OK: the store has ended it */
+};
+
+static void watch_flush(void *arg);
+static void watch_resume(void *arg);
+
+static void watch_free(struct worker_watch *x)
+{
+	struct loop *loop = x->w->a->loop;
+
+	LIST_REMOVE(x, link);
+	loop_cancel(loop, watch_flush, x);
+	kv_watch_free(x->watch);
+	if (x->first)
+		kv_cancel(x->first);
+	json_writer_fini(&x->text);
+	free(x->key);
+	free(x);
+}
+
+static void watch_gone(void *arg)
+{
+	watch_free(arg);
+}
+
+static void watch_fail(struct worker_watch *x, enum status status)
+{
+	struct varlink_call *call = x->call;
+	const char *why = x->w->why;
+
+	if (status == STATUS_OUT_OF_RANGE)
+		worker_fail(call, status,
+			"%s: what was changed after revision %" PRId64 " is no longer remembered",
+			x->key, x->told);
+	else
+		worker_fail(call, status, "%s",
+			status == STATUS_CANCELLED && why ? why : "the watch has ended");
+	watch_free(x);
+}
+
+/* One answer with what has come; false where the call is gone. */
+static bool watch_notify(struct worker_watch *x, int64_t revision)
+{
+	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
+
+	json_write(&t, "{\"changes\":[", 12);
+	json_write(&t, x->text.data ? x->text.data : "", x->text.len);
+	json_write_format(&t, "],\"revision\":%" PRId64 "}", revision);
+	if (t.failed || x->text.failed) {
+		watch_fail(x, STATUS_RESOURCE_EXHAUSTED);
+		return false;
+	}
+	x->told = x->newest;
+	json_writer_fini(&x->text);
+	(void)varlink_notify_text(x->call, t.data, t.len);
+	return true;
+}
+
+static void watch_flush(void *arg)
+{
+	struct worker_watch *x = arg;
+
+	if ((x->text.len || x->text.failed) && !watch_notify(x, x->newest))
+		return;
+	if (x->over != STATUS_OK) {
+		watch_fail(x, x->over);
+		return;
+	}
+	x->held = varlink_call_congested(x->call, watch_resume, x);
+	if (!x->paused)
+		return;
+	x->watch = kv_watch_free(x->watch);
+	if (!x->held)
+		watch_resume(x);
+}
+
+static void watch_changed(void *arg, const struct store_entry *entry, enum status status)
+{
+	struct worker_watch *x = arg;
+
+	if (x->paused)
+		return;
+	if (status != STATUS_OK) {
+		x->over = status;
+	} else if (x->held && entry->revision != x->newest) {
+		x->paused = true;
+	} else {
+		if (x->text.len)
+			json_write(&x->text, ",", 1);
+		worker_text_entry(&x->text, entry, true);
+		x->newest = entry->revision;
+		if (x->text.len > BATCH_BYTES)
+			x->held = true;
+	}
+	if (loop_defer(x->w->a->loop, watch_flush, x) < 0)
+		x->text.failed = true;
+}
+
+/* From what was told on. */
+static void watch_begin(struct worker_watch *x)
+{
+	struct error err = { 0 };
+
+	x->watch = kv_watch_free(x->watch);
+	if (kv_watch_new(x->w->kv, x->key, x->told, watch_changed, x, &x->watch, &err) < 0)
+		watch_fail(x, STATUS_RESOURCE_EXHAUSTED);
+}
+
+/* The reader takes more again. */
+static void watch_resume(void *arg)
+{
+	struct worker_watch *x = arg;
+
+	x->held = false;
+	if (!x->paused || x->over != STATUS_OK)
+		return;
+	x->paused = false;
+	watch_begin(x);
+}
+
+static void watch_end(struct worker_watch *x, enum status status)
+{
+	x->over = status;
+	if (loop_defer(x->w->a->loop, watch_flush, x) < 0)
+		watch_fail(x, status);
+}
+
+static void watch_first(void *arg, const struct store_answer *answer)
+{
+	struct worker_watch *x = arg;
+
+	x->first = NULL;
+	if (answer->status != STATUS_OK && answer->status != STATUS_NOT_FOUND) {
+		watch_end(x, answer->status);
+		return;
+	}
+	if (x->newest < 0)
+		x->newest = answer->revision;
+	if (watch_notify(x, x->newest))
+		watch_begin(x);
+}
+
+int worker_watch(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct workers *w = arg;
+	int64_t since = json_get_int(p, "since", -1);
+	struct worker_watch *x;
+	struct error err = { 0 };
+	int r;
+
+	if (!varlink_call_more(call))
+		return varlink_error_expected_more(call);
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	*x = (struct worker_watch){ .w = w, .call = call, .told = since, .newest = since };
+	LIST_INSERT_HEAD(&w->watches, x, link);
+	x->key = kv_normalise(json_get_string(p, "key", ""));
+	r = -ENOMEM;
+	if (x->key)
+		r = kv_get(w->kv, *x->key ? x->key : "revision", false, -1, watch_first, x,
+			&x->first, &err);
+	if (r == 0) {
+		varlink_call_on_gone(call, watch_gone, x);
+		return 0;
+	}
+	watch_free(x);
+	if (r == -EINVAL)
+		return worker_fail(call, STATUS_INVALID_ARGUMENT, "%s", err.text);
+	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+/* Also those that wait for their readers, of which the store knows nothing. */
+void worker_watches_end(struct workers *w)
+{
+	struct worker_watch *next;
+
+	for (struct worker_watch *x = LIST_FIRST(&w->watches); x; x = next) {
+		next = LIST_NEXT(x, link);
+		watch_end(x, STATUS_CANCELLED);
+	}
+}
+
+void worker_watches_free(struct workers *w)
+{
+	while (!LIST_EMPTY(&w->watches))
+		watch_free(LIST_FIRST(&w->watches));
+}

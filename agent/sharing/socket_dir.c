@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sharing/socket_dir.h"
+
+#include "common/base/file.h"
+#include "common/base/paths.h"
+#include "common/base/private_dir.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int dir_try(const char *base, char **ret, struct error *err)
+{
+	_cleanup_free_ char *path = NULL;
+	int r;
+
+	if (!base || base[0] != '/')
+		return -ENOENT;
+	r = private_dir_check(base, err);
+	if (r < 0)
+		return r;
+	if (asprintf(&path, "%s/elasticd-XXXXXX", base) < 0) {
+		path = NULL;
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	if (!paths_socket_fits(path, WORKER_SOCKET))
+		return error_set(
+			err, -ENAMETOOLONG, "%s/" WORKER_SOCKET ": too long for a socket", path);
+	if (!mkdtemp(path))
+		return error_set(err, -errno, "%s: %s", path, strerror(errno));
+	*ret = TAKE_PTR(path);
+	return 0;
+}
+
+/* The last resort is made where it is not there. */
+static int state_try(char **ret, struct error *err)
+{
+	_cleanup_free_ char *dir = paths_run_dir();
+	int r = dir ? file_mkdir_p(dir, 0700) : -ENOMEM;
+
+	return r < 0 ? error_set(err, r, "%s: %s", dir ? dir : "", strerror(-r))
+		     : dir_try(dir, ret, err);
+}
+
+int worker_dir_new(char **ret, struct error *err)
+{
+	char own[64] = "/run";
+	int r = dir_try(getenv("XDG_RUNTIME_DIR"), ret, err);
+
+	if (geteuid() != 0)
+		snprintf(own, sizeof(own), "/run/user/%u", (unsigned)geteuid());
+	if (r < 0)
+		r = dir_try(own, ret, err);
+	if (r < 0)
+		r = dir_try(getenv("TMPDIR"), ret, err);
+	if (r < 0)
+		r = state_try(ret, err);
+	if (r < 0)
+		error_prefix(err, "%s",
+			"there is no directory of the user's own for their socket, which "
+			"XDG_RUNTIME_DIR would name");
+	return r;
+}

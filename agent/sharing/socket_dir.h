@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Where worker.sock and the board of an agent are that has no directory of elasticd's. */
+
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
+
+#define WORKER_SOCKET "worker.sock"
+
+/*
+ * Makes a directory for this agent alone, where no other user can write: in $XDG_RUNTIME_DIR,
+ * /run/user/<uid> (root: /run), $TMPDIR or $XDG_STATE_HOME/elasticd/run, the first that is private
+ * and short enough. Returns 0 and an owned path; whoever made it removes it. Or a negative errno,
+ * with what was tried.
+ */
+_must_check_ int worker_dir_new(char **ret, struct error *err);

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stream: the one watch that the key-value store has in the store, on all changes of all
+ * attempts. It begins at a revision that the store was asked for, not at "now". So a read answered
+ * after that can rely on the stream for every later change. After missed changes the stream is
+ * opened again the same way, and every waiting get checks its key again.
+ */
+#include "agent/store/kv_private.h"
+
+#include <string.h>
+
+static void stream_lost(struct kv *kv)
+{
+	kv->stream = store_watch_free(kv->stream);
+	kv_watches_end(kv, STATUS_OUT_OF_RANGE, true);
+	for (struct link *l = kv->calls.next; l != &kv->calls; l = l->next)
+		link_entry(l, struct kv_call, all)->checked = false;
+	kv_work_later(kv);
+}
+
+static void serve_waits(struct kv *kv, struct kv_spot *spot, const struct store_entry *entry)
+{
+	struct store_answer a = { .revision = entry->revision, .entries = entry, .n = 1 };
+	struct link todo, *next;
+
+	link_init(&todo);
+	for (struct link *l = spot->waits.next; l != &spot->waits; l = next) {
+		next = l->next;
+		if (link_entry(l, struct kv_call, waits)->floor < entry->revision) {
+			link_remove(l);
+			link_before(&todo, l);
+		}
+	}
+	spot->pins++;
+	while (!link_alone(&todo))
+		kv_call_finish(link_entry(todo.next, struct kv_call, waits), &a);
+	spot->pins--;
+	kv_spot_put(kv, spot);
+}
+
+/* Reports the change to the watches of the key and of all keys above it. */
+static void tell_watches(struct kv *kv, const struct store_entry *entry)
+{
+	const char *slash = entry->key;
+	struct kv_spot *spot = kv_spot_find(kv, "", 0);
+
+	if (spot)
+		kv_watches_tell(kv, spot, entry);
+	while (!kv->dead && slash) {
+		slash = strchr(slash, '/');
+		spot = kv_spot_find(
+			kv, entry->key, slash ? (size_t)(slash - entry->key) : strlen(entry->key));
+		if (spot)
+			kv_watches_tell(kv, spot, entry);
+		slash = slash ? slash + 1 : NULL;
+	}
+}
+
+static void on_change(void *arg, const struct store_entry *entry, bool gap)
+{
+	struct kv *kv = arg;
+	struct store_entry own;
+	struct kv_spot *spot;
+
+	if (gap) {
+		stream_lost(kv);
+		return;
+	}
+	kv_know(kv, entry->revision);
+	kv->seen = entry->revision;
+	if (!kv->spots.n)
+		return;
+	own = *entry;
+	own.key = kv_own(kv, entry->key);
+	if (!own.key)
+		return;
+	kv_enter(kv);
+	if (kv->n_watches)
+		tell_watches(kv, &own);
+	if (!kv->dead && own.value) {
+		spot = kv_spot_find(kv, own.key, strlen(own.key));
+		if (spot)
+			serve_waits(kv, spot, &own);
+	}
+	kv_leave(kv);
+}
+
+static void on_probe(void *arg, const struct store_answer *answer)
+{
+	struct kv *kv = arg;
+	struct store_span span = { .begin = KV_ROOT, .end = KV_ROOT_END };
+
+	kv->probe = NULL;
+	kv_know(kv, answer->revision);
+	if (answer->status != STATUS_OK && answer->status != STATUS_NOT_FOUND) {
+		kv_work_later(kv);
+		return;
+	}
+	if (store_watch_new(kv->store, &span, answer->revision, on_change, kv, &kv->stream) < 0) {
+		kv->stream = NULL;
+		kv_work_later(kv);
+		return;
+	}
+	kv->retry_ms = KV_RETRY_MS;
+	kv->number++;
+	kv->seen = answer->revision;
+	kv_work(kv);
+}
+
+static void on_swept(void *arg, const struct store_answer *answer)
+{
+	struct kv *kv = arg;
+
+	kv->sweep = NULL;
+	kv_know(kv, answer->revision);
+	if (answer->status == STATUS_OK)
+		return;
+	kv->sweep_due = true;
+	kv_work_later(kv);
+}
+
+/* Deletes all keys of earlier attempts, which sort before this attempt's. */
+static int sweep(struct kv *kv)
+{
+	struct store_span span = { .begin = KV_ATTEMPTS, .end = kv->prefix };
+	int r = store_delete(kv->store, &span, 1, on_swept, kv, &kv->sweep);
+
+	kv->sweep_due = r < 0;
+	return r;
+}
+
+void kv_work(struct kv *kv)
+{
+	int r = 0;
+
+	if (kv->sweep_due && !kv->sweep)
+		r = sweep(kv);
+	if (r >= 0 && !kv->stream && !kv->probe)
+		r = store_get(kv->store, KV_ROOT, on_probe, kv, &kv->probe);
+	if (r < 0)
+		kv_work_later(kv);
+	if (!kv->stream)
+		return;
+	for (struct link *l = kv->calls.next; l != &kv->calls; l = l->next) {
+		struct kv_call *call = link_entry(l, struct kv_call, all);
+
+		if (call->spot && !call->checked && !call->op)
+			kv_get_check(call);
+	}
+}
+
+void kv_work_later(struct kv *kv)
+{
+	if (loop_timer_armed(kv->retry))
+		return;
+	loop_timer_arm(kv->retry, kv->retry_ms);
+	kv->retry_ms = kv->retry_ms * 2 < KV_RETRY_MAX_MS ? kv->retry_ms * 2 : KV_RETRY_MAX_MS;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls: their lives, and those that are one operation of the store. Reads are in kv_read.c. */
+#include "agent/store/kv_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct kv_call *kv_call_new(
+	struct kv *kv, enum kv_kind kind, const char *key, kv_answer_fn fn, void *arg)
+{
+	size_t len = strlen(key);
+	struct kv_call *call = malloc(sizeof(*call) + len + 1);
+
+	if (!call)
+		return NULL;
+	*call = (struct kv_call){ .kv = kv, .kind = kind, .fn = fn, .arg = arg, .len = len };
+	memcpy(call->key, key, len + 1);
+	link_init(&call->waits);
+	link_init(&call->deadline);
+	link_init(&call->all);
+	link_before(&kv->calls, &call->all);
+	return call;
+}
+
+/* Removes the call from every list but that of open calls. */
+static void detach(struct kv_call *call)
+{
+	call->op = store_cancel(call->op);
+	link_remove(&call->deadline);
+	link_remove(&call->waits);
+	if (call->spot)
+		kv_spot_put(call->kv, call->spot);
+	call->spot = NULL;
+}
+
+struct kv_call *kv_call_free(struct kv_call *call)
+{
+	detach(call);
+	link_remove(&call->all);
+	free(call);
+	return NULL;
+}
+
+struct kv_call *kv_cancel(struct kv_call *call)
+{
+	if (call && call->fn)
+		kv_call_free(call);
+	return NULL;
+}
+
+void kv_call_finish(struct kv_call *call, const struct store_answer *answer)
+{
+	kv_answer_fn fn = call->fn;
+	struct kv *kv = call->kv;
+
+	detach(call);
+	link_remove(&call->all);
+	call->fn = NULL;
+	kv_enter(kv);
+	fn(call->arg, answer);
+	kv_leave(kv);
+	free(call);
+}
+
+void kv_call_fail(struct kv_call *call, enum status status, const char *message)
+{
+	kv_call_finish(call, &(struct store_answer){ .status = status,
+				     .message = message ? message : status_name(status),
+				     .revision = call->kv->known });
+}
+
+bool kv_waits(const struct kv_call *call)
+{
+	return call->wait && call->spot && call->checked;
+}
+
+void kv_calls_end(struct kv *kv, enum status status, enum kv_which which)
+{
+	struct link *next;
+
+	for (struct link *l = kv->calls.next; l != &kv->calls; l = next) {
+		struct kv_call *call = link_entry(l, struct kv_call, all);
+
+		next = l->next;
+		if ((which == KV_WAITS && !call->wait) || (which == KV_WAITING && !kv_waits(call)))
+			continue;
+		detach(call);
+		call->end = status;
+		call->by_stop = which != KV_ALL;
+		link_remove(l);
+		link_before(&kv->ended, l);
+	}
+	kv_post_ended(kv);
+}
+
+static void answer_there(struct kv_call *call, const struct store_answer *answer)
+{
+	struct store_answer a = *answer;
+	struct store_entry entry = { 0 };
+	char text[KV_KEY_MAX + 64];
+
+	snprintf(text, sizeof(text), "the key \"%s\" is there already", call->key);
+	a.message = text;
+	if (a.n > 0) {
+		entry = a.entries[0];
+		entry.key = call->key;
+		a.entries = &entry;
+		a.n = 1;
+	}
+	kv_call_finish(call, &a);
+}
+
+/* Merges both sorted lists of an answer: first keys of the attempt, then persistent ones. */
+static void merge(struct kv *kv, const struct store_answer *a, struct store_entry *merged)
+{
+	size_t i = 0, split = 0, at = 0;
+
+	while (split < a->n && strncmp(a->entries[split].key, kv->prefix, kv->prefix_len) == 0)
+		split++;
+	for (size_t j = split; at < a->n; at++) {
+		const char *own = i < split ? kv_own(kv, a->entries[i].key) : NULL;
+		const char *kept = j < a->n ? kv_own(kv, a->entries[j].key) : NULL;
+
+		if (own && (!kept || strcmp(own, kept) < 0)) {
+			merged[at] = a->entries[i++];
+			merged[at].key = own;
+		} else {
+			merged[at] = a->entries[j++];
+			merged[at].key = kept;
+		}
+	}
+}
+
+static void answer_list(struct kv_call *call, const struct store_answer *answer)
+{
+	_cleanup_free_ struct store_entry *merged = NULL;
+	struct store_answer a = *answer;
+
+	if (a.n > 0) {
+		merged = calloc(a.n, sizeof(*merged));
+		if (!merged) {
+			kv_call_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+			return;
+		}
+		merge(call->kv, answer, merged);
+		a.entries = merged;
+	}
+	kv_call_finish(call, &a);
+}
+
+static void on_answer(void *arg, const struct store_answer *answer)
+{
+	struct kv_call *call = arg;
+
+	call->op = NULL;
+	kv_know(call->kv, answer->revision);
+	if (answer->status == STATUS_ALREADY_EXISTS)
+		answer_there(call, answer);
+	else if (call->kind == KV_LIST && answer->status == STATUS_OK)
+		answer_list(call, answer);
+	else
+		kv_call_finish(call, answer);
+}
+
+/* All keys below key: from "a/" to "a0", since '0' is the character after '/'. */
+struct below {
+	char begin[KV_STORE_KEY], end[KV_STORE_KEY];
+};
+
+static struct store_span span_below(struct below *b, const char *prefix, const char *key)
+{
+	kv_join(b->begin, prefix, key, *key ? "/" : "");
+	kv_join(b->end, prefix, key, *key ? "/" : "");
+	b->end[strlen(b->end) - 1] = '/' + 1;
+	return (struct store_span){ .begin = b->begin, .end = b->end };
+}
+
+/* The end of every call that starts an operation; r: its result. */
+static int asked(struct kv_call *call, int r, struct kv_call **ret, struct error *err)
+{
+	if (r < 0) {
+		kv_call_free(call);
+		return error_set(err, r, "out of memory");
+	}
+	if (ret)
+		*ret = call;
+	return 0;
+}
+
+int kv_put(struct kv *kv, const char *key, const void *value, size_t len, bool overwrite,
+	bool persistent, kv_answer_fn fn, void *arg, struct kv_call **ret, struct error *err)
+{
+	char name[KV_KEY_MAX + 1], own[KV_STORE_KEY], kept[KV_STORE_KEY];
+	struct store_put put = { .value = value, .len = len, .create = !overwrite };
+	struct kv_call *call;
+	int r = kv_key(key, false, name, err);
+
+	if (r < 0)
+		return r;
+	if (len > STORE_VALUE_MAX)
+		return error_field(err, -EINVAL, "value", "it has %zu bytes, expected at most %d",
+			len, (int)STORE_VALUE_MAX);
+	call = kv_call_new(kv, KV_PUT, name, fn, arg);
+	if (!call)
+		return error_set(err, -ENOMEM, "out of memory");
+	kv_join(own, kv->prefix, name, "");
+	kv_join(kept, KV_PERSISTENT, name, "");
+	put.key = persistent ? kept : own;
+	put.other = persistent ? own : kept;
+	return asked(call, store_put(kv->store, &put, on_answer, call, &call->op), ret, err);
+}
+
+int kv_list(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct kv_call **ret,
+	struct error *err)
+{
+	char name[KV_KEY_MAX + 1];
+	struct below own, kept;
+	struct store_span spans[2];
+	struct kv_call *call;
+	int r = kv_key(key, true, name, err);
+
+	if (r < 0)
+		return r;
+	call = kv_call_new(kv, KV_LIST, name, fn, arg);
+	if (!call)
+		return error_set(err, -ENOMEM, "out of memory");
+	spans[0] = span_below(&own, kv->prefix, name);
+	spans[1] = span_below(&kept, KV_PERSISTENT, name);
+	r = store_range(kv->store, spans, 2, 0, on_answer, call, &call->op);
+	return asked(call, r, ret, err);
+}
+
+int kv_delete(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct kv_call **ret,
+	struct error *err)
+{
+	char name[KV_KEY_MAX + 1], own_key[KV_STORE_KEY], kept_key[KV_STORE_KEY];
+	struct below own, kept;
+	struct store_span spans[4] = { { .begin = own_key }, { .begin = kept_key } };
+	struct kv_call *call;
+	int r = kv_key(key, false, name, err);
+
+	if (r < 0)
+		return r;
+	call = kv_call_new(kv, KV_DELETE, name, fn, arg);
+	if (!call)
+		return error_set(err, -ENOMEM, "out of memory");
+	kv_join(own_key, kv->prefix, name, "");
+	kv_join(kept_key, KV_PERSISTENT, name, "");
+	spans[2] = span_below(&own, kv->prefix, name);
+	spans[3] = span_below(&kept, KV_PERSISTENT, name);
+	r = store_delete(kv->store, spans, 4, on_answer, call, &call->op);
+	return asked(call, r, ret, err);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Shared by the files of the key-value store; begin with kv.c and kv_changes.c. */
+
+#include "agent/store/kv.h"
+#include "common/text/hash_chain.h"
+
+/* The store has a key of an attempt as "kv/a/<attempt>/<key>", a persistent one as "kv/p/<key>". */
+#define KV_ROOT "kv/"
+#define KV_ROOT_END "kv0" /* '0' comes after '/' */
+#define KV_ATTEMPTS KV_ROOT "a/"
+#define KV_PERSISTENT KV_ROOT "p/"
+
+enum {
+	KV_PREFIX_MAX = 24,
+	KV_STORE_KEY = KV_PREFIX_MAX + KV_KEY_MAX + 2, /* with a last '/' or '0', and its NUL */
+	KV_RETRY_MS = 10,
+	KV_RETRY_MAX_MS = 2000,
+};
+_Static_assert((int)KV_STORE_KEY <= (int)STORE_KEY_MAX, "a key fits into the store");
+
+/* A member of a circular list, or its head; alone it points at itself. Removing it needs no head.
+ */
+struct link {
+	struct link *prev, *next;
+};
+
+static inline void link_init(struct link *l)
+{
+	l->prev = l->next = l;
+}
+
+static inline bool link_alone(const struct link *l)
+{
+	return l->next == l;
+}
+
+static inline void link_remove(struct link *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+	link_init(l);
+}
+
+/* Inserts l, which is in no list, before at. Where at is the head, l becomes the last. */
+static inline void link_before(struct link *at, struct link *l)
+{
+	l->prev = at->prev;
+	l->next = at;
+	at->prev->next = l;
+	at->prev = l;
+}
+
+#define link_entry(l, type, member) ((type *)((char *)(l)-offsetof(type, member)))
+
+/* A key with waits or watches. It is freed when it has none and is not pinned. */
+struct kv_spot {
+	struct chain_node node;
+	struct link waits, watches;
+	int pins;
+	size_t len;
+	char key[];
+};
+
+enum kv_kind { KV_PUT, KV_GET, KV_LIST, KV_DELETE };
+
+struct kv_call {
+	struct kv *kv;
+	struct link all; /* of kv->calls, or kv->ended */
+	enum kv_kind kind;
+	kv_answer_fn fn; /* NULL: its answer is being delivered */
+	void *arg;
+	struct store_op *op;
+	enum status end; /* status for a call in kv->ended */
+	bool by_stop;	 /* the text is kv->stop_message */
+
+	/* GET */
+	bool wait;
+	bool checked;	 /* the key was missing, and the stream will report every later change */
+	int64_t floor;	 /* only a write after this revision ends the wait */
+	unsigned stream; /* number of the stream when the running check began; 0: no check runs */
+	struct kv_spot *spot;
+	struct link waits; /* of spot->waits */
+	int64_t timeout_ms;
+	uint64_t deadline_ms;
+	struct link deadline; /* of kv->deadlines, in order */
+
+	size_t len;
+	char key[];
+};
+
+struct kv_watch {
+	struct kv *kv;	 /* NULL: it was freed */
+	struct link all; /* of kv->watches, or kv->ended_watches */
+	struct kv_spot *spot;
+	struct link watches;	 /* of spot->watches */
+	struct store_watch *own; /* of its own, until it has caught up with the stream */
+	int64_t after;		 /* only changes after this revision are reported */
+	kv_change_fn fn;
+	void *arg;
+	enum status end;
+};
+
+struct kv {
+	struct loop *loop;
+	struct store *store;
+	char prefix[KV_PREFIX_MAX]; /* of this attempt's keys */
+	size_t prefix_len;
+
+	struct link calls, ended;
+	struct link watches, ended_watches;
+	struct link deadlines;
+	struct loop_timer *timer;
+	uint64_t timer_ms; /* when it fires */
+	struct chain spots;
+	size_t n_watches; /* in spots */
+
+	int64_t known;	 /* the newest revision in any answer or change */
+	int64_t seen;	 /* the newest revision that the stream has reported */
+	unsigned number; /* of the stream, from 1 */
+	struct store_watch *stream;
+	struct store_op *probe, *sweep;
+	bool sweep_due;
+	struct loop_timer *retry;
+	uint64_t retry_ms;
+
+	bool stopped;
+	enum status stop_status;
+	char *stop_message;
+	void (*on_wait)(void *arg);
+	void *on_wait_arg;
+	int busy; /* callbacks that run now */
+	bool dead;
+};
+
+/* Surround code that calls callbacks: leave frees a kv that a callback has freed. */
+void kv_enter(struct kv *kv);
+void kv_leave(struct kv *kv);
+static inline void kv_know(struct kv *kv, int64_t revision)
+{
+	if (revision > kv->known)
+		kv->known = revision;
+}
+
+/* kv_keys.c. Puts the key in normal form into buf (KV_KEY_MAX + 1 bytes) and returns its length, or
+ * -EINVAL. */
+int kv_key(const char *key, bool empty, char *buf, struct error *err);
+/* Puts prefix, key and tail (may be "") into buf. */
+char *kv_join(char *buf, const char *prefix, const char *key, const char *tail);
+/* The worker's key within a key of the store; NULL: it belongs to another attempt. */
+const char *kv_own(const struct kv *kv, const char *key);
+
+/* kv_ops.c */
+struct kv_call *kv_call_new(
+	struct kv *kv, enum kv_kind kind, const char *key, kv_answer_fn fn, void *arg);
+/* Delivers the answer and frees the call. */
+void kv_call_finish(struct kv_call *call, const struct store_answer *answer);
+void kv_call_fail(struct kv_call *call, enum status status, const char *message);
+struct kv_call *kv_call_free(struct kv_call *call);
+enum kv_which {
+	KV_ALL,
+	KV_WAITS,
+	KV_WAITING
+}; /* all calls; gets that may wait; gets that do wait */
+/* Ends these calls with status on the next turn; all but KV_ALL with kv->stop_message. */
+void kv_calls_end(struct kv *kv, enum status status, enum kv_which which);
+
+/* kv_read.c */
+void kv_get_check(struct kv_call *call);
+void kv_deadlines_pass(struct kv *kv);
+
+/* kv_waiters.c. NULL without memory. */
+struct kv_spot *kv_spot_get(struct kv *kv, const char *key);
+struct kv_spot *kv_spot_find(struct kv *kv, const char *key, size_t len);
+/* Frees the spot if nothing needs it any more. */
+void kv_spot_put(struct kv *kv, struct kv_spot *spot);
+
+/* kv_watch.c */
+void kv_watches_end(struct kv *kv, enum status status, bool shared_only);
+void kv_watches_tell(struct kv *kv, struct kv_spot *spot, const struct store_entry *entry);
+void kv_watches_orphan(struct kv *kv);
+
+/* kv_changes.c. Does the work that is due: deletes old keys, opens the stream, checks waiting gets.
+ */
+void kv_work(struct kv *kv);
+/* Does that after a pause, because the store was unavailable. */
+void kv_work_later(struct kv *kv);
+void kv_post_ended(struct kv *kv);

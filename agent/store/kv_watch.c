@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watches of workers share one stream of changes. A watch that begins before the stream's position
+ * has a watch of its own in the store until it has caught up.
+ */
+#include "agent/store/kv_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void detach(struct kv_watch *w)
+{
+	link_remove(&w->watches);
+	w->own = store_watch_free(w->own);
+	if (!w->spot)
+		return;
+	w->kv->n_watches--;
+	kv_spot_put(w->kv, w->spot);
+	w->spot = NULL;
+}
+
+static void end(struct kv_watch *w, enum status status)
+{
+	detach(w);
+	w->end = status;
+	link_remove(&w->all);
+	link_before(&w->kv->ended_watches, &w->all);
+	kv_post_ended(w->kv);
+}
+
+void kv_watches_end(struct kv *kv, enum status status, bool shared_only)
+{
+	struct link *next;
+
+	for (struct link *l = kv->watches.next; l != &kv->watches; l = next) {
+		struct kv_watch *w = link_entry(l, struct kv_watch, all);
+
+		next = l->next;
+		if (!shared_only || !w->own)
+			end(w, status);
+	}
+}
+
+void kv_watches_orphan(struct kv *kv)
+{
+	struct link *lists[] = { &kv->watches, &kv->ended_watches };
+
+	for (size_t i = 0; i < 2; i++) {
+		while (!link_alone(lists[i])) {
+			struct kv_watch *w = link_entry(lists[i]->next, struct kv_watch, all);
+
+			detach(w);
+			link_remove(&w->all);
+			w->kv = NULL;
+		}
+	}
+}
+
+static bool concerns(const struct kv_spot *spot, const char *key)
+{
+	return spot->len == 0 || (strncmp(key, spot->key, spot->len) == 0 &&
+					 (!key[spot->len] || key[spot->len] == '/'));
+}
+
+static void on_own(void *arg, const struct store_entry *entry, bool gap)
+{
+	struct kv_watch *w = arg;
+	struct kv *kv = w->kv;
+	struct store_entry own;
+
+	if (gap) {
+		end(w, STATUS_OUT_OF_RANGE);
+		return;
+	}
+	kv_know(kv, entry->revision);
+	if (kv->stream && entry->revision > kv->seen) {
+		w->after = entry->revision - 1;
+		w->own = store_watch_free(w->own);
+		return;
+	}
+	own = *entry;
+	own.key = kv_own(kv, entry->key);
+	if (!own.key || !concerns(w->spot, own.key))
+		return;
+	kv_enter(kv);
+	w->fn(w->arg, &own, STATUS_OK);
+	kv_leave(kv);
+}
+
+/* Callbacks may free watches of the spot and add new ones; this change is too old for the new ones.
+ */
+void kv_watches_tell(struct kv *kv, struct kv_spot *spot, const struct store_entry *entry)
+{
+	struct link todo;
+
+	if (link_alone(&spot->watches))
+		return;
+	link_init(&todo);
+	link_before(&spot->watches, &todo);
+	link_remove(&spot->watches);
+	spot->pins++;
+	while (!link_alone(&todo)) {
+		struct kv_watch *w = link_entry(todo.next, struct kv_watch, watches);
+
+		link_remove(&w->watches);
+		link_before(&spot->watches, &w->watches);
+		if (!w->own && w->after < entry->revision)
+			w->fn(w->arg, entry, STATUS_OK);
+	}
+	spot->pins--;
+	kv_spot_put(kv, spot);
+}
+
+/* The stream does not repeat changes before its position, so the watch begins with one of its own.
+ */
+static int catch_up(struct kv_watch *w, int64_t since)
+{
+	struct store_span span = { .begin = KV_ROOT, .end = KV_ROOT_END };
+
+	if (since < 0 || (w->kv->stream && since >= w->kv->seen))
+		return 0;
+	return store_watch_new(w->kv->store, &span, since, on_own, w, &w->own);
+}
+
+int kv_watch_new(struct kv *kv, const char *key, int64_t since, kv_change_fn fn, void *arg,
+	struct kv_watch **ret, struct error *err)
+{
+	char name[KV_KEY_MAX + 1];
+	struct kv_watch *w;
+	int r = kv_key(key, true, name, err);
+
+	if (r < 0)
+		return r;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return error_set(err, -ENOMEM, "out of memory");
+	w->kv = kv;
+	w->fn = fn;
+	w->arg = arg;
+	w->after = since < 0 ? kv->known : since;
+	link_init(&w->watches);
+	link_init(&w->all);
+	link_before(&kv->watches, &w->all);
+	w->spot = kv_spot_get(kv, name);
+	if (w->spot) {
+		link_before(&w->spot->watches, &w->watches);
+		kv->n_watches++;
+	}
+	if (!w->spot || catch_up(w, since) < 0) {
+		kv_watch_free(w);
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	if (kv->stopped)
+		end(w, kv->stop_status);
+	*ret = w;
+	return 0;
+}
+
+struct kv_watch *kv_watch_free(struct kv_watch *w)
+{
+	if (w) {
+		if (w->kv)
+			detach(w);
+		link_remove(&w->all);
+		free(w);
+	}
+	return NULL;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/supervise/devices.h"
+
+#include "common/base/memstream.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* Every step-th of the devices from first up to before end. */
+static int devices_join(char *const *ids, int first, int end, int step, char **ret)
+{
+	size_t size;
+	FILE *f = open_memstream(ret, &size);
+
+	if (!f)
+		return -ENOMEM;
+	for (int i = first; i < end; i += step)
+		fprintf(f, "%s%s", i > first ? "," : "", ids[i]);
+	*ret = memstream_end(f, ret);
+	return *ret ? 0 : -ENOMEM;
+}
+
+int devices_share(const struct spec_devices *devices, int place, int n, bool late, char **ret)
+{
+	char *const *ids = devices->ids;
+	int count = 0, each, more;
+
+	while (ids[count])
+		count++;
+	if (devices->assign == SPEC_DEVICES_ALL)
+		return devices_join(ids, 0, count, 1, ret);
+	if (late && (devices->assign != SPEC_DEVICES_ONE || place >= count))
+		return devices_join(ids, 0, 0, 1, ret);
+	if (!late && count < n)
+		return -ERANGE;
+	if (devices->assign == SPEC_DEVICES_ONE)
+		return devices_join(ids, place, place + 1, 1, ret);
+	if (devices->assign == SPEC_DEVICES_STRIDE)
+		return devices_join(ids, place, count, n, ret);
+	each = count / n;
+	more = count % n;
+	return devices_join(ids, place * each + (place < more ? place : more),
+		(place + 1) * each + (place + 1 < more ? place + 1 : more), 1, ret);
+}
+
+int devices_env(const struct agent *a, const struct task *t, struct env *e)
+{
+	const struct spec_devices *devices = &a->spec->resources.devices;
+	_cleanup_free_ char *share = NULL;
+	int n = 0, place = 0, r;
+
+	if (!spec_wants_device(a->spec, t->role, t->index))
+		return 0;
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *other = &a->tasks[i];
+
+		if (!spec_wants_device(a->spec, other->role, other->index))
+			continue;
+		n += !other->extra;
+		/* Those that were there from the beginning come first. */
+		if (other->extra == t->extra ? other->rank < t->rank : t->extra)
+			place++;
+	}
+	r = devices_share(devices, place, n, t->extra, &share);
+	return r < 0 ? r : env_setf(e, devices->env, "%s", share);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/supervise/orphans.h"
+
+#include "common/base/proc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/*
+ * A census says of each process below the agent whose it is: its parent's task, where that is
+ * known; else that of its session or process group; else that of its environment. It does not
+ * depend on who asks, so that one serves for all tasks that end in the same turn.
+ */
+
+enum { LEFTOVERS_HELPERS = 64, LEFTOVERS_NAME = 256 };
+
+/* Owners that are no rank. */
+enum { OWNER_NONE = -1, OWNER_HELPER = -2, OWNER_UNSURE = -3 };
+
+struct census {
+	struct proc_stat *procs; /* NULL: not taken yet */
+	int *owners;		 /* ranks, or OWNER_... */
+	size_t n;
+};
+
+struct census_pid {
+	pid_t pid;
+	int owner;
+};
+
+/* Pids that tell whose a process is, sorted. */
+struct census_pids {
+	struct census_pid *items;
+	size_t n;
+};
+
+static void census_fini(struct census *c)
+{
+	free(c->procs);
+	free(c->owners);
+	*c = (struct census){ 0 };
+}
+
+static int census_compare(const void *pa, const void *pb)
+{
+	const struct census_pid *a = pa, *b = pb;
+
+	return (a->pid > b->pid) - (a->pid < b->pid);
+}
+
+static int census_pids(struct agent *a, struct census_pids *ret)
+{
+	pid_t helpers[LEFTOVERS_HELPERS];
+	size_t n_helpers = agent_helpers(a, helpers, LEFTOVERS_HELPERS), n = 0;
+	struct census_pid *items = calloc((size_t)a->n_tasks + n_helpers + 1, sizeof(*items));
+
+	if (!items)
+		return -ENOMEM;
+	for (int i = 0; i < a->n_tasks; i++) {
+		const struct task *t = &a->tasks[i];
+		pid_t pid = t->pid > 0 ? t->pid : t->exit_pid;
+
+		if (pid > 0)
+			items[n++] = (struct census_pid){ pid, t->rank };
+	}
+	for (size_t i = 0; i < n_helpers; i++)
+		items[n++] = (struct census_pid){ helpers[i], OWNER_HELPER };
+	qsort(items, n, sizeof(*items), census_compare);
+	*ret = (struct census_pids){ items, n };
+	return 0;
+}
+
+static int census_find(const struct census_pids *pids, pid_t pid)
+{
+	struct census_pid key = { .pid = pid }, *found;
+
+	found = bsearch(&key, pids->items, pids->n, sizeof(key), census_compare);
+	return found ? found->owner : OWNER_NONE;
+}
+
+static int census_environ(struct agent *a, pid_t pid)
+{
+	char role[LEFTOVERS_NAME], index[16];
+	const struct task *t;
+	int r = proc_environ_get(pid, "ELASTICD_ROLE=", role, sizeof(role));
+
+	if (r == 1)
+		r = proc_environ_get(pid, "ELASTICD_INDEX=", index, sizeof(index));
+	if (r == -EAGAIN)
+		return OWNER_UNSURE;
+	if (r != 1)
+		return OWNER_NONE;
+	t = agent_task_named(a, role, (int)strtol(index, NULL, 10));
+	return t ? t->rank : OWNER_NONE;
+}
+
+static int census_owner(
+	struct agent *a, const struct census_pids *pids, const struct proc_stat *p, bool dead)
+{
+	int owner = census_find(pids, p->pid);
+
+	if (owner == OWNER_NONE)
+		owner = census_find(pids, p->session);
+	if (owner == OWNER_NONE)
+		owner = census_find(pids, p->pgrp);
+	return owner == OWNER_NONE && !dead ? census_environ(a, p->pid) : owner;
+}
+
+static bool census_dead(const struct proc_stat *p)
+{
+	return p->state == 'Z' || p->state == 'X';
+}
+
+static int census_take(struct agent *a, struct census *ret)
+{
+	_cleanup_(census_fini) struct census c = { 0 };
+	struct census_pids pids;
+	int r = proc_stat_all(&c.procs, &c.n);
+
+	if (r < 0)
+		return r;
+	c.n = proc_keep_descendants(c.procs, c.n, getpid());
+	c.owners = calloc(c.n + 1, sizeof(*c.owners));
+	if (!c.owners || census_pids(a, &pids) < 0)
+		return -ENOMEM;
+	/* Parents come before their children there. */
+	for (size_t i = 0; i < c.n; i++) {
+		int owner = OWNER_NONE;
+
+		for (size_t k = 0; k < i && owner == OWNER_NONE && c.procs[i].ppid != getpid(); k++)
+			if (c.procs[k].pid == c.procs[i].ppid && c.owners[k] != OWNER_UNSURE)
+				owner = c.owners[k];
+		if (owner == OWNER_NONE)
+			owner = census_owner(a, &pids, &c.procs[i], census_dead(&c.procs[i]));
+		c.owners[i] = owner;
+	}
+	free(pids.items);
+	*ret = c;
+	c = (struct census){ 0 };
+	return 0;
+}
+
+void leftovers_begin(struct agent *a)
+{
+	leftovers_end(a);
+	a->census = calloc(1, sizeof(*a->census));
+}
+
+void leftovers_end(struct agent *a)
+{
+	if (a->census)
+		census_fini(a->census);
+	free(a->census);
+	a->census = NULL;
+}
+
+int leftovers_signal(struct agent *a, const struct task *t, int signo, bool *ret_unsure)
+{
+	_cleanup_(census_fini) struct census own = { 0 };
+	struct census *c = a->census ? a->census : &own;
+	int found = 0;
+	int r = c->procs ? 0 : census_take(a, c);
+
+	*ret_unsure = false;
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < c->n; i++) {
+		if (census_dead(&c->procs[i]))
+			continue;
+		*ret_unsure |= c->owners[i] == OWNER_UNSURE;
+		if (c->owners[i] != t->rank)
+			continue;
+		found++;
+		if (signo)
+			(void)proc_kill(&c->procs[i], signo);
+	}
+	return found;
+}

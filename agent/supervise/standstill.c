@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/process/guard.h"
+#include "agent/process/process_tree.h"
+#include "agent/supervise/supervisor.h"
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <signal.h>
+
+/* Until the guard says that it goes on, or is dead: then its signal is taken anew, by the loop. */
+static void wait_for_guard(const sigset_t *wanted)
+{
+	int signo = 0;
+
+	if (guard_gone())
+		return;
+	guard_stands_still();
+	while (signo <= 0)
+		signo = sigwaitinfo(wanted, NULL);
+	if (signo == GUARD_DIED_SIGNAL)
+		raise(signo);
+}
+
+void agent_stand_still(struct agent *a)
+{
+	uint64_t before = loop_now_ms(), stood;
+	sigset_t wanted;
+
+	agent_settle(a);
+	events_add(a->events, "suspended", a->attempt, -1, NULL, "the job stands still");
+	sigemptyset(&wanted);
+	sigaddset(&wanted, SIGCONT);
+	sigaddset(&wanted, GUARD_DIED_SIGNAL);
+	sigprocmask(SIG_BLOCK, &wanted, NULL);
+	tree_stop();
+	wait_for_guard(&wanted);
+	sigprocmask(SIG_UNBLOCK, &wanted, NULL);
+	stood = loop_now_ms() - before;
+	loop_stood_still(stood);
+	(void)tree_signal(NULL, SIGCONT);
+	events_add(a->events, "resumed", a->attempt, -1, NULL, "the job goes on after %.3f s",
+		(double)stood / 1000);
+	agent_changed(a);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sync/members_private.h"
+#include "agent/sync/slots_text.h"
+#include "common/base/printable.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int members_new(const struct members_options *opt, struct members **ret)
+{
+	struct members *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	m->opt = *opt;
+	m->deadline_ms = UINT64_MAX;
+	m->deadline_known = true;
+	TAILQ_INIT(&m->questions);
+	TAILQ_INIT(&m->error_waits);
+	TAILQ_INIT(&m->leave_waits);
+	TAILQ_INIT(&m->ready);
+	*ret = m;
+	return 0;
+}
+
+static void members_clear(struct members *m)
+{
+	for (size_t i = 0; i < m->n_slots; i++)
+		members_box_unref(m, m->slots[i].own);
+	if (m->n_slots)
+		memset(m->slots, 0, m->n_slots * sizeof(*m->slots));
+	m->error = members_box_unref(m, m->error);
+	m->error_told = false;
+	members_leave_clear(m);
+	m->stopped = false;
+}
+
+struct members *members_free(struct members *m)
+{
+	if (!m)
+		return NULL;
+	members_waits_free(m);
+	members_clear(m);
+	free(m->slots);
+	free(m);
+	return NULL;
+}
+
+void members_reset(struct members *m, const char *why)
+{
+	m->stop_text[0] = '\0';
+	slots_append(m->stop_text, sizeof(m->stop_text),
+		why && *why ? why : "another attempt of the group begins");
+	members_waits_end(m, STATUS_CANCELLED, m->stop_text);
+	members_clear(m);
+	members_drain(m);
+}
+
+void members_stop(struct members *m, enum status status, const char *message)
+{
+	m->stopped = true;
+	m->stop_status = status;
+	m->stop_text[0] = '\0';
+	slots_append(m->stop_text, sizeof(m->stop_text),
+		message && *message ? message : "the group is stopped");
+	members_waits_end(m, status, m->stop_text);
+	members_drain(m);
+}
+
+struct member *members_get(const struct members *m, int slot)
+{
+	if (slot < 0 || (size_t)slot >= m->n_slots || !m->slots[slot].known)
+		return NULL;
+	return &m->slots[slot];
+}
+
+static int members_grow(struct members *m, size_t n)
+{
+	struct member *bigger;
+
+	if (n <= m->n_slots)
+		return 0;
+	if (n < m->n_slots * 2)
+		n = m->n_slots * 2;
+	bigger = reallocarray(m->slots, n, sizeof(*bigger));
+	if (!bigger)
+		return -ENOMEM;
+	memset(bigger + m->n_slots, 0, (n - m->n_slots) * sizeof(*bigger));
+	m->slots = bigger;
+	m->n_slots = n;
+	return 0;
+}
+
+void members_set_error(struct members *m, struct members_box *box)
+{
+	if (m->error)
+		return;
+	m->error = members_box_ref(box);
+	m->error_told = false;
+	members_waits_error(m);
+}
+
+/* The group's error was that of slot's last process: replaces it by the next one. */
+static void members_error_over(struct members *m, int slot)
+{
+	struct members_box *next = NULL;
+
+	if (!m->error || m->leave_failed || m->error->error.slot != slot)
+		return;
+	m->error = members_box_unref(m, m->error);
+	for (size_t i = 0; i < m->n_slots; i++) {
+		const struct member *t = &m->slots[i];
+
+		if (t->counts && (!next || t->own->error.time_us < next->error.time_us))
+			next = t->own;
+	}
+	if (next)
+		members_set_error(m, next);
+}
+
+int members_started(struct members *m, int slot, bool recoverable, bool observer)
+{
+	struct member *t;
+	int r;
+
+	if (slot < 0 || slot >= MEMBERS_SLOTS)
+		return -EINVAL;
+	r = members_grow(m, (size_t)slot + 1);
+	if (r < 0)
+		return r;
+	t = &m->slots[slot];
+	members_box_unref(m, t->own);
+	*t = (struct member){
+		.known = true, .alive = true, .recoverable = recoverable, .observer = observer
+	};
+	members_error_over(m, slot);
+	members_drain(m);
+	return 0;
+}
+
+struct members_box *members_box_ref(struct members_box *box)
+{
+	box->refs++;
+	return box;
+}
+
+struct members_box *members_box_unref(struct members *m, struct members_box *box)
+{
+	if (box && --box->refs == 0 && box != &m->spare)
+		free(box);
+	return NULL;
+}
+
+struct members_box *members_box_new(
+	enum status code, const char *message, int slot, bool reported, int64_t time_us)
+{
+	size_t len = strlen(message);
+	struct members_box *box;
+
+	if (len > MEMBERS_ERROR_MAX)
+		len = printable_cut(message, MEMBERS_ERROR_MAX);
+	box = malloc(sizeof(*box) + len + 1);
+	if (!box)
+		return NULL;
+	*box = (struct members_box){ .refs = 1,
+		.error = { .code = code,
+			.message = (char *)(box + 1),
+			.slot = slot,
+			.reported = reported,
+			.time_us = time_us } };
+	memcpy(box->error.message, message, len);
+	box->error.message[len] = '\0';
+	return box;
+}
+
+/* The error for slot's bad end. Without memory the spare one; NULL when that is in use. */
+static struct members_box *members_end_error(
+	struct members *m, int slot, const char *why, int64_t now_us)
+{
+	char text[512] = "";
+	struct members_box *box;
+
+	slots_append(text, sizeof(text), m->opt.name(m->opt.arg, slot));
+	slots_append(text, sizeof(text), " ended");
+	if (why && *why) {
+		slots_append(text, sizeof(text), ": ");
+		slots_append(text, sizeof(text), why);
+	}
+	box = members_box_new(STATUS_UNAVAILABLE, text, slot, false, now_us);
+	if (box || m->spare.refs)
+		return box;
+	m->spare_text[0] = '\0';
+	slots_append(m->spare_text, sizeof(m->spare_text), text);
+	m->spare = (struct members_box){ .refs = 1,
+		.error = { .code = STATUS_UNAVAILABLE,
+			.message = m->spare_text,
+			.slot = slot,
+			.time_us = now_us } };
+	return &m->spare;
+}
+
+/* Makes box, t's own error, count for the group. */
+static void members_count(struct members *m, struct member *t, struct members_box *box)
+{
+	t->counts = true;
+	members_set_error(m, box);
+}
+
+void members_ended(struct members *m, int slot, bool bad, const char *why, int64_t now_us)
+{
+	struct member *t = members_get(m, slot);
+	struct members_box *box;
+
+	if (!t || !t->alive)
+		return;
+	t->alive = false;
+	members_waits_ended(m, slot);
+	box = bad ? members_end_error(m, slot, why, now_us) : NULL;
+	if (box) {
+		if (!t->own)
+			t->own = members_box_ref(box);
+		if (!t->recoverable && !t->observer && !t->left)
+			members_count(m, t, box);
+		members_box_unref(m, box);
+	}
+	members_waits_changed(m);
+	members_drain(m);
+}
+
+int members_report(
+	struct members *m, int slot, enum status code, const char *message, int64_t now_us)
+{
+	struct member *t = members_get(m, slot);
+	struct members_box *box;
+
+	if (!t)
+		return -EINVAL;
+	box = members_box_new(code, message ? message : "", slot, true, now_us);
+	if (!box)
+		return -ENOMEM;
+	if (!t->own || !t->own->error.reported) {
+		members_box_unref(m, t->own);
+		t->own = members_box_ref(box);
+	}
+	if (!t->recoverable)
+		members_count(m, t, box);
+	members_box_unref(m, box);
+	members_drain(m);
+	return 0;
+}
+
+const struct members_error *members_group_error(const struct members *m)
+{
+	return m->error ? &m->error->error : NULL;
+}
+
+const struct members_error *members_reported_error(const struct members *m)
+{
+	const struct members_error *oldest = NULL;
+
+	if (m->error && m->error->error.reported)
+		return &m->error->error;
+	for (size_t i = 0; m->error && i < m->n_slots; i++) {
+		const struct member *t = &m->slots[i];
+		const struct members_error *e = t->counts && t->own ? &t->own->error : NULL;
+
+		if (e && e->reported && (!oldest || e->time_us < oldest->time_us))
+			oldest = e;
+	}
+	return oldest;
+}
+
+const struct members_error *members_own_error(const struct members *m, int slot)
+{
+	const struct member *t = members_get(m, slot);
+
+	return t && t->own ? &t->own->error : NULL;
+}
+
+bool members_healthy(const struct members *m, int slot)
+{
+	const struct member *t = members_get(m, slot);
+
+	return t && t->alive && !t->own && !t->left;
+}
+
+bool members_alive(const struct members *m, int slot)
+{
+	const struct member *t = members_get(m, slot);
+
+	return t && t->alive;
+}
+
+bool members_left(const struct members *m, int slot)
+{
+	const struct member *t = members_get(m, slot);
+
+	return t && t->left;
+}
+
+int members_default_set(const struct members *m, int **ret, size_t *ret_n)
+{
+	int *set = malloc((m->n_slots + 1) * sizeof(*set));
+	size_t n = 0;
+
+	if (!set)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->n_slots; i++)
+		if (m->slots[i].known && !m->slots[i].observer)
+			set[n++] = (int)i;
+	*ret = set;
+	*ret_n = n;
+	return 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shutdown barrier of the members. */
+#include "agent/sync/members_private.h"
+#include "agent/sync/slots_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* True when leaves wait for t. */
+static bool members_stays(const struct member *t)
+{
+	return t->known && t->alive && !t->left && !t->recoverable && !t->observer;
+}
+
+/* The members that have not left, with a text that starts with begin; NULL without memory. */
+static struct members_outcome *members_stragglers(const struct members *m, const char *begin)
+{
+	struct members_outcome *o = members_outcome_new(m->n_slots);
+	size_t all = 0, left = 0;
+	char text[96];
+
+	if (!o)
+		return NULL;
+	for (size_t i = 0; i < m->n_slots; i++) {
+		const struct member *t = &m->slots[i];
+
+		if (!t->known || t->recoverable || t->observer)
+			continue;
+		all++;
+		left += t->left;
+		if (members_stays(t))
+			o->slots[o->n++] = (int)i;
+	}
+	snprintf(text, sizeof(text), ": %zu of %zu have left", left, all);
+	slots_append_cut(o->message, sizeof(o->message), begin, 300);
+	slots_append(o->message, sizeof(o->message), text);
+	if (all > left + o->n) {
+		snprintf(text, sizeof(text), ", %zu ended without it", all - left - o->n);
+		slots_append(o->message, sizeof(o->message), text);
+	}
+	if (o->n > 0) {
+		slots_append(o->message, sizeof(o->message), "; missing: ");
+		slots_append_names(
+			o->message, sizeof(o->message), o->slots, o->n, m->opt.name, m->opt.arg);
+	}
+	return o;
+}
+
+void members_leave_all(
+	struct members *m, enum status status, const char *text, struct members_outcome *o)
+{
+	struct members_wait *w;
+
+	while ((w = TAILQ_FIRST(&m->leave_waits)))
+		members_wait_ready(m, w, status, text, NULL, o);
+}
+
+void members_leave_clear(struct members *m)
+{
+	members_outcome_unref(m->leave_failed);
+	m->leave_failed = NULL;
+}
+
+/* The group has an error: leaves no longer wait for members that may never leave. */
+static void members_leave_error(struct members *m)
+{
+	char text[512] = "";
+	struct members_outcome *o;
+
+	if (m->leave_failed) {
+		members_leave_all(m, STATUS_DEADLINE_EXCEEDED, NULL, m->leave_failed);
+		return;
+	}
+	slots_append(text, sizeof(text), "the group has an error (");
+	slots_append_cut(text, sizeof(text), m->error->error.message, 200);
+	slots_append(text, sizeof(text), ")");
+	o = members_stragglers(m, text);
+	members_leave_all(m, STATUS_ABORTED, "the group has an error", o);
+	members_outcome_unref(o);
+}
+
+void members_leave_check(struct members *m)
+{
+	if (TAILQ_EMPTY(&m->leave_waits))
+		return;
+	if (m->error) {
+		members_leave_error(m);
+		return;
+	}
+	for (size_t i = 0; i < m->n_slots; i++)
+		if (members_stays(&m->slots[i]))
+			return;
+	members_leave_all(m, STATUS_OK, NULL, NULL);
+}
+
+void members_leave_overdue(struct members *m, int64_t now_us)
+{
+	struct members_outcome *o = members_stragglers(m, "the shutdown barrier timed out");
+	struct members_box *box = NULL;
+
+	if (o && o->n > 0)
+		box = members_box_new(
+			STATUS_DEADLINE_EXCEEDED, o->message, o->slots[0], false, now_us);
+	members_leave_all(m, STATUS_DEADLINE_EXCEEDED, "the shutdown barrier timed out", o);
+	if (box && !m->error) {
+		m->leave_failed = o;
+		o->refs++;
+		members_set_error(m, box);
+	}
+	members_box_unref(m, box);
+	members_outcome_unref(o);
+}
+
+int members_leave(struct members *m, int slot, uint64_t deadline_ms, void *token)
+{
+	struct member *t = members_get(m, slot);
+	struct members_wait *w = members_wait_new(m, MEMBERS_WAIT_LEAVE, slot, deadline_ms, token);
+
+	if (!w)
+		return -ENOMEM;
+	if (t && m->stopped) {
+		t->left = true;
+		members_wait_ready(m, w, m->stop_status, m->stop_text, NULL, NULL);
+	} else if (t) {
+		t->left = true;
+		members_wait_at(m, w, &m->leave_waits);
+		members_waits_changed(m);
+	} else {
+		members_wait_ready(m, w, STATUS_INVALID_ARGUMENT,
+			"the worker is not a member of the group", NULL, NULL);
+	}
+	members_drain(m);
+	return 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Shared by the files of the members (members.c: states and errors; members_waits.c: the waits;
+ * members_leave.c: the shutdown barrier), and by no others.
+ *
+ * A wait is on the list of what it waits for; once decided, with its answer, on the list of waits
+ * to be answered.
+ */
+
+#include "agent/sync/members.h"
+#include "common/text/hash_chain.h"
+
+#include <sys/queue.h>
+
+/* An error with its message, shared by reference. */
+struct members_box {
+	unsigned refs;
+	struct members_error error;
+};
+
+/* An answer for several waits, other than an error. */
+struct members_outcome {
+	unsigned refs;
+	char message[512];
+	size_t n;
+	int slots[];
+};
+
+enum members_kind { MEMBERS_WAIT_ERROR, MEMBERS_WAIT_ALIVE, MEMBERS_WAIT_LEAVE };
+
+TAILQ_HEAD(members_waits, members_wait);
+
+struct members_wait {
+	struct chain_node node; /* by token; the first member */
+	TAILQ_ENTRY(members_wait) link;
+	struct members_waits *home; /* the list it is on */
+	void *token;
+	enum members_kind kind;
+	int slot; /* the slot that asks: ALIVE, LEAVE */
+	uint64_t deadline_ms;
+	struct members_question *question; /* ALIVE, until decided */
+	enum status status;		   /* the answer, once decided */
+	const char *text;
+	struct members_box *box;	 /* a reference */
+	struct members_outcome *outcome; /* a reference */
+};
+
+struct members_place {
+	int slot;
+	unsigned asked; /* number of waits */
+};
+
+/* All waits that ask about the same set. */
+struct members_question {
+	struct chain_node node; /* by set; the first member */
+	TAILQ_ENTRY(members_question) link;
+	struct members_waits waits;
+	struct members_outcome *outcome; /* has room for the whole set; owned */
+	size_t n;
+	struct members_place places[]; /* sorted */
+};
+
+struct member {
+	bool known, alive, recoverable, observer, left;
+	bool counts;		 /* its own error counts for the group */
+	struct members_box *own; /* a reference */
+};
+
+struct members {
+	struct members_options opt;
+	struct member *slots;
+	size_t n_slots;
+	struct members_box *error; /* the group's error, a reference */
+	bool error_told;
+	struct members_box spare; /* for a bad end when there is no memory */
+	char spare_text[256];
+	struct members_outcome *leave_failed; /* where that is the error; a reference */
+	bool stopped;
+	enum status stop_status;
+	char stop_text[512];
+	struct chain tokens, sets;
+	TAILQ_HEAD(, members_question) questions;
+	struct members_waits error_waits, leave_waits, ready;
+	uint64_t deadline_ms; /* the next one, if known */
+	bool deadline_known;
+	bool draining;
+};
+
+/* members.c */
+
+struct members_box *members_box_ref(struct members_box *box);
+struct members_box *members_box_unref(struct members *m, struct members_box *box); /* NULL */
+/* Returns borrowed, NULL when slot has not started. */
+struct member *members_get(const struct members *m, int slot);
+/* Makes box the group's error, if there is none. */
+void members_set_error(struct members *m, struct members_box *box);
+/* Owned; NULL without memory. Copies at most MEMBERS_ERROR_MAX bytes of message. */
+struct members_box *members_box_new(
+	enum status code, const char *message, int slot, bool reported, int64_t time_us);
+
+/* members_waits.c */
+
+/* Reports the group's error and answers the decided waits, unless an outer step does. */
+void members_drain(struct members *m);
+/* The group has got an error: decides the waits for it. */
+void members_waits_error(struct members *m);
+/* slot has started, ended or left: decides what depends on that. */
+void members_waits_changed(struct members *m);
+void members_waits_ended(struct members *m, int slot);
+/* Gives all waits this answer. text must outlive it. */
+void members_waits_end(struct members *m, enum status status, const char *text);
+/* Frees all waits without an answer. */
+void members_waits_free(struct members *m);
+/* With room for n slots and one reference; NULL without memory. */
+struct members_outcome *members_outcome_new(size_t n);
+void members_outcome_unref(struct members_outcome *o);
+/* A wait that is on no list yet; NULL without memory. */
+struct members_wait *members_wait_new(
+	struct members *m, enum members_kind kind, int slot, uint64_t deadline_ms, void *token);
+/* Puts w on the list home. */
+void members_wait_at(struct members *m, struct members_wait *w, struct members_waits *home);
+/* Gives w its answer; box and outcome are borrowed, text must outlive it. */
+void members_wait_ready(struct members *m, struct members_wait *w, enum status status,
+	const char *text, struct members_box *box, struct members_outcome *outcome);
+
+/* members_leave.c */
+
+/* Answers the leaves once no member is waited for, or the group has an error. */
+void members_leave_check(struct members *m);
+/* Fails the overdue leaves, and makes that an error of the group. */
+void members_leave_overdue(struct members *m, int64_t now_us);
+/* Gives all leaves this answer; text must outlive it, o is borrowed. */
+void members_leave_all(
+	struct members *m, enum status status, const char *text, struct members_outcome *o);
+/* Forgets that a leave failed. */
+void members_leave_clear(struct members *m);

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sync/members_private.h"
+#include "agent/sync/slots_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+void members_outcome_unref(struct members_outcome *o)
+{
+	if (o && --o->refs == 0)
+		free(o);
+}
+
+struct members_outcome *members_outcome_new(size_t n)
+{
+	struct members_outcome *o = calloc(1, sizeof(*o) + n * sizeof(int));
+
+	if (o)
+		o->refs = 1;
+	return o;
+}
+
+static int members_order(const void *a, const void *b)
+{
+	int x = *(const int *)a, y = *(const int *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* --- the queue of decided waits --- */
+
+static void members_wait_free(struct members *m, struct members_wait *w)
+{
+	TAILQ_REMOVE(w->home, w, link);
+	chain_remove(&m->tokens, &w->node);
+	members_box_unref(m, w->box);
+	members_outcome_unref(w->outcome);
+	free(w);
+}
+
+static void members_tell_error(struct members *m)
+{
+	struct members_box *box = m->error;
+
+	if (!box || m->error_told)
+		return;
+	m->error_told = true;
+	members_box_ref(box);
+	if (m->opt.error)
+		m->opt.error(m->opt.arg, &box->error);
+	members_box_unref(m, box);
+}
+
+static void members_tell(struct members *m, struct members_wait *w)
+{
+	struct members_box *box = w->box ? members_box_ref(w->box) : NULL;
+	struct members_outcome *o = w->outcome;
+	struct members_answer answer = { .status = w->status };
+	void *token = w->token;
+	char text[512] = "";
+
+	if (w->text)
+		slots_append(text, sizeof(text), w->text);
+	answer.message = text;
+	if (box)
+		answer.error = &box->error;
+	if (o) {
+		o->refs++;
+		answer.message = o->message;
+		answer.slots = o->slots;
+		answer.n = o->n;
+	}
+	members_wait_free(m, w);
+	m->opt.answer(m->opt.arg, token, &answer);
+	members_box_unref(m, box);
+	members_outcome_unref(o);
+}
+
+void members_drain(struct members *m)
+{
+	struct members_wait *w;
+
+	if (m->draining)
+		return;
+	m->draining = true;
+	do {
+		members_tell_error(m);
+		w = TAILQ_FIRST(&m->ready);
+		if (w)
+			members_tell(m, w);
+	} while (w);
+	m->draining = false;
+}
+
+/* --- questions which members are alive --- */
+
+static struct members_place *members_place(struct members_question *q, int slot)
+{
+	return bsearch(&slot, q->places, q->n, sizeof(q->places[0]), members_order);
+}
+
+static void members_question_free(struct members *m, struct members_question *q)
+{
+	TAILQ_REMOVE(&m->questions, q, link);
+	chain_remove(&m->sets, &q->node);
+	members_outcome_unref(q->outcome);
+	free(q);
+}
+
+/* Takes w off its list. Frees a question that has no waits left. */
+static void members_wait_leave(struct members *m, struct members_wait *w)
+{
+	struct members_question *q = w->question;
+
+	TAILQ_REMOVE(w->home, w, link);
+	w->home = NULL;
+	w->question = NULL;
+	if (w->deadline_ms != UINT64_MAX && w->deadline_ms <= m->deadline_ms)
+		m->deadline_known = false;
+	if (!q)
+		return;
+	members_place(q, w->slot)->asked--;
+	if (TAILQ_EMPTY(&q->waits))
+		members_question_free(m, q);
+}
+
+void members_wait_ready(struct members *m, struct members_wait *w, enum status status,
+	const char *text, struct members_box *box, struct members_outcome *outcome)
+{
+	if (box)
+		members_box_ref(box);
+	if (outcome)
+		outcome->refs++;
+	if (w->home)
+		members_wait_leave(m, w);
+	w->status = status;
+	w->text = text;
+	w->box = box;
+	w->outcome = outcome;
+	w->home = &m->ready;
+	TAILQ_INSERT_TAIL(&m->ready, w, link);
+}
+
+static bool members_may_ask(const struct members *m, int slot)
+{
+	const struct member *t = members_get(m, slot);
+
+	return t && t->alive && !t->left;
+}
+
+/* True when every member of the set that can ask has asked. */
+static bool members_question_complete(const struct members *m, const struct members_question *q)
+{
+	for (size_t i = 0; i < q->n; i++)
+		if (!q->places[i].asked && members_may_ask(m, q->places[i].slot))
+			return false;
+	return true;
+}
+
+static void members_question_answer(struct members *m, struct members_question *q)
+{
+	struct members_outcome *o = q->outcome;
+	struct members_wait *w, *next;
+
+	o->n = 0;
+	o->message[0] = '\0';
+	for (size_t i = 0; i < q->n; i++)
+		if (members_may_ask(m, q->places[i].slot))
+			o->slots[o->n++] = q->places[i].slot;
+	o->refs++;
+	for (w = TAILQ_FIRST(&q->waits); w; w = next) {
+		next = TAILQ_NEXT(w, link); /* the last one frees q */
+		members_wait_ready(m, w, STATUS_OK, NULL, NULL, o);
+	}
+	members_outcome_unref(o);
+}
+
+static uint64_t members_set_hash(const int *set, size_t n)
+{
+	return chain_hash(set, n * sizeof(*set));
+}
+
+static struct members_question *members_question_find(
+	const struct members *m, const int *set, size_t n)
+{
+	for (struct chain_node *node = chain_first(&m->sets, members_set_hash(set, n)); node;
+		node = chain_next(node)) {
+		struct members_question *q = (struct members_question *)node;
+		size_t i = 0;
+
+		while (q->n == n && i < n && q->places[i].slot == set[i])
+			i++;
+		if (q->n == n && i == n)
+			return q;
+	}
+	return NULL;
+}
+
+static struct members_question *members_question_new(struct members *m, const int *set, size_t n)
+{
+	struct members_question *q;
+
+	if (chain_reserve(&m->sets) < 0)
+		return NULL;
+	q = calloc(1, sizeof(*q) + n * sizeof(q->places[0]));
+	if (!q)
+		return NULL;
+	q->outcome = members_outcome_new(n);
+	if (!q->outcome) {
+		free(q);
+		return NULL;
+	}
+	TAILQ_INIT(&q->waits);
+	q->n = n;
+	for (size_t i = 0; i < n; i++)
+		q->places[i].slot = set[i];
+	TAILQ_INSERT_TAIL(&m->questions, q, link);
+	chain_put(&m->sets, &q->node, members_set_hash(set, n));
+	return q;
+}
+
+/* --- what happens --- */
+
+void members_waits_error(struct members *m)
+{
+	struct members_wait *w;
+
+	while ((w = TAILQ_FIRST(&m->error_waits)))
+		members_wait_ready(m, w, STATUS_OK, NULL, m->error, NULL);
+	members_leave_check(m);
+}
+
+void members_waits_changed(struct members *m)
+{
+	struct members_question *next;
+
+	for (struct members_question *q = TAILQ_FIRST(&m->questions); q; q = next) {
+		next = TAILQ_NEXT(q, link);
+		if (members_question_complete(m, q))
+			members_question_answer(m, q);
+	}
+	members_leave_check(m);
+}
+
+static void members_list_ended(struct members *m, struct members_waits *list, int slot)
+{
+	struct members_wait *next;
+
+	for (struct members_wait *w = TAILQ_FIRST(list); w; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (w->slot == slot)
+			members_wait_ready(m, w, STATUS_CANCELLED, "the worker's process has ended",
+				NULL, NULL);
+	}
+}
+
+void members_waits_ended(struct members *m, int slot)
+{
+	struct members_question *next;
+
+	for (struct members_question *q = TAILQ_FIRST(&m->questions); q; q = next) {
+		next = TAILQ_NEXT(q, link);
+		members_list_ended(m, &q->waits, slot);
+	}
+	members_list_ended(m, &m->leave_waits, slot);
+}
+
+void members_waits_end(struct members *m, enum status status, const char *text)
+{
+	struct members_question *q;
+	struct members_wait *w;
+
+	while ((q = TAILQ_FIRST(&m->questions)))
+		members_wait_ready(m, TAILQ_FIRST(&q->waits), status, text, NULL, NULL);
+	while ((w = TAILQ_FIRST(&m->error_waits)))
+		members_wait_ready(m, w, status, text, NULL, NULL);
+	members_leave_all(m, status, text, NULL);
+}
+
+void members_waits_free(struct members *m)
+{
+	struct members_wait *w;
+
+	members_waits_end(m, STATUS_CANCELLED, NULL);
+	while ((w = TAILQ_FIRST(&m->ready)))
+		members_wait_free(m, w);
+	chain_fini(&m->tokens);
+	chain_fini(&m->sets);
+}
+
+struct members_wait *members_wait_new(
+	struct members *m, enum members_kind kind, int slot, uint64_t deadline_ms, void *token)
+{
+	struct members_wait *w;
+
+	if (chain_reserve(&m->tokens) < 0)
+		return NULL;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return NULL;
+	*w = (struct members_wait){
+		.token = token, .kind = kind, .slot = slot, .deadline_ms = deadline_ms
+	};
+	chain_put(&m->tokens, &w->node, chain_hash_pointer(token));
+	return w;
+}
+
+void members_wait_at(struct members *m, struct members_wait *w, struct members_waits *home)
+{
+	w->home = home;
+	TAILQ_INSERT_TAIL(home, w, link);
+	if (w->deadline_ms < m->deadline_ms)
+		m->deadline_ms = w->deadline_ms;
+}
+
+/* --- calls --- */
+
+int members_wait_error(struct members *m, uint64_t deadline_ms, void *token)
+{
+	struct members_wait *w = members_wait_new(m, MEMBERS_WAIT_ERROR, -1, deadline_ms, token);
+
+	if (!w)
+		return -ENOMEM;
+	if (m->error)
+		members_wait_ready(m, w, STATUS_OK, NULL, m->error, NULL);
+	else if (m->stopped)
+		members_wait_ready(m, w, m->stop_status, m->stop_text, NULL, NULL);
+	else
+		members_wait_at(m, w, &m->error_waits);
+	members_drain(m);
+	return 0;
+}
+
+/* A sorted copy without duplicates; owned. */
+static int members_sorted(const int *set, size_t n, int **ret, size_t *ret_n)
+{
+	int *own = reallocarray(NULL, n + 1, sizeof(int));
+	size_t k = 0;
+
+	if (!own)
+		return -ENOMEM;
+	if (n > 0)
+		memcpy(own, set, n * sizeof(int));
+	qsort(own, n, sizeof(int), members_order);
+	for (size_t i = 0; i < n; i++)
+		if (k == 0 || own[i] != own[k - 1])
+			own[k++] = own[i];
+	*ret = own;
+	*ret_n = k;
+	return 0;
+}
+
+/* Adds the wait to the question about this set. */
+static int members_ask(struct members *m, struct members_wait *w, const int *set, size_t n)
+{
+	struct members_question *q = members_question_find(m, set, n);
+
+	if (!q)
+		q = members_question_new(m, set, n);
+	if (!q)
+		return -ENOMEM;
+	w->question = q;
+	members_place(q, w->slot)->asked++;
+	members_wait_at(m, w, &q->waits);
+	if (members_question_complete(m, q))
+		members_question_answer(m, q);
+	return 0;
+}
+
+int members_ask_alive(
+	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token)
+{
+	_cleanup_free_ int *own = NULL;
+	struct members_wait *w;
+	int r = members_sorted(set, n, &own, &n);
+
+	if (r < 0)
+		return r;
+	w = members_wait_new(m, MEMBERS_WAIT_ALIVE, slot, deadline_ms, token);
+	if (!w)
+		return -ENOMEM;
+	if (m->stopped)
+		members_wait_ready(m, w, m->stop_status, m->stop_text, NULL, NULL);
+	else if (n == 0 || !bsearch(&slot, own, n, sizeof(int), members_order))
+		members_wait_ready(m, w, STATUS_INVALID_ARGUMENT,
+			"the asking worker must be one of the members it asks about", NULL, NULL);
+	else
+		r = members_ask(m, w, own, n);
+	if (r < 0) {
+		chain_remove(&m->tokens, &w->node);
+		free(w);
+	}
+	members_drain(m);
+	return r;
+}
+
+void members_forget(struct members *m, void *token)
+{
+	struct chain_node *node = chain_first(&m->tokens, chain_hash_pointer(token));
+	struct members_wait *w;
+
+	while (node && ((struct members_wait *)node)->token != token)
+		node = chain_next(node);
+	if (!node)
+		return;
+	w = (struct members_wait *)node;
+	if (w->home != &m->ready)
+		members_wait_ready(m, w, STATUS_CANCELLED, NULL, NULL, NULL);
+	members_wait_free(m, w);
+}
+
+/* The members of q that have not asked, with a text that names them; NULL without memory. */
+static struct members_outcome *members_unasked(
+	const struct members *m, const struct members_question *q)
+{
+	struct members_outcome *o = members_outcome_new(q->n);
+
+	if (!o)
+		return NULL;
+	for (size_t i = 0; i < q->n; i++)
+		if (!q->places[i].asked && members_may_ask(m, q->places[i].slot))
+			o->slots[o->n++] = q->places[i].slot;
+	slots_append(o->message, sizeof(o->message),
+		"some living members have not asked in time; missing: ");
+	slots_append_names(o->message, sizeof(o->message), o->slots, o->n, m->opt.name, m->opt.arg);
+	return o;
+}
+
+static bool members_due(const struct members_wait *w, uint64_t now_ms, uint64_t *next_ms)
+{
+	if (w->deadline_ms == UINT64_MAX)
+		return false;
+	if (w->deadline_ms <= now_ms)
+		return true;
+	if (w->deadline_ms < *next_ms)
+		*next_ms = w->deadline_ms;
+	return false;
+}
+
+/* Ends the overdue waits of q. The last wait frees q. */
+static void members_question_due(
+	struct members *m, struct members_question *q, uint64_t now_ms, uint64_t *next_ms)
+{
+	struct members_outcome *o = NULL;
+	struct members_wait *w, *next;
+
+	for (w = TAILQ_FIRST(&q->waits); w; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (!members_due(w, now_ms, next_ms))
+			continue;
+		if (!o)
+			o = members_unasked(m, q);
+		members_wait_ready(m, w, STATUS_DEADLINE_EXCEEDED,
+			"some living members have not asked in time", NULL, o);
+	}
+	members_outcome_unref(o);
+}
+
+/* Ends waits that are overdue, and finds the next deadline. */
+static void members_scan(struct members *m, uint64_t now_ms, int64_t now_us)
+{
+	struct members_question *q, *next_q;
+	struct members_wait *w, *next;
+	uint64_t next_ms = UINT64_MAX;
+	bool leave = false;
+
+	for (w = TAILQ_FIRST(&m->error_waits); w; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (members_due(w, now_ms, &next_ms))
+			members_wait_ready(m, w, STATUS_DEADLINE_EXCEEDED,
+				"the group had no error in this time", NULL, NULL);
+	}
+	for (q = TAILQ_FIRST(&m->questions); q; q = next_q) {
+		next_q = TAILQ_NEXT(q, link);
+		members_question_due(m, q, now_ms, &next_ms);
+	}
+	TAILQ_FOREACH (w, &m->leave_waits, link)
+		leave = members_due(w, now_ms, &next_ms) || leave;
+	if (leave)
+		members_leave_overdue(m, now_us);
+	m->deadline_ms = next_ms; /* at worst too early */
+	m->deadline_known = true;
+}
+
+uint64_t members_expire(struct members *m, uint64_t now_ms, int64_t now_us)
+{
+	while (!m->deadline_known || (m->deadline_ms <= now_ms && m->deadline_ms != UINT64_MAX)) {
+		members_scan(m, now_ms, now_us);
+		members_drain(m);
+	}
+	return m->deadline_ms;
+}

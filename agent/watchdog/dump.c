@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/watchdog/dump.h"
+
+#include "agent/files/file_system.h"
+#include "agent/watchdog/dump_writer.h"
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * One child for each dump, in a session of its own. The agent makes the directories first, so that
+ * it can name them; the child fills them. When the time is over the agent kills the session, and
+ * the dump is what was written by then. For a worker that another dump's child is saving, this dump
+ * waits for that child.
+ */
+
+struct dump_part {
+	pid_t pid;	   /* of the task */
+	bool own;	   /* this dump's child saves it */
+	struct dump *with; /* the other dump that saves it, while its child runs */
+};
+
+struct dump {
+	LIST_ENTRY(dump) entry;
+	struct hang_dumps *owner;
+	pid_t pid; /* of the child; 0: none, or it was reaped */
+	struct loop_timer *timer;
+	struct dump_part *parts;
+	char **dirs; /* of the parts */
+	size_t n;
+	hang_done_fn fn;
+	void *arg;
+};
+
+struct hang_dumps {
+	struct loop *loop;
+	LIST_HEAD(, dump) dumps;
+};
+
+int hang_dumps_new(struct loop *loop, struct hang_dumps **ret)
+{
+	struct hang_dumps *h = calloc(1, sizeof(*h));
+
+	if (!h)
+		return -ENOMEM;
+	h->loop = loop;
+	LIST_INIT(&h->dumps);
+	*ret = h;
+	return 0;
+}
+
+/* Kills the child's session. A process that left the session dies with its parent, the child, or
+ * ends by itself. */
+static void dump_kill(const struct dump *d)
+{
+	if (d->pid <= 0)
+		return;
+	kill(-d->pid, SIGKILL);
+	kill(d->pid, SIGKILL); /* the child may not have its session yet */
+}
+
+static struct dump *dump_free(struct dump *d)
+{
+	if (!d)
+		return NULL;
+	dump_kill(d);
+	loop_timer_free(d->timer);
+	for (size_t i = 0; i < d->n; i++)
+		free(d->dirs[i]);
+	free(d->dirs);
+	free(d->parts);
+	free(d);
+	return NULL;
+}
+DEFINE_CLEANUP(struct dump *, dump_free)
+
+static bool dump_waits(const struct dump *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		if (d->parts[i].with)
+			return true;
+	return d->pid > 0;
+}
+
+/* Calls back with what there is. */
+static void dump_end(struct dump *d)
+{
+	LIST_REMOVE(d, entry);
+	d->fn(d->arg, d->dirs, d->n);
+	dump_free(d);
+}
+
+struct hang_dumps *hang_dumps_free(struct hang_dumps *h)
+{
+	struct dump *d;
+
+	if (!h)
+		return NULL;
+	while ((d = LIST_FIRST(&h->dumps))) {
+		dump_kill(d);
+		dump_end(d);
+	}
+	free(h);
+	return NULL;
+}
+
+static void dump_expired(void *arg)
+{
+	struct dump *d = arg;
+
+	log_debug("a dump takes too long and is ended");
+	for (size_t i = 0; i < d->n; i++)
+		d->parts[i].with = NULL;
+	if (dump_waits(d))
+		dump_kill(d); /* the child is reaped soon, which ends the dump */
+	else
+		dump_end(d);
+}
+
+/* <dir>/hang, or the first of hang.1, hang.2, ... that is not there; NULL with errno set. */
+static char *dump_make_dir(const char *dir)
+{
+	for (int i = 0; i < HANG_NAMES; i++) {
+		char *path;
+		int r = i ? asprintf(&path, "%s/hang.%d", dir, i) : asprintf(&path, "%s/hang", dir);
+
+		if (r < 0) {
+			errno = ENOMEM;
+			return NULL;
+		}
+		r = log_fs_mkdir(path, 0755);
+		if (r == 0)
+			return path;
+		free(path);
+		errno = -r;
+		if (r != -EEXIST)
+			return NULL;
+	}
+	return NULL;
+}
+
+static uint64_t dump_now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* The dump whose child is saving this process, and as which part; or NULL. */
+static struct dump *dump_of(struct hang_dumps *h, pid_t pid, size_t *ret_part)
+{
+	struct dump *d;
+
+	LIST_FOREACH (d, &h->dumps, entry)
+		for (size_t i = 0; d->pid > 0 && i < d->n; i++)
+			if (d->parts[i].pid == pid && d->parts[i].own) {
+				*ret_part = i;
+				return d;
+			}
+	return NULL;
+}
+
+/* Sets a part's directory: a new one, or that of the dump already saving the worker. */
+static int dump_part_init(struct dump *d, size_t i, const struct hang_task *task)
+{
+	struct dump_part *p = &d->parts[i];
+	size_t k;
+
+	if (!task->dir)
+		return 0;
+	p->pid = task->pid;
+	p->with = dump_of(d->owner, task->pid, &k);
+	d->dirs[i] = p->with ? strdup(p->with->dirs[k]) : dump_make_dir(task->dir);
+	if (!d->dirs[i]) {
+		p->with = NULL;
+		return -errno;
+	}
+	p->own = !p->with;
+	return 0;
+}
+
+/* In the child: uses the agent's memory, but none of its descriptors. */
+static void dump_child(
+	const struct dump *d, const struct hang_task *tasks, pid_t parent, uint64_t timeout_ms)
+{
+	const struct rlimit size = { HANG_FILE_BYTES, HANG_FILE_BYTES }, no_core = { 0, 0 };
+	/* The child stops its debuggers itself a bit earlier: killing them can harm the process
+	 * that they are attached to. */
+	uint64_t deadline = dump_now_ms() + timeout_ms - timeout_ms / 8;
+	struct sigaction dfl = { .sa_handler = SIG_DFL }, ign = { .sa_handler = SIG_IGN };
+	sigset_t none;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	setsid();
+	for (int s = 1; s < NSIG; s++)
+		sigaction(s, &dfl, NULL);
+	sigaction(SIGXFSZ, &ign, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_NAME, "hang-dump");
+	close_range(0, ~0U, 0);
+	if (open("/dev/null", O_RDWR) < 0 || dup(0) < 0 || dup(0) < 0)
+		_exit(1);
+	setrlimit(RLIMIT_FSIZE, &size);
+	setrlimit(RLIMIT_CORE, &no_core);
+	setpriority(PRIO_PROCESS, 0, 10);
+	for (size_t i = 0; i < d->n; i++)
+		if (d->parts[i].own)
+			hang_save_kernel(&tasks[i], d->dirs[i]);
+	for (size_t i = 0; i < d->n; i++)
+		if (d->parts[i].own)
+			hang_save_stacks(&tasks[i], d->dirs[i], deadline);
+	kill(0, SIGKILL); /* kills itself and everything it started */
+	_exit(0);
+}
+
+static int dump_start(struct dump *d, const struct hang_task *tasks, uint64_t timeout_ms)
+{
+	pid_t self = getpid();
+	size_t own = 0;
+
+	for (size_t i = 0; i < d->n; i++)
+		own += d->parts[i].own;
+	if (own) {
+		d->pid = fork();
+		if (d->pid < 0)
+			return d->pid = 0, -errno;
+		if (d->pid == 0)
+			dump_child(d, tasks, self, timeout_ms);
+	}
+	loop_timer_arm(d->timer, timeout_ms);
+	return 0;
+}
+
+int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n, uint64_t timeout_ms,
+	hang_done_fn fn, void *arg, struct error *err)
+{
+	_cleanup_(dump_freep) struct dump *d = calloc(1, sizeof(*d));
+	int r = -ENOENT, failed;
+
+	if (!d || !(d->dirs = calloc(n ? n : 1, sizeof(*d->dirs))) ||
+		!(d->parts = calloc(n ? n : 1, sizeof(*d->parts))) ||
+		loop_timer_new(h->loop, dump_expired, d, &d->timer) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	d->owner = h;
+	d->n = n;
+	d->fn = fn;
+	d->arg = arg;
+	for (size_t i = 0; i < n; i++) {
+		failed = dump_part_init(d, i, &tasks[i]);
+		if (d->dirs[i])
+			r = 0;
+		else if (failed < 0 && r)
+			r = failed;
+	}
+	if (r == -ENOENT)
+		return error_set(err, r, "there is no directory for a dump: the job has no logs");
+	if (r < 0)
+		return error_set(err, r, "cannot make a directory for a dump: %s", strerror(-r));
+	r = dump_start(d, tasks, timeout_ms);
+	if (r < 0)
+		return error_set(err, r, "cannot start a dump: %s", strerror(-r));
+	LIST_INSERT_HEAD(&h->dumps, d, entry);
+	TAKE_PTR(d);
+	return 0;
+}
+
+/* Ends the dumps that waited for one that has just ended. Their callbacks may begin new ones. */
+static void dumps_settle(struct hang_dumps *h)
+{
+	struct dump *d;
+
+	do {
+		LIST_FOREACH (d, &h->dumps, entry)
+			if (!dump_waits(d))
+				break;
+		if (d)
+			dump_end(d);
+	} while (d);
+}
+
+bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status)
+{
+	struct dump *d, *other;
+
+	if (!h)
+		return false;
+	LIST_FOREACH (d, &h->dumps, entry)
+		if (d->pid == pid)
+			break;
+	if (!d)
+		return false;
+	d->pid = 0;
+	LIST_FOREACH (other, &h->dumps, entry)
+		for (size_t i = 0; i < other->n; i++)
+			if (other->parts[i].with == d)
+				other->parts[i].with = NULL;
+	dumps_settle(h);
+	return true;
+}
+
+size_t hang_helpers(struct hang_dumps *h, pid_t *pids, size_t max)
+{
+	struct dump *d;
+	size_t n = 0;
+
+	if (!h)
+		return 0;
+	LIST_FOREACH (d, &h->dumps, entry)
+		if (n < max && d->pid > 0)
+			pids[n++] = d->pid;
+	return n;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Saves what a person needs to understand a hanging worker, before it is stopped: for each of its
+ * processes the kernel's stack and wait channel, status, threads, open files and sockets with their
+ * peers; its last lines; and the output of py-spy or gdb where they are installed. Everything goes
+ * to attempt_<n>/<rank>/hang/ (a second dump to hang.1/, ...), bounded in time and size. A child of
+ * low priority does the work: the agent itself waits for nothing.
+ *
+ * No process is in two dumps at once, since two debuggers cannot attach to it. When another dump is
+ * already saving a worker, this one uses that dump's directory and waits for its end.
+ */
+
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
+#include "common/loop/loop.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct hang;
+struct hang_dumps; /* all dumps of an agent */
+
+struct hang_task {
+	pid_t pid;
+	int rank;
+	const char *name;	 /* "worker:3" */
+	const char *dir;	 /* attempt_<n>/<rank> */
+	const char *why;	 /* into hang/why.txt */
+	const char *const *tail; /* last lines of its output, NULL-ended */
+};
+
+/* Called when all workers are saved, or the time is over. dirs: a directory for each worker, in
+ * order; NULL where none could be made. */
+typedef void (*hang_done_fn)(void *arg, char *const *dirs, size_t n);
+
+_must_check_ int hang_dumps_new(struct loop *loop, struct hang_dumps **ret);
+/* Kills the running children, and calls back for each dump with what it has so far. */
+struct hang_dumps *hang_dumps_free(struct hang_dumps *h);
+
+/* Saves n workers in one child; fn is called once, later. timeout_ms bounds all of it, including
+ * the wait for another dump. */
+_must_check_ int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n,
+	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err);
+/* As logs_child_exited() and logs_helpers(). */
+bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status);
+size_t hang_helpers(struct hang_dumps *h, pid_t *pids, size_t max);

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/watchdog/dump_method.h"
+
+#include "agent/watchdog/watchdog.h"
+
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { DUMP_TIMEOUT_MS = 60000 };
+
+/* Lives until its dump is done, even when the caller has gone. */
+struct dump_call {
+	struct varlink_call *call; /* NULL: the caller is gone */
+};
+
+static void dump_gone(void *arg)
+{
+	struct dump_call *d = arg;
+
+	d->call = NULL;
+}
+
+static void dump_done(void *arg, char *const *dirs, size_t n)
+{
+	struct dump_call *d = arg;
+	json_t *answer, *list;
+
+	if (d->call) {
+		answer = json_object();
+		list = json_array();
+		for (size_t i = 0; i < n; i++)
+			if (dirs[i])
+				json_add(list, json_string(dirs[i]));
+		json_put(answer, "dirs", list);
+		varlink_reply(d->call, answer);
+	}
+	free(d);
+}
+
+static int dump_refuse(struct varlink_call *call, const char *tasks, int r, const struct error *err)
+{
+	if (r == -EINVAL)
+		return varlink_error(call, "InvalidTasks",
+			json_pack("{s:s, s:s}", "tasks", tasks, "message", err->text));
+	if (r == -ENOENT)
+		return varlink_error(call, "NoSuchTask",
+			json_pack("{s:o}", "task", json_text(*err->field ? err->field : tasks)));
+	return varlink_error(
+		call, "Failed", json_pack("{s:s, s:i}", "message", err->text, "errno", -r));
+}
+
+int dump_method(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct agent *a = arg;
+	const char *tasks = json_get_string(p, "tasks", NULL);
+	int64_t timeout = json_get_int(p, "timeout_ms", DUMP_TIMEOUT_MS);
+	_cleanup_free_ int *ranks = NULL;
+	struct error err = { 0 };
+	struct dump_call *d;
+	size_t n;
+	int r = agent_select(a, tasks, &ranks, &n, &err);
+
+	if (r < 0)
+		return dump_refuse(call, tasks ? tasks : "", r, &err);
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	d->call = call;
+	r = beats_dump(a, ranks, n, "asked for", (uint64_t)timeout, dump_done, d, &err);
+	if (r < 0) {
+		free(d);
+		return varlink_error(
+			call, "Failed", json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
+	}
+	varlink_call_on_gone(call, dump_gone, d);
+	return 0;
+}

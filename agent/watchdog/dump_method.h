@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* The Dump call of io.elasticd.Manager: saves the given workers and answers with the directories.
+ */
+
+#include "common/varlink/server.h"
+
+/* arg: the agent. */
+int dump_method(struct varlink_call *call, json_t *p, void *arg);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The part of dump.c that runs in a child: it may block, and is killed with everything it started
+ * when its time is over. Writes each finding at once, so that it survives the kill.
+ */
+
+#include "agent/watchdog/dump.h"
+
+#include <stdint.h>
+
+enum {
+	HANG_PROCESSES = 64,	 /* of one task */
+	HANG_THREADS = 1024,	 /* of one process */
+	HANG_DESCRIPTORS = 4096, /* of one process */
+	HANG_FILE_BYTES = 16 << 20,
+	HANG_NAMES = 1000, /* hang, hang.1 .. hang.999 */
+};
+
+/* Saves what the kernel knows, quickly: why.txt, tail.txt, processes.txt and <pid>.txt in dir. */
+void hang_save_kernel(const struct hang_task *task, const char *dir);
+
+/* Saves <pid>.py-spy.txt or <pid>.gdb.txt for each process of the worker, until deadline_ms
+ * (monotonic). */
+void hang_save_stacks(const struct hang_task *task, const char *dir, uint64_t deadline_ms);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Whether an answer has the types of its interface. A job's agent may say anything, and
+ * elasticd hands on much of it: the verbs read answers that were checked here, so that a number in
+ * the place of a text is an error for people and nothing else. Called by link.c alone.
+ */
+
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
+
+#include <jansson.h>
+
+/* method with its interface. 0, or -EBADMSG with err. Unknown members of a newer service are let
+ * pass. */
+_must_check_ int answer_check(const char *method, const json_t *parameters, struct error *err);

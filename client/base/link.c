@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of elasticctl: connecting, waiting with a time limit, and printing errors for people.
+ */
+#include "client/base/answer.h"
+#include "client/base/ctl.h"
+#include "client/base/job.h"
+#include "client/output/time_text.h"
+
+#include "common/base/paths.h"
+#include "common/base/printable.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#define INTERFACE "io.elasticd.Manager."
+#define OURS "io.elasticd."
+#define SYSTEM_SOCKET "/run/elasticd/control.sock"
+
+static volatile sig_atomic_t interrupted;
+static bool catching;
+static sigset_t mask_waiting; /* the signal mask during ctl_ready() */
+
+static void on_interrupt(int signo)
+{
+	interrupted = signo;
+}
+
+void ctl_catch_interrupts(void)
+{
+	struct sigaction sa = { .sa_handler = on_interrupt };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, &mask_waiting);
+	sigdelset(&mask_waiting, SIGINT);
+	sigdelset(&mask_waiting, SIGTERM);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	catching = true;
+}
+
+int ctl_interrupted(void)
+{
+	return interrupted;
+}
+
+static int failed(const struct ctl *ctl, int status)
+{
+	return ctl->verdict_status && status != CTL_TIMED_OUT ? CTL_FAILED : status;
+}
+
+static int timed_out(const struct ctl *ctl)
+{
+	return ctl_error(ctl, CTL_TIMED_OUT, "timed out after %g s", ctl->timeout_ms / 1000.0);
+}
+
+/* The command that starts the elasticd behind socket; systemd starts the system's. */
+static const char *starter(const char *socket)
+{
+	bool system = paths_is_system() && !strcmp(socket, SYSTEM_SOCKET);
+
+	if (!system)
+		return "\"elasticd &\"";
+	return access("/run/systemd/system", F_OK) == 0
+		       ? "\"systemctl start elasticd\""
+		       : "\"systemctl start elasticd\", or without systemd \"elasticd &\"";
+}
+
+int ctl_cannot_connect(const struct ctl *ctl, int r, const struct error *err)
+{
+	struct error why = { 0 };
+
+	if (ctl->token)
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+			"cannot reach the job's agent: %s", err->text);
+	if (r == -EPERM)
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+			"%s; nothing was sent there. Name the elasticd that is meant with --socket, "
+			"and a user that it may run as with --trust-uid",
+			err->text);
+	if (r == -EACCES)
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+			"%s: permission denied; its mode, and that of its directory, says who may use "
+			"this elasticd",
+			ctl->socket);
+	if (r == -ENOENT || r == -ECONNREFUSED) {
+		if (ctl->found && paths_check_environment(&why) < 0)
+			ctl_error(ctl, 0, "%s", why.text);
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+			"no elasticd listens on %s; start one with %s, or name another socket with "
+			"--socket",
+			ctl->socket, starter(ctl->socket));
+	}
+	return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "cannot reach elasticd: %s", err->text);
+}
+
+const char *ctl_peer(const struct ctl *ctl)
+{
+	return ctl->token ? "the job's agent" : "elasticd";
+}
+
+static int greet(struct ctl *ctl, struct varlink_sync *link);
+
+int ctl_check_socket(const struct ctl *ctl, struct error *err)
+{
+	int r = ctl->found ? paths_check_socket(ctl->socket, err) : 0;
+
+	/* If the directory is missing, the connection attempt reports it better. */
+	return r == -EPERM ? r : 0;
+}
+
+int ctl_open(const struct ctl *ctl, struct varlink_sync **ret, struct error *err)
+{
+	int r = ctl_check_socket(ctl, err);
+
+	return r < 0 ? r : varlink_sync_connect(ctl->socket, ctl->trusted, ret, err);
+}
+
+int ctl_connect(struct ctl *ctl, struct varlink_sync **ret)
+{
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	struct error err = { 0 };
+	int r = ctl_open(ctl, &link, &err);
+
+	if (r == 0)
+		r = greet(ctl, link);
+	else
+		r = ctl_cannot_connect(ctl, r, &err);
+	if (r == 0)
+		*ret = TAKE_PTR(link);
+	return r;
+}
+
+/* Prints a traceback, indented, with control characters made visible. */
+static void print_details(FILE *f, const char *text)
+{
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+
+		fputs("    ", f);
+		printable_write(f, text, n);
+		fputc('\n', f);
+		text += n + (text[n] == '\n');
+	}
+}
+
+static const char *word(const json_t *p, const char *key)
+{
+	const char *text = get_text(p, key);
+
+	return text ? text : "?";
+}
+
+/* Puts into err what an error of the interface means for people; keeps err's text for unknown ones.
+ */
+static void explain(const char *name, const json_t *p, struct error *err)
+{
+	const char *job = word(p, "job"), *message = get_text(p, "message");
+	const char *state = word(p, "state"), *field = word(p, "field");
+	char took[HUMANE_TEXT_MAX];
+
+	if (!strcmp(name, "NoSuchJob"))
+		error_set(err, -ENOENT, "no job named %s", job);
+	else if (!strcmp(name, "JobExists"))
+		error_set(err, -EEXIST, "job %s is already active (run %s)", job, word(p, "run"));
+	else if (!strcmp(name, "NotActive"))
+		error_set(err, -ESRCH,
+			job_ended(p) ? "job %s is not active: it is %s"
+				     : "job %s is not running: its state is %s",
+			job, state);
+	else if (!strcmp(name, "StillActive"))
+		error_set(err, -EBUSY, "job %s is still %s; stop it first", job, state);
+	else if (!strcmp(name, "NoSuchRole"))
+		error_set(err, -ENOENT, "there is no role named %s", word(p, "role"));
+	else if (!strcmp(name, "NoSuchAttempt"))
+		error_set(err, -ENOENT, "there is no attempt %d", (int)get_int(p, "attempt"));
+	else if (!strcmp(name, "NoSuchTask"))
+		error_set(err, -ENOENT, "there is no worker %s", word(p, "task"));
+	else if (!strcmp(name, "TaskActive"))
+		error_set(err, -EBUSY, "worker %s is %s", word(p, "task"), state);
+	else if (!strcmp(name, "InvalidTasks") && message)
+		error_set(err, -EINVAL, "workers %s: %s", word(p, "tasks"), message);
+	else if (!strcmp(name, "InvalidSignal"))
+		error_set(err, -EINVAL, "there is no signal named %s", word(p, "signal"));
+	else if (!strcmp(name, "LimitReached"))
+		error_set(err, -EDQUOT, "elasticd's limit of %s is reached: %d", word(p, "what"),
+			(int)get_int(p, "limit"));
+	else if (!strcmp(name, "AgentLost"))
+		error_set(err, -ENOENT, "the agent of job %s was lost; elasticd is dealing with it",
+			job);
+	else if (!strcmp(name, "AgentSilent"))
+		error_set(err, -ETIMEDOUT,
+			"the agent of job %s has not answered for %s%s%s; 'elasticctl stop %s' "
+			"ends the job all the same",
+			job, humane_since(ctl_now_us(), get_int(p, "since_us"), took),
+			get_text(p, "reason") ? ": " : "",
+			get_text(p, "reason") ? get_text(p, "reason") : "", job);
+	else if (!strcmp(name, "ShuttingDown"))
+		error_set(err, -ESHUTDOWN, "elasticd is shutting down");
+	else if (!strcmp(name, "InvalidSpec") && message && get_text(p, "field") && *field &&
+		 strncmp(message, field, strlen(field)) != 0)
+		error_set(err, -EINVAL, "%s: %s", field, message);
+	else if (!strcmp(name, "InvalidRanks") && message && strncmp(message, "ranks", 5) != 0)
+		error_set(err, -EINVAL, "ranks %s: %s", word(p, "ranks"), message);
+	else if (message && *message)
+		error_set(err, -EREMOTEIO, "%s", message);
+	else if (!strcmp(name, "org.varlink.service.InvalidParameter"))
+		error_set(err, -EINVAL, "elasticd does not take this value of %s",
+			get_text(p, "parameter") ? get_text(p, "parameter") : "a parameter");
+	else if (!strcmp(name, "org.varlink.service.InterfaceNotFound"))
+		error_set(err, -ENOSYS,
+			"this elasticd does not serve %s; is it older than elasticctl?",
+			get_text(p, "interface") ? get_text(p, "interface") : "this interface");
+	else if (!strcmp(name, "org.varlink.service.MethodNotFound") ||
+		 !strcmp(name, "org.varlink.service.MethodNotImplemented"))
+		error_set(err, -ENOSYS,
+			"this elasticd does not know %s; is it older than elasticctl?",
+			get_text(p, "method") ? get_text(p, "method") : "this call");
+}
+
+/* The error's name without an interface of ours. */
+static const char *short_name(const char *name)
+{
+	const char *dot = strrchr(name, '.');
+
+	return dot && !strncmp(name, OURS, strlen(OURS)) ? dot + 1 : name;
+}
+
+/* "task 17 on worker:1: Internal: out of luck" of a TaskError. */
+static void explain_task_error(const json_t *e, struct error *err)
+{
+	const char *worker = get_text(e, "worker"), *message = get_text(e, "message");
+	bool task = has_value(e, "task");
+	char what[32] = "";
+
+	if (task)
+		snprintf(what, sizeof(what), "task %" PRId64, get_int(e, "task"));
+	error_set(err, -EREMOTEIO, "%s%s%s%s%s%s%s", what, task && worker ? " on " : "",
+		worker ? worker : "", task || worker ? ": " : "", word(e, "code"),
+		message && *message ? ": " : "", message ? message : "");
+}
+
+/* The exit status for an error of the queue: the one that the service gives coordinators, if any.
+ */
+static int queue_status(const json_t *p)
+{
+	int code = (int)get_int(p, "exit_code");
+
+	return code > 0 && code < 256 ? code : CTL_REFUSED;
+}
+
+int ctl_explain(const struct ctl *ctl, const char *name, const json_t *p, struct error *err)
+{
+	const char *brief = short_name(name);
+	int status = CTL_REFUSED;
+
+	if (!strcmp(brief, "QueueFailed")) {
+		explain_task_error(json_object_get(p, "error"), err);
+		status = queue_status(p);
+	} else {
+		explain(brief, p, err);
+	}
+	if (!err->text[0])
+		error_set(err, -EREMOTEIO, "%s refused: %s", ctl_peer(ctl), brief);
+	if (!strcmp(brief, "TimedOut") || !strcmp(brief, "DeadlineExceeded"))
+		status = CTL_TIMED_OUT;
+	return failed(ctl, status);
+}
+
+int ctl_refused(
+	const struct ctl *ctl, int status, const json_t *parameters, const struct error *err)
+{
+	const char *details = get_text(json_object_get(parameters, "error"), "details");
+
+	ctl_error(ctl, status, "%s", err->text);
+	if (details && *details)
+		print_details(stderr, details);
+	return status;
+}
+
+/* Waits until link may have input. Exits as a failed write would if the reader of our output is
+ * gone. */
+static void wait_with_reader(const struct varlink_sync *link, int64_t left)
+{
+	struct pollfd fds[2] = { { .fd = varlink_sync_fd(link), .events = POLLIN },
+		{ .fd = STDOUT_FILENO } };
+
+	if (poll(fds, 2, left > INT_MAX ? INT_MAX : (int)left) > 0 && fds[1].revents & POLLERR)
+		raise(SIGPIPE);
+}
+
+/* Waits for input on link. Returns 0 or an exit status. */
+static int wait_input(struct ctl *ctl, struct varlink_sync *link)
+{
+	for (;;) {
+		int64_t left = ctl_left_ms(ctl);
+		int r;
+
+		if (ctl->streams && varlink_sync_wait(link, 0) == 0) {
+			wait_with_reader(link, left);
+			left = ctl_left_ms(ctl);
+		}
+		r = varlink_sync_wait(link, left > INT_MAX ? INT_MAX : (int)left);
+		if (r == 1)
+			return 0;
+		if (r == 0)
+			return timed_out(ctl);
+		if (r != -EINTR)
+			return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON),
+				"the connection to %s broke: %s", ctl_peer(ctl), strerror(-r));
+	}
+}
+
+/* Receives one answer. Returns the service's errors in ret_error, prints others. */
+static int receive(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more,
+	char **ret_error, struct error *err)
+{
+	_cleanup_json_ json_t *parameters = NULL;
+	_cleanup_free_ char *name = NULL;
+	bool more = false;
+	int r;
+
+	do {
+		r = wait_input(ctl, link);
+		if (r != 0)
+			return r;
+		r = varlink_sync_receive(link, &parameters, &name, &more, err);
+	} while (r == -EINTR);
+	if (r == -EREMOTEIO && name) {
+		r = ctl_explain(ctl, name, parameters, err);
+		memmove(name, short_name(name), strlen(short_name(name)) + 1);
+		*ret_error = TAKE_PTR(name);
+		json_decref(ctl->refusal);
+		ctl->refusal = TAKE_PTR(parameters);
+		return r;
+	}
+	if (r < 0)
+		return ctl_error(ctl, failed(ctl, CTL_NO_DAEMON), "the connection to %s broke: %s",
+			ctl_peer(ctl), err->text[0] ? err->text : strerror(-r));
+	if (answer_check(varlink_sync_method(link), parameters, err) < 0)
+		return ctl_error(ctl, failed(ctl, CTL_REFUSED),
+			"%s gave an answer that cannot be used: %s", ctl_peer(ctl), err->text);
+	if (ret)
+		*ret = TAKE_PTR(parameters);
+	if (ret_more)
+		*ret_more = more;
+	return 0;
+}
+
+int ctl_send(struct ctl *ctl, struct varlink_sync *link, const char *method, json_t *parameters,
+	bool more)
+{
+	struct error err = { 0 };
+	char full[96];
+
+	snprintf(full, sizeof(full), "%s%s", strchr(method, '.') ? "" : INTERFACE, method);
+	if (varlink_sync_send(link, full, parameters, more, &err) == 0)
+		return 0;
+	return ctl_error(
+		ctl, failed(ctl, CTL_NO_DAEMON), "cannot call %s: %s", ctl_peer(ctl), err.text);
+}
+
+/* In a worker, tells the agent who we are, by the token. */
+static int greet(struct ctl *ctl, struct varlink_sync *link)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+	int r;
+
+	if (!ctl->token)
+		return 0;
+	r = ctl_send(ctl, link, "io.elasticd.Worker.Hello",
+		ctl_with(json_object(), "token", json_string(ctl->token)), false);
+	if (r == 0)
+		r = receive(ctl, link, &answer, NULL, &name, &err);
+	return name ? ctl_error(ctl, r, "%s", err.text) : r;
+}
+
+int ctl_try(struct ctl *ctl, const char *method, json_t *parameters, json_t **ret, char **ret_error,
+	struct error *err)
+{
+	int r = ctl->link ? 0 : ctl_connect(ctl, &ctl->link);
+
+	if (r != 0) {
+		json_decref(parameters);
+		return r;
+	}
+	r = ctl_send(ctl, ctl->link, method, parameters, false);
+	return r != 0 ? r : receive(ctl, ctl->link, ret, NULL, ret_error, err);
+}
+
+int ctl_call(struct ctl *ctl, const char *method, json_t *parameters, json_t **ret)
+{
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+	int r = ctl_try(ctl, method, parameters, ret, &name, &err);
+
+	return name ? ctl_refused(ctl, r, ctl->refusal, &err) : r;
+}
+
+int ctl_stream(struct ctl *ctl, const char *method, json_t *parameters, struct varlink_sync **ret)
+{
+	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
+	int r = ctl_connect(ctl, &link);
+
+	if (r != 0) {
+		json_decref(parameters);
+		return r;
+	}
+	r = ctl_send(ctl, link, method, parameters, true);
+	if (r == 0)
+		*ret = TAKE_PTR(link);
+	return r;
+}
+
+int ctl_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more)
+{
+	_cleanup_free_ char *name = NULL;
+	struct error err = { 0 };
+	int r = receive(ctl, link, ret, ret_more, &name, &err);
+
+	return name ? ctl_error(ctl, r, "%s", err.text) : r;
+}
+
+int ctl_try_next(struct ctl *ctl, struct varlink_sync *link, json_t **ret, bool *ret_more,
+	char **ret_error, struct error *err)
+{
+	return receive(ctl, link, ret, ret_more, ret_error, err);
+}
+
+int ctl_ready(struct ctl *ctl, struct varlink_sync *a, struct varlink_sync *b, int limit_ms)
+{
+	struct varlink_sync *const links[2] = { a, b };
+	int64_t left = ctl_left_ms(ctl);
+	struct timespec limit;
+	struct pollfd fds[2];
+	int mask = 0;
+
+	for (int i = 0; i < 2; i++) {
+		fds[i] = (struct pollfd){ .fd = links[i] ? varlink_sync_fd(links[i]) : -1,
+			.events = POLLIN };
+		if (links[i] && varlink_sync_wait(links[i], 0) == 1)
+			mask |= 1 << i;
+	}
+	if (limit_ms >= 0 && (left < 0 || left > limit_ms))
+		left = limit_ms;
+	if (mask)
+		left = 0;
+	limit = (struct timespec){ .tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000 };
+	/* Checked even if a stream has input: interrupts are only let in here. */
+	if (ppoll(fds, 2, left < 0 ? NULL : &limit, catching ? &mask_waiting : NULL) > 0)
+		mask |= (fds[0].revents ? 1 : 0) | (fds[1].revents ? 2 : 0);
+	return interrupted ? 0 : mask;
+}

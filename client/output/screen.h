@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The way of all output of elasticctl: names, reasons and lines of other users must not steer the
+ * reader's terminal, so stdout and stderr go through here, and control characters become visible
+ * (colours and newlines stay). main() calls it first; verbs print as usual.
+ */
+
+#include <stdio.h>
+
+/* Replaces stdout and stderr by streams that make everything printable. Exits if memory is out. */
+void screen_begin(void);
+
+/*
+ * From now on the output to f (stdout or stderr) is data for programs, such as JSON or log lines.
+ * It passes unchanged unless f is a terminal.
+ */
+void screen_exact(FILE *f);
+
+/* Shows line, a progress line, in place of the terminal's current line on standard error; ""
+ * removes it. */
+void screen_redraw(const char *line);

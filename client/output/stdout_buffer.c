@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/output/stdout_buffer.h"
+
+#include "common/varlink/message.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum { FULL = 256 * 1024 };
+
+struct outlet {
+	struct loop *loop;
+	struct loop_fd *watch; /* NULL: a file, always ready */
+	int fd;
+	loop_fn drained;
+	outlet_gone_fn gone;
+	void *arg;
+	struct varlink_buffer out;
+	bool kept; /* something was written since drained ran */
+	bool over, posted;
+};
+
+static void on_turn(void *arg);
+
+static void post(struct outlet *o)
+{
+	if (loop_defer(o->loop, on_turn, o) < 0)
+		return; /* without memory: the next write tries again */
+	o->posted = true;
+}
+
+/* Whether a write of PIPE_BUF bytes would not block, or would report that the reader is gone. */
+static bool is_ready(const struct outlet *o)
+{
+	struct pollfd p = { .fd = o->fd, .events = POLLOUT };
+
+	return !o->watch || (poll(&p, 1, 0) > 0 && p.revents);
+}
+
+static void end(struct outlet *o, int error)
+{
+	o->over = true;
+	o->watch = loop_fd_free(o->watch);
+	varlink_buffer_fini(&o->out);
+	o->gone(o->arg, error);
+}
+
+/* Returns 0, or a negative errno. */
+static int write_out(struct outlet *o)
+{
+	while (varlink_buffer_len(&o->out) > 0 && is_ready(o)) {
+		size_t n = varlink_buffer_len(&o->out);
+		ssize_t done =
+			write(o->fd, o->out.data + o->out.begin, n < PIPE_BUF ? n : PIPE_BUF);
+
+		if (done < 0 && (errno == EAGAIN || errno == EINTR))
+			return 0;
+		if (done < 0)
+			return -errno;
+		o->out.begin += (size_t)done;
+	}
+	if (varlink_buffer_len(&o->out) == 0)
+		varlink_buffer_fini(&o->out);
+	return 0;
+}
+
+static void flush_out(struct outlet *o)
+{
+	int r = o->over ? 0 : write_out(o);
+
+	if (r < 0) {
+		end(o, r);
+		return;
+	}
+	if (o->over)
+		return;
+	if (o->kept && outlet_empty(o)) {
+		o->kept = false;
+		o->drained(o->arg);
+	}
+}
+
+static void on_turn(void *arg)
+{
+	struct outlet *o = arg;
+
+	o->posted = false;
+	flush_out(o);
+}
+
+static void on_ready(int fd, int events, void *arg)
+{
+	struct outlet *o = arg;
+	struct pollfd p = { .fd = fd };
+
+	/* Reports a reader that is gone even while nothing is to be written. */
+	if (poll(&p, 1, 0) > 0 && p.revents & (POLLERR | POLLHUP))
+		end(o, -EPIPE);
+	else
+		flush_out(o);
+}
+
+int outlet_new(struct loop *loop, int fd, loop_fn drained, outlet_gone_fn gone, void *arg,
+	struct outlet **ret)
+{
+	_cleanup_(outlet_freep) struct outlet *o = calloc(1, sizeof(*o));
+	struct stat st;
+	int r;
+
+	if (!o)
+		return -ENOMEM;
+	*o = (struct outlet){
+		.loop = loop, .fd = fd, .drained = drained, .gone = gone, .arg = arg
+	};
+	/* epoll does not take files and /dev/null, which are always ready. */
+	if (fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || isatty(fd))) {
+		r = loop_fd_new(loop, fd, LOOP_WRITE | LOOP_EDGE, on_ready, o, &o->watch);
+		if (r < 0)
+			return r;
+	}
+	*ret = TAKE_PTR(o);
+	return 0;
+}
+
+struct outlet *outlet_free(struct outlet *o)
+{
+	if (!o)
+		return NULL;
+	loop_cancel(o->loop, on_turn, o);
+	loop_fd_free(o->watch);
+	varlink_buffer_fini(&o->out);
+	free(o);
+	return NULL;
+}
+
+int outlet_write(struct outlet *o, const void *data, size_t len)
+{
+	int r = o->over ? 0 : varlink_buffer_append(&o->out, data, len);
+
+	if (r < 0)
+		return r;
+	o->kept = true;
+	if (!o->posted && !o->over)
+		post(o);
+	return 0;
+}
+
+bool outlet_full(const struct outlet *o)
+{
+	return varlink_buffer_len(&o->out) >= FULL;
+}
+
+bool outlet_empty(const struct outlet *o)
+{
+	return varlink_buffer_len(&o->out) == 0;
+}

@@ -1,0 +1,662 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * task submit: makes tasks from arguments or lines. One SubmitMany is open at a time, so that tasks
+ * keep the order of their lines, and the next one is prepared meanwhile. A call waits for room no
+ * longer than WAIT_MS and is then repeated: so an interrupt ends with the exact number of accepted
+ * tasks, unless the service does not answer for long. While there is little room, calls carry fewer
+ * tasks, so that client/queue/collect.c learns their numbers early.
+ */
+#include "client/queue/submit.h"
+
+#include "client/queue/payload.h"
+#include "client/verbs/verbs.h"
+#include "common/base/quote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define EXPECTED "expected PAYLOADs or --file"
+
+enum {
+	WAIT_MS = 1000,
+	BATCH_FIRST = 16,
+	BATCH_MAX = 512,
+	BATCH_BYTES = 128 * 1024, /* of payloads; escaped they still fit into a message */
+	QUICK_MS = 100,
+};
+
+int submit_say(struct submit *s, int status, const char *fmt, ...)
+{
+	char text[1400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (s->watch)
+		watch_clear(s->watch);
+	return ctl_error(s->ctl, status, "%s", text);
+}
+
+/* Submits no more, but still prints results of accepted tasks. The first reason sets the exit
+ * status. */
+static void give_up(struct submit *s)
+{
+	s->exhausted = true;
+	json_array_clear(s->next);
+	s->next_bytes = 0;
+}
+
+void submit_end(struct submit *s, int status)
+{
+	if (!s->status)
+		s->status = status;
+	if (s->finished)
+		return;
+	s->finished = true;
+	loop_quit(s->loop, 0);
+}
+
+static const char *plural(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static const char *were(int64_t n)
+{
+	return n == 1 ? "was" : "were";
+}
+
+/* Describes how to get what was not printed: results with --fetch, else task numbers. */
+static void name_rest(const struct submit *s, bool unwritten, bool lost, char *buf, size_t size)
+{
+	const char *option = s->q.queue ? " --queue=" : "", *name = s->q.queue ? s->q.queue : "";
+	const char *job = s->q.job ? " " : "", *job_name = s->q.job ? s->q.job : "";
+	size_t left = s->collect ? collect_left(s->collect) : 0;
+
+	*buf = '\0';
+	/* Results that could not be written are kept in the queue, since they were not released. */
+	unwritten |= !outlet_empty(s->out);
+	if (s->collect && unwritten)
+		left += collect_unreleased(s->collect);
+	if (left > 0)
+		snprintf(buf, size,
+			"; %zu result%s not fetched%s: elasticctl task fetch --all%s%s%s%s", left,
+			left == 1 ? " was" : "s were", lost ? "; if the job goes on" : "", option,
+			name, job, job_name);
+	else if (!s->collect && unwritten && (s->accepted || s->flight))
+		snprintf(buf, size, "; their numbers: elasticctl task list%s%s%s%s", option, name,
+			job, job_name);
+}
+
+/* Reports, after reason, how many tasks were accepted, since these stay in the queue. */
+static void say_in(struct submit *s, const char *reason, const char *rest)
+{
+	s->told = s->accepted;
+	submit_say(s, 0, "%s%s%" PRId64 " task%s %s accepted%s", reason,
+		s->flight ? "at least " : "", s->accepted, plural(s->accepted), were(s->accepted),
+		rest);
+}
+
+static void say_count(struct submit *s, const char *reason, bool unwritten)
+{
+	char rest[512];
+
+	name_rest(s, unwritten, false, rest, sizeof(rest));
+	say_in(s, reason, rest);
+}
+
+static void say_accepted(struct submit *s)
+{
+	say_count(s, "", false);
+}
+
+static bool is_called(const char *error, const char *name)
+{
+	const char *dot = strrchr(error, '.');
+
+	return dot && !strcmp(dot + 1, name);
+}
+
+void submit_fail(struct submit *s, int status, const char *text)
+{
+	if (s->finished)
+		return;
+	submit_say(s, 0, "%s", text);
+	say_accepted(s);
+	submit_end(s, status);
+}
+
+void submit_refused(struct submit *s, const char *error, const json_t *parameters, bool ends)
+{
+	struct error err = { 0 };
+	char rest[640] = "";
+	int status = ctl_explain(s->ctl, error, parameters, &err), len = 0;
+	int64_t forgotten = get_int(parameters, "forgotten");
+	/* The agent is gone, or is stopping its group: tasks may be lost. */
+	bool lost = is_called(error, "Unavailable") || is_called(error, "Cancelled");
+
+	if (s->watch)
+		watch_clear(s->watch);
+	ctl_refused(s->ctl, status, parameters, &err);
+	/* forgotten: tasks of a call that waited for room when the queue failed. */
+	if (forgotten > 0)
+		len = snprintf(rest, sizeof(rest), "; %" PRId64 " more %s, and %s lost", forgotten,
+			were(forgotten), forgotten == 1 ? "its result is" : "their results are");
+	if (ends)
+		name_rest(s, false, lost, rest + len, sizeof(rest) - (size_t)len);
+	say_in(s, "", rest);
+	if (!s->status)
+		s->status = status;
+}
+
+void submit_lost(struct submit *s)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "the connection to %s broke", ctl_peer(s->ctl));
+	submit_fail(s, CTL_NO_DAEMON, text);
+}
+
+static void no_memory(struct submit *s)
+{
+	submit_fail(s, CTL_FAILED, "out of memory");
+}
+
+/* --- from lines to tasks */
+
+/* "line 7" or "argument 3". */
+static void name_source(const struct submit *s, char *buf, size_t size)
+{
+	if (s->lines)
+		snprintf(buf, size, "line %" PRIu64, line_reader_number(s->lines));
+	else
+		snprintf(buf, size, "argument %d", s->at_argument);
+}
+
+static void stop_input(struct submit *s)
+{
+	s->exhausted = s->refused = true;
+	s->status = CTL_REFUSED;
+}
+
+/* Reports a bad line: those before it are still submitted. */
+static void refuse_input(struct submit *s, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void refuse_input(struct submit *s, const char *fmt, ...)
+{
+	char where[48], text[512];
+	va_list ap;
+
+	name_source(s, where, sizeof(where));
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	submit_say(s, 0, "%s: %s", where, text);
+	stop_input(s);
+}
+
+static void cannot_read(struct submit *s, int error)
+{
+	submit_say(s, 0, "cannot read %s: %s", strcmp(s->file, "-") ? s->file : "standard input",
+		strerror(-error));
+	stop_input(s);
+}
+
+static bool add_task(struct submit *s, const char *data, size_t len)
+{
+	json_t *task = payload_put(json_object(), "payload", data, len, s->format);
+
+	if (s->resources)
+		task = ctl_with(task, "resources", json_incref(s->resources));
+	if (s->limit_ms >= 0)
+		task = ctl_with(task, "limit_ms", json_integer(s->limit_ms));
+	if (s->alone)
+		task = ctl_with(task, "alone", json_true());
+	if (!task || json_array_append_new(s->next, task) < 0)
+		return false;
+	s->next_bytes += len;
+	return true;
+}
+
+/* Adds a task for one line or argument. False if that ends everything. */
+static bool take_payload(struct submit *s, const char *data, size_t len)
+{
+	struct error err = { 0 };
+	int r = s->check_json ? payload_check_json(&data, &len, &err) : 0;
+
+	if (r == -ENODATA && s->lines)
+		return true;
+	if (r < 0)
+		refuse_input(s, "%s", err.text);
+	else if (len > QUEUE_PAYLOAD_MAX)
+		refuse_input(s, "expected at most %d bytes, got %zu", QUEUE_PAYLOAD_MAX, len);
+	else if (!add_task(s, data, len))
+		return no_memory(s), false;
+	return true;
+}
+
+/* Returns the next line or argument: 1, 0 if there is none yet, -ENODATA at the end. */
+static int next_payload(struct submit *s, const char **data, size_t *len)
+{
+	if (s->lines)
+		return line_reader_next(s->lines, data, len);
+	if (s->at_argument == s->n_arguments)
+		return -ENODATA;
+	*data = s->arguments[s->at_argument++];
+	*len = strlen(*data);
+	return 1;
+}
+
+/* Prepares the next call. False if everything has ended. */
+static bool gather(struct submit *s)
+{
+	while (!s->exhausted && json_array_size(s->next) < s->batch &&
+		s->next_bytes < BATCH_BYTES) {
+		const char *data;
+		size_t len;
+		int r = next_payload(s, &data, &len);
+
+		if (r == 0)
+			return true;
+		if (r == -ENODATA)
+			s->exhausted = true;
+		else if (r == -EMSGSIZE)
+			refuse_input(s, "longer than %d bytes", QUEUE_PAYLOAD_MAX);
+		else if (r < 0)
+			cannot_read(s, r);
+		else if (!take_payload(s, data, len))
+			return false;
+	}
+	return true;
+}
+
+/* --- from tasks to the queue */
+
+/* Puts tasks that were not accepted in front of the next call. */
+static bool put_back(struct submit *s, size_t accepted)
+{
+	json_t *rest = json_array();
+	size_t i, n = json_array_size(s->flight);
+
+	for (i = accepted; rest && i < n; i++)
+		if (json_array_append(rest, json_array_get(s->flight, i)) < 0)
+			break;
+	if (!rest || i < n || json_array_extend(rest, s->next) < 0) {
+		json_decref(rest);
+		return false;
+	}
+	json_decref(s->next);
+	s->next = rest;
+	return true;
+}
+
+static bool tell_numbers(struct submit *s, int64_t first, size_t n)
+{
+	char text[32];
+
+	if (s->collect)
+		return collect_add(s->collect, first, n) == 0;
+	if (s->watch && s->ctl->columns > 0)
+		watch_clear(s->watch);
+	for (size_t i = 0; i < n; i++) {
+		int len = snprintf(text, sizeof(text), "%" PRId64 "\n", first + (int64_t)i);
+
+		if (outlet_write(s->out, text, (size_t)len) < 0)
+			return false;
+	}
+	return true;
+}
+
+static void accept_tasks(struct submit *s, const json_t *answer)
+{
+	size_t sent = json_array_size(s->flight), n = (size_t)get_int(answer, "accepted");
+
+	if (n > sent)
+		n = sent;
+	s->accepted += (int64_t)n;
+	if (!tell_numbers(s, get_int(answer, "first"), n) || (n < sent && !put_back(s, n))) {
+		no_memory(s);
+		return;
+	}
+	if (n < sent)
+		s->batch = s->batch > 1 ? s->batch / 2 : 1;
+	else if (loop_now_ms() - s->sent_ms < QUICK_MS && s->batch < BATCH_MAX)
+		s->batch *= 2;
+}
+
+/* Whether the service only reports that no room was free in time. */
+static bool only_no_room(struct submit *s, const char *error)
+{
+	const char *dot = strrchr(error, '.');
+
+	if (s->no_wait || !dot ||
+		(strcmp(dot + 1, "ResourceExhausted") != 0 &&
+			strcmp(dot + 1, "DeadlineExceeded") != 0))
+		return false;
+	if (loop_now_ms() + 20 - s->sent_ms >= WAIT_MS)
+		return true;
+	/* If the queue is full of results, releasing ours makes room. */
+	if (!s->collect)
+		return false;
+	s->held = collect_freed(s->collect) == s->sent_freed;
+	return !s->held || collect_busy(s->collect);
+}
+
+/* If the service refused, no task of the call was accepted; if the agent is gone, some may have
+ * been, but cannot be fetched. */
+static void on_refused(struct submit *s, const char *error, const json_t *parameters)
+{
+	bool lost = is_called(error, "Unavailable");
+
+	if (!lost) {
+		json_decref(s->flight);
+		s->flight = NULL;
+	}
+	submit_refused(s, error, parameters, lost);
+	give_up(s);
+	if (lost && s->collect)
+		submit_end(s, s->status);
+}
+
+static void on_submitted(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct submit *s = arg;
+
+	if (s->finished)
+		return;
+	if (!error) {
+		accept_tasks(s, parameters);
+	} else if (only_no_room(s, error)) {
+		s->batch = 1;
+		if (!put_back(s, 0))
+			no_memory(s);
+	} else if (!strcmp(error, "disconnected")) {
+		return; /* on_broken() reports it once, for all calls */
+	} else {
+		on_refused(s, error, parameters);
+	}
+	json_decref(s->flight);
+	s->flight = NULL;
+	submit_pump(s);
+}
+
+static bool send_batch(struct submit *s)
+{
+	int64_t left = ctl_left_ms(s->ctl), wait_ms = WAIT_MS;
+	json_t *p;
+
+	if (s->no_wait)
+		wait_ms = 0;
+	else if (left >= 0 && left < wait_ms)
+		wait_ms = left;
+	s->flight = s->next;
+	s->next = json_array();
+	s->next_bytes = 0;
+	s->sent_ms = loop_now_ms();
+	s->sent_freed = s->collect ? collect_freed(s->collect) : 0;
+	p = ctl_with(queue_named(&s->q), "tasks", json_incref(s->flight));
+	p = ctl_with(p, "wait_ms", json_integer(wait_ms));
+	if (s->next && p &&
+		varlink_client_call(
+			s->link, QUEUE_METHOD("SubmitMany"), p, false, on_submitted, s) == 0)
+		return true;
+	json_decref(s->flight); /* it was not sent */
+	s->flight = NULL;
+	no_memory(s);
+	return false;
+}
+
+static bool has_room(const struct submit *s)
+{
+	return !s->held && !outlet_full(s->out) && !(s->collect && collect_full(s->collect)) &&
+	       !(s->watch && watch_begins(s->watch));
+}
+
+static void interrupted_end(struct submit *s)
+{
+	say_count(s, "interrupted: ", false);
+	submit_end(s, s->status);
+}
+
+static void all_done(struct submit *s)
+{
+	size_t failed = s->collect ? collect_failed(s->collect) : 0;
+
+	if (s->refused && s->told != s->accepted)
+		say_accepted(s);
+	if (failed)
+		submit_say(s, 0, "%zu of %" PRId64 " task%s did not succeed", failed, s->accepted,
+			plural(s->accepted));
+	submit_end(s, failed ? CTL_REFUSED : 0);
+}
+
+void submit_pump(struct submit *s)
+{
+	if (s->finished)
+		return;
+	if (s->interrupted) {
+		if (!s->flight)
+			interrupted_end(s);
+		return;
+	}
+	if (has_room(s) && !gather(s))
+		return;
+	if (!s->flight && json_array_size(s->next) > 0 && has_room(s) && !send_batch(s))
+		return;
+	if (s->collect)
+		collect_pump(s->collect);
+	if (s->exhausted && !s->flight && json_array_size(s->next) == 0 && outlet_empty(s->out) &&
+		(!s->collect || collect_left(s->collect) == 0))
+		all_done(s);
+}
+
+/* --- interrupts and errors */
+
+static void on_pump(void *arg)
+{
+	submit_pump(arg);
+}
+
+static void on_gone(void *arg, int error)
+{
+	struct submit *s = arg;
+
+	if (s->finished)
+		return;
+	/* The numbers of further tasks could not be printed. */
+	if (error == -EPIPE) {
+		say_count(s, "standard output was closed: ", true);
+	} else {
+		submit_say(s, 0, "cannot write to standard output: %s", strerror(-error));
+		say_count(s, "", true);
+	}
+	submit_end(s, error == -EPIPE ? 128 + SIGPIPE : CTL_REFUSED);
+}
+
+static void on_disconnected(void *arg)
+{
+	submit_lost(arg);
+}
+
+/* Ends all but the open call, which has a limit for its own wait. */
+static void interrupt(struct submit *s, int status)
+{
+	s->interrupted = true;
+	s->status = status;
+	loop_timer_arm(s->patience, WAIT_MS + QUEUE_PATIENCE_MS);
+	submit_pump(s);
+}
+
+static void on_signal(int signo, void *arg)
+{
+	struct submit *s = arg;
+
+	/* A second interrupt: does not even wait for the open call. */
+	if (s->interrupted && s->flight) {
+		interrupted_end(s);
+		return;
+	}
+	interrupt(s, 128 + signo);
+}
+
+static void on_deadline(void *arg)
+{
+	struct submit *s = arg;
+
+	submit_say(s, 0, "timed out after %g s", s->ctl->timeout_ms / 1000.0);
+	if (!s->interrupted)
+		interrupt(s, CTL_TIMED_OUT);
+}
+
+/* The open call is long overdue: the service does not answer. */
+static void on_impatient(void *arg)
+{
+	struct submit *s = arg;
+
+	if (!s->finished)
+		interrupted_end(s);
+}
+
+/* --- the verb */
+
+static int read_options(struct submit *s, const struct args *args)
+{
+	const char *file = args_get(args, "file"), *format = args_get(args, "format");
+	const char *limit = args_get(args, "limit"), *name;
+	char quoted[QUOTE_MAX];
+	struct error err = { 0 };
+
+	if (args_has(args, "text") && format && strcmp(format, "text") != 0)
+		return ctl_usage(s->ctl, "expected --text or --format, not both");
+	if (args_has(args, "ordered") && !args_has(args, "fetch"))
+		return ctl_usage(s->ctl, "--ordered is for --fetch");
+	if (!file == (args->argc == 0))
+		return ctl_usage(s->ctl, file ? "expected PAYLOADs or --file, not both" : EXPECTED);
+	if (!format)
+		format = args_has(args, "text") || !file ? "text" : "json";
+	s->format = format;
+	s->check_json = !strcmp(format, "json");
+	if (queue_format(s->ctl, format) != 0)
+		return CTL_USAGE;
+	if (limit && (args_duration(args, "limit", &s->limit_ms, &err) < 0 || s->limit_ms == 0))
+		return ctl_usage(s->ctl,
+			"--limit: expected a duration from 1ms to 36500d, such as \"30s\", got %s",
+			quote_text(limit, quoted));
+	s->alone = args_has(args, "alone");
+	s->no_wait = args_has(args, "no-wait");
+	for (int i = 0; (name = args_nth(args, "resource", i)); i++) {
+		if (!s->resources)
+			s->resources = json_array();
+		if (json_array_append_new(s->resources, queue_text(name)) < 0)
+			return ctl_error(s->ctl, CTL_FAILED, "out of memory");
+	}
+	return 0;
+}
+
+struct handles {
+	struct loop_signal *signals[2];
+	struct loop_timer *deadline;
+};
+
+static int listen_to_all(struct submit *s, struct handles *h)
+{
+	int r = loop_signal_new(s->loop, SIGINT, on_signal, s, &h->signals[0]);
+
+	if (r == 0)
+		r = loop_signal_new(s->loop, SIGTERM, on_signal, s, &h->signals[1]);
+	if (r == 0)
+		r = loop_timer_new(s->loop, on_deadline, s, &h->deadline);
+	if (r == 0)
+		r = loop_timer_new(s->loop, on_impatient, s, &s->patience);
+	if (r == 0 && s->ctl->deadline_ms >= 0)
+		loop_timer_arm(h->deadline, (uint64_t)ctl_left_ms(s->ctl));
+	if (r == 0)
+		r = outlet_new(s->loop, STDOUT_FILENO, on_pump, on_gone, s, &s->out);
+	if (r < 0)
+		return ctl_error(s->ctl, CTL_FAILED, "cannot start: %s", strerror(-r));
+	return 0;
+}
+
+static int run_loop(struct submit *s, const struct args *args, int in)
+{
+	struct handles h = { .deadline = NULL };
+	int r = listen_to_all(s, &h), e = 0;
+
+	if (r == 0 && in >= 0)
+		e = line_reader_new(s->loop, in, QUEUE_PAYLOAD_MAX, on_pump, s, &s->lines);
+	if (e < 0)
+		r = ctl_error(s->ctl, CTL_FAILED, "cannot read %s: %s", s->file, strerror(-e));
+	if (r == 0)
+		r = queue_connect(&s->q, s->loop, on_disconnected, s, &s->link);
+	if (r == 0 && args_has(args, "fetch"))
+		r = collect_new(s, args_has(args, "ordered"), &s->collect);
+	if (r == 0 && (args_has(args, "progress") ||
+			      (isatty(STDERR_FILENO) && !s->ctl->quiet && !s->ctl->json)))
+		r = watch_new(s, &s->watch);
+	if (r == 0) {
+		submit_pump(s);
+		e = s->finished ? 0 : loop_run(s->loop);
+		r = s->status ? s->status : e < 0 ? CTL_FAILED : 0;
+	}
+	s->watch = watch_free(s->watch);
+	s->collect = collect_free(s->collect);
+	s->link = varlink_client_free(s->link);
+	s->lines = line_reader_free(s->lines);
+	s->out = outlet_free(s->out);
+	loop_timer_free(h.deadline);
+	loop_timer_free(s->patience);
+	loop_signal_free(h.signals[0]);
+	loop_signal_free(h.signals[1]);
+	return r;
+}
+
+/* Opens --file. */
+static int open_input(struct ctl *ctl, const char *path, int *ret)
+{
+	if (!strcmp(path, "-")) {
+		*ret = STDIN_FILENO;
+		return 0;
+	}
+	*ret = open(path, O_RDONLY | O_CLOEXEC);
+	if (*ret < 0)
+		return ctl_error(ctl, CTL_REFUSED, "cannot open %s: %s", path, strerror(errno));
+	return 0;
+}
+
+int cmd_task_submit(struct ctl *ctl, struct args *args)
+{
+	const char *file = args_get(args, "file");
+	struct submit s = {
+		.ctl = ctl, .file = file, .limit_ms = -1, .batch = BATCH_FIRST, .told = -1
+	};
+	int in = -1, r = queue_begin(ctl, args, true, file ? NULL : EXPECTED, &s.q);
+
+	if (r == 0)
+		r = read_options(&s, args);
+	if (r == 0 && file)
+		r = open_input(ctl, file, &in);
+	if (r != 0)
+		goto out;
+	signal(SIGPIPE, SIG_IGN);
+	s.arguments = args->argv;
+	s.n_arguments = args->argc;
+	s.next = json_array();
+	if (!s.next || loop_new(&s.loop) < 0)
+		r = ctl_error(ctl, CTL_FAILED, "out of memory");
+	else
+		r = run_loop(&s, args, in);
+out:
+	if (in > STDIN_FILENO)
+		close(in);
+	json_decref(s.next);
+	json_decref(s.flight);
+	json_decref(s.resources);
+	loop_free(s.loop);
+	return r;
+}

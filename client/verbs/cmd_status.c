@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* status: a page for each job in the form of systemctl's, with a table of its workers. */
+#include "client/base/address.h"
+#include "client/base/job.h"
+#include "client/base/preemption.h"
+#include "client/output/time_text.h"
+#include "client/verbs/listing.h"
+#include "client/verbs/verbs.h"
+#include "common/base/printable.h"
+#include "common/text/duration.h"
+#include "common/text/ranks.h"
+#include "common/text/size.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void field(const struct ctl *ctl, const char *label, const char *text, enum color c)
+{
+	_cleanup_free_ char *shown = text ? printable_dup(text) : NULL;
+
+	if (shown)
+		printf("%10s: %s%s%s\n", label, ctl_color(ctl, c), shown,
+			*ctl_color(ctl, c) ? COLOR_OFF : "");
+}
+
+static void state_field(const struct ctl *ctl, const json_t *job)
+{
+	char stamp[HUMANE_TEXT_MAX], ago[HUMANE_TEXT_MAX];
+	const char *state = get_text(job, "state");
+	int64_t since = job_since_us(job);
+	bool steady = job_ended(job) || job_in(job, "running") || !has_value(job, "started_us");
+	enum color c = color_state(state);
+
+	printf("%10s: %s%s%s", "State", ctl_color(ctl, c), state ? state : "?",
+		*ctl_color(ctl, c) ? COLOR_OFF : "");
+	/* Between these states the job only says when its workers were started. */
+	if (since > 0)
+		printf("%s %s; %s", steady ? " since" : ", started", humane_timestamp(since, stamp),
+			humane_ago(ctl_now_us(), since, ago));
+	putchar('\n');
+}
+
+static void run_field(const struct ctl *ctl, const json_t *job)
+{
+	const char *user = get_text(job, "user"), *run = get_text(job, "run");
+	char text[512];
+
+	snprintf(text, sizeof(text), "%s, attempt %d, as %s", run ? run : "?",
+		(int)get_int(job, "attempt"), user ? user : "?");
+	field(ctl, "Run", text, COLOR_NONE);
+}
+
+/* Whether workers restart on their own, each with its own restart limit. */
+static bool any_alone(const json_t *job)
+{
+	json_t *task;
+	size_t i;
+
+	json_array_foreach (json_object_get(job, "tasks"), i, task)
+		if (has_value(task, "max_restarts"))
+			return true;
+	return false;
+}
+
+static void restart_fields(const struct ctl *ctl, const json_t *job)
+{
+	int used = (int)get_int(job, "restarts"), max = (int)get_int(job, "max_restarts");
+	bool alone = any_alone(job);
+	const char *whose = alone ? " of the group" : "";
+	const char *more = alone ? "; workers have their own (see elasticctl why)" : "";
+	char text[128], ago[HUMANE_TEXT_MAX];
+
+	if (max > 0)
+		snprintf(text, sizeof(text), "%d of %d used%s%s", used, max, whose, more);
+	else if (max < 0)
+		snprintf(text, sizeof(text), "%d used%s, limited by restart.window%s", used, whose,
+			more);
+	else
+		snprintf(text, sizeof(text), "%s%s", alone ? "none of the group" : "none allowed",
+			more);
+	field(ctl, "Restarts", text, max > 0 && used >= max ? COLOR_YELLOW : COLOR_NONE);
+	if (has_value(job, "next_try_us"))
+		field(ctl, "Next try", humane_ago(ctl_now_us(), get_int(job, "next_try_us"), ago),
+			COLOR_YELLOW);
+}
+
+static void workers_field(const struct ctl *ctl, const json_t *job)
+{
+	static const char *const states[] = { "running", "starting", "waiting", "stopping",
+		"succeeded", "failed", "stopped" };
+	const json_t *tasks = json_object_get(job, "tasks");
+	char text[256] = "";
+	size_t used = 0;
+
+	for (size_t s = 0; s < sizeof(states) / sizeof(states[0]); s++) {
+		json_t *task;
+		size_t i;
+		int n = 0;
+
+		json_array_foreach (tasks, i, task)
+			n += job_in(task, states[s]);
+		if (n > 0 && used < sizeof(text))
+			used += snprintf(text + used, sizeof(text) - used, "%s%d %s",
+				used ? ", " : "", n, states[s]);
+	}
+	if (used > 0)
+		field(ctl, "Workers", text, COLOR_NONE);
+}
+
+static void preemption_fields(const struct ctl *ctl, const json_t *job)
+{
+	const json_t *p = preemption_of(job);
+	_cleanup_free_ char *who = p ? preemption_who(p, ctl_now_us()) : NULL;
+	_cleanup_free_ char *progress = p ? preemption_progress(p, ctl_now_us()) : NULL;
+
+	if (!p)
+		return;
+	field(ctl, "Notice", who, COLOR_YELLOW);
+	field(ctl, "Leaving", progress, COLOR_NONE);
+}
+
+static void queue_field(const struct ctl *ctl, const json_t *job)
+{
+	static const char *const counts[] = { "queued", "running", "over" };
+	const json_t *q = json_object_get(job, "queue");
+	char text[400] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]) && json_is_object(q); i++)
+		used += snprintf(text + used, sizeof(text) - used, "%s%lld %s", used ? ", " : "",
+			(long long)get_int(q, counts[i]), counts[i]);
+	if (used && get_int(q, "put_back"))
+		used += snprintf(text + used, sizeof(text) - used, ", %lld put back",
+			(long long)get_int(q, "put_back"));
+	if (used && has_value(q, "error"))
+		snprintf(text + used, sizeof(text) - used, "; %.200s", get_text(q, "error"));
+	if (used)
+		field(ctl, "Queue", text, has_value(q, "error") ? COLOR_RED : COLOR_NONE);
+}
+
+static enum color verdict_color(const json_t *job)
+{
+	if (job_in(job, "preempted"))
+		return COLOR_YELLOW;
+	return job_exit_status(job) ? COLOR_RED : COLOR_GREEN;
+}
+
+static void agent_field(const struct ctl *ctl, const json_t *job, const char *pid)
+{
+	char text[640], stamp[HUMANE_TEXT_MAX], took[HUMANE_TEXT_MAX];
+	int64_t since = get_int(job, "agent_silent_since_us");
+	const char *why = get_text(job, "agent_silent_reason");
+
+	if (!since) {
+		field(ctl, "Agent", pid, COLOR_NONE);
+		return;
+	}
+	snprintf(text, sizeof(text), "%s, has not answered since %s (%s)%s%s", pid,
+		humane_timestamp(since, stamp), humane_since(ctl_now_us(), since, took),
+		why ? ": " : "", why ? why : "");
+	field(ctl, "Agent", text, COLOR_RED);
+}
+
+static void head(const struct ctl *ctl, const json_t *job)
+{
+	const char *name = get_text(job, "name"), *command = get_text(job, "command");
+	enum color c = color_state(get_text(job, "state"));
+	_cleanup_free_ char *verdict = NULL;
+	_cleanup_free_ char *shown = command ? printable_dup(command) : NULL;
+	char pid[32];
+
+	printf("%s%s%s %s%s%s%s%s\n", ctl_color(ctl, c), ctl->utf8 ? "\xe2\x97\x8f" : "*",
+		*ctl_color(ctl, c) ? COLOR_OFF : "", ctl_color(ctl, COLOR_BOLD), name ? name : "?",
+		*ctl_color(ctl, COLOR_BOLD) ? COLOR_OFF : "", shown ? " - " : "",
+		shown ? shown : "");
+	state_field(ctl, job);
+	if (has_value(job, "reason") && *get_text(job, "reason"))
+		field(ctl, "Reason", get_text(job, "reason"), COLOR_NONE);
+	if (has_value(job, "verdict")) {
+		verdict = job_verdict_text(job);
+		field(ctl, "Verdict", verdict, verdict_color(job));
+	}
+	preemption_fields(ctl, job);
+	run_field(ctl, job);
+	restart_fields(ctl, job);
+	if (has_value(job, "agent_pid") && !job_ended(job)) {
+		snprintf(pid, sizeof(pid), "pid %d", (int)get_int(job, "agent_pid"));
+		agent_field(ctl, job, pid);
+	}
+	field(ctl, "Logs", get_text(job, "log_dir"), COLOR_NONE);
+	workers_field(ctl, job);
+	queue_field(ctl, job);
+}
+
+/* Adds the middle cells of a row: what differs from worker to worker. */
+static void life_cells(struct table *t, const json_t *job, const json_t *task)
+{
+	const json_t *ex = json_object_get(task, "exit");
+	char buf[HUMANE_TEXT_MAX], end[32];
+	int64_t until = has_value(task, "ended_us") ? get_int(task, "ended_us") : ctl_now_us();
+	bool bad = has_value(ex, "signal") || has_value(ex, "error") || get_int(ex, "code") != 0;
+
+	if (has_value(task, "pid") && !has_value(task, "ended_us"))
+		table_cellf(t, COLOR_NONE, "%d", (int)get_int(task, "pid"));
+	else
+		table_cell(t, COLOR_DIM, "-");
+	job_exit_short(ex, end);
+	table_cell(t, !*end ? COLOR_DIM : bad ? COLOR_RED : COLOR_NONE, *end ? end : "-");
+	if (has_value(task, "started_us"))
+		table_cell(t, COLOR_NONE, humane_since(until, get_int(task, "started_us"), buf));
+	else
+		table_cell(t, COLOR_DIM, "-");
+	table_cellf(t, COLOR_NONE, "%d", (int)get_int(task, "restarts"));
+}
+
+static void who_cells(struct table *t, const json_t *task)
+{
+	const char *role = get_text(task, "role");
+
+	table_cellf(t, COLOR_NONE, "%d", (int)get_int(task, "rank"));
+	table_cellf(t, COLOR_NONE, "%s:%d%s%s", role ? role : "worker", (int)get_int(task, "index"),
+		get_true(task, "leader") ? " (leader)" : "",
+		get_true(task, "extra") ? " (extra)" : "");
+}
+
+/* Adds the state, and what is special about it. */
+static void state_cell(struct table *t, const json_t *task)
+{
+	const char *state = get_text(task, "state");
+	char when[HUMANE_TEXT_MAX];
+
+	state = state ? state : "?";
+	if (has_value(task, "next_start_us") && job_in(task, "waiting"))
+		table_cellf(t, COLOR_YELLOW, "%s, starts %s", state,
+			humane_ago(ctl_now_us(), get_int(task, "next_start_us"), when));
+	else
+		table_cellf(t, color_state(state), "%s%s%s", state,
+			get_true(task, "attached") ? ", attached" : "",
+			get_true(task, "on_purpose") ? ", on purpose" : "");
+}
+
+static void saved_cell(struct table *t, const json_t *task)
+{
+	const char *path = get_text(task, "saved_path");
+
+	if (has_value(task, "saved_step"))
+		table_cellf(t, COLOR_GREEN, "%lld%s%s", (long long)get_int(task, "saved_step"),
+			path ? " " : "", path ? path : "");
+	else
+		table_cell(t, COLOR_DIM, "-");
+}
+
+/* Adds the CPU share over the worker's life (above 100% on several CPUs), and the CPU time. */
+static void cpu_cell(struct table *t, const json_t *task)
+{
+	int64_t used_ms = get_int(task, "cpu_ms");
+	int64_t life_ms = (ctl_now_us() - get_int(task, "started_us")) / 1000;
+	char used[DURATION_TEXT_MAX];
+
+	if (!has_value(task, "cpu_ms"))
+		table_cell(t, COLOR_DIM, "-");
+	else if (!has_value(task, "started_us") || life_ms <= 0)
+		table_cell(t, COLOR_NONE, duration_humane(used_ms, used));
+	else
+		table_cellf(t, COLOR_NONE, "%" PRId64 "%% %s",
+			(used_ms * 100 + life_ms / 2) / life_ms, duration_humane(used_ms, used));
+}
+
+static void live_cells(struct table *t, const json_t *task)
+{
+	char size[SIZE_TEXT_MAX];
+	const char *line = get_text(task, "last_line"), *reason = get_text(task, "reason");
+
+	if (has_value(task, "rss_bytes"))
+		table_cell(t, COLOR_NONE, size_humane(get_int(task, "rss_bytes"), size));
+	else
+		table_cell(t, COLOR_DIM, "-");
+	cpu_cell(t, task);
+	if (line && *line)
+		table_cell(t, COLOR_NONE, line);
+	else if (reason && *reason)
+		table_cellf(t, COLOR_DIM, "(%s)", reason);
+	else
+		table_cell(t, COLOR_NONE, NULL);
+}
+
+static void workers_table(
+	const struct ctl *ctl, const json_t *job, const struct ranks *wanted, bool full)
+{
+	static const struct table_column columns[] = { { "RANK", TABLE_RIGHT }, { "ROLE", 0 },
+		{ "STATE", TABLE_SHRINK }, { "PID", TABLE_RIGHT | TABLE_DROP(7) },
+		{ "EXIT", TABLE_DROP(2) }, { "UPTIME", TABLE_RIGHT | TABLE_DROP(3) },
+		{ "RESTARTS", TABLE_RIGHT | TABLE_DROP(6) }, { "RSS", TABLE_RIGHT | TABLE_DROP(5) },
+		{ "CPU", TABLE_RIGHT | TABLE_DROP(4) }, { "LAST LINE", TABLE_DROP(1) },
+		{ NULL, 0 } };
+	static const struct table_column with_saved[] = { { "RANK", TABLE_RIGHT }, { "ROLE", 0 },
+		{ "STATE", TABLE_SHRINK }, { "SAVED", TABLE_SHRINK },
+		{ "PID", TABLE_RIGHT | TABLE_DROP(7) }, { "EXIT", TABLE_DROP(2) },
+		{ "UPTIME", TABLE_RIGHT | TABLE_DROP(3) },
+		{ "RESTARTS", TABLE_RIGHT | TABLE_DROP(6) }, { "RSS", TABLE_RIGHT | TABLE_DROP(5) },
+		{ "CPU", TABLE_RIGHT | TABLE_DROP(4) }, { "LAST LINE", TABLE_DROP(1) },
+		{ NULL, 0 } };
+	bool saved = preemption_any_saved(job);
+	_cleanup_(table_freep) struct table *t = table_new(saved ? with_saved : columns);
+	struct table_style style = ctl_table_style(ctl);
+	json_t *task;
+	size_t i;
+
+	if (!t)
+		return;
+	json_array_foreach (json_object_get(job, "tasks"), i, task) {
+		if (wanted && !ranks_contains(wanted, (int)get_int(task, "rank")))
+			continue;
+		who_cells(t, task);
+		state_cell(t, task);
+		if (saved)
+			saved_cell(t, task);
+		life_cells(t, job, task);
+		live_cells(t, task);
+	}
+	if (table_rows(t) == 0)
+		return;
+	if (full)
+		style.columns = 0;
+	if (style.legend)
+		putchar('\n');
+	table_print(t, stdout, &style);
+}
+
+/* Gets a job; prints an error and returns 4 if it does not exist. */
+static int fetch(struct ctl *ctl, const char *name, json_t **ret)
+{
+	_cleanup_json_ json_t *answer = NULL;
+	_cleanup_free_ char *error = NULL;
+	struct error err = { 0 };
+	int r = ctl_try(
+		ctl, "Status", ctl_with(ctl_job(name), "live", json_true()), &answer, &error, &err);
+
+	if (error)
+		return ctl_error(ctl, !strcmp(error, "NoSuchJob") ? CTL_NO_JOB : r, "%s", err.text);
+	if (r == 0)
+		*ret = json_incref(json_object_get(answer, "job"));
+	return r;
+}
+
+static int show(struct ctl *ctl, const char *text, bool full, bool first, json_t *all)
+{
+	_cleanup_(address_fini) struct address a = { 0 };
+	_cleanup_free_ char *set = NULL;
+	_cleanup_json_ json_t *job = NULL;
+	struct ranks wanted = { 0 };
+	struct error err = { 0 };
+	int r;
+
+	if (address_parse(text, &a, &err) < 0)
+		return ctl_usage(ctl, "%s", err.text);
+	r = fetch(ctl, a.job, &job);
+	if (r != 0)
+		return r;
+	if (address_ranks(&a, job, &set, &err) < 0)
+		return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
+	json_array_append(all, job);
+	if (!ctl->json && !ctl->quiet) {
+		if (set && ranks_parse(&wanted, set, NULL, &err) < 0)
+			return ctl_error(ctl, CTL_REFUSED, "%s", err.text);
+		if (!first)
+			putchar('\n');
+		head(ctl, job);
+		workers_table(ctl, job, set ? &wanted : NULL, full);
+		ranks_fini(&wanted);
+	}
+	return job_ended(job) ? CTL_NOT_ACTIVE : 0;
+}
+
+/* Without arguments: shows the daemon, then the active jobs. */
+static int overview(struct ctl *ctl)
+{
+	_cleanup_json_ json_t *version = NULL, *list = NULL;
+	char since[HUMANE_TEXT_MAX];
+	const char *number;
+	size_t n;
+	int r = ctl_call(ctl, "Version", NULL, &version);
+
+	if (r == 0)
+		r = ctl_call(ctl, "List", NULL, &list);
+	if (r != 0)
+		return r;
+	if (ctl->json) {
+		_cleanup_json_ json_t *both =
+			ctl_with(json_object(), "daemon", json_incref(version));
+
+		both = ctl_with(both, "jobs", json_incref(json_object_get(list, "jobs")));
+		ctl_print_json(both, false);
+		return 0;
+	}
+	number = get_text(version, "version");
+	n = json_array_size(json_object_get(list, "jobs"));
+	printf("%s%s%s elasticd %s\n", ctl_color(ctl, COLOR_GREEN),
+		ctl->utf8 ? "\xe2\x97\x8f" : "*", *ctl_color(ctl, COLOR_GREEN) ? COLOR_OFF : "",
+		number ? number : "?");
+	printf("%10s: pid %d, up %s\n", "Daemon", (int)get_int(version, "pid"),
+		humane_since(ctl_now_us(), get_int(version, "started_us"), since));
+	field(ctl, "Socket", ctl->socket, COLOR_NONE);
+	printf("%10s: %zu active\n", "Jobs", n);
+	if (n > 0) {
+		putchar('\n');
+		listing_print(ctl, json_object_get(list, "jobs"));
+	}
+	return 0;
+}
+
+int cmd_status(struct ctl *ctl, struct args *args)
+{
+	_cleanup_json_ json_t *all = json_array();
+	bool full = args_has(args, "full");
+	int result = 0;
+
+	if (args->argc == 0)
+		return overview(ctl);
+	for (int i = 0; i < args->argc; i++) {
+		int r = show(ctl, args->argv[i], full, json_array_size(all) == 0, all);
+
+		if (r == CTL_NO_DAEMON || r == CTL_TIMED_OUT || r == CTL_USAGE)
+			return r;
+		/* The largest status counts: "no such job" before "not active" before "active". */
+		result = r > result ? r : result;
+	}
+	if (ctl->json && json_array_size(all) > 0)
+		ctl_print_json(args->argc == 1 ? json_array_get(all, 0) : all, false);
+	return result;
+}

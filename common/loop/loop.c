@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The only user of libevent beside the varlink connections; runs it one turn at a time. Deferred
+ * calls wait in one array that is drained after the events of a turn, so deferred work (flushing
+ * connections, posting state) happens once per turn and costs no system call.
+ *
+ * libevent's precise timers would set a timerfd in each turn, so ours use its coarse clock, which
+ * lags by some milliseconds: a timer that fires too early by loop_now_ms() is armed again.
+ */
+#include "common/loop/loop.h"
+
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <time.h>
+
+/* Rounds of deferred calls that post each other, before descriptors are checked again. */
+#define DEFER_ROUNDS 64
+
+struct deferred {
+	loop_fn fn; /* NULL: cancelled */
+	void *arg;
+};
+
+struct loop_again {
+	struct loop *loop;
+	LIST_ENTRY(loop_again) entry;
+	loop_fn fn;
+	void *arg;
+	bool armed, due; /* for the next turn; in this one */
+};
+
+struct loop {
+	struct event_base *base;
+	LIST_HEAD(, loop_timer) timers;
+	LIST_HEAD(, loop_again) agains;
+	int armed;		/* how many of them are armed */
+	struct deferred *calls; /* [head, tail) are waiting */
+	size_t head, tail, room;
+	bool quit;
+	int code;
+};
+
+struct loop_timer {
+	LIST_ENTRY(loop_timer) entry;
+	struct event *ev;
+	loop_fn fn;
+	void *arg;
+	uint64_t due_ms; /* when armed */
+	bool armed;
+};
+
+struct loop_fd {
+	struct loop *loop;
+	struct event *ev;
+	int fd, events;
+	loop_fd_fn fn;
+	void *arg;
+};
+
+struct loop_signal {
+	struct event *ev;
+	struct event *once; /* libevent reports each arrival; this merges those of one turn */
+	loop_signal_fn fn;
+	void *arg;
+	int signo;
+};
+
+static void libevent_log(int severity, const char *text)
+{
+	log_debug("libevent: %s", text);
+}
+
+/* libevent's functions set errno on most failures, not on all. */
+static int event_errno(void)
+{
+	return errno ? -errno : -ENOMEM;
+}
+
+/* Runs the calls that were posted before this round. */
+static void run_round(struct loop *l)
+{
+	size_t end = l->tail;
+
+	while (l->head < end) {
+		struct deferred d = l->calls[l->head++];
+
+		if (d.fn)
+			d.fn(d.arg);
+	}
+}
+
+static void drain(struct loop *l)
+{
+	if (!l->tail)
+		return;
+	for (int i = 0; i < DEFER_ROUNDS && l->head < l->tail; i++)
+		run_round(l);
+	memmove(l->calls, l->calls + l->head, (l->tail - l->head) * sizeof(*l->calls));
+	l->tail -= l->head;
+	l->head = 0;
+}
+
+static struct loop_again *first_due(const struct loop *l)
+{
+	struct loop_again *a;
+
+	LIST_FOREACH (a, &l->agains, entry)
+		if (a->due)
+			return a;
+	return NULL;
+}
+
+/* If fn arms itself again, it runs again in the next turn. fn may free any of them. */
+static void run_agains(struct loop *l)
+{
+	struct loop_again *a;
+
+	if (!l->armed)
+		return;
+	LIST_FOREACH (a, &l->agains, entry) {
+		a->due = a->armed;
+		a->armed = false;
+	}
+	l->armed = 0;
+	while ((a = first_due(l))) {
+		a->due = false;
+		a->fn(a->arg);
+	}
+}
+
+/* Waits only if no work is left. */
+static int turn(struct loop *l, int flags)
+{
+	if (l->tail || l->armed)
+		flags |= EVLOOP_NONBLOCK;
+	if (event_base_loop(l->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | flags) < 0)
+		return event_errno();
+	run_agains(l);
+	drain(l);
+	return 0;
+}
+
+int loop_new(struct loop **ret)
+{
+	_cleanup_(loop_freep) struct loop *l = calloc(1, sizeof(*l));
+	struct event_config *config;
+
+	if (!l)
+		return -ENOMEM;
+	event_set_log_callback(libevent_log);
+	config = event_config_new();
+	if (!config)
+		return -ENOMEM;
+	event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK | EVENT_BASE_FLAG_IGNORE_ENV |
+					      EVENT_BASE_FLAG_NO_CACHE_TIME);
+	l->base = event_base_new_with_config(config);
+	event_config_free(config);
+	if (!l->base)
+		return -ENOMEM;
+	*ret = TAKE_PTR(l);
+	return 0;
+}
+
+struct loop *loop_free(struct loop *l)
+{
+	if (!l)
+		return NULL;
+	if (l->base)
+		event_base_free(l->base);
+	free(l->calls);
+	free(l);
+	return NULL;
+}
+
+int loop_run(struct loop *l)
+{
+	int code, r = 0;
+
+	errno = 0;
+	/* In a turn, events come before calls posted earlier, so also here; after loop_quit() the
+	 * calls still run (they may send an answer). */
+	while (!l->quit && r == 0)
+		r = turn(l, 0);
+	drain(l);
+	code = r < 0 ? r : l->code;
+	l->quit = false;
+	l->code = 0;
+	return code;
+}
+
+void loop_quit(struct loop *l, int code)
+{
+	if (l->quit)
+		return;
+	l->quit = true;
+	l->code = code;
+	event_base_loopbreak(l->base);
+}
+
+void loop_run_once(struct loop *l, bool wait)
+{
+	if (turn(l, wait ? 0 : EVLOOP_NONBLOCK) < 0)
+		log_debug("the loop has failed: %s", strerror(errno));
+}
+
+static uint64_t stood_still_ms;
+
+void loop_stood_still(uint64_t ms)
+{
+	stood_still_ms += ms;
+}
+
+uint64_t loop_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000 - stood_still_ms;
+}
+
+uint64_t loop_real_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+/* Without memory for libevent's heap the timer fires at once: early is better than never. */
+static void timer_add(struct loop_timer *t, uint64_t delay_ms)
+{
+	uint64_t sec = delay_ms / 1000;
+	struct timeval tv = {
+		.tv_sec = sec > INT_MAX ? INT_MAX : sec,
+		.tv_usec = delay_ms % 1000 * 1000,
+	};
+
+	if (event_add(t->ev, &tv) == 0)
+		return;
+	t->due_ms = 0;
+	event_active(t->ev, EV_TIMEOUT, 0);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop_timer *t = arg;
+	uint64_t now = loop_now_ms();
+
+	if (now < t->due_ms) {
+		timer_add(t, t->due_ms - now);
+		return;
+	}
+	t->armed = false;
+	t->fn(t->arg);
+}
+
+int loop_timer_new(struct loop *l, loop_fn fn, void *arg, struct loop_timer **ret)
+{
+	struct loop_timer *t = malloc(sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	*t = (struct loop_timer){ .fn = fn, .arg = arg };
+	t->ev = event_new(l->base, -1, 0, on_timer, t);
+	if (!t->ev) {
+		free(t);
+		return -ENOMEM;
+	}
+	LIST_INSERT_HEAD(&l->timers, t, entry);
+	*ret = t;
+	return 0;
+}
+
+void loop_timer_arm(struct loop_timer *t, uint64_t delay_ms)
+{
+	uint64_t now = loop_now_ms();
+
+	t->armed = true;
+	t->due_ms = delay_ms < UINT64_MAX - now ? now + delay_ms : UINT64_MAX;
+	/* An earlier arming may have expired in this very turn: replace it. */
+	event_del(t->ev);
+	timer_add(t, delay_ms);
+}
+
+void loop_timer_disarm(struct loop_timer *t)
+{
+	if (!t->armed)
+		return;
+	t->armed = false;
+	event_del(t->ev);
+}
+
+bool loop_timer_armed(const struct loop_timer *t)
+{
+	return t->armed;
+}
+
+struct loop_timer *loop_timer_free(struct loop_timer *t)
+{
+	if (t) {
+		LIST_REMOVE(t, entry);
+		event_free(t->ev);
+		free(t);
+	}
+	return NULL;
+}
+
+void loop_pass(struct loop *l, uint64_t ms)
+{
+	struct loop_timer *t;
+
+	stood_still_ms -= ms;
+	LIST_FOREACH (t, &l->timers, entry)
+		if (t->armed && t->due_ms <= loop_now_ms())
+			event_active(t->ev, EV_TIMEOUT, 0);
+}
+
+static void on_fd(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop_fd *f = arg;
+	int events = (what & EV_READ ? LOOP_READ : 0) | (what & EV_WRITE ? LOOP_WRITE : 0);
+
+	f->fn(f->fd, events, f->arg);
+}
+
+int loop_fd_new(struct loop *l, int fd, int events, loop_fd_fn fn, void *arg, struct loop_fd **ret)
+{
+	struct loop_fd *f = malloc(sizeof(*f));
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	*f = (struct loop_fd){ .loop = l, .fd = fd, .fn = fn, .arg = arg };
+	f->ev = event_new(l->base, fd, EV_PERSIST, on_fd, f);
+	r = f->ev ? loop_fd_set(f, events) : -ENOMEM;
+	if (r < 0) {
+		loop_fd_free(f);
+		return r;
+	}
+	*ret = f;
+	return 0;
+}
+
+int loop_fd_set(struct loop_fd *f, int events)
+{
+	short what = (events & LOOP_READ ? EV_READ : 0) | (events & LOOP_WRITE ? EV_WRITE : 0) |
+		     (events & LOOP_EDGE ? EV_ET : 0);
+
+	if (events == f->events)
+		return 0;
+	event_del(f->ev);
+	f->events = 0;
+	if (!events)
+		return 0;
+	errno = 0;
+	if (event_assign(f->ev, f->loop->base, f->fd, what | EV_PERSIST, on_fd, f) < 0 ||
+		event_add(f->ev, NULL) < 0)
+		return event_errno();
+	f->events = events;
+	return 0;
+}
+
+struct loop_fd *loop_fd_free(struct loop_fd *f)
+{
+	if (f) {
+		if (f->ev)
+			event_free(f->ev);
+		free(f);
+	}
+	return NULL;
+}
+
+static void on_signal(evutil_socket_t signo, short what, void *arg)
+{
+	struct loop_signal *s = arg;
+
+	event_active(s->once, EV_SIGNAL, 0);
+}
+
+static void on_signal_once(evutil_socket_t fd, short what, void *arg)
+{
+	struct loop_signal *s = arg;
+
+	s->fn(s->signo, s->arg);
+}
+
+int loop_signal_new(
+	struct loop *l, int signo, loop_signal_fn fn, void *arg, struct loop_signal **ret)
+{
+	struct loop_signal *s = malloc(sizeof(*s));
+	int r = -ENOMEM;
+
+	if (!s)
+		return -ENOMEM;
+	*s = (struct loop_signal){ .fn = fn, .arg = arg, .signo = signo };
+	s->ev = event_new(l->base, signo, EV_SIGNAL | EV_PERSIST, on_signal, s);
+	s->once = event_new(l->base, -1, 0, on_signal_once, s);
+	if (!s->ev || !s->once)
+		goto fail;
+	errno = 0;
+	if (event_add(s->ev, NULL) < 0) {
+		r = event_errno();
+		goto fail;
+	}
+	*ret = s;
+	return 0;
+fail:
+	loop_signal_free(s);
+	return r;
+}
+
+struct loop_signal *loop_signal_free(struct loop_signal *s)
+{
+	if (s) {
+		if (s->ev)
+			event_free(s->ev);
+		if (s->once)
+			event_free(s->once);
+		free(s);
+	}
+	return NULL;
+}
+
+static struct deferred *find_deferred(struct loop *l, loop_fn fn, void *arg)
+{
+	for (size_t i = l->tail; i-- > l->head;)
+		if (l->calls[i].fn == fn && l->calls[i].arg == arg)
+			return &l->calls[i];
+	return NULL;
+}
+
+static int make_room(struct loop *l)
+{
+	size_t room;
+	struct deferred *calls;
+
+	if (l->tail < l->room)
+		return 0;
+	room = l->room ? l->room * 2 : 16;
+	calls = reallocarray(l->calls, room, sizeof(*calls));
+	if (!calls)
+		return -ENOMEM;
+	l->calls = calls;
+	l->room = room;
+	return 0;
+}
+
+int loop_defer(struct loop *l, loop_fn fn, void *arg)
+{
+	if (find_deferred(l, fn, arg))
+		return 0;
+	if (make_room(l) < 0)
+		return -ENOMEM;
+	l->calls[l->tail++] = (struct deferred){ .fn = fn, .arg = arg };
+	return 0;
+}
+
+void loop_cancel(struct loop *l, loop_fn fn, void *arg)
+{
+	struct deferred *d = find_deferred(l, fn, arg);
+
+	if (d)
+		d->fn = NULL;
+}
+
+int loop_again_new(struct loop *l, loop_fn fn, void *arg, struct loop_again **ret)
+{
+	struct loop_again *a = malloc(sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	*a = (struct loop_again){ .loop = l, .fn = fn, .arg = arg };
+	LIST_INSERT_HEAD(&l->agains, a, entry);
+	*ret = a;
+	return 0;
+}
+
+void loop_again_arm(struct loop_again *a)
+{
+	if (a->armed)
+		return;
+	a->armed = true;
+	a->loop->armed++;
+}
+
+struct loop_again *loop_again_free(struct loop_again *a)
+{
+	if (!a)
+		return NULL;
+	if (a->armed)
+		a->loop->armed--;
+	LIST_REMOVE(a, entry);
+	free(a);
+	return NULL;
+}

@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
-
-/* The text of common/io.elasticd.Manager.varlink, put in at build time. */
-extern const char manager_idl[];

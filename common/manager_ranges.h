@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
-
-#include "common/varlink_server.h"
-
-/* io.elasticd.Manager has only one kind of integer; these are what its parameters mean. */
-extern const struct varlink_range manager_ranges[];

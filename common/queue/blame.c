@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Retryable failures: up to a limit for each blame they are absorbed, and the task is tried again.
+ * Failures without a blame are counted for each task. Without a window they count for ever.
+ */
+#include "common/queue/private.h"
+
+static struct queue_blame *blame_new(const struct queues *q, const char *text)
+{
+	size_t n = q->opt.blame_window_ms < 0 ? 0 : q->opt.blame_limit;
+	size_t len = strnlen(text, QUEUE_BLAME_TEXT_MAX);
+	struct queue_blame *b;
+	char *copy;
+
+	if (n > QUEUE_BLAME_LIMIT_MAX)
+		n = QUEUE_BLAME_LIMIT_MAX;
+	b = calloc(1, sizeof(*b) + n * sizeof(b->at[0]) + len + 1);
+	if (!b)
+		return NULL;
+	copy = (char *)(b->at + n);
+	memcpy(copy, text, len);
+	b->text = copy;
+	return b;
+}
+
+static struct queue_blame *find(struct queues *q, const char *text)
+{
+	struct queue_link *l;
+
+	for (l = q->blames.prev; l != &q->blames; l = l->prev) {
+		struct queue_blame *b = container_of(l, struct queue_blame, link);
+
+		if (strncmp(b->text, text, QUEUE_BLAME_TEXT_MAX) == 0)
+			return b;
+	}
+	return NULL;
+}
+
+static void forget(struct queues *q, struct queue_blame *b)
+{
+	link_del(&b->link);
+	free(b);
+	q->n_blames--;
+}
+
+static struct queue_blame *of_text(struct queues *q, const char *text)
+{
+	struct queue_blame *b = find(q, text);
+
+	if (!b) {
+		b = blame_new(q, text);
+		if (!b)
+			return NULL;
+		if (q->n_blames == QUEUE_BLAMES_MAX)
+			forget(q, LINK_FIRST(&q->blames, struct queue_blame, link));
+		q->n_blames++;
+	}
+	link_del(&b->link);
+	link_add(&q->blames, &b->link);
+	return b;
+}
+
+static struct queue_blame *of_task(struct queues *q, struct queue_task *t)
+{
+	struct queue_extra *x = queue_task_extra(t);
+
+	if (x && !x->blame)
+		x->blame = blame_new(q, "");
+	return x ? x->blame : NULL;
+}
+
+/* Adds one. Returns how many there are now. */
+static unsigned count(const struct queues *q, struct queue_blame *b, uint64_t now_ms)
+{
+	unsigned max = q->opt.blame_limit, old = 0;
+
+	if (q->opt.blame_window_ms < 0) {
+		b->n += b->n < UINT32_MAX;
+		return b->n;
+	}
+	if (max > QUEUE_BLAME_LIMIT_MAX)
+		max = QUEUE_BLAME_LIMIT_MAX;
+	while (old < b->n && now_ms - b->at[old] > (uint64_t)q->opt.blame_window_ms)
+		old++;
+	if (old == 0 && b->n == max)
+		old = 1;
+	b->n -= old;
+	memmove(b->at, b->at + old, b->n * sizeof(b->at[0]));
+	b->at[b->n++] = now_ms;
+	return b->n;
+}
+
+int queue_blame(struct queues *q, struct queue_task *t, const char *blame, uint64_t now_ms)
+{
+	unsigned max = q->opt.blame_limit;
+	struct queue_blame *b;
+
+	if (!max)
+		return 1;
+	b = blame && *blame ? of_text(q, blame) : of_task(q, t);
+	if (!b)
+		return -ENOMEM;
+	if (q->opt.blame_window_ms >= 0 && max > QUEUE_BLAME_LIMIT_MAX)
+		max = QUEUE_BLAME_LIMIT_MAX;
+	return count(q, b, now_ms) < max;
+}
+
+void queue_blames_fini(struct queues *q)
+{
+	while (!link_empty(&q->blames))
+		forget(q, LINK_FIRST(&q->blames, struct queue_blame, link));
+}

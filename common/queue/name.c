@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Queues by name, the sets of resources that tasks need, and lanes: the tasks of one queue with the
+ * same set. */
+#include "common/queue/private.h"
+
+static size_t bucket(const char *name)
+{
+	uint64_t h = 14695981039346656037U;
+
+	for (; *name; name++)
+		h = (h ^ (unsigned char)*name) * 1099511628211U;
+	return (h ^ h >> 32) % QUEUE_BUCKETS;
+}
+
+struct queue *queue_find(const struct queues *q, const char *name)
+{
+	struct queue *of = q->buckets[bucket(name)];
+
+	while (of && strcmp(of->name, name) != 0)
+		of = of->next;
+	return of;
+}
+
+static size_t tasks_of(const struct queue *of)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < QUEUE_N_STATES; i++)
+		n += of->n[i];
+	return n;
+}
+
+/* True when only a loss, or the count of tasks put back, is left. */
+static bool is_empty(const struct queue *of)
+{
+	return !tasks_of(of) && !of->keepers && link_empty(&of->waits) && !of->error;
+}
+
+static void forget(struct queues *q, struct queue *of)
+{
+	struct queue **at = &q->buckets[bucket(of->name)];
+
+	while (*at != of)
+		at = &(*at)->next;
+	*at = of->next;
+	while (!link_empty(&of->lanes))
+		queue_lane_put(q, LINK_FIRST(&of->lanes, struct queue_lane, link));
+	link_del(&of->all);
+	link_del(&of->dirty);
+	queue_err_unref(of->error);
+	queue_err_unref(of->loss);
+	free(of);
+	q->n_queues--;
+}
+
+void queue_forget(struct queues *q, struct queue *of)
+{
+	if (is_empty(of) && !of->loss && !of->put_back)
+		forget(q, of);
+}
+
+/* Makes room by freeing the oldest queue that has only a loss or a count left; counts go first. */
+static void make_room(struct queues *q)
+{
+	struct queue *oldest = NULL;
+
+	for (struct queue_link *l = q->all.next; l != &q->all; l = l->next) {
+		struct queue *of = container_of(l, struct queue, all);
+
+		if ((of->loss || of->put_back) && is_empty(of) &&
+			(!oldest || of->loss_order < oldest->loss_order))
+			oldest = of;
+	}
+	if (!oldest)
+		return;
+	queue_loss_told(q, oldest);
+	forget(q, oldest);
+}
+
+struct queue *queue_get(struct queues *q, const char *name, enum status *ret)
+{
+	struct queue *of = queue_find(q, name), **at = &q->buckets[bucket(name)];
+
+	*ret = STATUS_OK;
+	if (of)
+		return of;
+	if (q->n_queues >= QUEUE_QUEUES_MAX)
+		make_room(q);
+	of = q->n_queues < QUEUE_QUEUES_MAX ? calloc(1, sizeof(*of)) : NULL;
+	if (!of) {
+		*ret = STATUS_RESOURCE_EXHAUSTED;
+		return NULL;
+	}
+	link_init(&of->lanes);
+	link_init(&of->leases);
+	link_init(&of->waits);
+	memcpy(of->name, name, strlen(name) + 1);
+	of->next = *at;
+	*at = of;
+	link_add(&q->all, &of->all);
+	q->n_queues++;
+	return of;
+}
+
+void queue_dirty(struct queues *q, struct queue *of)
+{
+	if (!link_in(&of->dirty))
+		link_add(&q->dirty, &of->dirty);
+}
+
+/* --- sets */
+
+static struct queue_resource *resource(const struct queues *q, const char *name)
+{
+	for (int i = 0; i < QUEUE_RESOURCES_MAX; i++)
+		if (q->resources[i] && strcmp(q->resources[i]->name, name) == 0)
+			return q->resources[i];
+	return NULL;
+}
+
+static struct queue_set *set_new(struct queues *q, uint64_t mask)
+{
+	struct queue_set *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->mask = mask;
+	for (int i = 0; i < QUEUE_RESOURCES_MAX; i++)
+		if (mask >> i & 1) {
+			s->names[s->n] = q->resources[i]->name;
+			s->needs[s->n++] = q->resources[i];
+			q->resources[i]->refs++;
+		}
+	s->next = q->sets;
+	q->sets = s;
+	/* All workers may have failed to build some of it before any task needed the whole set. */
+	q->hopes_due = true;
+	return s;
+}
+
+static void set_free(struct queues *q, struct queue_set *s)
+{
+	struct queue_set **at = &q->sets;
+
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	for (size_t i = 0; i < s->n; i++)
+		queue_resource_unref(s->needs[i]);
+	free(s->heap);
+	free(s);
+}
+
+enum status queue_set_find(struct queues *q, const char *const *needs, size_t n,
+	struct queue_set **ret, const char **ret_which)
+{
+	uint64_t mask = 0;
+	struct queue_set *s = q->sets;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct queue_resource *r = resource(q, needs[i]);
+
+		if (!r) {
+			*ret_which = needs[i];
+			return STATUS_NOT_FOUND;
+		}
+		mask |= UINT64_C(1) << r->bit;
+	}
+	while (s && (s->mask != mask || s->dropped))
+		s = s->next;
+	if (!s)
+		s = set_new(q, mask);
+	*ret = s;
+	return s ? STATUS_OK : STATUS_RESOURCE_EXHAUSTED;
+}
+
+void queue_set_drop(struct queues *q, struct queue_set *s)
+{
+	if (!s->n_lanes && s->mask)
+		set_free(q, s);
+}
+
+/* --- lanes */
+
+/* Finds a free number, from the last one given on. */
+static int number(struct queues *q, size_t *ret)
+{
+	size_t cap = q->cap_lanes ? q->cap_lanes * 2 : 8;
+	void *p;
+
+	for (size_t i = 0; i < q->cap_lanes; i++) {
+		size_t at = (q->free_lane + i) % q->cap_lanes;
+
+		if (!q->lanes[at]) {
+			*ret = at;
+			q->free_lane = at + 1;
+			return 0;
+		}
+		if (q->n_lanes == q->cap_lanes)
+			break;
+	}
+	if (cap > QUEUE_LANES_MAX)
+		cap = QUEUE_LANES_MAX;
+	p = cap > q->cap_lanes ? realloc(q->lanes, cap * sizeof(*q->lanes)) : NULL;
+	if (!p)
+		return -ENOMEM;
+	q->lanes = p;
+	memset(q->lanes + q->cap_lanes, 0, (cap - q->cap_lanes) * sizeof(*q->lanes));
+	*ret = q->cap_lanes;
+	q->cap_lanes = cap;
+	return 0;
+}
+
+static int reserve(struct queue_set *s)
+{
+	size_t cap = s->cap ? s->cap * 2 : 4;
+	void *p;
+
+	if (s->n_lanes < s->cap)
+		return 0;
+	p = realloc(s->heap, cap * sizeof(*s->heap));
+	if (!p)
+		return -ENOMEM;
+	s->heap = p;
+	s->cap = cap;
+	return 0;
+}
+
+struct queue_lane *queue_lane_get(struct queues *q, struct queue *of, struct queue_set *set)
+{
+	struct queue_link *l, *tmp;
+	struct queue_lane *n;
+	size_t at;
+
+	LINK_FOREACH(l, tmp, &of->lanes)
+	{
+		n = container_of(l, struct queue_lane, link);
+		if (n->set == set) {
+			/* Makes the next search faster. */
+			if (of->lanes.next != l) {
+				link_del(l);
+				link_add_first(&of->lanes, l);
+			}
+			return n;
+		}
+	}
+	if (reserve(set) < 0 || number(q, &at) < 0)
+		return NULL;
+	n = calloc(1, sizeof(*n));
+	if (!n)
+		return NULL;
+	n->of = of;
+	n->set = set;
+	n->place = QUEUE_NO_PLACE;
+	n->number = (uint16_t)at;
+	q->lanes[at] = n;
+	q->n_lanes++;
+	set->n_lanes++;
+	link_add(&of->lanes, &n->link);
+	return n;
+}
+
+void queue_lane_put(struct queues *q, struct queue_lane *l)
+{
+	struct queue_set *s = l->set;
+
+	if (l->n)
+		return;
+	link_del(&l->link);
+	q->lanes[l->number] = NULL;
+	q->n_lanes--;
+	s->n_lanes--;
+	free(l);
+	queue_set_drop(q, s);
+}
+
+/* --- the lanes of a set, by their first tasks */
+
+static bool before(const struct queue_lane *a, const struct queue_lane *b)
+{
+	return a->queued.first->seq < b->queued.first->seq;
+}
+
+static void place(struct queue_set *s, size_t at, struct queue_lane *l)
+{
+	s->heap[at] = l;
+	l->place = at;
+}
+
+static void up(struct queue_set *s, size_t at, struct queue_lane *l)
+{
+	while (at && before(l, s->heap[(at - 1) / 2])) {
+		place(s, at, s->heap[(at - 1) / 2]);
+		at = (at - 1) / 2;
+	}
+	place(s, at, l);
+}
+
+static void down(struct queue_set *s, size_t at, struct queue_lane *l)
+{
+	for (;;) {
+		size_t child = 2 * at + 1;
+
+		if (child + 1 < s->n_heap && before(s->heap[child + 1], s->heap[child]))
+			child++;
+		if (child >= s->n_heap || !before(s->heap[child], l))
+			break;
+		place(s, at, s->heap[child]);
+		at = child;
+	}
+	up(s, at, l);
+}
+
+void queue_lane_moved(struct queue_lane *l)
+{
+	struct queue_set *s = l->set;
+	size_t from = l->place;
+
+	if (l->queued.first && from != QUEUE_NO_PLACE) {
+		down(s, from, l);
+	} else if (l->queued.first) {
+		s->n_heap++;
+		up(s, s->n_heap - 1, l);
+	} else if (from != QUEUE_NO_PLACE) {
+		l->place = QUEUE_NO_PLACE;
+		if (from != --s->n_heap)
+			down(s, from, s->heap[s->n_heap]);
+	}
+}
+
+void queue_names_fini(struct queues *q)
+{
+	while (!link_empty(&q->all))
+		forget(q, LINK_FIRST(&q->all, struct queue, all));
+	while (q->sets)
+		set_free(q, q->sets);
+	free(q->lanes);
+}

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Shared by the files of the queue machine, and by no others.
+ *
+ * A task is in one list at a time: queued, in the lane of its queue and of the set of resources
+ * that it needs; running, its lease points to it; over, in its queue's list. A set keeps its lanes
+ * in a heap by their first tasks, so the next task for a worker is found among the sets that it can
+ * serve. Errors are reference-counted: all tasks cancelled together share one. Memory that a later
+ * step cannot do without is allocated early: a wait for work has its lease, and each lease and wait
+ * has room among the deadlines.
+ *
+ * queue.c: waits, steps, time; index.c: tasks and leases by number; bytes.c: bytes and errors;
+ * due.c: deadlines; name.c: queues, sets and lanes; task.c: a task's life; submit.c: room and
+ * joins; fetch.c: outcomes; cancel.c: cancellation and errors of queues; worker.c: workers and what
+ * each gets; lease.c: leases and how they end; death.c: tasks with which workers die; blame.c:
+ * which failures are absorbed; resource.c, call.c: these; next.c: queue_next(); restore.c: the
+ * journal.
+ */
+
+#include "common/queue/queue.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define container_of(p, type, member) ((type *)((char *)(p)-offsetof(type, member)))
+
+enum {
+	QUEUE_WORKERS_MAX = 65535, /* numbers are below this */
+	QUEUE_NOBODY = 65535,	   /* in a task: no worker */
+	QUEUE_LANES_MAX = 65535,
+	QUEUE_BUCKETS = 256,
+	QUEUE_PAGE = 64,
+	QUEUE_BLAMES_MAX = 1024,     /* texts at once; the longest unused is forgotten */
+	QUEUE_BLAME_LIMIT_MAX = 256, /* with a window */
+	QUEUE_BLAME_TEXT_MAX = 255,
+	QUEUE_DEAD_MAX = 6,	/* workers that an error names */
+	QUEUE_EVENTS_MAX = 256, /* waiting to be taken; more are dropped */
+};
+#define QUEUE_NO_PLACE SIZE_MAX
+
+/* --- lists of links: circular, with a head; an element in no list has next NULL */
+
+static inline void link_init(struct queue_link *head)
+{
+	head->prev = head->next = head;
+}
+
+static inline bool link_empty(const struct queue_link *head)
+{
+	return !head->next || head->next == head;
+}
+
+static inline bool link_in(const struct queue_link *l)
+{
+	return l->next != NULL;
+}
+
+static inline void link_add(struct queue_link *head, struct queue_link *l)
+{
+	l->prev = head->prev;
+	l->next = head;
+	head->prev->next = l;
+	head->prev = l;
+}
+
+static inline void link_add_first(struct queue_link *head, struct queue_link *l)
+{
+	link_add(head->next, l);
+}
+
+static inline void link_del(struct queue_link *l)
+{
+	if (!l->next)
+		return;
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+	l->prev = l->next = NULL;
+}
+
+/* The first element, or NULL. */
+#define LINK_FIRST(head, type, member) \
+	(link_empty(head) ? NULL : container_of((head)->next, type, member))
+/* Walks the list; the body may remove the present element. */
+#define LINK_FOREACH(l, tmp, head) \
+	for ((l) = (head)->next; (l) && (l) != (head) && ((tmp) = (l)->next, true); (l) = (tmp))
+
+/* --- bytes and errors */
+
+struct queue_blob {
+	uint32_t len : 24, format_len : 8;
+	char data[]; /* the format and its NUL follow the data, if there is one */
+};
+
+/* NULL without memory. */
+struct queue_blob *queue_blob_new(const struct queue_bytes *b);
+struct queue_bytes queue_blob_bytes(const struct queue_blob *b);
+bool queue_bytes_ok(const struct queue_bytes *b);
+bool queue_name_ok(const char *name, bool may_be_empty);
+
+struct queue_err {
+	unsigned refs; /* 0: static, used when there is no memory */
+	enum status code;
+	int worker;
+	int64_t task;
+	int64_t counted; /* the task whose bytes include it; 0: none yet */
+	const char *details;
+	char message[];
+};
+
+/* Both texts are cut to their limits, between characters. NULL without memory. */
+struct queue_err *queue_err_new(
+	enum status code, const char *message, const char *details, int worker, int64_t task);
+struct queue_err *queue_err_printf(enum status code, int worker, int64_t task, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+/* Returns e, or for NULL a static error that says memory was short. Never NULL. */
+struct queue_err *queue_err_sure(enum status code, struct queue_err *e);
+struct queue_err *queue_err_ref(struct queue_err *e);
+void queue_err_unref(struct queue_err *e);
+struct queue_error queue_err_view(const struct queue_err *e);
+size_t queue_err_len(const struct queue_err *e);
+
+/* --- by number */
+
+struct queue_page;
+struct queue_slot {
+	uint64_t number; /* of the page */
+	struct queue_page *page;
+};
+struct queue_index {
+	struct queue_slot *slots; /* ascending, used from `first` on */
+	size_t first, n, cap;
+};
+
+int queue_index_set(struct queue_index *x, int64_t id, void *p);
+void *queue_index_get(const struct queue_index *x, int64_t id);
+void queue_index_del(struct queue_index *x, int64_t id);
+/* The entry with the next greater number. */
+void *queue_index_after(const struct queue_index *x, int64_t id);
+void queue_index_fini(struct queue_index *x);
+
+/* --- tasks */
+
+struct queue_watch { /* a wait that watches a task or a lease */
+	struct queue_link link;
+	struct queue_wait *wait;
+};
+
+struct queue_blame {
+	struct queue_link link; /* used last: last */
+	unsigned n;		/* all, or the length of `at` */
+	const char *text;
+	uint64_t at[]; /* with a window: times, oldest first; text follows */
+};
+
+struct queue_extra {
+	int64_t limit_ms;	    /* negative: none */
+	struct queue_link watchers; /* a task with watchers is kept, even when released */
+	struct queue_blame *blame;  /* of retryable failures without a blame */
+	uint16_t dead[QUEUE_DEAD_MAX];
+	uint8_t n_dead;
+};
+
+struct queue_task {
+	uint64_t id : 54, state : 3, alone : 1, released : 1, raised : 1, kept : 1;
+	uint64_t seq : 54, deaths : 10;
+	/* kept: its queue had a keeper, so the task is in no journal */
+	struct queue_task *prev;
+	union {
+		struct queue_task *next;
+		struct queue_lease *lease; /* RUNNING */
+	};
+	union {
+		struct queue_blob *payload; /* QUEUED, RUNNING */
+		struct queue_blob *value;   /* SUCCEEDED */
+		struct queue_err *error;    /* FAILED, CANCELLED */
+	};
+	struct queue_extra *extra; /* NULL: none */
+	uint32_t tries;
+	uint16_t worker, lane;
+};
+
+struct queue_list {
+	struct queue_task *first, *last;
+};
+
+struct queue_set {
+	struct queue_set *next;
+	uint64_t mask;
+	struct queue_resource *needs[QUEUE_NEEDS_MAX]; /* references */
+	const char *names[QUEUE_NEEDS_MAX];
+	size_t n;
+	struct queue_lane **heap; /* lanes with queued tasks */
+	size_t n_heap, cap, n_lanes;
+	bool hopeless; /* no worker can build all of it */
+	bool dropped;  /* a resource was dropped: no new tasks */
+};
+
+struct queue_lane {
+	struct queue_link link; /* in its queue's list */
+	struct queue *of;
+	struct queue_set *set;
+	struct queue_list queued;
+	size_t n, place; /* n: tasks in all states */
+	uint16_t number;
+};
+
+struct queue {
+	struct queue *next; /* in its bucket */
+	struct queue_link all, dirty;
+	struct queue_link lanes, leases, waits;
+	struct queue_list over;
+	size_t n[QUEUE_N_STATES], bytes, keepers, n_joins, n_waiting;
+	uint64_t put_back, n_over, error_order;
+	struct queue_err *error;
+	bool outside;		/* a client outside the job uses it, or may do so */
+	struct queue_err *loss; /* why tasks were cancelled; clients outside have not got it yet */
+	int loss_exit_code;
+	uint64_t loss_order;
+	char name[QUEUE_NAME_MAX + 1];
+};
+
+/* --- workers and leases */
+
+struct queue_resource {
+	unsigned refs;
+	uint64_t order;
+	int bit; /* -1: dropped */
+	struct queue_blob *payload;
+	char name[QUEUE_NAME_MAX + 1];
+};
+
+struct queue_member {		 /* a worker's part of a call */
+	struct queue_link link;	 /* in its worker's list until the worker has answered */
+	struct queue_call *call; /* NULL: the call is over */
+	struct queue_lease *lease;
+	int worker;
+	bool answered;
+	struct queue_blob *value;
+	struct queue_err *error;
+};
+
+struct queue_call {
+	unsigned refs; /* held by its wait and by leases */
+	struct queue_wait *wait;
+	struct queue_blob *payload;
+	uint64_t answer_ms;
+	bool parked; /* waits for the pool to be whole, or for the first worker */
+	size_t n, left;
+	struct queue_member *members;
+};
+
+enum queue_init_state { QUEUE_INIT_NONE, QUEUE_INIT_DUE, QUEUE_INIT_RUNS, QUEUE_INIT_FAILED };
+
+struct queue_worker {
+	int number, incarnation;
+	bool alive, asked, serves, again;
+	bool known; /* it was started */
+	bool takes; /* it has asked for work, or will */
+	bool kill;  /* a QUEUE_DO_KILL is due */
+	struct queue_link kills;
+	enum queue_init_state init_state;
+	struct queue_blob *init;
+	uint64_t ready, building, failed; /* bits of resources */
+	struct queue_err **errors;	  /* for failed resources; QUEUE_RESOURCES_MAX */
+	struct queue_link leases, waits, calls;
+	size_t n_leases, n_waits;
+	int64_t *dropped; /* tasks put back because a connection closed, without duplicates */
+	size_t n_dropped, cap_dropped; /* at most its slots */
+	int64_t drop_lease; /* leases from this number on were asked for after the last of these */
+	char *name;
+};
+
+struct queue_lease {
+	int64_t id;
+	enum queue_item kind;
+	bool active, cancelled, killed, seen; /* seen: its holder knows it */
+	bool late;			      /* it has broken the pool, until it ends */
+	enum queue_state becomes;	      /* for a cancelled one: the task's next state */
+	int incarnation;
+	struct queue_worker *worker;
+	void *holder;
+	struct queue_wait *wait; /* the wait that ended with it, until the holder has seen it */
+	struct queue_task *task;
+	const struct queue_set *set; /* the task's */
+	struct queue_resource *resource;
+	struct queue_member *member; /* NULL: its answer is no longer wanted */
+	struct queue_call *call;     /* a reference */
+	struct queue_link by_holder, by_worker, by_queue, tell, watchers;
+	uint64_t since_ms;
+	size_t place;
+	struct queue_err *why;
+};
+
+/* --- deadlines */
+
+enum queue_due_kind { QUEUE_DUE_WAIT, QUEUE_DUE_LEASE };
+struct queue_due {
+	uint64_t at;
+	size_t *place;
+	enum queue_due_kind kind;
+};
+struct queue_dues {
+	struct queue_due *heap;
+	size_t n, cap, reserved;
+};
+
+int queue_due_reserve(struct queue_dues *d);
+void queue_due_unreserve(struct queue_dues *d);
+/* UINT64_MAX: no deadline. */
+void queue_due_set(struct queue_dues *d, size_t *place, enum queue_due_kind kind, uint64_t at);
+
+/* --- what is to be done */
+
+struct queue_event {
+	struct queue_link link;
+	enum queue_what what;
+	int worker;
+	const char *event;
+	char text[];
+};
+
+struct queue_note { /* a record to be written */
+	enum queue_record_kind kind;
+	int64_t task;
+	char *name;
+};
+
+struct queues {
+	struct queue_options opt;
+	int64_t next_task, next_lease;
+	uint64_t next_seq, next_order;
+	struct queue_index tasks, leases;
+	struct queue *buckets[QUEUE_BUCKETS];
+	struct queue_link all, dirty; /* queues */
+	size_t n_queues;
+	struct queue_lane **lanes;
+	size_t n_lanes, cap_lanes, free_lane;
+	struct queue_set *sets;
+	size_t n[QUEUE_N_STATES], bytes;
+	uint64_t put_back, n_over;
+	struct queue_link room, fetches, cancels, calls; /* lists of waits */
+	struct queue_link idle;				 /* waits for work of free workers */
+	size_t n_waiting, n_free, n_asked, n_calls, n_late;
+	struct queue_link over; /* waits that are over */
+	struct queue_worker **workers;
+	size_t n_workers;
+	struct queue_link holders[QUEUE_BUCKETS]; /* of leases */
+	struct queue_resource *resources[QUEUE_RESOURCES_MAX];
+	uint64_t resource_bits; /* the bits in use */
+	struct queue_dues dues;
+	struct queue_link blames;
+	size_t n_blames;
+	bool closed, whole, stopped, final, settling, restoring;
+	bool hopes_due; /* a task came that perhaps no worker can do */
+	struct queue_err *broken, *failed, *stop;
+	int exit_code;	   /* of failed */
+	uint64_t quiet_ms; /* since when tasks run and none has ended; UINT64_MAX: a stall was
+			      reported */
+	uint64_t alone_ms; /* since when tasks are queued, and no worker asks for or has work;
+			      UINT64_MAX: not now */
+	/* for queue_next() */
+	struct queue_link tells, kills, events;
+	size_t n_events;
+	struct queue_note *notes;
+	size_t first_note, n_notes, cap_notes;
+	bool lost_note;
+	bool stale_notes; /* the journal has records of tasks that need not be kept */
+	char *note_name;  /* of the last record that was returned */
+};
+
+/* queue.c */
+void queue_settle(struct queues *q, uint64_t now_ms);
+/* Begins a wait. False: it is over already, since the queues are stopped. */
+bool queue_wait_begin(struct queues *q, struct queue_wait *w, enum queue_wait_kind kind);
+/* Puts the wait into `list`. False: it is over, for lack of memory. */
+bool queue_wait_park(
+	struct queues *q, struct queue_wait *w, struct queue_link *list, uint64_t deadline_ms);
+/* err: takes the reference; may be NULL. */
+void queue_wait_end(
+	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err);
+void queue_wait_end_text(
+	struct queues *q, struct queue_wait *w, enum status status, const char *text);
+/* True when the wait is over: the step returns it, and queue_over() does not. */
+bool queue_wait_claim(struct queues *q, struct queue_wait *w);
+void queue_watch_end(struct queue_watch *watches, size_t n);
+
+/* name.c */
+struct queue *queue_find(const struct queues *q, const char *name);
+/* NULL: no memory, or too many queues (*ret says which). */
+struct queue *queue_get(struct queues *q, const char *name, enum status *ret);
+void queue_dirty(struct queues *q, struct queue *of);
+/* Frees the queue if nothing of it is left. */
+void queue_forget(struct queues *q, struct queue *of);
+enum status queue_set_find(struct queues *q, const char *const *needs, size_t n,
+	struct queue_set **ret, const char **ret_which);
+struct queue_lane *queue_lane_get(struct queues *q, struct queue *of, struct queue_set *set);
+void queue_lane_put(struct queues *q, struct queue_lane *l);
+void queue_set_drop(struct queues *q, struct queue_set *s);
+/* The lane's first task has changed. */
+void queue_lane_moved(struct queue_lane *l);
+void queue_names_fini(struct queues *q);
+
+/* task.c */
+static inline struct queue_lane *queue_lane_of(const struct queues *q, const struct queue_task *t)
+{
+	return q->lanes[t->lane];
+}
+struct queue_task *queue_task_find(const struct queues *q, int64_t id);
+/* NULL without memory. queue_task_enqueue() queues it. */
+struct queue_task *queue_task_new(
+	struct queues *q, struct queue_lane *lane, int64_t id, const struct queue_new *n);
+struct queue_extra *queue_task_extra(struct queue_task *t);
+void queue_task_trim(struct queue_task *t);
+/* Appends it to its lane, and gives it to a worker that waits. */
+void queue_task_enqueue(struct queues *q, struct queue_task *t, uint64_t now_ms);
+void queue_task_dequeue(struct queues *q, struct queue_task *t);
+/* Sets the last state of a task that is queued, or whose lease ends. Takes value or error. */
+void queue_task_over(struct queues *q, struct queue_task *t, enum queue_state state,
+	struct queue_blob *value, struct queue_err *error, uint64_t now_ms);
+/* True when an outcome of n bytes keeps the total within queue.memory's limit. */
+bool queue_task_fits(const struct queues *q, const struct queue_task *t, size_t n);
+/* Frees the task if it is over, released, and not watched. */
+void queue_task_forget(struct queues *q, struct queue_task *t);
+void queue_task_free(struct queue_task *t);
+void queue_task_state(struct queues *q, struct queue_task *t, enum queue_state state);
+static inline size_t queue_live(const size_t n[QUEUE_N_STATES])
+{
+	return n[QUEUE_QUEUED] + n[QUEUE_RUNNING];
+}
+static inline bool queue_task_is_over(const struct queue_task *t)
+{
+	return t->state != QUEUE_QUEUED && t->state != QUEUE_RUNNING;
+}
+int64_t queue_task_limit(const struct queue_task *t);
+
+/* submit.c */
+void queue_room(struct queues *q, uint64_t now_ms);
+void queue_check(struct queues *q, struct queue *of, uint64_t now_ms);
+/* Ends a submit whose time is over, or for another reason; accepted tasks stay. */
+void queue_submit_end(
+	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err);
+void queue_submit_late(struct queues *q, struct queue_wait *w);
+/* Its queue has failed, and this exempt submit waits: ends it at once. */
+void queue_submit_exempt(struct queues *q, struct queue_wait *w);
+/* Ends it with its queue's error, which is borrowed. */
+void queue_raise(struct queues *q, struct queue_wait *w, struct queue_err *e);
+
+/* fetch.c */
+void queue_task_release(struct queues *q, int64_t id);
+/* Ends it with the error of all queues. For a client outside, the queues of its tasks have then
+ * reported their loss. */
+void queue_fetch_raise(struct queues *q, struct queue_wait *w);
+void queue_fetch_fini(struct queues *q, struct queue_wait *w);
+void queue_watchers_over(struct queues *q, struct queue_task *t);
+
+/* cancel.c */
+/* True when t's failure would be the error of its queue. */
+bool queue_is_first(const struct queues *q, const struct queue_task *t);
+/* Fails a task that is queued, or whose lease has ended. Takes err. */
+void queue_task_fail(
+	struct queues *q, struct queue_task *t, struct queue_err *err, uint64_t now_ms);
+/* Sets the first error of a queue; later ones are ignored. err is borrowed. */
+void queue_error(struct queues *q, struct queue *of, struct queue_err *err, uint64_t now_ms);
+/* Notes that the queue's tasks were lost, to be reported. An earlier loss stays. */
+void queue_lose(struct queues *q, struct queue *of, struct queue_err *err, int exit_code);
+/* The loss was reported, or no client is left to report it to. of may be NULL. */
+void queue_loss_told(struct queues *q, struct queue *of);
+/* Cancels and releases all its tasks: their coordinator is gone. queue_settle() follows. */
+void queue_abandon(struct queues *q, struct queue *of, uint64_t now_ms);
+
+/* worker.c */
+struct queue_worker *queue_worker_find(const struct queues *q, int worker);
+const char *queue_worker_text(const struct queues *q, int worker, char *buf, size_t size);
+bool queue_worker_clear(const struct queue_worker *k);
+/* Gives the worker's waits what they can get, and adds the rest to the idle ones or takes them out.
+ */
+void queue_worker_feed(struct queues *q, struct queue_worker *k, uint64_t now_ms);
+/* Gives the task to a wait for work. False: no worker can take it now. */
+bool queue_match_task(struct queues *q, struct queue_task *t, uint64_t now_ms);
+void queue_work_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms);
+void queue_work_unpark(struct queues *q, struct queue_wait *w);
+void queue_workers_fini(struct queues *q);
+void queue_hopes(struct queues *q, uint64_t now_ms);
+
+/* lease.c */
+struct queue_lease *queue_lease_new(struct queues *q);
+void queue_lease_free(struct queues *q, struct queue_lease *l);
+void queue_lease_begin(struct queues *q, struct queue_lease *l, enum queue_item kind,
+	struct queue_wait *w, uint64_t now_ms);
+/* Takes the reference err. */
+void queue_lease_cancel(struct queues *q, struct queue_lease *l, enum queue_state becomes,
+	struct queue_err *err, uint64_t now_ms);
+/* Cancels the lease because its task fails. That may become the queue's error. Takes err. */
+void queue_lease_fail(
+	struct queues *q, struct queue_lease *l, struct queue_err *err, uint64_t now_ms);
+/* Ends the lease; the caller deals with its task, build or call. */
+void queue_lease_end(struct queues *q, struct queue_lease *l, uint64_t now_ms);
+/* Ends the lease as when its holder or its process is gone. */
+void queue_lease_lost(struct queues *q, struct queue_lease *l, uint64_t now_ms);
+void queue_lease_due(struct queues *q, struct queue_lease *l, uint64_t now_ms);
+
+/* death.c */
+/* True when the task must fail instead of being put back. */
+bool queue_deaths_reached(const struct queues *q, const struct queue_task *t);
+void queue_died_with(const struct queue_worker *k, struct queue_task *t);
+/* Never NULL. */
+struct queue_err *queue_deaths_err(const struct queues *q, const struct queue_task *t);
+void queue_tell_put_back(
+	struct queues *q, const struct queue_worker *k, int64_t task, const char *why);
+/* The lease's connection is gone, and its task is about to be put back. */
+void queue_dropped(struct queues *q, const struct queue_lease *l);
+/* The process of k is gone: counts its dropped tasks. Call it before its leases end. */
+void queue_drops_end(struct queues *q, struct queue_worker *k, const char *why, bool on_purpose,
+	uint64_t now_ms);
+
+/* blame.c */
+/* Returns 1 when the failure is absorbed, 0, or -ENOMEM. */
+int queue_blame(struct queues *q, struct queue_task *t, const char *blame, uint64_t now_ms);
+void queue_blames_fini(struct queues *q);
+
+/* resource.c */
+void queue_build_done(struct queues *q, struct queue_lease *l, struct queue_err *err);
+struct queue_resource *queue_resource_unref(struct queue_resource *r);
+/* The next resource that this worker must build, or NULL. */
+struct queue_resource *queue_to_build(const struct queues *q, const struct queue_worker *k);
+
+/* call.c */
+/* Takes value or error. */
+void queue_member_answer(struct queues *q, struct queue_member *m, struct queue_blob *value,
+	struct queue_err *error);
+void queue_call_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms);
+/* Begins the calls that can begin. */
+void queue_calls_begin(struct queues *q, uint64_t now_ms);
+void queue_call_unref(struct queue_call *c);
+void queue_pool_break(struct queues *q, int worker, const char *why);
+/* Breaks the pool until this lease, which is cancelled, has ended. */
+void queue_pool_late(struct queues *q, struct queue_lease *l, const char *why);
+void queue_pool_mend(struct queues *q, uint64_t now_ms);
+
+/* next.c */
+/* False: the event is lost, for lack of memory, or because too many wait. */
+bool queue_tell(struct queues *q, enum queue_what what, const char *event, int worker,
+	const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* The whole journal must be written again. */
+void queue_note_all(struct queues *q);
+void queue_note(struct queues *q, enum queue_record_kind kind, int64_t task, const char *name);
+/* False: the record is no longer needed. */
+bool queue_describe(const struct queues *q, const struct queue_note *n, struct queue_record *ret);
+bool queue_error_is_bare(const struct queues *q, const struct queue *of);
+void queue_next_fini(struct queues *q);

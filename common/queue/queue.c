@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How waits begin and end, what follows from a step, and time. */
+#include "common/queue/private.h"
+
+int queues_new(const struct queue_options *opt, struct queues **ret)
+{
+	_cleanup_(queues_freep) struct queues *q = calloc(1, sizeof(*q));
+	struct queue_set *none;
+	const char *which;
+
+	if (!q)
+		return -ENOMEM;
+	q->opt = *opt;
+	q->next_task = q->next_lease = opt->first_task > 0 ? opt->first_task : 1;
+	q->quiet_ms = q->alone_ms = UINT64_MAX;
+	link_init(&q->all);
+	link_init(&q->dirty);
+	link_init(&q->room);
+	link_init(&q->fetches);
+	link_init(&q->cancels);
+	link_init(&q->calls);
+	link_init(&q->idle);
+	link_init(&q->over);
+	link_init(&q->blames);
+	link_init(&q->tells);
+	link_init(&q->kills);
+	link_init(&q->events);
+	for (int i = 0; i < QUEUE_BUCKETS; i++)
+		link_init(&q->holders[i]);
+	if (queue_set_find(q, NULL, 0, &none, &which) != STATUS_OK)
+		return -ENOMEM;
+	*ret = TAKE_PTR(q);
+	return 0;
+}
+
+static void free_tasks(struct queues *q)
+{
+	struct queue_task *t;
+
+	while ((t = queue_index_after(&q->tasks, -1))) {
+		if (t->state == QUEUE_QUEUED)
+			queue_task_dequeue(q, t);
+		queue_index_del(&q->tasks, (int64_t)t->id);
+		queue_lane_of(q, t)->n--;
+		queue_task_free(t);
+	}
+}
+
+struct queues *queues_free(struct queues *q)
+{
+	struct queue_lease *l;
+
+	if (!q)
+		return NULL;
+	while ((l = queue_index_after(&q->leases, -1)))
+		queue_lease_free(q, l);
+	free_tasks(q);
+	queue_names_fini(q);
+	queue_workers_fini(q);
+	for (int i = 0; i < QUEUE_RESOURCES_MAX; i++)
+		queue_resource_unref(q->resources[i]);
+	queue_blames_fini(q);
+	queue_next_fini(q);
+	queue_index_fini(&q->tasks);
+	queue_index_fini(&q->leases);
+	free(q->dues.heap);
+	queue_err_unref(q->broken);
+	queue_err_unref(q->failed);
+	queue_err_unref(q->stop);
+	free(q);
+	return NULL;
+}
+
+/* --- waits */
+
+bool queue_wait_begin(struct queues *q, struct queue_wait *w, enum queue_wait_kind kind)
+{
+	*w = (struct queue_wait){ .arg = w->arg,
+		.outside = w->outside,
+		.kind = kind,
+		.text = "",
+		.exit_code = -1,
+		.place = QUEUE_NO_PLACE,
+		.deadline_ms = UINT64_MAX };
+	if (!q->stopped)
+		return true;
+	queue_wait_end(q, w, q->stop->code, queue_err_ref(q->stop));
+	return false;
+}
+
+bool queue_wait_park(
+	struct queues *q, struct queue_wait *w, struct queue_link *list, uint64_t deadline_ms)
+{
+	if (deadline_ms != UINT64_MAX && queue_due_reserve(&q->dues) < 0) {
+		queue_wait_end_text(q, w, STATUS_RESOURCE_EXHAUSTED, "no memory");
+		return false;
+	}
+	w->deadline_ms = deadline_ms;
+	queue_due_set(&q->dues, &w->place, QUEUE_DUE_WAIT, deadline_ms);
+	if (list)
+		link_add(list, &w->link);
+	return true;
+}
+
+static void unpark(struct queues *q, struct queue_wait *w)
+{
+	link_del(&w->link);
+	if (w->deadline_ms == UINT64_MAX)
+		return;
+	queue_due_set(&q->dues, &w->place, QUEUE_DUE_WAIT, UINT64_MAX);
+	queue_due_unreserve(&q->dues);
+	w->deadline_ms = UINT64_MAX;
+}
+
+/* Removes the wait from lists and deadlines: it is over, or not wanted any more. */
+static void take_out(struct queues *q, struct queue_wait *w)
+{
+	struct queue *of = w->of;
+
+	unpark(q, w);
+	link_del(&w->over);
+	switch (w->kind) {
+	case QUEUE_WAIT_SUBMIT:
+	case QUEUE_WAIT_JOIN:
+		if (!of)
+			break;
+		if (w->kind == QUEUE_WAIT_JOIN) {
+			of->n_joins--;
+		} else {
+			of->n_waiting--;
+			q->n_waiting--;
+		}
+		queue_dirty(q, of);
+		break;
+	case QUEUE_WAIT_WORK:
+		queue_work_unpark(q, w);
+		break;
+	case QUEUE_WAIT_CALL:
+		q->n_calls -= w->of != NULL;
+		break;
+	default:
+		break;
+	}
+	w->of = NULL;
+}
+
+void queue_wait_end(
+	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err)
+{
+	take_out(q, w);
+	w->status = status;
+	w->of = err;
+	w->text = err ? err->message : "";
+	w->is_over = true;
+	link_add(&q->over, &w->over);
+}
+
+void queue_wait_end_text(
+	struct queues *q, struct queue_wait *w, enum status status, const char *text)
+{
+	queue_wait_end(q, w, status, NULL);
+	w->text = text;
+}
+
+/* The holder knows the lease from now on, so it can be told of a cancellation. */
+static void seen(struct queues *q, struct queue_wait *w)
+{
+	link_del(&w->over);
+	if (w->kind != QUEUE_WAIT_WORK || !w->lease)
+		return;
+	w->lease->seen = true;
+	w->lease->wait = NULL;
+	if (w->lease->cancelled)
+		link_add(&q->tells, &w->lease->tell);
+}
+
+bool queue_wait_claim(struct queues *q, struct queue_wait *w)
+{
+	if (w->is_over)
+		seen(q, w);
+	return w->is_over;
+}
+
+struct queue_wait *queue_over(struct queues *q)
+{
+	struct queue_wait *w = LINK_FIRST(&q->over, struct queue_wait, over);
+
+	if (w)
+		seen(q, w);
+	return w;
+}
+
+void queue_watch_end(struct queue_watch *watches, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		link_del(&watches[i].link);
+}
+
+void queue_wait_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms)
+{
+	bool unseen = w->is_over && link_in(&w->over);
+
+	link_del(&w->over);
+	if (w->is_over)
+		queue_err_unref(w->of);
+	else
+		take_out(q, w);
+	w->of = NULL;
+	switch (w->kind) {
+	case QUEUE_WAIT_FETCH:
+		queue_fetch_fini(q, w);
+		break;
+	case QUEUE_WAIT_CANCEL:
+		queue_watch_end(w->more, w->n);
+		free(w->more);
+		break;
+	case QUEUE_WAIT_CALL:
+		queue_call_fini(q, w, now_ms);
+		break;
+	case QUEUE_WAIT_WORK:
+		if (w->lease && unseen) {
+			struct queue_worker *k = w->lease->worker;
+
+			queue_lease_lost(q, w->lease, now_ms);
+			queue_worker_feed(q, k, now_ms);
+		}
+		w->lease = NULL;
+		break;
+	default:
+		break;
+	}
+	w->more = NULL;
+	w->is_over = false;
+	w->text = "";
+	queue_settle(q, now_ms);
+}
+
+/* --- what follows from a step */
+
+/* The queues are closed and all tasks are over: ends the waits for work. */
+static void closed(struct queues *q)
+{
+	struct queue_wait *w;
+
+	if (!q->closed || queue_live(q->n))
+		return;
+	while ((w = LINK_FIRST(&q->idle, struct queue_wait, over)))
+		queue_wait_end(q, w, STATUS_OK, NULL);
+}
+
+/* Notes since when there are tasks, and no worker has or asks for any. */
+static void watch_workers(struct queues *q, uint64_t now_ms)
+{
+	bool busy = !q->n[QUEUE_QUEUED] || q->n[QUEUE_RUNNING] || q->n_free;
+
+	for (size_t i = 0; i < q->n_workers && !busy; i++)
+		busy = q->workers[i] && q->workers[i]->n_leases;
+	if (busy)
+		q->alone_ms = UINT64_MAX;
+	else if (q->alone_ms == UINT64_MAX)
+		q->alone_ms = now_ms;
+}
+
+void queue_settle(struct queues *q, uint64_t now_ms)
+{
+	struct queue *of;
+
+	if (q->settling)
+		return;
+	q->settling = true;
+	do {
+		queue_room(q, now_ms);
+		if (q->hopes_due)
+			queue_hopes(q, now_ms);
+		of = LINK_FIRST(&q->dirty, struct queue, dirty);
+		if (of) {
+			link_del(&of->dirty);
+			queue_check(q, of, now_ms);
+		}
+	} while (of);
+	closed(q);
+	if (!q->n[QUEUE_RUNNING])
+		q->quiet_ms = now_ms;
+	if (q->opt.recovery_timeout_ms >= 0)
+		watch_workers(q, now_ms);
+	q->settling = false;
+}
+
+void queue_close(struct queues *q, uint64_t now_ms)
+{
+	struct queue_link *l, *tmp, *m, *tmp2;
+
+	if (q->closed)
+		return;
+	q->closed = true;
+	queue_note(q, QUEUE_REC_CLOSE, -1, NULL);
+	LINK_FOREACH(l, tmp, &q->all)
+	{
+		struct queue *of = container_of(l, struct queue, all);
+
+		LINK_FOREACH(m, tmp2, &of->waits)
+		{
+			struct queue_wait *w = container_of(m, struct queue_wait, link);
+
+			if (w->kind == QUEUE_WAIT_SUBMIT)
+				queue_submit_end(q, w, STATUS_FAILED_PRECONDITION, NULL);
+		}
+	}
+	queue_settle(q, now_ms);
+}
+
+/* --- stop and go */
+
+static void stop_list(struct queues *q, struct queue_link *list)
+{
+	struct queue_link *l, *tmp;
+
+	LINK_FOREACH(l, tmp, list)
+	{
+		struct queue_wait *w = container_of(l, struct queue_wait, link);
+
+		if (w->kind == QUEUE_WAIT_SUBMIT)
+			queue_submit_end(q, w, q->stop->code, queue_err_ref(q->stop));
+		else
+			queue_wait_end(q, w, q->stop->code, queue_err_ref(q->stop));
+	}
+}
+
+void queue_stop(struct queues *q, enum status status, const char *text, bool final)
+{
+	struct queue_link *l, *tmp;
+
+	queue_err_unref(q->stop);
+	q->stop = queue_err_sure(status, queue_err_new(status, text, "", -1, -1));
+	q->stopped = true;
+	q->final |= final;
+	LINK_FOREACH(l, tmp, &q->all)
+	{
+		stop_list(q, &container_of(l, struct queue, all)->waits);
+	}
+	stop_list(q, &q->fetches);
+	stop_list(q, &q->cancels);
+	stop_list(q, &q->calls);
+	for (size_t i = 0; i < q->n_workers; i++)
+		if (q->workers[i])
+			stop_list(q, &q->workers[i]->waits);
+}
+
+void queue_go(struct queues *q)
+{
+	q->stopped = q->final;
+}
+
+/* --- time */
+
+static void late(struct queues *q, struct queue_wait *w)
+{
+	switch (w->kind) {
+	case QUEUE_WAIT_SUBMIT:
+		queue_submit_late(q, w);
+		break;
+	case QUEUE_WAIT_FETCH:
+		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED, "the task is not over yet");
+		break;
+	case QUEUE_WAIT_JOIN:
+		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
+			"the queue has tasks that are not over yet");
+		break;
+	case QUEUE_WAIT_CANCEL:
+		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
+			"some of the tasks that were cancelled still run");
+		break;
+	case QUEUE_WAIT_CALL:
+		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
+			"some of the workers have not answered the call");
+		break;
+	case QUEUE_WAIT_WORK:
+		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED, "there was nothing to do");
+		break;
+	}
+}
+
+static void stall(struct queues *q, uint64_t now_ms)
+{
+	if (q->opt.stall_ms < 0 || !q->n[QUEUE_RUNNING] || q->quiet_ms == UINT64_MAX ||
+		now_ms - q->quiet_ms < (uint64_t)q->opt.stall_ms)
+		return;
+	queue_tell(q, QUEUE_DO_STALL, "stall", -1, "no task has ended for %llu s; %zu run",
+		(unsigned long long)(now_ms - q->quiet_ms) / 1000, q->n[QUEUE_RUNNING]);
+	q->quiet_ms = UINT64_MAX;
+}
+
+static void nobody(struct queues *q, uint64_t now_ms)
+{
+	struct queue_link *l, *tmp;
+	struct queue_err *e;
+
+	if (q->opt.recovery_timeout_ms < 0 || q->alone_ms == UINT64_MAX ||
+		now_ms - q->alone_ms < (uint64_t)q->opt.recovery_timeout_ms)
+		return;
+	e = queue_err_sure(STATUS_UNAVAILABLE,
+		queue_err_printf(STATUS_UNAVAILABLE, -1, -1, "no worker has taken work for %llu s",
+			(unsigned long long)(now_ms - q->alone_ms) / 1000));
+	queue_tell(q, QUEUE_DO_TELL, "no-worker", -1, "%s", e->message);
+	q->alone_ms = UINT64_MAX;
+	LINK_FOREACH(l, tmp, &q->all)
+	{
+		struct queue *of = container_of(l, struct queue, all);
+
+		if (queue_live(of->n))
+			queue_error(q, of, e, now_ms);
+	}
+	queue_err_unref(e);
+}
+
+uint64_t queue_due_ms(const struct queues *q)
+{
+	uint64_t due = q->dues.n ? q->dues.heap[0].at : UINT64_MAX, at;
+
+	if (q->opt.stall_ms >= 0 && q->n[QUEUE_RUNNING] && q->quiet_ms != UINT64_MAX) {
+		at = q->quiet_ms + (uint64_t)q->opt.stall_ms;
+		due = at < due ? at : due;
+	}
+	if (q->opt.recovery_timeout_ms >= 0 && q->alone_ms != UINT64_MAX) {
+		at = q->alone_ms + (uint64_t)q->opt.recovery_timeout_ms;
+		due = at < due ? at : due;
+	}
+	return due;
+}
+
+uint64_t queue_expire(struct queues *q, uint64_t now_ms)
+{
+	while (q->dues.n && q->dues.heap[0].at <= now_ms) {
+		const struct queue_due *d = &q->dues.heap[0];
+
+		if (d->kind == QUEUE_DUE_WAIT)
+			late(q, container_of(d->place, struct queue_wait, place));
+		else
+			queue_lease_due(
+				q, container_of(d->place, struct queue_lease, place), now_ms);
+	}
+	stall(q, now_ms);
+	nobody(q, now_ms);
+	queue_settle(q, now_ms);
+	return queue_due_ms(q);
+}
+
+void queue_stats(const struct queues *q, const char *queue, struct queue_stats *ret)
+{
+	const struct queue *of = queue ? queue_find(q, queue) : NULL;
+	const struct queue *oldest = of;
+	struct queue_link *l;
+
+	*ret = (struct queue_stats){
+		.workers = q->n_asked, .free = q->n_free, .closed = q->closed
+	};
+	if (!queue) {
+		memcpy(ret->n, q->n, sizeof(q->n));
+		ret->put_back = q->put_back;
+		ret->over = q->n_over;
+		ret->bytes = q->bytes;
+		ret->waiting = q->n_waiting;
+		for (l = q->all.next; l != &q->all; l = l->next) {
+			of = container_of(l, struct queue, all);
+			if (of->error && (!oldest || of->error_order < oldest->error_order))
+				oldest = of;
+		}
+	} else if (of) {
+		memcpy(ret->n, of->n, sizeof(of->n));
+		ret->put_back = of->put_back;
+		ret->over = of->n_over;
+		ret->bytes = of->bytes;
+		ret->waiting = of->n_waiting;
+	}
+	if (oldest && oldest->error) {
+		ret->has_error = true;
+		ret->error = queue_err_view(oldest->error);
+	} else if (q->failed) {
+		ret->has_error = true;
+		ret->error = queue_err_view(q->failed);
+	}
+}

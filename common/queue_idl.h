@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#pragma once
-
-/* The text of common/io.elasticd.Queue.varlink; the build makes it. */
-extern const char queue_idl[];

@@ -1,0 +1,539 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/api/start.h"
+
+#include "common/base/log.h"
+#include "common/spec/spec.h"
+#include "common/text/json.h"
+#include "daemon/api/methods.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/random.h>
+
+enum { NAME_STEM_MAX = 48, NAME_RANDOM = 4, NAME_TRIES = 8, RUN_TRIES = 8 };
+
+/* One Start call, or a start of a run by elasticd, that is not finished. */
+struct start {
+	LIST_ENTRY(start) link;
+	struct daemon *daemon;
+	struct varlink_call *call; /* NULL: there is no caller, or it has gone */
+	struct varlink_peer peer;
+	bool again;    /* restarts an ended run: the answer has no name in it */
+	char *follows; /* that run, or NULL */
+	json_t *spec;
+	struct spec *parsed;
+	uid_t uid;
+	struct error failure;
+	struct job *job; /* watched: the new one, or the one whose name it waits for */
+	struct job_watch watch;
+};
+
+struct starts {
+	struct daemon *daemon;
+	LIST_HEAD(, start) open;
+};
+
+static void attempt(void *arg);
+static void discard(void *arg);
+
+int starts_new(struct daemon *d, struct starts **ret)
+{
+	struct starts *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->daemon = d;
+	LIST_INIT(&s->open);
+	*ret = s;
+	return 0;
+}
+
+static void unwatch(struct start *s)
+{
+	if (s->job)
+		job_unwatch(s->job, &s->watch);
+	s->job = NULL;
+}
+
+static void start_free(struct start *s)
+{
+	LIST_REMOVE(s, link);
+	unwatch(s);
+	loop_cancel(s->daemon->loop, attempt, s);
+	loop_cancel(s->daemon->loop, discard, s);
+	json_decref(s->spec);
+	spec_free(s->parsed);
+	free(s->follows);
+	free(s);
+}
+
+struct starts *starts_free(struct starts *s)
+{
+	if (!s)
+		return NULL;
+	while (!LIST_EMPTY(&s->open))
+		start_free(LIST_FIRST(&s->open));
+	free(s);
+	return NULL;
+}
+
+static void on_gone(void *arg)
+{
+	struct start *s = arg;
+
+	s->call = NULL;
+}
+
+/* A start without a caller reports its failure to the log. */
+static void log_unresumed(const struct start *s, const char *name, const json_t *parameters)
+{
+	if (!s->call && s->follows)
+		log_error("run %s was preempted and cannot be resumed: %s %s", s->follows, name,
+			json_get_string(
+				parameters, "message", json_get_string(parameters, "run", "")));
+}
+
+static void end_error(struct start *s, const char *name, json_t *parameters)
+{
+	struct varlink_call *call = s->call;
+
+	log_unresumed(s, name, parameters);
+	start_free(s);
+	if (call)
+		varlink_error(call, name, parameters);
+	else
+		json_decref(parameters);
+}
+
+static void end_failed(struct start *s, const struct error *err)
+{
+	if (err->code == -EPERM)
+		end_error(s, "PermissionDenied", json_pack("{s:s}", "message", err->text));
+	else
+		end_error(s, "Failed",
+			json_pack("{s:s, s:i}", "message", err->text, "errno", -err->code));
+}
+
+static void end_limit(struct start *s, const char *what, int limit)
+{
+	end_error(s, "LimitReached", json_pack("{s:s, s:i}", "what", what, "limit", limit));
+}
+
+static void end_invalid(struct start *s, const struct error *err)
+{
+	const char *message = err->text;
+	size_t n = strlen(err->field);
+
+	/* The answer has the field in a member of its own: cut it off the message. */
+	if (n && !strncmp(message, err->field, n) && !strncmp(message + n, ": ", 2))
+		message += n + 2;
+	end_error(s, "InvalidSpec",
+		json_pack("{s:s, s:o}", "field", err->field, "message",
+			json_string_lossy(message, strlen(message))));
+}
+
+static int random_suffix(char out[NAME_RANDOM + 1])
+{
+	static const char digits[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+	unsigned char random[NAME_RANDOM];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return -EIO;
+	for (int i = 0; i < NAME_RANDOM; i++)
+		out[i] = digits[random[i] % (sizeof(digits) - 1)];
+	out[NAME_RANDOM] = '\0';
+	return 0;
+}
+
+/* A name from the command's, with the characters that a name may have, and four random ones.
+ * Returns owned. */
+static char *invent_name(const struct spec *spec)
+{
+	const char *entry = spec_entrypoint(spec);
+	const char *slash = strrchr(entry, '/');
+	char stem[NAME_STEM_MAX + 1];
+	char suffix[NAME_RANDOM + 1];
+	size_t n = 0;
+	char *name;
+
+	for (const char *p = slash ? slash + 1 : entry; *p && n < NAME_STEM_MAX; p++) {
+		bool fits = (isalnum((unsigned char)*p) && isascii(*p)) || *p == '_' ||
+			    (n && (*p == '.' || *p == '-'));
+
+		if (fits)
+			stem[n++] = *p;
+	}
+	stem[n] = '\0';
+	if (random_suffix(suffix) < 0)
+		return NULL;
+	return asprintf(&name, "%s-%s", n ? stem : "job", suffix) < 0 ? NULL : name;
+}
+
+static int choose_name(struct start *s, struct error *err)
+{
+	for (int i = 0; !s->parsed->name && i < NAME_TRIES; i++) {
+		_cleanup_free_ char *name = invent_name(s->parsed);
+
+		if (name && !registry_active(s->daemon->registry, name))
+			s->parsed->name = TAKE_PTR(name);
+	}
+	if (!s->parsed->name || json_put_string(s->spec, "name", s->parsed->name) < 0)
+		return error_set(err, -EIO, "cannot find a name for the job");
+	return 0;
+}
+
+static int choose_user(struct start *s, struct error *err)
+{
+	uid_t wanted = (uid_t)-1;
+	int r = 0;
+
+	if (s->again)
+		return 0;
+	if (s->parsed->user) {
+		r = child_user_uid(s->parsed->user, &wanted, err);
+		if (r < 0)
+			return error_prefix(err, "user");
+	}
+	return access_job_user(geteuid(), s->peer.uid, wanted, &s->uid, err);
+}
+
+/* The run's log directory: an absolute path, since the agent runs in another working directory than
+ * the user. */
+static int choose_log_dir(struct start *s, char **ret, struct error *err)
+{
+	const char *dir = s->parsed->logs.dir;
+
+	if (dir && dir[0] != '/')
+		return error_field(err, -EINVAL, "logs.dir",
+			"expected an absolute path, found \"%.200s\"", dir);
+	*ret = strdup(dir ? dir : s->daemon->log_dir);
+	return *ret ? 0 : error_set(err, -ENOMEM, "out of memory");
+}
+
+static int fill_record(struct start *s, struct job_record *rec, struct error *err)
+{
+	_cleanup_(child_user_fini) struct child_user user = { 0 };
+	int r = child_user_init(&user, s->uid, err);
+
+	if (!r)
+		r = choose_log_dir(s, &rec->log_dir, err);
+	if (r < 0)
+		return r;
+	rec->uid = s->uid;
+	rec->user = TAKE_PTR(user.name);
+	rec->name = strdup(s->parsed->name);
+	rec->run = run_id_new(s->parsed->name);
+	rec->created_us = loop_real_us();
+	rec->follows = s->follows ? strdup(s->follows) : NULL;
+	if (!rec->name || !rec->run || (s->follows && !rec->follows))
+		return error_set(err, -ENOMEM, "out of memory");
+	return 0;
+}
+
+static void log_accepted(const struct start *s, const struct job *j)
+{
+	_cleanup_free_ char *command = spec_command_line(s->parsed);
+	const struct log_field fields[] = { { "ELASTICD_JOB", j->rec.name },
+		{ "ELASTICD_RUN", j->rec.run }, { NULL, NULL } };
+
+	log_fields(LOG_NOTICE, fields, "job %s (%s): %s by uid %u (pid %d) for user %s: %.200s",
+		j->rec.name, j->rec.run, s->again ? "started again" : "started",
+		(unsigned)s->peer.uid, (int)s->peer.pid, j->rec.user, command ? command : "?");
+}
+
+/* Removes a job that could not be started. From the loop, since its own news calls this. */
+static void discard(void *arg)
+{
+	struct start *s = arg;
+	struct job *j = s->job;
+	struct error err = s->failure;
+	struct error ignored = { 0 };
+
+	if (j) {
+		unwatch(s);
+		if (job_record_remove(&s->daemon->store, j->rec.run, &ignored) < 0)
+			log_warning("%s", ignored.text);
+		registry_remove(s->daemon->registry, j);
+		job_free(j);
+	}
+	end_failed(s, &err);
+}
+
+void start_mark_followed(struct daemon *d, const char *run)
+{
+	struct job *j = registry_find(d->registry, run, NULL, NULL);
+	struct error err = { 0 };
+
+	if (!j || strcmp(j->rec.run, run) != 0)
+		return;
+	j->rec.followed = true;
+	if (job_record_update(&d->store, &j->rec, NULL, &err) < 0)
+		log_warning("job %s: %s", j->rec.name, err.text);
+}
+
+/* The new run is on disk and names the old one, so that elasticd never resumes the old one again,
+ * even after the new one is removed. */
+static void follow_up(struct start *s, const struct job *j)
+{
+	struct daemon *d = s->daemon;
+	struct job *old = s->follows ? registry_find(d->registry, s->follows, NULL, NULL) : NULL;
+	char text[512];
+
+	if (!old)
+		return;
+	start_mark_followed(d, s->follows);
+	if (s->call)
+		return;
+	snprintf(text, sizeof(text), "was preempted, and goes on as run %.300s", j->rec.run);
+	job_own_event(old, "resumed", text);
+}
+
+static void answer(struct start *s)
+{
+	struct varlink_call *call = s->call;
+	const struct job *j = s->job;
+	json_t *parameters =
+		s->again ? json_pack("{s:s}", "run", j->rec.run)
+			 : json_pack("{s:s, s:s}", "job", j->rec.name, "run", j->rec.run);
+
+	log_accepted(s, j);
+	follow_up(s, j);
+	start_free(s);
+	if (call)
+		varlink_reply(call, parameters);
+	else
+		json_decref(parameters);
+}
+
+static void on_new_job(void *arg, struct job *j, enum job_news news)
+{
+	struct start *s = arg;
+
+	switch (news) {
+	case JOB_STARTED:
+		answer(s);
+		break;
+	case JOB_START_FAILED:
+		s->failure = j->start_error;
+		if (loop_defer(s->daemon->loop, discard, s) < 0)
+			end_failed(s, &j->start_error);
+		break;
+	case JOB_GONE:
+		unwatch(s);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_old_job(void *arg, struct job *j, enum job_news news)
+{
+	struct start *s = arg;
+
+	if (news != JOB_ENDED && news != JOB_GONE)
+		return;
+	unwatch(s);
+	if (loop_defer(s->daemon->loop, attempt, s) < 0)
+		end_error(s, "Failed", json_pack("{s:s}", "message", "out of memory"));
+}
+
+/* Writes the record first: from then on a crash of elasticd loses nothing. */
+static int create(struct start *s, struct error *err)
+{
+	struct daemon *d = s->daemon;
+	struct job_record rec = { 0 };
+	struct error ignored = { 0 };
+	struct job *j = NULL;
+	int r = fill_record(s, &rec, err);
+
+	if (!r)
+		r = job_record_create(&d->store, &rec, s->spec, err);
+	if (!r && job_new(&d->host, &rec, &j) < 0)
+		r = error_set(err, -ENOMEM, "out of memory");
+	if (r < 0) {
+		job_record_fini(&rec);
+		return r;
+	}
+	r = job_start(j, s->spec, s->parsed, err);
+	if (r < 0) {
+		if (job_record_remove(&d->store, j->rec.run, &ignored) < 0)
+			log_warning("%s", ignored.text);
+		job_free(j);
+		return r;
+	}
+	registry_add(d->registry, j);
+	s->job = j;
+	job_watch(j, &s->watch, on_new_job, s);
+	return 0;
+}
+
+/* Returns true if the name is free; else answers the call, or waits for the name. */
+static bool claim_name(struct start *s)
+{
+	struct daemon *d = s->daemon;
+	struct job *other = registry_active(d->registry, s->parsed->name);
+	bool visible;
+
+	if (!other)
+		return true;
+	job_catch_up(other);
+	other = registry_active(d->registry, s->parsed->name);
+	if (!other)
+		return true;
+	if (job_is_over(other)) {
+		/* Its verdict is known; its guard is about to leave. */
+		job_end_within(other, SPEC_UNSET);
+		s->job = other;
+		job_watch(other, &s->watch, on_old_job, s);
+		return false;
+	}
+	visible = access_job(access_level(d->access, s->peer.uid, s->peer.gid, loop_now_ms()),
+		s->peer.uid, other->rec.uid);
+	end_error(s, "JobExists",
+		json_pack("{s:s, s:s}", "job", other->rec.name, "run",
+			visible ? other->rec.run : ""));
+	return false;
+}
+
+/* 0: none but that of all jobs. */
+static int limit_of_user(const struct start *s)
+{
+	const struct daemon *d = s->daemon;
+	const struct config *c = &d->config;
+
+	if (c->jobs_per_user != CONFIG_JOBS_SHARE)
+		return c->jobs_per_user;
+	if (access_level(d->access, s->peer.uid, s->peer.gid, loop_now_ms()) == ACCESS_ALL)
+		return 0;
+	return c->jobs < 4 ? 1 : c->jobs / 4;
+}
+
+/* The limit that is reached, or NULL. */
+static const char *reached_limit(const struct start *s, int *ret_limit)
+{
+	const struct daemon *d = s->daemon;
+	int of_user = limit_of_user(s);
+
+	*ret_limit = d->config.jobs;
+	if (registry_count_active(d->registry, -1) >= (size_t)d->config.jobs)
+		return "jobs";
+	*ret_limit = of_user;
+	if (of_user && registry_count_active(d->registry, s->uid) >= (size_t)of_user)
+		return "jobs of one user";
+	return NULL;
+}
+
+static bool within_limits(struct start *s)
+{
+	const char *what;
+	int limit;
+
+	if (!reached_limit(s, &limit))
+		return true;
+	/* Some may have ended. */
+	for (struct job *j = registry_first(s->daemon->registry); j; j = registry_next(j))
+		job_catch_up(j);
+	what = reached_limit(s, &limit);
+	if (what)
+		end_limit(s, what, limit);
+	return !what;
+}
+
+static void attempt(void *arg)
+{
+	struct start *s = arg;
+	struct error err = { 0 };
+	int r;
+
+	if (s->daemon->leaving) {
+		end_error(s, "ShuttingDown", NULL);
+		return;
+	}
+	if (!claim_name(s) || !within_limits(s))
+		return;
+	r = create(s, &err);
+	if (r == -EINVAL && err.field[0]) {
+		end_invalid(s, &err);
+	} else if (r < 0) {
+		log_error("job %s: cannot be started: %s", s->parsed->name, err.text);
+		end_failed(s, &err);
+	}
+}
+
+/* Takes spec. */
+static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, const struct job *ended)
+{
+	struct start *s = calloc(1, sizeof(*s));
+	struct error err = { 0 };
+	int r;
+
+	if (!s || !spec) {
+		free(s);
+		json_decref(spec);
+		return -ENOMEM;
+	}
+	*s = (struct start){ .daemon = d,
+		.call = call,
+		.again = ended != NULL,
+		.uid = ended ? ended->rec.uid : (uid_t)-1,
+		.spec = spec };
+	LIST_INSERT_HEAD(&d->starts->open, s, link);
+	if (call) {
+		s->peer = *varlink_call_peer(call);
+		varlink_call_on_gone(call, on_gone, s);
+	} else {
+		s->peer = (struct varlink_peer){ .uid = geteuid(), .pid = getpid() };
+	}
+	if (ended) {
+		s->follows = strdup(ended->rec.run);
+		if (!s->follows) {
+			error_set(&err, -ENOMEM, "out of memory");
+			end_failed(s, &err);
+			return 0;
+		}
+	}
+	r = spec_parse(spec, &s->parsed, &err);
+	if (r < 0) {
+		end_invalid(s, &err);
+		return 0;
+	}
+	r = choose_user(s, &err);
+	if (!r)
+		r = choose_name(s, &err);
+	if (r < 0)
+		end_failed(s, &err);
+	else
+		attempt(s);
+	return 0;
+}
+
+int start_begin(struct daemon *d, struct varlink_call *call, const json_t *spec)
+{
+	return begin(d, call, json_deep_copy(spec), NULL);
+}
+
+int start_again(struct daemon *d, struct varlink_call *call, struct job *ended)
+{
+	json_t *spec = NULL;
+	struct error err = { 0 };
+	int r = job_record_spec(&d->store, ended->rec.run, &spec, &err);
+
+	if (r < 0)
+		return methods_failed(call, r, err.text);
+	return begin(d, call, spec, ended);
+}
+
+void start_resumed(struct daemon *d, struct job *ended)
+{
+	json_t *spec = NULL;
+	struct error err = { 0 };
+	int r = job_record_spec(&d->store, ended->rec.run, &spec, &err);
+
+	if (!r && begin(d, NULL, spec, ended) < 0)
+		r = error_set(&err, -ENOMEM, "out of memory");
+	if (r < 0)
+		log_error(
+			"run %s was preempted and cannot be resumed: %s", ended->rec.run, err.text);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/api/wait.h"
+
+#include "common/base/log.h"
+#include "common/text/json.h"
+#include "daemon/api/agent_call.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+struct waiter {
+	struct varlink_call *call;
+	struct job *job;
+	struct job_watch watch;
+	struct loop_timer *timer;
+	struct agent_call *ask; /* tells the agent to end the run */
+	struct wait_options options;
+	bool due; /* the time is over: end the run */
+};
+
+static void waiter_free(struct waiter *w)
+{
+	if (w->job)
+		job_unwatch(w->job, &w->watch);
+	agent_call_free(w->ask);
+	loop_timer_free(w->timer);
+	free(w);
+}
+
+static void on_gone(void *arg)
+{
+	waiter_free(arg);
+}
+
+/* The end itself comes as news of the job. If the agent is lost meanwhile, the next one is asked.
+ */
+static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct waiter *w = arg;
+	struct varlink_call *call = w->call;
+	/* name and parameters are freed with the connection. */
+	_cleanup_free_ char *name = error ? strdup(error) : NULL;
+	_cleanup_json_ json_t *p = json_incref(parameters);
+
+	w->ask = agent_call_free(w->ask);
+	if (!error || !name || !strcmp(name, "disconnected"))
+		return;
+	waiter_free(w);
+	varlink_error(call, name, TAKE_PTR(p));
+}
+
+static void on_silent(void *arg)
+{
+	struct waiter *w = arg;
+	char why[128];
+
+	snprintf(why, sizeof(why), "did not answer for %d s when a wait's time was over",
+		AGENT_CALL_PATIENCE_MS / 1000);
+	job_condemn(w->job, why);
+}
+
+/* Asks the agent to end the run. Without an agent, the job's news will call this again. */
+static void end_run(struct waiter *w)
+{
+	_cleanup_json_ json_t *p = json_pack("{s:s, s:b, s:i, s:I}", "job", w->job->rec.run, "kill",
+		1, "timeout_ms", 0, "waited_ms", (json_int_t)w->options.timeout_ms);
+	const struct agent_call_options o = { .method = "Wait",
+		.params = p,
+		.insist = true,
+		.patience_ms = AGENT_CALL_PATIENCE_MS,
+		.answer = on_answer,
+		.silent = on_silent,
+		.arg = w };
+	int r;
+
+	w->ask = agent_call_free(w->ask);
+	if (!job_can_be_asked(w->job))
+		return;
+	job_end_within(w->job, SPEC_UNSET);
+	r = p ? agent_call_new(w->job, &o, &w->ask) : -ENOMEM;
+	if (r < 0)
+		log_warning(
+			"job %s: its end cannot be asked for: %s", w->job->rec.name, strerror(-r));
+}
+
+static void on_timeout(void *arg)
+{
+	struct waiter *w = arg;
+	struct varlink_call *call = w->call;
+
+	if (w->options.kill) {
+		log_notice("job %s (%s): a wait with an end is over: the run is ended",
+			w->job->rec.name, w->job->rec.run);
+		w->due = true;
+		end_run(w);
+		return;
+	}
+	waiter_free(w);
+	varlink_error(call, "TimedOut",
+		json_pack("{s:s}", "message", "the job did not reach this state in time"));
+}
+
+static bool reached(const struct job *j, bool until_running)
+{
+	return job_is_over(j) || (until_running && j->mirror.state == MIRROR_RUNNING);
+}
+
+static int answer(struct varlink_call *call, struct job *j)
+{
+	struct error err = { 0 };
+	int r = job_load_text(j, &err);
+
+	if (r < 0)
+		return varlink_error(
+			call, "Failed", json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
+	return varlink_reply_text(call, j->mirror.text, j->mirror.text_len);
+}
+
+static void on_news(void *arg, struct job *j, enum job_news news)
+{
+	struct waiter *w = arg;
+	struct varlink_call *call = w->call;
+
+	if (news == JOB_GONE) {
+		waiter_free(w);
+		varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", j->rec.name));
+	} else if (reached(j, w->options.until_running)) {
+		waiter_free(w);
+		answer(call, j);
+	} else if ((news == JOB_ATTACHED || news == JOB_STARTED) && w->due) {
+		end_run(w);
+	}
+}
+
+int wait_begin(struct varlink_call *call, struct job *j, const struct wait_options *options)
+{
+	struct waiter *w;
+	int r;
+
+	if (reached(j, options->until_running))
+		return answer(call, j);
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	*w = (struct waiter){ .call = call, .options = *options };
+	if (options->timeout_ms >= 0) {
+		r = loop_timer_new(j->host->loop, on_timeout, w, &w->timer);
+		if (r < 0) {
+			waiter_free(w);
+			return r;
+		}
+		loop_timer_arm(w->timer, (uint64_t)options->timeout_ms);
+	}
+	w->job = j;
+	job_watch(j, &w->watch, on_news, w);
+	varlink_call_on_gone(call, on_gone, w);
+	return 0;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/* Wait calls: answered from the mirror when the job reaches the state, or with TimedOut when the
+ * time is over; if the caller wants that, the run is ended first. */
+
+#include "common/base/cleanup.h"
+#include "common/varlink/server.h"
+#include "daemon/jobs/job.h"
+
+struct wait_options {
+	bool until_running;
+	bool kill;	    /* at the limit the agent ends the run */
+	int64_t timeout_ms; /* negative: none; not with kill */
+};
+
+/* Returns 0 where the call is or will be answered, or a negative errno. */
+_must_check_ int wait_begin(
+	struct varlink_call *call, struct job *j, const struct wait_options *options);

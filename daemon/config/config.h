@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * elasticd.conf(5): an INI file, then the files of <name>.d/ whose names end in .conf, in the order
+ * of their names; what is read later wins. An unknown section or key is an error that names the
+ * file and the line.
+ */
+
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CONFIG_JOBS_SHARE = -1 }; /* who is no administrator has a quarter of jobs */
+
+struct config {
+	int socket_mode;     /* -1: 0666 for the system's daemon, 0600 for a user's */
+	char *admin_group;   /* NULL-ended or NULL */
+	char **allow_groups; /* NULL-ended or NULL; with allow_users: only they may call */
+	char **allow_users;
+	char *log_dir; /* NULL: the default */
+	int log_level; /* -1: not given */
+	bool scopes;   /* give each job a systemd scope or a cgroup, where possible */
+	char *slice;   /* the systemd slice of the scopes */
+
+	int keep_runs, keep_days; /* of each user's ended runs; 0: no limit */
+	int64_t keep_bytes;	  /* of their logs */
+
+	int64_t message_size; /* bytes */
+	int64_t queued_bytes;
+	int connections, connections_per_user;
+	int64_t buffered_bytes;
+	int calls_in_flight;
+	int jobs;	   /* active ones */
+	int jobs_per_user; /* 0: no limit of its own; or CONFIG_JOBS_SHARE */
+
+	char *gce_endpoint, *aws_endpoint, *azure_endpoint; /* NULL: the cloud's own */
+	char *dmi_dir;					    /* NULL: the kernel's */
+	int64_t inhibit_delay;				    /* ms; -1: as long as logind waits */
+};
+
+/* The defaults. Returns 0 or -ENOMEM. */
+_must_check_ int config_init(struct config *c);
+void config_fini(struct config *c);
+
+/* Reads file and <file>.d into c, over the defaults. A missing file is an error only if required.
+ * On failure c is untouched and err names file and line. */
+_must_check_ int config_load(struct config *c, const char *file, bool required, struct error *err);
+
+/* Reads text into c, over what c holds, for tests; name stands for the file in errors. */
+_must_check_ int config_parse(
+	struct config *c, const char *name, const char *text, struct error *err);

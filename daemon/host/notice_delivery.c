@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/host/notice_delivery.h"
+
+#include "common/text/json.h"
+#include "common/varlink/client.h"
+#include "daemon/jobs/agent_process.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { TRIES_MAX = 3 }; /* when the connection breaks while the agent lives */
+
+struct telling {
+	struct job *job; /* NULL: the job is gone */
+	struct job_watch watch;
+	struct varlink_client *client; /* NULL: waits for the agent */
+	char *source, *reason;
+	int64_t grace_ms, deadline_us;
+	uint64_t since_ms; /* grace_ms counts from here */
+	int tries;
+	telling_fn fn;
+	void *arg;
+};
+
+static void proceed(void *arg);
+
+struct telling *telling_free(struct telling *t)
+{
+	if (!t)
+		return NULL;
+	if (t->job) {
+		job_unwatch(t->job, &t->watch);
+		loop_cancel(t->job->host->loop, proceed, t);
+	}
+	varlink_client_free(t->client);
+	free(t->source);
+	free(t->reason);
+	free(t);
+	return NULL;
+}
+
+/* Reports the result; fn may free t. */
+static void end(struct telling *t, const char *error, json_t *parameters)
+{
+	static const char ours[] = "io.elasticd.Manager.";
+
+	if (error && !strncmp(error, ours, sizeof(ours) - 1))
+		error += sizeof(ours) - 1;
+	t->fn(t->arg, error, parameters);
+}
+
+static void end_failed(struct telling *t, int code, const char *text)
+{
+	_cleanup_json_ json_t *p = json_pack(
+		"{s:o, s:i}", "message", json_string_lossy(text, strlen(text)), "errno", -code);
+
+	end(t, "Failed", p);
+}
+
+static void end_lost(struct telling *t)
+{
+	_cleanup_json_ json_t *p = json_pack("{s:s}", "job", t->job->rec.name);
+
+	end(t, "AgentLost", p);
+}
+
+/* A run that ended preempted after it was asked has acted on the notice. */
+static void end_over(struct telling *t)
+{
+	enum mirror_state state = t->job->mirror.state;
+	_cleanup_json_ json_t *p = NULL;
+
+	if (t->tries && state == MIRROR_PREEMPTED) {
+		end(t, NULL, NULL);
+		return;
+	}
+	p = json_pack("{s:s, s:s}", "job", t->job->rec.name, "state", mirror_state_name(state));
+	end(t, "NotActive", p);
+}
+
+static void on_closed(void *arg)
+{
+	/* The answer "disconnected" of the open call already told it. */
+}
+
+static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct telling *t = arg;
+
+	if (!error || strcmp(error, "disconnected") != 0) {
+		end(t, error, parameters);
+		return;
+	}
+	t->client = varlink_client_free(t->client);
+	/* If the agent lives on, no news will come: try again. Else the next agent or the run's end
+	 * is news. */
+	if (t->job->life == LIFE_LINKED && loop_defer(t->job->host->loop, proceed, t) < 0)
+		end_lost(t);
+}
+
+static json_t *parameters_now(const struct telling *t)
+{
+	int64_t passed = (int64_t)(loop_now_ms() - t->since_ms);
+	int64_t grace = t->grace_ms > passed ? t->grace_ms - passed : 0;
+	json_t *p = json_pack("{s:s, s:s, s:s*}", "job", t->job->rec.run, "source", t->source,
+		"reason", t->reason);
+
+	if (p && t->grace_ms != SPEC_UNSET && json_put_int(p, "grace_ms", grace) < 0) {
+		json_decref(p);
+		return NULL;
+	}
+	if (p && t->deadline_us != SPEC_UNSET &&
+		json_put_int(p, "deadline_us", t->deadline_us) < 0) {
+		json_decref(p);
+		return NULL;
+	}
+	return p;
+}
+
+static void ask(struct telling *t)
+{
+	struct error err = { 0 };
+	int fd = agentproc_connect(t->job->host->runtime_dir, t->job->rec.name, &err);
+	int r;
+
+	/* No agent listens: it is starting or ending, and the job's news will tell which. */
+	if (fd == -ECONNREFUSED || fd == -ENOENT)
+		return;
+	t->tries++;
+	r = fd < 0 ? fd : varlink_client_new_fd(t->job->host->loop, fd, on_closed, t, &t->client);
+	if (!r)
+		r = job_count_client(t->job, t->client);
+	if (!r)
+		r = varlink_client_call(t->client, "io.elasticd.Manager.Preempt", parameters_now(t),
+			false, on_answer, t);
+	if (r < 0)
+		end_failed(t, r, fd < 0 ? err.text : strerror(-r));
+}
+
+static void proceed(void *arg)
+{
+	struct telling *t = arg;
+
+	/* Other news started the call after this was posted. */
+	if (t->client)
+		return;
+	if (job_is_over(t->job))
+		end_over(t);
+	else if (t->tries >= TRIES_MAX)
+		end_lost(t);
+	else if (t->job->life == LIFE_LINKED || t->job->life == LIFE_STARTING)
+		ask(t);
+}
+
+static void on_news(void *arg, struct job *j, enum job_news news)
+{
+	struct telling *t = arg;
+	bool over = news == JOB_VERDICT || news == JOB_ENDED || news == JOB_START_FAILED;
+
+	if (news == JOB_GONE) {
+		_cleanup_json_ json_t *p = json_pack("{s:s}", "job", j->rec.name);
+
+		job_unwatch(j, &t->watch);
+		loop_cancel(j->host->loop, proceed, t);
+		t->job = NULL;
+		end(t, "NoSuchJob", p);
+	} else if (over) {
+		end_over(t);
+	} else if (news == JOB_ATTACHED && !t->client) {
+		t->tries = 0;
+		proceed(t);
+	}
+}
+
+int telling_new(struct job *j, const struct telling_notice *n, telling_fn fn, void *arg,
+	struct telling **ret)
+{
+	struct telling *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	*t = (struct telling){ .grace_ms = n->grace_ms,
+		.deadline_us = n->deadline_us,
+		.since_ms = loop_now_ms(),
+		.fn = fn,
+		.arg = arg };
+	t->source = strdup(n->source);
+	t->reason = n->reason ? strdup(n->reason) : NULL;
+	r = !t->source || (n->reason && !t->reason) ? -ENOMEM
+						    : loop_defer(j->host->loop, proceed, t);
+	if (r < 0) {
+		telling_free(t);
+		return r;
+	}
+	t->job = j;
+	job_watch(j, &t->watch, on_news, t);
+	*ret = t;
+	return 0;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Delivers one notice of preemption to one job's agent. If the agent is lost or just being started,
+ * the notice is delivered as soon as an agent answers; a job that ends meanwhile does not need it.
+ * Decides nothing about the job.
+ */
+
+#include "common/base/cleanup.h"
+#include "daemon/jobs/job.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+struct telling;
+
+/* The notice. grace_ms and deadline_us are SPEC_UNSET if its source did not give them. */
+struct telling_notice {
+	const char *source;
+	const char *reason;
+	int64_t grace_ms;    /* from now */
+	int64_t deadline_us; /* real time */
+};
+
+/* Reports the result, once: error is NULL if the agent took the notice, else the name of an error
+ * of io.elasticd.Manager with its parameters (borrowed): "NotActive" for a run that is over. Never
+ * runs within telling_new(). May free the telling. */
+typedef void (*telling_fn)(void *arg, const char *error, json_t *parameters);
+
+/* Copies the notice. */
+_must_check_ int telling_new(struct job *j, const struct telling_notice *n, telling_fn fn,
+	void *arg, struct telling **ret);
+/* Drops the delivery; fn will not run. */
+struct telling *telling_free(struct telling *t);

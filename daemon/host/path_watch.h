@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Waits until a path appears, however many of its directories are missing. Wakes the process only
+ * when the next missing component is created.
+ */
+
+#include "common/base/cleanup.h"
+#include "common/loop/loop.h"
+
+struct appear;
+
+/* Calls fn each time when path (copied, absolute) is created; never for a path that exists already.
+ * fn may free it. 0 or a negative errno. */
+_must_check_ int appear_new(
+	struct loop *loop, const char *path, loop_fn fn, void *arg, struct appear **ret);
+struct appear *appear_free(struct appear *a);

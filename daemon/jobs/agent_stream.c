@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/jobs/agent_stream.h"
+
+#include "common/text/json.h"
+#include "common/varlink/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+struct joblink {
+	struct varlink_client *client;
+	struct loop_timer *rest;
+	joblink_update_fn update;
+	joblink_closed_fn closed;
+	void *arg;
+	bool *freed;	 /* set to true if this is freed while an update runs */
+	bool *caught_up; /* the same while joblink_catch_up() runs, which no rest holds up */
+};
+
+static void on_closed(void *arg)
+{
+	/* The answer "disconnected" of the open call already told it. */
+}
+
+static void on_rested(void *arg)
+{
+	struct joblink *l = arg;
+
+	varlink_client_pause(l->client, false);
+}
+
+static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct joblink *l = arg;
+	json_t *job = json_get_object(parameters, "job");
+	json_t *events = json_get_array(parameters, "events");
+	bool freed = false;
+
+	if (error) {
+		l->closed(l->arg, error);
+		return;
+	}
+	if (!job || !events) {
+		l->closed(l->arg, "its agent sent what is not a Watch answer");
+		return;
+	}
+	/* The update may end the job and free this link. */
+	l->freed = &freed;
+	l->update(l->arg, job, events);
+	if (freed)
+		return;
+	l->freed = NULL;
+	if (!continues)
+		l->closed(l->arg, "its agent ended the stream");
+}
+
+int joblink_new(struct loop *loop, int fd, const char *run, int64_t since, joblink_update_fn update,
+	joblink_closed_fn closed, void *arg, struct joblink **ret)
+{
+	struct joblink *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l) {
+		close_fd(fd);
+		return -ENOMEM;
+	}
+	*l = (struct joblink){ .update = update, .closed = closed, .arg = arg };
+	r = loop_timer_new(loop, on_rested, l, &l->rest);
+	if (r < 0) {
+		close_fd(fd);
+		free(l);
+		return r;
+	}
+	r = varlink_client_new_fd(loop, fd, on_closed, l, &l->client);
+	if (!r)
+		r = varlink_client_call(l->client, "io.elasticd.Manager.Watch",
+			json_pack("{s:s, s:I}", "job", run, "since", (json_int_t)since), true,
+			on_answer, l);
+	if (r < 0) {
+		joblink_free(l);
+		return r;
+	}
+	*ret = l;
+	return 0;
+}
+
+int joblink_limit(struct joblink *l, struct budget *b, uint64_t key, uint64_t message_ms)
+{
+	return varlink_client_limit(l->client, b, key, message_ms);
+}
+
+void joblink_rest(struct joblink *l, uint64_t ms)
+{
+	if (l->caught_up)
+		return;
+	varlink_client_pause(l->client, true);
+	loop_timer_arm(l->rest, ms);
+}
+
+void joblink_catch_up(struct joblink *l)
+{
+	bool freed = false;
+
+	if (l->caught_up)
+		return;
+	if (loop_timer_armed(l->rest)) {
+		loop_timer_disarm(l->rest);
+		varlink_client_pause(l->client, false);
+	}
+	l->caught_up = &freed;
+	varlink_client_catch_up(l->client);
+	if (!freed)
+		l->caught_up = NULL;
+}
+
+struct joblink *joblink_free(struct joblink *l)
+{
+	if (!l)
+		return NULL;
+	if (l->freed)
+		*l->freed = true;
+	if (l->caught_up)
+		*l->caught_up = true;
+	varlink_client_free(l->client);
+	loop_timer_free(l->rest);
+	free(l);
+	return NULL;
+}

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/jobs/job_cache.h"
+
+#include "common/base/paths.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	TASKS_MAX = 16384,
+	/* A brief Job stays in memory as long as its run is known, also after its end. */
+	BRIEF_STRING_BYTES = 4096,
+	BRIEF_BYTES = 64 << 10,
+};
+
+void mirror_fini(struct mirror *m)
+{
+	free(m->text);
+	free(m->brief);
+	free(m->silent_why);
+	memset(m, 0, sizeof(*m));
+}
+
+void mirror_drop(struct mirror *m)
+{
+	free(m->text);
+	m->text = NULL;
+	m->text_len = 0;
+}
+
+int mirror_cut(struct mirror *m)
+{
+	char *text;
+	int n = asprintf(&text, "{\"job\":%s}", m->brief);
+
+	if (n < 0)
+		return -ENOMEM;
+	free(m->text);
+	m->text = text;
+	m->text_len = (size_t)n;
+	return 0;
+}
+
+const char *mirror_state_name(enum mirror_state state)
+{
+#define MIRROR_NAME(id, text, ended) [MIRROR_##id] = text,
+	static const char *const names[] = { MIRROR_STATES(MIRROR_NAME) };
+
+	return state < MIRROR_N ? names[state] : "?";
+}
+
+bool mirror_state_ended(enum mirror_state state)
+{
+#define MIRROR_ENDED(id, text, ended) [MIRROR_##id] = ended,
+	static const bool flags[] = { MIRROR_STATES(MIRROR_ENDED) };
+
+	return state < MIRROR_N && flags[state];
+}
+
+static int state_from_name(const char *name)
+{
+	for (int i = 0; name && i < MIRROR_N; i++)
+		if (!strcmp(name, mirror_state_name(i)))
+			return i;
+	return -EINVAL;
+}
+
+/* The members of a Job that readers of the mirror rely on. */
+static const struct {
+	const char *name;
+	json_type type;
+	bool required;
+} members[] = {
+	{ "state", JSON_STRING, true },
+	{ "reason", JSON_STRING, false },
+	{ "verdict", JSON_OBJECT, false },
+	{ "started_us", JSON_INTEGER, false },
+	{ "ended_us", JSON_INTEGER, false },
+	{ "attempt", JSON_INTEGER, true },
+	{ "restarts", JSON_INTEGER, true },
+	{ "max_restarts", JSON_INTEGER, true },
+	{ "next_try_us", JSON_INTEGER, false },
+	{ "agent_pid", JSON_INTEGER, false },
+	{ "command", JSON_STRING, true },
+	{ "cwd", JSON_STRING, false },
+	{ "log_dir", JSON_STRING, false },
+	{ "log_bytes", JSON_INTEGER, false },
+	{ "preemption", JSON_OBJECT, false },
+	{ "queue", JSON_OBJECT, false },
+	{ "tasks", JSON_ARRAY, true },
+};
+
+static const struct {
+	const char *name;
+	json_type type;
+} task_members[] = {
+	{ "role", JSON_STRING },
+	{ "index", JSON_INTEGER },
+	{ "rank", JSON_INTEGER },
+	{ "local_rank", JSON_INTEGER },
+	{ "state", JSON_STRING },
+};
+
+static int check_tasks(const json_t *tasks, struct error *err)
+{
+	json_t *task;
+	size_t i;
+
+	if (json_array_size(tasks) > TASKS_MAX)
+		return error_set(err, -EBADMSG, "tasks: expected at most %d", TASKS_MAX);
+	json_array_foreach (tasks, i, task)
+		for (size_t k = 0; k < sizeof(task_members) / sizeof(*task_members); k++) {
+			const json_t *v = json_object_get(task, task_members[k].name);
+
+			if (!v || json_typeof(v) != task_members[k].type)
+				return error_set(err, -EBADMSG, "tasks[%zu].%s: wrong type", i,
+					task_members[k].name);
+		}
+	return 0;
+}
+
+static int check_job(const json_t *job, struct error *err)
+{
+	if (!json_is_object(job))
+		return error_set(err, -EBADMSG, "job: expected an object");
+	for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++) {
+		const json_t *v = json_object_get(job, members[i].name);
+
+		if (!v || json_is_null(v)) {
+			if (!members[i].required)
+				continue;
+			return error_set(err, -EBADMSG, "job.%s: missing", members[i].name);
+		}
+		if (json_typeof(v) != members[i].type)
+			return error_set(err, -EBADMSG, "job.%s: expected %s", members[i].name,
+				json_type_name(v));
+	}
+	if (state_from_name(json_get_string(job, "state", NULL)) < 0)
+		return error_set(err, -EBADMSG, "job.state: unknown state");
+	return check_tasks(json_object_get(job, "tasks"), err);
+}
+
+static int put_identity(json_t *job, const struct job_record *r)
+{
+	int code = json_put_string(job, "name", r->name);
+
+	code = code ? code : json_put_string(job, "run", r->run);
+	code = code ? code : json_put_string(job, "user", r->user);
+	code = code ? code : json_put_int(job, "uid", r->uid);
+	return code ? code : json_put_int(job, "created_us", r->created_us);
+}
+
+/* Lists show the beginning of a long string. */
+static int cut_strings(json_t *obj)
+{
+	const char *key;
+	json_t *v;
+
+	json_object_foreach (obj, key, v) {
+		size_t n = BRIEF_STRING_BYTES;
+
+		if (json_string_length(v) <= n)
+			continue;
+		while (n && ((unsigned char)json_string_value(v)[n] & 0xc0) == 0x80)
+			n--;
+		if (json_put(obj, key, json_string_lossy(json_string_value(v), n)) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A verdict for lists: who failed and how, without pages of text. */
+static json_t *brief_verdict(const json_t *verdict)
+{
+	json_t *copy = json_copy((json_t *)verdict);
+	json_t *cause = json_get_object(verdict, "root_cause");
+
+	if (copy && cause) {
+		cause = json_copy(cause);
+		json_object_del(cause, "traceback");
+		json_object_del(cause, "stderr_tail");
+		if (cut_strings(cause) < 0 || json_put(copy, "root_cause", cause) < 0) {
+			json_decref(copy);
+			return NULL;
+		}
+	}
+	(void)!cut_strings(copy);
+	return copy;
+}
+
+static char *brief_text(const json_t *job)
+{
+	_cleanup_json_ json_t *copy = json_copy((json_t *)job);
+	const json_t *verdict = json_get_object(job, "verdict");
+
+	/* In a brief Job, which has no workers, their number is still needed. */
+	if (!copy || cut_strings(copy) < 0 ||
+		json_put_int(copy, "workers",
+			(int64_t)json_array_size(json_get_array(job, "tasks"))) < 0 ||
+		json_put(copy, "tasks", json_array()) < 0)
+		return NULL;
+	if (verdict && json_put(copy, "verdict", brief_verdict(verdict)) < 0)
+		return NULL;
+	return json_dump_text(copy, NULL);
+}
+
+static int render(struct mirror *m, json_t *job, struct error *err)
+{
+	_cleanup_json_ json_t *answer = json_object();
+	_cleanup_free_ char *text = NULL;
+	_cleanup_free_ char *brief = NULL;
+	int64_t silent_us = m->silent_us;
+	char *silent_why = m->silent_why;
+	size_t len = 0;
+
+	if (json_put(answer, "job", json_incref(job)) < 0 ||
+		(silent_us && json_put_int(job, "agent_silent_since_us", silent_us) < 0) ||
+		json_put_string(job, "agent_silent_reason", silent_why) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	text = json_dump_text(answer, &len);
+	brief = brief_text(job);
+	if (!text || !brief)
+		return error_set(err, -ENOMEM, "out of memory");
+	if (strlen(brief) > BRIEF_BYTES)
+		return error_set(err, -EBADMSG, "job: longer than %d bytes without its workers",
+			BRIEF_BYTES);
+	m->silent_why = NULL;
+	mirror_fini(m);
+	m->silent_us = silent_us;
+	m->silent_why = silent_why;
+	m->state = state_from_name(json_get_string(job, "state", NULL));
+	m->has_verdict = json_get_object(job, "verdict") != NULL;
+	m->ended_us = json_get_int(job, "ended_us", 0);
+	m->log_bytes = json_get_int(job, "log_bytes", 0);
+	m->text = TAKE_PTR(text);
+	m->text_len = len;
+	m->brief = TAKE_PTR(brief);
+	return 0;
+}
+
+int mirror_check(const struct job_record *r, json_t *job, struct error *err)
+{
+	int code = check_job(job, err);
+
+	if (code < 0)
+		return code;
+	if (put_identity(job, r) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	json_object_del(job, "agent_silent_since_us");
+	json_object_del(job, "agent_silent_reason");
+	return 0;
+}
+
+int mirror_set(struct mirror *m, const struct job_record *r, json_t *job, struct error *err)
+{
+	int code = mirror_check(r, job, err);
+
+	return code < 0 ? code : render(m, job, err);
+}
+
+int mirror_initial(
+	struct mirror *m, const struct job_record *r, const struct spec *spec, struct error *err)
+{
+	_cleanup_json_ json_t *job = json_object();
+	_cleanup_free_ char *command = spec ? spec_command_line(spec) : NULL;
+	_cleanup_free_ char *logs = NULL;
+	int code = job ? json_put_string(job, "state", "pending") : -ENOMEM;
+
+	if (strcmp(r->log_dir, "/dev/null"))
+		logs = paths_join(r->log_dir, r->run);
+	code = code ? code : json_put_string(job, "reason", "its agent is being started");
+	code = code ? code : json_put_int(job, "attempt", 0);
+	code = code ? code : json_put_int(job, "restarts", 0);
+	code = code ? code : json_put_int(job, "max_restarts", spec ? spec->restart.max : 0);
+	code = code ? code : json_put_string(job, "command", command ? command : "");
+	code = code ? code : json_put_string(job, "cwd", spec ? spec->cwd : NULL);
+	code = code ? code : json_put_string(job, "log_dir", logs);
+	code = code ? code : json_put(job, "tasks", json_array());
+	if (code < 0)
+		return error_set(err, code, "out of memory");
+	return mirror_set(m, r, job, err);
+}
+
+json_t *mirror_job(const struct mirror *m)
+{
+	_cleanup_json_ json_t *answer = m->text ? json_loadb(m->text, m->text_len, 0, NULL) : NULL;
+
+	return json_incref(json_object_get(answer, "job"));
+}
+
+int mirror_reason(
+	struct mirror *m, const struct job_record *r, const char *reason, struct error *err)
+{
+	_cleanup_json_ json_t *job = mirror_job(m);
+
+	if (!job || json_put_string(job, "reason", reason) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
+	return mirror_set(m, r, job, err);
+}
+
+void mirror_heard(struct mirror *m)
+{
+	m->silent_us = 0;
+	free(m->silent_why);
+	m->silent_why = NULL;
+}
+
+int mirror_silent(struct mirror *m, const struct job_record *r, int64_t since_us, const char *why,
+	struct error *err)
+{
+	_cleanup_json_ json_t *job = mirror_job(m);
+
+	mirror_heard(m);
+	m->silent_us = since_us;
+	m->silent_why = why ? strdup(why) : NULL;
+	return job ? mirror_set(m, r, job, err) : error_set(err, -ENOMEM, "out of memory");
+}
+
+void mirror_check_events(const struct job_record *r, json_t *events)
+{
+	json_t *e;
+	size_t i;
+
+	for (i = json_array_size(events); i-- > 0;) {
+		e = json_array_get(events, i);
+		if (!json_is_integer(json_object_get(e, "seq")) ||
+			!json_is_integer(json_object_get(e, "time_us")) ||
+			!json_is_string(json_object_get(e, "event")) ||
+			!json_is_string(json_object_get(e, "text")) ||
+			json_put_string(e, "job", r->name) < 0 ||
+			json_put_string(e, "run", r->run) < 0)
+			json_array_remove(events, i);
+	}
+}
+
+static const char *state_of_result(const char *result)
+{
+	static const char *const same[] = { "succeeded", "failed", "stopped", "preempted" };
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(*same); i++)
+		if (!strcmp(result, same[i]))
+			return same[i];
+	return "failed"; /* timeout, agent_lost */
+}
+
+/* Ends the workers that had no end: killed if the agent was lost, else stopped by the agent. */
+static int end_tasks(json_t *tasks, bool lost, int64_t now_us)
+{
+	json_t *task;
+	size_t i;
+
+	json_array_foreach (tasks, i, task) {
+		const char *state = json_get_string(task, "state", "");
+		int code;
+
+		if (!strcmp(state, "succeeded") || !strcmp(state, "failed") ||
+			!strcmp(state, "stopped"))
+			continue;
+		code = json_put_string(task, "state", lost ? "failed" : "stopped");
+		if (lost && !code)
+			code = json_put_string(task, "reason", "agent-lost");
+		code = code ? code : json_put_int(task, "ended_us", now_us);
+		if (code < 0)
+			return code;
+	}
+	return 0;
+}
+
+/* Whether the agent itself reported that verdict, in a Job with all details of the end. */
+static bool has_told(const json_t *job, const json_t *verdict)
+{
+	static const char *const keys[] = { "result", "exit_status", "message" };
+	const json_t *told = json_object_get(job, "verdict");
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+		if (!json_equal(json_object_get(told, keys[i]), json_object_get(verdict, keys[i])))
+			return false;
+	return json_is_integer(json_object_get(job, "ended_us"));
+}
+
+int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *verdict,
+	int64_t now_us, struct error *err)
+{
+	_cleanup_json_ json_t *job = mirror_job(m);
+	const char *result = json_get_string(verdict, "result", "failed");
+	const char *message = json_get_string(verdict, "message", "");
+	bool told = strcmp(result, "succeeded") && *message;
+	int code = job ? 0 : -ENOMEM;
+
+	mirror_heard(m);
+	if (job && has_told(job, verdict))
+		return 0;
+	if (!code && !json_is_integer(json_object_get(job, "ended_us")))
+		code = json_put_int(job, "ended_us", now_us);
+	if (!code) {
+		json_object_del(job, "next_try_us");
+		json_object_del(job, "reason");
+		json_object_del(job, "agent_pid");
+		code = json_put_string(job, "state", state_of_result(result));
+	}
+	/* As the agent itself has it, whose last state did not come. */
+	if (!code && told)
+		code = json_put_string(job, "reason", message);
+	code = code ? code : json_put(job, "verdict", json_incref((json_t *)verdict));
+	code = code ? code
+		    : end_tasks(
+			      json_object_get(job, "tasks"), !strcmp(result, "agent_lost"), now_us);
+	if (code < 0)
+		return error_set(err, code, "out of memory");
+	return mirror_set(m, r, job, err);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/logs/time_index.h"
+
+#include "agent/logs/disk_reserve.h"
+#include "tests/unit/logtest.h"
+
+#include <check.h>
+#include <errno.h>
+#include <sys/stat.h>
+
+static struct logtest t;
+static struct log_indexes *set;
+static int full_events, free_events;
+
+static void on_full(void *arg, int rank, const char *path, bool full)
+{
+	ck_assert_int_eq(rank, 5);
+	full_events += full;
+	free_events += !full;
+}
+
+static void on_vanished(void *arg, int rank, const char *path)
+{
+	ck_abort_msg("%s", path);
+}
+
+static void setup(void)
+{
+	const struct log_index_hooks hooks = { .full = on_full, .vanished = on_vanished };
+
+	logtest_init(&t);
+	full_events = free_events = 0;
+	ck_assert_int_eq(log_indexes_new(t.loop, &hooks, &set), 0);
+}
+
+static void teardown(void)
+{
+	log_indexes_free(set);
+	logtest_fini(&t);
+}
+
+static struct log_index_table table;
+static int64_t range;
+
+static size_t load(const char *name)
+{
+	log_index_table_fini(&table);
+	ck_assert_int_eq(log_index_load(logtest_path(&t, name), &table), 0);
+	return table.n;
+}
+
+START_TEST(an_index_lies_beside_its_log)
+{
+	char buf[16];
+
+	ck_assert_str_eq(log_index_path("/a/stdout.log", buf, sizeof(buf)), "/a/stdout.idx");
+	ck_assert_ptr_null(log_index_path("/a/stdout", buf, sizeof(buf)));
+	ck_assert_ptr_null(log_index_path("/a/b/c/stdout.log", buf, sizeof(buf)));
+}
+END_TEST
+
+START_TEST(a_place_is_found_by_time_and_a_time_by_place)
+{
+	static const struct {
+		int64_t offset, time_s;
+	} in[] = { { 0, 100 }, { 50, 101 }, { 80, 102 }, { 80, 200 }, { 90, 300 } };
+	const char *path = logtest_path(&t, "x.idx");
+
+	for (int i = 0; i < 5; i++)
+		ck_assert_int_eq(log_index_append(path, in[i].offset, in[i].time_s * 1000000), 0);
+	ck_assert_uint_eq(load("x.idx"), 5);
+	ck_assert_int_eq(log_index_since(&table, 0), 0);
+	ck_assert_int_eq(log_index_since(&table, 100000000), 0);
+	/* What began at 100 may have been written until 101. */
+	ck_assert_int_eq(log_index_since(&table, 100900000), 0);
+	ck_assert_int_eq(log_index_since(&table, 150000000), 80);
+	ck_assert_int_eq(log_index_since(&table, 250000000), 80);
+	ck_assert_int_eq(log_index_since(&table, 300500000), 90);
+	ck_assert_int_eq(log_index_since(&table, 400000000), INT64_MAX);
+	ck_assert_int_eq(log_index_time(&table, 0, &range), 100000000);
+	ck_assert_int_eq(log_index_time(&table, 49, &range), 100000000);
+	ck_assert_int_eq(log_index_time(&table, 50, &range), 101000000);
+	ck_assert_int_eq(range, 1000000);
+	ck_assert_int_eq(log_index_time(&table, 80, &range), 200000000);
+	ck_assert_int_eq(range, 100000000);
+	ck_assert_int_eq(log_index_time(&table, 1000, &range), 300000000);
+	ck_assert_int_eq(range, 1000000);
+	/* For an order it is as if they had come evenly. */
+	ck_assert_int_eq(log_index_order(&table, 0), 100000000);
+	ck_assert_int_eq(log_index_order(&table, 25), 100500000);
+	ck_assert_int_eq(log_index_order(&table, 65), 101500000);
+	ck_assert_int_eq(log_index_order(&table, 80), 200000000);
+	ck_assert_int_eq(log_index_order(&table, 90), 300000000);
+	ck_assert_int_eq(log_index_order(&table, 95), 300000000);
+	log_index_table_fini(&table);
+	ck_assert_int_eq(log_index_since(&table, 5), 0);
+	ck_assert_int_eq(log_index_time(&table, 5, &range), -1);
+}
+END_TEST
+
+START_TEST(what_came_in_a_burst_stays_together)
+{
+	const char *path = logtest_path(&t, "x.idx");
+
+	ck_assert_int_eq(log_index_append(path, 0, 1000000), 0);
+	ck_assert_int_eq(log_index_append(path, 5000, 1000000 + LOG_INDEX_BURST_US - 1), 0);
+	ck_assert_uint_eq(load("x.idx"), 2);
+	ck_assert_int_eq(log_index_order(&table, 0), 1000000);
+	ck_assert_int_eq(log_index_order(&table, 4999), 1000000);
+	log_index_table_fini(&table);
+	ck_assert_int_eq(log_index_order(&table, 0), -1);
+}
+END_TEST
+
+START_TEST(a_clock_that_goes_back_and_a_truncated_file_do_no_harm)
+{
+	const char *path = logtest_path(&t, "x.idx");
+
+	log_index_append(path, 0, 1000);
+	log_index_append(path, 10, 500);
+	log_index_append(path, 20, 2000);
+	ck_assert_uint_eq(load("x.idx"), 3);
+	ck_assert_int_eq(log_index_time(&table, 10, &range), 1000);
+	log_index_append(path, 5, 3000);
+	log_index_append(path, 6, 4000);
+	ck_assert_uint_eq(load("x.idx"), 2);
+	ck_assert_int_eq(log_index_time(&table, 5, &range), 3000);
+	/* A record that was cut off by a crash. */
+	ck_assert_int_eq(truncate(path, 4 * LOG_INDEX_RECORD + 7), 0);
+	ck_assert_uint_eq(load("x.idx"), 1);
+	log_index_table_fini(&table);
+}
+END_TEST
+
+static void on_over(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+START_TEST(a_file_that_grows_gets_two_records_a_second)
+{
+	const char *path = logtest_path(&t, "stdout.log");
+	struct log_index *index;
+	struct loop_timer *timer;
+	bool over = false;
+	uint64_t before = loop_real_us(), said;
+	struct stat st;
+	int fd;
+
+	logtest_write(&t, "stdout.log", "earlier\n");
+	fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	ck_assert_int_eq(log_index_add(set, path, 5, &index), 0);
+	logtest_say(fd, "one\n");
+	LOGTEST_UNTIL(&t, access(logtest_path(&t, "stdout.idx"), F_OK) == 0);
+	logtest_say(fd, "within the second\n");
+	said = loop_real_us() + LOG_INDEX_TICK_US;
+	loop_run_once(t.loop, false);
+	ck_assert_uint_eq(load("stdout.idx"), 1);
+	ck_assert_int_eq(table.entries[0].offset, 8);
+	ck_assert_int_ge(table.entries[0].time_us, (int64_t)before);
+	/* The second is over: what comes now is the next record. */
+	ck_assert_int_eq(loop_timer_new(t.loop, on_over, &over, &timer), 0);
+	loop_timer_arm(timer, 1200);
+	LOGTEST_UNTIL(&t, over);
+	loop_timer_free(timer);
+	logtest_say(fd, "later\n");
+	LOGTEST_UNTIL(&t, load("stdout.idx") == 3);
+	ck_assert_int_eq(table.entries[1].offset, 8 + 4 + 18);
+	ck_assert_int_eq(table.entries[2].offset, 8 + 4 + 18);
+	ck_assert_int_ge(table.entries[2].time_us - table.entries[0].time_us, 900000);
+	/* When the last of that second was written is known as files know it. */
+	ck_assert_int_le(table.entries[1].time_us, (int64_t)said);
+	/* What was reserved is given back, and the last second is over with its writer. */
+	log_index_free(index);
+	ck_assert_uint_eq(load("stdout.idx"), 4);
+	ck_assert_int_eq(table.entries[3].offset, 8 + 4 + 18 + 6);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_int_lt(st.st_blocks, 64);
+	close(fd);
+	log_index_table_fini(&table);
+}
+END_TEST
+
+START_TEST(what_a_worker_wrote_just_before_its_end_has_a_time)
+{
+	const char *path = logtest_path(&t, "stdout.log");
+	int64_t before = (int64_t)loop_real_us() - LOG_INDEX_EVERY_MS * 1000;
+	struct log_index *i;
+	FILE *f = fopen(path, "we");
+
+	ck_assert_ptr_nonnull(f);
+	ck_assert_int_eq(log_index_add(set, path, 5, &i), 0);
+	ck_assert_int_ge(fputs("last words", f), 0);
+	ck_assert_int_eq(fclose(f), 0);
+	/* No turn of the loop comes between the write and the end. */
+	log_index_free(i);
+	ck_assert_uint_eq(load("stdout.idx"), 2);
+	ck_assert_int_gt(log_index_time(&table, 0, &range), before);
+	ck_assert_int_ge(table.entries[1].offset, 10);
+}
+END_TEST
+
+START_TEST(room_is_reserved_ahead_of_the_writer)
+{
+	const char *path;
+	off_t reserved = 0;
+	struct stat st;
+	int fd;
+
+	if (!logtest_small_disk(&t, 3 * LOG_SPACE_BYTES))
+		return;
+	path = logtest_path(&t, "disk/stdout.log");
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	logtest_say(fd, "x\n");
+	ck_assert_int_eq(log_space_ahead(path, &reserved), 0);
+	ck_assert_int_eq(reserved, 2 + LOG_SPACE_BYTES);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_int_eq(st.st_size, 2);
+	ck_assert_int_ge(st.st_blocks * 512, LOG_SPACE_BYTES);
+	/* Half of it is enough for now. */
+	ck_assert_int_eq(ftruncate(fd, LOG_SPACE_BYTES / 4), 0);
+	ck_assert_int_eq(log_space_ahead(path, &reserved), 0);
+	ck_assert_int_eq(reserved, 2 + LOG_SPACE_BYTES);
+	log_space_release(path);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_assert_int_le(st.st_blocks * 512, LOG_SPACE_BYTES / 4 + 8192);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_full_disk_is_known_before_the_worker_feels_it)
+{
+	static char block[65536];
+	const char *path;
+	struct log_index *index, *other;
+	int fd, fill;
+
+	if (!logtest_small_disk(&t, 3 * LOG_SPACE_BYTES))
+		return;
+	path = logtest_path(&t, "disk/stdout.log");
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+	fill = open(logtest_path(&t, "disk/fill"), O_WRONLY | O_CREAT, 0600);
+	ck_assert_int_eq(log_index_add(set, path, 5, &index), 0);
+	while (write(fill, block, sizeof(block)) > 0)
+		;
+	ck_assert_int_eq(full_events, 0);
+	/* The disk is full, and yet: */
+	for (int i = 0; i < 12; i++)
+		ck_assert_int_eq(write(fd, block, sizeof(block)), sizeof(block));
+	LOGTEST_UNTIL(&t, full_events == 1);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(write(fd, block, sizeof(block)), sizeof(block));
+	/* One that begins now has no room at all. */
+	ck_assert_int_eq(log_index_add(set, logtest_path(&t, "disk/fill"), 5, &other), -ENOSPC);
+	ck_assert_int_eq(ftruncate(fill, 0), 0);
+	LOGTEST_UNTIL(&t, free_events == 1);
+	ck_assert_int_eq(full_events, 1);
+	close(fd);
+	close(fill);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("log_index");
+	TCase *c = tcase_create("log_index");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(c, 20);
+	tcase_add_checked_fixture(c, setup, teardown);
+	tcase_add_test(c, an_index_lies_beside_its_log);
+	tcase_add_test(c, a_place_is_found_by_time_and_a_time_by_place);
+	tcase_add_test(c, what_came_in_a_burst_stays_together);
+	tcase_add_test(c, a_clock_that_goes_back_and_a_truncated_file_do_no_harm);
+	tcase_add_test(c, a_file_that_grows_gets_two_records_a_second);
+	tcase_add_test(c, what_a_worker_wrote_just_before_its_end_has_a_time);
+	tcase_add_test(c, room_is_reserved_ahead_of_the_writer);
+	tcase_add_test(c, a_full_disk_is_known_before_the_worker_feels_it);
+	suite_add_tcase(s, c);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

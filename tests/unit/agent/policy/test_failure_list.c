@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/policy/failure_list.h"
+
+#include "common/base/cleanup.h"
+#include "common/text/json.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *list;
+
+static void setup(void)
+{
+	list = json_array();
+}
+
+static void teardown(void)
+{
+	json_decref(list);
+}
+
+/* flags: c collateral, g made good, r reported, s by a signal. */
+static json_t *add(int index, int64_t time_us, const char *flags)
+{
+	json_t *j = json_pack("{s:s, s:i, s:i, s:I, s:{}}", "role", "worker", "index", index,
+		"attempt", 0, "time_us", (json_int_t)time_us, "exit");
+
+	json_put(j, "collateral", json_boolean(strchr(flags, 'c') != NULL));
+	if (strchr(flags, 'g'))
+		json_put(j, "made_good", json_true());
+	if (strchr(flags, 'r'))
+		json_put(j, "reported", json_true());
+	if (strchr(flags, 's'))
+		json_put_int(json_object_get(j, "exit"), "signal", 9);
+	json_array_append_new(list, j);
+	return j;
+}
+
+static void order_is(const char *indices)
+{
+	char text[64];
+	json_t *failure;
+	size_t i;
+
+	json_array_foreach (list, i, failure)
+		text[i] = (char)('0' + json_get_int(failure, "index", 0));
+	text[json_array_size(list)] = '\0';
+	ck_assert_str_eq(text, indices);
+}
+
+START_TEST(what_ended_the_attempt_is_first_whenever_it_was_told)
+{
+	add(0, 30, "c");
+	add(1, 20, "");
+	add(2, 40, "g");
+	add(3, 10, "");
+	add(4, 5, "g");
+	add(5, 1, "c");
+	failure_list_order(list);
+	order_is("315042");
+}
+END_TEST
+
+START_TEST(a_tie_goes_to_a_signal_and_then_to_who_was_told_of_first)
+{
+	add(3, 10, "");
+	add(1, 10, "");
+	add(2, 10, "s");
+	failure_list_order(list);
+	order_is("231");
+	json_array_clear(list);
+	failure_list_order(list);
+	order_is("");
+}
+END_TEST
+
+START_TEST(the_verdicts_cause_is_put_first)
+{
+	_cleanup_json_ json_t *root = NULL;
+
+	add(0, 10, "");
+	add(1, 20, "");
+	add(2, 30, "r");
+	root = json_deep_copy(json_array_get(list, 2));
+	failure_list_put_first(list, root);
+	order_is("201");
+	failure_list_put_first(list, root);
+	order_is("201");
+	failure_list_put_first(list, NULL);
+	json_put_int(root, "attempt", 1);
+	failure_list_put_first(list, root);
+	order_is("201");
+}
+END_TEST
+
+START_TEST(the_last_failure_is_what_ended_the_attempt_and_an_error_first)
+{
+	json_t *first, *reported;
+
+	ck_assert_ptr_null(failure_list_last(list));
+	add(9, 1, "c");
+	ck_assert_ptr_null(failure_list_last(list));
+	first = add(0, 10, "");
+	add(1, 20, "");
+	add(2, 30, "g");
+	ck_assert_ptr_eq(failure_list_last(list), first);
+	reported = add(3, 30, "r");
+	add(4, 40, "r");
+	add(5, 50, "gr");
+	ck_assert_ptr_eq(failure_list_last(list), reported);
+}
+END_TEST
+
+START_TEST(of_those_that_were_made_good_the_newest_counts_and_an_error_first)
+{
+	json_t *newest, *reported;
+
+	add(0, 10, "g");
+	newest = add(1, 20, "g");
+	ck_assert_ptr_eq(failure_list_last(list), newest);
+	reported = add(2, 30, "gr");
+	add(3, 40, "g");
+	ck_assert_ptr_eq(failure_list_last(list), reported);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("failure_list");
+	TCase *t = tcase_create("failure_list");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, what_ended_the_attempt_is_first_whenever_it_was_told);
+	tcase_add_test(t, a_tie_goes_to_a_signal_and_then_to_who_was_told_of_first);
+	tcase_add_test(t, the_verdicts_cause_is_put_first);
+	tcase_add_test(t, the_last_failure_is_what_ended_the_attempt_and_an_error_first);
+	tcase_add_test(t, of_those_that_were_made_good_the_newest_counts_and_an_error_first);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

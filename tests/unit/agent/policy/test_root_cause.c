@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/policy/root_cause.h"
+#include "tests/unit/child.h"
+#include "tests/unit/random.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Times are in microseconds; a task of these tests begins at START and is seen to end at END. */
+enum { S = 1000000, START = 100 * S + 700000, END = 105 * S };
+
+/* A worker that ended by itself and wrote nothing. */
+static struct rootcause ended(int64_t at)
+{
+	return (struct rootcause){ .start_us = START,
+		.observed_us = at,
+		.claimed_us = -1,
+		.written_us = -1,
+		.stop_us = -1 };
+}
+
+static struct rootcause claimed(int64_t at, int64_t claim)
+{
+	struct rootcause r = ended(at);
+
+	r.claimed_us = claim;
+	return r;
+}
+
+static struct rootcause claimed_whole(int64_t at, int64_t claim, int64_t written)
+{
+	struct rootcause r = claimed(at, claim);
+
+	r.claimed_whole = true;
+	r.written_us = written;
+	return r;
+}
+
+static struct rootcause stopped(struct rootcause r, int64_t at)
+{
+	r.stop_us = at;
+	return r;
+}
+
+/* The index of the root cause among n failures, or -1 where all are collateral. */
+static int first_of(const struct rootcause *r, size_t n)
+{
+	struct rootcause_place best = { .group = ROOTCAUSE_COLLATERAL, .time_us = INT64_MIN };
+	int index = -1;
+
+	for (size_t i = 0; i < n; i++) {
+		struct rootcause_place p = rootcause_place(&r[i]);
+
+		if (rootcause_compare(&p, &best) >= 0)
+			continue;
+		best = p;
+		index = (int)i;
+	}
+	return index;
+}
+
+static void assert_time(struct rootcause r, int64_t expected, bool plausible)
+{
+	bool was = !plausible;
+
+	ck_assert_int_eq(rootcause_time(&r, &was), expected);
+	ck_assert_int_eq(was, plausible);
+	ck_assert_int_eq(rootcause_time(&r, NULL), expected);
+}
+
+START_TEST(without_a_timestamp_the_observed_end_counts)
+{
+	assert_time(ended(END), END, false);
+}
+END_TEST
+
+START_TEST(a_timestamp_counts_between_start_and_observed_end_inclusive)
+{
+	assert_time(claimed(END, START), START, true);
+	assert_time(claimed(END, START + 1), START + 1, true);
+	assert_time(claimed(END, END), END, true);
+}
+END_TEST
+
+START_TEST(a_timestamp_outside_of_the_task_s_life_does_not_count)
+{
+	assert_time(claimed(END, START - 1), END, false);
+	assert_time(claimed(END, END + 1), END, false);
+	assert_time(claimed(END, 0), END, false);
+	assert_time(claimed(END, INT64_MAX), END, false);
+	assert_time(claimed(END, -1), END, false);
+	assert_time(claimed(END, INT64_MIN), END, false);
+}
+END_TEST
+
+START_TEST(whole_seconds_take_their_fraction_from_the_file_s_time)
+{
+	assert_time(claimed_whole(END, 102 * S, 102 * S + 345678), 102 * S + 345678, true);
+	/* Written in the next second: the stamp was taken before the file was. */
+	assert_time(claimed_whole(END, 102 * S, 103 * S + 5), 103 * S + 5, true);
+	assert_time(claimed_whole(END, 102 * S, 102 * S), 102 * S, true);
+}
+END_TEST
+
+START_TEST(a_file_s_time_that_has_nothing_to_do_with_the_stamp_is_not_used)
+{
+	assert_time(claimed_whole(END, 102 * S, 104 * S), 102 * S, true);
+	assert_time(claimed_whole(END, 102 * S, 102 * S - 1), 102 * S, true);
+	assert_time(claimed_whole(END, 102 * S, -1), 102 * S, true);
+	/* Touched after the worker was gone. */
+	assert_time(claimed_whole(END, 104 * S, END + 1), 104 * S, true);
+	/* Left by someone else before the worker began. */
+	assert_time(claimed_whole(END, 100 * S, START - 1), START, true);
+}
+END_TEST
+
+START_TEST(whole_seconds_of_a_worker_that_failed_in_its_first_second_are_plausible)
+{
+	assert_time(claimed_whole(START + 1000, 100 * S, START + 500), START + 500, true);
+	assert_time(claimed_whole(START + 1000, 100 * S, -1), START, true);
+	assert_time(claimed_whole(END, 99 * S, -1), END, false);
+	/* With a fraction it is what it says. */
+	assert_time(claimed(END, 100 * S), END, false);
+}
+END_TEST
+
+START_TEST(a_fraction_is_never_replaced_by_the_file_s_time)
+{
+	struct rootcause r = claimed(END, 102 * S + 1);
+
+	r.written_us = 102 * S + 500000;
+	assert_time(r, 102 * S + 1, true);
+}
+END_TEST
+
+START_TEST(what_was_not_stopped_is_not_collateral)
+{
+	struct rootcause r = ended(END);
+
+	ck_assert(!rootcause_is_collateral(&r));
+	r = claimed(END, 7);
+	ck_assert(!rootcause_is_collateral(&r));
+}
+END_TEST
+
+START_TEST(what_ended_after_it_was_stopped_is_collateral)
+{
+	struct rootcause silent = stopped(ended(END), 104 * S);
+	struct rootcause wrote_later = stopped(claimed(END, 104 * S), 104 * S);
+	struct rootcause implausible = stopped(claimed(END, START - 1), 104 * S);
+
+	ck_assert(rootcause_is_collateral(&silent));
+	ck_assert(rootcause_is_collateral(&wrote_later));
+	ck_assert(rootcause_is_collateral(&implausible));
+}
+END_TEST
+
+START_TEST(a_worker_that_had_failed_by_itself_before_it_was_stopped_is_the_cause)
+{
+	/* It raised at 102, wrote its file, and hung in its exit handlers until it was stopped. */
+	struct rootcause r[] = { ended(103 * S), stopped(claimed(END, 102 * S), 104 * S) };
+
+	ck_assert(!rootcause_is_collateral(&r[1]));
+	ck_assert_int_eq(first_of(r, 2), 1);
+}
+END_TEST
+
+START_TEST(a_file_that_the_stop_signal_made_it_write_leaves_it_collateral)
+{
+	/* Stopped at 103.5; whole seconds alone would say that it failed before. */
+	struct rootcause r[] = { ended(103 * S + 400000),
+		stopped(claimed_whole(END, 103 * S, 103 * S + 600000), 103 * S + 500000) };
+
+	ck_assert(rootcause_is_collateral(&r[1]));
+	ck_assert_int_eq(first_of(r, 2), 0);
+}
+END_TEST
+
+START_TEST(the_earliest_failure_is_the_cause_at_sub_second_resolution)
+{
+	struct rootcause r[] = { ended(103 * S), claimed(END, 102 * S + 2),
+		claimed(END, 102 * S + 1), claimed_whole(END, 102 * S, 102 * S + 3) };
+
+	ck_assert_int_eq(first_of(r, 4), 2);
+}
+END_TEST
+
+START_TEST(an_old_timestamp_does_not_win_over_a_real_failure)
+{
+	struct rootcause r[] = { claimed(END, 5), ended(103 * S) };
+
+	ck_assert_int_eq(first_of(r, 2), 1);
+}
+END_TEST
+
+START_TEST(collateral_is_never_the_cause)
+{
+	struct rootcause r[] = { stopped(ended(101 * S), START), stopped(ended(102 * S), START),
+		ended(END) };
+
+	ck_assert_int_eq(first_of(r, 3), 2);
+	ck_assert_int_eq(first_of(r, 2), -1);
+	ck_assert_int_eq(first_of(r, 0), -1);
+}
+END_TEST
+
+START_TEST(a_tie_goes_to_a_death_by_signal_and_then_to_the_lower_index)
+{
+	struct rootcause r[] = { ended(END), ended(END), ended(END) };
+
+	ck_assert_int_eq(first_of(r, 3), 0);
+	r[1].by_signal = r[2].by_signal = true;
+	ck_assert_int_eq(first_of(r, 3), 1);
+	r[0].observed_us--;
+	ck_assert_int_eq(first_of(r, 3), 0);
+}
+END_TEST
+
+/* Anything that can happen, on a coarse grid so that ties and borders are frequent. */
+static struct rootcause any(uint32_t *seed)
+{
+	int64_t half = S / 2;
+	struct rootcause r = { .start_us = START,
+		.observed_us = START + next_random(seed) % 9 * half };
+
+	r.claimed_us = (int64_t)(next_random(seed) % 16) * half + 99 * S;
+	r.claimed_whole = r.claimed_us % S == 0 && next_random(seed) & 1;
+	if (next_random(seed) % 3 == 0)
+		r.claimed_us = -1;
+	r.written_us = r.claimed_us < 0 ? -1 : r.claimed_us + next_random(seed) % 5 * half;
+	r.stop_us = next_random(seed) & 1 ? START + next_random(seed) % 9 * half : -1;
+	r.by_signal = r.stop_us < 0 && next_random(seed) & 1;
+	return r;
+}
+
+static void check_pick(const struct rootcause *r, size_t n)
+{
+	int pick = first_of(r, n);
+
+	for (size_t i = 0; i < n; i++) {
+		int64_t mine = rootcause_time(&r[i], NULL);
+
+		if (rootcause_is_collateral(&r[i])) {
+			ck_assert_int_ne(pick, (int)i);
+			continue;
+		}
+		ck_assert_int_ge(pick, 0);
+		ck_assert_int_le(rootcause_time(&r[pick], NULL), mine);
+		if (mine == rootcause_time(&r[pick], NULL) && r[i].by_signal)
+			ck_assert(r[pick].by_signal);
+		ck_assert(mine >= r[i].start_us && mine <= r[i].observed_us);
+	}
+}
+
+START_TEST(the_order_of_the_failures_does_not_change_the_cause)
+{
+	uint32_t seed = 362436069u;
+
+	for (int round = 0; round < (under_valgrind() ? 1000 : 20000); round++) {
+		size_t n = next_random(&seed) % 6 + 1;
+		struct rootcause r[6], shuffled[6];
+		int pick, again;
+
+		for (size_t i = 0; i < n; i++)
+			r[i] = any(&seed);
+		memcpy(shuffled, r, sizeof(r));
+		for (size_t i = n; i > 1; i--) {
+			size_t k = next_random(&seed) % i;
+			struct rootcause swap = shuffled[k];
+
+			shuffled[k] = shuffled[i - 1];
+			shuffled[i - 1] = swap;
+		}
+		check_pick(r, n);
+		pick = first_of(r, n);
+		again = first_of(shuffled, n);
+		ck_assert_int_eq(pick < 0, again < 0);
+		if (pick < 0)
+			continue;
+		ck_assert_int_eq(
+			rootcause_time(&r[pick], NULL), rootcause_time(&shuffled[again], NULL));
+		ck_assert_int_eq(r[pick].by_signal, shuffled[again].by_signal);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("rootcause");
+	TCase *t = tcase_create("rootcause");
+	SRunner *r;
+	int failed;
+
+	tcase_add_test(t, without_a_timestamp_the_observed_end_counts);
+	tcase_add_test(t, a_timestamp_counts_between_start_and_observed_end_inclusive);
+	tcase_add_test(t, a_timestamp_outside_of_the_task_s_life_does_not_count);
+	tcase_add_test(t, whole_seconds_take_their_fraction_from_the_file_s_time);
+	tcase_add_test(t, a_file_s_time_that_has_nothing_to_do_with_the_stamp_is_not_used);
+	tcase_add_test(t, whole_seconds_of_a_worker_that_failed_in_its_first_second_are_plausible);
+	tcase_add_test(t, a_fraction_is_never_replaced_by_the_file_s_time);
+	tcase_add_test(t, what_was_not_stopped_is_not_collateral);
+	tcase_add_test(t, what_ended_after_it_was_stopped_is_collateral);
+	tcase_add_test(t, a_worker_that_had_failed_by_itself_before_it_was_stopped_is_the_cause);
+	tcase_add_test(t, a_file_that_the_stop_signal_made_it_write_leaves_it_collateral);
+	tcase_add_test(t, the_earliest_failure_is_the_cause_at_sub_second_resolution);
+	tcase_add_test(t, an_old_timestamp_does_not_win_over_a_real_failure);
+	tcase_add_test(t, collateral_is_never_the_cause);
+	tcase_add_test(t, a_tie_goes_to_a_death_by_signal_and_then_to_the_lower_index);
+	tcase_add_test(t, the_order_of_the_failures_does_not_change_the_cause);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a Step that waits comes to its end: what is around agent/preempt/methods.c is played here. */
+#include "agent/preempt/private.h"
+#include "common/text/json.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum { TASKS = 3, CALLS = 4 };
+
+/* --- calls, each of which is the next answer of a task */
+
+struct varlink_call {
+	int slot;
+	loop_fn gone;
+	void *gone_arg;
+	char said[256]; /* "" until it is answered */
+};
+
+static struct varlink_call calls[CALLS];
+static struct task tasks[TASKS];
+static struct preempting preempting;
+static struct agent agent = { .preempting = &preempting };
+static struct workers w;
+static struct worker_slot slots[TASKS];
+
+static void say(struct varlink_call *call, const char *name, json_t *p)
+{
+	char *text = json_dumps(p, JSON_COMPACT | JSON_SORT_KEYS);
+
+	ck_assert_str_eq(call->said, "");
+	snprintf(call->said, sizeof(call->said), "%s%s", name, p ? text : "");
+	for (char *c = call->said; *c; c++)
+		if (*c == '"')
+			*c = '\'';
+	free(text);
+	json_decref(p);
+	call->gone = NULL;
+}
+
+int varlink_reply(struct varlink_call *call, json_t *p)
+{
+	say(call, "", p);
+	return 0;
+}
+
+int varlink_error(struct varlink_call *call, const char *name, json_t *p)
+{
+	say(call, name, p);
+	return 0;
+}
+
+void varlink_call_on_gone(struct varlink_call *call, loop_fn fn, void *arg)
+{
+	call->gone = fn;
+	call->gone_arg = arg;
+}
+
+int worker_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
+{
+	char text[200];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	say(call, status_name(status), json_pack("{ss}", "message", text));
+	return 0;
+}
+
+json_t *worker_error_json(const struct workers *me, const struct members_error *e)
+{
+	return json_pack("{ssss}", "code", status_name(e->code), "message", e->message);
+}
+
+int worker_of(const struct varlink_call *call)
+{
+	return call->slot;
+}
+
+struct task *worker_task(const struct workers *me, int slot)
+{
+	return slot < TASKS ? &tasks[slot] : NULL;
+}
+
+/* --- the agent's part */
+
+static preempting_answer_fn answers[TASKS];
+static void *answer_args[TASKS];
+static int asked, forgotten;
+static bool stops;
+static int saved_result, notice_result;
+static struct preempting_notice noticed;
+
+int agent_preempted_status(const struct agent *a)
+{
+	return 42;
+}
+
+json_t *preempting_notice_json(const struct agent *a)
+{
+	return a->on_notice ? json_pack("{sssi}", "source", "test", "deadline_us", 7) : NULL;
+}
+
+void preempting_ask(
+	struct agent *a, struct task *t, int64_t step, preempting_answer_fn answer, void *arg)
+{
+	asked++;
+	answers[t - tasks] = answer;
+	answer_args[t - tasks] = arg;
+	if (step == 0)
+		answer(arg, PREEMPT_CONTINUE, -1);
+}
+
+void preempting_forget(struct agent *a, struct task *t)
+{
+	ck_assert_ptr_nonnull(answers[t - tasks]);
+	answers[t - tasks] = NULL;
+	forgotten++;
+	if (stops)
+		preempting_group_stopping(a, NULL);
+}
+
+int preempting_saved(
+	struct agent *a, struct task *t, int64_t step, const char *path, struct error *err)
+{
+	return saved_result ? error_set(err, saved_result, "why not") : 0;
+}
+
+int preempting_notice(struct agent *a, const struct preempting_notice *n, struct error *err)
+{
+	noticed = *n;
+	return notice_result ? error_set(err, notice_result, "why not") : 0;
+}
+
+/* --- tests */
+
+static void member_answer(void *arg, void *token, const struct members_answer *answer)
+{
+}
+
+static const char *member_name(void *arg, int slot)
+{
+	return "x";
+}
+
+static void setup(void)
+{
+	struct members_options opt = { .answer = member_answer, .name = member_name };
+	static char name[] = "worker:1";
+
+	w = (struct workers){ .a = &agent, .slots = slots, .n_slots = TASKS };
+	agent.workers = &w;
+	preempting.a = &agent;
+	LIST_INIT(&preempting.asks);
+	ck_assert_int_eq(members_new(&opt, &w.members), 0);
+	for (int i = 0; i < TASKS; i++) {
+		slots[i].name = name;
+		tasks[i] = (struct task){ .slot = i, .pid = 1, .state = TASK_RUNNING };
+		ck_assert_int_eq(members_started(w.members, i, i == 2, false), 0);
+	}
+	agent.on_notice = true;
+}
+
+static void teardown(void)
+{
+	ck_assert(LIST_EMPTY(&preempting.asks));
+	members_free(w.members);
+}
+
+static int worker_method(const char *name, struct varlink_call *call, json_t *p)
+{
+	const struct varlink_method *m = preempting_worker_methods;
+
+	while (strcmp(m->name, name))
+		m++;
+	return m->fn(call, p, &w);
+}
+
+/* A Step of slot, as call number n. */
+static void step(int n, int slot, int64_t number)
+{
+	json_t *p = json_pack("{sI}", "step", (json_int_t)number);
+
+	calls[n].slot = slot;
+	ck_assert_int_eq(worker_method("Step", &calls[n], p), 0);
+	json_decref(p);
+}
+
+static void says(int n, const char *text)
+{
+	ck_assert_str_eq(calls[n].said, text);
+}
+
+START_TEST(a_step_waits_for_its_answer)
+{
+	step(0, 0, 5);
+	step(1, 1, 5);
+	says(0, "");
+	answers[1](answer_args[1], PREEMPT_SAVE, 5);
+	says(0, "");
+	says(1, "{'action':'save','at':5,'deadline_us':7,'exit_code':42}");
+	answers[0](answer_args[0], PREEMPT_EXIT, 5);
+	says(0, "{'action':'exit','at':5,'deadline_us':7,'exit_code':42}");
+	step(2, 0, 0);
+	says(2, "{'action':'continue','deadline_us':7,'exit_code':42}");
+	ck_assert_int_eq(forgotten, 0);
+}
+END_TEST
+
+START_TEST(without_a_notice_nobody_is_asked)
+{
+	agent.on_notice = false;
+	step(0, 0, 5);
+	says(0, "{'action':'continue','exit_code':42}");
+	ck_assert_int_eq(asked, 0);
+}
+END_TEST
+
+START_TEST(a_task_asks_once_at_a_time)
+{
+	step(0, 0, 5);
+	step(1, 0, 6);
+	says(1, "FailedPrecondition{'message':'another Step of worker:1 waits already'}");
+	answers[0](answer_args[0], PREEMPT_SAVE_EXIT, 5);
+	says(0, "{'action':'save_exit','at':5,'deadline_us':7,'exit_code':42}");
+	step(2, 0, 7);
+	ck_assert_int_eq(asked, 2);
+	calls[2].gone(calls[2].gone_arg);
+}
+END_TEST
+
+START_TEST(a_step_ends_with_its_connection)
+{
+	step(0, 0, 5);
+	calls[0].gone(calls[0].gone_arg);
+	ck_assert_int_eq(forgotten, 1);
+	says(0, "");
+	step(1, 0, 5);
+	ck_assert_int_eq(asked, 2);
+	calls[1].gone(calls[1].gone_arg);
+}
+END_TEST
+
+START_TEST(what_a_lost_connection_sets_off_may_end_all_steps)
+{
+	stops = true;
+	step(0, 0, 5);
+	step(1, 1, 5);
+	calls[0].gone(calls[0].gone_arg);
+	stops = false;
+	says(0, "");
+	says(1, "Cancelled{'message':''}");
+	ck_assert_int_eq(forgotten, 2);
+}
+END_TEST
+
+START_TEST(a_step_ends_with_its_process)
+{
+	step(0, 0, 5);
+	step(1, 1, 5);
+	preempting_worker_exited(&agent, &tasks[1]);
+	says(0, "");
+	says(1, "Aborted{'message':'the process of worker:1 has ended'}");
+	preempting_worker_exited(&agent, &tasks[2]);
+	ck_assert_int_eq(forgotten, 1);
+	calls[0].gone(calls[0].gone_arg);
+}
+END_TEST
+
+START_TEST(steps_end_with_the_group)
+{
+	static char why[] = "the group is being stopped: for a test";
+
+	step(0, 0, 5);
+	step(1, 1, 5);
+	w.stopping = true;
+	w.why = why;
+	preempting_group_stopping(&agent, NULL);
+	for (int i = 0; i < 2; i++)
+		says(i, "Cancelled{'message':'the group is being stopped: for a test'}");
+	ck_assert_int_eq(forgotten, 2);
+	step(2, 0, 6);
+	says(2, "Cancelled{'message':'the group is being stopped: for a test'}");
+	ck_assert_int_eq(asked, 2);
+}
+END_TEST
+
+#define GROUP_FAILED "GroupFailed{'error':{'code':'ResourceExhausted','message':'Running out'}}"
+
+START_TEST(an_error_that_a_task_reports_is_every_steps_answer)
+{
+	step(0, 0, 5);
+	ck_assert_int_eq(
+		members_report(w.members, 1, STATUS_RESOURCE_EXHAUSTED, "Running out", 1), 0);
+	preempting_on_error(&preempting);
+	preempting_on_error(&preempting);
+	says(0, GROUP_FAILED);
+	step(1, 2, 5);
+	says(1, GROUP_FAILED);
+	/* It goes before the stop that follows, and stays when its task has ended. */
+	w.stopping = true;
+	members_ended(w.members, 1, true, "exit code 1", 2);
+	preempting_worker_exited(&agent, &tasks[1]);
+	step(2, 0, 6);
+	says(2, GROUP_FAILED);
+	members_reset(w.members, "another attempt of the group begins");
+	preempting_on_error(&preempting);
+	ck_assert_int_eq(forgotten, 1);
+}
+END_TEST
+
+START_TEST(the_end_of_a_task_is_no_error_of_the_others_steps)
+{
+	step(0, 0, 5);
+	members_ended(w.members, 1, true, "killed", 1);
+	preempting_worker_exited(&agent, &tasks[1]);
+	ck_assert_ptr_nonnull(members_group_error(w.members));
+	says(0, "");
+	/* Nor is what one that may come back says. */
+	ck_assert_int_eq(members_report(w.members, 2, STATUS_INTERNAL, "its own", 2), 0);
+	preempting_on_error(&preempting);
+	/* But an error behind it is. */
+	ck_assert_int_eq(
+		members_report(w.members, 0, STATUS_RESOURCE_EXHAUSTED, "Running out", 3), 0);
+	preempting_on_error(&preempting);
+	says(0, GROUP_FAILED);
+}
+END_TEST
+
+static const char *answer_of(const char *method, json_t *p)
+{
+	memset(&calls[0], 0, sizeof(calls[0]));
+	ck_assert_ptr_nonnull(p);
+	ck_assert_int_eq(worker_method(method, &calls[0], p), 0);
+	json_decref(p);
+	return calls[0].said;
+}
+
+START_TEST(what_is_said_of_a_save_is_answered)
+{
+	static char path[4098];
+
+	ck_assert_str_eq(answer_of("Saved", json_pack("{si}", "step", 5)), "");
+	saved_result = -ERANGE;
+	ck_assert_str_eq(answer_of("Saved", json_pack("{si}", "step", 5)),
+		"OutOfRange{'message':'why not'}");
+	saved_result = -ENOENT;
+	ck_assert_str_eq(answer_of("Saved", json_pack("{si}", "step", 5)),
+		"FailedPrecondition{'message':'why not'}");
+	saved_result = -ENOMEM;
+	ck_assert_str_eq(answer_of("Saved", json_pack("{si}", "step", 5)),
+		"ResourceExhausted{'message':'why not'}");
+	saved_result = 0;
+	memset(path, 'x', 4096);
+	ck_assert_str_eq(answer_of("Saved", json_pack("{siss}", "step", 5, "path", path)), "");
+	path[4096] = 'x';
+	ck_assert_str_eq(answer_of("Saved", json_pack("{siss}", "step", 5, "path", path)),
+		"InvalidArgument{'message':'path: expected at most 4096 bytes, got 4097'}");
+}
+END_TEST
+
+START_TEST(a_workers_notice_is_the_jobs)
+{
+	ck_assert_str_eq(answer_of("Notify", json_pack("{ss}", "reason", "tired")), "");
+	ck_assert_str_eq(noticed.source, "worker");
+	ck_assert_int_eq(noticed.grace_ms, SPEC_UNSET);
+	ck_assert_int_eq(noticed.deadline_us, SPEC_UNSET);
+	notice_result = -ESHUTDOWN;
+	ck_assert_str_eq(answer_of("Notify", json_pack("{sssi}", "reason", "tired", "grace_ms", 0)),
+		"FailedPrecondition{'message':'why not'}");
+	ck_assert_int_eq(noticed.grace_ms, 0);
+	notice_result = -ENOMEM;
+	ck_assert_str_eq(answer_of("Notify", json_pack("{ss}", "reason", "tired")),
+		"ResourceExhausted{'message':'why not'}");
+	ck_assert_str_eq(answer_of("Preemption", json_object()),
+		"{'exit_code':42,'notice':{'deadline_us':7,'source':'test'}}");
+	agent.on_notice = false;
+	ck_assert_str_eq(answer_of("Preemption", json_object()),
+		"NotFound{'message':'no notice of preemption is up'}");
+}
+END_TEST
+
+static const char *notify(void)
+{
+	memset(&noticed, 0, sizeof(noticed));
+	return answer_of("Notify", json_pack("{ss}", "reason", "got a signal"));
+}
+
+/* The signal that it got is the one of its stop. */
+START_TEST(a_task_that_is_being_stopped_gives_no_notice)
+{
+	const char *refused = "FailedPrecondition{'message':'this worker is being stopped'}";
+	const struct task gone[] = {
+		{ .pid = 0 },
+		{ .pid = 1, .state = TASK_STOPPING },
+		{ .pid = 1, .on_purpose = true },
+		{ .pid = 1, .stop_us = 1 },
+	};
+
+	for (size_t i = 0; i < sizeof(gone) / sizeof(*gone); i++) {
+		tasks[0] = gone[i];
+		ck_assert_str_eq(notify(), refused);
+		ck_assert_ptr_null(noticed.source);
+	}
+	tasks[0] = (struct task){ .pid = 1, .state = TASK_RUNNING };
+	ck_assert_str_eq(notify(), "");
+	ck_assert_ptr_nonnull(noticed.source);
+	/* It has failed, but nobody has begun to end it: it is being saved. */
+	tasks[0] = (struct task){ .pid = 1, .state = TASK_RUNNING, .blame = "no beat" };
+	ck_assert_str_eq(notify(), "");
+	ck_assert_ptr_nonnull(noticed.source);
+	w.stopping = true;
+	ck_assert_str_eq(notify(), refused);
+}
+END_TEST
+
+START_TEST(a_grace_period_beyond_all_bounds_is_a_long_one)
+{
+	ck_assert_str_eq(answer_of("Notify", json_pack("{sssI}", "reason", "", "grace_ms",
+						     (json_int_t)INT64_MAX)),
+		"");
+	ck_assert_int_eq(noticed.grace_ms, INT64_C(1) << 41);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("worker_preempt");
+	SRunner *sr = srunner_create(s);
+	TCase *tc = tcase_create("worker_preempt");
+	int failed;
+
+	tcase_add_checked_fixture(tc, setup, teardown);
+	tcase_add_test(tc, a_step_waits_for_its_answer);
+	tcase_add_test(tc, without_a_notice_nobody_is_asked);
+	tcase_add_test(tc, a_task_asks_once_at_a_time);
+	tcase_add_test(tc, a_step_ends_with_its_connection);
+	tcase_add_test(tc, what_a_lost_connection_sets_off_may_end_all_steps);
+	tcase_add_test(tc, a_step_ends_with_its_process);
+	tcase_add_test(tc, steps_end_with_the_group);
+	tcase_add_test(tc, an_error_that_a_task_reports_is_every_steps_answer);
+	tcase_add_test(tc, the_end_of_a_task_is_no_error_of_the_others_steps);
+	tcase_add_test(tc, what_is_said_of_a_save_is_answered);
+	tcase_add_test(tc, a_workers_notice_is_the_jobs);
+	tcase_add_test(tc, a_task_that_is_being_stopped_gives_no_notice);
+	tcase_add_test(tc, a_grace_period_beyond_all_bounds_is_a_long_one);
+	suite_add_tcase(s, tc);
+	srunner_run_all(sr, CK_ENV);
+	failed = srunner_ntests_failed(sr);
+	srunner_free(sr);
+	return failed != 0;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/supervise/prune_logs.h"
+
+#include "agent/logs/dirs.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static char dir[64], path[256];
+static char locked[512]; /* names of the directories that were to be locked, each with a comma */
+
+/* In place of the C library's. */
+int flock(int fd, int operation)
+{
+	char link[64], to[256];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, to, sizeof(to) - 1);
+	to[n > 0 ? n : 0] = '\0';
+	ck_assert_ptr_nonnull(strrchr(to, '/'));
+	ck_assert_uint_lt(strlen(locked) + strlen(to), sizeof(locked) - 1);
+	strcat(strcat(locked, strrchr(to, '/') + 1), ",");
+	return (int)syscall(SYS_flock, fd, operation);
+}
+
+static const char *at(const char *run, const char *name)
+{
+	snprintf(path, sizeof(path), "%s/%s%s%s", dir, run, *name ? "/" : "", name);
+	return path;
+}
+
+static void put(const char *run, const char *name, const char *text)
+{
+	ck_assert_int_eq(file_write_atomic(at(run, name), text, strlen(text), 0640, false), 0);
+}
+
+static void quiet(int level, const char *text, const struct log_field *fields)
+{
+}
+
+static void setup(void)
+{
+	strcpy(dir, "/tmp/test-log-prune-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	log_set_sink(quiet, 1);
+}
+
+static void teardown(void)
+{
+	ck_assert_int_eq(file_rm_rf(dir), 0);
+}
+
+/* As an agent makes it; the lock is held until the run is over. */
+static int begin(const char *run, const char *more)
+{
+	_cleanup_free_ char *made = NULL;
+	char doc[128];
+	int lock = -1;
+
+	ck_assert_int_eq(log_dirs_make_run(dir, "job", run, &made, &lock, NULL), 0);
+	ck_assert_int_ge(lock, 0);
+	snprintf(doc, sizeof(doc), "{\"name\":\"job\",\"run\":\"%s\"%s}", run, more);
+	put(run, "job.json", doc);
+	return lock;
+}
+
+static void end(const char *run, int lock, int days_ago)
+{
+	struct timespec now, times[2];
+
+	put(run, "verdict.json", "{}");
+	clock_gettime(CLOCK_REALTIME, &now);
+	now.tv_sec -= days_ago * 24 * 3600L;
+	times[0] = times[1] = now;
+	ck_assert_int_eq(utimensat(AT_FDCWD, at(run, "verdict.json"), times, 0), 0);
+	close_fd(lock);
+}
+
+static void over(const char *run, int days_ago)
+{
+	end(run, begin(run, ""), days_ago);
+}
+
+static bool there(const char *run)
+{
+	struct stat st;
+
+	return lstat(at(run, ""), &st) == 0;
+}
+
+static const struct keep one_day = { .days = 1 };
+
+START_TEST(what_is_too_old_goes_and_latest_with_it_where_it_leads_there)
+{
+	over("job_aaaaaaaa", 3);
+	over("job_bbbbbbbb", 2);
+	ck_assert_int_eq(log_prune(dir, &one_day), 2);
+	ck_assert(!there("job_aaaaaaaa"));
+	ck_assert(!there("job_bbbbbbbb"));
+	ck_assert(!there("job.latest"));
+	over("job_cccccccc", 2);
+	over("job_dddddddd", 0);
+	ck_assert_int_eq(log_prune(dir, &one_day), 1);
+	ck_assert(there("job_dddddddd"));
+	ck_assert(there("job.latest"));
+}
+END_TEST
+
+START_TEST(the_newest_stay_by_number_and_size)
+{
+	static char big[1 << 20];
+
+	memset(big, 'x', sizeof(big) - 1);
+	over("job_aaaaaaaa", 3);
+	over("job_bbbbbbbb", 2);
+	over("job_cccccccc", 1);
+	put("job_bbbbbbbb", "log", big);
+	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 3, .bytes = 1 << 21 }), 0);
+	ck_assert_int_eq(log_prune(dir, &(struct keep){ .bytes = 1 << 20 }), 2);
+	ck_assert(there("job_cccccccc"));
+}
+END_TEST
+
+START_TEST(one_that_runs_stays_and_one_whose_agent_died_goes)
+{
+	int lock = begin("job_aaaaaaaa", "");
+
+	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 1, .days = 1 }), 0);
+	end("job_aaaaaaaa", -1, 9);
+	ck_assert_int_eq(log_prune(dir, &one_day), 0);
+	ck_assert(there("job_aaaaaaaa"));
+	ck_assert_int_eq(unlink(at("job_aaaaaaaa", "verdict.json")), 0);
+	close_fd(lock);
+	over("job_bbbbbbbb", -1);
+	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 1 }), 1);
+	ck_assert(!there("job_aaaaaaaa"));
+}
+END_TEST
+
+/* Between its directory and its job.json a run takes its lock, without waiting: where another holds
+ * it for a moment only, the run goes without, and is taken for ended from then on. */
+START_TEST(a_run_that_begins_finds_its_lock_free)
+{
+	over("job_aaaaaaaa", 9);
+	ck_assert_int_eq(mkdir(at("job_bbbbbbbb", ""), 0700), 0);
+	*locked = '\0';
+	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 5 }), 0);
+	ck_assert_str_eq(locked, "job_aaaaaaaa,");
+}
+END_TEST
+
+START_TEST(what_is_no_run_of_ours_stays)
+{
+	int lock = begin("job_aaaaaaaa", ",\"record\":\"/somewhere\"");
+
+	end("job_aaaaaaaa", lock, 9);
+	over("job_bbbbbbbb", 9);
+	put("job_bbbbbbbb", "job.json", "{\"run\":\"other\"}");
+	over("job_cccccccc", 9);
+	ck_assert_int_eq(unlink(at("job_cccccccc", "job.json")), 0);
+	over("job_dddddddd", 9);
+	ck_assert_int_eq(unlink(at("job_dddddddd", "job.json")), 0);
+	ck_assert_int_eq(mkfifo(at("job_dddddddd", "job.json"), 0600), 0);
+	put(".", "file", "x");
+	if (geteuid() == 0) {
+		over("job_eeeeeeee", 9);
+		ck_assert_int_eq(chown(at("job_eeeeeeee", ""), 12345, 12345), 0);
+	}
+	ck_assert_int_eq(log_prune(dir, &one_day), 0);
+	ck_assert(there("file"));
+	ck_assert(there("job_aaaaaaaa"));
+}
+END_TEST
+
+START_TEST(no_link_is_followed)
+{
+	char outside[] = "/tmp/test-log-prune-out-XXXXXX", file[128];
+
+	ck_assert_ptr_nonnull(mkdtemp(outside));
+	snprintf(file, sizeof(file), "%s/job.json", outside);
+	ck_assert_int_eq(file_write_atomic(file, "{\"run\":\"job_bbbbbbbb\"}", 22, 0640, false), 0);
+	over("job_aaaaaaaa", 9);
+	ck_assert_int_eq(symlink(outside, at("job_aaaaaaaa", "way")), 0);
+	ck_assert_int_eq(symlink(outside, at("job_bbbbbbbb", "")), 0);
+	ck_assert_int_eq(log_prune(dir, &(struct keep){ .runs = 0, .days = 1 }), 1);
+	ck_assert(there("job_bbbbbbbb"));
+	ck_assert_int_eq(access(file, F_OK), 0);
+	ck_assert_int_eq(file_rm_rf(outside), 0);
+}
+END_TEST
+
+START_TEST(what_a_crash_left_goes_the_next_time)
+{
+	ck_assert_int_eq(mkdir(at(".pruned-job_aaaaaaaa", ""), 0700), 0);
+	put(".pruned-job_aaaaaaaa", "log", "x");
+	ck_assert_int_eq(log_prune(dir, &one_day), 0);
+	ck_assert(!there(".pruned-job_aaaaaaaa"));
+	ck_assert_int_eq(log_prune("/nonexistent", &one_day), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("log_prune");
+	TCase *t = tcase_create("log_prune");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, what_is_too_old_goes_and_latest_with_it_where_it_leads_there);
+	tcase_add_test(t, the_newest_stay_by_number_and_size);
+	tcase_add_test(t, one_that_runs_stays_and_one_whose_agent_died_goes);
+	tcase_add_test(t, a_run_that_begins_finds_its_lock_free);
+	tcase_add_test(t, what_is_no_run_of_ours_stays);
+	tcase_add_test(t, no_link_is_followed);
+	tcase_add_test(t, what_a_crash_left_goes_the_next_time);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

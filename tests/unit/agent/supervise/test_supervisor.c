@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core of the agent with features that write down when it calls them. */
+#include "agent/supervise/why.h"
+#include "common/text/json.h"
+#include "tests/unit/child.h"
+#include "tests/unit/recording_feature.h"
+#include "tests/unit/supervisor_world.h"
+
+static void setup(void)
+{
+	memset(&says, 0, sizeof(says));
+	says.exit_status = -1;
+	world_make();
+}
+
+#define ONE "{'roles':[{'command':['/bin/sh']}]"
+#define TWO "{'roles':[{'command':['/bin/sh'],'replicas':2}]"
+
+START_TEST(a_worker_that_succeeds)
+{
+	begins(ONE "}", features);
+	expect(BEGINS STARTS(0, 0) RUNS);
+	exits(0, 0);
+	expect(ENDS_ALONE(0, succeeded) " [stopping] group_stopping [succeeded]" OVER);
+	ck_assert_int_eq(loop_run(loop), 0);
+	agent = agent_free(agent);
+	expect("hang_up fini");
+}
+END_TEST
+
+START_TEST(a_failure_that_is_answered_by_a_restart_of_the_group)
+{
+	begins(TWO ",'restart':{'max':1}}", features);
+	record[0] = '\0';
+	exits(1, 3);
+	expect(ENDS_ALONE(1, failed) " [stopping] group_stopping TERM:0 CONT:0");
+	dies(0, SIGTERM);
+	expect(ENDS_ALONE(0, stopped) " [rendezvous] [starting] attempt_begins " STARTS(
+		0, 2) " " STARTS(1, 3) RUNS);
+	exits(3, 4);
+	record[0] = '\0';
+	dies(2, SIGTERM);
+	expect(ENDS_ALONE(0, stopped) " [failed]" OVER);
+	ck_assert_int_eq(loop_run(loop), 4);
+}
+END_TEST
+
+START_TEST(a_failure_of_scope_worker_is_answered_after_its_delay)
+{
+	begins(TWO ",'restart':{'max':1,'scope':'task','backoff':'1h'}}", features);
+	record[0] = '\0';
+	exits(1, 3);
+	expect(ENDS_ALONE(1, failed));
+	passes(3000000);
+	expect("");
+	passes(600000);
+	expect(STARTS(1, 2) " flush");
+	ck_assert_str_eq(variable(2, "ELASTICD_ATTEMPT"), "0");
+}
+END_TEST
+
+START_TEST(ends_of_one_turn_are_told_before_any_is_judged)
+{
+	begins(TWO "}", features);
+	record[0] = '\0';
+	ends_by(0, CLD_EXITED, 5);
+	ends_by(1, CLD_KILLED, SIGSEGV);
+	agent_reap(agent);
+	expect("before_reap " ENDS(0, failed) " " ENDS(1, failed) " flush");
+	turns();
+	expect("[stopping] group_stopping [failed]" OVER);
+}
+END_TEST
+
+START_TEST(a_stop_that_is_not_heard_ends_with_sigkill)
+{
+	begins(ONE ",'stop':{'timeout':'1h'}}", features);
+	record[0] = '\0';
+	agent_stop_asked(agent, 0, SPEC_UNSET, "stopped by a person");
+	turns();
+	expect("[stopping] group_stopping TERM:0 CONT:0");
+	passes(3000000);
+	expect("");
+	passes(600000);
+	expect("kill_workers KILL:0");
+	dies(0, SIGKILL);
+	expect(ENDS_ALONE(0, stopped) " [stopped]" OVER);
+	ck_assert_int_eq(loop_run(loop), 143);
+}
+END_TEST
+
+START_TEST(a_worker_that_survives_sigkill_is_given_up)
+{
+	begins(ONE ",'stop':{'timeout':0}}", features);
+	record[0] = '\0';
+	agent_stop_asked(agent, 0, SPEC_UNSET, "stopped by a person");
+	turns();
+	expect("[stopping] group_stopping TERM:0 CONT:0 kill_workers KILL:0");
+	passes(STOP_GIVE_UP_MS);
+	expect("[stopped]" OVER);
+}
+END_TEST
+
+START_TEST(a_time_limit_dumps_first)
+{
+	begins(ONE ",'max_run_time':'1h','stop':{'timeout':'2h','dump_signal':'USR1'}}", features);
+	record[0] = '\0';
+	passes(3600000);
+	expect("[stopping] group_stopping USR1:0");
+	passes(STOP_DUMP_MS);
+	expect("TERM:0 CONT:0");
+	dies(0, SIGTERM);
+	expect(ENDS_ALONE(0, stopped) " [failed]" OVER);
+	ck_assert_int_eq(loop_run(loop), 124);
+}
+END_TEST
+
+static void count_done(void *arg)
+{
+	note("done");
+}
+
+START_TEST(a_person_stops_a_worker_and_starts_it_again)
+{
+	struct agent_single_start what = { .role = "worker", .index = 1 };
+	struct error err = { 0 };
+	struct task *t;
+	int rank = 1, n;
+
+	begins(TWO "}", features);
+	record[0] = '\0';
+	ck_assert_int_eq(
+		agent_stop_single(agent, &rank, 1, -1, false, count_done, NULL, &n, &err), 0);
+	turns();
+	expect("worker_stopping:1 TERM:1 CONT:1 worker_stopped:1");
+	dies(1, SIGTERM);
+	expect(ENDS_ALONE(1, stopped) " done");
+	ck_assert_int_eq(agent_start_single(agent, &what, &t, &err), 0);
+	turns();
+	expect(STARTS(1, 2));
+	ck_assert_int_eq(t->restarts, 1);
+}
+END_TEST
+
+START_TEST(a_worker_has_the_environment_that_features_give_it)
+{
+	begins(TWO "}", features);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_str_eq(variable(i, "OF_THE_FEATURE"), "1");
+		ck_assert_str_eq(variable(i, "RANK"), i ? "1" : "0");
+		ck_assert_str_eq(variable(i, "WORLD_SIZE"), "2");
+	}
+}
+END_TEST
+
+START_TEST(a_worker_without_an_environment_is_not_started)
+{
+	says.environment = -ENOSPC;
+	begins(ONE "}", features);
+	expect(BEGINS
+		"worker_starting:0 "
+		"worker_environment:0 worker_not_started:0 [stopping] group_stopping [failed]" OVER);
+	ck_assert_int_eq(loop_run(loop), 125);
+}
+END_TEST
+
+START_TEST(what_has_ended_is_judged_when_no_feature_holds_that_back)
+{
+	begins(ONE "}", features);
+	says.holds = true;
+	record[0] = '\0';
+	exits(0, 0);
+	expect(ENDS_ALONE(0, succeeded) " holds_decision");
+	says.holds = false;
+	agent_judge(agent);
+	turns();
+	expect("[stopping] group_stopping [succeeded]" OVER);
+}
+END_TEST
+
+START_TEST(a_feature_may_say_that_a_worker_left_as_it_was_asked_to)
+{
+	begins(ONE "}", features);
+	record[0] = '\0';
+	agent->on_notice = true;
+	says.left = "on a notice of preemption";
+	exits(0, 42);
+	expect(ENDS_ALONE(0, stopped) " all_left "
+				      "[stopping] group_stopping [preempted]" OVER);
+	ck_assert_int_eq(loop_run(loop), 42);
+}
+END_TEST
+
+START_TEST(a_feature_may_name_the_exit_status_of_a_failure)
+{
+	begins(ONE "}", features);
+	says.exit_status = 77;
+	exits(0, 3);
+	ck_assert_int_eq(loop_run(loop), 77);
+}
+END_TEST
+
+/* The signal is delivered inside raise(). */
+static void gets(int signo)
+{
+	ck_assert_int_eq(raise(signo), 0);
+	turns();
+}
+
+START_TEST(a_signal_goes_to_features_first_then_to_workers)
+{
+	begins(ONE ",'stop':{'forward':['TERM','USR2']}}", features);
+	record[0] = '\0';
+	says.takes_signal = true;
+	gets(SIGUSR2);
+	expect("takes_signal(USR2)");
+	says.takes_signal = false;
+	gets(SIGUSR2);
+	expect("takes_signal(USR2) USR2:0");
+	gets(SIGUSR1);
+	expect("takes_signal(USR1)");
+	gets(SIGINT);
+	expect("takes_signal(INT) [stopping] group_stopping TERM:0 CONT:0");
+	gets(SIGINT);
+	expect("takes_signal(INT) kill_workers KILL:0");
+}
+END_TEST
+
+START_TEST(a_feature_signals_workers_that_the_agent_may_not)
+{
+	begins(ONE "}", features);
+	record[0] = '\0';
+	kill_errno = EPERM;
+	ck_assert_int_eq(agent_signal_tasks(agent, NULL, SIGUSR1, SPEC_WHOM_MAIN, NULL), 0);
+	says.signals_worker = true;
+	ck_assert_int_eq(agent_signal_tasks(agent, NULL, SIGUSR1, SPEC_WHOM_MAIN, NULL), 1);
+	expect("USR1:0 signals_worker:0 USR1:0 signals_worker:0");
+}
+END_TEST
+
+START_TEST(a_child_that_is_no_worker_is_the_features)
+{
+	begins(ONE "}", features);
+	record[0] = '\0';
+	processes[n_processes++] = (struct process){ .code = CLD_EXITED };
+	agent_reap(agent);
+	turns();
+	expect("child_exited");
+}
+END_TEST
+
+#define PAST "past_event[rendezvous] past_event[starting] past_event[running] "
+
+START_TEST(an_agent_that_follows_a_lost_one_hears_its_events_and_starts_again)
+{
+	begins(ONE ",'restart':{'max':1}}", features);
+	is_lost_and_followed(features);
+	expect(PAST
+		"init serve past_ends_job [backoff] [rendezvous] [starting] attempt_begins " STARTS(
+			0, 1) RUNS);
+	ck_assert_str_eq(variable(1, "ELASTICD_ATTEMPT"), "1");
+	is_lost_and_followed(features);
+	expect(PAST "past_event[backoff] " PAST "init serve past_ends_job [failed]" OVER);
+	ck_assert_int_eq(loop_run(loop), 125);
+}
+END_TEST
+
+START_TEST(a_feature_may_say_that_a_lost_agent_was_on_its_way_to_the_end)
+{
+	begins(ONE "}", features);
+	says.past_ends_job = true;
+	is_lost_and_followed(features);
+	expect(PAST "init serve past_ends_job [preempted]" OVER);
+	ck_assert_int_eq(loop_run(loop), 42);
+}
+END_TEST
+
+START_TEST(what_a_lost_agent_had_decided_holds)
+{
+	begins(ONE ",'stop':{'timeout':'1h'}}", features);
+	agent_stop_asked(agent, SIGTERM, SPEC_UNSET, "got SIGTERM");
+	turns();
+	is_lost_and_followed(features);
+	expect(PAST "past_event[stopping] init serve [stopped]" OVER);
+	ck_assert_int_eq(loop_run(loop), 143);
+}
+END_TEST
+
+/* --- what people see --- */
+
+static void describe_job(const struct agent *a, json_t *job)
+{
+	json_put(job, "of_feature", json_string("job"));
+}
+
+static void describe_worker(const struct agent *a, const struct task *t, json_t *worker, bool live)
+{
+	json_put(worker, "of_feature", json_integer(t->rank));
+}
+
+static void describe_verdict(const struct agent *a, json_t *verdict)
+{
+	json_put(verdict, "of_feature", json_string("verdict"));
+}
+
+static void explain(const struct agent *a, FILE *f)
+{
+	fputs("first of the feature\n", f);
+}
+
+static void explain_last(const struct agent *a, FILE *f)
+{
+	fputs("last of the feature\n", f);
+}
+
+static void changed(struct agent *a)
+{
+	note("changed");
+}
+
+static size_t helper_pids(struct agent *a, pid_t *pids, size_t max)
+{
+	pids[0] = 4711;
+	return 1;
+}
+
+static const struct feature describing = {
+	.name = "describing",
+	.changed = changed,
+	.helper_pids = helper_pids,
+	.describe_job = describe_job,
+	.describe_worker = describe_worker,
+	.describe_verdict = describe_verdict,
+	.explain = explain,
+	.explain_last = explain_last,
+};
+
+START_TEST(features_tell_people_of_the_job_its_workers_and_its_verdict)
+{
+	static const struct feature *const list[] = { &describing, NULL };
+	_cleanup_json_ json_t *job = NULL, *verdict = NULL;
+	_cleanup_free_ char *why = NULL;
+	const json_t *worker;
+
+	begins(TWO "}", list);
+	job = agent_job_json(agent, true);
+	ck_assert_str_eq(json_get_string(job, "of_feature", ""), "job");
+	worker = json_array_get(json_object_get(job, "tasks"), 1);
+	ck_assert_int_eq(json_get_int(worker, "of_feature", -1), 1);
+	why = why_text(agent);
+	ck_assert_ptr_nonnull(strstr(why, "first of the feature\n"));
+	ck_assert_str_eq(strstr(why, "last of the feature\n"), "last of the feature\n");
+	exits(0, 1);
+	exits(1, 0);
+	verdict = agent_verdict_json(agent);
+	ck_assert_str_eq(json_get_string(verdict, "of_feature", ""), "verdict");
+}
+END_TEST
+
+START_TEST(features_hear_of_all_that_people_can_see)
+{
+	static const struct feature *const list[] = { &describing, NULL };
+
+	begins(ONE "}", list);
+	ck_assert_ptr_nonnull(strstr(record, "changed"));
+	record[0] = '\0';
+	agent_changed(agent);
+	expect("changed");
+}
+END_TEST
+
+START_TEST(helpers_of_features_are_no_workers_leftovers)
+{
+	static const struct feature *const list[] = { &describing, NULL };
+	pid_t pids[4];
+
+	begins(ONE "}", list);
+	ck_assert_uint_eq(agent_helpers(agent, pids, 4), 1);
+	ck_assert_int_eq(pids[0], 4711);
+}
+END_TEST
+
+/* --- the order of the table --- */
+
+static int second_init(struct agent *a, struct error *err)
+{
+	note("second.init");
+	return 0;
+}
+
+static void second_fini(struct agent *a)
+{
+	note("second.fini");
+}
+
+static void second_worker_started(struct agent *a, struct task *t)
+{
+	note("second.worker_started");
+}
+
+static const struct feature second = {
+	.name = "second",
+	.init = second_init,
+	.fini = second_fini,
+	.worker_started = second_worker_started,
+};
+
+START_TEST(features_are_called_in_the_order_of_the_table_and_freed_in_the_other)
+{
+	static const struct feature *const both[] = { &recording, &second, NULL };
+
+	begins(ONE "}", both);
+	expect("init second.init serve [rendezvous] [starting] attempt_begins " STARTS(
+		0, 0) " second.worker_started" RUNS);
+	agent = agent_free(agent);
+	expect("hang_up second.fini fini");
+}
+END_TEST
+
+START_TEST(where_a_feature_cannot_begin_those_before_it_are_freed)
+{
+	static const struct feature *const both[] = { &second, &recording, NULL };
+
+	says.init = -EADDRINUSE;
+	ck_assert_int_eq(world_agent(ONE "}", both, false), -EADDRINUSE);
+	expect("second.init init hang_up fini second.fini");
+}
+END_TEST
+
+static int run(void)
+{
+	Suite *s = suite_create("supervisor");
+	TCase *t = tcase_create("hooks");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, world_free);
+	tcase_add_test(t, a_worker_that_succeeds);
+	tcase_add_test(t, a_failure_that_is_answered_by_a_restart_of_the_group);
+	tcase_add_test(t, a_failure_of_scope_worker_is_answered_after_its_delay);
+	tcase_add_test(t, ends_of_one_turn_are_told_before_any_is_judged);
+	tcase_add_test(t, a_stop_that_is_not_heard_ends_with_sigkill);
+	tcase_add_test(t, a_worker_that_survives_sigkill_is_given_up);
+	tcase_add_test(t, a_time_limit_dumps_first);
+	tcase_add_test(t, a_person_stops_a_worker_and_starts_it_again);
+	tcase_add_test(t, a_worker_has_the_environment_that_features_give_it);
+	tcase_add_test(t, a_worker_without_an_environment_is_not_started);
+	tcase_add_test(t, what_has_ended_is_judged_when_no_feature_holds_that_back);
+	tcase_add_test(t, a_feature_may_say_that_a_worker_left_as_it_was_asked_to);
+	tcase_add_test(t, a_feature_may_name_the_exit_status_of_a_failure);
+	tcase_add_test(t, a_signal_goes_to_features_first_then_to_workers);
+	tcase_add_test(t, a_feature_signals_workers_that_the_agent_may_not);
+	tcase_add_test(t, a_child_that_is_no_worker_is_the_features);
+	tcase_add_test(t, an_agent_that_follows_a_lost_one_hears_its_events_and_starts_again);
+	tcase_add_test(t, a_feature_may_say_that_a_lost_agent_was_on_its_way_to_the_end);
+	tcase_add_test(t, what_a_lost_agent_had_decided_holds);
+	tcase_add_test(t, features_tell_people_of_the_job_its_workers_and_its_verdict);
+	tcase_add_test(t, features_hear_of_all_that_people_can_see);
+	tcase_add_test(t, helpers_of_features_are_no_workers_leftovers);
+	tcase_add_test(t, features_are_called_in_the_order_of_the_table_and_freed_in_the_other);
+	tcase_add_test(t, where_a_feature_cannot_begin_those_before_it_are_freed);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int main(void)
+{
+	if (!under_valgrind())
+		return run();
+	puts("valgrind keeps SIGRTMAX to itself, by which the agent hears of its guard");
+	return 77;
+}

@@ -1,0 +1,799 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sync/barrier.h"
+#include "tests/unit/child.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define NEVER UINT64_MAX
+
+struct answered {
+	intptr_t token;
+	enum status status;
+	int64_t generation;
+	size_t n_missing;
+	int first_missing, last_missing;
+	char message[512];
+};
+
+static struct barriers *b;
+static struct answered answers[128];
+static int n_answers;
+/* What the next answer's callback does. */
+static void (*in_callback)(intptr_t token, const struct barrier_answer *a);
+
+static const char *name_of(void *arg, int slot)
+{
+	static char text[32];
+
+	(void)arg;
+	snprintf(text, sizeof(text), "worker:%d", slot);
+	return text;
+}
+
+static void on_answer(void *arg, void *token, const struct barrier_answer *a)
+{
+	struct answered *t = &answers[n_answers++ % 128];
+	void (*fn)(intptr_t, const struct barrier_answer *) = in_callback;
+
+	(void)arg;
+	t->token = (intptr_t)token;
+	t->status = a->status;
+	t->generation = a->generation;
+	t->n_missing = a->n_missing;
+	t->first_missing = a->n_missing ? a->missing[0] : -1;
+	t->last_missing = a->n_missing ? a->missing[a->n_missing - 1] : -1;
+	snprintf(t->message, sizeof(t->message), "%s", a->message);
+	if (fn)
+		fn((intptr_t)token, a);
+}
+
+static void setup(void)
+{
+	n_answers = 0;
+	in_callback = NULL;
+	ck_assert_int_eq(barriers_new(on_answer, name_of, NULL, &b), 0);
+}
+
+static void teardown(void)
+{
+	b = barriers_free(b);
+}
+
+static int everybody[8192];
+
+static void arrive_at(const char *name, int slot, size_t n, intptr_t token)
+{
+	for (int i = 0; i < 8192; i++)
+		everybody[i] = i;
+	ck_assert_int_eq(barriers_arrive(b, name, slot, everybody, n, NEVER, 1, (void *)token), 0);
+}
+
+static void arrive_by(int slot, size_t n, uint64_t deadline, intptr_t token)
+{
+	for (int i = 0; i < 8192; i++)
+		everybody[i] = i;
+	ck_assert_int_eq(
+		barriers_arrive(b, "x", slot, everybody, n, deadline, 1, (void *)token), 0);
+}
+
+static void arrive(int slot, intptr_t token)
+{
+	arrive_at("x", slot, 3, token);
+}
+
+static const struct answered *answer_of(intptr_t token)
+{
+	for (int i = 0; i < n_answers; i++)
+		if (answers[i].token == token)
+			return &answers[i];
+	ck_abort_msg("call %ld is not answered", (long)token);
+}
+
+START_TEST(nobody_passes_before_the_third)
+{
+	arrive(0, 1);
+	arrive(1, 2);
+	ck_assert_int_eq(n_answers, 0);
+	arrive(2, 3);
+	ck_assert_int_eq(n_answers, 3);
+	for (int i = 1; i <= 3; i++) {
+		ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
+		ck_assert_int_eq(answer_of(i)->generation, 0);
+		ck_assert_str_eq(answer_of(i)->message, "");
+	}
+}
+END_TEST
+
+START_TEST(a_member_that_comes_twice_counts_once_and_its_older_call_is_cancelled)
+{
+	arrive(0, 1);
+	arrive(1, 2);
+	arrive(1, 3);
+	ck_assert_int_eq(n_answers, 1);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_CANCELLED);
+	arrive(2, 4);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
+}
+END_TEST
+
+/* Without naming anybody, when the first n are meant. */
+static void arrive_meaning(int slot, size_t n, intptr_t token)
+{
+	for (int i = 0; i < 8192; i++)
+		everybody[i] = i;
+	ck_assert_int_eq(
+		barriers_arrive_default(b, "x", slot, everybody, n, NEVER, 1, (void *)token), 0);
+}
+
+START_TEST(who_names_nobody_goes_with_those_who_were_meant_first)
+{
+	arrive_meaning(0, 3, 1);
+	arrive_meaning(2, 3, 2);
+	barriers_task_ended(b, 2, false, false, "it has taken its leave");
+	arrive_meaning(1, 2, 3);
+	for (int i = 1; i <= 3; i++)
+		ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
+	arrive_meaning(0, 2, 4);
+	arrive_meaning(1, 2, 5);
+	ck_assert_int_eq(answer_of(5)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(5)->generation, 1);
+}
+END_TEST
+
+START_TEST(who_was_not_meant_when_a_barrier_began_is_told_so_without_harm)
+{
+	arrive_meaning(0, 2, 1);
+	arrive_meaning(2, 3, 2);
+	ck_assert_int_eq(n_answers, 1);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_INVALID_ARGUMENT);
+	arrive_meaning(1, 3, 3);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
+}
+END_TEST
+
+/* Those who come later need not say who all are. */
+START_TEST(who_comes_where_nobody_was_named_needs_no_members)
+{
+	ck_assert(!barriers_begun_default(b, "x", 1));
+	arrive_by(0, 2, NEVER, 1);
+	ck_assert(!barriers_begun_default(b, "x", 1));
+	arrive_by(1, 2, NEVER, 2);
+	for (int round = 0; round < 2; round++) {
+		int token = 10 * round + 3;
+
+		arrive_meaning(0, 3, token);
+		for (int slot = 1; slot <= 2; slot++) {
+			ck_assert(barriers_begun_default(b, "x", 1));
+			ck_assert_int_eq(barriers_arrive_default(b, "x", slot, &slot, 1, NEVER, 1,
+						 (void *)(intptr_t)(token + slot)),
+				0);
+		}
+		ck_assert(!barriers_begun_default(b, "x", 1));
+		for (int i = token; i < token + 3; i++)
+			ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
+	}
+	ck_assert_int_eq(
+		barriers_arrive_default(b, "x", 0, everybody, 2, 100, 1, (void *)(intptr_t)30), 0);
+	ck_assert(barriers_begun_default(b, "x", 99));
+	ck_assert(!barriers_begun_default(b, "x", 100));
+}
+END_TEST
+
+START_TEST(names_beside_no_names_must_be_the_same_members)
+{
+	arrive_meaning(0, 3, 1);
+	arrive_by(1, 2, NEVER, 2);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
+	arrive_meaning(2, 3, 3); /* it is told of that one */
+	ck_assert_int_eq(answer_of(3)->status, STATUS_INVALID_ARGUMENT);
+	arrive_by(0, 3, NEVER, 4);
+	arrive_meaning(1, 2, 5);
+	ck_assert_int_eq(answer_of(4)->status, STATUS_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(a_timeout_names_the_missing_and_not_the_one_who_came)
+{
+	arrive_by(1, 3, 100, 1);
+	ck_assert_uint_eq(barriers_expire(b, 99), 100);
+	ck_assert_int_eq(n_answers, 0);
+	ck_assert_uint_eq(barriers_expire(b, 100), NEVER);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_DEADLINE_EXCEEDED);
+	ck_assert_str_eq(answer_of(1)->message,
+		"barrier \"x\" timed out: reached 1 of 3; missing: worker:0, worker:2");
+	ck_assert_int_eq(answer_of(1)->n_missing, 2);
+}
+END_TEST
+
+START_TEST(the_late_one_gets_that_error_once_and_then_both_pass)
+{
+	arrive_by(0, 2, 100, 1);
+	barriers_expire(b, 100);
+	arrive_by(1, 2, NEVER, 2);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_DEADLINE_EXCEEDED);
+	ck_assert_str_eq(answer_of(2)->message, answer_of(1)->message);
+	arrive_by(1, 2, NEVER, 3);
+	arrive_by(0, 2, NEVER, 4);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(4)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(4)->generation, 1);
+}
+END_TEST
+
+START_TEST(a_timeout_of_thousands_has_all_in_missing_and_a_text_that_fits)
+{
+	arrive_by(4095, 4096, 100, 1);
+	barriers_expire(b, 100);
+	ck_assert_int_eq(answer_of(1)->n_missing, 4095);
+	ck_assert_int_eq(answer_of(1)->first_missing, 0);
+	ck_assert_int_eq(answer_of(1)->last_missing, 4094);
+	ck_assert_ptr_nonnull(strstr(answer_of(1)->message, "reached 1 of 4096"));
+	ck_assert_ptr_nonnull(strstr(answer_of(1)->message, " more"));
+	ck_assert_int_gt(strlen(answer_of(1)->message), 450);
+}
+END_TEST
+
+START_TEST(thousands_pass_and_nobody_before_the_last)
+{
+	int n = under_valgrind() ? 512 : 4096;
+
+	for (int i = 1; i < n; i++)
+		arrive_by(i, (size_t)n, NEVER, i + 1);
+	ck_assert_int_eq(n_answers, 0);
+	arrive_by(0, (size_t)n, NEVER, 1);
+	ck_assert_int_eq(n_answers, n);
+}
+END_TEST
+
+START_TEST(a_member_that_ended_fails_what_waits_for_it_by_name)
+{
+	arrive(0, 1);
+	barriers_task_ended(b, 2, true, false, "signal 9 (Killed)");
+	ck_assert_int_eq(answer_of(1)->status, STATUS_INTERNAL);
+	ck_assert_str_eq(answer_of(1)->message,
+		"barrier \"x\" failed, reached 1 of 3: worker:2 (signal 9 (Killed))");
+	ck_assert_int_eq(answer_of(1)->n_missing, 1);
+	ck_assert_int_eq(answer_of(1)->first_missing, 2);
+}
+END_TEST
+
+START_TEST(who_comes_when_members_have_ended_is_told_of_all_of_them)
+{
+	barriers_task_ended(b, 2, false, false, "exit code 0");
+	barriers_task_ended(b, 1, true, false, "exit code 7");
+	arrive(0, 1);
+	ck_assert_str_eq(answer_of(1)->message,
+		"barrier \"x\" failed, reached 1 of 3: worker:1 (exit code 7), worker:2");
+	ck_assert_int_eq(answer_of(1)->n_missing, 2);
+	barriers_task_started(b, 1);
+	barriers_task_started(b, 2);
+	arrive(0, 2);
+	arrive(1, 3);
+	arrive(2, 4);
+	ck_assert_int_eq(answer_of(4)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(those_who_wait_are_told_at_once_that_an_operator_stopped_a_member)
+{
+	arrive(0, 1);
+	barriers_task_stopped(b, 2);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_FAILED_PRECONDITION);
+	ck_assert_str_eq(answer_of(1)->message,
+		"barrier \"x\" failed, reached 1 of 3: worker:2 was stopped by an operator");
+	/* Its end comes later and is no other reason; whoever names it still hears the same. */
+	barriers_task_ended(b, 2, false, false, "signal 15 (Terminated)");
+	arrive(1, 2);
+	arrive(1, 3);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_FAILED_PRECONDITION);
+	barriers_task_started(b, 2);
+	arrive(0, 4);
+	arrive(0, 5);
+	arrive(1, 6);
+	arrive(2, 7);
+	ck_assert_int_eq(answer_of(7)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(one_that_is_stopped_after_it_came_lets_the_others_pass)
+{
+	arrive(2, 1);
+	barriers_task_stopped(b, 2);
+	arrive(0, 2);
+	arrive(1, 3);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(a_good_end_after_the_arrival_lets_the_others_pass)
+{
+	arrive(0, 1);
+	barriers_forget(b, (void *)1);
+	barriers_task_ended(b, 0, false, false, "exit code 0");
+	arrive(1, 2);
+	arrive(2, 3);
+	ck_assert_int_eq(n_answers, 2);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(a_recoverable_member_restarts_inside_a_barrier)
+{
+	arrive(0, 1);
+	arrive(1, 2);
+	barriers_task_ended(b, 1, true, true, "signal 9");
+	ck_assert_int_eq(n_answers, 1);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_CANCELLED);
+	arrive(2, 3);
+	ck_assert_int_eq(n_answers, 1);
+	barriers_task_started(b, 1);
+	arrive(1, 4);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(4)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(a_new_process_is_not_told_of_what_its_predecessor_missed)
+{
+	arrive_by(0, 2, 100, 1);
+	barriers_task_ended(b, 1, true, true, "signal 9");
+	barriers_expire(b, 100);
+	barriers_task_started(b, 1);
+	arrive_by(1, 2, NEVER, 2);
+	ck_assert_int_eq(n_answers, 1);
+	arrive_by(0, 2, NEVER, 3);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(other_members_fail_it_for_all_and_the_text_says_who_and_which)
+{
+	static const int two[] = { 2, 1, 2 };
+
+	arrive(0, 1);
+	ck_assert_int_eq(barriers_arrive(b, "x", 2, two, 3, NEVER, 1, (void *)2), 0);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_INVALID_ARGUMENT);
+	ck_assert_str_eq(answer_of(1)->message,
+		"barrier \"x\": worker:2 arrived with other members than worker:0, which was first: "
+		"only one of them named worker:0");
+	arrive(1, 3);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(a_caller_that_is_no_member_fails_it_whoever_comes_first)
+{
+	arrive(3, 1); /* of 0, 1, 2 */
+	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
+	ck_assert_str_eq(answer_of(1)->message,
+		"barrier \"x\": worker:3 arrived but is not one of its members");
+	arrive(0, 2);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_INVALID_ARGUMENT);
+	arrive(0, 3);
+	arrive(3, 4);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_INVALID_ARGUMENT);
+	ck_assert_int_eq(answer_of(4)->status, STATUS_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(the_order_of_the_members_does_not_matter)
+{
+	static const int one[] = { 2, 0, 1 }, other[] = { 1, 2, 1, 0 };
+
+	ck_assert_int_eq(barriers_arrive(b, "x", 2, one, 3, NEVER, 1, (void *)1), 0);
+	arrive(0, 2);
+	ck_assert_int_eq(barriers_arrive(b, "x", 1, other, 4, NEVER, 1, (void *)3), 0);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(a_cancelled_barrier_has_the_text_and_one_that_passed_cannot_be_cancelled)
+{
+	arrive(0, 1);
+	ck_assert_int_eq(barriers_cancel(b, "x", "no more data"), 0);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_CANCELLED);
+	ck_assert_str_eq(answer_of(1)->message, "no more data");
+	ck_assert_int_eq(barriers_cancel(b, "x", "no more data"), -ENOENT);
+	ck_assert_int_eq(barriers_cancel(b, "y", "no more data"), -ENOENT);
+	arrive(1, 2);
+	ck_assert_str_eq(answer_of(2)->message, "no more data");
+	arrive_at("z", 0, 1, 3);
+	ck_assert_int_eq(barriers_cancel(b, "z", NULL), -ENOENT);
+}
+END_TEST
+
+START_TEST(a_wrong_call_fails_the_others_and_is_not_told_again)
+{
+	arrive(0, 1);
+	ck_assert_int_eq(
+		barriers_fail(b, "x", 1, STATUS_INVALID_ARGUMENT, "there is no task ps:9"), 0);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
+	arrive(1, 2);
+	ck_assert_int_eq(n_answers, 1);
+	arrive(2, 3);
+	ck_assert_str_eq(answer_of(3)->message, "there is no task ps:9");
+}
+END_TEST
+
+START_TEST(all_that_comes_after_a_stop_is_told_so_until_the_reset)
+{
+	arrive(0, 1);
+	barriers_stop(b, STATUS_ABORTED, "the group is restarted");
+	arrive_at("y", 0, 3, 2);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_ABORTED);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_ABORTED);
+	ck_assert_str_eq(answer_of(2)->message, "the group is restarted");
+	barriers_reset(b, "attempt 1");
+	arrive(0, 3);
+	arrive(1, 4);
+	arrive(2, 5);
+	ck_assert_int_eq(answer_of(5)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(5)->generation, 0);
+}
+END_TEST
+
+START_TEST(who_comes_at_the_deadline_is_too_late_though_nobody_looked_at_the_clock)
+{
+	arrive_by(0, 2, 100, 1);
+	ck_assert_int_eq(barriers_arrive(b, "x", 1, (int[]){ 0, 1 }, 2, NEVER, 100, (void *)2), 0);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(answer_of(2)->status, STATUS_DEADLINE_EXCEEDED);
+	ck_assert_uint_eq(barriers_expire(b, 100), NEVER);
+}
+END_TEST
+
+START_TEST(the_first_arrival_s_deadline_counts_and_the_earliest_is_next)
+{
+	arrive_by(0, 3, 500, 1);
+	arrive_by(1, 3, 200, 2);
+	ck_assert_int_eq(barriers_arrive(b, "y", 0, (int[]){ 0, 1 }, 2, 300, 1, (void *)3), 0);
+	ck_assert_uint_eq(barriers_expire(b, 1), 300);
+	ck_assert_int_eq(barriers_cancel(b, "y", ""), 0);
+	ck_assert_uint_eq(barriers_expire(b, 1), 500);
+}
+END_TEST
+
+START_TEST(names_and_members_outside_the_limits_are_refused)
+{
+	char name[BARRIER_NAME_MAX + 2];
+	int bad[] = { 0, BARRIER_SLOTS };
+
+	memset(name, 'n', sizeof(name));
+	name[BARRIER_NAME_MAX + 1] = '\0';
+	arrive_at(name, 0, 3, 1);
+	arrive_at("", 0, 3, 2);
+	ck_assert_int_eq(barriers_arrive(b, "x", 0, bad, 2, NEVER, 1, (void *)3), 0);
+	for (int i = 1; i <= 3; i++)
+		ck_assert_int_eq(answer_of(i)->status, STATUS_INVALID_ARGUMENT);
+	name[BARRIER_NAME_MAX] = '\0';
+	arrive_at(name, 0, 1, 4);
+	ck_assert_int_eq(answer_of(4)->status, STATUS_OK);
+}
+END_TEST
+
+static char *many_name(int i)
+{
+	static char text[16];
+
+	snprintf(text, sizeof(text), "step-%d", i);
+	return text;
+}
+
+START_TEST(the_longest_unused_name_is_forgotten_and_no_open_one)
+{
+	if (under_valgrind())
+		return;
+	arrive_at("open", 0, 2, 1);
+	arrive_at("used once", 0, 1, 2);
+	arrive_at("used again and again", 0, 1, 3);
+	for (int i = 0; i < BARRIER_NAMES; i++) {
+		arrive_at(many_name(i), 0, 1, 4);
+		if (i % 1000 == 0)
+			arrive_at("used again and again", 0, 1, 5);
+	}
+	n_answers = 0;
+	arrive_at("open", 1, 2, 6);
+	arrive_at("used once", 0, 1, 7);
+	arrive_at("used again and again", 0, 1, 8);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_OK);
+	ck_assert_int_eq(answer_of(7)->generation, 0);
+	ck_assert_int_eq(answer_of(8)->generation, 67);
+}
+END_TEST
+
+START_TEST(a_failure_that_somebody_has_not_heard_of_outlives_names_that_are_not_used)
+{
+	if (under_valgrind())
+		return;
+	arrive_by(0, 2, 100, 1);
+	barriers_expire(b, 100);
+	for (int i = 0; i < BARRIER_NAMES + 10; i++)
+		arrive_at(many_name(i), 0, 1, 2);
+	n_answers = 0;
+	arrive_by(1, 2, NEVER, 3);
+	ck_assert_int_eq(answer_of(3)->status, STATUS_DEADLINE_EXCEEDED);
+}
+END_TEST
+
+START_TEST(one_name_more_than_can_be_waited_at_is_refused_and_room_comes_back)
+{
+	if (under_valgrind())
+		return;
+	for (int i = 0; i < BARRIER_NAMES; i++)
+		arrive_at(many_name(i), 0, 2, i + 1);
+	ck_assert_int_eq(n_answers, 0);
+	arrive_at("one more", 0, 2, 100000);
+	ck_assert_int_eq(answer_of(100000)->status, STATUS_RESOURCE_EXHAUSTED);
+	arrive_at(many_name(7), 1, 2, 100001);
+	n_answers = 0;
+	arrive_at("one more", 0, 1, 100002);
+	ck_assert_int_eq(answer_of(100002)->status, STATUS_OK);
+}
+END_TEST
+
+START_TEST(too_many_members_in_all_are_refused_but_not_for_failures_that_are_kept)
+{
+	int fit = BARRIER_MEMBERS / 4096;
+
+	if (under_valgrind())
+		return;
+	for (int i = 0; i < fit; i++) {
+		arrive_at(many_name(i), 0, 4096, i + 1);
+		ck_assert_int_eq(barriers_cancel(b, many_name(i), "no"), 0);
+	}
+	n_answers = 0;
+	for (int i = 0; i < fit; i++)
+		arrive_at(many_name(i + fit), 0, 4096, i + 1);
+	ck_assert_int_eq(n_answers, 0);
+	arrive_at("one more", 0, 4096, 100000);
+	ck_assert_int_eq(answer_of(100000)->status, STATUS_RESOURCE_EXHAUSTED);
+}
+END_TEST
+
+START_TEST(texts_are_cut_between_characters)
+{
+	char long_name[BARRIER_NAME_MAX + 1] = "";
+
+	for (int i = 0; i < 127; i++)
+		strcat(long_name, "\u00e9");
+	strcat(long_name, "x");
+	arrive_at(long_name, 0, 2, 1);
+	barriers_task_ended(b, 1, true, false, long_name);
+	ck_assert_int_eq(strncmp(answer_of(1)->message, "barrier \"\u00e9", 11), 0);
+	for (const char *p = answer_of(1)->message; *p; p++) {
+		if ((*p & 0xe0) == 0xc0)
+			ck_assert_int_eq(p[1] & 0xc0, 0x80);
+		else if ((*p & 0xc0) == 0x80)
+			ck_assert_int_eq(p[-1] & 0xe0, 0xc0);
+	}
+}
+END_TEST
+
+/* Callbacks that come back. */
+
+static void again_once(intptr_t token, const struct barrier_answer *a)
+{
+	ck_assert_int_eq(a->status, STATUS_OK);
+	if (token <= 3) {
+		arrive((int)token - 1, token + 10);
+		ck_assert_int_lt(
+			n_answers, 4); /* no answer of a nested call comes before its end */
+	}
+}
+
+START_TEST(a_callback_may_come_to_the_same_name_at_once)
+{
+	in_callback = again_once;
+	arrive(0, 1);
+	arrive(1, 2);
+	arrive(2, 3);
+	ck_assert_int_eq(n_answers, 6);
+	for (int i = 11; i <= 13; i++)
+		ck_assert_int_eq(answer_of(i)->generation, 1);
+}
+END_TEST
+
+static void forget_others(intptr_t token, const struct barrier_answer *a)
+{
+	(void)a;
+	for (intptr_t i = 1; i <= 3; i++)
+		if (i != token)
+			barriers_forget(b, (void *)i);
+}
+
+START_TEST(a_callback_may_take_back_those_who_are_told_next)
+{
+	in_callback = forget_others;
+	arrive(0, 1);
+	arrive(1, 2);
+	arrive(2, 3);
+	ck_assert_int_eq(n_answers, 1);
+	barriers_forget(b, (void *)77);
+}
+END_TEST
+
+static void reset_and_come(intptr_t token, const struct barrier_answer *a)
+{
+	if (token > 3)
+		return;
+	barriers_reset(b, "new");
+	barriers_task_ended(b, 1, true, false, "signal 11");
+	barriers_task_started(b, 1);
+	arrive(0, 10 + token);
+	barriers_stop(b, STATUS_ABORTED, "over");
+	barriers_reset(b, "new");
+	ck_assert_int_eq(a->status, STATUS_CANCELLED);
+	ck_assert_int_gt(a->n_missing, 0);
+	ck_assert_int_eq(a->missing[0], 2); /* still there */
+}
+
+START_TEST(a_callback_may_reset_all)
+{
+	in_callback = reset_and_come;
+	arrive(0, 1);
+	arrive(1, 2);
+	ck_assert_int_eq(barriers_cancel(b, "x", "no"), 0);
+	ck_assert_int_eq(n_answers, 4);
+	ck_assert_int_eq(answer_of(11)->status, STATUS_ABORTED);
+	ck_assert_int_eq(answer_of(12)->status, STATUS_ABORTED);
+}
+END_TEST
+
+static uint64_t wild_seed;
+static int wild_calls;
+static bool wild_asked[20000], wild_over[20000];
+
+static unsigned wild(unsigned n)
+{
+	wild_seed = wild_seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (unsigned)(wild_seed >> 33) % n;
+}
+
+static void wild_step(void)
+{
+	static const char *const names[] = { "x", "y", "z" };
+	const char *name = names[wild(3)];
+	intptr_t token;
+
+	switch (wild(10)) {
+	case 0:
+		barriers_task_ended(b, (int)wild(4), wild(2), wild(2), "why");
+		break;
+	case 1:
+		barriers_task_started(b, (int)wild(4));
+		break;
+	case 2:
+		(void)!barriers_cancel(b, name, "why");
+		break;
+	case 3:
+		barriers_expire(b, wild(100));
+		break;
+	case 4:
+		token = 1 + wild(wild_calls ? (unsigned)wild_calls : 1);
+		if (token > wild_calls || token >= 19990)
+			break;
+		barriers_forget(b, (void *)token);
+		wild_over[token] = true;
+		break;
+	case 5:
+		if (wild(20) == 0)
+			barriers_reset(b, "new");
+		break;
+	default:
+		token = ++wild_calls;
+		if (token >= 19990)
+			return;
+		wild_asked[token] = true;
+		for (int i = 0; i < 4; i++)
+			everybody[i] = i;
+		ck_assert_int_eq(barriers_arrive(b, name, (int)wild(4), everybody, 3 + wild(2),
+					 wild(100), wild(100), (void *)token),
+			0);
+	}
+}
+
+static void wild_answer(void *arg, void *token, const struct barrier_answer *a)
+{
+	(void)arg;
+	ck_assert(wild_asked[(intptr_t)token]);
+	ck_assert(!wild_over[(intptr_t)token]);
+	wild_over[(intptr_t)token] = true;
+	if (wild(3))
+		wild_step();
+	if (a->n_missing)
+		ck_assert_int_ge(a->missing[a->n_missing - 1], 0);
+}
+
+START_TEST(whatever_callbacks_do_each_call_is_answered_once_or_taken_back)
+{
+	int n = under_valgrind() ? 500 : 8000;
+
+	barriers_free(b);
+	ck_assert_int_eq(barriers_new(wild_answer, name_of, NULL, &b), 0);
+	memset(wild_asked, 0, sizeof(wild_asked));
+	memset(wild_over, 0, sizeof(wild_over));
+	wild_calls = 0;
+	wild_seed = (uint64_t)_i + 1;
+	for (int i = 0; i < n; i++)
+		wild_step();
+	barriers_stop(b, STATUS_ABORTED, "over");
+	for (int i = 1; i <= wild_calls && i < 19990; i++)
+		ck_assert_int_eq(wild_asked[i], wild_over[i]);
+}
+END_TEST
+
+START_TEST(what_is_freed_while_it_waits_has_no_answer)
+{
+	arrive(0, 1);
+	arrive_by(0, 2, 100, 2);
+	b = barriers_free(b);
+	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
+	ck_assert_int_eq(n_answers, 2);
+	ck_assert_ptr_null(barriers_free(NULL));
+}
+END_TEST
+
+static void add_rules(TCase *t)
+{
+	tcase_add_test(t, nobody_passes_before_the_third);
+	tcase_add_test(t, a_member_that_comes_twice_counts_once_and_its_older_call_is_cancelled);
+	tcase_add_test(t, who_names_nobody_goes_with_those_who_were_meant_first);
+	tcase_add_test(t, who_was_not_meant_when_a_barrier_began_is_told_so_without_harm);
+	tcase_add_test(t, who_comes_where_nobody_was_named_needs_no_members);
+	tcase_add_test(t, names_beside_no_names_must_be_the_same_members);
+	tcase_add_test(t, a_timeout_names_the_missing_and_not_the_one_who_came);
+	tcase_add_test(t, the_late_one_gets_that_error_once_and_then_both_pass);
+	tcase_add_test(t, a_timeout_of_thousands_has_all_in_missing_and_a_text_that_fits);
+	tcase_add_test(t, thousands_pass_and_nobody_before_the_last);
+	tcase_add_test(t, a_member_that_ended_fails_what_waits_for_it_by_name);
+	tcase_add_test(t, who_comes_when_members_have_ended_is_told_of_all_of_them);
+	tcase_add_test(t, a_good_end_after_the_arrival_lets_the_others_pass);
+	tcase_add_test(t, those_who_wait_are_told_at_once_that_an_operator_stopped_a_member);
+	tcase_add_test(t, one_that_is_stopped_after_it_came_lets_the_others_pass);
+	tcase_add_test(t, a_recoverable_member_restarts_inside_a_barrier);
+	tcase_add_test(t, a_new_process_is_not_told_of_what_its_predecessor_missed);
+	tcase_add_test(t, other_members_fail_it_for_all_and_the_text_says_who_and_which);
+	tcase_add_test(t, a_caller_that_is_no_member_fails_it_whoever_comes_first);
+	tcase_add_test(t, the_order_of_the_members_does_not_matter);
+	tcase_add_test(t, a_cancelled_barrier_has_the_text_and_one_that_passed_cannot_be_cancelled);
+	tcase_add_test(t, a_wrong_call_fails_the_others_and_is_not_told_again);
+	tcase_add_test(t, all_that_comes_after_a_stop_is_told_so_until_the_reset);
+	tcase_add_test(t, who_comes_at_the_deadline_is_too_late_though_nobody_looked_at_the_clock);
+	tcase_add_test(t, the_first_arrival_s_deadline_counts_and_the_earliest_is_next);
+}
+
+int main(void)
+{
+	Suite *s = suite_create("barrier");
+	TCase *t = tcase_create("barrier");
+	SRunner *r;
+	int failed;
+
+	tcase_set_timeout(t, 120);
+	tcase_add_checked_fixture(t, setup, teardown);
+	add_rules(t);
+	tcase_add_test(t, names_and_members_outside_the_limits_are_refused);
+	tcase_add_test(t, the_longest_unused_name_is_forgotten_and_no_open_one);
+	tcase_add_test(
+		t, a_failure_that_somebody_has_not_heard_of_outlives_names_that_are_not_used);
+	tcase_add_test(t, one_name_more_than_can_be_waited_at_is_refused_and_room_comes_back);
+	tcase_add_test(t, too_many_members_in_all_are_refused_but_not_for_failures_that_are_kept);
+	tcase_add_test(t, texts_are_cut_between_characters);
+	tcase_add_test(t, a_callback_may_come_to_the_same_name_at_once);
+	tcase_add_test(t, a_callback_may_take_back_those_who_are_told_next);
+	tcase_add_test(t, a_callback_may_reset_all);
+	tcase_add_loop_test(
+		t, whatever_callbacks_do_each_call_is_answered_once_or_taken_back, 0, 4);
+	tcase_add_test(t, what_is_freed_while_it_waits_has_no_answer);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

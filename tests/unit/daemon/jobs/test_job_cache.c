@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/jobs/job_cache.h"
+
+#include "common/text/json.h"
+
+#include <check.h>
+#include <string.h>
+
+static struct job_record record;
+static struct mirror mirror;
+
+static json_t *job_saying(const char *reason)
+{
+	json_t *job = json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:[{s:s, s:i, s:i, s:i, s:s}]}",
+		"state", "running", "reason", reason, "attempt", 0, "restarts", 0, "max_restarts",
+		0, "command", "true", "tasks", "role", "worker", "index", 0, "rank", 0,
+		"local_rank", 0, "state", "running");
+
+	ck_assert_ptr_nonnull(job);
+	return job;
+}
+
+static void mirror_running(const char *reason)
+{
+	_cleanup_json_ json_t *job = job_saying(reason);
+	struct error err = { 0 };
+
+	ck_assert_msg(mirror_set(&mirror, &record, job, &err) == 0, "%s", err.text);
+}
+
+static void setup(void)
+{
+	record = (struct job_record){ .name = (char *)"j",
+		.run = (char *)"j_12345678",
+		.user = (char *)"u",
+		.uid = 1000,
+		.log_dir = (char *)"/dev/null" };
+	mirror_running("as it was");
+}
+
+static void teardown(void)
+{
+	mirror_fini(&mirror);
+}
+
+START_TEST(a_living_job_whose_text_was_cut_is_told_of_and_ends_as_any)
+{
+	_cleanup_json_ json_t *verdict = json_pack(
+		"{s:s, s:i, s:s}", "result", "agent_lost", "exit_status", 125, "message", "gone");
+	_cleanup_json_ json_t *cut = NULL;
+	_cleanup_json_ json_t *after = NULL;
+	struct error err = { 0 };
+
+	ck_assert_int_eq(mirror_cut(&mirror), 0);
+	ck_assert_uint_eq(strlen(mirror.text), mirror.text_len);
+	cut = mirror_job(&mirror);
+	ck_assert_str_eq(json_get_string(cut, "reason", ""), "as it was");
+	ck_assert_int_eq(json_get_int(cut, "workers", 0), 1);
+	ck_assert_int_eq(mirror_silent(&mirror, &record, 5, NULL, &err), 0);
+	ck_assert_int_eq(mirror_reason(&mirror, &record, "its agent is gone", &err), 0);
+	ck_assert_int_eq(mirror_finish(&mirror, &record, verdict, 7, &err), 0);
+	after = mirror_job(&mirror);
+	ck_assert_str_eq(json_get_string(after, "state", ""), "failed");
+	ck_assert(mirror.has_verdict);
+}
+END_TEST
+
+START_TEST(a_long_word_is_kept_whole_for_status_and_cut_for_lists)
+{
+	char word[10000];
+	_cleanup_json_ json_t *whole = NULL;
+	_cleanup_json_ json_t *brief = NULL;
+
+	/* Two bytes each, from an odd place: the cut is between two of them. */
+	for (size_t i = 0; i < sizeof(word); i++)
+		word[i] = i % 2 ? '\xc3' : '\xa4';
+	word[0] = 'x';
+	word[sizeof(word) - 1] = '\0';
+	mirror_running(word);
+	whole = mirror_job(&mirror);
+	brief = json_loads(mirror.brief, 0, NULL);
+	ck_assert_str_eq(json_get_string(whole, "reason", ""), word);
+	ck_assert_uint_eq(strlen(json_get_string(brief, "reason", "")), 4095);
+	ck_assert(!strncmp(json_get_string(brief, "reason", ""), word, 4095));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("job_cache");
+	TCase *t = tcase_create("text");
+	SRunner *runner;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, a_living_job_whose_text_was_cut_is_told_of_and_ends_as_any);
+	tcase_add_test(t, a_long_word_is_kept_whole_for_status_and_cut_for_lists);
+	suite_add_tcase(s, t);
+	runner = srunner_create(s);
+	srunner_run_all(runner, CK_NORMAL);
+	failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed != 0;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sweeps beside the loop: what they find is told, and one that is not wanted any more says nothing.
+ */
+#include "daemon/jobs/sweeper.h"
+
+#include "common/base/file.h"
+#include "tests/unit/child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+static struct loop *loop;
+static struct sweepers *sweepers;
+static char run[64], entry[96];
+static int told[2], wanted;
+static char hangs[64]; /* in place of a cgroup: a search of it never comes to an end */
+
+static void setup(void)
+{
+	snprintf(run, sizeof(run), "sweeper_%d", (int)getpid());
+	snprintf(entry, sizeof(entry), "ELASTICD_RUN=%s", run);
+	told[0] = told[1] = -1;
+	strcpy(hangs, "/tmp/test-sweeper-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(hangs));
+	strcat(hangs, "/cgroup.kill");
+	ck_assert_int_eq(mkfifo(hangs, 0600), 0);
+	*strrchr(hangs, '/') = '\0';
+	ck_assert_int_eq(loop_new(&loop), 0);
+	ck_assert_int_eq(sweepers_new(loop, &sweepers), 0);
+}
+
+static void teardown(void)
+{
+	sweepers = sweepers_free(sweepers);
+	loop = loop_free(loop);
+	ck_assert_int_eq(file_rm_rf(hangs), 0);
+}
+
+static void on_swept(void *arg, int n)
+{
+	*(int *)arg = n;
+	if (--wanted == 0)
+		loop_quit(loop, 0);
+}
+
+static struct sweep_request *begin_in(const char *cgroup, uid_t uid, int *told_to)
+{
+	const struct sweep_target target = { .run = run, .uid = uid, .cgroup = cgroup };
+	struct sweep_request *r = NULL;
+
+	ck_assert_int_eq(sweeper_begin(sweepers, &target, on_swept, told_to, &r), 0);
+	wanted++;
+	return r;
+}
+
+static struct sweep_request *begin(uid_t uid, int *told_to)
+{
+	return begin_in(NULL, uid, told_to);
+}
+
+START_TEST(what_was_killed_is_counted_once_by_sweeps_of_one_user)
+{
+	char *const envp[] = { entry, NULL };
+	struct child c = child_start(envp, getuid());
+
+	(void)begin(getuid(), &told[0]);
+	(void)begin(getuid(), &told[1]);
+	ck_assert_int_eq(loop_run(loop), 0);
+	ck_assert_int_eq(told[0], 1);
+	ck_assert_int_eq(told[1], 0);
+	ck_assert_int_eq(child_release(&c), -SIGKILL);
+}
+END_TEST
+
+START_TEST(one_that_is_cancelled_says_nothing_and_others_go_on)
+{
+	struct sweep_request *first = begin(getuid(), &told[0]);
+
+	(void)begin(getuid(), &told[1]);
+	ck_assert_ptr_null(sweeper_cancel(first));
+	wanted--;
+	ck_assert_int_eq(loop_run(loop), 0);
+	ck_assert_int_eq(told[0], -1);
+	ck_assert_int_eq(told[1], 0);
+}
+END_TEST
+
+START_TEST(one_that_has_ended_is_waited_for)
+{
+	(void)begin(getuid(), &told[0]);
+	ck_assert_int_eq(loop_run(loop), 0);
+	ck_assert_int_eq(told[0], 0);
+	ck_assert_int_eq(child_any(), 0);
+}
+END_TEST
+
+START_TEST(one_that_dies_is_waited_for_and_told_as_a_failure_and_the_next_begins)
+{
+	(void)begin_in(hangs, getuid(), &told[0]);
+	(void)begin(getuid(), &told[1]);
+	while (!child_any())
+		loop_run_once(loop, true);
+	ck_assert_int_eq(kill(child_any(), SIGKILL), 0);
+	ck_assert_int_eq(loop_run(loop), 0);
+	ck_assert_int_eq(told[0], -EIO);
+	ck_assert_int_eq(told[1], 0);
+	ck_assert_int_eq(child_any(), 0);
+}
+END_TEST
+
+START_TEST(one_that_is_cancelled_is_ended_and_waited_for)
+{
+	struct sweep_request *r = begin_in(hangs, getuid(), &told[0]);
+
+	while (!child_any())
+		loop_run_once(loop, true);
+	ck_assert_int_eq(kill(child_any(), SIGSTOP), 0);
+	ck_assert_ptr_null(sweeper_cancel(r));
+	while (child_any())
+		loop_run_once(loop, true);
+	ck_assert_int_eq(told[0], -1);
+}
+END_TEST
+
+START_TEST(one_users_search_that_hangs_holds_up_no_other_user)
+{
+	struct sweep_request *r = begin_in(hangs, getuid(), &told[0]);
+
+	(void)begin(getuid() + 1, &told[1]);
+	wanted--;
+	ck_assert_int_eq(loop_run(loop), 0);
+	ck_assert_int_eq(told[0], -1);
+	ck_assert_int_eq(told[1], 0);
+	sweeper_cancel(r);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("sweeper");
+	TCase *t = tcase_create("sweeper");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, what_was_killed_is_counted_once_by_sweeps_of_one_user);
+	tcase_add_test(t, one_that_is_cancelled_says_nothing_and_others_go_on);
+	tcase_add_test(t, one_that_has_ended_is_waited_for);
+	tcase_add_test(t, one_that_dies_is_waited_for_and_told_as_a_failure_and_the_next_begins);
+	tcase_add_test(t, one_that_is_cancelled_is_ended_and_waited_for);
+	tcase_add_test(t, one_users_search_that_hangs_holds_up_no_other_user);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A feature that writes each of its hooks into the record of supervisor_world.h, with the worker's
+ * rank: "worker_started:0"; a new state of the group is "[running]". says is what hooks answer.
+ */
+
+#include "tests/unit/supervisor_world.h"
+
+/* What hooks answer, where a test wants something. */
+static struct {
+	int init, environment, exit_status;
+	bool holds, takes_signal, signals_worker, past_ends_job;
+	const char *left;
+} says;
+
+static int on_init(struct agent *a, struct error *err)
+{
+	note("init");
+	return says.init ? error_set(err, says.init, "no") : 0;
+}
+
+static int on_serve(struct agent *a, struct error *err)
+{
+	note("serve");
+	return 0;
+}
+
+static void on_hang_up(struct agent *a)
+{
+	note("hang_up");
+}
+
+static void on_fini(struct agent *a)
+{
+	note("fini");
+}
+
+static void on_attempt_begins(struct agent *a)
+{
+	note("attempt_begins");
+}
+
+static void on_group_changed(struct agent *a)
+{
+	note("[%s]", group_state_name(a->group.state));
+}
+
+static void on_group_running(struct agent *a)
+{
+	note("group_running");
+}
+
+static void on_group_stopping(struct agent *a, const char *why)
+{
+	note("group_stopping");
+}
+
+static void on_all_left(struct agent *a)
+{
+	note("all_left");
+	agent_post(a, GROUP_EV_PREEMPT);
+}
+
+static void on_job_ended(struct agent *a)
+{
+	note("job_ended");
+}
+
+static bool on_last_answers(struct agent *a, loop_fn fn, void *arg)
+{
+	note("last_answers");
+	fn(arg);
+	return true;
+}
+
+static int on_worker_environment(const struct agent *a, const struct task *t, struct env *e)
+{
+	note("worker_environment:%d", t->rank);
+	return says.environment ? says.environment : env_put(e, "OF_THE_FEATURE=1");
+}
+
+#define ON_WORKER(hook)                                        \
+	static void on_##hook(struct agent *a, struct task *t) \
+	{                                                      \
+		note(#hook ":%d", t->rank);                    \
+	}
+ON_WORKER(worker_starting)
+ON_WORKER(worker_not_started)
+ON_WORKER(worker_started)
+ON_WORKER(worker_stopped)
+ON_WORKER(worker_over)
+
+static void on_worker_stopping(struct agent *a, struct task *t, const char *why)
+{
+	note("worker_stopping:%d", t->rank);
+}
+
+static void on_before_reap(struct agent *a)
+{
+	note("before_reap");
+}
+
+static void on_worker_left(struct agent *a, struct task *t, char *text, size_t size)
+{
+	note("worker_left:%d", t->rank);
+	if (says.left)
+		snprintf(text, size, "%s", says.left);
+}
+
+/* The core decides first and tells afterwards. */
+static void on_worker_exited(struct agent *a, struct task *t)
+{
+	ck_assert(t->exit.ended && !task_alive(t));
+	note("worker_exited:%d(%s)", t->rank, task_state_name(t->state));
+}
+
+static void on_flush(struct agent *a)
+{
+	note("flush");
+}
+
+static void on_worker_end_told(struct agent *a, struct task *t, const char *left)
+{
+	note("worker_end_told:%d", t->rank);
+	ck_assert_str_eq(left, says.left ? says.left : "");
+}
+
+static bool on_holds_decision(struct agent *a)
+{
+	if (says.holds)
+		note("holds_decision");
+	return says.holds;
+}
+
+static int on_exit_status(const struct agent *a, const struct task *t)
+{
+	return says.exit_status;
+}
+
+static bool on_takes_signal(struct agent *a, int signo)
+{
+	char name[SIGNALS_TEXT_MAX];
+
+	note("takes_signal(%s)", signals_short(signo, name));
+	return says.takes_signal;
+}
+
+static bool on_signals_worker(struct agent *a, struct task *t, int signo)
+{
+	note("signals_worker:%d", t->rank);
+	return says.signals_worker;
+}
+
+static void on_kill_workers(struct agent *a)
+{
+	note("kill_workers");
+}
+
+static bool on_child_exited(struct agent *a, const siginfo_t *si)
+{
+	note("child_exited");
+	return true;
+}
+
+static void on_past_event(struct agent *a, const json_t *event)
+{
+	const json_t *data = json_object_get(event, "data");
+
+	if (!strcmp(json_string_value(json_object_get(event, "event")), "state"))
+		note("past_event[%s]", json_string_value(json_object_get(data, "to")));
+}
+
+static bool on_past_ends_job(struct agent *a)
+{
+	note("past_ends_job");
+	if (says.past_ends_job)
+		agent_set_reason(a, "a notice was up");
+	return says.past_ends_job;
+}
+
+static const struct feature recording = {
+	.name = "recording",
+	.init = on_init,
+	.serve = on_serve,
+	.hang_up = on_hang_up,
+	.fini = on_fini,
+	.attempt_begins = on_attempt_begins,
+	.group_changed = on_group_changed,
+	.group_running = on_group_running,
+	.group_stopping = on_group_stopping,
+	.all_left = on_all_left,
+	.job_ended = on_job_ended,
+	.last_answers = on_last_answers,
+	.worker_environment = on_worker_environment,
+	.worker_starting = on_worker_starting,
+	.worker_not_started = on_worker_not_started,
+	.worker_started = on_worker_started,
+	.worker_stopping = on_worker_stopping,
+	.worker_stopped = on_worker_stopped,
+	.before_reap = on_before_reap,
+	.worker_left = on_worker_left,
+	.worker_exited = on_worker_exited,
+	.worker_end_told = on_worker_end_told,
+	.worker_over = on_worker_over,
+	.flush = on_flush,
+	.holds_decision = on_holds_decision,
+	.exit_status = on_exit_status,
+	.takes_signal = on_takes_signal,
+	.signals_worker = on_signals_worker,
+	.kill_workers = on_kill_workers,
+	.child_exited = on_child_exited,
+	.past_event = on_past_event,
+	.past_ends_job = on_past_ends_job,
+};
+static const struct feature *const features[] = { &recording, NULL };
+
+/* The hooks of a beginning, of one worker's start and end, and of the job's end. */
+#define BEGINS "init serve [rendezvous] [starting] attempt_begins "
+#define STARTS(rank, process)                                                    \
+	"worker_starting:" #rank " worker_environment:" #rank " spawn:" #process \
+	" worker_started:" #rank
+#define RUNS " [running] group_running"
+#define ENDS(rank, state) \
+	"worker_left:" #rank " worker_exited:" #rank "(" #state ") flush worker_end_told:" #rank
+#define ENDS_ALONE(rank, state) "before_reap " ENDS(rank, state) " flush"
+#define OVER " job_ended last_answers"

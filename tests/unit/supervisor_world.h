@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * A supervisor whose workers are no processes: a test says how each ends, and when time passes.
+ * What the supervisor does to them, and each hook that it calls of the recording feature, is a word
+ * in a record: "spawn:0" or "TERM:0", "worker_started:0". Hooks that come with everything people
+ * can see (changed, describe_...) are not in it.
+ */
+
+#include "agent/process/env_list.h"
+#include "agent/supervise/feature.h"
+#include "agent/supervise/supervisor.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+#include "common/base/signals.h"
+#include "tests/unit/spec_doc.h"
+
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { FIRST_PID = 5000000, PROCESSES = 16 }; /* above all that the kernel gives */
+
+struct process {
+	bool alive, reaped;
+	int code, status;
+	char env[4096];
+};
+
+static struct loop *loop;
+static struct spec *spec;
+static struct agent *agent;
+static char dir[64], state_dir[96], log_dir[96];
+static struct process processes[PROCESSES];
+static int n_processes;
+static int kill_errno; /* that signals fail with; 0: they do not */
+static char record[8192];
+
+__attribute__((format(printf, 1, 2))) static void note(const char *fmt, ...)
+{
+	size_t n = strlen(record);
+	va_list ap;
+
+	if (n)
+		record[n++] = ' ';
+	va_start(ap, fmt);
+	vsnprintf(record + n, sizeof(record) - n, fmt, ap);
+	va_end(ap);
+}
+
+/* What happened since the last time. */
+static void expect(const char *words)
+{
+	ck_assert_msg(!strcmp(record, words), "expected %s\n     got %s", words, record);
+	record[0] = '\0';
+}
+
+/* --- processes --- */
+
+static int world_spawn(const struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage)
+{
+	struct process *p = &processes[n_processes];
+	size_t n = 0;
+
+	ck_assert_int_lt(n_processes, PROCESSES);
+	for (char *const *v = req->envp; *v; v++)
+		n += (size_t)snprintf(p->env + n, sizeof(p->env) - n, "%s\n", *v);
+	p->alive = true;
+	note("spawn:%d", n_processes);
+	*ret_pid = FIRST_PID + n_processes++;
+	return 0;
+}
+
+static struct process *process_of(pid_t pid)
+{
+	int i = (int)(pid < 0 ? -pid : pid) - FIRST_PID;
+
+	return i >= 0 && i < n_processes ? &processes[i] : NULL;
+}
+
+static int world_kill(pid_t pid, int signo)
+{
+	struct process *p = process_of(pid);
+	char name[SIGNALS_TEXT_MAX];
+
+	if (!p || p->reaped) {
+		errno = ESRCH;
+		return -1;
+	}
+	note("%s:%d", signals_short(signo, name), (int)(p - processes));
+	if (!kill_errno)
+		return 0;
+	errno = kill_errno;
+	return -1;
+}
+
+static int world_waitid(idtype_t type, id_t id, siginfo_t *ret, int options)
+{
+	*ret = (siginfo_t){ 0 };
+	for (int i = 0; i < n_processes; i++) {
+		struct process *p = &processes[i];
+
+		if (p->alive || p->reaped || (type == P_PID && (pid_t)id != FIRST_PID + i))
+			continue;
+		p->reaped = !(options & WNOWAIT);
+		ret->si_pid = FIRST_PID + i;
+		ret->si_code = p->code;
+		ret->si_status = p->status;
+		return 0;
+	}
+	return 0;
+}
+
+static const struct agent_processes world = {
+	.spawn = world_spawn,
+	.kill = world_kill,
+	.waitid = world_waitid,
+};
+
+/* --- driving it --- */
+
+/* Until nothing more follows. */
+static void turns(void)
+{
+	for (int i = 0; i < 8; i++)
+		loop_run_once(loop, false);
+}
+
+static void ends_by(int process, int code, int status)
+{
+	processes[process].alive = false;
+	processes[process].code = code;
+	processes[process].status = status;
+}
+
+/* These end at the same time, with an exit code. */
+static void exits(int process, int code)
+{
+	ends_by(process, CLD_EXITED, code);
+	agent_reap(agent);
+	turns();
+}
+
+static void dies(int process, int signo)
+{
+	ends_by(process, CLD_KILLED, signo);
+	agent_reap(agent);
+	turns();
+}
+
+static void passes(uint64_t ms)
+{
+	loop_pass(loop, ms);
+	turns();
+}
+
+static const char *variable(int process, const char *name)
+{
+	static char value[256];
+	size_t n = strlen(name);
+
+	for (const char *line = processes[process].env; *line; line = strchr(line, '\n') + 1)
+		if (!strncmp(line, name, n) && line[n] == '=') {
+			snprintf(value, sizeof(value), "%.*s", (int)strcspn(line + n + 1, "\n"),
+				line + n + 1);
+			return value;
+		}
+	return NULL;
+}
+
+static void world_make(void)
+{
+	log_init("test", LOG_EMERG);
+	strcpy(dir, "/tmp/test_supervisor.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(state_dir, sizeof(state_dir), "%s/state", dir);
+	snprintf(log_dir, sizeof(log_dir), "%s/logs", dir);
+	ck_assert_int_eq(file_mkdir_p(state_dir, 0700), 0);
+	ck_assert_int_eq(loop_new(&loop), 0);
+	n_processes = kill_errno = 0;
+	memset(processes, 0, sizeof(processes));
+	record[0] = '\0';
+}
+
+static void world_free(void)
+{
+	agent = agent_free(agent);
+	spec = spec_free(spec);
+	loop = loop_free(loop);
+	ck_assert_int_eq(file_rm_rf(dir), 0);
+}
+
+static int world_agent(const char *doc, const struct feature *const *features, bool resume)
+{
+	struct agent_options opt = {
+		.run = "job_abc",
+		.log_root = log_dir,
+		.state_dir = state_dir,
+		.listen_fd = -1,
+		.features = features,
+		.processes = &world,
+		.resume = resume,
+	};
+	struct error err = { 0 };
+
+	if (!spec) {
+		spec = parse(doc);
+		spec->name = strdup("job");
+		ck_assert_int_eq(spec_resolve(spec, &err), 0);
+	}
+	return agent_new(loop, spec, &opt, NULL, &agent, &err);
+}
+
+/* Begins a job; its agent calls these features. */
+static void begins(const char *doc, const struct feature *const *features)
+{
+	ck_assert_int_eq(world_agent(doc, features, false), 0);
+	agent_start(agent);
+	turns();
+}
+
+/* The agent is lost with its workers, and another one goes on. */
+static void is_lost_and_followed(const struct feature *const *features)
+{
+	agent = agent_free(agent);
+	record[0] = '\0';
+	ck_assert_int_eq(world_agent(NULL, features, true), 0);
+	agent_start(agent);
+	turns();
+}
