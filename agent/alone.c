@@ -61,6 +61,8 @@ static void alone_begin(struct agent *a)
 	FEATURES_CALL(a, attempt_begins, a);
 	task_renew(t);
 	t->launched = true;
+	t->started_us = (int64_t)loop_real_us();
+	t->started_ms = loop_now_ms();
 	task_set_state(t, TASK_STARTING, NULL);
 	FEATURES_CALL(a, worker_starting, a, t);
 	t->pid = getpid();

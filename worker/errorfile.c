@@ -16,10 +16,13 @@ static char *errorfile_text(const char *message, const char *traceback)
 {
 	_cleanup_json_ json_t *doc = json_object();
 	json_t *inner = json_object(), *extra = json_object();
+	struct timespec now;
 	char seconds[32];
 	int r;
 
-	snprintf(seconds, sizeof(seconds), "%lld", (long long)time(NULL));
+	/* Not time(): just after a second's begin it still gives the one before. */
+	clock_gettime(CLOCK_REALTIME, &now);
+	snprintf(seconds, sizeof(seconds), "%lld", (long long)now.tv_sec);
 	r = json_put_string(extra, "py_callstack", traceback ? traceback : "");
 	if (!r)
 		r = json_put_string(extra, "timestamp", seconds);

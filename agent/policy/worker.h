@@ -52,7 +52,7 @@ struct task {
 	pid_t pid;	/* 0 when there is no process */
 	pid_t exit_pid; /* of the process that ended */
 	struct task_exit exit;
-	int64_t started_us, ended_us;  /* real time, 0: not yet */
+	int64_t started_us, ended_us;  /* real time, 0: not yet; started before its process was */
 	uint64_t started_ms, ended_ms; /* monotonic */
 	int64_t stop_us;	       /* when the agent first signalled it to end, 0: never */
 	int stop_signal;	       /* with which the agent began to end it, 0: it did not */

@@ -219,6 +219,9 @@ int agent_launch_begin(struct agent *a, struct task *t, struct logs_fds *fds)
 	t->incarnation += t->launched;
 	t->launched = true;
 	t->logs_due = false;
+	/* Before its process exists, which may write its error file before the agent runs again. */
+	t->started_us = (int64_t)loop_real_us();
+	t->started_ms = loop_now_ms();
 	task_set_state(t, TASK_STARTING, NULL);
 	r = logs_open_task(a->logs, &id, fds, &err);
 	if (r < 0) {
@@ -234,8 +237,6 @@ int agent_launch_begin(struct agent *a, struct task *t, struct logs_fds *fds)
 
 void agent_launch_done(struct agent *a, struct task *t, const char *reason)
 {
-	t->started_us = (int64_t)loop_real_us();
-	t->started_ms = loop_now_ms();
 	task_set_state(t, TASK_RUNNING, reason);
 	FEATURES_CALL(a, worker_started, a, t);
 }

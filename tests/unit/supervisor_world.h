@@ -28,6 +28,7 @@ enum { FIRST_PID = 5000000, PROCESSES = 16 }; /* above all that the kernel gives
 struct process {
 	bool alive, reaped;
 	int code, status;
+	int64_t made_us; /* real time */
 	char env[4096];
 };
 
@@ -70,6 +71,9 @@ static int world_spawn(const struct spawn_request *req, pid_t *ret_pid, enum spa
 	for (char *const *v = req->envp; *v; v++)
 		n += (size_t)snprintf(p->env + n, sizeof(p->env) - n, "%s\n", *v);
 	p->alive = true;
+	p->made_us = (int64_t)loop_real_us();
+	while ((int64_t)loop_real_us() == p->made_us)
+		; /* its first instruction is before our next one */
 	note("spawn:%d", n_processes);
 	*ret_pid = FIRST_PID + n_processes++;
 	return 0;

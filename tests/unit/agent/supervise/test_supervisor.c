@@ -28,6 +28,13 @@ START_TEST(a_worker_that_succeeds)
 }
 END_TEST
 
+START_TEST(a_worker_s_life_begins_before_it_can_fail)
+{
+	begins(ONE "}", features);
+	ck_assert_int_le(agent->tasks[0].started_us, processes[0].made_us);
+}
+END_TEST
+
 START_TEST(a_failure_that_is_answered_by_a_restart_of_the_group)
 {
 	begins(TWO ",'restart':{'max':1}}", features);
@@ -436,6 +443,7 @@ static int run(void)
 
 	tcase_add_checked_fixture(t, setup, world_free);
 	tcase_add_test(t, a_worker_that_succeeds);
+	tcase_add_test(t, a_worker_s_life_begins_before_it_can_fail);
 	tcase_add_test(t, a_failure_that_is_answered_by_a_restart_of_the_group);
 	tcase_add_test(t, a_failure_of_scope_worker_is_answered_after_its_delay);
 	tcase_add_test(t, ends_of_one_turn_are_told_before_any_is_judged);
