@@ -18,7 +18,7 @@
 
 enum { EXIT_AGENT = 125 };
 
-/* One worker that is never ended: no time is up, and no task is too many. */
+/* One worker that is never ended: no time is up, and no worker is too many. */
 static const char alone_spec[] =
 	"{\"name\": \"alone\","
 	" \"roles\": [{\"name\": \"worker\", \"replicas\": 1, \"command\": [\"none\"]}],"
@@ -31,7 +31,7 @@ static const char alone_spec[] =
 struct alone {
 	struct loop *loop;
 	struct spec *spec;
-	struct agent *agent;
+	struct supervisor *sv;
 	struct loop_fd *watch;
 	int channel;
 };
@@ -47,32 +47,13 @@ static void alone_read(int fd, int events, void *arg)
 
 	if (n == 0 || (n < 0 && n != -EAGAIN && n != -EINTR))
 		loop_quit(al->loop, 0);
-	else if (brought >= 0 && workers_serve_socket(al->agent, brought, &err) < 0)
+	else if (brought >= 0 && sharing_serve_socket(al->sv, brought, &err) < 0)
 		log_debug("a connection is not served: %s", err.text);
-}
-
-/* The worker runs, as it were: what would be done to its process would be done to this one. */
-static void alone_begin(struct agent *a)
-{
-	struct task *t = &a->tasks[0];
-
-	a->attempt = 0;
-	a->group.state = GROUP_RUNNING;
-	FEATURES_CALL(a, attempt_begins, a);
-	task_renew(t);
-	t->launched = true;
-	t->started_us = (int64_t)loop_real_us();
-	t->started_ms = loop_now_ms();
-	task_set_state(t, TASK_STARTING, NULL);
-	FEATURES_CALL(a, worker_starting, a, t);
-	t->pid = getpid();
-	agent_launch_done(a, t, NULL);
-	FEATURES_CALL(a, group_running, a);
 }
 
 static int alone_open(struct alone *al, struct error *err)
 {
-	const struct agent_options opt = {
+	const struct supervisor_options opt = {
 		.run = "alone",
 		.listen_fd = -1,
 		.features = agent_features_alone,
@@ -87,10 +68,11 @@ static int alone_open(struct alone *al, struct error *err)
 	r = loop_new(&al->loop);
 	if (r < 0)
 		return error_set(err, r, "cannot make an event loop: %s", strerror(-r));
-	r = agent_new(al->loop, al->spec, &opt, NULL, &al->agent, err);
+	r = supervisor_new(al->loop, al->spec, &opt, NULL, &al->sv, err);
 	if (r < 0)
 		return r;
-	alone_begin(al->agent);
+	/* What would be done to its process would be done to this one. */
+	supervisor_start_alone(al->sv, getpid());
 	r = loop_fd_new(al->loop, al->channel, LOOP_READ, alone_read, al, &al->watch);
 	if (r < 0)
 		return error_set(err, r, "cannot watch the channel: %s", strerror(-r));
@@ -124,13 +106,13 @@ int alone_run(int channel)
 	fcntl(channel, F_SETFD, FD_CLOEXEC);
 	r = alone_open(&al, &err);
 	if (r == 0)
-		r = (int)varlink_socket_send_fd(channel, &byte, 1, workers_board_fd(al.agent));
+		r = (int)varlink_socket_send_fd(channel, &byte, 1, sharing_board_memory(al.sv));
 	else
 		(void)send(channel, err.text, strlen(err.text), MSG_NOSIGNAL);
 	if (r >= 0)
 		r = loop_run(al.loop);
 	loop_fd_free(al.watch);
-	agent_free(al.agent);
+	supervisor_free(al.sv);
 	loop_free(al.loop);
 	spec_free(al.spec);
 	close(channel);

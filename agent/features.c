@@ -7,7 +7,7 @@
  *   watchdog  watches what sharing has begun
  *   preempt   asks who may still save, after sharing has read what an ended worker had said
  *   attach    signals and ends what is not below the agent
- *   queue     gives tasks to workers of which all others know
+ *   queue     gives workers to workers of which all others know
  *   api       the last: it shows what the others have done, and its server outlives their calls
  */
 #include "agent/features.h"

@@ -35,7 +35,7 @@
 enum { EXIT_AGENT = 125, SPEC_BYTES_MAX = 16 << 20 };
 
 struct main_options {
-	struct agent_options agent;
+	struct supervisor_options agent;
 	int spec_fd, lock_fd, conn_fd;
 	bool alone;
 	const char *serve;
@@ -200,9 +200,9 @@ static void main_say(int level, const char *text, const struct log_field *fields
 	dprintf(STDERR_FILENO, "%s\n", line);
 }
 
-static void main_share_console(struct agent *a)
+static void main_share_console(struct supervisor *sv)
 {
-	main_console = a->logs;
+	main_console = supervisor_logs(sv);
 	log_set_sink(main_say, 1);
 }
 
@@ -218,7 +218,7 @@ static int main_supervise(struct main_options *o, struct spec *spec, struct cgro
 	const sigset_t *mask, bool *ret_guard_died)
 {
 	_cleanup_(loop_freep) struct loop *loop = NULL;
-	_cleanup_(agent_freep) struct agent *a = NULL;
+	_cleanup_(supervisor_freep) struct supervisor *sv = NULL;
 	struct error err = { 0 };
 	int r = loop_new(&loop);
 
@@ -226,16 +226,16 @@ static int main_supervise(struct main_options *o, struct spec *spec, struct cgro
 		error_set(&err, r, "cannot make an event loop: %s", strerror(-r));
 		return main_refuse(o, r, err.text);
 	}
-	r = agent_new(loop, spec, &o->agent, cgroup, &a, &err);
+	r = supervisor_new(loop, spec, &o->agent, cgroup, &sv, &err);
 	if (r < 0)
 		return main_refuse(o, r, err.text);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	if (o->agent.foreground)
-		main_share_console(a);
-	agent_start(a);
+		main_share_console(sv);
+	supervisor_start(sv);
 	r = loop_run(loop);
 	log_set_sink(NULL, 0);
-	*ret_guard_died = a->guard_died;
+	*ret_guard_died = supervisor_guard_died(sv);
 	if (r < 0) {
 		error_set(&err, r, "the event loop failed: %s", strerror(-r));
 		last_error_save(o->agent.state_dir, err.text);
@@ -268,7 +268,7 @@ static char *main_runtime_dir(struct main_options *o)
 
 	if (o->agent.runtime_dir && paths_socket_fits(o->agent.runtime_dir, WORKER_SOCKET))
 		return NULL;
-	if (worker_dir_new(&dir, &err) < 0)
+	if (sharing_dir_new(&dir, &err) < 0)
 		log_warning("workers share nothing: %s", err.text);
 	o->agent.runtime_dir = dir;
 	return dir;

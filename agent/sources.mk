@@ -120,7 +120,7 @@ agent_SRC := \
 	agent/supervise/devices.c \
 	agent/supervise/end_run.c \
 	agent/supervise/event_log.c \
-	agent/supervise/failures.c \
+	agent/supervise/run_failures.c \
 	agent/supervise/feature.c \
 	agent/supervise/job_json.c \
 	agent/supervise/launch.c \
@@ -134,6 +134,7 @@ agent_SRC := \
 	agent/supervise/state_file.c \
 	agent/supervise/stop_group.c \
 	agent/supervise/supervisor.c \
+	agent/supervise/supervisor_view.c \
 	agent/supervise/tfconfig.c \
 	agent/supervise/why.c \
 	agent/supervise/worker_environment.c \

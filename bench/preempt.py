@@ -32,7 +32,7 @@ class Preemption:
         self.rounds += 1
         name, run = self.submit(TASKS, "train", directory)
         self.daemon.watch(run, lambda j, _: j["state"] == "running")
-        while not all(t.get("step", 0) > 0 for t in self.daemon.status(run, live=True)["tasks"]):
+        while not all(t.get("step", 0) > 0 for t in self.daemon.status(run, live=True)["workers"]):
             time.sleep(0.05)
         begun = time.time_ns()
         preempt(self.daemon, name)

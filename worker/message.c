@@ -212,7 +212,7 @@ static int fail_group(const json_t *error)
 {
 	int code = status_from_name(json_get_string(error, "code", "Unknown"));
 
-	return fail_missing(code > 0 ? code : ELASTICD_UNKNOWN, text_take(error, "task"),
+	return fail_missing(code > 0 ? code : ELASTICD_UNKNOWN, text_take(error, "worker"),
 		json_get_string(error, "message", ""));
 }
 

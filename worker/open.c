@@ -182,7 +182,7 @@ static int open_files(struct elasticd *h)
 /* What the agent says goes; what it does not say is in the environment. */
 static int who_learn(struct elasticd *h, const json_t *hello)
 {
-	_cleanup_free_ char *role = text_take(hello, "task");
+	_cleanup_free_ char *role = text_take(hello, "worker");
 	char *colon = role ? strrchr(role, ':') : NULL;
 	struct who *w = &h->who;
 	int code = WORKER_EXIT_CODE, r;
@@ -195,7 +195,7 @@ static int who_learn(struct elasticd *h, const json_t *hello)
 	w->index = atoi(colon + 1);
 	w->rank = (int)json_get_int(hello, "rank", 0);
 	w->attempt = (int)json_get_int(hello, "attempt", 0);
-	w->incarnation = (int)json_get_int(hello, "incarnation", 0);
+	w->incarnation = (int)json_get_int(hello, "start", 0);
 	w->local_rank = w->rank;
 	w->world_size = (int)json_array_size(json_get_array(hello, "members"));
 	h->attempt = (uint64_t)w->attempt;

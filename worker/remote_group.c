@@ -71,7 +71,7 @@ int error_take(const json_t *j, struct elasticd_error **ret)
 	int code = status_from_name(json_get_string(j, "code", "Unknown"));
 	struct elasticd_error *e =
 		error_new(code < 0 ? ELASTICD_UNKNOWN : code, json_get_string(j, "message", ""),
-			json_get_string(j, "task", ""), json_get_bool(j, "reported", false));
+			json_get_string(j, "worker", ""), json_get_bool(j, "reported", false));
 
 	if (!e)
 		return fail_memory();
@@ -84,10 +84,10 @@ static int member_take(const json_t *j, struct elasticd_member *m)
 	const json_t *error = json_get_object(j, "error");
 
 	m->rank = (int)json_get_int(j, "rank", 0);
-	m->incarnation = (int)json_get_int(j, "incarnation", 0);
+	m->incarnation = (int)json_get_int(j, "start", 0);
 	m->healthy = json_get_bool(j, "healthy", false);
 	m->left = json_get_bool(j, "left", false);
-	m->task = text_take(j, "task");
+	m->task = text_take(j, "worker");
 	m->state = text_take(j, "state");
 	if (!m->task || !m->state)
 		return fail_memory();

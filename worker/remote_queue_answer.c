@@ -273,6 +273,6 @@ const struct answer_member item_members[] = {
 	ANSWER_MEMBER(struct taken_item, ANSWER_RAW, "resources", resources),
 	ANSWER_MEMBER(struct taken_item, ANSWER_INT, "limit_ms", limit_ms),
 	ANSWER_MEMBER(struct taken_item, ANSWER_INT, "index", index),
-	ANSWER_MEMBER(struct taken_item, ANSWER_INT, "incarnation", incarnation),
-	ANSWER_MEMBER(struct taken_item, ANSWER_INT, "attempt", attempt),
+	ANSWER_MEMBER(struct taken_item, ANSWER_INT, "start", incarnation),
+	ANSWER_MEMBER(struct taken_item, ANSWER_INT, "tries", attempt),
 };

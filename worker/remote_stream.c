@@ -174,7 +174,7 @@ int remote_watch_next(void *stream, int timeout_ms, struct elasticd_entry **ret)
 static int event_take(const json_t *j, struct elasticd_event **ret)
 {
 	struct elasticd_event *e = calloc(1, sizeof(*e));
-	const char *task = json_get_string(j, "task", NULL);
+	const char *task = json_get_string(j, "worker", NULL);
 	const json_t *error = json_get_object(j, "error");
 	int r = 0;
 

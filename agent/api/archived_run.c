@@ -41,18 +41,18 @@ static int serve_no_logs(struct varlink_call *call, const struct serve *s)
 		error_set(&err, -ENOENT, "the run has no logs: %s",
 			json_get_string(s->verdict, "message", "no worker was started"));
 	return varlink_error(
-		call, "Failed", json_pack("{s:s, s:i}", "message", err.text, "errno", ENOENT));
+		call, "Internal", json_pack("{s:s, s:i}", "message", err.text, "errno", ENOENT));
 }
 
 static int serve_logs(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct serve *s = arg;
-	const json_t *tasks = json_get_array(json_get_object(s->state, "job"), "tasks");
+	const json_t *workers = json_get_array(json_get_object(s->state, "job"), "workers");
 
 	if (!s->state)
 		return serve_no_logs(call, s);
 	return log_call_start(&s->log_calls, s->loop, call, p,
-		json_get_string(s->state, "log_dir", NULL), (int)json_array_size(tasks), true);
+		json_get_string(s->state, "log_dir", NULL), (int)json_array_size(workers), true);
 }
 
 static int serve_errors(struct varlink_call *call, json_t *p, void *arg)
@@ -120,8 +120,8 @@ static int serve_results(struct varlink_call *call, json_t *p, void *arg)
 
 	if (r < 0 && r != -ENOENT) {
 		json_decref(answer);
-		return varlink_error(
-			call, "Failed", json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
+		return varlink_error(call, "Internal",
+			json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
 	}
 	results = json_get_array(saved, "results");
 	json_put(answer, "results", results ? json_incref(results) : json_array());

@@ -60,8 +60,8 @@ static int log_call_refuse(
 		return varlink_error(call, "NoSuchAttempt", answer);
 	}
 	if (r == -ESRCH) {
-		json_put_string(answer, "task", err->field);
-		return varlink_error(call, "NoSuchTask", answer);
+		json_put_string(answer, "worker", err->field);
+		return varlink_error(call, "NoSuchWorker", answer);
 	}
 	json_put_string(answer, "message", err->text);
 	if (r == -EINVAL && !strcmp(err->field, "ranks")) {
@@ -69,7 +69,7 @@ static int log_call_refuse(
 		return varlink_error(call, "InvalidRanks", answer);
 	}
 	json_put_int(answer, "errno", -r);
-	return varlink_error(call, "Failed", answer);
+	return varlink_error(call, "Internal", answer);
 }
 
 int log_call_start(struct log_calls *calls, struct loop *loop, struct varlink_call *call,

@@ -23,11 +23,11 @@ enum {
 	METHODS_INTERFACES = 4, /* that features add */
 	METHODS_EVENTS_MAX = 1000,
 	METHODS_LINGER_MS = 10000,
-	METHODS_MESSAGE_BYTES = 8 << 20, /* enough for a task of 1 MiB with every byte escaped */
+	METHODS_MESSAGE_BYTES = 8 << 20, /* enough for a worker of 1 MiB with every byte escaped */
 };
 
-struct agent_server {
-	struct agent *a;
+struct api_server {
+	struct supervisor *sv;
 	struct varlink_server *server;
 	struct varlink_method *methods; /* of all features */
 	struct listeners listeners;
@@ -38,24 +38,26 @@ struct agent_server {
 	void *end_arg;
 };
 
-static void methods_changed(struct agent *a)
+static void methods_changed(struct supervisor *sv)
 {
-	if (a->server)
-		listen_changed(&a->server->listeners);
+	struct api_server *s = feature_state(sv, &api_feature);
+
+	if (s)
+		listen_changed(&s->listeners);
 }
 
-static int methods_not_active(struct agent *a, struct varlink_call *call)
+static int methods_not_active(struct supervisor *sv, struct varlink_call *call)
 {
 	return varlink_error(call, "NotActive",
-		json_pack("{s:s, s:s}", "job", a->spec->name, "state",
-			group_state_name(a->group.state)));
+		json_pack("{s:s, s:s}", "job", supervisor_spec(sv)->name, "state",
+			group_state_name(supervisor_group(sv)->state)));
 }
 
 /* Refuses to start workers while a notice of preemption is up. */
 static int methods_preempted(struct varlink_call *call)
 {
-	return varlink_error(call, "Failed",
-		json_pack("{s:s, s:i}", "message", AGENT_ON_NOTICE, "errno", EBUSY));
+	return varlink_error(call, "Internal",
+		json_pack("{s:s, s:i}", "message", SUPERVISOR_ON_NOTICE, "errno", EBUSY));
 }
 
 static int method_ping(struct varlink_call *call, json_t *p, void *arg)
@@ -65,28 +67,28 @@ static int method_ping(struct varlink_call *call, json_t *p, void *arg)
 
 static int method_version(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
 	return varlink_reply(
 		call, json_pack("{s:s, s:i, s:I, s:i}", "version", VERSION, "pid", (int)getpid(),
-			      "started_us", (json_int_t)a->created_us, "jobs", 1));
+			      "started_us", (json_int_t)supervisor_created_us(sv), "jobs", 1));
 }
 
 static int method_status(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 	json_t *answer = json_object();
 
-	json_put(answer, "job", agent_job_json(a, json_get_bool(p, "live", false)));
+	json_put(answer, "job", job_json(sv, json_get_bool(p, "live", false)));
 	return varlink_reply(call, answer);
 }
 
 static int method_list(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
-	json_t *job = agent_job_json(a, false), *jobs = json_array(), *answer = json_object();
+	struct supervisor *sv = arg;
+	json_t *job = job_json(sv, false), *jobs = json_array(), *answer = json_object();
 
-	json_array_clear(json_get_array(job, "tasks"));
+	json_array_clear(json_get_array(job, "workers"));
 	json_add(jobs, job);
 	json_put(answer, "jobs", jobs);
 	return varlink_reply(call, answer);
@@ -94,56 +96,56 @@ static int method_list(struct varlink_call *call, json_t *p, void *arg)
 
 static int method_why(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
-	_cleanup_free_ char *text = why_text(a);
+	struct supervisor *sv = arg;
+	_cleanup_free_ char *text = why_text(sv);
 	json_t *answer = json_object();
 
-	json_put(answer, "budget", agent_budget_json(a));
+	json_put(answer, "budget", job_json_budget(sv));
 	json_put(answer, "text", json_text(text ? text : ""));
 	return varlink_reply(call, answer);
 }
 
 static int method_errors(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 	int64_t attempt = json_get_int(p, "attempt", -1);
 	json_t *answer = json_object();
 
-	if (attempt > a->attempt)
+	if (attempt > supervisor_attempt(sv))
 		return json_decref(answer),
 		       varlink_error(call, "NoSuchAttempt",
 			       json_pack("{s:I}", "attempt", (json_int_t)attempt));
-	json_put(answer, "failures", agent_failures_json(a, (int)attempt));
+	json_put(answer, "failures", job_json_failures(sv, (int)attempt));
 	return varlink_reply(call, answer);
 }
 
 static int method_stop(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 	char why[128], caller[USER_NAME_MAX];
 
-	if (a->ended)
-		return methods_not_active(a, call);
+	if (supervisor_ended(sv))
+		return methods_not_active(sv, call);
 	snprintf(why, sizeof(why), "stopped on request of user %s", caller_name(call, p, caller));
-	agent_stop_asked(a, 0, json_get_int(p, "timeout_ms", SPEC_UNSET), why);
-	agent_settle(a); /* the stop is under way before the caller gets its answer */
+	end_run_stop_asked(sv, 0, json_get_int(p, "timeout_ms", SPEC_UNSET), why);
+	supervisor_settle(sv); /* the stop is under way before the caller gets its answer */
 	return varlink_reply(call, NULL);
 }
 
 static int method_restart(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 	char why[128], caller[USER_NAME_MAX];
 
-	agent_settle(a);
-	if (agent_decided(a))
-		return methods_not_active(a, call);
-	if (a->on_notice)
+	supervisor_settle(sv);
+	if (supervisor_decided(sv))
+		return methods_not_active(sv, call);
+	if (supervisor_on_notice(sv))
 		return methods_preempted(call);
 	snprintf(why, sizeof(why), "restarted on request of user %s", caller_name(call, p, caller));
-	agent_restart_asked(a, RESTART_OPERATOR, why);
-	agent_settle(a);
-	return varlink_reply(call, json_pack("{s:s}", "run", a->opt.run));
+	end_run_restart_asked(sv, RESTART_OPERATOR, why);
+	supervisor_settle(sv);
+	return varlink_reply(call, json_pack("{s:s}", "run", supervisor_options(sv)->run));
 }
 
 static enum spec_whom methods_whom(const char *text)
@@ -155,7 +157,7 @@ static enum spec_whom methods_whom(const char *text)
 
 static int method_kill(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 	const char *signal_text = json_get_string(p, "signal", "");
 	const char *ranks = json_get_string(p, "ranks", NULL);
 	int signo = signals_from_string(signal_text), n;
@@ -165,19 +167,19 @@ static int method_kill(struct varlink_call *call, json_t *p, void *arg)
 	if (signo <= 0)
 		return varlink_error(
 			call, "InvalidSignal", json_pack("{s:s}", "signal", signal_text));
-	if (a->ended)
-		return methods_not_active(a, call);
-	n = agent_signal_tasks(
-		a, ranks, signo, methods_whom(json_get_string(p, "whom", "group")), &err);
+	if (supervisor_ended(sv))
+		return methods_not_active(sv, call);
+	n = signal_workers(
+		sv, ranks, signo, methods_whom(json_get_string(p, "whom", "group")), &err);
 	if (n == -ENOENT)
-		return varlink_error(call, "NoSuchTask", json_pack("{s:s}", "task", err.field));
+		return varlink_error(call, "NoSuchWorker", json_pack("{s:s}", "worker", err.field));
 	if (n < 0)
 		return varlink_error(call, "InvalidRanks",
 			json_pack("{s:s, s:o}", "ranks", ranks ? ranks : "", "message",
 				json_text(err.text)));
 	log_notice("%s sent to %d worker%s on request of user %s", signals_name(signo, name), n,
 		n == 1 ? "" : "s", caller_name(call, p, caller));
-	events_add(a->events, "signalled", a->attempt, -1, NULL,
+	events_add(supervisor_events(sv), "signalled", supervisor_attempt(sv), -1, NULL,
 		"%s sent to %d worker%s (%s) on request of user %s", signals_name(signo, name), n,
 		n == 1 ? "" : "s", ranks ? ranks : "all", caller);
 	return varlink_reply(call, json_pack("{s:i}", "signalled", n));
@@ -185,42 +187,45 @@ static int method_kill(struct varlink_call *call, json_t *p, void *arg)
 
 static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 	const char *role = json_get_string(p, "role", NULL);
 	int64_t n = json_get_int(p, "replicas", 0);
 	char why[192], caller[USER_NAME_MAX];
 	size_t i;
 
-	agent_settle(a);
-	if (agent_decided(a))
-		return methods_not_active(a, call);
-	if (!role && a->spec->n_roles > 1)
+	supervisor_settle(sv);
+	if (supervisor_decided(sv))
+		return methods_not_active(sv, call);
+	if (!role && supervisor_spec(sv)->n_roles > 1)
 		return varlink_error_parameter(call, "role");
-	for (i = 0; role && i < a->spec->n_roles && strcmp(a->spec->roles[i].name, role); i++)
+	for (i = 0; role && i < supervisor_spec(sv)->n_roles &&
+		    strcmp(supervisor_spec(sv)->roles[i].name, role);
+		i++)
 		;
-	if (a->on_notice)
+	if (supervisor_on_notice(sv))
 		return methods_preempted(call);
-	if (role && i == a->spec->n_roles)
+	if (role && i == supervisor_spec(sv)->n_roles)
 		return varlink_error(call, "NoSuchRole", json_pack("{s:s}", "role", role));
 	i = role ? i : 0;
-	if (a->spec->roles[i].leader && n != 1)
-		return varlink_error(call, "Failed",
+	if (supervisor_spec(sv)->roles[i].leader && n != 1)
+		return varlink_error(call, "Internal",
 			json_pack("{s:s, s:i}", "message",
 				"a role that leads the group has one worker", "errno", EINVAL));
-	if (a->replicas[i] == (int)n)
+	if (supervisor_replicas(sv, i) == (int)n)
 		return varlink_reply(call, NULL);
 	snprintf(why, sizeof(why), "%.40s is scaled from %d to %d on request of user %s",
-		a->spec->roles[i].name, a->replicas[i], (int)n, caller_name(call, p, caller));
-	a->replicas[i] = (int)n;
-	record_flush(a); /* the answer promises that the new size is on disk */
-	agent_restart_asked(a, RESTART_SCALE, why);
-	agent_settle(a);
+		supervisor_spec(sv)->roles[i].name, supervisor_replicas(sv, i), (int)n,
+		caller_name(call, p, caller));
+	supervisor_scale(sv, i, (int)n);
+	record_flush(sv); /* the answer promises that the new size is on disk */
+	end_run_restart_asked(sv, RESTART_SCALE, why);
+	supervisor_settle(sv);
 	return varlink_reply(call, NULL);
 }
 
 static int method_watch(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent_server *s = ((struct agent *)arg)->server;
+	struct api_server *s = feature_state(arg, &api_feature);
 
 	if (!varlink_call_more(call))
 		return varlink_error_expected_more(call);
@@ -230,8 +235,8 @@ static int method_watch(struct varlink_call *call, json_t *p, void *arg)
 
 static int method_events(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
-	struct agent_server *s = a->server;
+	struct supervisor *sv = arg;
+	struct api_server *s = feature_state(sv, &api_feature);
 	int64_t since = json_get_int(p, "since", 0);
 	json_t *answer;
 
@@ -241,13 +246,13 @@ static int method_events(struct varlink_call *call, json_t *p, void *arg)
 		return listen_start(&s->listeners, call, LISTEN_EVENTS, since, SPEC_UNSET, 0);
 	}
 	answer = json_object();
-	json_put(answer, "events", events_since(a->events, since, METHODS_EVENTS_MAX));
+	json_put(answer, "events", events_since(supervisor_events(sv), since, METHODS_EVENTS_MAX));
 	return varlink_reply(call, answer);
 }
 
 static int method_wait(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent_server *s = ((struct agent *)arg)->server;
+	struct api_server *s = feature_state(arg, &api_feature);
 	bool running = !strcmp(json_get_string(p, "until", "ended"), "running");
 	enum listener_kind kind = json_get_bool(p, "kill", false) ? LISTEN_KILL : LISTEN_END;
 
@@ -255,33 +260,33 @@ static int method_wait(struct varlink_call *call, json_t *p, void *arg)
 		json_get_int(p, "timeout_ms", SPEC_UNSET), json_get_int(p, "waited_ms", 0));
 }
 
-static int method_start_task(struct varlink_call *call, json_t *p, void *arg)
+static int method_start_worker(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	return single_call_start(a, call, p);
+	return single_call_start(sv, call, p);
 }
 
-static int method_stop_task(struct varlink_call *call, json_t *p, void *arg)
+static int method_stop_worker(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	return single_call_stop(a, call, p);
+	return single_call_stop(sv, call, p);
 }
 
 static int method_logs(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
-	struct agent_server *s = a->server;
+	struct supervisor *sv = arg;
+	struct api_server *s = feature_state(sv, &api_feature);
 
-	return log_call_start(
-		&s->log_calls, a->loop, call, p, logs_run_dir(a->logs), a->n_tasks, a->ended);
+	return log_call_start(&s->log_calls, supervisor_loop(sv), call, p,
+		logs_run_dir(supervisor_logs(sv)), supervisor_n_workers(sv), supervisor_ended(sv));
 }
 
 /* elasticd checks its own rules. Callers on agent.sock itself must be root or the job's user. */
 static int methods_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 	uid_t uid = varlink_call_peer(call)->uid;
 	const char *job = json_get_string(p, "job", NULL);
 
@@ -291,7 +296,8 @@ static int methods_authorize(struct varlink_call *call, const char *method, json
 				"only root and the job's own user may ask its agent"));
 		return 1;
 	}
-	if (job && strcmp(job, a->spec->name) && strcmp(job, a->opt.run)) {
+	if (job && strcmp(job, supervisor_spec(sv)->name) &&
+		strcmp(job, supervisor_options(sv)->run)) {
 		varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", job));
 		return 1;
 	}
@@ -310,8 +316,8 @@ static const struct varlink_method methods_table[] = {
 	{ "Events", method_events },
 	{ "Watch", method_watch },
 	{ "Scale", method_scale },
-	{ "StartTask", method_start_task },
-	{ "StopTask", method_stop_task },
+	{ "StartWorker", method_start_worker },
+	{ "StopWorkers", method_stop_worker },
 	{ "Why", method_why },
 	{ "Ping", method_ping },
 	{ "Version", method_version },
@@ -320,7 +326,7 @@ static const struct varlink_method methods_table[] = {
 
 static void methods_drained(void *arg)
 {
-	struct agent_server *s = arg;
+	struct api_server *s = arg;
 
 	loop_timer_disarm(s->linger);
 	if (s->end_fn)
@@ -328,7 +334,7 @@ static void methods_drained(void *arg)
 	s->end_fn = NULL;
 }
 
-static void methods_linger(struct agent_server *s)
+static void methods_linger(struct api_server *s)
 {
 	if (!s->end_fn)
 		return;
@@ -340,7 +346,7 @@ static void methods_linger(struct agent_server *s)
  */
 static void methods_lingered(void *arg)
 {
-	struct agent_server *s = arg;
+	struct api_server *s = arg;
 
 	if (varlink_server_sent(s->server) != s->sent)
 		methods_linger(s);
@@ -350,19 +356,19 @@ static void methods_lingered(void *arg)
 
 static void methods_leaving(void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	FEATURES_CALL(a, answers_leaving, a);
+	FEATURES_CALL(sv, answers_leaving, sv);
 }
 
 static void methods_ahead(void *arg)
 {
-	listen_ahead(&((struct agent *)arg)->server->listeners);
+	listen_ahead(&((struct api_server *)feature_state(arg, &api_feature))->listeners);
 }
 
-static int methods_serve(struct agent *a, struct error *err)
+static int methods_serve(struct supervisor *sv, struct error *err)
 {
-	struct agent_server *s;
+	struct api_server *s;
 	struct varlink_also also[METHODS_INTERFACES];
 	struct varlink_options opt = {
 		.vendor = "elasticd",
@@ -375,35 +381,37 @@ static int methods_serve(struct agent *a, struct error *err)
 		.limits = { .message_bytes = METHODS_MESSAGE_BYTES },
 		.authorize = methods_authorize,
 		.descriptors = true, /* for Keep of io.elasticd.Queue */
-		.leaving = features_rely_on_disk(a) ? methods_leaving : NULL,
+		.leaving = features_rely_on_disk(sv) ? methods_leaving : NULL,
 		.ahead = methods_ahead,
-		.arg = a,
+		.arg = sv,
 	};
 	int r;
 
-	if (a->opt.listen_fd < 0)
+	if (supervisor_options(sv)->listen_fd < 0)
 		return 0;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_set(err, -ENOMEM, "out of memory");
-	s->a = a;
-	listen_init(&s->listeners, a);
-	a->server = s;
-	opt.methods = s->methods = features_methods(a, false);
-	if (!opt.methods || loop_timer_new(a->loop, methods_lingered, s, &s->linger) < 0)
+	s->sv = sv;
+	listen_init(&s->listeners, sv);
+	feature_set_state(sv, &api_feature, s);
+	opt.methods = s->methods = features_methods(sv, false);
+	if (!opt.methods ||
+		loop_timer_new(supervisor_loop(sv), methods_lingered, s, &s->linger) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(a, false, also, METHODS_INTERFACES);
-	r = varlink_server_new(a->loop, &opt, &s->server, err);
-	return r < 0 ? r : varlink_server_listen_fd(s->server, a->opt.listen_fd, err);
+	features_interfaces(sv, false, also, METHODS_INTERFACES);
+	r = varlink_server_new(supervisor_loop(sv), &opt, &s->server, err);
+	return r < 0 ? r
+		     : varlink_server_listen_fd(s->server, supervisor_options(sv)->listen_fd, err);
 }
 
-static void methods_hang_up(struct agent *a)
+static void methods_hang_up(struct supervisor *sv)
 {
-	struct agent_server *s = a->server;
+	struct api_server *s = feature_state(sv, &api_feature);
 
 	if (!s)
 		return;
-	a->server = NULL;
+	feature_set_state(sv, &api_feature, NULL);
 	listen_fini(&s->listeners);
 	varlink_server_free(s->server); /* also ends open calls and their readers */
 	loop_timer_free(s->linger);
@@ -411,9 +419,9 @@ static void methods_hang_up(struct agent *a)
 	free(s);
 }
 
-static bool methods_last_answers(struct agent *a, loop_fn fn, void *arg)
+static bool methods_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 {
-	struct agent_server *s = a->server;
+	struct api_server *s = feature_state(sv, &api_feature);
 
 	if (!s)
 		return false;

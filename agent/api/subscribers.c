@@ -36,7 +36,7 @@ static void listener_timeout(void *arg)
 	struct listener *l = arg;
 
 	if (l->kind == LISTEN_KILL) {
-		agent_timeout_asked(l->all->a, l->limit_ms, "a wait that ends the run");
+		end_run_timeout_asked(l->all->sv, l->limit_ms, "a wait that ends the run");
 		return;
 	}
 	varlink_error(l->call, "TimedOut",
@@ -52,7 +52,7 @@ static bool listener_wants_events(const struct listener *l)
 /* The next events for l, owned. */
 static json_t *listener_events(struct listener *l, bool *ret_more)
 {
-	json_t *events = events_since(l->all->a->events, l->since, LISTEN_EVENTS_MAX);
+	json_t *events = events_since(supervisor_events(l->all->sv), l->since, LISTEN_EVENTS_MAX);
 	size_t n = json_array_size(events);
 
 	if (n)
@@ -74,7 +74,7 @@ static bool listener_notify(struct listener *l)
 	}
 	answer = json_object();
 	if (l->kind == LISTEN_WATCH)
-		json_put(answer, "job", agent_job_json(l->all->a, false));
+		json_put(answer, "job", job_json(l->all->sv, false));
 	json_put(answer, "events", events);
 	varlink_notify(l->call, answer);
 	return more;
@@ -92,13 +92,13 @@ static void listener_finish(struct listener *l)
 			json_t *part = json_object();
 
 			if (l->kind == LISTEN_WATCH)
-				json_put(part, "job", agent_job_json(l->all->a, false));
+				json_put(part, "job", job_json(l->all->sv, false));
 			json_put(part, "events", events);
 			varlink_notify(l->call, part);
 		}
 	}
 	if (l->kind != LISTEN_EVENTS)
-		json_put(answer, "job", agent_job_json(l->all->a, false));
+		json_put(answer, "job", job_json(l->all->sv, false));
 	if (listener_wants_events(l))
 		json_put(answer, "events", events);
 	varlink_reply(l->call, answer);
@@ -107,7 +107,7 @@ static void listener_finish(struct listener *l)
 
 static bool listener_reached(const struct listener *l)
 {
-	return l->kind == LISTEN_RUNNING && l->all->a->group.state == GROUP_RUNNING;
+	return l->kind == LISTEN_RUNNING && supervisor_group(l->all->sv)->state == GROUP_RUNNING;
 }
 
 /* A slow reader has taken its answers: send it the next. */
@@ -139,9 +139,9 @@ static void listen_flush(void *arg)
 	listen_ahead(arg);
 }
 
-void listen_init(struct listeners *all, struct agent *a)
+void listen_init(struct listeners *all, struct supervisor *sv)
 {
-	*all = (struct listeners){ .a = a };
+	*all = (struct listeners){ .sv = sv };
 	TAILQ_INIT(&all->list);
 }
 
@@ -157,7 +157,7 @@ int listen_start(struct listeners *all, struct varlink_call *call, enum listener
 	 * listeners. */
 	TAILQ_INSERT_TAIL(&all->list, l, link);
 	if (timeout_ms >= 0) {
-		if (loop_timer_new(all->a->loop, listener_timeout, l, &l->timer) < 0) {
+		if (loop_timer_new(supervisor_loop(all->sv), listener_timeout, l, &l->timer) < 0) {
 			listener_free(l);
 			return -ENOMEM;
 		}
@@ -165,7 +165,7 @@ int listen_start(struct listeners *all, struct varlink_call *call, enum listener
 		l->limit_ms = waited_ms + timeout_ms;
 	}
 	varlink_call_on_gone(call, listener_gone, l);
-	if (listener_reached(l) || (all->a->ended && !listener_wants_events(l)))
+	if (listener_reached(l) || (supervisor_ended(all->sv) && !listener_wants_events(l)))
 		listener_finish(l);
 	else if (listener_wants_events(l) && listener_notify(l))
 		listen_changed(all);
@@ -177,7 +177,7 @@ void listen_changed(struct listeners *all)
 	if (TAILQ_EMPTY(&all->list))
 		return;
 	all->changed = true;
-	(void)!loop_defer(all->a->loop, listen_flush, all);
+	(void)!loop_defer(supervisor_loop(all->sv), listen_flush, all);
 }
 
 void listen_ahead(struct listeners *all)
@@ -201,12 +201,12 @@ void listen_end(struct listeners *all)
 
 	listen_changed(all);
 	listen_ahead(all);
-	loop_cancel(all->a->loop, listen_flush, all);
+	loop_cancel(supervisor_loop(all->sv), listen_flush, all);
 	while ((l = TAILQ_FIRST(&all->list)))
 		listener_finish(l);
 }
 
 void listen_fini(struct listeners *all)
 {
-	loop_cancel(all->a->loop, listen_flush, all);
+	loop_cancel(supervisor_loop(all->sv), listen_flush, all);
 }

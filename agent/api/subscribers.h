@@ -16,19 +16,19 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-struct agent;
+struct supervisor;
 struct listener;
 
 enum listener_kind { LISTEN_WATCH, LISTEN_EVENTS, LISTEN_RUNNING, LISTEN_END, LISTEN_KILL };
 
 struct listeners {
-	struct agent *a;
+	struct supervisor *sv;
 	TAILQ_HEAD(, listener) list; /* oldest first */
 	bool changed;		     /* since listeners last heard */
 	bool telling;
 };
 
-void listen_init(struct listeners *l, struct agent *a);
+void listen_init(struct listeners *l, struct supervisor *sv);
 
 /*
  * Answers call later. WATCH and EVENTS get events after since, at once and from then on. RUNNING

@@ -11,69 +11,72 @@
 #include <stdlib.h>
 
 struct stop_call {
-	struct agent *a;
+	struct supervisor *sv;
 	struct varlink_call *call;
 	int stopped;
 };
 
-/* Answers with the interface's error for the core's refusal r. task: the worker asked for; the
+/* Answers with the interface's error for the core's refusal r. worker: the worker asked for; the
  * error may name only a part of it. */
-static int single_call_refuse(struct agent *a, struct varlink_call *call, const char *task, int r,
-	const struct error *err)
+static int single_call_refuse(struct supervisor *sv, struct varlink_call *call, const char *worker,
+	int r, const struct error *err)
 {
 	switch (r) {
 	case -ESHUTDOWN:
 		return varlink_error(call, "NotActive",
-			json_pack("{s:s, s:s}", "job", a->spec->name, "state",
-				a->leader_over ? "stopping" : group_state_name(a->group.state)));
+			json_pack("{s:s, s:s}", "job", supervisor_spec(sv)->name, "state",
+				supervisor_leader_over(sv)
+					? "stopping"
+					: group_state_name(supervisor_group(sv)->state)));
 	case -ENOENT:
-		return varlink_error(call, "NoSuchTask",
-			json_pack("{s:o}", "task", json_text(*err->field ? err->field : task)));
+		return varlink_error(call, "NoSuchWorker",
+			json_pack("{s:o}", "worker", json_text(*err->field ? err->field : worker)));
 	case -EINVAL:
-		return varlink_error(call, "InvalidTasks",
-			json_pack("{s:o, s:o}", "tasks", json_text(task), "message",
+		return varlink_error(call, "InvalidWorkers",
+			json_pack("{s:o, s:o}", "workers", json_text(worker), "message",
 				json_text(err->text)));
 	case -ENOSPC:
 		return varlink_error(call, "LimitReached",
-			json_pack("{s:s, s:i}", "what", "tasks", "limit", SPEC_REPLICAS_MAX));
+			json_pack("{s:s, s:i}", "what", "workers", "limit", SPEC_REPLICAS_MAX));
 	case -ENOMEM:
 		return -ENOMEM;
 	default:
-		return varlink_error(call, "Failed",
+		return varlink_error(call, "Internal",
 			json_pack("{s:o, s:i}", "message", json_text(err->text), "errno", -r));
 	}
 }
 
-int single_call_start(struct agent *a, struct varlink_call *call, json_t *p)
+int single_call_start(struct supervisor *sv, struct varlink_call *call, json_t *p)
 {
-	struct agent_single_start what = { .role = json_get_string(p, "role", ""),
+	struct request_start_what what = { .role = json_get_string(p, "role", ""),
 		.index = (int)json_get_int(p, "index", -1),
 		.command = json_get_array(p, "command"),
 		.env = json_get_array(p, "env") };
 	struct error err = { 0 };
 	char name[160], caller[USER_NAME_MAX];
-	struct task *t;
-	int r = agent_start_single(a, &what, &t, &err);
+	struct worker *w;
+	int r = request_start(sv, &what, &w, &err);
 
 	snprintf(name, sizeof(name), what.index >= 0 ? "%.100s:%d" : "%.100s", what.role,
 		what.index);
 	if (r == -EEXIST) {
-		t = agent_task_named(a, what.role, what.index);
-		return varlink_error(call, "TaskActive",
-			json_pack("{s:s, s:s}", "task", name, "state", task_state_name(t->state)));
+		w = worker_named(sv, what.role, what.index);
+		return varlink_error(call, "WorkerActive",
+			json_pack("{s:s, s:s}", "worker", name, "state",
+				worker_state_name(w->state)));
 	}
 	if (r == -ENOENT)
 		return varlink_error(
 			call, "NoSuchRole", json_pack("{s:o}", "role", json_text(what.role)));
 	if (r == -EINVAL)
-		return varlink_error(call, "Failed",
+		return varlink_error(call, "Internal",
 			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", EINVAL));
 	if (r < 0)
-		return single_call_refuse(a, call, name, r, &err);
-	log_notice("%s is started on request of user %s", agent_task_name(t),
+		return single_call_refuse(sv, call, name, r, &err);
+	log_notice("%s is started on request of user %s", worker_name(w),
 		caller_name(call, p, caller));
 	return varlink_reply(
-		call, json_pack("{s:s, s:i}", "task", agent_task_name(t), "rank", t->rank));
+		call, json_pack("{s:s, s:i}", "worker", worker_name(w), "rank", w->rank));
 }
 
 static void single_call_stopped(void *arg)
@@ -88,13 +91,13 @@ static void single_call_gone(void *arg)
 {
 	struct stop_call *c = arg;
 
-	agent_stop_single_forget(c->a, c);
+	request_forget(c->sv, c);
 	free(c);
 }
 
-int single_call_stop(struct agent *a, struct varlink_call *call, json_t *p)
+int single_call_stop(struct supervisor *sv, struct varlink_call *call, json_t *p)
 {
-	const char *text = json_get_string(p, "tasks", "");
+	const char *text = json_get_string(p, "workers", "");
 	struct stop_call *c = calloc(1, sizeof(*c));
 	_cleanup_free_ int *ranks = NULL;
 	char caller[USER_NAME_MAX];
@@ -104,16 +107,16 @@ int single_call_stop(struct agent *a, struct varlink_call *call, json_t *p)
 
 	if (!c)
 		return -ENOMEM;
-	*c = (struct stop_call){ .a = a, .call = call };
-	agent_settle(a);
-	r = agent_select(a, text, &ranks, &n, &err);
+	*c = (struct stop_call){ .sv = sv, .call = call };
+	supervisor_settle(sv);
+	r = worker_select(sv, text, &ranks, &n, &err);
 	if (!r)
-		r = agent_stop_single(a, ranks, n, json_get_int(p, "timeout_ms", SPEC_UNSET),
+		r = request_stop(sv, ranks, n, json_get_int(p, "timeout_ms", SPEC_UNSET),
 			json_get_bool(p, "again", false), single_call_stopped, c, &c->stopped,
 			&err);
 	if (r < 0) {
 		free(c);
-		return single_call_refuse(a, call, text, r, &err);
+		return single_call_refuse(sv, call, text, r, &err);
 	}
 	log_notice("%s: stopped on request of user %s", text, caller_name(call, p, caller));
 	varlink_call_on_gone(call, single_call_gone, c);

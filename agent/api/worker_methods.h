@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-struct agent;
+struct supervisor;
 
 /* Both answer call at once or later. Return 0, or -ENOMEM without answering the call. */
-_must_check_ int single_call_start(struct agent *a, struct varlink_call *call, json_t *p);
-_must_check_ int single_call_stop(struct agent *a, struct varlink_call *call, json_t *p);
+_must_check_ int single_call_start(struct supervisor *sv, struct varlink_call *call, json_t *p);
+_must_check_ int single_call_stop(struct supervisor *sv, struct varlink_call *call, json_t *p);

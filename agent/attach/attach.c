@@ -27,7 +27,7 @@ enum { ATTACH_LOOK_MS = 1, ATTACH_LOOK_MAX_MS = 64, ATTACH_LOOKS = 20 };
 
 struct attach {
 	struct attach *next;
-	struct agent *a;
+	struct supervisor *sv;
 	struct varlink_call *call;  /* NULL: the caller is gone */
 	struct varlink_call *ended; /* AttachEnded, to answer once all is gone; or NULL */
 	char *role;
@@ -43,14 +43,27 @@ struct attach {
 	const char *note;
 };
 
+/* The first of those that are open: the state of the feature. */
+static struct attach *attaches(const struct supervisor *sv)
+{
+	return feature_state(sv, &attach_feature);
+}
+
+static void attach_remove(struct attach *at)
+{
+	struct attach *before = attaches(at->sv);
+
+	if (before == at)
+		feature_set_state(at->sv, &attach_feature, at->next);
+	while (before && before->next != at)
+		before = before->next;
+	if (before)
+		before->next = at->next;
+}
+
 static struct attach *attach_free_one(struct attach *at)
 {
-	struct attach **p = &at->a->attaches;
-
-	while (*p && *p != at)
-		p = &(*p)->next;
-	if (*p)
-		*p = at->next;
+	attach_remove(at);
 	loop_fd_free(at->watch);
 	loop_timer_free(at->timer);
 	close_fd(at->pidfd);
@@ -60,26 +73,26 @@ static struct attach *attach_free_one(struct attach *at)
 	return NULL;
 }
 
-static struct task *attach_task(const struct attach *at)
+static struct worker *attach_worker(const struct attach *at)
 {
-	struct task *t = agent_task_named(at->a, at->role, at->index);
+	struct worker *w = worker_named(at->sv, at->role, at->index);
 
-	return t && t->attached ? t : NULL;
+	return w && w->attached ? w : NULL;
 }
 
-static struct attach *attach_of(struct agent *a, const struct task *t)
+static struct attach *attach_of(struct supervisor *sv, const struct worker *w)
 {
-	for (struct attach *at = a->attaches; at; at = at->next)
-		if (!strcmp(at->role, t->role->name) && at->index == t->index)
+	for (struct attach *at = attaches(sv); at; at = at->next)
+		if (!strcmp(at->role, w->role->name) && at->index == w->index)
 			return at;
 	return NULL;
 }
 
-static struct attach *attach_named(struct agent *a, const char *name)
+static struct attach *attach_named(struct supervisor *sv, const char *name)
 {
 	char own[128];
 
-	for (struct attach *at = a->attaches; at; at = at->next) {
+	for (struct attach *at = attaches(sv); at; at = at->next) {
 		snprintf(own, sizeof(own), "%.100s:%d", at->role, at->index);
 		if (!strcmp(own, name))
 			return at;
@@ -126,23 +139,23 @@ static bool attach_process_ended(const struct attach *at)
 /* All its processes are gone: reports the worker's end to the core. Frees at. */
 static void attach_done(struct attach *at)
 {
-	struct agent *a = at->a;
-	struct task *t = attach_task(at);
+	struct supervisor *sv = at->sv;
+	struct worker *w = attach_worker(at);
 
 	if (at->note)
 		log_warning(
-			"%s (pid %d): %s", t ? task_called(t) : at->role, (int)at->pid, at->note);
-	if (t) {
-		t->attached = false;
-		t->on_purpose |= at->ignore_exit && !t->stop_us;
-		FEATURES_CALL(a, before_reap, a);
-		agent_task_ended(a, t, at->code, at->status);
+			"%s (pid %d): %s", w ? worker_called(w) : at->role, (int)at->pid, at->note);
+	if (w) {
+		w->attached = false;
+		w->on_purpose |= at->ignore_exit && !w->stop_us;
+		FEATURES_CALL(sv, before_reap, sv);
+		reap_worker_ended(sv, w, at->code, at->status);
 	}
-	attach_good_bye(at, at->note ? at->note : t ? t->exit.text : NULL);
+	attach_good_bye(at, at->note ? at->note : w ? w->exit.text : NULL);
 	if (at->ended)
 		varlink_reply(at->ended, NULL);
 	attach_free_one(at);
-	agent_ends_seen(a);
+	reap_ends_seen(sv);
 }
 
 static void attach_look(struct attach *at)
@@ -173,18 +186,18 @@ static void attach_over(struct attach *at, int code, int status, const char *not
  * the group, which starts it again. */
 static void attach_called_off(struct attach *at, const char *why, bool on_purpose)
 {
-	struct agent *a = at->a;
-	struct task *t = attach_task(at);
+	struct supervisor *sv = at->sv;
+	struct worker *w = attach_worker(at);
 
-	if (t) {
-		t->attached = false;
-		t->on_purpose = on_purpose;
-		task_set_state(t, TASK_STOPPED, why);
-		agent_launch_undo(a, t);
+	if (w) {
+		w->attached = false;
+		w->on_purpose = on_purpose;
+		worker_set_state(w, WORKER_STOPPED, why);
+		launch_undo(sv, w);
 	}
 	attach_good_bye(at, why);
 	attach_free_one(at);
-	agent_ends_seen(a);
+	reap_ends_seen(sv);
 }
 
 static void attach_expired(void *arg)
@@ -222,9 +235,9 @@ static void attach_kill_one(struct attach *at)
 }
 
 /* Sends SIGKILL to the attached workers and their descendants, which are not below the agent. */
-static void attach_kill(struct agent *a)
+static void attach_kill(struct supervisor *sv)
 {
-	for (struct attach *at = a->attaches; at; at = at->next)
+	for (struct attach *at = attaches(sv); at; at = at->next)
 		attach_kill_one(at);
 }
 
@@ -241,7 +254,7 @@ static void attach_gone(void *arg)
 	struct attach *at = arg;
 
 	at->call = NULL;
-	if (!at->a->server || at->over)
+	if (supervisor_leaves(at->sv) || at->over)
 		return; /* the agent ends, or the process has ended */
 	if (!at->pid) {
 		attach_called_off(at, "the program that was to run it in a terminal is gone", true);
@@ -256,28 +269,28 @@ static void attach_gone(void *arg)
 
 static int attach_no_such(struct varlink_call *call, const char *name)
 {
-	return varlink_error(call, "NoSuchTask", json_pack("{s:s}", "task", name));
+	return varlink_error(call, "NoSuchWorker", json_pack("{s:s}", "worker", name));
 }
 
-static int attach_refuse(struct agent *a, struct varlink_call *call, const struct task *t)
+static int attach_refuse(struct supervisor *sv, struct varlink_call *call, const struct worker *w)
 {
-	return varlink_error(call, "TaskActive",
-		json_pack("{s:s, s:s}", "task", agent_task_name(t), "state",
-			task_state_name(t->state)));
+	return varlink_error(call, "WorkerActive",
+		json_pack("{s:s, s:s}", "worker", worker_name(w), "state",
+			worker_state_name(w->state)));
 }
 
 /* Prepares the worker before its process exists: logs, token, environment, error file. */
-static int attach_prepare(struct agent *a, struct task *t, struct env *env)
+static int attach_prepare(struct supervisor *sv, struct worker *w, struct env *env)
 {
 	struct logs_fds fds = { .out = -1, .err = -1 };
-	int r = agent_launch_begin(a, t, &fds);
+	int r = launch_begin(sv, w, &fds);
 
 	if (r < 0)
 		return r;
 	logs_fds_fini(&fds);
-	r = agent_launch_environ(a, t, env);
+	r = launch_environment(sv, w, env);
 	if (r < 0)
-		agent_launch_undo(a, t);
+		launch_undo(sv, w);
 	return r;
 }
 
@@ -290,28 +303,29 @@ static json_t *attach_strings(char *const *list)
 	return j;
 }
 
-static json_t *attach_start_order(struct agent *a, const struct task *t, const struct env *env)
+static json_t *attach_start_order(
+	struct supervisor *sv, const struct worker *w, const struct env *env)
 {
-	const char *cwd = t->role->cwd ? t->role->cwd : a->spec->cwd;
+	const char *cwd = w->role->cwd ? w->role->cwd : supervisor_spec(sv)->cwd;
 	json_t *answer = attach_order("start", NULL), *j = json_object_get(answer, "order");
-	_cleanup_(agent_launch_argv_free) char **argv = agent_launch_argv(a, t);
+	_cleanup_(launch_argv_free) char **argv = launch_argv(sv, w);
 	char here[4096];
 
 	json_put(j, "env", attach_strings(env->vars));
 	json_put(j, "command", attach_strings(argv));
 	if (cwd || getcwd(here, sizeof(here)))
 		json_put(j, "cwd", json_text(cwd ? cwd : here));
-	if (a->spec->umask != SPEC_UNSET)
-		json_put(j, "umask", json_integer(a->spec->umask));
-	if (t->role->n_limits)
-		json_put(j, "limits", spec_limits_to_json(t->role));
-	json_put(j, "rank", json_integer(t->rank));
-	json_put(j, "attempt", json_integer(a->attempt));
+	if (supervisor_spec(sv)->umask != SPEC_UNSET)
+		json_put(j, "umask", json_integer(supervisor_spec(sv)->umask));
+	if (w->role->n_limits)
+		json_put(j, "limits", spec_limits_to_json(w->role));
+	json_put(j, "rank", json_integer(w->rank));
+	json_put(j, "attempt", json_integer(supervisor_attempt(sv)));
 	return answer;
 }
 
-static struct attach *attach_new(struct agent *a, struct varlink_call *call, const struct task *t,
-	const struct env *env, bool ignore_exit)
+static struct attach *attach_new(struct supervisor *sv, struct varlink_call *call,
+	const struct worker *w, const struct env *env, bool ignore_exit)
 {
 	struct attach *at = calloc(1, sizeof(*at));
 	const char *token = env_get(env, "ELASTICD_TOKEN");
@@ -320,120 +334,121 @@ static struct attach *attach_new(struct agent *a, struct varlink_call *call, con
 	if (!at)
 		return NULL;
 	*at = (struct attach){
-		.a = a, .call = call, .index = t->index, .pidfd = -1, .ignore_exit = ignore_exit
+		.sv = sv, .call = call, .index = w->index, .pidfd = -1, .ignore_exit = ignore_exit
 	};
-	at->role = strdup(t->role->name);
+	at->role = strdup(w->role->name);
 	if (token && *token && asprintf(&mark, "ELASTICD_TOKEN=%s", token) < 0) {
 		mark = NULL;
 		return attach_free_one(at);
 	}
 	if (!at->role || (mark && sweep_new(mark, SWEEP_ANY, &at->sweep) < 0) ||
-		loop_timer_new(a->loop, attach_expired, at, &at->timer) < 0)
+		loop_timer_new(supervisor_loop(sv), attach_expired, at, &at->timer) < 0)
 		return attach_free_one(at);
-	at->next = a->attaches;
-	a->attaches = at;
+	at->next = attaches(sv);
+	feature_set_state(sv, &attach_feature, at);
 	return at;
 }
 
 /* Answers the caller with an error; the group goes on without the worker. */
-static int attach_failed(struct agent *a, struct varlink_call *call, struct task *t, int code)
+static int attach_failed(
+	struct supervisor *sv, struct varlink_call *call, struct worker *w, int code)
 {
 	char text[300];
 
-	snprintf(text, sizeof(text), "%s", t->exit.ended ? t->exit.text : strerror(-code));
-	if (!t->exit.ended)
-		agent_launch_undo(a, t);
-	t->on_purpose = true;
-	task_set_state(t, TASK_STOPPED, text);
-	agent_changed(a);
-	return varlink_error(call, "Failed",
+	snprintf(text, sizeof(text), "%s", w->exit.ended ? w->exit.text : strerror(-code));
+	if (!w->exit.ended)
+		launch_undo(sv, w);
+	w->on_purpose = true;
+	worker_set_state(w, WORKER_STOPPED, text);
+	supervisor_changed(sv);
+	return varlink_error(call, "Internal",
 		json_pack("{s:o, s:i}", "message", json_text(text), "errno", -code));
 }
 
 /* The worker, if it may be attached now; NULL: the call was answered, with *ret_r. */
-static struct task *attach_look_up(
-	struct agent *a, struct varlink_call *call, const char *role, int index, int *ret_r)
+static struct worker *attach_look_up(
+	struct supervisor *sv, struct varlink_call *call, const char *role, int index, int *ret_r)
 {
-	struct task *t = NULL;
+	struct worker *w = NULL;
 	char name[128];
 
 	*ret_r = 0;
-	if (agent_decided(a) || agent_in_stop(a) || a->leader_over ||
-		a->group.state != GROUP_RUNNING) {
+	if (supervisor_decided(sv) || stop_group_active(sv) || supervisor_leader_over(sv) ||
+		supervisor_group(sv)->state != GROUP_RUNNING) {
 		*ret_r = varlink_error(call, "NotActive",
-			json_pack("{s:s, s:s}", "job", a->spec->name, "state",
-				group_state_name(a->group.state)));
-	} else if (a->on_notice) {
-		*ret_r = varlink_error(call, "Failed",
-			json_pack("{s:s, s:i}", "message", AGENT_ON_NOTICE, "errno", EBUSY));
+			json_pack("{s:s, s:s}", "job", supervisor_spec(sv)->name, "state",
+				group_state_name(supervisor_group(sv)->state)));
+	} else if (supervisor_on_notice(sv)) {
+		*ret_r = varlink_error(call, "Internal",
+			json_pack("{s:s, s:i}", "message", SUPERVISOR_ON_NOTICE, "errno", EBUSY));
 	} else {
 		snprintf(name, sizeof(name), "%.100s:%d", role, index);
-		t = agent_task_named(a, role, index);
-		*ret_r = t ? 0 : attach_no_such(call, name);
+		w = worker_named(sv, role, index);
+		*ret_r = w ? 0 : attach_no_such(call, name);
 	}
-	return t;
+	return w;
 }
 
-static bool attach_is_free(const struct task *t)
+static bool attach_is_free(const struct worker *w)
 {
-	return !t->attached && t->state != TASK_WAITING && agent_single_at_rest(t);
+	return !w->attached && w->state != WORKER_WAITING && lifecycle_at_rest(w);
 }
 
-/* t does not run: offers the caller to start its process. */
+/* w does not run: offers the caller to start its process. */
 static int attach_offer(
-	struct agent *a, struct varlink_call *call, struct task *t, bool ignore_exit)
+	struct supervisor *sv, struct varlink_call *call, struct worker *w, bool ignore_exit)
 {
 	_cleanup_(env_fini) struct env env = { 0 };
-	int r = attach_prepare(a, t, &env);
-	struct attach *at = r < 0 ? NULL : attach_new(a, call, t, &env, ignore_exit);
+	int r = attach_prepare(sv, w, &env);
+	struct attach *at = r < 0 ? NULL : attach_new(sv, call, w, &env, ignore_exit);
 
 	if (!at)
-		return attach_failed(a, call, t, r < 0 ? r : -ENOMEM);
-	t->attached = true;
-	task_set_state(t, TASK_STARTING, "in a terminal");
-	events_add(a->events, "attaching", a->attempt, t->rank, NULL, "%s is to run in a terminal",
-		agent_task_name(t));
+		return attach_failed(sv, call, w, r < 0 ? r : -ENOMEM);
+	w->attached = true;
+	worker_set_state(w, WORKER_STARTING, "in a terminal");
+	events_add(supervisor_events(sv), "attaching", supervisor_attempt(sv), w->rank, NULL,
+		"%s is to run in a terminal", worker_name(w));
 	varlink_call_on_gone(call, attach_gone, at);
-	varlink_notify(call, attach_start_order(a, t, &env));
-	agent_changed(a);
+	varlink_notify(call, attach_start_order(sv, w, &env));
+	supervisor_changed(sv);
 	return 0;
 }
 
 static int attach_begin(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 	const char *role = json_get_string(p, "role", "");
 	bool ignore_exit = json_get_bool(p, "ignore_exit", false);
 	int index = (int)json_get_int(p, "index", 0), r;
-	struct task *t;
+	struct worker *w;
 
 	if (!varlink_call_more(call))
 		return varlink_error_expected_more(call);
-	agent_settle(a);
-	t = attach_look_up(a, call, role, index, &r);
-	if (!t)
+	supervisor_settle(sv);
+	w = attach_look_up(sv, call, role, index, &r);
+	if (!w)
 		return r;
-	if (attach_is_free(t))
-		return attach_offer(a, call, t, ignore_exit);
-	if (!json_get_bool(p, "replace", false) || t->replaced)
-		return attach_refuse(a, call, t);
-	return attach_replace(a, call, t, ignore_exit);
+	if (attach_is_free(w))
+		return attach_offer(sv, call, w, ignore_exit);
+	if (!json_get_bool(p, "replace", false) || w->replaced)
+		return attach_refuse(sv, call, w);
+	return attach_replace(sv, call, w, ignore_exit);
 }
 
-int attach_replaced(
-	struct agent *a, struct varlink_call *call, const char *role, int index, bool ignore_exit)
+int attach_replaced(struct supervisor *sv, struct varlink_call *call, const char *role, int index,
+	bool ignore_exit)
 {
 	int r;
-	struct task *t = attach_look_up(a, call, role, index, &r);
+	struct worker *w = attach_look_up(sv, call, role, index, &r);
 
-	if (!t)
+	if (!w)
 		return r;
-	return attach_is_free(t) ? attach_offer(a, call, t, ignore_exit)
-				 : attach_refuse(a, call, t);
+	return attach_is_free(w) ? attach_offer(sv, call, w, ignore_exit)
+				 : attach_refuse(sv, call, w);
 }
 
 /* Checks a process that the caller has started. 0, or a negative errno with a text. */
-static int attach_check(struct agent *a, pid_t pid, struct error *err)
+static int attach_check(struct supervisor *sv, pid_t pid, struct error *err)
 {
 	char path[32];
 	struct stat st;
@@ -444,7 +459,7 @@ static int attach_check(struct agent *a, pid_t pid, struct error *err)
 	if (st.st_uid != getuid())
 		return error_set(err, -EPERM, "process %d belongs to uid %u, expected %u", (int)pid,
 			(unsigned)st.st_uid, (unsigned)getuid());
-	if (pid == getpid() || agent_task_by_pid(a, pid))
+	if (pid == getpid() || worker_list_by_pid(sv, pid))
 		return error_set(err, -EEXIST, "process %d is the agent's own", (int)pid);
 	if (getpgid(pid) != pid)
 		return error_set(err, -EINVAL,
@@ -460,7 +475,8 @@ static int attach_watch(struct attach *at, pid_t pid, struct error *err)
 	at->pidfd = proc_pidfd(pid);
 	if (at->pidfd < 0)
 		return error_set(err, at->pidfd, "process %d: %s", (int)pid, strerror(-at->pidfd));
-	r = loop_fd_new(at->a->loop, at->pidfd, LOOP_READ, attach_ready, at, &at->watch);
+	r = loop_fd_new(
+		supervisor_loop(at->sv), at->pidfd, LOOP_READ, attach_ready, at, &at->watch);
 	if (r < 0) {
 		at->pidfd = close_fd(at->pidfd);
 		return error_set(err, r, "out of memory");
@@ -471,37 +487,37 @@ static int attach_watch(struct attach *at, pid_t pid, struct error *err)
 
 static int attach_started(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
-	const char *name = json_get_string(p, "task", "");
+	struct supervisor *sv = arg;
+	const char *name = json_get_string(p, "worker", "");
 	pid_t pid = (pid_t)json_get_int(p, "pid", 0);
-	struct attach *at = attach_named(a, name);
-	struct task *t = at ? attach_task(at) : NULL;
+	struct attach *at = attach_named(sv, name);
+	struct worker *w = at ? attach_worker(at) : NULL;
 	struct error err = { 0 };
 	int r;
 
-	if (!t)
+	if (!w)
 		return attach_no_such(call, name);
 	if (at->pid)
-		return attach_refuse(a, call, t);
-	r = attach_check(a, pid, &err);
+		return attach_refuse(sv, call, w);
+	r = attach_check(sv, pid, &err);
 	if (r == 0)
 		r = attach_watch(at, pid, &err);
 	if (r < 0)
-		return varlink_error(call, "Failed",
+		return varlink_error(call, "Internal",
 			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", -r));
-	t->pid = pid;
-	agent_launch_done(a, t, "in a terminal");
-	events_add(a->events, "attached", a->attempt, t->rank, NULL,
-		"%s runs in a terminal (pid %d)", agent_task_name(t), (int)pid);
-	agent_changed(a);
+	w->pid = pid;
+	launch_done(sv, w, "in a terminal");
+	events_add(supervisor_events(sv), "attached", supervisor_attempt(sv), w->rank, NULL,
+		"%s runs in a terminal (pid %d)", worker_name(w), (int)pid);
+	supervisor_changed(sv);
 	return varlink_reply(call, NULL);
 }
 
 static int attach_ended(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
-	const char *name = json_get_string(p, "task", "");
-	struct attach *at = attach_named(a, name);
+	struct supervisor *sv = arg;
+	const char *name = json_get_string(p, "worker", "");
+	struct attach *at = attach_named(sv, name);
 	int64_t code = json_get_int(p, "code", -1), signo = json_get_int(p, "signal", 0);
 
 	if (!at || at->over)
@@ -511,7 +527,7 @@ static int attach_ended(struct varlink_call *call, json_t *p, void *arg)
 	if (code < 0 && !signo)
 		return varlink_error_parameter(call, "code");
 	if (at->pid && !attach_process_ended(at))
-		return varlink_error(call, "Failed",
+		return varlink_error(call, "Internal",
 			json_pack("{s:s, s:i}", "message", "its process has not ended", "errno",
 				EBUSY));
 	if (!at->pid) {
@@ -524,27 +540,27 @@ static int attach_ended(struct varlink_call *call, json_t *p, void *arg)
 	return 0;
 }
 
-/* Attached workers are being stopped (t NULL: all): tells their terminals why. One whose process
+/* Attached workers are being stopped (w NULL: all): tells their terminals why. One whose process
  * was not started yet is over. */
-static void attach_stopping(struct agent *a, const struct task *t, const char *why)
+static void attach_stopping(struct supervisor *sv, const struct worker *w, const char *why)
 {
 	struct attach *next;
 
-	for (struct attach *at = a->attaches; at; at = next) {
+	for (struct attach *at = attaches(sv); at; at = next) {
 		next = at->next;
-		if (t && attach_of(a, t) != at)
+		if (w && attach_of(sv, w) != at)
 			continue;
 		if (!at->pid)
-			attach_called_off(at, why, t);
+			attach_called_off(at, why, w);
 		else if (at->call)
 			varlink_notify(at->call, attach_order("signal", why));
 	}
 }
 
 /* Has the caller send a signal where the agent may not: to a program that has changed its user. */
-static void attach_hand_on(struct agent *a, const struct task *t, int signo)
+static void attach_hand_on(struct supervisor *sv, const struct worker *w, int signo)
 {
-	struct attach *at = attach_of(a, t);
+	struct attach *at = attach_of(sv, w);
 	char name[SIGNALS_TEXT_MAX];
 	json_t *answer;
 
@@ -557,39 +573,41 @@ static void attach_hand_on(struct agent *a, const struct task *t, int signo)
 }
 
 /* Ends all open calls. */
-static void attach_free(struct agent *a)
+static void attach_free(struct supervisor *sv)
 {
-	while (a->attaches) {
-		attach_good_bye(a->attaches, "the agent ends");
-		if (a->attaches->ended)
-			varlink_reply(a->attaches->ended, NULL);
-		attach_free_one(a->attaches);
+	struct attach *at;
+
+	while ((at = attaches(sv))) {
+		attach_good_bye(at, "the agent ends");
+		if (at->ended)
+			varlink_reply(at->ended, NULL);
+		attach_free_one(at);
 	}
 }
 
 /* --- the feature --- */
 
-static void attach_group_stopping(struct agent *a, const char *why)
+static void attach_group_stopping(struct supervisor *sv, const char *why)
 {
-	attach_stopping(a, NULL, why);
+	attach_stopping(sv, NULL, why);
 }
 
-static void attach_worker_stopping(struct agent *a, struct task *t, const char *why)
+static void attach_worker_stopping(struct supervisor *sv, struct worker *w, const char *why)
 {
-	if (t->attached)
-		attach_stopping(a, t, why);
+	if (w->attached)
+		attach_stopping(sv, w, why);
 }
 
-static bool attach_signals_worker(struct agent *a, struct task *t, int signo)
+static bool attach_signals_worker(struct supervisor *sv, struct worker *w, int signo)
 {
-	if (t->attached)
-		attach_hand_on(a, t, signo);
-	return t->attached;
+	if (w->attached)
+		attach_hand_on(sv, w, signo);
+	return w->attached;
 }
 
-static bool attach_last_answers(struct agent *a, loop_fn fn, void *arg)
+static bool attach_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 {
-	attach_free(a);
+	attach_free(sv);
 	return false;
 }
 

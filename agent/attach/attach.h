@@ -15,10 +15,11 @@
 
 extern const struct feature attach_feature;
 
-/* replace.c: stops t, which runs, and calls attach_replaced() when all its processes are gone,
- * unless the caller is gone by then. Meanwhile the group does not count t as ended. */
-int attach_replace(struct agent *a, struct varlink_call *call, struct task *t, bool ignore_exit);
+/* replace.c: stops w, which runs, and calls attach_replaced() when all its processes are gone,
+ * unless the caller is gone by then. Meanwhile the group does not count w as ended. */
+int attach_replace(
+	struct supervisor *sv, struct varlink_call *call, struct worker *w, bool ignore_exit);
 /* Continues a call of Attach: checks again whether the worker can be attached, and answers. May be
  * called from anywhere: it settles nothing. */
-int attach_replaced(
-	struct agent *a, struct varlink_call *call, const char *role, int index, bool ignore_exit);
+int attach_replaced(struct supervisor *sv, struct varlink_call *call, const char *role, int index,
+	bool ignore_exit);

@@ -15,7 +15,7 @@
  */
 
 struct attach_replace {
-	struct agent *a;
+	struct supervisor *sv;
 	struct varlink_call *call;
 	char *role;
 	int index;
@@ -35,39 +35,40 @@ DEFINE_CLEANUP(struct attach_replace *, replace_free)
 /* Gives the place up. Finds it by name, since the list of workers may have changed. */
 static void replace_unkeep(struct attach_replace *x)
 {
-	struct task *t = agent_task_named(x->a, x->role, x->index);
+	struct worker *w = worker_named(x->sv, x->role, x->index);
 
-	if (t)
-		t->replaced = false;
+	if (w)
+		w->replaced = false;
 }
 
 static void replace_stopped(void *arg)
 {
 	_cleanup_(replace_freep) struct attach_replace *x = arg;
-	struct agent *a = x->a;
+	struct supervisor *sv = x->sv;
 
 	replace_unkeep(x);
 	varlink_call_on_gone(x->call, NULL, NULL);
-	(void)attach_replaced(a, x->call, x->role, x->index, x->ignore_exit);
+	(void)attach_replaced(sv, x->call, x->role, x->index, x->ignore_exit);
 	/* The caller may not have taken the place. */
-	agent_judge(a);
-	agent_changed(a);
+	apply_decisions(sv);
+	supervisor_changed(sv);
 }
 
 static void replace_gone(void *arg)
 {
 	_cleanup_(replace_freep) struct attach_replace *x = arg;
-	struct agent *a = x->a;
+	struct supervisor *sv = x->sv;
 
-	agent_stop_single_forget(a, x);
+	request_forget(sv, x);
 	replace_unkeep(x);
-	if (!a->server) /* the agent ends */
+	if (supervisor_leaves(sv)) /* the agent ends */
 		return;
-	agent_judge(a);
-	agent_changed(a);
+	apply_decisions(sv);
+	supervisor_changed(sv);
 }
 
-int attach_replace(struct agent *a, struct varlink_call *call, struct task *t, bool ignore_exit)
+int attach_replace(
+	struct supervisor *sv, struct varlink_call *call, struct worker *w, bool ignore_exit)
 {
 	_cleanup_(replace_freep) struct attach_replace *x = calloc(1, sizeof(*x));
 	struct error err = { 0 };
@@ -76,17 +77,17 @@ int attach_replace(struct agent *a, struct varlink_call *call, struct task *t, b
 	if (!x)
 		return -ENOMEM;
 	*x = (struct attach_replace){
-		.a = a, .call = call, .index = t->index, .ignore_exit = ignore_exit
+		.sv = sv, .call = call, .index = w->index, .ignore_exit = ignore_exit
 	};
-	x->role = strdup(t->role->name);
+	x->role = strdup(w->role->name);
 	if (!x->role)
 		return -ENOMEM;
-	log_notice("%s is stopped to be run in a terminal", agent_task_name(t));
-	t->replaced = true;
-	r = agent_stop_single(a, &t->rank, 1, SPEC_UNSET, false, replace_stopped, x, &n, &err);
+	log_notice("%s is stopped to be run in a terminal", worker_name(w));
+	w->replaced = true;
+	r = request_stop(sv, &w->rank, 1, SPEC_UNSET, false, replace_stopped, x, &n, &err);
 	if (r < 0) {
 		replace_unkeep(x);
-		return varlink_error(call, "Failed",
+		return varlink_error(call, "Internal",
 			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", -r));
 	}
 	varlink_call_on_gone(call, replace_gone, TAKE_PTR(x));

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 
-enum { TASK_MAX = 65536 }; /* bytes of a task.json */
+enum { WORKER_MAX = 65536 }; /* bytes of a worker.json */
 
 /* Makes path and its parents. */
 static int make_parents(const char *path)
@@ -149,7 +149,7 @@ int log_dirs_make(const char *path)
 	return r == -EEXIST ? 0 : r;
 }
 
-int log_dirs_write_task(const char *dir, const struct log_task_info *info)
+int log_dirs_write_worker(const char *dir, const struct log_worker_info *info)
 {
 	_cleanup_json_ json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:b, s:b}", "role", info->role,
 		"index", info->index, "rank", info->rank, "local_rank", info->local_rank, "stamped",
@@ -159,12 +159,12 @@ int log_dirs_write_task(const char *dir, const struct log_task_info *info)
 
 	if (!j || !(text = json_dumps(j, 0)))
 		return -ENOMEM;
-	if (snprintf(path, sizeof(path), "%s/task.json", dir) >= (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%s/worker.json", dir) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
 	return log_fs_replace(path, text, strlen(text), 0640);
 }
 
-void log_dirs_read_task(const char *dir, int local_rank, struct log_task_info *ret)
+void log_dirs_read_worker(const char *dir, int local_rank, struct log_worker_info *ret)
 {
 	_cleanup_json_ json_t *j = NULL;
 	_cleanup_free_ char *text = NULL;
@@ -172,11 +172,11 @@ void log_dirs_read_task(const char *dir, int local_rank, struct log_task_info *r
 	const char *role = "worker";
 	size_t len;
 
-	*ret = (struct log_task_info){
+	*ret = (struct log_worker_info){
 		.index = local_rank, .rank = local_rank, .local_rank = local_rank
 	};
-	if (snprintf(path, sizeof(path), "%s/task.json", dir) < (int)sizeof(path) &&
-		log_fs_read(path, TASK_MAX, &text, &len) == 0)
+	if (snprintf(path, sizeof(path), "%s/worker.json", dir) < (int)sizeof(path) &&
+		log_fs_read(path, WORKER_MAX, &text, &len) == 0)
 		j = json_loadb(text, len, 0, NULL);
 	if (json_is_object(j)) {
 		int stamped = 0, merged = 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The directory tree of a run's logs. Makes directories, opens files, and keeps a small task.json
+ * The directory tree of a run's logs. Makes directories, opens files, and keeps a small worker.json
  * in each rank's directory, from which readers learn which worker wrote the logs.
  */
 
@@ -22,17 +22,17 @@ _must_check_ int log_dirs_make_run(const char *root, const char *job, const char
 /* Makes directory path (0750); one that exists is fine. Returns 0 or a negative errno. */
 _must_check_ int log_dirs_make(const char *path);
 
-struct log_task_info {
+struct log_worker_info {
 	char role[64];
 	int index, rank, local_rank;
 	bool stamped; /* lines of its files begin with a stamp (timestamp.h) */
 	bool merged;  /* stdout.log holds both streams */
 };
 
-/* Replaces <dir>/task.json. Returns 0 or a negative errno. */
-_must_check_ int log_dirs_write_task(const char *dir, const struct log_task_info *info);
-/* Reads <dir>/task.json. Without one: role "worker", and local_rank for all numbers. */
-void log_dirs_read_task(const char *dir, int local_rank, struct log_task_info *ret);
+/* Replaces <dir>/worker.json. Returns 0 or a negative errno. */
+_must_check_ int log_dirs_write_worker(const char *dir, const struct log_worker_info *info);
+/* Reads <dir>/worker.json. Without one: role "worker", and local_rank for all numbers. */
+void log_dirs_read_worker(const char *dir, int local_rank, struct log_worker_info *ret);
 
 /* Opens for appending, 0640, never through a link. Returns a descriptor or a negative errno. */
 _must_check_ int log_dirs_open_append(const char *path);

@@ -47,7 +47,7 @@ static int set_int(json_t *j, const char *key, int64_t value)
 	return json_object_set_new(j, key, json_integer(value));
 }
 
-json_t *log_line_json(const struct log_task_info *who, int attempt, int std,
+json_t *log_line_json(const struct log_worker_info *who, int attempt, int std,
 	const struct log_line *line, size_t *ret_size)
 {
 	size_t size;

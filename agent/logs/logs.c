@@ -60,7 +60,7 @@ static void on_index_vanished(void *arg, int rank, const char *path)
 {
 	struct logs *l = arg;
 
-	for (struct log_task *t = l->tasks; t; t = t->next)
+	for (struct log_worker *t = l->workers; t; t = t->next)
 		for (int i = 0; i < 2; i++)
 			if (t->std[i].path && !strcmp(t->std[i].path, path) && t->std[i].tee)
 				return;
@@ -96,7 +96,7 @@ static void on_progress(void *arg)
 	struct logs *l = arg;
 
 	log_drains_progress(l->drains);
-	for (struct log_task *t = l->tasks; t; t = t->next)
+	for (struct log_worker *t = l->workers; t; t = t->next)
 		for (int i = 0; i < 2; i++)
 			if (t->std[i].pipe)
 				log_pipe_ready(t->std[i].pipe);
@@ -221,8 +221,8 @@ static void make_copies(struct logs *l)
 
 static void leave_attempt(struct logs *l)
 {
-	while (l->tasks)
-		logs_forget_task(l, l->tasks->local_rank);
+	while (l->workers)
+		logs_forget_worker(l, l->workers->local_rank);
 	for (int i = 0; i < 2; i++)
 		l->copies[i] = log_filter_unref(l->copies[i]);
 	free(l->attempt_dir);
@@ -261,7 +261,7 @@ void logs_drain_end(struct logs *l)
 
 int logs_drain(struct logs *l, uint64_t timeout_ms, loop_fn fn, void *arg)
 {
-	for (struct log_task *t = l->tasks; t; t = t->next)
+	for (struct log_worker *t = l->workers; t; t = t->next)
 		for (int i = 0; i < 2; i++)
 			if (t->std[i].pipe)
 				log_pipe_drain(t->std[i].pipe);
@@ -299,16 +299,16 @@ struct logs *logs_free(struct logs *l)
 	return NULL;
 }
 
-const char *logs_task_dir(const struct logs *l, int local_rank)
+const char *logs_worker_dir(const struct logs *l, int local_rank)
 {
-	const struct log_task *t = logs_find_task(l, local_rank);
+	const struct log_worker *t = logs_find_worker(l, local_rank);
 
 	return t ? t->dir : NULL;
 }
 
-const char *logs_task_path(const struct logs *l, int local_rank, int std)
+const char *logs_worker_path(const struct logs *l, int local_rank, int std)
 {
-	const struct log_task *t = logs_find_task(l, local_rank);
+	const struct log_worker *t = logs_find_worker(l, local_rank);
 
 	return t ? t->std[std].path : NULL;
 }

@@ -20,7 +20,7 @@
 
 struct logs;
 
-struct logs_task {
+struct logs_worker {
 	const char *role;
 	int index;	/* within the role */
 	int rank;	/* global */
@@ -54,7 +54,7 @@ const char *logs_run_dir(const struct logs *l);
 
 /*
  * Begins an attempt: makes attempt_<n>. Logs of earlier attempts stay, and are followed to their
- * end. Call it before logs_open_task() for the attempt's workers.
+ * end. Call it before logs_open_worker() for the attempt's workers.
  */
 _must_check_ int logs_begin_attempt(struct logs *l, int attempt, struct error *err);
 
@@ -74,11 +74,11 @@ void logs_fds_fini(struct logs_fds *fds);
  * for, and begins to follow it. For a worker that a console filter hides, streams that are not
  * redirected are /dev/null. The caller owns ret: it spawns the worker, then calls logs_fds_fini().
  */
-_must_check_ int logs_open_task(
-	struct logs *l, const struct logs_task *t, struct logs_fds *ret, struct error *err);
+_must_check_ int logs_open_worker(
+	struct logs *l, const struct logs_worker *t, struct logs_fds *ret, struct error *err);
 
 /* The worker and its descendants are gone: its last line is complete even without a newline. */
-void logs_task_ended(struct logs *l, int local_rank);
+void logs_worker_ended(struct logs *l, int local_rank);
 
 /* Ends all waits in logs_drain(), present and future. */
 void logs_drain_end(struct logs *l);
@@ -96,8 +96,8 @@ json_t *logs_tail(struct logs *l, int local_rank, int std, int n);
 /* For a worker of the current attempt: its directory attempt_<n>/<rank>, and the file of one of
  * its streams (0 stdout, 1 stderr). Borrowed until the next attempt begins; NULL where there is
  * none. */
-const char *logs_task_dir(const struct logs *l, int local_rank);
-const char *logs_task_path(const struct logs *l, int local_rank, int std);
+const char *logs_worker_dir(const struct logs *l, int local_rank);
+const char *logs_worker_path(const struct logs *l, int local_rank, int std);
 
 /* The last line that a worker wrote to either stream: printable, at most 200 bytes. Returns owned
  * or NULL. */

@@ -24,8 +24,8 @@ struct log_stream {
 };
 
 /* A worker of the current attempt. It stays after the worker has ended, for logs_tail(). */
-struct log_task {
-	struct log_task *next;
+struct log_worker {
+	struct log_worker *next;
 	int rank, local_rank;
 	char *dir; /* NULL: without files */
 	bool ended, stamped, merged;
@@ -50,14 +50,14 @@ struct logs {
 	struct log_compress *compress;
 	struct log_drains *drains;
 	struct log_filter *copies[2];
-	struct log_task *tasks;
+	struct log_worker *workers;
 };
 
 extern const char *const logs_stream_names[]; /* "stdout", "stderr" */
 
-struct log_task *logs_find_task(const struct logs *l, int local_rank);
+struct log_worker *logs_find_worker(const struct logs *l, int local_rank);
 /* Ends the worker's logs, unless that was done, and frees them. */
-void logs_forget_task(struct logs *l, int local_rank);
+void logs_forget_worker(struct logs *l, int local_rank);
 
 /* Hooks for files, pipes, tees and indexes; arg is the struct logs. */
 void logs_on_full(void *arg, int rank, const char *path, bool full);

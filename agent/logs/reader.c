@@ -183,7 +183,7 @@ static void add_view(struct log_reader *r, struct log_view *v)
 
 static void look_for_log(struct log_reader *r, const char *dir, int local_rank, int std)
 {
-	struct log_task_info who;
+	struct log_worker_info who;
 	struct log_view *v;
 	char path[PATH_MAX];
 	struct stat st;
@@ -195,7 +195,7 @@ static void look_for_log(struct log_reader *r, const char *dir, int local_rank, 
 		return;
 	if (log_fs_stat(path, &st) < 0)
 		return;
-	log_dirs_read_task(dir, local_rank, &who);
+	log_dirs_read_worker(dir, local_rank, &who);
 	if (!r->all_ranks && !ranks_contains(&r->ranks, who.rank))
 		return;
 	if (log_view_new(path, &who, std, r->history, &r->rules, on_line, r, &v) == 0)
@@ -524,7 +524,7 @@ static int find_ranks(const struct log_reader *r, struct ranks *ret)
 {
 	_cleanup_(log_fs_names_free) char **names = NULL;
 	char dir[PATH_MAX - 16], sub[PATH_MAX];
-	struct log_task_info who;
+	struct log_worker_info who;
 	uint64_t n;
 
 	snprintf(dir, sizeof(dir), "%s/attempt_%d", r->run_dir, r->attempt);
@@ -534,7 +534,7 @@ static int find_ranks(const struct log_reader *r, struct ranks *ret)
 		if (scan_whole(*name, RANKS_MAX, &n) < 0)
 			continue;
 		snprintf(sub, sizeof(sub), "%s/%d", dir, (int)n);
-		log_dirs_read_task(sub, (int)n, &who);
+		log_dirs_read_worker(sub, (int)n, &who);
 		if (who.rank >= 0 && who.rank <= RANKS_MAX &&
 			ranks_add(ret, who.rank, who.rank) < 0)
 			return -ENOMEM;

@@ -47,7 +47,7 @@ static json_t *tail_of_file(const struct log_stream *s, bool stamped, int n)
 
 json_t *logs_tail(struct logs *l, int local_rank, int std, int n)
 {
-	struct log_task *t = logs_find_task(l, local_rank);
+	struct log_worker *t = logs_find_worker(l, local_rank);
 	json_t *lines = NULL;
 	size_t len = 0;
 	const char *recent;
@@ -66,7 +66,7 @@ json_t *logs_tail(struct logs *l, int local_rank, int std, int n)
 	return lines ? lines : json_array();
 }
 
-static char *last_line_of(const struct log_task *t, int std)
+static char *last_line_of(const struct log_worker *t, int std)
 {
 	_cleanup_log_fd_ int fd = -1;
 
@@ -78,7 +78,7 @@ static char *last_line_of(const struct log_task *t, int std)
 
 char *logs_last_line(struct logs *l, int local_rank)
 {
-	const struct log_task *t = logs_find_task(l, local_rank);
+	const struct log_worker *t = logs_find_worker(l, local_rank);
 	struct stat st[2] = { 0 };
 	bool err_newer;
 	char *line;

@@ -132,7 +132,7 @@ static int begin(struct log_view *v, bool history)
 	return log_finder_init(&v->finder, &v->input.source, v->rules->lines);
 }
 
-int log_view_new(const char *path, const struct log_task_info *who, int std, bool history,
+int log_view_new(const char *path, const struct log_worker_info *who, int std, bool history,
 	const struct log_view_rules *rules, log_view_fn fn, void *arg, struct log_view **ret)
 {
 	struct log_view *v = calloc(1, sizeof(*v));

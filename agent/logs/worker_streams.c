@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 
 /* Keeps the end of a stream that has no file, for reports. */
-static void keep_recent(struct log_task *t, int std)
+static void keep_recent(struct log_worker *t, int std)
 {
 	size_t len;
 	const char *recent = log_pipe_recent(t->std[std].pipe, &len);
@@ -31,7 +31,7 @@ static void keep_recent(struct log_task *t, int std)
 	t->recent_len[std] = len;
 }
 
-static void end_task(struct log_task *t)
+static void end_worker(struct log_worker *t)
 {
 	for (int i = 0; i < 2; i++) {
 		struct log_stream *s = &t->std[i];
@@ -49,9 +49,9 @@ static void end_task(struct log_task *t)
 	t->ended = true;
 }
 
-static void task_free(struct log_task *t)
+static void worker_free(struct log_worker *t)
 {
-	end_task(t);
+	end_worker(t);
 	for (int i = 0; i < 2; i++) {
 		free(t->std[i].path);
 		free(t->recent[i]);
@@ -60,32 +60,32 @@ static void task_free(struct log_task *t)
 	free(t);
 }
 
-struct log_task *logs_find_task(const struct logs *l, int local_rank)
+struct log_worker *logs_find_worker(const struct logs *l, int local_rank)
 {
-	for (struct log_task *t = l->tasks; t; t = t->next)
+	for (struct log_worker *t = l->workers; t; t = t->next)
 		if (t->local_rank == local_rank)
 			return t;
 	return NULL;
 }
 
-void logs_forget_task(struct logs *l, int local_rank)
+void logs_forget_worker(struct logs *l, int local_rank)
 {
-	for (struct log_task **p = &l->tasks; *p; p = &(*p)->next)
+	for (struct log_worker **p = &l->workers; *p; p = &(*p)->next)
 		if ((*p)->local_rank == local_rank) {
-			struct log_task *t = *p;
+			struct log_worker *t = *p;
 
 			*p = t->next;
-			task_free(t);
+			worker_free(t);
 			return;
 		}
 }
 
-void logs_task_ended(struct logs *l, int local_rank)
+void logs_worker_ended(struct logs *l, int local_rank)
 {
-	struct log_task *t = logs_find_task(l, local_rank);
+	struct log_worker *t = logs_find_worker(l, local_rank);
 
 	if (t && !t->ended)
-		end_task(t);
+		end_worker(t);
 }
 
 static struct log_plan make_plan(const struct logs *l, int local_rank, bool files)
@@ -107,10 +107,10 @@ static bool has_files(const struct log_plan *plan)
 	return plan->std[0].file || plan->std[1].file;
 }
 
-/* Makes <rank>/ with its task.json. Without them the worker has no files. */
-static int make_rank_dir(struct logs *l, struct log_task *t, const struct logs_task *who)
+/* Makes <rank>/ with its worker.json. Without them the worker has no files. */
+static int make_rank_dir(struct logs *l, struct log_worker *t, const struct logs_worker *who)
 {
-	struct log_task_info info = { .index = who->index,
+	struct log_worker_info info = { .index = who->index,
 		.rank = who->rank,
 		.local_rank = who->local_rank,
 		.stamped = t->stamped,
@@ -131,7 +131,7 @@ static int make_rank_dir(struct logs *l, struct log_task *t, const struct logs_t
 		return 0;
 	}
 	snprintf(info.role, sizeof(info.role), "%s", who->role);
-	r = has_files(&t->plan) ? log_dirs_write_task(t->dir, &info) : 0;
+	r = has_files(&t->plan) ? log_dirs_write_worker(t->dir, &info) : 0;
 	if (r < 0)
 		logs_tell_failure(l, who->rank, t->dir, r);
 	return 0;
@@ -145,7 +145,7 @@ static bool wants_colour(void)
 }
 
 /* Follows the stream if the console or a filtered copy wants its lines. s->path is set already. */
-static int open_tee(struct logs *l, struct log_task *t, int std, const char *prefix)
+static int open_tee(struct logs *l, struct log_worker *t, int std, const char *prefix)
 {
 	const struct log_plan_stream *plan = &t->plan.std[std];
 	struct log_stream *s = &t->std[std];
@@ -176,7 +176,7 @@ static int open_tee(struct logs *l, struct log_task *t, int std, const char *pre
 	return tee_add(l->tee, &opt, fd, st.st_size, &s->tee);
 }
 
-static int open_pipe(struct logs *l, struct log_task *t, int std, const char *prefix, int *ret_fd)
+static int open_pipe(struct logs *l, struct log_worker *t, int std, const char *prefix, int *ret_fd)
 {
 	const struct spec_logs *spec = l->opt.spec;
 	struct log_stream *s = &t->std[std];
@@ -209,7 +209,8 @@ static int open_pipe(struct logs *l, struct log_task *t, int std, const char *pr
 }
 
 /* Gives the worker its own descriptor on the file. -ENOSPC: the disk is full. */
-static int open_direct(struct logs *l, struct log_task *t, int std, const char *prefix, int *ret_fd)
+static int open_direct(
+	struct logs *l, struct log_worker *t, int std, const char *prefix, int *ret_fd)
 {
 	struct log_stream *s = &t->std[std];
 	_cleanup_log_fd_ int fd = log_dirs_open_append(s->path);
@@ -234,7 +235,7 @@ static int open_null(int *ret_fd)
 }
 
 static int open_file_or_pipe(
-	struct logs *l, struct log_task *t, int std, const char *prefix, int *ret_fd)
+	struct logs *l, struct log_worker *t, int std, const char *prefix, int *ret_fd)
 {
 	struct log_plan_stream *plan = &t->plan.std[std];
 	struct log_stream *s = &t->std[std];
@@ -266,7 +267,7 @@ static int open_file_or_pipe(
 }
 
 static int open_stream(
-	struct logs *l, struct log_task *t, int std, const char *prefix, struct logs_fds *fds)
+	struct logs *l, struct log_worker *t, int std, const char *prefix, struct logs_fds *fds)
 {
 	int *fd = std == 0 ? &fds->out : &fds->err;
 
@@ -286,7 +287,7 @@ static int open_stream(
 }
 
 static int open_streams(
-	struct logs *l, struct log_task *t, const struct logs_task *who, struct logs_fds *fds)
+	struct logs *l, struct log_worker *t, const struct logs_worker *who, struct logs_fds *fds)
 {
 	const struct prefix_vars vars = { .role = who->role,
 		.host = l->opt.host,
@@ -301,7 +302,7 @@ static int open_streams(
 	return r;
 }
 
-static int set_error_file(const struct log_task *t, struct logs_fds *fds)
+static int set_error_file(const struct log_worker *t, struct logs_fds *fds)
 {
 	if (asprintf(&fds->error_file, "%s%s", t->dir ? t->dir : "", t->dir ? "/error.json" : "") <
 		0) {
@@ -313,21 +314,21 @@ static int set_error_file(const struct log_task *t, struct logs_fds *fds)
 	return 0;
 }
 
-int logs_open_task(
-	struct logs *l, const struct logs_task *who, struct logs_fds *ret, struct error *err)
+int logs_open_worker(
+	struct logs *l, const struct logs_worker *who, struct logs_fds *ret, struct error *err)
 {
-	struct log_task *t;
+	struct log_worker *t;
 	int r;
 
 	*ret = (struct logs_fds){ .out = -1, .err = -1 };
-	logs_forget_task(l, who->local_rank);
+	logs_forget_worker(l, who->local_rank);
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return error_set(err, -ENOMEM, "out of memory");
-	*t = (struct log_task){
-		.next = l->tasks, .rank = who->rank, .local_rank = who->local_rank
+	*t = (struct log_worker){
+		.next = l->workers, .rank = who->rank, .local_rank = who->local_rank
 	};
-	l->tasks = t;
+	l->workers = t;
 	t->stamped = l->opt.spec->timestamps;
 	t->plan = make_plan(l, who->local_rank, l->attempt_dir != NULL);
 	t->merged = t->plan.std[1].sink == LOG_SINK_STDOUT;
@@ -340,7 +341,7 @@ int logs_open_task(
 		r = set_error_file(t, ret);
 	if (r < 0) {
 		logs_fds_fini(ret);
-		logs_forget_task(l, who->local_rank);
+		logs_forget_worker(l, who->local_rank);
 		return error_set(err, r, "logs of rank %d: %s", who->rank, strerror(-r));
 	}
 	return 0;

@@ -9,30 +9,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* When the agent, or the leader's end, began to end t; -1: never. */
-static int64_t failure_stop_us(const struct task *t)
+/* When the agent, or the leader's end, began to end w; -1: never. */
+static int64_t failure_stop_us(const struct worker *w)
 {
-	if (t->grace_us && (!t->stop_us || t->grace_us < t->stop_us))
-		return t->grace_us;
-	return t->stop_us ? t->stop_us : -1;
+	if (w->grace_us && (!w->stop_us || w->grace_us < w->stop_us))
+		return w->grace_us;
+	return w->stop_us ? w->stop_us : -1;
 }
 
-static void failure_fill(struct failure *f, struct task *t, int64_t now_us)
+static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 {
 	int64_t written = -1;
 	int r;
 
-	*f = (struct failure){ .task = t, .status = task_failed_status(t) };
+	*f = (struct failure){ .worker = w, .status = worker_failed_status(w) };
 	f->when = (struct rootcause){
-		.start_us = t->started_us,
-		.observed_us = t->exit.ended ? t->ended_us : now_us,
+		.start_us = w->started_us,
+		.observed_us = w->exit.ended ? w->ended_us : now_us,
 		.claimed_us = -1,
 		.written_us = -1,
-		.stop_us = failure_stop_us(t),
-		.by_signal = t->exit.signal && !t->stop_us,
+		.stop_us = failure_stop_us(w),
+		.by_signal = w->exit.signal && !w->stop_us,
 	};
-	if (t->error_file && t->exit.ended) {
-		r = errorfile_read(t->error_file, &f->file, &written, &f->problem);
+	if (w->error_file && w->exit.ended) {
+		r = errorfile_read(w->error_file, &f->file, &written, &f->problem);
 		f->has_file = r == 0;
 		f->when.written_us = written;
 		if (f->has_file) {
@@ -40,15 +40,15 @@ static void failure_fill(struct failure *f, struct task *t, int64_t now_us)
 			f->when.claimed_whole = f->file.whole_seconds;
 		}
 	}
-	f->application = f->has_file || t->app_error;
+	f->application = f->has_file || w->app_error;
 	/* What was said of it while it ran is when it failed, whatever its process did then. */
-	if (t->blame_us) {
-		f->when.claimed_us = t->blame_us;
+	if (w->blame_us) {
+		f->when.claimed_us = w->blame_us;
 		f->when.claimed_whole = false;
 	}
 	f->place = rootcause_place(&f->when);
 	f->collateral = f->place.group == ROOTCAUSE_COLLATERAL;
-	if (f->has_file && f->file.timestamp_us >= 0 && !t->blame_us) {
+	if (f->has_file && f->file.timestamp_us >= 0 && !w->blame_us) {
 		bool plausible;
 
 		rootcause_time(&f->when, &plausible);
@@ -63,45 +63,45 @@ static int failure_compare(const void *pa, const void *pb)
 	const struct failure *a = pa, *b = pb;
 	int order = rootcause_compare(&a->place, &b->place);
 
-	return order ? order : a->task->rank - b->task->rank;
+	return order ? order : a->worker->rank - b->worker->rank;
 }
 
-static bool failure_is_known(const struct task *t, int64_t now_us)
+static bool failure_is_known(const struct worker *w, int64_t now_us)
 {
-	if (task_has_failed(t))
+	if (worker_has_failed(w))
 		return true;
-	return now_us && task_alive(t) && task_complaint(t) && !t->on_purpose;
+	return now_us && worker_alive(w) && worker_complaint(w) && !w->on_purpose;
 }
 
-int failures_known(struct failures *ret, struct task *tasks, int n_tasks, int64_t now_us)
+int failures_known(struct failures *ret, struct worker *workers, int n_workers, int64_t now_us)
 {
 	struct failures f = { 0 };
 
-	f.items = calloc((size_t)n_tasks + 1, sizeof(*f.items));
+	f.items = calloc((size_t)n_workers + 1, sizeof(*f.items));
 	if (!f.items)
 		return -ENOMEM;
-	for (int i = 0; i < n_tasks; i++)
-		if (failure_is_known(&tasks[i], now_us))
-			failure_fill(&f.items[f.n++], &tasks[i], now_us);
+	for (int i = 0; i < n_workers; i++)
+		if (failure_is_known(&workers[i], now_us))
+			failure_fill(&f.items[f.n++], &workers[i], now_us);
 	qsort(f.items, f.n, sizeof(*f.items), failure_compare);
 	f.has_root = f.n && !f.items[0].collateral;
 	*ret = f;
 	return 0;
 }
 
-int failures_collect(struct failures *ret, struct task *tasks, int n_tasks)
+int failures_collect(struct failures *ret, struct worker *workers, int n_workers)
 {
-	return failures_known(ret, tasks, n_tasks, 0);
+	return failures_known(ret, workers, n_workers, 0);
 }
 
-int failures_collect_one(struct failures *ret, struct task *t)
+int failures_collect_one(struct failures *ret, struct worker *w)
 {
 	struct failures f = { .n = 1, .has_root = true };
 
 	f.items = calloc(1, sizeof(*f.items));
 	if (!f.items)
 		return -ENOMEM;
-	failure_fill(f.items, t, t->ended_us);
+	failure_fill(f.items, w, w->ended_us);
 	*ret = f;
 	return 0;
 }
@@ -125,18 +125,18 @@ static void failure_fold(char *text)
 
 void failure_message(const struct failure *f, char *text, size_t size)
 {
-	const struct task_exit *x = &f->task->exit;
+	const struct worker_exit *x = &f->worker->exit;
 	char name[SIGNALS_TEXT_MAX];
 
-	if (task_complaint(f->task))
-		snprintf(text, size, "%s", task_complaint(f->task));
+	if (worker_complaint(f->worker))
+		snprintf(text, size, "%s", worker_complaint(f->worker));
 	else if (f->has_file)
 		snprintf(text, size, "%s", f->file.message);
 	else if (x->error)
 		snprintf(text, size, "%s", x->text);
 	else if (x->signal)
 		snprintf(text, size, "Signal %d (%s) received by PID %d%s", x->signal,
-			signals_name(x->signal, name), (int)f->task->exit_pid, x->note);
+			signals_name(x->signal, name), (int)f->worker->exit_pid, x->note);
 	else
 		snprintf(text, size, "exited with code %d and left no error file", x->code);
 	failure_fold(text);
@@ -144,36 +144,36 @@ void failure_message(const struct failure *f, char *text, size_t size)
 
 void failure_text(const struct failure *f, char *text, size_t size)
 {
-	const struct task *t = f->task;
+	const struct worker *w = f->worker;
 	char message[256];
 
 	failure_message(f, message, sizeof(message));
-	if (!f->application && !task_complaint(t))
-		snprintf(text, size, "%s: %s", task_called(t), t->exit.text);
-	else if (t->exit.ended && !task_ended_by_agent(t))
-		snprintf(text, size, "%s: %.200s (%s)", task_called(t), message, t->exit.text);
+	if (!f->application && !worker_complaint(w))
+		snprintf(text, size, "%s: %s", worker_called(w), w->exit.text);
+	else if (w->exit.ended && !worker_ended_by_agent(w))
+		snprintf(text, size, "%s: %.200s (%s)", worker_called(w), message, w->exit.text);
 	else
-		snprintf(text, size, "%s: %s", task_called(t), message);
+		snprintf(text, size, "%s: %s", worker_called(w), message);
 }
 
 json_t *failure_json(const struct failure *f, const char *host, int attempt, json_t *stderr_tail)
 {
-	const struct task *t = f->task;
+	const struct worker *w = f->worker;
 	json_t *j = json_object();
 	char text[512];
 
-	json_put(j, "role", json_string(t->role->name));
-	json_put(j, "index", json_integer(t->index));
-	json_put(j, "rank", json_integer(t->rank));
-	json_put(j, "local_rank", json_integer(t->local_rank));
+	json_put(j, "role", json_string(w->role->name));
+	json_put(j, "index", json_integer(w->index));
+	json_put(j, "rank", json_integer(w->rank));
+	json_put(j, "local_rank", json_integer(w->local_rank));
 	json_put_string(j, "host", host);
-	if (t->exit_pid > 0 || t->pid > 0)
-		json_put(j, "pid", json_integer(t->pid > 0 ? t->pid : t->exit_pid));
+	if (w->exit_pid > 0 || w->pid > 0)
+		json_put(j, "pid", json_integer(w->pid > 0 ? w->pid : w->exit_pid));
 	json_put(j, "attempt", json_integer(attempt));
 	json_put(j, "time_us", json_integer(f->place.time_us));
-	json_put(j, "exit", t->exit.ended ? task_exit_json(&t->exit) : json_object());
-	if (task_complaint(t)) {
-		json_put_string(j, "message", task_complaint(t));
+	json_put(j, "exit", w->exit.ended ? worker_exit_json(&w->exit) : json_object());
+	if (worker_complaint(w)) {
+		json_put_string(j, "message", worker_complaint(w));
 	} else if (f->has_file) {
 		json_put_string(j, "message", f->file.message);
 	} else {
@@ -188,8 +188,8 @@ json_t *failure_json(const struct failure *f, const char *host, int attempt, jso
 		json_put(j, "reported", json_true());
 	if (f->has_file && f->file.traceback)
 		json_put_string(j, "traceback", f->file.traceback);
-	if (t->error_file && (f->has_file || f->problem))
-		json_put_string(j, "error_file", t->error_file);
+	if (w->error_file && (f->has_file || f->problem))
+		json_put_string(j, "error_file", w->error_file);
 	if (f->problem)
 		json_put(j, "error_file_problem", json_string(f->problem));
 	json_put(j, "collateral", json_boolean(f->collateral));

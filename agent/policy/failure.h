@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * The failures of one incarnation: gathered from the tasks' ends, their error.json and the tails of
+ * The failures of one attempt: gathered from the workers' ends, their error.json and the tails of
  * their stderr, ordered with the root cause first.
  */
 
@@ -13,7 +13,7 @@
 #include <jansson.h>
 
 struct failure {
-	struct task *task; /* borrowed */
+	struct worker *worker; /* borrowed */
 	struct rootcause when;
 	struct rootcause_place place;
 	bool collateral;
@@ -30,15 +30,16 @@ struct failures {
 	bool has_root;
 };
 
-/* Looks at all tasks that have ended; reads error.json files. An empty result where nothing failed.
+/* Looks at all workers that have ended; reads error.json files. An empty result where nothing
+ * failed.
  */
-_must_check_ int failures_collect(struct failures *ret, struct task *tasks, int n_tasks);
+_must_check_ int failures_collect(struct failures *ret, struct worker *workers, int n_workers);
 /* With those that run and are known to have failed: they hang, or reported an error. now_us: when
  * that is asked. */
 _must_check_ int failures_known(
-	struct failures *ret, struct task *tasks, int n_tasks, int64_t now_us);
-/* The same of one task that has ended. */
-_must_check_ int failures_collect_one(struct failures *ret, struct task *t);
+	struct failures *ret, struct worker *workers, int n_workers, int64_t now_us);
+/* The same of one worker that has ended. */
+_must_check_ int failures_collect_one(struct failures *ret, struct worker *w);
 void failures_fini(struct failures *f);
 
 /* One io.elasticd.Manager.Failure; stderr_tail (array of strings) is taken, may be NULL. */

@@ -2,35 +2,36 @@
 #include "agent/policy/group_decision.h"
 
 /* A process that runs or is to run. */
-static bool judgement_is_active(const struct judgement_task *t)
+static bool group_decision_is_active(const struct group_decision_worker *t)
 {
 	switch (t->state) {
-	case TASK_WAITING:
-	case TASK_STARTING:
-	case TASK_RUNNING:
-	case TASK_STOPPING:
+	case WORKER_WAITING:
+	case WORKER_STARTING:
+	case WORKER_RUNNING:
+	case WORKER_STOPPING:
 		return true;
-	case TASK_SUCCEEDED:
-	case TASK_FAILED:
-	case TASK_STOPPED:
+	case WORKER_SUCCEEDED:
+	case WORKER_FAILED:
+	case WORKER_STOPPED:
 		break;
 	}
 	return false;
 }
 
-struct judgement judgement_of(const struct judgement_task *tasks, int n, bool leader_over)
+struct group_decision group_decide(
+	const struct group_decision_worker *workers, int n, bool leader_over)
 {
 	int group = -1, alone = -1, spent = -1, leader = -1, active = 0, succeeded = 0, stopped = 0;
 
 	for (int i = n - 1; i >= 0; i--) {
-		const struct judgement_task *t = &tasks[i];
+		const struct group_decision_worker *t = &workers[i];
 
-		active += judgement_is_active(t);
-		succeeded += t->state == TASK_SUCCEEDED;
-		stopped += t->state == TASK_STOPPED && !t->on_purpose;
-		if (t->leader && t->state == TASK_SUCCEEDED)
+		active += group_decision_is_active(t);
+		succeeded += t->state == WORKER_SUCCEEDED;
+		stopped += t->state == WORKER_STOPPED && !t->on_purpose;
+		if (t->leader && t->state == WORKER_SUCCEEDED)
 			leader = i;
-		if (t->state != TASK_FAILED || t->on_purpose)
+		if (t->state != WORKER_FAILED || t->on_purpose)
 			continue;
 		if (!t->alone)
 			group = i;
@@ -40,44 +41,49 @@ struct judgement judgement_of(const struct judgement_task *tasks, int n, bool le
 			alone = i;
 	}
 	if (leader_over)
-		return (struct judgement){ active ? JUDGEMENT_WAIT : JUDGEMENT_LEADER_OVER, -1 };
-	/* A restart of the group is one of all: no budget of a single task pays for it. */
+		return (struct group_decision){
+			active ? GROUP_DECISION_WAIT : GROUP_DECISION_LEADER_OVER, -1
+		};
+	/* A restart of the group is one of all: no budget of a single worker pays for it. */
 	if (group >= 0)
-		return (struct judgement){ JUDGEMENT_GROUP, group };
+		return (struct group_decision){ GROUP_DECISION_GROUP, group };
 	if (spent >= 0)
-		return (struct judgement){ JUDGEMENT_SPENT, spent };
+		return (struct group_decision){ GROUP_DECISION_SPENT, spent };
 	if (alone >= 0)
-		return (struct judgement){ JUDGEMENT_TASK, alone };
+		return (struct group_decision){ GROUP_DECISION_WORKER, alone };
 	if (leader >= 0)
-		return (struct judgement){ JUDGEMENT_LEADER, leader };
+		return (struct group_decision){ GROUP_DECISION_LEADER, leader };
 	/* Where a person has stopped all, it is for a person to go on. */
 	if (!active && succeeded && !stopped)
-		return (struct judgement){ JUDGEMENT_DONE, -1 };
-	return (struct judgement){ JUDGEMENT_WAIT, -1 };
+		return (struct group_decision){ GROUP_DECISION_DONE, -1 };
+	return (struct group_decision){ GROUP_DECISION_WAIT, -1 };
 }
 
-struct judgement judgement_on_notice(const struct judgement_task *tasks, int n, bool leader_over)
+struct group_decision group_decide_on_notice(
+	const struct group_decision_worker *workers, int n, bool leader_over)
 {
 	int leader = -1, active = 0, succeeded = 0, waited = 0;
 
 	for (int i = n - 1; i >= 0; i--) {
-		const struct judgement_task *t = &tasks[i];
+		const struct group_decision_worker *t = &workers[i];
 
-		active += judgement_is_active(t);
-		if (t->leader && t->state == TASK_SUCCEEDED)
+		active += group_decision_is_active(t);
+		if (t->leader && t->state == WORKER_SUCCEEDED)
 			leader = i;
-		if (t->on_purpose && t->state != TASK_SUCCEEDED)
+		if (t->on_purpose && t->state != WORKER_SUCCEEDED)
 			continue;
 		waited++;
-		succeeded += t->state == TASK_SUCCEEDED;
+		succeeded += t->state == WORKER_SUCCEEDED;
 	}
 	if (leader_over)
-		return (struct judgement){ active ? JUDGEMENT_WAIT : JUDGEMENT_LEADER_OVER, -1 };
+		return (struct group_decision){
+			active ? GROUP_DECISION_WAIT : GROUP_DECISION_LEADER_OVER, -1
+		};
 	if (leader >= 0)
-		return (struct judgement){ JUDGEMENT_LEADER, leader };
+		return (struct group_decision){ GROUP_DECISION_LEADER, leader };
 	if (active)
-		return (struct judgement){ JUDGEMENT_WAIT, -1 };
-	return (struct judgement){
-		waited && succeeded == waited ? JUDGEMENT_DONE : JUDGEMENT_PREEMPTED, -1
+		return (struct group_decision){ GROUP_DECISION_WAIT, -1 };
+	return (struct group_decision){
+		waited && succeeded == waited ? GROUP_DECISION_DONE : GROUP_DECISION_PREEMPTED, -1
 	};
 }

@@ -63,7 +63,7 @@ enum group_goal {
 /* What the agent must do after a step, in this order. */
 enum group_action {
 	GROUP_DO_DISARM_BACKOFF = 1 << 0,
-	GROUP_DO_STOP_TASKS = 1 << 1, /* signal, deadline, and at last GONE */
+	GROUP_DO_STOP_WORKERS = 1 << 1, /* signal, deadline, and at last GONE */
 	GROUP_DO_RENDEZVOUS = 1 << 2,
 	GROUP_DO_SPAWN = 1 << 3,
 	GROUP_DO_ARM_BACKOFF = 1 << 4,

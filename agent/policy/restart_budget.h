@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The restart budget: decides whether a group gets another incarnation, whether that is counted,
+ * The restart budget: decides whether a group gets another attempt, whether that is counted,
  * and how long it waits. Pure: the time is an argument. One budget per job, over all its
- * incarnations, and one for each task that is restarted alone; they are written to the job's
+ * attempts, and one for each worker that is restarted alone; they are written to the job's
  * record, so they outlive the agent.
  */
 
@@ -35,7 +35,7 @@ enum restart_cause {
 enum { RESTART_WINDOW_MAX = 1024 }; /* counted restarts that are remembered for the window */
 
 /*
- * What is not counted has no end of its own. Where incarnations live for less than QUICK_MS, those
+ * What is not counted has no end of its own. Where attempts live for less than QUICK_MS, those
  * after the first QUICK_FREE such restarts wait for QUICK_FIRST_MS, doubled up to QUICK_MAX_MS: a
  * program that always exits with 42 must not keep a host busy and fill its disk with logs.
  */
@@ -50,8 +50,8 @@ struct restart_budget {
 	int used; /* counted */
 	int free; /* granted without being counted */
 	int by_cause[RESTART_N_CAUSES];
-	int streak; /* restarts in a row without a healthy incarnation */
-	int quick;  /* uncounted restarts of incarnations that ended at once, in a row */
+	int streak; /* restarts in a row without a healthy attempt */
+	int quick;  /* uncounted restarts of attempts that ended at once, in a row */
 	size_t n_times;
 	uint64_t times_ms[RESTART_WINDOW_MAX]; /* when counted ones were granted, oldest first */
 };
@@ -59,7 +59,7 @@ struct restart_budget {
 struct restart_fault {
 	enum restart_cause cause;
 	int value;	/* exit code or signal number, for EXIT and SIGNAL */
-	int64_t ran_ms; /* how long the incarnation ran */
+	int64_t ran_ms; /* how long the attempt ran */
 };
 
 struct restart_decision {

@@ -4,7 +4,7 @@
 /*
  * Which of several failures came first. Pure; called for failures of workers (failure.c) and for
  * those that were told (failure_list.c). A worker's own timestamp counts where it is
- * plausible: between the task's start and its observed end; else the observed time does. What the
+ * plausible: between the worker's start and its observed end; else the observed time does. What the
  * agent itself ended is collateral and never the cause.
  */
 
@@ -12,12 +12,12 @@
 #include <stdint.h>
 
 struct rootcause {
-	int64_t start_us;    /* when the task began */
+	int64_t start_us;    /* when the worker began */
 	int64_t observed_us; /* when its end was seen */
 	int64_t claimed_us;  /* error.json's timestamp, -1: none */
 	bool claimed_whole;  /* it has no fraction of a second */
 	int64_t written_us;  /* when error.json was last written, -1: none */
-	int64_t stop_us;     /* when the agent began to stop this task, -1: never */
+	int64_t stop_us;     /* when the agent began to stop this worker, -1: never */
 	bool by_signal;	     /* died by a signal that the agent did not send */
 };
 

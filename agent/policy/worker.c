@@ -12,55 +12,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-void task_init(struct task *t, const struct spec_role *role, int index, int rank)
+void worker_init(struct worker *w, const struct spec_role *role, int index, int rank)
 {
-	*t = (struct task){
+	*w = (struct worker){
 		.role = role, .index = index, .rank = rank, .local_rank = rank, .role_rank = index
 	};
-	t->role_world = role->replicas;
+	w->role_world = role->replicas;
 }
 
-void task_fini(struct task *t)
+void worker_fini(struct worker *w)
 {
-	free(t->error_file);
-	free(t->app_error);
-	free(t->budget);
-	t->error_file = t->app_error = NULL;
-	t->budget = NULL;
+	free(w->error_file);
+	free(w->app_error);
+	free(w->budget);
+	w->error_file = w->app_error = NULL;
+	w->budget = NULL;
 }
 
-const char *task_state_name(enum task_state s)
+const char *worker_state_name(enum worker_state s)
 {
 	static const char *const names[] = {
-#define X(name, text) [TASK_##name] = text,
-		TASK_STATES(X)
+#define X(name, text) [WORKER_##name] = text,
+		WORKER_STATES(X)
 #undef X
 	};
 	return names[s];
 }
 
-const char *task_called(const struct task *t)
+const char *worker_called(const struct worker *w)
 {
 	static char name[128];
 
-	snprintf(name, sizeof(name), "%.100s:%d", t->role->name, t->index);
+	snprintf(name, sizeof(name), "%.100s:%d", w->role->name, w->index);
 	return name;
 }
 
-void task_set_state(struct task *t, enum task_state state, const char *reason)
+void worker_set_state(struct worker *w, enum worker_state state, const char *reason)
 {
-	log_debug("%s: %s -> %s%s%s", task_called(t), task_state_name(t->state),
-		task_state_name(state), reason && *reason ? ": " : "", reason ? reason : "");
-	t->state = state;
-	snprintf(t->reason, sizeof(t->reason), "%s", reason ? reason : "");
+	log_debug("%s: %s -> %s%s%s", worker_called(w), worker_state_name(w->state),
+		worker_state_name(state), reason && *reason ? ": " : "", reason ? reason : "");
+	w->state = state;
+	snprintf(w->reason, sizeof(w->reason), "%s", reason ? reason : "");
 }
 
-void task_set_exit(struct task *t, int code, int status)
+void worker_set_exit(struct worker *w, int code, int status)
 {
-	struct task_exit *x = &t->exit;
+	struct worker_exit *x = &w->exit;
 	char name[SIGNALS_TEXT_MAX];
 
-	*x = (struct task_exit){ .ended = true };
+	*x = (struct worker_exit){ .ended = true };
 	if (code == CLD_EXITED) {
 		x->code = status;
 		snprintf(x->text, sizeof(x->text), "exit code %d", status);
@@ -72,63 +72,63 @@ void task_set_exit(struct task *t, int code, int status)
 		x->core ? ", core dumped" : "");
 }
 
-void task_set_exec_error(struct task *t, int error, const char *stage, const char *program)
+void worker_set_exec_error(struct worker *w, int error, const char *stage, const char *program)
 {
-	t->exit = (struct task_exit){
+	w->exit = (struct worker_exit){
 		.ended = true, .error = error, .before_exec = strcmp(stage, "exec") != 0
 	};
-	snprintf(t->exit.text, sizeof(t->exit.text), "cannot %s %s: %s", stage, program,
+	snprintf(w->exit.text, sizeof(w->exit.text), "cannot %s %s: %s", stage, program,
 		strerror(error));
 }
 
-bool task_alive(const struct task *t)
+bool worker_alive(const struct worker *w)
 {
-	return t->pid > 0;
+	return w->pid > 0;
 }
 
-bool task_bad_exit(const struct task *t)
+bool worker_bad_exit(const struct worker *w)
 {
-	return t->exit.ended && (t->exit.code || t->exit.signal || t->exit.error);
+	return w->exit.ended && (w->exit.code || w->exit.signal || w->exit.error);
 }
 
-const char *task_complaint(const struct task *t)
+const char *worker_complaint(const struct worker *w)
 {
-	return t->blame[0] ? t->blame : t->app_error;
+	return w->blame[0] ? w->blame : w->app_error;
 }
 
-bool task_has_failed(const struct task *t)
+bool worker_has_failed(const struct worker *w)
 {
-	if (!t->exit.ended || t->on_purpose || t->forgiven)
+	if (!w->exit.ended || w->on_purpose || w->forgiven)
 		return false;
-	return task_bad_exit(t) || task_complaint(t);
+	return worker_bad_exit(w) || worker_complaint(w);
 }
 
-void task_renew(struct task *t)
+void worker_renew(struct worker *w)
 {
-	t->exit = (struct task_exit){ 0 };
-	t->exit_pid = 0;
-	t->ended_us = t->stop_us = t->blame_us = t->grace_us = t->next_start_us = 0;
-	t->stop_signal = 0;
-	t->blame[0] = '\0';
-	free(t->app_error);
-	t->app_error = NULL;
-	t->on_purpose = t->forgiven = t->spent = t->attached = t->told = false;
+	w->exit = (struct worker_exit){ 0 };
+	w->exit_pid = 0;
+	w->ended_us = w->stop_us = w->blame_us = w->grace_us = w->next_start_us = 0;
+	w->stop_signal = 0;
+	w->blame[0] = '\0';
+	free(w->app_error);
+	w->app_error = NULL;
+	w->on_purpose = w->forgiven = w->spent = w->attached = w->told = false;
 }
 
-bool task_ended_by_agent(const struct task *t)
+bool worker_ended_by_agent(const struct worker *w)
 {
-	return t->stop_signal && t->exit.ended && !t->exit.error &&
-	       (t->exit.signal || t->exit.code == 128 + t->stop_signal);
+	return w->stop_signal && w->exit.ended && !w->exit.error &&
+	       (w->exit.signal || w->exit.code == 128 + w->stop_signal);
 }
 
-int task_failed_status(const struct task *t)
+int worker_failed_status(const struct worker *w)
 {
-	int status = task_exit_status(&t->exit);
+	int status = worker_exit_status(&w->exit);
 
-	return status && !task_ended_by_agent(t) ? status : 1;
+	return status && !worker_ended_by_agent(w) ? status : 1;
 }
 
-int task_exit_status(const struct task_exit *x)
+int worker_exit_status(const struct worker_exit *x)
 {
 	if (x->error && x->before_exec)
 		return 125; /* no word about the program: the agent could not come so far */
@@ -137,7 +137,7 @@ int task_exit_status(const struct task_exit *x)
 	return x->signal ? 128 + x->signal : x->code;
 }
 
-json_t *task_exit_json(const struct task_exit *x)
+json_t *worker_exit_json(const struct worker_exit *x)
 {
 	json_t *j;
 
@@ -159,38 +159,38 @@ json_t *task_exit_json(const struct task_exit *x)
 	return j;
 }
 
-static void task_json_flag(json_t *j, const char *name, bool set)
+static void worker_json_flag(json_t *j, const char *name, bool set)
 {
 	if (set)
 		json_put(j, name, json_true());
 }
 
-json_t *task_json(const struct task *t)
+json_t *worker_json(const struct worker *w)
 {
 	json_t *j = json_object();
 
-	json_put(j, "role", json_string(t->role->name));
-	json_put(j, "index", json_integer(t->index));
-	json_put(j, "rank", json_integer(t->rank));
-	json_put(j, "local_rank", json_integer(t->local_rank));
-	json_put(j, "state", json_string(task_state_name(t->state)));
-	if (t->reason[0])
-		json_put_string(j, "reason", t->reason);
-	if (t->pid > 0 || t->exit_pid > 0)
-		json_put(j, "pid", json_integer(t->pid > 0 ? t->pid : t->exit_pid));
-	if (t->exit.ended)
-		json_put(j, "exit", task_exit_json(&t->exit));
-	if (t->started_us)
-		json_put(j, "started_us", json_integer(t->started_us));
-	if (t->ended_us)
-		json_put(j, "ended_us", json_integer(t->ended_us));
-	if (t->incarnation)
-		json_put(j, "incarnation", json_integer(t->incarnation));
-	if (t->next_start_us)
-		json_put(j, "next_start_us", json_integer(t->next_start_us));
-	task_json_flag(j, "on_purpose", t->on_purpose);
-	task_json_flag(j, "extra", t->extra);
-	task_json_flag(j, "attached", t->attached);
-	task_json_flag(j, "leader", t->role->leader);
+	json_put(j, "role", json_string(w->role->name));
+	json_put(j, "index", json_integer(w->index));
+	json_put(j, "rank", json_integer(w->rank));
+	json_put(j, "local_rank", json_integer(w->local_rank));
+	json_put(j, "state", json_string(worker_state_name(w->state)));
+	if (w->reason[0])
+		json_put_string(j, "reason", w->reason);
+	if (w->pid > 0 || w->exit_pid > 0)
+		json_put(j, "pid", json_integer(w->pid > 0 ? w->pid : w->exit_pid));
+	if (w->exit.ended)
+		json_put(j, "exit", worker_exit_json(&w->exit));
+	if (w->started_us)
+		json_put(j, "started_us", json_integer(w->started_us));
+	if (w->ended_us)
+		json_put(j, "ended_us", json_integer(w->ended_us));
+	if (w->start)
+		json_put(j, "start", json_integer(w->start));
+	if (w->next_start_us)
+		json_put(j, "next_start_us", json_integer(w->next_start_us));
+	worker_json_flag(j, "on_purpose", w->on_purpose);
+	worker_json_flag(j, "extra", w->extra);
+	worker_json_flag(j, "attached", w->attached);
+	worker_json_flag(j, "leader", w->role->leader);
 	return j;
 }

@@ -3,7 +3,7 @@
 
 /*
  * One worker of the group: who it is, what its process does, how it ended. Knows no loop and makes
- * no system call; the agent's parts change it through task_set_state().
+ * no system call; the agent's parts change it through worker_set_state().
  */
 
 #include "common/spec/spec.h"
@@ -15,7 +15,7 @@
 
 struct restart_budget;
 
-#define TASK_STATES(X)            \
+#define WORKER_STATES(X)          \
 	X(WAITING, "waiting")     \
 	X(STARTING, "starting")   \
 	X(RUNNING, "running")     \
@@ -24,14 +24,14 @@ struct restart_budget;
 	X(FAILED, "failed")       \
 	X(STOPPED, "stopped")
 
-enum task_state {
-#define X(name, text) TASK_##name,
-	TASK_STATES(X)
+enum worker_state {
+#define X(name, text) WORKER_##name,
+	WORKER_STATES(X)
 #undef X
 };
 
 /* How its process ended; all zero while it runs. */
-struct task_exit {
+struct worker_exit {
 	bool ended;
 	int code;   /* exit code, when signal and error are 0 */
 	int signal; /* deadly signal, or 0 */
@@ -42,16 +42,16 @@ struct task_exit {
 	char text[256];	  /* the same for people: "exit code 3", "signal 9 (SIGKILL)" */
 };
 
-struct task {
+struct worker {
 	const struct spec_role *role;
 	int index; /* within the role */
 	int rank, local_rank;
 	int role_rank, role_world;
-	enum task_state state;
+	enum worker_state state;
 	char reason[160];
 	pid_t pid;	/* 0 when there is no process */
 	pid_t exit_pid; /* of the process that ended */
-	struct task_exit exit;
+	struct worker_exit exit;
 	int64_t started_us, ended_us;  /* real time, 0: not yet; started before its process was */
 	uint64_t started_ms, ended_ms; /* monotonic */
 	int64_t stop_us;	       /* when the agent first signalled it to end, 0: never */
@@ -60,8 +60,8 @@ struct task {
 
 	int slot;	 /* on the board; of its role and index as long as the agent lives */
 	uint64_t token;	 /* of its present process; 0 before the first */
-	int incarnation; /* its starts within the attempt, from 0 */
-	int restarts;	 /* times it was started again by itself (scope task, a person) */
+	int start;	 /* its starts within the attempt, from 0 */
+	int restarts;	 /* times it was started again by itself (scope worker, a person) */
 	bool logs_due;	 /* its process is gone, its logs are not closed yet */
 	bool launched;	 /* it was started in this attempt */
 	bool on_purpose; /* a person stopped it: it is never blamed, nor waited for */
@@ -70,8 +70,8 @@ struct task {
 	bool attached;	 /* runs in a caller's terminal: its process is not the agent's child */
 	bool forgiven;	 /* how its last process ended was answered: by a restart, by a person */
 	bool spent;	 /* it failed, and gets no restart of its own */
-	bool relapsing;	 /* its process before this one had failed */
-	bool told;	 /* an event has told that its present process failed */
+	bool failed_before; /* its process before this one had failed */
+	bool told;	    /* an event has told that its present process failed */
 
 	/* Why it counts as failed however its process ends. */
 	char blame[200];  /* "": else what the agent itself found: "no beat for ..." */
@@ -80,49 +80,49 @@ struct task {
 	/* Since when its end is the consequence of the leader's, 0: it is not. */
 	int64_t grace_us;
 
-	struct restart_budget *budget; /* owned, scope task; NULL before its first restart */
-	int64_t next_start_us;	       /* of its next start, while it waits for it; 0: none */
-	struct task_private *private;  /* owned by agent/supervise/worker_lifecycle.c; NULL: nothing
-					  is under way */
+	struct restart_budget *budget;	/* owned, scope worker; NULL before its first restart */
+	int64_t next_start_us;		/* of its next start, while it waits for it; 0: none */
+	struct worker_private *private; /* owned by agent/supervise/worker_lifecycle.c; NULL:
+					 nothing is under way */
 };
 
-void task_init(struct task *t, const struct spec_role *role, int index, int rank);
+void worker_init(struct worker *w, const struct spec_role *role, int index, int rank);
 /* private must be gone by then. */
-void task_fini(struct task *t);
+void worker_fini(struct worker *w);
 
 /* The one place that changes the state; writes the debug line of the transition. */
-void task_set_state(struct task *t, enum task_state state, const char *reason);
+void worker_set_state(struct worker *w, enum worker_state state, const char *reason);
 
 /* Enters what waitid() said: code is CLD_EXITED, CLD_KILLED or CLD_DUMPED. */
-void task_set_exit(struct task *t, int code, int status);
+void worker_set_exit(struct worker *w, int code, int status);
 /* Enters that program could not be executed. */
-void task_set_exec_error(struct task *t, int error, const char *stage, const char *program);
+void worker_set_exec_error(struct worker *w, int error, const char *stage, const char *program);
 
 /* Whether it has a process that was not yet seen to end. */
-bool task_alive(const struct task *t);
+bool worker_alive(const struct worker *w);
 /* Ended with anything but exit code 0. */
-bool task_bad_exit(const struct task *t);
+bool worker_bad_exit(const struct worker *w);
 /* Ended in a way that is held against it: badly, or after an error or without a beat, and neither
  * on purpose nor made good by a restart. */
-bool task_has_failed(const struct task *t);
-/* What the agent or the task itself said was wrong, or NULL. Borrowed. */
-const char *task_complaint(const struct task *t);
+bool worker_has_failed(const struct worker *w);
+/* What the agent or the worker itself said was wrong, or NULL. Borrowed. */
+const char *worker_complaint(const struct worker *w);
 /* Its name in texts for people and in commands: "worker:3". Borrowed until the next call. */
-const char *task_called(const struct task *t);
+const char *worker_called(const struct worker *w);
 /* Forgets how the process before ended, for the next one. */
-void task_renew(struct task *t);
+void worker_renew(struct worker *w);
 
 /* 0..255, 128+signal, 126 or 127: what a shell would say; 125 for a step before the program. */
-int task_exit_status(const struct task_exit *x);
+int worker_exit_status(const struct worker_exit *x);
 /* Whether its process ended by what the agent did to end it, or says so: "exit code 143". */
-bool task_ended_by_agent(const struct task *t);
-/* The exit status of a job that this task's failure ended: its own, and never 0; 1 where its
+bool worker_ended_by_agent(const struct worker *w);
+/* The exit status of a job that this worker's failure ended: its own, and never 0; 1 where its
  * process was then ended by the agent, whose signal tells nothing of the failure. */
-int task_failed_status(const struct task *t);
+int worker_failed_status(const struct worker *w);
 
-const char *task_state_name(enum task_state s);
+const char *worker_state_name(enum worker_state s);
 
 /* io.elasticd.Manager.Exit, owned, or NULL while it has not ended. */
-json_t *task_exit_json(const struct task_exit *x);
-/* io.elasticd.Manager.Task without live figures, owned. */
-json_t *task_json(const struct task *t);
+json_t *worker_exit_json(const struct worker_exit *x);
+/* io.elasticd.Manager.Worker without live figures, owned. */
+json_t *worker_json(const struct worker *w);

@@ -21,7 +21,7 @@ void preempt_publish(struct preempt *p, int64_t save_at)
 	p->publish = true;
 }
 
-void preempt_due(struct preempt *p, struct preempt_task *t)
+void preempt_due(struct preempt *p, struct preempt_worker *t)
 {
 	if (t->due)
 		return;
@@ -29,7 +29,7 @@ void preempt_due(struct preempt *p, struct preempt_task *t)
 	TAILQ_INSERT_TAIL(&p->due, t, due_link);
 }
 
-void preempt_give_signal(struct preempt *p, struct preempt_task *t)
+void preempt_give_signal(struct preempt *p, struct preempt_worker *t)
 {
 	t->placed = t->signalled = t->signal_due = true;
 	preempt_due(p, t);
@@ -44,7 +44,7 @@ void preempt_over(struct preempt *p, const char *why)
 	snprintf(p->why, sizeof(p->why), "%s", why);
 }
 
-void preempt_mark_saved(struct preempt *p, struct preempt_task *t, uint64_t now_ms)
+void preempt_mark_saved(struct preempt *p, struct preempt_worker *t, uint64_t now_ms)
 {
 	uint64_t took = now_ms - t->order_ms;
 
@@ -61,9 +61,9 @@ static void preempt_last_round(struct preempt *p)
 	p->again = p->final = true;
 	p->agreed = false;
 	p->state = PREEMPT_AGREEING;
-	for (int i = 0; i < p->n_tasks; i++)
-		if (p->tasks[i])
-			p->tasks[i]->ordered = p->tasks[i]->saved = false;
+	for (int i = 0; i < p->n_workers; i++)
+		if (p->workers[i])
+			p->workers[i]->ordered = p->workers[i]->saved = false;
 	preempt_publish(p, INT64_MIN);
 	p->read_again = p->reading == PREEMPT_READ_OUT;
 	preempt_want_read(p);
@@ -122,8 +122,8 @@ static struct preempt_census preempt_census(const struct preempt *p)
 {
 	struct preempt_census c = { 0 };
 
-	for (int i = 0; i < p->n_tasks; i++) {
-		const struct preempt_task *t = p->tasks[i];
+	for (int i = 0; i < p->n_workers; i++) {
+		const struct preempt_worker *t = p->workers[i];
 
 		if (!t)
 			continue;
@@ -207,8 +207,8 @@ static void preempt_agree(struct preempt *p)
 	int64_t step = INT64_MIN;
 	bool any = false;
 
-	for (int i = 0; i < p->n_tasks; i++) {
-		const struct preempt_task *t = p->tasks[i];
+	for (int i = 0; i < p->n_workers; i++) {
+		const struct preempt_worker *t = p->workers[i];
 
 		if (!t || !t->running || !t->stepped)
 			continue;
@@ -228,7 +228,8 @@ static void preempt_agree(struct preempt *p)
 
 void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms)
 {
-	struct preempt_task *t = s->slot >= 0 && s->slot < p->n_tasks ? p->tasks[s->slot] : NULL;
+	struct preempt_worker *t =
+		s->slot >= 0 && s->slot < p->n_workers ? p->workers[s->slot] : NULL;
 
 	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
 		return;
@@ -242,7 +243,8 @@ void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t no
 /* Decides once, for a worker that reports no steps, whether it gets the signal. */
 static void preempt_place(struct preempt *p, const struct preempt_sample *s, bool alone)
 {
-	struct preempt_task *t = s->slot >= 0 && s->slot < p->n_tasks ? p->tasks[s->slot] : NULL;
+	struct preempt_worker *t =
+		s->slot >= 0 && s->slot < p->n_workers ? p->workers[s->slot] : NULL;
 
 	if (!t || !t->running || t->placed)
 		return;

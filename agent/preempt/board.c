@@ -21,7 +21,7 @@ enum { BOARD_LOOKS = 8, BOARD_PAUSE_NS = 1000000 };
 void preempting_board_up(struct preempting *p, int64_t save_at)
 {
 	p->words |= 1;
-	workers_board_notice(p->a, p->words, save_at);
+	sharing_set_notice(p->sv, p->words, save_at);
 }
 
 void preempting_board_down(struct preempting *p)
@@ -29,7 +29,7 @@ void preempting_board_down(struct preempting *p)
 	if (!(p->words & 1))
 		return;
 	p->words++;
-	workers_board_notice(p->a, p->words, INT64_MIN);
+	sharing_set_notice(p->sv, p->words, INT64_MIN);
 }
 
 /* The second call is slow but needs no registration by the workers. Without either, other
@@ -47,55 +47,56 @@ static void barrier_everywhere(void)
 
 /* A worker may write its slot while it is copied, and half of a number is another number: copies
  * until two have the same number. */
-static bool look(const struct agent *a, const struct task *t, struct preempt_sample *s)
+static bool look(const struct supervisor *sv, const struct worker *w, struct preempt_sample *s)
 {
-	const struct board_slot *slot = workers_slot(a, t);
+	const struct board_slot *slot = sharing_board_slot(sv, w);
 
 	for (int i = 0; slot && i < BOARD_LOOKS; i++) {
 		int64_t step = atomic_load_explicit(&slot->step, memory_order_relaxed);
 		uint64_t steps = atomic_load_explicit(&slot->steps, memory_order_relaxed);
 
-		slot = workers_slot(a, t);
+		slot = sharing_board_slot(sv, w);
 		if (!slot)
 			break;
 		s->step = atomic_load_explicit(&slot->step, memory_order_relaxed);
 		s->steps = atomic_load_explicit(&slot->steps, memory_order_relaxed);
 		if (s->step == step && s->steps == steps)
-			return atomic_load_explicit(&slot->token, memory_order_relaxed) == t->token;
+			return atomic_load_explicit(&slot->token, memory_order_relaxed) == w->token;
 	}
-	return slot && atomic_load_explicit(&slot->token, memory_order_relaxed) == t->token;
+	return slot && atomic_load_explicit(&slot->token, memory_order_relaxed) == w->token;
 }
 
-static void sample(const struct agent *a, const struct task *t, struct preempt_sample *s)
+static void sample(const struct supervisor *sv, const struct worker *w, struct preempt_sample *s)
 {
-	bool beats;
+	bool watchdog;
 
-	*s = (struct preempt_sample){ .slot = t->slot, .step = -1 };
-	beats = look(a, t, s);
-	s->stepped = beats && s->steps > 0;
-	s->connected = beats || workers_spoke(a, t);
+	*s = (struct preempt_sample){ .slot = w->slot, .step = -1 };
+	watchdog = look(sv, w, s);
+	s->stepped = watchdog && s->steps > 0;
+	s->connected = watchdog || sharing_spoke(sv, w);
 }
 
 void preempting_board_read(struct preempting *p, bool barrier)
 {
-	struct agent *a = p->a;
-	_cleanup_free_ struct preempt_sample *all = calloc((size_t)a->n_tasks + 1, sizeof(*all));
+	struct supervisor *sv = p->sv;
+	_cleanup_free_ struct preempt_sample *all =
+		calloc((size_t)supervisor_n_workers(sv) + 1, sizeof(*all));
 	size_t n = 0;
 
 	if (barrier)
 		barrier_everywhere();
 	if (!all)
 		log_error("out of memory: what workers say of their steps is not seen");
-	for (int i = 0; all && i < a->n_tasks; i++)
-		if (task_alive(&a->tasks[i]))
-			sample(a, &a->tasks[i], &all[n++]);
+	for (int i = 0; all && i < supervisor_n_workers(sv); i++)
+		if (worker_alive(supervisor_worker(sv, i)))
+			sample(sv, supervisor_worker(sv, i), &all[n++]);
 	preempt_read(p->machine, all, n, loop_now_ms());
 }
 
-void preempting_board_last(struct preempting *p, const struct task *t)
+void preempting_board_last(struct preempting *p, const struct worker *w)
 {
 	struct preempt_sample s;
 
-	sample(p->a, t, &s);
+	sample(p->sv, w, &s);
 	preempt_last(p->machine, &s, loop_now_ms());
 }

@@ -36,43 +36,44 @@ struct preempt *preempt_free(struct preempt *p)
 {
 	if (!p)
 		return NULL;
-	for (int i = 0; i < p->n_tasks; i++) {
-		if (p->tasks[i])
-			free(p->tasks[i]->name);
-		free(p->tasks[i]);
+	for (int i = 0; i < p->n_workers; i++) {
+		if (p->workers[i])
+			free(p->workers[i]->name);
+		free(p->workers[i]);
 	}
-	free(p->tasks);
+	free(p->workers);
 	free(p);
 	return NULL;
 }
 
-static struct preempt_task *preempt_find(const struct preempt *p, int slot)
+static struct preempt_worker *preempt_find(const struct preempt *p, int slot)
 {
-	return slot >= 0 && slot < p->n_tasks ? p->tasks[slot] : NULL;
+	return slot >= 0 && slot < p->n_workers ? p->workers[slot] : NULL;
 }
 
 /* The entry of slot, made if there is none; NULL without memory. */
-static struct preempt_task *preempt_task(struct preempt *p, int slot)
+static struct preempt_worker *preempt_worker(struct preempt *p, int slot)
 {
-	if (slot >= p->n_tasks) {
-		int n = slot + 1 > 2 * p->n_tasks ? slot + 1 : 2 * p->n_tasks;
-		struct preempt_task **tasks = reallocarray(p->tasks, (size_t)n, sizeof(*tasks));
+	if (slot >= p->n_workers) {
+		int n = slot + 1 > 2 * p->n_workers ? slot + 1 : 2 * p->n_workers;
+		struct preempt_worker **workers =
+			reallocarray(p->workers, (size_t)n, sizeof(*workers));
 
-		if (!tasks)
+		if (!workers)
 			return NULL;
-		memset(tasks + p->n_tasks, 0, (size_t)(n - p->n_tasks) * sizeof(*tasks));
-		p->tasks = tasks;
-		p->n_tasks = n;
+		memset(workers + p->n_workers, 0, (size_t)(n - p->n_workers) * sizeof(*workers));
+		p->workers = workers;
+		p->n_workers = n;
 	}
-	if (!p->tasks[slot]) {
-		p->tasks[slot] = calloc(1, sizeof(*p->tasks[slot]));
-		if (p->tasks[slot])
-			p->tasks[slot]->slot = slot;
+	if (!p->workers[slot]) {
+		p->workers[slot] = calloc(1, sizeof(*p->workers[slot]));
+		if (p->workers[slot])
+			p->workers[slot]->slot = slot;
 	}
-	return p->tasks[slot];
+	return p->workers[slot];
 }
 
-static void preempt_enter(struct preempt *p, struct preempt_task *t)
+static void preempt_enter(struct preempt *p, struct preempt_worker *t)
 {
 	t->asking = true;
 	TAILQ_INSERT_TAIL(&p->asking, t, asking_link);
@@ -80,7 +81,7 @@ static void preempt_enter(struct preempt *p, struct preempt_task *t)
 
 void preempt_forget(struct preempt *p, int slot)
 {
-	struct preempt_task *t = preempt_find(p, slot);
+	struct preempt_worker *t = preempt_find(p, slot);
 
 	if (!t || !t->asking)
 		return;
@@ -89,9 +90,9 @@ void preempt_forget(struct preempt *p, int slot)
 }
 
 /* Forgets what t did during this notice. */
-static void preempt_reset(struct preempt *p, struct preempt_task *t)
+static void preempt_reset(struct preempt *p, struct preempt_worker *t)
 {
-	struct preempt_task fresh = { .slot = t->slot, .name = t->name, .running = t->running };
+	struct preempt_worker fresh = { .slot = t->slot, .name = t->name, .running = t->running };
 
 	preempt_forget(p, t->slot);
 	if (t->due)
@@ -107,11 +108,11 @@ bool preempt_is_up(const struct preempt *p)
 
 int preempt_started(struct preempt *p, int slot, const char *name)
 {
-	struct preempt_task *t;
+	struct preempt_worker *t;
 	char *copy = strdup(name);
 
 	assert(slot >= 0);
-	t = copy ? preempt_task(p, slot) : NULL;
+	t = copy ? preempt_worker(p, slot) : NULL;
 	if (!t) {
 		free(copy);
 		return -ENOMEM;
@@ -128,7 +129,7 @@ int preempt_started(struct preempt *p, int slot, const char *name)
 }
 
 static enum preempt_meaning preempt_meaning(
-	const struct preempt *p, const struct preempt_task *t, enum preempt_end how)
+	const struct preempt *p, const struct preempt_worker *t, enum preempt_end how)
 {
 	bool signalled = p->state == PREEMPT_OVER || (t && t->signalled);
 
@@ -149,7 +150,7 @@ static enum preempt_meaning preempt_meaning(
 
 /* t failed: shortens the limit, since others may wait for it. Workers that only get the signal wait
  * for none. */
-static void preempt_failed(struct preempt *p, const struct preempt_task *t, uint64_t now_ms)
+static void preempt_failed(struct preempt *p, const struct preempt_worker *t, uint64_t now_ms)
 {
 	char why[sizeof(p->once)] = "";
 
@@ -167,7 +168,7 @@ static void preempt_failed(struct preempt *p, const struct preempt_task *t, uint
 enum preempt_meaning preempt_ended(
 	struct preempt *p, int slot, enum preempt_end how, uint64_t now_ms)
 {
-	struct preempt_task *t = preempt_find(p, slot);
+	struct preempt_worker *t = preempt_find(p, slot);
 	enum preempt_meaning meaning = preempt_meaning(p, t, how);
 
 	if (!t || !t->running)
@@ -192,7 +193,7 @@ enum preempt_meaning preempt_ended(
 
 void preempt_ask(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
 {
-	struct preempt_task *t = preempt_find(p, slot);
+	struct preempt_worker *t = preempt_find(p, slot);
 
 	if (!t || !t->running)
 		return;
@@ -219,7 +220,7 @@ void preempt_ask(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
 
 int preempt_saved(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
 {
-	struct preempt_task *t = preempt_find(p, slot);
+	struct preempt_worker *t = preempt_find(p, slot);
 
 	if (!t || p->state == PREEMPT_NONE)
 		return -ERANGE;
@@ -238,8 +239,8 @@ static void preempt_begin(struct preempt *p)
 {
 	bool any = false;
 
-	for (int i = 0; i < p->n_tasks; i++)
-		any = any || (p->tasks[i] && p->tasks[i]->running);
+	for (int i = 0; i < p->n_workers; i++)
+		any = any || (p->workers[i] && p->workers[i]->running);
 	p->state = PREEMPT_AGREEING;
 	if (!any) {
 		preempt_over(p, "there is no worker to save");
@@ -254,9 +255,9 @@ static void preempt_begin(struct preempt *p)
 	p->state = PREEMPT_LEAVING;
 	p->final = true;
 	preempt_publish(p, INT64_MAX);
-	for (int i = 0; i < p->n_tasks; i++)
-		if (p->tasks[i] && p->tasks[i]->running)
-			preempt_give_signal(p, p->tasks[i]);
+	for (int i = 0; i < p->n_workers; i++)
+		if (p->workers[i] && p->workers[i]->running)
+			preempt_give_signal(p, p->workers[i]);
 }
 
 /* Reports a notice that is the first, comes from a new source, or leaves less time than the last
@@ -316,8 +317,8 @@ void preempt_cancel(struct preempt *p)
 {
 	bool clear = p->announced && !p->announce;
 
-	for (int i = 0; i < p->n_tasks; i++) {
-		struct preempt_task *t = p->tasks[i];
+	for (int i = 0; i < p->n_workers; i++) {
+		struct preempt_worker *t = p->workers[i];
 		bool asking = t && t->asking;
 
 		if (t)
@@ -347,7 +348,7 @@ uint64_t preempt_due_ms(const struct preempt *p)
 
 int64_t preempt_saved_step(const struct preempt *p, int slot)
 {
-	const struct preempt_task *t = preempt_find(p, slot);
+	const struct preempt_worker *t = preempt_find(p, slot);
 
 	return t && p->state != PREEMPT_NONE ? t->saved_step : -1;
 }
@@ -360,9 +361,9 @@ struct preempt_view preempt_view(const struct preempt *p)
 		.deadline_ms = p->deadline_ms,
 		.notices = p->notices };
 
-	for (int i = 0; i < p->n_tasks; i++) {
-		v.participants += p->tasks[i] && p->tasks[i]->stepped;
-		v.saved += p->tasks[i] && p->tasks[i]->stepped && p->tasks[i]->saved;
+	for (int i = 0; i < p->n_workers; i++) {
+		v.participants += p->workers[i] && p->workers[i]->stepped;
+		v.saved += p->workers[i] && p->workers[i]->stepped && p->workers[i]->saved;
 	}
 	return v;
 }

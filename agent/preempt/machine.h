@@ -75,9 +75,9 @@ enum preempt_what {
 			    later; until then preempt_due_ms() is UINT64_MAX */
 	PREEMPT_PUBLISH, /* set save_at to `step` (INT64_MAX: nothing to save until further notice;
 			    INT64_MIN: all workers ask, for the next round) */
-	PREEMPT_ANSWER,	 /* answer `task`'s question with `order`, at `step` */
-	PREEMPT_SIGNAL,	 /* send preemption.signal to `task` */
-	PREEMPT_TELL,	 /* make an event of `text`; task -1: of the group */
+	PREEMPT_ANSWER,	 /* answer `worker`'s question with `order`, at `step` */
+	PREEMPT_SIGNAL,	 /* send preemption.signal to `worker` */
+	PREEMPT_TELL,	 /* make an event of `text`; worker -1: of the group */
 	PREEMPT_STOP,  /* stop the workers that are left, as preempted; text says why (limit, or all
 			  have left). Comes even when none is left: the caller then judges how they
 			  ended */
@@ -88,11 +88,11 @@ enum preempt_order { PREEMPT_CONTINUE, PREEMPT_SAVE, PREEMPT_SAVE_EXIT, PREEMPT_
 
 struct preempt_do {
 	enum preempt_what what;
-	int task;
+	int worker;
 	enum preempt_order order;
 	int64_t step;
 	const char *event; /* of TELL: its name, "notice", "agreed", "countdown", "no-second-save",
-			    * "all-saved" or (of a task) "not-saved" */
+			    * "all-saved" or (of a worker) "not-saved" */
 	char text[256];
 };
 

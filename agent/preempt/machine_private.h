@@ -26,8 +26,8 @@ enum preempt_tell {
  * PREEMPT_TOLD_AGAIN of a known source, the rest for sources not heard yet. */
 enum { PREEMPT_TOLD_MAX = 16, PREEMPT_TOLD_AGAIN = 8, PREEMPT_SHORTER_MS = 1000 };
 
-struct preempt_task {
-	TAILQ_ENTRY(preempt_task) asking_link, due_link;
+struct preempt_worker {
+	TAILQ_ENTRY(preempt_worker) asking_link, due_link;
 	int slot;
 	char *name;
 	bool running;
@@ -62,14 +62,14 @@ struct preempt_task {
 	uint64_t order_ms;
 };
 
-TAILQ_HEAD(preempt_tasks, preempt_task);
+TAILQ_HEAD(preempt_workers, preempt_worker);
 
 struct preempt {
 	const struct spec_preemption *spec;
-	struct preempt_task **tasks; /* by slot; NULL: never seen */
-	int n_tasks;
-	struct preempt_tasks asking; /* in the order of their questions */
-	struct preempt_tasks due;
+	struct preempt_worker **workers; /* by slot; NULL: never seen */
+	int n_workers;
+	struct preempt_workers asking; /* in the order of their questions */
+	struct preempt_workers due;
 
 	enum preempt_state state;
 	char source[32], reason[256];
@@ -110,11 +110,11 @@ bool preempt_is_up(const struct preempt *p);
 void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh);
 void preempt_want_read(struct preempt *p);
 /* Puts t in the list of workers with something to report; or makes it get the signal. */
-void preempt_due(struct preempt *p, struct preempt_task *t);
-void preempt_give_signal(struct preempt *p, struct preempt_task *t);
+void preempt_due(struct preempt *p, struct preempt_worker *t);
+void preempt_give_signal(struct preempt *p, struct preempt_worker *t);
 void preempt_publish(struct preempt *p, int64_t save_at);
 /* t has saved what it was told to save. */
-void preempt_mark_saved(struct preempt *p, struct preempt_task *t, uint64_t now_ms);
+void preempt_mark_saved(struct preempt *p, struct preempt_worker *t, uint64_t now_ms);
 void preempt_over(struct preempt *p, const char *why);
 /* A participant failed, or a notice leaves no time: the next save is the last. why: for people, the
  * reason why there is no second save. */
@@ -122,7 +122,7 @@ void preempt_hurry(struct preempt *p, uint64_t now_ms, const char *why);
 
 /* pace.c */
 /* Updates t's pace from the number of steps on the board. */
-void preempt_measure(struct preempt *p, struct preempt_task *t, uint64_t steps, uint64_t now_ms);
+void preempt_measure(struct preempt *p, struct preempt_worker *t, uint64_t steps, uint64_t now_ms);
 /* The time left until the limit. */
 uint64_t preempt_rest(const struct preempt *p, uint64_t now_ms);
 /* The time that the last save needs, from each worker's own pace and lag: margin_ms with a reserve,
@@ -141,4 +141,4 @@ void preempt_short_text(const struct preempt *p, uint64_t now_ms, char *text, si
 /* machine_text.c: text is cut to size. */
 void preempt_tell_text(const struct preempt *p, enum preempt_tell what, char *text, size_t size);
 void preempt_end_text(
-	const struct preempt *p, const struct preempt_task *t, char *text, size_t size);
+	const struct preempt *p, const struct preempt_worker *t, char *text, size_t size);

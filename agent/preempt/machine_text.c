@@ -56,7 +56,7 @@ const char *preempt_once_text(const struct preempt *p)
 }
 
 /* " at step 41 (its last was 37)", as far as these are known. */
-static void preempt_where(const struct preempt *p, const struct preempt_task *t, char *text,
+static void preempt_where(const struct preempt *p, const struct preempt_worker *t, char *text,
 	size_t size, const char *how)
 {
 	char part[128] = "";
@@ -69,7 +69,7 @@ static void preempt_where(const struct preempt *p, const struct preempt_task *t,
 }
 
 void preempt_end_text(
-	const struct preempt *p, const struct preempt_task *t, char *text, size_t size)
+	const struct preempt *p, const struct preempt_worker *t, char *text, size_t size)
 {
 	text[0] = '\0';
 	slots_append(text, size, t->name);
@@ -84,7 +84,7 @@ void preempt_end_text(
 
 /* The reason why t has not saved as agreed; false: it has, or need not. took_part: there are
  * participants, so a worker that reports no steps has nothing to save. */
-static bool preempt_why_not(const struct preempt *p, const struct preempt_task *t, bool took_part,
+static bool preempt_why_not(const struct preempt *p, const struct preempt_worker *t, bool took_part,
 	char *text, size_t size)
 {
 	if (!t->stepped && t->signalled && t->running) {
@@ -123,12 +123,13 @@ void preempt_missing(const struct preempt *p, char *text, size_t size)
 	if (size == 0)
 		return;
 	text[0] = '\0';
-	for (int i = 0; i < p->n_tasks; i++)
-		took_part = took_part || (p->tasks[i] && p->tasks[i]->stepped);
-	for (int i = 0; i < p->n_tasks && p->state != PREEMPT_NONE; i++) {
+	for (int i = 0; i < p->n_workers; i++)
+		took_part = took_part || (p->workers[i] && p->workers[i]->stepped);
+	for (int i = 0; i < p->n_workers && p->state != PREEMPT_NONE; i++) {
 		char part[256] = "";
 
-		if (!p->tasks[i] || !preempt_why_not(p, p->tasks[i], took_part, part, sizeof(part)))
+		if (!p->workers[i] ||
+			!preempt_why_not(p, p->workers[i], took_part, part, sizeof(part)))
 			continue;
 		if (*text)
 			slots_append(text, size, "; ");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls of workers about a notice of preemption, or an error of the group. A Step that waits is a
- * worker_ask; it ends with its answer, its connection, its process, the group, or an error with
+ * sharing_ask; it ends with its answer, its connection, its process, the group, or an error with
  * which all calls fail.
  *
  * That error is one that a worker reported. The end of a worker is not such an error: the agent
@@ -18,30 +18,30 @@ enum { PATH_BYTES_MAX = 4096, REASON_BYTES_MAX = 4096 };
 
 #define GRACE_MS_MAX (INT64_C(1) << 41) /* decades: as good as no limit */
 
-struct worker_ask {
-	LIST_ENTRY(worker_ask) link;
-	struct workers *w;
+struct sharing_ask {
+	LIST_ENTRY(sharing_ask) link;
+	struct sharing *sh;
 	struct varlink_call *call;
 	int slot;
 };
 
 /* The caller answers the call, or it is gone. */
-static void ask_free(struct worker_ask *x)
+static void ask_free(struct sharing_ask *x)
 {
 	LIST_REMOVE(x, link);
 	free(x);
 }
 
 /* Drops the question. */
-static void ask_withdraw(struct worker_ask *x)
+static void ask_withdraw(struct sharing_ask *x)
 {
-	struct workers *w = x->w;
-	struct task *t = worker_task(w, x->slot);
+	struct sharing *sh = x->sh;
+	struct worker *w = sharing_worker(sh, x->slot);
 
 	/* What follows may end all waiting questions. */
 	ask_free(x);
-	if (t)
-		preempting_forget(w->a, t);
+	if (w)
+		preempting_forget(sh->sv, w);
 }
 
 static void ask_gone(void *arg)
@@ -64,15 +64,15 @@ static const char *order_name(enum preempt_order order)
 }
 
 static int reply_order(
-	struct workers *w, struct varlink_call *call, enum preempt_order order, int64_t at)
+	struct sharing *sh, struct varlink_call *call, enum preempt_order order, int64_t at)
 {
-	_cleanup_json_ json_t *notice = preempting_notice_json(w->a);
+	_cleanup_json_ json_t *notice = preempting_notice_json(sh->sv);
 	json_t *p = json_object(), *deadline = json_object_get(notice, "deadline_us");
 
 	json_put_string(p, "action", order_name(order));
 	if (notice && at >= 0)
 		json_put_int(p, "at", at);
-	json_put_int(p, "exit_code", agent_preempted_status(w->a));
+	json_put_int(p, "exit_code", supervisor_preempted_status(sh->sv));
 	if (deadline)
 		json_put(p, "deadline_us", json_incref(deadline));
 	return varlink_reply(call, p);
@@ -80,28 +80,28 @@ static int reply_order(
 
 static void on_answer(void *arg, enum preempt_order order, int64_t at)
 {
-	struct worker_ask *x = arg;
-	struct workers *w = x->w;
+	struct sharing_ask *x = arg;
+	struct sharing *sh = x->sh;
 	struct varlink_call *call = x->call;
 
 	ask_free(x);
-	(void)reply_order(w, call, order, at);
+	(void)reply_order(sh, call, order, at);
 }
 
 static int reply_error(
-	struct workers *w, struct varlink_call *call, const struct members_error *error)
+	struct sharing *sh, struct varlink_call *call, const struct members_error *error)
 {
 	json_t *p = json_object();
 
-	json_put(p, "error", worker_error_json(w, error));
+	json_put(p, "error", sharing_error_json(sh, error));
 	return varlink_error(call, "GroupFailed", p);
 }
 
-static struct worker_ask *ask_of(const struct workers *w, int slot)
+static struct sharing_ask *ask_of(const struct sharing *sh, int slot)
 {
-	struct worker_ask *x;
+	struct sharing_ask *x;
 
-	LIST_FOREACH (x, &w->a->preempting->asks, link)
+	LIST_FOREACH (x, &preempting_of(sh->sv)->asks, link)
 		if (x->slot == slot)
 			return x;
 	return NULL;
@@ -111,48 +111,48 @@ static struct worker_ask *ask_of(const struct workers *w, int slot)
 
 static int worker_step(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct workers *w = arg;
-	const struct members_error *error = members_reported_error(w->members);
-	int slot = worker_of(call);
-	struct task *t = worker_task(w, slot);
+	struct sharing *sh = arg;
+	const struct members_error *error = members_reported_error(sh->members);
+	int slot = sharing_slot_of(call);
+	struct worker *w = sharing_worker(sh, slot);
 	int64_t step = json_get_int(p, "step", 0);
-	struct worker_ask *x;
+	struct sharing_ask *x;
 
 	if (error)
-		return reply_error(w, call, error);
-	if (w->stopping)
-		return worker_fail(call, STATUS_CANCELLED, "%s", w->why ? w->why : "");
-	if (!t || !w->a->on_notice)
-		return reply_order(w, call, PREEMPT_CONTINUE, step);
-	if (ask_of(w, slot))
-		return worker_fail(call, STATUS_FAILED_PRECONDITION,
-			"another Step of %s waits already", w->slots[slot].name);
+		return reply_error(sh, call, error);
+	if (sh->stopping)
+		return sharing_fail(call, STATUS_CANCELLED, "%s", sh->why ? sh->why : "");
+	if (!w || !supervisor_on_notice(sh->sv))
+		return reply_order(sh, call, PREEMPT_CONTINUE, step);
+	if (ask_of(sh, slot))
+		return sharing_fail(call, STATUS_FAILED_PRECONDITION,
+			"another Step of %s waits already", sh->slots[slot].name);
 	x = calloc(1, sizeof(*x));
 	if (!x)
-		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	*x = (struct worker_ask){ .w = w, .call = call, .slot = slot };
-	LIST_INSERT_HEAD(&w->a->preempting->asks, x, link);
+		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	*x = (struct sharing_ask){ .sh = sh, .call = call, .slot = slot };
+	LIST_INSERT_HEAD(&preempting_of(sh->sv)->asks, x, link);
 	varlink_call_on_gone(call, ask_gone, x);
-	preempting_ask(w->a, t, step, on_answer, x);
+	preempting_ask(sh->sv, w, step, on_answer, x);
 	return 0;
 }
 
 static int worker_saved(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct workers *w = arg;
-	struct task *t = worker_task(w, worker_of(call));
+	struct sharing *sh = arg;
+	struct worker *w = sharing_worker(sh, sharing_slot_of(call));
 	const char *path = json_get_string(p, "path", NULL);
 	struct error err = { 0 };
 	int r;
 
 	if (path && strlen(path) > PATH_BYTES_MAX)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"path: expected at most %d bytes, got %zu", PATH_BYTES_MAX, strlen(path));
-	r = t ? preempting_saved(w->a, t, json_get_int(p, "step", 0), path, &err)
+	r = w ? preempting_saved(sh->sv, w, json_get_int(p, "step", 0), path, &err)
 	      : error_set(&err, -ENOENT, "the worker is gone");
 	if (r == 0)
 		return varlink_reply(call, NULL);
-	return worker_fail(call,
+	return sharing_fail(call,
 		r == -ERANGE   ? STATUS_OUT_OF_RANGE
 		: r == -ENOENT ? STATUS_FAILED_PRECONDITION
 			       : STATUS_RESOURCE_EXHAUSTED,
@@ -161,27 +161,27 @@ static int worker_saved(struct varlink_call *call, json_t *p, void *arg)
 
 static int worker_preemption(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct workers *w = arg;
-	json_t *notice = preempting_notice_json(w->a), *answer;
+	struct sharing *sh = arg;
+	json_t *notice = preempting_notice_json(sh->sv), *answer;
 
 	if (!notice)
-		return worker_fail(call, STATUS_NOT_FOUND, "no notice of preemption is up");
+		return sharing_fail(call, STATUS_NOT_FOUND, "no notice of preemption is up");
 	answer = json_object();
 	json_put(answer, "notice", notice);
-	json_put_int(answer, "exit_code", agent_preempted_status(w->a));
+	json_put_int(answer, "exit_code", supervisor_preempted_status(sh->sv));
 	return varlink_reply(call, answer);
 }
 
-/* True when t gets its signal because it is being stopped: that is no notice for all. */
-static bool being_stopped(const struct workers *w, const struct task *t)
+/* True when w gets its signal because it is being stopped: that is no notice for all. */
+static bool being_stopped(const struct sharing *sh, const struct worker *w)
 {
-	return w->stopping || !t || !task_alive(t) || t->state == TASK_STOPPING || t->on_purpose ||
-	       t->stop_us;
+	return sh->stopping || !w || !worker_alive(w) || w->state == WORKER_STOPPING ||
+	       w->on_purpose || w->stop_us;
 }
 
 static int worker_notify(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct workers *w = arg;
+	struct sharing *sh = arg;
 	struct preempting_notice n = {
 		.source = "worker",
 		.reason = json_get_string(p, "reason", ""),
@@ -194,17 +194,17 @@ static int worker_notify(struct varlink_call *call, json_t *p, void *arg)
 	if (n.grace_ms > GRACE_MS_MAX)
 		n.grace_ms = GRACE_MS_MAX;
 	if (strlen(n.reason) > REASON_BYTES_MAX)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"reason: expected at most %d bytes, got %zu", REASON_BYTES_MAX,
 			strlen(n.reason));
-	if (being_stopped(w, worker_task(w, worker_of(call))))
-		return worker_fail(
+	if (being_stopped(sh, sharing_worker(sh, sharing_slot_of(call))))
+		return sharing_fail(
 			call, STATUS_FAILED_PRECONDITION, "this worker is being stopped");
-	r = preempting_notice(w->a, &n, &err);
+	r = preempting_notice(sh->sv, &n, &err);
 	if (r == -ESHUTDOWN)
-		return worker_fail(call, STATUS_FAILED_PRECONDITION, "%s", err.text);
+		return sharing_fail(call, STATUS_FAILED_PRECONDITION, "%s", err.text);
 	if (r < 0)
-		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", err.text);
+		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", err.text);
 	return varlink_reply(call, NULL);
 }
 
@@ -221,40 +221,40 @@ const struct varlink_method preempting_worker_methods[] = {
 void preempting_on_error(void *arg)
 {
 	struct preempting *p = arg;
-	struct workers *w = p->a->workers;
-	const struct members_error *error = members_reported_error(w->members);
-	struct worker_ask *x;
+	struct sharing *sh = sharing_of(p->sv);
+	const struct members_error *error = members_reported_error(sh->members);
+	struct sharing_ask *x;
 
 	while (error && (x = LIST_FIRST(&p->asks))) {
 		struct varlink_call *call = x->call;
 
 		ask_withdraw(x);
-		(void)reply_error(w, call, error);
+		(void)reply_error(sh, call, error);
 	}
 }
 
-void preempting_worker_exited(struct agent *a, struct task *t)
+void preempting_worker_exited(struct supervisor *sv, struct worker *w)
 {
-	struct workers *w = a->workers;
-	struct worker_ask *x = w ? ask_of(w, t->slot) : NULL;
+	struct sharing *sh = sharing_of(sv);
+	struct sharing_ask *x = sh ? ask_of(sh, w->slot) : NULL;
 	struct varlink_call *call;
 
 	if (!x)
 		return;
 	call = x->call;
 	ask_withdraw(x);
-	worker_fail(call, STATUS_ABORTED, "the process of %s has ended", w->slots[t->slot].name);
+	sharing_fail(call, STATUS_ABORTED, "the process of %s has ended", sh->slots[w->slot].name);
 }
 
-void preempting_group_stopping(struct agent *a, const char *why)
+void preempting_group_stopping(struct supervisor *sv, const char *why)
 {
-	struct workers *w = a->workers;
-	struct worker_ask *x;
+	struct sharing *sh = sharing_of(sv);
+	struct sharing_ask *x;
 
-	while (w && (x = LIST_FIRST(&a->preempting->asks))) {
+	while (sh && (x = LIST_FIRST(&preempting_of(sv)->asks))) {
 		struct varlink_call *call = x->call;
 
 		ask_withdraw(x);
-		worker_fail(call, STATUS_CANCELLED, "%s", w->why ? w->why : "");
+		sharing_fail(call, STATUS_CANCELLED, "%s", sh->why ? sh->why : "");
 	}
 }

@@ -30,7 +30,7 @@ struct command_stream {
 };
 
 struct notice_command {
-	struct agent *agent;
+	struct supervisor *sv;
 	notice_command_fn fn;
 	void *arg;
 	struct loop_timer *timer; /* for the next run, or the limit of the present one */
@@ -160,7 +160,7 @@ bool notice_command_is_news(
 
 static int64_t command_limit_ms(const struct notice_command *c)
 {
-	int64_t poll = c->agent->spec->preemption.poll_ms;
+	int64_t poll = supervisor_spec(c->sv)->preemption.poll_ms;
 
 	return poll > COMMAND_LIMIT_MS ? poll : COMMAND_LIMIT_MS;
 }
@@ -176,7 +176,7 @@ static void command_tell(void *arg)
  * may have ended in this one. */
 static void command_result(struct notice_command *c, const struct notice_command_result *r)
 {
-	struct agent *a = c->agent;
+	struct supervisor *sv = c->sv;
 	bool news = notice_command_is_news(&c->last, r);
 	bool was_broken = c->last.what == NOTICE_COMMAND_BROKEN;
 
@@ -185,14 +185,14 @@ static void command_result(struct notice_command *c, const struct notice_command
 	c->last = *r;
 	if (r->what == NOTICE_COMMAND_BROKEN) {
 		log_warning("preemption.command is broken: %s", r->text);
-		events_add(a->events, "notice-source", a->attempt, -1, NULL,
+		events_add(supervisor_events(sv), "notice-source", supervisor_attempt(sv), -1, NULL,
 			"preemption.command is broken: %s", r->text);
 	} else if (was_broken) {
 		log_notice("preemption.command works again");
-		events_add(a->events, "notice-source", a->attempt, -1, NULL,
+		events_add(supervisor_events(sv), "notice-source", supervisor_attempt(sv), -1, NULL,
 			"preemption.command works again");
 	}
-	if (news && loop_defer(a->loop, command_tell, c) < 0)
+	if (news && loop_defer(supervisor_loop(sv), command_tell, c) < 0)
 		c->last.what = NOTICE_COMMAND_NONE; /* without memory: the next run reports it */
 }
 
@@ -200,7 +200,7 @@ static void command_result(struct notice_command *c, const struct notice_command
  * longer. */
 static void command_again(struct notice_command *c)
 {
-	uint64_t poll = (uint64_t)c->agent->spec->preemption.poll_ms;
+	uint64_t poll = (uint64_t)supervisor_spec(c->sv)->preemption.poll_ms;
 	uint64_t took = loop_now_ms() - c->started_ms;
 
 	if (!c->ended)
@@ -209,15 +209,15 @@ static void command_again(struct notice_command *c)
 
 static int command_streams(struct notice_command *c, int *out, int *err)
 {
-	int r = stream_open(c->agent->loop, &c->out, out);
+	int r = stream_open(supervisor_loop(c->sv), &c->out, out);
 
-	return r < 0 ? r : stream_open(c->agent->loop, &c->err, err);
+	return r < 0 ? r : stream_open(supervisor_loop(c->sv), &c->err, err);
 }
 
 static int command_spawn(struct notice_command *c, char *text, size_t size)
 {
-	char *const *argv = c->agent->spec->preemption.command;
-	const char *cwd = c->agent->spec->cwd;
+	char *const *argv = supervisor_spec(c->sv)->preemption.command;
+	const char *cwd = supervisor_spec(c->sv)->cwd;
 	_cleanup_close_ int in = open("/dev/null", O_RDWR | O_CLOEXEC), out = -1, err = -1;
 	_cleanup_free_ char *program = NULL;
 	enum spawn_stage stage = SPAWN_STREAM;
@@ -285,15 +285,15 @@ static void command_on_timer(void *arg)
 }
 
 int notice_command_new(
-	struct agent *a, notice_command_fn fn, void *arg, struct notice_command **ret)
+	struct supervisor *sv, notice_command_fn fn, void *arg, struct notice_command **ret)
 {
 	struct notice_command *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
-	*c = (struct notice_command){ .agent = a, .fn = fn, .arg = arg };
+	*c = (struct notice_command){ .sv = sv, .fn = fn, .arg = arg };
 	c->out.fd = c->err.fd = -1;
-	if (loop_timer_new(a->loop, command_on_timer, c, &c->timer) < 0) {
+	if (loop_timer_new(supervisor_loop(sv), command_on_timer, c, &c->timer) < 0) {
 		free(c);
 		return -ENOMEM;
 	}
@@ -306,7 +306,7 @@ struct notice_command *notice_command_free(struct notice_command *c)
 {
 	if (!c)
 		return NULL;
-	loop_cancel(c->agent->loop, command_tell, c);
+	loop_cancel(supervisor_loop(c->sv), command_tell, c);
 	command_kill(c);
 	stream_close(&c->out);
 	stream_close(&c->err);
@@ -319,7 +319,7 @@ void notice_command_end(struct notice_command *c)
 {
 	c->ended = true;
 	loop_timer_disarm(c->timer);
-	loop_cancel(c->agent->loop, command_tell, c);
+	loop_cancel(supervisor_loop(c->sv), command_tell, c);
 	command_kill(c);
 }
 

@@ -34,7 +34,7 @@ bool notice_command_is_news(
 /* Starts the first run at once. fn runs for each new notice, never from inside a call. */
 typedef void (*notice_command_fn)(void *arg, const struct notice_command_result *r);
 _must_check_ int notice_command_new(
-	struct agent *a, notice_command_fn fn, void *arg, struct notice_command **ret);
+	struct supervisor *sv, notice_command_fn fn, void *arg, struct notice_command **ret);
 /* Kills the present run; the agent's guard reaps it. */
 struct notice_command *notice_command_free(struct notice_command *c);
 /* Starts no further run, and kills the present one, whose end is still reported. */

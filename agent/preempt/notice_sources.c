@@ -2,7 +2,7 @@
 #include "agent/preempt/notice_sources.h"
 
 #include "agent/preempt/notice_command.h"
-#include "agent/preempt/service.h"
+#include "agent/preempt/private.h"
 #include "common/base/log.h"
 #include "common/notice/noticer.h"
 
@@ -10,16 +10,23 @@
 #include <stdlib.h>
 
 struct notices {
-	struct agent *agent;
+	struct supervisor *sv;
 	struct notice_command *command;
 	struct noticer *noticer;
 };
+
+static struct notices *notices_of(const struct supervisor *sv)
+{
+	struct preempting *p = preempting_of(sv);
+
+	return p ? p->notices : NULL;
+}
 
 static void notices_tell(struct notices *n, const struct preempting_notice *notice)
 {
 	struct error err = { 0 };
 
-	if (preempting_notice(n->agent, notice, &err) < 0)
+	if (preempting_notice(n->sv, notice, &err) < 0)
 		log_debug("a notice of %s changes nothing: %s", notice->source, err.text);
 }
 
@@ -50,76 +57,84 @@ static void notices_on_cloud(void *arg, const struct notice *cloud)
 static void notices_on_said(void *arg, int level, const char *source, const char *text)
 {
 	struct notices *n = arg;
-	struct agent *a = n->agent;
+	struct supervisor *sv = n->sv;
 
 	log_msg(level, "%s: %s", source, text);
-	events_add(a->events, "notice-source", a->attempt, -1, NULL, "%s: %s", source, text);
+	events_add(supervisor_events(sv), "notice-source", supervisor_attempt(sv), -1, NULL,
+		"%s: %s", source, text);
 }
 
 static int notices_watch(struct notices *n, unsigned sources)
 {
 	const struct noticer_options opt = {
-		.poll_ms = n->agent->spec->preemption.poll_ms,
+		.poll_ms = supervisor_spec(n->sv)->preemption.poll_ms,
 		.said = notices_on_said,
 	};
-	int r = noticer_new(n->agent->loop, &opt, notices_on_cloud, n, &n->noticer);
+	int r = noticer_new(supervisor_loop(n->sv), &opt, notices_on_cloud, n, &n->noticer);
 
 	if (!r)
 		noticer_want(n->noticer, sources);
 	return r;
 }
 
-int notices_new(struct agent *a, struct error *err)
+int notices_new(struct supervisor *sv, struct error *err)
 {
-	const struct spec_preemption *p = &a->spec->preemption;
+	const struct spec_preemption *p = &supervisor_spec(sv)->preemption;
 	bool command = (p->notices & SPEC_NOTICE_COMMAND) && p->command;
-	unsigned cloud = a->opt.foreground ? p->notices & NOTICER_SOURCES : 0;
+	unsigned cloud = supervisor_options(sv)->foreground ? p->notices & NOTICER_SOURCES : 0;
 	struct notices *n;
 	int r = 0;
 
-	if (a->opt.foreground && (p->notices & SPEC_NOTICE_LOGIND))
+	if (supervisor_options(sv)->foreground && (p->notices & SPEC_NOTICE_LOGIND))
 		log_notice("preemption.notices: logind is not watched: only elasticd does that");
 	if (!command && !cloud)
 		return 0;
-	a->notices = n = calloc(1, sizeof(*n));
+	preempting_of(sv)->notices = n = calloc(1, sizeof(*n));
 	if (!n)
 		return error_set(err, -ENOMEM, "out of memory");
-	n->agent = a;
+	n->sv = sv;
 	if (command)
-		r = notice_command_new(a, notices_on_command, n, &n->command);
+		r = notice_command_new(sv, notices_on_command, n, &n->command);
 	if (!r && cloud)
 		r = notices_watch(n, cloud);
 	return r < 0 ? error_set(err, r, "cannot look for notices: out of memory") : 0;
 }
 
-void notices_free(struct agent *a)
+void notices_free(struct supervisor *sv)
 {
-	if (!a->notices)
+	struct notices *n = notices_of(sv);
+
+	if (!n)
 		return;
-	notice_command_free(a->notices->command);
-	noticer_free(a->notices->noticer);
-	free(a->notices);
-	a->notices = NULL;
+	notice_command_free(n->command);
+	noticer_free(n->noticer);
+	free(n);
+	preempting_of(sv)->notices = NULL;
 }
 
-void notices_end(struct agent *a)
+void notices_end(struct supervisor *sv)
 {
-	if (!a->notices)
+	struct notices *n = notices_of(sv);
+
+	if (!n)
 		return;
-	if (a->notices->command)
-		notice_command_end(a->notices->command);
-	a->notices->noticer = noticer_free(a->notices->noticer);
+	if (n->command)
+		notice_command_end(n->command);
+	n->noticer = noticer_free(n->noticer);
 }
 
-bool notices_child_exited(struct agent *a, const siginfo_t *si)
+bool notices_child_exited(struct supervisor *sv, const siginfo_t *si)
 {
-	return a->notices && a->notices->command &&
-	       notice_command_exited(a->notices->command, si->si_pid, si->si_code, si->si_status);
+	struct notices *n = notices_of(sv);
+
+	return n && n->command &&
+	       notice_command_exited(n->command, si->si_pid, si->si_code, si->si_status);
 }
 
-size_t notices_helpers(struct agent *a, pid_t *pids, size_t max)
+size_t notices_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 {
-	pid_t pid = a->notices && a->notices->command ? notice_command_pid(a->notices->command) : 0;
+	struct notices *n = notices_of(sv);
+	pid_t pid = n && n->command ? notice_command_pid(n->command) : 0;
 
 	if (pid <= 0 || !max)
 		return 0;

@@ -10,11 +10,11 @@
 #include "agent/supervise/feature.h"
 
 /* Begins to watch the sources that the specification names, if any. */
-_must_check_ int notices_new(struct agent *a, struct error *err);
-void notices_free(struct agent *a);
+_must_check_ int notices_new(struct supervisor *sv, struct error *err);
+void notices_free(struct supervisor *sv);
 /* The job ends: stops watching, and leaves nothing running. */
-void notices_end(struct agent *a);
+void notices_end(struct supervisor *sv);
 /* True when the child was one of these. */
-bool notices_child_exited(struct agent *a, const siginfo_t *si);
+bool notices_child_exited(struct supervisor *sv, const siginfo_t *si);
 /* The pid of the command, while it runs. */
-size_t notices_helpers(struct agent *a, pid_t *pids, size_t max);
+size_t notices_helpers(struct supervisor *sv, pid_t *pids, size_t max);

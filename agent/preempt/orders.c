@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* The answer to t's question; false: not decided yet. */
-static bool preempt_decide(struct preempt *p, struct preempt_task *t, enum preempt_order *ret)
+static bool preempt_decide(struct preempt *p, struct preempt_worker *t, enum preempt_order *ret)
 {
 	*ret = PREEMPT_CONTINUE;
 	if (p->state == PREEMPT_OVER)
@@ -26,13 +26,13 @@ static bool preempt_decide(struct preempt *p, struct preempt_task *t, enum preem
 /* Answers the oldest question, if its answer is decided. */
 static bool preempt_answer(struct preempt *p, struct preempt_do *ret)
 {
-	struct preempt_task *t = TAILQ_FIRST(&p->asking);
+	struct preempt_worker *t = TAILQ_FIRST(&p->asking);
 
 	if (!t || !preempt_decide(p, t, &ret->order))
 		return false;
 	preempt_forget(p, t->slot);
 	ret->what = PREEMPT_ANSWER;
-	ret->task = t->slot;
+	ret->worker = t->slot;
 	ret->step = p->agreed ? p->step : -1;
 	if (ret->order == PREEMPT_SAVE || ret->order == PREEMPT_SAVE_EXIT) {
 		t->ordered = p->ordered = true;
@@ -45,12 +45,12 @@ static bool preempt_answer(struct preempt *p, struct preempt_do *ret)
 }
 
 /* The next thing to do about a single worker. */
-static bool preempt_next_of_task(struct preempt *p, struct preempt_do *ret)
+static bool preempt_next_of_worker(struct preempt *p, struct preempt_do *ret)
 {
-	struct preempt_task *t;
+	struct preempt_worker *t;
 
 	while ((t = TAILQ_FIRST(&p->due))) {
-		ret->task = t->slot;
+		ret->worker = t->slot;
 		if (t->signal_due) {
 			t->signal_due = false;
 			ret->what = PREEMPT_SIGNAL;
@@ -66,7 +66,7 @@ static bool preempt_next_of_task(struct preempt *p, struct preempt_do *ret)
 		t->due = false;
 		TAILQ_REMOVE(&p->due, t, due_link);
 	}
-	ret->task = -1;
+	ret->worker = -1;
 	return false;
 }
 
@@ -98,7 +98,7 @@ static bool preempt_take(bool *mark)
 
 enum preempt_what preempt_next(struct preempt *p, struct preempt_do *ret)
 {
-	*ret = (struct preempt_do){ .what = PREEMPT_NOTHING, .task = -1, .step = -1 };
+	*ret = (struct preempt_do){ .what = PREEMPT_NOTHING, .worker = -1, .step = -1 };
 	if (preempt_take(&p->announce)) {
 		ret->what = PREEMPT_ANNOUNCE;
 	} else if (preempt_take(&p->publish)) {
@@ -114,7 +114,7 @@ enum preempt_what preempt_next(struct preempt *p, struct preempt_do *ret)
 		ret->what = PREEMPT_TELL;
 		ret->event = preempt_tell_event((enum preempt_tell)what);
 		preempt_tell_text(p, (enum preempt_tell)what, ret->text, sizeof(ret->text));
-	} else if (preempt_answer(p, ret) || preempt_next_of_task(p, ret)) {
+	} else if (preempt_answer(p, ret) || preempt_next_of_worker(p, ret)) {
 		return ret->what;
 	} else if (preempt_take(&p->stop)) {
 		ret->what = PREEMPT_STOP;

@@ -23,7 +23,7 @@ enum {
 
 #define PREEMPT_TOOK_MAX (UINT64_C(1) << 40)
 
-void preempt_measure(struct preempt *p, struct preempt_task *t, uint64_t steps, uint64_t now_ms)
+void preempt_measure(struct preempt *p, struct preempt_worker *t, uint64_t steps, uint64_t now_ms)
 {
 	uint64_t took, made;
 
@@ -56,7 +56,7 @@ uint64_t preempt_rest(const struct preempt *p, uint64_t now_ms)
 	return p->limit_ms > now_ms ? p->limit_ms - now_ms : 0;
 }
 
-static bool preempt_trains(const struct preempt_task *t)
+static bool preempt_trains(const struct preempt_worker *t)
 {
 	return t && t->running && t->stepped;
 }
@@ -66,14 +66,14 @@ static int64_t preempt_front(const struct preempt *p)
 {
 	int64_t front = INT64_MIN;
 
-	for (int i = 0; i < p->n_tasks; i++)
-		if (preempt_trains(p->tasks[i]) && p->tasks[i]->step > front)
-			front = p->tasks[i]->step;
+	for (int i = 0; i < p->n_workers; i++)
+		if (preempt_trains(p->workers[i]) && p->workers[i]->step > front)
+			front = p->workers[i]->step;
 	return front;
 }
 
 /* The steps by which t is behind. */
-static uint64_t preempt_lag(const struct preempt_task *t, int64_t front)
+static uint64_t preempt_lag(const struct preempt_worker *t, int64_t front)
 {
 	uint64_t lag = preempt_trains(t) ? (uint64_t)front - (uint64_t)t->step : 0;
 
@@ -82,7 +82,7 @@ static uint64_t preempt_lag(const struct preempt_task *t, int64_t front)
 
 /* The time that t needs for its lag. For a worker that has not finished a step yet: at least the
  * time since it began. */
-static uint64_t preempt_lag_ms(const struct preempt_task *t, int64_t front)
+static uint64_t preempt_lag_ms(const struct preempt_worker *t, int64_t front)
 {
 	return preempt_lag(t, front) * t->took_ms / (t->advance ? t->advance : 1);
 }
@@ -94,8 +94,8 @@ struct preempt_need preempt_need(const struct preempt *p)
 	int64_t front = preempt_front(p);
 	struct preempt_need n = { .last = -1 };
 
-	for (int i = 0; i < p->n_tasks; i++) {
-		const struct preempt_task *t = p->tasks[i];
+	for (int i = 0; i < p->n_workers; i++) {
+		const struct preempt_worker *t = p->workers[i];
 		uint64_t lag_ms, margin;
 
 		if (!t || !t->running)
@@ -120,8 +120,8 @@ static double preempt_growth(const struct preempt *p)
 {
 	double fastest = 0, slowest = 0;
 
-	for (int i = 0; i < p->n_tasks; i++) {
-		const struct preempt_task *t = p->tasks[i];
+	for (int i = 0; i < p->n_workers; i++) {
+		const struct preempt_worker *t = p->workers[i];
 		double pace;
 
 		if (!preempt_trains(t) || !t->advance || !t->took_ms)
@@ -161,7 +161,7 @@ void preempt_short_text(const struct preempt *p, uint64_t now_ms, char *text, si
 
 	text[0] = '\0';
 	if (n.lag) {
-		slots_append(text, size, p->tasks[n.last]->name);
+		slots_append(text, size, p->workers[n.last]->name);
 		snprintf(part, sizeof(part), " is %llu steps behind, which takes it",
 			(unsigned long long)n.lag);
 		slots_append(text, size, part);

@@ -19,7 +19,7 @@
 enum { PREEMPTING_SAME_SIGNAL_MS = 1000 }; /* within it a signal is no second one */
 
 /* One worker, by its slot. */
-struct preempting_task {
+struct preempting_worker {
 	preempting_answer_fn answer; /* NULL: no question */
 	void *arg;
 	int64_t path_step; /* the step that path belongs to */
@@ -29,7 +29,7 @@ struct preempting_task {
 };
 
 struct preempting {
-	struct agent *a;
+	struct supervisor *sv;
 	struct preempt *machine;
 	struct loop_timer *timer;
 	bool running;	   /* preempting_run() */
@@ -44,54 +44,60 @@ struct preempting {
 	/* of the notice that leaves least time */
 	int64_t deadline_ms, deadline_us;
 
-	LIST_HEAD(, worker_ask) asks; /* calls of Step that wait */
-	struct preempting_task *tasks;
-	int n_tasks;
-	json_t *past; /* io.elasticd.Manager.Preemption of an earlier agent */
+	LIST_HEAD(, sharing_ask) asks; /* calls of Step that wait */
+	struct preempting_worker *workers;
+	int n_workers;
+	struct notices *notices; /* notice_sources.c's; NULL: none to look for */
+	json_t *past;		 /* io.elasticd.Manager.Preemption of an earlier agent */
+	/* What that agent's events say: the notice that was up, and who had saved, by name. */
+	json_t *past_notice, *past_saved;
 };
 
 /* service.c */
+struct preempting *preempting_of(const struct supervisor *sv);
+/* The same, made where it is not there yet; NULL without memory. */
+struct preempting *preempting_make(struct supervisor *sv);
 /* Does what the machine says, until it says NOTHING. */
 void preempting_run(struct preempting *p);
 
 /* workers.c */
 /* NULL when memory was short as the worker began. */
-struct preempting_task *preempting_task_of(const struct agent *a, int slot);
-struct task *preempting_task_in(struct agent *a, int slot);
-void preempting_tasks_free(struct preempting *p);
+struct preempting_worker *preempting_worker_of(const struct supervisor *sv, int slot);
+struct worker *preempting_worker_in(struct supervisor *sv, int slot);
+void preempting_workers_free(struct preempting *p);
 /* Hooks. */
-void preempting_task_started(struct agent *a, struct task *t);
-void preempting_task_left(struct agent *a, struct task *t, char *text, size_t size);
-void preempting_end_told(struct agent *a, struct task *t, const char *text);
+void preempting_worker_started(struct supervisor *sv, struct worker *w);
+void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text, size_t size);
+void preempting_end_told(struct supervisor *sv, struct worker *w, const char *text);
 /* The machine's orders about one worker. */
 void preempting_answer(struct preempting *p, const struct preempt_do *d);
-void preempting_signal_task(struct preempting *p, const struct preempt_do *d);
+void preempting_signal_worker(struct preempting *p, const struct preempt_do *d);
 
 /* board.c */
 void preempting_board_up(struct preempting *p, int64_t save_at);
 void preempting_board_down(struct preempting *p);
 /* Reads what all workers wrote; barrier: after they can see the board's notice. */
 void preempting_board_read(struct preempting *p, bool barrier);
-/* Reads what t, which has just ended, wrote there. */
-void preempting_board_last(struct preempting *p, const struct task *t);
+/* Reads what w, which has just ended, wrote there. */
+void preempting_board_last(struct preempting *p, const struct worker *w);
 
 /* methods.c */
 extern const struct varlink_method preempting_worker_methods[];
 /* A worker has reported an error: fails all waiting Step calls with it. */
 void preempting_on_error(void *arg);
-void preempting_worker_exited(struct agent *a, struct task *t);
-void preempting_group_stopping(struct agent *a, const char *why);
+void preempting_worker_exited(struct supervisor *sv, struct worker *w);
+void preempting_group_stopping(struct supervisor *sv, const char *why);
 
 /* text.c; the last ones are hooks */
 /* The reason of the job's end, for people; and "; 5m until the deadline". */
 void preempting_reason(const struct preempting *p, char *text, size_t size);
 void preempting_rest(const struct preempting *p, char *text, size_t size);
 /* io.elasticd.Manager.Preemption, owned; NULL without a notice. */
-json_t *preempting_json(const struct agent *a);
-void preempting_describe_job(const struct agent *a, json_t *job);
+json_t *preempting_json(const struct supervisor *sv);
+void preempting_describe_job(const struct supervisor *sv, json_t *job);
 void preempting_describe_worker(
-	const struct agent *a, const struct task *t, json_t *worker, bool live);
-void preempting_describe_verdict(const struct agent *a, json_t *verdict);
-void preempting_explain(const struct agent *a, FILE *f);
-void preempting_past_note(struct agent *a, const json_t *event);
-bool preempting_past(struct agent *a);
+	const struct supervisor *sv, const struct worker *w, json_t *worker, bool live);
+void preempting_describe_verdict(const struct supervisor *sv, json_t *verdict);
+void preempting_explain(const struct supervisor *sv, FILE *f);
+void preempting_past_note(struct supervisor *sv, const json_t *event);
+bool preempting_past(struct supervisor *sv);

@@ -21,7 +21,7 @@
 #include <string.h>
 
 static void preempting_stop(void *arg);
-static void preempting_all_left(struct agent *a);
+static void preempting_all_left(struct supervisor *sv);
 
 /* --- life --- */
 
@@ -33,90 +33,112 @@ static void preempting_expired(void *arg)
 	preempting_run(p);
 }
 
-static int preempting_new(struct agent *a, struct error *err)
+struct preempting *preempting_of(const struct supervisor *sv)
 {
-	struct preempting *p = calloc(1, sizeof(*p));
+	return feature_state(sv, &preempt_feature);
+}
+
+struct preempting *preempting_make(struct supervisor *sv)
+{
+	struct preempting *p = preempting_of(sv);
+
+	if (p)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->sv = sv;
+	LIST_INIT(&p->asks);
+	feature_set_state(sv, &preempt_feature, p);
+	return p;
+}
+
+static int preempting_new(struct supervisor *sv, struct error *err)
+{
+	struct preempting *p = preempting_make(sv);
 
 	if (!p)
 		return error_set(err, -ENOMEM, "out of memory");
-	a->preempting = p;
-	p->a = a;
-	LIST_INIT(&p->asks);
 	p->deadline_ms = p->deadline_us = SPEC_UNSET;
-	p->machine = preempt_new(&a->spec->preemption, (uint64_t)a->spec->stop.timeout_ms);
-	if (!p->machine || loop_timer_new(a->loop, preempting_expired, p, &p->timer) < 0)
+	p->machine = preempt_new(
+		&supervisor_spec(sv)->preemption, (uint64_t)supervisor_spec(sv)->stop.timeout_ms);
+	if (!p->machine ||
+		loop_timer_new(supervisor_loop(sv), preempting_expired, p, &p->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
 
-static void preempting_free(struct agent *a)
+static void preempting_free(struct supervisor *sv)
 {
-	struct preempting *p = a->preempting;
+	struct preempting *p = preempting_of(sv);
 
 	if (!p)
 		return;
-	a->preempting = NULL;
-	a->on_notice = false;
-	workers_on_error(a, NULL, NULL);
-	loop_cancel(a->loop, preempting_stop, p);
+	feature_set_state(sv, &preempt_feature, NULL);
+	supervisor_set_notice(sv, false);
+	sharing_on_error(sv, NULL, NULL);
+	loop_cancel(supervisor_loop(sv), preempting_stop, p);
 	loop_timer_free(p->timer);
 	preempt_free(p->machine);
-	preempting_tasks_free(p);
+	preempting_workers_free(p);
 	json_decref(p->past);
+	json_decref(p->past_notice);
+	json_decref(p->past_saved);
 	free(p);
 }
 
 /* --- the machine --- */
 
-static bool preempting_active(const struct agent *a)
+static bool preempting_active(const struct supervisor *sv)
 {
-	return a->group.state == GROUP_STARTING || a->group.state == GROUP_RUNNING;
+	return supervisor_group(sv)->state == GROUP_STARTING ||
+	       supervisor_group(sv)->state == GROUP_RUNNING;
 }
 
 /* Stops the workers that are left. */
 static void preempting_stop(void *arg)
 {
 	struct preempting *p = arg;
-	struct agent *a = p->a;
+	struct supervisor *sv = p->sv;
 
 	/* All ends may have been seen: then they decide the end of the job, or have done so. */
-	agent_settle(a);
-	agent_judge(a);
-	agent_settle(a);
-	if (!a->on_notice || !preempting_active(a))
+	supervisor_settle(sv);
+	apply_decisions(sv);
+	supervisor_settle(sv);
+	if (!supervisor_on_notice(sv) || !preempting_active(sv))
 		return;
 	/* When the leader's work is done, so is the job's. */
-	if (a->leader_over)
-		outcome_leader_over(a);
+	if (supervisor_leader_over(sv))
+		end_run_leader_over(sv);
 	else
-		preempting_all_left(a);
+		preempting_all_left(sv);
 }
 
-static void preempting_all_left(struct agent *a)
+static void preempting_all_left(struct supervisor *sv)
 {
-	char text[sizeof(a->reason)];
+	char text[sizeof(supervisor_reason(sv))];
 
-	preempting_reason(a->preempting, text, sizeof(text));
-	if (strcmp(a->reason, text))
+	preempting_reason(preempting_of(sv), text, sizeof(text));
+	if (strcmp(supervisor_reason(sv), text))
 		log_notice("%s", text);
-	agent_set_reason(a, "%s", text);
-	agent_post(a, GROUP_EV_PREEMPT);
+	supervisor_set_reason(sv, "%s", text);
+	supervisor_post(sv, GROUP_EV_PREEMPT);
 }
 
 static void preempting_tell(struct preempting *p, const struct preempt_do *d)
 {
-	struct agent *a = p->a;
-	struct task *t = d->task < 0 ? NULL : preempting_task_in(a, d->task);
+	struct supervisor *sv = p->sv;
+	struct worker *w = d->worker < 0 ? NULL : preempting_worker_in(sv, d->worker);
 	bool notice = !strcmp(d->event, "notice");
 	char grace[DURATION_TEXT_MAX + 32] = "";
 
 	if (notice && p->deadline_ms != SPEC_UNSET)
 		preempting_rest(p, grace, sizeof(grace));
 	log_notice("%s%s", d->text, grace);
-	events_add(a->events, d->event, a->attempt, t ? t->rank : -1, preempting_json(a), "%s%s",
-		d->text, grace);
+	events_add(supervisor_events(sv), d->event, supervisor_attempt(sv), w ? w->rank : -1,
+		preempting_json(sv), "%s%s", d->text, grace);
 	if (notice)
-		workers_notice(a, d->text);
+		sharing_tell_notice(sv, d->text);
 }
 
 static void preempting_do(struct preempting *p, const struct preempt_do *d)
@@ -137,14 +159,14 @@ static void preempting_do(struct preempting *p, const struct preempt_do *d)
 		preempting_answer(p, d);
 		break;
 	case PREEMPT_SIGNAL:
-		preempting_signal_task(p, d);
+		preempting_signal_worker(p, d);
 		break;
 	case PREEMPT_TELL:
 		preempting_tell(p, d);
 		break;
 	case PREEMPT_STOP:
 		snprintf(p->why, sizeof(p->why), "%s", d->text);
-		if (loop_defer(p->a->loop, preempting_stop, p) < 0)
+		if (loop_defer(supervisor_loop(p->sv), preempting_stop, p) < 0)
 			preempting_stop(p);
 		break;
 	case PREEMPT_CLEAR:
@@ -170,18 +192,18 @@ void preempting_run(struct preempting *p)
 		loop_timer_disarm(p->timer);
 	else
 		loop_timer_arm(p->timer, due > now ? due - now : 0);
-	if (p->a->on_notice)
-		agent_changed(p->a);
+	if (supervisor_on_notice(p->sv))
+		supervisor_changed(p->sv);
 }
 
-static void preempting_cancel(struct agent *a)
+static void preempting_cancel(struct supervisor *sv)
 {
-	struct preempting *p = a->preempting;
+	struct preempting *p = preempting_of(sv);
 
-	if (!p || !a->on_notice)
+	if (!p || !supervisor_on_notice(sv))
 		return;
-	a->on_notice = false;
-	loop_cancel(a->loop, preempting_stop, p);
+	supervisor_set_notice(sv, false);
+	loop_cancel(supervisor_loop(sv), preempting_stop, p);
 	preempt_cancel(p->machine);
 	preempting_run(p);
 }
@@ -190,10 +212,10 @@ static void preempting_cancel(struct agent *a)
 
 /* When the host goes away, as far as is known, and whether the workers should go on until then. The
  * specification's times apply, but not beyond the time that a platform has named. */
-static void preempting_time(const struct agent *a, const struct preempting_notice *n,
+static void preempting_time(const struct supervisor *sv, const struct preempting_notice *n,
 	struct preempt_notice *m, bool *ret_grace)
 {
-	int64_t left = a->spec->preemption.grace_ms, named = SPEC_UNSET;
+	int64_t left = supervisor_spec(sv)->preemption.grace_ms, named = SPEC_UNSET;
 
 	if (n->deadline_us != SPEC_UNSET) {
 		named = (n->deadline_us - (int64_t)loop_real_us()) / 1000;
@@ -212,29 +234,29 @@ static void preempting_time(const struct agent *a, const struct preempting_notic
 		m->deadline_ms = (int64_t)m->now_ms + named;
 }
 
-/* Does not start t after all; the callers that wait for it get an error. */
-static void preempting_call_off(struct agent *a, struct task *t)
+/* Does not start w after all; the callers that wait for it get an error. */
+static void preempting_call_off(struct supervisor *sv, struct worker *w)
 {
-	agent_single_call_off(a, t, "a notice of preemption is up");
-	if (!task_alive(t))
-		FEATURES_CALL(a, worker_over, a, t);
+	lifecycle_call_off(sv, w, "a notice of preemption is up");
+	if (!worker_alive(w))
+		FEATURES_CALL(sv, worker_over, sv, w);
 }
 
 static void preempting_first(
 	struct preempting *p, const struct preempting_notice *n, const struct preempt_notice *m)
 {
-	struct agent *a = p->a;
+	struct supervisor *sv = p->sv;
 
-	a->on_notice = true;
+	supervisor_set_notice(sv, true);
 	p->time_us = (int64_t)loop_real_us();
 	snprintf(p->source, sizeof(p->source), "%s", m->source);
 	snprintf(p->reason, sizeof(p->reason), "%s", m->reason);
 	/* From now on no worker starts. */
-	for (int i = 0; i < a->n_tasks && preempting_active(a); i++) {
-		struct task *t = &a->tasks[i];
+	for (int i = 0; i < supervisor_n_workers(sv) && preempting_active(sv); i++) {
+		struct worker *w = supervisor_worker(sv, i);
 
-		if (t->state == TASK_WAITING || agent_single_starts(t))
-			preempting_call_off(a, t);
+		if (w->state == WORKER_WAITING || lifecycle_starts(w))
+			preempting_call_off(sv, w);
 	}
 }
 
@@ -252,9 +274,9 @@ static void preempting_deadline(struct preempting *p)
 			: (int64_t)loop_real_us() + (v.deadline_ms - (int64_t)loop_now_ms()) * 1000;
 }
 
-int preempting_notice(struct agent *a, const struct preempting_notice *n, struct error *err)
+int preempting_notice(struct supervisor *sv, const struct preempting_notice *n, struct error *err)
 {
-	struct preempting *p = a->preempting;
+	struct preempting *p = preempting_of(sv);
 	struct preempt_notice m = {
 		.now_ms = loop_now_ms(),
 		.source = n->source,
@@ -262,19 +284,20 @@ int preempting_notice(struct agent *a, const struct preempting_notice *n, struct
 	};
 	bool grace;
 
-	agent_settle(a);
-	if (agent_decided(a))
-		return error_set(err, -ESHUTDOWN, "%s is already ending", a->spec->name);
-	preempting_time(a, n, &m, &grace);
-	if (!a->on_notice)
+	supervisor_settle(sv);
+	if (supervisor_decided(sv))
+		return error_set(
+			err, -ESHUTDOWN, "%s is already ending", supervisor_spec(sv)->name);
+	preempting_time(sv, n, &m, &grace);
+	if (!supervisor_on_notice(sv))
 		preempting_first(p, n, &m);
 	preempt_notice(p->machine, &m, grace);
 	preempting_deadline(p);
 	preempting_run(p);
-	if (!preempting_active(a))
-		preempting_all_left(a);
+	if (!preempting_active(sv))
+		preempting_all_left(sv);
 	else
-		agent_judge(a); /* the workers just called off may have been the last */
+		apply_decisions(sv); /* the workers just called off may have been the last */
 	return 0;
 }
 
@@ -294,9 +317,9 @@ static int64_t preempting_slurm_us(void)
 	return seconds * 1000000;
 }
 
-static bool preempting_signal(struct agent *a, int signo)
+static bool preempting_signal(struct supervisor *sv, int signo)
 {
-	struct preempting *p = a->preempting;
+	struct preempting *p = preempting_of(sv);
 	/* The time when the signal came, not when its handling ended. */
 	uint64_t bit = UINT64_C(1) << (signo - 1), now = loop_now_ms();
 	char name[SIGNALS_TEXT_MAX];
@@ -306,17 +329,17 @@ static bool preempting_signal(struct agent *a, int signo)
 		.grace_ms = SPEC_UNSET,
 		.deadline_us = preempting_slurm_us(),
 	};
-	const int *s = a->spec->preemption.signals;
+	const int *s = supervisor_spec(sv)->preemption.signals;
 
 	while (s && *s && *s != signo)
 		s++;
-	if (!p || !(a->spec->preemption.notices & SPEC_NOTICE_SIGNAL) || !s || !*s)
+	if (!p || !(supervisor_spec(sv)->preemption.notices & SPEC_NOTICE_SIGNAL) || !s || !*s)
 		return false;
 	/* timeout(1) or a scheduler may signal the process and its whole group: that is one notice.
 	 */
-	if (a->on_notice && (p->heard & bit))
+	if (supervisor_on_notice(sv) && (p->heard & bit))
 		return now - p->heard_ms < PREEMPTING_SAME_SIGNAL_MS;
-	if (preempting_notice(a, &n, NULL) < 0)
+	if (preempting_notice(sv, &n, NULL) < 0)
 		return false;
 	p->heard |= bit;
 	p->heard_ms = now;
@@ -325,35 +348,37 @@ static bool preempting_signal(struct agent *a, int signo)
 
 /* --- the feature --- */
 
-static int preempting_init(struct agent *a, struct error *err)
+static int preempting_init(struct supervisor *sv, struct error *err)
 {
-	int r = preempting_new(a, err);
+	int r = preempting_new(sv, err);
 
 	if (r < 0)
 		return r;
-	workers_on_error(a, preempting_on_error, a->preempting);
-	return notices_new(a, err);
+	sharing_on_error(sv, preempting_on_error, preempting_of(sv));
+	return notices_new(sv, err);
 }
 
-static void preempting_fini(struct agent *a)
+static void preempting_fini(struct supervisor *sv)
 {
-	notices_free(a);
-	preempting_free(a);
+	notices_free(sv);
+	preempting_free(sv);
 }
 
 /* When the job ends for another reason, the notice is over, too. */
-static void preempting_group_changed(struct agent *a)
+static void preempting_group_changed(struct supervisor *sv)
 {
-	bool stops = a->group.state == GROUP_STOPPING && a->group.goal != GOAL_PREEMPT;
-	bool ends = group_state_is_final(a->group.state) && a->group.state != GROUP_PREEMPTED;
+	bool stops = supervisor_group(sv)->state == GROUP_STOPPING &&
+		     supervisor_group(sv)->goal != GOAL_PREEMPT;
+	bool ends = group_state_is_final(supervisor_group(sv)->state) &&
+		    supervisor_group(sv)->state != GROUP_PREEMPTED;
 
 	if (stops || ends)
-		preempting_cancel(a);
+		preempting_cancel(sv);
 }
 
 static int method_preempt(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 	struct preempting_notice n = {
 		.source = json_get_string(p, "source", "operator"),
 		.reason = json_get_string(p, "reason", NULL),
@@ -366,11 +391,11 @@ static int method_preempt(struct varlink_call *call, json_t *p, void *arg)
 		return varlink_error_parameter(call, "job");
 	if (!notice_source_is_known(n.source))
 		return varlink_error_parameter(call, "source");
-	if (preempting_notice(a, &n, &err) < 0)
+	if (preempting_notice(sv, &n, &err) < 0)
 		return varlink_error(call, "NotActive",
-			json_pack("{s:s, s:s}", "job", a->spec->name, "state",
-				group_state_name(a->group.state)));
-	return varlink_reply(call, json_pack("{s:[s]}", "runs", a->opt.run));
+			json_pack("{s:s, s:s}", "job", supervisor_spec(sv)->name, "state",
+				group_state_name(supervisor_group(sv)->state)));
+	return varlink_reply(call, json_pack("{s:[s]}", "runs", supervisor_options(sv)->run));
 }
 
 static const struct varlink_method manager_methods[] = {
@@ -388,8 +413,8 @@ const struct feature preempt_feature = {
 	.group_stopping = preempting_group_stopping,
 	.all_left = preempting_all_left,
 	.job_ended = notices_end,
-	.worker_started = preempting_task_started,
-	.worker_left = preempting_task_left,
+	.worker_started = preempting_worker_started,
+	.worker_left = preempting_worker_left,
 	.worker_exited = preempting_worker_exited,
 	.worker_end_told = preempting_end_told,
 	.takes_signal = preempting_signal,

@@ -29,29 +29,29 @@ static json_t *common_json(const struct preempting *p, const struct preempt_view
 	return j;
 }
 
-json_t *preempting_notice_json(const struct agent *a)
+json_t *preempting_notice_json(const struct supervisor *sv)
 {
 	struct preempt_view v;
 
-	if (!a->on_notice)
+	if (!supervisor_on_notice(sv))
 		return NULL;
-	v = preempt_view(a->preempting->machine);
-	return common_json(a->preempting, &v);
+	v = preempt_view(preempting_of(sv)->machine);
+	return common_json(preempting_of(sv), &v);
 }
 
-json_t *preempting_json(const struct agent *a)
+json_t *preempting_json(const struct supervisor *sv)
 {
-	const struct preempting *p = a->preempting;
+	const struct preempting *p = preempting_of(sv);
 	enum preempt_state state;
 	struct preempt_view v;
 	json_t *j;
 
 	if (p && p->past)
 		return json_incref(p->past);
-	if (!a->on_notice)
+	if (!supervisor_on_notice(sv))
 		return NULL;
 	v = preempt_view(p->machine);
-	state = agent_decided(a) || v.state == PREEMPT_NONE ? PREEMPT_OVER : v.state;
+	state = supervisor_decided(sv) || v.state == PREEMPT_NONE ? PREEMPT_OVER : v.state;
 	j = common_json(p, &v);
 	json_put(j, "state", json_string(preempt_state_name(state)));
 	json_put_int(j, "participants", v.participants);
@@ -60,32 +60,33 @@ json_t *preempting_json(const struct agent *a)
 	return j;
 }
 
-/* Adds what t had saved before the agent was lost. */
-static int past_task_json(const struct agent *a, const struct task *t, json_t *task)
+/* Adds what w had saved before the agent was lost. */
+static int past_worker_json(const struct supervisor *sv, const struct worker *w, json_t *worker)
 {
-	const json_t *saved = json_get_object(a->past_saved, agent_task_name(t));
+	const json_t *saved = json_get_object(preempting_of(sv)->past_saved, worker_name(w));
 	json_t *step = json_object_get(saved, "step"), *path = json_object_get(saved, "path");
 
-	if (json_is_integer(step) && json_put(task, "saved_step", json_incref(step)) < 0)
+	if (json_is_integer(step) && json_put(worker, "saved_step", json_incref(step)) < 0)
 		return -ENOMEM;
-	if (json_is_string(path) && json_put(task, "saved_path", json_incref(path)) < 0)
+	if (json_is_string(path) && json_put(worker, "saved_path", json_incref(path)) < 0)
 		return -ENOMEM;
 	return 0;
 }
 
-static int preempting_task_json(const struct agent *a, const struct task *t, json_t *task)
+static int preempting_worker_json(
+	const struct supervisor *sv, const struct worker *w, json_t *worker)
 {
-	const struct preempting_task *pt = preempting_task_of(a, t->slot);
-	int64_t step = pt ? preempt_saved_step(a->preempting->machine, t->slot) : -1;
+	const struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
+	int64_t step = pt ? preempt_saved_step(preempting_of(sv)->machine, w->slot) : -1;
 
-	if (a->preempting && a->preempting->past)
-		return past_task_json(a, t, task);
+	if (preempting_of(sv) && preempting_of(sv)->past)
+		return past_worker_json(sv, w, worker);
 	if (step < 0)
 		return 0;
-	if (json_put_int(task, "saved_step", step) < 0)
+	if (json_put_int(worker, "saved_step", step) < 0)
 		return -ENOMEM;
 	if (pt->path && pt->path_step == step &&
-		json_put(task, "saved_path", json_text(pt->path)) < 0)
+		json_put(worker, "saved_path", json_text(pt->path)) < 0)
 		return -ENOMEM;
 	return 0;
 }
@@ -151,90 +152,94 @@ static void why_lines(const struct preempting *p, FILE *f)
 	preempt_missing(p->machine, text, sizeof(text));
 	if (text[0])
 		fprintf(f, "  %s\n", text);
-	if (!agent_decided(p->a))
+	if (!supervisor_decided(p->sv))
 		fputs("  nothing is started again while the notice is up\n", f);
 }
 
-void preempting_explain(const struct agent *a, FILE *f)
+void preempting_explain(const struct supervisor *sv, FILE *f)
 {
-	if (a->on_notice)
-		why_lines(a->preempting, f);
+	if (supervisor_on_notice(sv))
+		why_lines(preempting_of(sv), f);
 }
 
-void preempting_describe_job(const struct agent *a, json_t *job)
+void preempting_describe_job(const struct supervisor *sv, json_t *job)
 {
-	json_t *preemption = preempting_json(a);
+	json_t *preemption = preempting_json(sv);
 
 	if (preemption)
 		json_put(job, "preemption", preemption);
 }
 
 void preempting_describe_worker(
-	const struct agent *a, const struct task *t, json_t *worker, bool live)
+	const struct supervisor *sv, const struct worker *w, json_t *worker, bool live)
 {
-	(void)!preempting_task_json(a, t, worker);
+	(void)!preempting_worker_json(sv, w, worker);
 }
 
-void preempting_describe_verdict(const struct agent *a, json_t *verdict)
+void preempting_describe_verdict(const struct supervisor *sv, json_t *verdict)
 {
-	if (a->group.state == GROUP_PREEMPTED)
-		json_put(verdict, "preemption", preempting_json(a));
+	if (supervisor_group(sv)->state == GROUP_PREEMPTED)
+		json_put(verdict, "preemption", preempting_json(sv));
 }
 
 /* --- an agent that was lost --- */
 
 /* Notes the step in an event of a worker; the last one counts. */
-static void past_note_saved(struct agent *a, json_t *data)
+static void past_note_saved(struct preempting *p, json_t *data)
 {
-	const char *task = json_get_string(data, "task", NULL);
+	const char *worker = json_get_string(data, "worker", NULL);
 
-	if (!a->past_saved)
-		a->past_saved = json_object();
-	if (task)
-		json_put(a->past_saved, task, json_incref(data));
+	if (!p->past_saved)
+		p->past_saved = json_object();
+	if (worker)
+		json_put(p->past_saved, worker, json_incref(data));
 }
 
 /* The number of workers that had saved in the last round. */
-static int past_saved_count(const struct agent *a)
+static int past_saved_count(const struct preempting *p)
 {
-	int64_t step = json_get_int(a->past_notice, "step", 0);
+	int64_t step = json_get_int(p->past_notice, "step", 0);
 	const char *name;
 	json_t *saved;
 	int n = 0;
 
-	json_object_foreach (a->past_saved, name, saved)
+	json_object_foreach (p->past_saved, name, saved)
 		n += json_get_int(saved, "step", -1) >= step;
 	return n;
 }
 
-void preempting_past_note(struct agent *a, const json_t *event)
+void preempting_past_note(struct supervisor *sv, const json_t *event)
 {
 	json_t *data = json_get_object(event, "data");
+	struct preempting *p = preempting_make(sv);
 
+	if (!p)
+		return;
 	if (!strcmp(json_get_string(event, "event", ""), "saved"))
-		past_note_saved(a, data);
+		past_note_saved(p, data);
 	/* Each event of a notice has everything that was known at its time. */
 	if (!json_get_string(data, "source", NULL) || !json_get_string(data, "state", NULL) ||
 		!json_is_integer(json_object_get(data, "participants")))
 		return;
-	json_decref(a->past_notice);
-	a->past_notice = json_incref(data);
+	json_decref(p->past_notice);
+	p->past_notice = json_incref(data);
 }
 
-bool preempting_past(struct agent *a)
+bool preempting_past(struct supervisor *sv)
 {
-	json_t *past = a->past_notice;
+	struct preempting *p = preempting_of(sv);
+	json_t *past = p->past_notice;
 	const char *reason = json_get_string(past, "reason", "");
 	char was[32];
 
 	if (!past)
 		return false;
 	snprintf(was, sizeof(was), "%s", json_get_string(past, "state", ""));
-	agent_set_reason(a, "notice from %.40s%s%.300s; the agent was lost (%s)",
+	supervisor_set_reason(sv, "notice from %.40s%s%.300s; the agent was lost (%s)",
 		json_get_string(past, "source", ""), *reason ? ": " : "", reason, was);
 	json_put(past, "state", json_string(preempt_state_name(PREEMPT_OVER)));
-	json_put_int(past, "saved", past_saved_count(a));
-	a->preempting->past = past;
-	a->past_notice = NULL;
+	json_put_int(past, "saved", past_saved_count(p));
+	p->past = past;
+	p->past_notice = NULL;
 	return true;
 }

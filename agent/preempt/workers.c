@@ -12,25 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct preempting_task *preempting_task_of(const struct agent *a, int slot)
+struct preempting_worker *preempting_worker_of(const struct supervisor *sv, int slot)
 {
-	const struct preempting *p = a->preempting;
+	const struct preempting *p = preempting_of(sv);
 
-	return p && slot >= 0 && slot < p->n_tasks ? &p->tasks[slot] : NULL;
+	return p && slot >= 0 && slot < p->n_workers ? &p->workers[slot] : NULL;
 }
 
-void preempting_tasks_free(struct preempting *p)
+void preempting_workers_free(struct preempting *p)
 {
-	for (int i = 0; i < p->n_tasks; i++)
-		free(p->tasks[i].path);
-	free(p->tasks);
+	for (int i = 0; i < p->n_workers; i++)
+		free(p->workers[i].path);
+	free(p->workers);
 }
 
-struct task *preempting_task_in(struct agent *a, int slot)
+struct worker *preempting_worker_in(struct supervisor *sv, int slot)
 {
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].slot == slot)
-			return &a->tasks[i];
+	for (int i = 0; i < supervisor_n_workers(sv); i++)
+		if (supervisor_worker(sv, i)->slot == slot)
+			return supervisor_worker(sv, i);
 	return NULL;
 }
 
@@ -38,30 +38,29 @@ struct task *preempting_task_in(struct agent *a, int slot)
 
 static int make_room(struct preempting *p, int slot)
 {
-	struct preempting_task *grown;
+	struct preempting_worker *grown;
 
-	if (slot < p->n_tasks)
+	if (slot < p->n_workers)
 		return 0;
-	grown = reallocarray(p->tasks, (size_t)slot + 1, sizeof(*grown));
+	grown = reallocarray(p->workers, (size_t)slot + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
-	memset(grown + p->n_tasks, 0, ((size_t)slot + 1 - (size_t)p->n_tasks) * sizeof(*grown));
-	p->tasks = grown;
-	p->n_tasks = slot + 1;
+	memset(grown + p->n_workers, 0, ((size_t)slot + 1 - (size_t)p->n_workers) * sizeof(*grown));
+	p->workers = grown;
+	p->n_workers = slot + 1;
 	return 0;
 }
 
-void preempting_task_started(struct agent *a, struct task *t)
+void preempting_worker_started(struct supervisor *sv, struct worker *w)
 {
-	struct preempting *p = a->preempting;
+	struct preempting *p = preempting_of(sv);
 
-	if (!p || t->slot < 0)
+	if (!p || w->slot < 0)
 		return;
-	if (make_room(p, t->slot) < 0 ||
-		preempt_started(p->machine, t->slot, agent_task_name(t)) < 0)
-		log_error("out of memory: %s has no part in a preemption", agent_task_name(t));
-	if (t->slot < p->n_tasks)
-		p->tasks[t->slot].told = false;
+	if (make_room(p, w->slot) < 0 || preempt_started(p->machine, w->slot, worker_name(w)) < 0)
+		log_error("out of memory: %s has no part in a preemption", worker_name(w));
+	if (w->slot < p->n_workers)
+		p->workers[w->slot].told = false;
 	preempting_run(p);
 }
 
@@ -70,27 +69,27 @@ static int signal_of(const struct spec *s)
 	return s->preemption.signal ? s->preemption.signal : s->stop.signal;
 }
 
-/* How t ended. An error that the worker reported or the agent found outweighs the exit code. */
-static enum preempt_end end_of(const struct agent *a, const struct task *t)
+/* How w ended. An error that the worker reported or the agent found outweighs the exit code. */
+static enum preempt_end end_of(const struct supervisor *sv, const struct worker *w)
 {
-	const struct task_exit *x = &t->exit;
-	int signo = signal_of(a->spec);
+	const struct worker_exit *x = &w->exit;
+	int signo = signal_of(supervisor_spec(sv));
 
-	if (task_complaint(t) || x->error)
+	if (worker_complaint(w) || x->error)
 		return PREEMPT_END_OTHER;
 	if (x->signal)
 		return x->signal == signo ? PREEMPT_END_SIGNAL : PREEMPT_END_OTHER;
 	if (x->code == 0)
 		return PREEMPT_END_DONE;
-	if (x->code == agent_preempted_status(a))
+	if (x->code == supervisor_preempted_status(sv))
 		return PREEMPT_END_LEFT;
 	return x->code == 128 + signo ? PREEMPT_END_SIGNAL : PREEMPT_END_OTHER;
 }
 
 /* A text for a worker that left as it was asked to. */
-static void left_text(struct agent *a, const struct task *t, char *text, size_t size)
+static void left_text(struct supervisor *sv, const struct worker *w, char *text, size_t size)
 {
-	int64_t step = preempt_saved_step(a->preempting->machine, t->slot);
+	int64_t step = preempt_saved_step(preempting_of(sv)->machine, w->slot);
 
 	if (step >= 0)
 		snprintf(text, size, "left after saving step %" PRId64, step);
@@ -98,67 +97,67 @@ static void left_text(struct agent *a, const struct task *t, char *text, size_t 
 		snprintf(text, size, "left on the notice");
 }
 
-void preempting_end_told(struct agent *a, struct task *t, const char *text)
+void preempting_end_told(struct supervisor *sv, struct worker *w, const char *text)
 {
 	int64_t step;
 	json_t *data;
 
 	if (!text[0])
 		return;
-	step = preempt_saved_step(a->preempting->machine, t->slot);
-	data = json_pack("{s:s}", "task", agent_task_name(t));
+	step = preempt_saved_step(preempting_of(sv)->machine, w->slot);
+	data = json_pack("{s:s}", "worker", worker_name(w));
 	if (step >= 0)
 		json_put_int(data, "step", step);
-	events_add(a->events, "left", a->attempt, t->rank, data, "%s %s (%s)", agent_task_name(t),
-		text, t->exit.text);
+	events_add(supervisor_events(sv), "left", supervisor_attempt(sv), w->rank, data,
+		"%s %s (%s)", worker_name(w), text, w->exit.text);
 }
 
-void preempting_task_left(struct agent *a, struct task *t, char *text, size_t size)
+void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text, size_t size)
 {
-	struct preempting *p = a->preempting;
+	struct preempting *p = preempting_of(sv);
 	enum preempt_meaning meaning;
 
-	if (!p || t->slot < 0)
+	if (!p || w->slot < 0)
 		return;
-	if (a->on_notice)
-		preempting_board_last(p, t);
-	meaning = preempt_ended(p->machine, t->slot, end_of(a, t), loop_now_ms());
-	if (a->on_notice && meaning == PREEMPT_LEFT && !t->on_purpose && !t->stop_us)
-		left_text(a, t, text, size);
+	if (supervisor_on_notice(sv))
+		preempting_board_last(p, w);
+	meaning = preempt_ended(p->machine, w->slot, end_of(sv, w), loop_now_ms());
+	if (supervisor_on_notice(sv) && meaning == PREEMPT_LEFT && !w->on_purpose && !w->stop_us)
+		left_text(sv, w, text, size);
 	preempting_run(p);
 }
 
 /* --- what workers ask and say --- */
 
-void preempting_ask(
-	struct agent *a, struct task *t, int64_t step, preempting_answer_fn answer, void *arg)
+void preempting_ask(struct supervisor *sv, struct worker *w, int64_t step,
+	preempting_answer_fn answer, void *arg)
 {
-	struct preempting_task *pt = preempting_task_of(a, t->slot);
+	struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
 
-	if (!pt || !a->on_notice) {
+	if (!pt || !supervisor_on_notice(sv)) {
 		answer(arg, PREEMPT_CONTINUE, -1);
 		return;
 	}
 	pt->answer = answer;
 	pt->arg = arg;
-	preempt_ask(a->preempting->machine, t->slot, step, loop_now_ms());
-	preempting_run(a->preempting);
+	preempt_ask(preempting_of(sv)->machine, w->slot, step, loop_now_ms());
+	preempting_run(preempting_of(sv));
 }
 
-void preempting_forget(struct agent *a, struct task *t)
+void preempting_forget(struct supervisor *sv, struct worker *w)
 {
-	struct preempting_task *pt = preempting_task_of(a, t->slot);
+	struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
 
 	if (!pt || !pt->answer)
 		return;
 	pt->answer = NULL;
-	preempt_forget(a->preempting->machine, t->slot);
-	preempting_run(a->preempting);
+	preempt_forget(preempting_of(sv)->machine, w->slot);
+	preempting_run(preempting_of(sv));
 }
 
 void preempting_answer(struct preempting *p, const struct preempt_do *d)
 {
-	struct preempting_task *pt = preempting_task_of(p->a, d->task);
+	struct preempting_worker *pt = preempting_worker_of(p->sv, d->worker);
 	preempting_answer_fn answer = pt ? pt->answer : NULL;
 
 	if (!answer)
@@ -167,41 +166,40 @@ void preempting_answer(struct preempting *p, const struct preempt_do *d)
 	answer(pt->arg, d->order, d->step);
 }
 
-static void tell_saved(
-	struct agent *a, const struct task *t, int64_t step, const struct preempting_task *pt)
+static void tell_saved(struct supervisor *sv, const struct worker *w, int64_t step,
+	const struct preempting_worker *pt)
 {
-	json_t *data =
-		json_pack("{s:s, s:I}", "task", agent_task_name(t), "step", (json_int_t)step);
+	json_t *data = json_pack("{s:s, s:I}", "worker", worker_name(w), "step", (json_int_t)step);
 
 	if (pt->path)
 		json_put(data, "path", json_text(pt->path));
-	events_add(a->events, "saved", a->attempt, t->rank, data,
-		"%s has saved at step %" PRId64 "%s%.300s", agent_task_name(t), step,
+	events_add(supervisor_events(sv), "saved", supervisor_attempt(sv), w->rank, data,
+		"%s has saved at step %" PRId64 "%s%.300s", worker_name(w), step,
 		pt->path ? ": " : "", pt->path ? pt->path : "");
 }
 
 /* True when the worker has reported this save before; the path may follow later, once. */
-static bool is_no_news(const struct preempting_task *pt, int64_t step, const char *path)
+static bool is_no_news(const struct preempting_worker *pt, int64_t step, const char *path)
 {
 	return pt->told && pt->told_step == step && (!path || pt->path);
 }
 
 int preempting_saved(
-	struct agent *a, struct task *t, int64_t step, const char *path, struct error *err)
+	struct supervisor *sv, struct worker *w, int64_t step, const char *path, struct error *err)
 {
-	struct preempting_task *pt = preempting_task_of(a, t->slot);
+	struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
 	char *copy = NULL;
 	int r;
 
-	if (!pt || !a->on_notice)
+	if (!pt || !supervisor_on_notice(sv))
 		return error_set(err, -ENOENT, "no notice of preemption is up");
 	if (path && !(copy = strdup(path)))
 		return error_set(err, -ENOMEM, "out of memory");
-	r = preempt_saved(a->preempting->machine, t->slot, step, loop_now_ms());
+	r = preempt_saved(preempting_of(sv)->machine, w->slot, step, loop_now_ms());
 	if (r < 0) {
 		free(copy);
 		return error_set(err, -ERANGE, "%s was not told to save at step %" PRId64,
-			agent_task_name(t), step);
+			worker_name(w), step);
 	}
 	if (r > 0 && is_no_news(pt, step, path)) {
 		free(copy);
@@ -211,30 +209,30 @@ int preempting_saved(
 	pt->path = copy;
 	pt->path_step = pt->told_step = step;
 	pt->told = true;
-	tell_saved(a, t, step, pt);
-	preempting_run(a->preempting);
+	tell_saved(sv, w, step, pt);
+	preempting_run(preempting_of(sv));
 	return 0;
 }
 
 /* --- signals --- */
 
-void preempting_signal_task(struct preempting *p, const struct preempt_do *d)
+void preempting_signal_worker(struct preempting *p, const struct preempt_do *d)
 {
-	struct agent *a = p->a;
-	struct task *t = preempting_task_in(a, d->task);
-	int signo = signal_of(a->spec), r;
+	struct supervisor *sv = p->sv;
+	struct worker *w = preempting_worker_in(sv, d->worker);
+	int signo = signal_of(supervisor_spec(sv)), r;
 	char name[SIGNALS_TEXT_MAX];
 
 	/* A worker that is being stopped has its signal already; a second one could end it at once.
 	 */
-	if (!t || !task_alive(t) || t->stop_us)
+	if (!w || !worker_alive(w) || w->stop_us)
 		return;
-	r = agent_signal_task(a, t, signo, a->spec->preemption.whom);
+	r = signal_worker(sv, w, signo, supervisor_spec(sv)->preemption.whom);
 	signals_name(signo, name);
 	if (r < 0)
-		events_add(a->events, "notice-signal", a->attempt, t->rank, NULL,
-			"%s cannot get %s: %s", agent_task_name(t), name, strerror(-r));
+		events_add(supervisor_events(sv), "notice-signal", supervisor_attempt(sv), w->rank,
+			NULL, "%s cannot get %s: %s", worker_name(w), name, strerror(-r));
 	else
-		events_add(a->events, "notice-signal", a->attempt, t->rank, NULL,
-			"%s gets %s on the notice", agent_task_name(t), name);
+		events_add(supervisor_events(sv), "notice-signal", supervisor_attempt(sv), w->rank,
+			NULL, "%s gets %s on the notice", worker_name(w), name);
 }

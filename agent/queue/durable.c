@@ -17,7 +17,7 @@ static int number_of(void *arg, const char *name)
 {
 	const struct dispatch *d = arg;
 	const char *colon = strrchr(name, ':');
-	const struct task *t = NULL;
+	const struct worker *w = NULL;
 	char role[128];
 	long index;
 
@@ -26,24 +26,25 @@ static int number_of(void *arg, const char *name)
 		role[colon - name] = '\0';
 		index = strtol(colon + 1, NULL, 10);
 		if (index >= 0 && index < INT_MAX)
-			t = agent_task_named(d->a, role, (int)index);
+			w = worker_named(d->sv, role, (int)index);
 	}
-	return t ? t->slot : -1;
+	return w ? w->slot : -1;
 }
 
 static void on_event(void *arg, const char *event, const char *text)
 {
 	const struct dispatch *d = arg;
 
-	if (d->a->events)
-		events_add(d->a->events, event, d->a->attempt, -1, NULL, "%s", text);
+	if (supervisor_events(d->sv))
+		events_add(supervisor_events(d->sv), event, supervisor_attempt(d->sv), -1, NULL,
+			"%s", text);
 }
 
 int dispatch_journal_open(struct dispatch *d, struct error *err)
 {
 	const struct journal_options opt = {
-		.loop = d->a->loop,
-		.dir = d->a->opt.state_dir,
+		.loop = supervisor_loop(d->sv),
+		.dir = supervisor_options(d->sv)->state_dir,
 		.q = d->q,
 		.worker_name = name_of,
 		.worker_number = number_of,
@@ -51,7 +52,7 @@ int dispatch_journal_open(struct dispatch *d, struct error *err)
 		.arg = d,
 	};
 
-	if (!d->a->spec->queue.durable)
+	if (!supervisor_spec(d->sv)->queue.durable)
 		return 0;
 	if (opt.dir)
 		return journal_new(&opt, &d->journal, err);
@@ -74,7 +75,7 @@ void dispatch_journal_add(struct dispatch *d, const struct queue_record *r)
 	if (!d->journal)
 		return;
 	journal_add(d->journal, r);
-	if (!d->uncommitted && loop_defer(d->a->loop, commit, d) < 0)
+	if (!d->uncommitted && loop_defer(supervisor_loop(d->sv), commit, d) < 0)
 		journal_commit(d->journal);
 	else
 		d->uncommitted = true;
@@ -92,15 +93,15 @@ void dispatch_journal_stale(struct dispatch *d)
 		journal_stale(d->journal);
 }
 
-void dispatch_leaving(struct agent *a)
+void dispatch_leaving(struct supervisor *sv)
 {
-	if (a->dispatch)
-		commit(a->dispatch);
+	if (dispatch_of(sv))
+		commit(dispatch_of(sv));
 }
 
-bool dispatch_is_durable(const struct agent *a)
+bool dispatch_is_durable(const struct supervisor *sv)
 {
-	return a->dispatch && a->dispatch->journal;
+	return dispatch_of(sv) && dispatch_of(sv)->journal;
 }
 
 bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes)
@@ -109,15 +110,15 @@ bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t
 	enum status s = d->journal ? journal_room(d->journal, bytes, &err) : STATUS_OK;
 
 	if (s != STATUS_OK)
-		worker_fail(call, s, "%s", err.text);
+		sharing_fail(call, s, "%s", err.text);
 	return s == STATUS_OK;
 }
 
 void dispatch_journal_close(struct dispatch *d)
 {
-	loop_cancel(d->a->loop, commit, d);
+	loop_cancel(supervisor_loop(d->sv), commit, d);
 	/* A run that has its verdict has no next agent. */
-	if (d->journal && d->a->ended && !d->a->unjudged)
+	if (d->journal && supervisor_ended(d->sv) && !supervisor_unjudged(d->sv))
 		journal_discard(d->journal);
 	d->journal = journal_free(d->journal);
 }

@@ -9,68 +9,70 @@
 
 #include <stdio.h>
 
-int dispatch_exit_status(const struct agent *a, const struct task *t)
+int dispatch_exit_status(const struct supervisor *sv, const struct worker *w)
 {
-	bool ours = t->role->on_failure == SPEC_FAILURE_QUEUE && !t->exit.error;
+	bool ours = w->role->on_failure == SPEC_FAILURE_QUEUE && !w->exit.error;
 
-	return ours && a->spec->queue.exit_code != SPEC_UNSET ? a->spec->queue.exit_code : -1;
+	return ours && supervisor_spec(sv)->queue.exit_code != SPEC_UNSET
+		       ? supervisor_spec(sv)->queue.exit_code
+		       : -1;
 }
 
-static void what_is_lost(const struct task *t, char *text, size_t size)
+static void what_is_lost(const struct worker *w, char *text, size_t size)
 {
 	char how[400];
 
-	dispatch_how_gone(t, how, sizeof(how));
-	snprintf(text, size, "%s %s", agent_task_name(t), how);
+	dispatch_how_gone(w, how, sizeof(how));
+	snprintf(text, size, "%s %s", worker_name(w), how);
 }
 
-static void fail_queues(struct agent *a, const struct task *t, const char *what)
+static void fail_queues(struct supervisor *sv, const struct worker *w, const char *what)
 {
-	int code = a->spec->queue.exit_code;
-	struct queue_error e = { STATUS_UNAVAILABLE, what, "", t->slot, -1 };
+	int code = supervisor_spec(sv)->queue.exit_code;
+	struct queue_error e = { STATUS_UNAVAILABLE, what, "", w->slot, -1 };
 
-	queue_fail_all(a->dispatch->q, &e, code == SPEC_UNSET ? -1 : code, loop_now_ms());
+	queue_fail_all(dispatch_of(sv)->q, &e, code == SPEC_UNSET ? -1 : code, loop_now_ms());
 }
 
-/* t, of on_failure fail_queue, has failed: fails all queues, once in an attempt. */
-static void dispatch_lost(struct agent *a, const struct task *t)
+/* w, of on_failure fail_queue, has failed: fails all queues, once in an attempt. */
+static void dispatch_lost(struct supervisor *sv, const struct worker *w)
 {
-	struct dispatch_group *g = dispatch_group_of(a);
+	struct dispatch_group *g = dispatch_group_of(sv);
 	char what[500], grace[DURATION_TEXT_MAX];
 
 	if (!g || g->lost)
 		return;
-	what_is_lost(t, what, sizeof(what));
+	what_is_lost(w, what, sizeof(what));
 	g->lost = g->holds = true;
 	for (int i = 0; i < g->n_workers; i++)
 		g->workers[i].told = false;
-	agent_set_reason(a, "%s", what);
+	supervisor_set_reason(sv, "%s", what);
 	log_warning("%s: all of the work queue's tasks are cancelled", what);
-	events_add(a->events, "queue-lost", a->attempt, t->rank, NULL,
+	events_add(supervisor_events(sv), "queue-lost", supervisor_attempt(sv), w->rank, NULL,
 		"%s: all of the work queue's tasks are cancelled; who submits them has %s to leave",
-		what, duration_format(a->spec->queue.loss_grace_ms, grace));
-	fail_queues(a, t, what);
-	loop_timer_arm(g->grace, (uint64_t)a->spec->queue.loss_grace_ms);
+		what, duration_format(supervisor_spec(sv)->queue.loss_grace_ms, grace));
+	fail_queues(sv, w, what);
+	loop_timer_arm(g->grace, (uint64_t)supervisor_spec(sv)->queue.loss_grace_ms);
 	dispatch_run_soon(g->d);
 }
 
-void dispatch_loss_made_good(struct agent *a)
+void dispatch_loss_made_good(struct supervisor *sv)
 {
-	struct dispatch_group *g = dispatch_group_of(a);
+	struct dispatch_group *g = dispatch_group_of(sv);
 	char what[500];
 
 	if (!g->lost)
 		return;
 	queue_unfail(g->d->q, loop_now_ms());
 	/* Where others are still lost, one of them is what people are told from now on. */
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
+	for (int i = 0; i < supervisor_n_workers(sv); i++) {
+		const struct worker *w = supervisor_worker(sv, i);
 
-		if (t->state != TASK_FAILED || t->role->on_failure != SPEC_FAILURE_QUEUE)
+		if (w->state != WORKER_FAILED || w->role->on_failure != SPEC_FAILURE_QUEUE)
 			continue;
-		what_is_lost(t, what, sizeof(what));
-		agent_set_reason(a, "%s", what);
-		fail_queues(a, t, what);
+		what_is_lost(w, what, sizeof(what));
+		supervisor_set_reason(sv, "%s", what);
+		fail_queues(sv, w, what);
 		return;
 	}
 	g->lost = false;
@@ -81,7 +83,7 @@ void dispatch_loss_made_good(struct agent *a)
 
 void dispatch_group_told(struct dispatch *d, const struct varlink_call *call)
 {
-	const struct worker_peer *p = varlink_call_user(call); /* agent.sock has no such word */
+	const struct sharing_peer *p = varlink_call_user(call); /* agent.sock has no such word */
 	struct dispatch_group *g = d->group;
 
 	if (g->holds && p && p->slot >= 0 && p->slot < g->n_workers)
@@ -89,35 +91,35 @@ void dispatch_group_told(struct dispatch *d, const struct varlink_call *call)
 }
 
 /* Whether somebody still has to be waited for. */
-static bool is_waited_for(struct agent *a, struct dispatch_group *g)
+static bool is_waited_for(struct supervisor *sv, struct dispatch_group *g)
 {
 	bool any = false;
 
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
+	for (int i = 0; i < supervisor_n_workers(sv); i++) {
+		const struct worker *t = supervisor_worker(sv, i);
 		const struct dispatch_worker *w = dispatch_worker_of(g, t);
 
-		any |= task_alive(t) && t->role->on_failure != SPEC_FAILURE_QUEUE;
-		if (!task_alive(t) && ((w && w->told) || t->role->leader))
+		any |= worker_alive(t) && t->role->on_failure != SPEC_FAILURE_QUEUE;
+		if (!worker_alive(t) && ((w && w->told) || t->role->leader))
 			return false;
 	}
 	return any;
 }
 
-bool dispatch_holds(struct agent *a)
+bool dispatch_holds(struct supervisor *sv)
 {
-	struct dispatch_group *g = dispatch_group_of(a);
+	struct dispatch_group *g = dispatch_group_of(sv);
 
-	for (int i = 0; g && i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
+	for (int i = 0; g && i < supervisor_n_workers(sv); i++) {
+		const struct worker *w = supervisor_worker(sv, i);
 
-		if (t->state == TASK_FAILED && t->role->on_failure == SPEC_FAILURE_QUEUE &&
-			!t->on_purpose && !t->exit.error)
-			dispatch_lost(a, t);
+		if (w->state == WORKER_FAILED && w->role->on_failure == SPEC_FAILURE_QUEUE &&
+			!w->on_purpose && !w->exit.error)
+			dispatch_lost(sv, w);
 	}
 	if (!g || !g->holds)
 		return false;
-	if (is_waited_for(a, g) && !a->on_notice)
+	if (is_waited_for(sv, g) && !supervisor_on_notice(sv))
 		return true;
 	g->holds = false;
 	loop_timer_disarm(g->grace);
@@ -127,10 +129,10 @@ bool dispatch_holds(struct agent *a)
 void dispatch_loss_expired(void *arg)
 {
 	struct dispatch_group *g = arg;
-	struct agent *a = g->d->a;
+	struct supervisor *sv = g->d->sv;
 
-	agent_settle(a);
+	supervisor_settle(sv);
 	g->holds = false;
-	agent_judge(a);
-	agent_changed(a);
+	apply_decisions(sv);
+	supervisor_changed(sv);
 }

@@ -13,26 +13,26 @@
 
 #include "agent/supervise/supervisor.h"
 
-/* A new incarnation of the group, after workers_begin(). */
-void dispatch_begin(struct agent *a);
+/* A new attempt of the group, after sharing_begin(). */
+void dispatch_begin(struct supervisor *sv);
 /* All of its tasks have had their first start. */
-void dispatch_running(struct agent *a);
-/* After workers_task_started(), and after workers_task_ended(). */
-void dispatch_task_started(struct agent *a, struct task *t);
-void dispatch_task_ended(struct agent *a, struct task *t);
-/* t, which has no process, gets none any more. */
-void dispatch_task_over(struct agent *a, struct task *t);
+void dispatch_running(struct supervisor *sv);
+/* After sharing_worker_started(), and after sharing_worker_ended(). */
+void dispatch_worker_started(struct supervisor *sv, struct worker *w);
+void dispatch_worker_ended(struct supervisor *sv, struct worker *w);
+/* w, which has no process, gets none any more. */
+void dispatch_worker_over(struct supervisor *sv, struct worker *w);
 /* The group is being stopped; a->group.goal says what comes then. */
-void dispatch_stopping(struct agent *a);
+void dispatch_stopping(struct supervisor *sv);
 /* The job is over. */
-void dispatch_over(struct agent *a);
+void dispatch_over(struct supervisor *sv);
 
 /* Whether a failure waits until the coordinators know of it. */
-bool dispatch_holds(struct agent *a);
+bool dispatch_holds(struct supervisor *sv);
 /* Its failure makes the job's exit status: queue.exit_code, or -1 where it does not. */
-int dispatch_exit_status(const struct agent *a, const struct task *t);
+int dispatch_exit_status(const struct supervisor *sv, const struct worker *w);
 
 /* io.elasticd.Manager.Queue, owned; NULL where nobody has used it. */
-json_t *dispatch_json(const struct agent *a);
+json_t *dispatch_json(const struct supervisor *sv);
 /* A line of what it has for people, or "". */
-void dispatch_text(const struct agent *a, char *text, size_t size);
+void dispatch_text(const struct supervisor *sv, char *text, size_t size);

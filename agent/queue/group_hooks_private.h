@@ -22,7 +22,7 @@ struct dispatch_group {
 	struct dispatch *d;
 	struct dispatch_worker *workers; /* by slot */
 	int n_workers;
-	bool lost;  /* of this incarnation; told once */
+	bool lost;  /* of this attempt; told once */
 	bool holds; /* what has failed waits for those who are told */
 	bool saving;
 	uint64_t tell_ms; /* the present window's beginning */
@@ -31,21 +31,21 @@ struct dispatch_group {
 };
 
 /* NULL: there is no work queue. */
-static inline struct dispatch_group *dispatch_group_of(const struct agent *a)
+static inline struct dispatch_group *dispatch_group_of(const struct supervisor *sv)
 {
-	return a->dispatch ? a->dispatch->group : NULL;
+	return dispatch_of(sv) ? dispatch_of(sv)->group : NULL;
 }
 
-/* NULL: the machine was never told of t. */
+/* NULL: the machine was never told of w. */
 static inline struct dispatch_worker *dispatch_worker_of(
-	struct dispatch_group *g, const struct task *t)
+	struct dispatch_group *g, const struct worker *w)
 {
-	return t->slot >= 0 && t->slot < g->n_workers ? &g->workers[t->slot] : NULL;
+	return w->slot >= 0 && w->slot < g->n_workers ? &g->workers[w->slot] : NULL;
 }
 
-/* How t has ended, as what follows its name in a sentence. */
-void dispatch_how_gone(const struct task *t, char *text, size_t size);
+/* How w has ended, as what follows its name in a sentence. */
+void dispatch_how_gone(const struct worker *w, char *text, size_t size);
 /* fail_queue.c: one that had failed has a process again, by a person's word. */
-void dispatch_loss_made_good(struct agent *a);
+void dispatch_loss_made_good(struct supervisor *sv);
 /* The time for those who were told is over; arg is the group. */
 void dispatch_loss_expired(void *arg);

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_used(const struct agent *a, struct queue_stats *s)
+static bool is_used(const struct supervisor *sv, struct queue_stats *s)
 {
-	const struct dispatch_group *g = dispatch_group_of(a);
+	const struct dispatch_group *g = dispatch_group_of(sv);
 
 	if (!g)
 		return false;
@@ -16,12 +16,12 @@ static bool is_used(const struct agent *a, struct queue_stats *s)
 	return s->over || s->waiting || s->has_error || s->n[QUEUE_QUEUED] || s->n[QUEUE_RUNNING];
 }
 
-json_t *dispatch_json(const struct agent *a)
+json_t *dispatch_json(const struct supervisor *sv)
 {
 	struct queue_stats s;
 	json_t *j;
 
-	if (!is_used(a, &s))
+	if (!is_used(sv, &s))
 		return NULL;
 	j = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "queued",
 		(json_int_t)s.n[QUEUE_QUEUED], "running", (json_int_t)s.n[QUEUE_RUNNING],
@@ -34,12 +34,12 @@ json_t *dispatch_json(const struct agent *a)
 	return j;
 }
 
-void dispatch_text(const struct agent *a, char *text, size_t size)
+void dispatch_text(const struct supervisor *sv, char *text, size_t size)
 {
 	struct queue_stats s;
 
 	text[0] = '\0';
-	if (!is_used(a, &s))
+	if (!is_used(sv, &s))
 		return;
 	/* What a task says of its failure may have many lines. */
 	snprintf(text, size, "queue: %zu queued, %zu running, %" PRIu64 " over, %zu workers%s%.*s",

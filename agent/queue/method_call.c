@@ -39,13 +39,13 @@ int dispatch_create_resource(struct varlink_call *call, const struct flat *p, vo
 	case STATUS_OK:
 		return varlink_reply_text(call, "{}", 2);
 	case STATUS_ALREADY_EXISTS:
-		return worker_fail(call, s, "name: there is a resource \"%.100s\" already", name);
+		return sharing_fail(call, s, "name: there is a resource \"%.100s\" already", name);
 	case STATUS_INVALID_ARGUMENT:
-		return worker_fail(call, s,
+		return sharing_fail(call, s,
 			"name: expected 1 to %d of A-Z, a-z, 0-9, _, . and -, got \"%.100s\"",
 			QUEUE_NAME_MAX, name);
 	default:
-		return worker_fail(call, s, "there are %d resources, or there is no memory",
+		return sharing_fail(call, s, "there are %d resources, or there is no memory",
 			QUEUE_RESOURCES_MAX);
 	}
 }
@@ -62,7 +62,7 @@ int dispatch_drop_resource(struct varlink_call *call, json_t *p, void *arg)
 	s = queue_resource_drop(d->q, name, dispatch_now(d));
 	dispatch_run(d);
 	if (s != STATUS_OK)
-		return worker_fail(call, s, "name: there is no resource \"%.100s\"", name);
+		return sharing_fail(call, s, "name: there is no resource \"%.100s\"", name);
 	return varlink_reply_text(call, "{}", 2);
 }
 
@@ -71,7 +71,7 @@ static json_t *resource_json(
 	const struct dispatch *d, size_t i, const struct queue_resource_view *v, size_t *room)
 {
 	json_t *j = json_object(), *errors = json_array();
-	int n = d->a->workers ? d->a->workers->n_slots : 0;
+	int n = sharing_of(d->sv) ? sharing_of(d->sv)->n_slots : 0;
 	struct queue_error e;
 
 	for (int worker = 0; worker < n && *room; worker++) {
@@ -176,7 +176,7 @@ static int by_rank(const void *a, const void *b)
 /* The answers by the ranks of their workers; NULL without memory. */
 static struct place *places_of(const struct dispatch *d, const struct queue_call *c, size_t *ret_n)
 {
-	const struct workers *w = d->a->workers;
+	const struct sharing *sh = sharing_of(d->sv);
 	struct queue_answer a;
 	struct place *places;
 	size_t n = 0;
@@ -185,11 +185,11 @@ static struct place *places_of(const struct dispatch *d, const struct queue_call
 		n++;
 	places = calloc(n + 1, sizeof(*places));
 	for (size_t i = 0; places && i < n; i++) {
-		const struct task *t;
+		const struct worker *w;
 
 		(void)queue_answer(c, i, &a);
-		t = w && a.worker < w->n_slots ? worker_task(w, a.worker) : NULL;
-		places[i] = (struct place){ .answer = i, .rank = t ? t->rank : INT32_MAX };
+		w = sh && a.worker < sh->n_slots ? sharing_worker(sh, a.worker) : NULL;
+		places[i] = (struct place){ .answer = i, .rank = w ? w->rank : INT32_MAX };
 	}
 	if (places)
 		qsort(places, n, sizeof(*places), by_rank);
@@ -201,7 +201,7 @@ static void answer_call(struct dispatch_wait *x)
 {
 	struct json_writer *t = dispatch_text_begin(x->d);
 	struct queue_answer a;
-	size_t n = 0, most = x->workers ? WORKERS_REPLY_BYTES : VARLINK_REPLY_BYTES;
+	size_t n = 0, most = x->workers ? SHARING_REPLY_BYTES : VARLINK_REPLY_BYTES;
 	_cleanup_free_ struct place *places = places_of(x->d, x->wait.answers, &n);
 
 	dispatch_put(t, "{\"answers\":[");
@@ -214,7 +214,7 @@ static void answer_call(struct dispatch_wait *x)
 	dispatch_put(t, "]}");
 	if (!places)
 		dispatch_no_memory(x->call);
-	else if (!x->workers || !worker_too_much_unread(x->call))
+	else if (!x->workers || !sharing_too_much_unread(x->call))
 		dispatch_text_reply(x->d, x->call);
 }
 
@@ -222,26 +222,26 @@ static void answer_call(struct dispatch_wait *x)
 static int named_workers(
 	const struct dispatch *d, struct varlink_call *call, const json_t *list, int **ret)
 {
-	struct workers *w = d->a->workers;
+	struct sharing *sh = sharing_of(d->sv);
 	size_t n = json_array_size(list), i;
 	_cleanup_free_ int *set = NULL;
 	const json_t *name;
 
-	if (!n || n > (size_t)d->a->n_tasks)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+	if (!n || n > (size_t)supervisor_n_workers(d->sv))
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			       "workers: expected 1 to the %d tasks of this job, got %zu",
-			       d->a->n_tasks, n),
+			       supervisor_n_workers(d->sv), n),
 		       -EINVAL;
 	set = calloc(n, sizeof(*set));
 	if (!set)
 		return dispatch_no_memory(call), -ENOMEM;
 	/* They are known before they have been started first. */
-	if (w)
-		worker_give_slots(w);
+	if (sh)
+		sharing_give_slots(sh);
 	json_array_foreach (list, i, name) {
-		set[i] = w ? worker_slot_named(w, json_string_value(name)) : -1;
+		set[i] = sh ? sharing_slot_named(sh, json_string_value(name)) : -1;
 		if (set[i] < 0)
-			return worker_fail(call, STATUS_INVALID_ARGUMENT,
+			return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 				       "workers: there is no worker %.100s",
 				       json_string_value(name)),
 			       -EINVAL;

@@ -37,7 +37,7 @@ static void stream_tell(struct dispatch_stream *s, const struct queue_do *todo)
 
 	if (varlink_call_congested(call, stream_wakes, s)) {
 		stream_free(s);
-		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
+		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
 			"cancellations were not read, and are no longer told");
 		return;
 	}
@@ -50,9 +50,9 @@ static void stream_tell(struct dispatch_stream *s, const struct queue_do *todo)
 /* Whether it is of the worker's present process: one that was left over has nothing to hear. */
 static bool is_for(const struct dispatch_stream *s, int worker)
 {
-	const struct worker_peer *peer = varlink_call_user(s->call);
+	const struct sharing_peer *peer = varlink_call_user(s->call);
 
-	return s->worker == worker && peer->token == peer->w->slots[worker].token;
+	return s->worker == worker && peer->token == peer->sh->slots[worker].token;
 }
 
 void dispatch_stream_cancelled(struct dispatch *d, const struct queue_do *todo)
@@ -78,7 +78,9 @@ int dispatch_cancels(struct varlink_call *call, json_t *p, void *arg)
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return dispatch_no_memory(call);
-	*s = (struct dispatch_stream){ .d = door->d, .call = call, .worker = worker_of(call) };
+	*s = (struct dispatch_stream){
+		.d = door->d, .call = call, .worker = sharing_slot_of(call)
+	};
 	LIST_INSERT_HEAD(&door->d->streams, s, link);
 	varlink_call_on_gone(call, stream_gone, s);
 	(void)varlink_notify_text(call, "{}", 2);

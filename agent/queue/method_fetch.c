@@ -20,7 +20,7 @@ static bool may_answer(struct dispatch_wait *x)
 		dispatch_no_memory(x->call);
 		return false;
 	}
-	return t->len < DISPATCH_LONG_BYTES || !x->workers || !worker_too_much_unread(x->call);
+	return t->len < DISPATCH_LONG_BYTES || !x->workers || !sharing_too_much_unread(x->call);
 }
 
 static void answer(struct dispatch_wait *x, int64_t *ids, size_t n)
@@ -47,7 +47,7 @@ static void answer_one(struct dispatch_wait *x)
 	struct queue_outcome o;
 
 	if (!queue_outcome(x->d->q, x->id, &o)) {
-		worker_fail(x->call, STATUS_NOT_FOUND, "task %" PRId64 " was released", x->id);
+		sharing_fail(x->call, STATUS_NOT_FOUND, "task %" PRId64 " was released", x->id);
 		return;
 	}
 	dispatch_put(t, "{\"outcome\":");
@@ -112,7 +112,7 @@ int dispatch_fetch_many(struct varlink_call *call, const struct flat *p, void *a
 	if (!dispatch_is_job(d, call, flat_text(p, "job", NULL)))
 		return 0;
 	if (!n || n > FETCH_MAX)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"tasks: expected 1 to %d, got %zu", FETCH_MAX, n);
 	if (dispatch_ids(call, list, &ids, &n) != 0)
 		return 0;

@@ -61,8 +61,8 @@ static void on_call_gone(void *arg)
 	k->call = NULL;
 	k->fd = brought < 0 ? -1 : fcntl(brought, F_DUPFD_CLOEXEC, 0);
 	if (k->fd < 0 || hung_up(k->fd) ||
-		loop_fd_new(k->d->a->loop, k->fd, LOOP_WRITE | LOOP_EDGE, on_client, k, &k->watch) <
-			0)
+		loop_fd_new(supervisor_loop(k->d->sv), k->fd, LOOP_WRITE | LOOP_EDGE, on_client, k,
+			&k->watch) < 0)
 		keeper_gone(k);
 }
 
@@ -82,9 +82,9 @@ static struct dispatch_keeper *keeper_new(
 static int refuse_keep(struct varlink_call *call, enum status status, const char *queue)
 {
 	if (status == STATUS_RESOURCE_EXHAUSTED)
-		return worker_fail(call, status, "queue: there are %d of them, or no memory",
+		return sharing_fail(call, status, "queue: there are %d of them, or no memory",
 			QUEUE_QUEUES_MAX);
-	return worker_fail(call, status,
+	return sharing_fail(call, status,
 		"queue: expected at most %d of A-Z, a-z, 0-9, _, . and -, got \"%.100s\"",
 		QUEUE_NAME_MAX, queue);
 }

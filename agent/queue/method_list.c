@@ -42,7 +42,7 @@ static void listing_free(struct dispatch_listing *l)
 
 	TAILQ_REMOVE(&d->listings, l, link);
 	if (TAILQ_EMPTY(&d->listings))
-		loop_cancel(d->a->loop, list_turn, d);
+		loop_cancel(supervisor_loop(d->sv), list_turn, d);
 	json_writer_fini(&l->text);
 	free(l->queue);
 	free(l);
@@ -85,8 +85,8 @@ static void listing_answer(struct dispatch_listing *l)
 		dispatch_put(&l->text, "],\"more\":true}");
 	else
 		dispatch_put(&l->text, "],\"more\":false}");
-	if (!l->workers || !worker_too_much_unread(l->call))
-		worker_text_reply(l->call, &l->text);
+	if (!l->workers || !sharing_too_much_unread(l->call))
+		sharing_text_reply(l->call, &l->text);
 	listing_free(l);
 }
 
@@ -99,7 +99,8 @@ static void list_turn(void *arg)
 
 	if (done)
 		listing_answer(l);
-	while ((l = TAILQ_FIRST(&d->listings)) && loop_defer(d->a->loop, list_turn, d) < 0) {
+	while ((l = TAILQ_FIRST(&d->listings)) &&
+		loop_defer(supervisor_loop(d->sv), list_turn, d) < 0) {
 		/* Without memory for another turn it ends in this one. */
 		if (look(l))
 			listing_answer(l);

@@ -29,7 +29,7 @@ void dispatch_reply_many(
 static void answer_one(struct dispatch_wait *x)
 {
 	dispatch_once_keep(x);
-	worker_reply_int(x->call, "task", x->wait.first);
+	sharing_reply_int(x->call, "task", x->wait.first);
 }
 
 static void answer_many(struct dispatch_wait *x)
@@ -108,7 +108,7 @@ static int give_up(struct dispatch_wait *x)
 	x->wait.failed_queue = false;
 	if (x->wait.accepted)
 		return dispatch_wait_begun(x, true);
-	worker_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
+	sharing_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
 		"the queue is full, and there is no memory to wait in: %zu bytes of tasks wait already",
 		d->held_bytes);
 	queue_wait_fini(d->q, &x->wait, d->now_ms);

@@ -22,7 +22,7 @@ static void answer_item(struct dispatch_wait *x)
 	dispatch_put(t, "{\"item\":");
 	dispatch_text_item(d, t, &item);
 	dispatch_put(t, "}");
-	if (!t->failed && (t->len < DISPATCH_LONG_BYTES || !worker_too_much_unread(x->call))) {
+	if (!t->failed && (t->len < DISPATCH_LONG_BYTES || !sharing_too_much_unread(x->call))) {
 		dispatch_text_reply(d, x->call);
 		return;
 	}
@@ -40,7 +40,7 @@ static int work(struct dispatch *d, struct varlink_call *call, int64_t timeout_m
 		return 0;
 	}
 	x->holder = varlink_call_user(call);
-	return dispatch_wait_begun(x, queue_work(d->q, &x->wait, worker_of(call), x->holder,
+	return dispatch_wait_begun(x, queue_work(d->q, &x->wait, sharing_slot_of(call), x->holder,
 					      dispatch_deadline(d, timeout_ms), d->now_ms));
 }
 
@@ -65,12 +65,12 @@ static int refuse(struct dispatch *d, struct varlink_call *call, enum status sta
 	if (status == STATUS_RESOURCE_EXHAUSTED)
 		return dispatch_no_memory(call);
 	if (status != STATUS_ABORTED)
-		return worker_fail(
+		return sharing_fail(
 			call, status, "lease %" PRId64 ": %s", lease, status_name(status));
-	if (queue_look(d->q, worker_of(call), lease, &cancelled, &reason) == STATUS_OK)
-		return worker_fail(
+	if (queue_look(d->q, sharing_slot_of(call), lease, &cancelled, &reason) == STATUS_OK)
+		return sharing_fail(
 			call, status, "lease %" PRId64 " is another connection's", lease);
-	return worker_fail(call, status,
+	return sharing_fail(call, status,
 		"lease %" PRId64 ": it was cancelled, or it is none of this connection's", lease);
 }
 
@@ -124,7 +124,7 @@ int dispatch_fail(struct varlink_call *call, json_t *p, void *arg)
 	if (!dispatch_is_worker(door, call))
 		return 0;
 	if (status <= STATUS_OK)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"code: expected the name of a status that is an error, such as Internal, got \"%.60s\"",
 			code);
 	f.code = (enum status)status;
@@ -154,8 +154,8 @@ int dispatch_look(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!dispatch_is_worker(door, call))
 		return 0;
-	if (queue_look(door->d->q, worker_of(call), lease, &cancelled, &reason) != STATUS_OK)
-		return worker_fail(call, STATUS_NOT_FOUND,
+	if (queue_look(door->d->q, sharing_slot_of(call), lease, &cancelled, &reason) != STATUS_OK)
+		return sharing_fail(call, STATUS_NOT_FOUND,
 			"lease %" PRId64 ": this process has no such lease, or it is over", lease);
 	answer = json_object();
 	json_put(answer, "cancelled", json_boolean(cancelled));

@@ -11,7 +11,8 @@
 
 bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const char *job)
 {
-	if (!job || !strcmp(job, d->a->spec->name) || !strcmp(job, d->a->opt.run))
+	if (!job || !strcmp(job, supervisor_spec(d->sv)->name) ||
+		!strcmp(job, supervisor_options(d->sv)->run))
 		return true;
 	varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", job));
 	return false;
@@ -19,14 +20,14 @@ bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const 
 
 int dispatch_caller(const struct dispatch_door *door, const struct varlink_call *call)
 {
-	return door->workers ? worker_of(call) : -1;
+	return door->workers ? sharing_slot_of(call) : -1;
 }
 
 bool dispatch_is_worker(const struct dispatch_door *door, struct varlink_call *call)
 {
 	if (door->workers)
 		return true;
-	worker_fail(call, STATUS_FAILED_PRECONDITION,
+	sharing_fail(call, STATUS_FAILED_PRECONDITION,
 		"%s is for the job's own processes, by ELASTICD_WORKER_SOCKET",
 		varlink_call_method(call));
 	return false;
@@ -34,14 +35,14 @@ bool dispatch_is_worker(const struct dispatch_door *door, struct varlink_call *c
 
 int dispatch_no_memory(struct varlink_call *call)
 {
-	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 int dispatch_refuse(struct varlink_call *call, int r, const struct error *err)
 {
 	if (r != -EINVAL)
 		return dispatch_no_memory(call);
-	return worker_fail_missing(NULL, call, STATUS_INVALID_ARGUMENT, err->text, NULL, 0);
+	return sharing_fail_missing(NULL, call, STATUS_INVALID_ARGUMENT, err->text, NULL, 0);
 }
 
 int dispatch_ids(struct varlink_call *call, const json_t *list, int64_t **ret, size_t *ret_n)
@@ -138,7 +139,7 @@ int64_t dispatch_own(const struct dispatch_door *door, const struct varlink_call
 
 int dispatch_refuse_own(struct varlink_call *call, int64_t task)
 {
-	return worker_fail(call, STATUS_FAILED_PRECONDITION, QUEUE_OWN_TEXT, (long long)task);
+	return sharing_fail(call, STATUS_FAILED_PRECONDITION, QUEUE_OWN_TEXT, (long long)task);
 }
 
 static int method_join(struct varlink_call *call, const struct flat *p, void *arg)
@@ -213,7 +214,7 @@ static int method_done(struct varlink_call *call, const struct flat *p, void *ar
 
 static void answer_cancelled(struct dispatch_wait *x)
 {
-	worker_reply_int(x->call, "cancelled", (int64_t)x->wait.accepted);
+	sharing_reply_int(x->call, "cancelled", (int64_t)x->wait.accepted);
 }
 
 static int method_cancel(struct varlink_call *call, const struct flat *p, void *arg)
@@ -256,7 +257,7 @@ static int method_release(struct varlink_call *call, json_t *p, void *arg)
 		return 0;
 	n = queue_release(d->q, ids, n, dispatch_now(d));
 	dispatch_run(d);
-	return worker_reply_int(call, "released", (int64_t)n);
+	return sharing_reply_int(call, "released", (int64_t)n);
 }
 
 static int method_close(struct varlink_call *call, json_t *p, void *arg)

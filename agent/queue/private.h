@@ -56,8 +56,11 @@ enum {
 	DISPATCH_HELD_BYTES = 256 << 20, /* of what waits for room, of all submitters */
 };
 
+/* NULL: the queue is not there. */
+struct dispatch *dispatch_of(const struct supervisor *sv);
+
 struct dispatch {
-	struct agent *a;
+	struct supervisor *sv;
 	struct queues *q;
 	struct queue_options options;
 	struct dispatch_group *group;
@@ -154,8 +157,8 @@ extern const struct varlink_method dispatch_methods[];
 extern const struct varlink_flat_method dispatch_flat_methods[];
 /* durable.c: whether answers rely on a journal, and the one call before they leave: it is written.
  */
-bool dispatch_is_durable(const struct agent *a);
-void dispatch_leaving(struct agent *a);
+bool dispatch_is_durable(const struct supervisor *sv);
+void dispatch_leaving(struct supervisor *sv);
 int dispatch_caller(const struct dispatch_door *door, const struct varlink_call *call);
 /* How a call wants to wait. */
 struct dispatch_asks {
@@ -252,7 +255,7 @@ json_t *dispatch_error_json(const struct dispatch *d, const struct queue_error *
 
 /* group_hooks.c, which service.c calls: */
 /* What the specification says. */
-void dispatch_group_options(const struct agent *a, struct queue_options *ret);
+void dispatch_group_options(const struct supervisor *sv, struct queue_options *ret);
 /* After the machine was made, and before its end: d->group. */
 _must_check_ int dispatch_group_new(struct dispatch *d, struct error *err);
 void dispatch_group_free(struct dispatch *d);

@@ -26,17 +26,17 @@ struct json_writer *dispatch_text_begin(struct dispatch *d)
 
 int dispatch_text_reply(struct dispatch *d, struct varlink_call *call)
 {
-	return worker_text_reply(call, &d->text);
+	return sharing_text_reply(call, &d->text);
 }
 
 const char *dispatch_worker_name(const struct dispatch *d, int worker)
 {
-	return d->a->workers ? worker_slot_name(d->a->workers, worker) : "?";
+	return sharing_of(d->sv) ? sharing_slot_name(sharing_of(d->sv), worker) : "?";
 }
 
 void dispatch_text_bytes(struct json_writer *t, const char *key, const struct queue_bytes *b)
 {
-	worker_text_bytes(t, key, b->data ? b->data : "", b->len);
+	sharing_text_bytes(t, key, b->data ? b->data : "", b->len);
 	if (!b->format || !*b->format)
 		return;
 	dispatch_put(t, ",\"format\":");
@@ -144,7 +144,7 @@ void dispatch_text_item(
 		[QUEUE_ITEM_CALL] = "call",
 		[QUEUE_ITEM_INIT] = "init",
 	};
-	const struct task *task = worker_task(d->a->workers, item->worker);
+	const struct worker *task = sharing_worker(sharing_of(d->sv), item->worker);
 
 	dispatch_put(t, "{\"kind\":\"");
 	json_write(t, kinds[item->kind], strlen(kinds[item->kind]));
@@ -168,10 +168,10 @@ void dispatch_text_item(
 	}
 	dispatch_put(t, ",\"index\":");
 	json_write_int(t, task ? task->index : -1);
-	dispatch_put(t, ",\"incarnation\":");
-	json_write_int(t, item->incarnation);
-	dispatch_put(t, ",\"attempt\":");
-	json_write_int(t, item->attempt);
+	dispatch_put(t, ",\"start\":");
+	json_write_int(t, item->start);
+	dispatch_put(t, ",\"tries\":");
+	json_write_int(t, item->tries);
 	dispatch_put(t, "}");
 }
 

@@ -94,7 +94,7 @@ bool dispatch_once_answer(struct dispatch *d, struct varlink_call *call, uint64_
 	if (o->error)
 		varlink_error(call, "QueueFailed", json_incref(o->error));
 	else if (!strcmp(varlink_call_method(call), "Submit"))
-		worker_reply_int(call, "task", o->first);
+		sharing_reply_int(call, "task", o->first);
 	else
 		dispatch_reply_many(d, call, o->first, o->accepted);
 	return true;

@@ -82,7 +82,7 @@ static void on_turn(void *arg)
 
 void dispatch_run_soon(struct dispatch *d)
 {
-	if (!d->running && loop_defer(d->a->loop, on_turn, d) == 0)
+	if (!d->running && loop_defer(supervisor_loop(d->sv), on_turn, d) == 0)
 		return;
 	dispatch_run(d);
 }
@@ -96,41 +96,47 @@ static void on_timer(void *arg)
 	dispatch_run(d);
 }
 
-static int dispatch_new(struct agent *a, struct error *err)
+static int dispatch_new(struct supervisor *sv, struct error *err)
 {
 	struct dispatch *d = calloc(1, sizeof(*d));
 	int r;
 
 	if (!d)
 		return error_set(err, -ENOMEM, "out of memory");
-	a->dispatch = d;
-	d->a = a;
+	feature_set_state(sv, &queue_feature, d);
+	d->sv = sv;
 	d->timer_ms = UINT64_MAX;
 	TAILQ_INIT(&d->ready);
 	TAILQ_INIT(&d->listings);
 	for (int i = 0; i < 2; i++)
 		d->doors[i] = (struct dispatch_door){ .d = d, .workers = i };
-	dispatch_group_options(a, &d->options);
-	d->options.journal = a->spec->queue.durable && a->opt.state_dir;
+	dispatch_group_options(sv, &d->options);
+	d->options.journal =
+		supervisor_spec(sv)->queue.durable && supervisor_options(sv)->state_dir;
 	r = queues_new(&d->options, &d->q);
 	if (r == 0)
-		r = loop_timer_new(a->loop, on_timer, d, &d->timer);
+		r = loop_timer_new(supervisor_loop(sv), on_timer, d, &d->timer);
 	if (r < 0)
 		return error_set(err, r, "cannot make the work queue: %s", strerror(-r));
 	r = dispatch_journal_open(d, err);
 	return r < 0 ? r : dispatch_group_new(d, err);
 }
 
-static void dispatch_free(struct agent *a)
+struct dispatch *dispatch_of(const struct supervisor *sv)
 {
-	struct dispatch *d = a->dispatch;
+	return feature_state(sv, &queue_feature);
+}
+
+static void dispatch_free(struct supervisor *sv)
+{
+	struct dispatch *d = dispatch_of(sv);
 
 	if (!d)
 		return;
 	if (d->q)
 		dispatch_group_free(d);
-	a->dispatch = NULL;
-	loop_cancel(a->loop, on_turn, d);
+	feature_set_state(sv, &queue_feature, NULL);
+	loop_cancel(supervisor_loop(sv), on_turn, d);
 	dispatch_keepers_free(d);
 	dispatch_once_free(d);
 	dispatch_journal_close(d);
@@ -143,9 +149,9 @@ static void dispatch_free(struct agent *a)
 
 /* A connection of a worker is at its end, its calls are gone: its leases are put back. holder is
  * its word in the varlink server. */
-static void dispatch_closed(struct agent *a, void *holder)
+static void dispatch_closed(struct supervisor *sv, void *holder)
 {
-	struct dispatch *d = a->dispatch;
+	struct dispatch *d = dispatch_of(sv);
 
 	if (!d)
 		return;
@@ -154,23 +160,23 @@ static void dispatch_closed(struct agent *a, void *holder)
 }
 
 /* The slot's process has one more connection. */
-static void dispatch_opened(struct agent *a, int slot)
+static void dispatch_opened(struct supervisor *sv, int slot)
 {
-	if (a->dispatch)
-		queue_worker_lives(a->dispatch->q, slot);
+	if (dispatch_of(sv))
+		queue_worker_lives(dispatch_of(sv)->q, slot);
 }
 
 /* --- the feature --------------------------------------------------------------------------------
  */
 
-static void dispatch_group_stopping(struct agent *a, const char *why)
+static void dispatch_group_stopping(struct supervisor *sv, const char *why)
 {
-	dispatch_stopping(a);
+	dispatch_stopping(sv);
 }
 
-static bool dispatch_interface(struct agent *a, bool workers, struct varlink_also *ret)
+static bool dispatch_interface(struct supervisor *sv, bool workers, struct varlink_also *ret)
 {
-	if (!a->dispatch)
+	if (!dispatch_of(sv))
 		return false;
 	*ret = (struct varlink_also){
 		.idl = queue_idl,
@@ -178,24 +184,24 @@ static bool dispatch_interface(struct agent *a, bool workers, struct varlink_als
 		.flat = dispatch_flat_methods,
 		.ranges = queue_ranges,
 		.limit_error = "ResourceExhausted",
-		.arg = &a->dispatch->doors[workers],
+		.arg = &dispatch_of(sv)->doors[workers],
 	};
 	return true;
 }
 
-static void dispatch_describe(const struct agent *a, json_t *job)
+static void dispatch_describe(const struct supervisor *sv, json_t *job)
 {
-	json_t *queue = dispatch_json(a);
+	json_t *queue = dispatch_json(sv);
 
 	if (queue)
 		json_object_set_new(job, "queue", queue);
 }
 
-static void dispatch_explain(const struct agent *a, FILE *f)
+static void dispatch_explain(const struct supervisor *sv, FILE *f)
 {
 	char text[640];
 
-	dispatch_text(a, text, sizeof(text));
+	dispatch_text(sv, text, sizeof(text));
 	if (text[0])
 		fprintf(f, "%s\n", text);
 }
@@ -213,9 +219,9 @@ const struct feature queue_feature = {
 	.group_running = dispatch_running,
 	.group_stopping = dispatch_group_stopping,
 	.job_ended = dispatch_over,
-	.worker_started = dispatch_task_started,
-	.worker_exited = dispatch_task_ended,
-	.worker_over = dispatch_task_over,
+	.worker_started = dispatch_worker_started,
+	.worker_exited = dispatch_worker_ended,
+	.worker_over = dispatch_worker_over,
 	.holds_decision = dispatch_holds,
 	.exit_status = dispatch_exit_status,
 	.describe_job = dispatch_describe,

@@ -54,7 +54,7 @@ struct dispatch_wait *dispatch_wait_new(
 	struct dispatch_wait *x;
 
 	if (d->stopping[0] && varlink_call_user(call)) {
-		worker_fail_missing(NULL, call, STATUS_CANCELLED, d->stopping, NULL, 0);
+		sharing_fail_missing(NULL, call, STATUS_CANCELLED, d->stopping, NULL, 0);
 		return NULL;
 	}
 	x = wait_alloc(d);
@@ -82,7 +82,7 @@ bool dispatch_wait_hold(struct dispatch_wait *x, size_t bytes)
 	struct dispatch *d = x->d;
 
 	if (bytes > DISPATCH_HELD_BYTES || d->held_bytes > DISPATCH_HELD_BYTES - bytes) {
-		worker_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
+		sharing_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
 			"more than %d bytes of calls wait already", DISPATCH_HELD_BYTES);
 		wait_free(x);
 		return false;
@@ -144,7 +144,7 @@ void dispatch_wait_over(struct dispatch_wait *x)
 	if (x->wait.failed_queue)
 		queue_failed(x);
 	else if (x->wait.status != STATUS_OK)
-		worker_fail_missing(NULL, x->call, x->wait.status, x->wait.text, NULL, 0);
+		sharing_fail_missing(NULL, x->call, x->wait.status, x->wait.text, NULL, 0);
 	else
 		x->answer(x);
 	queue_wait_fini(d->q, &x->wait, d->now_ms);
@@ -171,7 +171,7 @@ void dispatch_waits_stop(struct dispatch *d, const char *why)
 		/* Only calls of tasks have a word of their connection. */
 		if (x->ready || !varlink_call_user(x->call))
 			continue;
-		worker_fail_missing(NULL, x->call, STATUS_CANCELLED, why, NULL, 0);
+		sharing_fail_missing(NULL, x->call, STATUS_CANCELLED, why, NULL, 0);
 		queue_wait_fini(d->q, &x->wait, loop_now_ms());
 		wait_free(x);
 	}

@@ -3,7 +3,7 @@
  * Workers map the board; an access to a mapping behind the end of its file is a deadly signal. So
  * it is sealed memory that nobody can cut short, and its path a link to the agent's descriptor of
  * it. Whoever is in a container cannot follow that, and has a file beside it, in which the agent
- * writes the same; what the agent reads is the one of the two in which the task says something.
+ * writes the same; what the agent reads is the one of the two in which the worker says something.
  *
  * Any worker may cut that file short. The agent reads and writes it as a file, and makes it anew in
  * its place: what workers said there is gone until they say it again. Its memory is made before
@@ -42,15 +42,15 @@ static int board_write(int fd, off_t at, const void *data, size_t len)
 }
 
 /* Whatever of the two there is. */
-static int board_write_both(const struct workers *w, off_t at, const void *data, size_t len)
+static int board_write_both(const struct sharing *sh, off_t at, const void *data, size_t len)
 {
-	int r = w->board_fd < 0 ? 0 : board_write(w->board_fd, at, data, len);
-	int file_r = w->board_file_fd < 0 ? 0 : board_write(w->board_file_fd, at, data, len);
+	int r = sh->board_fd < 0 ? 0 : board_write(sh->board_fd, at, data, len);
+	int file_r = sh->board_file_fd < 0 ? 0 : board_write(sh->board_file_fd, at, data, len);
 
 	return r < 0 ? r : file_r;
 }
 
-static int write_header(struct workers *w, int fd)
+static int write_header(struct sharing *sh, int fd)
 {
 	struct board_header h = {
 		.magic = BOARD_MAGIC,
@@ -58,17 +58,17 @@ static int write_header(struct workers *w, int fd)
 		.slots = BOARD_SLOTS,
 		.header_bytes = BOARD_HEADER_BYTES,
 		.slot_bytes = BOARD_SLOT_BYTES,
-		.attempt = w->board_attempt,
-		.notice = w->board_notice,
-		.stopping = w->board_stopping,
-		.save_at = w->board_save_at,
-		.error = w->board_error,
+		.attempt = sh->board_attempt,
+		.notice = sh->board_notice,
+		.stopping = sh->board_stopping,
+		.save_at = sh->board_save_at,
+		.error = sh->board_error,
 	};
 
 	return fd < 0 ? 0 : board_write(fd, 0, &h, sizeof(h));
 }
 
-/* A slot whose task has said nothing yet. */
+/* A slot whose worker has said nothing yet. */
 static int write_slot(int fd, int slot, uint64_t token)
 {
 	struct board_slot s = { .step = -1, .expected = token };
@@ -97,41 +97,41 @@ static int board_size(int fd, int n)
 /* --- a board that was cut -----------------------------------------------------------------------
  */
 
-static int board_make_anew(struct workers *w)
+static int board_make_anew(struct sharing *sh)
 {
-	int r = board_size(w->board_file_fd, w->board_slots);
+	int r = board_size(sh->board_file_fd, sh->board_slots);
 
 	if (r == 0)
-		r = write_header(w, w->board_file_fd);
-	for (int i = 0; r == 0 && i < w->board_slots; i++)
-		r = write_slot(w->board_file_fd, i, i < w->n_slots ? w->slots[i].token : 0);
+		r = write_header(sh, sh->board_file_fd);
+	for (int i = 0; r == 0 && i < sh->board_slots; i++)
+		r = write_slot(sh->board_file_fd, i, i < sh->n_slots ? sh->slots[i].token : 0);
 	return r;
 }
 
 /* Told once: who does it may do it again and again. */
-static void tell_damage(struct workers *w, int r)
+static void tell_damage(struct sharing *sh, int r)
 {
-	struct agent *a = w->a;
+	struct supervisor *sv = sh->sv;
 	const char *anew = r < 0 ? strerror(-r) : "it was made anew";
 
-	if (w->board_damaged)
+	if (sh->board_damaged)
 		return;
-	w->board_damaged = true;
-	log_warning("%s: a worker has cut it short: %s", w->board_file_path, anew);
-	events_add(a->events, "board-damaged", a->attempt, -1, NULL,
+	sh->board_damaged = true;
+	log_warning("%s: a worker has cut it short: %s", sh->board_file_path, anew);
+	events_add(supervisor_events(sv), "board-damaged", supervisor_attempt(sv), -1, NULL,
 		"a worker has cut the board short: %s", anew);
 }
 
 /* Has the whole file there. False where it was not: all that workers said there is gone. */
-static bool board_whole(struct workers *w)
+static bool board_whole(struct sharing *sh)
 {
 	struct stat st;
 
-	if (w->board_file_fd < 0)
+	if (sh->board_file_fd < 0)
 		return false;
-	if (fstat(w->board_file_fd, &st) == 0 && st.st_size >= (off_t)BOARD_BYTES)
+	if (fstat(sh->board_file_fd, &st) == 0 && st.st_size >= (off_t)BOARD_BYTES)
 		return true;
-	tell_damage(w, board_make_anew(w));
+	tell_damage(sh, board_make_anew(sh));
 	return false;
 }
 
@@ -161,7 +161,7 @@ static int board_memory(void)
 }
 
 /* Where there is no such memory, the path leads to the file. */
-static int board_link(struct workers *w)
+static int board_link(struct sharing *sh)
 {
 	_cleanup_free_ char *target = NULL;
 	/* Nobody else may open what is in /proc of a process that cannot be dumped. */
@@ -170,199 +170,199 @@ static int board_link(struct workers *w)
 	if (fd < 0)
 		log_debug("the board is a file: %s", strerror(-fd));
 	else
-		w->board_fd = fd;
-	if ((fd < 0 ? asprintf(&target, "%s", strrchr(w->board_file_path, '/') + 1)
+		sh->board_fd = fd;
+	if ((fd < 0 ? asprintf(&target, "%s", strrchr(sh->board_file_path, '/') + 1)
 		    : asprintf(&target, "/proc/%d/fd/%d", (int)getpid(), fd)) < 0) {
 		target = NULL;
 		return -ENOMEM;
 	}
-	return symlink(target, w->board_path) < 0 ? -errno : 0;
+	return symlink(target, sh->board_path) < 0 ? -errno : 0;
 }
 
-static int board_make(struct workers *w)
+static int board_make(struct sharing *sh)
 {
 	int r;
 
-	w->board_file_fd =
-		open(w->board_file_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (w->board_file_fd < 0)
+	sh->board_file_fd =
+		open(sh->board_file_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (sh->board_file_fd < 0)
 		return -errno;
-	r = board_size(w->board_file_fd, 0);
+	r = board_size(sh->board_file_fd, 0);
 	if (r == 0)
-		r = board_link(w);
+		r = board_link(sh);
 	if (r == 0)
-		r = write_header(w, w->board_fd);
-	return r < 0 ? r : write_header(w, w->board_file_fd);
+		r = write_header(sh, sh->board_fd);
+	return r < 0 ? r : write_header(sh, sh->board_file_fd);
 }
 
 /* A program outside elasticd gets the descriptor itself. */
-static int board_open_alone(struct workers *w, struct error *err)
+static int board_open_alone(struct sharing *sh, struct error *err)
 {
 	int r;
 
-	w->board_fd = board_memory();
-	r = w->board_fd < 0 ? w->board_fd : write_header(w, w->board_fd);
+	sh->board_fd = board_memory();
+	r = sh->board_fd < 0 ? sh->board_fd : write_header(sh, sh->board_fd);
 	return r < 0 ? error_set(err, r, "cannot make the board: %s", strerror(-r)) : 0;
 }
 
-int worker_board_open(struct workers *w, struct error *err)
+int sharing_board_open(struct sharing *sh, struct error *err)
 {
 	int r;
 
-	if (!w->board_path)
-		return board_open_alone(w, err);
+	if (!sh->board_path)
+		return board_open_alone(sh, err);
 	/* Of an agent that was lost. */
-	r = board_unlink(w->board_path);
+	r = board_unlink(sh->board_path);
 	if (r == 0)
-		r = board_unlink(w->board_file_path);
+		r = board_unlink(sh->board_file_path);
 	if (r == 0)
-		r = board_make(w);
-	return r < 0 ? error_set(err, r, "%s: %s", w->board_path, strerror(-r)) : 0;
+		r = board_make(sh);
+	return r < 0 ? error_set(err, r, "%s: %s", sh->board_path, strerror(-r)) : 0;
 }
 
 /* The memory of the slots from w->board_slots to n. */
-static int board_more(struct workers *w, int fd, int n)
+static int board_more(struct sharing *sh, int fd, int n)
 {
-	off_t begin = slot_at(w->board_slots);
+	off_t begin = slot_at(sh->board_slots);
 	int r = fd < 0 ? 0 : board_fill(fd, begin, slot_at(n) - begin);
 
-	for (int i = w->board_slots; r == 0 && i < n; i++)
+	for (int i = sh->board_slots; r == 0 && i < n; i++)
 		r = write_slot(fd, i, 0);
 	return r;
 }
 
-void worker_board_reserve(struct workers *w, int n)
+void sharing_board_reserve(struct sharing *sh, int n)
 {
 	int r;
 
-	if (n <= w->board_slots)
+	if (n <= sh->board_slots)
 		return;
-	(void)board_whole(w);
+	(void)board_whole(sh);
 	n = (n + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
 	if (n > BOARD_SLOTS)
 		n = BOARD_SLOTS;
-	r = board_more(w, w->board_fd, n);
+	r = board_more(sh, sh->board_fd, n);
 	if (r == 0)
-		r = board_more(w, w->board_file_fd, n);
+		r = board_more(sh, sh->board_file_fd, n);
 	if (r == 0)
-		w->board_slots = n;
+		sh->board_slots = n;
 	else
-		log_error("%s: %s: tasks from the %dth on have no slot", w->board_path,
-			strerror(-r), w->board_slots + 1);
+		log_error("%s: %s: workers from the %dth on have no slot", sh->board_path,
+			strerror(-r), sh->board_slots + 1);
 }
 
-void worker_board_close(struct workers *w)
+void sharing_board_close(struct sharing *sh)
 {
-	w->board_slots = 0;
-	if (w->board_file_fd >= 0) {
-		unlink(w->board_path);
-		unlink(w->board_file_path);
+	sh->board_slots = 0;
+	if (sh->board_file_fd >= 0) {
+		unlink(sh->board_path);
+		unlink(sh->board_file_path);
 	}
-	w->board_fd = close_fd(w->board_fd);
-	w->board_file_fd = close_fd(w->board_file_fd);
+	sh->board_fd = close_fd(sh->board_fd);
+	sh->board_file_fd = close_fd(sh->board_file_fd);
 }
 
 /* --- words --------------------------------------------------------------------------------------
  */
 
-bool worker_board_has(const struct workers *w, int slot)
+bool sharing_board_has(const struct sharing *sh, int slot)
 {
-	return slot >= 0 && slot < w->board_slots;
+	return slot >= 0 && slot < sh->board_slots;
 }
 
-void worker_board_set(struct workers *w, uint64_t attempt, uint64_t stopping)
+void sharing_board_set(struct sharing *sh, uint64_t attempt, uint64_t stopping)
 {
 	int r;
 
-	w->board_attempt = attempt;
-	w->board_stopping = stopping;
-	r = write_header(w, w->board_fd);
-	if (r == 0 && board_whole(w))
-		r = write_header(w, w->board_file_fd);
+	sh->board_attempt = attempt;
+	sh->board_stopping = stopping;
+	r = write_header(sh, sh->board_fd);
+	if (r == 0 && board_whole(sh))
+		r = write_header(sh, sh->board_file_fd);
 	if (r < 0)
-		log_error("%s: %s", w->board_path, strerror(-r));
+		log_error("%s: %s", sh->board_path, strerror(-r));
 }
 
 /* One word of the header by itself: workers read the others meanwhile. Where the file takes none,
  * those who have the memory hear of it all the same. */
-static int write_word(struct workers *w, size_t at, uint64_t value)
+static int write_word(struct sharing *sh, size_t at, uint64_t value)
 {
-	return board_write_both(w, (off_t)at, &value, sizeof(value));
+	return board_write_both(sh, (off_t)at, &value, sizeof(value));
 }
 
-void worker_board_notice(struct workers *w, uint64_t notice, int64_t save_at)
+void sharing_board_notice(struct sharing *sh, uint64_t notice, int64_t save_at)
 {
 	int r, notice_r;
 
-	w->board_notice = notice;
-	w->board_save_at = save_at;
-	(void)board_whole(w);
-	r = write_word(w, offsetof(struct board_header, save_at), (uint64_t)save_at);
-	notice_r = write_word(w, offsetof(struct board_header, notice), notice);
+	sh->board_notice = notice;
+	sh->board_save_at = save_at;
+	(void)board_whole(sh);
+	r = write_word(sh, offsetof(struct board_header, save_at), (uint64_t)save_at);
+	notice_r = write_word(sh, offsetof(struct board_header, notice), notice);
 	r = r < 0 ? r : notice_r;
 	if (r < 0)
-		log_error("%s: %s", w->board_path, strerror(-r));
+		log_error("%s: %s", sh->board_path, strerror(-r));
 }
 
-void worker_board_error(struct workers *w, bool up)
+void sharing_board_error(struct sharing *sh, bool up)
 {
 	int r;
 
-	w->board_error = up;
-	(void)board_whole(w);
-	r = write_word(w, offsetof(struct board_header, error), up);
+	sh->board_error = up;
+	(void)board_whole(sh);
+	r = write_word(sh, offsetof(struct board_header, error), up);
 	if (r < 0)
-		log_error("%s: %s", w->board_path, strerror(-r));
+		log_error("%s: %s", sh->board_path, strerror(-r));
 }
 
-void worker_board_expect(struct workers *w, int slot, uint64_t token)
+void sharing_board_expect(struct sharing *sh, int slot, uint64_t token)
 {
 	off_t at = slot_at(slot) + (off_t)offsetof(struct board_slot, expected);
 	int r = 0;
 
-	if (!worker_board_has(w, slot))
+	if (!sharing_board_has(sh, slot))
 		return;
 	/* One that was cut is made anew with the slot as it is to be. */
-	(void)board_whole(w);
+	(void)board_whole(sh);
 	if (!token)
-		r = board_write_both(w, at, &token, sizeof(token));
+		r = board_write_both(sh, at, &token, sizeof(token));
 	if (token)
-		r = write_slot(w->board_fd, slot, token);
+		r = write_slot(sh->board_fd, slot, token);
 	if (token && r == 0)
-		r = write_slot(w->board_file_fd, slot, token);
+		r = write_slot(sh->board_file_fd, slot, token);
 	if (r < 0)
-		log_error("%s: %s", w->board_path, strerror(-r));
+		log_error("%s: %s", sh->board_path, strerror(-r));
 }
 
-void worker_board_cancel(struct workers *w, int slot)
+void sharing_board_cancel(struct sharing *sh, int slot)
 {
 	off_t at = slot_at(slot) + (off_t)offsetof(struct board_slot, cancels);
 	uint64_t n;
 	int r;
 
-	if (!worker_board_has(w, slot) || slot >= w->n_slots)
+	if (!sharing_board_has(sh, slot) || slot >= sh->n_slots)
 		return;
-	n = ++w->slots[slot].cancels;
-	(void)board_whole(w);
-	r = board_write_both(w, at, &n, sizeof(n));
+	n = ++sh->slots[slot].cancels;
+	(void)board_whole(sh);
+	r = board_write_both(sh, at, &n, sizeof(n));
 	if (r < 0)
-		log_error("%s: %s", w->board_path, strerror(-r));
+		log_error("%s: %s", sh->board_path, strerror(-r));
 }
 
-const struct board_slot *worker_board_look(struct workers *w, int slot)
+const struct board_slot *sharing_board_look(struct sharing *sh, int slot)
 {
-	struct board_slot *s = &w->board_seen;
+	struct board_slot *s = &sh->board_seen;
 	ssize_t n = 0;
 
-	if (!worker_board_has(w, slot))
+	if (!sharing_board_has(sh, slot))
 		return NULL;
-	if (w->board_fd >= 0)
-		n = TEMP_FAILURE_RETRY(pread(w->board_fd, s, sizeof(*s), slot_at(slot)));
+	if (sh->board_fd >= 0)
+		n = TEMP_FAILURE_RETRY(pread(sh->board_fd, s, sizeof(*s), slot_at(slot)));
 	if (n == (ssize_t)sizeof(*s) && s->token)
 		return s;
-	n = TEMP_FAILURE_RETRY(pread(w->board_file_fd, s, sizeof(*s), slot_at(slot)));
+	n = TEMP_FAILURE_RETRY(pread(sh->board_file_fd, s, sizeof(*s), slot_at(slot)));
 	if (n == (ssize_t)sizeof(*s))
 		return s;
-	(void)board_whole(w);
+	(void)board_whole(sh);
 	return NULL;
 }

@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-void worker_text_bytes(struct json_writer *t, const char *key, const void *data, size_t len)
+void sharing_text_bytes(struct json_writer *t, const char *key, const void *data, size_t len)
 {
 	size_t before = t->len;
 
@@ -23,7 +23,7 @@ void worker_text_bytes(struct json_writer *t, const char *key, const void *data,
 	json_write_base64(t, data, len);
 }
 
-void worker_text_entry(struct json_writer *t, const struct store_entry *e, bool change)
+void sharing_text_entry(struct json_writer *t, const struct store_entry *e, bool change)
 {
 	json_write(t, "{\"key\":", 7);
 	/* Workers' keys come as JSON strings and are UTF-8. */
@@ -31,7 +31,7 @@ void worker_text_entry(struct json_writer *t, const struct store_entry *e, bool 
 		json_write(t, "\"?\"", 3);
 	if (e->value || !change) {
 		json_write(t, ",", 1);
-		worker_text_bytes(t, "value", e->value, e->len);
+		sharing_text_bytes(t, "value", e->value, e->len);
 	}
 	json_write(t, ",\"revision\":", 12);
 	json_write_int(t, e->revision);
@@ -42,7 +42,7 @@ void worker_text_entry(struct json_writer *t, const struct store_entry *e, bool 
 	json_write(t, "}", 1);
 }
 
-int worker_reply_int(struct varlink_call *call, const char *name, int64_t n)
+int sharing_reply_int(struct varlink_call *call, const char *name, int64_t n)
 {
 	char text[64 + DECIMAL_MAX], *to = text;
 	size_t len = strlen(name);
@@ -54,13 +54,13 @@ int worker_reply_int(struct varlink_call *call, const char *name, int64_t n)
 	return varlink_reply_text(call, text, (size_t)(to - text));
 }
 
-int worker_text_reply(struct varlink_call *call, const struct json_writer *t)
+int sharing_text_reply(struct varlink_call *call, const struct json_writer *t)
 {
 	if (t->failed)
-		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	if (t->len > WORKERS_REPLY_BYTES)
-		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
+		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	if (t->len > SHARING_REPLY_BYTES)
+		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
 			"the answer has %zu bytes, at most %d are sent", t->len,
-			WORKERS_REPLY_BYTES);
+			SHARING_REPLY_BYTES);
 	return varlink_reply_text(call, t->data, t->len);
 }

@@ -1,58 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A task that is lost while a notice of preemption is up: nothing is started again then, so what it
- * was to write is never written. Barriers know their members and fail by themselves. A Get that
- * waits does not say whom it waits for: as long as a task that lives goes on, it may be that one.
+ * A worker that is lost while a notice of preemption is up: nothing is started again then, so what
+ * it was to write is never written. Barriers know their members and fail by themselves. A Get that
+ * waits does not say whom it waits for: as long as a worker that lives goes on, it may be that one.
  * When all that live wait, they wait for the lost one, and the Gets end with its name.
  */
 #include "agent/sharing/private.h"
 
 #include <stdio.h>
 
-/* Whether t may still write what others wait for. */
-static bool goes_on(const struct workers *w, const struct task *t)
+/* Whether w may still write what others wait for. */
+static bool goes_on(const struct sharing *sh, const struct worker *w)
 {
-	if (!task_alive(t) || t->stop_us || !worker_is_default(t) || !worker_has_slot(w, t))
+	if (!worker_alive(w) || w->stop_us || !sharing_is_default(w) || !sharing_has_slot(sh, w))
 		return false;
-	return !worker_gets(w, t->slot) && !worker_waits(w, t->slot);
+	return !sharing_gets(sh, w->slot) && !sharing_waits(sh, w->slot);
 }
 
 static void look(void *arg)
 {
-	struct workers *w = arg;
-	const struct agent *a = w->a;
+	struct sharing *sh = arg;
+	const struct supervisor *sv = sh->sv;
 
-	if (w->stopping || !w->lost || !a->on_notice)
+	if (sh->stopping || !sh->lost || !supervisor_on_notice(sv))
 		return;
-	for (int i = 0; i < a->n_tasks; i++)
-		if (goes_on(w, &a->tasks[i]))
+	for (int i = 0; i < supervisor_n_workers(sv); i++)
+		if (goes_on(sh, supervisor_worker(sv, i)))
 			return;
-	kv_release(w->kv, STATUS_UNAVAILABLE, w->lost);
+	kv_release(sh->kv, STATUS_UNAVAILABLE, sh->lost);
 }
 
-void worker_lost_look(void *arg)
+void sharing_lost_look(void *arg)
 {
-	struct workers *w = arg;
+	struct sharing *sh = arg;
 
-	if (w->lost && loop_defer(w->a->loop, look, w) < 0)
-		look(w);
+	if (sh->lost && loop_defer(supervisor_loop(sh->sv), look, sh) < 0)
+		look(sh);
 }
 
-void worker_lost_clear(struct workers *w)
+void sharing_lost_clear(struct sharing *sh)
 {
-	loop_cancel(w->a->loop, look, w);
-	free(w->lost);
-	w->lost = NULL;
+	loop_cancel(supervisor_loop(sh->sv), look, sh);
+	free(sh->lost);
+	sh->lost = NULL;
 }
 
-void worker_lost(struct workers *w, const struct task *t, const char *why)
+void sharing_lost(struct sharing *sh, const struct worker *w, const char *why)
 {
-	if (!w->a->on_notice || !worker_is_default(t) || w->lost)
+	if (!supervisor_on_notice(sh->sv) || !sharing_is_default(w) || sh->lost)
 		return;
-	if (asprintf(&w->lost, "%s is lost%s%s%s, and nothing is started while a notice is up",
-		    w->slots[t->slot].name, why && *why ? " (" : "", why ? why : "",
+	if (asprintf(&sh->lost, "%s is lost%s%s%s, and nothing is started while a notice is up",
+		    sh->slots[w->slot].name, why && *why ? " (" : "", why ? why : "",
 		    why && *why ? ")" : "") < 0)
-		w->lost = NULL;
-	w->lost_slot = t->slot;
-	worker_lost_look(w);
+		sh->lost = NULL;
+	sh->lost_slot = w->slot;
+	sharing_lost_look(sh);
 }

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Those of which the interface says that they name tasks. */
-static bool names_tasks(enum status s)
+/* Those of which the interface says that they name workers. */
+static bool names_workers(enum status s)
 {
 	return s == STATUS_CANCELLED || s == STATUS_INVALID_ARGUMENT ||
 	       s == STATUS_DEADLINE_EXCEEDED || s == STATUS_FAILED_PRECONDITION ||
@@ -36,31 +36,31 @@ static const char *error_name(enum status s)
 	case STATUS_UNAVAILABLE:
 		return status_name(s);
 	default:
-		return "Failed";
+		return "Internal";
 	}
 }
 
-json_t *worker_names_json(const struct workers *w, const int *slots, size_t n)
+json_t *sharing_names_json(const struct sharing *sh, const int *slots, size_t n)
 {
 	json_t *names = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_add(names, json_string(worker_slot_name((void *)w, slots[i])));
+		json_add(names, json_string(sharing_slot_name((void *)sh, slots[i])));
 	return names;
 }
 
-int worker_fail_missing(struct workers *w, struct varlink_call *call, enum status status,
+int sharing_fail_missing(struct sharing *sh, struct varlink_call *call, enum status status,
 	const char *message, const int *slots, size_t n)
 {
 	json_t *p = json_object();
 
 	json_put_string(p, "message", message ? message : status_name(status));
-	if (n && names_tasks(status))
-		json_put(p, "missing", worker_names_json(w, slots, n));
+	if (n && names_workers(status))
+		json_put(p, "missing", sharing_names_json(sh, slots, n));
 	return varlink_error(call, error_name(status), p);
 }
 
-int worker_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
+int sharing_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
 {
 	char text[1280];
 	va_list ap;
@@ -68,13 +68,13 @@ int worker_fail(struct varlink_call *call, enum status status, const char *fmt, 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	return worker_fail_missing(NULL, call, status, text, NULL, 0);
+	return sharing_fail_missing(NULL, call, status, text, NULL, 0);
 }
 
-struct worker_bytes worker_bytes_of(const struct flat *p)
+struct sharing_bytes sharing_bytes_of(const struct flat *p)
 {
 	const struct flat_field *value = flat_get(p, "value"), *base64 = flat_get(p, "base64");
-	struct worker_bytes b = { .value = NULL };
+	struct sharing_bytes b = { .value = NULL };
 
 	if (value)
 		b.value = value->string, b.value_len = value->len;
@@ -83,14 +83,14 @@ struct worker_bytes worker_bytes_of(const struct flat *p)
 	return b;
 }
 
-int worker_bytes(struct varlink_call *call, const struct worker_bytes *b, const void **ret,
+int sharing_bytes(struct varlink_call *call, const struct sharing_bytes *b, const void **ret,
 	size_t *ret_len, void **ret_owned)
 {
 	int r;
 
 	*ret_owned = NULL;
 	if (!b->value == !b->base64) {
-		worker_fail(call, STATUS_INVALID_ARGUMENT,
+		sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"value, base64: expected one of them, got %s", b->value ? "both" : "none");
 		return 1;
 	}
@@ -101,40 +101,40 @@ int worker_bytes(struct varlink_call *call, const struct worker_bytes *b, const 
 	}
 	r = base64_decode(b->base64, b->base64_len, ret_owned, ret_len);
 	if (r == -EINVAL)
-		worker_fail(call, STATUS_INVALID_ARGUMENT,
+		sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"base64: expected base64 with padding and nothing else");
 	else if (r < 0)
-		worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	*ret = *ret_owned;
 	return r;
 }
 
-json_t *worker_error_json(const struct workers *w, const struct members_error *e)
+json_t *sharing_error_json(const struct sharing *sh, const struct members_error *e)
 {
 	json_t *j = json_object();
 
 	json_put_string(j, "code", status_name(e->code));
 	json_put_string(j, "message", e->message);
-	json_put_string(j, "task", worker_slot_name((void *)w, e->slot));
+	json_put_string(j, "worker", sharing_slot_name((void *)sh, e->slot));
 	json_put(j, "reported", json_boolean(e->reported));
 	json_put_int(j, "time_us", e->time_us);
 	return j;
 }
 
-static json_t *member_json(const struct workers *w, const struct task *t)
+static json_t *member_json(const struct sharing *sh, const struct worker *w)
 {
-	const struct members_error *e = members_own_error(w->members, t->slot);
+	const struct members_error *e = members_own_error(sh->members, w->slot);
 	json_t *j = json_object();
 
-	json_put_string(j, "task", w->slots[t->slot].name);
-	json_put_int(j, "rank", t->rank);
-	json_put_int(j, "incarnation", t->incarnation);
-	json_put_string(j, "state", task_state_name(t->state));
-	json_put(j, "recoverable", json_boolean(t->role->recoverable));
-	json_put(j, "healthy", json_boolean(members_healthy(w->members, t->slot)));
-	json_put(j, "left", json_boolean(members_left(w->members, t->slot)));
+	json_put_string(j, "worker", sh->slots[w->slot].name);
+	json_put_int(j, "rank", w->rank);
+	json_put_int(j, "start", w->start);
+	json_put_string(j, "state", worker_state_name(w->state));
+	json_put(j, "recoverable", json_boolean(w->role->recoverable));
+	json_put(j, "healthy", json_boolean(members_healthy(sh->members, w->slot)));
+	json_put(j, "left", json_boolean(members_left(sh->members, w->slot)));
 	if (e)
-		json_put(j, "error", worker_error_json(w, e));
+		json_put(j, "error", sharing_error_json(sh, e));
 	return j;
 }
 
@@ -150,9 +150,9 @@ static bool wants_role(const json_t *roles, const char *name)
 }
 
 /* The first of roles that the job does not have, or NULL. */
-static const char *unknown_role(const struct workers *w, const json_t *roles)
+static const char *unknown_role(const struct sharing *sh, const json_t *roles)
 {
-	const struct spec *spec = w->a->spec;
+	const struct spec *spec = supervisor_spec(sh->sv);
 	const json_t *role;
 	size_t i;
 
@@ -169,102 +169,103 @@ static const char *unknown_role(const struct workers *w, const json_t *roles)
 
 static int by_index(const void *a, const void *b)
 {
-	int x = (*(const struct task *const *)a)->index,
-	    y = (*(const struct task *const *)b)->index;
+	int x = (*(const struct worker *const *)a)->index,
+	    y = (*(const struct worker *const *)b)->index;
 
 	return (x > y) - (x < y);
 }
 
-/* The tasks of one role by their index. room is for all tasks. */
-static void add_states(const struct workers *w, const struct spec_role *role,
-	const struct task **room, json_t *list)
+/* The workers of one role by their index. room is for all workers. */
+static void add_states(const struct sharing *sh, const struct spec_role *role,
+	const struct worker **room, json_t *list)
 {
-	const struct agent *a = w->a;
+	const struct supervisor *sv = sh->sv;
 	size_t n = 0;
 
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].role == role && worker_has_slot(w, &a->tasks[i]))
-			room[n++] = &a->tasks[i];
-	qsort(room, n, sizeof(struct task *), by_index);
+	for (int i = 0; i < supervisor_n_workers(sv); i++)
+		if (supervisor_worker(sv, i)->role == role &&
+			sharing_has_slot(sh, supervisor_worker(sv, i)))
+			room[n++] = supervisor_worker(sv, i);
+	qsort(room, n, sizeof(struct worker *), by_index);
 	for (size_t i = 0; i < n; i++)
-		json_add(list, member_json(w, room[i]));
+		json_add(list, member_json(sh, room[i]));
 }
 
-static int worker_states(struct varlink_call *call, json_t *p, void *arg)
+static int sharing_states(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct workers *w = arg;
+	struct sharing *sh = arg;
 	const json_t *roles = json_get_array(p, "roles");
-	const struct spec *spec = w->a->spec;
-	_cleanup_free_ const struct task **room = NULL;
+	const struct spec *spec = supervisor_spec(sh->sv);
+	_cleanup_free_ const struct worker **room = NULL;
 	const char *unknown;
 	json_t *list, *answer;
 
 	if (roles && (!json_array_size(roles) || json_array_size(roles) > spec->n_roles))
-		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"roles: expected 1 to the %zu that this job has, got %zu",
 			(size_t)spec->n_roles, json_array_size(roles));
-	unknown = unknown_role(w, roles);
+	unknown = unknown_role(sh, roles);
 	if (unknown)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"roles: this job has no role \"%.100s\"", unknown);
-	room = calloc((size_t)w->a->n_tasks + 1, sizeof(*room));
+	room = calloc((size_t)supervisor_n_workers(sh->sv) + 1, sizeof(*room));
 	if (!room)
-		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	list = json_array();
 	answer = json_object();
 	for (size_t i = 0; i < spec->n_roles; i++)
 		if (wants_role(roles, spec->roles[i].name))
-			add_states(w, &spec->roles[i], room, list);
+			add_states(sh, &spec->roles[i], room, list);
 	json_put(answer, "members", list);
 	return varlink_reply(call, answer);
 }
 
-static int worker_report_error(struct varlink_call *call, json_t *p, void *arg)
+static int sharing_report_error(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct workers *w = arg;
+	struct sharing *sh = arg;
 	const char *name = json_get_string(p, "code", "");
 	const char *message = json_get_string(p, "message", "");
-	int code = status_from_name(name), slot = worker_of(call), r;
-	struct task *t = worker_task(w, slot);
+	int code = status_from_name(name), slot = sharing_slot_of(call), r;
+	struct worker *w = sharing_worker(sh, slot);
 
 	if (code <= STATUS_OK)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT,
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"code: expected the name of a status that is an error, such as Internal, got \"%.60s\"",
 			name);
-	worker_results_error(w, slot, status_name((enum status)code), message);
+	sharing_results_error(sh, slot, status_name((enum status)code), message);
 	/* What this sets off comes after it. */
 	r = varlink_reply(call, NULL);
-	if (members_report(w->members, slot, (enum status)code, message, (int64_t)loop_real_us()) ==
-		-ENOMEM)
-		log_error(
-			"%s: out of memory: others are not told of its error", w->slots[slot].name);
-	worker_error_changed(w);
-	barriers_task_ended(
-		w->barriers, slot, true, t && t->role->recoverable, "it has reported an error");
-	if (t)
-		agent_worker_error(w->a, t, status_name((enum status)code), message);
+	if (members_report(sh->members, slot, (enum status)code, message,
+		    (int64_t)loop_real_us()) == -ENOMEM)
+		log_error("%s: out of memory: others are not told of its error",
+			sh->slots[slot].name);
+	sharing_error_changed(sh);
+	barriers_worker_ended(
+		sh->barriers, slot, true, w && w->role->recoverable, "it has reported an error");
+	if (w)
+		supervisor_worker_error(sh->sv, w, status_name((enum status)code), message);
 	return r;
 }
 
-const struct varlink_method worker_methods[] = {
-	{ "Hello", worker_hello },
-	{ "List", worker_list },
-	{ "Delete", worker_delete },
-	{ "Watch", worker_watch },
-	{ "CancelBarrier", worker_cancel_barrier },
-	{ "Alive", worker_alive },
-	{ "States", worker_states },
-	{ "ReportError", worker_report_error },
-	{ "WaitError", worker_wait_error },
-	{ "Events", worker_events },
-	{ "Leave", worker_leave },
+const struct varlink_method sharing_methods[] = {
+	{ "Hello", sharing_hello },
+	{ "List", sharing_list },
+	{ "Delete", sharing_delete },
+	{ "Watch", sharing_watch },
+	{ "CancelBarrier", sharing_cancel_barrier },
+	{ "Alive", sharing_alive },
+	{ "States", sharing_states },
+	{ "ReportError", sharing_report_error },
+	{ "WaitError", sharing_wait_error },
+	{ "Events", sharing_events },
+	{ "Leave", sharing_leave },
 	{ NULL, NULL },
 };
 
-const struct varlink_flat_method worker_flat_methods[] = {
-	{ "Put", worker_put },
-	{ "Get", worker_get },
-	{ "Barrier", worker_barrier },
-	{ "Result", worker_result },
+const struct varlink_flat_method sharing_flat_methods[] = {
+	{ "Put", sharing_put },
+	{ "Get", sharing_get },
+	{ "Barrier", sharing_barrier },
+	{ "Result", sharing_result },
 	{ NULL, NULL },
 };

@@ -9,15 +9,15 @@
 enum { LONG_VALUE = 4096 };
 
 /* A question to the store whose answer is a call's. */
-struct worker_question {
-	LIST_ENTRY(worker_question) link; /* of a Get that may wait */
+struct sharing_question {
+	LIST_ENTRY(sharing_question) link; /* of a Get that may wait */
 	bool get;
 	struct varlink_call *call;
 	struct kv_call *kv;
 	void (*reply)(struct varlink_call *call, const struct store_answer *answer);
 };
 
-static void question_free(struct worker_question *q)
+static void question_free(struct sharing_question *q)
 {
 	if (q->get)
 		LIST_REMOVE(q, link);
@@ -26,40 +26,40 @@ static void question_free(struct worker_question *q)
 
 static void on_answer(void *arg, const struct store_answer *answer)
 {
-	struct worker_question *q = arg;
-	struct workers *w = ((struct worker_peer *)varlink_call_user(q->call))->w;
-	bool lost = w->lost && q->get && answer->status == STATUS_UNAVAILABLE;
+	struct sharing_question *q = arg;
+	struct sharing *sh = ((struct sharing_peer *)varlink_call_user(q->call))->sh;
+	bool lost = sh->lost && q->get && answer->status == STATUS_UNAVAILABLE;
 
 	if (answer->status == STATUS_OK)
 		q->reply(q->call, answer);
 	else
-		worker_fail_missing(
-			w, q->call, answer->status, answer->message, &w->lost_slot, lost ? 1 : 0);
+		sharing_fail_missing(
+			sh, q->call, answer->status, answer->message, &sh->lost_slot, lost ? 1 : 0);
 	question_free(q);
 }
 
 static void on_gone(void *arg)
 {
-	struct worker_question *q = arg;
+	struct sharing_question *q = arg;
 
 	kv_cancel(q->kv);
 	question_free(q);
 }
 
-static struct worker_question *question_new(struct varlink_call *call,
+static struct sharing_question *question_new(struct varlink_call *call,
 	void (*reply)(struct varlink_call *call, const struct store_answer *answer))
 {
-	struct worker_question *q = calloc(1, sizeof(*q));
+	struct sharing_question *q = calloc(1, sizeof(*q));
 
 	if (q)
-		*q = (struct worker_question){ .call = call, .reply = reply };
+		*q = (struct sharing_question){ .call = call, .reply = reply };
 	else
-		worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	return q;
 }
 
 /* After the question was asked, or could not be. */
-static int question_asked(struct worker_question *q, int r, const struct error *err)
+static int question_asked(struct sharing_question *q, int r, const struct error *err)
 {
 	struct varlink_call *call = q->call;
 
@@ -69,32 +69,32 @@ static int question_asked(struct worker_question *q, int r, const struct error *
 	}
 	question_free(q);
 	if (r == -EINVAL)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT, "%s", err->text);
-	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT, "%s", err->text);
+	return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 static void reply_revision(struct varlink_call *call, const struct store_answer *answer)
 {
-	worker_reply_int(call, "revision", answer->revision);
+	sharing_reply_int(call, "revision", answer->revision);
 }
 
 /* --- what waits to be read ----------------------------------------------------------------------
  */
 
-bool worker_too_much_unread(struct varlink_call *call)
+bool sharing_too_much_unread(struct varlink_call *call)
 {
-	const struct worker_peer *peer = varlink_call_user(call);
-	const struct workers *w = peer->w;
-	size_t most = worker_unread_bytes(w);
+	const struct sharing_peer *peer = varlink_call_user(call);
+	const struct sharing *sh = peer->sh;
+	size_t most = sharing_unread_bytes(sh);
 	size_t own = varlink_call_account_bytes(call);
 
-	if (own > WORKERS_UNREAD_TASK_BYTES)
-		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
-			"%zu bytes of answers wait for this task to read them: expected at most %d",
-			own, WORKERS_UNREAD_TASK_BYTES);
-	else if (varlink_server_bytes(w->server) > most)
-		worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
-			"more than %zu bytes of answers wait for tasks to read them", most);
+	if (own > SHARING_UNREAD_WORKER_BYTES)
+		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"%zu bytes of answers wait for this worker to read them: expected at most %d",
+			own, SHARING_UNREAD_WORKER_BYTES);
+	else if (varlink_server_bytes(sh->server) > most)
+		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"more than %zu bytes of answers wait for workers to read them", most);
 	else
 		return false;
 	return true;
@@ -107,103 +107,103 @@ static void reply_entry(struct varlink_call *call, const struct store_answer *an
 {
 	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
 
-	if (answer->entries[0].len >= LONG_VALUE && worker_too_much_unread(call))
+	if (answer->entries[0].len >= LONG_VALUE && sharing_too_much_unread(call))
 		return;
 	json_write(&t, "{\"entry\":", 9);
-	worker_text_entry(&t, &answer->entries[0], false);
+	sharing_text_entry(&t, &answer->entries[0], false);
 	json_write(&t, "}", 1);
-	worker_text_reply(call, &t);
+	sharing_text_reply(call, &t);
 }
 
 static void reply_entries(struct varlink_call *call, const struct store_answer *answer)
 {
 	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
 
-	if (worker_too_much_unread(call))
+	if (sharing_too_much_unread(call))
 		return;
 	json_write(&t, "{\"entries\":[", 12);
-	for (size_t i = 0; i < answer->n && t.len <= WORKERS_REPLY_BYTES; i++) {
+	for (size_t i = 0; i < answer->n && t.len <= SHARING_REPLY_BYTES; i++) {
 		if (i)
 			json_write(&t, ",", 1);
-		worker_text_entry(&t, &answer->entries[i], false);
+		sharing_text_entry(&t, &answer->entries[i], false);
 	}
 	json_write_format(&t, "],\"revision\":%" PRId64 "}", answer->revision);
-	worker_text_reply(call, &t);
+	sharing_text_reply(call, &t);
 }
 
 static void reply_deleted(struct varlink_call *call, const struct store_answer *answer)
 {
-	worker_reply_int(call, "deleted", answer->deleted);
+	sharing_reply_int(call, "deleted", answer->deleted);
 }
 
-int worker_put(struct varlink_call *call, const struct flat *p, void *arg)
+int sharing_put(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	const struct worker_bytes b = worker_bytes_of(p);
-	struct workers *w = arg;
+	const struct sharing_bytes b = sharing_bytes_of(p);
+	struct sharing *sh = arg;
 	_cleanup_free_ void *owned = NULL;
-	struct worker_question *q;
+	struct sharing_question *q;
 	struct error err = { 0 };
 	const void *value;
 	size_t len;
 
-	if (worker_bytes(call, &b, &value, &len, &owned) != 0)
+	if (sharing_bytes(call, &b, &value, &len, &owned) != 0)
 		return 0;
 	q = question_new(call, reply_revision);
 	if (!q)
 		return 0;
 	return question_asked(q,
-		kv_put(w->kv, flat_text(p, "key", ""), value, len, flat_bool(p, "overwrite"),
+		kv_put(sh->kv, flat_text(p, "key", ""), value, len, flat_bool(p, "overwrite"),
 			flat_bool(p, "persistent"), on_answer, q, &q->kv, &err),
 		&err);
 }
 
-int worker_get(struct varlink_call *call, const struct flat *p, void *arg)
+int sharing_get(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct workers *w = arg;
-	struct worker_question *q = question_new(call, reply_entry);
+	struct sharing *sh = arg;
+	struct sharing_question *q = question_new(call, reply_entry);
 	struct error err = { 0 };
 
 	if (!q)
 		return 0;
 	q->get = flat_bool(p, "wait");
 	if (q->get)
-		LIST_INSERT_HEAD(&w->gets, q, link);
+		LIST_INSERT_HEAD(&sh->gets, q, link);
 	return question_asked(q,
-		kv_get(w->kv, flat_text(p, "key", ""), q->get, flat_int(p, "timeout_ms", -1),
+		kv_get(sh->kv, flat_text(p, "key", ""), q->get, flat_int(p, "timeout_ms", -1),
 			on_answer, q, &q->kv, &err),
 		&err);
 }
 
-bool worker_gets(const struct workers *w, int slot)
+bool sharing_gets(const struct sharing *sh, int slot)
 {
-	const struct worker_question *q;
+	const struct sharing_question *q;
 
-	LIST_FOREACH (q, &w->gets, link)
-		if (worker_of(q->call) == slot && kv_waits(q->kv))
+	LIST_FOREACH (q, &sh->gets, link)
+		if (sharing_slot_of(q->call) == slot && kv_waits(q->kv))
 			return true;
 	return false;
 }
 
-int worker_list(struct varlink_call *call, json_t *p, void *arg)
+int sharing_list(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct workers *w = arg;
-	struct worker_question *q = question_new(call, reply_entries);
-	struct error err = { 0 };
-
-	if (!q)
-		return 0;
-	return question_asked(
-		q, kv_list(w->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
-}
-
-int worker_delete(struct varlink_call *call, json_t *p, void *arg)
-{
-	struct workers *w = arg;
-	struct worker_question *q = question_new(call, reply_deleted);
+	struct sharing *sh = arg;
+	struct sharing_question *q = question_new(call, reply_entries);
 	struct error err = { 0 };
 
 	if (!q)
 		return 0;
 	return question_asked(q,
-		kv_delete(w->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
+		kv_list(sh->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
+}
+
+int sharing_delete(struct varlink_call *call, json_t *p, void *arg)
+{
+	struct sharing *sh = arg;
+	struct sharing_question *q = question_new(call, reply_deleted);
+	struct error err = { 0 };
+
+	if (!q)
+		return 0;
+	return question_asked(q,
+		kv_delete(sh->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
 }

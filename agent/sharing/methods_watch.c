@@ -14,9 +14,9 @@
 
 enum { BATCH_BYTES = 1 << 20 };
 
-struct worker_watch {
-	LIST_ENTRY(worker_watch) link;
-	struct workers *w;
+struct sharing_watch {
+	LIST_ENTRY(sharing_watch) link;
+	struct sharing *sh;
 	struct varlink_call *call;
 	char *key;		 /* normalised */
 	struct kv_watch *watch;	 /* NULL while it waits for its reader, and before it has begun */
@@ -31,9 +31,9 @@ struct worker_watch {
 static void watch_flush(void *arg);
 static void watch_resume(void *arg);
 
-static void watch_free(struct worker_watch *x)
+static void watch_free(struct sharing_watch *x)
 {
-	struct loop *loop = x->w->a->loop;
+	struct loop *loop = supervisor_loop(x->sh->sv);
 
 	LIST_REMOVE(x, link);
 	loop_cancel(loop, watch_flush, x);
@@ -50,23 +50,23 @@ static void watch_gone(void *arg)
 	watch_free(arg);
 }
 
-static void watch_fail(struct worker_watch *x, enum status status)
+static void watch_fail(struct sharing_watch *x, enum status status)
 {
 	struct varlink_call *call = x->call;
-	const char *why = x->w->why;
+	const char *why = x->sh->why;
 
 	if (status == STATUS_OUT_OF_RANGE)
-		worker_fail(call, status,
+		sharing_fail(call, status,
 			"%s: what was changed after revision %" PRId64 " is no longer remembered",
 			x->key, x->told);
 	else
-		worker_fail(call, status, "%s",
+		sharing_fail(call, status, "%s",
 			status == STATUS_CANCELLED && why ? why : "the watch has ended");
 	watch_free(x);
 }
 
 /* One answer with what has come; false where the call is gone. */
-static bool watch_notify(struct worker_watch *x, int64_t revision)
+static bool watch_notify(struct sharing_watch *x, int64_t revision)
 {
 	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
 
@@ -85,7 +85,7 @@ static bool watch_notify(struct worker_watch *x, int64_t revision)
 
 static void watch_flush(void *arg)
 {
-	struct worker_watch *x = arg;
+	struct sharing_watch *x = arg;
 
 	if ((x->text.len || x->text.failed) && !watch_notify(x, x->newest))
 		return;
@@ -103,7 +103,7 @@ static void watch_flush(void *arg)
 
 static void watch_changed(void *arg, const struct store_entry *entry, enum status status)
 {
-	struct worker_watch *x = arg;
+	struct sharing_watch *x = arg;
 
 	if (x->paused)
 		return;
@@ -114,29 +114,29 @@ static void watch_changed(void *arg, const struct store_entry *entry, enum statu
 	} else {
 		if (x->text.len)
 			json_write(&x->text, ",", 1);
-		worker_text_entry(&x->text, entry, true);
+		sharing_text_entry(&x->text, entry, true);
 		x->newest = entry->revision;
 		if (x->text.len > BATCH_BYTES)
 			x->held = true;
 	}
-	if (loop_defer(x->w->a->loop, watch_flush, x) < 0)
+	if (loop_defer(supervisor_loop(x->sh->sv), watch_flush, x) < 0)
 		x->text.failed = true;
 }
 
 /* From what was told on. */
-static void watch_begin(struct worker_watch *x)
+static void watch_begin(struct sharing_watch *x)
 {
 	struct error err = { 0 };
 
 	x->watch = kv_watch_free(x->watch);
-	if (kv_watch_new(x->w->kv, x->key, x->told, watch_changed, x, &x->watch, &err) < 0)
+	if (kv_watch_new(x->sh->kv, x->key, x->told, watch_changed, x, &x->watch, &err) < 0)
 		watch_fail(x, STATUS_RESOURCE_EXHAUSTED);
 }
 
 /* The reader takes more again. */
 static void watch_resume(void *arg)
 {
-	struct worker_watch *x = arg;
+	struct sharing_watch *x = arg;
 
 	x->held = false;
 	if (!x->paused || x->over != STATUS_OK)
@@ -145,16 +145,16 @@ static void watch_resume(void *arg)
 	watch_begin(x);
 }
 
-static void watch_end(struct worker_watch *x, enum status status)
+static void watch_end(struct sharing_watch *x, enum status status)
 {
 	x->over = status;
-	if (loop_defer(x->w->a->loop, watch_flush, x) < 0)
+	if (loop_defer(supervisor_loop(x->sh->sv), watch_flush, x) < 0)
 		watch_fail(x, status);
 }
 
 static void watch_first(void *arg, const struct store_answer *answer)
 {
-	struct worker_watch *x = arg;
+	struct sharing_watch *x = arg;
 
 	x->first = NULL;
 	if (answer->status != STATUS_OK && answer->status != STATUS_NOT_FOUND) {
@@ -167,11 +167,11 @@ static void watch_first(void *arg, const struct store_answer *answer)
 		watch_begin(x);
 }
 
-int worker_watch(struct varlink_call *call, json_t *p, void *arg)
+int sharing_watch(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct workers *w = arg;
+	struct sharing *sh = arg;
 	int64_t since = json_get_int(p, "since", -1);
-	struct worker_watch *x;
+	struct sharing_watch *x;
 	struct error err = { 0 };
 	int r;
 
@@ -179,13 +179,13 @@ int worker_watch(struct varlink_call *call, json_t *p, void *arg)
 		return varlink_error_expected_more(call);
 	x = calloc(1, sizeof(*x));
 	if (!x)
-		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	*x = (struct worker_watch){ .w = w, .call = call, .told = since, .newest = since };
-	LIST_INSERT_HEAD(&w->watches, x, link);
+		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+	*x = (struct sharing_watch){ .sh = sh, .call = call, .told = since, .newest = since };
+	LIST_INSERT_HEAD(&sh->watches, x, link);
 	x->key = kv_normalise(json_get_string(p, "key", ""));
 	r = -ENOMEM;
 	if (x->key)
-		r = kv_get(w->kv, *x->key ? x->key : "revision", false, -1, watch_first, x,
+		r = kv_get(sh->kv, *x->key ? x->key : "revision", false, -1, watch_first, x,
 			&x->first, &err);
 	if (r == 0) {
 		varlink_call_on_gone(call, watch_gone, x);
@@ -193,23 +193,23 @@ int worker_watch(struct varlink_call *call, json_t *p, void *arg)
 	}
 	watch_free(x);
 	if (r == -EINVAL)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT, "%s", err.text);
-	return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT, "%s", err.text);
+	return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
 /* Also those that wait for their readers, of which the store knows nothing. */
-void worker_watches_end(struct workers *w)
+void sharing_watches_end(struct sharing *sh)
 {
-	struct worker_watch *next;
+	struct sharing_watch *next;
 
-	for (struct worker_watch *x = LIST_FIRST(&w->watches); x; x = next) {
+	for (struct sharing_watch *x = LIST_FIRST(&sh->watches); x; x = next) {
 		next = LIST_NEXT(x, link);
 		watch_end(x, STATUS_CANCELLED);
 	}
 }
 
-void worker_watches_free(struct workers *w)
+void sharing_watches_free(struct sharing *sh)
 {
-	while (!LIST_EMPTY(&w->watches))
-		watch_free(LIST_FIRST(&w->watches));
+	while (!LIST_EMPTY(&sh->watches))
+		watch_free(LIST_FIRST(&sh->watches));
 }

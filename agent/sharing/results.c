@@ -10,11 +10,11 @@
 #include <errno.h>
 #include <string.h>
 
-void worker_result_clear(struct workers *w, int slot)
+void sharing_result_clear(struct sharing *sh, int slot)
 {
-	struct worker_slot *s = &w->slots[slot];
+	struct sharing_slot *s = &sh->slots[slot];
 
-	w->results_bytes -= s->result_len;
+	sh->results_bytes -= s->result_len;
 	free(s->result);
 	free(s->error_code);
 	free(s->error_message);
@@ -24,38 +24,38 @@ void worker_result_clear(struct workers *w, int slot)
 	s->said_us = 0;
 }
 
-void worker_results_clear(struct workers *w)
+void sharing_results_clear(struct sharing *sh)
 {
-	for (int i = 0; i < w->n_slots; i++)
-		worker_result_clear(w, i);
+	for (int i = 0; i < sh->n_slots; i++)
+		sharing_result_clear(sh, i);
 }
 
-int worker_result(struct varlink_call *call, const struct flat *p, void *arg)
+int sharing_result(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct workers *w = arg;
+	struct sharing *sh = arg;
 	_cleanup_free_ void *owned = NULL;
-	const struct worker_bytes b = worker_bytes_of(p);
-	struct worker_slot *s;
+	const struct sharing_bytes b = sharing_bytes_of(p);
+	struct sharing_slot *s;
 	const void *value;
 	void *copy;
 	size_t len;
 
-	if (worker_bytes(call, &b, &value, &len, &owned) != 0)
+	if (sharing_bytes(call, &b, &value, &len, &owned) != 0)
 		return 0;
-	if (len > WORKERS_RESULT_BYTES)
-		return worker_fail(call, STATUS_INVALID_ARGUMENT,
-			"value: expected at most %d bytes, got %zu", WORKERS_RESULT_BYTES, len);
-	s = &w->slots[worker_of(call)];
-	if (w->results_bytes - s->result_len + len > WORKERS_RESULTS_BYTES)
-		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED,
-			"the results of all tasks together have more than %d bytes",
-			WORKERS_RESULTS_BYTES);
+	if (len > SHARING_RESULT_BYTES)
+		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
+			"value: expected at most %d bytes, got %zu", SHARING_RESULT_BYTES, len);
+	s = &sh->slots[sharing_slot_of(call)];
+	if (sh->results_bytes - s->result_len + len > SHARING_RESULTS_BYTES)
+		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
+			"the results of all workers together have more than %d bytes",
+			SHARING_RESULTS_BYTES);
 	copy = malloc(len + 1);
 	if (!copy)
-		return worker_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	memcpy(copy, value, len);
 	free(s->result);
-	w->results_bytes += len - s->result_len;
+	sh->results_bytes += len - s->result_len;
 	s->result = copy;
 	s->result_len = len;
 	s->has_result = true;
@@ -63,9 +63,9 @@ int worker_result(struct varlink_call *call, const struct flat *p, void *arg)
 	return varlink_reply(call, NULL);
 }
 
-void worker_results_error(struct workers *w, int slot, const char *code, const char *message)
+void sharing_results_error(struct sharing *sh, int slot, const char *code, const char *message)
 {
-	struct worker_slot *s = &w->slots[slot];
+	struct sharing_slot *s = &sh->slots[slot];
 
 	free(s->error_code);
 	free(s->error_message);
@@ -74,7 +74,7 @@ void worker_results_error(struct workers *w, int slot, const char *code, const c
 	s->said_us = (int64_t)loop_real_us();
 }
 
-static void put_result(json_t *j, const struct worker_slot *s)
+static void put_result(json_t *j, const struct sharing_slot *s)
 {
 	json_t *value = memchr(s->result, '\0', s->result_len)
 				? NULL
@@ -93,15 +93,15 @@ static void put_result(json_t *j, const struct worker_slot *s)
 	free(text);
 }
 
-static json_t *result_json(const struct workers *w, const struct task *t)
+static json_t *result_json(const struct sharing *sh, const struct worker *w)
 {
-	const struct worker_slot *s = &w->slots[t->slot];
-	json_t *j = json_object(), *exit = task_exit_json(&t->exit), *error;
+	const struct sharing_slot *s = &sh->slots[w->slot];
+	json_t *j = json_object(), *exit = worker_exit_json(&w->exit), *error;
 
-	json_put_string(j, "role", t->role->name);
-	json_put_int(j, "index", t->index);
-	json_put_int(j, "rank", t->rank);
-	json_put_int(j, "incarnation", t->incarnation);
+	json_put_string(j, "role", w->role->name);
+	json_put_int(j, "index", w->index);
+	json_put_int(j, "rank", w->rank);
+	json_put_int(j, "start", w->start);
 	if (s->has_result)
 		put_result(j, s);
 	if (s->error_code) {
@@ -117,16 +117,16 @@ static json_t *result_json(const struct workers *w, const struct task *t)
 	return j;
 }
 
-static json_t *workers_results_json(const struct agent *a)
+static json_t *sharing_results_json(const struct supervisor *sv)
 {
-	const struct workers *w = a->workers;
+	const struct sharing *sh = sharing_of(sv);
 	json_t *list = json_array();
 
-	for (int i = 0; w && i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
+	for (int i = 0; sh && i < supervisor_n_workers(sv); i++) {
+		const struct worker *w = supervisor_worker(sv, i);
 
-		if (worker_has_slot(w, t) && (t->exit.ended || w->slots[t->slot].said_us))
-			json_add(list, result_json(w, t));
+		if (sharing_has_slot(sh, w) && (w->exit.ended || sh->slots[w->slot].said_us))
+			json_add(list, result_json(sh, w));
 	}
 	return list;
 }
@@ -150,30 +150,30 @@ static void write_results(const char *dir, const char *text, size_t len, bool lo
 		log_warning("%s/results.json: %s", dir, safe_open_text(r));
 }
 
-int workers_method_results(struct varlink_call *call, json_t *p, void *arg)
+int sharing_method_results(struct varlink_call *call, json_t *p, void *arg)
 {
 	json_t *answer = json_object();
 
-	json_put(answer, "results", workers_results_json(arg));
+	json_put(answer, "results", sharing_results_json(arg));
 	return varlink_reply(call, answer);
 }
 
-void workers_record(struct agent *a)
+void sharing_record(struct supervisor *sv)
 {
 	_cleanup_json_ json_t *j = NULL;
 	_cleanup_free_ char *text = NULL;
 	size_t len;
 
-	if (!a->workers)
+	if (!sharing_of(sv))
 		return;
 	j = json_object();
-	json_put_string(j, "job", a->spec->name);
-	json_put_string(j, "run", a->opt.run);
-	json_put_int(j, "attempt", a->attempt);
-	json_put(j, "results", workers_results_json(a));
+	json_put_string(j, "job", supervisor_spec(sv)->name);
+	json_put_string(j, "run", supervisor_options(sv)->run);
+	json_put_int(j, "attempt", supervisor_attempt(sv));
+	json_put(j, "results", sharing_results_json(sv));
 	text = json_dump_text(j, &len);
 	if (!text)
 		return;
-	write_results(logs_run_dir(a->logs), text, len, true);
-	write_results(a->opt.state_dir, text, len, false);
+	write_results(logs_run_dir(supervisor_logs(sv)), text, len, true);
+	write_results(supervisor_options(sv)->state_dir, text, len, false);
 }

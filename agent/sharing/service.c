@@ -17,37 +17,37 @@
 /* --- names --------------------------------------------------------------------------------------
  */
 
-struct task *worker_task(const struct workers *w, int slot)
+struct worker *sharing_worker(const struct sharing *sh, int slot)
 {
-	struct agent *a = w->a;
-	struct worker_slot *s = &w->slots[slot];
+	struct supervisor *sv = sh->sv;
+	struct sharing_slot *s = &sh->slots[slot];
 
-	if (s->rank < a->n_tasks && a->tasks[s->rank].slot == slot)
-		return &a->tasks[s->rank];
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].slot == slot) {
+	if (s->rank < supervisor_n_workers(sv) && supervisor_worker(sv, s->rank)->slot == slot)
+		return supervisor_worker(sv, s->rank);
+	for (int i = 0; i < supervisor_n_workers(sv); i++)
+		if (supervisor_worker(sv, i)->slot == slot) {
 			s->rank = i;
-			return &a->tasks[i];
+			return supervisor_worker(sv, i);
 		}
 	return NULL;
 }
 
-const char *worker_slot_name(void *arg, int slot)
+const char *sharing_slot_name(void *arg, int slot)
 {
-	const struct workers *w = arg;
+	const struct sharing *sh = arg;
 
-	return slot >= 0 && slot < w->n_slots && w->slots[slot].name ? w->slots[slot].name : "?";
+	return slot >= 0 && slot < sh->n_slots && sh->slots[slot].name ? sh->slots[slot].name : "?";
 }
 
 /* Where in by_name the slot of that name is, or would be. */
-static int name_place(const struct workers *w, const char *name)
+static int name_place(const struct sharing *sh, const char *name)
 {
-	int low = 0, high = w->n_named;
+	int low = 0, high = sh->n_named;
 
 	while (low < high) {
 		int middle = low + (high - low) / 2;
 
-		if (strcmp(w->slots[w->by_name[middle]].name, name) < 0)
+		if (strcmp(sh->slots[sh->by_name[middle]].name, name) < 0)
 			low = middle + 1;
 		else
 			high = middle;
@@ -55,86 +55,86 @@ static int name_place(const struct workers *w, const char *name)
 	return low;
 }
 
-int worker_slot_named(const struct workers *w, const char *name)
+int sharing_slot_named(const struct sharing *sh, const char *name)
 {
-	int at = name_place(w, name), slot = at < w->n_named ? w->by_name[at] : -1;
+	int at = name_place(sh, name), slot = at < sh->n_named ? sh->by_name[at] : -1;
 
-	if (slot < 0 || strcmp(w->slots[slot].name, name) != 0)
+	if (slot < 0 || strcmp(sh->slots[slot].name, name) != 0)
 		return -1;
-	return worker_task(w, slot) ? slot : -1;
+	return sharing_worker(sh, slot) ? slot : -1;
 }
 
-static int name_slot(struct workers *w, int slot, const struct task *t)
+static int name_slot(struct sharing *sh, int slot, const struct worker *w)
 {
-	struct worker_slot *s = &w->slots[slot];
-	size_t n = (size_t)w->n_named;
-	int *grown = reallocarray(w->by_name, n + 1, sizeof(*grown)), at;
+	struct sharing_slot *s = &sh->slots[slot];
+	size_t n = (size_t)sh->n_named;
+	int *grown = reallocarray(sh->by_name, n + 1, sizeof(*grown)), at;
 
 	if (!grown)
 		return -ENOMEM;
-	w->by_name = grown;
-	if (asprintf(&s->name, "%s:%d", t->role->name, t->index) < 0) {
+	sh->by_name = grown;
+	if (asprintf(&s->name, "%s:%d", w->role->name, w->index) < 0) {
 		s->name = NULL;
 		return -ENOMEM;
 	}
-	at = name_place(w, s->name);
+	at = name_place(sh, s->name);
 	memmove(grown + at + 1, grown + at, (n - (size_t)at) * sizeof(*grown));
 	grown[at] = slot;
-	w->n_named++;
+	sh->n_named++;
 	return 0;
 }
 
-bool worker_is_default(const struct task *t)
+bool sharing_is_default(const struct worker *w)
 {
-	return !t->role->evaluator && !t->extra;
+	return !w->role->evaluator && !w->extra;
 }
 
-/* Has a slot for t, whose number the roster has given. */
-static int make_slot(struct workers *w, const struct task *t)
+/* Has a slot for w, whose number the roster has given. */
+static int make_slot(struct sharing *sh, const struct worker *w)
 {
-	struct worker_slot *grown, *s;
+	struct sharing_slot *grown, *s;
 
-	if (t->slot < 0 || t->slot >= BOARD_SLOTS)
+	if (w->slot < 0 || w->slot >= BOARD_SLOTS)
 		return -ENOSPC;
-	if (t->slot >= w->n_slots) {
-		grown = reallocarray(w->slots, (size_t)t->slot + 1, sizeof(*grown));
+	if (w->slot >= sh->n_slots) {
+		grown = reallocarray(sh->slots, (size_t)w->slot + 1, sizeof(*grown));
 		if (!grown)
 			return -ENOMEM;
-		memset(grown + w->n_slots, 0,
-			((size_t)t->slot + 1 - (size_t)w->n_slots) * sizeof(*grown));
-		w->slots = grown;
-		w->n_slots = t->slot + 1;
-		worker_board_reserve(w, w->n_slots);
-		worker_limit_connections(w);
+		memset(grown + sh->n_slots, 0,
+			((size_t)w->slot + 1 - (size_t)sh->n_slots) * sizeof(*grown));
+		sh->slots = grown;
+		sh->n_slots = w->slot + 1;
+		sharing_board_reserve(sh, sh->n_slots);
+		sharing_limit_connections(sh);
 	}
-	s = &w->slots[t->slot];
-	if (!s->name && name_slot(w, t->slot, t) < 0)
+	s = &sh->slots[w->slot];
+	if (!s->name && name_slot(sh, w->slot, w) < 0)
 		return -ENOMEM;
-	s->rank = t->rank;
+	s->rank = w->rank;
 	return 0;
 }
 
-/* False where there is none to be had: the task then shares nothing. */
-static bool give_slot(struct workers *w, const struct task *t)
+/* False where there is none to be had: the worker then shares nothing. */
+static bool give_slot(struct sharing *sh, const struct worker *w)
 {
-	int r = make_slot(w, t);
+	int r = make_slot(sh, w);
 
 	if (r < 0)
-		log_error("%s:%d has no part in what workers share: %s", t->role->name, t->index,
+		log_error("%s:%d has no part in what workers share: %s", w->role->name, w->index,
 			strerror(-r));
 	return r == 0;
 }
 
-void worker_give_slots(struct workers *w)
+void sharing_give_slots(struct sharing *sh)
 {
-	for (int i = 0; i < w->a->n_tasks; i++)
-		if (!worker_has_slot(w, &w->a->tasks[i]))
-			(void)give_slot(w, &w->a->tasks[i]);
+	for (int i = 0; i < supervisor_n_workers(sh->sv); i++)
+		if (!sharing_has_slot(sh, supervisor_worker(sh->sv, i)))
+			(void)give_slot(sh, supervisor_worker(sh->sv, i));
 }
 
-bool worker_has_slot(const struct workers *w, const struct task *t)
+bool sharing_has_slot(const struct sharing *sh, const struct worker *w)
 {
-	return t->slot >= 0 && t->slot < w->n_slots && w->slots[t->slot].name;
+	return w->slot >= 0 && w->slot < sh->n_slots && sh->slots[w->slot].name;
 }
 
 /* --- life ---------------------------------------------------------------------------------------
@@ -142,142 +142,149 @@ bool worker_has_slot(const struct workers *w, const struct task *t)
 
 static void on_group_error(void *arg, const struct members_error *error)
 {
-	struct workers *w = arg;
-	const char *name = worker_slot_name(w, error->slot);
+	struct sharing *sh = arg;
+	const char *name = sharing_slot_name(sh, error->slot);
 
 	log_debug("the group has an error: %s: %s", name, error->message);
-	worker_event(w, "error", error->slot, error, error->message);
+	sharing_event(sh, "error", error->slot, error, error->message);
 }
 
-static int open_store(struct workers *w)
+static int open_store(struct sharing *sh)
 {
 	struct members_options m = {
-		.answer = worker_members_answer,
+		.answer = sharing_members_answer,
 		.error = on_group_error,
-		.name = worker_slot_name,
-		.arg = w,
+		.name = sharing_slot_name,
+		.arg = sh,
 	};
-	struct loop *loop = w->a->loop;
-	int r = store_memory_new(loop, WORKERS_STORE_BYTES, &w->store);
+	struct loop *loop = supervisor_loop(sh->sv);
+	int r = store_memory_new(loop, SHARING_STORE_BYTES, &sh->store);
 
 	if (r == 0)
-		r = kv_new(loop, w->store, &w->kv);
+		r = kv_new(loop, sh->store, &sh->kv);
 	if (r == 0)
-		r = barriers_new(worker_barrier_answer, worker_slot_name, w, &w->barriers);
+		r = barriers_new(sharing_barrier_answer, sharing_slot_name, sh, &sh->barriers);
 	if (r == 0)
-		r = members_new(&m, &w->members);
+		r = members_new(&m, &sh->members);
 	if (r == 0)
-		kv_on_wait(w->kv, worker_lost_look, w);
+		kv_on_wait(sh->kv, sharing_lost_look, sh);
 	if (r == 0)
-		r = loop_timer_new(loop, worker_deadlines, w, &w->timer);
+		r = loop_timer_new(loop, sharing_deadlines, sh, &sh->timer);
 	return r;
 }
 
 static void leaving(void *arg)
 {
-	struct agent *a = ((struct workers *)arg)->a;
+	struct supervisor *sv = ((struct sharing *)arg)->sv;
 
-	FEATURES_CALL(a, answers_leaving, a);
+	FEATURES_CALL(sv, answers_leaving, sv);
 }
 
-static int open_server(struct workers *w, struct error *err)
+static int open_server(struct sharing *sh, struct error *err)
 {
-	struct varlink_also also[WORKERS_INTERFACES];
+	struct varlink_also also[SHARING_INTERFACES];
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
 		.version = VERSION,
 		.url = PROJECT_URL,
 		.idl = worker_idl,
-		.methods = w->methods,
-		.flat = worker_flat_methods,
+		.methods = sh->methods,
+		.flat = sharing_flat_methods,
 		.ranges = worker_ranges,
 		.also = also,
 		.limits = {
-			.message_bytes = WORKERS_MESSAGE_BYTES,
-			.reply_bytes = WORKERS_REPLY_BYTES,
-			.queued_bytes = WORKERS_QUEUED_BYTES,
-			.connections = WORKERS_CONNECTIONS,
-			.account_bytes = WORKERS_UNREAD_TASK_BYTES + WORKERS_REPLY_BYTES,
-			.account_name = "one task",
+			.message_bytes = SHARING_MESSAGE_BYTES,
+			.reply_bytes = SHARING_REPLY_BYTES,
+			.queued_bytes = SHARING_QUEUED_BYTES,
+			.connections = SHARING_CONNECTIONS,
+			.account_bytes = SHARING_UNREAD_WORKER_BYTES + SHARING_REPLY_BYTES,
+			.account_name = "one worker",
 		},
-		.account = worker_account,
-		.authorize = worker_authorize,
-		.opened = worker_opened,
-		.closed = worker_closed,
-		.leaving = features_rely_on_disk(w->a) ? leaving : NULL,
+		.account = sharing_account,
+		.authorize = sharing_authorize,
+		.opened = sharing_opened,
+		.closed = sharing_closed,
+		.leaving = features_rely_on_disk(sh->sv) ? leaving : NULL,
 		.limit_error = "ResourceExhausted",
-		.arg = w,
+		.arg = sh,
 	};
 	int r;
 
-	if (!w->methods)
+	if (!sh->methods)
 		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(w->a, true, also, WORKERS_INTERFACES);
-	r = varlink_server_new(w->a->loop, &opt, &w->server, err);
+	features_interfaces(sh->sv, true, also, SHARING_INTERFACES);
+	r = varlink_server_new(supervisor_loop(sh->sv), &opt, &sh->server, err);
 	if (r < 0)
 		return r;
-	worker_limit_connections(w);
-	return w->socket_path ? varlink_server_listen_path(w->server, w->socket_path, 0600, err)
-			      : 0;
+	sharing_limit_connections(sh);
+	return sh->socket_path ? varlink_server_listen_path(sh->server, sh->socket_path, 0600, err)
+			       : 0;
 }
 
-static bool make_paths(struct workers *w, const char *dir)
+static bool make_paths(struct sharing *sh, const char *dir)
 {
-	return asprintf(&w->socket_path, "%s/worker.sock", dir) >= 0 &&
-	       asprintf(&w->board_path, "%s/board", dir) >= 0 &&
-	       asprintf(&w->board_file_path, "%s" BOARD_FILE_SUFFIX, w->board_path) >= 0;
+	return asprintf(&sh->socket_path, "%s/worker.sock", dir) >= 0 &&
+	       asprintf(&sh->board_path, "%s/board", dir) >= 0 &&
+	       asprintf(&sh->board_file_path, "%s" BOARD_FILE_SUFFIX, sh->board_path) >= 0;
 }
 
-static int workers_new(struct agent *a, struct error *err)
+static int sharing_new(struct supervisor *sv, struct error *err)
 {
-	struct workers *w;
+	struct sharing *sh;
 
-	if (!a->opt.runtime_dir && !a->opt.alone)
+	if (!supervisor_options(sv)->runtime_dir && !supervisor_options(sv)->alone)
 		return 0;
-	w = calloc(1, sizeof(*w));
-	if (!w)
+	sh = calloc(1, sizeof(*sh));
+	if (!sh)
 		return error_set(err, -ENOMEM, "out of memory");
-	a->workers = w;
-	w->a = a;
-	w->uid = getuid();
-	w->board_fd = w->board_file_fd = -1;
-	w->board_save_at = INT64_MIN;
-	if ((!a->opt.alone && !make_paths(w, a->opt.runtime_dir)) || open_store(w) < 0)
+	feature_set_state(sv, &sharing_feature, sh);
+	sh->sv = sv;
+	sh->uid = getuid();
+	sh->board_fd = sh->board_file_fd = -1;
+	sh->board_save_at = INT64_MIN;
+	if ((!supervisor_options(sv)->alone &&
+		    !make_paths(sh, supervisor_options(sv)->runtime_dir)) ||
+		open_store(sh) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	w->methods = features_methods(a, true);
-	return worker_board_open(w, err);
+	sh->methods = features_methods(sv, true);
+	return sharing_board_open(sh, err);
 }
 
-static int workers_serve(struct agent *a, struct error *err)
+static int sharing_serve(struct supervisor *sv, struct error *err)
 {
-	return a->workers ? open_server(a->workers, err) : 0;
+	return sharing_of(sv) ? open_server(sharing_of(sv), err) : 0;
 }
 
-int workers_serve_socket(struct agent *a, int fd, struct error *err)
+int sharing_serve_socket(struct supervisor *sv, int fd, struct error *err)
 {
 	if (fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) < 0) {
 		close(fd);
 		return error_set(err, -errno, "not a socket: %s", strerror(errno));
 	}
-	return varlink_server_add_connection(a->workers->server, fd, err);
+	return varlink_server_add_connection(sharing_of(sv)->server, fd, err);
 }
 
-int workers_board_fd(const struct agent *a)
+int sharing_board_memory(const struct supervisor *sv)
 {
-	return a->workers->board_fd;
+	return sharing_of(sv)->board_fd;
 }
 
 /* Ends the calls that wait. */
-static void workers_hang_up(struct agent *a)
+static void sharing_hang_up(struct supervisor *sv)
 {
-	struct workers *w = a->workers;
+	struct sharing *sh = sharing_of(sv);
 
-	if (w)
-		w->server = varlink_server_free(w->server);
+	if (sh)
+		sh->server = varlink_server_free(sh->server);
 }
 
-static void slot_fini(struct worker_slot *s)
+struct sharing *sharing_of(const struct supervisor *sv)
+{
+	return feature_state(sv, &sharing_feature);
+}
+
+static void slot_fini(struct sharing_slot *s)
 {
 	free(s->name);
 	free(s->result);
@@ -285,81 +292,82 @@ static void slot_fini(struct worker_slot *s)
 	free(s->error_message);
 }
 
-static void workers_free(struct agent *a)
+static void sharing_free(struct supervisor *sv)
 {
-	struct workers *w = a->workers;
+	struct sharing *sh = sharing_of(sv);
 
-	if (!w)
+	if (!sh)
 		return;
-	a->workers = NULL;
-	free(w->methods);
-	worker_watches_free(w);
-	worker_lost_clear(w);
-	worker_streams_free(w);
-	worker_board_close(w);
-	loop_cancel(a->loop, worker_deadlines, w);
-	members_free(w->members);
-	barriers_free(w->barriers);
-	kv_free(w->kv);
-	store_free(w->store);
-	loop_timer_free(w->timer);
-	for (int i = 0; i < w->n_slots; i++)
-		slot_fini(&w->slots[i]);
-	free(w->slots);
-	free(w->by_name);
-	free(w->socket_path);
-	free(w->board_path);
-	free(w->board_file_path);
-	free(w->why);
-	free(w);
+	feature_set_state(sv, &sharing_feature, NULL);
+	free(sh->methods);
+	sharing_watches_free(sh);
+	sharing_lost_clear(sh);
+	sharing_streams_free(sh);
+	sharing_board_close(sh);
+	loop_cancel(supervisor_loop(sv), sharing_deadlines, sh);
+	members_free(sh->members);
+	barriers_free(sh->barriers);
+	kv_free(sh->kv);
+	store_free(sh->store);
+	loop_timer_free(sh->timer);
+	for (int i = 0; i < sh->n_slots; i++)
+		slot_fini(&sh->slots[i]);
+	free(sh->slots);
+	free(sh->by_name);
+	free(sh->socket_path);
+	free(sh->board_path);
+	free(sh->board_file_path);
+	free(sh->why);
+	free(sh);
 }
 
 /* After whatever may have changed the error that workers are to fail with: the board says whether
  * there is one, and the feature that waits for it hears of it. */
-void worker_error_changed(struct workers *w)
+void sharing_error_changed(struct sharing *sh)
 {
-	bool up = members_reported_error(w->members) != NULL;
+	bool up = members_reported_error(sh->members) != NULL;
 
-	if (w->error_up != up) {
-		w->error_up = up;
-		worker_board_error(w, up);
+	if (sh->error_up != up) {
+		sh->error_up = up;
+		sharing_board_error(sh, up);
 	}
-	if (up && w->error_fn)
-		w->error_fn(w->error_arg);
+	if (up && sh->error_fn)
+		sh->error_fn(sh->error_arg);
 }
 
-void workers_on_error(struct agent *a, void (*fn)(void *arg), void *arg)
+void sharing_on_error(struct supervisor *sv, void (*fn)(void *arg), void *arg)
 {
-	if (!a->workers)
+	if (!sharing_of(sv))
 		return;
-	a->workers->error_fn = fn;
-	a->workers->error_arg = arg;
+	sharing_of(sv)->error_fn = fn;
+	sharing_of(sv)->error_arg = arg;
 }
 
-/* --- what happens to tasks ----------------------------------------------------------------------
+/* --- what happens to workers
+ * ----------------------------------------------------------------------
  */
 
-static void workers_begin(struct agent *a)
+static void sharing_begin(struct supervisor *sv)
 {
-	struct workers *w = a->workers;
+	struct sharing *sh = sharing_of(sv);
 
-	if (!w)
+	if (!sh)
 		return;
-	w->stopping = false;
-	free(w->why);
-	w->why = NULL;
-	for (int i = 0; i < w->n_slots; i++)
-		w->slots[i].rank = INT32_MAX; /* unless it is still there */
-	for (int i = 0; i < a->n_tasks; i++)
-		(void)give_slot(w, &a->tasks[i]);
-	worker_results_clear(w);
-	worker_lost_clear(w);
-	worker_watches_end(w);
-	kv_begin(w->kv, a->attempt);
-	barriers_reset(w->barriers, "another attempt of the group begins");
-	members_reset(w->members, "another attempt of the group begins");
-	worker_error_changed(w);
-	worker_board_set(w, (uint64_t)a->attempt, 0);
+	sh->stopping = false;
+	free(sh->why);
+	sh->why = NULL;
+	for (int i = 0; i < sh->n_slots; i++)
+		sh->slots[i].rank = INT32_MAX; /* unless it is still there */
+	for (int i = 0; i < supervisor_n_workers(sv); i++)
+		(void)give_slot(sh, supervisor_worker(sv, i));
+	sharing_results_clear(sh);
+	sharing_lost_clear(sh);
+	sharing_watches_end(sh);
+	kv_begin(sh->kv, supervisor_attempt(sv));
+	barriers_reset(sh->barriers, "another attempt of the group begins");
+	members_reset(sh->members, "another attempt of the group begins");
+	sharing_error_changed(sh);
+	sharing_board_set(sh, (uint64_t)supervisor_attempt(sv), 0);
 }
 
 static uint64_t draw_token(void)
@@ -373,197 +381,199 @@ static uint64_t draw_token(void)
 }
 
 /* Its process is none of the job's any more. */
-static void forget_token(struct worker_slot *s)
+static void forget_token(struct sharing_slot *s)
 {
 	if (s->token)
-		s->past[s->n_past++ % WORKERS_PAST] = s->token;
+		s->past[s->n_past++ % SHARING_PAST] = s->token;
 	s->token = 0;
 	s->pid = 0;
 }
 
-static void workers_task_starting(struct agent *a, struct task *t)
+static void sharing_worker_starting(struct supervisor *sv, struct worker *w)
 {
-	struct workers *w = a->workers;
-	struct worker_slot *s;
+	struct sharing *sh = sharing_of(sv);
+	struct sharing_slot *s;
 
-	if (!w || !give_slot(w, t))
+	if (!sh || !give_slot(sh, w))
 		return;
-	s = &w->slots[t->slot];
+	s = &sh->slots[w->slot];
 	forget_token(s);
-	worker_result_clear(w, t->slot);
-	s->token = t->token = a->opt.alone ? ALONE_TOKEN : draw_token();
+	sharing_result_clear(sh, w->slot);
+	s->token = w->token = supervisor_options(sv)->alone ? ALONE_TOKEN : draw_token();
 	s->cancels = 0;
-	worker_board_expect(w, t->slot, t->token);
+	sharing_board_expect(sh, w->slot, w->token);
 }
 
-static int env_log_file(const struct task *t, struct env *e)
+static int env_log_file(const struct worker *w, struct env *e)
 {
-	const char *slash = t->error_file ? strrchr(t->error_file, '/') : NULL;
+	const char *slash = w->error_file ? strrchr(w->error_file, '/') : NULL;
 
 	if (!slash)
 		return env_put(e, "ELASTICD_LOG_FILE=");
-	return env_setf(e, "ELASTICD_LOG_FILE", "%.*s/log.jsonl", (int)(slash - t->error_file),
-		t->error_file);
+	return env_setf(e, "ELASTICD_LOG_FILE", "%.*s/log.jsonl", (int)(slash - w->error_file),
+		w->error_file);
 }
 
-static int workers_env(const struct agent *a, const struct task *t, struct env *e)
+static int sharing_env(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
-	const struct workers *w = a->workers;
+	const struct sharing *sh = sharing_of(sv);
 	int r;
 
-	if (!w || !worker_has_slot(w, t))
+	if (!sh || !sharing_has_slot(sh, w))
 		return 0;
-	r = env_setf(e, "ELASTICD_WORKER_SOCKET", "%s", w->socket_path);
-	if (!r && worker_board_has(w, t->slot))
-		r = env_setf(e, "ELASTICD_BOARD", "%s", w->board_path);
-	if (!r && worker_board_has(w, t->slot))
-		r = env_setf(e, "ELASTICD_SLOT", "%d", t->slot);
+	r = env_setf(e, "ELASTICD_WORKER_SOCKET", "%s", sh->socket_path);
+	if (!r && sharing_board_has(sh, w->slot))
+		r = env_setf(e, "ELASTICD_BOARD", "%s", sh->board_path);
+	if (!r && sharing_board_has(sh, w->slot))
+		r = env_setf(e, "ELASTICD_SLOT", "%d", w->slot);
 	if (!r)
-		r = env_setf(e, "ELASTICD_TOKEN", "%" PRIu64, t->token);
+		r = env_setf(e, "ELASTICD_TOKEN", "%" PRIu64, w->token);
 	if (!r)
-		r = env_setf(e, "ELASTICD_INCARNATION", "%d", t->incarnation);
-	return r ? r : env_log_file(t, e);
+		r = env_setf(e, "ELASTICD_START", "%d", w->start);
+	return r ? r : env_log_file(w, e);
 }
 
-static void workers_task_started(struct agent *a, struct task *t)
+static void sharing_worker_started(struct supervisor *sv, struct worker *w)
 {
-	struct workers *w = a->workers;
+	struct sharing *sh = sharing_of(sv);
 	char text[128];
 
-	if (!w || !worker_has_slot(w, t))
+	if (!sh || !sharing_has_slot(sh, w))
 		return;
-	w->slots[t->slot].pid = t->pid;
-	barriers_task_started(w->barriers, t->slot);
+	sh->slots[w->slot].pid = w->pid;
+	barriers_worker_started(sh->barriers, w->slot);
 	if (members_started(
-		    w->members, t->slot, t->role->recoverable, t->role->evaluator || t->extra) < 0)
-		log_error("%s: out of memory: others are not told of it", w->slots[t->slot].name);
-	worker_error_changed(w);
-	snprintf(text, sizeof(text), "%.80s has started", w->slots[t->slot].name);
-	worker_event(w, "joined", t->slot, NULL, text);
+		    sh->members, w->slot, w->role->recoverable, w->role->evaluator || w->extra) < 0)
+		log_error("%s: out of memory: others are not told of it", sh->slots[w->slot].name);
+	sharing_error_changed(sh);
+	snprintf(text, sizeof(text), "%.80s has started", sh->slots[w->slot].name);
+	sharing_event(sh, "joined", w->slot, NULL, text);
 }
 
 /* Whether others wait for its next process, as far as is known before its end is judged: one that
  * ended well has none, but where a person starts it again. */
-static bool comes_again(const struct agent *a, const struct task *t)
+static bool comes_again(const struct supervisor *sv, const struct worker *w)
 {
-	if (!t->role->recoverable || a->leader_over || a->on_notice)
+	if (!w->role->recoverable || supervisor_leader_over(sv) || supervisor_on_notice(sv))
 		return false;
-	return t->state == TASK_FAILED || t->state == TASK_WAITING;
+	return w->state == WORKER_FAILED || w->state == WORKER_WAITING;
 }
 
 /* A process is gone, and nothing knows it yet: what it had sent before is read first, so a result
  * or an error written just before exit is never lost. */
-static void workers_task_ending(struct agent *a)
+static void sharing_worker_ending(struct supervisor *sv)
 {
-	if (a->workers)
-		varlink_server_receive(a->workers->server);
+	if (sharing_of(sv))
+		varlink_server_receive(sharing_of(sv)->server);
 }
 
-static void workers_task_ended(struct agent *a, struct task *t)
+static void sharing_worker_ended(struct supervisor *sv, struct worker *w)
 {
-	struct workers *w = a->workers;
-	struct worker_slot *s;
+	struct sharing *sh = sharing_of(sv);
+	struct sharing_slot *s;
 	char text[512];
-	bool bad = t->state == TASK_FAILED;
+	bool bad = w->state == WORKER_FAILED;
 
-	if (!w || !worker_has_slot(w, t))
+	if (!sh || !sharing_has_slot(sh, w))
 		return;
-	s = &w->slots[t->slot];
+	s = &sh->slots[w->slot];
 	forget_token(s);
-	worker_board_expect(w, t->slot, 0);
+	sharing_board_expect(sh, w->slot, 0);
 	/* Of one that is started again the arrival was the old process's. */
-	barriers_task_ended(w->barriers, t->slot, bad || t->state == TASK_WAITING,
-		comes_again(a, t), t->exit.text);
-	members_ended(w->members, t->slot, bad, t->exit.text, t->ended_us);
-	worker_error_changed(w);
-	if (bad && !members_left(w->members, t->slot))
-		worker_lost(w, t, t->exit.text);
-	worker_lost_look(w);
-	snprintf(text, sizeof(text), "%.80s has ended: %s", s->name, t->exit.text);
-	worker_event(w, "gone", t->slot, NULL, text);
+	barriers_worker_ended(sh->barriers, w->slot, bad || w->state == WORKER_WAITING,
+		comes_again(sv, w), w->exit.text);
+	members_ended(sh->members, w->slot, bad, w->exit.text, w->ended_us);
+	sharing_error_changed(sh);
+	if (bad && !members_left(sh->members, w->slot))
+		sharing_lost(sh, w, w->exit.text);
+	sharing_lost_look(sh);
+	snprintf(text, sizeof(text), "%.80s has ended: %s", s->name, w->exit.text);
+	sharing_event(sh, "gone", w->slot, NULL, text);
 }
 
-static void workers_task_stopping(struct agent *a, struct task *t)
+static void sharing_worker_stopping(struct supervisor *sv, struct worker *w)
 {
-	struct workers *w = a->workers;
+	struct sharing *sh = sharing_of(sv);
 
-	if (w && worker_has_slot(w, t))
-		barriers_task_stopped(w->barriers, t->slot);
+	if (sh && sharing_has_slot(sh, w))
+		barriers_worker_stopped(sh->barriers, w->slot);
 }
 
-static void workers_flush(struct agent *a)
+static void sharing_flush(struct supervisor *sv)
 {
-	if (a->workers)
-		varlink_server_flush(a->workers->server);
+	if (sharing_of(sv))
+		varlink_server_flush(sharing_of(sv)->server);
 }
 
-static void workers_task_over(struct agent *a, struct task *t)
+static void sharing_worker_over(struct supervisor *sv, struct worker *w)
 {
-	const char *why = t->exit.ended ? t->exit.text : "it is not started";
-	struct workers *w = a->workers;
+	const char *why = w->exit.ended ? w->exit.text : "it is not started";
+	struct sharing *sh = sharing_of(sv);
 
-	if (!w || !worker_has_slot(w, t))
+	if (!sh || !sharing_has_slot(sh, w))
 		return;
-	barriers_task_ended(w->barriers, t->slot, true, false, why);
-	if (!t->on_purpose)
-		worker_lost(w, t, why);
+	barriers_worker_ended(sh->barriers, w->slot, true, false, why);
+	if (!w->on_purpose)
+		sharing_lost(sh, w, why);
 }
 
-static void workers_stopping(struct agent *a, const char *why)
+static void sharing_stopping(struct supervisor *sv, const char *why)
 {
-	struct workers *w = a->workers;
+	struct sharing *sh = sharing_of(sv);
 	char text[800];
 
-	if (!w || w->stopping)
+	if (!sh || sh->stopping)
 		return;
-	w->stopping = true;
+	sh->stopping = true;
 	snprintf(text, sizeof(text), "the group is being stopped%s%s", why && *why ? ": " : "",
 		why ? why : "");
-	free(w->why);
-	w->why = strdup(text);
-	worker_board_set(w, (uint64_t)a->attempt, (uint64_t)a->attempt + 1);
-	worker_event(w, "stopping", -1, NULL, text);
-	worker_watches_end(w);
-	kv_stop(w->kv, STATUS_CANCELLED, text);
-	barriers_stop(w->barriers, STATUS_CANCELLED, text);
-	members_stop(w->members, STATUS_CANCELLED, text);
+	free(sh->why);
+	sh->why = strdup(text);
+	sharing_board_set(
+		sh, (uint64_t)supervisor_attempt(sv), (uint64_t)supervisor_attempt(sv) + 1);
+	sharing_event(sh, "stopping", -1, NULL, text);
+	sharing_watches_end(sh);
+	kv_stop(sh->kv, STATUS_CANCELLED, text);
+	barriers_stop(sh->barriers, STATUS_CANCELLED, text);
+	members_stop(sh->members, STATUS_CANCELLED, text);
 }
 
-void workers_notice(struct agent *a, const char *text)
+void sharing_tell_notice(struct supervisor *sv, const char *text)
 {
-	if (a->workers)
-		worker_event(a->workers, "notice", -1, NULL, text);
+	if (sharing_of(sv))
+		sharing_event(sharing_of(sv), "notice", -1, NULL, text);
 }
 
-void workers_board_notice(struct agent *a, uint64_t notice, int64_t save_at)
+void sharing_set_notice(struct supervisor *sv, uint64_t notice, int64_t save_at)
 {
-	if (a->workers)
-		worker_board_notice(a->workers, notice, save_at);
+	if (sharing_of(sv))
+		sharing_board_notice(sharing_of(sv), notice, save_at);
 }
 
-bool workers_spoke(const struct agent *a, const struct task *t)
+bool sharing_spoke(const struct supervisor *sv, const struct worker *w)
 {
-	const struct workers *w = a->workers;
+	const struct sharing *sh = sharing_of(sv);
 
-	return w && worker_has_slot(w, t) && t->token && w->slots[t->slot].spoke == t->token;
+	return sh && sharing_has_slot(sh, w) && w->token && sh->slots[w->slot].spoke == w->token;
 }
 
-const struct board_slot *workers_slot(const struct agent *a, const struct task *t)
+const struct board_slot *sharing_board_slot(const struct supervisor *sv, const struct worker *w)
 {
-	return a->workers ? worker_board_look(a->workers, t->slot) : NULL;
+	return sharing_of(sv) ? sharing_board_look(sharing_of(sv), w->slot) : NULL;
 }
 
 /* --- the feature --------------------------------------------------------------------------------
  */
 
 /* What a worker says of its own progress. */
-static void workers_describe(const struct agent *a, const struct task *t, json_t *j, bool live)
+static void sharing_describe(
+	const struct supervisor *sv, const struct worker *w, json_t *j, bool live)
 {
-	const struct board_slot *slot = live ? workers_slot(a, t) : NULL;
+	const struct board_slot *slot = live ? sharing_board_slot(sv, w) : NULL;
 	int64_t step;
 
-	if (!slot || !task_alive(t) ||
-		atomic_load_explicit(&slot->token, memory_order_acquire) != t->token)
+	if (!slot || !worker_alive(w) ||
+		atomic_load_explicit(&slot->token, memory_order_acquire) != w->token)
 		return;
 	step = atomic_load_explicit(&slot->step, memory_order_relaxed);
 	if (step >= 0)
@@ -571,29 +581,29 @@ static void workers_describe(const struct agent *a, const struct task *t, json_t
 }
 
 static const struct varlink_method manager_methods[] = {
-	{ "Results", workers_method_results },
+	{ "Results", sharing_method_results },
 	{ NULL, NULL },
 };
 
 const struct feature sharing_feature = {
 	.name = "sharing",
-	.init = workers_new,
-	.serve = workers_serve,
-	.hang_up = workers_hang_up,
-	.fini = workers_free,
+	.init = sharing_new,
+	.serve = sharing_serve,
+	.hang_up = sharing_hang_up,
+	.fini = sharing_free,
 	.manager_methods = manager_methods,
-	.worker_methods = worker_methods,
-	.attempt_begins = workers_begin,
-	.group_stopping = workers_stopping,
-	.job_ended = workers_record,
-	.worker_environment = workers_env,
-	.worker_starting = workers_task_starting,
-	.worker_not_started = workers_task_ended,
-	.worker_started = workers_task_started,
-	.worker_stopped = workers_task_stopping,
-	.before_reap = workers_task_ending,
-	.worker_exited = workers_task_ended,
-	.worker_over = workers_task_over,
-	.flush = workers_flush,
-	.describe_worker = workers_describe,
+	.worker_methods = sharing_methods,
+	.attempt_begins = sharing_begin,
+	.group_stopping = sharing_stopping,
+	.job_ended = sharing_record,
+	.worker_environment = sharing_env,
+	.worker_starting = sharing_worker_starting,
+	.worker_not_started = sharing_worker_ended,
+	.worker_started = sharing_worker_started,
+	.worker_stopped = sharing_worker_stopping,
+	.before_reap = sharing_worker_ending,
+	.worker_exited = sharing_worker_ended,
+	.worker_over = sharing_worker_over,
+	.flush = sharing_flush,
+	.describe_worker = sharing_describe,
 };

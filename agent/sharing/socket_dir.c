@@ -41,7 +41,7 @@ static int state_try(char **ret, struct error *err)
 		     : dir_try(dir, ret, err);
 }
 
-int worker_dir_new(char **ret, struct error *err)
+int sharing_dir_new(char **ret, struct error *err)
 {
 	char own[64] = "/run";
 	int r = dir_try(getenv("XDG_RUNTIME_DIR"), ret, err);

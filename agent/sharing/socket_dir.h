@@ -14,4 +14,4 @@
  * and short enough. Returns 0 and an owned path; whoever made it removes it. Or a negative errno,
  * with what was tried.
  */
-_must_check_ int worker_dir_new(char **ret, struct error *err);
+_must_check_ int sharing_dir_new(char **ret, struct error *err);

@@ -2,7 +2,7 @@
 #include "agent/policy/failure.h"
 #include "agent/policy/group_decision.h"
 #include "agent/supervise/feature.h"
-#include "agent/supervise/supervisor.h"
+#include "agent/supervise/private.h"
 #include "agent/supervise/why.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
@@ -16,263 +16,271 @@
 #include <string.h>
 
 /*
- * Carries out what judgement_of() says: a failed task of scope task is started again or fails the
- * group; a leader's end begins the others' grace; the rest is a matter of the group (end_run.c).
+ * Carries out what group_decide() says: a failed worker of scope worker is started again or fails
+ * the group; a leader's end begins the others' grace; the rest is a matter of the group
+ * (end_run.c).
  */
 
-static bool judge_is_leader(const struct agent *a, const struct task *t)
+static bool apply_is_leader(const struct supervisor *sv, const struct worker *w)
 {
-	return t->role->leader && a->spec->leader.on_exit == SPEC_LEADER_STOP;
+	return w->role->leader && sv->spec->leader.on_exit == SPEC_LEADER_STOP;
 }
 
-static bool judge_is_alone(const struct agent *a, const struct task *t)
+static bool apply_is_alone(const struct supervisor *sv, const struct worker *w)
 {
-	return spec_scope_task(a->spec, t->role);
+	return spec_scope_worker(sv->spec, w->role);
 }
 
-static struct judgement judge_now(const struct agent *a)
+static struct group_decision apply_now(const struct supervisor *sv)
 {
-	_cleanup_free_ struct judgement_task *all = calloc((size_t)a->n_tasks, sizeof(*all));
+	_cleanup_free_ struct group_decision_worker *all =
+		calloc((size_t)sv->n_workers, sizeof(*all));
 
 	if (!all) {
 		log_error("out of memory: what has ended is judged with the next end");
-		return (struct judgement){ JUDGEMENT_WAIT, -1 };
+		return (struct group_decision){ GROUP_DECISION_WAIT, -1 };
 	}
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
+	for (int i = 0; i < sv->n_workers; i++) {
+		const struct worker *w = &sv->workers[i];
 
 		/* What takes its place comes first. */
-		all[i] = (struct judgement_task){ .state = t->replaced ? TASK_WAITING : t->state,
-			.leader = judge_is_leader(a, t),
-			.alone = judge_is_alone(a, t),
-			.spent = t->spent,
-			.on_purpose = t->on_purpose };
+		all[i] = (struct group_decision_worker){ .state = w->replaced ? WORKER_WAITING
+									      : w->state,
+			.leader = apply_is_leader(sv, w),
+			.alone = apply_is_alone(sv, w),
+			.spent = w->spent,
+			.on_purpose = w->on_purpose };
 	}
-	return a->on_notice ? judgement_on_notice(all, a->n_tasks, a->leader_over)
-			    : judgement_of(all, a->n_tasks, a->leader_over);
+	return sv->on_notice ? group_decide_on_notice(all, sv->n_workers, sv->leader_over)
+			     : group_decide(all, sv->n_workers, sv->leader_over);
 }
 
-/* What went wrong with t, in one line. */
-static void judge_what(struct task *t, char *text, size_t size)
+/* What went wrong with w, in one line. */
+static void apply_what(struct worker *w, char *text, size_t size)
 {
 	struct failures f = { 0 };
 
-	snprintf(text, size, "%s: %s", agent_task_name(t), t->exit.text);
-	if (!failures_collect_one(&f, t))
+	snprintf(text, size, "%s: %s", worker_name(w), w->exit.text);
+	if (!failures_collect_one(&f, w))
 		failure_text(f.items, text, size);
 	failures_fini(&f);
 }
 
-static void judge_tell(struct agent *a, const struct task *t, const struct restart_fault *fault,
-	const struct restart_decision *d, const char *text)
+static void apply_tell(struct supervisor *sv, const struct worker *w,
+	const struct restart_fault *fault, const struct restart_decision *d, const char *text)
 {
-	json_t *data = json_pack("{s:s, s:s, s:b, s:I}", "task", agent_task_name(t), "cause",
+	json_t *data = json_pack("{s:s, s:s, s:b, s:I}", "worker", worker_name(w), "cause",
 		restart_cause_name(fault->cause), "counted", d->counted, "delay_ms",
 		(json_int_t)d->delay_ms);
 
 	log_notice("%s", text);
-	why_note(a, text);
-	events_add(a->events, d->restart ? "task-restart" : "task-no-restart", a->attempt, t->rank,
-		data, "%s", text);
+	why_note(sv, text);
+	events_add(sv->events, d->restart ? "worker-restart" : "worker-no-restart", sv->attempt,
+		w->rank, data, "%s", text);
 }
 
-/* t failed alone: its own budget decides. */
-static void judge_task_failed(struct agent *a, struct task *t)
+/* w failed alone: its own budget decides. */
+static void apply_worker_failed(struct supervisor *sv, struct worker *w)
 {
-	struct restart_fault fault = outcome_fault(t, t->started_ms);
+	struct restart_fault fault = end_run_fault(w, w->started_ms);
 	struct restart_decision d = { .text = "out of memory" };
 	char what[512], text[640];
 
-	if (!t->budget)
-		t->budget = calloc(1, sizeof(*t->budget));
-	if (t->budget)
+	if (!w->budget)
+		w->budget = calloc(1, sizeof(*w->budget));
+	if (w->budget)
 		restart_decide(
-			spec_restart_of(a->spec, t->role), t->budget, &fault, loop_now_ms(), &d);
-	judge_what(t, what, sizeof(what));
+			spec_restart_of(sv->spec, w->role), w->budget, &fault, loop_now_ms(), &d);
+	apply_what(w, what, sizeof(what));
 	snprintf(text, sizeof(text), "%s; %.120s", what, d.text);
 	if (d.restart)
-		outcome_keep_one(a, t);
+		run_failures_keep_one(sv, w);
 	else
-		outcome_tell_one(a, t);
-	judge_tell(a, t, &fault, &d, text);
+		run_failures_tell_one(sv, w);
+	apply_tell(sv, w, &fault, &d, text);
 	if (!d.restart) {
-		t->spent = true;
-		agent_set_reason(a, "%s", text);
-		snprintf(a->then, sizeof(a->then), "%s", d.text);
-		a->culprit = t->rank;
-		FEATURES_CALL(a, worker_over, a, t);
+		w->spent = true;
+		supervisor_set_reason(sv, "%s", text);
+		snprintf(sv->then, sizeof(sv->then), "%s", d.text);
+		sv->culprit = w->rank;
+		FEATURES_CALL(sv, worker_over, sv, w);
 		return;
 	}
-	t->forgiven = t->relapsing = true;
-	agent_single_start_in(a, t, d.delay_ms);
+	w->forgiven = w->failed_before = true;
+	lifecycle_start_in(sv, w, d.delay_ms);
 }
 
-/* What the leader's end means to t. Who waits to be started again after a failure has failed for
+/* What the leader's end means to w. Who waits to be started again after a failure has failed for
  * good; what fails from now on is a consequence, but not where it had failed before. */
-static void judge_grace_for(struct agent *a, struct task *t, int64_t since_us)
+static void apply_grace_for(struct supervisor *sv, struct worker *w, int64_t since_us)
 {
-	bool failed = t->relapsing && t->forgiven && !t->on_purpose;
+	bool failed = w->failed_before && w->forgiven && !w->on_purpose;
 
-	if (task_alive(t) && !t->relapsing && !t->blame_us)
-		t->grace_us = since_us;
-	if (t->state == TASK_WAITING || t->state == TASK_FAILED)
-		FEATURES_CALL(a, worker_over, a, t);
-	if (t->state != TASK_WAITING)
+	if (worker_alive(w) && !w->failed_before && !w->blame_us)
+		w->grace_us = since_us;
+	if (w->state == WORKER_WAITING || w->state == WORKER_FAILED)
+		FEATURES_CALL(sv, worker_over, sv, w);
+	if (w->state != WORKER_WAITING)
 		return;
-	agent_single_call_off(a, t, "the leader has ended");
+	lifecycle_call_off(sv, w, "the leader has ended");
 	if (!failed)
 		return;
-	t->forgiven = false;
-	t->spent = true;
-	task_set_state(t, TASK_FAILED, t->exit.text);
+	w->forgiven = false;
+	w->spent = true;
+	worker_set_state(w, WORKER_FAILED, w->exit.text);
 }
 
-static void judge_leader_over(struct agent *a, const struct task *leader, bool failed)
+static void apply_leader_over(struct supervisor *sv, const struct worker *leader, bool failed)
 {
-	int64_t grace_ms = a->spec->leader.grace_ms;
+	int64_t grace_ms = sv->spec->leader.grace_ms;
 	char text[DURATION_TEXT_MAX];
 
-	a->leader_over = true;
-	a->leader_failed = failed;
+	sv->leader_over = true;
+	sv->leader_failed = failed;
 	if (failed)
-		a->culprit = leader->rank;
+		sv->culprit = leader->rank;
 	if (failed)
-		snprintf(a->leader_text, sizeof(a->leader_text), "%.300s", a->reason);
+		snprintf(sv->leader_text, sizeof(sv->leader_text), "%.300s", sv->reason);
 	else
-		snprintf(a->leader_text, sizeof(a->leader_text), "the leader %.100s succeeded",
-			agent_task_name(leader));
-	for (int i = 0; i < a->n_tasks; i++)
+		snprintf(sv->leader_text, sizeof(sv->leader_text), "the leader %.100s succeeded",
+			worker_name(leader));
+	for (int i = 0; i < sv->n_workers; i++)
 		if (i != leader->rank)
-			judge_grace_for(a, &a->tasks[i], leader->ended_us);
-	events_add(a->events, "leader-ended", a->attempt, leader->rank, NULL,
-		"%s; the others have %s to leave", a->leader_text, duration_format(grace_ms, text));
-	log_notice(
-		"%s; the others have %s to leave", a->leader_text, duration_format(grace_ms, text));
-	loop_timer_arm(a->leader_timer, (uint64_t)grace_ms);
+			apply_grace_for(sv, &sv->workers[i], leader->ended_us);
+	events_add(sv->events, "leader-ended", sv->attempt, leader->rank, NULL,
+		"%s; the others have %s to leave", sv->leader_text,
+		duration_format(grace_ms, text));
+	log_notice("%s; the others have %s to leave", sv->leader_text,
+		duration_format(grace_ms, text));
+	loop_timer_arm(sv->leader_timer, (uint64_t)grace_ms);
 }
 
-static void judge_spent(struct agent *a, struct task *t)
+static void apply_spent(struct supervisor *sv, struct worker *w)
 {
-	if (a->culprit != t->rank) /* no budget was asked */
-		a->then[0] = '\0';
-	if (judge_is_leader(a, t))
-		judge_leader_over(a, t, true);
+	if (sv->culprit != w->rank) /* no budget was asked */
+		sv->then[0] = '\0';
+	if (apply_is_leader(sv, w))
+		apply_leader_over(sv, w, true);
 	else
-		outcome_task_spent(a, t);
+		end_run_worker_spent(sv, w);
 }
 
 /* The job's budget says no more, and it was the leader that failed: the others have their grace. */
-static bool judge_group_leader(struct agent *a)
+static bool apply_group_leader(struct supervisor *sv)
 {
-	for (int i = 0; i < a->n_tasks; i++) {
-		struct task *t = &a->tasks[i];
+	for (int i = 0; i < sv->n_workers; i++) {
+		struct worker *w = &sv->workers[i];
 
-		if (t->state == TASK_FAILED && !judge_is_leader(a, t))
+		if (w->state == WORKER_FAILED && !apply_is_leader(sv, w))
 			return false;
 	}
-	for (int i = 0; i < a->n_tasks; i++) {
-		struct task *t = &a->tasks[i];
+	for (int i = 0; i < sv->n_workers; i++) {
+		struct worker *w = &sv->workers[i];
 
-		if (t->state == TASK_FAILED && task_has_failed(t) && !t->exit.error) {
-			judge_leader_over(a, t, true);
+		if (w->state == WORKER_FAILED && worker_has_failed(w) && !w->exit.error) {
+			apply_leader_over(sv, w, true);
 			return true;
 		}
 	}
 	return false;
 }
 
-static void judge_group(struct agent *a)
+static void apply_group(struct supervisor *sv)
 {
-	outcome_group_failed(a);
-	if (a->decision.restart)
-		agent_post(a, GROUP_EV_RETRY);
-	else if (!judge_group_leader(a))
-		agent_post(a, GROUP_EV_FAIL);
+	end_run_group_failed(sv);
+	if (sv->decision.restart)
+		supervisor_post(sv, GROUP_EV_RETRY);
+	else if (!apply_group_leader(sv))
+		supervisor_post(sv, GROUP_EV_FAIL);
 }
 
-void agent_judge(struct agent *a)
+void apply_decisions(struct supervisor *sv)
 {
-	struct judgement j;
+	struct group_decision j;
 
 	do {
-		if (a->group.state != GROUP_STARTING && a->group.state != GROUP_RUNNING)
+		if (sv->group.state != GROUP_STARTING && sv->group.state != GROUP_RUNNING)
 			return;
-		if (!a->leader_over && features_hold_decision(a))
+		if (!sv->leader_over && features_hold_decision(sv))
 			return;
-		j = judge_now(a);
+		j = apply_now(sv);
 		switch (j.step) {
-		case JUDGEMENT_WAIT:
+		case GROUP_DECISION_WAIT:
 			break;
-		case JUDGEMENT_TASK:
-			judge_task_failed(a, &a->tasks[j.task]);
+		case GROUP_DECISION_WORKER:
+			apply_worker_failed(sv, &sv->workers[j.worker]);
 			break;
-		case JUDGEMENT_LEADER:
-			judge_leader_over(a, &a->tasks[j.task], false);
+		case GROUP_DECISION_LEADER:
+			apply_leader_over(sv, &sv->workers[j.worker], false);
 			break;
-		case JUDGEMENT_GROUP:
-			judge_group(a);
+		case GROUP_DECISION_GROUP:
+			apply_group(sv);
 			break;
-		case JUDGEMENT_SPENT:
-			judge_spent(a, &a->tasks[j.task]);
+		case GROUP_DECISION_SPENT:
+			apply_spent(sv, &sv->workers[j.worker]);
 			break;
-		case JUDGEMENT_DONE:
-			outcome_all_ended(a);
+		case GROUP_DECISION_DONE:
+			end_run_all_ended(sv);
 			break;
-		case JUDGEMENT_PREEMPTED:
-			FEATURES_CALL(a, all_left, a);
+		case GROUP_DECISION_PREEMPTED:
+			FEATURES_CALL(sv, all_left, sv);
 			break;
-		case JUDGEMENT_LEADER_OVER:
-			outcome_leader_over(a);
+		case GROUP_DECISION_LEADER_OVER:
+			end_run_leader_over(sv);
 			break;
 		}
 		/* After the others the group has its event; after these it is looked at again. */
-	} while (j.step == JUDGEMENT_TASK ||
-		 (a->leader_over && j.step != JUDGEMENT_WAIT && j.step != JUDGEMENT_LEADER_OVER));
+	} while (j.step == GROUP_DECISION_WORKER ||
+		 (sv->leader_over && j.step != GROUP_DECISION_WAIT &&
+			 j.step != GROUP_DECISION_LEADER_OVER));
 }
 
-void agent_leader_expired(void *arg)
+void apply_leader_expired(void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	agent_settle(a);
-	if (a->leader_over && (a->group.state == GROUP_STARTING || a->group.state == GROUP_RUNNING))
-		outcome_leader_over(a);
+	supervisor_settle(sv);
+	if (sv->leader_over &&
+		(sv->group.state == GROUP_STARTING || sv->group.state == GROUP_RUNNING))
+		end_run_leader_over(sv);
 }
 
 /* Nobody has begun to end it yet. */
-static bool judge_goes_on(const struct agent *a, const struct task *t)
+static bool apply_goes_on(const struct supervisor *sv, const struct worker *w)
 {
-	return task_alive(t) && !t->stop_us && !t->on_purpose && !agent_in_stop(a) && !a->opt.alone;
+	return worker_alive(w) && !w->stop_us && !w->on_purpose && !stop_group_active(sv) &&
+	       !sv->opt.alone;
 }
 
-void agent_task_failing(struct agent *a, struct task *t, const char *text)
+void supervisor_worker_failing(struct supervisor *sv, struct worker *w, const char *text)
 {
-	if (!judge_goes_on(a, t) || t->blame[0])
+	if (!apply_goes_on(sv, w) || w->blame[0])
 		return;
-	snprintf(t->blame, sizeof(t->blame), "%s", text);
-	if (!t->blame_us) /* else it had reported an error before */
-		t->blame_us = (int64_t)loop_real_us();
-	log_warning("%s: %s", agent_task_name(t), text);
-	events_add(a->events, "task-failing", a->attempt, t->rank, NULL, "%s: %s",
-		agent_task_name(t), text);
-	agent_changed(a);
+	snprintf(w->blame, sizeof(w->blame), "%s", text);
+	if (!w->blame_us) /* else it had reported an error before */
+		w->blame_us = (int64_t)loop_real_us();
+	log_warning("%s: %s", worker_name(w), text);
+	events_add(sv->events, "worker-failing", sv->attempt, w->rank, NULL, "%s: %s",
+		worker_name(w), text);
+	supervisor_changed(sv);
 }
 
-void agent_task_end_failing(struct agent *a, struct task *t)
+void supervisor_end_failing(struct supervisor *sv, struct worker *w)
 {
-	if (!judge_goes_on(a, t) || !t->blame[0])
+	if (!apply_goes_on(sv, w) || !w->blame[0])
 		return;
-	agent_single_end(a, t, (uint64_t)a->spec->stop.timeout_ms, true);
-	agent_changed(a);
+	lifecycle_end(sv, w, (uint64_t)sv->spec->stop.timeout_ms, true);
+	supervisor_changed(sv);
 }
 
-void agent_worker_error(struct agent *a, struct task *t, const char *code, const char *message)
+void supervisor_worker_error(
+	struct supervisor *sv, struct worker *w, const char *code, const char *message)
 {
 	bool known = code && *code && strcmp(code, status_name(STATUS_UNKNOWN)) != 0;
 	char *text;
 	int n;
 
-	if (!task_alive(t) || t->app_error)
+	if (!worker_alive(w) || w->app_error)
 		return;
 	if (!*message)
 		n = asprintf(&text, "%s", known ? code : "it gave no message");
@@ -282,12 +290,12 @@ void agent_worker_error(struct agent *a, struct task *t, const char *code, const
 		n = asprintf(&text, "%s", message);
 	if (n < 0)
 		return;
-	t->app_error = text;
-	if (!t->blame_us)
-		t->blame_us = (int64_t)loop_real_us();
-	log_warning("%s reported an error: %.300s", agent_task_name(t), text);
-	events_add(a->events, "task-error", a->attempt, t->rank,
-		json_pack("{s:s, s:s}", "task", agent_task_name(t), "code", code ? code : ""),
-		"%s reported an error: %.400s", agent_task_name(t), text);
-	agent_changed(a);
+	w->app_error = text;
+	if (!w->blame_us)
+		w->blame_us = (int64_t)loop_real_us();
+	log_warning("%s reported an error: %.300s", worker_name(w), text);
+	events_add(sv->events, "worker-error", sv->attempt, w->rank,
+		json_pack("{s:s, s:s}", "worker", worker_name(w), "code", code ? code : ""),
+		"%s reported an error: %.400s", worker_name(w), text);
+	supervisor_changed(sv);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/supervise/devices.h"
 
+#include "agent/supervise/private.h"
 #include "common/base/memstream.h"
 
 #include <errno.h>
@@ -43,24 +44,24 @@ int devices_share(const struct spec_devices *devices, int place, int n, bool lat
 		(place + 1) * each + (place + 1 < more ? place + 1 : more), 1, ret);
 }
 
-int devices_env(const struct agent *a, const struct task *t, struct env *e)
+int devices_env(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
-	const struct spec_devices *devices = &a->spec->resources.devices;
+	const struct spec_devices *devices = &sv->spec->resources.devices;
 	_cleanup_free_ char *share = NULL;
 	int n = 0, place = 0, r;
 
-	if (!spec_wants_device(a->spec, t->role, t->index))
+	if (!spec_wants_device(sv->spec, w->role, w->index))
 		return 0;
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct task *other = &a->tasks[i];
+	for (int i = 0; i < sv->n_workers; i++) {
+		const struct worker *other = &sv->workers[i];
 
-		if (!spec_wants_device(a->spec, other->role, other->index))
+		if (!spec_wants_device(sv->spec, other->role, other->index))
 			continue;
 		n += !other->extra;
 		/* Those that were there from the beginning come first. */
-		if (other->extra == t->extra ? other->rank < t->rank : t->extra)
+		if (other->extra == w->extra ? other->rank < w->rank : w->extra)
 			place++;
 	}
-	r = devices_share(devices, place, n, t->extra, &share);
+	r = devices_share(devices, place, n, w->extra, &share);
 	return r < 0 ? r : env_setf(e, devices->env, "%s", share);
 }

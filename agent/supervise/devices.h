@@ -14,5 +14,5 @@
 _must_check_ int devices_share(
 	const struct spec_devices *devices, int place, int n, bool late, char **ret);
 
-/* Sets the devices' variable where t is to be given any. The same errors. */
-_must_check_ int devices_env(const struct agent *a, const struct task *t, struct env *e);
+/* Sets the devices' variable where w is to be given any. The same errors. */
+_must_check_ int devices_env(const struct supervisor *sv, const struct worker *w, struct env *e);

@@ -4,7 +4,7 @@
 #include "agent/policy/failure_list.h"
 #include "agent/policy/verdict.h"
 #include "agent/supervise/feature.h"
-#include "agent/supervise/supervisor.h"
+#include "agent/supervise/private.h"
 #include "agent/supervise/why.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
@@ -19,18 +19,18 @@
 #include <unistd.h>
 
 /*
- * What an end means: which failure came first, whether the policy grants another incarnation, and
+ * What an end means: which failure came first, whether the policy grants another attempt, and
  * at the very end the verdict.
  */
 
-struct restart_fault outcome_fault(const struct task *t, uint64_t since_ms)
+struct restart_fault end_run_fault(const struct worker *w, uint64_t since_ms)
 {
 	struct restart_fault f = {
-		.cause = t->exit.error	  ? RESTART_EXEC
-			 : t->blame[0]	  ? RESTART_HEARTBEAT
-			 : t->exit.signal ? RESTART_SIGNAL
+		.cause = w->exit.error	  ? RESTART_EXEC
+			 : w->blame[0]	  ? RESTART_HEARTBEAT
+			 : w->exit.signal ? RESTART_SIGNAL
 					  : RESTART_EXIT,
-		.value = t->exit.signal ? t->exit.signal : t->exit.code,
+		.value = w->exit.signal ? w->exit.signal : w->exit.code,
 		.ran_ms = (int64_t)(loop_now_ms() - since_ms),
 	};
 
@@ -39,16 +39,17 @@ struct restart_fault outcome_fault(const struct task *t, uint64_t since_ms)
 	return f;
 }
 
-void agent_oom_text(const struct agent *a, const struct task *t, char *text, size_t size)
+void supervisor_oom_text(
+	const struct supervisor *sv, const struct worker *w, char *text, size_t size)
 {
 	int64_t n;
 	bool here;
 
 	text[0] = '\0';
-	if (t->exit.signal != SIGKILL || t->stop_us)
+	if (w->exit.signal != SIGKILL || w->stop_us)
 		return;
-	n = cgroup_oom_kills(a->cgroup, &here) - a->oom_kills;
-	if (n <= 0 || here != a->oom_here)
+	n = cgroup_oom_kills(sv->cgroup, &here) - sv->oom_kills;
+	if (n <= 0 || here != sv->oom_here)
 		return;
 	if (here)
 		snprintf(text, size, ": out of memory, %lld of the job's processes were killed",
@@ -59,78 +60,79 @@ void agent_oom_text(const struct agent *a, const struct task *t, char *text, siz
 			(long long)n);
 }
 
-void outcome_decide(struct agent *a, const struct spec_restart *policy,
+void end_run_decide(struct supervisor *sv, const struct spec_restart *policy,
 	const struct restart_fault *fault, const char *what)
 {
-	restart_decide(policy, &a->budget, fault, loop_now_ms(), &a->decision);
-	agent_set_reason(a, "%s; %s", what, a->decision.text);
-	a->then[0] = '\0';
-	a->culprit = -1;
-	why_note(a, a->reason);
-	a->said = a->decision.restart || agent_alive(a);
-	if (a->said) /* else it is the last message */
-		log_notice("%s", a->reason);
-	events_add(a->events, a->decision.restart ? "restart" : "no-restart", a->attempt, -1,
+	restart_decide(policy, &sv->budget, fault, loop_now_ms(), &sv->decision);
+	supervisor_set_reason(sv, "%s; %s", what, sv->decision.text);
+	sv->then[0] = '\0';
+	sv->culprit = -1;
+	why_note(sv, sv->reason);
+	sv->said = sv->decision.restart || worker_list_alive(sv);
+	if (sv->said) /* else it is the last message */
+		log_notice("%s", sv->reason);
+	events_add(sv->events, sv->decision.restart ? "restart" : "no-restart", sv->attempt, -1,
 		json_pack("{s:s, s:b, s:I}", "cause", restart_cause_name(fault->cause), "counted",
-			a->decision.counted, "delay_ms", (json_int_t)a->decision.delay_ms),
-		"%s", a->reason);
+			sv->decision.counted, "delay_ms", (json_int_t)sv->decision.delay_ms),
+		"%s", sv->reason);
 }
 
-/* A task of scope group that has failed, or is known to. */
-static bool outcome_is_groups(const struct agent *a, const struct task *t)
+/* A worker of scope group that has failed, or is known to. */
+static bool end_run_is_groups(const struct supervisor *sv, const struct worker *w)
 {
-	return (t->state == TASK_FAILED || !t->exit.ended) && !spec_scope_task(a->spec, t->role);
+	return (w->state == WORKER_FAILED || !w->exit.ended) &&
+	       !spec_scope_worker(sv->spec, w->role);
 }
 
-void outcome_group_failed(struct agent *a)
+void end_run_group_failed(struct supervisor *sv)
 {
 	struct failures f = { 0 };
 	struct restart_fault fault = { .cause = RESTART_EXIT, .value = 1 };
-	const struct spec_restart *policy = &a->spec->restart;
+	const struct spec_restart *policy = &sv->spec->restart;
 	char what[512] = "a worker failed";
 
-	if (!failures_known(&f, a->tasks, a->n_tasks, (int64_t)loop_real_us()) && f.n) {
-		const struct task *t;
+	if (!failures_known(&f, sv->workers, sv->n_workers, (int64_t)loop_real_us()) && f.n) {
+		const struct worker *w;
 		size_t i = 0;
 
 		/* What fails alone is no matter of the group's policy. */
-		while (i + 1 < f.n && !outcome_is_groups(a, f.items[i].task))
+		while (i + 1 < f.n && !end_run_is_groups(sv, f.items[i].worker))
 			i++;
-		t = f.items[i].task;
-		policy = spec_restart_of(a->spec, t->role);
-		fault = outcome_fault(t, a->spawned_ms);
-		a->end.exit_status = outcome_status(a, t);
+		w = f.items[i].worker;
+		policy = spec_restart_of(sv->spec, w->role);
+		fault = end_run_fault(w, sv->spawned_ms);
+		sv->end.exit_status = run_failures_status(sv, w);
 		failure_text(&f.items[i], what, sizeof(what));
-		outcome_tell_known(a, &f);
+		run_failures_tell_known(sv, &f);
 	}
 	failures_fini(&f);
-	outcome_decide(a, policy, &fault, what);
-	snprintf(a->then, sizeof(a->then), "%s", a->decision.text);
+	end_run_decide(sv, policy, &fault, what);
+	snprintf(sv->then, sizeof(sv->then), "%s", sv->decision.text);
 }
 
-void outcome_task_spent(struct agent *a, const struct task *t)
+void end_run_worker_spent(struct supervisor *sv, const struct worker *w)
 {
-	memset(&a->decision, 0, sizeof(a->decision));
-	a->culprit = t->rank;
-	a->end.exit_status = outcome_status(a, t);
-	agent_post(a, GROUP_EV_FAIL);
+	memset(&sv->decision, 0, sizeof(sv->decision));
+	sv->culprit = w->rank;
+	sv->end.exit_status = run_failures_status(sv, w);
+	supervisor_post(sv, GROUP_EV_FAIL);
 }
 
 /* Who a person stopped has not succeeded, and is not waited for. */
-static void outcome_succeeded(const struct agent *a, char *text, size_t size)
+static void end_run_succeeded(const struct supervisor *sv, char *text, size_t size)
 {
 	const char *why = "stopped on request";
-	const struct task *last = NULL;
+	const struct worker *last = NULL;
 	int n = 0, unable = 0;
 
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
+	for (int i = 0; i < sv->n_workers; i++) {
+		const struct worker *w = &sv->workers[i];
 
-		if (!t->on_purpose || t->state == TASK_SUCCEEDED)
+		if (!w->on_purpose || w->state == WORKER_SUCCEEDED)
 			continue;
 		n++;
-		unable += t->exit.error != 0;
-		last = t;
+		unable += w->exit.error != 0;
+		last = w;
 	}
 	if (unable)
 		why = unable < n ? "stopped on request or not started" : "not started";
@@ -138,224 +140,225 @@ static void outcome_succeeded(const struct agent *a, char *text, size_t size)
 		snprintf(text, size, "all workers succeeded");
 	else if (n == 1)
 		snprintf(text, size, "all workers succeeded, but for %s, which was %s",
-			agent_task_name(last), why);
+			worker_name(last), why);
 	else
 		snprintf(text, size, "all workers succeeded, but for %d that were %s", n, why);
 }
 
-void outcome_all_ended(struct agent *a)
+void end_run_all_ended(struct supervisor *sv)
 {
 	char what[256];
 	struct restart_fault fault = {
 		.cause = RESTART_FINISHED,
-		.ran_ms = (int64_t)(loop_now_ms() - a->spawned_ms),
+		.ran_ms = (int64_t)(loop_now_ms() - sv->spawned_ms),
 	};
 
-	memset(&a->decision, 0, sizeof(a->decision));
-	if (a->spec->restart.policy == SPEC_RESTART_ALWAYS && !a->on_notice) {
-		outcome_succeeded(a, what, sizeof(what));
-		outcome_decide(a, &a->spec->restart, &fault, what);
+	memset(&sv->decision, 0, sizeof(sv->decision));
+	if (sv->spec->restart.policy == SPEC_RESTART_ALWAYS && !sv->on_notice) {
+		end_run_succeeded(sv, what, sizeof(what));
+		end_run_decide(sv, &sv->spec->restart, &fault, what);
 	}
-	agent_post(a, a->decision.restart ? GROUP_EV_RETRY : GROUP_EV_DONE);
+	supervisor_post(sv, sv->decision.restart ? GROUP_EV_RETRY : GROUP_EV_DONE);
 }
 
 /* What is wrong with the others although the leader is content; false: nothing. */
-static bool outcome_others_failed(struct agent *a, char *what, size_t size)
+static bool end_run_others_failed(struct supervisor *sv, char *what, size_t size)
 {
 	struct failures f = { 0 };
 	bool failed = false;
 
-	if (!failures_known(&f, a->tasks, a->n_tasks, (int64_t)loop_real_us()) && f.has_root) {
+	if (!failures_known(&f, sv->workers, sv->n_workers, (int64_t)loop_real_us()) &&
+		f.has_root) {
 		failed = true;
 		failure_text(&f.items[0], what, size);
-		a->end.exit_status = outcome_status(a, f.items[0].task);
-		outcome_tell_known(a, &f);
+		sv->end.exit_status = run_failures_status(sv, f.items[0].worker);
+		run_failures_tell_known(sv, &f);
 	}
 	failures_fini(&f);
 	return failed;
 }
 
 /* timeout: it was cut short by a limit of the whole job, after which nothing is started again. */
-static void outcome_leader_end(struct agent *a, bool timeout)
+static void end_run_leader_end(struct supervisor *sv, bool timeout)
 {
 	char what[512];
 
-	loop_timer_disarm(a->leader_timer);
-	if (a->leader_failed) {
-		memset(&a->decision, 0, sizeof(a->decision));
-		agent_set_reason(a, "%s", a->leader_text);
-		agent_post(a, GROUP_EV_FAIL);
-	} else if (outcome_others_failed(a, what, sizeof(what))) {
-		memset(&a->decision, 0, sizeof(a->decision));
-		snprintf(a->then, sizeof(a->then), "%s", a->leader_text);
-		a->culprit = -1;
-		agent_set_reason(a, "%s; %s", what, a->leader_text);
-		agent_post(a, GROUP_EV_FAIL);
+	loop_timer_disarm(sv->leader_timer);
+	if (sv->leader_failed) {
+		memset(&sv->decision, 0, sizeof(sv->decision));
+		supervisor_set_reason(sv, "%s", sv->leader_text);
+		supervisor_post(sv, GROUP_EV_FAIL);
+	} else if (end_run_others_failed(sv, what, sizeof(what))) {
+		memset(&sv->decision, 0, sizeof(sv->decision));
+		snprintf(sv->then, sizeof(sv->then), "%s", sv->leader_text);
+		sv->culprit = -1;
+		supervisor_set_reason(sv, "%s; %s", what, sv->leader_text);
+		supervisor_post(sv, GROUP_EV_FAIL);
 	} else {
-		agent_set_reason(a, "%s", a->leader_text);
+		supervisor_set_reason(sv, "%s", sv->leader_text);
 		if (timeout)
-			agent_post(a, GROUP_EV_DONE);
+			supervisor_post(sv, GROUP_EV_DONE);
 		else
-			outcome_all_ended(a);
+			end_run_all_ended(sv);
 	}
 }
 
-void outcome_leader_over(struct agent *a)
+void end_run_leader_over(struct supervisor *sv)
 {
-	outcome_leader_end(a, false);
+	end_run_leader_end(sv, false);
 }
 
-void agent_restart_asked(struct agent *a, enum restart_cause cause, const char *why)
+void end_run_restart_asked(struct supervisor *sv, enum restart_cause cause, const char *why)
 {
 	struct restart_fault fault = { .cause = cause };
 
-	outcome_decide(a, &a->spec->restart, &fault, why);
-	a->all_again = true;
-	record_flush(a);
-	agent_post(a, GROUP_EV_RESTART);
+	end_run_decide(sv, &sv->spec->restart, &fault, why);
+	sv->all_again = true;
+	record_flush(sv);
+	supervisor_post(sv, GROUP_EV_RESTART);
 }
 
-void agent_timeout_asked(struct agent *a, int64_t limit_ms, const char *limit)
+void end_run_timeout_asked(struct supervisor *sv, int64_t limit_ms, const char *limit)
 {
 	char after[32];
 
-	agent_settle(a);
-	if (agent_decided(a))
+	supervisor_settle(sv);
+	if (supervisor_decided(sv))
 		return;
 	if (limit_ms % 1000)
 		snprintf(after, sizeof(after), "%.3f s", (double)limit_ms / 1000);
 	else
 		snprintf(after, sizeof(after), "%" PRId64 " s", limit_ms / 1000);
-	events_add(a->events, "timeout", a->attempt, -1, NULL, "timed out after %s (%s)", after,
+	events_add(sv->events, "timeout", sv->attempt, -1, NULL, "timed out after %s (%s)", after,
 		limit);
 	log_warning("timed out after %s (%s)", after, limit);
 	/* How the job ends was decided by the leader: only the others' time is cut short. */
-	if (a->leader_over && !agent_in_stop(a)) {
-		outcome_leader_end(a, true);
+	if (sv->leader_over && !stop_group_active(sv)) {
+		end_run_leader_end(sv, true);
 		return;
 	}
-	agent_set_reason(a, "timed out after %s", after);
-	agent_post(a, GROUP_EV_TIMEOUT);
+	supervisor_set_reason(sv, "timed out after %s", after);
+	supervisor_post(sv, GROUP_EV_TIMEOUT);
 }
 
-void agent_stop_asked(struct agent *a, int signo, int64_t timeout_ms, const char *why)
+void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, const char *why)
 {
 	bool again;
 
-	agent_settle(a);
-	again = agent_in_stop(a) && (a->group.goal == GOAL_STOP || a->stopped_by);
+	supervisor_settle(sv);
+	again = stop_group_active(sv) && (sv->group.goal == GOAL_STOP || sv->stopped_by);
 	/* Who comes when the end is decided may hasten it, but is not its reason. */
-	if (!agent_decided(a))
-		agent_set_reason(a, "%s", why);
+	if (!supervisor_decided(sv))
+		supervisor_set_reason(sv, "%s", why);
 	log_notice("%s", why);
-	events_add(a->events, "stop", a->attempt, -1, NULL, "%s", why);
-	if (signo && !a->stopped_by)
-		a->stopped_by = signo;
-	if (!agent_in_stop(a)) {
+	events_add(sv->events, "stop", sv->attempt, -1, NULL, "%s", why);
+	if (signo && !sv->stopped_by)
+		sv->stopped_by = signo;
+	if (!stop_group_active(sv)) {
 		/* The workers get the same signal where it is forwarded, else the stop signal. */
-		a->stop_signal = agent_forwards(a, signo) ? signo : a->spec->stop.signal;
-		a->stop_timeout_ms = timeout_ms;
+		sv->stop_signal = signals_forwarded(sv, signo) ? signo : sv->spec->stop.signal;
+		sv->stop_timeout_ms = timeout_ms;
 	} else if (timeout_ms != SPEC_UNSET) {
-		agent_stop_within(a, (uint64_t)timeout_ms);
+		stop_group_within(sv, (uint64_t)timeout_ms);
 	}
 	if (again && signo)
-		agent_stop_kill(a); /* the second time means it */
-	agent_post(a, GROUP_EV_STOP);
-	agent_settle(a);
+		stop_group_kill(sv); /* the second time means it */
+	supervisor_post(sv, GROUP_EV_STOP);
+	supervisor_settle(sv);
 }
 
-void outcome_end(struct agent *a)
+void end_run_verdict(struct supervisor *sv)
 {
-	bool timeout = a->group.goal == GOAL_TIMEOUT;
-	_cleanup_json_ json_t *failures = timeout ? agent_failures_json(a, -1) : NULL;
+	bool timeout = sv->group.goal == GOAL_TIMEOUT;
+	_cleanup_json_ json_t *failures = timeout ? job_json_failures(sv, -1) : NULL;
 	char succeeded[256];
-	struct verdict_facts facts = { .group = a->group,
-		.lost = a->lost,
-		.answered = a->decision.restart,
-		.reason = a->reason,
-		.then = a->then,
-		.succeeded = a->leader_over ? a->leader_text : succeeded,
-		.exit_status = a->end.exit_status,
-		.stop_signal = a->stopped_by ? a->stopped_by : a->spec->stop.signal,
-		.preempted_status = agent_preempted_status(a),
-		.cause = a->end.root_cause,
+	struct verdict_facts facts = { .group = sv->group,
+		.lost = sv->lost,
+		.answered = sv->decision.restart,
+		.reason = sv->reason,
+		.then = sv->then,
+		.succeeded = sv->leader_over ? sv->leader_text : succeeded,
+		.exit_status = sv->end.exit_status,
+		.stop_signal = sv->stopped_by ? sv->stopped_by : sv->spec->stop.signal,
+		.preempted_status = supervisor_preempted_status(sv),
+		.cause = sv->end.root_cause,
 		.last = failure_list_last(failures) };
 	struct verdict v;
 	json_t *cause;
 
-	if (a->end.result || a->unjudged) /* an agent before this one came so far, or one after */
+	if (sv->end.result || sv->unjudged) /* an agent before this one came so far, or one after */
 		return;
-	outcome_succeeded(a, succeeded, sizeof(succeeded));
+	end_run_succeeded(sv, succeeded, sizeof(succeeded));
 	v = verdict_of(&facts);
 	cause = v.cause ? json_incref((json_t *)v.cause) : NULL;
-	json_decref(a->end.root_cause);
-	a->end.root_cause = cause;
-	a->end.result = v.result;
-	a->end.exit_status = v.exit_status;
-	snprintf(a->end.message, sizeof(a->end.message), "%s", v.message);
-	if (a->group.state != GROUP_SUCCEEDED)
-		agent_set_reason(a, "%s", v.message);
+	json_decref(sv->end.root_cause);
+	sv->end.root_cause = cause;
+	sv->end.result = v.result;
+	sv->end.exit_status = v.exit_status;
+	snprintf(sv->end.message, sizeof(sv->end.message), "%s", v.message);
+	if (sv->group.state != GROUP_SUCCEEDED)
+		supervisor_set_reason(sv, "%s", v.message);
 }
 
-static void outcome_report(struct agent *a)
+static void end_run_report(struct supervisor *sv)
 {
-	_cleanup_json_ json_t *failures =
-		agent_failures_json(a, (int)json_get_int(a->end.root_cause, "attempt", a->attempt));
+	_cleanup_json_ json_t *failures = job_json_failures(
+		sv, (int)json_get_int(sv->end.root_cause, "attempt", sv->attempt));
 	_cleanup_free_ char *text = NULL;
 	const char *no_color = getenv("NO_COLOR");
 
-	if (strcmp(a->end.result, "failed") && strcmp(a->end.result, "timeout") &&
-		strcmp(a->end.result, "preempted"))
+	if (strcmp(sv->end.result, "failed") && strcmp(sv->end.result, "timeout") &&
+		strcmp(sv->end.result, "preempted"))
 		return;
 	/* Of what could not be executed there is no more to say. */
 	if (!json_array_size(failures) ||
-		json_object_get(json_object_get(a->end.root_cause, "exit"), "error"))
+		json_object_get(json_object_get(sv->end.root_cause, "exit"), "error"))
 		return;
-	text = report_format(spec_entrypoint(a->spec), failures,
+	text = report_format(spec_entrypoint(sv->spec), failures,
 		isatty(STDERR_FILENO) && !(no_color && *no_color));
 	if (text && fputs(text, stderr) != EOF)
 		fflush(stderr);
 }
 
-static void outcome_quit(void *arg)
+static void end_run_quit(void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	loop_quit(a->loop, a->end.exit_status);
+	loop_quit(sv->loop, sv->end.exit_status);
 }
 
-static void outcome_drained(void *arg)
+static void end_run_drained(void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	if (a->opt.foreground)
-		outcome_report(a);
-	features_last_answers(a, outcome_quit, a);
+	if (sv->opt.foreground)
+		end_run_report(sv);
+	features_last_answers(sv, end_run_quit, sv);
 }
 
-void agent_finish(struct agent *a)
+void end_run_finish(struct supervisor *sv)
 {
-	a->ended = true;
-	if (a->unjudged) {
-		loop_quit(a->loop, 125);
+	sv->ended = true;
+	if (sv->unjudged) {
+		loop_quit(sv->loop, 125);
 		return;
 	}
-	a->ended_us = (int64_t)loop_real_us();
-	loop_timer_disarm(a->run_timer);
-	loop_timer_disarm(a->backoff_timer);
-	agent_single_leave(a, a->reason);
-	agent_ask_settle(a, true);
-	log_msg(strcmp(a->end.result, "succeeded") ? LOG_NOTICE : LOG_INFO,
-		"%s (exit status %d)%s%s", a->end.result, a->end.exit_status, a->said ? "" : ": ",
-		a->said ? "" : a->end.message);
+	sv->ended_us = (int64_t)loop_real_us();
+	loop_timer_disarm(sv->run_timer);
+	loop_timer_disarm(sv->backoff_timer);
+	lifecycle_leave(sv, sv->reason);
+	request_settle(sv, true);
+	log_msg(strcmp(sv->end.result, "succeeded") ? LOG_NOTICE : LOG_INFO,
+		"%s (exit status %d)%s%s", sv->end.result, sv->end.exit_status,
+		sv->said ? "" : ": ", sv->said ? "" : sv->end.message);
 	/* An agent that was lost may have come as far as this, and no farther. */
-	if (strcmp(json_get_string(a->past_verdict, "result", ""), a->end.result) != 0)
-		events_add(a->events, "ended", a->attempt, -1, agent_verdict_json(a), "%s: %s",
-			a->end.result, a->end.message);
-	FEATURES_CALL(a, job_ended, a);
-	if (logs_run_dir(a->logs) && log_fs_usage(logs_run_dir(a->logs), &a->log_bytes) < 0)
+	if (strcmp(json_get_string(sv->past_verdict, "result", ""), sv->end.result) != 0)
+		events_add(sv->events, "ended", sv->attempt, -1, job_json_verdict(sv), "%s: %s",
+			sv->end.result, sv->end.message);
+	FEATURES_CALL(sv, job_ended, sv);
+	if (logs_run_dir(sv->logs) && log_fs_usage(logs_run_dir(sv->logs), &sv->log_bytes) < 0)
 		log_debug("the size of the logs is not known");
-	record_verdict(a);
-	if (logs_drain(a->logs, AGENT_DRAIN_MS, outcome_drained, a) < 0)
-		outcome_drained(a);
+	record_verdict(sv);
+	if (logs_drain(sv->logs, SUPERVISOR_DRAIN_MS, end_run_drained, sv) < 0)
+		end_run_drained(sv);
 }

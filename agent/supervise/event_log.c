@@ -291,7 +291,7 @@ struct events_search {
 	int64_t attempt; /* wanted, or the newest so far */
 	bool newest;
 	json_t *found;
-	json_t *once; /* those that a restart of the task made good; after the others */
+	json_t *once; /* those that a restart of the worker made good; after the others */
 };
 
 static void events_search(void *arg, const json_t *event)
@@ -300,9 +300,9 @@ static void events_search(void *arg, const json_t *event)
 	int64_t attempt = json_get_int(event, "attempt", -1);
 	json_t *data = json_get_object(event, "data");
 	const char *name = json_get_string(event, "event", "");
-	bool once = !strcmp(name, "task-failed-once");
+	bool once = !strcmp(name, "worker-failed-once");
 
-	if (!data || (strcmp(name, "task-failed") != 0 && !once))
+	if (!data || (strcmp(name, "worker-failed") != 0 && !once))
 		return;
 	if (s->newest && attempt != s->attempt) {
 		json_array_clear(s->found);

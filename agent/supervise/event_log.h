@@ -41,8 +41,8 @@ void events_each(const char *path, events_fn fn, void *arg);
  * when there is no file. */
 json_t *events_read_file(const char *path, int64_t since, size_t limit);
 
-/* The Failure objects that the file's "task-failed" events carry, of one attempt, or (-1) of the
+/* The Failure objects that the file's "worker-failed" events carry, of one attempt, or (-1) of the
  * newest that has any. Owned array. */
 json_t *events_failures(const char *path, int attempt);
-/* And after them those of "task-failed-once", which a restart of the task alone made good. */
+/* And after them those of "worker-failed-once", which a restart of the worker alone made good. */
 json_t *events_failures_all(const char *path, int attempt);

@@ -1,105 +1,148 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/supervise/feature.h"
 
+#include "agent/supervise/private.h"
+#include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 
-#define EACH(a, f)                                      \
-	const struct feature *const *f = (a)->features; \
-	f &&*f;                                         \
+#define EACH(sv, f)                                      \
+	const struct feature *const *f = (sv)->features; \
+	f &&*f;                                          \
 	f++
 
-int features_init(struct agent *a, struct error *err)
+static void **feature_place(const struct supervisor *sv, const struct feature *f)
+{
+	for (size_t i = 0; sv->feature_states && sv->features[i]; i++)
+		if (sv->features[i] == f)
+			return &sv->feature_states[i];
+	return NULL;
+}
+
+void *feature_state(const struct supervisor *sv, const struct feature *f)
+{
+	void **place = feature_place(sv, f);
+
+	return place ? *place : NULL;
+}
+
+void feature_set_state(struct supervisor *sv, const struct feature *f, void *state)
+{
+	void **place = feature_place(sv, f);
+
+	assert(place);
+	*place = state;
+}
+
+int features_new(struct supervisor *sv)
+{
+	size_t n = 0;
+
+	for (EACH(sv, f))
+		n++;
+	sv->feature_states = calloc(n + 1, sizeof(*sv->feature_states));
+	return sv->feature_states ? 0 : -ENOMEM;
+}
+
+int features_init(struct supervisor *sv, struct error *err)
 {
 	int r = 0;
 
-	for (EACH(a, f)) {
-		a->n_features++;
+	for (EACH(sv, f)) {
+		sv->n_features++;
 		if ((*f)->init)
-			r = (*f)->init(a, err);
+			r = (*f)->init(sv, err);
 		if (r < 0)
 			return r;
 	}
-	for (EACH(a, f)) {
+	for (EACH(sv, f)) {
 		if ((*f)->serve)
-			r = (*f)->serve(a, err);
+			r = (*f)->serve(sv, err);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-void features_hang_up(struct agent *a)
+void features_hang_up(struct supervisor *sv)
 {
-	for (size_t i = 0; i < a->n_features; i++)
-		if (a->features[i]->hang_up)
-			a->features[i]->hang_up(a);
+	for (size_t i = 0; i < sv->n_features; i++)
+		if (sv->features[i]->hang_up)
+			sv->features[i]->hang_up(sv);
 }
 
-void features_fini(struct agent *a)
+void features_fini(struct supervisor *sv)
 {
-	while (a->n_features > 0) {
-		const struct feature *f = a->features[--a->n_features];
+	size_t n = 0;
+
+	sv->leaves = true;
+	for (EACH(sv, f))
+		n++;
+	while (n > 0) {
+		const struct feature *f = sv->features[--n];
 
 		if (f->fini)
-			f->fini(a);
+			f->fini(sv);
 	}
+	free(sv->feature_states);
+	sv->feature_states = NULL;
 }
 
-int features_environment(const struct agent *a, const struct task *t, struct env *e)
+int features_environment(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
 	int r = 0;
 
-	for (EACH(a, f)) {
+	for (EACH(sv, f)) {
 		if ((*f)->worker_environment)
-			r = (*f)->worker_environment(a, t, e);
+			r = (*f)->worker_environment(sv, w, e);
 		if (r < 0)
 			return r;
 	}
 	return 0;
 }
 
-#define ANY(a, hook, ...)                                            \
+#define ANY(sv, hook, ...)                                           \
 	do {                                                         \
-		for (EACH(a, f_))                                    \
+		for (EACH(sv, f_))                                   \
 			if ((*f_)->hook && (*f_)->hook(__VA_ARGS__)) \
 				return true;                         \
 		return false;                                        \
 	} while (0)
 
-bool features_hold_decision(struct agent *a)
+bool features_hold_decision(struct supervisor *sv)
 {
-	ANY(a, holds_decision, a);
+	ANY(sv, holds_decision, sv);
 }
 
-bool features_take_signal(struct agent *a, int signo)
+bool features_take_signal(struct supervisor *sv, int signo)
 {
-	ANY(a, takes_signal, a, signo);
+	ANY(sv, takes_signal, sv, signo);
 }
 
-bool features_signal_worker(struct agent *a, struct task *t, int signo)
+bool features_signal_worker(struct supervisor *sv, struct worker *w, int signo)
 {
-	ANY(a, signals_worker, a, t, signo);
+	ANY(sv, signals_worker, sv, w, signo);
 }
 
-bool features_child_exited(struct agent *a, const siginfo_t *si)
+bool features_child_exited(struct supervisor *sv, const siginfo_t *si)
 {
-	ANY(a, child_exited, a, si);
+	ANY(sv, child_exited, sv, si);
 }
 
-bool features_past_ends_job(struct agent *a)
+bool features_past_ends_job(struct supervisor *sv)
 {
-	ANY(a, past_ends_job, a);
+	ANY(sv, past_ends_job, sv);
 }
 
-bool features_rely_on_disk(const struct agent *a)
+bool features_rely_on_disk(const struct supervisor *sv)
 {
-	ANY(a, relies_on_disk, a);
+	ANY(sv, relies_on_disk, sv);
 }
 
-int features_exit_status(const struct agent *a, const struct task *t)
+int features_exit_status(const struct supervisor *sv, const struct worker *w)
 {
-	for (EACH(a, f)) {
-		int status = (*f)->exit_status ? (*f)->exit_status(a, t) : -1;
+	for (EACH(sv, f)) {
+		int status = (*f)->exit_status ? (*f)->exit_status(sv, w) : -1;
 
 		if (status >= 0)
 			return status;
@@ -107,20 +150,20 @@ int features_exit_status(const struct agent *a, const struct task *t)
 	return -1;
 }
 
-size_t features_helper_pids(struct agent *a, pid_t *pids, size_t max)
+size_t features_helper_pids(struct supervisor *sv, pid_t *pids, size_t max)
 {
 	size_t n = 0;
 
-	for (EACH(a, f))
+	for (EACH(sv, f))
 		if ((*f)->helper_pids)
-			n += (*f)->helper_pids(a, pids + n, max - n);
+			n += (*f)->helper_pids(sv, pids + n, max - n);
 	return n;
 }
 
-void features_last_answers(struct agent *a, loop_fn fn, void *arg)
+void features_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 {
-	for (EACH(a, f))
-		if ((*f)->last_answers && (*f)->last_answers(a, fn, arg))
+	for (EACH(sv, f))
+		if ((*f)->last_answers && (*f)->last_answers(sv, fn, arg))
 			return;
 	fn(arg);
 }
@@ -134,16 +177,16 @@ static size_t methods_count(const struct varlink_method *m)
 	return n;
 }
 
-struct varlink_method *features_methods(const struct agent *a, bool workers)
+struct varlink_method *features_methods(const struct supervisor *sv, bool workers)
 {
 	struct varlink_method *all;
 	size_t n = 0;
 
-	for (EACH(a, f))
+	for (EACH(sv, f))
 		n += methods_count(workers ? (*f)->worker_methods : (*f)->manager_methods);
 	all = calloc(n + 1, sizeof(*all));
 	n = 0;
-	for (EACH(a, f)) {
+	for (EACH(sv, f)) {
 		const struct varlink_method *m =
 			workers ? (*f)->worker_methods : (*f)->manager_methods;
 
@@ -153,12 +196,12 @@ struct varlink_method *features_methods(const struct agent *a, bool workers)
 	return all;
 }
 
-void features_interfaces(struct agent *a, bool workers, struct varlink_also *also, size_t max)
+void features_interfaces(struct supervisor *sv, bool workers, struct varlink_also *also, size_t max)
 {
 	size_t n = 0;
 
-	for (EACH(a, f))
-		if (n + 1 < max && (*f)->interface && (*f)->interface(a, workers, &also[n]))
+	for (EACH(sv, f))
+		if (n + 1 < max && (*f)->interface && (*f)->interface(sv, workers, &also[n]))
 			n++;
 	also[n] = (struct varlink_also){ .idl = NULL };
 }

@@ -3,7 +3,7 @@
 #include "agent/process/port.h"
 #include "agent/process/spawn.h"
 #include "agent/supervise/feature.h"
-#include "agent/supervise/supervisor.h"
+#include "agent/supervise/private.h"
 #include "agent/supervise/tfconfig.h"
 #include "agent/supervise/worker_environment.h"
 #include "common/base/log.h"
@@ -15,43 +15,43 @@
 #include <string.h>
 
 /* MASTER_PORT: another one than before, unless the specification names it. */
-static int launch_choose_port(struct agent *a, struct error *err)
+static int launch_choose_port(struct supervisor *sv, struct error *err)
 {
-	int fixed = a->spec->rendezvous.master_port;
+	int fixed = sv->spec->rendezvous.master_port;
 	struct port port = { 0 };
 	int r;
 
-	if (fixed && a->port.number == fixed)
+	if (fixed && sv->port.number == fixed)
 		return 0;
 	r = fixed ? port_claim_number(fixed, &port) : port_claim(&port);
 	if (r < 0)
 		return error_set(err, r, "no port for MASTER_PORT: %s", strerror(-r));
-	port_release(&a->port);
-	a->port = port;
-	a->master_port = port.number;
+	port_release(&sv->port);
+	sv->port = port;
+	sv->master_port = port.number;
 	return 0;
 }
 
-void agent_rendezvous(struct agent *a)
+void launch_rendezvous(struct supervisor *sv)
 {
 	struct error err = { 0 };
 
-	a->attempt++;
-	a->leader_over = a->leader_failed = false;
-	agent_set_reason(a, "%s", "");
-	a->end.exit_status = 0;
-	a->then[0] = '\0';
-	a->culprit = -1;
-	memset(&a->decision, 0, sizeof(a->decision));
-	json_decref(a->end.root_cause);
-	a->end.root_cause = NULL;
-	if (launch_choose_port(a, &err) < 0 || agent_make_tasks(a, &err) < 0 ||
-		tfconfig_begin(a, &err) < 0) {
-		agent_set_reason(a, "%s", err.text);
-		agent_post(a, GROUP_EV_FAIL);
+	sv->attempt++;
+	sv->leader_over = sv->leader_failed = false;
+	supervisor_set_reason(sv, "%s", "");
+	sv->end.exit_status = 0;
+	sv->then[0] = '\0';
+	sv->culprit = -1;
+	memset(&sv->decision, 0, sizeof(sv->decision));
+	json_decref(sv->end.root_cause);
+	sv->end.root_cause = NULL;
+	if (launch_choose_port(sv, &err) < 0 || worker_list_make(sv, &err) < 0 ||
+		tfconfig_begin(sv, &err) < 0) {
+		supervisor_set_reason(sv, "%s", err.text);
+		supervisor_post(sv, GROUP_EV_FAIL);
 		return;
 	}
-	agent_post(a, GROUP_EV_READY);
+	supervisor_post(sv, GROUP_EV_READY);
 }
 
 /* ${local_rank} becomes the number; every other text stays, "$$" and "$HOME" included. */
@@ -76,23 +76,23 @@ static char *launch_expand(const char *arg, int local_rank)
 	return memstream_end(f, &out);
 }
 
-void agent_launch_argv_free(char ***argv)
+void launch_argv_free(char ***argv)
 {
 	for (size_t i = 0; *argv && (*argv)[i]; i++)
 		free((*argv)[i]);
 	free(*argv);
 }
 
-char **agent_launch_argv(const struct agent *a, const struct task *t)
+char **launch_argv(const struct supervisor *sv, const struct worker *w)
 {
-	char *const *other = agent_single_argv(t);
-	char *const *lists[2] = { other ? other : t->role->command, NULL };
-	int local_rank = a->spec->virtual_local_rank ? 0 : t->local_rank;
+	char *const *other = lifecycle_argv(w);
+	char *const *lists[2] = { other ? other : w->role->command, NULL };
+	int local_rank = sv->spec->virtual_local_rank ? 0 : w->local_rank;
 	char **argv;
 	size_t n = 0;
 
-	if (!other && (size_t)t->index < t->role->n_args)
-		lists[1] = t->role->args[t->index];
+	if (!other && (size_t)w->index < w->role->n_args)
+		lists[1] = w->role->args[w->index];
 	for (int l = 0; l < 2; l++)
 		for (size_t i = 0; lists[l] && lists[l][i]; i++)
 			n++;
@@ -102,7 +102,7 @@ char **agent_launch_argv(const struct agent *a, const struct task *t)
 		for (size_t i = 0; lists[l] && lists[l][i]; i++) {
 			argv[n] = launch_expand(lists[l][i], local_rank);
 			if (!argv[n++]) {
-				agent_launch_argv_free(&argv);
+				launch_argv_free(&argv);
 				return NULL;
 			}
 		}
@@ -110,245 +110,246 @@ char **agent_launch_argv(const struct agent *a, const struct task *t)
 }
 
 static void launch_failed(
-	struct agent *a, struct task *t, int error, const char *stage, const char *what)
+	struct supervisor *sv, struct worker *w, int error, const char *stage, const char *what)
 {
-	t->started_us = t->ended_us = (int64_t)loop_real_us();
-	task_set_exec_error(t, error, stage, what);
-	task_set_state(t, TASK_FAILED, t->exit.text); /* whoever judges that says so */
+	w->started_us = w->ended_us = (int64_t)loop_real_us();
+	worker_set_exec_error(w, error, stage, what);
+	worker_set_state(w, WORKER_FAILED, w->exit.text); /* whoever judges that says so */
 }
 
-static int launch_stdin(const struct agent *a)
+static int launch_stdin(const struct supervisor *sv)
 {
-	return a->opt.foreground ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return sv->opt.foreground ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 /* Where the workers' cgroup was removed while none of them was in it, it is made again. */
-static int launch_spawn(
-	struct agent *a, struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage)
+static int launch_spawn(struct supervisor *sv, struct spawn_request *req, pid_t *ret_pid,
+	enum spawn_stage *ret_stage)
 {
-	int r = a->processes->spawn(req, ret_pid, ret_stage), again;
+	int r = sv->processes->spawn(req, ret_pid, ret_stage), again;
 	bool early = *ret_stage == SPAWN_CLONE || *ret_stage == SPAWN_CGROUP;
 
 	if (req->cgroup_fd < 0 || !early || (r != -ENOENT && r != -ENODEV))
 		return r;
-	again = cgroup_anew(a->cgroup);
+	again = cgroup_anew(sv->cgroup);
 	if (again < 0)
 		log_warning("the cgroup of the workers has gone, and cannot be made again: %s",
 			strerror(-again));
 	else
 		log_warning("the cgroup of the workers had gone; it was made again");
-	if (again < 0 || cgroup_is_bare(a->cgroup))
-		agent_limit(a);
-	req->cgroup_fd = cgroup_fd(a->cgroup);
-	return a->processes->spawn(req, ret_pid, ret_stage);
+	if (again < 0 || cgroup_is_bare(sv->cgroup))
+		supervisor_limit(sv);
+	req->cgroup_fd = cgroup_fd(sv->cgroup);
+	return sv->processes->spawn(req, ret_pid, ret_stage);
 }
 
 /* Finds the program and makes the process. Returns 0, or a negative errno after launch_failed(). */
-static int launch_exec(struct agent *a, struct task *t, const struct logs_fds *fds,
+static int launch_exec(struct supervisor *sv, struct worker *w, const struct logs_fds *fds,
 	const struct env *env, char **argv)
 {
-	const char *cwd = t->role->cwd ? t->role->cwd : a->spec->cwd;
+	const char *cwd = w->role->cwd ? w->role->cwd : sv->spec->cwd;
 	_cleanup_free_ char *program = NULL;
-	_cleanup_close_ int in = launch_stdin(a);
+	_cleanup_close_ int in = launch_stdin(sv);
 	struct spawn_request req = {
 		.argv = argv,
 		.envp = env->vars,
 		.cwd = cwd,
-		.umask = a->spec->umask,
-		.limits = t->role->limits,
-		.n_limits = t->role->n_limits,
+		.umask = sv->spec->umask,
+		.limits = w->role->limits,
+		.n_limits = w->role->n_limits,
 		.in = in,
 		.out = fds->out,
 		.err = fds->err,
-		.cgroup_fd = cgroup_fd(a->cgroup),
+		.cgroup_fd = cgroup_fd(sv->cgroup),
 	};
 	enum spawn_stage stage = SPAWN_EXEC;
 	int r = spawn_find(argv[0], env_get(env, "PATH"), cwd, &program);
 
 	req.program = program;
 	if (!r)
-		r = launch_spawn(a, &req, &t->pid, &stage);
+		r = launch_spawn(sv, &req, &w->pid, &stage);
 	if (r < 0) {
 		const char *what = stage == SPAWN_CWD && cwd ? cwd : argv[0];
 
-		t->pid = 0;
-		launch_failed(a, t, -r, spawn_stage_name(stage), what);
+		w->pid = 0;
+		launch_failed(sv, w, -r, spawn_stage_name(stage), what);
 		return r;
 	}
 	return 0;
 }
 
-int agent_launch_environ(struct agent *a, struct task *t, struct env *env)
+int launch_environment(struct supervisor *sv, struct worker *w, struct env *env)
 {
 	struct error err = { 0 };
-	int r = tfconfig_task_starting(a, t, &err);
+	int r = tfconfig_worker_starting(sv, w, &err);
 
 	if (r < 0) {
-		launch_failed(a, t, -r, "find an address for", agent_task_name(t));
+		launch_failed(sv, w, -r, "find an address for", worker_name(w));
 		log_error("%s", err.text);
 		return r;
 	}
-	r = environ_make(a, t, env);
+	r = environ_make(sv, w, env);
 	if (!r)
-		r = env_add(env, agent_single_env(t));
+		r = env_add(env, lifecycle_env(w));
 	if (r < 0)
-		launch_failed(a, t, -r, "make the environment of", t->role->command[0]);
+		launch_failed(sv, w, -r, "make the environment of", w->role->command[0]);
 	return r;
 }
 
-static int launch_process(struct agent *a, struct task *t, const struct logs_fds *fds)
+static int launch_process(struct supervisor *sv, struct worker *w, const struct logs_fds *fds)
 {
 	_cleanup_(env_fini) struct env env = { 0 };
-	_cleanup_(agent_launch_argv_free) char **argv = agent_launch_argv(a, t);
-	int r = agent_launch_environ(a, t, &env);
+	_cleanup_(launch_argv_free) char **argv = launch_argv(sv, w);
+	int r = launch_environment(sv, w, &env);
 
 	if (!r && !argv) {
 		r = -ENOMEM;
-		launch_failed(a, t, -r, "make the command of", t->role->command[0]);
+		launch_failed(sv, w, -r, "make the command of", w->role->command[0]);
 	}
-	return r < 0 ? r : launch_exec(a, t, fds, &env, argv);
+	return r < 0 ? r : launch_exec(sv, w, fds, &env, argv);
 }
 
-int agent_launch_begin(struct agent *a, struct task *t, struct logs_fds *fds)
+int launch_begin(struct supervisor *sv, struct worker *w, struct logs_fds *fds)
 {
-	struct logs_task id = { t->role->name, t->index, t->rank, t->local_rank };
+	struct logs_worker id = { w->role->name, w->index, w->rank, w->local_rank };
 	struct error err = { 0 };
 	int r;
 
-	task_renew(t);
-	t->incarnation += t->launched;
-	t->launched = true;
-	t->logs_due = false;
+	worker_renew(w);
+	w->start += w->launched;
+	w->launched = true;
+	w->logs_due = false;
 	/* Before its process exists, which may write its error file before the agent runs again. */
-	t->started_us = (int64_t)loop_real_us();
-	t->started_ms = loop_now_ms();
-	task_set_state(t, TASK_STARTING, NULL);
-	r = logs_open_task(a->logs, &id, fds, &err);
+	w->started_us = (int64_t)loop_real_us();
+	w->started_ms = loop_now_ms();
+	worker_set_state(w, WORKER_STARTING, NULL);
+	r = logs_open_worker(sv->logs, &id, fds, &err);
 	if (r < 0) {
-		launch_failed(a, t, -r, "open the logs of", agent_task_name(t));
+		launch_failed(sv, w, -r, "open the logs of", worker_name(w));
 		log_error("%s", err.text);
 		return r;
 	}
-	free(t->error_file);
-	t->error_file = fds->error_file && *fds->error_file ? strdup(fds->error_file) : NULL;
-	FEATURES_CALL(a, worker_starting, a, t);
+	free(w->error_file);
+	w->error_file = fds->error_file && *fds->error_file ? strdup(fds->error_file) : NULL;
+	FEATURES_CALL(sv, worker_starting, sv, w);
 	return 0;
 }
 
-void agent_launch_done(struct agent *a, struct task *t, const char *reason)
+void launch_done(struct supervisor *sv, struct worker *w, const char *reason)
 {
-	task_set_state(t, TASK_RUNNING, reason);
-	FEATURES_CALL(a, worker_started, a, t);
+	worker_set_state(w, WORKER_RUNNING, reason);
+	FEATURES_CALL(sv, worker_started, sv, w);
 }
 
-void agent_launch_undo(struct agent *a, struct task *t)
+void launch_undo(struct supervisor *sv, struct worker *w)
 {
-	FEATURES_CALL(a, worker_not_started, a, t);
-	logs_task_ended(a->logs, t->local_rank);
+	FEATURES_CALL(sv, worker_not_started, sv, w);
+	logs_worker_ended(sv->logs, w->local_rank);
 }
 
-int agent_launch(struct agent *a, struct task *t)
+int launch_worker(struct supervisor *sv, struct worker *w)
 {
 	struct logs_fds fds = { .out = -1, .err = -1 };
-	int r = agent_launch_begin(a, t, &fds);
+	int r = launch_begin(sv, w, &fds);
 
 	if (r < 0)
 		return r;
-	r = launch_process(a, t, &fds);
+	r = launch_process(sv, w, &fds);
 	logs_fds_fini(&fds);
 	if (r < 0)
-		agent_launch_undo(a, t);
+		launch_undo(sv, w);
 	else
-		agent_launch_done(a, t, NULL);
+		launch_done(sv, w, NULL);
 	return r;
 }
 
 /* What kept one worker from starting keeps the others: one report will do. */
-static void launch_give_up(struct agent *a, int failed)
+static void launch_give_up(struct supervisor *sv, int failed)
 {
-	agent_set_reason(a, "%s: %s", task_called(&a->tasks[failed]), a->tasks[failed].exit.text);
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].state == TASK_WAITING)
-			task_set_state(&a->tasks[i], TASK_STOPPED, "never started");
-	agent_judge(a);
+	supervisor_set_reason(
+		sv, "%s: %s", worker_called(&sv->workers[failed]), sv->workers[failed].exit.text);
+	for (int i = 0; i < sv->n_workers; i++)
+		if (sv->workers[i].state == WORKER_WAITING)
+			worker_set_state(&sv->workers[i], WORKER_STOPPED, "never started");
+	apply_decisions(sv);
 }
 
 /* A worker without a device of its own is found before any other one runs. */
-static int launch_check_devices(struct agent *a)
+static int launch_check_devices(struct supervisor *sv)
 {
-	const struct spec_devices *devices = &a->spec->resources.devices;
+	const struct spec_devices *devices = &sv->spec->resources.devices;
 
-	for (int i = 0; i < a->n_tasks && (a->spec->virtual_local_rank || devices->ids); i++) {
+	for (int i = 0; i < sv->n_workers && (sv->spec->virtual_local_rank || devices->ids); i++) {
 		_cleanup_(env_fini) struct env env = { 0 };
 
-		if (environ_make(a, &a->tasks[i], &env) != -ERANGE)
+		if (environ_make(sv, &sv->workers[i], &env) != -ERANGE)
 			continue;
-		launch_failed(a, &a->tasks[i], EINVAL,
+		launch_failed(sv, &sv->workers[i], EINVAL,
 			devices->ids ? "give one of resources.devices to"
 				     : "give one of CUDA_VISIBLE_DEVICES (virtual_local_rank) to",
-			a->tasks[i].role->command[0]);
+			sv->workers[i].role->command[0]);
 		return i;
 	}
 	return -1;
 }
 
-/* How long the first start of t waits, so that not all do at once what their start costs. */
-static uint64_t launch_delay(const struct task *t)
+/* How long the first start of w waits, so that not all do at once what their start costs. */
+static uint64_t launch_delay(const struct worker *w)
 {
-	int64_t delay = t->role->start_delay_ms > 0 ? t->role->start_delay_ms * t->index : 0;
-	int64_t max = t->role->start_delay_max_ms;
+	int64_t delay = w->role->start_delay_ms > 0 ? w->role->start_delay_ms * w->index : 0;
+	int64_t max = w->role->start_delay_max_ms;
 
 	return (uint64_t)(max != SPEC_UNSET && delay > max ? max : delay);
 }
 
-/* Starts each task, or says when. Returns the rank of one that cannot be started, or -1. */
-static int launch_all(struct agent *a, bool *ret_delayed)
+/* Starts each worker, or says when. Returns the rank of one that cannot be started, or -1. */
+static int launch_all(struct supervisor *sv, bool *ret_delayed)
 {
-	for (int i = 0; i < a->n_tasks; i++) {
-		struct task *t = &a->tasks[i];
-		uint64_t delay = launch_delay(t);
+	for (int i = 0; i < sv->n_workers; i++) {
+		struct worker *w = &sv->workers[i];
+		uint64_t delay = launch_delay(w);
 
-		if (t->on_purpose) {
-			task_set_state(t, TASK_STOPPED, "stopped on request");
+		if (w->on_purpose) {
+			worker_set_state(w, WORKER_STOPPED, "stopped on request");
 		} else if (delay) {
-			agent_single_start_in(a, t, delay);
+			lifecycle_start_in(sv, w, delay);
 			*ret_delayed = true;
-		} else if (agent_launch(a, t) < 0) {
+		} else if (launch_worker(sv, w) < 0) {
 			return i;
 		}
 	}
 	return -1;
 }
 
-void agent_spawn(struct agent *a)
+void launch_group(struct supervisor *sv)
 {
 	bool delayed = false;
 	struct error err = { 0 };
-	int r = logs_begin_attempt(a->logs, a->attempt, &err), failed;
+	int r = logs_begin_attempt(sv->logs, sv->attempt, &err), failed;
 
-	a->spawned_ms = loop_now_ms();
-	a->oom_kills = cgroup_oom_kills(a->cgroup, &a->oom_here);
-	cgroup_begin(a->cgroup, a->attempt);
-	if (cgroup_is_bare(a->cgroup))
-		agent_limit(a);
-	spawn_probe_cgroup(cgroup_fd(a->cgroup));
+	sv->spawned_ms = loop_now_ms();
+	sv->oom_kills = cgroup_oom_kills(sv->cgroup, &sv->oom_here);
+	cgroup_begin(sv->cgroup, sv->attempt);
+	if (cgroup_is_bare(sv->cgroup))
+		supervisor_limit(sv);
+	spawn_probe_cgroup(cgroup_fd(sv->cgroup));
 	if (r < 0) {
-		agent_set_reason(a, "logs: %s", err.text);
-		log_error("%s", a->reason);
-		agent_post(a, GROUP_EV_FAIL);
+		supervisor_set_reason(sv, "logs: %s", err.text);
+		log_error("%s", sv->reason);
+		supervisor_post(sv, GROUP_EV_FAIL);
 		return;
 	}
-	failed = launch_check_devices(a);
+	failed = launch_check_devices(sv);
 	if (failed < 0) {
-		FEATURES_CALL(a, attempt_begins, a);
-		failed = launch_all(a, &delayed);
+		FEATURES_CALL(sv, attempt_begins, sv);
+		failed = launch_all(sv, &delayed);
 	}
 	if (failed >= 0) {
-		launch_give_up(a, failed);
+		launch_give_up(sv, failed);
 		return;
 	}
-	events_add(a->events, "started", a->attempt, -1, NULL, "%d worker%s, MASTER_PORT %d",
-		a->n_tasks, a->n_tasks == 1 ? "" : "s", a->master_port);
+	events_add(sv->events, "started", sv->attempt, -1, NULL, "%d worker%s, MASTER_PORT %d",
+		sv->n_workers, sv->n_workers == 1 ? "" : "s", sv->master_port);
 	if (!delayed)
-		agent_post(a, GROUP_EV_STARTED);
+		supervisor_post(sv, GROUP_EV_STARTED);
 }

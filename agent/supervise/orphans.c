@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/supervise/orphans.h"
 
+#include "agent/supervise/private.h"
 #include "common/base/proc.h"
 
 #include <errno.h>
@@ -8,9 +9,9 @@
 #include <unistd.h>
 
 /*
- * A census says of each process below the agent whose it is: its parent's task, where that is
+ * A census says of each process below the agent whose it is: its parent's worker, where that is
  * known; else that of its session or process group; else that of its environment. It does not
- * depend on who asks, so that one serves for all tasks that end in the same turn.
+ * depend on who asks, so that one serves for all workers that end in the same turn.
  */
 
 enum { LEFTOVERS_HELPERS = 64, LEFTOVERS_NAME = 256 };
@@ -18,7 +19,7 @@ enum { LEFTOVERS_HELPERS = 64, LEFTOVERS_NAME = 256 };
 /* Owners that are no rank. */
 enum { OWNER_NONE = -1, OWNER_HELPER = -2, OWNER_UNSURE = -3 };
 
-struct census {
+struct orphan_scan {
 	struct proc_stat *procs; /* NULL: not taken yet */
 	int *owners;		 /* ranks, or OWNER_... */
 	size_t n;
@@ -35,11 +36,11 @@ struct census_pids {
 	size_t n;
 };
 
-static void census_fini(struct census *c)
+static void census_fini(struct orphan_scan *c)
 {
 	free(c->procs);
 	free(c->owners);
-	*c = (struct census){ 0 };
+	*c = (struct orphan_scan){ 0 };
 }
 
 static int census_compare(const void *pa, const void *pb)
@@ -49,20 +50,20 @@ static int census_compare(const void *pa, const void *pb)
 	return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-static int census_pids(struct agent *a, struct census_pids *ret)
+static int census_pids(struct supervisor *sv, struct census_pids *ret)
 {
 	pid_t helpers[LEFTOVERS_HELPERS];
-	size_t n_helpers = agent_helpers(a, helpers, LEFTOVERS_HELPERS), n = 0;
-	struct census_pid *items = calloc((size_t)a->n_tasks + n_helpers + 1, sizeof(*items));
+	size_t n_helpers = reap_helpers(sv, helpers, LEFTOVERS_HELPERS), n = 0;
+	struct census_pid *items = calloc((size_t)sv->n_workers + n_helpers + 1, sizeof(*items));
 
 	if (!items)
 		return -ENOMEM;
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
-		pid_t pid = t->pid > 0 ? t->pid : t->exit_pid;
+	for (int i = 0; i < sv->n_workers; i++) {
+		const struct worker *w = &sv->workers[i];
+		pid_t pid = w->pid > 0 ? w->pid : w->exit_pid;
 
 		if (pid > 0)
-			items[n++] = (struct census_pid){ pid, t->rank };
+			items[n++] = (struct census_pid){ pid, w->rank };
 	}
 	for (size_t i = 0; i < n_helpers; i++)
 		items[n++] = (struct census_pid){ helpers[i], OWNER_HELPER };
@@ -79,10 +80,10 @@ static int census_find(const struct census_pids *pids, pid_t pid)
 	return found ? found->owner : OWNER_NONE;
 }
 
-static int census_environ(struct agent *a, pid_t pid)
+static int census_environ(struct supervisor *sv, pid_t pid)
 {
 	char role[LEFTOVERS_NAME], index[16];
-	const struct task *t;
+	const struct worker *w;
 	int r = proc_environ_get(pid, "ELASTICD_ROLE=", role, sizeof(role));
 
 	if (r == 1)
@@ -91,12 +92,12 @@ static int census_environ(struct agent *a, pid_t pid)
 		return OWNER_UNSURE;
 	if (r != 1)
 		return OWNER_NONE;
-	t = agent_task_named(a, role, (int)strtol(index, NULL, 10));
-	return t ? t->rank : OWNER_NONE;
+	w = worker_named(sv, role, (int)strtol(index, NULL, 10));
+	return w ? w->rank : OWNER_NONE;
 }
 
 static int census_owner(
-	struct agent *a, const struct census_pids *pids, const struct proc_stat *p, bool dead)
+	struct supervisor *sv, const struct census_pids *pids, const struct proc_stat *p, bool dead)
 {
 	int owner = census_find(pids, p->pid);
 
@@ -104,7 +105,7 @@ static int census_owner(
 		owner = census_find(pids, p->session);
 	if (owner == OWNER_NONE)
 		owner = census_find(pids, p->pgrp);
-	return owner == OWNER_NONE && !dead ? census_environ(a, p->pid) : owner;
+	return owner == OWNER_NONE && !dead ? census_environ(sv, p->pid) : owner;
 }
 
 static bool census_dead(const struct proc_stat *p)
@@ -112,9 +113,9 @@ static bool census_dead(const struct proc_stat *p)
 	return p->state == 'Z' || p->state == 'X';
 }
 
-static int census_take(struct agent *a, struct census *ret)
+static int census_take(struct supervisor *sv, struct orphan_scan *ret)
 {
-	_cleanup_(census_fini) struct census c = { 0 };
+	_cleanup_(census_fini) struct orphan_scan c = { 0 };
 	struct census_pids pids;
 	int r = proc_stat_all(&c.procs, &c.n);
 
@@ -122,7 +123,7 @@ static int census_take(struct agent *a, struct census *ret)
 		return r;
 	c.n = proc_keep_descendants(c.procs, c.n, getpid());
 	c.owners = calloc(c.n + 1, sizeof(*c.owners));
-	if (!c.owners || census_pids(a, &pids) < 0)
+	if (!c.owners || census_pids(sv, &pids) < 0)
 		return -ENOMEM;
 	/* Parents come before their children there. */
 	for (size_t i = 0; i < c.n; i++) {
@@ -132,35 +133,35 @@ static int census_take(struct agent *a, struct census *ret)
 			if (c.procs[k].pid == c.procs[i].ppid && c.owners[k] != OWNER_UNSURE)
 				owner = c.owners[k];
 		if (owner == OWNER_NONE)
-			owner = census_owner(a, &pids, &c.procs[i], census_dead(&c.procs[i]));
+			owner = census_owner(sv, &pids, &c.procs[i], census_dead(&c.procs[i]));
 		c.owners[i] = owner;
 	}
 	free(pids.items);
 	*ret = c;
-	c = (struct census){ 0 };
+	c = (struct orphan_scan){ 0 };
 	return 0;
 }
 
-void leftovers_begin(struct agent *a)
+void orphans_begin(struct supervisor *sv)
 {
-	leftovers_end(a);
-	a->census = calloc(1, sizeof(*a->census));
+	orphans_end(sv);
+	sv->orphan_scan = calloc(1, sizeof(*sv->orphan_scan));
 }
 
-void leftovers_end(struct agent *a)
+void orphans_end(struct supervisor *sv)
 {
-	if (a->census)
-		census_fini(a->census);
-	free(a->census);
-	a->census = NULL;
+	if (sv->orphan_scan)
+		census_fini(sv->orphan_scan);
+	free(sv->orphan_scan);
+	sv->orphan_scan = NULL;
 }
 
-int leftovers_signal(struct agent *a, const struct task *t, int signo, bool *ret_unsure)
+int orphans_signal(struct supervisor *sv, const struct worker *w, int signo, bool *ret_unsure)
 {
-	_cleanup_(census_fini) struct census own = { 0 };
-	struct census *c = a->census ? a->census : &own;
+	_cleanup_(census_fini) struct orphan_scan own = { 0 };
+	struct orphan_scan *c = sv->orphan_scan ? sv->orphan_scan : &own;
 	int found = 0;
-	int r = c->procs ? 0 : census_take(a, c);
+	int r = c->procs ? 0 : census_take(sv, c);
 
 	*ret_unsure = false;
 	if (r < 0)
@@ -169,7 +170,7 @@ int leftovers_signal(struct agent *a, const struct task *t, int signo, bool *ret
 		if (census_dead(&c->procs[i]))
 			continue;
 		*ret_unsure |= c->owners[i] == OWNER_UNSURE;
-		if (c->owners[i] != t->rank)
+		if (c->owners[i] != w->rank)
 			continue;
 		found++;
 		if (signo)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/guard.h"
 #include "agent/process/process_tree.h"
-#include "agent/supervise/supervisor.h"
+#include "agent/supervise/private.h"
 #include "common/base/log.h"
 
 #include <errno.h>
@@ -21,13 +21,13 @@ static void wait_for_guard(const sigset_t *wanted)
 		raise(signo);
 }
 
-void agent_stand_still(struct agent *a)
+void standstill(struct supervisor *sv)
 {
 	uint64_t before = loop_now_ms(), stood;
 	sigset_t wanted;
 
-	agent_settle(a);
-	events_add(a->events, "suspended", a->attempt, -1, NULL, "the job stands still");
+	supervisor_settle(sv);
+	events_add(sv->events, "suspended", sv->attempt, -1, NULL, "the job stands still");
 	sigemptyset(&wanted);
 	sigaddset(&wanted, SIGCONT);
 	sigaddset(&wanted, GUARD_DIED_SIGNAL);
@@ -38,7 +38,7 @@ void agent_stand_still(struct agent *a)
 	stood = loop_now_ms() - before;
 	loop_stood_still(stood);
 	(void)tree_signal(NULL, SIGCONT);
-	events_add(a->events, "resumed", a->attempt, -1, NULL, "the job goes on after %.3f s",
+	events_add(sv->events, "resumed", sv->attempt, -1, NULL, "the job goes on after %.3f s",
 		(double)stood / 1000);
-	agent_changed(a);
+	supervisor_changed(sv);
 }

@@ -122,7 +122,7 @@ static void state_file_use_spare(struct state_file *s, const json_t *doc)
 		size_t len;
 
 		if (step == 1)
-			json_put(json_get_object(copy, "job"), "tasks", json_array());
+			json_put(json_get_object(copy, "job"), "workers", json_array());
 		if (step == 2)
 			json_object_del(json_get_object(copy, "job"), "verdict");
 		text = json_dump_text(copy, &len);

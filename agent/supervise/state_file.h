@@ -27,7 +27,8 @@ const char *state_file_name(const struct state_file *s);
 
 /*
  * Writes doc (borrowed; gets its version) to state.json; where the disk is full to a spare, without
- * the tasks where it is too long for that. Returns 0 where state.json has it, or a negative errno.
+ * the workers where it is too long for that. Returns 0 where state.json has it, or a negative
+ * errno.
  */
 _must_check_ int state_file_write(struct state_file *s, json_t *doc);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/supervise/supervisor.h"
 #include "agent/files/file_system.h"
 #include "agent/supervise/feature.h"
-
+#include "agent/supervise/private.h"
 #include "agent/supervise/tfconfig.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
@@ -18,109 +17,109 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static void agent_drain(void *arg);
+static void supervisor_drain(void *arg);
 
-static const struct agent_processes agent_system_processes = {
+static const struct supervisor_processes supervisor_system_processes = {
 	.spawn = spawn_process,
 	.kill = kill,
 	.waitid = waitid,
 };
 
-void agent_set_reason(struct agent *a, const char *fmt, ...)
+void supervisor_set_reason(struct supervisor *sv, const char *fmt, ...)
 {
-	char text[sizeof(a->reason)];
+	char text[sizeof(sv->reason)];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (strcmp(text, a->reason) != 0)
-		a->said = false;
-	snprintf(a->reason, sizeof(a->reason), "%s", text);
+	if (strcmp(text, sv->reason) != 0)
+		sv->said = false;
+	snprintf(sv->reason, sizeof(sv->reason), "%s", text);
 }
 
-void agent_changed(struct agent *a)
+void supervisor_changed(struct supervisor *sv)
 {
-	record_changed(a);
-	FEATURES_CALL(a, changed, a);
+	record_changed(sv);
+	FEATURES_CALL(sv, changed, sv);
 }
 
-void agent_post(struct agent *a, enum group_event event)
+void supervisor_post(struct supervisor *sv, enum group_event event)
 {
-	if (a->opt.alone) /* its group runs until it ends itself */
+	if (sv->opt.alone) /* its group runs until it ends itself */
 		return;
-	if (a->n_queue == AGENT_QUEUE) {
+	if (sv->n_queue == SUPERVISOR_EVENTS) {
 		log_error("group event %s is lost: too many in one turn", group_event_name(event));
 		return;
 	}
-	a->queue[a->n_queue++] = event;
-	if (!a->draining && loop_defer(a->loop, agent_drain, a) < 0)
-		agent_drain(a);
+	sv->queue[sv->n_queue++] = event;
+	if (!sv->draining && loop_defer(sv->loop, supervisor_drain, sv) < 0)
+		supervisor_drain(sv);
 }
 
-static void agent_arm_backoff(struct agent *a)
+static void supervisor_arm_backoff(struct supervisor *sv)
 {
-	uint64_t delay = a->decision.delay_ms;
+	uint64_t delay = sv->decision.delay_ms;
 
-	a->next_try_us = (int64_t)(loop_real_us() + delay * 1000);
-	loop_timer_arm(a->backoff_timer, delay);
-	events_add(a->events, "backoff", a->attempt, -1, NULL, "next attempt in %.3f s",
+	sv->next_try_us = (int64_t)(loop_real_us() + delay * 1000);
+	loop_timer_arm(sv->backoff_timer, delay);
+	events_add(sv->events, "backoff", sv->attempt, -1, NULL, "next attempt in %.3f s",
 		(double)delay / 1000);
 }
 
 /* The data of a "state" event: enough for a next agent to go on from there. */
-static json_t *agent_step_json(struct agent *a, enum group_state from, enum group_event event)
+static json_t *job_json_step(struct supervisor *sv, enum group_state from, enum group_event event)
 {
 	json_t *j = json_object();
 
 	json_put(j, "from", json_string(group_state_name(from)));
-	json_put(j, "to", json_string(group_state_name(a->group.state)));
+	json_put(j, "to", json_string(group_state_name(sv->group.state)));
 	json_put(j, "by",
-		json_string(a->unjudged && event == GROUP_EV_STOP ? "guard-died"
-								  : group_event_name(event)));
-	if (a->reason[0])
-		json_put(j, "reason", json_text(a->reason));
-	if (event == GROUP_EV_STOP && a->stopped_by)
-		json_put(j, "signal", json_integer(a->stopped_by));
+		json_string(sv->unjudged && event == GROUP_EV_STOP ? "guard-died"
+								   : group_event_name(event)));
+	if (sv->reason[0])
+		json_put(j, "reason", json_text(sv->reason));
+	if (event == GROUP_EV_STOP && sv->stopped_by)
+		json_put(j, "signal", json_integer(sv->stopped_by));
 	if (event == GROUP_EV_FAIL) {
-		json_put(j, "exit_status", json_integer(a->end.exit_status));
-		json_put(j, "then", json_text(a->then));
+		json_put(j, "exit_status", json_integer(sv->end.exit_status));
+		json_put(j, "then", json_text(sv->then));
 	}
-	if (a->group.state == GROUP_BACKOFF || a->group.goal == GOAL_RETRY)
-		json_put(j, "delay_ms", json_integer((json_int_t)a->decision.delay_ms));
-	if (a->group.state == GROUP_BACKOFF)
+	if (sv->group.state == GROUP_BACKOFF || sv->group.goal == GOAL_RETRY)
+		json_put(j, "delay_ms", json_integer((json_int_t)sv->decision.delay_ms));
+	if (sv->group.state == GROUP_BACKOFF)
 		json_put(j, "next_try_us",
-			json_integer((json_int_t)(loop_real_us() + a->decision.delay_ms * 1000)));
+			json_integer((json_int_t)(loop_real_us() + sv->decision.delay_ms * 1000)));
 	return j;
 }
 
-static void agent_act(struct agent *a, unsigned actions)
+static void supervisor_act(struct supervisor *sv, unsigned actions)
 {
 	if (actions & GROUP_DO_DISARM_BACKOFF) {
-		loop_timer_disarm(a->backoff_timer);
-		a->next_try_us = 0;
+		loop_timer_disarm(sv->backoff_timer);
+		sv->next_try_us = 0;
 	}
-	if (actions & GROUP_DO_STOP_TASKS)
-		agent_stop_tasks(a);
+	if (actions & GROUP_DO_STOP_WORKERS)
+		stop_group_begin(sv);
 	if (actions & GROUP_DO_RENDEZVOUS)
-		agent_rendezvous(a);
+		launch_rendezvous(sv);
 	if (actions & GROUP_DO_SPAWN)
-		agent_spawn(a);
+		launch_group(sv);
 	if (actions & GROUP_DO_ARM_BACKOFF)
-		agent_arm_backoff(a);
+		supervisor_arm_backoff(sv);
 	if (actions & GROUP_DO_END)
-		agent_finish(a);
+		end_run_finish(sv);
 }
 
-static void agent_step(struct agent *a, enum group_event event)
+static void supervisor_step(struct supervisor *sv, enum group_event event)
 {
-	struct group before = a->group;
-	bool delayed = event == GROUP_EV_GONE && a->decision.restart && a->decision.delay_ms > 0;
+	struct group before = sv->group;
+	bool delayed = event == GROUP_EV_GONE && sv->decision.restart && sv->decision.delay_ms > 0;
 	unsigned actions = 0;
 
 	if (event == GROUP_EV_GONE)
-		agent_incarnation_over(a);
-	switch (group_step(&a->group, event, delayed, &actions)) {
+		run_failures_attempt_over(sv);
+	switch (group_step(&sv->group, event, delayed, &actions)) {
 	case GROUP_REFUSED:
 		log_error("group event %s cannot happen while %s", group_event_name(event),
 			group_state_name(before.state));
@@ -130,112 +129,112 @@ static void agent_step(struct agent *a, enum group_event event)
 	case GROUP_STEPPED:
 		break;
 	}
-	if (group_state_is_final(a->group.state))
-		outcome_end(a);
-	if (a->group.state != before.state || a->group.goal != before.goal) {
+	if (group_state_is_final(sv->group.state))
+		end_run_verdict(sv);
+	if (sv->group.state != before.state || sv->group.goal != before.goal) {
 		log_info("group: %s -> %s (%s)%s%s", group_state_name(before.state),
-			group_state_name(a->group.state), group_event_name(event),
-			a->reason[0] ? ": " : "", a->reason);
-		events_add(a->events, "state", a->attempt, -1,
-			agent_step_json(a, before.state, event), "%s%s%s",
-			group_state_name(a->group.state), a->reason[0] ? ": " : "", a->reason);
+			group_state_name(sv->group.state), group_event_name(event),
+			sv->reason[0] ? ": " : "", sv->reason);
+		events_add(sv->events, "state", sv->attempt, -1,
+			job_json_step(sv, before.state, event), "%s%s%s",
+			group_state_name(sv->group.state), sv->reason[0] ? ": " : "", sv->reason);
 	}
-	FEATURES_CALL(a, group_changed, a);
-	agent_act(a, actions);
-	agent_changed(a);
-	if (a->group.state == GROUP_RUNNING)
-		FEATURES_CALL(a, group_running, a);
+	FEATURES_CALL(sv, group_changed, sv);
+	supervisor_act(sv, actions);
+	supervisor_changed(sv);
+	if (sv->group.state == GROUP_RUNNING)
+		FEATURES_CALL(sv, group_running, sv);
 	/* Nobody waits for the agent now, and an elasticd that starts asks for this file first. */
-	if (a->group.state == GROUP_RUNNING || a->group.state == GROUP_BACKOFF)
-		record_settled(a);
+	if (sv->group.state == GROUP_RUNNING || sv->group.state == GROUP_BACKOFF)
+		record_settled(sv);
 }
 
 /* Works off the queue; events that an action posts come after those that wait already. */
-static void agent_drain(void *arg)
+static void supervisor_drain(void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	a->draining = true;
-	while (a->n_queue) {
-		enum group_event event = a->queue[0];
+	sv->draining = true;
+	while (sv->n_queue) {
+		enum group_event event = sv->queue[0];
 
-		memmove(a->queue, a->queue + 1, --a->n_queue * sizeof(a->queue[0]));
-		agent_step(a, event);
+		memmove(sv->queue, sv->queue + 1, --sv->n_queue * sizeof(sv->queue[0]));
+		supervisor_step(sv, event);
 	}
-	a->draining = false;
+	sv->draining = false;
 }
 
-void agent_settle(struct agent *a)
+void supervisor_settle(struct supervisor *sv)
 {
-	if (!a->draining)
-		agent_drain(a);
+	if (!sv->draining)
+		supervisor_drain(sv);
 }
 
-bool agent_decided(const struct agent *a)
+bool supervisor_decided(const struct supervisor *sv)
 {
-	return a->ended || (agent_in_stop(a) && a->group.goal != GOAL_RETRY);
+	return sv->ended || (stop_group_active(sv) && sv->group.goal != GOAL_RETRY);
 }
 
-int agent_preempted_status(const struct agent *a)
+int supervisor_preempted_status(const struct supervisor *sv)
 {
-	int code = a->spec->preemption.exit_code;
+	int code = sv->spec->preemption.exit_code;
 
-	return code == SPEC_UNSET ? AGENT_PREEMPTED_STATUS : code;
+	return code == SPEC_UNSET ? SUPERVISOR_PREEMPTED_STATUS : code;
 }
 
-struct task *agent_task_by_pid(struct agent *a, pid_t pid)
+struct worker *worker_list_by_pid(struct supervisor *sv, pid_t pid)
 {
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].pid == pid)
-			return &a->tasks[i];
+	for (int i = 0; i < sv->n_workers; i++)
+		if (sv->workers[i].pid == pid)
+			return &sv->workers[i];
 	return NULL;
 }
 
-int agent_alive(const struct agent *a)
+int worker_list_alive(const struct supervisor *sv)
 {
 	int alive = 0;
 
-	for (int i = 0; i < a->n_tasks; i++)
-		alive += task_alive(&a->tasks[i]);
+	for (int i = 0; i < sv->n_workers; i++)
+		alive += worker_alive(&sv->workers[i]);
 	return alive;
 }
 
-static void agent_on_backoff(void *arg)
+static void supervisor_on_backoff(void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
 	/* In the same turn somebody may have asked for the end, or for a restart at once. */
-	agent_settle(a);
-	if (a->group.state != GROUP_BACKOFF)
+	supervisor_settle(sv);
+	if (sv->group.state != GROUP_BACKOFF)
 		return;
-	a->next_try_us = 0;
-	agent_post(a, GROUP_EV_BACKOFF_OVER);
+	sv->next_try_us = 0;
+	supervisor_post(sv, GROUP_EV_BACKOFF_OVER);
 }
 
-static void agent_on_run_time(void *arg)
+static void supervisor_on_run_time(void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	agent_timeout_asked(a, a->spec->max_run_time_ms, "max_run_time");
+	end_run_timeout_asked(sv, sv->spec->max_run_time_ms, "max_run_time");
 }
 
-static void agent_on_log_event(void *arg, const char *event, int rank, const char *text)
+static void supervisor_on_log_event(void *arg, const char *event, int rank, const char *text)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
 	log_warning("%s", text);
-	events_add(a->events, event, a->attempt, rank, NULL, "%s", text);
+	events_add(sv->events, event, sv->attempt, rank, NULL, "%s", text);
 }
 
-static void agent_on_event(void *arg, const json_t *event)
+static void supervisor_on_event(void *arg, const json_t *event)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	FEATURES_CALL(a, changed, a);
+	FEATURES_CALL(sv, changed, sv);
 }
 
 /* As torchelastic does: a directory of its own among the temporary ones. */
-static char *agent_temporary_log_root(void)
+static char *supervisor_temporary_log_root(void)
 {
 	const char *tmp = getenv("TMPDIR");
 	char *dir;
@@ -250,7 +249,7 @@ static char *agent_temporary_log_root(void)
 
 /* Where logs go when nothing else is said: the user's own state directory. In a container the home
  * often cannot be written. */
-static int agent_default_log_root(char **ret, struct error *err)
+static int supervisor_default_log_root(char **ret, struct error *err)
 {
 	struct paths p;
 	int r = paths_init(&p, false, NULL, err);
@@ -263,7 +262,7 @@ static int agent_default_log_root(char **ret, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = log_fs_make_root(*ret, 0755);
 	if (r < 0) {
-		char *dir = agent_temporary_log_root();
+		char *dir = supervisor_temporary_log_root();
 
 		if (!dir)
 			return error_set(err, r, "%s: %s", *ret, safe_open_text(r));
@@ -275,166 +274,183 @@ static int agent_default_log_root(char **ret, struct error *err)
 	return 0;
 }
 
-static int agent_open_logs(struct agent *a, struct error *err)
+static int supervisor_open_logs(struct supervisor *sv, struct error *err)
 {
 	_cleanup_free_ char *fallback = NULL;
 	struct logs_options opt = {
-		.spec = &a->spec->logs,
-		.root = a->spec->logs.dir ? a->spec->logs.dir : a->opt.log_root,
-		.job = a->spec->name,
-		.run = a->opt.run,
-		.foreground = a->opt.foreground,
-		.use_console = a->opt.foreground,
-		.host = a->host,
-		.event = agent_on_log_event,
-		.arg = a,
+		.spec = &sv->spec->logs,
+		.root = sv->spec->logs.dir ? sv->spec->logs.dir : sv->opt.log_root,
+		.job = sv->spec->name,
+		.run = sv->opt.run,
+		.foreground = sv->opt.foreground,
+		.use_console = sv->opt.foreground,
+		.host = sv->host,
+		.event = supervisor_on_log_event,
+		.arg = sv,
 	};
 	int r;
 
 	if (!opt.root) {
-		r = agent_default_log_root(&fallback, err);
+		r = supervisor_default_log_root(&fallback, err);
 		if (r < 0)
 			return r;
 		opt.root = fallback;
 	}
-	r = logs_new(a->loop, &opt, &a->logs, err);
+	r = logs_new(sv->loop, &opt, &sv->logs, err);
 	return r < 0 ? error_prefix(err, "logs.dir") : 0;
 }
 
-static int agent_open_events(struct agent *a, int64_t seq, struct error *err)
+static int supervisor_open_events(struct supervisor *sv, int64_t seq, struct error *err)
 {
-	const char *dirs[2] = { logs_run_dir(a->logs), a->opt.state_dir };
-	int r = events_new(a->spec->name, a->opt.run, dirs, seq, agent_on_event, a, &a->events);
+	const char *dirs[2] = { logs_run_dir(sv->logs), sv->opt.state_dir };
+	int r = events_new(
+		sv->spec->name, sv->opt.run, dirs, seq, supervisor_on_event, sv, &sv->events);
 
 	return r < 0 ? error_set(err, r, "events: %s", strerror(-r)) : 0;
 }
 
-static int agent_identity(struct agent *a)
+static int supervisor_identity(struct supervisor *sv)
 {
 	struct passwd *pw = getpwuid(getuid());
 	char host[256] = "localhost";
 
 	gethostname(host, sizeof(host) - 1);
-	a->host = strdup(host);
-	a->user = strdup(pw ? pw->pw_name : "?");
-	a->failures = json_object();
-	a->replicas = calloc(a->spec->n_roles, sizeof(*a->replicas));
-	if (!a->host || !a->user || !a->failures || !a->replicas)
+	sv->host = strdup(host);
+	sv->user = strdup(pw ? pw->pw_name : "?");
+	sv->failures = json_object();
+	sv->replicas = calloc(sv->spec->n_roles, sizeof(*sv->replicas));
+	if (!sv->host || !sv->user || !sv->failures || !sv->replicas)
 		return -ENOMEM;
-	for (size_t i = 0; i < a->spec->n_roles; i++)
-		a->replicas[i] = a->spec->roles[i].replicas;
+	for (size_t i = 0; i < sv->spec->n_roles; i++)
+		sv->replicas[i] = sv->spec->roles[i].replicas;
 	return 0;
 }
 
-static int agent_open(struct agent *a, struct error *err)
+static int supervisor_open(struct supervisor *sv, struct error *err)
 {
 	int64_t seq = 0;
 	int r;
 
-	if (a->opt.resume) {
-		r = record_load(a, &seq, err);
+	if (sv->opt.resume) {
+		r = record_load(sv, &seq, err);
 		if (r < 0)
 			return r;
 	}
-	if ((r = agent_make_tasks(a, err)) < 0 || (r = agent_open_logs(a, err)) < 0 ||
-		(r = agent_open_events(a, seq, err)) < 0 || (r = record_new(a, err)) < 0)
+	if ((r = worker_list_make(sv, err)) < 0 || (r = supervisor_open_logs(sv, err)) < 0 ||
+		(r = supervisor_open_events(sv, seq, err)) < 0 || (r = record_new(sv, err)) < 0)
 		return r;
-	r = features_init(a, err);
-	return r < 0 || a->opt.alone ? r : agent_signals_init(a, err);
+	r = features_init(sv, err);
+	return r < 0 || sv->opt.alone ? r : signals_init(sv, err);
 }
 
-int agent_new(struct loop *loop, const struct spec *spec, const struct agent_options *opt,
-	struct cgroup *cgroup, struct agent **ret, struct error *err)
+int supervisor_new(struct loop *loop, const struct spec *spec, const struct supervisor_options *opt,
+	struct cgroup *cgroup, struct supervisor **ret, struct error *err)
 {
-	_cleanup_(agent_freep) struct agent *a = calloc(1, sizeof(*a));
+	_cleanup_(supervisor_freep) struct supervisor *sv = calloc(1, sizeof(*sv));
 	int r;
 
-	if (!a)
+	if (!sv)
 		return error_set(err, -ENOMEM, "out of memory");
-	a->loop = loop;
-	a->spec = spec;
-	a->opt = *opt;
-	a->features = opt->features;
-	a->processes = opt->processes ? opt->processes : &agent_system_processes;
-	a->cgroup = cgroup;
-	a->attempt = a->culprit = -1;
-	a->stop_timeout_ms = SPEC_UNSET;
-	a->created_us = (int64_t)loop_real_us();
-	if (agent_identity(a) < 0 ||
-		loop_timer_new(loop, agent_on_backoff, a, &a->backoff_timer) < 0 ||
-		loop_timer_new(loop, agent_on_run_time, a, &a->run_timer) < 0 ||
-		loop_timer_new(loop, agent_stop_expired, a, &a->stop_timer) < 0 ||
-		loop_timer_new(loop, agent_single_expired, a, &a->task_timer) < 0 ||
-		loop_timer_new(loop, agent_leader_expired, a, &a->leader_timer) < 0)
+	sv->loop = loop;
+	sv->spec = spec;
+	sv->opt = *opt;
+	sv->features = opt->features;
+	sv->processes = opt->processes ? opt->processes : &supervisor_system_processes;
+	sv->cgroup = cgroup;
+	sv->attempt = sv->culprit = -1;
+	sv->stop_timeout_ms = SPEC_UNSET;
+	sv->created_us = (int64_t)loop_real_us();
+	if (features_new(sv) < 0 || supervisor_identity(sv) < 0 ||
+		loop_timer_new(loop, supervisor_on_backoff, sv, &sv->backoff_timer) < 0 ||
+		loop_timer_new(loop, supervisor_on_run_time, sv, &sv->run_timer) < 0 ||
+		loop_timer_new(loop, stop_group_expired, sv, &sv->stop_timer) < 0 ||
+		loop_timer_new(loop, lifecycle_expired, sv, &sv->worker_timer) < 0 ||
+		loop_timer_new(loop, apply_leader_expired, sv, &sv->leader_timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	r = agent_open(a, err);
+	r = supervisor_open(sv, err);
 	if (r < 0)
 		return r;
-	*ret = TAKE_PTR(a);
+	*ret = TAKE_PTR(sv);
 	return 0;
 }
 
-struct agent *agent_free(struct agent *a)
+struct supervisor *supervisor_free(struct supervisor *sv)
 {
-	if (!a)
+	if (!sv)
 		return NULL;
-	for (int i = 0; i < a->n_signals; i++)
-		loop_signal_free(a->signals[i]);
-	loop_cancel(a->loop, agent_drain, a);
-	features_hang_up(a);
-	record_free(a);
-	a->events = events_free(a->events);
-	features_fini(a);
-	logs_free(a->logs);
-	agent_ask_free(a);
-	agent_free_tasks(a);
-	agent_roster_free(a);
-	json_decref(a->past_budgets);
-	json_decref(a->past_stopped);
-	loop_timer_free(a->task_timer);
-	loop_timer_free(a->leader_timer);
-	tfconfig_free(a);
-	port_release(&a->port);
-	loop_timer_free(a->stop_timer);
-	loop_timer_free(a->backoff_timer);
-	loop_timer_free(a->run_timer);
-	json_decref(a->past_state);
-	json_decref(a->past_verdict);
-	json_decref(a->past_notice);
-	json_decref(a->past_saved);
-	json_decref(a->failures);
-	json_decref(a->history);
-	json_decref(a->end.root_cause);
-	free(a->replicas);
-	free(a->host);
-	free(a->user);
-	free(a);
+	for (int i = 0; i < sv->n_signals; i++)
+		loop_signal_free(sv->signals[i]);
+	loop_cancel(sv->loop, supervisor_drain, sv);
+	features_hang_up(sv);
+	record_free(sv);
+	sv->events = events_free(sv->events);
+	features_fini(sv);
+	logs_free(sv->logs);
+	request_free(sv);
+	worker_list_free(sv);
+	worker_list_free_roster(sv);
+	json_decref(sv->past_budgets);
+	json_decref(sv->past_stopped);
+	loop_timer_free(sv->worker_timer);
+	loop_timer_free(sv->leader_timer);
+	tfconfig_free(sv);
+	port_release(&sv->port);
+	loop_timer_free(sv->stop_timer);
+	loop_timer_free(sv->backoff_timer);
+	loop_timer_free(sv->run_timer);
+	json_decref(sv->past_state);
+	json_decref(sv->past_verdict);
+	json_decref(sv->failures);
+	json_decref(sv->history);
+	json_decref(sv->end.root_cause);
+	free(sv->replicas);
+	free(sv->host);
+	free(sv->user);
+	free(sv);
 	return NULL;
 }
 
-void agent_limit(struct agent *a)
+void supervisor_limit(struct supervisor *sv)
 {
 	struct error err = { 0 };
 
-	if (cgroup_limit(a->cgroup, &a->spec->resources, a->opt.listen_fd >= 0, &err) < 0) {
+	if (cgroup_limit(sv->cgroup, &sv->spec->resources, sv->opt.listen_fd >= 0, &err) < 0) {
 		log_warning("%s", err.text);
-		events_add(a->events, "limit-not-enforced", -1, -1, NULL, "%s", err.text);
+		events_add(sv->events, "limit-not-enforced", -1, -1, NULL, "%s", err.text);
 	}
 }
 
-void agent_start(struct agent *a)
+void supervisor_start(struct supervisor *sv)
 {
-	if (!a->started_us)
-		a->started_us = (int64_t)loop_real_us();
-	agent_limit(a);
-	if (a->spec->max_run_time_ms != SPEC_UNSET) {
-		int64_t ran_ms = ((int64_t)loop_real_us() - a->started_us) / 1000;
-		int64_t left = a->spec->max_run_time_ms - (ran_ms > 0 ? ran_ms : 0);
+	if (!sv->started_us)
+		sv->started_us = (int64_t)loop_real_us();
+	supervisor_limit(sv);
+	if (sv->spec->max_run_time_ms != SPEC_UNSET) {
+		int64_t ran_ms = ((int64_t)loop_real_us() - sv->started_us) / 1000;
+		int64_t left = sv->spec->max_run_time_ms - (ran_ms > 0 ? ran_ms : 0);
 
-		loop_timer_arm(a->run_timer, left > 0 ? (uint64_t)left : 0);
+		loop_timer_arm(sv->run_timer, left > 0 ? (uint64_t)left : 0);
 	}
-	if (a->opt.resume)
-		agent_resumed(a);
+	if (sv->opt.resume)
+		recover_begin(sv);
 	else
-		agent_post(a, GROUP_EV_START);
+		supervisor_post(sv, GROUP_EV_START);
+}
+
+void supervisor_start_alone(struct supervisor *sv, pid_t pid)
+{
+	struct worker *w = &sv->workers[0];
+
+	sv->attempt = 0;
+	sv->group.state = GROUP_RUNNING;
+	FEATURES_CALL(sv, attempt_begins, sv);
+	worker_renew(w);
+	w->launched = true;
+	w->started_us = (int64_t)loop_real_us();
+	w->started_ms = loop_now_ms();
+	worker_set_state(w, WORKER_STARTING, NULL);
+	FEATURES_CALL(sv, worker_starting, sv, w);
+	w->pid = pid;
+	launch_done(sv, w, NULL);
+	FEATURES_CALL(sv, group_running, sv);
 }

@@ -2,6 +2,7 @@
 #include "agent/supervise/tfconfig.h"
 
 #include "agent/process/port.h"
+#include "agent/supervise/private.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ struct tfconfig_role {
 struct tfconfig {
 	struct tfconfig_role *roles; /* as the specification's; evaluators have no ports */
 	size_t n_roles;
-	char *cluster; /* JSON of the tasks of the specification */
+	char *cluster; /* JSON of the workers of the specification */
 	char *layer;   /* JSON of rpc_layer, or NULL */
 };
 
@@ -38,7 +39,7 @@ DEFINE_CLEANUP(struct tfconfig *, tfconfig_done)
 
 /* Holds ports for a role until there are n, or no more than before. */
 static int tfconfig_grow(
-	const struct agent *a, struct tfconfig *c, size_t role, int n, struct error *err)
+	const struct supervisor *sv, struct tfconfig *c, size_t role, int n, struct error *err)
 {
 	struct tfconfig_role *of = &c->roles[role];
 	struct port *ports;
@@ -55,7 +56,7 @@ static int tfconfig_grow(
 
 		if (r < 0) {
 			error_set(err, r, "no port to hold for %s:%d in TF_CONFIG: %s",
-				a->spec->roles[role].name, of->n, strerror(-r));
+				sv->spec->roles[role].name, of->n, strerror(-r));
 			while (of->n > before)
 				port_release(&of->ports[--of->n]);
 			return r;
@@ -66,9 +67,9 @@ static int tfconfig_grow(
 }
 
 /* "host:port", "[::1]:port" */
-static json_t *tfconfig_address(const struct agent *a, const struct port *port)
+static json_t *tfconfig_address(const struct supervisor *sv, const struct port *port)
 {
-	const char *host = a->spec->rendezvous.master_addr;
+	const char *host = sv->spec->rendezvous.master_addr;
 
 	if (!host)
 		host = "127.0.0.1";
@@ -76,58 +77,58 @@ static json_t *tfconfig_address(const struct agent *a, const struct port *port)
 		strchr(host, ':') && *host != '[' ? "[%s]:%d" : "%s:%d", host, port->number);
 }
 
-/* Owned JSON of the cluster: the tasks that know each other since the incarnation began, and for
+/* Owned JSON of the cluster: the workers that know each other since the attempt began, and for
  * one that came late those that came late. NULL without memory. */
-static char *tfconfig_cluster(const struct agent *a, const struct tfconfig *c, bool late)
+static char *tfconfig_cluster(const struct supervisor *sv, const struct tfconfig *c, bool late)
 {
 	_cleanup_json_ json_t *cluster = json_object();
 
 	for (size_t i = 0; i < c->n_roles; i++) {
 		const struct tfconfig_role *of = &c->roles[i];
-		int n = late || of->n < a->replicas[i] ? of->n : a->replicas[i];
+		int n = late || of->n < sv->replicas[i] ? of->n : sv->replicas[i];
 		json_t *list;
 
-		if (a->spec->roles[i].evaluator)
+		if (sv->spec->roles[i].evaluator)
 			continue;
 		list = json_array();
-		if (json_put(cluster, a->spec->roles[i].name, list) < 0)
+		if (json_put(cluster, sv->spec->roles[i].name, list) < 0)
 			return NULL;
 		for (int k = 0; k < n; k++)
-			if (json_add(list, tfconfig_address(a, &of->ports[k])) < 0)
+			if (json_add(list, tfconfig_address(sv, &of->ports[k])) < 0)
 				return NULL;
 	}
 	return json_dumps(cluster, JSON_COMPACT);
 }
 
-static char *tfconfig_layer(const struct agent *a)
+static char *tfconfig_layer(const struct supervisor *sv)
 {
-	_cleanup_json_ json_t *text = json_string(a->spec->rpc_layer);
+	_cleanup_json_ json_t *text = json_string(sv->spec->rpc_layer);
 
 	return json_dumps(text, JSON_ENCODE_ANY);
 }
 
-int tfconfig_begin(struct agent *a, struct error *err)
+int tfconfig_begin(struct supervisor *sv, struct error *err)
 {
 	_cleanup_(tfconfig_donep) struct tfconfig *c = NULL;
 
-	if (!spec_tf_config(a->spec))
+	if (!spec_tf_config(sv->spec))
 		return 0;
 	c = calloc(1, sizeof(*c));
 	if (c)
-		c->roles = calloc(a->spec->n_roles, sizeof(*c->roles));
+		c->roles = calloc(sv->spec->n_roles, sizeof(*c->roles));
 	if (!c || !c->roles)
 		return error_set(err, -ENOMEM, "out of memory");
-	c->n_roles = a->spec->n_roles;
+	c->n_roles = sv->spec->n_roles;
 	for (size_t i = 0; i < c->n_roles; i++) {
-		int n = a->spec->roles[i].evaluator ? 0 : a->replicas[i];
-		int r = tfconfig_grow(a, c, i, n, err);
+		int n = sv->spec->roles[i].evaluator ? 0 : sv->replicas[i];
+		int r = tfconfig_grow(sv, c, i, n, err);
 
 		if (r < 0)
 			return r;
 	}
-	c->cluster = tfconfig_cluster(a, c, false);
-	c->layer = a->spec->rpc_layer ? tfconfig_layer(a) : NULL;
-	if (!c->cluster || (a->spec->rpc_layer && !c->layer))
+	c->cluster = tfconfig_cluster(sv, c, false);
+	c->layer = sv->spec->rpc_layer ? tfconfig_layer(sv) : NULL;
+	if (!c->cluster || (sv->spec->rpc_layer && !c->layer))
 		return error_set(err, -ENOMEM, "out of memory");
 	/* The group may have grown since its specification was checked. */
 	if (strlen(c->cluster) > SPEC_TF_CONFIG_BYTES)
@@ -135,40 +136,40 @@ int tfconfig_begin(struct agent *a, struct error *err)
 			"the addresses of all workers are %zu bytes of TF_CONFIG, expected at most "
 			"%d",
 			strlen(c->cluster), SPEC_TF_CONFIG_BYTES);
-	tfconfig_done(a->tfconfig);
-	a->tfconfig = TAKE_PTR(c);
+	tfconfig_done(sv->tfconfig);
+	sv->tfconfig = TAKE_PTR(c);
 	return 0;
 }
 
-int tfconfig_task_starting(struct agent *a, const struct task *t, struct error *err)
+int tfconfig_worker_starting(struct supervisor *sv, const struct worker *w, struct error *err)
 {
-	if (!a->tfconfig || !t->extra || t->role->evaluator)
+	if (!sv->tfconfig || !w->extra || w->role->evaluator)
 		return 0;
-	for (size_t i = 0; i < a->tfconfig->n_roles; i++)
-		if (!strcmp(a->spec->roles[i].name, t->role->name))
-			return tfconfig_grow(a, a->tfconfig, i, t->index + 1, err);
+	for (size_t i = 0; i < sv->tfconfig->n_roles; i++)
+		if (!strcmp(sv->spec->roles[i].name, w->role->name))
+			return tfconfig_grow(sv, sv->tfconfig, i, w->index + 1, err);
 	return 0;
 }
 
-int tfconfig_env(const struct agent *a, const struct task *t, struct env *e)
+int tfconfig_env(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
-	const struct tfconfig *c = a->tfconfig;
+	const struct tfconfig *c = sv->tfconfig;
 	_cleanup_free_ char *late = NULL;
 
 	if (!c)
 		return 0;
-	if (t->extra) {
-		late = tfconfig_cluster(a, c, true);
+	if (w->extra) {
+		late = tfconfig_cluster(sv, c, true);
 		if (!late)
 			return -ENOMEM;
 	}
 	return env_setf(e, "TF_CONFIG",
 		"{\"cluster\":%s,\"task\":{\"type\":\"%s\",\"index\":%d}%s%s}",
-		late ? late : c->cluster, t->role->name, t->index,
+		late ? late : c->cluster, w->role->name, w->index,
 		c->layer ? ",\"rpc_layer\":" : "", c->layer ? c->layer : "");
 }
 
-void tfconfig_free(struct agent *a)
+void tfconfig_free(struct supervisor *sv)
 {
-	a->tfconfig = tfconfig_done(a->tfconfig);
+	sv->tfconfig = tfconfig_done(sv->tfconfig);
 }

@@ -2,6 +2,7 @@
 #include "agent/supervise/why.h"
 
 #include "agent/supervise/feature.h"
+#include "agent/supervise/private.h"
 #include "common/base/memstream.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
@@ -14,60 +15,60 @@ enum { WHY_KEPT = 16 };
 
 /* --- decisions --- */
 
-static void why_add(struct agent *a, int64_t time_us, int attempt, const char *text)
+static void why_add(struct supervisor *sv, int64_t time_us, int attempt, const char *text)
 {
 	json_t *entry = json_object();
 
-	if (!a->history)
-		a->history = json_array();
+	if (!sv->history)
+		sv->history = json_array();
 	json_put_int(entry, "time_us", time_us);
 	json_put_int(entry, "attempt", attempt);
 	json_put(entry, "text", json_text(text));
-	json_add(a->history, entry);
-	if (json_array_size(a->history) > WHY_KEPT)
-		json_array_remove(a->history, 0);
+	json_add(sv->history, entry);
+	if (json_array_size(sv->history) > WHY_KEPT)
+		json_array_remove(sv->history, 0);
 }
 
-void why_note(struct agent *a, const char *text)
+void why_note(struct supervisor *sv, const char *text)
 {
-	why_add(a, (int64_t)loop_real_us(), a->attempt, text);
+	why_add(sv, (int64_t)loop_real_us(), sv->attempt, text);
 }
 
-void why_correct(struct agent *a, const char *text)
+void why_correct(struct supervisor *sv, const char *text)
 {
-	size_t n = json_array_size(a->history);
+	size_t n = json_array_size(sv->history);
 
 	if (n)
-		json_put(json_array_get(a->history, n - 1), "text", json_text(text));
+		json_put(json_array_get(sv->history, n - 1), "text", json_text(text));
 }
 
-void why_replay(struct agent *a, const json_t *event)
+void why_replay(struct supervisor *sv, const json_t *event)
 {
-	static const char *const decisions[] = { "restart", "no-restart", "task-restart",
-		"task-no-restart" };
+	static const char *const decisions[] = { "restart", "no-restart", "worker-restart",
+		"worker-no-restart" };
 	const char *name = json_get_string(event, "event", "");
 	const char *text = json_get_string(event, "text", "");
 
 	if (!strcmp(name, "root-cause"))
-		why_correct(a, text);
+		why_correct(sv, text);
 	for (size_t i = 0; i < sizeof(decisions) / sizeof(decisions[0]); i++)
 		if (!strcmp(name, decisions[i]))
-			why_add(a, json_get_int(event, "time_us", 0),
+			why_add(sv, json_get_int(event, "time_us", 0),
 				(int)json_get_int(event, "attempt", 0), text);
 }
 
-json_t *why_save(const struct agent *a)
+json_t *why_save(const struct supervisor *sv)
 {
-	return a->history ? json_incref(a->history) : json_array();
+	return sv->history ? json_incref(sv->history) : json_array();
 }
 
-void why_load(struct agent *a, const json_t *saved)
+void why_load(struct supervisor *sv, const json_t *saved)
 {
 	json_t *entry;
 	size_t i;
 
 	json_array_foreach (saved, i, entry)
-		why_add(a, json_get_int(entry, "time_us", 0),
+		why_add(sv, json_get_int(entry, "time_us", 0),
 			(int)json_get_int(entry, "attempt", 0), json_get_string(entry, "text", ""));
 }
 
@@ -98,88 +99,88 @@ static void why_history(const json_t *history, FILE *f)
 }
 
 /* It is started again by itself, and has a budget of its own once it has failed. */
-static bool why_is_alone(const struct agent *a, const struct task *t)
+static bool why_is_alone(const struct supervisor *sv, const struct worker *w)
 {
-	return t->role && spec_scope_task(a->spec, t->role);
+	return w->role && spec_scope_worker(sv->spec, w->role);
 }
 
-static bool why_any_alone(const struct agent *a)
+static bool why_any_alone(const struct supervisor *sv)
 {
-	for (int i = 0; i < a->n_tasks; i++)
-		if (why_is_alone(a, &a->tasks[i]))
+	for (int i = 0; i < sv->n_workers; i++)
+		if (why_is_alone(sv, &sv->workers[i]))
 			return true;
 	return false;
 }
 
-static void why_counts(const struct agent *a, FILE *f)
+static void why_counts(const struct supervisor *sv, FILE *f)
 {
 	char window[DURATION_TEXT_MAX];
-	const struct spec_restart *p = &a->spec->restart;
-	int left = restart_left(p, &a->budget, loop_now_ms());
-	bool alone = why_any_alone(a), none = alone && p->max == 0 && !a->budget.used;
+	const struct spec_restart *p = &sv->spec->restart;
+	int left = restart_left(p, &sv->budget, loop_now_ms());
+	bool alone = why_any_alone(sv), none = alone && p->max == 0 && !sv->budget.used;
 
 	if (alone)
 		fputs("the group: ", f);
 	if (none)
 		fputs("no restarts allowed", f);
 	else if (p->max != SPEC_UNSET)
-		fprintf(f, "%d of %d restarts used", a->budget.used, p->max);
+		fprintf(f, "%d of %d restarts used", sv->budget.used, p->max);
 	else
-		fprintf(f, "%d restarts used, no limit over the job's life", a->budget.used);
+		fprintf(f, "%d restarts used, no limit over the job's life", sv->budget.used);
 	if (p->window_ms != SPEC_UNSET)
 		fprintf(f, "; %d of %d within the last %s",
-			restart_window_used(p, &a->budget, loop_now_ms()), p->window_max,
+			restart_window_used(p, &sv->budget, loop_now_ms()), p->window_max,
 			duration_format(p->window_ms, window));
 	if (left >= 0 && !none)
 		fprintf(f, "; %d left", left);
-	fprintf(f, "; %d not counted\n", a->budget.free);
+	fprintf(f, "; %d not counted\n", sv->budget.free);
 	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		if (a->budget.by_cause[i])
-			fprintf(f, "  %d by %s\n", a->budget.by_cause[i], restart_cause_name(i));
+		if (sv->budget.by_cause[i])
+			fprintf(f, "  %d by %s\n", sv->budget.by_cause[i], restart_cause_name(i));
 }
 
-/* Of tasks that are started again alone, each has a budget of its own. */
-static void why_task(const struct task *t, const struct spec_restart *p, FILE *f)
+/* Of workers that are started again alone, each has a budget of its own. */
+static void why_worker(const struct worker *w, const struct spec_restart *p, FILE *f)
 {
-	int left = restart_left(p, t->budget, loop_now_ms());
+	int left = restart_left(p, w->budget, loop_now_ms());
 
-	fprintf(f, "  %s: %d", agent_task_name(t), t->budget->used);
+	fprintf(f, "  %s: %d", worker_name(w), w->budget->used);
 	if (p->max != SPEC_UNSET)
 		fprintf(f, " of %d", p->max);
 	fprintf(f, " restarts used");
 	if (left >= 0)
 		fprintf(f, "; %d left", left);
-	fprintf(f, "; %d not counted", t->budget->free);
+	fprintf(f, "; %d not counted", w->budget->free);
 	for (int i = 0; i < RESTART_N_CAUSES; i++)
-		if (t->budget->by_cause[i])
-			fprintf(f, "; %d by %s", t->budget->by_cause[i], restart_cause_name(i));
-	if (t->next_start_us) {
-		int64_t wait_us = t->next_start_us - (int64_t)loop_real_us();
+		if (w->budget->by_cause[i])
+			fprintf(f, "; %d by %s", w->budget->by_cause[i], restart_cause_name(i));
+	if (w->next_start_us) {
+		int64_t wait_us = w->next_start_us - (int64_t)loop_real_us();
 
 		fprintf(f, "; next start in %.1f s", wait_us > 0 ? (double)wait_us / 1e6 : 0.0);
 	}
 	fputc('\n', f);
 }
 
-static void why_tasks(const struct agent *a, FILE *f)
+static void why_workers(const struct supervisor *sv, FILE *f)
 {
 	bool any = false;
 
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct task *t = &a->tasks[i];
+	for (int i = 0; i < sv->n_workers; i++) {
+		const struct worker *w = &sv->workers[i];
 
-		if (!t->budget)
+		if (!w->budget)
 			continue;
 		if (!any)
 			fprintf(f, "workers by themselves:\n");
 		any = true;
-		why_task(t, spec_restart_of(a->spec, t->role), f);
+		why_worker(w, spec_restart_of(sv->spec, w->role), f);
 	}
-	if (!any && why_any_alone(a))
+	if (!any && why_any_alone(sv))
 		fprintf(f, "workers by themselves: no restarts used\n");
 }
 
-char *why_tasks_text(const struct agent *a)
+char *why_workers_text(const struct supervisor *sv)
 {
 	char *text = NULL;
 	size_t size;
@@ -187,11 +188,11 @@ char *why_tasks_text(const struct agent *a)
 
 	if (!f)
 		return NULL;
-	why_tasks(a, f);
+	why_workers(sv, f);
 	return memstream_end(f, &text);
 }
 
-char *why_text(const struct agent *a)
+char *why_text(const struct supervisor *sv)
 {
 	char *text = NULL;
 	size_t size;
@@ -199,14 +200,14 @@ char *why_text(const struct agent *a)
 
 	if (!f)
 		return NULL;
-	why_head(f, group_state_name(a->group.state), a->reason);
-	why_counts(a, f);
-	FEATURES_CALL(a, explain, a, f);
-	why_tasks(a, f);
-	why_history(a->history, f);
-	FEATURES_CALL(a, explain_last, a, f);
-	if (a->next_try_us) {
-		int64_t wait_us = a->next_try_us - (int64_t)loop_real_us();
+	why_head(f, group_state_name(sv->group.state), sv->reason);
+	why_counts(sv, f);
+	FEATURES_CALL(sv, explain, sv, f);
+	why_workers(sv, f);
+	why_history(sv->history, f);
+	FEATURES_CALL(sv, explain_last, sv, f);
+	if (sv->next_try_us) {
+		int64_t wait_us = sv->next_try_us - (int64_t)loop_real_us();
 
 		fprintf(f, "next try in %.1f s\n", wait_us > 0 ? (double)wait_us / 1e6 : 0.0);
 	}

@@ -3,6 +3,7 @@
 
 #include "agent/supervise/devices.h"
 #include "agent/supervise/feature.h"
+#include "agent/supervise/private.h"
 #include "agent/supervise/tfconfig.h"
 #include "common/base/signals.h"
 
@@ -29,48 +30,48 @@ static int environ_virtual_device(struct env *e, int local_rank)
 }
 
 /* "SIGTERM,SIGINT": as torchrun passes its --signals-to-handle on. */
-static int environ_signals(const struct agent *a, struct env *e)
+static int environ_signals(const struct supervisor *sv, struct env *e)
 {
 	char list[512] = "", name[SIGNALS_TEXT_MAX];
 	size_t n = 0;
 
-	for (const int *f = a->spec->stop.forward; f && *f && n < sizeof(list) - 32; f++)
+	for (const int *f = sv->spec->stop.forward; f && *f && n < sizeof(list) - 32; f++)
 		n += (size_t)snprintf(
 			list + n, sizeof(list) - n, "%s%s", n ? "," : "", signals_name(*f, name));
 	return env_setf(e, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", list);
 }
 
-/* How many there are for t: as many as were there when the incarnation began, and for a worker that
+/* How many there are for w: as many as were there when the attempt began, and for a worker that
  * was added later all up to itself. */
-static int environ_world(const struct agent *a, const struct task *t)
+static int environ_world(const struct supervisor *sv, const struct worker *w)
 {
 	int n = 0;
 
-	for (size_t i = 0; i < a->spec->n_roles; i++)
-		n += a->replicas[i];
-	return t->rank < n ? n : t->rank + 1;
+	for (size_t i = 0; i < sv->spec->n_roles; i++)
+		n += sv->replicas[i];
+	return w->rank < n ? n : w->rank + 1;
 }
 
-static int environ_torch(const struct agent *a, const struct task *t, struct env *e)
+static int environ_torch(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
-	const struct spec_rendezvous *rdzv = &a->spec->rendezvous;
-	bool virtual = a->spec->virtual_local_rank;
-	int max = spec_restart_of(a->spec, t->role)->max;
-	int world = environ_world(a, t);
+	const struct spec_rendezvous *rdzv = &sv->spec->rendezvous;
+	bool virtual = sv->spec->virtual_local_rank;
+	int max = spec_restart_of(sv->spec, w->role)->max;
+	int world = environ_world(sv, w);
 	const struct {
 		const char *name;
 		int value;
 	} numbers[] = {
-		{ "LOCAL_RANK", virtual ? 0 : t->local_rank },
-		{ "RANK", t->rank },
+		{ "LOCAL_RANK", virtual ? 0 : w->local_rank },
+		{ "RANK", w->rank },
 		{ "GROUP_RANK", 0 },
 		{ "GROUP_WORLD_SIZE", 1 },
-		{ "ROLE_RANK", t->role_rank },
-		{ "ROLE_WORLD_SIZE", t->role_world },
+		{ "ROLE_RANK", w->role_rank },
+		{ "ROLE_WORLD_SIZE", w->role_world },
 		{ "LOCAL_WORLD_SIZE", world },
 		{ "WORLD_SIZE", world },
-		{ "MASTER_PORT", a->master_port },
-		{ "TORCHELASTIC_RESTART_COUNT", a->budget.used + t->restarts },
+		{ "MASTER_PORT", sv->master_port },
+		{ "TORCHELASTIC_RESTART_COUNT", sv->budget.used + w->restarts },
 		{ "TORCHELASTIC_MAX_RESTARTS", max == SPEC_UNSET ? INT_MAX : max },
 	};
 	int r = 0;
@@ -78,23 +79,23 @@ static int environ_torch(const struct agent *a, const struct task *t, struct env
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && !r; i++)
 		r = env_setf(e, numbers[i].name, "%d", numbers[i].value);
 	if (!r)
-		r = env_setf(e, "ROLE_NAME", "%s", t->role->name);
+		r = env_setf(e, "ROLE_NAME", "%s", w->role->name);
 	if (!r)
 		r = env_setf(e, "MASTER_ADDR", "%s",
 			rdzv->master_addr ? rdzv->master_addr : "127.0.0.1");
 	if (!r)
-		r = env_setf(e, "TORCHELASTIC_RUN_ID", "%s", rdzv->id ? rdzv->id : a->opt.run);
+		r = env_setf(e, "TORCHELASTIC_RUN_ID", "%s", rdzv->id ? rdzv->id : sv->opt.run);
 	if (!r)
 		r = env_put(e, "TORCHELASTIC_USE_AGENT_STORE=False");
 	if (!r)
-		r = environ_signals(a, e);
+		r = environ_signals(sv, e);
 	if (!r)
 		r = env_setf(
-			e, "TORCHELASTIC_ERROR_FILE", "%s", t->error_file ? t->error_file : "");
+			e, "TORCHELASTIC_ERROR_FILE", "%s", w->error_file ? w->error_file : "");
 	if (!r && !env_get(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING"))
 		r = env_put(e, "TORCH_NCCL_ASYNC_ERROR_HANDLING=1");
-	if (!r && virtual && !a->spec->resources.devices.ids)
-		r = environ_virtual_device(e, t->local_rank);
+	if (!r && virtual && !sv->spec->resources.devices.ids)
+		r = environ_virtual_device(e, w->local_rank);
 	return r;
 }
 
@@ -102,7 +103,7 @@ static int environ_torch(const struct agent *a, const struct task *t, struct env
 static void environ_forget(struct env *e)
 {
 	static const char *const names[] = { "ELASTICD_WORKER_SOCKET", "ELASTICD_BOARD",
-		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_INCARNATION", "ELASTICD_LOG_FILE" };
+		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_START", "ELASTICD_LOG_FILE" };
 
 	/* Else it is whoever called that sets it. */
 	if (env_get(e, "ELASTICD_JOB"))
@@ -111,12 +112,12 @@ static void environ_forget(struct env *e)
 		env_unset(e, names[i]);
 }
 
-static int environ_base(const struct agent *a, struct env *e)
+static int environ_base(const struct supervisor *sv, struct env *e)
 {
 	static const char *const basics[] = { "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG" };
 	int r = 0;
 
-	if (a->spec->inherit_env) {
+	if (sv->spec->inherit_env) {
 		r = env_add(e, environ);
 		environ_forget(e);
 		return r;
@@ -130,34 +131,35 @@ static int environ_base(const struct agent *a, struct env *e)
 	return r;
 }
 
-int environ_make(const struct agent *a, const struct task *t, struct env *e)
+int environ_make(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
-	const struct spec_role *role = t->role;
-	int r = environ_base(a, e);
+	const struct spec_role *role = w->role;
+	int r = environ_base(sv, e);
 
-	if (!r && a->spec->compat_torch)
-		r = environ_torch(a, t, e);
+	if (!r && sv->spec->compat_torch)
+		r = environ_torch(sv, w, e);
 	if (!r)
-		r = env_setf(e, "ELASTICD_JOB", "%s", a->spec->name);
+		r = env_setf(e, "ELASTICD_JOB", "%s", sv->spec->name);
 	if (!r)
-		r = env_setf(e, "ELASTICD_RUN", "%s", a->opt.run);
+		r = env_setf(e, "ELASTICD_RUN", "%s", sv->opt.run);
 	if (!r)
 		r = env_setf(e, "ELASTICD_ROLE", "%s", role->name);
 	if (!r)
-		r = env_setf(e, "ELASTICD_INDEX", "%d", t->index);
+		r = env_setf(e, "ELASTICD_INDEX", "%d", w->index);
 	if (!r)
-		r = env_setf(e, "ELASTICD_ATTEMPT", "%d", a->attempt);
+		r = env_setf(e, "ELASTICD_ATTEMPT", "%d", sv->attempt);
 	if (!r)
-		r = env_setf(e, "ELASTICD_PREEMPTION_EXIT_CODE", "%d", agent_preempted_status(a));
+		r = env_setf(
+			e, "ELASTICD_PREEMPTION_EXIT_CODE", "%d", supervisor_preempted_status(sv));
 	if (!r)
-		r = features_environment(a, t, e);
+		r = features_environment(sv, w, e);
 	if (!r)
-		r = tfconfig_env(a, t, e);
+		r = tfconfig_env(sv, w, e);
 	if (!r)
-		r = devices_env(a, t, e);
+		r = devices_env(sv, w, e);
 	if (!r)
 		r = env_add(e, role->env);
-	if (!r && (size_t)t->index < role->n_env_per_replica)
-		r = env_add(e, role->env_per_replica[t->index]);
+	if (!r && (size_t)w->index < role->n_env_per_replica)
+		r = env_add(e, role->env_per_replica[w->index]);
 	return r;
 }

@@ -10,6 +10,6 @@
 #include "agent/process/env_list.h"
 #include "agent/supervise/supervisor.h"
 
-/* Fills e, which is empty, for the process of t that is to be spawned next. -ENOMEM, or -ERANGE
- * where there is no device for t (virtual_local_rank, resources.devices). */
-_must_check_ int environ_make(const struct agent *a, const struct task *t, struct env *e);
+/* Fills e, which is empty, for the process of w that is to be spawned next. -ENOMEM, or -ERANGE
+ * where there is no device for w (virtual_local_rank, resources.devices). */
+_must_check_ int environ_make(const struct supervisor *sv, const struct worker *w, struct env *e);

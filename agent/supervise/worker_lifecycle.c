@@ -2,7 +2,7 @@
 #include "agent/policy/stop_machine.h"
 #include "agent/supervise/feature.h"
 #include "agent/supervise/orphans.h"
-#include "agent/supervise/supervisor.h"
+#include "agent/supervise/private.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
 
@@ -12,15 +12,15 @@
 #include <string.h>
 
 /*
- * One task by itself, while the group runs: its stop, as agent/policy/stop_machine.h decides, which
- * also ends what its process left behind; then perhaps its next start, at once or after a while.
- * One timer of the agent has the next time at which something is due for any task, and is not armed
- * when nothing is. The group's own stop overrides all of it.
+ * One worker by itself, while the group runs: its stop, as agent/policy/stop_machine.h decides,
+ * which also ends what its process left behind; then perhaps its next start, at once or after a
+ * while. One timer of the agent has the next time at which something is due for any worker, and is
+ * not armed when nothing is. The group's own stop overrides all of it.
  */
 
 enum { SINGLE_LOOK_MS = 1 }; /* until what is amid an execve() can be told */
 
-struct task_private {
+struct worker_private {
 	struct stop_machine stop;
 	uint64_t look_ms; /* when what was left behind is looked at again; 0: with the next end */
 	bool start;	  /* it is to be started, not before start_ms, when no stop is under way */
@@ -28,402 +28,401 @@ struct task_private {
 	char **command, **env; /* in place of the role's, or NULL */
 };
 
-static void single_argv_free(char **argv)
+static void lifecycle_argv_free(char **argv)
 {
 	for (size_t i = 0; argv && argv[i]; i++)
 		free(argv[i]);
 	free(argv);
 }
 
-void agent_single_free(struct task *t)
+void lifecycle_free(struct worker *w)
 {
-	if (!t->private)
+	if (!w->private)
 		return;
-	single_argv_free(t->private->command);
-	single_argv_free(t->private->env);
-	free(t->private);
-	t->private = NULL;
+	lifecycle_argv_free(w->private->command);
+	lifecycle_argv_free(w->private->env);
+	free(w->private);
+	w->private = NULL;
 }
 
-static struct task_private *single_get(struct task *t)
+static struct worker_private *lifecycle_get(struct worker *w)
 {
-	if (!t->private)
-		t->private = calloc(1, sizeof(*t->private));
-	return t->private;
+	if (!w->private)
+		w->private = calloc(1, sizeof(*w->private));
+	return w->private;
 }
 
-static enum stop_state single_state(const struct task *t)
+static enum stop_state lifecycle_state(const struct worker *w)
 {
-	return t->private ? t->private->stop.state : STOP_IDLE;
+	return w->private ? w->private->stop.state : STOP_IDLE;
 }
 
-bool agent_single_starts(const struct task *t)
+bool lifecycle_starts(const struct worker *w)
 {
-	return t->private && t->private->start;
+	return w->private && w->private->start;
 }
 
-bool agent_single_at_rest(const struct task *t)
+bool lifecycle_at_rest(const struct worker *w)
 {
-	return !task_alive(t) && single_state(t) == STOP_IDLE;
+	return !worker_alive(w) && lifecycle_state(w) == STOP_IDLE;
 }
 
-static bool single_waits(const struct task *t)
+static bool lifecycle_waits(const struct worker *w)
 {
-	return agent_single_starts(t) && agent_single_at_rest(t);
+	return lifecycle_starts(w) && lifecycle_at_rest(w);
 }
 
-int agent_single_command(struct task *t, char **command, char **env)
+int lifecycle_set_command(struct worker *w, char **command, char **env)
 {
-	struct task_private *p = single_get(t);
+	struct worker_private *p = lifecycle_get(w);
 
 	if (!p) {
-		single_argv_free(command);
-		single_argv_free(env);
+		lifecycle_argv_free(command);
+		lifecycle_argv_free(env);
 		return -ENOMEM;
 	}
-	single_argv_free(p->command);
-	single_argv_free(p->env);
+	lifecycle_argv_free(p->command);
+	lifecycle_argv_free(p->env);
 	p->command = command;
 	p->env = env;
 	return 0;
 }
 
-char *const *agent_single_argv(const struct task *t)
+char *const *lifecycle_argv(const struct worker *w)
 {
-	return t->private ? t->private->command : NULL;
+	return w->private ? w->private->command : NULL;
 }
 
-char *const *agent_single_env(const struct task *t)
+char *const *lifecycle_env(const struct worker *w)
 {
-	return t->private ? t->private->env : NULL;
+	return w->private ? w->private->env : NULL;
 }
 
-/* Every task of the incarnation had its first start. */
-static bool single_all_launched(const struct agent *a)
+/* Every worker of the attempt had its first start. */
+static bool lifecycle_all_launched(const struct supervisor *sv)
 {
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].state == TASK_WAITING && !a->tasks[i].launched &&
-			!a->tasks[i].extra)
+	for (int i = 0; i < sv->n_workers; i++)
+		if (sv->workers[i].state == WORKER_WAITING && !sv->workers[i].launched &&
+			!sv->workers[i].extra)
 			return false;
 	return true;
 }
 
-/* When there is something to do for t, or UINT64_MAX. */
-static uint64_t single_due(const struct task *t)
+/* When there is something to do for w, or UINT64_MAX. */
+static uint64_t lifecycle_due(const struct worker *w)
 {
-	const struct task_private *p = t->private;
+	const struct worker_private *p = w->private;
 
-	if (single_state(t) == STOP_IDLE)
-		return single_waits(t) ? p->start_ms : UINT64_MAX;
+	if (lifecycle_state(w) == STOP_IDLE)
+		return lifecycle_waits(w) ? p->start_ms : UINT64_MAX;
 	return p->look_ms && p->look_ms < p->stop.due_ms ? p->look_ms : p->stop.due_ms;
 }
 
-static void single_rearm(struct agent *a)
+static void lifecycle_rearm(struct supervisor *sv)
 {
 	uint64_t next = UINT64_MAX, now = loop_now_ms();
 
-	for (int i = 0; i < a->n_tasks; i++)
-		if (single_due(&a->tasks[i]) < next)
-			next = single_due(&a->tasks[i]);
+	for (int i = 0; i < sv->n_workers; i++)
+		if (lifecycle_due(&sv->workers[i]) < next)
+			next = lifecycle_due(&sv->workers[i]);
 	/* The last of those that were waited for was started, or called off, by a person. */
-	if (a->group.state == GROUP_STARTING && single_all_launched(a))
+	if (sv->group.state == GROUP_STARTING && lifecycle_all_launched(sv))
 		next = now;
 	if (next == UINT64_MAX)
-		loop_timer_disarm(a->task_timer);
+		loop_timer_disarm(sv->worker_timer);
 	else
-		loop_timer_arm(a->task_timer, next > now ? next - now : 0);
+		loop_timer_arm(sv->worker_timer, next > now ? next - now : 0);
 }
 
 /* --- ending --- */
 
-static void single_post(struct agent *a, struct task *t, enum stop_event event);
+static void lifecycle_post(struct supervisor *sv, struct worker *w, enum stop_event event);
 
-static void single_kill(struct agent *a, struct task *t)
+static void lifecycle_kill(struct supervisor *sv, struct worker *w)
 {
-	(void)agent_signal_task(a, t, SIGKILL, SPEC_WHOM_ALL);
-	(void)agent_signal_task(a, t, SIGKILL, SPEC_WHOM_GROUP);
+	(void)signal_worker(sv, w, SIGKILL, SPEC_WHOM_ALL);
+	(void)signal_worker(sv, w, SIGKILL, SPEC_WHOM_GROUP);
 }
 
-static void single_kill_late(struct agent *a, struct task *t)
+static void lifecycle_kill_late(struct supervisor *sv, struct worker *w)
 {
-	log_warning("%s did not end in time: SIGKILL", agent_task_name(t));
-	events_add(a->events, "killed", a->attempt, t->rank, NULL,
-		"%s did not end in time and gets SIGKILL", agent_task_name(t));
-	single_kill(a, t);
+	log_warning("%s did not end in time: SIGKILL", worker_name(w));
+	events_add(sv->events, "killed", sv->attempt, w->rank, NULL,
+		"%s did not end in time and gets SIGKILL", worker_name(w));
+	lifecycle_kill(sv, w);
 }
 
-static void single_send(struct agent *a, struct task *t)
+static void lifecycle_send(struct supervisor *sv, struct worker *w)
 {
-	enum spec_whom whom = a->spec->stop.whom;
+	enum spec_whom whom = sv->spec->stop.whom;
 
-	(void)agent_signal_task(a, t, a->spec->stop.signal, whom);
+	(void)signal_worker(sv, w, sv->spec->stop.signal, whom);
 	/* A worker that somebody has stopped could not act on it. */
-	(void)agent_signal_task(a, t, SIGCONT, whom);
+	(void)signal_worker(sv, w, SIGCONT, whom);
 }
 
 /* Signals what is left behind; posts GONE where nothing is. */
-static void single_look(struct agent *a, struct task *t, int signo)
+static void lifecycle_look(struct supervisor *sv, struct worker *w, int signo)
 {
 	bool unsure;
-	int n = leftovers_signal(a, t, signo, &unsure);
+	int n = orphans_signal(sv, w, signo, &unsure);
 
-	t->private->look_ms = unsure ? loop_now_ms() + SINGLE_LOOK_MS : 0;
+	w->private->look_ms = unsure ? loop_now_ms() + SINGLE_LOOK_MS : 0;
 	if (n <= 0 && !unsure)
-		single_post(a, t, STOP_EV_GONE);
+		lifecycle_post(sv, w, STOP_EV_GONE);
 }
 
-static void single_clean(struct agent *a, struct task *t)
+static void lifecycle_clean(struct supervisor *sv, struct worker *w)
 {
-	single_look(a, t, a->spec->stop.signal);
-	if (single_state(t) == STOP_CLEANING)
-		events_add(a->events, "leftovers", a->attempt, t->rank, NULL,
-			"processes that %s had started outlived it", agent_task_name(t));
+	lifecycle_look(sv, w, sv->spec->stop.signal);
+	if (lifecycle_state(w) == STOP_CLEANING)
+		events_add(sv->events, "leftovers", sv->attempt, w->rank, NULL,
+			"processes that %s had started outlived it", worker_name(w));
 }
 
 /* Nothing of the process before is there any more. */
-static void single_finish(struct agent *a, struct task *t)
+static void lifecycle_finish(struct supervisor *sv, struct worker *w)
 {
-	if (t->on_purpose && t->state == TASK_STOPPED)
-		events_add(a->events, "task-stopped", a->attempt, t->rank, task_json(t),
-			"%s was stopped", agent_task_name(t));
+	if (w->on_purpose && w->state == WORKER_STOPPED)
+		events_add(sv->events, "worker-stopped", sv->attempt, w->rank, worker_json(w),
+			"%s was stopped", worker_name(w));
 }
 
-static void single_abandon(struct agent *a, struct task *t)
+static void lifecycle_abandon(struct supervisor *sv, struct worker *w)
 {
-	log_error("what %s left behind does not die of SIGKILL", agent_task_name(t));
-	events_add(a->events, "stuck", a->attempt, t->rank, NULL,
-		"what %s left behind does not die of SIGKILL", agent_task_name(t));
-	single_finish(a, t);
+	log_error("what %s left behind does not die of SIGKILL", worker_name(w));
+	events_add(sv->events, "stuck", sv->attempt, w->rank, NULL,
+		"what %s left behind does not die of SIGKILL", worker_name(w));
+	lifecycle_finish(sv, w);
 }
 
-static void single_give_up(struct agent *a, struct task *t)
+static void lifecycle_give_up(struct supervisor *sv, struct worker *w)
 {
-	bool blamed = !t->on_purpose;
+	bool blamed = !w->on_purpose;
 
-	log_error("%s (pid %d) does not die of SIGKILL; it is given up", agent_task_name(t),
-		(int)t->pid);
-	events_add(a->events, "stuck", a->attempt, t->rank, NULL,
-		"%s (pid %d) does not die of SIGKILL; it is given up", agent_task_name(t),
-		(int)t->pid);
+	log_error(
+		"%s (pid %d) does not die of SIGKILL; it is given up", worker_name(w), (int)w->pid);
+	events_add(sv->events, "stuck", sv->attempt, w->rank, NULL,
+		"%s (pid %d) does not die of SIGKILL; it is given up", worker_name(w), (int)w->pid);
 	/* It still holds its devices: nothing can take its place. */
-	t->private->start = false;
-	FEATURES_CALL(a, before_reap, a);
-	agent_task_ended(a, t, CLD_KILLED, SIGKILL);
-	if (blamed && !a->on_notice) {
-		t->spent = true;
-		agent_set_reason(a, "%s does not die of SIGKILL", agent_task_name(t));
-		agent_post(a, GROUP_EV_FAIL);
-		agent_settle(a); /* before its end is judged as any other */
+	w->private->start = false;
+	FEATURES_CALL(sv, before_reap, sv);
+	reap_worker_ended(sv, w, CLD_KILLED, SIGKILL);
+	if (blamed && !sv->on_notice) {
+		w->spent = true;
+		supervisor_set_reason(sv, "%s does not die of SIGKILL", worker_name(w));
+		supervisor_post(sv, GROUP_EV_FAIL);
+		supervisor_settle(sv); /* before its end is judged as any other */
 	}
 }
 
-static void single_act(struct agent *a, struct task *t, unsigned actions)
+static void lifecycle_act(struct supervisor *sv, struct worker *w, unsigned actions)
 {
 	if (actions & STOP_DO_DUMP)
-		(void)agent_signal_task(a, t, a->spec->stop.dump_signal, SPEC_WHOM_MAIN);
+		(void)signal_worker(sv, w, sv->spec->stop.dump_signal, SPEC_WHOM_MAIN);
 	if (actions & STOP_DO_SEND)
-		single_send(a, t);
+		lifecycle_send(sv, w);
 	if (actions & STOP_DO_KILL)
-		single_kill_late(a, t);
+		lifecycle_kill_late(sv, w);
 	if (actions & STOP_DO_KILL_MORE)
-		single_kill(a, t);
+		lifecycle_kill(sv, w);
 	if (actions & STOP_DO_CLEAN)
-		single_clean(a, t);
+		lifecycle_clean(sv, w);
 	if (actions & STOP_DO_LOOK)
-		single_look(a, t, 0);
+		lifecycle_look(sv, w, 0);
 	if (actions & STOP_DO_SWEEP)
-		single_look(a, t, SIGKILL);
+		lifecycle_look(sv, w, SIGKILL);
 	if (actions & STOP_DO_FINISH)
-		single_finish(a, t);
+		lifecycle_finish(sv, w);
 	if (actions & STOP_DO_GIVE_UP)
-		single_give_up(a, t);
+		lifecycle_give_up(sv, w);
 	if (actions & STOP_DO_ABANDON)
-		single_abandon(a, t);
+		lifecycle_abandon(sv, w);
 }
 
-static void single_step(
-	struct agent *a, struct task *t, enum stop_event event, const struct stop_input *in)
+static void lifecycle_step(
+	struct supervisor *sv, struct worker *w, enum stop_event event, const struct stop_input *in)
 {
-	struct task_private *p = t->private;
+	struct worker_private *p = w->private;
 	enum stop_state before = p->stop.state;
 	unsigned actions = 0;
 
 	if (stop_step(&p->stop, event, in, &actions) < 0)
-		log_error("%s: stop event %s cannot happen while %s", agent_task_name(t),
+		log_error("%s: stop event %s cannot happen while %s", worker_name(w),
 			stop_event_name(event), stop_state_name(before));
 	if (p->stop.state == STOP_IDLE)
 		p->look_ms = 0;
-	single_act(a, t, actions);
-	single_rearm(a);
+	lifecycle_act(sv, w, actions);
+	lifecycle_rearm(sv);
 }
 
-static void single_post(struct agent *a, struct task *t, enum stop_event event)
+static void lifecycle_post(struct supervisor *sv, struct worker *w, enum stop_event event)
 {
 	struct stop_input in = {
 		.now_ms = loop_now_ms(),
-		.main_only = a->spec->stop.whom == SPEC_WHOM_MAIN,
+		.main_only = sv->spec->stop.whom == SPEC_WHOM_MAIN,
 	};
 
-	single_step(a, t, event, &in);
+	lifecycle_step(sv, w, event, &in);
 }
 
-void agent_single_end(struct agent *a, struct task *t, uint64_t timeout_ms, bool dump)
+void lifecycle_end(struct supervisor *sv, struct worker *w, uint64_t timeout_ms, bool dump)
 {
 	struct stop_input in = {
 		.now_ms = loop_now_ms(),
 		.timeout_ms = timeout_ms,
 		.alive = true,
-		.dump = dump && a->spec->stop.dump_signal,
+		.dump = dump && sv->spec->stop.dump_signal,
 	};
 
-	if (!single_get(t)) {
-		(void)agent_signal_task(a, t, SIGKILL, SPEC_WHOM_GROUP);
+	if (!lifecycle_get(w)) {
+		(void)signal_worker(sv, w, SIGKILL, SPEC_WHOM_GROUP);
 		return;
 	}
-	if (!t->stop_signal)
-		t->stop_signal = a->spec->stop.signal;
-	if (single_state(t) == STOP_IDLE)
-		task_set_state(t, TASK_STOPPING,
-			t->blame[0] && !t->on_purpose ? t->blame : "stopped on request");
-	single_step(a, t, STOP_EV_END, &in);
+	if (!w->stop_signal)
+		w->stop_signal = sv->spec->stop.signal;
+	if (lifecycle_state(w) == STOP_IDLE)
+		worker_set_state(w, WORKER_STOPPING,
+			w->blame[0] && !w->on_purpose ? w->blame : "stopped on request");
+	lifecycle_step(sv, w, STOP_EV_END, &in);
 }
 
 /* Its process has ended: what is left of it is next. */
-static void single_end_rest(struct agent *a, struct task *t)
+static void lifecycle_end_rest(struct supervisor *sv, struct worker *w)
 {
 	struct stop_input in = {
 		.now_ms = loop_now_ms(),
-		.timeout_ms = (uint64_t)a->spec->stop.timeout_ms,
-		.main_only = a->spec->stop.whom == SPEC_WHOM_MAIN,
+		.timeout_ms = (uint64_t)sv->spec->stop.timeout_ms,
+		.main_only = sv->spec->stop.whom == SPEC_WHOM_MAIN,
 	};
 
-	single_step(a, t, single_state(t) == STOP_IDLE ? STOP_EV_END : STOP_EV_ENDED, &in);
+	lifecycle_step(sv, w, lifecycle_state(w) == STOP_IDLE ? STOP_EV_END : STOP_EV_ENDED, &in);
 }
 
 /* --- starting --- */
 
-static int single_launch(struct agent *a, struct task *t)
+static int lifecycle_launch(struct supervisor *sv, struct worker *w)
 {
-	bool again = t->launched;
+	bool again = w->launched;
 	int r;
 
-	t->private->start = false;
-	/* Before: its environment tells the task. */
+	w->private->start = false;
+	/* Before: its environment tells the worker. */
 	if (again)
-		t->restarts++;
-	r = agent_launch(a, t);
+		w->restarts++;
+	r = launch_worker(sv, w);
 	if (!r)
-		events_add(a->events, again ? "task-restarted" : "task-started", a->attempt,
-			t->rank, task_json(t), "%s was started%s, pid %d", agent_task_name(t),
-			again ? " again" : "", (int)t->pid);
-	single_rearm(a);
+		events_add(sv->events, again ? "worker-restarted" : "worker-started", sv->attempt,
+			w->rank, worker_json(w), "%s was started%s, pid %d", worker_name(w),
+			again ? " again" : "", (int)w->pid);
+	lifecycle_rearm(sv);
 	return r;
 }
 
-int agent_single_start_now(struct agent *a, struct task *t)
+int lifecycle_start_now(struct supervisor *sv, struct worker *w)
 {
-	agent_single_start_in(a, t, 0);
-	return single_waits(t) ? single_launch(a, t) : 0;
+	lifecycle_start_in(sv, w, 0);
+	return lifecycle_waits(w) ? lifecycle_launch(sv, w) : 0;
 }
 
-void agent_single_start_in(struct agent *a, struct task *t, uint64_t delay_ms)
+void lifecycle_start_in(struct supervisor *sv, struct worker *w, uint64_t delay_ms)
 {
-	struct task_private *p = single_get(t);
-	bool waited = single_waits(t);
+	struct worker_private *p = lifecycle_get(w);
+	bool waited = lifecycle_waits(w);
 
 	if (!p) {
-		log_error("out of memory: %s is not started again", agent_task_name(t));
-		task_set_state(t, TASK_FAILED, "out of memory");
-		t->spent = true;
+		log_error("out of memory: %s is not started again", worker_name(w));
+		worker_set_state(w, WORKER_FAILED, "out of memory");
+		w->spent = true;
 		return;
 	}
 	p->start = true;
 	p->start_ms = loop_now_ms() + delay_ms;
-	t->next_start_us = (int64_t)(loop_real_us() + delay_ms * 1000);
-	if (task_alive(t)) /* its end comes first */
+	w->next_start_us = (int64_t)(loop_real_us() + delay_ms * 1000);
+	if (worker_alive(w)) /* its end comes first */
 		return;
-	task_set_state(t, TASK_WAITING, t->exit.ended ? t->exit.text : "its start is delayed");
+	worker_set_state(w, WORKER_WAITING, w->exit.ended ? w->exit.text : "its start is delayed");
 	if (p->stop.state == STOP_CLEANING || p->stop.state == STOP_SWEEPING)
 		return;
-	if (t->exit.ended && !waited)
-		single_end_rest(a, t);
+	if (w->exit.ended && !waited)
+		lifecycle_end_rest(sv, w);
 	else
-		single_rearm(a);
+		lifecycle_rearm(sv);
 }
 
-void agent_single_call_off(struct agent *a, struct task *t, const char *why)
+void lifecycle_call_off(struct supervisor *sv, struct worker *w, const char *why)
 {
-	bool waited = single_waits(t);
+	bool waited = lifecycle_waits(w);
 
-	if (t->private)
-		t->private->start = false;
-	t->next_start_us = 0;
-	if (t->state == TASK_WAITING)
-		task_set_state(t, TASK_STOPPED, why);
+	if (w->private)
+		w->private->start = false;
+	w->next_start_us = 0;
+	if (w->state == WORKER_WAITING)
+		worker_set_state(w, WORKER_STOPPED, why);
 	if (waited)
-		single_rearm(a);
+		lifecycle_rearm(sv);
 }
 
 /* --- time --- */
 
-static void single_expired(struct agent *a, struct task *t)
+static void lifecycle_worker_due(struct supervisor *sv, struct worker *w)
 {
-	if (single_waits(t))
-		(void)single_launch(a, t);
+	if (lifecycle_waits(w))
+		(void)lifecycle_launch(sv, w);
 	else
-		single_post(a, t,
-			t->private->stop.due_ms <= loop_now_ms() ? STOP_EV_DUE : STOP_EV_ENDED);
+		lifecycle_post(sv, w,
+			w->private->stop.due_ms <= loop_now_ms() ? STOP_EV_DUE : STOP_EV_ENDED);
 }
 
-static bool single_active(const struct agent *a)
+static bool lifecycle_active(const struct supervisor *sv)
 {
-	return a->group.state == GROUP_STARTING || a->group.state == GROUP_RUNNING;
+	return sv->group.state == GROUP_STARTING || sv->group.state == GROUP_RUNNING;
 }
 
-void agent_single_expired(void *arg)
+void lifecycle_expired(void *arg)
 {
-	struct agent *a = arg;
+	struct supervisor *sv = arg;
 
-	agent_settle(a);
-	leftovers_begin(a);
-	for (int i = 0; i < a->n_tasks && single_active(a); i++) {
-		struct task *t = &a->tasks[i];
+	supervisor_settle(sv);
+	orphans_begin(sv);
+	for (int i = 0; i < sv->n_workers && lifecycle_active(sv); i++) {
+		struct worker *w = &sv->workers[i];
 
-		if (single_due(t) <= loop_now_ms())
-			single_expired(a, t);
+		if (lifecycle_due(w) <= loop_now_ms())
+			lifecycle_worker_due(sv, w);
 	}
-	leftovers_end(a);
-	agent_ends_seen(a);
-	agent_settle(a);
-	if (a->group.state == GROUP_STARTING && single_all_launched(a)) {
-		agent_post(a, GROUP_EV_STARTED);
-		agent_settle(a);
+	orphans_end(sv);
+	reap_ends_seen(sv);
+	supervisor_settle(sv);
+	if (sv->group.state == GROUP_STARTING && lifecycle_all_launched(sv)) {
+		supervisor_post(sv, GROUP_EV_STARTED);
+		supervisor_settle(sv);
 	}
-	if (single_active(a))
-		single_rearm(a);
-	agent_changed(a);
+	if (lifecycle_active(sv))
+		lifecycle_rearm(sv);
+	supervisor_changed(sv);
 }
 
-void agent_single_progress(struct agent *a)
+void lifecycle_progress(struct supervisor *sv)
 {
-	for (int i = 0; i < a->n_tasks && single_active(a); i++)
-		if (single_state(&a->tasks[i]) != STOP_IDLE && !task_alive(&a->tasks[i]))
-			single_post(a, &a->tasks[i], STOP_EV_ENDED);
-	agent_ask_settle(a, false);
+	for (int i = 0; i < sv->n_workers && lifecycle_active(sv); i++)
+		if (lifecycle_state(&sv->workers[i]) != STOP_IDLE && !worker_alive(&sv->workers[i]))
+			lifecycle_post(sv, &sv->workers[i], STOP_EV_ENDED);
+	request_settle(sv, false);
 }
 
-void agent_single_leave(struct agent *a, const char *why)
+void lifecycle_leave(struct supervisor *sv, const char *why)
 {
-	for (int i = 0; i < a->n_tasks; i++) {
-		struct task *t = &a->tasks[i];
+	for (int i = 0; i < sv->n_workers; i++) {
+		struct worker *w = &sv->workers[i];
 
 		/* Who was to be started again is started with the group. */
-		if (agent_single_starts(t))
-			t->on_purpose = false;
-		agent_single_call_off(a, t, why);
-		if (single_state(t) != STOP_IDLE)
-			single_post(a, t, STOP_EV_LEAVE);
+		if (lifecycle_starts(w))
+			w->on_purpose = false;
+		lifecycle_call_off(sv, w, why);
+		if (lifecycle_state(w) != STOP_IDLE)
+			lifecycle_post(sv, w, STOP_EV_LEAVE);
 	}
-	loop_timer_disarm(a->task_timer);
-	loop_timer_disarm(a->leader_timer);
+	loop_timer_disarm(sv->worker_timer);
+	loop_timer_disarm(sv->leader_timer);
 }

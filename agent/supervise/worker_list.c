@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/supervise/supervisor.h"
+#include "agent/supervise/private.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 
 /*
- * Who the tasks of an incarnation are. Ranks on one host: the roles in their order, the replicas of
+ * Who the workers of an attempt are. Ranks on one host: the roles in their order, the replicas of
  * each in theirs, so that a role's workers are contiguous, as torchelastic numbers them; then those
- * that were added. Over the incarnations a role and index keep their slot, their own budget, and
+ * that were added. Over the attempts a role and index keep their slot, their own budget, and
  * that a person stopped them.
  */
 
@@ -22,227 +22,230 @@ struct roster {
 	int n;
 };
 
-void agent_roster_free(struct agent *a)
+void worker_list_free_roster(struct supervisor *sv)
 {
-	if (a->roster)
-		free(a->roster->seats);
-	free(a->roster);
-	a->roster = NULL;
+	if (sv->roster)
+		free(sv->roster->seats);
+	free(sv->roster);
+	sv->roster = NULL;
 }
 
-static bool roster_is(const struct roster *r, int slot, const struct task *t)
+static bool roster_is(const struct roster *r, int slot, const struct worker *w)
 {
-	return slot < r->n && r->seats[slot].role == t->role && r->seats[slot].index == t->index;
+	return slot < r->n && r->seats[slot].role == w->role && r->seats[slot].index == w->index;
 }
 
-static int roster_slot(struct agent *a, const struct task *t)
+static int roster_slot(struct supervisor *sv, const struct worker *w)
 {
-	struct roster *r = a->roster;
+	struct roster *r = sv->roster;
 	struct roster_seat *bigger;
 
 	if (!r)
-		r = a->roster = calloc(1, sizeof(*r));
+		r = sv->roster = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	if (roster_is(r, t->rank, t)) /* as long as nothing was scaled */
-		return t->rank;
+	if (roster_is(r, w->rank, w)) /* as long as nothing was scaled */
+		return w->rank;
 	for (int i = 0; i < r->n; i++)
-		if (roster_is(r, i, t))
+		if (roster_is(r, i, w))
 			return i;
 	bigger = reallocarray(r->seats, (size_t)r->n + 1, sizeof(*bigger));
 	if (!bigger)
 		return -ENOMEM;
 	r->seats = bigger;
-	r->seats[r->n] = (struct roster_seat){ .role = t->role, .index = t->index };
+	r->seats[r->n] = (struct roster_seat){ .role = w->role, .index = w->index };
 	return r->n++;
 }
 
-static struct task *roster_find(
-	struct task *tasks, int n, const struct spec_role *role, int index, int hint)
+static struct worker *roster_find(
+	struct worker *workers, int n, const struct spec_role *role, int index, int hint)
 {
-	if (hint < n && tasks[hint].role == role && tasks[hint].index == index)
-		return &tasks[hint];
+	if (hint < n && workers[hint].role == role && workers[hint].index == index)
+		return &workers[hint];
 	for (int i = 0; i < n; i++)
-		if (tasks[i].role == role && tasks[i].index == index)
-			return &tasks[i];
+		if (workers[i].role == role && workers[i].index == index)
+			return &workers[i];
 	return NULL;
 }
 
 /* What the record has of t's own budget, where an agent was lost. */
-static int roster_past_budget(struct agent *a, struct task *t)
+static int roster_past_budget(struct supervisor *sv, struct worker *w)
 {
-	const json_t *saved = json_object_get(a->past_budgets, agent_task_name(t));
+	const json_t *saved = json_object_get(sv->past_budgets, worker_name(w));
 
 	if (!saved)
 		return 0;
-	t->budget = calloc(1, sizeof(*t->budget));
-	if (!t->budget)
+	w->budget = calloc(1, sizeof(*w->budget));
+	if (!w->budget)
 		return -ENOMEM;
-	if (restart_load(t->budget, saved, loop_now_ms()) < 0) {
-		free(t->budget);
-		t->budget = NULL;
+	if (restart_load(w->budget, saved, loop_now_ms()) < 0) {
+		free(w->budget);
+		w->budget = NULL;
 	}
 	return 0;
 }
 
-/* Whether a person stopped t under an agent that was lost. */
-static bool roster_past_stop(struct agent *a, const struct task *t)
+/* Whether a person stopped w under an agent that was lost. */
+static bool roster_past_stop(struct supervisor *sv, const struct worker *w)
 {
 	const json_t *name;
 	size_t i;
 
-	json_array_foreach (a->past_stopped, i, name)
-		if (!strcmp(json_string_value(name), agent_task_name(t)))
+	json_array_foreach (sv->past_stopped, i, name)
+		if (!strcmp(json_string_value(name), worker_name(w)))
 			return true;
 	return false;
 }
 
-static int roster_init(struct agent *a, struct task *t, struct task *old, int n_old)
+static int roster_init(struct supervisor *sv, struct worker *w, struct worker *old, int n_old)
 {
-	struct task *before = roster_find(old, n_old, t->role, t->index, t->rank);
+	struct worker *before = roster_find(old, n_old, w->role, w->index, w->rank);
 
-	t->slot = roster_slot(a, t);
-	if (t->slot < 0)
-		return t->slot;
+	w->slot = roster_slot(sv, w);
+	if (w->slot < 0)
+		return w->slot;
 	if (!before) {
-		t->on_purpose = roster_past_stop(a, t) && !t->extra && !a->all_again;
-		return roster_past_budget(a, t);
+		w->on_purpose = roster_past_stop(sv, w) && !w->extra && !sv->all_again;
+		return roster_past_budget(sv, w);
 	}
-	t->budget = before->budget;
+	w->budget = before->budget;
 	before->budget = NULL;
-	t->restarts = before->restarts;
-	t->on_purpose = before->on_purpose && !before->extra && !a->all_again;
+	w->restarts = before->restarts;
+	w->on_purpose = before->on_purpose && !before->extra && !sv->all_again;
 	return 0;
 }
 
-static void roster_free(struct task *tasks, int n)
+static void roster_free(struct worker *workers, int n)
 {
 	for (int i = 0; i < n; i++) {
-		agent_single_free(&tasks[i]);
-		task_fini(&tasks[i]);
+		lifecycle_free(&workers[i]);
+		worker_fini(&workers[i]);
 	}
-	free(tasks);
+	free(workers);
 }
 
-int agent_make_tasks(struct agent *a, struct error *err)
+int worker_list_make(struct supervisor *sv, struct error *err)
 {
-	struct task *old = a->tasks, *new;
-	int n = 0, n_old = a->n_tasks, rank = 0, r = 0;
+	struct worker *old = sv->workers, *new;
+	int n = 0, n_old = sv->n_workers, rank = 0, r = 0;
 
-	for (size_t i = 0; i < a->spec->n_roles; i++)
-		n += a->replicas[i];
+	for (size_t i = 0; i < sv->spec->n_roles; i++)
+		n += sv->replicas[i];
 	new = calloc((size_t)n, sizeof(*new));
 	if (!new)
 		return error_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < a->spec->n_roles; i++)
-		for (int k = 0; k < a->replicas[i]; k++, rank++) {
-			task_init(&new[rank], &a->spec->roles[i], k, rank);
-			new[rank].role_world = a->replicas[i];
+	for (size_t i = 0; i < sv->spec->n_roles; i++)
+		for (int k = 0; k < sv->replicas[i]; k++, rank++) {
+			worker_init(&new[rank], &sv->spec->roles[i], k, rank);
+			new[rank].role_world = sv->replicas[i];
 			if (!r)
-				r = roster_init(a, &new[rank], old, n_old);
+				r = roster_init(sv, &new[rank], old, n_old);
 		}
-	a->tasks = new;
-	a->n_tasks = n;
-	a->all_again = false;
-	json_decref(a->past_budgets);
-	json_decref(a->past_stopped);
-	a->past_budgets = a->past_stopped = NULL;
+	sv->workers = new;
+	sv->n_workers = n;
+	sv->all_again = false;
+	json_decref(sv->past_budgets);
+	json_decref(sv->past_stopped);
+	sv->past_budgets = sv->past_stopped = NULL;
 	roster_free(old, n_old);
 	return r < 0 ? error_set(err, r, "out of memory") : 0;
 }
 
-void agent_free_tasks(struct agent *a)
+void worker_list_free(struct supervisor *sv)
 {
-	roster_free(a->tasks, a->n_tasks);
-	a->tasks = NULL;
-	a->n_tasks = 0;
+	roster_free(sv->workers, sv->n_workers);
+	sv->workers = NULL;
+	sv->n_workers = 0;
 }
 
-int agent_add_task(struct agent *a, const struct spec_role *role, int index, struct task **ret)
+int worker_list_add(
+	struct supervisor *sv, const struct spec_role *role, int index, struct worker **ret)
 {
-	struct task *bigger = reallocarray(a->tasks, (size_t)a->n_tasks + 1, sizeof(*bigger)), *t;
+	struct worker *bigger =
+			      reallocarray(sv->workers, (size_t)sv->n_workers + 1, sizeof(*bigger)),
+		      *t;
 	int r;
 
 	if (!bigger)
 		return -ENOMEM;
-	a->tasks = bigger;
-	t = &a->tasks[a->n_tasks];
-	task_init(t, role, index, a->n_tasks);
+	sv->workers = bigger;
+	t = &sv->workers[sv->n_workers];
+	worker_init(t, role, index, sv->n_workers);
 	t->extra = true;
 	t->role_world = 1;
 	t->role_rank = 0;
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].role == role) {
+	for (int i = 0; i < sv->n_workers; i++)
+		if (sv->workers[i].role == role) {
 			t->role_world++;
 			t->role_rank++;
 		}
-	r = roster_init(a, t, NULL, 0);
+	r = roster_init(sv, t, NULL, 0);
 	if (r < 0)
 		return r;
-	a->n_tasks++;
+	sv->n_workers++;
 	*ret = t;
 	return 0;
 }
 
-void agent_budgets_load(struct agent *a, const json_t *saved)
+void worker_list_load_budgets(struct supervisor *sv, const json_t *saved)
 {
-	json_decref(a->past_budgets);
-	a->past_budgets = json_is_object(saved) ? json_deep_copy(saved) : NULL;
+	json_decref(sv->past_budgets);
+	sv->past_budgets = json_is_object(saved) ? json_deep_copy(saved) : NULL;
 }
 
-void agent_budgets_replay(struct agent *a, const json_t *event)
+void worker_list_replay_budgets(struct supervisor *sv, const json_t *event)
 {
 	const json_t *data = json_get_object(event, "data");
-	const char *task = json_get_string(data, "task", NULL);
+	const char *worker = json_get_string(data, "worker", NULL);
 	struct restart_budget *b = calloc(1, sizeof(*b));
 
-	if (!a->past_budgets)
-		a->past_budgets = json_object();
-	if (!b || !task || !a->past_budgets) {
+	if (!sv->past_budgets)
+		sv->past_budgets = json_object();
+	if (!b || !worker || !sv->past_budgets) {
 		free(b);
 		return;
 	}
-	/* A task that is new there begins with nothing. */
-	if (restart_load(b, json_object_get(a->past_budgets, task), loop_now_ms()) < 0)
+	/* A worker that is new there begins with nothing. */
+	if (restart_load(b, json_object_get(sv->past_budgets, worker), loop_now_ms()) < 0)
 		memset(b, 0, sizeof(*b));
 	restart_replay(b, json_get_string(data, "cause", ""), json_get_bool(data, "counted", true),
 		loop_now_ms());
-	json_put(a->past_budgets, task, restart_save(b));
+	json_put(sv->past_budgets, worker, restart_save(b));
 	free(b);
 }
 
-json_t *agent_budgets_save(const struct agent *a)
+json_t *worker_list_save_budgets(const struct supervisor *sv)
 {
-	/* Before the tasks are made again, what the record had still holds. */
-	json_t *all = a->past_budgets ? json_deep_copy(a->past_budgets) : json_object();
+	/* Before the workers are made again, what the record had still holds. */
+	json_t *all = sv->past_budgets ? json_deep_copy(sv->past_budgets) : json_object();
 
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].budget)
-			json_put(all, agent_task_name(&a->tasks[i]),
-				restart_save(a->tasks[i].budget));
+	for (int i = 0; i < sv->n_workers; i++)
+		if (sv->workers[i].budget)
+			json_put(all, worker_name(&sv->workers[i]),
+				restart_save(sv->workers[i].budget));
 	return all;
 }
 
-void agent_stopped_load(struct agent *a, const json_t *saved)
+void worker_list_load_stopped(struct supervisor *sv, const json_t *saved)
 {
 	const json_t *name;
 	size_t i;
 
-	json_decref(a->past_stopped);
-	a->past_stopped = json_array();
+	json_decref(sv->past_stopped);
+	sv->past_stopped = json_array();
 	json_array_foreach (saved, i, name)
 		if (json_is_string(name))
-			json_add(a->past_stopped, json_string(json_string_value(name)));
+			json_add(sv->past_stopped, json_string(json_string_value(name)));
 }
 
-json_t *agent_stopped_save(const struct agent *a)
+json_t *worker_list_save_stopped(const struct supervisor *sv)
 {
-	json_t *all = a->past_stopped ? json_deep_copy(a->past_stopped) : json_array();
+	json_t *all = sv->past_stopped ? json_deep_copy(sv->past_stopped) : json_array();
 
-	if (a->all_again)
+	if (sv->all_again)
 		json_array_clear(all);
-	for (int i = 0; i < a->n_tasks && !a->all_again; i++)
-		if (a->tasks[i].on_purpose && !agent_single_starts(&a->tasks[i]))
-			json_add(all, json_string(agent_task_name(&a->tasks[i])));
+	for (int i = 0; i < sv->n_workers && !sv->all_again; i++)
+		if (sv->workers[i].on_purpose && !lifecycle_starts(&sv->workers[i]))
+			json_add(all, json_string(worker_name(&sv->workers[i])));
 	return all;
 }

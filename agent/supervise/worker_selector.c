@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/supervise/supervisor.h"
+#include "agent/supervise/private.h"
 #include "common/text/ranks.h"
 
 #include <errno.h>
@@ -12,40 +12,42 @@
  * named with a colon before it; without one it is a rank.
  */
 
-const char *agent_task_name(const struct task *t)
+const char *worker_name(const struct worker *w)
 {
-	return task_called(t);
+	return worker_called(w);
 }
 
-static const struct spec_role *select_role(const struct agent *a, const char *name, size_t len)
+static const struct spec_role *select_role(
+	const struct supervisor *sv, const char *name, size_t len)
 {
-	for (size_t i = 0; i < a->spec->n_roles; i++)
-		if (strlen(a->spec->roles[i].name) == len &&
-			!strncmp(a->spec->roles[i].name, name, len))
-			return &a->spec->roles[i];
+	for (size_t i = 0; i < sv->spec->n_roles; i++)
+		if (strlen(sv->spec->roles[i].name) == len &&
+			!strncmp(sv->spec->roles[i].name, name, len))
+			return &sv->spec->roles[i];
 	return NULL;
 }
 
-struct task *agent_task_named(struct agent *a, const char *role, int index)
+struct worker *worker_named(struct supervisor *sv, const char *role, int index)
 {
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].index == index && !strcmp(a->tasks[i].role->name, role))
-			return &a->tasks[i];
+	for (int i = 0; i < sv->n_workers; i++)
+		if (sv->workers[i].index == index && !strcmp(sv->workers[i].role->name, role))
+			return &sv->workers[i];
 	return NULL;
 }
 
-static struct task *select_task(const struct agent *a, const struct spec_role *role, int number)
+static struct worker *select_worker(
+	const struct supervisor *sv, const struct spec_role *role, int number)
 {
 	if (!role)
-		return number < a->n_tasks ? &a->tasks[number] : NULL;
-	for (int i = 0; i < a->n_tasks; i++)
-		if (a->tasks[i].role == role && a->tasks[i].index == number)
-			return &a->tasks[i];
+		return number < sv->n_workers ? &sv->workers[number] : NULL;
+	for (int i = 0; i < sv->n_workers; i++)
+		if (sv->workers[i].role == role && sv->workers[i].index == number)
+			return &sv->workers[i];
 	return NULL;
 }
 
-struct selection {
-	const struct agent *a;
+struct worker_selection {
+	const struct supervisor *sv;
 	const char *text;
 	const struct spec_role *role; /* that numbers belong to; NULL: they are ranks */
 	bool *chosen;		      /* by rank */
@@ -53,14 +55,14 @@ struct selection {
 };
 
 /* The error's field is the worker. */
-static int select_missing(struct selection *s, const char *name)
+static int select_missing(struct worker_selection *s, const char *name)
 {
 	error_set(s->err, -ENOENT, "there is no worker %s", name);
 	snprintf(s->err->field, sizeof(s->err->field), "%s", name);
 	return -ENOENT;
 }
 
-static int select_missing_word(struct selection *s, const char *word, size_t len)
+static int select_missing_word(struct worker_selection *s, const char *word, size_t len)
 {
 	char name[128];
 
@@ -68,7 +70,7 @@ static int select_missing_word(struct selection *s, const char *word, size_t len
 	return select_missing(s, name);
 }
 
-static int select_missing_number(struct selection *s, int number)
+static int select_missing_number(struct worker_selection *s, int number)
 {
 	char name[128];
 
@@ -78,7 +80,7 @@ static int select_missing_number(struct selection *s, int number)
 }
 
 /* "3" or "3-7" */
-static int select_numbers(struct selection *s, const char *word, size_t len)
+static int select_numbers(struct worker_selection *s, const char *word, size_t len)
 {
 	_cleanup_free_ char *copy = strndup(word, len);
 	_cleanup_(ranks_fini) struct ranks set = { 0 };
@@ -86,51 +88,51 @@ static int select_numbers(struct selection *s, const char *word, size_t len)
 
 	if (!copy)
 		return error_set(s->err, -ENOMEM, "out of memory");
-	r = ranks_parse(&set, copy, "tasks", s->err);
+	r = ranks_parse(&set, copy, "workers", s->err);
 	if (r < 0)
 		return r;
 	for (int i = ranks_next(&set, -1); i >= 0; i = ranks_next(&set, i)) {
-		struct task *t = select_task(s->a, s->role, i);
+		struct worker *w = select_worker(s->sv, s->role, i);
 
-		if (!t)
+		if (!w)
 			return select_missing_number(s, i);
-		s->chosen[t->rank] = true;
+		s->chosen[w->rank] = true;
 	}
 	return 0;
 }
 
-static int select_whole_role(struct selection *s, const char *word, size_t len)
+static int select_whole_role(struct worker_selection *s, const char *word, size_t len)
 {
-	s->role = select_role(s->a, word, len);
+	s->role = select_role(s->sv, word, len);
 	if (!s->role)
 		return select_missing_word(s, word, len);
-	for (int i = 0; i < s->a->n_tasks; i++)
-		if (s->a->tasks[i].role == s->role)
+	for (int i = 0; i < s->sv->n_workers; i++)
+		if (s->sv->workers[i].role == s->role)
 			s->chosen[i] = true;
 	s->role = NULL;
 	return 0;
 }
 
-static int select_word(struct selection *s, const char *word, size_t len)
+static int select_word(struct worker_selection *s, const char *word, size_t len)
 {
 	const char *colon = memrchr(word, ':', len);
 	size_t before = colon ? (size_t)(colon - word) : 0;
 
 	if (!len || (colon && (!before || before + 1 == len)))
-		return error_field(s->err, -EINVAL, "tasks",
+		return error_field(s->err, -EINVAL, "workers",
 			"expected role:index, a role, or ranks such as \"0,3-7\", got \"%.200s\"",
 			s->text);
 	if (!colon && strspn(word, "0123456789- ") >= len)
 		return select_numbers(s, word, len);
 	if (!colon)
 		return select_whole_role(s, word, len);
-	s->role = select_role(s->a, word, before);
+	s->role = select_role(s->sv, word, before);
 	if (!s->role)
 		return select_missing_word(s, word, len);
 	return select_numbers(s, colon + 1, len - before - 1);
 }
 
-static int select_words(struct selection *s)
+static int select_words(struct worker_selection *s)
 {
 	const char *p = s->text;
 	int r = 0;
@@ -144,10 +146,11 @@ static int select_words(struct selection *s)
 	return r;
 }
 
-int agent_select(struct agent *a, const char *text, int **ret, size_t *ret_n, struct error *err)
+int worker_select(
+	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err)
 {
-	_cleanup_free_ bool *chosen = calloc((size_t)a->n_tasks + 1, sizeof(*chosen));
-	struct selection s = { .a = a, .text = text, .chosen = chosen, .err = err };
+	_cleanup_free_ bool *chosen = calloc((size_t)sv->n_workers + 1, sizeof(*chosen));
+	struct worker_selection s = { .sv = sv, .text = text, .chosen = chosen, .err = err };
 	size_t n = 0;
 	int r = 0;
 
@@ -156,13 +159,13 @@ int agent_select(struct agent *a, const char *text, int **ret, size_t *ret_n, st
 	if (text)
 		r = select_words(&s);
 	else
-		memset(chosen, 1, (size_t)a->n_tasks);
+		memset(chosen, 1, (size_t)sv->n_workers);
 	if (r < 0)
 		return r;
-	*ret = calloc((size_t)a->n_tasks + 1, sizeof(**ret));
+	*ret = calloc((size_t)sv->n_workers + 1, sizeof(**ret));
 	if (!*ret)
 		return error_set(err, -ENOMEM, "out of memory");
-	for (int i = 0; i < a->n_tasks; i++)
+	for (int i = 0; i < sv->n_workers; i++)
 		if (chosen[i])
 			(*ret)[n++] = i;
 	*ret_n = n;

@@ -560,7 +560,7 @@ int barriers_cancel(struct barriers *b, const char *name, const char *message)
 }
 
 /* Applies slot's end to the open use of name. */
-static void barrier_task_ended(struct barriers *b, struct barrier_name *name, int slot, bool bad,
+static void barrier_worker_ended(struct barriers *b, struct barrier_name *name, int slot, bool bad,
 	bool recoverable, const char *why)
 {
 	struct barrier_use *use = name->open;
@@ -582,7 +582,8 @@ static void barrier_task_ended(struct barriers *b, struct barrier_name *name, in
 	p->arrived = false;
 }
 
-void barriers_task_ended(struct barriers *b, int slot, bool bad, bool recoverable, const char *why)
+void barriers_worker_ended(
+	struct barriers *b, int slot, bool bad, bool recoverable, const char *why)
 {
 	struct barrier_name *next;
 
@@ -597,14 +598,14 @@ void barriers_task_ended(struct barriers *b, int slot, bool bad, bool recoverabl
 	}
 	for (struct barrier_name *n = TAILQ_FIRST(&b->lists[BARRIER_OPEN]); n; n = next) {
 		next = TAILQ_NEXT(n, link);
-		barrier_task_ended(b, n, slot, bad, recoverable, why);
+		barrier_worker_ended(b, n, slot, bad, recoverable, why);
 	}
 	barriers_drain(b);
 }
 
-void barriers_task_stopped(struct barriers *b, int slot)
+void barriers_worker_stopped(struct barriers *b, int slot)
 {
-	barriers_task_ended(b, slot, false, false, barrier_ended_stopped);
+	barriers_worker_ended(b, slot, false, false, barrier_ended_stopped);
 }
 
 static void barrier_names_told(struct barriers *b, enum barrier_list list, int slot)
@@ -623,7 +624,7 @@ static void barrier_names_told(struct barriers *b, enum barrier_list list, int s
 	}
 }
 
-void barriers_task_started(struct barriers *b, int slot)
+void barriers_worker_started(struct barriers *b, int slot)
 {
 	if (slot < 0 || slot >= BARRIER_SLOTS)
 		return;

@@ -101,15 +101,17 @@ _must_check_ int barriers_fail(
 /*
  * The present process of slot arrives nowhere any more: it ended, is being stopped, or has reported
  * an error. bad: it ended other than by exit code 0. recoverable: a new process may follow
- * (barriers_task_started()). At a barrier where slot has arrived, a good end changes nothing; a bad
- * one fails the barrier or, for a recoverable worker, takes the arrival back. why: "exit code 3".
+ * (barriers_worker_started()). At a barrier where slot has arrived, a good end changes nothing; a
+ * bad one fails the barrier or, for a recoverable worker, takes the arrival back. why: "exit code
+ * 3".
  */
-void barriers_task_ended(struct barriers *b, int slot, bool bad, bool recoverable, const char *why);
+void barriers_worker_ended(
+	struct barriers *b, int slot, bool bad, bool recoverable, const char *why);
 /* An operator stopped slot: it arrives nowhere any more, which is no failure of its own. Its
  * arrivals stay. */
-void barriers_task_stopped(struct barriers *b, int slot);
+void barriers_worker_stopped(struct barriers *b, int slot);
 /* A new process of slot begins, without failures to catch up on. */
-void barriers_task_started(struct barriers *b, int slot);
+void barriers_worker_started(struct barriers *b, int slot);
 
 /* Ends all waits, and later arrivals until barriers_reset(), with status and message. */
 void barriers_stop(struct barriers *b, enum status status, const char *message);

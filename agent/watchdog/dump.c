@@ -28,7 +28,7 @@
  */
 
 struct dump_part {
-	pid_t pid;	   /* of the task */
+	pid_t pid;	   /* of the worker */
 	bool own;	   /* this dump's child saves it */
 	struct dump *with; /* the other dump that saves it, while its child runs */
 };
@@ -175,16 +175,16 @@ static struct dump *dump_of(struct hang_dumps *h, pid_t pid, size_t *ret_part)
 }
 
 /* Sets a part's directory: a new one, or that of the dump already saving the worker. */
-static int dump_part_init(struct dump *d, size_t i, const struct hang_task *task)
+static int dump_part_init(struct dump *d, size_t i, const struct hang_worker *worker)
 {
 	struct dump_part *p = &d->parts[i];
 	size_t k;
 
-	if (!task->dir)
+	if (!worker->dir)
 		return 0;
-	p->pid = task->pid;
-	p->with = dump_of(d->owner, task->pid, &k);
-	d->dirs[i] = p->with ? strdup(p->with->dirs[k]) : dump_make_dir(task->dir);
+	p->pid = worker->pid;
+	p->with = dump_of(d->owner, worker->pid, &k);
+	d->dirs[i] = p->with ? strdup(p->with->dirs[k]) : dump_make_dir(worker->dir);
 	if (!d->dirs[i]) {
 		p->with = NULL;
 		return -errno;
@@ -195,7 +195,7 @@ static int dump_part_init(struct dump *d, size_t i, const struct hang_task *task
 
 /* In the child: uses the agent's memory, but none of its descriptors. */
 static void dump_child(
-	const struct dump *d, const struct hang_task *tasks, pid_t parent, uint64_t timeout_ms)
+	const struct dump *d, const struct hang_worker *workers, pid_t parent, uint64_t timeout_ms)
 {
 	const struct rlimit size = { HANG_FILE_BYTES, HANG_FILE_BYTES }, no_core = { 0, 0 };
 	/* The child stops its debuggers itself a bit earlier: killing them can harm the process
@@ -222,15 +222,15 @@ static void dump_child(
 	setpriority(PRIO_PROCESS, 0, 10);
 	for (size_t i = 0; i < d->n; i++)
 		if (d->parts[i].own)
-			hang_save_kernel(&tasks[i], d->dirs[i]);
+			hang_save_kernel(&workers[i], d->dirs[i]);
 	for (size_t i = 0; i < d->n; i++)
 		if (d->parts[i].own)
-			hang_save_stacks(&tasks[i], d->dirs[i], deadline);
+			hang_save_stacks(&workers[i], d->dirs[i], deadline);
 	kill(0, SIGKILL); /* kills itself and everything it started */
 	_exit(0);
 }
 
-static int dump_start(struct dump *d, const struct hang_task *tasks, uint64_t timeout_ms)
+static int dump_start(struct dump *d, const struct hang_worker *workers, uint64_t timeout_ms)
 {
 	pid_t self = getpid();
 	size_t own = 0;
@@ -242,14 +242,14 @@ static int dump_start(struct dump *d, const struct hang_task *tasks, uint64_t ti
 		if (d->pid < 0)
 			return d->pid = 0, -errno;
 		if (d->pid == 0)
-			dump_child(d, tasks, self, timeout_ms);
+			dump_child(d, workers, self, timeout_ms);
 	}
 	loop_timer_arm(d->timer, timeout_ms);
 	return 0;
 }
 
-int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n, uint64_t timeout_ms,
-	hang_done_fn fn, void *arg, struct error *err)
+int hang_dump(struct hang_dumps *h, const struct hang_worker *workers, size_t n,
+	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err)
 {
 	_cleanup_(dump_freep) struct dump *d = calloc(1, sizeof(*d));
 	int r = -ENOENT, failed;
@@ -263,7 +263,7 @@ int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n, uin
 	d->fn = fn;
 	d->arg = arg;
 	for (size_t i = 0; i < n; i++) {
-		failed = dump_part_init(d, i, &tasks[i]);
+		failed = dump_part_init(d, i, &workers[i]);
 		if (d->dirs[i])
 			r = 0;
 		else if (failed < 0 && r)
@@ -273,7 +273,7 @@ int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n, uin
 		return error_set(err, r, "there is no directory for a dump: the job has no logs");
 	if (r < 0)
 		return error_set(err, r, "cannot make a directory for a dump: %s", strerror(-r));
-	r = dump_start(d, tasks, timeout_ms);
+	r = dump_start(d, workers, timeout_ms);
 	if (r < 0)
 		return error_set(err, r, "cannot start a dump: %s", strerror(-r));
 	LIST_INSERT_HEAD(&h->dumps, d, entry);

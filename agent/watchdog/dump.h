@@ -22,7 +22,7 @@
 struct hang;
 struct hang_dumps; /* all dumps of an agent */
 
-struct hang_task {
+struct hang_worker {
 	pid_t pid;
 	int rank;
 	const char *name;	 /* "worker:3" */
@@ -41,7 +41,7 @@ struct hang_dumps *hang_dumps_free(struct hang_dumps *h);
 
 /* Saves n workers in one child; fn is called once, later. timeout_ms bounds all of it, including
  * the wait for another dump. */
-_must_check_ int hang_dump(struct hang_dumps *h, const struct hang_task *tasks, size_t n,
+_must_check_ int hang_dump(struct hang_dumps *h, const struct hang_worker *workers, size_t n,
 	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err);
 /* As logs_child_exited() and logs_helpers(). */
 bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status);

@@ -39,40 +39,42 @@ static void dump_done(void *arg, char *const *dirs, size_t n)
 	free(d);
 }
 
-static int dump_refuse(struct varlink_call *call, const char *tasks, int r, const struct error *err)
+static int dump_refuse(
+	struct varlink_call *call, const char *workers, int r, const struct error *err)
 {
 	if (r == -EINVAL)
-		return varlink_error(call, "InvalidTasks",
-			json_pack("{s:s, s:s}", "tasks", tasks, "message", err->text));
+		return varlink_error(call, "InvalidWorkers",
+			json_pack("{s:s, s:s}", "workers", workers, "message", err->text));
 	if (r == -ENOENT)
-		return varlink_error(call, "NoSuchTask",
-			json_pack("{s:o}", "task", json_text(*err->field ? err->field : tasks)));
+		return varlink_error(call, "NoSuchWorker",
+			json_pack(
+				"{s:o}", "worker", json_text(*err->field ? err->field : workers)));
 	return varlink_error(
-		call, "Failed", json_pack("{s:s, s:i}", "message", err->text, "errno", -r));
+		call, "Internal", json_pack("{s:s, s:i}", "message", err->text, "errno", -r));
 }
 
 int dump_method(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct agent *a = arg;
-	const char *tasks = json_get_string(p, "tasks", NULL);
+	struct supervisor *sv = arg;
+	const char *workers = json_get_string(p, "workers", NULL);
 	int64_t timeout = json_get_int(p, "timeout_ms", DUMP_TIMEOUT_MS);
 	_cleanup_free_ int *ranks = NULL;
 	struct error err = { 0 };
 	struct dump_call *d;
 	size_t n;
-	int r = agent_select(a, tasks, &ranks, &n, &err);
+	int r = worker_select(sv, workers, &ranks, &n, &err);
 
 	if (r < 0)
-		return dump_refuse(call, tasks ? tasks : "", r, &err);
+		return dump_refuse(call, workers ? workers : "", r, &err);
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return -ENOMEM;
 	d->call = call;
-	r = beats_dump(a, ranks, n, "asked for", (uint64_t)timeout, dump_done, d, &err);
+	r = watchdog_dump(sv, ranks, n, "asked for", (uint64_t)timeout, dump_done, d, &err);
 	if (r < 0) {
 		free(d);
-		return varlink_error(
-			call, "Failed", json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
+		return varlink_error(call, "Internal",
+			json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
 	}
 	varlink_call_on_gone(call, dump_gone, d);
 	return 0;

@@ -146,17 +146,17 @@ static void stacks_process(
 		*have_gdb = stacks_gdb(dir, pid, limit);
 }
 
-void hang_save_stacks(const struct hang_task *task, const char *dir, uint64_t deadline_ms)
+void hang_save_stacks(const struct hang_worker *worker, const char *dir, uint64_t deadline_ms)
 {
 	static bool have_py_spy = true, have_gdb = true;
 	_cleanup_free_ struct proc_stat *procs = NULL;
 	size_t n = 0;
 
 	/* The worker itself first: it matters most. */
-	stacks_process(dir, task->pid, deadline_ms, &have_py_spy, &have_gdb);
+	stacks_process(dir, worker->pid, deadline_ms, &have_py_spy, &have_gdb);
 	if ((!have_py_spy && !have_gdb) || proc_stat_all(&procs, &n) < 0)
 		return;
-	n = proc_keep_descendants(procs, n, task->pid);
+	n = proc_keep_descendants(procs, n, worker->pid);
 	for (size_t i = 0; i < n && i < HANG_PROCESSES; i++)
 		stacks_process(dir, procs[i].pid, deadline_ms, &have_py_spy, &have_gdb);
 }

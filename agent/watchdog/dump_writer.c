@@ -182,7 +182,7 @@ static size_t save_list(pid_t pid, struct proc_stat **ret)
 	return *ret ? n + 1 : 0;
 }
 
-static void save_why(const struct hang_task *task, const char *dir)
+static void save_why(const struct hang_worker *worker, const char *dir)
 {
 	_cleanup_file_ FILE *why = save_open(dir, "why.txt");
 	_cleanup_file_ FILE *tail = save_open(dir, "tail.txt");
@@ -192,20 +192,20 @@ static void save_why(const struct hang_task *task, const char *dir)
 
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S%z", localtime_r(&now, &tm));
 	if (why)
-		fprintf(why, "%s\n%s (rank %d, pid %d): %s\n", text, task->name, task->rank,
-			(int)task->pid, task->why);
-	for (size_t i = 0; tail && task->tail && task->tail[i]; i++)
-		fprintf(tail, "%s\n", task->tail[i]);
+		fprintf(why, "%s\n%s (rank %d, pid %d): %s\n", text, worker->name, worker->rank,
+			(int)worker->pid, worker->why);
+	for (size_t i = 0; tail && worker->tail && worker->tail[i]; i++)
+		fprintf(tail, "%s\n", worker->tail[i]);
 }
 
-void hang_save_kernel(const struct hang_task *task, const char *dir)
+void hang_save_kernel(const struct hang_worker *worker, const char *dir)
 {
 	_cleanup_free_ struct proc_stat *procs = NULL;
 	_cleanup_file_ FILE *list = NULL;
 	size_t n;
 
-	save_why(task, dir);
-	n = save_list(task->pid, &procs);
+	save_why(worker, dir);
+	n = save_list(worker->pid, &procs);
 	list = save_open(dir, "processes.txt");
 	for (size_t i = 0; i < n; i++) {
 		if (list)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-	HANG_PROCESSES = 64,	 /* of one task */
+	HANG_PROCESSES = 64,	 /* of one worker */
 	HANG_THREADS = 1024,	 /* of one process */
 	HANG_DESCRIPTORS = 4096, /* of one process */
 	HANG_FILE_BYTES = 16 << 20,
@@ -19,8 +19,8 @@ enum {
 };
 
 /* Saves what the kernel knows, quickly: why.txt, tail.txt, processes.txt and <pid>.txt in dir. */
-void hang_save_kernel(const struct hang_task *task, const char *dir);
+void hang_save_kernel(const struct hang_worker *worker, const char *dir);
 
 /* Saves <pid>.py-spy.txt or <pid>.gdb.txt for each process of the worker, until deadline_ms
  * (monotonic). */
-void hang_save_stacks(const struct hang_task *task, const char *dir, uint64_t deadline_ms);
+void hang_save_stacks(const struct hang_worker *worker, const char *dir, uint64_t deadline_ms);

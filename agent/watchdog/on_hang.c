@@ -9,14 +9,14 @@
 enum { DUMP_TAIL_LINES = 100, DUMP_STREAMS = 2 };
 
 /* The ends of both streams as a NULL-ended array; the array is owned, its texts are json's. */
-static const char **dump_tail(struct agent *a, const struct task *t, json_t **ret_json)
+static const char **dump_tail(struct supervisor *sv, const struct worker *w, json_t **ret_json)
 {
 	json_t *all = json_array();
 	const char **lines;
 	size_t n;
 
 	for (int std = 0; std < DUMP_STREAMS && all; std++) {
-		json_t *tail = logs_tail(a->logs, t->local_rank, std, DUMP_TAIL_LINES);
+		json_t *tail = logs_tail(supervisor_logs(sv), w->local_rank, std, DUMP_TAIL_LINES);
 
 		if (json_array_size(tail))
 			json_array_append_new(all, json_string(std ? "== stderr" : "== stdout"));
@@ -36,7 +36,7 @@ static const char **dump_tail(struct agent *a, const struct task *t, json_t **re
 }
 
 struct dump_list {
-	struct hang_task *tasks;
+	struct hang_worker *workers;
 	char **names;
 	json_t **tails;
 	size_t n;
@@ -45,100 +45,101 @@ struct dump_list {
 static void dump_list_fini(struct dump_list *l)
 {
 	for (size_t i = 0; i < l->n; i++) {
-		free((void *)l->tasks[i].tail);
+		free((void *)l->workers[i].tail);
 		json_decref(l->tails[i]);
 		free(l->names[i]);
 	}
-	free(l->tasks);
+	free(l->workers);
 	free(l->names);
 	free(l->tails);
 }
 
 static int dump_list_add(
-	struct agent *a, struct dump_list *l, const struct task *t, const char *why)
+	struct supervisor *sv, struct dump_list *l, const struct worker *w, const char *why)
 {
 	size_t i = l->n;
 
-	if (asprintf(&l->names[i], "%s:%d", t->role->name, t->index) < 0)
+	if (asprintf(&l->names[i], "%s:%d", w->role->name, w->index) < 0)
 		return -ENOMEM;
-	l->tasks[i] = (struct hang_task){
-		.pid = t->pid,
-		.rank = t->rank,
+	l->workers[i] = (struct hang_worker){
+		.pid = w->pid,
+		.rank = w->rank,
 		.name = l->names[i],
-		.dir = logs_task_dir(a->logs, t->local_rank),
+		.dir = logs_worker_dir(supervisor_logs(sv), w->local_rank),
 		.why = why,
-		.tail = dump_tail(a, t, &l->tails[i]),
+		.tail = dump_tail(sv, w, &l->tails[i]),
 	};
 	l->n++;
 	return 0;
 }
 
 /* One dump, whether watchdog or operator asked for it. */
-struct beats_dump {
-	struct agent *a;
+struct watchdog_dump {
+	struct supervisor *sv;
 	hang_done_fn fn;
 	void *arg;
 };
 
-static void beats_dumped(void *arg, char *const *dirs, size_t n)
+static void watchdog_dumped(void *arg, char *const *dirs, size_t n)
 {
-	_cleanup_free_ struct beats_dump *d = arg;
+	_cleanup_free_ struct watchdog_dump *d = arg;
 
-	if (d->a->beats) /* false: the agent ends */
-		beats_let_go(d->a->beats);
+	if (watchdog_of(d->sv)) /* false: the agent ends */
+		watchdog_let_go(watchdog_of(d->sv));
 	d->fn(d->arg, dirs, n);
 }
 
-int beats_dump(struct agent *a, const int *ranks, size_t n, const char *why, uint64_t timeout_ms,
-	hang_done_fn fn, void *arg, struct error *err)
+int watchdog_dump(struct supervisor *sv, const int *ranks, size_t n, const char *why,
+	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err)
 {
 	_cleanup_(dump_list_fini) struct dump_list l = {
-		.tasks = calloc(n + 1, sizeof(*l.tasks)),
+		.workers = calloc(n + 1, sizeof(*l.workers)),
 		.names = calloc(n + 1, sizeof(*l.names)),
 		.tails = calloc(n + 1, sizeof(*l.tails)),
 	};
-	_cleanup_free_ struct beats_dump *d = calloc(1, sizeof(*d));
+	_cleanup_free_ struct watchdog_dump *d = calloc(1, sizeof(*d));
 	int r;
 
-	if (!d || !l.tasks || !l.names || !l.tails)
+	if (!d || !l.workers || !l.names || !l.tails)
 		return error_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++)
-		for (int k = 0; k < a->n_tasks; k++)
-			if (a->tasks[k].rank == ranks[i] && task_alive(&a->tasks[k]) &&
-				dump_list_add(a, &l, &a->tasks[k], why) < 0)
+		for (int k = 0; k < supervisor_n_workers(sv); k++)
+			if (supervisor_worker(sv, k)->rank == ranks[i] &&
+				worker_alive(supervisor_worker(sv, k)) &&
+				dump_list_add(sv, &l, supervisor_worker(sv, k), why) < 0)
 				return error_set(err, -ENOMEM, "out of memory");
 	if (!l.n)
 		return error_set(err, -ENOENT, "none of these workers runs");
-	*d = (struct beats_dump){ .a = a, .fn = fn, .arg = arg };
-	r = hang_dump(a->beats->dumps, l.tasks, l.n, timeout_ms, beats_dumped, d, err);
+	*d = (struct watchdog_dump){ .sv = sv, .fn = fn, .arg = arg };
+	r = hang_dump(watchdog_of(sv)->dumps, l.workers, l.n, timeout_ms, watchdog_dumped, d, err);
 	if (r < 0)
 		return r;
 	TAKE_PTR(d);
-	beats_hold(a->beats);
+	watchdog_hold(watchdog_of(sv));
 	return 0;
 }
 
-static struct beat *beat_failing(struct beats *bs, const struct task *t)
+static struct beat *beat_failing(struct watchdog *bs, const struct worker *w)
 {
-	struct beat *b = beats_find(bs, t);
+	struct beat *b = watchdog_find(bs, w);
 
-	return b && b->failing && b->token == t->token ? b : NULL;
+	return b && b->failing && b->token == w->token ? b : NULL;
 }
 
 /* Takes the failed worker that was found first; NULL: none. */
-static struct task *beats_next_failing(struct beats *bs)
+static struct worker *watchdog_next_failing(struct watchdog *bs)
 {
-	struct agent *a = bs->a;
+	struct supervisor *sv = bs->sv;
 	struct beat *first = NULL;
-	struct task *ret = NULL;
+	struct worker *ret = NULL;
 
-	for (int i = 0; i < a->n_tasks; i++) {
-		struct beat *b = beat_failing(bs, &a->tasks[i]);
+	for (int i = 0; i < supervisor_n_workers(sv); i++) {
+		struct beat *b = beat_failing(bs, supervisor_worker(sv, i));
 
 		if (!b || (first && first->found < b->found))
 			continue;
 		first = b;
-		ret = &a->tasks[i];
+		ret = supervisor_worker(sv, i);
 	}
 	if (first)
 		first->failing = false;
@@ -146,80 +147,80 @@ static struct task *beats_next_failing(struct beats *bs)
 }
 
 /* The failed workers are saved, or could not be: ends them. */
-static void beats_act(struct beats *bs)
+static void watchdog_act(struct watchdog *bs)
 {
-	struct agent *a = bs->a;
-	struct task *t;
+	struct supervisor *sv = bs->sv;
+	struct worker *w;
 
 	/* Ending one may change the others, and the array they are in. */
-	while ((t = beats_next_failing(bs))) {
-		if (a->spec->heartbeat.on_failure == SPEC_HEARTBEAT_REPORT)
+	while ((w = watchdog_next_failing(bs))) {
+		if (supervisor_spec(sv)->heartbeat.on_failure == SPEC_HEARTBEAT_REPORT)
 			continue;
-		agent_task_failing(a, t, beats_find(bs, t)->why);
-		agent_task_end_failing(a, t);
+		supervisor_worker_failing(sv, w, watchdog_find(bs, w)->why);
+		supervisor_end_failing(sv, w);
 	}
 }
 
-static void beats_saved(void *arg, char *const *dirs, size_t n)
+static void watchdog_saved(void *arg, char *const *dirs, size_t n)
 {
-	struct beats *bs = arg;
-	struct agent *a = bs->a;
+	struct watchdog *bs = arg;
+	struct supervisor *sv = bs->sv;
 
-	if (!a->beats) /* the agent ends */
+	if (!watchdog_of(sv)) /* the agent ends */
 		return;
 	for (size_t i = 0; i < n; i++)
 		if (dirs[i]) {
 			log_notice("saved the hanging worker in %s%s", dirs[i],
 				n > 1 ? ", others beside it" : "");
-			events_add(a->events, "dumped", a->attempt, -1, NULL, "saved in %s%s",
-				dirs[i], n > 1 ? ", others beside it" : "");
+			events_add(supervisor_events(sv), "dumped", supervisor_attempt(sv), -1,
+				NULL, "saved in %s%s", dirs[i], n > 1 ? ", others beside it" : "");
 			break;
 		}
-	beats_act(bs);
+	watchdog_act(bs);
 }
 
 /* The ranks to save: failed workers first, then the others that run. */
-static size_t beats_ranks(struct beats *bs, int *ranks)
+static size_t watchdog_ranks(struct watchdog *bs, int *ranks)
 {
-	struct agent *a = bs->a;
+	struct supervisor *sv = bs->sv;
 	size_t n = 0;
 
 	for (int pass = 0; pass < 2; pass++)
-		for (int i = 0; i < a->n_tasks && n < BEATS_DUMP_TASKS; i++) {
-			const struct task *t = &a->tasks[i];
+		for (int i = 0; i < supervisor_n_workers(sv) && n < WATCHDOG_DUMP_WORKERS; i++) {
+			const struct worker *w = supervisor_worker(sv, i);
 
-			if (task_alive(t) && (beat_failing(bs, t) == NULL) == (pass == 1))
-				ranks[n++] = t->rank;
+			if (worker_alive(w) && (beat_failing(bs, w) == NULL) == (pass == 1))
+				ranks[n++] = w->rank;
 		}
 	return n;
 }
 
-void beats_save(struct beats *bs)
+void watchdog_save(struct watchdog *bs)
 {
-	struct agent *a = bs->a;
-	int64_t limit = a->spec->heartbeat.dump_timeout_ms;
+	struct supervisor *sv = bs->sv;
+	int64_t limit = supervisor_spec(sv)->heartbeat.dump_timeout_ms;
 	struct error err = { 0 };
 	uint64_t first = UINT64_MAX;
-	int ranks[BEATS_DUMP_TASKS];
+	int ranks[WATCHDOG_DUMP_WORKERS];
 	char why[300] = "";
 	size_t n;
 
-	for (int i = 0; i < a->n_tasks; i++) {
-		struct beat *b = beat_failing(bs, &a->tasks[i]);
+	for (int i = 0; i < supervisor_n_workers(sv); i++) {
+		struct beat *b = beat_failing(bs, supervisor_worker(sv, i));
 
 		if (!b || b->found > first)
 			continue;
 		first = b->found;
-		snprintf(why, sizeof(why), "%s:%d: %s", a->tasks[i].role->name, a->tasks[i].index,
-			b->why);
+		snprintf(why, sizeof(why), "%s:%d: %s", supervisor_worker(sv, i)->role->name,
+			supervisor_worker(sv, i)->index, b->why);
 	}
-	n = beats_ranks(bs, ranks);
+	n = watchdog_ranks(bs, ranks);
 	if (limit <= 0) {
-		beats_act(bs);
+		watchdog_act(bs);
 		return;
 	}
-	if (beats_dump(a, ranks, n, why, (uint64_t)limit, beats_saved, bs, &err) < 0) {
+	if (watchdog_dump(sv, ranks, n, why, (uint64_t)limit, watchdog_saved, bs, &err) < 0) {
 		log_warning("cannot save the hanging workers: %s", err.text);
-		beats_act(bs);
+		watchdog_act(bs);
 	}
 }

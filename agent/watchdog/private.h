@@ -7,7 +7,7 @@
 #include "agent/watchdog/progress.h"
 #include "agent/watchdog/watchdog.h"
 
-enum { BEATS_DUMP_TASKS = 64 }; /* saved at once */
+enum { WATCHDOG_DUMP_WORKERS = 64 }; /* saved at once */
 
 /* The checks of the process in one slot. */
 struct beat {
@@ -15,14 +15,14 @@ struct beat {
 	bool on;
 	bool failing;	/* it has failed; it ends once it is saved */
 	uint64_t found; /* position among the failures, in the order in which they were found */
-	char why[sizeof(((struct task *)0)->blame)];
+	char why[sizeof(((struct worker *)0)->blame)];
 	struct spec_heartbeat spec; /* the checks that this worker can show */
 	struct heartbeat heartbeat;
 	struct progress progress;
 };
 
-struct beats {
-	struct agent *a;
+struct watchdog {
+	struct supervisor *sv;
 	struct loop_timer *timer;
 	struct hang_dumps *dumps;
 	regex_t pattern;
@@ -34,12 +34,12 @@ struct beats {
 };
 
 /* The checks of the process in t's slot, or NULL. */
-struct beat *beats_find(const struct beats *bs, const struct task *t);
+struct beat *watchdog_find(const struct watchdog *bs, const struct worker *w);
 /* Around a dump: the agent's debuggers stop workers, and other workers wait for these. */
-void beats_hold(struct beats *bs);
-void beats_let_go(struct beats *bs);
+void watchdog_hold(struct watchdog *bs);
+void watchdog_let_go(struct watchdog *bs);
 /* Saves the failed workers, and then ends them, or, where failures are only reported, leaves them.
  */
-void beats_save(struct beats *bs);
+void watchdog_save(struct watchdog *bs);
 /* Deferred, so that it runs once for all workers that start in a turn. */
-void beats_started(void *arg);
+void watchdog_started(void *arg);

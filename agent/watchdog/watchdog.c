@@ -26,7 +26,7 @@ static void beat_stop(struct beat *b)
 	progress_fini(&b->progress);
 }
 
-static struct beat *beats_at(struct beats *bs, int slot)
+static struct beat *watchdog_at(struct watchdog *bs, int slot)
 {
 	size_t n = (size_t)slot + 1;
 	struct beat **bigger;
@@ -44,29 +44,29 @@ static struct beat *beats_at(struct beats *bs, int slot)
 	return bs->items[slot];
 }
 
-struct beat *beats_find(const struct beats *bs, const struct task *t)
+struct beat *watchdog_find(const struct watchdog *bs, const struct worker *w)
 {
-	return t->slot >= 0 && (size_t)t->slot < bs->n ? bs->items[t->slot] : NULL;
+	return w->slot >= 0 && (size_t)w->slot < bs->n ? bs->items[w->slot] : NULL;
 }
 
 /* The entry of a worker to check now, or NULL. */
-static struct beat *beats_of(struct beats *bs, const struct task *t)
+static struct beat *watchdog_beat_of(struct watchdog *bs, const struct worker *w)
 {
-	struct beat *b = beats_find(bs, t);
+	struct beat *b = watchdog_find(bs, w);
 
-	if (!b || !b->on || b->token != t->token || t->state != TASK_RUNNING || t->attached)
+	if (!b || !b->on || b->token != w->token || w->state != WORKER_RUNNING || w->attached)
 		return NULL;
 	return b;
 }
 
 static void beat_sample(
-	struct agent *a, const struct task *t, struct beat *b, struct heartbeat_sample *ret)
+	struct supervisor *sv, const struct worker *w, struct beat *b, struct heartbeat_sample *ret)
 {
-	const struct board_slot *slot = workers_slot(a, t);
+	const struct board_slot *slot = sharing_board_slot(sv, w);
 
 	progress_look(&b->progress);
 	*ret = (struct heartbeat_sample){
-		.expected = t->token,
+		.expected = w->token,
 		.log_bytes = b->progress.log_changes,
 		.log_matches = b->progress.matches,
 		.file_changes = b->progress.file_changes,
@@ -97,23 +97,24 @@ static const char *beat_event(enum heartbeat_what what)
 	}
 }
 
-static void beat_tell(struct agent *a, const struct task *t, const struct heartbeat_verdict *v)
+static void beat_tell(
+	struct supervisor *sv, const struct worker *w, const struct heartbeat_verdict *v)
 {
 	if (v->what == HEARTBEAT_BACK)
-		log_notice("%s: %s", task_called(t), v->text);
+		log_notice("%s: %s", worker_called(w), v->text);
 	else
-		log_warning("%s: %s", task_called(t), v->text);
-	events_add(a->events, beat_event(v->what), a->attempt, t->rank, NULL, "%s: %s",
-		task_called(t), v->text);
+		log_warning("%s: %s", worker_called(w), v->text);
+	events_add(supervisor_events(sv), beat_event(v->what), supervisor_attempt(sv), w->rank,
+		NULL, "%s: %s", worker_called(w), v->text);
 }
 
-static void beats_arm(struct beats *bs)
+static void watchdog_arm(struct watchdog *bs)
 {
-	struct agent *a = bs->a;
+	struct supervisor *sv = bs->sv;
 	uint64_t now = loop_now_ms(), next = UINT64_MAX;
 
-	for (int i = 0; i < a->n_tasks; i++) {
-		const struct beat *b = beats_of(bs, &a->tasks[i]);
+	for (int i = 0; i < supervisor_n_workers(sv); i++) {
+		const struct beat *b = watchdog_beat_of(bs, supervisor_worker(sv, i));
 		uint64_t at = b ? heartbeat_next(&b->heartbeat, now) : UINT64_MAX;
 
 		next = at < next ? at : next;
@@ -124,72 +125,72 @@ static void beats_arm(struct beats *bs)
 		loop_timer_arm(bs->timer, next > now ? next - now : 0);
 }
 
-void beats_hold(struct beats *bs)
+void watchdog_hold(struct watchdog *bs)
 {
 	if (bs->holding++)
 		return;
 	for (size_t i = 0; i < bs->n; i++)
 		if (bs->items[i] && bs->items[i]->on)
 			heartbeat_hold(&bs->items[i]->heartbeat, loop_now_ms());
-	beats_arm(bs);
+	watchdog_arm(bs);
 }
 
-void beats_let_go(struct beats *bs)
+void watchdog_let_go(struct watchdog *bs)
 {
 	if (--bs->holding)
 		return;
 	for (size_t i = 0; i < bs->n; i++)
 		if (bs->items[i] && bs->items[i]->on)
 			heartbeat_let_go(&bs->items[i]->heartbeat, loop_now_ms());
-	beats_arm(bs);
+	watchdog_arm(bs);
 }
 
-static void beats_look(void *arg)
+static void watchdog_look(void *arg)
 {
-	struct beats *bs = arg;
-	struct agent *a = bs->a;
+	struct watchdog *bs = arg;
+	struct supervisor *sv = bs->sv;
 	bool failed = false;
 
-	for (int i = 0; i < a->n_tasks; i++) {
-		struct task *t = &a->tasks[i];
-		struct beat *b = beats_of(bs, t);
+	for (int i = 0; i < supervisor_n_workers(sv); i++) {
+		struct worker *w = supervisor_worker(sv, i);
+		struct beat *b = watchdog_beat_of(bs, w);
 		struct heartbeat_sample sample;
 		struct heartbeat_verdict v;
 
 		if (!b)
 			continue;
-		beat_sample(a, t, b, &sample);
+		beat_sample(sv, w, b, &sample);
 		v = heartbeat_look(&b->heartbeat, &sample, loop_now_ms());
 		if (v.what == HEARTBEAT_FINE)
 			continue;
-		beat_tell(a, t, &v);
+		beat_tell(sv, w, &v);
 		if (!beat_failed(v.what))
 			continue;
 		snprintf(b->why, sizeof(b->why), "%s", v.text);
 		b->failing = failed = true;
 		b->found = ++bs->found;
 		/* A failure that restarts this worker alone is no cause for the group. */
-		if (a->spec->heartbeat.on_failure != SPEC_HEARTBEAT_REPORT &&
-			!spec_scope_task(a->spec, t->role))
-			agent_task_failing(a, t, v.text);
+		if (supervisor_spec(sv)->heartbeat.on_failure != SPEC_HEARTBEAT_REPORT &&
+			!spec_scope_worker(supervisor_spec(sv), w->role))
+			supervisor_worker_failing(sv, w, v.text);
 	}
 	if (failed)
-		beats_save(bs);
-	beats_arm(bs);
+		watchdog_save(bs);
+	watchdog_arm(bs);
 }
 
-/* Sets up the checks that the specification asks for and t can show. */
-static int beat_watch(struct agent *a, const struct task *t, struct beat *b)
+/* Sets up the checks that the specification asks for and w can show. */
+static int beat_watch(struct supervisor *sv, const struct worker *w, struct beat *b)
 {
-	const struct spec_heartbeat *spec = &a->spec->heartbeat;
-	const char *logs[2] = { logs_task_path(a->logs, t->local_rank, 0),
-		logs_task_path(a->logs, t->local_rank, 1) };
-	struct prefix_vars vars = { .role = t->role->name,
-		.host = a->host,
-		.index = t->index,
-		.rank = t->rank,
-		.local_rank = t->local_rank };
-	const char *cwd = t->role->cwd ? t->role->cwd : a->spec->cwd;
+	const struct spec_heartbeat *spec = &supervisor_spec(sv)->heartbeat;
+	const char *logs[2] = { logs_worker_path(supervisor_logs(sv), w->local_rank, 0),
+		logs_worker_path(supervisor_logs(sv), w->local_rank, 1) };
+	struct prefix_vars vars = { .role = w->role->name,
+		.host = supervisor_host(sv),
+		.index = w->index,
+		.rank = w->rank,
+		.local_rank = w->local_rank };
+	const char *cwd = w->role->cwd ? w->role->cwd : supervisor_spec(sv)->cwd;
 	_cleanup_free_ char *name = NULL, *path = NULL;
 
 	b->spec = *spec;
@@ -199,11 +200,12 @@ static int beat_watch(struct agent *a, const struct task *t, struct beat *b)
 		b->spec.log_timeout_ms = b->spec.log_pattern_timeout_ms = SPEC_UNSET;
 		log_warning("%s has no log files: heartbeat.log_timeout and "
 			    "log_pattern_timeout have no effect",
-			task_called(t));
-		events_add(a->events, "log-not-watched", a->attempt, t->rank, NULL,
+			worker_called(w));
+		events_add(supervisor_events(sv), "log-not-watched", supervisor_attempt(sv),
+			w->rank, NULL,
 			"%s has no log files: heartbeat.log_timeout and log_pattern_timeout "
 			"have no effect",
-			task_called(t));
+			worker_called(w));
 	}
 	if (spec->progress_file) {
 		name = prefix_expand(spec->progress_file, &vars);
@@ -212,25 +214,25 @@ static int beat_watch(struct agent *a, const struct task *t, struct beat *b)
 			return -ENOMEM;
 	}
 	return progress_init(&b->progress, logs, path,
-		a->beats->has_pattern ? &a->beats->pattern : NULL, t->incarnation == 0);
+		watchdog_of(sv)->has_pattern ? &watchdog_of(sv)->pattern : NULL, w->start == 0);
 }
 
-static void beats_task_started(struct agent *a, struct task *t)
+static void watchdog_worker_started(struct supervisor *sv, struct worker *w)
 {
-	struct beats *bs = a->beats;
+	struct watchdog *bs = watchdog_of(sv);
 	struct beat *b;
 
-	if (!bs || !heartbeat_wanted(&a->spec->heartbeat) || t->slot < 0 || t->attached)
+	if (!bs || !heartbeat_wanted(&supervisor_spec(sv)->heartbeat) || w->slot < 0 || w->attached)
 		return;
-	b = beats_at(bs, t->slot);
+	b = watchdog_at(bs, w->slot);
 	if (!b) {
-		log_error("%s: out of memory: its heartbeat is not watched", task_called(t));
+		log_error("%s: out of memory: its heartbeat is not watched", worker_called(w));
 		return;
 	}
 	beat_stop(b);
-	*b = (struct beat){ .token = t->token };
-	if (beat_watch(a, t, b) < 0) {
-		log_error("%s: out of memory: its heartbeat is not watched", task_called(t));
+	*b = (struct beat){ .token = w->token };
+	if (beat_watch(sv, w, b) < 0) {
+		log_error("%s: out of memory: its heartbeat is not watched", worker_called(w));
 		return;
 	}
 	b->on = true;
@@ -238,34 +240,34 @@ static void beats_task_started(struct agent *a, struct task *t)
 	if (bs->holding)
 		heartbeat_hold(&b->heartbeat, loop_now_ms());
 	/* All workers of an attempt start in one turn. */
-	if (loop_defer(a->loop, beats_started, bs) < 0)
-		beats_arm(bs);
+	if (loop_defer(supervisor_loop(sv), watchdog_started, bs) < 0)
+		watchdog_arm(bs);
 }
 
-void beats_started(void *arg)
+void watchdog_started(void *arg)
 {
-	beats_arm(arg);
+	watchdog_arm(arg);
 }
 
-static void beats_task_ended(struct agent *a, struct task *t)
+static void watchdog_worker_ended(struct supervisor *sv, struct worker *w)
 {
-	struct beat *b = a->beats ? beats_find(a->beats, t) : NULL;
+	struct beat *b = watchdog_of(sv) ? watchdog_find(watchdog_of(sv), w) : NULL;
 
 	if (b)
 		beat_stop(b);
 }
 
-static int beats_new(struct agent *a, struct error *err)
+static int watchdog_new(struct supervisor *sv, struct error *err)
 {
-	struct beats *bs = calloc(1, sizeof(*bs));
-	const char *pattern = a->spec->heartbeat.log_pattern;
+	struct watchdog *bs = calloc(1, sizeof(*bs));
+	const char *pattern = supervisor_spec(sv)->heartbeat.log_pattern;
 
 	if (!bs)
 		return error_set(err, -ENOMEM, "out of memory");
-	a->beats = bs;
-	bs->a = a;
-	if (loop_timer_new(a->loop, beats_look, bs, &bs->timer) < 0 ||
-		hang_dumps_new(a->loop, &bs->dumps) < 0)
+	feature_set_state(sv, &watchdog_feature, bs);
+	bs->sv = sv;
+	if (loop_timer_new(supervisor_loop(sv), watchdog_look, bs, &bs->timer) < 0 ||
+		hang_dumps_new(supervisor_loop(sv), &bs->dumps) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	if (pattern && regcomp(&bs->pattern, pattern, REG_EXTENDED | REG_NOSUB))
 		return error_field(err, -EINVAL, "heartbeat.log_pattern",
@@ -274,14 +276,19 @@ static int beats_new(struct agent *a, struct error *err)
 	return 0;
 }
 
-static void beats_free(struct agent *a)
+struct watchdog *watchdog_of(const struct supervisor *sv)
 {
-	struct beats *bs = a->beats;
+	return feature_state(sv, &watchdog_feature);
+}
+
+static void watchdog_free(struct supervisor *sv)
+{
+	struct watchdog *bs = watchdog_of(sv);
 
 	if (!bs)
 		return;
-	a->beats = NULL;
-	loop_cancel(a->loop, beats_started, bs);
+	feature_set_state(sv, &watchdog_feature, NULL);
+	loop_cancel(supervisor_loop(sv), watchdog_started, bs);
 	bs->dumps = hang_dumps_free(bs->dumps);
 	for (size_t i = 0; i < bs->n; i++) {
 		if (bs->items[i])
@@ -297,14 +304,15 @@ static void beats_free(struct agent *a)
 
 /* --- the feature --- */
 
-static bool beats_child_exited(struct agent *a, const siginfo_t *si)
+static bool watchdog_child_exited(struct supervisor *sv, const siginfo_t *si)
 {
-	return a->beats && hang_child_exited(a->beats->dumps, si->si_pid, si->si_status);
+	return watchdog_of(sv) &&
+	       hang_child_exited(watchdog_of(sv)->dumps, si->si_pid, si->si_status);
 }
 
-static size_t beats_helpers(struct agent *a, pid_t *pids, size_t max)
+static size_t watchdog_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 {
-	return a->beats ? hang_helpers(a->beats->dumps, pids, max) : 0;
+	return watchdog_of(sv) ? hang_helpers(watchdog_of(sv)->dumps, pids, max) : 0;
 }
 
 static const struct varlink_method manager_methods[] = {
@@ -314,11 +322,11 @@ static const struct varlink_method manager_methods[] = {
 
 const struct feature watchdog_feature = {
 	.name = "watchdog",
-	.init = beats_new,
-	.fini = beats_free,
+	.init = watchdog_new,
+	.fini = watchdog_free,
 	.manager_methods = manager_methods,
-	.worker_started = beats_task_started,
-	.worker_exited = beats_task_ended,
-	.child_exited = beats_child_exited,
-	.helper_pids = beats_helpers,
+	.worker_started = watchdog_worker_started,
+	.worker_exited = watchdog_worker_ended,
+	.child_exited = watchdog_child_exited,
+	.helper_pids = watchdog_helpers,
 };

@@ -72,26 +72,26 @@ int address_parse(const char *text, struct address *ret, struct error *err)
 	return 0;
 }
 
-static bool is_of(const json_t *task, const char *role)
+static bool is_of(const json_t *worker, const char *role)
 {
-	const char *name = json_string_value(json_object_get(task, "role"));
+	const char *name = json_string_value(json_object_get(worker, "role"));
 
 	return !role || (name && !strcmp(name, role));
 }
 
 /* Adds to ret the ranks of the workers of role (NULL: of all) whose number by key is in want (NULL:
  * all), and adds these numbers to present. */
-static int collect(const json_t *tasks, const char *role, const char *key, const struct ranks *want,
-	struct ranks *found, struct ranks *present)
+static int collect(const json_t *workers, const char *role, const char *key,
+	const struct ranks *want, struct ranks *found, struct ranks *present)
 {
 	size_t i;
-	json_t *task;
+	json_t *worker;
 
-	json_array_foreach (tasks, i, task) {
-		int number = json_integer_value(json_object_get(task, key));
-		int rank = json_integer_value(json_object_get(task, "rank"));
+	json_array_foreach (workers, i, worker) {
+		int number = json_integer_value(json_object_get(worker, key));
+		int rank = json_integer_value(json_object_get(worker, "rank"));
 
-		if (!is_of(task, role) || (want && !ranks_contains(want, number)) || rank < 0 ||
+		if (!is_of(worker, role) || (want && !ranks_contains(want, number)) || rank < 0 ||
 			rank > RANKS_MAX || number < 0 || number > RANKS_MAX)
 			continue;
 		if (ranks_add(found, rank, rank) < 0 || ranks_add(present, number, number) < 0)
@@ -112,7 +112,7 @@ static int first_missing(const struct ranks *want, const struct ranks *present)
 
 /* Finds all workers that a names. */
 static int find(
-	const struct address *a, const json_t *tasks, struct ranks *found, struct error *err)
+	const struct address *a, const json_t *workers, struct ranks *found, struct error *err)
 {
 	_cleanup_(ranks_fini) struct ranks want = { 0 }, present = { 0 };
 	const char *set = a->role ? a->indexes : a->ranks;
@@ -120,7 +120,7 @@ static int find(
 
 	if (r < 0)
 		return r;
-	if (collect(tasks, a->role, a->role ? "index" : "rank", set ? &want : NULL, found,
+	if (collect(workers, a->role, a->role ? "index" : "rank", set ? &want : NULL, found,
 		    &present) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	missing = set ? first_missing(&want, &present) : -1;
@@ -135,15 +135,15 @@ static int find(
 int address_ranks(const struct address *a, const json_t *job, char **ret, struct error *err)
 {
 	_cleanup_(ranks_fini) struct ranks found = { 0 };
-	const json_t *tasks = json_object_get(job, "tasks");
+	const json_t *workers = json_object_get(job, "workers");
 	int r;
 
 	/* A job that is just being started has no workers yet. */
-	if (!a->role && (!a->ranks || json_array_size(tasks) == 0)) {
+	if (!a->role && (!a->ranks || json_array_size(workers) == 0)) {
 		*ret = a->ranks ? strdup(a->ranks) : NULL;
 		return a->ranks && !*ret ? error_set(err, -ENOMEM, "out of memory") : 0;
 	}
-	r = find(a, tasks, &found, err);
+	r = find(a, workers, &found, err);
 	if (r < 0)
 		return r;
 	*ret = ranks_to_string(&found);

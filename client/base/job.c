@@ -28,15 +28,15 @@ int64_t job_since_us(const json_t *job)
 
 int job_workers(const json_t *job, const char *role)
 {
-	const json_t *tasks = json_object_get(job, "tasks");
-	json_t *task;
+	const json_t *workers = json_object_get(job, "workers");
+	json_t *worker;
 	size_t i;
 	int n = 0;
 
-	if (!role && json_array_size(tasks) == 0)
-		return has_value(job, "workers") ? (int)get_int(job, "workers") : -1;
-	json_array_foreach (tasks, i, task) {
-		const char *name = get_text(task, "role");
+	if (!role && json_array_size(workers) == 0)
+		return has_value(job, "worker_count") ? (int)get_int(job, "worker_count") : -1;
+	json_array_foreach (workers, i, worker) {
+		const char *name = get_text(worker, "role");
 
 		n += !role || (name && !strcmp(name, role));
 	}

@@ -180,12 +180,12 @@ static void explain(const char *name, const json_t *p, struct error *err)
 		error_set(err, -ENOENT, "there is no role named %s", word(p, "role"));
 	else if (!strcmp(name, "NoSuchAttempt"))
 		error_set(err, -ENOENT, "there is no attempt %d", (int)get_int(p, "attempt"));
-	else if (!strcmp(name, "NoSuchTask"))
-		error_set(err, -ENOENT, "there is no worker %s", word(p, "task"));
-	else if (!strcmp(name, "TaskActive"))
-		error_set(err, -EBUSY, "worker %s is %s", word(p, "task"), state);
-	else if (!strcmp(name, "InvalidTasks") && message)
-		error_set(err, -EINVAL, "workers %s: %s", word(p, "tasks"), message);
+	else if (!strcmp(name, "NoSuchWorker"))
+		error_set(err, -ENOENT, "there is no worker %s", word(p, "worker"));
+	else if (!strcmp(name, "WorkerActive"))
+		error_set(err, -EBUSY, "worker %s is %s", word(p, "worker"), state);
+	else if (!strcmp(name, "InvalidWorkers") && message)
+		error_set(err, -EINVAL, "workers %s: %s", word(p, "workers"), message);
 	else if (!strcmp(name, "InvalidSignal"))
 		error_set(err, -EINVAL, "there is no signal named %s", word(p, "signal"));
 	else if (!strcmp(name, "LimitReached"))

@@ -85,12 +85,12 @@ char *preemption_progress(const json_t *p, int64_t now_us)
 
 bool preemption_any_saved(const json_t *job)
 {
-	const json_t *tasks = json_object_get(job, "tasks");
-	json_t *task;
+	const json_t *workers = json_object_get(job, "workers");
+	json_t *worker;
 	size_t i;
 
-	json_array_foreach (tasks, i, task)
-		if (has_value(task, "saved_step"))
+	json_array_foreach (workers, i, worker)
+		if (has_value(worker, "saved_step"))
 			return true;
 	return false;
 }

@@ -32,5 +32,5 @@ bool color_wanted(enum color_mode mode, bool is_tty, const char *no_color, const
 /* A steady colour for each rank, so that neighbours differ. */
 const char *color_rank(int rank);
 
-/* The colour of a job's or a task's state. */
+/* The colour of a job's or a worker's state. */
 enum color color_state(const char *state);

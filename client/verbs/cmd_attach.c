@@ -29,7 +29,7 @@ struct attach {
 	struct varlink_sync *orders; /* NULL: the agent has nothing more to say */
 	char *job, *role;
 	int index;
-	char task[128];
+	char worker[128];
 	bool ignore_exit;
 	int64_t kill_ms; /* CLOCK_MONOTONIC; when we kill the program; -1: never */
 };
@@ -48,7 +48,7 @@ static void tell(const struct attach *a, const char *text)
 	_cleanup_free_ char *shown = text && *text ? printable_dup(text) : NULL;
 
 	if (shown && !a->ctl->quiet)
-		fprintf(stderr, "\r\nelasticctl: %s: %s\r\n", a->task, shown);
+		fprintf(stderr, "\r\nelasticctl: %s: %s\r\n", a->worker, shown);
 }
 
 static void on_order(struct attach *a, const json_t *order)
@@ -118,16 +118,16 @@ static void attend(struct attach *a)
 	}
 }
 
-static json_t *task_parameters(const struct attach *a)
+static json_t *worker_parameters(const struct attach *a)
 {
-	return ctl_with(ctl_job(a->job), "task", json_string(a->task));
+	return ctl_with(ctl_job(a->job), "worker", json_string(a->worker));
 }
 
 /* Reports to the agent how the program ended, unless the agent has closed the connection. Returns
  * the exit status. */
 static int report(struct attach *a, int code)
 {
-	json_t *p = task_parameters(a);
+	json_t *p = worker_parameters(a);
 	_cleanup_free_ char *name = NULL;
 	struct error err = { 0 };
 
@@ -169,7 +169,7 @@ static void tell_why(const struct attach *a, const struct foreground_program *p,
 static int run(struct attach *a, const struct foreground_program *program)
 {
 	int r = ctl_call(a->ctl, "AttachStarted",
-		ctl_with(task_parameters(a), "pid", json_integer(a->program.pid)), NULL);
+		ctl_with(worker_parameters(a), "pid", json_integer(a->program.pid)), NULL);
 	int code = -1;
 
 	if (r != 0)
@@ -231,12 +231,12 @@ static void tell_what_counts(const struct attach *a)
 	if (a->ignore_exit)
 		ctl_error(a->ctl, 0,
 			"%s: when the program ends the worker is stopped, whatever its exit",
-			a->task);
+			a->worker);
 	else
 		ctl_error(a->ctl, 0,
 			"%s: the exit of the program counts as the worker's; "
 			"--detached-exit=ignore leaves it out",
-			a->task);
+			a->worker);
 }
 
 static int begin(struct attach *a, const json_t *order, char **argv)
@@ -286,10 +286,10 @@ static int first_order(struct attach *a, bool replace, json_t **ret)
 	r = ctl_stream(a->ctl, "Attach", p, &a->orders);
 	if (r == 0)
 		r = ctl_try_next(a->ctl, a->orders, ret, &more, &name, &err);
-	if (name && !strcmp(name, "TaskActive") && !replace)
+	if (name && !strcmp(name, "WorkerActive") && !replace)
 		return ctl_error(a->ctl, r,
 			"%s; 'elasticctl stop %s/%s' ends it, and so does --replace", err.text,
-			a->job, a->task);
+			a->job, a->worker);
 	return name ? ctl_error(a->ctl, r, "%s", err.text) : r;
 }
 
@@ -308,10 +308,10 @@ int cmd_attach(struct ctl *ctl, struct args *args)
 		return ctl_usage(
 			ctl, "--detached-exit: expected count or ignore, got \"%s\"", exit);
 	a.ignore_exit = exit && !strcmp(exit, "ignore");
-	r = tasks_one(ctl, &address, &a.role, &a.index);
+	r = workers_one(ctl, &address, &a.role, &a.index);
 	if (r == 0) {
 		a.job = address.job;
-		snprintf(a.task, sizeof(a.task), "%.100s:%d", a.role, a.index);
+		snprintf(a.worker, sizeof(a.worker), "%.100s:%d", a.role, a.index);
 		r = first_order(&a, args_has(args, "replace"), &answer);
 	}
 	if (r == 0)

@@ -18,7 +18,7 @@ enum { REPLICAS_MAX = 1 << 20 };
 static int check_names(struct ctl *ctl, const struct args *args, const struct job_names *names)
 {
 	for (int i = 0; i < names->n; i++)
-		if (args_has(args, "no-wait") && tasks_text(names->names[i]))
+		if (args_has(args, "no-wait") && workers_text(names->names[i]))
 			return ctl_usage(
 				ctl, "--no-wait is for whole jobs, got \"%s\"", names->names[i]);
 	return 0;
@@ -74,13 +74,13 @@ static int stop_names(struct ctl *ctl, const struct args *args, const struct job
 		return ctl_error(ctl, CTL_FAILED, "out of memory");
 	/* Asks all jobs first, so that they stop at the same time. */
 	for (int i = 0; i < names->n; i++)
-		if (!tasks_text(names->names[i]))
+		if (!workers_text(names->names[i]))
 			status[i] = stop_one(ctl, names->names[i], grace_ms);
 	for (int i = 0; i < names->n; i++) {
 		const char *name = names->names[i];
 
-		if (tasks_text(name))
-			status[i] = tasks_stop(ctl, name, grace_ms, false, report);
+		if (workers_text(name))
+			status[i] = workers_stop(ctl, name, grace_ms, false, report);
 		else if (status[i] == 0 && args_has(args, "no-wait"))
 			ctl_say(ctl, "%s is stopping", name);
 		else if (status[i] == 0)
@@ -205,14 +205,14 @@ static int restart_names(struct ctl *ctl, const struct job_names *names, bool wa
 		return ctl_error(ctl, CTL_FAILED, "out of memory");
 	/* Asks all jobs first, so that they restart at the same time. */
 	for (int i = 0; i < names->n; i++)
-		if (!tasks_text(names->names[i]))
+		if (!workers_text(names->names[i]))
 			again[i].status = restart_ask(ctl, names->names[i], &again[i]);
 	for (int i = 0; i < names->n; i++) {
 		const char *name = names->names[i];
 		int r = again[i].status;
 
-		if (tasks_text(name))
-			r = tasks_stop(ctl, name, -1, true, report);
+		if (workers_text(name))
+			r = workers_stop(ctl, name, -1, true, report);
 		else if (r == 0 && wait)
 			r = restarted_one(ctl, name, &again[i], report);
 		else if (r == 0)

@@ -161,7 +161,7 @@ static void complete_workers(struct ctl *ctl, const char *word)
 	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
 	_cleanup_json_ json_t *answer = NULL;
 	_cleanup_free_ char *name = NULL, *job = strndup(word, strcspn(word, "/"));
-	json_t *task;
+	json_t *worker;
 	bool more;
 	size_t i;
 
@@ -171,11 +171,11 @@ static void complete_workers(struct ctl *ctl, const char *word)
 		varlink_sync_wait(link, 500) != 1 ||
 		varlink_sync_receive(link, &answer, &name, &more, NULL) < 0)
 		return;
-	json_array_foreach (json_object_get(json_object_get(answer, "job"), "tasks"), i, task) {
-		const char *role = get_text(task, "role");
+	json_array_foreach (json_object_get(json_object_get(answer, "job"), "workers"), i, worker) {
+		const char *role = get_text(worker, "role");
 
-		printf("%s/%d\n", job, (int)get_int(task, "rank"));
-		printf("%s/%s:%d\n", job, role ? role : "?", (int)get_int(task, "index"));
+		printf("%s/%d\n", job, (int)get_int(worker, "rank"));
+		printf("%s/%s:%d\n", job, role ? role : "?", (int)get_int(worker, "index"));
 	}
 }
 

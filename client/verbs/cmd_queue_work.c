@@ -202,7 +202,7 @@ static void describe(const json_t *item, char room[][ENTRY_MAX], char **env)
 			get_text(item, texts[i][1]) ? get_text(item, texts[i][1]) : "");
 	if (has_value(item, "task"))
 		snprintf(room[n++], ENTRY_MAX, "ELASTICD_TASK=%" PRId64, get_int(item, "task"));
-	snprintf(room[n++], ENTRY_MAX, "ELASTICD_TASK_TRY=%" PRId64, get_int(item, "attempt"));
+	snprintf(room[n++], ENTRY_MAX, "ELASTICD_TASK_TRY=%" PRId64, get_int(item, "tries"));
 	for (size_t i = 0; i < n; i++)
 		env[i] = room[i];
 	env[n] = NULL;

@@ -152,11 +152,11 @@ static const json_t *root_cause(const json_t *job)
 /* Whether the workers of a job that ended quickly were ever executed. */
 static bool was_executed(const json_t *job)
 {
-	json_t *task;
+	json_t *worker;
 	size_t i;
 
-	json_array_foreach (json_object_get(job, "tasks"), i, task)
-		if (has_value(task, "pid"))
+	json_array_foreach (json_object_get(job, "workers"), i, worker)
+		if (has_value(worker, "pid"))
 			return !has_value(json_object_get(root_cause(job), "exit"), "error");
 	return false;
 }

@@ -53,11 +53,11 @@ static void run_field(const struct ctl *ctl, const json_t *job)
 /* Whether workers restart on their own, each with its own restart limit. */
 static bool any_alone(const json_t *job)
 {
-	json_t *task;
+	json_t *worker;
 	size_t i;
 
-	json_array_foreach (json_object_get(job, "tasks"), i, task)
-		if (has_value(task, "max_restarts"))
+	json_array_foreach (json_object_get(job, "workers"), i, worker)
+		if (has_value(worker, "max_restarts"))
 			return true;
 	return false;
 }
@@ -88,17 +88,17 @@ static void workers_field(const struct ctl *ctl, const json_t *job)
 {
 	static const char *const states[] = { "running", "starting", "waiting", "stopping",
 		"succeeded", "failed", "stopped" };
-	const json_t *tasks = json_object_get(job, "tasks");
+	const json_t *workers = json_object_get(job, "workers");
 	char text[256] = "";
 	size_t used = 0;
 
 	for (size_t s = 0; s < sizeof(states) / sizeof(states[0]); s++) {
-		json_t *task;
+		json_t *worker;
 		size_t i;
 		int n = 0;
 
-		json_array_foreach (tasks, i, task)
-			n += job_in(task, states[s]);
+		json_array_foreach (workers, i, worker)
+			n += job_in(worker, states[s]);
 		if (n > 0 && used < sizeof(text))
 			used += snprintf(text + used, sizeof(text) - used, "%s%d %s",
 				used ? ", " : "", n, states[s]);
@@ -193,89 +193,89 @@ static void head(const struct ctl *ctl, const json_t *job)
 }
 
 /* Adds the middle cells of a row: what differs from worker to worker. */
-static void life_cells(struct table *t, const json_t *job, const json_t *task)
+static void life_cells(struct table *t, const json_t *job, const json_t *worker)
 {
-	const json_t *ex = json_object_get(task, "exit");
+	const json_t *ex = json_object_get(worker, "exit");
 	char buf[HUMANE_TEXT_MAX], end[32];
-	int64_t until = has_value(task, "ended_us") ? get_int(task, "ended_us") : ctl_now_us();
+	int64_t until = has_value(worker, "ended_us") ? get_int(worker, "ended_us") : ctl_now_us();
 	bool bad = has_value(ex, "signal") || has_value(ex, "error") || get_int(ex, "code") != 0;
 
-	if (has_value(task, "pid") && !has_value(task, "ended_us"))
-		table_cellf(t, COLOR_NONE, "%d", (int)get_int(task, "pid"));
+	if (has_value(worker, "pid") && !has_value(worker, "ended_us"))
+		table_cellf(t, COLOR_NONE, "%d", (int)get_int(worker, "pid"));
 	else
 		table_cell(t, COLOR_DIM, "-");
 	job_exit_short(ex, end);
 	table_cell(t, !*end ? COLOR_DIM : bad ? COLOR_RED : COLOR_NONE, *end ? end : "-");
-	if (has_value(task, "started_us"))
-		table_cell(t, COLOR_NONE, humane_since(until, get_int(task, "started_us"), buf));
+	if (has_value(worker, "started_us"))
+		table_cell(t, COLOR_NONE, humane_since(until, get_int(worker, "started_us"), buf));
 	else
 		table_cell(t, COLOR_DIM, "-");
-	table_cellf(t, COLOR_NONE, "%d", (int)get_int(task, "restarts"));
+	table_cellf(t, COLOR_NONE, "%d", (int)get_int(worker, "restarts"));
 }
 
-static void who_cells(struct table *t, const json_t *task)
+static void who_cells(struct table *t, const json_t *worker)
 {
-	const char *role = get_text(task, "role");
+	const char *role = get_text(worker, "role");
 
-	table_cellf(t, COLOR_NONE, "%d", (int)get_int(task, "rank"));
-	table_cellf(t, COLOR_NONE, "%s:%d%s%s", role ? role : "worker", (int)get_int(task, "index"),
-		get_true(task, "leader") ? " (leader)" : "",
-		get_true(task, "extra") ? " (extra)" : "");
+	table_cellf(t, COLOR_NONE, "%d", (int)get_int(worker, "rank"));
+	table_cellf(t, COLOR_NONE, "%s:%d%s%s", role ? role : "worker",
+		(int)get_int(worker, "index"), get_true(worker, "leader") ? " (leader)" : "",
+		get_true(worker, "extra") ? " (extra)" : "");
 }
 
 /* Adds the state, and what is special about it. */
-static void state_cell(struct table *t, const json_t *task)
+static void state_cell(struct table *t, const json_t *worker)
 {
-	const char *state = get_text(task, "state");
+	const char *state = get_text(worker, "state");
 	char when[HUMANE_TEXT_MAX];
 
 	state = state ? state : "?";
-	if (has_value(task, "next_start_us") && job_in(task, "waiting"))
+	if (has_value(worker, "next_start_us") && job_in(worker, "waiting"))
 		table_cellf(t, COLOR_YELLOW, "%s, starts %s", state,
-			humane_ago(ctl_now_us(), get_int(task, "next_start_us"), when));
+			humane_ago(ctl_now_us(), get_int(worker, "next_start_us"), when));
 	else
 		table_cellf(t, color_state(state), "%s%s%s", state,
-			get_true(task, "attached") ? ", attached" : "",
-			get_true(task, "on_purpose") ? ", on purpose" : "");
+			get_true(worker, "attached") ? ", attached" : "",
+			get_true(worker, "on_purpose") ? ", on purpose" : "");
 }
 
-static void saved_cell(struct table *t, const json_t *task)
+static void saved_cell(struct table *t, const json_t *worker)
 {
-	const char *path = get_text(task, "saved_path");
+	const char *path = get_text(worker, "saved_path");
 
-	if (has_value(task, "saved_step"))
-		table_cellf(t, COLOR_GREEN, "%lld%s%s", (long long)get_int(task, "saved_step"),
+	if (has_value(worker, "saved_step"))
+		table_cellf(t, COLOR_GREEN, "%lld%s%s", (long long)get_int(worker, "saved_step"),
 			path ? " " : "", path ? path : "");
 	else
 		table_cell(t, COLOR_DIM, "-");
 }
 
 /* Adds the CPU share over the worker's life (above 100% on several CPUs), and the CPU time. */
-static void cpu_cell(struct table *t, const json_t *task)
+static void cpu_cell(struct table *t, const json_t *worker)
 {
-	int64_t used_ms = get_int(task, "cpu_ms");
-	int64_t life_ms = (ctl_now_us() - get_int(task, "started_us")) / 1000;
+	int64_t used_ms = get_int(worker, "cpu_ms");
+	int64_t life_ms = (ctl_now_us() - get_int(worker, "started_us")) / 1000;
 	char used[DURATION_TEXT_MAX];
 
-	if (!has_value(task, "cpu_ms"))
+	if (!has_value(worker, "cpu_ms"))
 		table_cell(t, COLOR_DIM, "-");
-	else if (!has_value(task, "started_us") || life_ms <= 0)
+	else if (!has_value(worker, "started_us") || life_ms <= 0)
 		table_cell(t, COLOR_NONE, duration_humane(used_ms, used));
 	else
 		table_cellf(t, COLOR_NONE, "%" PRId64 "%% %s",
 			(used_ms * 100 + life_ms / 2) / life_ms, duration_humane(used_ms, used));
 }
 
-static void live_cells(struct table *t, const json_t *task)
+static void live_cells(struct table *t, const json_t *worker)
 {
 	char size[SIZE_TEXT_MAX];
-	const char *line = get_text(task, "last_line"), *reason = get_text(task, "reason");
+	const char *line = get_text(worker, "last_line"), *reason = get_text(worker, "reason");
 
-	if (has_value(task, "rss_bytes"))
-		table_cell(t, COLOR_NONE, size_humane(get_int(task, "rss_bytes"), size));
+	if (has_value(worker, "rss_bytes"))
+		table_cell(t, COLOR_NONE, size_humane(get_int(worker, "rss_bytes"), size));
 	else
 		table_cell(t, COLOR_DIM, "-");
-	cpu_cell(t, task);
+	cpu_cell(t, worker);
 	if (line && *line)
 		table_cell(t, COLOR_NONE, line);
 	else if (reason && *reason)
@@ -303,20 +303,20 @@ static void workers_table(
 	bool saved = preemption_any_saved(job);
 	_cleanup_(table_freep) struct table *t = table_new(saved ? with_saved : columns);
 	struct table_style style = ctl_table_style(ctl);
-	json_t *task;
+	json_t *worker;
 	size_t i;
 
 	if (!t)
 		return;
-	json_array_foreach (json_object_get(job, "tasks"), i, task) {
-		if (wanted && !ranks_contains(wanted, (int)get_int(task, "rank")))
+	json_array_foreach (json_object_get(job, "workers"), i, worker) {
+		if (wanted && !ranks_contains(wanted, (int)get_int(worker, "rank")))
 			continue;
-		who_cells(t, task);
-		state_cell(t, task);
+		who_cells(t, worker);
+		state_cell(t, worker);
 		if (saved)
-			saved_cell(t, task);
-		life_cells(t, job, task);
-		live_cells(t, task);
+			saved_cell(t, worker);
+		life_cells(t, job, worker);
+		live_cells(t, worker);
 	}
 	if (table_rows(t) == 0)
 		return;

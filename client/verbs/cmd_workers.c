@@ -15,14 +15,14 @@ static const char *plural(int n)
 	return n == 1 ? "" : "s";
 }
 
-const char *tasks_text(const char *text)
+const char *workers_text(const char *text)
 {
 	const char *slash = strchr(text, '/');
 
 	return slash ? slash + 1 : NULL;
 }
 
-int tasks_stop(struct ctl *ctl, const char *text, int64_t grace_ms, bool again, json_t *report)
+int workers_stop(struct ctl *ctl, const char *text, int64_t grace_ms, bool again, json_t *report)
 {
 	_cleanup_(address_fini) struct address a = { 0 };
 	_cleanup_json_ json_t *answer = NULL, *job = NULL;
@@ -34,12 +34,12 @@ int tasks_stop(struct ctl *ctl, const char *text, int64_t grace_ms, bool again, 
 
 	if (address_parse(text, &a, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
-	p = ctl_with(ctl_job(a.job), "tasks", json_string(tasks_text(text)));
+	p = ctl_with(ctl_job(a.job), "workers", json_string(workers_text(text)));
 	if (grace_ms >= 0)
 		p = ctl_with(p, "timeout_ms", json_integer(grace_ms));
 	if (again)
 		p = ctl_with(p, "again", json_true());
-	r = ctl_call(ctl, "StopTask", p, &answer);
+	r = ctl_call(ctl, "StopWorkers", p, &answer);
 	if (r != 0)
 		return r;
 	n = (int)get_int(answer, "stopped");
@@ -63,11 +63,11 @@ static bool single(const char *set, int *ret)
 	return true;
 }
 
-int tasks_one(struct ctl *ctl, const struct address *a, char **ret_role, int *ret_index)
+int workers_one(struct ctl *ctl, const struct address *a, char **ret_role, int *ret_index)
 {
 	_cleanup_json_ json_t *job = NULL;
 	const char *role = a->role;
-	json_t *task;
+	json_t *worker;
 	int rank, r;
 	size_t i;
 
@@ -79,10 +79,10 @@ int tasks_one(struct ctl *ctl, const struct address *a, char **ret_role, int *re
 		r = job_status(ctl, a->job, false, &job);
 		if (r != 0)
 			return r;
-		json_array_foreach (json_object_get(job, "tasks"), i, task)
-			if (get_int(task, "rank") == rank) {
-				role = get_text(task, "role");
-				*ret_index = (int)get_int(task, "index");
+		json_array_foreach (json_object_get(job, "workers"), i, worker)
+			if (get_int(worker, "rank") == rank) {
+				role = get_text(worker, "role");
+				*ret_index = (int)get_int(worker, "index");
 			}
 		if (!role)
 			return ctl_error(ctl, ctl->verdict_status ? CTL_FAILED : CTL_REFUSED,
@@ -123,10 +123,10 @@ int cmd_add(struct ctl *ctl, struct args *args)
 		p = ctl_with(p, "index", json_integer(index));
 	if (args->argc > 1)
 		p = ctl_with(p, "command", command_json(args->argc - 1, args->argv + 1));
-	r = ctl_call(ctl, "StartTask", p, &answer);
+	r = ctl_call(ctl, "StartWorker", p, &answer);
 	if (r != 0)
 		return r;
-	ctl_say(ctl, "started %s of %s, rank %d", get_text(answer, "task"), a.job,
+	ctl_say(ctl, "started %s of %s, rank %d", get_text(answer, "worker"), a.job,
 		(int)get_int(answer, "rank"));
 	if (ctl->json)
 		ctl_print_json(answer, false);
@@ -205,7 +205,7 @@ int cmd_dump(struct ctl *ctl, struct args *args)
 {
 	_cleanup_(address_fini) struct address a = { 0 };
 	_cleanup_json_ json_t *answer = NULL;
-	const char *tasks = tasks_text(args->argv[0]);
+	const char *workers = workers_text(args->argv[0]);
 	struct error err = { 0 };
 	json_t *p, *dir;
 	size_t i;
@@ -214,8 +214,8 @@ int cmd_dump(struct ctl *ctl, struct args *args)
 	if (address_parse(args->argv[0], &a, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
 	p = ctl_job(a.job);
-	if (tasks)
-		p = ctl_with(p, "tasks", json_string(tasks));
+	if (workers)
+		p = ctl_with(p, "workers", json_string(workers));
 	r = ctl_call(ctl, "Dump", p, &answer);
 	if (r != 0)
 		return r;

@@ -40,7 +40,7 @@ struct board_header {
 	uint32_t version;
 	uint32_t slots;
 	uint32_t header_bytes, slot_bytes;
-	_Atomic uint64_t attempt;  /* the group's incarnation */
+	_Atomic uint64_t attempt;  /* the group's attempt */
 	_Atomic uint64_t notice;   /* odd while a notice of preemption is up; counts up */
 	_Atomic uint64_t stopping; /* attempt + 1 of the attempt that ends, else 0 */
 	_Atomic int64_t save_at;   /* while a notice is up: the step before which workers go on */

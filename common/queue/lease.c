@@ -52,7 +52,7 @@ void queue_lease_begin(struct queues *q, struct queue_lease *l, enum queue_item 
 	l->kind = kind;
 	l->active = true;
 	l->worker = k;
-	l->incarnation = k->incarnation;
+	l->start = k->start;
 	l->since_ms = now_ms;
 	link_add(holders(q, l->holder), &l->by_holder);
 	link_add(&k->leases, &l->by_worker);
@@ -423,12 +423,12 @@ void queue_item(const struct queue_lease *l, struct queue_item_view *ret)
 		.payload = payload_of(l),
 		.limit_ms = -1,
 		.worker = l->worker->number,
-		.incarnation = l->incarnation };
+		.start = l->start };
 	if (!l->task)
 		return;
 	ret->task = (int64_t)l->task->id;
 	ret->limit_ms = queue_task_limit(l->task);
-	ret->attempt = l->task->tries - 1;
+	ret->tries = l->task->tries - 1;
 	ret->needs = l->set->names;
 	ret->n_needs = l->set->n;
 }

@@ -256,7 +256,7 @@ struct queue_call {
 enum queue_init_state { QUEUE_INIT_NONE, QUEUE_INIT_DUE, QUEUE_INIT_RUNS, QUEUE_INIT_FAILED };
 
 struct queue_worker {
-	int number, incarnation;
+	int number, start;
 	bool alive, asked, serves, again;
 	bool known; /* it was started */
 	bool takes; /* it has asked for work, or will */
@@ -280,7 +280,7 @@ struct queue_lease {
 	bool active, cancelled, killed, seen; /* seen: its holder knows it */
 	bool late;			      /* it has broken the pool, until it ends */
 	enum queue_state becomes;	      /* for a cancelled one: the task's next state */
-	int incarnation;
+	int start;
 	struct queue_worker *worker;
 	void *holder;
 	struct queue_wait *wait; /* the wait that ended with it, until the holder has seen it */

@@ -253,7 +253,7 @@ bool queue_answer(const struct queue_call *c, size_t i, struct queue_answer *ret
 
 /* Its process began. init: what it must do first (NULL: nothing). serves: calls (and, in a pool,
  * queue_whole()) wait for it even before it has asked for work. 0 or -ENOMEM. */
-_must_check_ int queue_worker_started(struct queues *q, int worker, int incarnation,
+_must_check_ int queue_worker_started(struct queues *q, int worker, int start,
 	const struct queue_bytes *init, bool serves, uint64_t now_ms);
 /* The worker's name in texts ("worker:0"), copied; without it "worker 3". 0 or -ENOMEM. */
 _must_check_ int queue_worker_name(struct queues *q, int worker, const char *name);
@@ -288,8 +288,8 @@ struct queue_item_view {
 	const char *const *needs;
 	size_t n_needs;
 	int64_t limit_ms;
-	int worker, incarnation;
-	unsigned attempt;
+	int worker, start;
+	unsigned tries;
 };
 /* True when the worker holds a lease. */
 bool queue_holds(const struct queues *q, int worker);

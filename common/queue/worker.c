@@ -315,8 +315,8 @@ bool queue_work(struct queues *q, struct queue_wait *w, int worker, void *holder
 	return queue_wait_claim(q, w);
 }
 
-int queue_worker_started(struct queues *q, int worker, int incarnation,
-	const struct queue_bytes *init, bool serves, uint64_t now_ms)
+int queue_worker_started(struct queues *q, int worker, int start, const struct queue_bytes *init,
+	bool serves, uint64_t now_ms)
 {
 	struct queue_worker *k = get(q, worker);
 	struct queue_blob *b = NULL;
@@ -334,7 +334,7 @@ int queue_worker_started(struct queues *q, int worker, int incarnation,
 	k->asked = k->again = false;
 	k->serves = serves;
 	k->takes |= serves;
-	k->incarnation = incarnation;
+	k->start = start;
 	k->init = b;
 	k->init_state = b ? QUEUE_INIT_DUE : QUEUE_INIT_NONE;
 	queue_calls_begin(q, now_ms);

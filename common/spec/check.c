@@ -51,9 +51,9 @@ static void check_restart(struct spec_ctx *ctx, const struct spec_restart *r, co
 	if (r->backoff_max_ms != SPEC_UNSET && r->backoff_max_ms < r->backoff_ms)
 		spec_note(ctx, at, "is less than `restart.backoff`");
 	snprintf(at, sizeof(at), "%s.scope", path);
-	if (r->scope == SPEC_SCOPE_TASK && r->policy == SPEC_RESTART_NEVER)
+	if (r->scope == SPEC_SCOPE_WORKER && r->policy == SPEC_RESTART_NEVER)
 		spec_note(ctx, at,
-			"\"task\" starts a task again by itself, which `restart.policy` "
+			"\"worker\" starts a worker again by itself, which `restart.policy` "
 			"\"never\" forbids");
 }
 

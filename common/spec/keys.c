@@ -19,7 +19,7 @@ static const char *const policy_names[] = {
 };
 static const char *const scope_names[] = {
 	[SPEC_SCOPE_GROUP] = "group",
-	[SPEC_SCOPE_TASK] = "task",
+	[SPEC_SCOPE_WORKER] = "worker",
 	NULL,
 };
 static const char *const leader_names[] = {
@@ -103,7 +103,7 @@ static const struct spec_key heartbeat_keys[] = {
 	KEY("log_timeout", duration, spec_heartbeat, log_timeout_ms, .min = 1),
 	KEY("log_pattern", pattern, spec_heartbeat, log_pattern),
 	KEY("log_pattern_timeout", duration, spec_heartbeat, log_pattern_timeout_ms, .min = 1),
-	KEY("progress_file", task_path, spec_heartbeat, progress_file),
+	KEY("progress_file", worker_path, spec_heartbeat, progress_file),
 	KEY("progress_file_timeout", duration, spec_heartbeat, progress_file_timeout_ms, .min = 1),
 	KEY("progress_start_timeout", duration, spec_heartbeat, progress_start_timeout_ms,
 		.min = 1),

@@ -183,7 +183,7 @@ const struct spec_type spec_type_pattern = {
 	.format = spec_format_text,
 };
 
-static int task_path_parse(
+static int worker_path_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
 	static const char *const known[] = { "rank", "local_rank", "role", "index", NULL };
@@ -201,8 +201,8 @@ static int task_path_parse(
 	return spec_set_string(ctx, text, field);
 }
 
-const struct spec_type spec_type_task_path = {
+const struct spec_type spec_type_worker_path = {
 	.expected = "a path",
-	.parse = task_path_parse,
+	.parse = worker_path_parse,
 	.format = spec_format_text,
 };

@@ -119,7 +119,7 @@ static void refuse_scope(struct spec_ctx *ctx, size_t i)
 
 	snprintf(path, sizeof(path), "roles[%zu].restart.scope", i);
 	spec_note(ctx, path,
-		"\"task\" is not for a role of `on_failure` \"fail_queue\", whose loss fails "
+		"\"worker\" is not for a role of `on_failure` \"fail_queue\", whose loss fails "
 		"the group");
 }
 
@@ -147,7 +147,7 @@ int spec_roles_inherit(struct spec_ctx *ctx, const json_t *doc, struct spec *s)
 		if (r < 0)
 			return r;
 		if (s->roles[i].on_failure == SPEC_FAILURE_QUEUE && scope &&
-			s->roles[i].restart->scope == SPEC_SCOPE_TASK)
+			s->roles[i].restart->scope == SPEC_SCOPE_WORKER)
 			refuse_scope(ctx, i);
 	}
 	return ctx->failed && !ctx->all ? -EINVAL : 0;
@@ -229,10 +229,10 @@ const struct spec_restart *spec_restart_of(const struct spec *s, const struct sp
 	return role && role->restart ? role->restart : &s->restart;
 }
 
-bool spec_scope_task(const struct spec *s, const struct spec_role *role)
+bool spec_scope_worker(const struct spec *s, const struct spec_role *role)
 {
 	return role->on_failure != SPEC_FAILURE_QUEUE &&
-	       spec_restart_of(s, role)->scope == SPEC_SCOPE_TASK;
+	       spec_restart_of(s, role)->scope == SPEC_SCOPE_WORKER;
 }
 
 bool spec_has_leader(const struct spec *s)

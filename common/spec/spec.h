@@ -167,12 +167,12 @@ struct spec_exit_rule {
 	enum spec_exit_class class;
 };
 
-enum spec_restart_scope { SPEC_SCOPE_GROUP, SPEC_SCOPE_TASK };
+enum spec_restart_scope { SPEC_SCOPE_GROUP, SPEC_SCOPE_WORKER };
 
 struct spec_restart {
 	enum spec_restart_policy policy;
 	enum spec_restart_scope
-		scope; /* TASK: restart only the failed worker, each with a budget of its own */
+		scope; /* WORKER: restart only the failed worker, each with a budget of its own */
 	int max;       /* restarts over the job's life; SPEC_UNSET: no limit beside the window */
 	int64_t window_ms; /* sliding window for window_max; SPEC_UNSET: none */
 	int window_max;
@@ -321,7 +321,7 @@ const struct spec_restart *spec_restart_of(const struct spec *s, const struct sp
 
 /* Whether the agent restarts a failed worker of role alone. Not with on_failure fail_queue, whose
  * loss concerns all. */
-bool spec_scope_task(const struct spec *s, const struct spec_role *role);
+bool spec_scope_worker(const struct spec *s, const struct spec_role *role);
 
 /* Whether a role is the leader, so that struct spec_leader applies. */
 bool spec_has_leader(const struct spec *s);

@@ -93,7 +93,7 @@ extern const struct spec_type spec_type_command, spec_type_texts, spec_type_args
 extern const struct spec_type spec_type_replicas, spec_type_std_map, spec_type_ranks,
 	spec_type_prefix, spec_type_limits, spec_type_codes, spec_type_signals, spec_type_nodes;
 /* pattern.c, devices.c */
-extern const struct spec_type spec_type_pattern, spec_type_task_path, spec_type_devices,
+extern const struct spec_type spec_type_pattern, spec_type_worker_path, spec_type_devices,
 	spec_type_device_object;
 /* preemption.c */
 extern const struct spec_type spec_type_notices, spec_type_notice_command;

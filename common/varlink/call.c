@@ -219,7 +219,7 @@ int varlink_error_failed(struct varlink_call *call, int error, const char *messa
 	if (r == 0)
 		r = json_put_int(p, "errno", error);
 	if (r == 0)
-		r = put_error(call, "Failed", p, false);
+		r = put_error(call, "Internal", p, false);
 	if (r < 0 && r != -ECONNRESET)
 		varlink_connection_doom(c, "cannot answer: %s", strerror(-r));
 	end_call(call);

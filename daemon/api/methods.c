@@ -49,7 +49,7 @@ int methods_authorize(struct varlink_call *call, const char *method, json_t *par
 
 int methods_failed(struct varlink_call *call, int code, const char *text)
 {
-	varlink_error(call, "Failed",
+	varlink_error(call, "Internal",
 		json_pack("{s:o, s:i}", "message", json_string_lossy(text, strlen(text)), "errno",
 			-code));
 	return 0;
@@ -384,8 +384,8 @@ const struct varlink_method methods_table[] = {
 	{ "Events", on_events },
 	{ "Watch", on_relayed },
 	{ "Scale", on_command },
-	{ "StartTask", on_command },
-	{ "StopTask", on_command },
+	{ "StartWorker", on_command },
+	{ "StopWorkers", on_command },
 	{ "Attach", on_attach },
 	{ "AttachStarted", on_attach_started },
 	{ "AttachEnded", on_attach },

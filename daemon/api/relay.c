@@ -50,8 +50,8 @@ static const struct relay_rule {
 	{ "Scale", RELAY_REPEAT | RELAY_NAMES, NULL },
 	{ "Restart", RELAY_NAMES, NULL },
 	{ "Kill", RELAY_NAMES, NULL },
-	{ "StartTask", RELAY_NAMES, NULL },
-	{ "StopTask", RELAY_NAMES, NULL },
+	{ "StartWorker", RELAY_NAMES, NULL },
+	{ "StopWorkers", RELAY_NAMES, NULL },
 	{ "Attach", 0, NULL },
 	{ "AttachStarted", 0, NULL },
 	{ "AttachEnded", 0, NULL },
@@ -150,7 +150,7 @@ static void end_error(struct relay *r, const char *name, json_t *parameters)
 	_cleanup_free_ char *copy = strdup(name);
 
 	relay_free(r);
-	varlink_error(call, copy ? copy : "Failed", parameters);
+	varlink_error(call, copy ? copy : "Internal", parameters);
 }
 
 static void end_failed(struct relay *r, int code, const char *what)
@@ -158,7 +158,7 @@ static void end_failed(struct relay *r, int code, const char *what)
 	char text[512];
 
 	snprintf(text, sizeof(text), "%s", what);
-	end_error(r, "Failed", json_pack("{s:s, s:i}", "message", text, "errno", -code));
+	end_error(r, "Internal", json_pack("{s:s, s:i}", "message", text, "errno", -code));
 }
 
 static void end_limit(struct relay *r, const char *what, int limit)
@@ -426,13 +426,13 @@ static void answer_afterwards(struct relay *r)
 static int count_processes(const struct job *j)
 {
 	_cleanup_json_ json_t *job = mirror_job(&j->mirror);
-	json_t *task;
+	json_t *worker;
 	size_t i;
 	int n = 0;
 
-	json_array_foreach (json_get_array(job, "tasks"), i, task)
-		n += json_is_integer(json_object_get(task, "pid")) &&
-		     !json_is_integer(json_object_get(task, "ended_us"));
+	json_array_foreach (json_get_array(job, "workers"), i, worker)
+		n += json_is_integer(json_object_get(worker, "pid")) &&
+		     !json_is_integer(json_object_get(worker, "ended_us"));
 	return n;
 }
 

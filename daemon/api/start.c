@@ -112,7 +112,7 @@ static void end_failed(struct start *s, const struct error *err)
 	if (err->code == -EPERM)
 		end_error(s, "PermissionDenied", json_pack("{s:s}", "message", err->text));
 	else
-		end_error(s, "Failed",
+		end_error(s, "Internal",
 			json_pack("{s:s, s:i}", "message", err->text, "errno", -err->code));
 }
 
@@ -336,7 +336,7 @@ static void on_old_job(void *arg, struct job *j, enum job_news news)
 		return;
 	unwatch(s);
 	if (loop_defer(s->daemon->loop, attempt, s) < 0)
-		end_error(s, "Failed", json_pack("{s:s}", "message", "out of memory"));
+		end_error(s, "Internal", json_pack("{s:s}", "message", "out of memory"));
 }
 
 /* Writes the record first: from then on a crash of elasticd loses nothing. */

@@ -112,8 +112,8 @@ static int answer(struct varlink_call *call, struct job *j)
 	int r = job_load_text(j, &err);
 
 	if (r < 0)
-		return varlink_error(
-			call, "Failed", json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
+		return varlink_error(call, "Internal",
+			json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
 	return varlink_reply_text(call, j->mirror.text, j->mirror.text_len);
 }
 

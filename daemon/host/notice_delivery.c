@@ -54,7 +54,7 @@ static void end_failed(struct telling *t, int code, const char *text)
 	_cleanup_json_ json_t *p = json_pack(
 		"{s:o, s:i}", "message", json_string_lossy(text, strlen(text)), "errno", -code);
 
-	end(t, "Failed", p);
+	end(t, "Internal", p);
 }
 
 static void end_lost(struct telling *t)

@@ -113,7 +113,7 @@ int notify_sockets(int *ret_first)
 	X("started", "92f0ff11cce245149c934624f9d6d458")        \
 	X("state", "6c4782e42c064ed7b8c6804a9128bb52")          \
 	X("stop", "25962bc853ed43e09c54bb38fcb18085")           \
-	X("task-failed", "04d2ce30952e4afbb11a9f9ab4b529ee")    \
+	X("worker-failed", "04d2ce30952e4afbb11a9f9ab4b529ee")  \
 	X("timeout", "9c03055b683d42388922fb1165c98163")
 
 static const char *message_id(const struct log_field *fields)

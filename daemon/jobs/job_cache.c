@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-	TASKS_MAX = 16384,
+	WORKERS_MAX = 16384,
 	/* A brief Job stays in memory as long as its run is known, also after its end. */
 	BRIEF_STRING_BYTES = 4096,
 	BRIEF_BYTES = 64 << 10,
@@ -88,13 +88,13 @@ static const struct {
 	{ "log_bytes", JSON_INTEGER, false },
 	{ "preemption", JSON_OBJECT, false },
 	{ "queue", JSON_OBJECT, false },
-	{ "tasks", JSON_ARRAY, true },
+	{ "workers", JSON_ARRAY, true },
 };
 
 static const struct {
 	const char *name;
 	json_type type;
-} task_members[] = {
+} worker_members[] = {
 	{ "role", JSON_STRING },
 	{ "index", JSON_INTEGER },
 	{ "rank", JSON_INTEGER },
@@ -102,20 +102,20 @@ static const struct {
 	{ "state", JSON_STRING },
 };
 
-static int check_tasks(const json_t *tasks, struct error *err)
+static int check_workers(const json_t *workers, struct error *err)
 {
-	json_t *task;
+	json_t *worker;
 	size_t i;
 
-	if (json_array_size(tasks) > TASKS_MAX)
-		return error_set(err, -EBADMSG, "tasks: expected at most %d", TASKS_MAX);
-	json_array_foreach (tasks, i, task)
-		for (size_t k = 0; k < sizeof(task_members) / sizeof(*task_members); k++) {
-			const json_t *v = json_object_get(task, task_members[k].name);
+	if (json_array_size(workers) > WORKERS_MAX)
+		return error_set(err, -EBADMSG, "workers: expected at most %d", WORKERS_MAX);
+	json_array_foreach (workers, i, worker)
+		for (size_t k = 0; k < sizeof(worker_members) / sizeof(*worker_members); k++) {
+			const json_t *v = json_object_get(worker, worker_members[k].name);
 
-			if (!v || json_typeof(v) != task_members[k].type)
-				return error_set(err, -EBADMSG, "tasks[%zu].%s: wrong type", i,
-					task_members[k].name);
+			if (!v || json_typeof(v) != worker_members[k].type)
+				return error_set(err, -EBADMSG, "workers[%zu].%s: wrong type", i,
+					worker_members[k].name);
 		}
 	return 0;
 }
@@ -138,7 +138,7 @@ static int check_job(const json_t *job, struct error *err)
 	}
 	if (state_from_name(json_get_string(job, "state", NULL)) < 0)
 		return error_set(err, -EBADMSG, "job.state: unknown state");
-	return check_tasks(json_object_get(job, "tasks"), err);
+	return check_workers(json_object_get(job, "workers"), err);
 }
 
 static int put_identity(json_t *job, const struct job_record *r)
@@ -196,9 +196,9 @@ static char *brief_text(const json_t *job)
 
 	/* In a brief Job, which has no workers, their number is still needed. */
 	if (!copy || cut_strings(copy) < 0 ||
-		json_put_int(copy, "workers",
-			(int64_t)json_array_size(json_get_array(job, "tasks"))) < 0 ||
-		json_put(copy, "tasks", json_array()) < 0)
+		json_put_int(copy, "worker_count",
+			(int64_t)json_array_size(json_get_array(job, "workers"))) < 0 ||
+		json_put(copy, "workers", json_array()) < 0)
 		return NULL;
 	if (verdict && json_put(copy, "verdict", brief_verdict(verdict)) < 0)
 		return NULL;
@@ -276,7 +276,7 @@ int mirror_initial(
 	code = code ? code : json_put_string(job, "command", command ? command : "");
 	code = code ? code : json_put_string(job, "cwd", spec ? spec->cwd : NULL);
 	code = code ? code : json_put_string(job, "log_dir", logs);
-	code = code ? code : json_put(job, "tasks", json_array());
+	code = code ? code : json_put(job, "workers", json_array());
 	if (code < 0)
 		return error_set(err, code, "out of memory");
 	return mirror_set(m, r, job, err);
@@ -345,22 +345,22 @@ static const char *state_of_result(const char *result)
 }
 
 /* Ends the workers that had no end: killed if the agent was lost, else stopped by the agent. */
-static int end_tasks(json_t *tasks, bool lost, int64_t now_us)
+static int end_workers(json_t *workers, bool lost, int64_t now_us)
 {
-	json_t *task;
+	json_t *worker;
 	size_t i;
 
-	json_array_foreach (tasks, i, task) {
-		const char *state = json_get_string(task, "state", "");
+	json_array_foreach (workers, i, worker) {
+		const char *state = json_get_string(worker, "state", "");
 		int code;
 
 		if (!strcmp(state, "succeeded") || !strcmp(state, "failed") ||
 			!strcmp(state, "stopped"))
 			continue;
-		code = json_put_string(task, "state", lost ? "failed" : "stopped");
+		code = json_put_string(worker, "state", lost ? "failed" : "stopped");
 		if (lost && !code)
-			code = json_put_string(task, "reason", "agent-lost");
-		code = code ? code : json_put_int(task, "ended_us", now_us);
+			code = json_put_string(worker, "reason", "agent-lost");
+		code = code ? code : json_put_int(worker, "ended_us", now_us);
 		if (code < 0)
 			return code;
 	}
@@ -404,8 +404,8 @@ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *ve
 		code = json_put_string(job, "reason", message);
 	code = code ? code : json_put(job, "verdict", json_incref((json_t *)verdict));
 	code = code ? code
-		    : end_tasks(
-			      json_object_get(job, "tasks"), !strcmp(result, "agent_lost"), now_us);
+		    : end_workers(json_object_get(job, "workers"), !strcmp(result, "agent_lost"),
+			      now_us);
 	if (code < 0)
 		return error_set(err, code, "out of memory");
 	return mirror_set(m, r, job, err);

@@ -39,7 +39,8 @@ struct mirror {
 	int64_t ended_us, log_bytes; /* the Job's, 0 where it has none */
 	char *text;		     /* {"job": Job} */
 	size_t text_len;
-	char *brief; /* Job without tasks, traceback and stderr, for lists; NULL after mirror_drop()
+	char *brief; /* Job without workers, traceback and stderr, for lists; NULL after
+		      * mirror_drop()
 		      */
 };
 

@@ -328,7 +328,7 @@ class Daemon:
         return self.wait(job, until="running")["agent_pid"]
 
     def until_attempt(self, job, attempt):
-        """Waits until this incarnation runs, also as elasticd sees it; returns the Job object."""
+        """Waits until this attempt runs, also as elasticd sees it; returns the Job object."""
         return self.watch(job, lambda j, _: j["state"] == "running" and j["attempt"] == attempt)
 
     def status(self, job, live=False):

@@ -115,7 +115,7 @@ class Hands(Group):
         """Waits for another process of the task than old."""
         def runs(job):
             return any(f"{t['role']}:{t['index']}" == name and t["state"] == "running" and t.get("pid") != old
-                       for t in job["tasks"])
+                       for t in job["workers"])
         self.until(runs)
         return self.hand(name)
 
@@ -143,7 +143,7 @@ def do(hand, item, state):
     else:
         state["done"] = state.get("done", 0) + 1
         value = dict(state, pid=os.getpid(), echo=rest, index=item["index"],
-                     incarnation=item["incarnation"])
+                     start=item["start"])
         hand.finish(item, json.dumps(value))
 
 

@@ -27,7 +27,7 @@ VERBS = {
     "Stop": ({}, lambda job: job["state"] == "stopping"),
     "Restart": ({}, lambda job: job["state"] == "stopping"),
     "Scale": ({"replicas": 3}, lambda job: job["state"] == "stopping"),
-    "StopTask": ({"tasks": "1", "timeout_ms": 0}, lambda job: job["tasks"][1]["state"] == "stopped"),
+    "StopWorkers": ({"workers": "1", "timeout_ms": 0}, lambda job: job["workers"][1]["state"] == "stopped"),
 }
 
 
@@ -83,7 +83,7 @@ def test_elasticd_reads_what_the_agent_has_said_before_it_answers(box, daemon):
         assert [job["state"] for job in asks.reply()["jobs"]] == ["stopping"]
 
 
-def test_who_waits_for_a_restarted_job_to_run_hears_of_the_next_incarnation(box, daemon):
+def test_who_waits_for_a_restarted_job_to_run_hears_of_the_next_attempt(box, daemon):
     name, _ = daemon.submit(spec("hang", name="a", replicas=2))
     daemon.wait(name, until="running")
     with daemon.connect() as asks, Varlink(daemon.agent_sock(name)) as agent:

@@ -12,7 +12,7 @@ from terminal import Terminal
 
 
 def task(job, rank):
-    return next(t for t in job["tasks"] if t["rank"] == rank)
+    return next(t for t in job["workers"] if t["rank"] == rank)
 
 
 def start(box, daemon, *steps, stop=True, replicas=2, **top):
@@ -24,7 +24,7 @@ def start(box, daemon, *steps, stop=True, replicas=2, **top):
         wait_file(box.path(f"up.0.{rank}"))
     daemon.wait(name, until="running")
     if stop:
-        assert daemon.call("StopTask", job=name, tasks="worker:0")["stopped"] == 1
+        assert daemon.call("StopWorkers", job=name, workers="worker:0")["stopped"] == 1
     return run
 
 
@@ -86,8 +86,8 @@ def test_the_environment_is_the_workers(box, daemon):
     t = attach(box, PUPPET, f"env:{env}.there", f"cwd:{env}.cwd", args=["--replace"])
     assert t.wait().rc == 0, t.seen
     got = parse_environ(open(f"{env}.there", "rb").read())
-    assert got["ELASTICD_INCARNATION"] > want["ELASTICD_INCARNATION"]
-    for changed in ("ELASTICD_TOKEN", "ELASTICD_INCARNATION", "TERM"):
+    assert got["ELASTICD_START"] > want["ELASTICD_START"]
+    for changed in ("ELASTICD_TOKEN", "ELASTICD_START", "TERM"):
         assert (changed in got), changed
         got.pop(changed), want.pop(changed, None)
     differ = {k: (want.get(k), got.get(k)) for k in {*want, *got} if want.get(k) != got.get(k)}
@@ -382,7 +382,7 @@ def test_the_others_may_end_while_one_is_replaced(box, daemon):
         wait_file(box.path("term"))
         with daemon.connect() as second:
             replace(second)
-            assert second.receive()["error"].endswith("TaskActive")
+            assert second.receive()["error"].endswith("WorkerActive")
         box.path("go").touch()
         daemon.watch("j", lambda job, _: task(job, 1)["state"] == "succeeded")
         daemon.call("Kill", job="j", signal="KILL", ranks="0")
@@ -436,7 +436,7 @@ def test_only_a_child_of_the_caller_is_taken(box, daemon):
         for pid in (1, os.getpid(), daemon.status("j", live=True)["agent_pid"]):
             with pytest.raises(VarlinkError) as e:
                 daemon.call("AttachStarted", job="j", task="worker:0", pid=pid)
-            assert e.value.name == "Failed" and "not a child" in e.value.parameters["message"]
+            assert e.value.name == "Internal" and "not a child" in e.value.parameters["message"]
         own = box.start(PUPPET, "hang")
         daemon.call("AttachStarted", job="j", task="worker:0", pid=own.pid)
         with pytest.raises(VarlinkError) as e:
@@ -444,7 +444,7 @@ def test_only_a_child_of_the_caller_is_taken(box, daemon):
         assert "has not ended" in e.value.parameters["message"]
         with pytest.raises(VarlinkError) as e:
             daemon.call("AttachEnded", job="j", task="worker:1", code=0)
-        assert e.value.name == "NoSuchTask"
+        assert e.value.name == "NoSuchWorker"
         own.signal(signal.SIGTERM)
         own.wait()
         daemon.call("AttachEnded", job="j", task="worker:0", signal=15)
@@ -478,7 +478,7 @@ def test_a_stop_before_its_program_was_made_is_answered(box, daemon, again):
     agent = daemon.agent_pid("j")
     with pending(daemon) as caller:
         # A connection of its own: the stop ends the call, and is itself answered once.
-        assert daemon.call("StopTask", job="j", tasks="worker:0", again=again)["stopped"] == 1
+        assert daemon.call("StopWorkers", job="j", workers="worker:0", again=again)["stopped"] == 1
         last = caller.receive()["parameters"]["order"]
         assert (last["order"], last["text"]) == ("end", "stopped on request")
     want = "running" if again else "stopped"
@@ -488,7 +488,7 @@ def test_a_stop_before_its_program_was_made_is_answered(box, daemon, again):
 
 def test_a_group_that_starts_again_starts_what_was_about_to_be_attached(box, daemon):
     start(box, daemon, stop=False, replicas=3, restart={"max": 2})
-    assert daemon.call("StopTask", job="j", tasks="worker:0-1")["stopped"] == 2
+    assert daemon.call("StopWorkers", job="j", workers="worker:0-1")["stopped"] == 2
     with pending(daemon, 0) as one, pending(daemon, 1) as two:
         os.kill(task(daemon.status("j"), 2)["pid"], signal.SIGKILL)
         for caller in (one, two):
@@ -496,4 +496,4 @@ def test_a_group_that_starts_again_starts_what_was_about_to_be_attached(box, dae
         for rank in range(3):
             wait_file(box.path(f"up.1.{rank}"))
     daemon.watch("j", lambda job, _: job["attempt"] == 1 and job["state"] == "running"
-                 and [t["state"] for t in job["tasks"]] == ["running"] * 3)
+                 and [t["state"] for t in job["workers"]] == ["running"] * 3)

@@ -47,7 +47,7 @@ class Churn:
             try:
                 self.daemon.call(name, *args, job=run, **kwargs)
             except VarlinkError as e:
-                assert e.name in ("NotActive", "AgentLost", "NoSuchJob", "NoSuchTask", "TimedOut",
+                assert e.name in ("NotActive", "AgentLost", "NoSuchJob", "NoSuchWorker", "TimedOut",
                                   "JobExists"), (name, e)
 
     def stop(self):

@@ -117,14 +117,14 @@ def test_words_of_another_users_agent_are_not_executed(box, daemon):
     name, run = daemon.submit(spec("hang", name="training-job"))
     job = daemon.wait(run, until="running")
     touched = box.path("work/touched")
-    job["tasks"][0]["role"] = f"$(touch${{IFS}}{touched})"
+    job["workers"][0]["role"] = f"$(touch${{IFS}}{touched})"
     answer = {"job": job, "events": []}
     guard = stat_of(job["agent_pid"])[1]
     fake = FakeAgent(daemon.agent_sock(name), {"Watch": answer, "Status": answer})
     os.kill(guard, signal.SIGSTOP)
     os.kill(job["agent_pid"], signal.SIGKILL)
     try:
-        wait_for(lambda: "$" in daemon.status(name)["tasks"][0]["role"], what="the forged role")
+        wait_for(lambda: "$" in daemon.status(name)["workers"][0]["role"], what="the forged role")
         complete(box, "status", "training-job/")
         assert not touched.exists()
     finally:

@@ -49,7 +49,7 @@ def test_a_crash_is_survived_from_the_checkpoint(box, daemon):
     assert not cause["collateral"]
     text = daemon.log(job, 1, 0).read_text()
     assert max(accuracies(text)) > 93, text
-    assert re.search(r"resum", text, re.I), "the second incarnation did not start from the checkpoint"
+    assert re.search(r"resum", text, re.I), "the second attempt did not start from the checkpoint"
 
 
 @pytest.mark.parametrize("grace_ms", [0, 3600 * 1000])
@@ -65,9 +65,9 @@ def test_what_is_preempted_goes_on_with_every_step_done_once(box, daemon, grace_
     job = daemon.wait(run, until="running")
     wait_text(daemon.log(job, 0, 0), "epoch  1/12")
     # Rank 1 stands still, and so do all, once they wait for it in the middle of an epoch of 45 steps.
-    pid = daemon.status(run)["tasks"][1]["pid"]
+    pid = daemon.status(run)["workers"][1]["pid"]
     os.kill(pid, signal.SIGSTOP)
-    wait_for(lambda: daemon.status(run, live=True)["tasks"][0].get("step", 0) >= 45)
+    wait_for(lambda: daemon.status(run, live=True)["workers"][0].get("step", 0) >= 45)
     preempt(daemon, name, grace_ms=grace_ms)
     os.kill(pid, signal.SIGCONT)
     if grace_ms:  # they go on after the first save, which the second notice ends
@@ -75,8 +75,8 @@ def test_what_is_preempted_goes_on_with_every_step_done_once(box, daemon, grace_
         preempt(daemon, name)
     job = daemon.wait(run, timeout=LONG)
     assert (job["state"], job["verdict"]["exit_status"]) == ("preempted", 42), job["verdict"]
-    saved = {t["saved_step"] for t in job["tasks"]}
-    assert len(saved) == 1 and job["tasks"][0]["saved_path"] == str(box.path("ck"))
+    saved = {t["saved_step"] for t in job["workers"]}
+    assert len(saved) == 1 and job["workers"][0]["saved_path"] == str(box.path("ck"))
     step = saved.pop()
     text = daemon.log(job, 0, 0).read_text()
     steps = [int(n) for n in re.findall(r"^saved before step (\d+)$", text, re.M)]

@@ -30,7 +30,7 @@ def trace_with(box, what):
 
 def blamed(daemon, job):
     return {name: texts(daemon, job, name)
-            for name in ("heartbeat-lost", "no-progress", "task-failing", "restart", "task-restart")
+            for name in ("heartbeat-lost", "no-progress", "worker-failing", "restart", "worker-restart")
             if texts(daemon, job, name)}
 
 
@@ -46,7 +46,7 @@ def test_a_dump_of_a_healthy_job_blames_nobody(box):
                    "log_timeout": "10s"}))
     wait_file(box.path("up.0"))
     wait_file(box.path("up.1"))
-    assert len(dumped(daemon, job=name, tasks="worker:0")) == 1
+    assert len(dumped(daemon, job=name, workers="worker:0")) == 1
     box.path("done").touch()
     job = daemon.wait(name)
     assert blamed(daemon, run) == {}
@@ -64,7 +64,7 @@ def test_who_is_held_with_the_one_that_hangs_is_not_blamed(box):
     assert (root["index"], root["collateral"]) == (1, False), root
     assert "no beat" in root["message"]
     assert root["time_us"] <= box.path("traced").stat().st_mtime_ns // 1000
-    for event in ("heartbeat-lost", "task-failing"):
+    for event in ("heartbeat-lost", "worker-failing"):
         assert [e["rank"] for e in daemon.events(job["run"]) if e["event"] == event] == [1]
 
 
@@ -90,7 +90,7 @@ def test_who_fails_alone_while_it_is_saved_is_no_root_cause_of_the_group(box):
     """It would only have been started again."""
     trace_with(box, f"touch traced; while ! [ -e {box.path('go')} ]; do sleep 0.1; done")
     job = box.daemon.run({
-        "roles": [{"name": "a", "command": worker("beat 3", "hang"), "restart": {"scope": "task", "max": 3}},
+        "roles": [{"name": "a", "command": worker("beat 3", "hang"), "restart": {"scope": "worker", "max": 3}},
                   {"name": "b", "command": worker(f"await {box.path('traced')}", "exit 3")}],
         "stop": {"timeout": "100ms"}, "logs": {"redirects": 3},
         "heartbeat": {"period": "100ms", "timeout": "200ms", "dump_timeout": "10m"}})

@@ -21,7 +21,7 @@ def test_the_first_to_fail_is_the_cause_and_the_others_are_collateral(box, daemo
     found = failures(daemon, job)
     assert found[0]["rank"] == 2
     assert all(f["collateral"] for f in found[1:])
-    assert {t["state"] for t in job["tasks"] if t["rank"] != 2} == {"stopped"}
+    assert {t["state"] for t in job["workers"] if t["rank"] != 2} == {"stopped"}
 
 
 def test_workers_that_fail_while_being_stopped_are_collateral(box, daemon):

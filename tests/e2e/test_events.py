@@ -16,9 +16,9 @@ def test_the_history_of_a_run(box, daemon):
     assert times == sorted(times) and times[0] >= job["created_us"] - 1_000_000
     assert all(e["text"] and e["event"] and e["run"] == job["run"] for e in events)
     names = [e["event"] for e in events]
-    for name in ("started", "task-failed", "restart", "ended"):
+    for name in ("started", "worker-failed", "restart", "ended"):
         assert name in names, names
-    failed = next(e for e in events if e["event"] == "task-failed")
+    failed = next(e for e in events if e["event"] == "worker-failed")
     assert failed["rank"] in (0, 1) and failed["attempt"] == 0
 
 

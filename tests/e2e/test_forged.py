@@ -29,7 +29,7 @@ def test_an_agent_gives_its_job_no_other_identity(daemon):
         fake.answers["Status"] = {"job": {"state": "running"}}
         with pytest.raises(VarlinkError) as e:
             daemon.status(run, live=True)
-        assert e.value.name == "Failed" and "cannot be used" in e.value.message
+        assert e.value.name == "Internal" and "cannot be used" in e.value.message
     finally:
         fake.close()
     daemon.call("Stop", job=run)
@@ -94,7 +94,7 @@ def test_a_living_job_whose_record_cannot_be_read_is_taken_up(box, daemon, how):
     job = daemon.status(name)
     for key in ("name", "run", "user", "uid", "state", "command", "log_dir", "max_restarts", "agent_pid"):
         assert job[key] == before[key], key
-    assert [t["pid"] for t in job["tasks"]] == [t["pid"] for t in before["tasks"]]
+    assert [t["pid"] for t in job["workers"]] == [t["pid"] for t in before["workers"]]
     assert daemon.events(run) == events
     assert run in daemon.program.err and "made again" in daemon.program.err, daemon.program.err
     daemon.restart()

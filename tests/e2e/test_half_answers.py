@@ -21,7 +21,7 @@ def hostile(daemon):
 
     def start(answers):
         runs = [daemon.submit(spec("hang", name=name))[1] for name in ("hostile", "other")]
-        pids = [daemon.wait(run, until="running")["tasks"][0]["pid"] for run in runs]
+        pids = [daemon.wait(run, until="running")["workers"][0]["pid"] for run in runs]
         opened.append(FakeAgent(daemon.agent_sock("hostile"), answers))
         opened[0].run, opened[0].other, opened[0].pid = *runs, pids[0]
         return opened[0]
@@ -61,7 +61,7 @@ def test_half_an_answer_is_waited_for_30_s_and_others_are_answered(set_clocks, d
         assert fake.closed["Status"] == 0
         fake.answers["Status"] = {"job": daemon.status(fake.run)}
         half_a_minute_ends(daemon, set_clocks, lambda: fake.closed["Status"] > 0)
-        assert v.reply()["job"]["tasks"][0]["pid"] == fake.pid, "it was asked again"
+        assert v.reply()["job"]["workers"][0]["pid"] == fake.pid, "it was asked again"
 
 
 def test_half_a_state_is_waited_for_30_s(set_clocks, daemon, hostile):

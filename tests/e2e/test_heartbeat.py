@@ -138,7 +138,7 @@ def test_what_hangs_is_saved_before_it_is_stopped(box, daemon):
         (saved,) = hang_dirs(job, rank=rank)
         assert "no beat" in (saved / "why.txt").read_text()
         assert "the last line" in (saved / "tail.txt").read_text()
-        pid = job["tasks"][rank]["pid"]
+        pid = job["workers"][rank]["pid"]
         text = (saved / f"{pid}.txt").read_text()
         assert "== thread" in text and "waits in" in text and "== open files" in text
         assert str(pid) in (saved / "processes.txt").read_text()
@@ -233,7 +233,7 @@ def test_a_dump_on_demand(box, daemon):
     for rank in range(3):
         wait_file(box.path(f"up.{rank}"))
     job = daemon.wait(name, until="running")
-    dirs = dumped(daemon, job=name, tasks="worker:1-2")
+    dirs = dumped(daemon, job=name, workers="worker:1-2")
     assert [pathlib.Path(d) for d in dirs] == [
         pathlib.Path(job["log_dir"], "attempt_0", str(r), "hang") for r in (1, 2)]
     for d in dirs:
@@ -243,11 +243,11 @@ def test_a_dump_on_demand(box, daemon):
     assert [pathlib.Path(d).name for d in dirs] == ["hang", "hang.1", "hang.1"]
     assert daemon.status(name)["state"] == "running"
     with pytest.raises(VarlinkError) as e:
-        daemon.call("Dump", job=name, tasks="worker:7")
-    assert e.value.name == "NoSuchTask"
+        daemon.call("Dump", job=name, workers="worker:7")
+    assert e.value.name == "NoSuchWorker"
     with pytest.raises(VarlinkError) as e:
-        daemon.call("Dump", job=name, tasks=":::")
-    assert e.value.name == "InvalidTasks"
+        daemon.call("Dump", job=name, workers=":::")
+    assert e.value.name == "InvalidWorkers"
 
 
 def test_a_caller_of_a_dump_that_goes_away_hurts_nobody(box, daemon):

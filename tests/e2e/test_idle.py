@@ -51,7 +51,7 @@ def test_an_idle_elasticd_and_its_agents_make_no_system_call(box, daemon):
     pids = {daemon.pid}
     for name in [*names, timed]:
         job = daemon.wait(name, until="running")
-        workers = {t["pid"] for t in job["tasks"]}
+        workers = {t["pid"] for t in job["workers"]}
         pids |= {p for p in descendants(daemon.pid) if "elastic-agent" in cmdline(p)} - workers
     assert len(pids) >= 7, "elasticd, three guards, three agents"
     daemon.call("Ping")

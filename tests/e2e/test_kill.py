@@ -57,7 +57,7 @@ def test_what_cannot_be_signalled(daemon, job):
 def test_ranks_that_do_not_exist(daemon, job):
     with pytest.raises(VarlinkError) as e:
         daemon.call("Kill", job=job, signal="USR1", ranks="2,7-8")
-    assert (e.value.name, e.value.parameters) == ("NoSuchTask", {"task": "7"})
+    assert (e.value.name, e.value.parameters) == ("NoSuchWorker", {"worker": "7"})
 
 
 def test_a_job_that_ended(daemon):
@@ -77,7 +77,7 @@ def test_by_command_line(box, daemon, job):
 
 
 def test_who_has_no_process_cannot_be_signalled(box, daemon, job):
-    assert daemon.call("StopTask", job=job, tasks="0-1")["stopped"] == 2
+    assert daemon.call("StopWorkers", job=job, workers="0-1")["stopped"] == 2
     for args, name in ((f"{job}/worker:0",), f"{job}/worker:0"), (("--rank=0-1", job), f"{job}/0-1"):
         result = box.ctl("kill", "-s", "USR1", *args)
         assert (result.rc, result.out) == (1, ""), result
@@ -91,7 +91,7 @@ def test_who_has_no_process_cannot_be_signalled(box, daemon, job):
 
 
 def test_stop_and_continue(daemon, job):
-    pid = daemon.status(job)["tasks"][0]["pid"]
+    pid = daemon.status(job)["workers"][0]["pid"]
     daemon.call("Kill", job=job, signal="STOP", ranks="0")
     wait_for(lambda: open(f"/proc/{pid}/stat").read().split()[2] == "T", what="the stop")
     daemon.call("Kill", job=job, signal="CONT", ranks="0")

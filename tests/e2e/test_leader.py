@@ -16,7 +16,7 @@ def now(grace="0s", **more):
 
 
 def states(job):
-    return [t["state"] for t in job["tasks"]]
+    return [t["state"] for t in job["workers"]]
 
 
 def test_its_success_ends_the_group_with_success(box, daemon):
@@ -26,7 +26,7 @@ def test_its_success_ends_the_group_with_success(box, daemon):
     assert job["verdict"]["exit_status"] == 0
     assert states(job) == ["succeeded", "stopped", "stopped"]
     assert "chief:0" in job["verdict"]["message"]
-    assert job["tasks"][0]["leader"] and daemon.call("Errors", job=job["run"])["failures"] == []
+    assert job["workers"][0]["leader"] and daemon.call("Errors", job=job["run"])["failures"] == []
     assert "leader-ended" in [e["event"] for e in daemon.events(job["run"])]
 
 
@@ -53,7 +53,7 @@ def test_a_job_of_several_roles_tells_who_it_was_not_which_rank(box, daemon):
     assert job["verdict"]["message"].startswith("chief:0: exit code 20;"), job["verdict"]
     ends = [e["text"] for e in daemon.events(job["run"]) if e["event"] == "worker-ended"]
     assert sorted(text.split(" (")[0] for text in ends) == ["chief:0", "worker:0", "worker:1"]
-    (failed,) = [e["text"] for e in daemon.events(job["run"]) if e["event"] == "task-failed"]
+    (failed,) = [e["text"] for e in daemon.events(job["run"]) if e["event"] == "worker-failed"]
     assert failed.startswith("chief:0: exited with code 20")
     assert "chief:0: exit code 20" in box.ctl("wait", job["run"]).out
     assert " rank 0: chief:0 (pid " in box.ctl("events", job["run"]).out
@@ -101,7 +101,7 @@ def test_nobody_is_started_again_once_the_leader_has_ended(box, daemon):
     failed, again = box.path("failed"), box.path("again")
     job = daemon.run(group([f"wait-file:{again}"],
                            [f"if-file:{failed}:{{touch:{again}+sleep:1}}", f"touch:{failed}", "exit:7"],
-                           workers=1, leader=now("1h"), restart={"scope": "task", "max": 100000}))
+                           workers=1, leader=now("1h"), restart={"scope": "worker", "max": 100000}))
     assert job["state"] == "failed" and job["verdict"]["exit_status"] == 7, job["verdict"]
     assert job["verdict"]["root_cause"]["role"] == "worker"
 
@@ -109,8 +109,8 @@ def test_nobody_is_started_again_once_the_leader_has_ended(box, daemon):
 def test_a_worker_in_its_backoff_has_failed_for_good(box, daemon):
     name, _ = daemon.submit(group([f"wait-file:{box.path('go')}"], ["exit:8"], workers=1,
                                   leader=now("1h"),
-                                  restart={"scope": "task", "max": 3, "backoff": "1h"}))
-    daemon.watch(name, lambda job, _: job["tasks"][1].get("next_start_us"))
+                                  restart={"scope": "worker", "max": 3, "backoff": "1h"}))
+    daemon.watch(name, lambda job, _: job["workers"][1].get("next_start_us"))
     box.path("go").touch()
     job = daemon.wait(name)
     assert job["state"] == "failed" and job["verdict"]["exit_status"] == 8
@@ -122,7 +122,7 @@ def test_a_worker_that_has_recovered_does_not_spoil_the_success(box, daemon):
     name, _ = daemon.submit(group([f"wait-file:{box.path('go')}"],
                                   [f"unless-file:{died}:{{touch:{died}+exit:1}}",
                                    f"touch:{box.path('up')}", "hang"],
-                                  workers=1, leader=now(), restart={"scope": "task", "max": 3}))
+                                  workers=1, leader=now(), restart={"scope": "worker", "max": 3}))
     wait_file(box.path("up"))
     box.path("go").touch()
     assert daemon.wait(name)["state"] == "succeeded"
@@ -134,15 +134,15 @@ def test_a_leader_that_is_restarted_has_not_ended(box, daemon):
                             f"touch:{box.path('go')}"],
                            [f"mark:{box.path('marks')}", f"wait-file:{box.path('go')}"],
                            leader=now("1h"),
-                           restart={"scope": "task", "max": 1}))
-    assert (job["state"], job["attempt"]) == ("succeeded", 0) and job["tasks"][0]["restarts"] == 1
+                           restart={"scope": "worker", "max": 1}))
+    assert (job["state"], job["attempt"]) == ("succeeded", 0) and job["workers"][0]["restarts"] == 1
     assert len(wait_lines(box.path("marks"), 2)) == 2
 
 
 def test_a_leader_whose_budget_is_spent_ends_the_group(box, daemon):
-    job = daemon.run(group(["exit:4"], ["hang"], leader=now(), restart={"scope": "task", "max": 1}))
+    job = daemon.run(group(["exit:4"], ["hang"], leader=now(), restart={"scope": "worker", "max": 1}))
     assert job["verdict"]["exit_status"] == 4 and job["verdict"]["root_cause"]["role"] == "chief"
-    assert job["tasks"][0]["restarts"] == 1 and states(job) == ["failed", "stopped", "stopped"]
+    assert job["workers"][0]["restarts"] == 1 and states(job) == ["failed", "stopped", "stopped"]
 
 
 def test_a_leaders_failure_restarts_the_group_where_that_is_granted(box, daemon):
@@ -158,7 +158,7 @@ def test_ignored_it_is_as_any_other(box, daemon):
         wait_file(box.path(f"up.{rank}"))
     job = daemon.watch(name, lambda job, _: states(job)[0] == "succeeded")
     assert job["state"] == "running" and states(job)[1:] == ["running"] * 2
-    assert all(alive(t["pid"]) for t in job["tasks"][1:])
+    assert all(alive(t["pid"]) for t in job["workers"][1:])
     box.path("go").touch()
     job = daemon.wait(name)
     assert job["state"] == "succeeded" and states(job) == ["succeeded"] * 3

@@ -10,7 +10,7 @@ def test_active_jobs_newest_last_and_ended_ones_on_request(daemon):
     assert [j["run"] for j in daemon.call("List")["jobs"]] == runs
     everything = daemon.call("List", ended=True)["jobs"]
     assert [j["run"] for j in everything] == [*runs, ended]
-    assert all(j["tasks"] == [] for j in everything)
+    assert all(j["workers"] == [] for j in everything)
 
 
 def test_an_empty_list(box, daemon):

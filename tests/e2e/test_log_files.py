@@ -9,7 +9,7 @@ import pytest
 
 from harness import BUILD, PUPPET, SANITIZED, spec, wait_file, wait_for
 
-TASK = {"scope": "task", "max": 1}
+TASK = {"scope": "worker", "max": 1}
 
 
 def stalled(box):
@@ -36,12 +36,12 @@ def test_a_fifo_in_place_of_a_log_does_not_block_the_agent(box, daemon, logs):
     name, run = daemon.submit(doc)
     daemon.wait(name, until="running")
     where = log(run, "attempt_0", "0")
-    wait_for(lambda: (where / "stdout.log").exists() and (where / "task.json").exists())
+    wait_for(lambda: (where / "stdout.log").exists() and (where / "worker.json").exists())
     assert box.sh("python3", "-c", swap, str(where)).rc == 0
     box.path("go").touch()
     job = daemon.wait(name)
     assert job["state"] == "failed" and job["verdict"]["exit_status"] == 1, job
-    assert "task-restarted" in [e["event"] for e in daemon.events(run)]
+    assert "worker-restarted" in [e["event"] for e in daemon.events(run)]
 
 
 def test_a_fifo_that_readers_meet_ends_no_reader(box, daemon):

@@ -452,7 +452,7 @@ def test_timestamps_are_of_the_moment_the_line_was_read(box, daemon):
 
 
 def test_a_worker_that_writes_to_a_pipe_of_the_agent_is_never_killed_by_it(box, daemon):
-    """Timestamps put a pipe in the way; the agent dies; the next incarnation writes on."""
+    """Timestamps put a pipe in the way; the agent dies; the next attempt writes on."""
     name, _ = daemon.submit(spec("print:attempt %a", f"touch:{box.path('up')}.%a", "hang",
                                  restart={"max": 1}, logs={"redirects": 3, "timestamps": True}))
     wait_file(box.path("up.0"))

@@ -44,7 +44,7 @@ def test_stop_by_pattern_takes_workers_behind_a_slash(box, daemon):
         daemon.wait(name, until="running")
     assert box.ctl("stop", "a-*/1").rc == 0
     for name in ("a-1", "a-2"):
-        assert [t["state"] for t in daemon.status(name, live=True)["tasks"]] == ["running", "stopped"]
+        assert [t["state"] for t in daemon.status(name, live=True)["workers"]] == ["running", "stopped"]
 
 
 @pytest.mark.parametrize("verb,status", [("stop", 1), ("restart", 1), ("rm", 1), ("wait", 125)])

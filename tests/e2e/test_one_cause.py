@@ -83,8 +83,8 @@ def test_a_limit_that_falls_into_a_backoff_names_the_programs_own_error(box, dae
 
 def test_a_limit_names_the_worker_that_waits_to_be_started_again(box, daemon):
     name, run = daemon.submit(spec("if-rank:1:exit:6", "hang", replicas=2,
-                                   restart={"scope": "task", "max": 1, "backoff": "1h"}))
-    daemon.watch(name, lambda job, _: job["tasks"][1].get("next_start_us"))
+                                   restart={"scope": "worker", "max": 1, "backoff": "1h"}))
+    daemon.watch(name, lambda job, _: job["workers"][1].get("next_start_us"))
     wait_and_end(daemon, name)
     verdict = same_cause(daemon, run, "worker:1: exit code 6")
     assert (verdict["result"], verdict["exit_status"]) == ("timeout", 124), verdict
@@ -117,11 +117,11 @@ def test_errors_shows_who_reported_an_error_and_does_not_end(box, daemon):
 def test_events_stand_in_the_order_of_cause_and_effect(daemon):
     job = daemon.run(spec("if-rank:1:exit:3", "hang", replicas=2, restart={"max": 1}))
     events = [e for e in daemon.events(job["run"])]
-    wanted = ["worker-ended", "task-failed", "restart", "state", "worker-ended", "task-failed"]
+    wanted = ["worker-ended", "worker-failed", "restart", "state", "worker-ended", "worker-failed"]
     begin = next(i for i, e in enumerate(events) if e["event"] == "worker-ended")
     assert [e["event"] for e in events[begin:begin + 6]] == wanted, events
     assert [e.get("rank") for e in events[begin:begin + 6]] == [1, 1, None, None, 0, 0]
-    assert len([e for e in events if e["event"] == "task-failed"]) == 4, events
+    assert len([e for e in events if e["event"] == "worker-failed"]) == 4, events
 
 
 def test_why_says_which_worker_which_code_and_when(box, daemon):

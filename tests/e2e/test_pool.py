@@ -66,7 +66,7 @@ def test_one_that_was_killed_between_calls_breaks_the_pool(hands, daemon):
     os.kill(pids(first)[1], 9)
     wait_gone(pids(first)[1])
     daemon.until_attempt(g.name, 1)
-    # With the next incarnation it is whole.
+    # With the next attempt it is whole.
     again = call(c, "pid")
     assert not set(pids(again)) & set(pids(first))
     assert [said["done"] for _, said in again] == [1, 1]
@@ -118,7 +118,7 @@ def test_a_pool_that_is_not_started_again_says_so(hands, daemon):
 
 
 def test_one_of_scope_task_is_a_member_again_when_it_is_back(hands, daemon):
-    g = hands(pool(2, restart={"scope": "task", "max": 3}))
+    g = hands(pool(2, restart={"scope": "worker", "max": 3}))
     c = g.coordinator()
     first = call(c, "pid")
     old = pids(first)[0]
@@ -184,9 +184,9 @@ def test_who_has_called_the_others_is_called_once_it_asks_for_work(hands):
 
 def test_one_of_the_pool_that_has_left_is_not_missed_for_good(hands):
     leaves = script("from queue_workers import *\nh = my_hand()\nh.call('Call', payload='pid')\n")
-    g = hands({"mode": "pool", "restart": {"scope": "task", "max": 3}, "roles": [
+    g = hands({"mode": "pool", "restart": {"scope": "worker", "max": 3}, "roles": [
         {"name": "first", "command": leaves}, {"replicas": 2, "command": server()}]})
-    g.until(lambda job: job["tasks"][0]["state"] == "succeeded")
+    g.until(lambda job: job["workers"][0]["state"] == "succeeded")
     c = g.coordinator()
     assert [w for w, _ in call(c, "pid")] == ["worker:0", "worker:1"]
     g.again("worker:0", g.kill("worker:0"))

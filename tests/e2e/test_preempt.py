@@ -49,7 +49,7 @@ def test_without_a_grace_period_all_save_once_and_leave(job_of):
     assert ended["state"] == "preempted" and verdict["exit_status"] == 42 and "root_cause" not in verdict
     told = verdict["preemption"]
     assert (told["state"], told["step"], told["saved"], told["notices"]) == ("over", 6, 4, 1)
-    for task in ended["tasks"]:
+    for task in ended["workers"]:
         assert task["state"] == "stopped" and task["exit"]["code"] == 42, task
         assert "left after saving step 6" in task["reason"]
         assert (task["saved_step"], task["saved_path"]) == (6, f"/ckpt/{task['rank']}")
@@ -103,7 +103,7 @@ def test_who_asks_behind_the_agreed_step_saves_where_it_is(job_of):
     assert b.step(11) == "save_exit"
     b.save_and_leave()
     ended = job.ended()
-    assert [t["saved_step"] for t in ended["tasks"]] == [14, 11]
+    assert [t["saved_step"] for t in ended["workers"]] == [14, 11]
 
 
 def test_saved_is_refused_where_nobody_was_told_to(job_of):
@@ -132,8 +132,8 @@ def test_exit_code_0_after_the_last_save_is_as_good(job_of):
         t.leave(0)  # without a word: its end says that it has saved
     ended = job.ended()
     verdict_of(ended, "preempted")
-    assert [t["saved_step"] for t in ended["tasks"]] == [2, 2]
-    assert [t["state"] for t in ended["tasks"]] == ["stopped"] * 2
+    assert [t["saved_step"] for t in ended["workers"]] == [2, 2]
+    assert [t["state"] for t in ended["workers"]] == ["stopped"] * 2
 
 
 # --- with a grace period ---------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_with_a_grace_period_all_go_on_and_save_again_when_it_is_cut_short(job_o
     ended = job.ended()
     told = verdict_of(ended, "preempted")["preemption"]
     assert (told["final"], told["step"], told["notices"]) == (True, last, 2)
-    assert [t["saved_path"] for t in ended["tasks"]] == ["last/0", "last/1", "last/2"]
+    assert [t["saved_path"] for t in ended["workers"]] == ["last/0", "last/1", "last/2"]
     assert [e["data"]["step"] for e in job.events("agreed")] == [first, last]
 
 
@@ -286,7 +286,7 @@ def test_who_gives_notice_and_has_saved_again_and_again_is_written_down_once(job
     team[1].save_and_leave("/ckpt/1")
     ended = job.ended()
     assert verdict_of(ended, "preempted")["preemption"]["notices"] == 300
-    assert [t["saved_path"] for t in ended["tasks"]] == ["/ckpt/0", "/ckpt/1"]
+    assert [t["saved_path"] for t in ended["workers"]] == ["/ckpt/0", "/ckpt/1"]
     assert [e["text"] for e in job.events("notice")] == ["notice of preemption from worker: number 0"]
     assert len(job.events("saved")) == 3, "worker:0's path came later"
 
@@ -304,7 +304,7 @@ def test_a_claimer_that_dies_blocks_nobody(job_of):
     verdict = verdict_of(ended, "preempted")
     assert verdict["exit_status"] == 42 and verdict["root_cause"]["rank"] == 0
     assert "worker:0 ended before step 3 (its last was 2)" in verdict["message"], verdict
-    assert [t["state"] for t in ended["tasks"]] == ["failed", "stopped", "stopped"]
+    assert [t["state"] for t in ended["workers"]] == ["failed", "stopped", "stopped"]
 
 
 def test_a_task_that_ends_while_it_saves_is_named(job_of):
@@ -321,7 +321,7 @@ def test_a_task_that_ends_while_it_saves_is_named(job_of):
     assert verdict["root_cause"]["exit"]["code"] == 9
     assert "1 of 2 saved at step 2" in verdict["message"]
     assert "worker:0 ended before it reported that it had saved" in verdict["message"]
-    assert job.events("restart", "task-restart") == [] and ended["restarts"] == 0
+    assert job.events("restart", "worker-restart") == [] and ended["restarts"] == 0
 
 
 def test_a_silent_task_is_stopped_at_the_limit_and_named(job_of):
@@ -339,7 +339,7 @@ def test_a_silent_task_is_stopped_at_the_limit_and_named(job_of):
     assert "worker:3 did not reach step 6 (its last was 2)" in verdict["message"], verdict
     assert "the time is over" in verdict["message"] and "3 of 4 saved" in verdict["message"]
     assert "root_cause" not in verdict
-    assert ended["tasks"][3]["exit"]["signal"] == 15
+    assert ended["workers"][3]["exit"]["signal"] == 15
 
 
 def test_a_slow_task_has_its_time(job_of):
@@ -364,7 +364,7 @@ def test_training_that_was_over_before_the_agreed_step_has_succeeded(job_of):
         t.leave(0)
     ended = job.ended()
     verdict_of(ended, "succeeded")
-    assert [t["state"] for t in ended["tasks"]] == ["succeeded"] * 2
+    assert [t["state"] for t in ended["workers"]] == ["succeeded"] * 2
 
 
 def test_some_that_were_done_and_some_that_were_not_are_preempted(job_of):
@@ -377,7 +377,7 @@ def test_some_that_were_done_and_some_that_were_not_are_preempted(job_of):
     team[1].save_and_leave()
     ended = job.ended()
     verdict_of(ended, "preempted")
-    assert [t["state"] for t in ended["tasks"]] == ["succeeded", "stopped"]
+    assert [t["state"] for t in ended["workers"]] == ["succeeded", "stopped"]
 
 
 def test_an_error_of_one_is_told_to_all_and_saves_wait_for_no_one(job_of):

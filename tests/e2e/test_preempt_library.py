@@ -198,11 +198,11 @@ def test_an_error_that_is_longer_than_a_line_is_whole_everywhere(daemon):
 
 
 def test_the_end_of_a_task_that_comes_back_is_no_error_of_the_others_steps(daemon):
-    done = daemon.run({"restart": {"scope": "task", "max": 1, "backoff": "1s"}, "roles": [
+    done = daemon.run({"restart": {"scope": "worker", "max": 1, "backoff": "1s"}, "roles": [
         {"name": "steady", "command": [LIBWORKER, "step:0", "put:up=1", "await-end:shaky:0", train(1, 50),
                                        "get:back", "step:50"]},
         {"name": "shaky", "command": [
-            "sh", "-c", 'test "$ELASTICD_INCARNATION" = 0 || exec "$0" put:back=1; "$0" get:up; exit 3',
+            "sh", "-c", 'test "$ELASTICD_START" = 0 || exec "$0" put:back=1; "$0" get:up; exit 3',
             LIBWORKER]}]})
     assert done["state"] == "succeeded", done["verdict"]
     assert output(daemon, done, 0) == ["put up", "get 1"]
@@ -281,7 +281,7 @@ def test_tasks_that_wait_for_one_that_died_under_a_notice_are_released_with_its_
 def test_a_recoverable_task_that_is_not_started_again_is_not_waited_for(daemon):
     done = daemon.run(job(
         train(0, 3), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice", "if-rank:1:kill",
-        "barrier:all", train(3), replicas=2, role={"recoverable": True}, restart={"scope": "task", "max": 5}))
+        "barrier:all", train(3), replicas=2, role={"recoverable": True}, restart={"scope": "worker", "max": 5}))
     assert done["state"] == "preempted", done
     assert "barrier Internal" in "\n".join(output(daemon, done, 0))
 

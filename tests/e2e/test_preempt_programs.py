@@ -64,7 +64,7 @@ def test_a_program_saves_on_the_signal_and_leaves(box, daemon, end, exit):
     job = daemon.wait(run)
     verdict = verdict_of(job, "preempted")
     assert verdict["exit_status"] == 42 and "root_cause" not in verdict
-    for task in job["tasks"]:
+    for task in job["workers"]:
         assert (task["state"], task["exit"]) == ("stopped", exit), task
         assert "left on the notice" in task["reason"]
         assert box.path(f"saved.{task['rank']}").exists()
@@ -77,7 +77,7 @@ def test_a_program_without_a_handler_dies_of_the_signal_and_is_not_blamed(box, d
     preempt(daemon, name)
     job = daemon.wait(run)
     assert "root_cause" not in verdict_of(job, "preempted")
-    assert job["tasks"][0]["state"] == "stopped" and job["tasks"][0]["exit"]["signal"] == 15
+    assert job["workers"][0]["state"] == "stopped" and job["workers"][0]["exit"]["signal"] == 15
 
 
 def test_the_signal_goes_to_the_program_and_not_to_its_children(box, daemon):
@@ -108,7 +108,7 @@ def test_the_specification_names_another_signal_and_more_who_get_it(box, daemon,
     preempt(daemon, name)
     job = daemon.wait(run)
     verdict_of(job, "preempted")
-    assert job["tasks"][0]["exit"] == {"code": 0}
+    assert job["workers"][0]["exit"] == {"code": 0}
 
 
 def test_who_does_not_leave_is_stopped_at_the_limit_and_named(box, daemon):
@@ -120,7 +120,7 @@ def test_who_does_not_leave_is_stopped_at_the_limit_and_named(box, daemon):
     assert "the time is over" in message, message
     for n in range(2):
         assert f"worker:{n} did not leave on the signal" in message, message
-        assert job["tasks"][n]["exit"]["signal"] == 15
+        assert job["workers"][n]["exit"]["signal"] == 15
     assert len(events(daemon, run, "notice-signal")) == 2
 
 
@@ -130,7 +130,7 @@ def test_who_ignores_the_stop_signal_too_is_killed(box, daemon):
     preempt(daemon, name)
     job = daemon.wait(run)
     verdict_of(job, "preempted")
-    assert job["tasks"][0]["exit"]["signal"] == 9 and len(events(daemon, run, "killed")) == 1
+    assert job["workers"][0]["exit"]["signal"] == 9 and len(events(daemon, run, "killed")) == 1
 
 
 def test_a_mix_is_asked_signalled_or_left_alone(job_of, box):
@@ -153,7 +153,7 @@ def test_a_mix_is_asked_signalled_or_left_alone(job_of, box):
     t.save_and_leave()
     ended = job.ended()
     verdict_of(ended, "preempted")
-    assert [k["state"] for k in ended["tasks"]] == ["stopped"] * 3
+    assert [k["state"] for k in ended["workers"]] == ["stopped"] * 3
     assert [e["rank"] for e in job.events("notice-signal")] == [2]
     assert box.path("server").exists()
 
@@ -165,7 +165,7 @@ def test_how_agree_signals_nobody_and_how_signal_asks_nobody(job_of, box, daemon
     job.preempt()
     ended = job.ended()
     verdict_of(ended, "preempted")
-    assert ended["tasks"][0]["exit"]["signal"] == 15
+    assert ended["workers"][0]["exit"]["signal"] == 15
 
     name, run = up(box, daemon, f"on:TERM:touch:{box.path('hit')}+exit:0",
                    preemption={"how": "agree"})
@@ -260,12 +260,12 @@ def test_a_failure_behind_a_notice_is_named_and_costs_no_restart(box, daemon):
     verdict = verdict_of(job, "preempted")
     assert verdict["exit_status"] == 42 and verdict["root_cause"]["message"] == "lost_the_disk"
     assert verdict["root_cause"]["exit"]["code"] == 3 and "lost_the_disk" in verdict["message"]
-    assert [t["state"] for t in job["tasks"]] == ["stopped", "failed"]
+    assert [t["state"] for t in job["workers"]] == ["stopped", "failed"]
     assert job["restarts"] == 0 and not events(daemon, run, "restart", "no-restart")
 
 
 def test_a_task_that_fails_alone_is_not_started_again(job_of):
-    job = job_of(2, restart={"scope": "task", "max": 100})
+    job = job_of(2, restart={"scope": "worker", "max": 100})
     a, b = job.team()
     assert (a.step(4), b.step(4)) == ("continue", "continue")
     job.preempt()
@@ -274,7 +274,7 @@ def test_a_task_that_fails_alone_is_not_started_again(job_of):
     b.save_and_leave()
     ended = job.ended()
     assert verdict_of(ended, "preempted")["root_cause"]["rank"] == 0
-    assert not job.events("task-restart", "task-restarted")
+    assert not job.events("worker-restart", "worker-restarted")
 
 
 def test_what_waits_for_its_start_is_not_started(job_of, box):
@@ -284,29 +284,29 @@ def test_what_waits_for_its_start_is_not_started(job_of, box):
     (t,) = job.team()
     assert t.step(1) == "continue"
     with job.agent() as v:
-        assert v.call("StopTask", job=job.name, tasks="worker:0", timeout_ms=0)["stopped"] == 1
+        assert v.call("StopWorkers", job=job.name, workers="worker:0", timeout_ms=0)["stopped"] == 1
     job.preempt()
     ended = job.ended()
     verdict_of(ended, "preempted")
-    assert ended["tasks"][0]["state"] == "stopped" and ended["tasks"][0]["on_purpose"]
+    assert ended["workers"][0]["state"] == "stopped" and ended["workers"][0]["on_purpose"]
     name, run = job.daemon.submit({"roles": [{"name": "a", "command": puppet(
         f"on:TERM:wait-file:{box.path('go')}+exit:0", f"touch:{box.path('a')}", "hang")}, {
             "name": "b", "replicas": 2, "command": late, "start_delay": "1h"}]})
     wait_file(box.path("a"))
     wait_file(box.path("late.1"))
     preempt(job.daemon, name)
-    waiting = job.daemon.watch(run, lambda j, _: "preemption" in j)["tasks"][2]
+    waiting = job.daemon.watch(run, lambda j, _: "preemption" in j)["workers"][2]
     assert waiting["state"] == "stopped" and "a notice of preemption is up" in waiting["reason"]
     box.path("go").touch()
     ended = job.daemon.wait(run)
     verdict_of(ended, "preempted")
     assert not box.path("late.2").exists()
-    assert [t["state"] for t in ended["tasks"]] == ["stopped"] * 3
+    assert [t["state"] for t in ended["workers"]] == ["stopped"] * 3
 
 
 def test_a_task_in_its_backoff_stays_down(box, daemon):
-    name, run = daemon.submit(spec("exit:1", restart={"scope": "task", "max": 9, "backoff": "1h"}))
-    daemon.wait_event(name, "task-restart")
+    name, run = daemon.submit(spec("exit:1", restart={"scope": "worker", "max": 9, "backoff": "1h"}))
+    daemon.wait_event(name, "worker-restart")
     preempt(daemon, name)
     verdict_of(daemon.wait(run), "preempted")
 
@@ -347,18 +347,18 @@ def test_nothing_is_started_while_a_notice_is_up(job_of):
     job.daemon.wait_event(job.name, "worker-ended")
     with job.agent() as v:
         for method, parameters in (("Restart", {}), ("Scale", {"replicas": 5}),
-                                   ("StartTask", {"role": "worker", "index": 1}),
-                                   ("StartTask", {"role": "worker"}),
-                                   ("StopTask", {"tasks": "worker:0", "again": True})):
+                                   ("StartWorker", {"role": "worker", "index": 1}),
+                                   ("StartWorker", {"role": "worker"}),
+                                   ("StopWorkers", {"workers": "worker:0", "again": True})):
             with pytest.raises(VarlinkError) as e:
                 v.call(method, job=job.name, **parameters)
-            assert e.value.name == "Failed", (method, e.value)
+            assert e.value.name == "Internal", (method, e.value)
             assert "a notice of preemption is up" in e.value.parameters["message"]
     assert team[0].until_told() == ("save_exit", 2)
     team[0].save_and_leave()
     ended = job.ended()
     verdict_of(ended, "preempted")
-    assert len(ended["tasks"]) == 2 and ended["restarts"] == 0
+    assert len(ended["workers"]) == 2 and ended["restarts"] == 0
 
 
 def test_a_stop_during_a_notice_is_a_stop(job_of):
@@ -388,12 +388,12 @@ def test_a_person_stops_one_task_and_the_others_save(job_of):
     assert (a.step(1), b.step(1)) == ("continue", "continue")
     job.preempt()
     with job.agent() as v:
-        assert v.call("StopTask", job=job.name, tasks="worker:0")["stopped"] == 1
+        assert v.call("StopWorkers", job=job.name, workers="worker:0")["stopped"] == 1
     assert b.until_told() == ("save_exit", 2)
     b.save_and_leave()
     ended = job.ended()
     assert "root_cause" not in verdict_of(ended, "preempted")
-    assert ended["tasks"][0]["on_purpose"] and "saved_step" not in ended["tasks"][0]
+    assert ended["workers"][0]["on_purpose"] and "saved_step" not in ended["workers"][0]
 
 
 def test_a_leader_that_has_done_its_work_ends_the_job_as_ever(job_of, box):
@@ -425,16 +425,16 @@ def test_what_a_leader_leaves_behind_is_stopped_and_the_job_has_succeeded(job_of
 
 def test_a_task_in_a_terminal_is_signalled_there(box, daemon):
     name, run = up(box, daemon, "on:TERM:exit:0", replicas=2, name="j")
-    assert daemon.call("StopTask", job=name, tasks="worker:0")["stopped"] == 1
+    assert daemon.call("StopWorkers", job=name, workers="worker:0")["stopped"] == 1
     terminal = box.ctl_start("attach", "j/0", "--", PUPPET, f"on:TERM:touch:{box.path('saved')}+exit:0",
                              f"touch:{box.path('here')}", "hang")
     wait_file(box.path("here"))
-    daemon.watch(run, lambda j, _: j["tasks"][0]["state"] == "running")
+    daemon.watch(run, lambda j, _: j["workers"][0]["state"] == "running")
     preempt(daemon, name)
     job = daemon.wait(run)
     verdict_of(job, "preempted")
     assert terminal.wait().rc == 0 and box.path("saved").exists()
-    assert [t["state"] for t in job["tasks"]] == ["stopped"] * 2
+    assert [t["state"] for t in job["workers"]] == ["stopped"] * 2
 
 
 def test_a_leader_that_leaves_on_the_notice_does_not_end_the_others_saving(job_of):
@@ -465,7 +465,7 @@ def test_the_exit_code_is_the_specifications(job_of):
     t.save_and_leave()
     ended = job.ended()
     assert verdict_of(ended, "preempted")["exit_status"] == 77
-    assert ended["tasks"][0]["exit"]["code"] == 77
+    assert ended["workers"][0]["exit"]["code"] == 77
 
 
 @pytest.mark.parametrize("code,preemption", [(42, {}), (77, {"exit_code": 77}), (42, {"exit_code": 77})])
@@ -496,7 +496,7 @@ def test_an_agent_that_is_lost_with_a_notice_up_is_followed_by_the_end(job_of):
     assert "the agent was lost" in verdict["message"]
     assert verdict["preemption"]["state"] == "over" and verdict["preemption"]["step"] == 2
     assert (verdict["preemption"]["participants"], verdict["preemption"]["saved"]) == (2, 1)
-    saved = [(t.get("saved_step"), t.get("saved_path")) for t in ended["tasks"]]
+    saved = [(t.get("saved_step"), t.get("saved_path")) for t in ended["workers"]]
     assert saved == [(2, "/ckpt/0"), (None, None)]
     assert ended["attempt"] == 0 and len(job.events("started")) == 1
 

@@ -215,7 +215,7 @@ sys.exit(came[0])
     assert said[0] == said[1] == said[2]
     assert said[0][0] == 42 and len(said[0][1]) == 1
     assert job["verdict"]["exit_status"] == 42
-    assert {t["saved_path"] for t in job["tasks"]} == {f"/ckpt/{r}-{said[0][1][0]}" for r in range(3)}
+    assert {t["saved_path"] for t in job["workers"]} == {f"/ckpt/{r}-{said[0][1][0]}" for r in range(3)}
 
 
 def test_a_signal_to_one_task_is_a_notice_for_all(box, daemon):
@@ -243,7 +243,7 @@ with job.preemptible(save=lambda n: None) as work:
         time.sleep(0.001)
 """, replicas=3))
     assert len(set(ended(daemon, job))) == 1
-    assert "saved_path" not in job["tasks"][0]
+    assert "saved_path" not in job["workers"][0]
 
 
 def test_with_a_grace_period_there_are_two_saves(box, daemon):
@@ -316,7 +316,7 @@ print(json.dumps("never"))
     job = daemon.wait(run)
     assert job["state"] == "stopped"
     assert told(daemon, job) == [None]
-    assert job["tasks"][0]["exit"]["signal"] == 15, job["tasks"]
+    assert job["workers"][0]["exit"]["signal"] == 15, job["workers"]
 
 
 # The first process of task 0 waits for its signal between two steps.
@@ -351,18 +351,18 @@ def names(daemon, run):
 def test_the_stop_and_the_restart_of_one_task_are_no_notice(box, daemon, again):
     run, stepped, over = held_job(box, daemon)
     wait_file(stepped)
-    daemon.call("StopTask", job=run, tasks="worker:0", again=again)
-    daemon.wait_event(run, "task-restarted" if again else "task-stopped")
+    daemon.call("StopWorkers", job=run, workers="worker:0", again=again)
+    daemon.wait_event(run, "worker-restarted" if again else "worker-stopped")
     over.touch()
     job = daemon.wait(run)
     assert "notice" not in names(daemon, run)
     assert job["state"] == "succeeded" and job["attempt"] == 0, job["verdict"]
     if again:
         assert told(daemon, job) == ["over", "over"]
-        assert [t["restarts"] for t in job["tasks"]] == [1, 0]
+        assert [t["restarts"] for t in job["workers"]] == [1, 0]
     else:
         assert told(daemon, job) == [None, "over"]
-        assert job["tasks"][0]["exit"]["signal"] == 15
+        assert job["workers"][0]["exit"]["signal"] == 15
 
 
 def test_who_is_stopped_as_it_hangs_gives_no_notice(box, daemon):
@@ -386,10 +386,10 @@ def test_a_stop_of_one_task_while_a_notice_is_up_is_that_stop(box, daemon):
     run, stepped, _ = held_job(box, daemon)
     wait_file(stepped)
     daemon.call("Preempt", job=run, grace_ms=3600000)
-    daemon.call("StopTask", job=run, tasks="worker:0")
+    daemon.call("StopWorkers", job=run, workers="worker:0")
     job = daemon.wait(run)
     assert told(daemon, job)[0] is None
-    assert job["tasks"][0]["exit"]["signal"] == 15, job["tasks"]
+    assert job["workers"][0]["exit"]["signal"] == 15, job["workers"]
 
 
 def test_where_the_signal_is_all_that_is_told_each_task_saves_where_it_is(box, daemon):
@@ -408,7 +408,7 @@ sys.exit(came[0])
     job = daemon.wait(run)
     said = ended(daemon, job)
     assert [(code, len(saved)) for code, saved in said] == [(42, 1)] * 2
-    assert [t["state"] for t in job["tasks"]] == ["stopped"] * 2
+    assert [t["state"] for t in job["workers"]] == ["stopped"] * 2
 
 
 def test_events_tell_of_a_notice(box, daemon):

@@ -186,19 +186,19 @@ def check(race, job):
     about = verdict["preemption"]
     assert (about["state"], about["step"], about["final"]) == ("over", rounds[-1], True)
     stories = [Told(race.log(rank)) for rank in range(TASKS)]
-    for rank, (told, task) in enumerate(zip(stories, job["tasks"])):
+    for rank, (told, task) in enumerate(zip(stories, job["workers"])):
         try:
             check_task(rank, told, rounds, plan, task)
         except AssertionError as e:
             raise AssertionError(f"rank {rank} ({plan.how[rank]}): {e}; agreed {rounds}; "
                                  f"{told.begun[-5:]} {told.saved} {task}") from e
     dead = [r for r in range(TASKS) if stories[r].died or stories[r].code == 3]
-    assert set(dead) == {e["rank"] for e in events if e["event"] == "task-failed"}
+    assert set(dead) == {e["rank"] for e in events if e["event"] == "worker-failed"}
     if dead:
         assert verdict["root_cause"]["rank"] in dead, verdict
     else:
         assert "root_cause" not in verdict
-    assert not [e for e in events if e["event"] in ("restart", "killed", "leftovers", "task-restart")]
+    assert not [e for e in events if e["event"] in ("restart", "killed", "leftovers", "worker-restart")]
     assert not [e for e in events if e["event"] == "started" and e["attempt"] != 0]
 
 

@@ -58,7 +58,7 @@ def error(name, **parameters):
 
 
 @pytest.mark.parametrize("message", [
-    error("Failed", message=EVIL),
+    error("Internal", message=EVIL),
     error("NoSuchJob", job=EVIL),
     error("InvalidSpec", field=EVIL, message=EVIL),
     error(EVIL),
@@ -73,7 +73,7 @@ def test_an_answer_steers_no_terminal(box, message):
 
 
 def test_an_error_in_a_file_steers_no_terminal_either(box):
-    fake = FakeDaemon(box, **error("Failed", message=EVIL))
+    fake = FakeDaemon(box, **error("Internal", message=EVIL))
     r = box.ctl("--socket", fake.path, "status", "j")
     assert "foo" in r.err and steers(r.err_bytes) == []
 
@@ -107,7 +107,7 @@ def test_lines_of_a_log_steer_no_terminal_and_are_exact_in_a_pipe(box, daemon):
 def test_json_for_a_terminal_steers_it_not(box):
     job = dict.fromkeys(("run", "user", "command"), "x") | dict.fromkeys(
         ("uid", "created_us", "attempt", "restarts", "max_restarts"), 0)
-    job |= {"name": "\x7f\u009bfoo", "state": "running", "tasks": []}
+    job |= {"name": "\x7f\u009bfoo", "state": "running", "workers": []}
     fake = FakeDaemon(box, parameters={"jobs": [job]})
     t = Terminal(box, CTL, "--socket", fake.path, "--json", "list")
     assert t.wait().rc == 0

@@ -193,7 +193,7 @@ def test_an_empty_list_means_neither_all_nor_nobody(job, elasticd):
     ("members: expected a list of names, got the str", lambda job: job.barrier("b", "worker:0")),
     ("members: expected a list of names, got the int 3", lambda job: job.alive(3)),
     ("members: expected str, got int", lambda job: job.barrier("b", [0])),
-    ("members: expected 1 to the 1 tasks of", lambda job: job.barrier("b", ["worker:0", "worker:0"])),
+    ("members: expected 1 to the 1 workers of", lambda job: job.barrier("b", ["worker:0", "worker:0"])),
     ("roles: expected str, got NoneType", lambda job: job.states(None)),
     ("keys: expected a list of keys, got the int 3", lambda job: job.kv.get_many(3)),
     ("since: expected int, got float", lambda job: job.kv.watch("k", 1.5)),

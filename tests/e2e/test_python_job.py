@@ -312,7 +312,7 @@ def test_waits_end_when_the_group_is_stopped(box, daemon):
 
 
 def test_a_worker_that_beats_no_more_is_found(box, daemon):
-    """It lives, but stands still after a few steps; the next incarnation does not begin to beat."""
+    """It lives, but stands still after a few steps; the next attempt does not begin to beat."""
     job = daemon.run(spec_of(box, """
         import signal
         import elasticd

@@ -34,7 +34,7 @@ def test_a_task_is_submitted_done_and_fetched(three):
     assert c.states() == {1: "queued"}
     item = a.work()
     assert item == {"kind": "task", "lease": item["lease"], "task": 1, "payload": "what", "format": "text",
-                    "index": 1, "incarnation": 0, "attempt": 0}
+                    "index": 1, "start": 0, "tries": 0}
     assert c.states() == {1: "running"}
     assert a.finish(item, "that", format="json") == {}
     outcome = {"task": 1, "state": "succeeded", "value": "that", "format": "json", "worker": "worker:1",
@@ -413,7 +413,7 @@ def test_a_retryable_failure_is_tried_again_until_the_limit(daemon):
     task = c.submit()
     for i in range(2):
         item = (a, b)[i].work()
-        assert item["attempt"] == i
+        assert item["tries"] == i
         (a, b)[i].fail(item, "Unavailable", "ps is away", retryable=True, blame="ps:0")
     assert c.states() == {task: "queued"}
     a.fail(a.work(), "Unavailable", "ps is away", retryable=True, blame="ps:0")
@@ -472,18 +472,18 @@ def test_what_is_put_back_is_done_by_somebody_else_behind_all_others(three):
     b.finish(got[0])
     got.append(b.work())
     b.finish(got[1])
-    assert [(i["payload"], i["attempt"]) for i in got] == [("x", 1), ("y", 1)]
+    assert [(i["payload"], i["tries"]) for i in got] == [("x", 1), ("y", 1)]
     assert c.fetch(1)["tries"] == 2
 
 
 def test_the_leases_of_a_process_that_dies_are_put_back(daemon):
-    group = QueueGroup(daemon, spec("hang", replicas=3, restart={"scope": "task", "max": 5}))
+    group = QueueGroup(daemon, spec("hang", replicas=3, restart={"scope": "worker", "max": 5}))
     c, a, b = group.all("worker:0", "worker:1", "worker:2")
     c.submit()
     old = a.work()
     os.kill(group.task("worker:1")["pid"], signal.SIGKILL)
     item = b.work()
-    assert item["task"] == 1 and item["attempt"] == 1
+    assert item["task"] == 1 and item["tries"] == 1
     # Somebody whom it left behind still has the connection.
     wait_for(lambda: group.task("worker:1")["state"] == "running", what="the next process of worker:1")
     for method, more in (("Finish", {"lease": old["lease"]}), ("Work", {"timeout_ms": 0}),
@@ -492,7 +492,7 @@ def test_the_leases_of_a_process_that_dies_are_put_back(daemon):
         assert e.name == "Aborted" and "earlier process of worker:1" in e.message
     new = group.connect("worker:1")
     c.submit()
-    assert new.work()["incarnation"] == 1
+    assert new.work()["start"] == 1
     b.finish(item, "done")
     assert c.fetch(1)["value"] == "done"
     group.close()

@@ -57,7 +57,7 @@ def test_rubbish_ends_a_connection_and_its_leases(three):
         bad.send_raw(rubbish)
         assert bad.receive_raw() is None
         item = b.work()
-        assert item["attempt"] == 1
+        assert item["tries"] == 1
         b.finish(item)
     serves(c, a)
 
@@ -186,7 +186,7 @@ def ignores_term(pid):
 
 
 def test_a_task_that_ends_while_the_group_stops_is_told_of_then(daemon):
-    """Its worker gets nothing more, and that it was done does not wait for the next incarnation."""
+    """Its worker gets nothing more, and that it was done does not wait for the next attempt."""
     group = QueueGroup(daemon, spec("ignore:TERM", "hang", replicas=2, restart={"max": 1},
                                     stop={"timeout": "1h"}))
     pid = group.task("worker:1")["pid"]
@@ -245,7 +245,7 @@ def test_a_long_payload_for_a_worker_that_never_reads_goes_to_another(three):
     assert c.states() == {task: "running"}
     deaf.close()
     item = b.work()
-    assert item["attempt"] == 1 and carried(item, "payload") == b"x" * MIB
+    assert item["tries"] == 1 and carried(item, "payload") == b"x" * MIB
     b.finish(item)
     serves(c, a)
 

@@ -12,7 +12,7 @@ from queue_workers import Coordinator
 
 pytestmark = pytest.mark.seconds(120)
 
-RESTART = {"scope": "task", "max": 20, "backoff": "0s"}
+RESTART = {"scope": "worker", "max": 20, "backoff": "0s"}
 PYTHON = """
     import os, signal, elasticd
     with elasticd.init() as job:
@@ -70,7 +70,7 @@ def test_one_worker_dies_so_often_with_a_task_and_does_the_next_ones(daemon, wor
         assert bad["tries"] == 2 and bad["error"]["message"].endswith("w:0, w:0")
         goes_on(c)
     job = daemon.status(name, live=True)
-    assert job["state"] == "running" and [t["restarts"] for t in job["tasks"]] == [2]
+    assert job["state"] == "running" and [t["restarts"] for t in job["workers"]] == [2]
     assert [text.split(":")[0] for text in put_back(daemon, run)] == [f"task {bad['task']} is put back"]
     assert "w:0 was killed by SIGKILL" in put_back(daemon, run)[0]
 
@@ -83,7 +83,7 @@ def test_of_two_workers_each_may_die_with_it_and_the_job_lives_on(daemon, worker
         goes_on(c)
     # A third one takes it where the end of the second one is not seen yet.
     assert bad["tries"] in (2, 3)
-    assert sum(t["restarts"] for t in daemon.status(name, live=True)["tasks"]) <= 3
+    assert sum(t["restarts"] for t in daemon.status(name, live=True)["workers"]) <= 3
 
 
 def test_the_queue_fails_of_such_a_task_and_is_as_new(daemon, worker):

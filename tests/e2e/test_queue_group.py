@@ -25,7 +25,7 @@ def workers(n, **top):
     return roles(("worker", n, {}), **top)
 
 
-TASK_SCOPE = {"scope": "task", "max": 20}
+TASK_SCOPE = {"scope": "worker", "max": 20}
 
 
 def deaf(box):
@@ -57,7 +57,7 @@ def test_ten_tasks_are_done_although_all_workers_were_killed(hands):
     for n in range(5):
         for hand in (a, b):
             item = hand.work()
-            assert item["attempt"] == (1 if item["task"] in tasks[:2] else 0)
+            assert item["tries"] == (1 if item["task"] in tasks[:2] else 0)
             hand.finish(item, item["payload"] * 2)
     c.call("Join")
     outcomes = c.fetch_all(tasks)
@@ -72,7 +72,7 @@ def test_a_worker_that_is_killed_twice_in_a_row_goes_on(hands):
     task = c.submit("x")
     for n in range(2):
         item = (g.hand("worker:0") if n == 0 else hand).work()
-        assert (item["task"], item["attempt"], item["incarnation"]) == (task, n, n)
+        assert (item["task"], item["tries"], item["start"]) == (task, n, n)
         hand = g.again("worker:0", g.kill("worker:0"))
     hand.finish(hand.work(), "done")
     assert c.fetch(task)["value"] == "done"
@@ -138,7 +138,7 @@ def test_who_is_stopped_by_a_person_has_not_died_with_its_task(hands, daemon):
     c = g.coordinator()
     task = c.submit("x")
     assert g.hand("worker:0").work()["task"] == task
-    daemon.call("StopTask", job=g.name, tasks="worker:0")
+    daemon.call("StopWorkers", job=g.name, workers="worker:0")
     b = g.hand("worker:1")
     b.finish(b.work(), "fine")
     assert c.fetch(task)["value"] == "fine"
@@ -172,22 +172,22 @@ def test_a_worker_that_does_not_beat_any_more_loses_its_task(hands, daemon):
         os.pwrite(f.fileno(), struct.pack("=Q", int(env["ELASTICD_TOKEN"])), at)
     b = g.hand("worker:1")
     item = b.work()
-    assert (item["task"], item["attempt"]) == (task, 1)
+    assert (item["task"], item["tries"]) == (task, 1)
     b.finish(item, "fine")
     assert c.fetch(task)["value"] == "fine"
-    assert "no beat" in daemon.wait_event(g.name, "task-failing")["text"]
+    assert "no beat" in daemon.wait_event(g.name, "worker-failing")["text"]
 
 
 def test_one_that_a_person_starts_again_takes_tasks_again(hands, daemon):
     g = hands(workers(2))
     c = g.coordinator()
     old = g.task("worker:0")["pid"]
-    daemon.call("StopTask", job=g.name, tasks="worker:0")
+    daemon.call("StopWorkers", job=g.name, workers="worker:0")
     task = c.submit("x")
-    daemon.call("StartTask", job=g.name, role="worker", index=0)
+    daemon.call("StartWorker", job=g.name, role="worker", index=0)
     a = g.again("worker:0", old)
     item = a.work()
-    assert (item["task"], item["incarnation"]) == (task, 1)
+    assert (item["task"], item["start"]) == (task, 1)
     a.finish(item, "fine")
     assert c.fetch(task)["value"] == "fine"
 
@@ -347,11 +347,11 @@ def test_who_is_being_stopped_by_a_person_is_not_started_again_by_its_kill(hands
     task = c.submit("x")
     g.hand("worker:0").work()
     with daemon.connect(None) as v:
-        v.send("StopTask", job=g.name, tasks="worker:0")
-        g.until(lambda job: job["tasks"][0]["state"] == "stopping")
+        v.send("StopWorkers", job=g.name, workers="worker:0")
+        g.until(lambda job: job["workers"][0]["state"] == "stopping")
         c.call("Cancel", tasks=[task])
-        daemon.wait_event(g.name, "task-stopped")
-    assert daemon.status(g.name, live=True)["tasks"][0]["state"] == "stopped"
+        daemon.wait_event(g.name, "worker-stopped")
+    assert daemon.status(g.name, live=True)["workers"][0]["state"] == "stopped"
     assert len(events_named(daemon, g.run, "queue-cancel-kill")) == 1
 
 
@@ -472,7 +472,7 @@ def test_after_a_grace_the_group_fails_of_a_parameter_server_by_itself(hands, da
     chief.submit("a")
     g.kill("ps:0")
     daemon.until_attempt(g.name, 1)
-    # The next incarnation's are as new.
+    # The next attempt's are as new.
     chief, w = g.hand("chief:0"), g.hand("worker:0")
     task = chief.submit("b")
     w.finish(w.work(), "fine")
@@ -490,7 +490,7 @@ def test_a_person_may_start_a_parameter_server_again_meanwhile(hands, daemon):
     old = g.kill("ps:0")
     daemon.wait_event(g.name, "queue-lost")
     assert chief.refused("Join").code == "Unavailable"
-    daemon.call("StartTask", job=g.name, role="ps", index=0)
+    daemon.call("StartWorker", job=g.name, role="ps", index=0)
     g.again("ps:0", old)
     task = chief.submit("a")
     w.finish(w.work(), "fine")
@@ -503,7 +503,7 @@ def test_scope_task_does_not_start_a_parameter_server_again_alone(hands, daemon)
     g = hands(with_ps(restart=TASK_SCOPE, queue={"loss_grace": "10ms"}))
     g.kill("ps:0")
     daemon.until_attempt(g.name, 1)
-    assert not events_named(daemon, g.run, "task-restart")
+    assert not events_named(daemon, g.run, "worker-restart")
 
 
 # --- agents and elasticd --------------------------------------------------------------------------
@@ -555,7 +555,7 @@ def test_nothing_is_left_when_the_coordinator_has_ended(daemon):
     assert job["verdict"]["result"] == "succeeded", job
     out = daemon.log(job, 0, 0).read_text().split()
     assert out == ["echoes", *[str(n) for n in range(20)]]
-    for t in job["tasks"]:
+    for t in job["workers"]:
         wait_gone(t["pid"])
 
 
@@ -566,7 +566,7 @@ def test_a_worker_hears_when_there_will_be_nothing_more(daemon):
     job = daemon.run({"roles": [{"name": "chief", "command": chief},
                                 {"command": server(), "replicas": 2}]})
     assert job["verdict"]["result"] == "succeeded", job
-    assert [t["exit"]["code"] for t in job["tasks"]] == [0, 0, 0]
+    assert [t["exit"]["code"] for t in job["workers"]] == [0, 0, 0]
 
 
 def test_queue_errors_have_names(hands):

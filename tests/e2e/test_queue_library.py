@@ -14,7 +14,7 @@ PROGRAM = str(BUILD / "tests/tools/queueworker")
 
 def job(*steps, workers=2, work="work", **top):
     """A chief that coordinates, and workers."""
-    restart = {"scope": "task", "max": 20}
+    restart = {"scope": "worker", "max": 20}
     return {"roles": [{"name": "chief", "replicas": 1, "command": [PROGRAM, *steps]},
                       {"name": "worker", "replicas": workers, "command": [PROGRAM, work],
                        "restart": restart}], **top}

@@ -104,10 +104,10 @@ def test_what_is_told_is_one_that_is_still_lost(hands, daemon):
     g.until(lambda _: ended(g, "ps:0", "ps:1"))
     first = is_loss(chief.refused("Join"), "ps:0", "ps:1")
     other = {"ps:0": "ps:1", "ps:1": "ps:0"}[first]
-    daemon.call("StartTask", job=g.name, role="ps", index=int(first[-1]))
+    daemon.call("StartWorker", job=g.name, role="ps", index=int(first[-1]))
     g.again(first, old[first])
     is_loss(chief.refused("Submit", payload="x"), other)
-    daemon.call("StartTask", job=g.name, role="ps", index=int(other[-1]))
+    daemon.call("StartWorker", job=g.name, role="ps", index=int(other[-1]))
     g.again(other, old[other])
     task = chief.submit("a")
     w.finish(w.work(), "fine")
@@ -201,7 +201,7 @@ def test_who_comes_after_the_group_was_started_again_is_told_once(hands, daemon)
     outside(g).submit("a", queue="late")
     g.kill("ps:0")
     daemon.until_attempt(g.name, 1)
-    # The next incarnation's are as new; one who goes on from outside has lost something.
+    # The next attempt's are as new; one who goes on from outside has lost something.
     chief, c = g.hand("chief:0"), outside(g)
     assert chief.submit("b") and chief.call("Done", timeout_ms=0)["done"] is False
     assert c.call("Done", timeout_ms=0)["done"] is False

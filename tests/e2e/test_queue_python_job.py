@@ -52,7 +52,7 @@ def job_of(box, chief, worker=ECHO, workers=2, role=None, **top):
             "cwd": str(box.path("work")), "logs": {"redirects": "3"}, **top}
 
 
-RESTART = {"scope": "task", "max": 20, "backoff": "0s"}
+RESTART = {"scope": "worker", "max": 20, "backoff": "0s"}
 
 
 def succeeded(daemon, spec):

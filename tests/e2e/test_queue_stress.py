@@ -62,7 +62,7 @@ class Plan:
         roles = [{"name": "chief", "replicas": CHIEFS, "command": command(0)},
                  {"name": "worker", "replicas": self.workers, "command": command(self.slots)}]
         return {"name": "stress", "roles": roles, "queue": self.queue,
-                "restart": {"scope": "task", "max": 10000, "backoff": "0s"}}
+                "restart": {"scope": "worker", "max": 10000, "backoff": "0s"}}
 
 
 class Task(NamedTuple):
@@ -376,7 +376,7 @@ class Race:
         if victim == "agent":
             pid, name = job.get("agent_pid"), b"elastic-agent"
         else:
-            pids = [t["pid"] for t in job["tasks"] if t["role"] == victim and t.get("pid")]
+            pids = [t["pid"] for t in job["workers"] if t["role"] == victim and t.get("pid")]
             pid, name = self.rng.choice(pids or [None]), os.fsencode(self.dir)
         # What has ended meanwhile is nobody else by now.
         with contextlib.suppress(OSError):

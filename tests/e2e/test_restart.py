@@ -56,7 +56,7 @@ def test_policy_always_restarts_after_success_and_counts_only_failures(box, daem
     name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", "if-attempt:3:exit:5", "if-attempt:5:hang",
                                  "exit:0", restart={"policy": "always", "max": 1}))
     assert starts(box, 6) == 6
-    wait_for(lambda: daemon.call("Status", job=name)["job"]["attempt"] == 5, what="the sixth incarnation")
+    wait_for(lambda: daemon.call("Status", job=name)["job"]["attempt"] == 5, what="the sixth attempt")
     job = daemon.wait(name, until="running")
     assert (job["attempt"], job["restarts"]) == (5, 1)
     daemon.call("Stop", job=name)
@@ -148,7 +148,7 @@ def test_running_healthy_for_long_enough_resets_the_backoff(box, daemon):
     assert delays(daemon, job) == [200, 400, 200], "back to 200 ms after a healthy run"
 
 
-def test_the_others_are_stopped_before_the_next_incarnation(box, daemon):
+def test_the_others_are_stopped_before_the_next_attempt(box, daemon):
     job = daemon.run(spec(f"hold:{box.path('lock')}.%r", "on:TERM:sleep:300",
                           f"barrier:{box.path('bar')}", "if-attempt:1:exit:0", "if-rank:0:exit:1",
                           "sleep:60000", replicas=4, restart={"max": 1}, stop={"timeout": "1s"}))
@@ -165,14 +165,14 @@ def test_workers_that_succeeded_run_again_with_the_group(box, daemon):
 
 def test_a_success_of_one_leaves_the_others_running(box, daemon):
     name, _ = daemon.submit(spec("if-rank:0:exit:0", f"wait-file:{box.path('go')}", replicas=3))
-    daemon.watch(name, lambda job, _: job["tasks"][0]["state"] == "succeeded" and job["state"] == "running"
-                 and job["tasks"][1]["state"] == "running")
+    daemon.watch(name, lambda job, _: job["workers"][0]["state"] == "succeeded" and job["state"] == "running"
+                 and job["workers"][1]["state"] == "running")
     box.path("go").touch()
     assert daemon.wait(name)["state"] == "succeeded"
 
 
 def test_the_time_limit_of_the_job_counts_over_restarts(box, daemon):
-    """No incarnation lasts that long, and there is no end to them."""
+    """No attempt lasts that long, and there is no end to them."""
     job = daemon.run(spec("sleep:300", "exit:1", max_run_time=f"{5 * SLOWER}s", restart={"max": 100000}))
     assert job["verdict"]["result"] == "timeout" and job["verdict"]["exit_status"] == 124
     assert job["attempt"] >= 1

@@ -93,17 +93,17 @@ def test_bytes_and_errors_are_shown_as_what_they_are(box, daemon):
 
 def test_after_a_restart_of_one_worker_its_last_start_is_shown(box, daemon):
     first = worker("""
-if os.environ["ELASTICD_INCARNATION"] == "0":
+if os.environ["ELASTICD_START"] == "0":
     say('Result', value='of the first start')
     say('ReportError', code='Internal', message='of the first start')
     sys.exit(1)
 if index == "1":
     say('Result', value='of the second start')
 """, replicas=2)
-    job = daemon.run({"name": "j", "roles": [first], "restart": {"scope": "task", "max": 1}})
+    job = daemon.run({"name": "j", "roles": [first], "restart": {"scope": "worker", "max": 1}})
     assert job["state"] == "succeeded", job
     results = tasks(daemon.call("Results", job="j")["results"])
-    assert [r["incarnation"] for r in results.values()] == [1, 1]
+    assert [r["start"] for r in results.values()] == [1, 1]
     assert "value" not in results["worker:0"] and "error" not in results["worker:0"], results
     assert results["worker:0"]["exit"]["code"] == 0
     assert results["worker:1"]["value"] == "of the second start" and "error" not in results["worker:1"]

@@ -155,7 +155,7 @@ def test_the_port_is_chosen_afresh_for_each_incarnation_and_shared_by_its_ranks(
     ports = {a: {parse_environ(box.path(f"env.{a}.{r}").read_bytes())["MASTER_PORT"]
                  for r in (0, 1)} for a in (0, 1, 2)}
     assert all(len(p) == 1 for p in ports.values()), ports
-    assert len(set.union(*ports.values())) > 1, "the same port in all three incarnations"
+    assert len(set.union(*ports.values())) > 1, "the same port in all three attempts"
 
 
 def test_a_given_master_address_and_port_are_handed_on(box):
@@ -465,14 +465,14 @@ def test_a_closed_standard_output_hurts_no_worker(box):
     assert log.endswith("the end\n") and log.count("\n") == 20001
 
 
-def test_a_port_held_by_a_dying_worker_is_free_for_the_next_incarnation(box):
+def test_a_port_held_by_a_dying_worker_is_free_for_the_next_attempt(box):
     result = box.run("--max-restarts=1", "--nproc-per-node=2", "--shutdown-timeout=1", PUPPET,
                      "ignore:TERM", f"if-rank:0:{{setsid-fork:{{ignore:TERM+hold:{box.path('lock')}"
                      f"+touch:{box.path('held')}.%a+hang}}}}", f"if-rank:0:wait-file:{box.path('held')}.%a",
                      f"barrier:{box.path('bar')}", "if-attempt:0:if-rank:1:exit:1",
                      "if-attempt:0:hang")
     assert result.rc == 0, result
-    assert box.path("held.1").exists(), "the second incarnation never got the lock"
+    assert box.path("held.1").exists(), "the second attempt never got the lock"
 
 
 # --- specification files and dry runs ------------------------------------------------------------------

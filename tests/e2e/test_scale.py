@@ -12,7 +12,7 @@ def test_the_group_starts_anew_with_the_new_world(box, daemon, to):
                                    "hang", replicas=3))
     for rank in range(3):
         wait_file(box.path(f"up.0.{rank}"))
-    old = [t["pid"] for t in daemon.wait(name, until="running")["tasks"]]
+    old = [t["pid"] for t in daemon.wait(name, until="running")["workers"]]
     daemon.call("Scale", job=name, replicas=to)
     for rank in range(to):
         wait_file(box.path(f"up.1.{rank}"))
@@ -20,7 +20,7 @@ def test_the_group_starts_anew_with_the_new_world(box, daemon, to):
         assert (env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == (str(to), str(to))
         assert env["ROLE_WORLD_SIZE"] == str(to) and env["RANK"] == str(rank)
     job = daemon.until_attempt(name, 1)
-    assert (len(job["tasks"]), job["restarts"]) == (to, 0)
+    assert (len(job["workers"]), job["restarts"]) == (to, 0)
     assert not any(alive(p) for p in old)
     assert not box.path(f"up.1.{to}").exists()
 
@@ -32,7 +32,7 @@ def test_by_command_line_and_back(box, daemon):
     wait_lines(box.path("marks"), 5)
     assert box.ctl("scale", name, "2").rc == 0
     wait_lines(box.path("marks"), 7)
-    assert len(daemon.until_attempt(name, 2)["tasks"]) == 2
+    assert len(daemon.until_attempt(name, 2)["workers"]) == 2
 
 
 def test_a_restart_keeps_the_new_size(box, daemon):
@@ -53,7 +53,7 @@ def test_the_size_survives_elasticd_and_the_agent(box, daemon):
     daemon.call("Scale", job=name, replicas=3)
     wait_file(box.path("up.1.2"))
     daemon.restart()
-    assert len(daemon.until_attempt(name, 1)["tasks"]) == 3
+    assert len(daemon.until_attempt(name, 1)["workers"]) == 3
     os.kill(daemon.agent_pid(name), signal.SIGKILL)
     for rank in range(3):
         wait_file(box.path(f"up.2.{rank}"))
@@ -67,7 +67,7 @@ def test_what_cannot_be(box, daemon):
         with pytest.raises(VarlinkError):
             daemon.call("Scale", job=name, **kwargs)
     job = daemon.status(name)
-    assert (job["state"], job["attempt"], len(job["tasks"])) == ("running", 0, 1)
+    assert (job["state"], job["attempt"], len(job["workers"])) == ("running", 0, 1)
     ended = daemon.run(spec())["run"]
     with pytest.raises(VarlinkError) as e:
         daemon.call("Scale", job=ended, replicas=2)
@@ -92,10 +92,10 @@ def test_a_leader_stays_alone(box, daemon):
     result = box.ctl("scale", "led/chief", "3")
     assert result.rc == 1 and "a role that leads the group has one worker" in result.err, result
     with pytest.raises(VarlinkError) as e:
-        daemon.call("StartTask", job=name, role="chief", index=1)
+        daemon.call("StartWorker", job=name, role="chief", index=1)
     assert "one leader only" in e.value.parameters["message"]
     job = daemon.status(name)
-    assert (job["attempt"], len(job["tasks"])) == (0, 2)
+    assert (job["attempt"], len(job["workers"])) == (0, 2)
 
 
 def test_the_table_counts_a_start_once(box, daemon):

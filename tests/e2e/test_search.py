@@ -75,7 +75,7 @@ def test_a_search_that_is_killed_begins_anew(box, daemon, by_hand):
         return [t["task"] for t in c.call("List")["tasks"]] == list(numbers)
 
     wait_for(lambda: submitted(1, 2, 3, 4), what="the trials of the first one")
-    task = next(t for t in daemon.status("search")["tasks"] if t["role"] == "search")
+    task = next(t for t in daemon.status("search")["workers"] if t["role"] == "search")
     os.kill(task["pid"], signal.SIGKILL)
     # What the dead one had submitted is gone.
     wait_for(lambda: submitted(5, 6, 7, 8), what="the trials of the second one")

@@ -37,7 +37,7 @@ def test_status_and_list_say_since_when_an_agent_is_silent(box, daemon):
     assert job.get("agent_silent_since_us") is None
     _, agent = silence(job)
     told = daemon.status(run, live=True)
-    assert told["state"] == "running" and told["tasks"][0]["pid"] == job["tasks"][0]["pid"]
+    assert told["state"] == "running" and told["workers"][0]["pid"] == job["workers"][0]["pid"]
     since = told["agent_silent_since_us"]
     assert daemon.status(run, live=True)["agent_silent_since_us"] == since, "the first unanswered call counts"
     assert daemon.call("List")["jobs"][0]["agent_silent_since_us"] == since

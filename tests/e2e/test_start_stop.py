@@ -110,7 +110,7 @@ def test_stop_replaces_the_deadline_and_keeps_one_for_all(box, daemon):
     job = daemon.wait(name)
     assert 0.4 < time.monotonic() - begun < 600
     assert job["state"] == "stopped"
-    assert {t["exit"]["signal"] for t in job["tasks"]} == {9}
+    assert {t["exit"]["signal"] for t in job["workers"]} == {9}
 
 
 def test_a_second_stop_can_shorten_the_first(box, daemon):
@@ -165,7 +165,7 @@ def test_stop_right_after_start(daemon):
         assert processes_of_run(run) == []
 
 
-def test_restart_is_not_counted_and_gives_a_new_incarnation(box, daemon):
+def test_restart_is_not_counted_and_gives_a_new_attempt(box, daemon):
     name, run = daemon.submit(spec(f"mark:{box.path('marks')}", "hang", replicas=2))
     wait_lines(box.path("marks"), 2)
     assert daemon.call("Restart", job=name)["run"] == run
@@ -243,7 +243,7 @@ def test_start_follow_shows_the_console_and_hands_on_the_status(box, daemon):
         [" 0", " 1"], result
 
 
-def test_follow_tells_of_a_restart_between_the_lines_of_two_incarnations(box, daemon):
+def test_follow_tells_of_a_restart_between_the_lines_of_two_attempts(box, daemon):
     """Lines and events come on two connections, and what lags a tenth of a second behind is not waited
     for: a machine with other things to do may need several tries."""
     lines, restarts = [f"mine {i}" for i in range(3)], [f"attempt {i}: restart" for i in range(2)]
@@ -274,7 +274,7 @@ def test_leaving_start_follow_leaves_the_job(box, daemon):
 
 def test_shutdown_leaves_jobs_and_with_stop_jobs_ends_them(box, daemon):
     name, run = daemon.submit(spec("hang", name="stay"))
-    pid = daemon.wait(name, until="running")["tasks"][0]["pid"]
+    pid = daemon.wait(name, until="running")["workers"][0]["pid"]
     assert box.ctl("shutdown").rc == 0
     assert daemon.program.wait().rc == 0
     assert alive(pid)

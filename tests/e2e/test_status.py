@@ -17,20 +17,20 @@ def test_every_rank_has_its_figures(box, daemon):
                                    logs={"redirects": 3}))
     wait_file(box.path("up.0"))
     wait_file(box.path("up.1"))
-    daemon.watch(name, lambda job, _: job["tasks"][2]["state"] == "succeeded")
+    daemon.watch(name, lambda job, _: job["workers"][2]["state"] == "succeeded")
     daemon.wait(name, until="running")
     job = daemon.status(name, live=True)
     assert (job["name"], job["run"], job["state"]) == (name, run, "running")
     assert job["user"] and job["uid"] == os.getuid() and job["agent_pid"] > 0
     assert job["started_us"] >= job["created_us"] and PUPPET in job["command"]
-    assert [t["rank"] for t in job["tasks"]] == [0, 1, 2]
-    for task in job["tasks"][:2]:
+    assert [t["rank"] for t in job["workers"]] == [0, 1, 2]
+    for task in job["workers"][:2]:
         assert task["state"] == "running" and os.path.exists(f"/proc/{task['pid']}")
         assert 30 << 20 <= task["rss_bytes"] < 600 << 20
         assert task["cpu_ms"] >= 40
         assert task["last_line"] == f"loss 0.125 {task['rank']}"
         assert begun - 1 < task["started_us"] / 1e6 < time.time() + 1
-    ended = job["tasks"][2]
+    ended = job["workers"][2]
     assert ended["exit"]["code"] == 0 and ended["ended_us"] >= ended["started_us"]
 
 
@@ -38,14 +38,14 @@ def test_cpu_and_memory_include_children(box, daemon):
     name, _ = daemon.submit(spec(f"fork:alloc:50+touch:{box.path('up')}+hang", "hang"))
     wait_file(box.path("up"))
     daemon.wait(name, until="running")  # before elasticd has heard of its agent there is nothing live
-    assert daemon.status(name, live=True)["tasks"][0]["rss_bytes"] > 50 << 20
+    assert daemon.status(name, live=True)["workers"][0]["rss_bytes"] > 50 << 20
 
 
 def test_a_job_that_ended_still_has_its_status(daemon):
     job = daemon.run(spec("if-rank:1:exit:5", replicas=2))
     again = daemon.status(job["run"], live=True)
     assert again["state"] == "failed" and again["verdict"]["exit_status"] == 5
-    assert again["tasks"][1]["exit"]["code"] == 5 and again["ended_us"] >= again["created_us"]
+    assert again["workers"][1]["exit"]["code"] == 5 and again["ended_us"] >= again["created_us"]
 
 
 def test_restarts_and_attempts_are_counted(box, daemon):
@@ -79,7 +79,7 @@ def test_the_table_for_people(box, daemon):
     # Its own row: a year is a number, too.
     rows = {line.split()[0]: line for line in result.out.splitlines() if line.strip()}
     columns = set()
-    for task in job["tasks"]:
+    for task in job["workers"]:
         row = rows.get(str(task["rank"]), "")
         pid = re.search(rf"\b{task['pid']}\b", row)
         assert pid and "epoch 3 loss 0.5" in row, f"no row for rank {task['rank']}: {result}"
@@ -116,7 +116,7 @@ def test_json_is_the_protocols_object(box, daemon):
     job = parsed.get("job", parsed)
     if isinstance(job, str):
         job = parsed
-    assert job["name"] == name and len(job["tasks"]) == 2
+    assert job["name"] == name and len(job["workers"]) == 2
 
 
 def test_a_worker_is_addressed_by_role_and_index(box, daemon):

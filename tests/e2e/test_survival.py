@@ -24,8 +24,8 @@ def strip(job):
     """What must not change by a restart of elasticd."""
     volatile = {"last_line", "rss_bytes", "cpu_ms"}
     job = {k: v for k, v in job.items() if v is not None}
-    job["tasks"] = [{k: v for k, v in t.items() if k not in volatile and v is not None}
-                    for t in job["tasks"]]
+    job["workers"] = [{k: v for k, v in t.items() if k not in volatile and v is not None}
+                    for t in job["workers"]]
     return job
 
 
@@ -121,13 +121,13 @@ def test_what_happens_while_elasticd_is_away_is_known_afterwards(box, daemon):
 def test_running_workers_are_not_touched(box, daemon):
     name, run = daemon.submit(spec("ignore:TERM", "hang", replicas=4))
     job = daemon.wait(name, until="running")
-    pids = [t["pid"] for t in job["tasks"]]
+    pids = [t["pid"] for t in job["workers"]]
     starts = [stat_of(p)[3] for p in pids]
     for signo in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
         daemon.restart(signo)
         assert [stat_of(p)[3] for p in pids] == starts
         again = daemon.wait(name, until="running")
-        assert [t["pid"] for t in again["tasks"]] == pids
+        assert [t["pid"] for t in again["workers"]] == pids
         assert again["agent_pid"] == job["agent_pid"]
 
 
@@ -142,7 +142,7 @@ def test_commands_work_on_an_adopted_job(box, daemon):
     wait_lines(box.path("marks"), 2)
     daemon.call("Scale", job=name, replicas=2)
     wait_lines(box.path("marks"), 4)
-    assert len(daemon.until_attempt(name, 2)["tasks"]) == 2
+    assert len(daemon.until_attempt(name, 2)["workers"]) == 2
     daemon.call("Stop", job=name)
     assert daemon.wait(run)["state"] == "stopped"
 
@@ -258,7 +258,7 @@ def test_a_lost_agent_with_budget(box, daemon, whom):
     kill_agent(job, whom)
     for rank in range(3):
         wait_file(box.path(f"up.1.{rank}"))
-    assert [p for p in old if alive(p)] == [], "the next incarnation began beside the old one"
+    assert [p for p in old if alive(p)] == [], "the next attempt began beside the old one"
     assert daemon.until_attempt(name, 1)["restarts"] == 1
     budget = daemon.call("Why", job=name)["budget"]
     assert budget["by_cause"].get("agent-lost") == 1 and budget["left"] == 1, budget
@@ -330,27 +330,27 @@ def test_a_stop_that_was_answered_holds_when_the_agent_dies(box, daemon):
 def test_what_a_person_stopped_stays_so_under_the_next_agents(box, daemon, whom):
     name, _, job = up(box, daemon, restart={"max": 9})
     for tasks in ("worker:0", "worker:2"):
-        assert daemon.call("StopTask", job=name, tasks=tasks, timeout_ms=0)["stopped"] == 1
-    daemon.call("StartTask", job=name, role="worker", index=2)
+        assert daemon.call("StopWorkers", job=name, workers=tasks, timeout_ms=0)["stopped"] == 1
+    daemon.call("StartWorker", job=name, role="worker", index=2)
     for attempt in (1, 2):  # the second one knows it from the first, which never ran it
         kill_agent(job, whom)
         job = daemon.watch(name, lambda job, _, n=attempt: (job["attempt"], job["state"]) == (n, "running"))
-        assert [(t["state"], t.get("on_purpose", False)) for t in job["tasks"]] == [
+        assert [(t["state"], t.get("on_purpose", False)) for t in job["workers"]] == [
             ("stopped", True), ("running", False), ("running", False)]
 
 
 @pytest.mark.parametrize("whom", ["agent", "both"])
-@pytest.mark.parametrize("again", ["StartTask", "Restart"])
+@pytest.mark.parametrize("again", ["StartWorker", "Restart"])
 def test_what_a_person_started_again_is_started_by_the_next_agent(box, daemon, whom, again):
     name, _, job = up(box, daemon, restart={"max": 9})
-    assert daemon.call("StopTask", job=name, tasks="worker:0", timeout_ms=0)["stopped"] == 1
-    if again == "StartTask":
-        daemon.call("StartTask", job=name, role="worker", index=0)
+    assert daemon.call("StopWorkers", job=name, workers="worker:0", timeout_ms=0)["stopped"] == 1
+    if again == "StartWorker":
+        daemon.call("StartWorker", job=name, role="worker", index=0)
     else:
         daemon.call("Restart", job=name)
     kill_agent(job, whom)
     job = daemon.watch(name, lambda job, _: job["attempt"] > 0 and job["state"] == "running")
-    assert [t["state"] for t in job["tasks"]] == ["running"] * 3
+    assert [t["state"] for t in job["workers"]] == ["running"] * 3
 
 
 def test_a_failure_that_was_decided_holds_when_the_agent_dies(box, daemon):
@@ -562,7 +562,7 @@ def test_a_full_state_disk_refuses_starts_and_jobs_go_on(box):
     fill(ballast)
     with pytest.raises(VarlinkError) as e:
         daemon.submit(spec(name="no"))
-    assert e.value.name == "Failed" and "space" in str(e.value).lower()
+    assert e.value.name == "Internal" and "space" in str(e.value).lower()
     assert not [p for p in (daemon.state / "jobs").iterdir() if p.name.startswith("no_")], \
         "half a record is left"
     box.path("go").touch()

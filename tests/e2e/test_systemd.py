@@ -76,7 +76,7 @@ def test_each_job_has_a_scope_of_its_own(service):
     unit = f"elasticd-{job['run']}.scope"
     shown = service.show(unit, "ActiveState", "ControlGroup", "Delegate", "Slice")
     assert shown["ActiveState"] == "active" and shown["Delegate"] == "yes", shown
-    for task in job["tasks"]:
+    for task in job["workers"]:
         where = service.sh("cat", f"/proc/{task['pid']}/cgroup").stdout
         assert shown["ControlGroup"] in where, where
     daemon = service.show("elasticd", "ControlGroup")["ControlGroup"]
@@ -95,16 +95,16 @@ def test_jobs_survive_a_restart_of_the_service(service):
     service.sh("systemctl", "restart", "elasticd")
     assert service.show("elasticd", "MainPID")["MainPID"] != first
     after = service.running("survivor")
-    assert [t["pid"] for t in after["tasks"]] == [t["pid"] for t in job["tasks"]]
+    assert [t["pid"] for t in after["workers"]] == [t["pid"] for t in job["workers"]]
     assert (after["state"], after["attempt"]) == ("running", 0)
 
 
 def test_jobs_survive_a_stop_of_the_service(service):
     job = service.start_job("stays", "hang")
     service.sh("systemctl", "stop", "elasticd.socket", "elasticd.service")
-    assert service.sh("kill", "-0", job["tasks"][0]["pid"], check=False).returncode == 0
+    assert service.sh("kill", "-0", job["workers"][0]["pid"], check=False).returncode == 0
     service.sh("systemctl", "start", "elasticd")
-    assert service.running("stays")["tasks"][0]["pid"] == job["tasks"][0]["pid"]
+    assert service.running("stays")["workers"][0]["pid"] == job["workers"][0]["pid"]
 
 
 def test_a_crash_of_the_service_is_mended_by_systemd(service):
@@ -115,7 +115,7 @@ def test_a_crash_of_the_service_is_mended_by_systemd(service):
         {"MainPID": first, "SubState": "running"},) and
         service.show("elasticd", "SubState")["SubState"] == "running", "a new elasticd")
     service.until(lambda: service.ctl("ping", check=False).returncode == 0, "an answer")
-    assert service.running("crashed")["tasks"][0]["pid"] == job["tasks"][0]["pid"]
+    assert service.running("crashed")["workers"][0]["pid"] == job["workers"][0]["pid"]
 
 
 def test_a_hang_of_the_service_is_found_by_the_watchdog(service):
@@ -138,7 +138,7 @@ def test_a_hang_of_the_service_is_found_by_the_watchdog(service):
         service.sh("kill", "-STOP", first)
         service.until(lambda: service.show("elasticd", "MainPID")["MainPID"] not in (first, "0") and
                       service.show("elasticd", "SubState")["SubState"] == "running", "the watchdog")
-        assert service.running("watched")["tasks"][0]["pid"] == job["tasks"][0]["pid"]
+        assert service.running("watched")["workers"][0]["pid"] == job["workers"][0]["pid"]
     finally:
         service.sh("rm", "-rf", dropin)
         service.sh("systemctl", "daemon-reload")
@@ -153,7 +153,7 @@ def test_the_first_call_starts_the_service(service):
     assert "before" in service.ctl("list").stdout
     service.until(lambda: service.show("elasticd", "ActiveState")["ActiveState"] == "active",
                   "systemd to hear that it is ready")
-    assert service.running("before")["tasks"][0]["pid"] == job["tasks"][0]["pid"]
+    assert service.running("before")["workers"][0]["pid"] == job["workers"][0]["pid"]
     assert service.ctl("start", "--name=after", PUPPET).returncode == 0
     assert service.ctl("wait", "after").returncode == 0
 

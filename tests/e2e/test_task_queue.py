@@ -501,7 +501,7 @@ def test_a_program_that_cannot_run_is_the_workers_failure(box, daemon, program, 
     daemon.wait("j", until="running")
     assert box.ctl("task", "submit", "j", "1").rc == 0
     ended = daemon.wait("j")
-    assert ended["tasks"][0]["exit"]["code"] == code, ended
+    assert ended["workers"][0]["exit"]["code"] == code, ended
     assert program.encode() in daemon.log(ended, 0, 0, "stderr").read_bytes()
 
 

@@ -21,7 +21,7 @@ def up(box, daemon, *steps, replicas=3, **top):
 
 
 def pids(job):
-    return [t.get("pid") for t in job["tasks"]]
+    return [t.get("pid") for t in job["workers"]]
 
 
 def row(box, name):
@@ -37,8 +37,8 @@ def test_stop_ends_one_worker_on_purpose(box, daemon):
     assert not alive(before[1])
     job = daemon.status("j", live=True)
     assert (job["state"], job["attempt"], job["restarts"]) == ("running", 0, 0)
-    assert [t["state"] for t in job["tasks"]] == ["running", "stopped", "running"]
-    assert job["tasks"][1]["on_purpose"] and pids(job)[0::2] == before[0::2]
+    assert [t["state"] for t in job["workers"]] == ["running", "stopped", "running"]
+    assert job["workers"][1]["on_purpose"] and pids(job)[0::2] == before[0::2]
     assert "stopped, on purpose" in row(box, "worker:1")
     assert box.ctl("stop", "j/0,2").out.startswith("stopped 2 workers")
 
@@ -48,10 +48,10 @@ def test_restart_starts_one_worker_again(box, daemon):
     result = box.ctl("restart", "j/worker:1")
     assert result.rc == 0 and result.out.startswith("restarted 1 worker of j"), result
     wait_for(lambda: len(box.path("began").read_text().splitlines()) == 4, box.dir, what="its start")
-    job = daemon.watch("j", lambda job, _: job["tasks"][1]["state"] == "running"
-                       and job["tasks"][1]["pid"] != before[1])
+    job = daemon.watch("j", lambda job, _: job["workers"][1]["state"] == "running"
+                       and job["workers"][1]["pid"] != before[1])
     assert (job["state"], job["attempt"]) == ("running", 0)
-    assert pids(job)[0::2] == before[0::2] and job["tasks"][1]["restarts"] == 1
+    assert pids(job)[0::2] == before[0::2] and job["workers"][1]["restarts"] == 1
 
 
 def test_restart_counts_what_it_starts(box, daemon):
@@ -67,7 +67,7 @@ def test_restart_counts_what_it_starts(box, daemon):
 def test_json_is_the_job_afterwards(box, daemon):
     up(box, daemon)
     (job,) = box.ctl("stop", "--json", "j/worker:2").json
-    assert job["name"] == "j" and job["tasks"][2]["state"] == "stopped"
+    assert job["name"] == "j" and job["workers"][2]["state"] == "stopped"
 
 
 def test_add_starts_what_was_stopped(box, daemon):
@@ -75,9 +75,9 @@ def test_add_starts_what_was_stopped(box, daemon):
     assert box.ctl("stop", "j/worker:1").rc == 0
     result = box.ctl("add", "j/worker:1")
     assert (result.rc, result.out) == (0, "started worker:1 of j, rank 1\n"), result
-    job = daemon.watch("j", lambda job, _: job["tasks"][1]["state"] == "running")
+    job = daemon.watch("j", lambda job, _: job["workers"][1]["state"] == "running")
     assert pids(job)[1] not in (None, before[1]) and pids(job)[0::2] == before[0::2]
-    assert not job["tasks"][1].get("on_purpose")
+    assert not job["workers"][1].get("on_purpose")
 
 
 def test_add_starts_more_than_was_specified(box, daemon):
@@ -85,10 +85,10 @@ def test_add_starts_more_than_was_specified(box, daemon):
     assert box.ctl("add", "j/worker").out == "started worker:2 of j, rank 2\n"
     wait_file(box.path("up.0.2"))
     other = box.ctl("add", "--json", "j/worker", "--", PUPPET, f"args:{box.path('args')}", "hang")
-    assert other.json == {"task": "worker:3", "rank": 3}, other
+    assert other.json == {"worker": "worker:3", "rank": 3}, other
     wait_file(box.path("args"))
     job = daemon.status("j", live=True)
-    assert [t.get("extra", False) for t in job["tasks"]] == [False, False, True, True]
+    assert [t.get("extra", False) for t in job["workers"]] == [False, False, True, True]
     assert "worker:3 (extra)" in row(box, "worker:3")
 
 
@@ -113,7 +113,7 @@ def test_workers_that_are_not_there(box, daemon):
     for verb in ("stop", "restart"):
         result = box.ctl(verb, "--no-wait", "j/worker:0")
         assert result.rc == 2 and "--no-wait is for whole jobs" in result.err, result
-    assert daemon.status("j", live=True)["tasks"][0]["state"] == "running"
+    assert daemon.status("j", live=True)["workers"][0]["state"] == "running"
 
 
 def test_output_of_added_workers_is_kept(box, daemon):
@@ -152,7 +152,7 @@ def test_wait_can_end_the_run_and_still_tells_all_of_it(box, daemon):
     result = box.ctl("wait", "--timeout=0.2", "--kill", "--json", "j")
     assert result.rc == 124, result
     ended = result.json
-    assert ended["verdict"]["result"] == "timeout" and len(ended["tasks"]) == 2
+    assert ended["verdict"]["result"] == "timeout" and len(ended["workers"]) == 2
     for rank in (0, 1):
         assert b"before it hangs" in daemon.log(ended, 0, rank).read_bytes()
     for pid in pids(job):

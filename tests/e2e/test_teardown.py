@@ -42,7 +42,7 @@ def held(request, box):
 def test_the_mode_is_the_one_that_is_tested(box, held):
     name, _ = held.submit(spec("hang"))
     job = held.wait(name, until="running")
-    group = pathlib.Path(f"/proc/{job['tasks'][0]['pid']}/cgroup").read_text()
+    group = pathlib.Path(f"/proc/{job['workers'][0]['pid']}/cgroup").read_text()
     line = [item for item in group.splitlines() if item.startswith("0::")]
     own = [item for item in pathlib.Path("/proc/self/cgroup").read_text().splitlines()
            if item.startswith("0::")]
@@ -59,13 +59,13 @@ def test_nothing_is_left_at_the_end(box, held, kind):
 
 
 @pytest.mark.parametrize("kind", RUNAWAYS)
-def test_nothing_is_left_before_the_next_incarnation(box, held, kind):
+def test_nothing_is_left_before_the_next_attempt(box, held, kind):
     runaway = RUNAWAYS[kind].format(
         f"ignore:TERM+hold:{box.path('lock')}+touch:{box.path('up')}.%a+hang")
     job = held.run(spec(runaway, f"wait-file:{box.path('up')}.%a", "if-attempt:0:exit:1",
                         restart={"max": 1}, stop={"timeout": "300ms"}))
     assert job["state"] == "succeeded", job
-    assert box.path("up.1").exists(), "the second incarnation did not get the lock of the first"
+    assert box.path("up.1").exists(), "the second attempt did not get the lock of the first"
 
 
 def test_a_runaway_without_its_environment_is_found(box, held):
@@ -98,7 +98,7 @@ def test_a_storm_of_orphans_is_reaped(box, held):
     held.call("Stop", job=name)
     job = held.wait(name)
     assert job["state"] == "stopped"
-    assert {t["state"] for t in job["tasks"]} == {"stopped"}, "an orphan's exit was taken for a task's"
+    assert {t["state"] for t in job["workers"]} == {"stopped"}, "an orphan's exit was taken for a task's"
     wait_gone(agent)
 
 
@@ -111,7 +111,7 @@ def test_many_exits_at_once_are_all_seen(box, held):
     held.call("Kill", job=name, signal="USR1")
     job = held.wait(name)
     assert job["state"] == "succeeded"
-    assert {t["exit"]["code"] for t in job["tasks"]} == {0}
+    assert {t["exit"]["code"] for t in job["workers"]} == {0}
 
 
 def test_workers_that_ignore_the_stop_signal_have_one_deadline(box, held):
@@ -203,7 +203,7 @@ def test_a_task_in_uninterruptible_sleep_is_given_up_and_reported(box, daemon):
                                        stop={"timeout": "300ms"}))
         wait_file(box.path("up.0"))
         wait_file(box.path("up.1"))
-        pid = daemon.wait(name, until="running")["tasks"][1]["pid"]
+        pid = daemon.wait(name, until="running")["workers"][1]["pid"]
         (cell / "cgroup.procs").write_text(str(pid))
         (cell / "freezer.state").write_text("FROZEN")
         daemon.call("Stop", job=name)

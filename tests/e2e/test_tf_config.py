@@ -130,7 +130,7 @@ def test_each_incarnation_has_ports_of_its_own(box, daemon):
                                "if-attempt:1:hang"),
                 "restart": {"max": 2}})
     seen = [set(ports(shown(box, attempt, 0)[1])) for attempt in range(3)]
-    # A port may come back after one incarnation in between, as any other.
+    # A port may come back after one attempt in between, as any other.
     assert not seen[0] & seen[1] and not seen[1] & seen[2]
 
 
@@ -203,7 +203,7 @@ def test_in_the_foreground_too(box):
 def test_a_task_that_is_started_again_by_itself_keeps_its_address(box, daemon):
     name, _ = daemon.submit({
         "roles": [dict(name="chief", command=puppet(*tell(box), "hang")),
-                  dict(name="worker", replicas=2, restart={"scope": "task", "max": 1}, command=puppet(
+                  dict(name="worker", replicas=2, restart={"scope": "worker", "max": 1}, command=puppet(
                       f"unless-file:{box.path('again')}:{{env:{box.path('first')}.%r"
                       f"+touch:{box.path('first-up')}.%r+wait-file:{box.path('again')}+exit:3}}",
                       f"env:{box.path('second')}.%r", f"touch:{box.path('second-up')}.%r", "hang"))]})
@@ -229,15 +229,15 @@ def test_a_task_with_an_index_of_its_own_takes_no_ports_but_its_own(box, daemon)
     before = len(os.listdir(fds))
     for index in (3, 3000, 4096):
         with pytest.raises(VarlinkError) as e:
-            daemon.call("StartTask", job=name, role="worker", index=index)
+            daemon.call("StartWorker", job=name, role="worker", index=index)
         assert "expected worker:2" in str(e.value), e.value
     assert len(os.listdir(fds)) < before + 100, "some come and go, but not thousands"
-    assert len(daemon.status(name)["tasks"]) == 5
-    assert daemon.call("StartTask", job=name, role="worker", index=2)["rank"] == 5
+    assert len(daemon.status(name)["workers"]) == 5
+    assert daemon.call("StartWorker", job=name, role="worker", index=2)["rank"] == 5
     wait_file(box.path("up.0.5"))
     assert len(shown(box, 0, 5)[1]["cluster"]["worker"]) == 3
     # Who is in no list has no gap to fill.
-    assert daemon.call("StartTask", job=name, role="evaluator", index=7)["rank"] == 6
+    assert daemon.call("StartWorker", job=name, role="evaluator", index=7)["rank"] == 6
 
 
 def test_without_descriptors_a_task_is_refused_and_the_next_is_not(box, daemon):
@@ -250,7 +250,7 @@ def test_without_descriptors_a_task_is_refused_and_the_next_is_not(box, daemon):
     for room in range(64):
         resource.prlimit(agent, resource.RLIMIT_NOFILE, (soft + room, hard))
         try:
-            daemon.call("StartTask", job=name, role="worker", index=2)
+            daemon.call("StartWorker", job=name, role="worker", index=2)
             break
         except VarlinkError as e:
             assert "Too many open files" in str(e), e

@@ -91,7 +91,7 @@ def test_a_guard_whose_agent_lives_is_left_alone(box, daemon):
     stopped(box, guard)
     os.kill(agent, signal.SIGKILL)
     wait_gone(guard)
-    assert [alive(pid) for pid in (parent(job["agent_pid"]), job["tasks"][0]["pid"])] == [True, True]
+    assert [alive(pid) for pid in (parent(job["agent_pid"]), job["workers"][0]["pid"])] == [True, True]
     daemon.call("Stop", job=run)
     assert daemon.wait(run)["verdict"]["result"] == "agent_lost"
 
@@ -335,7 +335,7 @@ def test_a_host_that_was_paused_lost_no_heartbeat(box, daemon):
     for i in range(2):
         wait_text(daemon.log(job, 0, i), "beats")
     agent = daemon.agent_pid(name)
-    pids = [parent(agent), agent, *(t["pid"] for t in job["tasks"])]
+    pids = [parent(agent), agent, *(t["pid"] for t in job["workers"])]
     for pid in pids:
         stopped(box, pid)
     select.select([], [], [], 4)

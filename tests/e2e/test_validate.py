@@ -37,7 +37,7 @@ WRONG = [
     ({"roles": [{"command": ["x"], "leader": True, "recoverable": True}]}, "roles[0].leader"),
     ({"roles": [{"command": ["x"]}, {"command": ["x"]}]}, "roles[1].name"),
     ({"roles": [{"command": ["x"], "restart": {"maximum": 1}}]}, "roles[0].restart.maximum"),
-    ({"roles": [{"command": ["x"], "restart": {"scope": "task", "policy": "never"}}]},
+    ({"roles": [{"command": ["x"], "restart": {"scope": "worker", "policy": "never"}}]},
      "roles[0].restart.scope"),
     ({"roles": [{"command": ["x"], "start_delay_max": "1s"}]}, "roles[0].start_delay_max"),
     ({"roles": [{"command": ["x"]}], "restart": {"scope": "all"}}, "restart.scope"),

@@ -24,7 +24,7 @@ def test_a_wait_that_ends_the_run_gives_the_whole_of_it(box, daemon):
                                    logs={"redirects": 3}))
     for rank in range(2):
         wait_file(box.path(f"up.{rank}"))
-    pids = [t["pid"] for t in daemon.wait(name, until="running")["tasks"]]
+    pids = [t["pid"] for t in daemon.wait(name, until="running")["workers"]]
     job = wait_and_end(daemon, name, 50)
     assert (job["run"], job["state"], job["verdict"]["result"]) == (run, "failed", "timeout")
     assert job["verdict"]["exit_status"] == 124 and not any(alive(p) for p in pids)
@@ -37,7 +37,7 @@ def test_it_kills_what_does_not_obey(box, daemon):
                                  stop={"timeout": "100ms"}))
     wait_file(box.path("up"))
     job = wait_and_end(daemon, name)
-    assert job["verdict"]["result"] == "timeout" and job["tasks"][0]["exit"]["signal"] == 9
+    assert job["verdict"]["result"] == "timeout" and job["workers"][0]["exit"]["signal"] == 9
 
 
 def test_without_kill_the_run_goes_on(box, daemon):
@@ -82,10 +82,10 @@ def test_it_ends_a_backoff_too(box, daemon):
 
 def test_it_ends_tasks_that_wait_for_their_restart(box, daemon):
     name, _ = daemon.submit(spec("if-rank:0:exit:1", "hang", replicas=2,
-                                 restart={"scope": "task", "max": 1, "backoff": "1h"}))
-    daemon.watch(name, lambda job, _: job["tasks"][0].get("next_start_us"))
+                                 restart={"scope": "worker", "max": 1, "backoff": "1h"}))
+    daemon.watch(name, lambda job, _: job["workers"][0].get("next_start_us"))
     job = wait_and_end(daemon, name)
-    assert job["verdict"]["result"] == "timeout" and job["tasks"][0]["state"] == "stopped"
+    assert job["verdict"]["result"] == "timeout" and job["workers"][0]["state"] == "stopped"
 
 
 def test_an_applications_error_outranks_the_timeout(box, daemon):
@@ -130,7 +130,7 @@ def test_roles_of_a_mixed_job_succeed_together(box, daemon):
     job = daemon.run({"roles": [{"name": n, "replicas": k, "command": puppet("print:%r")}
                                 for n, k in (("chief", 1), ("worker", 2), ("ps", 3))]})
     assert job["state"] == "succeeded"
-    assert [t["role"] for t in job["tasks"]] == ["chief", "worker", "worker",
+    assert [t["role"] for t in job["workers"]] == ["chief", "worker", "worker",
                                                                                 "ps", "ps", "ps"]
 
 
@@ -147,15 +147,15 @@ def test_who_reported_an_error_has_failed_although_it_exits_with_0(box, daemon):
     cause = job["verdict"]["root_cause"]
     assert cause["role"] == "reporter" and "the disk is gone" in cause["message"], cause
     assert "the disk is gone" in job["verdict"]["message"]
-    assert [t["state"] for t in job["tasks"]] == ["stopped", "failed"]
-    assert "task-error" in [e["event"] for e in daemon.events(job["run"])]
+    assert [t["state"] for t in job["workers"]] == ["stopped", "failed"]
+    assert "worker-error" in [e["event"] for e in daemon.events(job["run"])]
 
 
 def test_a_reported_error_is_paid_for_by_the_tasks_own_budget(box, daemon):
     job = daemon.run(reporter("error:9:once more", "exit:0", others=("exit:0",),
-                              restart={"scope": "task", "max": 1}))
+                              restart={"scope": "worker", "max": 1}))
     assert job["verdict"]["exit_status"] == 1 and job["attempt"] == 0
-    assert [t["restarts"] for t in job["tasks"]] == [0, 1]
+    assert [t["restarts"] for t in job["workers"]] == [0, 1]
 
 
 def test_a_reported_error_outranks_the_timeout(box, daemon):
@@ -171,7 +171,7 @@ def test_a_reported_error_of_one_that_is_stopped_on_purpose_is_nobodys_failure(b
     name, _ = daemon.submit(reporter("error:9:the disk is gone", f"touch:{box.path('up')}", "hang",
                                      others=(f"wait-file:{box.path('go')}",)))
     wait_file(box.path("up"))
-    assert daemon.call("StopTask", job=name, tasks="reporter:0")["stopped"] == 1
+    assert daemon.call("StopWorkers", job=name, workers="reporter:0")["stopped"] == 1
     box.path("go").touch()
     assert daemon.wait(name)["verdict"]["result"] == "succeeded"
 

@@ -20,7 +20,7 @@ def test_wait_returns_at_the_end_and_at_once_after_it(box, daemon):
 def test_wait_until_running(box, daemon):
     name, _ = daemon.submit(spec("hang", replicas=3))
     job = daemon.wait(name, until="running")
-    assert job["state"] == "running" and all(t["pid"] for t in job["tasks"])
+    assert job["state"] == "running" and all(t["pid"] for t in job["workers"])
     assert box.ctl("wait", "--until=running", name).rc == 0
 
 

@@ -43,8 +43,8 @@ def test_by_command_line(box, daemon):
 
 def test_tasks_that_are_started_again_alone_during_the_run_and_after_it(box, daemon):
     name, run = daemon.submit(spec("if-rank:1:exit:3", f"wait-file:{box.path('go')}", replicas=2,
-                                   restart={"scope": "task", "max": 2, "backoff": "1h"}))
-    daemon.watch(name, lambda job, _: job["tasks"][1].get("next_start_us"))
+                                   restart={"scope": "worker", "max": 2, "backoff": "1h"}))
+    daemon.watch(name, lambda job, _: job["workers"][1].get("next_start_us"))
     assert "  worker:1: 1 of 2 restarts used; 1 left" in daemon.call("Why", job=name)["text"]
     daemon.call("Stop", job=name)
     daemon.wait(run)

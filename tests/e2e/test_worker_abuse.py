@@ -27,7 +27,7 @@ def still_serves(group, b):
     assert b.get("still") == b"here"
     job = group.daemon.status(group.name)
     assert job["state"] == "running" and job["attempt"] == 0
-    assert all(t["state"] == "running" for t in job["tasks"])
+    assert all(t["state"] == "running" for t in job["workers"])
 
 
 # --- identity --------------------------------------------------------------------------------------
@@ -37,11 +37,11 @@ def test_the_environment_tells_a_worker_what_it_needs(two):
     group, a, b = two
     env = group.environment("worker:1")
     assert pathlib.Path(env["ELASTICD_BOARD"]).stat().st_mode & 0o777 == 0o600
-    assert env["ELASTICD_SLOT"] == "1" and env["ELASTICD_INCARNATION"] == "0"
+    assert env["ELASTICD_SLOT"] == "1" and env["ELASTICD_START"] == "0"
     assert env["ELASTICD_LOG_FILE"].endswith("attempt_0/1/log.jsonl")
     assert pathlib.Path(env["ELASTICD_WORKER_SOCKET"]).parent == group.daemon.agent_sock(group.name).parent
-    assert b.hello == {"job": group.name, "run": group.run, "task": "worker:1", "rank": 1, "attempt": 0,
-                       "incarnation": 0, "members": ["worker:0", "worker:1"]}
+    assert b.hello == {"job": group.name, "run": group.run, "worker": "worker:1", "rank": 1, "attempt": 0,
+                       "start": 0, "members": ["worker:0", "worker:1"]}
     assert b.call("Hello", token=env["ELASTICD_TOKEN"]) == b.hello
     board = pathlib.Path(env["ELASTICD_BOARD"]).read_bytes()
     assert board[:8] == (0x316472616f626c65).to_bytes(8, "little")
@@ -62,7 +62,7 @@ def test_an_unknown_token_is_refused_and_a_bad_one_is_named(two):
     for bad in ("", "0", "-1", "1x", "99999999999999999999", " 1", "01", "0x10"):
         e = w.refused("Hello", token=bad)
         assert e.name == "InvalidArgument" and "token" in e.message
-    assert w.call("Hello", token=a.token)["task"] == "worker:0"
+    assert w.call("Hello", token=a.token)["worker"] == "worker:0"
     assert w.refused("Hello", token=b.token).name == "FailedPrecondition"
 
 
@@ -96,7 +96,7 @@ def test_a_process_of_an_earlier_incarnation_is_refused(box, daemon):
     first = group.task("worker:0")["pid"]
     os.kill(first, signal.SIGKILL)
     wait_for(lambda: group.daemon.status(group.name)["attempt"] == 1
-             and group.daemon.status(group.name)["state"] == "running", what="the second incarnation")
+             and group.daemon.status(group.name)["state"] == "running", what="the second attempt")
     e = old.refused("Get", key="k")
     assert e.name == "Aborted" and "earlier process of worker:0" in e.message
     again = group.at(old.path)

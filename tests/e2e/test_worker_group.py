@@ -162,7 +162,7 @@ def test_a_dead_member_is_seen_at_once_by_those_who_wait(group_of):
         e = w.error()
         assert e.name in ("Internal", "Cancelled") and "worker:2" in e.message, e
     error = watcher.reply()["error"]
-    assert (error["task"], error["code"], error["reported"]) == ("worker:2", "Unavailable", False)
+    assert (error["worker"], error["code"], error["reported"]) == ("worker:2", "Unavailable", False)
 
 
 def test_one_that_leaves_or_is_stopped_after_it_came_changes_nothing_for_the_others(group_of):
@@ -174,7 +174,7 @@ def test_one_that_leaves_or_is_stopped_after_it_came_changes_nothing_for_the_oth
     leaves = group.connect("worker:2").send("Leave")
     b.put("sync", "", overwrite=True)
     assert leaves.waits()
-    group.daemon.call("StopTask", job=group.name, tasks="worker:3")
+    group.daemon.call("StopWorkers", job=group.name, workers="worker:3")
     a.send("Barrier", name="x")
     assert b.call("Barrier", name="x") == {"generation": 0}
     assert a.reply() == c.reply() == {"generation": 0}
@@ -203,7 +203,7 @@ def test_those_who_wait_at_a_barrier_are_told_at_once_that_a_member_was_stopped_
     b.put("sync", "")
     assert a.waits()
     with Varlink(group.daemon.agent_sock(group.name)) as v:
-        v.send("StopTask", job=group.name, tasks="worker:2")
+        v.send("StopWorkers", job=group.name, workers="worker:2")
         e = a.error()
         assert e.name == "FailedPrecondition" and e.missing == ["worker:2"], e
         assert "worker:2 was stopped by an operator" in e.message
@@ -216,7 +216,7 @@ def test_those_who_wait_at_a_barrier_are_told_at_once_that_a_member_was_stopped_
 
 
 def lone(*rows, **top):
-    return roles(*rows, restart={"scope": "task", "max": 3, "backoff": "0s"}, **top)
+    return roles(*rows, restart={"scope": "worker", "max": 3, "backoff": "0s"}, **top)
 
 
 def next_process(group, name, old):
@@ -224,7 +224,7 @@ def next_process(group, name, old):
     role, index = name.split(":")
 
     def of(job):
-        return next(t for t in job["tasks"] if t["role"] == role and t["index"] == int(index))
+        return next(t for t in job["workers"] if t["role"] == role and t["index"] == int(index))
 
     job = group.daemon.watch(
         group.name, lambda j, _: of(j)["state"] == "running" and of(j)["pid"] != old)
@@ -250,10 +250,10 @@ def test_a_task_that_is_started_again_by_itself_is_a_member_like_before(group_li
     b.put("sync", "")
     assert a.waits() and watcher.waits()
     pid = kill(group, "worker:1")
-    assert watcher.reply()["error"]["task"] == "worker:1"
+    assert watcher.reply()["error"]["worker"] == "worker:1"
     assert a.error().missing == ["worker:1"]
     b = of_pid(group, pid)
-    assert b.hello["incarnation"] == 1
+    assert b.hello["start"] == 1
     members = a.call("States")["members"]
     assert [(m["healthy"], m.get("error")) for m in members] == [(True, None)] * 2
     assert a.refused("WaitError", timeout_ms=1).name == "DeadlineExceeded"
@@ -266,18 +266,18 @@ def test_a_task_that_is_started_again_by_itself_is_a_member_like_before(group_li
 
 
 def test_states_name_who_is_dead_until_it_is_there_again(group_like):
-    group = group_like(roles(("worker", 2, {}), restart={"scope": "task", "max": 3, "backoff": "1h"}))
+    group = group_like(roles(("worker", 2, {}), restart={"scope": "worker", "max": 3, "backoff": "1h"}))
     a, b = group.all("worker:0", "worker:1")
     b.put("sync", "")
     watcher = group.connect("worker:0").send("WaitError")
     pid = group.task("worker:1")["pid"]
     os.kill(pid, signal.SIGKILL)
-    assert watcher.reply()["error"]["task"] == "worker:1"
+    assert watcher.reply()["error"]["worker"] == "worker:1"
     members = a.call("States")["members"]
     assert [m["healthy"] for m in members] == [True, False]
-    assert (members[1]["error"]["code"], members[1]["error"]["task"]) == ("Unavailable", "worker:1")
-    group.daemon.wait_event(group.name, "task-restart")
-    group.daemon.call("StopTask", job=group.name, tasks="worker:1", again=True)
+    assert (members[1]["error"]["code"], members[1]["error"]["worker"]) == ("Unavailable", "worker:1")
+    group.daemon.wait_event(group.name, "worker-restart")
+    group.daemon.call("StopWorkers", job=group.name, workers="worker:1", again=True)
     of_pid(group, next_process(group, "worker:1", pid))
     members = a.call("States")["members"]
     assert [(m["healthy"], m.get("error")) for m in members] == [(True, None)] * 2
@@ -306,7 +306,7 @@ def test_a_recoverable_task_that_a_person_starts_again_is_waited_for(group_like)
     a.send("Barrier", name="x")
     b.put("sync", "")
     pid = group.task("worker:1")["pid"]
-    group.daemon.call("StopTask", job=group.name, tasks="worker:1", again=True)
+    group.daemon.call("StopWorkers", job=group.name, workers="worker:1", again=True)
     pid = next_process(group, "worker:1", pid)
     assert a.waits()
     of_pid(group, pid).call("Barrier", name="x")
@@ -339,12 +339,12 @@ def test_states_are_by_role_and_index(group_like):
     group = group_like(roles(("ps", 2, {}), ("worker", 1, {"recoverable": True}), ("chief", 1, {})))
     w = group.connect("worker:0")
     members = w.call("States")["members"]
-    assert [m["task"] for m in members] == ["ps:0", "ps:1", "worker:0", "chief:0"]
+    assert [m["worker"] for m in members] == ["ps:0", "ps:1", "worker:0", "chief:0"]
     assert [m["rank"] for m in members] == [0, 1, 2, 3]
     assert all(m["healthy"] and not m["left"] and m.get("error") is None for m in members)
     assert [m["recoverable"] for m in members] == [False, False, True, False]
     some = w.call("States", roles=["chief", "ps"])["members"]
-    assert [m["task"] for m in some] == ["ps:0", "ps:1", "chief:0"]
+    assert [m["worker"] for m in some] == ["ps:0", "ps:1", "chief:0"]
     e = w.refused("States", roles=["nobody"])
     assert e.name == "InvalidArgument" and "nobody" in e.message
 
@@ -357,15 +357,15 @@ def test_an_error_that_one_reports_reaches_all_with_its_origin(group_of):
     c.call("ReportError", code="ResourceExhausted", message="Running out of resources")
     for w in waiting:
         e = w.reply()["error"]
-        assert (e["code"], e["message"], e["task"], e["reported"]) == (
+        assert (e["code"], e["message"], e["worker"], e["reported"]) == (
             "ResourceExhausted", "Running out of resources", "worker:2", True)
     event = events.reply()["event"]
-    assert event["event"] == "error" and event["task"] == "worker:2"
+    assert event["event"] == "error" and event["worker"] == "worker:2"
     assert event["error"]["code"] == "ResourceExhausted"
     # Who asks later gets the same one; a second error does not replace it.
     group.connect("worker:0").call("ReportError", code="INTERNAL", message="another")
     assert group.connect("worker:0").call("WaitError")["error"] == e
-    states = {m["task"]: m for m in group.connect("worker:1").call("States")["members"]}
+    states = {m["worker"]: m for m in group.connect("worker:1").call("States")["members"]}
     assert not states["worker:2"]["healthy"] and states["worker:2"]["error"]["code"] == "ResourceExhausted"
     assert states["worker:1"]["healthy"]
 
@@ -394,7 +394,7 @@ def test_waiting_for_an_error_has_a_limit(group_of):
 
 def test_alive_gives_all_the_same_set_when_all_who_live_have_asked(group_of):
     group, a, b, c, d = group_of(4, role={"recoverable": True},
-                                 restart={"scope": "task", "max": 1, "backoff": "1h"})
+                                 restart={"scope": "worker", "max": 1, "backoff": "1h"})
     pid = group.task("worker:3")["pid"]
     a.send("Alive", members=names(4))
     b.send("Alive", members=names(4))
@@ -484,7 +484,7 @@ os._exit(0)
     name, _ = daemon.submit({"roles": [{"command": script(body)}]})
     wait_file(box.path("ready"))
     job = daemon.wait(name, until="running")
-    pid, agent = job["tasks"][0]["pid"], job["agent_pid"]
+    pid, agent = job["workers"][0]["pid"], job["agent_pid"]
     os.kill(agent, signal.SIGSTOP)
     try:
         wait_text(f"/proc/{agent}/status", "T (stopped)")

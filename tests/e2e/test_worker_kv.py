@@ -215,8 +215,8 @@ def test_the_first_answer_of_a_watch_has_the_revision_that_it_goes_on_from(two):
             assert w.reply() == {"changes": [], "revision": told}
 
 
-def test_a_watch_that_waits_for_its_reader_ends_with_the_incarnation(daemon, two):
-    """It is told what had come, and then no change of the next incarnation."""
+def test_a_watch_that_waits_for_its_reader_ends_with_the_attempt(daemon, two):
+    """It is told what had come, and then no change of the next attempt."""
     group, a, b = two
     a.send("Watch", more=True, key="v")
     assert a.reply()["changes"] == []

@@ -82,7 +82,7 @@ while not os.path.exists({str(box.path("go"))!r}):
                                         "env": {"ELASTICD_LIBRARY": str(BUILD / "libelasticd.so.0")}}],
                              "heartbeat": {"period": "100ms", "timeout": "10m"}})
     daemon.wait(name, until="running")
-    wait_for(lambda: daemon.status(name, live=True)["tasks"][0].get("step") == 41
+    wait_for(lambda: daemon.status(name, live=True)["workers"][0].get("step") == 41
              or daemon.status(name)["state"] != "running", what="its step")
     box.path("go").touch()
     job = daemon.wait(name)
@@ -90,7 +90,7 @@ while not os.path.exists({str(box.path("go"))!r}):
 
 
 def test_a_board_that_a_worker_cuts_is_made_anew_and_the_agent_lives(daemon, group_of):
-    g = group_of(spec("hang", replicas=3, restart={"scope": "task", "max": 5}))
+    g = group_of(spec("hang", replicas=3, restart={"scope": "worker", "max": 5}))
     agent = daemon.agent_pid(g.name)
     board = pathlib.Path(g.environment("worker:0")["ELASTICD_BOARD"] + ".file")
     whole = board.stat().st_size
@@ -130,7 +130,7 @@ def spoil(path, dice):
 
 def test_a_worker_that_spoils_the_board_harms_no_agent(daemon, group_of):
     """It is cut, punched and written over while the agent looks at it, and writes to it."""
-    g = group_of(spec("hang", replicas=3, restart={"scope": "task", "max": 5},
+    g = group_of(spec("hang", replicas=3, restart={"scope": "worker", "max": 5},
                       heartbeat={"period": "50ms", "timeout": "10m"}))
     agent, dice = daemon.agent_pid(g.name), random.Random(1)
     board, a = g.environment("worker:0")["ELASTICD_BOARD"], g.connect("worker:0")
@@ -157,7 +157,7 @@ def test_more_names_than_there_are_tasks_are_refused(group_of):
         more = {"name": "b"} if method == "Barrier" else {}
         e = a.refused(method, members=["worker:0", "worker:1", "worker:0"], **more)
         assert e.name == "InvalidArgument"
-        assert "members: expected 1 to the 2 tasks of this job, got 3" in e.message
+        assert "members: expected 1 to the 2 workers of this job, got 3" in e.message
     e = a.refused("States", roles=["worker", "worker"])
     assert e.name == "InvalidArgument" and "roles: expected 1 to the 1" in e.message
     # Who waits already is told: it would wait in vain.
@@ -179,8 +179,8 @@ def test_names_of_all_tasks_are_found_in_whatever_order(group_of):
         assert e.name == "DeadlineExceeded" and sorted(e.missing) == sorted(order[1:])
         w.close()
     states = g.connect("worker:0").call("States")["members"]
-    assert sorted(m["task"] for m in states) == sorted(names)
-    of_workers = [m["task"] for m in states if m["task"].startswith("worker:")]
+    assert sorted(m["worker"] for m in states) == sorted(names)
+    of_workers = [m["worker"] for m in states if m["worker"].startswith("worker:")]
     assert of_workers == [f"worker:{i}" for i in range(12)]
 
 
@@ -204,7 +204,7 @@ def test_lists_that_a_task_does_not_read_are_refused_at_a_limit(daemon, group_of
         try:
             assert len(w.reply()["entries"]) == 16
         except WorkerError as e:
-            assert e.name == "ResourceExhausted" and "wait for this task" in e.message
+            assert e.name == "ResourceExhausted" and "wait for this worker" in e.message
             refused += 1
     # 64 MiB and one answer are let through.
     assert refused >= 16
@@ -234,7 +234,7 @@ def test_half_calls_of_one_worker_take_no_more_than_its_share(daemon, group_of):
         b.put("turn", "x", overwrite=True)
     assert len(refused) >= 2, "16 times 8 MiB have room"
     for e in refused:
-        assert e.name == "ResourceExhausted" and "unread answers of one task" in e.message, e
+        assert e.name == "ResourceExhausted" and "unread answers of one worker" in e.message, e
     # What is small goes through, also for that one.
     assert a.get("turn") == b"x"
     assert peak(agent) < before + 160 * MIB

@@ -23,7 +23,7 @@ NOTICE = {"source": "operator", "reason": "r", "time_us": 1, "deadline_us": 2, "
           "final": False, "participants": 1, "saved": 1, "notices": 1}
 TASK = {"role": "worker", "index": 0, "rank": 0, "local_rank": 0, "state": "running", "reason": "r", "pid": 1,
         "exit": EXIT, "started_us": 1, "ended_us": 2, "restarts": 0, "max_restarts": 1, "rss_bytes": 1,
-        "cpu_ms": 1, "last_line": "l", "incarnation": 0, "on_purpose": True, "extra": True, "attached": True,
+        "cpu_ms": 1, "last_line": "l", "start": 0, "on_purpose": True, "extra": True, "attached": True,
         "leader": True, "next_start_us": 1, "step": 1, "saved_step": 1, "saved_path": "p"}
 JOB = {"name": "j", "run": "j_12345678", "state": "failed", "reason": "r",
        "verdict": {"result": "failed", "exit_status": 1, "message": "m", "root_cause": FAILURE,
@@ -33,7 +33,7 @@ JOB = {"name": "j", "run": "j_12345678", "state": "failed", "reason": "r",
        "agent_silent_reason": "r", "command": "c", "cwd": "/", "log_dir": "/l", "log_bytes": 1, "workers": 1,
        "preemption": NOTICE, "queue": {"queued": 1, "running": 1, "succeeded": 1, "failed": 1, "cancelled": 1,
                                        "over": 1, "put_back": 1, "workers": 1, "error": "e"},
-       "tasks": [TASK]}
+       "workers": [TASK]}
 EVENT = {"seq": 1, "time_us": 1, "event": "started", "job": "j", "run": "j_12345678", "attempt": 0, "rank": 0,
          "text": "t", "data": {}}
 LINE = {"rank": 0, "role": "worker", "index": 0, "local_rank": 0, "stream": "stdout", "text": "t",
@@ -41,12 +41,12 @@ LINE = {"rank": 0, "role": "worker", "index": 0, "local_rank": 0, "stream": "std
         "missing_bytes": 1}
 BUDGET = {"used": 1, "max": 1, "left": 0, "window_ms": 1, "window_used": 1, "window_max": 1, "free": 0,
           "by_cause": {"exit": 1}, "backoff_ms": 1, "next_try_us": 1}
-RESULT = {"role": "worker", "index": 0, "rank": 0, "incarnation": 0, "value": "v", "base64": "dg==",
+RESULT = {"role": "worker", "index": 0, "rank": 0, "start": 0, "value": "v", "base64": "dg==",
           "error": {"code": "Internal", "message": "m"}, "exit": EXIT, "time_us": 1}
 
 ANSWERS = {
     ("status", "j"): {"job": JOB},
-    ("list", "-a"): {"jobs": [JOB | {"tasks": []}]},
+    ("list", "-a"): {"jobs": [JOB | {"workers": []}]},
     ("wait", "j"): {"job": JOB},
     ("errors", "j"): {"failures": [FAILURE]},
     ("why", "j"): {"budget": BUDGET, "text": "t"},
@@ -131,7 +131,7 @@ def test_no_answer_of_wrong_types_breaks_elasticctl(box, verb):
 
 @pytest.mark.parametrize("path, value, message", [
     (("job", "reason"), 5, "Status.job.reason: expected a string, got an integer"),
-    (("job", "tasks", 0, "pid"), "5", 'Status.job.tasks[0].pid: expected an integer, got "5"'),
+    (("job", "workers", 0, "pid"), "5", 'Status.job.workers[0].pid: expected an integer, got "5"'),
     (("job", "verdict", "message"), None, "Status.job.verdict.message: expected a string, got null"),
 ])
 def test_the_member_that_cannot_be_used_is_named(box, path, value, message):

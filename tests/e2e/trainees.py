@@ -112,7 +112,7 @@ class Trainees(Group):
         return kind(self, name, self.fifos[rank])
 
     def team(self, *names):
-        names = names or [f"{t['role']}:{t['index']}" for t in self.daemon.status(self.name)["tasks"]]
+        names = names or [f"{t['role']}:{t['index']}" for t in self.daemon.status(self.name)["workers"]]
         return [self.trainee(n) for n in names]
 
     def preempt(self, **parameters):

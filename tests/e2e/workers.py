@@ -119,7 +119,7 @@ class Group:
     def task(self, name):
         role, index = name.split(":")
         # As the agent has it: elasticd may not have heard yet of what a test has just seen in Watch.
-        for t in self.daemon.status(self.name, live=True)["tasks"]:
+        for t in self.daemon.status(self.name, live=True)["workers"]:
             if t["role"] == role and t["index"] == int(index):
                 return t
         raise AssertionError(f"no task {name}")

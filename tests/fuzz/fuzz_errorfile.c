@@ -17,13 +17,13 @@ static void check_failure(struct errorfile *e)
 {
 	char role_name[] = "worker", path[] = "error.json";
 	struct spec_role role = { .name = role_name, .replicas = 1 };
-	struct task task = { .role = &role, .error_file = path };
-	struct failure f = { .task = &task, .has_file = true, .file = *e };
+	struct worker worker = { .role = &role, .error_file = path };
+	struct failure f = { .worker = &worker, .has_file = true, .file = *e };
 	_cleanup_free_ char *text = NULL;
 	_cleanup_json_ json_t *j = NULL;
 	char line[256];
 
-	task_set_exit(&task, CLD_EXITED, 1);
+	worker_set_exit(&worker, CLD_EXITED, 1);
 	f.when = (struct rootcause){ .start_us = 0,
 		.observed_us = INT64_MAX,
 		.claimed_us = e->timestamp_us,

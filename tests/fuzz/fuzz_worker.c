@@ -3,7 +3,7 @@
  * Whatever bytes come on worker.sock: the service answers or ends the connection, keeps its
  * promises to another worker, and leaves nothing behind; the work queue is there, too. A 0xff byte
  * gives the service its turns between what came before it and what comes after; the first byte says
- * from which of the tasks the bytes come.
+ * from which of the workers the bytes come.
  */
 #include "agent/queue/group_hooks.h"
 #include "agent/queue/service.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { TASKS = 3 };
+enum { WORKERS = 3 };
 
 static struct loop *loop;
 static struct spec_role roles[] = { { .name = "worker" },
@@ -40,8 +40,8 @@ static struct spec spec = {
 		.exit_code = SPEC_UNSET,
 	},
 };
-static struct task tasks[TASKS];
-static struct agent agent;
+static struct worker workers[WORKERS];
+static struct supervisor agent;
 static char dir[] = "/tmp/fuzz-worker-XXXXXX";
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -63,60 +63,60 @@ static void begin(void)
 		EXPECT(loop_new(&loop) == 0 && mkdtemp(dir));
 		atexit(remove_dir);
 	}
-	agent = (struct agent){
+	agent = (struct supervisor){
 		.loop = loop,
 		.spec = &spec,
 		.opt = { .run = "fuzz_1", .runtime_dir = dir },
-		.tasks = tasks,
-		.n_tasks = TASKS,
+		.workers = workers,
+		.n_workers = WORKERS,
 		.ended = true, /* so a worker's notice is refused: there is no job to save */
 	};
-	for (int i = 0; i < TASKS; i++) {
-		task_init(&tasks[i], &roles[i == 2], i % 2, i);
-		tasks[i].slot = i;
+	for (int i = 0; i < WORKERS; i++) {
+		worker_init(&workers[i], &roles[i == 2], i % 2, i);
+		workers[i].slot = i;
 	}
 	EXPECT(events_new("fuzz", "fuzz_1", (const char *[2]){ NULL, NULL }, 0, NULL, NULL,
 		       &agent.events) == 0);
 	EXPECT(dispatch_new(&agent, NULL) == 0);
-	EXPECT(workers_new(&agent, NULL) == 0);
+	EXPECT(sharing_new(&agent, NULL) == 0);
 	dispatch_begin(&agent);
-	workers_begin(&agent);
-	for (int i = 0; i < TASKS; i++) {
-		workers_task_starting(&agent, &tasks[i]);
-		task_set_state(&tasks[i], TASK_RUNNING, NULL);
-		workers_task_started(&agent, &tasks[i]);
+	sharing_begin(&agent);
+	for (int i = 0; i < WORKERS; i++) {
+		sharing_worker_starting(&agent, &workers[i]);
+		worker_set_state(&workers[i], WORKER_RUNNING, NULL);
+		sharing_worker_started(&agent, &workers[i]);
 	}
 }
 
 static void end(void)
 {
-	workers_stopping(&agent, "the input is over");
-	for (int i = 0; i < TASKS; i++) {
-		task_set_exit(&tasks[i], 1 /* CLD_EXITED */, 0);
-		workers_task_ended(&agent, &tasks[i]);
+	sharing_stopping(&agent, "the input is over");
+	for (int i = 0; i < WORKERS; i++) {
+		worker_set_exit(&workers[i], 1 /* CLD_EXITED */, 0);
+		sharing_worker_ended(&agent, &workers[i]);
 	}
-	json_decref(workers_results_json(&agent));
+	json_decref(sharing_results_json(&agent));
 	dispatch_stopping(&agent);
-	workers_free(&agent);
+	sharing_free(&agent);
 	dispatch_free(&agent);
 	agent.events = events_free(agent.events);
-	for (int i = 0; i < TASKS; i++)
-		task_fini(&tasks[i]);
+	for (int i = 0; i < WORKERS; i++)
+		worker_fini(&workers[i]);
 }
 
-static int connect_as(int task)
+static int connect_as(int worker)
 {
-	struct worker_slot *slots = agent.workers->slots;
+	struct sharing_slot *slots = agent.sharing->slots;
 	struct error err;
 	char hello[160];
 	int p[2], n;
 
 	EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p) == 0);
-	EXPECT(varlink_server_add_connection(agent.workers->server, p[1], &err) == 0);
+	EXPECT(varlink_server_add_connection(agent.sharing->server, p[1], &err) == 0);
 	n = snprintf(hello, sizeof(hello),
 		"{\"method\":\"io.elasticd.Worker.Hello\",\"parameters\":{\"token\":\"%llu\"},"
 		"\"oneway\":true}",
-		(unsigned long long)slots[task].token);
+		(unsigned long long)slots[worker].token);
 	EXPECT(send(p[0], hello, (size_t)n + 1, MSG_NOSIGNAL) == n + 1);
 	return p[0];
 }
@@ -169,8 +169,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	begin();
-	varlink_server_check_replies(agent.workers->server, true);
-	fd = connect_as(data[0] % TASKS);
+	varlink_server_check_replies(agent.sharing->server, true);
+	fd = connect_as(data[0] % WORKERS);
 	for (data++; data < last; data = at + 1) {
 		at = memchr(data, 0xff, (size_t)(last - data));
 		if (!at)

@@ -56,7 +56,7 @@ static inline void signals_default(void)
 	signal(SIGALRM, SIG_DFL);
 }
 
-/* The environment of task worker:3, whose token is 77. */
+/* The environment of worker:3, whose token is 77. */
 static inline void agent_start(void)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -151,9 +151,9 @@ static inline void agent_say(int fd, const char *text)
 #define agent_refuses(fd, name, parameters) \
 	agent_say(fd, "{'error':'io.elasticd.Worker." name "','parameters':{" parameters "}}")
 
-#define HELLO                                                                            \
-	"'job':'digits','run':'digits_0123abcd','task':'worker:3','rank':4,'attempt':2," \
-	"'incarnation':1,'members':['chief:0','worker:0','worker:1','worker:2','worker:3']"
+#define HELLO                                                                              \
+	"'job':'digits','run':'digits_0123abcd','worker':'worker:3','rank':4,'attempt':2," \
+	"'start':1,'members':['chief:0','worker:0','worker:1','worker:2','worker:3']"
 
 /* A connection that has just come: its Hello. */
 static inline int agent_greets(void)

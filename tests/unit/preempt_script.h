@@ -13,12 +13,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { SCRIPT_TASKS = 8, STOP_MS = 30000 };
+enum { SCRIPT_WORKERS = 8, STOP_MS = 30000 };
 
 static struct spec_preemption spec;
 static struct preempt *p;
-static struct preempt_sample board[SCRIPT_TASKS];
-static bool runs[SCRIPT_TASKS];
+static struct preempt_sample board[SCRIPT_WORKERS];
+static bool runs[SCRIPT_WORKERS];
 static uint64_t now;
 static bool slow;
 static char told[8192], why[256];
@@ -29,7 +29,7 @@ static void setup(void)
 	p = preempt_new(&spec, STOP_MS);
 	ck_assert_ptr_nonnull(p);
 	memset(runs, 0, sizeof(runs));
-	for (int i = 0; i < SCRIPT_TASKS; i++)
+	for (int i = 0; i < SCRIPT_WORKERS; i++)
 		board[i] = (struct preempt_sample){ .slot = i };
 	now = 1000000;
 	slow = false;
@@ -41,7 +41,7 @@ static void teardown(void)
 	p = preempt_free(p);
 }
 
-/* A task that tells steps (the last of them: step), or none where it is negative. */
+/* A worker that tells steps (the last of them: step), or none where it is negative. */
 static void start(int slot, int64_t step)
 {
 	char name[16];
@@ -56,10 +56,10 @@ static void start(int slot, int64_t step)
 
 static void look(void)
 {
-	struct preempt_sample s[SCRIPT_TASKS];
+	struct preempt_sample s[SCRIPT_WORKERS];
 	size_t n = 0;
 
-	for (int i = 0; i < SCRIPT_TASKS; i++)
+	for (int i = 0; i < SCRIPT_WORKERS; i++)
 		if (runs[i])
 			s[n++] = board[i];
 	preempt_read(p, s, n, now);
@@ -104,10 +104,10 @@ static void say_one(const struct preempt_do *d, char *line, size_t size)
 		say(line, size, "publish:%s", n);
 		break;
 	case PREEMPT_ANSWER:
-		say(line, size, "%d:%s@%s", d->task, orders[d->order], n);
+		say(line, size, "%d:%s@%s", d->worker, orders[d->order], n);
 		break;
 	case PREEMPT_SIGNAL:
-		say(line, size, "signal:%d", d->task);
+		say(line, size, "signal:%d", d->worker);
 		break;
 	case PREEMPT_TELL:
 		snprintf(told + strlen(told), sizeof(told) - strlen(told), "%s\n", d->text);

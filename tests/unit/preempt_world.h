@@ -5,7 +5,7 @@
  * A world of workers with a board around agent/preempt/machine.h: they begin steps, ask where the
  * board says so, save, leave and die, and READ is answered later. It holds what the machine says
  * against what it may say, from what happened in the world alone; its arithmetic of time counts
- * what each task did while time went on.
+ * what each worker did while time went on.
  */
 
 #include "agent/preempt/machine.h"
@@ -15,11 +15,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { WORLD_TASKS = 64, STOP_MS = 20000 };
+enum { WORLD_WORKERS = 64, STOP_MS = 20000 };
 
 enum doing { TRAIN, ASK, SAVE, LAST, TOLD };
 
-struct wtask {
+struct wworker {
 	bool runs, stepped, connected; /* as the board and the agent have it */
 	enum doing doing;
 	int64_t step;
@@ -47,7 +47,7 @@ struct world {
 	bool final, ordered, hurry, fresh;
 	int rounds, notices, cancels, stops;
 	uint64_t limit, longest, questions;
-	struct wtask t[WORLD_TASKS];
+	struct wworker t[WORLD_WORKERS];
 };
 
 static struct world w;
@@ -67,7 +67,7 @@ static uint64_t rest(void)
 }
 
 /* How long t takes to where the first one is. */
-static uint64_t lag(const struct wtask *t)
+static uint64_t lag(const struct wworker *t)
 {
 	int64_t front = INT64_MIN;
 
@@ -85,7 +85,7 @@ static uint64_t margin(bool apart)
 	uint64_t most = 0;
 
 	for (int i = 0; i < w.n; i++) {
-		const struct wtask *t = &w.t[i];
+		const struct wworker *t = &w.t[i];
 		uint64_t behind = t->runs && apart ? lag(t) : 0;
 
 		if (t->runs && t->six + behind + behind / 4 > most)
@@ -100,7 +100,7 @@ static uint64_t least(void)
 	uint64_t most = 0;
 
 	for (int i = 0; i < w.n; i++) {
-		const struct wtask *t = &w.t[i];
+		const struct wworker *t = &w.t[i];
 
 		if (t->runs && t->six / 2 + lag(t) > most)
 			most = t->six / 2 + lag(t);
@@ -160,7 +160,7 @@ static void said_publish(int64_t step)
 	w.save_at = step;
 }
 
-static enum preempt_order expected(const struct wtask *t)
+static enum preempt_order expected(const struct wworker *t)
 {
 	if (!w.up)
 		return PREEMPT_CONTINUE;
@@ -177,12 +177,12 @@ static enum preempt_order expected(const struct wtask *t)
 
 static void said_answer(const struct preempt_do *d)
 {
-	struct wtask *t = &w.t[d->task];
+	struct wworker *t = &w.t[d->worker];
 
-	if (d->task < 0 || d->task >= w.n || !t->runs || t->doing != ASK)
-		wrong("an answer to %d, who asked nothing", d->task);
+	if (d->worker < 0 || d->worker >= w.n || !t->runs || t->doing != ASK)
+		wrong("an answer to %d, who asked nothing", d->worker);
 	if (d->order != expected(t))
-		wrong("order %d to %d, expected %d", d->order, d->task, expected(t));
+		wrong("order %d to %d, expected %d", d->order, d->worker, expected(t));
 	if (w.up && !w.over && w.min)
 		wrong("an answer before a step is agreed on");
 	switch (d->order) {
@@ -196,7 +196,7 @@ static void said_answer(const struct preempt_do *d)
 		t->saving = t->waited;
 		w.ordered = true;
 		if (++t->orders > 1)
-			wrong("two orders in one round to %d", d->task);
+			wrong("two orders in one round to %d", d->worker);
 		break;
 	case PREEMPT_EXIT:
 		t->doing = TOLD;
@@ -208,7 +208,7 @@ static void said_answer(const struct preempt_do *d)
 
 static void said_signal(int slot)
 {
-	struct wtask *t = &w.t[slot];
+	struct wworker *t = &w.t[slot];
 	int members = 0;
 
 	for (int i = 0; i < w.n; i++)
@@ -255,7 +255,7 @@ static void said(const struct preempt_do *d)
 		said_answer(d);
 		break;
 	case PREEMPT_SIGNAL:
-		said_signal(d->task);
+		said_signal(d->worker);
 		break;
 	case PREEMPT_TELL:
 		if (!strcmp(d->event, "no-second-save") && !w.hurry && count(true, false) &&
@@ -371,7 +371,7 @@ static void drain(bool look)
 	check_final(look);
 	for (int i = 0; preempt_next(p, &d) != PREEMPT_NOTHING; i++) {
 		said(&d);
-		if (i > 4 * WORLD_TASKS + 16)
+		if (i > 4 * WORLD_WORKERS + 16)
 			wrong("it never ends");
 	}
 	if (w.over && !w.stops)
@@ -386,7 +386,7 @@ static void drain(bool look)
 /* --- what happens -------------------------------------------------------------------------------
  */
 
-static void mark_saved(struct wtask *t)
+static void mark_saved(struct wworker *t)
 {
 	if (t->doing != SAVE && t->doing != LAST)
 		return;
@@ -400,11 +400,11 @@ static void mark_saved(struct wtask *t)
 
 static void do_look(void)
 {
-	struct preempt_sample s[WORLD_TASKS];
+	struct preempt_sample s[WORLD_WORKERS];
 	size_t n = 0;
 
 	for (int i = 0; i < w.n; i++) {
-		struct wtask *t = &w.t[i];
+		struct wworker *t = &w.t[i];
 
 		if (!t->runs)
 			continue;
@@ -438,7 +438,7 @@ static void do_time(uint64_t ms)
 {
 	w.now += ms;
 	for (int i = 0; i < w.n; i++) {
-		struct wtask *t = &w.t[i];
+		struct wworker *t = &w.t[i];
 
 		if ((t->doing == SAVE || t->doing == LAST) && !t->saved)
 			t->saving += ms;
@@ -477,7 +477,7 @@ static void do_notice(bool grace, uint64_t ms)
 
 static void do_step(int slot, int64_t by)
 {
-	struct wtask *t = &w.t[slot];
+	struct wworker *t = &w.t[slot];
 
 	t->stepped = t->connected = true;
 	t->step += by;
@@ -500,7 +500,7 @@ static void do_step(int slot, int64_t by)
 
 static void do_saved(int slot)
 {
-	struct wtask *t = &w.t[slot];
+	struct wworker *t = &w.t[slot];
 	int again = t->saved;
 
 	if (preempt_saved(p, slot, t->step + 1, w.now) != -ERANGE)
@@ -514,7 +514,7 @@ static void do_saved(int slot)
 	drain(false);
 }
 
-static enum preempt_meaning meaning_expected(const struct wtask *t, enum preempt_end how)
+static enum preempt_meaning meaning_expected(const struct wworker *t, enum preempt_end how)
 {
 	bool leaves = w.over || t->signalled;
 
@@ -529,7 +529,7 @@ static enum preempt_meaning meaning_expected(const struct wtask *t, enum preempt
 
 static void do_end(int slot, enum preempt_end how)
 {
-	struct wtask *t = &w.t[slot];
+	struct wworker *t = &w.t[slot];
 	struct preempt_sample s = { slot, t->stepped, t->connected, t->step, t->steps };
 	enum preempt_meaning want = meaning_expected(t, how), got;
 
@@ -552,9 +552,9 @@ static void do_end(int slot, enum preempt_end how)
 
 static void do_start(int slot)
 {
-	struct wtask *t = &w.t[slot];
+	struct wworker *t = &w.t[slot];
 
-	*t = (struct wtask){ .runs = true, .saved_at = -1, .starts = t->starts + 1 };
+	*t = (struct wworker){ .runs = true, .saved_at = -1, .starts = t->starts + 1 };
 	if (preempt_started(p, slot, "worker") < 0)
 		wrong("no memory");
 	drain(false);
@@ -562,7 +562,7 @@ static void do_start(int slot)
 
 static void do_forget(int slot)
 {
-	struct wtask *t = &w.t[slot];
+	struct wworker *t = &w.t[slot];
 
 	preempt_forget(p, slot);
 	t->doing = TRAIN;
@@ -578,7 +578,7 @@ static void do_cancel(void)
 	w.step = INT64_MIN;
 	w.cancels++;
 	for (int i = 0; i < w.n; i++) {
-		struct wtask *t = &w.t[i];
+		struct wworker *t = &w.t[i];
 
 		t->member = t->signalled = t->saved = t->based = t->told = false;
 		t->orders = 0;

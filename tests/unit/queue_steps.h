@@ -136,9 +136,9 @@ static void start(int worker, unsigned b)
 	struct wworker *k = &w.workers[worker];
 	struct queue_bytes init = { "init", 4, "" };
 
-	*k = (struct wworker){ .alive = true, .incarnation = k->incarnation + 1 };
-	ck_assert_int_eq(queue_worker_started(w.q, worker, k->incarnation,
-				 b % 4 == 1 ? &init : NULL, b & 1, w.now),
+	*k = (struct wworker){ .alive = true, .start = k->start + 1 };
+	ck_assert_int_eq(queue_worker_started(
+				 w.q, worker, k->start, b % 4 == 1 ? &init : NULL, b & 1, w.now),
 		0);
 }
 

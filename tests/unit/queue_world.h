@@ -52,7 +52,7 @@ struct wtask {
 
 struct wworker {
 	bool alive;
-	int incarnation;
+	int start;
 	unsigned ready, tried;	/* resources */
 	int64_t dropped[HOLDS]; /* with a connection, and it may turn out that it died */
 	int n_dropped;

@@ -15,76 +15,76 @@ static struct {
 	const char *left;
 } says;
 
-static int on_init(struct agent *a, struct error *err)
+static int on_init(struct supervisor *sv, struct error *err)
 {
 	note("init");
 	return says.init ? error_set(err, says.init, "no") : 0;
 }
 
-static int on_serve(struct agent *a, struct error *err)
+static int on_serve(struct supervisor *sv, struct error *err)
 {
 	note("serve");
 	return 0;
 }
 
-static void on_hang_up(struct agent *a)
+static void on_hang_up(struct supervisor *sv)
 {
 	note("hang_up");
 }
 
-static void on_fini(struct agent *a)
+static void on_fini(struct supervisor *sv)
 {
 	note("fini");
 }
 
-static void on_attempt_begins(struct agent *a)
+static void on_attempt_begins(struct supervisor *sv)
 {
 	note("attempt_begins");
 }
 
-static void on_group_changed(struct agent *a)
+static void on_group_changed(struct supervisor *sv)
 {
-	note("[%s]", group_state_name(a->group.state));
+	note("[%s]", group_state_name(sv->group.state));
 }
 
-static void on_group_running(struct agent *a)
+static void on_group_running(struct supervisor *sv)
 {
 	note("group_running");
 }
 
-static void on_group_stopping(struct agent *a, const char *why)
+static void on_group_stopping(struct supervisor *sv, const char *why)
 {
 	note("group_stopping");
 }
 
-static void on_all_left(struct agent *a)
+static void on_all_left(struct supervisor *sv)
 {
 	note("all_left");
-	agent_post(a, GROUP_EV_PREEMPT);
+	supervisor_post(sv, GROUP_EV_PREEMPT);
 }
 
-static void on_job_ended(struct agent *a)
+static void on_job_ended(struct supervisor *sv)
 {
 	note("job_ended");
 }
 
-static bool on_last_answers(struct agent *a, loop_fn fn, void *arg)
+static bool on_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 {
 	note("last_answers");
 	fn(arg);
 	return true;
 }
 
-static int on_worker_environment(const struct agent *a, const struct task *t, struct env *e)
+static int on_worker_environment(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
-	note("worker_environment:%d", t->rank);
+	note("worker_environment:%d", w->rank);
 	return says.environment ? says.environment : env_put(e, "OF_THE_FEATURE=1");
 }
 
-#define ON_WORKER(hook)                                        \
-	static void on_##hook(struct agent *a, struct task *t) \
-	{                                                      \
-		note(#hook ":%d", t->rank);                    \
+#define ON_WORKER(hook)                                                \
+	static void on_##hook(struct supervisor *sv, struct worker *w) \
+	{                                                              \
+		note(#hook ":%d", w->rank);                            \
 	}
 ON_WORKER(worker_starting)
 ON_WORKER(worker_not_started)
@@ -92,54 +92,54 @@ ON_WORKER(worker_started)
 ON_WORKER(worker_stopped)
 ON_WORKER(worker_over)
 
-static void on_worker_stopping(struct agent *a, struct task *t, const char *why)
+static void on_worker_stopping(struct supervisor *sv, struct worker *w, const char *why)
 {
-	note("worker_stopping:%d", t->rank);
+	note("worker_stopping:%d", w->rank);
 }
 
-static void on_before_reap(struct agent *a)
+static void on_before_reap(struct supervisor *sv)
 {
 	note("before_reap");
 }
 
-static void on_worker_left(struct agent *a, struct task *t, char *text, size_t size)
+static void on_worker_left(struct supervisor *sv, struct worker *w, char *text, size_t size)
 {
-	note("worker_left:%d", t->rank);
+	note("worker_left:%d", w->rank);
 	if (says.left)
 		snprintf(text, size, "%s", says.left);
 }
 
 /* The core decides first and tells afterwards. */
-static void on_worker_exited(struct agent *a, struct task *t)
+static void on_worker_exited(struct supervisor *sv, struct worker *w)
 {
-	ck_assert(t->exit.ended && !task_alive(t));
-	note("worker_exited:%d(%s)", t->rank, task_state_name(t->state));
+	ck_assert(w->exit.ended && !worker_alive(w));
+	note("worker_exited:%d(%s)", w->rank, worker_state_name(w->state));
 }
 
-static void on_flush(struct agent *a)
+static void on_flush(struct supervisor *sv)
 {
 	note("flush");
 }
 
-static void on_worker_end_told(struct agent *a, struct task *t, const char *left)
+static void on_worker_end_told(struct supervisor *sv, struct worker *w, const char *left)
 {
-	note("worker_end_told:%d", t->rank);
+	note("worker_end_told:%d", w->rank);
 	ck_assert_str_eq(left, says.left ? says.left : "");
 }
 
-static bool on_holds_decision(struct agent *a)
+static bool on_holds_decision(struct supervisor *sv)
 {
 	if (says.holds)
 		note("holds_decision");
 	return says.holds;
 }
 
-static int on_exit_status(const struct agent *a, const struct task *t)
+static int on_exit_status(const struct supervisor *sv, const struct worker *w)
 {
 	return says.exit_status;
 }
 
-static bool on_takes_signal(struct agent *a, int signo)
+static bool on_takes_signal(struct supervisor *sv, int signo)
 {
 	char name[SIGNALS_TEXT_MAX];
 
@@ -147,24 +147,24 @@ static bool on_takes_signal(struct agent *a, int signo)
 	return says.takes_signal;
 }
 
-static bool on_signals_worker(struct agent *a, struct task *t, int signo)
+static bool on_signals_worker(struct supervisor *sv, struct worker *w, int signo)
 {
-	note("signals_worker:%d", t->rank);
+	note("signals_worker:%d", w->rank);
 	return says.signals_worker;
 }
 
-static void on_kill_workers(struct agent *a)
+static void on_kill_workers(struct supervisor *sv)
 {
 	note("kill_workers");
 }
 
-static bool on_child_exited(struct agent *a, const siginfo_t *si)
+static bool on_child_exited(struct supervisor *sv, const siginfo_t *si)
 {
 	note("child_exited");
 	return true;
 }
 
-static void on_past_event(struct agent *a, const json_t *event)
+static void on_past_event(struct supervisor *sv, const json_t *event)
 {
 	const json_t *data = json_object_get(event, "data");
 
@@ -172,11 +172,11 @@ static void on_past_event(struct agent *a, const json_t *event)
 		note("past_event[%s]", json_string_value(json_object_get(data, "to")));
 }
 
-static bool on_past_ends_job(struct agent *a)
+static bool on_past_ends_job(struct supervisor *sv)
 {
 	note("past_ends_job");
 	if (says.past_ends_job)
-		agent_set_reason(a, "a notice was up");
+		supervisor_set_reason(sv, "a notice was up");
 	return says.past_ends_job;
 }
 

@@ -55,9 +55,9 @@ static const struct spec_row rows[] = {
 	{ "roles[].recoverable", "[true,false]", "['yes',1]", "t" },
 	{ "roles[].evaluator", "[true,false]", "['yes',1]", "t" },
 	{ "roles[].restart",
-		"[{},{'max':3},{'policy':'never'},{'scope':'task','backoff':'1s','codes':{'7':'free'}},"
+		"[{},{'max':3},{'policy':'never'},{'scope':'worker','backoff':'1s','codes':{'7':'free'}},"
 		"{'window':'1h','window_max':2}]",
-		"[{'x':1},{'max':-1},{'window':'1h'},{'window_max':1},{'scope':'task','policy':'never'},"
+		"[{'x':1},{'max':-1},{'window':'1h'},{'window_max':1},{'scope':'worker','policy':'never'},"
 		"{'backoff':'2s','backoff_max':'1s'},{'codes':{'0':'free'}},[{}]]",
 		"o" },
 	{ "roles[].start_delay", "[0,'0s','500ms','1h']", "[5,'5','-1s','']", "" },
@@ -84,7 +84,7 @@ static const struct spec_row rows[] = {
 	{ "logs.keep_bytes", "[0,4096,'10G']", "[-1,'10MB']", "" },
 	{ "restart", "[{}]", "[{'x':1}]", "o" },
 	{ "restart.policy", "['on-failure','always','never']", "['','on_failure','Always',0]", "" },
-	{ "restart.scope", "['group','task']", "['','all',1]", "" },
+	{ "restart.scope", "['group','worker']", "['','all',1]", "" },
 	{ "restart.max", "[0,1,2147483647]", "[-1,2147483648,'x','1',1.5]", "" },
 	{ "restart.window", "['1ms','1h']", "[0,'0s',60,'']", "" },
 	{ "restart.window_max", "[1,3]", "[0,-1,'3']", "" },

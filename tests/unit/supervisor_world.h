@@ -10,7 +10,7 @@
 
 #include "agent/process/env_list.h"
 #include "agent/supervise/feature.h"
-#include "agent/supervise/supervisor.h"
+#include "agent/supervise/private.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/base/signals.h"
@@ -34,7 +34,7 @@ struct process {
 
 static struct loop *loop;
 static struct spec *spec;
-static struct agent *agent;
+static struct supervisor *supervisor;
 static char dir[64], state_dir[96], log_dir[96];
 static struct process processes[PROCESSES];
 static int n_processes;
@@ -119,7 +119,7 @@ static int world_waitid(idtype_t type, id_t id, siginfo_t *ret, int options)
 	return 0;
 }
 
-static const struct agent_processes world = {
+static const struct supervisor_processes world = {
 	.spawn = world_spawn,
 	.kill = world_kill,
 	.waitid = world_waitid,
@@ -145,14 +145,14 @@ static void ends_by(int process, int code, int status)
 static void exits(int process, int code)
 {
 	ends_by(process, CLD_EXITED, code);
-	agent_reap(agent);
+	reap_children(supervisor);
 	turns();
 }
 
 static void dies(int process, int signo)
 {
 	ends_by(process, CLD_KILLED, signo);
-	agent_reap(agent);
+	reap_children(supervisor);
 	turns();
 }
 
@@ -192,7 +192,7 @@ static void world_make(void)
 
 static void world_free(void)
 {
-	agent = agent_free(agent);
+	supervisor = supervisor_free(supervisor);
 	spec = spec_free(spec);
 	loop = loop_free(loop);
 	ck_assert_int_eq(file_rm_rf(dir), 0);
@@ -200,7 +200,7 @@ static void world_free(void)
 
 static int world_agent(const char *doc, const struct feature *const *features, bool resume)
 {
-	struct agent_options opt = {
+	struct supervisor_options opt = {
 		.run = "job_abc",
 		.log_root = log_dir,
 		.state_dir = state_dir,
@@ -216,23 +216,23 @@ static int world_agent(const char *doc, const struct feature *const *features, b
 		spec->name = strdup("job");
 		ck_assert_int_eq(spec_resolve(spec, &err), 0);
 	}
-	return agent_new(loop, spec, &opt, NULL, &agent, &err);
+	return supervisor_new(loop, spec, &opt, NULL, &supervisor, &err);
 }
 
 /* Begins a job; its agent calls these features. */
 static void begins(const char *doc, const struct feature *const *features)
 {
 	ck_assert_int_eq(world_agent(doc, features, false), 0);
-	agent_start(agent);
+	supervisor_start(supervisor);
 	turns();
 }
 
 /* The agent is lost with its workers, and another one goes on. */
 static void is_lost_and_followed(const struct feature *const *features)
 {
-	agent = agent_free(agent);
+	supervisor = supervisor_free(supervisor);
 	record[0] = '\0';
 	ck_assert_int_eq(world_agent(NULL, features, true), 0);
-	agent_start(agent);
+	supervisor_start(supervisor);
 	turns();
 }

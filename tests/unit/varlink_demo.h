@@ -23,7 +23,7 @@ static const char demo_idl[] = "interface org.test.demo\n"
 			       "method Undone() -> ()\n"
 			       "error Refused (why: string)\n"
 			       "error LimitReached (what: string, limit: int)\n"
-			       "error Failed (message: string, errno: ?int)\n";
+			       "error Internal (message: string, errno: ?int)\n";
 
 static struct loop *loop;
 static struct varlink_server *server;

@@ -52,7 +52,7 @@ static void say(int fd, bool more, const char *state, const char *verdict, int s
 	char text[2048];
 	int n = snprintf(text, sizeof(text),
 		"{\"parameters\":{\"job\":{\"state\":\"%s\",\"attempt\":0,\"restarts\":0,"
-		"\"max_restarts\":0,\"command\":\"c\",\"tasks\":[]%s%s},\"events\":[{\"seq\":%d,"
+		"\"max_restarts\":0,\"command\":\"c\",\"workers\":[]%s%s},\"events\":[{\"seq\":%d,"
 		"\"time_us\":1,\"event\":\"state\",\"text\":\"%s\"}]}%s}",
 		state, verdict ? ",\"verdict\":" : "", verdict ? verdict : "", seq, state,
 		more ? ",\"continues\":true" : "");
@@ -91,7 +91,7 @@ static int be_agent(char **argv)
 	if (!strncmp(run, "dies", 4) || (!strncmp(run, "once", 4) && !resumed)) {
 		write_file(state_dir, "state.json",
 			"{\"job\":{\"state\":\"running\",\"attempt\":0,\"restarts\":0,"
-			"\"max_restarts\":0,\"command\":\"c\",\"tasks\":[]},\"seq\":10}");
+			"\"max_restarts\":0,\"command\":\"c\",\"workers\":[]},\"seq\":10}");
 		return 6;
 	}
 	if (!strncmp(run, "stays", 5))
@@ -449,7 +449,7 @@ START_TEST(an_agent_that_cannot_be_executed_refuses_the_start_and_leaves_nothing
 	free(d->agent_program);
 	d->agent_program = strdup("/etc/passwd");
 	d->host.agent_program = d->agent_program;
-	ck_assert_str_eq(start("quick"), "Failed");
+	ck_assert_str_eq(start("quick"), "Internal");
 	ck_assert_ptr_nonnull(
 		strstr(json_get_string(got, "message", ""), "/etc/passwd: Permission denied"));
 	ck_assert_uint_eq(registry_count(d->registry), 0);

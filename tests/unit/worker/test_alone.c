@@ -324,7 +324,7 @@ START_TEST(the_group_is_this_task)
 	ck_assert_int_eq(elasticd_barrier(h, "b", none, 1, 0), ELASTICD_INVALID_ARGUMENT);
 	ck_assert_int_eq(elasticd_barrier(h, "b", self, 2, 0), ELASTICD_INVALID_ARGUMENT);
 	ck_assert_str_eq(
-		elasticd_error_text(), "members: expected 1 to the 1 tasks of this job, got 2");
+		elasticd_error_text(), "members: expected 1 to the 1 workers of this job, got 2");
 	ck_assert_int_eq(elasticd_alive(h, self, 2, -1, &names, &n), ELASTICD_INVALID_ARGUMENT);
 	ck_assert_int_eq(elasticd_barrier_cancel(h, "b", NULL), ELASTICD_FAILED_PRECONDITION);
 	ck_assert_int_eq(elasticd_alive(h, NULL, 0, -1, &names, &n), 0);

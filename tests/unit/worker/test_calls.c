@@ -184,9 +184,9 @@ START_TEST(who_lives_and_how_they_are)
 	worker_start(&w, asks_states, h);
 	agent_hears(fd, "States", "'roles':['worker']");
 	agent_answers(fd,
-		"'members':[{'task':'worker:0','rank':1,'incarnation':2,'state':'failed',"
+		"'members':[{'worker':'worker:0','rank':1,'start':2,'state':'failed',"
 		"'recoverable':false,'healthy':false,'left':true,'error':{'code':'Aborted',"
-		"'message':'bad','task':'worker:0','reported':true,'time_us':1}}]");
+		"'message':'bad','worker':'worker:0','reported':true,'time_us':1}}]");
 	ck_assert_int_eq(worker_end(&w), 0);
 	m = w.value;
 	ck_assert_str_eq(m->task, "worker:0");
@@ -226,7 +226,7 @@ START_TEST(what_a_task_has_to_say)
 	ck_assert_int_eq(worker_end(&w), 0);
 	worker_start(&w, hears_of_an_error, h);
 	agent_hears(fd, "WaitError", "");
-	agent_answers(fd, "'error':{'code':'Internal','message':'m','task':'chief:0',"
+	agent_answers(fd, "'error':{'code':'Internal','message':'m','worker':'chief:0',"
 			  "'reported':false,'time_us':1}");
 	ck_assert_int_eq(worker_end(&w), 0);
 	e = w.value;

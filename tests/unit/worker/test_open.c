@@ -114,7 +114,7 @@ START_TEST(beats_steps_and_notices_are_words_of_the_board)
 	ck_assert_int_eq(elasticd_notice(h), 0);
 
 	ck_assert_int_eq(elasticd_stopping(h), 0);
-	board->stopping = 2; /* of the incarnation before */
+	board->stopping = 2; /* of the attempt before */
 	ck_assert_int_eq(elasticd_stopping(h), 0);
 	board->stopping = 3;
 	ck_assert_int_eq(elasticd_stopping(h), 1);

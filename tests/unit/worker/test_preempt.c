@@ -180,7 +180,7 @@ END_TEST
 
 #define GROUP_FAILED(code, message)                                         \
 	"{'error':'io.elasticd.Worker.GroupFailed','parameters':{'error':{" \
-	"'code':'" code "','message':'" message "','task':'worker:1',"      \
+	"'code':'" code "','message':'" message "','worker':'worker:1',"    \
 	"'reported':true,'time_us':1}}}"
 
 START_TEST(an_error_of_the_group_is_every_steps_error)
@@ -218,7 +218,7 @@ START_TEST(the_text_of_an_error_is_as_long_as_the_agent_keeps_it)
 	agent_hears(fd, "Step", "'step':0");
 	n += (size_t)sprintf(answer,
 		"{'error':'io.elasticd.Worker.GroupFailed','parameters':{'error':{"
-		"'code':'Internal','task':'worker:1','message':'");
+		"'code':'Internal','worker':'worker:1','message':'");
 	memset(answer + n, 'x', 8192);
 	strcpy(answer + n + 8192, "'}}}");
 	agent_say(fd, answer);

@@ -432,7 +432,7 @@ START_TEST(events_are_told_as_they_come)
 	agent_continues(s, "");
 	ck_assert_int_eq(worker_end(&w), 0);
 	events = w.value;
-	agent_continues(s, "'event':{'event':'joined','task':'chief:0','text':'t'}");
+	agent_continues(s, "'event':{'event':'joined','worker':'chief:0','text':'t'}");
 	agent_await(elasticd_events_fd(events));
 	ck_assert_int_eq(elasticd_events_next(events, -1, &e), 0);
 	ck_assert_str_eq(e->event, "joined");
@@ -440,7 +440,7 @@ START_TEST(events_are_told_as_they_come)
 	ck_assert_ptr_null(e->error);
 	elasticd_event_free(e);
 	agent_continues(s, "'event':{'event':'error','text':'t','error':{'code':'Aborted',"
-			   "'message':'m','task':'worker:1','reported':true,'time_us':1}}");
+			   "'message':'m','worker':'worker:1','reported':true,'time_us':1}}");
 	ck_assert_int_eq(elasticd_events_next(events, 60000, &e), 0);
 	ck_assert_int_eq(e->error->code, ELASTICD_ABORTED);
 	elasticd_event_free(e);

@@ -11,7 +11,7 @@ START_TEST(a_task_comes_with_all_that_it_has)
 	work_begins();
 	agent_answers(work_fd, "'item':{'kind':'task','lease':7,'task':41,'payload':'a\\nb',"
 			       "'format':'json','resources':['data','model'],'limit_ms':500,"
-			       "'index':3,'incarnation':1,'attempt':2}");
+			       "'index':3,'start':1,'tries':2}");
 	ck_assert_int_eq(worker_end(&w), 0);
 	ck_assert_int_eq(item->kind, ELASTICD_ITEM_TASK);
 	ck_assert(item->lease == 7 && item->task == 41 && item->limit_ms == 500);
@@ -44,7 +44,7 @@ START_TEST(a_build_fails_and_there_is_nothing_to_be_done_next)
 	work_fd = agent_greets();
 	queue_hears(work_fd, "Work", "'timeout_ms':60000");
 	agent_answers(work_fd, "'item':{'kind':'build','lease':9,'name':'data','base64':'YQD/',"
-			       "'index':3,'incarnation':1,'attempt':0}");
+			       "'index':3,'start':1,'tries':0}");
 	ck_assert_int_eq(worker_end(&w), 0);
 	ck_assert_int_eq(item->kind, ELASTICD_ITEM_BUILD);
 	ck_assert_str_eq(item->name, "data");
@@ -413,8 +413,8 @@ END_TEST
 START_TEST(an_item_that_makes_no_sense_goes_back)
 {
 	static const char *const bad[] = {
-		"'item':{'kind':'other','lease':7,'index':0,'incarnation':0,'attempt':0}",
-		"'item':{'kind':'task','index':0,'incarnation':0,'attempt':0}",
+		"'item':{'kind':'other','lease':7,'index':0,'start':0,'tries':0}",
+		"'item':{'kind':'task','index':0,'start':0,'tries':0}",
 		"'item':{'kind':'task','lease':7,'base64':'?'}",
 		"'item':{'kind':'task','lease':7,'resources':[1]}",
 		"'item':'x'",

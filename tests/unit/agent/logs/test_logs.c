@@ -72,15 +72,15 @@ static void open_logs(const char *root, bool foreground)
 	ck_assert_int_eq(logs_begin_attempt(logs, 0, &err), 0);
 }
 
-static struct logs_fds open_task(int rank)
+static struct logs_fds open_worker(int rank)
 {
-	struct logs_task who = {
+	struct logs_worker who = {
 		.role = "worker", .index = rank, .rank = rank, .local_rank = rank
 	};
 	struct logs_fds fds;
 	struct error err = { 0 };
 
-	ck_assert_msg(logs_open_task(logs, &who, &fds, &err) == 0, "%s", err.text);
+	ck_assert_msg(logs_open_worker(logs, &who, &fds, &err) == 0, "%s", err.text);
 	return fds;
 }
 
@@ -114,7 +114,7 @@ START_TEST(a_redirected_stream_is_the_workers_own_file)
 
 	set_map(&spec.redirects, "3");
 	open_logs(t.dir, true);
-	fds = open_task(0);
+	fds = open_worker(0);
 	ck_assert_int_ge(fds.out, 0);
 	ck_assert_int_ge(fds.err, 0);
 	ck_assert(fcntl(fds.out, F_GETFD) & FD_CLOEXEC);
@@ -124,7 +124,7 @@ START_TEST(a_redirected_stream_is_the_workers_own_file)
 	logs_fds_fini(&fds);
 	ck_assert_str_eq(file(RUN "/attempt_0/0/stdout.log"), "out\n");
 	ck_assert_str_eq(file(RUN "/attempt_0/0/stderr.log"), "err\n");
-	logs_task_ended(logs, 0);
+	logs_worker_ended(logs, 0);
 	drain();
 	ck_assert_str_eq(logtest_console(console[0]), "");
 	ck_assert_int_eq(stat(logtest_path(&t, RUN), &st), 0);
@@ -141,7 +141,7 @@ START_TEST(a_teed_stream_reaches_console_and_file)
 
 	set_map(&spec.tee, "3");
 	open_logs(t.dir, true);
-	fds = open_task(1);
+	fds = open_worker(1);
 	logtest_say(fds.out, "one\ntwo\n");
 	logtest_say(fds.err, "oops\npartial");
 	drain();
@@ -149,7 +149,7 @@ START_TEST(a_teed_stream_reaches_console_and_file)
 	ck_assert_str_eq(logtest_console(console[1]), "[worker:1] oops\n[worker:1] partial\n");
 	logtest_say(fds.err, " end");
 	logs_fds_fini(&fds);
-	logs_task_ended(logs, 1);
+	logs_worker_ended(logs, 1);
 	drain();
 	ck_assert_str_eq(logtest_console(console[1]), "[worker:1]  end\n");
 	ck_assert_str_eq(file(RUN "/attempt_0/1/stderr.log"), "oops\npartial end");
@@ -177,13 +177,13 @@ START_TEST(without_files_a_tee_reaches_the_console_and_a_redirect_vanishes)
 	set_map(&spec.redirects, "3");
 	open_logs("/dev/null", true);
 	ck_assert_ptr_null(logs_run_dir(logs));
-	fds = open_task(0);
+	fds = open_worker(0);
 	ck_assert_str_eq(fds.error_file, "");
 	logtest_say(fds.out, "gone\n");
 	logtest_say(fds.err, "shown\nto the end");
 	drain();
 	logs_fds_fini(&fds);
-	logs_task_ended(logs, 0);
+	logs_worker_ended(logs, 0);
 	drain();
 	ck_assert_str_eq(logtest_console(console[0]), "");
 	ck_assert_str_eq(logtest_console(console[1]), "[worker:0] shown\n[worker:0] to the end\n");
@@ -203,7 +203,7 @@ START_TEST(files_are_exact_whatever_the_bytes)
 
 	set_map(&spec.tee, "3");
 	open_logs(t.dir, true);
-	fds = open_task(0);
+	fds = open_worker(0);
 	ck_assert_int_eq(write(fds.out, bytes, sizeof(bytes) - 1), sizeof(bytes) - 1);
 	drain();
 	fd = open(logtest_path(&t, RUN "/attempt_0/0/stdout.log"), O_RDONLY);
@@ -224,8 +224,8 @@ START_TEST(the_console_filter_hides_tees_and_what_is_not_redirected)
 	spec.filter = (char *)"0,5-9";
 	set_map(&spec.tee, "1");
 	open_logs(t.dir, true);
-	shown = open_task(0);
-	hidden = open_task(1);
+	shown = open_worker(0);
+	hidden = open_worker(1);
 	ck_assert_int_eq(shown.err, -1);
 	ck_assert_int_eq(fstat(hidden.err, &st), 0);
 	ck_assert(S_ISCHR(st.st_mode));
@@ -251,13 +251,13 @@ START_TEST(prefix_and_duplicates_are_as_specified)
 	set_map(&spec.redirects, "3");
 	open_logs(t.dir, true);
 	for (int rank = 0; rank < 3; rank++) {
-		fds = open_task(rank);
+		fds = open_worker(rank);
 		for (int i = 0; i < 20; i++) {
 			snprintf(line, sizeof(line), "%d\n", i);
 			logtest_say(fds.out, line);
 		}
 		logs_fds_fini(&fds);
-		logs_task_ended(logs, rank);
+		logs_worker_ended(logs, rank);
 	}
 	drain();
 	/* Of streams that are teed only. */
@@ -277,7 +277,7 @@ START_TEST(merged_streams_share_a_file)
 	spec.merge = true;
 	set_map(&spec.redirects, "3");
 	open_logs(t.dir, false);
-	fds = open_task(0);
+	fds = open_worker(0);
 	logtest_say(fds.out, "out\n");
 	logtest_say(fds.err, "err\n");
 	logtest_say(fds.out, "out again\n");
@@ -290,7 +290,7 @@ START_TEST(merged_streams_share_a_file)
 }
 END_TEST
 
-START_TEST(every_incarnation_keeps_its_logs)
+START_TEST(every_attempt_keeps_its_logs)
 {
 	struct logs_fds fds;
 	struct error err = { 0 };
@@ -303,7 +303,7 @@ START_TEST(every_incarnation_keeps_its_logs)
 
 		if (attempt)
 			ck_assert_int_eq(logs_begin_attempt(logs, attempt, &err), 0);
-		fds = open_task(0);
+		fds = open_worker(0);
 		snprintf(line, sizeof(line), "attempt %d", attempt);
 		logtest_say(fds.out, line);
 		logs_fds_fini(&fds);
@@ -319,7 +319,7 @@ START_TEST(every_incarnation_keeps_its_logs)
 }
 END_TEST
 
-START_TEST(a_task_that_is_started_again_appends_and_keeps_its_error_file)
+START_TEST(a_worker_that_is_started_again_appends_and_keeps_its_error_file)
 {
 	struct logs_fds fds;
 
@@ -328,7 +328,7 @@ START_TEST(a_task_that_is_started_again_appends_and_keeps_its_error_file)
 	for (int i = 0; i < 3; i++) {
 		char line[32];
 
-		fds = open_task(0);
+		fds = open_worker(0);
 		ck_assert_int_lt(access(fds.error_file, F_OK), 0);
 		snprintf(line, sizeof(line), "start %d\n", i);
 		logtest_say(fds.out, line);
@@ -355,12 +355,12 @@ START_TEST(the_end_of_a_stream_is_there_at_once)
 	set_map(&spec.redirects, "3");
 	open_logs(t.dir, true);
 	ck_assert_ptr_null(logs_last_line(logs, 0));
-	fds = open_task(0);
+	fds = open_worker(0);
 	ck_assert_uint_eq(json_array_size(tail = logs_tail(logs, 0, 1, 3)), 0);
 	json_decref(tail);
 	logtest_say(fds.err, "one\ntwo\nthree\xff\n10%\r50%\rdone \033[31mred\033[0m\n\n");
 	logs_fds_fini(&fds);
-	logs_task_ended(logs, 0);
+	logs_worker_ended(logs, 0);
 	tail = logs_tail(logs, 0, 1, 3);
 	ck_assert_uint_eq(json_array_size(tail), 3);
 	ck_assert_str_eq(json_string_value(json_array_get(tail, 0)), "three\xef\xbf\xbd");
@@ -383,7 +383,7 @@ START_TEST(the_last_line_of_a_progress_bar_is_its_newest_state)
 
 	set_map(&spec.redirects, "3");
 	open_logs(t.dir, true);
-	fds = open_task(0);
+	fds = open_worker(0);
 	logtest_say(fds.err, "begin\n 99%\r\r\n");
 	last = logs_last_line(logs, 0);
 	ck_assert_str_eq(last, " 99%");
@@ -405,7 +405,7 @@ START_TEST(a_drain_does_not_wait_for_ever_for_a_console)
 	memset(block, '\n', sizeof(block));
 	set_map(&spec.tee, "1");
 	open_logs(t.dir, true);
-	fds = open_task(0);
+	fds = open_worker(0);
 	for (int i = 0; i < 200; i++)
 		ck_assert_int_eq(write(fds.out, block, sizeof(block)), sizeof(block));
 	ck_assert_int_eq(logs_drain(logs, 100, on_drained, &done), 0);
@@ -440,7 +440,7 @@ START_TEST(a_drains_answer_may_free_everything)
 }
 END_TEST
 
-START_TEST(without_room_for_files_a_task_runs_without_them)
+START_TEST(without_room_for_files_a_worker_runs_without_them)
 {
 	static char block[65536];
 	struct logs_fds fds;
@@ -453,7 +453,7 @@ START_TEST(without_room_for_files_a_task_runs_without_them)
 	set_map(&spec.redirects, "3");
 	open_logs(logtest_path(&t, "disk"), true);
 	/* So small a disk is not left to the worker. */
-	fds = open_task(0);
+	fds = open_worker(0);
 	ck_assert(!(fcntl(fds.out, F_GETFL) & O_APPEND));
 	logs_fds_fini(&fds);
 	fill = open(logtest_path(&t, "disk/fill"), O_WRONLY | O_CREAT, 0600);
@@ -470,7 +470,7 @@ START_TEST(without_room_for_files_a_task_runs_without_them)
 		close(fd);
 	}
 	ck_assert_int_eq(logs_begin_attempt(logs, 1, &err), 0);
-	fds = open_task(0);
+	fds = open_worker(0);
 	logtest_say(fds.out, "still shown\n");
 	for (int i = 0; i < 64; i++) {
 		ck_assert_int_eq(write(fds.err, block, sizeof(block)), sizeof(block));
@@ -492,7 +492,7 @@ START_TEST(a_closed_console_is_an_event_and_files_go_on)
 	open_logs(t.dir, true);
 	close(console[0]);
 	t.fds[0] = open("/dev/null", O_RDONLY);
-	fds = open_task(0);
+	fds = open_worker(0);
 	logtest_say(fds.out, "one\n");
 	LOGTEST_UNTIL(&t, events);
 	logtest_say(fds.out, "two\n");
@@ -509,7 +509,7 @@ START_TEST(the_agents_own_messages_are_lines_among_the_others)
 
 	set_map(&spec.tee, "2");
 	open_logs(t.dir, true);
-	fds = open_task(0);
+	fds = open_worker(0);
 	logtest_say(fds.err, "partial");
 	drain();
 	logtest_say(fds.err, "ly");
@@ -545,7 +545,7 @@ START_TEST(a_file_that_nobody_tees_is_missed_too)
 	set_map(&spec.redirects, "3");
 	set_map(&spec.tee, "2");
 	open_logs(t.dir, true);
-	fds = open_task(4);
+	fds = open_worker(4);
 	unlink(logtest_path(&t, RUN "/attempt_0/4/stdout.log"));
 	LOGTEST_UNTIL(&t, events);
 	unlink(logtest_path(&t, RUN "/attempt_0/4/stderr.log"));
@@ -573,13 +573,13 @@ int main(void)
 	tcase_add_test(c, the_console_filter_hides_tees_and_what_is_not_redirected);
 	tcase_add_test(c, prefix_and_duplicates_are_as_specified);
 	tcase_add_test(c, merged_streams_share_a_file);
-	tcase_add_test(c, every_incarnation_keeps_its_logs);
-	tcase_add_test(c, a_task_that_is_started_again_appends_and_keeps_its_error_file);
+	tcase_add_test(c, every_attempt_keeps_its_logs);
+	tcase_add_test(c, a_worker_that_is_started_again_appends_and_keeps_its_error_file);
 	tcase_add_loop_test(c, the_end_of_a_stream_is_there_at_once, 0, 4);
 	tcase_add_test(c, the_last_line_of_a_progress_bar_is_its_newest_state);
 	tcase_add_test(c, a_drain_does_not_wait_for_ever_for_a_console);
 	tcase_add_test(c, a_drains_answer_may_free_everything);
-	tcase_add_test(c, without_room_for_files_a_task_runs_without_them);
+	tcase_add_test(c, without_room_for_files_a_worker_runs_without_them);
 	tcase_add_test(c, a_closed_console_is_an_event_and_files_go_on);
 	tcase_add_test(c, the_agents_own_messages_are_lines_among_the_others);
 	tcase_add_test(c, messages_never_wait_for_the_console);

@@ -41,7 +41,7 @@ static const struct {
 	{ 0, 1, 0, "fFT -" },
 	{ 0, 3, 0, "fFT fFT" },
 	{ 3, 2, 0, "fF fFT" },
-	/* The console filter hides a task: its files are whole, the rest vanishes. */
+	/* The console filter hides a worker: its files are whole, the rest vanishes. */
 	{ 0, 0, HIDDEN, "0 0" },
 	{ 1, 0, HIDDEN, "fF 0" },
 	{ 0, 3, HIDDEN, "fF fF" },

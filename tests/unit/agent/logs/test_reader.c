@@ -107,7 +107,7 @@ static const char *read_all(const char *params)
 
 static void rank_dir(int attempt, int rank, bool stamped)
 {
-	struct log_task_info info = { .role = "trainer",
+	struct log_worker_info info = { .role = "trainer",
 		.index = rank,
 		.rank = 10 + rank,
 		.local_rank = rank,
@@ -118,7 +118,7 @@ static void rank_dir(int attempt, int rank, bool stamped)
 	mkdir(logtest_path(&t, name), 0700);
 	snprintf(name, sizeof(name), "attempt_%d/%d", attempt, rank);
 	mkdir(logtest_path(&t, name), 0700);
-	ck_assert_int_eq(log_dirs_write_task(logtest_path(&t, name), &info), 0);
+	ck_assert_int_eq(log_dirs_write_worker(logtest_path(&t, name), &info), 0);
 }
 
 static void append(const char *name, const char *data, size_t len)

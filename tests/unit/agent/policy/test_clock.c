@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wall clock is set while things wait, and while tasks fail. It is this program's own, here and
- * in the libraries: clock_gettime() below is found before the C library's.
+ * The wall clock is set while things wait, and while workers fail. It is this program's own, here
+ * and in the libraries: clock_gettime() below is found before the C library's.
  */
 #include "agent/policy/restart_budget.h"
 #include "agent/policy/root_cause.h"
@@ -98,7 +98,7 @@ START_TEST(a_window_of_restarts_does_not_slide_with_the_wall_clock)
 }
 END_TEST
 
-/* Of a task that began at 1000 s and was seen to end at at_s. Negative: none. */
+/* Of a worker that began at 1000 s and was seen to end at at_s. Negative: none. */
 static struct rootcause failed(int64_t at_s, int64_t claimed_s, int64_t stopped_s)
 {
 	return (struct rootcause){ .start_us = 1000 * second_us,

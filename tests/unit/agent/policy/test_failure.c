@@ -12,12 +12,12 @@
 
 enum { S = 1000000, N = 6 };
 
-/* The tasks of these tests begin at 100 s. */
+/* The workers of these tests begin at 100 s. */
 #define AT(s) ((int64_t)((s)*S))
 
 static char role_name[] = "trainer";
 static const struct spec_role role = { .name = role_name, .replicas = N };
-static struct task tasks[N];
+static struct worker workers[N];
 static struct failures failures;
 static char dir[64];
 
@@ -27,9 +27,9 @@ static void setup(void)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	failures = (struct failures){ 0 };
 	for (int i = 0; i < N; i++) {
-		task_init(&tasks[i], &role, i, i);
-		tasks[i].started_us = AT(100);
-		tasks[i].exit_pid = 1000 + i;
+		worker_init(&workers[i], &role, i, i);
+		workers[i].started_us = AT(100);
+		workers[i].exit_pid = 1000 + i;
 	}
 }
 
@@ -37,49 +37,50 @@ static void teardown(void)
 {
 	failures_fini(&failures);
 	for (int i = 0; i < N; i++)
-		task_fini(&tasks[i]);
+		worker_fini(&workers[i]);
 	ck_assert_int_eq(file_rm_rf(dir), 0);
 }
 
 static void ended(int i, double at, int code)
 {
-	tasks[i].ended_us = AT(at);
-	task_set_exit(&tasks[i], CLD_EXITED, code);
+	workers[i].ended_us = AT(at);
+	worker_set_exit(&workers[i], CLD_EXITED, code);
 }
 
 static void killed(int i, double at, int signo)
 {
-	tasks[i].ended_us = AT(at);
-	task_set_exit(&tasks[i], CLD_KILLED, signo);
+	workers[i].ended_us = AT(at);
+	worker_set_exit(&workers[i], CLD_KILLED, signo);
 }
 
 static void wrote(int i, const char *text)
 {
-	ck_assert_int_gt(asprintf(&tasks[i].error_file, "%s/%d.json", dir, i), 0);
+	ck_assert_int_gt(asprintf(&workers[i].error_file, "%s/%d.json", dir, i), 0);
 	if (text)
 		ck_assert_int_eq(
-			file_write_atomic(tasks[i].error_file, text, strlen(text), 0600, false), 0);
+			file_write_atomic(workers[i].error_file, text, strlen(text), 0600, false),
+			0);
 }
 
 /* Collects, and checks the ranks in their order. */
 static void collect(size_t n, const int *ranks)
 {
-	ck_assert_int_eq(failures_collect(&failures, tasks, N), 0);
+	ck_assert_int_eq(failures_collect(&failures, workers, N), 0);
 	ck_assert_uint_eq(failures.n, n);
 	for (size_t i = 0; i < n; i++)
-		ck_assert_msg(failures.items[i].task->rank == ranks[i], "%zu. is rank %d", i,
-			failures.items[i].task->rank);
+		ck_assert_msg(failures.items[i].worker->rank == ranks[i], "%zu. is rank %d", i,
+			failures.items[i].worker->rank);
 }
 
 START_TEST(what_runs_or_succeeded_is_no_failure)
 {
 	ended(1, 101, 0);
-	tasks[2].stop_us = AT(101);
+	workers[2].stop_us = AT(101);
 	ended(2, 102, 0);
 	collect(0, NULL);
 	ck_assert(!failures.has_root);
 	failures_fini(&failures);
-	ck_assert_int_eq(failures_collect(&failures, tasks, 0), 0);
+	ck_assert_int_eq(failures_collect(&failures, workers, 0), 0);
 	ck_assert_uint_eq(failures.n, 0);
 }
 END_TEST
@@ -88,13 +89,13 @@ START_TEST(the_root_cause_is_first_then_others_by_time_then_the_collateral)
 {
 	/* 3 failed first, 1 and 4 after it by themselves, 0 and 5 were stopped. */
 	killed(0, 104, SIGTERM);
-	tasks[0].stop_us = AT(103);
+	workers[0].stop_us = AT(103);
 	ended(1, 102.5, 1);
 	ended(2, 103, 0);
 	killed(3, 101, SIGSEGV);
 	ended(4, 102, 7);
 	killed(5, 103.5, SIGTERM);
-	tasks[5].stop_us = AT(103);
+	workers[5].stop_us = AT(103);
 	collect(5, (int[]){ 3, 4, 1, 5, 0 });
 	ck_assert(failures.has_root);
 	for (size_t i = 0; i < 5; i++)
@@ -109,13 +110,13 @@ START_TEST(failures_stand_as_their_places_say_whatever_they_are)
 	for (int round = 0; round < 2000; round++) {
 		for (int i = 0; i < N; i++) {
 			seed = seed * 1103515245 + 12345;
-			tasks[i].stop_us = seed >> 16 & 1 ? AT(101) : 0;
+			workers[i].stop_us = seed >> 16 & 1 ? AT(101) : 0;
 			if (seed >> 17 & 1)
 				killed(i, 100 + (seed >> 20) % 3, SIGABRT);
 			else
 				ended(i, 100 + (seed >> 20) % 3, 1);
 		}
-		ck_assert_int_eq(failures_collect(&failures, tasks, N), 0);
+		ck_assert_int_eq(failures_collect(&failures, workers, N), 0);
 		ck_assert_uint_eq(failures.n, N);
 		ck_assert_int_eq(failures.has_root, !failures.items[0].collateral);
 		for (int i = 0; i < N; i++) {
@@ -143,7 +144,7 @@ START_TEST(when_all_were_stopped_there_is_no_root_cause)
 {
 	for (int i = 0; i < 2; i++) {
 		killed(i, 103 - i, SIGTERM);
-		tasks[i].stop_us = AT(101);
+		workers[i].stop_us = AT(101);
 	}
 	collect(2, (int[]){ 1, 0 });
 	ck_assert(!failures.has_root);
@@ -199,8 +200,8 @@ START_TEST(a_message_is_one_line)
 
 	ended(0, 102, 1);
 	killed(1, 103, SIGSEGV);
-	tasks[2].ended_us = AT(104);
-	task_set_exec_error(&tasks[2], ENOENT, "exec", "a\nb");
+	workers[2].ended_us = AT(104);
+	worker_set_exec_error(&workers[2], ENOENT, "exec", "a\nb");
 	wrote(0, "{\"message\": \"RuntimeError: CUDA\\nline 2\\ttab\\u007f \xc3\xa4\"}");
 	collect(3, (int[]){ 0, 1, 2 });
 	failure_message(&failures.items[0], text, sizeof(text));
@@ -217,28 +218,28 @@ START_TEST(who_runs_and_is_known_to_have_failed_is_among_those_that_are_known)
 	char text[512];
 
 	ended(0, 103, 4);
-	tasks[1].pid = 77;
-	tasks[1].app_error = strdup("out of data (Internal)");
-	tasks[1].blame_us = AT(102);
-	tasks[2].pid = 78;
-	strcpy(tasks[2].blame, "no beat for 10 s");
-	tasks[2].blame_us = AT(104);
-	tasks[3].pid = 79;
+	workers[1].pid = 77;
+	workers[1].app_error = strdup("out of data (Internal)");
+	workers[1].blame_us = AT(102);
+	workers[2].pid = 78;
+	strcpy(workers[2].blame, "no beat for 10 s");
+	workers[2].blame_us = AT(104);
+	workers[3].pid = 79;
 	collect(1, (int[]){ 0 });
 	failures_fini(&failures);
-	ck_assert_int_eq(failures_known(&failures, tasks, N, AT(105)), 0);
+	ck_assert_int_eq(failures_known(&failures, workers, N, AT(105)), 0);
 	ck_assert_uint_eq(failures.n, 3);
-	ck_assert_int_eq(failures.items[0].task->rank, 1);
-	ck_assert_int_eq(failures.items[1].task->rank, 0);
-	ck_assert_int_eq(failures.items[2].task->rank, 2);
+	ck_assert_int_eq(failures.items[0].worker->rank, 1);
+	ck_assert_int_eq(failures.items[1].worker->rank, 0);
+	ck_assert_int_eq(failures.items[2].worker->rank, 2);
 	ck_assert_int_eq(failures.items[0].status, 1);
 	failure_text(&failures.items[0], text, sizeof(text));
 	ck_assert_str_eq(text, "trainer:1: out of data (Internal)");
 	/* It then ends by the agent's signal, of which nothing is said. */
 	failures_fini(&failures);
-	tasks[1].pid = 0;
-	tasks[1].stop_us = AT(105);
-	tasks[1].stop_signal = SIGTERM;
+	workers[1].pid = 0;
+	workers[1].stop_us = AT(105);
+	workers[1].stop_signal = SIGTERM;
 	killed(1, 106, SIGTERM);
 	collect(2, (int[]){ 1, 0 });
 	ck_assert_int_eq(failures.items[0].status, 1);
@@ -279,9 +280,9 @@ START_TEST(the_json_leaves_out_what_is_not_known)
 	_cleanup_free_ char *text = NULL;
 	_cleanup_json_ json_t *j = NULL;
 
-	tasks[0].exit_pid = 0;
-	tasks[0].ended_us = AT(100);
-	task_set_exec_error(&tasks[0], EACCES, "exec", "\xff");
+	workers[0].exit_pid = 0;
+	workers[0].ended_us = AT(100);
+	worker_set_exec_error(&workers[0], EACCES, "exec", "\xff");
 	wrote(0, NULL);
 	collect(1, (int[]){ 0 });
 	j = failure_json(&failures.items[0], "host\xff", 0, NULL);
@@ -305,7 +306,8 @@ START_TEST(the_json_names_a_broken_file_and_its_problem)
 	wrote(0, "");
 	collect(1, (int[]){ 0 });
 	j = failure_json(&failures.items[0], "h", 0, NULL);
-	ck_assert_str_eq(json_string_value(json_object_get(j, "error_file")), tasks[0].error_file);
+	ck_assert_str_eq(
+		json_string_value(json_object_get(j, "error_file")), workers[0].error_file);
 	ck_assert_str_eq(
 		json_string_value(json_object_get(j, "error_file_problem")), "the file is empty");
 }

@@ -26,12 +26,12 @@ static const struct outcome outcomes[] = {
 	{ 'U', GROUP_RUNNING, GOAL_NONE, 0 },
 	{ 'B', GROUP_BACKOFF, GOAL_NONE, GROUP_DO_ARM_BACKOFF },
 	/* into STOPPING */
-	{ '1', GROUP_STOPPING, GOAL_RETRY, GROUP_DO_STOP_TASKS },
-	{ '2', GROUP_STOPPING, GOAL_SUCCEED, GROUP_DO_STOP_TASKS },
-	{ '3', GROUP_STOPPING, GOAL_FAIL, GROUP_DO_STOP_TASKS },
-	{ '4', GROUP_STOPPING, GOAL_STOP, GROUP_DO_STOP_TASKS },
-	{ '5', GROUP_STOPPING, GOAL_TIMEOUT, GROUP_DO_STOP_TASKS },
-	{ '6', GROUP_STOPPING, GOAL_PREEMPT, GROUP_DO_STOP_TASKS },
+	{ '1', GROUP_STOPPING, GOAL_RETRY, GROUP_DO_STOP_WORKERS },
+	{ '2', GROUP_STOPPING, GOAL_SUCCEED, GROUP_DO_STOP_WORKERS },
+	{ '3', GROUP_STOPPING, GOAL_FAIL, GROUP_DO_STOP_WORKERS },
+	{ '4', GROUP_STOPPING, GOAL_STOP, GROUP_DO_STOP_WORKERS },
+	{ '5', GROUP_STOPPING, GOAL_TIMEOUT, GROUP_DO_STOP_WORKERS },
+	{ '6', GROUP_STOPPING, GOAL_PREEMPT, GROUP_DO_STOP_WORKERS },
 	/* another goal while stopping */
 	{ 'f', GROUP_STOPPING, GOAL_FAIL, 0 },
 	{ 's', GROUP_STOPPING, GOAL_STOP, 0 },
@@ -268,7 +268,7 @@ static void check_actions(const struct group *before, const struct group *g, uns
 		    !!(actions & GROUP_DO_RENDEZVOUS) == (g->state == GROUP_RENDEZVOUS) &&
 		    !!(actions & GROUP_DO_SPAWN) == (g->state == GROUP_STARTING) &&
 		    !!(actions & GROUP_DO_ARM_BACKOFF) == (g->state == GROUP_BACKOFF) &&
-		    !!(actions & GROUP_DO_STOP_TASKS) == stops))
+		    !!(actions & GROUP_DO_STOP_WORKERS) == stops))
 		ck_abort_msg("actions %#x on the way from %s to %s", actions,
 			group_state_name(before->state), group_state_name(g->state));
 }

@@ -44,8 +44,8 @@ struct granted {
 struct model {
 	struct granted history[256];
 	int n;
-	int streak; /* delays in a row since the last healthy incarnation */
-	int quick;  /* uncounted ones in a row of incarnations that ended at once */
+	int streak; /* delays in a row since the last healthy attempt */
+	int quick;  /* uncounted ones in a row of attempts that ended at once */
 };
 
 static enum spec_exit_class model_class(const struct spec_restart *p, const struct restart_fault *f)
@@ -312,7 +312,7 @@ START_TEST(what_is_not_counted_and_ends_at_once_is_slowed_down)
 }
 END_TEST
 
-START_TEST(a_healthy_incarnation_resets_the_backoff_but_not_the_budget)
+START_TEST(a_healthy_attempt_resets_the_backoff_but_not_the_budget)
 {
 	struct spec_restart p = policy_of(3);
 	struct restart_budget b = { 0 };
@@ -498,7 +498,7 @@ int main(void)
 	tcase_add_test(t, a_restart_leaves_the_window_when_it_is_as_old_as_the_window);
 	tcase_add_test(t, the_backoff_doubles_up_to_its_maximum_and_never_overflows);
 	tcase_add_test(t, what_is_not_counted_and_ends_at_once_is_slowed_down);
-	tcase_add_test(t, a_healthy_incarnation_resets_the_backoff_but_not_the_budget);
+	tcase_add_test(t, a_healthy_attempt_resets_the_backoff_but_not_the_budget);
 	tcase_add_test(t, more_restarts_than_are_remembered_still_fill_the_window);
 	tcase_add_test(t, a_clock_that_went_back_gives_nothing_away);
 	tcase_add_test(t, what_is_saved_is_loaded_again);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Times are in microseconds; a task of these tests begins at START and is seen to end at END. */
+/* Times are in microseconds; a worker of these tests begins at START and is seen to end at END. */
 enum { S = 1000000, START = 100 * S + 700000, END = 105 * S };
 
 /* A worker that ended by itself and wrote nothing. */
@@ -83,7 +83,7 @@ START_TEST(a_timestamp_counts_between_start_and_observed_end_inclusive)
 }
 END_TEST
 
-START_TEST(a_timestamp_outside_of_the_task_s_life_does_not_count)
+START_TEST(a_timestamp_outside_of_the_worker_s_life_does_not_count)
 {
 	assert_time(claimed(END, START - 1), END, false);
 	assert_time(claimed(END, END + 1), END, false);
@@ -294,7 +294,7 @@ int main(void)
 
 	tcase_add_test(t, without_a_timestamp_the_observed_end_counts);
 	tcase_add_test(t, a_timestamp_counts_between_start_and_observed_end_inclusive);
-	tcase_add_test(t, a_timestamp_outside_of_the_task_s_life_does_not_count);
+	tcase_add_test(t, a_timestamp_outside_of_the_worker_s_life_does_not_count);
 	tcase_add_test(t, whole_seconds_take_their_fraction_from_the_file_s_time);
 	tcase_add_test(t, a_file_s_time_that_has_nothing_to_do_with_the_stamp_is_not_used);
 	tcase_add_test(t, whole_seconds_of_a_worker_that_failed_in_its_first_second_are_plausible);

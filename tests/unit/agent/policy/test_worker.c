@@ -9,37 +9,37 @@
 
 static char role_name[] = "trainer";
 static const struct spec_role role = { .name = role_name, .replicas = 4 };
-static struct task task;
+static struct worker worker;
 
 static void setup(void)
 {
-	task_init(&task, &role, 2, 5);
+	worker_init(&worker, &role, 2, 5);
 }
 
 static void teardown(void)
 {
-	task_fini(&task);
+	worker_fini(&worker);
 }
 
-/* What task_exit_json() makes, as text. */
+/* What worker_exit_json() makes, as text. */
 static void assert_exit_json(const char *expected)
 {
-	_cleanup_json_ json_t *j = task_exit_json(&task.exit);
+	_cleanup_json_ json_t *j = worker_exit_json(&worker.exit);
 	_cleanup_free_ char *text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
 
 	ck_assert_str_eq(text, expected);
 }
 
-START_TEST(a_new_task_waits_and_has_no_process)
+START_TEST(a_new_worker_waits_and_has_no_process)
 {
-	ck_assert_int_eq(task.state, TASK_WAITING);
-	ck_assert_str_eq(task_state_name(task.state), "waiting");
-	ck_assert(!task_alive(&task));
-	ck_assert(!task_bad_exit(&task));
-	ck_assert_int_eq(task.role_rank, 2);
-	ck_assert_int_eq(task.role_world, 4);
-	ck_assert_int_eq(task.local_rank, 5);
-	ck_assert_ptr_null(task_exit_json(&task.exit));
+	ck_assert_int_eq(worker.state, WORKER_WAITING);
+	ck_assert_str_eq(worker_state_name(worker.state), "waiting");
+	ck_assert(!worker_alive(&worker));
+	ck_assert(!worker_bad_exit(&worker));
+	ck_assert_int_eq(worker.role_rank, 2);
+	ck_assert_int_eq(worker.role_world, 4);
+	ck_assert_int_eq(worker.local_rank, 5);
+	ck_assert_ptr_null(worker_exit_json(&worker.exit));
 }
 END_TEST
 
@@ -49,104 +49,104 @@ START_TEST(a_state_has_its_reason_until_the_next_state)
 
 	memset(longer, 'x', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
-	task_set_state(&task, TASK_RUNNING, "because");
-	ck_assert_int_eq(task.state, TASK_RUNNING);
-	ck_assert_str_eq(task.reason, "because");
-	task_set_state(&task, TASK_STOPPING, longer);
-	ck_assert_uint_eq(strlen(task.reason), sizeof(task.reason) - 1);
-	task_set_state(&task, TASK_STOPPED, NULL);
-	ck_assert_str_eq(task.reason, "");
+	worker_set_state(&worker, WORKER_RUNNING, "because");
+	ck_assert_int_eq(worker.state, WORKER_RUNNING);
+	ck_assert_str_eq(worker.reason, "because");
+	worker_set_state(&worker, WORKER_STOPPING, longer);
+	ck_assert_uint_eq(strlen(worker.reason), sizeof(worker.reason) - 1);
+	worker_set_state(&worker, WORKER_STOPPED, NULL);
+	ck_assert_str_eq(worker.reason, "");
 }
 END_TEST
 
 START_TEST(it_is_called_by_its_role_and_index)
 {
-	ck_assert_str_eq(task_called(&task), "trainer:2");
-	task.rank = 2;
-	ck_assert_str_eq(task_called(&task), "trainer:2");
+	ck_assert_str_eq(worker_called(&worker), "trainer:2");
+	worker.rank = 2;
+	ck_assert_str_eq(worker_called(&worker), "trainer:2");
 }
 END_TEST
 
 START_TEST(an_exit_code_is_kept_and_told)
 {
-	task_set_exit(&task, CLD_EXITED, 3);
-	ck_assert(task_bad_exit(&task));
-	ck_assert_str_eq(task.exit.text, "exit code 3");
-	ck_assert_int_eq(task_exit_status(&task.exit), 3);
+	worker_set_exit(&worker, CLD_EXITED, 3);
+	ck_assert(worker_bad_exit(&worker));
+	ck_assert_str_eq(worker.exit.text, "exit code 3");
+	ck_assert_int_eq(worker_exit_status(&worker.exit), 3);
 	assert_exit_json("{\"code\":3}");
-	task_set_exit(&task, CLD_EXITED, 0);
-	ck_assert(!task_bad_exit(&task));
-	ck_assert(task.exit.ended);
-	ck_assert_int_eq(task_exit_status(&task.exit), 0);
+	worker_set_exit(&worker, CLD_EXITED, 0);
+	ck_assert(!worker_bad_exit(&worker));
+	ck_assert(worker.exit.ended);
+	ck_assert_int_eq(worker_exit_status(&worker.exit), 0);
 	assert_exit_json("{\"code\":0}");
 }
 END_TEST
 
 START_TEST(a_signal_is_kept_and_told_by_name)
 {
-	task_set_exit(&task, CLD_KILLED, SIGKILL);
-	ck_assert(task_bad_exit(&task));
-	ck_assert_str_eq(task.exit.text, "signal 9 (SIGKILL)");
-	ck_assert_int_eq(task_exit_status(&task.exit), 137);
+	worker_set_exit(&worker, CLD_KILLED, SIGKILL);
+	ck_assert(worker_bad_exit(&worker));
+	ck_assert_str_eq(worker.exit.text, "signal 9 (SIGKILL)");
+	ck_assert_int_eq(worker_exit_status(&worker.exit), 137);
 	assert_exit_json("{\"core_dumped\":false,\"signal\":9,\"signal_name\":\"SIGKILL\"}");
-	task_set_exit(&task, CLD_DUMPED, SIGSEGV);
-	ck_assert_str_eq(task.exit.text, "signal 11 (SIGSEGV), core dumped");
+	worker_set_exit(&worker, CLD_DUMPED, SIGSEGV);
+	ck_assert_str_eq(worker.exit.text, "signal 11 (SIGSEGV), core dumped");
 	assert_exit_json("{\"core_dumped\":true,\"signal\":11,\"signal_name\":\"SIGSEGV\"}");
-	task_set_exit(&task, CLD_KILLED, SIGRTMIN + 3);
-	ck_assert_ptr_nonnull(strstr(task.exit.text, "SIGRTMIN+3"));
+	worker_set_exit(&worker, CLD_KILLED, SIGRTMIN + 3);
+	ck_assert_ptr_nonnull(strstr(worker.exit.text, "SIGRTMIN+3"));
 }
 END_TEST
 
 START_TEST(every_exit_code_and_signal_has_the_status_of_a_shell)
 {
 	for (int i = 0; i < 256; i++) {
-		task_set_exit(&task, CLD_EXITED, i);
-		ck_assert_int_eq(task_exit_status(&task.exit), i);
-		ck_assert_int_eq(task_bad_exit(&task), i != 0);
+		worker_set_exit(&worker, CLD_EXITED, i);
+		ck_assert_int_eq(worker_exit_status(&worker.exit), i);
+		ck_assert_int_eq(worker_bad_exit(&worker), i != 0);
 	}
 	for (int i = 1; i < 65; i++) {
-		task_set_exit(&task, CLD_KILLED, i);
-		ck_assert_int_eq(task_exit_status(&task.exit), 128 + i);
-		ck_assert(task_bad_exit(&task));
+		worker_set_exit(&worker, CLD_KILLED, i);
+		ck_assert_int_eq(worker_exit_status(&worker.exit), 128 + i);
+		ck_assert(worker_bad_exit(&worker));
 	}
 }
 END_TEST
 
 START_TEST(a_failure_that_the_agent_ended_has_the_status_1)
 {
-	task_set_exit(&task, CLD_KILLED, SIGTERM);
-	ck_assert_int_eq(task_failed_status(&task), 143);
-	ck_assert(!task_ended_by_agent(&task));
-	task.stop_signal = SIGTERM;
-	ck_assert_int_eq(task_failed_status(&task), 1);
-	task_set_exit(&task, CLD_KILLED, SIGKILL);
-	ck_assert_int_eq(task_failed_status(&task), 1);
-	task_set_exit(&task, CLD_EXITED, 143);
-	ck_assert(task_ended_by_agent(&task));
-	ck_assert_int_eq(task_failed_status(&task), 1);
+	worker_set_exit(&worker, CLD_KILLED, SIGTERM);
+	ck_assert_int_eq(worker_failed_status(&worker), 143);
+	ck_assert(!worker_ended_by_agent(&worker));
+	worker.stop_signal = SIGTERM;
+	ck_assert_int_eq(worker_failed_status(&worker), 1);
+	worker_set_exit(&worker, CLD_KILLED, SIGKILL);
+	ck_assert_int_eq(worker_failed_status(&worker), 1);
+	worker_set_exit(&worker, CLD_EXITED, 143);
+	ck_assert(worker_ended_by_agent(&worker));
+	ck_assert_int_eq(worker_failed_status(&worker), 1);
 	/* Its own word, also while it is being stopped. */
-	task_set_exit(&task, CLD_EXITED, 3);
-	ck_assert(!task_ended_by_agent(&task));
-	ck_assert_int_eq(task_failed_status(&task), 3);
-	task_set_exit(&task, CLD_EXITED, 0);
-	ck_assert_int_eq(task_failed_status(&task), 1);
-	task_renew(&task);
-	ck_assert_int_eq(task.stop_signal, 0);
+	worker_set_exit(&worker, CLD_EXITED, 3);
+	ck_assert(!worker_ended_by_agent(&worker));
+	ck_assert_int_eq(worker_failed_status(&worker), 3);
+	worker_set_exit(&worker, CLD_EXITED, 0);
+	ck_assert_int_eq(worker_failed_status(&worker), 1);
+	worker_renew(&worker);
+	ck_assert_int_eq(worker.stop_signal, 0);
 }
 END_TEST
 
 START_TEST(a_command_that_was_not_executed_is_127_or_126)
 {
-	task_set_exec_error(&task, ENOENT, "exec", "train");
-	ck_assert(task_bad_exit(&task));
-	ck_assert_str_eq(task.exit.text, "cannot exec train: No such file or directory");
-	ck_assert_int_eq(task_exit_status(&task.exit), 127);
+	worker_set_exec_error(&worker, ENOENT, "exec", "train");
+	ck_assert(worker_bad_exit(&worker));
+	ck_assert_str_eq(worker.exit.text, "cannot exec train: No such file or directory");
+	ck_assert_int_eq(worker_exit_status(&worker.exit), 127);
 	assert_exit_json(
 		"{\"errno\":2,\"error\":\"cannot exec train: No such file or directory\"}");
-	task_set_exec_error(&task, EACCES, "exec", "train");
-	ck_assert_int_eq(task_exit_status(&task.exit), 126);
-	task_set_exec_error(&task, ENOENT, "change to the working directory", "/gone");
-	ck_assert_int_eq(task_exit_status(&task.exit), 125);
+	worker_set_exec_error(&worker, EACCES, "exec", "train");
+	ck_assert_int_eq(worker_exit_status(&worker.exit), 126);
+	worker_set_exec_error(&worker, ENOENT, "change to the working directory", "/gone");
+	ck_assert_int_eq(worker_exit_status(&worker.exit), 125);
 }
 END_TEST
 
@@ -158,10 +158,10 @@ START_TEST(a_program_with_a_long_or_binary_name_does_no_harm)
 
 	memset(program, '\xff', sizeof(program) - 1);
 	program[sizeof(program) - 1] = '\0';
-	task_set_exec_error(&task, ENOENT, "exec", program);
-	ck_assert_uint_eq(strlen(task.exit.text), sizeof(task.exit.text) - 1);
-	task_set_state(&task, TASK_FAILED, task.exit.text);
-	j = task_json(&task);
+	worker_set_exec_error(&worker, ENOENT, "exec", program);
+	ck_assert_uint_eq(strlen(worker.exit.text), sizeof(worker.exit.text) - 1);
+	worker_set_state(&worker, WORKER_FAILED, worker.exit.text);
+	j = worker_json(&worker);
 	/* Still there, as valid UTF-8. */
 	error = json_object_get(json_object_get(j, "exit"), "error");
 	ck_assert_int_eq(strncmp(json_string_value(error), "cannot exec \xef\xbf\xbd", 15), 0);
@@ -171,18 +171,18 @@ END_TEST
 
 START_TEST(an_earlier_end_leaves_no_trace_in_the_next)
 {
-	task_set_exec_error(&task, ENOENT, "exec", "train");
-	task_set_exit(&task, CLD_DUMPED, SIGABRT);
-	task_set_exit(&task, CLD_EXITED, 1);
+	worker_set_exec_error(&worker, ENOENT, "exec", "train");
+	worker_set_exit(&worker, CLD_DUMPED, SIGABRT);
+	worker_set_exit(&worker, CLD_EXITED, 1);
 	assert_exit_json("{\"code\":1}");
-	ck_assert_int_eq(task.exit.signal, 0);
-	ck_assert(!task.exit.core);
+	ck_assert_int_eq(worker.exit.signal, 0);
+	ck_assert(!worker.exit.core);
 }
 END_TEST
 
 static void assert_json(const char *expected)
 {
-	_cleanup_json_ json_t *j = task_json(&task);
+	_cleanup_json_ json_t *j = worker_json(&worker);
 	_cleanup_free_ char *text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
 
 	ck_assert_str_eq(text, expected);
@@ -193,16 +193,16 @@ static void assert_json(const char *expected)
 START_TEST(the_json_has_what_is_known_so_far)
 {
 	assert_json("{" WHO "\"rank\":5,\"role\":\"trainer\",\"state\":\"waiting\"}");
-	task.pid = 77;
-	task.started_us = 1000;
-	task_set_state(&task, TASK_STOPPING, "why");
+	worker.pid = 77;
+	worker.started_us = 1000;
+	worker_set_state(&worker, WORKER_STOPPING, "why");
 	assert_json("{" WHO "\"pid\":77,\"rank\":5,\"reason\":\"why\",\"role\":\"trainer\","
 		    "\"started_us\":1000,\"state\":\"stopping\"}");
-	task.pid = 0;
-	task.exit_pid = 77;
-	task.ended_us = 2000;
-	task_set_exit(&task, CLD_EXITED, 0);
-	task_set_state(&task, TASK_SUCCEEDED, NULL);
+	worker.pid = 0;
+	worker.exit_pid = 77;
+	worker.ended_us = 2000;
+	worker_set_exit(&worker, CLD_EXITED, 0);
+	worker_set_state(&worker, WORKER_SUCCEEDED, NULL);
 	assert_json("{\"ended_us\":2000,\"exit\":{\"code\":0}," WHO
 		    "\"pid\":77,\"rank\":5,\"role\":\"trainer\",\"started_us\":1000,"
 		    "\"state\":\"succeeded\"}");
@@ -211,13 +211,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("task");
-	TCase *t = tcase_create("task");
+	Suite *s = suite_create("worker");
+	TCase *t = tcase_create("worker");
 	SRunner *r;
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, a_new_task_waits_and_has_no_process);
+	tcase_add_test(t, a_new_worker_waits_and_has_no_process);
 	tcase_add_test(t, a_state_has_its_reason_until_the_next_state);
 	tcase_add_test(t, it_is_called_by_its_role_and_index);
 	tcase_add_test(t, an_exit_code_is_kept_and_told);

@@ -8,7 +8,8 @@
 
 enum { SECOND = 1000 };
 
-/* Two tasks at step 9 that make a step a second have a minute's notice, and are at step 10 now. */
+/* Two workers at step 9 that make a step a second have a minute's notice, and are at step 10 now.
+ */
 static void a_minute(void)
 {
 	start(0, 9);
@@ -61,8 +62,8 @@ START_TEST(with_time_to_spare_they_save_go_on_and_save_again)
 	ck_assert_int_eq(preempt_view(p).saved, 2);
 	ask(0, 11);
 	expect("0:continue@10");
-	/* Six steps of a second, one more that the second task is behind, with a quarter more, and
-	 * two saves of half a second: eight and a quarter before the deadline. */
+	/* Six steps of a second, one more that the second worker is behind, with a quarter more,
+	 * and two saves of half a second: eight and a quarter before the deadline. */
 	ck_assert_str_eq(go_on(SECOND), "publish:min read publish:63");
 	ck_assert_uint_ge(now, 1000000 + 51 * SECOND);
 	ck_assert_uint_le(now, 1000000 + 53 * SECOND);
@@ -89,7 +90,7 @@ START_TEST(with_time_to_spare_they_save_go_on_and_save_again)
 }
 END_TEST
 
-START_TEST(a_task_saves_once_in_the_first_round)
+START_TEST(a_worker_saves_once_in_the_first_round)
 {
 	a_minute();
 	ask(0, 11);
@@ -119,7 +120,7 @@ START_TEST(the_time_for_two_saves_is_two_margins)
 }
 END_TEST
 
-START_TEST(the_slowest_task_makes_the_margin)
+START_TEST(the_slowest_worker_makes_the_margin)
 {
 	start(0, 9);
 	start(1, 9);
@@ -748,9 +749,9 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, with_time_to_spare_they_save_go_on_and_save_again);
-	tcase_add_test(t, a_task_saves_once_in_the_first_round);
+	tcase_add_test(t, a_worker_saves_once_in_the_first_round);
 	tcase_add_test(t, the_time_for_two_saves_is_two_margins);
-	tcase_add_test(t, the_slowest_task_makes_the_margin);
+	tcase_add_test(t, the_slowest_worker_makes_the_margin);
 	tcase_add_test(t, steps_that_become_slower_make_the_margin_wider);
 	tcase_add_test(t, the_time_of_a_save_is_none_of_the_steps);
 	tcase_add_test(t, the_time_of_a_save_that_is_under_way_is_none_of_the_steps);

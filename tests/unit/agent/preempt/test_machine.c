@@ -97,7 +97,7 @@ START_TEST(below_the_step_goes_on_at_it_and_behind_it_saves)
 }
 END_TEST
 
-START_TEST(a_task_saves_once_and_is_told_to_leave_after_that)
+START_TEST(a_worker_saves_once_and_is_told_to_leave_after_that)
 {
 	start(0, 9);
 	start(1, 9);
@@ -133,7 +133,7 @@ START_TEST(saved_may_be_told_twice_but_only_of_the_step_of_the_order)
 }
 END_TEST
 
-START_TEST(a_task_that_leaves_as_it_was_told_has_saved)
+START_TEST(a_worker_that_leaves_as_it_was_told_has_saved)
 {
 	start(0, 9);
 	start(1, 9);
@@ -183,7 +183,7 @@ START_TEST(what_an_end_means_to_one_that_was_not_told_to_leave)
 }
 END_TEST
 
-START_TEST(a_task_that_ended_counts_for_no_step_and_blocks_nobody)
+START_TEST(a_worker_that_ended_counts_for_no_step_and_blocks_nobody)
 {
 	start(0, 9);
 	start(1, 70);
@@ -356,7 +356,7 @@ START_TEST(signal_signals_all_and_asks_nobody)
 }
 END_TEST
 
-START_TEST(a_task_that_starts_late_is_asked_or_signalled_as_the_others)
+START_TEST(a_worker_that_starts_late_is_asked_or_signalled_as_the_others)
 {
 	start(0, 9);
 	notice(false, -1);
@@ -685,7 +685,7 @@ END_TEST
 
 START_TEST(many_names_leave_a_reason_that_fits)
 {
-	for (int i = 0; i < SCRIPT_TASKS; i++)
+	for (int i = 0; i < SCRIPT_WORKERS; i++)
 		start(i, 9);
 	notice(false, -1);
 	expect("announce read publish:10");
@@ -711,11 +711,11 @@ int main(void)
 	tcase_add_test(t, the_step_is_one_more_than_the_last_that_any_has_begun);
 	tcase_add_test(t, steps_that_are_begun_until_all_see_the_notice_count);
 	tcase_add_test(t, below_the_step_goes_on_at_it_and_behind_it_saves);
-	tcase_add_test(t, a_task_saves_once_and_is_told_to_leave_after_that);
+	tcase_add_test(t, a_worker_saves_once_and_is_told_to_leave_after_that);
 	tcase_add_test(t, saved_may_be_told_twice_but_only_of_the_step_of_the_order);
-	tcase_add_test(t, a_task_that_leaves_as_it_was_told_has_saved);
+	tcase_add_test(t, a_worker_that_leaves_as_it_was_told_has_saved);
 	tcase_add_test(t, what_an_end_means_to_one_that_was_not_told_to_leave);
-	tcase_add_test(t, a_task_that_ended_counts_for_no_step_and_blocks_nobody);
+	tcase_add_test(t, a_worker_that_ended_counts_for_no_step_and_blocks_nobody);
 	tcase_add_test(t, dead_ones_are_taken_out_before_and_after_order_and_save);
 	tcase_add_test(t, without_anybody_to_save_the_job_stops_at_once);
 	tcase_add_test(t, those_who_have_the_signal_and_no_library_are_no_participants);
@@ -724,7 +724,7 @@ int main(void)
 	tcase_add_test(t, a_step_that_was_begun_while_nobody_was_heard_of_counts);
 	tcase_add_test(t, agree_signals_nobody);
 	tcase_add_test(t, signal_signals_all_and_asks_nobody);
-	tcase_add_test(t, a_task_that_starts_late_is_asked_or_signalled_as_the_others);
+	tcase_add_test(t, a_worker_that_starts_late_is_asked_or_signalled_as_the_others);
 	tcase_add_test(t, who_is_left_alone_is_looked_at_again_before_all_is_over);
 	tcase_add_test(t, one_that_begins_to_step_when_all_have_saved_saves_too);
 	tcase_add_test(t, a_question_that_is_withdrawn_is_not_answered);

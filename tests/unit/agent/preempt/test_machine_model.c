@@ -13,7 +13,7 @@ enum { SMALL = 3, SEEN = 1 << 20 };
 
 struct snapshot {
 	struct preempt p;
-	struct preempt_task t[SMALL];
+	struct preempt_worker t[SMALL];
 	struct world w;
 };
 
@@ -29,7 +29,7 @@ static void save(struct snapshot *s)
 {
 	s->p = *p;
 	for (int i = 0; i < w.n; i++)
-		s->t[i] = *p->tasks[i];
+		s->t[i] = *p->workers[i];
 	memcpy(&s->w, &w, offsetof(struct world, t) + (size_t)w.n * sizeof(w.t[0]));
 }
 
@@ -38,10 +38,10 @@ static void restore(const struct snapshot *s)
 	*p = s->p;
 	memcpy(&w, &s->w, offsetof(struct world, t) + (size_t)s->w.n * sizeof(w.t[0]));
 	for (int i = 0; i < w.n; i++) {
-		char *name = p->tasks[i]->name; /* a start makes a new one, of the same text */
+		char *name = p->workers[i]->name; /* a start makes a new one, of the same text */
 
-		*p->tasks[i] = s->t[i];
-		p->tasks[i]->name = name;
+		*p->workers[i] = s->t[i];
+		p->workers[i]->name = name;
 	}
 }
 
@@ -56,7 +56,7 @@ static uint64_t ago(uint64_t t)
 	return w.now - t;
 }
 
-static uint64_t hash_task(const struct preempt_task *t, const struct wtask *o)
+static uint64_t hash_worker(const struct preempt_worker *t, const struct wworker *o)
 {
 	uint64_t h = 1;
 	unsigned bits = t->running | t->asking << 1 | t->stepped << 2 | t->placed << 3 |
@@ -107,7 +107,7 @@ static uint64_t hash_all(void)
 			(unsigned)p->reading << 12 | p->state << 14;
 
 	for (int i = 0; i < w.n; i++) {
-		uint64_t one = hash_task(p->tasks[i], &w.t[i]);
+		uint64_t one = hash_worker(p->workers[i], &w.t[i]);
 
 		sum += one;
 		x ^= one * one;
@@ -162,7 +162,7 @@ static void only_time_goes_on(void)
 
 static void goes_on(int slot)
 {
-	struct wtask *t = &w.t[slot];
+	struct wworker *t = &w.t[slot];
 	int64_t by = 1;
 
 	/* Who is far behind has no time to come so far: the numbers are of one training. */
@@ -186,7 +186,7 @@ static void goes_on(int slot)
 /* Everybody does as is said. */
 static void all_do_as_they_should(void)
 {
-	bool member[WORLD_TASKS], any = w.how != SPEC_PREEMPT_AGREE;
+	bool member[WORLD_WORKERS], any = w.how != SPEC_PREEMPT_AGREE;
 	char text[256];
 
 	if (!w.up || w.over || rest() < 6000)
@@ -221,12 +221,12 @@ static void all_do_as_they_should(void)
 /* --- all orders ---------------------------------------------------------------------------------
  */
 
-enum what { STEP, JUMP, SAVED, DONE, LEFT, SIGNALLED, OTHER, START, FORGET, PER_TASK };
+enum what { STEP, JUMP, SAVED, DONE, LEFT, SIGNALLED, OTHER, START, FORGET, PER_WORKER };
 enum what_else { LOOK = 100, SOON, LATER, LEAVE_NOW, MINUTE, HURRY, CANCEL };
 
-static bool task_can(int slot, enum what what)
+static bool worker_can(int slot, enum what what)
 {
-	const struct wtask *t = &w.t[slot];
+	const struct wworker *t = &w.t[slot];
 
 	if (what == START)
 		return !t->runs && t->starts < 1 && spare;
@@ -268,7 +268,7 @@ static bool world_can(int what)
 	}
 }
 
-static void task_does(int slot, enum what what)
+static void worker_does(int slot, enum what what)
 {
 	switch (what) {
 	case STEP:
@@ -328,7 +328,7 @@ static void one_order(const struct snapshot *before, int depth, int slot, int wh
 	snprintf(trail + used, sizeof(trail) - used, " %d:%d", slot, what);
 	events++;
 	if (slot >= 0)
-		task_does(slot, (enum what)what);
+		worker_does(slot, (enum what)what);
 	else
 		world_does(what);
 	all_orders(depth - 1);
@@ -352,31 +352,31 @@ static void all_orders(int depth)
 	if (depth == 0)
 		return;
 	for (int i = 0; i < w.n; i++)
-		for (int what = 0; what < PER_TASK; what++)
-			if (task_can(i, (enum what)what))
+		for (int what = 0; what < PER_WORKER; what++)
+			if (worker_can(i, (enum what)what))
 				one_order(&before, depth, i, what);
 	for (int what = LOOK; what <= CANCEL; what++)
 		if (world_can(what))
 			one_order(&before, depth, -1, what);
 }
 
-/* What each task is when the notice comes: l(ibrary, steps), m(ute, has spoken to the agent),
+/* What each worker is when the notice comes: l(ibrary, steps), m(ute, has spoken to the agent),
  * p(lain), a(bsent). */
-static void begin(const char *tasks, enum spec_preempt_how how)
+static void begin(const char *workers, enum spec_preempt_how how)
 {
 	spec = (struct spec_preemption){ .how = how, .grace_ms = SPEC_UNSET, .timeout_ms = 50000 };
 	p = preempt_new(&spec, STOP_MS);
 	w = (struct world){
-		.n = (int)strlen(tasks), .how = how, .now = 1000000, .step = INT64_MIN
+		.n = (int)strlen(workers), .how = how, .now = 1000000, .step = INT64_MIN
 	};
 	trail[0] = '\0';
 	for (int i = 0; i < w.n; i++) {
 		do_start(i);
-		w.t[i].starts = tasks[i] != 'a';
-		if (tasks[i] == 'a')
+		w.t[i].starts = workers[i] != 'a';
+		if (workers[i] == 'a')
 			do_end(i, PREEMPT_END_DONE);
-		w.t[i].connected = tasks[i] == 'l' || tasks[i] == 'm';
-		if (tasks[i] != 'l')
+		w.t[i].connected = workers[i] == 'l' || workers[i] == 'm';
+		if (workers[i] != 'l')
 			continue;
 		w.t[i].stepped = true;
 		w.t[i].step = 5;
@@ -384,16 +384,16 @@ static void begin(const char *tasks, enum spec_preempt_how how)
 	}
 }
 
-static void small_world(const char *tasks, enum spec_preempt_how how, int depth)
+static void small_world(const char *workers, enum spec_preempt_how how, int depth)
 {
 	seen = calloc(SEEN, sizeof(*seen));
 	ck_assert_ptr_nonnull(seen);
 	states = events = ends = 0;
-	spare = strchr(tasks, 'a') != NULL;
-	begin(tasks, how);
+	spare = strchr(workers, 'a') != NULL;
+	begin(workers, how);
 	depth -= walk_length(0, 1, 3);
 	all_orders(depth);
-	printf("%s, %d deep: %lu states, %lu events\n", tasks, depth, states, events);
+	printf("%s, %d deep: %lu states, %lu events\n", workers, depth, states, events);
 	p = preempt_free(p);
 	free(seen);
 }
@@ -407,7 +407,7 @@ static unsigned dice(uint64_t *seed, unsigned n)
 	return (unsigned)(*seed >> 33) % n;
 }
 
-static void random_task_does(uint64_t *seed)
+static void random_worker_does(uint64_t *seed)
 {
 	static const enum what likely[] = { STEP, STEP, STEP, STEP, STEP, STEP, STEP, STEP, STEP,
 		STEP, STEP, JUMP, SAVED, SAVED, SAVED, SAVED, FORGET, LEFT };
@@ -418,8 +418,8 @@ static void random_task_does(uint64_t *seed)
 		what = (enum what)(DONE + dice(seed, 4));
 	if (dice(seed, 20) == 0)
 		what = START;
-	if (what == STEP ? w.t[slot].runs && w.t[slot].doing != ASK : task_can(slot, what))
-		task_does(slot, what);
+	if (what == STEP ? w.t[slot].runs && w.t[slot].doing != ASK : worker_can(slot, what))
+		worker_does(slot, what);
 }
 
 static void random_world_does(uint64_t *seed)
@@ -443,27 +443,27 @@ static void random_world_does(uint64_t *seed)
 			w.t[i].starts = 0;
 }
 
-START_TEST(random_lives_of_sixty_four_tasks)
+START_TEST(random_lives_of_sixty_four_workers)
 {
 	static const enum spec_preempt_how hows[] = { SPEC_PREEMPT_AUTO, SPEC_PREEMPT_AUTO,
 		SPEC_PREEMPT_AUTO, SPEC_PREEMPT_AGREE, SPEC_PREEMPT_SIGNAL };
-	char tasks[WORLD_TASKS + 1];
+	char workers[WORLD_WORKERS + 1];
 	int steps = walk_length(40000, 16000, 4000);
 
 	spare = 1;
 	for (int life = 0; life < 5; life++) {
 		uint64_t seed = (uint64_t)life + 1;
 
-		for (int i = 0; i < WORLD_TASKS; i++)
-			tasks[i] = "lllllllmpa"[life == 1 ? 0 : dice(&seed, 10)];
-		tasks[WORLD_TASKS] = '\0';
-		begin(tasks, hows[life]);
+		for (int i = 0; i < WORLD_WORKERS; i++)
+			workers[i] = "lllllllmpa"[life == 1 ? 0 : dice(&seed, 10)];
+		workers[WORLD_WORKERS] = '\0';
+		begin(workers, hows[life]);
 		for (int i = 0; i < steps; i++) {
 			snprintf(trail, sizeof(trail), " step %d of life %d", i, life);
 			if (dice(&seed, 20) == 0)
 				random_world_does(&seed);
 			else
-				random_task_does(&seed);
+				random_worker_does(&seed);
 		}
 		only_time_goes_on();
 		p = preempt_free(p);
@@ -471,13 +471,13 @@ START_TEST(random_lives_of_sixty_four_tasks)
 }
 END_TEST
 
-START_TEST(three_tasks_that_tell_steps)
+START_TEST(three_workers_that_tell_steps)
 {
 	small_world("lll", SPEC_PREEMPT_AUTO, 8);
 }
 END_TEST
 
-START_TEST(two_tasks_that_tell_steps)
+START_TEST(two_workers_that_tell_steps)
 {
 	small_world("ll", SPEC_PREEMPT_AUTO, 9);
 }
@@ -521,9 +521,9 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(t, 600);
-	tcase_add_test(t, random_lives_of_sixty_four_tasks);
-	tcase_add_test(t, three_tasks_that_tell_steps);
-	tcase_add_test(t, two_tasks_that_tell_steps);
+	tcase_add_test(t, random_lives_of_sixty_four_workers);
+	tcase_add_test(t, three_workers_that_tell_steps);
+	tcase_add_test(t, two_workers_that_tell_steps);
 	tcase_add_test(t, one_of_each_kind);
 	tcase_add_test(t, none_that_tells_steps);
 	tcase_add_test(t, one_that_starts_late);

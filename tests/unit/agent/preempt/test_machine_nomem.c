@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Each allocation fails once: the start of a task is refused then, and nothing else is. Address
+ * Each allocation fails once: the start of a worker is refused then, and nothing else is. Address
  * sanitizer and valgrind have an allocator of their own, which this test cannot stand before.
  */
 
@@ -84,7 +84,7 @@ START_TEST(without_memory_one_start_is_refused_and_nothing_else)
 #ifndef __SANITIZE_ADDRESS__
 	if (!under_valgrind())
 		ck_assert_int_ge(
-			all, 7); /* the machine; a name and the task, twice; the table twice */
+			all, 7); /* the machine; a name and the worker, twice; the table twice */
 #endif
 }
 END_TEST

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a Step that waits comes to its end: what is around agent/preempt/methods.c is played here. */
 #include "agent/preempt/private.h"
+#include "agent/supervise/private.h"
 #include "common/text/json.h"
 
 #include <check.h>
@@ -8,9 +9,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { TASKS = 3, CALLS = 4 };
+enum { WORKERS = 3, CALLS = 4 };
 
-/* --- calls, each of which is the next answer of a task */
+/* --- calls, each of which is the next answer of a worker */
 
 struct varlink_call {
 	int slot;
@@ -20,11 +21,21 @@ struct varlink_call {
 };
 
 static struct varlink_call calls[CALLS];
-static struct task tasks[TASKS];
+static struct worker workers[WORKERS];
 static struct preempting preempting;
-static struct agent agent = { .preempting = &preempting };
-static struct workers w;
-static struct worker_slot slots[TASKS];
+static struct supervisor agent;
+static struct sharing sharing;
+static struct sharing_slot slots[WORKERS];
+
+struct preempting *preempting_of(const struct supervisor *sv)
+{
+	return &preempting;
+}
+
+struct sharing *sharing_of(const struct supervisor *sv)
+{
+	return &sharing;
+}
 
 static void say(struct varlink_call *call, const char *name, json_t *p)
 {
@@ -58,7 +69,7 @@ void varlink_call_on_gone(struct varlink_call *call, loop_fn fn, void *arg)
 	call->gone_arg = arg;
 }
 
-int worker_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
+int sharing_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
 {
 	char text[200];
 	va_list ap;
@@ -70,66 +81,66 @@ int worker_fail(struct varlink_call *call, enum status status, const char *fmt, 
 	return 0;
 }
 
-json_t *worker_error_json(const struct workers *me, const struct members_error *e)
+json_t *sharing_error_json(const struct sharing *me, const struct members_error *e)
 {
 	return json_pack("{ssss}", "code", status_name(e->code), "message", e->message);
 }
 
-int worker_of(const struct varlink_call *call)
+int sharing_slot_of(const struct varlink_call *call)
 {
 	return call->slot;
 }
 
-struct task *worker_task(const struct workers *me, int slot)
+struct worker *sharing_worker(const struct sharing *me, int slot)
 {
-	return slot < TASKS ? &tasks[slot] : NULL;
+	return slot < WORKERS ? &workers[slot] : NULL;
 }
 
 /* --- the agent's part */
 
-static preempting_answer_fn answers[TASKS];
-static void *answer_args[TASKS];
+static preempting_answer_fn answers[WORKERS];
+static void *answer_args[WORKERS];
 static int asked, forgotten;
 static bool stops;
 static int saved_result, notice_result;
 static struct preempting_notice noticed;
 
-int agent_preempted_status(const struct agent *a)
+int supervisor_preempted_status(const struct supervisor *sv)
 {
 	return 42;
 }
 
-json_t *preempting_notice_json(const struct agent *a)
+json_t *preempting_notice_json(const struct supervisor *sv)
 {
-	return a->on_notice ? json_pack("{sssi}", "source", "test", "deadline_us", 7) : NULL;
+	return sv->on_notice ? json_pack("{sssi}", "source", "test", "deadline_us", 7) : NULL;
 }
 
-void preempting_ask(
-	struct agent *a, struct task *t, int64_t step, preempting_answer_fn answer, void *arg)
+void preempting_ask(struct supervisor *sv, struct worker *w, int64_t step,
+	preempting_answer_fn answer, void *arg)
 {
 	asked++;
-	answers[t - tasks] = answer;
-	answer_args[t - tasks] = arg;
+	answers[w - workers] = answer;
+	answer_args[w - workers] = arg;
 	if (step == 0)
 		answer(arg, PREEMPT_CONTINUE, -1);
 }
 
-void preempting_forget(struct agent *a, struct task *t)
+void preempting_forget(struct supervisor *sv, struct worker *w)
 {
-	ck_assert_ptr_nonnull(answers[t - tasks]);
-	answers[t - tasks] = NULL;
+	ck_assert_ptr_nonnull(answers[w - workers]);
+	answers[w - workers] = NULL;
 	forgotten++;
 	if (stops)
-		preempting_group_stopping(a, NULL);
+		preempting_group_stopping(sv, NULL);
 }
 
 int preempting_saved(
-	struct agent *a, struct task *t, int64_t step, const char *path, struct error *err)
+	struct supervisor *sv, struct worker *w, int64_t step, const char *path, struct error *err)
 {
 	return saved_result ? error_set(err, saved_result, "why not") : 0;
 }
 
-int preempting_notice(struct agent *a, const struct preempting_notice *n, struct error *err)
+int preempting_notice(struct supervisor *sv, const struct preempting_notice *n, struct error *err)
 {
 	noticed = *n;
 	return notice_result ? error_set(err, notice_result, "why not") : 0;
@@ -151,15 +162,14 @@ static void setup(void)
 	struct members_options opt = { .answer = member_answer, .name = member_name };
 	static char name[] = "worker:1";
 
-	w = (struct workers){ .a = &agent, .slots = slots, .n_slots = TASKS };
-	agent.workers = &w;
-	preempting.a = &agent;
+	sharing = (struct sharing){ .sv = &agent, .slots = slots, .n_slots = WORKERS };
+	preempting.sv = &agent;
 	LIST_INIT(&preempting.asks);
-	ck_assert_int_eq(members_new(&opt, &w.members), 0);
-	for (int i = 0; i < TASKS; i++) {
+	ck_assert_int_eq(members_new(&opt, &sharing.members), 0);
+	for (int i = 0; i < WORKERS; i++) {
 		slots[i].name = name;
-		tasks[i] = (struct task){ .slot = i, .pid = 1, .state = TASK_RUNNING };
-		ck_assert_int_eq(members_started(w.members, i, i == 2, false), 0);
+		workers[i] = (struct worker){ .slot = i, .pid = 1, .state = WORKER_RUNNING };
+		ck_assert_int_eq(members_started(sharing.members, i, i == 2, false), 0);
 	}
 	agent.on_notice = true;
 }
@@ -167,7 +177,7 @@ static void setup(void)
 static void teardown(void)
 {
 	ck_assert(LIST_EMPTY(&preempting.asks));
-	members_free(w.members);
+	members_free(sharing.members);
 }
 
 static int worker_method(const char *name, struct varlink_call *call, json_t *p)
@@ -176,7 +186,7 @@ static int worker_method(const char *name, struct varlink_call *call, json_t *p)
 
 	while (strcmp(m->name, name))
 		m++;
-	return m->fn(call, p, &w);
+	return m->fn(call, p, &sharing);
 }
 
 /* A Step of slot, as call number n. */
@@ -219,7 +229,7 @@ START_TEST(without_a_notice_nobody_is_asked)
 }
 END_TEST
 
-START_TEST(a_task_asks_once_at_a_time)
+START_TEST(a_worker_asks_once_at_a_time)
 {
 	step(0, 0, 5);
 	step(1, 0, 6);
@@ -261,10 +271,10 @@ START_TEST(a_step_ends_with_its_process)
 {
 	step(0, 0, 5);
 	step(1, 1, 5);
-	preempting_worker_exited(&agent, &tasks[1]);
+	preempting_worker_exited(&agent, &workers[1]);
 	says(0, "");
 	says(1, "Aborted{'message':'the process of worker:1 has ended'}");
-	preempting_worker_exited(&agent, &tasks[2]);
+	preempting_worker_exited(&agent, &workers[2]);
 	ck_assert_int_eq(forgotten, 1);
 	calls[0].gone(calls[0].gone_arg);
 }
@@ -276,8 +286,8 @@ START_TEST(steps_end_with_the_group)
 
 	step(0, 0, 5);
 	step(1, 1, 5);
-	w.stopping = true;
-	w.why = why;
+	sharing.stopping = true;
+	sharing.why = why;
 	preempting_group_stopping(&agent, NULL);
 	for (int i = 0; i < 2; i++)
 		says(i, "Cancelled{'message':'the group is being stopped: for a test'}");
@@ -290,41 +300,41 @@ END_TEST
 
 #define GROUP_FAILED "GroupFailed{'error':{'code':'ResourceExhausted','message':'Running out'}}"
 
-START_TEST(an_error_that_a_task_reports_is_every_steps_answer)
+START_TEST(an_error_that_a_worker_reports_is_every_steps_answer)
 {
 	step(0, 0, 5);
 	ck_assert_int_eq(
-		members_report(w.members, 1, STATUS_RESOURCE_EXHAUSTED, "Running out", 1), 0);
+		members_report(sharing.members, 1, STATUS_RESOURCE_EXHAUSTED, "Running out", 1), 0);
 	preempting_on_error(&preempting);
 	preempting_on_error(&preempting);
 	says(0, GROUP_FAILED);
 	step(1, 2, 5);
 	says(1, GROUP_FAILED);
-	/* It goes before the stop that follows, and stays when its task has ended. */
-	w.stopping = true;
-	members_ended(w.members, 1, true, "exit code 1", 2);
-	preempting_worker_exited(&agent, &tasks[1]);
+	/* It goes before the stop that follows, and stays when its worker has ended. */
+	sharing.stopping = true;
+	members_ended(sharing.members, 1, true, "exit code 1", 2);
+	preempting_worker_exited(&agent, &workers[1]);
 	step(2, 0, 6);
 	says(2, GROUP_FAILED);
-	members_reset(w.members, "another attempt of the group begins");
+	members_reset(sharing.members, "another attempt of the group begins");
 	preempting_on_error(&preempting);
 	ck_assert_int_eq(forgotten, 1);
 }
 END_TEST
 
-START_TEST(the_end_of_a_task_is_no_error_of_the_others_steps)
+START_TEST(the_end_of_a_worker_is_no_error_of_the_others_steps)
 {
 	step(0, 0, 5);
-	members_ended(w.members, 1, true, "killed", 1);
-	preempting_worker_exited(&agent, &tasks[1]);
-	ck_assert_ptr_nonnull(members_group_error(w.members));
+	members_ended(sharing.members, 1, true, "killed", 1);
+	preempting_worker_exited(&agent, &workers[1]);
+	ck_assert_ptr_nonnull(members_group_error(sharing.members));
 	says(0, "");
 	/* Nor is what one that may come back says. */
-	ck_assert_int_eq(members_report(w.members, 2, STATUS_INTERNAL, "its own", 2), 0);
+	ck_assert_int_eq(members_report(sharing.members, 2, STATUS_INTERNAL, "its own", 2), 0);
 	preempting_on_error(&preempting);
 	/* But an error behind it is. */
 	ck_assert_int_eq(
-		members_report(w.members, 0, STATUS_RESOURCE_EXHAUSTED, "Running out", 3), 0);
+		members_report(sharing.members, 0, STATUS_RESOURCE_EXHAUSTED, "Running out", 3), 0);
 	preempting_on_error(&preempting);
 	says(0, GROUP_FAILED);
 }
@@ -390,29 +400,29 @@ static const char *notify(void)
 }
 
 /* The signal that it got is the one of its stop. */
-START_TEST(a_task_that_is_being_stopped_gives_no_notice)
+START_TEST(a_worker_that_is_being_stopped_gives_no_notice)
 {
 	const char *refused = "FailedPrecondition{'message':'this worker is being stopped'}";
-	const struct task gone[] = {
+	const struct worker gone[] = {
 		{ .pid = 0 },
-		{ .pid = 1, .state = TASK_STOPPING },
+		{ .pid = 1, .state = WORKER_STOPPING },
 		{ .pid = 1, .on_purpose = true },
 		{ .pid = 1, .stop_us = 1 },
 	};
 
 	for (size_t i = 0; i < sizeof(gone) / sizeof(*gone); i++) {
-		tasks[0] = gone[i];
+		workers[0] = gone[i];
 		ck_assert_str_eq(notify(), refused);
 		ck_assert_ptr_null(noticed.source);
 	}
-	tasks[0] = (struct task){ .pid = 1, .state = TASK_RUNNING };
+	workers[0] = (struct worker){ .pid = 1, .state = WORKER_RUNNING };
 	ck_assert_str_eq(notify(), "");
 	ck_assert_ptr_nonnull(noticed.source);
 	/* It has failed, but nobody has begun to end it: it is being saved. */
-	tasks[0] = (struct task){ .pid = 1, .state = TASK_RUNNING, .blame = "no beat" };
+	workers[0] = (struct worker){ .pid = 1, .state = WORKER_RUNNING, .blame = "no beat" };
 	ck_assert_str_eq(notify(), "");
 	ck_assert_ptr_nonnull(noticed.source);
-	w.stopping = true;
+	sharing.stopping = true;
 	ck_assert_str_eq(notify(), refused);
 }
 END_TEST
@@ -436,16 +446,16 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, a_step_waits_for_its_answer);
 	tcase_add_test(tc, without_a_notice_nobody_is_asked);
-	tcase_add_test(tc, a_task_asks_once_at_a_time);
+	tcase_add_test(tc, a_worker_asks_once_at_a_time);
 	tcase_add_test(tc, a_step_ends_with_its_connection);
 	tcase_add_test(tc, what_a_lost_connection_sets_off_may_end_all_steps);
 	tcase_add_test(tc, a_step_ends_with_its_process);
 	tcase_add_test(tc, steps_end_with_the_group);
-	tcase_add_test(tc, an_error_that_a_task_reports_is_every_steps_answer);
-	tcase_add_test(tc, the_end_of_a_task_is_no_error_of_the_others_steps);
+	tcase_add_test(tc, an_error_that_a_worker_reports_is_every_steps_answer);
+	tcase_add_test(tc, the_end_of_a_worker_is_no_error_of_the_others_steps);
 	tcase_add_test(tc, what_is_said_of_a_save_is_answered);
 	tcase_add_test(tc, a_workers_notice_is_the_jobs);
-	tcase_add_test(tc, a_task_that_is_being_stopped_gives_no_notice);
+	tcase_add_test(tc, a_worker_that_is_being_stopped_gives_no_notice);
 	tcase_add_test(tc, a_grace_period_beyond_all_bounds_is_a_long_one);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_ENV);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Tasks that do not wait for each other, each at its own pace, under a notice with a deadline: all
- * save twice, or there is a word of why not. Time goes on by milliseconds that nobody waits for.
+ * Workers that do not wait for each other, each at its own pace, under a notice with a deadline:
+ * all save twice, or there is a word of why not. Time goes on by milliseconds that nobody waits
+ * for.
  */
 
 #include "agent/preempt/machine.h"
@@ -10,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { TASKS = 4, BEGIN_MS = 1000000, STOP_MS = 30000, LEFT = -1 };
+enum { WORKERS = 4, BEGIN_MS = 1000000, STOP_MS = 30000, LEFT = -1 };
 
 struct runner {
 	int64_t step;
@@ -23,7 +24,7 @@ struct runner {
 
 static struct spec_preemption spec;
 static struct preempt *p;
-static struct runner r[TASKS];
+static struct runner r[WORKERS];
 static int n;
 static uint64_t now, limit;
 static int64_t save_at;
@@ -38,7 +39,7 @@ static unsigned dice(unsigned most)
 
 static void look(void)
 {
-	struct preempt_sample s[TASKS];
+	struct preempt_sample s[WORKERS];
 	size_t k = 0;
 
 	for (int i = 0; i < n; i++)
@@ -78,7 +79,7 @@ static void do_all(void)
 		else if (d.what == PREEMPT_PUBLISH)
 			save_at = d.step;
 		else if (d.what == PREEMPT_ANSWER)
-			answer(&r[d.task], d.order);
+			answer(&r[d.worker], d.order);
 		else if (d.what == PREEMPT_STOP)
 			snprintf(why, sizeof(why), "%s", d.text);
 	}
@@ -214,7 +215,7 @@ static void expect_two(const char *what)
 	ck_assert_int_eq(r[0].step, r[n - 1].step);
 }
 
-START_TEST(tasks_of_20_and_40_ms_save_twice_in_six_seconds)
+START_TEST(workers_of_20_and_40_ms_save_twice_in_six_seconds)
 {
 	const uint64_t paces[] = { 20, 40 };
 
@@ -231,13 +232,13 @@ END_TEST
 
 START_TEST(the_slowest_of_many_paces_reaches_the_last_step)
 {
-	static const uint64_t all[][TASKS] = { { 20, 20, 20, 20 }, { 20, 21, 22, 100 },
+	static const uint64_t all[][WORKERS] = { { 20, 20, 20, 20 }, { 20, 21, 22, 100 },
 		{ 1, 2, 4, 8 }, { 300, 100, 200, 150 }, { 1000, 1000, 1500, 900 },
 		{ 10, 90, 50, 10 } };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		for (uint64_t save = 1; save <= 1000; save *= 10) {
-			runners(TASKS, all[i], save);
+			runners(WORKERS, all[i], save);
 			live(dice(1000), 120000);
 			expect_two("two minutes");
 			p = preempt_free(p);
@@ -295,7 +296,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 240);
-	tcase_add_test(t, tasks_of_20_and_40_ms_save_twice_in_six_seconds);
+	tcase_add_test(t, workers_of_20_and_40_ms_save_twice_in_six_seconds);
 	tcase_add_test(t, the_slowest_of_many_paces_reaches_the_last_step);
 	tcase_add_test(t, where_there_is_no_second_save_there_is_a_word_of_why);
 	tcase_add_test(t, one_that_is_too_far_behind_for_a_second_save_is_named);

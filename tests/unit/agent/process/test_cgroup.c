@@ -35,7 +35,7 @@ static void read_at(int dir, const char *file, char *text, size_t size)
 	text[n > 0 ? n : 0] = '\0';
 }
 
-/* A shell in the incarnation's leaf. It says "ready", and its pipe ends when all that it has
+/* A shell in the attempt's leaf. It says "ready", and its pipe ends when all that it has
  * started is gone. */
 static pid_t shell(const char *script, int *ret_pipe)
 {
@@ -205,7 +205,7 @@ START_TEST(it_is_a_directory_of_the_run_that_vanishes_with_it)
 }
 END_TEST
 
-START_TEST(each_incarnation_has_a_leaf_of_its_own)
+START_TEST(each_attempt_has_a_leaf_of_its_own)
 {
 	char path[600];
 	struct stat first, second, st;
@@ -257,7 +257,7 @@ START_TEST(a_kill_reaches_all_that_a_worker_started)
 }
 END_TEST
 
-START_TEST(after_a_kill_the_next_incarnation_lives)
+START_TEST(after_a_kill_the_next_attempt_lives)
 {
 	pid_t pid;
 	int pipe;
@@ -382,10 +382,10 @@ END_TEST
 static void add_writable(TCase *t)
 {
 	tcase_add_test(t, it_is_a_directory_of_the_run_that_vanishes_with_it);
-	tcase_add_test(t, each_incarnation_has_a_leaf_of_its_own);
+	tcase_add_test(t, each_attempt_has_a_leaf_of_its_own);
 	tcase_add_test(t, a_worker_is_born_into_it);
 	tcase_add_test(t, a_kill_reaches_all_that_a_worker_started);
-	tcase_add_test(t, after_a_kill_the_next_incarnation_lives);
+	tcase_add_test(t, after_a_kill_the_next_attempt_lives);
 	tcase_add_test(t, a_guard_that_has_let_go_of_it_takes_it_again);
 	tcase_add_test(t, the_next_agent_takes_over_what_the_last_one_left);
 	tcase_add_test(t, the_kernel_s_memory_killer_has_not_been_here);

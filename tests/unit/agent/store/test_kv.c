@@ -362,7 +362,7 @@ START_TEST(a_persistent_key_and_another_exclude_each_other)
 }
 END_TEST
 
-START_TEST(a_new_incarnation_sees_persistent_keys_only)
+START_TEST(a_new_attempt_sees_persistent_keys_only)
 {
 	kv_begin(kv, 3);
 	put('p', "a", "1", INSERT);
@@ -391,7 +391,7 @@ static void on_left(void *arg, const struct store_answer *a)
 		ck_assert_str_eq(a->entries[i].key, "kv/p/b");
 }
 
-START_TEST(nothing_is_left_of_old_incarnations)
+START_TEST(nothing_is_left_of_old_attempts)
 {
 	struct store_span all = { "", "" };
 
@@ -740,8 +740,8 @@ static TCase *cases(const char *name, void (*setup)(void))
 	tcase_add_test(tc, big_values_can_be_listed);
 	tcase_add_test(tc, a_delete_takes_the_subtree_and_nothing_beside_it);
 	tcase_add_test(tc, a_persistent_key_and_another_exclude_each_other);
-	tcase_add_test(tc, a_new_incarnation_sees_persistent_keys_only);
-	tcase_add_test(tc, nothing_is_left_of_old_incarnations);
+	tcase_add_test(tc, a_new_attempt_sees_persistent_keys_only);
+	tcase_add_test(tc, nothing_is_left_of_old_attempts);
 	tcase_add_test(tc, a_stop_ends_what_waits);
 	tcase_add_test(tc, a_release_ends_what_waits_and_nothing_else);
 	tcase_add_test(tc, bad_keys_and_values_are_refused);

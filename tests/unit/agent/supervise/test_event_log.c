@@ -104,13 +104,13 @@ START_TEST(an_event_has_its_members_in_memory_and_in_both_files)
 	char *texts[2];
 	json_t *e;
 
-	events_add(events, "task-failed", 2, 3, json_pack("{s:i}", "x", 1), "worker %d\xff", 3);
+	events_add(events, "worker-failed", 2, 3, json_pack("{s:i}", "x", 1), "worker %d\xff", 3);
 	list = events_since(events, 0, 10);
 	ck_assert_uint_eq(json_array_size(list), 1);
 	e = json_array_get(list, 0);
 	ck_assert_int_eq(json_get_int(e, "seq", -1), 1);
 	ck_assert_int_gt(json_get_int(e, "time_us", -1), 1600000000000000);
-	ck_assert_str_eq(json_get_string(e, "event", ""), "task-failed");
+	ck_assert_str_eq(json_get_string(e, "event", ""), "worker-failed");
 	ck_assert_str_eq(json_get_string(e, "job", ""), "train");
 	ck_assert_str_eq(json_get_string(e, "run", ""), "train_x");
 	ck_assert_int_eq(json_get_int(e, "attempt", -1), 2);
@@ -335,7 +335,7 @@ END_TEST
 
 static void failed(int attempt, const char *what)
 {
-	events_add(events, "task-failed", attempt, 0, json_pack("{s:s}", "message", what), "x");
+	events_add(events, "worker-failed", attempt, 0, json_pack("{s:s}", "message", what), "x");
 }
 
 static void assert_failures(int attempt, const char *expected)
@@ -353,7 +353,7 @@ START_TEST(failures_are_those_of_one_attempt_or_of_the_newest)
 	failed(0, "b");
 	add(1);
 	failed(2, "c");
-	events_add(events, "task-failed", 3, 0, NULL, "without data");
+	events_add(events, "worker-failed", 3, 0, NULL, "without data");
 	assert_failures(0, "[{\"message\":\"a\"},{\"message\":\"b\"}]");
 	assert_failures(1, "[]");
 	assert_failures(2, "[{\"message\":\"c\"}]");

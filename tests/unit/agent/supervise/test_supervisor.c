@@ -23,7 +23,7 @@ START_TEST(a_worker_that_succeeds)
 	exits(0, 0);
 	expect(ENDS_ALONE(0, succeeded) " [stopping] group_stopping [succeeded]" OVER);
 	ck_assert_int_eq(loop_run(loop), 0);
-	agent = agent_free(agent);
+	supervisor = supervisor_free(supervisor);
 	expect("hang_up fini");
 }
 END_TEST
@@ -31,7 +31,7 @@ END_TEST
 START_TEST(a_worker_s_life_begins_before_it_can_fail)
 {
 	begins(ONE "}", features);
-	ck_assert_int_le(agent->tasks[0].started_us, processes[0].made_us);
+	ck_assert_int_le(supervisor->workers[0].started_us, processes[0].made_us);
 }
 END_TEST
 
@@ -54,7 +54,7 @@ END_TEST
 
 START_TEST(a_failure_of_scope_worker_is_answered_after_its_delay)
 {
-	begins(TWO ",'restart':{'max':1,'scope':'task','backoff':'1h'}}", features);
+	begins(TWO ",'restart':{'max':1,'scope':'worker','backoff':'1h'}}", features);
 	record[0] = '\0';
 	exits(1, 3);
 	expect(ENDS_ALONE(1, failed));
@@ -72,7 +72,7 @@ START_TEST(ends_of_one_turn_are_told_before_any_is_judged)
 	record[0] = '\0';
 	ends_by(0, CLD_EXITED, 5);
 	ends_by(1, CLD_KILLED, SIGSEGV);
-	agent_reap(agent);
+	reap_children(supervisor);
 	expect("before_reap " ENDS(0, failed) " " ENDS(1, failed) " flush");
 	turns();
 	expect("[stopping] group_stopping [failed]" OVER);
@@ -83,7 +83,7 @@ START_TEST(a_stop_that_is_not_heard_ends_with_sigkill)
 {
 	begins(ONE ",'stop':{'timeout':'1h'}}", features);
 	record[0] = '\0';
-	agent_stop_asked(agent, 0, SPEC_UNSET, "stopped by a person");
+	end_run_stop_asked(supervisor, 0, SPEC_UNSET, "stopped by a person");
 	turns();
 	expect("[stopping] group_stopping TERM:0 CONT:0");
 	passes(3000000);
@@ -100,7 +100,7 @@ START_TEST(a_worker_that_survives_sigkill_is_given_up)
 {
 	begins(ONE ",'stop':{'timeout':0}}", features);
 	record[0] = '\0';
-	agent_stop_asked(agent, 0, SPEC_UNSET, "stopped by a person");
+	end_run_stop_asked(supervisor, 0, SPEC_UNSET, "stopped by a person");
 	turns();
 	expect("[stopping] group_stopping TERM:0 CONT:0 kill_workers KILL:0");
 	passes(STOP_GIVE_UP_MS);
@@ -129,23 +129,23 @@ static void count_done(void *arg)
 
 START_TEST(a_person_stops_a_worker_and_starts_it_again)
 {
-	struct agent_single_start what = { .role = "worker", .index = 1 };
+	struct request_start_what what = { .role = "worker", .index = 1 };
 	struct error err = { 0 };
-	struct task *t;
+	struct worker *w;
 	int rank = 1, n;
 
 	begins(TWO "}", features);
 	record[0] = '\0';
 	ck_assert_int_eq(
-		agent_stop_single(agent, &rank, 1, -1, false, count_done, NULL, &n, &err), 0);
+		request_stop(supervisor, &rank, 1, -1, false, count_done, NULL, &n, &err), 0);
 	turns();
 	expect("worker_stopping:1 TERM:1 CONT:1 worker_stopped:1");
 	dies(1, SIGTERM);
 	expect(ENDS_ALONE(1, stopped) " done");
-	ck_assert_int_eq(agent_start_single(agent, &what, &t, &err), 0);
+	ck_assert_int_eq(request_start(supervisor, &what, &w, &err), 0);
 	turns();
 	expect(STARTS(1, 2));
-	ck_assert_int_eq(t->restarts, 1);
+	ck_assert_int_eq(w->restarts, 1);
 }
 END_TEST
 
@@ -179,7 +179,7 @@ START_TEST(what_has_ended_is_judged_when_no_feature_holds_that_back)
 	exits(0, 0);
 	expect(ENDS_ALONE(0, succeeded) " holds_decision");
 	says.holds = false;
-	agent_judge(agent);
+	apply_decisions(supervisor);
 	turns();
 	expect("[stopping] group_stopping [succeeded]" OVER);
 }
@@ -189,7 +189,7 @@ START_TEST(a_feature_may_say_that_a_worker_left_as_it_was_asked_to)
 {
 	begins(ONE "}", features);
 	record[0] = '\0';
-	agent->on_notice = true;
+	supervisor->on_notice = true;
 	says.left = "on a notice of preemption";
 	exits(0, 42);
 	expect(ENDS_ALONE(0, stopped) " all_left "
@@ -238,9 +238,9 @@ START_TEST(a_feature_signals_workers_that_the_agent_may_not)
 	begins(ONE "}", features);
 	record[0] = '\0';
 	kill_errno = EPERM;
-	ck_assert_int_eq(agent_signal_tasks(agent, NULL, SIGUSR1, SPEC_WHOM_MAIN, NULL), 0);
+	ck_assert_int_eq(signal_workers(supervisor, NULL, SIGUSR1, SPEC_WHOM_MAIN, NULL), 0);
 	says.signals_worker = true;
-	ck_assert_int_eq(agent_signal_tasks(agent, NULL, SIGUSR1, SPEC_WHOM_MAIN, NULL), 1);
+	ck_assert_int_eq(signal_workers(supervisor, NULL, SIGUSR1, SPEC_WHOM_MAIN, NULL), 1);
 	expect("USR1:0 signals_worker:0 USR1:0 signals_worker:0");
 }
 END_TEST
@@ -250,7 +250,7 @@ START_TEST(a_child_that_is_no_worker_is_the_features)
 	begins(ONE "}", features);
 	record[0] = '\0';
 	processes[n_processes++] = (struct process){ .code = CLD_EXITED };
-	agent_reap(agent);
+	reap_children(supervisor);
 	turns();
 	expect("child_exited");
 }
@@ -285,7 +285,7 @@ END_TEST
 START_TEST(what_a_lost_agent_had_decided_holds)
 {
 	begins(ONE ",'stop':{'timeout':'1h'}}", features);
-	agent_stop_asked(agent, SIGTERM, SPEC_UNSET, "got SIGTERM");
+	end_run_stop_asked(supervisor, SIGTERM, SPEC_UNSET, "got SIGTERM");
 	turns();
 	is_lost_and_followed(features);
 	expect(PAST "past_event[stopping] init serve [stopped]" OVER);
@@ -295,37 +295,38 @@ END_TEST
 
 /* --- what people see --- */
 
-static void describe_job(const struct agent *a, json_t *job)
+static void describe_job(const struct supervisor *sv, json_t *job)
 {
 	json_put(job, "of_feature", json_string("job"));
 }
 
-static void describe_worker(const struct agent *a, const struct task *t, json_t *worker, bool live)
+static void describe_worker(
+	const struct supervisor *sv, const struct worker *w, json_t *worker, bool live)
 {
-	json_put(worker, "of_feature", json_integer(t->rank));
+	json_put(worker, "of_feature", json_integer(w->rank));
 }
 
-static void describe_verdict(const struct agent *a, json_t *verdict)
+static void describe_verdict(const struct supervisor *sv, json_t *verdict)
 {
 	json_put(verdict, "of_feature", json_string("verdict"));
 }
 
-static void explain(const struct agent *a, FILE *f)
+static void explain(const struct supervisor *sv, FILE *f)
 {
 	fputs("first of the feature\n", f);
 }
 
-static void explain_last(const struct agent *a, FILE *f)
+static void explain_last(const struct supervisor *sv, FILE *f)
 {
 	fputs("last of the feature\n", f);
 }
 
-static void changed(struct agent *a)
+static void changed(struct supervisor *sv)
 {
 	note("changed");
 }
 
-static size_t helper_pids(struct agent *a, pid_t *pids, size_t max)
+static size_t helper_pids(struct supervisor *sv, pid_t *pids, size_t max)
 {
 	pids[0] = 4711;
 	return 1;
@@ -350,16 +351,16 @@ START_TEST(features_tell_people_of_the_job_its_workers_and_its_verdict)
 	const json_t *worker;
 
 	begins(TWO "}", list);
-	job = agent_job_json(agent, true);
+	job = job_json(supervisor, true);
 	ck_assert_str_eq(json_get_string(job, "of_feature", ""), "job");
-	worker = json_array_get(json_object_get(job, "tasks"), 1);
+	worker = json_array_get(json_object_get(job, "workers"), 1);
 	ck_assert_int_eq(json_get_int(worker, "of_feature", -1), 1);
-	why = why_text(agent);
+	why = why_text(supervisor);
 	ck_assert_ptr_nonnull(strstr(why, "first of the feature\n"));
 	ck_assert_str_eq(strstr(why, "last of the feature\n"), "last of the feature\n");
 	exits(0, 1);
 	exits(1, 0);
-	verdict = agent_verdict_json(agent);
+	verdict = job_json_verdict(supervisor);
 	ck_assert_str_eq(json_get_string(verdict, "of_feature", ""), "verdict");
 }
 END_TEST
@@ -371,7 +372,7 @@ START_TEST(features_hear_of_all_that_people_can_see)
 	begins(ONE "}", list);
 	ck_assert_ptr_nonnull(strstr(record, "changed"));
 	record[0] = '\0';
-	agent_changed(agent);
+	supervisor_changed(supervisor);
 	expect("changed");
 }
 END_TEST
@@ -382,25 +383,25 @@ START_TEST(helpers_of_features_are_no_workers_leftovers)
 	pid_t pids[4];
 
 	begins(ONE "}", list);
-	ck_assert_uint_eq(agent_helpers(agent, pids, 4), 1);
+	ck_assert_uint_eq(reap_helpers(supervisor, pids, 4), 1);
 	ck_assert_int_eq(pids[0], 4711);
 }
 END_TEST
 
 /* --- the order of the table --- */
 
-static int second_init(struct agent *a, struct error *err)
+static int second_init(struct supervisor *sv, struct error *err)
 {
 	note("second.init");
 	return 0;
 }
 
-static void second_fini(struct agent *a)
+static void second_fini(struct supervisor *sv)
 {
 	note("second.fini");
 }
 
-static void second_worker_started(struct agent *a, struct task *t)
+static void second_worker_started(struct supervisor *sv, struct worker *w)
 {
 	note("second.worker_started");
 }
@@ -419,7 +420,7 @@ START_TEST(features_are_called_in_the_order_of_the_table_and_freed_in_the_other)
 	begins(ONE "}", both);
 	expect("init second.init serve [rendezvous] [starting] attempt_begins " STARTS(
 		0, 0) " second.worker_started" RUNS);
-	agent = agent_free(agent);
+	supervisor = supervisor_free(supervisor);
 	expect("hang_up second.fini fini");
 }
 END_TEST

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/supervise/private.h"
 #include "agent/supervise/tfconfig.h"
 #include "agent/supervise/worker_environment.h"
 #include "tests/unit/spec_doc.h"
@@ -9,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An agent that has chosen ports and made tasks, but runs nothing. */
+/* An agent that has chosen ports and made workers, but runs nothing. */
 
 enum { ROLES_MAX = 4 };
 
-static struct agent agent;
+static struct supervisor agent;
 static struct spec *spec;
 static int replicas[ROLES_MAX];
 
@@ -27,39 +28,39 @@ static void start(const char *doc)
 		replicas[i] = spec->roles[i].replicas;
 	if (!spec->name)
 		spec->name = strdup("job");
-	agent = (struct agent){ .spec = spec, .replicas = replicas, .master_port = 12345 };
+	agent = (struct supervisor){ .spec = spec, .replicas = replicas, .master_port = 12345 };
 	agent.opt.run = "job_abc";
-	ck_assert_int_eq(agent_make_tasks(&agent, &err), 0);
+	ck_assert_int_eq(worker_list_make(&agent, &err), 0);
 	ck_assert_int_eq(tfconfig_begin(&agent, &err), 0);
 }
 
 static void stop(void)
 {
 	tfconfig_free(&agent);
-	agent_free_tasks(&agent);
-	agent_roster_free(&agent);
+	worker_list_free(&agent);
+	worker_list_free_roster(&agent);
 	spec = spec_free(spec);
 }
 
-/* One more task of a role, beyond the specification. */
-static struct task *add(size_t role, int index)
+/* One more worker of a role, beyond the specification. */
+static struct worker *add(size_t role, int index)
 {
 	struct error err = { 0 };
-	struct task *t;
+	struct worker *w;
 
-	ck_assert_int_eq(agent_add_task(&agent, &spec->roles[role], index, &t), 0);
-	ck_assert_int_eq(tfconfig_task_starting(&agent, t, &err), 0);
-	return t;
+	ck_assert_int_eq(worker_list_add(&agent, &spec->roles[role], index, &w), 0);
+	ck_assert_int_eq(tfconfig_worker_starting(&agent, w, &err), 0);
+	return w;
 }
 
-/* The variable in the environment of a task; a copy that stays until the next call. */
-static const char *var(int task, const char *name)
+/* The variable in the environment of a worker; a copy that stays until the next call. */
+static const char *var(int worker, const char *name)
 {
 	static char value[4096];
 	_cleanup_(env_fini) struct env e = { 0 };
 	const char *found;
 
-	ck_assert_int_eq(environ_make(&agent, &agent.tasks[task], &e), 0);
+	ck_assert_int_eq(environ_make(&agent, &agent.workers[worker], &e), 0);
 	found = env_get(&e, name);
 	if (!found)
 		return NULL;
@@ -67,9 +68,9 @@ static const char *var(int task, const char *name)
 	return value;
 }
 
-static json_t *config(int task)
+static json_t *config(int worker)
 {
-	const char *text = var(task, "TF_CONFIG");
+	const char *text = var(worker, "TF_CONFIG");
 	json_t *value;
 
 	ck_assert_ptr_nonnull(text);
@@ -108,7 +109,7 @@ static void has_task(const json_t *whole, const char *type, int index)
 #define CLUSTER \
 	ROLE("chief", "1") "," ROLE("worker", "3") "," ROLE("ps", "2") "," ROLE("evaluator", "1")
 
-START_TEST(every_task_finds_itself_in_one_cluster)
+START_TEST(every_worker_finds_itself_in_one_cluster)
 {
 	static const char *const types[] = { "chief", "worker", "worker", "worker", "ps", "ps",
 		"evaluator" };
@@ -117,7 +118,7 @@ START_TEST(every_task_finds_itself_in_one_cluster)
 
 	start("{'roles':[" CLUSTER "]}");
 	first = config(0);
-	for (int i = 0; i < agent.n_tasks; i++) {
+	for (int i = 0; i < agent.n_workers; i++) {
 		_cleanup_json_ json_t *whole = config(i);
 
 		has_task(whole, types[i], indexes[i]);
@@ -164,7 +165,7 @@ START_TEST(the_layer_and_the_host_are_as_the_specification_says)
 }
 END_TEST
 
-START_TEST(a_new_incarnation_has_other_ports_and_a_task_alone_keeps_its_own)
+START_TEST(a_new_attempt_has_other_ports_and_a_worker_alone_keeps_its_own)
 {
 	start("{'roles':[" CLUSTER "]}");
 	for (int i = 0; i < 20; i++) {
@@ -185,7 +186,7 @@ START_TEST(a_new_incarnation_has_other_ports_and_a_task_alone_keeps_its_own)
 }
 END_TEST
 
-START_TEST(a_task_that_is_added_finds_itself_and_the_others_are_not_told)
+START_TEST(a_worker_that_is_added_finds_itself_and_the_others_are_not_told)
 {
 	_cleanup_json_ json_t *before = NULL, *after = NULL, *late = NULL, *eye = NULL;
 
@@ -212,11 +213,11 @@ START_TEST(a_task_that_is_added_finds_itself_and_the_others_are_not_told)
 }
 END_TEST
 
-static void has(int task, const char *name, const char *value)
+static void has(int worker, const char *name, const char *value)
 {
-	const char *got = var(task, name);
+	const char *got = var(worker, name);
 
-	ck_assert_msg(got && !strcmp(got, value), "task %d: %s is %s, not %s", task, name,
+	ck_assert_msg(got && !strcmp(got, value), "worker %d: %s is %s, not %s", worker, name,
 		got ? got : "not there", value);
 }
 
@@ -248,7 +249,7 @@ START_TEST(ranks_run_through_the_roles_and_role_ranks_within_each)
 }
 END_TEST
 
-START_TEST(a_task_that_is_added_counts_itself)
+START_TEST(a_worker_that_is_added_counts_itself)
 {
 	start("{'roles':[" CLUSTER "]}");
 	add(1, 3);
@@ -267,7 +268,7 @@ START_TEST(a_roles_restart_rules_show)
 	start("{'roles':[" ROLE("a", "1") ",{'name':'b','command':['x'],'restart':{'max':7}}],"
 					  "'restart':{'max':3}}");
 	agent.budget.used = 2;
-	agent.tasks[1].restarts = 3;
+	agent.workers[1].restarts = 3;
 	has(0, "TORCHELASTIC_MAX_RESTARTS", "3");
 	has(0, "TORCHELASTIC_RESTART_COUNT", "2");
 	has(1, "TORCHELASTIC_MAX_RESTARTS", "7");
@@ -328,8 +329,8 @@ START_TEST(too_few_devices_after_scale_are_an_error)
 
 	start("{'roles':[" ROLE("a", "2") "]," DEVICES("[0,1]", "stride") "}");
 	replicas[0] = 3;
-	ck_assert_int_eq(agent_make_tasks(&agent, &err), 0);
-	ck_assert_int_eq(environ_make(&agent, &agent.tasks[0], &e), -ERANGE);
+	ck_assert_int_eq(worker_list_make(&agent, &err), 0);
+	ck_assert_int_eq(environ_make(&agent, &agent.workers[0], &e), -ERANGE);
 	stop();
 }
 END_TEST
@@ -347,7 +348,7 @@ END_TEST
 START_TEST(what_an_outer_worker_is_its_group_is_not_told)
 {
 	static const char *const names[] = { "ELASTICD_WORKER_SOCKET", "ELASTICD_BOARD",
-		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_INCARNATION", "ELASTICD_LOG_FILE" };
+		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_START", "ELASTICD_LOG_FILE" };
 
 	start("{'roles':[{'name':'a','command':['x']}],'inherit_env':true}");
 	setenv("TF_CONFIG", "{}", 1);
@@ -370,13 +371,13 @@ int main(void)
 	SRunner *r;
 	int failed;
 
-	tcase_add_test(t, every_task_finds_itself_in_one_cluster);
+	tcase_add_test(t, every_worker_finds_itself_in_one_cluster);
 	tcase_add_test(t, tf_config_is_not_there_unless_it_is_asked_for);
 	tcase_add_test(t, the_layer_and_the_host_are_as_the_specification_says);
-	tcase_add_test(t, a_new_incarnation_has_other_ports_and_a_task_alone_keeps_its_own);
-	tcase_add_test(t, a_task_that_is_added_finds_itself_and_the_others_are_not_told);
+	tcase_add_test(t, a_new_attempt_has_other_ports_and_a_worker_alone_keeps_its_own);
+	tcase_add_test(t, a_worker_that_is_added_finds_itself_and_the_others_are_not_told);
 	tcase_add_test(t, ranks_run_through_the_roles_and_role_ranks_within_each);
-	tcase_add_test(t, a_task_that_is_added_counts_itself);
+	tcase_add_test(t, a_worker_that_is_added_counts_itself);
 	tcase_add_test(t, a_roles_restart_rules_show);
 	tcase_add_test(t, devices_are_shared_among_those_who_want_some);
 	tcase_add_test(t, what_is_left_goes_to_those_who_come_late);

@@ -131,7 +131,7 @@ START_TEST(who_names_nobody_goes_with_those_who_were_meant_first)
 {
 	arrive_meaning(0, 3, 1);
 	arrive_meaning(2, 3, 2);
-	barriers_task_ended(b, 2, false, false, "it has taken its leave");
+	barriers_worker_ended(b, 2, false, false, "it has taken its leave");
 	arrive_meaning(1, 2, 3);
 	for (int i = 1; i <= 3; i++)
 		ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
@@ -251,7 +251,7 @@ END_TEST
 START_TEST(a_member_that_ended_fails_what_waits_for_it_by_name)
 {
 	arrive(0, 1);
-	barriers_task_ended(b, 2, true, false, "signal 9 (Killed)");
+	barriers_worker_ended(b, 2, true, false, "signal 9 (Killed)");
 	ck_assert_int_eq(answer_of(1)->status, STATUS_INTERNAL);
 	ck_assert_str_eq(answer_of(1)->message,
 		"barrier \"x\" failed, reached 1 of 3: worker:2 (signal 9 (Killed))");
@@ -262,14 +262,14 @@ END_TEST
 
 START_TEST(who_comes_when_members_have_ended_is_told_of_all_of_them)
 {
-	barriers_task_ended(b, 2, false, false, "exit code 0");
-	barriers_task_ended(b, 1, true, false, "exit code 7");
+	barriers_worker_ended(b, 2, false, false, "exit code 0");
+	barriers_worker_ended(b, 1, true, false, "exit code 7");
 	arrive(0, 1);
 	ck_assert_str_eq(answer_of(1)->message,
 		"barrier \"x\" failed, reached 1 of 3: worker:1 (exit code 7), worker:2");
 	ck_assert_int_eq(answer_of(1)->n_missing, 2);
-	barriers_task_started(b, 1);
-	barriers_task_started(b, 2);
+	barriers_worker_started(b, 1);
+	barriers_worker_started(b, 2);
 	arrive(0, 2);
 	arrive(1, 3);
 	arrive(2, 4);
@@ -280,16 +280,16 @@ END_TEST
 START_TEST(those_who_wait_are_told_at_once_that_an_operator_stopped_a_member)
 {
 	arrive(0, 1);
-	barriers_task_stopped(b, 2);
+	barriers_worker_stopped(b, 2);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_FAILED_PRECONDITION);
 	ck_assert_str_eq(answer_of(1)->message,
 		"barrier \"x\" failed, reached 1 of 3: worker:2 was stopped by an operator");
 	/* Its end comes later and is no other reason; whoever names it still hears the same. */
-	barriers_task_ended(b, 2, false, false, "signal 15 (Terminated)");
+	barriers_worker_ended(b, 2, false, false, "signal 15 (Terminated)");
 	arrive(1, 2);
 	arrive(1, 3);
 	ck_assert_int_eq(answer_of(3)->status, STATUS_FAILED_PRECONDITION);
-	barriers_task_started(b, 2);
+	barriers_worker_started(b, 2);
 	arrive(0, 4);
 	arrive(0, 5);
 	arrive(1, 6);
@@ -301,7 +301,7 @@ END_TEST
 START_TEST(one_that_is_stopped_after_it_came_lets_the_others_pass)
 {
 	arrive(2, 1);
-	barriers_task_stopped(b, 2);
+	barriers_worker_stopped(b, 2);
 	arrive(0, 2);
 	arrive(1, 3);
 	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
@@ -312,7 +312,7 @@ START_TEST(a_good_end_after_the_arrival_lets_the_others_pass)
 {
 	arrive(0, 1);
 	barriers_forget(b, (void *)1);
-	barriers_task_ended(b, 0, false, false, "exit code 0");
+	barriers_worker_ended(b, 0, false, false, "exit code 0");
 	arrive(1, 2);
 	arrive(2, 3);
 	ck_assert_int_eq(n_answers, 2);
@@ -324,12 +324,12 @@ START_TEST(a_recoverable_member_restarts_inside_a_barrier)
 {
 	arrive(0, 1);
 	arrive(1, 2);
-	barriers_task_ended(b, 1, true, true, "signal 9");
+	barriers_worker_ended(b, 1, true, true, "signal 9");
 	ck_assert_int_eq(n_answers, 1);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_CANCELLED);
 	arrive(2, 3);
 	ck_assert_int_eq(n_answers, 1);
-	barriers_task_started(b, 1);
+	barriers_worker_started(b, 1);
 	arrive(1, 4);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_OK);
 	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
@@ -340,9 +340,9 @@ END_TEST
 START_TEST(a_new_process_is_not_told_of_what_its_predecessor_missed)
 {
 	arrive_by(0, 2, 100, 1);
-	barriers_task_ended(b, 1, true, true, "signal 9");
+	barriers_worker_ended(b, 1, true, true, "signal 9");
 	barriers_expire(b, 100);
-	barriers_task_started(b, 1);
+	barriers_worker_started(b, 1);
 	arrive_by(1, 2, NEVER, 2);
 	ck_assert_int_eq(n_answers, 1);
 	arrive_by(0, 2, NEVER, 3);
@@ -411,12 +411,12 @@ START_TEST(a_wrong_call_fails_the_others_and_is_not_told_again)
 {
 	arrive(0, 1);
 	ck_assert_int_eq(
-		barriers_fail(b, "x", 1, STATUS_INVALID_ARGUMENT, "there is no task ps:9"), 0);
+		barriers_fail(b, "x", 1, STATUS_INVALID_ARGUMENT, "there is no worker ps:9"), 0);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
 	arrive(1, 2);
 	ck_assert_int_eq(n_answers, 1);
 	arrive(2, 3);
-	ck_assert_str_eq(answer_of(3)->message, "there is no task ps:9");
+	ck_assert_str_eq(answer_of(3)->message, "there is no worker ps:9");
 }
 END_TEST
 
@@ -563,7 +563,7 @@ START_TEST(texts_are_cut_between_characters)
 		strcat(long_name, "\u00e9");
 	strcat(long_name, "x");
 	arrive_at(long_name, 0, 2, 1);
-	barriers_task_ended(b, 1, true, false, long_name);
+	barriers_worker_ended(b, 1, true, false, long_name);
 	ck_assert_int_eq(strncmp(answer_of(1)->message, "barrier \"\u00e9", 11), 0);
 	for (const char *p = answer_of(1)->message; *p; p++) {
 		if ((*p & 0xe0) == 0xc0)
@@ -622,8 +622,8 @@ static void reset_and_come(intptr_t token, const struct barrier_answer *a)
 	if (token > 3)
 		return;
 	barriers_reset(b, "new");
-	barriers_task_ended(b, 1, true, false, "signal 11");
-	barriers_task_started(b, 1);
+	barriers_worker_ended(b, 1, true, false, "signal 11");
+	barriers_worker_started(b, 1);
 	arrive(0, 10 + token);
 	barriers_stop(b, STATUS_ABORTED, "over");
 	barriers_reset(b, "new");
@@ -662,10 +662,10 @@ static void wild_step(void)
 
 	switch (wild(10)) {
 	case 0:
-		barriers_task_ended(b, (int)wild(4), wild(2), wild(2), "why");
+		barriers_worker_ended(b, (int)wild(4), wild(2), wild(2), "why");
 		break;
 	case 1:
-		barriers_task_started(b, (int)wild(4));
+		barriers_worker_started(b, (int)wild(4));
 		break;
 	case 2:
 		(void)!barriers_cancel(b, name, "why");

@@ -346,15 +346,15 @@ static void world_step(struct world *w, const struct op *op)
 		break;
 	case END:
 		model_ended(&w->m, op->slot, op->bad, op->recoverable, false);
-		barriers_task_ended(w->b, op->slot, op->bad, op->recoverable, "exit code 3");
+		barriers_worker_ended(w->b, op->slot, op->bad, op->recoverable, "exit code 3");
 		break;
 	case HALT:
 		model_ended(&w->m, op->slot, false, false, true);
-		barriers_task_stopped(w->b, op->slot);
+		barriers_worker_stopped(w->b, op->slot);
 		break;
 	case START:
 		model_started(&w->m, op->slot);
-		barriers_task_started(w->b, op->slot);
+		barriers_worker_started(w->b, op->slot);
 		break;
 	case CANCEL:
 		ok = model_cancel(&w->m, op->name, STATUS_CANCELLED, 0);

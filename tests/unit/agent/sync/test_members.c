@@ -90,7 +90,7 @@ START_TEST(the_first_error_is_the_group_s_and_all_get_the_same)
 }
 END_TEST
 
-START_TEST(the_group_s_error_is_over_with_the_next_process_of_its_task)
+START_TEST(the_group_s_error_is_over_with_the_next_process_of_its_worker)
 {
 	start(3);
 	members_ended(m, 1, true, "exit code 1", 5);
@@ -166,7 +166,7 @@ START_TEST(the_end_of_an_observer_a_good_end_and_one_after_the_leave_are_no_erro
 }
 END_TEST
 
-START_TEST(a_report_that_comes_after_the_end_is_the_task_s_own_error)
+START_TEST(a_report_that_comes_after_the_end_is_the_worker_s_own_error)
 {
 	start(1);
 	members_ended(m, 0, true, "exit code 1", 1);
@@ -439,12 +439,12 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, all_are_healthy_until_one_is_killed_and_again_when_it_is_back);
 	tcase_add_test(t, the_first_error_is_the_group_s_and_all_get_the_same);
-	tcase_add_test(t, the_group_s_error_is_over_with_the_next_process_of_its_task);
+	tcase_add_test(t, the_group_s_error_is_over_with_the_next_process_of_its_worker);
 	tcase_add_test(t, the_oldest_error_of_the_others_takes_the_place_of_one_that_is_over);
 	tcase_add_test(t, an_overdue_leave_is_not_over_with_a_new_process);
 	tcase_add_test(t, nobody_is_told_of_a_recoverable_member_s_errors);
 	tcase_add_test(t, the_end_of_an_observer_a_good_end_and_one_after_the_leave_are_no_errors);
-	tcase_add_test(t, a_report_that_comes_after_the_end_is_the_task_s_own_error);
+	tcase_add_test(t, a_report_that_comes_after_the_end_is_the_worker_s_own_error);
 	tcase_add_test(t, a_long_message_is_cut_between_characters);
 	tcase_add_test(t, the_living_of_four_with_one_dead_are_the_same_three_for_all);
 	tcase_add_test(t, who_dies_before_it_asks_is_not_waited_for);

@@ -64,11 +64,11 @@ static char *slurp(const char *name)
 	return text;
 }
 
-static struct hang_task task_of(const struct child *c)
+static struct hang_worker worker_of(const struct child *c)
 {
 	static const char *const tail[] = { "one", "two", NULL };
 
-	return (struct hang_task){ .pid = c->pid,
+	return (struct hang_worker){ .pid = c->pid,
 		.rank = 3,
 		.name = "worker:3",
 		.dir = dir,
@@ -79,7 +79,7 @@ static struct hang_task task_of(const struct child *c)
 START_TEST(a_dump_says_what_the_process_does)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_task t = task_of(&c);
+	struct hang_worker t = worker_of(&c);
 	struct error err = { 0 };
 	_cleanup_free_ char *why = NULL, *tail = NULL, *text = NULL, *list = NULL;
 	char name[32];
@@ -107,7 +107,7 @@ END_TEST
 START_TEST(a_second_dump_has_a_directory_of_its_own)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_task t = task_of(&c);
+	struct hang_worker t = worker_of(&c);
 	struct error err = { 0 };
 	struct stat st;
 
@@ -125,7 +125,7 @@ END_TEST
 START_TEST(a_process_that_is_gone_and_one_without_logs_hurt_nobody)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_task t[2] = { task_of(&c), task_of(&c) };
+	struct hang_worker t[2] = { worker_of(&c), worker_of(&c) };
 	struct error err = { 0 };
 
 	ck_assert_int_eq(child_release(&c), 0);
@@ -144,7 +144,7 @@ END_TEST
 START_TEST(what_takes_too_long_is_ended_and_kept_as_far_as_it_came)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_task t = task_of(&c);
+	struct hang_worker t = worker_of(&c);
 	struct error err = { 0 };
 
 	/* No time at all: it is killed on the loop's next turn, wherever it stands. */
@@ -161,7 +161,7 @@ END_TEST
 START_TEST(what_a_debugger_left_stopped_goes_on)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_task t = task_of(&c);
+	struct hang_worker t = worker_of(&c);
 	struct error err = { 0 };
 	_cleanup_free_ char *path = NULL, *gdb = NULL;
 	struct proc_stat stat;
@@ -208,7 +208,7 @@ static void told_fini(struct told *t)
 START_TEST(who_asks_while_a_dump_runs_gets_the_same_one_at_its_end)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_task t = task_of(&c);
+	struct hang_worker t = worker_of(&c);
 	struct error err = { 0 };
 	_cleanup_(told_fini) struct told one = { 0 }, two = { 0 };
 	pid_t pids[4];
@@ -249,10 +249,10 @@ static void reap_one(pid_t pid)
 	ck_assert(hang_child_exited(dumps, pid, si.si_status));
 }
 
-START_TEST(of_several_tasks_only_those_that_no_other_dump_has_are_begun)
+START_TEST(of_several_workers_only_those_that_no_other_dump_has_are_begun)
 {
 	struct child c = child_start(NULL, getuid()), other = child_start(NULL, getuid());
-	struct hang_task t[2] = { task_of(&c), task_of(&other) };
+	struct hang_worker t[2] = { worker_of(&c), worker_of(&other) };
 	struct error err = { 0 };
 	_cleanup_(told_fini) struct told both = { 0 }, third = { 0 };
 	_cleanup_free_ char *theirs = NULL;
@@ -265,7 +265,7 @@ START_TEST(of_several_tasks_only_those_that_no_other_dump_has_are_begun)
 	/* Its own part is over, and that of the first one is not. */
 	reap_one(newest_child(2));
 	ck_assert_int_eq(both.times, 0);
-	/* The task that nobody has any more is a third one's own. */
+	/* The worker that nobody has any more is a third one's own. */
 	ck_assert_int_eq(hang_dump(dumps, &t[1], 1, 600000, on_told, &third, &err), 0);
 	reap_one(newest_child(2));
 	ck_assert_int_eq(third.times, 1);
@@ -289,7 +289,7 @@ END_TEST
 START_TEST(who_waits_for_another_dump_waits_for_its_own_time_only)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_task t = task_of(&c);
+	struct hang_worker t = worker_of(&c);
 	struct error err = { 0 };
 	_cleanup_(told_fini) struct told brief = { 0 };
 
@@ -310,7 +310,7 @@ END_TEST
 START_TEST(who_waits_is_told_at_the_end_of_all_too)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_task t = task_of(&c);
+	struct hang_worker t = worker_of(&c);
 	struct error err = { 0 };
 	_cleanup_(told_fini) struct told other = { 0 };
 	siginfo_t si;
@@ -330,7 +330,7 @@ END_TEST
 START_TEST(dumps_that_run_end_with_their_owner)
 {
 	struct child c = child_start(NULL, getuid());
-	struct hang_task t = task_of(&c);
+	struct hang_worker t = worker_of(&c);
 	struct error err = { 0 };
 	siginfo_t si;
 	pid_t pid;
@@ -359,7 +359,7 @@ int main(void)
 	tcase_add_test(t, what_takes_too_long_is_ended_and_kept_as_far_as_it_came);
 	tcase_add_test(t, what_a_debugger_left_stopped_goes_on);
 	tcase_add_test(t, who_asks_while_a_dump_runs_gets_the_same_one_at_its_end);
-	tcase_add_test(t, of_several_tasks_only_those_that_no_other_dump_has_are_begun);
+	tcase_add_test(t, of_several_workers_only_those_that_no_other_dump_has_are_begun);
 	tcase_add_test(t, who_waits_for_another_dump_waits_for_its_own_time_only);
 	tcase_add_test(t, who_waits_is_told_at_the_end_of_all_too);
 	tcase_add_test(t, dumps_that_run_end_with_their_owner);

@@ -178,7 +178,7 @@ START_TEST(one_look_after_a_long_silence_is_one_miss_at_most)
 }
 END_TEST
 
-START_TEST(time_in_which_the_agent_itself_stood_is_not_held_against_the_task)
+START_TEST(time_in_which_the_agent_itself_stood_is_not_held_against_the_worker)
 {
 	spec.progress_timeout_ms = 1000;
 	spec.start_timeout_ms = 5000;
@@ -196,7 +196,7 @@ START_TEST(time_in_which_the_agent_itself_stood_is_not_held_against_the_task)
 }
 END_TEST
 
-START_TEST(a_task_that_beat_while_the_agent_stood_is_fine)
+START_TEST(a_worker_that_beat_while_the_agent_stood_is_fine)
 {
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	is(look_beaten(99999), HEARTBEAT_FINE);
@@ -216,7 +216,7 @@ START_TEST(an_agent_that_is_always_late_still_finds_who_is_lost)
 }
 END_TEST
 
-START_TEST(nothing_is_found_while_a_task_is_held)
+START_TEST(nothing_is_found_while_a_worker_is_held)
 {
 	spec.progress_timeout_ms = 500;
 	begin();
@@ -232,7 +232,7 @@ START_TEST(nothing_is_found_while_a_task_is_held)
 }
 END_TEST
 
-START_TEST(silence_counts_anew_when_a_task_is_let_go)
+START_TEST(silence_counts_anew_when_a_worker_is_let_go)
 {
 	struct heartbeat_verdict v;
 
@@ -275,7 +275,7 @@ START_TEST(a_beat_while_it_is_held_is_seen_afterwards)
 }
 END_TEST
 
-START_TEST(the_limit_of_the_start_moves_by_the_time_that_a_task_is_held)
+START_TEST(the_limit_of_the_start_moves_by_the_time_that_a_worker_is_held)
 {
 	spec.start_timeout_ms = 250;
 	begin();
@@ -320,7 +320,7 @@ START_TEST(what_is_reported_and_held_is_watched_again_from_its_next_sign_on)
 }
 END_TEST
 
-START_TEST(time_in_which_the_agent_stood_before_it_held_a_task_is_not_held_against_it)
+START_TEST(time_in_which_the_agent_stood_before_it_held_a_worker_is_not_held_against_it)
 {
 	spec.start_timeout_ms = 250;
 	begin();
@@ -362,7 +362,7 @@ static uint64_t *count_of(const struct kind *k)
 	return (uint64_t *)((char *)&now_is + k->count);
 }
 
-START_TEST(a_task_without_progress_is_stuck_though_it_beats)
+START_TEST(a_worker_without_progress_is_stuck_though_it_beats)
 {
 	struct heartbeat_verdict v;
 
@@ -380,7 +380,7 @@ START_TEST(a_task_without_progress_is_stuck_though_it_beats)
 }
 END_TEST
 
-START_TEST(a_limit_of_progress_moves_by_the_time_that_a_task_is_held)
+START_TEST(a_limit_of_progress_moves_by_the_time_that_a_worker_is_held)
 {
 	spec = nothing;
 	set_limit(&kinds[_i], 300);
@@ -744,20 +744,20 @@ int main(void)
 	tcase_add_test(t, a_timeout_longer_than_the_period_is_a_miss_each_time_it_passes);
 	tcase_add_test(t, looking_often_finds_no_more_misses);
 	tcase_add_test(t, one_look_after_a_long_silence_is_one_miss_at_most);
-	tcase_add_test(t, time_in_which_the_agent_itself_stood_is_not_held_against_the_task);
-	tcase_add_test(t, a_task_that_beat_while_the_agent_stood_is_fine);
+	tcase_add_test(t, time_in_which_the_agent_itself_stood_is_not_held_against_the_worker);
+	tcase_add_test(t, a_worker_that_beat_while_the_agent_stood_is_fine);
 	tcase_add_test(t, an_agent_that_is_always_late_still_finds_who_is_lost);
-	tcase_add_test(t, nothing_is_found_while_a_task_is_held);
-	tcase_add_test(t, silence_counts_anew_when_a_task_is_let_go);
+	tcase_add_test(t, nothing_is_found_while_a_worker_is_held);
+	tcase_add_test(t, silence_counts_anew_when_a_worker_is_let_go);
 	tcase_add_test(t, who_was_silent_before_it_was_held_is_lost_all_the_same);
 	tcase_add_test(t, a_beat_while_it_is_held_is_seen_afterwards);
-	tcase_add_test(t, the_limit_of_the_start_moves_by_the_time_that_a_task_is_held);
+	tcase_add_test(t, the_limit_of_the_start_moves_by_the_time_that_a_worker_is_held);
 	tcase_add_test(t, holding_twice_is_holding_once);
 	tcase_add_test(t, what_is_reported_and_held_is_watched_again_from_its_next_sign_on);
 	tcase_add_test(
-		t, time_in_which_the_agent_stood_before_it_held_a_task_is_not_held_against_it);
-	tcase_add_loop_test(t, a_limit_of_progress_moves_by_the_time_that_a_task_is_held, 0, 4);
-	tcase_add_loop_test(t, a_task_without_progress_is_stuck_though_it_beats, 0, 4);
+		t, time_in_which_the_agent_stood_before_it_held_a_worker_is_not_held_against_it);
+	tcase_add_loop_test(t, a_limit_of_progress_moves_by_the_time_that_a_worker_is_held, 0, 4);
+	tcase_add_loop_test(t, a_worker_without_progress_is_stuck_though_it_beats, 0, 4);
 	tcase_add_loop_test(t, progress_is_looked_at_without_a_period_too, 0, 4);
 	tcase_add_loop_test(t, until_the_first_sign_the_limit_is_that_of_the_start, 0, 4);
 	tcase_add_test(t, each_limit_that_is_given_must_be_kept);

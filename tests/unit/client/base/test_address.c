@@ -8,7 +8,7 @@
 
 static json_t *job(void)
 {
-	json_t *j = json_loads("{\"tasks\":["
+	json_t *j = json_loads("{\"workers\":["
 			       "{\"role\":\"chief\",\"index\":0,\"rank\":0},"
 			       "{\"role\":\"worker\",\"index\":0,\"rank\":1},"
 			       "{\"role\":\"worker\",\"index\":1,\"rank\":2},"

@@ -12,13 +12,13 @@ START_TEST(tasks_are_leased_in_their_order_and_what_is_put_back_goes_behind)
 	ck_assert_int_eq(a, 1);
 	l = takes(0, a);
 	is(a, "running");
-	ck_assert_uint_eq(item.attempt, 0);
+	ck_assert_uint_eq(item.tries, 0);
 	ck_assert_int_eq(queue_put_back(q, &holders[0], l, now), STATUS_OK);
 	is(a, "queued");
 	finish(0, takes(0, b));
 	finish(0, takes(0, c));
 	l = takes(0, a);
-	ck_assert_uint_eq(item.attempt, 1);
+	ck_assert_uint_eq(item.tries, 1);
 	finish(0, l);
 	is(a, "succeeded");
 	is_ok(join());

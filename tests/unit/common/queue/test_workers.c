@@ -26,7 +26,7 @@ START_TEST(a_task_is_put_back_however_often_its_workers_die_where_that_is_no_lim
 	for (int i = 0; i < 20; i++) {
 		starts(0);
 		takes(0, 1);
-		ck_assert_uint_eq(item.attempt, i);
+		ck_assert_uint_eq(item.tries, i);
 		dies(0, "was killed by SIGKILL");
 		tells("tell 0 put-back: task 1 is put back: worker:0 was killed by SIGKILL");
 		is(1, "queued");
@@ -68,7 +68,7 @@ START_TEST(a_process_that_is_gone_is_given_nothing_until_the_next_one)
 	submit();
 	ck_assert_int_eq(queue_worker_started(q, 0, 7, NULL, true, now), 0);
 	takes(0, 1);
-	ck_assert_int_eq(item.incarnation, 7);
+	ck_assert_int_eq(item.start, 7);
 	ck_assert_int_eq(item.worker, 0);
 }
 END_TEST

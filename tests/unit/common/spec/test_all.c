@@ -58,7 +58,7 @@ static const struct {
 	{ "{'roles':[{" C ",'leader':'yes'}],'leader':{'grace':'1s'}}", "roles[0].leader" },
 	{ "{'roles':[{" C ",'replicas':'x','args':[[]]}]}", "roles[0].replicas" },
 	{ "{'roles':[{" C ",'restart':{'max':'x'}}],'restart':{'max':1}}", "roles[0].restart.max" },
-	{ "{'roles':[{" C ",'on_failure':'fail_queue','restart':{'scope':'task'}}],"
+	{ "{'roles':[{" C ",'on_failure':'fail_queue','restart':{'scope':'worker'}}],"
 	  "'queue':{'blame_window':'1s','blame_limit':0}}",
 		"roles[0].restart.scope queue.blame_window" },
 };

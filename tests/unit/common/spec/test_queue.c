@@ -92,8 +92,8 @@ static const struct {
 	{ "{'roles':[{'command':['a'],'on_failure':'fail_queue','recoverable':true}]}",
 		"roles[0].on_failure: \"fail_queue\" is not for a role that is `recoverable`: its "
 		"loss is to be no error" },
-	{ "{'roles':[{'command':['a'],'on_failure':'fail_queue','restart':{'scope':'task'}}]}",
-		"roles[0].restart.scope: \"task\" is not for a role of `on_failure` "
+	{ "{'roles':[{'command':['a'],'on_failure':'fail_queue','restart':{'scope':'worker'}}]}",
+		"roles[0].restart.scope: \"worker\" is not for a role of `on_failure` "
 		"\"fail_queue\", whose loss fails the group" },
 	{ "{'roles':[{'command':['a'],'init':7}]}",
 		"roles[0].init: expected a string that is not empty, got 7" },
@@ -127,11 +127,11 @@ START_TEST(whose_loss_fails_the_queue_is_not_started_again_alone)
 		parse("{'roles':[{'command':['a']},"
 		      "{'name':'ps','command':['a'],'on_failure':'fail_queue'},"
 		      "{'name':'alone','command':['a'],'on_failure':'fail_queue',"
-		      "'restart':{'max':2}}],'restart':{'scope':'task'}}");
+		      "'restart':{'max':2}}],'restart':{'scope':'worker'}}");
 
-	ck_assert(spec_scope_task(s, &s->roles[0]));
-	ck_assert(!spec_scope_task(s, &s->roles[1]));
-	ck_assert(!spec_scope_task(s, &s->roles[2]));
+	ck_assert(spec_scope_worker(s, &s->roles[0]));
+	ck_assert(!spec_scope_worker(s, &s->roles[1]));
+	ck_assert(!spec_scope_worker(s, &s->roles[2]));
 }
 END_TEST
 

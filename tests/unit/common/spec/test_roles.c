@@ -37,15 +37,15 @@ static const struct {
 		"roles[0].start_delay_max: needs `start_delay`, of which it is the longest" },
 	{ DOC("{" A ",'start_delay':'2s','start_delay_max':'1s'}", ""),
 		"roles[0].start_delay_max: is less than `start_delay`" },
-	{ DOC("{" A "}", ",'restart':{'scope':'task','policy':'never'}"),
-		"restart.scope: \"task\" starts a task again by itself, which `restart.policy` \"never\" "
+	{ DOC("{" A "}", ",'restart':{'scope':'worker','policy':'never'}"),
+		"restart.scope: \"worker\" starts a worker again by itself, which `restart.policy` \"never\" "
 		"forbids" },
-	{ DOC("{" A "},{" B ",'restart':{'scope':'task','policy':'never'}}", ""),
-		"roles[1].restart.scope: \"task\" starts a task again by itself, which `restart.policy` "
+	{ DOC("{" A "},{" B ",'restart':{'scope':'worker','policy':'never'}}", ""),
+		"roles[1].restart.scope: \"worker\" starts a worker again by itself, which `restart.policy` "
 		"\"never\" forbids" },
-	{ DOC("{" A ",'restart':{'policy':'never'}}", ",'restart':{'scope':'task'}"), "" },
-	{ DOC("{" A ",'restart':{'scope':'task'}}", ",'restart':{'policy':'never'}"),
-		"roles[0].restart.scope: \"task\" starts a task again by itself, which `restart.policy` "
+	{ DOC("{" A ",'restart':{'policy':'never'}}", ",'restart':{'scope':'worker'}"), "" },
+	{ DOC("{" A ",'restart':{'scope':'worker'}}", ",'restart':{'policy':'never'}"),
+		"roles[0].restart.scope: \"worker\" starts a worker again by itself, which `restart.policy` "
 		"\"never\" forbids" },
 	{ DOC("{" A ",'restart':{'backoff':'2m'}}", ",'restart':{'backoff_max':'1m'}"),
 		"roles[0].restart.backoff_max: is less than `restart.backoff`" },
@@ -140,7 +140,7 @@ END_TEST
 START_TEST(a_roles_restart_rules_are_the_jobs_but_for_what_it_says)
 {
 	_cleanup_(spec_freep) struct spec *s = parse(DOC(
-		"{" A ",'restart':{'scope':'task','max':7}},{" B "},"
+		"{" A ",'restart':{'scope':'worker','max':7}},{" B "},"
 		"{'name':'c','command':['x'],'restart':{}}",
 		",'restart':{'policy':'always','max':3,'window':'1m','window_max':4,"
 		"'backoff':'1s','backoff_max':'2s','healthy_after':'3s','codes':{'7':'free'}}"));
@@ -149,7 +149,7 @@ START_TEST(a_roles_restart_rules_are_the_jobs_but_for_what_it_says)
 	ck_assert_ptr_eq(spec_restart_of(s, &s->roles[1]), &s->restart);
 	ck_assert_ptr_eq(spec_restart_of(s, NULL), &s->restart);
 	ck_assert_ptr_ne(a, &s->restart);
-	ck_assert_int_eq(a->scope, SPEC_SCOPE_TASK);
+	ck_assert_int_eq(a->scope, SPEC_SCOPE_WORKER);
 	ck_assert_int_eq(a->max, 7);
 	ck_assert_int_eq(a->policy, SPEC_RESTART_ALWAYS);
 	ck_assert_int_eq(a->window_ms, 60000);
@@ -194,10 +194,10 @@ END_TEST
 START_TEST(a_role_that_is_never_restarted_takes_no_scope_from_the_job)
 {
 	_cleanup_(spec_freep) struct spec *s =
-		parse(DOC("{" A ",'restart':{'policy':'never'}}", ",'restart':{'scope':'task'}"));
+		parse(DOC("{" A ",'restart':{'policy':'never'}}", ",'restart':{'scope':'worker'}"));
 
 	ck_assert_int_eq(s->roles[0].restart->scope, SPEC_SCOPE_GROUP);
-	ck_assert_int_eq(s->restart.scope, SPEC_SCOPE_TASK);
+	ck_assert_int_eq(s->restart.scope, SPEC_SCOPE_WORKER);
 }
 END_TEST
 
@@ -209,7 +209,7 @@ static const char *const documents[] = {
 	DOC("{" A ",'restart':{}}", ",'restart':{'window':'1h','window_max':2}"),
 	DOC("{" A ",'restart':{'window':'2h'}}",
 		",'restart':{'max':1,'window':'1h','window_max':2,'backoff_max':'1s','healthy_after':0}"),
-	DOC("{" A ",'restart':{'policy':'never'}}", ",'restart':{'scope':'task'}"),
+	DOC("{" A ",'restart':{'policy':'never'}}", ",'restart':{'scope':'worker'}"),
 	DOC("{'name':'evaluator','command':['x']},{" A ",'evaluator':true}", ""),
 	DOC("{'name':'evaluator','command':['x'],'evaluator':false}", ""),
 	DOC("{" A "}", ",'heartbeat':{'period':'1s'}"),

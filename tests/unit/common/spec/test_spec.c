@@ -260,7 +260,7 @@ static const struct {
 	{ "{'roles':[{'command':['a']}],'stop':{'whom':'x'}}",
 		"stop.whom: expected \"group\", \"main\" or \"all\", got \"x\"" },
 	{ "{'roles':[{'command':['a']}],'restart':{'scope':'all'}}",
-		"restart.scope: expected \"group\" or \"task\", got \"all\"" },
+		"restart.scope: expected \"group\" or \"worker\", got \"all\"" },
 	{ "{'roles':[{'command':['a'],'replicas':3,'args':[[],[]]}]}",
 		"roles[0].args: expected one entry per replica (3), got 2" },
 	{ "{'roles':[{'command':['a'],'replicas':1,'env_per_replica':[{},{}]}]}",

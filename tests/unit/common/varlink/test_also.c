@@ -15,7 +15,7 @@ static const char other_idl[] = "interface org.test.other\n"
 				"method Fail() -> ()\n"
 				"error Refused (message: string)\n"
 				"error TooMuch (message: string)\n"
-				"error Failed (message: string, errno: ?int)\n";
+				"error Internal (message: string, errno: ?int)\n";
 static const char third_idl[] = "interface org.test.demo.third\n"
 				"method Echo(text: string, n: ?int) -> (text: string)\n"
 				"error LimitReached (what: string, limit: int)\n";
@@ -141,9 +141,9 @@ START_TEST(errors_are_of_the_interface_of_the_call)
 	ck_assert_str_eq(
 		hear(peer), "{'error':'org.test.other.Refused','parameters':{'message':'no'}}\n");
 	call_method(peer, OTHER "Fail", "{}", "");
-	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.other.Failed'"));
+	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.other.Internal'"));
 	call_method(peer, DEMO "Fail", "{}", "");
-	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.demo.Failed'"));
+	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.demo.Internal'"));
 	refuse = true;
 	call_method(peer, OTHER "Add", "{'n':2}", "");
 	ck_assert_str_eq(hear(peer),

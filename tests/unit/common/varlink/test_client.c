@@ -469,8 +469,9 @@ START_TEST(a_blocking_caller_gets_answers_errors_and_streams)
 	ck_assert_int_eq(varlink_sync_wait(c, 0), 1);
 	ck_assert_str_eq(receive(c), "{\"text\":\"1\"}");
 	ck_assert_int_eq(varlink_sync_wait(c, 0), 1);
-	ck_assert_str_eq(receive(c), "org.test.demo.Failed{\"message\":\"No space left on device\","
-				     "\"errno\":28}");
+	ck_assert_str_eq(receive(c),
+		"org.test.demo.Internal{\"message\":\"No space left on device\","
+		"\"errno\":28}");
 	ck_assert_str_eq(err.text, "No space left on device");
 	ck_assert_int_eq(err.code, -EREMOTEIO);
 	ck_assert_str_eq(receive(c), "{\"key\":\"x\"}+");

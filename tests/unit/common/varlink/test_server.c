@@ -176,7 +176,7 @@ START_TEST(a_failing_handler_is_answered_for)
 {
 	call_method(peer, DEMO "Fail", "{}", "");
 	ck_assert_str_eq(hear(peer),
-		"{'error':'org.test.demo.Failed',"
+		"{'error':'org.test.demo.Internal',"
 		"'parameters':{'message':'No space left on device','errno':28}}\n");
 }
 END_TEST
@@ -286,7 +286,7 @@ START_TEST(an_answer_over_the_limit_becomes_an_error)
 	ck_assert_int_eq(varlink_reply(kept[0], json_pack("{s:s}", "key", big)), -EMSGSIZE);
 	call_method(peer, DEMO "Keep", "{}", ",'more':true");
 	ck_assert_str_eq(hear(peer),
-		"{'error':'org.test.demo.Failed','parameters':{'message':"
+		"{'error':'org.test.demo.Internal','parameters':{'message':"
 		"'the answer is longer than the limit of 200 bytes','errno':90}}\n");
 	ck_assert_int_eq(note(1, big), -EMSGSIZE);
 	ck_assert_int_eq(note(1, "x"), 0);
@@ -702,7 +702,7 @@ START_TEST(answers_are_checked_where_that_is_asked_for)
 	varlink_server_check_replies(server, true);
 	call_method(peer, DEMO "Wrong", "{}", "");
 	ck_assert_str_eq(hear(peer),
-		"{'error':'org.test.demo.Failed','parameters':{'message':"
+		"{'error':'org.test.demo.Internal','parameters':{'message':"
 		"'the answer to Wrong does not fit the interface: parameters.n: "
 		"expected an integer, got \\'many\\'','errno':71}}\n");
 	call_method(peer, DEMO "Echo", "{'text':'a'}", "");

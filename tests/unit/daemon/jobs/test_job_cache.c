@@ -13,7 +13,7 @@ static json_t *job_saying(const char *reason)
 {
 	json_t *job = json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:[{s:s, s:i, s:i, s:i, s:s}]}",
 		"state", "running", "reason", reason, "attempt", 0, "restarts", 0, "max_restarts",
-		0, "command", "true", "tasks", "role", "worker", "index", 0, "rank", 0,
+		0, "command", "true", "workers", "role", "worker", "index", 0, "rank", 0,
 		"local_rank", 0, "state", "running");
 
 	ck_assert_ptr_nonnull(job);
@@ -55,7 +55,7 @@ START_TEST(a_living_job_whose_text_was_cut_is_told_of_and_ends_as_any)
 	ck_assert_uint_eq(strlen(mirror.text), mirror.text_len);
 	cut = mirror_job(&mirror);
 	ck_assert_str_eq(json_get_string(cut, "reason", ""), "as it was");
-	ck_assert_int_eq(json_get_int(cut, "workers", 0), 1);
+	ck_assert_int_eq(json_get_int(cut, "worker_count", 0), 1);
 	ck_assert_int_eq(mirror_silent(&mirror, &record, 5, NULL, &err), 0);
 	ck_assert_int_eq(mirror_reason(&mirror, &record, "its agent is gone", &err), 0);
 	ck_assert_int_eq(mirror_finish(&mirror, &record, verdict, 7, &err), 0);

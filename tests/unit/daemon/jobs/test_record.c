@@ -402,7 +402,7 @@ static json_t *sound_job(void)
 {
 	return json_pack("{s:s, s:s, s:i, s:i, s:i, s:s, s:[{s:s, s:i, s:i, s:i, s:s}]}", "name",
 		"forged", "state", "running", "attempt", 1, "restarts", 1, "max_restarts", 3,
-		"command", "c", "tasks", "role", "worker", "index", 0, "rank", 0, "local_rank", 0,
+		"command", "c", "workers", "role", "worker", "index", 0, "rank", 0, "local_rank", 0,
 		"state", "running");
 }
 
@@ -424,7 +424,7 @@ START_TEST(the_mirror_puts_in_whose_job_it_is)
 END_TEST
 
 static const char *const bad_members[][2] = { { "state", "\"asleep\"" }, { "state", "1" },
-	{ "tasks", "null" }, { "tasks", "[1]" }, { "tasks", "[{\"role\":1}]" },
+	{ "workers", "null" }, { "workers", "[1]" }, { "workers", "[{\"role\":1}]" },
 	{ "command", "null" }, { "verdict", "\"good\"" }, { "attempt", "\"1\"" } };
 
 START_TEST(the_mirror_refuses_what_is_no_job_and_keeps_what_it_had)
@@ -457,7 +457,7 @@ START_TEST(a_verdict_of_elasticds_own_ends_tasks_that_were_alive)
 	ck_assert_int_eq(m.state, MIRROR_FAILED);
 	back = mirror_job(&m);
 	ck_assert_int_eq(json_get_int(back, "ended_us", 0), 99);
-	task = json_array_get(json_get_array(back, "tasks"), 0);
+	task = json_array_get(json_get_array(back, "workers"), 0);
 	ck_assert_str_eq(json_get_string(task, "state", ""), "failed");
 	ck_assert_str_eq(json_get_string(task, "reason", ""), "agent-lost");
 	mirror_fini(&m);

@@ -13,7 +13,7 @@ from harness import (VarlinkError, alive, parse_environ, processes_of_run, puppe
 
 
 def task(job, name):
-    return next(t for t in job["tasks"] if f"{t['role']}:{t['index']}" == name)
+    return next(t for t in job["workers"] if f"{t['role']}:{t['index']}" == name)
 
 
 def marks(box, count):
@@ -21,11 +21,11 @@ def marks(box, count):
 
 
 def stop(daemon, job, tasks, **more):
-    return daemon.call("StopTask", job=job, tasks=tasks, **more)["stopped"]
+    return daemon.call("StopWorkers", job=job, workers=tasks, **more)["stopped"]
 
 
 def start(daemon, job, role="worker", **more):
-    return daemon.call("StartTask", job=job, role=role, **more)
+    return daemon.call("StartWorker", job=job, role=role, **more)
 
 
 def until(daemon, job, name, state):
@@ -50,12 +50,12 @@ def refused(error, fn, *args, **kwargs):
 
 def test_a_stopped_task_is_gone_when_the_answer_comes_and_the_others_go_on(box, daemon):
     job = up(box, daemon)
-    pids = [t["pid"] for t in job["tasks"]]
+    pids = [t["pid"] for t in job["workers"]]
     assert stop(daemon, job["name"], "worker:1") == 1
     assert not alive(pids[1]) and alive(pids[0]) and alive(pids[2])
     job = until(daemon, job["name"], "worker:1", "stopped")
     assert job["state"] == "running" and task(job, "worker:1")["on_purpose"]
-    assert "task-stopped" in [e["event"] for e in daemon.events(job["name"])]
+    assert "worker-stopped" in [e["event"] for e in daemon.events(job["name"])]
 
 
 def test_when_all_others_have_succeeded_the_group_has(box, daemon):
@@ -65,7 +65,7 @@ def test_when_all_others_have_succeeded_the_group_has(box, daemon):
     job = daemon.wait(job["run"])
     assert job["verdict"]["result"] == "succeeded"
     assert daemon.call("Errors", job=job["run"])["failures"] == []
-    assert [t["state"] for t in job["tasks"]] == ["succeeded", "stopped", "succeeded"]
+    assert [t["state"] for t in job["workers"]] == ["succeeded", "stopped", "succeeded"]
     assert job["verdict"]["message"] == ("all workers succeeded, but for worker:1, which was "
                                          "stopped on request")
 
@@ -92,7 +92,7 @@ def test_all_stopped_waits_for_a_person(box, daemon):
     job = up(box, daemon, replicas=2)
     assert stop(daemon, job["name"], "worker") == 2
     assert daemon.status(job["name"])["state"] == "running"
-    assert start(daemon, job["name"], index=1) == {"task": "worker:1", "rank": 1}
+    assert start(daemon, job["name"], index=1) == {"worker": "worker:1", "rank": 1}
     assert len(marks(box, 3)) == 3
     daemon.call("Stop", job=job["name"])
     assert daemon.wait(job["run"])["verdict"]["result"] == "stopped"
@@ -114,10 +114,10 @@ def test_what_a_person_stopped_is_not_started_by_itself(box, daemon):
 
 
 def test_stopped_tasks_of_scope_task_stay_stopped(box, daemon):
-    job = up(box, daemon, replicas=2, restart={"scope": "task", "max": 9})
+    job = up(box, daemon, replicas=2, restart={"scope": "worker", "max": 9})
     stop(daemon, job["name"], "0")
     job = until(daemon, job["name"], "worker:0", "stopped")
-    assert "task-restart" not in [e["event"] for e in daemon.events(job["name"])]
+    assert "worker-restart" not in [e["event"] for e in daemon.events(job["name"])]
 
 
 def test_stop_again_starts_it_anew_at_once(box, daemon):
@@ -127,7 +127,7 @@ def test_stop_again_starts_it_anew_at_once(box, daemon):
     assert not alive(old)
     assert marks(box, 4)[3][1] == "1"
     job = daemon.watch(job["name"], lambda job, _: task(job, "worker:1")["restarts"] == 1)
-    assert task(job, "worker:1")["incarnation"] == 1 and "on_purpose" not in task(job, "worker:1")
+    assert task(job, "worker:1")["start"] == 1 and "on_purpose" not in task(job, "worker:1")
     assert job["attempt"] == 0 and job["restarts"] == 0
 
 
@@ -140,7 +140,7 @@ def test_two_in_a_row_are_both_started_again_and_the_group_ends_well(box, daemon
     daemon.watch(job["name"], lambda job, _: task(job, "worker:1").get("pid") != old)
     stop(daemon, job["name"], "worker:0", again=True)
     job = daemon.wait(job["run"])
-    assert job["state"] == "succeeded" and [t["restarts"] for t in job["tasks"]] == [1, 1]
+    assert job["state"] == "succeeded" and [t["restarts"] for t in job["workers"]] == [1, 1]
     assert len(marks(box, 4)) == 4
 
 
@@ -162,8 +162,8 @@ def test_a_second_stop_can_hasten_the_first(box, daemon):
     job = up(box, daemon, "ignore:TERM", f"touch:{box.path('up')}.%r", replicas=2)
     wait_file(box.path("up.0"))
     with daemon.connect() as patient:
-        patient.send("StopTask", job=job["name"], tasks="0", timeout_ms=3600000)
-        daemon.wait_event(job["name"], "task-stopping")
+        patient.send("StopWorkers", job=job["name"], workers="0", timeout_ms=3600000)
+        daemon.wait_event(job["name"], "worker-stopping")
         assert stop(daemon, job["name"], "worker:0", timeout_ms=0) == 1
         assert patient.reply() == {"stopped": 1}
 
@@ -184,8 +184,8 @@ def test_what_it_left_behind_is_gone_with_it(box, daemon):
 def test_a_caller_that_leaves_stops_it_all_the_same(box, daemon):
     job = up(box, daemon, "on:TERM:{sleep:300+exit:0}", replicas=2)
     with daemon.connect() as v:
-        v.send("StopTask", job=job["name"], tasks="worker:0")
-        daemon.wait_event(job["name"], "task-stopping")
+        v.send("StopWorkers", job=job["name"], workers="worker:0")
+        daemon.wait_event(job["name"], "worker-stopping")
     assert until(daemon, job["name"], "worker:0", "stopped")["state"] == "running"
 
 
@@ -193,8 +193,8 @@ def test_a_stop_of_the_job_answers_who_waits_for_a_task(box, daemon):
     job = up(box, daemon, "ignore:TERM", f"touch:{box.path('up')}.%r", replicas=2)
     wait_file(box.path("up.0"))
     with daemon.connect() as v:
-        v.send("StopTask", job=job["name"], tasks="worker:0", timeout_ms=3600000)
-        daemon.wait_event(job["name"], "task-stopping")
+        v.send("StopWorkers", job=job["name"], workers="worker:0", timeout_ms=3600000)
+        daemon.wait_event(job["name"], "worker-stopping")
         daemon.call("Stop", job=job["name"], timeout_ms=0)
         assert v.reply() == {"stopped": 1}
     assert daemon.wait(job["run"])["verdict"]["result"] == "stopped"
@@ -204,7 +204,7 @@ def test_an_ended_task_can_be_started_again(box, daemon):
     job = up(box, daemon, f"unless-file:{box.path('go')}:if-rank:0:exit:0", replicas=2,
              before=[f"if-file:{box.path('go')}:{{mark:{box.path('marks')}+exit:0}}"])
     until(daemon, job["name"], "worker:0", "succeeded")
-    assert start(daemon, job["name"], index=0)["task"] == "worker:0"
+    assert start(daemon, job["name"], index=0)["worker"] == "worker:0"
     assert marks(box, 3)[2][1] == "0"
     until(daemon, job["name"], "worker:0", "succeeded")
     box.path("go").touch()
@@ -221,11 +221,11 @@ def test_tasks_can_be_added_beyond_the_specification(box, daemon):
     name, run = daemon.submit({"roles": roles, "compat": {"tf_config": False}})
     for rank in range(4):
         wait_file(box.path(f"up.{rank}"))
-    assert start(daemon, name) == {"task": "worker:2", "rank": 4}
-    assert start(daemon, name, role="ps", index=5) == {"task": "ps:5", "rank": 5}
+    assert start(daemon, name) == {"worker": "worker:2", "rank": 4}
+    assert start(daemon, name, role="ps", index=5) == {"worker": "ps:5", "rank": 5}
     for rank in (4, 5):
         wait_file(box.path(f"up.{rank}"))
-    job = daemon.watch(name, lambda job, _: len(job["tasks"]) == 6)
+    job = daemon.watch(name, lambda job, _: len(job["workers"]) == 6)
     assert task(job, "ps:5")["extra"] and task(job, "worker:2")["local_rank"] == 4
     worlds = [parse_environ(box.path(f"env.{r}").read_bytes())["WORLD_SIZE"] for r in range(6)]
     assert worlds == ["4", "4", "4", "4", "5", "6"]
@@ -242,7 +242,7 @@ def test_at_the_next_incarnation_they_are_gone(box, daemon):
     marks(box, 3)
     job = daemon.watch(job["name"], lambda job,
                        _: job["attempt"] == 1 and job["state"] == "running")
-    assert len(job["tasks"]) == 1
+    assert len(job["workers"]) == 1
 
 
 def test_a_task_that_was_added_out_of_turn_is_not_called_by_its_rank(box, daemon):
@@ -269,7 +269,7 @@ def test_with_another_command_and_environment(box, daemon):
 
 def test_what_cannot_be_executed_is_told_and_harms_nobody(box, daemon):
     job = up(box, daemon, replicas=1)
-    message = refused("Failed", start, daemon, job["name"], command=["/no/such/program"])["message"]
+    message = refused("Internal", start, daemon, job["name"], command=["/no/such/program"])["message"]
     assert "/no/such/program" in message
     job = daemon.status(job["name"])
     assert job["state"] == "running" and alive(task(job, "worker:0")["pid"])
@@ -278,21 +278,21 @@ def test_what_cannot_be_executed_is_told_and_harms_nobody(box, daemon):
 def test_what_cannot_be(box, daemon):
     job = up(box, daemon, replicas=2)
     name = job["name"]
-    assert refused("TaskActive", start, daemon, name, index=1) == {"task": "worker:1",
+    assert refused("WorkerActive", start, daemon, name, index=1) == {"worker": "worker:1",
                                                                    "state": "running"}
     assert refused("NoSuchRole", start, daemon, name, role="nobody") == {"role": "nobody"}
     for index in 4096, 10**6:
-        assert refused("Failed", start, daemon, name, index=index)["message"] == \
+        assert refused("Internal", start, daemon, name, index=index)["message"] == \
             f"index: expected at most 4095, got {index}"
     for command in ([], [""]):
-        refused("Failed", start, daemon, name, command=command)
-    assert "env" in refused("Failed", start, daemon, name, env=["NOVALUE"])["message"]
+        refused("Internal", start, daemon, name, command=command)
+    assert "env" in refused("Internal", start, daemon, name, env=["NOVALUE"])["message"]
     for tasks, missing in (("worker:7",) * 2, ("nobody",) * 2, ("nobody:0",) * 2, ("9",) * 2,
                            ("worker:0,5", "worker:5"), ("worker:1-9", "worker:2")):
-        assert refused("NoSuchTask", stop, daemon, name, tasks)["task"] == missing
+        assert refused("NoSuchWorker", stop, daemon, name, tasks)["worker"] == missing
     for tasks in ("", ",", "worker:", ":1", "worker:x", "worker:1,,2", "3-1", "-1", "worker:-1"):
-        refused("InvalidTasks", stop, daemon, name, tasks)
-    assert [t["state"] for t in daemon.status(name)["tasks"]] == ["running"] * 2
+        refused("InvalidWorkers", stop, daemon, name, tasks)
+    assert [t["state"] for t in daemon.status(name)["workers"]] == ["running"] * 2
     assert stop(daemon, name, "worker:0") == 1 and stop(daemon, name, "worker:0") == 0
     ended = daemon.run(spec())["run"]
     refused("NotActive", stop, daemon, ended, "worker:0")
@@ -309,10 +309,10 @@ def test_a_start_cuts_a_tasks_backoff_short_and_a_stop_calls_it_off(box, daemon)
     mark = box.path("died")
     died = [f"if-rank:{r}:unless-file:{mark}.{r}:{{touch:{mark}.{r}+exit:1}}" for r in range(2)]
     name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", *died, "hang", replicas=2,
-                                 restart={"scope": "task", "max": 1, "backoff": "1h"}))
+                                 restart={"scope": "worker", "max": 1, "backoff": "1h"}))
     for n in (0, 1):
         until(daemon, name, f"worker:{n}", "waiting")
-    daemon.watch(name, lambda job, _: all(t.get("next_start_us") for t in job["tasks"]))
+    daemon.watch(name, lambda job, _: all(t.get("next_start_us") for t in job["workers"]))
     start(daemon, name, index=0)
     assert marks(box, 3)[2][1] == "0"
     assert stop(daemon, name, "worker:1") == 1
@@ -326,9 +326,9 @@ def test_starts_are_staggered_up_to_a_limit(box, daemon):
     name, _ = daemon.submit(spec("hang", replicas=4,
                                  role={"start_delay": "200ms", "start_delay_max": "400ms"}))
     job = daemon.wait(name, until="running")
-    started = [t["started_us"] - begun for t in job["tasks"]]
+    started = [t["started_us"] - begun for t in job["workers"]]
     assert started[1] >= 195_000 and started[2] >= 395_000 and started[3] >= 395_000, started
-    planned = [e for e in daemon.events(name) if e["event"] == "task-started"]
+    planned = [e for e in daemon.events(name) if e["event"] == "worker-started"]
     assert [e["rank"] for e in planned][0] == 1 and len(planned) == 3
 
 
@@ -336,8 +336,8 @@ def test_no_start_is_delayed_by_more_than_the_limit(box, daemon):
     """With 1 h each and 90 min at most, two are due together, half an hour after the one before them."""
     name, _ = daemon.submit(spec("hang", replicas=4,
                                  role={"start_delay": "1h", "start_delay_max": "90m"}))
-    job = daemon.watch(name, lambda job, _: all(t.get("next_start_us") for t in job["tasks"][1:]))
-    due = [t["next_start_us"] for t in job["tasks"][1:]]
+    job = daemon.watch(name, lambda job, _: all(t.get("next_start_us") for t in job["workers"][1:]))
+    due = [t["next_start_us"] for t in job["workers"][1:]]
     minutes = [round((d - due[0]) / 60e6) for d in due]
     assert minutes == [0, 30, 30], due
 
@@ -356,13 +356,13 @@ def test_a_stop_while_starts_are_delayed(box, daemon):
     daemon.call("Stop", job=name)
     job = daemon.wait(name)
     assert job["verdict"]["result"] == "stopped" and len(marks(box, 1)) == 1
-    assert [t["state"] for t in job["tasks"]] == ["stopped"] * 3
+    assert [t["state"] for t in job["workers"]] == ["stopped"] * 3
 
 
 def test_a_failure_while_starts_are_delayed(box, daemon):
     job = daemon.run(spec("exit:3", replicas=2, role={"start_delay": "1h"}))
     assert job["verdict"]["exit_status"] == 3
-    assert [t["state"] for t in job["tasks"]] == ["failed", "stopped"]
+    assert [t["state"] for t in job["workers"]] == ["failed", "stopped"]
 
 
 def test_the_group_runs_when_a_person_has_started_the_last_that_waited(box, daemon):
@@ -391,8 +391,8 @@ def test_what_is_being_started_again_starts_with_the_group(box, daemon):
              restart={"max": 1}, stop={"timeout": "300ms"})
     wait_file(box.path("up.1"))
     with daemon.connect() as v:
-        v.send("StopTask", job=job["name"], tasks="worker:1", timeout_ms=3600000, again=True)
-        daemon.wait_event(job["name"], "task-stopping")
+        v.send("StopWorkers", job=job["name"], workers="worker:1", timeout_ms=3600000, again=True)
+        daemon.wait_event(job["name"], "worker-stopping")
         box.path("go").touch()
         assert v.reply() == {"stopped": 1}
     assert sorted(m[1:] for m in marks(box, 4)[2:]) == [["0", "1"], ["1", "1"]]

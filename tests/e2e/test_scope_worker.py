@@ -10,7 +10,7 @@ import pytest
 
 from harness import alive, puppet, spec, wait_file, wait_lines
 
-TASK = {"scope": "task", "max": 3}
+TASK = {"scope": "worker", "max": 3}
 
 
 def once(box, name, what):
@@ -19,7 +19,7 @@ def once(box, name, what):
 
 
 def task(job, rank):
-    return job["tasks"][rank]
+    return job["workers"][rank]
 
 
 def marks(box, count, name="marks"):
@@ -36,10 +36,10 @@ def test_only_what_failed_is_started_again(box, daemon):
     job = daemon.wait(name)
     assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 0, 0)
     assert sorted(s[1] for s in starts) == ["0", "1", "1", "2"], starts
-    assert [t.get("incarnation", 0) for t in job["tasks"]] == [0, 1, 0]
-    assert [t["restarts"] for t in job["tasks"]] == [0, 1, 0]
+    assert [t.get("start", 0) for t in job["workers"]] == [0, 1, 0]
+    assert [t["restarts"] for t in job["workers"]] == [0, 1, 0]
     events = [e["event"] for e in daemon.events(name) if e.get("rank") == 1]
-    assert events.count("task-restart") == events.count("task-restarted") == 1, events
+    assert events.count("worker-restart") == events.count("worker-restarted") == 1, events
 
 
 def test_a_task_that_fails_the_first_time_ran_exactly_twice(box, daemon):
@@ -52,15 +52,15 @@ def test_each_task_has_a_budget_of_its_own(box, daemon):
                           f"if-rank:0:{once(box, 'two', 'exit:1')}",
                           f"if-rank:1:{once(box, 'three', 'exit:1')}",
                           f"if-rank:1:{once(box, 'four', 'exit:1')}", replicas=2,
-                          restart={"scope": "task", "max": 2}))
+                          restart={"scope": "worker", "max": 2}))
     assert job["state"] == "succeeded", job
     assert len(marks(box, 3, "marks.0")) == len(marks(box, 3, "marks.1")) == 3
-    assert [t["restarts"] for t in job["tasks"]] == [2, 2]
+    assert [t["restarts"] for t in job["workers"]] == [2, 2]
 
 
 def test_a_spent_budget_fails_the_group_and_the_verdict_names_the_task(box, daemon):
     job = daemon.run(spec(f"mark:{box.path('marks')}.%r", "if-rank:1:exit:7", "hang", replicas=2,
-                          restart={"scope": "task", "max": 2}))
+                          restart={"scope": "worker", "max": 2}))
     assert job["state"] == "failed" and job["attempt"] == 0
     assert job["verdict"]["exit_status"] == 7 and job["verdict"]["root_cause"]["rank"] == 1
     assert "worker:1" in job["verdict"]["message"]
@@ -71,20 +71,20 @@ def test_a_spent_budget_fails_the_group_and_the_verdict_names_the_task(box, daem
 
 def test_a_fatal_code_is_not_tried_again(box, daemon):
     job = daemon.run(spec(f"mark:{box.path('marks')}.%r", "if-rank:0:exit:9", "hang", replicas=2,
-                          restart={"scope": "task", "max": 5, "codes": {"9": "fatal"}}))
+                          restart={"scope": "worker", "max": 5, "codes": {"9": "fatal"}}))
     assert job["verdict"]["exit_status"] == 9 and "fatal" in job["verdict"]["message"]
     assert len(marks(box, 1, "marks.0")) == 1
 
 
 def test_a_free_code_costs_nothing(box, daemon):
     job = daemon.run(spec(once(box, "a", "exit:42"), once(box, "b", "signal:USR1"),
-                          restart={"scope": "task", "codes": {"SIGUSR1": "free"}}))
+                          restart={"scope": "worker", "codes": {"SIGUSR1": "free"}}))
     assert job["state"] == "succeeded" and task(job, 0)["restarts"] == 2
 
 
 def test_a_death_by_signal_is_a_failure(box, daemon):
     job = daemon.run(spec(once(box, "a", "signal:SEGV"), once(box, "b", "signal:KILL"), "exit:0",
-                          restart={"scope": "task", "max": 2}))
+                          restart={"scope": "worker", "max": 2}))
     assert job["state"] == "succeeded" and task(job, 0)["restarts"] == 2
 
 
@@ -93,29 +93,29 @@ def test_a_command_that_cannot_be_executed_fails_at_once(box, daemon):
     program.write_text(f"#!/bin/sh\nrm {program}\nexit 1\n")
     program.chmod(0o755)
     job = daemon.run({"roles": [{"command": [str(program)]}],
-                      "restart": {"scope": "task", "max": 5}})
+                      "restart": {"scope": "worker", "max": 5}})
     assert job["verdict"]["exit_status"] == 127 and task(job, 0)["restarts"] == 1, job
 
 
 def test_all_end_before_one_that_waits_for_its_restart(box, daemon):
     name, _ = daemon.submit(spec(f"if-rank:0:{once(box, 'died', 'exit:1')}", replicas=3,
-                                 restart={"scope": "task", "max": 1, "backoff": "1h"}))
+                                 restart={"scope": "worker", "max": 1, "backoff": "1h"}))
     job = daemon.watch(name, lambda job, _: task(job, 0).get("next_start_us")
                        and all(task(job, r)["state"] == "succeeded" for r in (1, 2)))
     assert task(job, 0)["state"] == "waiting" and job["state"] in ("running", "starting")
-    daemon.call("StartTask", job=name, role=task(job, 0)["role"], index=0)
+    daemon.call("StartWorker", job=name, role=task(job, 0)["role"], index=0)
     assert daemon.wait(name)["state"] == "succeeded"
 
 
 def test_the_last_one_is_started_when_its_backoff_is_over(box, daemon):
     job = daemon.run(spec(f"if-rank:0:{once(box, 'died', 'exit:1')}", replicas=3,
-                          restart={"scope": "task", "max": 1, "backoff": "300ms"}))
+                          restart={"scope": "worker", "max": 1, "backoff": "300ms"}))
     assert job["state"] == "succeeded" and task(job, 0)["restarts"] == 1
 
 
 def test_a_stop_during_the_backoff_of_a_task(box, daemon):
     name, _ = daemon.submit(spec("if-rank:0:exit:1", "hang", replicas=2,
-                                 restart={"scope": "task", "max": 1, "backoff": "1h"}))
+                                 restart={"scope": "worker", "max": 1, "backoff": "1h"}))
     daemon.watch(name, lambda job, _: task(job, 0).get("next_start_us"))
     assert "next start in" in daemon.call("Why", job=name)["text"]
     daemon.call("Stop", job=name)
@@ -126,7 +126,7 @@ def test_a_stop_during_the_backoff_of_a_task(box, daemon):
 def test_a_restart_of_the_group_during_the_backoff_of_a_task(box, daemon):
     name, _ = daemon.submit(spec("if-attempt:0:if-rank:0:exit:1", f"touch:{box.path('up')}.%a.%r",
                                  "hang",
-                                 replicas=2, restart={"scope": "task", "max": 1, "backoff": "1h"}))
+                                 replicas=2, restart={"scope": "worker", "max": 1, "backoff": "1h"}))
     daemon.watch(name, lambda job, _: task(job, 0).get("next_start_us"))
     daemon.call("Restart", job=name)
     for rank in range(2):
@@ -141,7 +141,7 @@ def test_the_failing_tasks_role_decides(box, daemon):
             {"name": n, "replicas": 1, "command": puppet(*steps), **({"restart": r} if r else {})}
             for n, steps, r in roles]}
 
-    alone = {"scope": "task", "max": 1}
+    alone = {"scope": "worker", "max": 1}
     group = {"scope": "group", "max": 1}
     lone = [f"mark:{box.path('lone')}", once(box, "a", "exit:1"), f"wait-file:{box.path('go')}"]
     both = [f"mark:{box.path('both')}", f"wait-file:{box.path('kill')}", once(box, "b", "exit:1"),
@@ -159,7 +159,7 @@ def test_the_failing_tasks_role_decides(box, daemon):
 
 
 def test_a_failure_of_the_group_is_not_blamed_on_who_was_restarted_before(box, daemon):
-    name, _ = daemon.submit({"restart": {"scope": "task", "max": 1}, "roles": [
+    name, _ = daemon.submit({"restart": {"scope": "worker", "max": 1}, "roles": [
         {"name": "a", "command": puppet(once(box, "died", "exit:5"), f"touch:{box.path('again')}",
                                         "hang")},
         {"name": "b", "command": puppet(f"wait-file:{box.path('again')}", "exit:6"),
@@ -222,11 +222,11 @@ def test_two_kills_in_a_row_are_two_restarts(box, daemon):
 def test_it_is_said_whose_restarts_there_are(box, daemon):
     once_alone = spec("if-rank:1:" + once(box, "died", f"wait-file:{box.path('die')}+exit:1"),
                       f"touch:{box.path('up')}.%r", "hang", replicas=2)
-    once_alone["roles"][0]["restart"] = {"scope": "task", "max": 2}
+    once_alone["roles"][0]["restart"] = {"scope": "worker", "max": 2}
     name, run = daemon.submit(once_alone)
     wait_file(box.path("up.0"))
     daemon.wait(name, until="running")
-    assert [t["max_restarts"] for t in daemon.status(name)["tasks"]] == [2, 2]
+    assert [t["max_restarts"] for t in daemon.status(name)["workers"]] == [2, 2]
     status = box.ctl("status", name).out
     assert "Restarts: none of the group; workers have their own (see elasticctl why)\n" in status, status
     group = "the group: no restarts allowed; 0 not counted\n"
@@ -244,7 +244,7 @@ def test_it_is_said_whose_restarts_there_are(box, daemon):
                                        ({"window": "1h", "window_max": 3},
                                         "0 used of the group, limited by restart.window")])
 def test_the_groups_restarts_stand_beside_those_of_tasks(box, daemon, most, used):
-    name, _ = daemon.submit(spec(f"touch:{box.path('up')}", "hang", restart={"scope": "task", **most}))
+    name, _ = daemon.submit(spec(f"touch:{box.path('up')}", "hang", restart={"scope": "worker", **most}))
     wait_file(box.path("up"))
     daemon.wait(name, until="running")
     status = box.ctl("status", name).out
@@ -253,7 +253,7 @@ def test_the_groups_restarts_stand_beside_those_of_tasks(box, daemon, most, used
 
 
 def test_a_failure_that_was_made_good_is_not_the_one_that_ended_the_job(box, daemon):
-    job = daemon.run(spec(once(box, "died", "exit:4"), "exit:5", restart={"scope": "task", "max": 1}))
+    job = daemon.run(spec(once(box, "died", "exit:4"), "exit:5", restart={"scope": "worker", "max": 1}))
     report = box.ctl("errors", job["run"]).out
     root, others = report.split("Other failures:")
     assert "Root Cause (earlier failures stand below):\n" in root, report
@@ -262,7 +262,7 @@ def test_a_failure_that_was_made_good_is_not_the_one_that_ended_the_job(box, dae
 
 def test_a_lost_agent_remembers_the_tasks_budgets(box, daemon):
     name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", once(box, "died", "exit:1"), "hang",
-                                 restart={"scope": "task", "max": 2}))
+                                 restart={"scope": "worker", "max": 2}))
     marks(box, 2)
     job = daemon.watch(name, lambda job, _: task(job, 0)["state"] == "running"
                        and task(job, 0)["restarts"] == 1)
@@ -274,7 +274,7 @@ def test_a_lost_agent_remembers_the_tasks_budgets(box, daemon):
 
 def test_policy_always_begins_the_group_anew_when_all_have_ended(box, daemon):
     name, _ = daemon.submit(spec(f"mark:{box.path('marks')}", "if-attempt:2:hang", replicas=2,
-                                 restart={"scope": "task", "policy": "always", "max": 1}))
+                                 restart={"scope": "worker", "policy": "always", "max": 1}))
     assert [m[2] for m in marks(box, 6)].count("2") == 2
     assert daemon.watch(name, lambda job, _: job["attempt"] == 2 and job["state"] == "running")
 
@@ -283,8 +283,8 @@ def test_policy_always_begins_the_group_anew_when_all_have_ended(box, daemon):
 def test_a_cgroup_that_somebody_removed_while_it_was_empty_is_made_again(box, daemon, whole):
     """A systemd that goes down in a container that sees the host's hierarchy takes away what is empty."""
     name, run = daemon.submit(spec(f"mark:{box.path('marks')}", once(box, "died", "exit:3"), "hang",
-                                   restart={"scope": "task", "max": 3, "backoff": "1h"}))
-    daemon.wait_event(name, "task-restart")
+                                   restart={"scope": "worker", "max": 3, "backoff": "1h"}))
+    daemon.wait_event(name, "worker-restart")
     group = json.loads((daemon.record(run) / "record.json").read_text())["agent"].get("cgroup")
     leaf = next(pathlib.Path(group).glob("*/a0"), None) if group else None
     if not leaf:

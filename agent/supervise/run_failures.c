@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/policy/failure.h"
+#include "agent/policy/failure_list.h"
+#include "agent/policy/verdict.h"
+#include "agent/supervise/feature.h"
+#include "agent/supervise/private.h"
+#include "agent/supervise/why.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * The failures of an attempt: told by events, as they become known and before what follows from
+ * them; kept for Errors; and which of them is the root cause, once all have ended.
+ */
+
+enum {
+	OUTCOME_TAIL_LINES = 20,
+	OUTCOME_ATTEMPTS_KEPT = 4, /* in memory; all are in events.jsonl */
+	OUTCOME_DETAILED = 64,	   /* of thousands that fail together, the first ones tell enough */
+};
+
+int run_failures_status(const struct supervisor *sv, const struct worker *w)
+{
+	int status = features_exit_status(sv, w);
+
+	return status < 0 ? worker_failed_status(w) : status;
+}
+
+static json_t *run_failures_failure_json(struct supervisor *sv, struct failure *f, bool detailed)
+{
+	enum { STDERR_INDEX = 1 }; /* of the two streams, not a bit of STD_BOTH */
+	int lines = f->collateral ? 3 : OUTCOME_TAIL_LINES;
+	char message[256];
+	json_t *j;
+
+	f->status = run_failures_status(sv, f->worker);
+	if (detailed)
+		return failure_json(f, sv->host, sv->attempt,
+			logs_tail(sv->logs, f->worker->local_rank, STDERR_INDEX, lines));
+	failure_message(f, message, sizeof(message));
+	j = failure_json(f, sv->host, sv->attempt, NULL);
+	json_object_del(j, "traceback");
+	json_put(j, "message", json_text(message));
+	return j;
+}
+
+static void run_failures_tell(struct supervisor *sv, struct failure *f, json_t *j)
+{
+	const struct worker *w = f->worker;
+
+	if (w->told)
+		return;
+	f->worker->told = w->exit.ended;
+	events_add(sv->events, "worker-failed", sv->attempt, w->rank, json_incref(j), "%s%s: %s",
+		worker_called(w), f->collateral ? " (collateral)" : "",
+		json_get_string(j, "message", ""));
+	if (f->problem && w->error_file) {
+		log_warning("%s: %s", w->error_file, f->problem);
+		events_add(sv->events, "error-file", sv->attempt, w->rank, NULL, "%s: %s",
+			w->error_file, f->problem);
+	}
+}
+
+void run_failures_tell_known(struct supervisor *sv, struct failures *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		_cleanup_json_ json_t *j = NULL;
+
+		if (f->items[i].collateral || !f->items[i].worker->exit.ended)
+			continue;
+		j = run_failures_failure_json(sv, &f->items[i], i < OUTCOME_DETAILED);
+		run_failures_tell(sv, &f->items[i], j);
+	}
+}
+
+static void run_failures_keep(struct supervisor *sv, json_t *list)
+{
+	char key[16];
+
+	if (json_array_size(list)) {
+		snprintf(key, sizeof(key), "%d", sv->attempt);
+		json_put(sv->failures, key, json_incref(list));
+	}
+	/* One goes for each that may come, whether it has come or not. */
+	snprintf(key, sizeof(key), "%d", sv->attempt - OUTCOME_ATTEMPTS_KEPT);
+	json_object_del(sv->failures, key);
+}
+
+static void run_failures_copy_error(struct supervisor *sv, const struct failure *root)
+{
+	const char *path = sv->opt.error_file;
+	const struct worker_exit *x = &root->worker->exit;
+	int r;
+
+	if (!path || !*path || !root->has_file)
+		return;
+	if (access(path, F_OK) == 0)
+		log_warning("%s is there already and is replaced", path);
+	r = errorfile_copy(&root->file, path, x->signal ? -x->signal : x->code);
+	if (r < 0)
+		log_warning(
+			"cannot copy the root cause's error file to %s: %s", path, strerror(-r));
+}
+
+static void run_failures_one(struct supervisor *sv, struct failure *f, json_t *j)
+{
+	if (!f->collateral && f->worker->state == WORKER_STOPPED)
+		worker_set_state(f->worker, WORKER_FAILED, f->worker->exit.text);
+	if (f->collateral)
+		snprintf(f->worker->reason, sizeof(f->worker->reason), "collateral: %.140s",
+			f->worker->exit.text);
+	run_failures_tell(sv, f, j);
+}
+
+/* Whether what ended because it was asked to is to be told of: not where nothing else failed. */
+static bool run_failures_tells_collateral(const struct supervisor *sv)
+{
+	switch (sv->group.goal) {
+	case GOAL_STOP:
+	case GOAL_SUCCEED:
+	case GOAL_PREEMPT:
+		return false;
+	case GOAL_RETRY:
+		return !sv->decision.restart || sv->decision.counted;
+	default:
+		return true;
+	}
+}
+
+/* The failures of the attempt as Failure objects, the root cause first. They stand in the order of
+ * f->items, of which the last may be left out. Owned. */
+static json_t *run_failures_list(struct supervisor *sv, struct failures *f)
+{
+	bool collateral = f->has_root && run_failures_tells_collateral(sv);
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < f->n && (!f->items[i].collateral || collateral); i++)
+		json_add(list, run_failures_failure_json(sv, &f->items[i], i < OUTCOME_DETAILED));
+	return list;
+}
+
+/* Which failure of list is the root cause: that of the worker whose own budget was spent; at a
+ * limit of time what the program itself reported; else the first. */
+static size_t run_failures_root(
+	const struct supervisor *sv, const struct failures *f, const json_t *list)
+{
+	const json_t *last = sv->group.goal == GOAL_TIMEOUT ? failure_list_last(list) : NULL;
+
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (last ? json_array_get(list, i) == last
+			 : f->items[i].worker->rank == sv->culprit)
+			return i;
+	return 0;
+}
+
+json_t *run_failures_known(struct supervisor *sv)
+{
+	struct failures f = { 0 };
+	json_t *list;
+
+	if (failures_known(&f, sv->workers, sv->n_workers, (int64_t)loop_real_us()) < 0)
+		return json_array();
+	list = run_failures_list(sv, &f);
+	if (json_array_size(list))
+		failure_list_put_first(list, json_array_get(list, run_failures_root(sv, &f, list)));
+	failures_fini(&f);
+	return list;
+}
+
+/* Failures that were made good come after those that ended the attempt. */
+static void run_failures_keep_more(struct supervisor *sv, json_t *list)
+{
+	char key[16];
+
+	snprintf(key, sizeof(key), "%d", sv->attempt);
+	json_array_extend(list, json_object_get(sv->failures, key));
+	run_failures_keep(sv, list);
+}
+
+void run_failures_tell_one(struct supervisor *sv, struct worker *w)
+{
+	_cleanup_json_ json_t *j = NULL;
+	struct failures f = { 0 };
+
+	if (failures_collect_one(&f, w) < 0)
+		return;
+	j = run_failures_failure_json(sv, f.items, true);
+	run_failures_tell(sv, f.items, j);
+	failures_fini(&f);
+}
+
+void run_failures_keep_one(struct supervisor *sv, struct worker *w)
+{
+	json_t *list = NULL, *j;
+	struct failures f = { 0 };
+	char key[16];
+
+	snprintf(key, sizeof(key), "%d", sv->attempt);
+	if (failures_collect_one(&f, w) < 0)
+		return;
+	j = run_failures_failure_json(sv, f.items, true);
+	json_put(j, "made_good", json_true());
+	events_add(sv->events, "worker-failed-once", sv->attempt, w->rank, json_incref(j), "%s: %s",
+		worker_name(w), json_get_string(j, "message", ""));
+	failures_fini(&f);
+	list = json_object_get(sv->failures, key);
+	if (!list) {
+		list = json_array();
+		json_array_append_new(list, j);
+		run_failures_keep(sv, list);
+		json_decref(list);
+		return;
+	}
+	json_array_append_new(list, j);
+	if (json_array_size(list) > OUTCOME_DETAILED) /* it fails again and again */
+		json_array_remove(list, 0);
+}
+
+/* The failure that was first may have shown itself after another one had been answered. */
+static void run_failures_cause_found(struct supervisor *sv)
+{
+	char text[sizeof(sv->reason)];
+
+	if (!*sv->then || (sv->group.goal != GOAL_FAIL && sv->group.goal != GOAL_RETRY))
+		return;
+	verdict_text(sv->end.root_cause, sv->then, text, sizeof(text));
+	if (!strcmp(text, sv->reason))
+		return;
+	supervisor_set_reason(sv, "%s", text);
+	why_correct(sv, text);
+	log_notice("the root cause is another one: %s", text);
+	sv->said = true;
+	events_add(sv->events, "root-cause", sv->attempt, -1, NULL, "%s", text);
+}
+
+void run_failures_attempt_over(struct supervisor *sv)
+{
+	struct failures f = { 0 };
+	json_t *list;
+
+	if (failures_collect(&f, sv->workers, sv->n_workers) < 0)
+		log_error(
+			"out of memory: the failures of attempt %d are not reported", sv->attempt);
+	list = run_failures_list(sv, &f);
+	if (json_array_size(list)) {
+		size_t root = run_failures_root(sv, &f, list);
+
+		json_decref(sv->end.root_cause);
+		sv->end.root_cause = json_incref(json_array_get(list, root));
+		if (sv->group.goal == GOAL_FAIL || sv->group.goal == GOAL_TIMEOUT)
+			run_failures_copy_error(sv, &f.items[root]);
+		run_failures_cause_found(sv);
+		for (size_t i = 0; i < json_array_size(list); i++)
+			run_failures_one(sv, &f.items[i], json_array_get(list, i));
+		failure_list_put_first(list, sv->end.root_cause);
+	}
+	run_failures_keep_more(sv, list);
+	json_decref(list);
+	failures_fini(&f);
+	sv->stop_signal = 0;
+	request_settle(sv, true);
+}
