@@ -116,7 +116,7 @@ static void preempting_stop(void *arg)
 
 static void preempting_all_left(struct supervisor *sv)
 {
-	char text[sizeof(supervisor_reason(sv))];
+	char text[SUPERVISOR_REASON_MAX];
 
 	preempting_reason(preempting_of(sv), text, sizeof(text));
 	if (strcmp(supervisor_reason(sv), text))

@@ -59,7 +59,7 @@ enum {
 struct supervisor_end {
 	const char *result; /* verdict's: "succeeded", "failed", ... */
 	int exit_status;
-	char message[640];
+	char message[SUPERVISOR_REASON_MAX];
 	json_t *root_cause; /* Failure, owned, or NULL */
 };
 
@@ -94,7 +94,7 @@ struct supervisor {
 	struct restart_budget budget;
 	struct restart_decision decision; /* the last one */
 	int64_t next_try_us;		  /* 0: none */
-	char reason[640];		  /* of the group's present state */
+	char reason[SUPERVISOR_REASON_MAX];		  /* of the group's present state */
 	bool said;			  /* ... which a message told already */
 	char then[320]; /* its end, where it tells of a failure: what followed from that */
 	int culprit;	/* rank of the worker whose own end is the group's; -1: the first to fail */

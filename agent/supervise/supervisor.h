@@ -32,6 +32,8 @@ struct env;
 struct feature;
 struct supervisor;
 
+enum { SUPERVISOR_REASON_MAX = 640 }; /* of texts, with their end */
+
 /* How the core makes and signals workers' processes, and learns how they ended. */
 struct supervisor_processes {
 	int (*spawn)(const struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage);

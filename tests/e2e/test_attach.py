@@ -435,19 +435,19 @@ def test_only_a_child_of_the_caller_is_taken(box, daemon):
         assert order["order"] == "start" and f"ELASTICD_RUN={daemon.status('j')['run']}" in order["env"]
         for pid in (1, os.getpid(), daemon.status("j", live=True)["agent_pid"]):
             with pytest.raises(VarlinkError) as e:
-                daemon.call("AttachStarted", job="j", task="worker:0", pid=pid)
+                daemon.call("AttachStarted", job="j", worker="worker:0", pid=pid)
             assert e.value.name == "Internal" and "not a child" in e.value.parameters["message"]
         own = box.start(PUPPET, "hang")
-        daemon.call("AttachStarted", job="j", task="worker:0", pid=own.pid)
+        daemon.call("AttachStarted", job="j", worker="worker:0", pid=own.pid)
         with pytest.raises(VarlinkError) as e:
-            daemon.call("AttachEnded", job="j", task="worker:0", code=0)
+            daemon.call("AttachEnded", job="j", worker="worker:0", code=0)
         assert "has not ended" in e.value.parameters["message"]
         with pytest.raises(VarlinkError) as e:
-            daemon.call("AttachEnded", job="j", task="worker:1", code=0)
+            daemon.call("AttachEnded", job="j", worker="worker:1", code=0)
         assert e.value.name == "NoSuchWorker"
         own.signal(signal.SIGTERM)
         own.wait()
-        daemon.call("AttachEnded", job="j", task="worker:0", signal=15)
+        daemon.call("AttachEnded", job="j", worker="worker:0", signal=15)
         assert next(orders)["order"]["order"] == "end"
 
 

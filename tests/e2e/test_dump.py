@@ -90,7 +90,8 @@ def test_who_fails_alone_while_it_is_saved_is_no_root_cause_of_the_group(box):
     """It would only have been started again."""
     trace_with(box, f"touch traced; while ! [ -e {box.path('go')} ]; do sleep 0.1; done")
     job = box.daemon.run({
-        "roles": [{"name": "a", "command": worker("beat 3", "hang"), "restart": {"scope": "worker", "max": 3}},
+        "roles": [{"name": "a", "command": worker("beat 3", "hang"),
+                   "restart": {"scope": "worker", "max": 3}},
                   {"name": "b", "command": worker(f"await {box.path('traced')}", "exit 3")}],
         "stop": {"timeout": "100ms"}, "logs": {"redirects": 3},
         "heartbeat": {"period": "100ms", "timeout": "200ms", "dump_timeout": "10m"}})

@@ -281,7 +281,8 @@ def test_tasks_that_wait_for_one_that_died_under_a_notice_are_released_with_its_
 def test_a_recoverable_task_that_is_not_started_again_is_not_waited_for(daemon):
     done = daemon.run(job(
         train(0, 3), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice", "if-rank:1:kill",
-        "barrier:all", train(3), replicas=2, role={"recoverable": True}, restart={"scope": "worker", "max": 5}))
+        "barrier:all", train(3), replicas=2, role={"recoverable": True},
+        restart={"scope": "worker", "max": 5}))
     assert done["state"] == "preempted", done
     assert "barrier Internal" in "\n".join(output(daemon, done, 0))
 
