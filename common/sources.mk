@@ -82,6 +82,7 @@ common_SRC := \
 	common/varlink/idl.c \
 	common/varlink/limits.c \
 	common/varlink/listen.c \
+	common/varlink/manager_error.c \
 	common/varlink/manager_ranges.c \
 	common/varlink/message.c \
 	common/varlink/queue_ranges.c \

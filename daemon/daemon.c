@@ -302,7 +302,6 @@ static int open_server(struct daemon *d, struct error *err)
 			.idl = queue_idl,
 			.methods = queue_relay_methods,
 			.ranges = queue_ranges,
-			.limit_error = "ResourceExhausted",
 			.arg = d,
 		},
 		{ .idl = NULL },

@@ -227,9 +227,6 @@ int fail_answer(const struct varlink_in *in)
 		return fail_group(json_get_object(in->parameters, "error"));
 	if (strcmp(in->error, "io.elasticd.Queue.QueueFailed") == 0)
 		return fail_queue_answer(in->parameters);
-	if (strcmp(in->error, "io.elasticd.Queue.NoSuchJob") == 0)
-		return fail(ELASTICD_NOT_FOUND, "there is no job %s",
-			json_get_string(in->parameters, "job", ""));
 	if (missing)
 		return fail_missing(status, join_names(missing), message);
 	if (parameter)

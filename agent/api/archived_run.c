@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/project.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 #include "common/varlink/manager_idl.h"
 #include "common/varlink/manager_ranges.h"
 
@@ -59,12 +60,11 @@ static int serve_errors(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct serve *s = arg;
 	int64_t attempt = json_get_int(p, "attempt", -1);
-	json_t *answer = json_object(), *failures;
+	json_t *answer, *failures;
 
-	if (attempt > json_get_int(s->state, "attempt", 0)) {
-		json_put_int(answer, "attempt", attempt);
-		return varlink_error(call, "NoSuchAttempt", answer);
-	}
+	if (attempt > json_get_int(s->state, "attempt", 0))
+		return varlink_error(call, "NotFound", manager_no_attempt(attempt));
+	answer = json_object();
 	failures = events_failures_all(s->events, (int)attempt);
 	failure_list_put_first(failures, json_get_object(s->verdict, "root_cause"));
 	json_put(answer, "failures", failures);

@@ -3,6 +3,7 @@
 
 #include "agent/logs/reader.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <string.h>
@@ -52,22 +53,19 @@ static int log_call_lines(void *arg, json_t *lines, int64_t missed, bool more)
 static int log_call_refuse(
 	struct varlink_call *call, json_t *parameters, int r, const struct error *err)
 {
-	json_t *attempt = json_object_get(parameters, "attempt");
-	json_t *answer = json_object();
+	json_t *attempt = json_object_get(parameters, "attempt"), *answer;
 
-	if (r == -ENOENT && json_is_integer(attempt)) {
-		json_put(answer, "attempt", json_incref(attempt));
-		return varlink_error(call, "NoSuchAttempt", answer);
-	}
-	if (r == -ESRCH) {
-		json_put_string(answer, "worker", err->field);
-		return varlink_error(call, "NoSuchWorker", answer);
-	}
+	if (r == -ENOENT && json_is_integer(attempt))
+		return varlink_error(
+			call, "NotFound", manager_no_attempt(json_integer_value(attempt)));
+	if (r == -ESRCH)
+		return varlink_error(call, "NotFound", manager_no_worker(err->field));
+	if (r == -EINVAL && !strcmp(err->field, "ranks"))
+		return varlink_error(call, "InvalidArgument",
+			manager_invalid(
+				"ranks", json_get_string(parameters, "ranks", ""), err->text));
+	answer = json_object();
 	json_put_string(answer, "message", err->text);
-	if (r == -EINVAL && !strcmp(err->field, "ranks")) {
-		json_put_string(answer, "ranks", json_get_string(parameters, "ranks", ""));
-		return varlink_error(call, "InvalidRanks", answer);
-	}
 	json_put_int(answer, "errno", -r);
 	return varlink_error(call, "Internal", answer);
 }

@@ -9,6 +9,7 @@
 #include "common/base/project.h"
 #include "common/base/signals.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 #include "common/varlink/manager_idl.h"
 #include "common/varlink/manager_ranges.h"
 #include "common/varlink/server.h"
@@ -48,9 +49,9 @@ static void methods_changed(struct supervisor *sv)
 
 static int methods_not_active(struct supervisor *sv, struct varlink_call *call)
 {
-	return varlink_error(call, "NotActive",
-		json_pack("{s:s, s:s}", "job", supervisor_spec(sv)->name, "state",
-			group_state_name(supervisor_group(sv)->state)));
+	return varlink_error(call, "FailedPrecondition",
+		manager_not_active(
+			supervisor_spec(sv)->name, group_state_name(supervisor_group(sv)->state)));
 }
 
 /* Refuses to start workers while a notice of preemption is up. */
@@ -109,12 +110,11 @@ static int method_errors(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct supervisor *sv = arg;
 	int64_t attempt = json_get_int(p, "attempt", -1);
-	json_t *answer = json_object();
+	json_t *answer;
 
 	if (attempt > supervisor_attempt(sv))
-		return json_decref(answer),
-		       varlink_error(call, "NoSuchAttempt",
-			       json_pack("{s:I}", "attempt", (json_int_t)attempt));
+		return varlink_error(call, "NotFound", manager_no_attempt(attempt));
+	answer = json_object();
 	json_put(answer, "failures", job_json_failures(sv, (int)attempt));
 	return varlink_reply(call, answer);
 }
@@ -165,18 +165,17 @@ static int method_kill(struct varlink_call *call, json_t *p, void *arg)
 	char name[SIGNALS_TEXT_MAX], caller[USER_NAME_MAX];
 
 	if (signo <= 0)
-		return varlink_error(
-			call, "InvalidSignal", json_pack("{s:s}", "signal", signal_text));
+		return varlink_error(call, "InvalidArgument",
+			manager_invalid("signal", signal_text, "there is no such signal"));
 	if (supervisor_ended(sv))
 		return methods_not_active(sv, call);
 	n = signal_workers(
 		sv, ranks, signo, methods_whom(json_get_string(p, "whom", "group")), &err);
 	if (n == -ENOENT)
-		return varlink_error(call, "NoSuchWorker", json_pack("{s:s}", "worker", err.field));
+		return varlink_error(call, "NotFound", manager_no_worker(err.field));
 	if (n < 0)
-		return varlink_error(call, "InvalidRanks",
-			json_pack("{s:s, s:o}", "ranks", ranks ? ranks : "", "message",
-				json_text(err.text)));
+		return varlink_error(call, "InvalidArgument",
+			manager_invalid("ranks", ranks ? ranks : "", err.text));
 	log_notice("%s sent to %d worker%s on request of user %s", signals_name(signo, name), n,
 		n == 1 ? "" : "s", caller_name(call, p, caller));
 	events_add(supervisor_events(sv), "signalled", supervisor_attempt(sv), -1, NULL,
@@ -205,7 +204,7 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 	if (supervisor_on_notice(sv))
 		return methods_preempted(call);
 	if (role && i == supervisor_spec(sv)->n_roles)
-		return varlink_error(call, "NoSuchRole", json_pack("{s:s}", "role", role));
+		return varlink_error(call, "NotFound", manager_no_role(role));
 	i = role ? i : 0;
 	if (supervisor_spec(sv)->roles[i].leader && n != 1)
 		return varlink_error(call, "Internal",
@@ -298,7 +297,7 @@ static int methods_authorize(struct varlink_call *call, const char *method, json
 	}
 	if (job && strcmp(job, supervisor_spec(sv)->name) &&
 		strcmp(job, supervisor_options(sv)->run)) {
-		varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", job));
+		varlink_error(call, "NotFound", manager_no_job(job));
 		return 1;
 	}
 	return 0;

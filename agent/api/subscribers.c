@@ -39,7 +39,7 @@ static void listener_timeout(void *arg)
 		end_run_timeout_asked(l->all->sv, l->limit_ms, "a wait that ends the run");
 		return;
 	}
-	varlink_error(l->call, "TimedOut",
+	varlink_error(l->call, "DeadlineExceeded",
 		json_pack("{s:s}", "message", "the job did not reach this state in time"));
 	listener_free(l);
 }

@@ -5,6 +5,7 @@
 #include "agent/supervise/supervisor.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,21 +24,20 @@ static int single_call_refuse(struct supervisor *sv, struct varlink_call *call, 
 {
 	switch (r) {
 	case -ESHUTDOWN:
-		return varlink_error(call, "NotActive",
-			json_pack("{s:s, s:s}", "job", supervisor_spec(sv)->name, "state",
+		return varlink_error(call, "FailedPrecondition",
+			manager_not_active(supervisor_spec(sv)->name,
 				supervisor_leader_over(sv)
 					? "stopping"
 					: group_state_name(supervisor_group(sv)->state)));
 	case -ENOENT:
-		return varlink_error(call, "NoSuchWorker",
-			json_pack("{s:o}", "worker", json_text(*err->field ? err->field : worker)));
+		return varlink_error(
+			call, "NotFound", manager_no_worker(*err->field ? err->field : worker));
 	case -EINVAL:
-		return varlink_error(call, "InvalidWorkers",
-			json_pack("{s:o, s:o}", "workers", json_text(worker), "message",
-				json_text(err->text)));
+		return varlink_error(
+			call, "InvalidArgument", manager_invalid("workers", worker, err->text));
 	case -ENOSPC:
-		return varlink_error(call, "LimitReached",
-			json_pack("{s:s, s:i}", "what", "workers", "limit", SPEC_REPLICAS_MAX));
+		return varlink_error(
+			call, "ResourceExhausted", manager_limit("workers", SPEC_REPLICAS_MAX));
 	case -ENOMEM:
 		return -ENOMEM;
 	default:
@@ -61,13 +61,11 @@ int single_call_start(struct supervisor *sv, struct varlink_call *call, json_t *
 		what.index);
 	if (r == -EEXIST) {
 		w = worker_named(sv, what.role, what.index);
-		return varlink_error(call, "WorkerActive",
-			json_pack("{s:s, s:s}", "worker", name, "state",
-				worker_state_name(w->state)));
+		return varlink_error(call, "FailedPrecondition",
+			manager_worker_active(name, worker_state_name(w->state)));
 	}
 	if (r == -ENOENT)
-		return varlink_error(
-			call, "NoSuchRole", json_pack("{s:o}", "role", json_text(what.role)));
+		return varlink_error(call, "NotFound", manager_no_role(what.role));
 	if (r == -EINVAL)
 		return varlink_error(call, "Internal",
 			json_pack("{s:o, s:i}", "message", json_text(err.text), "errno", EINVAL));

@@ -7,6 +7,7 @@
 #include "common/base/signals.h"
 #include "common/base/sweep.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -269,14 +270,13 @@ static void attach_gone(void *arg)
 
 static int attach_no_such(struct varlink_call *call, const char *name)
 {
-	return varlink_error(call, "NoSuchWorker", json_pack("{s:s}", "worker", name));
+	return varlink_error(call, "NotFound", manager_no_worker(name));
 }
 
 static int attach_refuse(struct supervisor *sv, struct varlink_call *call, const struct worker *w)
 {
-	return varlink_error(call, "WorkerActive",
-		json_pack("{s:s, s:s}", "worker", worker_name(w), "state",
-			worker_state_name(w->state)));
+	return varlink_error(call, "FailedPrecondition",
+		manager_worker_active(worker_name(w), worker_state_name(w->state)));
 }
 
 /* Prepares the worker before its process exists: logs, token, environment, error file. */
@@ -375,8 +375,8 @@ static struct worker *attach_look_up(
 	*ret_r = 0;
 	if (supervisor_decided(sv) || stop_group_active(sv) || supervisor_leader_over(sv) ||
 		supervisor_group(sv)->state != GROUP_RUNNING) {
-		*ret_r = varlink_error(call, "NotActive",
-			json_pack("{s:s, s:s}", "job", supervisor_spec(sv)->name, "state",
+		*ret_r = varlink_error(call, "FailedPrecondition",
+			manager_not_active(supervisor_spec(sv)->name,
 				group_state_name(supervisor_group(sv)->state)));
 	} else if (supervisor_on_notice(sv)) {
 		*ret_r = varlink_error(call, "Internal",

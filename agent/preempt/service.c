@@ -13,6 +13,7 @@
 #include "common/notice/notice.h"
 #include "common/text/duration.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -392,8 +393,8 @@ static int method_preempt(struct varlink_call *call, json_t *p, void *arg)
 	if (!notice_source_is_known(n.source))
 		return varlink_error_parameter(call, "source");
 	if (preempting_notice(sv, &n, &err) < 0)
-		return varlink_error(call, "NotActive",
-			json_pack("{s:s, s:s}", "job", supervisor_spec(sv)->name, "state",
+		return varlink_error(call, "FailedPrecondition",
+			manager_not_active(supervisor_spec(sv)->name,
 				group_state_name(supervisor_group(sv)->state)));
 	return varlink_reply(call, json_pack("{s:[s]}", "runs", supervisor_options(sv)->run));
 }

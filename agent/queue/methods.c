@@ -2,6 +2,7 @@
 #include "agent/queue/private.h"
 #include "common/text/base64.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <string.h>
@@ -14,7 +15,7 @@ bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const 
 	if (!job || !strcmp(job, supervisor_spec(d->sv)->name) ||
 		!strcmp(job, supervisor_options(d->sv)->run))
 		return true;
-	varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", job));
+	varlink_error(call, "NotFound", manager_no_job(job));
 	return false;
 }
 

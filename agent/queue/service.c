@@ -183,7 +183,6 @@ static bool dispatch_interface(struct supervisor *sv, bool workers, struct varli
 		.methods = dispatch_methods,
 		.flat = dispatch_flat_methods,
 		.ranges = queue_ranges,
-		.limit_error = "ResourceExhausted",
 		.arg = &dispatch_of(sv)->doors[workers],
 	};
 	return true;

@@ -206,7 +206,6 @@ static int open_server(struct sharing *sh, struct error *err)
 		.opened = sharing_opened,
 		.closed = sharing_closed,
 		.leaving = features_rely_on_disk(sh->sv) ? leaving : NULL,
-		.limit_error = "ResourceExhausted",
 		.arg = sh,
 	};
 	int r;

@@ -92,10 +92,10 @@ struct supervisor {
 	bool oom_here;	   /* it counts this job's processes only */
 
 	struct restart_budget budget;
-	struct restart_decision decision; /* the last one */
-	int64_t next_try_us;		  /* 0: none */
-	char reason[SUPERVISOR_REASON_MAX];		  /* of the group's present state */
-	bool said;			  /* ... which a message told already */
+	struct restart_decision decision;   /* the last one */
+	int64_t next_try_us;		    /* 0: none */
+	char reason[SUPERVISOR_REASON_MAX]; /* of the group's present state */
+	bool said;			    /* ... which a message told already */
 	char then[320]; /* its end, where it tells of a failure: what followed from that */
 	int culprit;	/* rank of the worker whose own end is the group's; -1: the first to fail */
 	json_t *history; /* why.c's: what was decided about restarts */

@@ -4,6 +4,7 @@
 #include "agent/watchdog/watchdog.h"
 
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -43,12 +44,11 @@ static int dump_refuse(
 	struct varlink_call *call, const char *workers, int r, const struct error *err)
 {
 	if (r == -EINVAL)
-		return varlink_error(call, "InvalidWorkers",
-			json_pack("{s:s, s:s}", "workers", workers, "message", err->text));
+		return varlink_error(
+			call, "InvalidArgument", manager_invalid("workers", workers, err->text));
 	if (r == -ENOENT)
-		return varlink_error(call, "NoSuchWorker",
-			json_pack(
-				"{s:o}", "worker", json_text(*err->field ? err->field : workers)));
+		return varlink_error(
+			call, "NotFound", manager_no_worker(*err->field ? err->field : workers));
 	return varlink_error(
 		call, "Internal", json_pack("{s:s, s:i}", "message", err->text, "errno", -r));
 }

@@ -157,58 +157,12 @@ static const char *word(const json_t *p, const char *key)
 	return text ? text : "?";
 }
 
-/* Puts into err what an error of the interface means for people; keeps err's text for unknown ones.
- */
+/* Puts into err what an error means for people; keeps err's text for unknown ones. */
 static void explain(const char *name, const json_t *p, struct error *err)
 {
-	const char *job = word(p, "job"), *message = get_text(p, "message");
-	const char *state = word(p, "state"), *field = word(p, "field");
-	char took[HUMANE_TEXT_MAX];
+	const char *message = get_text(p, "message");
 
-	if (!strcmp(name, "NoSuchJob"))
-		error_set(err, -ENOENT, "no job named %s", job);
-	else if (!strcmp(name, "JobExists"))
-		error_set(err, -EEXIST, "job %s is already active (run %s)", job, word(p, "run"));
-	else if (!strcmp(name, "NotActive"))
-		error_set(err, -ESRCH,
-			job_ended(p) ? "job %s is not active: it is %s"
-				     : "job %s is not running: its state is %s",
-			job, state);
-	else if (!strcmp(name, "StillActive"))
-		error_set(err, -EBUSY, "job %s is still %s; stop it first", job, state);
-	else if (!strcmp(name, "NoSuchRole"))
-		error_set(err, -ENOENT, "there is no role named %s", word(p, "role"));
-	else if (!strcmp(name, "NoSuchAttempt"))
-		error_set(err, -ENOENT, "there is no attempt %d", (int)get_int(p, "attempt"));
-	else if (!strcmp(name, "NoSuchWorker"))
-		error_set(err, -ENOENT, "there is no worker %s", word(p, "worker"));
-	else if (!strcmp(name, "WorkerActive"))
-		error_set(err, -EBUSY, "worker %s is %s", word(p, "worker"), state);
-	else if (!strcmp(name, "InvalidWorkers") && message)
-		error_set(err, -EINVAL, "workers %s: %s", word(p, "workers"), message);
-	else if (!strcmp(name, "InvalidSignal"))
-		error_set(err, -EINVAL, "there is no signal named %s", word(p, "signal"));
-	else if (!strcmp(name, "LimitReached"))
-		error_set(err, -EDQUOT, "elasticd's limit of %s is reached: %d", word(p, "what"),
-			(int)get_int(p, "limit"));
-	else if (!strcmp(name, "AgentLost"))
-		error_set(err, -ENOENT, "the agent of job %s was lost; elasticd is dealing with it",
-			job);
-	else if (!strcmp(name, "AgentSilent"))
-		error_set(err, -ETIMEDOUT,
-			"the agent of job %s has not answered for %s%s%s; 'elasticctl stop %s' "
-			"ends the job all the same",
-			job, humane_since(ctl_now_us(), get_int(p, "since_us"), took),
-			get_text(p, "reason") ? ": " : "",
-			get_text(p, "reason") ? get_text(p, "reason") : "", job);
-	else if (!strcmp(name, "ShuttingDown"))
-		error_set(err, -ESHUTDOWN, "elasticd is shutting down");
-	else if (!strcmp(name, "InvalidSpec") && message && get_text(p, "field") && *field &&
-		 strncmp(message, field, strlen(field)) != 0)
-		error_set(err, -EINVAL, "%s: %s", field, message);
-	else if (!strcmp(name, "InvalidRanks") && message && strncmp(message, "ranks", 5) != 0)
-		error_set(err, -EINVAL, "ranks %s: %s", word(p, "ranks"), message);
-	else if (message && *message)
+	if (message && *message)
 		error_set(err, -EREMOTEIO, "%s", message);
 	else if (!strcmp(name, "org.varlink.service.InvalidParameter"))
 		error_set(err, -EINVAL, "elasticd does not take this value of %s",
@@ -268,7 +222,7 @@ int ctl_explain(const struct ctl *ctl, const char *name, const json_t *p, struct
 	}
 	if (!err->text[0])
 		error_set(err, -EREMOTEIO, "%s refused: %s", ctl_peer(ctl), brief);
-	if (!strcmp(brief, "TimedOut") || !strcmp(brief, "DeadlineExceeded"))
+	if (!strcmp(brief, "DeadlineExceeded"))
 		status = CTL_TIMED_OUT;
 	return failed(ctl, status);
 }

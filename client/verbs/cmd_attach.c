@@ -286,7 +286,8 @@ static int first_order(struct attach *a, bool replace, json_t **ret)
 	r = ctl_stream(a->ctl, "Attach", p, &a->orders);
 	if (r == 0)
 		r = ctl_try_next(a->ctl, a->orders, ret, &more, &name, &err);
-	if (name && !strcmp(name, "WorkerActive") && !replace)
+	if (name && !strcmp(name, "FailedPrecondition") && !replace &&
+		get_text(a->ctl->refusal, "worker"))
 		return ctl_error(a->ctl, r,
 			"%s; 'elasticctl stop %s/%s' ends it, and so does --replace", err.text,
 			a->job, a->worker);

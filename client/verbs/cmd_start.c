@@ -176,7 +176,7 @@ static int watch_begin(struct ctl *ctl, const char *name, const char *run, json_
 
 	*ret_job = NULL;
 	if (r != 0) {
-		if (refusal && !strcmp(refusal, "TimedOut"))
+		if (refusal && !strcmp(refusal, "DeadlineExceeded"))
 			ctl_say(ctl,
 				"%s is starting (run %s), and does not run yet; \"elasticctl status "
 				"%s\" tells more",

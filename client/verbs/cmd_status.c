@@ -337,7 +337,7 @@ static int fetch(struct ctl *ctl, const char *name, json_t **ret)
 		ctl, "Status", ctl_with(ctl_job(name), "live", json_true()), &answer, &error, &err);
 
 	if (error)
-		return ctl_error(ctl, !strcmp(error, "NoSuchJob") ? CTL_NO_JOB : r, "%s", err.text);
+		return ctl_error(ctl, !strcmp(error, "NotFound") ? CTL_NO_JOB : r, "%s", err.text);
 	if (r == 0)
 		*ret = json_incref(json_object_get(answer, "job"));
 	return r;

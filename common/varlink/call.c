@@ -226,21 +226,16 @@ int varlink_error_failed(struct varlink_call *call, int error, const char *messa
 	return r;
 }
 
-json_t *varlink_limit_error(
-	const struct varlink_interface *i, const char *what, int64_t limit, const char **ret_name)
+json_t *varlink_limit_error(const char *what, int64_t limit)
 {
 	_cleanup_free_ char *text = NULL;
 	json_t *p = json_object();
 
-	*ret_name = i->limit_error ? i->limit_error : "LimitReached";
-	if (!i->limit_error) {
-		json_put_string(p, "what", what);
-		json_put_int(p, "limit", limit);
-	} else if (asprintf(&text, "the limit of %" PRId64 " %s is reached", limit, what) < 0) {
+	if (asprintf(&text, "the limit of %" PRId64 " %s is reached", limit, what) < 0)
 		text = NULL;
-	} else {
+	else
 		json_put_string(p, "message", text);
-	}
+	json_put_int(p, "limit", limit);
 	return p;
 }
 
@@ -325,10 +320,7 @@ int varlink_error(struct varlink_call *call, const char *name, json_t *parameter
 
 int varlink_error_limit(struct varlink_call *call, const char *what, int64_t limit)
 {
-	const char *name;
-	json_t *p = varlink_limit_error(call->interface, what, limit, &name);
-
-	return varlink_error(call, name, p);
+	return varlink_error(call, VARLINK_LIMIT_ERROR, varlink_limit_error(what, limit));
 }
 
 int varlink_error_parameter(struct varlink_call *call, const char *parameter)

@@ -106,11 +106,8 @@ void varlink_listen_tell(
 
 void varlink_listen_refuse(const struct varlink_server *s, int fd, const char *what, int64_t limit)
 {
-	const char *error;
-	json_t *p = varlink_limit_error(&s->interfaces[VARLINK_OWN], what, limit, &error);
-
 	log_debug("varlink: refusing a connection over the limit of %" PRId64 " %s", limit, what);
-	varlink_listen_tell(s, fd, error, p);
+	varlink_listen_tell(s, fd, VARLINK_LIMIT_ERROR, varlink_limit_error(what, limit));
 }
 
 /* Accepts some connections; returns whether more may be waiting. */

@@ -40,7 +40,6 @@ struct varlink_interface {
 	size_t described_len;
 	const struct varlink_method *methods;
 	const struct varlink_range *ranges;
-	const char *limit_error;
 	struct varlink_flat flat;
 	void *arg;
 };
@@ -204,11 +203,11 @@ const char *varlink_limits_what(const struct varlink_server *s, int error, int64
 struct varlink_call *varlink_call_new(struct varlink_connection *c);
 /* The connection ends: runs on_gone and frees the call. */
 void varlink_call_cancel(struct varlink_call *call);
-/* Answers with the error Failed of the call's interface. */
+/* Answers with the error Internal of the call's interface. */
 int varlink_error_failed(struct varlink_call *call, int error, const char *message);
-/* The name and owned parameters of the error for a limit. */
-json_t *varlink_limit_error(
-	const struct varlink_interface *i, const char *what, int64_t limit, const char **ret_name);
+/* The error for a limit, which each interface declares with message and limit; owned. */
+#define VARLINK_LIMIT_ERROR "ResourceExhausted"
+json_t *varlink_limit_error(const char *what, int64_t limit);
 
 /* dispatch.c */
 /* Handles one message; changes text. */

@@ -13,7 +13,6 @@ static int interface_init(
 	*i = (struct varlink_interface){ .text = what->idl,
 		.methods = what->methods,
 		.ranges = what->ranges,
-		.limit_error = what->limit_error,
 		.arg = what->arg };
 	r = varlink_idl_parse(what->idl, &i->idl, err);
 	if (r < 0) {
@@ -40,7 +39,6 @@ static int open_interfaces(
 		.methods = opt->methods,
 		.flat = opt->flat,
 		.ranges = opt->ranges,
-		.limit_error = opt->limit_error,
 		.arg = opt->arg };
 	size_t n = 0;
 	int r = 0;

@@ -88,7 +88,6 @@ struct varlink_also {
 	const struct varlink_method *methods;
 	const struct varlink_flat_method *flat; /* or NULL */
 	const struct varlink_range *ranges;	/* or NULL */
-	const char *limit_error;		/* as below */
 	void *arg;
 };
 
@@ -127,9 +126,6 @@ struct varlink_options {
 	/* Whether calls may bring a descriptor (SCM_RIGHTS): varlink_call_brought(). If false,
 	 * descriptors never enter this process. */
 	bool descriptors;
-	/* The interface's error for a limit, with message. NULL: LimitReached with what and limit.
-	 */
-	const char *limit_error;
 	/* Limits what connections hold, in bytes, of unfinished calls and unread answers. Borrowed,
 	 * outlives the server. NULL: the server has one of its own. */
 	struct budget *budget;

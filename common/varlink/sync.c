@@ -107,7 +107,7 @@ static int read_more(struct varlink_sync *c, int flags)
 	return 0;
 }
 
-/* Writes "NoSuchJob: job x" from a name and its parameters; prefers a message among them. */
+/* Writes "NotFound: job x" from a name and its parameters; prefers a message among them. */
 static void describe_error(const char *name, const json_t *parameters, struct error *err)
 {
 	const char *dot = strrchr(name, '.');

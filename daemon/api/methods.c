@@ -5,6 +5,7 @@
 #include "common/base/proc.h"
 #include "common/spec/spec.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 #include "daemon/api/host_notices.h"
 #include "daemon/api/preempt_method.h"
 #include "daemon/api/remove.h"
@@ -74,7 +75,7 @@ struct job *methods_job(struct daemon *d, struct varlink_call *call, const json_
 	struct job *j = registry_find(d->registry, name, may_see, &v);
 
 	if (!j)
-		varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", name));
+		varlink_error(call, "NotFound", manager_no_job(name));
 	else
 		job_catch_up(j);
 	return j;
@@ -82,9 +83,8 @@ struct job *methods_job(struct daemon *d, struct varlink_call *call, const json_
 
 static int not_active(struct varlink_call *call, const struct job *j)
 {
-	return varlink_error(call, "NotActive",
-		json_pack("{s:s, s:s}", "job", j->rec.name, "state",
-			mirror_state_name(j->mirror.state)));
+	return varlink_error(call, "FailedPrecondition",
+		manager_not_active(j->rec.name, mirror_state_name(j->mirror.state)));
 }
 
 static int on_start(struct varlink_call *call, json_t *params, void *arg)
@@ -96,17 +96,10 @@ static int on_validate(struct varlink_call *call, json_t *params, void *arg)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	struct error err = { 0 };
-	const char *message = err.text;
-	size_t n;
 
 	if (!spec_parse(json_object_get(params, "spec"), &spec, &err))
 		return varlink_reply(call, json_pack("{s:o}", "spec", spec_to_json(spec)));
-	n = strlen(err.field);
-	if (n && !strncmp(message, err.field, n) && !strncmp(message + n, ": ", 2))
-		message += n + 2;
-	return varlink_error(call, "InvalidSpec",
-		json_pack("{s:s, s:o}", "field", err.field, "message",
-			json_string_lossy(message, strlen(message))));
+	return varlink_error(call, "InvalidArgument", manager_invalid(err.field, NULL, err.text));
 }
 
 /* A call that the job's agent answers. */
@@ -296,9 +289,9 @@ static int collect(struct daemon *d, struct varlink_call *call, const struct job
 			continue;
 		if (!job_is_over(j)) {
 			free(jobs);
-			varlink_error(call, "StillActive",
-				json_pack("{s:s, s:s}", "job", j->rec.name, "state",
-					mirror_state_name(j->mirror.state)));
+			varlink_error(call, "FailedPrecondition",
+				manager_still_active(
+					j->rec.name, mirror_state_name(j->mirror.state)));
 			return 1;
 		}
 		jobs[n++] = j;
@@ -364,7 +357,7 @@ static int on_shutdown(struct varlink_call *call, json_t *params, void *arg)
 			json_pack("{s:s}", "message",
 				"only root, the daemon's own user and its administrators may end it"));
 	if (d->shutdown)
-		return varlink_error(call, "ShuttingDown", NULL);
+		return varlink_error(call, "Unavailable", manager_shutting_down());
 	log_notice("shutdown asked for by uid %u (pid %d)%s", (unsigned)peer->uid, (int)peer->pid,
 		stop ? ", all jobs are stopped first" : "; jobs go on");
 	return daemon_shutdown(d, call, stop);

@@ -16,7 +16,7 @@ int methods_authorize(struct varlink_call *call, const char *method, json_t *par
 
 enum access_level methods_level(struct daemon *d, struct varlink_call *call);
 
-/* The job that params names, where the caller may see it. NULL after having answered NoSuchJob. */
+/* The job that params names, where the caller may see it. NULL after having answered NotFound. */
 struct job *methods_job(struct daemon *d, struct varlink_call *call, const json_t *params);
 
 /* Answers Internal; returns 0, so that handlers can return it. */

@@ -5,6 +5,7 @@
 #include "common/base/printable.h"
 #include "common/notice/notice.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 #include "daemon/api/methods.h"
 #include "daemon/host/notice_delivery.h"
 
@@ -138,7 +139,7 @@ static void on_told(void *arg, const char *error, json_t *parameters)
 		refuse(p, error, parameters);
 		return;
 	}
-	if (error && strcmp(error, "NotActive") != 0 && strcmp(error, "NoSuchJob") != 0) {
+	if (error && strcmp(error, "FailedPrecondition") != 0 && strcmp(error, "NotFound") != 0) {
 		_cleanup_free_ char *text =
 			printable_dup(json_get_string(parameters, "message", ""));
 
@@ -228,9 +229,8 @@ static int start(
 
 static int over(struct varlink_call *call, const struct job *j)
 {
-	return varlink_error(call, "NotActive",
-		json_pack("{s:s, s:s}", "job", j->rec.name, "state",
-			mirror_state_name(j->mirror.state)));
+	return varlink_error(call, "FailedPrecondition",
+		manager_not_active(j->rec.name, mirror_state_name(j->mirror.state)));
 }
 
 int preempt_begin(struct daemon *d, struct varlink_call *call, const json_t *params)

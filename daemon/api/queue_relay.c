@@ -4,6 +4,7 @@
 #include "common/base/descriptors.h"
 #include "common/text/json.h"
 #include "common/varlink/client.h"
+#include "common/varlink/manager_error.h"
 #include "daemon/api/methods.h"
 #include "daemon/jobs/agent_process.h"
 
@@ -444,7 +445,7 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	struct queue_call *c = arg;
 
 	if (news == JOB_GONE)
-		varlink_error(take_call(c), "NoSuchJob", json_pack("{s:s}", "job", j->rec.name));
+		varlink_error(take_call(c), "NotFound", manager_no_job(j->rec.name));
 	else if (news == JOB_ATTACHED || news == JOB_VERDICT || news == JOB_ENDED)
 		proceed(c);
 }

@@ -9,6 +9,7 @@
 #include "common/base/user_name.h"
 #include "common/text/json.h"
 #include "common/varlink/client.h"
+#include "common/varlink/manager_error.h"
 #include "daemon/api/agent_call.h"
 #include "daemon/api/helper.h"
 #include "daemon/jobs/agent_process.h"
@@ -163,7 +164,7 @@ static void end_failed(struct relay *r, int code, const char *what)
 
 static void end_limit(struct relay *r, const char *what, int limit)
 {
-	end_error(r, "LimitReached", json_pack("{s:s, s:i}", "what", what, "limit", limit));
+	end_error(r, "ResourceExhausted", manager_limit(what, limit));
 }
 
 static void on_cut(void *arg)
@@ -229,9 +230,9 @@ static void end_not_active(struct relay *r)
 	if (r->sent && r->rule->flags & RELAY_STOPS)
 		end_reply(r, NULL);
 	else
-		end_error(r, "NotActive",
-			json_pack("{s:s, s:s}", "job", r->job->rec.name, "state",
-				mirror_state_name(r->job->mirror.state)));
+		end_error(r, "FailedPrecondition",
+			manager_not_active(
+				r->job->rec.name, mirror_state_name(r->job->mirror.state)));
 }
 
 /* Makes a repeated call continue behind the last event that the caller got. */
@@ -283,7 +284,7 @@ static void agent_gone(struct relay *r)
 	else if (r->job->life == LIFE_LINKED || r->job->life == LIFE_STARTING)
 		r->undecided = true;
 	else
-		end_error(r, "AgentLost", json_pack("{s:s}", "job", r->job->rec.name));
+		end_error(r, "Unavailable", manager_agent_lost(r->job->rec.name));
 }
 
 static void broke(struct relay *r)
@@ -392,11 +393,10 @@ static void ask_helper(struct relay *r)
 	int code = helper_new(r->relays->helpers, r->job, &caller, &r->helper, &fd, &limit, &err);
 
 	if (code == -EDQUOT || code == -ENOBUFS) {
-		end_error(r, "LimitReached",
-			json_pack("{s:s, s:i}", "what",
-				code == -EDQUOT ? "readers of runs that are over for one user"
-						: "readers of runs that are over",
-				"limit", (int)limit));
+		end_limit(r,
+			code == -EDQUOT ? "readers of runs that are over for one user"
+					: "readers of runs that are over",
+			(int)limit);
 		return;
 	}
 	if (!code)
@@ -450,9 +450,9 @@ static void doom(struct relay *r, const char *did)
 
 static void end_silent(struct relay *r)
 {
-	end_error(r, "AgentSilent",
-		json_pack("{s:s, s:I, s:s*}", "job", r->job->rec.name, "since_us",
-			(json_int_t)r->job->mirror.silent_us, "reason", r->job->mirror.silent_why));
+	end_error(r, "Unavailable",
+		manager_agent_silent(r->job->rec.name, r->job->mirror.silent_us,
+			(int64_t)loop_real_us(), r->job->mirror.silent_why));
 }
 
 static void on_silent(void *arg)
@@ -526,7 +526,7 @@ static void proceed(struct relay *r)
 		return;
 	}
 	if (!(r->rule->flags & RELAY_REPEAT))
-		end_error(r, "AgentLost", json_pack("{s:s}", "job", r->job->rec.name));
+		end_error(r, "Unavailable", manager_agent_lost(r->job->rec.name));
 }
 
 static void on_news(void *arg, struct job *j, enum job_news news)
@@ -536,9 +536,9 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	if (news == JOB_GONE) {
 		job_unwatch(j, &r->watch);
 		r->job = NULL;
-		end_error(r, "NoSuchJob", json_pack("{s:s}", "job", j->rec.name));
+		end_error(r, "NotFound", manager_no_job(j->rec.name));
 	} else if (r->undecided && news == JOB_ATTACHED) {
-		end_error(r, "AgentLost", json_pack("{s:s}", "job", j->rec.name));
+		end_error(r, "Unavailable", manager_agent_lost(j->rec.name));
 	} else if (!r->ask && !r->client &&
 		   (news == JOB_ATTACHED || news == JOB_VERDICT ||
 			   (news == JOB_STARTED && stops(r)))) {

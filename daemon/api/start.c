@@ -4,6 +4,7 @@
 #include "common/base/log.h"
 #include "common/spec/spec.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 #include "daemon/api/methods.h"
 
 #include <ctype.h>
@@ -118,20 +119,12 @@ static void end_failed(struct start *s, const struct error *err)
 
 static void end_limit(struct start *s, const char *what, int limit)
 {
-	end_error(s, "LimitReached", json_pack("{s:s, s:i}", "what", what, "limit", limit));
+	end_error(s, "ResourceExhausted", manager_limit(what, limit));
 }
 
 static void end_invalid(struct start *s, const struct error *err)
 {
-	const char *message = err->text;
-	size_t n = strlen(err->field);
-
-	/* The answer has the field in a member of its own: cut it off the message. */
-	if (n && !strncmp(message, err->field, n) && !strncmp(message + n, ": ", 2))
-		message += n + 2;
-	end_error(s, "InvalidSpec",
-		json_pack("{s:s, s:o}", "field", err->field, "message",
-			json_string_lossy(message, strlen(message))));
+	end_error(s, "InvalidArgument", manager_invalid(err->field, NULL, err->text));
 }
 
 static int random_suffix(char out[NAME_RANDOM + 1])
@@ -391,9 +384,8 @@ static bool claim_name(struct start *s)
 	}
 	visible = access_job(access_level(d->access, s->peer.uid, s->peer.gid, loop_now_ms()),
 		s->peer.uid, other->rec.uid);
-	end_error(s, "JobExists",
-		json_pack("{s:s, s:s}", "job", other->rec.name, "run",
-			visible ? other->rec.run : ""));
+	end_error(s, "AlreadyExists",
+		manager_job_exists(other->rec.name, visible ? other->rec.run : ""));
 	return false;
 }
 
@@ -448,7 +440,7 @@ static void attempt(void *arg)
 	int r;
 
 	if (s->daemon->leaving) {
-		end_error(s, "ShuttingDown", NULL);
+		end_error(s, "Unavailable", manager_shutting_down());
 		return;
 	}
 	if (!claim_name(s) || !within_limits(s))

@@ -3,6 +3,7 @@
 
 #include "common/base/log.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 #include "daemon/api/agent_call.h"
 
 #include <errno.h>
@@ -97,7 +98,7 @@ static void on_timeout(void *arg)
 		return;
 	}
 	waiter_free(w);
-	varlink_error(call, "TimedOut",
+	varlink_error(call, "DeadlineExceeded",
 		json_pack("{s:s}", "message", "the job did not reach this state in time"));
 }
 
@@ -124,7 +125,7 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 
 	if (news == JOB_GONE) {
 		waiter_free(w);
-		varlink_error(call, "NoSuchJob", json_pack("{s:s}", "job", j->rec.name));
+		varlink_error(call, "NotFound", manager_no_job(j->rec.name));
 	} else if (reached(j, w->options.until_running)) {
 		waiter_free(w);
 		answer(call, j);

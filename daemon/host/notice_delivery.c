@@ -3,6 +3,7 @@
 
 #include "common/text/json.h"
 #include "common/varlink/client.h"
+#include "common/varlink/manager_error.h"
 #include "daemon/jobs/agent_process.h"
 
 #include <errno.h>
@@ -59,9 +60,9 @@ static void end_failed(struct telling *t, int code, const char *text)
 
 static void end_lost(struct telling *t)
 {
-	_cleanup_json_ json_t *p = json_pack("{s:s}", "job", t->job->rec.name);
+	_cleanup_json_ json_t *p = manager_agent_lost(t->job->rec.name);
 
-	end(t, "AgentLost", p);
+	end(t, "Unavailable", p);
 }
 
 /* A run that ended preempted after it was asked has acted on the notice. */
@@ -74,8 +75,8 @@ static void end_over(struct telling *t)
 		end(t, NULL, NULL);
 		return;
 	}
-	p = json_pack("{s:s, s:s}", "job", t->job->rec.name, "state", mirror_state_name(state));
-	end(t, "NotActive", p);
+	p = manager_not_active(t->job->rec.name, mirror_state_name(state));
+	end(t, "FailedPrecondition", p);
 }
 
 static void on_closed(void *arg)
@@ -158,12 +159,12 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	bool over = news == JOB_VERDICT || news == JOB_ENDED || news == JOB_START_FAILED;
 
 	if (news == JOB_GONE) {
-		_cleanup_json_ json_t *p = json_pack("{s:s}", "job", j->rec.name);
+		_cleanup_json_ json_t *p = manager_no_job(j->rec.name);
 
 		job_unwatch(j, &t->watch);
 		loop_cancel(j->host->loop, proceed, t);
 		t->job = NULL;
-		end(t, "NoSuchJob", p);
+		end(t, "NotFound", p);
 	} else if (over) {
 		end_over(t);
 	} else if (news == JOB_ATTACHED && !t->client) {

@@ -24,8 +24,8 @@ struct telling_notice {
 };
 
 /* Reports the result, once: error is NULL if the agent took the notice, else the name of an error
- * of io.elasticd.Manager with its parameters (borrowed): "NotActive" for a run that is over. Never
- * runs within telling_new(). May free the telling. */
+ * of io.elasticd.Manager with its parameters (borrowed): "FailedPrecondition" for a run that is
+ * over. Never runs within telling_new(). May free the telling. */
 typedef void (*telling_fn)(void *arg, const char *error, json_t *parameters);
 
 /* Copies the notice. */

@@ -116,7 +116,7 @@ static void on_told(void *arg, const char *error, json_t *parameters)
 	_cleanup_free_ char *text = NULL;
 
 	/* A run that is ending anyway does not need the notice. */
-	if (error && strcmp(error, "NotActive") != 0 && strcmp(error, "NoSuchJob") != 0) {
+	if (error && strcmp(error, "FailedPrecondition") != 0 && strcmp(error, "NotFound") != 0) {
 		text = printable_dup(json_get_string(parameters, "message", ""));
 		log_warning("job %s: did not take the notice: %s %s", e->listener->job->rec.name,
 			error, text ? text : "");

@@ -382,7 +382,7 @@ def test_the_others_may_end_while_one_is_replaced(box, daemon):
         wait_file(box.path("term"))
         with daemon.connect() as second:
             replace(second)
-            assert second.receive()["error"].endswith("WorkerActive")
+            assert second.receive()["error"].endswith("FailedPrecondition")
         box.path("go").touch()
         daemon.watch("j", lambda job, _: task(job, 1)["state"] == "succeeded")
         daemon.call("Kill", job="j", signal="KILL", ranks="0")
@@ -406,7 +406,7 @@ def test_a_group_that_ends_meanwhile_refuses_who_wants_to_replace(box, daemon, h
         else:
             daemon.call(how.title(), job="j")
         os.kill(task(daemon.status("j", live=True), 0)["pid"], signal.SIGKILL)
-        assert caller.receive()["error"].endswith("NotActive")
+        assert caller.receive()["error"].endswith("FailedPrecondition")
     if how == "restart":
         wait_file(box.path("up.1.0"))  # its stop was not for longer than that
     else:
@@ -444,7 +444,7 @@ def test_only_a_child_of_the_caller_is_taken(box, daemon):
         assert "has not ended" in e.value.parameters["message"]
         with pytest.raises(VarlinkError) as e:
             daemon.call("AttachEnded", job="j", worker="worker:1", code=0)
-        assert e.value.name == "NoSuchWorker"
+        assert e.value.name == "NotFound"
         own.signal(signal.SIGTERM)
         own.wait()
         daemon.call("AttachEnded", job="j", worker="worker:0", signal=15)

@@ -47,8 +47,8 @@ class Churn:
             try:
                 self.daemon.call(name, *args, job=run, **kwargs)
             except VarlinkError as e:
-                assert e.name in ("NotActive", "AgentLost", "NoSuchJob", "NoSuchWorker", "TimedOut",
-                                  "JobExists"), (name, e)
+                assert e.name in ("FailedPrecondition", "Unavailable", "NotFound", "DeadlineExceeded",
+                                  "AlreadyExists"), (name, e)
 
     def stop(self):
         self.act("Stop")
@@ -61,7 +61,7 @@ class Churn:
                 if new not in self.active:
                     self.active.append(new)
             except VarlinkError as e:
-                assert e.name in ("NotActive", "AgentLost", "JobExists"), e
+                assert e.name in ("FailedPrecondition", "Unavailable", "AlreadyExists"), e
 
     def scale(self):
         self.act("Scale", replicas=self.rng.randint(1, 5))
@@ -117,7 +117,7 @@ class Churn:
             try:
                 self.daemon.call("Stop", job=run, timeout_ms=100)
             except VarlinkError as e:
-                assert e.name in ("NotActive", "AgentLost"), e
+                assert e.name in ("FailedPrecondition", "Unavailable"), e
         for run in self.active + self.done:
             job = self.daemon.wait(run)
             assert job["verdict"], f"{run} has no verdict"

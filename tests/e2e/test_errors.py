@@ -124,7 +124,7 @@ def test_the_failures_of_each_attempt(box, daemon):
     assert failures(daemon, job)[0]["exit"]["code"] == 3, "the newest, when none is named"
     with pytest.raises(VarlinkError) as e:
         failures(daemon, job, attempt=7)
-    assert e.value.name == "NoSuchAttempt"
+    assert e.value.name == "NotFound"
 
 
 # --- run: the report and the copy --------------------------------------------------------------------

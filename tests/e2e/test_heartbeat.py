@@ -244,10 +244,10 @@ def test_a_dump_on_demand(box, daemon):
     assert daemon.status(name)["state"] == "running"
     with pytest.raises(VarlinkError) as e:
         daemon.call("Dump", job=name, workers="worker:7")
-    assert e.value.name == "NoSuchWorker"
+    assert e.value.name == "NotFound"
     with pytest.raises(VarlinkError) as e:
         daemon.call("Dump", job=name, workers=":::")
-    assert e.value.name == "InvalidWorkers"
+    assert e.value.name == "InvalidArgument"
 
 
 def test_a_caller_of_a_dump_that_goes_away_hurts_nobody(box, daemon):

@@ -46,9 +46,9 @@ def test_killing_a_rank_fails_the_group(daemon, job):
 
 
 def test_what_cannot_be_signalled(daemon, job):
-    for kwargs, error in ((dict(signal="NOSUCH"), "InvalidSignal"), (dict(signal="99"), "InvalidSignal"),
-                          (dict(signal="USR1", ranks="1-"), "InvalidRanks"),
-                          (dict(signal="USR1", ranks="a"), "InvalidRanks")):
+    for kwargs, error in ((dict(signal="NOSUCH"), "InvalidArgument"), (dict(signal="99"), "InvalidArgument"),
+                          (dict(signal="USR1", ranks="1-"), "InvalidArgument"),
+                          (dict(signal="USR1", ranks="a"), "InvalidArgument")):
         with pytest.raises(VarlinkError) as e:
             daemon.call("Kill", job=job, **kwargs)
         assert e.value.name == error, kwargs
@@ -57,14 +57,14 @@ def test_what_cannot_be_signalled(daemon, job):
 def test_ranks_that_do_not_exist(daemon, job):
     with pytest.raises(VarlinkError) as e:
         daemon.call("Kill", job=job, signal="USR1", ranks="2,7-8")
-    assert (e.value.name, e.value.parameters) == ("NoSuchWorker", {"worker": "7"})
+    assert (e.value.name, e.value.parameters) == ("NotFound", {"worker": "7", "message": "there is no worker 7"})
 
 
 def test_a_job_that_ended(daemon):
     ended = daemon.run(spec())
     with pytest.raises(VarlinkError) as e:
         daemon.call("Kill", job=ended["run"], signal="USR1")
-    assert e.value.name == "NotActive"
+    assert e.value.name == "FailedPrecondition"
 
 
 def test_by_command_line(box, daemon, job):

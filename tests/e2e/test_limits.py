@@ -26,7 +26,7 @@ MIB = 1 << 20
 # What a script of another user stands on: it prints one line of JSON when it is at its worst, and holds
 # on until it is killed.
 PRELUDE = """
-import signal, sys
+import re, signal, sys
 class Manager(Connection):
     INTERFACE = "io.elasticd.Manager."
 def connect():
@@ -34,9 +34,11 @@ def connect():
 keep, said = [], {}
 def count(what):
     said[what] = said.get(what, 0) + 1
+def limited(parameters):
+    return re.search(r"limit of (?:[0-9]+ )?(.*?) is reached", parameters["message"]).group(1)
 def refused(c):
     try:
-        count(json.loads(c.receive_raw())["parameters"]["what"])
+        count(limited(json.loads(c.receive_raw())["parameters"]))
     except (OSError, TypeError):
         count("closed")
 def at_worst():
@@ -171,7 +173,7 @@ def test_several_users_together_take_a_bounded_part_of_memory(shared):
     with shared.connect() as v:
         with pytest.raises(Exception) as e:
             v.call("Status", job="x" * (7 * MIB))
-        assert "NoSuchJob" in str(e.value) or "InvalidParameter" in str(e.value), str(e.value)[:200]
+        assert "NotFound" in str(e.value) or "InvalidParameter" in str(e.value), str(e.value)[:200]
 
 
 @pytest.mark.root
@@ -205,7 +207,7 @@ for i in range(64):
     c.send("Logs", more=True, job=job["run"], lines=1000000)
     m = json.loads(c.receive_raw())
     if m.get("error"):
-        count(m["parameters"]["what"])
+        count(limited(m["parameters"]))
         break
     keep.append(c)
 stop_readers()
@@ -351,7 +353,7 @@ for i in range(40):
         count("closed")
         break
     if "error" in answer:
-        count(answer["parameters"].get("what", answer["error"]))
+        count(limited(answer["parameters"]))
         break
 at_worst()
 """
@@ -422,7 +424,8 @@ def test_a_user_who_is_no_administrator_has_a_quarter_of_the_jobs(box, configure
                            json.dumps(job)], stdout=subprocess.PIPE, preexec_fn=as_uid(other_user().pw_uid))
     refused, why = json.loads(said.stdout)
     assert refused == held
-    assert why == {"what": "jobs of one user" if held < 8 else "jobs", "limit": held}
+    what = "jobs of one user" if held < 8 else "jobs"
+    assert why == {"message": f"elasticd's limit of {what} is reached: {held}", "limit": held}
     if not configured:
         for _ in range(8 - held):
             daemon.submit(spec("hang"))

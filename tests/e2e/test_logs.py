@@ -58,10 +58,10 @@ def test_lines_by_rank_stream_attempt_and_number(daemon):
         assert got and all(text.startswith(b"a0") for _, _, text in got)
     with pytest.raises(VarlinkError) as e:
         lines_of(daemon, run, attempt=9)
-    assert e.value.name == "NoSuchAttempt"
+    assert e.value.name == "NotFound"
     with pytest.raises(VarlinkError) as e:
         lines_of(daemon, run, ranks="1,x")
-    assert e.value.name == "InvalidRanks"
+    assert e.value.name == "InvalidArgument"
 
 
 def test_a_daemons_job_has_files_even_where_nothing_is_redirected(daemon):

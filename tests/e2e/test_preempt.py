@@ -461,5 +461,5 @@ def test_preempt_wants_a_job_and_a_source_that_it_knows(job_of):
             assert e.value.parameters["parameter"] == field
         with pytest.raises(VarlinkError) as e:
             v.call("Preempt", job="another")
-        assert e.value.name == "NoSuchJob"
+        assert e.value.name == "NotFound"
     assert "preemption" not in job.status()

@@ -59,8 +59,8 @@ def error(name, **parameters):
 
 @pytest.mark.parametrize("message", [
     error("Internal", message=EVIL),
-    error("NoSuchJob", job=EVIL),
-    error("InvalidSpec", field=EVIL, message=EVIL),
+    error("NotFound", message=EVIL, job=EVIL),
+    error("InvalidArgument", field=EVIL, message=EVIL),
     error(EVIL),
     {"parameters": {"job": EVIL, "run": EVIL}},
 ])

@@ -252,7 +252,7 @@ def test_a_message_over_the_limit_gets_a_clear_error_or_the_end(daemon):
             answer = None
         if answer is not None:
             message = json.loads(answer)
-            assert message["error"].endswith("LimitReached"), message
+            assert message["error"].endswith("ResourceExhausted"), message
     assert daemon.call("Ping") == {}
 
 
@@ -276,7 +276,7 @@ def test_a_message_just_below_the_limit_is_taken(daemon):
     with pytest.raises(VarlinkError) as e:
         with daemon.connect() as v:
             v.call("Status", job="x" * 1_000_000)
-    assert e.value.name == "NoSuchJob" or e.value.error.startswith(SERVICE)
+    assert e.value.name == "NotFound" or e.value.error.startswith(SERVICE)
 
 
 def test_the_limit_of_connections(box):
@@ -292,7 +292,7 @@ def test_the_limit_of_connections(box):
         try:
             v.send("Ping")
             answer = v.receive_raw()
-            if answer is None or b"LimitReached" in answer:
+            if answer is None or b"ResourceExhausted" in answer:
                 refused = v
         except OSError:
             refused = v
@@ -326,7 +326,7 @@ def test_the_limit_of_jobs(box):
         daemon.submit(spec("hang"))
     with pytest.raises(VarlinkError) as e:
         daemon.submit(spec("hang"))
-    assert e.value.name == "LimitReached" and e.value.parameters["limit"] == 2
+    assert e.value.name == "ResourceExhausted" and e.value.parameters["limit"] == 2
 
 
 def test_a_thousand_connections(daemon):
@@ -407,7 +407,7 @@ def test_another_user_neither_sees_nor_controls_foreign_jobs(box, guest):
     answers = [json.loads(line) for line in result.out.splitlines()]
     assert answers[0]["parameters"]["jobs"] == []
     for answer in answers[1:]:
-        assert answer.get("error") in (IFACE + "NoSuchJob", IFACE + "PermissionDenied"), answer
+        assert answer.get("error") in (IFACE + "NotFound", IFACE + "PermissionDenied"), answer
     job = guest.status("ours")
     assert job["state"] == "running" and job["attempt"] == 0
 
@@ -416,7 +416,7 @@ def test_another_user_cannot_become_root_by_a_specification(box, guest):
     result = calls_as(box, guest.user, guest.socket, message("Start", spec={
         "user": "root", "roles": [{"command": [PUPPET, f"touch:{box.path('work/owned')}"]}]}))
     answer = json.loads(result.out)
-    assert answer.get("error") in (IFACE + "PermissionDenied", IFACE + "InvalidSpec"), answer
+    assert answer.get("error") in (IFACE + "PermissionDenied", IFACE + "InvalidArgument"), answer
     assert not box.path("work/owned").exists()
 
 

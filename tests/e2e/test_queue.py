@@ -767,8 +767,8 @@ def test_a_job_is_this_one_or_none(three):
                          ("CreateResource", {"name": "r"}), ("DropResource", {"name": "r"}),
                          ("Resources", {}), ("Call", {})):
         e = c.refused(method, job="another", **more)
-        assert e.name == "NoSuchJob" and e.parameters == {"job": "another"}, method
-    assert c.send("Keep", more=True, queue="q", job="another").error().name == "NoSuchJob"
+        assert e.name == "NotFound" and e.parameters["job"] == "another", method
+    assert c.send("Keep", more=True, queue="q", job="another").error().name == "NotFound"
     assert set(c.states().values()) == {"queued"}
 
 

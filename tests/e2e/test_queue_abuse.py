@@ -104,9 +104,9 @@ def test_flat_calls_mean_the_same_as_all_others(three):
                                ("Submit", b'{"payload":"x","base64":"eA=="}', "InvalidArgument"),
                                ("Submit", b'{"wait_ms":-1}', "InvalidParameter"),
                                ("Submit", b'{"payload":1}', "InvalidParameter"),
-                               ("Submit", b'{"job":"another"}', "NoSuchJob"),
-                               ("Fetch", b'{"task":1,"job":"another"}', "NoSuchJob"),
-                               ("Done", b'{"job":"another"}', "NoSuchJob"),
+                               ("Submit", b'{"job":"another"}', "NotFound"),
+                               ("Fetch", b'{"task":1,"job":"another"}', "NotFound"),
+                               ("Done", b'{"job":"another"}', "NotFound"),
                                ("Finish", b'{"lease":77}', "Aborted"),
                                ("Work", b'{"timeout_ms":0}', "DeadlineExceeded")):
         assert flat(a, method, text).error().name == name, (method, text)
@@ -467,4 +467,4 @@ def test_at_the_agents_socket_callers_are_no_workers(three):
     assert item["payload"] == "from outside"
     a.finish(item, "done")
     assert agent.fetch(1)["value"] == "done"
-    assert agent.refused("Submit", payload="", job="another").name == "NoSuchJob"
+    assert agent.refused("Submit", payload="", job="another").name == "NotFound"

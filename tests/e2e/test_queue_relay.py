@@ -73,7 +73,7 @@ def test_a_job_must_be_named_and_there(hands):
         e = c.refused("Stats")
         assert e.name == "InvalidArgument" and e.message.startswith("job: ")
         e = c.refused("Submit", job="nobody", payload="")
-        assert e.name == "NoSuchJob" and e.parameters["job"] == "nobody"
+        assert e.name == "NotFound" and e.parameters["job"] == "nobody"
     assert outside(hands, hands.run).stats()["queued"] == 0
 
 
@@ -101,7 +101,7 @@ def test_only_who_may_control_the_job_may_use_its_queue(hands, tmp_path):
                " {'job': sys.argv[2]}}).encode() + b'\\0')\nprint(s.recv(65536)[:-1].decode())\n")
     r = hands.daemon.box.sh(*as_user(other_user(), "python3", "-I", "-c", program,
                                      str(hands.daemon.socket), hands.name))
-    assert "PermissionDenied" in r.out + r.err or "NoSuchJob" in r.out or "Permission denied" in r.err, r
+    assert "PermissionDenied" in r.out + r.err or "NotFound" in r.out or "Permission denied" in r.err, r
     assert "stats" not in r.out
 
 
@@ -293,7 +293,7 @@ def test_an_agent_whose_backlog_is_full_is_waited_for(hands):
         c.send("Fetch", task=2)
         # Others are served meanwhile.
         with Coordinator(hands.daemon.socket) as other:
-            assert other.refused("Stats", job="nobody").name == "NoSuchJob"
+            assert other.refused("Stats", job="nobody").name == "NotFound"
         full.empty(hands)
         assert [c.reply()["task"] for _ in range(3)] == [1, 2, 3]
         w = hands.hand("worker:0")

@@ -17,7 +17,7 @@ def test_everything_of_a_run_is_gone(box, daemon):
     assert not (logs.parent / "gone.latest").is_symlink()
     with pytest.raises(VarlinkError) as e:
         daemon.status("gone")
-    assert e.value.name == "NoSuchJob"
+    assert e.value.name == "NotFound"
     daemon.restart()
     assert daemon.call("List", ended=True)["jobs"] == []
 
@@ -32,7 +32,7 @@ def test_an_active_job_is_refused(daemon):
     name, _ = daemon.submit(spec("hang"))
     with pytest.raises(VarlinkError) as e:
         daemon.call("Remove", job=name)
-    assert e.value.name == "StillActive"
+    assert e.value.name == "FailedPrecondition"
     assert daemon.wait(name, until="running")["state"] == "running"
 
 

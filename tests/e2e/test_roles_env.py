@@ -83,7 +83,7 @@ def test_devices_that_the_caller_sees(box):
 def test_fewer_devices_than_workers(box, daemon):
     with pytest.raises(VarlinkError) as e:
         daemon.submit({"roles": [role(box, "worker", 3)], "resources": {"devices": {"ids": [0, 1]}}})
-    assert (e.value.name, e.value.parameters["field"]) == ("InvalidSpec", "resources.devices.ids")
+    assert (e.value.name, e.value.parameters["field"]) == ("InvalidArgument", "resources.devices.ids")
 
 
 def test_more_workers_by_scale_than_devices_is_a_failure_that_says_so(box, daemon):

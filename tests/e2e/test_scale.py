@@ -71,7 +71,7 @@ def test_what_cannot_be(box, daemon):
     ended = daemon.run(spec())["run"]
     with pytest.raises(VarlinkError) as e:
         daemon.call("Scale", job=ended, replicas=2)
-    assert e.value.name == "NotActive"
+    assert e.value.name == "FailedPrecondition"
 
 
 def test_during_backoff(box, daemon):

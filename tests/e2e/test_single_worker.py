@@ -278,9 +278,9 @@ def test_what_cannot_be_executed_is_told_and_harms_nobody(box, daemon):
 def test_what_cannot_be(box, daemon):
     job = up(box, daemon, replicas=2)
     name = job["name"]
-    assert refused("WorkerActive", start, daemon, name, index=1) == {"worker": "worker:1",
-                                                                   "state": "running"}
-    assert refused("NoSuchRole", start, daemon, name, role="nobody") == {"role": "nobody"}
+    assert refused("FailedPrecondition", start, daemon, name, index=1) == {
+        "message": "worker worker:1 is running", "worker": "worker:1", "state": "running"}
+    assert refused("NotFound", start, daemon, name, role="nobody") ["role"] == "nobody"
     for index in 4096, 10**6:
         assert refused("Internal", start, daemon, name, index=index)["message"] == \
             f"index: expected at most 4095, got {index}"
@@ -289,20 +289,20 @@ def test_what_cannot_be(box, daemon):
     assert "env" in refused("Internal", start, daemon, name, env=["NOVALUE"])["message"]
     for tasks, missing in (("worker:7",) * 2, ("nobody",) * 2, ("nobody:0",) * 2, ("9",) * 2,
                            ("worker:0,5", "worker:5"), ("worker:1-9", "worker:2")):
-        assert refused("NoSuchWorker", stop, daemon, name, tasks)["worker"] == missing
+        assert refused("NotFound", stop, daemon, name, tasks)["worker"] == missing
     for tasks in ("", ",", "worker:", ":1", "worker:x", "worker:1,,2", "3-1", "-1", "worker:-1"):
-        refused("InvalidWorkers", stop, daemon, name, tasks)
+        refused("InvalidArgument", stop, daemon, name, tasks)
     assert [t["state"] for t in daemon.status(name)["workers"]] == ["running"] * 2
     assert stop(daemon, name, "worker:0") == 1 and stop(daemon, name, "worker:0") == 0
     ended = daemon.run(spec())["run"]
-    refused("NotActive", stop, daemon, ended, "worker:0")
-    refused("NotActive", start, daemon, ended)
+    refused("FailedPrecondition", stop, daemon, ended, "worker:0")
+    refused("FailedPrecondition", start, daemon, ended)
 
 
 def test_a_start_during_the_backoff_of_the_group_is_refused(box, daemon):
     name, _ = daemon.submit(spec("exit:1", restart={"max": 1, "backoff": "1h"}))
     daemon.watch(name, lambda job, _: job["state"] == "backoff")
-    assert refused("NotActive", start, daemon, name)["state"] == "backoff"
+    assert refused("FailedPrecondition", start, daemon, name)["state"] == "backoff"
 
 
 def test_a_start_cuts_a_tasks_backoff_short_and_a_stop_calls_it_off(box, daemon):

@@ -39,7 +39,7 @@ def test_a_name_is_taken_while_its_job_is_active_and_free_after(daemon):
     _, run = daemon.submit(spec("hang", name="one"))
     with pytest.raises(VarlinkError) as e:
         daemon.submit(spec("hang", name="one"))
-    assert e.value.name == "JobExists" and e.value.parameters["run"] == run
+    assert e.value.name == "AlreadyExists" and e.value.parameters["run"] == run
     daemon.call("Stop", job="one")
     daemon.wait("one")
     _, second = daemon.submit(spec(name="one"))
@@ -51,7 +51,7 @@ def test_a_name_is_taken_while_its_job_is_active_and_free_after(daemon):
 def test_names_that_would_escape_are_refused(daemon, name):
     with pytest.raises(VarlinkError) as e:
         daemon.submit(spec(name=name))
-    assert e.value.name == "InvalidSpec" and "name" in e.value.parameters["field"]
+    assert e.value.name == "InvalidArgument" and "name" in e.value.parameters["field"]
 
 
 def test_a_worker_of_the_daemon_gets_a_clean_environment(box):

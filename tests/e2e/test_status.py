@@ -63,7 +63,7 @@ def test_an_unknown_job(daemon):
     for method in ("Status", "Stop", "Why", "Errors", "Wait", "Restart"):
         with pytest.raises(VarlinkError) as e:
             daemon.call(method, job="nobody")
-        assert e.value.name == "NoSuchJob" and e.value.parameters["job"] == "nobody"
+        assert e.value.name == "NotFound" and e.value.parameters["job"] == "nobody"
 
 
 def test_the_table_for_people(box, daemon):
@@ -99,7 +99,7 @@ def test_a_state_in_between_is_not_said_to_be_as_old_as_the_job(box, daemon):
     shown = box.ctl("status", name)
     assert "State: stopped since " in shown.out, shown
     refused = box.ctl("stop", f"{name}/0")
-    assert refused.rc == 1 and f"job {name} is not active: it is stopped" in refused.err, refused
+    assert refused.rc == 1 and f"job {name} is not active: its state is stopped" in refused.err, refused
 
 
 def test_colour_only_where_it_is_wanted(box, daemon):

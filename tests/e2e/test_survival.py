@@ -152,7 +152,7 @@ def test_a_name_stays_taken_over_a_restart(daemon):
     daemon.restart()
     with pytest.raises(VarlinkError) as e:
         daemon.submit(spec(name="one"))
-    assert e.value.name == "JobExists"
+    assert e.value.name == "AlreadyExists"
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_what_is_wrong_is_named_by_its_path(daemon, document, field):
     for method in ("Validate", "Start"):
         with pytest.raises(VarlinkError) as e:
             daemon.call(method, spec=document)
-        assert e.value.name == "InvalidSpec", e.value
+        assert e.value.name == "InvalidArgument", e.value
         assert e.value.parameters["field"].startswith(field), e.value
         assert e.value.parameters["message"]
     assert daemon.call("List", ended=True)["jobs"] == []

@@ -45,7 +45,7 @@ def test_without_kill_the_run_goes_on(box, daemon):
     wait_file(box.path("up"))
     with pytest.raises(VarlinkError) as e:
         daemon.call("Wait", job=name, timeout_ms=1)
-    assert e.value.name == "TimedOut"
+    assert e.value.name == "DeadlineExceeded"
     assert daemon.wait(name, until="running")["state"] == "running"
 
 
@@ -69,7 +69,7 @@ def test_who_waits_and_leaves_ends_nothing(box, daemon):
     # When its time is over the run goes on.
     with daemon.connect(600) as v, pytest.raises(VarlinkError) as e:
         v.call("Wait", job=name, timeout_ms=seconds * 1000 + 500)
-    assert e.value.name == "TimedOut"
+    assert e.value.name == "DeadlineExceeded"
     box.path("go").touch()
     assert daemon.wait(name)["verdict"]["result"] == "succeeded"
 

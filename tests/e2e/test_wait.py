@@ -36,7 +36,7 @@ def test_wait_times_out_not_before_its_time(daemon):
     begun = time.monotonic()
     with pytest.raises(VarlinkError) as e:
         daemon.call("Wait", job=name, timeout_ms=200)
-    assert e.value.name == "TimedOut"
+    assert e.value.name == "DeadlineExceeded"
     assert 0.19 <= time.monotonic() - begun
     with pytest.raises(VarlinkError):
         daemon.call("Wait", job=name, timeout_ms=0)

@@ -22,7 +22,7 @@ static const char demo_idl[] = "interface org.test.demo\n"
 			       "method Wrong() -> (n: int)\n"
 			       "method Undone() -> ()\n"
 			       "error Refused (why: string)\n"
-			       "error LimitReached (what: string, limit: int)\n"
+			       "error ResourceExhausted (message: string, limit: int)\n"
 			       "error Internal (message: string, errno: ?int)\n";
 
 static struct loop *loop;

@@ -276,7 +276,7 @@ END_TEST
 START_TEST(a_name_is_taken_while_its_job_is_active)
 {
 	ck_assert_str_eq(start("stays"), "");
-	ck_assert_str_eq(start("stays"), "JobExists");
+	ck_assert_str_eq(start("stays"), "AlreadyExists");
 	ck_assert_str_eq(json_get_string(got, "run", ""), find("stays")->rec.run);
 }
 END_TEST
@@ -422,10 +422,10 @@ END_TEST
 
 START_TEST(what_is_unknown_is_answered_by_its_name)
 {
-	ck_assert_str_eq(call("Status", job_param("nobody")), "NoSuchJob");
-	ck_assert_str_eq(call("Stop", job_param("nobody")), "NoSuchJob");
+	ck_assert_str_eq(call("Status", job_param("nobody")), "NotFound");
+	ck_assert_str_eq(call("Stop", job_param("nobody")), "NotFound");
 	ck_assert_str_eq(
-		call("Start", json_pack("{s:{s:i}}", "spec", "nonsense", 1)), "InvalidSpec");
+		call("Start", json_pack("{s:{s:i}}", "spec", "nonsense", 1)), "InvalidArgument");
 	ck_assert_str_eq(json_get_string(got, "field", ""), "nonsense");
 	ck_assert_uint_eq(registry_count(d->registry), 0);
 }
@@ -435,7 +435,7 @@ START_TEST(a_wait_ends_by_its_time_limit)
 {
 	ck_assert_str_eq(start("stays"), "");
 	ck_assert_str_eq(call("Wait", json_pack("{s:s, s:i}", "job", "stays", "timeout_ms", 10)),
-		"TimedOut");
+		"DeadlineExceeded");
 	ck_assert_str_eq(
 		call("Wait", json_pack("{s:s, s:s}", "job", "stays", "until", "running")), "");
 	ck_assert_str_eq(job_string("state"), "running");
@@ -467,9 +467,9 @@ START_TEST(removal_forgets_ended_runs_and_refuses_active_ones)
 	ck_assert_str_eq(call("Wait", job_param("quick")), "");
 	ck_assert_str_eq(call("Remove", job_param("quick")), "");
 	ck_assert_int_eq(json_get_int(got, "removed", 0), 2);
-	ck_assert_str_eq(call("Status", job_param("quick")), "NoSuchJob");
+	ck_assert_str_eq(call("Status", job_param("quick")), "NotFound");
 	ck_assert_str_eq(start("stays"), "");
-	ck_assert_str_eq(call("Remove", job_param("stays")), "StillActive");
+	ck_assert_str_eq(call("Remove", job_param("stays")), "FailedPrecondition");
 }
 END_TEST
 
@@ -490,8 +490,9 @@ START_TEST(limits_are_told)
 {
 	d->config.jobs = 1;
 	ck_assert_str_eq(start("stays"), "");
-	ck_assert_str_eq(start("quick"), "LimitReached");
-	ck_assert_str_eq(json_get_string(got, "what", ""), "jobs");
+	ck_assert_str_eq(start("quick"), "ResourceExhausted");
+	ck_assert_str_eq(
+		json_get_string(got, "message", ""), "elasticd's limit of jobs is reached: 1");
 	ck_assert_int_eq(json_get_int(got, "limit", 0), 1);
 }
 END_TEST

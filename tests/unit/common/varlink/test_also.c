@@ -14,11 +14,11 @@ static const char other_idl[] = "interface org.test.other\n"
 				"method Refuse() -> ()\n"
 				"method Fail() -> ()\n"
 				"error Refused (message: string)\n"
-				"error TooMuch (message: string)\n"
+				"error ResourceExhausted (message: string, limit: int)\n"
 				"error Internal (message: string, errno: ?int)\n";
 static const char third_idl[] = "interface org.test.demo.third\n"
 				"method Echo(text: string, n: ?int) -> (text: string)\n"
-				"error LimitReached (what: string, limit: int)\n";
+				"error ResourceExhausted (message: string, limit: int)\n";
 
 static int base, n_in_place, n_authorized, n_leaving;
 static bool refuse;
@@ -54,7 +54,6 @@ static const struct varlink_also also[] = {
 		.methods = other_methods,
 		.flat = other_flat,
 		.ranges = other_ranges,
-		.limit_error = "TooMuch",
 		.arg = &base },
 	{ .idl = third_idl, .methods = third_methods },
 	{ .idl = NULL },
@@ -183,16 +182,18 @@ static void say_much(int fd, const char *colon, const char *method)
 START_TEST(a_message_that_is_too_long_gets_the_error_of_its_interface)
 {
 	say_much(peer, ":", OTHER "Add");
-	ck_assert_str_eq(hear(peer), "{'error':'org.test.other.TooMuch','parameters':{'message':"
-				     "'the limit of 4096 message_bytes is reached'}}\nEOF");
+	ck_assert_str_eq(hear(peer), "{'error':'org.test.other.ResourceExhausted',"
+				     "'parameters':{'message':'the limit of 4096 message_bytes is "
+				     "reached','limit':4096}}\nEOF");
 	close(peer);
 	peer = new_peer();
 	say_much(peer, " :  ", "org.test.demo.third.Echo");
-	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.demo.third.LimitReached'"));
+	ck_assert_ptr_nonnull(
+		strstr(hear(peer), "{'error':'org.test.demo.third.ResourceExhausted'"));
 	close(peer);
 	peer = new_peer();
 	say_much(peer, ":", "nobody");
-	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.demo.LimitReached'"));
+	ck_assert_ptr_nonnull(strstr(hear(peer), "{'error':'org.test.demo.ResourceExhausted'"));
 }
 END_TEST
 

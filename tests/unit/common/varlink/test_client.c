@@ -170,11 +170,11 @@ START_TEST(last_words_are_heard_though_nothing_can_be_sent)
 {
 	int fd = bare_peer(NULL);
 
-	say(fd, "{'error':'a.b.LimitReached','parameters':{}}");
+	say(fd, "{'error':'a.b.ResourceExhausted','parameters':{}}");
 	close(fd);
 	ask("a.b.C", NULL, false, NULL);
 	turn();
-	ck_assert_str_eq(heard, "a.b.LimitReached{};closed;");
+	ck_assert_str_eq(heard, "a.b.ResourceExhausted{};closed;");
 }
 END_TEST
 

@@ -5,11 +5,12 @@
 enum { ALL = 1 << 20, SHARE = 256 << 10, KIB = 1024 };
 
 #define WHAT "bytes of unfinished calls and unread answers of "
-#define OVER_SHARE                                                          \
-	"{'error':'org.test.demo.LimitReached','parameters':{'what':'" WHAT \
-	"one user','limit':262144}}"
-#define OVER_ALL \
-	"{'error':'org.test.demo.LimitReached','parameters':{'what':'" WHAT "all','limit':1048576}}"
+#define OVER_SHARE                                                            \
+	"{'error':'org.test.demo.ResourceExhausted','parameters':{'message':" \
+	"'the limit of 262144 " WHAT "one user is reached','limit':262144}}"
+#define OVER_ALL                                                              \
+	"{'error':'org.test.demo.ResourceExhausted','parameters':{'message':" \
+	"'the limit of 1048576 " WHAT "all is reached','limit':1048576}}"
 
 static uint64_t key; /* of connections from now on; 0 is trusted */
 
@@ -116,8 +117,10 @@ START_TEST(a_message_that_does_not_come_as_a_whole_is_refused_after_a_time)
 	begin_call(fd, DEMO "Echo", 10);
 	while (!*(heard = hear(fd)))
 		loop_run_once(loop, true);
-	ck_assert_str_eq(heard, "{'error':'org.test.demo.LimitReached','parameters':{'what':"
-				"'ms for a call to come as a whole','limit':50}}\nEOF");
+	ck_assert_str_eq(heard,
+		"{'error':'org.test.demo.ResourceExhausted','parameters':{'message':"
+		"'the limit of 50 ms for a call to come as a whole is reached',"
+		"'limit':50}}\nEOF");
 	/* Who says nothing, or waits for an answer, may take any time. */
 	whole_call(other, DEMO "Keep", 1);
 	ck_assert_int_eq(varlink_server_connections(server), 1);
@@ -422,8 +425,9 @@ static const char *over(const char *what, int limit)
 	static char text[256];
 
 	snprintf(text, sizeof(text),
-		"{'error':'org.test.demo.LimitReached','parameters':{'what':'%s','limit':%d}}\nEOF",
-		what, limit);
+		"{'error':'org.test.demo.ResourceExhausted','parameters':{'message':"
+		"'the limit of %d %s is reached','limit':%d}}\nEOF",
+		limit, what, limit);
 	return text;
 }
 

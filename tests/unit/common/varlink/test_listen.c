@@ -174,8 +174,9 @@ START_TEST(a_connection_over_the_limit_is_told_so)
 	b = connect_to(path);
 	c = connect_to(path);
 	call_method(c, DEMO "Echo", "{'text':'a'}", "");
-	ck_assert_str_eq(hear(c), "{'error':'org.test.demo.LimitReached',"
-				  "'parameters':{'what':'connections','limit':2}}\nEOF");
+	ck_assert_str_eq(hear(c),
+		"{'error':'org.test.demo.ResourceExhausted',"
+		"'parameters':{'message':'the limit of 2 connections is reached','limit':2}}\nEOF");
 	ck_assert_int_eq(varlink_server_connections(server), 2);
 	assert_served(a);
 	turn();

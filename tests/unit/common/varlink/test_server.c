@@ -251,8 +251,9 @@ START_TEST(a_message_over_the_limit_is_answered_in_turn_and_ends_the_connection)
 	say_bytes(peer, big, sizeof(big));
 	ck_assert_str_eq(hear(peer), "");
 	answer_kept(0, "0");
-	ck_assert_str_eq(hear(peer), REPLY("0") "{'error':'org.test.demo.LimitReached','parameters'"
-						":{'what':'message_bytes','limit':200}}\nEOF");
+	ck_assert_str_eq(hear(peer),
+		REPLY("0") "{'error':'org.test.demo.ResourceExhausted','parameters'"
+			   ":{'message':'the limit of 200 message_bytes is reached','limit':200}}\nEOF");
 }
 END_TEST
 

@@ -86,12 +86,12 @@ START_TEST(one_who_is_refused_is_told_with_the_limits_error)
 	struct varlink_options opt = word_options(0);
 	int p[2];
 
-	opt.limit_error = "Refused";
 	demo_start(&opt);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p), 0);
 	ck_assert_int_lt(varlink_server_add_connection(server, p[1], &err), 0);
-	ck_assert_str_eq(hear(p[0]), "{'error':'org.test.demo.Refused','parameters':{'message':"
-				     "'the limit of 4096 connections is reached'}}\nEOF");
+	ck_assert_str_eq(hear(p[0]), "{'error':'org.test.demo.ResourceExhausted',"
+				     "'parameters':{'message':'the limit of 4096 connections is "
+				     "reached','limit':4096}}\nEOF");
 	ck_assert_int_eq(n_closed, 0);
 	close(p[0]);
 	demo_stop();
@@ -103,13 +103,13 @@ START_TEST(a_message_that_is_too_long_gets_the_limits_error)
 	struct varlink_options opt = word_options(1);
 	int a;
 
-	opt.limit_error = "Refused";
 	opt.limits.message_bytes = 16;
 	demo_start(&opt);
 	a = new_peer();
 	call_method(a, DEMO "Keep", "{}", "");
-	ck_assert_str_eq(hear(a), "{'error':'org.test.demo.Refused','parameters':{'message':"
-				  "'the limit of 16 message_bytes is reached'}}\nEOF");
+	ck_assert_str_eq(hear(a), "{'error':'org.test.demo.ResourceExhausted',"
+				  "'parameters':{'message':'the limit of 16 message_bytes is "
+				  "reached','limit':16}}\nEOF");
 	close(a);
 	demo_stop();
 }

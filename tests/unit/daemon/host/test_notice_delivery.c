@@ -131,8 +131,8 @@ START_TEST(a_connection_that_breaks_is_made_again)
 	}
 	while ((fd = asked()) < 0)
 		loop_run_once(loop, false);
-	answer(fd, "{\"error\":\"io.elasticd.Manager.NotActive\",\"parameters\":{}}");
-	ck_assert_str_eq(last_error, "NotActive");
+	answer(fd, "{\"error\":\"io.elasticd.Manager.FailedPrecondition\",\"parameters\":{}}");
+	ck_assert_str_eq(last_error, "FailedPrecondition");
 }
 END_TEST
 
@@ -147,7 +147,7 @@ START_TEST(an_agent_that_always_hangs_up_is_given_up)
 			close(fd);
 		loop_run_once(loop, false);
 	}
-	ck_assert_str_eq(last_error, "AgentLost");
+	ck_assert_str_eq(last_error, "Unavailable");
 }
 END_TEST
 
@@ -161,7 +161,7 @@ START_TEST(a_job_that_goes_takes_the_notice_along)
 		loop_run_once(loop, false);
 	job = job_free(job);
 	ck_assert_int_eq(answers, 1);
-	ck_assert_str_eq(last_error, "NoSuchJob");
+	ck_assert_str_eq(last_error, "NotFound");
 	close(fd);
 	turns(3);
 }
