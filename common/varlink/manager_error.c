@@ -60,7 +60,8 @@ json_t *manager_no_attempt(int64_t attempt)
 
 json_t *manager_job_exists(const char *job, const char *run)
 {
-	json_t *p = message_json(*run ? "job %s is already active (run %s)" : "job %s is already active", job, run);
+	json_t *p = message_json(
+		*run ? "job %s is already active (run %s)" : "job %s is already active", job, run);
 
 	return with_text(with_text(p, "job", job), "run", run);
 }
@@ -121,8 +122,7 @@ json_t *manager_limit(const char *what, int64_t limit)
 
 json_t *manager_agent_lost(const char *job)
 {
-	json_t *p = message_json(
-		"the agent of job %s was lost; elasticd is dealing with it", job);
+	json_t *p = message_json("the agent of job %s was lost; elasticd is dealing with it", job);
 
 	return with_text(p, "job", job);
 }
@@ -133,8 +133,7 @@ json_t *manager_agent_silent(const char *job, int64_t since_us, int64_t now_us, 
 	int64_t ms = now_us > since_us ? (now_us - since_us) / 1000 : 0;
 	json_t *p = message_json("the agent of job %s has not answered for %s%s%s; 'elasticctl "
 				 "stop %s' ends the job all the same",
-		job, duration_humane(ms, took), reason ? ": " : "",
-		reason ? reason : "", job);
+		job, duration_humane(ms, took), reason ? ": " : "", reason ? reason : "", job);
 
 	json_put_int(p, "since_us", since_us);
 	if (reason)

@@ -18,8 +18,8 @@ json_t *manager_no_attempt(int64_t attempt);
 /* AlreadyExists: a job of this name is active, as run ("": the caller may not see it). */
 json_t *manager_job_exists(const char *job, const char *run);
 
-/* FailedPrecondition: the job has ended, or its state is not the one that the call needs; it has not
- * ended; a worker runs, or is being stopped. */
+/* FailedPrecondition: the job has ended, or its state is not the one that the call needs; it has
+ * not ended; a worker runs, or is being stopped. */
 json_t *manager_not_active(const char *job, const char *state);
 json_t *manager_still_active(const char *job, const char *state);
 json_t *manager_worker_active(const char *worker, const char *state);
