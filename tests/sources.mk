@@ -222,11 +222,29 @@ pure_TESTS := \
 	daemon/api/access \
 	daemon/config/config \
 	daemon/jobs/record
-# End-to-end files that abuse, stress or parse, tests/e2e/test_<name>.py: CI runs them under
-# sanitizers, too.
-abuse_E2E := churn errors heartbeat kv_pipeline limits log_files logs preempt_stress protocol \
-	queue_abuse queue_deaths queue_durable queue_stress results kv_order survival teardown \
-	validate worker_abuse worker_limits
+# End-to-end files that abuse, stress or parse, tests/e2e/<folder>/test_<name>.py. CI runs them
+# under sanitizers, too.
+abuse_E2E := \
+	run/churn \
+	run/errors \
+	run/heartbeat \
+	run/teardown \
+	daemon/limits \
+	daemon/protocol \
+	daemon/survival \
+	logs/log_files \
+	logs/logs \
+	preempt/preempt_stress \
+	queue/queue_abuse \
+	queue/queue_deaths \
+	queue/queue_durable \
+	queue/queue_stress \
+	sharing/kv_order \
+	sharing/kv_pipeline \
+	sharing/results \
+	sharing/worker_abuse \
+	sharing/worker_limits \
+	client/validate
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
 	tests/tools/libworker \

@@ -86,11 +86,11 @@ endif
 
 # e2e NAME, BUILD DIRECTORY, VARIABLES; e2e_of FILES, and the same. What a Python has of pytest's
 # plugins takes longer to start than many a suite, and none is used.
-E2E := $(patsubst tests/e2e/test_%.py,%,$(wildcard tests/e2e/test_*.py))
+E2E := $(subst /test_,/,$(patsubst tests/e2e/%.py,%,$(wildcard tests/e2e/*/test_*.py)))
 e2e = $(call e2e_of,$(E2E),$(1),$(2),$(3))
 e2e_of = $(foreach t,$(1),$(2)/$t env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
 	ELASTIC_BUILD=$(abspath $(3)) $(strip $(4)) $(PYTHON) -m pytest -q -p no:cacheprovider \
-	$(PYTEST_ARGS) tests/e2e/test_$t.py<end>)
+	$(PYTEST_ARGS) tests/e2e/$(subst /,/test_,$t).py<end>)
 ifeq ($(HAVE_PYTEST),)
 e2e_suites = $(call none_for,e2e,no pytest here)
 abuse_suites = $(call none_for,asan/e2e,no pytest here)

@@ -19,7 +19,7 @@ from harness import (SANITIZED, SLOWER, VarlinkError, as_user, is_root, other_us
 from processes import children, cmdline
 
 # Others may not read where this tree is: they get the text.
-VARLINK = (pathlib.Path(__file__).parent / "raw_varlink.py").read_text()
+VARLINK = (pathlib.Path(__file__).parents[1] / "raw_varlink.py").read_text()
 THIRD = 54321
 MIB = 1 << 20
 
