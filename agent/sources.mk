@@ -74,6 +74,23 @@ agent_SRC := \
 	agent/queue/fail_queue.c \
 	agent/queue/group_hooks.c \
 	agent/queue/job_json.c \
+	agent/queue/machine/blame.c \
+	agent/queue/machine/bytes.c \
+	agent/queue/machine/call.c \
+	agent/queue/machine/cancel.c \
+	agent/queue/machine/death.c \
+	agent/queue/machine/due.c \
+	agent/queue/machine/fetch.c \
+	agent/queue/machine/index.c \
+	agent/queue/machine/lease.c \
+	agent/queue/machine/name.c \
+	agent/queue/machine/next.c \
+	agent/queue/machine/queue.c \
+	agent/queue/machine/resource.c \
+	agent/queue/machine/restore.c \
+	agent/queue/machine/submit.c \
+	agent/queue/machine/task.c \
+	agent/queue/machine/worker.c \
 	agent/queue/method_call.c \
 	agent/queue/method_cancels.c \
 	agent/queue/method_fetch.c \

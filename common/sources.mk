@@ -28,23 +28,6 @@ common_SRC := \
 	common/notice/notice.c \
 	common/notice/noticer.c \
 	common/notice/noticer_platform.c \
-	common/queue/blame.c \
-	common/queue/bytes.c \
-	common/queue/call.c \
-	common/queue/cancel.c \
-	common/queue/death.c \
-	common/queue/due.c \
-	common/queue/fetch.c \
-	common/queue/index.c \
-	common/queue/lease.c \
-	common/queue/name.c \
-	common/queue/next.c \
-	common/queue/queue.c \
-	common/queue/resource.c \
-	common/queue/restore.c \
-	common/queue/submit.c \
-	common/queue/task.c \
-	common/queue/worker.c \
 	common/spec/check.c \
 	common/spec/describe.c \
 	common/spec/devices.c \

@@ -87,12 +87,12 @@ unit_TESTS := \
 	common/notice/http \
 	common/notice/notice \
 	common/notice/noticer \
-	common/queue/deaths \
-	common/queue/loss \
-	common/queue/model \
-	common/queue/nomem \
-	common/queue/queue \
-	common/queue/workers \
+	agent/queue/machine/deaths \
+	agent/queue/machine/loss \
+	agent/queue/machine/model \
+	agent/queue/machine/nomem \
+	agent/queue/machine/queue \
+	agent/queue/machine/workers \
 	common/spec/all \
 	common/spec/preemption \
 	common/spec/queue \
@@ -196,12 +196,12 @@ pure_TESTS := \
 	common/base/similar \
 	common/notice/notice \
 	common/notice/noticer \
-	common/queue/deaths \
-	common/queue/loss \
-	common/queue/model \
-	common/queue/nomem \
-	common/queue/queue \
-	common/queue/workers \
+	agent/queue/machine/deaths \
+	agent/queue/machine/loss \
+	agent/queue/machine/model \
+	agent/queue/machine/nomem \
+	agent/queue/machine/queue \
+	agent/queue/machine/workers \
 	common/spec/all \
 	common/spec/preemption \
 	common/spec/queue \

@@ -3,7 +3,7 @@
 
 /* What the files of the work queue share; nobody else includes this. */
 
-#include "common/queue/queue.h"
+#include "common/varlink/queue_limits.h"
 #include "worker/private.h"
 
 struct elasticd_queue {

@@ -25,9 +25,9 @@
  * answers leave (dispatch_leaving()).
  */
 
+#include "agent/queue/machine/queue.h"
 #include "agent/queue/service.h"
 #include "agent/sharing/private.h"
-#include "common/queue/queue.h"
 #include "common/text/json_scan.h"
 
 #include <sys/queue.h>

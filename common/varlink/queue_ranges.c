@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/varlink/queue_ranges.h"
 
-#include "common/queue/queue.h"
 #include "common/text/duration.h"
+#include "common/varlink/queue_limits.h"
 
 enum { LIST_MAX = 100000 };
 

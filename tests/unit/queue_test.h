@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * A machine of common/queue/queue.h for tests by sentence: each ask has a wait of its own, which
- * ends with the teardown; what is told is kept in the order in which it came.
+ * A machine of agent/queue/machine/queue.h for tests by sentence: each ask has a wait of its own,
+ * which ends with the teardown; what is told is kept in the order in which it came.
  */
 
-#include "common/queue/queue.h"
+#include "agent/queue/machine/queue.h"
 
 #include <check.h>
 #include <stdio.h>

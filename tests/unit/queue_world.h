@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * A world around the machine of common/queue/queue.h: coordinators that submit, join, fetch, cancel
- * and go away, workers that take, finish, fail, put back and die, and a journal. It keeps its own
- * account of who has what and of what was promised, and holds the machine to it after each step.
- * Steps are given as numbers, so that all orders can be walked, or long random ones.
+ * A world around the machine of agent/queue/machine/queue.h: coordinators that submit, join, fetch,
+ * cancel and go away, workers that take, finish, fail, put back and die, and a journal. It keeps
+ * its own account of who has what and of what was promised, and holds the machine to it after each
+ * step. Steps are given as numbers, so that all orders can be walked, or long random ones.
  */
 
-#include "common/queue/queue.h"
+#include "agent/queue/machine/queue.h"
 #include "tests/unit/child.h"
 
 #include <errno.h>

@@ -10,8 +10,8 @@
  * folded (0, -1, 1, -2 ...); strings have their length before them.
  */
 
+#include "agent/queue/machine/queue.h"
 #include "common/base/cleanup.h"
-#include "common/queue/queue.h"
 
 #include <stdbool.h>
 #include <stddef.h>

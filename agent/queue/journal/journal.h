@@ -3,8 +3,8 @@
 
 /*
  * The journal of a job's work queue (queue.durable): DIR/queue.journal, to which each record of the
- * machine (common/queue/queue.h) is appended, so that the next agent of the run finds its tasks.
- * Owns the file; the machine, which it reads into and rewrites it from, is the caller's.
+ * machine (agent/queue/machine/queue.h) is appended, so that the next agent of the run finds its
+ * tasks. Owns the file; the machine, which it reads into and rewrites it from, is the caller's.
  *
  * What was committed survives the agent, however it ends. The disk is asked to keep it a moment
  * later (JOURNAL_SYNC_MS) by a thread that does nothing else: that much a loss of power can take.
@@ -17,10 +17,10 @@
  * forgotten by now, a shorter file takes its place.
  */
 
+#include "agent/queue/machine/queue.h"
 #include "common/base/cleanup.h"
 #include "common/base/error.h"
 #include "common/loop/loop.h"
-#include "common/queue/queue.h"
 
 struct journal;
 

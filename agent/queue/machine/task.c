@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One task, from when it is accepted until it is freed. */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 struct queue_task *queue_task_find(const struct queues *q, int64_t id)
 {

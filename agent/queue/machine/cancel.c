@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Cancellations: on request, and by the first error of a queue. */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 static void cancel_queued(
 	struct queues *q, struct queue_task *t, struct queue_err *err, uint64_t now_ms)

@@ -3,7 +3,7 @@
  * Numbers to pointers. Numbers are given in order and freed in about that order, so they are kept
  * in pages, in an array that grows at its end and shrinks at its beginning.
  */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 struct queue_page {
 	size_t used;

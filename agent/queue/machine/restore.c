@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reads a journal into the machine, and writes a new one. */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 static int restore_submit(struct queues *q, const struct queue_record *r)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Leases: what a holder has, and how that ends. Decides the outcomes of tasks. */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 struct queue_lease *queue_lease_new(struct queues *q)
 {

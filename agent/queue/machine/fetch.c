@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Waits for outcomes. A wait watches all its tasks, which are kept meanwhile. */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 void queue_watchers_over(struct queues *q, struct queue_task *t)
 {

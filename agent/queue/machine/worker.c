@@ -4,7 +4,7 @@
  * gets a chore only when it holds nothing, and nothing else until the chore is done. Without chores
  * it takes the first task that it can do, or waits among the idle ones.
  */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 struct queue_worker *queue_worker_find(const struct queues *q, int worker)
 {

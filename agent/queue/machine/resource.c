@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Resources. Each has a bit; workers have masks of those they have built, sets of those they need.
  */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 struct queue_resource *queue_resource_unref(struct queue_resource *r)
 {

@@ -5,7 +5,7 @@
  * everything works. Address sanitizer and valgrind have an allocator of their own, which this test
  * cannot stand before.
  */
-#include "common/queue/queue.h"
+#include "agent/queue/machine/queue.h"
 #include "tests/unit/child.h"
 #include "tests/unit/nomem.h"
 

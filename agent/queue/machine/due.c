@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A heap of deadlines. Room for each is reserved before it is needed. */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 int queue_due_reserve(struct queue_dues *d)
 {

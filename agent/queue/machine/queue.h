@@ -22,39 +22,11 @@
 
 #include "common/base/cleanup.h"
 #include "common/base/status.h"
+#include "common/varlink/queue_limits.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum {
-	QUEUE_NAME_MAX = 64,	   /* bytes of a queue's or resource's name: [A-Za-z0-9_.-] */
-	QUEUE_FORMAT_MAX = 31,	   /* bytes of a format */
-	QUEUE_VALUE_MAX = 1 << 20, /* bytes of a payload or value */
-	QUEUE_TEXT_MAX = 4096,	   /* bytes of an error's message; more is cut */
-	QUEUE_DETAILS_MAX = 65536, /* bytes of its details; more is cut */
-	QUEUE_NEEDS_MAX = 16,	   /* resources that one task needs */
-	QUEUE_QUEUES_MAX = 1024,   /* queues at once */
-	QUEUE_RESOURCES_MAX = 64,  /* resources at once */
-	QUEUE_CALLS_MAX = 1024,	   /* calls at once */
-};
-
-/* Numbers of tasks and leases: all up to this are exact in JSON. */
-#define QUEUE_TASK_MAX (INT64_C(1) << 53)
-
-#define QUEUE_STATES(X)           \
-	X(QUEUED, "queued")       \
-	X(RUNNING, "running")     \
-	X(SUCCEEDED, "succeeded") \
-	X(FAILED, "failed")       \
-	X(CANCELLED, "cancelled")
-
-enum queue_state {
-#define X(name, text) QUEUE_##name,
-	QUEUE_STATES(X)
-#undef X
-		QUEUE_N_STATES
-};
 
 struct queues;	   /* all queues of a job */
 struct queue_task; /* opaque */

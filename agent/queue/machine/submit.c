@@ -3,7 +3,7 @@
  * Submits wait for room in one line, so that none overtakes another that is partly accepted. A
  * submit held up by a join or an error waits with its queue, and joins the line afterwards.
  */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 enum limit { ROOM, MAX, RESULTS, BYTES };
 

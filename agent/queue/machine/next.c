@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tells the caller what to do: records first, then messages. */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * turns out to be dead. They are forgotten when the worker proves to be alive. Messages from before
  * its end may still arrive, so only a new connection or an answer to a later lease is proof.
  */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 bool queue_deaths_reached(const struct queues *q, const struct queue_task *t)
 {

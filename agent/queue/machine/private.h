@@ -19,7 +19,7 @@
  * journal.
  */
 
-#include "common/queue/queue.h"
+#include "agent/queue/machine/queue.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * Retryable failures: up to a limit for each blame they are absorbed, and the task is tried again.
  * Failures without a blame are counted for each task. Without a window they count for ever.
  */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 static struct queue_blame *blame_new(const struct queues *q, const char *text)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 #include <stdarg.h>
 

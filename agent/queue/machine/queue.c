@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How waits begin and end, what follows from a step, and time. */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 int queues_new(const struct queue_options *opt, struct queues **ret)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Queues by name, the sets of resources that tasks need, and lanes: the tasks of one queue with the
  * same set. */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 static size_t bucket(const char *name)
 {

@@ -3,7 +3,7 @@
  * Calls: each member of a call is a chore of its worker. A call waits before it begins: a call to
  * all until the first worker has come, and in a pool until the pool is whole.
  */
-#include "common/queue/private.h"
+#include "agent/queue/machine/private.h"
 
 void queue_call_unref(struct queue_call *c)
 {
