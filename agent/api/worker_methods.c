@@ -97,7 +97,7 @@ int single_call_stop(struct supervisor *sv, struct varlink_call *call, json_t *p
 {
 	const char *text = json_get_string(p, "workers", "");
 	struct stop_call *c = calloc(1, sizeof(*c));
-	_cleanup_free_ int *ranks = NULL;
+	_cleanup_free_ int *places = NULL;
 	char caller[USER_NAME_MAX];
 	struct error err = { 0 };
 	size_t n;
@@ -107,9 +107,9 @@ int single_call_stop(struct supervisor *sv, struct varlink_call *call, json_t *p
 		return -ENOMEM;
 	*c = (struct stop_call){ .sv = sv, .call = call };
 	supervisor_settle(sv);
-	r = worker_select(sv, text, &ranks, &n, &err);
+	r = worker_select(sv, text, &places, &n, &err);
 	if (!r)
-		r = request_stop(sv, ranks, n, json_get_int(p, "timeout_ms", SPEC_UNSET),
+		r = request_stop(sv, places, n, json_get_int(p, "timeout_ms", SPEC_UNSET),
 			json_get_bool(p, "again", false), single_call_stopped, c, &c->stopped,
 			&err);
 	if (r < 0) {

@@ -84,7 +84,7 @@ int attach_replace(
 		return -ENOMEM;
 	log_notice("%s is stopped to be run in a terminal", worker_name(w));
 	w->replaced = true;
-	r = request_stop(sv, &w->rank, 1, SPEC_UNSET, false, replace_stopped, x, &n, &err);
+	r = request_stop(sv, &w->place, 1, SPEC_UNSET, false, replace_stopped, x, &n, &err);
 	if (r < 0) {
 		replace_unkeep(x);
 		return varlink_error(call, "Internal",

@@ -12,11 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void worker_init(struct worker *w, const struct spec_role *role, int index, int rank)
+void worker_init(struct worker *w, const struct spec_role *role, int index, int place)
 {
-	*w = (struct worker){
-		.role = role, .index = index, .rank = rank, .local_rank = rank, .role_rank = index
-	};
+	*w = (struct worker){ .role = role, .index = index, .place = place, .role_rank = index };
+	w->rank = w->local_rank = place;
 	w->role_world = role->replicas;
 }
 

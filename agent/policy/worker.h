@@ -45,7 +45,9 @@ struct worker_exit {
 struct worker {
 	const struct spec_role *role;
 	int index; /* within the role */
-	int rank, local_rank;
+	/* Three numbers that are alike as long as the group has one host: in the group; among its
+	 * workers on this host (its log directory); in the supervisor's list. */
+	int rank, local_rank, place;
 	int role_rank, role_world;
 	enum worker_state state;
 	char reason[160];
@@ -86,7 +88,7 @@ struct worker {
 					 nothing is under way */
 };
 
-void worker_init(struct worker *w, const struct spec_role *role, int index, int rank);
+void worker_init(struct worker *w, const struct spec_role *role, int index, int place);
 /* private must be gone by then. */
 void worker_fini(struct worker *w);
 

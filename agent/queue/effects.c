@@ -61,18 +61,18 @@ static void kill_worker(struct dispatch *d, const struct queue_do *todo)
 	struct supervisor *sv = d->sv;
 	struct worker *w = sharing_worker(sharing_of(sv), todo->worker);
 	struct error err = { 0 };
-	int rank, n;
+	int place, n;
 
 	if (!w || !worker_alive(w) || stop_group_active(sv) || supervisor_ended(sv))
 		return;
-	rank = w->rank;
+	place = w->place;
 	log_warning("%s: %s", worker_name(w), todo->text);
 	/* Whoever ends it has said what comes then. */
 	if (w->state == WORKER_STOPPING || w->blame[0]) {
 		lifecycle_end(sv, w, 0, false);
 		return;
 	}
-	if (request_stop(sv, &rank, 1, 0, true, NULL, NULL, &n, &err) < 0)
+	if (request_stop(sv, &place, 1, 0, true, NULL, NULL, &n, &err) < 0)
 		log_warning("it is not killed: %s", err.text);
 }
 
@@ -91,8 +91,8 @@ static void on_saved(void *arg, char *const *dirs, size_t n)
 		}
 }
 
-/* The ranks of those that hold a task; n: room for them. */
-static size_t busy_ranks(struct dispatch *d, int *ranks, size_t max)
+/* The places of those that hold a task; max: room for them. */
+static size_t busy_places(struct dispatch *d, int *places, size_t max)
 {
 	const struct supervisor *sv = d->sv;
 	size_t n = 0;
@@ -100,25 +100,25 @@ static size_t busy_ranks(struct dispatch *d, int *ranks, size_t max)
 	for (int i = 0; i < supervisor_n_workers(sv) && n < max; i++)
 		if (worker_alive(supervisor_worker(sv, i)) &&
 			queue_holds(d->q, supervisor_worker(sv, i)->slot))
-			ranks[n++] = supervisor_worker(sv, i)->rank;
+			places[n++] = i;
 	return n;
 }
 
 static void save_stalled(struct dispatch *d, const struct queue_do *todo)
 {
-	enum { RANKS_MAX = 64 };
+	enum { PLACES_MAX = 64 };
 	struct supervisor *sv = d->sv;
 	int64_t limit = supervisor_spec(sv)->heartbeat.dump_timeout_ms;
 	struct error err = { 0 };
-	int ranks[RANKS_MAX];
+	int places[PLACES_MAX];
 	size_t n;
 
 	log_warning("%s", todo->text);
 	tell(d, todo);
 	if (d->group->saving || limit <= 0 || !watchdog_of(sv))
 		return;
-	n = busy_ranks(d, ranks, RANKS_MAX);
-	if (n && watchdog_dump(sv, ranks, n, todo->text, (uint64_t)limit, on_saved, sv, &err) < 0)
+	n = busy_places(d, places, PLACES_MAX);
+	if (n && watchdog_dump(sv, places, n, todo->text, (uint64_t)limit, on_saved, sv, &err) < 0)
 		log_warning("what the workers do is not saved: %s", err.text);
 	else
 		d->group->saving = n > 0;

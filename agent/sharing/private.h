@@ -48,7 +48,7 @@ enum {
 /* One worker for the agent's life, by its role and index. */
 struct sharing_slot {
 	char *name;			   /* "role:index" */
-	int rank;			   /* in a->workers when it was last seen there */
+	int place, rank;		   /* when it was last seen in the supervisor's list */
 	uint64_t token;			   /* of its present process; 0: it has none */
 	uint64_t spoke;			   /* of the last one that has made a call */
 	uint64_t past[SHARING_PAST], told; /* told: the stale one that an event was written of */

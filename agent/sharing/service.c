@@ -22,11 +22,11 @@ struct worker *sharing_worker(const struct sharing *sh, int slot)
 	struct supervisor *sv = sh->sv;
 	struct sharing_slot *s = &sh->slots[slot];
 
-	if (s->rank < supervisor_n_workers(sv) && supervisor_worker(sv, s->rank)->slot == slot)
-		return supervisor_worker(sv, s->rank);
+	if (s->place < supervisor_n_workers(sv) && supervisor_worker(sv, s->place)->slot == slot)
+		return supervisor_worker(sv, s->place);
 	for (int i = 0; i < supervisor_n_workers(sv); i++)
 		if (supervisor_worker(sv, i)->slot == slot) {
-			s->rank = i;
+			s->place = i;
 			return supervisor_worker(sv, i);
 		}
 	return NULL;
@@ -110,6 +110,7 @@ static int make_slot(struct sharing *sh, const struct worker *w)
 	s = &sh->slots[w->slot];
 	if (!s->name && name_slot(sh, w->slot, w) < 0)
 		return -ENOMEM;
+	s->place = w->place;
 	s->rank = w->rank;
 	return 0;
 }
@@ -356,7 +357,7 @@ static void sharing_begin(struct supervisor *sv)
 	free(sh->why);
 	sh->why = NULL;
 	for (int i = 0; i < sh->n_slots; i++)
-		sh->slots[i].rank = INT32_MAX; /* unless it is still there */
+		sh->slots[i].place = INT32_MAX; /* unless it is still there */
 	for (int i = 0; i < supervisor_n_workers(sv); i++)
 		(void)give_slot(sh, supervisor_worker(sv, i));
 	sharing_results_clear(sh);

@@ -145,7 +145,7 @@ static void apply_leader_over(struct supervisor *sv, const struct worker *leader
 		snprintf(sv->leader_text, sizeof(sv->leader_text), "the leader %.100s succeeded",
 			worker_name(leader));
 	for (int i = 0; i < sv->n_workers; i++)
-		if (i != leader->rank)
+		if (i != leader->place)
 			apply_grace_for(sv, &sv->workers[i], leader->ended_us);
 	events_add(sv->events, "leader-ended", sv->attempt, leader->rank, NULL,
 		"%s; the others have %s to leave", sv->leader_text,

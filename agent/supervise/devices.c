@@ -59,7 +59,7 @@ int devices_env(const struct supervisor *sv, const struct worker *w, struct env 
 			continue;
 		n += !other->extra;
 		/* Those that were there from the beginning come first. */
-		if (other->extra == w->extra ? other->rank < w->rank : w->extra)
+		if (other->extra == w->extra ? other->place < w->place : w->extra)
 			place++;
 	}
 	r = devices_share(devices, place, n, w->extra, &share);

@@ -63,7 +63,7 @@ static int census_pids(struct supervisor *sv, struct census_pids *ret)
 		pid_t pid = w->pid > 0 ? w->pid : w->exit_pid;
 
 		if (pid > 0)
-			items[n++] = (struct census_pid){ pid, w->rank };
+			items[n++] = (struct census_pid){ pid, w->place };
 	}
 	for (size_t i = 0; i < n_helpers; i++)
 		items[n++] = (struct census_pid){ helpers[i], OWNER_HELPER };
@@ -93,7 +93,7 @@ static int census_environ(struct supervisor *sv, pid_t pid)
 	if (r != 1)
 		return OWNER_NONE;
 	w = worker_named(sv, role, (int)strtol(index, NULL, 10));
-	return w ? w->rank : OWNER_NONE;
+	return w ? w->place : OWNER_NONE;
 }
 
 static int census_owner(
@@ -170,7 +170,7 @@ int orphans_signal(struct supervisor *sv, const struct worker *w, int signo, boo
 		if (census_dead(&c->procs[i]))
 			continue;
 		*ret_unsure |= c->owners[i] == OWNER_UNSURE;
-		if (c->owners[i] != w->rank)
+		if (c->owners[i] != w->place)
 			continue;
 		found++;
 		if (signo)

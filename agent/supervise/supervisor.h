@@ -8,7 +8,8 @@
  *
  * Nothing here blocks. A function that ends or starts something posts an event to the group
  * machine, which works it off in this turn of the loop. Workers are replaced at the beginning of
- * each attempt, and request_start() may move them: keep their rank, not their address.
+ * each attempt, and request_start() may move them: keep their slot or their place, not their
+ * address.
  */
 
 #include "agent/logs/logs.h"
@@ -133,16 +134,16 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 /* All are being stopped, or what they left behind is. */
 bool stop_group_active(const struct supervisor *sv);
 
-/* --- workers, by rank: 0 to supervisor_n_workers() - 1 --- */
+/* --- workers, by place: 0 to supervisor_n_workers() - 1 --- */
 
 int supervisor_n_workers(const struct supervisor *sv);
-struct worker *supervisor_worker(const struct supervisor *sv, int rank);
+struct worker *supervisor_worker(const struct supervisor *sv, int place);
 struct worker *worker_list_by_pid(struct supervisor *sv, pid_t pid);
 struct worker *worker_named(struct supervisor *sv, const char *role, int index);
 /* "role:index" of w; borrowed until the next call. */
 const char *worker_name(const struct worker *w);
-/* "worker:1", "worker:0,2-3", "worker", "0,3-7", or NULL for all: sorted ranks, owned. -EINVAL for
- * bad text, -ENOENT where there is no such worker. */
+/* "worker:1", "worker:0,2-3", "worker", "0,3-7", or NULL for all: their places, sorted and owned.
+ * -EINVAL for bad text, -ENOENT where there is no such worker. */
 _must_check_ int worker_select(
 	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err);
 int signal_workers(struct supervisor *sv, const char *ranks, int signo, enum spec_whom whom,
@@ -180,8 +181,8 @@ _must_check_ int request_start(struct supervisor *sv, const struct request_start
 	struct worker **ret, struct error *err);
 /* done(arg) runs when all of them are gone, never inside the call. again: they are started at once
  * after that. ret_n: how many of them ran or waited. */
-_must_check_ int request_stop(struct supervisor *sv, const int *ranks, size_t n, int64_t timeout_ms,
-	bool again, loop_fn done, void *arg, int *ret_n, struct error *err);
+_must_check_ int request_stop(struct supervisor *sv, const int *places, size_t n,
+	int64_t timeout_ms, bool again, loop_fn done, void *arg, int *ret_n, struct error *err);
 /* The caller of a stop is gone. */
 void request_forget(struct supervisor *sv, void *arg);
 

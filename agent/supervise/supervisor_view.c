@@ -116,7 +116,7 @@ int supervisor_n_workers(const struct supervisor *sv)
 	return sv->n_workers;
 }
 
-struct worker *supervisor_worker(const struct supervisor *sv, int rank)
+struct worker *supervisor_worker(const struct supervisor *sv, int place)
 {
-	return &sv->workers[rank];
+	return &sv->workers[place];
 }

@@ -44,8 +44,8 @@ static int roster_slot(struct supervisor *sv, const struct worker *w)
 		r = sv->roster = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	if (roster_is(r, w->rank, w)) /* as long as nothing was scaled */
-		return w->rank;
+	if (roster_is(r, w->place, w)) /* as long as nothing was scaled */
+		return w->place;
 	for (int i = 0; i < r->n; i++)
 		if (roster_is(r, i, w))
 			return i;
@@ -99,7 +99,7 @@ static bool roster_past_stop(struct supervisor *sv, const struct worker *w)
 
 static int roster_init(struct supervisor *sv, struct worker *w, struct worker *old, int n_old)
 {
-	struct worker *before = roster_find(old, n_old, w->role, w->index, w->rank);
+	struct worker *before = roster_find(old, n_old, w->role, w->index, w->place);
 
 	w->slot = roster_slot(sv, w);
 	if (w->slot < 0)
@@ -127,7 +127,7 @@ static void roster_free(struct worker *workers, int n)
 int worker_list_make(struct supervisor *sv, struct error *err)
 {
 	struct worker *old = sv->workers, *new;
-	int n = 0, n_old = sv->n_workers, rank = 0, r = 0;
+	int n = 0, n_old = sv->n_workers, place = 0, r = 0;
 
 	for (size_t i = 0; i < sv->spec->n_roles; i++)
 		n += sv->replicas[i];
@@ -135,11 +135,11 @@ int worker_list_make(struct supervisor *sv, struct error *err)
 	if (!new)
 		return error_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < sv->spec->n_roles; i++)
-		for (int k = 0; k < sv->replicas[i]; k++, rank++) {
-			worker_init(&new[rank], &sv->spec->roles[i], k, rank);
-			new[rank].role_world = sv->replicas[i];
+		for (int k = 0; k < sv->replicas[i]; k++, place++) {
+			worker_init(&new[place], &sv->spec->roles[i], k, place);
+			new[place].role_world = sv->replicas[i];
 			if (!r)
-				r = roster_init(sv, &new[rank], old, n_old);
+				r = roster_init(sv, &new[place], old, n_old);
 		}
 	sv->workers = new;
 	sv->n_workers = n;

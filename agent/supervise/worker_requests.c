@@ -18,7 +18,7 @@ struct request_wait {
 	loop_fn done;
 	void *arg;
 	size_t n;
-	int ranks[];
+	int places[];
 };
 
 static void request_settle_deferred(void *arg)
@@ -32,8 +32,8 @@ static bool request_over(const struct supervisor *sv, struct request_wait *w)
 	size_t left = 0;
 
 	for (size_t i = 0; i < w->n; i++)
-		if (!lifecycle_at_rest(&sv->workers[w->ranks[i]]))
-			w->ranks[left++] = w->ranks[i];
+		if (!lifecycle_at_rest(&sv->workers[w->places[i]]))
+			w->places[left++] = w->places[i];
 	w->n = left;
 	return left == 0;
 }
@@ -116,7 +116,7 @@ static bool request_stop_worker(
 	return active || again;
 }
 
-int request_stop(struct supervisor *sv, const int *ranks, size_t n, int64_t timeout_ms, bool again,
+int request_stop(struct supervisor *sv, const int *places, size_t n, int64_t timeout_ms, bool again,
 	loop_fn done, void *arg, int *ret_n, struct error *err)
 {
 	uint64_t timeout = (uint64_t)(timeout_ms >= 0 ? timeout_ms : sv->spec->stop.timeout_ms);
@@ -127,7 +127,7 @@ int request_stop(struct supervisor *sv, const int *ranks, size_t n, int64_t time
 	r = request_refuse(sv, again, err);
 	if (r < 0)
 		return r;
-	w = malloc(sizeof(*w) + n * sizeof(w->ranks[0]));
+	w = malloc(sizeof(*w) + n * sizeof(w->places[0]));
 	if (!w || loop_defer(sv->loop, request_settle_deferred, sv) < 0) {
 		free(w);
 		return error_set(err, -ENOMEM, "out of memory");
@@ -135,9 +135,9 @@ int request_stop(struct supervisor *sv, const int *ranks, size_t n, int64_t time
 	w->done = done;
 	w->arg = arg;
 	w->n = n;
-	memcpy(w->ranks, ranks, n * sizeof(w->ranks[0]));
+	memcpy(w->places, places, n * sizeof(w->places[0]));
 	for (size_t i = 0; i < n; i++)
-		stopped += request_stop_worker(sv, &sv->workers[ranks[i]], timeout, again);
+		stopped += request_stop_worker(sv, &sv->workers[places[i]], timeout, again);
 	*ret_n = stopped;
 	record_flush(sv);    /* what was stopped stays so under another agent */
 	apply_decisions(sv); /* the others may all have ended before */

@@ -38,11 +38,12 @@ struct worker *worker_named(struct supervisor *sv, const char *role, int index)
 static struct worker *select_worker(
 	const struct supervisor *sv, const struct spec_role *role, int number)
 {
-	if (!role)
-		return number < sv->n_workers ? &sv->workers[number] : NULL;
-	for (int i = 0; i < sv->n_workers; i++)
-		if (sv->workers[i].role == role && sv->workers[i].index == number)
-			return &sv->workers[i];
+	for (int i = 0; i < sv->n_workers; i++) {
+		struct worker *w = &sv->workers[i];
+
+		if (role ? w->role == role && w->index == number : w->rank == number)
+			return w;
+	}
 	return NULL;
 }
 
@@ -50,7 +51,7 @@ struct worker_selection {
 	const struct supervisor *sv;
 	const char *text;
 	const struct spec_role *role; /* that numbers belong to; NULL: they are ranks */
-	bool *chosen;		      /* by rank */
+	bool *chosen;		      /* by place */
 	struct error *err;
 };
 
@@ -96,7 +97,7 @@ static int select_numbers(struct worker_selection *s, const char *word, size_t l
 
 		if (!w)
 			return select_missing_number(s, i);
-		s->chosen[w->rank] = true;
+		s->chosen[w->place] = true;
 	}
 	return 0;
 }

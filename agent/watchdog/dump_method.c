@@ -58,11 +58,11 @@ int dump_method(struct varlink_call *call, json_t *p, void *arg)
 	struct supervisor *sv = arg;
 	const char *workers = json_get_string(p, "workers", NULL);
 	int64_t timeout = json_get_int(p, "timeout_ms", DUMP_TIMEOUT_MS);
-	_cleanup_free_ int *ranks = NULL;
+	_cleanup_free_ int *places = NULL;
 	struct error err = { 0 };
 	struct dump_call *d;
 	size_t n;
-	int r = worker_select(sv, workers, &ranks, &n, &err);
+	int r = worker_select(sv, workers, &places, &n, &err);
 
 	if (r < 0)
 		return dump_refuse(call, workers ? workers : "", r, &err);
@@ -70,7 +70,7 @@ int dump_method(struct varlink_call *call, json_t *p, void *arg)
 	if (!d)
 		return -ENOMEM;
 	d->call = call;
-	r = watchdog_dump(sv, ranks, n, "asked for", (uint64_t)timeout, dump_done, d, &err);
+	r = watchdog_dump(sv, places, n, "asked for", (uint64_t)timeout, dump_done, d, &err);
 	if (r < 0) {
 		free(d);
 		return varlink_error(call, "Internal",

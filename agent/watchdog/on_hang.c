@@ -89,7 +89,7 @@ static void watchdog_dumped(void *arg, char *const *dirs, size_t n)
 	d->fn(d->arg, dirs, n);
 }
 
-int watchdog_dump(struct supervisor *sv, const int *ranks, size_t n, const char *why,
+int watchdog_dump(struct supervisor *sv, const int *places, size_t n, const char *why,
 	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err)
 {
 	_cleanup_(dump_list_fini) struct dump_list l = {
@@ -102,12 +102,12 @@ int watchdog_dump(struct supervisor *sv, const int *ranks, size_t n, const char 
 
 	if (!d || !l.workers || !l.names || !l.tails)
 		return error_set(err, -ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++)
-		for (int k = 0; k < supervisor_n_workers(sv); k++)
-			if (supervisor_worker(sv, k)->rank == ranks[i] &&
-				worker_alive(supervisor_worker(sv, k)) &&
-				dump_list_add(sv, &l, supervisor_worker(sv, k), why) < 0)
-				return error_set(err, -ENOMEM, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		const struct worker *w = supervisor_worker(sv, places[i]);
+
+		if (worker_alive(w) && dump_list_add(sv, &l, w, why) < 0)
+			return error_set(err, -ENOMEM, "out of memory");
+	}
 	if (!l.n)
 		return error_set(err, -ENOENT, "none of these workers runs");
 	*d = (struct watchdog_dump){ .sv = sv, .fn = fn, .arg = arg };
@@ -179,8 +179,8 @@ static void watchdog_saved(void *arg, char *const *dirs, size_t n)
 	watchdog_act(bs);
 }
 
-/* The ranks to save: failed workers first, then the others that run. */
-static size_t watchdog_ranks(struct watchdog *bs, int *ranks)
+/* The places of those to save: failed workers first, then the others that run. */
+static size_t watchdog_places(struct watchdog *bs, int *places)
 {
 	struct supervisor *sv = bs->sv;
 	size_t n = 0;
@@ -190,7 +190,7 @@ static size_t watchdog_ranks(struct watchdog *bs, int *ranks)
 			const struct worker *w = supervisor_worker(sv, i);
 
 			if (worker_alive(w) && (beat_failing(bs, w) == NULL) == (pass == 1))
-				ranks[n++] = w->rank;
+				places[n++] = i;
 		}
 	return n;
 }
@@ -201,7 +201,7 @@ void watchdog_save(struct watchdog *bs)
 	int64_t limit = supervisor_spec(sv)->heartbeat.dump_timeout_ms;
 	struct error err = { 0 };
 	uint64_t first = UINT64_MAX;
-	int ranks[WATCHDOG_DUMP_WORKERS];
+	int places[WATCHDOG_DUMP_WORKERS];
 	char why[300] = "";
 	size_t n;
 
@@ -214,12 +214,12 @@ void watchdog_save(struct watchdog *bs)
 		snprintf(why, sizeof(why), "%s:%d: %s", supervisor_worker(sv, i)->role->name,
 			supervisor_worker(sv, i)->index, b->why);
 	}
-	n = watchdog_ranks(bs, ranks);
+	n = watchdog_places(bs, places);
 	if (limit <= 0) {
 		watchdog_act(bs);
 		return;
 	}
-	if (watchdog_dump(sv, ranks, n, why, (uint64_t)limit, watchdog_saved, bs, &err) < 0) {
+	if (watchdog_dump(sv, places, n, why, (uint64_t)limit, watchdog_saved, bs, &err) < 0) {
 		log_warning("cannot save the hanging workers: %s", err.text);
 		watchdog_act(bs);
 	}
