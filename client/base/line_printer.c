@@ -42,13 +42,18 @@ static FILE *file_of(const struct line_printer *p, bool is_err)
 	return is_err ? p->err : p->out;
 }
 
-/* How many digits after the point are certain for a time within a range of so many microseconds. */
-static int known_digits(int64_t range_us)
+/* The middle of the range that begins at *us, rounded to a unit that is not smaller than the range
+ * where that is a second or less: so it is at most one unit off. Returns how many digits after the
+ * point are left. */
+static int round_to_known(int64_t *us, int64_t range_us)
 {
+	int64_t unit = 1;
 	int digits = 6;
 
-	for (int64_t unit = 1; unit < range_us && digits > 0; unit *= 10)
+	for (; unit < range_us && digits > 0; unit *= 10)
 		digits--;
+	*us += range_us / 2 + unit / 2;
+	*us -= *us % unit;
 	return digits;
 }
 
@@ -62,21 +67,26 @@ static void write_relative(int64_t us, int digits, bool about, FILE *f)
 	fprintf(f, "%12.*s ", n, text);
 }
 
-/* Writes a time only as precisely as it is known: for a range its start, with "~" before it. */
+/* Writes a time only as precisely as it is known, with "~" before it where that is a range. */
 static void write_time(const struct line_printer *p, const json_t *line, FILE *f)
 {
 	int64_t us = get_int(line, "time_us"), range_us = get_int(line, "range_us");
-	int digits = known_digits(range_us);
+	bool relative = p->time == LINE_TIME_RELATIVE;
 	char buf[HUMANE_TEXT_MAX];
+	int digits;
 
 	if (p->time == LINE_TIME_NONE)
 		return;
-	if (us <= 0)
+	if (us <= 0) {
 		fputs("? ", f);
-	else if (p->time == LINE_TIME_ISO)
-		fprintf(f, "%s%s ", range_us > 0 ? "~" : "", humane_iso_to(us, digits, buf));
+		return;
+	}
+	us -= relative ? p->start_us : 0;
+	digits = round_to_known(&us, range_us);
+	if (relative)
+		write_relative(us, digits, range_us > 0, f);
 	else
-		write_relative(us - p->start_us, digits, range_us > 0, f);
+		fprintf(f, "%s%s ", range_us > 0 ? "~" : "", humane_iso_to(us, digits, buf));
 }
 
 static void write_head(const struct line_printer *p, const json_t *line, bool is_err)
