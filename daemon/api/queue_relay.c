@@ -404,7 +404,7 @@ static void proceed(struct queue_call *c)
 	int r;
 
 	if (job_is_over(j)) {
-		fail_unavailable(c, j, "it is over");
+		fail_unavailable(c, j, "it has ended");
 		return;
 	}
 	if (first != c) {
