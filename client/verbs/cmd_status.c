@@ -4,6 +4,7 @@
 #include "client/base/job.h"
 #include "client/base/preemption.h"
 #include "client/output/time_text.h"
+#include "client/output/wrap.h"
 #include "client/verbs/listing.h"
 #include "client/verbs/verbs.h"
 #include "common/base/printable.h"
@@ -14,30 +15,37 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* The column where a field's text begins, and goes on in the next line where it is too long. */
+enum { FIELD_INDENT = 12 };
+
+/* Prints "label: text more", text in a colour. */
+static void field_more(
+	const struct ctl *ctl, const char *label, const char *text, enum color c, const char *more)
+{
+	_cleanup_free_ char *shown = text ? printable_dup(text) : NULL, *line = NULL;
+
+	if (shown && asprintf(&line, "%10s: %s%s%s%s\n", label, ctl_color(ctl, c), shown,
+			     *ctl_color(ctl, c) ? COLOR_OFF : "", more) >= 0)
+		wrap_print(stdout, line, FIELD_INDENT, ctl->columns);
+}
+
 static void field(const struct ctl *ctl, const char *label, const char *text, enum color c)
 {
-	_cleanup_free_ char *shown = text ? printable_dup(text) : NULL;
-
-	if (shown)
-		printf("%10s: %s%s%s\n", label, ctl_color(ctl, c), shown,
-			*ctl_color(ctl, c) ? COLOR_OFF : "");
+	field_more(ctl, label, text, c, "");
 }
 
 static void state_field(const struct ctl *ctl, const json_t *job)
 {
-	char stamp[HUMANE_TEXT_MAX], ago[HUMANE_TEXT_MAX];
+	char stamp[HUMANE_TEXT_MAX], ago[HUMANE_TEXT_MAX], more[2 * HUMANE_TEXT_MAX + 16] = "";
 	const char *state = get_text(job, "state");
 	int64_t since = job_since_us(job);
 	bool steady = job_ended(job) || job_in(job, "running") || !has_value(job, "started_us");
-	enum color c = color_state(state);
 
-	printf("%10s: %s%s%s", "State", ctl_color(ctl, c), state ? state : "?",
-		*ctl_color(ctl, c) ? COLOR_OFF : "");
 	/* Between these states the job only says when its workers were started. */
 	if (since > 0)
-		printf("%s %s; %s", steady ? " since" : ", started", humane_timestamp(since, stamp),
-			humane_ago(ctl_now_us(), since, ago));
-	putchar('\n');
+		snprintf(more, sizeof(more), "%s %s; %s", steady ? " since" : ", started",
+			humane_timestamp(since, stamp), humane_ago(ctl_now_us(), since, ago));
+	field_more(ctl, "State", state ? state : "?", color_state(state), more);
 }
 
 static void run_field(const struct ctl *ctl, const json_t *job)
@@ -165,17 +173,22 @@ static void head(const struct ctl *ctl, const json_t *job)
 {
 	const char *name = get_text(job, "name"), *command = get_text(job, "command");
 	enum color c = color_state(get_text(job, "state"));
-	_cleanup_free_ char *verdict = NULL;
+	const char *reason = get_text(job, "reason");
+	const char *message = get_text(json_object_get(job, "verdict"), "message");
+	_cleanup_free_ char *verdict = NULL, *line = NULL;
 	_cleanup_free_ char *shown = command ? printable_dup(command) : NULL;
 	char pid[32];
 
-	printf("%s%s%s %s%s%s%s%s\n", ctl_color(ctl, c), ctl->utf8 ? "\xe2\x97\x8f" : "*",
-		*ctl_color(ctl, c) ? COLOR_OFF : "", ctl_color(ctl, COLOR_BOLD), name ? name : "?",
-		*ctl_color(ctl, COLOR_BOLD) ? COLOR_OFF : "", shown ? " - " : "",
-		shown ? shown : "");
+	if (asprintf(&line, "%s%s%s %s%s%s%s%s\n", ctl_color(ctl, c),
+		    ctl->utf8 ? "\xe2\x97\x8f" : "*", *ctl_color(ctl, c) ? COLOR_OFF : "",
+		    ctl_color(ctl, COLOR_BOLD), name ? name : "?",
+		    *ctl_color(ctl, COLOR_BOLD) ? COLOR_OFF : "", shown ? " - " : "",
+		    shown ? shown : "") >= 0)
+		wrap_print(stdout, line, WRAP_OWN, ctl->columns);
 	state_field(ctl, job);
-	if (has_value(job, "reason") && *get_text(job, "reason"))
-		field(ctl, "Reason", get_text(job, "reason"), COLOR_NONE);
+	/* The verdict says it where it is the same. */
+	if (reason && *reason && (!message || strcmp(reason, message) != 0))
+		field(ctl, "Reason", reason, COLOR_NONE);
 	if (has_value(job, "verdict")) {
 		verdict = job_verdict_text(job);
 		field(ctl, "Verdict", verdict, verdict_color(job));
@@ -415,6 +428,8 @@ int cmd_status(struct ctl *ctl, struct args *args)
 	bool full = args_has(args, "full");
 	int result = 0;
 
+	if (full)
+		ctl->columns = 0;
 	if (args->argc == 0)
 		return overview(ctl);
 	for (int i = 0; i < args->argc; i++) {

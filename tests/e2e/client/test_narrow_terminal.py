@@ -51,6 +51,17 @@ def test_a_status_fits_and_says_who_and_how(box, daemon, jobs, columns):
     assert "RESTARTS" in shown(box, "status", "--full", jobs, columns=columns)[0]
 
 
+def test_the_head_of_a_status_fits_and_says_each_thing_once(box, daemon, jobs):
+    lines = printed(box, "status", "failed-with-a-message")
+    head = lines[:lines.index("")]
+    assert max(len(line) for line in head if "/" not in line) <= 50, head
+    text = " ".join(" ".join(head).split())
+    assert "Verdict: failed with exit status 3: worker:0: exit code 3; no restarts" in text, head
+    assert text.count("no restarts are configured") == 1 and "Reason:" not in text, head
+    whole = printed(box, "status", "--full", "failed-with-a-message")
+    assert next(line for line in whole if "Verdict: " in line).endswith("(restart.max is 0)"), whole
+
+
 def test_the_processor_is_a_share_beside_the_time(box, daemon):
     name, _ = daemon.submit(spec("spin:80", f"touch:{box.path('up')}", "hang"))
     daemon.wait(name, until="running")
