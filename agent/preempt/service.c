@@ -115,12 +115,21 @@ static void preempting_stop(void *arg)
 		preempting_all_left(sv);
 }
 
+static bool preempting_any_alive(const struct supervisor *sv)
+{
+	for (int i = 0; i < supervisor_n_workers(sv); i++)
+		if (worker_alive(supervisor_worker(sv, i)))
+			return true;
+	return false;
+}
+
+/* Where no worker is to be stopped, the last message of the run tells it. */
 static void preempting_all_left(struct supervisor *sv)
 {
 	char text[SUPERVISOR_REASON_MAX];
 
 	preempting_reason(preempting_of(sv), text, sizeof(text));
-	if (strcmp(supervisor_reason(sv), text))
+	if (strcmp(supervisor_reason(sv), text) && preempting_any_alive(sv))
 		log_notice("%s", text);
 	supervisor_set_reason(sv, "%s", text);
 	supervisor_post(sv, GROUP_EV_PREEMPT);

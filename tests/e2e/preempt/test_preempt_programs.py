@@ -192,6 +192,7 @@ def test_a_signal_to_run_is_a_notice_where_the_specification_says_so(box, name):
     told, verdict = record_of(box)
     assert verdict["result"] == "preempted" and verdict["preemption"]["source"] == "signal"
     assert verdict["preemption"]["reason"] == f"SIG{name}"
+    assert result.err.count("all have left") == 1, result.err
 
 
 def test_without_it_the_signal_stops_the_job_as_ever(box):
