@@ -176,13 +176,17 @@ int args_int(const struct args *a, const char *name, int64_t min, int64_t *value
 {
 	const char *text = args_get(a, name);
 	char quoted[QUOTE_MAX];
+	bool bad, too_large;
 	uint64_t v;
 
 	if (!text)
 		return 0;
-	if (scan_whole(text, INT32_MAX, &v) < 0 || (int64_t)v < min)
-		return error_set(err, -EINVAL, "--%s: expected an integer >= %d, got %s", name,
-			(int)min, quote_text(text, quoted));
+	bad = scan_whole(text, INT32_MAX, &v) < 0;
+	too_large = bad && *text && strspn(text, "0123456789") == strlen(text);
+	if (bad || (int64_t)v < min)
+		return error_set(err, -EINVAL, "--%s: expected an integer %s %d, got %s", name,
+			too_large ? "<=" : ">=", too_large ? INT32_MAX : (int)min,
+			quote_text(text, quoted));
 	*value = (int64_t)v;
 	return 0;
 }

@@ -84,13 +84,25 @@ int launch_size(struct launch_state *s, enum launch_id id, const char *text)
 	return r < 0 ? r : place(s, id, json_string(text));
 }
 
+static int count_parse(struct launch_state *s, enum launch_id id, const char *text, uint64_t *ret)
+{
+	char expected[48];
+
+	if (scan_whole(text, INT_MAX, ret) == 0)
+		return 0;
+	if (*text && strspn(text, "0123456789") == strlen(text))
+		snprintf(expected, sizeof(expected), "an integer <= %d", INT_MAX);
+	else
+		snprintf(expected, sizeof(expected), "an integer >= 0");
+	return launch_expected(s, id, expected, text);
+}
+
 int launch_count(struct launch_state *s, enum launch_id id, const char *text)
 {
 	uint64_t count;
+	int r = count_parse(s, id, text, &count);
 
-	if (scan_whole(text, INT_MAX, &count) < 0)
-		return launch_expected(s, id, "an integer >= 0", text);
-	return place(s, id, json_integer((json_int_t)count));
+	return r < 0 ? r : place(s, id, json_integer((json_int_t)count));
 }
 
 /* "N" or "MIN:MAX" with 0 < MIN <= MAX. */
@@ -298,10 +310,9 @@ int launch_numa_binding(struct launch_state *s, enum launch_id id, const char *t
 int launch_max_restarts(struct launch_state *s, enum launch_id id, const char *text)
 {
 	uint64_t count;
+	int r = count_parse(s, id, text, &count);
 
-	if (scan_whole(text, INT_MAX, &count) < 0)
-		return launch_expected(s, id, "an integer >= 0", text);
-	return launch_set(s, "restart", "max", json_integer((json_int_t)count));
+	return r < 0 ? r : launch_set(s, "restart", "max", json_integer((json_int_t)count));
 }
 
 int launch_stop_signal(struct launch_state *s, enum launch_id id, const char *text)

@@ -255,8 +255,8 @@ int cmd_scale(struct ctl *ctl, struct args *args)
 	if (a.ranks || a.indexes)
 		return ctl_usage(ctl, "expected JOB or JOB/ROLE, got \"%s\"", args->argv[0]);
 	if (scan_whole(args->argv[1], REPLICAS_MAX, &replicas) < 0 || replicas == 0)
-		return ctl_usage(
-			ctl, "REPLICAS: expected an integer >= 1, got \"%s\"", args->argv[1]);
+		return ctl_usage(ctl, "REPLICAS: expected an integer from 1 to %d, got \"%s\"",
+			REPLICAS_MAX, args->argv[1]);
 	r = job_status(ctl, a.job, false, &before);
 	if (r != 0)
 		return r;

@@ -25,11 +25,12 @@ static void check_role(struct spec_ctx *ctx, const struct spec *s, size_t i)
 	char path[64];
 
 	for (size_t j = 0; j < i; j++) {
-		if (strcmp(role->name, s->roles[j].name))
+		snprintf(path, sizeof(path), "roles[%zu].name", j);
+		if (strcmp(role->name, s->roles[j].name) || spec_wrong_below(ctx, path))
 			continue;
 		snprintf(path, sizeof(path), "roles[%zu].name", i);
-		spec_note(ctx, path, "expected a name of its own, got \"%s\" as roles[%zu] has",
-			role->name, j);
+		spec_note_alone(ctx, path,
+			"expected a name of its own, got \"%s\" as roles[%zu] has", role->name, j);
 		break;
 	}
 	check_list(ctx, role, i, "args", role->n_args);

@@ -67,21 +67,38 @@ static bool wrong_beside(const struct spec_ctx *ctx, const char *path)
 	return false;
 }
 
-void spec_note(struct spec_ctx *ctx, const char *path, const char *fmt, ...)
+static void note(struct spec_ctx *ctx, const char *path, const char *fmt, va_list ap)
 {
 	struct error err = { 0 };
 	char text[512];
-	va_list ap;
 
-	if (ctx->all ? wrong_beside(ctx, path) : ctx->failed)
-		return;
-	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
 	error_field(&err, -EINVAL, path, "%s", text);
 	if (ctx->err)
 		*ctx->err = err;
 	if (ctx->all && add(ctx->all, &err) < 0)
 		return;
 	ctx->failed = true;
+}
+
+void spec_note(struct spec_ctx *ctx, const char *path, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (ctx->all ? wrong_beside(ctx, path) : ctx->failed)
+		return;
+	va_start(ap, fmt);
+	note(ctx, path, fmt, ap);
+	va_end(ap);
+}
+
+void spec_note_alone(struct spec_ctx *ctx, const char *path, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (ctx->all ? spec_wrong_below(ctx, path) : ctx->failed)
+		return;
+	va_start(ap, fmt);
+	note(ctx, path, fmt, ap);
+	va_end(ap);
 }

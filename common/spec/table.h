@@ -116,6 +116,9 @@ bool spec_go_on(struct spec_ctx *ctx, int r);
  * Says nothing if a field of the same object is wrong, which may be the cause. */
 void spec_note(struct spec_ctx *ctx, const char *path, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/* The same for a check that no other field than path takes part in, so that none is the cause. */
+void spec_note_alone(struct spec_ctx *ctx, const char *path, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* Whether path, or a field below it, has an error. */
 bool spec_wrong_below(const struct spec_ctx *ctx, const char *path);
 
