@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/base/job.h"
 
+#include "common/text/ranks.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -148,13 +150,17 @@ int job_ranks(struct ctl *ctl, const struct address *a, const char *rank, char *
 {
 	_cleanup_json_ json_t *job = NULL;
 	struct error err = { 0 };
+	struct ranks set = { 0 };
 	int r = 0;
 
 	*ret = NULL;
 	if (rank && (a->ranks || a->role))
 		return ctl_usage(ctl, "--rank and \"%s/...\" cannot be used together", a->job);
 	if (rank) {
-		*ret = strdup(rank);
+		if (ranks_parse(&set, rank, "--rank", &err) < 0)
+			return ctl_usage(ctl, "%s", err.text);
+		*ret = ranks_to_string(&set);
+		ranks_fini(&set);
 		return *ret ? 0 : ctl_error(ctl, CTL_FAILED, "out of memory");
 	}
 	if (a->role)

@@ -78,7 +78,8 @@ static int from_list(json_t *vars, const char *list, char *const *environ, struc
 			return error_set(err, -ENOMEM, "out of memory");
 		if (!export_is_name(item, name))
 			return error_set(err, -EINVAL,
-				"--export: expected ALL, NONE or names separated by commas, got %s",
+				"--export: expected ALL, NONE, or NAME and NAME=VALUE with commas "
+				"between, got %s",
 				quote_text(list, quoted));
 		value = name < len ? item + name + 1 : lookup(environ, item, len);
 		if (value)

@@ -289,6 +289,8 @@ static int begin(struct launch_state *s)
 		s->doc = json_pack("{s:[{s:s}]}", "roles", "name", "default");
 		return s->doc ? 0 : launch_no_memory(s);
 	}
+	if (!*path)
+		return error_set(s->err, -EINVAL, "--spec: expected a file, got \"\"");
 	s->from_file = true;
 	r = job_file_load(path, &file);
 	s->doc = TAKE_PTR(file.doc);

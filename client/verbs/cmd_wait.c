@@ -77,7 +77,8 @@ static int wait_tell(struct ctl *ctl, const char *name, json_t *job, json_t *rep
 	return job_exit_status(job);
 }
 
-/* Receives the answers in the order of the names. Returns the first status that is not 0. */
+/* Receives the answers in the order of the names. Returns the first status that is not 0, or why
+ * not all answers came. */
 static int wait_take(struct ctl *ctl, struct waits *w)
 {
 	int result = 0;
@@ -95,11 +96,11 @@ static int wait_take(struct ctl *ctl, struct waits *w)
 		else if (refusal)
 			ctl_refused(ctl, r, ctl->refusal, &err);
 		fflush(stdout);
-		if (result == 0)
-			result = r;
 		/* After a timeout, or without elasticd, no more answers come. */
 		if (!answer && !refusal)
-			break;
+			return r;
+		if (result == 0)
+			result = r;
 	}
 	return result;
 }

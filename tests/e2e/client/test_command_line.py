@@ -43,6 +43,21 @@ def test_an_option_that_could_be_several_names_them(box):
     assert result.rc == 2 and 'could be any of --no-wait, --no-legend' in result.err, result
 
 
+@pytest.mark.parametrize("args,status,said", [
+    (["logs", "--rank=x", "a"], 2, '--rank: expected a set of ranks such as "0,3-7", got "x"'),
+    (["kill", "--rank=1-0", "a"], 2, '--rank: expected ranges from low to high such as "3-7", got "1-0"'),
+    (["start", "--export=A=1,2", "true"], 2,
+     '--export: expected ALL, NONE, or NAME and NAME=VALUE with commas between, got "2"'),
+    (["run", "--spec="], 125, '--spec: expected a file, got ""'),
+    (["stop", ""], 1, 'no job named ""'),
+    (["errors", "--attempt=3000000000", "a"], 2,
+     '--attempt: expected an integer <= 2147483647, got "3000000000"'),
+])
+def test_a_value_that_is_refused_is_named_with_what_was_expected(box, daemon, args, status, said):
+    result = box.ctl(*args)
+    assert result.rc == status and result.err.startswith(f"elasticctl: {said}\n"), result
+
+
 @pytest.mark.parametrize("name", ["1BAD", "", "A-B", "A B", "ä"])
 def test_a_variable_on_the_command_line_has_a_name_that_a_shell_takes(box, daemon, name):
     for verb, status in (("run", 125), ("start", 2)):

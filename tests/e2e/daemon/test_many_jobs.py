@@ -129,6 +129,14 @@ def test_wait_that_kills_ends_all_at_the_same_time(box, daemon):
     assert len(result.out.splitlines()) == len(names), result
 
 
+def test_wait_that_gives_up_says_so_though_a_job_has_failed(box, daemon):
+    daemon.run(spec("exit:5", name="a"))
+    start(daemon, "b")
+    result = box.ctl("wait", "--timeout=100ms", "a", "b")
+    assert result.rc == 124 and "a failed with exit status 5" in result.out, result
+    assert "timed out after 0.1 s" in result.err, result
+
+
 def test_wait_names_what_is_not_there_and_waits_for_the_others(box, daemon):
     daemon.run(spec("exit:0", name="a"))
     result = box.ctl("wait", "a", "nobody", "a")
