@@ -142,9 +142,9 @@ static void write_results(const char *dir, const char *text, size_t len, bool lo
 		path = NULL;
 		r = -ENOMEM;
 	} else if (logs) {
-		r = log_fs_replace(path, text, len, 0644);
+		r = log_fs_replace(path, text, len, 0640);
 	} else {
-		r = file_write_atomic(path, text, len, 0644, false);
+		r = file_write_atomic(path, text, len, 0640, false);
 	}
 	if (r < 0)
 		log_warning("%s/results.json: %s", dir, safe_open_text(r));

@@ -316,7 +316,10 @@ static int supervisor_identity(struct supervisor *sv)
 
 	gethostname(host, sizeof(host) - 1);
 	sv->host = strdup(host);
-	sv->user = strdup(pw ? pw->pw_name : "?");
+	if (pw)
+		sv->user = strdup(pw->pw_name);
+	else if (asprintf(&sv->user, "%u", getuid()) < 0)
+		sv->user = NULL;
 	sv->failures = json_object();
 	sv->replicas = calloc(sv->spec->n_roles, sizeof(*sv->replicas));
 	if (!sv->host || !sv->user || !sv->failures || !sv->replicas)

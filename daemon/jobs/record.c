@@ -210,7 +210,7 @@ static int write_verdict(int dirfd, uid_t owner, const json_t *verdict, struct e
 	text = json_dump_text(verdict, &len);
 	if (!text)
 		return error_set(err, -ENOMEM, "out of memory");
-	return files_write(dirfd, "verdict.json", owner, text, len, 0644, false, err);
+	return files_write(dirfd, "verdict.json", owner, text, len, 0640, false, err);
 }
 
 /* Moves it to the first free name. */

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import BUILD, PUPPET, SANITIZED, spec, wait_file, wait_for
+from harness import BUILD, CTL, PUPPET, SANITIZED, spec, wait_file, wait_for
 
 TASK = {"scope": "worker", "max": 1}
 
@@ -85,3 +85,16 @@ def test_the_log_directory_has_the_names_of_exported_variables_and_no_values(box
     assert not [p for p in files if b"open-sesame" in p.read_bytes()]
     doc = json.loads((daemon.logs / run / "job.json").read_text())
     assert {"API_TOKEN", "OTHER"} <= set(doc["spec"]["roles"][0]["env"])
+
+
+@pytest.mark.root
+def test_a_user_without_a_name_is_a_number(box):
+    box.open_to_all()
+    argv = ["setpriv", "--reuid=61234", "--regid=61234", "--clear-groups", CTL, "run", "--name=j",
+            f"--log-dir={box.path('theirs')}", "--no-python", "true"]
+    box.path("theirs").mkdir()
+    os.chown(box.path("theirs"), 61234, 61234)
+    result = box.sh(*argv)
+    assert result.rc == 0, result
+    top = (box.path("theirs") / "j.latest").resolve()
+    assert json.loads((top / "job.json").read_text())["user"] == "61234"

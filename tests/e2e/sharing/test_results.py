@@ -46,6 +46,9 @@ def test_every_role_returns_its_name(box, daemon):
     assert table.rc == 0 and len(table.out.splitlines()) == 7, table
     assert [line.split() for line in table.out.splitlines() if line.startswith("ps:1")] \
         == [["ps:1", "4", "0", "ps"]]
+    for place in (daemon.record(job["run"]), daemon.logs / job["run"]):
+        modes = {path.name: oct(path.stat().st_mode & 0o7777) for path in place.glob("*.json")}
+        assert "0o644" not in modes.values(), modes
 
 
 def test_a_run_has_its_own_results_only(daemon):
