@@ -241,14 +241,17 @@ char *why_saved_text(const json_t *state, const json_t *verdict)
 	const char *alone = json_get_string(state, "why_tasks", "");
 	char *text = NULL;
 	size_t size;
+	const char *result = json_get_string(verdict, "result", "");
 	FILE *f = open_memstream(&text, &size);
 
 	if (!f)
 		return NULL;
+	/* The message tells of a limit and of a lost agent. */
+	if (!strcmp(result, "timeout") || !strcmp(result, "agent_lost"))
+		result = "failed";
 	/* An agent that was lost leaves the state of the moment before. */
-	if (verdict && strcmp(json_get_string(verdict, "result", ""), "succeeded"))
-		why_head(f, json_get_string(verdict, "result", "?"),
-			json_get_string(verdict, "message", ""));
+	if (verdict && strcmp(result, "succeeded"))
+		why_head(f, *result ? result : "?", json_get_string(verdict, "message", ""));
 	else
 		why_head(f, json_get_string(job, "state", "?"), json_get_string(job, "reason", ""));
 	if (state)

@@ -18,10 +18,11 @@ static int tell_none(struct ctl *ctl, const char *name, bool one_attempt)
 		return r;
 	if (job && job_ended(job) && job_exit_status(job) != 0)
 		verdict = job_verdict_text(job);
-	ctl_say(ctl, "%s: no failures%s%s", name,
+	ctl_say(ctl, "%s: no failures%s%s%s", name,
 		one_attempt ? " in this attempt"
 		: verdict   ? " of workers; the run "
 			    : "",
+		verdict && (job_in(job, "preempted") || job_in(job, "stopped")) ? "was " : "",
 		verdict ? verdict : "");
 	return 0;
 }

@@ -196,7 +196,7 @@ int cmd_events(struct ctl *ctl, struct args *args)
 	json_t *p = json_object();
 	struct error err = { 0 };
 	int64_t since = -1, since_us = 0;
-	bool more = true;
+	bool more = true, any = false;
 	int r;
 
 	if (events_since(args, &since, &since_us, &err) < 0) {
@@ -221,6 +221,7 @@ int cmd_events(struct ctl *ctl, struct args *args)
 		json_array_foreach (json_object_get(answer, "events"), i, event) {
 			if (get_int(event, "time_us") < since_us)
 				continue;
+			any = true;
 			if (ctl->json)
 				ctl_print_json(event, true);
 			else
@@ -228,5 +229,7 @@ int cmd_events(struct ctl *ctl, struct args *args)
 		}
 		fflush(stdout);
 	}
+	if (r == 0 && !any && job && !ctl->json && !args_has(args, "since"))
+		ctl_say(ctl, "%s: no events", job);
 	return r;
 }

@@ -62,6 +62,7 @@ def test_a_preempted_run_says_so_once(box, daemon):
     assert verdict["message"].startswith("notice from operator: a new kernel"), verdict
     for verb in ("wait", "why"):
         assert "preempted: preempted" not in box.ctl(verb, run).out
+    assert "no failures of workers; the run was preempted with exit status 42" in box.ctl("errors", run).out
     texts = [e["text"] for e in daemon.events(run)]
     assert not [t for t in texts if "preempted: preempted" in t], texts
 

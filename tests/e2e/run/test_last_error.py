@@ -35,6 +35,8 @@ def test_start_errors_why_and_status_say_why_an_agent_could_not_begin(box, daemo
         shown = box.ctl(verb, "refused")
         assert str(path) in shown.out and "Not a directory" in shown.out, shown
     assert box.ctl("wait", "refused").rc == 125
+    assert box.ctl("events", "refused").out == "refused: no events\n"
+    assert box.ctl("events", "--json", "refused").out == ""
 
 
 def test_the_logs_of_a_run_that_never_began_say_why_there_are_none(box, daemon):

@@ -64,6 +64,7 @@ def test_a_run_that_fails_until_its_time_is_over_names_its_last_failure(box, dae
     after = "0.100" if wait else "2"
     assert verdict["message"] == f"timed out after {after} s; last failure: worker:0: exit code 5"
     assert verdict["root_cause"]["attempt"] == 1
+    assert box.ctl("why", run).out.startswith(f"{run}: failed: timed out after {after} s; last"), run
 
 
 def test_a_limit_that_falls_into_a_backoff_names_the_programs_own_error(box, daemon):
