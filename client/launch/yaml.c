@@ -43,7 +43,7 @@ struct anchor {
 
 struct loader {
 	yaml_parser_t parser;
-	const char *name;
+	const char *name, *text, *end;
 	struct error *err;
 	struct anchor *anchors;
 	size_t n_anchors;
@@ -55,6 +55,39 @@ static int complain(struct loader *l, int code, const yaml_mark_t *mark, const c
 {
 	return error_set(
 		l->err, code, "%s:%zu:%zu: %s", l->name, mark->line + 1, mark->column + 1, text);
+}
+
+/* The byte where a character at mark begins; 0: there is none. */
+static char byte_at(const struct loader *l, const yaml_mark_t *mark)
+{
+	const char *p = l->text;
+	size_t column = mark->column;
+
+	for (size_t line = mark->line; line > 0 && p; line--) {
+		p = memchr(p, '\n', (size_t)(l->end - p));
+		p = p ? p + 1 : NULL;
+	}
+	for (; p && p < l->end; p++)
+		if ((*p & 0xc0) != 0x80 && column-- == 0)
+			return *p;
+	return 0;
+}
+
+/* Of a character that is out of place libyaml says no more than that. */
+static int complain_of_token(struct loader *l, const yaml_mark_t *mark, const char *problem)
+{
+	char c = strcmp(problem, "found character that cannot start any token") ? 0
+										: byte_at(l, mark);
+	char text[64];
+
+	if (c == '\t')
+		problem = "found a tab, expected spaces: only they indent";
+	else if (c > ' ' && c < 0x7f) {
+		snprintf(text, sizeof(text), "found %c, which begins no value: write it in quotes",
+			c);
+		problem = text;
+	}
+	return complain(l, -EINVAL, mark, problem);
 }
 
 /* The next event; the caller deletes it. */
@@ -70,7 +103,7 @@ static int next(struct loader *l, yaml_event_t *event)
 	if (p->error == YAML_READER_ERROR)
 		return error_set(l->err, -EINVAL, "%s: byte %zu: %s", l->name, p->problem_offset,
 			p->problem);
-	return complain(l, -EINVAL, &p->problem_mark, p->problem);
+	return complain_of_token(l, &p->problem_mark, p->problem);
 }
 
 static int spend(struct loader *l, size_t nodes, const yaml_mark_t *mark)
@@ -353,7 +386,9 @@ static int document(struct loader *l, json_t **ret)
 static int parse(const char *text, size_t len, const char *name, json_t **ret,
 	struct yaml_problems *problems, struct error *err)
 {
-	struct loader l = { .name = name, .err = err, .problems = problems };
+	struct loader l = {
+		.name = name, .text = text, .end = text + len, .err = err, .problems = problems
+	};
 	_cleanup_json_ json_t *value = NULL;
 	int r;
 

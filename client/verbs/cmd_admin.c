@@ -156,7 +156,8 @@ int cmd_shutdown(struct ctl *ctl, struct args *args)
 	if (r == 0)
 		return ctl_error(ctl, CTL_TIMED_OUT, "elasticd has not ended after %g s",
 			ctl->timeout_ms / 1000.0);
-	ctl_say(ctl, "elasticd has ended; %s", stop ? "its jobs were stopped" : "its jobs go on");
+	ctl_say(ctl, "elasticd has ended; %s",
+		stop ? "active jobs were stopped" : "active jobs go on");
 	if (ctl->json)
 		puts("{}");
 	return 0;
