@@ -11,9 +11,9 @@
 #include <string.h>
 
 /* On a narrower terminal events are shown without date and kind. */
-enum { EVENT_COLUMNS = 80, EVENT_KIND_WIDTH = 16 };
+enum { EVENT_COLUMNS = 80, EVENT_KIND_WIDTH = 18 };
 /* The column where an event's text continues: after the kind, or after the time. */
-enum { EVENT_INDENT = 41, EVENT_BRIEF_INDENT = 9 };
+enum { EVENT_INDENT = 43, EVENT_BRIEF_INDENT = 9 };
 
 /* Calls on one connection at a time; elasticd handles 64, and answers in order. */
 enum { CALLS_PER_LINK = 32 };

@@ -85,3 +85,10 @@ def test_one_obituary_for_each_worker_that_died(daemon):
     job = daemon.run(spec("exit:3", replicas=4))
     ended = [e for e in daemon.events(job["run"]) if e["event"] == "worker-ended"]
     assert sorted(e["rank"] for e in ended) == [0, 1, 2, 3]
+
+
+def test_the_texts_of_events_stand_below_each_other(box, daemon):
+    run = daemon.run(spec("exit:1", restart={"scope": "worker", "max": 1}))["run"]
+    lines = box.ctl("events", run).out.splitlines()
+    assert any("worker-failed-once" in line for line in lines), lines
+    assert all(line[42] == " " and line[43] != " " for line in lines), lines
