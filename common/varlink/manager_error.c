@@ -37,7 +37,7 @@ static json_t *with_text(json_t *p, const char *key, const char *text)
 
 json_t *manager_no_job(const char *job)
 {
-	return with_text(message_json("no job named %s", job), "job", job);
+	return with_text(message_json("no job named %s", *job ? job : "\"\""), "job", job);
 }
 
 json_t *manager_no_role(const char *role)
