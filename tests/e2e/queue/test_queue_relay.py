@@ -109,7 +109,7 @@ def test_a_job_that_is_over_has_no_queue(daemon):
     job = daemon.run(spec("exit:0"))
     with Coordinator(daemon.socket, job["run"]) as c:
         e = c.refused("Submit", payload="x")
-    assert e.name == "Unavailable" and "over" in e.message
+    assert e.name == "Unavailable" and "has ended" in e.message
 
 
 def test_who_vanishes_lets_go_of_what_it_keeps(hands):
