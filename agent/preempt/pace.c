@@ -169,7 +169,7 @@ void preempt_short_text(const struct preempt *p, uint64_t now_ms, char *text, si
 		slots_append(text, size, "some steps and a save take");
 	}
 	snprintf(part, sizeof(part), " %s, and %s are left",
-		duration_humane((int64_t)n.margin_ms, needed),
-		duration_humane((int64_t)preempt_rest(p, now_ms), left));
+		duration_text((int64_t)n.margin_ms, needed),
+		duration_text((int64_t)preempt_rest(p, now_ms), left));
 	slots_append(text, size, part);
 }

@@ -98,7 +98,7 @@ void preempting_rest(const struct preempting *p, char *text, size_t size)
 	int64_t rest = p->deadline_ms - (int64_t)loop_now_ms();
 	char buf[DURATION_TEXT_MAX];
 
-	snprintf(text, size, "; %s until the deadline", duration_humane(rest > 0 ? rest : 0, buf));
+	snprintf(text, size, "; %s until the deadline", duration_text(rest > 0 ? rest : 0, buf));
 }
 
 /* "3 of 4 saved at step 41". */
@@ -139,7 +139,7 @@ static void why_lines(const struct preempting *p, FILE *f)
 	char buf[DURATION_TEXT_MAX], saved[96], text[512];
 
 	fprintf(f, "notice of preemption from %s%s%s, %s ago", p->source, p->reason[0] ? ": " : "",
-		p->reason, duration_humane(ago > 0 ? ago : 0, buf));
+		p->reason, duration_text(ago > 0 ? ago : 0, buf));
 	if (v.notices > 1)
 		fprintf(f, ", and %d more", v.notices - 1);
 	if (p->deadline_ms != SPEC_UNSET) {

@@ -163,8 +163,7 @@ __attribute__((format(printf, 4, 5))) static void heartbeat_say(
 	vsnprintf(v->text, sizeof(v->text), fmt, ap);
 	va_end(ap);
 	n = strlen(v->text);
-	snprintf(v->text + n, sizeof(v->text) - n, " for %s",
-		duration_humane((int64_t)ms, how_long));
+	snprintf(v->text + n, sizeof(v->text) - n, " for %s", duration_text((int64_t)ms, how_long));
 }
 
 static void heartbeat_append(struct heartbeat_verdict *v, const char *text)

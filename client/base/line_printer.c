@@ -72,7 +72,7 @@ static void write_time(const struct line_printer *p, const json_t *line, FILE *f
 {
 	int64_t us = get_int(line, "time_us"), range_us = get_int(line, "range_us");
 	bool relative = p->time == LINE_TIME_RELATIVE;
-	char buf[HUMANE_TEXT_MAX];
+	char buf[TIME_TEXT_MAX];
 	int digits;
 
 	if (p->time == LINE_TIME_NONE)
@@ -86,7 +86,7 @@ static void write_time(const struct line_printer *p, const json_t *line, FILE *f
 	if (relative)
 		write_relative(us, digits, range_us > 0, f);
 	else
-		fprintf(f, "%s%s ", range_us > 0 ? "~" : "", humane_iso_to(us, digits, buf));
+		fprintf(f, "%s%s ", range_us > 0 ? "~" : "", time_text_iso_to(us, digits, buf));
 }
 
 static void write_head(const struct line_printer *p, const json_t *line, bool is_err)

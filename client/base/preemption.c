@@ -23,13 +23,13 @@ char *preemption_who(const json_t *p, int64_t now_us)
 {
 	const char *source = get_text(p, "source"), *reason = get_text(p, "reason");
 	int more = (int)get_int(p, "notices") - 1;
-	char ago[HUMANE_TEXT_MAX], others[32] = "";
+	char ago[TIME_TEXT_MAX], others[32] = "";
 	char *text = NULL;
 
 	if (more > 0)
 		snprintf(others, sizeof(others), " (%d more since)", more);
 	if (asprintf(&text, "%s, %s%s%s%s", source ? source : "?",
-		    humane_ago(now_us, get_int(p, "time_us"), ago), others,
+		    time_text_ago(now_us, get_int(p, "time_us"), ago), others,
 		    reason && *reason ? ": " : "", reason ? reason : "") < 0)
 		return NULL;
 	return text;
@@ -54,14 +54,14 @@ static const char *words_of(const char *state)
 static void put_left(FILE *f, const json_t *p, int64_t now_us)
 {
 	const char *state = get_text(p, "state");
-	char left[HUMANE_TEXT_MAX];
+	char left[TIME_TEXT_MAX];
 
 	if (!has_value(p, "deadline_us") || (state && !strcmp(state, "over")))
 		return;
 	if (get_int(p, "deadline_us") <= now_us)
 		fputs(", the time is up", f);
 	else
-		fprintf(f, ", %s left", humane_since(get_int(p, "deadline_us"), now_us, left));
+		fprintf(f, ", %s left", time_text_since(get_int(p, "deadline_us"), now_us, left));
 }
 
 char *preemption_progress(const json_t *p, int64_t now_us)

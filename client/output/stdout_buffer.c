@@ -11,12 +11,12 @@
 
 enum { FULL = 256 * 1024 };
 
-struct outlet {
+struct stdout_buffer {
 	struct loop *loop;
 	struct loop_fd *watch; /* NULL: a file, always ready */
 	int fd;
 	loop_fn drained;
-	outlet_gone_fn gone;
+	stdout_buffer_gone_fn gone;
 	void *arg;
 	struct varlink_buffer out;
 	bool kept; /* something was written since drained ran */
@@ -25,7 +25,7 @@ struct outlet {
 
 static void on_turn(void *arg);
 
-static void post(struct outlet *o)
+static void post(struct stdout_buffer *o)
 {
 	if (loop_defer(o->loop, on_turn, o) < 0)
 		return; /* without memory: the next write tries again */
@@ -33,14 +33,14 @@ static void post(struct outlet *o)
 }
 
 /* Whether a write of PIPE_BUF bytes would not block, or would report that the reader is gone. */
-static bool is_ready(const struct outlet *o)
+static bool is_ready(const struct stdout_buffer *o)
 {
 	struct pollfd p = { .fd = o->fd, .events = POLLOUT };
 
 	return !o->watch || (poll(&p, 1, 0) > 0 && p.revents);
 }
 
-static void end(struct outlet *o, int error)
+static void end(struct stdout_buffer *o, int error)
 {
 	o->over = true;
 	o->watch = loop_fd_free(o->watch);
@@ -49,7 +49,7 @@ static void end(struct outlet *o, int error)
 }
 
 /* Returns 0, or a negative errno. */
-static int write_out(struct outlet *o)
+static int write_out(struct stdout_buffer *o)
 {
 	while (varlink_buffer_len(&o->out) > 0 && is_ready(o)) {
 		size_t n = varlink_buffer_len(&o->out);
@@ -67,7 +67,7 @@ static int write_out(struct outlet *o)
 	return 0;
 }
 
-static void flush_out(struct outlet *o)
+static void flush_out(struct stdout_buffer *o)
 {
 	int r = o->over ? 0 : write_out(o);
 
@@ -77,7 +77,7 @@ static void flush_out(struct outlet *o)
 	}
 	if (o->over)
 		return;
-	if (o->kept && outlet_empty(o)) {
+	if (o->kept && stdout_buffer_empty(o)) {
 		o->kept = false;
 		o->drained(o->arg);
 	}
@@ -85,7 +85,7 @@ static void flush_out(struct outlet *o)
 
 static void on_turn(void *arg)
 {
-	struct outlet *o = arg;
+	struct stdout_buffer *o = arg;
 
 	o->posted = false;
 	flush_out(o);
@@ -93,7 +93,7 @@ static void on_turn(void *arg)
 
 static void on_ready(int fd, int events, void *arg)
 {
-	struct outlet *o = arg;
+	struct stdout_buffer *o = arg;
 	struct pollfd p = { .fd = fd };
 
 	/* Reports a reader that is gone even while nothing is to be written. */
@@ -103,16 +103,16 @@ static void on_ready(int fd, int events, void *arg)
 		flush_out(o);
 }
 
-int outlet_new(struct loop *loop, int fd, loop_fn drained, outlet_gone_fn gone, void *arg,
-	struct outlet **ret)
+int stdout_buffer_new(struct loop *loop, int fd, loop_fn drained, stdout_buffer_gone_fn gone,
+	void *arg, struct stdout_buffer **ret)
 {
-	_cleanup_(outlet_freep) struct outlet *o = calloc(1, sizeof(*o));
+	_cleanup_(stdout_buffer_freep) struct stdout_buffer *o = calloc(1, sizeof(*o));
 	struct stat st;
 	int r;
 
 	if (!o)
 		return -ENOMEM;
-	*o = (struct outlet){
+	*o = (struct stdout_buffer){
 		.loop = loop, .fd = fd, .drained = drained, .gone = gone, .arg = arg
 	};
 	/* epoll does not take files and /dev/null, which are always ready. */
@@ -125,7 +125,7 @@ int outlet_new(struct loop *loop, int fd, loop_fn drained, outlet_gone_fn gone, 
 	return 0;
 }
 
-struct outlet *outlet_free(struct outlet *o)
+struct stdout_buffer *stdout_buffer_free(struct stdout_buffer *o)
 {
 	if (!o)
 		return NULL;
@@ -136,7 +136,7 @@ struct outlet *outlet_free(struct outlet *o)
 	return NULL;
 }
 
-int outlet_write(struct outlet *o, const void *data, size_t len)
+int stdout_buffer_write(struct stdout_buffer *o, const void *data, size_t len)
 {
 	int r = o->over ? 0 : varlink_buffer_append(&o->out, data, len);
 
@@ -148,12 +148,12 @@ int outlet_write(struct outlet *o, const void *data, size_t len)
 	return 0;
 }
 
-bool outlet_full(const struct outlet *o)
+bool stdout_buffer_full(const struct stdout_buffer *o)
 {
 	return varlink_buffer_len(&o->out) >= FULL;
 }
 
-bool outlet_empty(const struct outlet *o)
+bool stdout_buffer_empty(const struct stdout_buffer *o)
 {
 	return varlink_buffer_len(&o->out) == 0;
 }

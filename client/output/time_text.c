@@ -15,7 +15,7 @@
 /* The year 9999: the format has no room for later ones. */
 #define TIME_MAX_US (INT64_C(253402300799) * SECOND)
 
-const char *humane_since(int64_t now_us, int64_t then_us, char buf[HUMANE_TEXT_MAX])
+const char *time_text_since(int64_t now_us, int64_t then_us, char buf[TIME_TEXT_MAX])
 {
 	char text[DURATION_TEXT_MAX];
 	int64_t ms = now_us > then_us ? (now_us - then_us) / 1000 : 0;
@@ -23,45 +23,45 @@ const char *humane_since(int64_t now_us, int64_t then_us, char buf[HUMANE_TEXT_M
 	/* Tenths of a second are useful below ten seconds; above they only flicker. */
 	if (ms >= 10000)
 		ms -= ms % 1000;
-	snprintf(buf, HUMANE_TEXT_MAX, "%s", duration_humane(ms, text));
+	snprintf(buf, TIME_TEXT_MAX, "%s", duration_text(ms, text));
 	return buf;
 }
 
-const char *humane_ago(int64_t now_us, int64_t then_us, char buf[HUMANE_TEXT_MAX])
+const char *time_text_ago(int64_t now_us, int64_t then_us, char buf[TIME_TEXT_MAX])
 {
-	char text[HUMANE_TEXT_MAX - 8];
+	char text[TIME_TEXT_MAX - 8];
 
 	if (then_us > now_us) {
-		humane_since(then_us, now_us, buf);
+		time_text_since(then_us, now_us, buf);
 		snprintf(text, sizeof(text), "%.80s", buf);
-		snprintf(buf, HUMANE_TEXT_MAX, "in %s", text);
+		snprintf(buf, TIME_TEXT_MAX, "in %s", text);
 	} else if (now_us - then_us < 100 * 1000) {
-		snprintf(buf, HUMANE_TEXT_MAX, "just now");
+		snprintf(buf, TIME_TEXT_MAX, "just now");
 	} else {
-		humane_since(now_us, then_us, buf);
+		time_text_since(now_us, then_us, buf);
 		snprintf(text, sizeof(text), "%.80s", buf);
-		snprintf(buf, HUMANE_TEXT_MAX, "%s ago", text);
+		snprintf(buf, TIME_TEXT_MAX, "%s ago", text);
 	}
 	return buf;
 }
 
-const char *humane_timestamp(int64_t us, char buf[HUMANE_TEXT_MAX])
+const char *time_text_timestamp(int64_t us, char buf[TIME_TEXT_MAX])
 {
 	time_t seconds = us / SECOND;
 	struct tm tm;
 
 	if (us < 0 || us > TIME_MAX_US || !localtime_r(&seconds, &tm) ||
-		strftime(buf, HUMANE_TEXT_MAX, "%a %Y-%m-%d %H:%M:%S %Z", &tm) == 0)
-		snprintf(buf, HUMANE_TEXT_MAX, "?");
+		strftime(buf, TIME_TEXT_MAX, "%a %Y-%m-%d %H:%M:%S %Z", &tm) == 0)
+		snprintf(buf, TIME_TEXT_MAX, "?");
 	return buf;
 }
 
-const char *humane_iso(int64_t us, char buf[HUMANE_TEXT_MAX])
+const char *time_text_iso(int64_t us, char buf[TIME_TEXT_MAX])
 {
-	return humane_iso_to(us, 6, buf);
+	return time_text_iso_to(us, 6, buf);
 }
 
-const char *humane_iso_to(int64_t us, int digits, char buf[HUMANE_TEXT_MAX])
+const char *time_text_iso_to(int64_t us, int digits, char buf[TIME_TEXT_MAX])
 {
 	time_t seconds = us / SECOND;
 	struct tm tm;
@@ -69,30 +69,30 @@ const char *humane_iso_to(int64_t us, int digits, char buf[HUMANE_TEXT_MAX])
 	long offset;
 
 	if (us < 0 || us > TIME_MAX_US || !localtime_r(&seconds, &tm)) {
-		snprintf(buf, HUMANE_TEXT_MAX, "?");
+		snprintf(buf, TIME_TEXT_MAX, "?");
 		return buf;
 	}
 	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
 	offset = labs(tm.tm_gmtoff) / 60;
 	snprintf(fraction, sizeof(fraction), ".%06d", (int)(us % SECOND));
-	snprintf(buf, HUMANE_TEXT_MAX, "%s%.*s%c%02ld:%02ld", date, digits > 0 ? digits + 1 : 0,
+	snprintf(buf, TIME_TEXT_MAX, "%s%.*s%c%02ld:%02ld", date, digits > 0 ? digits + 1 : 0,
 		fraction, tm.tm_gmtoff < 0 ? '-' : '+', offset / 60, offset % 60);
 	return buf;
 }
 
-const char *humane_clock(int64_t us, bool brief, char buf[HUMANE_TEXT_MAX])
+const char *time_text_clock(int64_t us, bool brief, char buf[TIME_TEXT_MAX])
 {
 	time_t seconds = us / SECOND;
 	struct tm tm;
 	size_t n;
 
 	if (us < 0 || us > TIME_MAX_US || !localtime_r(&seconds, &tm)) {
-		snprintf(buf, HUMANE_TEXT_MAX, "?");
+		snprintf(buf, TIME_TEXT_MAX, "?");
 		return buf;
 	}
-	n = strftime(buf, HUMANE_TEXT_MAX, brief ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &tm);
+	n = strftime(buf, TIME_TEXT_MAX, brief ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", &tm);
 	if (!brief)
-		snprintf(buf + n, HUMANE_TEXT_MAX - n, ".%03d", (int)(us % SECOND / 1000));
+		snprintf(buf + n, TIME_TEXT_MAX - n, ".%03d", (int)(us % SECOND / 1000));
 	return buf;
 }
 
@@ -227,7 +227,7 @@ static int parse_epoch(const char *p, int64_t *ret_us)
 	return 0;
 }
 
-int humane_parse_time(
+int time_text_parse(
 	const char *text, int64_t now_us, const char *option, int64_t *ret_us, struct error *err)
 {
 	int64_t ms;

@@ -112,7 +112,7 @@ static bool print_one(struct collect *c, const json_t *outcome)
 		c->failed++;
 		queue_say_outcome(c->s->ctl, outcome);
 	}
-	return outlet_write(c->s->out, text, len + 1) == 0 &&
+	return stdout_buffer_write(c->s->out, text, len + 1) == 0 &&
 	       json_array_append_new(c->printed, json_integer(get_int(outcome, "task"))) == 0;
 }
 
@@ -219,7 +219,7 @@ static bool ask(struct collect *c)
 
 void collect_pump(struct collect *c)
 {
-	if (c->window > 0 || !outlet_empty(c->s->out))
+	if (c->window > 0 || !stdout_buffer_empty(c->s->out))
 		return;
 	if (!release(c) || (collect_left(c) > 0 && !ask(c)))
 		no_memory(c);

@@ -61,7 +61,7 @@ const char *progress_line(const struct progress *p, const struct progress_counts
 	char *buf, size_t size)
 {
 	int64_t left = c->queued + c->running, all = p->done + left;
-	char picture[BAR_WIDTH + 3] = "", eta[HUMANE_TEXT_MAX] = "?", speed[32] = "?";
+	char picture[BAR_WIDTH + 3] = "", eta[TIME_TEXT_MAX] = "?", speed[32] = "?";
 	int percent = all > 0 ? (int)(p->done * 100 / all) : 100;
 	double r = rate(p);
 	size_t n;
@@ -71,7 +71,7 @@ const char *progress_line(const struct progress *p, const struct progress_counts
 		snprintf(speed, sizeof(speed), "%.*f", r < 10 ? 1 : 0, r);
 	/* Without the end of the input the remaining time is unknown. */
 	if (r > 0 && left > 0)
-		humane_since((int64_t)((double)left / r * 1e6), 0, eta);
+		time_text_since((int64_t)((double)left / r * 1e6), 0, eta);
 	else if (left == 0)
 		snprintf(eta, sizeof(eta), "0s");
 	n = (size_t)snprintf(buf, size,

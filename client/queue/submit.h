@@ -17,7 +17,7 @@ struct submit {
 	struct queue_client q;
 	struct loop *loop;
 	struct varlink_client *link;
-	struct outlet *out;
+	struct stdout_buffer *out;
 	struct collect *collect;     /* --fetch, else NULL */
 	struct watch *watch;	     /* the progress line, else NULL */
 	struct loop_timer *patience; /* runs after an interrupt */

@@ -49,7 +49,7 @@ int cmd_version(struct ctl *ctl, struct args *args)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *link = NULL;
 	_cleanup_json_ json_t *daemon = NULL, *both = NULL;
-	char since[HUMANE_TEXT_MAX];
+	char since[TIME_TEXT_MAX];
 	struct error err = { 0 };
 	const char *number;
 	int r;
@@ -79,7 +79,7 @@ int cmd_version(struct ctl *ctl, struct args *args)
 	number = get_text(daemon, "version");
 	printf("elasticd %s (pid %d, up %s, %d job%s, %s)\n", number ? number : "?",
 		(int)get_int(daemon, "pid"),
-		humane_since(ctl_now_us(), get_int(daemon, "started_us"), since),
+		time_text_since(ctl_now_us(), get_int(daemon, "started_us"), since),
 		(int)get_int(daemon, "jobs"), get_int(daemon, "jobs") == 1 ? "" : "s", ctl->socket);
 	return 0;
 }

@@ -47,13 +47,13 @@ static int stopped_one(struct ctl *ctl, const char *name, int64_t began_us, json
 {
 	_cleanup_json_ json_t *job = NULL;
 	_cleanup_free_ char *verdict = NULL;
-	char took[HUMANE_TEXT_MAX];
+	char took[TIME_TEXT_MAX];
 	int r = job_wait(ctl, name, NULL, NULL, &job);
 
 	if (r != 0)
 		return r;
 	verdict = job_verdict_text(job);
-	humane_since(ctl_now_us(), began_us, took);
+	time_text_since(ctl_now_us(), began_us, took);
 	if (job_in(job, "stopped"))
 		ctl_say(ctl, "%s stopped after %s", name, took);
 	else
@@ -120,7 +120,7 @@ struct next {
 };
 
 /* Whether an attempt after the one in arg runs. */
-static bool runs_anew(const json_t *job, void *arg)
+static bool runs_next_attempt(const json_t *job, void *arg)
 {
 	const struct next *n = arg;
 	const char *run = get_text(job, "run");
@@ -138,9 +138,9 @@ static int tell_next(struct ctl *ctl, const char *name, const char *run, const c
 {
 	_cleanup_json_ json_t *job = NULL;
 	_cleanup_free_ char *verdict = NULL;
-	char took[HUMANE_TEXT_MAX];
+	char took[TIME_TEXT_MAX];
 	int workers;
-	int r = job_wait(ctl, run, runs_anew, n, &job);
+	int r = job_wait(ctl, run, runs_next_attempt, n, &job);
 
 	if (r != 0)
 		return r;
@@ -154,7 +154,7 @@ static int tell_next(struct ctl *ctl, const char *name, const char *run, const c
 		return 0;
 	}
 	workers = job_workers(job, NULL);
-	humane_since(ctl_now_us(), n->began_us, took);
+	time_text_since(ctl_now_us(), n->began_us, took);
 	ctl_say(ctl, "%s %s: attempt %d runs with %d worker%s after %s (run %s)", name, verb,
 		(int)get_int(job, "attempt"), workers, plural(workers), took,
 		get_text(job, "run") ? get_text(job, "run") : run);

@@ -31,7 +31,7 @@ void listing_print(const struct ctl *ctl, const json_t *jobs)
 		{ "RUN", TABLE_DROP(4) }, { "REASON", 0 }, { NULL, 0 } };
 	_cleanup_(table_freep) struct table *t = table_new(columns);
 	struct table_style style = ctl_table_style(ctl);
-	char buf[HUMANE_TEXT_MAX];
+	char buf[TIME_TEXT_MAX];
 	json_t *job;
 	size_t i;
 
@@ -48,11 +48,11 @@ void listing_print(const struct ctl *ctl, const json_t *jobs)
 		else
 			table_cell(t, COLOR_DIM, "-");
 		restarts_cell(t, (int)get_int(job, "restarts"), (int)get_int(job, "max_restarts"));
-		table_cell(t, COLOR_NONE, humane_ago(ctl_now_us(), job_since_us(job), buf));
+		table_cell(t, COLOR_NONE, time_text_ago(ctl_now_us(), job_since_us(job), buf));
 		table_cell(t, COLOR_NONE, get_text(job, "run"));
 		if (get_int(job, "agent_silent_since_us"))
 			table_cellf(t, COLOR_RED, "its agent has not answered for %s",
-				humane_since(
+				time_text_since(
 					ctl_now_us(), get_int(job, "agent_silent_since_us"), buf));
 		else
 			table_cell(t, COLOR_NONE, reason_of(job));

@@ -47,7 +47,7 @@ static int add_time(
 	if (!text)
 		return 0;
 	snprintf(name, sizeof(name), "--%s", option);
-	if (humane_parse_time(text, ctl_now_us(), name, &us, &err) < 0)
+	if (time_text_parse(text, ctl_now_us(), name, &us, &err) < 0)
 		return ctl_usage(ctl, "%s", err.text);
 	*p = ctl_with(*p, key, json_integer(us));
 	return 0;

@@ -24,7 +24,7 @@ static void watches_table(const struct ctl *ctl, const json_t *watches)
 		{ "TEXT", 0 }, { NULL, 0 } };
 	_cleanup_(table_freep) struct table *t = table_new(columns);
 	struct table_style style = ctl_table_style(ctl);
-	char ago[HUMANE_TEXT_MAX];
+	char ago[TIME_TEXT_MAX];
 	json_t *w;
 	size_t i;
 
@@ -38,7 +38,7 @@ static void watches_table(const struct ctl *ctl, const json_t *watches)
 		table_cellf(t, COLOR_NONE, "%d", (int)get_int(w, "jobs"));
 		if (has_value(w, "last_us"))
 			table_cell(t, COLOR_NONE,
-				humane_ago(ctl_now_us(), get_int(w, "last_us"), ago));
+				time_text_ago(ctl_now_us(), get_int(w, "last_us"), ago));
 		else
 			table_cell(t, COLOR_DIM, "-");
 		table_cell(t, COLOR_NONE, get_text(w, "text"));

@@ -43,7 +43,7 @@ static int await_end(struct ctl *ctl, const char *run, int64_t began_us, json_t 
 	_cleanup_json_ json_t *job = NULL;
 	_cleanup_free_ char *verdict = NULL;
 	const char *name;
-	char took[HUMANE_TEXT_MAX];
+	char took[TIME_TEXT_MAX];
 	int r = job_wait(ctl, run, NULL, NULL, &job);
 
 	if (r != 0)
@@ -51,7 +51,7 @@ static int await_end(struct ctl *ctl, const char *run, int64_t began_us, json_t 
 	name = get_text(job, "name");
 	verdict = job_verdict_text(job);
 	ctl_say(ctl, "%s ended after %s: %s", name ? name : run,
-		humane_since(ctl_now_us(), began_us, took), verdict ? verdict : "?");
+		time_text_since(ctl_now_us(), began_us, took), verdict ? verdict : "?");
 	json_array_append(report, job);
 	return 0;
 }

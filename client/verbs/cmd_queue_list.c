@@ -29,7 +29,7 @@ static void task_row(struct table *t, const json_t *task)
 	const json_t *error = json_object_get(task, "error");
 	_cleanup_free_ char *text = json_is_object(error) ? payload_error(error) : NULL;
 	const char *state = get_text(task, "state"), *queue = get_text(task, "queue");
-	char buf[HUMANE_TEXT_MAX];
+	char buf[TIME_TEXT_MAX];
 
 	table_cellf(t, COLOR_BOLD, "%" PRId64, get_int(task, "task"));
 	table_cell(t, COLOR_NONE, queue && *queue ? queue : "-");
@@ -39,7 +39,7 @@ static void task_row(struct table *t, const json_t *task)
 	table_cellf(t, COLOR_NONE, "%" PRId64, get_int(task, "bytes"));
 	table_cell(t, COLOR_NONE,
 		has_value(task, "since_us")
-			? humane_since(ctl_now_us(), get_int(task, "since_us"), buf)
+			? time_text_since(ctl_now_us(), get_int(task, "since_us"), buf)
 			: "-");
 	table_cell(t, COLOR_NONE, text);
 }

@@ -80,7 +80,7 @@ static void name_rest(const struct submit *s, bool unwritten, bool lost, char *b
 
 	*buf = '\0';
 	/* Results that could not be written are kept in the queue, since they were not released. */
-	unwritten |= !outlet_empty(s->out);
+	unwritten |= !stdout_buffer_empty(s->out);
 	if (s->collect && unwritten)
 		left += collect_unreleased(s->collect);
 	if (left > 0)
@@ -307,7 +307,7 @@ static bool tell_numbers(struct submit *s, int64_t first, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		int len = snprintf(text, sizeof(text), "%" PRId64 "\n", first + (int64_t)i);
 
-		if (outlet_write(s->out, text, (size_t)len) < 0)
+		if (stdout_buffer_write(s->out, text, (size_t)len) < 0)
 			return false;
 	}
 	return true;
@@ -414,8 +414,8 @@ static bool send_batch(struct submit *s)
 
 static bool has_room(const struct submit *s)
 {
-	return !s->held && !outlet_full(s->out) && !(s->collect && collect_full(s->collect)) &&
-	       !(s->watch && watch_begins(s->watch));
+	return !s->held && !stdout_buffer_full(s->out) &&
+	       !(s->collect && collect_full(s->collect)) && !(s->watch && watch_begins(s->watch));
 }
 
 static void interrupted_end(struct submit *s)
@@ -451,8 +451,8 @@ void submit_pump(struct submit *s)
 		return;
 	if (s->collect)
 		collect_pump(s->collect);
-	if (s->exhausted && !s->flight && json_array_size(s->next) == 0 && outlet_empty(s->out) &&
-		(!s->collect || collect_left(s->collect) == 0))
+	if (s->exhausted && !s->flight && json_array_size(s->next) == 0 &&
+		stdout_buffer_empty(s->out) && (!s->collect || collect_left(s->collect) == 0))
 		all_done(s);
 }
 
@@ -577,7 +577,7 @@ static int listen_to_all(struct submit *s, struct handles *h)
 	if (r == 0 && s->ctl->deadline_ms >= 0)
 		loop_timer_arm(h->deadline, (uint64_t)ctl_left_ms(s->ctl));
 	if (r == 0)
-		r = outlet_new(s->loop, STDOUT_FILENO, on_pump, on_gone, s, &s->out);
+		r = stdout_buffer_new(s->loop, STDOUT_FILENO, on_pump, on_gone, s, &s->out);
 	if (r < 0)
 		return ctl_error(s->ctl, CTL_FAILED, "cannot start: %s", strerror(-r));
 	return 0;
@@ -608,7 +608,7 @@ static int run_loop(struct submit *s, const struct args *args, int in)
 	s->collect = collect_free(s->collect);
 	s->link = varlink_client_free(s->link);
 	s->lines = line_reader_free(s->lines);
-	s->out = outlet_free(s->out);
+	s->out = stdout_buffer_free(s->out);
 	loop_timer_free(h.deadline);
 	loop_timer_free(s->patience);
 	loop_signal_free(h.signals[0]);

@@ -36,7 +36,7 @@ static void field(const struct ctl *ctl, const char *label, const char *text, en
 
 static void state_field(const struct ctl *ctl, const json_t *job)
 {
-	char stamp[HUMANE_TEXT_MAX], ago[HUMANE_TEXT_MAX], more[2 * HUMANE_TEXT_MAX + 16] = "";
+	char stamp[TIME_TEXT_MAX], ago[TIME_TEXT_MAX], more[2 * TIME_TEXT_MAX + 16] = "";
 	const char *state = get_text(job, "state");
 	int64_t since = job_since_us(job);
 	bool steady = job_ended(job) || job_in(job, "running") || !has_value(job, "started_us");
@@ -44,7 +44,7 @@ static void state_field(const struct ctl *ctl, const json_t *job)
 	/* Between these states the job only says when its workers were started. */
 	if (since > 0)
 		snprintf(more, sizeof(more), "%s %s; %s", steady ? " since" : ", started",
-			humane_timestamp(since, stamp), humane_ago(ctl_now_us(), since, ago));
+			time_text_timestamp(since, stamp), time_text_ago(ctl_now_us(), since, ago));
 	field_more(ctl, "State", state ? state : "?", color_state(state), more);
 }
 
@@ -76,7 +76,7 @@ static void restart_fields(const struct ctl *ctl, const json_t *job)
 	bool alone = any_alone(job);
 	const char *whose = alone ? " of the group" : "";
 	const char *more = alone ? "; workers have their own (see elasticctl why)" : "";
-	char text[128], ago[HUMANE_TEXT_MAX];
+	char text[128], ago[TIME_TEXT_MAX];
 
 	if (max > 0)
 		snprintf(text, sizeof(text), "%d of %d used%s%s", used, max, whose, more);
@@ -88,7 +88,8 @@ static void restart_fields(const struct ctl *ctl, const json_t *job)
 			more);
 	field(ctl, "Restarts", text, max > 0 && used >= max ? COLOR_YELLOW : COLOR_NONE);
 	if (has_value(job, "next_try_us"))
-		field(ctl, "Next try", humane_ago(ctl_now_us(), get_int(job, "next_try_us"), ago),
+		field(ctl, "Next try",
+			time_text_ago(ctl_now_us(), get_int(job, "next_try_us"), ago),
 			COLOR_YELLOW);
 }
 
@@ -155,7 +156,7 @@ static enum color verdict_color(const json_t *job)
 
 static void agent_field(const struct ctl *ctl, const json_t *job, const char *pid)
 {
-	char text[640], stamp[HUMANE_TEXT_MAX], took[HUMANE_TEXT_MAX];
+	char text[640], stamp[TIME_TEXT_MAX], took[TIME_TEXT_MAX];
 	int64_t since = get_int(job, "agent_silent_since_us");
 	const char *why = get_text(job, "agent_silent_reason");
 
@@ -164,7 +165,7 @@ static void agent_field(const struct ctl *ctl, const json_t *job, const char *pi
 		return;
 	}
 	snprintf(text, sizeof(text), "%s, has not answered since %s (%s)%s%s", pid,
-		humane_timestamp(since, stamp), humane_since(ctl_now_us(), since, took),
+		time_text_timestamp(since, stamp), time_text_since(ctl_now_us(), since, took),
 		why ? ": " : "", why ? why : "");
 	field(ctl, "Agent", text, COLOR_RED);
 }
@@ -209,7 +210,7 @@ static void head(const struct ctl *ctl, const json_t *job)
 static void life_cells(struct table *t, const json_t *job, const json_t *worker)
 {
 	const json_t *ex = json_object_get(worker, "exit");
-	char buf[HUMANE_TEXT_MAX], end[32];
+	char buf[TIME_TEXT_MAX], end[32];
 	int64_t until = has_value(worker, "ended_us") ? get_int(worker, "ended_us") : ctl_now_us();
 	bool bad = has_value(ex, "signal") || has_value(ex, "error") || get_int(ex, "code") != 0;
 
@@ -220,7 +221,8 @@ static void life_cells(struct table *t, const json_t *job, const json_t *worker)
 	job_exit_short(ex, end);
 	table_cell(t, !*end ? COLOR_DIM : bad ? COLOR_RED : COLOR_NONE, *end ? end : "-");
 	if (has_value(worker, "started_us"))
-		table_cell(t, COLOR_NONE, humane_since(until, get_int(worker, "started_us"), buf));
+		table_cell(
+			t, COLOR_NONE, time_text_since(until, get_int(worker, "started_us"), buf));
 	else
 		table_cell(t, COLOR_DIM, "-");
 	table_cellf(t, COLOR_NONE, "%d", (int)get_int(worker, "restarts"));
@@ -240,12 +242,12 @@ static void who_cells(struct table *t, const json_t *worker)
 static void state_cell(struct table *t, const json_t *worker)
 {
 	const char *state = get_text(worker, "state");
-	char when[HUMANE_TEXT_MAX];
+	char when[TIME_TEXT_MAX];
 
 	state = state ? state : "?";
 	if (has_value(worker, "next_start_us") && job_in(worker, "waiting"))
 		table_cellf(t, COLOR_YELLOW, "%s, starts %s", state,
-			humane_ago(ctl_now_us(), get_int(worker, "next_start_us"), when));
+			time_text_ago(ctl_now_us(), get_int(worker, "next_start_us"), when));
 	else
 		table_cellf(t, color_state(state), "%s%s%s", state,
 			get_true(worker, "attached") ? ", attached" : "",
@@ -273,10 +275,10 @@ static void cpu_cell(struct table *t, const json_t *worker)
 	if (!has_value(worker, "cpu_ms"))
 		table_cell(t, COLOR_DIM, "-");
 	else if (!has_value(worker, "started_us") || life_ms <= 0)
-		table_cell(t, COLOR_NONE, duration_humane(used_ms, used));
+		table_cell(t, COLOR_NONE, duration_text(used_ms, used));
 	else
 		table_cellf(t, COLOR_NONE, "%" PRId64 "%% %s",
-			(used_ms * 100 + life_ms / 2) / life_ms, duration_humane(used_ms, used));
+			(used_ms * 100 + life_ms / 2) / life_ms, duration_text(used_ms, used));
 }
 
 static void live_cells(struct table *t, const json_t *worker)
@@ -285,7 +287,7 @@ static void live_cells(struct table *t, const json_t *worker)
 	const char *line = get_text(worker, "last_line"), *reason = get_text(worker, "reason");
 
 	if (has_value(worker, "rss_bytes"))
-		table_cell(t, COLOR_NONE, size_humane(get_int(worker, "rss_bytes"), size));
+		table_cell(t, COLOR_NONE, size_text(get_int(worker, "rss_bytes"), size));
 	else
 		table_cell(t, COLOR_DIM, "-");
 	cpu_cell(t, worker);
@@ -389,7 +391,7 @@ static int show(struct ctl *ctl, const char *text, bool full, bool first, json_t
 static int overview(struct ctl *ctl)
 {
 	_cleanup_json_ json_t *version = NULL, *list = NULL;
-	char since[HUMANE_TEXT_MAX];
+	char since[TIME_TEXT_MAX];
 	const char *number;
 	size_t n;
 	int r = ctl_call(ctl, "Version", NULL, &version);
@@ -412,7 +414,7 @@ static int overview(struct ctl *ctl)
 		ctl->utf8 ? "\xe2\x97\x8f" : "*", *ctl_color(ctl, COLOR_GREEN) ? COLOR_OFF : "",
 		number ? number : "?");
 	printf("%10s: pid %d, up %s\n", "Daemon", (int)get_int(version, "pid"),
-		humane_since(ctl_now_us(), get_int(version, "started_us"), since));
+		time_text_since(ctl_now_us(), get_int(version, "started_us"), since));
 	field(ctl, "Socket", ctl->socket, COLOR_NONE);
 	printf("%10s: %zu active\n", "Jobs", n);
 	if (n > 0) {

@@ -145,11 +145,11 @@ static void event_write(
 	const char *off = ctl->color_out ? COLOR_OFF : "";
 	_cleanup_free_ char *text =
 		printable_dup(get_text(event, "text") ? get_text(event, "text") : "");
-	char stamp[HUMANE_TEXT_MAX];
+	char stamp[TIME_TEXT_MAX];
 	int rank = (int)get_int(event, "rank");
 
 	fprintf(f, "%s%s%s ", ctl_color(ctl, COLOR_DIM),
-		humane_clock(get_int(event, "time_us"), brief, stamp), off);
+		time_text_clock(get_int(event, "time_us"), brief, stamp), off);
 	if (with_job && job)
 		fprintf(f, "%s%s%s ", ctl_color(ctl, COLOR_BOLD), job, off);
 	fprintf(f, "%-*s", brief ? 0 : EVENT_KIND_WIDTH, name ? name : "?");
@@ -186,7 +186,7 @@ static int events_since(
 
 	if (!text || text[strspn(text, "0123456789")] == '\0')
 		return args_int(args, "since", 0, ret_seq, err);
-	return humane_parse_time(text, ctl_now_us(), "--since", ret_us, err);
+	return time_text_parse(text, ctl_now_us(), "--since", ret_us, err);
 }
 
 int cmd_events(struct ctl *ctl, struct args *args)

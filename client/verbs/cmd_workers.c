@@ -27,7 +27,7 @@ int workers_stop(struct ctl *ctl, const char *text, int64_t grace_ms, bool again
 	_cleanup_(address_fini) struct address a = { 0 };
 	_cleanup_json_ json_t *answer = NULL, *job = NULL;
 	int64_t began_us = ctl_now_us();
-	char took[HUMANE_TEXT_MAX];
+	char took[TIME_TEXT_MAX];
 	struct error err = { 0 };
 	json_t *p;
 	int n, r;
@@ -43,7 +43,7 @@ int workers_stop(struct ctl *ctl, const char *text, int64_t grace_ms, bool again
 	if (r != 0)
 		return r;
 	n = (int)get_int(answer, "stopped");
-	humane_since(ctl_now_us(), began_us, took);
+	time_text_since(ctl_now_us(), began_us, took);
 	ctl_say(ctl, "%s %d worker%s of %s after %s", again ? "restarted" : "stopped", n, plural(n),
 		a.job, took);
 	/* The agent knows the new worker before elasticd does. */

@@ -43,7 +43,7 @@ static bool platform_begins(const char *text, const char *with)
 	return !strncmp(text, with, strlen(with));
 }
 
-static enum platform platform_judge(const struct platform_dmi *d)
+static enum platform platform_decide(const struct platform_dmi *d)
 {
 	if (platform_begins(d->product_name, "Google Compute Engine") ||
 		(!strcmp(d->product_name, "Google") && !strcmp(d->bios_vendor, "Google")))
@@ -81,7 +81,7 @@ enum platform platform_from_dmi(const char *dir, char *details, size_t size)
 			d.product_name);
 	else
 		snprintf(details, size, "the firmware says nothing");
-	return platform_judge(&d);
+	return platform_decide(&d);
 }
 
 const char *platform_name(enum platform p)

@@ -136,7 +136,7 @@ static int sweep_view_init(struct sweep_view *v)
 	return v->marks && v->taken ? 0 : -ENOMEM;
 }
 
-static enum sweep_mark sweep_judge(
+static enum sweep_mark sweep_decide(
 	const struct sweep *s, const struct proc_stat *p, bool environ, bool *ret_unsure)
 {
 	int has;
@@ -156,7 +156,7 @@ static void sweep_mark(const struct sweep *s, struct sweep_view *v, bool environ
 	bool grew = s->target != NULL;
 
 	for (size_t i = 0; i < v->n; i++) {
-		v->marks[i] = (char)sweep_judge(s, &v->procs[i], environ, ret_unsure);
+		v->marks[i] = (char)sweep_decide(s, &v->procs[i], environ, ret_unsure);
 		v->taken[v->procs[i].pid] = v->marks[i] == SWEEP_TAKE;
 	}
 	/* Adds their descendants. */

@@ -136,7 +136,7 @@ const char *duration_format(int64_t ms, char buf[DURATION_TEXT_MAX])
 	return strlen(single) <= n ? strcpy(buf, single) : buf;
 }
 
-const char *duration_humane(int64_t ms, char buf[DURATION_TEXT_MAX])
+const char *duration_text(int64_t ms, char buf[DURATION_TEXT_MAX])
 {
 	int64_t s = ms / 1000;
 

@@ -33,4 +33,4 @@ int duration_parse_seconds(const char *text, const char *field, int64_t *ret_ms,
 const char *duration_format(int64_t ms, char buf[DURATION_TEXT_MAX]);
 
 /* ms for people, two units at most, rounded down: "2h 13m", "12.3s", "40ms". Returns buf. */
-const char *duration_humane(int64_t ms, char buf[DURATION_TEXT_MAX]);
+const char *duration_text(int64_t ms, char buf[DURATION_TEXT_MAX]);

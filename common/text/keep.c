@@ -57,7 +57,7 @@ const char *keep_text(const struct keep *k, enum keep_why why, char buf[KEEP_TEX
 			k->runs == 1 ? "" : "s");
 		break;
 	case KEEP_TOO_LARGE:
-		snprintf(buf, KEEP_TEXT_MAX, "more than %s of logs", size_humane(k->bytes, size));
+		snprintf(buf, KEEP_TEXT_MAX, "more than %s of logs", size_text(k->bytes, size));
 		break;
 	case KEEP_IT:
 		buf[0] = '\0';

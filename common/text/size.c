@@ -60,7 +60,7 @@ const char *size_format(int64_t bytes, char buf[SIZE_TEXT_MAX])
 	return buf;
 }
 
-const char *size_humane(int64_t bytes, char buf[SIZE_TEXT_MAX])
+const char *size_text(int64_t bytes, char buf[SIZE_TEXT_MAX])
 {
 	double value = (double)bytes;
 	int i = -1;

@@ -21,4 +21,4 @@ int size_parse(const char *text, const char *field, int64_t *ret_bytes, struct e
 const char *size_format(int64_t bytes, char buf[SIZE_TEXT_MAX]);
 
 /* bytes for people: "812 B", "97.3 KiB", "1.5 GiB". Returns buf. */
-const char *size_humane(int64_t bytes, char buf[SIZE_TEXT_MAX]);
+const char *size_text(int64_t bytes, char buf[SIZE_TEXT_MAX]);

@@ -133,7 +133,7 @@ json_t *manager_agent_silent(const char *job, int64_t since_us, int64_t now_us, 
 	int64_t ms = now_us > since_us ? (now_us - since_us) / 1000 : 0;
 	json_t *p = message_json("the agent of job %s has not answered for %s%s%s; 'elasticctl "
 				 "stop %s' ends the job all the same",
-		job, duration_humane(ms, took), reason ? ": " : "", reason ? reason : "", job);
+		job, duration_text(ms, took), reason ? ": " : "", reason ? reason : "", job);
 
 	json_put_int(p, "since_us", since_us);
 	if (reason)

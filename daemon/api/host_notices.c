@@ -63,7 +63,7 @@ static void log_notice_of(struct notices *n, const struct notice *what, int told
 		return;
 	memcpy(n->last, key, sizeof(key));
 	if (what->deadline_us != SPEC_UNSET)
-		duration_humane(
+		duration_text(
 			what->deadline_us > now_us ? (what->deadline_us - now_us) / 1000 : 0, left);
 	log_warning("notice of preemption from %s%s%s%s%s; %d job%s told", what->source,
 		reason && *reason ? ": " : "", reason ? reason : "", *left ? ", time left " : "",

@@ -16,55 +16,55 @@ static int64_t parsed(const char *text)
 	int64_t us = -1;
 
 	ck_assert_msg(
-		humane_parse_time(text, NOW, "--since", &us, &err) == 0, "%s: %s", text, err.text);
+		time_text_parse(text, NOW, "--since", &us, &err) == 0, "%s: %s", text, err.text);
 	return us;
 }
 
 START_TEST(lengths_of_time_get_coarser_as_they_grow)
 {
-	char b[HUMANE_TEXT_MAX];
+	char b[TIME_TEXT_MAX];
 
-	ck_assert_str_eq(humane_since(NOW, NOW - 40000, b), "40ms");
-	ck_assert_str_eq(humane_since(NOW, NOW - 1200000, b), "1.2s");
-	ck_assert_str_eq(humane_since(NOW, NOW - 12345678, b), "12s");
-	ck_assert_str_eq(humane_since(NOW, NOW - 192 * S, b), "3m 12s");
-	ck_assert_str_eq(humane_since(NOW, NOW - (2 * 3600 + 13 * 60 + 5) * S, b), "2h 13m");
-	ck_assert_str_eq(humane_since(NOW, NOW - 50 * 3600 * S, b), "2d 2h");
+	ck_assert_str_eq(time_text_since(NOW, NOW - 40000, b), "40ms");
+	ck_assert_str_eq(time_text_since(NOW, NOW - 1200000, b), "1.2s");
+	ck_assert_str_eq(time_text_since(NOW, NOW - 12345678, b), "12s");
+	ck_assert_str_eq(time_text_since(NOW, NOW - 192 * S, b), "3m 12s");
+	ck_assert_str_eq(time_text_since(NOW, NOW - (2 * 3600 + 13 * 60 + 5) * S, b), "2h 13m");
+	ck_assert_str_eq(time_text_since(NOW, NOW - 50 * 3600 * S, b), "2d 2h");
 }
 END_TEST
 
 START_TEST(a_clock_that_went_back_is_no_disaster)
 {
-	char b[HUMANE_TEXT_MAX];
+	char b[TIME_TEXT_MAX];
 
-	ck_assert_str_eq(humane_since(NOW, NOW + 5 * S, b), "0ms");
+	ck_assert_str_eq(time_text_since(NOW, NOW + 5 * S, b), "0ms");
 }
 END_TEST
 
 START_TEST(the_past_the_present_and_the_future_read_differently)
 {
-	char b[HUMANE_TEXT_MAX];
+	char b[TIME_TEXT_MAX];
 
-	ck_assert_str_eq(humane_ago(NOW, NOW - 90 * S, b), "1m 30s ago");
-	ck_assert_str_eq(humane_ago(NOW, NOW, b), "just now");
-	ck_assert_str_eq(humane_ago(NOW, NOW + 12 * S, b), "in 12s");
+	ck_assert_str_eq(time_text_ago(NOW, NOW - 90 * S, b), "1m 30s ago");
+	ck_assert_str_eq(time_text_ago(NOW, NOW, b), "just now");
+	ck_assert_str_eq(time_text_ago(NOW, NOW + 12 * S, b), "in 12s");
 }
 END_TEST
 
 START_TEST(points_in_time_are_shown_in_the_local_zone)
 {
-	char b[HUMANE_TEXT_MAX];
+	char b[TIME_TEXT_MAX];
 
-	ck_assert_str_eq(humane_timestamp(NOW, b), "Tue 2023-11-14 22:13:20 UTC");
-	ck_assert_str_eq(humane_iso(NOW + 1500, b), "2023-11-14T22:13:20.001500+00:00");
-	ck_assert_str_eq(humane_clock(NOW + 123999, false, b), "2023-11-14 22:13:20.123");
-	ck_assert_str_eq(humane_clock(NOW + 123999, true, b), "22:13:20");
-	ck_assert_str_eq(humane_clock(-1, true, b), "?");
-	ck_assert_str_eq(humane_timestamp(-1, b), "?");
-	ck_assert_str_eq(humane_iso(INT64_MAX, b), "?");
+	ck_assert_str_eq(time_text_timestamp(NOW, b), "Tue 2023-11-14 22:13:20 UTC");
+	ck_assert_str_eq(time_text_iso(NOW + 1500, b), "2023-11-14T22:13:20.001500+00:00");
+	ck_assert_str_eq(time_text_clock(NOW + 123999, false, b), "2023-11-14 22:13:20.123");
+	ck_assert_str_eq(time_text_clock(NOW + 123999, true, b), "22:13:20");
+	ck_assert_str_eq(time_text_clock(-1, true, b), "?");
+	ck_assert_str_eq(time_text_timestamp(-1, b), "?");
+	ck_assert_str_eq(time_text_iso(INT64_MAX, b), "?");
 	setenv("TZ", "XXX+3:30", 1);
 	tzset();
-	humane_iso(NOW, b);
+	time_text_iso(NOW, b);
 	setenv("TZ", "UTC", 1);
 	tzset();
 	ck_assert_str_eq(b, "2023-11-14T18:43:20.000000-03:30");
@@ -92,10 +92,10 @@ END_TEST
 
 START_TEST(what_is_shown_can_be_read_back)
 {
-	char b[HUMANE_TEXT_MAX];
+	char b[TIME_TEXT_MAX];
 
-	ck_assert_int_eq(parsed(humane_iso(NOW + 123456, b)), NOW + 123456);
-	ck_assert_int_eq(parsed(humane_clock(NOW + 123456, false, b)), NOW + 123000);
+	ck_assert_int_eq(parsed(time_text_iso(NOW + 123456, b)), NOW + 123456);
+	ck_assert_int_eq(parsed(time_text_clock(NOW + 123456, false, b)), NOW + 123000);
 }
 END_TEST
 
@@ -109,8 +109,7 @@ START_TEST(nonsense_is_refused_and_the_option_named)
 		struct error err = { 0 };
 		int64_t us = 7;
 
-		ck_assert_msg(
-			humane_parse_time(bad[i], NOW, "--since", &us, &err) < 0, "%s", bad[i]);
+		ck_assert_msg(time_text_parse(bad[i], NOW, "--since", &us, &err) < 0, "%s", bad[i]);
 		ck_assert_str_eq(err.field, "--since");
 		ck_assert_ptr_nonnull(strstr(err.text, bad[i]));
 	}

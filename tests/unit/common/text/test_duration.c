@@ -129,17 +129,17 @@ START_TEST(people_read_two_units_at_most)
 {
 	char buf[DURATION_TEXT_MAX];
 
-	ck_assert_str_eq(duration_humane(-5, buf), "0ms");
-	ck_assert_str_eq(duration_humane(0, buf), "0ms");
-	ck_assert_str_eq(duration_humane(40, buf), "40ms");
-	ck_assert_str_eq(duration_humane(999, buf), "999ms");
-	ck_assert_str_eq(duration_humane(1000, buf), "1s");
-	ck_assert_str_eq(duration_humane(12345, buf), "12.3s");
-	ck_assert_str_eq(duration_humane(59999, buf), "59.9s");
-	ck_assert_str_eq(duration_humane(60000, buf), "1m 0s");
-	ck_assert_str_eq(duration_humane(7980000, buf), "2h 13m");
-	ck_assert_str_eq(duration_humane(3 * 86400000LL + 3600000, buf), "3d 1h");
-	ck_assert_int_lt(strlen(duration_humane(INT64_MAX, buf)), DURATION_TEXT_MAX);
+	ck_assert_str_eq(duration_text(-5, buf), "0ms");
+	ck_assert_str_eq(duration_text(0, buf), "0ms");
+	ck_assert_str_eq(duration_text(40, buf), "40ms");
+	ck_assert_str_eq(duration_text(999, buf), "999ms");
+	ck_assert_str_eq(duration_text(1000, buf), "1s");
+	ck_assert_str_eq(duration_text(12345, buf), "12.3s");
+	ck_assert_str_eq(duration_text(59999, buf), "59.9s");
+	ck_assert_str_eq(duration_text(60000, buf), "1m 0s");
+	ck_assert_str_eq(duration_text(7980000, buf), "2h 13m");
+	ck_assert_str_eq(duration_text(3 * 86400000LL + 3600000, buf), "3d 1h");
+	ck_assert_int_lt(strlen(duration_text(INT64_MAX, buf)), DURATION_TEXT_MAX);
 }
 END_TEST
 

@@ -90,14 +90,14 @@ START_TEST(people_read_three_digits)
 {
 	char buf[SIZE_TEXT_MAX];
 
-	ck_assert_str_eq(size_humane(0, buf), "0 B");
-	ck_assert_str_eq(size_humane(812, buf), "812 B");
-	ck_assert_str_eq(size_humane(1023, buf), "1023 B");
-	ck_assert_str_eq(size_humane(1024, buf), "1.0 KiB");
-	ck_assert_str_eq(size_humane(99635, buf), "97.3 KiB");
-	ck_assert_str_eq(size_humane(1048575, buf), "1.0 MiB");
-	ck_assert_str_eq(size_humane(1610612736, buf), "1.5 GiB");
-	ck_assert_str_eq(size_humane(INT64_MAX, buf), "8.0 EiB");
+	ck_assert_str_eq(size_text(0, buf), "0 B");
+	ck_assert_str_eq(size_text(812, buf), "812 B");
+	ck_assert_str_eq(size_text(1023, buf), "1023 B");
+	ck_assert_str_eq(size_text(1024, buf), "1.0 KiB");
+	ck_assert_str_eq(size_text(99635, buf), "97.3 KiB");
+	ck_assert_str_eq(size_text(1048575, buf), "1.0 MiB");
+	ck_assert_str_eq(size_text(1610612736, buf), "1.5 GiB");
+	ck_assert_str_eq(size_text(INT64_MAX, buf), "8.0 EiB");
 }
 END_TEST
 
