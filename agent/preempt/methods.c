@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls of workers about a notice of preemption, or an error of the group. A Step that waits is a
- * sharing_ask; it ends with its answer, its connection, its process, the group, or an error with
- * which all calls fail.
+ * sharing_step_wait; it ends with its answer, its connection, its process, the group, or an error
+ * with which all calls fail.
  *
  * That error is one that a worker reported. The end of a worker is not such an error: the agent
  * decides whether the others go on without it.
@@ -18,22 +18,22 @@ enum { PATH_BYTES_MAX = 4096, REASON_BYTES_MAX = 4096 };
 
 #define GRACE_MS_MAX (INT64_C(1) << 41) /* decades: as good as no limit */
 
-struct sharing_ask {
-	LIST_ENTRY(sharing_ask) link;
+struct sharing_step_wait {
+	LIST_ENTRY(sharing_step_wait) link;
 	struct sharing *sh;
 	struct varlink_call *call;
 	int slot;
 };
 
 /* The caller answers the call, or it is gone. */
-static void ask_free(struct sharing_ask *x)
+static void ask_free(struct sharing_step_wait *x)
 {
 	LIST_REMOVE(x, link);
 	free(x);
 }
 
 /* Drops the question. */
-static void ask_withdraw(struct sharing_ask *x)
+static void ask_withdraw(struct sharing_step_wait *x)
 {
 	struct sharing *sh = x->sh;
 	struct worker *w = sharing_worker(sh, x->slot);
@@ -80,7 +80,7 @@ static int reply_order(
 
 static void on_answer(void *arg, enum preempt_order order, int64_t at)
 {
-	struct sharing_ask *x = arg;
+	struct sharing_step_wait *x = arg;
 	struct sharing *sh = x->sh;
 	struct varlink_call *call = x->call;
 
@@ -97,9 +97,9 @@ static int reply_error(
 	return varlink_error(call, "GroupFailed", p);
 }
 
-static struct sharing_ask *ask_of(const struct sharing *sh, int slot)
+static struct sharing_step_wait *ask_of(const struct sharing *sh, int slot)
 {
-	struct sharing_ask *x;
+	struct sharing_step_wait *x;
 
 	LIST_FOREACH (x, &preempting_of(sh->sv)->asks, link)
 		if (x->slot == slot)
@@ -116,7 +116,7 @@ static int worker_step(struct varlink_call *call, json_t *p, void *arg)
 	int slot = sharing_slot_of(call);
 	struct worker *w = sharing_worker(sh, slot);
 	int64_t step = json_get_int(p, "step", 0);
-	struct sharing_ask *x;
+	struct sharing_step_wait *x;
 
 	if (error)
 		return reply_error(sh, call, error);
@@ -130,7 +130,7 @@ static int worker_step(struct varlink_call *call, json_t *p, void *arg)
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	*x = (struct sharing_ask){ .sh = sh, .call = call, .slot = slot };
+	*x = (struct sharing_step_wait){ .sh = sh, .call = call, .slot = slot };
 	LIST_INSERT_HEAD(&preempting_of(sh->sv)->asks, x, link);
 	varlink_call_on_gone(call, ask_gone, x);
 	preempting_ask(sh->sv, w, step, on_answer, x);
@@ -223,7 +223,7 @@ void preempting_on_error(void *arg)
 	struct preempting *p = arg;
 	struct sharing *sh = sharing_of(p->sv);
 	const struct members_error *error = members_reported_error(sh->members);
-	struct sharing_ask *x;
+	struct sharing_step_wait *x;
 
 	while (error && (x = LIST_FIRST(&p->asks))) {
 		struct varlink_call *call = x->call;
@@ -236,7 +236,7 @@ void preempting_on_error(void *arg)
 void preempting_worker_exited(struct supervisor *sv, struct worker *w)
 {
 	struct sharing *sh = sharing_of(sv);
-	struct sharing_ask *x = sh ? ask_of(sh, w->slot) : NULL;
+	struct sharing_step_wait *x = sh ? ask_of(sh, w->slot) : NULL;
 	struct varlink_call *call;
 
 	if (!x)
@@ -249,7 +249,7 @@ void preempting_worker_exited(struct supervisor *sv, struct worker *w)
 void preempting_group_stopping(struct supervisor *sv, const char *why)
 {
 	struct sharing *sh = sharing_of(sv);
-	struct sharing_ask *x;
+	struct sharing_step_wait *x;
 
 	while (sh && (x = LIST_FIRST(&preempting_of(sv)->asks))) {
 		struct varlink_call *call = x->call;

@@ -44,7 +44,7 @@ struct preempting {
 	/* of the notice that leaves least time */
 	int64_t deadline_ms, deadline_us;
 
-	LIST_HEAD(, sharing_ask) asks; /* calls of Step that wait */
+	LIST_HEAD(, sharing_step_wait) asks; /* calls of Step that wait */
 	struct preempting_worker *workers;
 	int n_workers;
 	struct notices *notices; /* notice_sources.c's; NULL: none to look for */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers map the board; an access to a mapping behind the end of its file is a deadly signal. So
- * it is sealed memory that nobody can cut short, and its path a link to the agent's descriptor of
- * it. Whoever is in a container cannot follow that, and has a file beside it, in which the agent
- * writes the same; what the agent reads is the one of the two in which the worker says something.
+ * Workers map the board, and an access behind the end of a mapped file kills a process. So the
+ * board is sealed memory, which no process can cut short, and its path is a link to the agent's
+ * descriptor of it. A worker in a container cannot follow that link: for it there is a file beside
+ * the memory. The agent writes the same to both, and reads the one that the worker writes to.
  *
- * Any worker may cut that file short. The agent reads and writes it as a file, and makes it anew in
- * its place: what workers said there is gone until they say it again. Its memory is made before
- * anybody writes to it: on a full file system a store to a hole would be such a signal to a worker.
+ * Any worker may cut the file short. The agent reads and writes it by system calls, and makes a new
+ * one in its place; what workers said there is gone until they say it again. The agent allocates
+ * its blocks first: on a full file system a store to a hole would kill the worker, too.
  */
 #include "agent/sharing/private.h"
 #include "common/base/log.h"
@@ -41,7 +41,7 @@ static int board_write(int fd, off_t at, const void *data, size_t len)
 	return (size_t)n == len ? 0 : -EIO;
 }
 
-/* Whatever of the two there is. */
+/* The memory, or the file where there is no memory. */
 static int board_write_both(const struct sharing *sh, off_t at, const void *data, size_t len)
 {
 	int r = sh->board_fd < 0 ? 0 : board_write(sh->board_fd, at, data, len);
@@ -97,7 +97,7 @@ static int board_size(int fd, int n)
 /* --- a board that was cut -----------------------------------------------------------------------
  */
 
-static int board_make_anew(struct sharing *sh)
+static int board_make_again(struct sharing *sh)
 {
 	int r = board_size(sh->board_file_fd, sh->board_slots);
 
@@ -108,21 +108,21 @@ static int board_make_anew(struct sharing *sh)
 	return r;
 }
 
-/* Told once: who does it may do it again and again. */
+/* Logs it once: a worker may do it again and again. */
 static void tell_damage(struct sharing *sh, int r)
 {
 	struct supervisor *sv = sh->sv;
-	const char *anew = r < 0 ? strerror(-r) : "it was made anew";
+	const char *again = r < 0 ? strerror(-r) : "it was made again";
 
 	if (sh->board_damaged)
 		return;
 	sh->board_damaged = true;
-	log_warning("%s: a worker has cut it short: %s", sh->board_file_path, anew);
+	log_warning("%s: a worker has cut it short: %s", sh->board_file_path, again);
 	events_add(supervisor_events(sv), "board-damaged", supervisor_attempt(sv), -1, NULL,
-		"a worker has cut the board short: %s", anew);
+		"a worker has cut the board short: %s", again);
 }
 
-/* Has the whole file there. False where it was not: all that workers said there is gone. */
+/* Restores a file that was cut. Returns false where it was: all that workers said in it is gone. */
 static bool board_whole(struct sharing *sh)
 {
 	struct stat st;
@@ -131,7 +131,7 @@ static bool board_whole(struct sharing *sh)
 		return false;
 	if (fstat(sh->board_file_fd, &st) == 0 && st.st_size >= (off_t)BOARD_BYTES)
 		return true;
-	tell_damage(sh, board_make_anew(sh));
+	tell_damage(sh, board_make_again(sh));
 	return false;
 }
 
@@ -160,11 +160,11 @@ static int board_memory(void)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* Where there is no such memory, the path leads to the file. */
+/* Without such memory the path leads to the file. */
 static int board_link(struct sharing *sh)
 {
 	_cleanup_free_ char *target = NULL;
-	/* Nobody else may open what is in /proc of a process that cannot be dumped. */
+	/* Another process may not open /proc/PID/fd of one that cannot be dumped. */
 	int fd = prctl(PR_GET_DUMPABLE) == 1 ? board_memory() : -EPERM;
 
 	if (fd < 0)
@@ -211,7 +211,7 @@ int sharing_board_open(struct sharing *sh, struct error *err)
 
 	if (!sh->board_path)
 		return board_open_alone(sh, err);
-	/* Of an agent that was lost. */
+	/* Left by an agent that was lost. */
 	r = board_unlink(sh->board_path);
 	if (r == 0)
 		r = board_unlink(sh->board_file_path);
@@ -220,7 +220,7 @@ int sharing_board_open(struct sharing *sh, struct error *err)
 	return r < 0 ? error_set(err, r, "%s: %s", sh->board_path, strerror(-r)) : 0;
 }
 
-/* The memory of the slots from w->board_slots to n. */
+/* The memory of the slots from sh->board_slots to n. */
 static int board_more(struct sharing *sh, int fd, int n)
 {
 	off_t begin = slot_at(sh->board_slots);
@@ -283,8 +283,8 @@ void sharing_board_set(struct sharing *sh, uint64_t attempt, uint64_t stopping)
 		log_error("%s: %s", sh->board_path, strerror(-r));
 }
 
-/* One word of the header by itself: workers read the others meanwhile. Where the file takes none,
- * those who have the memory hear of it all the same. */
+/* Writes one word of the header: workers read the others meanwhile. Where the file cannot be
+ * written, workers that have the memory still see it. */
 static int write_word(struct sharing *sh, size_t at, uint64_t value)
 {
 	return board_write_both(sh, (off_t)at, &value, sizeof(value));
@@ -322,7 +322,7 @@ void sharing_board_expect(struct sharing *sh, int slot, uint64_t token)
 
 	if (!sharing_board_has(sh, slot))
 		return;
-	/* One that was cut is made anew with the slot as it is to be. */
+	/* A file that was cut is made again, with this slot in it. */
 	(void)board_whole(sh);
 	if (!token)
 		r = board_write_both(sh, at, &token, sizeof(token));

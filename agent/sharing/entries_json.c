@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entries of the store as JSON text, written in one pass: the answers that a training program waits
- * for most are not built as trees first.
+ * Entries of the store as JSON text, written in one pass: training programs wait for these answers
+ * most, so no tree is built first.
  */
 #include "agent/sharing/private.h"
 #include "common/text/decimal.h"

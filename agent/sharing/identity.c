@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose a connection is. The token of a worker's present process says it best; a program that knows
- * nothing of tokens is known by where its process runs: each worker has a session of its own. A
- * connection stays with the process that it was made for: when that is gone, a child that lives on
- * is told so.
+ * Which worker a connection belongs to. A client that sends the token of a worker's present process
+ * is that worker; any other client is known by the session of its process, since each worker has a
+ * session of its own. A connection stays with the process that it was made for: once that has
+ * ended, calls of a child that lives on are Aborted.
  *
- * Connections are shared out so that no worker can take another's: each is sure of a few, the rest
- * is for whoever comes first.
+ * No worker can take another's connections: each may always open a few, and the rest go to the
+ * first that asks.
  */
 #include "agent/sharing/private.h"
 #include "common/base/log.h"
@@ -36,7 +36,7 @@ static int slot_of_session(const struct sharing *sh, pid_t pid)
 	return slot >= 0 || pid <= 0 ? slot : slot_of_pid(sh, getsid(pid));
 }
 
-/* Also for one that has left its session, and for a worker in a terminal of somebody's session. */
+/* Also finds a process that has left the worker's session, and a worker that runs in a terminal. */
 static int slot_of_tree(const struct sharing *sh, pid_t pid)
 {
 	int slot = slot_of_session(sh, pid);
@@ -61,7 +61,7 @@ void sharing_account(
 {
 	const struct sharing_peer *p = user;
 
-	/* Those that are nobody's count together. */
+	/* Connections without a worker have one account. */
 	*ret = (struct varlink_account){ .key = (uint64_t)p->counted };
 }
 
@@ -87,7 +87,7 @@ void sharing_limit_connections(struct sharing *sh)
 	varlink_server_limit_bytes(sh->server, sharing_unread_bytes(sh) + SHARING_REPLY_BYTES);
 }
 
-/* Whether one more is within what the worker is sure of, or what is left for all. */
+/* Whether the worker may open one more: of its own few, or of those left for all. */
 static bool may_connect(const struct sharing *sh, int slot)
 {
 	int shared = sh->max_connections - sh->per_worker * sh->n_slots, used = sh->connections;
@@ -163,7 +163,7 @@ static void bind_peer(struct varlink_call *call, struct sharing_peer *p, int slo
 		varlink_call_recount(call);
 }
 
-/* A process that should be gone still speaks; once for each token an event says so. */
+/* A process that should be gone still makes calls; writes one event for each token. */
 static int refuse_stale(struct sharing *sh, struct varlink_call *call, int slot, uint64_t token)
 {
 	struct sharing_slot *s = &sh->slots[slot];
@@ -189,7 +189,7 @@ int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, 
 	const struct varlink_peer *who = varlink_call_peer(call);
 	int slot;
 
-	/* There is one, and whoever it has given a connection to. */
+	/* There is one worker; it may have handed its connection to a child. */
 	if (supervisor_options(sh->sv)->alone) {
 		if (peer->slot < 0)
 			bind_peer(call, peer, 0);

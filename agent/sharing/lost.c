@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker that is lost while a notice of preemption is up: nothing is started again then, so what
- * it was to write is never written. Barriers know their members and fail by themselves. A Get that
- * waits does not say whom it waits for: as long as a worker that lives goes on, it may be that one.
- * When all that live wait, they wait for the lost one, and the Gets end with its name.
+ * A worker that is lost while a notice of preemption is up is not started again, so it will never
+ * write the keys that others wait for. Barriers know their members and fail by themselves. A Get
+ * does not say which worker it waits for: while a living worker still runs, that one may write the
+ * key. Once all living workers wait, they wait for the lost one, and the Gets end with its name.
  */
 #include "agent/sharing/private.h"
 
@@ -30,7 +30,7 @@ static void look(void *arg)
 	kv_release(sh->kv, STATUS_UNAVAILABLE, sh->lost);
 }
 
-void sharing_lost_look(void *arg)
+void sharing_lost_check(void *arg)
 {
 	struct sharing *sh = arg;
 
@@ -54,5 +54,5 @@ void sharing_lost(struct sharing *sh, const struct worker *w, const char *why)
 		    why && *why ? ")" : "") < 0)
 		sh->lost = NULL;
 	sh->lost_slot = w->slot;
-	sharing_lost_look(sh);
+	sharing_lost_check(sh);
 }

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Those of which the interface says that they name workers. */
+/* Errors whose parameters have a list of workers. */
 static bool names_workers(enum status s)
 {
 	return s == STATUS_CANCELLED || s == STATUS_INVALID_ARGUMENT ||
@@ -18,7 +18,7 @@ static bool names_workers(enum status s)
 	       s == STATUS_ABORTED || s == STATUS_INTERNAL || s == STATUS_UNAVAILABLE;
 }
 
-/* Those that are no error of the interface are told by their names all the same. */
+/* Statuses that the interface has no error for are answered as Internal. */
 static const char *error_name(enum status s)
 {
 	switch (s) {
@@ -233,7 +233,7 @@ static int sharing_report_error(struct varlink_call *call, json_t *p, void *arg)
 			"code: expected the name of a status that is an error, such as Internal, got \"%.60s\"",
 			name);
 	sharing_results_error(sh, slot, status_name((enum status)code), message);
-	/* What this sets off comes after it. */
+	/* Before the answer: the events that this causes follow it. */
 	r = varlink_reply(call, NULL);
 	if (members_report(sh->members, slot, (enum status)code, message,
 		    (int64_t)loop_real_us()) == -ENOMEM)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of the group as they happen. A reader that does not keep up loses events, and is told how
- * many; the group's error is not lost: it is told again when there is room.
+ * Events of the group as they happen. A slow reader loses events, and its next answer counts them;
+ * the group's error is never lost: it is sent again when there is room.
  */
 #include "agent/sharing/private.h"
 #include "common/text/json.h"
@@ -39,7 +39,7 @@ static json_t *event_json(const struct sharing *sh, const char *event, int slot,
 	return j;
 }
 
-/* Takes event. */
+/* Sends event, which it takes. */
 static void stream_tell(struct sharing_stream *s, json_t *event)
 {
 	json_t *p = json_object();

@@ -5,19 +5,19 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* Shorter ones are held back by each connection's own limit alone. */
+/* For shorter answers the limit of each connection is enough. */
 enum { LONG_VALUE = 4096 };
 
-/* A question to the store whose answer is a call's. */
-struct sharing_question {
-	LIST_ENTRY(sharing_question) link; /* of a Get that may wait */
+/* A request to the store, whose answer becomes the answer of a call. */
+struct sharing_request {
+	LIST_ENTRY(sharing_request) link; /* of a Get that may wait */
 	bool get;
 	struct varlink_call *call;
 	struct kv_call *kv;
 	void (*reply)(struct varlink_call *call, const struct store_answer *answer);
 };
 
-static void question_free(struct sharing_question *q)
+static void request_free(struct sharing_request *q)
 {
 	if (q->get)
 		LIST_REMOVE(q, link);
@@ -26,7 +26,7 @@ static void question_free(struct sharing_question *q)
 
 static void on_answer(void *arg, const struct store_answer *answer)
 {
-	struct sharing_question *q = arg;
+	struct sharing_request *q = arg;
 	struct sharing *sh = ((struct sharing_peer *)varlink_call_user(q->call))->sh;
 	bool lost = sh->lost && q->get && answer->status == STATUS_UNAVAILABLE;
 
@@ -35,31 +35,31 @@ static void on_answer(void *arg, const struct store_answer *answer)
 	else
 		sharing_fail_missing(
 			sh, q->call, answer->status, answer->message, &sh->lost_slot, lost ? 1 : 0);
-	question_free(q);
+	request_free(q);
 }
 
 static void on_gone(void *arg)
 {
-	struct sharing_question *q = arg;
+	struct sharing_request *q = arg;
 
 	kv_cancel(q->kv);
-	question_free(q);
+	request_free(q);
 }
 
-static struct sharing_question *question_new(struct varlink_call *call,
+static struct sharing_request *request_new(struct varlink_call *call,
 	void (*reply)(struct varlink_call *call, const struct store_answer *answer))
 {
-	struct sharing_question *q = calloc(1, sizeof(*q));
+	struct sharing_request *q = calloc(1, sizeof(*q));
 
 	if (q)
-		*q = (struct sharing_question){ .call = call, .reply = reply };
+		*q = (struct sharing_request){ .call = call, .reply = reply };
 	else
 		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	return q;
 }
 
-/* After the question was asked, or could not be. */
-static int question_asked(struct sharing_question *q, int r, const struct error *err)
+/* After the request was made, or could not be. */
+static int request_asked(struct sharing_request *q, int r, const struct error *err)
 {
 	struct varlink_call *call = q->call;
 
@@ -67,7 +67,7 @@ static int question_asked(struct sharing_question *q, int r, const struct error 
 		varlink_call_on_gone(call, on_gone, q);
 		return 0;
 	}
-	question_free(q);
+	request_free(q);
 	if (r == -EINVAL)
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT, "%s", err->text);
 	return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
@@ -141,17 +141,17 @@ int sharing_put(struct varlink_call *call, const struct flat *p, void *arg)
 	const struct sharing_bytes b = sharing_bytes_of(p);
 	struct sharing *sh = arg;
 	_cleanup_free_ void *owned = NULL;
-	struct sharing_question *q;
+	struct sharing_request *q;
 	struct error err = { 0 };
 	const void *value;
 	size_t len;
 
 	if (sharing_bytes(call, &b, &value, &len, &owned) != 0)
 		return 0;
-	q = question_new(call, reply_revision);
+	q = request_new(call, reply_revision);
 	if (!q)
 		return 0;
-	return question_asked(q,
+	return request_asked(q,
 		kv_put(sh->kv, flat_text(p, "key", ""), value, len, flat_bool(p, "overwrite"),
 			flat_bool(p, "persistent"), on_answer, q, &q->kv, &err),
 		&err);
@@ -160,7 +160,7 @@ int sharing_put(struct varlink_call *call, const struct flat *p, void *arg)
 int sharing_get(struct varlink_call *call, const struct flat *p, void *arg)
 {
 	struct sharing *sh = arg;
-	struct sharing_question *q = question_new(call, reply_entry);
+	struct sharing_request *q = request_new(call, reply_entry);
 	struct error err = { 0 };
 
 	if (!q)
@@ -168,7 +168,7 @@ int sharing_get(struct varlink_call *call, const struct flat *p, void *arg)
 	q->get = flat_bool(p, "wait");
 	if (q->get)
 		LIST_INSERT_HEAD(&sh->gets, q, link);
-	return question_asked(q,
+	return request_asked(q,
 		kv_get(sh->kv, flat_text(p, "key", ""), q->get, flat_int(p, "timeout_ms", -1),
 			on_answer, q, &q->kv, &err),
 		&err);
@@ -176,7 +176,7 @@ int sharing_get(struct varlink_call *call, const struct flat *p, void *arg)
 
 bool sharing_gets(const struct sharing *sh, int slot)
 {
-	const struct sharing_question *q;
+	const struct sharing_request *q;
 
 	LIST_FOREACH (q, &sh->gets, link)
 		if (sharing_slot_of(q->call) == slot && kv_waits(q->kv))
@@ -187,23 +187,23 @@ bool sharing_gets(const struct sharing *sh, int slot)
 int sharing_list(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct sharing *sh = arg;
-	struct sharing_question *q = question_new(call, reply_entries);
+	struct sharing_request *q = request_new(call, reply_entries);
 	struct error err = { 0 };
 
 	if (!q)
 		return 0;
-	return question_asked(q,
+	return request_asked(q,
 		kv_list(sh->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
 }
 
 int sharing_delete(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct sharing *sh = arg;
-	struct sharing_question *q = question_new(call, reply_deleted);
+	struct sharing_request *q = request_new(call, reply_deleted);
 	struct error err = { 0 };
 
 	if (!q)
 		return 0;
-	return question_asked(q,
+	return request_asked(q,
 		kv_delete(sh->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that wait for other workers. Each has a sharing_wait, which is the token that barriers and
- * members know it by; it ends with their answer, or with its connection.
+ * Calls that wait for other workers. Barriers and members know each by its sharing_wait; it ends
+ * with their answer, or with its connection.
  */
 #include "agent/sharing/private.h"
 #include "common/text/json.h"
@@ -48,11 +48,11 @@ static struct sharing_wait *wait_new(
 	*x = (struct sharing_wait){ .sh = sh, .call = call, .kind = kind };
 	LIST_INSERT_HEAD(&sh->waits, x, link);
 	varlink_call_on_gone(call, wait_gone, x);
-	sharing_lost_look(sh);
+	sharing_lost_check(sh);
 	return x;
 }
 
-/* Nothing has happened for want of memory. */
+/* Out of memory: nothing has happened. */
 static int wait_failed(struct sharing_wait *x, int r)
 {
 	struct varlink_call *call = x->call;
@@ -134,7 +134,7 @@ static uint64_t deadline_of(const json_t *p, uint64_t now)
 	return deadline_after(json_get_int(p, "timeout_ms", -1), now);
 }
 
-/* A wait with a limit may have the nearest one; looked at once in this turn. */
+/* A new limit may be the nearest: looks at all of them once in this turn. */
 static void deadline_added(struct sharing *sh, uint64_t deadline)
 {
 	if (deadline == UINT64_MAX)
@@ -146,8 +146,8 @@ static void deadline_added(struct sharing *sh, uint64_t deadline)
 /* --- sets of members ----------------------------------------------------------------------------
  */
 
-/* Whether w is meant where members are left out. present: not where it cannot come any more by its
- * own or a person's will. */
+/* Whether w is a member where the caller names none. present: not where it has left, or a person
+ * has stopped it. */
 static bool is_meant(const struct sharing *sh, const struct worker *w, bool present)
 {
 	if (!sharing_is_default(w) || !sharing_has_slot(sh, w))
@@ -155,8 +155,8 @@ static bool is_meant(const struct sharing *sh, const struct worker *w, bool pres
 	return !present || !(w->on_purpose || members_left(sh->members, w->slot));
 }
 
-/* All who are meant; slot alone where the first to come to the barrier (NULL: none) has said who
- * the others are. */
+/* The default members; only slot where the first caller of the barrier (NULL: none) has fixed the
+ * others. */
 static int default_members(
 	const struct sharing *sh, const char *barrier, int slot, int **ret, size_t *ret_n)
 {
@@ -177,7 +177,8 @@ static int default_members(
 	return 0;
 }
 
-/* -EINVAL with what is wrong with the names. More than there are workers are not even looked at. */
+/* Returns -EINVAL with what is wrong with the names. It looks at no more of them than there are
+ * workers. */
 static int named_members(const struct sharing *sh, const json_t *names, int **ret, size_t *ret_n,
 	char *text, size_t size)
 {
@@ -219,7 +220,7 @@ static int fail_not_meant(
 	if (barrier && members_left(sh->members, slot))
 		return fail_left(sh, call, slot);
 	return sharing_fail(call, STATUS_INVALID_ARGUMENT,
-		"%s is none of the workers that are meant when members are left out: name them",
+		"%s is not a default barrier member (evaluators and added workers are not); pass members explicitly",
 		sh->slots[slot].name);
 }
 
@@ -232,9 +233,9 @@ static bool has_slot(const int *set, size_t n, int slot)
 }
 
 /*
- * The set that a call of slot means. Returns 0, or non-zero after having answered the call. A bad
- * set fails the barrier (NULL: none) for the others, too: they would wait in vain. One that names
- * nobody does not: who calls is only outside of what is meant by default.
+ * The members that a call of slot names. Returns 0, or non-zero after having answered the call. Bad
+ * names fail the barrier (NULL: none) for the others, too, since they would wait for ever. A call
+ * without names does not: its caller only is not a default member.
  */
 static int members_of(struct sharing *sh, struct varlink_call *call, const json_t *names,
 	const char *barrier, int **ret, size_t *ret_n)
@@ -284,7 +285,7 @@ int sharing_barrier(struct varlink_call *call, const struct flat *p, void *arg)
 
 	if (bad_name(call, name) || members_of(sh, call, members, name, &set, &n) != 0)
 		return 0;
-	/* The others, if there are any, hear it of their own wait for it. */
+	/* Its other callers get their errors by their own waits. */
 	if (members_left(sh->members, slot) && has_slot(set, n, slot))
 		return fail_left(sh, call, slot);
 	x = wait_new(sh, call, WAIT_BARRIER);
@@ -371,7 +372,7 @@ int sharing_leave(struct varlink_call *call, json_t *p, void *arg)
 	r = members_leave(sh->members, slot, deadline, x);
 	if (r < 0)
 		return wait_failed(x, r);
-	/* Who waits for it would wait in vain. */
+	/* Callers that wait for this worker would wait for ever. */
 	barriers_worker_ended(sh->barriers, slot, false, false, "it has taken its leave");
 	deadline_added(sh, deadline);
 	return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A watch begins with the store's revision, which is told first: what is written after it is told,
- * whenever the reader comes to it. A watch whose reader does not keep up lets go of the store's
- * watch and takes a new one, from the last revision that was told, when there is room again: what
- * waits for a slow reader lies in the store's history only, which has a limit.
+ * The first answer of a watch has the store's revision; every later change follows. While the
+ * reader is slow, the watch drops the store's watch; when there is room again it opens a new one at
+ * the last revision that the reader got. So changes wait in the store's history alone, which has a
+ * limit.
  */
 #include "agent/sharing/private.h"
 #include "common/text/json.h"
@@ -20,10 +20,10 @@ struct sharing_watch {
 	struct varlink_call *call;
 	char *key;		 /* normalised */
 	struct kv_watch *watch;	 /* NULL while it waits for its reader, and before it has begun */
-	struct kv_call *first;	 /* asks for the revision that it begins with */
+	struct kv_call *first;	 /* reads the revision that it begins with */
 	struct json_writer text; /* changes to be told in this turn */
-	int64_t told, newest;	 /* revisions: told to the reader; the last in text */
-	bool held;		 /* no more than the rest of this revision */
+	int64_t told, newest;	 /* revisions: of the reader's last change; of the last in text */
+	bool held;		 /* only the rest of this revision may follow */
 	bool paused;		 /* the store had more */
 	enum status over;	 /* not OK: the store has ended it */
 };
@@ -65,7 +65,7 @@ static void watch_fail(struct sharing_watch *x, enum status status)
 	watch_free(x);
 }
 
-/* One answer with what has come; false where the call is gone. */
+/* Sends the changes that have come in one answer; false where the call is gone. */
 static bool watch_notify(struct sharing_watch *x, int64_t revision)
 {
 	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
@@ -123,7 +123,7 @@ static void watch_changed(void *arg, const struct store_entry *entry, enum statu
 		x->text.failed = true;
 }
 
-/* From what was told on. */
+/* Opens the store's watch behind the last revision that the reader got. */
 static void watch_begin(struct sharing_watch *x)
 {
 	struct error err = { 0 };
@@ -133,7 +133,7 @@ static void watch_begin(struct sharing_watch *x)
 		watch_fail(x, STATUS_RESOURCE_EXHAUSTED);
 }
 
-/* The reader takes more again. */
+/* The reader has room again. */
 static void watch_resume(void *arg)
 {
 	struct sharing_watch *x = arg;
@@ -197,7 +197,7 @@ int sharing_watch(struct varlink_call *call, json_t *p, void *arg)
 	return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-/* Also those that wait for their readers, of which the store knows nothing. */
+/* Also those that wait for their readers: the store does not know them. */
 void sharing_watches_end(struct sharing *sh)
 {
 	struct sharing_watch *next;

@@ -2,17 +2,16 @@
 #pragma once
 
 /*
- * What the files of the workers' service share, and those of features whose methods workers call,
- * too (queue, preempt).
+ * Shared by the files of this room, and by features whose methods workers call (queue, preempt).
  *
  *   service.c         life, hooks of the agent, the names of workers
  *   board.c           the board
- *   identity.c        whose a connection is, and how many each may have
+ *   identity.c        which worker a connection belongs to, and how many each may open
  *   methods.c         the table, Hello, States, ReportError, errors as answers
  *   methods_kv.c      Put, Get, List, Delete; methods_watch.c Watch
  *   methods_wait.c    Barrier, CancelBarrier, Alive, WaitError, Leave, and their deadlines
  *   methods_events.c  Events
- *   lost.c            who waits for a worker that is lost while a notice is up
+ *   lost.c            ends Gets that wait for a worker that is lost while a notice is up
  *   results.c         Result, and what is kept of all workers
  *   entries_json.c    entries as JSON text
  */
@@ -34,15 +33,15 @@ enum {
 	SHARING_MESSAGE_BYTES = 8 << 20, /* a value of 1 MiB, each byte of it escaped */
 	SHARING_REPLY_BYTES = 64 << 20,
 	SHARING_QUEUED_BYTES = 4 << 20,
-	/* Of entries in answers that are not read yet; one more answer is let through below it. */
+	/* Bytes of entries in unread answers: below the limit, one more answer may go out. */
 	SHARING_UNREAD_WORKER_BYTES = 64 << 20, /* of all connections of one worker */
-	SHARING_UNREAD_BYTES = 256 << 20,	/* of all workers, and beside it */
+	SHARING_UNREAD_BYTES = 256 << 20,	/* of all workers, and beyond it */
 	SHARING_UNREAD_MORE_BYTES = 2 << 20,	/* for each of them */
 	SHARING_RESULT_BYTES = 1 << 20,
 	SHARING_RESULTS_BYTES = 8 << 20,
 	SHARING_CONNECTIONS = 256, /* at least, where descriptors allow */
-	SHARING_SHARED = 64,	   /* connections beyond those that each worker is sure of */
-	SHARING_PER_WORKER = 4,	   /* those */
+	SHARING_PER_WORKER = 4,	   /* connections that each worker may always open */
+	SHARING_SHARED = 64,	   /* connections beyond those, for all */
 };
 
 /* One worker for the agent's life, by its role and index. */
@@ -50,13 +49,13 @@ struct sharing_slot {
 	char *name;			   /* "role:index" */
 	int place, rank;		   /* when it was last seen in the supervisor's list */
 	uint64_t token;			   /* of its present process; 0: it has none */
-	uint64_t spoke;			   /* of the last one that has made a call */
-	uint64_t past[SHARING_PAST], told; /* told: the stale one that an event was written of */
+	uint64_t spoke;			   /* token of the last process that made a call */
+	uint64_t past[SHARING_PAST], told; /* told: the stale token that has its event */
 	unsigned n_past;
-	uint64_t cancels; /* as the board says */
+	uint64_t cancels; /* the same as on the board */
 	pid_t pid;
 	int connections;
-	/* what its last process said */
+	/* result and error of its last process */
 	void *result;
 	size_t result_len;
 	bool has_result;
@@ -64,31 +63,31 @@ struct sharing_slot {
 	char *error_code, *error_message;
 };
 
-/* A connection; its word in the varlink server. */
+/* A connection: what the varlink server keeps for it. */
 struct sharing_peer {
 	struct sharing *sh;
-	int slot;	/* whose it is, -1: not known yet */
-	int counted;	/* the slot that it counts for, -1: nobody's */
+	int slot;	/* of its worker, -1: not known yet */
+	int counted;	/* the slot that it counts for, -1: none */
 	uint64_t token; /* of the process that it belongs to */
 };
 
 LIST_HEAD(sharing_waits, sharing_wait);
 LIST_HEAD(sharing_watches, sharing_watch);
 LIST_HEAD(sharing_streams, sharing_stream);
-LIST_HEAD(sharing_asks, sharing_ask);
-LIST_HEAD(sharing_questions, sharing_question);
+LIST_HEAD(sharing_step_waits, sharing_step_wait);
+LIST_HEAD(sharing_requests, sharing_request);
 
 struct sharing {
 	struct supervisor *sv;
 	uid_t uid; /* the job's user */
 	char *socket_path, *board_path, *board_file_path;
 	int board_fd, board_file_fd;		/* the memory, -1: none; the file */
-	int board_slots;			/* those that have their memory */
-	uint64_t board_attempt, board_stopping; /* what its header says */
-	uint64_t board_notice, board_error;	/* ... too */
+	int board_slots;			/* slots whose blocks are allocated */
+	uint64_t board_attempt, board_stopping; /* as in its header */
+	uint64_t board_notice, board_error;	/* likewise */
 	int64_t board_save_at;
-	struct board_slot board_seen; /* the last that was looked at */
-	bool board_damaged;	      /* told */
+	struct board_slot board_seen; /* the last one that was read */
+	bool board_damaged;	      /* it was logged */
 	struct varlink_server *server;
 	struct varlink_method *methods; /* of all features */
 	void (*error_fn)(void *arg);	/* sharing_on_error()'s */
@@ -102,50 +101,50 @@ struct sharing {
 	int n_slots;
 	int *by_name, n_named;		  /* the slots that have a name, in its order */
 	int connections, max_connections; /* open; at most */
-	int per_worker;			  /* connections that each worker is sure of */
+	int per_worker;			  /* connections that each worker may always open */
 	size_t results_bytes;
 	bool stopping;
 	char *why; /* of the stop */
 	struct sharing_waits waits;
 	struct sharing_watches watches;
 	struct sharing_streams streams;
-	struct sharing_questions gets; /* those that may wait */
+	struct sharing_requests gets; /* Gets that may wait */
 	int lost_slot;
-	char *lost;    /* that slot was, while a notice is up: for those who wait for it */
+	char *lost;    /* the text for Gets that wait for lost_slot, while a notice is up */
 	bool error_up; /* as the board says */
 };
 
 /* service.c */
 /* NULL: none, or not made yet. */
 struct sharing *sharing_of(const struct supervisor *sv);
-/* Whether w has a slot here: not where memory was short, and not before its first start. */
+/* False before the first start of w, and where memory was short. */
 bool sharing_has_slot(const struct sharing *sh, const struct worker *w);
-/* Has slots for all workers, so that they are known by their names. */
+/* Gives all workers their slots, so that they can be named. */
 void sharing_give_slots(struct sharing *sh);
 struct worker *sharing_worker(const struct sharing *sh, int slot);
 void sharing_error_changed(struct sharing *sh);
 /* The slot of "role:index", -1 where the job has no such worker. */
 int sharing_slot_named(const struct sharing *sh, const char *name);
 const char *sharing_slot_name(void *arg, int slot);
-/* Whether w is a member where members are left out. */
+/* Whether w is a member where a caller names none. */
 bool sharing_is_default(const struct worker *w);
 
 /* board.c */
 _must_check_ int sharing_board_open(struct sharing *sh, struct error *err);
 void sharing_board_close(struct sharing *sh);
-/* Has the memory of n slots ready; the board ends where that cannot be. */
+/* Allocates the blocks of n slots; without memory there is no board from then on. */
 void sharing_board_reserve(struct sharing *sh, int n);
 bool sharing_board_has(const struct sharing *sh, int slot);
 void sharing_board_set(struct sharing *sh, uint64_t attempt, uint64_t stopping);
-/* Its words about a notice of preemption: save_at is there before notice. */
+/* Writes its words about a notice of preemption: save_at before notice. */
 void sharing_board_notice(struct sharing *sh, uint64_t notice, int64_t save_at);
 void sharing_board_error(struct sharing *sh, bool up);
-/* The token of the slot's new process; 0: it is gone, what it said last stays. After the slot has
- * that token. */
+/* Writes the token of the slot's new process (0: it is gone; what it wrote last stays), once the
+ * slot has that token. */
 void sharing_board_expect(struct sharing *sh, int slot, uint64_t token);
-/* One more lease of the slot's process was cancelled. */
+/* Counts one more cancelled lease of the slot's process. */
 void sharing_board_cancel(struct sharing *sh, int slot);
-/* A copy, until the next look; NULL where there is none now. */
+/* A copy of the slot, until the next call; NULL where there is none. */
 const struct board_slot *sharing_board_look(struct sharing *sh, int slot);
 
 /* identity.c */
@@ -153,9 +152,9 @@ int sharing_opened(const struct varlink_peer *peer, void **ret_user, void *arg);
 void sharing_closed(void *user, void *arg);
 int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg);
 int sharing_hello(struct varlink_call *call, json_t *p, void *arg);
-/* How many connections there may be, and what they may hold, for that many workers. */
+/* Sets the limits of connections for the present number of workers. */
 void sharing_limit_connections(struct sharing *sh);
-/* In answers that are not read yet, before another long one is refused. */
+/* Bytes of unread answers from which on another long one is refused. */
 size_t sharing_unread_bytes(const struct sharing *sh);
 /* For struct varlink_options: each worker's connections count for that worker. */
 void sharing_account(
@@ -166,7 +165,7 @@ int sharing_slot_of(const struct varlink_call *call);
 /* methods.c */
 extern const struct varlink_method sharing_methods[];
 extern const struct varlink_flat_method sharing_flat_methods[];
-/* Final answers: an error with a text and, where the interface has them there, slots as missing. */
+/* Final answers: an error with a text and, where the error has that member, slots as missing. */
 int sharing_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int sharing_fail_missing(struct sharing *sh, struct varlink_call *call, enum status status,
@@ -176,7 +175,7 @@ int sharing_reply_int(struct varlink_call *call, const char *name, int64_t n);
 /* An io.elasticd.Worker.GroupError, owned. */
 json_t *sharing_error_json(const struct sharing *sh, const struct members_error *e);
 json_t *sharing_names_json(const struct sharing *sh, const int *slots, size_t n);
-/* A value or its base64 as a call has it, each NULL where it does not. */
+/* The value or base64 of a call; NULL what it does not have. */
 struct sharing_bytes {
 	const char *value, *base64;
 	size_t value_len, base64_len;
@@ -188,7 +187,7 @@ _must_check_ int sharing_bytes(struct varlink_call *call, const struct sharing_b
 	const void **ret, size_t *ret_len, void **ret_owned);
 
 /* methods_kv.c */
-/* Whether one more long answer is too much, which the call is then told. */
+/* Answers the call with an error, and returns true, where one more long answer is too much. */
 bool sharing_too_much_unread(struct varlink_call *call);
 int sharing_put(struct varlink_call *call, const struct flat *p, void *arg);
 int sharing_get(struct varlink_call *call, const struct flat *p, void *arg);
@@ -200,7 +199,7 @@ bool sharing_gets(const struct sharing *sh, int slot);
 
 /* methods_watch.c */
 int sharing_watch(struct varlink_call *call, json_t *p, void *arg);
-/* All of the attempt get Cancelled. */
+/* Ends all watches of the attempt with Cancelled. */
 void sharing_watches_end(struct sharing *sh);
 void sharing_watches_free(struct sharing *sh);
 
@@ -218,23 +217,23 @@ void sharing_deadlines(void *arg); /* the timer's callback; also when a deadline
 
 /* methods_events.c */
 int sharing_events(struct varlink_call *call, json_t *p, void *arg);
-/* Tells all streams. slot -1: of no worker. error may be NULL. */
+/* Sends an event to all streams. slot -1: of no worker. error may be NULL. */
 void sharing_event(struct sharing *sh, const char *event, int slot,
 	const struct members_error *error, const char *text);
 void sharing_streams_free(struct sharing *sh);
 
 /* lost.c */
-/* w, which others may wait for, has ended badly, or is not started any more. */
+/* w, which others may wait for, has failed or will not be started again. */
 void sharing_lost(struct sharing *sh, const struct worker *w, const char *why);
-/* One more worker waits, or has ended; arg: the workers. */
-void sharing_lost_look(void *arg);
+/* One more worker waits, or has ended; arg: the struct sharing. */
+void sharing_lost_check(void *arg);
 void sharing_lost_clear(struct sharing *sh);
 
 /* results.c */
 void sharing_record(struct supervisor *sv); /* results.json, at the end of the run */
 int sharing_method_results(struct varlink_call *call, json_t *p, void *arg);
 int sharing_result(struct varlink_call *call, const struct flat *p, void *arg);
-/* Nothing is kept of what slot's earlier processes said; of all. */
+/* Drop the result and error of one slot's earlier processes; of all. */
 void sharing_result_clear(struct sharing *sh, int slot);
 void sharing_results_clear(struct sharing *sh);
 void sharing_results_error(struct sharing *sh, int slot, const char *code, const char *message);

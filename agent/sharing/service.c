@@ -39,7 +39,7 @@ const char *sharing_slot_name(void *arg, int slot)
 	return slot >= 0 && slot < sh->n_slots && sh->slots[slot].name ? sh->slots[slot].name : "?";
 }
 
-/* Where in by_name the slot of that name is, or would be. */
+/* The place in by_name where the slot of that name is, or would be. */
 static int name_place(const struct sharing *sh, const char *name)
 {
 	int low = 0, high = sh->n_named;
@@ -89,7 +89,7 @@ bool sharing_is_default(const struct worker *w)
 	return !w->role->evaluator && !w->extra;
 }
 
-/* Has a slot for w, whose number the roster has given. */
+/* Makes the slot of w, whose number the roster has given. */
 static int make_slot(struct sharing *sh, const struct worker *w)
 {
 	struct sharing_slot *grown, *s;
@@ -115,7 +115,7 @@ static int make_slot(struct sharing *sh, const struct worker *w)
 	return 0;
 }
 
-/* False where there is none to be had: the worker then shares nothing. */
+/* Returns false without memory: the worker then shares nothing. */
 static bool give_slot(struct sharing *sh, const struct worker *w)
 {
 	int r = make_slot(sh, w);
@@ -168,7 +168,7 @@ static int open_store(struct sharing *sh)
 	if (r == 0)
 		r = members_new(&m, &sh->members);
 	if (r == 0)
-		kv_on_wait(sh->kv, sharing_lost_look, sh);
+		kv_on_wait(sh->kv, sharing_lost_check, sh);
 	if (r == 0)
 		r = loop_timer_new(loop, sharing_deadlines, sh, &sh->timer);
 	return r;
@@ -321,8 +321,8 @@ static void sharing_free(struct supervisor *sv)
 	free(sh);
 }
 
-/* After whatever may have changed the error that workers are to fail with: the board says whether
- * there is one, and the feature that waits for it hears of it. */
+/* The error that workers fail with may have changed: writes to the board whether there is one, and
+ * calls the feature that waits for it. */
 void sharing_error_changed(struct sharing *sh)
 {
 	bool up = members_reported_error(sh->members) != NULL;
@@ -380,7 +380,7 @@ static uint64_t draw_token(void)
 	return token;
 }
 
-/* Its process is none of the job's any more. */
+/* Its process no longer belongs to the job. */
 static void forget_token(struct sharing_slot *s)
 {
 	if (s->token)
@@ -450,8 +450,8 @@ static void sharing_worker_started(struct supervisor *sv, struct worker *w)
 	sharing_event(sh, "joined", w->slot, NULL, text);
 }
 
-/* Whether others wait for its next process, as far as is known before its end is judged: one that
- * ended well has none, but where a person starts it again. */
+/* Whether others can wait for its next process, as far as is known before its end is judged. A
+ * worker that succeeded has no next process unless a person starts it again. */
 static bool comes_again(const struct supervisor *sv, const struct worker *w)
 {
 	if (!w->role->recoverable || supervisor_leader_over(sv) || supervisor_on_notice(sv))
@@ -459,8 +459,8 @@ static bool comes_again(const struct supervisor *sv, const struct worker *w)
 	return w->state == WORKER_FAILED || w->state == WORKER_WAITING;
 }
 
-/* A process is gone, and nothing knows it yet: what it had sent before is read first, so a result
- * or an error written just before exit is never lost. */
+/* Before anything learns that a process has ended, reads what it had sent: a result or an error
+ * written just before exit is never lost. */
 static void sharing_worker_ending(struct supervisor *sv)
 {
 	if (sharing_of(sv))
@@ -479,14 +479,14 @@ static void sharing_worker_ended(struct supervisor *sv, struct worker *w)
 	s = &sh->slots[w->slot];
 	forget_token(s);
 	sharing_board_expect(sh, w->slot, 0);
-	/* Of one that is started again the arrival was the old process's. */
+	/* The arrival was the old process's, also where the worker is started again. */
 	barriers_worker_ended(sh->barriers, w->slot, bad || w->state == WORKER_WAITING,
 		comes_again(sv, w), w->exit.text);
 	members_ended(sh->members, w->slot, bad, w->exit.text, w->ended_us);
 	sharing_error_changed(sh);
 	if (bad && !members_left(sh->members, w->slot))
 		sharing_lost(sh, w, w->exit.text);
-	sharing_lost_look(sh);
+	sharing_lost_check(sh);
 	snprintf(text, sizeof(text), "%.80s has ended: %s", s->name, w->exit.text);
 	sharing_event(sh, "gone", w->slot, NULL, text);
 }
@@ -565,7 +565,7 @@ const struct board_slot *sharing_board_slot(const struct supervisor *sv, const s
 /* --- the feature --------------------------------------------------------------------------------
  */
 
-/* What a worker says of its own progress. */
+/* A worker's own report of its progress. */
 static void sharing_describe(
 	const struct supervisor *sv, const struct worker *w, json_t *j, bool live)
 {

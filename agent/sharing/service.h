@@ -3,10 +3,10 @@
 
 /*
  * The agent's side of what workers share: owns worker.sock, the board, the store with the key-value
- * layer, the barriers and the members, and serves io.elasticd.Worker from them. The rest of the
- * agent tells it what happens to workers; it tells the rest what workers said
- * (supervisor_worker_failing(), supervisor_worker_error()). Slots: worker i of a->workers has slot
- * t->slot, stable over the agent's life for a role and index.
+ * layer, the barriers and the members, and serves io.elasticd.Worker from them. Hooks tell it what
+ * happens to workers; it passes their errors on (supervisor_worker_failing(),
+ * supervisor_worker_error()). A worker's slot stays the same over the agent's life for its role and
+ * index.
  *
  * The files: see private.h.
  */
@@ -17,12 +17,13 @@
 
 extern const struct feature sharing_feature;
 
-/* fn runs when a worker has reported an error, which all are to fail with. One at a time. */
+/* fn runs when a worker has reported an error with which all calls are to fail. One fn at a time.
+ */
 void sharing_on_error(struct supervisor *sv, void (*fn)(void *arg), void *arg);
-/* A notice of preemption is up, or another one has come: tells who asked for Events. */
+/* A notice of preemption is up, or another one has come: sends it to readers of Events. */
 void sharing_tell_notice(struct supervisor *sv, const char *text);
 
-/* The board's words about a notice (odd while one is up). */
+/* Sets the board's words about a notice (odd while one is up). */
 void sharing_set_notice(struct supervisor *sv, uint64_t notice, int64_t save_at);
 /* Whether the present process of w has made a call. */
 bool sharing_spoke(const struct supervisor *sv, const struct worker *w);

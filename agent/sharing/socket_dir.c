@@ -31,7 +31,7 @@ static int dir_try(const char *base, char **ret, struct error *err)
 	return 0;
 }
 
-/* The last resort is made where it is not there. */
+/* The last of them is made where it is not there. */
 static int state_try(char **ret, struct error *err)
 {
 	_cleanup_free_ char *dir = paths_run_dir();

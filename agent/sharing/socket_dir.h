@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Where worker.sock and the board of an agent are that has no directory of elasticd's. */
+/* The directory for worker.sock and the board of an agent that elasticd has not started. */
 
 #include "common/base/cleanup.h"
 #include "common/base/error.h"
@@ -11,7 +11,7 @@
 /*
  * Makes a directory for this agent alone, where no other user can write: in $XDG_RUNTIME_DIR,
  * /run/user/<uid> (root: /run), $TMPDIR or $XDG_STATE_HOME/elasticd/run, the first that is private
- * and short enough. Returns 0 and an owned path; whoever made it removes it. Or a negative errno,
- * with what was tried.
+ * and short enough. Returns 0 and an owned path, which the caller removes, or a negative errno with
+ * what was tried.
  */
 _must_check_ int sharing_dir_new(char **ret, struct error *err);

@@ -92,7 +92,7 @@ int kv_new(struct loop *loop, struct store *store, struct kv **ret)
 
 static void really_free(struct kv *kv)
 {
-	chain_fini(&kv->spots);
+	chain_fini(&kv->nodes);
 	free(kv->stop_message);
 	free(kv);
 }

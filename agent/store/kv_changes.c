@@ -18,40 +18,40 @@ static void stream_lost(struct kv *kv)
 	kv_work_later(kv);
 }
 
-static void serve_waits(struct kv *kv, struct kv_spot *spot, const struct store_entry *entry)
+static void serve_waits(struct kv *kv, struct kv_node *node, const struct store_entry *entry)
 {
 	struct store_answer a = { .revision = entry->revision, .entries = entry, .n = 1 };
 	struct link todo, *next;
 
 	link_init(&todo);
-	for (struct link *l = spot->waits.next; l != &spot->waits; l = next) {
+	for (struct link *l = node->waits.next; l != &node->waits; l = next) {
 		next = l->next;
 		if (link_entry(l, struct kv_call, waits)->floor < entry->revision) {
 			link_remove(l);
 			link_before(&todo, l);
 		}
 	}
-	spot->pins++;
+	node->pins++;
 	while (!link_alone(&todo))
 		kv_call_finish(link_entry(todo.next, struct kv_call, waits), &a);
-	spot->pins--;
-	kv_spot_put(kv, spot);
+	node->pins--;
+	kv_node_put(kv, node);
 }
 
 /* Reports the change to the watches of the key and of all keys above it. */
 static void tell_watches(struct kv *kv, const struct store_entry *entry)
 {
 	const char *slash = entry->key;
-	struct kv_spot *spot = kv_spot_find(kv, "", 0);
+	struct kv_node *node = kv_node_find(kv, "", 0);
 
-	if (spot)
-		kv_watches_tell(kv, spot, entry);
+	if (node)
+		kv_watches_tell(kv, node, entry);
 	while (!kv->dead && slash) {
 		slash = strchr(slash, '/');
-		spot = kv_spot_find(
+		node = kv_node_find(
 			kv, entry->key, slash ? (size_t)(slash - entry->key) : strlen(entry->key));
-		if (spot)
-			kv_watches_tell(kv, spot, entry);
+		if (node)
+			kv_watches_tell(kv, node, entry);
 		slash = slash ? slash + 1 : NULL;
 	}
 }
@@ -60,7 +60,7 @@ static void on_change(void *arg, const struct store_entry *entry, bool gap)
 {
 	struct kv *kv = arg;
 	struct store_entry own;
-	struct kv_spot *spot;
+	struct kv_node *node;
 
 	if (gap) {
 		stream_lost(kv);
@@ -68,7 +68,7 @@ static void on_change(void *arg, const struct store_entry *entry, bool gap)
 	}
 	kv_know(kv, entry->revision);
 	kv->seen = entry->revision;
-	if (!kv->spots.n)
+	if (!kv->nodes.n)
 		return;
 	own = *entry;
 	own.key = kv_own(kv, entry->key);
@@ -78,9 +78,9 @@ static void on_change(void *arg, const struct store_entry *entry, bool gap)
 	if (kv->n_watches)
 		tell_watches(kv, &own);
 	if (!kv->dead && own.value) {
-		spot = kv_spot_find(kv, own.key, strlen(own.key));
-		if (spot)
-			serve_waits(kv, spot, &own);
+		node = kv_node_find(kv, own.key, strlen(own.key));
+		if (node)
+			serve_waits(kv, node, &own);
 	}
 	kv_leave(kv);
 }
@@ -144,7 +144,7 @@ void kv_work(struct kv *kv)
 	for (struct link *l = kv->calls.next; l != &kv->calls; l = l->next) {
 		struct kv_call *call = link_entry(l, struct kv_call, all);
 
-		if (call->spot && !call->checked && !call->op)
+		if (call->node && !call->checked && !call->op)
 			kv_get_check(call);
 	}
 }

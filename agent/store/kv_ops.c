@@ -30,9 +30,9 @@ static void detach(struct kv_call *call)
 	call->op = store_cancel(call->op);
 	link_remove(&call->deadline);
 	link_remove(&call->waits);
-	if (call->spot)
-		kv_spot_put(call->kv, call->spot);
-	call->spot = NULL;
+	if (call->node)
+		kv_node_put(call->kv, call->node);
+	call->node = NULL;
 }
 
 struct kv_call *kv_call_free(struct kv_call *call)
@@ -73,7 +73,7 @@ void kv_call_fail(struct kv_call *call, enum status status, const char *message)
 
 bool kv_waits(const struct kv_call *call)
 {
-	return call->wait && call->spot && call->checked;
+	return call->wait && call->node && call->checked;
 }
 
 void kv_calls_end(struct kv *kv, enum status status, enum kv_which which)

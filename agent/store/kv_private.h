@@ -55,7 +55,7 @@ static inline void link_before(struct link *at, struct link *l)
 #define link_entry(l, type, member) ((type *)((char *)(l)-offsetof(type, member)))
 
 /* A key with waits or watches. It is freed when it has none and is not pinned. */
-struct kv_spot {
+struct kv_node {
 	struct chain_node node;
 	struct link waits, watches;
 	int pins;
@@ -80,8 +80,8 @@ struct kv_call {
 	bool checked;	 /* the key was missing, and the stream will report every later change */
 	int64_t floor;	 /* only a write after this revision ends the wait */
 	unsigned stream; /* number of the stream when the running check began; 0: no check runs */
-	struct kv_spot *spot;
-	struct link waits; /* of spot->waits */
+	struct kv_node *node;
+	struct link waits; /* of node->waits */
 	int64_t timeout_ms;
 	uint64_t deadline_ms;
 	struct link deadline; /* of kv->deadlines, in order */
@@ -93,8 +93,8 @@ struct kv_call {
 struct kv_watch {
 	struct kv *kv;	 /* NULL: it was freed */
 	struct link all; /* of kv->watches, or kv->ended_watches */
-	struct kv_spot *spot;
-	struct link watches;	 /* of spot->watches */
+	struct kv_node *node;
+	struct link watches;	 /* of node->watches */
 	struct store_watch *own; /* of its own, until it has caught up with the stream */
 	int64_t after;		 /* only changes after this revision are reported */
 	kv_change_fn fn;
@@ -113,8 +113,8 @@ struct kv {
 	struct link deadlines;
 	struct loop_timer *timer;
 	uint64_t timer_ms; /* when it fires */
-	struct chain spots;
-	size_t n_watches; /* in spots */
+	struct chain nodes;
+	size_t n_watches; /* in nodes */
 
 	int64_t known;	 /* the newest revision in any answer or change */
 	int64_t seen;	 /* the newest revision that the stream has reported */
@@ -171,14 +171,14 @@ void kv_get_check(struct kv_call *call);
 void kv_deadlines_pass(struct kv *kv);
 
 /* kv_waiters.c. NULL without memory. */
-struct kv_spot *kv_spot_get(struct kv *kv, const char *key);
-struct kv_spot *kv_spot_find(struct kv *kv, const char *key, size_t len);
-/* Frees the spot if nothing needs it any more. */
-void kv_spot_put(struct kv *kv, struct kv_spot *spot);
+struct kv_node *kv_node_get(struct kv *kv, const char *key);
+struct kv_node *kv_node_find(struct kv *kv, const char *key, size_t len);
+/* Frees the node if nothing needs it any more. */
+void kv_node_put(struct kv *kv, struct kv_node *node);
 
 /* kv_watch.c */
 void kv_watches_end(struct kv *kv, enum status status, bool shared_only);
-void kv_watches_tell(struct kv *kv, struct kv_spot *spot, const struct store_entry *entry);
+void kv_watches_tell(struct kv *kv, struct kv_node *node, const struct store_entry *entry);
 void kv_watches_orphan(struct kv *kv);
 
 /* kv_changes.c. Does the work that is due: deletes old keys, opens the stream, checks waiting gets.

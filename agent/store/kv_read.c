@@ -13,12 +13,12 @@
 
 static int wait_at_spot(struct kv_call *call)
 {
-	if (call->spot)
+	if (call->node)
 		return 0;
-	call->spot = kv_spot_get(call->kv, call->key);
-	if (!call->spot)
+	call->node = kv_node_get(call->kv, call->key);
+	if (!call->node)
 		return -ENOMEM;
-	link_before(&call->spot->waits, &call->waits);
+	link_before(&call->node->waits, &call->waits);
 	return 0;
 }
 
@@ -104,7 +104,7 @@ static int check(struct kv_call *call)
 		{ .begin = kv_join(kept, KV_PERSISTENT, call->key, "") },
 	};
 
-	call->stream = call->spot && kv->stream ? kv->number : 0;
+	call->stream = call->node && kv->stream ? kv->number : 0;
 	return store_range(kv->store, spans, 2, 0, on_checked, call, &call->op);
 }
 

@@ -4,50 +4,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct kv_spot *find(struct kv *kv, const char *key, size_t len, uint64_t hash)
+static struct kv_node *find(struct kv *kv, const char *key, size_t len, uint64_t hash)
 {
-	struct chain_node *node = kv->spots.n ? chain_first(&kv->spots, hash) : NULL;
+	struct chain_node *node = kv->nodes.n ? chain_first(&kv->nodes, hash) : NULL;
 
 	for (; node; node = chain_next(node)) {
-		struct kv_spot *spot = (struct kv_spot *)node;
+		struct kv_node *node = (struct kv_node *)node;
 
-		if (spot->len == len && memcmp(spot->key, key, len) == 0)
-			return spot;
+		if (node->len == len && memcmp(node->key, key, len) == 0)
+			return node;
 	}
 	return NULL;
 }
 
-struct kv_spot *kv_spot_find(struct kv *kv, const char *key, size_t len)
+struct kv_node *kv_node_find(struct kv *kv, const char *key, size_t len)
 {
 	return find(kv, key, len, chain_hash(key, len));
 }
 
-struct kv_spot *kv_spot_get(struct kv *kv, const char *key)
+struct kv_node *kv_node_get(struct kv *kv, const char *key)
 {
 	size_t len = strlen(key);
 	uint64_t hash = chain_hash(key, len);
-	struct kv_spot *spot = find(kv, key, len, hash);
+	struct kv_node *node = find(kv, key, len, hash);
 
-	if (spot)
-		return spot;
-	if (chain_reserve(&kv->spots) < 0)
+	if (node)
+		return node;
+	if (chain_reserve(&kv->nodes) < 0)
 		return NULL;
-	spot = malloc(sizeof(*spot) + len + 1);
-	if (!spot)
+	node = malloc(sizeof(*node) + len + 1);
+	if (!node)
 		return NULL;
-	spot->pins = 0;
-	spot->len = len;
-	memcpy(spot->key, key, len + 1);
-	link_init(&spot->waits);
-	link_init(&spot->watches);
-	chain_put(&kv->spots, &spot->node, hash);
-	return spot;
+	node->pins = 0;
+	node->len = len;
+	memcpy(node->key, key, len + 1);
+	link_init(&node->waits);
+	link_init(&node->watches);
+	chain_put(&kv->nodes, &node->node, hash);
+	return node;
 }
 
-void kv_spot_put(struct kv *kv, struct kv_spot *spot)
+void kv_node_put(struct kv *kv, struct kv_node *node)
 {
-	if (spot->pins || !link_alone(&spot->waits) || !link_alone(&spot->watches))
+	if (node->pins || !link_alone(&node->waits) || !link_alone(&node->watches))
 		return;
-	chain_remove(&kv->spots, &spot->node);
-	free(spot);
+	chain_remove(&kv->nodes, &node->node);
+	free(node);
 }

@@ -13,11 +13,11 @@ static void detach(struct kv_watch *w)
 {
 	link_remove(&w->watches);
 	w->own = store_watch_free(w->own);
-	if (!w->spot)
+	if (!w->node)
 		return;
 	w->kv->n_watches--;
-	kv_spot_put(w->kv, w->spot);
-	w->spot = NULL;
+	kv_node_put(w->kv, w->node);
+	w->node = NULL;
 }
 
 static void end(struct kv_watch *w, enum status status)
@@ -57,10 +57,10 @@ void kv_watches_orphan(struct kv *kv)
 	}
 }
 
-static bool concerns(const struct kv_spot *spot, const char *key)
+static bool concerns(const struct kv_node *node, const char *key)
 {
-	return spot->len == 0 || (strncmp(key, spot->key, spot->len) == 0 &&
-					 (!key[spot->len] || key[spot->len] == '/'));
+	return node->len == 0 || (strncmp(key, node->key, node->len) == 0 &&
+					 (!key[node->len] || key[node->len] == '/'));
 }
 
 static void on_own(void *arg, const struct store_entry *entry, bool gap)
@@ -81,35 +81,35 @@ static void on_own(void *arg, const struct store_entry *entry, bool gap)
 	}
 	own = *entry;
 	own.key = kv_own(kv, entry->key);
-	if (!own.key || !concerns(w->spot, own.key))
+	if (!own.key || !concerns(w->node, own.key))
 		return;
 	kv_enter(kv);
 	w->fn(w->arg, &own, STATUS_OK);
 	kv_leave(kv);
 }
 
-/* Callbacks may free watches of the spot and add new ones; this change is too old for the new ones.
+/* Callbacks may free watches of the node and add new ones; this change is too old for the new ones.
  */
-void kv_watches_tell(struct kv *kv, struct kv_spot *spot, const struct store_entry *entry)
+void kv_watches_tell(struct kv *kv, struct kv_node *node, const struct store_entry *entry)
 {
 	struct link todo;
 
-	if (link_alone(&spot->watches))
+	if (link_alone(&node->watches))
 		return;
 	link_init(&todo);
-	link_before(&spot->watches, &todo);
-	link_remove(&spot->watches);
-	spot->pins++;
+	link_before(&node->watches, &todo);
+	link_remove(&node->watches);
+	node->pins++;
 	while (!link_alone(&todo)) {
 		struct kv_watch *w = link_entry(todo.next, struct kv_watch, watches);
 
 		link_remove(&w->watches);
-		link_before(&spot->watches, &w->watches);
+		link_before(&node->watches, &w->watches);
 		if (!w->own && w->after < entry->revision)
 			w->fn(w->arg, entry, STATUS_OK);
 	}
-	spot->pins--;
-	kv_spot_put(kv, spot);
+	node->pins--;
+	kv_node_put(kv, node);
 }
 
 /* The stream does not repeat changes before its position, so the watch begins with one of its own.
@@ -142,12 +142,12 @@ int kv_watch_new(struct kv *kv, const char *key, int64_t since, kv_change_fn fn,
 	link_init(&w->watches);
 	link_init(&w->all);
 	link_before(&kv->watches, &w->all);
-	w->spot = kv_spot_get(kv, name);
-	if (w->spot) {
-		link_before(&w->spot->watches, &w->watches);
+	w->node = kv_node_get(kv, name);
+	if (w->node) {
+		link_before(&w->node->watches, &w->watches);
 		kv->n_watches++;
 	}
-	if (!w->spot || catch_up(w, since) < 0) {
+	if (!w->node || catch_up(w, since) < 0) {
 		kv_watch_free(w);
 		return error_set(err, -ENOMEM, "out of memory");
 	}

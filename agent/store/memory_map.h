@@ -46,7 +46,7 @@ struct record *store_record_new(const char *key, const void *value, size_t len);
 struct record *record_ref(struct record *r);
 struct record *record_unref(struct record *r);
 const char *record_value(const struct record *r);
-/* What a key counts for, with its value. */
+/* The bytes that a key counts for, with its value. */
 size_t record_cost(const struct record *r);
 
 void map_init(struct map *m);

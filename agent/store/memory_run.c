@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of the store in memory. One that fails changes nothing. */
+/* The operations of the store in memory. An operation that fails changes nothing. */
 #include "agent/store/memory_private.h"
 
 #include <stdio.h>

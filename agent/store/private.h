@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What an implementation of the store provides: its operations, on objects that begin with these
+ * The interface of an implementation of the store: its operations, on objects that begin with these
  * structs. store.c has checked every request before it gets here.
  */
 

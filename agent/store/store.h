@@ -80,7 +80,7 @@ struct store_span {
 /*
  * Each starts an operation: 0 and the handle (for store_cancel(), valid until the callback has
  * returned; ret may be NULL), -ENOMEM, or -EINVAL for a key, value or number outside the limits.
- * What a request points to is copied.
+ * The store copies all that a request points to.
  */
 _must_check_ int store_put(struct store *s, const struct store_put *put, store_answer_fn fn,
 	void *arg, struct store_op **ret);

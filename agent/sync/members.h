@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the workers of a group know of each other: which are healthy, which are alive, which have
+ * The workers of a group as they know each other: which are healthy, which are alive, which have
  * left, and the group's error. Pure: no clock, no loop, no connection. Members are slots, as in
  * barrier.h; answers come by callback from inside the step that decides them.
  *
