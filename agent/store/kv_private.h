@@ -56,7 +56,7 @@ static inline void link_before(struct link *at, struct link *l)
 
 /* A key with waits or watches. It is freed when it has none and is not pinned. */
 struct kv_node {
-	struct chain_node node;
+	struct chain_node chain;
 	struct link waits, watches;
 	int pins;
 	size_t len;

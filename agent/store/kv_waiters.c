@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct kv_node *find(struct kv *kv, const char *key, size_t len, uint64_t hash)
+static struct kv_node *kv_node_in_chain(struct kv *kv, const char *key, size_t len, uint64_t hash)
 {
-	struct chain_node *node = kv->nodes.n ? chain_first(&kv->nodes, hash) : NULL;
+	struct chain_node *at = kv->nodes.n ? chain_first(&kv->nodes, hash) : NULL;
 
-	for (; node; node = chain_next(node)) {
-		struct kv_node *node = (struct kv_node *)node;
+	for (; at; at = chain_next(at)) {
+		struct kv_node *node = (struct kv_node *)at;
 
 		if (node->len == len && memcmp(node->key, key, len) == 0)
 			return node;
@@ -19,14 +19,14 @@ static struct kv_node *find(struct kv *kv, const char *key, size_t len, uint64_t
 
 struct kv_node *kv_node_find(struct kv *kv, const char *key, size_t len)
 {
-	return find(kv, key, len, chain_hash(key, len));
+	return kv_node_in_chain(kv, key, len, chain_hash(key, len));
 }
 
 struct kv_node *kv_node_get(struct kv *kv, const char *key)
 {
 	size_t len = strlen(key);
 	uint64_t hash = chain_hash(key, len);
-	struct kv_node *node = find(kv, key, len, hash);
+	struct kv_node *node = kv_node_in_chain(kv, key, len, hash);
 
 	if (node)
 		return node;
@@ -40,7 +40,7 @@ struct kv_node *kv_node_get(struct kv *kv, const char *key)
 	memcpy(node->key, key, len + 1);
 	link_init(&node->waits);
 	link_init(&node->watches);
-	chain_put(&kv->nodes, &node->node, hash);
+	chain_put(&kv->nodes, &node->chain, hash);
 	return node;
 }
 
@@ -48,6 +48,6 @@ void kv_node_put(struct kv *kv, struct kv_node *node)
 {
 	if (node->pins || !link_alone(&node->waits) || !link_alone(&node->watches))
 		return;
-	chain_remove(&kv->nodes, &node->node);
+	chain_remove(&kv->nodes, &node->chain);
 	free(node);
 }
