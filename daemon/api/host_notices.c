@@ -40,8 +40,8 @@ struct notices {
 	unsigned downs;
 	int64_t down_us; /* when logind announced it; 0: never */
 	struct loop_timer *limit;
-	struct goingdown *going; /* asks systemd why elasticd is stopped */
-	loop_fn left;		 /* NULL: elasticd need not leave */
+	struct shutdown_query *going; /* asks systemd why elasticd is stopped */
+	loop_fn left;		      /* NULL: elasticd need not leave */
 	void *left_arg;
 };
 
@@ -158,7 +158,7 @@ static void leave_now(struct notices *n)
 	loop_fn left = n->left;
 
 	n->left = NULL;
-	n->going = goingdown_free(n->going);
+	n->going = shutdown_query_free(n->going);
 	if (left)
 		left(n->left_arg);
 }
@@ -223,7 +223,7 @@ static void on_going(void *arg, bool down)
 	struct notices *n = arg;
 	int64_t ms;
 
-	n->going = goingdown_free(n->going);
+	n->going = shutdown_query_free(n->going);
 	if (!down || !count(n, "logind")) {
 		leave_now(n);
 		return;
@@ -241,7 +241,7 @@ void notices_leave(struct notices *n, loop_fn done, void *arg)
 	n->left_arg = arg;
 	/* With n->down set, logind itself has announced the end to the jobs and waited for them. */
 	if (count(n, "logind") && !n->down.source)
-		r = goingdown_ask(n->daemon->loop, on_going, n, &n->going);
+		r = shutdown_query_ask(n->daemon->loop, on_going, n, &n->going);
 	else
 		r = -ENOENT;
 	if (r < 0)
@@ -360,7 +360,7 @@ struct notices *notices_free(struct notices *n)
 		on_ended(n, LIST_FIRST(&n->listeners));
 	while (!LIST_EMPTY(&n->questions))
 		question_free(LIST_FIRST(&n->questions));
-	goingdown_free(n->going);
+	shutdown_query_free(n->going);
 	inhibit_free(n->inhibit);
 	noticer_free(n->noticer);
 	loop_timer_free(n->limit);

@@ -20,7 +20,7 @@ struct preempt;
 struct errand {
 	LIST_ENTRY(errand) link;
 	struct preempt *preempt;
-	struct telling *telling;
+	struct notice_delivery *delivery;
 	char *name, *run;
 };
 
@@ -55,7 +55,7 @@ int preempts_new(struct daemon *d, struct preempts **ret)
 static void errand_free(struct errand *e)
 {
 	LIST_REMOVE(e, link);
-	telling_free(e->telling);
+	notice_delivery_free(e->delivery);
 	free(e->name);
 	free(e->run);
 	free(e);
@@ -153,7 +153,7 @@ static void on_told(void *arg, const char *error, json_t *parameters)
 		finish(p);
 }
 
-static int add(struct preempt *p, struct job *j, const struct telling_notice *n)
+static int add(struct preempt *p, struct job *j, const struct notice_delivery_notice *n)
 {
 	struct errand *e = calloc(1, sizeof(*e));
 
@@ -163,10 +163,10 @@ static int add(struct preempt *p, struct job *j, const struct telling_notice *n)
 	LIST_INSERT_HEAD(&p->errands, e, link);
 	e->name = strdup(j->rec.name);
 	e->run = strdup(j->rec.run);
-	return e->name && e->run ? telling_new(j, n, on_told, e, &e->telling) : -ENOMEM;
+	return e->name && e->run ? notice_delivery_new(j, n, on_told, e, &e->delivery) : -ENOMEM;
 }
 
-static int add_all(struct preempt *p, const struct telling_notice *n)
+static int add_all(struct preempt *p, const struct notice_delivery_notice *n)
 {
 	struct daemon *d = p->preempts->daemon;
 	enum access_level level = methods_level(d, p->call);
@@ -187,7 +187,8 @@ static bool may_name_source(const struct varlink_call *call, const char *source)
 	return !strcmp(source, "operator") || uid == 0 || uid == geteuid();
 }
 
-static void log_asked(struct varlink_call *call, const char *name, const struct telling_notice *n)
+static void log_asked(
+	struct varlink_call *call, const char *name, const struct notice_delivery_notice *n)
 {
 	const struct varlink_peer *peer = varlink_call_peer(call);
 	_cleanup_free_ char *reason = n->reason ? printable_dup(n->reason) : NULL;
@@ -196,8 +197,8 @@ static void log_asked(struct varlink_call *call, const char *name, const struct 
 		(int)peer->pid, reason && *reason ? ": " : "", reason ? reason : "");
 }
 
-static int start(
-	struct daemon *d, struct varlink_call *call, struct job *j, const struct telling_notice *n)
+static int start(struct daemon *d, struct varlink_call *call, struct job *j,
+	const struct notice_delivery_notice *n)
 {
 	struct preempt *p = calloc(1, sizeof(*p));
 	int r;
@@ -235,7 +236,7 @@ static int over(struct varlink_call *call, const struct job *j)
 
 int preempt_begin(struct daemon *d, struct varlink_call *call, const json_t *params)
 {
-	const struct telling_notice n = {
+	const struct notice_delivery_notice n = {
 		.source = json_get_string(params, "source", "operator"),
 		.reason = json_get_string(params, "reason", NULL),
 		.grace_ms = json_get_int(params, "grace_ms", SPEC_UNSET),

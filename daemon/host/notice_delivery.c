@@ -11,7 +11,7 @@
 
 enum { TRIES_MAX = 3 }; /* when the connection breaks while the agent lives */
 
-struct telling {
+struct notice_delivery {
 	struct job *job; /* NULL: the job is gone */
 	struct job_watch watch;
 	struct varlink_client *client; /* NULL: waits for the agent */
@@ -19,13 +19,13 @@ struct telling {
 	int64_t grace_ms, deadline_us;
 	uint64_t since_ms; /* grace_ms counts from here */
 	int tries;
-	telling_fn fn;
+	notice_delivery_fn fn;
 	void *arg;
 };
 
 static void proceed(void *arg);
 
-struct telling *telling_free(struct telling *t)
+struct notice_delivery *notice_delivery_free(struct notice_delivery *t)
 {
 	if (!t)
 		return NULL;
@@ -41,7 +41,7 @@ struct telling *telling_free(struct telling *t)
 }
 
 /* Reports the result; fn may free t. */
-static void end(struct telling *t, const char *error, json_t *parameters)
+static void end(struct notice_delivery *t, const char *error, json_t *parameters)
 {
 	static const char ours[] = "io.elasticd.Manager.";
 
@@ -50,7 +50,7 @@ static void end(struct telling *t, const char *error, json_t *parameters)
 	t->fn(t->arg, error, parameters);
 }
 
-static void end_failed(struct telling *t, int code, const char *text)
+static void end_failed(struct notice_delivery *t, int code, const char *text)
 {
 	_cleanup_json_ json_t *p = json_pack(
 		"{s:o, s:i}", "message", json_string_lossy(text, strlen(text)), "errno", -code);
@@ -58,7 +58,7 @@ static void end_failed(struct telling *t, int code, const char *text)
 	end(t, "Internal", p);
 }
 
-static void end_lost(struct telling *t)
+static void end_lost(struct notice_delivery *t)
 {
 	_cleanup_json_ json_t *p = manager_agent_lost(t->job->rec.name);
 
@@ -66,7 +66,7 @@ static void end_lost(struct telling *t)
 }
 
 /* A run that ended preempted after it was asked has acted on the notice. */
-static void end_over(struct telling *t)
+static void end_over(struct notice_delivery *t)
 {
 	enum mirror_state state = t->job->mirror.state;
 	_cleanup_json_ json_t *p = NULL;
@@ -86,7 +86,7 @@ static void on_closed(void *arg)
 
 static void on_answer(void *arg, const char *error, json_t *parameters, bool continues)
 {
-	struct telling *t = arg;
+	struct notice_delivery *t = arg;
 
 	if (!error || strcmp(error, "disconnected") != 0) {
 		end(t, error, parameters);
@@ -99,7 +99,7 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 		end_lost(t);
 }
 
-static json_t *parameters_now(const struct telling *t)
+static json_t *parameters_now(const struct notice_delivery *t)
 {
 	int64_t passed = (int64_t)(loop_now_ms() - t->since_ms);
 	int64_t grace = t->grace_ms > passed ? t->grace_ms - passed : 0;
@@ -118,7 +118,7 @@ static json_t *parameters_now(const struct telling *t)
 	return p;
 }
 
-static void ask(struct telling *t)
+static void ask(struct notice_delivery *t)
 {
 	struct error err = { 0 };
 	int fd = agentproc_connect(t->job->host->runtime_dir, t->job->rec.name, &err);
@@ -140,7 +140,7 @@ static void ask(struct telling *t)
 
 static void proceed(void *arg)
 {
-	struct telling *t = arg;
+	struct notice_delivery *t = arg;
 
 	/* Other news started the call after this was posted. */
 	if (t->client)
@@ -155,7 +155,7 @@ static void proceed(void *arg)
 
 static void on_news(void *arg, struct job *j, enum job_news news)
 {
-	struct telling *t = arg;
+	struct notice_delivery *t = arg;
 	bool over = news == JOB_VERDICT || news == JOB_ENDED || news == JOB_START_FAILED;
 
 	if (news == JOB_GONE) {
@@ -173,15 +173,15 @@ static void on_news(void *arg, struct job *j, enum job_news news)
 	}
 }
 
-int telling_new(struct job *j, const struct telling_notice *n, telling_fn fn, void *arg,
-	struct telling **ret)
+int notice_delivery_new(struct job *j, const struct notice_delivery_notice *n,
+	notice_delivery_fn fn, void *arg, struct notice_delivery **ret)
 {
-	struct telling *t = calloc(1, sizeof(*t));
+	struct notice_delivery *t = calloc(1, sizeof(*t));
 	int r;
 
 	if (!t)
 		return -ENOMEM;
-	*t = (struct telling){ .grace_ms = n->grace_ms,
+	*t = (struct notice_delivery){ .grace_ms = n->grace_ms,
 		.deadline_us = n->deadline_us,
 		.since_ms = loop_now_ms(),
 		.fn = fn,
@@ -191,7 +191,7 @@ int telling_new(struct job *j, const struct telling_notice *n, telling_fn fn, vo
 	r = !t->source || (n->reason && !t->reason) ? -ENOMEM
 						    : loop_defer(j->host->loop, proceed, t);
 	if (r < 0) {
-		telling_free(t);
+		notice_delivery_free(t);
 		return r;
 	}
 	t->job = j;

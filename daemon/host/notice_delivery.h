@@ -13,10 +13,10 @@
 #include <jansson.h>
 #include <stdint.h>
 
-struct telling;
+struct notice_delivery;
 
 /* The notice. grace_ms and deadline_us are SPEC_UNSET if its source did not give them. */
-struct telling_notice {
+struct notice_delivery_notice {
 	const char *source;
 	const char *reason;
 	int64_t grace_ms;    /* from now */
@@ -25,11 +25,11 @@ struct telling_notice {
 
 /* Reports the result, once: error is NULL if the agent took the notice, else the name of an error
  * of io.elasticd.Manager with its parameters (borrowed): "FailedPrecondition" for a run that is
- * over. Never runs within telling_new(). May free the telling. */
-typedef void (*telling_fn)(void *arg, const char *error, json_t *parameters);
+ * over. Never runs within notice_delivery_new(). May free the delivery. */
+typedef void (*notice_delivery_fn)(void *arg, const char *error, json_t *parameters);
 
 /* Copies the notice. */
-_must_check_ int telling_new(struct job *j, const struct telling_notice *n, telling_fn fn,
-	void *arg, struct telling **ret);
+_must_check_ int notice_delivery_new(struct job *j, const struct notice_delivery_notice *n,
+	notice_delivery_fn fn, void *arg, struct notice_delivery **ret);
 /* Drops the delivery; fn will not run. */
-struct telling *telling_free(struct telling *t);
+struct notice_delivery *notice_delivery_free(struct notice_delivery *t);

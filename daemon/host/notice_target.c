@@ -15,13 +15,13 @@ enum { SAME_US = 2000000 }; /* deadlines computed from a remaining time differ a
 struct listener_errand {
 	LIST_ENTRY(listener_errand) link;
 	struct listener *listener;
-	struct telling *telling;
+	struct notice_delivery *delivery;
 };
 
 static void errand_free(struct listener_errand *e)
 {
 	LIST_REMOVE(e, link);
-	telling_free(e->telling);
+	notice_delivery_free(e->delivery);
 	free(e);
 }
 
@@ -126,7 +126,7 @@ static void on_told(void *arg, const char *error, json_t *parameters)
 
 bool listener_tell(struct listener *l, const struct notice *n)
 {
-	const struct telling_notice what = { .source = n->source,
+	const struct notice_delivery_notice what = { .source = n->source,
 		.reason = n->reason,
 		.grace_ms = SPEC_UNSET,
 		.deadline_us = n->deadline_us };
@@ -140,7 +140,7 @@ bool listener_tell(struct listener *l, const struct notice *n)
 	if (e) {
 		e->listener = l;
 		LIST_INSERT_HEAD(&l->errands, e, link);
-		r = telling_new(l->job, &what, on_told, e, &e->telling);
+		r = notice_delivery_new(l->job, &what, on_told, e, &e->delivery);
 		if (r < 0)
 			errand_free(e);
 	}

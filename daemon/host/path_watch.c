@@ -8,7 +8,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-struct appear {
+struct path_watch {
 	char *path;
 	int fd, wd;
 	size_t at; /* of the path component that is waited for */
@@ -19,12 +19,12 @@ struct appear {
 
 enum { TRIES = 8, MASK = IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF };
 
-static size_t component_length(const struct appear *a)
+static size_t component_length(const struct path_watch *a)
 {
 	return strcspn(a->path + a->at, "/");
 }
 
-static bool awaited(const struct appear *a, const struct inotify_event *e)
+static bool awaited(const struct path_watch *a, const struct inotify_event *e)
 {
 	size_t n = component_length(a);
 
@@ -33,7 +33,7 @@ static bool awaited(const struct appear *a, const struct inotify_event *e)
 	return e->len && strlen(e->name) == n && !strncmp(e->name, a->path + a->at, n);
 }
 
-static int watch_once(struct appear *a)
+static int watch_once(struct path_watch *a)
 {
 	char dir[PATH_MAX];
 	size_t end = strlen(a->path);
@@ -55,13 +55,13 @@ static int watch_once(struct appear *a)
 	return a->wd < 0 ? -errno : 0;
 }
 
-static bool at_last(const struct appear *a)
+static bool at_last(const struct path_watch *a)
 {
 	return !a->path[a->at + component_length(a)];
 }
 
 /* Whether the component was created before its directory was watched. */
-static bool passed_by(const struct appear *a)
+static bool passed_by(const struct path_watch *a)
 {
 	char next[PATH_MAX];
 
@@ -70,7 +70,7 @@ static bool passed_by(const struct appear *a)
 }
 
 /* Watches the deepest directory of the path that exists. */
-static int watch_deepest(struct appear *a)
+static int watch_deepest(struct path_watch *a)
 {
 	int r = watch_once(a);
 
@@ -81,7 +81,7 @@ static int watch_deepest(struct appear *a)
 
 static void on_ready(int fd, int events, void *arg)
 {
-	struct appear *a = arg;
+	struct path_watch *a = arg;
 	union {
 		struct inotify_event e;
 		char bytes[4096];
@@ -105,7 +105,7 @@ static void on_ready(int fd, int events, void *arg)
 		a->fn(a->arg);
 }
 
-struct appear *appear_free(struct appear *a)
+struct path_watch *path_watch_free(struct path_watch *a)
 {
 	if (!a)
 		return NULL;
@@ -116,14 +116,15 @@ struct appear *appear_free(struct appear *a)
 	return NULL;
 }
 
-int appear_new(struct loop *loop, const char *path, loop_fn fn, void *arg, struct appear **ret)
+int path_watch_new(
+	struct loop *loop, const char *path, loop_fn fn, void *arg, struct path_watch **ret)
 {
-	struct appear *a = calloc(1, sizeof(*a));
+	struct path_watch *a = calloc(1, sizeof(*a));
 	int r = 0;
 
 	if (!a)
 		return -ENOMEM;
-	*a = (struct appear){ .fd = -1, .wd = -1, .fn = fn, .arg = arg };
+	*a = (struct path_watch){ .fd = -1, .wd = -1, .fn = fn, .arg = arg };
 	a->path = strdup(path);
 	if (!a->path || strlen(path) >= PATH_MAX || path[0] != '/')
 		r = a->path ? -EINVAL : -ENOMEM;
@@ -134,7 +135,7 @@ int appear_new(struct loop *loop, const char *path, loop_fn fn, void *arg, struc
 	if (!r)
 		r = loop_fd_new(loop, a->fd, LOOP_READ, on_ready, a, &a->watch);
 	if (r < 0) {
-		appear_free(a);
+		path_watch_free(a);
 		return r;
 	}
 	*ret = a;

@@ -46,7 +46,7 @@ struct inhibit {
 	sd_bus_slot *prepare, *owner, *lock;
 	struct loop_timer *retry;
 	int tries;
-	struct appear *socket;
+	struct path_watch *socket;
 	char text[256];
 };
 
@@ -247,7 +247,7 @@ static void on_socket(void *arg)
 {
 	struct inhibit *i = arg;
 
-	i->socket = appear_free(i->socket);
+	i->socket = path_watch_free(i->socket);
 	i->tries = 0;
 	try_again(i);
 }
@@ -287,7 +287,7 @@ static void try_again(struct inhibit *i)
 	}
 	if (i->socket)
 		return;
-	r = appear_new(i->loop, socket_path(), on_socket, i, &i->socket);
+	r = path_watch_new(i->loop, socket_path(), on_socket, i, &i->socket);
 	if (r < 0)
 		log_warning("logind: %s: %s; it is not tried again", socket_path(), strerror(-r));
 	else
@@ -318,7 +318,7 @@ static void forget(struct inhibit *i)
 {
 	loop_timer_disarm(i->retry);
 	loop_cancel(i->loop, on_word, i);
-	i->socket = appear_free(i->socket);
+	i->socket = path_watch_free(i->socket);
 	disconnect(i);
 	i->lock_fd = close_fd(i->lock_fd);
 	i->down = i->told_down = i->released = i->complained = false;

@@ -14,9 +14,9 @@
 
 enum { LIMIT_MS = 3000 };
 
-struct goingdown {
+struct shutdown_query {
 	struct loop *loop;
-	goingdown_fn fn;
+	shutdown_query_fn fn;
 	void *arg;
 	struct loop_timer *limit;
 #if HAVE_SYSTEMD
@@ -26,12 +26,12 @@ struct goingdown {
 
 static void on_limit(void *arg)
 {
-	struct goingdown *g = arg;
+	struct shutdown_query *g = arg;
 
 	g->fn(g->arg, false);
 }
 
-struct goingdown *goingdown_free(struct goingdown *g)
+struct shutdown_query *shutdown_query_free(struct shutdown_query *g)
 {
 	if (!g)
 		return NULL;
@@ -46,7 +46,7 @@ struct goingdown *goingdown_free(struct goingdown *g)
 #if HAVE_SYSTEMD
 static int on_state(sd_bus_message *m, void *arg, sd_bus_error *ignored)
 {
-	struct goingdown *g = arg;
+	struct shutdown_query *g = arg;
 	const char *state = "";
 
 	if (sd_bus_message_is_method_error(m, NULL) ||
@@ -59,13 +59,13 @@ static int on_state(sd_bus_message *m, void *arg, sd_bus_error *ignored)
 
 static void on_failed(void *arg, int code)
 {
-	struct goingdown *g = arg;
+	struct shutdown_query *g = arg;
 
 	log_warning("systemd does not say whether the host goes down: %s", strerror(-code));
 	g->fn(g->arg, false);
 }
 
-static int ask_systemd(struct goingdown *g)
+static int ask_systemd(struct shutdown_query *g)
 {
 	bool root = geteuid() == 0;
 	int r;
@@ -81,23 +81,24 @@ static int ask_systemd(struct goingdown *g)
 	return r < 0 ? r : bus_send(g->bus);
 }
 #else
-static int ask_systemd(struct goingdown *g)
+static int ask_systemd(struct shutdown_query *g)
 {
 	return -EOPNOTSUPP;
 }
 #endif
 
-int goingdown_ask(struct loop *loop, goingdown_fn fn, void *arg, struct goingdown **ret)
+int shutdown_query_ask(
+	struct loop *loop, shutdown_query_fn fn, void *arg, struct shutdown_query **ret)
 {
-	struct goingdown *g = calloc(1, sizeof(*g));
+	struct shutdown_query *g = calloc(1, sizeof(*g));
 	int r;
 
 	if (!g)
 		return -ENOMEM;
-	*g = (struct goingdown){ .loop = loop, .fn = fn, .arg = arg };
+	*g = (struct shutdown_query){ .loop = loop, .fn = fn, .arg = arg };
 	r = loop_timer_new(loop, on_limit, g, &g->limit);
 	if (r < 0) {
-		goingdown_free(g);
+		shutdown_query_free(g);
 		return r;
 	}
 	r = ask_systemd(g);

@@ -12,12 +12,12 @@
 
 #include <stdbool.h>
 
-struct goingdown;
+struct shutdown_query;
 
 /* Runs once, from the loop. May free the query. */
-typedef void (*goingdown_fn)(void *arg, bool down);
+typedef void (*shutdown_query_fn)(void *arg, bool down);
 
-_must_check_ int goingdown_ask(
-	struct loop *loop, goingdown_fn fn, void *arg, struct goingdown **ret);
+_must_check_ int shutdown_query_ask(
+	struct loop *loop, shutdown_query_fn fn, void *arg, struct shutdown_query **ret);
 /* Drops the query. */
-struct goingdown *goingdown_free(struct goingdown *g);
+struct shutdown_query *shutdown_query_free(struct shutdown_query *g);

@@ -16,7 +16,7 @@ static char dir[64];
 static struct loop *loop;
 static struct job_host host;
 static struct job *job;
-static struct telling *telling;
+static struct notice_delivery *delivery;
 static int listener, answers;
 static char last_error[128];
 
@@ -28,7 +28,7 @@ static void on_told(void *arg, const char *error, json_t *parameters)
 {
 	answers++;
 	snprintf(last_error, sizeof(last_error), "%s", error ? error : "");
-	telling = telling_free(telling);
+	delivery = notice_delivery_free(delivery);
 }
 
 static void setup(void)
@@ -38,7 +38,7 @@ static void setup(void)
 	char path[96];
 
 	answers = 0;
-	snprintf(dir, sizeof(dir), "/tmp/test-telling-XXXXXX");
+	snprintf(dir, sizeof(dir), "/tmp/test-delivery-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	snprintf(path, sizeof(path), "%s/jobs", dir);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
@@ -57,7 +57,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	telling = telling_free(telling);
+	delivery = notice_delivery_free(delivery);
 	job = job_free(job);
 	close(listener);
 	loop = loop_free(loop);
@@ -66,12 +66,12 @@ static void teardown(void)
 
 static void tell(void)
 {
-	const struct telling_notice n = { .source = "operator",
+	const struct notice_delivery_notice n = { .source = "operator",
 		.reason = "a new kernel",
 		.grace_ms = SPEC_UNSET,
 		.deadline_us = SPEC_UNSET };
 
-	ck_assert_int_eq(telling_new(job, &n, on_told, NULL, &telling), 0);
+	ck_assert_int_eq(notice_delivery_new(job, &n, on_told, NULL, &delivery), 0);
 }
 
 static void turns(int n)
@@ -169,8 +169,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("telling");
-	TCase *t = tcase_create("telling");
+	Suite *s = suite_create("delivery");
+	TCase *t = tcase_create("delivery");
 	SRunner *r;
 	int failed;
 
