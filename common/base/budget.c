@@ -12,6 +12,7 @@ struct budget_account {
 	uint64_t key;
 	bool trusted;
 	size_t amount;
+	uint64_t turn, worked_ms;      /* the time that work for it took in that turn */
 	struct budget_holders holders; /* the newest first */
 };
 
@@ -191,4 +192,23 @@ size_t budget_holders(const struct budget_holder *h)
 		LIST_FOREACH (x, &h->account->holders, entry)
 			n++;
 	return n;
+}
+
+bool budget_may_work(const struct budget_holder *h, uint64_t turn, uint64_t most_ms)
+{
+	const struct budget_account *a = h->account;
+
+	return !a || a->trusted || a->turn != turn || a->worked_ms < most_ms;
+}
+
+void budget_worked(struct budget_holder *h, uint64_t turn, uint64_t ms)
+{
+	struct budget_account *a = h->account;
+
+	if (!a)
+		return;
+	if (a->turn != turn)
+		a->worked_ms = 0;
+	a->turn = turn;
+	a->worked_ms += ms;
 }

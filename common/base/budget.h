@@ -73,3 +73,11 @@ size_t budget_of_account(const struct budget_holder *h);
 size_t budget_of_all(const struct budget *b);
 /* How many holders h's account has. */
 size_t budget_holders(const struct budget_holder *h);
+
+/*
+ * Time, too, is shared out: budget_worked() counts the time that work for h's account took in a
+ * turn of the loop. budget_may_work() says whether that was less than most_ms so far, or h's
+ * account is trusted; if not, the work waits for the next turn, so that others have theirs.
+ */
+bool budget_may_work(const struct budget_holder *h, uint64_t turn, uint64_t most_ms);
+void budget_worked(struct budget_holder *h, uint64_t turn, uint64_t ms);

@@ -26,19 +26,21 @@ struct deferred {
 	void *arg;
 };
 
+TAILQ_HEAD(loop_agains, loop_again);
+
 struct loop_again {
+	struct loop_agains *list; /* one of the loop's */
+	TAILQ_ENTRY(loop_again) entry;
 	struct loop *loop;
-	LIST_ENTRY(loop_again) entry;
 	loop_fn fn;
 	void *arg;
-	bool armed, due; /* for the next turn; in this one */
 };
 
 struct loop {
 	struct event_base *base;
 	LIST_HEAD(, loop_timer) timers;
-	LIST_HEAD(, loop_again) agains;
-	int armed;		/* how many of them are armed */
+	struct loop_agains idle, armed, due; /* armed for the next turn; due in this one */
+	uint64_t turns;
 	struct deferred *calls; /* [head, tail) are waiting */
 	size_t head, tail, room;
 	bool quit;
@@ -105,14 +107,11 @@ static void drain(struct loop *l)
 	l->head = 0;
 }
 
-static struct loop_again *first_due(const struct loop *l)
+static void again_move(struct loop_again *a, struct loop_agains *to)
 {
-	struct loop_again *a;
-
-	LIST_FOREACH (a, &l->agains, entry)
-		if (a->due)
-			return a;
-	return NULL;
+	TAILQ_REMOVE(a->list, a, entry);
+	TAILQ_INSERT_TAIL(to, a, entry);
+	a->list = to;
 }
 
 /* If fn arms itself again, it runs again in the next turn. fn may free any of them. */
@@ -120,15 +119,10 @@ static void run_agains(struct loop *l)
 {
 	struct loop_again *a;
 
-	if (!l->armed)
-		return;
-	LIST_FOREACH (a, &l->agains, entry) {
-		a->due = a->armed;
-		a->armed = false;
-	}
-	l->armed = 0;
-	while ((a = first_due(l))) {
-		a->due = false;
+	while ((a = TAILQ_FIRST(&l->armed)))
+		again_move(a, &l->due);
+	while ((a = TAILQ_FIRST(&l->due))) {
+		again_move(a, &l->idle);
 		a->fn(a->arg);
 	}
 }
@@ -136,10 +130,11 @@ static void run_agains(struct loop *l)
 /* Waits only if no work is left. */
 static int turn(struct loop *l, int flags)
 {
-	if (l->tail || l->armed)
+	if (l->tail || !TAILQ_EMPTY(&l->armed))
 		flags |= EVLOOP_NONBLOCK;
 	if (event_base_loop(l->base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY | flags) < 0)
 		return event_errno();
+	l->turns++;
 	run_agains(l);
 	drain(l);
 	return 0;
@@ -152,6 +147,9 @@ int loop_new(struct loop **ret)
 
 	if (!l)
 		return -ENOMEM;
+	TAILQ_INIT(&l->idle);
+	TAILQ_INIT(&l->armed);
+	TAILQ_INIT(&l->due);
 	event_set_log_callback(libevent_log);
 	config = event_config_new();
 	if (!config)
@@ -474,27 +472,28 @@ int loop_again_new(struct loop *l, loop_fn fn, void *arg, struct loop_again **re
 
 	if (!a)
 		return -ENOMEM;
-	*a = (struct loop_again){ .loop = l, .fn = fn, .arg = arg };
-	LIST_INSERT_HEAD(&l->agains, a, entry);
+	*a = (struct loop_again){ .list = &l->idle, .loop = l, .fn = fn, .arg = arg };
+	TAILQ_INSERT_TAIL(a->list, a, entry);
 	*ret = a;
 	return 0;
 }
 
 void loop_again_arm(struct loop_again *a)
 {
-	if (a->armed)
-		return;
-	a->armed = true;
-	a->loop->armed++;
+	if (a->list != &a->loop->armed)
+		again_move(a, &a->loop->armed);
 }
 
 struct loop_again *loop_again_free(struct loop_again *a)
 {
 	if (!a)
 		return NULL;
-	if (a->armed)
-		a->loop->armed--;
-	LIST_REMOVE(a, entry);
+	TAILQ_REMOVE(a->list, a, entry);
 	free(a);
 	return NULL;
+}
+
+uint64_t loop_turn(const struct loop *l)
+{
+	return l->turns;
 }

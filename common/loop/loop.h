@@ -77,7 +77,12 @@ _must_check_ int loop_defer(struct loop *l, loop_fn fn, void *arg);
 void loop_cancel(struct loop *l, loop_fn fn, void *arg);
 
 /* For work that no descriptor announces: each time it is armed, fn runs once in the next turn,
- * after that turn's events; that turn does not wait. */
+ * after that turn's events; that turn does not wait. They run in the order in which they were
+ * armed. */
 _must_check_ int loop_again_new(struct loop *l, loop_fn fn, void *arg, struct loop_again **ret);
 void loop_again_arm(struct loop_again *a);
 struct loop_again *loop_again_free(struct loop_again *a);
+
+/* The number of this turn, for work that is shared out by turns. A turn begins with the work that
+ * waited for it (loop_again), then come descriptors and timers. */
+uint64_t loop_turn(const struct loop *l);

@@ -21,6 +21,7 @@
 enum {
 	RECEIVES_AT_ONCE = 64,
 	NAME_BYTES_MAX = 256,
+	WORK_AT_ONCE_MS = 5, /* for the answers of one account in one turn */
 	STOOD_STILL_MS =
 		1000, /* if a timer is so late, this process stood still, and not the peer */
 };
@@ -43,6 +44,9 @@ struct varlink_client {
 	varlink_closed_fn closed;
 	void *arg;
 	bool paused;
+	struct loop_again *later; /* goes on in the next turn; NULL: its time is not limited */
+	bool waiting;		  /* for that turn */
+	bool catching_up;
 	bool blocked; /* the socket takes no bytes now */
 	bool deaf;    /* it never will; but answers may still have to be read */
 	bool broken;
@@ -60,8 +64,10 @@ static bool leave_callback(struct varlink_client *c)
 	c->callbacks--;
 	if (!c->freed)
 		return false;
-	if (!c->callbacks)
+	if (!c->callbacks) {
+		budget_leave(&c->bytes);
 		free(c);
+	}
 	return true;
 }
 
@@ -137,6 +143,30 @@ static int answer(struct varlink_client *c, const char *text, size_t len)
 	return leave_callback(c) ? 1 : 0;
 }
 
+/* Whether the answers of its account took no more than their time in this turn; if they did, c goes
+ * on in the next one. */
+static bool has_time(struct varlink_client *c)
+{
+	if (!c->later || c->catching_up ||
+		budget_may_work(&c->bytes, loop_turn(c->loop), WORK_AT_ONCE_MS))
+		return true;
+	c->waiting = true;
+	loop_again_arm(c->later);
+	return false;
+}
+
+/* As answer(), and counts the time, also if the client is freed meanwhile. */
+static int handle(struct varlink_client *c, const char *text, size_t len)
+{
+	uint64_t begun = loop_now_ms();
+	int r;
+
+	c->callbacks++;
+	r = answer(c, text, len);
+	budget_worked(&c->bytes, loop_turn(c->loop), loop_now_ms() - begun);
+	return leave_callback(c) ? 1 : r;
+}
+
 /* Hands out all answers; returns as answer(). */
 static int answer_all(struct varlink_client *c)
 {
@@ -144,11 +174,11 @@ static int answer_all(struct varlink_client *c)
 	size_t len;
 	int r = 0;
 
-	while (r == 0 && !c->paused) {
+	while (r == 0 && !c->paused && (!varlink_frame_ready(&c->in) || has_time(c))) {
 		r = varlink_frame_next(&c->in, &text, &len);
 		if (r <= 0)
 			return r;
-		r = answer(c, text, len);
+		r = handle(c, text, len);
 	}
 	return r;
 }
@@ -192,15 +222,15 @@ static int send_out(struct varlink_client *c)
 
 static int watch(struct varlink_client *c)
 {
-	return loop_fd_set(
-		c->watch, (c->paused ? 0 : LOOP_READ) | (c->blocked && !c->deaf ? LOOP_WRITE : 0));
+	return loop_fd_set(c->watch, (c->paused || c->waiting ? 0 : LOOP_READ) |
+					     (c->blocked && !c->deaf ? LOOP_WRITE : 0));
 }
 
 static void watch_unfinished(struct varlink_client *c)
 {
 	if (!c->unfinished)
 		return;
-	if (c->paused || c->in.begin == c->in.end) {
+	if (c->paused || c->waiting || c->in.begin == c->in.end) {
 		loop_timer_disarm(c->unfinished);
 	} else if (!loop_timer_armed(c->unfinished)) {
 		c->due_ms = loop_now_ms() + c->message_ms;
@@ -228,6 +258,7 @@ static void on_turn(void *arg)
 
 	if (c->broken)
 		return;
+	c->waiting = false;
 	send_out(c);
 	r = answer_all(c);
 	if (r > 0)
@@ -289,8 +320,10 @@ void varlink_client_catch_up(struct varlink_client *c)
 		n += r > 0;
 	}
 	c->callbacks++;
-	if (n && r != -ENOMEM)
+	c->catching_up = true;
+	if ((n || c->waiting) && r != -ENOMEM)
 		on_turn(c);
+	c->catching_up = false;
 	if (!c->freed && !c->broken && !c->paused && r < 0)
 		disconnect(c);
 	leave_callback(c);
@@ -351,7 +384,9 @@ struct varlink_client *varlink_client_free(struct varlink_client *c)
 	loop_cancel(c->loop, on_turn, c);
 	loop_fd_free(c->watch);
 	loop_timer_free(c->unfinished);
-	budget_leave(&c->bytes);
+	loop_again_free(c->later);
+	/* The account stays until the running callback is counted. */
+	(void)!budget_hold(&c->bytes, 0);
 	close_fd(c->fd);
 	close_fd(c->gift);
 	while ((p = TAILQ_FIRST(&c->calls))) {
@@ -361,8 +396,8 @@ struct varlink_client *varlink_client_free(struct varlink_client *c)
 	varlink_frame_fini(&c->in);
 	varlink_buffer_fini(&c->out);
 	c->freed = true;
-	if (!c->callbacks)
-		free(c);
+	c->callbacks++;
+	leave_callback(c);
 	return NULL;
 }
 
@@ -381,6 +416,8 @@ int varlink_client_limit(
 {
 	int r = loop_timer_new(c->loop, on_unfinished, c, &c->unfinished);
 
+	if (r == 0)
+		r = loop_again_new(c->loop, on_turn, c, &c->later);
 	c->message_ms = message_ms;
 	return r < 0 ? r : budget_join(b, &c->bytes, key, false, on_cut, c);
 }

@@ -19,8 +19,10 @@
 
 enum {
 	RECEIVES_AT_ONCE = 64,
-	/* Calls of one account in one turn: other accounts wait no longer than that. */
+	/* Calls of one account in one turn, and the time for them: other accounts wait no longer
+	 * than that, and for the end of one call. */
 	CALLS_AT_ONCE = 128,
+	WORK_AT_ONCE_MS = 5,
 };
 
 void varlink_connection_doom(struct varlink_connection *c, const char *fmt, ...)
@@ -97,13 +99,32 @@ static int calls_at_once(const struct varlink_connection *c)
 	return n < 2 ? CALLS_AT_ONCE : n < CALLS_AT_ONCE ? CALLS_AT_ONCE / (int)n : 1;
 }
 
+bool varlink_connection_has_time(const struct varlink_connection *c)
+{
+	return budget_may_work(&c->bytes, loop_turn(c->server->loop), WORK_AT_ONCE_MS);
+}
+
+/* Where all calls that have come are wanted, time does not count. */
+static bool has_time(const struct varlink_connection *c, int most)
+{
+	return most == INT_MAX || varlink_connection_has_time(c);
+}
+
+static void handle_call(struct varlink_connection *c, char *text, size_t len)
+{
+	uint64_t begun = loop_now_ms();
+
+	varlink_dispatch(c, text, len);
+	budget_worked(&c->bytes, loop_turn(c->server->loop), loop_now_ms() - begun);
+}
+
 static void take_calls(struct varlink_connection *c, int most)
 {
 	char *text;
 	size_t len;
 	int r;
 
-	while (c->taken < most && varlink_connection_takes_calls(c)) {
+	while (c->taken < most && has_time(c, most) && varlink_connection_takes_calls(c)) {
 		r = varlink_frame_next(&c->in, &text, &len);
 		if (r == 0)
 			return;
@@ -114,7 +135,7 @@ static void take_calls(struct varlink_connection *c, int most)
 		}
 		varlink_limits_finished(c);
 		c->taken++;
-		varlink_dispatch(c, text, len);
+		handle_call(c, text, len);
 	}
 }
 
@@ -212,7 +233,7 @@ void varlink_connection_run(struct varlink_connection *c)
 			s->ahead(s->arg);
 		if (!later)
 			varlink_connection_send(c);
-	} while (c->taken < most && varlink_connection_takes_calls(c) &&
+	} while (c->taken < most && has_time(c, most) && varlink_connection_takes_calls(c) &&
 		 varlink_frame_ready(&c->in));
 	wait_for_turn(c);
 	varlink_limits_settle(c);

@@ -169,6 +169,8 @@ size_t varlink_connection_before(
 	const struct varlink_connection *c, const struct varlink_call *call);
 void varlink_connection_touch(struct varlink_connection *c);
 bool varlink_connection_takes_calls(const struct varlink_connection *c);
+/* Whether its account has had less than its time in this turn. */
+bool varlink_connection_has_time(const struct varlink_connection *c);
 /* Takes no more calls: drops an unfinished one, and answers it, if possible, with the error for
  * that limit. */
 void varlink_connection_refuse(struct varlink_connection *c, const char *what, int64_t limit);

@@ -60,20 +60,30 @@ static int open_interfaces(
 	return r;
 }
 
-/* Connections that have to wait again get their next turn in the loop's next one. */
+/* Connections that have to wait again get their next turn in the loop's next one; first those for
+ * which there was no time in this one. */
 static void next_turn(void *arg)
 {
 	struct varlink_server *s = arg;
-	struct varlink_connections now = TAILQ_HEAD_INITIALIZER(now);
+	struct varlink_connections now = TAILQ_HEAD_INITIALIZER(now),
+				   later = TAILQ_HEAD_INITIALIZER(later);
 	struct varlink_connection *c;
 
 	TAILQ_CONCAT(&now, &s->waiting, waiting_entry);
 	while ((c = TAILQ_FIRST(&now))) {
 		TAILQ_REMOVE(&now, c, waiting_entry);
+		if (!varlink_connection_has_time(c)) {
+			TAILQ_INSERT_TAIL(&later, c, waiting_entry);
+			continue;
+		}
 		c->waiting = false;
 		c->taken = 0;
 		varlink_connection_run(c);
 	}
+	TAILQ_CONCAT(&later, &s->waiting, waiting_entry);
+	TAILQ_CONCAT(&s->waiting, &later, waiting_entry);
+	if (!TAILQ_EMPTY(&s->waiting))
+		loop_again_arm(s->next_turn);
 }
 
 int varlink_server_new(struct loop *loop, const struct varlink_options *opt,

@@ -215,6 +215,37 @@ START_TEST(whatever_is_asked_for_no_limit_is_passed)
 }
 END_TEST
 
+START_TEST(an_account_has_its_time_in_each_turn)
+{
+	join(0, 1, false);
+	join(1, 1, false);
+	join(2, 2, false);
+	join(3, 3, true);
+	ck_assert(budget_may_work(&h[0], 7, 5));
+	budget_worked(&h[0], 7, 4);
+	ck_assert(budget_may_work(&h[1], 7, 5));
+	budget_worked(&h[1], 7, 1);
+	ck_assert(!budget_may_work(&h[0], 7, 5));
+	ck_assert(!budget_may_work(&h[1], 7, 5));
+	ck_assert(budget_may_work(&h[2], 7, 5));
+	ck_assert(budget_may_work(&h[0], 8, 5));
+	budget_worked(&h[0], 8, 1);
+	ck_assert(budget_may_work(&h[0], 8, 5));
+	budget_worked(&h[3], 8, 100);
+	ck_assert(budget_may_work(&h[3], 8, 5));
+}
+END_TEST
+
+START_TEST(a_holder_that_has_left_may_work)
+{
+	join(0, 1, false);
+	budget_worked(&h[0], 7, 9);
+	budget_leave(&h[0]);
+	ck_assert(budget_may_work(&h[0], 7, 5));
+	budget_worked(&h[0], 7, 9);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("budget");
@@ -232,6 +263,8 @@ int main(void)
 	tcase_add_test(t, crowded_is_more_than_half_of_the_share_or_of_all);
 	tcase_add_test(t, other_limits_leave_what_is_held);
 	tcase_add_test(t, whatever_is_asked_for_no_limit_is_passed);
+	tcase_add_test(t, an_account_has_its_time_in_each_turn);
+	tcase_add_test(t, a_holder_that_has_left_may_work);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

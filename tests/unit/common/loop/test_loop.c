@@ -435,6 +435,28 @@ START_TEST(it_runs_behind_what_is_ready_and_before_what_is_deferred)
 }
 END_TEST
 
+START_TEST(they_run_in_the_order_in_which_they_were_armed)
+{
+	ck_assert_int_eq(loop_again_new(loop, note, a, &again), 0);
+	ck_assert_int_eq(loop_again_new(loop, note, b, &other), 0);
+	for (int i = 0; i < 2; i++) {
+		loop_again_arm(i ? other : again);
+		loop_again_arm(i ? again : other);
+		loop_run_once(loop, true);
+	}
+	ck_assert_str_eq(trace, "abba");
+}
+END_TEST
+
+START_TEST(a_turn_begins_with_what_waited_for_it)
+{
+	uint64_t before = loop_turn(loop);
+
+	loop_run_once(loop, false);
+	ck_assert_uint_eq(loop_turn(loop), before + 1);
+}
+END_TEST
+
 static void arm_other(void *arg)
 {
 	note(arg);
@@ -545,6 +567,8 @@ static TCase *agains(void)
 	tcase_add_test(t, the_turn_in_which_it_runs_does_not_wait);
 	tcase_add_test(t, what_arms_itself_does_not_starve_the_others);
 	tcase_add_test(t, it_runs_behind_what_is_ready_and_before_what_is_deferred);
+	tcase_add_test(t, they_run_in_the_order_in_which_they_were_armed);
+	tcase_add_test(t, a_turn_begins_with_what_waited_for_it);
 	tcase_add_loop_test(t, what_one_arms_runs_in_the_next_turn, 0, 2);
 	tcase_add_test(t, what_is_freed_while_it_is_armed_does_not_run_and_no_turn_is_made_for_it);
 	tcase_add_test(t, a_turn_that_nothing_is_armed_for_waits);

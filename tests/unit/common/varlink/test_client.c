@@ -452,6 +452,70 @@ START_TEST(an_answer_that_comes_byte_by_byte_ends_where_there_is_no_room_for_it)
 }
 END_TEST
 
+static void on_dear(void *arg, const char *error, json_t *parameters, bool continues)
+{
+	struct varlink_client **c = arg;
+
+	strcat(heard, error ? error : "x");
+	loop_pass(loop, 3);
+	if (c)
+		*c = varlink_client_free(*c);
+}
+
+/* Whether or not the callback frees its client. */
+START_TEST(dear_answers_of_one_account_share_its_time_in_each_turn)
+{
+	struct varlink_client *c[8];
+	int fds[8];
+
+	share_of(1 << 20);
+	for (int i = 0; i < 8; i++) {
+		c[i] = limited(60000, false, &fds[i]);
+		ck_assert_int_eq(
+			varlink_client_call(c[i], "a.b.C", NULL, false, on_dear, _i ? &c[i] : NULL),
+			0);
+	}
+	turn();
+	for (int i = 0; i < 8; i++)
+		say(fds[i], "{}");
+	turn();
+	*heard = '\0';
+	for (int i = 0; i < 8; i++)
+		say(fds[i], "{}");
+	for (int n = 2; n <= 8; n += 2) {
+		loop_run_once(loop, false);
+		ck_assert_int_ge(strlen(heard), n);
+		ck_assert_int_le(strlen(heard), n + 2);
+	}
+	ck_assert_str_eq(heard, "xxxxxxxx");
+	for (int i = 0; i < 8; i++)
+		drop_limited(c[i], fds[i]);
+	budget_free(budget);
+}
+END_TEST
+
+START_TEST(answers_that_wait_for_their_turn_can_be_fetched)
+{
+	struct varlink_client *c;
+	int fd;
+
+	share_of(1 << 20);
+	c = limited(60000, false, &fd);
+	for (int i = 0; i < 8; i++)
+		ck_assert_int_eq(varlink_client_call(c, "a.b.C", NULL, false, on_dear, NULL), 0);
+	turn();
+	*heard = '\0';
+	for (int i = 0; i < 9; i++)
+		say(fd, "{}");
+	loop_run_once(loop, false);
+	ck_assert_str_eq(heard, "{};xxxx");
+	varlink_client_catch_up(c);
+	ck_assert_str_eq(heard, "{};xxxxxxxx");
+	drop_limited(c, fd);
+	budget_free(budget);
+}
+END_TEST
+
 START_TEST(a_blocking_caller_gets_answers_errors_and_streams)
 {
 	_cleanup_(varlink_sync_freep) struct varlink_sync *c = NULL;
@@ -603,6 +667,8 @@ static void add_sync_tests(Suite *s)
 	tcase_add_test(t, an_answer_that_has_begun_and_does_not_come_ends_its_connection_alone);
 	tcase_add_test(t, each_answer_of_a_stream_has_its_own_time);
 	tcase_add_test(t, an_answer_that_comes_byte_by_byte_ends_where_there_is_no_room_for_it);
+	tcase_add_loop_test(t, dear_answers_of_one_account_share_its_time_in_each_turn, 0, 2);
+	tcase_add_test(t, answers_that_wait_for_their_turn_can_be_fetched);
 	tcase_add_test(t, a_blocking_caller_gets_answers_errors_and_streams);
 	tcase_add_test(t, a_blocking_caller_hears_why_it_cannot_connect);
 	tcase_add_test(t, a_blocking_caller_hears_the_end_after_what_came_before);

@@ -418,6 +418,63 @@ START_TEST(the_trusted_have_no_part)
 }
 END_TEST
 
+/* Each call takes 3 ms. */
+static int dear(struct varlink_call *call, const char *method, json_t *parameters, void *arg)
+{
+	loop_pass(loop, 3);
+	return 0;
+}
+
+static void setup_dear(void)
+{
+	struct varlink_options opt = limited();
+
+	opt.authorize = dear;
+	restart(&opt);
+}
+
+START_TEST(dear_calls_of_one_account_share_its_time_in_each_turn)
+{
+	int other = peer_of(2);
+	char byte;
+
+	setup_dear();
+	close(other);
+	other = peer_of(2);
+	pipeline("");
+	call_method(other, DEMO "Echo", "{'text':'x'}", "");
+	/* Two for what came and two for what waits in each turn, and one of the other. Not all
+	 * descriptors are reported in the first turn. */
+	ck_assert_int_le(handled_in_a_turn() + handled_in_a_turn(), 4 + 4 + 1);
+	ck_assert_int_gt(recv(other, &byte, 1, MSG_DONTWAIT), 0);
+	/* None of them waits for the others' last. */
+	for (int i = 0; i < CROWD + 8; i++)
+		ck_assert_int_le(handled_in_a_turn(), 2);
+	for (int i = 0; i < CROWD; i++)
+		ck_assert_int_gt(recv(crowd[i], &byte, 1, MSG_DONTWAIT), 0);
+	while (n_handled < CROWD * CALLS + 1)
+		ck_assert_int_gt(handled_in_a_turn(), 0);
+	for (int i = 0; i < CROWD; i++)
+		close(crowd[i]);
+	close(other);
+}
+END_TEST
+
+START_TEST(dear_calls_of_the_trusted_do_not_wait)
+{
+	int fds[8];
+
+	setup_dear();
+	for (int i = 0; i < 8; i++)
+		fds[i] = peer_of(0);
+	for (int i = 0; i < 8; i++)
+		call_method(fds[i], DEMO "Echo", "{'text':'x'}", "");
+	ck_assert_int_eq(handled_in_a_turn(), 8);
+	for (int i = 0; i < 8; i++)
+		close(fds[i]);
+}
+END_TEST
+
 /* --- connections --- */
 
 static const char *over(const char *what, int limit)
@@ -545,6 +602,8 @@ int main(void)
 	tcase_add_test(t, calls_that_wait_for_their_turn_are_handled_though_their_peer_has_left);
 	tcase_add_test(t, what_waits_for_its_turn_has_come_where_all_that_has_come_is_wanted);
 	tcase_add_test(t, the_trusted_have_no_part);
+	tcase_add_test(t, dear_calls_of_one_account_share_its_time_in_each_turn);
+	tcase_add_test(t, dear_calls_of_the_trusted_do_not_wait);
 	tcase_add_test(t, connections_of_one_account_have_their_share);
 	tcase_add_test(t, where_all_connections_are_taken_the_greediest_gives_one_up);
 	tcase_add_test(t, who_may_not_be_here_is_told_before_anything_of_it_is_read);
