@@ -78,16 +78,13 @@ void job_tell(struct job *j, enum job_news news)
 	unsigned mark = ++j->news;
 	struct job_watch *w;
 
-	/* Starts from the front after each call: fn may remove any of the watches. */
-	do {
-		TAILQ_FOREACH (w, &j->watches, link)
-			if (w->seen != mark)
-				break;
-		if (w) {
-			w->seen = mark;
-			w->fn(w->arg, j, news);
-		}
-	} while (w);
+	/* Each goes to the end before its call, since fn may remove any of the watches. */
+	while ((w = TAILQ_FIRST(&j->watches)) && w->seen != mark) {
+		TAILQ_REMOVE(&j->watches, w, link);
+		TAILQ_INSERT_TAIL(&j->watches, w, link);
+		w->seen = mark;
+		w->fn(w->arg, j, news);
+	}
 }
 
 bool job_is_over(const struct job *j)

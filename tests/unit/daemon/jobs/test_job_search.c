@@ -146,6 +146,39 @@ START_TEST(one_that_hung_is_not_repeated)
 }
 END_TEST
 
+enum { WATCHES = 120000 };
+
+static struct job_watch watches[WATCHES];
+static int n_told;
+
+/* The first removes itself and the last, the second adds one. */
+static void on_told(void *arg, struct job *j, enum job_news news)
+{
+	static struct job_watch more;
+	int i = (int)(intptr_t)arg;
+
+	ck_assert_int_eq(i, n_told++);
+	if (i == 0) {
+		job_unwatch(j, &watches[0]);
+		job_unwatch(j, &watches[WATCHES - 1]);
+	} else if (i == 1) {
+		job_watch(j, &more, on_told, NULL);
+	}
+}
+
+/* It took minutes where each call went through all watches again. */
+START_TEST(many_who_wait_for_news_get_them_once_and_in_order)
+{
+	for (int i = 0; i < WATCHES; i++)
+		job_watch(job, &watches[i], on_told, (void *)(intptr_t)i);
+	job_tell(job, JOB_UPDATED);
+	ck_assert_int_eq(n_told, WATCHES - 1);
+	for (int i = 1; i < WATCHES - 1; i++)
+		job_unwatch(job, &watches[i]);
+	TAILQ_INIT(&job->watches);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("job_search");
@@ -157,6 +190,7 @@ int main(void)
 	tcase_add_test(t, a_search_that_found_nothing_has_the_job_go_on);
 	tcase_add_test(t, after_what_was_killed_and_after_a_search_that_died_another_one_follows);
 	tcase_add_test(t, one_that_hung_is_not_repeated);
+	tcase_add_test(t, many_who_wait_for_news_get_them_once_and_in_order);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
