@@ -317,21 +317,31 @@ int mirror_silent(struct mirror *m, const struct job_record *r, int64_t since_us
 	return job ? mirror_set(m, r, job, err) : error_set(err, -ENOMEM, "out of memory");
 }
 
+static bool check_event(const struct job_record *r, json_t *e)
+{
+	return json_is_integer(json_object_get(e, "seq")) &&
+	       json_is_integer(json_object_get(e, "time_us")) &&
+	       json_is_string(json_object_get(e, "event")) &&
+	       json_is_string(json_object_get(e, "text")) &&
+	       json_put_string(e, "job", r->name) == 0 && json_put_string(e, "run", r->run) == 0;
+}
+
 void mirror_check_events(const struct job_record *r, json_t *events)
 {
+	size_t kept = 0, n = json_array_size(events);
 	json_t *e;
-	size_t i;
 
-	for (i = json_array_size(events); i-- > 0;) {
+	for (size_t i = 0; i < n && kept < MIRROR_EVENTS_MAX; i++) {
 		e = json_array_get(events, i);
-		if (!json_is_integer(json_object_get(e, "seq")) ||
-			!json_is_integer(json_object_get(e, "time_us")) ||
-			!json_is_string(json_object_get(e, "event")) ||
-			!json_is_string(json_object_get(e, "text")) ||
-			json_put_string(e, "job", r->name) < 0 ||
-			json_put_string(e, "run", r->run) < 0)
-			json_array_remove(events, i);
+		if (!check_event(r, e))
+			continue;
+		if (kept < i && json_array_set(events, kept, e) < 0)
+			break;
+		kept++;
 	}
+	/* From the end, where nothing has to be moved. */
+	while (n > kept)
+		json_array_remove(events, --n);
 }
 
 static const char *state_of_result(const char *result)

@@ -69,7 +69,11 @@ void mirror_heard(struct mirror *m);
  * identity from r. -EBADMSG with err. */
 _must_check_ int mirror_check(const struct job_record *r, json_t *job, struct error *err);
 
-/* As mirror_check(), for an array of Events (borrowed, changed): drops what is not an Event. */
+/* The most events that one answer of an agent has. */
+enum { MIRROR_EVENTS_MAX = 1000 };
+
+/* As mirror_check(), for an array of Events (borrowed, changed): drops what is not an Event, and
+ * those beyond MIRROR_EVENTS_MAX. */
 void mirror_check_events(const struct job_record *r, json_t *events);
 
 /* Puts in the verdict (borrowed) and what follows from it: the state, and the end of workers

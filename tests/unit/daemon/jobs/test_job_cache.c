@@ -85,6 +85,44 @@ START_TEST(a_long_word_is_kept_whole_for_status_and_cut_for_lists)
 }
 END_TEST
 
+static json_t *event(int seq)
+{
+	return json_pack("{s:i, s:i, s:s, s:s, s:s}", "seq", seq, "time_us", 1, "event", "e",
+		"text", "t", "run", "of another job");
+}
+
+START_TEST(events_get_the_jobs_identity_and_what_is_none_is_left_out)
+{
+	_cleanup_json_ json_t *events =
+		json_pack("[i, o, {s:s}, o, n]", 1, event(5), "event", "e", event(7));
+
+	mirror_check_events(&record, events);
+	ck_assert_uint_eq(json_array_size(events), 2);
+	for (size_t i = 0; i < 2; i++) {
+		const json_t *e = json_array_get(events, i);
+
+		ck_assert_int_eq(json_get_int(e, "seq", 0), i ? 7 : 5);
+		ck_assert_str_eq(json_get_string(e, "run", ""), record.run);
+		ck_assert_str_eq(json_get_string(e, "job", ""), record.name);
+	}
+}
+END_TEST
+
+/* It took minutes where each that was left out moved all that follow. */
+START_TEST(many_events_take_little_time_and_no_more_than_an_agent_sends_are_kept)
+{
+	_cleanup_json_ json_t *events = json_array();
+
+	for (int i = 0; i < 500000; i++)
+		ck_assert_int_eq(json_array_append_new(events, json_null()), 0);
+	for (int i = 0; i < 50000; i++)
+		ck_assert_int_eq(json_array_append_new(events, event(i)), 0);
+	mirror_check_events(&record, events);
+	ck_assert_uint_eq(json_array_size(events), MIRROR_EVENTS_MAX);
+	ck_assert_int_eq(json_get_int(json_array_get(events, 0), "seq", -1), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("job_cache");
@@ -95,6 +133,8 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_living_job_whose_text_was_cut_is_told_of_and_ends_as_any);
 	tcase_add_test(t, a_long_word_is_kept_whole_for_status_and_cut_for_lists);
+	tcase_add_test(t, events_get_the_jobs_identity_and_what_is_none_is_left_out);
+	tcase_add_test(t, many_events_take_little_time_and_no_more_than_an_agent_sends_are_kept);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_NORMAL);
