@@ -7,6 +7,7 @@
 #include "common/varlink/client.h"
 
 #include "common/base/log.h"
+#include "common/text/json.h"
 #include "common/varlink/frame.h"
 #include "common/varlink/message.h"
 #include "common/varlink/socket.h"
@@ -54,6 +55,7 @@ struct varlink_client {
 	struct budget_holder bytes;
 	struct loop_timer *unfinished; /* runs while an answer is unfinished; NULL: no limit */
 	uint64_t message_ms, due_ms;   /* the limit for one answer, and its end */
+	size_t message_units;	       /* 0: no limit */
 	int callbacks;		       /* running now */
 	bool freed;
 };
@@ -111,6 +113,24 @@ static bool is_name(const char *text)
 	return n && n <= NAME_BYTES_MAX && strspn(text, allowed) == n;
 }
 
+/* The first open call gets the error, and the connection is of no more use. Returns as answer(). */
+static int refuse(struct varlink_client *c)
+{
+	struct pending *p = TAILQ_FIRST(&c->calls);
+	_cleanup_json_ json_t *limit = json_pack("{s:I}", "limit", (json_int_t)c->message_units);
+	struct pending call;
+
+	log_debug("varlink: an answer has more than %zu units of values", c->message_units);
+	if (!p || !limit)
+		return -EBADMSG;
+	call = *p;
+	TAILQ_REMOVE(&c->calls, p, entry);
+	free(p);
+	c->callbacks++;
+	call.fn(call.arg, VARLINK_TOO_MUCH, limit, false);
+	return leave_callback(c) ? 1 : -EBADMSG;
+}
+
 /* Hands one answer to its call. Returns 0, 1 if the client was freed, or -EBADMSG. */
 static int answer(struct varlink_client *c, const char *text, size_t len)
 {
@@ -118,8 +138,11 @@ static int answer(struct varlink_client *c, const char *text, size_t len)
 	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
 	struct error err = { 0 };
 	struct pending call;
-	int r = varlink_in_parse(text, len, &in, &err);
+	int r;
 
+	if (c->message_units && json_units(text, len) > c->message_units)
+		return refuse(c);
+	r = varlink_in_parse(text, len, &in, &err);
 	if (r < 0 || !p || (in.continues && !p->more) || (in.error && !is_name(in.error))) {
 		log_debug("varlink: an answer that is none: %s",
 			r < 0		? err.text
@@ -411,15 +434,15 @@ static void on_cut(void *arg)
 		log_debug("varlink: a connection is cut when it is ready");
 }
 
-int varlink_client_limit(
-	struct varlink_client *c, struct budget *b, uint64_t key, uint64_t message_ms)
+int varlink_client_limit(struct varlink_client *c, const struct varlink_client_limits *l)
 {
 	int r = loop_timer_new(c->loop, on_unfinished, c, &c->unfinished);
 
 	if (r == 0)
 		r = loop_again_new(c->loop, on_turn, c, &c->later);
-	c->message_ms = message_ms;
-	return r < 0 ? r : budget_join(b, &c->bytes, key, false, on_cut, c);
+	c->message_ms = l->message_ms;
+	c->message_units = l->message_units;
+	return r < 0 ? r : budget_join(l->budget, &c->bytes, l->key, false, on_cut, c);
 }
 
 static int call_pending(

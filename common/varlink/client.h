@@ -14,11 +14,14 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#define VARLINK_TOO_MUCH "too much"
+
 struct varlink_client;
 
 /*
  * One answer. parameters (borrowed) is always an object. error is NULL or the full error name;
- * "disconnected" if the connection broke. continues: more answers follow.
+ * "disconnected" if the connection broke, VARLINK_TOO_MUCH if the answer has more values than
+ * varlink_client_limit() allows (the connection then breaks). continues: more answers follow.
  */
 typedef void (*varlink_answer_fn)(void *arg, const char *error, json_t *parameters, bool continues);
 
@@ -50,11 +53,18 @@ void varlink_client_give(struct varlink_client *c, int fd);
  * it is paused. */
 void varlink_client_catch_up(struct varlink_client *c);
 
-/* From now on unfinished answers count in the account of key, and an answer that has begun must be
- * complete within message_ms, unless the client is paused; otherwise, or if the budget has no room,
- * the connection ends. Returns 0 or -ENOMEM. */
+/* For a peer that is not trusted. */
+struct varlink_client_limits {
+	struct budget *budget; /* unfinished answers, and the time for all, count here, */
+	uint64_t key;	       /* in this account */
+	uint64_t message_ms;   /* within which an answer that has begun must be complete */
+	size_t message_units;  /* of values in one answer: see json_units() */
+};
+
+/* Sets the limits. If the budget has no room, or an answer is over a limit, the connection ends;
+ * while the client is paused its time stands still. Returns 0 or -ENOMEM. */
 _must_check_ int varlink_client_limit(
-	struct varlink_client *c, struct budget *b, uint64_t key, uint64_t message_ms);
+	struct varlink_client *c, const struct varlink_client_limits *limits);
 
 /* Stops or resumes reading: answers then wait in the socket's buffers (back-pressure). */
 void varlink_client_pause(struct varlink_client *c, bool pause);

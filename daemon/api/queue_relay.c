@@ -290,6 +290,9 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	if (error && !strcmp(error, "disconnected"))
 		fail(take_call(c), "Unavailable",
 			"the agent of the job has gone: it was lost, or the job is over");
+	else if (error && !strcmp(error, VARLINK_TOO_MUCH))
+		varlink_error_limit(take_call(c), "values in one answer of the job's agent",
+			json_get_int(parameters, "limit", 0));
 	else if (error)
 		varlink_error(take_call(c), error, json_incref(parameters));
 	else if (continues) {

@@ -338,6 +338,11 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 		broke(r);
 		return;
 	}
+	if (error && !strcmp(error, VARLINK_TOO_MUCH)) {
+		end_limit(r, "values in one answer of the job's agent",
+			(int)json_get_int(parameters, "limit", 0));
+		return;
+	}
 	if (error) {
 		end_error(r, error, json_incref(parameters));
 		return;

@@ -3,6 +3,7 @@
 
 #include "common/base/log.h"
 #include "common/text/json.h"
+#include "common/varlink/client.h"
 #include "common/varlink/manager_error.h"
 #include "daemon/api/agent_call.h"
 
@@ -45,7 +46,7 @@ static void on_answer(void *arg, const char *error, json_t *parameters, bool con
 	_cleanup_json_ json_t *p = json_incref(parameters);
 
 	w->ask = agent_call_free(w->ask);
-	if (!error || !name || !strcmp(name, "disconnected"))
+	if (!error || !name || !strcmp(name, "disconnected") || !strcmp(name, VARLINK_TOO_MUCH))
 		return;
 	waiter_free(w);
 	varlink_error(call, name, TAKE_PTR(p));

@@ -84,9 +84,9 @@ int joblink_new(struct loop *loop, int fd, const char *run, int64_t since, jobli
 	return 0;
 }
 
-int joblink_limit(struct joblink *l, struct budget *b, uint64_t key, uint64_t message_ms)
+int joblink_limit(struct joblink *l, const struct varlink_client_limits *limits)
 {
-	return varlink_client_limit(l->client, b, key, message_ms);
+	return varlink_client_limit(l->client, limits);
 }
 
 void joblink_rest(struct joblink *l, uint64_t ms)

@@ -6,9 +6,9 @@
  * each answer and the end; decides nothing.
  */
 
-#include "common/base/budget.h"
 #include "common/base/cleanup.h"
 #include "common/loop/loop.h"
+#include "common/varlink/client.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -25,8 +25,7 @@ typedef void (*joblink_closed_fn)(void *arg, const char *why);
 _must_check_ int joblink_new(struct loop *loop, int fd, const char *run, int64_t since,
 	joblink_update_fn update, joblink_closed_fn closed, void *arg, struct joblink **ret);
 /* As varlink_client_limit(). */
-_must_check_ int joblink_limit(
-	struct joblink *l, struct budget *b, uint64_t key, uint64_t message_ms);
+_must_check_ int joblink_limit(struct joblink *l, const struct varlink_client_limits *limits);
 /* Takes in no more of it for so long, or until joblink_catch_up(), which is held up by no rest. */
 void joblink_rest(struct joblink *l, uint64_t ms);
 

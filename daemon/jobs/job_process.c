@@ -15,7 +15,18 @@ enum { DEAR_MS = 5, REST_TIMES = 8, REST_MOST_MS = 2000 };
 
 #define LINKS_OF_USER (UINT64_C(1) << 32)
 
-enum { JOB_ANSWER_MS = 30 * 1000 }; /* for one message to be complete */
+enum {
+	JOB_ANSWER_MS = 30 * 1000,    /* for one message to be complete */
+	JOB_ANSWER_UNITS = 512 << 10, /* the most that others wait for one to be handled */
+};
+
+static struct varlink_client_limits limits_of(const struct job *j, uint64_t kind)
+{
+	return (struct varlink_client_limits){ .budget = j->host->budget,
+		.key = kind | j->rec.uid,
+		.message_ms = JOB_ANSWER_MS,
+		.message_units = JOB_ANSWER_UNITS };
+}
 
 void job_agent_unlink(struct job *j)
 {
@@ -239,7 +250,7 @@ static void rest(struct job *j, uint64_t took_ms)
 {
 	uint64_t ms = took_ms * REST_TIMES * budget_holders(&j->kept);
 
-	if (took_ms >= DEAR_MS && ms > 0)
+	if (j->link && took_ms >= DEAR_MS && ms > 0)
 		joblink_rest(j->link, ms < REST_MOST_MS ? ms : REST_MOST_MS);
 }
 
@@ -263,10 +274,10 @@ static void on_link_update(void *arg, json_t *job, json_t *events)
 		log_warning("job %s: its agent sent a state that cannot be used: %s", j->rec.name,
 			err.text);
 	j->odd = r < 0;
-	rest(j, loop_now_ms() - begun);
 	j->counted = false;
 	job_event(j, LIFE_EV_ANSWERED);
 	take_events(j, events);
+	rest(j, loop_now_ms() - begun);
 	j->host->changed(j->host->arg, j);
 	job_tell(j, JOB_UPDATED);
 	if (r == 0 && j->mirror.has_verdict)
@@ -275,22 +286,23 @@ static void on_link_update(void *arg, json_t *job, json_t *events)
 
 int job_count_client(const struct job *j, struct varlink_client *c)
 {
-	return j->host->budget ? varlink_client_limit(c, j->host->budget, j->rec.uid, JOB_ANSWER_MS)
-			       : 0;
+	const struct varlink_client_limits l = limits_of(j, 0);
+
+	return l.budget ? varlink_client_limit(c, &l) : 0;
 }
 
 int job_agent_link(struct job *j, int fd)
 {
+	/* A separate account: what the user's clients leave unread must not cost the job its agent.
+	 */
+	const struct varlink_client_limits l = limits_of(j, LINKS_OF_USER);
 	int r;
 
 	job_agent_unlink(j);
 	r = joblink_new(
 		j->host->loop, fd, j->rec.run, j->seq, on_link_update, on_link_closed, j, &j->link);
-	/* A separate account: what the user's clients leave unread must not cost the job its agent.
-	 */
-	if (!r && j->host->budget)
-		r = joblink_limit(
-			j->link, j->host->budget, LINKS_OF_USER | j->rec.uid, JOB_ANSWER_MS);
+	if (!r && l.budget)
+		r = joblink_limit(j->link, &l);
 	if (r < 0)
 		job_agent_unlink(j);
 	return r;

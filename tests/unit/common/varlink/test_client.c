@@ -347,6 +347,8 @@ static const char *receive(struct varlink_sync *c)
 
 /* --- limits --- */
 
+enum { UNITS = 100 };
+
 static struct budget *budget;
 
 static void share_of(size_t bytes)
@@ -364,7 +366,11 @@ static struct varlink_client *limited(uint64_t message_ms, bool more, int *ret_f
 
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, p), 0);
 	ck_assert_int_eq(varlink_client_new_fd(loop, p[0], on_closed, NULL, &c), 0);
-	ck_assert_int_eq(varlink_client_limit(c, budget, 1, message_ms), 0);
+	ck_assert_int_eq(varlink_client_limit(c, &(struct varlink_client_limits){ .budget = budget,
+							 .key = 1,
+							 .message_ms = message_ms,
+							 .message_units = UNITS }),
+		0);
 	ck_assert_int_eq(varlink_client_call(c, "a.b.C", NULL, more, on_answer, NULL), 0);
 	turn();
 	*ret_fd = p[1];
@@ -447,6 +453,28 @@ START_TEST(an_answer_that_comes_byte_by_byte_ends_where_there_is_no_room_for_it)
 	ask(DEMO "Echo", text_of("1"), false, NULL);
 	turn();
 	ck_assert_str_eq(heard, "{\"text\":\"1\"};");
+	drop_limited(c, fd);
+	budget_free(budget);
+}
+END_TEST
+
+START_TEST(an_answer_of_more_values_than_may_be_is_an_error_and_the_last)
+{
+	struct varlink_client *c;
+	char many[512] = "{'parameters':{'x':[1";
+	int fd;
+
+	share_of(1 << 20);
+	c = limited(60000, false, &fd);
+	ck_assert_int_eq(varlink_client_call(c, "a.b.C", NULL, false, on_answer, (void *)"b"), 0);
+	turn();
+	for (int i = 0; i < UNITS; i++)
+		strcat(many, ",1");
+	strcat(many, "]}}");
+	say(fd, many);
+	say(fd, "{}");
+	turn();
+	ck_assert_str_eq(heard, "too much{\"limit\":100};bdisconnected{};closed;");
 	drop_limited(c, fd);
 	budget_free(budget);
 }
@@ -668,6 +696,7 @@ static void add_sync_tests(Suite *s)
 	tcase_add_test(t, each_answer_of_a_stream_has_its_own_time);
 	tcase_add_test(t, an_answer_that_comes_byte_by_byte_ends_where_there_is_no_room_for_it);
 	tcase_add_loop_test(t, dear_answers_of_one_account_share_its_time_in_each_turn, 0, 2);
+	tcase_add_test(t, an_answer_of_more_values_than_may_be_is_an_error_and_the_last);
 	tcase_add_test(t, answers_that_wait_for_their_turn_can_be_fetched);
 	tcase_add_test(t, a_blocking_caller_gets_answers_errors_and_streams);
 	tcase_add_test(t, a_blocking_caller_hears_why_it_cannot_connect);
