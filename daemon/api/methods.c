@@ -191,7 +191,9 @@ static int on_status(struct varlink_call *call, json_t *params, void *arg)
 	r = job_load_text(j, &err);
 	if (r < 0)
 		return methods_failed(call, r, err.text);
-	return varlink_reply_text(call, j->mirror.text, j->mirror.text_len);
+	r = varlink_reply_text(call, j->mirror.text, j->mirror.text_len);
+	job_drop_text(j);
+	return r;
 }
 
 static bool listed(const struct job *j, struct viewer *v, bool ended)

@@ -312,6 +312,7 @@ static void finish_afterwards(struct relay *r, json_t *events)
 		code = error_set(&err, -ENOMEM, "out of memory");
 	if (!code && events && json_put(answer, "events", json_incref(events)) < 0)
 		code = error_set(&err, -ENOMEM, "out of memory");
+	job_drop_text(r->job);
 	if (code < 0)
 		end_failed(r, code, err.text);
 	else

@@ -116,7 +116,9 @@ static int answer(struct varlink_call *call, struct job *j)
 	if (r < 0)
 		return varlink_error(call, "Internal",
 			json_pack("{s:s, s:i}", "message", err.text, "errno", -r));
-	return varlink_reply_text(call, j->mirror.text, j->mirror.text_len);
+	r = varlink_reply_text(call, j->mirror.text, j->mirror.text_len);
+	job_drop_text(j);
+	return r;
 }
 
 static void on_news(void *arg, struct job *j, enum job_news news)

@@ -700,9 +700,17 @@ int job_load_text(struct job *j, struct error *err)
 
 	if (j->mirror.text)
 		return 0;
+	j->loaded = true;
 	r = job_record_load(j->host->store, j->rec.run, &rec, &ended, err);
 	job_record_fini(&rec);
 	if (!r)
 		r = load_mirror(j, false, err);
 	return r < 0 ? r : load_verdict(j, ended, false, err);
+}
+
+void job_drop_text(struct job *j)
+{
+	if (j->loaded)
+		mirror_drop(&j->mirror);
+	j->loaded = false;
 }

@@ -91,6 +91,7 @@ struct job {
 	bool unheard, returns;
 	bool clean_end; /* the guard was our child and exited in order */
 	bool unsaved;	/* its record lacks the last change */
+	bool loaded;	/* the mirror's text is there for one answer: see job_load_text() */
 	struct error start_error;
 	struct joblink *link;
 	struct varlink_client *silence; /* waits for a sign of a silent agent */
@@ -152,8 +153,10 @@ void job_limit_guard(struct job *j);
  * finds the effect here. May end the run, never frees j. */
 void job_catch_up(struct job *j);
 
-/* Restores the text {"job": ...} of the mirror if it was dropped after the end. */
+/* Restores the text {"job": ...} of the mirror if it was dropped after the end, for one answer. */
 _must_check_ int job_load_text(struct job *j, struct error *err);
+/* Call it after that answer: the texts of all runs that are over must not stay in memory. */
+void job_drop_text(struct job *j);
 
 struct varlink_client;
 /* For a connection to j's agent: counts the memory of its messages for j's user, and requires that

@@ -340,6 +340,26 @@ def test_what_agents_say_of_their_jobs_takes_a_bounded_part_of_memory(box, share
         assert {j["name"] for j in shared.call("List")["jobs"]} == {f"j{i}" for i in range(6)}
 
 
+def large_states(daemon, count, size):
+    """Runs that are over, of each of which its user's state file says much."""
+    runs = [daemon.run(spec("exit:0"))["run"] for _ in range(count)]
+    for run in runs:
+        path = daemon.record(run) / "state.json"
+        state = json.loads(path.read_text())
+        state["job"]["workers"][0]["last_line"] = "x" * size
+        path.write_text(json.dumps(state))
+    return runs
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
+def test_what_was_said_of_runs_that_are_over_does_not_stay_in_memory(daemon):
+    before = rss(daemon.pid)
+    for run in large_states(daemon, 20, 4 * MIB - 8192):
+        assert len(daemon.status(run)["workers"][0]["last_line"]) > 4 * MIB - 10000
+        assert daemon.wait(run)["state"] == "succeeded"
+    assert rss(daemon.pid) - before < 60 * MIB
+
+
 # On each connection the answers come in the order of the calls: the others wait behind the first.
 WATCHES = """
 for i in range(40):
