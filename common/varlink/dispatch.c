@@ -18,8 +18,14 @@ struct target {
 	const struct flat *parameters;
 };
 
-/* If a call is too long, its method's name is searched in its first bytes. */
-enum { GUESS_BYTES = 256 };
+enum {
+	/* If a call is too long, its method's name is searched in its first bytes. */
+	GUESS_BYTES = 256,
+	/* A call with more units than this (see json_units()) takes more memory than its text: so
+	 * much for each unit, or somewhat more. */
+	FEW_UNITS = 2048,
+	UNIT_BYTES = 24,
+};
 
 static int answer_unknown(struct varlink_call *call, const char *error, const char *key,
 	const char *value, size_t len)
@@ -130,8 +136,8 @@ static bool parameters_fit(
 	return false;
 }
 
-/* Counts a long call, until it is answered. */
-static bool call_fits(struct varlink_call *call, size_t len)
+/* Counts a long call, of so many units, until it is answered. */
+static bool call_fits(struct varlink_call *call, size_t len, size_t units)
 {
 	struct varlink_connection *c = call->connection;
 	const char *what;
@@ -140,9 +146,9 @@ static bool call_fits(struct varlink_call *call, size_t len)
 
 	if (!c->server->count_calls)
 		return true;
-	call->bytes = len;
-	c->open_bytes += len;
-	r = len >= VARLINK_LONG_BYTES ? varlink_limits_count(c) : 0;
+	call->bytes = len + (units > FEW_UNITS ? units * UNIT_BYTES : 0);
+	c->open_bytes += call->bytes;
+	r = call->bytes >= VARLINK_LONG_BYTES ? varlink_limits_count(c) : 0;
 	if (r == 0)
 		return true;
 	what = varlink_limits_what(c->server, r, &limit);
@@ -224,7 +230,7 @@ static bool dispatch_flat(struct varlink_connection *c, char *text, size_t len)
 		return true;
 	}
 	call->interface = i;
-	if (call_fits(call, len))
+	if (call_fits(call, len, 0))
 		call_handler(call,
 			&(struct target){
 				.interface = i,
@@ -244,10 +250,11 @@ static void dispatch_any(struct varlink_connection *c, const char *text, size_t 
 	struct target t = { .flat = NULL };
 	struct flat view;
 	size_t most = c->server->limits.message_units;
+	size_t units = most || c->server->count_calls ? json_units(text, len) : 0;
 	struct error err = { 0 };
 	const char *wrong;
 
-	if (most && json_units(text, len) > most) {
+	if (most && units > most) {
 		varlink_connection_refuse(c, "values in one call", (int64_t)most);
 		return;
 	}
@@ -274,7 +281,7 @@ static void dispatch_any(struct varlink_connection *c, const char *text, size_t 
 	t.parameters = &view;
 	if (json_get_bool(m, "upgrade", false))
 		varlink_error_parameter(call, "upgrade");
-	else if (parameters_fit(call, &t, parameters) && call_fits(call, len))
+	else if (parameters_fit(call, &t, parameters) && call_fits(call, len, units))
 		call_handler(call, &t, parameters);
 }
 

@@ -17,7 +17,7 @@
 
 static const char demo_idl[] = "interface org.test.demo\n"
 			       "method Echo(text: string, n: ?int) -> (text: string)\n"
-			       "method Keep(key: ?string) -> (key: string)\n"
+			       "method Keep(key: ?string, list: ?[]int) -> (key: string)\n"
 			       "method Fail() -> ()\n"
 			       "method Wrong() -> (n: int)\n"
 			       "method Undone() -> ()\n"

@@ -282,6 +282,37 @@ START_TEST(calls_that_are_not_answered_count_and_hold_back_the_next_ones)
 }
 END_TEST
 
+/* A list of some thousand numbers takes much more room than its text. */
+START_TEST(values_of_calls_that_are_not_answered_count)
+{
+	static const char head[] = "{\"method\":\"" DEMO "Keep\",\"parameters\":{\"list\":[1";
+	static const char tail[] = "]}}";
+	char text[16 * KIB];
+	size_t n = sizeof(head) - 1;
+	int a = peer_of(1), b = peer_of(1), c = peer_of(1);
+
+	memcpy(text, head, n);
+	for (int i = 0; i < 2400; i++, n += 2)
+		memcpy(text + n, ",1", 2);
+	memcpy(text + n, tail, sizeof(tail));
+	n += sizeof(tail);
+	say_bytes(a, text, n);
+	turn();
+	ck_assert_int_eq(n_kept, 1);
+	ck_assert_uint_gt(varlink_server_bytes(server), 100 * KIB);
+	say_bytes(b, text, n);
+	turn();
+	ck_assert_int_eq(n_kept, 2);
+	say_bytes(c, text, n);
+	ck_assert_str_eq(hear(c), OVER_SHARE "\n");
+	answer_kept(1, "1");
+	answer_kept(0, "0");
+	turn();
+	ck_assert_uint_eq(varlink_server_bytes(server), 0);
+	close(a), close(b), close(c);
+}
+END_TEST
+
 START_TEST(a_stream_is_held_back_early_while_its_account_holds_much)
 {
 	int stream = peer_of(1), a = peer_of(1);
@@ -596,6 +627,7 @@ int main(void)
 	tcase_add_test(t, the_greediest_is_cut_for_an_account_that_holds_less);
 	tcase_add_test(t, the_last_part_is_for_the_trusted);
 	tcase_add_test(t, calls_that_are_not_answered_count_and_hold_back_the_next_ones);
+	tcase_add_test(t, values_of_calls_that_are_not_answered_count);
 	tcase_add_test(t, a_stream_is_held_back_early_while_its_account_holds_much);
 	tcase_add_test(t, connections_of_one_account_share_its_part_of_each_turn);
 	tcase_add_test(t, the_first_turn_is_no_longer_than_others);
