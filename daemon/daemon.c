@@ -256,6 +256,7 @@ static int open_host(struct daemon *d, struct error *err)
 	if (r < 0)
 		return out_of_memory(err);
 	d->host.sweepers = d->sweepers;
+	d->host.orphans = &d->orphans;
 	d->host.loop = d->loop;
 	d->host.store = &d->store;
 	d->host.living = &d->living;
@@ -388,6 +389,7 @@ struct daemon *daemon_free(struct daemon *d)
 	relays_free(d->relays);
 	feed_free(d->feed);
 	sweepers_free(d->sweepers);
+	child_orphans_fini(&d->orphans);
 	scopes_free(d->scopes);
 	notify_free(d->notify);
 	loop_timer_free(d->doors);

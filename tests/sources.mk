@@ -126,6 +126,7 @@ unit_TESTS := \
 	daemon/config/config \
 	daemon/host/notice_delivery \
 	daemon/host/shutdown_inhibitor \
+	daemon/jobs/child \
 	daemon/jobs/job_cache \
 	daemon/jobs/job_life \
 	daemon/jobs/job_search \

@@ -45,6 +45,7 @@ struct daemon {
 	struct job_host host;
 	struct scopes *scopes;
 	struct sweepers *sweepers;
+	struct child_orphans orphans; /* that jobs have given up */
 	struct access *access;
 	struct budget *budget; /* for memory of messages on control.sock and from agents */
 	struct budget *kept;   /* for memory of the Job texts of agents */

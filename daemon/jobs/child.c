@@ -363,18 +363,6 @@ void child_catch_up(struct child *c)
 		on_status(c->status_fd, LOOP_READ, c);
 }
 
-void child_abandon(struct child *c)
-{
-	siginfo_t si;
-
-	forget_status(c);
-	if (c->pidfd < 0)
-		return;
-	proc_pidfd_kill(c->pidfd, SIGKILL);
-	waitid(P_PIDFD, c->pidfd, &si, WEXITED);
-	c->pidfd = close_fd(c->pidfd);
-}
-
 static void watch_ready(int fd, int events, void *arg)
 {
 	struct child_watch *w = arg;
@@ -469,4 +457,21 @@ void child_orphans_fini(struct child_orphans *o)
 		o->first = w->next;
 		child_watch_free(w);
 	}
+}
+
+static void abandoned_ended(void *arg, int code, int status)
+{
+}
+
+void child_abandon(struct child *c, struct loop *loop, struct child_orphans *o)
+{
+	struct child_watch *w;
+
+	forget_status(c);
+	if (c->pidfd < 0)
+		return;
+	proc_pidfd_kill(c->pidfd, SIGKILL);
+	/* Without memory for the watch it stays a zombie. */
+	if (child_watch_new(loop, TAKE_FD(c->pidfd), abandoned_ended, NULL, &w) == 0)
+		child_orphans_add(o, w);
 }

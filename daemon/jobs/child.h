@@ -78,9 +78,6 @@ void child_catch_up(struct child *c);
  * pidfd. */
 void child_release(struct child *c);
 
-/* Kills a child, and reaps it. */
-void child_abandon(struct child *c);
-
 /* The soft limit of open files for programs that are started: the one that this process began with.
  * Raises this process's own limit to the hard limit. */
 void child_raise_nofile(void);
@@ -106,3 +103,7 @@ struct child_orphans {
 /* Takes w: it lives until its process ends or child_orphans_fini(). */
 void child_orphans_add(struct child_orphans *o, struct child_watch *w);
 void child_orphans_fini(struct child_orphans *o);
+
+/* Kills a child, which is reaped as soon as it is dead. That may take any time (its user traces it,
+ * or it waits for a file system), and is not waited for. */
+void child_abandon(struct child *c, struct loop *loop, struct child_orphans *o);

@@ -40,6 +40,7 @@ struct job_host {
 	struct budget *budget; /* counts the memory of agents' messages; NULL: not counted */
 	struct budget *kept;   /* counts the memory of mirrors' texts; NULL: not counted */
 	struct sweepers *sweepers;
+	struct child_orphans *orphans; /* children that no job owns any more */
 	/* Called after each batch of events (borrowed array) and each change of life or state. */
 	void (*events)(void *arg, struct job *j, json_t *events);
 	void (*changed)(void *arg, struct job *j);

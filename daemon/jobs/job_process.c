@@ -104,7 +104,7 @@ void job_agent_drop(struct job *j)
 	loop_cancel(j->host->loop, on_go, j);
 	j->scope = scope_cancel(j->scope);
 	if (j->child.pidfd >= 0)
-		child_abandon(&j->child);
+		child_abandon(&j->child, j->host->loop, j->host->orphans);
 	j->guard = child_watch_free(j->guard);
 }
 
@@ -328,7 +328,7 @@ static void save_pid(struct job *j)
 
 static void on_failed(struct job *j, const struct error *err)
 {
-	child_abandon(&j->child);
+	child_abandon(&j->child, j->host->loop, j->host->orphans);
 	job_agent_unlink(j);
 	spawn_failed(j, err);
 }

@@ -14,6 +14,7 @@
 static char dir[64];
 static struct record_store store, living;
 static struct job_host host;
+static struct child_orphans orphans;
 static struct job *job;
 
 static sweeper_fn found; /* NULL: no search is under way */
@@ -80,6 +81,7 @@ static void setup(void)
 	ck_assert_int_eq(record_store_open(&store, dir, &err), 0);
 	host = (struct job_host){ .store = &store,
 		.living = &living,
+		.orphans = &orphans,
 		.runtime_dir = at("run"),
 		.agent_program = at("no-such-program"),
 		.agent_log_level = "warning",
@@ -96,6 +98,7 @@ static void setup(void)
 static void teardown(void)
 {
 	job = job_free(job);
+	child_orphans_fini(&orphans);
 	host.loop = loop_free(host.loop);
 	record_store_close(&living);
 	record_store_close(&store);
