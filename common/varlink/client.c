@@ -23,6 +23,7 @@ enum {
 	RECEIVES_AT_ONCE = 64,
 	NAME_BYTES_MAX = 256,
 	WORK_AT_ONCE_MS = 5, /* for the answers of one account in one turn */
+	CATCH_UP_MS = 20,    /* the same where others ask for them */
 	STOOD_STILL_MS =
 		1000, /* if a timer is so late, this process stood still, and not the peer */
 };
@@ -170,8 +171,8 @@ static int answer(struct varlink_client *c, const char *text, size_t len)
  * on in the next one. */
 static bool has_time(struct varlink_client *c)
 {
-	if (!c->later || c->catching_up ||
-		budget_may_work(&c->bytes, loop_turn(c->loop), WORK_AT_ONCE_MS))
+	if (!c->later || budget_may_work(&c->bytes, loop_turn(c->loop),
+				 c->catching_up ? CATCH_UP_MS : WORK_AT_ONCE_MS))
 		return true;
 	c->waiting = true;
 	loop_again_arm(c->later);
@@ -332,22 +333,33 @@ static void on_ready(int fd, int events, void *arg)
 		on_turn(c);
 }
 
+bool varlink_client_may_catch_up(const struct varlink_client *c)
+{
+	return !c->later || budget_may_work(&c->bytes, loop_turn(c->loop), CATCH_UP_MS);
+}
+
+static bool catches_up(const struct varlink_client *c)
+{
+	return !c->freed && !c->broken && !c->paused && varlink_client_may_catch_up(c);
+}
+
 void varlink_client_catch_up(struct varlink_client *c)
 {
-	int r = 1, n = 0;
+	int r = 1;
 
 	if (c->broken || c->paused || c->callbacks)
 		return;
-	while (r > 0 && n < RECEIVES_AT_ONCE) {
-		r = receive(c);
-		n += r > 0;
-	}
 	c->callbacks++;
 	c->catching_up = true;
-	if ((n || c->waiting) && r != -ENOMEM)
+	if (c->waiting)
 		on_turn(c);
+	for (int n = 0; n < RECEIVES_AT_ONCE && r > 0 && catches_up(c); n++) {
+		r = receive(c);
+		if (r > 0)
+			on_turn(c);
+	}
 	c->catching_up = false;
-	if (!c->freed && !c->broken && !c->paused && r < 0)
+	if (!c->freed && !c->broken && !c->paused && !c->waiting && r < 0)
 		disconnect(c);
 	leave_callback(c);
 }

@@ -50,8 +50,11 @@ void varlink_client_give(struct varlink_client *c, int fd);
 
 /* Reads and hands out, now, the answers that have come but that the loop has not read yet, and the
  * connection's end. May run closed(). Does nothing inside a callback of the same client, or while
- * it is paused. */
+ * it is paused. With limits it ends when the answers of the account have taken 20 ms in this turn:
+ * the rest comes later. */
 void varlink_client_catch_up(struct varlink_client *c);
+/* Whether varlink_client_catch_up() has time in this turn. */
+bool varlink_client_may_catch_up(const struct varlink_client *c);
 
 /* For a peer that is not trusted. */
 struct varlink_client_limits {

@@ -101,7 +101,7 @@ void joblink_catch_up(struct joblink *l)
 {
 	bool freed = false;
 
-	if (l->caught_up)
+	if (l->caught_up || !varlink_client_may_catch_up(l->client))
 		return;
 	if (loop_timer_armed(l->rest)) {
 		loop_timer_disarm(l->rest);

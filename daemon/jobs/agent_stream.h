@@ -29,6 +29,7 @@ _must_check_ int joblink_limit(struct joblink *l, const struct varlink_client_li
 /* Takes in no more of it for so long, or until joblink_catch_up(), which is held up by no rest. */
 void joblink_rest(struct joblink *l, uint64_t ms);
 
-/* Handles what the agent has sent by now, without waiting for the loop. */
+/* Handles what the agent has sent by now, without waiting for the loop, as long as there is time
+ * for its account: see varlink_client_catch_up(). */
 void joblink_catch_up(struct joblink *l);
 struct joblink *joblink_free(struct joblink *l);
