@@ -13,9 +13,18 @@
 #include <string.h>
 #include <unistd.h>
 
+/* For reading the files of one user's runs that are not over. */
+enum { READ_MS = 500 };
+
 struct loaded {
 	struct job *job;
-	json_t *ended;
+	struct job_last last;
+};
+
+/* How long that took. */
+struct reading {
+	uid_t uid;
+	uint64_t ms;
 };
 
 /* Runs whose records cannot be used. */
@@ -28,7 +37,8 @@ struct recovery {
 	struct daemon *daemon;
 	struct loaded *loaded;
 	struct unusable *unusable;
-	size_t n_loaded, n_unusable;
+	struct reading *readings;
+	size_t n_loaded, n_unusable, n_readings;
 };
 
 static void recovery_fini(struct recovery *r)
@@ -37,6 +47,7 @@ static void recovery_fini(struct recovery *r)
 		free(r->unusable[i].run);
 	free(r->loaded);
 	free(r->unusable);
+	free(r->readings);
 }
 
 static void note_unusable(struct recovery *r, const char *run, const struct error *why)
@@ -68,11 +79,11 @@ static void load_record(struct recovery *r, const char *run)
 	struct loaded *l = &r->loaded[r->n_loaded];
 	struct job_record rec = { 0 };
 	struct error err = { 0 };
-	int code = job_record_load(&d->store, run, &rec, &l->ended, &err);
+	int code = job_record_load(&d->store, run, &rec, &l->last, &err);
 
 	if (!code && job_new(&d->host, &rec, &l->job) < 0) {
 		job_record_fini(&rec);
-		json_decref(l->ended);
+		job_last_fini(&l->last);
 		code = error_set(&err, -ENOMEM, "out of memory");
 	}
 	if (code < 0)
@@ -81,13 +92,33 @@ static void load_record(struct recovery *r, const char *run)
 		r->n_loaded++;
 }
 
-/* Adds j to the registry if that works, else frees it. */
-static int take_up(struct daemon *d, struct job *j, const json_t *ended, struct error *why)
+/* There is room for one of each run. */
+static struct reading *reading_of(struct recovery *r, uid_t uid)
 {
+	for (size_t i = 0; i < r->n_readings; i++)
+		if (r->readings[i].uid == uid)
+			return &r->readings[i];
+	r->readings[r->n_readings] = (struct reading){ .uid = uid };
+	return &r->readings[r->n_readings++];
+}
+
+/* Adds j to the registry if that works, else frees it. */
+static int take_up(
+	struct recovery *rec, struct job *j, const struct job_last *last, struct error *why)
+{
+	struct daemon *d = rec->daemon;
+	struct reading *reading = last->ended ? NULL : reading_of(rec, j->rec.uid);
+	bool read_files = !reading || reading->ms < READ_MS;
+	uint64_t begun = loop_now_ms();
 	int r;
 
 	registry_add(d->registry, j);
-	r = job_recover(j, ended, why);
+	if (!read_files)
+		log_info("job %s: its files are not read now: those of user %s take too long",
+			j->rec.name, j->rec.user);
+	r = job_recover(j, last, read_files, why);
+	if (reading)
+		reading->ms += loop_now_ms() - begun;
 	if (r >= 0)
 		return r;
 	error_prefix(why, "%s/%s", d->store.path, j->rec.run);
@@ -102,7 +133,6 @@ static int rebuild(
 {
 	_cleanup_(job_record_fini) struct job_record rec = { 0 };
 	_cleanup_close_ int guard = -1;
-	_cleanup_json_ json_t *spec = NULL;
 	struct error why = { 0 };
 	int r = job_record_load(&d->living, u->run, &rec, NULL, err);
 
@@ -112,9 +142,7 @@ static int rebuild(
 		guard = agentproc_guard(&d->living, &rec);
 	if (guard < 0)
 		return error_set(err, -ESRCH, "it has no agent");
-	r = job_record_spec(&d->living, u->run, &spec, &why);
-	if (!r)
-		r = job_record_remake(&d->store, &rec, spec, &why);
+	r = job_record_remake(&d->store, &rec, &d->living, &why);
 	/* If the record cannot be written (an obstacle, a full disk), the job goes on all the same.
 	 */
 	log_warning("%s; the agent of job %s of user %s lives, so the record %s%s", u->why.text,
@@ -139,8 +167,10 @@ static void set_aside(struct daemon *d, const struct unusable *u)
 }
 
 /* Writes a record for a living run; its agent reports the rest as soon as it is connected. */
-static void save_living(struct daemon *d, const struct unusable *u)
+static void save_living(struct recovery *recovery, const struct unusable *u)
 {
+	const struct job_last none = { 0 };
+	struct daemon *d = recovery->daemon;
 	struct job_record rec = { 0 };
 	struct error err = { 0 };
 	struct job *j = NULL;
@@ -153,7 +183,7 @@ static void save_living(struct daemon *d, const struct unusable *u)
 	if (!r && job_new(&d->host, &rec, &j) < 0)
 		r = error_set(&err, -ENOMEM, "out of memory");
 	if (!r)
-		r = take_up(d, j, NULL, &err);
+		r = take_up(recovery, j, &none, &err);
 	if (r < 0) {
 		log_error("%s; its agent lives, but the run cannot be taken up: %s", u->why.text,
 			err.text);
@@ -208,7 +238,8 @@ static int read_all(struct recovery *r, char **living, struct error *err)
 		return code;
 	r->loaded = calloc(n + 1, sizeof(*r->loaded));
 	r->unusable = calloc(n + 1, sizeof(*r->unusable));
-	if (!r->loaded || !r->unusable)
+	r->readings = calloc(n + 1, sizeof(*r->readings));
+	if (!r->loaded || !r->unusable || !r->readings)
 		code = error_set(err, -ENOMEM, "out of memory");
 	for (char **run = names; !code && *run; run++)
 		load_record(r, *run);
@@ -235,8 +266,8 @@ int recover_all(struct daemon *d, struct error *err)
 	for (size_t i = 0; i < r.n_loaded; i++) {
 		struct error why = { 0 };
 
-		code = take_up(d, r.loaded[i].job, r.loaded[i].ended, &why);
-		json_decref(r.loaded[i].ended);
+		code = take_up(&r, r.loaded[i].job, &r.loaded[i].last, &why);
+		job_last_fini(&r.loaded[i].last);
 		if (code >= 0)
 			continue;
 		note_unusable(&r, r.loaded[i].job->rec.run, &why);
@@ -244,7 +275,7 @@ int recover_all(struct daemon *d, struct error *err)
 	}
 	/* Last: if two have the same name, the run whose record could be read gets it. */
 	for (size_t i = 0; i < r.n_unusable; i++)
-		save_living(d, &r.unusable[i]);
+		save_living(&r, &r.unusable[i]);
 	if (d->cgroup_parent)
 		cgroupfs_tidy(d->cgroup_parent, loop_real_us() / 1000000);
 	setup_clean_runtime(d->paths.runtime_dir, is_active, d);

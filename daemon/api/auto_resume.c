@@ -2,8 +2,6 @@
 #include "daemon/api/auto_resume.h"
 
 #include "common/base/log.h"
-#include "common/spec/spec.h"
-#include "common/text/json.h"
 #include "daemon/api/start.h"
 
 #include <string.h>
@@ -27,23 +25,9 @@ static bool is_followed(const struct daemon *d, const struct job *j)
 	return false;
 }
 
-static bool wants_to_go_on(const struct daemon *d, const struct job *j)
-{
-	_cleanup_json_ json_t *doc = NULL;
-	_cleanup_(spec_freep) struct spec *spec = NULL;
-	struct error err = { 0 };
-
-	if (job_record_spec(&d->store, j->rec.run, &doc, &err) < 0 ||
-		spec_parse(doc, &spec, &err) < 0) {
-		log_warning("run %s is not resumed: %s", j->rec.run, err.text);
-		return false;
-	}
-	return spec->preemption.resume;
-}
-
 static void resume_one(struct daemon *d, struct job *j)
 {
-	if (j->mirror.state != MIRROR_PREEMPTED || j->rec.followed || !wants_to_go_on(d, j))
+	if (j->mirror.state != MIRROR_PREEMPTED || j->rec.followed || !j->rec.resume)
 		return;
 	if (is_followed(d, j)) {
 		/* An earlier elasticd died between writing the new run's record and the old one's.

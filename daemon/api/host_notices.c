@@ -97,7 +97,7 @@ static void on_attached(void *arg, struct listener *l)
 {
 	struct notices *n = arg;
 
-	if (l->job->notices & NOTICER_SOURCES)
+	if (l->job->rec.notices & NOTICER_SOURCES)
 		noticer_again(n->noticer);
 	if (n->down.source && listener_wants(l, n->down.source, NULL))
 		(void)listener_tell(l, &n->down);
@@ -197,12 +197,12 @@ void notices_update(struct notices *n)
 	struct listener *l;
 
 	for (struct job *j = registry_first(n->daemon->registry); j; j = registry_next(j))
-		if (!j->listening && j->notices & WATCHED && !job_is_over(j))
+		if (!j->listening && j->rec.notices & WATCHED && !job_is_over(j))
 			listen_to(n, j);
 	LIST_FOREACH (l, &n->listeners, link) {
-		wanted |= l->job->notices;
-		if (l->job->notices & NOTICER_SOURCES && l->job->poll_ms < poll_ms)
-			poll_ms = l->job->poll_ms;
+		wanted |= l->job->rec.notices;
+		if (l->job->rec.notices & NOTICER_SOURCES && l->job->rec.poll_ms < poll_ms)
+			poll_ms = l->job->rec.poll_ms;
 	}
 	if (wanted & NOTICER_SOURCES)
 		noticer_poll(n->noticer, poll_ms);

@@ -219,6 +219,10 @@ static int fill_record(struct start *s, struct job_record *rec, struct error *er
 	rec->name = strdup(s->parsed->name);
 	rec->run = run_id_new(s->parsed->name);
 	rec->created_us = loop_real_us();
+	rec->notices = s->parsed->preemption.notices;
+	rec->poll_ms = s->parsed->preemption.poll_ms;
+	rec->resume = s->parsed->preemption.resume;
+	rec->stop_ms = s->parsed->stop.timeout_ms;
 	rec->follows = s->follows ? strdup(s->follows) : NULL;
 	if (!rec->name || !rec->run || (s->follows && !rec->follows))
 		return error_set(err, -ENOMEM, "out of memory");

@@ -74,7 +74,7 @@ static void ask(struct stopper *s)
 	int r;
 
 	s->ask = agent_call_free(s->ask);
-	job_end_within(s->job, s->job->stop_ms);
+	job_end_within(s->job, s->job->rec.stop_ms);
 	if (!job_can_be_asked(s->job))
 		return;
 	r = p ? agent_call_new(s->job, &o, &s->ask) : -ENOMEM;

@@ -70,7 +70,7 @@ int listener_new(
 
 bool listener_wants(const struct listener *l, const char *source, const char *platform)
 {
-	unsigned wants = l->job->notices;
+	unsigned wants = l->job->rec.notices;
 
 	if (wants & SPEC_NOTICE_CLOUD && platform && !strcmp(platform, source))
 		return true;

@@ -149,11 +149,14 @@ static void set_reason(struct job *j, const char *reason)
 	job_tell(j, JOB_UPDATED);
 }
 
-static void save(struct job *j, const json_t *ended)
+void job_save(struct job *j, json_t *ended)
 {
+	_cleanup_json_ json_t *brief = json_loads(j->mirror.brief, 0, NULL);
+	const struct job_last last = { .ended = ended, .brief = brief };
 	struct error err = { 0 };
 
-	j->unsaved = job_record_update(j->host->store, &j->rec, ended, &err) < 0;
+	j->rec.seq = j->seq;
+	j->unsaved = job_record_update(j->host->store, &j->rec, &last, &err) < 0;
 	if (j->unsaved)
 		log_warning("job %s: %s", j->rec.name, err.text);
 }
@@ -288,7 +291,7 @@ static void on_timer(void *arg)
 static void begin_sweep(struct job *j)
 {
 	job_agent_drop(j);
-	save(j, NULL);
+	job_save(j, NULL);
 	set_reason(j, "agent-lost: clearing up before it is started again");
 	j->resume_at_ms = loop_now_ms() + (j->n_losses > 1 ? RESUME_DELAY_MS : 0);
 	begin_search(j);
@@ -300,9 +303,16 @@ static void resume(struct job *j)
 	_cleanup_json_ json_t *state = NULL;
 	struct error err = { 0 };
 	int64_t seq;
-	int r = job_record_spec(j->host->store, j->rec.run, &spec, &err);
+	bool begun;
+	int r;
+
+	if (j->unread && job_agent_found_ended(j)) {
+		job_event(j, LIFE_EV_VERDICT);
+		return;
+	}
+	r = job_record_spec(j->host->store, j->rec.run, &spec, &err);
 	/* Without a state, elasticd accepted the run but no agent ever began it. */
-	bool begun = job_record_state(j->host->store, &j->rec, &state, &seq, NULL) != -ENOENT;
+	begun = job_record_state(j->host->store, &j->rec, &state, &seq, NULL) != -ENOENT;
 
 	if (!r)
 		r = job_agent_start(j, spec, begun, &err);
@@ -361,8 +371,10 @@ static void clear(struct job *j)
 static void keep_verdict(struct job *j)
 {
 	_cleanup_json_ json_t *job = json_loads(j->mirror.brief, 0, NULL);
+
 	j->rec.ended_us = json_get_int(job, "ended_us", loop_real_us());
-	save(j, json_get_object(job, "verdict"));
+	mirror_shorten(&j->mirror);
+	job_save(j, json_get_object(job, "verdict"));
 }
 
 static void announce(struct job *j)
@@ -456,9 +468,10 @@ static void give_up(struct job *j)
 		"message", json_string_lossy(text, strlen(text)));
 	if (verdict) {
 		j->rec.ended_us = loop_real_us();
-		save(j, verdict);
 		if (mirror_finish(&j->mirror, &j->rec, verdict, j->rec.ended_us, &err) < 0)
 			log_warning("job %s: %s", j->rec.name, err.text);
+		mirror_shorten(&j->mirror);
+		job_save(j, verdict);
 	}
 	job_own_event(j, "agent-given-up", text);
 	announce(j);
@@ -544,14 +557,6 @@ static int make_timer(struct job *j, struct error *err)
 	return r < 0 ? error_set(err, r, "%s", strerror(-r)) : 0;
 }
 
-/* Takes from the specification what elasticd itself has to know. */
-static void note_wishes(struct job *j, const struct spec *spec)
-{
-	j->notices = spec->preemption.notices;
-	j->poll_ms = spec->preemption.poll_ms;
-	j->stop_ms = spec->stop.timeout_ms;
-}
-
 int job_start(struct job *j, const json_t *spec, const struct spec *parsed, struct error *err)
 {
 	int r = make_timer(j, err);
@@ -560,7 +565,6 @@ int job_start(struct job *j, const json_t *spec, const struct spec *parsed, stru
 		r = mirror_initial(&j->mirror, &j->rec, parsed, err);
 	if (r < 0)
 		return r;
-	note_wishes(j, parsed);
 	r = job_agent_start(j, spec, false, err);
 	if (r < 0) {
 		clear_outside(j);
@@ -580,29 +584,25 @@ static int load_spec(struct job *j, struct spec **ret, struct error *err)
 	return r < 0 ? r : spec_parse(doc, ret, err);
 }
 
-/* The mirror before the agent reports. Without a specification it only works for a living agent. */
-static int initial_from_record(struct job *j, bool alive, struct error *err)
+/* The mirror before the agent reports, from what the record knows, or for a run whose agent never
+ * began from the specification. */
+static int initial_from_record(
+	struct job *j, const struct job_last *last, bool alive, struct error *err)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
-	int r = load_spec(j, &spec, err);
+	int r = last->brief ? mirror_restore(&j->mirror, &j->rec, last->brief, err) : -ENOENT;
 
+	if (!r)
+		r = mirror_cut(&j->mirror);
+	if (!r)
+		return 0;
+	r = load_spec(j, &spec, err);
 	return r < 0 && !alive ? r : mirror_initial(&j->mirror, &j->rec, spec, err);
-}
-
-static void load_wishes(struct job *j)
-{
-	_cleanup_(spec_freep) struct spec *spec = NULL;
-	struct error err = { 0 };
-
-	if (load_spec(j, &spec, &err) < 0)
-		log_warning("job %s: will not hear of notices: %s", j->rec.name, err.text);
-	else
-		note_wishes(j, spec);
 }
 
 /* Loads the mirror from what the agent wrote last. Ignores a verdict there while the agent lives:
  * it could still be wrong. */
-static int load_mirror(struct job *j, bool alive, struct error *err)
+static int load_mirror(struct job *j, const struct job_last *last, bool alive, struct error *err)
 {
 	_cleanup_json_ json_t *job = NULL;
 	int64_t seq = 0;
@@ -617,7 +617,7 @@ static int load_mirror(struct job *j, bool alive, struct error *err)
 	if (r < 0 && r != -ENOENT)
 		log_warning("job %s: %s/%s: %s; its agent will send it again", j->rec.name,
 			j->host->store->path, j->rec.run, err->text);
-	return initial_from_record(j, alive, err);
+	return initial_from_record(j, last, alive, err);
 }
 
 /* Puts the verdict on disk, if any, into the mirror. elasticd's own has precedence over the
@@ -645,15 +645,28 @@ static void find_cgroup(struct job *j, bool alive)
 		j->rec.cgroup = TAKE_PTR(path);
 }
 
-int job_recover(struct job *j, const json_t *ended, struct error *err)
+/* The mirror of a run that is taken up. A living agent's file may be forged; the verdict that
+ * elasticd itself recorded is not. */
+static int take_up_mirror(
+	struct job *j, const struct job_last *last, bool alive, bool read_files, struct error *err)
+{
+	int r;
+
+	j->seq = j->rec.seq;
+	if (last->ended && last->brief)
+		return mirror_restore(&j->mirror, &j->rec, last->brief, err);
+	j->unread = !read_files && !last->ended && !alive;
+	r = read_files || last->ended ? load_mirror(j, last, alive && !last->ended, err)
+				      : initial_from_record(j, last, alive, err);
+	return r < 0 || j->unread ? r : load_verdict(j, last->ended, alive, err);
+}
+
+int job_recover(struct job *j, const struct job_last *last, bool read_files, struct error *err)
 {
 	_cleanup_close_ int fd = agentproc_guard(j->host->living, &j->rec);
 	bool alive = fd >= 0;
-	/* A living agent's file may be forged; the verdict that elasticd itself recorded is not. */
-	int r = load_mirror(j, alive && !ended, err);
+	int r = take_up_mirror(j, last, alive, read_files, err);
 
-	if (!r)
-		r = load_verdict(j, ended, alive, err);
 	if (!r)
 		r = make_timer(j, err);
 	if (r < 0)
@@ -672,10 +685,11 @@ int job_recover(struct job *j, const json_t *ended, struct error *err)
 		}
 		/* Its runtime directory may belong to a newer run by now. */
 		drop_cgroup(j);
+		if (!j->rec.ended_us)
+			keep_verdict(j);
 		mirror_drop(&j->mirror);
 		return 0;
 	}
-	load_wishes(j);
 	set_life(j, LIFE_STARTING, "taken up again");
 	if (!relink(j)) {
 		/* A run that was accepted but never started has lost no agent. */
@@ -692,20 +706,30 @@ void job_catch_up(struct job *j)
 		joblink_catch_up(j->link);
 }
 
+/* Lists go on showing what elasticd knew at the end, whatever became of the files since. */
 int job_load_text(struct job *j, struct error *err)
 {
-	_cleanup_json_ json_t *ended = NULL;
 	struct job_record rec = { 0 };
+	struct job_last last = { 0 };
+	struct mirror known = j->mirror;
 	int r;
 
-	if (j->mirror.text)
+	if (known.text)
 		return 0;
 	j->loaded = true;
-	r = job_record_load(j->host->store, j->rec.run, &rec, &ended, err);
+	j->mirror = (struct mirror){ 0 };
+	r = job_record_load(j->host->store, j->rec.run, &rec, &last, err);
 	job_record_fini(&rec);
 	if (!r)
-		r = load_mirror(j, false, err);
-	return r < 0 ? r : load_verdict(j, ended, false, err);
+		r = load_mirror(j, &last, false, err);
+	if (!r)
+		r = load_verdict(j, last.ended, false, err);
+	job_last_fini(&last);
+	known.text = TAKE_PTR(j->mirror.text);
+	known.text_len = j->mirror.text_len;
+	mirror_fini(&j->mirror);
+	j->mirror = known;
+	return r;
 }
 
 void job_drop_text(struct job *j)

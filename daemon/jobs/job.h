@@ -82,16 +82,15 @@ struct job {
 	bool guard_gone;  /* no process of the agent is left */
 	bool guard_known; /* rec.agent_pid is of this boot: this elasticd started or found it */
 	struct sweep_request *sweep;
-	bool counted;	  /* this loss of the agent is in losses_ms already */
-	unsigned notices; /* of enum spec_notice: the notices that its specification asks for */
-	int64_t stop_ms;  /* stop.timeout of its specification */
-	int64_t poll_ms;  /* preemption.poll of its specification */
-	bool listening;	  /* daemon/api/host_notices.c listens for it */
+	bool counted;	/* this loss of the agent is in losses_ms already */
+	bool listening; /* daemon/api/host_notices.c listens for it */
 	/* For daemon/api/auto_resume.c: this elasticd took the run up and no attempt was seen yet;
 	 * its agent had died before. */
 	bool unheard, returns;
 	bool clean_end; /* the guard was our child and exited in order */
 	bool unsaved;	/* its record lacks the last change */
+	bool unread;	/* its files were not read when it was taken up: no agent may follow before
+			 */
 	bool loaded;	/* the mirror's text is there for one answer: see job_load_text() */
 	struct error start_error;
 	struct joblink *link;
@@ -128,11 +127,13 @@ _must_check_ int job_start(
 	struct job *j, const json_t *spec, const struct spec *parsed, struct error *err);
 
 /*
- * Takes up a run of an earlier elasticd: adopts its agent, waits for its end, or resumes it. ended
- * is the verdict in the record (borrowed) or NULL. Returns a negative errno with err if the record
- * cannot be used.
+ * Takes up a run of an earlier elasticd: adopts its agent, waits for its end, or resumes it. last
+ * is what its record knows (borrowed). Of a run that is over, nothing is read but that; read_files:
+ * whether the files of one that is not may be read now, which takes as long as its user likes.
+ * Returns a negative errno with err if the record cannot be used.
  */
-_must_check_ int job_recover(struct job *j, const json_t *ended, struct error *err);
+_must_check_ int job_recover(
+	struct job *j, const struct job_last *last, bool read_files, struct error *err);
 
 /*
  * Ends a run whose agent does not answer: kills the agent, its guard and all that is left of the
@@ -172,6 +173,8 @@ void job_event(struct job *j, enum life_event event);
 /* Publishes an event of elasticd's own, numbered after the agent's last one, for a run that is
  * over. */
 void job_own_event(struct job *j, const char *name, const char *text);
+/* For daemon/jobs/job_process.c: writes the record. ended (borrowed): the verdict, or NULL. */
+void job_save(struct job *j, json_t *ended);
 /* For daemon/jobs/job_process.c: calls all watches. */
 void job_tell(struct job *j, enum job_news news);
 

@@ -9,9 +9,11 @@
 
 enum {
 	WORKERS_MAX = 16384,
-	/* A brief Job stays in memory as long as its run is known, also after its end. */
 	BRIEF_STRING_BYTES = 4096,
 	BRIEF_BYTES = 64 << 10,
+	/* The same after the run's end: it stays in memory as long as the run is known. */
+	SHORT_STRING_BYTES = 256,
+	SHORT_BYTES = 4096,
 };
 
 void mirror_fini(struct mirror *m)
@@ -152,13 +154,13 @@ static int put_identity(json_t *job, const struct job_record *r)
 }
 
 /* Lists show the beginning of a long string. */
-static int cut_strings(json_t *obj)
+static int cut_strings(json_t *obj, size_t most)
 {
 	const char *key;
 	json_t *v;
 
 	json_object_foreach (obj, key, v) {
-		size_t n = BRIEF_STRING_BYTES;
+		size_t n = most;
 
 		if (json_string_length(v) <= n)
 			continue;
@@ -180,12 +182,13 @@ static json_t *brief_verdict(const json_t *verdict)
 		cause = json_copy(cause);
 		json_object_del(cause, "traceback");
 		json_object_del(cause, "stderr_tail");
-		if (cut_strings(cause) < 0 || json_put(copy, "root_cause", cause) < 0) {
+		if (cut_strings(cause, BRIEF_STRING_BYTES) < 0 ||
+			json_put(copy, "root_cause", cause) < 0) {
 			json_decref(copy);
 			return NULL;
 		}
 	}
-	(void)!cut_strings(copy);
+	(void)!cut_strings(copy, BRIEF_STRING_BYTES);
 	return copy;
 }
 
@@ -195,7 +198,7 @@ static char *brief_text(const json_t *job)
 	const json_t *verdict = json_get_object(job, "verdict");
 
 	/* In a brief Job, which has no workers, their number is still needed. */
-	if (!copy || cut_strings(copy) < 0 ||
+	if (!copy || cut_strings(copy, BRIEF_STRING_BYTES) < 0 ||
 		json_put_int(copy, "worker_count",
 			(int64_t)json_array_size(json_get_array(job, "workers"))) < 0 ||
 		json_put(copy, "workers", json_array()) < 0)
@@ -203,6 +206,65 @@ static char *brief_text(const json_t *job)
 	if (verdict && json_put(copy, "verdict", brief_verdict(verdict)) < 0)
 		return NULL;
 	return json_dump_text(copy, NULL);
+}
+
+/* Copies members that are short by their type, and the beginning of strings. */
+static int keep_members(json_t *to, const json_t *from, const char *const *names)
+{
+	int code = to ? 0 : -ENOMEM;
+
+	for (; !code && *names; names++) {
+		json_t *v = json_object_get(from, *names);
+
+		if (json_is_string(v) || json_is_integer(v))
+			code = json_put(to, *names, json_incref(v));
+	}
+	return code ? code : cut_strings(to, SHORT_STRING_BYTES);
+}
+
+/* The members that a list shows. */
+static json_t *short_job(const json_t *job)
+{
+	static const char *const kept[] = { "name", "run", "user", "uid", "created_us", "state",
+		"started_us", "ended_us", "attempt", "restarts", "max_restarts", "command", "cwd",
+		"log_dir", "log_bytes", "reason", "worker_count", NULL };
+	static const char *const kept_verdict[] = { "result", "exit_status", "message", NULL };
+	_cleanup_json_ json_t *copy = json_object();
+	_cleanup_json_ json_t *verdict = json_object();
+	int code = keep_members(copy, job, kept);
+
+	if (!code)
+		code = keep_members(verdict, json_object_get(job, "verdict"), kept_verdict);
+	if (!code)
+		code = json_put(copy, "verdict", json_incref(verdict));
+	if (!code)
+		code = json_put(copy, "workers", json_array());
+	return code ? NULL : TAKE_PTR(copy);
+}
+
+void mirror_shorten(struct mirror *m)
+{
+	_cleanup_json_ json_t *job = NULL;
+	_cleanup_json_ json_t *less = NULL;
+	char *text;
+
+	if (!m->brief || strlen(m->brief) <= SHORT_BYTES)
+		return;
+	job = json_loads(m->brief, 0, NULL);
+	less = short_job(job);
+	text = less ? json_dump_text(less, NULL) : NULL;
+	if (!text)
+		return; /* no memory: it stays long */
+	free(m->brief);
+	m->brief = text;
+}
+
+static void take_facts(struct mirror *m, const json_t *job)
+{
+	m->state = state_from_name(json_get_string(job, "state", NULL));
+	m->has_verdict = json_get_object(job, "verdict") != NULL;
+	m->ended_us = json_get_int(job, "ended_us", 0);
+	m->log_bytes = json_get_int(job, "log_bytes", 0);
 }
 
 static int render(struct mirror *m, json_t *job, struct error *err)
@@ -229,10 +291,7 @@ static int render(struct mirror *m, json_t *job, struct error *err)
 	mirror_fini(m);
 	m->silent_us = silent_us;
 	m->silent_why = silent_why;
-	m->state = state_from_name(json_get_string(job, "state", NULL));
-	m->has_verdict = json_get_object(job, "verdict") != NULL;
-	m->ended_us = json_get_int(job, "ended_us", 0);
-	m->log_bytes = json_get_int(job, "log_bytes", 0);
+	take_facts(m, job);
 	m->text = TAKE_PTR(text);
 	m->text_len = len;
 	m->brief = TAKE_PTR(brief);
@@ -257,6 +316,22 @@ int mirror_set(struct mirror *m, const struct job_record *r, json_t *job, struct
 	int code = mirror_check(r, job, err);
 
 	return code < 0 ? code : render(m, job, err);
+}
+
+int mirror_restore(struct mirror *m, const struct job_record *r, json_t *brief, struct error *err)
+{
+	int code = mirror_check(r, brief, err);
+	char *text;
+
+	if (code < 0)
+		return code;
+	text = json_dump_text(brief, NULL);
+	if (!text)
+		return error_set(err, -ENOMEM, "out of memory");
+	mirror_fini(m);
+	m->brief = text;
+	take_facts(m, brief);
+	return 0;
 }
 
 int mirror_initial(

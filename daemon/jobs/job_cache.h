@@ -50,6 +50,10 @@ void mirror_fini(struct mirror *m);
 _must_check_ int mirror_initial(
 	struct mirror *m, const struct job_record *r, const struct spec *spec, struct error *err);
 
+/* Takes over what was brief once (borrowed): there is no text. -EBADMSG with err if it is none. */
+_must_check_ int mirror_restore(
+	struct mirror *m, const struct job_record *r, json_t *brief, struct error *err);
+
 /* Takes over a Job object (borrowed, changed). On failure m is as before: -EBADMSG with err. */
 _must_check_ int mirror_set(
 	struct mirror *m, const struct job_record *r, json_t *job, struct error *err);
@@ -81,6 +85,11 @@ void mirror_check_events(const struct job_record *r, json_t *events);
  * end. */
 _must_check_ int mirror_finish(struct mirror *m, const struct job_record *r, const json_t *verdict,
 	int64_t now_us, struct error *err);
+
+/* Makes brief a few kilobytes at most: that of a run that is over stays in memory, and in its
+ * record.
+ */
+void mirror_shorten(struct mirror *m);
 
 /* Frees text; brief and state stay. */
 void mirror_drop(struct mirror *m);

@@ -63,7 +63,7 @@ static void keep_grace(struct job *j, int64_t grace_ms)
 
 void job_end_within(struct job *j, int64_t timeout_ms)
 {
-	int64_t longest = j->rec.grace_ms > j->stop_ms ? j->rec.grace_ms : j->stop_ms;
+	int64_t longest = j->rec.grace_ms > j->rec.stop_ms ? j->rec.grace_ms : j->rec.stop_ms;
 
 	if (job_is_over(j)) {
 		if (!runs(j) || j->limit_ms > REST_MS)

@@ -186,6 +186,15 @@ bool job_agent_read_verdict(struct job *j)
 	return j->mirror.has_verdict;
 }
 
+bool job_agent_found_ended(struct job *j)
+{
+	j->unread = false;
+	if (!job_agent_read_verdict(j))
+		return false;
+	take_back_loss(j);
+	return true;
+}
+
 static void on_link_closed(void *arg, const char *why)
 {
 	struct job *j = arg;
@@ -317,15 +326,6 @@ static void spawn_failed(struct job *j, const struct error *err)
 	job_event(j, LIFE_EV_SPAWN_FAILED);
 }
 
-/* Saved for the next elasticd, in case the record among the living is gone. */
-static void save_pid(struct job *j)
-{
-	struct error err = { 0 };
-
-	if (job_record_update(j->host->store, &j->rec, NULL, &err) < 0)
-		log_warning("job %s: %s", j->rec.name, err.text);
-}
-
 static void on_failed(struct job *j, const struct error *err)
 {
 	child_abandon(&j->child, j->host->loop, j->host->orphans);
@@ -346,7 +346,8 @@ static void on_went(void *arg, const struct error *why)
 		return;
 	}
 	j->accepted = true;
-	save_pid(j);
+	/* For the next elasticd, in case the record among the living is gone. */
+	job_save(j, NULL);
 	job_tell(j, JOB_STARTED);
 }
 

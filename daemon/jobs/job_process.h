@@ -23,6 +23,9 @@ void job_agent_note_loss(struct job *j);
 
 /* Puts the verdict on disk into the mirror. Returns true if there is one. */
 bool job_agent_read_verdict(struct job *j);
+/* The same for a run whose files were not read when it was taken up; with one, no agent was lost.
+ */
+bool job_agent_found_ended(struct job *j);
 
 /* For daemon/api/agent_call.c: the agent did not answer a call made at since_us in time. The time
  * of the oldest such call stays. Sends the agent a Ping, so that its next answer is noticed. */

@@ -11,16 +11,19 @@
 #include <sys/stat.h>
 
 #define RECORD_FILE "record.json"
+#define SPEC_FILE "spec.json"
 #define RESERVE_FILE ".reserve"
 #define UNFINISHED ".new" /* ends the name of a directory that is being made */
 
 enum {
-	RECORD_MAX = 4 << 20, /* bytes of record.json: the largest message that may carry a spec */
-	STATE_MAX = 4 << 20,  /* bytes of the agent's files */
+	RECORD_MAX = 512 << 10, /* bytes of record.json */
+	SPEC_MAX = 4 << 20,	/* bytes of spec.json: more is refused */
+	SPARE_MAX = 64 << 10,	/* bytes of what the agent writes where the disk is full */
+	STATE_MAX = 4 << 20,	/* bytes of the agent's files */
 	LAST_ERROR_MAX = 4096,
 	RUN_RANDOM = 8,
 	SET_ASIDE_TRIES = 1000,
-	RESERVE_BYTES = 8192, /* beside the specification: a record with its verdict */
+	RESERVE_BYTES = 32768, /* a record with its verdict */
 };
 
 static int store_open(
@@ -108,31 +111,43 @@ static json_t *agent_to_json(const struct job_record *r)
 		(json_int_t)r->agent_ticks, "cgroup", r->cgroup);
 }
 
-static json_t *record_to_json(const struct job_record *r, const json_t *spec, const json_t *ended)
+void job_last_fini(struct job_last *l)
+{
+	json_decref(l->ended);
+	json_decref(l->brief);
+	*l = (struct job_last){ 0 };
+}
+
+static json_t *wishes_to_json(const struct job_record *r)
+{
+	return json_pack("{s:I, s:I, s:I, s:b}", "notices", (json_int_t)r->notices, "poll_ms",
+		(json_int_t)r->poll_ms, "stop_ms", (json_int_t)r->stop_ms, "resume", r->resume);
+}
+
+static json_t *record_to_json(const struct job_record *r, const struct job_last *last)
 {
 	return json_pack(
-		"{s:s, s:s, s:I, s:s, s:I, s:I, s:s, s:o, s:i, s:I, s:s*, s:o*, s:O*, s:O*}",
+		"{s:s, s:s, s:I, s:s, s:I, s:I, s:s, s:o, s:i, s:I, s:s*, s:o*, s:o, s:I, s:O*, s:O*}",
 		"name", r->name, "run", r->run, "uid", (json_int_t)r->uid, "user", r->user,
 		"created_us", (json_int_t)r->created_us, "ended_us", (json_int_t)r->ended_us,
 		"log_dir", r->log_dir, "agent", agent_to_json(r), "agent_losses", r->agent_losses,
 		"grace_ms", (json_int_t)r->grace_ms, "follows", r->follows, "followed",
-		r->followed ? json_true() : NULL, "ended", ended, "spec", spec);
+		r->followed ? json_true() : NULL, "wishes", wishes_to_json(r), "seq",
+		(json_int_t)r->seq, "ended", last->ended, "brief", last->brief);
 }
 
 /* Reserves disk space that is released when the disk is full and a verdict has to be written. */
-static int reserve_room(int dirfd, size_t len, struct error *err)
+static int reserve_room(int dirfd, struct error *err)
 {
-	_cleanup_free_ char *zeros = calloc(1, len);
+	static const char zeros[RESERVE_BYTES];
 
-	if (!zeros)
-		return error_set(err, -ENOMEM, "out of memory");
-	return files_write(dirfd, RESERVE_FILE, geteuid(), zeros, len, 0600, false, err);
+	return files_write(dirfd, RESERVE_FILE, geteuid(), zeros, sizeof(zeros), 0600, false, err);
 }
 
-static int record_write(int dirfd, const struct job_record *r, const json_t *spec,
-	const json_t *ended, bool sync, struct error *err)
+static int record_write(int dirfd, const struct job_record *r, const struct job_last *last,
+	bool sync, struct error *err)
 {
-	_cleanup_json_ json_t *doc = record_to_json(r, spec, ended);
+	_cleanup_json_ json_t *doc = record_to_json(r, last);
 	_cleanup_free_ char *text = NULL;
 	size_t len = 0;
 	int code;
@@ -141,25 +156,62 @@ static int record_write(int dirfd, const struct job_record *r, const json_t *spe
 	if (!text)
 		return error_set(err, -ENOMEM, "out of memory");
 	code = files_write(dirfd, RECORD_FILE, geteuid(), text, len, 0600, sync, err);
-	if ((code == -ENOSPC || code == -EDQUOT) && ended && !unlinkat(dirfd, RESERVE_FILE, 0))
+	if ((code == -ENOSPC || code == -EDQUOT) && last->ended &&
+		!unlinkat(dirfd, RESERVE_FILE, 0))
 		code = files_write(dirfd, RECORD_FILE, geteuid(), text, len, 0600, sync, err);
 	return code;
 }
 
-/* Fills the directory name, which is still a temporary name. */
-static int make_dir(const struct record_store *s, const char *name, const struct job_record *r,
-	const json_t *spec, struct error *err)
+static int spec_write(int dirfd, const json_t *spec, bool sync, struct error *err)
 {
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0;
+
+	text = json_dump_text(spec, &len);
+	if (!text)
+		return error_set(err, -ENOMEM, "out of memory");
+	if (len > SPEC_MAX)
+		return error_set(err, -EFBIG, SPEC_FILE ": has %zu bytes, expected at most %d", len,
+			SPEC_MAX);
+	return files_write(dirfd, SPEC_FILE, geteuid(), text, len, 0600, sync, err);
+}
+
+static int spec_copy(
+	const struct record_store *from, const char *run, int dirfd, bool sync, struct error *err)
+{
+	_cleanup_close_ int fd = files_open_dir(from->fd, run, err);
+	_cleanup_free_ char *text = NULL;
+	size_t len = 0;
+	int code = fd;
+
+	if (fd >= 0)
+		code = files_read(fd, SPEC_FILE, SPEC_MAX, geteuid(), &text, &len, err);
+	if (code >= 0)
+		code = files_write(dirfd, SPEC_FILE, geteuid(), text, len, 0600, sync, err);
+	return code;
+}
+
+/* Fills the directory name, which is still a temporary name. Takes the specification from another
+ * store where spec is NULL. */
+static int make_dir(const struct record_store *s, const char *name, const struct job_record *r,
+	const json_t *spec, const struct record_store *from, struct error *err)
+{
+	const struct job_last none = { 0 };
 	_cleanup_close_ int fd = -1;
+	bool sync = !s->of_living;
 	int code;
 
 	if (mkdirat(s->fd, name, 0700) < 0)
 		return error_set(err, -errno, "%s", strerror(errno));
 	fd = files_open_dir(s->fd, name, err);
-	code = fd < 0 ? fd : record_write(fd, r, spec, NULL, !s->of_living, err);
+	code = fd < 0 ? fd
+	       : spec ? spec_write(fd, spec, sync, err)
+		      : spec_copy(from, r->run, fd, sync, err);
+	if (!code)
+		code = record_write(fd, r, &none, sync, err);
 	if (code < 0 || s->of_living)
 		return code;
-	code = reserve_room(fd, json_dumpb(spec, NULL, 0, JSON_COMPACT) + RESERVE_BYTES, err);
+	code = reserve_room(fd, err);
 	/* Last, so that the user cannot write there before. */
 	if (!code && geteuid() != r->uid && fchown(fd, r->uid, -1) < 0)
 		code = error_set(err, -errno, "%s", strerror(errno));
@@ -170,8 +222,8 @@ static int make_dir(const struct record_store *s, const char *name, const struct
  * Renames the directory to the run's name only when it is complete: a crash before leaves nothing
  * that looks like a run, and no caller was told of one.
  */
-int job_record_create(const struct record_store *s, const struct job_record *r, const json_t *spec,
-	struct error *err)
+static int create(const struct record_store *s, const struct job_record *r, const json_t *spec,
+	const struct record_store *from, struct error *err)
 {
 	_cleanup_free_ char *name = NULL;
 	struct error ignored;
@@ -179,7 +231,7 @@ int job_record_create(const struct record_store *s, const struct job_record *r, 
 
 	if (asprintf(&name, ".%s" UNFINISHED, r->run) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	code = make_dir(s, name, r, spec, err);
+	code = make_dir(s, name, r, spec, from, err);
 	if (!code && renameat2(s->fd, name, s->fd, r->run, RENAME_NOREPLACE) < 0)
 		code = error_set(err, -errno, "%s", strerror(errno));
 	if (!code && !s->of_living && fsync(s->fd) < 0) {
@@ -192,6 +244,12 @@ int job_record_create(const struct record_store *s, const struct job_record *r, 
 		(void)!job_record_remove(s, name, &ignored);
 	}
 	return code;
+}
+
+int job_record_create(const struct record_store *s, const struct job_record *r, const json_t *spec,
+	struct error *err)
+{
+	return create(s, r, spec, NULL, err);
 }
 
 static bool is_unfinished(const char *name)
@@ -228,15 +286,16 @@ static int move_away(int dirfd, const char *name)
 	return -EEXIST;
 }
 
-int job_record_remake(const struct record_store *s, const struct job_record *r, const json_t *spec,
-	struct error *err)
+int job_record_remake(const struct record_store *s, const struct job_record *r,
+	const struct record_store *from, struct error *err)
 {
 	_cleanup_close_ int fd = files_open_dir(s->fd, r->run, err);
+	const struct job_last none = { 0 };
 	struct stat st;
 	int code = fd < 0 ? fd : 0;
 
 	if (code == -ENOENT)
-		return job_record_create(s, r, spec, err);
+		return create(s, r, NULL, from, err);
 	if (!code && fstat(fd, &st) < 0)
 		code = error_set(err, -errno, "%s", strerror(errno));
 	if (!code && st.st_uid != r->uid)
@@ -245,26 +304,32 @@ int job_record_remake(const struct record_store *s, const struct job_record *r, 
 	if (!code && (code = move_away(fd, RECORD_FILE)) < 0)
 		error_set(err, code, RECORD_FILE ": %s", strerror(-code));
 	if (!code)
-		code = record_write(fd, r, spec, NULL, true, err);
+		code = spec_copy(from, r->run, fd, true, err);
+	if (!code)
+		code = record_write(fd, r, &none, true, err);
 	if (code < 0)
 		error_prefix(err, "%s/%s", s->path, r->run);
 	return code;
 }
 
-int job_record_update(const struct record_store *s, const struct job_record *r, const json_t *ended,
-	struct error *err)
+int job_record_update(const struct record_store *s, const struct job_record *r,
+	const struct job_last *last, struct error *err)
 {
+	const struct job_last now = last ? *last : (struct job_last){ 0 };
 	_cleanup_close_ int fd = files_open_dir(s->fd, r->run, err);
 	_cleanup_json_ json_t *doc = NULL;
+	struct job_last all;
 	int code = fd;
 
 	if (fd >= 0)
 		code = files_read_json(fd, RECORD_FILE, RECORD_MAX, geteuid(), &doc, err);
-	if (!code)
-		code = record_write(fd, r, json_object_get(doc, "spec"),
-			ended ? ended : json_object_get(doc, "ended"), ended != NULL, err);
-	if (!code && ended)
-		code = write_verdict(fd, r->uid, ended, err);
+	if (!code) {
+		all.ended = now.ended ? now.ended : json_object_get(doc, "ended");
+		all.brief = now.brief ? now.brief : json_object_get(doc, "brief");
+		code = record_write(fd, r, &all, now.ended != NULL, err);
+	}
+	if (!code && now.ended)
+		code = write_verdict(fd, r->uid, now.ended, err);
 	if (code < 0)
 		error_prefix(err, "%s/%s", s->path, r->run);
 	return code;
@@ -313,6 +378,22 @@ static int parse_agent(const json_t *agent, struct job_record *r, struct error *
 	return 0;
 }
 
+static int parse_wishes(const json_t *wishes, struct job_record *r, struct error *err)
+{
+	int64_t notices;
+	int code;
+
+	if (!json_is_object(wishes))
+		return error_set(err, -EBADMSG, "wishes: expected an object");
+	if ((code = take_int(wishes, "notices", UINT32_MAX, &notices, err)) < 0 ||
+		(code = take_int(wishes, "poll_ms", INT64_MAX, &r->poll_ms, err)) < 0 ||
+		(code = take_int(wishes, "stop_ms", INT64_MAX, &r->stop_ms, err)) < 0)
+		return error_prefix(err, "wishes");
+	r->notices = (unsigned)notices;
+	r->resume = json_is_true(json_object_get(wishes, "resume"));
+	return 0;
+}
+
 static int parse_fields(const json_t *doc, struct job_record *r, struct error *err)
 {
 	int64_t uid;
@@ -327,7 +408,9 @@ static int parse_fields(const json_t *doc, struct job_record *r, struct error *e
 		(code = take_int(doc, "created_us", INT64_MAX, &r->created_us, err)) < 0 ||
 		(code = take_int(doc, "ended_us", INT64_MAX, &r->ended_us, err)) < 0 ||
 		(code = take_int(doc, "agent_losses", INT32_MAX, &losses, err)) < 0 ||
-		(code = parse_agent(json_object_get(doc, "agent"), r, err)) < 0)
+		(code = take_int(doc, "seq", INT64_MAX, &r->seq, err)) < 0 ||
+		(code = parse_agent(json_object_get(doc, "agent"), r, err)) < 0 ||
+		(code = parse_wishes(json_object_get(doc, "wishes"), r, err)) < 0)
 		return code;
 	r->uid = uid;
 	r->agent_losses = losses;
@@ -336,11 +419,7 @@ static int parse_fields(const json_t *doc, struct job_record *r, struct error *e
 		code = take_int(doc, "grace_ms", INT64_MAX, &r->grace_ms, err);
 	if (!code && json_object_get(doc, "follows"))
 		code = take_string(doc, "follows", &r->follows, err);
-	if (code < 0)
-		return code;
-	if (!json_is_object(json_object_get(doc, "spec")))
-		return error_set(err, -EBADMSG, "spec: expected an object");
-	return 0;
+	return code;
 }
 
 int job_record_parse(const json_t *doc, const char *run, struct job_record *ret, struct error *err)
@@ -366,14 +445,15 @@ int job_record_parse(const json_t *doc, const char *run, struct job_record *ret,
 	return 0;
 }
 
-/* Opens run's directory and reads its record.json, which only this daemon may have written. */
-static int load_doc(const struct record_store *s, const char *run, json_t **ret, struct error *err)
+/* Opens run's directory and reads a file that only this daemon may have written. */
+static int load_doc(const struct record_store *s, const char *run, const char *name, size_t max,
+	json_t **ret, struct error *err)
 {
 	_cleanup_close_ int fd = files_open_dir(s->fd, run, err);
 	int r = fd;
 
 	if (fd >= 0)
-		r = files_read_json(fd, RECORD_FILE, RECORD_MAX, geteuid(), ret, err);
+		r = files_read_json(fd, name, max, geteuid(), ret, err);
 	if (r < 0)
 		error_prefix(err, "%s/%s", s->path, run);
 	return r;
@@ -398,11 +478,11 @@ static bool verdict_is_sound(const json_t *v)
 }
 
 int job_record_load(const struct record_store *s, const char *run, struct job_record *ret,
-	json_t **ret_ended, struct error *err)
+	struct job_last *ret_last, struct error *err)
 {
 	_cleanup_json_ json_t *doc = NULL;
 	json_t *ended;
-	int r = load_doc(s, run, &doc, err);
+	int r = load_doc(s, run, RECORD_FILE, RECORD_MAX, &doc, err);
 
 	if (r < 0)
 		return r;
@@ -415,24 +495,15 @@ int job_record_load(const struct record_store *s, const char *run, struct job_re
 		error_prefix(err, "%s/%s/%s", s->path, run, RECORD_FILE);
 		return r;
 	}
-	if (ret_ended)
-		*ret_ended = json_incref(ended);
+	if (ret_last)
+		*ret_last = (struct job_last){ .ended = json_incref(ended),
+			.brief = json_incref(json_get_object(doc, "brief")) };
 	return 0;
 }
 
 int job_record_spec(const struct record_store *s, const char *run, json_t **ret, struct error *err)
 {
-	_cleanup_json_ json_t *doc = NULL;
-	json_t *spec;
-	int r = load_doc(s, run, &doc, err);
-
-	if (r < 0)
-		return r;
-	spec = json_object_get(doc, "spec");
-	if (!json_is_object(spec))
-		return error_set(err, -EBADMSG, "%s/%s/%s: has no spec", s->path, run, RECORD_FILE);
-	*ret = json_incref(spec);
-	return 0;
+	return load_doc(s, run, SPEC_FILE, SPEC_MAX, ret, err);
 }
 
 /* While the disk was full, the agent wrote to two other files: see agent/supervise/state_file.h. */
@@ -445,7 +516,7 @@ static int read_state(int dirfd, uid_t uid, json_t **ret, struct error *err)
 	for (size_t i = 0; i < sizeof(spares) / sizeof(*spares); i++) {
 		json_t *spare = NULL;
 
-		if (files_read_json(dirfd, spares[i], STATE_MAX, uid, &spare, NULL) < 0)
+		if (files_read_json(dirfd, spares[i], SPARE_MAX, uid, &spare, NULL) < 0)
 			continue;
 		if (json_get_int(spare, "version", -1) > version &&
 			json_get_int(spare, "complete", -1) == json_get_int(spare, "version", 0)) {

@@ -5,7 +5,8 @@
  * Writes what elasticd keeps of a run on disk, <state>/jobs/<run>/record.json, and reads what the
  * run's agent keeps beside it (state.json, verdict.json). The directory belongs to the job's user:
  * a record.json that is not this daemon's own file is refused, and the agent's files count as a
- * user's word. The specification stays on disk and is read when it is needed.
+ * user's word. The specification has a file of its own, spec.json, that is read when it is needed:
+ * it may be large, and the next elasticd reads the records of all runs before it serves anybody.
  *
  * As long as a guard may live, <runtime>/living/<run>/record.json is what elasticd knew when it
  * started that guard. Only elasticd's own user can write there, so the next elasticd finds the
@@ -35,7 +36,21 @@ struct job_record {
 	int64_t grace_ms;     /* the longest time to stop that a caller has given; 0: none */
 	char *follows;	      /* the earlier run that this one restarts or resumes, or NULL */
 	bool followed;	      /* it was started again: do not resume it */
+	/* Of the specification: the notices that it asks for (enum spec_notice), preemption.poll,
+	 * preemption.resume and stop.timeout */
+	unsigned notices;
+	int64_t poll_ms, stop_ms;
+	bool resume;
+	int64_t seq; /* the last event that is known */
 };
+
+/* The job itself, as elasticd last knew it. */
+struct job_last {
+	json_t *ended; /* the Verdict, or NULL */
+	json_t *brief; /* the Job as lists show it, or NULL: no agent was started yet */
+};
+
+void job_last_fini(struct job_last *l);
 
 /* The directory <state>/jobs, or <runtime>/living. */
 struct record_store {
@@ -55,33 +70,30 @@ void job_record_fini(struct job_record *r);
 /* Copies; on failure ret is untouched. */
 _must_check_ int job_record_copy(const struct job_record *r, struct job_record *ret);
 
-/* Makes the run's directory, owned by its user, and a synced record.json with spec (borrowed);
+/* Makes the run's directory, owned by its user, with a synced record.json and spec (borrowed);
  * among the living it is elasticd's own, and not synced. Takes back what it made when it fails. */
 _must_check_ int job_record_create(const struct record_store *s, const struct job_record *r,
 	const json_t *spec, struct error *err);
 
 /* Makes a new record.json in the directory of a run whose own cannot be used, and keeps the old
- * file beside it. Makes the directory if it is missing. spec is borrowed. -EPERM if the directory
- * does not belong to r's user. */
+ * file beside it. Makes the directory if it is missing. The specification is copied from another
+ * store. -EPERM if the directory does not belong to r's user. */
 _must_check_ int job_record_remake(const struct record_store *s, const struct job_record *r,
-	const json_t *spec, struct error *err);
+	const struct record_store *from, struct error *err);
 
-/* Writes what changed in r; keeps the specification and an earlier verdict in the file. ended
- * (borrowed) is a Verdict or NULL; a verdict can use space that was reserved for a full disk. It is
- * also written where the agent's would be, for people who read the run's own files. */
+/* Writes what changed in r; what is NULL in last (borrowed; may be NULL itself) stays as it is in
+ * the file. A verdict can use space that was reserved for a full disk. It is also written where the
+ * agent's would be, for people who read the run's own files. */
 _must_check_ int job_record_update(const struct record_store *s, const struct job_record *r,
-	const json_t *ended, struct error *err);
+	const struct job_last *last, struct error *err);
 
 /* Checks a parsed record.json. The pure half of job_record_load(). */
 _must_check_ int job_record_parse(
 	const json_t *doc, const char *run, struct job_record *ret, struct error *err);
 
-/*
- * Reads record.json of run. ret_ended (may be NULL) gets the owned Verdict that elasticd itself
- * gave, or NULL. -ENOENT, -EBADMSG, -EPERM and others with err.
- */
+/* Reads record.json of run. ret_last may be NULL. -ENOENT, -EBADMSG, -EPERM and others with err. */
 _must_check_ int job_record_load(const struct record_store *s, const char *run,
-	struct job_record *ret, json_t **ret_ended, struct error *err);
+	struct job_record *ret, struct job_last *ret_last, struct error *err);
 
 /* The specification as it was started. Returns 0 with an owned object. */
 _must_check_ int job_record_spec(

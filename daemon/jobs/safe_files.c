@@ -17,7 +17,7 @@
 
 /* The largest tree that the loop may remove itself, and the most JSON values that it may read from
  * a file: see json_units(). */
-enum { TREE_FILES = 256, TREE_BYTES = 64 << 20, JSON_UNITS = 1 << 20 };
+enum { TREE_FILES = 256, TREE_BYTES = 64 << 20, JSON_UNITS = 512 << 10 };
 
 int files_open_dir(int dirfd, const char *name, struct error *err)
 {

@@ -25,9 +25,10 @@ def test_start_answers_with_name_and_run_and_the_job_runs(box, daemon):
 
 
 def test_the_answer_comes_when_the_job_is_on_disk(daemon):
-    _, run = daemon.submit(spec("hang"))
+    job, run = daemon.submit(spec("hang"))
     record = json.loads((daemon.record(run) / "record.json").read_text())
-    assert record["run"] == run and record["spec"]["roles"]
+    assert record["run"] == run and record["brief"]["name"] == job
+    assert json.loads((daemon.record(run) / "spec.json").read_text())["roles"]
 
 
 def test_a_job_without_a_name_is_named_after_its_program(daemon):

@@ -455,6 +455,46 @@ def test_a_damaged_record_is_named_and_hurts_nothing_else(box, daemon, kind):
         daemon.status(bad)
 
 
+def test_a_run_that_is_over_is_known_without_the_files_of_its_user(daemon):
+    """They are not read when elasticd begins: it would take as long as that user likes."""
+    over = [daemon.run(spec("exit:3", name="failed"))["run"], daemon.run(spec())["run"]]
+    before = daemon.call("List", ended=True)["jobs"]
+    daemon.stop()
+    for run in over:
+        for name in ("state.json", "verdict.json", "events.jsonl", "spec.json"):
+            (daemon.record(run) / name).write_text("rubbish")
+    daemon.start()
+    assert daemon.call("List", ended=True)["jobs"] == before
+    assert "rubbish" not in daemon.program.err and "json" not in daemon.program.err, daemon.program.err
+    for run, job in zip(over, before):
+        status = daemon.status(run)
+        assert (status["state"], status["verdict"]) == (job["state"], job["verdict"])
+
+
+def test_files_that_take_long_to_read_do_not_hold_up_the_start(box, daemon):
+    """Of runs that are not over some are read, as long as there is time; of the others all comes to light."""
+    runs = [daemon.submit(spec(f"mark:{box.path('m')}", f"wait-file:{box.path('go')}" if i % 2 else "hang",
+                               name=f"j{i}"))[1] for i in range(24)]
+    wait_lines(box.path("m"), len(runs))
+    agents = [daemon.agent_pid(run) for run in runs]
+    daemon.kill()
+    box.path("go").touch()
+    for pid in agents[1::2]:
+        wait_gone(pid)
+    for run in runs:
+        path = daemon.record(run) / "state.json"
+        state = json.loads(path.read_text())
+        state["job"]["x"] = ["yyyyyyyy"] * 240000
+        path.write_text(json.dumps(state))
+    daemon.start()
+    assert "its files are not read now" in daemon.program.err
+    for run in runs[1::2]:
+        assert daemon.wait(run)["state"] == "succeeded"
+    assert [daemon.status(run)["agent_pid"] for run in runs[::2]] == agents[::2]
+    for run in runs[::2]:
+        daemon.call("Stop", job=run, timeout_ms=0)
+
+
 @pytest.mark.parametrize("name", ["state.json", "events.jsonl", "verdict.json"])
 @pytest.mark.parametrize("kind", ["empty", "half", "rubbish"])
 def test_what_the_agent_wrote_can_be_damaged_too(box, daemon, name, kind):

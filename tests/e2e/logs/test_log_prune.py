@@ -47,16 +47,21 @@ def test_runs_go_until_the_logs_of_the_others_fit(box):
     assert runs(daemon) == [second, third], "the newest always stays"
 
 
+def ended_earlier(daemon, run, hours):
+    """As the next elasticd will find it."""
+    path = daemon.record(run) / "record.json"
+    record = json.loads(path.read_text())
+    record["brief"]["ended_us"] -= hours * 3600 * 1000000
+    path.write_text(json.dumps(record))
+
+
 def test_what_runs_is_never_pruned_however_old_and_what_ended_long_ago_is_at_the_start(box):
     daemon = configured(box, "keep_days = 1\nkeep_runs = 1")
     living, run = daemon.submit(spec("hang", name="living"))
     daemon.wait(living, until="running")
     old = end_one(daemon)
     daemon.kill()
-    state = daemon.record(old) / "state.json"
-    doc = json.loads(state.read_text())
-    doc["job"]["ended_us"] -= 25 * 3600 * 1000000
-    state.write_text(json.dumps(doc))
+    ended_earlier(daemon, old, 25)
     daemon.start()
     gone(daemon, old)
     assert runs(daemon) == [run] and (daemon.logs / run).exists()
@@ -133,10 +138,7 @@ def test_rm_removes_what_ended_long_ago(box):
     daemon = configured(box, "keep_days = 0")
     old, new = end_one(daemon), end_one(daemon)
     daemon.kill()
-    state = daemon.record(old) / "state.json"
-    doc = json.loads(state.read_text())
-    doc["job"]["ended_us"] -= 8 * 24 * 3600 * 1000000
-    state.write_text(json.dumps(doc))
+    ended_earlier(daemon, old, 8 * 24)
     daemon.start()
     assert box.ctl("rm", "--older-than=7d", "job").rc == 2
     assert box.ctl("rm", "--older-than=7 moons").rc == 2

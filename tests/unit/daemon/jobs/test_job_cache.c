@@ -4,6 +4,7 @@
 #include "common/text/json.h"
 
 #include <check.h>
+#include <errno.h>
 #include <string.h>
 
 static struct job_record record;
@@ -123,6 +124,58 @@ START_TEST(many_events_take_little_time_and_no_more_than_an_agent_sends_are_kept
 }
 END_TEST
 
+START_TEST(what_is_kept_of_a_run_that_is_over_is_short)
+{
+	_cleanup_json_ json_t *job = job_saying("why");
+	_cleanup_json_ json_t *verdict = json_pack("{s:s, s:i, s:s, s:{s:s}}", "result", "failed",
+		"exit_status", 3, "message", "it failed", "root_cause", "role", "worker");
+	_cleanup_json_ json_t *brief = NULL;
+	char *before, word[4000];
+	struct error err = { 0 };
+
+	json_object_set(job, "verdict", verdict);
+	json_object_set_new(job, "state", json_string("failed"));
+	ck_assert_int_eq(mirror_set(&mirror, &record, job, &err), 0);
+	before = strdup(mirror.brief);
+	mirror_shorten(&mirror);
+	ck_assert_str_eq(mirror.brief, before);
+	free(before);
+	memset(word, 'x', sizeof(word));
+	word[sizeof(word) - 1] = '\0';
+	json_object_set_new(job, "command", json_string(word));
+	for (char name[] = "a"; *name <= 'j'; ++*name)
+		json_object_set_new(job, name, json_string(word));
+	ck_assert_int_eq(mirror_set(&mirror, &record, job, &err), 0);
+	ck_assert_uint_gt(strlen(mirror.brief), 40000);
+	mirror_shorten(&mirror);
+	ck_assert_uint_lt(strlen(mirror.brief), 2000);
+	brief = json_loads(mirror.brief, 0, NULL);
+	ck_assert_str_eq(json_get_string(brief, "name", ""), "j");
+	ck_assert_str_eq(json_get_string(brief, "reason", ""), "why");
+	ck_assert_int_eq(json_get_int(brief, "worker_count", 0), 1);
+	ck_assert_uint_eq(strlen(json_get_string(brief, "command", "")), 256);
+	ck_assert_str_eq(
+		json_get_string(json_object_get(brief, "verdict"), "message", ""), "it failed");
+}
+END_TEST
+
+START_TEST(a_mirror_is_restored_from_what_was_brief_without_a_text)
+{
+	_cleanup_json_ json_t *brief = json_loads(mirror.brief, 0, NULL);
+	struct mirror again = { 0 };
+	struct error err = { 0 };
+
+	ck_assert_int_eq(mirror_restore(&again, &record, brief, &err), 0);
+	ck_assert_str_eq(again.brief, mirror.brief);
+	ck_assert_ptr_null(again.text);
+	ck_assert_int_eq(again.state, MIRROR_RUNNING);
+	json_object_del(brief, "state");
+	ck_assert_int_eq(mirror_restore(&again, &record, brief, &err), -EBADMSG);
+	ck_assert_int_eq(again.state, MIRROR_RUNNING);
+	mirror_fini(&again);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("job_cache");
@@ -135,6 +188,8 @@ int main(void)
 	tcase_add_test(t, a_long_word_is_kept_whole_for_status_and_cut_for_lists);
 	tcase_add_test(t, events_get_the_jobs_identity_and_what_is_none_is_left_out);
 	tcase_add_test(t, many_events_take_little_time_and_no_more_than_an_agent_sends_are_kept);
+	tcase_add_test(t, what_is_kept_of_a_run_that_is_over_is_short);
+	tcase_add_test(t, a_mirror_is_restored_from_what_was_brief_without_a_text);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_NORMAL);

@@ -68,6 +68,7 @@ static void setup(void)
 	_cleanup_json_ json_t *spec =
 		json_pack("{s:s, s:[{s:[s]}]}", "name", "job", "roles", "command", "true");
 	_cleanup_free_ char *jobs = NULL, *alive = NULL;
+	const struct job_last last = { 0 };
 	struct error err = { 0 };
 
 	log_set_sink(quiet, 1);
@@ -90,7 +91,7 @@ static void setup(void)
 	ck_assert_int_eq(loop_new(&host.loop), 0);
 	ck_assert_msg(job_record_create(&store, &rec, spec, &err) == 0, "%s", err.text);
 	ck_assert_int_eq(job_new(&host, &rec, &job), 0);
-	ck_assert_msg(job_recover(job, NULL, &err) == 0, "%s", err.text);
+	ck_assert_msg(job_recover(job, &last, true, &err) == 0, "%s", err.text);
 	ck_assert_int_eq(job->life, LIFE_SWEEPING);
 	ck_assert_int_eq(n_searches, 1);
 }

@@ -13,7 +13,8 @@
 #define RECORD                                                                                \
 	"{\"name\":\"job\",\"run\":\"" RUN "\",\"uid\":0,\"user\":\"root\",\"created_us\":5," \
 	"\"ended_us\":0,\"log_dir\":\"/l\",\"agent\":{\"pid\":7,\"start_ticks\":8},"          \
-	"\"agent_losses\":2,\"spec\":{\"roles\":[]}}"
+	"\"agent_losses\":2,\"seq\":9,"                                                       \
+	"\"wishes\":{\"notices\":1,\"poll_ms\":2,\"stop_ms\":3,\"resume\":true}}"
 
 static char dir[64];
 static struct record_store store, living;
@@ -74,11 +75,21 @@ static int load(void)
 START_TEST(a_record_comes_back_as_it_was_written)
 {
 	struct job_record r = { 0 };
-	_cleanup_json_ json_t *ended = NULL;
+	_cleanup_(job_last_fini) struct job_last last = { 0 };
 	_cleanup_json_ json_t *spec = NULL;
 
+	rec.notices = 5;
+	rec.poll_ms = 6;
+	rec.stop_ms = 7;
+	rec.seq = 8;
+	rec.resume = true;
 	create();
-	ck_assert_int_eq(job_record_load(&store, RUN, &r, &ended, &err), 0);
+	ck_assert_int_eq(job_record_load(&store, RUN, &r, &last, &err), 0);
+	ck_assert_uint_eq(r.notices, 5);
+	ck_assert_int_eq(r.poll_ms, 6);
+	ck_assert_int_eq(r.stop_ms, 7);
+	ck_assert_int_eq(r.seq, 8);
+	ck_assert(r.resume);
 	ck_assert_str_eq(r.name, "job");
 	ck_assert_str_eq(r.user, "me");
 	ck_assert_uint_eq(r.uid, geteuid());
@@ -86,7 +97,8 @@ START_TEST(a_record_comes_back_as_it_was_written)
 	ck_assert_str_eq(r.log_dir, "/logs");
 	ck_assert_int_eq(r.agent_pid, 0);
 	ck_assert_ptr_null(r.cgroup);
-	ck_assert_ptr_null(ended);
+	ck_assert_ptr_null(last.ended);
+	ck_assert_ptr_null(last.brief);
 	job_record_fini(&r);
 	ck_assert_int_eq(job_record_spec(&store, RUN, &spec, &err), 0);
 	ck_assert_int_eq(json_get_int(spec, "x", 0), 1);
@@ -138,17 +150,19 @@ START_TEST(one_that_is_missing_is_made_with_its_directory)
 	_cleanup_json_ json_t *spec = json_pack("{s:i}", "x", 1);
 	_cleanup_json_ json_t *found = NULL;
 
-	ck_assert_int_eq(job_record_remake(&store, &rec, spec, &err), 0);
+	ck_assert_int_eq(job_record_create(&living, &rec, spec, &err), 0);
+	ck_assert_int_eq(job_record_remake(&store, &rec, &living, &err), 0);
 	ck_assert_int_eq(job_record_spec(&store, RUN, &found, &err), 0);
 	ck_assert(json_equal(found, spec));
 }
 END_TEST
 
-START_TEST(an_update_keeps_the_specification_and_the_verdict)
+START_TEST(an_update_keeps_the_specification_and_what_is_known)
 {
 	_cleanup_json_ json_t *verdict = json_pack(
 		"{s:s, s:i, s:s}", "result", "agent_lost", "exit_status", 125, "message", "m");
-	_cleanup_json_ json_t *ended = NULL;
+	_cleanup_json_ json_t *brief = json_pack("{s:s}", "state", "failed");
+	_cleanup_(job_last_fini) struct job_last last = { 0 };
 	_cleanup_json_ json_t *spec = NULL;
 	struct job_record r = { 0 };
 
@@ -158,16 +172,20 @@ START_TEST(an_update_keeps_the_specification_and_the_verdict)
 	rec.agent_losses = 3;
 	rec.grace_ms = 3600000;
 	rec.cgroup = strdup("/sys/fs/cgroup/x");
-	ck_assert_int_eq(job_record_update(&store, &rec, verdict, &err), 0);
+	ck_assert_int_eq(
+		job_record_update(&store, &rec, &(struct job_last){ .ended = verdict }, &err), 0);
+	ck_assert_int_eq(
+		job_record_update(&store, &rec, &(struct job_last){ .brief = brief }, &err), 0);
 	ck_assert_int_eq(job_record_update(&store, &rec, NULL, &err), 0);
-	ck_assert_int_eq(job_record_load(&store, RUN, &r, &ended, &err), 0);
+	ck_assert_int_eq(job_record_load(&store, RUN, &r, &last, &err), 0);
 	ck_assert_int_eq(r.agent_pid, 77);
 	ck_assert_uint_eq(r.agent_ticks, 88);
 	ck_assert_int_eq(r.agent_losses, 3);
 	ck_assert_int_eq(r.grace_ms, 3600000);
 	ck_assert_str_eq(r.cgroup, "/sys/fs/cgroup/x");
 	job_record_fini(&r);
-	ck_assert(json_equal(ended, verdict));
+	ck_assert(json_equal(last.ended, verdict));
+	ck_assert(json_equal(last.brief, brief));
 	ck_assert_int_eq(job_record_spec(&store, RUN, &spec, &err), 0);
 	ck_assert_int_eq(json_get_int(spec, "x", 0), 1);
 }
@@ -216,7 +234,9 @@ static const struct {
 		"agent: cgroup: expected a string" },
 	{ "agent_losses", "4294967296", "agent_losses: expected an integer" },
 	{ "grace_ms", "-1", "grace_ms: expected an integer" },
-	{ "spec", "[]", "spec: expected an object" },
+	{ "seq", "-1", "seq: expected an integer" },
+	{ "wishes", "[]", "wishes: expected an object" },
+	{ "wishes", "{\"notices\":1,\"poll_ms\":2}", "wishes: stop_ms: expected an integer" },
 };
 
 START_TEST(a_wrong_member_is_named)
@@ -242,6 +262,31 @@ START_TEST(a_half_written_record_is_told_with_its_place)
 	ck_assert_ptr_nonnull(strstr(err.text, "/jobs/" RUN ": record.json: line 1"));
 	put("record.json", "");
 	ck_assert_int_eq(load(), -EBADMSG);
+}
+END_TEST
+
+/* The next elasticd would read that of each run before it serves anybody. */
+START_TEST(a_record_is_short_however_long_the_specification_is)
+{
+	_cleanup_json_ json_t *spec = json_object();
+	char path[128], *text = malloc(3 << 20);
+	struct stat st;
+
+	memset(text, 'x', (3 << 20) - 1);
+	text[(3 << 20) - 1] = '\0';
+	json_object_set_new(spec, "x", json_string(text));
+	free(text);
+	ck_assert_int_eq(job_record_create(&store, &rec, spec, &err), 0);
+	path_of(path, "record.json");
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_int_lt(st.st_size, 1000);
+	path_of(path, "spec.json");
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_int_eq(st.st_mode & 07777, 0600);
+	ck_assert_int_eq(truncate(path, 5 << 20), 0);
+	json_decref(spec);
+	spec = NULL;
+	ck_assert_int_eq(job_record_spec(&store, RUN, &spec, &err), -EFBIG);
 }
 END_TEST
 
@@ -478,11 +523,12 @@ int main(void)
 	tcase_add_test(t, its_directory_is_the_users_alone);
 	tcase_add_test(t, among_the_living_all_is_elasticds_own_whoever_the_user_is);
 	tcase_add_test(t, one_that_is_missing_is_made_with_its_directory);
-	tcase_add_test(t, an_update_keeps_the_specification_and_the_verdict);
+	tcase_add_test(t, an_update_keeps_the_specification_and_what_is_known);
 	tcase_add_test(t, a_second_record_of_the_same_run_is_refused);
 	tcase_add_test(t, a_sound_record_parses);
 	tcase_add_loop_test(t, a_wrong_member_is_named, 0, COUNT(wrong));
 	tcase_add_test(t, a_half_written_record_is_told_with_its_place);
+	tcase_add_test(t, a_record_is_short_however_long_the_specification_is);
 	tcase_add_test(t, a_record_is_not_read_through_a_link);
 	tcase_add_test(t, a_pipe_in_a_files_place_holds_nobody_up);
 	tcase_add_test(t, a_file_that_grew_beyond_reason_is_not_read);
