@@ -252,10 +252,13 @@ static int open_host(struct daemon *d, struct error *err)
 		if (!scopes_available(d->scopes))
 			d->cgroup_parent = cgroupfs_own();
 	}
-	r = sweepers_new(d->loop, &d->sweepers);
+	r = asides_new(d->loop, &d->sweepers);
+	if (r == 0)
+		r = asides_new(d->loop, &d->syncs);
 	if (r < 0)
 		return out_of_memory(err);
 	d->host.sweepers = d->sweepers;
+	d->host.syncs = d->syncs;
 	d->host.orphans = &d->orphans;
 	d->host.loop = d->loop;
 	d->host.store = &d->store;
@@ -388,7 +391,8 @@ struct daemon *daemon_free(struct daemon *d)
 	registry_free(d->registry);
 	relays_free(d->relays);
 	feed_free(d->feed);
-	sweepers_free(d->sweepers);
+	asides_free(d->sweepers);
+	asides_free(d->syncs);
 	child_orphans_fini(&d->orphans);
 	scopes_free(d->scopes);
 	notify_free(d->notify);

@@ -27,6 +27,7 @@ daemon_SRC := \
 	daemon/host/shutdown_query.c \
 	daemon/jobs/agent_process.c \
 	daemon/jobs/agent_stream.c \
+	daemon/jobs/aside.c \
 	daemon/jobs/bus.c \
 	daemon/jobs/cgroupfs.c \
 	daemon/jobs/child.c \
@@ -36,6 +37,7 @@ daemon_SRC := \
 	daemon/jobs/job_limit.c \
 	daemon/jobs/job_process.c \
 	daemon/jobs/record.c \
+	daemon/jobs/record_sync.c \
 	daemon/jobs/registry.c \
 	daemon/jobs/safe_files.c \
 	daemon/jobs/scope.c \

@@ -44,7 +44,7 @@ struct daemon {
 	char *log_dir;
 	struct job_host host;
 	struct scopes *scopes;
-	struct sweepers *sweepers;
+	struct asides *sweepers, *syncs;
 	struct child_orphans orphans; /* that jobs have given up */
 	struct access *access;
 	struct budget *budget; /* for memory of messages on control.sock and from agents */

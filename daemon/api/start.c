@@ -6,6 +6,7 @@
 #include "common/text/json.h"
 #include "common/varlink/manager_error.h"
 #include "daemon/api/methods.h"
+#include "daemon/jobs/record_sync.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -27,7 +28,9 @@ struct start {
 	struct spec *parsed;
 	uid_t uid;
 	struct error failure;
-	struct job *job; /* watched: the new one, or the one whose name it waits for */
+	struct aside *sync; /* until the disk has the record */
+	bool runs;	    /* the agent was started */
+	struct job *job;    /* watched: the new one, or the one whose name it waits for */
 	struct job_watch watch;
 };
 
@@ -62,6 +65,7 @@ static void start_free(struct start *s)
 {
 	LIST_REMOVE(s, link);
 	unwatch(s);
+	aside_cancel(s->sync);
 	loop_cancel(s->daemon->loop, attempt, s);
 	loop_cancel(s->daemon->loop, discard, s);
 	json_decref(s->spec);
@@ -304,13 +308,27 @@ static void answer(struct start *s)
 		json_decref(parameters);
 }
 
+static void on_synced(void *arg, int r)
+{
+	struct start *s = arg;
+
+	s->sync = NULL;
+	if (r < 0)
+		log_warning("job %s: its record may be lost if this host crashes now: %s",
+			s->parsed->name, strerror(-r));
+	if (s->runs)
+		answer(s);
+}
+
 static void on_new_job(void *arg, struct job *j, enum job_news news)
 {
 	struct start *s = arg;
 
 	switch (news) {
 	case JOB_STARTED:
-		answer(s);
+		s->runs = true;
+		if (!s->sync)
+			answer(s);
 		break;
 	case JOB_START_FAILED:
 		s->failure = j->start_error;
@@ -318,7 +336,11 @@ static void on_new_job(void *arg, struct job *j, enum job_news news)
 			end_failed(s, &j->start_error);
 		break;
 	case JOB_GONE:
-		unwatch(s);
+		/* It has ended, and was removed, before the disk had its record. */
+		if (s->runs)
+			answer(s);
+		else
+			unwatch(s);
 		break;
 	default:
 		break;
@@ -363,6 +385,9 @@ static int create(struct start *s, struct error *err)
 	registry_add(d->registry, j);
 	s->job = j;
 	job_watch(j, &s->watch, on_new_job, s);
+	r = record_sync_begin(d->syncs, &d->store, &j->rec, on_synced, s, &s->sync);
+	if (r < 0)
+		on_synced(s, r);
 	return 0;
 }
 

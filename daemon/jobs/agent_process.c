@@ -47,7 +47,7 @@ static int write_spec(struct runtime *rt, const json_t *spec, struct error *err)
 	text = json_dump_text(spec, &len);
 	if (!text)
 		return error_set(err, -ENOMEM, "out of memory");
-	r = files_write(rt->dir_fd, "spec.json", geteuid(), text, len, 0600, false, err);
+	r = files_write(rt->dir_fd, "spec.json", geteuid(), text, len, 0600, err);
 	if (r < 0)
 		return r;
 	r = safe_open(rt->dir_fd, "spec.json", O_RDONLY, 0);

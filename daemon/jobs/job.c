@@ -11,6 +11,7 @@
 #include "common/text/json.h"
 #include "daemon/jobs/cgroupfs.h"
 #include "daemon/jobs/job_process.h"
+#include "daemon/jobs/record_sync.h"
 
 #include <errno.h>
 #include <string.h>
@@ -159,6 +160,8 @@ void job_save(struct job *j, json_t *ended)
 	j->unsaved = job_record_update(j->host->store, &j->rec, &last, &err) < 0;
 	if (j->unsaved)
 		log_warning("job %s: %s", j->rec.name, err.text);
+	else if (ended && j->host->syncs)
+		record_sync_later(j->host->syncs, j->host->store, &j->rec);
 }
 
 static uint64_t doubled(uint64_t first_ms, uint64_t longest_ms, unsigned tries)

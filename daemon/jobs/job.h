@@ -39,7 +39,8 @@ struct job_host {
 	struct scopes *scopes; /* NULL: not wanted */
 	struct budget *budget; /* counts the memory of agents' messages; NULL: not counted */
 	struct budget *kept;   /* counts the memory of mirrors' texts; NULL: not counted */
-	struct sweepers *sweepers;
+	struct asides *sweepers;
+	struct asides *syncs;	       /* NULL: nothing waits for the disk */
 	struct child_orphans *orphans; /* children that no job owns any more */
 	/* Called after each batch of events (borrowed array) and each change of life or state. */
 	void (*events)(void *arg, struct job *j, json_t *events);
@@ -81,7 +82,7 @@ struct job {
 	bool accepted;	  /* an agent was let go once, so a caller may know of the run */
 	bool guard_gone;  /* no process of the agent is left */
 	bool guard_known; /* rec.agent_pid is of this boot: this elasticd started or found it */
-	struct sweep_request *sweep;
+	struct aside *sweep;
 	bool counted;	/* this loss of the agent is in losses_ms already */
 	bool listening; /* daemon/api/host_notices.c listens for it */
 	/* For daemon/api/auto_resume.c: this elasticd took the run up and no attempt was seen yet;

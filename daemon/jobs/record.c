@@ -2,6 +2,7 @@
 #include "daemon/jobs/record.h"
 
 #include "common/base/paths.h"
+#include "common/base/safe_open.h"
 #include "common/text/json.h"
 #include "daemon/jobs/safe_files.h"
 
@@ -141,11 +142,11 @@ static int reserve_room(int dirfd, struct error *err)
 {
 	static const char zeros[RESERVE_BYTES];
 
-	return files_write(dirfd, RESERVE_FILE, geteuid(), zeros, sizeof(zeros), 0600, false, err);
+	return files_write(dirfd, RESERVE_FILE, geteuid(), zeros, sizeof(zeros), 0600, err);
 }
 
-static int record_write(int dirfd, const struct job_record *r, const struct job_last *last,
-	bool sync, struct error *err)
+static int record_write(
+	int dirfd, const struct job_record *r, const struct job_last *last, struct error *err)
 {
 	_cleanup_json_ json_t *doc = record_to_json(r, last);
 	_cleanup_free_ char *text = NULL;
@@ -155,14 +156,14 @@ static int record_write(int dirfd, const struct job_record *r, const struct job_
 	text = doc ? json_dump_text(doc, &len) : NULL;
 	if (!text)
 		return error_set(err, -ENOMEM, "out of memory");
-	code = files_write(dirfd, RECORD_FILE, geteuid(), text, len, 0600, sync, err);
+	code = files_write(dirfd, RECORD_FILE, geteuid(), text, len, 0600, err);
 	if ((code == -ENOSPC || code == -EDQUOT) && last->ended &&
 		!unlinkat(dirfd, RESERVE_FILE, 0))
-		code = files_write(dirfd, RECORD_FILE, geteuid(), text, len, 0600, sync, err);
+		code = files_write(dirfd, RECORD_FILE, geteuid(), text, len, 0600, err);
 	return code;
 }
 
-static int spec_write(int dirfd, const json_t *spec, bool sync, struct error *err)
+static int spec_write(int dirfd, const json_t *spec, struct error *err)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t len = 0;
@@ -173,11 +174,10 @@ static int spec_write(int dirfd, const json_t *spec, bool sync, struct error *er
 	if (len > SPEC_MAX)
 		return error_set(err, -EFBIG, SPEC_FILE ": has %zu bytes, expected at most %d", len,
 			SPEC_MAX);
-	return files_write(dirfd, SPEC_FILE, geteuid(), text, len, 0600, sync, err);
+	return files_write(dirfd, SPEC_FILE, geteuid(), text, len, 0600, err);
 }
 
-static int spec_copy(
-	const struct record_store *from, const char *run, int dirfd, bool sync, struct error *err)
+static int spec_copy(const struct record_store *from, const char *run, int dirfd, struct error *err)
 {
 	_cleanup_close_ int fd = files_open_dir(from->fd, run, err);
 	_cleanup_free_ char *text = NULL;
@@ -187,7 +187,7 @@ static int spec_copy(
 	if (fd >= 0)
 		code = files_read(fd, SPEC_FILE, SPEC_MAX, geteuid(), &text, &len, err);
 	if (code >= 0)
-		code = files_write(dirfd, SPEC_FILE, geteuid(), text, len, 0600, sync, err);
+		code = files_write(dirfd, SPEC_FILE, geteuid(), text, len, 0600, err);
 	return code;
 }
 
@@ -198,17 +198,14 @@ static int make_dir(const struct record_store *s, const char *name, const struct
 {
 	const struct job_last none = { 0 };
 	_cleanup_close_ int fd = -1;
-	bool sync = !s->of_living;
 	int code;
 
 	if (mkdirat(s->fd, name, 0700) < 0)
 		return error_set(err, -errno, "%s", strerror(errno));
 	fd = files_open_dir(s->fd, name, err);
-	code = fd < 0 ? fd
-	       : spec ? spec_write(fd, spec, sync, err)
-		      : spec_copy(from, r->run, fd, sync, err);
+	code = fd < 0 ? fd : spec ? spec_write(fd, spec, err) : spec_copy(from, r->run, fd, err);
 	if (!code)
-		code = record_write(fd, r, &none, sync, err);
+		code = record_write(fd, r, &none, err);
 	if (code < 0 || s->of_living)
 		return code;
 	code = reserve_room(fd, err);
@@ -234,10 +231,6 @@ static int create(const struct record_store *s, const struct job_record *r, cons
 	code = make_dir(s, name, r, spec, from, err);
 	if (!code && renameat2(s->fd, name, s->fd, r->run, RENAME_NOREPLACE) < 0)
 		code = error_set(err, -errno, "%s", strerror(errno));
-	if (!code && !s->of_living && fsync(s->fd) < 0) {
-		code = error_set(err, -errno, "%s", strerror(errno));
-		(void)!job_record_remove(s, r->run, &ignored);
-	}
 	if (code < 0) {
 		error_prefix(err, "%s/%s", s->path, r->run);
 		/* Report the first error only. */
@@ -268,7 +261,7 @@ static int write_verdict(int dirfd, uid_t owner, const json_t *verdict, struct e
 	text = json_dump_text(verdict, &len);
 	if (!text)
 		return error_set(err, -ENOMEM, "out of memory");
-	return files_write(dirfd, "verdict.json", owner, text, len, 0640, false, err);
+	return files_write(dirfd, "verdict.json", owner, text, len, 0640, err);
 }
 
 /* Moves it to the first free name. */
@@ -304,9 +297,9 @@ int job_record_remake(const struct record_store *s, const struct job_record *r,
 	if (!code && (code = move_away(fd, RECORD_FILE)) < 0)
 		error_set(err, code, RECORD_FILE ": %s", strerror(-code));
 	if (!code)
-		code = spec_copy(from, r->run, fd, true, err);
+		code = spec_copy(from, r->run, fd, err);
 	if (!code)
-		code = record_write(fd, r, &none, true, err);
+		code = record_write(fd, r, &none, err);
 	if (code < 0)
 		error_prefix(err, "%s/%s", s->path, r->run);
 	return code;
@@ -326,13 +319,36 @@ int job_record_update(const struct record_store *s, const struct job_record *r,
 	if (!code) {
 		all.ended = now.ended ? now.ended : json_object_get(doc, "ended");
 		all.brief = now.brief ? now.brief : json_object_get(doc, "brief");
-		code = record_write(fd, r, &all, now.ended != NULL, err);
+		code = record_write(fd, r, &all, err);
 	}
 	if (!code && now.ended)
 		code = write_verdict(fd, r->uid, now.ended, err);
 	if (code < 0)
 		error_prefix(err, "%s/%s", s->path, r->run);
 	return code;
+}
+
+/* Takes fd, or a negative errno in its place. */
+static int sync_fd(int fd)
+{
+	int r = fd < 0 ? fd : fsync(fd) < 0 ? -errno : 0;
+
+	close_fd(fd);
+	return r;
+}
+
+int job_record_sync(const char *path)
+{
+	_cleanup_close_ int dir = files_open_dir(AT_FDCWD, path, NULL);
+	int r = dir < 0 ? dir : sync_fd(safe_open(dir, SPEC_FILE, O_RDONLY, 0));
+
+	if (!r)
+		r = sync_fd(safe_open(dir, RECORD_FILE, O_RDONLY, 0));
+	if (!r)
+		r = sync_fd(files_open_dir(dir, ".", NULL));
+	if (!r)
+		r = sync_fd(files_open_dir(dir, "..", NULL));
+	return r;
 }
 
 static int take_string(const json_t *doc, const char *key, char **ret, struct error *err)

@@ -70,8 +70,9 @@ void job_record_fini(struct job_record *r);
 /* Copies; on failure ret is untouched. */
 _must_check_ int job_record_copy(const struct job_record *r, struct job_record *ret);
 
-/* Makes the run's directory, owned by its user, with a synced record.json and spec (borrowed);
- * among the living it is elasticd's own, and not synced. Takes back what it made when it fails. */
+/* Makes the run's directory, owned by its user, with record.json and spec (borrowed); among the
+ * living it is elasticd's own. Nothing waits for the disk: see job_record_sync(). Takes back what
+ * it made when it fails. */
 _must_check_ int job_record_create(const struct record_store *s, const struct job_record *r,
 	const json_t *spec, struct error *err);
 
@@ -86,6 +87,10 @@ _must_check_ int job_record_remake(const struct record_store *s, const struct jo
  * agent's would be, for people who read the run's own files. */
 _must_check_ int job_record_update(const struct record_store *s, const struct job_record *r,
 	const struct job_last *last, struct error *err);
+
+/* Waits until the disk has the files of elasticd in a run's directory, and its name. Returns 0 or a
+ * negative errno. */
+_must_check_ int job_record_sync(const char *path);
 
 /* Checks a parsed record.json. The pure half of job_record_load(). */
 _must_check_ int job_record_parse(

@@ -167,8 +167,8 @@ int files_read_json(
 	return 0;
 }
 
-static int write_temporary(int dirfd, const char *temporary, uid_t owner, const char *text,
-	size_t len, mode_t mode, bool sync)
+static int write_temporary(
+	int dirfd, const char *temporary, uid_t owner, const char *text, size_t len, mode_t mode)
 {
 	_cleanup_close_ int fd = -1;
 	int r;
@@ -183,23 +183,21 @@ static int write_temporary(int dirfd, const char *temporary, uid_t owner, const 
 	r = file_write_all(fd, text, len);
 	if (r < 0)
 		return r;
-	if (fchmod(fd, mode) < 0 || (sync && fsync(fd) < 0))
+	if (fchmod(fd, mode) < 0)
 		return -errno;
 	return 0;
 }
 
 int files_write(int dirfd, const char *name, uid_t owner, const char *text, size_t len, mode_t mode,
-	bool sync, struct error *err)
+	struct error *err)
 {
 	_cleanup_free_ char *temporary = NULL;
 	int r;
 
 	if (asprintf(&temporary, ".%s.new", name) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	r = write_temporary(dirfd, temporary, owner, text, len, mode, sync);
+	r = write_temporary(dirfd, temporary, owner, text, len, mode);
 	if (!r && renameat(dirfd, temporary, dirfd, name) < 0)
-		r = -errno;
-	if (!r && sync && fsync(dirfd) < 0)
 		r = -errno;
 	if (r < 0) {
 		unlinkat(dirfd, temporary, 0);

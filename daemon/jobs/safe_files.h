@@ -43,10 +43,10 @@ _must_check_ int files_read_json(
 	int dirfd, const char *name, size_t max, uid_t owner, json_t **ret, struct error *err);
 
 /*
- * Replaces name atomically by a file of mode with text; with sync it is on disk when this returns.
- * The old file stays on failure. The file belongs to owner, because that user could rename it to
+ * Replaces name atomically by a file of mode with text, which the disk gets later. The old file
+ * stays on failure. The file belongs to owner, because that user could rename it to
  * any other name: text that a user said must never look like elasticd's own. Returns 0 or a
  * negative errno with err.
  */
 _must_check_ int files_write(int dirfd, const char *name, uid_t owner, const char *text, size_t len,
-	mode_t mode, bool sync, struct error *err);
+	mode_t mode, struct error *err);

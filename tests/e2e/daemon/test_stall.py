@@ -3,13 +3,14 @@
 
 import os
 import pwd
+import re
 import signal
 import sys
 import time
 
 import pytest
 
-from harness import SLOWER, as_user, is_root, spec, stat_of, wait_for
+from harness import SLOWER, as_user, is_root, spec, stat_of, traced, wait_for
 
 # Its environment cannot be read by anybody, as long as it lives.
 HIDE = """
@@ -53,6 +54,19 @@ def test_processes_that_hide_and_agents_that_die_do_not_delay_a_list(box, daemon
     assert [daemon.wait(run)["verdict"]["result"] for run in runs] == ["agent_lost"] * 8
     hidden.signal(signal.SIGKILL)
     hidden.wait()
+
+
+def test_elasticd_itself_never_waits_for_the_disk(box, daemon):
+    """Another user may be writing to it without end. Processes of their own wait."""
+    daemon.call("Ping")
+    trace = traced(box, [daemon.pid], "-f", "-e", "trace=fsync,fdatasync,syncfs,sync")
+    run = daemon.run(spec("exit:3"))["run"]
+    wait_for(lambda: not daemon.agent_sock(run.rpartition("_")[0]).exists(), what="the guard to leave")
+    waited = wait_for(lambda: re.findall(r"^(\d+) .*sync\(", box.path("strace.out").read_text(), re.M),
+                      box.path("strace.out"), what="what was started and its end to be synced")
+    trace.signal(signal.SIGINT)
+    trace.wait()
+    assert str(daemon.pid) not in waited
 
 
 # Stops each process that elasticd starts as this user, as soon as it may.

@@ -17,11 +17,11 @@ static struct job_host host;
 static struct child_orphans orphans;
 static struct job *job;
 
-static sweeper_fn found; /* NULL: no search is under way */
+static aside_fn found; /* NULL: no search is under way */
 static int n_searches;
 
-int sweeper_begin(struct sweepers *s, const struct sweep_target *target, sweeper_fn fn, void *arg,
-	struct sweep_request **ret)
+int sweeper_begin(struct asides *s, const struct sweep_target *target, aside_fn fn, void *arg,
+	struct aside **ret)
 {
 	ck_assert_ptr_null(found);
 	found = fn;
@@ -30,7 +30,7 @@ int sweeper_begin(struct sweepers *s, const struct sweep_target *target, sweeper
 	return 0;
 }
 
-struct sweep_request *sweeper_cancel(struct sweep_request *r)
+struct aside *sweeper_cancel(struct aside *r)
 {
 	found = NULL;
 	return NULL;
@@ -110,7 +110,7 @@ static void teardown(void)
 
 static void finds(int n)
 {
-	sweeper_fn fn = found;
+	aside_fn fn = found;
 
 	found = NULL;
 	fn(job, n);

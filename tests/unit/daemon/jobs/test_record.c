@@ -21,6 +21,15 @@ static struct record_store store, living;
 static struct job_record rec;
 static struct error err;
 
+static int n_synced;
+
+/* In place of the C library's. */
+int fsync(int fd)
+{
+	n_synced++;
+	return 0;
+}
+
 static void setup(void)
 {
 	strcpy(dir, "/tmp/test-record-XXXXXX");
@@ -290,6 +299,27 @@ START_TEST(a_record_is_short_however_long_the_specification_is)
 }
 END_TEST
 
+/* Others would wait meanwhile. */
+START_TEST(nothing_waits_for_the_disk_but_what_is_to)
+{
+	_cleanup_json_ json_t *verdict = json_pack(
+		"{s:s, s:i, s:s}", "result", "agent_lost", "exit_status", 125, "message", "m");
+	char path[128];
+
+	n_synced = 0;
+	create();
+	ck_assert_int_eq(
+		job_record_update(&store, &rec, &(struct job_last){ .ended = verdict }, &err), 0);
+	ck_assert_int_eq(n_synced, 0);
+	path_of(path, "");
+	ck_assert_int_eq(job_record_sync(path), 0);
+	/* Two files and two directories. */
+	ck_assert_int_eq(n_synced, 4);
+	ck_assert_int_eq(job_record_remove(&store, RUN, &err), 0);
+	ck_assert_int_eq(job_record_sync(path), -ENOENT);
+}
+END_TEST
+
 START_TEST(a_record_is_not_read_through_a_link)
 {
 	char path[128];
@@ -529,6 +559,7 @@ int main(void)
 	tcase_add_loop_test(t, a_wrong_member_is_named, 0, COUNT(wrong));
 	tcase_add_test(t, a_half_written_record_is_told_with_its_place);
 	tcase_add_test(t, a_record_is_short_however_long_the_specification_is);
+	tcase_add_test(t, nothing_waits_for_the_disk_but_what_is_to);
 	tcase_add_test(t, a_record_is_not_read_through_a_link);
 	tcase_add_test(t, a_pipe_in_a_files_place_holds_nobody_up);
 	tcase_add_test(t, a_file_that_grew_beyond_reason_is_not_read);
