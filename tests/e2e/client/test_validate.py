@@ -59,7 +59,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize("document,field", WRONG, ids=[f"{i}-{f}" for i, (_, f) in enumerate(WRONG)])
-def test_what_is_wrong_is_named_by_its_path(daemon, document, field):
+def test_errors_name_the_path(daemon, document, field):
     for method in ("Validate", "Start"):
         with pytest.raises(VarlinkError) as e:
             daemon.call(method, spec=document)

@@ -83,7 +83,7 @@ def test_elasticd_reads_what_the_agent_has_said_before_it_answers(box, daemon):
         assert [job["state"] for job in asks.reply()["jobs"]] == ["stopping"]
 
 
-def test_who_waits_for_a_restarted_job_to_run_hears_of_the_next_attempt(box, daemon):
+def test_a_wait_for_a_restarted_job_is_answered_with_the_next_attempt(box, daemon):
     name, _ = daemon.submit(spec("hang", name="a", replicas=2))
     daemon.wait(name, until="running")
     with daemon.connect() as asks, Varlink(daemon.agent_sock(name)) as agent:

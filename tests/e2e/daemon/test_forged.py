@@ -104,7 +104,7 @@ def test_a_living_job_whose_record_cannot_be_read_is_taken_up(box, daemon, how):
     assert daemon.wait(run)["state"] == "stopped"
 
 
-def test_one_that_nothing_on_disk_tells_of_can_be_stopped(box, daemon):
+def test_a_job_without_any_file_on_disk_can_be_stopped(box, daemon):
     name, run = daemon.submit(spec("hang"))
     pid = daemon.wait(run, until="running")["agent_pid"]
     daemon.kill()
@@ -168,7 +168,7 @@ while True:
 
 
 @pytest.mark.skipif(not is_root(), reason="needs root to be another user")
-def test_what_a_user_makes_its_agent_say_never_becomes_a_record_of_elasticd(box):
+def test_answers_of_a_changed_agent_never_become_a_record(box):
     """elasticd writes the verdict into the run's directory, where its user can rename it."""
     box.open_to_all()
     daemon = box.new_daemon(config="[elasticd]\nsocket_mode = 0666\nallow_users = *\n")

@@ -226,7 +226,7 @@ def reads_an_ended_run(daemon):
 
 @pytest.mark.root
 @pytest.mark.parametrize("what", ["stay", "leave"])
-def test_who_stops_readers_of_ended_runs_locks_out_nobody_else(box, shared, what):
+def test_stopped_readers_of_ended_runs_lock_out_no_other_user(box, shared, what):
     said = shared.attack(STOPPED_READERS, str(box.path("work")), what)
     assert said["readers of runs that are over for one user"] == 1, said
     assert len(said["stopped"]) == 16
@@ -320,7 +320,7 @@ signal.pause()
 
 @pytest.mark.root
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
-def test_what_agents_say_of_their_jobs_takes_a_bounded_part_of_memory(box, shared):
+def test_states_of_agents_take_a_bounded_part_of_memory(box, shared):
     user = other_user()
     before = rss(shared.pid)
     with contextlib.ExitStack() as at_end:
@@ -352,7 +352,7 @@ def large_states(daemon, count, size):
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
-def test_what_was_said_of_runs_that_are_over_does_not_stay_in_memory(daemon):
+def test_states_of_ended_runs_leave_memory_after_the_answer(daemon):
     before = rss(daemon.pid)
     for run in large_states(daemon, 20, 4 * MIB - 8192):
         assert len(daemon.status(run)["workers"][0]["last_line"]) > 4 * MIB - 10000

@@ -49,7 +49,7 @@ def test_status_and_list_say_since_when_an_agent_is_silent(box, daemon):
     assert job["state"] == "running" and daemon.status(run, live=True)["agent_pid"] == agent
 
 
-def test_what_is_on_disk_of_a_silent_agents_job_can_be_read(box, daemon):
+def test_files_of_a_silent_agents_job_can_be_read(box, daemon):
     run, job = up(box, daemon, "mute", "error-json:object:boom", restart={"max": 3})
     _, agent = silence(job)
     with daemon.connect() as v:
@@ -200,7 +200,7 @@ def replace_socket(path, how):
 
 
 @pytest.mark.parametrize("how", ["a link", "a directory", "a FIFO", "nothing"])
-def test_what_is_in_place_of_an_agents_socket_is_named(box, daemon, how):
+def test_a_file_in_place_of_an_agents_socket_is_named(box, daemon, how):
     run, job = up(box, daemon, "mute")
     path = daemon.agent_sock("mute")
     said = f"{path}: {replace_socket(path, how)}"

@@ -90,7 +90,7 @@ def test_everything_is_as_if_nothing_had_been(box, daemon):
     assert {j["run"] for j in daemon.call("List", ended=True)["jobs"]} == {b["run"] for b in before}
 
 
-def test_what_happens_while_elasticd_is_away_is_known_afterwards(box, daemon):
+def test_events_while_elasticd_is_away_are_known_afterwards(box, daemon):
     restarting, r1 = daemon.submit(spec(f"mark:{box.path('m1')}", f"if-attempt:0:wait-file:{box.path('go')}"
                                         "+exit:7", "hang", restart={"max": 3}))
     ending, r2 = daemon.submit(spec(f"mark:{box.path('m2')}", f"wait-file:{box.path('go')}",
@@ -327,7 +327,7 @@ def test_a_stop_that_was_answered_holds_when_the_agent_dies(box, daemon):
 
 
 @pytest.mark.parametrize("whom", ["agent", "guard", "both"])
-def test_what_a_person_stopped_stays_so_under_the_next_agents(box, daemon, whom):
+def test_a_worker_stopped_by_a_person_stays_stopped_under_later_agents(box, daemon, whom):
     name, _, job = up(box, daemon, restart={"max": 9})
     for tasks in ("worker:0", "worker:2"):
         assert daemon.call("StopWorkers", job=name, workers=tasks, timeout_ms=0)["stopped"] == 1
@@ -341,7 +341,7 @@ def test_what_a_person_stopped_stays_so_under_the_next_agents(box, daemon, whom)
 
 @pytest.mark.parametrize("whom", ["agent", "both"])
 @pytest.mark.parametrize("again", ["StartWorker", "Restart"])
-def test_what_a_person_started_again_is_started_by_the_next_agent(box, daemon, whom, again):
+def test_a_worker_started_again_by_a_person_is_started_by_the_next_agent(box, daemon, whom, again):
     name, _, job = up(box, daemon, restart={"max": 9})
     assert daemon.call("StopWorkers", job=name, workers="worker:0", timeout_ms=0)["stopped"] == 1
     if again == "StartWorker":
@@ -497,7 +497,7 @@ def test_files_that_take_long_to_read_do_not_hold_up_the_start(box, daemon):
 
 @pytest.mark.parametrize("name", ["state.json", "events.jsonl", "verdict.json"])
 @pytest.mark.parametrize("kind", ["empty", "half", "rubbish"])
-def test_what_the_agent_wrote_can_be_damaged_too(box, daemon, name, kind):
+def test_damaged_files_of_the_agent_are_survived(box, daemon, name, kind):
     good, _ = daemon.submit(spec("hang"))
     bad = daemon.run(spec("exit:3", name="bad"))["run"]
     daemon.kill()

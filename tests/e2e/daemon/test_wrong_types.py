@@ -143,7 +143,7 @@ def test_the_member_that_cannot_be_used_is_named(box, path, value, message):
     assert r.err == f"elasticctl: elasticd gave an answer that cannot be used: {message}\n"
 
 
-def test_what_a_newer_elasticd_adds_is_let_pass(box):
+def test_unknown_members_of_a_newer_elasticd_are_accepted(box):
     speaker = Speaker(box.path("d.sock"))
     box.cleanups.append(speaker.close)
     newer = JOB | {"state": "hovering", "wings": 2}

@@ -114,7 +114,7 @@ def test_a_job_that_starts_while_a_notice_is_up_is_told_too_and_each_once(box, h
         assert len(notices(daemon, run)) == 1, daemon.events(run)
 
 
-def test_nobody_is_asked_where_no_job_wants_it(box, host):
+def test_no_cloud_is_asked_where_no_job_wants_it(box, host):
     gce, azure = host.cloud("gce", Gce), host.cloud("azure", Azure)
     daemon = host.daemon()
     silent = started(daemon, wants("silent", "signal", "command", command=["/bin/false"]))

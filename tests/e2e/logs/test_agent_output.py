@@ -27,7 +27,7 @@ def test_the_agent_logs_to_its_own_file(box, daemon):
     assert log.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_in_the_way_of_that_file_stops_no_agent(box, daemon):
+def test_a_directory_in_place_of_the_file_stops_no_agent(box, daemon):
     _, run = daemon.submit(spec("hang", name="j"))
     log = daemon.record(run) / "agent.log"
     agent = daemon.agent_pid("j")

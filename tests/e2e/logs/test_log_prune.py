@@ -55,7 +55,7 @@ def ended_earlier(daemon, run, hours):
     path.write_text(json.dumps(record))
 
 
-def test_what_runs_is_never_pruned_however_old_and_what_ended_long_ago_is_at_the_start(box):
+def test_running_jobs_are_never_pruned_and_old_runs_at_the_start(box):
     daemon = configured(box, "keep_days = 1\nkeep_runs = 1")
     living, run = daemon.submit(spec("hang", name="living"))
     daemon.wait(living, until="running")

@@ -130,7 +130,7 @@ def test_a_live_migration_of_gce_is_said_and_is_no_notice(box, host):
 
 
 @pytest.mark.parametrize("what", ["action", "rebalance"])
-def test_what_aws_says_of_a_spot_machine_is_a_notice(box, host, what):
+def test_an_aws_spot_action_is_a_notice(box, host, what):
     aws = host.aws()
     run = host.run(notices=["aws"])
     aws.wait_asked("rebalance")
@@ -311,7 +311,7 @@ def test_a_server_that_lies_is_warned_of_once_and_believed_when_it_is_sane(box, 
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", "{", "not json", '{"action": "terminate"}',
                                   '{"action": "terminate", "time": "soon"}'])
-def test_what_is_not_an_action_of_aws_is_no_notice(box, host, body):
+def test_other_answers_of_aws_are_no_notice(box, host, body):
     aws = host.aws()
     sane = aws.answer
     aws.answer = lambda h, p: h.give(200, body) if "instance-action" in p else sane(h, p)

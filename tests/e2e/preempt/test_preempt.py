@@ -91,7 +91,7 @@ def test_a_worker_waits_only_while_the_tasks_agree(job_of):
     verdict_of(job.ended(), "preempted")
 
 
-def test_who_asks_behind_the_agreed_step_saves_where_it_is(job_of):
+def test_a_worker_past_the_agreed_step_saves_at_once(job_of):
     job = job_of(2)
     a, b = job.team()
     a.step(10)
@@ -216,7 +216,7 @@ def test_a_short_grace_period_has_one_save(job_of):
     assert len(job.events("no-second-save")) == 1
 
 
-def test_what_the_specification_says_of_the_grace_period_holds(job_of):
+def test_the_specified_grace_period_holds(job_of):
     job = job_of(1, preemption={"grace": 0})
     (t,) = job.team()
     at_steps([t], 1)
@@ -265,7 +265,7 @@ def test_notices_of_all_at_once_are_one_agreement(job_of):
     assert "operator" in texts[0] and "says so" in texts[1]
 
 
-def test_who_gives_notice_and_has_saved_again_and_again_is_written_down_once(job_of):
+def test_repeated_notices_and_saves_are_recorded_once(job_of):
     job = job_of(2)
     team = job.team()
     at_steps(team, 1, 1)

@@ -245,7 +245,7 @@ def test_status_shows_that_the_tasks_go_on_until_the_time_is_nearly_up(box, daem
     assert ended["state"] == "preempted" and ended["preemption"]["final"] is True, ended["preemption"]
 
 
-def test_what_cannot_have_notice_says_why(box, daemon):
+def test_a_job_that_cannot_have_notice_says_why(box, daemon):
     daemon.run(spec("exit:0", name="over"))
     over = box.ctl("preempt", "over")
     assert over.rc == 1 and "over" in over.err, over
@@ -351,7 +351,7 @@ def test_a_notice_reaches_the_next_agent_where_one_was_lost(box, daemon):
     assert job["state"] == "preempted", job["verdict"]
 
 
-def test_who_goes_away_takes_no_notice_back(box, daemon):
+def test_a_vanished_caller_takes_no_notice_back(box, daemon):
     _, run = start_leaver(daemon, "a")
     pid = daemon.agent_pid(run)
     os.kill(pid, signal.SIGSTOP)
@@ -445,7 +445,7 @@ def test_a_run_that_is_preempted_again_goes_on_again(box, daemon):
     assert len(third) == 1 and record(daemon, third[0])["follows"] == second
 
 
-def test_what_a_person_did_meanwhile_holds(box, daemon):
+def test_a_stop_by_a_person_under_a_notice_holds(box, daemon):
     removed = preempted(box, daemon, "removed")
     assert box.ctl("rm", "removed").rc == 0
     again = preempted(box, daemon, "again")

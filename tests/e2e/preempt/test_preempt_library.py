@@ -163,7 +163,7 @@ def test_between_steps_a_task_asks_what_is_up(daemon):
         assert said == ["preempted 0 :  final 0", "preempted 1 worker: it reboots final 0 with a deadline"]
 
 
-def test_what_was_not_asked_for_cannot_be_saved(daemon):
+def test_an_unrequested_save_is_refused(daemon):
     done = daemon.run(job("saved:1:x", "step:0", "notify:-1:tired", "saved:90:x", train(1), replicas=1))
     assert done["state"] == "preempted"
     out = output(daemon, done)

@@ -111,7 +111,7 @@ def test_the_specification_names_another_signal_and_more_who_get_it(box, daemon,
     assert job["workers"][0]["exit"] == {"code": 0}
 
 
-def test_who_does_not_leave_is_stopped_at_the_limit_and_named(box, daemon):
+def test_a_worker_that_does_not_leave_is_stopped_at_the_limit_and_named(box, daemon):
     name, run = up(box, daemon, "ignore:USR1", replicas=2,
                    preemption={"signal": "USR1", "timeout": "300ms"}, stop={"timeout": "10s"})
     preempt(daemon, name)
@@ -124,7 +124,7 @@ def test_who_does_not_leave_is_stopped_at_the_limit_and_named(box, daemon):
     assert len(events(daemon, run, "notice-signal")) == 2
 
 
-def test_who_ignores_the_stop_signal_too_is_killed(box, daemon):
+def test_a_worker_that_ignores_the_stop_signal_too_is_killed(box, daemon):
     name, run = up(box, daemon, "ignore:TERM", preemption={"timeout": "100ms"},
                    stop={"timeout": "200ms"})
     preempt(daemon, name)
@@ -278,7 +278,7 @@ def test_a_task_that_fails_alone_is_not_started_again(job_of):
     assert not job.events("worker-restart", "worker-restarted")
 
 
-def test_what_waits_for_its_start_is_not_started(job_of, box):
+def test_waiting_workers_are_not_started_under_a_notice(job_of, box):
     late = puppet(f"touch:{box.path('late')}.%r", "hang")
     job = job_of(1, roles=[{"name": "worker"}])
     # The job runs before those of another one wait.
@@ -409,7 +409,7 @@ def test_a_leader_that_has_done_its_work_ends_the_job_as_ever(job_of, box):
     verdict_of(job.ended(), "succeeded")
 
 
-def test_what_a_leader_leaves_behind_is_stopped_and_the_job_has_succeeded(job_of, box):
+def test_workers_left_by_a_leader_are_stopped_and_the_job_succeeds(job_of, box):
     server = puppet(f"on:TERM:touch:{box.path('asked')}+exit:0", f"touch:{box.path('up')}", "hang")
     job = job_of(1, roles=[{"name": "chief", "leader": True}, {"name": "ps", "command": server}],
                  leader={"grace": "1h"})

@@ -365,7 +365,7 @@ def test_the_stop_and_the_restart_of_one_task_are_no_notice(box, daemon, again):
         assert job["workers"][0]["exit"]["signal"] == 15
 
 
-def test_who_is_stopped_as_it_hangs_gives_no_notice(box, daemon):
+def test_a_hanging_worker_that_is_stopped_gives_no_notice(box, daemon):
     """The next attempt does not begin to beat."""
     job = daemon.run(spec(box, """
 if job.attempt == 0:

@@ -59,7 +59,7 @@ def test_a_process_whose_init_fails_has_failed(hands, daemon):
     assert verdict["root_cause"]["role"] == "worker"
 
 
-def test_one_that_was_killed_between_calls_breaks_the_pool(hands, daemon):
+def test_a_worker_killed_between_calls_breaks_the_pool(hands, daemon):
     g = hands(pool(2, restart={"max": 1}))
     c = g.coordinator()
     first = call(c, "pid")
@@ -84,7 +84,7 @@ def test_a_pool_is_broken_until_it_was_started_again(box, hands, daemon):
     assert result.rc == 1 and "the pool is broken: worker:1 was killed by SIGKILL" in result.err, result
 
 
-def test_one_that_dies_of_a_call_is_its_answer_and_ends_the_pool(hands, daemon):
+def test_a_worker_that_dies_of_a_call_is_its_answer_and_ends_the_pool(hands, daemon):
     g = hands(pool(2, restart={"max": 1}))
     c = g.coordinator()
     first = call(c, "pid")
@@ -165,7 +165,7 @@ def test_one_task_of_the_job_calls_all_others(daemon, leader):
     assert daemon.log(job, 0, 0).read_text().splitlines() == ["worker:0 worker:1"] * 2
 
 
-def test_who_has_called_the_others_is_called_once_it_asks_for_work(hands):
+def test_the_caller_of_all_is_called_when_it_asks_for_work(hands):
     g = hands({"mode": "pool", "roles": [{"replicas": 2, "command": puppet("hang")}]})
     one, other, c = g.hand("worker:0"), g.hand("worker:1"), g.coordinator()
     one.send("Call", payload="first")

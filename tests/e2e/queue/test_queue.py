@@ -131,7 +131,7 @@ def test_a_payload_and_a_value_of_a_megabyte_are_the_most(three):
     ({"queue": "x" * 65}, "queue"),
     ({"resources": ["r"] * 17}, "resources"),
 ])
-def test_what_can_never_be_is_refused_by_its_name(three, bad, field):
+def test_impossible_arguments_are_refused_by_name(three, bad, field):
     _, c, _, _ = three
     e = c.refused("Submit", **bad)
     assert e.name == "InvalidArgument" and field in e.message, e
@@ -459,7 +459,7 @@ def test_a_lease_is_of_the_connection_that_got_it(three):
     assert c.fetch(1)["value"] == "mine"
 
 
-def test_what_is_put_back_is_done_by_somebody_else_behind_all_others(three):
+def test_a_task_put_back_goes_behind_all_others(three):
     group, c, a, b = three
     for text in "xy":
         c.submit(text)
@@ -559,7 +559,7 @@ def test_join_and_done_with_nothing_there_return_at_once(three):
     assert c.call("Join") == {} and c.call("Done") == {"done": True}
 
 
-def test_what_is_queued_is_cancelled_at_once_and_never_runs(three):
+def test_queued_tasks_are_cancelled_at_once_and_never_run(three):
     _, c, a, _ = three
     for _ in range(4):
         c.submit()

@@ -116,7 +116,7 @@ def test_flat_calls_mean_the_same_as_all_others(three):
 # --- who vanishes ----------------------------------------------------------------------------------
 
 
-def test_who_vanishes_while_it_waits_leaves_nothing_behind(daemon):
+def test_a_vanished_waiter_leaves_nothing_behind(daemon):
     group = group_of(daemon, max=2)
     c, a = group.all("worker:0", "worker:1")
     tasks = [c.submit(), c.submit()]

@@ -81,7 +81,7 @@ def test_the_next_agent_has_tasks_and_results(job):
     assert any(e["event"] == "journal-read" for e in job.daemon.events(job.name))
 
 
-def test_what_was_released_or_cancelled_stays_so(job):
+def test_released_and_cancelled_tasks_stay_so(job):
     c, w = at_control(job), job.hand("worker:0")
     kept, released, cancelled, failed = c.submit_many(list("krcf"))[:4]
     for _ in range(2):
@@ -117,7 +117,7 @@ def test_a_queue_that_gets_a_keeper_late_holds_up_nobody(job):
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["agent", "agent-and-elasticd"])
-def test_what_a_queue_had_before_its_keeper_goes_with_the_agent_however_soon(job, both):
+def test_tasks_from_before_the_keeper_go_with_the_agent(job, both):
     """Long before the disk has a journal that was written anew."""
     daemon, c = job.daemon, at_control(job)
     c.submit_many(["a", "b"], queue="mine")

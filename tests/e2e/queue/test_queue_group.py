@@ -101,7 +101,7 @@ def test_a_failure_is_told_while_another_worker_is_started_again(hands):
     c.call("Join")
 
 
-def test_what_a_worker_had_stored_before_it_was_killed_is_there(hands):
+def test_results_stored_before_a_kill_are_there(hands):
     g = hands(workers(1, restart=TASK_SCOPE))
     c = g.coordinator()
     before, after = c.submit("before"), c.submit("after")
@@ -133,7 +133,7 @@ def test_a_task_with_which_workers_die_fails_after_so_many(hands, daemon):
     assert c.refused("Join").code == "Aborted"
 
 
-def test_who_is_stopped_by_a_person_has_not_died_with_its_task(hands, daemon):
+def test_a_worker_stopped_by_a_person_counts_as_no_death_of_its_task(hands, daemon):
     g = hands(workers(2, restart=TASK_SCOPE, queue={"deaths": 1}))
     c = g.coordinator()
     task = c.submit("x")
@@ -178,7 +178,7 @@ def test_a_worker_that_does_not_beat_any_more_loses_its_task(hands, daemon):
     assert "no beat" in daemon.wait_event(g.name, "worker-failing")["text"]
 
 
-def test_one_that_a_person_starts_again_takes_tasks_again(hands, daemon):
+def test_a_worker_started_again_by_a_person_takes_tasks(hands, daemon):
     g = hands(workers(2))
     c = g.coordinator()
     old = g.task("worker:0")["pid"]
@@ -266,7 +266,7 @@ def test_a_notice_of_preemption_is_no_death_with_a_task(hands, daemon):
     assert job["queue"]["queued"] == 1 and job["queue"]["failed"] == 0
 
 
-def test_who_waits_when_the_job_is_stopped_is_told(hands, daemon):
+def test_waiters_hear_that_the_job_is_stopped(hands, daemon):
     g = hands(workers(1))
     c = g.coordinator()
     c.submit("x")
@@ -281,7 +281,7 @@ def test_who_waits_when_the_job_is_stopped_is_told(hands, daemon):
     assert [e["data"] for e in left] == [{"queued": 1, "running": 0}]
 
 
-def test_who_waits_when_all_workers_have_ended_is_told(daemon, hands):
+def test_waiters_hear_that_all_workers_have_ended(daemon, hands):
     work = script("from queue_workers import *\nh = my_hand()\nh.finish(h.work(), 'one')\n")
     g = hands({"roles": [{"command": work}]})
     c = g.coordinator()
@@ -319,7 +319,7 @@ def cancels_on_board(g, name):
         return struct.unpack("=Q", os.pread(f.fileno(), 8, at))[0]
 
 
-def test_who_goes_on_with_what_was_cancelled_is_killed_and_nobody_pays(hands, daemon):
+def test_a_worker_that_ignores_a_cancellation_is_killed_at_no_cost_to_the_budget(hands, daemon):
     g = hands(workers(2, restart={"max": 0}, queue={"cancel_grace": "10ms"}))
     c = g.coordinator()
     task = c.submit("x")
@@ -339,7 +339,7 @@ def test_who_goes_on_with_what_was_cancelled_is_killed_and_nobody_pays(hands, da
     assert c.fetch(second)["value"] == "fine"
 
 
-def test_who_is_being_stopped_by_a_person_is_not_started_again_by_its_kill(hands, daemon, box):
+def test_a_kill_does_not_restart_a_worker_that_a_person_stops(hands, daemon, box):
     g = hands(roles(("worker", 2, {"command": deaf(box)}), stop={"timeout": "1h"},
                     queue={"cancel_grace": "10ms"}))
     heeds_nothing(box, 0)
@@ -437,7 +437,7 @@ def test_the_loss_of_a_parameter_server_fails_what_is_submitted_next(hands, daem
     assert verdict["root_cause"]["role"] == "ps"
 
 
-def test_who_waits_in_join_is_told_of_a_parameter_servers_loss(hands, daemon):
+def test_join_reports_the_loss_of_a_parameter_server(hands, daemon):
     g = hands(with_ps())
     chief = g.hand("chief:0")
     chief.submit("a")
@@ -453,7 +453,7 @@ def test_who_waits_in_join_is_told_of_a_parameter_servers_loss(hands, daemon):
     assert daemon.wait(g.run)["verdict"]["exit_status"] == 77
 
 
-def test_who_fetches_what_a_parameter_servers_loss_has_cancelled_is_told(hands, daemon):
+def test_fetch_reports_the_loss_of_a_parameter_server(hands, daemon):
     g = hands(with_ps())
     chief = g.hand("chief:0")
     task = chief.submit("a")
@@ -579,7 +579,7 @@ def test_queue_errors_have_names(hands):
 # --- waiting for oneself ----------------------------------------------------------------------------------
 
 
-def test_who_says_that_it_has_a_lease_does_not_wait_for_itself(hands):
+def test_a_caller_with_a_lease_does_not_wait_for_itself(hands):
     g = hands(workers(1))
     c, w = g.coordinator(), g.hand("worker:0")
     task, queued = c.submit("a"), c.submit("b")
@@ -603,7 +603,7 @@ def test_who_says_that_it_has_a_lease_does_not_wait_for_itself(hands):
     assert w.call("Fetch", task=task, lease=item["lease"])["outcome"]["value"] == "fine"
 
 
-def test_who_does_what_an_error_has_cancelled_does_not_wait_for_that(hands):
+def test_a_worker_of_a_cancelled_task_does_not_wait_for_it(hands):
     g = hands(workers(2, queue={"cancel_grace": "1h"}))
     c, w, other = g.coordinator(), g.hand("worker:0"), g.hand("worker:1")
     task, _ = c.submit("a"), c.submit("b")

@@ -89,7 +89,7 @@ def test_it_goes_with_its_last_keeper_while_elasticd_is_away(hands):
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_who_keeps_a_queue_sees_the_end_of_its_agent(hands, away):
+def test_a_keeper_sees_the_end_of_its_agent(hands, away):
     keeper = keep(hands)
     pid = hands.daemon.agent_pid(hands.name)
     if away:
@@ -101,7 +101,7 @@ def test_who_keeps_a_queue_sees_the_end_of_its_agent(hands, away):
         assert keeper.error().name == "Unavailable"
 
 
-def test_what_a_keeper_sends_is_no_work_for_the_agent(hands):
+def test_bytes_from_a_keeper_cost_the_agent_nothing(hands):
     """Nobody reads it while elasticd is away."""
     keeper, agent = keep(hands), hands.coordinator()
     agent.submit(queue="mine")
@@ -200,7 +200,7 @@ def test_a_submit_that_is_made_again_is_in_once(hands):
         assert "once" in str(c.refused("Submit", payload="", once=wrong).parameters)
 
 
-def test_what_was_in_when_its_caller_went_is_told_to_who_makes_the_call_again(daemon):
+def test_a_repeated_call_is_answered_with_the_tasks_of_the_first(daemon):
     group = Hands(daemon, spec("hang", queue={"max": 2}))
     c, gone = group.coordinator(), group.coordinator()
     call = {"tasks": [{"payload": str(n)} for n in range(5)], "once": 11}

@@ -59,7 +59,7 @@ def test_the_first_error_is_told_once_with_where_it_came_from(daemon):
     assert said[4:] == ["submit 1", "join ok", "fetch succeeded 7 tries 1"]
 
 
-def test_what_may_be_tried_again_is(daemon):
+def test_retryable_failures_are_tried_again(daemon):
     said = lead(daemon, "submit:retry:2", "fetch:0", "join")
     assert said[1:] == ["fetch succeeded retry:2 tries 3", "join ok"]
 
@@ -133,7 +133,7 @@ def test_a_job_that_is_not_there_has_no_queue(box, daemon):
     assert done.out.splitlines()[1].startswith("submit NotFound: "), done.out
 
 
-def test_what_a_coordinator_keeps_goes_with_it(box, daemon, running):
+def test_a_kept_queue_goes_with_its_coordinator(box, daemon, running):
     box.sh(PROGRAM, "job:pool", "queue:own", "submit:wait", "submit:wait", "await:2", "submit:1", "kill")
     # Workers were told, and are free again.
     done = box.sh(PROGRAM, "job:pool", "many:10", "fetch-all", "close")

@@ -96,7 +96,7 @@ def test_everybody_is_lost_at_once(hands, daemon):
     assert verdict["exit_status"] == (77 if verdict["root_cause"]["role"] == "ps" else 137)
 
 
-def test_what_is_told_is_one_that_is_still_lost(hands, daemon):
+def test_the_error_names_a_worker_that_is_still_lost(hands, daemon):
     g = hands(job(ps=2))
     chief, w = g.hand("chief:0"), g.hand("worker:0")
     old = kill_all(g, "ps:0", "ps:1")
@@ -194,7 +194,7 @@ def test_a_loss_that_nobody_was_told_of_outlives_the_agent_where_tasks_do(hands,
     assert outside(g).call("Join", queue="fit") == {}
 
 
-def test_who_comes_after_the_group_was_started_again_is_told_once(hands, daemon):
+def test_a_coordinator_after_a_restart_hears_of_the_loss_once(hands, daemon):
     g = hands(job(restarts=1, loss_grace="10ms"))
     mine = outside(g).submit("a", queue="mine")
     g.hand("chief:0").submit("a")

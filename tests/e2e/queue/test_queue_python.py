@@ -58,7 +58,7 @@ def test_a_structure_of_handles_becomes_one_of_values(box):
         """)
 
 
-def test_what_cannot_be_a_payload_is_refused_and_named(box):
+def test_an_impossible_payload_is_refused_and_named(box):
     runs(box, """
         start()
         with job.queue() as q:

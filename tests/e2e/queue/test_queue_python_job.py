@@ -85,7 +85,7 @@ def test_tasks_are_spread_over_the_workers_and_come_back(box, daemon):
     assert told(daemon, job) == [["worker:0", "worker:1"], "closed", "closed"]
 
 
-def test_what_a_worker_that_dies_has_not_done_is_done_by_another(box, daemon):
+def test_tasks_of_a_dead_worker_are_done_by_another(box, daemon):
     """Every tenth task kills who does it, the first time; so does one twice."""
     job = succeeded(daemon, job_of(box, """
         with elasticd.init() as job, job.queue() as q:
@@ -332,7 +332,7 @@ def test_somebody_outside_coordinates_and_leaves_nothing_behind(box, daemon):
     assert daemon.wait("work")["state"] == "succeeded"
 
 
-def test_what_a_coordinator_that_dies_had_submitted_is_cancelled(box, daemon):
+def test_tasks_of_a_dead_coordinator_are_cancelled(box, daemon):
     """Its worker is interrupted, and free for others."""
     spec = job_of(box, "", """
         def handler(task):
@@ -439,7 +439,7 @@ def test_workers_are_killed_under_load_and_every_task_is_accounted_for(box, daem
     assert told(daemon, job)[0] >= 0
 
 
-def test_who_does_a_task_does_not_wait_for_itself(box, daemon):
+def test_a_worker_does_not_wait_for_its_own_task(box, daemon):
     succeeded(daemon, job_of(box, r"""
         with elasticd.init() as job, job.queue("same") as q:
             assert q.submit("join").fetch() == "well"

@@ -77,7 +77,7 @@ def test_a_job_must_be_named_and_there(hands):
     assert outside(hands, hands.run).stats()["queued"] == 0
 
 
-def test_what_is_for_workers_is_refused(hands):
+def test_methods_for_workers_are_refused_to_others(hands):
     c = outside(hands)
     for method in WORKERS:
         more = {"Finish": {"lease": 1}, "Fail": {"lease": 1, "code": "Internal", "message": ""},
@@ -112,7 +112,7 @@ def test_a_job_that_is_over_has_no_queue(daemon):
     assert e.name == "Unavailable" and "has ended" in e.message
 
 
-def test_who_vanishes_lets_go_of_what_it_keeps(hands):
+def test_a_vanished_keeper_releases_its_queue(hands):
     c, look = outside(hands), outside(hands)
     keeper = Coordinator(hands.daemon.socket, hands.name)
     keeper.send("Keep", queue="mine", more=True)
@@ -166,7 +166,7 @@ def test_answers_of_several_mebibytes_come_through(hands, size):
     assert [o["value"] for o in found] == [data] * 6
 
 
-def test_one_who_does_not_read_holds_up_nobody(hands):
+def test_a_caller_that_does_not_read_holds_up_no_other(hands):
     c, w = outside(hands), hands.hand("worker:0")
     task = c.submit("x")
     w.finish(w.work(), "v" * MIB)

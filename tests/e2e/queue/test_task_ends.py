@@ -55,7 +55,7 @@ def stopped(pid):
 
 
 @pytest.mark.parametrize("once", [{}, {"once": 7}], ids=["plain", "once"])
-def test_those_of_many_that_were_in_when_their_queue_failed_are_counted(daemon, once):
+def test_a_failed_submit_of_many_counts_the_accepted_tasks(daemon, once):
     with contextlib.closing(QueueGroup(daemon, spec("hang", queue={"max": 1}))) as group:
         many = {"tasks": [{"payload": p} for p in "xyz"], **once}
         c, a = group.agent(), group.connect("worker:0")
@@ -71,7 +71,7 @@ def test_those_of_many_that_were_in_when_their_queue_failed_are_counted(daemon, 
             assert c.refused("SubmitMany", **many).parameters == e.parameters
 
 
-def test_who_submits_through_elasticd_is_told_so_too(daemon):
+def test_a_failed_submit_through_elasticd_counts_them_too(daemon):
     with contextlib.closing(QueueGroup(daemon, spec("hang", queue={"max": 1}))) as group:
         c, a = group.at(daemon.socket), group.connect("worker:0")
         c.call("Submit", job=group.name, payload="bad")
@@ -100,7 +100,7 @@ def test_task_submit_counts_them_apart(box, forgotten, more):
 # --- an agent that stands still
 
 
-def test_who_submits_to_an_agent_that_stands_still_is_timed_out(box, daemon):
+def test_a_submit_to_a_stopped_agent_times_out(box, daemon):
     daemon.submit({"name": "j", "roles": [{"command": ["sleep", "100000"]}]})
     daemon.wait("j", until="running")
     with stopped(daemon.agent_pid("j")):
@@ -122,7 +122,7 @@ def test_one_signal_ends_who_is_not_answered(box):
 # --- words that are no text
 
 
-def test_what_is_no_text_is_told_by_its_name(box, daemon):
+def test_an_argument_that_is_no_text_is_named(box, daemon):
     daemon.submit({"name": "j", "roles": [{"command": ["sleep", "100000"]}]})
     daemon.wait("j", until="running")
     bad = os.fsdecode(NO_UTF8)

@@ -176,7 +176,7 @@ def test_a_slow_pipe_is_submitted_line_by_line(box, daemon):
 
 
 @pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
-def test_who_interrupts_is_told_what_was_accepted(box, daemon, signo):
+def test_an_interrupt_prints_how_many_tasks_were_accepted(box, daemon, signo):
     job(daemon)
     read, write = os.pipe()
     program = box.ctl_start("task", "submit", "--file=-", "j", stdin=read)
@@ -279,7 +279,7 @@ def test_the_first_error_is_the_queues(box, daemon):
 # --- time
 
 
-def test_what_takes_too_long(box, daemon):
+def test_a_task_over_its_limit_fails(box, daemon):
     idle_job(daemon, queue={"max": 2})
     assert box.ctl("task", "submit", "j", "1").rc == 0
     for verb in (("join", "j"), ("fetch", "j", "1")):
@@ -301,7 +301,7 @@ def test_what_takes_too_long(box, daemon):
     assert (result.rc, result.out) == (0, ""), result
 
 
-def test_what_is_over_is_printed_when_the_time_is(box, daemon):
+def test_results_that_are_there_are_printed_at_the_time_limit(box, daemon):
     job(daemon, 'read -r x; [ "$x" = slow ] && exec sleep 100000; echo "$x"', replicas=2)
     assert box.ctl("task", "submit", "j", "slow", "fast").rc == 0
     assert box.ctl("task", "fetch", "j", "2").rc == 0
@@ -312,7 +312,7 @@ def test_what_is_over_is_printed_when_the_time_is(box, daemon):
 # --- whom it talks to
 
 
-def test_who_is_not_there(box):
+def test_missing_jobs_and_tasks_are_named(box):
     result = box.ctl("task", "submit", "j", "1")
     assert result.rc == 5 and "no elasticd listens" in result.err, result
     assert box.ctl("task", "stats", "j").rc == 5
@@ -505,7 +505,7 @@ def test_a_program_that_cannot_run_is_the_workers_failure(box, daemon, program, 
     assert program.encode() in daemon.log(ended, 0, 0, "stderr").read_bytes()
 
 
-def test_what_is_printed_must_be_json_where_that_is_said(box, daemon):
+def test_output_that_must_be_json_is_checked(box, daemon):
     job(daemon, "echo nonsense", "--format=json")
     assert box.ctl("task", "submit", "--alone", "j", "1").rc == 0
     result = box.ctl("task", "fetch", "j", "1")

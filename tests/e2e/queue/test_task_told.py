@@ -53,14 +53,14 @@ LEFT = "3 tasks were accepted; 2 results were not fetched: elasticctl task fetch
 LOST = LEFT.replace("not fetched:", "not fetched; if the job goes on:")
 
 
-def test_who_fetches_when_the_agent_is_lost(box, daemon):
+def test_fetch_ends_when_the_agent_is_lost(box, daemon):
     program = fetching(box, daemon, "late", "late")
     os.kill(daemon.agent_pid("j"), signal.SIGKILL)
     result = program.wait()
     assert result.rc == 1 and result.err.count(LOST) == 1, result
 
 
-def test_who_fetches_when_elasticd_is_lost(box, daemon):
+def test_fetch_goes_on_when_elasticd_is_lost(box, daemon):
     program = fetching(box, daemon, "late", "late")
     daemon.kill()
     result = program.wait()
@@ -69,14 +69,14 @@ def test_who_fetches_when_elasticd_is_lost(box, daemon):
     daemon.start()
 
 
-def test_who_fetches_when_the_job_ends(box, daemon):
+def test_fetch_ends_when_the_job_ends(box, daemon):
     program = fetching(box, daemon, "late", "late")
     assert box.ctl("stop", "j").rc == 0
     result = program.wait()
     assert result.rc == 1 and result.err.count(LOST) == 1, result
 
 
-def test_who_fetches_when_the_job_fails(box, daemon):
+def test_fetch_ends_when_the_job_fails(box, daemon):
     go = box.path("work/go")
     deadly = f'deadly) until [ -e {go} ]; do sleep 0.05; done; kill -KILL "$PPID"; sleep 100000;; '
     program = fetching(box, daemon, "deadly", "late", script=OPENING + deadly + 'esac; echo "$x"')
@@ -85,7 +85,7 @@ def test_who_fetches_when_the_job_fails(box, daemon):
     assert result.rc == 1 and result.err.count(LOST) == 1, result
 
 
-def test_who_fetches_and_is_interrupted(box, daemon):
+def test_fetch_can_be_interrupted(box, daemon):
     program = fetching(box, daemon, "late", "late")
     program.signal(signal.SIGTERM)
     result = program.wait()
@@ -187,7 +187,7 @@ def test_text_keeps_its_bytes(box, daemon):
     assert box.ctl("task", "fetch", "--raw", "j", number).out_bytes == b"\xef\xbb\xbfx"
 
 
-def test_what_lacks_is_named(box, daemon):
+def test_missing_parameters_are_named(box, daemon):
     for args, text in ((("submit",), "expected PAYLOADs or --file"),
                        (("fetch",), "expected numbers of tasks"),
                        (("cancel",), "expected numbers of tasks"),

@@ -258,7 +258,7 @@ def test_a_killed_client_is_a_lost_worker(box, daemon):
     wait_gone(pid)
 
 
-def test_what_it_leaves_behind_is_gone(box, daemon):
+def test_leftover_processes_of_a_worker_are_gone(box, daemon):
     start(box, daemon)
     t = attach(box, PUPPET, f"setsid-fork:mark:{box.path('left')}+touch:{box.path('marked')}+hang",
                f"wait-file:{box.path('marked')}", "exit:0")
@@ -279,7 +279,7 @@ def test_it_stops_with_the_group(box, daemon):
     assert daemon.wait("j")["state"] == "stopped"
 
 
-def test_what_does_not_stop_is_killed(box, daemon):
+def test_a_worker_that_does_not_stop_is_killed(box, daemon):
     start(box, daemon)
     t = attach(box, PUPPET, "ignore:TERM", f"fork:mark:{box.path('child')}+touch:{box.path('marked')}+hang",
                f"wait-file:{box.path('marked')}", "print:ready", "hang")
@@ -352,7 +352,7 @@ def test_the_last_that_runs_is_replaced_before_the_job_ends(box, daemon):
     assert (verdict["result"], verdict["message"]) == ("succeeded", "all workers succeeded")
 
 
-def test_who_wants_to_replace_the_last_and_leaves_leaves_the_job_as_a_stop_does(box, daemon):
+def test_a_caller_that_leaves_while_replacing_the_last_worker_stops_it(box, daemon):
     # Before it has ended,
     succeeded_but_the_first(box, daemon, f"on:TERM:touch:{box.path('term')}")
     with daemon.connect() as caller:
@@ -365,7 +365,7 @@ def test_who_wants_to_replace_the_last_and_leaves_leaves_the_job_as_a_stop_does(
     assert task(job, 0)["state"] == "stopped" and task(job, 0)["on_purpose"]
 
 
-def test_who_leaves_after_the_end_of_the_last_leaves_the_job_as_a_stop_does(box, daemon):
+def test_a_caller_that_leaves_after_the_last_worker_ended_stops_it(box, daemon):
     succeeded_but_the_first(box, daemon)
     with daemon.connect() as caller:
         replace(caller)
@@ -413,7 +413,7 @@ def test_a_group_that_ends_meanwhile_refuses_who_wants_to_replace(box, daemon, h
         assert daemon.wait("j")["state"] == {"stop": "stopped", "fail": "failed"}[how]
 
 
-def test_what_cannot_be_attached(box, daemon):
+def test_workers_that_cannot_be_attached_are_refused(box, daemon):
     start(box, daemon)
     for target, text in (("j/worker:5", "worker:5"), ("j/nobody:0", "nobody:0"), ("j/7", "no worker 7"),
                          ("none/worker:0", "none"), ("j", "JOB/ROLE:INDEX"), ("j/worker", "one worker"),
@@ -463,7 +463,7 @@ def test_a_caller_that_leaves_before_the_start_leaves_it_stopped(box, daemon):
 
 
 @pytest.mark.root
-def test_nobody_runs_another_users_worker_as_himself(box, daemon):
+def test_no_user_runs_another_users_worker(box, daemon):
     box.open_to_all()
     box.dir.chmod(0o777)
     start(box, daemon, user=other_user().pw_name)

@@ -32,7 +32,7 @@ def numbers(daemon):
 
 
 @pytest.mark.parametrize("redirections", [">&-", "<&- >&-"])
-def test_what_is_submitted_without_standard_output_is_told(box, idle, redirections):
+def test_a_submit_without_standard_output_says_so(box, idle, redirections):
     result = closed(box, redirections, "task", "submit", "j", "a", "b")
     assert result.rc == 1 and TOLD in result.err and "2 tasks were accepted" in result.err, result
     assert numbers(idle) == [1, 2]

@@ -56,7 +56,7 @@ def test_a_gloo_group_meets_again_after_a_restart(box):
 @needs_library
 @pytest.mark.slow
 @pytest.mark.seconds(900)
-def test_what_is_preempted_goes_on_with_every_step_done_once(box):
+def test_a_preempted_job_goes_on_with_every_step_done_once(box):
     """The weights come to the very same ones as those of a training that nobody has disturbed."""
     python = python_with_torch()
     if not python:

@@ -53,7 +53,7 @@ def test_a_crash_is_survived_from_the_checkpoint(box, daemon):
 
 
 @pytest.mark.parametrize("grace_ms", [0, 3600 * 1000])
-def test_what_is_preempted_goes_on_with_every_step_done_once(box, daemon, grace_ms):
+def test_a_preempted_job_goes_on_with_every_step_done_once(box, daemon, grace_ms):
     """All bits of the last checkpoint are those of a training that nobody has disturbed: the sums of four
     ranks are the same each time, and a step that is missing or done twice would show."""
     # The first run pauses after each epoch: it is not over when the notice comes.

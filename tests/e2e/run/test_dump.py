@@ -53,7 +53,7 @@ def test_a_dump_of_a_healthy_job_blames_nobody(box):
     assert (job["state"], job["attempt"], job["restarts"]) == ("succeeded", 0, 0)
 
 
-def test_who_is_held_with_the_one_that_hangs_is_not_blamed(box):
+def test_a_worker_held_for_a_dump_is_not_blamed(box):
     """The one that hangs is the root cause, at the time at which that was found."""
     trace_with(box, "touch traced; [ $rank = 0 ] || exit 0; kill -STOP $pid; sleep 14; kill -CONT $pid")
     daemon = box.daemon
@@ -68,7 +68,7 @@ def test_who_is_held_with_the_one_that_hangs_is_not_blamed(box):
         assert [e["rank"] for e in daemon.events(job["run"]) if e["event"] == event] == [1]
 
 
-def test_who_fails_while_the_one_that_hangs_is_saved_is_not_the_first(box):
+def test_a_failure_during_a_dump_is_not_the_root_cause(box):
     """It ends the attempt; the other had failed before."""
     trace_with(box, f"touch traced; while ! [ -e {box.path('go')} ]; do sleep 0.1; done")
     daemon = box.daemon
@@ -86,7 +86,7 @@ def test_who_fails_while_the_one_that_hangs_is_saved_is_not_the_first(box):
     assert "no beat" in decided["text"], decided
 
 
-def test_who_fails_alone_while_it_is_saved_is_no_root_cause_of_the_group(box):
+def test_a_worker_of_its_own_scope_that_fails_during_a_dump_is_no_root_cause(box):
     """It would only have been started again."""
     trace_with(box, f"touch traced; while ! [ -e {box.path('go')} ]; do sleep 0.1; done")
     job = box.daemon.run({

@@ -134,7 +134,7 @@ def test_usage_errors_are_2(box, daemon):
         assert result.rc == 2 and result.err.strip(), result
 
 
-def test_what_the_service_refuses_is_1(box, daemon):
+def test_a_refused_call_exits_with_1(box, daemon):
     done, _ = daemon.submit(spec())
     daemon.wait(done)
     assert box.ctl("stop", done).rc == 1

@@ -129,7 +129,7 @@ def test_a_worker_that_stops_beating_is_failed_at_the_third_miss(daemon):
     assert len(texts(daemon, job["run"], "heartbeat-lost")) == 1
 
 
-def test_what_hangs_is_saved_before_it_is_stopped(box, daemon):
+def test_a_hanging_worker_is_saved_before_it_is_stopped(box, daemon):
     job = daemon.run(job_of(worker("print the last line", f"meet {box.path('all')} 2",
                                    "if-rank 1 beat 3", "hang"),
                             replicas=2,
@@ -158,7 +158,7 @@ def test_a_worker_that_beats_lives(box, daemon):
     assert texts(daemon, run, "heartbeat-lost") == []
 
 
-def test_who_never_beats_is_failed_by_the_start_limit_only(daemon):
+def test_a_worker_that_never_beats_fails_by_the_start_limit_only(daemon):
     job = daemon.run(job_of(puppet("hang"),
                             heartbeat={"period": "100ms", "start_timeout": "300ms", "dump_timeout": "0s"}))
     assert job["state"] == "failed" and "beat" in job["verdict"]["root_cause"]["message"]

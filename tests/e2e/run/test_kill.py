@@ -45,7 +45,7 @@ def test_killing_a_rank_fails_the_group(daemon, job):
     assert ended["verdict"]["root_cause"]["rank"] == 3
 
 
-def test_what_cannot_be_signalled(daemon, job):
+def test_signals_that_cannot_be_sent_are_refused(daemon, job):
     for kwargs, error in ((dict(signal="NOSUCH"), "InvalidArgument"), (dict(signal="99"), "InvalidArgument"),
                           (dict(signal="USR1", ranks="1-"), "InvalidArgument"),
                           (dict(signal="USR1", ranks="a"), "InvalidArgument")):
@@ -76,7 +76,7 @@ def test_by_command_line(box, daemon, job):
     assert result.rc in (1, 2) and "NOSUCH" in result.err, result
 
 
-def test_who_has_no_process_cannot_be_signalled(box, daemon, job):
+def test_a_worker_without_a_process_cannot_be_signalled(box, daemon, job):
     assert daemon.call("StopWorkers", job=job, workers="0-1")["stopped"] == 2
     for args, name in ((f"{job}/worker:0",), f"{job}/worker:0"), (("--rank=0-1", job), f"{job}/0-1"):
         result = box.ctl("kill", "-s", "USR1", *args)

@@ -77,7 +77,7 @@ def test_its_failure_names_it_and_the_others_are_not_blamed(box, daemon):
         assert others and all(f["collateral"] for f in others), others
 
 
-def test_what_fails_because_the_leader_is_gone_is_no_failure(box, daemon):
+def test_failures_after_the_leaders_end_do_not_count(box, daemon):
     name, _ = daemon.submit(group(["exit:0"], [f"wait-file:{box.path('over')}", "exit:3"],
                                   workers=1, leader=now("1h")))
     daemon.wait_event(name, "leader-ended")
@@ -95,7 +95,7 @@ def test_after_a_leaders_failure_so_too(box, daemon):
     assert job["verdict"]["exit_status"] == 5 and job["verdict"]["root_cause"]["role"] == "chief"
 
 
-def test_nobody_is_started_again_once_the_leader_has_ended(box, daemon):
+def test_no_worker_is_restarted_once_the_leader_has_ended(box, daemon):
     """A worker that fails again and again: its error is the verdict. The leader goes when it has failed
     once: a first failure, behind the leader's end, would be a consequence of that."""
     failed, again = box.path("failed"), box.path("again")
@@ -191,7 +191,7 @@ def test_a_limit_within_the_grace_does_not_change_the_leaders_result(box, daemon
     assert "timeout" in [e["event"] for e in daemon.events(run)]
 
 
-def test_who_waits_no_longer_gets_the_leaders_result(box, daemon):
+def test_a_wait_that_is_over_gets_no_leaders_result(box, daemon):
     name, _ = daemon.submit(group(["exit:0"], ["hang"], workers=1, leader=now("1h")))
     daemon.wait_event(name, "leader-ended")
     result = box.ctl("wait", "--timeout=100ms", "--kill", name)

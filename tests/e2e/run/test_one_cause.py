@@ -24,7 +24,7 @@ def same_cause(daemon, run, text):
     return job["verdict"]
 
 
-def test_who_reported_an_error_first_is_the_cause_though_another_one_exits_first(box, daemon):
+def test_the_first_reported_error_is_the_cause_though_another_worker_exits_first(box, daemon):
     """Its own end is then the agent's SIGTERM, which is nobody's exit status."""
     _, run = daemon.submit(reporter("error:9:the disk is gone", f"touch:{box.path('up')}", "hang",
                                     others=(f"wait-file:{box.path('up')}", "exit:7")))
@@ -143,7 +143,7 @@ def test_a_worker_that_fails_by_itself_is_not_ended_by_the_agent(box):
     assert "exited with code 3" in result.err
 
 
-def test_what_a_worker_does_while_it_is_stopped_is_its_own(box, daemon):
+def test_the_exit_of_a_stopping_worker_is_its_own(box, daemon):
     job = daemon.run(spec("on:TERM:exit:3", f"barrier:{box.path('bar')}", "if-rank:1:exit:5", "hang",
                           replicas=2))
     ended = {e["rank"]: e["text"] for e in daemon.events(job["run"]) if e["event"] == "worker-ended"}

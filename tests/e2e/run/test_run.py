@@ -95,7 +95,7 @@ def test_a_boolean_of_the_environment_is_off_at_zero(box, value, is_python):
     (["-m", "--no-python"], "no-python"),
     (["--surely-not-a-flag"], "surely-not-a-flag"),
 ])
-def test_what_cannot_be_is_refused_before_any_worker_starts(box, args, named):
+def test_an_impossible_job_is_refused_before_any_worker_starts(box, args, named):
     result = box.run(*args, PUPPET, f"touch:{box.path('started')}")
     assert result.rc in (2, 125), result
     assert not box.path("started").exists()
@@ -108,7 +108,7 @@ def test_no_program_is_a_usage_error(box):
     assert result.rc in (2, 125) and result.err.strip(), result
 
 
-def test_what_stands_after_the_program_is_its_own(box):
+def test_options_after_the_program_are_its_own(box):
     result = box.run(PUPPET, f"args:{box.path('args')}", "print:--nproc-per-node=7", "print:-t")
     assert result.rc == 0, result
     got = box.path("args").read_bytes().decode().split("\0")

@@ -184,7 +184,7 @@ def test_logs_go_on_and_error_files_are_kept(box, daemon):
 
 
 @pytest.mark.parametrize("child", ["fork", "setsid-fork", "double-fork", "daemon"])
-def test_what_it_left_behind_is_gone_before_its_next_start(box, daemon, child):
+def test_leftovers_are_gone_before_the_next_start(box, daemon, child):
     """A grandchild that holds the lock would make the next process exit with 99."""
     lock, child_pid = box.path("lock"), box.path("child")
     name, _ = daemon.submit(spec(

@@ -98,7 +98,7 @@ def test_all_stopped_waits_for_a_person(box, daemon):
     assert daemon.wait(job["run"])["verdict"]["result"] == "stopped"
 
 
-def test_what_a_person_stopped_is_not_started_by_itself(box, daemon):
+def test_a_worker_stopped_by_a_person_is_not_started_by_itself(box, daemon):
     """Neither by its own restart rule, nor with the group; but by a restart that is asked for."""
     job = up(box, daemon, f"if-rank:0:if-attempt:0:{{wait-file:{box.path('go')}+exit:1}}",
              replicas=2,
@@ -150,7 +150,7 @@ def test_all_at_once_are_answered_once(box, daemon):
     assert len(marks(box, 6)) == 6
 
 
-def test_one_that_does_not_obey_is_killed_at_its_own_deadline(box, daemon):
+def test_a_worker_that_ignores_its_stop_is_killed_at_its_deadline(box, daemon):
     job = up(box, daemon, "if-rank:0:ignore:TERM", f"touch:{box.path('up')}.%r", replicas=2)
     wait_file(box.path("up.0"))
     assert stop(daemon, job["name"], "worker:0", timeout_ms=100) == 1
@@ -168,7 +168,7 @@ def test_a_second_stop_can_hasten_the_first(box, daemon):
         assert patient.reply() == {"stopped": 1}
 
 
-def test_what_it_left_behind_is_gone_with_it(box, daemon):
+def test_leftovers_go_with_their_worker(box, daemon):
     job = up(box, daemon, f"setsid-fork:{{ignore:TERM+touch:{box.path('child')}.%r+hang}}",
              replicas=2,
              stop={"timeout": "300ms"})
@@ -267,7 +267,7 @@ def test_with_another_command_and_environment(box, daemon):
     assert (env["A"], env["RANK"], env["WORLD_SIZE"]) == ("b=c", "77", "2")
 
 
-def test_what_cannot_be_executed_is_told_and_harms_nobody(box, daemon):
+def test_a_program_that_cannot_be_executed_is_named_and_harms_no_other(box, daemon):
     job = up(box, daemon, replicas=1)
     message = refused("Internal", start, daemon, job["name"], command=["/no/such/program"])["message"]
     assert "/no/such/program" in message
@@ -384,7 +384,7 @@ def test_the_group_runs_when_a_person_has_stopped_the_last_that_waited(box, daem
     assert start(daemon, name, index=2)["rank"] == 2 and marks(box, 2)[1][1] == "2"
 
 
-def test_what_is_being_started_again_starts_with_the_group(box, daemon):
+def test_a_worker_that_waits_for_its_restart_starts_with_the_group(box, daemon):
     """The group is started anew while one of its tasks takes its time to end."""
     job = up(box, daemon, "if-rank:1:ignore:TERM", f"touch:{box.path('up')}.%r",
              f"if-rank:0:if-attempt:0:{{wait-file:{box.path('go')}+exit:1}}", replicas=2,
@@ -412,7 +412,7 @@ def hold(pid):
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_one_that_does_not_die_of_sigkill_is_given_up(box, daemon, again):
+def test_a_worker_that_does_not_die_of_sigkill_is_given_up(box, daemon, again):
     job = up(box, daemon, f"if-rank:0:{{wait-file:{box.path('go')}+exit:0}}", replicas=2)
     pid = task(job, "worker:1")["pid"]
     hold(pid)

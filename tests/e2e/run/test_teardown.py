@@ -122,7 +122,7 @@ def test_workers_that_ignore_the_stop_signal_have_one_deadline(box, held):
     assert killed == ["SIGKILL for 5 workers that did not end in time"]
 
 
-def test_what_a_dump_leaves_behind_does_not_use_up_the_whole_deadline(box, daemon):
+def test_a_dump_does_not_use_up_the_whole_deadline(box, daemon):
     """The worker dies of the dump signal, and its child ignores the stop signal."""
     _, run = daemon.submit(spec(f"setsid-fork:ignore:TERM+touch:{box.path('up')}+hang",
                                 f"wait-file:{box.path('up')}", f"touch:{box.path('ready')}", "hang",
@@ -227,7 +227,7 @@ def test_worker_exec_leaves_no_descriptor_of_the_agent(box, held):
     assert [line.split()[0] for line in box.path("fds").read_text().splitlines()] == ["0", "1", "2"]
 
 
-def test_who_stops_a_job_that_has_failed_already_is_not_its_reason(box, daemon):
+def test_a_stop_of_a_failed_job_is_not_its_reason(box, daemon):
     name, run = daemon.submit(spec(f"on:TERM:touch:{box.path('told')}", f"barrier:{box.path('bar')}",
                                    "if-rank:1:exit:7", "hang", replicas=2, stop={"timeout": "10m"}))
     wait_file(box.path("told"))

@@ -149,7 +149,7 @@ def test_tasks_listen_at_their_ports_and_reach_each_other(box, daemon, how):
     assert job["state"] == "succeeded", job
 
 
-def test_nobody_else_gets_a_port_before_its_task_listens(box, daemon):
+def test_no_other_process_gets_a_port_before_its_worker_listens(box, daemon):
     name, _ = daemon.submit({"roles": roles(*tell(box), "hang")})
     up(box, 0)
     kept = ports(shown(box, 0, 0)[1])
@@ -185,7 +185,7 @@ def test_jobs_of_one_host_have_different_ports(box, daemon):
         daemon.wait(job)
 
 
-def test_what_the_role_says_wins(box, daemon):
+def test_the_roles_rule_wins(box, daemon):
     daemon.run({"roles": [dict(name="a", command=puppet(*tell(box)), env={"TF_CONFIG": "{}"}),
                           dict(name="b", command=puppet(*tell(box)))]})
     assert shown(box, 0, 0)[1] == {}

@@ -57,7 +57,7 @@ def test_a_run_that_ends_in_time_is_not_touched(box, daemon):
         assert v.reply()["job"]["verdict"]["result"] == "succeeded"
 
 
-def test_who_waits_and_leaves_ends_nothing(box, daemon):
+def test_a_wait_that_is_left_ends_nothing(box, daemon):
     for seconds in (1, 10, 60):  # one of them is long enough for any machine to leave before
         name, _ = daemon.submit(spec(f"touch:{box.path('up')}.{seconds}", f"wait-file:{box.path('go')}"))
         wait_file(box.path(f"up.{seconds}"))
@@ -141,7 +141,7 @@ def reporter(*steps, others=("hang",), **top):
                       {"name": "reporter", "command": [library, *steps]}], **top}
 
 
-def test_who_reported_an_error_has_failed_although_it_exits_with_0(box, daemon):
+def test_a_worker_that_reported_an_error_has_failed_although_it_exits_with_0(box, daemon):
     job = daemon.run(reporter("error:9:the disk is gone", "exit:0"))
     assert (job["verdict"]["result"], job["verdict"]["exit_status"]) == ("failed", 1), job
     cause = job["verdict"]["root_cause"]

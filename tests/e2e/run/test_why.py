@@ -4,7 +4,7 @@
 from harness import spec, wait_file
 
 
-def test_what_was_counted_by_cause_and_what_is_left(box, daemon):
+def test_why_shows_counts_by_cause_and_what_is_left(box, daemon):
     name, _ = daemon.submit(spec("if-attempt:0:exit:1", "if-attempt:1:exit:42", "if-attempt:2:signal:SEGV",
                                  f"touch:{box.path('up')}.%a", "hang", restart={"max": 5}))
     wait_file(box.path("up.3"))

@@ -92,7 +92,7 @@ def test_add_starts_more_than_was_specified(box, daemon):
     assert "worker:3 (extra)" in row(box, "worker:3")
 
 
-def test_what_cannot_be_added(box, daemon):
+def test_workers_that_cannot_be_added_are_refused(box, daemon):
     up(box, daemon, replicas=1)
     for target, rc, text in (("j/worker:0", 1, "running"), ("j/nobody", 1, "nobody"), ("j", 2, "JOB/ROLE"),
                              ("j/0", 2, "JOB/ROLE"), ("none/worker", 1, "none")):

@@ -54,7 +54,7 @@ OWN = """
 """
 
 
-def test_who_writes_reads_it_and_all_do_after_a_barrier(box, daemon):
+def test_a_writer_reads_its_value_and_all_do_after_a_barrier(box, daemon):
     replicas = 4
     done = daemon.run(spec_of(box, OWN % replicas, replicas=replicas))
     assert done["state"] == "succeeded", outputs(daemon, done, stream="stderr")
@@ -83,7 +83,7 @@ ENDS = """
 
 
 @pytest.mark.parametrize("last", ["raise SystemExit", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
-def test_what_was_handed_over_is_done_though_the_process_ends(box, daemon, last):
+def test_a_put_that_was_handed_over_is_done_though_the_process_ends(box, daemon, last):
     done = daemon.run(spec_of(box, ENDS.replace("LAST", last)))
     assert done["state"] == "succeeded", outputs(daemon, done, stream="stderr")
 
@@ -175,7 +175,7 @@ LOST = """
 """
 
 
-def test_who_does_not_wait_hears_that_the_agent_was_lost(box, daemon):
+def test_a_put_without_wait_hears_that_the_agent_was_lost(box, daemon):
     group = Group(daemon, spec("hang"))
     # This is no child of the agent, and not killed with it.
     env = {k: v for k, v in group.environment("worker:0").items() if k in TASK_ENV}

@@ -67,7 +67,7 @@ CONSISTENT = """
 """
 
 
-def test_nobody_finds_what_is_older_than_what_is_known(box, daemon):
+def test_no_reader_finds_an_older_value_than_it_knows(box, daemon):
     replicas = 4
     done = daemon.run(spec_of(box, CONSISTENT % (100, replicas), replicas=replicas))
     assert done["state"] == "succeeded", outputs(daemon, done, stream="stderr")
@@ -122,7 +122,7 @@ WAITING = """
 """
 
 
-def test_who_waits_hears_that_the_agent_was_lost(box, daemon):
+def test_a_waiter_hears_that_the_agent_was_lost(box, daemon):
     group = Group(daemon, spec("hang"))
     # These are no children of the agent, and are not killed with it.
     env = {k: v for k, v in group.environment("worker:0").items() if k in TASK_ENV}

@@ -140,7 +140,7 @@ def test_errors_are_those_of_python_too(job, elasticd):
     lambda job: job.kv.put("k", "\ud800"), lambda job: job.kv.get_many(["k", "\ud800"]),
     lambda job: job.kv.get_many(["k", None]), lambda job: job.kv.get_many(["k", "a\0b"]),
 ])
-def test_what_makes_no_sense_is_refused(job, elasticd, call):
+def test_bad_arguments_are_refused(job, elasticd, call):
     with pytest.raises((TypeError, elasticd.InvalidArgument)):
         call(job)
 
@@ -215,13 +215,13 @@ def test_an_empty_list_means_neither_all_nor_nobody(job, elasticd):
     ("resources: expected a list of names, got the int 3", lambda job: job.queue().submit(1, resources=3)),
     ("task: expected int, got str", lambda job: job.queue().cancel(["x"])),
 ])
-def test_what_makes_no_sense_is_named(job, elasticd, named, call):
+def test_bad_arguments_are_named(job, elasticd, named, call):
     with pytest.raises((TypeError, elasticd.InvalidArgument)) as refused:
         call(job)
     assert str(refused.value).startswith(named), refused
 
 
-def test_what_was_refused_is_no_step(elasticd):
+def test_a_refused_step_does_not_count(elasticd):
     with elasticd.init() as job:
         for bad in 1 << 63, -(1 << 63) - 1, None:
             with pytest.raises((TypeError, ValueError)):
@@ -241,7 +241,7 @@ def test_a_job_that_is_closed_takes_no_steps(elasticd):
         assert other.step(3) is elasticd.Action.CONTINUE
 
 
-def test_one_that_has_taken_its_leave_is_in_no_barrier(box):
+def test_a_worker_that_has_left_is_in_no_barrier(box):
     assert by_hand(box, """
         import elasticd
         with elasticd.init() as job:

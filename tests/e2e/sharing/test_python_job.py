@@ -58,7 +58,7 @@ def test_tasks_share_a_store_and_meet_at_barriers(box, daemon):
     assert said[0][0] == said[1][0] == said[2][0]
 
 
-def test_what_is_written_once_a_watch_is_open_is_told(box, daemon):
+def test_a_watch_reports_every_write_after_it_opened(box, daemon):
     """The writes take another connection. A child goes on with its parent's watch."""
     job = succeeded(daemon, spec_of(box, """
         import json, os

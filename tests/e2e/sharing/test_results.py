@@ -119,7 +119,7 @@ def test_nothing_said_and_no_such_job(box, daemon):
     assert box.ctl("results", "nobody").rc == 1
 
 
-def test_who_is_stopped_by_its_failure_keeps_its_result(box, daemon):
+def test_a_worker_stopped_by_a_failure_keeps_its_result(box, daemon):
     job = daemon.run({"name": "j", "roles": [
         worker("say('Result', value='almost'); os._exit(3)", name="bad")]})
     assert job["verdict"]["exit_status"] == 3

@@ -162,7 +162,7 @@ def test_a_value_of_a_mebibyte_fits_even_with_every_byte_escaped(two):
 # --- floods ----------------------------------------------------------------------------------------
 
 
-def test_one_that_sends_without_reading_harms_nobody(two):
+def test_a_client_that_sends_without_reading_harms_no_other(two):
     group, a, b = two
     a.put("big", "x" * (1 << 20))
     a.sock.setblocking(False)
@@ -176,7 +176,7 @@ def test_one_that_sends_without_reading_harms_nobody(two):
     still_serves(group, b)
 
 
-def test_one_that_sends_thousands_of_calls_lets_others_in_between(two):
+def test_a_client_with_thousands_of_calls_lets_others_in_between(two):
     group, a, b = two
     one = json.dumps({"method": "io.elasticd.Worker.Put", "oneway": True,
                       "parameters": {"key": "flood", "value": "v", "overwrite": True}}).encode() + b"\0"
@@ -223,7 +223,7 @@ signal.pause()
     group.close()
 
 
-def test_one_that_connects_again_and_again_harms_nobody(two):
+def test_a_client_that_reconnects_without_end_harms_no_other(two):
     group, a, b = two
     for _ in range(2000):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

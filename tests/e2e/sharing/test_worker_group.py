@@ -48,7 +48,7 @@ def group_like(daemon):
 # --- barriers --------------------------------------------------------------------------------------
 
 
-def test_nobody_passes_a_barrier_before_the_last_has_come(group_of):
+def test_no_worker_passes_a_barrier_before_the_last_has_come(group_of):
     _, a, b, c = group_of(3)
     for n in range(3):
         a.send("Barrier", name="x")
@@ -103,7 +103,7 @@ def test_other_members_fail_the_barrier_for_all(group_of):
     assert a.error().name == "InvalidArgument"
 
 
-def test_one_that_is_no_member_fails_the_barrier_for_all(group_of):
+def test_a_caller_that_is_no_member_fails_the_barrier_for_all(group_of):
     _, a, b, c = group_of(3)
     a.send("Barrier", name="x", members=names(2))
     b.put("sync", "")
@@ -165,7 +165,7 @@ def test_a_dead_member_is_seen_at_once_by_those_who_wait(group_of):
     assert (error["worker"], error["code"], error["reported"]) == ("worker:2", "Unavailable", False)
 
 
-def test_one_that_leaves_or_is_stopped_after_it_came_changes_nothing_for_the_others(group_of):
+def test_a_member_that_leaves_after_it_came_changes_nothing_for_the_others(group_of):
     group, a, b, c, d = group_of(4)
     c.send("Barrier", name="x")
     d.send("Barrier", name="x")
@@ -194,7 +194,7 @@ def test_a_list_of_nobody_means_neither_all_nor_nobody(group_of):
     assert b.call("Barrier", name="x") == a.reply()
 
 
-def test_those_who_wait_at_a_barrier_are_told_at_once_that_a_member_was_stopped_by_an_operator(group_like):
+def test_a_barrier_fails_at_once_when_an_operator_stops_a_member(group_like):
     # worker:2 takes its time to go: nobody waits for that.
     group = group_like(roles(("worker", 3, {}), stop={"timeout": "100s"}))
     a, b, c = group.all(*names(3))
@@ -313,7 +313,7 @@ def test_a_recoverable_task_that_a_person_starts_again_is_waited_for(group_like)
     a.reply()
 
 
-def test_what_waits_is_cancelled_when_the_group_is_stopped_and_what_comes_later_too(group_of):
+def test_calls_are_cancelled_when_the_group_is_stopped(group_of):
     group, a, b = group_of(2, stop={"timeout": "60s"})
     pids = [group.task(n)["pid"] for n in names(2)]
     for pid in pids:
@@ -419,13 +419,13 @@ def test_all_leave_together(group_of):
     b.reply()
 
 
-def test_one_that_leaves_alone_is_told_who_has_not(group_of):
+def test_a_leave_that_times_out_names_the_others(group_of):
     _, a, b, c = group_of(3)
     e = a.refused("Leave", timeout_ms=30)
     assert e.name == "DeadlineExceeded" and e.missing == ["worker:1", "worker:2"]
 
 
-def test_one_that_has_taken_its_leave_is_in_no_barrier(group_of):
+def test_a_worker_that_has_left_is_in_no_barrier(group_of):
     _, a, b = group_of(2)
     assert a.refused("Leave", timeout_ms=1).name == "DeadlineExceeded"
     for more in {}, {"members": names(2)}, {"members": ["worker:0"]}:

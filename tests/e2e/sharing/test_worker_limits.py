@@ -37,7 +37,7 @@ def events(daemon, group, kind):
 # --- the board -------------------------------------------------------------------------------------
 
 
-def test_nobody_can_cut_the_board_that_others_have_mapped(box, daemon):
+def test_no_worker_can_cut_the_board_that_others_have_mapped(box, daemon):
     """Each worker beats and steps on its mapping while the first one tries all ways to cut it."""
     body = """
 path = os.environ["ELASTICD_BOARD"]
