@@ -59,7 +59,7 @@ def test_the_size_survives_elasticd_and_the_agent(box, daemon):
         wait_file(box.path(f"up.2.{rank}"))
 
 
-def test_what_cannot_be(box, daemon):
+def test_impossible_requests_are_refused(box, daemon):
     name, _ = daemon.submit(spec("hang"))
     daemon.wait(name, until="running")
     for kwargs in (dict(replicas=0), dict(replicas=-1), dict(replicas=10**9),

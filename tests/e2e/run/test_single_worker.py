@@ -275,7 +275,7 @@ def test_a_program_that_cannot_be_executed_is_named_and_harms_no_other(box, daem
     assert job["state"] == "running" and alive(task(job, "worker:0")["pid"])
 
 
-def test_what_cannot_be(box, daemon):
+def test_impossible_starts_and_stops_are_refused(box, daemon):
     job = up(box, daemon, replicas=2)
     name = job["name"]
     assert refused("FailedPrecondition", start, daemon, name, index=1) == {
