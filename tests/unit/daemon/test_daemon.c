@@ -420,7 +420,7 @@ START_TEST(a_second_elasticd_is_refused_with_the_holders_pid)
 }
 END_TEST
 
-START_TEST(what_is_unknown_is_answered_by_its_name)
+START_TEST(unknown_names_are_answered_by_name)
 {
 	ck_assert_str_eq(call("Status", job_param("nobody")), "NotFound");
 	ck_assert_str_eq(call("Stop", job_param("nobody")), "NotFound");
@@ -551,7 +551,7 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, a_run_that_was_accepted_and_never_started_is_started);
 	tcase_add_test(t, a_corrupt_record_is_put_aside_and_hurts_nobody);
 	tcase_add_test(t, a_second_elasticd_is_refused_with_the_holders_pid);
-	tcase_add_test(t, what_is_unknown_is_answered_by_its_name);
+	tcase_add_test(t, unknown_names_are_answered_by_name);
 	tcase_add_test(t, a_wait_ends_by_its_time_limit);
 	tcase_add_test(t, an_agent_that_cannot_be_executed_refuses_the_start_and_leaves_nothing);
 	tcase_add_test(t, removal_forgets_ended_runs_and_refuses_active_ones);

@@ -59,7 +59,7 @@ START_TEST(a_pattern_keeps_the_workers_behind_its_slash)
 }
 END_TEST
 
-START_TEST(what_several_patterns_mean_is_there_once)
+START_TEST(a_job_that_several_patterns_match_is_there_once)
 {
 	_cleanup_json_ json_t *j = jobs();
 	struct job_names names = { 0 };
@@ -81,7 +81,7 @@ int main(void)
 
 	tcase_add_test(t, a_pattern_means_jobs_of_the_verbs_kind_once_each);
 	tcase_add_test(t, a_pattern_keeps_the_workers_behind_its_slash);
-	tcase_add_test(t, what_several_patterns_mean_is_there_once);
+	tcase_add_test(t, a_job_that_several_patterns_match_is_there_once);
 	suite_add_tcase(s, t);
 	srunner_run_all(sr, CK_NORMAL);
 	failed = srunner_ntests_failed(sr);

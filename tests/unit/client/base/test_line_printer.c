@@ -148,7 +148,7 @@ START_TEST(bytes_that_are_no_text_come_out_as_they_were)
 }
 END_TEST
 
-START_TEST(what_is_no_base64_is_left_out)
+START_TEST(invalid_base64_is_left_out)
 {
 	struct line_printer p = printer();
 
@@ -197,7 +197,7 @@ START_TEST(of_a_time_no_more_is_shown_than_is_known)
 }
 END_TEST
 
-START_TEST(what_is_missing_is_no_bytes_of_a_worker)
+START_TEST(missing_lines_count_as_no_bytes_of_a_worker)
 {
 	struct line_printer p = printer();
 
@@ -247,10 +247,10 @@ int main(void)
 	tcase_add_test(tc, a_gigantic_line_is_not_kept_in_memory);
 	tcase_add_test(tc, an_unfinished_line_is_ended_with_the_view);
 	tcase_add_test(tc, bytes_that_are_no_text_come_out_as_they_were);
-	tcase_add_test(tc, what_is_no_base64_is_left_out);
+	tcase_add_test(tc, invalid_base64_is_left_out);
 	tcase_add_test(tc, times_are_put_on_when_they_are_known);
 	tcase_add_test(tc, of_a_time_no_more_is_shown_than_is_known);
-	tcase_add_test(tc, what_is_missing_is_no_bytes_of_a_worker);
+	tcase_add_test(tc, missing_lines_count_as_no_bytes_of_a_worker);
 	tcase_add_test(tc, only_the_prefix_is_coloured);
 	tcase_add_test(tc, odd_answers_are_survived);
 	suite_add_tcase(s, tc);

@@ -25,7 +25,7 @@ static char *exported(const char *spec, const char *what)
 		JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
 }
 
-START_TEST(what_a_job_gets_of_the_callers_environment)
+START_TEST(export_chooses_the_callers_variables)
 {
 	static const struct {
 		const char *own, *what, *env;
@@ -75,7 +75,7 @@ int main(void)
 	SRunner *sr = srunner_create(s);
 	int failed;
 
-	tcase_add_test(tc, what_a_job_gets_of_the_callers_environment);
+	tcase_add_test(tc, export_chooses_the_callers_variables);
 	tcase_add_test(tc, every_role_gets_it_and_odd_documents_are_left_alone);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_NORMAL);

@@ -331,7 +331,7 @@ static const struct {
 	{ "--master-addr=\xff p", "--master-addr: expected text in UTF-8" },
 };
 
-START_TEST(what_cannot_be_is_refused_in_a_line_that_names_the_flag)
+START_TEST(bad_values_are_refused_in_a_line_that_names_the_flag)
 {
 	struct launch l = { .spec = (void *)1 };
 	struct error err = { 0 };
@@ -692,8 +692,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, a_flag_has_its_place_in_the_specification, 0, N(effects));
-	tcase_add_loop_test(
-		t, what_cannot_be_is_refused_in_a_line_that_names_the_flag, 0, N(refused));
+	tcase_add_loop_test(t, bad_values_are_refused_in_a_line_that_names_the_flag, 0, N(refused));
 	tcase_add_loop_test(t, the_environment_stands_in_for_flags, 0, N(variables));
 	tcase_add_loop_test(t, a_bad_variable_is_refused_by_its_name, 0, N(bad_variables));
 	tcase_add_test(t, several_workers_get_one_thread_each_unless_told_otherwise);

@@ -149,7 +149,7 @@ static const struct {
 	{ "{\"a\": 1", "f:2:1: did not find expected" },
 };
 
-START_TEST(what_is_not_one_plain_document_is_refused_with_its_place)
+START_TEST(yaml_beyond_one_plain_document_is_refused_with_its_place)
 {
 	const char *text = refused[_i].text;
 	struct error err = { 0 };
@@ -264,7 +264,7 @@ int main(void)
 #if HAVE_YAML
 	tcase_add_loop_test(t, yaml_becomes_json, 0, N(documents));
 	tcase_add_loop_test(
-		t, what_is_not_one_plain_document_is_refused_with_its_place, 0, N(refused));
+		t, yaml_beyond_one_plain_document_is_refused_with_its_place, 0, N(refused));
 	tcase_add_test(t, nesting_is_limited);
 	tcase_add_test(t, aliases_of_aliases_do_not_fill_memory);
 	tcase_add_test(t, a_copy_of_an_anchor_is_independent);

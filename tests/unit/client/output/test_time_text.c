@@ -90,7 +90,7 @@ START_TEST(times_are_read_in_all_forms)
 }
 END_TEST
 
-START_TEST(what_is_shown_can_be_read_back)
+START_TEST(a_formatted_duration_can_be_parsed)
 {
 	char b[TIME_TEXT_MAX];
 
@@ -130,7 +130,7 @@ int main(void)
 	tcase_add_test(tc, the_past_the_present_and_the_future_read_differently);
 	tcase_add_test(tc, points_in_time_are_shown_in_the_local_zone);
 	tcase_add_test(tc, times_are_read_in_all_forms);
-	tcase_add_test(tc, what_is_shown_can_be_read_back);
+	tcase_add_test(tc, a_formatted_duration_can_be_parsed);
 	tcase_add_test(tc, nonsense_is_refused_and_the_option_named);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_NORMAL);

@@ -21,7 +21,7 @@ static void is(const char *text, int indent, int columns, const char *expected)
 	free(got);
 }
 
-START_TEST(what_fits_stays_as_it_is)
+START_TEST(short_text_stays_as_it_is)
 {
 	is("a  b\n\n  c", 4, 4, "a  b\n\n  c");
 	is("a long line that goes nowhere\n", 4, 0, "a long line that goes nowhere\n");
@@ -67,7 +67,7 @@ int main(void)
 	int failed;
 
 	setlocale(LC_CTYPE, "C.UTF-8");
-	tcase_add_test(t, what_fits_stays_as_it_is);
+	tcase_add_test(t, short_text_stays_as_it_is);
 	tcase_add_test(t, a_long_line_is_broken_at_spaces_and_indented);
 	tcase_add_test(t, a_word_is_never_broken);
 	tcase_add_test(t, a_rule_is_cut);

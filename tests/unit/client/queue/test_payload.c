@@ -63,7 +63,7 @@ START_TEST(white_space_goes_but_for_that_of_strings)
 }
 END_TEST
 
-START_TEST(what_is_not_one_value_is_a_string)
+START_TEST(text_beyond_one_value_is_a_string)
 {
 	expect("1 2", "json", "\"1 2\"");
 	expect("{", "json", "\"{\"");
@@ -127,7 +127,7 @@ int main(void)
 
 	tcase_add_test(t, numbers_are_shown_as_they_are_written);
 	tcase_add_test(t, white_space_goes_but_for_that_of_strings);
-	tcase_add_test(t, what_is_not_one_value_is_a_string);
+	tcase_add_test(t, text_beyond_one_value_is_a_string);
 	tcase_add_test(t, nothing_is_an_empty_object);
 	tcase_add_test(t, a_value_is_checked_without_what_is_around_it);
 	suite_add_tcase(s, t);

@@ -34,7 +34,7 @@ static void expect(const char *line, const char *end)
 		n >= m && !strcmp(line + n - m, end), "\"%s\", expected \"...%s\"", line, end);
 }
 
-START_TEST(nobody_knows_the_rate_before_the_second_look)
+START_TEST(the_rate_is_unknown_before_the_second_look)
 {
 	expect(look(0, 1000, 990, 10), "  990 queued  10 running  0 done  ?/s  ETA ?");
 	expect(look(200, 1000, 970, 10), "  970 queued  10 running  20 done  100/s  ETA 9.8s");
@@ -49,14 +49,14 @@ START_TEST(a_steady_rate_is_the_rate_from_the_beginning_on)
 }
 END_TEST
 
-START_TEST(what_was_done_before_the_first_look_is_in_no_rate)
+START_TEST(work_before_the_first_look_is_in_no_rate)
 {
 	expect(look(60000, 1000, 400, 0), "  600 done  ?/s  ETA ?");
 	expect(look(100, 1000, 399, 0), "  601 done  10/s  ETA 39s");
 }
 END_TEST
 
-START_TEST(one_that_ends_after_many_looks_counts_for_all_of_them)
+START_TEST(a_process_that_ends_after_many_looks_counts_for_all_of_them)
 {
 	look(0, 10, 9, 1);
 	for (int i = 0; i < 4; i++)
@@ -93,10 +93,10 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, NULL);
-	tcase_add_test(t, nobody_knows_the_rate_before_the_second_look);
+	tcase_add_test(t, the_rate_is_unknown_before_the_second_look);
 	tcase_add_test(t, a_steady_rate_is_the_rate_from_the_beginning_on);
-	tcase_add_test(t, what_was_done_before_the_first_look_is_in_no_rate);
-	tcase_add_test(t, one_that_ends_after_many_looks_counts_for_all_of_them);
+	tcase_add_test(t, work_before_the_first_look_is_in_no_rate);
+	tcase_add_test(t, a_process_that_ends_after_many_looks_counts_for_all_of_them);
 	tcase_add_test(t, a_rate_that_changes_is_followed);
 	tcase_add_test(t, at_the_end_nothing_is_left_to_wait_for);
 	suite_add_tcase(s, t);

@@ -77,7 +77,7 @@ START_TEST(the_greediest_gives_way_to_who_holds_less)
 }
 END_TEST
 
-START_TEST(who_would_be_the_greediest_is_refused)
+START_TEST(the_greediest_newcomer_is_refused)
 {
 	for (int i = 0; i < 4; i++) {
 		join(i, i, false);
@@ -257,7 +257,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, an_account_holds_its_share_and_no_more);
 	tcase_add_test(t, the_greediest_gives_way_to_who_holds_less);
-	tcase_add_test(t, who_would_be_the_greediest_is_refused);
+	tcase_add_test(t, the_greediest_newcomer_is_refused);
 	tcase_add_test(t, the_reserve_is_for_the_trusted_alone);
 	tcase_add_test(t, among_many_small_ones_the_newest_gives_way);
 	tcase_add_test(t, crowded_is_more_than_half_of_the_share_or_of_all);

@@ -96,7 +96,7 @@ START_TEST(files_without_a_size_are_read_whole)
 }
 END_TEST
 
-START_TEST(what_is_no_file_is_refused_without_blocking)
+START_TEST(other_kinds_of_files_are_refused_without_blocking)
 {
 	_cleanup_free_ char *text = NULL;
 
@@ -256,7 +256,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, reading_is_bounded_and_ends_with_nul);
 	tcase_add_test(t, files_without_a_size_are_read_whole);
-	tcase_add_test(t, what_is_no_file_is_refused_without_blocking);
+	tcase_add_test(t, other_kinds_of_files_are_refused_without_blocking);
 	tcase_add_test(t, a_file_is_replaced_with_exactly_the_mode_asked_for);
 	tcase_add_test(t, a_failed_replacement_leaves_the_old_file_and_nothing_else);
 	tcase_add_test(t, a_name_without_a_directory_is_written_where_we_are);

@@ -57,7 +57,7 @@ START_TEST(a_relative_xdg_variable_is_as_good_as_none)
 }
 END_TEST
 
-START_TEST(what_was_named_wins_and_becomes_absolute)
+START_TEST(a_named_path_wins_and_becomes_absolute)
 {
 	const struct paths_overrides o = { .runtime_dir = "/x/run", .state_dir = "st" };
 	char cwd[PATH_MAX];
@@ -215,7 +215,7 @@ int main(void)
 	tcase_add_test(t, the_systems_daemon_lives_below_run_and_var);
 	tcase_add_test(t, a_users_daemon_follows_the_xdg_variables);
 	tcase_add_test(t, a_relative_xdg_variable_is_as_good_as_none);
-	tcase_add_test(t, what_was_named_wins_and_becomes_absolute);
+	tcase_add_test(t, a_named_path_wins_and_becomes_absolute);
 	tcase_add_test(t, the_socket_is_the_options_then_the_environments);
 	tcase_add_test(t, a_socket_name_that_no_address_holds_is_refused);
 	tcase_add_test(t, a_client_goes_where_it_is_told);

@@ -70,7 +70,7 @@ START_TEST(the_firmware_says_where_a_host_is)
 }
 END_TEST
 
-START_TEST(what_the_firmware_says_cannot_steer_a_terminal)
+START_TEST(firmware_text_cannot_steer_a_terminal)
 {
 	char details[256];
 
@@ -100,7 +100,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(
 		t, the_firmware_says_where_a_host_is, 0, sizeof(hosts) / sizeof(hosts[0]));
-	tcase_add_test(t, what_the_firmware_says_cannot_steer_a_terminal);
+	tcase_add_test(t, firmware_text_cannot_steer_a_terminal);
 	tcase_add_test(t, without_the_files_nothing_is_known);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -32,7 +32,7 @@ static int check(mode_t mode, mode_t above)
 	return private_dir_check(dir, &err);
 }
 
-START_TEST(what_only_its_user_can_write_is_private)
+START_TEST(a_directory_that_only_its_user_can_write_is_private)
 {
 	ck_assert_int_eq(check(0700, 0700), 0);
 	ck_assert_int_eq(check(0755, 0755), 0);
@@ -51,7 +51,7 @@ START_TEST(where_others_may_write_nothing_is_private)
 }
 END_TEST
 
-START_TEST(one_that_others_could_replace_is_not_private)
+START_TEST(a_directory_that_others_could_replace_is_not_private)
 {
 	ck_assert_int_eq(check(0700, 0777), -EPERM);
 	ck_assert_ptr_nonnull(strstr(err.text, top));
@@ -74,7 +74,7 @@ START_TEST(a_link_is_followed_to_what_is_there)
 }
 END_TEST
 
-START_TEST(what_is_not_there_is_not_somebody_elses)
+START_TEST(a_missing_path_is_not_another_users)
 {
 	ck_assert_int_eq(private_dir_check("/tmp/private-dir-none/x", &err), -ENOENT);
 	ck_assert_int_eq(private_dir_check("/proc/self/status", &err), -ENOTDIR);
@@ -102,11 +102,11 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_only_its_user_can_write_is_private);
+	tcase_add_test(t, a_directory_that_only_its_user_can_write_is_private);
 	tcase_add_test(t, where_others_may_write_nothing_is_private);
-	tcase_add_test(t, one_that_others_could_replace_is_not_private);
+	tcase_add_test(t, a_directory_that_others_could_replace_is_not_private);
 	tcase_add_test(t, a_link_is_followed_to_what_is_there);
-	tcase_add_test(t, what_is_not_there_is_not_somebody_elses);
+	tcase_add_test(t, a_missing_path_is_not_another_users);
 	tcase_add_test(t, one_of_another_user_is_named_with_its_owner);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

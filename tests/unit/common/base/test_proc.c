@@ -311,7 +311,7 @@ START_TEST(a_signal_reaches_the_process_that_was_read_and_no_other)
 }
 END_TEST
 
-START_TEST(whose_a_process_is_can_be_told_also_of_one_that_shows_nothing)
+START_TEST(the_owner_of_a_process_that_shows_nothing_is_known)
 {
 	uid_t uid = 12345;
 	pid_t pid;
@@ -361,7 +361,7 @@ int main(void)
 	tcase_add_test(t, long_entries_do_not_hide_others);
 	tcase_add_test(t, the_tail_of_a_long_entry_is_no_entry);
 	tcase_add_test(t, a_signal_reaches_the_process_that_was_read_and_no_other);
-	tcase_add_test(t, whose_a_process_is_can_be_told_also_of_one_that_shows_nothing);
+	tcase_add_test(t, the_owner_of_a_process_that_shows_nothing_is_known);
 	tcase_add_test(t, nothing_is_in_a_cgroup_that_is_not_there);
 	tcase_add_test(t, a_process_amid_execve_is_not_taken_for_one_without_the_entry);
 	if (!under_valgrind()) /* it has no pidfd_open() */

@@ -49,7 +49,7 @@ START_TEST(realtime_signals_count_from_both_ends)
 }
 END_TEST
 
-START_TEST(what_is_no_signal_is_refused_by_name)
+START_TEST(an_unknown_signal_is_refused_by_name)
 {
 	struct error err = { 0 };
 	int signo = -7;
@@ -87,7 +87,7 @@ int main(void)
 
 	tcase_add_loop_test(t, a_signal_has_a_name_with_and_without_sig_and_a_number, 0, N(good));
 	tcase_add_test(t, realtime_signals_count_from_both_ends);
-	tcase_add_loop_test(t, what_is_no_signal_is_refused_by_name, 0, N(bad));
+	tcase_add_loop_test(t, an_unknown_signal_is_refused_by_name, 0, N(bad));
 	tcase_add_test(t, every_signal_number_survives_its_name);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

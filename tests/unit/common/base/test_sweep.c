@@ -288,7 +288,7 @@ static pid_t ring(void)
 	return pid;
 }
 
-START_TEST(what_is_amid_execve_is_found_in_a_later_look)
+START_TEST(a_process_within_execve_is_found_in_a_later_look)
 {
 	_cleanup_(sweep_freep) struct sweep *s = NULL;
 	int n;
@@ -369,7 +369,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, all_below_the_guard_is_killed_whatever_can_be_read_of_it);
 	tcase_add_test(t, the_session_of_a_guard_that_died_gives_its_processes_away);
 	tcase_add_test(t, a_process_that_has_the_guards_number_by_now_is_left_alone);
-	tcase_add_test(t, what_is_amid_execve_is_found_in_a_later_look);
+	tcase_add_test(t, a_process_within_execve_is_found_in_a_later_look);
 	tcase_add_test(t, a_cgroup_that_is_not_there_does_not_hurt);
 	tcase_add_test(t, all_of_the_cgroup_is_killed_whatever_its_environment);
 	suite_add_tcase(s, t);

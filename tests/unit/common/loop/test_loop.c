@@ -115,7 +115,7 @@ static void note_ready(int fd, int events, void *arg)
 	loop_quit(loop, 0);
 }
 
-START_TEST(what_is_posted_before_the_first_turn_runs_behind_what_is_ready)
+START_TEST(functions_posted_before_the_first_turn_run_behind_ready_events)
 {
 	int fds[2];
 
@@ -316,7 +316,7 @@ START_TEST(a_descriptor_handle_may_free_itself)
 }
 END_TEST
 
-START_TEST(what_cannot_be_watched_is_refused)
+START_TEST(a_path_that_cannot_be_watched_is_refused)
 {
 	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 
@@ -361,7 +361,7 @@ END_TEST
 
 /* --- once more in the next turn */
 
-START_TEST(what_is_not_armed_does_not_run_again)
+START_TEST(a_function_runs_again_only_when_armed)
 {
 	ck_assert_int_eq(loop_again_new(loop, note, a, &again), 0);
 	for (int i = 0; i < 3; i++)
@@ -370,7 +370,7 @@ START_TEST(what_is_not_armed_does_not_run_again)
 }
 END_TEST
 
-START_TEST(what_is_armed_runs_in_the_next_turn_and_once)
+START_TEST(an_armed_function_runs_once_in_the_next_turn)
 {
 	ck_assert_int_eq(loop_again_new(loop, note, a, &again), 0);
 	for (int i = 0; i < 3; i++) {
@@ -402,7 +402,7 @@ START_TEST(the_turn_in_which_it_runs_does_not_wait)
 }
 END_TEST
 
-START_TEST(what_arms_itself_does_not_starve_the_others)
+START_TEST(a_timer_that_arms_itself_starves_no_other)
 {
 	ck_assert_int_eq(loop_again_new(loop, arm_again, a, &again), 0);
 	ck_assert_int_eq(loop_timer_new(loop, quit, NULL, &timer), 0);
@@ -464,7 +464,7 @@ static void arm_other(void *arg)
 }
 
 /* In whichever order they stand. */
-START_TEST(what_one_arms_runs_in_the_next_turn)
+START_TEST(a_function_armed_by_another_runs_in_the_next_turn)
 {
 	ck_assert_int_eq(loop_again_new(loop, _i ? arm_again : note, b, &other), 0);
 	ck_assert_int_eq(loop_again_new(loop, _i ? note : arm_other, a, &again), 0);
@@ -491,7 +491,7 @@ static void check_that_a_turn_waits(void)
 	timer_delete(alarm);
 }
 
-START_TEST(what_is_freed_while_it_is_armed_does_not_run_and_no_turn_is_made_for_it)
+START_TEST(a_freed_function_does_not_run_and_makes_no_turn)
 {
 	ck_assert_int_eq(loop_again_new(loop, note, a, &again), 0);
 	ck_assert_int_eq(loop_again_new(loop, note, b, &other), 0);
@@ -562,15 +562,15 @@ static TCase *agains(void)
 	TCase *t = tcase_create("again");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_is_not_armed_does_not_run_again);
-	tcase_add_test(t, what_is_armed_runs_in_the_next_turn_and_once);
+	tcase_add_test(t, a_function_runs_again_only_when_armed);
+	tcase_add_test(t, an_armed_function_runs_once_in_the_next_turn);
 	tcase_add_test(t, the_turn_in_which_it_runs_does_not_wait);
-	tcase_add_test(t, what_arms_itself_does_not_starve_the_others);
+	tcase_add_test(t, a_timer_that_arms_itself_starves_no_other);
 	tcase_add_test(t, it_runs_behind_what_is_ready_and_before_what_is_deferred);
 	tcase_add_test(t, they_run_in_the_order_in_which_they_were_armed);
 	tcase_add_test(t, a_turn_begins_with_what_waited_for_it);
-	tcase_add_loop_test(t, what_one_arms_runs_in_the_next_turn, 0, 2);
-	tcase_add_test(t, what_is_freed_while_it_is_armed_does_not_run_and_no_turn_is_made_for_it);
+	tcase_add_loop_test(t, a_function_armed_by_another_runs_in_the_next_turn, 0, 2);
+	tcase_add_test(t, a_freed_function_does_not_run_and_makes_no_turn);
 	tcase_add_test(t, a_turn_that_nothing_is_armed_for_waits);
 	tcase_add_test(t, one_may_free_itself_and_another_that_is_due);
 	tcase_add_test(t, one_may_free_itself_after_it_has_armed_itself_again);
@@ -589,7 +589,7 @@ int main(void)
 	tcase_add_test(t, a_pair_posted_twice_runs_once);
 	tcase_add_test(t, a_cancelled_call_does_not_run);
 	tcase_add_test(t, a_call_that_posts_itself_does_not_starve_descriptors);
-	tcase_add_test(t, what_is_posted_before_the_first_turn_runs_behind_what_is_ready);
+	tcase_add_test(t, functions_posted_before_the_first_turn_run_behind_ready_events);
 	tcase_add_test(t, a_long_chain_of_deferred_calls_ends_without_waiting);
 	tcase_add_test(t, quitting_runs_what_was_deferred);
 	tcase_add_test(t, quitting_before_running_returns_at_once_and_the_first_code_counts);
@@ -601,7 +601,7 @@ int main(void)
 	tcase_add_test(t, a_disarmed_timer_does_not_fire);
 	tcase_add_test(t, a_descriptor_is_reported_while_it_is_ready_and_not_while_paused);
 	tcase_add_test(t, a_descriptor_handle_may_free_itself);
-	tcase_add_test(t, what_cannot_be_watched_is_refused);
+	tcase_add_test(t, a_path_that_cannot_be_watched_is_refused);
 	tcase_add_test(t, signals_of_one_turn_are_reported_once);
 	tcase_add_test(t, a_signal_handle_may_free_itself);
 	suite_add_tcase(s, t);

@@ -107,7 +107,7 @@ static const char *const broken[] = { "", "nonsense\r\n\r\n",
 	"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\nx",
 	"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" };
 
-START_TEST(what_is_no_answer_is_an_error)
+START_TEST(an_invalid_answer_is_an_error)
 {
 	struct http_request q = request();
 
@@ -164,7 +164,7 @@ START_TEST(a_silent_server_has_its_time)
 }
 END_TEST
 
-START_TEST(nobody_there_is_an_error)
+START_TEST(a_missing_peer_is_an_error)
 {
 	struct http_request q = request();
 	int port, nobody = server_bind(&port);
@@ -195,7 +195,7 @@ START_TEST(a_call_that_is_cancelled_says_nothing)
 }
 END_TEST
 
-START_TEST(what_is_under_way_goes_with_it)
+START_TEST(a_client_takes_its_requests_with_it)
 {
 	struct http_request q = request();
 
@@ -219,7 +219,7 @@ static void on_answer_free(void *arg, const struct http_answer *a)
 	ck_assert_str_eq(http_header(a, "ETag"), "ab");
 }
 
-START_TEST(who_is_answered_may_free_it_all)
+START_TEST(a_callback_of_an_answer_may_free_all)
 {
 	struct http_request q = request();
 
@@ -292,14 +292,14 @@ static void add(TCase *t)
 	tcase_add_test(t, an_answer_comes_with_its_body_and_headers);
 	tcase_add_test(t, a_put_has_no_body_and_says_so);
 	tcase_add_loop_test(
-		t, what_is_no_answer_is_an_error, 0, sizeof(broken) / sizeof(broken[0]));
+		t, an_invalid_answer_is_an_error, 0, sizeof(broken) / sizeof(broken[0]));
 	tcase_add_test(t, a_redirection_is_an_answer_and_not_followed);
 	tcase_add_loop_test(t, an_answer_that_is_too_large_is_cut_off, 0, 2);
 	tcase_add_test(t, a_silent_server_has_its_time);
-	tcase_add_test(t, nobody_there_is_an_error);
+	tcase_add_test(t, a_missing_peer_is_an_error);
 	tcase_add_loop_test(t, a_call_that_is_cancelled_says_nothing, 0, 2);
-	tcase_add_loop_test(t, what_is_under_way_goes_with_it, 0, 2);
-	tcase_add_test(t, who_is_answered_may_free_it_all);
+	tcase_add_loop_test(t, a_client_takes_its_requests_with_it, 0, 2);
+	tcase_add_test(t, a_callback_of_an_answer_may_free_all);
 	tcase_add_test(t, many_at_once_are_all_answered);
 	tcase_add_test(t, no_descriptor_is_inherited);
 	tcase_add_test(t, only_plain_http_is_spoken);

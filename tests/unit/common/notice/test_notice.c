@@ -90,7 +90,7 @@ START_TEST(a_termination_for_maintenance_is_told_once_an_hour_ahead_with_a_gpu)
 }
 END_TEST
 
-START_TEST(what_is_up_already_at_the_first_look_is_told_without_a_deadline)
+START_TEST(a_notice_that_is_up_at_the_first_look_has_no_deadline)
 {
 	begin(_i ? &notice_gce_maintenance : &notice_gce_preempted);
 	no_answer();
@@ -400,7 +400,7 @@ static const struct {
 } bad_tokens[] = { { 400, "" }, { 403, "" }, { 500, "" }, { 302, "" }, { 200, "" }, { 200, "a b" },
 	{ 200, "<html>" }, { 200, "a\r\nX-Evil: 1" }, { 200, "\x80\x81" } };
 
-START_TEST(what_is_no_token_is_not_used_and_nothing_is_asked_without)
+START_TEST(an_invalid_token_is_not_used)
 {
 	begin(&notice_aws);
 	answer(bad_tokens[_i].status, bad_tokens[_i].body);
@@ -711,8 +711,7 @@ static void add_clouds(TCase *t)
 	tcase_add_test(t, gce_is_asked_at_once_and_then_waited_for);
 	tcase_add_loop_test(
 		t, a_termination_for_maintenance_is_told_once_an_hour_ahead_with_a_gpu, 0, 2);
-	tcase_add_loop_test(
-		t, what_is_up_already_at_the_first_look_is_told_without_a_deadline, 0, 2);
+	tcase_add_loop_test(t, a_notice_that_is_up_at_the_first_look_has_no_deadline, 0, 2);
 	tcase_add_test(t, a_live_migration_is_no_notice_and_said_once);
 	tcase_add_test(t, a_preempted_machine_of_gce_has_thirty_seconds);
 	tcase_add_loop_test(t, a_server_that_lies_gives_no_notice_of_gce, 0, COUNT(gce_lies));
@@ -726,8 +725,7 @@ static void add_clouds(TCase *t)
 	tcase_add_test(t, a_token_that_is_refused_within_a_round_is_asked_for_anew_once);
 	tcase_add_test(t, a_token_is_renewed_in_time);
 	tcase_add_loop_test(t, a_server_without_tokens_is_asked_without, 0, COUNT(no_token));
-	tcase_add_loop_test(
-		t, what_is_no_token_is_not_used_and_nothing_is_asked_without, 0, COUNT(bad_tokens));
+	tcase_add_loop_test(t, an_invalid_token_is_not_used, 0, COUNT(bad_tokens));
 	tcase_add_loop_test(t, a_server_that_lies_gives_no_notice_of_aws, 0, COUNT(aws_lies));
 	tcase_add_test(t, azure_wakes_up_once);
 	tcase_add_loop_test(t, each_end_that_azure_schedules_is_told_once, 0, COUNT(ends));

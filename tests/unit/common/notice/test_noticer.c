@@ -151,7 +151,7 @@ START_TEST(the_firmware_decides_without_the_network)
 }
 END_TEST
 
-START_TEST(who_forgets_is_not_told)
+START_TEST(a_listener_that_forgets_hears_no_more)
 {
 	int one, two;
 
@@ -177,7 +177,7 @@ START_TEST(where_the_firmware_is_silent_all_are_asked)
 }
 END_TEST
 
-START_TEST(what_is_wanted_is_watched_and_told_once)
+START_TEST(a_wanted_source_is_watched_and_reported_once)
 {
 	noticer_want(noticer, _i ? SPEC_NOTICE_CLOUD : SPEC_NOTICE_GCE);
 	ck_assert_str_eq(state_of("gce"), "waiting");
@@ -239,7 +239,7 @@ START_TEST(a_cloud_that_nobody_wants_any_more_is_not_looked_for_again)
 }
 END_TEST
 
-START_TEST(who_comes_later_hears_of_what_is_up)
+START_TEST(a_later_listener_hears_of_notices_that_are_up)
 {
 	preempted = true;
 	noticer_want(noticer, SPEC_NOTICE_GCE);
@@ -252,7 +252,7 @@ START_TEST(who_comes_later_hears_of_what_is_up)
 }
 END_TEST
 
-START_TEST(who_hears_a_notice_may_free_it_all)
+START_TEST(a_callback_of_a_notice_may_free_all)
 {
 	frees = true;
 	preempted = true;
@@ -284,7 +284,7 @@ START_TEST(a_server_that_is_gone_fails_and_is_said)
 }
 END_TEST
 
-START_TEST(what_is_wrong_here_is_said_once_for_a_cloud)
+START_TEST(a_local_problem_is_logged_once_for_a_cloud)
 {
 	const struct noticer_options opt = {
 		.gce_endpoint = "http://nobody", .dmi_dir = dir, .said = on_said
@@ -317,13 +317,13 @@ END_TEST
 static void add_curl(TCase *t)
 {
 	tcase_add_loop_test(t, where_the_firmware_is_silent_all_are_asked, 0, 3);
-	tcase_add_loop_test(t, what_is_wanted_is_watched_and_told_once, 0, 2);
+	tcase_add_loop_test(t, a_wanted_source_is_watched_and_reported_once, 0, 2);
 	tcase_add_test(t, a_cloud_whose_server_comes_later_is_found_and_the_gap_said_once);
 	tcase_add_test(t, a_cloud_that_nobody_wants_any_more_is_not_looked_for_again);
-	tcase_add_test(t, who_comes_later_hears_of_what_is_up);
-	tcase_add_test(t, who_hears_a_notice_may_free_it_all);
+	tcase_add_test(t, a_later_listener_hears_of_notices_that_are_up);
+	tcase_add_test(t, a_callback_of_a_notice_may_free_all);
 	tcase_add_test(t, a_server_that_is_gone_fails_and_is_said);
-	tcase_add_test(t, what_is_wrong_here_is_said_once_for_a_cloud);
+	tcase_add_test(t, a_local_problem_is_logged_once_for_a_cloud);
 	tcase_add_loop_test(t, it_may_go_at_any_time, 0, 8);
 }
 
@@ -385,7 +385,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, nothing_is_asked_before_somebody_wants_it);
 	tcase_add_test(t, the_firmware_decides_without_the_network);
-	tcase_add_test(t, who_forgets_is_not_told);
+	tcase_add_test(t, a_listener_that_forgets_hears_no_more);
 	add_curl(t);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -87,7 +87,7 @@ static const struct {
 	{ "{'timeout':0}", "preemption.timeout: expected a duration greater than 0, got 0" },
 };
 
-START_TEST(what_is_wrong_is_said_with_what_was_expected)
+START_TEST(errors_say_what_was_expected)
 {
 	char text[256];
 	_cleanup_json_ json_t *doc = NULL;
@@ -162,8 +162,8 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_job_takes_no_notice_that_it_does_not_name);
 	tcase_add_test(t, all_of_it_is_read_as_it_stands);
-	tcase_add_loop_test(t, what_is_wrong_is_said_with_what_was_expected, 0,
-		(int)(sizeof(wrong) / sizeof(wrong[0])));
+	tcase_add_loop_test(
+		t, errors_say_what_was_expected, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
 	tcase_add_test(t, the_exit_code_is_free_where_no_rule_names_it);
 	tcase_add_test(t, a_machine_of_gces_with_a_gpu_has_a_code_of_its_own);
 	suite_add_tcase(s, t);

@@ -110,7 +110,7 @@ static const struct {
 		"it" },
 };
 
-START_TEST(what_is_wrong_is_said_with_what_was_expected)
+START_TEST(errors_say_what_was_expected)
 {
 	_cleanup_json_ json_t *doc = J(wrong[_i].doc);
 	struct error err = { 0 };
@@ -121,7 +121,7 @@ START_TEST(what_is_wrong_is_said_with_what_was_expected)
 }
 END_TEST
 
-START_TEST(whose_loss_fails_the_queue_is_not_started_again_alone)
+START_TEST(a_role_whose_loss_fails_the_queue_has_no_scope_worker)
 {
 	_cleanup_(spec_freep) struct spec *s =
 		parse("{'roles':[{'command':['a']},"
@@ -165,9 +165,9 @@ int main(void)
 	tcase_add_test(t, a_job_that_says_nothing_of_its_queue_has_the_defaults);
 	tcase_add_test(t, all_of_it_is_read_as_it_stands);
 	tcase_add_test(t, the_document_with_its_defaults_is_read_as_the_same);
-	tcase_add_loop_test(t, what_is_wrong_is_said_with_what_was_expected, 0,
-		(int)(sizeof(wrong) / sizeof(wrong[0])));
-	tcase_add_test(t, whose_loss_fails_the_queue_is_not_started_again_alone);
+	tcase_add_loop_test(
+		t, errors_say_what_was_expected, 0, (int)(sizeof(wrong) / sizeof(wrong[0])));
+	tcase_add_test(t, a_role_whose_loss_fails_the_queue_has_no_scope_worker);
 	tcase_add_test(t, a_pool_has_all_but_leaders_evaluators_and_those_that_fail_the_queue);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

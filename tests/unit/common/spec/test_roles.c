@@ -125,7 +125,7 @@ static const struct {
 		"" },
 };
 
-START_TEST(what_contradicts_itself_is_refused_by_path)
+START_TEST(contradictions_are_refused_by_path)
 {
 	_cleanup_json_ json_t *doc = J(cases[_i].doc);
 	_cleanup_(spec_freep) struct spec *s = NULL;
@@ -248,7 +248,7 @@ START_TEST(a_leaders_grace_is_three_seconds_where_it_is_left_out)
 }
 END_TEST
 
-START_TEST(what_is_not_given_of_roles_and_sections_has_its_default)
+START_TEST(missing_keys_of_roles_and_sections_have_their_defaults)
 {
 	_cleanup_(spec_freep) struct spec *s = parse(documents[0]);
 	const struct spec_role *role = &s->roles[0];
@@ -425,7 +425,7 @@ int main(void)
 	SRunner *r;
 	int failed;
 
-	tcase_add_loop_test(t, what_contradicts_itself_is_refused_by_path, 0, N(cases));
+	tcase_add_loop_test(t, contradictions_are_refused_by_path, 0, N(cases));
 	tcase_add_test(t, a_roles_restart_rules_are_the_jobs_but_for_what_it_says);
 	tcase_add_test(t, a_roles_exit_codes_replace_those_of_the_job);
 	tcase_add_test(t, a_role_that_counts_over_a_window_alone_has_no_other_limit);
@@ -433,7 +433,7 @@ int main(void)
 	tcase_add_loop_test(
 		t, a_document_with_its_defaults_reads_back_as_the_same, 0, N(documents));
 	tcase_add_test(t, a_leaders_grace_is_three_seconds_where_it_is_left_out);
-	tcase_add_test(t, what_is_not_given_of_roles_and_sections_has_its_default);
+	tcase_add_test(t, missing_keys_of_roles_and_sections_have_their_defaults);
 	tcase_add_test(t, three_misses_are_the_end_where_beats_are_looked_for);
 	tcase_add_test(t, values_of_heartbeat_leader_and_devices_reach_their_fields);
 	tcase_add_test(t, a_role_named_evaluator_is_one_unless_it_is_said);

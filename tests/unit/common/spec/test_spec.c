@@ -296,7 +296,7 @@ START_TEST(an_error_says_where_what_was_expected_and_what_was_there)
 }
 END_TEST
 
-START_TEST(what_is_not_given_has_its_default)
+START_TEST(missing_keys_have_their_defaults)
 {
 	_cleanup_(spec_freep) struct spec *s = parse("{'roles':[{'command':['a']}]}");
 	static const int forward[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, 0 };
@@ -768,7 +768,7 @@ int main(void)
 	tcase_add_loop_test(t, a_key_that_nobody_knows_is_refused_by_path, 0, N(unknown));
 	tcase_add_loop_test(
 		t, an_error_says_where_what_was_expected_and_what_was_there, 0, N(messages));
-	tcase_add_test(t, what_is_not_given_has_its_default);
+	tcase_add_test(t, missing_keys_have_their_defaults);
 	tcase_add_test(t, a_window_alone_leaves_the_jobs_life_without_a_limit);
 	tcase_add_test(t, an_explicit_zero_differs_from_nothing);
 	tcase_add_test(t, values_of_the_job_and_its_roles_reach_their_fields);

@@ -53,7 +53,7 @@ START_TEST(all_bytes_come_back)
 }
 END_TEST
 
-START_TEST(what_is_not_base64_is_refused)
+START_TEST(invalid_base64_is_refused)
 {
 	static const char *const bad[] = { "A", "AA", "AAA", "AAAAA", "====", "A===", "AA=A",
 		"=AAA", "AA==AAAA", "AB==", "AAB=", "AA\n=", "AA-_", "AA A",
@@ -82,7 +82,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_examples_of_the_rfc);
 	tcase_add_test(t, all_bytes_come_back);
-	tcase_add_test(t, what_is_not_base64_is_refused);
+	tcase_add_test(t, invalid_base64_is_refused);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -57,7 +57,7 @@ START_TEST(a_duration_is_the_sum_of_its_parts)
 }
 END_TEST
 
-START_TEST(what_is_not_a_duration_is_refused_by_name)
+START_TEST(an_invalid_duration_is_refused_by_name)
 {
 	struct error err = { 0 };
 	int64_t ms = -7;
@@ -153,7 +153,7 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(t, a_duration_is_the_sum_of_its_parts, 0, N(good));
-	tcase_add_loop_test(t, what_is_not_a_duration_is_refused_by_name, 0, N(malformed));
+	tcase_add_loop_test(t, an_invalid_duration_is_refused_by_name, 0, N(malformed));
 	tcase_add_loop_test(t, a_duration_that_overflows_is_refused, 0, N(too_long));
 	tcase_add_loop_test(t, a_bare_number_is_seconds_where_torchrun_takes_it, 0, N(seconds));
 	tcase_add_loop_test(t, a_bad_number_of_seconds_is_refused, 0, N(bad_seconds));

@@ -96,7 +96,7 @@ START_TEST(errors_name_line_and_column)
 }
 END_TEST
 
-START_TEST(what_is_not_strict_json_is_refused)
+START_TEST(invalid_json_is_refused)
 {
 	static const char *const bad[] = { "", "1", "\"x\"", "{\"a\":1,\"a\":2}", "{} {}", "[1,]",
 		"{'a':1}", "[\"\\u0000\"]", "[\"\xff\"]", "[99999999999999999999]", "[NaN]", "[01]",
@@ -206,7 +206,7 @@ int main(void)
 	tcase_add_test(t, bytes_that_are_not_text_become_replacement_characters);
 	tcase_add_test(t, getters_give_the_default_for_a_missing_member_or_another_type);
 	tcase_add_test(t, errors_name_line_and_column);
-	tcase_add_test(t, what_is_not_strict_json_is_refused);
+	tcase_add_test(t, invalid_json_is_refused);
 	tcase_add_test(t, nesting_is_limited_and_brackets_in_strings_do_not_count);
 	tcase_add_test(t, values_are_limited);
 	tcase_add_test(t, objects_cost_most_and_strings_nothing);

@@ -57,7 +57,7 @@ START_TEST(each_text_comes_back_from_a_parser)
 }
 END_TEST
 
-START_TEST(what_is_no_text_is_refused_or_replaced)
+START_TEST(invalid_utf8_is_refused_or_replaced)
 {
 	static const struct {
 		const char *bytes;
@@ -113,7 +113,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, each_text_comes_back_from_a_parser);
-	tcase_add_test(t, what_is_no_text_is_refused_or_replaced);
+	tcase_add_test(t, invalid_utf8_is_refused_or_replaced);
 	tcase_add_test(t, numbers_and_bytes_are_written_whole);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

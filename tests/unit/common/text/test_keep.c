@@ -43,7 +43,7 @@ START_TEST(without_limits_all_stay)
 }
 END_TEST
 
-START_TEST(what_is_too_old_goes_and_the_next_is_due_when_it_is)
+START_TEST(old_runs_go_and_the_next_is_due_in_time)
 {
 	const struct keep k = { .days = 30 };
 
@@ -103,7 +103,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, without_limits_all_stay);
-	tcase_add_test(t, what_is_too_old_goes_and_the_next_is_due_when_it_is);
+	tcase_add_test(t, old_runs_go_and_the_next_is_due_in_time);
 	tcase_add_test(t, the_oldest_of_too_many_go);
 	tcase_add_test(t, the_oldest_go_until_the_rest_fits_and_the_newest_always_stays);
 	tcase_add_test(t, a_run_says_why_it_goes);

@@ -63,7 +63,7 @@ START_TEST(a_set_is_kept_sorted_and_joined)
 }
 END_TEST
 
-START_TEST(what_is_not_a_set_is_refused_with_the_reason)
+START_TEST(an_invalid_set_is_refused_with_the_reason)
 {
 	struct error err = { 0 };
 	struct ranks r = { 0 };
@@ -133,7 +133,7 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(t, a_set_is_kept_sorted_and_joined, 0, N(good));
-	tcase_add_loop_test(t, what_is_not_a_set_is_refused_with_the_reason, 0, N(bad));
+	tcase_add_loop_test(t, an_invalid_set_is_refused_with_the_reason, 0, N(bad));
 	tcase_add_test(t, a_set_contains_what_was_added_and_nothing_else);
 	tcase_add_test(t, an_empty_set_has_no_members);
 	suite_add_tcase(s, t);

@@ -37,7 +37,7 @@ START_TEST(suffixes_are_powers_of_1024)
 }
 END_TEST
 
-START_TEST(what_is_not_a_size_is_refused_by_name)
+START_TEST(an_invalid_size_is_refused_by_name)
 {
 	struct error err = { 0 };
 	int64_t bytes = -7;
@@ -111,7 +111,7 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(t, suffixes_are_powers_of_1024, 0, N(good));
-	tcase_add_loop_test(t, what_is_not_a_size_is_refused_by_name, 0, N(bad));
+	tcase_add_loop_test(t, an_invalid_size_is_refused_by_name, 0, N(bad));
 	tcase_add_loop_test(t, a_size_that_overflows_is_refused, 0, N(huge));
 	tcase_add_test(t, an_ambiguous_suffix_says_what_to_write_instead);
 	tcase_add_test(t, formatting_reads_back_the_same);

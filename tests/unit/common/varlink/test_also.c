@@ -216,7 +216,7 @@ START_TEST(it_is_said_before_answers_leave)
 END_TEST
 
 /* As somebody who relays calls to several places pauses those that have said too much. */
-START_TEST(what_later_calls_hold_does_not_keep_the_first_one_waiting)
+START_TEST(later_calls_do_not_keep_the_first_waiting)
 {
 	static char text[1 << 20];
 
@@ -300,7 +300,7 @@ int main(void)
 	tcase_add_test(t, the_service_knows_all_of_them);
 	tcase_add_test(t, a_message_that_is_too_long_gets_the_error_of_its_interface);
 	tcase_add_test(t, it_is_said_before_answers_leave);
-	tcase_add_test(t, what_later_calls_hold_does_not_keep_the_first_one_waiting);
+	tcase_add_test(t, later_calls_do_not_keep_the_first_waiting);
 	tcase_add_test(t, a_wrong_interface_among_them_is_refused);
 	tcase_add_test(t, each_integer_of_the_queue_has_its_range);
 	suite_add_tcase(s, t);

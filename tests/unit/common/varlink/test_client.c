@@ -109,7 +109,7 @@ START_TEST(freeing_the_client_cancels_its_calls)
 }
 END_TEST
 
-START_TEST(what_was_asked_before_freeing_is_sent)
+START_TEST(requests_made_before_freeing_are_sent)
 {
 	ask(DEMO "Echo", text_of("1"), false, NULL);
 	client = varlink_client_free(client);
@@ -178,7 +178,7 @@ START_TEST(last_words_are_heard_though_nothing_can_be_sent)
 }
 END_TEST
 
-START_TEST(what_is_no_answer_breaks_the_connection)
+START_TEST(an_invalid_answer_breaks_the_connection)
 {
 	static const char *const bad[] = { "", "[]", "{'parameters':[]}", "{'error':1}",
 		"{'parameters':{},'continues':true}" };
@@ -228,7 +228,7 @@ static void on_answer_catch_up(void *arg, const char *error, json_t *parameters,
 	strcat(heard, "|");
 }
 
-START_TEST(what_has_come_is_handed_out_when_that_is_asked_for)
+START_TEST(received_answers_are_handed_out_on_request)
 {
 	int fd = bare_peer(NULL);
 
@@ -685,15 +685,15 @@ static void add_client_tests(Suite *s)
 	tcase_add_test(t, calls_are_pipelined_and_answered_in_order);
 	tcase_add_test(t, a_stream_goes_on_until_its_last_answer);
 	tcase_add_test(t, freeing_the_client_cancels_its_calls);
-	tcase_add_test(t, what_was_asked_before_freeing_is_sent);
+	tcase_add_test(t, requests_made_before_freeing_are_sent);
 	tcase_add_test(t, a_callback_may_free_the_client);
 	tcase_add_test(t, open_calls_hear_that_the_connection_broke);
 	tcase_add_test(t, a_callback_may_free_the_client_while_the_connection_breaks);
 	tcase_add_test(t, last_words_are_heard_though_nothing_can_be_sent);
-	tcase_add_test(t, what_is_no_answer_breaks_the_connection);
+	tcase_add_test(t, an_invalid_answer_breaks_the_connection);
 	tcase_add_test(t, an_answer_that_nobody_asked_for_breaks_the_connection);
 	tcase_add_test(t, an_answer_may_leave_out_its_parameters);
-	tcase_add_test(t, what_has_come_is_handed_out_when_that_is_asked_for);
+	tcase_add_test(t, received_answers_are_handed_out_on_request);
 	tcase_add_test(t, catching_up_inside_a_callback_changes_no_order);
 	tcase_add_test(t, a_paused_client_leaves_answers_where_they_are);
 	tcase_add_test(t, a_large_call_leaves_in_pieces);

@@ -131,7 +131,7 @@ START_TEST(the_next_one_replaces_it)
 }
 END_TEST
 
-START_TEST(one_that_has_not_left_is_replaced_and_closed)
+START_TEST(a_holder_that_has_not_left_is_replaced_and_closed)
 {
 	int watched[2];
 
@@ -285,7 +285,7 @@ int main(void)
 	tcase_add_test(t, it_is_there_for_later_calls_and_for_no_other_connection);
 	tcase_add_test(t, where_one_cannot_be_sent_its_calls_go_alone);
 	tcase_add_test(t, the_next_one_replaces_it);
-	tcase_add_test(t, one_that_has_not_left_is_replaced_and_closed);
+	tcase_add_test(t, a_holder_that_has_not_left_is_replaced_and_closed);
 	tcase_add_test(t, it_goes_with_its_connection);
 	tcase_add_test(t, a_call_comes_whole_with_it);
 	tcase_add_test(t, of_several_one_comes);

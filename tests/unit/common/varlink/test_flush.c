@@ -51,7 +51,7 @@ START_TEST(answers_leave_at_once_where_that_is_asked_for)
 }
 END_TEST
 
-START_TEST(who_vanishes_before_answers_leave_at_once_ends_in_its_turn)
+START_TEST(a_peer_that_vanishes_before_its_answers_ends_in_its_turn)
 {
 	keep_two();
 	answer_kept(0, "x");
@@ -79,7 +79,7 @@ static void ahead(void *arg)
 	ck_assert_uint_gt(come(peer), 0);
 }
 
-START_TEST(who_must_hear_first_is_sent_to_before_others_are_answered)
+START_TEST(listeners_are_sent_to_before_callers_are_answered)
 {
 	struct varlink_options opt = demo_options();
 
@@ -207,9 +207,9 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, who_must_hear_first_is_sent_to_before_others_are_answered);
+	tcase_add_test(t, listeners_are_sent_to_before_callers_are_answered);
 	tcase_add_test(t, answers_leave_at_once_where_that_is_asked_for);
-	tcase_add_test(t, who_vanishes_before_answers_leave_at_once_ends_in_its_turn);
+	tcase_add_test(t, a_peer_that_vanishes_before_its_answers_ends_in_its_turn);
 	tcase_add_test(t, answers_that_promise_something_leave_together);
 	tcase_add_test(t, a_peer_that_sends_and_ends_its_side_gets_what_is_promised);
 	tcase_add_test(t, answers_that_promise_something_leave_at_once_where_that_is_asked_for);

@@ -423,7 +423,7 @@ START_TEST(calls_that_wait_for_their_turn_are_handled_though_their_peer_has_left
 }
 END_TEST
 
-START_TEST(what_waits_for_its_turn_has_come_where_all_that_has_come_is_wanted)
+START_TEST(answers_that_wait_for_their_turn_have_come)
 {
 	pipeline("");
 	loop_run_once(loop, false);
@@ -595,7 +595,7 @@ static const char *refuse_all(const struct varlink_peer *who, json_t **ret_param
 	return "Refused";
 }
 
-START_TEST(who_may_not_be_here_is_told_before_anything_of_it_is_read)
+START_TEST(an_unwelcome_peer_is_refused_before_its_bytes_are_read)
 {
 	struct varlink_options opt = limited();
 	int fd;
@@ -632,13 +632,13 @@ int main(void)
 	tcase_add_test(t, connections_of_one_account_share_its_part_of_each_turn);
 	tcase_add_test(t, the_first_turn_is_no_longer_than_others);
 	tcase_add_test(t, calls_that_wait_for_their_turn_are_handled_though_their_peer_has_left);
-	tcase_add_test(t, what_waits_for_its_turn_has_come_where_all_that_has_come_is_wanted);
+	tcase_add_test(t, answers_that_wait_for_their_turn_have_come);
 	tcase_add_test(t, the_trusted_have_no_part);
 	tcase_add_test(t, dear_calls_of_one_account_share_its_time_in_each_turn);
 	tcase_add_test(t, dear_calls_of_the_trusted_do_not_wait);
 	tcase_add_test(t, connections_of_one_account_have_their_share);
 	tcase_add_test(t, where_all_connections_are_taken_the_greediest_gives_one_up);
-	tcase_add_test(t, who_may_not_be_here_is_told_before_anything_of_it_is_read);
+	tcase_add_test(t, an_unwelcome_peer_is_refused_before_its_bytes_are_read);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -150,7 +150,7 @@ static void assert_service_error(
 	ck_assert_str_eq(hear(peer), expected);
 }
 
-START_TEST(what_cannot_be_called_is_answered_with_the_standard_errors)
+START_TEST(unknown_calls_get_the_standard_errors)
 {
 	assert_service_error("Echo", "{}", "InterfaceNotFound", "{'interface':'Echo'}");
 	assert_service_error("a.b.Echo", "{}", "InterfaceNotFound", "{'interface':'a.b'}");
@@ -222,7 +222,7 @@ START_TEST(the_service_describes_itself)
 }
 END_TEST
 
-START_TEST(what_is_no_call_ends_the_connection)
+START_TEST(an_invalid_call_ends_the_connection)
 {
 	static const char *const bad[] = { "", "{'method':}", "[]", "{}", "{'method':1}",
 		"{'method':'a.b.C','method':'a.b.C'}", "{'method':'a.b.C','more':1}",
@@ -593,7 +593,7 @@ START_TEST(authorization_comes_before_the_handler)
 }
 END_TEST
 
-START_TEST(who_pipelines_hundreds_of_calls_lets_others_in_between)
+START_TEST(a_peer_that_pipelines_calls_lets_others_in_between)
 {
 	static const char call[] =
 		"{\"method\":\"org.test.demo.Echo\",\"parameters\":{\"text\":\"a\"}}";
@@ -750,12 +750,12 @@ int main(void)
 	tcase_add_test(t, a_notification_needs_more);
 	tcase_add_test(t, a_oneway_call_is_handled_and_never_answered);
 	tcase_add_test(t, oneway_calls_of_a_peer_that_left_are_handled);
-	tcase_add_test(t, what_cannot_be_called_is_answered_with_the_standard_errors);
+	tcase_add_test(t, unknown_calls_get_the_standard_errors);
 	tcase_add_test(t, a_failing_handler_is_answered_for);
 	tcase_add_test(t, errors_carry_the_interface_and_their_parameters);
 	tcase_add_test(t, ready_text_is_sent_as_it_is);
 	tcase_add_test(t, the_service_describes_itself);
-	tcase_add_test(t, what_is_no_call_ends_the_connection);
+	tcase_add_test(t, an_invalid_call_ends_the_connection);
 	tcase_add_test(t, a_message_over_the_limit_is_answered_in_turn_and_ends_the_connection);
 	tcase_add_test(t, an_answer_may_be_longer_than_a_call_and_than_what_a_slow_reader_leaves);
 	tcase_add_test(t, an_answer_over_the_limit_becomes_an_error);
@@ -773,7 +773,7 @@ int main(void)
 	tcase_add_test(t, a_burst_is_no_fault_of_a_peer_that_reads);
 	tcase_add_test(t, a_caller_that_does_not_read_its_answers_is_not_read_either);
 	tcase_add_test(t, authorization_comes_before_the_handler);
-	tcase_add_test(t, who_pipelines_hundreds_of_calls_lets_others_in_between);
+	tcase_add_test(t, a_peer_that_pipelines_calls_lets_others_in_between);
 	tcase_add_test(t, a_call_knows_its_peer);
 	tcase_add_test(t, draining_answers_what_is_open_and_takes_nothing_new);
 	tcase_add_test(t, draining_an_idle_server_ends_in_the_next_turn);

@@ -81,7 +81,7 @@ START_TEST(a_connection_without_a_word_is_not_told_of)
 }
 END_TEST
 
-START_TEST(one_who_is_refused_is_told_with_the_limits_error)
+START_TEST(a_refused_peer_gets_the_limits_error)
 {
 	struct varlink_options opt = word_options(0);
 	int p[2];
@@ -115,7 +115,7 @@ START_TEST(a_message_that_is_too_long_gets_the_limits_error)
 }
 END_TEST
 
-START_TEST(what_lies_in_the_sockets_is_handled_at_once)
+START_TEST(bytes_in_the_sockets_are_handled_at_once)
 {
 	struct varlink_options opt = word_options(3);
 	int a, b, c;
@@ -201,9 +201,9 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_test(tc, a_connection_keeps_its_word_for_all_its_calls);
 	tcase_add_test(tc, a_connection_without_a_word_is_not_told_of);
-	tcase_add_test(tc, one_who_is_refused_is_told_with_the_limits_error);
+	tcase_add_test(tc, a_refused_peer_gets_the_limits_error);
 	tcase_add_test(tc, a_message_that_is_too_long_gets_the_limits_error);
-	tcase_add_test(tc, what_lies_in_the_sockets_is_handled_at_once);
+	tcase_add_test(tc, bytes_in_the_sockets_are_handled_at_once);
 	tcase_add_test(tc, receiving_ahead_takes_what_one_socket_holds);
 	tcase_add_test(tc, a_handler_receives_nothing_ahead);
 	suite_add_tcase(s, tc);

@@ -104,7 +104,7 @@ static void drop(struct reader *r)
 	close(r->fd);
 }
 
-START_TEST(one_that_gets_nothing_done_is_killed_unless_its_own_reader_holds_it_up)
+START_TEST(an_idle_helper_is_killed_unless_its_reader_holds_it_up)
 {
 	struct reader held = new_reader(1), idle;
 
@@ -121,7 +121,7 @@ START_TEST(one_that_gets_nothing_done_is_killed_unless_its_own_reader_holds_it_u
 }
 END_TEST
 
-START_TEST(one_that_its_user_has_stopped_is_killed_too)
+START_TEST(a_helper_stopped_by_its_user_is_killed_too)
 {
 	struct reader r;
 
@@ -132,7 +132,7 @@ START_TEST(one_that_its_user_has_stopped_is_killed_too)
 }
 END_TEST
 
-START_TEST(one_that_computes_is_not_killed)
+START_TEST(a_helper_that_computes_is_not_killed)
 {
 	struct reader busy, idle;
 
@@ -148,7 +148,7 @@ START_TEST(one_that_computes_is_not_killed)
 }
 END_TEST
 
-START_TEST(one_that_has_ended_by_itself_says_so)
+START_TEST(a_helper_that_ended_by_itself_says_so)
 {
 	struct reader r;
 
@@ -217,10 +217,10 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, one_that_gets_nothing_done_is_killed_unless_its_own_reader_holds_it_up);
-	tcase_add_test(t, one_that_its_user_has_stopped_is_killed_too);
-	tcase_add_test(t, one_that_computes_is_not_killed);
-	tcase_add_test(t, one_that_has_ended_by_itself_says_so);
+	tcase_add_test(t, an_idle_helper_is_killed_unless_its_reader_holds_it_up);
+	tcase_add_test(t, a_helper_stopped_by_its_user_is_killed_too);
+	tcase_add_test(t, a_helper_that_computes_is_not_killed);
+	tcase_add_test(t, a_helper_that_ended_by_itself_says_so);
 	tcase_add_test(t, a_user_has_a_share_and_one_counts_until_its_process_is_gone);
 	tcase_add_test(t,
 		where_all_are_taken_a_user_with_many_gives_one_up_and_administrators_have_their_own);

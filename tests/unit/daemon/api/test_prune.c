@@ -133,7 +133,7 @@ START_TEST(one_user_has_one_removal_at_a_time_and_the_next_follows_it)
 }
 END_TEST
 
-START_TEST(what_could_not_be_removed_is_tried_again_after_an_hour_and_not_before)
+START_TEST(failed_removals_are_retried_after_an_hour)
 {
 	(void)ends(ALICE);
 	(void)ends(ALICE);
@@ -155,7 +155,7 @@ START_TEST(what_could_not_be_removed_is_tried_again_after_an_hour_and_not_before
 }
 END_TEST
 
-START_TEST(what_cannot_be_removed_of_one_user_keeps_nothing_of_another)
+START_TEST(unremovable_runs_of_one_user_keep_no_other_users_runs)
 {
 	(void)ends(ALICE);
 	(void)ends(ALICE);
@@ -194,8 +194,8 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, one_user_has_one_removal_at_a_time_and_the_next_follows_it);
-	tcase_add_test(t, what_could_not_be_removed_is_tried_again_after_an_hour_and_not_before);
-	tcase_add_test(t, what_cannot_be_removed_of_one_user_keeps_nothing_of_another);
+	tcase_add_test(t, failed_removals_are_retried_after_an_hour);
+	tcase_add_test(t, unremovable_runs_of_one_user_keep_no_other_users_runs);
 	tcase_add_test(t, new_limits_are_looked_at_at_once);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -127,7 +127,7 @@ static const struct {
 		"f:3: unknown key \"wrong\" in section [elasticd]" },
 };
 
-START_TEST(what_is_wrong_is_named_by_file_and_line)
+START_TEST(errors_name_file_and_line)
 {
 	ck_assert_int_eq(config_parse(&c, "f", wrong[_i].text, &err), -EINVAL);
 	ck_assert_str_eq(err.text, wrong[_i].says);
@@ -169,7 +169,7 @@ START_TEST(files_of_the_directory_come_later_in_order_and_win)
 }
 END_TEST
 
-START_TEST(what_cannot_be_read_leaves_all_as_it_was)
+START_TEST(an_unreadable_file_leaves_all_as_it_was)
 {
 	c.jobs = 77;
 	put("elasticd.conf", "[limits]\njobs = 1\nwrong = 5\n");
@@ -199,12 +199,11 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, nothing_read_leaves_the_defaults);
 	tcase_add_test(t, every_key_is_read);
-	tcase_add_loop_test(t, what_is_wrong_is_named_by_file_and_line, 0,
-		(int)(sizeof(wrong) / sizeof(*wrong)));
+	tcase_add_loop_test(t, errors_name_file_and_line, 0, (int)(sizeof(wrong) / sizeof(*wrong)));
 	tcase_add_test(t, a_line_that_would_be_cut_is_refused);
 	tcase_add_test(t, a_missing_file_is_fine_unless_it_was_asked_for);
 	tcase_add_test(t, files_of_the_directory_come_later_in_order_and_win);
-	tcase_add_test(t, what_cannot_be_read_leaves_all_as_it_was);
+	tcase_add_test(t, an_unreadable_file_leaves_all_as_it_was);
 	tcase_add_test(t, loading_again_forgets_what_is_no_longer_there);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);

@@ -263,7 +263,7 @@ START_TEST(a_logind_that_refuses_is_asked_again_after_a_pause)
 }
 END_TEST
 
-START_TEST(who_comes_while_the_host_goes_down_is_told)
+START_TEST(a_listener_during_a_shutdown_hears_of_it)
 {
 	preparing = true;
 	while (!downs)
@@ -288,7 +288,7 @@ START_TEST(a_bus_that_breaks_is_opened_again_and_the_lock_is_kept)
 }
 END_TEST
 
-START_TEST(nobody_who_wants_it_holds_it)
+START_TEST(no_lock_is_held_without_a_user)
 {
 	until_state("watching");
 	prepare(true);
@@ -313,9 +313,9 @@ static void add(TCase *t)
 	tcase_add_test(t, the_next_logind_gives_a_new_lock);
 	tcase_add_test(t, a_logind_that_refuses_is_asked_again_when_it_comes_anew);
 	tcase_add_test(t, a_logind_that_refuses_is_asked_again_after_a_pause);
-	tcase_add_test(t, who_comes_while_the_host_goes_down_is_told);
+	tcase_add_test(t, a_listener_during_a_shutdown_hears_of_it);
 	tcase_add_test(t, a_bus_that_breaks_is_opened_again_and_the_lock_is_kept);
-	tcase_add_test(t, nobody_who_wants_it_holds_it);
+	tcase_add_test(t, no_lock_is_held_without_a_user);
 }
 
 #else

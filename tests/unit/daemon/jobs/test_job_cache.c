@@ -124,7 +124,7 @@ START_TEST(many_events_take_little_time_and_no_more_than_an_agent_sends_are_kept
 }
 END_TEST
 
-START_TEST(what_is_kept_of_a_run_that_is_over_is_short)
+START_TEST(the_text_of_an_ended_run_is_short)
 {
 	_cleanup_json_ json_t *job = job_saying("why");
 	_cleanup_json_ json_t *verdict = json_pack("{s:s, s:i, s:s, s:{s:s}}", "result", "failed",
@@ -188,7 +188,7 @@ int main(void)
 	tcase_add_test(t, a_long_word_is_kept_whole_for_status_and_cut_for_lists);
 	tcase_add_test(t, events_get_the_jobs_identity_and_what_is_none_is_left_out);
 	tcase_add_test(t, many_events_take_little_time_and_no_more_than_an_agent_sends_are_kept);
-	tcase_add_test(t, what_is_kept_of_a_run_that_is_over_is_short);
+	tcase_add_test(t, the_text_of_an_ended_run_is_short);
 	tcase_add_test(t, a_mirror_is_restored_from_what_was_brief_without_a_text);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);

@@ -143,7 +143,7 @@ START_TEST(after_what_was_killed_and_after_a_search_that_died_another_one_follow
 }
 END_TEST
 
-START_TEST(one_that_hung_is_not_repeated)
+START_TEST(a_sweep_that_hung_is_not_repeated)
 {
 	finds(-ETIMEDOUT);
 	ck_assert_int_ne(job->life, LIFE_SWEEPING);
@@ -193,7 +193,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_search_that_found_nothing_has_the_job_go_on);
 	tcase_add_test(t, after_what_was_killed_and_after_a_search_that_died_another_one_follows);
-	tcase_add_test(t, one_that_hung_is_not_repeated);
+	tcase_add_test(t, a_sweep_that_hung_is_not_repeated);
 	tcase_add_test(t, many_who_wait_for_news_get_them_once_and_in_order);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

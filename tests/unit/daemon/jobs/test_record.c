@@ -154,7 +154,7 @@ START_TEST(among_the_living_all_is_elasticds_own_whoever_the_user_is)
 }
 END_TEST
 
-START_TEST(one_that_is_missing_is_made_with_its_directory)
+START_TEST(a_missing_directory_is_made_with_its_parent)
 {
 	_cleanup_json_ json_t *spec = json_pack("{s:i}", "x", 1);
 	_cleanup_json_ json_t *found = NULL;
@@ -411,7 +411,7 @@ START_TEST(a_verdict_that_is_none_is_refused)
 }
 END_TEST
 
-START_TEST(what_is_not_there_is_said_to_be_not_there)
+START_TEST(a_missing_process_is_reported_missing)
 {
 	_cleanup_json_ json_t *doc = NULL;
 	int64_t seq;
@@ -552,7 +552,7 @@ int main(void)
 	tcase_add_test(t, a_record_comes_back_as_it_was_written);
 	tcase_add_test(t, its_directory_is_the_users_alone);
 	tcase_add_test(t, among_the_living_all_is_elasticds_own_whoever_the_user_is);
-	tcase_add_test(t, one_that_is_missing_is_made_with_its_directory);
+	tcase_add_test(t, a_missing_directory_is_made_with_its_parent);
 	tcase_add_test(t, an_update_keeps_the_specification_and_what_is_known);
 	tcase_add_test(t, a_second_record_of_the_same_run_is_refused);
 	tcase_add_test(t, a_sound_record_parses);
@@ -566,7 +566,7 @@ int main(void)
 	tcase_add_test(t, somebody_elses_record_is_not_believed);
 	tcase_add_test(t, the_users_own_files_are_read_but_no_third_ones);
 	tcase_add_loop_test(t, a_verdict_that_is_none_is_refused, 0, COUNT(bad_verdicts));
-	tcase_add_test(t, what_is_not_there_is_said_to_be_not_there);
+	tcase_add_test(t, a_missing_process_is_reported_missing);
 	tcase_add_test(t, a_record_put_aside_never_covers_an_earlier_one);
 	tcase_add_test(t, removing_takes_the_whole_directory_and_nothing_behind_links);
 	tcase_add_loop_test(t, a_run_is_known_by_its_name, 0, COUNT(runs));

@@ -59,7 +59,7 @@ static struct aside *begin(uid_t uid, int *told_to)
 	return begin_in(NULL, uid, told_to);
 }
 
-START_TEST(what_was_killed_is_counted_once_by_sweeps_of_one_user)
+START_TEST(killed_processes_are_counted_once_by_sweeps_of_one_user)
 {
 	char *const envp[] = { entry, NULL };
 	struct child c = child_start(envp, getuid());
@@ -73,7 +73,7 @@ START_TEST(what_was_killed_is_counted_once_by_sweeps_of_one_user)
 }
 END_TEST
 
-START_TEST(one_that_is_cancelled_says_nothing_and_others_go_on)
+START_TEST(a_cancelled_request_is_not_answered_and_others_go_on)
 {
 	struct aside *first = begin(getuid(), &told[0]);
 
@@ -86,7 +86,7 @@ START_TEST(one_that_is_cancelled_says_nothing_and_others_go_on)
 }
 END_TEST
 
-START_TEST(one_that_has_ended_is_waited_for)
+START_TEST(an_ended_helper_is_reaped)
 {
 	(void)begin(getuid(), &told[0]);
 	ck_assert_int_eq(loop_run(loop), 0);
@@ -95,7 +95,7 @@ START_TEST(one_that_has_ended_is_waited_for)
 }
 END_TEST
 
-START_TEST(one_that_dies_is_waited_for_and_told_as_a_failure_and_the_next_begins)
+START_TEST(a_sweep_that_dies_is_reaped_and_fails_and_the_next_begins)
 {
 	(void)begin_in(hangs, getuid(), &told[0]);
 	(void)begin(getuid(), &told[1]);
@@ -109,7 +109,7 @@ START_TEST(one_that_dies_is_waited_for_and_told_as_a_failure_and_the_next_begins
 }
 END_TEST
 
-START_TEST(one_that_is_cancelled_is_ended_and_waited_for)
+START_TEST(a_cancelled_sweep_is_ended_and_reaped)
 {
 	struct aside *r = begin_in(hangs, getuid(), &told[0]);
 
@@ -145,11 +145,11 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
-	tcase_add_test(t, what_was_killed_is_counted_once_by_sweeps_of_one_user);
-	tcase_add_test(t, one_that_is_cancelled_says_nothing_and_others_go_on);
-	tcase_add_test(t, one_that_has_ended_is_waited_for);
-	tcase_add_test(t, one_that_dies_is_waited_for_and_told_as_a_failure_and_the_next_begins);
-	tcase_add_test(t, one_that_is_cancelled_is_ended_and_waited_for);
+	tcase_add_test(t, killed_processes_are_counted_once_by_sweeps_of_one_user);
+	tcase_add_test(t, a_cancelled_request_is_not_answered_and_others_go_on);
+	tcase_add_test(t, an_ended_helper_is_reaped);
+	tcase_add_test(t, a_sweep_that_dies_is_reaped_and_fails_and_the_next_begins);
+	tcase_add_test(t, a_cancelled_sweep_is_ended_and_reaped);
 	tcase_add_test(t, one_users_search_that_hangs_holds_up_no_other_user);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
