@@ -32,6 +32,8 @@ from work_queue import Queue  # noqa: E402
 
 BUILD = harness.BUILD
 TRUE = shutil.which("true")
+LIBWORKER = str(BUILD / "tests/tools/libworker")
+WORKERS = ("puppet", "libworker")  # programs that are no part of what is measured
 TOOL = {name: str(BUILD / "bench" / name) for name in ("mortal", "preempt", "sharing", "spawn_loop",
                                                         "status_client", "writer")}
 
@@ -169,17 +171,22 @@ class Bench:
                                                          log_dir=self.log_root / "t"), count)
             self.add(f"agent memory (PSS), {count} workers with tee", ours, "MB", f"< {limit} MB",
                      ours < limit, peer, "torchrun" if peer else None, peer / ours if peer else None)
+        ours = self.group_pss(self.run_argv("-t", "3", "--nproc-per-node=64", log_dir=self.log_root / "m"), 64,
+                              LIBWORKER, "put:k/%r=v", "barrier:all", "get:k/0", "step:1")
+        self.add("agent memory (PSS), 64 workers that all share", ours, "MB", "< 5 MB", ours < 5)
 
-    def group_pss(self, argv, count):
-        """MB of everything but the workers."""
+    def group_pss(self, argv, count, *worker):
+        """MB of everything but the workers, which print lines, or do the steps of worker's first program."""
         up = self.box.path("up")
         up.mkdir(exist_ok=True)
         for f in up.iterdir():
             f.unlink()
-        p = self.box.start(*argv, harness.PUPPET, "lines:200:80", f"touch:{up}/%r", "hang", name="memory")
+        p = self.box.start(*argv, *(worker or (harness.PUPPET, "lines:200:80")), f"touch:{up}/%r", "hang",
+                           name="memory")
         harness.wait_for(lambda: len(list(up.iterdir())) >= count, up, timeout=60)
-        p.wait_out("199 ", 60)
-        pids = [p.pid] + [d for d in harness.descendants(p.pid) if "puppet" not in exe(d)]
+        if not worker:
+            p.wait_out("199 ", 60)
+        pids = [p.pid] + [d for d in harness.descendants(p.pid) if not exe(d).startswith(WORKERS)]
         mb = sum(harness.pss_kb(pid) for pid in pids) / 1024
         p.signal(signal.SIGTERM)
         p.popen.wait(60)

@@ -2,7 +2,7 @@
 
 /*
  * A scripted worker that uses the library: every argument is one step, NAME or NAME:ARGUMENT, done
- * in order; after the last one it exits 0. Each step that asks something prints one line: its name
+ * in order; after the last one it exits 0. Each step that makes a call prints one line: its name
  * and what came, or its name, the status, the text, and after a bar who is missing. In arguments %r
  * is the rank, %i the index, %a the attempt, %n the task's incarnation, %% a percent sign.
  *
