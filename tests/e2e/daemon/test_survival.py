@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import pathlib
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,9 +14,10 @@ import time
 
 import pytest
 
-from harness import (DAEMON, PATIENCE, PUPPET, SANITIZED, SLOWER, Unmet, Varlink, VarlinkError, alive,
-                     cmdline, fill, line_bytes, processes_of_run, spec, stat_of, wait_file, wait_for,
-                     wait_gone, wait_lines)
+from harness import (DAEMON, PATIENCE, SANITIZED, SLOWER, Unmet, Varlink, VarlinkError, alive, fill,
+                     line_bytes, processes_of_run, spec, stat_of, wait_file, wait_for, wait_gone,
+                     wait_lines)
+from killing import kill_agent, up
 
 
 def strip(job):
@@ -214,14 +214,6 @@ def test_a_caller_that_waits_is_told_that_the_connection_broke(box, daemon):
 # --- the agent dies --------------------------------------------------------------------------------------
 
 
-def up(box, daemon, *steps, replicas=3, **top):
-    name, run = daemon.submit(spec("ignore:TERM", *steps, f"setsid-fork:ignore:TERM+hang",
-                                   f"touch:{box.path('up')}.%a.%r", "hang", replicas=replicas, **top))
-    for rank in range(replicas):
-        wait_file(box.path(f"up.0.{rank}"))
-    return name, run, daemon.wait(name, until="running")
-
-
 @pytest.mark.parametrize("whom", ["agent", "guard", "both"])
 def test_a_lost_agent_without_budget(box, daemon, whom):
     name, run, job = up(box, daemon)
@@ -232,23 +224,6 @@ def test_a_lost_agent_without_budget(box, daemon, whom):
     assert ended["verdict"]["exit_status"] == 125
     assert [p for p in old if alive(p)] == []
     assert box.ctl("wait", run).rc == 125
-
-
-def kill_agent(job, whom):
-    """agent_pid is the agent proper's, and its parent is the guard."""
-    proper = job["agent_pid"]
-    guard = stat_of(proper)[1]
-    assert "elastic-agent" in cmdline(guard) and "elastic-agent" in cmdline(proper)
-    kill, stop = signal.SIGKILL, signal.SIGSTOP
-    # Neither comes to clean up after the other. It is not the agent that is stopped: a stopped process
-    # whose session leader dies gets SIGHUP and goes on.
-    steps = {"agent": [(proper, kill)], "guard": [(guard, kill)],
-             "both": [(guard, stop), (proper, kill), (guard, kill)]}[whom]
-    fds = {pid: os.pidfd_open(pid) for pid, _ in steps}
-    for pid, signo in steps:
-        signal.pidfd_send_signal(fds[pid], signo)
-    for fd in fds.values():
-        os.close(fd)
 
 
 @pytest.mark.parametrize("whom", ["agent", "guard", "both"])

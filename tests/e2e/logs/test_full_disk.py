@@ -4,7 +4,7 @@
 import pytest
 
 from harness import fill, spec, wait_file, wait_lines
-from test_survival import kill_agent
+from killing import kill_agent
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from harness import AGENT, PATIENCE, PUPPET, SANITIZED, descendants, spec, wait_file, wait_gone, wait_lines
 from metadata import Aws, Azure, Cloud, Gce, Nobody
-from test_idle import call_before_silence
+from silence import call_before_silence
 
 HAVE_CURL = os.path.exists(AGENT) and b"libcurl.so.4" in pathlib.Path(AGENT).read_bytes()
 GPU = os.path.exists("/dev/nvidia0")

@@ -9,7 +9,7 @@ import threading
 import time
 
 from harness import PATIENCE, wait_file
-from test_heartbeat import dumped, hang_dirs, job_of, texts, worker
+from beating import dumped, hang_dirs, job_of, texts, worker
 
 # What the debugger does where $pid and $rank are those of the worker.
 TRACER = """#!/bin/sh

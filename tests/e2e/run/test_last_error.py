@@ -4,7 +4,7 @@
 import json
 
 from harness import puppet, spec
-from test_survival import kill_agent, up
+from killing import kill_agent, up
 
 
 def unwritable(box, daemon):

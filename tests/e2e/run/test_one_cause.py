@@ -6,7 +6,7 @@ import time
 import pytest
 
 from harness import PUPPET, spec, wait_file
-from test_verdict import reporter, wait_and_end
+from ends import reporter, wait_and_end
 
 
 def errors(daemon, job, **more):

@@ -6,12 +6,8 @@ import time
 
 import pytest
 
-from harness import BUILD, VarlinkError, alive, puppet, spec, wait_file, wait_text
-
-
-def wait_and_end(daemon, job, timeout_ms=0):
-    with daemon.connect(600) as v:
-        return v.call("Wait", job=job, timeout_ms=timeout_ms, kill=True)["job"]
+from harness import VarlinkError, alive, puppet, spec, wait_file, wait_text
+from ends import reporter, wait_and_end
 
 
 def test_a_wait_that_ends_the_run_gives_the_whole_of_it(box, daemon):
@@ -132,13 +128,6 @@ def test_roles_of_a_mixed_job_succeed_together(box, daemon):
     assert job["state"] == "succeeded"
     assert [t["role"] for t in job["workers"]] == ["chief", "worker", "worker",
                                                                                 "ps", "ps", "ps"]
-
-
-def reporter(*steps, others=("hang",), **top):
-    """A job whose second task uses the library; the first is a puppet."""
-    library = str(BUILD / "tests/tools/libworker")
-    return {"roles": [{"name": "puppet", "command": puppet(*others)},
-                      {"name": "reporter", "command": [library, *steps]}], **top}
 
 
 def test_a_worker_that_reported_an_error_has_failed_although_it_exits_with_0(box, daemon):

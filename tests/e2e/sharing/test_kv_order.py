@@ -11,7 +11,7 @@ import pytest
 
 from harness import SANITIZED, spec, wait_file
 from python_package import ENV, needs_library, outputs, spec_of, told, write_script
-from test_idle import call_before_silence
+from silence import call_before_silence
 from workers import TASK_ENV, Group
 
 pytestmark = [needs_library, pytest.mark.seconds(180)]
