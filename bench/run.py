@@ -171,8 +171,8 @@ class Bench:
                                                          log_dir=self.log_root / "t"), count)
             self.add(f"agent memory (PSS), {count} workers with tee", ours, "MB", f"< {limit} MB",
                      ours < limit, peer, "torchrun" if peer else None, peer / ours if peer else None)
-        ours = self.group_pss(self.run_argv("-t", "3", "--nproc-per-node=64", log_dir=self.log_root / "m"), 64,
-                              LIBWORKER, "put:k/%r=v", "barrier:all", "get:k/0", "step:1")
+        argv = self.run_argv("-t", "3", "--nproc-per-node=64", log_dir=self.log_root / "m")
+        ours = self.group_pss(argv, 64, LIBWORKER, "put:k/%r=v", "barrier:all", "get:k/0", "step:1")
         self.add("agent memory (PSS), 64 workers that all share", ours, "MB", "< 5 MB", ours < 5)
 
     def group_pss(self, argv, count, *worker):

@@ -338,6 +338,11 @@ bool varlink_client_may_catch_up(const struct varlink_client *c)
 	return !c->later || budget_may_work(&c->bytes, loop_turn(c->loop), CATCH_UP_MS);
 }
 
+bool varlink_client_lags(const struct varlink_client *c)
+{
+	return !c->broken && (c->waiting || !varlink_client_may_catch_up(c));
+}
+
 static bool catches_up(const struct varlink_client *c)
 {
 	return !c->freed && !c->broken && !c->paused && varlink_client_may_catch_up(c);

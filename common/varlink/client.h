@@ -55,6 +55,8 @@ void varlink_client_give(struct varlink_client *c, int fd);
 void varlink_client_catch_up(struct varlink_client *c);
 /* Whether varlink_client_catch_up() has time in this turn. */
 bool varlink_client_may_catch_up(const struct varlink_client *c);
+/* Whether it ended for want of time: more may have come. */
+bool varlink_client_lags(const struct varlink_client *c);
 
 /* For a peer that is not trusted. */
 struct varlink_client_limits {

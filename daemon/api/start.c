@@ -17,6 +17,9 @@
 enum { NAME_STEM_MAX = 48, NAME_RANDOM = 4, NAME_TRIES = 8, RUN_TRIES = 8 };
 
 /* One Start call, or a start of a run by elasticd, that is not finished. */
+/* For so long Start looks whether the run that has the name has ended. */
+enum { START_LOOKS_MS = 2000 };
+
 struct start {
 	LIST_ENTRY(start) link;
 	struct daemon *daemon;
@@ -28,9 +31,11 @@ struct start {
 	struct spec *parsed;
 	uid_t uid;
 	struct error failure;
-	struct aside *sync; /* until the disk has the record */
-	bool runs;	    /* the agent was started */
-	struct job *job;    /* watched: the new one, or the one whose name it waits for */
+	struct loop_again *next_turn; /* looks again for an agent that has sent much */
+	uint64_t patience_ms;	      /* not after that time */
+	struct aside *sync;	      /* until the disk has the record */
+	bool runs;		      /* the agent was started */
+	struct job *job;	      /* watched: the new one, or the one whose name it waits for */
 	struct job_watch watch;
 };
 
@@ -66,6 +71,7 @@ static void start_free(struct start *s)
 	LIST_REMOVE(s, link);
 	unwatch(s);
 	aside_cancel(s->sync);
+	loop_again_free(s->next_turn);
 	loop_cancel(s->daemon->loop, attempt, s);
 	loop_cancel(s->daemon->loop, discard, s);
 	json_decref(s->spec);
@@ -404,6 +410,11 @@ static bool claim_name(struct start *s)
 	other = registry_active(d->registry, s->parsed->name);
 	if (!other)
 		return true;
+	if (!job_is_over(other) && job_lags(other) && loop_now_ms() < s->patience_ms) {
+		/* Its agent may have said in what is not read yet that it has ended. */
+		loop_again_arm(s->next_turn);
+		return false;
+	}
 	if (job_is_over(other)) {
 		/* Its verdict is known; its guard is about to leave. */
 		job_end_within(other, SPEC_UNSET);
@@ -499,7 +510,8 @@ static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, cons
 		.call = call,
 		.again = ended != NULL,
 		.uid = ended ? ended->rec.uid : (uid_t)-1,
-		.spec = spec };
+		.spec = spec,
+		.patience_ms = loop_now_ms() + START_LOOKS_MS };
 	LIST_INSERT_HEAD(&d->starts->open, s, link);
 	if (call) {
 		s->peer = *varlink_call_peer(call);
@@ -523,6 +535,8 @@ static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, cons
 	r = choose_user(s, &err);
 	if (!r)
 		r = choose_name(s, &err);
+	if (!r)
+		r = loop_again_new(d->loop, attempt, s, &s->next_turn);
 	if (r < 0)
 		end_failed(s, &err);
 	else

@@ -97,6 +97,11 @@ void joblink_rest(struct joblink *l, uint64_t ms)
 	loop_timer_arm(l->rest, ms);
 }
 
+bool joblink_lags(const struct joblink *l)
+{
+	return varlink_client_lags(l->client);
+}
+
 void joblink_catch_up(struct joblink *l)
 {
 	bool freed = false;

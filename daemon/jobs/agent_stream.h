@@ -32,4 +32,6 @@ void joblink_rest(struct joblink *l, uint64_t ms);
 /* Handles what the agent has sent by now, without waiting for the loop, as long as there is time
  * for its account: see varlink_client_catch_up(). */
 void joblink_catch_up(struct joblink *l);
+/* Whether that ended for want of time. */
+bool joblink_lags(const struct joblink *l);
 struct joblink *joblink_free(struct joblink *l);

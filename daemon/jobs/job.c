@@ -709,6 +709,11 @@ void job_catch_up(struct job *j)
 		joblink_catch_up(j->link);
 }
 
+bool job_lags(const struct job *j)
+{
+	return j->link && joblink_lags(j->link);
+}
+
 /* Lists go on showing what elasticd knew at the end, whatever became of the files since. */
 int job_load_text(struct job *j, struct error *err)
 {

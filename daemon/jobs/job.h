@@ -155,6 +155,8 @@ void job_limit_guard(struct job *j);
 /* Handles what the agent has sent by now, so that a caller that was answered by the agent itself
  * finds the effect here. May end the run, never frees j. */
 void job_catch_up(struct job *j);
+/* Whether that ended for want of time: the next turn goes on with it. */
+bool job_lags(const struct job *j);
 
 /* Restores the text {"job": ...} of the mirror if it was dropped after the end, for one answer. */
 _must_check_ int job_load_text(struct job *j, struct error *err);
