@@ -162,7 +162,7 @@ def test_the_agent_is_killed_meanwhile_and_there_is_no_next_one(hands, daemon):
     assert (verdict["result"], verdict["exit_status"]) == ("agent_lost", 125)
     for method, more in (("Submit", {"payload": "x"}), ("Join", {})):
         e = c.refused(method, **more)
-        assert e.name == "Unavailable" and "over" in e.message
+        assert e.name == "Unavailable" and "it has ended" in e.message
 
 
 @pytest.mark.parametrize("both", [False, True], ids=["agent", "agent-and-elasticd"])
