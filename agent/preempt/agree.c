@@ -31,7 +31,7 @@ void preempt_due(struct preempt *p, struct preempt_worker *t)
 
 void preempt_give_signal(struct preempt *p, struct preempt_worker *t)
 {
-	t->placed = t->signalled = t->signal_due = true;
+	t->classified = t->signalled = t->signal_due = true;
 	preempt_due(p, t);
 }
 
@@ -39,7 +39,7 @@ void preempt_over(struct preempt *p, const char *why)
 {
 	p->state = PREEMPT_OVER;
 	p->stop = true;
-	p->hold = p->publish = false;
+	p->await_read = p->publish = false;
 	p->reading = PREEMPT_READ_NO;
 	snprintf(p->why, sizeof(p->why), "%s", why);
 }
@@ -73,18 +73,18 @@ static void preempt_last_round(struct preempt *p)
 static void preempt_no_second(struct preempt *p, const char *why)
 {
 	p->final = true;
-	snprintf(p->once, sizeof(p->once), "%s", why);
+	snprintf(p->no_second, sizeof(p->no_second), "%s", why);
 	if (p->state != PREEMPT_COUNTDOWN)
 		return;
 	p->state = PREEMPT_SAVING;
 	preempt_publish(p, p->step);
 }
 
-/* Makes the next save the last, or the one just done. why NULL: the time is short. */
+/* Makes the next save, or the one just done, the last. why NULL: the time is short. */
 static void preempt_finish(struct preempt *p, uint64_t now_ms, const char *why)
 {
 	bool enough = preempt_rest(p, now_ms) >= preempt_need(p).least_ms;
-	char text[sizeof(p->once)];
+	char text[sizeof(p->no_second)];
 
 	if (p->state == PREEMPT_COUNTDOWN && enough) {
 		preempt_last_round(p);
@@ -106,21 +106,21 @@ static void preempt_count_down(struct preempt *p, uint64_t now_ms)
 	}
 	p->tell |= PREEMPT_TELL_COUNTDOWN;
 	preempt_publish(p, INT64_MAX);
-	preempt_look_later(p, now_ms);
+	preempt_check_later(p, now_ms);
 }
 
-struct preempt_census {
+struct preempt_counts {
 	int running;
 	int took_part; /* participants, including those that have ended */
 	int living;    /* participants that run */
 	int unsaved;   /* ... and have not saved */
-	int signalled; /* no participants, run, and got the signal */
-	int silent;    /* run, and are no participants so far */
+	int signalled; /* run, are no participants, and got the signal */
+	int silent;    /* run, and have reported no step so far */
 };
 
-static struct preempt_census preempt_census(const struct preempt *p)
+static struct preempt_counts preempt_count(const struct preempt *p)
 {
-	struct preempt_census c = { 0 };
+	struct preempt_counts c = { 0 };
 
 	for (int i = 0; i < p->n_workers; i++) {
 		const struct preempt_worker *t = p->workers[i];
@@ -143,20 +143,19 @@ void preempt_hurry(struct preempt *p, uint64_t now_ms, const char *why)
 {
 	if (p->final)
 		return;
-	if (preempt_census(p).living)
+	if (preempt_count(p).living)
 		preempt_finish(p, now_ms, why);
 	else
 		preempt_no_second(p, why);
 }
 
-/* The last participant is gone. A worker that begins to report steps now is asked as the others
- * were. */
-static void preempt_deserted(struct preempt *p, const struct preempt_census *c, bool fresh)
+/* The last participant is gone. A worker that begins to report steps now becomes one. */
+static void preempt_no_participants(struct preempt *p, const struct preempt_counts *c, bool fresh)
 {
 	if (c->silent && !fresh) {
 		preempt_want_read(p);
 	} else if (!c->signalled) {
-		preempt_over(p, "all that were asked have left");
+		preempt_over(p, "all participants have left");
 	} else {
 		p->state = PREEMPT_LEAVING;
 		if (p->agreed)
@@ -165,7 +164,7 @@ static void preempt_deserted(struct preempt *p, const struct preempt_census *c, 
 }
 
 static void preempt_all_saved(
-	struct preempt *p, const struct preempt_census *c, uint64_t now_ms, bool fresh)
+	struct preempt *p, const struct preempt_counts *c, uint64_t now_ms, bool fresh)
 {
 	/* Read first: a worker that has just begun to report steps must save too, and each one's
 	 * pace decides whether there is time for another save. */
@@ -183,7 +182,7 @@ static void preempt_all_saved(
 
 void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh)
 {
-	struct preempt_census c = preempt_census(p);
+	struct preempt_counts c = preempt_count(p);
 
 	if (c.running == 0) {
 		preempt_over(p, "all have left");
@@ -192,7 +191,7 @@ void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh)
 	if (p->spec->how == SPEC_PREEMPT_SIGNAL)
 		return;
 	if (c.took_part && !c.living)
-		preempt_deserted(p, &c, fresh);
+		preempt_no_participants(p, &c, fresh);
 	else if (p->state == PREEMPT_COUNTDOWN)
 		return;
 	else if (p->agreed && c.living && !c.unsaved)
@@ -201,7 +200,7 @@ void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh)
 		p->state = p->agreed ? PREEMPT_SAVING : PREEMPT_AGREEING;
 }
 
-/* Agrees on one step more than any known one. */
+/* Agrees on the step after the last that any participant has begun. */
 static void preempt_agree(struct preempt *p)
 {
 	int64_t step = INT64_MIN;
@@ -226,7 +225,7 @@ static void preempt_agree(struct preempt *p)
 	preempt_publish(p, p->step);
 }
 
-void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms)
+void preempt_add_sample(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms)
 {
 	struct preempt_worker *t =
 		s->slot >= 0 && s->slot < p->n_workers ? p->workers[s->slot] : NULL;
@@ -235,22 +234,22 @@ void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t no
 		return;
 	if (!t || !t->running || !s->stepped)
 		return;
-	t->stepped = t->placed = true;
+	t->stepped = t->classified = true;
 	t->step = s->step;
 	preempt_measure(p, t, s->steps, now_ms);
 }
 
 /* Decides once, for a worker that reports no steps, whether it gets the signal. */
-static void preempt_place(struct preempt *p, const struct preempt_sample *s, bool alone)
+static void preempt_classify(struct preempt *p, const struct preempt_sample *s, bool alone)
 {
 	struct preempt_worker *t =
 		s->slot >= 0 && s->slot < p->n_workers ? p->workers[s->slot] : NULL;
 
-	if (!t || !t->running || t->placed)
+	if (!t || !t->running || t->classified)
 		return;
 	if (p->spec->how == SPEC_PREEMPT_AUTO && (alone || !s->connected))
 		preempt_give_signal(p, t);
-	t->placed = true;
+	t->classified = true;
 }
 
 /* True when the next save must be the last. */
@@ -284,10 +283,10 @@ void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, u
 	p->read_again = false;
 	if (p->spec->how != SPEC_PREEMPT_SIGNAL) {
 		for (size_t i = 0; i < n; i++)
-			preempt_last(p, &s[i], now_ms);
-		alone = preempt_census(p).took_part == 0;
+			preempt_add_sample(p, &s[i], now_ms);
+		alone = preempt_count(p).took_part == 0;
 		for (size_t i = 0; i < n; i++)
-			preempt_place(p, &s[i], alone);
+			preempt_classify(p, &s[i], alone);
 	}
 	if (now_ms >= p->limit_ms) {
 		preempt_limit(p);
@@ -296,8 +295,8 @@ void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, u
 	if (fresh && !p->agreed)
 		preempt_agree(p);
 	if (fresh)
-		p->hold = false;
-	preempt_look_later(p, now_ms);
+		p->await_read = false;
+	preempt_check_later(p, now_ms);
 	preempt_settle(p, now_ms, fresh);
 	if (!preempt_is_up(p) || p->final || !preempt_is_short(p, now_ms))
 		return;

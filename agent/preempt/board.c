@@ -16,24 +16,24 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BOARD_LOOKS = 8, BOARD_PAUSE_NS = 1000000 };
+enum { BOARD_COPIES = 8, BOARD_PAUSE_NS = 1000000 };
 
 void preempting_board_up(struct preempting *p, int64_t save_at)
 {
-	p->words |= 1;
-	sharing_set_notice(p->sv, p->words, save_at);
+	p->notice_word |= 1;
+	sharing_set_notice(p->sv, p->notice_word, save_at);
 }
 
 void preempting_board_down(struct preempting *p)
 {
-	if (!(p->words & 1))
+	if (!(p->notice_word & 1))
 		return;
-	p->words++;
-	sharing_set_notice(p->sv, p->words, INT64_MIN);
+	p->notice_word++;
+	sharing_set_notice(p->sv, p->notice_word, INT64_MIN);
 }
 
-/* The second call is slow but needs no registration by the workers. Without either, other
- * processors see a store in far less than a millisecond. */
+/* The second call is slow but needs no registration by the workers. Where the kernel has neither, a
+ * pause suffices: other processors see a store in far less than a millisecond. */
 static void barrier_everywhere(void)
 {
 	static const struct timespec pause = { .tv_nsec = BOARD_PAUSE_NS };
@@ -45,13 +45,13 @@ static void barrier_everywhere(void)
 	(void)nanosleep(&pause, NULL);
 }
 
-/* A worker may write its slot while it is copied, and half of a number is another number: copies
- * until two have the same number. */
-static bool look(const struct supervisor *sv, const struct worker *w, struct preempt_sample *s)
+/* A worker may write its slot while this copies it, so it copies until two copies are equal. True:
+ * the slot has the token of w's present start. */
+static bool slot_copy(const struct supervisor *sv, const struct worker *w, struct preempt_sample *s)
 {
 	const struct board_slot *slot = sharing_board_slot(sv, w);
 
-	for (int i = 0; slot && i < BOARD_LOOKS; i++) {
+	for (int i = 0; slot && i < BOARD_COPIES; i++) {
 		int64_t step = atomic_load_explicit(&slot->step, memory_order_relaxed);
 		uint64_t steps = atomic_load_explicit(&slot->steps, memory_order_relaxed);
 
@@ -66,14 +66,15 @@ static bool look(const struct supervisor *sv, const struct worker *w, struct pre
 	return slot && atomic_load_explicit(&slot->token, memory_order_relaxed) == w->token;
 }
 
-static void sample(const struct supervisor *sv, const struct worker *w, struct preempt_sample *s)
+static void worker_sample(
+	const struct supervisor *sv, const struct worker *w, struct preempt_sample *s)
 {
-	bool watchdog;
+	bool beats;
 
 	*s = (struct preempt_sample){ .slot = w->slot, .step = -1 };
-	watchdog = look(sv, w, s);
-	s->stepped = watchdog && s->steps > 0;
-	s->connected = watchdog || sharing_spoke(sv, w);
+	beats = slot_copy(sv, w, s);
+	s->stepped = beats && s->steps > 0;
+	s->connected = beats || sharing_spoke(sv, w);
 }
 
 void preempting_board_read(struct preempting *p, bool barrier)
@@ -86,10 +87,10 @@ void preempting_board_read(struct preempting *p, bool barrier)
 	if (barrier)
 		barrier_everywhere();
 	if (!all)
-		log_error("out of memory: what workers say of their steps is not seen");
+		log_error("out of memory: the steps of the workers are not read");
 	for (int i = 0; all && i < supervisor_n_workers(sv); i++)
 		if (worker_alive(supervisor_worker(sv, i)))
-			sample(sv, supervisor_worker(sv, i), &all[n++]);
+			worker_sample(sv, supervisor_worker(sv, i), &all[n++]);
 	preempt_read(p->machine, all, n, loop_now_ms());
 }
 
@@ -97,6 +98,6 @@ void preempting_board_last(struct preempting *p, const struct worker *w)
 {
 	struct preempt_sample s;
 
-	sample(p->sv, w, &s);
-	preempt_last(p->machine, &s, loop_now_ms());
+	worker_sample(p->sv, w, &s);
+	preempt_add_sample(p->machine, &s, loop_now_ms());
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Each event changes the state and sets marks for what is to be said; preempt_next() takes the
+ * Each event changes the state and sets marks; preempt_next() takes the
  * marks one after the other. So only a worker's first start needs memory. A round begins with the
  * value that makes all workers ask (ANNOUNCE, or PUBLISH of INT64_MIN), goes by READ to the agreed
  * step, and ends when all living participants have saved. Questions are answered by the state at
@@ -27,7 +27,7 @@ struct preempt *preempt_new(const struct spec_preemption *spec, uint64_t stop_ms
 	p->stop_ms = stop_ms;
 	p->step = -1;
 	p->deadline_ms = SPEC_UNSET;
-	TAILQ_INIT(&p->asking);
+	TAILQ_INIT(&p->questions);
 	TAILQ_INIT(&p->due);
 	return p;
 }
@@ -75,18 +75,18 @@ static struct preempt_worker *preempt_worker(struct preempt *p, int slot)
 
 static void preempt_enter(struct preempt *p, struct preempt_worker *t)
 {
-	t->asking = true;
-	TAILQ_INSERT_TAIL(&p->asking, t, asking_link);
+	t->has_question = true;
+	TAILQ_INSERT_TAIL(&p->questions, t, question_link);
 }
 
-void preempt_forget(struct preempt *p, int slot)
+void preempt_drop_question(struct preempt *p, int slot)
 {
 	struct preempt_worker *t = preempt_find(p, slot);
 
-	if (!t || !t->asking)
+	if (!t || !t->has_question)
 		return;
-	t->asking = false;
-	TAILQ_REMOVE(&p->asking, t, asking_link);
+	t->has_question = false;
+	TAILQ_REMOVE(&p->questions, t, question_link);
 }
 
 /* Forgets what t did during this notice. */
@@ -94,7 +94,7 @@ static void preempt_reset(struct preempt *p, struct preempt_worker *t)
 {
 	struct preempt_worker fresh = { .slot = t->slot, .name = t->name, .running = t->running };
 
-	preempt_forget(p, t->slot);
+	preempt_drop_question(p, t->slot);
 	if (t->due)
 		TAILQ_REMOVE(&p->due, t, due_link);
 	*t = fresh;
@@ -148,11 +148,11 @@ static enum preempt_meaning preempt_meaning(
 	return PREEMPT_FAILED;
 }
 
-/* t failed: shortens the limit, since others may wait for it. Workers that only get the signal wait
- * for none. */
+/* t failed: shortens the limit, since other participants may wait for t. Workers that get the
+ * signal wait for no other. */
 static void preempt_failed(struct preempt *p, const struct preempt_worker *t, uint64_t now_ms)
 {
-	char why[sizeof(p->once)] = "";
+	char why[sizeof(p->no_second)] = "";
 
 	if (!t->stepped && (p->spec->how == SPEC_PREEMPT_SIGNAL || t->signalled))
 		return;
@@ -173,7 +173,7 @@ enum preempt_meaning preempt_ended(
 
 	if (!t || !t->running)
 		return meaning;
-	preempt_forget(p, slot);
+	preempt_drop_question(p, slot);
 	t->running = false;
 	t->signal_due = false;
 	t->meaning = meaning;
@@ -191,28 +191,28 @@ enum preempt_meaning preempt_ended(
 	return meaning;
 }
 
-void preempt_ask(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
+void preempt_add_question(struct preempt *p, int slot, int64_t step, uint64_t now_ms)
 {
 	struct preempt_worker *t = preempt_find(p, slot);
 
 	if (!t || !t->running)
 		return;
-	preempt_forget(p, slot);
+	preempt_drop_question(p, slot);
 	preempt_enter(p, t);
-	t->ask_step = step;
-	t->ask_ms = now_ms;
+	t->question_step = step;
+	t->question_ms = now_ms;
 	if (t->ordered && !t->saved)
 		preempt_mark_saved(p, t, now_ms);
 	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
 		return;
 	t->stepped = true;
-	t->placed = true;
+	t->classified = true;
 	t->step = step;
 	if (!p->agreed)
 		preempt_want_read(p);
 	/* Decide now whether there is time for two saves: the pace is best known here. */
 	if (p->agreed && !p->final && !p->ordered && step >= p->step) {
-		p->hold = true;
+		p->await_read = true;
 		preempt_want_read(p);
 	}
 	preempt_settle(p, now_ms, false);
@@ -309,7 +309,7 @@ void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grac
 	}
 	if (!preempt_is_up(p))
 		return;
-	preempt_look_later(p, n->now_ms);
+	preempt_check_later(p, n->now_ms);
 	preempt_settle(p, n->now_ms, false);
 }
 
@@ -319,7 +319,7 @@ void preempt_cancel(struct preempt *p)
 
 	for (int i = 0; i < p->n_workers; i++) {
 		struct preempt_worker *t = p->workers[i];
-		bool asking = t && t->asking;
+		bool asking = t && t->has_question;
 
 		if (t)
 			preempt_reset(p, t);
@@ -331,11 +331,11 @@ void preempt_cancel(struct preempt *p)
 	p->step = -1;
 	p->notices = p->n_told = 0;
 	p->announced = p->announce = p->publish = p->stop = false;
-	p->again = p->final = p->agreed = p->ordered = p->hold = p->read_again = false;
+	p->again = p->final = p->agreed = p->ordered = p->await_read = p->read_again = false;
 	p->reading = PREEMPT_READ_NO;
 	p->tell = 0;
 	p->longest_ms = 0;
-	p->once[0] = '\0';
+	p->no_second[0] = '\0';
 	p->clear = clear || p->clear;
 }
 
@@ -343,7 +343,7 @@ uint64_t preempt_due_ms(const struct preempt *p)
 {
 	if (!preempt_is_up(p) || p->reading != PREEMPT_READ_NO)
 		return UINT64_MAX;
-	return p->final || p->look_ms > p->limit_ms ? p->limit_ms : p->look_ms;
+	return p->final || p->check_ms > p->limit_ms ? p->limit_ms : p->check_ms;
 }
 
 int64_t preempt_saved_step(const struct preempt *p, int slot)

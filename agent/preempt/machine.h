@@ -9,10 +9,10 @@
  *
  * A participant is a worker that reports its steps. The agreed step is one more than the last step
  * that any participant had begun once all of them could see the notice (READ says when to look), so
- * no participant has passed it. A participant that asks at that step or later saves; none waits for
- * another, and a worker that ends is left out. Workers that are no participants are signalled or
- * left alone, as `how` says. A worker that starts, or reports its first step, while a notice is up
- * is treated like the others.
+ * no participant has passed it. A participant that asks at that step or later saves; none
+ * waits for another, and a worker that ends is left out. Workers that are no participants are
+ * signalled or left alone, as `how` says. A worker that starts, or reports its first step, while a
+ * notice is up is treated like the others.
  *
  * The first save is also the last without grace, when a participant fails, when another notice
  * leaves no time, or when too little time is left: less than two margins before the first order to
@@ -22,7 +22,7 @@
  * must still get to a step that the fastest has not begun: the time for that, at its own pace, is
  * its lag, which counts five quarters. The last step is agreed on when only the margin is left.
  * Without a second save, the machine orders participants that have saved to leave, and
- * preempt_once_text() says why.
+ * preempt_no_second_text() says why.
  *
  * After a failure, participants that have not saved have at most stop.timeout: they may be waiting
  * for the one that failed.
@@ -78,9 +78,9 @@ enum preempt_what {
 	PREEMPT_ANSWER,	 /* answer `worker`'s question with `order`, at `step` */
 	PREEMPT_SIGNAL,	 /* send preemption.signal to `worker` */
 	PREEMPT_TELL,	 /* make an event of `text`; worker -1: of the group */
-	PREEMPT_STOP,  /* stop the workers that are left, as preempted; text says why (limit, or all
-			  have left). Comes even when none is left: the caller then judges how they
-			  ended */
+	PREEMPT_STOP, /* stop the workers that still run, as preempted; text says why (limit, or all
+			 have left). Comes even when none runs: the caller then decides by how they
+			 ended */
 	PREEMPT_CLEAR, /* take the notice down: preempt_cancel() */
 };
 
@@ -122,9 +122,9 @@ DEFINE_CLEANUP(struct preempt *, preempt_free)
 _must_check_ int preempt_started(struct preempt *p, int slot, const char *name);
 /* The board's data of one worker. Call it just before preempt_ended(), so that the last step is
  * known. */
-void preempt_last(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms);
-/* A worker's process ended. Returns what that means while a notice is up (else SUCCEEDED for DONE,
- * FAILED for the rest, and the caller knows better). */
+void preempt_add_sample(struct preempt *p, const struct preempt_sample *s, uint64_t now_ms);
+/* A worker's process ended. Returns what that means while a notice is up. Without a notice it is
+ * SUCCEEDED for DONE and FAILED for the rest, and the caller decides by other rules. */
 enum preempt_meaning preempt_ended(
 	struct preempt *p, int slot, enum preempt_end how, uint64_t now_ms);
 
@@ -135,14 +135,14 @@ enum preempt_meaning preempt_ended(
 void preempt_notice(struct preempt *p, const struct preempt_notice *n, bool grace);
 /* The board's data of all running workers: for READ, and when preempt_due_ms() has come. */
 void preempt_read(struct preempt *p, const struct preempt_sample *s, size_t n, uint64_t now_ms);
-/* A worker begins step, and so has done what the last answer told it. An ANSWER follows, at once
+/* A worker begins step, and so has done what the last answer asked for. An ANSWER follows, at once
  * unless a step is being agreed on or READ has not come back. A newer question of the same worker
  * replaces one that waits. Questions of a slot that does not run are ignored. */
-void preempt_ask(struct preempt *p, int slot, int64_t step, uint64_t now_ms);
+void preempt_add_question(struct preempt *p, int slot, int64_t step, uint64_t now_ms);
 /* Drops the worker's question. */
-void preempt_forget(struct preempt *p, int slot);
-/* The worker has saved at the step where it asked: 0, or 1 if that was known. -ERANGE if it was not
- * told to save there. */
+void preempt_drop_question(struct preempt *p, int slot);
+/* The worker has saved at the step where it asked: 0, or 1 if that was known. -ERANGE if no
+ * answer asked it to save there. */
 _must_check_ int preempt_saved(struct preempt *p, int slot, int64_t step, uint64_t now_ms);
 /* When preempt_read() must be called without READ; UINT64_MAX: not at all. */
 uint64_t preempt_due_ms(const struct preempt *p);
@@ -167,7 +167,7 @@ const char *preempt_state_name(enum preempt_state s);
 /* The last step that slot saved during this notice, -1: none. */
 int64_t preempt_saved_step(const struct preempt *p, int slot);
 /* Why there is no second save although one was planned: borrowed; "" otherwise. */
-const char *preempt_once_text(const struct preempt *p);
+const char *preempt_no_second_text(const struct preempt *p);
 /* The workers that have not saved as agreed or not left on the signal, and why: "worker:3 did not
  * reach step 41 (its last was 37)", joined by "; ", cut to size; "" when there are none. Workers
  * that succeeded without an order are not named. */

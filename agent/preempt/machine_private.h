@@ -22,22 +22,22 @@ enum preempt_tell {
 	PREEMPT_TELL_SAVED = 1 << 4,	 /* all have saved for good */
 };
 
-/* A source may send notices without end, and each reported one is written down: at most
- * PREEMPT_TOLD_AGAIN of a known source, the rest for sources not heard yet. */
+/* A source may send notices without end, and each reported notice becomes an event: at most
+ * PREEMPT_TOLD_AGAIN are of known sources, the rest is for new sources. */
 enum { PREEMPT_TOLD_MAX = 16, PREEMPT_TOLD_AGAIN = 8, PREEMPT_SHORTER_MS = 1000 };
 
 struct preempt_worker {
-	TAILQ_ENTRY(preempt_worker) asking_link, due_link;
+	TAILQ_ENTRY(preempt_worker) question_link, due_link;
 	int slot;
 	char *name;
 	bool running;
-	bool asking;
-	int64_t ask_step;
-	uint64_t ask_ms;
+	bool has_question;
+	int64_t question_step;
+	uint64_t question_ms;
 
 	/* of this notice */
-	bool stepped; /* a participant */
-	bool placed;  /* was checked once: it is asked, signalled or left alone */
+	bool stepped;	 /* a participant */
+	bool classified; /* was checked once: it is a participant, signalled or left alone */
 	bool signalled;
 	bool due;		      /* in p->due, with something to report: */
 	bool signal_due;	      /* it must get the signal */
@@ -53,7 +53,7 @@ struct preempt_worker {
 	bool has_saved;
 	int64_t saved_step; /* -1: none */
 	int64_t saving_ms;  /* spent on saving, since base_ms */
-	bool told_exit;
+	bool told_exit;	    /* an answer asked it to exit */
 
 	/* of this round */
 	bool ordered; /* to save */
@@ -68,7 +68,7 @@ struct preempt {
 	const struct spec_preemption *spec;
 	struct preempt_worker **workers; /* by slot; NULL: never seen */
 	int n_workers;
-	struct preempt_workers asking; /* in the order of their questions */
+	struct preempt_workers questions; /* in the order of their questions */
 	struct preempt_workers due;
 
 	enum preempt_state state;
@@ -78,20 +78,20 @@ struct preempt {
 	char told[PREEMPT_TOLD_MAX][32];
 	uint64_t told_limit_ms; /* limit_ms at the last reported notice */
 	int64_t deadline_ms;	/* SPEC_UNSET */
-	uint64_t limit_ms;	/* the workers are stopped at this time */
+	uint64_t limit_ms;	/* when the workers are stopped */
 	uint64_t stop_ms;	/* ... or so long after a failure */
 	uint64_t since_ms;	/* when the first notice came */
-	char once[192]; /* why there is no second save, although time was planned for it; "" */
-	bool announced; /* the notice is up, or about to be */
-	bool again;	/* the second round */
+	char no_second[192]; /* why there is no second save, although time was planned for it; "" */
+	bool announced;	     /* the notice is up, or about to be */
+	bool again;	     /* the second round */
 	bool final;
 	bool agreed;
 	int64_t step;	     /* agreed in this round or, until then, in the last; -1 */
-	bool ordered;	     /* a worker was told to save during this notice */
-	bool hold;	     /* the machine orders no save before preempt_read() */
+	bool ordered;	     /* an answer asked a worker to save during this notice */
+	bool await_read;     /* the machine orders no save before preempt_read() */
 	int64_t save_at;     /* value on the board, now or soon */
 	uint64_t longest_ms; /* the longest save of this notice */
-	uint64_t look_ms;    /* when the margin is checked again */
+	uint64_t check_ms;   /* when the margin is checked again */
 
 	/* to be returned by preempt_next() */
 	enum preempt_reading reading;
@@ -109,11 +109,12 @@ bool preempt_is_up(const struct preempt *p);
  */
 void preempt_settle(struct preempt *p, uint64_t now_ms, bool fresh);
 void preempt_want_read(struct preempt *p);
-/* Puts t in the list of workers with something to report; or makes it get the signal. */
+/* Puts t in the list of workers with something to report. The second also makes t get the signal.
+ */
 void preempt_due(struct preempt *p, struct preempt_worker *t);
 void preempt_give_signal(struct preempt *p, struct preempt_worker *t);
 void preempt_publish(struct preempt *p, int64_t save_at);
-/* t has saved what it was told to save. */
+/* t has saved as an answer asked. */
 void preempt_mark_saved(struct preempt *p, struct preempt_worker *t, uint64_t now_ms);
 void preempt_over(struct preempt *p, const char *why);
 /* A participant failed, or a notice leaves no time: the next save is the last. why: for people, the
@@ -134,7 +135,7 @@ struct preempt_need {
 };
 struct preempt_need preempt_need(const struct preempt *p);
 /* Sets when the need is measured again. */
-void preempt_look_later(struct preempt *p, uint64_t now_ms);
+void preempt_check_later(struct preempt *p, uint64_t now_ms);
 /* A text that the time is short, and what takes so long. */
 void preempt_short_text(const struct preempt *p, uint64_t now_ms, char *text, size_t size);
 

@@ -41,7 +41,7 @@ void preempt_tell_text(const struct preempt *p, enum preempt_tell what, char *te
 		break;
 	case PREEMPT_TELL_SHORT:
 		slots_append(text, size, "there is no second save: ");
-		slots_append(text, size, p->once);
+		slots_append(text, size, p->no_second);
 		slots_append(text, size, "; workers that have saved leave");
 		break;
 	case PREEMPT_TELL_SAVED:
@@ -50,9 +50,9 @@ void preempt_tell_text(const struct preempt *p, enum preempt_tell what, char *te
 	}
 }
 
-const char *preempt_once_text(const struct preempt *p)
+const char *preempt_no_second_text(const struct preempt *p)
 {
-	return p->once;
+	return p->no_second;
 }
 
 /* " at step 41 (its last was 37)", as far as these are known. */

@@ -25,28 +25,28 @@ struct sharing_step_wait {
 	int slot;
 };
 
-/* The caller answers the call, or it is gone. */
-static void ask_free(struct sharing_step_wait *x)
+/* The caller has answered the call, or the call is gone. */
+static void step_wait_free(struct sharing_step_wait *x)
 {
 	LIST_REMOVE(x, link);
 	free(x);
 }
 
 /* Drops the question. */
-static void ask_withdraw(struct sharing_step_wait *x)
+static void step_wait_withdraw(struct sharing_step_wait *x)
 {
 	struct sharing *sh = x->sh;
 	struct worker *w = sharing_worker(sh, x->slot);
 
-	/* What follows may end all waiting questions. */
-	ask_free(x);
+	/* preempting_drop_question() may end all waiting questions. */
+	step_wait_free(x);
 	if (w)
-		preempting_forget(sh->sv, w);
+		preempting_drop_question(sh->sv, w);
 }
 
-static void ask_gone(void *arg)
+static void step_wait_gone(void *arg)
 {
-	ask_withdraw(arg);
+	step_wait_withdraw(arg);
 }
 
 static const char *order_name(enum preempt_order order)
@@ -78,13 +78,13 @@ static int reply_order(
 	return varlink_reply(call, p);
 }
 
-static void on_answer(void *arg, enum preempt_order order, int64_t at)
+static void step_wait_answer(void *arg, enum preempt_order order, int64_t at)
 {
 	struct sharing_step_wait *x = arg;
 	struct sharing *sh = x->sh;
 	struct varlink_call *call = x->call;
 
-	ask_free(x);
+	step_wait_free(x);
 	(void)reply_order(sh, call, order, at);
 }
 
@@ -97,11 +97,11 @@ static int reply_error(
 	return varlink_error(call, "GroupFailed", p);
 }
 
-static struct sharing_step_wait *ask_of(const struct sharing *sh, int slot)
+static struct sharing_step_wait *step_wait_of(const struct sharing *sh, int slot)
 {
 	struct sharing_step_wait *x;
 
-	LIST_FOREACH (x, &preempting_of(sh->sv)->asks, link)
+	LIST_FOREACH (x, &preempting_of(sh->sv)->step_waits, link)
 		if (x->slot == slot)
 			return x;
 	return NULL;
@@ -124,16 +124,16 @@ static int worker_step(struct varlink_call *call, json_t *p, void *arg)
 		return sharing_fail(call, STATUS_CANCELLED, "%s", sh->why ? sh->why : "");
 	if (!w || !supervisor_on_notice(sh->sv))
 		return reply_order(sh, call, PREEMPT_CONTINUE, step);
-	if (ask_of(sh, slot))
+	if (step_wait_of(sh, slot))
 		return sharing_fail(call, STATUS_FAILED_PRECONDITION,
 			"another Step of %s waits already", sh->slots[slot].name);
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	*x = (struct sharing_step_wait){ .sh = sh, .call = call, .slot = slot };
-	LIST_INSERT_HEAD(&preempting_of(sh->sv)->asks, x, link);
-	varlink_call_on_gone(call, ask_gone, x);
-	preempting_ask(sh->sv, w, step, on_answer, x);
+	LIST_INSERT_HEAD(&preempting_of(sh->sv)->step_waits, x, link);
+	varlink_call_on_gone(call, step_wait_gone, x);
+	preempting_add_question(sh->sv, w, step, step_wait_answer, x);
 	return 0;
 }
 
@@ -216,7 +216,7 @@ const struct varlink_method preempting_worker_methods[] = {
 	{ NULL, NULL },
 };
 
-/* --- what happens to the group --- */
+/* --- events of the group --- */
 
 void preempting_on_error(void *arg)
 {
@@ -225,10 +225,10 @@ void preempting_on_error(void *arg)
 	const struct members_error *error = members_reported_error(sh->members);
 	struct sharing_step_wait *x;
 
-	while (error && (x = LIST_FIRST(&p->asks))) {
+	while (error && (x = LIST_FIRST(&p->step_waits))) {
 		struct varlink_call *call = x->call;
 
-		ask_withdraw(x);
+		step_wait_withdraw(x);
 		(void)reply_error(sh, call, error);
 	}
 }
@@ -236,13 +236,13 @@ void preempting_on_error(void *arg)
 void preempting_worker_exited(struct supervisor *sv, struct worker *w)
 {
 	struct sharing *sh = sharing_of(sv);
-	struct sharing_step_wait *x = sh ? ask_of(sh, w->slot) : NULL;
+	struct sharing_step_wait *x = sh ? step_wait_of(sh, w->slot) : NULL;
 	struct varlink_call *call;
 
 	if (!x)
 		return;
 	call = x->call;
-	ask_withdraw(x);
+	step_wait_withdraw(x);
 	sharing_fail(call, STATUS_ABORTED, "the process of %s has ended", sh->slots[w->slot].name);
 }
 
@@ -251,10 +251,10 @@ void preempting_group_stopping(struct supervisor *sv, const char *why)
 	struct sharing *sh = sharing_of(sv);
 	struct sharing_step_wait *x;
 
-	while (sh && (x = LIST_FIRST(&preempting_of(sv)->asks))) {
+	while (sh && (x = LIST_FIRST(&preempting_of(sv)->step_waits))) {
 		struct varlink_call *call = x->call;
 
-		ask_withdraw(x);
+		step_wait_withdraw(x);
 		sharing_fail(call, STATUS_CANCELLED, "%s", sh->why ? sh->why : "");
 	}
 }

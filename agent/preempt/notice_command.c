@@ -117,7 +117,7 @@ static bool command_grace(char *text, int64_t *ret_ms)
 	return true;
 }
 
-void notice_command_judge(
+void notice_command_evaluate(
 	int code, int status, const char *out, const char *err, struct notice_command_result *ret)
 {
 	const char *said = *err ? err : out;
@@ -339,7 +339,7 @@ bool notice_command_exited(struct notice_command *c, pid_t pid, int code, int st
 	loop_timer_disarm(c->timer);
 	if (c->ended)
 		return true;
-	notice_command_judge(code, status, c->out.line, c->err.line, &r);
+	notice_command_evaluate(code, status, c->out.line, c->err.line, &r);
 	r.time_ms = loop_now_ms();
 	if (c->late) {
 		r = (struct notice_command_result){ NOTICE_COMMAND_BROKEN, SPEC_UNSET, 0, "" };

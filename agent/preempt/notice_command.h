@@ -23,11 +23,11 @@ struct notice_command_result {
 };
 
 /* out, err: the first lines of its streams. */
-void notice_command_judge(
+void notice_command_evaluate(
 	int code, int status, const char *out, const char *err, struct notice_command_result *ret);
 
-/* True when r, which came after last, is a new notice: not when only the text differs ("29 s left",
- * "28 s left"), and not when it leaves as much time as last, or more. Pure. */
+/* True when r, which came after last, is a new notice. False when only the text differs ("29 s
+ * left", "28 s left"), or when r leaves as much time as last, or more. Pure. */
 bool notice_command_is_news(
 	const struct notice_command_result *last, const struct notice_command_result *r);
 

@@ -9,20 +9,20 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct notices {
+struct notice_sources {
 	struct supervisor *sv;
 	struct notice_command *command;
 	struct noticer *noticer;
 };
 
-static struct notices *notices_of(const struct supervisor *sv)
+static struct notice_sources *notice_sources_of(const struct supervisor *sv)
 {
 	struct preempting *p = preempting_of(sv);
 
 	return p ? p->notices : NULL;
 }
 
-static void notices_tell(struct notices *n, const struct preempting_notice *notice)
+static void notice_sources_tell(struct notice_sources *n, const struct preempting_notice *notice)
 {
 	struct error err = { 0 };
 
@@ -30,7 +30,7 @@ static void notices_tell(struct notices *n, const struct preempting_notice *noti
 		log_debug("a notice of %s changes nothing: %s", notice->source, err.text);
 }
 
-static void notices_on_command(void *arg, const struct notice_command_result *r)
+static void notice_sources_on_command(void *arg, const struct notice_command_result *r)
 {
 	const struct preempting_notice notice = {
 		.source = "command",
@@ -39,10 +39,10 @@ static void notices_on_command(void *arg, const struct notice_command_result *r)
 		.deadline_us = SPEC_UNSET,
 	};
 
-	notices_tell(arg, &notice);
+	notice_sources_tell(arg, &notice);
 }
 
-static void notices_on_cloud(void *arg, const struct notice *cloud)
+static void notice_sources_on_cloud(void *arg, const struct notice *cloud)
 {
 	const struct preempting_notice notice = {
 		.source = cloud->source,
@@ -51,12 +51,12 @@ static void notices_on_cloud(void *arg, const struct notice *cloud)
 		.deadline_us = cloud->deadline_us,
 	};
 
-	notices_tell(arg, &notice);
+	notice_sources_tell(arg, &notice);
 }
 
-static void notices_on_said(void *arg, int level, const char *source, const char *text)
+static void notice_sources_on_said(void *arg, int level, const char *source, const char *text)
 {
-	struct notices *n = arg;
+	struct notice_sources *n = arg;
 	struct supervisor *sv = n->sv;
 
 	log_msg(level, "%s: %s", source, text);
@@ -64,25 +64,25 @@ static void notices_on_said(void *arg, int level, const char *source, const char
 		"%s: %s", source, text);
 }
 
-static int notices_watch(struct notices *n, unsigned sources)
+static int notice_sources_watch(struct notice_sources *n, unsigned sources)
 {
 	const struct noticer_options opt = {
 		.poll_ms = supervisor_spec(n->sv)->preemption.poll_ms,
-		.said = notices_on_said,
+		.said = notice_sources_on_said,
 	};
-	int r = noticer_new(supervisor_loop(n->sv), &opt, notices_on_cloud, n, &n->noticer);
+	int r = noticer_new(supervisor_loop(n->sv), &opt, notice_sources_on_cloud, n, &n->noticer);
 
 	if (!r)
 		noticer_want(n->noticer, sources);
 	return r;
 }
 
-int notices_new(struct supervisor *sv, struct error *err)
+int notice_sources_new(struct supervisor *sv, struct error *err)
 {
 	const struct spec_preemption *p = &supervisor_spec(sv)->preemption;
 	bool command = (p->notices & SPEC_NOTICE_COMMAND) && p->command;
 	unsigned cloud = supervisor_options(sv)->foreground ? p->notices & NOTICER_SOURCES : 0;
-	struct notices *n;
+	struct notice_sources *n;
 	int r = 0;
 
 	if (supervisor_options(sv)->foreground && (p->notices & SPEC_NOTICE_LOGIND))
@@ -94,15 +94,15 @@ int notices_new(struct supervisor *sv, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	n->sv = sv;
 	if (command)
-		r = notice_command_new(sv, notices_on_command, n, &n->command);
+		r = notice_command_new(sv, notice_sources_on_command, n, &n->command);
 	if (!r && cloud)
-		r = notices_watch(n, cloud);
-	return r < 0 ? error_set(err, r, "cannot look for notices: out of memory") : 0;
+		r = notice_sources_watch(n, cloud);
+	return r < 0 ? error_set(err, r, "cannot watch for notices: out of memory") : 0;
 }
 
-void notices_free(struct supervisor *sv)
+void notice_sources_free(struct supervisor *sv)
 {
-	struct notices *n = notices_of(sv);
+	struct notice_sources *n = notice_sources_of(sv);
 
 	if (!n)
 		return;
@@ -112,9 +112,9 @@ void notices_free(struct supervisor *sv)
 	preempting_of(sv)->notices = NULL;
 }
 
-void notices_end(struct supervisor *sv)
+void notice_sources_stop(struct supervisor *sv)
 {
-	struct notices *n = notices_of(sv);
+	struct notice_sources *n = notice_sources_of(sv);
 
 	if (!n)
 		return;
@@ -123,17 +123,17 @@ void notices_end(struct supervisor *sv)
 	n->noticer = noticer_free(n->noticer);
 }
 
-bool notices_child_exited(struct supervisor *sv, const siginfo_t *si)
+bool notice_sources_child_exited(struct supervisor *sv, const siginfo_t *si)
 {
-	struct notices *n = notices_of(sv);
+	struct notice_sources *n = notice_sources_of(sv);
 
 	return n && n->command &&
 	       notice_command_exited(n->command, si->si_pid, si->si_code, si->si_status);
 }
 
-size_t notices_helpers(struct supervisor *sv, pid_t *pids, size_t max)
+size_t notice_sources_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 {
-	struct notices *n = notices_of(sv);
+	struct notice_sources *n = notice_sources_of(sv);
 	pid_t pid = n && n->command ? notice_command_pid(n->command) : 0;
 
 	if (pid <= 0 || !max)

@@ -10,11 +10,11 @@
 #include "agent/supervise/feature.h"
 
 /* Begins to watch the sources that the specification names, if any. */
-_must_check_ int notices_new(struct supervisor *sv, struct error *err);
-void notices_free(struct supervisor *sv);
+_must_check_ int notice_sources_new(struct supervisor *sv, struct error *err);
+void notice_sources_free(struct supervisor *sv);
 /* The job ends: stops watching, and leaves nothing running. */
-void notices_end(struct supervisor *sv);
-/* True when the child was one of these. */
-bool notices_child_exited(struct supervisor *sv, const siginfo_t *si);
+void notice_sources_stop(struct supervisor *sv);
+/* True when the child was the process of a source. */
+bool notice_sources_child_exited(struct supervisor *sv, const siginfo_t *si);
 /* The pid of the command, while it runs. */
-size_t notices_helpers(struct supervisor *sv, pid_t *pids, size_t max);
+size_t notice_sources_helpers(struct supervisor *sv, pid_t *pids, size_t max);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What preempt_next() returns: takes the marks that events have set, one by one. */
+/* preempt_next(): takes the marks that events have set, one by one. */
 
 #include "agent/preempt/machine_private.h"
 
@@ -14,11 +14,11 @@ static bool preempt_decide(struct preempt *p, struct preempt_worker *t, enum pre
 		*ret = PREEMPT_EXIT;
 	if (!preempt_is_up(p) || p->spec->how == SPEC_PREEMPT_SIGNAL)
 		return true;
-	if (!p->agreed || p->hold)
+	if (!p->agreed || p->await_read)
 		return false;
 	if (t->saved && p->final)
 		*ret = PREEMPT_EXIT;
-	else if (!t->saved && p->state != PREEMPT_COUNTDOWN && t->ask_step >= p->step)
+	else if (!t->saved && p->state != PREEMPT_COUNTDOWN && t->question_step >= p->step)
 		*ret = p->final ? PREEMPT_SAVE_EXIT : PREEMPT_SAVE;
 	return true;
 }
@@ -26,18 +26,18 @@ static bool preempt_decide(struct preempt *p, struct preempt_worker *t, enum pre
 /* Answers the oldest question, if its answer is decided. */
 static bool preempt_answer(struct preempt *p, struct preempt_do *ret)
 {
-	struct preempt_worker *t = TAILQ_FIRST(&p->asking);
+	struct preempt_worker *t = TAILQ_FIRST(&p->questions);
 
 	if (!t || !preempt_decide(p, t, &ret->order))
 		return false;
-	preempt_forget(p, t->slot);
+	preempt_drop_question(p, t->slot);
 	ret->what = PREEMPT_ANSWER;
 	ret->worker = t->slot;
 	ret->step = p->agreed ? p->step : -1;
 	if (ret->order == PREEMPT_SAVE || ret->order == PREEMPT_SAVE_EXIT) {
 		t->ordered = p->ordered = true;
-		t->order_step = t->ask_step;
-		t->order_ms = t->ask_ms;
+		t->order_step = t->question_step;
+		t->order_ms = t->question_ms;
 	}
 	if (ret->order == PREEMPT_EXIT || ret->order == PREEMPT_SAVE_EXIT)
 		t->told_exit = true;

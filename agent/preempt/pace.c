@@ -15,9 +15,9 @@
 #include <stdio.h>
 
 enum {
-	PREEMPT_LOOK_MS = 250, /* the need is measured again after half of the time left, or after
+	PREEMPT_CHECK_MS = 250, /* the need is measured again after half of the time left, or after
 				  the time spent measuring so far, until that is less than this */
-	PREEMPT_LOOK_LEAST_MS = 20,
+	PREEMPT_CHECK_LEAST_MS = 20,
 	PREEMPT_LAG_MAX = 1 << 22, /* larger lags count as this */
 };
 
@@ -33,8 +33,8 @@ void preempt_measure(struct preempt *p, struct preempt_worker *t, uint64_t steps
 		t->base_step = t->step;
 		t->base_ms = now_ms;
 		/* Time before the first measurement does not count. */
-		if (t->asking)
-			t->ask_ms = now_ms;
+		if (t->has_question)
+			t->question_ms = now_ms;
 		t->saving_ms = t->ordered && !t->saved ? (int64_t)(t->order_ms - now_ms) : 0;
 	}
 	took = now_ms - t->base_ms - (uint64_t)t->saving_ms;
@@ -89,8 +89,7 @@ static uint64_t preempt_lag_ms(const struct preempt_worker *t, int64_t front)
 
 struct preempt_need preempt_need(const struct preempt *p)
 {
-	bool apart =
-		p->state == PREEMPT_COUNTDOWN; /* else they are to save where they have not been */
+	bool apart = p->state == PREEMPT_COUNTDOWN; /* else no participant has passed the step */
 	int64_t front = preempt_front(p);
 	struct preempt_need n = { .last = -1 };
 
@@ -115,7 +114,7 @@ struct preempt_need preempt_need(const struct preempt *p)
 	return n;
 }
 
-/* By how much the margin grows per millisecond, since the fastest goes on. */
+/* By how much the margin grows in a millisecond, while the fastest participant goes on. */
 static double preempt_growth(const struct preempt *p)
 {
 	double fastest = 0, slowest = 0;
@@ -135,23 +134,23 @@ static double preempt_growth(const struct preempt *p)
 	return fastest > 0 ? (slowest / fastest - 1) * 5 / 4 : 0;
 }
 
-void preempt_look_later(struct preempt *p, uint64_t now_ms)
+void preempt_check_later(struct preempt *p, uint64_t now_ms)
 {
 	uint64_t rest = preempt_rest(p, now_ms), margin = preempt_need(p).margin_ms;
 	uint64_t wait = rest > margin ? rest - margin : 0, known = now_ms - p->since_ms;
 
 	if (p->state == PREEMPT_COUNTDOWN) {
 		wait = (uint64_t)((double)wait / (1 + preempt_growth(p)));
-		if (known < PREEMPT_LOOK_MS)
-			known = PREEMPT_LOOK_MS;
+		if (known < PREEMPT_CHECK_MS)
+			known = PREEMPT_CHECK_MS;
 		if (wait > known)
 			wait = known;
 	}
-	if (wait > PREEMPT_LOOK_MS)
+	if (wait > PREEMPT_CHECK_MS)
 		wait /= 2;
-	else if (rest > margin && wait < PREEMPT_LOOK_LEAST_MS)
-		wait = PREEMPT_LOOK_LEAST_MS;
-	p->look_ms = now_ms + wait;
+	else if (rest > margin && wait < PREEMPT_CHECK_LEAST_MS)
+		wait = PREEMPT_CHECK_LEAST_MS;
+	p->check_ms = now_ms + wait;
 }
 
 void preempt_short_text(const struct preempt *p, uint64_t now_ms, char *text, size_t size)

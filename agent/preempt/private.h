@@ -16,7 +16,7 @@
 #include "agent/sharing/private.h"
 #include "common/loop/loop.h"
 
-enum { PREEMPTING_SAME_SIGNAL_MS = 1000 }; /* within it a signal is no second one */
+enum { PREEMPTING_SAME_SIGNAL_MS = 1000 }; /* the same signal within this time is one notice */
 
 /* One worker, by its slot. */
 struct preempting_worker {
@@ -32,11 +32,11 @@ struct preempting {
 	struct supervisor *sv;
 	struct preempt *machine;
 	struct loop_timer *timer;
-	bool running;	   /* preempting_run() */
-	char why[256];	   /* why the machine stops the rest */
-	uint64_t words;	   /* the board's notice */
-	uint64_t heard;	   /* signals that counted as notices, as bits */
-	uint64_t heard_ms; /* when the last came */
+	bool running;	      /* preempting_run() is under way */
+	char why[256];	      /* why the machine stops the rest */
+	uint64_t notice_word; /* the board's notice */
+	uint64_t heard;	      /* signals that counted as notices, as bits */
+	uint64_t heard_ms;    /* when the last came */
 
 	/* of the first notice */
 	char source[32], reason[512];
@@ -44,12 +44,13 @@ struct preempting {
 	/* of the notice that leaves least time */
 	int64_t deadline_ms, deadline_us;
 
-	LIST_HEAD(, sharing_step_wait) asks; /* calls of Step that wait */
+	LIST_HEAD(, sharing_step_wait) step_waits; /* calls of Step that wait */
 	struct preempting_worker *workers;
 	int n_workers;
-	struct notices *notices; /* notice_sources.c's; NULL: none to look for */
-	json_t *past;		 /* io.elasticd.Manager.Preemption of an earlier agent */
-	/* What that agent's events say: the notice that was up, and who had saved, by name. */
+	struct notice_sources *notices; /* NULL: there is none to watch */
+	json_t *past;			/* io.elasticd.Manager.Preemption of an earlier agent */
+	/* From that agent's events: the notice that was up, and what each worker, by name, saved.
+	 */
 	json_t *past_notice, *past_saved;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * preempting_notice() takes notices, machine.c decides, and this file does it. The job's end as
- * preempted is posted for a turn of its own, after all ends of this turn were seen: when the last
- * worker has left, the ends of the others decide whether this was a preemption at all.
+ * preempting_notice() takes notices, machine.c decides, and this file acts. It posts the job's end
+ * as preempted in a turn of its own, after it has seen all ends of this turn: when the last worker
+ * has left, the ends of the others decide whether this was a preemption at all.
  */
 #include "agent/preempt/private.h"
 
@@ -49,7 +49,7 @@ struct preempting *preempting_make(struct supervisor *sv)
 	if (!p)
 		return NULL;
 	p->sv = sv;
-	LIST_INIT(&p->asks);
+	LIST_INIT(&p->step_waits);
 	feature_set_state(sv, &preempt_feature, p);
 	return p;
 }
@@ -123,7 +123,7 @@ static bool preempting_any_alive(const struct supervisor *sv)
 	return false;
 }
 
-/* Where no worker is to be stopped, the last message of the run tells it. */
+/* Logs the reason only if a worker is still alive; else the last message of the run has it. */
 static void preempting_all_left(struct supervisor *sv)
 {
 	char text[SUPERVISOR_REASON_MAX];
@@ -190,7 +190,7 @@ void preempting_run(struct preempting *p)
 	struct preempt_do d;
 	uint64_t due, now;
 
-	if (p->running) /* the running call gets to it */
+	if (p->running) /* the call under way does it */
 		return;
 	p->running = true;
 	while (preempt_next(p->machine, &d) != PREEMPT_NOTHING)
@@ -365,12 +365,12 @@ static int preempting_init(struct supervisor *sv, struct error *err)
 	if (r < 0)
 		return r;
 	sharing_on_error(sv, preempting_on_error, preempting_of(sv));
-	return notices_new(sv, err);
+	return notice_sources_new(sv, err);
 }
 
 static void preempting_fini(struct supervisor *sv)
 {
-	notices_free(sv);
+	notice_sources_free(sv);
 	preempting_free(sv);
 }
 
@@ -422,14 +422,14 @@ const struct feature preempt_feature = {
 	.group_changed = preempting_group_changed,
 	.group_stopping = preempting_group_stopping,
 	.all_left = preempting_all_left,
-	.job_ended = notices_end,
+	.job_ended = notice_sources_stop,
 	.worker_started = preempting_worker_started,
 	.worker_left = preempting_worker_left,
 	.worker_exited = preempting_worker_exited,
 	.worker_end_told = preempting_end_told,
 	.takes_signal = preempting_signal,
-	.child_exited = notices_child_exited,
-	.helper_pids = notices_helpers,
+	.child_exited = notice_sources_child_exited,
+	.helper_pids = notice_sources_helpers,
 	.past_event = preempting_past_note,
 	.past_ends_job = preempting_past,
 	.describe_job = preempting_describe_job,

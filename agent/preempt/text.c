@@ -121,7 +121,7 @@ static void saved_text(const struct preempt_view *v, char *text, size_t size)
 void preempting_reason(const struct preempting *p, char *text, size_t size)
 {
 	struct preempt_view v = preempt_view(p->machine);
-	const char *once = preempt_once_text(p->machine);
+	const char *once = preempt_no_second_text(p->machine);
 	char saved[96], missing[320];
 
 	saved_text(&v, saved, sizeof(saved));
@@ -153,7 +153,7 @@ static void why_lines(const struct preempting *p, FILE *f)
 	if (text[0])
 		fprintf(f, "  %s\n", text);
 	if (!supervisor_decided(p->sv))
-		fputs("  nothing is started again while the notice is up\n", f);
+		fputs("  no worker is started again while the notice is up\n", f);
 }
 
 void preempting_explain(const struct supervisor *sv, FILE *f)
@@ -217,7 +217,7 @@ void preempting_past_note(struct supervisor *sv, const json_t *event)
 		return;
 	if (!strcmp(json_get_string(event, "event", ""), "saved"))
 		past_note_saved(p, data);
-	/* Each event of a notice has everything that was known at its time. */
+	/* Each event of a notice has the whole Preemption of its time. */
 	if (!json_get_string(data, "source", NULL) || !json_get_string(data, "state", NULL) ||
 		!json_is_integer(json_object_get(data, "participants")))
 		return;

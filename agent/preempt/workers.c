@@ -58,7 +58,7 @@ void preempting_worker_started(struct supervisor *sv, struct worker *w)
 	if (!p || w->slot < 0)
 		return;
 	if (make_room(p, w->slot) < 0 || preempt_started(p->machine, w->slot, worker_name(w)) < 0)
-		log_error("out of memory: %s has no part in a preemption", worker_name(w));
+		log_error("out of memory: %s takes no part in a preemption", worker_name(w));
 	if (w->slot < p->n_workers)
 		p->workers[w->slot].told = false;
 	preempting_run(p);
@@ -86,7 +86,7 @@ static enum preempt_end end_of(const struct supervisor *sv, const struct worker 
 	return x->code == 128 + signo ? PREEMPT_END_SIGNAL : PREEMPT_END_OTHER;
 }
 
-/* A text for a worker that left as it was asked to. */
+/* The text for a worker that left because of the notice. */
 static void left_text(struct supervisor *sv, const struct worker *w, char *text, size_t size)
 {
 	int64_t step = preempt_saved_step(preempting_of(sv)->machine, w->slot);
@@ -127,9 +127,9 @@ void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text,
 	preempting_run(p);
 }
 
-/* --- what workers ask and say --- */
+/* --- questions and saves of workers --- */
 
-void preempting_ask(struct supervisor *sv, struct worker *w, int64_t step,
+void preempting_add_question(struct supervisor *sv, struct worker *w, int64_t step,
 	preempting_answer_fn answer, void *arg)
 {
 	struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
@@ -140,18 +140,18 @@ void preempting_ask(struct supervisor *sv, struct worker *w, int64_t step,
 	}
 	pt->answer = answer;
 	pt->arg = arg;
-	preempt_ask(preempting_of(sv)->machine, w->slot, step, loop_now_ms());
+	preempt_add_question(preempting_of(sv)->machine, w->slot, step, loop_now_ms());
 	preempting_run(preempting_of(sv));
 }
 
-void preempting_forget(struct supervisor *sv, struct worker *w)
+void preempting_drop_question(struct supervisor *sv, struct worker *w)
 {
 	struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
 
 	if (!pt || !pt->answer)
 		return;
 	pt->answer = NULL;
-	preempt_forget(preempting_of(sv)->machine, w->slot);
+	preempt_drop_question(preempting_of(sv)->machine, w->slot);
 	preempting_run(preempting_of(sv));
 }
 
@@ -178,7 +178,7 @@ static void tell_saved(struct supervisor *sv, const struct worker *w, int64_t st
 		pt->path ? ": " : "", pt->path ? pt->path : "");
 }
 
-/* True when the worker has reported this save before; the path may follow later, once. */
+/* True when the worker has reported this save before. It may report the path later, once. */
 static bool is_no_news(const struct preempting_worker *pt, int64_t step, const char *path)
 {
 	return pt->told && pt->told_step == step && (!path || pt->path);

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * The caller of agent/preempt/machine.h in tests: a board, a clock, and what the machine says as
+ * The caller of agent/preempt/machine.h in tests: a board, a clock, and the machine's orders as
  * one line of words: "announce read publish:41 answer:0:save signal:2 stop clear". READ is answered
- * at once from the board, unless `slow` is set. What it tells is kept apart, a line each.
+ * at once from the board, unless `slow` is set. The texts of TELL are in `told`, one a line.
  */
 
 #include "agent/preempt/machine.h"
@@ -41,7 +41,7 @@ static void teardown(void)
 	p = preempt_free(p);
 }
 
-/* A worker that tells steps (the last of them: step), or none where it is negative. */
+/* Starts a worker that has reported step; a negative step: none. */
 static void start(int slot, int64_t step)
 {
 	char name[16];
@@ -124,7 +124,7 @@ static void say_one(const struct preempt_do *d, char *line, size_t size)
 	}
 }
 
-/* All that is to be done now. */
+/* All orders of the machine. */
 static const char *says(void)
 {
 	static char line[4096];
@@ -148,13 +148,13 @@ static void notice(bool grace, int64_t ms)
 	preempt_notice(p, &n, grace);
 }
 
-/* slot begins step, and asks, as the board would have it. */
+/* slot begins step and asks, as the board requires. */
 static void ask(int slot, int64_t step)
 {
 	board[slot].stepped = board[slot].connected = true;
 	board[slot].step = step;
 	board[slot].steps++;
-	preempt_ask(p, slot, step, now);
+	preempt_add_question(p, slot, step, now);
 }
 
 /* slot begins step and has no reason to ask. */
@@ -168,7 +168,7 @@ static void begin(int slot, int64_t step)
 static enum preempt_meaning end(int slot, enum preempt_end how)
 {
 	runs[slot] = false;
-	preempt_last(p, &board[slot], now);
+	preempt_add_sample(p, &board[slot], now);
 	return preempt_ended(p, slot, how, now);
 }
 

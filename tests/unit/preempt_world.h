@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A world of workers with a board around agent/preempt/machine.h: they begin steps, ask where the
- * board says so, save, leave and die, and READ is answered later. It holds what the machine says
- * against what it may say, from what happened in the world alone; its arithmetic of time counts
- * what each worker did while time went on.
+ * A world of workers with a board around agent/preempt/machine.h. Workers begin steps, ask when the
+ * board requires it, save, leave and die; READ is answered later. The world computes from its own
+ * events what the machine may order, and compares. Its clock counts what each worker did
+ * while time passed.
  */
 
 #include "agent/preempt/machine.h"
@@ -24,10 +24,10 @@ struct wworker {
 	enum doing doing;
 	int64_t step;
 	uint64_t steps;
-	uint64_t asked; /* the how manieth question of all it waits with */
+	uint64_t asked; /* the number of its question, of all questions */
 	/* of the notice */
 	bool member, signalled, saved, based;
-	bool told;  /* to leave */
+	bool told;  /* an answer asked it to leave */
 	int orders; /* in this round */
 	int64_t saved_at;
 	uint64_t base, trained, waited, saving, six, took, advance;
@@ -39,11 +39,11 @@ struct world {
 	int n;
 	uint64_t now;
 	enum spec_preempt_how how;
-	bool up, over, min; /* min: a step is to be agreed on */
-	bool reading;	    /* READ was said, */
-	bool stale;	    /* ... but what was published after it is not seen by all yet */
+	bool up, over, min; /* min: no step is agreed on yet */
+	bool reading;	    /* READ is under way, */
+	bool stale;	    /* ... and something was published since */
 	bool announced;
-	int64_t save_at, step; /* step: INT64_MIN where none was agreed on */
+	int64_t save_at, step; /* step: INT64_MIN: none is agreed on */
 	bool final, ordered, hurry, fresh;
 	int rounds, notices, cancels, stops;
 	uint64_t limit, longest, questions;
@@ -53,7 +53,7 @@ struct world {
 static struct world w;
 static struct preempt *p;
 static struct spec_preemption spec;
-static char trail[4096]; /* of the events so far, for a failure */
+static char trail[4096]; /* the events so far, for the message of a failure */
 
 #define wrong(...)                                   \
 	do {                                         \
@@ -66,7 +66,7 @@ static uint64_t rest(void)
 	return w.limit > w.now ? w.limit - w.now : 0;
 }
 
-/* How long t takes to where the first one is. */
+/* How long t takes to reach the step of the first one. */
 static uint64_t lag(const struct wworker *t)
 {
 	int64_t front = INT64_MIN;
@@ -79,7 +79,7 @@ static uint64_t lag(const struct wworker *t)
 	return (uint64_t)(front - t->step) * t->took / (t->advance ? t->advance : 1);
 }
 
-/* What the time must be enough for; with apart, for those behind to come to the first one, too. */
+/* The time that the last save needs; with apart, also for workers behind to reach the first one. */
 static uint64_t margin(bool apart)
 {
 	uint64_t most = 0;
@@ -94,7 +94,7 @@ static uint64_t margin(bool apart)
 	return most + 2 * w.longest;
 }
 
-/* ... at the very least. */
+/* The least time that it needs. */
 static uint64_t least(void)
 {
 	uint64_t most = 0;
@@ -117,7 +117,7 @@ static int count(bool member, bool unsaved)
 	return n;
 }
 
-/* --- what may be said ---------------------------------------------------------------------------
+/* --- orders of the machine ----------------------------------------------------------------------
  */
 
 static void said_publish(int64_t step)
@@ -180,7 +180,7 @@ static void said_answer(const struct preempt_do *d)
 	struct wworker *t = &w.t[d->worker];
 
 	if (d->worker < 0 || d->worker >= w.n || !t->runs || t->doing != ASK)
-		wrong("an answer to %d, who asked nothing", d->worker);
+		wrong("an answer to %d, which has no question", d->worker);
 	if (d->order != expected(t))
 		wrong("order %d to %d, expected %d", d->order, d->worker, expected(t));
 	if (w.up && !w.over && w.min)
@@ -275,7 +275,7 @@ static void said(const struct preempt_do *d)
 	}
 }
 
-/* --- how all must be then -----------------------------------------------------------------------
+/* --- the state after them -----------------------------------------------------------------------
  */
 
 static enum preempt_state state_expected(void)
@@ -331,7 +331,7 @@ static void check_view(void)
 		wrong("no haste");
 }
 
-/* final may have become true: was there a reason? look: the board was looked at. */
+/* Checks that there is a reason if final has become true. look: the board was read. */
 static void check_final(bool look)
 {
 	bool apart = w.save_at == INT64_MAX || (w.fresh && !count(true, true));
@@ -356,10 +356,10 @@ static void check_all_answered(void)
 {
 	for (int i = 0; i < w.n; i++)
 		if (w.t[i].runs && w.t[i].doing == ASK && !w.reading)
-			wrong("%d waits, and nothing is on its way", i);
+			wrong("%d waits for an answer that never comes", i);
 }
 
-/* Says all that is to be said, and looks at it. */
+/* Takes all orders of the machine, and checks each. */
 static void drain(bool look)
 {
 	struct preempt_do d;
@@ -375,7 +375,7 @@ static void drain(bool look)
 			wrong("it never ends");
 	}
 	if (w.over && !w.stops)
-		wrong("over, and nobody is stopped");
+		wrong("over, and no worker is stopped");
 	check_all_answered();
 	check_view();
 	if (w.up && !w.over && !w.reading && preempt_due_ms(p) == UINT64_MAX)
@@ -383,7 +383,7 @@ static void drain(bool look)
 	w.hurry = w.fresh = false;
 }
 
-/* --- what happens -------------------------------------------------------------------------------
+/* --- events -------------------------------------------------------------------------------------
  */
 
 static void mark_saved(struct wworker *t)
@@ -487,14 +487,14 @@ static void do_step(int slot, int64_t by)
 			t->doing = TRAIN;
 		return;
 	}
-	t->step -= by; /* where it has saved */
+	t->step -= by; /* the step at which it has saved */
 	mark_saved(t);
 	t->step += by;
 	t->doing = ASK;
 	t->asked = ++w.questions;
 	if (w.up && !w.over && w.how != SPEC_PREEMPT_SIGNAL)
 		t->member = true;
-	preempt_ask(p, slot, t->step, w.now);
+	preempt_add_question(p, slot, t->step, w.now);
 	drain(false);
 }
 
@@ -533,7 +533,7 @@ static void do_end(int slot, enum preempt_end how)
 	struct preempt_sample s = { slot, t->stepped, t->connected, t->step, t->steps };
 	enum preempt_meaning want = meaning_expected(t, how), got;
 
-	preempt_last(p, &s, w.now);
+	preempt_add_sample(p, &s, w.now);
 	if (w.up && !w.over && w.how != SPEC_PREEMPT_SIGNAL && t->stepped)
 		t->member = true;
 	if (t->told && want == PREEMPT_LEFT && !w.over)
@@ -564,7 +564,7 @@ static void do_forget(int slot)
 {
 	struct wworker *t = &w.t[slot];
 
-	preempt_forget(p, slot);
+	preempt_drop_question(p, slot);
 	t->doing = TRAIN;
 	t->trained += t->waited;
 	t->waited = 0;

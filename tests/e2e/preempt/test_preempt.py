@@ -67,7 +67,7 @@ def test_a_word_of_what_goes_on_is_kept_with_the_run(job_of):
     with job.agent() as v:
         text = v.call("Why", job=job.name)["text"]
     assert "notice of preemption from operator: the spot is gone" in text and "0 of 2 saved" in text
-    assert "nothing is started again" in text
+    assert "no worker is started again" in text
     for t in team:
         assert t.until_told() == ("save_exit", 2)
         t.save_and_leave()

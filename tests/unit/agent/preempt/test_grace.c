@@ -8,7 +8,7 @@
 
 enum { SECOND = 1000 };
 
-/* Two workers at step 9 that make a step a second have a minute's notice, and are at step 10 now.
+/* Two workers at step 9, with a step a second, get a minute's notice, and are at step 10 now.
  */
 static void a_minute(void)
 {
@@ -37,8 +37,8 @@ static void a_countdown(void)
 	state_is("countdown");
 }
 
-/* Both go on until the machine wants something, a step each `pace_ms`; it is asked when it wants to
- * be. Returns what it says then. */
+/* Both workers go on, with a step each `pace_ms`, until the machine has an order; calls it when it
+ * is due. Returns the orders. */
 static const char *go_on(uint64_t pace_ms)
 {
 	const char *line = "";
@@ -55,7 +55,7 @@ static const char *go_on(uint64_t pace_ms)
 	return line;
 }
 
-START_TEST(with_time_to_spare_they_save_go_on_and_save_again)
+START_TEST(workers_with_spare_time_save_continue_and_save_again)
 {
 	a_countdown();
 	ck_assert(!preempt_view(p).final);
@@ -144,7 +144,7 @@ START_TEST(steps_that_become_slower_make_the_margin_wider)
 }
 END_TEST
 
-START_TEST(the_time_of_a_save_is_none_of_the_steps)
+START_TEST(time_spent_saving_does_not_count_as_steps)
 {
 	a_minute();
 	now += 10 * SECOND;
@@ -158,7 +158,7 @@ START_TEST(the_time_of_a_save_is_none_of_the_steps)
 }
 END_TEST
 
-START_TEST(the_time_of_a_save_that_is_under_way_is_none_of_the_steps)
+START_TEST(time_of_an_unfinished_save_does_not_count_as_steps)
 {
 	a_minute();
 	now += 20 * SECOND;
@@ -192,7 +192,7 @@ START_TEST(a_save_that_took_most_of_the_time_is_the_only_one)
 		strstr(told, "there is no second save: some steps and a save take "
 			     "1m 4s, and 30s are left; workers that have saved leave\n"));
 	ck_assert_str_eq(
-		preempt_once_text(p), "some steps and a save take 1m 4s, and 30s are left");
+		preempt_no_second_text(p), "some steps and a save take 1m 4s, and 30s are left");
 	ask(0, 11);
 	expect("0:exit@10");
 	ck_assert_int_eq(end(0, PREEMPT_END_DONE), PREEMPT_LEFT);
@@ -200,7 +200,7 @@ START_TEST(a_save_that_took_most_of_the_time_is_the_only_one)
 }
 END_TEST
 
-START_TEST(a_save_that_took_long_but_can_be_repeated_is_repeated_at_once)
+START_TEST(a_long_save_that_fits_again_is_repeated_at_once)
 {
 	start(0, 9);
 	notice(true, 60 * SECOND);
@@ -218,7 +218,7 @@ START_TEST(a_save_that_took_long_but_can_be_repeated_is_repeated_at_once)
 }
 END_TEST
 
-START_TEST(where_some_have_not_saved_when_the_margin_begins_it_is_the_last_save)
+START_TEST(an_unfinished_save_at_the_margin_is_the_last)
 {
 	start(0, 9);
 	start(1, 9);
@@ -252,7 +252,7 @@ START_TEST(where_some_have_not_saved_when_the_margin_begins_it_is_the_last_save)
 }
 END_TEST
 
-START_TEST(the_margin_is_looked_at_again_after_as_long_as_it_was_measured_and_at_half_the_time)
+START_TEST(the_margin_is_checked_after_the_measured_time_and_at_half_time)
 {
 	a_countdown();
 	ck_assert_uint_le(preempt_due_ms(p), now + 1500);
@@ -290,7 +290,7 @@ START_TEST(a_failure_in_the_countdown_begins_the_last_round_at_once)
 }
 END_TEST
 
-START_TEST(one_that_is_done_or_leaves_in_the_countdown_stops_nobody)
+START_TEST(a_worker_that_ends_in_the_countdown_does_not_stop_others)
 {
 	a_countdown();
 	start(2, 9);
@@ -342,7 +342,7 @@ START_TEST(a_failure_in_the_first_round_makes_it_the_last)
 }
 END_TEST
 
-START_TEST(the_failure_of_one_that_is_not_asked_changes_nothing)
+START_TEST(the_failure_of_a_nonparticipant_changes_nothing)
 {
 	start(0, 9);
 	start(1, -1);
@@ -383,7 +383,7 @@ START_TEST(many_notices_are_one_agreement)
 }
 END_TEST
 
-/* How often a notice was told. */
+/* How often a notice was reported. */
 static int times_told(void)
 {
 	int n = 0;
@@ -402,7 +402,7 @@ static void notice_of(const char *source, const char *reason, int64_t ms)
 	now += SECOND;
 }
 
-START_TEST(a_notice_that_says_nothing_new_is_only_counted)
+START_TEST(a_repeated_notice_is_only_counted)
 {
 	start(0, 9);
 	for (int i = 0; i < 50; i++)
@@ -429,7 +429,7 @@ START_TEST(a_notice_that_says_nothing_new_is_only_counted)
 }
 END_TEST
 
-START_TEST(notices_of_ever_less_time_are_told_up_to_a_measure_and_other_sources_are_heard)
+START_TEST(notices_with_less_time_are_reported_up_to_a_limit_per_source)
 {
 	start(0, 9);
 	for (int i = 0; i < 100; i++)
@@ -448,7 +448,7 @@ START_TEST(notices_of_ever_less_time_are_told_up_to_a_measure_and_other_sources_
 }
 END_TEST
 
-START_TEST(who_says_again_that_it_saved_says_nothing_new)
+START_TEST(a_second_saved_for_one_step_changes_nothing)
 {
 	start(0, 9);
 	notice(true, 600 * SECOND);
@@ -487,7 +487,7 @@ START_TEST(an_earlier_deadline_ends_the_countdown_earlier_and_a_later_one_does_n
 }
 END_TEST
 
-START_TEST(a_deadline_too_near_for_a_second_save_ends_the_countdown_without_it)
+START_TEST(a_near_deadline_ends_the_countdown_without_a_second_save)
 {
 	a_countdown();
 	begin(0, 30);
@@ -570,14 +570,14 @@ START_TEST(with_grace_the_limit_is_the_deadline)
 }
 END_TEST
 
-START_TEST(one_that_begins_to_step_in_the_countdown_saves_in_the_last_round)
+START_TEST(a_worker_that_first_steps_in_the_countdown_saves_in_the_last_round)
 {
 	start(2, -1);
 	board[2].connected = true;
 	a_minute();
 	ask(0, 11);
 	ask(1, 11);
-	/* The one that was left alone is looked at before all are said to have saved. */
+	/* The machine reads the silent worker before it reports that all have saved. */
 	expect("read publish:max 0:continue@10 1:continue@10");
 	ask(2, 3);
 	expect("2:continue@10");
@@ -589,7 +589,7 @@ START_TEST(one_that_begins_to_step_in_the_countdown_saves_in_the_last_round)
 }
 END_TEST
 
-START_TEST(one_that_began_to_step_unheard_saves_in_the_first_round)
+START_TEST(a_worker_whose_first_step_is_read_late_saves_in_the_first_round)
 {
 	start(2, -1);
 	board[2].connected = true;
@@ -606,7 +606,7 @@ START_TEST(one_that_began_to_step_unheard_saves_in_the_first_round)
 }
 END_TEST
 
-START_TEST(all_leave_in_the_countdown_but_one_that_had_the_signal)
+START_TEST(participants_leave_in_the_countdown_and_a_signalled_worker_stays)
 {
 	start(2, -1);
 	notice(true, 60 * SECOND);
@@ -631,7 +631,7 @@ START_TEST(all_leave_in_the_countdown_but_one_that_had_the_signal)
 }
 END_TEST
 
-START_TEST(when_the_last_one_fails_in_the_countdown_a_newcomer_is_asked)
+START_TEST(a_newcomer_is_asked_after_the_last_participant_fails)
 {
 	start(2, -1);
 	board[2].connected = true;
@@ -652,7 +652,7 @@ START_TEST(when_the_last_one_fails_in_the_countdown_a_newcomer_is_asked)
 }
 END_TEST
 
-START_TEST(one_that_asks_in_the_countdown_goes_on_whatever_its_step)
+START_TEST(a_question_in_the_countdown_is_answered_continue)
 {
 	a_countdown();
 	start(2, -1);
@@ -664,7 +664,7 @@ START_TEST(one_that_asks_in_the_countdown_goes_on_whatever_its_step)
 }
 END_TEST
 
-START_TEST(nobody_is_told_to_save_before_the_time_for_two_saves_is_known)
+START_TEST(no_worker_is_ordered_to_save_before_the_time_is_measured)
 {
 	start(0, 9);
 	notice(true, 9 * SECOND);
@@ -679,7 +679,7 @@ START_TEST(nobody_is_told_to_save_before_the_time_for_two_saves_is_known)
 }
 END_TEST
 
-START_TEST(what_was_before_the_first_look_at_a_newcomer_is_not_measured)
+START_TEST(time_before_a_newcomers_first_sample_does_not_count)
 {
 	start(2, -1);
 	board[2].connected = true;
@@ -702,7 +702,7 @@ START_TEST(what_was_before_the_first_look_at_a_newcomer_is_not_measured)
 }
 END_TEST
 
-START_TEST(one_that_ended_before_its_signal_gets_none)
+START_TEST(a_worker_that_ended_gets_no_signal)
 {
 	start(0, -1);
 	start(1, -1);
@@ -729,7 +729,7 @@ START_TEST(the_last_round_waits_until_all_see_it)
 	expect("read");
 	begin(0, 40);
 	notice(false, -1);
-	/* What was published since READ was said must be seen too. */
+	/* All must also see what was published after READ. */
 	expect("publish:min");
 	look();
 	expect("read");
@@ -748,43 +748,41 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, with_time_to_spare_they_save_go_on_and_save_again);
+	tcase_add_test(t, workers_with_spare_time_save_continue_and_save_again);
 	tcase_add_test(t, a_worker_saves_once_in_the_first_round);
 	tcase_add_test(t, the_time_for_two_saves_is_two_margins);
 	tcase_add_test(t, the_slowest_worker_makes_the_margin);
 	tcase_add_test(t, steps_that_become_slower_make_the_margin_wider);
-	tcase_add_test(t, the_time_of_a_save_is_none_of_the_steps);
-	tcase_add_test(t, the_time_of_a_save_that_is_under_way_is_none_of_the_steps);
+	tcase_add_test(t, time_spent_saving_does_not_count_as_steps);
+	tcase_add_test(t, time_of_an_unfinished_save_does_not_count_as_steps);
 	tcase_add_test(t, a_save_that_took_most_of_the_time_is_the_only_one);
-	tcase_add_test(t, a_save_that_took_long_but_can_be_repeated_is_repeated_at_once);
-	tcase_add_test(t, where_some_have_not_saved_when_the_margin_begins_it_is_the_last_save);
-	tcase_add_test(t,
-		the_margin_is_looked_at_again_after_as_long_as_it_was_measured_and_at_half_the_time);
+	tcase_add_test(t, a_long_save_that_fits_again_is_repeated_at_once);
+	tcase_add_test(t, an_unfinished_save_at_the_margin_is_the_last);
+	tcase_add_test(t, the_margin_is_checked_after_the_measured_time_and_at_half_time);
 	tcase_add_test(t, a_failure_in_the_countdown_begins_the_last_round_at_once);
-	tcase_add_test(t, one_that_is_done_or_leaves_in_the_countdown_stops_nobody);
+	tcase_add_test(t, a_worker_that_ends_in_the_countdown_does_not_stop_others);
 	tcase_add_test(t, the_last_round_comes_once);
 	tcase_add_test(t, a_failure_in_the_first_round_makes_it_the_last);
-	tcase_add_test(t, the_failure_of_one_that_is_not_asked_changes_nothing);
+	tcase_add_test(t, the_failure_of_a_nonparticipant_changes_nothing);
 	tcase_add_test(t, many_notices_are_one_agreement);
-	tcase_add_test(t, a_notice_that_says_nothing_new_is_only_counted);
-	tcase_add_test(
-		t, notices_of_ever_less_time_are_told_up_to_a_measure_and_other_sources_are_heard);
-	tcase_add_test(t, who_says_again_that_it_saved_says_nothing_new);
+	tcase_add_test(t, a_repeated_notice_is_only_counted);
+	tcase_add_test(t, notices_with_less_time_are_reported_up_to_a_limit_per_source);
+	tcase_add_test(t, a_second_saved_for_one_step_changes_nothing);
 	tcase_add_test(t, an_earlier_deadline_ends_the_countdown_earlier_and_a_later_one_does_not);
-	tcase_add_test(t, a_deadline_too_near_for_a_second_save_ends_the_countdown_without_it);
+	tcase_add_test(t, a_near_deadline_ends_the_countdown_without_a_second_save);
 	tcase_add_test(t, a_notice_without_grace_ends_the_countdown_at_once);
 	tcase_add_test(t, a_notice_without_grace_makes_the_first_round_the_last);
 	tcase_add_test(t, a_deadline_shortens_a_notice_without_grace);
 	tcase_add_test(t, a_deadline_that_is_unknown_or_has_passed_gives_no_grace);
 	tcase_add_test(t, with_grace_the_limit_is_the_deadline);
-	tcase_add_test(t, one_that_begins_to_step_in_the_countdown_saves_in_the_last_round);
-	tcase_add_test(t, one_that_began_to_step_unheard_saves_in_the_first_round);
-	tcase_add_test(t, all_leave_in_the_countdown_but_one_that_had_the_signal);
-	tcase_add_test(t, when_the_last_one_fails_in_the_countdown_a_newcomer_is_asked);
-	tcase_add_test(t, one_that_asks_in_the_countdown_goes_on_whatever_its_step);
-	tcase_add_test(t, nobody_is_told_to_save_before_the_time_for_two_saves_is_known);
-	tcase_add_test(t, what_was_before_the_first_look_at_a_newcomer_is_not_measured);
-	tcase_add_test(t, one_that_ended_before_its_signal_gets_none);
+	tcase_add_test(t, a_worker_that_first_steps_in_the_countdown_saves_in_the_last_round);
+	tcase_add_test(t, a_worker_whose_first_step_is_read_late_saves_in_the_first_round);
+	tcase_add_test(t, participants_leave_in_the_countdown_and_a_signalled_worker_stays);
+	tcase_add_test(t, a_newcomer_is_asked_after_the_last_participant_fails);
+	tcase_add_test(t, a_question_in_the_countdown_is_answered_continue);
+	tcase_add_test(t, no_worker_is_ordered_to_save_before_the_time_is_measured);
+	tcase_add_test(t, time_before_a_newcomers_first_sample_does_not_count);
+	tcase_add_test(t, a_worker_that_ended_gets_no_signal);
 	tcase_add_test(t, the_last_round_waits_until_all_see_it);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* One round: who is asked, at which step, what is answered, and what an end means. */
+/* One round: the participants, the agreed step, the answers, and the meaning of an end. */
 
 #include "tests/unit/preempt_script.h"
 
@@ -43,7 +43,7 @@ START_TEST(the_step_is_one_more_than_the_last_that_any_has_begun)
 }
 END_TEST
 
-START_TEST(steps_that_are_begun_until_all_see_the_notice_count)
+START_TEST(steps_begun_before_all_see_the_notice_count)
 {
 	start(0, 3);
 	start(1, 3);
@@ -60,7 +60,7 @@ START_TEST(steps_that_are_begun_until_all_see_the_notice_count)
 }
 END_TEST
 
-START_TEST(below_the_step_goes_on_at_it_and_behind_it_saves)
+START_TEST(a_worker_below_the_step_continues_and_others_save)
 {
 	start(0, 9);
 	start(1, 9);
@@ -97,7 +97,7 @@ START_TEST(below_the_step_goes_on_at_it_and_behind_it_saves)
 }
 END_TEST
 
-START_TEST(a_worker_saves_once_and_is_told_to_leave_after_that)
+START_TEST(a_worker_saves_once_and_then_leaves)
 {
 	start(0, 9);
 	start(1, 9);
@@ -118,7 +118,7 @@ START_TEST(a_worker_saves_once_and_is_told_to_leave_after_that)
 }
 END_TEST
 
-START_TEST(saved_may_be_told_twice_but_only_of_the_step_of_the_order)
+START_TEST(saved_may_be_repeated_for_the_ordered_step_only)
 {
 	start(0, 9);
 	notice(false, -1);
@@ -133,7 +133,7 @@ START_TEST(saved_may_be_told_twice_but_only_of_the_step_of_the_order)
 }
 END_TEST
 
-START_TEST(a_worker_that_leaves_as_it_was_told_has_saved)
+START_TEST(a_worker_that_leaves_as_ordered_has_saved)
 {
 	start(0, 9);
 	start(1, 9);
@@ -158,7 +158,7 @@ START_TEST(a_worker_that_leaves_as_it_was_told_has_saved)
 }
 END_TEST
 
-START_TEST(what_an_end_means_to_one_that_was_not_told_to_leave)
+START_TEST(ends_of_workers_without_an_order_have_their_meaning)
 {
 	for (int i = 0; i < 5; i++)
 		start(i, 9);
@@ -183,7 +183,7 @@ START_TEST(what_an_end_means_to_one_that_was_not_told_to_leave)
 }
 END_TEST
 
-START_TEST(a_worker_that_ended_counts_for_no_step_and_blocks_nobody)
+START_TEST(an_ended_worker_affects_no_step_and_blocks_no_other)
 {
 	start(0, 9);
 	start(1, 70);
@@ -200,7 +200,7 @@ START_TEST(a_worker_that_ended_counts_for_no_step_and_blocks_nobody)
 }
 END_TEST
 
-START_TEST(dead_ones_are_taken_out_before_and_after_order_and_save)
+START_TEST(dead_workers_are_left_out_at_each_stage)
 {
 	for (int i = 0; i < 4; i++)
 		start(i, 1);
@@ -208,7 +208,7 @@ START_TEST(dead_ones_are_taken_out_before_and_after_order_and_save)
 	expect("announce read publish:2");
 	end(0, PREEMPT_END_OTHER); /* before */
 	ask(1, 2);
-	end(1, PREEMPT_END_OTHER); /* it asked, and ended before it heard */
+	end(1, PREEMPT_END_OTHER); /* it asked, and ended before the answer */
 	expect("");
 	ask(2, 2);
 	expect("2:save_exit@2");
@@ -226,7 +226,7 @@ START_TEST(dead_ones_are_taken_out_before_and_after_order_and_save)
 }
 END_TEST
 
-START_TEST(without_anybody_to_save_the_job_stops_at_once)
+START_TEST(a_notice_without_workers_stops_the_job_at_once)
 {
 	notice(true, 60000);
 	expect("stop");
@@ -242,7 +242,7 @@ START_TEST(without_anybody_to_save_the_job_stops_at_once)
 }
 END_TEST
 
-START_TEST(those_who_have_the_signal_and_no_library_are_no_participants)
+START_TEST(signalled_workers_without_the_library_are_not_participants)
 {
 	start(0, 9);
 	start(1, -1);
@@ -257,14 +257,14 @@ START_TEST(those_who_have_the_signal_and_no_library_are_no_participants)
 	expect("read");
 	state_is("leaving"); /* the signalled one has until the limit */
 	ck_assert_int_eq(end(1, PREEMPT_END_SIGNAL), PREEMPT_LEFT);
-	expect("read stop"); /* the one that was left alone */
-	ck_assert_str_eq(why, "all that were asked have left");
+	expect("read stop"); /* the worker that was left alone */
+	ck_assert_str_eq(why, "all participants have left");
 	ck_assert_int_eq(end(2, PREEMPT_END_SIGNAL), PREEMPT_LEFT);
 	expect("");
 }
 END_TEST
 
-START_TEST(what_an_end_means_to_one_that_had_the_signal)
+START_TEST(ends_of_signalled_workers_have_their_meaning)
 {
 	for (int i = 0; i < 5; i++)
 		start(i, -1);
@@ -282,7 +282,7 @@ START_TEST(what_an_end_means_to_one_that_had_the_signal)
 }
 END_TEST
 
-START_TEST(where_nobody_tells_steps_all_have_the_signal_and_the_first_step_decides)
+START_TEST(without_reported_steps_all_are_signalled_until_the_first_step)
 {
 	start(0, -1);
 	start(1, -1);
@@ -303,7 +303,7 @@ START_TEST(where_nobody_tells_steps_all_have_the_signal_and_the_first_step_decid
 }
 END_TEST
 
-START_TEST(a_step_that_was_begun_while_nobody_was_heard_of_counts)
+START_TEST(a_step_begun_before_any_report_counts)
 {
 	start(0, -1);
 	start(1, -1);
@@ -315,7 +315,7 @@ START_TEST(a_step_that_was_begun_while_nobody_was_heard_of_counts)
 }
 END_TEST
 
-START_TEST(agree_signals_nobody)
+START_TEST(how_agree_signals_no_worker)
 {
 	spec.how = SPEC_PREEMPT_AGREE;
 	start(0, -1);
@@ -331,7 +331,7 @@ START_TEST(agree_signals_nobody)
 }
 END_TEST
 
-START_TEST(signal_signals_all_and_asks_nobody)
+START_TEST(how_signal_signals_all_and_asks_none)
 {
 	spec.how = SPEC_PREEMPT_SIGNAL;
 	start(0, 9);
@@ -356,7 +356,7 @@ START_TEST(signal_signals_all_and_asks_nobody)
 }
 END_TEST
 
-START_TEST(a_worker_that_starts_late_is_asked_or_signalled_as_the_others)
+START_TEST(a_late_worker_is_asked_or_signalled_like_the_others)
 {
 	start(0, 9);
 	notice(false, -1);
@@ -375,7 +375,7 @@ START_TEST(a_worker_that_starts_late_is_asked_or_signalled_as_the_others)
 }
 END_TEST
 
-START_TEST(who_is_left_alone_is_looked_at_again_before_all_is_over)
+START_TEST(silent_workers_are_read_again_before_the_end)
 {
 	start(0, 9);
 	start(1, -1);
@@ -396,7 +396,7 @@ START_TEST(who_is_left_alone_is_looked_at_again_before_all_is_over)
 }
 END_TEST
 
-START_TEST(one_that_begins_to_step_when_all_have_saved_saves_too)
+START_TEST(a_worker_that_first_steps_after_all_saved_saves_too)
 {
 	start(0, 9);
 	start(1, -1);
@@ -417,7 +417,7 @@ START_TEST(one_that_begins_to_step_when_all_have_saved_saves_too)
 }
 END_TEST
 
-START_TEST(a_question_that_is_withdrawn_is_not_answered)
+START_TEST(a_withdrawn_question_is_not_answered)
 {
 	start(0, 9);
 	start(1, 9);
@@ -426,13 +426,13 @@ START_TEST(a_question_that_is_withdrawn_is_not_answered)
 	expect("announce read");
 	ask(0, 10);
 	ask(1, 10);
-	preempt_forget(p, 0);
-	preempt_forget(p, 0);
-	preempt_forget(p, 6);
+	preempt_drop_question(p, 0);
+	preempt_drop_question(p, 0);
+	preempt_drop_question(p, 6);
 	look();
 	expect("publish:11 1:continue@11");
 	ask(0, 11);
-	preempt_forget(p, 0);
+	preempt_drop_question(p, 0);
 	expect("");
 	ck_assert_int_eq(preempt_saved(p, 0, 11, now), -ERANGE);
 	ask(0, 11);
@@ -440,18 +440,18 @@ START_TEST(a_question_that_is_withdrawn_is_not_answered)
 }
 END_TEST
 
-START_TEST(a_question_of_one_that_does_not_run_is_none)
+START_TEST(a_question_of_an_ended_worker_is_ignored)
 {
 	start(0, 9);
 	end(0, PREEMPT_END_DONE);
-	preempt_ask(p, 0, 10, now);
-	preempt_ask(p, 5, 10, now);
-	preempt_ask(p, -1, 10, now);
+	preempt_add_question(p, 0, 10, now);
+	preempt_add_question(p, 5, 10, now);
+	preempt_add_question(p, -1, 10, now);
 	expect("");
 }
 END_TEST
 
-START_TEST(a_newer_question_takes_the_place_of_the_older)
+START_TEST(a_newer_question_replaces_the_older)
 {
 	start(0, 9);
 	slow = true;
@@ -464,7 +464,7 @@ START_TEST(a_newer_question_takes_the_place_of_the_older)
 }
 END_TEST
 
-START_TEST(at_the_limit_those_that_are_there_are_named_and_stopped)
+START_TEST(at_the_limit_remaining_workers_are_named_and_stopped)
 {
 	start(0, 9);
 	start(1, 9);
@@ -498,7 +498,7 @@ START_TEST(at_the_limit_those_that_are_there_are_named_and_stopped)
 }
 END_TEST
 
-START_TEST(after_a_failure_those_who_have_not_saved_have_as_long_as_a_stop_takes)
+START_TEST(after_a_failure_unsaved_workers_have_the_stop_timeout)
 {
 	start(0, 9);
 	start(1, 9);
@@ -518,7 +518,7 @@ START_TEST(after_a_failure_those_who_have_not_saved_have_as_long_as_a_stop_takes
 }
 END_TEST
 
-START_TEST(the_failure_of_one_that_is_done_or_signalled_leaves_the_others_their_time)
+START_TEST(the_failure_of_a_signalled_worker_does_not_shorten_the_time)
 {
 	start(0, 9);
 	start(1, -1);
@@ -544,7 +544,7 @@ START_TEST(a_failure_leaves_no_more_time_than_there_was)
 }
 END_TEST
 
-START_TEST(who_waits_when_the_time_is_over_is_told_to_leave)
+START_TEST(a_question_at_the_limit_is_answered_exit)
 {
 	start(0, -1);
 	notice(false, -1);
@@ -583,7 +583,7 @@ START_TEST(a_cancelled_notice_orders_nothing)
 }
 END_TEST
 
-START_TEST(a_notice_cancelled_before_it_was_said_is_not_cleared)
+START_TEST(a_notice_cancelled_before_its_announcement_is_not_cleared)
 {
 	start(0, 9);
 	notice(false, -1);
@@ -598,7 +598,7 @@ START_TEST(a_notice_cancelled_before_it_was_said_is_not_cleared)
 }
 END_TEST
 
-START_TEST(after_a_cancelled_notice_the_next_one_is_as_the_first)
+START_TEST(a_notice_after_a_cancelled_one_begins_again)
 {
 	start(0, 9);
 	start(1, -1);
@@ -621,7 +621,7 @@ START_TEST(after_a_cancelled_notice_the_next_one_is_as_the_first)
 }
 END_TEST
 
-START_TEST(numbers_at_the_end_of_all_numbers_are_saved_at_too)
+START_TEST(workers_save_at_the_largest_step_numbers)
 {
 	start(0, INT64_MAX);
 	start(1, 3);
@@ -644,7 +644,7 @@ START_TEST(negative_steps_are_steps)
 }
 END_TEST
 
-START_TEST(samples_of_strangers_mean_nothing)
+START_TEST(samples_of_unknown_slots_are_ignored)
 {
 	struct preempt_sample s[] = { { .slot = 99, .stepped = true, .step = 1000 },
 		{ .slot = -1, .stepped = true, .step = 1000 },
@@ -662,7 +662,7 @@ START_TEST(samples_of_strangers_mean_nothing)
 }
 END_TEST
 
-START_TEST(what_is_missing_is_cut_to_its_room_without_tearing_a_letter)
+START_TEST(missing_workers_text_is_cut_between_characters)
 {
 	char text[24], none[1] = "x";
 
@@ -709,40 +709,39 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, without_a_notice_all_go_on);
 	tcase_add_test(t, the_step_is_one_more_than_the_last_that_any_has_begun);
-	tcase_add_test(t, steps_that_are_begun_until_all_see_the_notice_count);
-	tcase_add_test(t, below_the_step_goes_on_at_it_and_behind_it_saves);
-	tcase_add_test(t, a_worker_saves_once_and_is_told_to_leave_after_that);
-	tcase_add_test(t, saved_may_be_told_twice_but_only_of_the_step_of_the_order);
-	tcase_add_test(t, a_worker_that_leaves_as_it_was_told_has_saved);
-	tcase_add_test(t, what_an_end_means_to_one_that_was_not_told_to_leave);
-	tcase_add_test(t, a_worker_that_ended_counts_for_no_step_and_blocks_nobody);
-	tcase_add_test(t, dead_ones_are_taken_out_before_and_after_order_and_save);
-	tcase_add_test(t, without_anybody_to_save_the_job_stops_at_once);
-	tcase_add_test(t, those_who_have_the_signal_and_no_library_are_no_participants);
-	tcase_add_test(t, what_an_end_means_to_one_that_had_the_signal);
-	tcase_add_test(t, where_nobody_tells_steps_all_have_the_signal_and_the_first_step_decides);
-	tcase_add_test(t, a_step_that_was_begun_while_nobody_was_heard_of_counts);
-	tcase_add_test(t, agree_signals_nobody);
-	tcase_add_test(t, signal_signals_all_and_asks_nobody);
-	tcase_add_test(t, a_worker_that_starts_late_is_asked_or_signalled_as_the_others);
-	tcase_add_test(t, who_is_left_alone_is_looked_at_again_before_all_is_over);
-	tcase_add_test(t, one_that_begins_to_step_when_all_have_saved_saves_too);
-	tcase_add_test(t, a_question_that_is_withdrawn_is_not_answered);
-	tcase_add_test(t, a_question_of_one_that_does_not_run_is_none);
-	tcase_add_test(t, a_newer_question_takes_the_place_of_the_older);
-	tcase_add_test(t, at_the_limit_those_that_are_there_are_named_and_stopped);
-	tcase_add_test(t, after_a_failure_those_who_have_not_saved_have_as_long_as_a_stop_takes);
-	tcase_add_test(
-		t, the_failure_of_one_that_is_done_or_signalled_leaves_the_others_their_time);
+	tcase_add_test(t, steps_begun_before_all_see_the_notice_count);
+	tcase_add_test(t, a_worker_below_the_step_continues_and_others_save);
+	tcase_add_test(t, a_worker_saves_once_and_then_leaves);
+	tcase_add_test(t, saved_may_be_repeated_for_the_ordered_step_only);
+	tcase_add_test(t, a_worker_that_leaves_as_ordered_has_saved);
+	tcase_add_test(t, ends_of_workers_without_an_order_have_their_meaning);
+	tcase_add_test(t, an_ended_worker_affects_no_step_and_blocks_no_other);
+	tcase_add_test(t, dead_workers_are_left_out_at_each_stage);
+	tcase_add_test(t, a_notice_without_workers_stops_the_job_at_once);
+	tcase_add_test(t, signalled_workers_without_the_library_are_not_participants);
+	tcase_add_test(t, ends_of_signalled_workers_have_their_meaning);
+	tcase_add_test(t, without_reported_steps_all_are_signalled_until_the_first_step);
+	tcase_add_test(t, a_step_begun_before_any_report_counts);
+	tcase_add_test(t, how_agree_signals_no_worker);
+	tcase_add_test(t, how_signal_signals_all_and_asks_none);
+	tcase_add_test(t, a_late_worker_is_asked_or_signalled_like_the_others);
+	tcase_add_test(t, silent_workers_are_read_again_before_the_end);
+	tcase_add_test(t, a_worker_that_first_steps_after_all_saved_saves_too);
+	tcase_add_test(t, a_withdrawn_question_is_not_answered);
+	tcase_add_test(t, a_question_of_an_ended_worker_is_ignored);
+	tcase_add_test(t, a_newer_question_replaces_the_older);
+	tcase_add_test(t, at_the_limit_remaining_workers_are_named_and_stopped);
+	tcase_add_test(t, after_a_failure_unsaved_workers_have_the_stop_timeout);
+	tcase_add_test(t, the_failure_of_a_signalled_worker_does_not_shorten_the_time);
 	tcase_add_test(t, a_failure_leaves_no_more_time_than_there_was);
-	tcase_add_test(t, who_waits_when_the_time_is_over_is_told_to_leave);
+	tcase_add_test(t, a_question_at_the_limit_is_answered_exit);
 	tcase_add_test(t, a_cancelled_notice_orders_nothing);
-	tcase_add_test(t, a_notice_cancelled_before_it_was_said_is_not_cleared);
-	tcase_add_test(t, after_a_cancelled_notice_the_next_one_is_as_the_first);
-	tcase_add_test(t, numbers_at_the_end_of_all_numbers_are_saved_at_too);
+	tcase_add_test(t, a_notice_cancelled_before_its_announcement_is_not_cleared);
+	tcase_add_test(t, a_notice_after_a_cancelled_one_begins_again);
+	tcase_add_test(t, workers_save_at_the_largest_step_numbers);
 	tcase_add_test(t, negative_steps_are_steps);
-	tcase_add_test(t, samples_of_strangers_mean_nothing);
-	tcase_add_test(t, what_is_missing_is_cut_to_its_room_without_tearing_a_letter);
+	tcase_add_test(t, samples_of_unknown_slots_are_ignored);
+	tcase_add_test(t, missing_workers_text_is_cut_between_characters);
 	tcase_add_test(t, many_names_leave_a_reason_that_fits);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

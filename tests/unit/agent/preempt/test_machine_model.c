@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * All orders of what can happen to a few workers under a notice, and long random lives of many. In
- * each state that is reached: where only time goes on, the end comes; and where all workers go on
- * as they should, each saves and leaves before the limit.
+ * All orders of events of a few workers under a notice, and long random lives of many workers. In
+ * each reached state two things hold: if only time passes, the end comes; and if all workers obey,
+ * each saves and leaves before the limit.
  */
 
 #include "agent/preempt/machine_private.h"
@@ -22,9 +22,9 @@ static struct {
 	int depth;
 } * seen;
 static unsigned long states, events, ends;
-static int spare; /* of the slots: starts that may come */
+static int spare; /* the starts that may follow */
 
-/* The machine stays where it is in memory, so that what points into it stays right. */
+/* The machine keeps its address, so that pointers into it stay valid. */
 static void save(struct snapshot *s)
 {
 	s->p = *p;
@@ -59,7 +59,7 @@ static uint64_t ago(uint64_t t)
 static uint64_t hash_worker(const struct preempt_worker *t, const struct wworker *o)
 {
 	uint64_t h = 1;
-	unsigned bits = t->running | t->asking << 1 | t->stepped << 2 | t->placed << 3 |
+	unsigned bits = t->running | t->has_question << 1 | t->stepped << 2 | t->classified << 3 |
 			t->signalled << 4 | t->based << 5 | t->has_saved << 6 | t->told_exit << 7 |
 			t->ordered << 8 | t->saved << 9 | (unsigned)t->meaning << 10;
 	unsigned other = o->runs | o->stepped << 1 | o->connected << 2 | o->member << 3 |
@@ -70,13 +70,13 @@ static uint64_t hash_worker(const struct preempt_worker *t, const struct wworker
 	mix(&h, other);
 	mix(&h, (uint64_t)o->step);
 	mix(&h, o->steps);
-	if (t->asking) {
+	if (t->has_question) {
 		uint64_t before = 0;
 
 		for (int i = 0; i < w.n; i++)
 			before += w.t[i].doing == ASK && w.t[i].asked < o->asked;
 		mix(&h, before);
-		mix(&h, ago(t->ask_ms));
+		mix(&h, ago(t->question_ms));
 	}
 	if (!w.up)
 		return h;
@@ -102,7 +102,7 @@ static uint64_t hash_all(void)
 {
 	uint64_t h = 7, sum = 0, x = 0;
 	unsigned bits = w.up | w.over << 1 | w.reading << 2 | w.stale << 3 | w.min << 4 |
-			w.announced << 5 | w.final << 6 | w.ordered << 7 | p->hold << 8 |
+			w.announced << 5 | w.final << 6 | w.ordered << 7 | p->await_read << 8 |
 			p->read_again << 9 | p->again << 10 | p->agreed << 11 |
 			(unsigned)p->reading << 12 | p->state << 14;
 
@@ -122,12 +122,12 @@ static uint64_t hash_all(void)
 	mix(&h, (uint64_t)w.step);
 	mix(&h, w.limit - w.now);
 	mix(&h, p->longest_ms);
-	mix(&h, p->look_ms - w.now);
+	mix(&h, p->check_ms - w.now);
 	mix(&h, w.now - p->since_ms);
 	return h;
 }
 
-/* Whether the state was seen with as much to come. */
+/* True when this state was reached before with at least as many events to follow. */
 static bool was_seen(int depth)
 {
 	uint64_t h = hash_all() | 1;
@@ -144,7 +144,7 @@ static bool was_seen(int depth)
 	return false;
 }
 
-/* Nobody does anything any more. */
+/* No worker acts any more. */
 static void only_time_goes_on(void)
 {
 	for (int i = 0; w.up && !w.over; i++) {
@@ -165,7 +165,7 @@ static void goes_on(int slot)
 	struct wworker *t = &w.t[slot];
 	int64_t by = 1;
 
-	/* Who is far behind has no time to come so far: the numbers are of one training. */
+	/* No worker is far behind: all belong to one training. */
 	for (int i = 0; i < w.n; i++)
 		if (w.t[i].runs && w.t[i].stepped && w.t[i].step - t->step > by)
 			by = w.t[i].step - t->step;
@@ -183,7 +183,7 @@ static void goes_on(int slot)
 		do_end(slot, PREEMPT_END_SIGNAL);
 }
 
-/* Everybody does as is said. */
+/* All workers do as ordered. */
 static void all_do_as_they_should(void)
 {
 	bool member[WORLD_WORKERS], any = w.how != SPEC_PREEMPT_AGREE;
@@ -194,7 +194,7 @@ static void all_do_as_they_should(void)
 	for (int i = 0; i < w.n; i++)
 		any = any || (w.t[i].runs && w.t[i].connected);
 	if (!any)
-		return; /* those who are not asked and not signalled stay */
+		return; /* workers that are neither asked nor signalled stay */
 	for (int i = 0; i < w.n; i++)
 		member[i] = w.t[i].runs && w.t[i].stepped && w.how != SPEC_PREEMPT_SIGNAL;
 	for (int pass = 0; pass < 300 && !w.over; pass++) {
@@ -471,13 +471,13 @@ START_TEST(random_lives_of_sixty_four_workers)
 }
 END_TEST
 
-START_TEST(three_workers_that_tell_steps)
+START_TEST(three_workers_that_report_steps)
 {
 	small_world("lll", SPEC_PREEMPT_AUTO, 8);
 }
 END_TEST
 
-START_TEST(two_workers_that_tell_steps)
+START_TEST(two_workers_that_report_steps)
 {
 	small_world("ll", SPEC_PREEMPT_AUTO, 9);
 }
@@ -489,13 +489,13 @@ START_TEST(one_of_each_kind)
 }
 END_TEST
 
-START_TEST(none_that_tells_steps)
+START_TEST(no_worker_that_reports_steps)
 {
 	small_world("mmp", SPEC_PREEMPT_AUTO, 7);
 }
 END_TEST
 
-START_TEST(one_that_starts_late)
+START_TEST(a_worker_that_starts_late)
 {
 	small_world("la", SPEC_PREEMPT_AUTO, 8);
 }
@@ -522,11 +522,11 @@ int main(void)
 
 	tcase_set_timeout(t, 600);
 	tcase_add_test(t, random_lives_of_sixty_four_workers);
-	tcase_add_test(t, three_workers_that_tell_steps);
-	tcase_add_test(t, two_workers_that_tell_steps);
+	tcase_add_test(t, three_workers_that_report_steps);
+	tcase_add_test(t, two_workers_that_report_steps);
 	tcase_add_test(t, one_of_each_kind);
-	tcase_add_test(t, none_that_tells_steps);
-	tcase_add_test(t, one_that_starts_late);
+	tcase_add_test(t, no_worker_that_reports_steps);
+	tcase_add_test(t, a_worker_that_starts_late);
 	tcase_add_test(t, agreement_alone);
 	tcase_add_test(t, signals_alone);
 	suite_add_tcase(s, t);

@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-/* Check's assertions allocate: what is wrong is counted instead. */
+/* Check's assertions allocate, so the test counts errors instead. */
 static int refused, wrong;
 
 static int answers(struct preempt *p, enum preempt_order want)
@@ -51,8 +51,8 @@ static void a_job(const struct spec_preemption *spec)
 	}
 	preempt_notice(p, &notice, false);
 	wrong += answers(p, PREEMPT_EXIT) != 0;
-	preempt_ask(p, 0, 7, 11);
-	preempt_ask(p, 40, 7, 11);
+	preempt_add_question(p, 0, 7, 11);
+	preempt_add_question(p, 40, 7, 11);
 	wrong += answers(p, PREEMPT_SAVE_EXIT) != 2;
 	wrong += preempt_saved(p, 0, 7, 12) != 0;
 	wrong += preempt_ended(p, 0, PREEMPT_END_LEFT, 13) != PREEMPT_LEFT;

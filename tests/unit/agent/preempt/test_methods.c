@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a Step that waits comes to its end: what is around agent/preempt/methods.c is played here. */
+/* How a waiting Step ends: this file replaces the modules around agent/preempt/methods.c. */
 #include "agent/preempt/private.h"
 #include "agent/supervise/private.h"
 #include "common/text/json.h"
@@ -11,7 +11,7 @@
 
 enum { WORKERS = 3, CALLS = 4 };
 
-/* --- calls, each of which is the next answer of a worker */
+/* --- calls of workers */
 
 struct varlink_call {
 	int slot;
@@ -115,7 +115,7 @@ json_t *preempting_notice_json(const struct supervisor *sv)
 	return sv->on_notice ? json_pack("{sssi}", "source", "test", "deadline_us", 7) : NULL;
 }
 
-void preempting_ask(struct supervisor *sv, struct worker *w, int64_t step,
+void preempting_add_question(struct supervisor *sv, struct worker *w, int64_t step,
 	preempting_answer_fn answer, void *arg)
 {
 	asked++;
@@ -125,7 +125,7 @@ void preempting_ask(struct supervisor *sv, struct worker *w, int64_t step,
 		answer(arg, PREEMPT_CONTINUE, -1);
 }
 
-void preempting_forget(struct supervisor *sv, struct worker *w)
+void preempting_drop_question(struct supervisor *sv, struct worker *w)
 {
 	ck_assert_ptr_nonnull(answers[w - workers]);
 	answers[w - workers] = NULL;
@@ -164,7 +164,7 @@ static void setup(void)
 
 	sharing = (struct sharing){ .sv = &agent, .slots = slots, .n_slots = WORKERS };
 	preempting.sv = &agent;
-	LIST_INIT(&preempting.asks);
+	LIST_INIT(&preempting.step_waits);
 	ck_assert_int_eq(members_new(&opt, &sharing.members), 0);
 	for (int i = 0; i < WORKERS; i++) {
 		slots[i].name = name;
@@ -176,7 +176,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	ck_assert(LIST_EMPTY(&preempting.asks));
+	ck_assert(LIST_EMPTY(&preempting.step_waits));
 	members_free(sharing.members);
 }
 
@@ -220,7 +220,7 @@ START_TEST(a_step_waits_for_its_answer)
 }
 END_TEST
 
-START_TEST(without_a_notice_nobody_is_asked)
+START_TEST(a_step_without_a_notice_continues)
 {
 	agent.on_notice = false;
 	step(0, 0, 5);
@@ -229,7 +229,7 @@ START_TEST(without_a_notice_nobody_is_asked)
 }
 END_TEST
 
-START_TEST(a_worker_asks_once_at_a_time)
+START_TEST(a_second_waiting_step_is_refused)
 {
 	step(0, 0, 5);
 	step(1, 0, 6);
@@ -254,7 +254,7 @@ START_TEST(a_step_ends_with_its_connection)
 }
 END_TEST
 
-START_TEST(what_a_lost_connection_sets_off_may_end_all_steps)
+START_TEST(a_lost_connection_may_end_all_waiting_steps)
 {
 	stops = true;
 	step(0, 0, 5);
@@ -300,7 +300,7 @@ END_TEST
 
 #define GROUP_FAILED "GroupFailed{'error':{'code':'ResourceExhausted','message':'Running out'}}"
 
-START_TEST(an_error_that_a_worker_reports_is_every_steps_answer)
+START_TEST(a_reported_error_answers_every_step)
 {
 	step(0, 0, 5);
 	ck_assert_int_eq(
@@ -310,7 +310,7 @@ START_TEST(an_error_that_a_worker_reports_is_every_steps_answer)
 	says(0, GROUP_FAILED);
 	step(1, 2, 5);
 	says(1, GROUP_FAILED);
-	/* It goes before the stop that follows, and stays when its worker has ended. */
+	/* The error comes before the stop that follows, and stays after the end of its worker. */
 	sharing.stopping = true;
 	members_ended(sharing.members, 1, true, "exit code 1", 2);
 	preempting_worker_exited(&agent, &workers[1]);
@@ -322,17 +322,17 @@ START_TEST(an_error_that_a_worker_reports_is_every_steps_answer)
 }
 END_TEST
 
-START_TEST(the_end_of_a_worker_is_no_error_of_the_others_steps)
+START_TEST(the_end_of_a_worker_does_not_fail_the_steps_of_others)
 {
 	step(0, 0, 5);
 	members_ended(sharing.members, 1, true, "killed", 1);
 	preempting_worker_exited(&agent, &workers[1]);
 	ck_assert_ptr_nonnull(members_group_error(sharing.members));
 	says(0, "");
-	/* Nor is what one that may come back says. */
+	/* The error of a recoverable worker is not the group's. */
 	ck_assert_int_eq(members_report(sharing.members, 2, STATUS_INTERNAL, "its own", 2), 0);
 	preempting_on_error(&preempting);
-	/* But an error behind it is. */
+	/* A later error of another worker is. */
 	ck_assert_int_eq(
 		members_report(sharing.members, 0, STATUS_RESOURCE_EXHAUSTED, "Running out", 3), 0);
 	preempting_on_error(&preempting);
@@ -349,7 +349,7 @@ static const char *answer_of(const char *method, json_t *p)
 	return calls[0].said;
 }
 
-START_TEST(what_is_said_of_a_save_is_answered)
+START_TEST(reports_of_saves_are_checked)
 {
 	static char path[4098];
 
@@ -399,7 +399,7 @@ static const char *notify(void)
 	return answer_of("Notify", json_pack("{ss}", "reason", "got a signal"));
 }
 
-/* The signal that it got is the one of its stop. */
+/* Its signal belongs to its stop. */
 START_TEST(a_worker_that_is_being_stopped_gives_no_notice)
 {
 	const char *refused = "FailedPrecondition{'message':'this worker is being stopped'}";
@@ -418,7 +418,7 @@ START_TEST(a_worker_that_is_being_stopped_gives_no_notice)
 	workers[0] = (struct worker){ .pid = 1, .state = WORKER_RUNNING };
 	ck_assert_str_eq(notify(), "");
 	ck_assert_ptr_nonnull(noticed.source);
-	/* It has failed, but nobody has begun to end it: it is being saved. */
+	/* It has failed, and its state is being saved before it is ended. */
 	workers[0] = (struct worker){ .pid = 1, .state = WORKER_RUNNING, .blame = "no beat" };
 	ck_assert_str_eq(notify(), "");
 	ck_assert_ptr_nonnull(noticed.source);
@@ -427,7 +427,7 @@ START_TEST(a_worker_that_is_being_stopped_gives_no_notice)
 }
 END_TEST
 
-START_TEST(a_grace_period_beyond_all_bounds_is_a_long_one)
+START_TEST(a_huge_grace_period_is_bounded)
 {
 	ck_assert_str_eq(answer_of("Notify", json_pack("{sssI}", "reason", "", "grace_ms",
 						     (json_int_t)INT64_MAX)),
@@ -445,18 +445,18 @@ int main(void)
 
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_add_test(tc, a_step_waits_for_its_answer);
-	tcase_add_test(tc, without_a_notice_nobody_is_asked);
-	tcase_add_test(tc, a_worker_asks_once_at_a_time);
+	tcase_add_test(tc, a_step_without_a_notice_continues);
+	tcase_add_test(tc, a_second_waiting_step_is_refused);
 	tcase_add_test(tc, a_step_ends_with_its_connection);
-	tcase_add_test(tc, what_a_lost_connection_sets_off_may_end_all_steps);
+	tcase_add_test(tc, a_lost_connection_may_end_all_waiting_steps);
 	tcase_add_test(tc, a_step_ends_with_its_process);
 	tcase_add_test(tc, steps_end_with_the_group);
-	tcase_add_test(tc, an_error_that_a_worker_reports_is_every_steps_answer);
-	tcase_add_test(tc, the_end_of_a_worker_is_no_error_of_the_others_steps);
-	tcase_add_test(tc, what_is_said_of_a_save_is_answered);
+	tcase_add_test(tc, a_reported_error_answers_every_step);
+	tcase_add_test(tc, the_end_of_a_worker_does_not_fail_the_steps_of_others);
+	tcase_add_test(tc, reports_of_saves_are_checked);
 	tcase_add_test(tc, a_workers_notice_is_the_jobs);
 	tcase_add_test(tc, a_worker_that_is_being_stopped_gives_no_notice);
-	tcase_add_test(tc, a_grace_period_beyond_all_bounds_is_a_long_one);
+	tcase_add_test(tc, a_huge_grace_period_is_bounded);
 	suite_add_tcase(s, tc);
 	srunner_run_all(sr, CK_ENV);
 	failed = srunner_ntests_failed(sr);

@@ -10,10 +10,10 @@ static struct notice_command_result r;
 
 static void judge(int code, int status, const char *out, const char *err)
 {
-	notice_command_judge(code, status, out, err, &r);
+	notice_command_evaluate(code, status, out, err, &r);
 }
 
-START_TEST(zero_is_a_notice_with_its_line)
+START_TEST(exit_code_0_is_a_notice_with_its_line)
 {
 	judge(CLD_EXITED, 0, "the rack loses its power", "");
 	ck_assert_int_eq(r.what, NOTICE_COMMAND_NOTICE);
@@ -22,7 +22,7 @@ START_TEST(zero_is_a_notice_with_its_line)
 }
 END_TEST
 
-START_TEST(zero_without_a_line_is_a_notice_too)
+START_TEST(exit_code_0_without_output_is_a_notice)
 {
 	judge(CLD_EXITED, 0, "", "noise");
 	ck_assert_int_eq(r.what, NOTICE_COMMAND_NOTICE);
@@ -46,7 +46,7 @@ static const struct {
 		SPEC_UNSET },
 };
 
-START_TEST(a_word_of_the_line_says_the_grace)
+START_TEST(a_word_of_the_line_sets_the_grace)
 {
 	judge(CLD_EXITED, 0, graces[_i].line, "");
 	ck_assert_int_eq(r.what, NOTICE_COMMAND_NOTICE);
@@ -56,14 +56,14 @@ START_TEST(a_word_of_the_line_says_the_grace)
 }
 END_TEST
 
-START_TEST(one_is_none)
+START_TEST(exit_code_1_is_no_notice)
 {
 	judge(CLD_EXITED, 1, "grace=5s", "noise");
 	ck_assert_int_eq(r.what, NOTICE_COMMAND_NONE);
 }
 END_TEST
 
-START_TEST(anything_else_is_broken_and_says_why)
+START_TEST(other_ends_are_faults_with_a_reason)
 {
 	judge(CLD_EXITED, 127, "out", "not found");
 	ck_assert_int_eq(r.what, NOTICE_COMMAND_BROKEN);
@@ -101,7 +101,7 @@ static const struct {
 	{ NOTICE_COMMAND_NOTICE, NOTICE_COMMAND_NOTICE, 30000, 60000, 1000, false },
 };
 
-START_TEST(a_notice_is_news_where_it_leaves_less_time_whatever_it_says)
+START_TEST(a_notice_is_new_if_it_leaves_less_time)
 {
 	struct notice_command_result last = { news[_i].last, news[_i].last_grace, 7000, "30 s" };
 
@@ -118,14 +118,14 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
-	tcase_add_test(t, zero_is_a_notice_with_its_line);
-	tcase_add_test(t, zero_without_a_line_is_a_notice_too);
+	tcase_add_test(t, exit_code_0_is_a_notice_with_its_line);
+	tcase_add_test(t, exit_code_0_without_output_is_a_notice);
 	tcase_add_loop_test(
-		t, a_word_of_the_line_says_the_grace, 0, sizeof(graces) / sizeof(graces[0]));
-	tcase_add_test(t, one_is_none);
-	tcase_add_test(t, anything_else_is_broken_and_says_why);
-	tcase_add_loop_test(t, a_notice_is_news_where_it_leaves_less_time_whatever_it_says, 0,
-		sizeof(news) / sizeof(news[0]));
+		t, a_word_of_the_line_sets_the_grace, 0, sizeof(graces) / sizeof(graces[0]));
+	tcase_add_test(t, exit_code_1_is_no_notice);
+	tcase_add_test(t, other_ends_are_faults_with_a_reason);
+	tcase_add_loop_test(
+		t, a_notice_is_new_if_it_leaves_less_time, 0, sizeof(news) / sizeof(news[0]));
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_NORMAL);

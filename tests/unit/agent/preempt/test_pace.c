@@ -16,8 +16,8 @@ enum { WORKERS = 4, BEGIN_MS = 1000000, STOP_MS = 30000, LEFT = -1 };
 struct runner {
 	int64_t step;
 	uint64_t pace_ms, save_ms;
-	uint64_t steps, until_ms; /* until then it is at its step, or saves */
-	bool runs, asking, saving, leaving;
+	uint64_t steps, until_ms; /* when its present step or save ends */
+	bool runs, has_question, saving, leaving;
 	int saves;
 	uint64_t last_ms; /* when it had saved for the last time */
 };
@@ -56,7 +56,7 @@ static void train(struct runner *t)
 
 static void answer(struct runner *t, enum preempt_order order)
 {
-	t->asking = false;
+	t->has_question = false;
 	t->saving = order == PREEMPT_SAVE || order == PREEMPT_SAVE_EXIT;
 	t->leaving = order == PREEMPT_EXIT || order == PREEMPT_SAVE_EXIT;
 	if (t->saving)
@@ -90,7 +90,7 @@ static void end(int i)
 	struct preempt_sample s = { i, true, true, r[i].step, r[i].steps };
 
 	r[i].runs = false;
-	preempt_last(p, &s, now);
+	preempt_add_sample(p, &s, now);
 	ck_assert_int_eq(preempt_ended(p, i, PREEMPT_END_LEFT, now), PREEMPT_LEFT);
 	do_all();
 }
@@ -105,8 +105,8 @@ static void next_step(int i)
 		train(t);
 		return;
 	}
-	t->asking = true;
-	preempt_ask(p, i, t->step, now);
+	t->has_question = true;
+	preempt_add_question(p, i, t->step, now);
 	do_all();
 }
 
@@ -114,7 +114,7 @@ static void goes_on(int i)
 {
 	struct runner *t = &r[i];
 
-	if (!t->runs || t->asking || now < t->until_ms)
+	if (!t->runs || t->has_question || now < t->until_ms)
 		return;
 	if (t->saving) {
 		t->saving = false;
@@ -138,7 +138,7 @@ static bool any_runs(void)
 	return false;
 }
 
-/* All train so long, and then there is a notice with that much time. */
+/* All train for a time, and then get a notice. */
 static void live(uint64_t trained_ms, uint64_t grace_ms)
 {
 	struct preempt_notice notice = { 0, 0, "operator", "" };
@@ -174,7 +174,7 @@ static void live(uint64_t trained_ms, uint64_t grace_ms)
 		for (int i = 0; i < n; i++)
 			goes_on(i);
 	}
-	snprintf(once, sizeof(once), "%s", preempt_once_text(p));
+	snprintf(once, sizeof(once), "%s", preempt_no_second_text(p));
 }
 
 static bool all_saved(int times)
@@ -246,7 +246,7 @@ START_TEST(the_slowest_of_many_paces_reaches_the_last_step)
 }
 END_TEST
 
-START_TEST(where_there_is_no_second_save_there_is_a_word_of_why)
+START_TEST(a_missing_second_save_has_a_reason)
 {
 	const uint64_t paces[] = { 20, 40 };
 	int twice = 0, single = 0, none = 0;
@@ -274,7 +274,7 @@ START_TEST(where_there_is_no_second_save_there_is_a_word_of_why)
 }
 END_TEST
 
-START_TEST(one_that_is_too_far_behind_for_a_second_save_is_named)
+START_TEST(a_worker_too_far_behind_for_a_second_save_is_named)
 {
 	const uint64_t paces[] = { 20, 40 };
 
@@ -298,8 +298,8 @@ int main(void)
 	tcase_set_timeout(t, 240);
 	tcase_add_test(t, workers_of_20_and_40_ms_save_twice_in_six_seconds);
 	tcase_add_test(t, the_slowest_of_many_paces_reaches_the_last_step);
-	tcase_add_test(t, where_there_is_no_second_save_there_is_a_word_of_why);
-	tcase_add_test(t, one_that_is_too_far_behind_for_a_second_save_is_named);
+	tcase_add_test(t, a_missing_second_save_has_a_reason);
+	tcase_add_test(t, a_worker_too_far_behind_for_a_second_save_is_named);
 	suite_add_tcase(s, t);
 	sr = srunner_create(s);
 	srunner_run_all(sr, CK_NORMAL);
