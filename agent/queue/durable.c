@@ -7,13 +7,13 @@
 #include <limits.h>
 #include <string.h>
 
-static const char *name_of(void *arg, int worker)
+static const char *journal_name_of(void *arg, int worker)
 {
 	return dispatch_worker_name(arg, worker);
 }
 
-/* Its tasks are there before the workers' service is. */
-static int number_of(void *arg, const char *name)
+/* The agent makes its workers before it reads the journal. */
+static int journal_number_of(void *arg, const char *name)
 {
 	const struct dispatch *d = arg;
 	const char *colon = strrchr(name, ':');
@@ -31,7 +31,7 @@ static int number_of(void *arg, const char *name)
 	return w ? w->slot : -1;
 }
 
-static void on_event(void *arg, const char *event, const char *text)
+static void journal_on_event(void *arg, const char *event, const char *text)
 {
 	const struct dispatch *d = arg;
 
@@ -46,9 +46,9 @@ int dispatch_journal_open(struct dispatch *d, struct error *err)
 		.loop = supervisor_loop(d->sv),
 		.dir = supervisor_options(d->sv)->state_dir,
 		.q = d->q,
-		.worker_name = name_of,
-		.worker_number = number_of,
-		.event = on_event,
+		.worker_name = journal_name_of,
+		.worker_number = journal_number_of,
+		.event = journal_on_event,
 		.arg = d,
 	};
 
@@ -56,11 +56,11 @@ int dispatch_journal_open(struct dispatch *d, struct error *err)
 		return 0;
 	if (opt.dir)
 		return journal_new(&opt, &d->journal, err);
-	log_notice("queue.durable is without effect: this run leaves no record");
+	log_notice("queue.durable has no effect: this run has no record");
 	return 0;
 }
 
-static void commit(void *arg)
+static void journal_commit_deferred(void *arg)
 {
 	struct dispatch *d = arg;
 
@@ -69,13 +69,13 @@ static void commit(void *arg)
 	d->uncommitted = false;
 }
 
-/* What no answer waits for is written in the end of the turn, too. */
+/* Records are written at the end of the turn, also if no answer waits for them. */
 void dispatch_journal_add(struct dispatch *d, const struct queue_record *r)
 {
 	if (!d->journal)
 		return;
 	journal_add(d->journal, r);
-	if (!d->uncommitted && loop_defer(supervisor_loop(d->sv), commit, d) < 0)
+	if (!d->uncommitted && loop_defer(supervisor_loop(d->sv), journal_commit_deferred, d) < 0)
 		journal_commit(d->journal);
 	else
 		d->uncommitted = true;
@@ -96,7 +96,7 @@ void dispatch_journal_stale(struct dispatch *d)
 void dispatch_leaving(struct supervisor *sv)
 {
 	if (dispatch_of(sv))
-		commit(dispatch_of(sv));
+		journal_commit_deferred(dispatch_of(sv));
 }
 
 bool dispatch_is_durable(const struct supervisor *sv)
@@ -116,7 +116,7 @@ bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t
 
 void dispatch_journal_close(struct dispatch *d)
 {
-	loop_cancel(supervisor_loop(d->sv), commit, d);
+	loop_cancel(supervisor_loop(d->sv), journal_commit_deferred, d);
 	/* A run that has its verdict has no next agent. */
 	if (d->journal && supervisor_ended(d->sv) && !supervisor_unjudged(d->sv))
 		journal_discard(d->journal);

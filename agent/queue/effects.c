@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the work queue wants done to workers, and told to people. */
+/* Carries out the machine's orders about workers, and writes its events. */
 #include "agent/queue/group_hooks_private.h"
 #include "agent/watchdog/watchdog.h"
 #include "common/base/log.h"
@@ -9,9 +9,9 @@
 
 enum { TELL_WINDOW_MS = 10000, TELL_MAX = 100 };
 
-/* Tasks can be put back, and fail, thousands of times in a second: the disk is not to be full of
- * it. Whether this one is told. */
-static bool may_tell(struct dispatch_group *g, const char *event)
+/* True when this event may be written. Tasks can be put back and fail thousands of times in a
+ * second, and events must not fill the disk. */
+static bool event_is_allowed(struct dispatch_group *g, const char *event)
 {
 	struct supervisor *sv = g->d->sv;
 	uint64_t now = loop_now_ms();
@@ -27,7 +27,7 @@ static bool may_tell(struct dispatch_group *g, const char *event)
 	return ++g->told <= TELL_MAX;
 }
 
-static void tell(struct dispatch *d, const struct queue_do *todo)
+static void event_add(struct dispatch *d, const struct queue_do *todo)
 {
 	struct supervisor *sv = d->sv;
 	const struct worker *w =
@@ -35,12 +35,12 @@ static void tell(struct dispatch *d, const struct queue_do *todo)
 	char event[64];
 
 	snprintf(event, sizeof(event), "queue-%s", todo->event);
-	if (supervisor_events(sv) && may_tell(d->group, event))
+	if (supervisor_events(sv) && event_is_allowed(d->group, event))
 		events_add(supervisor_events(sv), event, supervisor_attempt(sv), w ? w->rank : -1,
 			NULL, "%s", todo->text);
 }
 
-/* As if it had reported that as an error: the restart rules decide. */
+/* Treats the failure as an error that the worker reported: the restart rules decide. */
 static void fail_init(struct dispatch *d, const struct queue_do *todo)
 {
 	struct supervisor *sv = d->sv;
@@ -55,7 +55,7 @@ static void fail_init(struct dispatch *d, const struct queue_do *todo)
 	supervisor_changed(sv);
 }
 
-/* It is started again by itself, whatever the scope: nobody is to blame, and no budget pays. */
+/* Starts the worker again alone, whatever the scope: it is not blamed, and no budget pays. */
 static void kill_worker(struct dispatch *d, const struct queue_do *todo)
 {
 	struct supervisor *sv = d->sv;
@@ -67,20 +67,20 @@ static void kill_worker(struct dispatch *d, const struct queue_do *todo)
 		return;
 	place = w->place;
 	log_warning("%s: %s", worker_name(w), todo->text);
-	/* Whoever ends it has said what comes then. */
+	/* The call that is ending it has decided what follows. */
 	if (w->state == WORKER_STOPPING || w->blame[0]) {
 		lifecycle_end(sv, w, 0, false);
 		return;
 	}
 	if (request_stop(sv, &place, 1, 0, true, NULL, NULL, &n, &err) < 0)
-		log_warning("it is not killed: %s", err.text);
+		log_warning("%s cannot be killed: %s", worker_name(w), err.text);
 }
 
 static void on_saved(void *arg, char *const *dirs, size_t n)
 {
 	struct supervisor *sv = arg;
 
-	if (!watchdog_of(sv) || !dispatch_of(sv)) /* the agent is at its end */
+	if (!watchdog_of(sv) || !dispatch_of(sv)) /* the agent is ending */
 		return;
 	dispatch_of(sv)->group->saving = false;
 	for (size_t i = 0; i < n; i++)
@@ -91,7 +91,7 @@ static void on_saved(void *arg, char *const *dirs, size_t n)
 		}
 }
 
-/* The places of those that hold a task; max: room for them. */
+/* The places in the list of the workers that have a task; max: room for them. */
 static size_t busy_places(struct dispatch *d, int *places, size_t max)
 {
 	const struct supervisor *sv = d->sv;
@@ -99,7 +99,7 @@ static size_t busy_places(struct dispatch *d, int *places, size_t max)
 
 	for (int i = 0; i < supervisor_n_workers(sv) && n < max; i++)
 		if (worker_alive(supervisor_worker(sv, i)) &&
-			queue_holds(d->q, supervisor_worker(sv, i)->slot))
+			queue_worker_has_lease(d->q, supervisor_worker(sv, i)->slot))
 			places[n++] = i;
 	return n;
 }
@@ -114,12 +114,12 @@ static void save_stalled(struct dispatch *d, const struct queue_do *todo)
 	size_t n;
 
 	log_warning("%s", todo->text);
-	tell(d, todo);
+	event_add(d, todo);
 	if (d->group->saving || limit <= 0 || !watchdog_of(sv))
 		return;
 	n = busy_places(d, places, PLACES_MAX);
 	if (n && watchdog_dump(sv, places, n, todo->text, (uint64_t)limit, on_saved, sv, &err) < 0)
-		log_warning("what the workers do is not saved: %s", err.text);
+		log_warning("the state of the workers is not saved: %s", err.text);
 	else
 		d->group->saving = n > 0;
 }
@@ -131,11 +131,11 @@ void dispatch_group_do(struct dispatch *d, const struct queue_do *todo)
 		sharing_board_cancel(sharing_of(d->sv), todo->worker);
 		break;
 	case QUEUE_DO_KILL:
-		tell(d, todo);
+		event_add(d, todo);
 		kill_worker(d, todo);
 		break;
 	case QUEUE_DO_TELL:
-		tell(d, todo);
+		event_add(d, todo);
 		if (!strcmp(todo->event, "init-failed"))
 			fail_init(d, todo);
 		break;
@@ -144,8 +144,8 @@ void dispatch_group_do(struct dispatch *d, const struct queue_do *todo)
 		break;
 	case QUEUE_DO_NOTHING:
 	case QUEUE_DO_RECORD:
-	case QUEUE_DO_DUMP:
-	case QUEUE_DO_ANEW:
+	case QUEUE_DO_RECORD_LOST:
+	case QUEUE_DO_STALE:
 		break;
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A task of on_failure fail_queue: what it held is lost to all. The coordinator hears of it from
- * the queue, and leaves; only then does the group fail, of the task that was first.
+ * A worker with on_failure fail_queue: when it fails, its state is lost to all. Coordinators get
+ * the error from the queue, and leave; only then the group fails, because of the first such worker.
  */
 #include "agent/queue/group_hooks_private.h"
 #include "common/base/log.h"
@@ -18,11 +18,11 @@ int dispatch_exit_status(const struct supervisor *sv, const struct worker *w)
 		       : -1;
 }
 
-static void what_is_lost(const struct worker *w, char *text, size_t size)
+static void loss_text(const struct worker *w, char *text, size_t size)
 {
 	char how[400];
 
-	dispatch_how_gone(w, how, sizeof(how));
+	dispatch_end_text(w, how, sizeof(how));
 	snprintf(text, size, "%s %s", worker_name(w), how);
 }
 
@@ -34,7 +34,7 @@ static void fail_queues(struct supervisor *sv, const struct worker *w, const cha
 	queue_fail_all(dispatch_of(sv)->q, &e, code == SPEC_UNSET ? -1 : code, loop_now_ms());
 }
 
-/* w, of on_failure fail_queue, has failed: fails all queues, once in an attempt. */
+/* w, with on_failure fail_queue, has failed: fails all queues, once in an attempt. */
 static void dispatch_lost(struct supervisor *sv, const struct worker *w)
 {
 	struct dispatch_group *g = dispatch_group_of(sv);
@@ -42,21 +42,21 @@ static void dispatch_lost(struct supervisor *sv, const struct worker *w)
 
 	if (!g || g->lost)
 		return;
-	what_is_lost(w, what, sizeof(what));
-	g->lost = g->holds = true;
+	loss_text(w, what, sizeof(what));
+	g->lost = g->await_coordinators = true;
 	for (int i = 0; i < g->n_workers; i++)
 		g->workers[i].told = false;
 	supervisor_set_reason(sv, "%s", what);
 	log_warning("%s: all of the work queue's tasks are cancelled", what);
 	events_add(supervisor_events(sv), "queue-lost", supervisor_attempt(sv), w->rank, NULL,
-		"%s: all of the work queue's tasks are cancelled; who submits them has %s to leave",
+		"%s: all of the work queue's tasks are cancelled; coordinators have %s to leave",
 		what, duration_format(supervisor_spec(sv)->queue.loss_grace_ms, grace));
 	fail_queues(sv, w, what);
 	loop_timer_arm(g->grace, (uint64_t)supervisor_spec(sv)->queue.loss_grace_ms);
 	dispatch_run_soon(g->d);
 }
 
-void dispatch_loss_made_good(struct supervisor *sv)
+void dispatch_loss_repaired(struct supervisor *sv)
 {
 	struct dispatch_group *g = dispatch_group_of(sv);
 	char what[500];
@@ -64,34 +64,34 @@ void dispatch_loss_made_good(struct supervisor *sv)
 	if (!g->lost)
 		return;
 	queue_unfail(g->d->q, loop_now_ms());
-	/* Where others are still lost, one of them is what people are told from now on. */
+	/* If others are still lost, the reason and the error name one of them from now on. */
 	for (int i = 0; i < supervisor_n_workers(sv); i++) {
 		const struct worker *w = supervisor_worker(sv, i);
 
 		if (w->state != WORKER_FAILED || w->role->on_failure != SPEC_FAILURE_QUEUE)
 			continue;
-		what_is_lost(w, what, sizeof(what));
+		loss_text(w, what, sizeof(what));
 		supervisor_set_reason(sv, "%s", what);
 		fail_queues(sv, w, what);
 		return;
 	}
 	g->lost = false;
-	/* What was held back is judged. */
-	if (g->holds)
+	/* Decides about the failures that waited. */
+	if (g->await_coordinators)
 		loop_timer_arm(g->grace, 0);
 }
 
 void dispatch_group_told(struct dispatch *d, const struct varlink_call *call)
 {
-	const struct sharing_peer *p = varlink_call_user(call); /* agent.sock has no such word */
+	const struct sharing_peer *p = varlink_call_user(call); /* NULL on agent.sock */
 	struct dispatch_group *g = d->group;
 
-	if (g->holds && p && p->slot >= 0 && p->slot < g->n_workers)
+	if (g->await_coordinators && p && p->slot >= 0 && p->slot < g->n_workers)
 		g->workers[p->slot].told = true;
 }
 
-/* Whether somebody still has to be waited for. */
-static bool is_waited_for(struct supervisor *sv, struct dispatch_group *g)
+/* True while coordinators may still leave: none that got the error, and no leader, has ended. */
+static bool coordinators_remain(struct supervisor *sv, struct dispatch_group *g)
 {
 	bool any = false;
 
@@ -106,7 +106,7 @@ static bool is_waited_for(struct supervisor *sv, struct dispatch_group *g)
 	return any;
 }
 
-bool dispatch_holds(struct supervisor *sv)
+bool dispatch_decision_waits(struct supervisor *sv)
 {
 	struct dispatch_group *g = dispatch_group_of(sv);
 
@@ -117,11 +117,11 @@ bool dispatch_holds(struct supervisor *sv)
 			!w->on_purpose && !w->exit.error)
 			dispatch_lost(sv, w);
 	}
-	if (!g || !g->holds)
+	if (!g || !g->await_coordinators)
 		return false;
-	if (is_waited_for(sv, g) && !supervisor_on_notice(sv))
+	if (coordinators_remain(sv, g) && !supervisor_on_notice(sv))
 		return true;
-	g->holds = false;
+	g->await_coordinators = false;
 	loop_timer_disarm(g->grace);
 	return false;
 }
@@ -132,7 +132,7 @@ void dispatch_loss_expired(void *arg)
 	struct supervisor *sv = g->d->sv;
 
 	supervisor_settle(sv);
-	g->holds = false;
+	g->await_coordinators = false;
 	apply_decisions(sv);
 	supervisor_changed(sv);
 }

@@ -57,7 +57,7 @@ void dispatch_group_free(struct dispatch *d)
 	free(g);
 }
 
-/* NULL without memory, or for a task that has no part in what workers share. */
+/* NULL without memory, or for a worker that takes no part in sharing. */
 static struct dispatch_worker *worker_grow(struct dispatch_group *g, const struct worker *w)
 {
 	struct supervisor *sv = g->d->sv;
@@ -77,10 +77,10 @@ static struct dispatch_worker *worker_grow(struct dispatch_group *g, const struc
 	return &g->workers[w->slot];
 }
 
-/* --- tasks --------------------------------------------------------------------------------------
+/* --- workers ------------------------------------------------------------------------------------
  */
 
-void dispatch_how_gone(const struct worker *w, char *text, size_t size)
+void dispatch_end_text(const struct worker *w, char *text, size_t size)
 {
 	char name[SIGNALS_TEXT_MAX];
 
@@ -117,14 +117,14 @@ void dispatch_worker_started(struct supervisor *sv, struct worker *t)
 	w->alive = true;
 	w->told = false;
 	if (t->role->on_failure == SPEC_FAILURE_QUEUE)
-		dispatch_loss_made_good(sv);
+		dispatch_loss_repaired(sv);
 	if (supervisor_group(sv)->state == GROUP_RUNNING)
 		dispatch_running(sv);
 	dispatch_run_soon(g->d);
 }
 
-/* Whether another process is to come, as far as is known before its end is judged. */
-static bool comes_again(const struct supervisor *sv, const struct worker *w)
+/* True when w will have another process, as far as the core knows before it decides. */
+static bool will_start_again(const struct supervisor *sv, const struct worker *w)
 {
 	if (supervisor_ended(sv) ||
 		(stop_group_active(sv) && supervisor_group(sv)->goal != GOAL_RETRY))
@@ -148,15 +148,15 @@ void dispatch_worker_ended(struct supervisor *sv, struct worker *t)
 {
 	struct dispatch_group *g = dispatch_group_of(sv);
 	struct dispatch_worker *w = g ? dispatch_worker_of(g, t) : NULL;
-	/* One that a person starts again waits for that by now. */
+	/* A worker that a person starts again is already in state waiting. */
 	bool asked = t->on_purpose || t->state == WORKER_WAITING || t->state == WORKER_STOPPED;
 	char why[400];
 
 	if (!w || !w->alive)
 		return;
-	dispatch_how_gone(t, why, sizeof(why));
-	worker_gone(
-		g, t->slot, why, asked || (t->stop_us && !worker_complaint(t)), comes_again(sv, t));
+	dispatch_end_text(t, why, sizeof(why));
+	worker_gone(g, t->slot, why, asked || (t->stop_us && !worker_complaint(t)),
+		will_start_again(sv, t));
 }
 
 void dispatch_worker_over(struct supervisor *sv, struct worker *w)
@@ -166,15 +166,15 @@ void dispatch_worker_over(struct supervisor *sv, struct worker *w)
 
 	if (!g || !dispatch_worker_of(g, w))
 		return;
-	dispatch_how_gone(w, why, sizeof(why));
+	dispatch_end_text(w, why, sizeof(why));
 	worker_gone(g, w->slot, why, true, false);
 }
 
 /* --- the group ----------------------------------------------------------------------------------
  */
 
-/* Whether the slot's task is in this attempt. */
-static bool is_wanted(struct supervisor *sv, int slot)
+/* True when the slot's worker takes part in this attempt. */
+static bool slot_takes_part(struct supervisor *sv, int slot)
 {
 	const struct worker *w = sharing_worker(sharing_of(sv), slot);
 
@@ -187,19 +187,19 @@ void dispatch_begin(struct supervisor *sv)
 
 	if (!g)
 		return;
-	g->lost = g->holds = false;
+	g->lost = g->await_coordinators = false;
 	loop_timer_disarm(g->grace);
 	for (int i = 0; i < g->n_workers; i++)
-		if (g->workers[i].alive || !is_wanted(sv, i))
-			worker_gone(g, i, "is given up", true, is_wanted(sv, i));
+		if (g->workers[i].alive || !slot_takes_part(sv, i))
+			worker_gone(g, i, "is gone", true, slot_takes_part(sv, i));
 	dispatch_waits_go(g->d);
 	queue_unfail(g->d->q, loop_now_ms());
 	queue_go(g->d->q);
 	dispatch_run_soon(g->d);
 }
 
-/* Those that a call counts on all have a process. */
-static bool is_whole(struct supervisor *sv, struct dispatch_group *g)
+/* True when all workers that calls need have a process. */
+static bool group_is_complete(struct supervisor *sv, struct dispatch_group *g)
 {
 	for (int i = 0; i < supervisor_n_workers(sv); i++) {
 		const struct worker *t = supervisor_worker(sv, i);
@@ -216,13 +216,13 @@ void dispatch_running(struct supervisor *sv)
 {
 	struct dispatch_group *g = dispatch_group_of(sv);
 
-	if (!g || !is_whole(sv, g))
+	if (!g || !group_is_complete(sv, g))
 		return;
 	queue_whole(g->d->q, loop_now_ms());
 	dispatch_run_soon(g->d);
 }
 
-/* What waits for the queue gets, and with which status. */
+/* The text and status for callers that wait for the queue when the group stops. */
 static enum status stop_text(const struct supervisor *sv, char *text, size_t size)
 {
 	const char *colon = supervisor_reason(sv)[0] ? ": " : "";
@@ -253,10 +253,10 @@ void dispatch_stopping(struct supervisor *sv)
 
 	if (!g)
 		return;
-	g->holds = false;
+	g->await_coordinators = false;
 	loop_timer_disarm(g->grace);
 	status = stop_text(sv, text, sizeof(text));
-	/* Coordinators elsewhere go on with the next attempt; tasks have to leave. */
+	/* Coordinators outside the job go on with the next attempt; workers must leave. */
 	if (supervisor_group(sv)->goal == GOAL_RETRY)
 		dispatch_waits_stop(g->d, text);
 	else
@@ -264,22 +264,20 @@ void dispatch_stopping(struct supervisor *sv)
 	dispatch_run_soon(g->d);
 }
 
-static void tell_left(struct supervisor *sv, struct dispatch_group *g)
+static void report_unfinished(struct supervisor *sv, struct dispatch_group *g)
 {
 	struct queue_stats s;
-	size_t n;
 
 	queue_stats(g->d->q, NULL, &s);
-	n = s.n[QUEUE_QUEUED] + s.n[QUEUE_RUNNING];
-	if (!n)
+	if (!s.n[QUEUE_QUEUED] && !s.n[QUEUE_RUNNING])
 		return;
-	log_notice("%zu of the work queue's tasks were not over", n);
+	log_notice("tasks of the work queue are left: %zu queued, %zu running", s.n[QUEUE_QUEUED],
+		s.n[QUEUE_RUNNING]);
 	events_add(supervisor_events(sv), "queue-left", supervisor_attempt(sv), -1,
 		json_pack("{s:I, s:I}", "queued", (json_int_t)s.n[QUEUE_QUEUED], "running",
 			(json_int_t)s.n[QUEUE_RUNNING]),
-		"the job has ended with %zu of the work queue's tasks not over: %zu queued, %zu "
-		"running",
-		n, s.n[QUEUE_QUEUED], s.n[QUEUE_RUNNING]);
+		"the job has ended, and tasks of the work queue are left: %zu queued, %zu running",
+		s.n[QUEUE_QUEUED], s.n[QUEUE_RUNNING]);
 }
 
 void dispatch_over(struct supervisor *sv)
@@ -289,7 +287,7 @@ void dispatch_over(struct supervisor *sv)
 
 	if (!g)
 		return;
-	tell_left(sv, g);
+	report_unfinished(sv, g);
 	snprintf(text, sizeof(text), "the job has ended: %s", supervisor_end_message(sv));
 	queue_stop(g->d->q, STATUS_UNAVAILABLE, text, true);
 	dispatch_run(g->d);

@@ -41,7 +41,7 @@ void dispatch_text(const struct supervisor *sv, char *text, size_t size)
 	text[0] = '\0';
 	if (!is_used(sv, &s))
 		return;
-	/* What a task says of its failure may have many lines. */
+	/* The message of a failure may have many lines. */
 	snprintf(text, size, "queue: %zu queued, %zu running, %" PRIu64 " over, %zu workers%s%.*s",
 		s.n[QUEUE_QUEUED], s.n[QUEUE_RUNNING], s.over, s.workers,
 		s.has_error ? "; error: " : "",

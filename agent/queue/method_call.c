@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all workers do: resources, and calls. */
+/* Work of all workers: resources, and calls. */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
 
@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum {
-	ERROR_BYTES = 128,    /* of an error's JSON beside its texts */
-	REFUSED_BYTES = 512,  /* an answer that does not fit, at most */
-	ENVELOPE_BYTES = 256, /* of a message around its answers */
+	ERROR_BYTES = 128,    /* of an error's JSON without its texts */
+	REFUSED_BYTES = 512,  /* at most, of the error in place of an answer that does not fit */
+	ENVELOPE_BYTES = 256, /* of a message without its answers */
 };
 
 /* --- resources ----------------------------------------------------------------------------------
@@ -18,8 +18,8 @@ enum {
 
 int dispatch_create_resource(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	struct dispatch_bytes b = dispatch_bytes_of(p, "payload");
 	const char *name = flat_text(p, "name", "");
 	_cleanup_free_ void *owned = NULL;
@@ -45,15 +45,16 @@ int dispatch_create_resource(struct varlink_call *call, const struct flat *p, vo
 			"name: expected 1 to %d of A-Z, a-z, 0-9, _, . and -, got \"%.100s\"",
 			QUEUE_NAME_MAX, name);
 	default:
-		return sharing_fail(call, s, "there are %d resources, or there is no memory",
+		return sharing_fail(call, s,
+			"there are %d resources already, which is the limit, or out of memory",
 			QUEUE_RESOURCES_MAX);
 	}
 }
 
 int dispatch_drop_resource(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	const char *name = json_get_string(p, "name", "");
 	enum status s;
 
@@ -66,7 +67,7 @@ int dispatch_drop_resource(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply_text(call, "{}", 2);
 }
 
-/* room: bytes of errors that may still be told. */
+/* room: how many bytes of errors the answer may still have. */
 static json_t *resource_json(
 	const struct dispatch *d, size_t i, const struct queue_resource_view *v, size_t *room)
 {
@@ -93,8 +94,8 @@ static json_t *resource_json(
 
 int dispatch_resources(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	size_t room = DISPATCH_ANSWER_BYTES;
 	struct queue_resource_view v;
 	json_t *list, *answer;
@@ -127,7 +128,7 @@ static void text_answer(
 	dispatch_put(t, "}");
 }
 
-/* What takes the place of an answer of so many bytes. */
+/* The error in place of an answer of so many bytes. */
 static void text_refused(const struct dispatch *d, struct json_writer *t,
 	const struct queue_answer *a, size_t bytes, size_t most)
 {
@@ -146,7 +147,7 @@ static void text_refused(const struct dispatch *d, struct json_writer *t,
 	text_answer(d, t, &refused);
 }
 
-/* left: how many come after it, each of which has room to be refused. */
+/* left: how many answers follow, each with room for its error. */
 static void text_fitting(const struct dispatch *d, struct json_writer *t,
 	const struct queue_answer *a, size_t left, size_t most)
 {
@@ -161,40 +162,41 @@ static void text_fitting(const struct dispatch *d, struct json_writer *t,
 	text_refused(d, t, a, len, most);
 }
 
-struct place {
+struct ranked_answer {
 	size_t answer;
 	int rank;
 };
 
 static int by_rank(const void *a, const void *b)
 {
-	const struct place *x = a, *y = b;
+	const struct ranked_answer *x = a, *y = b;
 
 	return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
 /* The answers by the ranks of their workers; NULL without memory. */
-static struct place *places_of(const struct dispatch *d, const struct queue_call *c, size_t *ret_n)
+static struct ranked_answer *ranked_answers(
+	const struct dispatch *d, const struct queue_call *c, size_t *ret_n)
 {
 	const struct sharing *sh = sharing_of(d->sv);
 	struct queue_answer a;
-	struct place *places;
+	struct ranked_answer *ranked;
 	size_t n = 0;
 
 	while (queue_answer(c, n, &a))
 		n++;
-	places = calloc(n + 1, sizeof(*places));
-	for (size_t i = 0; places && i < n; i++) {
+	ranked = calloc(n + 1, sizeof(*ranked));
+	for (size_t i = 0; ranked && i < n; i++) {
 		const struct worker *w;
 
 		(void)queue_answer(c, i, &a);
 		w = sh && a.worker < sh->n_slots ? sharing_worker(sh, a.worker) : NULL;
-		places[i] = (struct place){ .answer = i, .rank = w ? w->rank : INT32_MAX };
+		ranked[i] = (struct ranked_answer){ .answer = i, .rank = w ? w->rank : INT32_MAX };
 	}
-	if (places)
-		qsort(places, n, sizeof(*places), by_rank);
+	if (ranked)
+		qsort(ranked, n, sizeof(*ranked), by_rank);
 	*ret_n = n;
-	return places;
+	return ranked;
 }
 
 static void answer_call(struct dispatch_wait *x)
@@ -202,17 +204,17 @@ static void answer_call(struct dispatch_wait *x)
 	struct json_writer *t = dispatch_text_begin(x->d);
 	struct queue_answer a;
 	size_t n = 0, most = x->workers ? SHARING_REPLY_BYTES : VARLINK_REPLY_BYTES;
-	_cleanup_free_ struct place *places = places_of(x->d, x->wait.answers, &n);
+	_cleanup_free_ struct ranked_answer *ranked = ranked_answers(x->d, x->wait.answers, &n);
 
 	dispatch_put(t, "{\"answers\":[");
-	for (size_t i = 0; places && i < n; i++) {
+	for (size_t i = 0; ranked && i < n; i++) {
 		if (i)
 			dispatch_put(t, ",");
-		(void)queue_answer(x->wait.answers, places[i].answer, &a);
+		(void)queue_answer(x->wait.answers, ranked[i].answer, &a);
 		text_fitting(x->d, t, &a, n - 1 - i, most);
 	}
 	dispatch_put(t, "]}");
-	if (!places)
+	if (!ranked)
 		dispatch_no_memory(x->call);
 	else if (!x->workers || !sharing_too_much_unread(x->call))
 		dispatch_text_reply(x->d, x->call);
@@ -229,13 +231,13 @@ static int named_workers(
 
 	if (!n || n > (size_t)supervisor_n_workers(d->sv))
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
-			       "workers: expected 1 to the %d tasks of this job, got %zu",
+			       "workers: expected 1 to %d workers, which this job has, got %zu",
 			       supervisor_n_workers(d->sv), n),
 		       -EINVAL;
 	set = calloc(n, sizeof(*set));
 	if (!set)
 		return dispatch_no_memory(call), -ENOMEM;
-	/* They are known before they have been started first. */
+	/* A worker may be named before its first start. */
 	if (sh)
 		sharing_give_slots(sh);
 	json_array_foreach (list, i, name) {
@@ -252,8 +254,8 @@ static int named_workers(
 
 int dispatch_call_all(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	struct dispatch_bytes b = dispatch_bytes_of(p, "payload");
 	const json_t *list = flat_array(p, "workers");
 	_cleanup_free_ int *workers = NULL;
@@ -273,10 +275,10 @@ int dispatch_call_all(struct varlink_call *call, const struct flat *p, void *arg
 	x = dispatch_wait_new(d, call, answer_call);
 	if (!x)
 		return 0;
-	x->workers = door->workers;
+	x->workers = endpoint->workers;
 	timeout = flat_int(p, "timeout_ms", (int64_t)d->options.call_timeout_ms);
 	answer = flat_int(p, "answer_timeout_ms", (int64_t)d->options.answer_timeout_ms);
-	queue_worker_calls(d->q, dispatch_caller(door, call), d->now_ms);
+	queue_worker_calls(d->q, dispatch_caller(endpoint, call), d->now_ms);
 	return dispatch_wait_begun(
 		x, queue_call(d->q, &x->wait, workers, json_array_size(list), &payload,
 			   dispatch_deadline(d, timeout), (uint64_t)answer, d->now_ms));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cancels: a call that tells a worker which of its leases are cancelled. */
+/* Cancels: a stream by which a worker learns which of its leases are cancelled. */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
 
@@ -29,7 +29,7 @@ static void stream_wakes(void *arg)
 {
 }
 
-/* Of one that reads nothing the stream ends: its reader asks again, and looks. */
+/* Ends the stream of a reader that does not read: the reader calls again, and uses Look. */
 static void stream_tell(struct dispatch_stream *s, const struct queue_do *todo)
 {
 	struct varlink_call *call = s->call;
@@ -38,7 +38,7 @@ static void stream_tell(struct dispatch_stream *s, const struct queue_do *todo)
 	if (varlink_call_congested(call, stream_wakes, s)) {
 		stream_free(s);
 		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
-			"cancellations were not read, and are no longer told");
+			"the reader of Cancels is too slow: the stream ends");
 		return;
 	}
 	p = json_object();
@@ -47,7 +47,7 @@ static void stream_tell(struct dispatch_stream *s, const struct queue_do *todo)
 	(void)varlink_notify(call, p);
 }
 
-/* Whether it is of the worker's present process: one that was left over has nothing to hear. */
+/* True when the stream belongs to the worker's present process. */
 static bool is_for(const struct dispatch_stream *s, int worker)
 {
 	const struct sharing_peer *peer = varlink_call_user(s->call);
@@ -68,10 +68,10 @@ void dispatch_stream_cancelled(struct dispatch *d, const struct queue_do *todo)
 
 int dispatch_cancels(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
+	struct dispatch_endpoint *endpoint = arg;
 	struct dispatch_stream *s;
 
-	if (!dispatch_is_worker(door, call))
+	if (!dispatch_is_worker(endpoint, call))
 		return 0;
 	if (!varlink_call_more(call))
 		return varlink_error_expected_more(call);
@@ -79,9 +79,9 @@ int dispatch_cancels(struct varlink_call *call, json_t *p, void *arg)
 	if (!s)
 		return dispatch_no_memory(call);
 	*s = (struct dispatch_stream){
-		.d = door->d, .call = call, .worker = sharing_slot_of(call)
+		.d = endpoint->d, .call = call, .worker = sharing_slot_of(call)
 	};
-	LIST_INSERT_HEAD(&door->d->streams, s, link);
+	LIST_INSERT_HEAD(&endpoint->d->streams, s, link);
 	varlink_call_on_gone(call, stream_gone, s);
 	(void)varlink_notify_text(call, "{}", 2);
 	return 0;

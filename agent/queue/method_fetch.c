@@ -8,11 +8,11 @@
 
 enum {
 	FETCH_MAX = 1 << 20,   /* tasks of one call */
-	FETCH_WAIT_BYTES = 64, /* for each of them, while it waits */
+	FETCH_WAIT_BYTES = 64, /* for each task, while the call waits */
 };
 
-/* Whether the answer in d->text may go; else the call has got an error in its place. */
-static bool may_answer(struct dispatch_wait *x)
+/* True when the answer in d->text may go; else it has answered the call with an error. */
+static bool answer_is_allowed(struct dispatch_wait *x)
 {
 	const struct json_writer *t = &x->d->text;
 
@@ -23,18 +23,18 @@ static bool may_answer(struct dispatch_wait *x)
 	return t->len < DISPATCH_LONG_BYTES || !x->workers || !sharing_too_much_unread(x->call);
 }
 
-static void answer(struct dispatch_wait *x, int64_t *ids, size_t n)
+static void fetch_answer(struct dispatch_wait *x, int64_t *ids, size_t n)
 {
 	struct dispatch *d = x->d;
 
-	if (!may_answer(x))
+	if (!answer_is_allowed(x))
 		return;
 	if (x->release)
 		queue_release(d->q, ids, n, d->now_ms);
 	dispatch_text_reply(d, x->call);
 }
 
-/* Who fetches what was cancelled by a loss is told of it so. */
+/* A caller that fetches a task which a loss has cancelled knows of the loss then. */
 static void note_loss(const struct dispatch_wait *x, const struct queue_outcome *o)
 {
 	if (o->state == QUEUE_CANCELLED && o->error.code == STATUS_UNAVAILABLE)
@@ -54,7 +54,7 @@ static void answer_one(struct dispatch_wait *x)
 	note_loss(x, &o);
 	dispatch_text_outcome(x->d, t, &o);
 	dispatch_put(t, "}");
-	answer(x, &x->id, 1);
+	fetch_answer(x, &x->id, 1);
 }
 
 static void answer_many(struct dispatch_wait *x)
@@ -75,34 +75,34 @@ static void answer_many(struct dispatch_wait *x)
 		x->ids[n++] = x->ids[i];
 	}
 	dispatch_put(t, "]}");
-	answer(x, x->ids, n);
+	fetch_answer(x, x->ids, n);
 }
 
 int dispatch_fetch(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
-	struct dispatch_asks asks = dispatch_asks_of(p);
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
+	struct dispatch_wait_options opt = dispatch_wait_options_of(p);
 	struct dispatch_wait *x = NULL;
 
 	if (dispatch_is_job(d, call, flat_text(p, "job", NULL)))
 		x = dispatch_wait_new(d, call, answer_one);
 	if (!x)
 		return 0;
-	x->workers = door->workers;
-	x->release = asks.release;
+	x->workers = endpoint->workers;
+	x->release = opt.release;
 	x->id = flat_int(p, "task", -1);
 	return dispatch_wait_begun_by(x,
-		queue_fetch(d->q, &x->wait, &x->id, 1, false, dispatch_deadline(d, asks.timeout_ms),
+		queue_fetch(d->q, &x->wait, &x->id, 1, false, dispatch_deadline(d, opt.timeout_ms),
 			d->now_ms),
-		dispatch_own(door, call, &asks, NULL, &x->id, 1));
+		dispatch_own_task(endpoint, call, &opt, NULL, &x->id, 1));
 }
 
 int dispatch_fetch_many(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
-	struct dispatch_asks asks = dispatch_asks_of(p);
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
+	struct dispatch_wait_options opt = dispatch_wait_options_of(p);
 	bool any = flat_bool(p, "any"), over;
 	const json_t *list = flat_array(p, "tasks");
 	_cleanup_free_ int64_t *ids = NULL;
@@ -117,15 +117,15 @@ int dispatch_fetch_many(struct varlink_call *call, const struct flat *p, void *a
 	if (dispatch_ids(call, list, &ids, &n) != 0)
 		return 0;
 	x = dispatch_wait_new(d, call, answer_many);
-	if (!x || !dispatch_wait_hold(x, n * FETCH_WAIT_BYTES))
+	if (!x || !dispatch_wait_charge(x, n * FETCH_WAIT_BYTES))
 		return 0;
-	x->workers = door->workers;
-	x->release = asks.release;
+	x->workers = endpoint->workers;
+	x->release = opt.release;
 	x->ids = TAKE_PTR(ids);
 	x->n = n;
 	over = queue_fetch(
-		d->q, &x->wait, x->ids, n, any, dispatch_deadline(d, asks.timeout_ms), d->now_ms);
-	/* Any may be another one's. */
-	return dispatch_wait_begun_by(
-		x, over, any && n > 1 ? -1 : dispatch_own(door, call, &asks, NULL, x->ids, n));
+		d->q, &x->wait, x->ids, n, any, dispatch_deadline(d, opt.timeout_ms), d->now_ms);
+	/* With any, the task of another worker may end the wait. */
+	return dispatch_wait_begun_by(x, over,
+		any && n > 1 ? -1 : dispatch_own_task(endpoint, call, &opt, NULL, x->ids, n));
 }

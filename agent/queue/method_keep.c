@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keep: a queue is there as long as somebody keeps it. Once a client of elasticd has its answer,
- * elasticd hands on the client's socket: where elasticd ends, the client goes on to keep the queue
- * as long as it has its end open. Before that it sees the end of its call, and of its connection.
+ * Keep: a queue exists as long as a call keeps it. Once a client of elasticd has its answer,
+ * elasticd hands the client's socket on to the agent: if elasticd ends, the client keeps the queue
+ * as long as it has its end open. Before that the call ends with its connection.
  */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
@@ -15,8 +15,8 @@
 struct dispatch_keeper {
 	LIST_ENTRY(dispatch_keeper) link;
 	struct dispatch *d;
-	struct varlink_call *call; /* NULL: it has ended */
-	int fd;			   /* then: the client's socket */
+	struct varlink_call *call; /* NULL: the call has ended */
+	int fd;			   /* then the client's socket */
 	struct loop_fd *watch;
 	char queue[];
 };
@@ -45,14 +45,14 @@ static bool hung_up(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* What there is to be read is for nobody. */
+/* Reads nothing: no message on this socket is for the agent. */
 static void on_client(int fd, int events, void *arg)
 {
 	if (hung_up(fd))
 		keeper_gone(arg);
 }
 
-/* elasticd has ended, or the client: it has the queue as long as it has its end open. */
+/* elasticd or the client has ended: the client keeps the queue while its end is open. */
 static void on_call_gone(void *arg)
 {
 	struct dispatch_keeper *k = arg;
@@ -82,7 +82,8 @@ static struct dispatch_keeper *keeper_new(
 static int refuse_keep(struct varlink_call *call, enum status status, const char *queue)
 {
 	if (status == STATUS_RESOURCE_EXHAUSTED)
-		return sharing_fail(call, status, "queue: there are %d of them, or no memory",
+		return sharing_fail(call, status,
+			"queue: there are %d queues already, which is the limit, or out of memory",
 			QUEUE_QUEUES_MAX);
 	return sharing_fail(call, status,
 		"queue: expected at most %d of A-Z, a-z, 0-9, _, . and -, got \"%.100s\"",
@@ -91,8 +92,8 @@ static int refuse_keep(struct varlink_call *call, enum status status, const char
 
 int dispatch_keep(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	const char *queue = json_get_string(p, "queue", "");
 	struct dispatch_keeper *k;
 	enum status status;

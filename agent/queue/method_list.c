@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_DEFAULT = 1000, LIST_LOOKS = 512 };
+enum { LIST_DEFAULT = 1000, LIST_SCAN_TASKS = 512 };
 
 /* A bit for each state. */
 static unsigned states_of(const json_t *list)
@@ -21,15 +21,15 @@ static unsigned states_of(const json_t *list)
 	return list ? states : ~0u;
 }
 
-/* One that looks for tasks, some of them in each turn of the loop: there may be any number of them,
- * few of which it wants. */
+/* A List under way. It checks some tasks in each turn of the loop, since there may be very many
+ * tasks, of which it wants few. */
 struct dispatch_listing {
 	TAILQ_ENTRY(dispatch_listing) link;
 	struct dispatch *d;
 	struct varlink_call *call;
 	char *queue; /* NULL: of all */
 	unsigned states;
-	int64_t limit, n, at; /* how many it has; the last that it has looked at */
+	int64_t limit, n, at; /* n: how many it has; at: the last task that it has checked */
 	bool more, workers;
 	struct json_writer text;
 };
@@ -53,21 +53,21 @@ static void listing_gone(void *arg)
 	listing_free(arg);
 }
 
-static bool is_wanted(const struct dispatch_listing *l, const struct queue_outcome *o)
+static bool listing_wants(const struct dispatch_listing *l, const struct queue_outcome *o)
 {
 	return l->states & 1u << o->state && (!l->queue || !strcmp(o->queue, l->queue));
 }
 
-/* True at the end of the tasks, or of the room. */
-static bool look(struct dispatch_listing *l)
+/* True at the end of the tasks, or when the answer is full. */
+static bool listing_scan(struct dispatch_listing *l)
 {
 	struct queue_outcome o;
 
-	for (int i = 0; i < LIST_LOOKS; i++) {
+	for (int i = 0; i < LIST_SCAN_TASKS; i++) {
 		if (!queue_after(l->d->q, NULL, l->at, &o))
 			return true;
 		l->at = o.task;
-		if (!is_wanted(l, &o))
+		if (!listing_wants(l, &o))
 			continue;
 		l->more = l->n == l->limit || l->text.len >= DISPATCH_ANSWER_BYTES;
 		if (l->more)
@@ -90,27 +90,27 @@ static void listing_answer(struct dispatch_listing *l)
 	listing_free(l);
 }
 
-/* The first of them, so that no more than one has its answer in memory. */
+/* Serves the first List only, so that at most one has its answer in memory. */
 static void list_turn(void *arg)
 {
 	struct dispatch *d = arg;
 	struct dispatch_listing *l = TAILQ_FIRST(&d->listings);
-	bool done = look(l);
+	bool done = listing_scan(l);
 
 	if (done)
 		listing_answer(l);
 	while ((l = TAILQ_FIRST(&d->listings)) &&
 		loop_defer(supervisor_loop(d->sv), list_turn, d) < 0) {
-		/* Without memory for another turn it ends in this one. */
-		if (look(l))
+		/* Without memory for another turn, all end in this one. */
+		if (listing_scan(l))
 			listing_answer(l);
 	}
 }
 
 int dispatch_list(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	const char *queue = json_get_string(p, "queue", NULL);
 	struct dispatch_listing *l;
 
@@ -126,7 +126,7 @@ int dispatch_list(struct varlink_call *call, json_t *p, void *arg)
 		.states = states_of(json_get_array(p, "states")),
 		.limit = json_get_int(p, "limit", LIST_DEFAULT),
 		.at = json_get_int(p, "after", -1),
-		.workers = door->workers,
+		.workers = endpoint->workers,
 	};
 	if (queue && !l->queue) {
 		free(l);
@@ -142,8 +142,8 @@ int dispatch_list(struct varlink_call *call, json_t *p, void *arg)
 
 int dispatch_stats(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	struct queue_stats s;
 	json_t *stats, *answer;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks are given to the machine as they lie in the message. Only where it has no room for them
- * yet, and the call waits, is what they are made of copied to a place of its own.
+ * Gives tasks to the machine as they are in the message. Only if the machine has no room for them
+ * and the call waits, it copies them.
  */
 #include "agent/queue/private.h"
 #include "common/text/duration.h"
@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MANY_MAX = 65536 }; /* of one call, the rest is for the next */
+enum { MANY_MAX = 65536 }; /* tasks that one call accepts; the caller submits the rest again */
 
 void dispatch_reply_many(
 	struct dispatch *d, struct varlink_call *call, int64_t first, size_t accepted)
@@ -28,20 +28,20 @@ void dispatch_reply_many(
 
 static void answer_one(struct dispatch_wait *x)
 {
-	dispatch_once_keep(x);
+	dispatch_repeat_remember(x);
 	sharing_reply_int(x->call, "task", x->wait.first);
 }
 
 static void answer_many(struct dispatch_wait *x)
 {
-	dispatch_once_keep(x);
+	dispatch_repeat_remember(x);
 	dispatch_reply_many(x->d, x->call, x->wait.first, x->wait.accepted);
 }
 
-/* --- what waits ---------------------------------------------------------------------------------
+/* --- waiting ------------------------------------------------------------------------------------
  */
 
-static size_t kept_size(const struct queue_new *n)
+static size_t copy_size(const struct queue_new *n)
 {
 	size_t size = n->n_needs * sizeof(char *) + n->payload.len + strlen(n->payload.format) + 2;
 
@@ -50,7 +50,7 @@ static size_t kept_size(const struct queue_new *n)
 	return size;
 }
 
-static const char *keep_string(char **to, const char *s)
+static const char *copy_string(char **to, const char *s)
 {
 	char *at = *to;
 
@@ -58,23 +58,23 @@ static const char *keep_string(char **to, const char *s)
 	return at;
 }
 
-/* Has n point to a copy, of which needs go to *needs and the rest to *to. */
-static void keep_task(struct queue_new *n, const char ***needs, char **to)
+/* Makes n point to a copy: needs are copied to *needs, the rest to *to. */
+static void copy_task(struct queue_new *n, const char ***needs, char **to)
 {
 	const char *const *old = n->needs;
 
 	memcpy(*to, n->payload.data, n->payload.len);
 	n->payload.data = *to;
 	*to += n->payload.len;
-	n->payload.format = keep_string(to, n->payload.format);
+	n->payload.format = copy_string(to, n->payload.format);
 	n->needs = *needs;
 	for (size_t i = 0; i < n->n_needs; i++)
-		*(*needs)++ = keep_string(to, old[i]);
+		*(*needs)++ = copy_string(to, old[i]);
 }
 
-/* The call waits: what x's tasks are made of goes with the message. Returns false where it cannot,
- * after having given it up. */
-static bool keep(struct dispatch_wait *x)
+/* The call waits: copies x's tasks, since the message is freed. Returns false if too many wait, or
+ * without memory. */
+static bool copy_tasks(struct dispatch_wait *x)
 {
 	struct queue_new *tasks = x->many ? x->many : &x->one;
 	size_t size = x->many ? x->n * sizeof(*tasks) : 0, n_needs = 0;
@@ -82,25 +82,27 @@ static bool keep(struct dispatch_wait *x)
 	char *to;
 
 	for (size_t i = 0; i < x->n; i++) {
-		size += kept_size(&tasks[i]);
+		size += copy_size(&tasks[i]);
 		n_needs += tasks[i].n_needs;
 	}
-	x->kept = size <= DISPATCH_HELD_BYTES && x->d->held_bytes <= DISPATCH_HELD_BYTES - size
+	x->kept = size <= DISPATCH_WAITING_BYTES &&
+				  x->d->waiting_bytes <= DISPATCH_WAITING_BYTES - size
 			  ? malloc(size)
 			  : NULL;
 	if (!x->kept)
 		return false;
 	x->kept_bytes = size;
-	x->d->held_bytes += size;
+	x->d->waiting_bytes += size;
 	needs = x->kept;
 	to = (char *)(needs + n_needs);
 	for (size_t i = 0; i < x->n; i++)
-		keep_task(&tasks[i], &needs, &to);
+		copy_task(&tasks[i], &needs, &to);
 	return true;
 }
 
-/* Who is in stays in, and that is answered behind their records; the rest did not fit. */
-static int give_up(struct dispatch_wait *x)
+/* The tasks do not all fit, and cannot wait. Accepted ones stay, and the answer counts them, after
+ * their records are written. */
+static int refuse_rest(struct dispatch_wait *x)
 {
 	struct dispatch *d = x->d;
 
@@ -109,8 +111,7 @@ static int give_up(struct dispatch_wait *x)
 	if (x->wait.accepted)
 		return dispatch_wait_begun(x, true);
 	sharing_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
-		"the queue is full, and there is no memory to wait in: %zu bytes of tasks wait already",
-		d->held_bytes);
+		"the queue is full, and %zu bytes of tasks wait already", d->waiting_bytes);
 	queue_wait_fini(d->q, &x->wait, d->now_ms);
 	dispatch_wait_drop(x);
 	dispatch_run(d);
@@ -121,12 +122,12 @@ static int give_up(struct dispatch_wait *x)
  */
 
 /* x has its tasks. bytes: of their payloads. */
-static int submit(struct dispatch_door *door, struct dispatch_wait *x, const char *queue,
-	size_t bytes, int64_t wait_ms)
+static int submit_begin(struct dispatch_endpoint *endpoint, struct dispatch_wait *x,
+	const char *queue, size_t bytes, int64_t wait_ms)
 {
-	struct dispatch *d = door->d;
-	int worker = dispatch_caller(door, x->call);
-	bool exempt = worker >= 0 && queue_holds(d->q, worker), over;
+	struct dispatch *d = endpoint->d;
+	int worker = dispatch_caller(endpoint, x->call);
+	bool exempt = worker >= 0 && queue_worker_has_lease(d->q, worker), over;
 
 	if (!dispatch_journal_room(d, x->call, bytes)) {
 		dispatch_wait_drop(x);
@@ -134,7 +135,7 @@ static int submit(struct dispatch_door *door, struct dispatch_wait *x, const cha
 	}
 	over = queue_submit(d->q, &x->wait, queue, x->many ? x->many : &x->one, x->n, exempt,
 		dispatch_deadline(d, wait_ms), d->now_ms);
-	return over || keep(x) ? dispatch_wait_begun(x, over) : give_up(x);
+	return over || copy_tasks(x) ? dispatch_wait_begun(x, over) : refuse_rest(x);
 }
 
 /* --- one ----------------------------------------------------------------------------------------
@@ -161,11 +162,11 @@ static int needs_of(
 
 int dispatch_submit(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	struct dispatch_bytes b = dispatch_bytes_of(p, "payload");
 	const char *queue = flat_text(p, "queue", ""), *needs[QUEUE_NEEDS_MAX];
-	uint64_t once = dispatch_once_key(flat_int(p, "once", 0), queue);
+	uint64_t repeat_key = dispatch_repeat_key(flat_int(p, "once", 0), queue);
 	_cleanup_free_ void *owned = NULL;
 	struct queue_new task = { .limit_ms = -1 };
 	struct error err = { 0 };
@@ -175,7 +176,7 @@ int dispatch_submit(struct varlink_call *call, const struct flat *p, void *arg)
 	if (r < 0)
 		return dispatch_refuse(call, r, &err);
 	if (!dispatch_is_job(d, call, flat_text(p, "job", NULL)) ||
-		dispatch_once_answer(d, call, once))
+		dispatch_repeat_answer(d, call, repeat_key))
 		return 0;
 	r = dispatch_bytes(&b, &task.payload, &owned, &err);
 	if (r < 0)
@@ -185,14 +186,14 @@ int dispatch_submit(struct varlink_call *call, const struct flat *p, void *arg)
 		return 0;
 	x->one = task;
 	x->n = 1;
-	x->once = once;
-	return submit(door, x, queue, task.payload.len, flat_int(p, "wait_ms", -1));
+	x->repeat_key = repeat_key;
+	return submit_begin(endpoint, x, queue, task.payload.len, flat_int(p, "wait_ms", -1));
 }
 
 /* --- many ---------------------------------------------------------------------------------------
  */
 
-/* What tasks are made of beyond the message, for as long as the step takes. */
+/* Parts of tasks that are not in the message, for the time of the step. */
 struct many {
 	struct queue_new *tasks;
 	void **owned; /* decoded base64, for each task */
@@ -267,25 +268,25 @@ static int parse_many(struct many *m, const json_t *list, struct error *err)
 
 int dispatch_submit_many(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
+	struct dispatch_endpoint *endpoint = arg;
 	_cleanup_(many_fini) struct many m = { .n = 0 };
 	const char *queue = json_get_string(p, "queue", "");
-	uint64_t once = dispatch_once_key(json_get_int(p, "once", 0), queue);
+	uint64_t repeat_key = dispatch_repeat_key(json_get_int(p, "once", 0), queue);
 	struct error err = { 0 };
 	struct dispatch_wait *x;
 	int r;
 
-	if (!dispatch_is_job(door->d, call, json_get_string(p, "job", NULL)) ||
-		dispatch_once_answer(door->d, call, once))
+	if (!dispatch_is_job(endpoint->d, call, json_get_string(p, "job", NULL)) ||
+		dispatch_repeat_answer(endpoint->d, call, repeat_key))
 		return 0;
 	r = parse_many(&m, json_get_array(p, "tasks"), &err);
 	if (r < 0)
 		return dispatch_refuse(call, r, &err);
-	x = dispatch_wait_new(door->d, call, answer_many);
+	x = dispatch_wait_new(endpoint->d, call, answer_many);
 	if (!x)
 		return 0;
 	x->many = TAKE_PTR(m.tasks);
 	x->n = m.n;
-	x->once = once;
-	return submit(door, x, queue, m.bytes, json_get_int(p, "wait_ms", -1));
+	x->repeat_key = repeat_key;
+	return submit_begin(endpoint, x, queue, m.bytes, json_get_int(p, "wait_ms", -1));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The workers' half: what they get, and how it went. A lease's holder is the connection's word. */
+/* Methods of workers: they get items, and end leases. A lease's holder is its connection. */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
 
@@ -31,12 +31,12 @@ static void answer_item(struct dispatch_wait *x)
 	(void)queue_put_back(d->q, x->holder, item.lease, d->now_ms);
 }
 
-static int work(struct dispatch *d, struct varlink_call *call, int64_t timeout_ms)
+static int work_begin(struct dispatch *d, struct varlink_call *call, int64_t timeout_ms)
 {
 	struct dispatch_wait *x = dispatch_wait_new(d, call, answer_item);
 
 	if (!x) {
-		dispatch_run(d); /* what ended before it was asked for more */
+		dispatch_run(d); /* a lease may have ended before */
 		return 0;
 	}
 	x->holder = varlink_call_user(call);
@@ -46,18 +46,19 @@ static int work(struct dispatch *d, struct varlink_call *call, int64_t timeout_m
 
 int dispatch_work(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
+	struct dispatch_endpoint *endpoint = arg;
 
-	if (!dispatch_is_worker(door, call))
+	if (!dispatch_is_worker(endpoint, call))
 		return 0;
-	return work(door->d, call, flat_int(p, "timeout_ms", -1));
+	return work_begin(endpoint->d, call, flat_int(p, "timeout_ms", -1));
 }
 
 /* --- the end of a lease -------------------------------------------------------------------------
  */
 
-/* Why the machine did not take what was said of a lease. */
-static int refuse(struct dispatch *d, struct varlink_call *call, enum status status, int64_t lease)
+/* Answers why the machine did not end the lease. */
+static int lease_refuse(
+	struct dispatch *d, struct varlink_call *call, enum status status, int64_t lease)
 {
 	const char *reason;
 	bool cancelled;
@@ -69,27 +70,27 @@ static int refuse(struct dispatch *d, struct varlink_call *call, enum status sta
 			call, status, "lease %" PRId64 ": %s", lease, status_name(status));
 	if (queue_look(d->q, sharing_slot_of(call), lease, &cancelled, &reason) == STATUS_OK)
 		return sharing_fail(
-			call, status, "lease %" PRId64 " is another connection's", lease);
+			call, status, "lease %" PRId64 " belongs to another connection", lease);
 	return sharing_fail(call, status,
-		"lease %" PRId64 ": it was cancelled, or it is none of this connection's", lease);
+		"lease %" PRId64 " was cancelled, or does not belong to this connection", lease);
 }
 
-/* A lease has ended, or not. */
-static int ended(struct dispatch *d, struct varlink_call *call, enum status status, int64_t lease,
-	bool next, int64_t timeout_ms)
+/* Answers the call that ended a lease, or tried to. */
+static int lease_ended(struct dispatch *d, struct varlink_call *call, enum status status,
+	int64_t lease, bool next, int64_t timeout_ms)
 {
 	if (status == STATUS_OK && next)
-		return work(d, call, timeout_ms);
+		return work_begin(d, call, timeout_ms);
 	dispatch_run(d);
 	if (status != STATUS_OK)
-		return refuse(d, call, status, lease);
+		return lease_refuse(d, call, status, lease);
 	return varlink_reply_text(call, "{}", 2);
 }
 
 int dispatch_finish(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	struct dispatch_bytes b = dispatch_bytes_of(p, "value");
 	int64_t lease = flat_int(p, "lease", -1);
 	_cleanup_free_ void *owned = NULL;
@@ -97,20 +98,20 @@ int dispatch_finish(struct varlink_call *call, const struct flat *p, void *arg)
 	struct error err = { 0 };
 	int r;
 
-	if (!dispatch_is_worker(door, call))
+	if (!dispatch_is_worker(endpoint, call))
 		return 0;
 	r = dispatch_bytes(&b, &value, &owned, &err);
 	if (r < 0)
 		return dispatch_refuse(call, r, &err);
-	return ended(d, call,
+	return lease_ended(d, call,
 		queue_finish(d->q, varlink_call_user(call), lease, &value, dispatch_now(d)), lease,
 		flat_bool(p, "next"), flat_int(p, "timeout_ms", -1));
 }
 
 int dispatch_fail(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	const char *code = json_get_string(p, "code", "");
 	int64_t lease = json_get_int(p, "lease", -1);
 	struct queue_failure f = {
@@ -121,40 +122,43 @@ int dispatch_fail(struct varlink_call *call, json_t *p, void *arg)
 	};
 	int status = status_from_name(code);
 
-	if (!dispatch_is_worker(door, call))
+	if (!dispatch_is_worker(endpoint, call))
 		return 0;
 	if (status <= STATUS_OK)
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
-			"code: expected the name of a status that is an error, such as Internal, got \"%.60s\"",
+			"code: expected the name of an error, such as Internal, got \"%.60s\"",
 			code);
 	f.code = (enum status)status;
-	return ended(d, call, queue_fail(d->q, varlink_call_user(call), lease, &f, dispatch_now(d)),
-		lease, json_get_bool(p, "next", false), json_get_int(p, "timeout_ms", -1));
+	return lease_ended(d, call,
+		queue_fail(d->q, varlink_call_user(call), lease, &f, dispatch_now(d)), lease,
+		json_get_bool(p, "next", false), json_get_int(p, "timeout_ms", -1));
 }
 
 int dispatch_put_back(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	int64_t lease = json_get_int(p, "lease", -1);
 
-	if (!dispatch_is_worker(door, call))
+	if (!dispatch_is_worker(endpoint, call))
 		return 0;
-	return ended(d, call, queue_put_back(d->q, varlink_call_user(call), lease, dispatch_now(d)),
-		lease, false, 0);
+	return lease_ended(d, call,
+		queue_put_back(d->q, varlink_call_user(call), lease, dispatch_now(d)), lease, false,
+		0);
 }
 
 int dispatch_look(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
+	struct dispatch_endpoint *endpoint = arg;
 	int64_t lease = json_get_int(p, "lease", -1);
 	const char *reason = NULL;
 	bool cancelled = false;
 	json_t *answer;
 
-	if (!dispatch_is_worker(door, call))
+	if (!dispatch_is_worker(endpoint, call))
 		return 0;
-	if (queue_look(door->d->q, sharing_slot_of(call), lease, &cancelled, &reason) != STATUS_OK)
+	if (queue_look(endpoint->d->q, sharing_slot_of(call), lease, &cancelled, &reason) !=
+		STATUS_OK)
 		return sharing_fail(call, STATUS_NOT_FOUND,
 			"lease %" PRId64 ": this process has no such lease, or it is over", lease);
 	answer = json_object();

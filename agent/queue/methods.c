@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* --- what calls have in common ------------------------------------------------------------------
+/* --- parts of all calls -------------------------------------------------------------------------
  */
 
 bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const char *job)
@@ -19,14 +19,14 @@ bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const 
 	return false;
 }
 
-int dispatch_caller(const struct dispatch_door *door, const struct varlink_call *call)
+int dispatch_caller(const struct dispatch_endpoint *endpoint, const struct varlink_call *call)
 {
-	return door->workers ? sharing_slot_of(call) : -1;
+	return endpoint->workers ? sharing_slot_of(call) : -1;
 }
 
-bool dispatch_is_worker(const struct dispatch_door *door, struct varlink_call *call)
+bool dispatch_is_worker(const struct dispatch_endpoint *endpoint, struct varlink_call *call)
 {
-	if (door->workers)
+	if (endpoint->workers)
 		return true;
 	sharing_fail(call, STATUS_FAILED_PRECONDITION,
 		"%s is for the job's own processes, by ELASTICD_WORKER_SOCKET",
@@ -108,11 +108,11 @@ int dispatch_bytes(const struct dispatch_bytes *b, struct queue_bytes *ret, void
 		QUEUE_VALUE_MAX, ret->len);
 }
 
-struct dispatch_asks dispatch_asks_of(const struct flat *p)
+struct dispatch_wait_options dispatch_wait_options_of(const struct flat *p)
 {
-	return (struct dispatch_asks){ .timeout_ms = flat_int(p, "timeout_ms", -1),
+	return (struct dispatch_wait_options){ .timeout_ms = flat_int(p, "timeout_ms", -1),
 		.lease = flat_int(p, "lease", -1),
-		.once = flat_int(p, "once", 0),
+		.number = flat_int(p, "once", 0),
 		.release = flat_bool(p, "release") };
 }
 
@@ -129,38 +129,39 @@ static void answer_empty(struct dispatch_wait *x)
 	varlink_reply_text(x->call, "{}", 2);
 }
 
-int64_t dispatch_own(const struct dispatch_door *door, const struct varlink_call *call,
-	const struct dispatch_asks *asks, const char *queue, const int64_t *ids, size_t n)
+int64_t dispatch_own_task(const struct dispatch_endpoint *endpoint, const struct varlink_call *call,
+	const struct dispatch_wait_options *opt, const char *queue, const int64_t *ids, size_t n)
 {
-	/* One who waits for some time only, waits. */
-	if (asks->timeout_ms >= 0)
+	/* A wait with a time limit cannot last for ever. */
+	if (opt->timeout_ms >= 0)
 		return -1;
-	return queue_own(door->d->q, dispatch_caller(door, call), asks->lease, queue, ids, n);
+	return queue_own_task(
+		endpoint->d->q, dispatch_caller(endpoint, call), opt->lease, queue, ids, n);
 }
 
-int dispatch_refuse_own(struct varlink_call *call, int64_t task)
+int dispatch_refuse_own_task(struct varlink_call *call, int64_t task)
 {
-	return sharing_fail(call, STATUS_FAILED_PRECONDITION, QUEUE_OWN_TEXT, (long long)task);
+	return sharing_fail(call, STATUS_FAILED_PRECONDITION, QUEUE_DEADLOCK_TEXT, (long long)task);
 }
 
 static int method_join(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
-	struct dispatch_asks asks = dispatch_asks_of(p);
-	uint64_t once = dispatch_once_key(asks.once, queue_of(p));
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
+	struct dispatch_wait_options opt = dispatch_wait_options_of(p);
+	uint64_t repeat_key = dispatch_repeat_key(opt.number, queue_of(p));
 	struct dispatch_wait *x = NULL;
 
 	if (dispatch_is_job(d, call, flat_text(p, "job", NULL)) &&
-		!dispatch_once_answer(d, call, once))
+		!dispatch_repeat_answer(d, call, repeat_key))
 		x = dispatch_wait_new(d, call, answer_empty);
 	if (!x)
 		return 0;
-	x->once = once;
+	x->repeat_key = repeat_key;
 	return dispatch_wait_begun_by(x,
-		queue_join(d->q, &x->wait, queue_of(p), dispatch_deadline(d, asks.timeout_ms),
+		queue_join(d->q, &x->wait, queue_of(p), dispatch_deadline(d, opt.timeout_ms),
 			d->now_ms),
-		dispatch_own(door, call, &asks, queue_of(p), NULL, 0));
+		dispatch_own_task(endpoint, call, &opt, queue_of(p), NULL, 0));
 }
 
 static int reply_done(struct varlink_call *call, bool done)
@@ -180,7 +181,7 @@ static void answer_not_done(struct dispatch_wait *x)
 	reply_done(x->call, false);
 }
 
-/* Whether what its error has cancelled is yet to end. */
+/* True while tasks that the queue's error has cancelled still run. */
 static bool has_error(const struct dispatch *d, const char *queue)
 {
 	struct queue_stats s;
@@ -191,26 +192,27 @@ static bool has_error(const struct dispatch *d, const char *queue)
 
 static int method_done(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
-	struct dispatch_asks asks = dispatch_asks_of(p);
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
+	struct dispatch_wait_options opt = dispatch_wait_options_of(p);
 	const char *queue = queue_of(p);
-	uint64_t once = dispatch_once_key(asks.once, queue);
+	uint64_t repeat_key = dispatch_repeat_key(opt.number, queue);
 	struct dispatch_wait *x = NULL;
 	bool over;
 
 	if (dispatch_is_job(d, call, flat_text(p, "job", NULL)) &&
-		!dispatch_once_answer(d, call, once))
+		!dispatch_repeat_answer(d, call, repeat_key))
 		x = dispatch_wait_new(d, call, answer_done);
 	if (!x)
 		return 0;
-	x->once = once;
-	over = queue_done(d->q, &x->wait, queue, dispatch_deadline(d, asks.timeout_ms), d->now_ms);
+	x->repeat_key = repeat_key;
+	over = queue_done(d->q, &x->wait, queue, dispatch_deadline(d, opt.timeout_ms), d->now_ms);
 	if (over && x->wait.status == STATUS_DEADLINE_EXCEEDED && !has_error(d, queue)) {
 		x->wait.status = STATUS_OK;
 		x->answer = answer_not_done;
 	}
-	return dispatch_wait_begun_by(x, over, dispatch_own(door, call, &asks, queue, NULL, 0));
+	return dispatch_wait_begun_by(
+		x, over, dispatch_own_task(endpoint, call, &opt, queue, NULL, 0));
 }
 
 static void answer_cancelled(struct dispatch_wait *x)
@@ -220,9 +222,9 @@ static void answer_cancelled(struct dispatch_wait *x)
 
 static int method_cancel(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
-	struct dispatch_asks asks = dispatch_asks_of(p);
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
+	struct dispatch_wait_options opt = dispatch_wait_options_of(p);
 	const json_t *list = flat_array(p, "tasks");
 	_cleanup_free_ int64_t *ids = NULL;
 	struct dispatch_wait *x;
@@ -232,24 +234,24 @@ static int method_cancel(struct varlink_call *call, const struct flat *p, void *
 	if (!dispatch_is_job(d, call, flat_text(p, "job", NULL)) ||
 		(list && dispatch_ids(call, list, &ids, &n) != 0))
 		return 0;
-	own = dispatch_own(door, call, &asks, queue_of(p), ids, n);
+	own = dispatch_own_task(endpoint, call, &opt, queue_of(p), ids, n);
 	if (own >= 0)
-		return dispatch_refuse_own(call, own);
+		return dispatch_refuse_own_task(call, own);
 	x = dispatch_wait_new(d, call, answer_cancelled);
 	if (!x)
 		return 0;
 	return dispatch_wait_begun(
 		x, queue_cancel(d->q, &x->wait, queue_of(p), ids, n, flat_text(p, "reason", ""),
-			   dispatch_deadline(d, asks.timeout_ms), d->now_ms));
+			   dispatch_deadline(d, opt.timeout_ms), d->now_ms));
 }
 
-/* --- at once ------------------------------------------------------------------------------------
+/* --- methods that do not wait -------------------------------------------------------------------
  */
 
 static int method_release(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 	_cleanup_free_ int64_t *ids = NULL;
 	size_t n = 0;
 
@@ -263,8 +265,8 @@ static int method_release(struct varlink_call *call, json_t *p, void *arg)
 
 static int method_close(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct dispatch_door *door = arg;
-	struct dispatch *d = door->d;
+	struct dispatch_endpoint *endpoint = arg;
+	struct dispatch *d = endpoint->d;
 
 	if (!dispatch_is_job(d, call, json_get_string(p, "job", NULL)))
 		return 0;

@@ -2,26 +2,26 @@
 #pragma once
 
 /*
- * What the files of the work queue's service share; nobody else includes this.
+ * Shared by the files of this room, and by no others:
  *
- *   service.c         life, what follows a step of the machine, the timer
+ *   service.c         life, the steps of the machine, the timer
  *   waits.c           calls that wait for the machine
  *   methods.c         the table, the small methods
  *   method_submit.c   Submit, SubmitMany
- *   repeated_calls.c  calls that are made again
+ *   repeated_calls.c  answers of calls that are repeated
  *   method_fetch.c    Fetch, FetchMany
  *   method_list.c     List, Stats
  *   method_work.c     Work, Finish, Fail, PutBack, Look
  *   method_cancels.c  Cancels
  *   method_keep.c     Keep
  *   method_call.c     Call, resources
- *   queue_json.c      what goes out, as JSON text
- *   durable.c         what happens to tasks, kept on disk
- *   group_hooks.c     what happens to tasks and the group (group_hooks.h), with
- *                     fail_queue.c, effects.c, job_json.c
+ *   queue_json.c      answers as JSON text
+ *   durable.c         the journal
+ *   group_hooks.c     workers and the group (group_hooks.h), with fail_queue.c, effects.c,
+ * job_json.c
  *
- * After whatever may have changed the machine comes dispatch_run(): it has done what the machine
- * wants, answers, and sets the timer. The journal is written once in a turn of the loop, before the
+ * Each change of the machine is followed by dispatch_run(), which carries out the machine's orders,
+ * answers calls, and sets the timer. The journal is written once in a turn of the loop, before the
  * answers leave (dispatch_leaving()).
  */
 
@@ -32,14 +32,14 @@
 
 #include <sys/queue.h>
 
-struct dispatch_once;
+struct dispatch_repeated;
 struct dispatch_group; /* group_hooks.c's own */
 struct journal;
 struct dispatch_wait;
 
-struct dispatch_door {
+struct dispatch_endpoint {
 	struct dispatch *d;
-	bool workers; /* whether callers are workers, else they are coordinators only */
+	bool workers; /* callers are workers (worker.sock), else coordinators only (agent.sock) */
 };
 
 LIST_HEAD(dispatch_streams, dispatch_stream);
@@ -49,14 +49,14 @@ TAILQ_HEAD(dispatch_listings, dispatch_listing);
 LIST_HEAD(dispatch_all, dispatch_wait);
 
 enum {
-	DISPATCH_ANSWER_BYTES = 4 << 20, /* a list ends with the element that goes beyond it */
-	DISPATCH_LONG_BYTES = 4096, /* answers that are longer count as unread for their task */
+	DISPATCH_ANSWER_BYTES = 4 << 20, /* a list ends with the element that exceeds it */
+	DISPATCH_LONG_BYTES = 4096,	 /* longer answers count as unread for their worker */
 	DISPATCH_SPARE = 64,
-	DISPATCH_TEXT_KEPT = 1 << 20,	 /* memory of an answer that stays for the next one */
-	DISPATCH_HELD_BYTES = 256 << 20, /* of what waits for room, of all submitters */
+	DISPATCH_TEXT_KEPT = 1 << 20,	    /* memory of an answer that stays for the next one */
+	DISPATCH_WAITING_BYTES = 256 << 20, /* of all waiting calls together */
 };
 
-/* NULL: the queue is not there. */
+/* NULL: there is no queue. */
 struct dispatch *dispatch_of(const struct supervisor *sv);
 
 struct dispatch {
@@ -64,24 +64,24 @@ struct dispatch {
 	struct queues *q;
 	struct queue_options options;
 	struct dispatch_group *group;
-	struct journal *journal; /* NULL: what happens is not kept */
-	bool uncommitted;	 /* something was added to it that is yet to be written */
-	struct dispatch_door doors[2];
+	struct journal *journal; /* NULL: the queue is not durable */
+	bool uncommitted;	 /* records were added that are not written */
+	struct dispatch_endpoint endpoints[2];
 	struct loop_timer *timer;
 	uint64_t timer_ms;	     /* when it fires; UINT64_MAX: it is not armed */
 	struct dispatch_waits ready; /* over, and not answered yet */
 	struct dispatch_all waits;   /* all */
-	char stopping[1024];	     /* what tasks get that would wait, "": nothing */
+	char stopping[1024];	     /* the error for workers that would wait; "": they may wait */
 	struct dispatch_streams streams;
 	struct dispatch_keepers keepers;
-	struct dispatch_once *once;	   /* NULL: no call had a number */
-	struct dispatch_listings listings; /* Lists that are not answered yet */
-	struct json_writer text; /* of the answer that is being written; its memory stays */
-	size_t held_bytes;	 /* of what waits for room */
-	uint64_t now_ms;	 /* when the present step was made */
-	LIST_HEAD(, dispatch_wait) spare; /* memory for the next ones */
+	struct dispatch_repeated *repeated; /* NULL: no call had a number */
+	struct dispatch_listings listings;  /* Lists that are not answered yet */
+	struct json_writer text;	    /* the answer that is being written; its memory stays */
+	size_t waiting_bytes;		    /* of calls that wait for room */
+	uint64_t now_ms;		    /* the time of the present step */
+	LIST_HEAD(, dispatch_wait) spare;   /* memory for the next ones */
 	int n_spare;
-	bool running, again; /* in dispatch_run(); somebody called it from there */
+	bool running, again; /* in dispatch_run(); it was called again from inside */
 	struct queue_do todo;
 };
 
@@ -92,7 +92,7 @@ struct dispatch_wait {
 	LIST_ENTRY(dispatch_wait) all;
 	struct dispatch *d;
 	struct varlink_call *call;
-	void (*answer)(struct dispatch_wait *x); /* where it went well: the final answer */
+	void (*answer)(struct dispatch_wait *x); /* gives the final answer after success */
 	bool ready;
 	bool workers;		/* its connection is a worker's */
 	void *holder;		/* WORK */
@@ -100,18 +100,19 @@ struct dispatch_wait {
 	int64_t id;		/* FETCH of one */
 	int64_t *ids;		/* ... of many; owned */
 	size_t n;		/* ids, or tasks */
-	uint64_t once;		/* SUBMIT, JOIN, DONE: see repeated_calls.c; 0: none */
+	uint64_t repeat_key;	/* SUBMIT, JOIN, DONE: see repeated_calls.c; 0: none */
 	struct queue_new *many; /* SUBMIT of many; owned, else one */
 	struct queue_new one;
-	void *kept;	   /* what they point to; owned */
-	size_t kept_bytes; /* as counted in d->held_bytes */
+	void *kept;	   /* the copy that they point to; owned */
+	size_t kept_bytes; /* as counted in d->waiting_bytes */
 };
 
 /* service.c */
-/* After any step, or several. From inside itself it is put off until the outer one has its turn. */
+/* Call it after each step, or after several. A call from inside itself makes the outer one run
+ * again. */
 void dispatch_run(struct dispatch *d);
-/* The same later in this turn of the loop: where many steps come together, or where answers must
- * not be given yet. */
+/* Runs it later in this turn of the loop: after many steps, or when calls must not be answered yet.
+ */
 void dispatch_run_soon(struct dispatch *d);
 
 /* durable.c: all but the first do nothing without a journal. */
@@ -120,94 +121,93 @@ void dispatch_journal_close(struct dispatch *d);
 void dispatch_journal_add(struct dispatch *d, const struct queue_record *r);
 void dispatch_journal_lost(struct dispatch *d);
 void dispatch_journal_stale(struct dispatch *d);
-/* Whether it takes so much more, else the call was answered. */
+/* True when the journal has room for so much more, else it has answered the call. */
 bool dispatch_journal_room(struct dispatch *d, struct varlink_call *call, size_t bytes);
 
 /* waits.c */
-/* For a step at d->now_ms. NULL after having answered the call. */
+/* For a step at d->now_ms. NULL: it has answered the call. */
 struct dispatch_wait *dispatch_wait_new(
 	struct dispatch *d, struct varlink_call *call, void (*answer)(struct dispatch_wait *x));
-/* Nothing has been asked of the machine. */
+/* Frees x, whose step was not made. */
 void dispatch_wait_drop(struct dispatch_wait *x);
-/* Counts bytes that it holds while it waits: false after having dropped it and answered the call,
- * as too many wait. */
-_must_check_ bool dispatch_wait_hold(struct dispatch_wait *x, size_t bytes);
-/* Its step was made, and said over: it is answered now, or when it is. Returns 0. */
+/* Counts bytes that x takes while it waits. False when too many wait: it has dropped x and answered
+ * the call. */
+_must_check_ bool dispatch_wait_charge(struct dispatch_wait *x, size_t bytes);
+/* The step of x was made. over: x is answered now, else when it is over. Returns 0. */
 int dispatch_wait_begun(struct dispatch_wait *x, bool over);
-/* The same, unless it would wait for own (dispatch_own()): then the call is refused. */
+/* The same, but refuses the call if it would wait for own (dispatch_own_task()). */
 int dispatch_wait_begun_by(struct dispatch_wait *x, bool over, int64_t own);
-/* Answers one that is over, and forgets it. */
+/* Answers x, which is over, and frees it. */
 void dispatch_wait_over(struct dispatch_wait *x);
-/* Before their end. */
+/* Frees the spare ones. */
 void dispatch_waits_free(struct dispatch *d);
-/* The time, read anew; it stays in d->now_ms for the answers. */
+/* Reads the time, and sets d->now_ms for the answers. */
 uint64_t dispatch_now(struct dispatch *d);
-/* By d->now_ms; negative: none. */
+/* From d->now_ms; negative timeout_ms: none. */
 uint64_t dispatch_deadline(const struct dispatch *d, int64_t timeout_ms);
-/* Whatever tasks wait for is Cancelled with why, also what they would from now on. */
+/* Ends all waits of workers, and those to come, as Cancelled with why; until dispatch_waits_go().
+ */
 void dispatch_waits_stop(struct dispatch *d, const char *why);
 void dispatch_waits_go(struct dispatch *d);
 
 /* methods.c */
-/* Whether job is this one, or NULL; else the call was answered. */
+/* True when job is this one, or NULL; else it has answered the call. */
 bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const char *job);
-/* The slot of a call's worker, or -1. */
-/* methods.c: the interface; the methods' arg is a door. */
+/* The interface; the methods' arg is an endpoint. */
 extern const struct varlink_method dispatch_methods[];
 extern const struct varlink_flat_method dispatch_flat_methods[];
-/* durable.c: whether answers rely on a journal, and the one call before they leave: it is written.
- */
+/* durable.c: whether answers rely on a journal; and writes it before they leave. */
 bool dispatch_is_durable(const struct supervisor *sv);
 void dispatch_leaving(struct supervisor *sv);
-int dispatch_caller(const struct dispatch_door *door, const struct varlink_call *call);
-/* How a call wants to wait. */
-struct dispatch_asks {
-	int64_t timeout_ms, lease, once; /* -1, -1, 0: none */
+/* The slot of a call's worker, or -1. */
+int dispatch_caller(const struct dispatch_endpoint *endpoint, const struct varlink_call *call);
+/* The parameters of calls that wait. number: of a call that may be repeated ("once"). */
+struct dispatch_wait_options {
+	int64_t timeout_ms, lease, number; /* -1, -1, 0: none */
 	bool release;
 };
-struct dispatch_asks dispatch_asks_of(const struct flat *p);
-/* The task that the caller would wait for, where it waits for all of queue, or (ids) for these, and
- * that waits for the caller; -1: none. */
-int64_t dispatch_own(const struct dispatch_door *door, const struct varlink_call *call,
-	const struct dispatch_asks *asks, const char *queue, const int64_t *ids, size_t n);
-int dispatch_refuse_own(struct varlink_call *call, int64_t task);
-/* "tasks": sorted as given, owned. 0, or non-zero after having answered the call. */
+struct dispatch_wait_options dispatch_wait_options_of(const struct flat *p);
+/* A task of the caller itself that a wait for all of queue, or (ids) for these, would wait for, so
+ * that it could never end; -1: none. */
+int64_t dispatch_own_task(const struct dispatch_endpoint *endpoint, const struct varlink_call *call,
+	const struct dispatch_wait_options *opt, const char *queue, const int64_t *ids, size_t n);
+int dispatch_refuse_own_task(struct varlink_call *call, int64_t task);
+/* "tasks", in the given order; owned. 0, or non-zero: it has answered the call. */
 _must_check_ int dispatch_ids(
 	struct varlink_call *call, const json_t *list, int64_t **ret, size_t *ret_n);
-/* Bytes as a call has them: as text (by one of two names) or as base64, each NULL where it does
- * not. */
+/* Bytes of a call: text (whose key is name) or base64, the other one is NULL. */
 struct dispatch_bytes {
 	const char *name, *text, *base64, *format;
 	size_t len, base64_len;
 };
 struct dispatch_bytes dispatch_bytes_of(const struct flat *p, const char *name);
-/* Borrowed from what has them, or owned by ret_owned. 0, -EINVAL with err, -ENOMEM. */
+/* Borrowed from b, or decoded into *ret_owned. 0, -EINVAL with err, -ENOMEM. */
 _must_check_ int dispatch_bytes(const struct dispatch_bytes *b, struct queue_bytes *ret,
 	void **ret_owned, struct error *err);
-/* Final answer for what these functions return. */
+/* Final answer for a negative result r of these functions. */
 int dispatch_refuse(struct varlink_call *call, int r, const struct error *err);
 int dispatch_no_memory(struct varlink_call *call);
 
 /* repeated_calls.c */
-/* What a call with such a number (0: none) is known by; 0: not at all. */
-uint64_t dispatch_once_key(int64_t number, const char *queue);
-/* A submit is answered, or its caller has gone: what is in is told to who makes it again. Without
- * memory it is not. */
-void dispatch_once_keep(const struct dispatch_wait *x);
-/* The same for a call that is told the error of its queue. */
-void dispatch_once_keep_error(const struct dispatch_wait *x, json_t *error);
-/* Whether it was answered before, and is so again. */
-bool dispatch_once_answer(struct dispatch *d, struct varlink_call *call, uint64_t key);
-void dispatch_once_free(struct dispatch *d);
+/* The key of a call with this number (0: none); 0: none. */
+uint64_t dispatch_repeat_key(int64_t number, const char *queue);
+/* A submit is answered, or its caller has gone: remembers the accepted tasks for a repeated call.
+ * Without memory it does not. */
+void dispatch_repeat_remember(const struct dispatch_wait *x);
+/* The same for a call that gets the error of its queue. */
+void dispatch_repeat_remember_error(const struct dispatch_wait *x, json_t *error);
+/* True when the call was answered before: it has given the same answer again. */
+bool dispatch_repeat_answer(struct dispatch *d, struct varlink_call *call, uint64_t key);
+void dispatch_repeated_free(struct dispatch *d);
 /* method_submit.c: the answer of SubmitMany. */
 void dispatch_reply_many(
 	struct dispatch *d, struct varlink_call *call, int64_t first, size_t accepted);
 
-/* method_keep.c: those that have outlasted their calls. No queue ends by it. */
+/* method_keep.c: frees the keepers that have outlived their calls. This ends no queue. */
 void dispatch_keepers_free(struct dispatch *d);
 
 /* method_submit.c, method_fetch.c, method_list.c, method_work.c, method_cancels.c,
- * method_call.c: the methods, with a door as arg */
+ * method_call.c: the methods, with an endpoint as arg */
 int dispatch_submit(struct varlink_call *call, const struct flat *p, void *arg);
 int dispatch_submit_many(struct varlink_call *call, json_t *p, void *arg);
 int dispatch_fetch(struct varlink_call *call, const struct flat *p, void *arg);
@@ -226,19 +226,19 @@ int dispatch_drop_resource(struct varlink_call *call, json_t *p, void *arg);
 int dispatch_resources(struct varlink_call *call, json_t *p, void *arg);
 int dispatch_call_all(struct varlink_call *call, const struct flat *p, void *arg);
 
-/* Whether the call's connection is of workers, else it was answered. */
-bool dispatch_is_worker(const struct dispatch_door *door, struct varlink_call *call);
-/* Tells whoever asked for Cancels. */
+/* True when the call came on worker.sock, else it has answered the call. */
+bool dispatch_is_worker(const struct dispatch_endpoint *endpoint, struct varlink_call *call);
+/* Sends the cancelled lease to the worker's streams of Cancels. */
 void dispatch_stream_cancelled(struct dispatch *d, const struct queue_do *todo);
 
-/* queue_json.c: JSON text; literal pieces by dispatch_put(). */
+/* queue_json.c writes JSON text; dispatch_put() writes a literal. */
 #define dispatch_put(t, literal) json_write((t), (literal), sizeof(literal) - 1)
-/* d->text, made empty. */
+/* Returns d->text, empty. */
 struct json_writer *dispatch_text_begin(struct dispatch *d);
 /* Final answer with d->text. */
 int dispatch_text_reply(struct dispatch *d, struct varlink_call *call);
 const char *dispatch_worker_name(const struct dispatch *d, int worker);
-/* "key":"...", or "base64":"...", and "format":"..." where there is one. */
+/* "key":"...", or "base64":"...", and "format":"..." if there is one. */
 void dispatch_text_bytes(struct json_writer *t, const char *key, const struct queue_bytes *b);
 void dispatch_text_error(
 	const struct dispatch *d, struct json_writer *t, const struct queue_error *e);
@@ -246,21 +246,21 @@ void dispatch_text_outcome(
 	const struct dispatch *d, struct json_writer *t, const struct queue_outcome *o);
 void dispatch_text_info(
 	const struct dispatch *d, struct json_writer *t, const struct queue_outcome *o);
-/* An Item for the worker's task. */
+/* An Item. */
 void dispatch_text_item(
 	const struct dispatch *d, struct json_writer *t, const struct queue_item_view *item);
 const char *dispatch_state_name(enum queue_state s);
 /* A TaskError, owned. */
 json_t *dispatch_error_json(const struct dispatch *d, const struct queue_error *e);
 
-/* group_hooks.c, which service.c calls: */
-/* What the specification says. */
+/* group_hooks.c */
+/* The options of the machine, from the specification. */
 void dispatch_group_options(const struct supervisor *sv, struct queue_options *ret);
-/* After the machine was made, and before its end: d->group. */
+/* Makes d->group, after the machine; frees it before the machine. */
 _must_check_ int dispatch_group_new(struct dispatch *d, struct error *err);
 void dispatch_group_free(struct dispatch *d);
-/* What queue_next() says: QUEUE_DO_KILL, TELL, STALL; and of QUEUE_DO_CANCEL the word on the board.
- * They may post events and start things, and call dispatch_run(). */
+/* Carries out an order of queue_next(): QUEUE_DO_KILL, TELL, STALL; and for QUEUE_DO_CANCEL the
+ * mark on the board. It may post events, start workers, and call dispatch_run(). */
 void dispatch_group_do(struct dispatch *d, const struct queue_do *todo);
-/* The caller is told that its queue has failed. */
+/* The caller gets the error that its queue has failed. */
 void dispatch_group_told(struct dispatch *d, const struct varlink_call *call);

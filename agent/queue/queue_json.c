@@ -82,7 +82,7 @@ static void text_task(struct json_writer *t, const struct queue_outcome *o)
 	dispatch_put(t, "\"");
 }
 
-/* The end of both. */
+/* The end of an Outcome and of an Info. */
 static void text_tries(
 	const struct dispatch *d, struct json_writer *t, const struct queue_outcome *o)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Calls that are made again. Who calls from outside of the job may not hear the answer, because
- * elasticd has ended between the two; it makes the same call again, with the same number, and gets
- * the answer that it has not heard: tasks that are in, and the error of a queue, which is told
- * once. The last few thousand numbers are known: each has a place in one of many sets, where the
- * newest ones stay.
+ * Repeated calls. A caller outside the job may lose the answer when elasticd ends. It then repeats
+ * the call with the same number, and gets the answer of the first call: the numbers of accepted
+ * tasks, or the error of a queue, which other callers get only once. This file remembers the last
+ * few thousand answers: each number belongs to one of many sets, and a set keeps the newest.
  */
 #include "agent/queue/private.h"
 #include "common/text/json.h"
@@ -13,19 +12,19 @@
 
 enum { SETS = 1024, WAYS = 4 };
 
-struct once {
-	uint64_t key; /* 0: the place is free */
+struct repeated_answer {
+	uint64_t key; /* 0: the entry is free */
 	int64_t first;
 	size_t accepted;
 	json_t *error; /* the parameters of QueueFailed; NULL: it was accepted */
 };
 
-struct dispatch_once {
-	struct once sets[SETS][WAYS]; /* the newest first */
+struct dispatch_repeated {
+	struct repeated_answer sets[SETS][WAYS]; /* the newest first */
 };
 
-/* The same number is another one for another queue. */
-uint64_t dispatch_once_key(int64_t number, const char *queue)
+/* The key depends on the queue, so that one number may be used for several queues. */
+uint64_t dispatch_repeat_key(int64_t number, const char *queue)
 {
 	uint64_t key = (uint64_t)number;
 
@@ -36,30 +35,31 @@ uint64_t dispatch_once_key(int64_t number, const char *queue)
 	return key ? key : 1;
 }
 
-static struct once *set_of(const struct dispatch *d, uint64_t key)
+static struct repeated_answer *repeated_set(const struct dispatch *d, uint64_t key)
 {
-	return d->once->sets[(key ^ key >> 32) % SETS];
+	return d->repeated->sets[(key ^ key >> 32) % SETS];
 }
 
-/* The one that is longest there goes. NULL without memory. */
-static struct once *place_for(struct dispatch *d, uint64_t key)
+/* A new entry in place of the oldest one of its set. NULL without memory. */
+static struct repeated_answer *repeated_add(struct dispatch *d, uint64_t key)
 {
-	struct once *set;
+	struct repeated_answer *set;
 
-	if (!d->once)
-		d->once = calloc(1, sizeof(*d->once));
-	if (!d->once)
+	if (!d->repeated)
+		d->repeated = calloc(1, sizeof(*d->repeated));
+	if (!d->repeated)
 		return NULL;
-	set = set_of(d, key);
+	set = repeated_set(d, key);
 	json_decref(set[WAYS - 1].error);
 	memmove(set + 1, set, (WAYS - 1) * sizeof(*set));
-	*set = (struct once){ .key = key };
+	*set = (struct repeated_answer){ .key = key };
 	return set;
 }
 
-void dispatch_once_keep(const struct dispatch_wait *x)
+void dispatch_repeat_remember(const struct dispatch_wait *x)
 {
-	struct once *o = x->once && x->wait.accepted ? place_for(x->d, x->once) : NULL;
+	struct repeated_answer *o =
+		x->repeat_key && x->wait.accepted ? repeated_add(x->d, x->repeat_key) : NULL;
 
 	if (!o)
 		return;
@@ -67,17 +67,17 @@ void dispatch_once_keep(const struct dispatch_wait *x)
 	o->accepted = x->wait.accepted;
 }
 
-void dispatch_once_keep_error(const struct dispatch_wait *x, json_t *error)
+void dispatch_repeat_remember_error(const struct dispatch_wait *x, json_t *error)
 {
-	struct once *o = x->once ? place_for(x->d, x->once) : NULL;
+	struct repeated_answer *o = x->repeat_key ? repeated_add(x->d, x->repeat_key) : NULL;
 
 	if (o)
 		o->error = json_incref(error);
 }
 
-static const struct once *find(const struct dispatch *d, uint64_t key)
+static const struct repeated_answer *repeated_find(const struct dispatch *d, uint64_t key)
 {
-	const struct once *set = key && d->once ? set_of(d, key) : NULL;
+	const struct repeated_answer *set = key && d->repeated ? repeated_set(d, key) : NULL;
 
 	for (int i = 0; i < WAYS && set; i++)
 		if (set[i].key == key)
@@ -85,9 +85,9 @@ static const struct once *find(const struct dispatch *d, uint64_t key)
 	return NULL;
 }
 
-bool dispatch_once_answer(struct dispatch *d, struct varlink_call *call, uint64_t key)
+bool dispatch_repeat_answer(struct dispatch *d, struct varlink_call *call, uint64_t key)
 {
-	const struct once *o = find(d, key);
+	const struct repeated_answer *o = repeated_find(d, key);
 
 	if (!o)
 		return false;
@@ -100,9 +100,9 @@ bool dispatch_once_answer(struct dispatch *d, struct varlink_call *call, uint64_
 	return true;
 }
 
-void dispatch_once_free(struct dispatch *d)
+void dispatch_repeated_free(struct dispatch *d)
 {
-	for (int i = 0; d->once && i < SETS * WAYS; i++)
-		json_decref(d->once->sets[i / WAYS][i % WAYS].error);
-	free(d->once);
+	for (int i = 0; d->repeated && i < SETS * WAYS; i++)
+		json_decref(d->repeated->sets[i / WAYS][i % WAYS].error);
+	free(d->repeated);
 }

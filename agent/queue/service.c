@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What follows a step of the machine, in this order: what it wants done (among it the records for
- * the journal), then the answers, each of which may be a step itself. All answers of one turn of
- * the loop leave together; none of them waits for another turn.
+ * After a step of the machine, this file carries out its orders (also the records for the journal),
+ * and then answers calls, each of which may be a step itself. All answers of one turn of
+ * the loop leave together; none waits for another turn.
  */
 #include "agent/queue/group_hooks.h"
 #include "agent/queue/private.h"
@@ -12,18 +12,18 @@
 #include <errno.h>
 #include <string.h>
 
-static void drain(struct dispatch *d)
+static void do_orders(struct dispatch *d)
 {
 	while (queue_next(d->q, &d->todo) != QUEUE_DO_NOTHING) {
 		if (d->todo.what == QUEUE_DO_RECORD) {
 			dispatch_journal_add(d, &d->todo.record);
 			continue;
 		}
-		if (d->todo.what == QUEUE_DO_DUMP) {
+		if (d->todo.what == QUEUE_DO_RECORD_LOST) {
 			dispatch_journal_lost(d);
 			continue;
 		}
-		if (d->todo.what == QUEUE_DO_ANEW) {
+		if (d->todo.what == QUEUE_DO_STALE) {
 			dispatch_journal_stale(d);
 			continue;
 		}
@@ -33,7 +33,7 @@ static void drain(struct dispatch *d)
 	}
 }
 
-static struct dispatch_wait *next_over(struct dispatch *d)
+static struct dispatch_wait *next_ready(struct dispatch *d)
 {
 	struct dispatch_wait *x = TAILQ_FIRST(&d->ready);
 	struct queue_wait *w = x ? NULL : queue_over(d->q);
@@ -41,7 +41,7 @@ static struct dispatch_wait *next_over(struct dispatch *d)
 	return w ? w->arg : x;
 }
 
-/* A timer that fires early costs less than one that is set anew with each step. */
+/* A timer that fires early costs less than setting it after each step. */
 static void set_timer(struct dispatch *d)
 {
 	uint64_t due = queue_due_ms(d->q), now;
@@ -65,24 +65,24 @@ void dispatch_run(struct dispatch *d)
 	dispatch_now(d);
 	do {
 		d->again = false;
-		drain(d);
-		while ((x = next_over(d))) {
+		do_orders(d);
+		while ((x = next_ready(d))) {
 			dispatch_wait_over(x);
-			drain(d);
+			do_orders(d);
 		}
 	} while (d->again);
 	d->running = false;
 	set_timer(d);
 }
 
-static void on_turn(void *arg)
+static void run_deferred(void *arg)
 {
 	dispatch_run(arg);
 }
 
 void dispatch_run_soon(struct dispatch *d)
 {
-	if (!d->running && loop_defer(supervisor_loop(d->sv), on_turn, d) == 0)
+	if (!d->running && loop_defer(supervisor_loop(d->sv), run_deferred, d) == 0)
 		return;
 	dispatch_run(d);
 }
@@ -109,7 +109,7 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 	TAILQ_INIT(&d->ready);
 	TAILQ_INIT(&d->listings);
 	for (int i = 0; i < 2; i++)
-		d->doors[i] = (struct dispatch_door){ .d = d, .workers = i };
+		d->endpoints[i] = (struct dispatch_endpoint){ .d = d, .workers = i };
 	dispatch_group_options(sv, &d->options);
 	d->options.journal =
 		supervisor_spec(sv)->queue.durable && supervisor_options(sv)->state_dir;
@@ -136,9 +136,9 @@ static void dispatch_free(struct supervisor *sv)
 	if (d->q)
 		dispatch_group_free(d);
 	feature_set_state(sv, &queue_feature, NULL);
-	loop_cancel(supervisor_loop(sv), on_turn, d);
+	loop_cancel(supervisor_loop(sv), run_deferred, d);
 	dispatch_keepers_free(d);
-	dispatch_once_free(d);
+	dispatch_repeated_free(d);
 	dispatch_journal_close(d);
 	queues_free(d->q);
 	loop_timer_free(d->timer);
@@ -147,8 +147,8 @@ static void dispatch_free(struct supervisor *sv)
 	free(d);
 }
 
-/* A connection of a worker is at its end, its calls are gone: its leases are put back. holder is
- * its word in the varlink server. */
+/* A connection of a worker has ended, and its calls are gone: puts its leases back. holder
+ * identifies the connection. */
 static void dispatch_closed(struct supervisor *sv, void *holder)
 {
 	struct dispatch *d = dispatch_of(sv);
@@ -183,7 +183,7 @@ static bool dispatch_interface(struct supervisor *sv, bool workers, struct varli
 		.methods = dispatch_methods,
 		.flat = dispatch_flat_methods,
 		.ranges = queue_ranges,
-		.arg = &dispatch_of(sv)->doors[workers],
+		.arg = &dispatch_of(sv)->endpoints[workers],
 	};
 	return true;
 }
@@ -221,7 +221,7 @@ const struct feature queue_feature = {
 	.worker_started = dispatch_worker_started,
 	.worker_exited = dispatch_worker_ended,
 	.worker_over = dispatch_worker_over,
-	.holds_decision = dispatch_holds,
+	.holds_decision = dispatch_decision_waits,
 	.exit_status = dispatch_exit_status,
 	.describe_job = dispatch_describe,
 	.explain_last = dispatch_explain,

@@ -3,10 +3,9 @@
 
 /*
  * The agent's side of the work queue: owns the machine (agent/queue/machine/queue.h) with its
- * timer, and serves io.elasticd.Queue from it, on worker.sock to the job's processes and on
- * agent.sock to everybody else who may ask. A worker is known to the machine by its slot, its
- * leases last as long as the connection that it got them on. What happens to tasks and the group,
- * and what the machine wants done to them, is group_hooks.h's.
+ * timer, and serves io.elasticd.Queue from it, on worker.sock to the job's workers and on
+ * agent.sock to other callers. The machine knows a worker by its slot; a lease lasts as long as the
+ * connection on which the worker got it. group_hooks.h connects the machine with the group.
  *
  * The files: see private.h.
  */

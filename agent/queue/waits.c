@@ -23,7 +23,7 @@ static void wait_free(struct dispatch_wait *x)
 	struct dispatch *d = x->d;
 
 	LIST_REMOVE(x, all);
-	d->held_bytes -= x->kept_bytes;
+	d->waiting_bytes -= x->kept_bytes;
 	free(x->ids);
 	free(x->many);
 	free(x->kept);
@@ -42,7 +42,7 @@ static void wait_gone(void *arg)
 
 	if (x->ready)
 		TAILQ_REMOVE(&d->ready, x, entry);
-	dispatch_once_keep(x);
+	dispatch_repeat_remember(x);
 	queue_wait_fini(d->q, &x->wait, loop_now_ms());
 	wait_free(x);
 	dispatch_run_soon(d);
@@ -77,18 +77,18 @@ void dispatch_wait_drop(struct dispatch_wait *x)
 	wait_free(x);
 }
 
-bool dispatch_wait_hold(struct dispatch_wait *x, size_t bytes)
+bool dispatch_wait_charge(struct dispatch_wait *x, size_t bytes)
 {
 	struct dispatch *d = x->d;
 
-	if (bytes > DISPATCH_HELD_BYTES || d->held_bytes > DISPATCH_HELD_BYTES - bytes) {
+	if (bytes > DISPATCH_WAITING_BYTES || d->waiting_bytes > DISPATCH_WAITING_BYTES - bytes) {
 		sharing_fail(x->call, STATUS_RESOURCE_EXHAUSTED,
-			"more than %d bytes of calls wait already", DISPATCH_HELD_BYTES);
+			"more than %d bytes of calls wait already", DISPATCH_WAITING_BYTES);
 		wait_free(x);
 		return false;
 	}
 	x->kept_bytes += bytes;
-	d->held_bytes += bytes;
+	d->waiting_bytes += bytes;
 	return true;
 }
 
@@ -115,7 +115,7 @@ int dispatch_wait_begun_by(struct dispatch_wait *x, bool over, int64_t own)
 		return dispatch_wait_begun(x, over);
 	queue_wait_fini(d->q, &x->wait, d->now_ms);
 	dispatch_wait_drop(x);
-	r = dispatch_refuse_own(call, own);
+	r = dispatch_refuse_own_task(call, own);
 	dispatch_run(d);
 	return r;
 }
@@ -130,7 +130,7 @@ static int queue_failed(const struct dispatch_wait *x)
 	if (x->wait.forgotten > 0)
 		json_put_int(p, "forgotten", (int64_t)x->wait.forgotten);
 	dispatch_group_told(x->d, x->call);
-	dispatch_once_keep_error(x, p);
+	dispatch_repeat_remember_error(x, p);
 	return varlink_error(x->call, "QueueFailed", p);
 }
 
@@ -168,7 +168,7 @@ void dispatch_waits_stop(struct dispatch *d, const char *why)
 	snprintf(d->stopping, sizeof(d->stopping), "%s", why);
 	for (x = LIST_FIRST(&d->waits); x; x = next) {
 		next = LIST_NEXT(x, all);
-		/* Only calls of tasks have a word of their connection. */
+		/* Only calls on worker.sock have a user. */
 		if (x->ready || !varlink_call_user(x->call))
 			continue;
 		sharing_fail_missing(NULL, x->call, STATUS_CANCELLED, why, NULL, 0);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What can happen in the world of queue_world.h: each step has two numbers, which say who, what and
- * how; one that makes no sense at that moment does nothing.
+ * The steps of the world in queue_world.h. Each step has two numbers, which choose the worker, the
+ * task and the variant; a step that is impossible at that moment does nothing.
  */
 
 #include "tests/unit/queue_world.h"
@@ -30,7 +30,7 @@ static void began(struct wwait *x, bool over)
 	queue_wait_fini(w.q, &x->w, w.now);
 }
 
-/* Those of a queue that are not over; only ids where there are some. */
+/* The tasks of a queue that are not over; only those in ids, if there are any. */
 static void live(struct wwait *x)
 {
 	struct queue_outcome o;
@@ -45,7 +45,7 @@ static uint64_t until_when(unsigned b)
 	return b % 3 == 0 ? w.now : b % 3 == 1 ? w.now + 50 : UINT64_MAX;
 }
 
-/* The a-th of the tasks that were not released; -1: none. */
+/* The a-th task that is not released; -1: none. */
 static int64_t some_task(unsigned a)
 {
 	int64_t ids[32];
@@ -150,8 +150,8 @@ static bool is_among(const int64_t *ids, int n, int64_t id)
 	return false;
 }
 
-/* One process dies with what it has, with what it was given and has not heard of, and with what it
- * dropped before that was seen; with each once. */
+/* A process dies with the tasks that it has, with those that were leased to it and have not
+ * arrived, and with those that it dropped before; with each once. */
 static void dies_with(int worker)
 {
 	struct wworker *k = &w.workers[worker];
@@ -222,7 +222,7 @@ static void do_work(unsigned a, unsigned b)
 	began(x, queue_work(w.q, &x->w, worker, &x->holder, until_when(b + 2), w.now));
 }
 
-/* Who is given something is gone before it hears of it. */
+/* The worker is gone before it gets the lease. */
 static void do_burst(unsigned a, unsigned b)
 {
 	do_submit(a, 4 * (b % 3));
@@ -246,7 +246,7 @@ static struct whold *some_hold(unsigned a)
 	return NULL;
 }
 
-/* Its connection is gone with it. */
+/* Its connection ends with it. */
 static void drops(const struct whold *h)
 {
 	struct wworker *k = &w.workers[h->worker];
@@ -258,7 +258,7 @@ static void drops(const struct whold *h)
 		k->dropped[k->n_dropped++] = h->task;
 }
 
-/* That it is held no more, and what it built. */
+/* The lease has ended, and so has its build. */
 static void let_go(struct whold *h, bool ok, bool done)
 {
 	struct wworker *k = &w.workers[h->worker];
@@ -304,7 +304,7 @@ static void do_fail(unsigned a, unsigned b)
 	ended_as(h, queue_fail(w.q, h->holder, h->lease, &f, w.now));
 	if (h->kind != QUEUE_ITEM_INIT)
 		return;
-	/* Such a process is of no use any more. */
+	/* Such a process is not used any more. */
 	drain();
 	gone(h->worker, 2);
 }
@@ -328,7 +328,7 @@ static void do_put_back(unsigned a, unsigned b)
 	}
 }
 
-/* The connections of a process that dies, all or some of them, and mostly it at once. */
+/* Ends all or some connections of a process that dies, and mostly the process at once. */
 static void do_die(unsigned a, unsigned b)
 {
 	int worker = (int)(a % (unsigned)w.n_workers);
@@ -362,7 +362,7 @@ static void do_away(unsigned a, unsigned b)
 
 	if (!x->used)
 		return;
-	/* What it has submitted stays, though nobody knows the numbers. */
+	/* Its accepted tasks stay, though no client knows their numbers. */
 	x->used = false;
 	queue_wait_fini(w.q, &x->w, w.now);
 }
@@ -464,7 +464,7 @@ static void forget_machine(void)
 	w.kills = 0;
 	w.stopped = w.failed = false;
 	w.put_back = 0;
-	w.n_queued = SIZE_MAX / 2; /* what ran is queued again */
+	w.n_queued = SIZE_MAX / 2; /* running tasks are queued again */
 }
 
 static void is_as_before(int64_t id, enum queue_state before)
@@ -504,11 +504,11 @@ static void do_crash(unsigned a, unsigned b)
 			before[id] = o.state;
 		if (!there[id] || !w.keepers[wtasks[id].queue])
 			continue;
-		/* It dies with its keeper. */
+		/* It ends with its keeper. */
 		wtasks[id].released = true;
 		there[id] = false;
 	}
-	if (w.kept) /* as an agent does, so that no number is given twice */
+	if (w.kept) /* as an agent does, so that no number is used twice */
 		w.opt.first_task = max_task + 1;
 	forget_machine();
 	ck_assert_int_eq(queues_new(&w.opt, &q), 0);
@@ -535,7 +535,7 @@ static void do_crash(unsigned a, unsigned b)
 	w.restores++;
 }
 
-/* Who waits for work takes the room of those that wait for something to do. */
+/* Ends the waits for work, which take the room of other waits. */
 static void workers_away(void)
 {
 	for (int i = 0; i < w.n_waits; i++)
@@ -545,7 +545,7 @@ static void workers_away(void)
 
 static void do_nothing_more(unsigned a, unsigned b)
 {
-	/* Whoever waits for work, finishes it; whoever waits for room gets it. */
+	/* Workers that wait get work and finish it, submits that wait for room get it. */
 	w.stopped = false;
 	queue_go(w.q);
 	if (w.failed)

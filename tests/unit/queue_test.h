@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * A machine of agent/queue/machine/queue.h for tests by sentence: each ask has a wait of its own,
- * which ends with the teardown; what is told is kept in the order in which it came.
+ * A machine of agent/queue/machine/queue.h for readable tests. Each call has a wait of its own,
+ * which ends with the teardown; orders of the machine are kept as text, in their order.
  */
 
 #include "agent/queue/machine/queue.h"
@@ -28,7 +28,7 @@ static struct ask asks[ASKS];
 static int n_asks;
 static char told[TOLD][640];
 static int n_told;
-static char holders[8]; /* connections: the i-th worker's first one is the i-th */
+static char holders[8]; /* connections: the first one of worker i is the i-th */
 static struct queue_item_view item;
 
 static inline void setup(void)
@@ -53,7 +53,7 @@ static inline void teardown(void)
 	q = queues_free(q);
 }
 
-/* Another one, with what was set in opt. */
+/* Another machine, with the options in opt. */
 static inline void again(void)
 {
 	teardown();
@@ -62,7 +62,7 @@ static inline void again(void)
 	ck_assert_int_eq(queues_new(&opt, &q), 0);
 }
 
-/* What is to be done is done: written down as "what event text". */
+/* Takes all orders of the machine: keeps them as "what event text". */
 static inline void drain(void)
 {
 	static const char *const names[] = { "", "cancel", "kill", "tell", "stall", "record",
@@ -80,7 +80,7 @@ static inline void drain(void)
 		((struct ask *)w->arg)->over = true;
 }
 
-/* That this was told, since the last question. */
+/* Checks that the machine has ordered this since the last check. */
 static inline void tells(const char *text)
 {
 	drain();
@@ -156,7 +156,7 @@ static inline struct ask *submit_to(const char *queue, const struct queue_new *n
 
 static const struct queue_new plain = { { "x", 1, "" }, NULL, 0, -1, false };
 
-/* One task, which is let in: its number. */
+/* Submits one task, which is accepted; returns its number. */
 static inline int64_t submit_as(const char *queue, const struct queue_new *n)
 {
 	struct ask *a = submit_to(queue, n, now);
@@ -258,13 +258,13 @@ static inline struct ask *work_until(int worker, uint64_t until)
 	return asked(a, queue_work(q, &a->w, worker, &holders[worker], until, now));
 }
 
-/* It asks for work and waits. */
+/* The worker asks for work and waits. */
 static inline struct ask *work(int worker)
 {
 	return work_until(worker, EVER);
 }
 
-/* What a worker was given: see `item`. */
+/* The lease that a worker got; see `item`. */
 static inline int64_t given(struct ask *a)
 {
 	drain();
@@ -275,7 +275,7 @@ static inline int64_t given(struct ask *a)
 	return item.lease;
 }
 
-/* It gets that task at once: the lease. */
+/* The worker gets that task at once; returns the lease. */
 static inline int64_t takes(int worker, int64_t task)
 {
 	int64_t lease = given(work(worker));
@@ -285,7 +285,7 @@ static inline int64_t takes(int worker, int64_t task)
 	return lease;
 }
 
-/* A new task, which it takes. */
+/* Submits a task, which the worker takes. */
 static inline int64_t runs(int worker)
 {
 	return takes(worker, submit());
@@ -347,9 +347,10 @@ static inline void passes(uint64_t ms)
 
 /* --- what is written down */
 
-static struct queues *written; /* made of the records so far */
+static struct queues *written; /* restored from the records so far */
 
-/* One crashes before it suits, for QUEUE_DO_ANEW. */
+/* Restores the records into `written`. It ignores QUEUE_DO_STALE, as an agent that dies before the
+ * rewrite. */
 static inline void writes_down(void)
 {
 	struct queue_do d;
@@ -361,18 +362,19 @@ static inline void writes_down(void)
 			ck_assert_int_eq(queue_restore(written, &d.record), 0);
 }
 
-/* What is written down is the one from now on. */
-static inline void crashes(bool anew)
+/* Continues with the machine that the records restore; rewritten: after a rewrite of the journal.
+ */
+static inline void crashes(bool rewritten)
 {
 	struct queue_record r;
 	uint64_t cursor = 0;
 
 	writes_down();
-	if (anew) {
+	if (rewritten) {
 		queues_free(written);
 		ck_assert_int_eq(queues_new(&opt, &written), 0);
 	}
-	while (anew && queue_dump(q, &cursor, &r))
+	while (rewritten && queue_dump(q, &cursor, &r))
 		ck_assert_int_eq(queue_restore(written, &r), 0);
 	teardown();
 	n_asks = n_told = 0;

@@ -4,8 +4,8 @@
 /*
  * A world around the machine of agent/queue/machine/queue.h: coordinators that submit, join, fetch,
  * cancel and go away, workers that take, finish, fail, put back and die, and a journal. It keeps
- * its own account of who has what and of what was promised, and holds the machine to it after each
- * step. Steps are given as numbers, so that all orders can be walked, or long random ones.
+ * its own account of leases and guarantees, and compares the machine with it after each step. Steps
+ * are numbers, so that a test can walk through all orders, or long random ones.
  */
 
 #include "agent/queue/machine/queue.h"
@@ -23,7 +23,7 @@ struct wwait {
 	int queue;
 	size_t n;
 	int64_t ids[8];
-	size_t n_live; /* of those that it may be over for only when these are */
+	size_t n_live; /* it may be over only when these tasks are */
 	int64_t live[64];
 	struct queue_new tasks[3];
 	char payload[3][16];
@@ -42,21 +42,24 @@ struct whold {
 };
 
 struct wtask {
-	bool accepted, released, over, done_for; /* done_for: cancelled, and told so */
+	bool accepted, released, over,
+		done_for; /* done_for: cancelled, and the cancellation was reported */
 	enum queue_state state;
 	int queue;
 	unsigned long raised; /* in which step */
 	unsigned deaths;
-	bool excused; /* of being queued after too many: it ran when the last one was told */
+	bool excused; /* it may be queued after too many deaths: it ran when the last one was
+			 reported */
 };
 
 struct wworker {
 	bool alive;
 	int start;
 	unsigned ready, tried;	/* resources */
-	int64_t dropped[HOLDS]; /* with a connection, and it may turn out that it died */
+	int64_t dropped[HOLDS]; /* tasks dropped with a connection; the worker may turn out to be
+				   dead */
 	int n_dropped;
-	unsigned long drop; /* in which step the last one was */
+	unsigned long drop; /* the step of the last drop */
 };
 
 struct wrecord {
@@ -79,14 +82,14 @@ struct world {
 	struct wrecord *journal;
 	size_t n_journal, cap_journal;
 	unsigned kills;
-	size_t n_queued; /* at the last look */
+	size_t n_queued; /* at the last check */
 	uint64_t put_back;
 	unsigned long steps, leases, restores, overs, errors, late_deaths;
 };
 
 static struct world w;
 static struct wtask wtasks[TASKS];
-static int64_t max_task; /* that was seen */
+static int64_t max_task; /* the greatest number so far */
 static char trail[1 << 14];
 
 #define wrong(...)                                                 \
@@ -174,7 +177,7 @@ static struct whold *hold_of(int64_t task)
 	return NULL;
 }
 
-/* A task fails of its workers' deaths with the last of these, and not before. */
+/* A task fails with the last death that the limit permits, and not before. */
 static void see_deaths(const struct queue_outcome *o)
 {
 	const struct wtask *t = wtask(o->task);
@@ -216,7 +219,8 @@ static void see_outcome(const struct queue_outcome *o)
 	t->queue = queue_number(o->queue);
 }
 
-/* That nobody is let in beyond queue.max, and that who waits for it alone is let in. */
+/* Checks that no submit is accepted beyond queue.max, and that one that waits only for it is
+ * accepted. */
 static void see_room(const struct queue_stats *s)
 {
 	size_t back = (size_t)(s->put_back - w.put_back), joins = 0;
@@ -314,7 +318,7 @@ static void got_lease(struct wwait *x)
 	w.leases++;
 }
 
-/* A connection that has a lease is not another one's. */
+/* Each lease belongs to one connection. */
 static bool holder_used(const struct wwait *x)
 {
 	for (int i = 0; i < HOLDS; i++)
@@ -323,7 +327,7 @@ static bool holder_used(const struct wwait *x)
 	return false;
 }
 
-/* What comes after a join waits until that is over. */
+/* A submit after a join waits until the join is over. */
 static void passes_no_join(const struct wwait *x)
 {
 	for (int i = 0; i < w.n_waits && !x->w.exempt; i++) {
@@ -418,7 +422,7 @@ static void answer(struct wwait *x)
 		wrong("an end without words: %d %d", x->w.kind, s);
 }
 
-/* Answers all there is, as the caller of the machine has to: first what is to be done. */
+/* Does what a caller of the machine does: first all orders, then all answers. */
 static void drain(void)
 {
 	static struct queue_do d;
@@ -430,7 +434,7 @@ static void drain(void)
 		while (queue_next(w.q, &d)) {
 			if (d.what == QUEUE_DO_RECORD)
 				journal_add(&d.record);
-			else if (d.what == QUEUE_DO_DUMP)
+			else if (d.what == QUEUE_DO_RECORD_LOST)
 				journal_dump();
 			else if (d.what == QUEUE_DO_KILL)
 				w.kills |= 1u << d.worker;

@@ -7,7 +7,7 @@
 
 const char journal_magic[JOURNAL_MAGIC_BYTES] = { 'e', 'd', 'q', 'u', 'e', 'u', 'e', 1 };
 
-/* Which parts a content has. */
+/* The parts of a content, as bits. */
 enum part {
 	PART_TASK = 1,
 	PART_LIMIT = 2,
@@ -134,7 +134,7 @@ static unsigned parts_of(const struct queue_record *r, const char *worker)
 	return parts;
 }
 
-/* No less than the content takes. */
+/* At least as many bytes as the content takes. */
 static size_t content_most(const struct queue_record *r, const char *worker)
 {
 	size_t n = 2 + 16 * 10 + r->payload.len;
@@ -271,7 +271,7 @@ static const char *get_bytes(struct reader *r, size_t *ret_len)
 	return data;
 }
 
-/* Each string takes one byte in the content before it, and that is room for its NUL. */
+/* The length before a string takes at least one byte, so text has room for the NUL. */
 static const char *get_string(struct reader *r)
 {
 	size_t len;
@@ -338,7 +338,7 @@ static void get_content(struct reader *r, unsigned parts, struct journal_decoded
 	q->flag = parts & PART_FLAG;
 }
 
-/* The content's length, 0 where the frame or its checksum is not right. */
+/* The content's length; 0 if the frame or its checksum is wrong. */
 static size_t check_frame(const char *data, size_t len)
 {
 	size_t n;

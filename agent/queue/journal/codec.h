@@ -4,10 +4,10 @@
 /*
  * Records of the work queue as bytes, for the journal. Pure.
  *
- * A record is four bytes of length, four of checksum (CRC-32 of the length's bytes and of what
- * follows), both little-endian, and so many bytes of content: its kind, a byte that says which
- * parts it has, and these parts. Integers in it are 7 bits a byte, the lowest first, signed ones
- * folded (0, -1, 1, -2 ...); strings have their length before them.
+ * A record has four bytes of length, four bytes of checksum (CRC-32 of the length's bytes and of
+ * the content), both little-endian, and so many bytes of content: its kind, a byte that says which
+ * parts it has, and these parts. Integers in it have 7 bits a byte, the lowest first, signed ones
+ * are folded (0, -1, 1, -2 ...); the length of a string stands before it.
  */
 
 #include "agent/queue/machine/queue.h"
@@ -20,7 +20,7 @@
 enum {
 	JOURNAL_MAGIC_BYTES = 8,
 	JOURNAL_FRAME_BYTES = 8, /* before each record's content */
-	/* of one content: a payload and its needs, or a value; and what is beside them */
+	/* of one content: a payload and its needs, or a value; and the other parts */
 	JOURNAL_CONTENT_MAX = QUEUE_VALUE_MAX + (1 << 18),
 };
 
@@ -33,13 +33,13 @@ struct journal_buffer {
 };
 void journal_buffer_fini(struct journal_buffer *b);
 
-/* Appends a whole record; worker: the name of r->error.worker, NULL where it has none. Returns 0,
+/* Appends a whole record. worker: the name of r->error.worker, or NULL. Returns 0,
  * or -ENOMEM or -E2BIG with b unchanged. */
 _must_check_ int journal_encode(
 	struct journal_buffer *b, const struct queue_record *r, const char *worker);
 
 struct journal_decoded {
-	struct queue_record record; /* its strings lie in the buffer and in text */
+	struct queue_record record; /* its strings are in the buffer and in text */
 	const char *worker;	    /* "": none; record.error.worker is -1 */
 	const char *needs[QUEUE_NEEDS_MAX];
 	char *text; /* owned: the strings with their NULs */
@@ -48,10 +48,9 @@ struct journal_decoded {
 void journal_decoded_fini(struct journal_decoded *d);
 
 /*
- * The record at data: returns how many bytes it has, 0 at the end of the data (len 0), -EBADMSG for
- * one that is cut off or broken, -EPROTO for one that is whole but of a kind that is not known
- * (ret_bytes of it can be passed over), or -ENOMEM. d is used again and again; what was in it is
- * gone with the next call.
+ * Decodes the record at data. Returns how many bytes it has, 0 at the end of the data (len 0),
+ * -EBADMSG if it is cut off or broken, -EPROTO if it is whole but of an unknown kind (the caller
+ * can skip ret_bytes), or -ENOMEM. d may be used for many calls; each call replaces its content.
  */
 _must_check_ int64_t journal_decode(
 	const char *data, size_t len, struct journal_decoded *d, size_t *ret_bytes);

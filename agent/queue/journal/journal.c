@@ -14,9 +14,9 @@
 
 enum {
 	AGAIN_MS = 1000,	  /* between two tries to write */
-	KEEP_BYTES = 1 << 20,	  /* of memory, for what is written next */
-	ALLOCATE_BYTES = 1 << 20, /* set aside at once */
-	SLACK_BYTES = 64 << 10,	  /* beside what is asked for: for what becomes of tasks */
+	KEEP_BYTES = 1 << 20,	  /* of the buffer's memory that stays after a write */
+	ALLOCATE_BYTES = 1 << 20, /* reserved in the file system at a time */
+	SLACK_BYTES = 64 << 10,	  /* reserved besides, for results of tasks */
 };
 
 void journal_tell(struct journal *j, const char *event, const char *fmt, ...)
@@ -46,7 +46,7 @@ void journal_wake(struct journal *j, uint64_t delay_ms)
 {
 	uint64_t due = loop_now_ms() + delay_ms;
 
-	/* One that fires too early finds nothing to do and asks again. */
+	/* A timer that fires too early finds nothing to do and is armed again. */
 	if (loop_timer_armed(j->timer) && j->wake_ms <= due)
 		return;
 	j->wake_ms = due;
@@ -56,7 +56,7 @@ void journal_wake(struct journal *j, uint64_t delay_ms)
 /* --- writing ------------------------------------------------------------------------------------
  */
 
-/* How long a file may be, without the signal that one which is longer would bring. */
+/* How long a file may be: writing beyond it would cause SIGXFSZ. */
 static void read_limit(struct journal *j)
 {
 	struct rlimit rl;
@@ -67,7 +67,8 @@ static void read_limit(struct journal *j)
 		j->most = rl.rlim_cur;
 }
 
-/* A limit that was too low may be higher by now; one that is lower by now shows in a write. */
+/* Reads a limit that is too low again, since it may be higher by now. A limit that has become lower
+ * shows in a write. */
 static bool within_limit(struct journal *j, uint64_t size)
 {
 	if (size > j->most)
@@ -106,8 +107,8 @@ static void set_failing(struct journal *j, int error)
 {
 	if (error && !j->failing)
 		journal_tell(j, "journal-failed",
-			"%s: %s: what comes of tasks is kept in memory until it can be written, "
-			"and no task is taken in",
+			"%s: %s: results stay in memory until the file can be written, and new "
+			"tasks are refused",
 			j->path, strerror(error));
 	else if (!error && j->failing)
 		journal_tell(j, "journal-written", "%s can be written again", j->path);
@@ -138,7 +139,7 @@ void journal_commit(struct journal *j)
 	int r;
 
 	if (j->out_done == j->out.len) {
-		/* What could not be written is in a file that has taken the place of this one. */
+		/* Records that could not be written are in the file that has replaced this one. */
 		set_failing(j, 0);
 		return;
 	}
@@ -165,7 +166,7 @@ void journal_add(struct journal *j, const struct queue_record *r)
 
 void journal_lost(struct journal *j, int error)
 {
-	/* The new file would lack it, too. */
+	/* A rewrite under way would lack the record, too. */
 	journal_rewrite_stop(j);
 	j->lost = error;
 	journal_wake(j, 0);
@@ -180,7 +181,7 @@ void journal_stale(struct journal *j)
 /* --- room ---------------------------------------------------------------------------------------
  */
 
-/* Has the file system keep that much for the file, where it can: 0 or a negative errno. */
+/* Reserves room up to this size in the file system, if it can. 0 or a negative errno. */
 static int allocate(struct journal *j, uint64_t need)
 {
 	uint64_t more = need - j->size;
@@ -202,7 +203,7 @@ static int allocate(struct journal *j, uint64_t need)
 	if (r == 0)
 		j->allocated = j->size + more;
 	else if (errno == EOPNOTSUPP || errno == ENOSYS)
-		j->allocated = UINT64_MAX; /* it shows when it is written */
+		j->allocated = UINT64_MAX; /* a full disk shows in a write */
 	else if (errno != EINTR)
 		return -errno;
 	return 0;
@@ -237,13 +238,13 @@ static void on_timer(void *arg)
 	start_sync(j);
 }
 
-/* A page that the disk has not taken is not tried again: all of it is written to another file. */
+/* The kernel does not write a failed page again, so everything is written to another file. */
 static void on_synced(void *arg)
 {
 	struct journal *j = arg;
 
 	if (j->sync.error)
-		journal_tell(j, "journal-failed", "%s: the disk did not take it: %s", j->path,
+		journal_tell(j, "journal-failed", "%s: the disk could not write it: %s", j->path,
 			strerror(j->sync.error));
 	journal_rewrite_synced(j, j->sync.error);
 	if (j->sync.error)
@@ -292,7 +293,7 @@ struct journal *journal_free(struct journal *j)
 		if (j->fd >= 0 && journal_write(j, j->fd, &j->out, &j->out_done, &j->size) < 0)
 			log_error("%s: %zu bytes could not be written", j->path,
 				j->out.len - j->out_done);
-		/* What was set aside is given back. */
+		/* Frees the reserved room. */
 		if (j->allocated && j->fd >= 0)
 			(void)!ftruncate(j->fd, (off_t)j->size);
 	}

@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * The journal of a job's work queue (queue.durable): DIR/queue.journal, to which each record of the
- * machine (agent/queue/machine/queue.h) is appended, so that the next agent of the run finds its
- * tasks. Owns the file; the machine, which it reads into and rewrites it from, is the caller's.
+ * The journal of a job's work queue (queue.durable): the file DIR/queue.journal, to which it
+ * appends each record of the machine (agent/queue/machine/queue.h), so that the next agent of the
+ * run finds the tasks. Owns the file; the machine, which it fills and from which it rewrites the
+ * file, is the caller's.
  *
- * What was committed survives the agent, however it ends. The disk is asked to keep it a moment
- * later (JOURNAL_SYNC_MS) by a thread that does nothing else: that much a loss of power can take.
- * Where the file system is full, what could not be written stays in memory and is written as soon
- * as that is possible; until then journal_room() lets nothing new in.
+ * Committed records survive the agent, however it ends. A thread asks the disk to keep them a
+ * moment later (JOURNAL_SYNC_MS): so much can be lost with the power. If the file system is full,
+ * records stay in memory and are written as soon as possible; until then journal_room() refuses new
+ * tasks.
  *
- * The file: eight bytes that say what it is and its version, then records, each with its length and
- * a checksum of it (see codec.h). A tail that was cut off or is broken ends it; what was
- * there is put aside as DIR/queue.journal.broken. When more than half of it tells of what is
- * forgotten by now, a shorter file takes its place.
+ * The file begins with eight bytes for its type and version, then come records, each with its
+ * length and a checksum (see codec.h). Reading stops at a tail that is cut off or broken; a broken
+ * file is kept as DIR/queue.journal.broken. When more than half of the file is about forgotten
+ * tasks, a shorter file replaces it.
  */
 
 #include "agent/queue/machine/queue.h"
@@ -30,36 +31,35 @@ struct journal_options {
 	struct loop *loop;
 	const char *dir;  /* borrowed until journal_new() returns */
 	struct queues *q; /* for as long as the journal */
-	/* Workers are known by their names in the file: the name of a number, the number of a name
+	/* The file has names of workers: these give the name of a number, and the number of a name
 	 * or -1. Either may be NULL. */
 	const char *(*worker_name)(void *arg, int worker);
 	int (*worker_number)(void *arg, const char *name);
 	/* For people: "journal-read", "journal-cut", "journal-broken", "journal-failed",
-	 * "journal-written". Not from journal_add(). */
+	 * "journal-written". Never called inside journal_add(). */
 	void (*event)(void *arg, const char *event, const char *text);
 	void *arg;
 };
 
-/* Reads what an earlier agent left into the machine, before its first step, and goes on there.
+/* Reads the file of an earlier agent into the machine, before its first step, and appends to it.
  * Returns 0 or a negative errno with err, which names the file. */
 _must_check_ int journal_new(
 	const struct journal_options *opt, struct journal **ret, struct error *err);
-/* Writes what is left. */
+/* Writes the remaining records. */
 struct journal *journal_free(struct journal *j);
 DEFINE_CLEANUP(struct journal *, journal_free)
 
-/* Takes a copy of what queue_next() gave with QUEUE_DO_RECORD. Where memory is short the file is
- * rewritten later, and journal_room() refuses until then. */
+/* Copies a record of QUEUE_DO_RECORD. Without memory, the file is rewritten later, and
+ * journal_room() refuses until then. */
 void journal_add(struct journal *j, const struct queue_record *r);
-/* QUEUE_DO_DUMP: a record was lost, for this errno, before it could be added. The same follows. */
+/* QUEUE_DO_RECORD_LOST: the machine could not make a record, for this errno. The same follows. */
 void journal_lost(struct journal *j, int error);
-/* QUEUE_DO_ANEW: there is more in the file than there should be. It is written anew soon. */
+/* QUEUE_DO_STALE: the file has records that must not stay. It is rewritten soon. */
 void journal_stale(struct journal *j);
-/* Writes what was added, in one write: before the answers leave that rely on it. */
+/* Writes the added records at once. Call it before answers leave that rely on them. */
 void journal_commit(struct journal *j);
-/* Whether tasks of so many bytes may come: OK, or RESOURCE_EXHAUSTED with a text that names the
- * file. Before they are given to the machine. */
+/* Call it before the machine gets tasks of so many bytes. OK, or RESOURCE_EXHAUSTED with a text
+ * that names the file. */
 _must_check_ enum status journal_room(struct journal *j, size_t bytes, struct error *err);
-/* The run has its end, and nobody reads it any more: the file is removed. journal_free() follows.
- */
+/* The run has ended, and no agent will read the file: removes it. Call journal_free() next. */
 void journal_discard(struct journal *j);

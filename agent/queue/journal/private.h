@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * What the files of the journal share; nobody else includes this.
+ * Shared by these files, and by no others:
  *
- *   journal.c  life, what is appended, room for more, failures
- *   read.c     what an earlier agent left
- *   rewrite.c  a shorter file in the place of a long one
+ *   journal.c  life, appending, room for more, failures
+ *   read.c     reading the file of an earlier agent
+ *   rewrite.c  replacing a long file by a shorter one
  *   sync.c     the thread that waits for the disk
  *   codec.c    records as bytes
  */
@@ -22,18 +22,17 @@ struct journal_sync {
 	int event_fd;
 	pthread_t thread;
 	bool running;
-	int fd, dir_fd; /* the thread's own; dir_fd -1: not that */
-	int error;	/* errno of it */
+	int fd, dir_fd; /* the thread's own; dir_fd -1: no directory */
+	int error;	/* its errno */
 	loop_fn fn;
 	void *arg;
 };
 
-/* The file that is to take the place of the present one, while the disk is asked to keep it; fd -1:
- * there is none. */
+/* The file that will replace the present one when the disk has it; fd -1: there is none. */
 struct journal_rewrite {
 	int fd;
 	uint64_t size;
-	uint64_t from;		/* it lacks what came to the present one from here on */
+	uint64_t from;		/* it lacks the records of the present file from here on */
 	uint64_t not_before_ms; /* after a failure */
 };
 
@@ -42,19 +41,19 @@ struct journal {
 	int dir_fd, fd;
 	char *path;
 	struct journal_buffer out;
-	size_t out_done;    /* of out, that is in the file already */
+	size_t out_done;    /* how much of out is in the file already */
 	uint64_t size;	    /* of the file */
-	uint64_t allocated; /* the file system has set so much aside for it */
-	uint64_t look_at;   /* at this size it is seen whether most of it is garbage */
-	uint64_t most;	    /* RLIMIT_FSIZE as it was last read; 0: it is to be read */
-	int failing;	    /* errno of the last write; 0: all is well */
-	int lost;   /* errno: why a record is missing in the file, which is to be rewritten; or 0 */
-	bool stale; /* it tells of what is not to be kept */
+	uint64_t allocated; /* the size up to which the file system has reserved room */
+	uint64_t check_at;  /* the size at which it is checked for garbage */
+	uint64_t most;	    /* RLIMIT_FSIZE as it was last read; 0: it must be read again */
+	int failing;	    /* errno of the last write; 0: it succeeded */
+	int lost;	    /* errno: why the file lacks a record and must be rewritten; or 0 */
+	bool stale;	    /* it has records that must not stay */
 	struct loop_timer *timer;
-	uint64_t wake_ms;      /* when it fires, where it is armed */
-	bool unsynced;	       /* something was written since the last sync began */
-	bool dir_unsynced;     /* the file has taken the name of another one */
-	uint64_t sync_next_ms; /* not before */
+	uint64_t wake_ms;      /* when it fires, if it is armed */
+	bool unsynced;	       /* it was written since the last sync began */
+	bool dir_unsynced;     /* the file is new, or has replaced another one */
+	uint64_t sync_next_ms; /* the next sync begins no earlier */
 	struct journal_sync sync;
 	struct journal_rewrite rewrite;
 };
@@ -66,27 +65,27 @@ struct journal {
 /* journal.c */
 __attribute__((format(printf, 3, 4))) void journal_tell(
 	struct journal *j, const char *event, const char *fmt, ...);
-/* The name of the worker that r speaks of, or NULL. */
+/* The name of the worker in r, or NULL. */
 const char *journal_worker(const struct journal *j, const struct queue_record *r);
-/* Writes b from *done on where fd stands (it has size bytes). Returns 0 or a negative errno; *done
- * and *size count what was written in both cases. */
+/* Writes b from *done on to the end of fd, which has *size bytes. Returns 0 or a negative errno;
+ * *done and *size count the written bytes in both cases. */
 _must_check_ int journal_write(
 	struct journal *j, int fd, const struct journal_buffer *b, size_t *done, uint64_t *size);
-/* Has the timer fire within that time. */
+/* Makes the timer fire within that time. */
 void journal_wake(struct journal *j, uint64_t delay_ms);
 
 /* read.c: opens or makes the file. 0 or a negative errno with err. */
 _must_check_ int journal_read(struct journal *j, struct error *err);
 
 /* rewrite.c */
-/* Has the timer fire where the file is too long for what it tells. */
+/* Makes the timer fire if the file is mostly garbage. */
 void journal_rewrite_consider(struct journal *j);
-/* Rewrites it where that is due; from the timer and after a sync. */
+/* Rewrites the file if that is due; from the timer and after a sync. */
 void journal_rewrite_begin(struct journal *j);
-/* The disk has the new file, or (error, an errno) has not. */
+/* The disk has the new file, or could not write it (error, an errno). */
 void journal_rewrite_synced(struct journal *j, int error);
-/* All of it at once, before the first step of the machine. 0 or a negative errno, and then the file
- * is as before. */
+/* Rewrites the file at once, before the first step of the machine. 0, or a negative errno with the
+ * file as before. */
 _must_check_ int journal_rewrite_now(struct journal *j);
 void journal_rewrite_stop(struct journal *j);
 
@@ -95,5 +94,5 @@ _must_check_ int journal_sync_init(
 	struct journal_sync *s, struct loop *loop, loop_fn fn, void *arg);
 /* Waits for the thread. */
 void journal_sync_fini(struct journal_sync *s);
-/* fn(arg) follows, with s->error; not while one is running. dir_fd -1: the file only. */
+/* Calls fn(arg) at the end, with s->error. Not while one is running. dir_fd -1: the file only. */
 _must_check_ int journal_sync_start(struct journal_sync *s, int fd, int dir_fd);

@@ -19,16 +19,16 @@ enum {
 struct reading {
 	struct journal *j;
 	char *window;
-	size_t begin, end; /* what is in it and not read yet */
-	uint64_t offset;   /* in the file, of begin */
+	size_t begin, end; /* the part of it that is not decoded yet */
+	uint64_t offset;   /* of begin in the file */
 	struct journal_decoded record;
-	uint64_t good; /* the file is right up to here, but for what was passed over */
-	size_t passed; /* records that were broken, or of no known kind */
-	bool cut;      /* the last record is not whole */
+	uint64_t good; /* the file is valid up to here, except for skipped records */
+	size_t passed; /* skipped records: broken, or of an unknown kind */
+	bool cut;      /* the last record is incomplete */
 };
 
-/* Has a whole record in the window, and another one, where the file has them. */
-static int fill(struct reading *r)
+/* Reads until the window has two whole records, or up to the end of the file. */
+static int reading_fill(struct reading *r)
 {
 	while (r->end - r->begin < WINDOW_BYTES) {
 		ssize_t n;
@@ -50,7 +50,7 @@ static int fill(struct reading *r)
 	return 0;
 }
 
-static int restore(struct reading *r)
+static int reading_restore(struct reading *r)
 {
 	struct journal *j = r->j;
 	struct journal_decoded *d = &r->record;
@@ -59,12 +59,12 @@ static int restore(struct reading *r)
 	if (*d->worker && j->opt.worker_number)
 		d->record.error.worker = j->opt.worker_number(j->opt.arg, d->worker);
 	k = queue_restore(j->opt.q, &d->record);
-	/* The file may tell again of what a rewrite has found in the machine already. */
+	/* After a rewrite the file may repeat what the machine knows already. */
 	return k == -EINVAL ? 0 : k;
 }
 
-/* What a broken record says its length is, where a good one follows there; else 0. */
-static size_t pass_over(struct reading *r)
+/* The length of a broken record, if a valid one follows it; else 0. */
+static size_t broken_length(struct reading *r)
 {
 	const unsigned char *at = (const unsigned char *)r->window + r->begin;
 	size_t left = r->end - r->begin, n, next;
@@ -73,7 +73,7 @@ static size_t pass_over(struct reading *r)
 		return 0;
 	n = (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
 	if (n > JOURNAL_CONTENT_MAX || n + JOURNAL_FRAME_BYTES > left) {
-		/* An end that is shorter than it should be is no wonder. */
+		/* The end of the file is shorter than this record: it was cut off. */
 		r->cut = n >= 2 && n <= JOURNAL_CONTENT_MAX;
 		return 0;
 	}
@@ -83,7 +83,7 @@ static size_t pass_over(struct reading *r)
 	return 0;
 }
 
-/* 1: there may be more, 0: this was the end, or a negative errno. */
+/* 1: more may follow, 0: this was the end, or a negative errno. */
 static int read_one(struct reading *r)
 {
 	int64_t k;
@@ -91,7 +91,7 @@ static int read_one(struct reading *r)
 	int e;
 
 	if (r->end - r->begin < RECORD_MAX) {
-		e = fill(r);
+		e = reading_fill(r);
 		if (e < 0)
 			return e;
 	}
@@ -99,15 +99,15 @@ static int read_one(struct reading *r)
 	if (k == 0 || k == -ENOMEM)
 		return (int)k;
 	if (k > 0) {
-		e = restore(r);
+		e = reading_restore(r);
 		if (e < 0)
 			return e;
 	} else {
 		if (k == -EBADMSG) {
-			e = fill(r);
+			e = reading_fill(r);
 			if (e < 0)
 				return e;
-			n = pass_over(r);
+			n = broken_length(r);
 			r->cut |= r->end - r->begin < JOURNAL_FRAME_BYTES;
 		}
 		if (!n)
@@ -122,7 +122,7 @@ static int read_one(struct reading *r)
 
 static int read_all(struct reading *r)
 {
-	int k = fill(r);
+	int k = reading_fill(r);
 
 	if (k < 0)
 		return k;
@@ -140,7 +140,7 @@ static int read_all(struct reading *r)
 	return k;
 }
 
-static void say_what_is_there(struct journal *j)
+static void report_tasks(struct journal *j)
 {
 	struct queue_stats s;
 	size_t open, over;
@@ -149,40 +149,39 @@ static void say_what_is_there(struct journal *j)
 	open = s.n[QUEUE_QUEUED] + s.n[QUEUE_RUNNING];
 	over = s.n[QUEUE_SUCCEEDED] + s.n[QUEUE_FAILED] + s.n[QUEUE_CANCELLED];
 	journal_tell(j, "journal-read",
-		"%s: %zu tasks are queued again, %zu that are over are kept", j->path, open, over);
+		"%s: %zu tasks are queued again, the results of %zu are kept", j->path, open, over);
 }
 
-/* For people; what could be read is in the machine. */
-static void put_aside(struct journal *j, const struct reading *r, uint64_t size)
+/* Keeps the broken file for people. The machine has the records that could be read. */
+static void keep_broken(struct journal *j, const struct reading *r, uint64_t size)
 {
 	bool kept;
 
 	unlinkat(j->dir_fd, JOURNAL_BROKEN, 0);
 	kept = linkat(j->dir_fd, JOURNAL_FILE, j->dir_fd, JOURNAL_BROKEN, 0) == 0;
 	journal_tell(j, "journal-broken",
-		"%s: %zu records could not be read, and nothing from byte %" PRIu64 " of %" PRIu64
-		" on; it was %s",
-		j->path, r->passed, r->good, size,
-		kept ? "put aside as " JOURNAL_BROKEN : "not kept");
+		"%s: %zu records could not be read, and none from byte %" PRIu64 " of %" PRIu64
+		" on; the file was %s",
+		j->path, r->passed, r->good, size, kept ? "kept as " JOURNAL_BROKEN : "not kept");
 }
 
-/* The end that cannot be read must not be before what is written next. */
-static int repair(struct journal *j, struct reading *r, uint64_t size, struct error *err)
+/* Removes an end that cannot be read, so that later records do not follow it. */
+static int reading_repair(struct journal *j, struct reading *r, uint64_t size, struct error *err)
 {
 	bool whole = r->good == size, broken = (!whole && !r->cut) || r->passed;
 	int k;
 
 	if (broken)
-		put_aside(j, r, size);
-	/* On a copy: what was put aside is the same file. */
+		keep_broken(j, r, size);
+	/* Write a new file: the broken one, which is kept, is the same as the present one. */
 	if (broken && journal_rewrite_now(j) == 0)
 		return 0;
 	if (!whole && ftruncate(j->fd, (off_t)r->good) < 0)
 		return error_set(err, -errno, "%s: %s", j->path, strerror(errno));
 	if (!whole && !broken && size)
 		journal_tell(j, "journal-cut",
-			"%s: its last %" PRIu64 " bytes are of a record that was not finished",
-			j->path, size - r->good);
+			"%s: its last %" PRIu64 " bytes are an incomplete record", j->path,
+			size - r->good);
 	j->size = r->good;
 	if (j->size)
 		return 0;
@@ -206,7 +205,7 @@ int journal_read(struct journal *j, struct error *err)
 	struct stat st;
 	int k;
 
-	unlinkat(j->dir_fd, JOURNAL_NEW, 0); /* of an agent that was lost meanwhile */
+	unlinkat(j->dir_fd, JOURNAL_NEW, 0); /* an agent may have been lost during a rewrite */
 	k = safe_open(j->dir_fd, JOURNAL_FILE, O_RDWR | O_CREAT | O_APPEND, 0640);
 	if (k < 0)
 		return error_set(err, k, "%s: %s", j->path, safe_open_text(k));
@@ -221,8 +220,8 @@ int journal_read(struct journal *j, struct error *err)
 	journal_decoded_fini(&r.record);
 	if (k < 0)
 		return error_set(err, k, "%s: %s", j->path, strerror(-k));
-	k = repair(j, &r, (uint64_t)st.st_size, err);
+	k = reading_repair(j, &r, (uint64_t)st.st_size, err);
 	if (k == 0 && st.st_size)
-		say_what_is_there(j);
+		report_tasks(j);
 	return k;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A shorter file in the place of a long one. All that the machine knows is written to a new file at
- * once, between two turns of the loop. While a thread waits for the disk, records go to the present
- * file as ever; what came to it meanwhile is copied behind the new one, which then takes its place.
- * So each record is written to one file only, and at each moment one file has them all.
+ * Replaces a long file by a shorter one. It writes everything that the machine knows to a new file
+ * at once, between two turns of the loop. While a thread waits for the disk, records still go to
+ * the present file; afterwards they are copied to the new one, which then replaces the present
+ * file. So each record is written to one file only, and at each moment one file has them all.
  */
 #include "agent/queue/journal/private.h"
 
@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 enum {
-	LEAST_BYTES = 1 << 20,	/* a file that is shorter stays as it is */
-	LOOK_BYTES = 256 << 10, /* that it grows between two looks */
+	LEAST_BYTES = 1 << 20,	 /* a shorter file stays as it is */
+	CHECK_BYTES = 256 << 10, /* by which it grows, at least, between two checks */
 	CHUNK_BYTES = 256 << 10,
-	TASK_BYTES = 96,  /* of a task's records beside what it carries */
+	TASK_BYTES = 96,  /* of a task's records without payload and value */
 	LATER_MS = 30000, /* after a failure */
 };
 
@@ -34,10 +34,10 @@ static uint64_t live_bytes(const struct journal *j)
 
 static bool is_garbage(struct journal *j)
 {
-	/* Where it cannot be written, a shorter one may be. */
-	if (j->size < LEAST_BYTES || (j->size < j->look_at && !j->failing))
+	/* If the file cannot be written, a shorter one may help. */
+	if (j->size < LEAST_BYTES || (j->size < j->check_at && !j->failing))
 		return false;
-	j->look_at = j->size + LOOK_BYTES + j->size / 16;
+	j->check_at = j->size + CHECK_BYTES + j->size / 16;
 	return j->size > 2 * live_bytes(j);
 }
 
@@ -50,8 +50,8 @@ void journal_rewrite_stop(struct journal *j)
 	j->rewrite.fd = -1;
 }
 
-/* Gives up this rewrite; records go on to the present file, and the next try is LATER_MS later. */
-static void put_off(struct journal *j)
+/* Ends this rewrite: records still go to the present file, and the next try is LATER_MS later. */
+static void rewrite_later(struct journal *j)
 {
 	journal_rewrite_stop(j);
 	j->stale = true;
@@ -59,15 +59,15 @@ static void put_off(struct journal *j)
 	journal_wake(j, LATER_MS);
 }
 
-static void give_up(struct journal *j, int error)
+static void rewrite_failed(struct journal *j, int error)
 {
-	put_off(j);
+	rewrite_later(j);
 	if (j->lost)
 		journal_tell(j, "journal-failed", "%s cannot be rewritten: %s", j->path,
 			strerror(error));
 }
 
-static int write_out(struct journal *j, struct journal_buffer *out)
+static int rewrite_write(struct journal *j, struct journal_buffer *out)
 {
 	struct journal_rewrite *n = &j->rewrite;
 	size_t done = 0;
@@ -83,8 +83,8 @@ static int chunk_new(struct journal_buffer *ret)
 	return ret->data ? 0 : -ENOMEM;
 }
 
-/* All that the machine knows. 0 or a negative errno. */
-static int dump(struct journal *j)
+/* Writes everything that the machine knows. 0 or a negative errno. */
+static int rewrite_all(struct journal *j)
 {
 	_cleanup_(journal_buffer_fini) struct journal_buffer out = { .data = NULL };
 	struct queue_record rec;
@@ -98,16 +98,16 @@ static int dump(struct journal *j)
 	while (r == 0 && queue_dump(j->opt.q, &cursor, &rec)) {
 		r = journal_encode(&out, &rec, journal_worker(j, &rec));
 		if (r == 0 && out.len >= CHUNK_BYTES / 2)
-			r = write_out(j, &out);
+			r = rewrite_write(j, &out);
 	}
-	return r < 0 ? r : write_out(j, &out);
+	return r < 0 ? r : rewrite_write(j, &out);
 }
 
-static int begin(struct journal *j)
+static int rewrite_new_file(struct journal *j)
 {
 	struct journal_rewrite *n = &j->rewrite;
 
-	unlinkat(j->dir_fd, JOURNAL_NEW, 0); /* of an agent that was lost meanwhile */
+	unlinkat(j->dir_fd, JOURNAL_NEW, 0); /* an agent may have been lost during a rewrite */
 	n->fd = openat(
 		j->dir_fd, JOURNAL_NEW, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0640);
 	if (n->fd < 0)
@@ -115,11 +115,11 @@ static int begin(struct journal *j)
 	n->size = 0;
 	n->from = j->size + (j->out.len - j->out_done);
 	j->stale = false;
-	return dump(j);
+	return rewrite_all(j);
 }
 
-/* Copies the records that came to the present file meanwhile. 0 or a negative errno. */
-static int copy_rest(struct journal *j)
+/* Copies the records that the present file got since. 0 or a negative errno. */
+static int rewrite_copy_rest(struct journal *j)
 {
 	_cleanup_(journal_buffer_fini) struct journal_buffer out = { .data = NULL };
 	struct journal_rewrite *n = &j->rewrite;
@@ -134,21 +134,21 @@ static int copy_rest(struct journal *j)
 			return got < 0 ? -errno : -EIO;
 		out.len = (size_t)got;
 		n->from += out.len;
-		r = write_out(j, &out);
+		r = rewrite_write(j, &out);
 	}
 	return r;
 }
 
-static int take_place(struct journal *j)
+static int rewrite_replace(struct journal *j)
 {
 	struct journal_rewrite *n = &j->rewrite;
-	int r = copy_rest(j);
+	int r = rewrite_copy_rest(j);
 
 	if (r < 0)
 		return r;
 	if (renameat(j->dir_fd, JOURNAL_NEW, j->dir_fd, JOURNAL_FILE) < 0)
 		return -errno;
-	/* What the present file did not take then is in the new one. */
+	/* The new file has records that were not written to the present one. */
 	if (n->from > j->size)
 		j->out_done += n->from - j->size;
 	close_fd(j->fd);
@@ -156,14 +156,14 @@ static int take_place(struct journal *j)
 	n->fd = -1;
 	j->size = n->size;
 	j->allocated = 0;
-	j->look_at = j->size * 2 > LEAST_BYTES ? j->size * 2 : LEAST_BYTES;
+	j->check_at = j->size * 2 > LEAST_BYTES ? j->size * 2 : LEAST_BYTES;
 	j->lost = 0;
 	j->unsynced = j->dir_unsynced = true;
 	return 0;
 }
 
-/* In so many ms it is to begin. UINT64_MAX: not, or something else has to end first. */
-static uint64_t begin_in_ms(const struct journal *j)
+/* When the rewrite begins. UINT64_MAX: there is none, or another operation must end first. */
+static uint64_t rewrite_due_in_ms(const struct journal *j)
 {
 	uint64_t now = loop_now_ms(), then = j->rewrite.not_before_ms;
 
@@ -177,25 +177,25 @@ void journal_rewrite_consider(struct journal *j)
 	uint64_t ms;
 
 	j->stale |= is_garbage(j);
-	ms = begin_in_ms(j);
+	ms = rewrite_due_in_ms(j);
 	if (ms < UINT64_MAX)
 		journal_wake(j, ms);
 }
 
 void journal_rewrite_begin(struct journal *j)
 {
-	uint64_t ms = begin_in_ms(j);
+	uint64_t ms = rewrite_due_in_ms(j);
 	int r;
 
 	if (ms) {
 		journal_rewrite_consider(j);
 		return;
 	}
-	r = begin(j);
+	r = rewrite_new_file(j);
 	if (r == 0)
 		r = journal_sync_start(&j->sync, j->rewrite.fd, -1);
 	if (r < 0)
-		give_up(j, -r);
+		rewrite_failed(j, -r);
 }
 
 void journal_rewrite_synced(struct journal *j, int error)
@@ -205,24 +205,24 @@ void journal_rewrite_synced(struct journal *j, int error)
 	if (j->rewrite.fd < 0)
 		return;
 	if (error) {
-		put_off(j);
+		rewrite_later(j);
 		return;
 	}
-	r = take_place(j);
+	r = rewrite_replace(j);
 	if (r < 0)
-		give_up(j, -r);
+		rewrite_failed(j, -r);
 	else
 		journal_commit(j);
 }
 
 int journal_rewrite_now(struct journal *j)
 {
-	int r = begin(j);
+	int r = rewrite_new_file(j);
 
 	if (r == 0 && fdatasync(j->rewrite.fd) < 0)
 		r = -errno;
 	if (r == 0)
-		r = take_place(j);
+		r = rewrite_replace(j);
 	if (r < 0)
 		journal_rewrite_stop(j);
 	else

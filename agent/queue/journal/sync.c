@@ -10,7 +10,7 @@
 
 enum { STACK_BYTES = 128 << 10 };
 
-/* Nothing of the agent's is touched here but this structure. */
+/* The thread uses only this structure of the agent. */
 static void *wait_for_disk(void *arg)
 {
 	struct journal_sync *s = arg;
@@ -23,7 +23,7 @@ static void *wait_for_disk(void *arg)
 	return NULL;
 }
 
-static void finish(struct journal_sync *s)
+static void sync_finish(struct journal_sync *s)
 {
 	uint64_t n;
 
@@ -40,7 +40,7 @@ static void on_event(int fd, int events, void *arg)
 
 	if (!s->running)
 		return;
-	finish(s);
+	sync_finish(s);
 	s->fn(s->arg);
 }
 
@@ -56,14 +56,14 @@ int journal_sync_init(struct journal_sync *s, struct loop *loop, loop_fn fn, voi
 void journal_sync_fini(struct journal_sync *s)
 {
 	if (s->running)
-		finish(s);
+		sync_finish(s);
 	loop_fd_free(s->watch);
 	close_fd(s->event_fd);
 	s->watch = NULL;
 	s->event_fd = -1;
 }
 
-/* Signals are the main thread's. */
+/* Blocks signals in the thread: the main thread handles them. */
 static int start_thread(struct journal_sync *s)
 {
 	pthread_attr_t attr;

@@ -70,7 +70,7 @@ static struct queue_blame *of_task(struct queues *q, struct queue_task *t)
 }
 
 /* Adds one. Returns how many there are now. */
-static unsigned count(const struct queues *q, struct queue_blame *b, uint64_t now_ms)
+static unsigned blame_count(const struct queues *q, struct queue_blame *b, uint64_t now_ms)
 {
 	unsigned max = q->opt.blame_limit, old = 0;
 
@@ -102,7 +102,7 @@ int queue_blame(struct queues *q, struct queue_task *t, const char *blame, uint6
 		return -ENOMEM;
 	if (q->opt.blame_window_ms >= 0 && max > QUEUE_BLAME_LIMIT_MAX)
 		max = QUEUE_BLAME_LIMIT_MAX;
-	return count(q, b, now_ms) < max;
+	return blame_count(q, b, now_ms) < max;
 }
 
 void queue_blames_fini(struct queues *q)

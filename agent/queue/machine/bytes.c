@@ -41,7 +41,7 @@ bool queue_name_ok(const char *name, bool may_be_empty)
 }
 
 /* The length at which text is cut: at most max, between characters. */
-static size_t cut(const char *text, size_t max)
+static size_t text_cut(const char *text, size_t max)
 {
 	size_t n = strnlen(text, max + 1);
 
@@ -56,8 +56,8 @@ static size_t cut(const char *text, size_t max)
 struct queue_err *queue_err_new(
 	enum status code, const char *message, const char *details, int worker, int64_t task)
 {
-	size_t m = cut(message ? message : "", QUEUE_TEXT_MAX);
-	size_t d = cut(details ? details : "", QUEUE_DETAILS_MAX);
+	size_t m = text_cut(message ? message : "", QUEUE_TEXT_MAX);
+	size_t d = text_cut(details ? details : "", QUEUE_DETAILS_MAX);
 	struct queue_err *e = malloc(sizeof(*e) + m + d + 2);
 	char *more;
 

@@ -46,7 +46,7 @@ void queue_fetch_fini(struct queues *q, struct queue_wait *w)
 }
 
 /* Watches all tasks, or returns the error of the first that does not exist. */
-static struct queue_err *watch(
+static struct queue_err *fetch_watch(
 	struct queues *q, struct queue_wait *w, struct fetch *f, const int64_t *ids, size_t n)
 {
 	f->ids = (int64_t *)(f->watches + n);
@@ -100,7 +100,7 @@ bool queue_fetch(struct queues *q, struct queue_wait *w, const int64_t *ids, siz
 		queue_wait_end_text(q, w, STATUS_RESOURCE_EXHAUSTED, "no memory");
 		return queue_wait_claim(q, w);
 	}
-	err = watch(q, w, f, ids, n);
+	err = fetch_watch(q, w, f, ids, n);
 	w->any = any;
 	w->n = n;
 	if (err) {
@@ -151,7 +151,7 @@ static void view(const struct queues *q, const struct queue_task *t, struct queu
 		.queue = queue_lane_of(q, t)->of->name,
 		.state = (enum queue_state)t->state,
 		.value = queue_blob_bytes(t->state == QUEUE_SUCCEEDED ? t->value : NULL),
-		.worker = t->worker == QUEUE_NOBODY ? -1 : t->worker,
+		.worker = t->worker == QUEUE_NO_WORKER ? -1 : t->worker,
 		.tries = t->tries };
 	if (t->state == QUEUE_FAILED || t->state == QUEUE_CANCELLED) {
 		ret->error = queue_err_view(t->error);

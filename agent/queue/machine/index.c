@@ -11,7 +11,7 @@ struct queue_page {
 };
 
 /* The index of the first slot whose page is not below number. */
-static size_t lower(const struct queue_index *x, uint64_t number)
+static size_t index_lower_bound(const struct queue_index *x, uint64_t number)
 {
 	size_t lo = x->first, hi = x->first + x->n;
 
@@ -35,7 +35,7 @@ static size_t lower(const struct queue_index *x, uint64_t number)
 
 static struct queue_page *find(const struct queue_index *x, uint64_t number, size_t *ret_at)
 {
-	*ret_at = lower(x, number);
+	*ret_at = index_lower_bound(x, number);
 	if (*ret_at < x->first + x->n && x->slots[*ret_at].number == number)
 		return x->slots[*ret_at].page;
 	return NULL;
@@ -134,7 +134,7 @@ void *queue_index_after(const struct queue_index *x, int64_t id)
 	uint64_t from = id < 0 ? 0 : (uint64_t)id + 1;
 	uint64_t number = from / QUEUE_PAGE;
 
-	for (size_t at = lower(x, number); at < x->first + x->n; at++) {
+	for (size_t at = index_lower_bound(x, number); at < x->first + x->n; at++) {
 		const struct queue_slot *s = &x->slots[at];
 
 		for (size_t i = s->number == number ? from % QUEUE_PAGE : 0; i < QUEUE_PAGE; i++)

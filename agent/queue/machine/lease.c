@@ -164,7 +164,7 @@ static void requeue(struct queues *q, struct queue_lease *l, uint64_t now_ms)
 	queue_lane_of(q, t)->of->put_back++;
 	queue_note(q, QUEUE_REC_TRY, (int64_t)t->id, NULL);
 	queue_task_enqueue(q, t, now_ms);
-	q->hopes_due |= queue_lane_of(q, t)->set->hopeless;
+	q->hopeless_due |= queue_lane_of(q, t)->set->hopeless;
 }
 
 void queue_lease_lost(struct queues *q, struct queue_lease *l, uint64_t now_ms)
@@ -208,7 +208,7 @@ static struct queue_lease *lease_of(const struct queues *q, const void *holder, 
 }
 
 /* Gives the worker its next work. */
-static enum status ended(
+static enum status lease_next_work(
 	struct queues *q, struct queue_worker *k, enum status status, uint64_t now_ms)
 {
 	queue_worker_feed(q, k, now_ms);
@@ -241,7 +241,7 @@ static void chore_ends(struct queues *q, struct queue_lease *l, struct queue_blo
 	free(value);
 	queue_err_unref(err);
 	queue_lease_end(q, l, now_ms);
-	queue_hopes(q, now_ms);
+	queue_fail_hopeless(q, now_ms);
 }
 
 /* queue.memory holds submits up. Outcomes of running tasks may exceed it, up to twice. */
@@ -278,7 +278,7 @@ enum status queue_finish(struct queues *q, void *holder, int64_t lease,
 		return STATUS_ABORTED;
 	if (l->cancelled) {
 		end_cancelled(q, l, now_ms);
-		return ended(q, k, STATUS_ABORTED, now_ms);
+		return lease_next_work(q, k, STATUS_ABORTED, now_ms);
 	}
 	if (!queue_bytes_ok(value))
 		return STATUS_INVALID_ARGUMENT;
@@ -300,7 +300,7 @@ enum status queue_finish(struct queues *q, void *holder, int64_t lease,
 	} else {
 		chore_ends(q, l, v, NULL, now_ms);
 	}
-	return ended(q, k, STATUS_OK, now_ms);
+	return lease_next_work(q, k, STATUS_OK, now_ms);
 }
 
 enum status queue_fail(struct queues *q, void *holder, int64_t lease, const struct queue_failure *f,
@@ -316,7 +316,7 @@ enum status queue_fail(struct queues *q, void *holder, int64_t lease, const stru
 		return STATUS_ABORTED;
 	if (l->cancelled) {
 		end_cancelled(q, l, now_ms);
-		return ended(q, k, STATUS_ABORTED, now_ms);
+		return lease_next_work(q, k, STATUS_ABORTED, now_ms);
 	}
 	err = failure(q, k, t, f);
 	if (err && t && f->retryable)
@@ -337,7 +337,7 @@ enum status queue_fail(struct queues *q, void *holder, int64_t lease, const stru
 	} else {
 		chore_ends(q, l, NULL, err, now_ms);
 	}
-	return ended(q, k, STATUS_OK, now_ms);
+	return lease_next_work(q, k, STATUS_OK, now_ms);
 }
 
 enum status queue_put_back(struct queues *q, void *holder, int64_t lease, uint64_t now_ms)
@@ -349,7 +349,7 @@ enum status queue_put_back(struct queues *q, void *holder, int64_t lease, uint64
 	if (!l)
 		return STATUS_ABORTED;
 	queue_lease_lost(q, l, now_ms);
-	return ended(q, k, cancelled ? STATUS_ABORTED : STATUS_OK, now_ms);
+	return lease_next_work(q, k, cancelled ? STATUS_ABORTED : STATUS_OK, now_ms);
 }
 
 void queue_holder_gone(struct queues *q, void *holder, uint64_t now_ms)
@@ -382,7 +382,7 @@ enum status queue_look(const struct queues *q, int worker, int64_t lease, bool *
 	return STATUS_OK;
 }
 
-int64_t queue_own(const struct queues *q, int worker, int64_t lease, const char *queue,
+int64_t queue_own_task(const struct queues *q, int worker, int64_t lease, const char *queue,
 	const int64_t *ids, size_t n)
 {
 	const struct queue_lease *l = lease < 0 ? NULL : queue_index_get(&q->leases, lease);

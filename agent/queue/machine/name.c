@@ -134,7 +134,7 @@ static struct queue_set *set_new(struct queues *q, uint64_t mask)
 	s->next = q->sets;
 	q->sets = s;
 	/* All workers may have failed to build some of it before any task needed the whole set. */
-	q->hopes_due = true;
+	q->hopeless_due = true;
 	return s;
 }
 
@@ -183,7 +183,7 @@ void queue_set_drop(struct queues *q, struct queue_set *s)
 /* --- lanes */
 
 /* Finds a free number, from the last one given on. */
-static int number(struct queues *q, size_t *ret)
+static int lane_free_number(struct queues *q, size_t *ret)
 {
 	size_t cap = q->cap_lanes ? q->cap_lanes * 2 : 8;
 	void *p;
@@ -244,7 +244,7 @@ struct queue_lane *queue_lane_get(struct queues *q, struct queue *of, struct que
 			return n;
 		}
 	}
-	if (reserve(set) < 0 || number(q, &at) < 0)
+	if (reserve(set) < 0 || lane_free_number(q, &at) < 0)
 		return NULL;
 	n = calloc(1, sizeof(*n));
 	if (!n)

@@ -181,7 +181,7 @@ bool queue_describe(const struct queues *q, const struct queue_note *n, struct q
 		break;
 	case QUEUE_REC_SUCCEED:
 		ret->payload = queue_blob_bytes(t->value);
-		ret->error.worker = t->worker == QUEUE_NOBODY ? -1 : t->worker;
+		ret->error.worker = t->worker == QUEUE_NO_WORKER ? -1 : t->worker;
 		break;
 	case QUEUE_REC_FAIL:
 	case QUEUE_REC_CANCEL:
@@ -250,14 +250,14 @@ enum queue_what queue_next(struct queues *q, struct queue_do *ret)
 	ret->text[0] = '\0';
 	if (q->lost_note) {
 		q->lost_note = false;
-		ret->what = QUEUE_DO_DUMP;
+		ret->what = QUEUE_DO_RECORD_LOST;
 		return ret->what;
 	}
 	if (next_note(q, ret))
 		return ret->what;
 	if (q->stale_notes) {
 		q->stale_notes = false;
-		ret->what = QUEUE_DO_ANEW;
+		ret->what = QUEUE_DO_STALE;
 		return ret->what;
 	}
 	l = LINK_FIRST(&q->tells, struct queue_lease, tell);

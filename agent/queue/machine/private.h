@@ -30,7 +30,7 @@
 
 enum {
 	QUEUE_WORKERS_MAX = 65535, /* numbers are below this */
-	QUEUE_NOBODY = 65535,	   /* in a task: no worker */
+	QUEUE_NO_WORKER = 65535,   /* in a task: no worker */
 	QUEUE_LANES_MAX = 65535,
 	QUEUE_BUCKETS = 256,
 	QUEUE_PAGE = 64,
@@ -355,7 +355,7 @@ struct queues {
 	struct queue_link blames;
 	size_t n_blames;
 	bool closed, whole, stopped, final, settling, restoring;
-	bool hopes_due; /* a task came that perhaps no worker can do */
+	bool hopeless_due; /* a task came that perhaps no worker can do */
 	struct queue_err *broken, *failed, *stop;
 	int exit_code;	   /* of failed */
 	uint64_t quiet_ms; /* since when tasks run and none has ended; UINT64_MAX: a stall was
@@ -484,7 +484,7 @@ bool queue_match_task(struct queues *q, struct queue_task *t, uint64_t now_ms);
 void queue_work_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms);
 void queue_work_unpark(struct queues *q, struct queue_wait *w);
 void queue_workers_fini(struct queues *q);
-void queue_hopes(struct queues *q, uint64_t now_ms);
+void queue_fail_hopeless(struct queues *q, uint64_t now_ms);
 
 /* lease.c */
 struct queue_lease *queue_lease_new(struct queues *q);

@@ -113,7 +113,7 @@ static void unpark(struct queues *q, struct queue_wait *w)
 }
 
 /* Removes the wait from lists and deadlines: it is over, or not wanted any more. */
-static void take_out(struct queues *q, struct queue_wait *w)
+static void wait_take_out(struct queues *q, struct queue_wait *w)
 {
 	struct queue *of = w->of;
 
@@ -147,7 +147,7 @@ static void take_out(struct queues *q, struct queue_wait *w)
 void queue_wait_end(
 	struct queues *q, struct queue_wait *w, enum status status, struct queue_err *err)
 {
-	take_out(q, w);
+	wait_take_out(q, w);
 	w->status = status;
 	w->of = err;
 	w->text = err ? err->message : "";
@@ -163,7 +163,7 @@ void queue_wait_end_text(
 }
 
 /* The holder knows the lease from now on, so it can be told of a cancellation. */
-static void seen(struct queues *q, struct queue_wait *w)
+static void wait_lease_seen(struct queues *q, struct queue_wait *w)
 {
 	link_del(&w->over);
 	if (w->kind != QUEUE_WAIT_WORK || !w->lease)
@@ -177,7 +177,7 @@ static void seen(struct queues *q, struct queue_wait *w)
 bool queue_wait_claim(struct queues *q, struct queue_wait *w)
 {
 	if (w->is_over)
-		seen(q, w);
+		wait_lease_seen(q, w);
 	return w->is_over;
 }
 
@@ -186,7 +186,7 @@ struct queue_wait *queue_over(struct queues *q)
 	struct queue_wait *w = LINK_FIRST(&q->over, struct queue_wait, over);
 
 	if (w)
-		seen(q, w);
+		wait_lease_seen(q, w);
 	return w;
 }
 
@@ -204,7 +204,7 @@ void queue_wait_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 	if (w->is_over)
 		queue_err_unref(w->of);
 	else
-		take_out(q, w);
+		wait_take_out(q, w);
 	w->of = NULL;
 	switch (w->kind) {
 	case QUEUE_WAIT_FETCH:
@@ -238,7 +238,7 @@ void queue_wait_fini(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 /* --- what follows from a step */
 
 /* The queues are closed and all tasks are over: ends the waits for work. */
-static void closed(struct queues *q)
+static void waits_close(struct queues *q)
 {
 	struct queue_wait *w;
 
@@ -270,15 +270,15 @@ void queue_settle(struct queues *q, uint64_t now_ms)
 	q->settling = true;
 	do {
 		queue_room(q, now_ms);
-		if (q->hopes_due)
-			queue_hopes(q, now_ms);
+		if (q->hopeless_due)
+			queue_fail_hopeless(q, now_ms);
 		of = LINK_FIRST(&q->dirty, struct queue, dirty);
 		if (of) {
 			link_del(&of->dirty);
 			queue_check(q, of, now_ms);
 		}
 	} while (of);
-	closed(q);
+	waits_close(q);
 	if (!q->n[QUEUE_RUNNING])
 		q->quiet_ms = now_ms;
 	if (q->opt.recovery_timeout_ms >= 0)

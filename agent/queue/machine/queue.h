@@ -264,7 +264,7 @@ struct queue_item_view {
 	unsigned tries;
 };
 /* True when the worker holds a lease. */
-bool queue_holds(const struct queues *q, int worker);
+bool queue_worker_has_lease(const struct queues *q, int worker);
 /* Borrowed until the lease ends. */
 void queue_item(const struct queue_lease *l, struct queue_item_view *ret);
 
@@ -286,12 +286,12 @@ enum status queue_put_back(struct queues *q, void *holder, int64_t lease, uint64
 enum status queue_look(const struct queues *q, int worker, int64_t lease, bool *ret_cancelled,
 	const char **ret_reason);
 
-#define QUEUE_OWN_TEXT                                                                             \
+#define QUEUE_DEADLOCK_TEXT                                                                        \
 	"this is a deadlock: it would wait for task %lld, which its caller is doing; answer that " \
 	"first, or give a timeout"
 /* The task of this lease of this worker, when a join of queue or a cancellation of ids would wait
  * for the end of that very task; else -1. */
-int64_t queue_own(const struct queues *q, int worker, int64_t lease, const char *queue,
+int64_t queue_own_task(const struct queues *q, int worker, int64_t lease, const char *queue,
 	const int64_t *ids, size_t n);
 
 /* --- the whole */
@@ -320,8 +320,8 @@ enum queue_what {
 	QUEUE_DO_TELL,	 /* report `event` with `text`; worker -1: of the group */
 	QUEUE_DO_STALL,	 /* the same, and save the stacks of the workers that hold leases */
 	QUEUE_DO_RECORD, /* write `record` to the journal */
-	QUEUE_DO_DUMP,	 /* a record was lost for lack of memory: write a new journal */
-	QUEUE_DO_ANEW,	 /* the same, at any time: the journal has tasks that need not be kept */
+	QUEUE_DO_RECORD_LOST, /* a record was lost for lack of memory: write a new journal */
+	QUEUE_DO_STALE, /* the same, at any time: the journal has tasks that need not be kept */
 };
 
 /* Changes of tasks, resources and queues; together they restore a machine. */

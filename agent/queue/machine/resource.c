@@ -68,7 +68,7 @@ enum status queue_resource_create(
 	q->resources[bit] = TAKE_PTR(r);
 	q->resource_bits |= UINT64_C(1) << bit;
 	queue_note(q, QUEUE_REC_RESOURCE, -1, name);
-	queue_hopes(q, now_ms);
+	queue_fail_hopeless(q, now_ms);
 	feed_all(q, now_ms);
 	queue_settle(q, now_ms);
 	return STATUS_OK;
@@ -143,7 +143,7 @@ enum status queue_resource_drop(struct queues *q, const char *name, uint64_t now
 	r->bit = -1;
 	queue_resource_unref(r);
 	queue_err_unref(err);
-	queue_hopes(q, now_ms);
+	queue_fail_hopeless(q, now_ms);
 	feed_all(q, now_ms);
 	queue_settle(q, now_ms);
 	return STATUS_OK;
@@ -178,7 +178,7 @@ void queue_build_done(struct queues *q, struct queue_lease *l, struct queue_err 
 }
 
 /* The i-th by name. */
-static const struct queue_resource *nth(const struct queues *q, size_t i)
+static const struct queue_resource *resource_at(const struct queues *q, size_t i)
 {
 	const struct queue_resource *last = NULL;
 
@@ -201,7 +201,7 @@ static const struct queue_resource *nth(const struct queues *q, size_t i)
 
 bool queue_resource_view(const struct queues *q, size_t i, struct queue_resource_view *ret)
 {
-	const struct queue_resource *r = nth(q, i);
+	const struct queue_resource *r = resource_at(q, i);
 
 	if (!r)
 		return false;
@@ -220,7 +220,7 @@ bool queue_resource_view(const struct queues *q, size_t i, struct queue_resource
 
 bool queue_resource_error(const struct queues *q, size_t i, int worker, struct queue_error *ret)
 {
-	const struct queue_resource *r = nth(q, i);
+	const struct queue_resource *r = resource_at(q, i);
 	const struct queue_worker *k = queue_worker_find(q, worker);
 
 	if (!r || !k || !(k->failed >> r->bit & 1))

@@ -55,7 +55,7 @@ static int restore_over(struct queues *q, struct queue_task *t, const struct que
 	if (!value && !err)
 		return -ENOMEM;
 	t->tries = (uint32_t)r->number;
-	if (r->error.worker >= 0 && r->error.worker < QUEUE_NOBODY)
+	if (r->error.worker >= 0 && r->error.worker < QUEUE_NO_WORKER)
 		t->worker = (uint16_t)r->error.worker;
 	raised = state == QUEUE_FAILED && r->flag;
 	t->raised = raised;

@@ -43,7 +43,7 @@ static struct queue_err *full(const struct queues *q, enum limit l, size_t bytes
 }
 
 /* Accepts one task, or returns why not. */
-static enum status accept(struct queues *q, struct queue_wait *w, const struct queue_new *n,
+static enum status submit_accept(struct queues *q, struct queue_wait *w, const struct queue_new *n,
 	uint64_t now_ms, struct queue_err **ret_err)
 {
 	struct queue_set *set;
@@ -74,14 +74,14 @@ static enum status accept(struct queues *q, struct queue_wait *w, const struct q
 		w->first = q->next_task;
 	q->next_task++;
 	w->accepted++;
-	q->hopes_due |= set->hopeless;
+	q->hopeless_due |= set->hopeless;
 	queue_note(q, QUEUE_REC_SUBMIT, (int64_t)t->id, NULL);
 	queue_task_enqueue(q, t, now_ms);
 	return STATUS_OK;
 }
 
 /* Accepts as many tasks as there is room for. False: the submit must wait. */
-static bool go_on(struct queues *q, struct queue_wait *w, uint64_t now_ms)
+static bool submit_go_on(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 {
 	const struct queue_new *tasks = w->more;
 	struct queue_err *err = NULL;
@@ -101,7 +101,7 @@ static bool go_on(struct queues *q, struct queue_wait *w, uint64_t now_ms)
 				q, w, STATUS_RESOURCE_EXHAUSTED, full(q, l, n->payload.len));
 			return true;
 		}
-		s = accept(q, w, n, now_ms, &err);
+		s = submit_accept(q, w, n, now_ms, &err);
 		if (s != STATUS_OK) {
 			queue_submit_end(q, w, s, err);
 			return true;
@@ -116,7 +116,7 @@ void queue_room(struct queues *q, uint64_t now_ms)
 	struct queue_wait *w;
 
 	while ((w = LINK_FIRST(&q->room, struct queue_wait, over)))
-		if (!go_on(q, w, now_ms))
+		if (!submit_go_on(q, w, now_ms))
 			break;
 }
 
@@ -210,7 +210,7 @@ static struct queue_err *unknown(struct queues *q, const struct queue_new *tasks
 }
 
 /* The loss of all queues, now or earlier, that this client has not got yet: ends the wait. */
-static bool lost(struct queues *q, struct queue_wait *w, const char *queue)
+static bool wait_report_loss(struct queues *q, struct queue_wait *w, const char *queue)
 {
 	struct queue *of = queue_find(q, queue);
 	struct queue_err *e = q->failed ? q->failed : of && w->outside ? of->loss : NULL;
@@ -226,12 +226,12 @@ static bool lost(struct queues *q, struct queue_wait *w, const char *queue)
 }
 
 /* Ends a submit that can never be accepted. */
-static bool refused(struct queues *q, struct queue_wait *w, const char *queue,
+static bool submit_refused(struct queues *q, struct queue_wait *w, const char *queue,
 	const struct queue_new *tasks, size_t n)
 {
 	struct queue_err *e;
 
-	if (lost(q, w, queue))
+	if (wait_report_loss(q, w, queue))
 		return true;
 	if (q->closed) {
 		queue_wait_end_text(q, w, STATUS_FAILED_PRECONDITION, "the queues are closed");
@@ -267,7 +267,8 @@ static bool held_up(const struct queue *of, const struct queue_wait *w)
 }
 
 /* Sets the deadline. False: it has passed. */
-static bool until(struct queues *q, struct queue_wait *w, uint64_t deadline_ms, uint64_t now_ms)
+static bool wait_set_deadline(
+	struct queues *q, struct queue_wait *w, uint64_t deadline_ms, uint64_t now_ms)
 {
 	if (w->is_over)
 		return true;
@@ -282,7 +283,7 @@ bool queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 {
 	struct queue *of;
 
-	if (!queue_wait_begin(q, w, QUEUE_WAIT_SUBMIT) || refused(q, w, queue, tasks, n)) {
+	if (!queue_wait_begin(q, w, QUEUE_WAIT_SUBMIT) || submit_refused(q, w, queue, tasks, n)) {
 		queue_settle(q, now_ms);
 		return queue_wait_claim(q, w);
 	}
@@ -300,7 +301,7 @@ bool queue_submit(struct queues *q, struct queue_wait *w, const char *queue,
 	else if (of->error && exempt && of->n[QUEUE_RUNNING])
 		queue_submit_exempt(q, w);
 	queue_settle(q, now_ms);
-	if (!until(q, w, deadline_ms, now_ms))
+	if (!wait_set_deadline(q, w, deadline_ms, now_ms))
 		queue_submit_late(q, w);
 	queue_settle(q, now_ms);
 	return queue_wait_claim(q, w);
@@ -315,7 +316,7 @@ static bool join(struct queues *q, struct queue_wait *w, const char *queue, bool
 
 	if (!queue_wait_begin(q, w, QUEUE_WAIT_JOIN))
 		return queue_wait_claim(q, w);
-	if (lost(q, w, queue)) {
+	if (wait_report_loss(q, w, queue)) {
 		queue_settle(q, now_ms);
 		return queue_wait_claim(q, w);
 	}
@@ -335,7 +336,7 @@ static bool join(struct queues *q, struct queue_wait *w, const char *queue, bool
 	of->n_joins++;
 	queue_dirty(q, of);
 	queue_settle(q, now_ms);
-	if (!until(q, w, deadline_ms, now_ms))
+	if (!wait_set_deadline(q, w, deadline_ms, now_ms))
 		queue_wait_end_text(q, w, STATUS_DEADLINE_EXCEEDED,
 			"the queue has tasks that are not over yet");
 	queue_settle(q, now_ms);

@@ -61,7 +61,7 @@ static void list_del(struct queue_list *l, struct queue_task *t)
 }
 
 /* A shared error counts for one task only. */
-static size_t bytes(const struct queue_task *t)
+static size_t task_bytes(const struct queue_task *t)
 {
 	if (t->state == QUEUE_FAILED || t->state == QUEUE_CANCELLED)
 		return t->error->counted == (int64_t)t->id ? queue_err_len(t->error) : 0;
@@ -70,7 +70,7 @@ static size_t bytes(const struct queue_task *t)
 
 static void count_bytes(struct queues *q, struct queue_task *t, bool more)
 {
-	size_t n = bytes(t);
+	size_t n = task_bytes(t);
 
 	q->bytes += more ? n : -n;
 	queue_lane_of(q, t)->of->bytes += more ? n : -n;
@@ -78,7 +78,7 @@ static void count_bytes(struct queues *q, struct queue_task *t, bool more)
 
 bool queue_task_fits(const struct queues *q, const struct queue_task *t, size_t n)
 {
-	size_t total = q->bytes - bytes(t) + n;
+	size_t total = q->bytes - task_bytes(t) + n;
 
 	return !q->opt.bytes || t->released || total <= q->opt.bytes ||
 	       total - q->opt.bytes <= q->opt.bytes;
@@ -94,7 +94,7 @@ struct queue_task *queue_task_new(
 	t->id = (uint64_t)id & (((uint64_t)1 << 54) - 1);
 	t->alone = n->alone;
 	t->kept = lane->of->keepers > 0;
-	t->worker = QUEUE_NOBODY;
+	t->worker = QUEUE_NO_WORKER;
 	t->payload = queue_blob_new(&n->payload);
 	if (!t->payload || (n->limit_ms >= 0 && !queue_task_extra(t)) ||
 		queue_index_set(&q->tasks, id, t) < 0) {

@@ -11,7 +11,7 @@ struct queue_worker *queue_worker_find(const struct queues *q, int worker)
 	return worker >= 0 && (size_t)worker < q->n_workers ? q->workers[worker] : NULL;
 }
 
-bool queue_holds(const struct queues *q, int worker)
+bool queue_worker_has_lease(const struct queues *q, int worker)
 {
 	const struct queue_worker *k = queue_worker_find(q, worker);
 
@@ -298,7 +298,7 @@ bool queue_work(struct queues *q, struct queue_wait *w, int worker, void *holder
 	if (!k->asked) {
 		k->asked = k->takes = true;
 		q->n_asked++;
-		queue_hopes(q, now_ms);
+		queue_fail_hopeless(q, now_ms);
 	}
 	l->holder = holder;
 	w->more = l;
@@ -338,7 +338,7 @@ int queue_worker_started(struct queues *q, int worker, int start, const struct q
 	k->init = b;
 	k->init_state = b ? QUEUE_INIT_DUE : QUEUE_INIT_NONE;
 	queue_calls_begin(q, now_ms);
-	queue_hopes(q, now_ms);
+	queue_fail_hopeless(q, now_ms);
 	queue_settle(q, now_ms);
 	return 0;
 }
@@ -396,7 +396,7 @@ void queue_worker_gone(
 		link_del(&k->kills);
 		unbuild(k);
 	}
-	queue_hopes(q, now_ms);
+	queue_fail_hopeless(q, now_ms);
 	queue_settle(q, now_ms);
 }
 
@@ -407,7 +407,7 @@ void queue_worker_calls(struct queues *q, int worker, uint64_t now_ms)
 	if (!k || k->asked || !k->serves)
 		return;
 	k->serves = k->takes = false;
-	queue_hopes(q, now_ms);
+	queue_fail_hopeless(q, now_ms);
 	queue_settle(q, now_ms);
 }
 
@@ -421,7 +421,7 @@ void queue_whole(struct queues *q, uint64_t now_ms)
 /* --- tasks that no worker can do */
 
 /* True when some worker may still build the whole set. */
-static bool hope(const struct queues *q, const struct queue_set *s)
+static bool set_can_be_built(const struct queues *q, const struct queue_set *s)
 {
 	bool any = false;
 
@@ -460,13 +460,13 @@ static struct queue_err *hopeless_err(
 	return NULL;
 }
 
-void queue_hopes(struct queues *q, uint64_t now_ms)
+void queue_fail_hopeless(struct queues *q, uint64_t now_ms)
 {
 	struct queue_set *s;
 
-	q->hopes_due = false;
+	q->hopeless_due = false;
 	for (s = q->sets; s; s = s->next)
-		s->hopeless = s->mask && !hope(q, s);
+		s->hopeless = s->mask && !set_can_be_built(q, s);
 	s = q->sets;
 	while (s) {
 		struct queue_task *t = s->n_heap ? s->heap[0]->queued.first : NULL;

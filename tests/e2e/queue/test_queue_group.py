@@ -296,7 +296,7 @@ def test_waiters_hear_that_all_workers_have_ended(daemon, hands):
     job = daemon.wait(g.run)
     assert job["verdict"]["result"] == "succeeded"
     assert job["queue"]["queued"] == 1 and job["queue"]["succeeded"] == 1
-    assert "1 of the work queue's tasks" in events_named(daemon, g.run, "queue-left")[0]["text"]
+    assert "are left: 1 queued, 0 running" in events_named(daemon, g.run, "queue-left")[0]["text"]
 
 
 def test_a_job_that_nobody_asked_for_tasks_says_nothing_of_a_queue(hands, daemon, box):

@@ -5,7 +5,7 @@
 
 static const char *const needs[] = { "table", "model" };
 
-/* One of each kind, with all it can have. */
+/* One record of each kind, with all parts. */
 static size_t some_records(struct queue_record *r)
 {
 	size_t n = 0;
@@ -51,7 +51,7 @@ static size_t some_records(struct queue_record *r)
 	return n;
 }
 
-/* What a machine is told that reads all of them; lines ends where each line does. */
+/* The events of a machine that reads all records; lines has the end of each line. */
 static void expect(const struct queue_record *r, size_t n, char *all, size_t *lines)
 {
 	forget();
@@ -59,14 +59,14 @@ static void expect(const struct queue_record *r, size_t n, char *all, size_t *li
 		struct queue_record copy = r[i];
 
 		if (copy.error.worker == 4)
-			copy.error.worker = 14; /* another number of the same name */
+			copy.error.worker = 14; /* the same name has another number */
 		tell_it(&copy);
 		lines[i] = told_len;
 	}
 	strcpy(all, told);
 }
 
-START_TEST(each_record_comes_back_as_it_was)
+START_TEST(each_record_is_decoded_as_it_was_encoded)
 {
 	struct queue_record r[16];
 	size_t n = some_records(r), lines[16];
@@ -84,7 +84,7 @@ START_TEST(each_record_comes_back_as_it_was)
 }
 END_TEST
 
-START_TEST(what_was_committed_is_in_the_file_at_once)
+START_TEST(committed_records_are_in_the_file_at_once)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -101,7 +101,7 @@ START_TEST(what_was_committed_is_in_the_file_at_once)
 }
 END_TEST
 
-START_TEST(numbers_of_any_size_and_the_longest_payload_come_back)
+START_TEST(all_sizes_of_numbers_and_the_longest_payload_are_decoded)
 {
 	static const int64_t numbers[] = { 0, 1, -1, 63, 64, -64, -65, 127, 128, 8191, 8192,
 		INT64_C(1) << 53, INT64_MAX, INT64_MIN };
@@ -125,7 +125,7 @@ START_TEST(numbers_of_any_size_and_the_longest_payload_come_back)
 		size_t before = b.len;
 
 		r.payload = (struct queue_bytes){ big, QUEUE_VALUE_MAX, "json" };
-		r.error.details = extra ? big : ""; /* no NUL in it, but the one behind */
+		r.error.details = extra ? big : ""; /* the only NUL is the one at the end */
 		big[QUEUE_VALUE_MAX] = '\0';
 		ck_assert_int_eq(journal_encode(&b, &r, NULL), extra ? -E2BIG : 0);
 		ck_assert(extra ? b.len == before : b.len > before);
@@ -150,7 +150,7 @@ static void put_file(const char *text, size_t len)
 	ck_assert_int_eq(file_write_atomic(path, text, len, 0640, false), 0);
 }
 
-/* After whatever was read, what is written next is found. */
+/* Records that are added after reading are found again. */
 static void check_goes_on(const char *before)
 {
 	char all[8192];
@@ -164,7 +164,7 @@ static void check_goes_on(const char *before)
 	ck_assert_ptr_null(strstr(events, "broken"));
 }
 
-START_TEST(a_file_may_be_cut_off_anywhere)
+START_TEST(a_file_cut_off_anywhere_is_read)
 {
 	struct queue_record r[16];
 	size_t n = some_records(r), lines[16], len, step, seen = 0;
@@ -192,7 +192,7 @@ START_TEST(a_file_may_be_cut_off_anywhere)
 }
 END_TEST
 
-START_TEST(any_byte_may_be_wrong)
+START_TEST(a_file_with_any_wrong_byte_is_read)
 {
 	struct queue_record r[16];
 	size_t n = some_records(r), lines[16], len;
@@ -212,7 +212,7 @@ START_TEST(any_byte_may_be_wrong)
 		put_file(text, len);
 		text[at] ^= 0x41;
 		must_reopen();
-		/* Something is missing, nothing is new, and that was said. */
+		/* Records are missing, none is new, and an event says so. */
 		ck_assert_uint_lt(told_len, strlen(all));
 		strcpy(had, told);
 		for (line = had; *line; line = next + 1) {
@@ -228,7 +228,7 @@ START_TEST(any_byte_may_be_wrong)
 }
 END_TEST
 
-START_TEST(only_the_broken_one_of_many_is_lost)
+START_TEST(only_the_broken_record_is_lost)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t len;
@@ -245,7 +245,7 @@ START_TEST(only_the_broken_one_of_many_is_lost)
 }
 END_TEST
 
-START_TEST(a_file_of_another_version_is_put_aside)
+START_TEST(a_file_of_another_version_is_kept_aside)
 {
 	static const char other[] = "edqueue\002more";
 	char name[80];
@@ -259,7 +259,7 @@ START_TEST(a_file_of_another_version_is_put_aside)
 }
 END_TEST
 
-START_TEST(a_machine_without_memory_does_not_begin)
+START_TEST(a_journal_without_memory_is_an_error)
 {
 	happen(QUEUE_REC_SUBMIT, 1, 5);
 	happen(QUEUE_REC_SUBMIT, 2, 5);
@@ -275,7 +275,7 @@ END_TEST
 /* --- a full disk --------------------------------------------------------------------------------
  */
 
-/* The files of Check have to fit, too. */
+/* Check's own files must fit, too. */
 static void limit_files(rlim_t bytes)
 {
 	struct rlimit rl;
@@ -289,7 +289,7 @@ static void limit_files(rlim_t bytes)
 
 enum { FILLED = 4 << 18 };
 
-/* Has a file that is longer than Check's. */
+/* Makes a file that is longer than Check's. */
 static void fill_file(void)
 {
 	for (int64_t i = 100; i < 104; i++)
@@ -298,7 +298,7 @@ static void fill_file(void)
 	ck_assert_int_ge(size_of(path), FILLED);
 }
 
-START_TEST(a_full_disk_takes_in_no_task_and_loses_nothing)
+START_TEST(a_full_disk_refuses_tasks_and_loses_none)
 {
 	fill_file();
 	ck_assert_int_eq(journal_room(j, 100, &err), STATUS_OK);
@@ -309,7 +309,7 @@ START_TEST(a_full_disk_takes_in_no_task_and_loses_nothing)
 	ck_assert_ptr_nonnull(strstr(err.text, path));
 	ck_assert_ptr_nonnull(strstr(err.text, strerror(EFBIG)));
 	ck_assert_str_eq(events, "");
-	/* What was let in before still ends. */
+	/* Tasks that were accepted before still end. */
 	happen(QUEUE_REC_SUBMIT, 2, 100);
 	journal_commit(j);
 	happen(QUEUE_REC_SUCCEED, 1, 100);
@@ -326,7 +326,7 @@ START_TEST(a_full_disk_takes_in_no_task_and_loses_nothing)
 }
 END_TEST
 
-START_TEST(whoever_asks_for_room_finds_that_it_is_there_again)
+START_TEST(room_is_found_again_when_the_disk_has_it)
 {
 	fill_file();
 	limit_files(FILLED);
@@ -340,7 +340,7 @@ START_TEST(whoever_asks_for_room_finds_that_it_is_there_again)
 }
 END_TEST
 
-START_TEST(a_directory_that_is_not_there_is_named)
+START_TEST(a_missing_directory_is_named)
 {
 	const struct journal_options opt = { .loop = loop, .dir = "/nonexistent/dir" };
 	struct journal *other = NULL;
@@ -350,7 +350,7 @@ START_TEST(a_directory_that_is_not_there_is_named)
 }
 END_TEST
 
-START_TEST(what_is_not_a_file_is_not_taken_for_one)
+START_TEST(only_a_regular_file_is_opened)
 {
 	j = journal_free(j);
 	ck_assert_int_eq(unlink(path), 0);
@@ -369,7 +369,7 @@ END_TEST
 /* --- written anew -------------------------------------------------------------------------------
  */
 
-/* Turns of the loop until the file has taken another one's place. */
+/* Turns the loop until the new file has replaced the old one. */
 static void wait_anew(ino_t before)
 {
 	struct stat st;
@@ -388,7 +388,7 @@ static ino_t inode(void)
 	return st.st_ino;
 }
 
-/* Most of what is in the file is forgotten by now. */
+/* Most of the file is about forgotten tasks. */
 static void make_garbage(void)
 {
 	for (int64_t i = 0; i < 1000; i++)
@@ -396,7 +396,7 @@ static void make_garbage(void)
 	journal_commit(j);
 	for (int64_t i = 0; i < 900; i++)
 		happen(QUEUE_REC_RELEASE, i, 0);
-	/* As much more as it grows between two looks. */
+	/* As much as the file grows between two checks. */
 	for (int64_t i = 4000; i < 4400; i++) {
 		happen(QUEUE_REC_SUBMIT, i, 1200);
 		happen(QUEUE_REC_RELEASE, i, 0);
@@ -404,7 +404,7 @@ static void make_garbage(void)
 	journal_commit(j);
 }
 
-/* Until the new file is there, and the disk is asked for it. */
+/* Turns the loop until the disk is asked to keep the new file. */
 static void begin_rewrite(void)
 {
 	atomic_store(&new_held, true);
@@ -413,7 +413,7 @@ static void begin_rewrite(void)
 	ck_assert(j->sync.running);
 }
 
-START_TEST(garbage_is_left_behind_while_things_go_on)
+START_TEST(garbage_is_removed_while_records_are_added)
 {
 	ino_t before = inode();
 	char other[80];
@@ -427,7 +427,7 @@ START_TEST(garbage_is_left_behind_while_things_go_on)
 	was = size_of(path);
 	dumped = size_of(other);
 	ck_assert_int_lt(dumped, was / 5);
-	/* What happens while the disk takes its time goes to one file only, and is in the other. */
+	/* Records that are added meanwhile go to the old file, and are copied to the new one. */
 	for (int64_t n = 1000; n < 3000; n++) {
 		happen(QUEUE_REC_SUBMIT, n, 1200);
 		happen(QUEUE_REC_SUCCEED, n - 2, 10);
@@ -480,7 +480,7 @@ static void copy_file(const char *from, const char *to)
 	ck_assert_int_eq(file_write_atomic(to, text, len, 0640, false), 0);
 }
 
-/* Reads what is there now, elsewhere, as the next agent would. */
+/* Reads a copy of the file, as the next agent would. */
 static void check_what_the_next_one_finds(const char *other)
 {
 	static typeof(tasks) had;
@@ -507,7 +507,7 @@ static void check_what_the_next_one_finds(const char *other)
 	told_len = n[0], live = n[1], n_there = n[2], n_over = n[3];
 }
 
-START_TEST(the_agent_may_be_killed_at_any_time_while_it_is_written_anew)
+START_TEST(a_kill_during_a_rewrite_loses_no_record)
 {
 	char other[] = "/tmp/test-journal-XXXXXX";
 	ino_t before = inode();
@@ -533,7 +533,7 @@ START_TEST(the_agent_may_be_killed_at_any_time_while_it_is_written_anew)
 }
 END_TEST
 
-START_TEST(a_shorter_file_has_room_where_the_long_one_had_none)
+START_TEST(a_rewrite_helps_on_a_full_disk)
 {
 	ino_t before = inode();
 
@@ -546,7 +546,7 @@ START_TEST(a_shorter_file_has_room_where_the_long_one_had_none)
 		happen(QUEUE_REC_RELEASE, i, 0);
 	journal_commit(j);
 	begin_rewrite();
-	/* One that is in neither, yet. */
+	/* A record that is in neither file. */
 	happen(QUEUE_REC_SUBMIT, 2, 1000);
 	journal_commit(j);
 	disk_go();
@@ -561,14 +561,14 @@ START_TEST(a_shorter_file_has_room_where_the_long_one_had_none)
 }
 END_TEST
 
-START_TEST(a_disk_that_takes_nothing_is_not_asked_again_and_again)
+START_TEST(a_failing_disk_is_not_retried_at_once)
 {
 	ino_t before = inode();
 
 	atomic_store(&sync_error, EIO);
 	happen(QUEUE_REC_SUBMIT, 1, 10);
 	journal_commit(j);
-	/* The old file, and the one that is to take its place. */
+	/* The old file, and the one that will replace it. */
 	while (!strstr(events, "journal-failed journal-failed "))
 		loop_run_once(loop, true);
 	for (int i = 0; i < 20; i++)
@@ -578,7 +578,7 @@ START_TEST(a_disk_that_takes_nothing_is_not_asked_again_and_again)
 	ck_assert_int_eq(journal_room(j, 1, &err), STATUS_RESOURCE_EXHAUSTED);
 	ck_assert_ptr_nonnull(strstr(err.text, strerror(EIO)));
 	ck_assert(loop_timer_armed(j->timer));
-	/* It is better by now. */
+	/* The disk works again. */
 	atomic_store(&sync_error, 0);
 	j->rewrite.not_before_ms = 0;
 	happen(QUEUE_REC_SUBMIT, 2, 10);
@@ -590,7 +590,7 @@ START_TEST(a_disk_that_takes_nothing_is_not_asked_again_and_again)
 }
 END_TEST
 
-START_TEST(what_is_lost_while_nothing_can_be_written_anew_is_so_later)
+START_TEST(a_lost_record_is_rewritten_after_a_failed_rewrite)
 {
 	fill_file();
 	limit_files(FILLED);
@@ -607,7 +607,7 @@ START_TEST(what_is_lost_while_nothing_can_be_written_anew_is_so_later)
 }
 END_TEST
 
-START_TEST(what_is_due_soon_does_not_wait_for_what_is_due_later)
+START_TEST(an_early_retry_does_not_wait_for_a_late_one)
 {
 	uint64_t begun = loop_now_ms();
 
@@ -616,7 +616,7 @@ START_TEST(what_is_due_soon_does_not_wait_for_what_is_due_later)
 	while (j->sync.running)
 		loop_run_once(loop, true);
 	ck_assert_uint_ge(j->sync_next_ms, begun + JOURNAL_SYNC_MS);
-	/* However long that took, it is to come. */
+	/* The rewrite follows, however long that takes. */
 	j->sync_next_ms = begun + 600 * 1000;
 	journal_wake(j, 3600 * 1000);
 	happen(QUEUE_REC_SUCCEED, 1, 10);
@@ -632,7 +632,7 @@ START_TEST(what_is_due_soon_does_not_wait_for_what_is_due_later)
 }
 END_TEST
 
-START_TEST(a_full_disk_leaves_the_old_file_as_it_is)
+START_TEST(a_rewrite_on_a_full_disk_keeps_the_old_file)
 {
 	char name[80];
 	off_t was;
@@ -662,14 +662,14 @@ START_TEST(a_full_disk_leaves_the_old_file_as_it_is)
 }
 END_TEST
 
-START_TEST(a_record_that_cannot_be_taken_has_all_written_anew)
+START_TEST(a_record_that_cannot_be_added_causes_a_rewrite)
 {
 	ino_t before = inode();
 	struct queue_record r = record(QUEUE_REC_SUBMIT, 5);
 
 	happen(QUEUE_REC_SUBMIT, 4, 10);
 	journal_commit(j);
-	/* longer than any: as if memory were short */
+	/* too long: it fails as without memory */
 	tasks[5].there = true;
 	tasks[5].len = 10;
 	r.payload.data = big;
@@ -685,7 +685,7 @@ START_TEST(a_record_that_cannot_be_taken_has_all_written_anew)
 }
 END_TEST
 
-START_TEST(the_end_of_the_run_is_the_end_of_the_file)
+START_TEST(the_end_of_the_run_removes_the_file)
 {
 	happen(QUEUE_REC_SUBMIT, 1, 10);
 	journal_commit(j);
@@ -706,28 +706,28 @@ int main(void)
 
 	tcase_set_timeout(t, 600);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, each_record_comes_back_as_it_was);
-	tcase_add_test(t, what_was_committed_is_in_the_file_at_once);
-	tcase_add_test(t, numbers_of_any_size_and_the_longest_payload_come_back);
-	tcase_add_test(t, a_file_may_be_cut_off_anywhere);
-	tcase_add_test(t, any_byte_may_be_wrong);
-	tcase_add_test(t, only_the_broken_one_of_many_is_lost);
-	tcase_add_test(t, a_file_of_another_version_is_put_aside);
-	tcase_add_test(t, a_machine_without_memory_does_not_begin);
-	tcase_add_test(t, a_full_disk_takes_in_no_task_and_loses_nothing);
-	tcase_add_test(t, whoever_asks_for_room_finds_that_it_is_there_again);
-	tcase_add_test(t, a_directory_that_is_not_there_is_named);
-	tcase_add_test(t, what_is_not_a_file_is_not_taken_for_one);
-	tcase_add_test(t, garbage_is_left_behind_while_things_go_on);
+	tcase_add_test(t, each_record_is_decoded_as_it_was_encoded);
+	tcase_add_test(t, committed_records_are_in_the_file_at_once);
+	tcase_add_test(t, all_sizes_of_numbers_and_the_longest_payload_are_decoded);
+	tcase_add_test(t, a_file_cut_off_anywhere_is_read);
+	tcase_add_test(t, a_file_with_any_wrong_byte_is_read);
+	tcase_add_test(t, only_the_broken_record_is_lost);
+	tcase_add_test(t, a_file_of_another_version_is_kept_aside);
+	tcase_add_test(t, a_journal_without_memory_is_an_error);
+	tcase_add_test(t, a_full_disk_refuses_tasks_and_loses_none);
+	tcase_add_test(t, room_is_found_again_when_the_disk_has_it);
+	tcase_add_test(t, a_missing_directory_is_named);
+	tcase_add_test(t, only_a_regular_file_is_opened);
+	tcase_add_test(t, garbage_is_removed_while_records_are_added);
 	tcase_add_test(t, the_next_agent_begins_with_a_short_file);
-	tcase_add_test(t, the_agent_may_be_killed_at_any_time_while_it_is_written_anew);
-	tcase_add_test(t, a_full_disk_leaves_the_old_file_as_it_is);
-	tcase_add_test(t, a_shorter_file_has_room_where_the_long_one_had_none);
-	tcase_add_test(t, a_disk_that_takes_nothing_is_not_asked_again_and_again);
-	tcase_add_test(t, what_is_lost_while_nothing_can_be_written_anew_is_so_later);
-	tcase_add_test(t, what_is_due_soon_does_not_wait_for_what_is_due_later);
-	tcase_add_test(t, a_record_that_cannot_be_taken_has_all_written_anew);
-	tcase_add_test(t, the_end_of_the_run_is_the_end_of_the_file);
+	tcase_add_test(t, a_kill_during_a_rewrite_loses_no_record);
+	tcase_add_test(t, a_rewrite_on_a_full_disk_keeps_the_old_file);
+	tcase_add_test(t, a_rewrite_helps_on_a_full_disk);
+	tcase_add_test(t, a_failing_disk_is_not_retried_at_once);
+	tcase_add_test(t, a_lost_record_is_rewritten_after_a_failed_rewrite);
+	tcase_add_test(t, an_early_retry_does_not_wait_for_a_late_one);
+	tcase_add_test(t, a_record_that_cannot_be_added_causes_a_rewrite);
+	tcase_add_test(t, the_end_of_the_run_removes_the_file);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Workers whose connections are gone before their processes are known to be. */
+/* Workers whose connections end before their deaths are known. */
 #include "tests/unit/queue_test.h"
 
 #define BOTH "failed: 2 workers died with it (queue.deaths): worker 0, worker 1"
@@ -18,7 +18,7 @@ static void loses(char *holder)
 	drain();
 }
 
-START_TEST(a_worker_whose_connection_was_gone_first_has_died_with_its_task)
+START_TEST(a_death_after_a_lost_connection_counts_for_the_task)
 {
 	deaths(2, 1);
 	starts(0);
@@ -38,7 +38,7 @@ START_TEST(a_worker_whose_connection_was_gone_first_has_died_with_its_task)
 }
 END_TEST
 
-START_TEST(a_task_that_runs_elsewhere_by_then_fails_when_it_would_be_put_back)
+START_TEST(a_task_that_runs_elsewhere_fails_when_it_is_put_back)
 {
 	struct ask *other;
 
@@ -55,7 +55,7 @@ START_TEST(a_task_that_runs_elsewhere_by_then_fails_when_it_would_be_put_back)
 }
 END_TEST
 
-START_TEST(who_does_it_elsewhere_may_finish_it)
+START_TEST(a_second_worker_may_finish_the_task)
 {
 	struct ask *other;
 
@@ -72,7 +72,7 @@ START_TEST(who_does_it_elsewhere_may_finish_it)
 }
 END_TEST
 
-START_TEST(who_is_ended_on_purpose_has_died_with_nothing)
+START_TEST(a_worker_ended_on_purpose_dies_with_no_task)
 {
 	deaths(1, 1);
 	starts(0);
@@ -87,7 +87,7 @@ START_TEST(who_is_ended_on_purpose_has_died_with_nothing)
 }
 END_TEST
 
-START_TEST(what_was_put_back_by_word_is_nobodys_death)
+START_TEST(a_task_put_back_on_request_counts_no_death)
 {
 	deaths(1, 1);
 	starts(0);
@@ -97,7 +97,7 @@ START_TEST(what_was_put_back_by_word_is_nobodys_death)
 }
 END_TEST
 
-START_TEST(who_goes_on_with_another_connection_or_ends_what_it_was_given_since_lives_on)
+START_TEST(a_new_connection_or_a_later_answer_proves_life)
 {
 	deaths(1, 2);
 	starts(0);
@@ -121,7 +121,7 @@ START_TEST(who_goes_on_with_another_connection_or_ends_what_it_was_given_since_l
 }
 END_TEST
 
-START_TEST(who_has_ended_another_task_since_has_not_died_with_the_one_before)
+START_TEST(a_later_finished_task_proves_life)
 {
 	deaths(1, 2);
 	starts(0);
@@ -135,7 +135,7 @@ START_TEST(who_has_ended_another_task_since_has_not_died_with_the_one_before)
 }
 END_TEST
 
-START_TEST(nobody_dies_with_what_never_came_to_it)
+START_TEST(a_task_that_never_arrived_counts_no_death)
 {
 	deaths(1, 1);
 	starts(0);
@@ -147,7 +147,7 @@ START_TEST(nobody_dies_with_what_never_came_to_it)
 }
 END_TEST
 
-START_TEST(what_it_had_asked_for_before_says_nothing_of_its_life)
+START_TEST(an_answer_to_an_earlier_lease_proves_nothing)
 {
 	struct ask *parked;
 
@@ -157,7 +157,7 @@ START_TEST(what_it_had_asked_for_before_says_nothing_of_its_life)
 	parked = ask();
 	asked(parked, queue_work(q, &parked->w, 0, &holders[5], EVER, now));
 	loses(&holders[0]);
-	given(parked); /* the same task: it was asked for before */
+	given(parked); /* the same task: the worker asked for it before */
 	ck_assert_int_eq(item.task, 1);
 	loses(&holders[5]);
 	dies(0, "was killed");
@@ -173,7 +173,7 @@ START_TEST(what_it_had_asked_for_before_says_nothing_of_its_life)
 }
 END_TEST
 
-START_TEST(it_is_remembered_of_no_more_tasks_than_it_has_slots)
+START_TEST(a_worker_has_at_most_as_many_dropped_tasks_as_slots)
 {
 	deaths(1, 2);
 	starts(0);
@@ -190,7 +190,7 @@ START_TEST(it_is_remembered_of_no_more_tasks_than_it_has_slots)
 }
 END_TEST
 
-START_TEST(what_is_over_released_or_cancelled_by_then_is_left_alone)
+START_TEST(a_late_death_ignores_tasks_that_are_over)
 {
 	deaths(1, 3);
 	starts(0);
@@ -212,7 +212,7 @@ START_TEST(what_is_over_released_or_cancelled_by_then_is_left_alone)
 }
 END_TEST
 
-START_TEST(deaths_that_were_told_late_outlive_the_agent_and_leave_the_order)
+START_TEST(late_deaths_survive_the_agent_and_keep_the_order)
 {
 	deaths(2, 1);
 	starts(0);
@@ -226,14 +226,14 @@ START_TEST(deaths_that_were_told_late_outlive_the_agent_and_leave_the_order)
 	queue_worker_gone(q, 0, "was killed", false, true, now);
 	crashes(_i);
 	starts(1);
-	takes(1, 1); /* it was put back before the other one came */
+	takes(1, 1); /* it was put back before the other one was submitted */
 	loses(&holders[1]);
 	dies(1, "was killed");
 	is(1, "failed: 2 workers died with it (queue.deaths): worker 1");
 }
 END_TEST
 
-START_TEST(deaths_of_what_runs_elsewhere_outlive_the_agent)
+START_TEST(deaths_of_tasks_that_run_elsewhere_survive_the_agent)
 {
 	struct ask *other;
 
@@ -265,21 +265,19 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, a_worker_whose_connection_was_gone_first_has_died_with_its_task);
-	tcase_add_test(t, a_task_that_runs_elsewhere_by_then_fails_when_it_would_be_put_back);
-	tcase_add_test(t, who_does_it_elsewhere_may_finish_it);
-	tcase_add_test(t, who_is_ended_on_purpose_has_died_with_nothing);
-	tcase_add_test(t, what_was_put_back_by_word_is_nobodys_death);
-	tcase_add_test(
-		t, who_goes_on_with_another_connection_or_ends_what_it_was_given_since_lives_on);
-	tcase_add_test(t, who_has_ended_another_task_since_has_not_died_with_the_one_before);
-	tcase_add_test(t, nobody_dies_with_what_never_came_to_it);
-	tcase_add_test(t, what_it_had_asked_for_before_says_nothing_of_its_life);
-	tcase_add_test(t, it_is_remembered_of_no_more_tasks_than_it_has_slots);
-	tcase_add_test(t, what_is_over_released_or_cancelled_by_then_is_left_alone);
-	tcase_add_loop_test(
-		t, deaths_that_were_told_late_outlive_the_agent_and_leave_the_order, 0, 2);
-	tcase_add_loop_test(t, deaths_of_what_runs_elsewhere_outlive_the_agent, 0, 2);
+	tcase_add_test(t, a_death_after_a_lost_connection_counts_for_the_task);
+	tcase_add_test(t, a_task_that_runs_elsewhere_fails_when_it_is_put_back);
+	tcase_add_test(t, a_second_worker_may_finish_the_task);
+	tcase_add_test(t, a_worker_ended_on_purpose_dies_with_no_task);
+	tcase_add_test(t, a_task_put_back_on_request_counts_no_death);
+	tcase_add_test(t, a_new_connection_or_a_later_answer_proves_life);
+	tcase_add_test(t, a_later_finished_task_proves_life);
+	tcase_add_test(t, a_task_that_never_arrived_counts_no_death);
+	tcase_add_test(t, an_answer_to_an_earlier_lease_proves_nothing);
+	tcase_add_test(t, a_worker_has_at_most_as_many_dropped_tasks_as_slots);
+	tcase_add_test(t, a_late_death_ignores_tasks_that_are_over);
+	tcase_add_loop_test(t, late_deaths_survive_the_agent_and_keep_the_order, 0, 2);
+	tcase_add_loop_test(t, deaths_of_tasks_that_run_elsewhere_survive_the_agent, 0, 2);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

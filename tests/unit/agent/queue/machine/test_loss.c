@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* All queues fail, and who is outside comes later: what it is told, and for how long that is kept.
- */
+/* All queues fail, and a client outside the job comes later: the error that it gets, and how long
+ * the error is kept. */
 #include "tests/unit/queue_test.h"
 
 static const struct queue_error ps = { STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL", "", 5,
@@ -16,7 +16,7 @@ static int64_t outside_submits(const char *queue)
 	return s.first;
 }
 
-/* Whether it was told of a loss. The records stay. */
+/* True when the client got a loss. The records stay. */
 static bool is_told(const char *queue, bool outside)
 {
 	struct queue_wait w = { .outside = outside };
@@ -35,7 +35,7 @@ static void all_fail(void)
 	queue_fail_all(q, &ps, 75, now);
 }
 
-/* Of "a" nobody was told, of "b" somebody was, "c" has lost nothing. */
+/* The loss of "a" was not reported, that of "b" was, "c" has lost no task. */
 static void loses(bool anew)
 {
 	again();
@@ -47,13 +47,13 @@ static void loses(bool anew)
 	crashes(anew);
 }
 
-START_TEST(a_loss_of_which_nobody_was_told_waits_for_somebody_from_outside)
+START_TEST(an_unreported_loss_waits_for_a_client_outside)
 {
 	opt.journal = true;
 	for (int anew = 0; anew < 2; anew++) {
 		loses(anew);
 		ck_assert(!is_told("b", true) && !is_told("c", true));
-		/* Who is of the workers takes it as new. */
+		/* To a worker the queue is as new. */
 		ck_assert(!is_told("a", false));
 		ck_assert(is_told("a", true));
 		ck_assert(!is_told("a", true));
@@ -63,7 +63,7 @@ START_TEST(a_loss_of_which_nobody_was_told_waits_for_somebody_from_outside)
 }
 END_TEST
 
-START_TEST(what_a_worker_is_told_is_kept_for_who_is_outside)
+START_TEST(a_loss_reported_to_a_worker_stays_for_clients_outside)
 {
 	struct ask *parked;
 
@@ -80,7 +80,7 @@ START_TEST(what_a_worker_is_told_is_kept_for_who_is_outside)
 }
 END_TEST
 
-START_TEST(one_from_outside_that_waits_is_told_for_all_that_are)
+START_TEST(one_waiting_client_outside_gets_the_loss_for_all)
 {
 	struct ask *parked[2] = { ask(), ask() };
 
@@ -104,7 +104,7 @@ static struct ask *fetches(int64_t task, bool outside)
 	return asked(a, queue_fetch(q, &a->w, &task, 1, false, EVER, now));
 }
 
-START_TEST(who_is_told_by_a_fetch_is_not_told_again)
+START_TEST(a_loss_reported_by_a_fetch_is_not_reported_again)
 {
 	int64_t a = outside_submits("a"), b = outside_submits("b"), c = outside_submits("c");
 	struct ask *waiting, *worker;
@@ -115,7 +115,7 @@ START_TEST(who_is_told_by_a_fetch_is_not_told_again)
 	all_fail();
 	ends(waiting, STATUS_UNAVAILABLE, ps.message);
 	ends(worker, STATUS_UNAVAILABLE, ps.message);
-	/* It runs until its worker has heard of it. */
+	/* It runs until its worker has answered. */
 	ends(fetches(a, true), STATUS_UNAVAILABLE, ps.message);
 	queue_unfail(q, now);
 	ck_assert_int_eq(cancel_all("a")->w.status, STATUS_OK);
@@ -126,7 +126,7 @@ START_TEST(who_is_told_by_a_fetch_is_not_told_again)
 }
 END_TEST
 
-START_TEST(a_queue_of_the_workers_alone_keeps_no_loss)
+START_TEST(a_queue_used_only_by_workers_keeps_no_loss)
 {
 	struct ask *late;
 
@@ -153,7 +153,7 @@ START_TEST(a_queue_of_the_workers_alone_keeps_no_loss)
 }
 END_TEST
 
-START_TEST(the_oldest_of_too_many_losses_make_room)
+START_TEST(the_oldest_of_too_many_losses_is_forgotten)
 {
 	char name[8];
 	int64_t t;
@@ -161,7 +161,7 @@ START_TEST(the_oldest_of_too_many_losses_make_room)
 	opt.journal = true;
 	for (int anew = 0; anew < 2; anew++) {
 		again();
-		/* What has more than a loss stays. */
+		/* A queue with more than a loss stays. */
 		outside_submits("first");
 		for (int i = 1; i < QUEUE_QUEUES_MAX; i++) {
 			snprintf(name, sizeof(name), "q%d", i);
@@ -190,12 +190,12 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, a_loss_of_which_nobody_was_told_waits_for_somebody_from_outside);
-	tcase_add_test(t, what_a_worker_is_told_is_kept_for_who_is_outside);
-	tcase_add_test(t, one_from_outside_that_waits_is_told_for_all_that_are);
-	tcase_add_test(t, who_is_told_by_a_fetch_is_not_told_again);
-	tcase_add_test(t, a_queue_of_the_workers_alone_keeps_no_loss);
-	tcase_add_test(t, the_oldest_of_too_many_losses_make_room);
+	tcase_add_test(t, an_unreported_loss_waits_for_a_client_outside);
+	tcase_add_test(t, a_loss_reported_to_a_worker_stays_for_clients_outside);
+	tcase_add_test(t, one_waiting_client_outside_gets_the_loss_for_all);
+	tcase_add_test(t, a_loss_reported_by_a_fetch_is_not_reported_again);
+	tcase_add_test(t, a_queue_used_only_by_workers_keeps_no_loss);
+	tcase_add_test(t, the_oldest_of_too_many_losses_is_forgotten);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

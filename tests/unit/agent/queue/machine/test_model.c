@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * All orders of what can happen to a few tasks and workers, and long random lives of more: nothing
- * is lost, nothing runs twice at once or after it was cancelled, every wait ends once and as it
- * may, and what was written down is enough to begin again.
+ * All orders of events of a few tasks and workers, and long random lives of more: no task is lost,
+ * none runs twice at once or after its cancellation, every wait ends once and correctly, and the
+ * records restore the machine.
  */
 #include "tests/unit/queue_steps.h"
 
@@ -82,7 +82,7 @@ static void life(int i)
 	for (int n = 100 + (int)dice(400); n; n--) {
 		const struct op *op = &ops[dice(OPS)];
 
-		/* What ends all is rare. */
+		/* Steps that end everything are rare. */
 		if ((op->fn == do_whole || op->fn == do_crash) && dice(4))
 			continue;
 		step(op, dice(64), dice(4096));
@@ -90,7 +90,7 @@ static void life(int i)
 	step(&the_end, 0, 0);
 }
 
-START_TEST(in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end)
+START_TEST(random_lives_lose_no_task_and_end_every_wait)
 {
 	unsigned long leases = 0, restores = 0, errors = 0, steps = 0, deaths = 0;
 	int n = walk_length(25, 8, 2);
@@ -104,7 +104,7 @@ START_TEST(in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end)
 		deaths += w.late_deaths;
 		world_end();
 	}
-	/* That it has come to all of this. */
+	/* Checks that each of these has happened. */
 	ck_assert_uint_gt(leases, (unsigned long)n);
 	ck_assert_uint_gt(restores, (unsigned long)n / 2);
 	ck_assert_uint_gt(errors, (unsigned long)n / 8);
@@ -144,7 +144,7 @@ static const struct small smalls[] = {
 };
 enum { SMALLS = sizeof(smalls) / sizeof(smalls[0]), DEEP = 16, SEEN = 1 << 20 };
 
-/* Connections that are gone, and deaths that are told later. */
+/* Connections that end, and deaths that are reported later. */
 static const struct small deadly[] = {
 	{ { "submit", do_submit }, 0, 8 * 12 * 3 + 2 * 12 },
 	{ { "work0", do_work }, 0, 0 },
@@ -172,7 +172,7 @@ static void mix(uint64_t *h, uint64_t v)
 	*h ^= *h >> 29;
 }
 
-/* What can be told apart from outside, and in which order things stand. */
+/* Everything that callers can distinguish, with the order of tasks and waits. */
 static uint64_t state(void)
 {
 	uint64_t h = 1;
@@ -256,7 +256,7 @@ static void all_orders(
 	free(seen);
 }
 
-START_TEST(whatever_order_two_workers_and_few_tasks_take_the_account_is_right)
+START_TEST(all_orders_of_two_workers_and_few_tasks_match_the_model)
 {
 	struct queue_options o = options();
 
@@ -265,7 +265,7 @@ START_TEST(whatever_order_two_workers_and_few_tasks_take_the_account_is_right)
 }
 END_TEST
 
-START_TEST(whenever_a_worker_turns_out_to_be_dead_it_has_died_once_with_what_it_had)
+START_TEST(a_late_death_counts_once_for_each_task)
 {
 	struct queue_options o = options();
 
@@ -284,11 +284,9 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(t, 240);
-	tcase_add_test(t, whatever_order_two_workers_and_few_tasks_take_the_account_is_right);
-	tcase_add_loop_test(
-		t, whenever_a_worker_turns_out_to_be_dead_it_has_died_once_with_what_it_had, 0, 2);
-	tcase_add_loop_test(
-		t, in_long_random_lives_nothing_is_lost_and_every_wait_has_its_end, 0, 4);
+	tcase_add_test(t, all_orders_of_two_workers_and_few_tasks_match_the_model);
+	tcase_add_loop_test(t, a_late_death_counts_once_for_each_task, 0, 2);
+	tcase_add_loop_test(t, random_lives_lose_no_task_and_end_every_wait, 0, 4);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

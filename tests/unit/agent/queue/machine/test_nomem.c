@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The same life of a work queue again and again, each time with the next allocation failing, alone
- * or with all after it: no task that was accepted is lost, every wait has its end, and afterwards
- * everything works. Address sanitizer and valgrind have an allocator of their own, which this test
- * cannot stand before.
+ * or with all after it: no accepted task is lost, every wait ends, and afterwards everything works.
+ * This test cannot replace the allocators of the address sanitizer and valgrind.
  */
 #include "agent/queue/machine/queue.h"
 #include "tests/unit/child.h"
@@ -19,7 +18,7 @@ static struct queue_wait waits[WAITS];
 static bool used[WAITS];
 static bool accepted[TASKS], released[TASKS];
 static char holders[4];
-static int wrong; /* Check's assertions allocate, so that these are counted instead */
+static int wrong; /* Check's assertions allocate, so errors are counted instead */
 
 static const struct queue_options options = { .first_task = 1,
 	.max = 6,
@@ -32,7 +31,7 @@ static const struct queue_options options = { .first_task = 1,
 	.stall_ms = 300,
 	.journal = true };
 
-/* What it was given is dealt with at once: the k-th task fails, in one way or the other. */
+/* Ends a lease at once: the k-th task fails, in one way or another. */
 static void deal(const struct queue_wait *w)
 {
 	struct queue_failure f = { STATUS_INTERNAL, "it went wrong", "where", false, "ps:0" };
@@ -45,7 +44,7 @@ static void deal(const struct queue_wait *w)
 	f.retryable = x.task % 5 == 3;
 	if (x.task % 5 == 3 || x.task % 11 == 10 || (x.kind == QUEUE_ITEM_BUILD && x.worker == 1))
 		(void)!queue_fail(q, holder, x.lease, &f, now);
-	else if (x.task % 7 != 5) /* which it keeps */
+	else if (x.task % 7 != 5) /* it keeps the others */
 		(void)!queue_finish(q, holder, x.lease, &v, now);
 }
 
@@ -196,7 +195,7 @@ static void live(void)
 	passes(20000);
 }
 
-/* What is written down is all there is. */
+/* The records are complete. */
 static void is_written_down(void)
 {
 	struct queue_record r;
@@ -219,7 +218,7 @@ static void is_written_down(void)
 	queues_free(second);
 }
 
-/* Now that there is memory, whoever waits has an end, and new tasks are done. */
+/* With memory again, all waits end, and new tasks are done. */
 static void works(void)
 {
 	struct queue_stats s;
@@ -286,7 +285,7 @@ START_TEST(all_allocations_from_one_on_may_fail)
 }
 END_TEST
 
-START_TEST(the_making_and_the_restoring_of_one_may_fail)
+START_TEST(making_and_restoring_a_machine_may_fail)
 {
 	static const struct queue_error none = { STATUS_OK, "", "", -1, -1 };
 	static const struct queue_error bad = { STATUS_INTERNAL, "bad", "", -1, 1 };
@@ -340,7 +339,7 @@ int main(void)
 	tcase_set_timeout(tc, 300);
 	tcase_add_test(tc, each_allocation_may_fail);
 	tcase_add_test(tc, all_allocations_from_one_on_may_fail);
-	tcase_add_test(tc, the_making_and_the_restoring_of_one_may_fail);
+	tcase_add_test(tc, making_and_restoring_a_machine_may_fail);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

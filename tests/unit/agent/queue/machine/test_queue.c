@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The work queue as coordinators see it: tasks, room, joins, errors, cancellations, and what is
- * kept. */
+/* The work queue as coordinators see it: tasks, room, joins, errors, cancellations, and results. */
 #include "tests/unit/queue_test.h"
 
 /* --- tasks */
 
-START_TEST(tasks_are_leased_in_their_order_and_what_is_put_back_goes_behind)
+START_TEST(tasks_are_leased_in_order_and_put_back_behind_others)
 {
 	int64_t a = submit(), b = submit(), c = submit(), l;
 
@@ -25,7 +24,7 @@ START_TEST(tasks_are_leased_in_their_order_and_what_is_put_back_goes_behind)
 }
 END_TEST
 
-START_TEST(a_worker_that_waits_is_given_what_comes)
+START_TEST(a_waiting_worker_gets_the_next_task)
 {
 	struct ask *first = work(1), *second = work(0);
 	int64_t t = submit();
@@ -36,7 +35,7 @@ START_TEST(a_worker_that_waits_is_given_what_comes)
 }
 END_TEST
 
-START_TEST(an_end_is_taken_only_from_its_holder_and_once)
+START_TEST(only_its_holder_ends_a_lease_and_once)
 {
 	int64_t l = runs(0);
 
@@ -72,7 +71,7 @@ START_TEST(an_outcome_stays_until_it_is_released)
 	ck_assert(queue_outcome(q, 1, &o));
 	ck_assert_mem_eq(o.value.data, "value", 5);
 	release(1, 1);
-	is(1, "succeeded"); /* for who has fetched it, until it is done with it */
+	is(1, "succeeded"); /* for the caller that fetches it, until its wait is finished */
 	release(1, 0);
 	gone_away(f);
 	ck_assert(!queue_outcome(q, 1, &o));
@@ -109,7 +108,7 @@ START_TEST(a_task_that_is_released_before_it_is_over_runs_and_is_forgotten)
 }
 END_TEST
 
-START_TEST(what_can_never_be_is_refused_as_a_whole)
+START_TEST(an_impossible_submit_is_refused_as_a_whole)
 {
 	struct queue_new two[2] = { plain, plain };
 	const char *none = "none";
@@ -130,7 +129,7 @@ END_TEST
 
 /* --- room */
 
-START_TEST(with_room_for_two_all_workers_may_be_busy_and_two_wait)
+START_TEST(running_tasks_do_not_count_against_the_limit)
 {
 	struct ask *late;
 
@@ -152,7 +151,7 @@ START_TEST(with_room_for_two_all_workers_may_be_busy_and_two_wait)
 }
 END_TEST
 
-START_TEST(what_is_put_back_may_exceed_the_limit)
+START_TEST(tasks_put_back_may_exceed_the_limit)
 {
 	struct ask *late;
 
@@ -173,7 +172,7 @@ START_TEST(what_is_put_back_may_exceed_the_limit)
 }
 END_TEST
 
-START_TEST(submitters_wait_in_their_order_and_many_go_in_as_there_is_room)
+START_TEST(submitters_wait_in_order_and_are_accepted_as_there_is_room)
 {
 	struct queue_new three[3] = { plain, plain, plain };
 	struct ask *many, *one;
@@ -196,7 +195,7 @@ START_TEST(submitters_wait_in_their_order_and_many_go_in_as_there_is_room)
 }
 END_TEST
 
-START_TEST(where_only_a_release_makes_room_nobody_waits_for_it)
+START_TEST(a_submit_does_not_wait_when_only_a_release_makes_room)
 {
 	struct queue_new big = { { "0123456789", 10, "" }, NULL, 0, -1, false };
 	struct ask *late;
@@ -210,7 +209,7 @@ START_TEST(where_only_a_release_makes_room_nobody_waits_for_it)
 	submit();
 	finish(0, takes(0, 1));
 	late = submit_to("", &plain, EVER);
-	waits(late); /* the other one may fail, or be released */
+	waits(late); /* the running one may fail, or be released */
 	finish(0, takes(0, 2));
 	ends(late, STATUS_RESOURCE_EXHAUSTED,
 		"2 results are not released: the limit is 1 (queue.results)");
@@ -220,7 +219,7 @@ START_TEST(where_only_a_release_makes_room_nobody_waits_for_it)
 }
 END_TEST
 
-START_TEST(what_runs_may_exceed_the_memory_but_not_twice)
+START_TEST(results_may_exceed_the_memory_limit_up_to_twice)
 {
 	static const char text[] = "no room";
 	struct queue_failure f = { STATUS_INTERNAL, text, "where it was", false, NULL };
@@ -239,7 +238,7 @@ START_TEST(what_runs_may_exceed_the_memory_but_not_twice)
 	takes(0, 3);
 	takes(0, 4);
 	finish(0, l);	  /* "value" and three payloads */
-	finish(0, l + 1); /* twice "value", and two */
+	finish(0, l + 1); /* "value" twice, and two payloads */
 	ends(submit_to("", &plain, now), STATUS_RESOURCE_EXHAUSTED,
 		"there is no room for a payload of 1 bytes: payloads and results that are not "
 		"released have 12 bytes, and the limit is 6 (queue.memory)");
@@ -247,7 +246,7 @@ START_TEST(what_runs_may_exceed_the_memory_but_not_twice)
 	is(3, "failed: there is no room for its value of 5 bytes: payloads and results that are "
 	      "not released have 12, more than twice queue.memory with it");
 	ck_assert_int_eq(finish_late(0, l + 2), STATUS_ABORTED);
-	/* What went wrong counts, too; and is told, if without its details. */
+	/* Errors count, too; at the limit one loses its details. */
 	queue_stats(q, NULL, &s);
 	ck_assert_uint_gt(s.bytes, 12);
 	ck_assert_int_eq(queue_fail(q, &holders[0], l + 3, &f, now), STATUS_OK);
@@ -261,7 +260,7 @@ END_TEST
 
 /* --- joins */
 
-START_TEST(a_join_with_nothing_there_is_over_at_once)
+START_TEST(a_join_of_an_empty_queue_is_over_at_once)
 {
 	is_ok(join());
 	is_ok(done_of("never"));
@@ -275,7 +274,7 @@ START_TEST(a_join_with_nothing_there_is_over_at_once)
 }
 END_TEST
 
-START_TEST(what_is_submitted_after_a_join_waits_until_it_is_over)
+START_TEST(a_submit_after_a_join_waits_for_it)
 {
 	struct ask *j, *late, *other = ask(), *exempt = ask();
 	int64_t l;
@@ -285,7 +284,7 @@ START_TEST(what_is_submitted_after_a_join_waits_until_it_is_over)
 	late = submit_to("", &plain, EVER);
 	waits(late);
 	ends(submit_to("", &plain, now), STATUS_RESOURCE_EXHAUSTED, "the queue is being joined");
-	/* Another queue goes on, and so does who holds a lease. */
+	/* Another queue goes on, and so does the holder of a lease. */
 	is_ok(asked(other, queue_submit(q, &other->w, "b", &plain, 1, false, EVER, now)));
 	is_ok(asked(exempt, queue_submit(q, &exempt->w, "", &plain, 1, true, EVER, now)));
 	finish(0, l);
@@ -299,7 +298,7 @@ START_TEST(what_is_submitted_after_a_join_waits_until_it_is_over)
 }
 END_TEST
 
-START_TEST(a_join_that_gives_up_lets_the_others_in)
+START_TEST(a_join_that_times_out_lets_submits_in)
 {
 	struct ask *j, *late;
 
@@ -315,7 +314,7 @@ END_TEST
 
 /* --- errors */
 
-START_TEST(the_first_error_cancels_its_queue_is_told_once_and_then_all_is_new)
+START_TEST(the_first_error_cancels_the_queue_and_is_reported_once)
 {
 	int64_t bad, slow;
 	struct ask *j, *j2, *late;
@@ -346,7 +345,7 @@ START_TEST(the_first_error_cancels_its_queue_is_told_once_and_then_all_is_new)
 }
 END_TEST
 
-START_TEST(a_running_task_is_told_of_the_error)
+START_TEST(an_error_cancels_running_tasks)
 {
 	int64_t slow = runs(0);
 	bool cancelled;
@@ -360,7 +359,7 @@ START_TEST(a_running_task_is_told_of_the_error)
 }
 END_TEST
 
-START_TEST(an_error_is_of_its_queue_alone)
+START_TEST(an_error_affects_only_its_queue)
 {
 	int64_t there = submit_as("b", &plain), bad = submit();
 
@@ -373,7 +372,7 @@ START_TEST(an_error_is_of_its_queue_alone)
 }
 END_TEST
 
-START_TEST(the_failure_of_a_task_that_stands_alone_is_its_own)
+START_TEST(a_failure_of_a_task_submitted_alone_is_no_queue_error)
 {
 	struct queue_new n = plain;
 	int64_t t;
@@ -386,7 +385,7 @@ START_TEST(the_failure_of_a_task_that_stands_alone_is_its_own)
 	is(2, "queued");
 	finish(0, takes(0, 2));
 	is_ok(join());
-	/* But another one's cancels it, too. */
+	/* But the failure of another task cancels it, too. */
 	t = submit();
 	submit_as("", &n);
 	fails(0, takes(0, t), "worse");
@@ -394,7 +393,7 @@ START_TEST(the_failure_of_a_task_that_stands_alone_is_its_own)
 }
 END_TEST
 
-START_TEST(who_holds_a_lease_of_a_queue_that_has_failed_is_not_kept_waiting_for_itself)
+START_TEST(a_lease_holder_does_not_wait_for_its_own_failed_queue)
 {
 	struct ask *a = ask();
 
@@ -405,7 +404,7 @@ START_TEST(who_holds_a_lease_of_a_queue_that_has_failed_is_not_kept_waiting_for_
 }
 END_TEST
 
-START_TEST(one_that_waits_for_room_meanwhile_is_let_go_at_once)
+START_TEST(an_error_ends_a_submit_that_waits_for_room)
 {
 	struct ask *a;
 	int64_t l;
@@ -423,7 +422,7 @@ START_TEST(one_that_waits_for_room_meanwhile_is_let_go_at_once)
 }
 END_TEST
 
-START_TEST(what_was_in_as_the_queue_failed_is_counted_and_forgotten)
+START_TEST(tasks_accepted_before_an_error_are_counted_and_forgotten)
 {
 	const struct queue_new three[3] = { plain, plain, plain };
 	struct queue_outcome o;
@@ -452,7 +451,7 @@ END_TEST
 
 /* --- cancellations */
 
-START_TEST(a_cancellation_is_over_when_nothing_of_it_runs)
+START_TEST(a_cancellation_is_over_when_no_task_of_it_runs)
 {
 	int64_t l = runs(0);
 	struct ask *all;
@@ -477,7 +476,7 @@ START_TEST(a_cancellation_is_over_when_nothing_of_it_runs)
 }
 END_TEST
 
-START_TEST(who_goes_on_with_what_was_cancelled_is_killed_and_not_blamed)
+START_TEST(a_worker_that_ignores_a_cancellation_is_killed_and_not_blamed)
 {
 	struct ask *c;
 
@@ -497,7 +496,7 @@ START_TEST(who_goes_on_with_what_was_cancelled_is_killed_and_not_blamed)
 }
 END_TEST
 
-START_TEST(a_try_that_takes_too_long_fails_when_it_has_ended)
+START_TEST(a_try_over_its_limit_fails_when_it_has_ended)
 {
 	struct queue_new n = plain;
 	struct ask *f;
@@ -521,7 +520,7 @@ START_TEST(a_try_that_takes_too_long_fails_when_it_has_ended)
 }
 END_TEST
 
-START_TEST(a_queue_goes_with_its_last_keeper)
+START_TEST(a_queue_ends_with_its_last_keeper)
 {
 	struct queue_outcome o;
 	struct ask *late;
@@ -548,7 +547,7 @@ END_TEST
 
 /* --- the whole */
 
-START_TEST(closed_queues_take_no_more_and_workers_leave_when_all_is_done)
+START_TEST(closed_queues_accept_no_task_and_workers_get_closed)
 {
 	struct ask *idle, *late;
 	int64_t l;
@@ -572,7 +571,7 @@ END_TEST
 static const struct queue_error ps = { STATUS_UNAVAILABLE, "ps:0 was killed by SIGKILL", "", 5,
 	-1 };
 
-START_TEST(where_all_queues_fail_whoever_waits_is_told_with_the_exit_code)
+START_TEST(a_loss_ends_all_waits_with_the_exit_code)
 {
 	struct ask *j, *f, *late;
 	int64_t l;
@@ -598,7 +597,7 @@ START_TEST(where_all_queues_fail_whoever_waits_is_told_with_the_exit_code)
 }
 END_TEST
 
-START_TEST(a_stop_ends_all_waits_and_leaves_the_tasks)
+START_TEST(a_stop_ends_all_waits_and_keeps_the_tasks)
 {
 	struct ask *w[6];
 	int64_t id = submit();
@@ -624,7 +623,7 @@ START_TEST(a_stop_ends_all_waits_and_leaves_the_tasks)
 }
 END_TEST
 
-START_TEST(what_is_over_before_it_is_heard_of_does_no_harm)
+START_TEST(a_wait_that_ends_before_its_answer_does_no_harm)
 {
 	struct ask *w = work(0);
 
@@ -641,7 +640,7 @@ START_TEST(what_is_over_before_it_is_heard_of_does_no_harm)
 	ends(w, STATUS_CANCELLED, "its process or its connection is gone");
 	is(2, "queued");
 	finish(1, takes(1, 2));
-	/* Who has asked for it has gone away meanwhile. */
+	/* The worker that asked for it has gone away. */
 	w = work(1);
 	ck_assert(queue_submit(q, &ask()->w, "", &plain, 1, false, EVER, now));
 	gone_away(w);
@@ -657,7 +656,7 @@ static uint64_t put_back(const char *queue)
 	return s.put_back;
 }
 
-START_TEST(what_was_put_back_stays_counted_when_its_tasks_are_released)
+START_TEST(the_count_of_put_back_tasks_survives_their_release)
 {
 	starts(0);
 	submit_quietly("mine");
@@ -670,7 +669,7 @@ START_TEST(what_was_put_back_stays_counted_when_its_tasks_are_released)
 	submit_quietly("mine");
 	ck_assert_int_eq(queue_put_back(q, &holders[0], takes(0, 2), now), STATUS_OK);
 	ck_assert_uint_eq(put_back("mine"), 2);
-	/* Names that have nothing but a count make room for others. */
+	/* Queues with nothing but a count make room for others. */
 	finish(0, takes(0, 2));
 	release(2, 1);
 	for (int i = 0; i < QUEUE_QUEUES_MAX; i++) {
@@ -716,7 +715,7 @@ static struct ask *outside_joins(const char *queue)
 	return asked(a, queue_join(q, &a->w, queue, EVER, now));
 }
 
-START_TEST(what_was_there_before_its_first_keeper_goes_with_it_too)
+START_TEST(tasks_from_before_the_first_keeper_end_with_it)
 {
 	struct queue_outcome o;
 
@@ -747,41 +746,40 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, tasks_are_leased_in_their_order_and_what_is_put_back_goes_behind);
-	tcase_add_test(t, a_worker_that_waits_is_given_what_comes);
-	tcase_add_test(t, an_end_is_taken_only_from_its_holder_and_once);
+	tcase_add_test(t, tasks_are_leased_in_order_and_put_back_behind_others);
+	tcase_add_test(t, a_waiting_worker_gets_the_next_task);
+	tcase_add_test(t, only_its_holder_ends_a_lease_and_once);
 	tcase_add_test(t, a_value_that_is_too_long_leaves_the_lease);
 	tcase_add_test(t, an_outcome_stays_until_it_is_released);
 	tcase_add_test(t, a_fetch_of_any_ends_with_the_first);
 	tcase_add_test(t, a_task_that_is_released_before_it_is_over_runs_and_is_forgotten);
-	tcase_add_test(t, what_can_never_be_is_refused_as_a_whole);
-	tcase_add_test(t, with_room_for_two_all_workers_may_be_busy_and_two_wait);
-	tcase_add_test(t, what_is_put_back_may_exceed_the_limit);
-	tcase_add_test(t, submitters_wait_in_their_order_and_many_go_in_as_there_is_room);
-	tcase_add_test(t, where_only_a_release_makes_room_nobody_waits_for_it);
-	tcase_add_test(t, what_runs_may_exceed_the_memory_but_not_twice);
-	tcase_add_test(t, a_join_with_nothing_there_is_over_at_once);
-	tcase_add_test(t, what_is_submitted_after_a_join_waits_until_it_is_over);
-	tcase_add_test(t, a_join_that_gives_up_lets_the_others_in);
-	tcase_add_test(t, the_first_error_cancels_its_queue_is_told_once_and_then_all_is_new);
-	tcase_add_test(t, a_running_task_is_told_of_the_error);
-	tcase_add_test(t, an_error_is_of_its_queue_alone);
-	tcase_add_test(t, the_failure_of_a_task_that_stands_alone_is_its_own);
-	tcase_add_test(
-		t, who_holds_a_lease_of_a_queue_that_has_failed_is_not_kept_waiting_for_itself);
-	tcase_add_test(t, one_that_waits_for_room_meanwhile_is_let_go_at_once);
-	tcase_add_test(t, what_was_in_as_the_queue_failed_is_counted_and_forgotten);
-	tcase_add_test(t, a_cancellation_is_over_when_nothing_of_it_runs);
-	tcase_add_test(t, who_goes_on_with_what_was_cancelled_is_killed_and_not_blamed);
-	tcase_add_test(t, a_try_that_takes_too_long_fails_when_it_has_ended);
-	tcase_add_test(t, a_queue_goes_with_its_last_keeper);
-	tcase_add_test(t, closed_queues_take_no_more_and_workers_leave_when_all_is_done);
-	tcase_add_test(t, where_all_queues_fail_whoever_waits_is_told_with_the_exit_code);
-	tcase_add_test(t, a_stop_ends_all_waits_and_leaves_the_tasks);
-	tcase_add_test(t, what_is_over_before_it_is_heard_of_does_no_harm);
-	tcase_add_test(t, what_was_put_back_stays_counted_when_its_tasks_are_released);
+	tcase_add_test(t, an_impossible_submit_is_refused_as_a_whole);
+	tcase_add_test(t, running_tasks_do_not_count_against_the_limit);
+	tcase_add_test(t, tasks_put_back_may_exceed_the_limit);
+	tcase_add_test(t, submitters_wait_in_order_and_are_accepted_as_there_is_room);
+	tcase_add_test(t, a_submit_does_not_wait_when_only_a_release_makes_room);
+	tcase_add_test(t, results_may_exceed_the_memory_limit_up_to_twice);
+	tcase_add_test(t, a_join_of_an_empty_queue_is_over_at_once);
+	tcase_add_test(t, a_submit_after_a_join_waits_for_it);
+	tcase_add_test(t, a_join_that_times_out_lets_submits_in);
+	tcase_add_test(t, the_first_error_cancels_the_queue_and_is_reported_once);
+	tcase_add_test(t, an_error_cancels_running_tasks);
+	tcase_add_test(t, an_error_affects_only_its_queue);
+	tcase_add_test(t, a_failure_of_a_task_submitted_alone_is_no_queue_error);
+	tcase_add_test(t, a_lease_holder_does_not_wait_for_its_own_failed_queue);
+	tcase_add_test(t, an_error_ends_a_submit_that_waits_for_room);
+	tcase_add_test(t, tasks_accepted_before_an_error_are_counted_and_forgotten);
+	tcase_add_test(t, a_cancellation_is_over_when_no_task_of_it_runs);
+	tcase_add_test(t, a_worker_that_ignores_a_cancellation_is_killed_and_not_blamed);
+	tcase_add_test(t, a_try_over_its_limit_fails_when_it_has_ended);
+	tcase_add_test(t, a_queue_ends_with_its_last_keeper);
+	tcase_add_test(t, closed_queues_accept_no_task_and_workers_get_closed);
+	tcase_add_test(t, a_loss_ends_all_waits_with_the_exit_code);
+	tcase_add_test(t, a_stop_ends_all_waits_and_keeps_the_tasks);
+	tcase_add_test(t, a_wait_that_ends_before_its_answer_does_no_harm);
+	tcase_add_test(t, the_count_of_put_back_tasks_survives_their_release);
 	tcase_add_test(t, a_queue_with_a_keeper_is_in_no_journal);
-	tcase_add_test(t, what_was_there_before_its_first_keeper_goes_with_it_too);
+	tcase_add_test(t, tasks_from_before_the_first_keeper_end_with_it);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The work queue as workers see it: deaths, blame, resources, calls, pools, and what watches them.
- */
+/* The work queue as workers see it: deaths, blame, resources, calls, pools, and time limits. */
 #include "tests/unit/queue_test.h"
 
 /* --- deaths */
 
-START_TEST(what_a_worker_had_is_taken_by_another_one)
+START_TEST(the_task_of_a_dead_worker_goes_to_another)
 {
 	struct ask *idle;
 
@@ -19,7 +18,7 @@ START_TEST(what_a_worker_had_is_taken_by_another_one)
 }
 END_TEST
 
-START_TEST(a_task_is_put_back_however_often_its_workers_die_where_that_is_no_limit)
+START_TEST(without_a_limit_of_deaths_a_task_is_always_put_back)
 {
 	ck_assert_int_eq(queue_worker_name(q, 0, "worker:0"), 0);
 	submit();
@@ -34,7 +33,7 @@ START_TEST(a_task_is_put_back_however_often_its_workers_die_where_that_is_no_lim
 }
 END_TEST
 
-START_TEST(so_many_deaths_are_the_tasks_failure_and_those_on_purpose_do_not_count)
+START_TEST(the_limit_of_deaths_fails_the_task_and_ignores_stops)
 {
 	opt.deaths = 2;
 	again();
@@ -56,7 +55,7 @@ START_TEST(so_many_deaths_are_the_tasks_failure_and_those_on_purpose_do_not_coun
 }
 END_TEST
 
-START_TEST(a_process_that_is_gone_is_given_nothing_until_the_next_one)
+START_TEST(a_dead_worker_gets_nothing_until_its_next_start)
 {
 	struct ask *w;
 
@@ -78,7 +77,7 @@ START_TEST(a_worker_has_no_more_than_its_slots)
 	opt.slots = 2;
 	again();
 	runs(0);
-	ck_assert(queue_holds(q, 0) && !queue_holds(q, 1));
+	ck_assert(queue_worker_has_lease(q, 0) && !queue_worker_has_lease(q, 1));
 	work(0);
 	ends(work(0), STATUS_RESOURCE_EXHAUSTED, "the worker has all of its 2 slots (queue.slots)");
 	ends(work_until(1, now), STATUS_DEADLINE_EXCEEDED, "there is nothing to do");
@@ -87,14 +86,14 @@ END_TEST
 
 /* --- blame */
 
-START_TEST(all_failures_of_one_blame_but_the_last_are_absorbed)
+START_TEST(failures_below_the_blame_limit_are_absorbed)
 {
 	opt.blame_limit = 3;
 	again();
 	fails_as(0, runs(0), "no route", true, "ps:0");
 	tells("tell 0 put-back: task 1 is put back: no route");
 	finish(0, takes(0, 1));
-	/* What went well since, and in another queue, counts for nothing. */
+	/* Successes, and failures in another queue, do not count. */
 	submit_as("b", &plain);
 	fails_as(1, takes(1, 2), "no route", true, "ps:0");
 	is(2, "queued");
@@ -105,7 +104,7 @@ START_TEST(all_failures_of_one_blame_but_the_last_are_absorbed)
 }
 END_TEST
 
-START_TEST(where_nobody_is_blamed_each_task_has_its_own_count)
+START_TEST(without_a_blame_each_task_has_its_own_count)
 {
 	opt.blame_limit = 2;
 	again();
@@ -120,7 +119,7 @@ START_TEST(where_nobody_is_blamed_each_task_has_its_own_count)
 }
 END_TEST
 
-START_TEST(without_a_limit_all_is_absorbed_that_may_be_tried_again)
+START_TEST(without_a_blame_limit_all_retryable_failures_are_absorbed)
 {
 	submit();
 	for (int i = 0; i < 50; i++)
@@ -152,7 +151,7 @@ END_TEST
 
 /* --- what watches */
 
-START_TEST(a_stall_is_told_once_and_again_only_after_a_task_has_ended)
+START_TEST(a_stall_is_reported_once_until_a_task_ends)
 {
 	int64_t l;
 
@@ -173,7 +172,7 @@ START_TEST(a_stall_is_told_once_and_again_only_after_a_task_has_ended)
 }
 END_TEST
 
-START_TEST(work_that_nobody_takes_for_too_long_is_an_error)
+START_TEST(tasks_that_no_worker_takes_for_too_long_are_an_error)
 {
 	struct ask *j;
 	int64_t l;
@@ -185,7 +184,7 @@ START_TEST(work_that_nobody_takes_for_too_long_is_an_error)
 	j = join();
 	passes(2999);
 	waits(j);
-	/* Who runs a task, or waits for one, does work; who lives without does none. */
+	/* A worker that has a task, or waits for one, works; one that only lives does not. */
 	l = takes(0, 1);
 	passes(9000);
 	finish(0, l);
@@ -197,7 +196,7 @@ START_TEST(work_that_nobody_takes_for_too_long_is_an_error)
 	is(2, "cancelled: its queue failed: no worker has taken work for 3 s");
 	tells("tell -1 no-worker: no worker has taken work for 3 s");
 	is_ok(join());
-	/* While there is nothing to be done nobody is missed. */
+	/* Without tasks no worker is needed. */
 	passes(9000);
 	submit();
 	j = join();
@@ -211,26 +210,26 @@ START_TEST(work_that_nobody_takes_for_too_long_is_an_error)
 }
 END_TEST
 
-START_TEST(whose_own_task_a_wait_would_be_for_is_known_by_the_lease)
+START_TEST(a_wait_for_the_callers_own_task_is_found_by_its_lease)
 {
 	const int64_t both[] = { 2, 1 };
 	struct queue_bytes init = BYTES("seed 1");
 	int64_t own = takes(0, submit());
 
 	submit();
-	ck_assert_int_eq(queue_own(q, 0, own, "", NULL, 0), 1);
-	ck_assert_int_eq(queue_own(q, 0, own, "other", NULL, 0), -1);
-	ck_assert_int_eq(queue_own(q, 0, own, "", both, 2), 1);
-	ck_assert_int_eq(queue_own(q, 0, own, "", both, 1), -1);
-	/* It is of that worker, and there. */
-	ck_assert_int_eq(queue_own(q, 1, own, "", NULL, 0), -1);
-	ck_assert_int_eq(queue_own(q, 0, own + 1, "", NULL, 0), -1);
-	ck_assert_int_eq(queue_own(q, 0, -1, "", NULL, 0), -1);
+	ck_assert_int_eq(queue_own_task(q, 0, own, "", NULL, 0), 1);
+	ck_assert_int_eq(queue_own_task(q, 0, own, "other", NULL, 0), -1);
+	ck_assert_int_eq(queue_own_task(q, 0, own, "", both, 2), 1);
+	ck_assert_int_eq(queue_own_task(q, 0, own, "", both, 1), -1);
+	/* The lease belongs to that worker. */
+	ck_assert_int_eq(queue_own_task(q, 1, own, "", NULL, 0), -1);
+	ck_assert_int_eq(queue_own_task(q, 0, own + 1, "", NULL, 0), -1);
+	ck_assert_int_eq(queue_own_task(q, 0, -1, "", NULL, 0), -1);
 	finish(0, own);
-	ck_assert_int_eq(queue_own(q, 0, own, "", NULL, 0), -1);
-	/* What is no task is of no queue. */
+	ck_assert_int_eq(queue_own_task(q, 0, own, "", NULL, 0), -1);
+	/* Work other than a task belongs to no queue. */
 	ck_assert_int_eq(queue_worker_started(q, 1, 0, &init, true, now), 0);
-	ck_assert_int_eq(queue_own(q, 1, takes_chore(1, QUEUE_ITEM_INIT), "", NULL, 0), -1);
+	ck_assert_int_eq(queue_own_task(q, 1, takes_chore(1, QUEUE_ITEM_INIT), "", NULL, 0), -1);
 }
 END_TEST
 
@@ -250,7 +249,7 @@ START_TEST(init_comes_first_and_tasks_after_it)
 }
 END_TEST
 
-START_TEST(who_fails_its_init_is_told_of_and_gets_nothing)
+START_TEST(a_worker_that_fails_its_init_is_reported_and_gets_nothing)
 {
 	struct queue_bytes init = BYTES("seed");
 	struct ask *w;
@@ -290,7 +289,7 @@ static void builds(int worker, const char *name, bool ok)
 		fails(worker, l, "no disk");
 }
 
-START_TEST(resources_are_built_in_their_order_before_tasks_and_again_by_the_next_process)
+START_TEST(resources_are_built_in_order_before_tasks_at_each_start)
 {
 	starts(0);
 	create("r", STATUS_OK);
@@ -310,7 +309,7 @@ START_TEST(resources_are_built_in_their_order_before_tasks_and_again_by_the_next
 }
 END_TEST
 
-START_TEST(one_that_is_created_later_is_built_before_the_next_task)
+START_TEST(a_later_resource_is_built_before_the_next_task)
 {
 	int64_t l = runs(0);
 
@@ -322,7 +321,7 @@ START_TEST(one_that_is_created_later_is_built_before_the_next_task)
 }
 END_TEST
 
-START_TEST(one_that_was_lost_with_its_connection_is_built_again)
+START_TEST(a_build_lost_with_its_connection_is_repeated)
 {
 	create("r", STATUS_OK);
 	takes_chore(0, QUEUE_ITEM_BUILD);
@@ -331,7 +330,7 @@ START_TEST(one_that_was_lost_with_its_connection_is_built_again)
 }
 END_TEST
 
-START_TEST(a_resource_that_failed_everywhere_hurts_only_its_users)
+START_TEST(a_resource_that_failed_everywhere_fails_only_its_users)
 {
 	struct queue_resource_view v;
 	struct queue_error e;
@@ -348,7 +347,7 @@ START_TEST(a_resource_that_failed_everywhere_hurts_only_its_users)
 	submit_as("", &n);
 	submit();
 	builds(0, "r", false);
-	is(1, "queued"); /* the other one may */
+	is(1, "queued"); /* the other worker may */
 	finish(0, takes(0, 2));
 	builds(1, "r", false);
 	is(1, "failed: needs resource r, which worker:0 could not build: no disk");
@@ -359,7 +358,7 @@ START_TEST(a_resource_that_failed_everywhere_hurts_only_its_users)
 	ck_assert(queue_resource_error(q, 0, 1, &e));
 	ck_assert_str_eq(e.message, "no disk");
 	finish(1, takes(1, submit()));
-	/* One that is to come may. */
+	/* A later worker may. */
 	dies(1, "was killed");
 	submit_as("", &n);
 	is(4, "queued");
@@ -369,7 +368,7 @@ START_TEST(a_resource_that_failed_everywhere_hurts_only_its_users)
 }
 END_TEST
 
-START_TEST(tasks_that_need_what_is_dropped_fail)
+START_TEST(tasks_that_need_a_dropped_resource_fail)
 {
 	struct ask *j;
 	int64_t l;
@@ -384,7 +383,7 @@ START_TEST(tasks_that_need_what_is_dropped_fail)
 	is(1, "failed: resource r was dropped");
 	ends(j, STATUS_NOT_FOUND, "resource r was dropped");
 	ck_assert_int_eq(queue_resource_drop(q, "r", now), STATUS_NOT_FOUND);
-	/* The same name is another one, which nobody has built. */
+	/* A new resource of the same name is not built yet. */
 	create("r", STATUS_OK);
 	submit_needing("r");
 	builds(0, "r", true);
@@ -438,7 +437,7 @@ START_TEST(a_call_is_answered_by_all_before_their_next_tasks)
 }
 END_TEST
 
-START_TEST(some_may_be_called_and_who_does_not_run_has_an_answer_too)
+START_TEST(a_call_of_some_workers_answers_for_dead_ones_too)
 {
 	int who[] = { 3, 0, 3 };
 	struct ask *c;
@@ -454,7 +453,7 @@ START_TEST(some_may_be_called_and_who_does_not_run_has_an_answer_too)
 }
 END_TEST
 
-START_TEST(a_call_to_nobody_waits_for_the_first_one)
+START_TEST(a_call_without_workers_waits_for_the_first)
 {
 	struct ask *c = call();
 
@@ -465,7 +464,7 @@ START_TEST(a_call_to_nobody_waits_for_the_first_one)
 }
 END_TEST
 
-START_TEST(who_does_not_answer_is_cancelled_and_killed)
+START_TEST(a_worker_that_does_not_answer_is_cancelled_and_killed)
 {
 	struct ask *c, *late;
 
@@ -483,7 +482,7 @@ START_TEST(who_does_not_answer_is_cancelled_and_killed)
 }
 END_TEST
 
-START_TEST(a_call_that_nobody_waits_for_any_more_is_cancelled)
+START_TEST(a_call_whose_caller_is_gone_is_cancelled)
 {
 	struct ask *c;
 	int64_t l;
@@ -498,9 +497,9 @@ START_TEST(a_call_that_nobody_waits_for_any_more_is_cancelled)
 }
 END_TEST
 
-/* How what a worker is at comes to be nobody's: its caller goes, or has waited for too long, or
- * what it builds is dropped. */
-START_TEST(who_is_at_what_nobody_waits_for_any_more_gets_nothing_else_before_it_ends)
+/* The ways in which a chore becomes unwanted: its caller goes, its time is over, or the resource is
+ * dropped. */
+START_TEST(a_worker_at_an_unwanted_chore_gets_no_other_work)
 {
 	struct ask *c = NULL, *other;
 	int64_t l;
@@ -532,7 +531,7 @@ START_TEST(who_is_at_what_nobody_waits_for_any_more_gets_nothing_else_before_it_
 }
 END_TEST
 
-START_TEST(a_pool_answers_when_it_is_whole_and_is_broken_by_a_death)
+START_TEST(a_pool_answers_when_whole_and_a_death_breaks_it)
 {
 	struct ask *c;
 	int64_t l;
@@ -550,7 +549,7 @@ START_TEST(a_pool_answers_when_it_is_whole_and_is_broken_by_a_death)
 	l = item.lease;
 	dies(1, "was killed by SIGKILL");
 	tells("tell 1 pool-broken: the pool is broken: worker:1 was killed by SIGKILL");
-	waits(c); /* all are collected first */
+	waits(c); /* it waits until all are there */
 	finish(0, l);
 	is_ok(c);
 	answers(c, 0, 0, "value");
@@ -565,7 +564,7 @@ START_TEST(a_pool_answers_when_it_is_whole_and_is_broken_by_a_death)
 }
 END_TEST
 
-START_TEST(a_pool_that_a_late_answer_has_broken_is_whole_again_when_that_has_come)
+START_TEST(a_late_answer_mends_the_pool_that_it_broke)
 {
 	struct ask *c;
 	int64_t l;
@@ -589,7 +588,7 @@ START_TEST(a_pool_that_a_late_answer_has_broken_is_whole_again_when_that_has_com
 	c = call_until(NULL, 0, EVER, 100);
 	finish(0, takes_chore(0, QUEUE_ITEM_CALL));
 	l = takes_chore(1, QUEUE_ITEM_CALL);
-	/* One that dies of it is waited for. */
+	/* The pool waits for a worker that dies of it. */
 	passes(100);
 	dies(1, "was killed by SIGKILL");
 	ends(call(), STATUS_UNAVAILABLE, "the pool is broken: worker:1 was killed by SIGKILL");
@@ -610,35 +609,33 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_a_worker_had_is_taken_by_another_one);
-	tcase_add_test(t, a_task_is_put_back_however_often_its_workers_die_where_that_is_no_limit);
-	tcase_add_test(t, so_many_deaths_are_the_tasks_failure_and_those_on_purpose_do_not_count);
-	tcase_add_test(t, a_process_that_is_gone_is_given_nothing_until_the_next_one);
+	tcase_add_test(t, the_task_of_a_dead_worker_goes_to_another);
+	tcase_add_test(t, without_a_limit_of_deaths_a_task_is_always_put_back);
+	tcase_add_test(t, the_limit_of_deaths_fails_the_task_and_ignores_stops);
+	tcase_add_test(t, a_dead_worker_gets_nothing_until_its_next_start);
 	tcase_add_test(t, a_worker_has_no_more_than_its_slots);
-	tcase_add_test(t, all_failures_of_one_blame_but_the_last_are_absorbed);
-	tcase_add_test(t, where_nobody_is_blamed_each_task_has_its_own_count);
-	tcase_add_test(t, without_a_limit_all_is_absorbed_that_may_be_tried_again);
+	tcase_add_test(t, failures_below_the_blame_limit_are_absorbed);
+	tcase_add_test(t, without_a_blame_each_task_has_its_own_count);
+	tcase_add_test(t, without_a_blame_limit_all_retryable_failures_are_absorbed);
 	tcase_add_test(t, with_a_window_old_failures_do_not_count);
-	tcase_add_test(t, a_stall_is_told_once_and_again_only_after_a_task_has_ended);
-	tcase_add_test(t, work_that_nobody_takes_for_too_long_is_an_error);
-	tcase_add_test(t, whose_own_task_a_wait_would_be_for_is_known_by_the_lease);
+	tcase_add_test(t, a_stall_is_reported_once_until_a_task_ends);
+	tcase_add_test(t, tasks_that_no_worker_takes_for_too_long_are_an_error);
+	tcase_add_test(t, a_wait_for_the_callers_own_task_is_found_by_its_lease);
 	tcase_add_test(t, init_comes_first_and_tasks_after_it);
-	tcase_add_test(t, who_fails_its_init_is_told_of_and_gets_nothing);
-	tcase_add_test(
-		t, resources_are_built_in_their_order_before_tasks_and_again_by_the_next_process);
-	tcase_add_test(t, one_that_is_created_later_is_built_before_the_next_task);
-	tcase_add_test(t, one_that_was_lost_with_its_connection_is_built_again);
-	tcase_add_test(t, a_resource_that_failed_everywhere_hurts_only_its_users);
-	tcase_add_test(t, tasks_that_need_what_is_dropped_fail);
+	tcase_add_test(t, a_worker_that_fails_its_init_is_reported_and_gets_nothing);
+	tcase_add_test(t, resources_are_built_in_order_before_tasks_at_each_start);
+	tcase_add_test(t, a_later_resource_is_built_before_the_next_task);
+	tcase_add_test(t, a_build_lost_with_its_connection_is_repeated);
+	tcase_add_test(t, a_resource_that_failed_everywhere_fails_only_its_users);
+	tcase_add_test(t, tasks_that_need_a_dropped_resource_fail);
 	tcase_add_test(t, a_call_is_answered_by_all_before_their_next_tasks);
-	tcase_add_test(t, some_may_be_called_and_who_does_not_run_has_an_answer_too);
-	tcase_add_test(t, a_call_to_nobody_waits_for_the_first_one);
-	tcase_add_test(t, who_does_not_answer_is_cancelled_and_killed);
-	tcase_add_test(t, a_call_that_nobody_waits_for_any_more_is_cancelled);
-	tcase_add_loop_test(
-		t, who_is_at_what_nobody_waits_for_any_more_gets_nothing_else_before_it_ends, 0, 3);
-	tcase_add_test(t, a_pool_answers_when_it_is_whole_and_is_broken_by_a_death);
-	tcase_add_test(t, a_pool_that_a_late_answer_has_broken_is_whole_again_when_that_has_come);
+	tcase_add_test(t, a_call_of_some_workers_answers_for_dead_ones_too);
+	tcase_add_test(t, a_call_without_workers_waits_for_the_first);
+	tcase_add_test(t, a_worker_that_does_not_answer_is_cancelled_and_killed);
+	tcase_add_test(t, a_call_whose_caller_is_gone_is_cancelled);
+	tcase_add_loop_test(t, a_worker_at_an_unwanted_chore_gets_no_other_work, 0, 3);
+	tcase_add_test(t, a_pool_answers_when_whole_and_a_death_breaks_it);
+	tcase_add_test(t, a_late_answer_mends_the_pool_that_it_broke);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
