@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 
 /* $1: a run's directory, $2: <log_dir>/<name>.latest, which is removed if it is a link to the run
- * ($3). A process of its own, since the file system may hang. Follows no link. */
+ * ($3). A process of its own, since the file system may hang; one at a time for each user. Follows
+ * no link. */
 #define SH "/bin/sh"
 #define SCRIPT "[ \"$(readlink -- \"$2\")\" != \"$3\" ] || rm -f -- \"$2\"; exec rm -rf -- \"$1\""
 
@@ -29,6 +30,8 @@ struct removal {
 	void *arg;
 	int failed;
 	struct child_watch *rm;
+	uid_t rm_uid;	     /* whose logs it removes, or is to remove */
+	bool in_line;	     /* another removal has a process of that user */
 	struct job *awaited; /* a job whose verdict is known, until its guard has left */
 	struct job_watch watch;
 };
@@ -58,9 +61,38 @@ static void stop_waiting(struct removal *r)
 	r->awaited = NULL;
 }
 
+/* The oldest removal that stands in line for that user: new ones are in front. */
+static void next_in_line(struct daemon *d, uid_t uid)
+{
+	struct removal *r, *first = NULL;
+
+	LIST_FOREACH (r, &d->removals->open, link)
+		if (r->in_line && r->rm_uid == uid)
+			first = r;
+	if (!first)
+		return;
+	first->in_line = false;
+	if (loop_defer(d->loop, proceed, first) < 0)
+		first->in_line = true; /* until the next one ends */
+}
+
+/* Whether a process that removes logs of that user runs, or is about to. A user can stop its
+ * processes, but only one at a time. */
+static bool is_removing(const struct daemon *d, const struct removal *but, uid_t uid)
+{
+	const struct removal *r;
+
+	LIST_FOREACH (r, &d->removals->open, link)
+		if (r != but && r->rm && r->rm_uid == uid)
+			return true;
+	return false;
+}
+
 static void removal_free(struct removal *r)
 {
 	LIST_REMOVE(r, link);
+	if (r->rm)
+		next_in_line(r->daemon, r->rm_uid);
 	stop_waiting(r);
 	loop_cancel(r->daemon->loop, proceed, r);
 	child_orphans_add(&r->daemon->removals->orphans, r->rm);
@@ -139,6 +171,7 @@ static void on_rm_end(void *arg, int code, int status)
 	char text[256];
 
 	r->rm = child_watch_free(r->rm);
+	next_in_line(d, r->rm_uid);
 	if (code != CLD_EXITED || status) {
 		snprintf(text, sizeof(text), "the logs of %s could not be removed",
 			r->runs[r->next]);
@@ -198,8 +231,11 @@ static int remove_one(struct removal *r, struct job *j, struct error *err)
 {
 	int code;
 
-	if (r->logs && (!r->pruned || remove_takes_logs(r->daemon, &j->rec)))
-		return start_rm(r, &j->rec, err);
+	if (r->logs && (!r->pruned || remove_takes_logs(r->daemon, &j->rec))) {
+		r->rm_uid = j->rec.uid;
+		r->in_line = is_removing(r->daemon, r, r->rm_uid);
+		return r->in_line ? 0 : start_rm(r, &j->rec, err);
+	}
 	code = forget(r->daemon, j, err);
 	if (code < 0)
 		return code;
@@ -236,7 +272,7 @@ static void proceed(void *arg)
 			r->failed++;
 			r->next++;
 		}
-		if (r->rm)
+		if (r->rm || r->in_line)
 			return;
 	}
 	finish(r, 0, NULL);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whatever one user does to its own processes, elasticd answers everybody else."""
 
+import contextlib
 import os
 import pwd
 import re
@@ -11,6 +12,7 @@ import time
 import pytest
 
 from harness import SLOWER, as_user, is_root, spec, stat_of, traced, wait_for
+from processes import children
 
 # Its environment cannot be read by anybody, as long as it lives.
 HIDE = """
@@ -126,6 +128,28 @@ def test_a_user_that_stops_what_elasticd_starts_for_it_does_not_stop_elasticd(bo
     stopper.wait()
     for reader in readers:
         reader.close()
+
+
+def test_a_user_that_stops_what_removes_its_logs_has_one_such_process(box, shared):
+    """However many of its runs are to be removed at once; after that all of them go."""
+    user = pwd.getpwnam("games")
+    runs = [shared.run(spec(user=user.pw_name))["run"] for _ in range(12)]
+    wait_for(lambda: not children(shared.pid), what="guards, and what syncs records, to leave")
+    stopper = box.start(*as_user(user, "/usr/bin/python3", "-c", STOPPER, shared.pid), cwd="/")
+    stopper.wait_out("begins")
+    with contextlib.ExitStack() as open_ones:
+        callers = [open_ones.enter_context(shared.connect()) for _ in runs]
+        for v, run in zip(callers, runs):
+            v.send("Remove", job=run, logs=True)
+        wait_for(lambda: children(shared.pid), what="a process that removes logs")
+        for _ in range(20):
+            shared.call("Ping")
+        assert len(children(shared.pid)) == 1
+        stopper.signal(signal.SIGKILL)
+        stopper.wait()
+        for pid in children(shared.pid):
+            os.kill(pid, signal.SIGCONT)
+        assert [v.reply()["removed"] for v in callers] == [1] * len(runs)
 
 
 FILL = """
