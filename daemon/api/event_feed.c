@@ -3,10 +3,14 @@
 
 #include "common/loop/loop.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <sys/queue.h>
+
+/* Streams of one user that is no administrator: each event is sent to all of them at once. */
+enum { OF_USER_MAX = 64 };
 
 struct subscriber {
 	LIST_ENTRY(subscriber) link;
@@ -53,6 +57,16 @@ static void on_gone(void *arg)
 	subscriber_free(arg);
 }
 
+/* Returns owned, or NULL without memory. */
+static char *events_text(json_t *events, size_t *ret_len)
+{
+	_cleanup_json_ json_t *answer = json_object();
+
+	if (json_put(answer, "events", json_incref(events)) < 0)
+		return NULL;
+	return json_dump_text(answer, ret_len);
+}
+
 static void send_events(struct subscriber *s, json_t *events)
 {
 	json_t *answer = json_object();
@@ -78,11 +92,27 @@ static void on_drained(void *arg)
 	send_events(s, events);
 }
 
+static bool has_too_many(const struct feed *f, uid_t uid)
+{
+	const struct subscriber *s;
+	int n = 0;
+
+	LIST_FOREACH (s, &f->subscribers, link)
+		n += s->uid == uid;
+	return n >= OF_USER_MAX;
+}
+
 int feed_subscribe(struct feed *f, struct varlink_call *call, enum access_level level, uid_t uid)
 {
-	struct subscriber *s = calloc(1, sizeof(*s));
 	_cleanup_json_ json_t *none = json_array();
+	struct subscriber *s;
 
+	if (level != ACCESS_ALL && has_too_many(f, uid)) {
+		varlink_error(call, "ResourceExhausted",
+			manager_limit("streams of all events of one user", OF_USER_MAX));
+		return 0;
+	}
+	s = calloc(1, sizeof(*s));
 	if (!s || !none) {
 		free(s);
 		return -ENOMEM;
@@ -97,8 +127,10 @@ int feed_subscribe(struct feed *f, struct varlink_call *call, enum access_level 
 
 void feed_publish(struct feed *f, uid_t owner, json_t *events)
 {
+	_cleanup_free_ char *text = NULL;
 	struct subscriber *s;
 	struct subscriber *next;
+	size_t len = 0;
 
 	for (s = LIST_FIRST(&f->subscribers); s; s = next) {
 		next = LIST_NEXT(s, link);
@@ -106,9 +138,12 @@ void feed_publish(struct feed *f, uid_t owner, json_t *events)
 			continue;
 		if (!s->congested)
 			s->congested = varlink_call_congested(s->call, on_drained, s);
-		if (s->congested)
+		/* Once for all. */
+		if (!s->congested && !text)
+			text = events_text(events, &len);
+		if (s->congested || !text)
 			s->missed += json_array_size(events);
 		else
-			send_events(s, events);
+			varlink_notify_text(s->call, text, len);
 	}
 }

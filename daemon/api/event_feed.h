@@ -19,8 +19,8 @@ _must_check_ int feed_new(struct feed **ret);
 struct feed *feed_free(struct feed *f);
 DEFINE_CLEANUP(struct feed *, feed_free)
 
-/* Answers the call with all events from now on that the caller may see. Returns 0 or a negative
- * errno. */
+/* Answers the call with all events from now on that the caller may see, or with the error for too
+ * many such calls. Returns 0 or a negative errno. */
 _must_check_ int feed_subscribe(
 	struct feed *f, struct varlink_call *call, enum access_level level, uid_t uid);
 

@@ -379,6 +379,29 @@ at_worst()
 """
 
 
+FOLLOWERS = """
+for i in range(66):
+    c = connect()
+    keep.append(c)
+    c.send("Events", more=True, follow=True)
+    answer = json.loads(c.receive_raw())
+    count(limited(answer["parameters"]) if "error" in answer else "follows")
+at_worst()
+"""
+
+
+@pytest.mark.root
+def test_streams_of_all_events_have_a_share_for_each_user(shared):
+    said = shared.attack(FOLLOWERS)
+    assert said == {"follows": 64, "streams of all events of one user": 2}
+    with contextlib.ExitStack() as at_end:
+        for _ in range(70):
+            v = at_end.enter_context(shared.connect())
+            assert v.send("Events", more=True, follow=True).receive()["continues"]
+        run = shared.run(spec("exit:3"))["run"]
+        assert next(e for e in v.receive()["parameters"]["events"] if e["run"] == run)
+
+
 def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
