@@ -73,6 +73,38 @@ START_TEST(a_path_is_served_with_its_mode_and_removed_at_the_end)
 }
 END_TEST
 
+START_TEST(peers_that_have_left_hold_up_none_behind_them)
+{
+	char answer[64];
+	int fd;
+
+	ck_assert_int_eq(listen_at(path), 0);
+	for (int i = 0; i < 120; i++)
+		close(connect_to(path));
+	fd = connect_to(path);
+	call_method(fd, DEMO "Echo", "{'text':'a'}", "");
+	for (int i = 0; i < 2; i++)
+		loop_run_once(loop, false);
+	ck_assert_int_gt(recv(fd, answer, sizeof(answer), MSG_DONTWAIT), 0);
+	ck_assert_int_eq(varlink_server_connections(server), 1);
+	close(fd);
+}
+END_TEST
+
+START_TEST(a_peer_that_left_with_a_word_is_heard)
+{
+	int fd;
+
+	ck_assert_int_eq(listen_at(path), 0);
+	fd = connect_to(path);
+	call_method(fd, DEMO "Echo", "{'text':'a'}", ",'oneway':true");
+	close(fd);
+	turn();
+	ck_assert_int_eq(n_handled, 1);
+	ck_assert_int_eq(varlink_server_connections(server), 0);
+}
+END_TEST
+
 /* A socket file without anybody behind it, as a killed process leaves it. */
 static void leave_stale(void)
 {
@@ -239,6 +271,8 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, a_path_is_served_with_its_mode_and_removed_at_the_end);
+	tcase_add_test(t, peers_that_have_left_hold_up_none_behind_them);
+	tcase_add_test(t, a_peer_that_left_with_a_word_is_heard);
 	tcase_add_test(t, a_stale_socket_is_replaced);
 	tcase_add_test(t, a_live_socket_is_left_alone);
 	tcase_add_test(t, anything_else_in_the_way_is_left_alone);
