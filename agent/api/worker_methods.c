@@ -48,7 +48,7 @@ static int single_call_refuse(struct supervisor *sv, struct varlink_call *call, 
 
 int single_call_start(struct supervisor *sv, struct varlink_call *call, json_t *p)
 {
-	struct request_start_what what = { .role = json_get_string(p, "role", ""),
+	struct request_start_args what = { .role = json_get_string(p, "role", ""),
 		.index = (int)json_get_int(p, "index", -1),
 		.command = json_get_array(p, "command"),
 		.env = json_get_array(p, "env") };

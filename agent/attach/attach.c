@@ -255,7 +255,7 @@ static void attach_gone(void *arg)
 	struct attach *at = arg;
 
 	at->call = NULL;
-	if (supervisor_leaves(at->sv) || at->over)
+	if (supervisor_finalising(at->sv) || at->over)
 		return; /* the agent ends, or the process has ended */
 	if (!at->pid) {
 		attach_called_off(at, "the program that was to run it in a terminal is gone", true);

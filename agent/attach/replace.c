@@ -61,7 +61,7 @@ static void replace_gone(void *arg)
 
 	request_forget(sv, x);
 	replace_unkeep(x);
-	if (supervisor_leaves(sv)) /* the agent ends */
+	if (supervisor_finalising(sv)) /* the agent ends */
 		return;
 	apply_decisions(sv);
 	supervisor_changed(sv);

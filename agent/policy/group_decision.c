@@ -21,7 +21,8 @@ static bool group_decision_is_active(const struct group_decision_worker *t)
 struct group_decision group_decide(
 	const struct group_decision_worker *workers, int n, bool leader_over)
 {
-	int group = -1, alone = -1, spent = -1, leader = -1, active = 0, succeeded = 0, stopped = 0;
+	int group = -1, alone = -1, no_restart = -1, leader = -1, active = 0, succeeded = 0,
+	    stopped = 0;
 
 	for (int i = n - 1; i >= 0; i--) {
 		const struct group_decision_worker *t = &workers[i];
@@ -35,8 +36,8 @@ struct group_decision group_decide(
 			continue;
 		if (!t->alone)
 			group = i;
-		else if (t->spent)
-			spent = i;
+		else if (t->no_restart)
+			no_restart = i;
 		else
 			alone = i;
 	}
@@ -47,8 +48,8 @@ struct group_decision group_decide(
 	/* A restart of the group is one of all: no budget of a single worker pays for it. */
 	if (group >= 0)
 		return (struct group_decision){ GROUP_DECISION_GROUP, group };
-	if (spent >= 0)
-		return (struct group_decision){ GROUP_DECISION_SPENT, spent };
+	if (no_restart >= 0)
+		return (struct group_decision){ GROUP_DECISION_NO_RESTART, no_restart };
 	if (alone >= 0)
 		return (struct group_decision){ GROUP_DECISION_WORKER, alone };
 	if (leader >= 0)

@@ -13,23 +13,24 @@ struct group_decision_worker {
 	enum worker_state state;
 	bool leader;	 /* its end is the group's (leader.on_exit: stop) */
 	bool alone;	 /* scope worker: its failure is its own matter first */
-	bool spent;	 /* ... and it gets no further restart */
+	bool no_restart; /* ... and it gets no further restart */
 	bool on_purpose; /* a person stopped it: nobody waits for it */
 };
 
-enum judgement_step {
-	GROUP_DECISION_WAIT,	  /* nothing follows */
-	GROUP_DECISION_GROUP,	  /* a worker of scope group failed: the job's budget is asked */
-	GROUP_DECISION_WORKER,	  /* `worker` failed alone: its own budget is asked */
-	GROUP_DECISION_SPENT,	  /* `worker` failed and gets no restart: the group fails with it */
-	GROUP_DECISION_LEADER,	  /* `worker`, the leader, succeeded: the others' time begins */
-	GROUP_DECISION_DONE,	  /* all that were waited for succeeded */
-	GROUP_DECISION_PREEMPTED, /* on a notice: nobody is left, and not all had succeeded */
+enum group_decision_step {
+	GROUP_DECISION_WAIT,	   /* nothing follows */
+	GROUP_DECISION_GROUP,	   /* a worker of scope group failed: the job's budget is asked */
+	GROUP_DECISION_WORKER,	   /* `worker` failed alone: its own budget is asked */
+	GROUP_DECISION_NO_RESTART, /* `worker` failed and gets no restart: the group fails with it
+				    */
+	GROUP_DECISION_LEADER,	   /* `worker`, the leader, succeeded: the others' time begins */
+	GROUP_DECISION_DONE,	   /* all that were waited for succeeded */
+	GROUP_DECISION_PREEMPTED,  /* on a notice: nobody is left, and not all had succeeded */
 	GROUP_DECISION_LEADER_OVER /* after the leader's end, all others have ended too */
 };
 
 struct group_decision {
-	enum judgement_step step;
+	enum group_decision_step step;
 	int worker; /* -1 where no single one is meant */
 };
 

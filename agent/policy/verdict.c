@@ -12,9 +12,10 @@ static const char *verdict_what(const json_t *cause)
 	return json_get_string(cause, "text", json_get_string(cause, "message", "a worker failed"));
 }
 
-void verdict_text(const json_t *cause, const char *then, char *text, size_t size)
+void verdict_text(const json_t *cause, const char *consequence, char *text, size_t size)
 {
-	snprintf(text, size, "%.480s%s%s", verdict_what(cause), *then ? "; " : "", then);
+	snprintf(text, size, "%.480s%s%s", verdict_what(cause), *consequence ? "; " : "",
+		consequence);
 }
 
 static int verdict_status(const json_t *cause)
@@ -31,8 +32,8 @@ static void verdict_failed(const struct verdict_facts *f, struct verdict *v)
 	v->exit_status = f->exit_status ? f->exit_status : VERDICT_TROUBLE;
 	if (f->cause)
 		v->exit_status = verdict_status(f->cause);
-	if (f->cause && *f->then)
-		verdict_text(f->cause, f->then, v->message, sizeof(v->message));
+	if (f->cause && *f->consequence)
+		verdict_text(f->cause, f->consequence, v->message, sizeof(v->message));
 }
 
 /* What a program reported of itself outranks the limit, as long as no restart had made up for it.

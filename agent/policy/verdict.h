@@ -19,12 +19,12 @@ struct verdict_facts {
 	bool lost;	    /* the agent died, and its death is what ended the run */
 	bool answered;	    /* a restart had been granted for cause before a limit of time came */
 	const char *reason; /* why the group went there: who stopped it, which limit, ... */
-	const char *then;   /* what followed from cause: "all 3 restarts are used"; "": nothing */
-	const char *succeeded; /* what a success is called */
-	int exit_status;       /* of a failure without a cause; 0: not known */
-	int stop_signal;       /* of a run that was stopped */
-	int preempted_status;  /* of one that was preempted */
-	const json_t *cause;   /* Failure that ended the last attempt, or NULL */
+	const char *consequence; /* of cause: "all 3 restarts are used"; "": none */
+	const char *succeeded;	 /* what a success is called */
+	int exit_status;	 /* of a failure without a cause; 0: not known */
+	int stop_signal;	 /* of a run that was stopped */
+	int preempted_status;	 /* of one that was preempted */
+	const json_t *cause;	 /* Failure that ended the last attempt, or NULL */
 	const json_t *last; /* at a limit of time: the newest Failure of the whole run, or NULL */
 };
 
@@ -38,4 +38,4 @@ struct verdict {
 struct verdict verdict_of(const struct verdict_facts *f);
 
 /* "worker:1: exit code 3; all 3 restarts are used", for every place that says why. */
-void verdict_text(const json_t *cause, const char *then, char *text, size_t size);
+void verdict_text(const json_t *cause, const char *consequence, char *text, size_t size);

@@ -97,7 +97,7 @@ const char *worker_complaint(const struct worker *w)
 
 bool worker_has_failed(const struct worker *w)
 {
-	if (!w->exit.ended || w->on_purpose || w->forgiven)
+	if (!w->exit.ended || w->on_purpose || w->end_handled)
 		return false;
 	return worker_bad_exit(w) || worker_complaint(w);
 }
@@ -111,7 +111,7 @@ void worker_renew(struct worker *w)
 	w->blame[0] = '\0';
 	free(w->app_error);
 	w->app_error = NULL;
-	w->on_purpose = w->forgiven = w->spent = w->attached = w->told = false;
+	w->on_purpose = w->end_handled = w->no_restart = w->attached = w->failure_reported = false;
 }
 
 bool worker_ended_by_agent(const struct worker *w)

@@ -60,20 +60,20 @@ struct worker {
 	int stop_signal;	       /* with which the agent began to end it, 0: it did not */
 	char *error_file;	       /* owned path, NULL without files */
 
-	int slot;	 /* on the board; of its role and index as long as the agent lives */
-	uint64_t token;	 /* of its present process; 0 before the first */
-	int start;	 /* its starts within the attempt, from 0 */
-	int restarts;	 /* times it was started again by itself (scope worker, a person) */
-	bool logs_due;	 /* its process is gone, its logs are not closed yet */
-	bool launched;	 /* it was started in this attempt */
-	bool on_purpose; /* a person stopped it: it is never blamed, nor waited for */
-	bool extra;	 /* added beyond the specification */
-	bool replaced;	 /* it is stopped to be run in a terminal: its end is not judged before */
-	bool attached;	 /* runs in a caller's terminal: its process is not the agent's child */
-	bool forgiven;	 /* how its last process ended was answered: by a restart, by a person */
-	bool spent;	 /* it failed, and gets no restart of its own */
-	bool failed_before; /* its process before this one had failed */
-	bool told;	    /* an event has told that its present process failed */
+	int slot;	  /* on the board; of its role and index as long as the agent lives */
+	uint64_t token;	  /* of its present process; 0 before the first */
+	int start;	  /* its starts within the attempt, from 0 */
+	int restarts;	  /* times it was started again by itself (scope worker, a person) */
+	bool logs_due;	  /* its process is gone, its logs are not closed yet */
+	bool launched;	  /* it was started in this attempt */
+	bool on_purpose;  /* a person stopped it: it is never blamed, nor waited for */
+	bool extra;	  /* added beyond the specification */
+	bool replaced;	  /* it is stopped to be run in a terminal: its end is not judged before */
+	bool attached;	  /* runs in a caller's terminal: its process is not the agent's child */
+	bool end_handled; /* how its last process ended was answered: by a restart, by a person */
+	bool no_restart;  /* it failed, and gets no restart of its own */
+	bool failed_before;    /* its process before this one had failed */
+	bool failure_reported; /* an event has told that its present process failed */
 
 	/* Why it counts as failed however its process ends. */
 	char blame[200];  /* "": else what the agent itself found: "no beat for ..." */

@@ -127,7 +127,7 @@ void cgroup_begin(struct cgroup *c, int attempt)
 	if (c->leaf[0])
 		unlinkat(c->fd, c->leaf, AT_REMOVEDIR); /* fails while a process is in it */
 	snprintf(c->leaf, sizeof(c->leaf), "a%d", attempt);
-	(void)!cgroup_anew(c);
+	(void)!cgroup_make_again(c);
 }
 
 static int cgroup_make_leaf(struct cgroup *c)
@@ -138,7 +138,7 @@ static int cgroup_make_leaf(struct cgroup *c)
 	return c->leaf_fd < 0 ? -errno : 0;
 }
 
-int cgroup_anew(struct cgroup *c)
+int cgroup_make_again(struct cgroup *c)
 {
 	int r;
 

@@ -34,9 +34,10 @@ void cgroup_begin(struct cgroup *c, int attempt);
 
 /* Makes the leaf again after somebody removed it, as systemd does with empty cgroups when it shuts
  * down in a container. Returns 0, or a negative errno: there is no leaf from now on. */
-int cgroup_anew(struct cgroup *c);
+int cgroup_make_again(struct cgroup *c);
 
-/* True, once, after cgroup_anew() had to make the whole group again: limits no longer hold. */
+/* True, once, after cgroup_make_again() had to make the whole group again: limits no longer hold.
+ */
 bool cgroup_is_bare(struct cgroup *c);
 
 /* Descriptor of the attempt's leaf, for starting processes in it; borrowed. -1 where there is none.

@@ -118,7 +118,7 @@ void dispatch_journal_close(struct dispatch *d)
 {
 	loop_cancel(supervisor_loop(d->sv), journal_commit_deferred, d);
 	/* A run that has its verdict has no next agent. */
-	if (d->journal && supervisor_ended(d->sv) && !supervisor_unjudged(d->sv))
+	if (d->journal && supervisor_ended(d->sv) && !supervisor_no_verdict(d->sv))
 		journal_discard(d->journal);
 	d->journal = journal_free(d->journal);
 }

@@ -131,7 +131,7 @@ static bool will_start_again(const struct supervisor *sv, const struct worker *w
 		return false;
 	if (stop_group_active(sv))
 		return true;
-	if (supervisor_leader_over(sv) || supervisor_on_notice(sv) || w->spent)
+	if (supervisor_leader_over(sv) || supervisor_on_notice(sv) || w->no_restart)
 		return false;
 	return w->state == WORKER_WAITING || w->state == WORKER_FAILED;
 }

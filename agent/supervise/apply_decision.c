@@ -31,7 +31,7 @@ static bool apply_is_alone(const struct supervisor *sv, const struct worker *w)
 	return spec_scope_worker(sv->spec, w->role);
 }
 
-static struct group_decision apply_now(const struct supervisor *sv)
+static struct group_decision apply_decide(const struct supervisor *sv)
 {
 	_cleanup_free_ struct group_decision_worker *all =
 		calloc((size_t)sv->n_workers, sizeof(*all));
@@ -48,7 +48,7 @@ static struct group_decision apply_now(const struct supervisor *sv)
 									      : w->state,
 			.leader = apply_is_leader(sv, w),
 			.alone = apply_is_alone(sv, w),
-			.spent = w->spent,
+			.no_restart = w->no_restart,
 			.on_purpose = w->on_purpose };
 	}
 	return sv->on_notice ? group_decide_on_notice(all, sv->n_workers, sv->leader_over)
@@ -56,7 +56,7 @@ static struct group_decision apply_now(const struct supervisor *sv)
 }
 
 /* What went wrong with w, in one line. */
-static void apply_what(struct worker *w, char *text, size_t size)
+static void apply_describe_failure(struct worker *w, char *text, size_t size)
 {
 	struct failures f = { 0 };
 
@@ -66,7 +66,7 @@ static void apply_what(struct worker *w, char *text, size_t size)
 	failures_fini(&f);
 }
 
-static void apply_tell(struct supervisor *sv, const struct worker *w,
+static void apply_report(struct supervisor *sv, const struct worker *w,
 	const struct restart_fault *fault, const struct restart_decision *d, const char *text)
 {
 	json_t *data = json_pack("{s:s, s:s, s:b, s:I}", "worker", worker_name(w), "cause",
@@ -91,22 +91,22 @@ static void apply_worker_failed(struct supervisor *sv, struct worker *w)
 	if (w->budget)
 		restart_decide(
 			spec_restart_of(sv->spec, w->role), w->budget, &fault, loop_now_ms(), &d);
-	apply_what(w, what, sizeof(what));
+	apply_describe_failure(w, what, sizeof(what));
 	snprintf(text, sizeof(text), "%s; %.120s", what, d.text);
 	if (d.restart)
 		run_failures_keep_one(sv, w);
 	else
 		run_failures_tell_one(sv, w);
-	apply_tell(sv, w, &fault, &d, text);
+	apply_report(sv, w, &fault, &d, text);
 	if (!d.restart) {
-		w->spent = true;
+		w->no_restart = true;
 		supervisor_set_reason(sv, "%s", text);
-		snprintf(sv->then, sizeof(sv->then), "%s", d.text);
-		sv->culprit = w->rank;
+		snprintf(sv->consequence, sizeof(sv->consequence), "%s", d.text);
+		sv->root_cause_rank = w->rank;
 		FEATURES_CALL(sv, worker_over, sv, w);
 		return;
 	}
-	w->forgiven = w->failed_before = true;
+	w->end_handled = w->failed_before = true;
 	lifecycle_start_in(sv, w, d.delay_ms);
 }
 
@@ -114,7 +114,7 @@ static void apply_worker_failed(struct supervisor *sv, struct worker *w)
  * good; what fails from now on is a consequence, but not where it had failed before. */
 static void apply_grace_for(struct supervisor *sv, struct worker *w, int64_t since_us)
 {
-	bool failed = w->failed_before && w->forgiven && !w->on_purpose;
+	bool failed = w->failed_before && w->end_handled && !w->on_purpose;
 
 	if (worker_alive(w) && !w->failed_before && !w->blame_us)
 		w->grace_us = since_us;
@@ -125,8 +125,8 @@ static void apply_grace_for(struct supervisor *sv, struct worker *w, int64_t sin
 	lifecycle_call_off(sv, w, "the leader has ended");
 	if (!failed)
 		return;
-	w->forgiven = false;
-	w->spent = true;
+	w->end_handled = false;
+	w->no_restart = true;
 	worker_set_state(w, WORKER_FAILED, w->exit.text);
 }
 
@@ -138,7 +138,7 @@ static void apply_leader_over(struct supervisor *sv, const struct worker *leader
 	sv->leader_over = true;
 	sv->leader_failed = failed;
 	if (failed)
-		sv->culprit = leader->rank;
+		sv->root_cause_rank = leader->rank;
 	if (failed)
 		snprintf(sv->leader_text, sizeof(sv->leader_text), "%.300s", sv->reason);
 	else
@@ -155,14 +155,14 @@ static void apply_leader_over(struct supervisor *sv, const struct worker *leader
 	loop_timer_arm(sv->leader_timer, (uint64_t)grace_ms);
 }
 
-static void apply_spent(struct supervisor *sv, struct worker *w)
+static void apply_no_restart(struct supervisor *sv, struct worker *w)
 {
-	if (sv->culprit != w->rank) /* no budget was asked */
-		sv->then[0] = '\0';
+	if (sv->root_cause_rank != w->rank) /* no budget was asked */
+		sv->consequence[0] = '\0';
 	if (apply_is_leader(sv, w))
 		apply_leader_over(sv, w, true);
 	else
-		end_run_worker_spent(sv, w);
+		end_run_worker_failed(sv, w);
 }
 
 /* The job's budget says no more, and it was the leader that failed: the others have their grace. */
@@ -201,9 +201,9 @@ void apply_decisions(struct supervisor *sv)
 	do {
 		if (sv->group.state != GROUP_STARTING && sv->group.state != GROUP_RUNNING)
 			return;
-		if (!sv->leader_over && features_hold_decision(sv))
+		if (!sv->leader_over && features_delay_decision(sv))
 			return;
-		j = apply_now(sv);
+		j = apply_decide(sv);
 		switch (j.step) {
 		case GROUP_DECISION_WAIT:
 			break;
@@ -216,8 +216,8 @@ void apply_decisions(struct supervisor *sv)
 		case GROUP_DECISION_GROUP:
 			apply_group(sv);
 			break;
-		case GROUP_DECISION_SPENT:
-			apply_spent(sv, &sv->workers[j.worker]);
+		case GROUP_DECISION_NO_RESTART:
+			apply_no_restart(sv, &sv->workers[j.worker]);
 			break;
 		case GROUP_DECISION_DONE:
 			end_run_all_ended(sv);
@@ -246,7 +246,7 @@ void apply_leader_expired(void *arg)
 }
 
 /* Nobody has begun to end it yet. */
-static bool apply_goes_on(const struct supervisor *sv, const struct worker *w)
+static bool apply_not_ending(const struct supervisor *sv, const struct worker *w)
 {
 	return worker_alive(w) && !w->stop_us && !w->on_purpose && !stop_group_active(sv) &&
 	       !sv->opt.alone;
@@ -254,7 +254,7 @@ static bool apply_goes_on(const struct supervisor *sv, const struct worker *w)
 
 void supervisor_worker_failing(struct supervisor *sv, struct worker *w, const char *text)
 {
-	if (!apply_goes_on(sv, w) || w->blame[0])
+	if (!apply_not_ending(sv, w) || w->blame[0])
 		return;
 	snprintf(w->blame, sizeof(w->blame), "%s", text);
 	if (!w->blame_us) /* else it had reported an error before */
@@ -267,7 +267,7 @@ void supervisor_worker_failing(struct supervisor *sv, struct worker *w, const ch
 
 void supervisor_end_failing(struct supervisor *sv, struct worker *w)
 {
-	if (!apply_goes_on(sv, w) || !w->blame[0])
+	if (!apply_not_ending(sv, w) || !w->blame[0])
 		return;
 	lifecycle_end(sv, w, (uint64_t)sv->spec->stop.timeout_ms, true);
 	supervisor_changed(sv);

@@ -65,11 +65,11 @@ void end_run_decide(struct supervisor *sv, const struct spec_restart *policy,
 {
 	restart_decide(policy, &sv->budget, fault, loop_now_ms(), &sv->decision);
 	supervisor_set_reason(sv, "%s; %s", what, sv->decision.text);
-	sv->then[0] = '\0';
-	sv->culprit = -1;
+	sv->consequence[0] = '\0';
+	sv->root_cause_rank = -1;
 	why_note(sv, sv->reason);
-	sv->said = sv->decision.restart || worker_list_alive(sv);
-	if (sv->said) /* else it is the last message */
+	sv->reason_logged = sv->decision.restart || worker_list_alive(sv);
+	if (sv->reason_logged) /* else it is the last message */
 		log_notice("%s", sv->reason);
 	events_add(sv->events, sv->decision.restart ? "restart" : "no-restart", sv->attempt, -1,
 		json_pack("{s:s, s:b, s:I}", "cause", restart_cause_name(fault->cause), "counted",
@@ -107,13 +107,13 @@ void end_run_group_failed(struct supervisor *sv)
 	}
 	failures_fini(&f);
 	end_run_decide(sv, policy, &fault, what);
-	snprintf(sv->then, sizeof(sv->then), "%s", sv->decision.text);
+	snprintf(sv->consequence, sizeof(sv->consequence), "%s", sv->decision.text);
 }
 
-void end_run_worker_spent(struct supervisor *sv, const struct worker *w)
+void end_run_worker_failed(struct supervisor *sv, const struct worker *w)
 {
 	memset(&sv->decision, 0, sizeof(sv->decision));
-	sv->culprit = w->rank;
+	sv->root_cause_rank = w->rank;
 	sv->end.exit_status = run_failures_status(sv, w);
 	supervisor_post(sv, GROUP_EV_FAIL);
 }
@@ -190,8 +190,8 @@ static void end_run_leader_end(struct supervisor *sv, bool timeout)
 		supervisor_post(sv, GROUP_EV_FAIL);
 	} else if (end_run_others_failed(sv, what, sizeof(what))) {
 		memset(&sv->decision, 0, sizeof(sv->decision));
-		snprintf(sv->then, sizeof(sv->then), "%s", sv->leader_text);
-		sv->culprit = -1;
+		snprintf(sv->consequence, sizeof(sv->consequence), "%s", sv->leader_text);
+		sv->root_cause_rank = -1;
 		supervisor_set_reason(sv, "%s; %s", what, sv->leader_text);
 		supervisor_post(sv, GROUP_EV_FAIL);
 	} else {
@@ -213,7 +213,7 @@ void end_run_restart_asked(struct supervisor *sv, enum restart_cause cause, cons
 	struct restart_fault fault = { .cause = cause };
 
 	end_run_decide(sv, &sv->spec->restart, &fault, why);
-	sv->all_again = true;
+	sv->restart_all = true;
 	record_flush(sv);
 	supervisor_post(sv, GROUP_EV_RESTART);
 }
@@ -276,7 +276,7 @@ void end_run_verdict(struct supervisor *sv)
 		.lost = sv->lost,
 		.answered = sv->decision.restart,
 		.reason = sv->reason,
-		.then = sv->then,
+		.consequence = sv->consequence,
 		.succeeded = sv->leader_over ? sv->leader_text : succeeded,
 		.exit_status = sv->end.exit_status,
 		.stop_signal = sv->stopped_by ? sv->stopped_by : sv->spec->stop.signal,
@@ -286,7 +286,8 @@ void end_run_verdict(struct supervisor *sv)
 	struct verdict v;
 	json_t *cause;
 
-	if (sv->end.result || sv->unjudged) /* an agent before this one came so far, or one after */
+	if (sv->end.result ||
+		sv->no_verdict) /* an agent before this one came so far, or one after */
 		return;
 	end_run_succeeded(sv, succeeded, sizeof(succeeded));
 	v = verdict_of(&facts);
@@ -339,7 +340,7 @@ static void end_run_drained(void *arg)
 void end_run_finish(struct supervisor *sv)
 {
 	sv->ended = true;
-	if (sv->unjudged) {
+	if (sv->no_verdict) {
 		loop_quit(sv->loop, 125);
 		return;
 	}
@@ -350,7 +351,7 @@ void end_run_finish(struct supervisor *sv)
 	request_settle(sv, true);
 	log_msg(strcmp(sv->end.result, "succeeded") ? LOG_NOTICE : LOG_INFO,
 		"%s (exit status %d)%s%s", sv->end.result, sv->end.exit_status,
-		sv->said ? "" : ": ", sv->said ? "" : sv->end.message);
+		sv->reason_logged ? "" : ": ", sv->reason_logged ? "" : sv->end.message);
 	/* An agent that was lost may have come as far as this, and no farther. */
 	if (strcmp(json_get_string(sv->past_verdict, "result", ""), sv->end.result) != 0)
 		events_add(sv->events, "ended", sv->attempt, -1, job_json_verdict(sv), "%s: %s",

@@ -75,7 +75,7 @@ void features_fini(struct supervisor *sv)
 {
 	size_t n = 0;
 
-	sv->leaves = true;
+	sv->finalising = true;
 	for (EACH(sv, f))
 		n++;
 	while (n > 0) {
@@ -109,9 +109,9 @@ int features_environment(const struct supervisor *sv, const struct worker *w, st
 		return false;                                        \
 	} while (0)
 
-bool features_hold_decision(struct supervisor *sv)
+bool features_delay_decision(struct supervisor *sv)
 {
-	ANY(sv, holds_decision, sv);
+	ANY(sv, delays_decision, sv);
 }
 
 bool features_take_signal(struct supervisor *sv, int signo)
@@ -168,7 +168,7 @@ void features_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 	fn(arg);
 }
 
-static size_t methods_count(const struct varlink_method *m)
+static size_t features_count_methods(const struct varlink_method *m)
 {
 	size_t n = 0;
 
@@ -183,7 +183,7 @@ struct varlink_method *features_methods(const struct supervisor *sv, bool worker
 	size_t n = 0;
 
 	for (EACH(sv, f))
-		n += methods_count(workers ? (*f)->worker_methods : (*f)->manager_methods);
+		n += features_count_methods(workers ? (*f)->worker_methods : (*f)->manager_methods);
 	all = calloc(n + 1, sizeof(*all));
 	n = 0;
 	for (EACH(sv, f)) {

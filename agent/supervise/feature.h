@@ -69,13 +69,13 @@ struct feature {
 	void (*worker_left)(struct supervisor *sv, struct worker *w, char *text, size_t size);
 	void (*worker_exited)(struct supervisor *sv, struct worker *w);
 	/* The event of its end is out; left: worker_left's text. */
-	void (*worker_end_told)(struct supervisor *sv, struct worker *w, const char *left);
+	void (*worker_end_reported)(struct supervisor *sv, struct worker *w, const char *left);
 	void (*worker_over)(
 		struct supervisor *sv, struct worker *w); /* it has no process, and gets none */
 	/* Answers leave now, before something that takes its time. */
 	void (*flush)(struct supervisor *sv);
 	/* What has ended is not judged yet: others are told first. */
-	bool (*holds_decision)(struct supervisor *sv);
+	bool (*delays_decision)(struct supervisor *sv);
 	/* Its failure makes the job's exit status, or -1. */
 	int (*exit_status)(const struct supervisor *sv, const struct worker *w);
 
@@ -119,7 +119,7 @@ void features_fini(struct supervisor *sv);
 _must_check_ int features_environment(
 	const struct supervisor *sv, const struct worker *w, struct env *e);
 /* Whether any of them says so; the others are not asked then. */
-bool features_hold_decision(struct supervisor *sv);
+bool features_delay_decision(struct supervisor *sv);
 bool features_take_signal(struct supervisor *sv, int signo);
 bool features_signal_worker(struct supervisor *sv, struct worker *w, int signo);
 bool features_child_exited(struct supervisor *sv, const siginfo_t *si);

@@ -31,14 +31,14 @@ json_t *job_json_verdict(const struct supervisor *sv)
 	return j;
 }
 
-struct view_usage {
+struct job_json_usage {
 	struct proc_stat *procs;
 	size_t n;
 };
 
 /* Memory and CPU of a worker and of all that is below it. */
-static void view_live(
-	const struct supervisor *sv, const struct worker *w, const struct view_usage *u, json_t *j)
+static void job_json_live(const struct supervisor *sv, const struct worker *w,
+	const struct job_json_usage *u, json_t *j)
 {
 	_cleanup_free_ struct proc_stat *mine = NULL;
 	_cleanup_free_ char *line = logs_last_line(sv->logs, w->local_rank);
@@ -66,15 +66,15 @@ static void view_live(
 }
 
 /* It is started again by itself, and has a budget of its own once it has failed. */
-static bool view_is_alone(const struct supervisor *sv, const struct worker *w)
+static bool job_json_is_alone(const struct supervisor *sv, const struct worker *w)
 {
 	return w->role && spec_scope_worker(sv->spec, w->role);
 }
 
-static json_t *view_workers(const struct supervisor *sv, bool live)
+static json_t *job_json_workers(const struct supervisor *sv, bool live)
 {
 	json_t *list = json_array();
-	struct view_usage usage = { 0 };
+	struct job_json_usage usage = { 0 };
 
 	if (live && !proc_stat_all(&usage.procs, &usage.n))
 		usage.n = proc_keep_descendants(usage.procs, usage.n, getpid());
@@ -84,11 +84,11 @@ static json_t *view_workers(const struct supervisor *sv, bool live)
 		json_put(j, "restarts",
 			json_integer(
 				sv->workers[i].restarts + (sv->attempt < 0 ? 0 : sv->attempt)));
-		if (view_is_alone(sv, &sv->workers[i]))
+		if (job_json_is_alone(sv, &sv->workers[i]))
 			json_put(j, "max_restarts",
 				json_integer(spec_restart_of(sv->spec, sv->workers[i].role)->max));
 		if (live || sv->ended) /* the last line of a run stays with its record */
-			view_live(sv, &sv->workers[i], &usage, j);
+			job_json_live(sv, &sv->workers[i], &usage, j);
 		FEATURES_CALL(sv, describe_worker, sv, &sv->workers[i], j, live || sv->ended);
 		json_array_append_new(list, j);
 	}
@@ -96,7 +96,7 @@ static json_t *view_workers(const struct supervisor *sv, bool live)
 	return list;
 }
 
-static void view_times(const struct supervisor *sv, json_t *j)
+static void job_json_times(const struct supervisor *sv, json_t *j)
 {
 	json_put(j, "created_us", json_integer(sv->created_us));
 	if (sv->started_us)
@@ -121,7 +121,7 @@ json_t *job_json(const struct supervisor *sv, bool live)
 		json_put(j, "verdict", job_json_verdict(sv));
 	json_put(j, "user", json_text(sv->user));
 	json_put(j, "uid", json_integer(getuid()));
-	view_times(sv, j);
+	job_json_times(sv, j);
 	json_put(j, "attempt", json_integer(sv->attempt < 0 ? 0 : sv->attempt));
 	json_put(j, "restarts", json_integer(sv->budget.used));
 	json_put(j, "max_restarts", json_integer(sv->spec->restart.max));
@@ -134,7 +134,7 @@ json_t *job_json(const struct supervisor *sv, bool live)
 	if (sv->log_bytes)
 		json_put(j, "log_bytes", json_integer(sv->log_bytes));
 	FEATURES_CALL(sv, describe_job, sv, j);
-	json_put(j, "workers", view_workers(sv, live));
+	json_put(j, "workers", job_json_workers(sv, live));
 	return j;
 }
 
@@ -165,14 +165,14 @@ json_t *job_json_budget(const struct supervisor *sv)
 }
 
 /* Its end was not told yet. */
-static bool view_goes_on(const struct supervisor *sv)
+static bool job_json_goes_on(const struct supervisor *sv)
 {
 	return sv->group.state == GROUP_STARTING || sv->group.state == GROUP_RUNNING ||
 	       sv->group.state == GROUP_STOPPING;
 }
 
 /* What is known of the present attempt, and what was made good before. */
-static json_t *view_known(struct supervisor *sv)
+static json_t *job_json_known(struct supervisor *sv)
 {
 	json_t *list = run_failures_known(sv);
 	char key[16];
@@ -183,7 +183,7 @@ static json_t *view_known(struct supervisor *sv)
 }
 
 /* What the memory has no longer, or an agent before this one has seen. */
-static json_t *view_old_failures(const struct supervisor *sv, int attempt)
+static json_t *job_json_old_failures(const struct supervisor *sv, int attempt)
 {
 	_cleanup_free_ char *path = NULL;
 
@@ -199,8 +199,8 @@ json_t *job_json_failures(struct supervisor *sv, int attempt)
 	char key[16];
 	json_t *list = NULL;
 
-	if (view_goes_on(sv) && (attempt < 0 || attempt == sv->attempt)) {
-		list = view_known(sv);
+	if (job_json_goes_on(sv) && (attempt < 0 || attempt == sv->attempt)) {
+		list = job_json_known(sv);
 		if (attempt >= 0 || json_array_size(list))
 			return list;
 		json_decref(list);
@@ -213,7 +213,7 @@ json_t *job_json_failures(struct supervisor *sv, int attempt)
 			break;
 	}
 	if (!list)
-		return view_old_failures(sv, attempt);
+		return job_json_old_failures(sv, attempt);
 	if (sv->end.result)
 		failure_list_put_first(list, sv->end.root_cause);
 	return json_incref(list);

@@ -40,8 +40,8 @@ void launch_rendezvous(struct supervisor *sv)
 	sv->leader_over = sv->leader_failed = false;
 	supervisor_set_reason(sv, "%s", "");
 	sv->end.exit_status = 0;
-	sv->then[0] = '\0';
-	sv->culprit = -1;
+	sv->consequence[0] = '\0';
+	sv->root_cause_rank = -1;
 	memset(&sv->decision, 0, sizeof(sv->decision));
 	json_decref(sv->end.root_cause);
 	sv->end.root_cause = NULL;
@@ -131,7 +131,7 @@ static int launch_spawn(struct supervisor *sv, struct spawn_request *req, pid_t 
 
 	if (req->cgroup_fd < 0 || !early || (r != -ENOENT && r != -ENODEV))
 		return r;
-	again = cgroup_anew(sv->cgroup);
+	again = cgroup_make_again(sv->cgroup);
 	if (again < 0)
 		log_warning("the cgroup of the workers has gone, and cannot be made again: %s",
 			strerror(-again));

@@ -14,7 +14,7 @@
  * depend on who asks, so that one serves for all workers that end in the same turn.
  */
 
-enum { LEFTOVERS_HELPERS = 64, LEFTOVERS_NAME = 256 };
+enum { ORPHANS_HELPERS = 64, ORPHANS_NAME = 256 };
 
 /* Owners that are no rank. */
 enum { OWNER_NONE = -1, OWNER_HELPER = -2, OWNER_UNSURE = -3 };
@@ -25,36 +25,36 @@ struct orphan_scan {
 	size_t n;
 };
 
-struct census_pid {
+struct orphan_pid {
 	pid_t pid;
 	int owner;
 };
 
 /* Pids that tell whose a process is, sorted. */
-struct census_pids {
-	struct census_pid *items;
+struct orphan_pids {
+	struct orphan_pid *items;
 	size_t n;
 };
 
-static void census_fini(struct orphan_scan *c)
+static void orphans_fini(struct orphan_scan *c)
 {
 	free(c->procs);
 	free(c->owners);
 	*c = (struct orphan_scan){ 0 };
 }
 
-static int census_compare(const void *pa, const void *pb)
+static int orphans_compare(const void *pa, const void *pb)
 {
-	const struct census_pid *a = pa, *b = pb;
+	const struct orphan_pid *a = pa, *b = pb;
 
 	return (a->pid > b->pid) - (a->pid < b->pid);
 }
 
-static int census_pids(struct supervisor *sv, struct census_pids *ret)
+static int orphans_pids(struct supervisor *sv, struct orphan_pids *ret)
 {
-	pid_t helpers[LEFTOVERS_HELPERS];
-	size_t n_helpers = reap_helpers(sv, helpers, LEFTOVERS_HELPERS), n = 0;
-	struct census_pid *items = calloc((size_t)sv->n_workers + n_helpers + 1, sizeof(*items));
+	pid_t helpers[ORPHANS_HELPERS];
+	size_t n_helpers = reap_helpers(sv, helpers, ORPHANS_HELPERS), n = 0;
+	struct orphan_pid *items = calloc((size_t)sv->n_workers + n_helpers + 1, sizeof(*items));
 
 	if (!items)
 		return -ENOMEM;
@@ -63,26 +63,26 @@ static int census_pids(struct supervisor *sv, struct census_pids *ret)
 		pid_t pid = w->pid > 0 ? w->pid : w->exit_pid;
 
 		if (pid > 0)
-			items[n++] = (struct census_pid){ pid, w->place };
+			items[n++] = (struct orphan_pid){ pid, w->place };
 	}
 	for (size_t i = 0; i < n_helpers; i++)
-		items[n++] = (struct census_pid){ helpers[i], OWNER_HELPER };
-	qsort(items, n, sizeof(*items), census_compare);
-	*ret = (struct census_pids){ items, n };
+		items[n++] = (struct orphan_pid){ helpers[i], OWNER_HELPER };
+	qsort(items, n, sizeof(*items), orphans_compare);
+	*ret = (struct orphan_pids){ items, n };
 	return 0;
 }
 
-static int census_find(const struct census_pids *pids, pid_t pid)
+static int orphans_find(const struct orphan_pids *pids, pid_t pid)
 {
-	struct census_pid key = { .pid = pid }, *found;
+	struct orphan_pid key = { .pid = pid }, *found;
 
-	found = bsearch(&key, pids->items, pids->n, sizeof(key), census_compare);
+	found = bsearch(&key, pids->items, pids->n, sizeof(key), orphans_compare);
 	return found ? found->owner : OWNER_NONE;
 }
 
-static int census_environ(struct supervisor *sv, pid_t pid)
+static int orphans_environ(struct supervisor *sv, pid_t pid)
 {
-	char role[LEFTOVERS_NAME], index[16];
+	char role[ORPHANS_NAME], index[16];
 	const struct worker *w;
 	int r = proc_environ_get(pid, "ELASTICD_ROLE=", role, sizeof(role));
 
@@ -96,34 +96,34 @@ static int census_environ(struct supervisor *sv, pid_t pid)
 	return w ? w->place : OWNER_NONE;
 }
 
-static int census_owner(
-	struct supervisor *sv, const struct census_pids *pids, const struct proc_stat *p, bool dead)
+static int orphans_owner(
+	struct supervisor *sv, const struct orphan_pids *pids, const struct proc_stat *p, bool dead)
 {
-	int owner = census_find(pids, p->pid);
+	int owner = orphans_find(pids, p->pid);
 
 	if (owner == OWNER_NONE)
-		owner = census_find(pids, p->session);
+		owner = orphans_find(pids, p->session);
 	if (owner == OWNER_NONE)
-		owner = census_find(pids, p->pgrp);
-	return owner == OWNER_NONE && !dead ? census_environ(sv, p->pid) : owner;
+		owner = orphans_find(pids, p->pgrp);
+	return owner == OWNER_NONE && !dead ? orphans_environ(sv, p->pid) : owner;
 }
 
-static bool census_dead(const struct proc_stat *p)
+static bool orphans_dead(const struct proc_stat *p)
 {
 	return p->state == 'Z' || p->state == 'X';
 }
 
-static int census_take(struct supervisor *sv, struct orphan_scan *ret)
+static int orphans_take(struct supervisor *sv, struct orphan_scan *ret)
 {
-	_cleanup_(census_fini) struct orphan_scan c = { 0 };
-	struct census_pids pids;
+	_cleanup_(orphans_fini) struct orphan_scan c = { 0 };
+	struct orphan_pids pids;
 	int r = proc_stat_all(&c.procs, &c.n);
 
 	if (r < 0)
 		return r;
 	c.n = proc_keep_descendants(c.procs, c.n, getpid());
 	c.owners = calloc(c.n + 1, sizeof(*c.owners));
-	if (!c.owners || census_pids(sv, &pids) < 0)
+	if (!c.owners || orphans_pids(sv, &pids) < 0)
 		return -ENOMEM;
 	/* Parents come before their children there. */
 	for (size_t i = 0; i < c.n; i++) {
@@ -133,7 +133,7 @@ static int census_take(struct supervisor *sv, struct orphan_scan *ret)
 			if (c.procs[k].pid == c.procs[i].ppid && c.owners[k] != OWNER_UNSURE)
 				owner = c.owners[k];
 		if (owner == OWNER_NONE)
-			owner = census_owner(sv, &pids, &c.procs[i], census_dead(&c.procs[i]));
+			owner = orphans_owner(sv, &pids, &c.procs[i], orphans_dead(&c.procs[i]));
 		c.owners[i] = owner;
 	}
 	free(pids.items);
@@ -151,23 +151,23 @@ void orphans_begin(struct supervisor *sv)
 void orphans_end(struct supervisor *sv)
 {
 	if (sv->orphan_scan)
-		census_fini(sv->orphan_scan);
+		orphans_fini(sv->orphan_scan);
 	free(sv->orphan_scan);
 	sv->orphan_scan = NULL;
 }
 
 int orphans_signal(struct supervisor *sv, const struct worker *w, int signo, bool *ret_unsure)
 {
-	_cleanup_(census_fini) struct orphan_scan own = { 0 };
+	_cleanup_(orphans_fini) struct orphan_scan own = { 0 };
 	struct orphan_scan *c = sv->orphan_scan ? sv->orphan_scan : &own;
 	int found = 0;
-	int r = c->procs ? 0 : census_take(sv, c);
+	int r = c->procs ? 0 : orphans_take(sv, c);
 
 	*ret_unsure = false;
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < c->n; i++) {
-		if (census_dead(&c->procs[i]))
+		if (orphans_dead(&c->procs[i]))
 			continue;
 		*ret_unsure |= c->owners[i] == OWNER_UNSURE;
 		if (c->owners[i] != w->place)

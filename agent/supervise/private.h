@@ -95,10 +95,11 @@ struct supervisor {
 	struct restart_decision decision;   /* the last one */
 	int64_t next_try_us;		    /* 0: none */
 	char reason[SUPERVISOR_REASON_MAX]; /* of the group's present state */
-	bool said;			    /* ... which a message told already */
-	char then[320]; /* its end, where it tells of a failure: what followed from that */
-	int culprit;	/* rank of the worker whose own end is the group's; -1: the first to fail */
-	json_t *history; /* why.c's: what was decided about restarts */
+	bool reason_logged;		    /* ... which a message told already */
+	char consequence[320]; /* its end, where it tells of a failure: what followed from that */
+	int root_cause_rank;   /* rank of the worker whose own end is the group's; -1: the first to
+				  fail */
+	json_t *history;       /* why.c's: what was decided about restarts */
 
 	/* the stop in progress */
 	int stop_signal;
@@ -114,7 +115,8 @@ struct supervisor {
 	bool ended;
 	bool lost; /* the verdict is agent_lost */
 	bool guard_died;
-	bool unjudged; /* for that alone; leave without a verdict: elasticd finds the agent lost */
+	bool no_verdict; /* for that alone; leave without a verdict: elasticd finds the agent lost
+			  */
 	json_t *past_state, *past_verdict; /* of an agent that was lost: data of its last events */
 	int64_t created_us, started_us, ended_us;
 	int64_t log_bytes; /* of the run's logs, once it has ended; 0: not known */
@@ -127,7 +129,7 @@ struct supervisor {
 	struct orphan_scan *orphan_scan; /* orphans.c's, of the present turn */
 	json_t *past_budgets;		 /* of workers, by name, from the record */
 	json_t *past_stopped;		 /* names of workers that a person had stopped, as well */
-	bool all_again;			 /* the next attempt is asked for: of all workers */
+	bool restart_all;		 /* the next attempt is asked for: of all workers */
 	struct loop_timer *leader_timer; /* grace after the leader's end */
 	bool leader_over;		 /* the leader has ended, and that ends the group */
 	bool leader_failed;		 /* ... by a failure without a restart */
@@ -138,7 +140,7 @@ struct supervisor {
 	size_t n_features;     /* that are, or were to be, initialised */
 	bool on_notice;	       /* a notice of preemption is up */
 	void **feature_states; /* of each of features, its own */
-	bool leaves;	       /* features are being finalised */
+	bool finalising;       /* features are being finalised */
 
 	struct loop_signal *signals[SUPERVISOR_SIGNALS];
 	uint64_t watched; /* a bit each */
@@ -237,7 +239,7 @@ void run_failures_attempt_over(struct supervisor *sv);
 /* A worker of scope group failed: the job's budget decides. */
 void end_run_group_failed(struct supervisor *sv);
 /* w failed and its own budget is spent. */
-void end_run_worker_spent(struct supervisor *sv, const struct worker *w);
+void end_run_worker_failed(struct supervisor *sv, const struct worker *w);
 /* All ended, with success as far as they were waited for. */
 void end_run_all_ended(struct supervisor *sv);
 /* The group is in a final state: sets the verdict, and why the group is there. */

@@ -20,12 +20,12 @@
 
 enum { JOB_MAX = 16 << 20 };
 
-struct found {
+struct prune_run {
 	char *run, *job; /* owned */
 };
 
 /* A lock on root/name where it is a directory of this user's that no agent holds, or -1. */
-static int take(int root_fd, const char *name)
+static int prune_lock(int root_fd, const char *name)
 {
 	_cleanup_close_ int fd = safe_open_dir(root_fd, name);
 	struct stat st;
@@ -37,7 +37,7 @@ static int take(int root_fd, const char *name)
 }
 
 /* job.json of a run that is ours to remove; owned, or NULL. */
-static json_t *read_job(const char *root, const char *run)
+static json_t *prune_read_job(const char *root, const char *run)
 {
 	_cleanup_free_ char *text = NULL;
 	_cleanup_json_ json_t *doc = NULL;
@@ -54,7 +54,7 @@ static json_t *read_job(const char *root, const char *run)
 }
 
 /* When the last thing was written that tells of its end. */
-static int64_t ended_us(int dir)
+static int64_t prune_ended_us(int dir)
 {
 	static const char *const names[] = { "verdict.json", "events.jsonl", "job.json" };
 	struct stat st;
@@ -66,38 +66,39 @@ static int64_t ended_us(int dir)
 }
 
 /* What a removal that was cut short has left. */
-static void finish_earlier(const char *root, int root_fd, const char *name)
+static void prune_finish_earlier(const char *root, int root_fd, const char *name)
 {
-	_cleanup_close_ int lock = take(root_fd, name);
+	_cleanup_close_ int lock = prune_lock(root_fd, name);
 	_cleanup_free_ char *path = lock >= 0 ? paths_join(root, name) : NULL;
 
 	if (path && file_rm_rf(path) < 0)
 		log_debug("%s: cannot be removed", path);
 }
 
-static void add(const char *root, int root_fd, const char *name, struct keep_run *runs, size_t *n)
+static void prune_add(
+	const char *root, int root_fd, const char *name, struct keep_run *runs, size_t *n)
 {
 	/* A run locks its directory and then writes its job.json: one without is not locked here,
 	 * so that a run that begins gets its lock. */
-	_cleanup_json_ json_t *doc = read_job(root, name);
-	_cleanup_close_ int lock = doc ? take(root_fd, name) : -1;
+	_cleanup_json_ json_t *doc = prune_read_job(root, name);
+	_cleanup_close_ int lock = doc ? prune_lock(root_fd, name) : -1;
 	_cleanup_free_ char *path = doc ? paths_join(root, name) : NULL;
 	struct keep_run r = { 0 };
-	struct found *f;
+	struct prune_run *f;
 
 	if (lock < 0 || !path || !(f = calloc(1, sizeof(*f))))
 		return;
 	f->run = strdup(name);
 	f->job = strdup(json_get_string(doc, "name", ""));
 	r.arg = f;
-	r.ended_us = ended_us(lock);
+	r.ended_us = prune_ended_us(lock);
 	if (log_fs_usage(path, &r.bytes) < 0)
 		r.bytes = 0;
 	runs[(*n)++] = r;
 }
 
 /* <job>.latest, where it leads to the run. */
-static void remove_latest(int root_fd, const struct found *f)
+static void prune_latest(int root_fd, const struct prune_run *f)
 {
 	_cleanup_free_ char *link = NULL;
 	char target[NAME_MAX + 1];
@@ -113,9 +114,9 @@ static void remove_latest(int root_fd, const struct found *f)
 		unlinkat(root_fd, link, 0);
 }
 
-static bool remove_run(const char *root, int root_fd, const struct found *f, const char *why)
+static bool prune_remove(const char *root, int root_fd, const struct prune_run *f, const char *why)
 {
-	_cleanup_close_ int lock = take(root_fd, f->run);
+	_cleanup_close_ int lock = prune_lock(root_fd, f->run);
 	_cleanup_free_ char *name = NULL, *path = NULL;
 	int r;
 
@@ -130,11 +131,11 @@ static bool remove_run(const char *root, int root_fd, const struct found *f, con
 	r = renameat(root_fd, f->run, root_fd, name) < 0 ? -errno : file_rm_rf(path);
 	if (r < 0)
 		log_warning("%s/%s: %s", root, f->run, strerror(-r));
-	remove_latest(root_fd, f);
+	prune_latest(root_fd, f);
 	return r == 0;
 }
 
-static int prune(const char *root, int root_fd, const struct keep *k, char **names)
+static int prune_root(const char *root, int root_fd, const struct keep *k, char **names)
 {
 	struct keep_run *runs;
 	size_t n = 0;
@@ -148,17 +149,17 @@ static int prune(const char *root, int root_fd, const struct keep *k, char **nam
 	n = 0;
 	for (char **name = names; *name; name++) {
 		if (!strncmp(*name, PRUNED, strlen(PRUNED)))
-			finish_earlier(root, root_fd, *name);
+			prune_finish_earlier(root, root_fd, *name);
 		else
-			add(root, root_fd, *name, runs, &n);
+			prune_add(root, root_fd, *name, runs, &n);
 	}
 	keep_choose(k, runs, n, (int64_t)loop_real_us());
 	for (size_t i = 0; i < n; i++) {
-		struct found *f = runs[i].arg;
+		struct prune_run *f = runs[i].arg;
 		char why[KEEP_TEXT_MAX];
 
 		if (runs[i].why != KEEP_IT && f->run && f->job)
-			removed += remove_run(root, root_fd, f, keep_text(k, runs[i].why, why));
+			removed += prune_remove(root, root_fd, f, keep_text(k, runs[i].why, why));
 		free(f->run);
 		free(f->job);
 		free(f);
@@ -175,7 +176,7 @@ int log_prune(const char *root, const struct keep *k)
 
 	if (fd < 0 || log_fs_names(real, &names) < 0)
 		return 0;
-	return prune(real, fd, k, names);
+	return prune_root(real, fd, k, names);
 }
 
 void log_prune_start(const char *root, const struct keep *k)

@@ -63,12 +63,12 @@ void reap_worker_ended(struct supervisor *sv, struct worker *w, int code, int st
 	state = reap_state(w, left[0]);
 	if (state == WORKER_WAITING) {
 		w->on_purpose = false;
-		w->forgiven = true;
+		w->end_handled = true;
 	}
 	if (state == WORKER_SUCCEEDED)
 		w->failed_before = false;
 	/* Who left as it was asked to has not failed, whatever its exit code. */
-	w->forgiven = w->forgiven || left[0];
+	w->end_handled = w->end_handled || left[0];
 	snprintf(reason, sizeof(reason), left[0] ? "%s (%s)" : "%s%s", left, w->exit.text);
 	worker_set_state(w, state, state == WORKER_SUCCEEDED ? NULL : reason);
 	w->exit_pid = w->pid;
@@ -78,7 +78,7 @@ void reap_worker_ended(struct supervisor *sv, struct worker *w, int code, int st
 	 * may take its time. */
 	FEATURES_CALL(sv, flush, sv);
 	reap_obituary(sv, w);
-	FEATURES_CALL(sv, worker_end_told, sv, w, left);
+	FEATURES_CALL(sv, worker_end_reported, sv, w, left);
 	w->logs_due = true;
 }
 

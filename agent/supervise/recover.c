@@ -19,7 +19,7 @@
  * Whether a step tells where the job is going. The stop of an agent that lost its guard decides
  * nothing, and that all are gone at the end carries out what the step before has decided.
  */
-static bool resume_tells(const json_t *step)
+static bool recover_tells(const json_t *step)
 {
 	const char *by = json_get_string(step, "by", ""), *to = json_get_string(step, "to", "");
 
@@ -36,7 +36,7 @@ void recover_note(struct supervisor *sv, const json_t *event)
 	if (!data)
 		return;
 	FEATURES_CALL(sv, past_event, sv, event);
-	if (!strcmp(name, "state") && resume_tells(data)) {
+	if (!strcmp(name, "state") && recover_tells(data)) {
 		json_decref(sv->past_state);
 		sv->past_state = json_incref(data);
 	} else if (!strcmp(name, "ended")) {
@@ -46,7 +46,7 @@ void recover_note(struct supervisor *sv, const json_t *event)
 }
 
 /* The results that a verdict can have; the agent keeps no other text for one. */
-static const char *resume_result(const char *text)
+static const char *recover_result(const char *text)
 {
 	static const char *const results[] = { "succeeded", "failed", "stopped", "timeout",
 		"agent_lost", "preempted" };
@@ -57,7 +57,7 @@ static const char *resume_result(const char *text)
 	return NULL;
 }
 
-static void resume_verdict(struct supervisor *sv, const char *result)
+static void recover_verdict(struct supervisor *sv, const char *result)
 {
 	json_t *root = json_get_object(sv->past_verdict, "root_cause");
 
@@ -70,15 +70,15 @@ static void resume_verdict(struct supervisor *sv, const char *result)
 }
 
 /* The event that leads from pending to the end that was decided, or GROUP_N_EVENTS. */
-static enum group_event resume_end(struct supervisor *sv)
+static enum group_event recover_end(struct supervisor *sv)
 {
 	static const enum group_event ends[] = { GROUP_EV_DONE, GROUP_EV_FAIL, GROUP_EV_STOP,
 		GROUP_EV_TIMEOUT, GROUP_EV_PREEMPT };
 	const char *by = json_get_string(sv->past_state, "by", "");
-	const char *result = resume_result(json_get_string(sv->past_verdict, "result", ""));
+	const char *result = recover_result(json_get_string(sv->past_verdict, "result", ""));
 
 	if (result) {
-		resume_verdict(sv, result);
+		recover_verdict(sv, result);
 		if (!strcmp(result, "succeeded"))
 			return GROUP_EV_DONE;
 		if (!strcmp(result, "preempted"))
@@ -92,7 +92,7 @@ static enum group_event resume_end(struct supervisor *sv)
 }
 
 /* What the failures of the last attempt were, where the lost agent came to write them. */
-static void resume_root_cause(struct supervisor *sv)
+static void recover_root_cause(struct supervisor *sv)
 {
 	_cleanup_json_ json_t *failures = NULL;
 	_cleanup_free_ char *path = NULL;
@@ -106,9 +106,9 @@ static void resume_root_cause(struct supervisor *sv)
 		sv->end.root_cause = json_incref(json_array_get(failures, 0));
 }
 
-static bool resume_to_end(struct supervisor *sv)
+static bool recover_to_end(struct supervisor *sv)
 {
-	enum group_event end = resume_end(sv);
+	enum group_event end = recover_end(sv);
 
 	if (end == GROUP_N_EVENTS)
 		return false;
@@ -118,9 +118,9 @@ static bool resume_to_end(struct supervisor *sv)
 		supervisor_set_reason(sv, "%s", json_get_string(sv->past_state, "reason", ""));
 		sv->stopped_by = (int)json_get_int(sv->past_state, "signal", 0);
 		sv->end.exit_status = (int)json_get_int(sv->past_state, "exit_status", 0);
-		snprintf(sv->then, sizeof(sv->then), "%s",
+		snprintf(sv->consequence, sizeof(sv->consequence), "%s",
 			json_get_string(sv->past_state, "then", ""));
-		resume_root_cause(sv);
+		recover_root_cause(sv);
 	}
 	log_notice("the agent before this one was lost on the way to the end: %s", sv->reason);
 	supervisor_post(sv, end);
@@ -128,7 +128,7 @@ static bool resume_to_end(struct supervisor *sv)
 }
 
 /* A restart that was granted is paid for: what is left of its wait is waited, and no more. */
-static bool resume_restart(struct supervisor *sv)
+static bool recover_restart(struct supervisor *sv)
 {
 	bool waited = !strcmp(json_get_string(sv->past_state, "to", ""), "backoff");
 	int64_t left, delay = json_get_int(sv->past_state, "delay_ms", -1);
@@ -154,19 +154,19 @@ void recover_begin(struct supervisor *sv)
 	const char *why = said ? said : sv->opt.lost;
 	char what[256];
 
-	if (sv->past_verdict && resume_to_end(sv))
+	if (sv->past_verdict && recover_to_end(sv))
 		return;
 	if (sv->attempt >= 0 || sv->past_state)
 		events_add(sv->events, "agent-lost", sv->attempt, -1, NULL,
 			"the agent of this run had died%s%s; its workers were ended with it",
 			why ? ": " : "", why ? why : "");
-	if (resume_to_end(sv))
+	if (recover_to_end(sv))
 		return;
 	if (features_past_ends_job(sv)) { /* nothing is started while a notice is up */
 		supervisor_post(sv, GROUP_EV_PREEMPT);
 		return;
 	}
-	if (resume_restart(sv))
+	if (recover_restart(sv))
 		return;
 	if (sv->attempt < 0) { /* lost before its first worker */
 		supervisor_post(sv, GROUP_EV_START);

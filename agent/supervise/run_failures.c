@@ -18,9 +18,10 @@
  */
 
 enum {
-	OUTCOME_TAIL_LINES = 20,
-	OUTCOME_ATTEMPTS_KEPT = 4, /* in memory; all are in events.jsonl */
-	OUTCOME_DETAILED = 64,	   /* of thousands that fail together, the first ones tell enough */
+	RUN_FAILURES_TAIL_LINES = 20,
+	RUN_FAILURES_ATTEMPTS_KEPT = 4, /* in memory; all are in events.jsonl */
+	RUN_FAILURES_DETAILED =
+		64, /* of thousands that fail together, the first ones tell enough */
 };
 
 int run_failures_status(const struct supervisor *sv, const struct worker *w)
@@ -30,10 +31,10 @@ int run_failures_status(const struct supervisor *sv, const struct worker *w)
 	return status < 0 ? worker_failed_status(w) : status;
 }
 
-static json_t *run_failures_failure_json(struct supervisor *sv, struct failure *f, bool detailed)
+static json_t *run_failures_json(struct supervisor *sv, struct failure *f, bool detailed)
 {
 	enum { STDERR_INDEX = 1 }; /* of the two streams, not a bit of STD_BOTH */
-	int lines = f->collateral ? 3 : OUTCOME_TAIL_LINES;
+	int lines = f->collateral ? 3 : RUN_FAILURES_TAIL_LINES;
 	char message[256];
 	json_t *j;
 
@@ -52,9 +53,9 @@ static void run_failures_tell(struct supervisor *sv, struct failure *f, json_t *
 {
 	const struct worker *w = f->worker;
 
-	if (w->told)
+	if (w->failure_reported)
 		return;
-	f->worker->told = w->exit.ended;
+	f->worker->failure_reported = w->exit.ended;
 	events_add(sv->events, "worker-failed", sv->attempt, w->rank, json_incref(j), "%s%s: %s",
 		worker_called(w), f->collateral ? " (collateral)" : "",
 		json_get_string(j, "message", ""));
@@ -72,7 +73,7 @@ void run_failures_tell_known(struct supervisor *sv, struct failures *f)
 
 		if (f->items[i].collateral || !f->items[i].worker->exit.ended)
 			continue;
-		j = run_failures_failure_json(sv, &f->items[i], i < OUTCOME_DETAILED);
+		j = run_failures_json(sv, &f->items[i], i < RUN_FAILURES_DETAILED);
 		run_failures_tell(sv, &f->items[i], j);
 	}
 }
@@ -86,7 +87,7 @@ static void run_failures_keep(struct supervisor *sv, json_t *list)
 		json_put(sv->failures, key, json_incref(list));
 	}
 	/* One goes for each that may come, whether it has come or not. */
-	snprintf(key, sizeof(key), "%d", sv->attempt - OUTCOME_ATTEMPTS_KEPT);
+	snprintf(key, sizeof(key), "%d", sv->attempt - RUN_FAILURES_ATTEMPTS_KEPT);
 	json_object_del(sv->failures, key);
 }
 
@@ -139,7 +140,7 @@ static json_t *run_failures_list(struct supervisor *sv, struct failures *f)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < f->n && (!f->items[i].collateral || collateral); i++)
-		json_add(list, run_failures_failure_json(sv, &f->items[i], i < OUTCOME_DETAILED));
+		json_add(list, run_failures_json(sv, &f->items[i], i < RUN_FAILURES_DETAILED));
 	return list;
 }
 
@@ -152,7 +153,7 @@ static size_t run_failures_root(
 
 	for (size_t i = 0; i < json_array_size(list); i++)
 		if (last ? json_array_get(list, i) == last
-			 : f->items[i].worker->rank == sv->culprit)
+			 : f->items[i].worker->rank == sv->root_cause_rank)
 			return i;
 	return 0;
 }
@@ -188,7 +189,7 @@ void run_failures_tell_one(struct supervisor *sv, struct worker *w)
 
 	if (failures_collect_one(&f, w) < 0)
 		return;
-	j = run_failures_failure_json(sv, f.items, true);
+	j = run_failures_json(sv, f.items, true);
 	run_failures_tell(sv, f.items, j);
 	failures_fini(&f);
 }
@@ -202,7 +203,7 @@ void run_failures_keep_one(struct supervisor *sv, struct worker *w)
 	snprintf(key, sizeof(key), "%d", sv->attempt);
 	if (failures_collect_one(&f, w) < 0)
 		return;
-	j = run_failures_failure_json(sv, f.items, true);
+	j = run_failures_json(sv, f.items, true);
 	json_put(j, "made_good", json_true());
 	events_add(sv->events, "worker-failed-once", sv->attempt, w->rank, json_incref(j), "%s: %s",
 		worker_name(w), json_get_string(j, "message", ""));
@@ -216,7 +217,7 @@ void run_failures_keep_one(struct supervisor *sv, struct worker *w)
 		return;
 	}
 	json_array_append_new(list, j);
-	if (json_array_size(list) > OUTCOME_DETAILED) /* it fails again and again */
+	if (json_array_size(list) > RUN_FAILURES_DETAILED) /* it fails again and again */
 		json_array_remove(list, 0);
 }
 
@@ -225,15 +226,15 @@ static void run_failures_cause_found(struct supervisor *sv)
 {
 	char text[sizeof(sv->reason)];
 
-	if (!*sv->then || (sv->group.goal != GOAL_FAIL && sv->group.goal != GOAL_RETRY))
+	if (!*sv->consequence || (sv->group.goal != GOAL_FAIL && sv->group.goal != GOAL_RETRY))
 		return;
-	verdict_text(sv->end.root_cause, sv->then, text, sizeof(text));
+	verdict_text(sv->end.root_cause, sv->consequence, text, sizeof(text));
 	if (!strcmp(text, sv->reason))
 		return;
 	supervisor_set_reason(sv, "%s", text);
 	why_correct(sv, text);
 	log_notice("the root cause is another one: %s", text);
-	sv->said = true;
+	sv->reason_logged = true;
 	events_add(sv->events, "root-cause", sv->attempt, -1, NULL, "%s", text);
 }
 

@@ -38,7 +38,7 @@ static void signals_guard_died(struct supervisor *sv)
 	log_error("the guard process died: ending all workers");
 	supervisor_settle(sv);
 	sv->guard_died = true;
-	sv->unjudged = !supervisor_decided(sv) && !sv->opt.foreground;
+	sv->no_verdict = !supervisor_decided(sv) && !sv->opt.foreground;
 	end_run_stop_asked(sv, SIGKILL, 0, "the guard process died");
 	stop_group_kill(sv);
 }

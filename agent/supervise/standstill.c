@@ -8,7 +8,7 @@
 #include <signal.h>
 
 /* Until the guard says that it goes on, or is dead: then its signal is taken anew, by the loop. */
-static void wait_for_guard(const sigset_t *wanted)
+static void standstill_wait_for_guard(const sigset_t *wanted)
 {
 	int signo = 0;
 
@@ -33,7 +33,7 @@ void standstill(struct supervisor *sv)
 	sigaddset(&wanted, GUARD_DIED_SIGNAL);
 	sigprocmask(SIG_BLOCK, &wanted, NULL);
 	tree_stop();
-	wait_for_guard(&wanted);
+	standstill_wait_for_guard(&wanted);
 	sigprocmask(SIG_UNBLOCK, &wanted, NULL);
 	stood = loop_now_ms() - before;
 	loop_stood_still(stood);

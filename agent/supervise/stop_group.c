@@ -131,7 +131,7 @@ static void stop_kill_late(struct supervisor *sv)
 static void stop_stuck(struct supervisor *sv, int n, pid_t pid, const char *comm, bool in_d)
 {
 	char text[160];
-	size_t n_then = strlen(sv->then);
+	size_t len = strlen(sv->consequence);
 
 	snprintf(text, sizeof(text), "process %d (%s) %s%s; it is given up", (int)pid, comm,
 		in_d ? "is in uninterruptible sleep and does not die"
@@ -139,8 +139,8 @@ static void stop_stuck(struct supervisor *sv, int n, pid_t pid, const char *comm
 		n > 1 ? ", and others with it" : "");
 	/* Beside what ended the group, not in its place. */
 	supervisor_set_reason(sv, "%s%s%s", sv->reason, sv->reason[0] ? "; " : "", text);
-	if (n_then)
-		snprintf(sv->then + n_then, sizeof(sv->then) - n_then, "; %s", text);
+	if (len)
+		snprintf(sv->consequence + len, sizeof(sv->consequence) - len, "; %s", text);
 	log_error("%s", text);
 	events_add(sv->events, "stuck", sv->attempt, -1,
 		json_pack("{s:i, s:i}", "pid", (int)pid, "processes", n), "%s", text);

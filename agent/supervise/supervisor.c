@@ -34,7 +34,7 @@ void supervisor_set_reason(struct supervisor *sv, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if (strcmp(text, sv->reason) != 0)
-		sv->said = false;
+		sv->reason_logged = false;
 	snprintf(sv->reason, sizeof(sv->reason), "%s", text);
 }
 
@@ -75,15 +75,15 @@ static json_t *job_json_step(struct supervisor *sv, enum group_state from, enum 
 	json_put(j, "from", json_string(group_state_name(from)));
 	json_put(j, "to", json_string(group_state_name(sv->group.state)));
 	json_put(j, "by",
-		json_string(sv->unjudged && event == GROUP_EV_STOP ? "guard-died"
-								   : group_event_name(event)));
+		json_string(sv->no_verdict && event == GROUP_EV_STOP ? "guard-died"
+								     : group_event_name(event)));
 	if (sv->reason[0])
 		json_put(j, "reason", json_text(sv->reason));
 	if (event == GROUP_EV_STOP && sv->stopped_by)
 		json_put(j, "signal", json_integer(sv->stopped_by));
 	if (event == GROUP_EV_FAIL) {
 		json_put(j, "exit_status", json_integer(sv->end.exit_status));
-		json_put(j, "then", json_text(sv->then));
+		json_put(j, "then", json_text(sv->consequence));
 	}
 	if (sv->group.state == GROUP_BACKOFF || sv->group.goal == GOAL_RETRY)
 		json_put(j, "delay_ms", json_integer((json_int_t)sv->decision.delay_ms));
@@ -360,7 +360,7 @@ int supervisor_new(struct loop *loop, const struct spec *spec, const struct supe
 	sv->features = opt->features;
 	sv->processes = opt->processes ? opt->processes : &supervisor_system_processes;
 	sv->cgroup = cgroup;
-	sv->attempt = sv->culprit = -1;
+	sv->attempt = sv->root_cause_rank = -1;
 	sv->stop_timeout_ms = SPEC_UNSET;
 	sv->created_us = (int64_t)loop_real_us();
 	if (features_new(sv) < 0 || supervisor_identity(sv) < 0 ||

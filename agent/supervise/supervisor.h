@@ -96,9 +96,9 @@ const char *supervisor_end_message(const struct supervisor *sv);
 /* The guard has died. Where that alone ends the job, it is unjudged: the agent leaves without a
  * verdict, so that elasticd finds it lost. */
 bool supervisor_guard_died(const struct supervisor *sv);
-bool supervisor_unjudged(const struct supervisor *sv);
+bool supervisor_no_verdict(const struct supervisor *sv);
 /* Features are being finalised. */
-bool supervisor_leaves(const struct supervisor *sv);
+bool supervisor_finalising(const struct supervisor *sv);
 /* How many workers a role has in the next attempt, and another number of them. */
 int supervisor_replicas(const struct supervisor *sv, size_t role);
 void supervisor_scale(struct supervisor *sv, size_t role, int n);
@@ -170,14 +170,14 @@ bool lifecycle_at_rest(const struct worker *w);
 
 /* --- what people ask for --- */
 
-struct request_start_what {
+struct request_start_args {
 	const char *role;
 	int index;		     /* -1: the next one */
 	const json_t *command, *env; /* arrays of strings, or NULL */
 };
 /* 0 with the worker, or -ENOENT (no such role), -EEXIST (it runs), -ESHUTDOWN (the job ends, or is
  * between two attempts), -ENOSPC, -EINVAL, -ENOMEM, with err. */
-_must_check_ int request_start(struct supervisor *sv, const struct request_start_what *what,
+_must_check_ int request_start(struct supervisor *sv, const struct request_start_args *what,
 	struct worker **ret, struct error *err);
 /* done(arg) runs when all of them are gone, never inside the call. again: they are started at once
  * after that. ret_n: how many of them ran or waited. */

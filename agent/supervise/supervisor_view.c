@@ -81,14 +81,14 @@ bool supervisor_guard_died(const struct supervisor *sv)
 	return sv->guard_died;
 }
 
-bool supervisor_unjudged(const struct supervisor *sv)
+bool supervisor_no_verdict(const struct supervisor *sv)
 {
-	return sv->unjudged;
+	return sv->no_verdict;
 }
 
-bool supervisor_leaves(const struct supervisor *sv)
+bool supervisor_finalising(const struct supervisor *sv)
 {
-	return sv->leaves;
+	return sv->finalising;
 }
 
 int supervisor_replicas(const struct supervisor *sv, size_t role)

@@ -18,12 +18,13 @@
  * not armed when nothing is. The group's own stop overrides all of it.
  */
 
-enum { SINGLE_LOOK_MS = 1 }; /* until what is amid an execve() can be told */
+enum { LIFECYCLE_RECHECK_MS = 1 }; /* until what is amid an execve() can be told */
 
 struct worker_private {
 	struct stop_machine stop;
-	uint64_t look_ms; /* when what was left behind is looked at again; 0: with the next end */
-	bool start;	  /* it is to be started, not before start_ms, when no stop is under way */
+	uint64_t
+		recheck_ms; /* when what was left behind is looked at again; 0: with the next end */
+	bool start; /* it is to be started, not before start_ms, when no stop is under way */
 	uint64_t start_ms;
 	char **command, **env; /* in place of the role's, or NULL */
 };
@@ -115,7 +116,7 @@ static uint64_t lifecycle_due(const struct worker *w)
 
 	if (lifecycle_state(w) == STOP_IDLE)
 		return lifecycle_waits(w) ? p->start_ms : UINT64_MAX;
-	return p->look_ms && p->look_ms < p->stop.due_ms ? p->look_ms : p->stop.due_ms;
+	return p->recheck_ms && p->recheck_ms < p->stop.due_ms ? p->recheck_ms : p->stop.due_ms;
 }
 
 static void lifecycle_rearm(struct supervisor *sv)
@@ -162,19 +163,19 @@ static void lifecycle_send(struct supervisor *sv, struct worker *w)
 }
 
 /* Signals what is left behind; posts GONE where nothing is. */
-static void lifecycle_look(struct supervisor *sv, struct worker *w, int signo)
+static void lifecycle_signal_orphans(struct supervisor *sv, struct worker *w, int signo)
 {
 	bool unsure;
 	int n = orphans_signal(sv, w, signo, &unsure);
 
-	w->private->look_ms = unsure ? loop_now_ms() + SINGLE_LOOK_MS : 0;
+	w->private->recheck_ms = unsure ? loop_now_ms() + LIFECYCLE_RECHECK_MS : 0;
 	if (n <= 0 && !unsure)
 		lifecycle_post(sv, w, STOP_EV_GONE);
 }
 
 static void lifecycle_clean(struct supervisor *sv, struct worker *w)
 {
-	lifecycle_look(sv, w, sv->spec->stop.signal);
+	lifecycle_signal_orphans(sv, w, sv->spec->stop.signal);
 	if (lifecycle_state(w) == STOP_CLEANING)
 		events_add(sv->events, "leftovers", sv->attempt, w->rank, NULL,
 			"processes that %s had started outlived it", worker_name(w));
@@ -209,7 +210,7 @@ static void lifecycle_give_up(struct supervisor *sv, struct worker *w)
 	FEATURES_CALL(sv, before_reap, sv);
 	reap_worker_ended(sv, w, CLD_KILLED, SIGKILL);
 	if (blamed && !sv->on_notice) {
-		w->spent = true;
+		w->no_restart = true;
 		supervisor_set_reason(sv, "%s does not die of SIGKILL", worker_name(w));
 		supervisor_post(sv, GROUP_EV_FAIL);
 		supervisor_settle(sv); /* before its end is judged as any other */
@@ -229,9 +230,9 @@ static void lifecycle_act(struct supervisor *sv, struct worker *w, unsigned acti
 	if (actions & STOP_DO_CLEAN)
 		lifecycle_clean(sv, w);
 	if (actions & STOP_DO_LOOK)
-		lifecycle_look(sv, w, 0);
+		lifecycle_signal_orphans(sv, w, 0);
 	if (actions & STOP_DO_SWEEP)
-		lifecycle_look(sv, w, SIGKILL);
+		lifecycle_signal_orphans(sv, w, SIGKILL);
 	if (actions & STOP_DO_FINISH)
 		lifecycle_finish(sv, w);
 	if (actions & STOP_DO_GIVE_UP)
@@ -251,7 +252,7 @@ static void lifecycle_step(
 		log_error("%s: stop event %s cannot happen while %s", worker_name(w),
 			stop_event_name(event), stop_state_name(before));
 	if (p->stop.state == STOP_IDLE)
-		p->look_ms = 0;
+		p->recheck_ms = 0;
 	lifecycle_act(sv, w, actions);
 	lifecycle_rearm(sv);
 }
@@ -333,7 +334,7 @@ void lifecycle_start_in(struct supervisor *sv, struct worker *w, uint64_t delay_
 	if (!p) {
 		log_error("out of memory: %s is not started again", worker_name(w));
 		worker_set_state(w, WORKER_FAILED, "out of memory");
-		w->spent = true;
+		w->no_restart = true;
 		return;
 	}
 	p->start = true;

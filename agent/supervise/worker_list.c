@@ -105,13 +105,13 @@ static int roster_init(struct supervisor *sv, struct worker *w, struct worker *o
 	if (w->slot < 0)
 		return w->slot;
 	if (!before) {
-		w->on_purpose = roster_past_stop(sv, w) && !w->extra && !sv->all_again;
+		w->on_purpose = roster_past_stop(sv, w) && !w->extra && !sv->restart_all;
 		return roster_past_budget(sv, w);
 	}
 	w->budget = before->budget;
 	before->budget = NULL;
 	w->restarts = before->restarts;
-	w->on_purpose = before->on_purpose && !before->extra && !sv->all_again;
+	w->on_purpose = before->on_purpose && !before->extra && !sv->restart_all;
 	return 0;
 }
 
@@ -143,7 +143,7 @@ int worker_list_make(struct supervisor *sv, struct error *err)
 		}
 	sv->workers = new;
 	sv->n_workers = n;
-	sv->all_again = false;
+	sv->restart_all = false;
 	json_decref(sv->past_budgets);
 	json_decref(sv->past_stopped);
 	sv->past_budgets = sv->past_stopped = NULL;
@@ -242,9 +242,9 @@ json_t *worker_list_save_stopped(const struct supervisor *sv)
 {
 	json_t *all = sv->past_stopped ? json_deep_copy(sv->past_stopped) : json_array();
 
-	if (sv->all_again)
+	if (sv->restart_all)
 		json_array_clear(all);
-	for (int i = 0; i < sv->n_workers && !sv->all_again; i++)
+	for (int i = 0; i < sv->n_workers && !sv->restart_all; i++)
 		if (sv->workers[i].on_purpose && !lifecycle_starts(&sv->workers[i]))
 			json_add(all, json_string(worker_name(&sv->workers[i])));
 	return all;

@@ -166,7 +166,7 @@ static char **request_strings(const json_t *list)
 	return strings;
 }
 
-static int request_check(const struct request_start_what *what, struct error *err)
+static int request_check(const struct request_start_args *what, struct error *err)
 {
 	const json_t *value;
 	size_t i;
@@ -185,7 +185,7 @@ static int request_check(const struct request_start_what *what, struct error *er
 	return 0;
 }
 
-static int request_command(struct worker *w, const struct request_start_what *what)
+static int request_command(struct worker *w, const struct request_start_args *what)
 {
 	char **command = what->command ? request_strings(what->command) : NULL;
 	char **env = what->env ? request_strings(what->env) : NULL;
@@ -212,7 +212,7 @@ static int request_next_index(const struct supervisor *sv, const struct spec_rol
 	return next;
 }
 
-static int request_find(struct supervisor *sv, const struct request_start_what *what,
+static int request_find(struct supervisor *sv, const struct request_start_args *what,
 	struct worker **ret, bool *ret_added, struct error *err)
 {
 	const struct spec_role *role = NULL;
@@ -250,7 +250,7 @@ static int request_find(struct supervisor *sv, const struct request_start_what *
 	return r < 0 ? error_set(err, r, "out of memory") : 0;
 }
 
-int request_start(struct supervisor *sv, const struct request_start_what *what, struct worker **ret,
+int request_start(struct supervisor *sv, const struct request_start_args *what, struct worker **ret,
 	struct error *err)
 {
 	struct worker *w;
@@ -269,7 +269,7 @@ int request_start(struct supervisor *sv, const struct request_start_what *what, 
 		events_add(sv->events, "worker-added", sv->attempt, w->rank, worker_json(w),
 			"%s was added as rank %d", worker_name(w), w->rank);
 	w->on_purpose = false;
-	w->forgiven = true; /* how it ended before matters no more */
+	w->end_handled = true; /* how it ended before matters no more */
 	w->failed_before = false;
 	r = request_command(w, what);
 	if (!r)

@@ -17,7 +17,7 @@ const char *worker_name(const struct worker *w)
 	return worker_called(w);
 }
 
-static const struct spec_role *select_role(
+static const struct spec_role *selector_role(
 	const struct supervisor *sv, const char *name, size_t len)
 {
 	for (size_t i = 0; i < sv->spec->n_roles; i++)
@@ -35,7 +35,7 @@ struct worker *worker_named(struct supervisor *sv, const char *role, int index)
 	return NULL;
 }
 
-static struct worker *select_worker(
+static struct worker *selector_worker(
 	const struct supervisor *sv, const struct spec_role *role, int number)
 {
 	for (int i = 0; i < sv->n_workers; i++) {
@@ -56,32 +56,32 @@ struct worker_selection {
 };
 
 /* The error's field is the worker. */
-static int select_missing(struct worker_selection *s, const char *name)
+static int selector_missing(struct worker_selection *s, const char *name)
 {
 	error_set(s->err, -ENOENT, "there is no worker %s", name);
 	snprintf(s->err->field, sizeof(s->err->field), "%s", name);
 	return -ENOENT;
 }
 
-static int select_missing_word(struct worker_selection *s, const char *word, size_t len)
+static int selector_missing_word(struct worker_selection *s, const char *word, size_t len)
 {
 	char name[128];
 
 	snprintf(name, sizeof(name), "%.*s", (int)len, word);
-	return select_missing(s, name);
+	return selector_missing(s, name);
 }
 
-static int select_missing_number(struct worker_selection *s, int number)
+static int selector_missing_number(struct worker_selection *s, int number)
 {
 	char name[128];
 
 	snprintf(name, sizeof(name), "%s%s%d", s->role ? s->role->name : "", s->role ? ":" : "",
 		number);
-	return select_missing(s, name);
+	return selector_missing(s, name);
 }
 
 /* "3" or "3-7" */
-static int select_numbers(struct worker_selection *s, const char *word, size_t len)
+static int selector_numbers(struct worker_selection *s, const char *word, size_t len)
 {
 	_cleanup_free_ char *copy = strndup(word, len);
 	_cleanup_(ranks_fini) struct ranks set = { 0 };
@@ -93,20 +93,20 @@ static int select_numbers(struct worker_selection *s, const char *word, size_t l
 	if (r < 0)
 		return r;
 	for (int i = ranks_next(&set, -1); i >= 0; i = ranks_next(&set, i)) {
-		struct worker *w = select_worker(s->sv, s->role, i);
+		struct worker *w = selector_worker(s->sv, s->role, i);
 
 		if (!w)
-			return select_missing_number(s, i);
+			return selector_missing_number(s, i);
 		s->chosen[w->place] = true;
 	}
 	return 0;
 }
 
-static int select_whole_role(struct worker_selection *s, const char *word, size_t len)
+static int selector_whole_role(struct worker_selection *s, const char *word, size_t len)
 {
-	s->role = select_role(s->sv, word, len);
+	s->role = selector_role(s->sv, word, len);
 	if (!s->role)
-		return select_missing_word(s, word, len);
+		return selector_missing_word(s, word, len);
 	for (int i = 0; i < s->sv->n_workers; i++)
 		if (s->sv->workers[i].role == s->role)
 			s->chosen[i] = true;
@@ -114,7 +114,7 @@ static int select_whole_role(struct worker_selection *s, const char *word, size_
 	return 0;
 }
 
-static int select_word(struct worker_selection *s, const char *word, size_t len)
+static int selector_word(struct worker_selection *s, const char *word, size_t len)
 {
 	const char *colon = memrchr(word, ':', len);
 	size_t before = colon ? (size_t)(colon - word) : 0;
@@ -124,16 +124,16 @@ static int select_word(struct worker_selection *s, const char *word, size_t len)
 			"expected role:index, a role, or ranks such as \"0,3-7\", got \"%.200s\"",
 			s->text);
 	if (!colon && strspn(word, "0123456789- ") >= len)
-		return select_numbers(s, word, len);
+		return selector_numbers(s, word, len);
 	if (!colon)
-		return select_whole_role(s, word, len);
-	s->role = select_role(s->sv, word, before);
+		return selector_whole_role(s, word, len);
+	s->role = selector_role(s->sv, word, before);
 	if (!s->role)
-		return select_missing_word(s, word, len);
-	return select_numbers(s, colon + 1, len - before - 1);
+		return selector_missing_word(s, word, len);
+	return selector_numbers(s, colon + 1, len - before - 1);
 }
 
-static int select_words(struct worker_selection *s)
+static int selector_words(struct worker_selection *s)
 {
 	const char *p = s->text;
 	int r = 0;
@@ -141,7 +141,7 @@ static int select_words(struct worker_selection *s)
 	while (p && !r) {
 		const char *comma = strchrnul(p, ',');
 
-		r = select_word(s, p, (size_t)(comma - p));
+		r = selector_word(s, p, (size_t)(comma - p));
 		p = *comma ? comma + 1 : NULL;
 	}
 	return r;
@@ -158,7 +158,7 @@ int worker_select(
 	if (!chosen)
 		return error_set(err, -ENOMEM, "out of memory");
 	if (text)
-		r = select_words(&s);
+		r = selector_words(&s);
 	else
 		memset(chosen, 1, (size_t)sv->n_workers);
 	if (r < 0)

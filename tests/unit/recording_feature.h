@@ -121,16 +121,16 @@ static void on_flush(struct supervisor *sv)
 	note("flush");
 }
 
-static void on_worker_end_told(struct supervisor *sv, struct worker *w, const char *left)
+static void on_worker_end_reported(struct supervisor *sv, struct worker *w, const char *left)
 {
-	note("worker_end_told:%d", w->rank);
+	note("worker_end_reported:%d", w->rank);
 	ck_assert_str_eq(left, says.left ? says.left : "");
 }
 
-static bool on_holds_decision(struct supervisor *sv)
+static bool on_delays_decision(struct supervisor *sv)
 {
 	if (says.holds)
-		note("holds_decision");
+		note("delays_decision");
 	return says.holds;
 }
 
@@ -202,10 +202,10 @@ static const struct feature recording = {
 	.before_reap = on_before_reap,
 	.worker_left = on_worker_left,
 	.worker_exited = on_worker_exited,
-	.worker_end_told = on_worker_end_told,
+	.worker_end_reported = on_worker_end_reported,
 	.worker_over = on_worker_over,
 	.flush = on_flush,
-	.holds_decision = on_holds_decision,
+	.delays_decision = on_delays_decision,
 	.exit_status = on_exit_status,
 	.takes_signal = on_takes_signal,
 	.signals_worker = on_signals_worker,
@@ -223,6 +223,6 @@ static const struct feature *const features[] = { &recording, NULL };
 	" worker_started:" #rank
 #define RUNS " [running] group_running"
 #define ENDS(rank, state) \
-	"worker_left:" #rank " worker_exited:" #rank "(" #state ") flush worker_end_told:" #rank
+	"worker_left:" #rank " worker_exited:" #rank "(" #state ") flush worker_end_reported:" #rank
 #define ENDS_ALONE(rank, state) "before_reap " ENDS(rank, state) " flush"
 #define OVER " job_ended last_answers"

@@ -35,12 +35,12 @@ static bool fails_for_all(const struct group_decision_worker *t)
 
 static bool fails_for_good(const struct group_decision_worker *t)
 {
-	return fails(t) && t->alone && t->spent;
+	return fails(t) && t->alone && t->no_restart;
 }
 
 static bool fails_alone(const struct group_decision_worker *t)
 {
-	return fails(t) && t->alone && !t->spent;
+	return fails(t) && t->alone && !t->no_restart;
 }
 
 static bool leads_and_succeeded(const struct group_decision_worker *t)
@@ -59,14 +59,14 @@ static bool was_ended(const struct group_decision_worker *t)
 }
 
 /* The same rules, said one at a time. */
-static enum judgement_step expected(const struct group_decision_worker *t, bool leader_over)
+static enum group_decision_step expected(const struct group_decision_worker *t, bool leader_over)
 {
 	if (leader_over)
 		return count(t, busy) ? GROUP_DECISION_WAIT : GROUP_DECISION_LEADER_OVER;
 	if (count(t, fails_for_all))
 		return GROUP_DECISION_GROUP;
 	if (count(t, fails_for_good))
-		return GROUP_DECISION_SPENT;
+		return GROUP_DECISION_NO_RESTART;
 	if (count(t, fails_alone))
 		return GROUP_DECISION_WORKER;
 	if (count(t, leads_and_succeeded))
@@ -82,7 +82,7 @@ static bool names_the_right_one(
 	switch (j->step) {
 	case GROUP_DECISION_WORKER:
 		return fails_alone(&t[j->worker]);
-	case GROUP_DECISION_SPENT:
+	case GROUP_DECISION_NO_RESTART:
 		return fails_for_good(&t[j->worker]);
 	case GROUP_DECISION_LEADER:
 		return leads_and_succeeded(&t[j->worker]);
@@ -115,7 +115,7 @@ static bool is_waited_for(const struct group_decision_worker *t)
 }
 
 /* The rules while a notice is up. */
-static enum judgement_step expected_on_notice(
+static enum group_decision_step expected_on_notice(
 	const struct group_decision_worker *t, bool leader_over)
 {
 	if (leader_over)
@@ -145,7 +145,7 @@ static struct group_decision_worker variant(int n)
 {
 	return (struct group_decision_worker){ .state = (enum worker_state)(n % STATES),
 		.alone = n / STATES % 2,
-		.spent = n / STATES / 2 % 2,
+		.no_restart = n / STATES / 2 % 2,
 		.on_purpose = n / STATES / 4 % 2 };
 }
 

@@ -24,7 +24,7 @@ static void setup(void)
 {
 	facts = (struct verdict_facts){ .group = { GROUP_FAILED, GOAL_NONE },
 		.reason = "the reason",
-		.then = "",
+		.consequence = "",
 		.succeeded = "all workers succeeded",
 		.stop_signal = 15,
 		.preempted_status = 42 };
@@ -57,7 +57,7 @@ START_TEST(status_message_and_cause_of_a_failure_are_those_of_one_worker)
 	facts.last = old;
 	facts.exit_status = 143; /* of the one that was seen first */
 	facts.reason = "worker:2: exit code 143; all 3 restarts are used";
-	facts.then = "all 3 restarts are used";
+	facts.consequence = "all 3 restarts are used";
 	is("failed", 3, crash, "worker:1: exit code 3; all 3 restarts are used");
 }
 END_TEST
@@ -164,7 +164,7 @@ START_TEST(long_texts_fit)
 	text[sizeof(text) - 1] = '\0';
 	json_put_string(crash, "text", text);
 	facts.cause = facts.last = crash;
-	facts.reason = facts.then = text;
+	facts.reason = facts.consequence = text;
 	for (int goal = GOAL_NONE; goal <= GOAL_PREEMPT; goal++)
 		for (int state = 0; state < GROUP_N_STATES; state++) {
 			struct verdict v;

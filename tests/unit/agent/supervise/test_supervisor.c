@@ -129,7 +129,7 @@ static void count_done(void *arg)
 
 START_TEST(a_person_stops_a_worker_and_starts_it_again)
 {
-	struct request_start_what what = { .role = "worker", .index = 1 };
+	struct request_start_args what = { .role = "worker", .index = 1 };
 	struct error err = { 0 };
 	struct worker *w;
 	int rank = 1, n;
@@ -177,7 +177,7 @@ START_TEST(what_has_ended_is_judged_when_no_feature_holds_that_back)
 	says.holds = true;
 	record[0] = '\0';
 	exits(0, 0);
-	expect(ENDS_ALONE(0, succeeded) " holds_decision");
+	expect(ENDS_ALONE(0, succeeded) " delays_decision");
 	says.holds = false;
 	apply_decisions(supervisor);
 	turns();
