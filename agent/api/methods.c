@@ -435,7 +435,7 @@ static bool methods_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 
 const struct feature api_feature = {
 	.name = "api",
-	.serve = methods_serve,
+	.ready = methods_serve,
 	.hang_up = methods_hang_up,
 	.manager_methods = methods_table,
 	.last_answers = methods_last_answers,

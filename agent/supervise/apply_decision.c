@@ -16,9 +16,9 @@
 #include <string.h>
 
 /*
- * Carries out what group_decide() says: a failed worker of scope worker is started again or fails
- * the group; a leader's end begins the others' grace; the rest is a matter of the group
- * (end_run.c).
+ * Carries out the steps of group_decide(): starts a failed worker of scope worker again, or fails
+ * the group with it; begins the other workers' grace when the leader has ended; leaves all other
+ * steps to end_run.c.
  */
 
 static bool apply_is_leader(const struct supervisor *sv, const struct worker *w)
@@ -37,13 +37,14 @@ static struct group_decision apply_decide(const struct supervisor *sv)
 		calloc((size_t)sv->n_workers, sizeof(*all));
 
 	if (!all) {
-		log_error("out of memory: what has ended is judged with the next end");
+		log_error(
+			"out of memory: the decision about workers that ended waits for the next end");
 		return (struct group_decision){ GROUP_DECISION_WAIT, -1 };
 	}
 	for (int i = 0; i < sv->n_workers; i++) {
 		const struct worker *w = &sv->workers[i];
 
-		/* What takes its place comes first. */
+		/* A replaced worker gets a new process (attach) before its end counts. */
 		all[i] = (struct group_decision_worker){ .state = w->replaced ? WORKER_WAITING
 									      : w->state,
 			.leader = apply_is_leader(sv, w),
@@ -55,7 +56,7 @@ static struct group_decision apply_decide(const struct supervisor *sv)
 			     : group_decide(all, sv->n_workers, sv->leader_over);
 }
 
-/* What went wrong with w, in one line. */
+/* The failure of w, in one line. */
 static void apply_describe_failure(struct worker *w, char *text, size_t size)
 {
 	struct failures f = { 0 };
@@ -79,7 +80,7 @@ static void apply_report(struct supervisor *sv, const struct worker *w,
 		w->rank, data, "%s", text);
 }
 
-/* w failed alone: its own budget decides. */
+/* A worker of scope worker failed: asks its own budget. */
 static void apply_worker_failed(struct supervisor *sv, struct worker *w)
 {
 	struct restart_fault fault = end_run_fault(w, w->started_ms);
@@ -110,8 +111,8 @@ static void apply_worker_failed(struct supervisor *sv, struct worker *w)
 	lifecycle_start_in(sv, w, d.delay_ms);
 }
 
-/* What the leader's end means to w. Who waits to be started again after a failure has failed for
- * good; what fails from now on is a consequence, but not where it had failed before. */
+/* The leader has ended. If w fails from now on, that is a consequence, unless it had failed before.
+ * If w waits for a restart after a failure, it is not started again and has failed. */
 static void apply_grace_for(struct supervisor *sv, struct worker *w, int64_t since_us)
 {
 	bool failed = w->failed_before && w->end_handled && !w->on_purpose;
@@ -157,7 +158,7 @@ static void apply_leader_over(struct supervisor *sv, const struct worker *leader
 
 static void apply_no_restart(struct supervisor *sv, struct worker *w)
 {
-	if (sv->root_cause_rank != w->rank) /* no budget was asked */
+	if (sv->root_cause_rank != w->rank) /* it failed without a decision of its budget */
 		sv->consequence[0] = '\0';
 	if (apply_is_leader(sv, w))
 		apply_leader_over(sv, w, true);
@@ -165,7 +166,8 @@ static void apply_no_restart(struct supervisor *sv, struct worker *w)
 		end_run_worker_failed(sv, w);
 }
 
-/* The job's budget says no more, and it was the leader that failed: the others have their grace. */
+/* The job's budget allows no restart. If the leader failed, and only the leader, begins the other
+ * workers' grace and returns true. */
 static bool apply_group_leader(struct supervisor *sv)
 {
 	for (int i = 0; i < sv->n_workers; i++) {
@@ -229,7 +231,7 @@ void apply_decisions(struct supervisor *sv)
 			end_run_leader_over(sv);
 			break;
 		}
-		/* After the others the group has its event; after these it is looked at again. */
+		/* These steps post no event to the group, so there may be another step. */
 	} while (j.step == GROUP_DECISION_WORKER ||
 		 (sv->leader_over && j.step != GROUP_DECISION_WAIT &&
 			 j.step != GROUP_DECISION_LEADER_OVER));
@@ -245,7 +247,7 @@ void apply_leader_expired(void *arg)
 		end_run_leader_over(sv);
 }
 
-/* Nobody has begun to end it yet. */
+/* Whether w runs and nothing has begun to end it. */
 static bool apply_not_ending(const struct supervisor *sv, const struct worker *w)
 {
 	return worker_alive(w) && !w->stop_us && !w->on_purpose && !stop_group_active(sv) &&
@@ -257,7 +259,7 @@ void supervisor_worker_failing(struct supervisor *sv, struct worker *w, const ch
 	if (!apply_not_ending(sv, w) || w->blame[0])
 		return;
 	snprintf(w->blame, sizeof(w->blame), "%s", text);
-	if (!w->blame_us) /* else it had reported an error before */
+	if (!w->blame_us) /* else the worker had reported an error before */
 		w->blame_us = (int64_t)loop_real_us();
 	log_warning("%s: %s", worker_name(w), text);
 	events_add(sv->events, "worker-failing", sv->attempt, w->rank, NULL, "%s: %s",

@@ -58,7 +58,7 @@ int devices_env(const struct supervisor *sv, const struct worker *w, struct env 
 		if (!spec_wants_device(sv->spec, other->role, other->index))
 			continue;
 		n += !other->extra;
-		/* Those that were there from the beginning come first. */
+		/* Workers that were there when the attempt began come first. */
 		if (other->extra == w->extra ? other->place < w->place : w->extra)
 			place++;
 	}

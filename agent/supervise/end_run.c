@@ -19,8 +19,7 @@
 #include <unistd.h>
 
 /*
- * What an end means: which failure came first, whether the policy grants another attempt, and
- * at the very end the verdict.
+ * Decides whether the group gets another attempt, ends the run, and sets its verdict.
  */
 
 struct restart_fault end_run_fault(const struct worker *w, uint64_t since_ms)
@@ -34,7 +33,7 @@ struct restart_fault end_run_fault(const struct worker *w, uint64_t since_ms)
 		.ran_ms = (int64_t)(loop_now_ms() - since_ms),
 	};
 
-	if (f.cause == RESTART_EXIT && !f.value) /* it had reported an error */
+	if (f.cause == RESTART_EXIT && !f.value) /* exit code 0 after it had reported an error */
 		f.value = 1;
 	return f;
 }
@@ -69,7 +68,7 @@ void end_run_decide(struct supervisor *sv, const struct spec_restart *policy,
 	sv->root_cause_rank = -1;
 	why_note(sv, sv->reason);
 	sv->reason_logged = sv->decision.restart || worker_list_alive(sv);
-	if (sv->reason_logged) /* else it is the last message */
+	if (sv->reason_logged) /* else the verdict's message, which follows at once, has it */
 		log_notice("%s", sv->reason);
 	events_add(sv->events, sv->decision.restart ? "restart" : "no-restart", sv->attempt, -1,
 		json_pack("{s:s, s:b, s:I}", "cause", restart_cause_name(fault->cause), "counted",
@@ -77,7 +76,7 @@ void end_run_decide(struct supervisor *sv, const struct spec_restart *policy,
 		"%s", sv->reason);
 }
 
-/* A worker of scope group that has failed, or is known to. */
+/* Whether w has scope group and has failed, or is about to end as failed. */
 static bool end_run_is_groups(const struct supervisor *sv, const struct worker *w)
 {
 	return (w->state == WORKER_FAILED || !w->exit.ended) &&
@@ -95,7 +94,7 @@ void end_run_group_failed(struct supervisor *sv)
 		const struct worker *w;
 		size_t i = 0;
 
-		/* What fails alone is no matter of the group's policy. */
+		/* Failures of scope worker do not concern the job's policy. */
 		while (i + 1 < f.n && !end_run_is_groups(sv, f.items[i].worker))
 			i++;
 		w = f.items[i].worker;
@@ -118,7 +117,8 @@ void end_run_worker_failed(struct supervisor *sv, const struct worker *w)
 	supervisor_post(sv, GROUP_EV_FAIL);
 }
 
-/* Who a person stopped has not succeeded, and is not waited for. */
+/* Fills text with the success of the run, and names workers that did not succeed because an
+ * operator stopped them: the run does not wait for those. */
 static void end_run_succeeded(const struct supervisor *sv, char *text, size_t size)
 {
 	const char *why = "stopped on request";
@@ -161,7 +161,7 @@ void end_run_all_ended(struct supervisor *sv)
 	supervisor_post(sv, sv->decision.restart ? GROUP_EV_RETRY : GROUP_EV_DONE);
 }
 
-/* What is wrong with the others although the leader is content; false: nothing. */
+/* The leader succeeded. Fills what if another worker failed; else returns false. */
 static bool end_run_others_failed(struct supervisor *sv, char *what, size_t size)
 {
 	struct failures f = { 0 };
@@ -178,7 +178,7 @@ static bool end_run_others_failed(struct supervisor *sv, char *what, size_t size
 	return failed;
 }
 
-/* timeout: it was cut short by a limit of the whole job, after which nothing is started again. */
+/* timeout: a time limit of the job ends the other workers' grace, and no attempt follows. */
 static void end_run_leader_end(struct supervisor *sv, bool timeout)
 {
 	char what[512];
@@ -232,7 +232,7 @@ void end_run_timeout_asked(struct supervisor *sv, int64_t limit_ms, const char *
 	events_add(sv->events, "timeout", sv->attempt, -1, NULL, "timed out after %s (%s)", after,
 		limit);
 	log_warning("timed out after %s (%s)", after, limit);
-	/* How the job ends was decided by the leader: only the others' time is cut short. */
+	/* The leader's end has decided how the job ends: the limit only cuts the grace short. */
 	if (sv->leader_over && !stop_group_active(sv)) {
 		end_run_leader_end(sv, true);
 		return;
@@ -247,7 +247,7 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 
 	supervisor_settle(sv);
 	again = stop_group_active(sv) && (sv->group.goal == GOAL_STOP || sv->stopped_by);
-	/* Who comes when the end is decided may hasten it, but is not its reason. */
+	/* A stop after the end is decided can only hasten it: the reason stays. */
 	if (!supervisor_decided(sv))
 		supervisor_set_reason(sv, "%s", why);
 	log_notice("%s", why);
@@ -262,7 +262,7 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 		stop_group_within(sv, (uint64_t)timeout_ms);
 	}
 	if (again && signo)
-		stop_group_kill(sv); /* the second time means it */
+		stop_group_kill(sv); /* a second signal does not wait for the time limit */
 	supervisor_post(sv, GROUP_EV_STOP);
 	supervisor_settle(sv);
 }
@@ -286,8 +286,8 @@ void end_run_verdict(struct supervisor *sv)
 	struct verdict v;
 	json_t *cause;
 
-	if (sv->end.result ||
-		sv->no_verdict) /* an agent before this one came so far, or one after */
+	/* An earlier agent has set it, or a later one will. */
+	if (sv->end.result || sv->no_verdict)
 		return;
 	end_run_succeeded(sv, succeeded, sizeof(succeeded));
 	v = verdict_of(&facts);
@@ -311,7 +311,7 @@ static void end_run_report(struct supervisor *sv)
 	if (strcmp(sv->end.result, "failed") && strcmp(sv->end.result, "timeout") &&
 		strcmp(sv->end.result, "preempted"))
 		return;
-	/* Of what could not be executed there is no more to say. */
+	/* A command that could not be executed has no failures beyond the message. */
 	if (!json_array_size(failures) ||
 		json_object_get(json_object_get(sv->end.root_cause, "exit"), "error"))
 		return;
@@ -352,13 +352,13 @@ void end_run_finish(struct supervisor *sv)
 	log_msg(strcmp(sv->end.result, "succeeded") ? LOG_NOTICE : LOG_INFO,
 		"%s (exit status %d)%s%s", sv->end.result, sv->end.exit_status,
 		sv->reason_logged ? "" : ": ", sv->reason_logged ? "" : sv->end.message);
-	/* An agent that was lost may have come as far as this, and no farther. */
+	/* The agent before this one may have been lost right after this event. */
 	if (strcmp(json_get_string(sv->past_verdict, "result", ""), sv->end.result) != 0)
 		events_add(sv->events, "ended", sv->attempt, -1, job_json_verdict(sv), "%s: %s",
 			sv->end.result, sv->end.message);
 	FEATURES_CALL(sv, job_ended, sv);
 	if (logs_run_dir(sv->logs) && log_fs_usage(logs_run_dir(sv->logs), &sv->log_bytes) < 0)
-		log_debug("the size of the logs is not known");
+		log_debug("cannot measure the size of the logs");
 	record_verdict(sv);
 	if (logs_drain(sv->logs, SUPERVISOR_DRAIN_MS, end_run_drained, sv) < 0)
 		end_run_drained(sv);

@@ -18,7 +18,7 @@ struct events_file {
 	char *path;
 	int fd;
 	bool slow;    /* on the file system of the logs (agent/files/file_system.h) */
-	bool failing; /* said once, until it works again */
+	bool failing; /* the last write failed, which was logged */
 	bool torn;    /* the last line may be incomplete */
 };
 
@@ -26,7 +26,7 @@ struct events {
 	char *job, *run;
 	struct events_file files[2];
 	int64_t seq;
-	json_t *ring; /* the newest, oldest first */
+	json_t *ring; /* the newest events, oldest first */
 	events_fn fn;
 	void *arg;
 };
@@ -55,7 +55,7 @@ int events_new(const char *job, const char *run, const char *const dirs[2], int6
 			return -ENOMEM;
 		}
 		e->files[i].slow = i == 0;
-		e->files[i].torn = true; /* an earlier agent may have died in a line */
+		e->files[i].torn = true; /* an earlier agent may have died while it wrote a line */
 	}
 	*ret = TAKE_PTR(e);
 	return 0;
@@ -112,7 +112,7 @@ static int events_open(struct events_file *f)
 	return 0;
 }
 
-/* line has a newline before its first byte, which a torn line needs, and one at its end. */
+/* line begins with a newline, which ends a torn line before it, and ends with another. */
 static int events_append(struct events_file *f, const char *line, size_t len)
 {
 	int r = f->fd < 0 ? events_open(f) : 0;
@@ -192,7 +192,7 @@ static int64_t events_seq(const json_t *event)
 	return json_integer_value(json_object_get(event, "seq"));
 }
 
-/* The next event of f, owned, or NULL at its end. Lines that are no events are passed over. */
+/* The next event of f, owned, or NULL at its end. Skips lines that are no events. */
 static json_t *events_next(FILE *f, char **line, size_t *cap)
 {
 	while (getline(line, cap, f) > 0) {
@@ -249,8 +249,8 @@ json_t *events_read_file(const char *path, int64_t since, size_t limit)
 	return events_read(events_stream(path), since, limit);
 }
 
-/* Events of a file that the memory has no longer: what a full disk kept from the file is not lost
- * as long as it is in memory. */
+/* Events before number first, from a file: those from first on are in memory, and a full disk may
+ * have kept them from the file. */
 static json_t *events_older(const struct events *e, int64_t since, int64_t first, size_t limit)
 {
 	json_t *found = NULL;
@@ -288,10 +288,10 @@ json_t *events_since(const struct events *e, int64_t since, size_t limit)
 }
 
 struct events_search {
-	int64_t attempt; /* wanted, or the newest so far */
+	int64_t attempt; /* the wanted one, or the newest so far */
 	bool newest;
 	json_t *found;
-	json_t *once; /* those that a restart of the worker made good; after the others */
+	json_t *restarted; /* of "worker-failed-once" */
 };
 
 static void events_search(void *arg, const json_t *event)
@@ -300,17 +300,17 @@ static void events_search(void *arg, const json_t *event)
 	int64_t attempt = json_get_int(event, "attempt", -1);
 	json_t *data = json_get_object(event, "data");
 	const char *name = json_get_string(event, "event", "");
-	bool once = !strcmp(name, "worker-failed-once");
+	bool restarted = !strcmp(name, "worker-failed-once");
 
-	if (!data || (strcmp(name, "worker-failed") != 0 && !once))
+	if (!data || (strcmp(name, "worker-failed") != 0 && !restarted))
 		return;
 	if (s->newest && attempt != s->attempt) {
 		json_array_clear(s->found);
-		json_array_clear(s->once);
+		json_array_clear(s->restarted);
 		s->attempt = attempt;
 	}
 	if (attempt == s->attempt)
-		json_array_append(once ? s->once : s->found, data);
+		json_array_append(restarted ? s->restarted : s->found, data);
 }
 
 static json_t *events_find_failures(const char *path, int attempt, bool all)
@@ -318,13 +318,13 @@ static json_t *events_find_failures(const char *path, int attempt, bool all)
 	struct events_search s = { .attempt = attempt,
 		.newest = attempt < 0,
 		.found = json_array(),
-		.once = json_array() };
+		.restarted = json_array() };
 
 	events_each(path, events_search, &s);
 	failure_list_order(s.found);
 	if (all)
-		json_array_extend(s.found, s.once);
-	json_decref(s.once);
+		json_array_extend(s.found, s.restarted);
+	json_decref(s.restarted);
 	return s.found;
 }
 

@@ -2,9 +2,9 @@
 #pragma once
 
 /*
- * What happened to a job, as numbered Event objects: kept in memory (the newest), appended to the
- * files events.jsonl of the run's log directory and of its record, and announced to listeners. A
- * file that cannot be written costs nothing but its lines: it is tried again with the next event.
+ * The history of a job as numbered Event objects: the newest are kept in memory; each is appended
+ * to the files events.jsonl of the run's log directory and of its record, and handed to a callback.
+ * Where a file cannot be written its lines are lost; the next event tries again.
  */
 
 #include "common/base/cleanup.h"
@@ -14,11 +14,11 @@
 
 struct events;
 
-/* Called after each event, or for each; event is borrowed. */
+/* event is borrowed. */
 typedef void (*events_fn)(void *arg, const json_t *event);
 
-/* dirs: of the run's logs, whose file system may hang, and of its record; NULL where not wanted.
- * seq: the last number used before. */
+/* dirs: the run's log directory, whose file system may hang, and its record; each may be NULL.
+ * seq: the last number that an earlier agent used. fn (may be NULL) is called after each event. */
 _must_check_ int events_new(const char *job, const char *run, const char *const dirs[2],
 	int64_t seq, events_fn fn, void *arg, struct events **ret);
 struct events *events_free(struct events *e);
@@ -30,19 +30,20 @@ void events_add(struct events *e, const char *event, int attempt, int rank, json
 
 int64_t events_last_seq(const struct events *e);
 
-/* Events with seq > since, oldest first, from memory and where that does not reach back far enough
- * from the files; at most limit. Returns an owned array. */
+/* Events with seq > since, oldest first, at most limit: from memory, and from a file if they are
+ * older than that. Returns an owned array. */
 json_t *events_since(const struct events *e, int64_t since, size_t limit);
 
-/* Calls fn with each event of a file. */
+/* Calls fn for each event of a file. */
 void events_each(const char *path, events_fn fn, void *arg);
 
-/* As events_since() from a file alone. Lines that are no events are passed over. Owned array, empty
- * when there is no file. */
+/* As events_since(), from a file alone. Skips lines that are no events. Owned array, empty when
+ * there is no file. */
 json_t *events_read_file(const char *path, int64_t since, size_t limit);
 
 /* The Failure objects that the file's "worker-failed" events carry, of one attempt, or (-1) of the
  * newest that has any. Owned array. */
 json_t *events_failures(const char *path, int attempt);
-/* And after them those of "worker-failed-once", which a restart of the worker alone made good. */
+/* The same, followed by those of "worker-failed-once" events, after which the worker was started
+ * again. */
 json_t *events_failures_all(const char *path, int attempt);

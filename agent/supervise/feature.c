@@ -56,8 +56,8 @@ int features_init(struct supervisor *sv, struct error *err)
 			return r;
 	}
 	for (EACH(sv, f)) {
-		if ((*f)->serve)
-			r = (*f)->serve(sv, err);
+		if ((*f)->ready)
+			r = (*f)->ready(sv, err);
 		if (r < 0)
 			return r;
 	}

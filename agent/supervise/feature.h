@@ -7,7 +7,7 @@
  * its hooks alone. Every hook may be NULL. The order of the table (agent/features.c) is the order
  * of the calls; fini alone goes the other way.
  *
- * The core decides first and tells afterwards: a hook finds a worker's state set.
+ * The core decides before it calls a hook: the hook finds the worker's state set.
  */
 
 #include "agent/process/env_list.h"
@@ -20,38 +20,41 @@
 struct feature {
 	const char *name;
 
-	/* Life. serve: every feature is initialised, calls may come. hang_up: its calls end. */
+	/* ready: all features are initialised, so it may serve calls. hang_up: ends its calls. */
 	int (*init)(struct supervisor *sv, struct error *err);
-	int (*serve)(struct supervisor *sv, struct error *err);
+	int (*ready)(struct supervisor *sv, struct error *err);
 	void (*hang_up)(struct supervisor *sv);
 	void (*fini)(struct supervisor *sv); /* also where init failed, or did not run */
 
-	/* Methods of io.elasticd.Manager (arg: the agent) and of io.elasticd.Worker (arg: the
-	 * agent's workers); each list ends with a NULL name. */
+	/* Methods of io.elasticd.Manager (arg: the supervisor) and of io.elasticd.Worker (arg: the
+	 * sharing service); each list ends with a NULL name. */
 	const struct varlink_method *manager_methods, *worker_methods;
 	/* One more interface for worker.sock (workers) or agent.sock; false: none. */
 	bool (*interface)(struct supervisor *sv, bool workers, struct varlink_also *ret);
-	/* Answers of a turn are about to leave: what they promise is written. Called where
-	 * relies_on_disk says so. */
+	/* The answers of a turn are about to be sent: writes to disk what they promise. Called if
+	 * any feature's relies_on_disk returns true. */
 	void (*answers_leaving)(struct supervisor *sv);
 	bool (*relies_on_disk)(const struct supervisor *sv);
-	/* A worker has opened a connection; one ends, its calls are gone. holder: see worker.sock's
-	 * peers. */
+	/* A worker has opened a connection, or closed one and its calls are gone. holder:
+	 * identifies the connection. */
 	void (*worker_connected)(struct supervisor *sv, int slot);
 	void (*worker_hung_up)(struct supervisor *sv, void *holder);
 
 	/* The group. */
-	void (*attempt_begins)(struct supervisor *sv); /* its workers are known, none is started */
-	void (*group_changed)(
-		struct supervisor *sv); /* it has a new state; nothing was done for it */
-	void (*group_running)(struct supervisor *sv); /* every worker had its first start */
+	/* The attempt's workers are known; none is started. */
+	void (*attempt_begins)(struct supervisor *sv);
+	/* The group has a new state, whose actions are still to come. */
+	void (*group_changed)(struct supervisor *sv);
+	/* Every worker had its first start. */
+	void (*group_running)(struct supervisor *sv);
 	void (*group_stopping)(struct supervisor *sv, const char *why);
-	void (*all_left)(
-		struct supervisor *sv); /* on a notice of preemption, not all with success */
+	/* On a notice of preemption no worker is left, and not all succeeded. */
+	void (*all_left)(struct supervisor *sv);
 	void (*job_ended)(struct supervisor *sv);
-	/* Whether it calls fn, now or later, when it has answered everybody who waits. */
+	/* Answers all waiting callers. Returns true if it calls fn, now or later, after that. */
 	bool (*last_answers)(struct supervisor *sv, loop_fn fn, void *arg);
-	void (*changed)(struct supervisor *sv); /* something that people can see */
+	/* A state that people can see has changed. */
+	void (*changed)(struct supervisor *sv);
 
 	/* One worker. */
 	int (*worker_environment)(
@@ -60,38 +63,44 @@ struct feature {
 	void (*worker_not_started)(
 		struct supervisor *sv, struct worker *w); /* after worker_starting */
 	void (*worker_started)(struct supervisor *sv, struct worker *w);
-	/* A person stops it; on its way, and for good. */
+	/* An operator stops it: the stop begins; and, unless it is started again, once more. */
 	void (*worker_stopping)(struct supervisor *sv, struct worker *w, const char *why);
 	void (*worker_stopped)(struct supervisor *sv, struct worker *w);
-	/* Processes have ended, and nothing is known of it yet: what they sent before is read. */
+	/* Workers have ended and are about to be reaped: reads what they sent before. */
 	void (*before_reap)(struct supervisor *sv);
-	/* Before its state is set: text says how it left where it did so as it was asked to. */
+	/* Before its state is set: fills text if it left as it was asked to, else leaves "". */
 	void (*worker_left)(struct supervisor *sv, struct worker *w, char *text, size_t size);
 	void (*worker_exited)(struct supervisor *sv, struct worker *w);
-	/* The event of its end is out; left: worker_left's text. */
+	/* The event of its end was added; left: worker_left's text. */
 	void (*worker_end_reported)(struct supervisor *sv, struct worker *w, const char *left);
-	void (*worker_over)(
-		struct supervisor *sv, struct worker *w); /* it has no process, and gets none */
-	/* Answers leave now, before something that takes its time. */
+	/* It has no process, and will get none in this attempt. */
+	void (*worker_over)(struct supervisor *sv, struct worker *w);
+	/* Sends answers now, before the core does something slow. */
 	void (*flush)(struct supervisor *sv);
-	/* What has ended is not judged yet: others are told first. */
+	/* Whether the decision about the workers that ended has to wait; the feature calls
+	 * apply_decisions() later. */
 	bool (*delays_decision)(struct supervisor *sv);
-	/* Its failure makes the job's exit status, or -1. */
+	/* The job's exit status if w is its root cause, or -1: no opinion. */
 	int (*exit_status)(const struct supervisor *sv, const struct worker *w);
 
 	/* Signals and processes. */
+	/* Whether the feature handles a signal that the agent got. */
 	bool (*takes_signal)(struct supervisor *sv, int signo);
-	bool (*signals_worker)(
-		struct supervisor *sv, struct worker *w, int signo); /* the agent may not */
-	void (*kill_workers)(struct supervisor *sv); /* those that are not below the agent */
+	/* Sends a signal that the agent may not send itself. Returns true if it can. */
+	bool (*signals_worker)(struct supervisor *sv, struct worker *w, int signo);
+	/* Sends SIGKILL to workers that are not below the agent. */
+	void (*kill_workers)(struct supervisor *sv);
+	/* Whether the child was the feature's own. */
 	bool (*child_exited)(struct supervisor *sv, const siginfo_t *si);
+	/* Fills pids with at most max children of its own. Returns how many. */
 	size_t (*helper_pids)(struct supervisor *sv, pid_t *pids, size_t max);
 
-	/* An agent before this one was lost. Its events are told before init. */
+	/* An agent before this one was lost: gets each of its events, before init. */
 	void (*past_event)(struct supervisor *sv, const json_t *event);
-	bool (*past_ends_job)(struct supervisor *sv); /* and sets the reason */
+	/* Whether those events end the job; sets the reason then. */
+	bool (*past_ends_job)(struct supervisor *sv);
 
-	/* What people see. */
+	/* Adds to what people see. */
 	void (*describe_job)(const struct supervisor *sv, json_t *job);
 	void (*describe_worker)(
 		const struct supervisor *sv, const struct worker *w, json_t *worker, bool live);
@@ -108,17 +117,17 @@ struct feature {
 				(*f_)->hook(__VA_ARGS__);                                        \
 	} while (0)
 
-/* What a feature keeps of this supervisor; NULL before it has set it. */
+/* The feature's own state for this supervisor; NULL before it has set it. */
 void *feature_state(const struct supervisor *sv, const struct feature *f);
 void feature_set_state(struct supervisor *sv, const struct feature *f, void *state);
 
 _must_check_ int features_init(struct supervisor *sv, struct error *err);
-/* For those that were initialised, also after a failure. */
+/* For features whose init was called, also after a failure. */
 void features_hang_up(struct supervisor *sv);
 void features_fini(struct supervisor *sv);
 _must_check_ int features_environment(
 	const struct supervisor *sv, const struct worker *w, struct env *e);
-/* Whether any of them says so; the others are not asked then. */
+/* Each calls the hook of one feature after another until one returns true, and returns that. */
 bool features_delay_decision(struct supervisor *sv);
 bool features_take_signal(struct supervisor *sv, int signo);
 bool features_signal_worker(struct supervisor *sv, struct worker *w, int signo);
@@ -126,10 +135,11 @@ bool features_child_exited(struct supervisor *sv, const siginfo_t *si);
 bool features_past_ends_job(struct supervisor *sv);
 int features_exit_status(const struct supervisor *sv, const struct worker *w);
 size_t features_helper_pids(struct supervisor *sv, pid_t *pids, size_t max);
-/* fn runs when all who wait have their answers. */
+/* Runs fn when all waiting callers have their answers. */
 void features_last_answers(struct supervisor *sv, loop_fn fn, void *arg);
 
-/* For the servers of the two sockets. Methods of all features, owned, NULL without memory. */
+/* For the servers of agent.sock and worker.sock: the methods of all features. Owned array, NULL
+ * without memory. */
 struct varlink_method *features_methods(const struct supervisor *sv, bool workers);
 /* Fills also, which has room for max, and ends it with a NULL idl. */
 void features_interfaces(

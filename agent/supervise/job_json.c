@@ -65,7 +65,7 @@ static void job_json_live(const struct supervisor *sv, const struct worker *w,
 	json_put(j, "cpu_ms", json_integer((json_int_t)cpu));
 }
 
-/* It is started again by itself, and has a budget of its own once it has failed. */
+/* Whether w has scope worker: it is started again alone, from a budget of its own. */
 static bool job_json_is_alone(const struct supervisor *sv, const struct worker *w)
 {
 	return w->role && spec_scope_worker(sv->spec, w->role);
@@ -87,7 +87,7 @@ static json_t *job_json_workers(const struct supervisor *sv, bool live)
 		if (job_json_is_alone(sv, &sv->workers[i]))
 			json_put(j, "max_restarts",
 				json_integer(spec_restart_of(sv->spec, sv->workers[i].role)->max));
-		if (live || sv->ended) /* the last line of a run stays with its record */
+		if (live || sv->ended) /* the record of an ended run keeps each last line */
 			job_json_live(sv, &sv->workers[i], &usage, j);
 		FEATURES_CALL(sv, describe_worker, sv, &sv->workers[i], j, live || sv->ended);
 		json_array_append_new(list, j);
@@ -164,14 +164,15 @@ json_t *job_json_budget(const struct supervisor *sv)
 	return j;
 }
 
-/* Its end was not told yet. */
+/* Whether the present attempt has not ended, so that its failures are not all reported. */
 static bool job_json_goes_on(const struct supervisor *sv)
 {
 	return sv->group.state == GROUP_STARTING || sv->group.state == GROUP_RUNNING ||
 	       sv->group.state == GROUP_STOPPING;
 }
 
-/* What is known of the present attempt, and what was made good before. */
+/* The known failures of the present attempt, followed by those after which workers were started
+ * again. */
 static json_t *job_json_known(struct supervisor *sv)
 {
 	json_t *list = run_failures_known(sv);
@@ -182,7 +183,7 @@ static json_t *job_json_known(struct supervisor *sv)
 	return list;
 }
 
-/* What the memory has no longer, or an agent before this one has seen. */
+/* From the record: failures that are no longer in memory, or that an earlier agent reported. */
 static json_t *job_json_old_failures(const struct supervisor *sv, int attempt)
 {
 	_cleanup_free_ char *path = NULL;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MASTER_PORT: another one than before, unless the specification names it. */
+/* Chooses MASTER_PORT: a new one for each attempt, unless the specification names it. */
 static int launch_choose_port(struct supervisor *sv, struct error *err)
 {
 	int fixed = sv->spec->rendezvous.master_port;
@@ -114,7 +114,7 @@ static void launch_failed(
 {
 	w->started_us = w->ended_us = (int64_t)loop_real_us();
 	worker_set_exec_error(w, error, stage, what);
-	worker_set_state(w, WORKER_FAILED, w->exit.text); /* whoever judges that says so */
+	worker_set_state(w, WORKER_FAILED, w->exit.text); /* the decision about it logs that */
 }
 
 static int launch_stdin(const struct supervisor *sv)
@@ -122,7 +122,7 @@ static int launch_stdin(const struct supervisor *sv)
 	return sv->opt.foreground ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* Where the workers' cgroup was removed while none of them was in it, it is made again. */
+/* Makes the workers' cgroup again if somebody has removed it while it was empty. */
 static int launch_spawn(struct supervisor *sv, struct spawn_request *req, pid_t *ret_pid,
 	enum spawn_stage *ret_stage)
 {
@@ -133,10 +133,10 @@ static int launch_spawn(struct supervisor *sv, struct spawn_request *req, pid_t 
 		return r;
 	again = cgroup_make_again(sv->cgroup);
 	if (again < 0)
-		log_warning("the cgroup of the workers has gone, and cannot be made again: %s",
+		log_warning("the workers' cgroup was removed, and cannot be made again: %s",
 			strerror(-again));
 	else
-		log_warning("the cgroup of the workers had gone; it was made again");
+		log_warning("the workers' cgroup was removed, and was made again");
 	if (again < 0 || cgroup_is_bare(sv->cgroup))
 		supervisor_limit(sv);
 	req->cgroup_fd = cgroup_fd(sv->cgroup);
@@ -219,7 +219,8 @@ int launch_begin(struct supervisor *sv, struct worker *w, struct logs_fds *fds)
 	w->start += w->launched;
 	w->launched = true;
 	w->logs_due = false;
-	/* Before its process exists, which may write its error file before the agent runs again. */
+	/* Set before the process exists: it may write its error file before the agent runs again.
+	 */
 	w->started_us = (int64_t)loop_real_us();
 	w->started_ms = loop_now_ms();
 	worker_set_state(w, WORKER_STARTING, NULL);
@@ -263,7 +264,7 @@ int launch_worker(struct supervisor *sv, struct worker *w)
 	return r;
 }
 
-/* What kept one worker from starting keeps the others: one report will do. */
+/* A worker cannot be started: starts no other, since each would fail and be reported alike. */
 static void launch_give_up(struct supervisor *sv, int failed)
 {
 	supervisor_set_reason(
@@ -274,7 +275,7 @@ static void launch_give_up(struct supervisor *sv, int failed)
 	apply_decisions(sv);
 }
 
-/* A worker without a device of its own is found before any other one runs. */
+/* Finds a worker for which there is no device, before any worker runs. Returns its place, or -1. */
 static int launch_check_devices(struct supervisor *sv)
 {
 	const struct spec_devices *devices = &sv->spec->resources.devices;
@@ -293,7 +294,7 @@ static int launch_check_devices(struct supervisor *sv)
 	return -1;
 }
 
-/* How long the first start of w waits, so that not all do at once what their start costs. */
+/* How long the first start of w waits, so that costly starts do not all happen at once. */
 static uint64_t launch_delay(const struct worker *w)
 {
 	int64_t delay = w->role->start_delay_ms > 0 ? w->role->start_delay_ms * w->index : 0;
@@ -302,7 +303,8 @@ static uint64_t launch_delay(const struct worker *w)
 	return (uint64_t)(max != SPEC_UNSET && delay > max ? max : delay);
 }
 
-/* Starts each worker, or says when. Returns the rank of one that cannot be started, or -1. */
+/* Starts each worker now or after its delay. Returns the place of one that cannot be started, or
+ * -1. */
 static int launch_all(struct supervisor *sv, bool *ret_delayed)
 {
 	for (int i = 0; i < sv->n_workers; i++) {

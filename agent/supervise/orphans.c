@@ -9,19 +9,19 @@
 #include <unistd.h>
 
 /*
- * A census says of each process below the agent whose it is: its parent's worker, where that is
- * known; else that of its session or process group; else that of its environment. It does not
- * depend on who asks, so that one serves for all workers that end in the same turn.
+ * A scan finds for each process below the agent the worker that owns it: the owner of its parent,
+ * if that has one; else of its session or process group; else the worker that its environment
+ * names. The result is the same for all workers that end in one turn, so one scan does for them.
  */
 
 enum { ORPHANS_HELPERS = 64, ORPHANS_NAME = 256 };
 
-/* Owners that are no rank. */
+/* Owners that are no worker's place. */
 enum { OWNER_NONE = -1, OWNER_HELPER = -2, OWNER_UNSURE = -3 };
 
 struct orphan_scan {
 	struct proc_stat *procs; /* NULL: not taken yet */
-	int *owners;		 /* ranks, or OWNER_... */
+	int *owners;		 /* places, or OWNER_... */
 	size_t n;
 };
 
@@ -30,7 +30,7 @@ struct orphan_pid {
 	int owner;
 };
 
-/* Pids that tell whose a process is, sorted. */
+/* Pids whose owner is known, sorted. */
 struct orphan_pids {
 	struct orphan_pid *items;
 	size_t n;
@@ -125,7 +125,7 @@ static int orphans_take(struct supervisor *sv, struct orphan_scan *ret)
 	c.owners = calloc(c.n + 1, sizeof(*c.owners));
 	if (!c.owners || orphans_pids(sv, &pids) < 0)
 		return -ENOMEM;
-	/* Parents come before their children there. */
+	/* Parents come before their children in the list. */
 	for (size_t i = 0; i < c.n; i++) {
 		int owner = OWNER_NONE;
 

@@ -24,7 +24,7 @@ struct prune_run {
 	char *run, *job; /* owned */
 };
 
-/* A lock on root/name where it is a directory of this user's that no agent holds, or -1. */
+/* A lock on root/name if that is a directory of this user that no agent has locked, or -1. */
 static int prune_lock(int root_fd, const char *name)
 {
 	_cleanup_close_ int fd = safe_open_dir(root_fd, name);
@@ -36,7 +36,7 @@ static int prune_lock(int root_fd, const char *name)
 	return TAKE_FD(fd);
 }
 
-/* job.json of a run that is ours to remove; owned, or NULL. */
+/* job.json of a run that has no record at elasticd; owned, or NULL. */
 static json_t *prune_read_job(const char *root, const char *run)
 {
 	_cleanup_free_ char *text = NULL;
@@ -53,7 +53,7 @@ static json_t *prune_read_job(const char *root, const char *run)
 	return TAKE_PTR(doc);
 }
 
-/* When the last thing was written that tells of its end. */
+/* When the run's verdict was written, or else its last event, or its job.json. */
 static int64_t prune_ended_us(int dir)
 {
 	static const char *const names[] = { "verdict.json", "events.jsonl", "job.json" };
@@ -65,7 +65,7 @@ static int64_t prune_ended_us(int dir)
 	return 0;
 }
 
-/* What a removal that was cut short has left. */
+/* Removes what an interrupted removal has left. */
 static void prune_finish_earlier(const char *root, int root_fd, const char *name)
 {
 	_cleanup_close_ int lock = prune_lock(root_fd, name);
@@ -78,8 +78,8 @@ static void prune_finish_earlier(const char *root, int root_fd, const char *name
 static void prune_add(
 	const char *root, int root_fd, const char *name, struct keep_run *runs, size_t *n)
 {
-	/* A run locks its directory and then writes its job.json: one without is not locked here,
-	 * so that a run that begins gets its lock. */
+	/* A run locks its directory and then writes its job.json. Without job.json do not take the
+	 * lock: the run that begins needs it. */
 	_cleanup_json_ json_t *doc = prune_read_job(root, name);
 	_cleanup_close_ int lock = doc ? prune_lock(root_fd, name) : -1;
 	_cleanup_free_ char *path = doc ? paths_join(root, name) : NULL;
@@ -97,7 +97,7 @@ static void prune_add(
 	runs[(*n)++] = r;
 }
 
-/* <job>.latest, where it leads to the run. */
+/* Removes <job>.latest if it leads to the run. */
 static void prune_latest(int root_fd, const struct prune_run *f)
 {
 	_cleanup_free_ char *link = NULL;

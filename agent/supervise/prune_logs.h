@@ -3,17 +3,18 @@
 
 /*
  * Removes the logs of ended runs of elasticctl run, the oldest first, beyond the limits of
- * common/text/keep.h. Only directories of this user that hold a run's job.json without a record
- * (with one, elasticd decides), and that no agent holds its lock on; no link is followed. One that
- * goes is renamed first (".pruned-RUN"), so that what a crash leaves half removed is no run any
- * more, and goes the next time. Called before the guard forks: a process of its own, which the
- * guard's end ends.
+ * common/text/keep.h. Removes only directories of this user that hold a run's job.json without a
+ * record (with one, elasticd decides) and that no agent has locked; follows no link. Renames a
+ * directory to ".pruned-RUN" first: after a crash it no longer counts as a run, and the next call
+ * removes the rest. Called before the guard forks, in a process of its own, which ends with the
+ * guard.
  */
 
 #include "common/text/keep.h"
 
-/* In a child. root NULL or /dev/null, or no limits: nothing. */
+/* Forks a child that removes them. Does nothing if root is NULL or /dev/null, or k has no limits.
+ */
 void log_prune_start(const char *root, const struct keep *k);
 
-/* The same here and now. Returns how many were removed. */
+/* Removes them in this process. Returns how many. */
 int log_prune(const char *root, const struct keep *k);

@@ -12,7 +12,7 @@
 
 enum { REAP_BATCH = 128 };
 
-/* Whose doing it was. Also while all are stopped a worker may fail by itself. */
+/* Whether the agent ended it: a worker may also fail by itself while all are being stopped. */
 static const char *reap_by(const struct worker *w)
 {
 	if (!w->stop_signal)
@@ -21,7 +21,7 @@ static const char *reap_by(const struct worker *w)
 							       : ", while it was being stopped";
 }
 
-/* One line on each end: who, how, after how long. */
+/* One line about each end: which worker, how, after how long. */
 static void reap_obituary(struct supervisor *sv, struct worker *w)
 {
 	double seconds = (double)(w->ended_ms - w->started_ms) / 1000;
@@ -35,7 +35,8 @@ static void reap_obituary(struct supervisor *sv, struct worker *w)
 		seconds, reap_by(w));
 }
 
-/* What its end makes of it; a person's word, then the worker's own, then how it was ended. */
+/* The state after its end. An operator's request counts most, then a failure that the worker or the
+ * agent reported, then the way its process ended. */
 static enum worker_state reap_state(const struct worker *w, bool left)
 {
 	if (w->on_purpose)
@@ -67,23 +68,23 @@ void reap_worker_ended(struct supervisor *sv, struct worker *w, int code, int st
 	}
 	if (state == WORKER_SUCCEEDED)
 		w->failed_before = false;
-	/* Who left as it was asked to has not failed, whatever its exit code. */
+	/* A worker that left as it was asked to has not failed, whatever its exit code. */
 	w->end_handled = w->end_handled || left[0];
 	snprintf(reason, sizeof(reason), left[0] ? "%s (%s)" : "%s%s", left, w->exit.text);
 	worker_set_state(w, state, state == WORKER_SUCCEEDED ? NULL : reason);
 	w->exit_pid = w->pid;
 	w->pid = 0;
 	FEATURES_CALL(sv, worker_exited, sv, w);
-	/* Whoever waits for it is told before that is written down: a disk, or who reads the log,
-	 * may take its time. */
+	/* Send the answers to waiting callers before the log lines, which a disk or a slow reader
+	 * may delay. */
 	FEATURES_CALL(sv, flush, sv);
 	reap_obituary(sv, w);
 	FEATURES_CALL(sv, worker_end_reported, sv, w, left);
 	w->logs_due = true;
 }
 
-/* Giving back what was reserved for a log file can take a disk milliseconds: whoever waits for
- * somebody who has ended is told before. */
+/* Releasing the space reserved for a log file can take a disk milliseconds: sends the answers to
+ * waiting callers first. */
 static void reap_logs(struct supervisor *sv)
 {
 	FEATURES_CALL(sv, flush, sv);
@@ -96,8 +97,8 @@ static void reap_logs(struct supervisor *sv)
 	}
 }
 
-/* All that ended by now is looked at together: who was first is decided by more than the order in
- * which the kernel tells. */
+/* Handles all ends seen so far together: the order in which the kernel reports them does not decide
+ * which worker failed first. */
 void reap_ends_seen(struct supervisor *sv)
 {
 	reap_logs(sv);
@@ -123,7 +124,7 @@ size_t reap_helpers(struct supervisor *sv, pid_t *pids, size_t max)
 	return n + features_helper_pids(sv, pids + n, max - n);
 }
 
-/* Those that have ended by now, up to REAP_BATCH. */
+/* Reaps children that have ended, at most REAP_BATCH. Returns how many. */
 static int reap_batch(struct supervisor *sv, siginfo_t *ends)
 {
 	int n = 0;
@@ -161,14 +162,15 @@ void reap_children(struct supervisor *sv)
 	supervisor_settle(sv);
 	do {
 		n = reap_batch(sv, ends);
-		/* Once for many that end together, and after the last of them wrote its last. */
+		/* Once for all workers that end together, when the last of them can write no more.
+		 */
 		if (reap_any_worker(sv, ends, n))
 			FEATURES_CALL(sv, before_reap, sv);
 		for (int i = 0; i < n; i++) {
 			const siginfo_t *si = &ends[i];
 			struct worker *w = worker_list_by_pid(sv, si->si_pid);
 
-			/* A helper of a feature tells nobody but that. */
+			/* The end of a feature's helper concerns only that feature. */
 			if (!w && features_child_exited(sv, si))
 				continue;
 			any = true;

@@ -14,14 +14,13 @@
 #include <sys/stat.h>
 
 /*
- * What outlives the agent. In the run's log directory: job.json (what was asked), verdict.json. In
- * its record, under elasticd: state.json (the job as it stands, and the budget) and verdict.json.
- * All are replaced in one step. A disk that is full costs lines of the history only, and is said
- * once.
+ * The files that outlive the agent. In the run's log directory: job.json (the specification) and
+ * verdict.json. In the run's record, under elasticd: state.json (the job's state and its budgets)
+ * and verdict.json. Each is replaced in one step. A full disk is logged once.
  *
- * Replacing a file can take a disk many milliseconds, which a restart must not pay: state.json is
- * a snapshot that follows a little later. What happened in between is in events.jsonl, which is
- * appended to at once; record_load() takes both.
+ * Replacing a file can take a disk many milliseconds, and a restart must not wait for that, so
+ * state.json is written a little later. Meanwhile events.jsonl has what happened, since each event
+ * is appended at once; record_load() reads both.
  */
 
 enum { RECORD_AGENTS = 1000000, RECORD_MAX = 16 << 20, RECORD_DELAY_MS = 50 };
@@ -50,7 +49,7 @@ static void record_put(struct supervisor *sv, const char *path, json_t *doc, boo
 		sv, path, text ? file_write_atomic(path, text, strlen(text), 0640, sync) : -ENOMEM);
 }
 
-/* In the run's log directory, whose file system may hang. */
+/* The same in the run's log directory, whose file system may hang. */
 static void record_put_log(struct supervisor *sv, const char *name, json_t *doc, mode_t mode)
 {
 	_cleanup_free_ char *text = doc ? json_dump_text(doc, NULL) : NULL;
@@ -92,7 +91,7 @@ static void record_write_state(void *arg)
 	record_wrote(sv, state_file_name(sv->record->state), r);
 }
 
-/* The names of an object's members in place of it. */
+/* The names of an object's members, as an array. */
 static json_t *record_names(const json_t *vars)
 {
 	json_t *names = json_array(), *value;
@@ -103,7 +102,8 @@ static json_t *record_names(const json_t *vars)
 	return names;
 }
 
-/* The specification without what variables hold: logs are handed on, and secrets must not be. */
+/* The specification without the values of variables, since people pass logs on and a value may be a
+ * secret. */
 static json_t *record_spec(const struct spec *spec)
 {
 	json_t *doc = spec_to_json(spec), *role, *vars;
@@ -145,7 +145,7 @@ int record_new(struct supervisor *sv, struct error *err)
 	if (loop_timer_new(sv->loop, record_write_state, sv, &sv->record->timer) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	record_job(sv);
-	/* Before the first worker: who finds this file knows that the run was begun. */
+	/* Before the first worker: this file shows elasticd that the run has begun. */
 	record_flush(sv);
 	return 0;
 }
@@ -174,9 +174,9 @@ static void record_load_replicas(struct supervisor *sv, const json_t *list)
 
 struct record_replay {
 	struct supervisor *sv;
-	int64_t snapshot; /* state.json tells of the events up to here */
-	int64_t last;
-	int lost; /* agents that the events tell of */
+	int64_t snapshot; /* number of the last event that state.json includes */
+	int64_t last;	  /* number of the last event */
+	int lost;	  /* number of "agent-lost" events */
 };
 
 static void record_replay(void *arg, const json_t *event)
@@ -201,7 +201,7 @@ static void record_replay(void *arg, const json_t *event)
 		worker_list_replay_budgets(sv, event);
 }
 
-/* How many agents this run had, with the one that is to follow. */
+/* How many agents this run had before this one, by state.json. */
 static int record_agents(const json_t *doc)
 {
 	int64_t n = json_get_int(doc, "agents", 0);
@@ -222,7 +222,7 @@ static void record_load_state(struct supervisor *sv, const char *path, const jso
 	worker_list_load_stopped(sv, json_get_array(doc, "stopped_workers"));
 	why_load(sv, json_get_array(doc, "decisions"));
 	if (restart_load(&sv->budget, json_get_object(doc, "budget"), loop_now_ms()) < 0)
-		log_warning("%s: budget: not usable; it begins anew", path);
+		log_warning("%s: budget: not usable; counting restarts from 0", path);
 }
 
 int record_load(struct supervisor *sv, int64_t *ret_seq, struct error *err)
@@ -240,15 +240,15 @@ int record_load(struct supervisor *sv, int64_t *ret_seq, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	r = state_file_read(sv->opt.state_dir, RECORD_MAX, &doc, err);
 	if (r < 0 && r != -ENOENT)
-		log_warning("%s; what the events tell is used instead", err->text);
+		log_warning("%s; using the events instead", err->text);
 	if (!r) {
 		record_load_state(sv, path, doc);
 		replay.snapshot = json_get_int(doc, "seq", 0);
 	}
-	/* Events are appended before the state is replaced: the file knows the last number, but for
-	 * those that a full disk kept from it. */
+	/* Events are appended before the state is replaced, so the file has the last number, unless
+	 * a full disk kept events from it. */
 	events_each(events, record_replay, &replay);
-	/* Where the state could not be read. */
+	/* The state may not have been readable. */
 	if (sv->agents <= replay.lost)
 		sv->agents = replay.lost + 1;
 	*ret_seq = replay.last > replay.snapshot ? replay.last : replay.snapshot;

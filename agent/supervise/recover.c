@@ -9,15 +9,15 @@
 #include <string.h>
 
 /*
- * An agent that follows one that was lost. What the lost one had decided holds: a job that was on
- * its way to an end ends so, and a wait before the next attempt is waited to its end. Only
- * workers that were lost in the middle of their work are a matter for the restart policy. All of it
- * is read from the events, which are written before what they tell is done.
+ * Continues a job whose agent was lost. The decisions of the lost agent hold: a job on its way to
+ * an end gets that end, and a wait before the next attempt goes on. The restart policy is asked
+ * only if workers were lost while they ran. All of this comes from the events, which an agent
+ * writes before it acts on them.
  */
 
 /*
- * Whether a step tells where the job is going. The stop of an agent that lost its guard decides
- * nothing, and that all are gone at the end carries out what the step before has decided.
+ * Whether a step of the group machine decides where the job goes. The stop of an agent whose guard
+ * died decides nothing, and the step "gone" carries out the decision of the step before.
  */
 static bool recover_tells(const json_t *step)
 {
@@ -45,7 +45,7 @@ void recover_note(struct supervisor *sv, const json_t *event)
 	}
 }
 
-/* The results that a verdict can have; the agent keeps no other text for one. */
+/* The static text of a verdict's result, or NULL. */
 static const char *recover_result(const char *text)
 {
 	static const char *const results[] = { "succeeded", "failed", "stopped", "timeout",
@@ -69,7 +69,7 @@ static void recover_verdict(struct supervisor *sv, const char *result)
 	supervisor_set_reason(sv, "%s", sv->end.message);
 }
 
-/* The event that leads from pending to the end that was decided, or GROUP_N_EVENTS. */
+/* The event that leads from pending to the end that the lost agent decided, or GROUP_N_EVENTS. */
 static enum group_event recover_end(struct supervisor *sv)
 {
 	static const enum group_event ends[] = { GROUP_EV_DONE, GROUP_EV_FAIL, GROUP_EV_STOP,
@@ -91,7 +91,7 @@ static enum group_event recover_end(struct supervisor *sv)
 	return strcmp(by, group_event_name(GROUP_EV_STUCK)) ? GROUP_N_EVENTS : GROUP_EV_FAIL;
 }
 
-/* What the failures of the last attempt were, where the lost agent came to write them. */
+/* Sets the root cause from the failures that the lost agent reported of the last attempt. */
 static void recover_root_cause(struct supervisor *sv)
 {
 	_cleanup_json_ json_t *failures = NULL;
@@ -127,7 +127,8 @@ static bool recover_to_end(struct supervisor *sv)
 	return true;
 }
 
-/* A restart that was granted is paid for: what is left of its wait is waited, and no more. */
+/* The lost agent had granted a restart: waits for the rest of its delay, without asking the budget
+ * again. */
 static bool recover_restart(struct supervisor *sv)
 {
 	bool waited = !strcmp(json_get_string(sv->past_state, "to", ""), "backoff");
@@ -150,8 +151,8 @@ static bool recover_restart(struct supervisor *sv)
 void recover_begin(struct supervisor *sv)
 {
 	struct restart_fault fault = { .cause = RESTART_AGENT_LOST };
-	_cleanup_free_ char *said = last_error_take(sv->opt.state_dir);
-	const char *why = said ? said : sv->opt.lost;
+	_cleanup_free_ char *last = last_error_take(sv->opt.state_dir);
+	const char *why = last ? last : sv->opt.lost;
 	char what[256];
 
 	if (sv->past_verdict && recover_to_end(sv))

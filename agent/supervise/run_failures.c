@@ -13,15 +13,14 @@
 #include <unistd.h>
 
 /*
- * The failures of an attempt: told by events, as they become known and before what follows from
- * them; kept for Errors; and which of them is the root cause, once all have ended.
+ * The failures of an attempt. Reports each by an event before the event of the decision about it,
+ * keeps them for Errors, and finds the root cause when all workers have ended.
  */
 
 enum {
 	RUN_FAILURES_TAIL_LINES = 20,
 	RUN_FAILURES_ATTEMPTS_KEPT = 4, /* in memory; all are in events.jsonl */
-	RUN_FAILURES_DETAILED =
-		64, /* of thousands that fail together, the first ones tell enough */
+	RUN_FAILURES_DETAILED = 64,	/* with traceback and stderr; others have less */
 };
 
 int run_failures_status(const struct supervisor *sv, const struct worker *w)
@@ -86,7 +85,7 @@ static void run_failures_keep(struct supervisor *sv, json_t *list)
 		snprintf(key, sizeof(key), "%d", sv->attempt);
 		json_put(sv->failures, key, json_incref(list));
 	}
-	/* One goes for each that may come, whether it has come or not. */
+	/* Forget the attempt that is too old, also if this one has no failures. */
 	snprintf(key, sizeof(key), "%d", sv->attempt - RUN_FAILURES_ATTEMPTS_KEPT);
 	json_object_del(sv->failures, key);
 }
@@ -117,7 +116,7 @@ static void run_failures_one(struct supervisor *sv, struct failure *f, json_t *j
 	run_failures_tell(sv, f, j);
 }
 
-/* Whether what ended because it was asked to is to be told of: not where nothing else failed. */
+/* Whether to report workers that the agent ended because another one failed. */
 static bool run_failures_tells_collateral(const struct supervisor *sv)
 {
 	switch (sv->group.goal) {
@@ -132,8 +131,8 @@ static bool run_failures_tells_collateral(const struct supervisor *sv)
 	}
 }
 
-/* The failures of the attempt as Failure objects, the root cause first. They stand in the order of
- * f->items, of which the last may be left out. Owned. */
+/* The failures of the attempt as Failure objects, in the order of f->items; collateral ones, which
+ * are the last, may be left out. Owned. */
 static json_t *run_failures_list(struct supervisor *sv, struct failures *f)
 {
 	bool collateral = f->has_root && run_failures_tells_collateral(sv);
@@ -144,8 +143,8 @@ static json_t *run_failures_list(struct supervisor *sv, struct failures *f)
 	return list;
 }
 
-/* Which failure of list is the root cause: that of the worker whose own budget was spent; at a
- * limit of time what the program itself reported; else the first. */
+/* The index in list of the root cause: after a time limit the failure that a program itself
+ * reported; else that of the worker whose failure ended the group; else the first. */
 static size_t run_failures_root(
 	const struct supervisor *sv, const struct failures *f, const json_t *list)
 {
@@ -172,7 +171,7 @@ json_t *run_failures_known(struct supervisor *sv)
 	return list;
 }
 
-/* Failures that were made good come after those that ended the attempt. */
+/* Keeps list, followed by failures of this attempt after which the worker was started again. */
 static void run_failures_keep_more(struct supervisor *sv, json_t *list)
 {
 	char key[16];
@@ -221,7 +220,8 @@ void run_failures_keep_one(struct supervisor *sv, struct worker *w)
 		json_array_remove(list, 0);
 }
 
-/* The failure that was first may have shown itself after another one had been answered. */
+/* The root cause may be another failure than the one for which the group was stopped: an earlier
+ * one may become known only after that. Corrects the reason then. */
 static void run_failures_cause_found(struct supervisor *sv)
 {
 	char text[sizeof(sv->reason)];

@@ -16,7 +16,7 @@ bool signals_forwarded(const struct supervisor *sv, int signo)
 	return false;
 }
 
-/* These end a job; any other one that is forwarded is the workers' own business. */
+/* Whether signo ends the job; other forwarded signals only go to the workers. */
 static bool signals_ends(int signo)
 {
 	return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
@@ -30,7 +30,7 @@ static void signals_on_end(struct supervisor *sv, int signo)
 	end_run_stop_asked(sv, signo, SPEC_UNSET, why);
 }
 
-/* Nobody is left to clean up after this process: leave at once, with everything. */
+/* Without the guard nothing cleans up after the agent: ends all workers at once. */
 static void signals_guard_died(struct supervisor *sv)
 {
 	if (sv->guard_died)
@@ -51,11 +51,12 @@ static void signals_on_signal(int signo, void *arg)
 	if (signo == SIGCHLD) {
 		reap_children(sv);
 	} else if (guard_gone()) {
-		/* Its death can bring others with it: SIGHUP for a process group that nobody
-		 * controls any more. */
+		/* The guard's death can cause this signal: the kernel sends SIGHUP to a process
+		 * group that is orphaned by it. */
 		signals_guard_died(sv);
 	} else if (sv->ended || signo == GUARD_DIED_SIGNAL) {
-		/* Who wants its end does not wait for who reads its output. */
+		/* After the end of the job a signal ends the wait for a slow reader of the output.
+		 */
 		if (sv->ended && signals_ends(signo))
 			logs_drain_end(sv->logs);
 	} else if (signo == SIGTSTP) {
@@ -90,7 +91,7 @@ static int signals_add(struct supervisor *sv, int signo)
 	return r;
 }
 
-/* An ignored SIGHUP (nohup) stays so. */
+/* Leaves out SIGHUP, which signals_init() adds unless it is ignored. */
 static int signals_add_list(struct supervisor *sv, const int *list)
 {
 	int r = 0;
@@ -110,10 +111,10 @@ int signals_init(struct supervisor *sv, struct error *err)
 
 	for (size_t i = 0; i < sizeof(always) / sizeof(always[0]) && !r; i++)
 		r = signals_add(sv, always[i]);
-	/* Under nohup the hang-up is ignored, and stays so. */
+	/* Under nohup SIGHUP is ignored, and stays ignored. */
 	if (!r && !sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
 		r = signals_add(sv, SIGHUP);
-	/* Handed on by the guard of a shell's job. */
+	/* The guard of a shell's job passes it on. */
 	if (!r && sv->opt.foreground)
 		r = signals_add(sv, SIGTSTP);
 	if (!r)

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <signal.h>
 
-/* Until the guard says that it goes on, or is dead: then its signal is taken anew, by the loop. */
+/* Waits until the guard goes on or is dead. In the second case raises the signal of its death
+ * again, for the loop. */
 static void standstill_wait_for_guard(const sigset_t *wanted)
 {
 	int signo = 0;

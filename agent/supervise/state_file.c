@@ -30,7 +30,7 @@ static char *state_file_path(const char *dir, const char *name)
 	return asprintf(&path, "%s/%s", dir, name) < 0 ? NULL : path;
 }
 
-/* All of it, always: what was written once has its room. */
+/* Always writes the whole spare, so that later writes need no more room. */
 static int state_file_fill(int fd, const char *text, size_t len)
 {
 	_cleanup_free_ char *buffer = NULL;
@@ -50,7 +50,7 @@ static int state_file_fill(int fd, const char *text, size_t len)
 
 static void state_file_make_spare(struct state_file *s, int i)
 {
-	/* One that an agent before this one made may hold its last state. */
+	/* A spare of an earlier agent may hold its last state. */
 	s->spare_fd[i] = safe_open(AT_FDCWD, s->spare_path[i], O_RDWR, 0);
 	if (s->spare_fd[i] >= 0)
 		return;
@@ -62,7 +62,7 @@ static void state_file_make_spare(struct state_file *s, int i)
 	}
 }
 
-/* How new a state is; -1: it is none, or only a part of one. */
+/* The version of a state; -1: doc is no state, or only a part of one. */
 static int64_t state_file_version(const json_t *doc, bool spare)
 {
 	int64_t version = json_get_int(doc, "version", 0);
@@ -96,7 +96,7 @@ struct state_file *state_file_free(struct state_file *s)
 	if (!s)
 		return NULL;
 	for (int i = 0; i < STATE_FILE_SPARES; i++) {
-		/* Where a path is missing no file was opened yet. */
+		/* If a path is missing, no spare was opened. */
 		if (s->spare_path[i])
 			close_fd(s->spare_fd[i]);
 		free(s->spare_path[i]);
@@ -111,7 +111,7 @@ const char *state_file_name(const struct state_file *s)
 	return s->path;
 }
 
-/* Long lists are left out before what was counted. */
+/* Leaves out the long lists if doc is too long, never the counts. */
 static void state_file_use_spare(struct state_file *s, const json_t *doc)
 {
 	_cleanup_json_ json_t *copy = json_deep_copy(doc);

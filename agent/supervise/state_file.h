@@ -2,11 +2,11 @@
 #pragma once
 
 /*
- * The state of a run in its record: state.json, which is replaced in one step, and two spares,
- * which are made while there is room and written in place, in turn, when the disk is full. Each
- * state has a version; the highest one that is complete is the state. Knows nothing else of what it
- * says. Called by record.c, and for reading by agent/api/archived_run.c; elasticd reads the same
- * files.
+ * The state of a run in its record: state.json, which is replaced in one step, and two spare files.
+ * The spares are made at the beginning; when the disk is full the state is written in place into
+ * one and the other in turn. Each state has a version; the complete one with the highest version
+ * counts. Knows only these two members of a state. Called by record.c, and for reading by
+ * agent/api/archived_run.c; elasticd reads the same files.
  */
 
 #include "common/base/cleanup.h"
@@ -18,7 +18,7 @@ enum { STATE_FILE_SPARES = 2, STATE_FILE_SPARE_BYTES = 64 << 10, STATE_FILE_MAX 
 
 struct state_file;
 
-/* dir: the run's record. Without room for a spare there is none. NULL without memory. */
+/* dir: the run's record. Goes without spares if the disk has no room. NULL without memory. */
 struct state_file *state_file_new(const char *dir);
 struct state_file *state_file_free(struct state_file *s);
 
@@ -26,13 +26,13 @@ struct state_file *state_file_free(struct state_file *s);
 const char *state_file_name(const struct state_file *s);
 
 /*
- * Writes doc (borrowed; gets its version) to state.json; where the disk is full to a spare, without
- * the workers where it is too long for that. Returns 0 where state.json has it, or a negative
- * errno.
+ * Writes doc (borrowed; its version is set) to state.json or, if the disk is full, to a spare; a
+ * state that is too long for a spare goes without its workers. Returns 0 if state.json has the
+ * state, or a negative errno.
  */
 _must_check_ int state_file_write(struct state_file *s, json_t *doc);
 
-/* The last state was written: gives the spares' room back where that state is not in them. */
+/* The last state was written: removes the spares, unless they hold it. */
 void state_file_done(struct state_file *s);
 
 /* The newest state in dir, owned. Returns a negative errno with err; -ENOENT: there is none. */

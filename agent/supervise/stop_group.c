@@ -13,13 +13,13 @@
 #include <sys/wait.h>
 
 /*
- * The stop of all workers together, as agent/policy/stop_machine.h decides. When nothing is left,
- * or what is left was given up, the group's machine gets GROUP_EV_GONE, once.
+ * Stops all workers together, by the steps of agent/policy/stop_machine.h. Posts GROUP_EV_GONE
+ * once: when no process is left, or the agent has given up on those that are.
  */
 
 enum { STOP_HELPERS = 64 };
 
-/* Helper processes of the agent that must live through a stop. */
+/* The agent's helper processes, which a stop must not end. */
 static struct tree_except stop_except(struct supervisor *sv)
 {
 	static pid_t pids[STOP_HELPERS];
@@ -44,7 +44,7 @@ static int stop_signal_worker(
 	return 0;
 }
 
-/* The worker and all its descendants that are still below it. */
+/* Signals the worker and all its descendants that are still below it. */
 static int stop_signal_below(struct supervisor *sv, struct worker *w, int signo)
 {
 	_cleanup_free_ struct proc_stat *procs = NULL;
@@ -105,7 +105,7 @@ static void stop_kill_all(struct supervisor *sv)
 	struct tree_except e = stop_except(sv);
 
 	FEATURES_CALL(sv, kill_workers, sv);
-	/* In a cgroup it is one step that nothing can escape by forking. */
+	/* cgroup.kill is one step, which no process can escape by forking. */
 	if (cgroup_kill(sv->cgroup) == 0 && cgroup_populated(sv->cgroup))
 		return;
 	for (int i = 0; i < sv->n_workers; i++)
@@ -137,7 +137,7 @@ static void stop_stuck(struct supervisor *sv, int n, pid_t pid, const char *comm
 		in_d ? "is in uninterruptible sleep and does not die"
 		     : "does not go away after SIGKILL",
 		n > 1 ? ", and others with it" : "");
-	/* Beside what ended the group, not in its place. */
+	/* Add to the reason of the stop; do not replace it. */
 	supervisor_set_reason(sv, "%s%s%s", sv->reason, sv->reason[0] ? "; " : "", text);
 	if (len)
 		snprintf(sv->consequence + len, sizeof(sv->consequence) - len, "; %s", text);
@@ -168,7 +168,7 @@ static void stop_give_up(struct supervisor *sv)
 static void stop_send(struct supervisor *sv)
 {
 	(void)signal_workers(sv, NULL, sv->stop_signal, sv->spec->stop.whom, NULL);
-	/* A worker that somebody has stopped could not act on it. */
+	/* A worker stopped by SIGSTOP could not act on the stop signal. */
 	(void)signal_workers(sv, NULL, SIGCONT, sv->spec->stop.whom, NULL);
 }
 
@@ -184,7 +184,7 @@ static void stop_clean(struct supervisor *sv)
 
 static void stop_post(struct supervisor *sv, enum stop_event event, const struct stop_input *in);
 
-/* Ends what workers left behind, where there is anything. */
+/* Ends processes that workers left behind; posts GONE if there are none. */
 static void stop_act_on_rest(struct supervisor *sv, unsigned actions)
 {
 	struct stop_input in = { .now_ms = loop_now_ms() };
@@ -199,7 +199,8 @@ static void stop_act_on_rest(struct supervisor *sv, unsigned actions)
 
 static void stop_act(struct supervisor *sv, unsigned actions)
 {
-	/* With the stop signal right behind it a worker would end in the middle of its dump. */
+	/* The stop signal follows later: at once it would end a worker in the middle of its dump.
+	 */
 	if (actions & STOP_DO_DUMP)
 		(void)signal_workers(sv, NULL, sv->spec->stop.dump_signal, SPEC_WHOM_MAIN, NULL);
 	if (actions & STOP_DO_SEND)
@@ -277,7 +278,7 @@ static int64_t stop_timeout(struct supervisor *sv)
 	return t == SPEC_UNSET ? sv->spec->stop.timeout_ms : t;
 }
 
-/* It has ended by itself, and is only not reaped yet. */
+/* Whether w has ended by itself, but was not reaped yet. */
 static bool stop_has_ended(const struct supervisor *sv, const struct worker *w)
 {
 	siginfo_t si = { 0 };
@@ -296,7 +297,7 @@ static void stop_mark(struct supervisor *sv)
 
 		if (!worker_alive(w) || stop_has_ended(sv, w))
 			continue;
-		if (!w->stop_us) /* else a person was first */
+		if (!w->stop_us) /* else an operator has begun to stop it */
 			w->stop_us = now;
 		if (!w->stop_signal)
 			w->stop_signal = sv->stop_signal;

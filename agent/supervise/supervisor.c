@@ -46,7 +46,7 @@ void supervisor_changed(struct supervisor *sv)
 
 void supervisor_post(struct supervisor *sv, enum group_event event)
 {
-	if (sv->opt.alone) /* its group runs until it ends itself */
+	if (sv->opt.alone) /* the group of a private agent never changes its state */
 		return;
 	if (sv->n_queue == SUPERVISOR_EVENTS) {
 		log_error("group event %s is lost: too many in one turn", group_event_name(event));
@@ -67,7 +67,7 @@ static void supervisor_arm_backoff(struct supervisor *sv)
 		(double)delay / 1000);
 }
 
-/* The data of a "state" event: enough for a next agent to go on from there. */
+/* The data of a "state" event, from which the next agent can continue if this one is lost. */
 static json_t *job_json_step(struct supervisor *sv, enum group_state from, enum group_event event)
 {
 	json_t *j = json_object();
@@ -144,12 +144,12 @@ static void supervisor_step(struct supervisor *sv, enum group_event event)
 	supervisor_changed(sv);
 	if (sv->group.state == GROUP_RUNNING)
 		FEATURES_CALL(sv, group_running, sv);
-	/* Nobody waits for the agent now, and an elasticd that starts asks for this file first. */
+	/* No caller waits for the agent now, and an elasticd that starts reads this file first. */
 	if (sv->group.state == GROUP_RUNNING || sv->group.state == GROUP_BACKOFF)
 		record_settled(sv);
 }
 
-/* Works off the queue; events that an action posts come after those that wait already. */
+/* Handles the queued events. Events that an action posts come after those in the queue. */
 static void supervisor_drain(void *arg)
 {
 	struct supervisor *sv = arg;
@@ -203,7 +203,7 @@ static void supervisor_on_backoff(void *arg)
 {
 	struct supervisor *sv = arg;
 
-	/* In the same turn somebody may have asked for the end, or for a restart at once. */
+	/* In the same turn an operator may have asked for the end, or for a restart at once. */
 	supervisor_settle(sv);
 	if (sv->group.state != GROUP_BACKOFF)
 		return;
@@ -233,7 +233,7 @@ static void supervisor_on_event(void *arg, const json_t *event)
 	FEATURES_CALL(sv, changed, sv);
 }
 
-/* As torchelastic does: a directory of its own among the temporary ones. */
+/* Makes a directory of its own in $TMPDIR, as torchelastic does. Owned path, or NULL. */
 static char *supervisor_temporary_log_root(void)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -247,8 +247,8 @@ static char *supervisor_temporary_log_root(void)
 	return NULL;
 }
 
-/* Where logs go when nothing else is said: the user's own state directory. In a container the home
- * often cannot be written. */
+/* Where logs go by default: the user's state directory; or a temporary one where that cannot be
+ * written, as often in a container. */
 static int supervisor_default_log_root(char **ret, struct error *err)
 {
 	struct paths p;

@@ -7,9 +7,8 @@
  * which file does what.
  *
  * Nothing here blocks. A function that ends or starts something posts an event to the group
- * machine, which works it off in this turn of the loop. Workers are replaced at the beginning of
- * each attempt, and request_start() may move them: keep their slot or their place, not their
- * address.
+ * machine, which handles it in this turn of the loop. Each attempt has new struct workers, and
+ * request_start() may move them: keep their slot or their place, not their address.
  */
 
 #include "agent/logs/logs.h"
@@ -33,9 +32,9 @@ struct env;
 struct feature;
 struct supervisor;
 
-enum { SUPERVISOR_REASON_MAX = 640 }; /* of texts, with their end */
+enum { SUPERVISOR_REASON_MAX = 640 }; /* bytes of a reason, with its NUL */
 
-/* How the core makes and signals workers' processes, and learns how they ended. */
+/* The system calls by which the core starts, signals and reaps workers. */
 struct supervisor_processes {
 	int (*spawn)(const struct spawn_request *req, pid_t *ret_pid, enum spawn_stage *ret_stage);
 	int (*kill)(pid_t pid, int signo);
@@ -52,12 +51,12 @@ struct supervisor_options {
 	const struct feature *const *features;	      /* a list that ends with NULL (feature.h) */
 	const struct supervisor_processes *processes; /* NULL: those of the system */
 	bool foreground;
-	bool alone;  /* for a program that no agent supervises (agent/alone.h): it ends nothing */
-	bool resume; /* an earlier agent of this run was lost */
-	const char *lost; /* why, as elasticd knows; NULL: it does not */
+	bool alone;	  /* serves one program and ends nothing (agent/alone.h) */
+	bool resume;	  /* an earlier agent of this run was lost */
+	const char *lost; /* why it was lost, as elasticd knows; NULL: not known */
 };
 
-/* Takes nothing; spec, opt's strings and cgroup must outlive it. Fails before anything runs. */
+/* Borrows spec, opt's strings and cgroup until it is freed. Fails before any process is started. */
 _must_check_ int supervisor_new(struct loop *loop, const struct spec *spec,
 	const struct supervisor_options *opt, struct cgroup *cgroup, struct supervisor **ret,
 	struct error *err);
@@ -66,11 +65,10 @@ DEFINE_CLEANUP(struct supervisor *, supervisor_free)
 
 /* Begins the job; the loop ends with the exit status when the job is over. */
 void supervisor_start(struct supervisor *sv);
-/* The same for an agent of a program that no agent supervises (agent/alone.h): its one worker runs
- * already, as pid. */
+/* The same for a private agent (agent/alone.h), whose one worker already runs as pid. */
 void supervisor_start_alone(struct supervisor *sv, pid_t pid);
 
-/* --- what there is; borrowed as long as the supervisor lives, unless a line says otherwise --- */
+/* --- the supervisor's parts and state; pointers are borrowed as long as it lives --- */
 
 struct loop *supervisor_loop(const struct supervisor *sv);
 const struct spec *supervisor_spec(const struct supervisor *sv);
@@ -86,52 +84,52 @@ int supervisor_attempt(const struct supervisor *sv);
 /* The number of agents of this run before this one. */
 int supervisor_agents(const struct supervisor *sv);
 int64_t supervisor_created_us(const struct supervisor *sv);
-/* Why the group is in its present state, or ""; until that changes. */
+/* Why the group is in its present state, or ""; borrowed until that changes. */
 const char *supervisor_reason(const struct supervisor *sv);
 /* The leader has ended, and that ends the group. */
 bool supervisor_leader_over(const struct supervisor *sv);
 /* The job has its verdict, whose text is supervisor_end_message(). */
 bool supervisor_ended(const struct supervisor *sv);
 const char *supervisor_end_message(const struct supervisor *sv);
-/* The guard has died. Where that alone ends the job, it is unjudged: the agent leaves without a
- * verdict, so that elasticd finds it lost. */
+/* The guard has died. If only that ends the job, there is no verdict: elasticd then finds the agent
+ * lost, and may start another one. */
 bool supervisor_guard_died(const struct supervisor *sv);
 bool supervisor_no_verdict(const struct supervisor *sv);
 /* Features are being finalised. */
 bool supervisor_finalising(const struct supervisor *sv);
-/* How many workers a role has in the next attempt, and another number of them. */
+/* How many workers a role has in the next attempt; and sets it. */
 int supervisor_replicas(const struct supervisor *sv, size_t role);
 void supervisor_scale(struct supervisor *sv, size_t role, int n);
 
-/* --- what becomes of the group --- */
+/* --- the group --- */
 
-/* Posts an event to the group; it is worked off in this turn of the loop. */
+/* Posts an event to the group machine, which handles it in this turn of the loop. */
 void supervisor_post(struct supervisor *sv, enum group_event event);
-/* Works off what was posted before, for a caller whose own question depends on it. */
+/* Handles all posted events now. Call it before reading a state that they may change. */
 void supervisor_settle(struct supervisor *sv);
-/* Whether the job is on its way to an end: what is asked from then on changes no verdict. */
+/* Whether the job is on its way to its end: later requests do not change the verdict. */
 bool supervisor_decided(const struct supervisor *sv);
-/* Tells listeners, and the record, that something visible changed. */
+/* A state that people can see has changed: schedules writing the record, and informs features. */
 void supervisor_changed(struct supervisor *sv);
-/* Why the group is in the state that it goes to next; for people. */
+/* Sets the reason, for people, of the state that the group goes to next. */
 void supervisor_set_reason(struct supervisor *sv, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* A notice of preemption is up: the core starts nothing, and judges ends otherwise. The preempt
- * feature sets it. */
+/* A notice of preemption is up: the core starts no worker, and decides by
+ * group_decide_on_notice(). The preempt feature sets it. */
 #define SUPERVISOR_ON_NOTICE "a notice of preemption is up: nothing is started again"
 bool supervisor_on_notice(const struct supervisor *sv);
 void supervisor_set_notice(struct supervisor *sv, bool up);
 /* The exit status of workers that leave on a notice, and of `run` then. */
 int supervisor_preempted_status(const struct supervisor *sv);
-/* What the ends seen by now mean, while the group runs. */
+/* Decides what follows from the workers that have ended so far, while the group runs. */
 void apply_decisions(struct supervisor *sv);
-/* The leader has ended and the others had their time. */
+/* The leader has ended, and the others have too or have had their grace. */
 void end_run_leader_over(struct supervisor *sv);
 void end_run_restart_asked(struct supervisor *sv, enum restart_cause cause, const char *why);
-/* Ends the job after limit_ms, which limit ("max_run_time") names. */
+/* The time limit_ms is over: ends the job. limit: the limit's name, such as "max_run_time". */
 void end_run_timeout_asked(struct supervisor *sv, int64_t limit_ms, const char *limit);
 void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, const char *why);
-/* All are being stopped, or what they left behind is. */
+/* Whether the workers, or processes that they left behind, are being stopped together. */
 bool stop_group_active(const struct supervisor *sv);
 
 /* --- workers, by place: 0 to supervisor_n_workers() - 1 --- */
@@ -142,74 +140,74 @@ struct worker *worker_list_by_pid(struct supervisor *sv, pid_t pid);
 struct worker *worker_named(struct supervisor *sv, const char *role, int index);
 /* "role:index" of w; borrowed until the next call. */
 const char *worker_name(const struct worker *w);
-/* "worker:1", "worker:0,2-3", "worker", "0,3-7", or NULL for all: their places, sorted and owned.
- * -EINVAL for bad text, -ENOENT where there is no such worker. */
+/* The places of the workers that text names, sorted and owned: "worker:1", "worker:0,2-3",
+ * "worker", "0,3-7"; NULL: all. -EINVAL for bad text, -ENOENT where there is no such worker. */
 _must_check_ int worker_select(
 	struct supervisor *sv, const char *text, int **ret, size_t *ret_n, struct error *err);
 int signal_workers(struct supervisor *sv, const char *ranks, int signo, enum spec_whom whom,
 	struct error *err);
 int signal_worker(struct supervisor *sv, struct worker *w, int signo, enum spec_whom whom);
-/* The agent itself declares a running worker failed: no beat, no progress. text is for people and
- * becomes its failure's message; now is when it failed. It goes on until supervisor_end_failing(),
- * or until it is ended for another reason. Nothing happens to a worker that has ended or is being
- * stopped. */
+/* The agent declares a running worker failed from now on: no beat, no progress. text becomes the
+ * message of its failure. Its process runs until supervisor_end_failing(), or until it ends for
+ * another reason. Does nothing to a worker that has ended or is being stopped. */
 void supervisor_worker_failing(struct supervisor *sv, struct worker *w, const char *text);
 void supervisor_end_failing(struct supervisor *sv, struct worker *w);
 /* A worker reported an error: it counts as failed when it ends. */
 void supervisor_worker_error(
 	struct supervisor *sv, struct worker *w, const char *code, const char *message);
-/* w is to be started again when its process has ended. */
+/* Whether w will be started again when its process has ended. */
 bool lifecycle_starts(const struct worker *w);
-/* Signals its process and what is below it to end, and kills that at timeout_ms. dump: the dump
- * signal comes first. */
+/* Sends the stop signal to w, and SIGKILL after timeout_ms; so also to processes that it leaves
+ * behind. dump: sends the dump signal first. */
 void lifecycle_end(struct supervisor *sv, struct worker *w, uint64_t timeout_ms, bool dump);
-/* A worker that waits to be started is not. */
+/* Cancels the start of w, if it waits for one. */
 void lifecycle_call_off(struct supervisor *sv, struct worker *w, const char *why);
-/* It is neither running, nor stopping, nor is anything left of its process. */
+/* Whether w has no process, and none that it left behind is being ended. */
 bool lifecycle_at_rest(const struct worker *w);
 
-/* --- what people ask for --- */
+/* --- an operator's requests --- */
 
 struct request_start_args {
 	const char *role;
 	int index;		     /* -1: the next one */
 	const json_t *command, *env; /* arrays of strings, or NULL */
 };
-/* 0 with the worker, or -ENOENT (no such role), -EEXIST (it runs), -ESHUTDOWN (the job ends, or is
- * between two attempts), -ENOSPC, -EINVAL, -ENOMEM, with err. */
+/* Starts a worker that has no process, or adds one. Returns 0 with the worker, or with err -ENOENT
+ * (no such role), -EEXIST (it runs), -ESHUTDOWN (the job ends, or is between two attempts), -EBUSY
+ * (a notice of preemption is up), -ENOSPC, -EINVAL or -ENOMEM. */
 _must_check_ int request_start(struct supervisor *sv, const struct request_start_args *what,
 	struct worker **ret, struct error *err);
-/* done(arg) runs when all of them are gone, never inside the call. again: they are started at once
- * after that. ret_n: how many of them ran or waited. */
+/* Stops workers. done(arg) runs when all of them are gone, never inside the call. again: starts
+ * them after that. ret_n: how many of them ran or waited for their start. */
 _must_check_ int request_stop(struct supervisor *sv, const int *places, size_t n,
 	int64_t timeout_ms, bool again, loop_fn done, void *arg, int *ret_n, struct error *err);
-/* The caller of a stop is gone. */
+/* The caller of a stop is gone: done(arg) will not run. */
 void request_forget(struct supervisor *sv, void *arg);
 
-/* --- a worker's process that somebody else makes, and ends --- */
+/* --- a worker whose process is another program's child (attach) --- */
 
-/* The steps of it, for a process that somebody else makes: its logs and identity (as
- * launch_worker() on failure), then its environment (the same), then that it runs, or that it never
- * will. */
+/* The steps of its start: launch_begin() opens its logs and gives it its identity;
+ * launch_environment() makes its environment; then launch_done() when it runs, or launch_undo()
+ * when it never will. The first two return 0, or a negative errno after setting w to FAILED. */
 int launch_begin(struct supervisor *sv, struct worker *w, struct logs_fds *fds);
 int launch_environment(struct supervisor *sv, struct worker *w, struct env *env);
 void launch_done(struct supervisor *sv, struct worker *w, const char *reason);
 void launch_undo(struct supervisor *sv, struct worker *w);
-/* Its command as it is executed; owned, NULL without memory. */
+/* The command of w's next start; owned, NULL without memory. */
 char **launch_argv(const struct supervisor *sv, const struct worker *w);
 void launch_argv_free(char ***argv);
-/* The process of w is gone, as waitid() says it (CLD_EXITED, CLD_KILLED, CLD_DUMPED).
- * sharing_worker_ending() comes before, and reap_ends_seen() must follow in the same turn, each
- * once for all that ended. */
+/* The process of w has ended; code and status as from waitid() (CLD_EXITED, CLD_KILLED or
+ * CLD_DUMPED). Call the hook before_reap before it, and reap_ends_seen() after it in the same turn,
+ * each once for all workers that ended. */
 void reap_worker_ended(struct supervisor *sv, struct worker *w, int code, int status);
 void reap_ends_seen(struct supervisor *sv);
 
-/* --- what people see; all return owned JSON --- */
+/* --- the job as JSON; all return owned JSON --- */
 
 json_t *job_json(const struct supervisor *sv, bool live);
 json_t *job_json_budget(const struct supervisor *sv);
 json_t *job_json_verdict(const struct supervisor *sv);
 json_t *job_json_failures(struct supervisor *sv, int attempt); /* -1: the newest with any */
-json_t *json_text(const char *text);			       /* a string whatever the bytes are */
-/* Writes state.json now: for what no event tells. */
+json_t *json_text(const char *text);			       /* also of text that is not UTF-8 */
+/* Writes state.json now, for a change that has no event. */
 void record_flush(struct supervisor *sv);

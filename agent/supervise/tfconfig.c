@@ -37,7 +37,7 @@ static struct tfconfig *tfconfig_done(struct tfconfig *c)
 }
 DEFINE_CLEANUP(struct tfconfig *, tfconfig_done)
 
-/* Holds ports for a role until there are n, or no more than before. */
+/* Holds ports for a role until it has n; on failure releases the new ones. */
 static int tfconfig_grow(
 	const struct supervisor *sv, struct tfconfig *c, size_t role, int n, struct error *err)
 {
@@ -77,8 +77,8 @@ static json_t *tfconfig_address(const struct supervisor *sv, const struct port *
 		strchr(host, ':') && *host != '[' ? "[%s]:%d" : "%s:%d", host, port->number);
 }
 
-/* Owned JSON of the cluster: the workers that know each other since the attempt began, and for
- * one that came late those that came late. NULL without memory. */
+/* Owned JSON of the cluster: the workers that were there when the attempt began; late: for a worker
+ * added later, also the other added ones. NULL without memory. */
 static char *tfconfig_cluster(const struct supervisor *sv, const struct tfconfig *c, bool late)
 {
 	_cleanup_json_ json_t *cluster = json_object();

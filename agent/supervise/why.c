@@ -98,7 +98,7 @@ static void why_history(const json_t *history, FILE *f)
 	}
 }
 
-/* It is started again by itself, and has a budget of its own once it has failed. */
+/* Whether w has scope worker: it is started again alone, from a budget of its own. */
 static bool why_is_alone(const struct supervisor *sv, const struct worker *w)
 {
 	return w->role && spec_scope_worker(sv->spec, w->role);
@@ -139,7 +139,7 @@ static void why_counts(const struct supervisor *sv, FILE *f)
 			fprintf(f, "  %d by %s\n", sv->budget.by_cause[i], restart_cause_name(i));
 }
 
-/* Of workers that are started again alone, each has a budget of its own. */
+/* One line about the budget of a worker of scope worker. */
 static void why_worker(const struct worker *w, const struct spec_restart *p, FILE *f)
 {
 	int left = restart_left(p, w->budget, loop_now_ms());
@@ -246,10 +246,10 @@ char *why_saved_text(const json_t *state, const json_t *verdict)
 
 	if (!f)
 		return NULL;
-	/* The message tells of a limit and of a lost agent. */
+	/* The message names the time limit, or says that the agent was lost. */
 	if (!strcmp(result, "timeout") || !strcmp(result, "agent_lost"))
 		result = "failed";
-	/* An agent that was lost leaves the state of the moment before. */
+	/* The state that a lost agent has left is not the last one: use the verdict's. */
 	if (verdict && strcmp(result, "succeeded"))
 		why_head(f, *result ? result : "?", json_get_string(verdict, "message", ""));
 	else

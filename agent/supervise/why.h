@@ -2,19 +2,20 @@
 #pragma once
 
 /*
- * Why: what was decided about restarts, worker by worker and with its time, and the arithmetic
- * behind it, in words. Keeps the newest decisions; the events have all of them. Decides nothing
- * itself. Called by end_run.c and apply_decision.c, by who answers Why (agent/api/methods.c,
- * agent/api/archived_run.c) and by record.c.
+ * The text of Why: each decision about restarts with its time, and the counts behind it. Keeps the
+ * newest decisions; the events have all of them. Decides nothing. Called by end_run.c and
+ * apply_decision.c, which decide; by record.c; and by agent/api/methods.c and
+ * agent/api/archived_run.c, which answer Why.
  */
 
 #include "agent/supervise/supervisor.h"
 
-/* Enters a decision, with the present time and attempt. text: who, how, and what follows. */
+/* Adds a decision, with the present time and attempt. text: which worker failed, how, and what
+ * follows. */
 void why_note(struct supervisor *sv, const char *text);
-/* The newest decision turned out to be about another failure. */
+/* Replaces the text of the newest decision: another failure is the root cause. */
 void why_correct(struct supervisor *sv, const char *text);
-/* Enters the decision that an event of a lost agent tells of. */
+/* Adds the decision in an event of a lost agent. */
 void why_replay(struct supervisor *sv, const json_t *event);
 /* For the record; both borrow. */
 json_t *why_save(const struct supervisor *sv); /* owned */
@@ -22,8 +23,8 @@ void why_load(struct supervisor *sv, const json_t *saved);
 
 /* The whole text of Why. Owned, NULL without memory. */
 char *why_text(const struct supervisor *sv);
-/* Of workers that are started again by themselves, or "". Owned. */
+/* The lines about workers that are started again alone, or "". Owned. */
 char *why_workers_text(const struct supervisor *sv);
-/* The same of a run that has ended, from its state.json and Verdict (both borrowed, may be NULL).
- * Owned, NULL without memory. */
+/* The text of Why for a run that has ended, from its state.json and Verdict (both borrowed, may be
+ * NULL). Owned, NULL without memory. */
 char *why_saved_text(const json_t *state, const json_t *verdict);

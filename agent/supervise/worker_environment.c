@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The n-th entry of CUDA_VISIBLE_DEVICES, for a worker that is to see one device only. */
+/* Sets CUDA_VISIBLE_DEVICES to its entry for local_rank, so that the worker sees one device. */
 static int environ_virtual_device(struct env *e, int local_rank)
 {
 	const char *list = env_get(e, "CUDA_VISIBLE_DEVICES");
@@ -29,7 +29,7 @@ static int environ_virtual_device(struct env *e, int local_rank)
 	return item ? env_setf(e, "CUDA_VISIBLE_DEVICES", "%s", item) : -ERANGE;
 }
 
-/* "SIGTERM,SIGINT": as torchrun passes its --signals-to-handle on. */
+/* "SIGTERM,SIGINT", as torchrun sets it from its --signals-to-handle. */
 static int environ_signals(const struct supervisor *sv, struct env *e)
 {
 	char list[512] = "", name[SIGNALS_TEXT_MAX];
@@ -41,8 +41,8 @@ static int environ_signals(const struct supervisor *sv, struct env *e)
 	return env_setf(e, "TORCHELASTIC_SIGNALS_TO_HANDLE", "%s", list);
 }
 
-/* How many there are for w: as many as were there when the attempt began, and for a worker that
- * was added later all up to itself. */
+/* The world size for w: the number of workers when the attempt began; for a worker that was added
+ * later, of all up to itself. */
 static int environ_world(const struct supervisor *sv, const struct worker *w)
 {
 	int n = 0;
@@ -99,13 +99,14 @@ static int environ_torch(const struct supervisor *sv, const struct worker *w, st
 	return r;
 }
 
-/* An agent can itself be below a worker, whose word and place in its group are not its workers'. */
+/* Removes what the agent inherited from a worker of another job that runs it: the socket and
+ * identity of that worker are not those of this agent's workers. */
 static void environ_forget(struct env *e)
 {
 	static const char *const names[] = { "ELASTICD_WORKER_SOCKET", "ELASTICD_BOARD",
 		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_START", "ELASTICD_LOG_FILE" };
 
-	/* Else it is whoever called that sets it. */
+	/* Outside a worker the caller has set TF_CONFIG, which stays. */
 	if (env_get(e, "ELASTICD_JOB"))
 		env_unset(e, "TF_CONFIG");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -12,19 +12,18 @@
 #include <string.h>
 
 /*
- * One worker by itself, while the group runs: its stop, as agent/policy/stop_machine.h decides,
- * which also ends what its process left behind; then perhaps its next start, at once or after a
- * while. One timer of the agent has the next time at which something is due for any worker, and is
- * not armed when nothing is. The group's own stop overrides all of it.
+ * Stops and starts of single workers while the group runs. A stop follows the steps of
+ * agent/policy/stop_machine.h, and also ends processes that the worker left behind; a start may
+ * follow it, at once or after a delay. One timer serves all workers: it is armed for the first time
+ * at which a start or a step is due. The group's own stop overrides all of this.
  */
 
-enum { LIFECYCLE_RECHECK_MS = 1 }; /* until what is amid an execve() can be told */
+enum { LIFECYCLE_RECHECK_MS = 1 }; /* until an execve() is over */
 
 struct worker_private {
 	struct stop_machine stop;
-	uint64_t
-		recheck_ms; /* when what was left behind is looked at again; 0: with the next end */
-	bool start; /* it is to be started, not before start_ms, when no stop is under way */
+	uint64_t recheck_ms; /* time of the next scan for orphans; 0: with the next end */
+	bool start;	     /* to be started, after start_ms and the stop under way */
 	uint64_t start_ms;
 	char **command, **env; /* in place of the role's, or NULL */
 };
@@ -99,7 +98,7 @@ char *const *lifecycle_env(const struct worker *w)
 	return w->private ? w->private->env : NULL;
 }
 
-/* Every worker of the attempt had its first start. */
+/* Whether every worker of the attempt had its first start. */
 static bool lifecycle_all_launched(const struct supervisor *sv)
 {
 	for (int i = 0; i < sv->n_workers; i++)
@@ -109,7 +108,7 @@ static bool lifecycle_all_launched(const struct supervisor *sv)
 	return true;
 }
 
-/* When there is something to do for w, or UINT64_MAX. */
+/* When the next step or start of w is due, or UINT64_MAX. */
 static uint64_t lifecycle_due(const struct worker *w)
 {
 	const struct worker_private *p = w->private;
@@ -126,7 +125,7 @@ static void lifecycle_rearm(struct supervisor *sv)
 	for (int i = 0; i < sv->n_workers; i++)
 		if (lifecycle_due(&sv->workers[i]) < next)
 			next = lifecycle_due(&sv->workers[i]);
-	/* The last of those that were waited for was started, or called off, by a person. */
+	/* An operator has started or stopped the last worker that the group's start waited for. */
 	if (sv->group.state == GROUP_STARTING && lifecycle_all_launched(sv))
 		next = now;
 	if (next == UINT64_MAX)
@@ -158,11 +157,12 @@ static void lifecycle_send(struct supervisor *sv, struct worker *w)
 	enum spec_whom whom = sv->spec->stop.whom;
 
 	(void)signal_worker(sv, w, sv->spec->stop.signal, whom);
-	/* A worker that somebody has stopped could not act on it. */
+	/* A worker stopped by SIGSTOP could not act on the stop signal. */
 	(void)signal_worker(sv, w, SIGCONT, whom);
 }
 
-/* Signals what is left behind; posts GONE where nothing is. */
+/* Signals processes that w left behind (signo 0: only counts them); posts GONE if there are none.
+ */
 static void lifecycle_signal_orphans(struct supervisor *sv, struct worker *w, int signo)
 {
 	bool unsure;
@@ -181,7 +181,7 @@ static void lifecycle_clean(struct supervisor *sv, struct worker *w)
 			"processes that %s had started outlived it", worker_name(w));
 }
 
-/* Nothing of the process before is there any more. */
+/* All processes of the last start are gone. */
 static void lifecycle_finish(struct supervisor *sv, struct worker *w)
 {
 	if (w->on_purpose && w->state == WORKER_STOPPED)
@@ -205,7 +205,7 @@ static void lifecycle_give_up(struct supervisor *sv, struct worker *w)
 		"%s (pid %d) does not die of SIGKILL; it is given up", worker_name(w), (int)w->pid);
 	events_add(sv->events, "stuck", sv->attempt, w->rank, NULL,
 		"%s (pid %d) does not die of SIGKILL; it is given up", worker_name(w), (int)w->pid);
-	/* It still holds its devices: nothing can take its place. */
+	/* It still holds its devices, so w cannot be started again. */
 	w->private->start = false;
 	FEATURES_CALL(sv, before_reap, sv);
 	reap_worker_ended(sv, w, CLD_KILLED, SIGKILL);
@@ -213,7 +213,7 @@ static void lifecycle_give_up(struct supervisor *sv, struct worker *w)
 		w->no_restart = true;
 		supervisor_set_reason(sv, "%s does not die of SIGKILL", worker_name(w));
 		supervisor_post(sv, GROUP_EV_FAIL);
-		supervisor_settle(sv); /* before its end is judged as any other */
+		supervisor_settle(sv); /* before apply_decisions() sees its end */
 	}
 }
 
@@ -288,7 +288,7 @@ void lifecycle_end(struct supervisor *sv, struct worker *w, uint64_t timeout_ms,
 	lifecycle_step(sv, w, STOP_EV_END, &in);
 }
 
-/* Its process has ended: what is left of it is next. */
+/* The process of w has ended: begins to end those that it left behind. */
 static void lifecycle_end_rest(struct supervisor *sv, struct worker *w)
 {
 	struct stop_input in = {
@@ -308,7 +308,7 @@ static int lifecycle_launch(struct supervisor *sv, struct worker *w)
 	int r;
 
 	w->private->start = false;
-	/* Before: its environment tells the worker. */
+	/* Counted first: the worker's environment has the number. */
 	if (again)
 		w->restarts++;
 	r = launch_worker(sv, w);
@@ -340,7 +340,7 @@ void lifecycle_start_in(struct supervisor *sv, struct worker *w, uint64_t delay_
 	p->start = true;
 	p->start_ms = loop_now_ms() + delay_ms;
 	w->next_start_us = (int64_t)(loop_real_us() + delay_ms * 1000);
-	if (worker_alive(w)) /* its end comes first */
+	if (worker_alive(w)) /* it starts after its end */
 		return;
 	worker_set_state(w, WORKER_WAITING, w->exit.ended ? w->exit.text : "its start is delayed");
 	if (p->stop.state == STOP_CLEANING || p->stop.state == STOP_SWEEPING)
@@ -417,7 +417,7 @@ void lifecycle_leave(struct supervisor *sv, const char *why)
 	for (int i = 0; i < sv->n_workers; i++) {
 		struct worker *w = &sv->workers[i];
 
-		/* Who was to be started again is started with the group. */
+		/* A worker that was to be started again starts with the group. */
 		if (lifecycle_starts(w))
 			w->on_purpose = false;
 		lifecycle_call_off(sv, w, why);

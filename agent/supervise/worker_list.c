@@ -8,17 +8,17 @@
 #include <string.h>
 
 /*
- * Who the workers of an attempt are. Ranks on one host: the roles in their order, the replicas of
- * each in theirs, so that a role's workers are contiguous, as torchelastic numbers them; then those
- * that were added. Over the attempts a role and index keep their slot, their own budget, and
- * that a person stopped them.
+ * Makes the workers of each attempt. Ranks follow the order of the roles, and within a role the
+ * order of its replicas, so that a role's workers are contiguous as in torchelastic; added workers
+ * come last. Over the attempts a worker of the same role and index keeps its slot and its budget,
+ * and stays stopped if an operator stopped it.
  */
 
 struct roster {
 	struct roster_seat {
 		const struct spec_role *role;
 		int index;
-	} * seats; /* a slot's number is its place here */
+	} * seats; /* indexed by slot */
 	int n;
 };
 
@@ -44,7 +44,7 @@ static int roster_slot(struct supervisor *sv, const struct worker *w)
 		r = sv->roster = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
-	if (roster_is(r, w->place, w)) /* as long as nothing was scaled */
+	if (roster_is(r, w->place, w)) /* always, unless the job was scaled */
 		return w->place;
 	for (int i = 0; i < r->n; i++)
 		if (roster_is(r, i, w))
@@ -68,7 +68,7 @@ static struct worker *roster_find(
 	return NULL;
 }
 
-/* What the record has of t's own budget, where an agent was lost. */
+/* After an agent was lost: takes the budget of w from the record. */
 static int roster_past_budget(struct supervisor *sv, struct worker *w)
 {
 	const json_t *saved = json_object_get(sv->past_budgets, worker_name(w));
@@ -85,7 +85,7 @@ static int roster_past_budget(struct supervisor *sv, struct worker *w)
 	return 0;
 }
 
-/* Whether a person stopped w under an agent that was lost. */
+/* Whether an operator stopped w under an agent that was lost. */
 static bool roster_past_stop(struct supervisor *sv, const struct worker *w)
 {
 	const json_t *name;
@@ -205,7 +205,7 @@ void worker_list_replay_budgets(struct supervisor *sv, const json_t *event)
 		free(b);
 		return;
 	}
-	/* A worker that is new there begins with nothing. */
+	/* A worker that is not in the record has used nothing. */
 	if (restart_load(b, json_object_get(sv->past_budgets, worker), loop_now_ms()) < 0)
 		memset(b, 0, sizeof(*b));
 	restart_replay(b, json_get_string(data, "cause", ""), json_get_bool(data, "counted", true),
@@ -216,7 +216,7 @@ void worker_list_replay_budgets(struct supervisor *sv, const json_t *event)
 
 json_t *worker_list_save_budgets(const struct supervisor *sv)
 {
-	/* Before the workers are made again, what the record had still holds. */
+	/* Until the workers are made, the record's own budgets count. */
 	json_t *all = sv->past_budgets ? json_deep_copy(sv->past_budgets) : json_object();
 
 	for (int i = 0; i < sv->n_workers; i++)

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /*
- * What people ask of single workers. A worker that a person stopped stays so, over restarts of the
- * group and the loss of its agent too, until a person starts it, or asks for a restart of all.
+ * An operator's requests about single workers. A worker that an operator stopped stays stopped,
+ * also when the group restarts or the agent is lost, until an operator starts it or restarts all.
  */
 
 struct request_wait {
@@ -26,7 +26,8 @@ static void request_settle_deferred(void *arg)
 	request_settle(arg, false);
 }
 
-/* One that is to be started again is at rest for a moment only: it is not asked twice. */
+/* Removes workers that are at rest from w, so that one that is started again right after that is
+ * not waited for twice. Returns whether none is left. */
 static bool request_over(const struct supervisor *sv, struct request_wait *w)
 {
 	size_t left = 0;
@@ -87,7 +88,7 @@ static int request_refuse(const struct supervisor *sv, bool starts, struct error
 
 /* --- stop --- */
 
-/* Returns whether there was anything to stop, or anything is started. */
+/* Returns whether w is stopped or started. */
 static bool request_stop_worker(
 	struct supervisor *sv, struct worker *w, uint64_t timeout_ms, bool again)
 {
@@ -139,10 +140,10 @@ int request_stop(struct supervisor *sv, const int *places, size_t n, int64_t tim
 	for (size_t i = 0; i < n; i++)
 		stopped += request_stop_worker(sv, &sv->workers[places[i]], timeout, again);
 	*ret_n = stopped;
-	record_flush(sv);    /* what was stopped stays so under another agent */
-	apply_decisions(sv); /* the others may all have ended before */
+	record_flush(sv);    /* the next agent must know which workers stay stopped */
+	apply_decisions(sv); /* all other workers may have ended before */
 	supervisor_changed(sv);
-	/* Not before: an end that is seen inside these calls answers who waits, and arg is gone. */
+	/* Added last: if those calls end the job, they answer all waiting callers and free arg. */
 	LIST_INSERT_HEAD(&sv->waits, w, link);
 	return 0;
 }
@@ -227,7 +228,7 @@ static int request_find(struct supervisor *sv, const struct request_start_args *
 	*ret = worker_named(sv, role->name, index);
 	*ret_added = !*ret;
 	if (*ret) {
-		/* Also one whose end is under way: it cannot be told now what it will be. */
+		/* Also while it is being stopped: its next state is not known yet. */
 		if (worker_alive(*ret) || (*ret)->attached)
 			return error_set(err, -EEXIST, "%s is %s", worker_name(*ret),
 				worker_state_name((*ret)->state));
@@ -235,7 +236,7 @@ static int request_find(struct supervisor *sv, const struct request_start_args *
 	}
 	if (role->leader)
 		return error_field(err, -EINVAL, "index", "there is one leader only");
-	/* The addresses of TF_CONFIG are a list: each has a port, which is held. */
+	/* The addresses of TF_CONFIG are a list without gaps (tfconfig.h). */
 	if (sv->tfconfig && !role->evaluator && index > request_next_index(sv, role))
 		return error_field(err, -EINVAL, "index",
 			"expected %s:%d, the next one, in a job with TF_CONFIG; got %s:%d",
@@ -245,7 +246,7 @@ static int request_find(struct supervisor *sv, const struct request_start_args *
 			SPEC_REPLICAS_MAX - 1, index);
 	if (sv->n_workers >= SPEC_REPLICAS_MAX)
 		return error_set(
-			err, -ENOSPC, "a job has no more than %d workers", SPEC_REPLICAS_MAX);
+			err, -ENOSPC, "a job can have at most %d workers", SPEC_REPLICAS_MAX);
 	r = worker_list_add(sv, role, index, ret);
 	return r < 0 ? error_set(err, r, "out of memory") : 0;
 }
@@ -269,14 +270,14 @@ int request_start(struct supervisor *sv, const struct request_start_args *what, 
 		events_add(sv->events, "worker-added", sv->attempt, w->rank, worker_json(w),
 			"%s was added as rank %d", worker_name(w), w->rank);
 	w->on_purpose = false;
-	w->end_handled = true; /* how it ended before matters no more */
+	w->end_handled = true; /* how it ended before no longer counts */
 	w->failed_before = false;
 	r = request_command(w, what);
 	if (!r)
 		r = lifecycle_start_now(sv, w);
 	supervisor_changed(sv);
 	if (r < 0) {
-		/* Who asked is told, and the group goes on without it. */
+		/* The caller gets the error, and the group goes on without the worker. */
 		w->on_purpose = true;
 		FEATURES_CALL(sv, worker_over, sv, w);
 		worker_set_state(w, WORKER_STOPPED, w->exit.ended ? w->exit.text : strerror(-r));

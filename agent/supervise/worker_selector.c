@@ -55,7 +55,7 @@ struct worker_selection {
 	struct error *err;
 };
 
-/* The error's field is the worker. */
+/* Sets the error, with the worker's name in its field. */
 static int selector_missing(struct worker_selection *s, const char *name)
 {
 	error_set(s->err, -ENOENT, "there is no worker %s", name);

@@ -21,9 +21,9 @@ static int on_init(struct supervisor *sv, struct error *err)
 	return says.init ? error_set(err, says.init, "no") : 0;
 }
 
-static int on_serve(struct supervisor *sv, struct error *err)
+static int on_ready(struct supervisor *sv, struct error *err)
 {
-	note("serve");
+	note("ready");
 	return 0;
 }
 
@@ -183,7 +183,7 @@ static bool on_past_ends_job(struct supervisor *sv)
 static const struct feature recording = {
 	.name = "recording",
 	.init = on_init,
-	.serve = on_serve,
+	.ready = on_ready,
 	.hang_up = on_hang_up,
 	.fini = on_fini,
 	.attempt_begins = on_attempt_begins,
@@ -217,7 +217,7 @@ static const struct feature recording = {
 static const struct feature *const features[] = { &recording, NULL };
 
 /* The hooks of a beginning, of one worker's start and end, and of the job's end. */
-#define BEGINS "init serve [rendezvous] [starting] attempt_begins "
+#define BEGINS "init ready [rendezvous] [starting] attempt_begins "
 #define STARTS(rank, process)                                                    \
 	"worker_starting:" #rank " worker_environment:" #rank " spawn:" #process \
 	" worker_started:" #rank

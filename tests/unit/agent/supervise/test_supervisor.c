@@ -263,11 +263,11 @@ START_TEST(an_agent_that_follows_a_lost_one_hears_its_events_and_starts_again)
 	begins(ONE ",'restart':{'max':1}}", features);
 	is_lost_and_followed(features);
 	expect(PAST
-		"init serve past_ends_job [backoff] [rendezvous] [starting] attempt_begins " STARTS(
+		"init ready past_ends_job [backoff] [rendezvous] [starting] attempt_begins " STARTS(
 			0, 1) RUNS);
 	ck_assert_str_eq(variable(1, "ELASTICD_ATTEMPT"), "1");
 	is_lost_and_followed(features);
-	expect(PAST "past_event[backoff] " PAST "init serve past_ends_job [failed]" OVER);
+	expect(PAST "past_event[backoff] " PAST "init ready past_ends_job [failed]" OVER);
 	ck_assert_int_eq(loop_run(loop), 125);
 }
 END_TEST
@@ -277,7 +277,7 @@ START_TEST(a_feature_may_say_that_a_lost_agent_was_on_its_way_to_the_end)
 	begins(ONE "}", features);
 	says.past_ends_job = true;
 	is_lost_and_followed(features);
-	expect(PAST "init serve past_ends_job [preempted]" OVER);
+	expect(PAST "init ready past_ends_job [preempted]" OVER);
 	ck_assert_int_eq(loop_run(loop), 42);
 }
 END_TEST
@@ -288,7 +288,7 @@ START_TEST(what_a_lost_agent_had_decided_holds)
 	end_run_stop_asked(supervisor, SIGTERM, SPEC_UNSET, "got SIGTERM");
 	turns();
 	is_lost_and_followed(features);
-	expect(PAST "past_event[stopping] init serve [stopped]" OVER);
+	expect(PAST "past_event[stopping] init ready [stopped]" OVER);
 	ck_assert_int_eq(loop_run(loop), 143);
 }
 END_TEST
@@ -418,7 +418,7 @@ START_TEST(features_are_called_in_the_order_of_the_table_and_freed_in_the_other)
 	static const struct feature *const both[] = { &recording, &second, NULL };
 
 	begins(ONE "}", both);
-	expect("init second.init serve [rendezvous] [starting] attempt_begins " STARTS(
+	expect("init second.init ready [rendezvous] [starting] attempt_begins " STARTS(
 		0, 0) " second.worker_started" RUNS);
 	supervisor = supervisor_free(supervisor);
 	expect("hang_up second.fini fini");
