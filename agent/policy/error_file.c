@@ -28,7 +28,7 @@ static char *errorfile_head(const char *text, size_t max)
 	return asprintf(&cut, "%.*s [...]", (int)len, text) < 0 ? NULL : cut;
 }
 
-/* The end of one: a traceback ends with what matters. */
+/* The end of a text that is too long: the last lines of a traceback matter most. */
 static char *errorfile_tail(const char *text, size_t max)
 {
 	size_t len = strlen(text);
@@ -41,7 +41,7 @@ static char *errorfile_tail(const char *text, size_t max)
 	return asprintf(&cut, "[...] %s", text) < 0 ? NULL : cut;
 }
 
-/* A number, or a string that holds one; -1 for anything else. */
+/* The time in t, a number or a string that holds one, in microseconds; -1 for anything else. */
 static int64_t errorfile_timestamp(const json_t *t, bool *ret_whole)
 {
 	double seconds;

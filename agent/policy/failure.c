@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* When the agent, or the leader's end, began to end w; -1: never. */
+/* When the agent began to end w, or the leader's end did if that was earlier; -1: never. */
 static int64_t failure_stop_us(const struct worker *w)
 {
 	if (w->grace_us && (!w->stop_us || w->grace_us < w->stop_us))
@@ -41,7 +41,7 @@ static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 		}
 	}
 	f->application = f->has_file || w->app_error;
-	/* What was said of it while it ran is when it failed, whatever its process did then. */
+	/* It failed when the agent or the worker itself said so, not when its process ended. */
 	if (w->blame_us) {
 		f->when.claimed_us = w->blame_us;
 		f->when.claimed_whole = false;
@@ -54,7 +54,7 @@ static void failure_fill(struct failure *f, struct worker *w, int64_t now_us)
 		rootcause_time(&f->when, &plausible);
 		if (!plausible)
 			f->problem =
-				"its timestamp lies outside of the worker's life and is not used";
+				"its timestamp is not between the worker's start and end and is not used";
 	}
 }
 
@@ -115,7 +115,7 @@ void failures_fini(struct failures *f)
 	*f = (struct failures){ 0 };
 }
 
-/* A message may have lines and anything else in it. */
+/* Makes one line of text: a message may have newlines and other control characters. */
 static void failure_fold(char *text)
 {
 	for (; *text; text++)

@@ -19,8 +19,8 @@ struct failure {
 	bool collateral;
 	int status;	     /* the job's exit status, where this is its root cause */
 	bool has_file;	     /* file is filled */
-	bool application;    /* the program itself said what went wrong */
-	const char *problem; /* why error.json was not usable; static, or NULL */
+	bool application;    /* the program itself reported the failure */
+	const char *problem; /* why error.json is not usable; static, or NULL */
 	struct errorfile file;
 };
 
@@ -30,23 +30,21 @@ struct failures {
 	bool has_root;
 };
 
-/* Looks at all workers that have ended; reads error.json files. An empty result where nothing
- * failed.
- */
+/* The failures of all workers that have ended; reads their error.json. Empty if none failed. */
 _must_check_ int failures_collect(struct failures *ret, struct worker *workers, int n_workers);
-/* With those that run and are known to have failed: they hang, or reported an error. now_us: when
- * that is asked. */
+/* The same, with workers that still run but hang or have reported an error. now_us: the present
+ * time. */
 _must_check_ int failures_known(
 	struct failures *ret, struct worker *workers, int n_workers, int64_t now_us);
-/* The same of one worker that has ended. */
+/* The failure of one worker that has ended. */
 _must_check_ int failures_collect_one(struct failures *ret, struct worker *w);
 void failures_fini(struct failures *f);
 
 /* One io.elasticd.Manager.Failure; stderr_tail (array of strings) is taken, may be NULL. */
 json_t *failure_json(const struct failure *f, const char *host, int attempt, json_t *stderr_tail);
 
-/* What the failure says in one line; text of at least 256 bytes. */
+/* The failure's message in one line; text of at least 256 bytes. */
 void failure_message(const struct failure *f, char *text, size_t size);
 
-/* Who failed, of what and how its process ended, in one line; text of at least 512 bytes. */
+/* The worker, its message and how its process ended, in one line; text of at least 512 bytes. */
 void failure_text(const struct failure *f, char *text, size_t size);

@@ -14,7 +14,7 @@ static bool failure_list_is(const json_t *failure, const char *flag)
 struct failure_list_item {
 	json_t *failure; /* borrowed */
 	struct rootcause_place place;
-	size_t at; /* in the list as it was */
+	size_t at; /* index in the list before it is ordered */
 };
 
 static struct rootcause_place failure_list_place(const json_t *failure)
@@ -28,7 +28,7 @@ static struct rootcause_place failure_list_place(const json_t *failure)
 	};
 }
 
-/* What stood first stays so where nothing else decides. */
+/* Keeps the order of failures between which nothing decides. */
 static int failure_list_compare(const void *pa, const void *pb)
 {
 	const struct failure_list_item *a = pa, *b = pb;
@@ -44,7 +44,7 @@ void failure_list_order(json_t *list)
 	json_t *failure;
 
 	if (!items)
-		return; /* they stay as they came */
+		return; /* the list keeps its order */
 	json_array_foreach (list, i, failure)
 		items[i] = (struct failure_list_item){ json_incref(failure),
 			failure_list_place(failure), i };

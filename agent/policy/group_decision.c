@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/policy/group_decision.h"
 
-/* A process that runs or is to run. */
+/* Whether the worker has a process or will get one. */
 static bool group_decision_is_active(const struct group_decision_worker *t)
 {
 	switch (t->state) {
@@ -45,7 +45,8 @@ struct group_decision group_decide(
 		return (struct group_decision){
 			active ? GROUP_DECISION_WAIT : GROUP_DECISION_LEADER_OVER, -1
 		};
-	/* A restart of the group is one of all: no budget of a single worker pays for it. */
+	/* First, since a restart of the group restarts all: no worker's own budget is asked then.
+	 */
 	if (group >= 0)
 		return (struct group_decision){ GROUP_DECISION_GROUP, group };
 	if (no_restart >= 0)
@@ -54,7 +55,7 @@ struct group_decision group_decide(
 		return (struct group_decision){ GROUP_DECISION_WORKER, alone };
 	if (leader >= 0)
 		return (struct group_decision){ GROUP_DECISION_LEADER, leader };
-	/* Where a person has stopped all, it is for a person to go on. */
+	/* If an operator has stopped all workers, the job waits for the operator. */
 	if (!active && succeeded && !stopped)
 		return (struct group_decision){ GROUP_DECISION_DONE, -1 };
 	return (struct group_decision){ GROUP_DECISION_WAIT, -1 };

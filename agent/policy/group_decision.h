@@ -2,19 +2,19 @@
 #pragma once
 
 /*
- * What the states of all workers mean for the group: pure. It is asked after each end, with the
- * workers as they are, and names one step; the caller takes it and asks again until there is
- * nothing to do. Called by agent/supervise/apply_decision.c alone.
+ * Decides what follows for the group from the states of all workers. Pure. After workers have ended
+ * the caller, agent/supervise/apply_decision.c, takes the step that it returns, and calls it again
+ * until there is nothing to do.
  */
 
 #include "agent/policy/worker.h"
 
 struct group_decision_worker {
 	enum worker_state state;
-	bool leader;	 /* its end is the group's (leader.on_exit: stop) */
-	bool alone;	 /* scope worker: its failure is its own matter first */
+	bool leader;	 /* its end ends the group (leader.on_exit: stop) */
+	bool alone;	 /* scope worker: its own budget is asked first */
 	bool no_restart; /* ... and it gets no further restart */
-	bool on_purpose; /* a person stopped it: nobody waits for it */
+	bool on_purpose; /* an operator stopped it: the job does not wait for it */
 };
 
 enum group_decision_step {
@@ -24,8 +24,8 @@ enum group_decision_step {
 	GROUP_DECISION_NO_RESTART, /* `worker` failed and gets no restart: the group fails with it
 				    */
 	GROUP_DECISION_LEADER,	   /* `worker`, the leader, succeeded: the others' time begins */
-	GROUP_DECISION_DONE,	   /* all that were waited for succeeded */
-	GROUP_DECISION_PREEMPTED,  /* on a notice: nobody is left, and not all had succeeded */
+	GROUP_DECISION_DONE,	   /* all workers that the job waits for succeeded */
+	GROUP_DECISION_PREEMPTED,  /* on a notice: no worker is left, and not all succeeded */
 	GROUP_DECISION_LEADER_OVER /* after the leader's end, all others have ended too */
 };
 
@@ -34,11 +34,11 @@ struct group_decision {
 	int worker; /* -1 where no single one is meant */
 };
 
-/* leader_over: the leader has ended before and that was answered; what fails from then on is not
- * started again. */
+/* leader_over: the caller has handled the leader's end, after which no failed worker is started
+ * again. */
 struct group_decision group_decide(
 	const struct group_decision_worker *workers, int n, bool leader_over);
-/* The same while a notice of preemption is up: nothing is started again, and a worker that fails
- * leaves the others to their saving. */
+/* The same while a notice of preemption is up: no worker is started again, and after a failure the
+ * others may still save. */
 struct group_decision group_decide_on_notice(
 	const struct group_decision_worker *workers, int n, bool leader_over);

@@ -68,7 +68,7 @@ static const struct group_row group_rows[] = {
 		.goal = GOAL_PREEMPT,
 		.actions = GROUP_DO_STOP_WORKERS },
 
-	/* An end that is asked for overtakes a restart, but no verdict that has been reached. */
+	/* A request to end the job replaces a restart, but no verdict. */
 	{ .states = S(STOPPING),
 		.event = GROUP_EV_STOP,
 		.when = GOAL_RETRY,
@@ -85,7 +85,7 @@ static const struct group_row group_rows[] = {
 		.next = GROUP_STOPPING,
 		.goal = GOAL_PREEMPT },
 
-	/* What cannot be killed still holds its devices: a new attempt would fail on them. */
+	/* A process that cannot be killed still holds its devices: a new attempt would fail. */
 	{ .states = S(STOPPING),
 		.event = GROUP_EV_STUCK,
 		.when = GOAL_RETRY,
@@ -153,9 +153,8 @@ static const struct group_row group_rows[] = {
 		.event = GROUP_EV_PREEMPT,
 		.next = GROUP_PREEMPTED,
 		.actions = GROUP_DO_DISARM_BACKOFF | GROUP_DO_END },
-	/* Before the first attempt there is nothing to judge, but an agent that follows one
-	 * that was lost comes to know in this state what had been reached, or that the budget is
-	 * spent. */
+	/* An agent that follows a lost one begins in this state: it continues what that one had
+	 * decided, or finds that the budget allows no restart. */
 	{ .states = S(PENDING),
 		.event = GROUP_EV_FAIL,
 		.next = GROUP_FAILED,
@@ -174,12 +173,12 @@ static const struct group_row group_rows[] = {
 		.actions = GROUP_DO_END },
 };
 
-/* Pairs that may happen and mean nothing. */
+/* Pairs that happen and change nothing. */
 static const struct {
 	unsigned states;
 	enum group_event event;
 } group_ignored[] = {
-	{ S(STOPPING), GROUP_EV_RETRY }, /* the others' ends, on the way down */
+	{ S(STOPPING), GROUP_EV_RETRY }, /* other workers end while all are being stopped */
 	{ S(STOPPING), GROUP_EV_FAIL },
 	{ S(STOPPING), GROUP_EV_DONE },
 	{ S(STOPPING), GROUP_EV_RESTART },
@@ -187,7 +186,7 @@ static const struct {
 	{ S(STOPPING), GROUP_EV_TIMEOUT },
 	{ S(STOPPING), GROUP_EV_PREEMPT },
 	{ S(STOPPING), GROUP_EV_STUCK },
-	{ S(PENDING) | S(RENDEZVOUS), GROUP_EV_RESTART }, /* one is about to start anyhow */
+	{ S(PENDING) | S(RENDEZVOUS), GROUP_EV_RESTART }, /* an attempt is about to start anyway */
 	{ FINAL, GROUP_EV_RESTART },
 	{ FINAL, GROUP_EV_STOP },
 	{ FINAL, GROUP_EV_TIMEOUT },

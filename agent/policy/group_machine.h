@@ -20,19 +20,19 @@
 	X(STOPPED, "stopped")       \
 	X(PREEMPTED, "preempted")
 
-#define GROUP_EVENTS(X)                                                                    \
-	X(START, "start")     /* the job begins */                                         \
-	X(READY, "ready")     /* rendezvous is complete, ranks are known */                \
-	X(STARTED, "started") /* every worker is executing */                              \
-	X(RETRY, "retry")     /* a worker ended and the policy grants an attempt */        \
-	X(FAIL, "fail")	      /* a worker failed and the policy grants none */             \
-	X(DONE, "done")	      /* all workers ended with success */                         \
-	X(RESTART, "restart") /* an operator or a changed size wants an attempt */         \
-	X(STOP, "stop")	      /* an operator or a signal wants the end */                  \
-	X(TIMEOUT, "timeout") /* max_run_time is over */                                   \
-	X(PREEMPT, "preempt") /* all have left on a notice of preemption, or must leave */ \
-	X(STUCK, "stuck")     /* a killed process does not go away */                      \
-	X(GONE, "gone")	      /* no process of the attempt is left, or is waited for */    \
+#define GROUP_EVENTS(X)                                                                     \
+	X(START, "start")     /* the job begins */                                          \
+	X(READY, "ready")     /* rendezvous is complete, ranks are known */                 \
+	X(STARTED, "started") /* every worker is executing */                               \
+	X(RETRY, "retry")     /* a worker ended and the policy grants an attempt */         \
+	X(FAIL, "fail")	      /* a worker failed and the policy grants none */              \
+	X(DONE, "done")	      /* all workers ended with success */                          \
+	X(RESTART, "restart") /* an operator or a changed size wants an attempt */          \
+	X(STOP, "stop")	      /* an operator or a signal wants the end */                   \
+	X(TIMEOUT, "timeout") /* max_run_time is over */                                    \
+	X(PREEMPT, "preempt") /* on a notice all workers have left, or must leave */        \
+	X(STUCK, "stuck")     /* a killed process does not go away */                       \
+	X(GONE, "gone")	      /* no process of the attempt is left, or they are given up */ \
 	X(BACKOFF_OVER, "backoff-over") /* the wait before the next attempt is over */
 
 enum group_state {
@@ -49,7 +49,7 @@ enum group_event {
 		GROUP_N_EVENTS
 };
 
-/* What a stopping group is on its way to. */
+/* The end that a stopping group goes to. */
 enum group_goal {
 	GOAL_NONE,
 	GOAL_RETRY,
@@ -60,14 +60,14 @@ enum group_goal {
 	GOAL_PREEMPT
 };
 
-/* What the agent must do after a step, in this order. */
+/* The agent does these after a step, in this order. */
 enum group_action {
 	GROUP_DO_DISARM_BACKOFF = 1 << 0,
-	GROUP_DO_STOP_WORKERS = 1 << 1, /* signal, deadline, and at last GONE */
+	GROUP_DO_STOP_WORKERS = 1 << 1, /* ends with the event GONE */
 	GROUP_DO_RENDEZVOUS = 1 << 2,
 	GROUP_DO_SPAWN = 1 << 3,
 	GROUP_DO_ARM_BACKOFF = 1 << 4,
-	GROUP_DO_END = 1 << 5, /* verdict, report, leave */
+	GROUP_DO_END = 1 << 5, /* verdict, report, exit */
 };
 
 struct group {
@@ -78,7 +78,7 @@ struct group {
 enum group_result { GROUP_STEPPED, GROUP_IGNORED, GROUP_REFUSED };
 
 /*
- * Applies event. delayed tells, for GONE on the way to a new attempt, that a backoff is due.
+ * Applies event. delayed: the new attempt, after GONE, waits for a backoff first.
  * STEPPED: the group has changed and ret_actions is set; IGNORED: the event means nothing in
  * this state; REFUSED: it cannot happen here (a programmer's error, the group is unchanged).
  */

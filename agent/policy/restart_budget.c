@@ -64,7 +64,7 @@ static uint64_t restart_brake(struct restart_budget *b, const struct restart_fau
 	return delay < RESTART_QUICK_MAX_MS ? delay : RESTART_QUICK_MAX_MS;
 }
 
-/* No more than are remembered can be counted. */
+/* The budget remembers no more times than this. */
 static int restart_window_max(const struct spec_restart *policy)
 {
 	return policy->window_max < RESTART_WINDOW_MAX ? policy->window_max : RESTART_WINDOW_MAX;
@@ -113,7 +113,7 @@ static void restart_enter(struct restart_budget *b, uint64_t now_ms)
 	b->used++;
 }
 
-/* Fills text and returns whether the policy itself speaks against a restart. */
+/* Whether the policy itself forbids a restart; text says why. */
 static bool restart_refused(const struct spec_restart *policy, const struct restart_fault *f,
 	enum spec_exit_class class, char *text, size_t size)
 {

@@ -35,9 +35,10 @@ enum restart_cause {
 enum { RESTART_WINDOW_MAX = 1024 }; /* counted restarts that are remembered for the window */
 
 /*
- * What is not counted has no end of its own. Where attempts live for less than QUICK_MS, those
- * after the first QUICK_FREE such restarts wait for QUICK_FIRST_MS, doubled up to QUICK_MAX_MS: a
- * program that always exits with 42 must not keep a host busy and fill its disk with logs.
+ * Nothing limits restarts that are not counted, so they are slowed down: after QUICK_FREE restarts
+ * in a row of attempts that lived for less than QUICK_MS, the next one waits for QUICK_FIRST_MS,
+ * doubled each time up to QUICK_MAX_MS. Else a program that always exits with 42 would keep a host
+ * busy and fill its disk with logs.
  */
 enum {
 	RESTART_QUICK_MS = 1000,
@@ -51,7 +52,7 @@ struct restart_budget {
 	int free; /* granted without being counted */
 	int by_cause[RESTART_N_CAUSES];
 	int streak; /* restarts in a row without a healthy attempt */
-	int quick;  /* uncounted restarts of attempts that ended at once, in a row */
+	int quick;  /* restarts in a row, not counted, after attempts shorter than QUICK_MS */
 	size_t n_times;
 	uint64_t times_ms[RESTART_WINDOW_MAX]; /* when counted ones were granted, oldest first */
 };
@@ -66,27 +67,27 @@ struct restart_decision {
 	bool restart;
 	bool counted;
 	uint64_t delay_ms;
-	char text[160]; /* why, for people: "restart 2 of 3", "exit code 3 is fatal", ... */
+	char text[160]; /* for people: "restart 2 of 3", "exit code 3 is fatal", ... */
 };
 
-/* Decides, and enters a granted restart into the budget. now_ms: any clock that never goes back. */
+/* Decides, and adds a granted restart to the budget. now_ms: any clock that never goes back. */
 void restart_decide(const struct spec_restart *policy, struct restart_budget *b,
 	const struct restart_fault *fault, uint64_t now_ms, struct restart_decision *ret);
 
-/* Enters a restart that was granted before, by its cause's name, as the record of events has it. */
+/* Adds a restart that an event says an earlier agent granted; cause: its name. */
 void restart_replay(struct restart_budget *b, const char *cause, bool counted, uint64_t now_ms);
 
 /* Counted restarts within the window that ends at now_ms; 0 without a window. */
 int restart_window_used(
 	const struct spec_restart *policy, const struct restart_budget *b, uint64_t now_ms);
 
-/* Restarts left under both limits, or -1 where neither holds. */
+/* Restarts left under both limits, or -1 if there is no limit. */
 int restart_left(
 	const struct spec_restart *policy, const struct restart_budget *b, uint64_t now_ms);
 
 const char *restart_cause_name(enum restart_cause c);
 
-/* For the record; restart_load() sets a budget from it (times later than now_ms are taken as
- * now_ms: the clock began anew with a reboot), or returns -EINVAL and leaves b alone. */
+/* For the record. restart_load() reads it: times later than now_ms become now_ms, since a reboot
+ * sets the clock back; for bad input it returns -EINVAL and leaves b alone. */
 json_t *restart_save(const struct restart_budget *b);
 _must_check_ int restart_load(struct restart_budget *b, const json_t *saved, uint64_t now_ms);

@@ -11,8 +11,8 @@ int64_t rootcause_time(const struct rootcause *r, bool *ret_plausible)
 	bool plausible = false;
 
 	if (t >= 0 && r->claimed_whole) {
-		/* Whole seconds say too little. The file's own time, where it lies in that second
-		 * or just after, is the same moment at full resolution. */
+		/* Whole seconds are too coarse. The file's own time, if it is in that second or
+		 * just after, is the same moment at full resolution. */
 		if (r->written_us >= t && r->written_us < t + 2 * SECOND_US &&
 			r->written_us >= r->start_us && r->written_us <= r->observed_us)
 			t = r->written_us;

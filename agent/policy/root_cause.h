@@ -3,9 +3,9 @@
 
 /*
  * Which of several failures came first. Pure; called for failures of workers (failure.c) and for
- * those that were told (failure_list.c). A worker's own timestamp counts where it is
- * plausible: between the worker's start and its observed end; else the observed time does. What the
- * agent itself ended is collateral and never the cause.
+ * Failure objects (failure_list.c). A worker's own timestamp counts if it is plausible, which means
+ * between the worker's start and its observed end; else the observed end counts. A failure of a
+ * worker that the agent ended is collateral and never the root cause.
  */
 
 #include <stdbool.h>
@@ -21,19 +21,18 @@ struct rootcause {
 	bool by_signal;	     /* died by a signal that the agent did not send */
 };
 
-/* The moment that counts for r. ret_plausible (may be NULL): the worker's own timestamp was used.
- */
+/* The time of the failure. ret_plausible (may be NULL): it is the worker's own timestamp. */
 int64_t rootcause_time(const struct rootcause *r, bool *ret_plausible);
 
-/* The agent stopped it, and nothing shows that it had failed by itself before. */
+/* Whether the agent stopped the worker, and nothing shows that it had failed before. */
 bool rootcause_is_collateral(const struct rootcause *r);
 
-/* What decides where a failure stands among others. */
+/* The keys by which failures are ordered. */
 struct rootcause_place {
 	enum {
-		ROOTCAUSE_ENDED_IT, /* the attempt, or would have */
+		ROOTCAUSE_ENDED_IT, /* it ended the attempt, or would have */
 		ROOTCAUSE_COLLATERAL,
-		ROOTCAUSE_MADE_GOOD, /* by a restart of the worker alone */
+		ROOTCAUSE_MADE_GOOD, /* the worker was started again alone */
 	} group;
 	int64_t time_us;
 	bool by_signal;
@@ -41,6 +40,6 @@ struct rootcause_place {
 
 struct rootcause_place rootcause_place(const struct rootcause *r);
 
-/* Less than 0: a stands before b, as the root cause does before all; 0: nothing decides. Within a
- * group the earlier one is first, and of two at the same moment a death by signal. */
+/* Less than 0: a comes before b (the root cause comes first); 0: nothing decides. Within a group
+ * the earlier failure comes first; at the same time a death by signal does. */
 int rootcause_compare(const struct rootcause_place *a, const struct rootcause_place *b);

@@ -98,7 +98,7 @@ static const struct {
 	{ STOP_IDLE, STOP_EV_KILL },
 	{ STOP_IDLE, STOP_EV_ENDED },
 	{ STOP_IDLE, STOP_EV_LEAVE },
-	/* Nothing is faster than SIGKILL, and nothing that got it is let off. */
+	/* After SIGKILL a stop can be neither faster nor slower. */
 	{ STOP_KILLING, STOP_EV_END },
 	{ STOP_KILLING, STOP_EV_LIMIT },
 	{ STOP_SWEEPING, STOP_EV_END },
@@ -107,7 +107,8 @@ static const struct {
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-/* How long s may last, the deadline apart. A short one is shared by dump signal and stop signal. */
+/* How long state s may last, apart from the deadline. Dump signal and stop signal share a short
+ * timeout. */
 static uint64_t stop_limit(enum stop_state s, const struct stop_input *in)
 {
 	switch (s) {
@@ -137,7 +138,7 @@ static void stop_set_deadline(
 		m->deadline_ms = deadline;
 }
 
-/* The limit of a state begins when it is entered, and once more when SIGKILL is asked for again. */
+/* The limit of a state begins when the state is entered, and again at each request for SIGKILL. */
 static void stop_enter(struct stop_machine *m, enum stop_state next, enum stop_event event,
 	const struct stop_input *in)
 {

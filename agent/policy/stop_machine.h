@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * How workers are ended, one by itself or all of the group together: a pure machine, no I/O, no
+ * The stop of one worker, or of all workers of the group together: a pure machine, no I/O, no
  * clock. agent/supervise/worker_lifecycle.c and agent/supervise/stop_group.c post events and carry
  * out the actions that a step returns.
  *
@@ -10,8 +10,8 @@
  *	dumping	   workers got the dump signal
  *	stopping   workers got the stop signal
  *	killing	   workers got SIGKILL
- *	cleaning   workers are gone; what they left behind got the stop signal
- *	sweeping   workers are gone; what they left behind got SIGKILL
+ *	cleaning   workers are gone; processes that they left behind got the stop signal
+ *	sweeping   workers are gone; processes that they left behind got SIGKILL
  */
 
 #include <stdbool.h>

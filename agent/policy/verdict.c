@@ -36,8 +36,8 @@ static void verdict_failed(const struct verdict_facts *f, struct verdict *v)
 		verdict_text(f->cause, f->consequence, v->message, sizeof(v->message));
 }
 
-/* What a program reported of itself outranks the limit, as long as no restart had made up for it.
- * Other failures are named beside it. */
+/* A failure that a program itself reported counts more than the time limit, unless a restart was
+ * granted after it. Other failures are only named in the message. */
 static void verdict_timeout(const struct verdict_facts *f, struct verdict *v)
 {
 	const json_t *cause = f->last ? f->last : f->cause;
@@ -57,7 +57,7 @@ static void verdict_timeout(const struct verdict_facts *f, struct verdict *v)
 			verdict_what(cause));
 }
 
-/* What failed by itself is said beside it. */
+/* The message also names a failure that was not collateral. */
 static void verdict_preempted(const struct verdict_facts *f, struct verdict *v)
 {
 	v->result = "preempted";

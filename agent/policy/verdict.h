@@ -2,9 +2,8 @@
 #pragma once
 
 /*
- * How a run ends, decided once and for all who ask: result, exit status, message and root cause
- * come from here and from nowhere else. Pure. Called by agent/supervise/end_run.c when the group
- * has reached a final state.
+ * The verdict of a run: result, exit status, message and root cause are decided here and nowhere
+ * else. Pure. Called by agent/supervise/end_run.c when the group has reached a final state.
  */
 
 #include "agent/policy/group_machine.h"
@@ -16,9 +15,9 @@ enum { VERDICT_TEXT_MAX = 640 };
 
 struct verdict_facts {
 	struct group group; /* in a final state */
-	bool lost;	    /* the agent died, and its death is what ended the run */
-	bool answered;	    /* a restart had been granted for cause before a limit of time came */
-	const char *reason; /* why the group went there: who stopped it, which limit, ... */
+	bool lost;	    /* the agent's death ended the run */
+	bool answered; /* a restart was granted after cause, before a time limit ended the run */
+	const char *reason; /* of the final state: "stopped on request of user ...", which limit */
 	const char *consequence; /* of cause: "all 3 restarts are used"; "": none */
 	const char *succeeded;	 /* what a success is called */
 	int exit_status;	 /* of a failure without a cause; 0: not known */
@@ -37,5 +36,5 @@ struct verdict {
 
 struct verdict verdict_of(const struct verdict_facts *f);
 
-/* "worker:1: exit code 3; all 3 restarts are used", for every place that says why. */
+/* The reason of a failed run: "worker:1: exit code 3; all 3 restarts are used". */
 void verdict_text(const json_t *cause, const char *consequence, char *text, size_t size);

@@ -130,7 +130,7 @@ int worker_failed_status(const struct worker *w)
 int worker_exit_status(const struct worker_exit *x)
 {
 	if (x->error && x->before_exec)
-		return 125; /* no word about the program: the agent could not come so far */
+		return 125; /* the agent failed before it tried the program */
 	if (x->error)
 		return x->error == ENOENT ? 127 : 126;
 	return x->signal ? 128 + x->signal : x->code;

@@ -176,7 +176,7 @@ START_TEST(an_implausible_timestamp_is_named_and_not_used)
 	collect(2, (int[]){ 0, 1 });
 	ck_assert(failures.items[1].has_file);
 	ck_assert_str_eq(failures.items[1].problem,
-		"its timestamp lies outside of the worker's life and is not used");
+		"its timestamp is not between the worker's start and end and is not used");
 }
 END_TEST
 
