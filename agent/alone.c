@@ -18,7 +18,7 @@
 
 enum { EXIT_AGENT = 125 };
 
-/* One worker that is never ended: no time is up, and no worker is too many. */
+/* One worker that the agent never ends, without limits of time or number. */
 static const char alone_spec[] =
 	"{\"name\": \"alone\","
 	" \"roles\": [{\"name\": \"worker\", \"replicas\": 1, \"command\": [\"none\"]}],"
@@ -36,7 +36,7 @@ struct alone {
 	int channel;
 };
 
-/* The program's end is the end of all. */
+/* A socket to serve, or the end of the program, which ends the agent. */
 static void alone_read(int fd, int events, void *arg)
 {
 	struct alone *al = arg;
@@ -71,7 +71,7 @@ static int alone_open(struct alone *al, struct error *err)
 	r = supervisor_new(al->loop, al->spec, &opt, NULL, &al->sv, err);
 	if (r < 0)
 		return r;
-	/* What would be done to its process would be done to this one. */
+	/* The worker's pid is the agent's own, which the supervisor never signals when alone. */
 	supervisor_start_alone(al->sv, getpid());
 	r = loop_fd_new(al->loop, al->channel, LOOP_READ, alone_read, al, &al->watch);
 	if (r < 0)
@@ -79,8 +79,8 @@ static int alone_open(struct alone *al, struct error *err)
 	return 0;
 }
 
-/* Signals of a terminal, or to all processes of a control group, are the program's to handle: what
- * it shares is there until it ends. */
+/* Ignores signals from a terminal or to a whole control group: the program handles them, and the
+ * agent serves it until it ends. */
 static void alone_signals(void)
 {
 	static const int ignored[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE,

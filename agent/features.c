@@ -2,13 +2,13 @@
 /*
  * The order of the table is the order of the hooks.
  *
- *   sharing   first: others have their place by its slots, and hear what ends mean after those who
- *             wait at barriers; a worker's connections close before the queue knows of its end
- *   watchdog  watches what sharing has begun
- *   preempt   asks who may still save, after sharing has read what an ended worker had said
- *   attach    signals and ends what is not below the agent
- *   queue     gives workers to workers of which all others know
- *   api       the last: it shows what the others have done, and its server outlives their calls
+ *   sharing   first: other features use its slots; it answers workers at barriers before others
+ *             learn of an end, and closes a worker's connections before the queue learns of its end
+ *   watchdog  after sharing, whose board it watches
+ *   preempt   after sharing has read the last calls of an ended worker, which say how it left
+ *   attach    signals and ends workers that are not below the agent
+ *   queue     gives tasks to workers that the features before it know
+ *   api       last: it shows the state of all others, and its server outlives their calls
  */
 #include "agent/features.h"
 

@@ -3,5 +3,5 @@
 
 /* The features of the agent, in the order in which the core calls them; ends with NULL. */
 extern const struct feature *const agent_features[];
-/* Those of a private agent (alone.h). */
+/* The features of a private agent (alone.h). */
 extern const struct feature *const agent_features_alone[];

@@ -38,7 +38,7 @@ struct main_options {
 	struct supervisor_options agent;
 	int spec_fd, lock_fd, conn_fd;
 	bool alone;
-	const char *serve;
+	const char *record_dir; /* of the finished run to answer for, or NULL */
 	const char *log_level;
 };
 
@@ -63,9 +63,9 @@ static int main_usage(FILE *f)
 	      "  --log-dir=DIR          where runs' log directories are\n"
 	      "  --error-file=PATH      where the root cause's error.json is copied\n"
 	      "  --resume               an earlier agent of this run was lost\n"
-	      "  --lost=TEXT            why, where that one could not say so\n"
+	      "  --lost=TEXT            why it was lost, unless that agent has noted it\n"
 	      "  --serve=DIR --conn-fd=N  answer for a finished run on one connection\n"
-	      "  --alone                what one program shares that nobody supervises, on descriptor 3\n"
+	      "  --alone                serve one program outside elasticd, on descriptor 3\n"
 	      "  --log-level=LEVEL      err, warning, notice, info, debug\n"
 	      "  --version\n",
 		f);
@@ -141,7 +141,7 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 			o->agent.lost = optarg;
 			break;
 		case O_SERVE:
-			o->serve = optarg;
+			o->record_dir = optarg;
 			break;
 		case O_CONN:
 			o->conn_fd = main_number(optarg);
@@ -160,7 +160,7 @@ static int main_parse(int argc, char **argv, struct main_options *o)
 		default:
 			return main_usage(stderr);
 		}
-	if (optind < argc || (o->serve ? o->conn_fd < 0 : o->spec_fd < 0 && !o->alone))
+	if (optind < argc || (o->record_dir ? o->conn_fd < 0 : o->spec_fd < 0 && !o->alone))
 		return main_usage(stderr);
 	return -1;
 }
@@ -190,7 +190,7 @@ static int main_read_spec(int fd, struct spec **ret, struct error *err)
  * blocks and breaks no line. */
 static struct logs *main_console;
 
-static void main_say(int level, const char *text, const struct log_field *fields)
+static void main_log(int level, const char *text, const struct log_field *fields)
 {
 	char line[2304];
 
@@ -203,10 +203,10 @@ static void main_say(int level, const char *text, const struct log_field *fields
 static void main_share_console(struct supervisor *sv)
 {
 	main_console = supervisor_logs(sv);
-	log_set_sink(main_say, 1);
+	log_set_sink(main_log, 1);
 }
 
-/* It cannot begin: r and text say why. */
+/* Logs and records why the agent cannot begin: r and text. */
 static int main_refuse(const struct main_options *o, int r, const char *text)
 {
 	log_error("%s", text);
@@ -243,7 +243,7 @@ static int main_supervise(struct main_options *o, struct spec *spec, struct cgro
 	return r < 0 ? EXIT_AGENT : r;
 }
 
-/* What runs, as far as a name can hold it: "train" for train.py. */
+/* The job's name by its program: "train" for train.py. Owned. */
 static char *main_default_name(const struct spec *spec)
 {
 	const char *program = spec_entrypoint(spec), *slash = strrchr(program, '/');
@@ -259,8 +259,8 @@ static char *main_default_name(const struct spec *spec)
 	return strdup(spec_check_name(name, NULL) ? "job" : name);
 }
 
-/* A private directory in the foreground, and where the daemon's has too long a name for a socket.
- * Without one the job runs all the same: not every worker wants to share something. */
+/* Makes a private directory in the foreground, or if the daemon's path is too long for a socket.
+ * Without one the job still runs, but its workers cannot share anything. Owned path, or NULL. */
 static char *main_runtime_dir(struct main_options *o)
 {
 	struct error err = { 0 };
@@ -274,8 +274,8 @@ static char *main_runtime_dir(struct main_options *o)
 	return dir;
 }
 
-/* Runs of elasticctl run have no elasticd that would remove them. In a directory that somebody
- * named nothing goes without being asked for. */
+/* Removes old runs of elasticctl run, since no elasticd does. In a directory that the user has
+ * chosen, only by limits that the user has set. */
 static void main_prune(const struct main_options *o, const struct spec *spec)
 {
 	const struct spec_logs *l = &spec->logs;
@@ -365,7 +365,7 @@ int main(int argc, char **argv)
 	status = main_parse(argc, argv, &o);
 	if (status >= 0)
 		return status;
-	/* Those that the caller's shell left open are no business of the workers'. */
+	/* Workers must not inherit what the caller's shell has left open. */
 	close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
 	level = o.log_level ? log_level_from_string(o.log_level)
 			    : (o.agent.foreground ? LOG_NOTICE : LOG_INFO);
@@ -373,8 +373,8 @@ int main(int argc, char **argv)
 		level >= 0 ? level : LOG_INFO);
 	if (o.alone)
 		return alone_run(ALONE_FD);
-	if (o.serve)
-		return serve_run(o.serve, o.conn_fd);
+	if (o.record_dir)
+		return archived_run_serve(o.record_dir, o.conn_fd);
 	if (o.agent.foreground && !o.agent.error_file)
 		o.agent.error_file = getenv("TORCHELASTIC_ERROR_FILE");
 	return main_job(&o);

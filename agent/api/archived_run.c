@@ -18,13 +18,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SERVE_STATE_MAX = 16 << 20, SERVE_EVENTS_MAX = 1000, SERVE_RESULTS_MAX = 64 << 20 };
+enum {
+	ARCHIVED_RUN_STATE_MAX = 16 << 20,
+	ARCHIVED_RUN_EVENTS_MAX = 1000,
+	ARCHIVED_RUN_RESULTS_MAX = 64 << 20
+};
 
-struct serve {
+struct archived_run {
 	struct loop *loop;
 	struct varlink_server *server;
 	json_t *state;	 /* state.json, or NULL */
-	bool began;	 /* state.json exists, perhaps damaged */
+	bool began;	 /* state.json exists, but may be damaged */
 	json_t *verdict; /* verdict.json, or NULL */
 	char *events;	 /* path of events.jsonl */
 	char *results;	 /* path of results.json */
@@ -32,7 +36,7 @@ struct serve {
 };
 
 /* A run without a state never had an agent that began; its verdict says why. */
-static int serve_no_logs(struct varlink_call *call, const struct serve *s)
+static int archived_run_no_logs(struct varlink_call *call, const struct archived_run *s)
 {
 	struct error err = { 0 };
 
@@ -45,20 +49,20 @@ static int serve_no_logs(struct varlink_call *call, const struct serve *s)
 		call, "Internal", json_pack("{s:s, s:i}", "message", err.text, "errno", ENOENT));
 }
 
-static int serve_logs(struct varlink_call *call, json_t *p, void *arg)
+static int archived_run_logs(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct serve *s = arg;
+	struct archived_run *s = arg;
 	const json_t *workers = json_get_array(json_get_object(s->state, "job"), "workers");
 
 	if (!s->state)
-		return serve_no_logs(call, s);
+		return archived_run_no_logs(call, s);
 	return log_call_start(&s->log_calls, s->loop, call, p,
 		json_get_string(s->state, "log_dir", NULL), (int)json_array_size(workers), true);
 }
 
-static int serve_errors(struct varlink_call *call, json_t *p, void *arg)
+static int archived_run_errors(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct serve *s = arg;
+	struct archived_run *s = arg;
 	int64_t attempt = json_get_int(p, "attempt", -1);
 	json_t *answer, *failures;
 
@@ -71,52 +75,52 @@ static int serve_errors(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, answer);
 }
 
-static int serve_events(struct varlink_call *call, json_t *p, void *arg)
+static int archived_run_events(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct serve *s = arg;
+	struct archived_run *s = arg;
 	json_t *answer = json_object();
 
 	json_put(answer, "events",
-		events_read_file(s->events, json_get_int(p, "since", 0), SERVE_EVENTS_MAX));
+		events_read_file(s->events, json_get_int(p, "since", 0), ARCHIVED_RUN_EVENTS_MAX));
 	return varlink_reply(call, answer);
 }
 
-static int serve_status(struct varlink_call *call, json_t *p, void *arg)
+static int archived_run_status(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct serve *s = arg;
+	struct archived_run *s = arg;
 	json_t *answer = json_object();
 
 	json_put(answer, "job", json_incref(json_object_get(s->state, "job")));
 	return varlink_reply(call, answer);
 }
 
-/* Of a run whose state cannot be read. */
-static json_t *serve_no_budget(void)
+/* The budget of a run whose state cannot be read. */
+static json_t *archived_run_no_budget(void)
 {
 	return json_pack("{s:i, s:i, s:i, s:i, s:{}, s:i}", "used", 0, "max", 0, "left", 0, "free",
 		0, "by_cause", "backoff_ms", 0);
 }
 
-static int serve_why(struct varlink_call *call, json_t *p, void *arg)
+static int archived_run_why(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct serve *s = arg;
+	struct archived_run *s = arg;
 	json_t *why = json_get_object(s->state, "why");
 	_cleanup_free_ char *text = why_saved_text(s->state, s->verdict);
 	json_t *answer = json_object();
 
-	json_put(answer, "budget", why ? json_incref(why) : serve_no_budget());
+	json_put(answer, "budget", why ? json_incref(why) : archived_run_no_budget());
 	json_put_string(answer, "text", text ? text : "");
 	return varlink_reply(call, answer);
 }
 
 /* A run that never had workers, or lost its agent, has no results. */
-static int serve_results(struct varlink_call *call, json_t *p, void *arg)
+static int archived_run_results(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct serve *s = arg;
+	struct archived_run *s = arg;
 	_cleanup_json_ json_t *saved = NULL;
 	json_t *answer = json_object(), *results;
 	struct error err = { 0 };
-	int r = json_read_file(s->results, SERVE_RESULTS_MAX, &saved, &err);
+	int r = json_read_file(s->results, ARCHIVED_RUN_RESULTS_MAX, &saved, &err);
 
 	if (r < 0 && r != -ENOENT) {
 		json_decref(answer);
@@ -128,24 +132,25 @@ static int serve_results(struct varlink_call *call, json_t *p, void *arg)
 	return varlink_reply(call, answer);
 }
 
-static const struct varlink_method serve_methods[] = {
-	{ "Status", serve_status },
-	{ "Logs", serve_logs },
-	{ "Errors", serve_errors },
-	{ "Events", serve_events },
-	{ "Why", serve_why },
-	{ "Results", serve_results },
+static const struct varlink_method archived_run_methods[] = {
+	{ "Status", archived_run_status },
+	{ "Logs", archived_run_logs },
+	{ "Errors", archived_run_errors },
+	{ "Events", archived_run_events },
+	{ "Why", archived_run_why },
+	{ "Results", archived_run_results },
 	{ NULL, NULL },
 };
 
-static void serve_over(void *arg)
+static void archived_run_over(void *arg)
 {
-	struct serve *s = arg;
+	struct archived_run *s = arg;
 
 	loop_quit(s->loop, 0);
 }
 
-static int serve_open(struct serve *s, const char *dir, int conn_fd, struct error *err)
+static int archived_run_open(
+	struct archived_run *s, const char *dir, int conn_fd, struct error *err)
 {
 	_cleanup_free_ char *verdict = NULL;
 	struct varlink_options opt = {
@@ -155,8 +160,8 @@ static int serve_open(struct serve *s, const char *dir, int conn_fd, struct erro
 		.url = PROJECT_URL,
 		.idl = manager_idl,
 		.ranges = manager_ranges,
-		.methods = serve_methods,
-		.idle = serve_over,
+		.methods = archived_run_methods,
+		.idle = archived_run_over,
 		.arg = s,
 	};
 	int r;
@@ -165,11 +170,11 @@ static int serve_open(struct serve *s, const char *dir, int conn_fd, struct erro
 		asprintf(&s->events, "%s/events.jsonl", dir) < 0 ||
 		asprintf(&s->results, "%s/results.json", dir) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	r = state_file_read(dir, SERVE_STATE_MAX, &s->state, err);
+	r = state_file_read(dir, ARCHIVED_RUN_STATE_MAX, &s->state, err);
 	s->began = r != -ENOENT;
 	if (r < 0)
 		log_warning("%s", err->text); /* its logs and counts are not known */
-	r = json_read_file(verdict, SERVE_STATE_MAX, &s->verdict, NULL);
+	r = json_read_file(verdict, ARCHIVED_RUN_STATE_MAX, &s->verdict, NULL);
 	if (r < 0 && r != -ENOENT)
 		log_warning("%s: %s", verdict, strerror(-r));
 	r = loop_new(&s->loop);
@@ -179,11 +184,11 @@ static int serve_open(struct serve *s, const char *dir, int conn_fd, struct erro
 	return r < 0 ? r : varlink_server_add_connection(s->server, conn_fd, err);
 }
 
-int serve_run(const char *record_dir, int conn_fd)
+int archived_run_serve(const char *record_dir, int conn_fd)
 {
-	struct serve s = { 0 };
+	struct archived_run s = { 0 };
 	struct error err = { 0 };
-	int r = serve_open(&s, record_dir, conn_fd, &err);
+	int r = archived_run_open(&s, record_dir, conn_fd, &err);
 
 	if (!r)
 		r = loop_run(s.loop);

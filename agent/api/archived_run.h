@@ -6,4 +6,4 @@
  * from its record and its log directory. elasticd starts it as the job's user, so that elasticd
  * need not read users' files itself. Ends with the connection. Returns the exit status.
  */
-int serve_run(const char *record_dir, int conn_fd);
+int archived_run_serve(const char *record_dir, int conn_fd);

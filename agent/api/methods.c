@@ -24,7 +24,7 @@ enum {
 	METHODS_INTERFACES = 4, /* that features add */
 	METHODS_EVENTS_MAX = 1000,
 	METHODS_LINGER_MS = 10000,
-	METHODS_MESSAGE_BYTES = 8 << 20, /* enough for a worker of 1 MiB with every byte escaped */
+	METHODS_MESSAGE_BYTES = 8 << 20, /* enough for a task of 1 MiB with every byte escaped */
 };
 
 struct api_server {

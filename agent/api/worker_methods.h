@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The calls on agent.sock that are about single workers: StartTask, StopTask. */
+/* The calls on agent.sock about single workers: StartWorker, StopWorkers. */
 
 #include "common/varlink/server.h"
 

@@ -20,7 +20,7 @@
 
 /* From the end of the process until AttachEnded must come. A caller knows at once, unless it was
  * stopped itself. */
-enum { ATTACH_WORD_MS = 10000 };
+enum { ATTACH_REPORT_MS = 10000 };
 
 /* Pauses between searches for processes left behind, while some cannot be identified yet; about a
  * second together. */
@@ -113,7 +113,7 @@ static json_t *attach_order(const char *order, const char *text)
 }
 
 /* Answers the caller for the last time. */
-static void attach_good_bye(struct attach *at, const char *text)
+static void attach_end_call(struct attach *at, const char *text)
 {
 	struct varlink_call *call = at->call;
 
@@ -152,7 +152,7 @@ static void attach_done(struct attach *at)
 		FEATURES_CALL(sv, before_reap, sv);
 		reap_worker_ended(sv, w, at->code, at->status);
 	}
-	attach_good_bye(at, at->note ? at->note : w ? w->exit.text : NULL);
+	attach_end_call(at, at->note ? at->note : w ? w->exit.text : NULL);
 	if (at->ended)
 		varlink_reply(at->ended, NULL);
 	attach_free_one(at);
@@ -196,7 +196,7 @@ static void attach_called_off(struct attach *at, const char *why, bool on_purpos
 		worker_set_state(w, WORKER_STOPPED, why);
 		launch_undo(sv, w);
 	}
-	attach_good_bye(at, why);
+	attach_end_call(at, why);
 	attach_free_one(at);
 	reap_ends_seen(sv);
 }
@@ -223,7 +223,7 @@ static void attach_ready(int fd, int events, void *arg)
 	}
 	/* Only its parent knows how it ended, and reports it soon. */
 	(void)!loop_fd_set(at->watch, 0);
-	loop_timer_arm(at->timer, ATTACH_WORD_MS);
+	loop_timer_arm(at->timer, ATTACH_REPORT_MS);
 }
 
 static void attach_kill_one(struct attach *at)
@@ -578,7 +578,7 @@ static void attach_free(struct supervisor *sv)
 	struct attach *at;
 
 	while ((at = attaches(sv))) {
-		attach_good_bye(at, "the agent ends");
+		attach_end_call(at, "the agent ends");
 		if (at->ended)
 			varlink_reply(at->ended, NULL);
 		attach_free_one(at);
@@ -611,7 +611,7 @@ static bool attach_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 	return false;
 }
 
-static const struct varlink_method manager_methods[] = {
+static const struct varlink_method attach_methods[] = {
 	{ "Attach", attach_begin },
 	{ "AttachStarted", attach_started },
 	{ "AttachEnded", attach_ended },
@@ -621,7 +621,7 @@ static const struct varlink_method manager_methods[] = {
 const struct feature attach_feature = {
 	.name = "attach",
 	.hang_up = attach_free,
-	.manager_methods = manager_methods,
+	.manager_methods = attach_methods,
 	.group_stopping = attach_group_stopping,
 	.last_answers = attach_last_answers,
 	.worker_stopping = attach_worker_stopping,

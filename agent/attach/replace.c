@@ -32,7 +32,7 @@ static struct attach_replace *replace_free(struct attach_replace *x)
 
 DEFINE_CLEANUP(struct attach_replace *, replace_free)
 
-/* Gives the place up. Finds it by name, since the list of workers may have changed. */
+/* Stops keeping the place. Finds the worker by name, since the list of workers may have changed. */
 static void replace_unkeep(struct attach_replace *x)
 {
 	struct worker *w = worker_named(x->sv, x->role, x->index);

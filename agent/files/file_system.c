@@ -123,7 +123,7 @@ static int64_t now_us(void)
 	return ts.tv_sec * 1000000LL + ts.tv_nsec / 1000;
 }
 
-static struct allowance allow(void)
+static struct allowance allowance_new(void)
 {
 	return (struct allowance){ ENTRIES_MAX, now_us() + ENTRIES_MS * 1000 };
 }
@@ -146,7 +146,7 @@ static const struct dirent *next_entry(DIR *d, struct allowance *left)
 static int do_names(struct log_fs_op *op)
 {
 	struct call *c = call_of(op);
-	struct allowance left = allow();
+	struct allowance left = allowance_new();
 	int fd = safe_open_dir(AT_FDCWD, c->path);
 	_cleanup_dir_ DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
@@ -178,16 +178,16 @@ static int do_names(struct log_fs_op *op)
 int log_fs_names(const char *path, char ***ret)
 {
 	_cleanup_call_ struct call *c = call_new(do_names, path, NULL);
-	static bool told;
+	static bool logged;
 	int r = call_do(&c);
 
 	if (r < 0)
 		return r;
-	if (c->more && !told)
+	if (c->more && !logged)
 		log_warning("%s: there are too many names in it: only the first %zu are looked at, "
 			    "and logs behind them are not found",
 			path, c->len);
-	told |= c->more;
+	logged |= c->more;
 	*ret = TAKE_PTR(c->names);
 	return 0;
 }
@@ -287,7 +287,7 @@ static int64_t usage(int dirfd, const char *name, int depth, struct allowance *l
 static int do_usage(struct log_fs_op *op)
 {
 	struct call *c = call_of(op);
-	struct allowance left = allow();
+	struct allowance left = allowance_new();
 
 	c->offset = usage(AT_FDCWD, c->path, USAGE_DEPTH, &left);
 	return 0;

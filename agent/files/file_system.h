@@ -75,8 +75,8 @@ static inline void log_fs_closep(int *fd)
 struct log_fs_op {
 	int (*fn)(struct log_fs_op *op);    /* makes the call, in the thread */
 	void (*drop)(struct log_fs_op *op); /* frees it and its results */
-	/* What the call is about, if not the logs (static text): then the second thread makes it.
-	 */
+	/* Not NULL: the call is not about the logs but about this (static text), and the second
+	 * thread makes it. */
 	const char *aside;
 	/* private to log_fs */
 	struct log_fs_op *next;

@@ -20,16 +20,16 @@ enum {
 	LEAST_MS = 100, /* ... and always for this long */
 };
 
-static struct lane {
+static struct log_fs_lane {
 	pthread_mutex_t lock;
 	pthread_cond_t work, done;
 	pthread_t thread;
 	struct log_fs_op *first, **last; /* the first is being worked on */
-	int64_t hung_us; /* when a caller last gave up; 0: never. Used by callers only */
-	bool on;	 /* the thread runs. Used by callers only */
-	bool stuck;	 /* a caller has given up waiting */
-	bool stopped;	 /* the thread must end */
-	bool told;	 /* stuck was logged. Used by callers only */
+	int64_t hung_us;  /* when a caller last gave up; 0: never. Used by callers only */
+	bool on;	  /* the thread runs. Used by callers only */
+	bool stuck;	  /* a caller has given up waiting */
+	bool stopped;	  /* the thread must end */
+	bool hang_logged; /* stuck was logged. Used by callers only */
 } lanes[2] = { { .lock = PTHREAD_MUTEX_INITIALIZER,
 		       .work = PTHREAD_COND_INITIALIZER,
 		       .done = PTHREAD_COND_INITIALIZER },
@@ -39,9 +39,9 @@ static struct lane {
 
 static int limit_ms;
 
-static void *run(void *arg)
+static void *lane_run(void *arg)
 {
-	struct lane *l = arg;
+	struct log_fs_lane *l = arg;
 
 	pthread_mutex_lock(&l->lock);
 	for (;;) {
@@ -75,7 +75,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int start(struct lane *l)
+static int lane_start(struct log_fs_lane *l)
 {
 	pthread_attr_t attr;
 	sigset_t all, old;
@@ -91,7 +91,7 @@ static int start(struct lane *l)
 	/* The loop handles the signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&l->thread, &attr, run, l);
+	r = pthread_create(&l->thread, &attr, lane_run, l);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	l->on = r == 0;
@@ -99,7 +99,7 @@ static int start(struct lane *l)
 }
 
 /* A child of fork() has no thread. */
-static void on_fork(void)
+static void log_fs_on_fork(void)
 {
 	lanes[0].on = lanes[1].on = false;
 }
@@ -108,19 +108,19 @@ int log_fs_start(int ms)
 {
 	static bool forks;
 
-	if (!forks && pthread_atfork(NULL, NULL, on_fork))
+	if (!forks && pthread_atfork(NULL, NULL, log_fs_on_fork))
 		return -ENOMEM;
 	forks = true;
 	limit_ms = ms;
-	return start(&lanes[0]);
+	return lane_start(&lanes[0]);
 }
 
 /* The lane for op, or NULL: make the call directly. */
-static struct lane *lane_of(const struct log_fs_op *op)
+static struct log_fs_lane *lane_of(const struct log_fs_op *op)
 {
-	struct lane *l = &lanes[op->aside != NULL];
+	struct log_fs_lane *l = &lanes[op->aside != NULL];
 
-	return l->on || (lanes[0].on && start(l) == 0) ? l : NULL;
+	return l->on || (lanes[0].on && lane_start(l) == 0) ? l : NULL;
 }
 
 static int64_t now_us(void)
@@ -131,14 +131,14 @@ static int64_t now_us(void)
 	return ts.tv_sec * INT64_C(1000000) + ts.tv_nsec / 1000;
 }
 
-static struct timespec in(int64_t us)
+static struct timespec lane_time_in(int64_t us)
 {
 	us += now_us();
 	return (struct timespec){ .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
 }
 
 /* How long a caller may wait at present. */
-static int64_t patience_us(const struct lane *l)
+static int64_t lane_patience_us(const struct log_fs_lane *l)
 {
 	int64_t limit = limit_ms * INT64_C(1000), us = limit;
 
@@ -149,9 +149,9 @@ static int64_t patience_us(const struct lane *l)
 	return us < limit ? us : limit;
 }
 
-static bool stop(struct lane *l)
+static bool lane_stop(struct log_fs_lane *l)
 {
-	struct timespec until = in(limit_ms * INT64_C(1000));
+	struct timespec until = lane_time_in(limit_ms * INT64_C(1000));
 	bool stuck;
 
 	if (!l->on)
@@ -170,12 +170,12 @@ static bool stop(struct lane *l)
 
 bool log_fs_stop(void)
 {
-	bool held = stop(&lanes[0]);
+	bool held = lane_stop(&lanes[0]);
 
-	return stop(&lanes[1]) || held;
+	return lane_stop(&lanes[1]) || held;
 }
 
-static void put(struct lane *l, struct log_fs_op *op)
+static void lane_append(struct log_fs_lane *l, struct log_fs_op *op)
 {
 	op->next = NULL;
 	op->done = false;
@@ -185,13 +185,13 @@ static void put(struct lane *l, struct log_fs_op *op)
 }
 
 /* Logs, in the caller's thread, that the file system hangs or answers again. */
-static void tell(struct lane *l, const char *what, bool stuck)
+static void lane_log_hang(struct log_fs_lane *l, const char *what, bool stuck)
 {
 	if (stuck)
 		l->hung_us = now_us();
-	if (stuck == l->told)
+	if (stuck == l->hang_logged)
 		return;
-	l->told = stuck;
+	l->hang_logged = stuck;
 	if (stuck)
 		log_warning("the file system of %s does not answer; going on without it", what);
 	else
@@ -200,21 +200,21 @@ static void tell(struct lane *l, const char *what, bool stuck)
 
 int log_fs_do(struct log_fs_op **op)
 {
-	struct lane *l = lane_of(*op);
+	struct log_fs_lane *l = lane_of(*op);
 	const char *what = (*op)->aside ? (*op)->aside : "the logs";
 	struct timespec until;
 	int r = 0;
 
 	if (!l)
 		return (*op)->fn(*op);
-	until = in(patience_us(l));
+	until = lane_time_in(lane_patience_us(l));
 	pthread_mutex_lock(&l->lock);
 	if (l->stuck) {
 		pthread_mutex_unlock(&l->lock);
 		return -ETIMEDOUT;
 	}
 	(*op)->abandoned = false;
-	put(l, *op);
+	lane_append(l, *op);
 	while (!(*op)->done && r != ETIMEDOUT)
 		r = pthread_cond_clockwait(&l->done, &l->lock, CLOCK_MONOTONIC, &until);
 	if ((*op)->done) {
@@ -225,13 +225,13 @@ int log_fs_do(struct log_fs_op **op)
 		r = -ETIMEDOUT;
 	}
 	pthread_mutex_unlock(&l->lock);
-	tell(l, what, r == -ETIMEDOUT && !*op);
+	lane_log_hang(l, what, r == -ETIMEDOUT && !*op);
 	return r;
 }
 
 void log_fs_later(struct log_fs_op *op)
 {
-	struct lane *l = lane_of(op);
+	struct log_fs_lane *l = lane_of(op);
 
 	if (!l) {
 		op->fn(op);
@@ -240,6 +240,6 @@ void log_fs_later(struct log_fs_op *op)
 	}
 	pthread_mutex_lock(&l->lock);
 	op->abandoned = true;
-	put(l, op);
+	lane_append(l, op);
 	pthread_mutex_unlock(&l->lock);
 }

@@ -38,16 +38,16 @@ static struct watcher {
 	struct log_watch *all;
 } * watcher;
 
-static int holds;
+static int watcher_holds;
 
-static uint32_t mask_of(int events)
+static uint32_t watch_mask(int events)
 {
 	return (events & LOG_WATCH_MODIFY ? IN_MODIFY : 0) |
 	       (events & LOG_WATCH_GONE ? IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF : 0) |
 	       (events & LOG_WATCH_NAMES ? IN_CREATE | IN_MOVED_TO : 0);
 }
 
-static int events_of(uint32_t mask)
+static int watch_events(uint32_t mask)
 {
 	return (mask & IN_MODIFY ? LOG_WATCH_MODIFY : 0) |
 	       (mask & (IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF | IN_IGNORED | IN_UNMOUNT)
@@ -56,7 +56,7 @@ static int events_of(uint32_t mask)
 	       (mask & (IN_CREATE | IN_MOVED_TO) ? LOG_WATCH_NAMES : 0);
 }
 
-static struct log_watch *first_due(void)
+static struct log_watch *watcher_first_due(void)
 {
 	struct log_watch *first = NULL;
 
@@ -70,11 +70,11 @@ static struct log_watch *first_due(void)
 
 /* Calls the callbacks of all watches that are due. A callback may free watches and, with the last
  * one, the watcher. */
-static void call_due(void)
+static void watcher_call_due(void)
 {
 	struct log_watch *w;
 
-	while ((w = first_due())) {
+	while ((w = watcher_first_due())) {
 		int what = w->due;
 
 		w->due = 0;
@@ -82,7 +82,7 @@ static void call_due(void)
 	}
 }
 
-static void set_due(struct log_watch *w, int what)
+static void watch_set_due(struct log_watch *w, int what)
 {
 	static unsigned long place;
 
@@ -91,20 +91,20 @@ static void set_due(struct log_watch *w, int what)
 	w->due |= what;
 }
 
-static void mark(const struct inotify_event *ev)
+static void watcher_mark(const struct inotify_event *ev)
 {
 	for (struct log_watch *w = watcher->all; w; w = w->next) {
 		if (ev->mask & IN_Q_OVERFLOW)
-			set_due(w, ~0);
+			watch_set_due(w, ~0);
 		else if (w->wd == ev->wd)
-			set_due(w, events_of(ev->mask));
+			watch_set_due(w, watch_events(ev->mask));
 		/* The inode is gone; the kernel may give this number to another. */
 		if ((ev->mask & IN_IGNORED) && w->wd == ev->wd)
 			w->wd = -1;
 	}
 }
 
-static void on_readable(int fd, int events, void *arg)
+static void watcher_readable(int fd, int events, void *arg)
 {
 	char buf[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
 	ssize_t n = read(fd, buf, sizeof(buf));
@@ -112,24 +112,24 @@ static void on_readable(int fd, int events, void *arg)
 	for (char *p = buf; n > 0 && p < buf + n;) {
 		const struct inotify_event *ev = (const struct inotify_event *)p;
 
-		mark(ev);
+		watcher_mark(ev);
 		p += sizeof(*ev) + ev->len;
 	}
-	call_due();
+	watcher_call_due();
 }
 
-static void on_fallback(void *arg)
+static void watcher_fallback(void *arg)
 {
 	bool must = false;
 
 	for (struct log_watch *w = watcher->all; w; w = w->next)
 		if (w->polled && (w->events & LOG_WATCH_MUST)) {
 			must = true;
-			set_due(w, ~0);
+			watch_set_due(w, ~0);
 		}
 	if (must)
 		loop_timer_arm(watcher->timer, FALLBACK_MS);
-	call_due();
+	watcher_call_due();
 }
 
 static void watcher_free(void)
@@ -143,7 +143,7 @@ static void watcher_free(void)
 
 static void watcher_done(void)
 {
-	if (watcher && !watcher->all && !holds)
+	if (watcher && !watcher->all && !watcher_holds)
 		watcher_free();
 }
 
@@ -161,10 +161,10 @@ static int watcher_new(struct loop *loop)
 		r = 0;
 	} else {
 		r = loop_fd_new(
-			loop, watcher->fd, LOOP_READ, on_readable, NULL, &watcher->readable);
+			loop, watcher->fd, LOOP_READ, watcher_readable, NULL, &watcher->readable);
 	}
 	if (r == 0)
-		r = loop_timer_new(loop, on_fallback, NULL, &watcher->timer);
+		r = loop_timer_new(loop, watcher_fallback, NULL, &watcher->timer);
 	if (r < 0)
 		watcher_free();
 	return r;
@@ -172,17 +172,17 @@ static int watcher_new(struct loop *loop)
 
 void log_watch_hold(void)
 {
-	holds++;
+	watcher_holds++;
 }
 
 void log_watch_release(void)
 {
-	holds--;
+	watcher_holds--;
 	watcher_done();
 }
 
 /* Without a kernel watch: LOG_WATCH_MUST is called at intervals, others not at all. */
-static int poll_instead(struct log_watch *w)
+static int watch_poll_instead(struct log_watch *w)
 {
 	w->polled = true;
 	if ((w->events & LOG_WATCH_MUST) && !loop_timer_armed(watcher->timer))
@@ -191,19 +191,19 @@ static int poll_instead(struct log_watch *w)
 }
 
 /* Tells the kernel the union of the events of all watches of the inode. */
-static int tell_kernel(struct log_watch *w, int fd)
+static int watch_update_kernel(struct log_watch *w, int fd)
 {
-	uint32_t mask = mask_of(w->events);
+	uint32_t mask = watch_mask(w->events);
 	char path[32];
 	int wd;
 
 	if (watcher->fd < 0)
-		return poll_instead(w);
+		return watch_poll_instead(w);
 	if (!mask && w->wd < 0)
 		return 0;
 	for (struct log_watch *o = watcher->all; o; o = o->next)
 		if (o != w && o->wd >= 0 && o->wd == w->wd)
-			mask |= mask_of(o->events);
+			mask |= watch_mask(o->events);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (!mask) {
 		inotify_rm_watch(watcher->fd, w->wd);
@@ -213,7 +213,7 @@ static int tell_kernel(struct log_watch *w, int fd)
 	/* A new watch does not know its number yet, so its events are added to those of others. */
 	wd = log_fs_watch(watcher->fd, path, mask | (w->wd < 0 ? IN_MASK_ADD : 0));
 	if (wd == -ENOSPC || wd == -ENOMEM)
-		return poll_instead(w);
+		return watch_poll_instead(w);
 	if (wd < 0)
 		return wd;
 	w->wd = wd;
@@ -240,7 +240,7 @@ int log_watch_new(
 	*w = (struct log_watch){ .wd = -1, .fn = fn, .arg = arg, .events = events };
 	w->next = watcher->all;
 	watcher->all = w;
-	r = tell_kernel(w, fd);
+	r = watch_update_kernel(w, fd);
 	if (r < 0) {
 		log_watch_free(w);
 		return r;
@@ -275,5 +275,5 @@ int log_watch_set(struct log_watch *w, int fd, int events)
 		return 0;
 	w->events = events;
 	w->due &= events;
-	return tell_kernel(w, fd);
+	return watch_update_kernel(w, fd);
 }

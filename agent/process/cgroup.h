@@ -32,8 +32,8 @@ struct cgroup *cgroup_drop(struct cgroup *c);
  */
 void cgroup_begin(struct cgroup *c, int attempt);
 
-/* Makes the leaf again after somebody removed it, as systemd does with empty cgroups when it shuts
- * down in a container. Returns 0, or a negative errno: there is no leaf from now on. */
+/* Makes the leaf again after another program has removed it; systemd removes empty cgroups when it
+ * shuts down in a container. Returns 0, or a negative errno: there is no leaf from now on. */
 int cgroup_make_again(struct cgroup *c);
 
 /* True, once, after cgroup_make_again() had to make the whole group again: limits no longer hold.

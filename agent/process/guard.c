@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GUARD_WAIT_S = 10, GUARD_LAST_S = 1, LEFT_FDS_MAX = 4096 };
+enum { GUARD_WAIT_S = 10, GUARD_LAST_S = 1, GUARD_FDS_MAX = 4096 };
 
 static pid_t guard_pid; /* in the agent proper */
 
@@ -65,8 +65,8 @@ static void guard_close(int keep_fd)
 	close_range(keep_fd >= 3 ? (unsigned)keep_fd + 1 : 3, ~0U, 0);
 }
 
-/* Stops this process until somebody continues it. The kernel does not stop a process that no shell
- * could continue (its process group is orphaned). */
+/* Stops this process until SIGCONT. The kernel does not stop a process that no shell could continue
+ * (its process group is orphaned). */
 static void guard_stop(void)
 {
 	const struct timespec now = { 0 };
@@ -146,7 +146,7 @@ static int guard_watch(pid_t agent, bool foreground)
 
 /* Notes how the agent died, for elasticd, which only sees that it is gone, and for the next agent.
  */
-static void guard_tell(pid_t agent, int signo, const char *state_dir)
+static void guard_note_death(pid_t agent, int signo, const char *state_dir)
 {
 	char name[SIGNALS_TEXT_MAX], text[96];
 
@@ -187,7 +187,7 @@ int guard_fork(struct cgroup *cgroup, const struct guard_job *job, sigset_t *ret
 	guard_close(job->keep_fd);
 	status = guard_watch(pid, job->foreground);
 	if (status < 0)
-		guard_tell(pid, -status, job->state_dir);
+		guard_note_death(pid, -status, job->state_dir);
 	cgroup_reopen(cgroup);
 	/* An agent that ended by itself has waited for its descendants already. */
 	guard_clean(cgroup, status < 0 ? GUARD_WAIT_S : GUARD_LAST_S);
@@ -215,7 +215,7 @@ void guard_leave(int status, int lock_fd)
 {
 	/* The hanging thread shares the descriptors. Close pipes and sockets, so that their readers
 	 * see the end; others may be files on the file system that hangs. */
-	for (int fd = 0; fd < LEFT_FDS_MAX; fd++)
+	for (int fd = 0; fd < GUARD_FDS_MAX; fd++)
 		if (guard_shares(fd))
 			close(fd);
 	close_fd(lock_fd);

@@ -315,7 +315,7 @@ static int spawn_try(const char *path, const char *cwd)
 
 int spawn_find(const char *name, const char *path, const char *cwd, char **ret)
 {
-	int seen = -ENOENT;
+	int worst = -ENOENT; /* EACCES counts more */
 
 	if (strchr(name, '/')) {
 		*ret = strdup(name);
@@ -341,8 +341,8 @@ int spawn_find(const char *name, const char *path, const char *cwd, char **ret)
 			return 0;
 		}
 		if (r == -EACCES)
-			seen = r;
+			worst = r;
 		p = end;
 	}
-	return seen;
+	return worst;
 }
