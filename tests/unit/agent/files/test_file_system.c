@@ -126,7 +126,7 @@ START_TEST(calls_do_what_they_say_in_the_thread)
 }
 END_TEST
 
-START_TEST(who_waits_for_a_file_system_that_hangs_goes_on_and_others_do_not_wait_at_all)
+START_TEST(callers_wait_once_for_a_file_system_that_hangs)
 {
 	struct log_fs_op *op = hanging();
 	uint64_t waited = 0;
@@ -186,7 +186,7 @@ START_TEST(a_file_system_that_hangs_again_costs_less)
 }
 END_TEST
 
-START_TEST(what_hangs_aside_delays_no_log)
+START_TEST(a_hanging_call_aside_delays_no_log)
 {
 	struct log_fs_op *op = hanging();
 	struct stat st;
@@ -312,11 +312,10 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, calls_do_what_they_say_in_the_thread);
-	tcase_add_test(
-		t, who_waits_for_a_file_system_that_hangs_goes_on_and_others_do_not_wait_at_all);
+	tcase_add_test(t, callers_wait_once_for_a_file_system_that_hangs);
 	tcase_add_test(t, a_close_waits_for_nothing_and_comes_after_what_was_before_it);
 	tcase_add_test(t, a_file_system_that_hangs_again_costs_less);
-	tcase_add_test(t, what_hangs_aside_delays_no_log);
+	tcase_add_test(t, a_hanging_call_aside_delays_no_log);
 	tcase_add_test(t, an_end_says_that_a_thread_is_held);
 	tcase_add_test(t, of_too_many_names_the_first_are_looked_at);
 	tcase_add_test(t, a_child_makes_its_calls_itself);

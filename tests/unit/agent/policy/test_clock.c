@@ -108,7 +108,7 @@ static struct rootcause failed(int64_t at_s, int64_t claimed_s, int64_t stopped_
 		.stop_us = stopped_s < 0 ? -1 : stopped_s * second_us };
 }
 
-START_TEST(who_failed_before_the_clock_was_set_is_the_cause_and_who_was_stopped_after_that_is_not)
+START_TEST(a_failure_before_the_clock_was_set_is_the_cause_and_a_stop_after_that_is_not)
 {
 	/* Set between the first failure and the stop of the others, which each say when they failed
 	 * as the clock then was. */
@@ -163,8 +163,8 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_delay_takes_its_time_whatever_the_wall_clock_does);
 	tcase_add_test(t, a_window_of_restarts_does_not_slide_with_the_wall_clock);
-	tcase_add_test(t,
-		who_failed_before_the_clock_was_set_is_the_cause_and_who_was_stopped_after_that_is_not);
+	tcase_add_test(
+		t, a_failure_before_the_clock_was_set_is_the_cause_and_a_stop_after_that_is_not);
 	tcase_add_test(
 		t, a_failure_across_the_setting_of_the_clock_has_the_time_at_which_it_was_seen);
 	tcase_add_test(

@@ -249,7 +249,7 @@ static const struct {
 	{ "{\"message\": {\"message\": {}}}", "message.message is missing or not a string" },
 };
 
-START_TEST(what_is_not_usable_is_named)
+START_TEST(an_unusable_file_is_named)
 {
 	refuse(bad[_i].text, strlen(bad[_i].text), bad[_i].problem);
 }
@@ -316,7 +316,7 @@ START_TEST(a_missing_file_is_no_problem)
 }
 END_TEST
 
-START_TEST(what_is_no_regular_file_is_named_and_does_not_block)
+START_TEST(a_special_file_is_named_and_does_not_block)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -422,12 +422,12 @@ int main(void)
 	tcase_add_loop_test(t, a_timestamp_is_a_number_or_a_string_with_one, 0,
 		sizeof(stamps) / sizeof(stamps[0]));
 	tcase_add_test(t, members_of_wrong_types_are_passed_over);
-	tcase_add_loop_test(t, what_is_not_usable_is_named, 0, sizeof(bad) / sizeof(bad[0]));
+	tcase_add_loop_test(t, an_unusable_file_is_named, 0, sizeof(bad) / sizeof(bad[0]));
 	tcase_add_test(t, bytes_after_a_nul_are_not_overlooked);
 	tcase_add_test(t, deep_nesting_is_refused_without_harm);
 	tcase_add_test(t, a_file_is_read_with_the_time_it_was_written);
 	tcase_add_test(t, a_missing_file_is_no_problem);
-	tcase_add_test(t, what_is_no_regular_file_is_named_and_does_not_block);
+	tcase_add_test(t, a_special_file_is_named_and_does_not_block);
 	tcase_add_test(t, an_empty_or_broken_file_is_named);
 	tcase_add_test(t, a_huge_file_is_not_read);
 	tcase_add_test(t, a_copy_gets_the_exit_code_where_message_is_an_object);

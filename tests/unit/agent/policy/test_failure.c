@@ -72,7 +72,7 @@ static void collect(size_t n, const int *ranks)
 			failures.items[i].worker->rank);
 }
 
-START_TEST(what_runs_or_succeeded_is_no_failure)
+START_TEST(running_and_succeeded_workers_are_no_failures)
 {
 	ended(1, 101, 0);
 	workers[2].stop_us = AT(101);
@@ -213,7 +213,7 @@ START_TEST(a_message_is_one_line)
 }
 END_TEST
 
-START_TEST(who_runs_and_is_known_to_have_failed_is_among_those_that_are_known)
+START_TEST(known_failures_include_workers_that_hang_or_reported_an_error)
 {
 	char text[512];
 
@@ -321,7 +321,7 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_runs_or_succeeded_is_no_failure);
+	tcase_add_test(t, running_and_succeeded_workers_are_no_failures);
 	tcase_add_test(t, the_root_cause_is_first_then_others_by_time_then_the_collateral);
 	tcase_add_test(t, failures_stand_as_their_places_say_whatever_they_are);
 	tcase_add_test(t, ties_go_to_a_signal_and_then_to_the_lower_rank);
@@ -330,7 +330,7 @@ int main(void)
 	tcase_add_test(t, an_implausible_timestamp_is_named_and_not_used);
 	tcase_add_test(t, a_broken_file_is_named_and_costs_nothing_else);
 	tcase_add_test(t, a_message_is_one_line);
-	tcase_add_test(t, who_runs_and_is_known_to_have_failed_is_among_those_that_are_known);
+	tcase_add_test(t, known_failures_include_workers_that_hang_or_reported_an_error);
 	tcase_add_test(t, the_json_of_a_failure_has_every_member);
 	tcase_add_test(t, the_json_leaves_out_what_is_not_known);
 	tcase_add_test(t, the_json_names_a_broken_file_and_its_problem);

@@ -49,7 +49,7 @@ static void order_is(const char *indices)
 	ck_assert_str_eq(text, indices);
 }
 
-START_TEST(what_ended_the_attempt_is_first_whenever_it_was_told)
+START_TEST(failures_that_ended_the_attempt_come_first_whatever_the_order)
 {
 	add(0, 30, "c");
 	add(1, 20, "");
@@ -62,7 +62,7 @@ START_TEST(what_ended_the_attempt_is_first_whenever_it_was_told)
 }
 END_TEST
 
-START_TEST(a_tie_goes_to_a_signal_and_then_to_who_was_told_of_first)
+START_TEST(a_tie_goes_to_a_signal_and_then_to_the_earlier_event)
 {
 	add(3, 10, "");
 	add(1, 10, "");
@@ -133,8 +133,8 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_ended_the_attempt_is_first_whenever_it_was_told);
-	tcase_add_test(t, a_tie_goes_to_a_signal_and_then_to_who_was_told_of_first);
+	tcase_add_test(t, failures_that_ended_the_attempt_come_first_whatever_the_order);
+	tcase_add_test(t, a_tie_goes_to_a_signal_and_then_to_the_earlier_event);
 	tcase_add_test(t, the_verdicts_cause_is_put_first);
 	tcase_add_test(t, the_last_failure_is_what_ended_the_attempt_and_an_error_first);
 	tcase_add_test(t, of_those_that_were_made_good_the_newest_counts_and_an_error_first);

@@ -151,7 +151,7 @@ static struct group_decision_worker variant(int n)
 
 enum { VARIANTS = STATES * 8 };
 
-START_TEST(every_three_workers_in_every_state_are_judged_by_the_rules)
+START_TEST(decisions_follow_the_rules_for_any_three_workers)
 {
 	for (int n = 0; n < VARIANTS * VARIANTS * VARIANTS; n++) {
 		struct group_decision_worker t[WORKERS] = { variant(n % VARIANTS),
@@ -180,7 +180,7 @@ START_TEST(a_worker_that_waits_for_its_restart_keeps_the_group_from_its_end)
 }
 END_TEST
 
-START_TEST(a_group_of_which_a_person_stopped_all_waits_for_a_person)
+START_TEST(a_group_that_an_operator_stopped_waits_for_the_operator)
 {
 	struct group_decision_worker t[] = { { .state = WORKER_STOPPED, .on_purpose = true },
 		{ .state = WORKER_STOPPED, .on_purpose = true } };
@@ -234,9 +234,9 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(t, 600);
-	tcase_add_test(t, every_three_workers_in_every_state_are_judged_by_the_rules);
+	tcase_add_test(t, decisions_follow_the_rules_for_any_three_workers);
 	tcase_add_test(t, a_worker_that_waits_for_its_restart_keeps_the_group_from_its_end);
-	tcase_add_test(t, a_group_of_which_a_person_stopped_all_waits_for_a_person);
+	tcase_add_test(t, a_group_that_an_operator_stopped_waits_for_the_operator);
 	tcase_add_test(t, the_first_of_several_is_named);
 	tcase_add_test(t, on_a_notice_a_failure_leaves_the_others_to_their_saving);
 	tcase_add_test(t, on_a_notice_a_group_that_had_done_its_work_is_done);

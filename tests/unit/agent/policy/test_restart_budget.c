@@ -282,7 +282,7 @@ START_TEST(the_backoff_doubles_up_to_its_maximum_and_never_overflows)
 }
 END_TEST
 
-START_TEST(what_is_not_counted_and_ends_at_once_is_slowed_down)
+START_TEST(uncounted_restarts_of_short_attempts_are_slowed_down)
 {
 	static const struct spec_exit_rule free_42 = { false, 42, SPEC_EXIT_FREE };
 	struct spec_restart p = policy_of(0);
@@ -372,7 +372,7 @@ static void assert_same(const struct restart_budget *a, const struct restart_bud
 	ck_assert_mem_eq(a->times_ms, b->times_ms, sizeof(a->times_ms));
 }
 
-START_TEST(what_is_saved_is_loaded_again)
+START_TEST(a_saved_budget_is_loaded_again)
 {
 	struct spec_restart p = policy_of(SPEC_UNSET);
 	struct restart_budget b = { 0 }, loaded;
@@ -497,11 +497,11 @@ int main(void)
 	tcase_add_test(t, texts_say_what_was_decided);
 	tcase_add_test(t, a_restart_leaves_the_window_when_it_is_as_old_as_the_window);
 	tcase_add_test(t, the_backoff_doubles_up_to_its_maximum_and_never_overflows);
-	tcase_add_test(t, what_is_not_counted_and_ends_at_once_is_slowed_down);
+	tcase_add_test(t, uncounted_restarts_of_short_attempts_are_slowed_down);
 	tcase_add_test(t, a_healthy_attempt_resets_the_backoff_but_not_the_budget);
 	tcase_add_test(t, more_restarts_than_are_remembered_still_fill_the_window);
 	tcase_add_test(t, a_clock_that_went_back_gives_nothing_away);
-	tcase_add_test(t, what_is_saved_is_loaded_again);
+	tcase_add_test(t, a_saved_budget_is_loaded_again);
 	tcase_add_test(t, times_from_before_a_reboot_count_as_now);
 	tcase_add_loop_test(
 		t, rubbish_is_refused_and_changes_nothing, 0, sizeof(rubbish) / sizeof(rubbish[0]));

@@ -134,7 +134,7 @@ START_TEST(a_fraction_is_never_replaced_by_the_file_s_time)
 }
 END_TEST
 
-START_TEST(what_was_not_stopped_is_not_collateral)
+START_TEST(a_worker_that_was_not_stopped_is_not_collateral)
 {
 	struct rootcause r = ended(END);
 
@@ -144,7 +144,7 @@ START_TEST(what_was_not_stopped_is_not_collateral)
 }
 END_TEST
 
-START_TEST(what_ended_after_it_was_stopped_is_collateral)
+START_TEST(a_worker_that_ended_after_its_stop_is_collateral)
 {
 	struct rootcause silent = stopped(ended(END), 104 * S);
 	struct rootcause wrote_later = stopped(claimed(END, 104 * S), 104 * S);
@@ -299,8 +299,8 @@ int main(void)
 	tcase_add_test(t, a_file_s_time_that_has_nothing_to_do_with_the_stamp_is_not_used);
 	tcase_add_test(t, whole_seconds_of_a_worker_that_failed_in_its_first_second_are_plausible);
 	tcase_add_test(t, a_fraction_is_never_replaced_by_the_file_s_time);
-	tcase_add_test(t, what_was_not_stopped_is_not_collateral);
-	tcase_add_test(t, what_ended_after_it_was_stopped_is_collateral);
+	tcase_add_test(t, a_worker_that_was_not_stopped_is_not_collateral);
+	tcase_add_test(t, a_worker_that_ended_after_its_stop_is_collateral);
 	tcase_add_test(t, a_worker_that_had_failed_by_itself_before_it_was_stopped_is_the_cause);
 	tcase_add_test(t, a_file_that_the_stop_signal_made_it_write_leaves_it_collateral);
 	tcase_add_test(t, the_earliest_failure_is_the_cause_at_sub_second_resolution);

@@ -203,7 +203,7 @@ START_TEST(each_step_comes_at_its_time)
 }
 END_TEST
 
-START_TEST(what_a_dump_leaves_behind_has_its_own_short_time)
+START_TEST(cleaning_after_a_dump_has_its_own_short_limit)
 {
 	struct stop_input in = { .now_ms = NOW, .timeout_ms = 600000, .alive = true, .dump = true };
 	struct stop_machine m = { 0 };
@@ -313,7 +313,7 @@ int main(void)
 
 	tcase_add_test(t, every_event_has_its_answer_in_every_state);
 	tcase_add_test(t, each_step_comes_at_its_time);
-	tcase_add_test(t, what_a_dump_leaves_behind_has_its_own_short_time);
+	tcase_add_test(t, cleaning_after_a_dump_has_its_own_short_limit);
 	tcase_add_test(t, a_second_stop_only_hastens_the_first);
 	tcase_add_test(t, random_walks_have_always_an_end_and_nothing_follows_sigkill);
 	tcase_add_test(t, states_and_events_have_names_of_their_own);

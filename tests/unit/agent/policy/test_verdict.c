@@ -122,7 +122,7 @@ START_TEST(an_error_that_no_restart_had_answered_outranks_the_limit)
 }
 END_TEST
 
-START_TEST(who_stops_a_run_is_its_reason_whatever_failed)
+START_TEST(a_stop_is_the_reason_whatever_failed)
 {
 	facts.group.state = GROUP_STOPPED;
 	facts.cause = crash;
@@ -190,7 +190,7 @@ int main(void)
 	tcase_add_test(t, a_limit_that_nothing_had_failed_before_is_a_timeout);
 	tcase_add_test(t, a_limit_after_failures_names_the_last_one_and_exits_with_124);
 	tcase_add_test(t, an_error_that_no_restart_had_answered_outranks_the_limit);
-	tcase_add_test(t, who_stops_a_run_is_its_reason_whatever_failed);
+	tcase_add_test(t, a_stop_is_the_reason_whatever_failed);
 	tcase_add_test(t, a_success_has_no_cause);
 	tcase_add_test(t, a_preempted_run_tells_what_failed_beside_the_notice);
 	tcase_add_test(t, a_lost_agent_is_its_own_result);

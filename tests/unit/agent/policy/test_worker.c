@@ -67,7 +67,7 @@ START_TEST(it_is_called_by_its_role_and_index)
 }
 END_TEST
 
-START_TEST(an_exit_code_is_kept_and_told)
+START_TEST(an_exit_code_is_kept_and_named)
 {
 	worker_set_exit(&worker, CLD_EXITED, 3);
 	ck_assert(worker_bad_exit(&worker));
@@ -82,7 +82,7 @@ START_TEST(an_exit_code_is_kept_and_told)
 }
 END_TEST
 
-START_TEST(a_signal_is_kept_and_told_by_name)
+START_TEST(a_signal_is_kept_and_named)
 {
 	worker_set_exit(&worker, CLD_KILLED, SIGKILL);
 	ck_assert(worker_bad_exit(&worker));
@@ -220,8 +220,8 @@ int main(void)
 	tcase_add_test(t, a_new_worker_waits_and_has_no_process);
 	tcase_add_test(t, a_state_has_its_reason_until_the_next_state);
 	tcase_add_test(t, it_is_called_by_its_role_and_index);
-	tcase_add_test(t, an_exit_code_is_kept_and_told);
-	tcase_add_test(t, a_signal_is_kept_and_told_by_name);
+	tcase_add_test(t, an_exit_code_is_kept_and_named);
+	tcase_add_test(t, a_signal_is_kept_and_named);
 	tcase_add_test(t, every_exit_code_and_signal_has_the_status_of_a_shell);
 	tcase_add_test(t, a_failure_that_the_agent_ended_has_the_status_1);
 	tcase_add_test(t, a_command_that_was_not_executed_is_127_or_126);

@@ -142,7 +142,7 @@ static int try_one(void)
 	return 1;
 }
 
-START_TEST(who_may_not_write_there_gets_none)
+START_TEST(without_write_access_there_is_no_cgroup)
 {
 	pid_t pid;
 
@@ -408,7 +408,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, without_a_cgroup_every_call_is_harmless);
 	tcase_add_test(t, it_can_be_switched_off);
-	tcase_add_test(t, who_may_not_write_there_gets_none);
+	tcase_add_test(t, without_write_access_there_is_no_cgroup);
 	tcase_add_test(t, a_host_without_cgroup_v2_gets_none);
 	if (writable)
 		add_writable(t);

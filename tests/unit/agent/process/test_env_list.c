@@ -102,7 +102,7 @@ START_TEST(a_large_environment_stays_complete_and_ended)
 }
 END_TEST
 
-START_TEST(what_is_put_is_copied)
+START_TEST(an_entry_is_copied)
 {
 	char entry[] = "A=1";
 
@@ -127,7 +127,7 @@ int main(void)
 	tcase_add_test(t, a_formatted_value_replaces_too);
 	tcase_add_test(t, a_list_is_added_in_its_order);
 	tcase_add_test(t, a_large_environment_stays_complete_and_ended);
-	tcase_add_test(t, what_is_put_is_copied);
+	tcase_add_test(t, an_entry_is_copied);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

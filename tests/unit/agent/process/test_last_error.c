@@ -33,7 +33,7 @@ static bool is_there(const char *name)
 	return !access(path, F_OK);
 }
 
-START_TEST(what_a_later_moment_may_change_is_tried_again)
+START_TEST(a_passing_error_is_tried_again)
 {
 	static const int passing[] = { ENOMEM, EMFILE, ENOSPC, EIO, EAGAIN, EADDRINUSE };
 	static const int lasting[] = { EACCES, EPERM, EROFS, ENOTDIR, ENOENT, EINVAL, ELOOP,
@@ -46,7 +46,7 @@ START_TEST(what_a_later_moment_may_change_is_tried_again)
 }
 END_TEST
 
-START_TEST(what_stays_so_is_the_verdict)
+START_TEST(a_lasting_error_is_the_verdict)
 {
 	_cleanup_json_ json_t *verdict = NULL;
 	char path[128];
@@ -62,7 +62,7 @@ START_TEST(what_stays_so_is_the_verdict)
 }
 END_TEST
 
-START_TEST(what_may_pass_is_kept_for_who_follows_and_taken_once)
+START_TEST(a_passing_error_is_kept_for_the_next_agent_and_taken_once)
 {
 	_cleanup_free_ char *text = NULL;
 
@@ -74,7 +74,7 @@ START_TEST(what_may_pass_is_kept_for_who_follows_and_taken_once)
 }
 END_TEST
 
-START_TEST(what_another_has_put_there_is_not_followed)
+START_TEST(a_link_in_place_of_the_file_is_not_followed)
 {
 	char path[128];
 
@@ -98,10 +98,10 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_a_later_moment_may_change_is_tried_again);
-	tcase_add_test(t, what_stays_so_is_the_verdict);
-	tcase_add_test(t, what_may_pass_is_kept_for_who_follows_and_taken_once);
-	tcase_add_test(t, what_another_has_put_there_is_not_followed);
+	tcase_add_test(t, a_passing_error_is_tried_again);
+	tcase_add_test(t, a_lasting_error_is_the_verdict);
+	tcase_add_test(t, a_passing_error_is_kept_for_the_next_agent_and_taken_once);
+	tcase_add_test(t, a_link_in_place_of_the_file_is_not_followed);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

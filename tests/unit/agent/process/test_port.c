@@ -167,7 +167,7 @@ static void pick_where_all_are_taken(void)
 	need(pick() == -EADDRINUSE);
 }
 
-START_TEST(where_all_are_taken_the_error_says_so)
+START_TEST(with_all_ports_taken_the_error_is_eaddrinuse)
 {
 	way = _i;
 	in_network(pick_where_all_are_taken);
@@ -219,7 +219,7 @@ static void pick_where_nothing_is_outside(void)
 	}
 }
 
-START_TEST(where_nearly_all_ports_are_for_outgoing_connections_one_of_them_is_picked)
+START_TEST(with_few_other_ports_one_for_outgoing_connections_is_picked)
 {
 	way = _i;
 	in_network(pick_where_nothing_is_outside);
@@ -338,7 +338,7 @@ static void hold_for_workers(void)
 			hold_for_a_worker(kind, options & 1, options & 2);
 }
 
-START_TEST(a_held_port_is_for_who_shares_it_and_for_nobody_else)
+START_TEST(a_held_port_is_free_only_for_sockets_that_share_it)
 {
 	in_network(hold_for_workers);
 }
@@ -385,7 +385,7 @@ static void hold_against_the_kernel(void)
 	}
 }
 
-START_TEST(the_kernel_gives_a_held_port_to_nobody)
+START_TEST(the_kernel_assigns_a_held_port_to_no_socket)
 {
 	in_network(hold_against_the_kernel);
 }
@@ -410,7 +410,7 @@ static void take_from_each_other(void)
 		port_release(&ports[i]);
 }
 
-START_TEST(what_one_has_taken_no_other_gets)
+START_TEST(no_port_is_picked_twice)
 {
 	in_network(take_from_each_other);
 }
@@ -458,16 +458,15 @@ int main(void)
 	int failed;
 
 	tcase_add_loop_test(t, a_port_that_is_listened_on_is_never_picked, 0, TAKES);
-	tcase_add_loop_test(t, where_all_are_taken_the_error_says_so, 0, TAKES);
+	tcase_add_loop_test(t, with_all_ports_taken_the_error_is_eaddrinuse, 0, TAKES);
 	tcase_add_loop_test(t, a_port_lies_outside_of_what_outgoing_connections_get, 0, TAKES);
-	tcase_add_loop_test(t,
-		where_nearly_all_ports_are_for_outgoing_connections_one_of_them_is_picked, 0,
-		TAKES);
+	tcase_add_loop_test(
+		t, with_few_other_ports_one_for_outgoing_connections_is_picked, 0, TAKES);
 	tcase_add_loop_test(t, a_host_whose_ipv6_is_switched_off_has_ports_too, 0, TAKES);
 	tcase_add_loop_test(t, ports_of_two_picks_are_seldom_the_same, 0, TAKES);
-	tcase_add_test(t, a_held_port_is_for_who_shares_it_and_for_nobody_else);
-	tcase_add_test(t, the_kernel_gives_a_held_port_to_nobody);
-	tcase_add_test(t, what_one_has_taken_no_other_gets);
+	tcase_add_test(t, a_held_port_is_free_only_for_sockets_that_share_it);
+	tcase_add_test(t, the_kernel_assigns_a_held_port_to_no_socket);
+	tcase_add_test(t, no_port_is_picked_twice);
 	tcase_add_test(t, a_claimed_port_can_be_bound_without_options);
 	tcase_add_test(t, a_number_that_another_has_claimed_is_taken_without_a_claim);
 	suite_add_tcase(s, t);

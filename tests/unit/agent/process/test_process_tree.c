@@ -197,7 +197,7 @@ START_TEST(the_excepted_and_all_below_them_are_left_alone)
 }
 END_TEST
 
-START_TEST(what_is_above_an_excepted_process_is_not_excepted)
+START_TEST(a_parent_of_an_excepted_process_is_not_excepted)
 {
 	pid_t p[3];
 	struct tree_except except = { &p[1], 1 };
@@ -323,7 +323,7 @@ int main(void)
 	tcase_add_test(t, a_zombie_is_no_living_descendant_but_is_still_there);
 	tcase_add_test(t, to_ask_takes_no_end_away_from_who_waits_for_it);
 	tcase_add_test(t, the_excepted_and_all_below_them_are_left_alone);
-	tcase_add_test(t, what_is_above_an_excepted_process_is_not_excepted);
+	tcase_add_test(t, a_parent_of_an_excepted_process_is_not_excepted);
 	tcase_add_test(t, nothing_is_gone_before_it_is_waited_for);
 	tcase_add_test(t, the_excepted_may_be_left_when_all_others_are_gone);
 	tcase_add_test(t, processes_that_fork_and_end_for_ever_are_caught);

@@ -278,7 +278,7 @@ START_TEST(umask_directory_and_limits_are_set)
 }
 END_TEST
 
-START_TEST(what_is_not_asked_for_is_inherited)
+START_TEST(unset_properties_are_inherited)
 {
 	struct spawn_request req = request(-1);
 	char cwd[PATH_MAX];
@@ -676,7 +676,7 @@ START_TEST(without_a_path_the_usual_one_is_taken)
 }
 END_TEST
 
-START_TEST(what_is_found_relative_to_a_directory_runs_in_it)
+START_TEST(a_program_found_relative_to_a_directory_runs_in_it)
 {
 	struct spawn_request req = request(-1);
 	_cleanup_free_ char *found = NULL;
@@ -721,7 +721,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, a_worker_has_clean_signals_whatever_its_parent_does);
 	tcase_add_test(t, a_signal_that_waits_for_the_parent_is_handled_in_the_parent_alone);
 	tcase_add_test(t, umask_directory_and_limits_are_set);
-	tcase_add_test(t, what_is_not_asked_for_is_inherited);
+	tcase_add_test(t, unset_properties_are_inherited);
 	tcase_add_test(t, stages_have_names_of_their_own);
 	tcase_add_test(t, streams_may_be_any_of_the_parent_s_first_three);
 	tcase_add_test(t, a_parent_without_streams_can_give_some);
@@ -732,7 +732,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, a_directory_that_may_not_be_searched_holds_no_program);
 	tcase_add_test(t, relative_and_empty_entries_count_from_the_working_directory);
 	tcase_add_test(t, without_a_path_the_usual_one_is_taken);
-	tcase_add_test(t, what_is_found_relative_to_a_directory_runs_in_it);
+	tcase_add_test(t, a_program_found_relative_to_a_directory_runs_in_it);
 	if (under_valgrind())
 		puts("tests of what cannot be spawned are left out: valgrind turns a shared memory "
 		     "into a copy, so that the parent does not hear of it");

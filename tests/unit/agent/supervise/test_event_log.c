@@ -270,7 +270,7 @@ static void add_on_full_disk(int n, off_t bytes)
 	signal(SIGXFSZ, handler);
 }
 
-START_TEST(a_full_disk_is_said_once_and_costs_nothing_but_lines_of_the_file)
+START_TEST(a_full_disk_is_logged_once_and_loses_only_lines_of_the_file)
 {
 	add(2);
 	add_on_full_disk(3, 20);
@@ -379,7 +379,7 @@ int main(void)
 	tcase_add_test(t, a_line_that_an_earlier_writer_left_torn_costs_only_itself);
 	tcase_add_test(t, a_last_line_that_lacks_only_its_newline_is_kept);
 	tcase_add_test(t, lines_that_are_no_events_are_passed_over);
-	tcase_add_test(t, a_full_disk_is_said_once_and_costs_nothing_but_lines_of_the_file);
+	tcase_add_test(t, a_full_disk_is_logged_once_and_loses_only_lines_of_the_file);
 	tcase_add_test(t, writing_goes_on_when_there_is_room_again);
 	tcase_add_test(
 		t, events_that_the_disk_lost_come_from_memory_beside_older_ones_from_the_file);

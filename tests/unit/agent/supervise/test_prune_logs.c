@@ -101,7 +101,7 @@ static bool there(const char *run)
 
 static const struct keep one_day = { .days = 1 };
 
-START_TEST(what_is_too_old_goes_and_latest_with_it_where_it_leads_there)
+START_TEST(prune_removes_runs_beyond_the_limit_with_their_latest_link)
 {
 	over("job_aaaaaaaa", 3);
 	over("job_bbbbbbbb", 2);
@@ -132,7 +132,7 @@ START_TEST(the_newest_stay_by_number_and_size)
 }
 END_TEST
 
-START_TEST(one_that_runs_stays_and_one_whose_agent_died_goes)
+START_TEST(prune_keeps_running_runs_and_removes_those_of_dead_agents)
 {
 	int lock = begin("job_aaaaaaaa", "");
 
@@ -160,7 +160,7 @@ START_TEST(a_run_that_begins_finds_its_lock_free)
 }
 END_TEST
 
-START_TEST(what_is_no_run_of_ours_stays)
+START_TEST(prune_keeps_directories_that_are_not_our_runs)
 {
 	int lock = begin("job_aaaaaaaa", ",\"record\":\"/somewhere\"");
 
@@ -200,7 +200,7 @@ START_TEST(no_link_is_followed)
 }
 END_TEST
 
-START_TEST(what_a_crash_left_goes_the_next_time)
+START_TEST(prune_removes_what_a_crash_left)
 {
 	ck_assert_int_eq(mkdir(at(".pruned-job_aaaaaaaa", ""), 0700), 0);
 	put(".pruned-job_aaaaaaaa", "log", "x");
@@ -218,13 +218,13 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, what_is_too_old_goes_and_latest_with_it_where_it_leads_there);
+	tcase_add_test(t, prune_removes_runs_beyond_the_limit_with_their_latest_link);
 	tcase_add_test(t, the_newest_stay_by_number_and_size);
-	tcase_add_test(t, one_that_runs_stays_and_one_whose_agent_died_goes);
+	tcase_add_test(t, prune_keeps_running_runs_and_removes_those_of_dead_agents);
 	tcase_add_test(t, a_run_that_begins_finds_its_lock_free);
-	tcase_add_test(t, what_is_no_run_of_ours_stays);
+	tcase_add_test(t, prune_keeps_directories_that_are_not_our_runs);
 	tcase_add_test(t, no_link_is_followed);
-	tcase_add_test(t, what_a_crash_left_goes_the_next_time);
+	tcase_add_test(t, prune_removes_what_a_crash_left);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

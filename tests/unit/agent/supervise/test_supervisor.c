@@ -35,7 +35,7 @@ START_TEST(a_worker_s_life_begins_before_it_can_fail)
 }
 END_TEST
 
-START_TEST(a_failure_that_is_answered_by_a_restart_of_the_group)
+START_TEST(a_failure_leads_to_a_restart_of_the_group)
 {
 	begins(TWO ",'restart':{'max':1}}", features);
 	record[0] = '\0';
@@ -52,7 +52,7 @@ START_TEST(a_failure_that_is_answered_by_a_restart_of_the_group)
 }
 END_TEST
 
-START_TEST(a_failure_of_scope_worker_is_answered_after_its_delay)
+START_TEST(a_failure_of_scope_worker_restarts_it_after_its_delay)
 {
 	begins(TWO ",'restart':{'max':1,'scope':'worker','backoff':'1h'}}", features);
 	record[0] = '\0';
@@ -66,7 +66,7 @@ START_TEST(a_failure_of_scope_worker_is_answered_after_its_delay)
 }
 END_TEST
 
-START_TEST(ends_of_one_turn_are_told_before_any_is_judged)
+START_TEST(ends_of_one_turn_are_reported_before_any_decision)
 {
 	begins(TWO "}", features);
 	record[0] = '\0';
@@ -79,7 +79,7 @@ START_TEST(ends_of_one_turn_are_told_before_any_is_judged)
 }
 END_TEST
 
-START_TEST(a_stop_that_is_not_heard_ends_with_sigkill)
+START_TEST(an_ignored_stop_signal_is_followed_by_sigkill)
 {
 	begins(ONE ",'stop':{'timeout':'1h'}}", features);
 	record[0] = '\0';
@@ -171,7 +171,7 @@ START_TEST(a_worker_without_an_environment_is_not_started)
 }
 END_TEST
 
-START_TEST(what_has_ended_is_judged_when_no_feature_holds_that_back)
+START_TEST(a_decision_waits_while_a_feature_delays_it)
 {
 	begins(ONE "}", features);
 	says.holds = true;
@@ -258,7 +258,7 @@ END_TEST
 
 #define PAST "past_event[rendezvous] past_event[starting] past_event[running] "
 
-START_TEST(an_agent_that_follows_a_lost_one_hears_its_events_and_starts_again)
+START_TEST(an_agent_after_a_lost_one_reads_its_events_and_restarts)
 {
 	begins(ONE ",'restart':{'max':1}}", features);
 	is_lost_and_followed(features);
@@ -282,7 +282,7 @@ START_TEST(a_feature_may_say_that_a_lost_agent_was_on_its_way_to_the_end)
 }
 END_TEST
 
-START_TEST(what_a_lost_agent_had_decided_holds)
+START_TEST(a_decision_of_a_lost_agent_holds)
 {
 	begins(ONE ",'stop':{'timeout':'1h'}}", features);
 	end_run_stop_asked(supervisor, SIGTERM, SPEC_UNSET, "got SIGTERM");
@@ -425,7 +425,7 @@ START_TEST(features_are_called_in_the_order_of_the_table_and_freed_in_the_other)
 }
 END_TEST
 
-START_TEST(where_a_feature_cannot_begin_those_before_it_are_freed)
+START_TEST(a_failing_init_frees_the_features_before_it)
 {
 	static const struct feature *const both[] = { &second, &recording, NULL };
 
@@ -445,29 +445,29 @@ static int run(void)
 	tcase_add_checked_fixture(t, setup, world_free);
 	tcase_add_test(t, a_worker_that_succeeds);
 	tcase_add_test(t, a_worker_s_life_begins_before_it_can_fail);
-	tcase_add_test(t, a_failure_that_is_answered_by_a_restart_of_the_group);
-	tcase_add_test(t, a_failure_of_scope_worker_is_answered_after_its_delay);
-	tcase_add_test(t, ends_of_one_turn_are_told_before_any_is_judged);
-	tcase_add_test(t, a_stop_that_is_not_heard_ends_with_sigkill);
+	tcase_add_test(t, a_failure_leads_to_a_restart_of_the_group);
+	tcase_add_test(t, a_failure_of_scope_worker_restarts_it_after_its_delay);
+	tcase_add_test(t, ends_of_one_turn_are_reported_before_any_decision);
+	tcase_add_test(t, an_ignored_stop_signal_is_followed_by_sigkill);
 	tcase_add_test(t, a_worker_that_survives_sigkill_is_given_up);
 	tcase_add_test(t, a_time_limit_dumps_first);
 	tcase_add_test(t, a_person_stops_a_worker_and_starts_it_again);
 	tcase_add_test(t, a_worker_has_the_environment_that_features_give_it);
 	tcase_add_test(t, a_worker_without_an_environment_is_not_started);
-	tcase_add_test(t, what_has_ended_is_judged_when_no_feature_holds_that_back);
+	tcase_add_test(t, a_decision_waits_while_a_feature_delays_it);
 	tcase_add_test(t, a_feature_may_say_that_a_worker_left_as_it_was_asked_to);
 	tcase_add_test(t, a_feature_may_name_the_exit_status_of_a_failure);
 	tcase_add_test(t, a_signal_goes_to_features_first_then_to_workers);
 	tcase_add_test(t, a_feature_signals_workers_that_the_agent_may_not);
 	tcase_add_test(t, a_child_that_is_no_worker_is_the_features);
-	tcase_add_test(t, an_agent_that_follows_a_lost_one_hears_its_events_and_starts_again);
+	tcase_add_test(t, an_agent_after_a_lost_one_reads_its_events_and_restarts);
 	tcase_add_test(t, a_feature_may_say_that_a_lost_agent_was_on_its_way_to_the_end);
-	tcase_add_test(t, what_a_lost_agent_had_decided_holds);
+	tcase_add_test(t, a_decision_of_a_lost_agent_holds);
 	tcase_add_test(t, features_tell_people_of_the_job_its_workers_and_its_verdict);
 	tcase_add_test(t, features_hear_of_all_that_people_can_see);
 	tcase_add_test(t, helpers_of_features_are_no_workers_leftovers);
 	tcase_add_test(t, features_are_called_in_the_order_of_the_table_and_freed_in_the_other);
-	tcase_add_test(t, where_a_feature_cannot_begin_those_before_it_are_freed);
+	tcase_add_test(t, a_failing_init_frees_the_features_before_it);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
 	failed = srunner_ntests_failed(r);

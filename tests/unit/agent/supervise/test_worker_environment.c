@@ -296,7 +296,7 @@ START_TEST(devices_are_shared_among_those_who_want_some)
 }
 END_TEST
 
-START_TEST(what_is_left_goes_to_those_who_come_late)
+START_TEST(late_workers_get_the_devices_that_are_left)
 {
 	start("{'roles':[" ROLE("a", "1") "," ROLE("b", "1") "]," DEVICES("[0,1,2]", "one") "}");
 	add(0, 1);
@@ -335,7 +335,7 @@ START_TEST(too_few_devices_after_scale_are_an_error)
 }
 END_TEST
 
-START_TEST(what_the_specification_says_outright_wins)
+START_TEST(variables_of_the_specification_replace_others)
 {
 	start("{'roles':[{'name':'a','command':['x'],'env':{'RANK':'9','TF_CONFIG':'mine'}}],"
 	      "'compat':{'tf_config':true}}");
@@ -345,7 +345,7 @@ START_TEST(what_the_specification_says_outright_wins)
 }
 END_TEST
 
-START_TEST(what_an_outer_worker_is_its_group_is_not_told)
+START_TEST(identity_of_an_outer_worker_is_not_inherited)
 {
 	static const char *const names[] = { "ELASTICD_WORKER_SOCKET", "ELASTICD_BOARD",
 		"ELASTICD_SLOT", "ELASTICD_TOKEN", "ELASTICD_START", "ELASTICD_LOG_FILE" };
@@ -380,11 +380,11 @@ int main(void)
 	tcase_add_test(t, a_worker_that_is_added_counts_itself);
 	tcase_add_test(t, a_roles_restart_rules_show);
 	tcase_add_test(t, devices_are_shared_among_those_who_want_some);
-	tcase_add_test(t, what_is_left_goes_to_those_who_come_late);
+	tcase_add_test(t, late_workers_get_the_devices_that_are_left);
 	tcase_add_test(t, a_virtual_local_rank_goes_with_one_device_each);
 	tcase_add_test(t, too_few_devices_after_scale_are_an_error);
-	tcase_add_test(t, what_the_specification_says_outright_wins);
-	tcase_add_test(t, what_an_outer_worker_is_its_group_is_not_told);
+	tcase_add_test(t, variables_of_the_specification_replace_others);
+	tcase_add_test(t, identity_of_an_outer_worker_is_not_inherited);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
