@@ -138,7 +138,7 @@ class Bench:
                  "posix_spawn loop", a / b)
 
     def restarts(self, argv):
-        """Milliseconds from the moment before a worker dies to the next incarnation's first."""
+        """Milliseconds from the moment before a worker dies to the next attempt's first."""
         path = self.box.path("stamps")
         path.unlink(missing_ok=True)
         lives = 5 if self.quick else 12
@@ -157,7 +157,7 @@ class Bench:
         if TORCHRUN:
             peer = statistics.median(self.restarts(
                 lambda n: self.torchrun_argv("--nproc-per-node=8", f"--max-restarts={n}")))
-        self.add("worker death -> next incarnation, 8 workers", ms, "ms", "< 5 ms", ms < 5, peer,
+        self.add("worker death -> next attempt, 8 workers", ms, "ms", "< 5 ms", ms < 5, peer,
                  "torchrun" if peer else None, peer / ms if peer else None,
                  note="with the death of the other 7, who do not resist")
 

@@ -7,7 +7,7 @@ The same training as examples/digits.c, and an ordinary PyTorch program: it runs
     torchrun --standalone --nproc-per-node 4 examples/ddp_digits.py
     elasticctl run --nproc-per-node 4 examples/ddp_digits.py
 
-Rank 0 saves a checkpoint after each epoch, from which the next incarnation goes on. (torchrun of
+Rank 0 saves a checkpoint after each epoch, from which the next attempt goes on. (torchrun of
 PyTorch 2.13 needs TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 to restart a gloo group.)
 """
 import argparse
@@ -34,7 +34,7 @@ def parse_args():
     p.add_argument("--lr", type=float, default=0.1)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--target", type=float, default=0, help="fail below this percentage")
-    p.add_argument("--crash-rank", type=int, default=-1, help="fails in its first incarnation")
+    p.add_argument("--crash-rank", type=int, default=-1, help="fails in its first attempt")
     p.add_argument("--crash-epoch", type=int, default=-1)
     return p.parse_args()
 

@@ -68,7 +68,7 @@ static const char usage[] =
 	"  --timeout SECONDS   for every wait for another worker (30)\n"
 	"  --slow MS           wait this long after each epoch, for watching\n"
 	"  --crash-rank R --crash-epoch E\n"
-	"                      rank R fails in epoch E, in its first incarnation only\n"
+	"                      rank R fails in epoch E, in its first attempt only\n"
 	"  --crash HOW         exit (default, with status 17), abort or segv\n"
 	"Reads RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from the environment.\n";
 

@@ -5,7 +5,7 @@
 #
 #     elasticctl run --nproc-per-node 4 --tee 3 examples/hello.sh 2
 #
-echo "hello from rank ${RANK:-0} of ${WORLD_SIZE:-1}, process $$, incarnation" \
+echo "hello from rank ${RANK:-0} of ${WORLD_SIZE:-1}, process $$, attempt" \
 	"${TORCHELASTIC_RESTART_COUNT:-0}"
 sleep "${1:-0}"
 exit "${2:-0}"

@@ -84,7 +84,7 @@ static void record_write_state(void *arg)
 	json_put(doc, "why", job_json_budget(sv));
 	json_put(doc, "decisions", why_save(sv));
 	if (workers && *workers)
-		json_put(doc, "why_tasks", json_text(workers));
+		json_put(doc, "why_workers", json_text(workers));
 	if (logs_run_dir(sv->logs))
 		json_put(doc, "log_dir", json_text(logs_run_dir(sv->logs)));
 	r = state_file_write(sv->record->state, doc);

@@ -238,7 +238,7 @@ static void why_saved_counts(const json_t *why, bool alone, FILE *f)
 char *why_saved_text(const json_t *state, const json_t *verdict)
 {
 	const json_t *job = json_get_object(state, "job");
-	const char *alone = json_get_string(state, "why_tasks", "");
+	const char *alone = json_get_string(state, "why_workers", "");
 	char *text = NULL;
 	size_t size;
 	const char *result = json_get_string(verdict, "result", "");

@@ -18,7 +18,7 @@ struct crash {
 /* Parses "exit", "abort" or "segv". */
 bool crash_parse_how(const char *word, struct crash *c);
 
-/* Fails where it is this rank's and this epoch's turn, in the first incarnation only
+/* Fails where it is this rank's and this epoch's turn, in the first attempt only
  * (TORCHELASTIC_RESTART_COUNT is 0 or unset), after it has written the file that
  * TORCHELASTIC_ERROR_FILE names. Else returns. */
 void crash_if_due(const struct crash *c, int rank, int epoch);

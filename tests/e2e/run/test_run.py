@@ -147,7 +147,7 @@ def test_two_standalone_runs_at_once_do_not_clash(box):
     assert ports[0] != ports[1]
 
 
-def test_the_port_is_chosen_afresh_for_each_incarnation_and_shared_by_its_ranks(box):
+def test_the_port_is_chosen_afresh_for_each_attempt_and_shared_by_its_ranks(box):
     result = box.run("--nproc-per-node=2", "--max-restarts=3", PUPPET, "if-rank:0:bind-master",
                      f"env:{box.path('env')}.%a.%r", f"barrier:{box.path('bar')}",
                      "if-attempt:0:exit:1", "if-attempt:1:exit:1")

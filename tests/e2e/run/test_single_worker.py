@@ -234,7 +234,7 @@ def test_tasks_can_be_added_beyond_the_specification(box, daemon):
     assert job["state"] == "succeeded" and daemon.log(job, 0, 4).read_text() == "4\n"
 
 
-def test_at_the_next_incarnation_they_are_gone(box, daemon):
+def test_at_the_next_attempt_they_are_gone(box, daemon):
     job = up(box, daemon, replicas=1)
     start(daemon, job["name"])
     assert [m[1] for m in marks(box, 2)] == ["0", "1"]

@@ -124,7 +124,7 @@ def test_a_job_of_one_role_has_it_where_it_is_asked_for(box, daemon):
     assert config["task"] == {"type": "worker", "index": 0} and "rpc_layer" not in config
 
 
-def test_each_incarnation_has_ports_of_its_own(box, daemon):
+def test_each_attempt_has_ports_of_its_own(box, daemon):
     daemon.run({"roles": roles(*tell(box), f"barrier:{box.path('all')}", "if-attempt:0:if-rank:1:exit:3",
                                "if-attempt:1:if-rank:3:exit:3", "if-attempt:0:hang",
                                "if-attempt:1:hang"),
