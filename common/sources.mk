@@ -68,6 +68,7 @@ common_SRC := \
 	common/varlink/manager_error.c \
 	common/varlink/manager_ranges.c \
 	common/varlink/message.c \
+	common/varlink/peer_ranges.c \
 	common/varlink/queue_ranges.c \
 	common/varlink/server.c \
 	common/varlink/service.c \

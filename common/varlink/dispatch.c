@@ -4,10 +4,8 @@
 #include "common/base/log.h"
 #include "common/text/json.h"
 #include "common/varlink/private.h"
-#include "common/varlink/validate.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 
 struct target {
@@ -103,21 +101,6 @@ static int find_target(const struct varlink_server *s, struct varlink_call *call
 	return 0;
 }
 
-static int check_ranges(
-	const struct varlink_range *ranges, const json_t *parameters, struct error *err)
-{
-	for (const struct varlink_range *r = ranges; r && r->parameter; r++) {
-		const json_t *v = json_object_get(parameters, r->parameter);
-		int64_t n = json_is_integer(v) ? json_integer_value(v) : r->min;
-
-		if (n < r->min || n > r->max)
-			return error_field(err, -EINVAL, r->parameter,
-				"expected %" PRId64 " to %" PRId64 ", got %" PRId64, r->min, r->max,
-				n);
-	}
-	return 0;
-}
-
 static bool parameters_fit(
 	struct varlink_call *call, const struct target *t, const json_t *parameters)
 {
@@ -126,7 +109,7 @@ static bool parameters_fit(
 	const char *field = err.field;
 
 	if (varlink_validate(&t->method->type, parameters, root, &err) == 0 &&
-		check_ranges(t->interface->ranges, parameters, &err) == 0)
+		varlink_validate_ranges(t->interface->ranges, parameters, root, false, &err) == 0)
 		return true;
 	log_debug("varlink: pid %d called %s: %s", call->connection->peer.pid, t->method->name,
 		err.text);

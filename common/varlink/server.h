@@ -13,6 +13,7 @@
 #include "common/base/cleanup.h"
 #include "common/base/error.h"
 #include "common/loop/loop.h"
+#include "common/varlink/validate.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -53,12 +54,6 @@ struct varlink_flat_method {
 /* A list of thousands is one answer; readers such as systemd's varlinkctl accept that much. */
 enum { VARLINK_REPLY_BYTES = 16 << 20 };
 
-/* The range of integer parameters of this name, in all methods. */
-struct varlink_range {
-	const char *parameter;
-	int64_t min, max;
-};
-
 struct varlink_limits {
 	size_t message_bytes; /* one call (default 1 MiB) */
 	size_t message_units; /* of values in one call: see json_units() (any) */
@@ -87,7 +82,7 @@ struct varlink_also {
 	const char *idl;
 	const struct varlink_method *methods;
 	const struct varlink_flat_method *flat; /* or NULL */
-	const struct varlink_range *ranges;	/* or NULL */
+	const struct varlink_range *ranges;	/* of parameters, in all methods; or NULL */
 	void *arg;
 };
 

@@ -4,6 +4,7 @@
 #include "common/text/json.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* The path of the present value; written out only for an error. */
@@ -213,4 +214,56 @@ int varlink_validate_answer(
 	struct path p = { .key = root, .newer = true };
 
 	return check(&p, type, value, err);
+}
+
+static int check_range(
+	const struct varlink_range *r, const struct path *p, const json_t *v, struct error *err)
+{
+	char field[sizeof(err->field)];
+	int64_t n = json_integer_value(v);
+
+	while (r->parameter && (!p->key || strcmp(r->parameter, p->key) != 0))
+		r++;
+	if (!r->parameter || (n >= r->min && n <= r->max))
+		return 0;
+	path_text(p, field, sizeof(field));
+	return error_field(err, -EINVAL, field, "expected %" PRId64 " to %" PRId64 ", got %" PRId64,
+		r->min, r->max, n);
+}
+
+static int check_ranges(const struct varlink_range *ranges, const struct path *p, const json_t *v,
+	int depth, struct error *err)
+{
+	json_t *element;
+	const char *key;
+	size_t i;
+	int r = 0;
+
+	if (json_is_integer(v))
+		return check_range(ranges, p, v, err);
+	if (!depth)
+		return 0;
+	json_object_foreach ((json_t *)v, key, element) {
+		struct path below = { .up = p, .key = key };
+
+		r = check_ranges(ranges, &below, element, depth - 1, err);
+		if (r < 0)
+			return r;
+	}
+	json_array_foreach (v, i, element) {
+		struct path below = { .up = p, .index = i };
+
+		r = check_ranges(ranges, &below, element, depth - 1, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int varlink_validate_ranges(const struct varlink_range *ranges, const json_t *parameters,
+	const char *root, bool deep, struct error *err)
+{
+	struct path p = { .key = root };
+
+	return ranges ? check_ranges(ranges, &p, parameters, deep ? JSON_DEPTH_MAX : 1, err) : 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/varlink/idl.h"
 #include "common/varlink/manager_idl.h"
+#include "common/varlink/peer_idl.h"
 
 #include <check.h>
 #include <errno.h>
@@ -169,6 +170,23 @@ START_TEST(the_manager_interface_parses)
 }
 END_TEST
 
+START_TEST(the_peer_interface_has_only_messages_without_answers)
+{
+	int n = 0;
+
+	parse(peer_idl);
+	ck_assert_str_eq(idl->name, "io.elasticd.Peer");
+	for (size_t i = 0; i < idl->n_members; i++) {
+		ck_assert_int_ne(idl->members[i].kind, VARLINK_ERROR);
+		if (idl->members[i].kind != VARLINK_METHOD)
+			continue;
+		ck_assert_uint_eq(idl->members[i].out.n_fields, 0);
+		n++;
+	}
+	ck_assert_int_eq(n, 19);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("varlink_idl");
@@ -183,6 +201,7 @@ int main(void)
 	tcase_add_test(t, names_of_interfaces_follow_the_rules);
 	tcase_add_test(t, nesting_is_limited);
 	tcase_add_test(t, the_manager_interface_parses);
+	tcase_add_test(t, the_peer_interface_has_only_messages_without_answers);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -132,6 +132,37 @@ START_TEST(missing_and_unknown_members_are_named)
 }
 END_TEST
 
+static void assert_in_range(const char *value, bool deep, const char *field, const char *why)
+{
+	static const struct varlink_range ranges[] = { { "n", 1, 9 }, { "rank", 0, 3 },
+		{ NULL, 0, 0 } };
+	_cleanup_json_ json_t *j = json_loads(value, 0, NULL);
+	char expected[256];
+
+	ck_assert_ptr_nonnull(j);
+	err = (struct error){ 0 };
+	ck_assert_int_eq(
+		varlink_validate_ranges(ranges, j, "parameters", deep, &err), field ? -EINVAL : 0);
+	snprintf(expected, sizeof(expected), "%s: %s", field ? field : "", field ? why : "");
+	ck_assert_str_eq(err.text, field ? expected : "");
+	ck_assert_str_eq(err.field, field ? field : "");
+}
+
+START_TEST(integers_out_of_range_are_named_at_any_depth_where_asked)
+{
+	static const char within[] = "{\"n\":1,\"a\":[{\"rank\":3},{\"rank\":4}],\"m\":{\"n\":0}}";
+
+	assert_in_range("{\"n\":9,\"rank\":0,\"x\":-1,\"l\":[77]}", true, NULL, NULL);
+	assert_in_range("{\"n\":\"0\"}", true, NULL, NULL);
+	assert_in_range("{\"n\":0}", false, "parameters.n", "expected 1 to 9, got 0");
+	assert_in_range("{\"rank\":4}", true, "parameters.rank", "expected 0 to 3, got 4");
+	assert_in_range(within, false, NULL, NULL);
+	assert_in_range(within, true, "parameters.a[1].rank", "expected 0 to 3, got 4");
+	assert_in_range("{\"m\":{\"n\":0}}", true, "parameters.m.n", "expected 1 to 9, got 0");
+	ck_assert_int_eq(varlink_validate_ranges(NULL, NULL, "parameters", true, &err), 0);
+}
+END_TEST
+
 START_TEST(over_long_names_are_cut_and_not_overrun)
 {
 	_cleanup_json_ json_t *j = json_object();
@@ -165,6 +196,7 @@ int main(void)
 	tcase_add_test(t, wrong_types_are_named_with_what_was_expected_and_found);
 	tcase_add_test(t, the_path_leads_to_the_offender);
 	tcase_add_test(t, missing_and_unknown_members_are_named);
+	tcase_add_test(t, integers_out_of_range_are_named_at_any_depth_where_asked);
 	tcase_add_test(t, over_long_names_are_cut_and_not_overrun);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
