@@ -13,6 +13,8 @@ agent_SRC := \
 	agent/files/file_system.c \
 	agent/files/file_system_thread.c \
 	agent/files/inotify.c \
+	agent/link/message.c \
+	agent/link/window.c \
 	agent/logs/compress.c \
 	agent/logs/console.c \
 	agent/logs/dirs.c \

@@ -3,6 +3,8 @@
 unit_TESTS := \
 	agent/files/file_system \
 	agent/files/inotify \
+	agent/link/message \
+	agent/link/window \
 	agent/logs/console \
 	agent/logs/drain \
 	agent/logs/file \
@@ -146,6 +148,8 @@ unit_TESTS := \
 	worker/work
 # Those of them whose tests leave nothing behind in their process: no child, thread or signal.
 pure_TESTS := \
+	agent/link/message \
+	agent/link/window \
 	agent/logs/line_splitter \
 	agent/logs/plan \
 	agent/logs/prefix \
