@@ -13,7 +13,16 @@ agent_SRC := \
 	agent/files/file_system.c \
 	agent/files/file_system_thread.c \
 	agent/files/inotify.c \
+	agent/link/beat.c \
+	agent/link/bind.c \
+	agent/link/channel.c \
+	agent/link/dial.c \
+	agent/link/endpoint.c \
+	agent/link/link.c \
+	agent/link/listen.c \
 	agent/link/message.c \
+	agent/link/offset.c \
+	agent/link/resolve.c \
 	agent/link/window.c \
 	agent/logs/compress.c \
 	agent/logs/console.c \

@@ -3,7 +3,12 @@
 unit_TESTS := \
 	agent/files/file_system \
 	agent/files/inotify \
+	agent/link/dial \
+	agent/link/link \
+	agent/link/listen \
 	agent/link/message \
+	agent/link/offset \
+	agent/link/relay \
 	agent/link/window \
 	agent/logs/console \
 	agent/logs/drain \
@@ -149,6 +154,7 @@ unit_TESTS := \
 # Those of them whose tests leave nothing behind in their process: no child, thread or signal.
 pure_TESTS := \
 	agent/link/message \
+	agent/link/offset \
 	agent/link/window \
 	agent/logs/line_splitter \
 	agent/logs/plan \

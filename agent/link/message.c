@@ -89,6 +89,24 @@ int link_message_put(
 	return text ? link_message_write(b, method, n, ack, text, len) : -ENOMEM;
 }
 
+int link_message_refuse(struct varlink_buffer *b, const struct error *why)
+{
+	size_t len = strlen(why->field);
+	const char *text = why->text;
+	json_t *body = json_object();
+	int r = json_put_string(body, "field", len ? why->field : "message");
+
+	/* The text begins with the field. */
+	if (len && !strncmp(text, why->field, len) && !strncmp(text + len, ": ", 2))
+		text += len + 2;
+	if (r == 0)
+		r = json_put_string(body, "why", text);
+	if (r == 0)
+		r = link_message_put(b, "Refuse", 0, -1, json_incref(body));
+	json_decref(body);
+	return r;
+}
+
 /* Peers with other minor versions may have more in these than this program knows. */
 static bool may_be_newer(const char *method)
 {

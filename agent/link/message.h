@@ -33,6 +33,9 @@ _must_check_ int link_message_write(struct varlink_buffer *b, const char *method
 _must_check_ int link_message_put(
 	struct varlink_buffer *b, const char *method, int64_t n, int64_t ack, json_t *body);
 
+/* Appends a Refuse that gives why's field and text. 0 or -ENOMEM. */
+_must_check_ int link_message_refuse(struct varlink_buffer *b, const struct error *why);
+
 struct link_message {
 	json_t *message;    /* owned; the others are borrowed from it, and from the interface */
 	const char *method; /* "Join" */

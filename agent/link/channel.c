@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/link/channel.h"
+
+#include "agent/link/endpoint.h"
+#include "common/base/log.h"
+#include "common/base/printable.h"
+#include "common/varlink/frame.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum {
+	RECEIVE_BYTES = 65536,
+	RECEIVES_PER_TURN = 8,
+	SENDS_PER_TURN = 8,
+	PART_MS = 1000,
+	TLS_HANDSHAKE = 0x16, /* the first byte of a TLS client's hello */
+};
+
+struct link_channel {
+	struct loop *loop;
+	LIST_ENTRY(link_channel) entry; /* while it parts */
+	int fd;
+	struct loop_fd *watch;
+	struct loop_timer *part;
+	struct varlink_frame in;
+	struct varlink_buffer out;
+	const struct link_channel_events *events;
+	void *arg;
+	bool begun;   /* bytes have come */
+	bool blocked; /* the socket takes no bytes now */
+	bool deaf;    /* it never will; but what the peer sent before may still have to be read */
+	bool ended, parting;
+	int callbacks; /* running now */
+	bool freed;
+};
+
+static void watch(struct link_channel *c)
+{
+	int r = loop_fd_set(c->watch, LOOP_READ | (c->blocked ? LOOP_WRITE : 0));
+
+	if (r < 0)
+		log_debug("link: cannot watch a connection: %s", strerror(-r));
+}
+
+/* Call it after each callback: returns true if the callback freed the channel. */
+static bool leave_callback(struct link_channel *c)
+{
+	c->callbacks--;
+	if (!c->freed)
+		return false;
+	if (!c->callbacks)
+		free(c);
+	return true;
+}
+
+/* Returns true if the owner freed the channel. */
+static bool end(struct link_channel *c, const struct error *err)
+{
+	if (c->parting) {
+		link_channel_free(c);
+		return true;
+	}
+	if (c->ended)
+		return false;
+	c->ended = true;
+	(void)!loop_fd_set(c->watch, 0);
+	c->callbacks++;
+	c->events->ended(c->arg, err);
+	return leave_callback(c);
+}
+
+static bool end_by(struct link_channel *c, int code)
+{
+	struct error err = { 0 };
+
+	if (code == -ECONNRESET)
+		error_set(&err, code, "the other side closed the connection");
+	else
+		error_set(&err, code, "%s", strerror(-code));
+	return end(c, &err);
+}
+
+/* Sends what there is. Returns 0 or -ENOMEM. */
+static int send_out(struct link_channel *c)
+{
+	int r = 0;
+
+	if (c->deaf)
+		return 0;
+	for (int i = 0; i < SENDS_PER_TURN && r == 0; i++) {
+		if (!varlink_buffer_len(&c->out) && !c->parting && !c->ended && c->events->fill)
+			r = c->events->fill(c->arg, &c->out);
+		if (r < 0 || !varlink_buffer_len(&c->out))
+			break;
+		r = varlink_buffer_send(&c->out, c->fd);
+		if (i + 1 == SENDS_PER_TURN && r == 0)
+			r = 1; /* others have their turn */
+	}
+	c->blocked = r > 0;
+	if (r < 0 && r != -ENOMEM) {
+		c->deaf = true;
+		varlink_buffer_fini(&c->out);
+	}
+	return r == -ENOMEM ? r : 0;
+}
+
+static void on_turn(void *arg)
+{
+	struct link_channel *c = arg;
+	int r;
+
+	if (c->blocked || (c->ended && !c->parting))
+		return;
+	r = send_out(c);
+	if (r < 0)
+		end_by(c, r);
+	else if (c->blocked)
+		watch(c);
+}
+
+void link_channel_kick(struct link_channel *c)
+{
+	/* Without memory to defer, readiness for writing causes the turn. */
+	if (loop_defer(c->loop, on_turn, c) < 0) {
+		c->blocked = true;
+		watch(c);
+	}
+}
+
+void link_channel_flush(struct link_channel *c)
+{
+	if (!c->blocked && send_out(c) < 0)
+		log_debug("link: what is left does not go out");
+}
+
+/* The first bytes show what a peer speaks. */
+static int check_first(struct link_channel *c, const char *data, size_t len, struct error *err)
+{
+	char start[33] = "", shown[128];
+
+	if (c->begun || !len)
+		return 0;
+	c->begun = true;
+	if (*data == '{')
+		return 0;
+	if (*data == TLS_HANDSHAKE)
+		return error_field(err, -EPROTO, "rendezvous.token_file",
+			"expected plain messages, because there is neither token nor certificate "
+			"on this side, got TLS");
+	memcpy(start, data, len < sizeof(start) - 1 ? len : sizeof(start) - 1);
+	printable_copy(shown, sizeof(shown), start);
+	return error_field(
+		err, -EPROTO, "message", "expected one of io.elasticd.Peer, got \"%s\"", shown);
+}
+
+/* Hands out the messages that are whole. Returns true if the channel is gone or has ended. */
+static bool hand_out(struct link_channel *c)
+{
+	struct error err = { 0 };
+	char *text;
+	size_t len;
+	int r;
+
+	for (;;) {
+		r = varlink_frame_next(&c->in, &text, &len);
+		if (r < 0) {
+			error_field(&err, -EPROTO, "message",
+				"expected at most %zu bytes, got more", c->in.max_bytes);
+			return end(c, &err) || true;
+		}
+		if (r == 0)
+			break;
+		c->callbacks++;
+		c->events->message(c->arg, text, len);
+		if (leave_callback(c) || c->ended || c->parting)
+			return true;
+	}
+	varlink_frame_settle(&c->in);
+	return false;
+}
+
+static char received[RECEIVE_BYTES];
+
+/* Reads once. Returns the number of bytes, or a negative errno. */
+static ssize_t receive(struct link_channel *c)
+{
+	/* No more than a message may have: an unknown peer costs little. */
+	size_t room = c->in.max_bytes < RECEIVE_BYTES ? c->in.max_bytes + 1 : RECEIVE_BYTES;
+	ssize_t n;
+
+	do
+		n = recv(c->fd, received, c->parting ? RECEIVE_BYTES : room, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n == 0 ? -ECONNRESET : n;
+}
+
+/* Reads once. Returns true if there is nothing more to read now. */
+static bool read_some(struct link_channel *c)
+{
+	struct error err = { 0 };
+	ssize_t n = receive(c);
+
+	if (n == -EAGAIN)
+		return true;
+	if (n < 0)
+		return end_by(c, (int)n) || true;
+	if (c->parting)
+		return false;
+	if (check_first(c, received, (size_t)n, &err) < 0)
+		return end(c, &err) || true;
+	if (varlink_frame_feed(&c->in, received, (size_t)n) < 0)
+		return end_by(c, -ENOMEM) || true;
+	return hand_out(c) || n < RECEIVE_BYTES;
+}
+
+static void on_fd(int fd, int events, void *arg)
+{
+	struct link_channel *c = arg;
+
+	if (events & LOOP_WRITE) {
+		c->blocked = false;
+		watch(c);
+		link_channel_kick(c);
+	}
+	if (!(events & LOOP_READ))
+		return;
+	c->callbacks++;
+	for (int i = 0; i < RECEIVES_PER_TURN && !read_some(c) && !c->freed; i++)
+		;
+	leave_callback(c);
+}
+
+int link_channel_new(struct loop *loop, int fd, size_t max_bytes,
+	const struct link_channel_events *events, void *arg, struct link_channel **ret)
+{
+	_cleanup_(link_channel_freep) struct link_channel *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c) {
+		close_fd(fd);
+		return -ENOMEM;
+	}
+	*c = (struct link_channel){ .loop = loop, .fd = fd, .events = events, .arg = arg };
+	varlink_frame_init(&c->in, max_bytes);
+	r = loop_fd_new(loop, fd, LOOP_READ, on_fd, c, &c->watch);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
+struct link_channel *link_channel_free(struct link_channel *c)
+{
+	if (!c || c->freed)
+		return NULL;
+	if (c->parting)
+		LIST_REMOVE(c, entry);
+	loop_cancel(c->loop, on_turn, c);
+	loop_timer_free(c->part);
+	loop_fd_free(c->watch);
+	close_fd(c->fd);
+	varlink_frame_fini(&c->in);
+	varlink_buffer_fini(&c->out);
+	c->freed = true;
+	if (!c->callbacks)
+		free(c);
+	return NULL;
+}
+
+void link_channel_hand_over(struct link_channel *c, size_t max_bytes,
+	const struct link_channel_events *events, void *arg)
+{
+	c->in.max_bytes = max_bytes;
+	c->events = events;
+	c->arg = arg;
+}
+
+static void on_parted(void *arg)
+{
+	link_channel_free(arg);
+}
+
+void link_channel_part(
+	struct link_channel *c, const char *text, size_t len, struct link_channels *list)
+{
+	int r = varlink_buffer_append(&c->out, text, len);
+
+	c->parting = list;
+	if (list)
+		LIST_INSERT_HEAD(list, c, entry);
+	if (r == 0 && !c->blocked)
+		r = varlink_buffer_len(&c->out) ? varlink_buffer_send(&c->out, c->fd) : 0;
+	if (r == 0 && list)
+		r = loop_timer_new(c->loop, on_parted, c, &c->part);
+	if (r == 0 && list)
+		r = loop_fd_set(c->watch, LOOP_READ);
+	if (r || !list || c->blocked || shutdown(c->fd, SHUT_WR) < 0) {
+		link_channel_free(c);
+		return;
+	}
+	loop_timer_arm(c->part, PART_MS);
+}
+
+void link_channel_peer(const struct link_channel *c, char *text)
+{
+	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(a);
+
+	(void)!getpeername(c->fd, (struct sockaddr *)&a, &len);
+	link_address_text((struct sockaddr *)&a, len, text);
+}
+
+void link_channel_local(const struct link_channel *c, char *text)
+{
+	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(a);
+
+	(void)!getsockname(c->fd, (struct sockaddr *)&a, &len);
+	link_address_text((struct sockaddr *)&a, len, text);
+}
+
+void link_channel_tune(int fd, uint64_t timeout_ms)
+{
+	unsigned timeout = timeout_ms > UINT32_MAX ? UINT32_MAX : (unsigned)timeout_ms;
+	int on = 1;
+
+	(void)!setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (timeout)
+		(void)!setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+}
+
+int link_channel_fd(const struct link_channel *c)
+{
+	return c->fd;
+}

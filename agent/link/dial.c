@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The member's side. One try is: the endpoint's addresses, then a connection to one after the
+ * other, then Hello and Welcome. Whatever fails on the way, the next try begins a little later.
+ */
+#include "agent/link/endpoint.h"
+#include "agent/link/private.h"
+#include "agent/link/resolve.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum {
+	RETRY_FIRST_MS = 50,
+	RETRY_LONGEST_MS = 1000,
+	CONNECT_MS = 3000,  /* for one address */
+	WELCOME_MS = 10000, /* longer than a head waits for a Hello */
+	TOLD_MS = 10000,    /* of failing, until the owner hears of it */
+};
+
+struct link_dial {
+	struct link *link;
+	struct varlink_idl *idl;
+	struct link_endpoint endpoint;
+	char name[LINK_ENDPOINT_MAX];
+	struct link_resolve *resolve;
+	struct link_addresses addresses;
+	size_t next;	/* of them */
+	bool connected; /* the last try got as far as that */
+	int fd;		/* being connected; -1: none */
+	struct loop_fd *watch;
+	struct loop_timer *retry, *patience, *told, *limit;
+	uint64_t retry_ms, limit_ms, begun_ms;
+	struct error last; /* why the last try failed */
+	char *group, *run, *agent, *boot, *host;
+};
+
+static void try_next_address(struct link_dial *d);
+
+static void stop_try(struct link_dial *d)
+{
+	d->resolve = link_resolve_free(d->resolve);
+	d->watch = loop_fd_free(d->watch);
+	d->fd = close_fd(d->fd);
+	loop_timer_disarm(d->patience);
+	loop_timer_disarm(d->retry);
+}
+
+static void try_later(struct link_dial *d)
+{
+	stop_try(d);
+	loop_timer_arm(d->retry, d->retry_ms);
+	d->retry_ms = d->retry_ms * 2 < RETRY_LONGEST_MS ? d->retry_ms * 2 : RETRY_LONGEST_MS;
+}
+
+/* Keeps why the try failed, with the endpoint's name before it. */
+static void note(struct link_dial *d, int code, const char *at, const char *why)
+{
+	if (at && strcmp(at, d->name) != 0)
+		error_field(&d->last, code, LINK_ENDPOINT_FIELD, "%s (%s): %s", d->name, at, why);
+	else
+		error_field(&d->last, code, LINK_ENDPOINT_FIELD, "%s: %s", d->name, why);
+}
+
+static void note_address(struct link_dial *d, int code)
+{
+	const struct sockaddr *a = (const struct sockaddr *)&d->addresses.at[d->next - 1];
+	char at[LINK_ADDRESS_MAX];
+
+	link_address_text(a, link_address_len(a), at);
+	note(d, -code, at, strerror(code));
+}
+
+static int put_hello(struct link *l, json_t *body)
+{
+	const struct link_dial *d = l->dial;
+	int r = json_put_int(body, "major", LINK_MAJOR);
+
+	if (r == 0)
+		r = json_put_int(body, "minor", LINK_MINOR);
+	if (r == 0)
+		r = json_put_string(body, "group", d->group);
+	if (r == 0)
+		r = json_put_string(body, "run", l->peer.run ? l->peer.run : d->run);
+	if (r == 0)
+		r = json_put_string(body, "agent", d->agent);
+	if (r == 0)
+		r = json_put_string(body, "boot", d->boot);
+	if (r == 0)
+		r = json_put_string(body, "host", d->host);
+	if (r == 0)
+		r = json_put_string(body, "version", VERSION);
+	if (r == 0)
+		r = json_put_string(body, "session", l->session);
+	if (r == 0)
+		r = json_put_string(body, "head", l->peer.head);
+	if (r == 0)
+		r = json_put_int(body, "resume", l->window.seen);
+	return r == 0 ? link_control(l, "Hello", -1, json_incref(body)) : r;
+}
+
+static int say_hello(struct link *l)
+{
+	json_t *body = json_object();
+	int r = put_hello(l, body);
+
+	json_decref(body);
+	return r;
+}
+
+static void on_connected(struct link_dial *d)
+{
+	struct link *l = d->link;
+	int r;
+
+	d->watch = loop_fd_free(d->watch);
+	d->connected = true;
+	link_channel_tune(d->fd, l->lease_ms);
+	r = link_channel_new(
+		l->loop, TAKE_FD(d->fd), LINK_MESSAGE_BYTES, &link_channel_events, l, &l->channel);
+	if (r == 0)
+		r = say_hello(l);
+	if (r < 0) {
+		note(d, r, NULL, strerror(-r));
+		l->channel = link_channel_free(l->channel);
+		try_later(d);
+		return;
+	}
+	loop_timer_arm(d->patience, WELCOME_MS);
+}
+
+static void on_fd(int fd, int events, void *arg)
+{
+	struct link_dial *d = arg;
+	int code = 0;
+	socklen_t len = sizeof(code);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &len) < 0)
+		code = errno;
+	if (!code) {
+		on_connected(d);
+		return;
+	}
+	note_address(d, code);
+	try_next_address(d);
+}
+
+static int begin_connect(struct link_dial *d, const struct sockaddr *a)
+{
+	int r;
+
+	d->fd = socket(a->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (d->fd < 0)
+		return -errno;
+	if (connect(d->fd, a, link_address_len(a)) < 0 && errno != EINPROGRESS)
+		return -errno;
+	r = loop_fd_new(d->link->loop, d->fd, LOOP_WRITE, on_fd, d, &d->watch);
+	if (r == 0)
+		loop_timer_arm(d->patience, CONNECT_MS);
+	return r;
+}
+
+static void try_next_address(struct link_dial *d)
+{
+	while (d->next < d->addresses.n) {
+		int r;
+
+		d->watch = loop_fd_free(d->watch);
+		d->fd = close_fd(d->fd);
+		r = begin_connect(d, (const struct sockaddr *)&d->addresses.at[d->next++]);
+		if (r == 0)
+			return;
+		note_address(d, -r);
+	}
+	try_later(d);
+}
+
+static void on_resolved(void *arg, const struct link_addresses *a, const struct error *err)
+{
+	struct link_dial *d = arg;
+
+	if (err) {
+		d->last = *err;
+		d->addresses.n = 0;
+		try_later(d);
+		return;
+	}
+	d->addresses = *a;
+	d->next = 0;
+	d->connected = false;
+	d->resolve = link_resolve_free(d->resolve);
+	try_next_address(d);
+}
+
+static void on_retry(void *arg)
+{
+	struct link_dial *d = arg;
+	int r = link_resolve_new(d->link->loop, &d->endpoint, on_resolved, d, &d->resolve);
+
+	if (r == 0)
+		return;
+	note(d, r, NULL, strerror(-r));
+	try_later(d);
+}
+
+/* The address does not answer, or no Welcome comes. */
+static void on_patience(void *arg)
+{
+	struct link_dial *d = arg;
+	struct link *l = d->link;
+	struct error err = { 0 };
+
+	if (!l->channel) {
+		note_address(d, ETIMEDOUT);
+		try_next_address(d);
+		return;
+	}
+	error_set(&err, -ETIMEDOUT, "it has accepted a connection but sent no Welcome");
+	link_down(l, &err);
+}
+
+/* Adds what helps against a wrong endpoint. */
+static void advise(const struct link_dial *d, struct error *err)
+{
+	struct error with = *err;
+	char here[512];
+
+	if (!d->addresses.n || d->next == 0 || d->connected ||
+		link_address_is_here((const struct sockaddr *)&d->addresses.at[0]))
+		return;
+	link_address_list(here, sizeof(here));
+	error_set(err, with.code, "%s; it is none of this host's addresses: %s", with.text, here);
+	snprintf(err->field, sizeof(err->field), "%s", with.field);
+}
+
+static void on_told(void *arg)
+{
+	struct link_dial *d = arg;
+	struct error err = d->last;
+	size_t n;
+
+	advise(d, &err);
+	n = strlen(err.text);
+	snprintf(err.text + n, sizeof(err.text) - n, "; still trying, for %" PRIu64 " s in all",
+		d->limit_ms / 1000);
+	d->link->events->state(d->link->arg, LINK_WAITING, &err);
+}
+
+static void on_limit(void *arg)
+{
+	struct link_dial *d = arg;
+	struct error err = d->last;
+	size_t n;
+
+	advise(d, &err);
+	n = strlen(err.text);
+	snprintf(err.text + n, sizeof(err.text) - n, "; gave up after %" PRIu64 " ms",
+		loop_now_ms() - d->begun_ms);
+	err.code = -ETIMEDOUT;
+	link_end(d->link, &err, false);
+}
+
+static void begin(struct link_dial *d, uint64_t delay_ms)
+{
+	d->begun_ms = loop_now_ms();
+	d->retry_ms = RETRY_FIRST_MS;
+	note(d, -ETIMEDOUT, NULL, "it has not answered");
+	if (d->limit_ms > TOLD_MS)
+		loop_timer_arm(d->told, TOLD_MS);
+	loop_timer_arm(d->limit, d->limit_ms);
+	loop_timer_arm(d->retry, delay_ms);
+}
+
+void link_dial_lost(struct link *l, const struct error *why)
+{
+	struct link_dial *d = l->dial;
+
+	if (!loop_timer_armed(d->limit)) {
+		begin(d, RETRY_FIRST_MS);
+		return;
+	}
+	note(d, why->code, NULL, why->text);
+	try_later(d);
+}
+
+static int check_welcome(const struct link *l, const json_t *p, struct error *err)
+{
+	const struct link_dial *d = l->dial;
+	const char *group = json_get_string(p, "group", ""), *head = json_get_string(p, "head", "");
+
+	if (strcmp(group, d->group) != 0)
+		return error_field(
+			err, -EPROTO, "rendezvous.id", "expected %s, got %s", d->group, group);
+	if (l->peer.head && strcmp(l->peer.head, head) != 0)
+		return error_field(
+			err, -EPROTO, "parameters.head", "expected %s, got %s", l->peer.head, head);
+	return 0;
+}
+
+int link_dial_welcome(struct link *l, const struct link_message *m, struct error *err)
+{
+	struct link_dial *d = l->dial;
+	int r;
+
+	if (strcmp(m->method, "Welcome") != 0)
+		return error_field(err, -EPROTO, "method", "expected Welcome, got %s", m->method);
+	r = check_welcome(l, m->parameters, err);
+	if (r == 0)
+		r = link_window_resume(&l->window, json_get_int(m->parameters, "resume", 0), err);
+	if (r < 0)
+		return r;
+	r = link_peer_set(l, m->parameters);
+	if (r < 0)
+		return error_set(err, r, "out of memory");
+	l->lease_ms = l->peer.lease_ms;
+	link_channel_tune(link_channel_fd(l->channel), l->lease_ms);
+	stop_try(d);
+	loop_timer_disarm(d->told);
+	loop_timer_disarm(d->limit);
+	link_up(l);
+	return 0;
+}
+
+void link_dial_refused(struct link *l, const struct link_message *m, struct error *err)
+{
+	struct error why = *err;
+
+	error_field(err, -ECONNREFUSED, LINK_ENDPOINT_FIELD, "%s refused this host: %s: %s",
+		l->dial->name, json_get_string(m->parameters, "field", ""),
+		json_get_string(m->parameters, "why", ""));
+	snprintf(err->field, sizeof(err->field), "%s", why.field);
+}
+
+void link_dial_name(const struct link *l, struct error *err)
+{
+	if (err->code == -EPROTO)
+		error_prefix(err, "%s is no head", l->dial->name);
+}
+
+struct link_dial *link_dial_free(struct link_dial *d)
+{
+	if (!d)
+		return NULL;
+	if (d->retry && d->patience)
+		stop_try(d);
+	loop_timer_free(d->retry);
+	loop_timer_free(d->patience);
+	loop_timer_free(d->told);
+	loop_timer_free(d->limit);
+	varlink_idl_free(d->idl);
+	free(d->group);
+	free(d->run);
+	free(d->agent);
+	free(d->boot);
+	free(d->host);
+	free(d);
+	return NULL;
+}
+
+static int copy_identity(struct link_dial *d, const struct link_identity *i)
+{
+	d->group = strdup(i->group);
+	d->run = i->run ? strdup(i->run) : NULL;
+	d->agent = strdup(i->agent);
+	d->boot = strdup(i->boot);
+	d->host = strdup(i->host);
+	return d->group && d->agent && d->boot && d->host && (d->run || !i->run) ? 0 : -ENOMEM;
+}
+
+static int dial_new(struct link *l, const struct link_options *o)
+{
+	struct link_dial *d = l->dial = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return -ENOMEM;
+	*d = (struct link_dial){ .link = l, .fd = -1, .limit_ms = o->limit_ms };
+	r = copy_identity(d, &o->self);
+	if (r == 0)
+		r = loop_timer_new(l->loop, on_retry, d, &d->retry);
+	if (r == 0)
+		r = loop_timer_new(l->loop, on_patience, d, &d->patience);
+	if (r == 0)
+		r = loop_timer_new(l->loop, on_told, d, &d->told);
+	if (r == 0)
+		r = loop_timer_new(l->loop, on_limit, d, &d->limit);
+	if (r == 0)
+		r = link_message_interface(&d->idl);
+	return r;
+}
+
+int link_connect(
+	struct loop *loop, const struct link_options *options, struct link **ret, struct error *err)
+{
+	_cleanup_(link_freep) struct link *l = NULL;
+	struct link_endpoint endpoint;
+	char session[LINK_SECRET_SIZE];
+	int r = link_endpoint_parse(options->endpoint, &endpoint, err);
+
+	if (r < 0)
+		return r;
+	r = link_new(loop, NULL, &l);
+	if (r == 0)
+		r = dial_new(l, options);
+	if (r == 0)
+		r = link_secret(session);
+	if (r == 0)
+		l->session = strdup(session);
+	if (r < 0 || !l->session)
+		return error_set(err, -ENOMEM, "out of memory");
+	l->idl = l->dial->idl;
+	l->events = options->events;
+	l->arg = options->arg;
+	l->lease_ms = options->lease_ms;
+	l->dial->endpoint = endpoint;
+	link_endpoint_text(&endpoint, l->dial->name);
+	begin(l->dial, 0);
+	*ret = TAKE_PTR(l);
+	return 0;
+}

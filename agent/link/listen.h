@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The head's side of links: listens on the endpoint's address, and on no other; reads the first
+ * message of each connection; and gives it to the link it belongs to. A connection that has not
+ * said a valid Hello is unknown: it has 5 seconds and 4 KiB for it, and 64 of them are held at
+ * once. Whatever an unknown peer does, no link notices.
+ */
+
+#include "agent/link/link.h"
+#include "agent/link/resolve.h"
+
+struct link_listen;
+
+struct link_listen_events {
+	/* A member without a session: link_peer() names it. Returns 0 after link_accept() (the
+	 * callee owns the link from then on), or a negative errno with err, whose field is for the
+	 * member: it is refused. */
+	int (*joined)(void *arg, struct link *l, struct error *err);
+	/* May be NULL. The guard of the agent that l leads to says that it has ended, with all its
+	 * workers. May free l. */
+	void (*last_word)(void *arg, struct link *l);
+	/* May be NULL. A connection was refused: one line that names its address, the field and
+	 * what was expected. */
+	void (*refused)(void *arg, const struct error *why);
+};
+
+struct link_listen_options {
+	struct link_identity self; /* run must be given */
+	uint64_t lease_ms;	   /* of all members */
+	const struct link_tls *tls;
+	const struct link_listen_events *listen;
+	void *arg; /* of listen's */
+};
+
+/*
+ * Listens on the first of the addresses that is this host's. -EADDRNOTAVAIL with err where none is
+ * (it lists this host's), -EADDRINUSE where another process listens there.
+ */
+_must_check_ int link_listen_new(struct loop *loop, const struct link_addresses *addresses,
+	const struct link_listen_options *options, struct link_listen **ret, struct error *err);
+/* All its links must have been freed. */
+struct link_listen *link_listen_free(struct link_listen *s);
+DEFINE_CLEANUP(struct link_listen *, link_listen_free)
+
+/* The address that it listens on; text of 64 bytes. */
+void link_listen_address(const struct link_listen *s, char *text);
+
+/* Makes a new link its owner's: for joined(). */
+void link_accept(struct link *l, const struct link_events *events, void *arg);
