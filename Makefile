@@ -31,7 +31,7 @@ SANFLAGS := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno
 DEFS := -DVERSION='"$(VERSION)"' -DLIBEXECDIR='"$(libexecdir)/elasticd"' \
 	-DSYSCONFDIR='"$(sysconfdir)"' -DBINDIR='"$(bindir)"' \
 	-DHAVE_SYSTEMD=$(HAVE_SYSTEMD) -DHAVE_YAML=$(HAVE_YAML) -DHAVE_ZSTD=$(HAVE_ZSTD) \
-	-DHAVE_CURL=$(or $(HAVE_CURL),0)
+	-DHAVE_CURL=$(or $(HAVE_CURL),0) -DHAVE_OPENSSL=$(or $(HAVE_OPENSSL),0)
 PKGFLAGS := $(EVENT_CFLAGS) $(JANSSON_CFLAGS) $(INIH_CFLAGS) $(SYSTEMD_CFLAGS) $(YAML_CFLAGS) $(ZSTD_CFLAGS) \
 	$(CURL_CFLAGS)
 ALLCFLAGS = $(STD) $(WARN) $(HARDEN) $(SANFLAGS) $(DEFS) -I. $(PKGFLAGS) $(CPPFLAGS) $(CFLAGS)
@@ -64,12 +64,13 @@ $(B)/elastic-agent: $(call obj,agent/main.c) $(LIBAGENT)
 $(B)/elasticd: $(call obj,daemon/main.c) $(LIBDAEMON)
 $(B)/elasticctl: $(call obj,client/main.c) $(LIBCLIENT)
 PROGRAMS := $(B)/elastic-agent $(B)/elasticd $(B)/elasticctl
+MODULES := $(if $(filter 1,$(HAVE_OPENSSL)),$(B)/link_tls.so)
 LIBRARY := $(addprefix $(B)/libelasticd.,so.0 so a)
 EXAMPLES := $(addprefix $(B)/,$(example_PROGRAMS))
 TOOLS := $(addprefix $(B)/,$(tool_PROGRAMS))
 
 .PHONY: programs
-programs: $(PROGRAMS) $(LIBRARY) $(EXAMPLES) $(B)/elasticd.pc
+programs: $(PROGRAMS) $(MODULES) $(LIBRARY) $(EXAMPLES) $(B)/elasticd.pc
 
 $(PROGRAMS):
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
@@ -106,6 +107,12 @@ $(B)/libelasticd.a: $(worker_SRC:%.c=$(B)/obj/lib-$(LIBSAN)/%.o)
 	@$(CC) -r -nostdlib -o $(B)/obj/libelasticd.o $^
 	@$(OBJCOPY) --localize-hidden $(B)/obj/libelasticd.o
 	$(call say,AR,$@)$(AR) crD $@ $(B)/obj/libelasticd.o
+
+# Never instrumented either: it has one symbol, and no code of ours but its own.
+$(B)/link_tls.so: $(module_SRC) agent/link/tls_module.h $(B)/config.mk
+	$(call say,LINK,$@)$(CC) -shared -Wl,--as-needed -Wl,-z,defs,-z,nodelete,-z,relro,-z,now \
+	  $(LIBCFLAGS) $(OPENSSL_CFLAGS) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -o $@ $(module_SRC) \
+	  $(OPENSSL_LIBS)
 
 # pc PREFIX, LIBDIR, INCLUDEDIR: what pkg-config reads. That of the build tree lets a program find the
 # library there when it runs, too.
@@ -149,6 +156,7 @@ install: programs
 	$(INSTALL) -m 755 $(B)/elasticctl $(DESTDIR)$(bindir)/
 	$(INSTALL) -m 755 $(B)/elasticd $(DESTDIR)$(sbindir)/
 	$(INSTALL) -m 755 $(B)/elastic-agent $(DESTDIR)$(libexecdir)/elasticd/
+	$(if $(MODULES),$(INSTALL) -m 755 $(MODULES) $(DESTDIR)$(libexecdir)/elasticd/)
 	$(INSTALL) -m 755 $(B)/libelasticd.so.0 $(DESTDIR)$(libdir)/
 	ln -sf libelasticd.so.0 $(DESTDIR)$(libdir)/libelasticd.so
 	$(INSTALL) -m 644 $(B)/libelasticd.a $(DESTDIR)$(libdir)/
@@ -172,7 +180,7 @@ install: programs
 
 .PHONY: clean distclean help
 clean:
-	rm -rf $(B)/obj $(B)/gen $(B)/*.a $(LIBRARY) $(PROGRAMS) $(B)/examples $(B)/tests
+	rm -rf $(B)/obj $(B)/gen $(B)/*.a $(LIBRARY) $(MODULES) $(PROGRAMS) $(B)/examples $(B)/tests
 
 distclean:
 	rm -rf build build-*/ configure autom4te.cache

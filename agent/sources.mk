@@ -23,6 +23,7 @@ agent_SRC := \
 	agent/link/message.c \
 	agent/link/offset.c \
 	agent/link/resolve.c \
+	agent/link/tls.c \
 	agent/link/window.c \
 	agent/logs/compress.c \
 	agent/logs/console.c \
@@ -186,3 +187,6 @@ agent_SRC := \
 	agent/watchdog/progress.c \
 	agent/watchdog/watchdog.c \
 	common/text/hash_chain.c
+
+# Loaded by the agent when links have a secret: the only thing that is linked with OpenSSL.
+module_SRC := agent/link/tls_openssl.c

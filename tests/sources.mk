@@ -9,6 +9,7 @@ unit_TESTS := \
 	agent/link/message \
 	agent/link/offset \
 	agent/link/relay \
+	agent/link/tls \
 	agent/link/window \
 	agent/logs/console \
 	agent/logs/drain \

@@ -29,6 +29,8 @@ $(B)/tests/unit/worker/%: $(B)/obj/tests/unit/worker/%.o $(B)/libelasticd.a \
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)$(CC) $(ALLLDFLAGS) -o $@ $^ $(LIBS) $(CHECK_LIBS)
 
+$(B)/tests/unit/agent/link/test_tls: | $(MODULES) $(B)/elastic-agent
+
 .PHONY: unit-programs tools built
 unit-programs: $(UNIT)
 tools: $(TOOLS) $(B)/tests/tools/stall.so

@@ -2,6 +2,7 @@
 #include "agent/link/channel.h"
 
 #include "agent/link/endpoint.h"
+#include "agent/link/tls.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"
 #include "common/varlink/frame.h"
@@ -28,6 +29,8 @@ struct link_channel {
 	struct loop_timer *part;
 	struct varlink_frame in;
 	struct varlink_buffer out;
+	struct link_tls_session *tls; /* NULL: plain */
+	bool plain_peer;	      /* ... but the peer is */
 	const struct link_channel_events *events;
 	void *arg;
 	bool begun;   /* bytes have come */
@@ -84,6 +87,40 @@ static bool end_by(struct link_channel *c, int code)
 	return end(c, &err);
 }
 
+/* Moves encrypted bytes to what is to be sent. */
+static int take_encrypted(struct link_channel *c)
+{
+	char data[16384];
+	size_t n;
+	int r = 0;
+
+	while (r == 0 && (n = link_tls_take(c->tls, data, sizeof(data))))
+		r = varlink_buffer_append(&c->out, data, n);
+	return r;
+}
+
+static int encrypt(struct link_channel *c, const char *data, size_t len)
+{
+	int r = len ? link_tls_write(c->tls, data, len) : 0;
+
+	return r < 0 ? r : take_encrypted(c);
+}
+
+/* Appends what the owner has to send. */
+static int fill(struct link_channel *c)
+{
+	_cleanup_(varlink_buffer_fini) struct varlink_buffer plain = { .data = NULL };
+	int r = 0;
+
+	if (c->parting || c->ended)
+		return 0;
+	if (!c->tls)
+		return c->events->fill ? c->events->fill(c->arg, &c->out) : 0;
+	if (c->events->fill && link_tls_ready(c->tls))
+		r = c->events->fill(c->arg, &plain);
+	return r < 0 ? r : encrypt(c, plain.data + plain.begin, varlink_buffer_len(&plain));
+}
+
 /* Sends what there is. Returns 0 or -ENOMEM. */
 static int send_out(struct link_channel *c)
 {
@@ -92,8 +129,8 @@ static int send_out(struct link_channel *c)
 	if (c->deaf)
 		return 0;
 	for (int i = 0; i < SENDS_PER_TURN && r == 0; i++) {
-		if (!varlink_buffer_len(&c->out) && !c->parting && !c->ended && c->events->fill)
-			r = c->events->fill(c->arg, &c->out);
+		if (!varlink_buffer_len(&c->out))
+			r = fill(c);
 		if (r < 0 || !varlink_buffer_len(&c->out))
 			break;
 		r = varlink_buffer_send(&c->out, c->fd);
@@ -145,10 +182,15 @@ static int check_first(struct link_channel *c, const char *data, size_t len, str
 	if (c->begun || !len)
 		return 0;
 	c->begun = true;
-	if (*data == '{')
+	c->plain_peer = *data == '{';
+	if (c->tls && c->plain_peer)
+		return error_field(err, -EPROTO, LINK_TOKEN_FIELD,
+			"expected TLS, because there is a token or a certificate on this side, got "
+			"plain messages");
+	if (c->tls || c->plain_peer)
 		return 0;
 	if (*data == TLS_HANDSHAKE)
-		return error_field(err, -EPROTO, "rendezvous.token_file",
+		return error_field(err, -EPROTO, LINK_TOKEN_FIELD,
 			"expected plain messages, because there is neither token nor certificate "
 			"on this side, got TLS");
 	memcpy(start, data, len < sizeof(start) - 1 ? len : sizeof(start) - 1);
@@ -185,6 +227,37 @@ static bool hand_out(struct link_channel *c)
 
 static char received[RECEIVE_BYTES];
 
+/* Decrypts len bytes of received. Returns 0 or a negative errno, with err for -EPROTO. */
+static int decrypt(struct link_channel *c, size_t len, struct error *err)
+{
+	bool was_ready = link_tls_ready(c->tls);
+	char data[16384];
+	ssize_t n = link_tls_put(c->tls, received, len);
+
+	while (n == 0) {
+		n = link_tls_get(c->tls, data, sizeof(data), err);
+		if (n == 0)
+			break;
+		if (n > 0)
+			n = varlink_frame_feed(&c->in, data, (size_t)n);
+	}
+	/* The other side learns of a failure by an alert. */
+	if (take_encrypted(c) < 0)
+		return -ENOMEM;
+	if (varlink_buffer_len(&c->out) || was_ready != link_tls_ready(c->tls))
+		link_channel_kick(c);
+	return (int)n;
+}
+
+static int feed(struct link_channel *c, size_t len, struct error *err)
+{
+	int r = check_first(c, received, len, err);
+
+	if (r < 0)
+		return r;
+	return c->tls ? decrypt(c, len, err) : varlink_frame_feed(&c->in, received, len);
+}
+
 /* Reads once. Returns the number of bytes, or a negative errno. */
 static ssize_t receive(struct link_channel *c)
 {
@@ -203,6 +276,7 @@ static bool read_some(struct link_channel *c)
 {
 	struct error err = { 0 };
 	ssize_t n = receive(c);
+	int r;
 
 	if (n == -EAGAIN)
 		return true;
@@ -210,10 +284,11 @@ static bool read_some(struct link_channel *c)
 		return end_by(c, (int)n) || true;
 	if (c->parting)
 		return false;
-	if (check_first(c, received, (size_t)n, &err) < 0)
+	r = feed(c, (size_t)n, &err);
+	if (r == -EPROTO)
 		return end(c, &err) || true;
-	if (varlink_frame_feed(&c->in, received, (size_t)n) < 0)
-		return end_by(c, -ENOMEM) || true;
+	if (r < 0)
+		return end_by(c, r) || true;
 	return hand_out(c) || n < RECEIVE_BYTES;
 }
 
@@ -265,10 +340,23 @@ struct link_channel *link_channel_free(struct link_channel *c)
 	close_fd(c->fd);
 	varlink_frame_fini(&c->in);
 	varlink_buffer_fini(&c->out);
+	link_tls_session_free(c->tls);
 	c->freed = true;
 	if (!c->callbacks)
 		free(c);
 	return NULL;
+}
+
+int link_channel_secure(struct link_channel *c, const struct link_tls *tls, const char *host)
+{
+	if (!tls)
+		return 0;
+	c->tls = link_tls_session_new(tls, host);
+	if (!c->tls)
+		return -ENOMEM;
+	if (host)
+		link_channel_kick(c);
+	return 0;
 }
 
 void link_channel_hand_over(struct link_channel *c, size_t max_bytes,
@@ -287,8 +375,12 @@ static void on_parted(void *arg)
 void link_channel_part(
 	struct link_channel *c, const char *text, size_t len, struct link_channels *list)
 {
-	int r = varlink_buffer_append(&c->out, text, len);
+	int r = 0;
 
+	if (!c->tls || c->plain_peer)
+		r = varlink_buffer_append(&c->out, text, len);
+	else
+		r = encrypt(c, text, link_tls_ready(c->tls) ? len : 0);
 	c->parting = list;
 	if (list)
 		LIST_INSERT_HEAD(list, c, entry);

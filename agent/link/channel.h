@@ -17,6 +17,7 @@
 #include <sys/queue.h>
 
 struct link_channel;
+struct link_tls;
 LIST_HEAD(link_channels, link_channel);
 
 struct link_channel_events {
@@ -36,6 +37,11 @@ _must_check_ int link_channel_new(struct loop *loop, int fd, size_t max_bytes,
 	const struct link_channel_events *events, void *arg, struct link_channel **ret);
 struct link_channel *link_channel_free(struct link_channel *c);
 DEFINE_CLEANUP(struct link_channel *, link_channel_free)
+
+/* The connection speaks TLS from its first byte (tls NULL: it does not). host: whom this side
+ * expects to reach; NULL where it was reached. tls is borrowed for the life of c. 0 or -ENOMEM. */
+_must_check_ int link_channel_secure(
+	struct link_channel *c, const struct link_tls *tls, const char *host);
 
 /* Another owner, and another limit. */
 void link_channel_hand_over(struct link_channel *c, size_t max_bytes,

@@ -24,6 +24,7 @@ enum {
 struct link_dial {
 	struct link *link;
 	struct varlink_idl *idl;
+	const struct link_tls *tls; /* NULL: plain */
 	struct link_endpoint endpoint;
 	char name[LINK_ENDPOINT_MAX];
 	struct link_resolve *resolve;
@@ -121,6 +122,8 @@ static void on_connected(struct link_dial *d)
 	link_channel_tune(d->fd, l->lease_ms);
 	r = link_channel_new(
 		l->loop, TAKE_FD(d->fd), LINK_MESSAGE_BYTES, &link_channel_events, l, &l->channel);
+	if (r == 0)
+		r = link_channel_secure(l->channel, d->tls, d->endpoint.host);
 	if (r == 0)
 		r = say_hello(l);
 	if (r < 0) {
@@ -337,7 +340,7 @@ void link_dial_refused(struct link *l, const struct link_message *m, struct erro
 void link_dial_name(const struct link *l, struct error *err)
 {
 	if (err->code == -EPROTO)
-		error_prefix(err, "%s is no head", l->dial->name);
+		error_prefix(err, "%s", l->dial->name);
 }
 
 struct link_dial *link_dial_free(struct link_dial *d)
@@ -377,7 +380,7 @@ static int dial_new(struct link *l, const struct link_options *o)
 
 	if (!d)
 		return -ENOMEM;
-	*d = (struct link_dial){ .link = l, .fd = -1, .limit_ms = o->limit_ms };
+	*d = (struct link_dial){ .link = l, .fd = -1, .tls = o->tls, .limit_ms = o->limit_ms };
 	r = copy_identity(d, &o->self);
 	if (r == 0)
 		r = loop_timer_new(l->loop, on_retry, d, &d->retry);

@@ -41,6 +41,7 @@ struct link_listen {
 	char *group, *run, *agent, *boot, *host;
 	char head[LINK_SECRET_SIZE];
 	uint64_t lease_ms;
+	const struct link_tls *tls; /* NULL: plain */
 	const struct link_listen_events *events;
 	void *arg;
 };
@@ -350,7 +351,10 @@ static int add_unknown(struct link_listen *s, int fd)
 	}
 	*u = (struct unknown){ .listen = s, .since_ms = loop_now_ms() };
 	r = link_channel_new(s->loop, fd, LINK_HELLO_BYTES, &unknown_events, u, &u->channel);
+	if (r == 0)
+		r = link_channel_secure(u->channel, s->tls, NULL);
 	if (r < 0) {
+		link_channel_free(u->channel);
 		free(u);
 		return r;
 	}
@@ -412,6 +416,7 @@ int link_listen_new(struct loop *loop, const struct link_addresses *addresses,
 	*s = (struct link_listen){ .loop = loop,
 		.fd = -1,
 		.lease_ms = options->lease_ms,
+		.tls = options->tls,
 		.events = options->listen,
 		.arg = options->arg };
 	TAILQ_INIT(&s->unknown);

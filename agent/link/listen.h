@@ -27,9 +27,9 @@ struct link_listen_events {
 };
 
 struct link_listen_options {
-	struct link_identity self; /* run must be given */
-	uint64_t lease_ms;	   /* of all members */
-	const struct link_tls *tls;
+	struct link_identity self;  /* run must be given */
+	uint64_t lease_ms;	    /* of all members */
+	const struct link_tls *tls; /* borrowed for the life of all links; NULL: plain */
 	const struct link_listen_events *listen;
 	void *arg; /* of listen's */
 };

@@ -9,6 +9,7 @@
  *   dial.c    the member's side: names, connecting, waiting, connecting again
  *   listen.c  the head's side: unknown peers, and to which link they belong
  *   bind.c    the socket it listens on
+ *   channel.c one connection, over tls.c where there is a secret
  *
  * Messages without a number (Hello, Welcome, beats) wait in control and go before those with one;
  * they are lost with their connection. Numbered ones go only when ready is set.

@@ -255,6 +255,22 @@ char *paths_agent_program(const char *dir, struct error *err)
 	return NULL;
 }
 
+char *paths_module(const char *name)
+{
+	struct error err;
+	_cleanup_free_ char *path = beside_this_program(name), *agent = NULL;
+
+	if (path && !access(path, R_OK))
+		return TAKE_PTR(path);
+	agent = paths_agent_program(NULL, &err);
+	if (!agent)
+		return NULL;
+	*strrchr(agent, '/') = '\0'; /* it is absolute */
+	free(path);
+	path = paths_join(agent, name);
+	return path && !access(path, R_OK) ? TAKE_PTR(path) : NULL;
+}
+
 static char *below_jobs(const char *root, const char *name)
 {
 	_cleanup_free_ char *jobs = paths_join(root, "jobs");

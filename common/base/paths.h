@@ -73,6 +73,10 @@ char *paths_run_dir(void);
  */
 char *paths_agent_program(const char *dir, struct error *err);
 
+/* A module that programs load: beside the running program, or beside the elastic-agent that
+ * paths_agent_program() finds. Returns owned, or NULL where there is none. */
+char *paths_module(const char *name);
+
 /* <runtime_dir>/jobs/<job>; returns owned or NULL (no memory). */
 char *paths_job_runtime(const char *runtime_dir, const char *job);
 

@@ -34,6 +34,7 @@ static int n_joined, n_last_words, n_refused;
 static char refused[1024];
 static struct error err;
 static bool refuse_join;
+static const struct link_tls *head_tls, *member_tls;
 
 static inline int world_message(void *arg, const char *method, json_t *parameters, struct error *e)
 {
@@ -127,6 +128,7 @@ static inline void start_head(int port)
 	struct link_addresses a = loopback(port);
 	struct link_listen_options o = { .self = identity("node0", "r1"),
 		.lease_ms = WORLD_LEASE_MS,
+		.tls = head_tls,
 		.listen = &world_listen_events };
 	int r = link_listen_new(loop, &a, &o, &head, &err);
 
@@ -148,6 +150,7 @@ static inline void start_member_as(int i, int port, struct link_identity self)
 		.endpoint = endpoint,
 		.limit_ms = WORLD_LIMIT_MS,
 		.lease_ms = WORLD_LEASE_MS,
+		.tls = member_tls,
 		.events = &world_events,
 		.arg = &members[i] };
 
