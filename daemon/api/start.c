@@ -391,6 +391,10 @@ static int create(struct start *s, struct error *err)
 	registry_add(d->registry, j);
 	s->job = j;
 	job_watch(j, &s->watch, on_new_job, s);
+	if (!s->call) {
+		record_sync_later(d->syncs, &d->store, &j->rec);
+		return 0;
+	}
 	r = record_sync_begin(d->syncs, &d->store, &j->rec, on_synced, s, &s->sync);
 	if (r < 0)
 		on_synced(s, r);
