@@ -12,12 +12,14 @@
 #include <sys/wait.h>
 
 /* $1: a run's directory, $2: <log_dir>/<name>.latest, which is removed if it is a link to the run
- * ($3). A process of its own, since the file system may hang; one at a time for each user. Follows
- * no link. */
+ * ($3). A process of its own, since the file system may hang. Follows no link. */
 #define SH "/bin/sh"
 #define SCRIPT "[ \"$(readlink -- \"$2\")\" != \"$3\" ] || rm -f -- \"$2\"; exec rm -rf -- \"$1\""
 
-/* One Remove call, or one removal by prune: removes its runs one after the other. */
+enum { REMOVE_MS = 5 }; /* in one turn of the loop */
+
+/* One Remove call, or one removal by prune: removes its runs one after the other. Of one user's
+ * runs one removal at a time is under way. */
 struct removal {
 	LIST_ENTRY(removal) link;
 	struct daemon *daemon;
@@ -30,8 +32,10 @@ struct removal {
 	void *arg;
 	int failed;
 	struct child_watch *rm;
-	uid_t rm_uid;	     /* whose logs it removes, or is to remove */
-	bool in_line;	     /* another removal has a process of that user */
+	uid_t uid;    /* whose run it removes, or is to remove */
+	bool in_line; /* another removal of that user's runs is under way */
+	bool rests;   /* until the next turn */
+	struct loop_again *again;
 	struct job *awaited; /* a job whose verdict is known, until its guard has left */
 	struct job_watch watch;
 };
@@ -61,38 +65,47 @@ static void stop_waiting(struct removal *r)
 	r->awaited = NULL;
 }
 
-/* The oldest removal that stands in line for that user: new ones are in front. */
+/* Lets the oldest removal go on that stands in line for that user: new ones are in front. */
 static void next_in_line(struct daemon *d, uid_t uid)
 {
 	struct removal *r, *first = NULL;
 
 	LIST_FOREACH (r, &d->removals->open, link)
-		if (r->in_line && r->rm_uid == uid)
+		if (r->in_line && r->uid == uid)
 			first = r;
 	if (!first)
 		return;
 	first->in_line = false;
-	if (loop_defer(d->loop, proceed, first) < 0)
-		first->in_line = true; /* until the next one ends */
+	loop_again_arm(first->again);
 }
 
-/* Whether a process that removes logs of that user runs, or is about to. A user can stop its
- * processes, but only one at a time. */
+/* Whether another removal of that user's runs is under way: its process runs, which the user can
+ * stop, or it has more to remove in the next turn. */
 static bool is_removing(const struct daemon *d, const struct removal *but, uid_t uid)
 {
 	const struct removal *r;
 
 	LIST_FOREACH (r, &d->removals->open, link)
-		if (r != but && r->rm && r->rm_uid == uid)
+		if (r != but && (r->rm || r->rests) && r->uid == uid)
 			return true;
 	return false;
+}
+
+/* Whether it may remove a run of that user now; if not, it stands in line. */
+static bool take_turn(struct removal *r, uid_t uid)
+{
+	if (r->uid != uid)
+		next_in_line(r->daemon, r->uid);
+	r->uid = uid;
+	r->in_line = is_removing(r->daemon, r, uid);
+	return !r->in_line;
 }
 
 static void removal_free(struct removal *r)
 {
 	LIST_REMOVE(r, link);
-	if (r->rm)
-		next_in_line(r->daemon, r->rm_uid);
+	next_in_line(r->daemon, r->uid);
+	loop_again_free(r->again);
 	stop_waiting(r);
 	loop_cancel(r->daemon->loop, proceed, r);
 	child_orphans_add(&r->daemon->removals->orphans, r->rm);
@@ -171,7 +184,6 @@ static void on_rm_end(void *arg, int code, int status)
 	char text[256];
 
 	r->rm = child_watch_free(r->rm);
-	next_in_line(d, r->rm_uid);
 	if (code != CLD_EXITED || status) {
 		snprintf(text, sizeof(text), "the logs of %s could not be removed",
 			r->runs[r->next]);
@@ -231,11 +243,8 @@ static int remove_one(struct removal *r, struct job *j, struct error *err)
 {
 	int code;
 
-	if (r->logs && (!r->pruned || remove_takes_logs(r->daemon, &j->rec))) {
-		r->rm_uid = j->rec.uid;
-		r->in_line = is_removing(r->daemon, r, r->rm_uid);
-		return r->in_line ? 0 : start_rm(r, &j->rec, err);
-	}
+	if (r->logs && (!r->pruned || remove_takes_logs(r->daemon, &j->rec)))
+		return start_rm(r, &j->rec, err);
 	code = forget(r->daemon, j, err);
 	if (code < 0)
 		return code;
@@ -247,8 +256,10 @@ static int remove_one(struct removal *r, struct job *j, struct error *err)
 static void proceed(void *arg)
 {
 	struct removal *r = arg;
+	uint64_t begun = loop_now_ms();
 	struct error err = { 0 };
 
+	r->rests = false;
 	while (r->next < r->n) {
 		struct job *j = registry_find(r->daemon->registry, r->runs[r->next], NULL, NULL);
 
@@ -262,6 +273,14 @@ static void proceed(void *arg)
 			r->next++;
 			continue;
 		}
+		if (!take_turn(r, j->rec.uid))
+			return;
+		/* Others are served in between. */
+		if (loop_now_ms() - begun >= REMOVE_MS) {
+			r->rests = true;
+			loop_again_arm(r->again);
+			return;
+		}
 		if (remove_one(r, j, &err) < 0 && !r->pruned) {
 			finish(r, err.code, err.text);
 			return;
@@ -272,7 +291,7 @@ static void proceed(void *arg)
 			r->failed++;
 			r->next++;
 		}
-		if (r->rm || r->in_line)
+		if (r->rm)
 			return;
 	}
 	finish(r, 0, NULL);
@@ -285,7 +304,14 @@ static struct removal *removal_new(struct daemon *d, struct job **jobs, size_t n
 
 	if (!r)
 		return NULL;
-	*r = (struct removal){ .daemon = d, .runs = calloc(n, sizeof(char *)), .logs = logs };
+	*r = (struct removal){
+		.daemon = d, .runs = calloc(n, sizeof(char *)), .logs = logs, .uid = (uid_t)-1
+	};
+	if (loop_again_new(d->loop, proceed, r, &r->again) < 0) {
+		free(r->runs);
+		free(r);
+		return NULL;
+	}
 	LIST_INSERT_HEAD(&d->removals->open, r, link);
 	for (size_t i = 0; r->runs && i < n; i++, r->n++) {
 		r->runs[i] = strdup(jobs[i]->rec.run);

@@ -5,6 +5,7 @@ import contextlib
 import os
 import pwd
 import re
+import select
 import signal
 import sys
 import time
@@ -176,3 +177,19 @@ def test_directories_that_a_user_fills_delay_no_list_when_they_go(box, shared):
     assert longest < 0.5 * SLOWER, f"a list took {longest} s"
     for d in (runtime.parent, shared.record(run).parent):
         wait_for(lambda d=d: not any(d.iterdir()), what=f"{d} to be empty")
+
+
+def test_others_are_served_while_many_runs_are_removed_by_one_call(daemon):
+    runs = [daemon.run(spec(name="many"))["run"] for _ in range(30)]
+    for run in runs:
+        for i in range(100):
+            (daemon.record(run) / str(i)).touch()
+    pings = 0
+    with daemon.connect() as v:
+        v.send("Remove", job="many")
+        while not select.select([v.sock], [], [], 0)[0]:
+            daemon.call("Ping")
+            pings += 1
+        assert v.reply()["removed"] == len(runs)
+    # Where it took one turn there was one at most.
+    assert pings > 3
