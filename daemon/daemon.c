@@ -46,7 +46,7 @@ static void show_status(struct daemon *d)
 	int active = 0;
 	char text[128];
 
-	for (struct job *j = registry_first(d->registry); j; j = registry_next(j)) {
+	for (struct job *j = registry_first_active(d->registry); j; j = registry_next_active(j)) {
 		active += j->life != LIFE_ENDED;
 		running += j->life == LIFE_LINKED && j->mirror.state == MIRROR_RUNNING;
 	}
@@ -58,7 +58,7 @@ static void show_status(struct daemon *d)
 /* True once every job that was taken up has reported, or has lost its agent. */
 static bool all_known(struct daemon *d)
 {
-	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
+	for (struct job *j = registry_first_active(d->registry); j; j = registry_next_active(j))
 		if (j->life == LIFE_STARTING)
 			return false;
 	return true;
@@ -98,6 +98,7 @@ static void on_changes(void *arg)
 {
 	struct daemon *d = arg;
 
+	registry_tidy(d->registry);
 	prune_update(d->prune);
 	resume_update(d);
 	notices_update(d->notices);

@@ -282,5 +282,6 @@ int recover_all(struct daemon *d, struct error *err)
 	forget_dead(d, living);
 	job_record_list_free(living);
 	resume_all(d);
+	registry_tidy(d->registry);
 	return 0;
 }

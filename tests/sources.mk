@@ -139,6 +139,7 @@ unit_TESTS := \
 	daemon/jobs/job_life \
 	daemon/jobs/job_search \
 	daemon/jobs/record \
+	daemon/jobs/registry \
 	daemon/jobs/sweeper \
 	worker/alone \
 	worker/alone_preempt \

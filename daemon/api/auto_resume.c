@@ -61,7 +61,7 @@ void resume_all(struct daemon *d)
 
 void resume_update(struct daemon *d)
 {
-	for (struct job *j = registry_first(d->registry); j; j = registry_next(j)) {
+	for (struct job *j = registry_first_active(d->registry); j; j = registry_next_active(j)) {
 		if (!j->unheard)
 			continue;
 		if (job_is_over(j)) {

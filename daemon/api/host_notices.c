@@ -196,7 +196,8 @@ void notices_update(struct notices *n)
 	int64_t poll_ms = INT64_MAX;
 	struct listener *l;
 
-	for (struct job *j = registry_first(n->daemon->registry); j; j = registry_next(j))
+	for (struct job *j = registry_first_active(n->daemon->registry); j;
+		j = registry_next_active(j))
 		if (!j->listening && j->rec.notices & WATCHED && !job_is_over(j))
 			listen_to(n, j);
 	LIST_FOREACH (l, &n->listeners, link) {

@@ -201,6 +201,16 @@ static bool listed(const struct job *j, struct viewer *v, bool ended)
 	return may_see(j, v) && (ended || !job_is_over(j)) && j->mirror.brief;
 }
 
+static struct job *first_listed(const struct daemon *d, bool ended)
+{
+	return ended ? registry_first(d->registry) : registry_first_active(d->registry);
+}
+
+static struct job *next_listed(const struct job *j, bool ended)
+{
+	return ended ? registry_next(j) : registry_next_active(j);
+}
+
 static int on_list(struct varlink_call *call, json_t *params, void *arg)
 {
 	struct daemon *d = arg;
@@ -214,17 +224,17 @@ static int on_list(struct varlink_call *call, json_t *params, void *arg)
 	FILE *f;
 	int r;
 
-	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
+	for (struct job *j = registry_first_active(d->registry); j; j = registry_next_active(j))
 		if (may_see(j, &v))
 			job_catch_up(j);
-	for (struct job *j = registry_first(d->registry); j; j = registry_next(j))
+	for (struct job *j = first_listed(d, ended); j; j = next_listed(j, ended))
 		if (listed(j, &v, ended))
 			total += strlen(j->mirror.brief) + 1;
 	f = open_memstream(&text, &len);
 	if (!f)
 		return -ENOMEM;
 	fputs("{\"jobs\":[", f);
-	for (struct job *j = registry_first(d->registry); j; j = registry_next(j)) {
+	for (struct job *j = first_listed(d, ended); j; j = next_listed(j, ended)) {
 		if (!listed(j, &v, ended))
 			continue;
 		/* More than fits into a message: the oldest are left out. */

@@ -173,7 +173,8 @@ static int add_all(struct preempt *p, const struct notice_delivery_notice *n)
 	uid_t uid = varlink_call_peer(p->call)->uid;
 	int r = 0;
 
-	for (struct job *j = registry_first(d->registry); j && !r; j = registry_next(j))
+	for (struct job *j = registry_first_active(d->registry); j && !r;
+		j = registry_next_active(j))
 		if (!job_is_over(j) && access_job(level, uid, j->rec.uid))
 			r = add(p, j, n);
 	return r;

@@ -17,7 +17,11 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { PRUNE_RETRY_MS = 3600 * 1000, PRUNE_LONGEST_MS = 24 * 3600 * 1000 };
+enum {
+	PRUNE_RETRY_MS = 3600 * 1000,
+	PRUNE_LONGEST_MS = 24 * 3600 * 1000,
+	PRUNE_REST_MS = 1000, /* between two checks: each goes through all runs */
+};
 
 /* A user whose runs are being removed, or could not be. */
 struct prune_user {
@@ -33,6 +37,7 @@ struct prune {
 	struct loop_timer *timer;
 	struct keep limits; /* as of the last check */
 	int seen;	    /* ended runs at the last check */
+	uint64_t rest_ms;   /* no check before this time */
 	LIST_HEAD(, prune_user) users;
 };
 
@@ -175,7 +180,17 @@ static void on_timer(void *arg)
 	struct prune *p = arg;
 
 	p->seen = -1;
+	p->rest_ms = 0;
 	prune_update(p);
+}
+
+static int count_over(const struct registry *r)
+{
+	int n = (int)registry_count(r);
+
+	for (struct job *j = registry_first_active(r); j; j = registry_next_active(j))
+		n -= !is_over(j);
+	return n;
 }
 
 void prune_update(struct prune *p)
@@ -183,15 +198,21 @@ void prune_update(struct prune *p)
 	const struct config *c = &p->daemon->config;
 	const struct keep limits = { c->keep_runs, c->keep_days, c->keep_bytes };
 	struct prune_user *u;
-	int n = 0;
+	int n = count_over(p->daemon->registry);
+	uint64_t now = loop_now_ms();
 
-	for (struct job *j = registry_first(p->daemon->registry); j; j = registry_next(j))
-		n += is_over(j);
-	if (memcmp(&limits, &p->limits, sizeof(limits)) != 0)
+	if (memcmp(&limits, &p->limits, sizeof(limits)) != 0) {
 		LIST_FOREACH (u, &p->users, entry)
 			u->again_ms = 0;
-	else if (n == p->seen)
+		p->rest_ms = 0;
+	} else if (n == p->seen) {
 		return;
+	}
+	if (now < p->rest_ms) {
+		loop_timer_arm(p->timer, p->rest_ms - now);
+		return;
+	}
+	p->rest_ms = now + PRUNE_REST_MS;
 	p->seen = n;
 	p->limits = limits;
 	look(p);

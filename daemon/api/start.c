@@ -469,7 +469,8 @@ static bool within_limits(struct start *s)
 	if (!reached_limit(s, &limit))
 		return true;
 	/* Some may have ended. */
-	for (struct job *j = registry_first(s->daemon->registry); j; j = registry_next(j))
+	for (struct job *j = registry_first_active(s->daemon->registry); j;
+		j = registry_next_active(j))
 		job_catch_up(j);
 	what = reached_limit(s, &limit);
 	if (what)

@@ -117,7 +117,7 @@ int leave_new(struct loop *loop, const struct registry *registry, uid_t caller, 
 	*l = (struct leave){ .loop = loop, .fn = fn, .arg = arg };
 	user_name(caller, l->caller);
 	LIST_INIT(&l->stoppers);
-	for (struct job *j = registry_first(registry); j && !r; j = registry_next(j))
+	for (struct job *j = registry_first_active(registry); j && !r; j = registry_next_active(j))
 		if (j->life != LIFE_ENDED)
 			r = add(l, j);
 	if (!r && LIST_EMPTY(&l->stoppers))

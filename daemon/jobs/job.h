@@ -71,7 +71,8 @@ struct job_watch {
 enum { JOB_LOSSES_MAX = 3 };
 
 struct job {
-	TAILQ_ENTRY(job) in_order, in_runs, in_names; /* the registry's links */
+	TAILQ_ENTRY(job) in_order, in_active, in_runs, in_names; /* the registry's links */
+	bool is_in_active;
 	const struct job_host *host;
 	struct job_record rec;
 	struct mirror mirror;

@@ -15,6 +15,7 @@ TAILQ_HEAD(job_chain, job);
 
 struct registry {
 	struct job_order order;
+	struct job_order active; /* in the same order; see registry_tidy() */
 	struct job_chain by_run[BUCKETS];
 	struct job_chain by_name[BUCKETS]; /* the newest first */
 	size_t count;
@@ -37,6 +38,7 @@ int registry_new(struct registry **ret)
 	if (!r)
 		return -ENOMEM;
 	TAILQ_INIT(&r->order);
+	TAILQ_INIT(&r->active);
 	for (int i = 0; i < BUCKETS; i++) {
 		TAILQ_INIT(&r->by_run[i]);
 		TAILQ_INIT(&r->by_name[i]);
@@ -62,6 +64,8 @@ struct registry *registry_free(struct registry *r)
 void registry_add(struct registry *r, struct job *j)
 {
 	TAILQ_INSERT_TAIL(&r->order, j, in_order);
+	TAILQ_INSERT_TAIL(&r->active, j, in_active);
+	j->is_in_active = true;
 	TAILQ_INSERT_HEAD(&r->by_run[bucket(j->rec.run)], j, in_runs);
 	TAILQ_INSERT_HEAD(&r->by_name[bucket(j->rec.name)], j, in_names);
 	r->count++;
@@ -70,6 +74,9 @@ void registry_add(struct registry *r, struct job *j)
 void registry_remove(struct registry *r, struct job *j)
 {
 	TAILQ_REMOVE(&r->order, j, in_order);
+	if (j->is_in_active)
+		TAILQ_REMOVE(&r->active, j, in_active);
+	j->is_in_active = false;
 	TAILQ_REMOVE(&r->by_run[bucket(j->rec.run)], j, in_runs);
 	TAILQ_REMOVE(&r->by_name[bucket(j->rec.name)], j, in_names);
 	r->count--;
@@ -111,6 +118,30 @@ struct job *registry_next(const struct job *j)
 	return TAILQ_NEXT(j, in_order);
 }
 
+struct job *registry_first_active(const struct registry *r)
+{
+	return TAILQ_FIRST(&r->active);
+}
+
+struct job *registry_next_active(const struct job *j)
+{
+	return TAILQ_NEXT(j, in_active);
+}
+
+void registry_tidy(struct registry *r)
+{
+	struct job *j, *next;
+
+	for (j = TAILQ_FIRST(&r->active); j; j = next) {
+		next = TAILQ_NEXT(j, in_active);
+		/* A run that was not accepted is removed soon; one that is unheard may go on. */
+		if (j->life != LIFE_ENDED || !j->accepted || j->unheard)
+			continue;
+		TAILQ_REMOVE(&r->active, j, in_active);
+		j->is_in_active = false;
+	}
+}
+
 size_t registry_count(const struct registry *r)
 {
 	return r->count;
@@ -121,7 +152,7 @@ size_t registry_count_active(const struct registry *r, uid_t uid)
 	const struct job *j;
 	size_t n = 0;
 
-	TAILQ_FOREACH (j, &r->order, in_order)
+	for (j = registry_first_active(r); j; j = registry_next_active(j))
 		n += j->life != LIFE_ENDED && (uid == (uid_t)-1 || j->rec.uid == uid);
 	return n;
 }

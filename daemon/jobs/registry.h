@@ -39,6 +39,13 @@ struct job *registry_active(const struct registry *r, const char *name);
 struct job *registry_first(const struct registry *r);
 struct job *registry_next(const struct job *j);
 
+/* The same, of those that have not ended, and of few others: see registry_tidy(). */
+struct job *registry_first_active(const struct registry *r);
+struct job *registry_next_active(const struct job *j);
+/* Call it once in each turn with changes: the two above leave out what has ended by now, of which a
+ * user may have thousands. No caller may be going through the jobs. */
+void registry_tidy(struct registry *r);
+
 size_t registry_count(const struct registry *r);
 /* Runs that have not ended: all, or (uid not -1) one user's. */
 size_t registry_count_active(const struct registry *r, uid_t uid);

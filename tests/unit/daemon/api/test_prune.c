@@ -84,7 +84,7 @@ static void turn(void)
 		loop_run_once(d.loop, false);
 }
 
-static struct job *ends(uid_t uid)
+static struct job *ends_at_once(uid_t uid)
 {
 	struct job_record rec = { .name = strdup("job"),
 		.user = strdup("somebody"),
@@ -101,6 +101,13 @@ static struct job *ends(uid_t uid)
 	prune_update(prune);
 	turn();
 	return j;
+}
+
+/* A second after what came before, so that it is looked at. */
+static struct job *ends(uid_t uid)
+{
+	later++;
+	return ends_at_once(uid);
 }
 
 /* That removal comes to its end. */
@@ -130,6 +137,21 @@ START_TEST(one_user_has_one_removal_at_a_time_and_the_next_follows_it)
 	gone(second);
 	answer(1, 0);
 	ck_assert_int_eq(n_asked, 2);
+}
+END_TEST
+
+/* Each check goes through all runs, of which there may be thousands. */
+START_TEST(checks_follow_each_other_after_a_second)
+{
+	(void)ends(ALICE);
+	for (int i = 0; i < 3; i++)
+		(void)ends_at_once(ALICE);
+	ck_assert_int_eq(n_asked, 0);
+	later++;
+	turn();
+	ck_assert_int_eq(n_asked, 1);
+	ck_assert_uint_eq(asked[0].n, 3);
+	later = 0;
 }
 END_TEST
 
@@ -194,6 +216,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, one_user_has_one_removal_at_a_time_and_the_next_follows_it);
+	tcase_add_test(t, checks_follow_each_other_after_a_second);
 	tcase_add_test(t, failed_removals_are_retried_after_an_hour);
 	tcase_add_test(t, unremovable_runs_of_one_user_keep_no_other_users_runs);
 	tcase_add_test(t, new_limits_are_looked_at_at_once);
