@@ -38,16 +38,16 @@ int log_compress_new(struct log_compress **ret)
 }
 
 /* The last step of a compression, run by the thread for the logs' file system. */
-struct finish {
+struct replace_op {
 	struct log_fs_op op;
 	bool ok;
 	char path[];
 };
 
 /* Puts the compressed file in place of the plain one, unless that was removed meanwhile. */
-static int put_in_place(struct log_fs_op *op)
+static int replace_plain_file(struct log_fs_op *op)
 {
-	const struct finish *f = (struct finish *)op;
+	const struct replace_op *f = (struct replace_op *)op;
 	char from[PATH_MAX], to[PATH_MAX];
 	struct stat st;
 
@@ -63,20 +63,20 @@ static int put_in_place(struct log_fs_op *op)
 	return unlink(from);
 }
 
-static void finish_drop(struct log_fs_op *op)
+static void replace_op_drop(struct log_fs_op *op)
 {
 	free(op);
 }
 
-static void finish(const struct job *j, bool ok)
+static void finish_job(const struct job *j, bool ok)
 {
 	size_t n = strlen(j->path) + 1;
-	struct finish *f = calloc(1, sizeof(*f) + n);
+	struct replace_op *f = calloc(1, sizeof(*f) + n);
 
 	if (!f)
 		return;
-	f->op.fn = put_in_place;
-	f->op.drop = finish_drop;
+	f->op.fn = replace_plain_file;
+	f->op.drop = replace_op_drop;
 	f->ok = ok;
 	memcpy(f->path, j->path, n);
 	log_fs_later(&f->op);
@@ -105,7 +105,7 @@ static void run_child(const char *path, pid_t parent)
 	_exit(log_zstd_compress(path, to) < 0);
 }
 
-static void start_some(struct log_compress *c)
+static void start_jobs(struct log_compress *c)
 {
 	pid_t self = getpid();
 
@@ -141,7 +141,7 @@ void log_compress_add(struct log_compress *c, const char *path)
 	for (p = &c->jobs; *p; p = &(*p)->next)
 		;
 	*p = j;
-	start_some(c);
+	start_jobs(c);
 }
 
 size_t log_compress_pids(const struct log_compress *c, const pid_t **ret)
@@ -165,9 +165,9 @@ bool log_compress_exited(struct log_compress *c, pid_t pid, bool ok)
 			continue;
 		*p = j->next;
 		c->running--;
-		finish(j, ok);
+		finish_job(j, ok);
 		free(j);
-		start_some(c);
+		start_jobs(c);
 		return true;
 	}
 	return false;
@@ -183,7 +183,7 @@ struct log_compress *log_compress_free(struct log_compress *c)
 			kill(j->pid, SIGKILL);
 			while (waitpid(j->pid, NULL, 0) < 0 && errno == EINTR)
 				;
-			finish(j, false);
+			finish_job(j, false);
 		}
 		free(j);
 	}

@@ -32,9 +32,9 @@ struct out {
 	int fd;
 	int own_fd; /* to be closed; -1 where fd is borrowed */
 	bool tty, closed;
-	bool was_full;	 /* a caller was refused and waits for room */
-	bool want_empty; /* the caller waits until all is written */
-	bool told_full;	 /* the callback knows that the device is full */
+	bool was_full;	    /* a caller was refused and waits for room */
+	bool want_empty;    /* the caller waits until all is written */
+	bool reported_full; /* the callback knows that the device is full */
 	char *data;
 	size_t start, end, room;
 	uint64_t put, done, progress;
@@ -64,7 +64,7 @@ static void wait_writable(struct out *o, bool on)
 		loop_timer_arm(o->retry, RETRY_MS);
 }
 
-static void give_up(struct out *o, int error)
+static void out_give_up(struct out *o, int error)
 {
 	wait_writable(o, false);
 	loop_timer_disarm(o->retry);
@@ -76,11 +76,11 @@ static void give_up(struct out *o, int error)
 }
 
 /* Reports a full device once, until a write succeeds again. */
-static void tell_full(struct out *o, int error)
+static void report_full(struct out *o, int error)
 {
-	if (o->told_full)
+	if (o->reported_full)
 		return;
-	o->told_full = true;
+	o->reported_full = true;
 	o->console->fn(o->console->arg, false, error);
 }
 
@@ -115,7 +115,7 @@ static void flush_out(struct out *o)
 			o->start += n;
 			o->done += n;
 			o->progress++;
-			o->told_full = false;
+			o->reported_full = false;
 			continue;
 		}
 		if (n < 0 && errno == EINTR)
@@ -128,10 +128,10 @@ static void flush_out(struct out *o)
 			errno == ENOBUFS) {
 			wait_writable(o, false);
 			loop_timer_arm(o->retry, RETRY_MS);
-			tell_full(o, n == 0 ? ENOSPC : errno);
+			report_full(o, n == 0 ? ENOSPC : errno);
 			return;
 		}
-		give_up(o, errno);
+		out_give_up(o, errno);
 		return;
 	}
 	o->start = o->end = 0;
@@ -139,7 +139,7 @@ static void flush_out(struct out *o)
 }
 
 /* Writes, and calls back once the buffer is half free or, if the caller wants that, empty. */
-static void flush_and_tell(struct out *o)
+static void flush_and_report(struct out *o)
 {
 	size_t left;
 
@@ -155,12 +155,12 @@ static void flush_and_tell(struct out *o)
 
 static void on_writable(int fd, int events, void *arg)
 {
-	flush_and_tell(arg);
+	flush_and_report(arg);
 }
 
 static void on_retry(void *arg)
 {
-	flush_and_tell(arg);
+	flush_and_report(arg);
 }
 
 static int open_own(int fd)
@@ -196,7 +196,7 @@ static int out_init(struct out *o, struct console *c, int fd)
 		if (o->own_fd >= 0)
 			o->fd = o->own_fd;
 	}
-	/* epoll refuses /dev/null, which never makes anybody wait. */
+	/* epoll refuses /dev/null, which never blocks a writer. */
 	r = loop_fd_new(c->loop, o->fd, 0, on_writable, o, &o->writable);
 	return r == -ENOMEM ? r : 0;
 }
@@ -279,7 +279,7 @@ bool console_is_tty(const struct console *c, int std)
 }
 
 /* Makes room for n bytes behind end; false without memory. */
-static bool reserve(struct out *o, size_t n)
+static bool out_reserve(struct out *o, size_t n)
 {
 	size_t room = o->room ? o->room : 4096;
 	char *p;
@@ -303,7 +303,7 @@ static bool reserve(struct out *o, size_t n)
 	return true;
 }
 
-static char *add(char *p, const char *data, size_t n)
+static char *copy_bytes(char *p, const char *data, size_t n)
 {
 	memcpy(p, data, n);
 	return p + n;
@@ -320,9 +320,9 @@ void console_put(struct console *c, int std, const void *source, const char *pre
 	/* An empty end of a line that was broken off already: nothing to add. */
 	if (len == 0 && !(flags & LINE_START) && o->open != source)
 		return;
-	if (!reserve(o, prefix_len + len + 2)) {
+	if (!out_reserve(o, prefix_len + len + 2)) {
 		flush_out(o);
-		if (o->closed || !reserve(o, prefix_len + len + 2))
+		if (o->closed || !out_reserve(o, prefix_len + len + 2))
 			return;
 	}
 	p = begin = o->data + o->end;
@@ -331,8 +331,8 @@ void console_put(struct console *c, int std, const void *source, const char *pre
 		o->open = NULL;
 	}
 	if (!o->open)
-		p = add(p, prefix, prefix_len);
-	p = add(p, data, len);
+		p = copy_bytes(p, prefix, prefix_len);
+	p = copy_bytes(p, data, len);
 	o->open = flags & LINE_END ? NULL : source;
 	if (flags & LINE_END)
 		*p++ = '\n';
@@ -347,7 +347,7 @@ void console_break(struct console *c, int std, const void *source)
 	if (!o->open || o->closed || (source && o->open != source))
 		return;
 	o->open = NULL;
-	if (!reserve(o, 1))
+	if (!out_reserve(o, 1))
 		return;
 	o->data[o->end++] = '\n';
 	o->put++;

@@ -109,7 +109,7 @@ static int make_run(struct log_fs_op *op)
 		return error_set(&m->err, -errno, "%s: %s", m->dir, strerror(errno));
 	make_latest(real, m->job, m->run);
 	m->lock = safe_open_dir(AT_FDCWD, m->dir);
-	/* Without locks, agent/supervise/prune_logs.c takes no run for ended. */
+	/* Without locks, agent/supervise/prune_logs.c never counts a run as ended. */
 	if (m->lock >= 0 && flock(m->lock, LOCK_SH | LOCK_NB) < 0)
 		m->lock = close_fd(m->lock);
 	return 0;

@@ -60,7 +60,7 @@ static bool drained(struct log_drains *set, struct drain *d)
 }
 
 /* The callback may free the whole set. */
-static void finish(struct drain *d)
+static void drain_finish(struct drain *d)
 {
 	struct drain **p;
 	loop_fn fn = d->fn;
@@ -74,13 +74,13 @@ static void finish(struct drain *d)
 	fn(arg);
 }
 
-static void check(void *arg)
+static void drains_check(void *arg)
 {
 	struct log_drains *set = arg;
 
 	for (struct drain *d = set->all; d; d = d->next)
 		if (drained(set, d)) {
-			finish(d);
+			drain_finish(d);
 			return;
 		}
 }
@@ -88,12 +88,12 @@ static void check(void *arg)
 void log_drains_progress(struct log_drains *set)
 {
 	/* Without memory the timeout checks instead. */
-	if (set->all && loop_defer(set->loop, check, set) < 0)
+	if (set->all && loop_defer(set->loop, drains_check, set) < 0)
 		return;
 }
 
 /* A number that changes when the tee reads or the console writes something. */
-static uint64_t moved(const struct log_drains *set)
+static uint64_t drains_moved(const struct log_drains *set)
 {
 	uint64_t bytes = set->tee ? tee_done_bytes(set->tee) : 0;
 
@@ -102,9 +102,9 @@ static uint64_t moved(const struct log_drains *set)
 	return bytes;
 }
 
-static void wait_on(struct drain *d)
+static void drain_wait(struct drain *d)
 {
-	d->moved = moved(d->set);
+	d->moved = drains_moved(d->set);
 	loop_timer_arm(d->timer, d->timeout_ms);
 }
 
@@ -113,10 +113,10 @@ static void on_timeout(void *arg)
 {
 	struct drain *d = arg;
 
-	if (moved(d->set) != d->moved && loop_now_ms() < d->give_up_ms)
-		wait_on(d);
+	if (drains_moved(d->set) != d->moved && loop_now_ms() < d->give_up_ms)
+		drain_wait(d);
 	else
-		finish(d);
+		drain_finish(d);
 }
 
 void log_drains_end(struct log_drains *set)
@@ -140,7 +140,7 @@ int log_drains_add(
 		free(d);
 		return r;
 	}
-	wait_on(d);
+	drain_wait(d);
 	for (p = &set->all; *p; p = &(*p)->next)
 		;
 	*p = d;
@@ -154,7 +154,7 @@ struct log_drains *log_drains_free(struct log_drains *set)
 {
 	if (!set)
 		return NULL;
-	loop_cancel(set->loop, check, set);
+	loop_cancel(set->loop, drains_check, set);
 	while (set->all) {
 		struct drain *d = set->all;
 

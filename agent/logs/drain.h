@@ -12,7 +12,7 @@ struct log_drains;
 /* tee and console (borrowed) may be NULL: there is nothing to wait for there. */
 _must_check_ int log_drains_new(
 	struct loop *loop, struct tee *tee, struct console *console, struct log_drains **ret);
-/* Callers that wait are not called any more. */
+/* Drops the waits without calling back. */
 struct log_drains *log_drains_free(struct log_drains *d);
 
 /* Marks the present ends of the files, and calls fn when all up to there is out, when nothing was

@@ -79,7 +79,7 @@ static ssize_t write_now(struct log_file *f, const char *data, size_t len)
 	return done;
 }
 
-static int fail(struct log_file *f, int r)
+static int file_fail(struct log_file *f, int r)
 {
 	f->fd = log_fs_close(f->fd);
 	free(f->waiting);
@@ -111,7 +111,7 @@ static void wait_or_drop(struct log_file *f, const char *data, size_t len, size_
 	f->dropped += input < len ? input : len;
 }
 
-static int put(struct log_file *f, const char *data, size_t len, size_t input)
+static int file_put(struct log_file *f, const char *data, size_t len, size_t input)
 {
 	ssize_t n = 0;
 
@@ -120,14 +120,14 @@ static int put(struct log_file *f, const char *data, size_t len, size_t input)
 	if (!log_file_full(f))
 		n = write_now(f, data, len);
 	if (n < 0)
-		return fail(f, n);
+		return file_fail(f, n);
 	if ((size_t)n < len)
 		wait_or_drop(f, data + n, len - n, input);
 	return 0;
 }
 
 /* Adds stamps and writes. */
-static int put_stamped(struct log_file *f, const char *data, size_t len, uint64_t real_us)
+static int file_put_stamped(struct log_file *f, const char *data, size_t len, uint64_t real_us)
 {
 	static char block[BLOCK_BYTES];
 	char stamp[LOG_STAMP_LEN];
@@ -140,7 +140,7 @@ static int put_stamped(struct log_file *f, const char *data, size_t len, uint64_
 		size_t n = nl ? (size_t)(nl + 1 - data) : len;
 
 		if (used + LOG_STAMP_LEN + n > sizeof(block)) {
-			r = put(f, block, used, input);
+			r = file_put(f, block, used, input);
 			used = input = 0;
 			if (n > sizeof(block) - LOG_STAMP_LEN) {
 				n = sizeof(block) - LOG_STAMP_LEN;
@@ -158,7 +158,7 @@ static int put_stamped(struct log_file *f, const char *data, size_t len, uint64_
 		data += n;
 		len -= n;
 	}
-	return r < 0 ? r : put(f, block, used, input);
+	return r < 0 ? r : file_put(f, block, used, input);
 }
 
 static void add_index(struct log_file *f, uint64_t real_us)
@@ -177,10 +177,10 @@ static void close_index(struct log_file *f)
 	f->indexed_us = 0;
 }
 
-static int put_text(struct log_file *f, const char *data, size_t len, uint64_t real_us)
+static int file_put_text(struct log_file *f, const char *data, size_t len, uint64_t real_us)
 {
 	if (f->opt.timestamps)
-		return put_stamped(f, data, len, real_us);
+		return file_put_stamped(f, data, len, real_us);
 	if (real_us - f->indexed_us >= INDEX_EVERY_US && !log_file_full(f)) {
 		close_index(f);
 		f->indexed_us = real_us;
@@ -188,7 +188,7 @@ static int put_text(struct log_file *f, const char *data, size_t len, uint64_t r
 	}
 	f->written_us = real_us;
 	f->mid = data[len - 1] != '\n';
-	return put(f, data, len, len);
+	return file_put(f, data, len, len);
 }
 
 /* Moves the live file aside as the next part, with its index. */
@@ -210,7 +210,7 @@ static int close_part(struct log_file *f)
 	return 0;
 }
 
-static void take_part_back(struct log_file *f)
+static void undo_close_part(struct log_file *f)
 {
 	char name[PATH_MAX];
 
@@ -231,7 +231,7 @@ static void compress_part(struct log_file *f)
 
 /* Keeps the first part of the attempt, and always the newest closed one: it may hold the last lines
  * that a report wants. */
-static void prune(struct log_file *f)
+static void prune_parts(struct log_file *f)
 {
 	int keep = f->opt.keep > 1 ? f->opt.keep : 1;
 
@@ -252,7 +252,7 @@ static int open_live(struct log_file *f)
 	return 0;
 }
 
-static void tell_rotated(struct log_file *f)
+static void report_rotated(struct log_file *f)
 {
 	int fd;
 
@@ -264,7 +264,7 @@ static void tell_rotated(struct log_file *f)
 }
 
 /* When this fails, the old file grows by another max_size before the next try. */
-static void rotate(struct log_file *f)
+static void rotate_file(struct log_file *f)
 {
 	int64_t lines = f->lines, size = f->size;
 
@@ -274,7 +274,7 @@ static void rotate(struct log_file *f)
 		return;
 	}
 	if (open_live(f) < 0) {
-		take_part_back(f);
+		undo_close_part(f);
 		f->size = 0;
 		return;
 	}
@@ -282,12 +282,12 @@ static void rotate(struct log_file *f)
 	f->last = '\n';
 	log_parts_add(f->path, f->number - 1, lines, size);
 	compress_part(f);
-	prune(f);
-	tell_rotated(f);
+	prune_parts(f);
+	report_rotated(f);
 }
 
 /* A file that was removed or moved begins again under its name. */
-static void check_there(struct log_file *f, uint64_t real_us)
+static void check_file_exists(struct log_file *f, uint64_t real_us)
 {
 	struct stat ours, there;
 	int r;
@@ -309,13 +309,13 @@ static void check_there(struct log_file *f, uint64_t real_us)
 		return;
 	f->mid = false;
 	f->last = '\n';
-	tell_rotated(f);
+	report_rotated(f);
 	if (f->opt.vanished)
 		f->opt.vanished(f->opt.arg, f->path);
 }
 
 /* How many of the bytes go to the present file. Rotates first when they belong to the next one. */
-static size_t take_part(struct log_file *f, const char *data, size_t len)
+static size_t cut_at_part(struct log_file *f, const char *data, size_t len)
 {
 	int64_t left = f->opt.max_size - f->size;
 	const char *nl;
@@ -325,8 +325,8 @@ static size_t take_part(struct log_file *f, const char *data, size_t len)
 	nl = left > 0 ? memrchr(data, '\n', left) : NULL;
 	if (!nl && f->size > 0 && (!f->mid || -left >= LONG_LINE)) {
 		/* The whole line goes to the next file. */
-		rotate(f);
-		return take_part(f, data, len);
+		rotate_file(f);
+		return cut_at_part(f, data, len);
 	}
 	if (!nl)
 		nl = memchr(data, '\n', len);
@@ -336,10 +336,10 @@ static size_t take_part(struct log_file *f, const char *data, size_t len)
 int log_file_write(struct log_file *f, const char *data, size_t len, uint64_t real_us)
 {
 	if (f->fd >= 0)
-		check_there(f, real_us);
+		check_file_exists(f, real_us);
 	while (len > 0 && f->fd >= 0) {
-		size_t n = take_part(f, data, len);
-		int r = put_text(f, data, n, real_us);
+		size_t n = cut_at_part(f, data, len);
+		int r = file_put_text(f, data, n, real_us);
 
 		if (r < 0)
 			return r;
@@ -350,7 +350,7 @@ int log_file_write(struct log_file *f, const char *data, size_t len, uint64_t re
 }
 
 /* Writes into the file how many bytes were dropped. */
-static int note_loss(struct log_file *f, uint64_t real_us)
+static int write_loss_line(struct log_file *f, uint64_t real_us)
 {
 	char text[160];
 	int n = snprintf(text, sizeof(text),
@@ -360,12 +360,12 @@ static int note_loss(struct log_file *f, uint64_t real_us)
 	f->dropped = 0;
 	f->mid = false;
 	if (f->last != '\n') {
-		int r = put(f, "\n", 1, 0);
+		int r = file_put(f, "\n", 1, 0);
 
 		if (r < 0)
 			return r;
 	}
-	return put_text(f, text, n, real_us);
+	return file_put_text(f, text, n, real_us);
 }
 
 int log_file_retry(struct log_file *f, uint64_t real_us)
@@ -376,7 +376,7 @@ int log_file_retry(struct log_file *f, uint64_t real_us)
 		return 0;
 	n = write_now(f, f->waiting, f->waiting_len);
 	if (n < 0)
-		return fail(f, n);
+		return file_fail(f, n);
 	if (n > 0)
 		memmove(f->waiting, f->waiting + n, f->waiting_len - n);
 	f->waiting_len -= n;
@@ -384,7 +384,7 @@ int log_file_retry(struct log_file *f, uint64_t real_us)
 		return 0;
 	free(f->waiting);
 	f->waiting = NULL;
-	return f->dropped > 0 ? note_loss(f, real_us) : 0;
+	return f->dropped > 0 ? write_loss_line(f, real_us) : 0;
 }
 
 int log_file_new(const struct log_file_options *opt, struct log_file **ret)

@@ -93,7 +93,7 @@ static bool has_text(const struct log_filter *f, const char *data, size_t len)
 	return false;
 }
 
-static bool add(struct log_filter *f, const char *data, size_t len)
+static bool filter_add(struct log_filter *f, const char *data, size_t len)
 {
 	if (f->len + len > f->room) {
 		size_t room = f->room ? f->room : 4096;
@@ -127,7 +127,8 @@ void log_filter_put(struct log_filter *f, struct log_filter_line *line, const ch
 	if (!line->chosen)
 		return;
 	/* Each piece of a long line becomes a line: pieces of two ranks' lines would mix here. */
-	if (!add(f, prefix, prefix_len) || !add(f, data, len) || !add(f, "\n", 1))
+	if (!filter_add(f, prefix, prefix_len) || !filter_add(f, data, len) ||
+		!filter_add(f, "\n", 1))
 		f->len = 0;
 	if (f->len >= FLUSH_BYTES)
 		log_filter_flush(f);

@@ -39,7 +39,7 @@ void log_input_moved(struct log_input *in)
 }
 
 /* Finds the time of the next line. */
-static void look_at_time(struct log_input *in)
+static void read_next_time(struct log_input *in)
 {
 	int64_t from = in->source.offset - (int64_t)(in->end - in->at);
 	int64_t us = log_index_order(&in->source.index, from);
@@ -74,7 +74,7 @@ int log_input_fill(struct log_input *in)
 	if (n > 0)
 		in->end += n;
 	if (in->end > 0) {
-		look_at_time(in);
+		read_next_time(in);
 		return 1;
 	}
 	return log_source_next(&in->source);
@@ -95,6 +95,6 @@ size_t log_input_take(struct log_input *in, const char **ret)
 	in->within = !nl;
 	in->at += n;
 	if (in->at < in->end)
-		look_at_time(in);
+		read_next_time(in);
 	return n;
 }

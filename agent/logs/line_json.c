@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static json_t *base64(const char *data, size_t len)
+static json_t *base64_json(const char *data, size_t len)
 {
 	size_t n = base64_length(len);
 	_cleanup_free_ char *out = malloc(n + 1);
@@ -47,7 +47,7 @@ static int set_int(json_t *j, const char *key, int64_t value)
 	return json_object_set_new(j, key, json_integer(value));
 }
 
-json_t *log_line_json(const struct log_worker_info *who, int attempt, int std,
+json_t *log_line_json(const struct log_worker_info *worker, int attempt, int std,
 	const struct log_line *line, size_t *ret_size)
 {
 	size_t size;
@@ -57,15 +57,15 @@ json_t *log_line_json(const struct log_worker_info *who, int attempt, int std,
 
 	if (!text)
 		size = line->len / 3 * 4 + 6;
-	r |= set_int(j, "rank", who->rank);
-	r |= json_object_set_new(j, "role", json_string(who->role));
-	r |= set_int(j, "index", who->index);
-	r |= set_int(j, "local_rank", who->local_rank);
+	r |= set_int(j, "rank", worker->rank);
+	r |= json_object_set_new(j, "role", json_string(worker->role));
+	r |= set_int(j, "index", worker->index);
+	r |= set_int(j, "local_rank", worker->local_rank);
 	r |= json_object_set_new(j, "stream", json_string(std == 0 ? "stdout" : "stderr"));
 	if (text)
 		r |= json_object_set_new(j, "text", json_stringn_nocheck(line->data, line->len));
 	else
-		r |= json_object_set_new(j, "base64", base64(line->data, line->len));
+		r |= json_object_set_new(j, "base64", base64_json(line->data, line->len));
 	if (line->time_us >= 0)
 		r |= set_int(j, "time_us", line->time_us);
 	if (line->time_us >= 0 && line->range_us > 0)
@@ -81,6 +81,6 @@ json_t *log_line_json(const struct log_worker_info *who, int attempt, int std,
 		json_decref(j);
 		return NULL;
 	}
-	*ret_size = size + 6 * strlen(who->role) + 300;
+	*ret_size = size + 6 * strlen(worker->role) + 300;
 	return j;
 }

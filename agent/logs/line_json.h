@@ -22,5 +22,5 @@ struct log_line {
 };
 
 /* *ret_size: an upper bound of its size as JSON text. Returns owned, NULL without memory. */
-json_t *log_line_json(const struct log_worker_info *who, int attempt, int std,
+json_t *log_line_json(const struct log_worker_info *worker, int attempt, int std,
 	const struct log_line *line, size_t *ret_size);

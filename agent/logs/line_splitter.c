@@ -70,7 +70,7 @@ static void drop_update(struct lines *l)
 	buf_clear(&l->update);
 }
 
-static void emit(struct lines *l, const char *data, size_t n, unsigned flags)
+static void emit_piece(struct lines *l, const char *data, size_t n, unsigned flags)
 {
 	if (!l->open)
 		flags |= LINE_START;
@@ -83,7 +83,7 @@ static void emit(struct lines *l, const char *data, size_t n, unsigned flags)
 
 static void emit_pend(struct lines *l, unsigned flags)
 {
-	emit(l, l->pend.data, l->pend.len, flags);
+	emit_piece(l, l->pend.data, l->pend.len, flags);
 	buf_clear(&l->pend);
 }
 
@@ -94,7 +94,7 @@ static void mark_shown(struct lines *l, uint64_t now_ms)
 	drop_update(l);
 }
 
-static bool blank(const char *p, size_t n)
+static bool is_blank(const char *p, size_t n)
 {
 	while (n > 0 && (*p == ' ' || *p == '\t')) {
 		p++;
@@ -113,7 +113,7 @@ static void end_update(struct lines *l, uint64_t now_ms)
 {
 	l->cr = false;
 	l->progress = true;
-	if (!l->open && blank(l->pend.data, l->pend.len)) {
+	if (!l->open && is_blank(l->pend.data, l->pend.len)) {
 		buf_clear(&l->pend);
 	} else if (l->open || update_due(l, now_ms)) {
 		emit_pend(l, LINE_END | LINE_UPDATE);
@@ -134,7 +134,7 @@ static void end_line(struct lines *l, const char *p, size_t n)
 	if (l->pend.len > 0 && n > 0) {
 		if (!buf_add(&l->pend, p, n)) {
 			emit_pend(l, 0);
-			emit(l, p, n, LINE_END);
+			emit_piece(l, p, n, LINE_END);
 			goto done;
 		}
 		n = 0;
@@ -143,14 +143,14 @@ static void end_line(struct lines *l, const char *p, size_t n)
 		p = l->pend.data;
 		n = l->pend.len;
 	}
-	if (!l->open && l->progress && blank(p, n)) {
+	if (!l->open && l->progress && is_blank(p, n)) {
 		/* The update held back is the last text of the line, so hand it out. */
 		if (l->waiting)
-			emit(l, l->update.data, l->update.len, LINE_END);
+			emit_piece(l, l->update.data, l->update.len, LINE_END);
 		else if (!l->shown)
-			emit(l, p, n, LINE_END);
+			emit_piece(l, p, n, LINE_END);
 	} else {
-		emit(l, p, n, LINE_END);
+		emit_piece(l, p, n, LINE_END);
 	}
 done:
 	buf_clear(&l->pend);
@@ -161,7 +161,7 @@ done:
 
 /* Adds n bytes of text to the segment and hands out what exceeds max_piece. Returns how many bytes
  * at *p the caller must still keep (0, or the rest, with *p moved there). */
-static size_t shorten(struct lines *l, const char **p, size_t n)
+static size_t emit_excess(struct lines *l, const char **p, size_t n)
 {
 	size_t max = l->config->max_piece;
 
@@ -170,7 +170,7 @@ static size_t shorten(struct lines *l, const char **p, size_t n)
 
 		if (l->pend.len == 0) {
 			cut = printable_cut(*p, max);
-			emit(l, *p, cut, 0);
+			emit_piece(l, *p, cut, 0);
 			*p += cut;
 			n -= cut;
 			continue;
@@ -182,20 +182,20 @@ static size_t shorten(struct lines *l, const char **p, size_t n)
 		*p += take;
 		n -= take;
 		cut = printable_cut(l->pend.data, max);
-		emit(l, l->pend.data, cut, 0);
+		emit_piece(l, l->pend.data, cut, 0);
 		l->pend.len = max - cut;
 		memmove(l->pend.data, l->pend.data + cut, l->pend.len);
 	}
 	return n;
 }
 
-static void keep(struct lines *l, const char *p, size_t n)
+static void keep_in_pend(struct lines *l, const char *p, size_t n)
 {
 	if (n > 0 && !buf_add(&l->pend, p, n)) {
 		/* Without memory, show the line in pieces rather than lose it. */
 		if (l->pend.len > 0)
 			emit_pend(l, 0);
-		emit(l, p, n, 0);
+		emit_piece(l, p, n, 0);
 	}
 }
 
@@ -213,7 +213,7 @@ static size_t eat_stamp(struct lines *l, const char *p, size_t n)
 	if (!nl)
 		return take;
 	/* The line is too short to have a stamp: show it all as text. */
-	keep(l, l->stamp, l->stamp_len);
+	keep_in_pend(l, l->stamp, l->stamp_len);
 	end_line(l, NULL, 0);
 	return take + 1;
 }
@@ -252,11 +252,11 @@ void lines_feed(struct lines *l, const char *data, size_t len, uint64_t now_ms)
 		}
 		nl = memchr(p, '\n', cr - p);
 		stop = nl ? nl : cr;
-		n = shorten(l, &p, stop - p);
+		n = emit_excess(l, &p, stop - p);
 		if (nl) {
 			end_line(l, p, n);
 		} else {
-			keep(l, p, n);
+			keep_in_pend(l, p, n);
 			l->cr = stop < end;
 		}
 		p = stop + 1;
@@ -273,7 +273,7 @@ static uint64_t pend_deadline(const struct lines *l)
 	at = l->input_ms + l->config->quiet_ms;
 	if (l->open || !(l->progress || l->cr))
 		return at;
-	if (blank(l->pend.data, l->pend.len))
+	if (is_blank(l->pend.data, l->pend.len))
 		return UINT64_MAX;
 	next = l->ever_shown ? l->shown_ms + l->config->update_ms : 0;
 	return next > at ? next : at;
@@ -304,7 +304,7 @@ static void release_pend(struct lines *l, uint64_t now_ms)
 
 static void release_update(struct lines *l, uint64_t now_ms)
 {
-	emit(l, l->update.data, l->update.len, LINE_END | LINE_UPDATE);
+	emit_piece(l, l->update.data, l->update.len, LINE_END | LINE_UPDATE);
 	mark_shown(l, now_ms);
 }
 
@@ -318,7 +318,7 @@ void lines_tick(struct lines *l, uint64_t now_ms)
 
 void lines_release(struct lines *l, uint64_t now_ms)
 {
-	if (l->pend.len > 0 && (l->open || !(l->progress && blank(l->pend.data, l->pend.len))))
+	if (l->pend.len > 0 && (l->open || !(l->progress && is_blank(l->pend.data, l->pend.len))))
 		release_pend(l, now_ms);
 	else if (l->waiting)
 		release_update(l, now_ms);
@@ -327,7 +327,7 @@ void lines_release(struct lines *l, uint64_t now_ms)
 void lines_finish(struct lines *l)
 {
 	if (l->stamp_len < l->config->strip)
-		keep(l, l->stamp, l->stamp_len);
+		keep_in_pend(l, l->stamp, l->stamp_len);
 	if (l->pend.len > 0 || l->open || l->waiting)
 		end_line(l, NULL, 0);
 	l->cr = l->progress = l->shown = false;

@@ -16,10 +16,10 @@
 
 const char *const logs_stream_names[] = { "stdout", "stderr" };
 
-static void tell(struct logs *l, const char *event, int rank, const char *fmt, ...)
+static void logs_event(struct logs *l, const char *event, int rank, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-static void tell(struct logs *l, const char *event, int rank, const char *fmt, ...)
+static void logs_event(struct logs *l, const char *event, int rank, const char *fmt, ...)
 {
 	char text[PATH_MAX + 256];
 	va_list ap;
@@ -39,20 +39,21 @@ void logs_on_full(void *arg, int rank, const char *path, bool full)
 		return;
 	l->full = full;
 	if (full)
-		tell(l, "log-disk-full", rank, "no space left on the disk for %s", path);
+		logs_event(l, "log-disk-full", rank, "no space left on the disk for %s", path);
 	else
-		tell(l, "log-resumed", rank, "there is space on the disk again: writing %s", path);
+		logs_event(l, "log-resumed", rank, "there is space on the disk again: writing %s",
+			path);
 }
 
 void logs_on_failed(void *arg, int rank, const char *path, int error)
 {
-	tell(arg, "log-write-failed", rank, "%s: %s", path, safe_open_text(-error));
+	logs_event(arg, "log-write-failed", rank, "%s: %s", path, safe_open_text(-error));
 }
 
 void logs_on_vanished(void *arg, int rank, const char *path)
 {
-	tell(arg, "log-vanished", rank, "%s was removed or replaced; writing goes on in a new file",
-		path);
+	logs_event(arg, "log-vanished", rank,
+		"%s was removed or replaced; writing goes on in a new file", path);
 }
 
 /* A tee reports the vanished file of the stream it follows. */
@@ -60,22 +61,23 @@ static void on_index_vanished(void *arg, int rank, const char *path)
 {
 	struct logs *l = arg;
 
-	for (struct log_worker *t = l->workers; t; t = t->next)
+	for (struct log_worker *w = l->workers; w; w = w->next)
 		for (int i = 0; i < 2; i++)
-			if (t->std[i].path && !strcmp(t->std[i].path, path) && t->std[i].tee)
+			if (w->std[i].path && !strcmp(w->std[i].path, path) && w->std[i].tee)
 				return;
-	tell(l, "log-vanished", rank, "%s was removed or replaced; what is written is lost", path);
+	logs_event(l, "log-vanished", rank, "%s was removed or replaced; what is written is lost",
+		path);
 }
 
 static void on_copy_failed(void *arg, const char *path, int error)
 {
-	tell(arg, "log-write-failed", -1, "%s: %s; no further copies", path,
+	logs_event(arg, "log-write-failed", -1, "%s: %s; no further copies", path,
 		safe_open_text(-error));
 }
 
 static void on_tee_event(void *arg, const char *event, int rank, const char *text)
 {
-	tell(arg, event, rank, "%s", text);
+	logs_event(arg, event, rank, "%s", text);
 }
 
 bool logs_no_room(int r)
@@ -83,7 +85,7 @@ bool logs_no_room(int r)
 	return r == -ENOSPC || r == -EDQUOT;
 }
 
-void logs_tell_failure(struct logs *l, int rank, const char *path, int r)
+void logs_report_failure(struct logs *l, int rank, const char *path, int r)
 {
 	if (logs_no_room(r))
 		logs_on_full(l, rank, path, true);
@@ -96,10 +98,10 @@ static void on_progress(void *arg)
 	struct logs *l = arg;
 
 	log_drains_progress(l->drains);
-	for (struct log_worker *t = l->workers; t; t = t->next)
+	for (struct log_worker *w = l->workers; w; w = w->next)
 		for (int i = 0; i < 2; i++)
-			if (t->std[i].pipe)
-				log_pipe_ready(t->std[i].pipe);
+			if (w->std[i].pipe)
+				log_pipe_ready(w->std[i].pipe);
 }
 
 static void on_console(void *arg, bool closed, int error)
@@ -107,7 +109,7 @@ static void on_console(void *arg, bool closed, int error)
 	struct logs *l = arg;
 
 	if (!closed && error) {
-		tell(l, "console-full", -1,
+		logs_event(l, "console-full", -1,
 			"cannot write to the console now: %s; log files go on, and the agent tries again",
 			strerror(error));
 		return;
@@ -122,7 +124,7 @@ static void on_console(void *arg, bool closed, int error)
 	for (int i = 0; i < 2 && l->tee; i++)
 		if (console_is_closed(l->console, i))
 			tee_console_closed(l->tee, i);
-	tell(l, "console-closed", -1, "the console takes no more lines: %s; log files go on",
+	logs_event(l, "console-closed", -1, "the console takes no more lines: %s; log files go on",
 		strerror(error));
 }
 
@@ -215,14 +217,14 @@ static void make_copies(struct logs *l)
 			continue;
 		r = log_filter_new(path, texts, on_copy_failed, l, &l->copies[i]);
 		if (r < 0)
-			logs_tell_failure(l, -1, path, r);
+			logs_report_failure(l, -1, path, r);
 	}
 }
 
 static void leave_attempt(struct logs *l)
 {
 	while (l->workers)
-		logs_forget_worker(l, l->workers->local_rank);
+		logs_drop_worker(l, l->workers->local_rank);
 	for (int i = 0; i < 2; i++)
 		l->copies[i] = log_filter_unref(l->copies[i]);
 	free(l->attempt_dir);
@@ -242,7 +244,7 @@ int logs_begin_attempt(struct logs *l, int attempt, struct error *err)
 	}
 	r = log_dirs_make(l->attempt_dir);
 	if (r < 0) {
-		logs_tell_failure(l, -1, l->attempt_dir, r);
+		logs_report_failure(l, -1, l->attempt_dir, r);
 		free(l->attempt_dir);
 		l->attempt_dir = NULL;
 		return 0;
@@ -261,10 +263,10 @@ void logs_drain_end(struct logs *l)
 
 int logs_drain(struct logs *l, uint64_t timeout_ms, loop_fn fn, void *arg)
 {
-	for (struct log_worker *t = l->workers; t; t = t->next)
+	for (struct log_worker *w = l->workers; w; w = w->next)
 		for (int i = 0; i < 2; i++)
-			if (t->std[i].pipe)
-				log_pipe_drain(t->std[i].pipe);
+			if (w->std[i].pipe)
+				log_pipe_drain(w->std[i].pipe);
 	return log_drains_add(l->drains, timeout_ms, DRAIN_TIMEOUTS_MOST * timeout_ms, fn, arg);
 }
 
@@ -301,14 +303,14 @@ struct logs *logs_free(struct logs *l)
 
 const char *logs_worker_dir(const struct logs *l, int local_rank)
 {
-	const struct log_worker *t = logs_find_worker(l, local_rank);
+	const struct log_worker *w = logs_find_worker(l, local_rank);
 
-	return t ? t->dir : NULL;
+	return w ? w->dir : NULL;
 }
 
 const char *logs_worker_path(const struct logs *l, int local_rank, int std)
 {
-	const struct log_worker *t = logs_find_worker(l, local_rank);
+	const struct log_worker *w = logs_find_worker(l, local_rank);
 
-	return t ? t->std[std].path : NULL;
+	return w ? w->std[std].path : NULL;
 }

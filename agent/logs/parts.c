@@ -14,7 +14,7 @@ struct record {
 };
 
 /* "stdout.log" -> "stdout.parts" */
-static bool name_of(const char *path, char buf[PATH_MAX])
+static bool parts_path(const char *path, char buf[PATH_MAX])
 {
 	size_t n = strlen(path);
 
@@ -29,7 +29,7 @@ void log_parts_add(const char *path, int number, int64_t lines, int64_t bytes)
 	char name[PATH_MAX];
 	struct stat st;
 
-	if (!name_of(path, name))
+	if (!parts_path(path, name))
 		return;
 	fd = log_fs_open(name, O_WRONLY | O_APPEND | O_CREAT, 0640);
 	if (fd < 0 || log_fs_fstat(fd, &st) < 0)
@@ -48,7 +48,7 @@ struct log_missing log_parts_missing(const char *path, int after, int before)
 	struct record r;
 
 	m.unknown = m.parts;
-	if (m.parts > 0 && name_of(path, name))
+	if (m.parts > 0 && parts_path(path, name))
 		fd = log_fs_open(name, O_RDONLY, 0);
 	for (off_t at = 0; fd >= 0 && log_fs_pread(fd, &r, sizeof(r), at) == sizeof(r);
 		at += sizeof(r)) {

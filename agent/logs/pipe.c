@@ -106,7 +106,7 @@ const char *log_pipe_recent(const struct log_pipe *p, size_t *ret_len)
 	return *ret_len ? p->recent + skip : "";
 }
 
-static void console_again(struct log_pipe *p)
+static void resume_console(struct log_pipe *p)
 {
 	char text[128];
 	int n;
@@ -131,7 +131,7 @@ static bool may_read(struct log_pipe *p)
 	if (p->file || !p->tee || p->closing)
 		return true;
 	if (tee_has_room(p->tee)) {
-		console_again(p);
+		resume_console(p);
 		return true;
 	}
 	now = loop_now_ms();
@@ -152,7 +152,7 @@ static bool may_read(struct log_pipe *p)
 	return p->stalled;
 }
 
-static void take(struct log_pipe *p, const char *data, size_t len)
+static void pass_bytes(struct log_pipe *p, const char *data, size_t len)
 {
 	if (p->file) {
 		check_file(p, log_file_write(p->file, data, len, loop_real_us()));
@@ -183,7 +183,7 @@ static size_t read_pipe(struct log_pipe *p, size_t limit, bool *ret_end)
 			*ret_end = n == 0 || errno != EAGAIN;
 			break;
 		}
-		take(p, block, n);
+		pass_bytes(p, block, n);
 		total += n;
 		if ((size_t)n < sizeof(block) / 2)
 			break;

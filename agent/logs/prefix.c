@@ -14,7 +14,7 @@ static bool is_name(char c, bool first)
 }
 
 /* Writes the value of variable name. Returns false when there is no such variable. */
-static bool put(FILE *f, const char *name, size_t n, const struct prefix_vars *vars)
+static bool put_variable(FILE *f, const char *name, size_t n, const struct prefix_vars *vars)
 {
 	if (n == 4 && !strncmp(name, "role", n))
 		fputs(vars->role, f);
@@ -46,7 +46,7 @@ static size_t expand_one(FILE *f, const char *p, const struct prefix_vars *vars)
 	}
 	while (is_name(name[n], n == 0))
 		n++;
-	if (n > 0 && (!brace || name[n] == '}') && put(f, name, n, vars))
+	if (n > 0 && (!brace || name[n] == '}') && put_variable(f, name, n, vars))
 		return 1 + brace + n + brace;
 	fputc('$', f);
 	return 1;

@@ -57,7 +57,7 @@ extern const char *const logs_stream_names[]; /* "stdout", "stderr" */
 
 struct log_worker *logs_find_worker(const struct logs *l, int local_rank);
 /* Ends the worker's logs, unless that was done, and frees them. */
-void logs_forget_worker(struct logs *l, int local_rank);
+void logs_drop_worker(struct logs *l, int local_rank);
 
 /* Hooks for files, pipes, tees and indexes; arg is the struct logs. */
 void logs_on_full(void *arg, int rank, const char *path, bool full);
@@ -67,4 +67,4 @@ void logs_on_vanished(void *arg, int rank, const char *path);
 /* True for the errors of a full disk or quota. */
 bool logs_no_room(int r);
 /* Reports that path could not be made (r: negative errno); the worker runs without it. */
-void logs_tell_failure(struct logs *l, int rank, const char *path, int r);
+void logs_report_failure(struct logs *l, int rank, const char *path, int r);

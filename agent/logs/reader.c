@@ -82,7 +82,7 @@ static void arm_soon(struct log_reader *r)
 }
 
 /* Hands the batch over. Returns false when the callback has freed the reader. */
-static bool deliver(struct log_reader *r, bool more)
+static bool deliver_batch(struct log_reader *r, bool more)
 {
 	json_t *lines = r->batch ? TAKE_PTR(r->batch) : json_array();
 	int64_t missed = r->missed;
@@ -104,7 +104,7 @@ static void on_line(void *arg, const struct log_view *v, const struct log_line *
 {
 	struct log_reader *r = arg;
 	size_t size = 0;
-	json_t *j = log_line_json(&v->who, r->attempt, v->std, line, &size);
+	json_t *j = log_line_json(&v->worker, r->attempt, v->std, line, &size);
 
 	if (!r->batch)
 		r->batch = json_array();
@@ -163,7 +163,7 @@ static bool watch_view(struct log_reader *r, struct log_view *v)
 static bool has_view(const struct log_reader *r, int local_rank, int std)
 {
 	for (struct log_view *v = r->views; v; v = v->next)
-		if (v->who.local_rank == local_rank && v->std == std)
+		if (v->worker.local_rank == local_rank && v->std == std)
 			return true;
 	return false;
 }
@@ -173,17 +173,18 @@ static void add_view(struct log_reader *r, struct log_view *v)
 {
 	struct log_view **p = &r->views;
 
-	while (*p && ((*p)->who.local_rank < v->who.local_rank ||
-			     ((*p)->who.local_rank == v->who.local_rank && (*p)->std < v->std)))
+	while (*p &&
+		((*p)->worker.local_rank < v->worker.local_rank ||
+			((*p)->worker.local_rank == v->worker.local_rank && (*p)->std < v->std)))
 		p = &(*p)->next;
 	v->next = *p;
 	*p = v;
 	r->all_live = false;
 }
 
-static void look_for_log(struct log_reader *r, const char *dir, int local_rank, int std)
+static void add_log_if_exists(struct log_reader *r, const char *dir, int local_rank, int std)
 {
-	struct log_worker_info who;
+	struct log_worker_info worker;
 	struct log_view *v;
 	char path[PATH_MAX];
 	struct stat st;
@@ -195,10 +196,10 @@ static void look_for_log(struct log_reader *r, const char *dir, int local_rank, 
 		return;
 	if (log_fs_stat(path, &st) < 0)
 		return;
-	log_dirs_read_worker(dir, local_rank, &who);
-	if (!r->all_ranks && !ranks_contains(&r->ranks, who.rank))
+	log_dirs_read_worker(dir, local_rank, &worker);
+	if (!r->all_ranks && !ranks_contains(&r->ranks, worker.rank))
 		return;
-	if (log_view_new(path, &who, std, r->history, &r->rules, on_line, r, &v) == 0)
+	if (log_view_new(path, &worker, std, r->history, &r->rules, on_line, r, &v) == 0)
 		add_view(r, v);
 }
 
@@ -246,7 +247,7 @@ static void forget_attempt(struct log_reader *r)
 }
 
 /* Adds logs that are not in the list yet. */
-static void scan(struct log_reader *r)
+static void scan_logs(struct log_reader *r)
 {
 	_cleanup_(log_fs_names_free) char **names = NULL;
 	char dir[PATH_MAX - 16], sub[PATH_MAX];
@@ -266,7 +267,7 @@ static void scan(struct log_reader *r)
 		snprintf(sub, sizeof(sub), "%s/%d", dir, (int)rank);
 		watch_dir(r, sub, (int)rank);
 		for (int std = 0; std < 2; std++)
-			look_for_log(r, sub, (int)rank, std);
+			add_log_if_exists(r, sub, (int)rank, std);
 	}
 }
 
@@ -288,7 +289,7 @@ static int next_attempt(const struct log_reader *r)
 }
 
 /* Does one piece of work on one log. */
-static void step(struct log_reader *r, struct log_view *v, uint64_t now)
+static void step_view(struct log_reader *r, struct log_view *v, uint64_t now)
 {
 	bool n = log_view_step(v, now);
 
@@ -304,7 +305,7 @@ static void step(struct log_reader *r, struct log_view *v, uint64_t now)
 }
 
 /* True when v's next line, or the rest of its present one, precedes those of all other logs. */
-static bool goes_on(const struct log_reader *r, const struct log_view *v)
+static bool comes_first(const struct log_reader *r, const struct log_view *v)
 {
 	return v && !v->live && log_view_ready(v) &&
 	       (v->input.within || log_view_time(v) <= r->turn_us);
@@ -312,7 +313,7 @@ static bool goes_on(const struct log_reader *r, const struct log_view *v)
 
 /* The log whose turn it is in history: the one with the oldest line (the first of equals), or one
  * that has to look for its next line first. NULL: all history is read. */
-static struct log_view *oldest(struct log_reader *r)
+static struct log_view *oldest_view(struct log_reader *r)
 {
 	struct log_view *best = NULL;
 
@@ -336,7 +337,7 @@ static struct log_view *oldest(struct log_reader *r)
 	return best;
 }
 
-static struct log_view *unread(struct log_view *v)
+static struct log_view *unread_view(struct log_view *v)
 {
 	while (v && log_view_at_end(v))
 		v = v->next;
@@ -346,14 +347,14 @@ static struct log_view *unread(struct log_view *v)
 /* The log to read next; NULL: all are at their ends. */
 static struct log_view *next_view(struct log_reader *r)
 {
-	struct log_view *v = goes_on(r, r->turn) ? r->turn : NULL;
+	struct log_view *v = comes_first(r, r->turn) ? r->turn : NULL;
 
 	if (!v && !r->all_live)
-		v = oldest(r);
+		v = oldest_view(r);
 	r->all_live = !v;
 	if (!v)
-		v = unread(r->turn);
-	return v ? v : unread(r->views);
+		v = unread_view(r->turn);
+	return v ? v : unread_view(r->views);
 }
 
 /* Reads until all logs are at their ends (returns true), or the turn is over. */
@@ -365,11 +366,11 @@ static bool read_some(struct log_reader *r, uint64_t now, bool *ret_gone)
 		r->turn = v;
 		if (!v)
 			return true;
-		step(r, v, now);
+		step_view(r, v, now);
 		work += v->worked > STEP_BYTES ? v->worked : STEP_BYTES;
 		if (v->live && !log_view_ready(v))
 			r->turn = v->next;
-		if (r->batch_bytes >= BATCH_BYTES && !deliver(r, true)) {
+		if (r->batch_bytes >= BATCH_BYTES && !deliver_batch(r, true)) {
 			*ret_gone = true;
 			return false;
 		}
@@ -384,7 +385,7 @@ static void finish_views(struct log_reader *r, bool over)
 }
 
 /* Called with all logs at their ends. Returns true when there is more to read now. */
-static bool go_on(struct log_reader *r, bool *ret_last)
+static bool reader_continue(struct log_reader *r, bool *ret_last)
 {
 	int next = r->follow && !r->one_attempt ? next_attempt(r) : -1;
 
@@ -422,7 +423,7 @@ static void arm_deadline(struct log_reader *r)
 		arm_at(r, at);
 }
 
-static void work(void *arg)
+static void reader_turn(void *arg)
 {
 	struct log_reader *r = arg;
 	bool gone = false, last = false;
@@ -437,20 +438,20 @@ static void work(void *arg)
 			log_view_more(v);
 	do {
 		if (r->rescan)
-			scan(r);
+			scan_logs(r);
 		if (!read_some(r, now, &gone)) {
 			if (!gone)
 				arm_at(r, 0);
 			return;
 		}
-	} while (r->rescan || go_on(r, &last));
+	} while (r->rescan || reader_continue(r, &last));
 	if (last) {
 		finish_views(r, r->ended);
 		forget_attempt(r);
-		deliver(r, false);
+		deliver_batch(r, false);
 		return;
 	}
-	if ((r->batch_bytes > 0 || r->missed > 0) && !deliver(r, true))
+	if ((r->batch_bytes > 0 || r->missed > 0) && !deliver_batch(r, true))
 		return;
 	arm_deadline(r);
 }
@@ -524,7 +525,7 @@ static int find_ranks(const struct log_reader *r, struct ranks *ret)
 {
 	_cleanup_(log_fs_names_free) char **names = NULL;
 	char dir[PATH_MAX - 16], sub[PATH_MAX];
-	struct log_worker_info who;
+	struct log_worker_info worker;
 	uint64_t n;
 
 	snprintf(dir, sizeof(dir), "%s/attempt_%d", r->run_dir, r->attempt);
@@ -534,9 +535,9 @@ static int find_ranks(const struct log_reader *r, struct ranks *ret)
 		if (scan_whole(*name, RANKS_MAX, &n) < 0)
 			continue;
 		snprintf(sub, sizeof(sub), "%s/%d", dir, (int)n);
-		log_dirs_read_worker(sub, (int)n, &who);
-		if (who.rank >= 0 && who.rank <= RANKS_MAX &&
-			ranks_add(ret, who.rank, who.rank) < 0)
+		log_dirs_read_worker(sub, (int)n, &worker);
+		if (worker.rank >= 0 && worker.rank <= RANKS_MAX &&
+			ranks_add(ret, worker.rank, worker.rank) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -573,7 +574,7 @@ int log_reader_new(struct loop *loop, const char *run_dir, const json_t *params,
 	r->rescan = true;
 	r->timer_at = UINT64_MAX;
 	r->run_dir = strdup(run_dir);
-	n = r->run_dir ? loop_timer_new(loop, work, r, &r->timer) : -ENOMEM;
+	n = r->run_dir ? loop_timer_new(loop, reader_turn, r, &r->timer) : -ENOMEM;
 	if (n < 0)
 		return error_set(err, n, "%s", strerror(-n));
 	n = parse_params(r, params, err);

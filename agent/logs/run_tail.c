@@ -47,51 +47,51 @@ static json_t *tail_of_file(const struct log_stream *s, bool stamped, int n)
 
 json_t *logs_tail(struct logs *l, int local_rank, int std, int n)
 {
-	struct log_worker *t = logs_find_worker(l, local_rank);
+	struct log_worker *w = logs_find_worker(l, local_rank);
 	json_t *lines = NULL;
 	size_t len = 0;
 	const char *recent;
 
-	if (t && t->merged)
+	if (w && w->merged)
 		std = 0;
-	if (t && t->std[std].path) {
-		lines = tail_of_file(&t->std[std], t->stamped, n);
-	} else if (t) {
-		recent = t->recent[std];
-		len = t->recent_len[std];
-		if (t->std[std].pipe)
-			recent = log_pipe_recent(t->std[std].pipe, &len);
+	if (w && w->std[std].path) {
+		lines = tail_of_file(&w->std[std], w->stamped, n);
+	} else if (w) {
+		recent = w->recent[std];
+		len = w->recent_len[std];
+		if (w->std[std].pipe)
+			recent = log_pipe_recent(w->std[std].pipe, &len);
 		lines = log_tail_of(recent, len, true, false, n, TAIL_LINE_BYTES);
 	}
 	return lines ? lines : json_array();
 }
 
-static char *last_line_of(const struct log_worker *t, int std)
+static char *last_line_of(const struct log_worker *w, int std)
 {
 	_cleanup_log_fd_ int fd = -1;
 
-	if (!t->std[std].path)
+	if (!w->std[std].path)
 		return NULL;
-	fd = log_fs_open(t->std[std].path, O_RDONLY, 0);
-	return fd < 0 ? NULL : log_tail_last(fd, t->stamped, 200);
+	fd = log_fs_open(w->std[std].path, O_RDONLY, 0);
+	return fd < 0 ? NULL : log_tail_last(fd, w->stamped, 200);
 }
 
 char *logs_last_line(struct logs *l, int local_rank)
 {
-	const struct log_worker *t = logs_find_worker(l, local_rank);
+	const struct log_worker *w = logs_find_worker(l, local_rank);
 	struct stat st[2] = { 0 };
 	bool err_newer;
 	char *line;
 
-	if (!t)
+	if (!w)
 		return NULL;
 	for (int i = 0; i < 2; i++)
-		if (t->std[i].path && log_fs_stat(t->std[i].path, &st[i]) < 0)
+		if (w->std[i].path && log_fs_stat(w->std[i].path, &st[i]) < 0)
 			st[i].st_size = 0;
 	err_newer = st[1].st_size > 0 &&
 		    (st[0].st_size == 0 || st[1].st_mtim.tv_sec > st[0].st_mtim.tv_sec ||
 			    (st[1].st_mtim.tv_sec == st[0].st_mtim.tv_sec &&
 				    st[1].st_mtim.tv_nsec > st[0].st_mtim.tv_nsec));
-	line = last_line_of(t, err_newer);
-	return line ? line : last_line_of(t, !err_newer);
+	line = last_line_of(w, err_newer);
+	return line ? line : last_line_of(w, !err_newer);
 }

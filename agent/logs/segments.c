@@ -31,7 +31,7 @@ static int number_of(const char *name, const char *base)
 	return scan_whole(digits, INT_MAX, &value) == 0 ? (int)value : 0;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_numbers(const void *a, const void *b)
 {
 	int x = *(const int *)a, y = *(const int *)b;
 
@@ -39,12 +39,12 @@ static int compare(const void *a, const void *b)
 }
 
 /* Sorts, and drops the duplicate of a part that exists both plain and compressed. */
-static void normalise(struct log_segments *s)
+static void sort_unique(struct log_segments *s)
 {
 	size_t n = 0;
 
 	if (s->n > 0)
-		qsort(s->numbers, s->n, sizeof(int), compare);
+		qsort(s->numbers, s->n, sizeof(int), compare_numbers);
 	for (size_t i = 0; i < s->n; i++)
 		if (n == 0 || s->numbers[n - 1] != s->numbers[i])
 			s->numbers[n++] = s->numbers[i];
@@ -75,7 +75,7 @@ int log_segments_list(const char *path, struct log_segments *ret)
 		s.numbers = p;
 		s.numbers[s.n++] = number;
 	}
-	normalise(&s);
+	sort_unique(&s);
 	*ret = s;
 	return 0;
 }

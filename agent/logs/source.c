@@ -52,7 +52,7 @@ static int newest_part(const char *path)
 }
 
 /* The number of the first closed part after number, or 0. */
-static int part_behind(const char *path, int number)
+static int next_part(const char *path, int number)
 {
 	struct log_segments parts;
 	int found = 0;
@@ -127,7 +127,7 @@ int log_source_open(struct log_source *s, int number)
 }
 
 /* Notes parts that were removed between part after and the present one. */
-static void look_for_gap(struct log_source *s, int after)
+static void note_gap(struct log_source *s, int after)
 {
 	if (s->number > after + 1)
 		s->missing = log_parts_missing(s->path, after, s->number);
@@ -135,10 +135,10 @@ static void look_for_gap(struct log_source *s, int after)
 
 int log_source_open_oldest(struct log_source *s)
 {
-	int r = log_source_open(s, part_behind(s->path, 0));
+	int r = log_source_open(s, next_part(s->path, 0));
 
 	if (r == 0)
-		look_for_gap(s, 0);
+		note_gap(s, 0);
 	return r;
 }
 
@@ -199,10 +199,10 @@ static bool live_goes_on(struct log_source *s, bool *ret_more)
 }
 
 /* Opens the first existing part after the present one. */
-static bool open_behind(struct log_source *s)
+static bool open_next_part(struct log_source *s)
 {
 	/* A part may be removed between the listing and the open: try the next. */
-	for (int next = part_behind(s->path, s->number); next; next = part_behind(s->path, next))
+	for (int next = next_part(s->path, s->number); next; next = next_part(s->path, next))
 		if (log_source_open(s, next) == 0)
 			return true;
 	return log_source_open(s, 0) == 0;
@@ -221,9 +221,9 @@ bool log_source_next(struct log_source *s)
 		if (s->fd >= 0 && log_fs_fstat(s->fd, &st) == 0 && st.st_size > s->offset)
 			return true;
 	}
-	if (!open_behind(s))
+	if (!open_next_part(s))
 		return false;
-	look_for_gap(s, before);
+	note_gap(s, before);
 	return true;
 }
 
@@ -254,7 +254,7 @@ void log_finder_fini(struct log_finder *f)
 }
 
 /* Opens the next older part; f->fd is negative when it is gone. */
-static int open_next(struct log_finder *f)
+static int finder_open_next(struct log_finder *f)
 {
 	int compressed = 0, r;
 	struct stat st;
@@ -280,14 +280,14 @@ static int open_next(struct log_finder *f)
 	return 0;
 }
 
-static bool found(struct log_finder *f, int64_t offset)
+static bool finder_found(struct log_finder *f, int64_t offset)
 {
 	f->offset = offset;
 	return --f->left <= 0;
 }
 
 /* Searches the block before pos. Returns 1: found all, 0: call again, 2: this part is done. */
-static int step_back(struct log_finder *f)
+static int finder_step_back(struct log_finder *f)
 {
 	static char buf[STEP_BYTES];
 	int64_t from = f->pos > STEP_BYTES ? f->pos - STEP_BYTES : 0;
@@ -299,16 +299,16 @@ static int step_back(struct log_finder *f)
 	if (n < 0)
 		return n;
 	for (const char *nl; n > 0 && (nl = memrchr(buf, '\n', n)); n = nl - buf)
-		if (found(f, from + (nl - buf) + 1))
+		if (finder_found(f, from + (nl - buf) + 1))
 			return 1;
 	f->pos = from;
 	if (from > 0)
 		return 0;
-	return found(f, 0) ? 1 : 2;
+	return finder_found(f, 0) ? 1 : 2;
 }
 
 /* A compressed part can be read forwards only: counts its lines from the start. */
-static int step_forward(struct log_finder *f)
+static int finder_step_forward(struct log_finder *f)
 {
 	static char buf[STEP_BYTES];
 	ssize_t n = log_zstd_read(f->zstd, buf, sizeof(buf));
@@ -332,11 +332,11 @@ int log_finder_step(struct log_finder *f)
 	if (f->at == f->n_parts)
 		return 1;
 	if (f->fd < 0) {
-		r = open_next(f);
+		r = finder_open_next(f);
 		if (r < 0)
 			return r;
 	}
-	r = f->fd < 0 ? 2 : f->zstd ? step_forward(f) : step_back(f);
+	r = f->fd < 0 ? 2 : f->zstd ? finder_step_forward(f) : finder_step_back(f);
 	if (r != 2)
 		return r;
 	f->zstd = log_zstd_free(f->zstd);

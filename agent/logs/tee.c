@@ -129,7 +129,7 @@ static void warn_once(struct tee_stream *s, const char *what)
 	s->tee->hooks.event(s->tee->hooks.arg, "log-vanished", s->rank, text);
 }
 
-static void look_for_file(struct tee_stream *s)
+static void check_file(struct tee_stream *s)
 {
 	struct stat ours, there;
 	int r;
@@ -150,7 +150,7 @@ static void on_watch(void *arg, int what)
 	struct tee_stream *s = arg;
 
 	if (what & LOG_WATCH_GONE)
-		look_for_file(s);
+		check_file(s);
 	s->state = TEE_READY;
 	tee_run(s->tee);
 }
@@ -167,7 +167,7 @@ static void set_watch(struct tee_stream *s, bool on)
 	}
 }
 
-static bool dead(const struct tee_stream *s)
+static bool is_dead(const struct tee_stream *s)
 {
 	return !s->to_console && !s->filter;
 }
@@ -202,7 +202,7 @@ static int take_segment(struct tee_stream *s)
 	return fd;
 }
 
-static void tell_skipped(struct tee_stream *s)
+static void report_skipped(struct tee_stream *s)
 {
 	char text[128];
 	int n = snprintf(text, sizeof(text),
@@ -224,7 +224,7 @@ static bool next_segment(struct tee_stream *s)
 	s->offset = 0;
 	s->limit = -1;
 	if (s->skipped > 0)
-		tell_skipped(s);
+		report_skipped(s);
 	return true;
 }
 
@@ -242,7 +242,7 @@ static void skip_segment(struct tee_stream *s)
 }
 
 /* Reads a file that shrank from its start, where an appending writer goes on. */
-static bool truncated(struct tee_stream *s)
+static bool restart_truncated(struct tee_stream *s)
 {
 	struct stat st;
 
@@ -255,7 +255,7 @@ static bool truncated(struct tee_stream *s)
 }
 
 /* Called when all was read: goes to the next file, or decides how the stream waits. */
-static void at_end(struct tee_stream *s, bool read_some)
+static void stream_at_end(struct tee_stream *s, bool read_some)
 {
 	if (next_segment(s))
 		return;
@@ -268,7 +268,7 @@ static void at_end(struct tee_stream *s, bool read_some)
 		s->state = TEE_HOT;
 		return;
 	}
-	if (s->watching && !truncated(s)) {
+	if (s->watching && !restart_truncated(s)) {
 		s->state = TEE_IDLE;
 		return;
 	}
@@ -276,14 +276,14 @@ static void at_end(struct tee_stream *s, bool read_some)
 }
 
 /* Reads one stream until its end, a full console, or the end of the budget. */
-static size_t pump(struct tee_stream *s, size_t budget, uint64_t now_ms)
+static size_t read_stream(struct tee_stream *s, size_t budget, uint64_t now_ms)
 {
 	size_t total = 0;
 
 	while (s->state == TEE_READY && total < budget && tee_has_room(s)) {
 		size_t n;
 
-		if (dead(s)) {
+		if (is_dead(s)) {
 			s->state = TEE_IDLE;
 			break;
 		}
@@ -291,7 +291,7 @@ static size_t pump(struct tee_stream *s, size_t budget, uint64_t now_ms)
 		total += n;
 		if (n == BLOCK_BYTES)
 			continue;
-		at_end(s, total > 0);
+		stream_at_end(s, total > 0);
 	}
 	return total;
 }
@@ -313,7 +313,7 @@ static void stream_free(struct tee_stream *s)
 	free(s);
 }
 
-static bool finished(const struct tee_stream *s)
+static bool is_finished(const struct tee_stream *s)
 {
 	return s->ending && s->state == TEE_IDLE && !s->segments;
 }
@@ -323,7 +323,7 @@ static void remove_finished(struct tee *t)
 	for (struct tee_stream **p = &t->streams; *p;) {
 		struct tee_stream *s = *p;
 
-		if (!finished(s)) {
+		if (!is_finished(s)) {
 			p = &s->next;
 			continue;
 		}
@@ -338,7 +338,7 @@ static void remove_finished(struct tee *t)
 }
 
 /* Flushes the filters, arms the timer for what comes first, and trims the console's buffers. */
-static void settle(struct tee *t, uint64_t now)
+static void finish_turn(struct tee *t, uint64_t now)
 {
 	bool hot = false, ready = false;
 
@@ -368,7 +368,7 @@ static void run_once(struct tee *t, uint64_t now)
 	while (some && budget > 0) {
 		some = false;
 		for (struct tee_stream *s = t->streams; s && budget > 0; s = s->next) {
-			size_t n = pump(s, BLOCK_BYTES < budget ? BLOCK_BYTES : budget, now);
+			size_t n = read_stream(s, BLOCK_BYTES < budget ? BLOCK_BYTES : budget, now);
 
 			some |= n > 0;
 			budget -= n < budget ? n : budget;
@@ -384,7 +384,7 @@ static void run_once(struct tee *t, uint64_t now)
 			lines_tick(&s->lines, now);
 	if (t->console)
 		console_flush(t->console);
-	settle(t, now);
+	finish_turn(t, now);
 	t->hooks.progress(t->hooks.arg);
 }
 
@@ -508,7 +508,7 @@ void tee_next(struct tee_stream *s, int fd)
 {
 	struct tee_segment *seg, **p;
 
-	if (dead(s) || !(seg = malloc(sizeof(*seg)))) {
+	if (is_dead(s) || !(seg = malloc(sizeof(*seg)))) {
 		log_fs_close(fd);
 		return;
 	}
@@ -576,7 +576,7 @@ void tee_mark(struct tee *t)
 		struct stat st;
 
 		s->target = s->done;
-		if (s->fd < 0 || dead(s))
+		if (s->fd < 0 || is_dead(s))
 			continue;
 		if (log_fs_fstat(s->fd, &st) == 0 && st.st_size > s->offset)
 			s->target += st.st_size - s->offset;
@@ -602,7 +602,7 @@ bool tee_caught_up(const struct tee *t)
 	uint64_t now = loop_now_ms();
 
 	for (struct tee_stream *s = t->streams; s; s = s->next)
-		if (s->done < s->target && !dead(s))
+		if (s->done < s->target && !is_dead(s))
 			return false;
 	for (struct tee_stream *s = t->streams; s; s = s->next) {
 		lines_release(&s->lines, now);

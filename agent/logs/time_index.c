@@ -2,9 +2,9 @@
 /*
  * A quiet file is watched. Its first write adds a record of where and when it began, and turns the
  * watch off. A second later the size and the time of the last write become another record, and the
- * watch goes on again, so that the next write is the next record. A worker that writes all the time
- * thus costs one inotify event a second, and a line's time is right within a second; that of a lone
- * line within a tick of the kernel's clock.
+ * watch goes on again, so that the next write is the next record. So a worker that writes all the
+ * time costs one inotify event a second. A line's time is right within a second; that of a line
+ * written after a pause, within a tick of the kernel's clock.
  */
 #include "agent/logs/time_index.h"
 
@@ -70,7 +70,7 @@ int log_index_append(const char *path, off_t offset, uint64_t real_us)
 
 /* False when the file is gone (reported once; nothing is left to index), or cannot be reached now.
  */
-static bool still_there(struct log_index *i, struct stat *ret)
+static bool file_exists(struct log_index *i, struct stat *ret)
 {
 	int r = i->vanished ? -ENOENT : log_fs_stat(i->path, ret);
 
@@ -85,7 +85,7 @@ static bool still_there(struct log_index *i, struct stat *ret)
 	return false;
 }
 
-static void watch_again(struct log_index *i, bool on)
+static void set_watch(struct log_index *i, bool on)
 {
 	_cleanup_log_fd_ int fd = log_fs_open(i->path, O_RDONLY, 0);
 
@@ -93,7 +93,7 @@ static void watch_again(struct log_index *i, bool on)
 		i->watch = log_watch_free(i->watch);
 }
 
-static void arm(struct log_indexes *x)
+static void arm_timer(struct log_indexes *x)
 {
 	uint64_t now = loop_now_ms(), at = UINT64_MAX;
 
@@ -140,9 +140,9 @@ static uint64_t modified_us(const struct stat *st)
 	return (uint64_t)st->st_mtim.tv_sec * 1000000 + st->st_mtim.tv_nsec / 1000;
 }
 
-/* A write began. The file's own time is that of the kernel's last tick, so not after the write; on
- * a file system of another host it may be any, so now replaces a time that is ahead or a second
- * old. */
+/* A write began. The file's modification time is that of the kernel's last tick, so not after the
+ * write. A remote file system may have another clock: if its time is ahead, or a second old, now
+ * replaces it. */
 static void open_second(struct log_index *i, const struct stat *st)
 {
 	uint64_t now = loop_real_us(), us = modified_us(st);
@@ -156,13 +156,13 @@ static void on_watch(void *arg, int what)
 	struct log_index *i = arg;
 	struct stat st;
 
-	if (!still_there(i, &st) || !(what & LOG_WATCH_MODIFY))
+	if (!file_exists(i, &st) || !(what & LOG_WATCH_MODIFY))
 		return;
 	open_second(i, &st);
-	watch_again(i, false);
+	set_watch(i, false);
 	i->look_ms = loop_now_ms() + LOG_INDEX_EVERY_MS;
 	check_space(i);
-	arm(i->set);
+	arm_timer(i->set);
 }
 
 /* Records when the last write of the present second was. */
@@ -173,12 +173,12 @@ static void close_second(struct log_index *i, const struct stat *st)
 	add_record(i, st->st_size, us > i->began_us && us < now ? us : now);
 }
 
-static void look(struct log_index *i, uint64_t now)
+static void check_index(struct log_index *i, uint64_t now)
 {
 	struct stat st, again;
 	off_t before;
 
-	if (!still_there(i, &st)) {
+	if (!file_exists(i, &st)) {
 		i->look_ms = i->vanished ? 0 : now + LOG_INDEX_RETRY_MS;
 		return;
 	}
@@ -187,7 +187,7 @@ static void look(struct log_index *i, uint64_t now)
 	i->size = st.st_size;
 	if (!i->watch || (i->full && i->size == before))
 		return;
-	watch_again(i, true);
+	set_watch(i, true);
 	/* Bytes that came just before the watch was on belong to the present second, too. */
 	if (log_fs_stat(i->path, &again) == 0 && again.st_size != st.st_size)
 		st = again;
@@ -203,8 +203,8 @@ static void on_timer(void *arg)
 
 	for (struct log_index *i = x->all; i; i = i->next)
 		if (i->look_ms && i->look_ms <= now)
-			look(i, now);
-	arm(x);
+			check_index(i, now);
+	arm_timer(x);
 }
 
 int log_indexes_new(
@@ -275,7 +275,7 @@ struct log_index *log_index_free(struct log_index *i)
 
 	if (!i)
 		return NULL;
-	if (i->path && still_there(i, &st) && st.st_size > i->size) {
+	if (i->path && file_exists(i, &st) && st.st_size > i->size) {
 		/* The worker's end may be seen before its last write. */
 		if (!i->look_ms)
 			open_second(i, &st);
@@ -338,7 +338,7 @@ void log_index_table_fini(struct log_index_table *t)
 }
 
 /* Number of entries before the first for which the field is greater. */
-static size_t upper(const struct log_index_table *t, int64_t value, bool by_time)
+static size_t upper_bound(const struct log_index_table *t, int64_t value, bool by_time)
 {
 	size_t lo = 0, hi = t->n;
 
@@ -356,9 +356,9 @@ static size_t upper(const struct log_index_table *t, int64_t value, bool by_time
 
 int64_t log_index_since(const struct log_index_table *t, int64_t time_us)
 {
-	size_t i = upper(t, time_us, true);
+	size_t i = upper_bound(t, time_us, true);
 
-	/* time_us may lie beyond the last second of the index: nothing so young is in the file. */
+	/* time_us may lie beyond the last second of the index: nothing that new is in the file. */
 	if (i > 0 && i == t->n && time_us >= t->entries[i - 1].time_us + LOG_INDEX_EVERY_MS * 1000)
 		return INT64_MAX;
 	return i > 0 ? t->entries[i - 1].offset : 0;
@@ -366,7 +366,7 @@ int64_t log_index_since(const struct log_index_table *t, int64_t time_us)
 
 int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t *ret_range_us)
 {
-	size_t i = upper(t, offset, false);
+	size_t i = upper_bound(t, offset, false);
 
 	*ret_range_us = 0;
 	if (i == 0)
@@ -378,7 +378,7 @@ int64_t log_index_time(const struct log_index_table *t, int64_t offset, int64_t 
 
 int64_t log_index_order(const struct log_index_table *t, int64_t offset)
 {
-	size_t i = upper(t, offset, false);
+	size_t i = upper_bound(t, offset, false);
 	const struct log_index_entry *from = i > 0 ? &t->entries[i - 1] : NULL;
 	const struct log_index_entry *to = i < t->n ? &t->entries[i] : NULL;
 

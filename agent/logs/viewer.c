@@ -30,7 +30,7 @@ static bool wanted_by_time(const struct log_view *v, const struct log_line *line
 }
 
 /* True when the part of the line read so far matches. */
-static bool choose(struct log_view *v, const char *data, size_t len, bool first)
+static bool line_matches(struct log_view *v, const char *data, size_t len, bool first)
 {
 	if (first)
 		v->chosen = false;
@@ -65,7 +65,7 @@ static void on_line(void *arg, const char *data, size_t len, unsigned flags)
 		if (log_stamp_read(stamp, &line.time_us) < 0)
 			line.time_us = -1;
 	}
-	if (wanted_by_time(v, &line) && choose(v, data, len, flags & LINE_START))
+	if (wanted_by_time(v, &line) && line_matches(v, data, len, flags & LINE_START))
 		v->fn(v->arg, v, &line);
 }
 
@@ -103,7 +103,7 @@ static int open_since(struct log_view *v)
 	return 0;
 }
 
-static int begin(struct log_view *v, bool history)
+static int view_begin(struct log_view *v, bool history)
 {
 	int r;
 
@@ -132,7 +132,7 @@ static int begin(struct log_view *v, bool history)
 	return log_finder_init(&v->finder, &v->input.source, v->rules->lines);
 }
 
-int log_view_new(const char *path, const struct log_worker_info *who, int std, bool history,
+int log_view_new(const char *path, const struct log_worker_info *worker, int std, bool history,
 	const struct log_view_rules *rules, log_view_fn fn, void *arg, struct log_view **ret)
 {
 	struct log_view *v = calloc(1, sizeof(*v));
@@ -140,22 +140,24 @@ int log_view_new(const char *path, const struct log_worker_info *who, int std, b
 
 	if (!v)
 		return -ENOMEM;
-	*v = (struct log_view){ .who = *who, .std = std, .rules = rules, .fn = fn, .arg = arg };
+	*v = (struct log_view){
+		.worker = *worker, .std = std, .rules = rules, .fn = fn, .arg = arg
+	};
 	v->time_us = v->skip_to = -1;
 	v->finder.fd = -1;
 	v->config = (struct lines_config){
 		.max_piece = LOG_VIEW_PIECE,
 		.quiet_ms = LOG_VIEW_QUIET_MS,
 		.update_ms = LOG_VIEW_UPDATE_MS,
-		.strip = who->stamped ? LOG_STAMP_LEN : 0,
+		.strip = worker->stamped ? LOG_STAMP_LEN : 0,
 	};
 	lines_init(&v->lines, &v->config, on_line, v);
 	v->lines.ever_shown = true;
-	r = log_input_init(&v->input, path, who->stamped);
+	r = log_input_init(&v->input, path, worker->stamped);
 	if (r == 0)
 		r = log_match_init(&v->match, rules->contains);
 	if (r == 0)
-		r = begin(v, history);
+		r = view_begin(v, history);
 	if (r < 0) {
 		log_view_free(v);
 		return r;
@@ -235,7 +237,7 @@ static int step_skip(struct log_view *v)
 }
 
 /* Hands out a line that says how much rotation has removed here. */
-static void tell_missing(struct log_view *v)
+static void report_missing(struct log_view *v)
 {
 	const struct log_missing missing = v->input.source.missing;
 	struct log_line line = { .time_us = log_input_time(&v->input),
@@ -274,7 +276,7 @@ static void step_take(struct log_view *v, uint64_t now_ms)
 	size_t n;
 
 	if (v->input.source.missing.parts > 0) {
-		tell_missing(v);
+		report_missing(v);
 		return;
 	}
 	if (begins) {
@@ -289,7 +291,7 @@ static void step_take(struct log_view *v, uint64_t now_ms)
 static int step_end(struct log_view *v, uint64_t now_ms)
 {
 	if (v->input.source.missing.parts > 0)
-		tell_missing(v);
+		report_missing(v);
 	if (v->state == LOG_VIEW_COUNT) {
 		int r = begin_reading(v);
 

@@ -42,7 +42,7 @@ enum log_view_state {
 
 struct log_view {
 	struct log_view *next; /* in the reader's list */
-	struct log_worker_info who;
+	struct log_worker_info worker;
 	int std;
 	struct log_input input;
 	struct log_watch *watch; /* the reader's */
@@ -70,7 +70,7 @@ struct log_view {
 
 /* path is that of the live file; rules are borrowed. history: apply rules->lines. Returns owned in
  * ret. */
-_must_check_ int log_view_new(const char *path, const struct log_worker_info *who, int std,
+_must_check_ int log_view_new(const char *path, const struct log_worker_info *worker, int std,
 	bool history, const struct log_view_rules *rules, log_view_fn fn, void *arg,
 	struct log_view **ret);
 struct log_view *log_view_free(struct log_view *v);

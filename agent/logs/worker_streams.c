@@ -19,26 +19,26 @@
 #include <sys/stat.h>
 
 /* Keeps the end of a stream that has no file, for reports. */
-static void keep_recent(struct log_worker *t, int std)
+static void keep_recent(struct log_worker *w, int std)
 {
 	size_t len;
-	const char *recent = log_pipe_recent(t->std[std].pipe, &len);
+	const char *recent = log_pipe_recent(w->std[std].pipe, &len);
 
-	t->recent[std] = len > 0 ? malloc(len) : NULL;
-	if (!t->recent[std])
+	w->recent[std] = len > 0 ? malloc(len) : NULL;
+	if (!w->recent[std])
 		return;
-	memcpy(t->recent[std], recent, len);
-	t->recent_len[std] = len;
+	memcpy(w->recent[std], recent, len);
+	w->recent_len[std] = len;
 }
 
-static void end_worker(struct log_worker *t)
+static void end_worker(struct log_worker *w)
 {
 	for (int i = 0; i < 2; i++) {
-		struct log_stream *s = &t->std[i];
+		struct log_stream *s = &w->std[i];
 
 		if (s->pipe) {
 			log_pipe_drain(s->pipe);
-			keep_recent(t, i);
+			keep_recent(w, i);
 		}
 		s->pipe = log_pipe_free(s->pipe);
 		if (s->tee)
@@ -46,46 +46,46 @@ static void end_worker(struct log_worker *t)
 		s->tee = NULL;
 		s->index = log_index_free(s->index);
 	}
-	t->ended = true;
+	w->ended = true;
 }
 
-static void worker_free(struct log_worker *t)
+static void worker_free(struct log_worker *w)
 {
-	end_worker(t);
+	end_worker(w);
 	for (int i = 0; i < 2; i++) {
-		free(t->std[i].path);
-		free(t->recent[i]);
+		free(w->std[i].path);
+		free(w->recent[i]);
 	}
-	free(t->dir);
-	free(t);
+	free(w->dir);
+	free(w);
 }
 
 struct log_worker *logs_find_worker(const struct logs *l, int local_rank)
 {
-	for (struct log_worker *t = l->workers; t; t = t->next)
-		if (t->local_rank == local_rank)
-			return t;
+	for (struct log_worker *w = l->workers; w; w = w->next)
+		if (w->local_rank == local_rank)
+			return w;
 	return NULL;
 }
 
-void logs_forget_worker(struct logs *l, int local_rank)
+void logs_drop_worker(struct logs *l, int local_rank)
 {
 	for (struct log_worker **p = &l->workers; *p; p = &(*p)->next)
 		if ((*p)->local_rank == local_rank) {
-			struct log_worker *t = *p;
+			struct log_worker *w = *p;
 
-			*p = t->next;
-			worker_free(t);
+			*p = w->next;
+			worker_free(w);
 			return;
 		}
 }
 
 void logs_worker_ended(struct logs *l, int local_rank)
 {
-	struct log_worker *t = logs_find_worker(l, local_rank);
+	struct log_worker *w = logs_find_worker(l, local_rank);
 
-	if (t && !t->ended)
-		end_worker(t);
+	if (w && !w->ended)
+		end_worker(w);
 }
 
 static struct log_plan make_plan(const struct logs *l, int local_rank, bool files)
@@ -108,32 +108,32 @@ static bool has_files(const struct log_plan *plan)
 }
 
 /* Makes <rank>/ with its worker.json. Without them the worker has no files. */
-static int make_rank_dir(struct logs *l, struct log_worker *t, const struct logs_worker *who)
+static int make_rank_dir(struct logs *l, struct log_worker *w, const struct logs_worker *worker)
 {
-	struct log_worker_info info = { .index = who->index,
-		.rank = who->rank,
-		.local_rank = who->local_rank,
-		.stamped = t->stamped,
-		.merged = t->merged };
+	struct log_worker_info info = { .index = worker->index,
+		.rank = worker->rank,
+		.local_rank = worker->local_rank,
+		.stamped = w->stamped,
+		.merged = w->merged };
 	int r;
 
 	if (!l->attempt_dir)
 		return 0;
-	if (asprintf(&t->dir, "%s/%d", l->attempt_dir, who->local_rank) < 0) {
-		t->dir = NULL;
+	if (asprintf(&w->dir, "%s/%d", l->attempt_dir, worker->local_rank) < 0) {
+		w->dir = NULL;
 		return -ENOMEM;
 	}
-	r = log_dirs_make(t->dir);
+	r = log_dirs_make(w->dir);
 	if (r < 0) {
-		logs_tell_failure(l, who->rank, t->dir, r);
-		free(t->dir);
-		t->dir = NULL;
+		logs_report_failure(l, worker->rank, w->dir, r);
+		free(w->dir);
+		w->dir = NULL;
 		return 0;
 	}
-	snprintf(info.role, sizeof(info.role), "%s", who->role);
-	r = has_files(&t->plan) ? log_dirs_write_worker(t->dir, &info) : 0;
+	snprintf(info.role, sizeof(info.role), "%s", worker->role);
+	r = has_files(&w->plan) ? log_dirs_write_worker(w->dir, &info) : 0;
 	if (r < 0)
-		logs_tell_failure(l, who->rank, t->dir, r);
+		logs_report_failure(l, worker->rank, w->dir, r);
 	return 0;
 }
 
@@ -145,19 +145,19 @@ static bool wants_colour(void)
 }
 
 /* Follows the stream if the console or a filtered copy wants its lines. s->path is set already. */
-static int open_tee(struct logs *l, struct log_worker *t, int std, const char *prefix)
+static int open_tee(struct logs *l, struct log_worker *w, int std, const char *prefix)
 {
-	const struct log_plan_stream *plan = &t->plan.std[std];
-	struct log_stream *s = &t->std[std];
+	const struct log_plan_stream *plan = &w->plan.std[std];
+	struct log_stream *s = &w->std[std];
 	bool direct = plan->sink == LOG_SINK_FILE;
 	const struct tee_options opt = {
-		.rank = t->rank,
+		.rank = w->rank,
 		.std = std,
 		.to_console = plan->tee,
 		.prefix = prefix,
 		.colour = wants_colour(),
 		.filter = plan->copy ? l->copies[std] : NULL,
-		.stamped = t->stamped && s->path,
+		.stamped = w->stamped && s->path,
 		.path = direct ? s->path : NULL,
 	};
 	struct stat st = { 0 };
@@ -176,14 +176,14 @@ static int open_tee(struct logs *l, struct log_worker *t, int std, const char *p
 	return tee_add(l->tee, &opt, fd, st.st_size, &s->tee);
 }
 
-static int open_pipe(struct logs *l, struct log_worker *t, int std, const char *prefix, int *ret_fd)
+static int open_pipe(struct logs *l, struct log_worker *w, int std, const char *prefix, int *ret_fd)
 {
 	const struct spec_logs *spec = l->opt.spec;
-	struct log_stream *s = &t->std[std];
+	struct log_stream *s = &w->std[std];
 	struct log_pipe_options opt = {
 		.path = s->path,
-		.rank = t->rank,
-		.timestamps = t->stamped,
+		.rank = w->rank,
+		.timestamps = w->stamped,
 		.max_size = spec->max_size,
 		.keep = spec->keep,
 		.compress = l->compress,
@@ -199,9 +199,9 @@ static int open_pipe(struct logs *l, struct log_worker *t, int std, const char *
 	r = log_pipe_new(l->loop, &opt, ret_fd, &s->pipe);
 	if (r < 0)
 		return r;
-	r = open_tee(l, t, std, prefix);
+	r = open_tee(l, w, std, prefix);
 	if (r < 0) {
-		logs_tell_failure(l, t->rank, s->path ? s->path : "console", r);
+		logs_report_failure(l, w->rank, s->path ? s->path : "console", r);
 		return 0;
 	}
 	log_pipe_set_tee(s->pipe, s->tee);
@@ -210,20 +210,20 @@ static int open_pipe(struct logs *l, struct log_worker *t, int std, const char *
 
 /* Gives the worker its own descriptor on the file. -ENOSPC: the disk is full. */
 static int open_direct(
-	struct logs *l, struct log_worker *t, int std, const char *prefix, int *ret_fd)
+	struct logs *l, struct log_worker *w, int std, const char *prefix, int *ret_fd)
 {
-	struct log_stream *s = &t->std[std];
+	struct log_stream *s = &w->std[std];
 	_cleanup_log_fd_ int fd = log_dirs_open_append(s->path);
 	int r;
 
 	if (fd < 0)
 		return fd;
-	r = log_index_add(l->indexes, s->path, t->rank, &s->index);
+	r = log_index_add(l->indexes, s->path, w->rank, &s->index);
 	if (logs_no_room(r))
 		return r;
-	r = open_tee(l, t, std, prefix);
+	r = open_tee(l, w, std, prefix);
 	if (r < 0)
-		logs_tell_failure(l, t->rank, s->path, r);
+		logs_report_failure(l, w->rank, s->path, r);
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
@@ -235,43 +235,43 @@ static int open_null(int *ret_fd)
 }
 
 static int open_file_or_pipe(
-	struct logs *l, struct log_worker *t, int std, const char *prefix, int *ret_fd)
+	struct logs *l, struct log_worker *w, int std, const char *prefix, int *ret_fd)
 {
-	struct log_plan_stream *plan = &t->plan.std[std];
-	struct log_stream *s = &t->std[std];
+	struct log_plan_stream *plan = &w->plan.std[std];
+	struct log_stream *s = &w->std[std];
 	int r = 0;
 
-	if (plan->file && asprintf(&s->path, "%s/%s.log", t->dir, logs_stream_names[std]) < 0) {
+	if (plan->file && asprintf(&s->path, "%s/%s.log", w->dir, logs_stream_names[std]) < 0) {
 		s->path = NULL;
 		return -ENOMEM;
 	}
 	/* With a nearly full disk the agent writes: a worker that writes itself could fail. */
-	if (plan->sink == LOG_SINK_FILE && log_space_is_low(t->dir))
+	if (plan->sink == LOG_SINK_FILE && log_space_is_low(w->dir))
 		plan->sink = LOG_SINK_PIPE;
 	if (plan->sink == LOG_SINK_FILE) {
-		r = open_direct(l, t, std, prefix, ret_fd);
+		r = open_direct(l, w, std, prefix, ret_fd);
 		if (r == 0)
 			return 0;
-		logs_tell_failure(l, t->rank, s->path, r);
+		logs_report_failure(l, w->rank, s->path, r);
 		plan->sink = LOG_SINK_PIPE;
 	}
-	r = open_pipe(l, t, std, prefix, ret_fd);
+	r = open_pipe(l, w, std, prefix, ret_fd);
 	if (r == 0 || !s->path)
 		return r;
-	logs_tell_failure(l, t->rank, s->path, r);
+	logs_report_failure(l, w->rank, s->path, r);
 	free(s->path);
 	s->path = NULL;
 	if (!plan->tee)
 		return open_null(ret_fd);
-	return open_pipe(l, t, std, prefix, ret_fd);
+	return open_pipe(l, w, std, prefix, ret_fd);
 }
 
 static int open_stream(
-	struct logs *l, struct log_worker *t, int std, const char *prefix, struct logs_fds *fds)
+	struct logs *l, struct log_worker *w, int std, const char *prefix, struct logs_fds *fds)
 {
 	int *fd = std == 0 ? &fds->out : &fds->err;
 
-	switch (t->plan.std[std].sink) {
+	switch (w->plan.std[std].sink) {
 	case LOG_SINK_INHERIT:
 		return 0;
 	case LOG_SINK_NULL:
@@ -283,66 +283,66 @@ static int open_stream(
 	case LOG_SINK_PIPE:
 		break;
 	}
-	return open_file_or_pipe(l, t, std, prefix, fd);
+	return open_file_or_pipe(l, w, std, prefix, fd);
 }
 
-static int open_streams(
-	struct logs *l, struct log_worker *t, const struct logs_worker *who, struct logs_fds *fds)
+static int open_streams(struct logs *l, struct log_worker *w, const struct logs_worker *worker,
+	struct logs_fds *fds)
 {
-	const struct prefix_vars vars = { .role = who->role,
+	const struct prefix_vars vars = { .role = worker->role,
 		.host = l->opt.host,
-		.index = who->index,
-		.rank = who->rank,
-		.local_rank = who->local_rank };
+		.index = worker->index,
+		.rank = worker->rank,
+		.local_rank = worker->local_rank };
 	_cleanup_free_ char *prefix = prefix_expand(l->opt.spec->prefix, &vars);
 	int r = prefix ? 0 : -ENOMEM;
 
 	for (int i = 0; i < 2 && r == 0; i++)
-		r = open_stream(l, t, i, prefix, fds);
+		r = open_stream(l, w, i, prefix, fds);
 	return r;
 }
 
-static int set_error_file(const struct log_worker *t, struct logs_fds *fds)
+static int set_error_file(const struct log_worker *w, struct logs_fds *fds)
 {
-	if (asprintf(&fds->error_file, "%s%s", t->dir ? t->dir : "", t->dir ? "/error.json" : "") <
+	if (asprintf(&fds->error_file, "%s%s", w->dir ? w->dir : "", w->dir ? "/error.json" : "") <
 		0) {
 		fds->error_file = NULL;
 		return -ENOMEM;
 	}
-	if (t->dir)
+	if (w->dir)
 		log_dirs_keep_error_file(fds->error_file);
 	return 0;
 }
 
 int logs_open_worker(
-	struct logs *l, const struct logs_worker *who, struct logs_fds *ret, struct error *err)
+	struct logs *l, const struct logs_worker *worker, struct logs_fds *ret, struct error *err)
 {
-	struct log_worker *t;
+	struct log_worker *w;
 	int r;
 
 	*ret = (struct logs_fds){ .out = -1, .err = -1 };
-	logs_forget_worker(l, who->local_rank);
-	t = calloc(1, sizeof(*t));
-	if (!t)
+	logs_drop_worker(l, worker->local_rank);
+	w = calloc(1, sizeof(*w));
+	if (!w)
 		return error_set(err, -ENOMEM, "out of memory");
-	*t = (struct log_worker){
-		.next = l->workers, .rank = who->rank, .local_rank = who->local_rank
+	*w = (struct log_worker){
+		.next = l->workers, .rank = worker->rank, .local_rank = worker->local_rank
 	};
-	l->workers = t;
-	t->stamped = l->opt.spec->timestamps;
-	t->plan = make_plan(l, who->local_rank, l->attempt_dir != NULL);
-	t->merged = t->plan.std[1].sink == LOG_SINK_STDOUT;
-	r = make_rank_dir(l, t, who);
-	if (r == 0 && !t->dir)
-		t->plan = make_plan(l, who->local_rank, false);
+	l->workers = w;
+	w->stamped = l->opt.spec->timestamps;
+	w->plan = make_plan(l, worker->local_rank, l->attempt_dir != NULL);
+	w->merged = w->plan.std[1].sink == LOG_SINK_STDOUT;
+	r = make_rank_dir(l, w, worker);
+	if (r == 0 && !w->dir)
+		w->plan = make_plan(l, worker->local_rank, false);
 	if (r == 0)
-		r = open_streams(l, t, who, ret);
+		r = open_streams(l, w, worker, ret);
 	if (r == 0)
-		r = set_error_file(t, ret);
+		r = set_error_file(w, ret);
 	if (r < 0) {
 		logs_fds_fini(ret);
-		logs_forget_worker(l, who->local_rank);
-		return error_set(err, r, "logs of rank %d: %s", who->rank, strerror(-r));
+		logs_drop_worker(l, worker->local_rank);
+		return error_set(err, r, "logs of rank %d: %s", worker->rank, strerror(-r));
 	}
 	return 0;
 }

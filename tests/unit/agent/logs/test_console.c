@@ -76,7 +76,7 @@ START_TEST(lines_of_two_sources_are_never_mixed)
 }
 END_TEST
 
-START_TEST(a_break_ends_what_is_on_show_once)
+START_TEST(a_break_ends_an_unfinished_line_once)
 {
 	int in, out;
 
@@ -133,7 +133,7 @@ static void read_slowly(int in, int lines)
 	free(all);
 }
 
-START_TEST(a_slow_reader_blocks_nobody_and_gets_everything)
+START_TEST(a_slow_reader_blocks_no_writer_and_gets_everything)
 {
 	int in, out, n;
 
@@ -167,7 +167,7 @@ START_TEST(a_socket_is_written_without_blocking_it)
 }
 END_TEST
 
-START_TEST(a_pipe_that_cannot_be_opened_anew_is_written_in_small_pieces)
+START_TEST(a_pipe_that_cannot_be_reopened_is_written_in_small_pieces)
 {
 	int in, out, n;
 
@@ -244,14 +244,14 @@ START_TEST(a_terminal_is_known_and_written)
 	ck_assert(console_is_tty(console, 1));
 	put(0, &a, "hello", whole);
 	console_flush(console);
-	/* It comes as it pleases the terminal. */
+	/* The terminal delivers it in pieces. */
 	for (ssize_t n, got = 0; got < 9; got += n) {
 		n = read(master, text + got, sizeof(text) - (size_t)got);
 		ck_assert_int_gt(n, 0);
 	}
 	ck_assert_int_eq(memcmp(text, "P:hello\r\n", 9), 0);
 	ck_assert_int_eq(fcntl(slave, F_GETFL) & O_NONBLOCK, 0);
-	/* Stopped output: a terminal that takes nothing more. */
+	/* Stops the terminal's output, so that it takes nothing more. */
 	fill(0);
 	close(slave);
 	close(master);
@@ -260,7 +260,7 @@ START_TEST(a_terminal_is_known_and_written)
 }
 END_TEST
 
-START_TEST(a_descriptor_that_is_not_there_is_a_closed_console)
+START_TEST(a_missing_descriptor_is_a_closed_console)
 {
 	open_console(987, 988);
 	put(0, &a, "x", whole);
@@ -271,7 +271,7 @@ START_TEST(a_descriptor_that_is_not_there_is_a_closed_console)
 }
 END_TEST
 
-START_TEST(who_waits_for_an_empty_buffer_is_told)
+START_TEST(want_empty_calls_back_once_the_buffer_is_empty)
 {
 	int in, out;
 
@@ -297,15 +297,15 @@ int main(void)
 
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, lines_of_two_sources_are_never_mixed);
-	tcase_add_test(c, a_break_ends_what_is_on_show_once);
-	tcase_add_test(c, a_slow_reader_blocks_nobody_and_gets_everything);
+	tcase_add_test(c, a_break_ends_an_unfinished_line_once);
+	tcase_add_test(c, a_slow_reader_blocks_no_writer_and_gets_everything);
 	tcase_add_test(c, a_socket_is_written_without_blocking_it);
-	tcase_add_test(c, a_pipe_that_cannot_be_opened_anew_is_written_in_small_pieces);
+	tcase_add_test(c, a_pipe_that_cannot_be_reopened_is_written_in_small_pieces);
 	tcase_add_test(c, a_closed_pipe_is_reported_once_and_takes_everything);
 	tcase_add_test(c, a_regular_file_keeps_its_shared_offset);
 	tcase_add_test(c, a_terminal_is_known_and_written);
-	tcase_add_test(c, a_descriptor_that_is_not_there_is_a_closed_console);
-	tcase_add_test(c, who_waits_for_an_empty_buffer_is_told);
+	tcase_add_test(c, a_missing_descriptor_is_a_closed_console);
+	tcase_add_test(c, want_empty_calls_back_once_the_buffer_is_empty);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -24,7 +24,7 @@ static void on_drained(void *arg)
 	done = true;
 }
 
-/* More than the pipe takes at once waits for its reader. */
+/* Fills the pipe: the rest waits for the reader. */
 static void setup(void)
 {
 	static char line[1000];
@@ -49,7 +49,7 @@ static void teardown(void)
 	logtest_fini(&t);
 }
 
-/* Long enough for the drain to look what has moved. */
+/* Long enough for the drain to check for progress. */
 static void pass(void)
 {
 	uint64_t until = loop_now_ms() + 2 * TIMEOUT_MS;
@@ -58,7 +58,7 @@ static void pass(void)
 		usleep(1000);
 }
 
-START_TEST(a_console_that_takes_some_now_and_then_gets_all_there_is)
+START_TEST(drain_waits_for_a_slow_console)
 {
 	size_t got = strlen(logtest_console(in)), first = got;
 
@@ -73,7 +73,7 @@ START_TEST(a_console_that_takes_some_now_and_then_gets_all_there_is)
 }
 END_TEST
 
-START_TEST(a_console_that_takes_nothing_more_keeps_nobody)
+START_TEST(drain_gives_up_on_a_console_that_takes_nothing)
 {
 	ck_assert_int_eq(log_drains_add(drains, TIMEOUT_MS, EVER_MS, on_drained, NULL), 0);
 	LOGTEST_UNTIL(&t, done);
@@ -81,7 +81,7 @@ START_TEST(a_console_that_takes_nothing_more_keeps_nobody)
 }
 END_TEST
 
-START_TEST(one_that_takes_a_little_keeps_nobody_for_ever)
+START_TEST(drain_gives_up_on_a_slow_console_at_last)
 {
 	char some[1000];
 
@@ -95,7 +95,7 @@ START_TEST(one_that_takes_a_little_keeps_nobody_for_ever)
 }
 END_TEST
 
-START_TEST(nobody_waits_once_it_is_to_end)
+START_TEST(drain_ends_at_once_after_drains_end)
 {
 	ck_assert_int_eq(log_drains_add(drains, EVER_MS, EVER_MS, on_drained, NULL), 0);
 	loop_run_once(t.loop, false);
@@ -116,10 +116,10 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(c, setup, teardown);
-	tcase_add_test(c, a_console_that_takes_some_now_and_then_gets_all_there_is);
-	tcase_add_test(c, a_console_that_takes_nothing_more_keeps_nobody);
-	tcase_add_test(c, one_that_takes_a_little_keeps_nobody_for_ever);
-	tcase_add_test(c, nobody_waits_once_it_is_to_end);
+	tcase_add_test(c, drain_waits_for_a_slow_console);
+	tcase_add_test(c, drain_gives_up_on_a_console_that_takes_nothing);
+	tcase_add_test(c, drain_gives_up_on_a_slow_console_at_last);
+	tcase_add_test(c, drain_ends_at_once_after_drains_end);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

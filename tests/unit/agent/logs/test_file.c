@@ -13,7 +13,7 @@
 
 static struct logtest t;
 static struct log_file *file;
-static struct log_compress *c; /* where a memory checker sees it in children, too */
+static struct log_compress *c; /* static, so that a memory checker finds it in children, too */
 static char text[1 << 20];
 static int rotations, vanished;
 
@@ -154,7 +154,7 @@ START_TEST(a_full_file_becomes_a_part_at_a_lines_end)
 }
 END_TEST
 
-START_TEST(head_tail_and_the_newest_parts_are_kept)
+START_TEST(rotation_keeps_head_tail_and_the_newest_parts)
 {
 	static const char *const kept[] = { "1 20 ", "1 20 ", "1 19 20 ", "1 18 19 20 " };
 
@@ -198,7 +198,7 @@ START_TEST(an_endless_line_does_not_make_an_endless_file)
 }
 END_TEST
 
-START_TEST(a_file_that_vanishes_is_begun_anew)
+START_TEST(a_file_that_vanishes_is_begun_again)
 {
 	open_file((struct log_file_options){ 0 });
 	put_at("one\n", 1000000);
@@ -211,7 +211,7 @@ START_TEST(a_file_that_vanishes_is_begun_anew)
 }
 END_TEST
 
-START_TEST(a_full_disk_delays_then_drops_and_says_how_much)
+START_TEST(a_full_disk_delays_then_drops_and_counts)
 {
 	static char line[101];
 	uint64_t lines = 0;
@@ -337,7 +337,7 @@ START_TEST(closed_parts_are_compressed_by_children)
 }
 END_TEST
 
-START_TEST(what_is_not_compressed_in_the_end_stays_as_it_was)
+START_TEST(an_unfinished_compression_leaves_the_plain_file)
 {
 	const pid_t *pids;
 
@@ -384,15 +384,15 @@ int main(void)
 	tcase_add_test(tc, a_long_line_gets_one_stamp);
 	tcase_add_test(tc, stamps_are_read_as_they_are_written);
 	tcase_add_test(tc, a_full_file_becomes_a_part_at_a_lines_end);
-	tcase_add_loop_test(tc, head_tail_and_the_newest_parts_are_kept, 0, 4);
+	tcase_add_loop_test(tc, rotation_keeps_head_tail_and_the_newest_parts, 0, 4);
 	tcase_add_test(tc, an_earlier_process_keeps_its_head_and_tail);
 	tcase_add_test(tc, an_endless_line_does_not_make_an_endless_file);
-	tcase_add_test(tc, a_file_that_vanishes_is_begun_anew);
-	tcase_add_loop_test(tc, a_full_disk_delays_then_drops_and_says_how_much, 0, 2);
+	tcase_add_test(tc, a_file_that_vanishes_is_begun_again);
+	tcase_add_loop_test(tc, a_full_disk_delays_then_drops_and_counts, 0, 2);
 	tcase_add_test(tc, a_disk_that_is_full_for_a_moment_loses_nothing);
 	tcase_add_test(tc, the_note_about_a_loss_begins_a_line);
 	tcase_add_test(tc, closed_parts_are_compressed_by_children);
-	tcase_add_test(tc, what_is_not_compressed_in_the_end_stays_as_it_was);
+	tcase_add_test(tc, an_unfinished_compression_leaves_the_plain_file);
 	suite_add_tcase(s, tc);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -16,7 +16,7 @@ static void on_line(void *arg, const char *data, size_t len, unsigned flags)
 {
 	const char *stamp = lines_stamp(arg);
 
-	/* Assertions cost a system call each, and this is called millions of times. */
+	/* An assertion costs a system call, and this function runs millions of times. */
 	if (!data || out_len + len + 64 > sizeof(out))
 		ck_abort();
 	if (stamp)
@@ -80,7 +80,7 @@ static const struct {
 	{ "123456789\n", "<12345678>>9|" },
 	{ "12345678123456789\n", "<12345678>>12345678>>9|" },
 	{ "123456789\rx\n", "<12345678>>9~|<x|" },
-	/* A UTF-8 sequence is not torn. */
+	/* A UTF-8 sequence stays in one piece. */
 	{ "1234567\xc3\xa4z\n", "<1234567>>\xc3\xa4z|" },
 	{ "123456\xe2\x82\xacz\n", "<123456>>\xe2\x82\xacz|" },
 };
@@ -125,7 +125,7 @@ static void check_cuts(const struct lines_config *config, const char *in, size_t
 }
 
 /* All inputs of up to 8 bytes over an alphabet where each byte means something. */
-START_TEST(how_input_is_cut_never_matters)
+START_TEST(lines_do_not_depend_on_block_sizes)
 {
 	static const struct lines_config waiting = {
 		.max_piece = 8, .quiet_ms = 100, .update_ms = 1000
@@ -205,7 +205,7 @@ START_TEST(a_partial_line_is_released_after_a_quiet_time)
 }
 END_TEST
 
-START_TEST(a_line_whose_end_comes_late_is_ended_then)
+START_TEST(a_partial_line_is_ended_when_its_newline_comes)
 {
 	begin(&plain);
 	feed("part", 0);
@@ -216,7 +216,7 @@ START_TEST(a_line_whose_end_comes_late_is_ended_then)
 }
 END_TEST
 
-START_TEST(of_many_updates_the_newest_comes_at_intervals)
+START_TEST(the_newest_of_many_updates_comes_at_intervals)
 {
 	char text[32];
 
@@ -252,7 +252,7 @@ START_TEST(an_update_that_waits_is_shown_when_its_time_comes)
 	begin(&plain);
 	feed("1%\r2%\r", 1000);
 	ck_assert_str_eq(result(), "<1%~|");
-	/* The second is not ended by a newline yet. */
+	/* The second line has no newline yet. */
 	ck_assert_uint_eq(lines_deadline(&l), 2000);
 	lines_tick(&l, 2000);
 	ck_assert_str_eq(result(), "<1%~|<2%~|");
@@ -275,7 +275,7 @@ START_TEST(a_bar_that_begins_with_its_return_is_limited_too)
 		while (lines_deadline(&l) < (uint64_t)1000 + 150 * (i + 1))
 			lines_tick(&l, lines_deadline(&l));
 	}
-	/* Each was quiet for longer than a partial line has to be, yet not each is shown. */
+	/* Each update was quiet long enough for a partial line, yet not each is shown. */
 	ck_assert_str_eq(result(), "<0>>~|<7>>~|");
 	lines_fini(&l);
 }
@@ -337,12 +337,12 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, input_becomes_lines, 0, N(cases));
-	tcase_add_loop_test(t, how_input_is_cut_never_matters, 0, 3);
+	tcase_add_loop_test(t, lines_do_not_depend_on_block_sizes, 0, 3);
 	tcase_add_test(t, long_input_is_cut_at_the_same_places);
 	tcase_add_test(t, every_byte_comes_out_once);
 	tcase_add_test(t, a_partial_line_is_released_after_a_quiet_time);
-	tcase_add_test(t, a_line_whose_end_comes_late_is_ended_then);
-	tcase_add_test(t, of_many_updates_the_newest_comes_at_intervals);
+	tcase_add_test(t, a_partial_line_is_ended_when_its_newline_comes);
+	tcase_add_test(t, the_newest_of_many_updates_comes_at_intervals);
 	tcase_add_test(t, the_last_update_before_the_lines_end_is_always_shown);
 	tcase_add_test(t, an_update_that_waits_is_shown_when_its_time_comes);
 	tcase_add_test(t, a_bar_that_begins_with_its_return_is_limited_too);

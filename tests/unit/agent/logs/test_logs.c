@@ -260,7 +260,7 @@ START_TEST(prefix_and_duplicates_are_as_specified)
 		logs_worker_ended(logs, rank);
 	}
 	drain();
-	/* Of streams that are teed only. */
+	/* Copies have the lines of teed streams only. */
 	ck_assert_uint_eq(strlen(file(RUN "/attempt_0/filtered_stdout.log")),
 		2 * strlen("<here/0> 2\n<here/0> 12\n"));
 	ck_assert_ptr_nonnull(
@@ -311,7 +311,7 @@ START_TEST(every_attempt_keeps_its_logs)
 	drain();
 	ck_assert_str_eq(file(RUN "/attempt_0/0/stdout.log"), "attempt 0");
 	ck_assert_str_eq(file(RUN "/attempt_2/0/stdout.log"), "attempt 2");
-	/* What the earlier ones wrote last was followed to its end. */
+	/* The tees followed the earlier attempts' files to their ends. */
 	console_text = logtest_console(console[0]);
 	ck_assert_ptr_nonnull(strstr(console_text, "[worker:0] attempt 0\n"));
 	ck_assert_ptr_nonnull(strstr(console_text, "[worker:0] attempt 1\n"));
@@ -452,7 +452,7 @@ START_TEST(without_room_for_files_a_worker_runs_without_them)
 	set_map(&spec.tee, "1");
 	set_map(&spec.redirects, "3");
 	open_logs(logtest_path(&t, "disk"), true);
-	/* So small a disk is not left to the worker. */
+	/* On so small a disk the agent writes the file. */
 	fds = open_worker(0);
 	ck_assert(!(fcntl(fds.out, F_GETFL) & O_APPEND));
 	logs_fds_fini(&fds);
@@ -538,7 +538,7 @@ START_TEST(messages_never_wait_for_the_console)
 }
 END_TEST
 
-START_TEST(a_file_that_nobody_tees_is_missed_too)
+START_TEST(a_file_without_a_tee_is_missed_when_it_vanishes)
 {
 	struct logs_fds fds;
 
@@ -583,7 +583,7 @@ int main(void)
 	tcase_add_test(c, a_closed_console_is_an_event_and_files_go_on);
 	tcase_add_test(c, the_agents_own_messages_are_lines_among_the_others);
 	tcase_add_test(c, messages_never_wait_for_the_console);
-	tcase_add_test(c, a_file_that_nobody_tees_is_missed_too);
+	tcase_add_test(c, a_file_without_a_tee_is_missed_when_it_vanishes);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

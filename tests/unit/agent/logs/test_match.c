@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* However a line is cut into two or three pieces, what is in it is found, and nothing else. */
+/* Finds exactly the texts of a line, for every way to cut it into two or three pieces. */
 START_TEST(a_text_is_found_in_any_pieces)
 {
 	static const char *const texts[] = { "a", "ab", "aab", "abab", "bbbb", "aabab", "x", "" };
@@ -35,7 +35,7 @@ START_TEST(a_text_is_found_in_any_pieces)
 }
 END_TEST
 
-START_TEST(one_line_has_nothing_to_do_with_the_next)
+START_TEST(a_match_does_not_reach_into_the_next_line)
 {
 	struct log_match m;
 
@@ -68,7 +68,7 @@ int main(void)
 	int failed;
 
 	tcase_add_test(c, a_text_is_found_in_any_pieces);
-	tcase_add_test(c, one_line_has_nothing_to_do_with_the_next);
+	tcase_add_test(c, a_match_does_not_reach_into_the_next_line);
 	tcase_add_test(c, without_a_text_all_lines_match);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);

@@ -228,7 +228,7 @@ START_TEST(without_a_file_a_slow_console_loses_nothing)
 }
 END_TEST
 
-/* As a machine does that is suspended, or has too much to do. */
+/* The agent does not run, as on a suspended or overloaded machine. */
 static void stand_still(int ms)
 {
 	struct timespec left = { ms / 1000, ms % 1000 * 1000000L };
@@ -244,7 +244,7 @@ START_TEST(without_a_file_nothing_is_lost_where_the_agent_itself_stood_still)
 
 	open_pipe(NULL, false, 0, true);
 	ck_assert_int_eq(fcntl(worker, F_SETFL, O_NONBLOCK), 0);
-	/* Until both pipes and all between them are full. */
+	/* Writes until both pipes and the buffers between them are full. */
 	while (idle < 3) {
 		bool more = write(worker, line, sizeof(line) - 1) > 0;
 
@@ -282,7 +282,7 @@ START_TEST(without_a_file_a_console_that_stands_still_loses_lines_and_says_so)
 
 	open_pipe(NULL, false, 0, true);
 	write_much(4 << 20);
-	/* The worker waited for a console that might have gone on, but not for ever. */
+	/* The worker waited for the console, but not for ever. */
 	ck_assert_uint_ge(loop_now_ms() - before, LOG_PIPE_STALL_MS);
 	ck_assert_uint_lt(loop_now_ms() - before, 1000 * LOG_PIPE_STALL_MS);
 	while (!(note = logtest_line(in, "w:elasticd: ")))
@@ -294,7 +294,7 @@ START_TEST(without_a_file_a_console_that_stands_still_loses_lines_and_says_so)
 }
 END_TEST
 
-START_TEST(the_end_is_read_when_the_pipe_goes)
+START_TEST(freeing_a_pipe_reads_its_rest)
 {
 	open_pipe(logtest_path(&t, "stdout.log"), false, 0, false);
 	logtest_say(worker, "last words");
@@ -319,7 +319,7 @@ int main(void)
 	tcase_add_test(c, without_a_file_a_slow_console_loses_nothing);
 	tcase_add_test(c, without_a_file_nothing_is_lost_where_the_agent_itself_stood_still);
 	tcase_add_test(c, without_a_file_a_console_that_stands_still_loses_lines_and_says_so);
-	tcase_add_test(c, the_end_is_read_when_the_pipe_goes);
+	tcase_add_test(c, freeing_a_pipe_reads_its_rest);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -64,7 +64,7 @@ static const struct {
 	{ 0, 0, STAMPS | ROTATE, "- -" },
 	{ 0, 1, STAMPS | COPY, "pFTC -" },
 	{ 0, 0, DAEMON | STAMPS, "pF pF" },
-	/* Merged, stderr is where stdout is. */
+	/* With merge, stderr goes where stdout goes. */
 	{ 3, 0, MERGE, "fF =" },
 	{ 1, 0, MERGE, "fF =" },
 	{ 2, 0, MERGE, "fF =" },
@@ -103,8 +103,8 @@ START_TEST(streams_go_where_the_specification_says)
 }
 END_TEST
 
-/* For all that can be asked for: nothing is followed that has no bytes, no console without a tee.
- */
+/* For every specification: a tee or copy has bytes to follow, and there is no console without a
+ * tee. */
 START_TEST(every_combination_is_consistent)
 {
 	for (int n = 0; n < 1 << 11; n++) {

@@ -180,7 +180,7 @@ START_TEST(the_last_lines_of_each_file_are_found)
 }
 END_TEST
 
-START_TEST(an_attempt_that_is_not_there_is_an_error)
+START_TEST(an_unknown_attempt_is_an_error)
 {
 	struct error err = { 0 };
 
@@ -213,7 +213,7 @@ START_TEST(a_follower_sees_growth_new_logs_and_new_attempts_in_order)
 	ck_assert_str_eq(text, "0:o:a3|0:e:e1|1:o:b3+|1:o:...|1:o:b4|");
 	say("attempt_0/1/stderr.log", "late\n");
 	LOGTEST_UNTIL(&t, has("late"));
-	/* What an attempt wrote last comes before what the next wrote first. */
+	/* An attempt's last lines come before the first lines of the next. */
 	say("attempt_0/0/stdout.log", "last words");
 	rank_dir(1, 0, false);
 	say("attempt_1/0/stdout.log", "again\n");
@@ -285,7 +285,7 @@ START_TEST(lines_of_several_ranks_come_in_order_of_time)
 	say_at("attempt_0/2/stdout.log", 5, "f");
 	say_at("attempt_0/0/stdout.log", 5, "g");
 	say_at("attempt_0/1/stderr.log", 6, "h");
-	/* Its clock went back: what was written later comes later all the same. */
+	/* The clock went back: the later line still comes later. */
 	say_at("attempt_0/1/stderr.log", 2, "i");
 	say_at("attempt_0/0/stdout.log", 7, "j");
 	say("attempt_0/2/stdout.log", "2026-01-01T00:00:00.800000Z the end");
@@ -299,7 +299,7 @@ START_TEST(lines_of_several_ranks_come_in_order_of_time)
 }
 END_TEST
 
-START_TEST(a_range_of_time_is_told_where_no_more_is_known)
+START_TEST(a_line_with_an_uncertain_time_has_a_range)
 {
 	const char *idx;
 
@@ -314,7 +314,7 @@ START_TEST(a_range_of_time_is_told_where_no_more_is_known)
 	ck_assert_int_eq(log_index_append(idx, 4, 300000000), 0);
 	idx = logtest_path(&t, "attempt_0/1/stdout.idx");
 	ck_assert_int_eq(log_index_append(idx, 2, 200000000), 0);
-	/* Of d no time is known at all. */
+	/* The time of d is not known. */
 	ck_assert_str_eq(read_all("{}"), "1:o:d|0:o:a|0:o:b|1:o:e|0:o:c|");
 	for (size_t i = 0; i < 5; i++) {
 		static const int64_t times[] = { -1, 100000000, 100400000, 200000000, 300000000 };
@@ -329,8 +329,8 @@ START_TEST(a_range_of_time_is_told_where_no_more_is_known)
 }
 END_TEST
 
-/* Long logs of several ranks, whose lines have random distances: each log in its own order, and all
- * of them in that of time. */
+/* Long logs of several ranks with lines at random times: each log keeps its order, and all lines
+ * are in the order of time. */
 START_TEST(long_logs_are_put_into_one_order)
 {
 	enum { RANKS = 5 };
@@ -371,7 +371,7 @@ START_TEST(long_logs_are_put_into_one_order)
 }
 END_TEST
 
-START_TEST(of_a_second_the_lines_of_several_ranks_come_in_turns)
+START_TEST(lines_of_one_second_alternate_between_ranks)
 {
 	for (int rank = 0; rank < 2; rank++) {
 		char log[64], idx[64];
@@ -384,7 +384,7 @@ START_TEST(of_a_second_the_lines_of_several_ranks_come_in_turns)
 		ck_assert_int_eq(log_index_append(logtest_path(&t, idx), 0, begin), 0);
 		ck_assert_int_eq(log_index_append(logtest_path(&t, idx), 28, begin + 900000), 0);
 	}
-	/* What one wrote at a stroke stays together. */
+	/* Lines that one rank wrote at once stay together. */
 	say("attempt_0/0/stderr.log", "Traceback\n  a\nError\n");
 	ck_assert_int_eq(
 		log_index_append(logtest_path(&t, "attempt_0/0/stderr.idx"), 0, 100300000), 0);
@@ -396,7 +396,7 @@ START_TEST(of_a_second_the_lines_of_several_ranks_come_in_turns)
 }
 END_TEST
 
-START_TEST(a_worker_that_is_not_there_is_an_error)
+START_TEST(an_unknown_worker_is_an_error)
 {
 	struct error err = { 0 };
 
@@ -548,14 +548,14 @@ START_TEST(a_gap_left_by_rotation_is_one_line_that_counts)
 	}
 	ck_assert_int_eq(gaps, 1);
 	ck_assert_int_eq(bytes, 0);
-	/* A part that somebody else removed is in no record. */
+	/* A part that was removed by hand has no record. */
 	unlink(logtest_path(&t, "attempt_0/0/stdout.parts"));
 	read_all("{}");
 	json_array_foreach (got, i, line)
 		if (json_object_get(line, "missing_lines"))
 			ck_assert_ptr_nonnull(strstr(
 				json_string_value(json_object_get(line, "text")), "at least 0"));
-	/* What is newer has no gap. */
+	/* The newer lines have no gap. */
 	ck_assert_ptr_null(strstr(read_all("{\"lines\":5}"), "missing"));
 }
 END_TEST
@@ -578,7 +578,7 @@ START_TEST(a_text_is_found_wherever_it_lies_in_a_long_line)
 	}
 	free(big);
 	read_all("{\"contains\":\"needle\"}");
-	/* From there on all of the line is shown. */
+	/* From the match on, the whole line is shown. */
 	for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++) {
 		bool partial = false;
 		size_t n = 0;
@@ -624,7 +624,7 @@ START_TEST(a_long_line_comes_in_pieces_of_bounded_size)
 }
 END_TEST
 
-START_TEST(a_viewer_that_takes_nothing_is_skipped_ahead_and_told)
+START_TEST(a_slow_viewer_skips_lines_and_gets_their_number)
 {
 	struct error err = { 0 };
 	char *block = malloc(1 << 20);
@@ -636,11 +636,11 @@ START_TEST(a_viewer_that_takes_nothing_is_skipped_ahead_and_told)
 	ck_assert_int_eq(start("{\"follow\":true}", &err), 0);
 	LOGTEST_UNTIL(&t, has("first"));
 	lazy = true;
-	/* The last line that was read before it stopped is half read. */
+	/* The viewer stopped in the middle of a line. */
 	say("attempt_0/0/stdout.log", "second\nhalf a ");
 	lines++;
 	LOGTEST_UNTIL(&t, has("second"));
-	/* It has not taken this one: nothing is read for it now. */
+	/* The viewer has not taken this line: nothing is read for it now. */
 	for (int i = 0; i < (1 << 20); i++)
 		block[i] = i % width == width - 1 ? '\n' : 'x';
 	for (int i = 0; i < blocks; i++) {
@@ -692,7 +692,7 @@ START_TEST(a_viewer_that_comes_back_late_gets_whole_lines)
 }
 END_TEST
 
-START_TEST(of_a_progress_bar_history_has_the_last_state)
+START_TEST(history_has_the_last_state_of_a_progress_bar)
 {
 	rank_dir(0, 0, false);
 	say("attempt_0/0/stderr.log", "begin\n\r 1%\r 2%\r 3%\n 50%\r100%\r\nend\n");
@@ -712,25 +712,25 @@ int main(void)
 	tcase_add_test(c, history_without_times_comes_rank_by_rank_and_stream_by_stream);
 	tcase_add_test(c, ranks_streams_and_texts_choose_lines);
 	tcase_add_test(c, the_last_lines_of_each_file_are_found);
-	tcase_add_test(c, an_attempt_that_is_not_there_is_an_error);
+	tcase_add_test(c, an_unknown_attempt_is_an_error);
 	tcase_add_test(c, a_follower_sees_growth_new_logs_and_new_attempts_in_order);
 	tcase_add_test(c, a_follower_may_come_before_the_first_attempt);
 	tcase_add_test(c, bytes_that_are_not_text_come_as_base64);
 	tcase_add_test(c, stamps_become_times_and_choose_lines);
 	tcase_add_test(c, lines_of_several_ranks_come_in_order_of_time);
-	tcase_add_test(c, a_range_of_time_is_told_where_no_more_is_known);
+	tcase_add_test(c, a_line_with_an_uncertain_time_has_a_range);
 	tcase_add_test(c, long_logs_are_put_into_one_order);
-	tcase_add_test(c, of_a_second_the_lines_of_several_ranks_come_in_turns);
-	tcase_add_test(c, a_worker_that_is_not_there_is_an_error);
+	tcase_add_test(c, lines_of_one_second_alternate_between_ranks);
+	tcase_add_test(c, an_unknown_worker_is_an_error);
 	tcase_add_test(c, the_index_chooses_lines_within_a_second);
 	tcase_add_loop_test(c, rotated_parts_belong_to_the_log, 0, 2);
 	tcase_add_test(c, a_follower_goes_over_rotation);
 	tcase_add_test(c, a_gap_left_by_rotation_is_one_line_that_counts);
 	tcase_add_test(c, a_text_is_found_wherever_it_lies_in_a_long_line);
 	tcase_add_test(c, a_long_line_comes_in_pieces_of_bounded_size);
-	tcase_add_test(c, a_viewer_that_takes_nothing_is_skipped_ahead_and_told);
+	tcase_add_test(c, a_slow_viewer_skips_lines_and_gets_their_number);
 	tcase_add_test(c, a_viewer_that_comes_back_late_gets_whole_lines);
-	tcase_add_test(c, of_a_progress_bar_history_has_the_last_state);
+	tcase_add_test(c, history_has_the_last_state_of_a_progress_bar);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

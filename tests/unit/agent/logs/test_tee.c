@@ -132,7 +132,7 @@ START_TEST(partial_lines_of_two_ranks_are_kept_apart)
 }
 END_TEST
 
-START_TEST(what_was_written_before_the_end_is_shown_and_completed)
+START_TEST(the_last_line_is_shown_and_completed_at_the_end)
 {
 	struct tee_stream *s = follow(0, NULL);
 
@@ -189,7 +189,7 @@ START_TEST(a_line_that_lies_in_the_file_is_not_released_in_part)
 	for (int i = 0; i < 20; i++)
 		loop_run_once(t.loop, false);
 	late = loop_now_ms() + 2 * TEE_QUIET_MS;
-	/* The other one keeps the follower awake, and its lines come between. */
+	/* The other file keeps the follower awake, and its lines come between. */
 	while (loop_now_ms() < late) {
 		logtest_say(files[1], "y\n");
 		tee_more(other);
@@ -252,7 +252,7 @@ static void on_time(void *arg)
 	*(bool *)arg = true;
 }
 
-/* How often the loop has something to do within a while. */
+/* Counts the turns of the loop within 500 ms. */
 static int turns(void)
 {
 	struct loop_timer *timer;
@@ -267,8 +267,9 @@ static int turns(void)
 	return n;
 }
 
-/* A turn more may be that of a timer which was early by the loop's coarse clock, or of what was due
- * while the machine stood still. Who looks again and again has one in each while. */
+/* True once a period has only the turn of its own timer. Some periods have more: the loop's coarse
+ * clock may fire a timer early, or the machine stood still. A follower that polls has more in every
+ * period. */
 static bool goes_idle(void)
 {
 	for (int i = 0; i < 100; i++)
@@ -431,7 +432,7 @@ START_TEST(a_mark_is_reached_when_all_was_handed_out)
 }
 END_TEST
 
-/* A worker that writes line by line must not pay for an event each, nor wake us for each. */
+/* A worker that writes line by line must not cause an event or wake the agent for each line. */
 START_TEST(a_busy_file_is_read_at_intervals)
 {
 	uint64_t before;
@@ -462,7 +463,7 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, lines_come_as_they_are_written);
 	tcase_add_test(c, partial_lines_of_two_ranks_are_kept_apart);
-	tcase_add_test(c, what_was_written_before_the_end_is_shown_and_completed);
+	tcase_add_test(c, the_last_line_is_shown_and_completed_at_the_end);
 	tcase_add_test(c, a_console_that_is_not_read_stops_the_reading_and_loses_nothing);
 	tcase_add_test(c, a_line_that_lies_in_the_file_is_not_released_in_part);
 	tcase_add_test(c, a_file_that_is_removed_is_followed_to_its_end);

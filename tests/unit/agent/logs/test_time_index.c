@@ -71,7 +71,7 @@ START_TEST(a_place_is_found_by_time_and_a_time_by_place)
 	ck_assert_uint_eq(load("x.idx"), 5);
 	ck_assert_int_eq(log_index_since(&table, 0), 0);
 	ck_assert_int_eq(log_index_since(&table, 100000000), 0);
-	/* What began at 100 may have been written until 101. */
+	/* The write began at 100, and may have lasted until 101. */
 	ck_assert_int_eq(log_index_since(&table, 100900000), 0);
 	ck_assert_int_eq(log_index_since(&table, 150000000), 80);
 	ck_assert_int_eq(log_index_since(&table, 250000000), 80);
@@ -85,7 +85,7 @@ START_TEST(a_place_is_found_by_time_and_a_time_by_place)
 	ck_assert_int_eq(range, 100000000);
 	ck_assert_int_eq(log_index_time(&table, 1000, &range), 300000000);
 	ck_assert_int_eq(range, 1000000);
-	/* For an order it is as if they had come evenly. */
+	/* For sorting, the bytes count as spread evenly. */
 	ck_assert_int_eq(log_index_order(&table, 0), 100000000);
 	ck_assert_int_eq(log_index_order(&table, 25), 100500000);
 	ck_assert_int_eq(log_index_order(&table, 65), 101500000);
@@ -98,7 +98,7 @@ START_TEST(a_place_is_found_by_time_and_a_time_by_place)
 }
 END_TEST
 
-START_TEST(what_came_in_a_burst_stays_together)
+START_TEST(lines_of_a_burst_stay_together)
 {
 	const char *path = logtest_path(&t, "x.idx");
 
@@ -158,7 +158,7 @@ START_TEST(a_file_that_grows_gets_two_records_a_second)
 	ck_assert_uint_eq(load("stdout.idx"), 1);
 	ck_assert_int_eq(table.entries[0].offset, 8);
 	ck_assert_int_ge(table.entries[0].time_us, (int64_t)before);
-	/* The second is over: what comes now is the next record. */
+	/* The second is over: the next write is the next record. */
 	ck_assert_int_eq(loop_timer_new(t.loop, on_over, &over, &timer), 0);
 	loop_timer_arm(timer, 1200);
 	LOGTEST_UNTIL(&t, over);
@@ -168,9 +168,9 @@ START_TEST(a_file_that_grows_gets_two_records_a_second)
 	ck_assert_int_eq(table.entries[1].offset, 8 + 4 + 18);
 	ck_assert_int_eq(table.entries[2].offset, 8 + 4 + 18);
 	ck_assert_int_ge(table.entries[2].time_us - table.entries[0].time_us, 900000);
-	/* When the last of that second was written is known as files know it. */
+	/* The time of the second's last write is the file's modification time. */
 	ck_assert_int_le(table.entries[1].time_us, (int64_t)said);
-	/* What was reserved is given back, and the last second is over with its writer. */
+	/* The reserved blocks are free again, and the last second ends with its writer. */
 	log_index_free(index);
 	ck_assert_uint_eq(load("stdout.idx"), 4);
 	ck_assert_int_eq(table.entries[3].offset, 8 + 4 + 18 + 6);
@@ -181,7 +181,7 @@ START_TEST(a_file_that_grows_gets_two_records_a_second)
 }
 END_TEST
 
-START_TEST(what_a_worker_wrote_just_before_its_end_has_a_time)
+START_TEST(lines_written_just_before_the_end_have_a_time)
 {
 	const char *path = logtest_path(&t, "stdout.log");
 	int64_t before = (int64_t)loop_real_us() - LOG_INDEX_EVERY_MS * 1000;
@@ -192,7 +192,7 @@ START_TEST(what_a_worker_wrote_just_before_its_end_has_a_time)
 	ck_assert_int_eq(log_index_add(set, path, 5, &i), 0);
 	ck_assert_int_ge(fputs("last words", f), 0);
 	ck_assert_int_eq(fclose(f), 0);
-	/* No turn of the loop comes between the write and the end. */
+	/* The loop does not run between the write and the end. */
 	log_index_free(i);
 	ck_assert_uint_eq(load("stdout.idx"), 2);
 	ck_assert_int_gt(log_index_time(&table, 0, &range), before);
@@ -228,7 +228,7 @@ START_TEST(room_is_reserved_ahead_of_the_writer)
 }
 END_TEST
 
-START_TEST(a_full_disk_is_known_before_the_worker_feels_it)
+START_TEST(a_full_disk_is_reported_before_a_write_fails)
 {
 	static char block[65536];
 	const char *path;
@@ -244,13 +244,13 @@ START_TEST(a_full_disk_is_known_before_the_worker_feels_it)
 	while (write(fill, block, sizeof(block)) > 0)
 		;
 	ck_assert_int_eq(full_events, 0);
-	/* The disk is full, and yet: */
+	/* The disk is full, but the worker still writes: */
 	for (int i = 0; i < 12; i++)
 		ck_assert_int_eq(write(fd, block, sizeof(block)), sizeof(block));
 	LOGTEST_UNTIL(&t, full_events == 1);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(write(fd, block, sizeof(block)), sizeof(block));
-	/* One that begins now has no room at all. */
+	/* A new file has no room at all. */
 	ck_assert_int_eq(log_index_add(set, logtest_path(&t, "disk/fill"), 5, &other), -ENOSPC);
 	ck_assert_int_eq(ftruncate(fill, 0), 0);
 	LOGTEST_UNTIL(&t, free_events == 1);
@@ -271,12 +271,12 @@ int main(void)
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, an_index_lies_beside_its_log);
 	tcase_add_test(c, a_place_is_found_by_time_and_a_time_by_place);
-	tcase_add_test(c, what_came_in_a_burst_stays_together);
+	tcase_add_test(c, lines_of_a_burst_stay_together);
 	tcase_add_test(c, a_clock_that_goes_back_and_a_truncated_file_do_no_harm);
 	tcase_add_test(c, a_file_that_grows_gets_two_records_a_second);
-	tcase_add_test(c, what_a_worker_wrote_just_before_its_end_has_a_time);
+	tcase_add_test(c, lines_written_just_before_the_end_have_a_time);
 	tcase_add_test(c, room_is_reserved_ahead_of_the_writer);
-	tcase_add_test(c, a_full_disk_is_known_before_the_worker_feels_it);
+	tcase_add_test(c, a_full_disk_is_reported_before_a_write_fails);
 	suite_add_tcase(s, c);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
