@@ -90,7 +90,7 @@ int kv_new(struct loop *loop, struct store *store, struct kv **ret)
 	return 0;
 }
 
-static void really_free(struct kv *kv)
+static void kv_destroy(struct kv *kv)
 {
 	chain_fini(&kv->nodes);
 	free(kv->stop_message);
@@ -105,7 +105,7 @@ void kv_enter(struct kv *kv)
 void kv_leave(struct kv *kv)
 {
 	if (--kv->busy == 0 && kv->dead)
-		really_free(kv);
+		kv_destroy(kv);
 }
 
 /* The functions that call back run while their lists have members, so empty the lists here. */
@@ -123,10 +123,10 @@ struct kv *kv_free(struct kv *kv)
 	kv->timer = loop_timer_free(kv->timer);
 	kv->retry = loop_timer_free(kv->retry);
 	kv->probe = store_cancel(kv->probe);
-	kv->sweep = store_cancel(kv->sweep);
+	kv->delete_old = store_cancel(kv->delete_old);
 	kv->stream = store_watch_free(kv->stream);
 	if (!kv->busy)
-		really_free(kv);
+		kv_destroy(kv);
 	return NULL;
 }
 
@@ -135,8 +135,8 @@ void kv_begin(struct kv *kv, int attempt)
 	kv_calls_end(kv, STATUS_CANCELLED, KV_ALL);
 	kv_watches_end(kv, STATUS_CANCELLED, false);
 	kv->stopped = false;
-	kv->sweep = store_cancel(kv->sweep);
-	kv->sweep_due = true;
+	kv->delete_old = store_cancel(kv->delete_old);
+	kv->delete_old_due = true;
 	set_attempt(kv, attempt);
 	kv_work(kv);
 }

@@ -24,7 +24,7 @@ typedef void (*kv_answer_fn)(void *arg, const struct store_answer *answer);
 
 /* The store must outlive it. The attempt is 0 until the first kv_begin(). */
 _must_check_ int kv_new(struct loop *loop, struct store *store, struct kv **ret);
-struct kv *kv_free(struct kv *kv); /* open questions end without a callback */
+struct kv *kv_free(struct kv *kv); /* open calls end without a callback */
 DEFINE_CLEANUP(struct kv *, kv_free)
 
 /*

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream: the one watch that the key-value store has in the store, on all changes of all
- * attempts. It begins at a revision that the store was asked for, not at "now". So a read answered
- * after that can rely on the stream for every later change. After missed changes the stream is
- * opened again the same way, and every waiting get checks its key again.
+ * The key-value layer has one watch in the store, the stream, on all changes of all attempts. The
+ * layer reads the store's revision first, and opens the stream at it, not at "now". So a read
+ * answered after that can rely on the stream for every later change. After missed changes the layer
+ * opens the stream again in the same way, and every waiting get checks its key again.
  */
 #include "agent/store/kv_private.h"
 
@@ -18,7 +18,7 @@ static void stream_lost(struct kv *kv)
 	kv_work_later(kv);
 }
 
-static void serve_waits(struct kv *kv, struct kv_node *node, const struct store_entry *entry)
+static void answer_waits(struct kv *kv, struct kv_node *node, const struct store_entry *entry)
 {
 	struct store_answer a = { .revision = entry->revision, .entries = entry, .n = 1 };
 	struct link todo, *next;
@@ -39,19 +39,19 @@ static void serve_waits(struct kv *kv, struct kv_node *node, const struct store_
 }
 
 /* Reports the change to the watches of the key and of all keys above it. */
-static void tell_watches(struct kv *kv, const struct store_entry *entry)
+static void report_to_watches(struct kv *kv, const struct store_entry *entry)
 {
 	const char *slash = entry->key;
 	struct kv_node *node = kv_node_find(kv, "", 0);
 
 	if (node)
-		kv_watches_tell(kv, node, entry);
+		kv_watches_report(kv, node, entry);
 	while (!kv->dead && slash) {
 		slash = strchr(slash, '/');
 		node = kv_node_find(
 			kv, entry->key, slash ? (size_t)(slash - entry->key) : strlen(entry->key));
 		if (node)
-			kv_watches_tell(kv, node, entry);
+			kv_watches_report(kv, node, entry);
 		slash = slash ? slash + 1 : NULL;
 	}
 }
@@ -76,11 +76,11 @@ static void on_change(void *arg, const struct store_entry *entry, bool gap)
 		return;
 	kv_enter(kv);
 	if (kv->n_watches)
-		tell_watches(kv, &own);
+		report_to_watches(kv, &own);
 	if (!kv->dead && own.value) {
 		node = kv_node_find(kv, own.key, strlen(own.key));
 		if (node)
-			serve_waits(kv, node, &own);
+			answer_waits(kv, node, &own);
 	}
 	kv_leave(kv);
 }
@@ -107,25 +107,25 @@ static void on_probe(void *arg, const struct store_answer *answer)
 	kv_work(kv);
 }
 
-static void on_swept(void *arg, const struct store_answer *answer)
+static void on_old_deleted(void *arg, const struct store_answer *answer)
 {
 	struct kv *kv = arg;
 
-	kv->sweep = NULL;
+	kv->delete_old = NULL;
 	kv_know(kv, answer->revision);
 	if (answer->status == STATUS_OK)
 		return;
-	kv->sweep_due = true;
+	kv->delete_old_due = true;
 	kv_work_later(kv);
 }
 
 /* Deletes all keys of earlier attempts, which sort before this attempt's. */
-static int sweep(struct kv *kv)
+static int delete_old_keys(struct kv *kv)
 {
 	struct store_span span = { .begin = KV_ATTEMPTS, .end = kv->prefix };
-	int r = store_delete(kv->store, &span, 1, on_swept, kv, &kv->sweep);
+	int r = store_delete(kv->store, &span, 1, on_old_deleted, kv, &kv->delete_old);
 
-	kv->sweep_due = r < 0;
+	kv->delete_old_due = r < 0;
 	return r;
 }
 
@@ -133,8 +133,8 @@ void kv_work(struct kv *kv)
 {
 	int r = 0;
 
-	if (kv->sweep_due && !kv->sweep)
-		r = sweep(kv);
+	if (kv->delete_old_due && !kv->delete_old)
+		r = delete_old_keys(kv);
 	if (r >= 0 && !kv->stream && !kv->probe)
 		r = store_get(kv->store, KV_ROOT, on_probe, kv, &kv->probe);
 	if (r < 0)

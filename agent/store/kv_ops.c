@@ -25,7 +25,7 @@ struct kv_call *kv_call_new(
 }
 
 /* Removes the call from every list but that of open calls. */
-static void detach(struct kv_call *call)
+static void call_detach(struct kv_call *call)
 {
 	call->op = store_cancel(call->op);
 	link_remove(&call->deadline);
@@ -37,7 +37,7 @@ static void detach(struct kv_call *call)
 
 struct kv_call *kv_call_free(struct kv_call *call)
 {
-	detach(call);
+	call_detach(call);
 	link_remove(&call->all);
 	free(call);
 	return NULL;
@@ -55,7 +55,7 @@ void kv_call_finish(struct kv_call *call, const struct store_answer *answer)
 	kv_answer_fn fn = call->fn;
 	struct kv *kv = call->kv;
 
-	detach(call);
+	call_detach(call);
 	link_remove(&call->all);
 	call->fn = NULL;
 	kv_enter(kv);
@@ -86,7 +86,7 @@ void kv_calls_end(struct kv *kv, enum status status, enum kv_which which)
 		next = l->next;
 		if ((which == KV_WAITS && !call->wait) || (which == KV_WAITING && !kv_waits(call)))
 			continue;
-		detach(call);
+		call_detach(call);
 		call->end = status;
 		call->by_stop = which != KV_ALL;
 		link_remove(l);
@@ -95,7 +95,7 @@ void kv_calls_end(struct kv *kv, enum status status, enum kv_which which)
 	kv_post_ended(kv);
 }
 
-static void answer_there(struct kv_call *call, const struct store_answer *answer)
+static void answer_exists(struct kv_call *call, const struct store_answer *answer)
 {
 	struct store_answer a = *answer;
 	struct store_entry entry = { 0 };
@@ -113,7 +113,7 @@ static void answer_there(struct kv_call *call, const struct store_answer *answer
 }
 
 /* Merges both sorted lists of an answer: first keys of the attempt, then persistent ones. */
-static void merge(struct kv *kv, const struct store_answer *a, struct store_entry *merged)
+static void merge_entries(struct kv *kv, const struct store_answer *a, struct store_entry *merged)
 {
 	size_t i = 0, split = 0, at = 0;
 
@@ -144,7 +144,7 @@ static void answer_list(struct kv_call *call, const struct store_answer *answer)
 			kv_call_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 			return;
 		}
-		merge(call->kv, answer, merged);
+		merge_entries(call->kv, answer, merged);
 		a.entries = merged;
 	}
 	kv_call_finish(call, &a);
@@ -157,7 +157,7 @@ static void on_answer(void *arg, const struct store_answer *answer)
 	call->op = NULL;
 	kv_know(call->kv, answer->revision);
 	if (answer->status == STATUS_ALREADY_EXISTS)
-		answer_there(call, answer);
+		answer_exists(call, answer);
 	else if (call->kind == KV_LIST && answer->status == STATUS_OK)
 		answer_list(call, answer);
 	else
@@ -165,20 +165,20 @@ static void on_answer(void *arg, const struct store_answer *answer)
 }
 
 /* All keys below key: from "a/" to "a0", since '0' is the character after '/'. */
-struct below {
+struct subtree {
 	char begin[KV_STORE_KEY], end[KV_STORE_KEY];
 };
 
-static struct store_span span_below(struct below *b, const char *prefix, const char *key)
+static struct store_span span_below(struct subtree *t, const char *prefix, const char *key)
 {
-	kv_join(b->begin, prefix, key, *key ? "/" : "");
-	kv_join(b->end, prefix, key, *key ? "/" : "");
-	b->end[strlen(b->end) - 1] = '/' + 1;
-	return (struct store_span){ .begin = b->begin, .end = b->end };
+	kv_join(t->begin, prefix, key, *key ? "/" : "");
+	kv_join(t->end, prefix, key, *key ? "/" : "");
+	t->end[strlen(t->end) - 1] = '/' + 1;
+	return (struct store_span){ .begin = t->begin, .end = t->end };
 }
 
 /* The end of every call that starts an operation; r: its result. */
-static int asked(struct kv_call *call, int r, struct kv_call **ret, struct error *err)
+static int call_started(struct kv_call *call, int r, struct kv_call **ret, struct error *err)
 {
 	if (r < 0) {
 		kv_call_free(call);
@@ -209,14 +209,14 @@ int kv_put(struct kv *kv, const char *key, const void *value, size_t len, bool o
 	kv_join(kept, KV_PERSISTENT, name, "");
 	put.key = persistent ? kept : own;
 	put.other = persistent ? own : kept;
-	return asked(call, store_put(kv->store, &put, on_answer, call, &call->op), ret, err);
+	return call_started(call, store_put(kv->store, &put, on_answer, call, &call->op), ret, err);
 }
 
 int kv_list(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct kv_call **ret,
 	struct error *err)
 {
 	char name[KV_KEY_MAX + 1];
-	struct below own, kept;
+	struct subtree own, kept;
 	struct store_span spans[2];
 	struct kv_call *call;
 	int r = kv_key(key, true, name, err);
@@ -229,14 +229,14 @@ int kv_list(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct k
 	spans[0] = span_below(&own, kv->prefix, name);
 	spans[1] = span_below(&kept, KV_PERSISTENT, name);
 	r = store_range(kv->store, spans, 2, 0, on_answer, call, &call->op);
-	return asked(call, r, ret, err);
+	return call_started(call, r, ret, err);
 }
 
 int kv_delete(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct kv_call **ret,
 	struct error *err)
 {
 	char name[KV_KEY_MAX + 1], own_key[KV_STORE_KEY], kept_key[KV_STORE_KEY];
-	struct below own, kept;
+	struct subtree own, kept;
 	struct store_span spans[4] = { { .begin = own_key }, { .begin = kept_key } };
 	struct kv_call *call;
 	int r = kv_key(key, false, name, err);
@@ -251,5 +251,5 @@ int kv_delete(struct kv *kv, const char *key, kv_answer_fn fn, void *arg, struct
 	spans[2] = span_below(&own, kv->prefix, name);
 	spans[3] = span_below(&kept, KV_PERSISTENT, name);
 	r = store_delete(kv->store, spans, 4, on_answer, call, &call->op);
-	return asked(call, r, ret, err);
+	return call_started(call, r, ret, err);
 }

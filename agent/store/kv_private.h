@@ -120,8 +120,8 @@ struct kv {
 	int64_t seen;	 /* the newest revision that the stream has reported */
 	unsigned number; /* of the stream, from 1 */
 	struct store_watch *stream;
-	struct store_op *probe, *sweep;
-	bool sweep_due;
+	struct store_op *probe, *delete_old;
+	bool delete_old_due;
 	struct loop_timer *retry;
 	uint64_t retry_ms;
 
@@ -134,7 +134,7 @@ struct kv {
 	bool dead;
 };
 
-/* Surround code that calls callbacks: leave frees a kv that a callback has freed. */
+/* Surround code that calls callbacks: after kv_free() by a callback, kv_leave() frees the kv. */
 void kv_enter(struct kv *kv);
 void kv_leave(struct kv *kv);
 static inline void kv_know(struct kv *kv, int64_t revision)
@@ -178,12 +178,12 @@ void kv_node_put(struct kv *kv, struct kv_node *node);
 
 /* kv_watch.c */
 void kv_watches_end(struct kv *kv, enum status status, bool shared_only);
-void kv_watches_tell(struct kv *kv, struct kv_node *node, const struct store_entry *entry);
+void kv_watches_report(struct kv *kv, struct kv_node *node, const struct store_entry *entry);
 void kv_watches_orphan(struct kv *kv);
 
 /* kv_changes.c. Does the work that is due: deletes old keys, opens the stream, checks waiting gets.
  */
 void kv_work(struct kv *kv);
-/* Does that after a pause, because the store was unavailable. */
+/* Calls kv_work() after a pause, because the store was unavailable. */
 void kv_work_later(struct kv *kv);
 void kv_post_ended(struct kv *kv);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int wait_at_spot(struct kv_call *call)
+static int wait_at_node(struct kv_call *call)
 {
 	if (call->node)
 		return 0;
@@ -36,7 +36,7 @@ static void fail_stopped(struct kv_call *call)
 	kv_call_fail(call, call->kv->stop_status, call->kv->stop_message);
 }
 
-static void not_there(struct kv_call *call, int64_t revision)
+static void answer_missing(struct kv_call *call, int64_t revision)
 {
 	struct kv *kv = call->kv;
 
@@ -49,7 +49,7 @@ static void not_there(struct kv_call *call, int64_t revision)
 		fail_stopped(call);
 	} else if (call->timeout_ms == 0) {
 		fail_deadline(call);
-	} else if (wait_at_spot(call) < 0) {
+	} else if (wait_at_node(call) < 0) {
 		kv_call_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	} else {
 		if (revision > call->floor)
@@ -62,11 +62,11 @@ static void not_there(struct kv_call *call, int64_t revision)
 	}
 }
 
-static void store_away(struct kv_call *call, const struct store_answer *answer)
+static void answer_unavailable(struct kv_call *call, const struct store_answer *answer)
 {
 	if (call->kv->stopped)
 		fail_stopped(call);
-	else if (!call->wait || call->timeout_ms == 0 || wait_at_spot(call) < 0)
+	else if (!call->wait || call->timeout_ms == 0 || wait_at_node(call) < 0)
 		kv_call_finish(call, answer);
 	else
 		kv_work_later(call->kv);
@@ -87,15 +87,15 @@ static void on_checked(void *arg, const struct store_answer *answer)
 		a.n = 1;
 		kv_call_finish(call, &a);
 	} else if (answer->status == STATUS_OK) {
-		not_there(call, answer->revision);
+		answer_missing(call, answer->revision);
 	} else if (answer->status == STATUS_UNAVAILABLE) {
-		store_away(call, answer);
+		answer_unavailable(call, answer);
 	} else {
 		kv_call_finish(call, answer);
 	}
 }
 
-static int check(struct kv_call *call)
+static int start_check(struct kv_call *call)
 {
 	struct kv *kv = call->kv;
 	char own[KV_STORE_KEY], kept[KV_STORE_KEY];
@@ -110,11 +110,11 @@ static int check(struct kv_call *call)
 
 void kv_get_check(struct kv_call *call)
 {
-	if (check(call) < 0)
+	if (start_check(call) < 0)
 		kv_work_later(call->kv);
 }
 
-static void wake_at(struct kv *kv, uint64_t deadline_ms, uint64_t now)
+static void arm_timer_by(struct kv *kv, uint64_t deadline_ms, uint64_t now)
 {
 	if (loop_timer_armed(kv->timer) && kv->timer_ms <= deadline_ms)
 		return;
@@ -133,7 +133,7 @@ static void set_deadline(struct kv_call *call)
 		link_entry(at->prev, struct kv_call, deadline)->deadline_ms > call->deadline_ms)
 		at = at->prev;
 	link_before(at, &call->deadline);
-	wake_at(kv, call->deadline_ms, now);
+	arm_timer_by(kv, call->deadline_ms, now);
 }
 
 /* A get answered in time leaves the timer armed: it then only finds the next deadline. */
@@ -144,7 +144,7 @@ void kv_deadlines_pass(struct kv *kv)
 		uint64_t now = loop_now_ms();
 
 		if (call->deadline_ms > now) {
-			wake_at(kv, call->deadline_ms, now);
+			arm_timer_by(kv, call->deadline_ms, now);
 			return;
 		}
 		fail_deadline(call);
@@ -166,7 +166,7 @@ int kv_get(struct kv *kv, const char *key, bool wait, int64_t timeout_ms, kv_ans
 	call->wait = wait;
 	call->timeout_ms = timeout_ms;
 	call->floor = kv->known;
-	if (check(call) < 0) {
+	if (start_check(call) < 0) {
 		kv_call_free(call);
 		return error_set(err, -ENOMEM, "out of memory");
 	}

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void detach(struct kv_watch *w)
+static void watch_detach(struct kv_watch *w)
 {
 	link_remove(&w->watches);
 	w->own = store_watch_free(w->own);
@@ -20,9 +20,9 @@ static void detach(struct kv_watch *w)
 	w->node = NULL;
 }
 
-static void end(struct kv_watch *w, enum status status)
+static void watch_end(struct kv_watch *w, enum status status)
 {
-	detach(w);
+	watch_detach(w);
 	w->end = status;
 	link_remove(&w->all);
 	link_before(&w->kv->ended_watches, &w->all);
@@ -38,7 +38,7 @@ void kv_watches_end(struct kv *kv, enum status status, bool shared_only)
 
 		next = l->next;
 		if (!shared_only || !w->own)
-			end(w, status);
+			watch_end(w, status);
 	}
 }
 
@@ -50,14 +50,14 @@ void kv_watches_orphan(struct kv *kv)
 		while (!link_alone(lists[i])) {
 			struct kv_watch *w = link_entry(lists[i]->next, struct kv_watch, all);
 
-			detach(w);
+			watch_detach(w);
 			link_remove(&w->all);
 			w->kv = NULL;
 		}
 	}
 }
 
-static bool concerns(const struct kv_node *node, const char *key)
+static bool node_covers(const struct kv_node *node, const char *key)
 {
 	return node->len == 0 || (strncmp(key, node->key, node->len) == 0 &&
 					 (!key[node->len] || key[node->len] == '/'));
@@ -70,7 +70,7 @@ static void on_own(void *arg, const struct store_entry *entry, bool gap)
 	struct store_entry own;
 
 	if (gap) {
-		end(w, STATUS_OUT_OF_RANGE);
+		watch_end(w, STATUS_OUT_OF_RANGE);
 		return;
 	}
 	kv_know(kv, entry->revision);
@@ -81,7 +81,7 @@ static void on_own(void *arg, const struct store_entry *entry, bool gap)
 	}
 	own = *entry;
 	own.key = kv_own(kv, entry->key);
-	if (!own.key || !concerns(w->node, own.key))
+	if (!own.key || !node_covers(w->node, own.key))
 		return;
 	kv_enter(kv);
 	w->fn(w->arg, &own, STATUS_OK);
@@ -90,7 +90,7 @@ static void on_own(void *arg, const struct store_entry *entry, bool gap)
 
 /* Callbacks may free watches of the node and add new ones; this change is too old for the new ones.
  */
-void kv_watches_tell(struct kv *kv, struct kv_node *node, const struct store_entry *entry)
+void kv_watches_report(struct kv *kv, struct kv_node *node, const struct store_entry *entry)
 {
 	struct link todo;
 
@@ -112,8 +112,8 @@ void kv_watches_tell(struct kv *kv, struct kv_node *node, const struct store_ent
 	kv_node_put(kv, node);
 }
 
-/* The stream does not repeat changes before its position, so the watch begins with one of its own.
- */
+/* The stream does not repeat changes before its position: the watch gets those from a watch of its
+ * own in the store. */
 static int catch_up(struct kv_watch *w, int64_t since)
 {
 	struct store_span span = { .begin = KV_ROOT, .end = KV_ROOT_END };
@@ -152,7 +152,7 @@ int kv_watch_new(struct kv *kv, const char *key, int64_t since, kv_change_fn fn,
 		return error_set(err, -ENOMEM, "out of memory");
 	}
 	if (kv->stopped)
-		end(w, kv->stop_status);
+		watch_end(w, kv->stop_status);
 	*ret = w;
 	return 0;
 }
@@ -161,7 +161,7 @@ struct kv_watch *kv_watch_free(struct kv_watch *w)
 {
 	if (w) {
 		if (w->kv)
-			detach(w);
+			watch_detach(w);
 		link_remove(&w->all);
 		free(w);
 	}

@@ -52,7 +52,7 @@ static void ops_free(struct memory_ops *ops)
 	}
 }
 
-static void really_free(struct memory *m)
+static void memory_destroy(struct memory *m)
 {
 	loop_cancel(m->loop, on_turn, m);
 	ops_free(&m->queue);
@@ -74,7 +74,7 @@ void memory_enter(struct memory *m)
 void memory_leave(struct memory *m)
 {
 	if (--m->busy == 0 && m->dead)
-		really_free(m);
+		memory_destroy(m);
 }
 
 static void memory_free(struct store *s)
@@ -83,7 +83,7 @@ static void memory_free(struct store *s)
 
 	m->dead = true;
 	if (!m->busy)
-		really_free(m);
+		memory_destroy(m);
 }
 
 static void on_turn(void *arg)
@@ -98,7 +98,7 @@ static void on_turn(void *arg)
 		STAILQ_REMOVE_HEAD(&m->now, link);
 		op_free(op);
 	}
-	memory_tell(m);
+	memory_report(m);
 	memory_leave(m);
 }
 
@@ -112,7 +112,7 @@ static void on_timer(void *arg)
 	memory_leave(m);
 }
 
-static char *keep(char **at, const char *key)
+static char *copy_text(char **at, const char *key)
 {
 	size_t n = strlen(key) + 1;
 	char *kept = memcpy(*at, key, n);
@@ -155,14 +155,14 @@ static struct memory_op *op_new(const struct store_request *request)
 	for (size_t i = 0; i < op->n; i++) {
 		const struct store_span *span = &request->spans[i];
 
-		op->spans[i].begin = keep(&at, span->begin);
-		op->spans[i].end = span->end ? keep(&at, span->end) : NULL;
+		op->spans[i].begin = copy_text(&at, span->begin);
+		op->spans[i].end = span->end ? copy_text(&at, span->end) : NULL;
 	}
 	if (!put)
 		return op;
 	op->create = put->create;
 	op->lease = put->lease;
-	op->other = put->other ? keep(&at, put->other) : NULL;
+	op->other = put->other ? copy_text(&at, put->other) : NULL;
 	op->record = store_record_new(put->key, put->value, put->len);
 	if (!op->record) {
 		free(op);
@@ -219,7 +219,7 @@ int store_memory_new(struct loop *loop, size_t max_bytes, struct store **ret)
 	if (r >= 0)
 		r = loop_timer_new(loop, on_timer, m, &m->timer);
 	if (r < 0) {
-		really_free(m);
+		memory_destroy(m);
 		return r;
 	}
 	*ret = &m->base;

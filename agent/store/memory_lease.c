@@ -19,7 +19,7 @@ struct lease *memory_lease(struct memory *m, int64_t id)
 	return NULL;
 }
 
-static void wake_at(struct memory *m, uint64_t ends_ms)
+static void arm_timer_by(struct memory *m, uint64_t ends_ms)
 {
 	uint64_t now = m->now_ms();
 
@@ -45,7 +45,7 @@ struct lease *memory_lease_new(struct memory *m, uint64_t ttl_ms)
 void memory_lease_renew(struct memory *m, struct lease *l)
 {
 	l->ends_ms = m->now_ms() + l->ttl_ms;
-	wake_at(m, l->ends_ms);
+	arm_timer_by(m, l->ends_ms);
 }
 
 void memory_node_lease(struct node *n, struct lease *l)
@@ -87,7 +87,7 @@ void memory_leases_expire(struct memory *m)
 			first = l->ends_ms;
 	}
 	if (first != UINT64_MAX)
-		wake_at(m, first);
+		arm_timer_by(m, first);
 }
 
 void memory_leases_free(struct memory *m)

@@ -67,10 +67,10 @@ struct memory {
 	struct memory_ops queue; /* operations for the next turn */
 	struct memory_ops now;	 /* operations of this turn */
 	TAILQ_HEAD(, memory_watch) watches;
-	bool behind;  /* a watch has changes to report */
-	bool telling; /* memory_tell() is walking the list */
-	int busy;     /* callbacks that run now */
-	bool dead;    /* freed by one of these */
+	bool behind;	/* a watch has changes to report */
+	bool reporting; /* memory_report() is walking the list */
+	int busy;	/* callbacks that run now */
+	bool dead;	/* freed by one of these */
 
 	struct store_entry *entries; /* for answers to range; reused */
 	size_t room;
@@ -84,7 +84,7 @@ struct memory {
 
 /* memory.c. Makes the store work on the next turn. */
 void memory_post(struct memory *m);
-/* Surround code that calls callbacks: leave frees a store that a callback has freed. */
+/* Surround code that calls callbacks: after store_free() by a callback, memory_leave() frees. */
 void memory_enter(struct memory *m);
 void memory_leave(struct memory *m);
 struct store_entry memory_entry(const struct record *r);
@@ -100,7 +100,7 @@ void history_fini(struct history *h);
 /* Adds a change; takes record. Reports older changes first when the history is full. */
 void memory_changed(struct memory *m, struct record *record, bool deleted);
 /* Reports all changes to all watches. */
-void memory_tell(struct memory *m);
+void memory_report(struct memory *m);
 int memory_watch_new(struct store *s, const struct store_span *span, int64_t since,
 	store_change_fn fn, void *arg, struct store_watch **ret);
 void memory_watch_free(struct store_watch *base);

@@ -9,13 +9,13 @@
 /* An array larger than this is freed after the range that needed it. */
 enum { ENTRIES_KEPT = 1024 };
 
-static void answer(struct memory *m, struct memory_op *op, struct store_answer *a)
+static void op_answer(struct memory *m, struct memory_op *op, struct store_answer *a)
 {
 	store_answer_fn fn;
 
 	/* The watches come first, so that a caller with an answer finds them up to date. Their
 	 * callbacks may cancel the operation, or free the store. */
-	memory_tell(m);
+	memory_report(m);
 	fn = op->fn;
 	if (!fn || m->dead)
 		return;
@@ -24,15 +24,15 @@ static void answer(struct memory *m, struct memory_op *op, struct store_answer *
 	fn(op->arg, a);
 }
 
-static void answer_text(
+static void op_answer_text(
 	struct memory *m, struct memory_op *op, enum status status, const char *message)
 {
 	struct store_answer a = { .status = status, .message = message };
 
-	answer(m, op, &a);
+	op_answer(m, op, &a);
 }
 
-static void answer_found(
+static void op_answer_found(
 	struct memory *m, struct memory_op *op, enum status status, const struct node *node)
 {
 	struct store_entry entry = memory_entry(node->record);
@@ -40,7 +40,7 @@ static void answer_found(
 
 	if (status != STATUS_OK)
 		a.message = "the key is there already";
-	answer(m, op, &a);
+	op_answer(m, op, &a);
 }
 
 void memory_erase(struct memory *m, struct map_place *place)
@@ -70,7 +70,7 @@ static struct node *write_record(
 	return at;
 }
 
-static bool full(
+static bool is_full(
 	struct memory *m, const struct node *at, const struct node *other, const struct record *r)
 {
 	size_t gone = (at ? record_cost(at->record) : 0) + (other ? record_cost(other->record) : 0);
@@ -87,24 +87,24 @@ static void run_put(struct memory *m, struct memory_op *op)
 	struct node *at = map_seek(&m->map, r->key, &place);
 
 	if (op->create && (at || other)) {
-		answer_found(m, op, STATUS_ALREADY_EXISTS, at ? at : other);
+		op_answer_found(m, op, STATUS_ALREADY_EXISTS, at ? at : other);
 		return;
 	}
 	if (op->lease && !lease) {
-		answer_text(m, op, STATUS_NOT_FOUND, "there is no such lease");
+		op_answer_text(m, op, STATUS_NOT_FOUND, "there is no such lease");
 		return;
 	}
-	if (full(m, at, other, r)) {
+	if (is_full(m, at, other, r)) {
 		char text[128];
 
 		snprintf(text, sizeof(text), "the store is full: %zu of %zu bytes are used",
 			m->map.bytes, m->max_bytes);
-		answer_text(m, op, STATUS_RESOURCE_EXHAUSTED, text);
+		op_answer_text(m, op, STATUS_RESOURCE_EXHAUSTED, text);
 		return;
 	}
 	at = write_record(m, at, &place, op);
 	if (!at) {
-		answer_text(m, op, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		op_answer_text(m, op, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
 	memory_node_lease(at, lease);
@@ -113,10 +113,10 @@ static void run_put(struct memory *m, struct memory_op *op)
 		memory_erase(m, &place);
 	}
 	memory_changed(m, record_ref(r), false);
-	answer(m, op, &(struct store_answer){ .status = STATUS_OK });
+	op_answer(m, op, &(struct store_answer){ .status = STATUS_OK });
 }
 
-static bool within(const struct store_span *span, const char *key)
+static bool span_has(const struct store_span *span, const char *key)
 {
 	if (!span->end)
 		return strcmp(key, span->begin) == 0;
@@ -141,9 +141,9 @@ static void run_get(struct memory *m, struct memory_op *op)
 	struct node *n = map_find(&m->map, op->spans[0].begin);
 
 	if (n)
-		answer_found(m, op, STATUS_OK, n);
+		op_answer_found(m, op, STATUS_OK, n);
 	else
-		answer_text(m, op, STATUS_NOT_FOUND, "there is no such key");
+		op_answer_text(m, op, STATUS_NOT_FOUND, "there is no such key");
 }
 
 static void run_range(struct memory *m, struct memory_op *op)
@@ -156,18 +156,18 @@ static void run_range(struct memory *m, struct memory_op *op)
 		const struct store_span *span = &op->spans[i];
 
 		for (struct node *n = map_from(&m->map, span->begin);
-			n && within(span, n->record->key); n = n->next[0]) {
+			n && span_has(span, n->record->key); n = n->next[0]) {
 			if (op->limit && a.n == op->limit)
 				break;
 			if (a.n == m->room && !more_room(m)) {
-				answer_text(m, op, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+				op_answer_text(m, op, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 				return;
 			}
 			m->entries[a.n++] = memory_entry(n->record);
 		}
 	}
 	a.entries = m->entries;
-	answer(m, op, &a);
+	op_answer(m, op, &a);
 	if (m->room > ENTRIES_KEPT) {
 		free(m->entries);
 		m->entries = NULL;
@@ -184,13 +184,13 @@ static void run_delete(struct memory *m, struct memory_op *op)
 		struct map_place place;
 
 		map_seek(&m->map, span->begin, &place);
-		while (*place.links[0] && within(span, (*place.links[0])->record->key)) {
+		while (*place.links[0] && span_has(span, (*place.links[0])->record->key)) {
 			if (!a.deleted++)
 				m->revision++;
 			memory_erase(m, &place);
 		}
 	}
-	answer(m, op, &a);
+	op_answer(m, op, &a);
 }
 
 static void run_lease(struct memory *m, struct memory_op *op)
@@ -200,11 +200,11 @@ static void run_lease(struct memory *m, struct memory_op *op)
 						  : memory_lease(m, op->lease);
 
 	if (!l && op->kind == STORE_GRANT) {
-		answer_text(m, op, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+		op_answer_text(m, op, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 		return;
 	}
 	if (!l) {
-		answer_text(m, op, STATUS_NOT_FOUND, "there is no such lease");
+		op_answer_text(m, op, STATUS_NOT_FOUND, "there is no such lease");
 		return;
 	}
 	a.lease = l->id;
@@ -212,7 +212,7 @@ static void run_lease(struct memory *m, struct memory_op *op)
 		a.deleted = memory_lease_end(m, l);
 	else
 		memory_lease_renew(m, l);
-	answer(m, op, &a);
+	op_answer(m, op, &a);
 }
 
 void memory_run(struct memory *m, struct memory_op *op)

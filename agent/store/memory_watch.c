@@ -46,7 +46,7 @@ void memory_changed(struct memory *m, struct record *record, bool deleted)
 
 	while (h->first < h->next &&
 		(h->next - h->first == STORE_HISTORY || h->bytes + cost > h->max_bytes)) {
-		memory_tell(m);
+		memory_report(m);
 		drop_oldest(h);
 	}
 	*change_at(h, h->next++) = (struct change){
@@ -58,14 +58,14 @@ void memory_changed(struct memory *m, struct record *record, bool deleted)
 	m->behind = !TAILQ_EMPTY(&m->watches);
 }
 
-static bool concerns(const struct memory_watch *w, const char *key)
+static bool watch_covers(const struct memory_watch *w, const char *key)
 {
 	if (!w->end)
 		return strcmp(key, w->begin) == 0;
 	return strcmp(key, w->begin) >= 0 && (!*w->end || strcmp(key, w->end) < 0);
 }
 
-static void tell_change(struct memory_watch *w, const struct change *c)
+static void report_change(struct memory_watch *w, const struct change *c)
 {
 	struct store_entry entry = memory_entry(c->record);
 
@@ -75,7 +75,7 @@ static void tell_change(struct memory_watch *w, const struct change *c)
 	w->fn(w->arg, &entry, false);
 }
 
-static void tell_watch(struct memory *m, struct memory_watch *w)
+static void report_to_watch(struct memory *m, struct memory_watch *w)
 {
 	/* A watch that a callback opened during an operation may lose its position before its turn.
 	 */
@@ -89,8 +89,8 @@ static void tell_watch(struct memory *m, struct memory_watch *w)
 	while (w->fn && !m->dead && w->cursor < m->history.next) {
 		const struct change *c = change_at(&m->history, w->cursor++);
 
-		if (concerns(w, c->record->key))
-			tell_change(w, c);
+		if (watch_covers(w, c->record->key))
+			report_change(w, c);
 	}
 }
 
@@ -102,21 +102,21 @@ static void watch_release(struct memory_watch *w)
 }
 
 /* While the list is walked, freed watches stay in it, and new ones go to the front and wait. */
-void memory_tell(struct memory *m)
+void memory_report(struct memory *m)
 {
 	struct memory_watch *w, *next;
 
-	if (!m->behind || m->telling)
+	if (!m->behind || m->reporting)
 		return;
 	m->behind = false;
-	m->telling = true;
+	m->reporting = true;
 	memory_enter(m);
 	TAILQ_FOREACH (w, &m->watches, link) {
 		if (m->dead)
 			break;
-		tell_watch(m, w);
+		report_to_watch(m, w);
 	}
-	m->telling = false;
+	m->reporting = false;
 	for (w = TAILQ_FIRST(&m->watches); w; w = next) {
 		next = TAILQ_NEXT(w, link);
 		if (w->freed) {
@@ -168,7 +168,7 @@ void memory_watch_free(struct store_watch *base)
 	struct memory_watch *w = (struct memory_watch *)base;
 
 	w->fn = NULL;
-	if (w->m && w->m->telling) {
+	if (w->m && w->m->reporting) {
 		w->freed = true;
 		return;
 	}

@@ -21,7 +21,7 @@ static bool span_fits(const struct store_span *span)
 	return (!*span->begin || key_fits(span->begin)) && (!*span->end || key_fits(span->end));
 }
 
-static int start(struct store *s, const struct store_request *request, struct store_op **ret)
+static int store_start(struct store *s, const struct store_request *request, struct store_op **ret)
 {
 	struct store_op *op;
 	int r;
@@ -44,7 +44,7 @@ int store_put(struct store *s, const struct store_put *put, store_answer_fn fn, 
 		return -EINVAL;
 	if (put->other && (!key_fits(put->other) || strcmp(put->key, put->other) == 0))
 		return -EINVAL;
-	return start(s, &request, ret);
+	return store_start(s, &request, ret);
 }
 
 int store_get(
@@ -55,7 +55,7 @@ int store_get(
 		.kind = STORE_GET, .spans = &span, .n = 1, .fn = fn, .arg = arg
 	};
 
-	return start(s, &request, ret);
+	return store_start(s, &request, ret);
 }
 
 int store_range(struct store *s, const struct store_span *spans, size_t n, size_t limit,
@@ -65,7 +65,7 @@ int store_range(struct store *s, const struct store_span *spans, size_t n, size_
 		.kind = STORE_RANGE, .spans = spans, .n = n, .limit = limit, .fn = fn, .arg = arg
 	};
 
-	return n > STORE_SPANS_MAX ? -EINVAL : start(s, &request, ret);
+	return n > STORE_SPANS_MAX ? -EINVAL : store_start(s, &request, ret);
 }
 
 int store_delete(struct store *s, const struct store_span *spans, size_t n, store_answer_fn fn,
@@ -75,7 +75,7 @@ int store_delete(struct store *s, const struct store_span *spans, size_t n, stor
 		.kind = STORE_DELETE, .spans = spans, .n = n, .fn = fn, .arg = arg
 	};
 
-	return n > STORE_SPANS_MAX ? -EINVAL : start(s, &request, ret);
+	return n > STORE_SPANS_MAX ? -EINVAL : store_start(s, &request, ret);
 }
 
 int store_grant(
@@ -85,7 +85,7 @@ int store_grant(
 		.kind = STORE_GRANT, .ttl_ms = ttl_ms, .fn = fn, .arg = arg
 	};
 
-	return ttl_ms < 1 || ttl_ms > INT64_MAX / 2 ? -EINVAL : start(s, &request, ret);
+	return ttl_ms < 1 || ttl_ms > INT64_MAX / 2 ? -EINVAL : store_start(s, &request, ret);
 }
 
 int store_keep_alive(
@@ -95,7 +95,7 @@ int store_keep_alive(
 		.kind = STORE_KEEP_ALIVE, .lease = lease, .fn = fn, .arg = arg
 	};
 
-	return lease < 1 ? -EINVAL : start(s, &request, ret);
+	return lease < 1 ? -EINVAL : store_start(s, &request, ret);
 }
 
 int store_revoke(
@@ -105,7 +105,7 @@ int store_revoke(
 		.kind = STORE_REVOKE, .lease = lease, .fn = fn, .arg = arg
 	};
 
-	return lease < 1 ? -EINVAL : start(s, &request, ret);
+	return lease < 1 ? -EINVAL : store_start(s, &request, ret);
 }
 
 struct store_op *store_cancel(struct store_op *op)

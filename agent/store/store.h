@@ -6,8 +6,8 @@
  * asynchronous: the answer comes by callback on a later turn of the loop, never from inside the
  * call. One caller's operations happen, and are answered, in the order in which it started them.
  * Implementations: store_memory_new() (one host), and others behind the same operations. Callers
- * may not assume that an answer comes soon or before they end themselves (see store_cancel), that
- * an operation answered UNAVAILABLE has not happened, or that the store lives in this process.
+ * may not assume that an answer comes soon, or before the caller itself ends (see store_cancel());
+ * that an operation answered UNAVAILABLE has not happened; or that the store is in this process.
  *
  * Keys are byte strings without NUL, 1..STORE_KEY_MAX bytes; values are any bytes. Callbacks may
  * free anything, the store too.

@@ -14,7 +14,7 @@ static struct kv *kv;
 static struct kv_watch *watch;
 static struct error err;
 
-/* What came, by the letter of whom it was for. */
+/* The answers so far, by the caller's letter. */
 static char notes[128][1024];
 
 static void *tag(char c)
@@ -186,7 +186,7 @@ START_TEST(a_try_does_not_wait)
 }
 END_TEST
 
-START_TEST(nothing_is_answered_from_inside)
+START_TEST(no_call_is_answered_from_inside)
 {
 	put('p', "a", "1", INSERT);
 	get('g', "a");
@@ -213,7 +213,7 @@ START_TEST(all_that_wait_get_the_insert)
 }
 END_TEST
 
-START_TEST(a_wait_is_not_served_by_what_was_before_it)
+START_TEST(a_wait_ends_only_with_a_later_write)
 {
 	put('p', "k", "1", INSERT);
 	delete ('d', "k");
@@ -462,7 +462,7 @@ START_TEST(a_release_ends_what_waits_and_nothing_else)
 	is('g', "");
 	ck_assert_int_eq(waits, 1);
 	put('p', "b", "1", INSERT);
-	get('h', "b"); /* it has its answer, and waits for nothing */
+	get('h', "b"); /* it has its answer, and no longer waits */
 	kv_release(kv, STATUS_UNAVAILABLE, "worker:3 is lost");
 	ck_assert_str_eq(tag('g'), "");
 	is('g', "Unavailable.");
@@ -502,7 +502,7 @@ START_TEST(bad_keys_and_values_are_refused)
 }
 END_TEST
 
-START_TEST(a_watch_tells_a_key_and_what_is_below)
+START_TEST(a_watch_reports_its_key_and_all_below)
 {
 	struct kv_watch *all = watch_new('a', "", -1), *key = watch_new('k', "dir/x", -1);
 
@@ -521,7 +521,7 @@ START_TEST(a_watch_tells_a_key_and_what_is_below)
 }
 END_TEST
 
-START_TEST(a_watch_does_not_tell_what_was_answered_before)
+START_TEST(a_watch_does_not_report_earlier_changes)
 {
 	put('p', "a", "1", INSERT);
 	while (!notes['p'][0])
@@ -569,7 +569,7 @@ START_TEST(a_watch_resumes)
 }
 END_TEST
 
-START_TEST(a_watch_from_too_long_ago_is_told_so)
+START_TEST(a_watch_from_too_long_ago_is_out_of_range)
 {
 	static char big[STORE_VALUE_MAX];
 
@@ -597,7 +597,7 @@ static void on_cancels(void *arg, const struct store_answer *a)
 	note(arg, "done.");
 }
 
-START_TEST(a_callback_may_take_back_others)
+START_TEST(a_callback_may_cancel_other_calls)
 {
 	victims[0] = watch_new('v', "k", -1);
 	ck_assert_int_eq(kv_get(kv, "k", true, -1, on_cancels, tag('g'), NULL, &err), 0);
@@ -656,7 +656,7 @@ START_TEST(a_callback_may_free_the_kv)
 }
 END_TEST
 
-START_TEST(thousands_that_wait_for_other_keys)
+START_TEST(a_write_ends_its_own_of_thousands_of_waits)
 {
 	int n = under_valgrind() ? 200 : 4096;
 	char key[32];
@@ -680,7 +680,7 @@ START_TEST(thousands_that_wait_for_other_keys)
 }
 END_TEST
 
-/* The stream breaks off again and again, and the store is away half of the time. */
+/* The stream breaks off again and again, and the store is unavailable half of the time. */
 START_TEST(waits_outlive_a_bad_store)
 {
 	if (!late)
@@ -706,7 +706,7 @@ START_TEST(waits_outlive_a_bad_store)
 }
 END_TEST
 
-START_TEST(a_broken_watch_says_so)
+START_TEST(a_broken_watch_ends_with_its_status)
 {
 	if (!late)
 		return;
@@ -730,9 +730,9 @@ static TCase *cases(const char *name, void (*setup)(void))
 	tcase_add_test(tc, keys_are_normalised);
 	tcase_add_test(tc, an_insert_happens_once);
 	tcase_add_test(tc, a_try_does_not_wait);
-	tcase_add_test(tc, nothing_is_answered_from_inside);
+	tcase_add_test(tc, no_call_is_answered_from_inside);
 	tcase_add_test(tc, all_that_wait_get_the_insert);
-	tcase_add_test(tc, a_wait_is_not_served_by_what_was_before_it);
+	tcase_add_test(tc, a_wait_ends_only_with_a_later_write);
 	tcase_add_test(tc, a_wait_outlives_deletions);
 	tcase_add_test(tc, a_wait_has_a_time_limit);
 	tcase_add_test(tc, a_cancelled_wait_is_not_answered);
@@ -745,15 +745,15 @@ static TCase *cases(const char *name, void (*setup)(void))
 	tcase_add_test(tc, a_stop_ends_what_waits);
 	tcase_add_test(tc, a_release_ends_what_waits_and_nothing_else);
 	tcase_add_test(tc, bad_keys_and_values_are_refused);
-	tcase_add_test(tc, a_watch_tells_a_key_and_what_is_below);
-	tcase_add_test(tc, a_watch_does_not_tell_what_was_answered_before);
+	tcase_add_test(tc, a_watch_reports_its_key_and_all_below);
+	tcase_add_test(tc, a_watch_does_not_report_earlier_changes);
 	tcase_add_test(tc, a_watch_resumes);
-	tcase_add_test(tc, a_watch_from_too_long_ago_is_told_so);
-	tcase_add_test(tc, a_callback_may_take_back_others);
+	tcase_add_test(tc, a_watch_from_too_long_ago_is_out_of_range);
+	tcase_add_test(tc, a_callback_may_cancel_other_calls);
 	tcase_add_test(tc, a_callback_may_free_the_kv);
-	tcase_add_test(tc, thousands_that_wait_for_other_keys);
+	tcase_add_test(tc, a_write_ends_its_own_of_thousands_of_waits);
 	tcase_add_test(tc, waits_outlive_a_bad_store);
-	tcase_add_test(tc, a_broken_watch_says_so);
+	tcase_add_test(tc, a_broken_watch_ends_with_its_status);
 	return tc;
 }
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The same questions again and again, each time with the next allocation failing, alone or with all
- * after it: what was accepted is answered once, and afterwards everything works. Address sanitizer
- * and valgrind have an allocator of their own, which this test cannot stand before.
- */
+/* Makes the same calls again and again, each time with the next allocation failing, alone or with
+ * all after it. Every accepted call is answered once, and afterwards everything works. Address
+ * sanitizer and valgrind have an allocator of their own, which this test cannot replace. */
 #include "agent/store/kv.h"
 
 #include "tests/unit/child.h"
@@ -19,7 +17,7 @@ static struct kv *kv;
 static struct kv_watch *watches[4];
 static struct error err;
 static int accepted, answered, over;
-static int wrong; /* Check's assertions allocate, so that these are counted instead */
+static int wrong; /* Check's assertions allocate, so failures are counted instead */
 
 static void on_answer(void *arg, const struct store_answer *a)
 {
@@ -92,7 +90,7 @@ static void ask_everything(void)
 	turns();
 }
 
-/* The store comes back to its work by a timer. */
+/* Waits for all answers; a timer makes the store work again. */
 static void wait_for_all(void)
 {
 	while (answered < accepted || over < 4)
@@ -115,7 +113,7 @@ static bool run(int mode, long at)
 	ck_assert_int_eq(loop_new(&loop), 0);
 	ck_assert_int_eq(store_memory_new(loop, 1 << 20, &store), 0);
 	ck_assert_int_eq(kv_new(loop, store, &kv), 0);
-	/* A loop that has no room for any timer runs them at once, for ever while that is so. */
+	/* A loop without memory for a timer runs it at once, again and again. */
 	ck_assert_int_eq(loop_timer_new(loop, on_timer, NULL, &timer), 0);
 	loop_timer_arm(timer, UINT32_MAX);
 	which = mode;
@@ -141,7 +139,7 @@ static bool run(int mode, long at)
 	return allocations >= at;
 }
 
-START_TEST(each_allocation_may_fail)
+START_TEST(any_single_allocation_may_fail)
 {
 	long at = 1;
 
@@ -161,7 +159,7 @@ START_TEST(all_allocations_from_one_on_may_fail)
 }
 END_TEST
 
-START_TEST(the_making_of_them_may_fail)
+START_TEST(creation_may_fail)
 {
 	which = ALONE;
 	for (long at = 1;; at++) {
@@ -200,9 +198,9 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(tc, 300);
-	tcase_add_test(tc, each_allocation_may_fail);
+	tcase_add_test(tc, any_single_allocation_may_fail);
 	tcase_add_test(tc, all_allocations_from_one_on_may_fail);
-	tcase_add_test(tc, the_making_of_them_may_fail);
+	tcase_add_test(tc, creation_may_fail);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

@@ -68,7 +68,7 @@ static struct store_watch *watch_new(
 	return w;
 }
 
-/* Settles, and compares all that was told since the last time. */
+/* Settles, and compares all reports since the last call. */
 static void told(const char *expected)
 {
 	settle();
@@ -76,7 +76,7 @@ static void told(const char *expected)
 	trace_clear();
 }
 
-START_TEST(what_is_put_can_be_read)
+START_TEST(a_put_can_be_read)
 {
 	get("g", "a");
 	put("p", "a", "1", false);
@@ -247,7 +247,7 @@ static void on_again(void *arg, const struct store_answer *a)
 	ck_assert_str_eq(trace, " outer");
 }
 
-START_TEST(what_a_callback_asks_is_answered_later)
+START_TEST(a_callbacks_operation_is_answered_later)
 {
 	ck_assert_int_eq(store_get(store, "a", on_again, NULL, NULL), 0);
 	told(" outer inner:NotFound");
@@ -317,7 +317,7 @@ START_TEST(an_end_without_callbacks)
 }
 END_TEST
 
-START_TEST(a_watch_tells_its_span_in_order)
+START_TEST(a_watch_reports_its_span_in_order)
 {
 	watch = watch_new("w", "a", "c", -1);
 	put("p", "a", "1", false);
@@ -424,7 +424,7 @@ static void on_free_others(void *arg, const struct store_entry *entry, bool gap)
 	others[0] = watch_new("new", "a", NULL, entry->revision);
 }
 
-START_TEST(a_watch_may_be_freed_while_changes_are_told)
+START_TEST(a_watch_may_be_freed_while_changes_are_reported)
 {
 	others[0] = watch_new("0", "a", NULL, -1);
 	ck_assert_int_eq(store_watch_new(store, &(struct store_span){ "a", NULL }, -1,
@@ -454,7 +454,7 @@ static int64_t grant(uint64_t ttl_ms)
 	return seen.lease;
 }
 
-START_TEST(a_revoked_lease_takes_its_keys_along)
+START_TEST(a_revoked_lease_deletes_its_keys)
 {
 	int64_t lease = grant(60000), other = grant(60000);
 
@@ -539,7 +539,7 @@ static TCase *cases(void)
 
 	tcase_set_timeout(tc, 120);
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, what_is_put_can_be_read);
+	tcase_add_test(tc, a_put_can_be_read);
 	tcase_add_test(tc, revisions_count_changes);
 	tcase_add_test(tc, a_key_is_created_once);
 	tcase_add_test(tc, a_key_excludes_another);
@@ -547,17 +547,17 @@ static TCase *cases(void)
 	tcase_add_test(tc, spans_are_read_and_deleted_together);
 	tcase_add_test(tc, requests_outside_the_limits_are_refused);
 	tcase_add_test(tc, a_full_store_refuses_and_keeps_what_it_has);
-	tcase_add_test(tc, what_a_callback_asks_is_answered_later);
+	tcase_add_test(tc, a_callbacks_operation_is_answered_later);
 	tcase_add_test(tc, a_cancelled_operation_is_not_answered);
 	tcase_add_test(tc, a_callback_may_free_the_store);
 	tcase_add_test(tc, an_end_without_callbacks);
-	tcase_add_test(tc, a_watch_tells_its_span_in_order);
+	tcase_add_test(tc, a_watch_reports_its_span_in_order);
 	tcase_add_test(tc, a_watch_resumes_after_a_revision);
 	tcase_add_test(tc, a_watch_that_begins_too_far_back_has_a_gap);
 	tcase_add_test(tc, history_is_bounded_by_bytes);
 	tcase_add_test(tc, an_open_watch_misses_nothing_of_many_changes);
-	tcase_add_test(tc, a_watch_may_be_freed_while_changes_are_told);
-	tcase_add_test(tc, a_revoked_lease_takes_its_keys_along);
+	tcase_add_test(tc, a_watch_may_be_freed_while_changes_are_reported);
+	tcase_add_test(tc, a_revoked_lease_deletes_its_keys);
 	tcase_add_test(tc, a_lease_ends_without_keep_alive);
 	tcase_add_test(tc, many_keys_are_no_trouble);
 	return tc;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Random questions to the key-value store, beside a model of it that knows no callback: the model
- * does at once what is asked, and says what the answer must be. Over the store in memory the
- * answers are exactly those. Over a store that is late, a wait may miss a write that was deleted
- * again before its first look. Over one that also fails, only what always holds is checked:
- * everything is answered once, values belong to their keys, and no attempt sees another's.
- */
+/* Makes random calls to the key-value store and to a model of it without callbacks, which does each
+ * call at once and predicts its answer. Over the store in memory the answers are exactly those.
+ * Over a late store, a wait may miss a write that was deleted again before the wait's first check.
+ * Over a store that also fails, the test checks what always holds: each call is answered once,
+ * values belong to their keys, and no attempt sees another's keys. */
 #include "agent/store/kv.h"
 
 #include "tests/unit/child.h"
@@ -96,7 +94,7 @@ static void describe(char *text, const char *key, const char *value)
 	snprintf(text + n, TEXT - n, " %s=%s", key, value);
 }
 
-/* A value says what it is: "key:attempt:p:number". */
+/* A value names its write: "key:attempt:p:number". */
 static void check_entry(const struct store_entry *e)
 {
 	char value[64], text[64];
@@ -310,7 +308,7 @@ static void do_begin(void)
 	kv_begin(kv, ++attempt);
 	end_all("Cancelled", STATUS_CANCELLED, false);
 	stopped = false;
-	/* Swept away: no watch of this attempt is told. */
+	/* Deleted with an old attempt: no watch of this attempt reports it. */
 	attempt--;
 	model_delete("", false, false, true);
 	attempt++;
@@ -391,8 +389,8 @@ static bool all_answered(void)
 	return true;
 }
 
-/* What waits for keys that are there is answered in the end, whatever the store did before. In BAD,
- * the model does not know what is there: so every key is written. */
+/* Each wait for an existing key is answered in the end, whatever the store did before. In BAD the
+ * model does not know which keys exist, so this writes every key. */
 static void finish(void)
 {
 	if (late)
@@ -468,19 +466,19 @@ static void run_all(enum mode m)
 		run(m, i, steps);
 }
 
-START_TEST(over_memory_all_is_as_the_model_has_it)
+START_TEST(store_in_memory_agrees_with_the_model)
 {
 	run_all(MEMORY);
 }
 END_TEST
 
-START_TEST(over_a_late_store_too)
+START_TEST(late_store_agrees_with_the_model)
 {
 	run_all(LATE);
 }
 END_TEST
 
-START_TEST(over_a_bad_store_nothing_is_lost_or_mixed_up)
+START_TEST(failing_store_loses_and_mixes_up_nothing)
 {
 	run_all(BAD);
 }
@@ -494,9 +492,9 @@ int main(void)
 	int failed;
 
 	tcase_set_timeout(tc, 300);
-	tcase_add_test(tc, over_memory_all_is_as_the_model_has_it);
-	tcase_add_test(tc, over_a_late_store_too);
-	tcase_add_test(tc, over_a_bad_store_nothing_is_lost_or_mixed_up);
+	tcase_add_test(tc, store_in_memory_agrees_with_the_model);
+	tcase_add_test(tc, late_store_agrees_with_the_model);
+	tcase_add_test(tc, failing_store_loses_and_mixes_up_nothing);
 	suite_add_tcase(suite, tc);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
