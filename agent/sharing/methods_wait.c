@@ -337,7 +337,7 @@ int sharing_alive(struct varlink_call *call, json_t *p, void *arg)
 	x = wait_new(sh, call, WAIT_ALIVE);
 	if (!x)
 		return 0;
-	r = members_ask_alive(sh->members, sharing_slot_of(call), set, n, deadline, x);
+	r = members_wait_alive(sh->members, sharing_slot_of(call), set, n, deadline, x);
 	if (r < 0)
 		return wait_failed(x, r);
 	deadline_added(sh, deadline);

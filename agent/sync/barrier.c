@@ -73,7 +73,7 @@ static void barriers_drain(struct barriers *b)
 	b->draining = false;
 }
 
-/* Gives w, which is at no place, the answer of use. */
+/* Gives w, which no place refers to, the answer of use. */
 static void barrier_ready(struct barriers *b, struct barrier_wait *w, struct barrier_use *use)
 {
 	w->ready = true;
@@ -93,8 +93,8 @@ static void barrier_ready_own(struct barriers *b, struct barrier_wait *w, enum s
 	barrier_ready(b, w, NULL);
 }
 
-/* Takes the wait from its place. NULL: there was none. */
-static struct barrier_wait *barrier_leave(struct barrier_place *p)
+/* Takes the place's wait, or NULL. */
+static struct barrier_wait *barrier_take_wait(struct barrier_place *p)
 {
 	struct barrier_wait *w = p->wait;
 
@@ -102,7 +102,7 @@ static struct barrier_wait *barrier_leave(struct barrier_place *p)
 	return w;
 }
 
-static void barrier_deadline_gone(struct barriers *b, const struct barrier_use *use)
+static void barrier_deadline_removed(struct barriers *b, const struct barrier_use *use)
 {
 	if (use->deadline_ms <= b->deadline_ms && use->deadline_ms != UINT64_MAX)
 		b->deadline_known = false;
@@ -120,7 +120,7 @@ static void barrier_supersede(
 		next = TAILQ_NEXT(use, link);
 		use->refs++;
 		while (i < n && use->n_late)
-			barrier_told(b, name, use, newer->places[i++].slot);
+			barrier_delivered(b, name, use, newer->places[i++].slot);
 		barrier_use_unref(b, use);
 	}
 }
@@ -134,15 +134,15 @@ static void barrier_decide(struct barriers *b, struct barrier_name *name, enum s
 	use->answer.generation = name->uses++;
 	use->answer.missing = use->missing;
 	name->open = NULL;
-	barrier_deadline_gone(b, use);
+	barrier_deadline_removed(b, use);
 	for (size_t i = 0; i < use->n; i++) {
 		struct barrier_place *p = &use->places[i];
-		struct barrier_wait *w = barrier_leave(p);
+		struct barrier_wait *w = barrier_take_wait(p);
 
 		if (w)
 			barrier_ready(b, w, use);
 		if (!p->arrived && b->ended[p->slot])
-			p->arrived = true; /* it has ended and will not ask */
+			p->arrived = true; /* it has ended and will not call */
 		if (!p->arrived)
 			use->n_late++;
 	}
@@ -161,7 +161,7 @@ static bool barrier_is_overdue(const struct barrier_use *use, uint64_t now_ms)
 
 static void barrier_overdue(struct barriers *b, struct barrier_name *name)
 {
-	barrier_say_missing(b, name->open, name->text, NULL);
+	barrier_text_missing(b, name->open, name->text, NULL);
 	barrier_decide(b, name, STATUS_DEADLINE_EXCEEDED);
 }
 
@@ -173,7 +173,7 @@ static void barriers_clear(struct barriers *b, enum status status, const char *t
 	for (int i = 0; i < BARRIER_N_LISTS; i++) {
 		while ((name = TAILQ_FIRST(&b->lists[i]))) {
 			if (name->open) {
-				barrier_say_missing(b, name->open, name->text, text);
+				barrier_text_missing(b, name->open, name->text, text);
 				barrier_decide(b, name, status);
 			}
 			barrier_name_forget(b, name);
@@ -237,8 +237,8 @@ void barriers_stop(struct barriers *b, enum status status, const char *message)
 struct barrier_set {
 	const int *slots;
 	size_t n;
-	int *own;     /* owned copy, where the list was not sorted */
-	bool unnamed; /* the caller gave no list */
+	int *own;	 /* owned copy, where the list was not sorted */
+	bool by_default; /* the caller gave no list: these are the default members */
 };
 
 static void barrier_set_fini(struct barrier_set *s)
@@ -307,7 +307,7 @@ static bool barrier_any_ended(const struct barriers *b, const struct barrier_use
 }
 
 /* Decides the open use of name as failed by a wrong call of slot, and answers w with it. */
-static void barrier_wrong(
+static void barrier_fail_wrong_call(
 	struct barriers *b, struct barrier_name *name, int slot, struct barrier_wait *w)
 {
 	struct barrier_use *use = name->open;
@@ -325,7 +325,7 @@ static void barrier_enter(
 {
 	struct barrier_use *use = name->open;
 	struct barrier_place *p = barrier_place(use, slot);
-	struct barrier_wait *older = barrier_leave(p);
+	struct barrier_wait *older = barrier_take_wait(p);
 
 	if (older)
 		barrier_ready_own(b, older, STATUS_CANCELLED,
@@ -346,7 +346,7 @@ static void barrier_settle(
 	struct barrier_use *use = name->open;
 
 	if (opened && barrier_any_ended(b, use)) {
-		barrier_decide(b, name, barrier_say_ended(b, use, name->text, -1, NULL));
+		barrier_decide(b, name, barrier_text_ended(b, use, name->text, -1, NULL));
 	} else if (use->n_arrived == use->n) {
 		barrier_decide(b, name, STATUS_OK);
 	} else if (barrier_is_overdue(use, now_ms)) {
@@ -373,7 +373,7 @@ static int barrier_open(struct barriers *b, const char *text, int slot,
 		}
 	}
 	use->first = slot;
-	use->unnamed = set->unnamed;
+	use->by_default = set->by_default;
 	use->deadline_ms = deadline_ms;
 	name->open = use;
 	barrier_name_touch(b, name);
@@ -398,8 +398,8 @@ static struct barrier_use *barrier_missed(struct barrier_name *name, int slot)
 }
 
 /* Answers a call that is wrong in itself, whatever the barrier. Returns true when it was. */
-static bool barrier_turned_away(struct barriers *b, const char *text, const struct barrier_set *set,
-	int slot, struct barrier_wait *w)
+static bool barrier_call_invalid(struct barriers *b, const char *text,
+	const struct barrier_set *set, int slot, struct barrier_wait *w)
 {
 	size_t len = strlen(text);
 
@@ -420,7 +420,7 @@ static bool barrier_turned_away(struct barriers *b, const char *text, const stru
 static void barrier_join(struct barriers *b, struct barrier_name *name, int slot,
 	const struct barrier_set *set, bool opened, uint64_t now_ms, struct barrier_wait *w)
 {
-	bool agreed = set->unnamed && name->open->unnamed;
+	bool agreed = set->by_default && name->open->by_default;
 
 	if (agreed && !opened && !barrier_place(name->open, slot)) {
 		barrier_ready_own(b, w, STATUS_INVALID_ARGUMENT,
@@ -428,11 +428,11 @@ static void barrier_join(struct barriers *b, struct barrier_name *name, int slot
 			"explicitly",
 			name->uses);
 	} else if (!barrier_set_has(set, slot)) {
-		barrier_say_stranger(b, name->open, name->text, slot);
-		barrier_wrong(b, name, slot, w);
+		barrier_text_stranger(b, name->open, name->text, slot);
+		barrier_fail_wrong_call(b, name, slot, w);
 	} else if (!agreed && !barrier_set_same(set, name->open)) {
-		barrier_say_differs(b, name->open, name->text, slot, set->slots, set->n);
-		barrier_wrong(b, name, slot, w);
+		barrier_text_differs(b, name->open, name->text, slot, set->slots, set->n);
+		barrier_fail_wrong_call(b, name, slot, w);
 	} else {
 		barrier_enter(b, name, slot, w);
 		barrier_settle(b, name, opened, now_ms);
@@ -453,7 +453,7 @@ static int barrier_arrive(struct barriers *b, const char *text, int slot,
 	missed = name ? barrier_missed(name, slot) : NULL;
 	if (missed) {
 		barrier_ready(b, w, missed);
-		barrier_told(b, name, missed, slot);
+		barrier_delivered(b, name, missed, slot);
 		barrier_name_touch(b, name);
 		return 0;
 	}
@@ -470,7 +470,7 @@ static int barrier_arrive(struct barriers *b, const char *text, int slot,
 	return 0;
 }
 
-static int barrier_come(struct barriers *b, const char *name, int slot,
+static int barrier_new_arrival(struct barriers *b, const char *name, int slot,
 	const struct barrier_set *set, uint64_t deadline_ms, uint64_t now_ms, void *token)
 {
 	struct barrier_wait *w;
@@ -483,7 +483,7 @@ static int barrier_come(struct barriers *b, const char *name, int slot,
 		return -ENOMEM;
 	w->token = token;
 	chain_put(&b->waits, &w->node, chain_hash_pointer(token));
-	if (!barrier_turned_away(b, name, set, slot, w))
+	if (!barrier_call_invalid(b, name, set, slot, w))
 		r = barrier_arrive(b, name, slot, set, deadline_ms, now_ms, w);
 	if (r < 0) {
 		chain_remove(&b->waits, &w->node);
@@ -499,7 +499,7 @@ int barriers_arrive(struct barriers *b, const char *name, int slot, const int *m
 	_cleanup_(barrier_set_fini) struct barrier_set set = { 0 };
 	int r = barrier_set_init(&set, members, n);
 
-	return r < 0 ? r : barrier_come(b, name, slot, &set, deadline_ms, now_ms, token);
+	return r < 0 ? r : barrier_new_arrival(b, name, slot, &set, deadline_ms, now_ms, token);
 }
 
 int barriers_arrive_default(struct barriers *b, const char *name, int slot, const int *members,
@@ -508,15 +508,15 @@ int barriers_arrive_default(struct barriers *b, const char *name, int slot, cons
 	_cleanup_(barrier_set_fini) struct barrier_set set = { 0 };
 	int r = barrier_set_init(&set, members, n);
 
-	set.unnamed = true;
-	return r < 0 ? r : barrier_come(b, name, slot, &set, deadline_ms, now_ms, token);
+	set.by_default = true;
+	return r < 0 ? r : barrier_new_arrival(b, name, slot, &set, deadline_ms, now_ms, token);
 }
 
 bool barriers_begun_default(const struct barriers *b, const char *name, uint64_t now_ms)
 {
 	const struct barrier_name *found = barrier_name_find(b, name);
 
-	return found && found->open && found->open->unnamed &&
+	return found && found->open && found->open->by_default &&
 	       !barrier_is_overdue(found->open, now_ms);
 }
 
@@ -545,7 +545,7 @@ int barriers_fail(
 
 	if (!found || !found->open)
 		return -ENOENT;
-	barrier_say_missing(b, found->open, found->text, barrier_why(message, "cancelled"));
+	barrier_text_missing(b, found->open, found->text, barrier_why(message, "cancelled"));
 	p = barrier_place(found->open, slot);
 	if (p)
 		p->arrived = true;
@@ -570,10 +570,10 @@ static void barrier_worker_ended(struct barriers *b, struct barrier_name *name, 
 	if (!p || (p->arrived && !bad))
 		return;
 	if (!recoverable) {
-		barrier_decide(b, name, barrier_say_ended(b, use, name->text, slot, why));
+		barrier_decide(b, name, barrier_text_ended(b, use, name->text, slot, why));
 		return;
 	}
-	w = barrier_leave(p);
+	w = barrier_take_wait(p);
 	if (w)
 		barrier_ready_own(
 			b, w, STATUS_CANCELLED, "the worker's process has ended", name->uses);
@@ -608,7 +608,7 @@ void barriers_worker_stopped(struct barriers *b, int slot)
 	barriers_worker_ended(b, slot, false, false, barrier_ended_stopped);
 }
 
-static void barrier_names_told(struct barriers *b, enum barrier_list list, int slot)
+static void barrier_names_delivered(struct barriers *b, enum barrier_list list, int slot)
 {
 	struct barrier_name *next_name;
 	struct barrier_use *next;
@@ -617,7 +617,7 @@ static void barrier_names_told(struct barriers *b, enum barrier_list list, int s
 		next_name = TAILQ_NEXT(n, link);
 		for (struct barrier_use *use = TAILQ_FIRST(&n->failed); use; use = next) {
 			next = TAILQ_NEXT(use, link);
-			barrier_told(b, n, use, slot);
+			barrier_delivered(b, n, use, slot);
 		}
 		if (list == BARRIER_FAILED && TAILQ_EMPTY(&n->failed))
 			barrier_name_touch(b, n);
@@ -629,8 +629,8 @@ void barriers_worker_started(struct barriers *b, int slot)
 	if (slot < 0 || slot >= BARRIER_SLOTS)
 		return;
 	barrier_ended_clear(b, slot);
-	barrier_names_told(b, BARRIER_FAILED, slot);
-	barrier_names_told(b, BARRIER_OPEN, slot);
+	barrier_names_delivered(b, BARRIER_FAILED, slot);
+	barrier_names_delivered(b, BARRIER_OPEN, slot);
 }
 
 /* Fails what is overdue, and finds the next deadline. */

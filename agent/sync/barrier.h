@@ -99,15 +99,15 @@ _must_check_ int barriers_fail(
 	struct barriers *b, const char *name, int slot, enum status status, const char *message);
 
 /*
- * The present process of slot arrives nowhere any more: it ended, is being stopped, or has reported
- * an error. bad: it ended other than by exit code 0. recoverable: a new process may follow
+ * The present process of slot will arrive at no barrier: it ended, is being stopped, or has
+ * reported an error. bad: it ended other than by exit code 0. recoverable: a new process may follow
  * (barriers_worker_started()). At a barrier where slot has arrived, a good end changes nothing; a
  * bad one fails the barrier or, for a recoverable worker, takes the arrival back. why: "exit code
  * 3".
  */
 void barriers_worker_ended(
 	struct barriers *b, int slot, bool bad, bool recoverable, const char *why);
-/* An operator stopped slot: it arrives nowhere any more, which is no failure of its own. Its
+/* An operator stopped slot: it will arrive at no barrier, which is no failure of its own. Its
  * arrivals stay. */
 void barriers_worker_stopped(struct barriers *b, int slot);
 /* A new process of slot begins, without failures to catch up on. */

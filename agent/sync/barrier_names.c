@@ -77,7 +77,8 @@ void barrier_name_forget(struct barriers *b, struct barrier_name *name)
 	free(name);
 }
 
-void barrier_told(struct barriers *b, struct barrier_name *name, struct barrier_use *use, int slot)
+void barrier_delivered(
+	struct barriers *b, struct barrier_name *name, struct barrier_use *use, int slot)
 {
 	struct barrier_place *p = barrier_place(use, slot);
 

@@ -37,8 +37,8 @@ struct barrier_use {
 	unsigned refs;
 	TAILQ_ENTRY(barrier_use) link; /* in its name's list of failed uses */
 	uint64_t deadline_ms;
-	int first;    /* the slot that arrived first */
-	bool unnamed; /* the first arrival gave no list of members */
+	int first;	 /* the slot that arrived first */
+	bool by_default; /* the first arrival gave no list of members */
 	size_t n, n_arrived;
 	size_t n_late;
 	struct barrier_answer answer; /* missing has room for n + 1 */
@@ -76,7 +76,7 @@ struct barriers {
 	enum status stop_status;
 	char stop_text[512];
 	size_t n_ended;
-	char *ended[BARRIER_SLOTS]; /* why slot arrives no more, or NULL; some are constants: */
+	char *ended[BARRIER_SLOTS]; /* why slot will not arrive, or NULL; some are constants: */
 };
 
 /* The reason of a slot stopped by an operator. */
@@ -93,7 +93,8 @@ void barrier_name_touch(struct barriers *b, struct barrier_name *name);
 /* Frees a name that is not open, with its failures. */
 void barrier_name_forget(struct barriers *b, struct barrier_name *name);
 /* Notes that slot has got use, a failed use of name, or need not get it. */
-void barrier_told(struct barriers *b, struct barrier_name *name, struct barrier_use *use, int slot);
+void barrier_delivered(
+	struct barriers *b, struct barrier_name *name, struct barrier_use *use, int slot);
 
 /* A use without arrivals, owned, with one reference; slots are sorted, without duplicates. -ENOMEM;
  * -ENOSPC: too many members, even after old failures were forgotten. */
@@ -106,13 +107,13 @@ struct barrier_place *barrier_place(struct barrier_use *use, int slot);
 /* barrier_text.c: these fill in use->answer before the use is decided. */
 
 /* Lists members that have not arrived as missing. text NULL: the barrier is overdue. */
-void barrier_say_missing(
+void barrier_text_missing(
 	struct barriers *b, struct barrier_use *use, const char *name, const char *text);
 /* Lists the members that have ended (slot -1), or only slot, as missing. Returns the status of the
  * failure, which is that of the first of them. */
-enum status barrier_say_ended(
+enum status barrier_text_ended(
 	struct barriers *b, struct barrier_use *use, const char *name, int slot, const char *why);
-void barrier_say_stranger(struct barriers *b, struct barrier_use *use, const char *name, int slot);
+void barrier_text_stranger(struct barriers *b, struct barrier_use *use, const char *name, int slot);
 /* slot gave other members than the first arrival. */
-void barrier_say_differs(struct barriers *b, struct barrier_use *use, const char *name, int slot,
+void barrier_text_differs(struct barriers *b, struct barrier_use *use, const char *name, int slot,
 	const int *slots, size_t n);

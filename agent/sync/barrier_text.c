@@ -42,7 +42,7 @@ static void barrier_missing_one(struct barrier_use *use, int slot)
 	use->answer.n_missing = 1;
 }
 
-void barrier_say_missing(
+void barrier_text_missing(
 	struct barriers *b, struct barrier_use *use, const char *name, const char *text)
 {
 	use->answer.n_missing = 0;
@@ -69,7 +69,7 @@ static void barrier_append_why(struct barrier_use *use, const char *why)
 	barrier_append(use, stopped ? "" : ")");
 }
 
-enum status barrier_say_ended(
+enum status barrier_text_ended(
 	struct barriers *b, struct barrier_use *use, const char *name, int slot, const char *why)
 {
 	barrier_missing_one(use, slot);
@@ -92,7 +92,7 @@ enum status barrier_say_ended(
 	return why == barrier_ended_stopped ? STATUS_FAILED_PRECONDITION : STATUS_INTERNAL;
 }
 
-void barrier_say_stranger(struct barriers *b, struct barrier_use *use, const char *name, int slot)
+void barrier_text_stranger(struct barriers *b, struct barrier_use *use, const char *name, int slot)
 {
 	barrier_missing_one(use, slot);
 	barrier_begin(use, name, ": ");
@@ -112,7 +112,7 @@ static int barrier_difference(const struct barrier_use *use, const int *slots, s
 	return slots[i];
 }
 
-void barrier_say_differs(struct barriers *b, struct barrier_use *use, const char *name, int slot,
+void barrier_text_differs(struct barriers *b, struct barrier_use *use, const char *name, int slot,
 	const int *slots, size_t n)
 {
 	int differs = barrier_difference(use, slots, n);

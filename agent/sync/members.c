@@ -16,7 +16,7 @@ int members_new(const struct members_options *opt, struct members **ret)
 	m->opt = *opt;
 	m->deadline_ms = UINT64_MAX;
 	m->deadline_known = true;
-	TAILQ_INIT(&m->questions);
+	TAILQ_INIT(&m->queries);
 	TAILQ_INIT(&m->error_waits);
 	TAILQ_INIT(&m->leave_waits);
 	TAILQ_INIT(&m->ready);
@@ -31,7 +31,7 @@ static void members_clear(struct members *m)
 	if (m->n_slots)
 		memset(m->slots, 0, m->n_slots * sizeof(*m->slots));
 	m->error = members_box_unref(m, m->error);
-	m->error_told = false;
+	m->error_announced = false;
 	members_leave_clear(m);
 	m->stopped = false;
 }
@@ -97,7 +97,7 @@ void members_set_error(struct members *m, struct members_box *box)
 	if (m->error)
 		return;
 	m->error = members_box_ref(box);
-	m->error_told = false;
+	m->error_announced = false;
 	members_waits_error(m);
 }
 
@@ -110,10 +110,10 @@ static void members_error_over(struct members *m, int slot)
 		return;
 	m->error = members_box_unref(m, m->error);
 	for (size_t i = 0; i < m->n_slots; i++) {
-		const struct member *t = &m->slots[i];
+		const struct member *member = &m->slots[i];
 
-		if (t->counts && (!next || t->own->error.time_us < next->error.time_us))
-			next = t->own;
+		if (member->counts && (!next || member->own->error.time_us < next->error.time_us))
+			next = member->own;
 	}
 	if (next)
 		members_set_error(m, next);
@@ -121,7 +121,7 @@ static void members_error_over(struct members *m, int slot)
 
 int members_started(struct members *m, int slot, bool recoverable, bool observer)
 {
-	struct member *t;
+	struct member *member;
 	int r;
 
 	if (slot < 0 || slot >= MEMBERS_SLOTS)
@@ -129,9 +129,9 @@ int members_started(struct members *m, int slot, bool recoverable, bool observer
 	r = members_grow(m, (size_t)slot + 1);
 	if (r < 0)
 		return r;
-	t = &m->slots[slot];
-	members_box_unref(m, t->own);
-	*t = (struct member){
+	member = &m->slots[slot];
+	members_box_unref(m, member->own);
+	*member = (struct member){
 		.known = true, .alive = true, .recoverable = recoverable, .observer = observer
 	};
 	members_error_over(m, slot);
@@ -200,28 +200,28 @@ static struct members_box *members_end_error(
 	return &m->spare;
 }
 
-/* Makes box, t's own error, count for the group. */
-static void members_count(struct members *m, struct member *t, struct members_box *box)
+/* Makes box, member's own error, count for the group. */
+static void members_count(struct members *m, struct member *member, struct members_box *box)
 {
-	t->counts = true;
+	member->counts = true;
 	members_set_error(m, box);
 }
 
 void members_ended(struct members *m, int slot, bool bad, const char *why, int64_t now_us)
 {
-	struct member *t = members_get(m, slot);
+	struct member *member = members_get(m, slot);
 	struct members_box *box;
 
-	if (!t || !t->alive)
+	if (!member || !member->alive)
 		return;
-	t->alive = false;
+	member->alive = false;
 	members_waits_ended(m, slot);
 	box = bad ? members_end_error(m, slot, why, now_us) : NULL;
 	if (box) {
-		if (!t->own)
-			t->own = members_box_ref(box);
-		if (!t->recoverable && !t->observer && !t->left)
-			members_count(m, t, box);
+		if (!member->own)
+			member->own = members_box_ref(box);
+		if (!member->recoverable && !member->observer && !member->left)
+			members_count(m, member, box);
 		members_box_unref(m, box);
 	}
 	members_waits_changed(m);
@@ -231,20 +231,20 @@ void members_ended(struct members *m, int slot, bool bad, const char *why, int64
 int members_report(
 	struct members *m, int slot, enum status code, const char *message, int64_t now_us)
 {
-	struct member *t = members_get(m, slot);
+	struct member *member = members_get(m, slot);
 	struct members_box *box;
 
-	if (!t)
+	if (!member)
 		return -EINVAL;
 	box = members_box_new(code, message ? message : "", slot, true, now_us);
 	if (!box)
 		return -ENOMEM;
-	if (!t->own || !t->own->error.reported) {
-		members_box_unref(m, t->own);
-		t->own = members_box_ref(box);
+	if (!member->own || !member->own->error.reported) {
+		members_box_unref(m, member->own);
+		member->own = members_box_ref(box);
 	}
-	if (!t->recoverable)
-		members_count(m, t, box);
+	if (!member->recoverable)
+		members_count(m, member, box);
 	members_box_unref(m, box);
 	members_drain(m);
 	return 0;
@@ -262,8 +262,9 @@ const struct members_error *members_reported_error(const struct members *m)
 	if (m->error && m->error->error.reported)
 		return &m->error->error;
 	for (size_t i = 0; m->error && i < m->n_slots; i++) {
-		const struct member *t = &m->slots[i];
-		const struct members_error *e = t->counts && t->own ? &t->own->error : NULL;
+		const struct member *member = &m->slots[i];
+		const struct members_error *e =
+			member->counts && member->own ? &member->own->error : NULL;
 
 		if (e && e->reported && (!oldest || e->time_us < oldest->time_us))
 			oldest = e;
@@ -273,30 +274,30 @@ const struct members_error *members_reported_error(const struct members *m)
 
 const struct members_error *members_own_error(const struct members *m, int slot)
 {
-	const struct member *t = members_get(m, slot);
+	const struct member *member = members_get(m, slot);
 
-	return t && t->own ? &t->own->error : NULL;
+	return member && member->own ? &member->own->error : NULL;
 }
 
 bool members_healthy(const struct members *m, int slot)
 {
-	const struct member *t = members_get(m, slot);
+	const struct member *member = members_get(m, slot);
 
-	return t && t->alive && !t->own && !t->left;
+	return member && member->alive && !member->own && !member->left;
 }
 
 bool members_alive(const struct members *m, int slot)
 {
-	const struct member *t = members_get(m, slot);
+	const struct member *member = members_get(m, slot);
 
-	return t && t->alive;
+	return member && member->alive;
 }
 
 bool members_left(const struct members *m, int slot)
 {
-	const struct member *t = members_get(m, slot);
+	const struct member *member = members_get(m, slot);
 
-	return t && t->left;
+	return member && member->left;
 }
 
 int members_default_set(const struct members *m, int **ret, size_t *ret_n)

@@ -33,13 +33,13 @@ struct members_error {
 	int64_t time_us;
 };
 
-/* The answer of a wait for the error (error is set), of a question which members are alive (slots),
- * or of a leave. Its pointers are borrowed during the callback. */
+/* The answer of a wait for the error (error is set), for the living members (slots), or of a leave.
+ * Its pointers are borrowed during the callback. */
 struct members_answer {
 	enum status status;
 	const char *message;		   /* "" for OK */
 	const struct members_error *error; /* WAIT_ERROR */
-	const int *slots; /* sorted. ALIVE: the living, or on failure those that have not asked.
+	const int *slots; /* sorted. ALIVE: the living, or on failure those that have not called.
 			     LEAVE: on failure those that have not left (empty without memory) */
 	size_t n;
 };
@@ -62,9 +62,9 @@ DEFINE_CLEANUP(struct members *, members_free)
 void members_reset(struct members *m, const char *why);
 /*
  * A process of slot began: it is alive, has no error and has not left. If the group's error was
- * that of slot's last process, it is over: the oldest remaining error that counts takes its place
- * and is reported as new, or there is none. observer: the slot is not in default sets, and its end
- * is no error. 0, -ENOMEM, -EINVAL for an impossible slot.
+ * that of slot's last process, it is over: the oldest remaining error that counts replaces it, and
+ * the error callback gets that one, too. observer: the slot is not in default sets, and its end is
+ * no error. 0, -ENOMEM, -EINVAL for an impossible slot.
  */
 _must_check_ int members_started(struct members *m, int slot, bool recoverable, bool observer);
 /*
@@ -102,11 +102,11 @@ _must_check_ int members_default_set(const struct members *m, int **ret, size_t 
  * or -ENOMEM when nothing has happened. */
 _must_check_ int members_wait_error(struct members *m, uint64_t deadline_ms, void *token);
 /*
- * Asks which of set (n slots, any order) are alive. slot must be in set, else INVALID_ARGUMENT. All
- * that ask about the same set get one answer, once every member of it that is alive and has not
- * left has asked: those members.
+ * Waits for the living members of set (n slots, any order). slot must be in set, else
+ * INVALID_ARGUMENT. All callers with the same set get one answer, once every member of it that is
+ * alive and has not left has called: those members.
  */
-_must_check_ int members_ask_alive(
+_must_check_ int members_wait_alive(
 	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token);
 /*
  * slot leaves. The answer comes when all of the default set, except recoverable members, have left

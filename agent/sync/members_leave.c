@@ -6,36 +6,37 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* True when leaves wait for t. */
-static bool members_stays(const struct member *t)
+/* True when leaves wait for this member. */
+static bool members_must_leave(const struct member *member)
 {
-	return t->known && t->alive && !t->left && !t->recoverable && !t->observer;
+	return member->known && member->alive && !member->left && !member->recoverable &&
+	       !member->observer;
 }
 
 /* The members that have not left, with a text that starts with begin; NULL without memory. */
-static struct members_outcome *members_stragglers(const struct members *m, const char *begin)
+static struct members_reply *members_not_left(const struct members *m, const char *begin)
 {
-	struct members_outcome *o = members_outcome_new(m->n_slots);
+	struct members_reply *o = members_reply_new(m->n_slots);
 	size_t all = 0, left = 0;
 	char text[96];
 
 	if (!o)
 		return NULL;
 	for (size_t i = 0; i < m->n_slots; i++) {
-		const struct member *t = &m->slots[i];
+		const struct member *member = &m->slots[i];
 
-		if (!t->known || t->recoverable || t->observer)
+		if (!member->known || member->recoverable || member->observer)
 			continue;
 		all++;
-		left += t->left;
-		if (members_stays(t))
+		left += member->left;
+		if (members_must_leave(member))
 			o->slots[o->n++] = (int)i;
 	}
 	snprintf(text, sizeof(text), ": %zu of %zu have left", left, all);
 	slots_append_cut(o->message, sizeof(o->message), begin, 300);
 	slots_append(o->message, sizeof(o->message), text);
 	if (all > left + o->n) {
-		snprintf(text, sizeof(text), ", %zu ended without it", all - left - o->n);
+		snprintf(text, sizeof(text), ", %zu ended without leaving", all - left - o->n);
 		slots_append(o->message, sizeof(o->message), text);
 	}
 	if (o->n > 0) {
@@ -47,7 +48,7 @@ static struct members_outcome *members_stragglers(const struct members *m, const
 }
 
 void members_leave_all(
-	struct members *m, enum status status, const char *text, struct members_outcome *o)
+	struct members *m, enum status status, const char *text, struct members_reply *o)
 {
 	struct members_wait *w;
 
@@ -57,7 +58,7 @@ void members_leave_all(
 
 void members_leave_clear(struct members *m)
 {
-	members_outcome_unref(m->leave_failed);
+	members_reply_unref(m->leave_failed);
 	m->leave_failed = NULL;
 }
 
@@ -65,7 +66,7 @@ void members_leave_clear(struct members *m)
 static void members_leave_error(struct members *m)
 {
 	char text[512] = "";
-	struct members_outcome *o;
+	struct members_reply *o;
 
 	if (m->leave_failed) {
 		members_leave_all(m, STATUS_DEADLINE_EXCEEDED, NULL, m->leave_failed);
@@ -74,9 +75,9 @@ static void members_leave_error(struct members *m)
 	slots_append(text, sizeof(text), "the group has an error (");
 	slots_append_cut(text, sizeof(text), m->error->error.message, 200);
 	slots_append(text, sizeof(text), ")");
-	o = members_stragglers(m, text);
+	o = members_not_left(m, text);
 	members_leave_all(m, STATUS_ABORTED, "the group has an error", o);
-	members_outcome_unref(o);
+	members_reply_unref(o);
 }
 
 void members_leave_check(struct members *m)
@@ -88,14 +89,14 @@ void members_leave_check(struct members *m)
 		return;
 	}
 	for (size_t i = 0; i < m->n_slots; i++)
-		if (members_stays(&m->slots[i]))
+		if (members_must_leave(&m->slots[i]))
 			return;
 	members_leave_all(m, STATUS_OK, NULL, NULL);
 }
 
 void members_leave_overdue(struct members *m, int64_t now_us)
 {
-	struct members_outcome *o = members_stragglers(m, "the shutdown barrier timed out");
+	struct members_reply *o = members_not_left(m, "the shutdown barrier timed out");
 	struct members_box *box = NULL;
 
 	if (o && o->n > 0)
@@ -108,21 +109,21 @@ void members_leave_overdue(struct members *m, int64_t now_us)
 		members_set_error(m, box);
 	}
 	members_box_unref(m, box);
-	members_outcome_unref(o);
+	members_reply_unref(o);
 }
 
 int members_leave(struct members *m, int slot, uint64_t deadline_ms, void *token)
 {
-	struct member *t = members_get(m, slot);
+	struct member *member = members_get(m, slot);
 	struct members_wait *w = members_wait_new(m, MEMBERS_WAIT_LEAVE, slot, deadline_ms, token);
 
 	if (!w)
 		return -ENOMEM;
-	if (t && m->stopped) {
-		t->left = true;
+	if (member && m->stopped) {
+		member->left = true;
 		members_wait_ready(m, w, m->stop_status, m->stop_text, NULL, NULL);
-	} else if (t) {
-		t->left = true;
+	} else if (member) {
+		member->left = true;
 		members_wait_at(m, w, &m->leave_waits);
 		members_waits_changed(m);
 	} else {

@@ -21,7 +21,7 @@ struct members_box {
 };
 
 /* An answer for several waits, other than an error. */
-struct members_outcome {
+struct members_reply {
 	unsigned refs;
 	char message[512];
 	size_t n;
@@ -38,28 +38,28 @@ struct members_wait {
 	struct members_waits *home; /* the list it is on */
 	void *token;
 	enum members_kind kind;
-	int slot; /* the slot that asks: ALIVE, LEAVE */
+	int slot; /* the caller: ALIVE, LEAVE */
 	uint64_t deadline_ms;
-	struct members_question *question; /* ALIVE, until decided */
-	enum status status;		   /* the answer, once decided */
+	struct members_query *query; /* ALIVE, until decided */
+	enum status status;	     /* the answer, once decided */
 	const char *text;
-	struct members_box *box;	 /* a reference */
-	struct members_outcome *outcome; /* a reference */
+	struct members_box *box;     /* a reference */
+	struct members_reply *reply; /* a reference */
 };
 
-struct members_place {
+struct members_caller {
 	int slot;
-	unsigned asked; /* number of waits */
+	unsigned calls; /* of this member that wait */
 };
 
-/* All waits that ask about the same set. */
-struct members_question {
+/* All calls of ALIVE with the same set. */
+struct members_query {
 	struct chain_node node; /* by set; the first member */
-	TAILQ_ENTRY(members_question) link;
+	TAILQ_ENTRY(members_query) link;
 	struct members_waits waits;
-	struct members_outcome *outcome; /* has room for the whole set; owned */
+	struct members_reply *reply; /* has room for the whole set; owned */
 	size_t n;
-	struct members_place places[]; /* sorted */
+	struct members_caller callers[]; /* sorted */
 };
 
 struct member {
@@ -73,15 +73,15 @@ struct members {
 	struct member *slots;
 	size_t n_slots;
 	struct members_box *error; /* the group's error, a reference */
-	bool error_told;
-	struct members_box spare; /* for a bad end when there is no memory */
+	bool error_announced;	   /* the error callback has got it */
+	struct members_box spare;  /* for a bad end when there is no memory */
 	char spare_text[256];
-	struct members_outcome *leave_failed; /* where that is the error; a reference */
+	struct members_reply *leave_failed; /* where that is the error; a reference */
 	bool stopped;
 	enum status stop_status;
 	char stop_text[512];
 	struct chain tokens, sets;
-	TAILQ_HEAD(, members_question) questions;
+	TAILQ_HEAD(, members_query) queries;
 	struct members_waits error_waits, leave_waits, ready;
 	uint64_t deadline_ms; /* the next one, if known */
 	bool deadline_known;
@@ -102,7 +102,7 @@ struct members_box *members_box_new(
 
 /* members_waits.c */
 
-/* Reports the group's error and answers the decided waits, unless an outer step does. */
+/* Calls back with the group's error and the decided waits, unless an outer step does. */
 void members_drain(struct members *m);
 /* The group has got an error: decides the waits for it. */
 void members_waits_error(struct members *m);
@@ -114,16 +114,16 @@ void members_waits_end(struct members *m, enum status status, const char *text);
 /* Frees all waits without an answer. */
 void members_waits_free(struct members *m);
 /* With room for n slots and one reference; NULL without memory. */
-struct members_outcome *members_outcome_new(size_t n);
-void members_outcome_unref(struct members_outcome *o);
+struct members_reply *members_reply_new(size_t n);
+void members_reply_unref(struct members_reply *o);
 /* A wait that is on no list yet; NULL without memory. */
 struct members_wait *members_wait_new(
 	struct members *m, enum members_kind kind, int slot, uint64_t deadline_ms, void *token);
 /* Puts w on the list home. */
 void members_wait_at(struct members *m, struct members_wait *w, struct members_waits *home);
-/* Gives w its answer; box and outcome are borrowed, text must outlive it. */
+/* Gives w its answer; box and reply are borrowed, text must outlive it. */
 void members_wait_ready(struct members *m, struct members_wait *w, enum status status,
-	const char *text, struct members_box *box, struct members_outcome *outcome);
+	const char *text, struct members_box *box, struct members_reply *reply);
 
 /* members_leave.c */
 
@@ -133,6 +133,6 @@ void members_leave_check(struct members *m);
 void members_leave_overdue(struct members *m, int64_t now_us);
 /* Gives all leaves this answer; text must outlive it, o is borrowed. */
 void members_leave_all(
-	struct members *m, enum status status, const char *text, struct members_outcome *o);
+	struct members *m, enum status status, const char *text, struct members_reply *o);
 /* Forgets that a leave failed. */
 void members_leave_clear(struct members *m);

@@ -6,22 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
-void members_outcome_unref(struct members_outcome *o)
+void members_reply_unref(struct members_reply *o)
 {
 	if (o && --o->refs == 0)
 		free(o);
 }
 
-struct members_outcome *members_outcome_new(size_t n)
+struct members_reply *members_reply_new(size_t n)
 {
-	struct members_outcome *o = calloc(1, sizeof(*o) + n * sizeof(int));
+	struct members_reply *o = calloc(1, sizeof(*o) + n * sizeof(int));
 
 	if (o)
 		o->refs = 1;
 	return o;
 }
 
-static int members_order(const void *a, const void *b)
+static int members_compare(const void *a, const void *b)
 {
 	int x = *(const int *)a, y = *(const int *)b;
 
@@ -35,27 +35,27 @@ static void members_wait_free(struct members *m, struct members_wait *w)
 	TAILQ_REMOVE(w->home, w, link);
 	chain_remove(&m->tokens, &w->node);
 	members_box_unref(m, w->box);
-	members_outcome_unref(w->outcome);
+	members_reply_unref(w->reply);
 	free(w);
 }
 
-static void members_tell_error(struct members *m)
+static void members_announce_error(struct members *m)
 {
 	struct members_box *box = m->error;
 
-	if (!box || m->error_told)
+	if (!box || m->error_announced)
 		return;
-	m->error_told = true;
+	m->error_announced = true;
 	members_box_ref(box);
 	if (m->opt.error)
 		m->opt.error(m->opt.arg, &box->error);
 	members_box_unref(m, box);
 }
 
-static void members_tell(struct members *m, struct members_wait *w)
+static void members_answer_wait(struct members *m, struct members_wait *w)
 {
 	struct members_box *box = w->box ? members_box_ref(w->box) : NULL;
-	struct members_outcome *o = w->outcome;
+	struct members_reply *o = w->reply;
 	struct members_answer answer = { .status = w->status };
 	void *token = w->token;
 	char text[512] = "";
@@ -74,7 +74,7 @@ static void members_tell(struct members *m, struct members_wait *w)
 	members_wait_free(m, w);
 	m->opt.answer(m->opt.arg, token, &answer);
 	members_box_unref(m, box);
-	members_outcome_unref(o);
+	members_reply_unref(o);
 }
 
 void members_drain(struct members *m)
@@ -85,95 +85,95 @@ void members_drain(struct members *m)
 		return;
 	m->draining = true;
 	do {
-		members_tell_error(m);
+		members_announce_error(m);
 		w = TAILQ_FIRST(&m->ready);
 		if (w)
-			members_tell(m, w);
+			members_answer_wait(m, w);
 	} while (w);
 	m->draining = false;
 }
 
-/* --- questions which members are alive --- */
+/* --- calls of ALIVE --- */
 
-static struct members_place *members_place(struct members_question *q, int slot)
+static struct members_caller *members_caller(struct members_query *q, int slot)
 {
-	return bsearch(&slot, q->places, q->n, sizeof(q->places[0]), members_order);
+	return bsearch(&slot, q->callers, q->n, sizeof(q->callers[0]), members_compare);
 }
 
-static void members_question_free(struct members *m, struct members_question *q)
+static void members_query_free(struct members *m, struct members_query *q)
 {
-	TAILQ_REMOVE(&m->questions, q, link);
+	TAILQ_REMOVE(&m->queries, q, link);
 	chain_remove(&m->sets, &q->node);
-	members_outcome_unref(q->outcome);
+	members_reply_unref(q->reply);
 	free(q);
 }
 
-/* Takes w off its list. Frees a question that has no waits left. */
-static void members_wait_leave(struct members *m, struct members_wait *w)
+/* Takes w off its list. Frees its query if no waits are left. */
+static void members_wait_remove(struct members *m, struct members_wait *w)
 {
-	struct members_question *q = w->question;
+	struct members_query *q = w->query;
 
 	TAILQ_REMOVE(w->home, w, link);
 	w->home = NULL;
-	w->question = NULL;
+	w->query = NULL;
 	if (w->deadline_ms != UINT64_MAX && w->deadline_ms <= m->deadline_ms)
 		m->deadline_known = false;
 	if (!q)
 		return;
-	members_place(q, w->slot)->asked--;
+	members_caller(q, w->slot)->calls--;
 	if (TAILQ_EMPTY(&q->waits))
-		members_question_free(m, q);
+		members_query_free(m, q);
 }
 
 void members_wait_ready(struct members *m, struct members_wait *w, enum status status,
-	const char *text, struct members_box *box, struct members_outcome *outcome)
+	const char *text, struct members_box *box, struct members_reply *reply)
 {
 	if (box)
 		members_box_ref(box);
-	if (outcome)
-		outcome->refs++;
+	if (reply)
+		reply->refs++;
 	if (w->home)
-		members_wait_leave(m, w);
+		members_wait_remove(m, w);
 	w->status = status;
 	w->text = text;
 	w->box = box;
-	w->outcome = outcome;
+	w->reply = reply;
 	w->home = &m->ready;
 	TAILQ_INSERT_TAIL(&m->ready, w, link);
 }
 
-static bool members_may_ask(const struct members *m, int slot)
+static bool members_may_call(const struct members *m, int slot)
 {
-	const struct member *t = members_get(m, slot);
+	const struct member *member = members_get(m, slot);
 
-	return t && t->alive && !t->left;
+	return member && member->alive && !member->left;
 }
 
-/* True when every member of the set that can ask has asked. */
-static bool members_question_complete(const struct members *m, const struct members_question *q)
+/* True when every member of the set that can call has called. */
+static bool members_query_complete(const struct members *m, const struct members_query *q)
 {
 	for (size_t i = 0; i < q->n; i++)
-		if (!q->places[i].asked && members_may_ask(m, q->places[i].slot))
+		if (!q->callers[i].calls && members_may_call(m, q->callers[i].slot))
 			return false;
 	return true;
 }
 
-static void members_question_answer(struct members *m, struct members_question *q)
+static void members_query_answer(struct members *m, struct members_query *q)
 {
-	struct members_outcome *o = q->outcome;
+	struct members_reply *o = q->reply;
 	struct members_wait *w, *next;
 
 	o->n = 0;
 	o->message[0] = '\0';
 	for (size_t i = 0; i < q->n; i++)
-		if (members_may_ask(m, q->places[i].slot))
-			o->slots[o->n++] = q->places[i].slot;
+		if (members_may_call(m, q->callers[i].slot))
+			o->slots[o->n++] = q->callers[i].slot;
 	o->refs++;
 	for (w = TAILQ_FIRST(&q->waits); w; w = next) {
 		next = TAILQ_NEXT(w, link); /* the last one frees q */
 		members_wait_ready(m, w, STATUS_OK, NULL, NULL, o);
 	}
-	members_outcome_unref(o);
+	members_reply_unref(o);
 }
 
 static uint64_t members_set_hash(const int *set, size_t n)
@@ -181,15 +181,14 @@ static uint64_t members_set_hash(const int *set, size_t n)
 	return chain_hash(set, n * sizeof(*set));
 }
 
-static struct members_question *members_question_find(
-	const struct members *m, const int *set, size_t n)
+static struct members_query *members_query_find(const struct members *m, const int *set, size_t n)
 {
 	for (struct chain_node *node = chain_first(&m->sets, members_set_hash(set, n)); node;
 		node = chain_next(node)) {
-		struct members_question *q = (struct members_question *)node;
+		struct members_query *q = (struct members_query *)node;
 		size_t i = 0;
 
-		while (q->n == n && i < n && q->places[i].slot == set[i])
+		while (q->n == n && i < n && q->callers[i].slot == set[i])
 			i++;
 		if (q->n == n && i == n)
 			return q;
@@ -197,30 +196,30 @@ static struct members_question *members_question_find(
 	return NULL;
 }
 
-static struct members_question *members_question_new(struct members *m, const int *set, size_t n)
+static struct members_query *members_query_new(struct members *m, const int *set, size_t n)
 {
-	struct members_question *q;
+	struct members_query *q;
 
 	if (chain_reserve(&m->sets) < 0)
 		return NULL;
-	q = calloc(1, sizeof(*q) + n * sizeof(q->places[0]));
+	q = calloc(1, sizeof(*q) + n * sizeof(q->callers[0]));
 	if (!q)
 		return NULL;
-	q->outcome = members_outcome_new(n);
-	if (!q->outcome) {
+	q->reply = members_reply_new(n);
+	if (!q->reply) {
 		free(q);
 		return NULL;
 	}
 	TAILQ_INIT(&q->waits);
 	q->n = n;
 	for (size_t i = 0; i < n; i++)
-		q->places[i].slot = set[i];
-	TAILQ_INSERT_TAIL(&m->questions, q, link);
+		q->callers[i].slot = set[i];
+	TAILQ_INSERT_TAIL(&m->queries, q, link);
 	chain_put(&m->sets, &q->node, members_set_hash(set, n));
 	return q;
 }
 
-/* --- what happens --- */
+/* --- events --- */
 
 void members_waits_error(struct members *m)
 {
@@ -233,12 +232,12 @@ void members_waits_error(struct members *m)
 
 void members_waits_changed(struct members *m)
 {
-	struct members_question *next;
+	struct members_query *next;
 
-	for (struct members_question *q = TAILQ_FIRST(&m->questions); q; q = next) {
+	for (struct members_query *q = TAILQ_FIRST(&m->queries); q; q = next) {
 		next = TAILQ_NEXT(q, link);
-		if (members_question_complete(m, q))
-			members_question_answer(m, q);
+		if (members_query_complete(m, q))
+			members_query_answer(m, q);
 	}
 	members_leave_check(m);
 }
@@ -257,9 +256,9 @@ static void members_list_ended(struct members *m, struct members_waits *list, in
 
 void members_waits_ended(struct members *m, int slot)
 {
-	struct members_question *next;
+	struct members_query *next;
 
-	for (struct members_question *q = TAILQ_FIRST(&m->questions); q; q = next) {
+	for (struct members_query *q = TAILQ_FIRST(&m->queries); q; q = next) {
 		next = TAILQ_NEXT(q, link);
 		members_list_ended(m, &q->waits, slot);
 	}
@@ -268,10 +267,10 @@ void members_waits_ended(struct members *m, int slot)
 
 void members_waits_end(struct members *m, enum status status, const char *text)
 {
-	struct members_question *q;
+	struct members_query *q;
 	struct members_wait *w;
 
-	while ((q = TAILQ_FIRST(&m->questions)))
+	while ((q = TAILQ_FIRST(&m->queries)))
 		members_wait_ready(m, TAILQ_FIRST(&q->waits), status, text, NULL, NULL);
 	while ((w = TAILQ_FIRST(&m->error_waits)))
 		members_wait_ready(m, w, status, text, NULL, NULL);
@@ -342,7 +341,7 @@ static int members_sorted(const int *set, size_t n, int **ret, size_t *ret_n)
 		return -ENOMEM;
 	if (n > 0)
 		memcpy(own, set, n * sizeof(int));
-	qsort(own, n, sizeof(int), members_order);
+	qsort(own, n, sizeof(int), members_compare);
 	for (size_t i = 0; i < n; i++)
 		if (k == 0 || own[i] != own[k - 1])
 			own[k++] = own[i];
@@ -351,24 +350,24 @@ static int members_sorted(const int *set, size_t n, int **ret, size_t *ret_n)
 	return 0;
 }
 
-/* Adds the wait to the question about this set. */
-static int members_ask(struct members *m, struct members_wait *w, const int *set, size_t n)
+/* Adds the wait to the query with this set. */
+static int members_query_add(struct members *m, struct members_wait *w, const int *set, size_t n)
 {
-	struct members_question *q = members_question_find(m, set, n);
+	struct members_query *q = members_query_find(m, set, n);
 
 	if (!q)
-		q = members_question_new(m, set, n);
+		q = members_query_new(m, set, n);
 	if (!q)
 		return -ENOMEM;
-	w->question = q;
-	members_place(q, w->slot)->asked++;
+	w->query = q;
+	members_caller(q, w->slot)->calls++;
 	members_wait_at(m, w, &q->waits);
-	if (members_question_complete(m, q))
-		members_question_answer(m, q);
+	if (members_query_complete(m, q))
+		members_query_answer(m, q);
 	return 0;
 }
 
-int members_ask_alive(
+int members_wait_alive(
 	struct members *m, int slot, const int *set, size_t n, uint64_t deadline_ms, void *token)
 {
 	_cleanup_free_ int *own = NULL;
@@ -382,11 +381,11 @@ int members_ask_alive(
 		return -ENOMEM;
 	if (m->stopped)
 		members_wait_ready(m, w, m->stop_status, m->stop_text, NULL, NULL);
-	else if (n == 0 || !bsearch(&slot, own, n, sizeof(int), members_order))
+	else if (n == 0 || !bsearch(&slot, own, n, sizeof(int), members_compare))
 		members_wait_ready(m, w, STATUS_INVALID_ARGUMENT,
-			"the asking worker must be one of the members it asks about", NULL, NULL);
+			"members: expected the calling worker among them", NULL, NULL);
 	else
-		r = members_ask(m, w, own, n);
+		r = members_query_add(m, w, own, n);
 	if (r < 0) {
 		chain_remove(&m->tokens, &w->node);
 		free(w);
@@ -410,24 +409,24 @@ void members_forget(struct members *m, void *token)
 	members_wait_free(m, w);
 }
 
-/* The members of q that have not asked, with a text that names them; NULL without memory. */
-static struct members_outcome *members_unasked(
-	const struct members *m, const struct members_question *q)
+/* The members of q that have not called, with a text that names them; NULL without memory. */
+static struct members_reply *members_not_called(
+	const struct members *m, const struct members_query *q)
 {
-	struct members_outcome *o = members_outcome_new(q->n);
+	struct members_reply *o = members_reply_new(q->n);
 
 	if (!o)
 		return NULL;
 	for (size_t i = 0; i < q->n; i++)
-		if (!q->places[i].asked && members_may_ask(m, q->places[i].slot))
-			o->slots[o->n++] = q->places[i].slot;
+		if (!q->callers[i].calls && members_may_call(m, q->callers[i].slot))
+			o->slots[o->n++] = q->callers[i].slot;
 	slots_append(o->message, sizeof(o->message),
-		"some living members have not asked in time; missing: ");
+		"some living members have not called Alive in time; missing: ");
 	slots_append_names(o->message, sizeof(o->message), o->slots, o->n, m->opt.name, m->opt.arg);
 	return o;
 }
 
-static bool members_due(const struct members_wait *w, uint64_t now_ms, uint64_t *next_ms)
+static bool members_wait_overdue(const struct members_wait *w, uint64_t now_ms, uint64_t *next_ms)
 {
 	if (w->deadline_ms == UINT64_MAX)
 		return false;
@@ -439,44 +438,44 @@ static bool members_due(const struct members_wait *w, uint64_t now_ms, uint64_t 
 }
 
 /* Ends the overdue waits of q. The last wait frees q. */
-static void members_question_due(
-	struct members *m, struct members_question *q, uint64_t now_ms, uint64_t *next_ms)
+static void members_query_expire(
+	struct members *m, struct members_query *q, uint64_t now_ms, uint64_t *next_ms)
 {
-	struct members_outcome *o = NULL;
+	struct members_reply *o = NULL;
 	struct members_wait *w, *next;
 
 	for (w = TAILQ_FIRST(&q->waits); w; w = next) {
 		next = TAILQ_NEXT(w, link);
-		if (!members_due(w, now_ms, next_ms))
+		if (!members_wait_overdue(w, now_ms, next_ms))
 			continue;
 		if (!o)
-			o = members_unasked(m, q);
+			o = members_not_called(m, q);
 		members_wait_ready(m, w, STATUS_DEADLINE_EXCEEDED,
-			"some living members have not asked in time", NULL, o);
+			"some living members have not called Alive in time", NULL, o);
 	}
-	members_outcome_unref(o);
+	members_reply_unref(o);
 }
 
 /* Ends waits that are overdue, and finds the next deadline. */
 static void members_scan(struct members *m, uint64_t now_ms, int64_t now_us)
 {
-	struct members_question *q, *next_q;
+	struct members_query *q, *next_q;
 	struct members_wait *w, *next;
 	uint64_t next_ms = UINT64_MAX;
 	bool leave = false;
 
 	for (w = TAILQ_FIRST(&m->error_waits); w; w = next) {
 		next = TAILQ_NEXT(w, link);
-		if (members_due(w, now_ms, &next_ms))
+		if (members_wait_overdue(w, now_ms, &next_ms))
 			members_wait_ready(m, w, STATUS_DEADLINE_EXCEEDED,
 				"the group had no error in this time", NULL, NULL);
 	}
-	for (q = TAILQ_FIRST(&m->questions); q; q = next_q) {
+	for (q = TAILQ_FIRST(&m->queries); q; q = next_q) {
 		next_q = TAILQ_NEXT(q, link);
-		members_question_due(m, q, now_ms, &next_ms);
+		members_query_expire(m, q, now_ms, &next_ms);
 	}
 	TAILQ_FOREACH (w, &m->leave_waits, link)
-		leave = members_due(w, now_ms, &next_ms) || leave;
+		leave = members_wait_overdue(w, now_ms, &next_ms) || leave;
 	if (leave)
 		members_leave_overdue(m, now_us);
 	m->deadline_ms = next_ms; /* at worst too early */

@@ -19,7 +19,7 @@ struct answered {
 static struct barriers *b;
 static struct answered answers[128];
 static int n_answers;
-/* What the next answer's callback does. */
+/* The callback of the next answer calls this. */
 static void (*in_callback)(intptr_t token, const struct barrier_answer *a);
 
 static const char *name_of(void *arg, int slot)
@@ -60,21 +60,21 @@ static void teardown(void)
 	b = barriers_free(b);
 }
 
-static int everybody[8192];
+static int all_slots[8192];
 
 static void arrive_at(const char *name, int slot, size_t n, intptr_t token)
 {
 	for (int i = 0; i < 8192; i++)
-		everybody[i] = i;
-	ck_assert_int_eq(barriers_arrive(b, name, slot, everybody, n, NEVER, 1, (void *)token), 0);
+		all_slots[i] = i;
+	ck_assert_int_eq(barriers_arrive(b, name, slot, all_slots, n, NEVER, 1, (void *)token), 0);
 }
 
 static void arrive_by(int slot, size_t n, uint64_t deadline, intptr_t token)
 {
 	for (int i = 0; i < 8192; i++)
-		everybody[i] = i;
+		all_slots[i] = i;
 	ck_assert_int_eq(
-		barriers_arrive(b, "x", slot, everybody, n, deadline, 1, (void *)token), 0);
+		barriers_arrive(b, "x", slot, all_slots, n, deadline, 1, (void *)token), 0);
 }
 
 static void arrive(int slot, intptr_t token)
@@ -90,7 +90,7 @@ static const struct answered *answer_of(intptr_t token)
 	ck_abort_msg("call %ld is not answered", (long)token);
 }
 
-START_TEST(nobody_passes_before_the_third)
+START_TEST(barrier_waits_for_its_last_member)
 {
 	arrive(0, 1);
 	arrive(1, 2);
@@ -105,7 +105,7 @@ START_TEST(nobody_passes_before_the_third)
 }
 END_TEST
 
-START_TEST(a_member_that_comes_twice_counts_once_and_its_older_call_is_cancelled)
+START_TEST(second_arrival_cancels_the_older_call_and_counts_once)
 {
 	arrive(0, 1);
 	arrive(1, 2);
@@ -118,44 +118,44 @@ START_TEST(a_member_that_comes_twice_counts_once_and_its_older_call_is_cancelled
 }
 END_TEST
 
-/* Without naming anybody, when the first n are meant. */
-static void arrive_meaning(int slot, size_t n, intptr_t token)
+/* Arrives without a list, while the first n slots are the default members. */
+static void arrive_default(int slot, size_t n, intptr_t token)
 {
 	for (int i = 0; i < 8192; i++)
-		everybody[i] = i;
+		all_slots[i] = i;
 	ck_assert_int_eq(
-		barriers_arrive_default(b, "x", slot, everybody, n, NEVER, 1, (void *)token), 0);
+		barriers_arrive_default(b, "x", slot, all_slots, n, NEVER, 1, (void *)token), 0);
 }
 
-START_TEST(who_names_nobody_goes_with_those_who_were_meant_first)
+START_TEST(later_default_caller_takes_the_first_callers_members)
 {
-	arrive_meaning(0, 3, 1);
-	arrive_meaning(2, 3, 2);
+	arrive_default(0, 3, 1);
+	arrive_default(2, 3, 2);
 	barriers_worker_ended(b, 2, false, false, "it has taken its leave");
-	arrive_meaning(1, 2, 3);
+	arrive_default(1, 2, 3);
 	for (int i = 1; i <= 3; i++)
 		ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
-	arrive_meaning(0, 2, 4);
-	arrive_meaning(1, 2, 5);
+	arrive_default(0, 2, 4);
+	arrive_default(1, 2, 5);
 	ck_assert_int_eq(answer_of(5)->status, STATUS_OK);
 	ck_assert_int_eq(answer_of(5)->generation, 1);
 }
 END_TEST
 
-START_TEST(who_was_not_meant_when_a_barrier_began_is_told_so_without_harm)
+START_TEST(later_caller_outside_the_default_members_alone_is_refused)
 {
-	arrive_meaning(0, 2, 1);
-	arrive_meaning(2, 3, 2);
+	arrive_default(0, 2, 1);
+	arrive_default(2, 3, 2);
 	ck_assert_int_eq(n_answers, 1);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_INVALID_ARGUMENT);
-	arrive_meaning(1, 3, 3);
+	arrive_default(1, 3, 3);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_OK);
 	ck_assert_int_eq(answer_of(3)->status, STATUS_OK);
 }
 END_TEST
 
-/* Those who come later need not say who all are. */
-START_TEST(who_comes_where_nobody_was_named_needs_no_members)
+/* Later callers pass their own slot alone. */
+START_TEST(default_arrival_may_pass_its_slot_alone)
 {
 	ck_assert(!barriers_begun_default(b, "x", 1));
 	arrive_by(0, 2, NEVER, 1);
@@ -164,7 +164,7 @@ START_TEST(who_comes_where_nobody_was_named_needs_no_members)
 	for (int round = 0; round < 2; round++) {
 		int token = 10 * round + 3;
 
-		arrive_meaning(0, 3, token);
+		arrive_default(0, 3, token);
 		for (int slot = 1; slot <= 2; slot++) {
 			ck_assert(barriers_begun_default(b, "x", 1));
 			ck_assert_int_eq(barriers_arrive_default(b, "x", slot, &slot, 1, NEVER, 1,
@@ -176,26 +176,26 @@ START_TEST(who_comes_where_nobody_was_named_needs_no_members)
 			ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
 	}
 	ck_assert_int_eq(
-		barriers_arrive_default(b, "x", 0, everybody, 2, 100, 1, (void *)(intptr_t)30), 0);
+		barriers_arrive_default(b, "x", 0, all_slots, 2, 100, 1, (void *)(intptr_t)30), 0);
 	ck_assert(barriers_begun_default(b, "x", 99));
 	ck_assert(!barriers_begun_default(b, "x", 100));
 }
 END_TEST
 
-START_TEST(names_beside_no_names_must_be_the_same_members)
+START_TEST(named_and_default_members_must_agree)
 {
-	arrive_meaning(0, 3, 1);
+	arrive_default(0, 3, 1);
 	arrive_by(1, 2, NEVER, 2);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
-	arrive_meaning(2, 3, 3); /* it is told of that one */
+	arrive_default(2, 3, 3); /* gets that failure */
 	ck_assert_int_eq(answer_of(3)->status, STATUS_INVALID_ARGUMENT);
 	arrive_by(0, 3, NEVER, 4);
-	arrive_meaning(1, 2, 5);
+	arrive_default(1, 2, 5);
 	ck_assert_int_eq(answer_of(4)->status, STATUS_INVALID_ARGUMENT);
 }
 END_TEST
 
-START_TEST(a_timeout_names_the_missing_and_not_the_one_who_came)
+START_TEST(timeout_names_missing_workers)
 {
 	arrive_by(1, 3, 100, 1);
 	ck_assert_uint_eq(barriers_expire(b, 99), 100);
@@ -208,7 +208,7 @@ START_TEST(a_timeout_names_the_missing_and_not_the_one_who_came)
 }
 END_TEST
 
-START_TEST(the_late_one_gets_that_error_once_and_then_both_pass)
+START_TEST(late_member_gets_the_failure_once)
 {
 	arrive_by(0, 2, 100, 1);
 	barriers_expire(b, 100);
@@ -223,7 +223,7 @@ START_TEST(the_late_one_gets_that_error_once_and_then_both_pass)
 }
 END_TEST
 
-START_TEST(a_timeout_of_thousands_has_all_in_missing_and_a_text_that_fits)
+START_TEST(timeout_lists_thousands_and_its_text_fits)
 {
 	arrive_by(4095, 4096, 100, 1);
 	barriers_expire(b, 100);
@@ -236,7 +236,7 @@ START_TEST(a_timeout_of_thousands_has_all_in_missing_and_a_text_that_fits)
 }
 END_TEST
 
-START_TEST(thousands_pass_and_nobody_before_the_last)
+START_TEST(thousands_pass_together)
 {
 	int n = under_valgrind() ? 512 : 4096;
 
@@ -248,7 +248,7 @@ START_TEST(thousands_pass_and_nobody_before_the_last)
 }
 END_TEST
 
-START_TEST(a_member_that_ended_fails_what_waits_for_it_by_name)
+START_TEST(ended_member_fails_the_barrier_and_is_named)
 {
 	arrive(0, 1);
 	barriers_worker_ended(b, 2, true, false, "signal 9 (Killed)");
@@ -260,7 +260,7 @@ START_TEST(a_member_that_ended_fails_what_waits_for_it_by_name)
 }
 END_TEST
 
-START_TEST(who_comes_when_members_have_ended_is_told_of_all_of_them)
+START_TEST(arrival_after_ends_names_all_ended_members)
 {
 	barriers_worker_ended(b, 2, false, false, "exit code 0");
 	barriers_worker_ended(b, 1, true, false, "exit code 7");
@@ -277,14 +277,14 @@ START_TEST(who_comes_when_members_have_ended_is_told_of_all_of_them)
 }
 END_TEST
 
-START_TEST(those_who_wait_are_told_at_once_that_an_operator_stopped_a_member)
+START_TEST(stopping_a_member_fails_the_barrier_at_once)
 {
 	arrive(0, 1);
 	barriers_worker_stopped(b, 2);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_FAILED_PRECONDITION);
 	ck_assert_str_eq(answer_of(1)->message,
 		"barrier \"x\" failed, reached 1 of 3: worker:2 was stopped by an operator");
-	/* Its end comes later and is no other reason; whoever names it still hears the same. */
+	/* Its later end does not change the reason: callers that name it get the same error. */
 	barriers_worker_ended(b, 2, false, false, "signal 15 (Terminated)");
 	arrive(1, 2);
 	arrive(1, 3);
@@ -298,7 +298,7 @@ START_TEST(those_who_wait_are_told_at_once_that_an_operator_stopped_a_member)
 }
 END_TEST
 
-START_TEST(one_that_is_stopped_after_it_came_lets_the_others_pass)
+START_TEST(member_stopped_after_its_arrival_fails_nothing)
 {
 	arrive(2, 1);
 	barriers_worker_stopped(b, 2);
@@ -308,7 +308,7 @@ START_TEST(one_that_is_stopped_after_it_came_lets_the_others_pass)
 }
 END_TEST
 
-START_TEST(a_good_end_after_the_arrival_lets_the_others_pass)
+START_TEST(good_end_after_the_arrival_fails_nothing)
 {
 	arrive(0, 1);
 	barriers_forget(b, (void *)1);
@@ -320,7 +320,7 @@ START_TEST(a_good_end_after_the_arrival_lets_the_others_pass)
 }
 END_TEST
 
-START_TEST(a_recoverable_member_restarts_inside_a_barrier)
+START_TEST(recoverable_member_restarts_inside_a_barrier)
 {
 	arrive(0, 1);
 	arrive(1, 2);
@@ -337,7 +337,7 @@ START_TEST(a_recoverable_member_restarts_inside_a_barrier)
 }
 END_TEST
 
-START_TEST(a_new_process_is_not_told_of_what_its_predecessor_missed)
+START_TEST(new_process_does_not_get_failures_of_the_old_one)
 {
 	arrive_by(0, 2, 100, 1);
 	barriers_worker_ended(b, 1, true, true, "signal 9");
@@ -350,7 +350,7 @@ START_TEST(a_new_process_is_not_told_of_what_its_predecessor_missed)
 }
 END_TEST
 
-START_TEST(other_members_fail_it_for_all_and_the_text_says_who_and_which)
+START_TEST(different_members_fail_the_barrier_and_name_the_caller)
 {
 	static const int two[] = { 2, 1, 2 };
 
@@ -366,7 +366,7 @@ START_TEST(other_members_fail_it_for_all_and_the_text_says_who_and_which)
 }
 END_TEST
 
-START_TEST(a_caller_that_is_no_member_fails_it_whoever_comes_first)
+START_TEST(caller_outside_its_own_members_fails_the_barrier)
 {
 	arrive(3, 1); /* of 0, 1, 2 */
 	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
@@ -381,7 +381,7 @@ START_TEST(a_caller_that_is_no_member_fails_it_whoever_comes_first)
 }
 END_TEST
 
-START_TEST(the_order_of_the_members_does_not_matter)
+START_TEST(order_of_members_does_not_matter)
 {
 	static const int one[] = { 2, 0, 1 }, other[] = { 1, 2, 1, 0 };
 
@@ -392,7 +392,7 @@ START_TEST(the_order_of_the_members_does_not_matter)
 }
 END_TEST
 
-START_TEST(a_cancelled_barrier_has_the_text_and_one_that_passed_cannot_be_cancelled)
+START_TEST(cancel_gives_its_text_and_needs_a_waiting_worker)
 {
 	arrive(0, 1);
 	ck_assert_int_eq(barriers_cancel(b, "x", "no more data"), 0);
@@ -407,7 +407,7 @@ START_TEST(a_cancelled_barrier_has_the_text_and_one_that_passed_cannot_be_cancel
 }
 END_TEST
 
-START_TEST(a_wrong_call_fails_the_others_and_is_not_told_again)
+START_TEST(wrong_call_fails_the_others_and_not_its_caller)
 {
 	arrive(0, 1);
 	ck_assert_int_eq(
@@ -420,7 +420,7 @@ START_TEST(a_wrong_call_fails_the_others_and_is_not_told_again)
 }
 END_TEST
 
-START_TEST(all_that_comes_after_a_stop_is_told_so_until_the_reset)
+START_TEST(stop_answers_all_arrivals_until_the_reset)
 {
 	arrive(0, 1);
 	barriers_stop(b, STATUS_ABORTED, "the group is restarted");
@@ -437,7 +437,7 @@ START_TEST(all_that_comes_after_a_stop_is_told_so_until_the_reset)
 }
 END_TEST
 
-START_TEST(who_comes_at_the_deadline_is_too_late_though_nobody_looked_at_the_clock)
+START_TEST(arrival_at_the_deadline_is_too_late)
 {
 	arrive_by(0, 2, 100, 1);
 	ck_assert_int_eq(barriers_arrive(b, "x", 1, (int[]){ 0, 1 }, 2, NEVER, 100, (void *)2), 0);
@@ -447,7 +447,7 @@ START_TEST(who_comes_at_the_deadline_is_too_late_though_nobody_looked_at_the_clo
 }
 END_TEST
 
-START_TEST(the_first_arrival_s_deadline_counts_and_the_earliest_is_next)
+START_TEST(first_arrivals_deadline_counts)
 {
 	arrive_by(0, 3, 500, 1);
 	arrive_by(1, 3, 200, 2);
@@ -484,7 +484,7 @@ static char *many_name(int i)
 	return text;
 }
 
-START_TEST(the_longest_unused_name_is_forgotten_and_no_open_one)
+START_TEST(longest_unused_name_is_forgotten_first)
 {
 	if (under_valgrind())
 		return;
@@ -506,7 +506,7 @@ START_TEST(the_longest_unused_name_is_forgotten_and_no_open_one)
 }
 END_TEST
 
-START_TEST(a_failure_that_somebody_has_not_heard_of_outlives_names_that_are_not_used)
+START_TEST(undelivered_failure_outlives_unused_names)
 {
 	if (under_valgrind())
 		return;
@@ -520,7 +520,7 @@ START_TEST(a_failure_that_somebody_has_not_heard_of_outlives_names_that_are_not_
 }
 END_TEST
 
-START_TEST(one_name_more_than_can_be_waited_at_is_refused_and_room_comes_back)
+START_TEST(too_many_open_names_are_refused_until_one_ends)
 {
 	if (under_valgrind())
 		return;
@@ -536,7 +536,7 @@ START_TEST(one_name_more_than_can_be_waited_at_is_refused_and_room_comes_back)
 }
 END_TEST
 
-START_TEST(too_many_members_in_all_are_refused_but_not_for_failures_that_are_kept)
+START_TEST(too_many_members_are_refused_after_old_failures_are_dropped)
 {
 	int fit = BARRIER_MEMBERS / 4096;
 
@@ -574,7 +574,7 @@ START_TEST(texts_are_cut_between_characters)
 }
 END_TEST
 
-/* Callbacks that come back. */
+/* Callbacks that call the barriers. */
 
 static void again_once(intptr_t token, const struct barrier_answer *a)
 {
@@ -582,11 +582,11 @@ static void again_once(intptr_t token, const struct barrier_answer *a)
 	if (token <= 3) {
 		arrive((int)token - 1, token + 10);
 		ck_assert_int_lt(
-			n_answers, 4); /* no answer of a nested call comes before its end */
+			n_answers, 4); /* the answer of a nested call comes after the callback */
 	}
 }
 
-START_TEST(a_callback_may_come_to_the_same_name_at_once)
+START_TEST(callback_may_arrive_at_the_same_name)
 {
 	in_callback = again_once;
 	arrive(0, 1);
@@ -606,7 +606,7 @@ static void forget_others(intptr_t token, const struct barrier_answer *a)
 			barriers_forget(b, (void *)i);
 }
 
-START_TEST(a_callback_may_take_back_those_who_are_told_next)
+START_TEST(callback_may_drop_the_next_waits)
 {
 	in_callback = forget_others;
 	arrive(0, 1);
@@ -632,7 +632,7 @@ static void reset_and_come(intptr_t token, const struct barrier_answer *a)
 	ck_assert_int_eq(a->missing[0], 2); /* still there */
 }
 
-START_TEST(a_callback_may_reset_all)
+START_TEST(callback_may_reset_all)
 {
 	in_callback = reset_and_come;
 	arrive(0, 1);
@@ -690,8 +690,8 @@ static void wild_step(void)
 			return;
 		wild_asked[token] = true;
 		for (int i = 0; i < 4; i++)
-			everybody[i] = i;
-		ck_assert_int_eq(barriers_arrive(b, name, (int)wild(4), everybody, 3 + wild(2),
+			all_slots[i] = i;
+		ck_assert_int_eq(barriers_arrive(b, name, (int)wild(4), all_slots, 3 + wild(2),
 					 wild(100), wild(100), (void *)token),
 			0);
 	}
@@ -709,7 +709,7 @@ static void wild_answer(void *arg, void *token, const struct barrier_answer *a)
 		ck_assert_int_ge(a->missing[a->n_missing - 1], 0);
 }
 
-START_TEST(whatever_callbacks_do_each_call_is_answered_once_or_taken_back)
+START_TEST(each_call_is_answered_once_or_dropped)
 {
 	int n = under_valgrind() ? 500 : 8000;
 
@@ -727,7 +727,7 @@ START_TEST(whatever_callbacks_do_each_call_is_answered_once_or_taken_back)
 }
 END_TEST
 
-START_TEST(what_is_freed_while_it_waits_has_no_answer)
+START_TEST(freed_barriers_answer_nothing_more)
 {
 	arrive(0, 1);
 	arrive_by(0, 2, 100, 2);
@@ -740,31 +740,31 @@ END_TEST
 
 static void add_rules(TCase *t)
 {
-	tcase_add_test(t, nobody_passes_before_the_third);
-	tcase_add_test(t, a_member_that_comes_twice_counts_once_and_its_older_call_is_cancelled);
-	tcase_add_test(t, who_names_nobody_goes_with_those_who_were_meant_first);
-	tcase_add_test(t, who_was_not_meant_when_a_barrier_began_is_told_so_without_harm);
-	tcase_add_test(t, who_comes_where_nobody_was_named_needs_no_members);
-	tcase_add_test(t, names_beside_no_names_must_be_the_same_members);
-	tcase_add_test(t, a_timeout_names_the_missing_and_not_the_one_who_came);
-	tcase_add_test(t, the_late_one_gets_that_error_once_and_then_both_pass);
-	tcase_add_test(t, a_timeout_of_thousands_has_all_in_missing_and_a_text_that_fits);
-	tcase_add_test(t, thousands_pass_and_nobody_before_the_last);
-	tcase_add_test(t, a_member_that_ended_fails_what_waits_for_it_by_name);
-	tcase_add_test(t, who_comes_when_members_have_ended_is_told_of_all_of_them);
-	tcase_add_test(t, a_good_end_after_the_arrival_lets_the_others_pass);
-	tcase_add_test(t, those_who_wait_are_told_at_once_that_an_operator_stopped_a_member);
-	tcase_add_test(t, one_that_is_stopped_after_it_came_lets_the_others_pass);
-	tcase_add_test(t, a_recoverable_member_restarts_inside_a_barrier);
-	tcase_add_test(t, a_new_process_is_not_told_of_what_its_predecessor_missed);
-	tcase_add_test(t, other_members_fail_it_for_all_and_the_text_says_who_and_which);
-	tcase_add_test(t, a_caller_that_is_no_member_fails_it_whoever_comes_first);
-	tcase_add_test(t, the_order_of_the_members_does_not_matter);
-	tcase_add_test(t, a_cancelled_barrier_has_the_text_and_one_that_passed_cannot_be_cancelled);
-	tcase_add_test(t, a_wrong_call_fails_the_others_and_is_not_told_again);
-	tcase_add_test(t, all_that_comes_after_a_stop_is_told_so_until_the_reset);
-	tcase_add_test(t, who_comes_at_the_deadline_is_too_late_though_nobody_looked_at_the_clock);
-	tcase_add_test(t, the_first_arrival_s_deadline_counts_and_the_earliest_is_next);
+	tcase_add_test(t, barrier_waits_for_its_last_member);
+	tcase_add_test(t, second_arrival_cancels_the_older_call_and_counts_once);
+	tcase_add_test(t, later_default_caller_takes_the_first_callers_members);
+	tcase_add_test(t, later_caller_outside_the_default_members_alone_is_refused);
+	tcase_add_test(t, default_arrival_may_pass_its_slot_alone);
+	tcase_add_test(t, named_and_default_members_must_agree);
+	tcase_add_test(t, timeout_names_missing_workers);
+	tcase_add_test(t, late_member_gets_the_failure_once);
+	tcase_add_test(t, timeout_lists_thousands_and_its_text_fits);
+	tcase_add_test(t, thousands_pass_together);
+	tcase_add_test(t, ended_member_fails_the_barrier_and_is_named);
+	tcase_add_test(t, arrival_after_ends_names_all_ended_members);
+	tcase_add_test(t, good_end_after_the_arrival_fails_nothing);
+	tcase_add_test(t, stopping_a_member_fails_the_barrier_at_once);
+	tcase_add_test(t, member_stopped_after_its_arrival_fails_nothing);
+	tcase_add_test(t, recoverable_member_restarts_inside_a_barrier);
+	tcase_add_test(t, new_process_does_not_get_failures_of_the_old_one);
+	tcase_add_test(t, different_members_fail_the_barrier_and_name_the_caller);
+	tcase_add_test(t, caller_outside_its_own_members_fails_the_barrier);
+	tcase_add_test(t, order_of_members_does_not_matter);
+	tcase_add_test(t, cancel_gives_its_text_and_needs_a_waiting_worker);
+	tcase_add_test(t, wrong_call_fails_the_others_and_not_its_caller);
+	tcase_add_test(t, stop_answers_all_arrivals_until_the_reset);
+	tcase_add_test(t, arrival_at_the_deadline_is_too_late);
+	tcase_add_test(t, first_arrivals_deadline_counts);
 }
 
 int main(void)
@@ -778,18 +778,16 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	add_rules(t);
 	tcase_add_test(t, names_and_members_outside_the_limits_are_refused);
-	tcase_add_test(t, the_longest_unused_name_is_forgotten_and_no_open_one);
-	tcase_add_test(
-		t, a_failure_that_somebody_has_not_heard_of_outlives_names_that_are_not_used);
-	tcase_add_test(t, one_name_more_than_can_be_waited_at_is_refused_and_room_comes_back);
-	tcase_add_test(t, too_many_members_in_all_are_refused_but_not_for_failures_that_are_kept);
+	tcase_add_test(t, longest_unused_name_is_forgotten_first);
+	tcase_add_test(t, undelivered_failure_outlives_unused_names);
+	tcase_add_test(t, too_many_open_names_are_refused_until_one_ends);
+	tcase_add_test(t, too_many_members_are_refused_after_old_failures_are_dropped);
 	tcase_add_test(t, texts_are_cut_between_characters);
-	tcase_add_test(t, a_callback_may_come_to_the_same_name_at_once);
-	tcase_add_test(t, a_callback_may_take_back_those_who_are_told_next);
-	tcase_add_test(t, a_callback_may_reset_all);
-	tcase_add_loop_test(
-		t, whatever_callbacks_do_each_call_is_answered_once_or_taken_back, 0, 4);
-	tcase_add_test(t, what_is_freed_while_it_waits_has_no_answer);
+	tcase_add_test(t, callback_may_arrive_at_the_same_name);
+	tcase_add_test(t, callback_may_drop_the_next_waits);
+	tcase_add_test(t, callback_may_reset_all);
+	tcase_add_loop_test(t, each_call_is_answered_once_or_dropped, 0, 4);
+	tcase_add_test(t, freed_barriers_answer_nothing_more);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The barriers against a second opinion, which keeps bits where they keep lists: all orders of what
- * can happen in small worlds, and long random walks in larger ones.
- */
+/* Compares the barriers with a model, which keeps bits where they keep lists: all orders of events
+ * in small worlds, and long random walks in larger ones. */
 
 #include "agent/sync/barrier.h"
 #include "tests/unit/child.h"
@@ -48,7 +46,7 @@ struct model_name {
 
 struct model {
 	struct model_name names[NAMES];
-	unsigned ended, halted; /* halted: of these, by an operator */
+	unsigned ended, halted; /* halted: those of ended that an operator stopped */
 	bool stopped;
 	enum status stop;
 	struct told_list told;
@@ -78,7 +76,7 @@ static void model_overdue(struct model *m, struct model_name *n, uint64_t now)
 		model_close(m, n, STATUS_DEADLINE_EXCEEDED, n->set & ~n->arrived, 0);
 }
 
-static void model_wrong(struct model *m, struct model_name *n, int slot, intptr_t token)
+static void model_fail_wrong_call(struct model *m, struct model_name *n, int slot, intptr_t token)
 {
 	told_add(&m->told, (struct told){ .token = token,
 				   .status = STATUS_INVALID_ARGUMENT,
@@ -87,7 +85,7 @@ static void model_wrong(struct model *m, struct model_name *n, int slot, intptr_
 	model_close(m, n, STATUS_INVALID_ARGUMENT, 1u << slot, 1u << slot);
 }
 
-/* Members have ended, and the first of them says why it fails. */
+/* Members have ended: the first of them is the reason of the failure. */
 static void model_close_ended(struct model *m, struct model_name *n, unsigned ended)
 {
 	bool halted = ended & -ended & m->halted;
@@ -95,7 +93,7 @@ static void model_close_ended(struct model *m, struct model_name *n, unsigned en
 	model_close(m, n, halted ? STATUS_FAILED_PRECONDITION : STATUS_INTERNAL, ended, 0);
 }
 
-static void model_come(struct model *m, struct model_name *n, int slot, intptr_t token)
+static void model_join(struct model *m, struct model_name *n, int slot, intptr_t token)
 {
 	if (n->token[slot])
 		told_add(&m->told, (struct told){ .token = n->token[slot],
@@ -130,10 +128,10 @@ static void model_arrive(struct model *m, int name, int slot, unsigned set, uint
 		n->deadline = deadline;
 	}
 	if (!(set & 1u << slot) || set != n->set) {
-		model_wrong(m, n, slot, token);
+		model_fail_wrong_call(m, n, slot, token);
 		return;
 	}
-	model_come(m, n, slot, token);
+	model_join(m, n, slot, token);
 	if (fresh && (set & m->ended))
 		model_close_ended(m, n, set & m->ended);
 	else if (n->arrived == n->set)
@@ -160,7 +158,7 @@ static void model_ended(struct model *m, int slot, bool bad, bool recoverable, b
 				bit, 0);
 			continue;
 		}
-		model_come(m, n, slot, 0);
+		model_join(m, n, slot, 0);
 		n->arrived &= ~bit;
 	}
 }
@@ -213,7 +211,7 @@ struct op {
 	uint64_t later;
 };
 
-/* Both, side by side. */
+/* The barriers and the model, side by side. */
 struct world {
 	struct barriers *b;
 	struct model m;
@@ -439,7 +437,7 @@ START_TEST(all_orders_of_three_members_at_one_name)
 }
 END_TEST
 
-START_TEST(long_orders_of_what_happens_most)
+START_TEST(long_orders_of_the_most_common_events)
 {
 	static const struct op ops[] = {
 		{ ARRIVE, .slot = 0, .set = 7, .deadline = 2 },
@@ -452,7 +450,7 @@ START_TEST(long_orders_of_what_happens_most)
 }
 END_TEST
 
-START_TEST(all_orders_of_all_that_can_happen_at_two_names)
+START_TEST(all_orders_of_all_events_at_two_names)
 {
 	static struct op ops[64];
 	size_t n = 0;
@@ -552,8 +550,8 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, all_orders_of_three_members_at_one_name);
-	tcase_add_test(t, long_orders_of_what_happens_most);
-	tcase_add_test(t, all_orders_of_all_that_can_happen_at_two_names);
+	tcase_add_test(t, long_orders_of_the_most_common_events);
+	tcase_add_test(t, all_orders_of_all_events_at_two_names);
 	tcase_add_test(t, sets_that_differ_and_callers_that_are_no_members_in_all_orders);
 	tcase_add_test(t, random_walks_of_five_members_at_three_names);
 	suite_add_tcase(s, t);

@@ -41,9 +41,9 @@ static void wait_error(intptr_t token)
 	ck_assert_int_eq(members_wait_error(m, NEVER, (void *)token), 0);
 }
 
-static void ask(int slot, const int *set, size_t n, intptr_t token)
+static void alive(int slot, const int *set, size_t n, intptr_t token)
 {
-	ck_assert_int_eq(members_ask_alive(m, slot, set, n, NEVER, (void *)token), 0);
+	ck_assert_int_eq(members_wait_alive(m, slot, set, n, NEVER, (void *)token), 0);
 }
 
 static void leave(int slot, uint64_t deadline, intptr_t token)
@@ -51,7 +51,7 @@ static void leave(int slot, uint64_t deadline, intptr_t token)
 	ck_assert_int_eq(members_leave(m, slot, deadline, (void *)token), 0);
 }
 
-START_TEST(all_are_healthy_until_one_is_killed_and_again_when_it_is_back)
+START_TEST(members_are_healthy_while_they_run_without_error)
 {
 	start(3);
 	for (int i = 0; i < 3; i++)
@@ -68,7 +68,7 @@ START_TEST(all_are_healthy_until_one_is_killed_and_again_when_it_is_back)
 }
 END_TEST
 
-START_TEST(the_first_error_is_the_group_s_and_all_get_the_same)
+START_TEST(first_error_is_the_groups_and_all_get_it)
 {
 	start(3);
 	wait_error(1);
@@ -90,7 +90,7 @@ START_TEST(the_first_error_is_the_group_s_and_all_get_the_same)
 }
 END_TEST
 
-START_TEST(the_group_s_error_is_over_with_the_next_process_of_its_worker)
+START_TEST(group_error_ends_with_the_next_process_of_its_worker)
 {
 	start(3);
 	members_ended(m, 1, true, "exit code 1", 5);
@@ -109,7 +109,7 @@ START_TEST(the_group_s_error_is_over_with_the_next_process_of_its_worker)
 }
 END_TEST
 
-START_TEST(the_oldest_error_of_the_others_takes_the_place_of_one_that_is_over)
+START_TEST(oldest_remaining_error_replaces_one_that_is_over)
 {
 	start(4);
 	ck_assert_int_eq(members_report(m, 3, STATUS_INTERNAL, "no", 5), 0);
@@ -126,7 +126,7 @@ START_TEST(the_oldest_error_of_the_others_takes_the_place_of_one_that_is_over)
 }
 END_TEST
 
-START_TEST(an_overdue_leave_is_not_over_with_a_new_process)
+START_TEST(overdue_leave_stays_an_error_after_a_new_process)
 {
 	start(2);
 	leave(0, 10, 1);
@@ -138,7 +138,7 @@ START_TEST(an_overdue_leave_is_not_over_with_a_new_process)
 }
 END_TEST
 
-START_TEST(nobody_is_told_of_a_recoverable_member_s_errors)
+START_TEST(recoverable_members_errors_are_not_the_groups)
 {
 	start(2);
 	ck_assert_int_eq(members_started(m, 2, true, false), 0);
@@ -151,7 +151,7 @@ START_TEST(nobody_is_told_of_a_recoverable_member_s_errors)
 }
 END_TEST
 
-START_TEST(the_end_of_an_observer_a_good_end_and_one_after_the_leave_are_no_errors)
+START_TEST(ends_of_observers_good_ends_and_ends_after_leave_are_no_errors)
 {
 	start(3);
 	ck_assert_int_eq(members_started(m, 3, false, true), 0);
@@ -166,7 +166,7 @@ START_TEST(the_end_of_an_observer_a_good_end_and_one_after_the_leave_are_no_erro
 }
 END_TEST
 
-START_TEST(a_report_that_comes_after_the_end_is_the_worker_s_own_error)
+START_TEST(report_after_the_end_is_the_workers_own_error)
 {
 	start(1);
 	members_ended(m, 0, true, "exit code 1", 1);
@@ -194,16 +194,16 @@ START_TEST(a_long_message_is_cut_between_characters)
 }
 END_TEST
 
-START_TEST(the_living_of_four_with_one_dead_are_the_same_three_for_all)
+START_TEST(all_callers_get_the_same_living_members)
 {
 	static const int set[] = { 3, 1, 0, 2 }, same[] = { 0, 1, 2, 3, 3 };
 
 	start(4);
 	members_ended(m, 3, true, "signal 9", 1);
-	ask(0, set, 4, 1);
-	ask(2, same, 5, 2);
+	alive(0, set, 4, 1);
+	alive(2, same, 5, 2);
 	ck_assert_int_eq(n_answers, 0);
-	ask(1, set, 4, 3);
+	alive(1, set, 4, 3);
 	ck_assert_int_eq(n_answers, 3);
 	for (int i = 1; i <= 3; i++) {
 		ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
@@ -212,59 +212,59 @@ START_TEST(the_living_of_four_with_one_dead_are_the_same_three_for_all)
 }
 END_TEST
 
-START_TEST(who_dies_before_it_asks_is_not_waited_for)
+START_TEST(alive_does_not_wait_for_a_member_that_ended)
 {
 	static const int set[] = { 0, 1, 2 };
 
 	start(3);
-	ask(0, set, 3, 1);
-	ask(1, set, 3, 2);
+	alive(0, set, 3, 1);
+	alive(1, set, 3, 2);
 	members_ended(m, 2, false, "exit code 0", 1);
 	ck_assert_uint_eq(answer_of(1)->slots, 3);
 	ck_assert_uint_eq(answer_of(2)->slots, 3);
 }
 END_TEST
 
-START_TEST(who_dies_after_it_asked_is_not_among_the_living)
+START_TEST(alive_leaves_out_a_member_that_ended_after_its_call)
 {
 	static const int set[] = { 0, 1, 2 };
 
 	start(3);
-	ask(0, set, 3, 1);
-	ask(1, set, 3, 2);
+	alive(0, set, 3, 1);
+	alive(1, set, 3, 2);
 	members_ended(m, 1, false, "exit code 0", 1);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_CANCELLED);
-	ask(2, set, 3, 3);
+	alive(2, set, 3, 3);
 	ck_assert_uint_eq(answer_of(1)->slots, 5);
 	ck_assert_uint_eq(answer_of(3)->slots, 5);
 }
 END_TEST
 
-START_TEST(who_asks_must_be_of_the_set_and_other_sets_are_other_questions)
+START_TEST(alive_caller_must_be_in_its_set_and_sets_are_separate)
 {
 	static const int set[] = { 0, 1 }, other[] = { 0, 2 };
 
 	start(3);
-	ask(2, set, 2, 1);
+	alive(2, set, 2, 1);
 	ck_assert_int_eq(answer_of(1)->status, STATUS_INVALID_ARGUMENT);
-	ask(0, set, 0, 2);
+	alive(0, set, 0, 2);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_INVALID_ARGUMENT);
-	ask(0, set, 2, 3);
-	ask(0, other, 2, 4);
-	ask(2, other, 2, 5);
+	alive(0, set, 2, 3);
+	alive(0, other, 2, 4);
+	alive(2, other, 2, 5);
 	ck_assert_uint_eq(answer_of(4)->slots, 5);
 	ck_assert_int_eq(n_answers, 4);
 }
 END_TEST
 
-START_TEST(an_overdue_question_names_who_has_not_asked)
+START_TEST(overdue_alive_names_members_that_have_not_called)
 {
 	static const int set[] = { 0, 1, 2 };
 
 	start(3);
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(
-			members_ask_alive(m, i, set, 3, 100, (void *)(intptr_t)(i + 1)), 0);
+			members_wait_alive(m, i, set, 3, 100, (void *)(intptr_t)(i + 1)), 0);
 	ck_assert_uint_eq(members_expire(m, 99, 0), 100);
 	ck_assert_uint_eq(members_expire(m, 100, 0), NEVER);
 	for (int i = 1; i <= 2; i++) {
@@ -290,7 +290,7 @@ START_TEST(all_leave_together)
 }
 END_TEST
 
-START_TEST(one_leaves_early_and_all_get_the_shutdown_error_with_the_stragglers)
+START_TEST(overdue_leave_names_members_that_have_not_left)
 {
 	start(3);
 	wait_error(10);
@@ -311,7 +311,7 @@ START_TEST(one_leaves_early_and_all_get_the_shutdown_error_with_the_stragglers)
 }
 END_TEST
 
-START_TEST(a_failure_ends_the_wait_of_those_who_leave)
+START_TEST(group_error_ends_waiting_leaves)
 {
 	start(3);
 	leave(0, NEVER, 1);
@@ -319,13 +319,13 @@ START_TEST(a_failure_ends_the_wait_of_those_who_leave)
 	ck_assert_int_eq(answer_of(1)->status, STATUS_ABORTED);
 	ck_assert_str_eq(answer_of(1)->message,
 		"the group has an error (worker:1 ended: exit code 4): 1 of 3 have left, "
-		"1 ended without it; missing: worker:2");
+		"1 ended without leaving; missing: worker:2");
 	leave(2, NEVER, 2);
 	ck_assert_int_eq(answer_of(2)->status, STATUS_ABORTED);
 }
 END_TEST
 
-START_TEST(who_ended_well_is_not_waited_for_by_those_who_leave)
+START_TEST(leave_does_not_wait_for_a_member_that_ended_well)
 {
 	start(2);
 	leave(0, NEVER, 1);
@@ -336,7 +336,7 @@ START_TEST(who_ended_well_is_not_waited_for_by_those_who_leave)
 }
 END_TEST
 
-START_TEST(a_stop_and_a_reset_end_all_waits)
+START_TEST(stop_and_reset_end_all_waits)
 {
 	static const int set[] = { 0, 1 };
 
@@ -344,7 +344,7 @@ START_TEST(a_stop_and_a_reset_end_all_waits)
 		n_answers = 0;
 		start(2);
 		wait_error(1);
-		ask(0, set, 2, 2);
+		alive(0, set, 2, 2);
 		leave(0, NEVER, 3);
 		if (round == 0)
 			members_stop(m, STATUS_ABORTED, "the group is restarted");
@@ -356,7 +356,7 @@ START_TEST(a_stop_and_a_reset_end_all_waits)
 				round == 0 ? STATUS_ABORTED : STATUS_CANCELLED);
 		if (round == 0) {
 			wait_error(4);
-			ask(0, set, 2, 5);
+			alive(0, set, 2, 5);
 			leave(1, NEVER, 6);
 			for (int i = 4; i <= 6; i++)
 				ck_assert_str_eq(answer_of(i)->message, "the group is restarted");
@@ -367,7 +367,7 @@ START_TEST(a_stop_and_a_reset_end_all_waits)
 }
 END_TEST
 
-START_TEST(the_default_set_has_all_who_started_but_observers)
+START_TEST(default_set_has_all_started_members_but_observers)
 {
 	_cleanup_free_ int *set = NULL;
 	size_t n;
@@ -384,7 +384,7 @@ START_TEST(the_default_set_has_all_who_started_but_observers)
 }
 END_TEST
 
-START_TEST(a_wait_for_the_error_ends_at_its_own_deadline)
+START_TEST(wait_for_the_error_ends_at_its_own_deadline)
 {
 	start(1);
 	ck_assert_int_eq(members_wait_error(m, 300, (void *)1), 0);
@@ -406,14 +406,14 @@ static void again(intptr_t token)
 		return;
 	members_reset(m, "new");
 	start(2);
-	ask(0, set, 2, token + 10);
-	ask(1, set, 2, token + 20);
+	alive(0, set, 2, token + 10);
+	alive(1, set, 2, token + 20);
 	members_ended(m, 1, true, "signal 6", 1);
 	wait_error(token + 30);
 	members_forget(m, (void *)2);
 }
 
-START_TEST(callbacks_may_come_back_with_anything)
+START_TEST(callbacks_may_call_any_function)
 {
 	start(2);
 	wait_error(1);
@@ -437,28 +437,28 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, all_are_healthy_until_one_is_killed_and_again_when_it_is_back);
-	tcase_add_test(t, the_first_error_is_the_group_s_and_all_get_the_same);
-	tcase_add_test(t, the_group_s_error_is_over_with_the_next_process_of_its_worker);
-	tcase_add_test(t, the_oldest_error_of_the_others_takes_the_place_of_one_that_is_over);
-	tcase_add_test(t, an_overdue_leave_is_not_over_with_a_new_process);
-	tcase_add_test(t, nobody_is_told_of_a_recoverable_member_s_errors);
-	tcase_add_test(t, the_end_of_an_observer_a_good_end_and_one_after_the_leave_are_no_errors);
-	tcase_add_test(t, a_report_that_comes_after_the_end_is_the_worker_s_own_error);
+	tcase_add_test(t, members_are_healthy_while_they_run_without_error);
+	tcase_add_test(t, first_error_is_the_groups_and_all_get_it);
+	tcase_add_test(t, group_error_ends_with_the_next_process_of_its_worker);
+	tcase_add_test(t, oldest_remaining_error_replaces_one_that_is_over);
+	tcase_add_test(t, overdue_leave_stays_an_error_after_a_new_process);
+	tcase_add_test(t, recoverable_members_errors_are_not_the_groups);
+	tcase_add_test(t, ends_of_observers_good_ends_and_ends_after_leave_are_no_errors);
+	tcase_add_test(t, report_after_the_end_is_the_workers_own_error);
 	tcase_add_test(t, a_long_message_is_cut_between_characters);
-	tcase_add_test(t, the_living_of_four_with_one_dead_are_the_same_three_for_all);
-	tcase_add_test(t, who_dies_before_it_asks_is_not_waited_for);
-	tcase_add_test(t, who_dies_after_it_asked_is_not_among_the_living);
-	tcase_add_test(t, who_asks_must_be_of_the_set_and_other_sets_are_other_questions);
-	tcase_add_test(t, an_overdue_question_names_who_has_not_asked);
+	tcase_add_test(t, all_callers_get_the_same_living_members);
+	tcase_add_test(t, alive_does_not_wait_for_a_member_that_ended);
+	tcase_add_test(t, alive_leaves_out_a_member_that_ended_after_its_call);
+	tcase_add_test(t, alive_caller_must_be_in_its_set_and_sets_are_separate);
+	tcase_add_test(t, overdue_alive_names_members_that_have_not_called);
 	tcase_add_test(t, all_leave_together);
-	tcase_add_test(t, one_leaves_early_and_all_get_the_shutdown_error_with_the_stragglers);
-	tcase_add_test(t, a_failure_ends_the_wait_of_those_who_leave);
-	tcase_add_test(t, who_ended_well_is_not_waited_for_by_those_who_leave);
-	tcase_add_test(t, a_stop_and_a_reset_end_all_waits);
-	tcase_add_test(t, the_default_set_has_all_who_started_but_observers);
-	tcase_add_test(t, a_wait_for_the_error_ends_at_its_own_deadline);
-	tcase_add_test(t, callbacks_may_come_back_with_anything);
+	tcase_add_test(t, overdue_leave_names_members_that_have_not_left);
+	tcase_add_test(t, group_error_ends_waiting_leaves);
+	tcase_add_test(t, leave_does_not_wait_for_a_member_that_ended_well);
+	tcase_add_test(t, stop_and_reset_end_all_waits);
+	tcase_add_test(t, default_set_has_all_started_members_but_observers);
+	tcase_add_test(t, wait_for_the_error_ends_at_its_own_deadline);
+	tcase_add_test(t, callbacks_may_call_any_function);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/*
- * The members against a second opinion, which keeps all waits in one table and looks through it
- * after each step: all orders of what can happen in a small world, and random walks in a larger
- * one.
- */
+/* Compares the members with a model, which keeps all waits in one table and goes through it after
+ * each step: all orders of events in a small world, and random walks in a larger one. */
 
 #include "tests/unit/members_test.h"
 
@@ -31,7 +28,8 @@ struct model {
 	int error_slot;
 	enum status error_code; /* OK: none */
 	unsigned leave_failed;
-	enum status own[SLOTS]; /* each one's own error; counted: whose are of the group */
+	enum status
+		own[SLOTS]; /* each worker's own error; counted: those that count for the group */
 	unsigned counted;
 	bool stopped;
 	struct model_wait waits[WAITS];
@@ -39,7 +37,7 @@ struct model {
 	int n_told;
 };
 
-static void model_tell(struct model *o, struct model_wait *w, enum status status, unsigned slots)
+static void model_answer(struct model *o, struct model_wait *w, enum status status, unsigned slots)
 {
 	struct answered *t = &o->told[o->n_told++];
 
@@ -53,19 +51,19 @@ static void model_tell(struct model *o, struct model_wait *w, enum status status
 	w->token = 0;
 }
 
-static unsigned model_stays(const struct model *o)
+static unsigned model_must_leave(const struct model *o)
 {
 	return o->alive & ~o->left & ~o->recoverable & ~o->observer;
 }
 
-static unsigned model_asked(const struct model *o, unsigned set)
+static unsigned model_called(const struct model *o, unsigned set)
 {
-	unsigned asked = 0;
+	unsigned called = 0;
 
 	for (int i = 0; i < WAITS; i++)
 		if (o->waits[i].token && o->waits[i].kind == 'a' && o->waits[i].set == set)
-			asked |= 1u << o->waits[i].slot;
-	return asked;
+			called |= 1u << o->waits[i].slot;
+	return called;
 }
 
 static void model_settle(struct model *o)
@@ -77,18 +75,18 @@ static void model_settle(struct model *o)
 		if (!w->token)
 			continue;
 		if (w->kind == 'e' && o->error_code)
-			model_tell(o, w, STATUS_OK, 0);
+			model_answer(o, w, STATUS_OK, 0);
 		else if (w->kind == 'l' && o->error_code)
-			model_tell(o, w,
+			model_answer(o, w,
 				o->leave_failed ? STATUS_DEADLINE_EXCEEDED : STATUS_ABORTED,
-				o->leave_failed ? o->leave_failed : model_stays(o));
-		else if (w->kind == 'l' && !model_stays(o))
-			model_tell(o, w, STATUS_OK, 0);
-		else if (w->kind == 'a' && !(living & ~model_asked(o, set)))
+				o->leave_failed ? o->leave_failed : model_must_leave(o));
+		else if (w->kind == 'l' && !model_must_leave(o))
+			model_answer(o, w, STATUS_OK, 0);
+		else if (w->kind == 'a' && !(living & ~model_called(o, set)))
 			for (int k = WAITS - 1; k >= i; k--)
 				if (o->waits[k].token && o->waits[k].kind == 'a' &&
 					o->waits[k].set == set)
-					model_tell(o, &o->waits[k], STATUS_OK, living);
+					model_answer(o, &o->waits[k], STATUS_OK, living);
 	}
 }
 
@@ -100,7 +98,7 @@ static void model_error(struct model *o, int slot, enum status code)
 	o->error_slot = slot;
 }
 
-/* What the group's error was of is a new process now. */
+/* A new process of slot ends the group's error, if that was of its last process. */
 static void model_started(struct model *o, int slot)
 {
 	o->own[slot] = STATUS_OK;
@@ -120,11 +118,11 @@ static void model_wait(struct model *o, struct model_wait w)
 	while (o->waits[i].token)
 		i++;
 	if (w.kind == 'a' && !o->stopped && !(w.set & 1u << w.slot))
-		model_tell(o, &w, STATUS_INVALID_ARGUMENT, 0);
+		model_answer(o, &w, STATUS_INVALID_ARGUMENT, 0);
 	else if (w.kind == 'l' && !(o->known & 1u << w.slot))
-		model_tell(o, &w, STATUS_INVALID_ARGUMENT, 0);
+		model_answer(o, &w, STATUS_INVALID_ARGUMENT, 0);
 	else if (o->stopped && !(w.kind == 'e' && o->error_code))
-		model_tell(o, &w, STATUS_ABORTED, 0);
+		model_answer(o, &w, STATUS_ABORTED, 0);
 	else
 		o->waits[i] = w;
 	if (w.kind == 'l')
@@ -141,7 +139,7 @@ static void model_ended(struct model *o, int slot, bool bad)
 	o->alive &= ~bit;
 	for (int i = 0; i < WAITS; i++)
 		if (o->waits[i].token && o->waits[i].kind != 'e' && o->waits[i].slot == slot)
-			model_tell(o, &o->waits[i], STATUS_CANCELLED, 0);
+			model_answer(o, &o->waits[i], STATUS_CANCELLED, 0);
 	if (bad && !o->own[slot])
 		o->own[slot] = STATUS_UNAVAILABLE;
 	if (bad && !((o->recoverable | o->observer | o->left) & bit)) {
@@ -153,11 +151,11 @@ static void model_ended(struct model *o, int slot, bool bad)
 
 static void model_expire(struct model *o, uint64_t now)
 {
-	unsigned asked[1 << SLOTS], stays = model_stays(o);
+	unsigned called[1 << SLOTS], stays = model_must_leave(o);
 	bool leave = false;
 
 	for (unsigned set = 0; set < 1u << SLOTS; set++)
-		asked[set] = model_asked(o, set);
+		called[set] = model_called(o, set);
 	for (int i = 0; i < WAITS; i++) {
 		struct model_wait *w = &o->waits[i];
 
@@ -166,8 +164,9 @@ static void model_expire(struct model *o, uint64_t now)
 		if (w->kind == 'l')
 			leave = true;
 		else
-			model_tell(o, w, STATUS_DEADLINE_EXCEEDED,
-				w->kind == 'a' ? w->set & o->alive & ~o->left & ~asked[w->set] : 0);
+			model_answer(o, w, STATUS_DEADLINE_EXCEEDED,
+				w->kind == 'a' ? w->set & o->alive & ~o->left & ~called[w->set]
+					       : 0);
 	}
 	if (leave) {
 		int slot = 0;
@@ -184,7 +183,7 @@ static void model_end(struct model *o, enum status status)
 {
 	for (int i = 0; i < WAITS; i++)
 		if (o->waits[i].token)
-			model_tell(o, &o->waits[i], status, 0);
+			model_answer(o, &o->waits[i], status, 0);
 }
 
 static int by_token(const void *a, const void *b)
@@ -237,7 +236,7 @@ static void world_wait(char kind, int slot, unsigned set, uint64_t deadline)
 	if (kind == 'e')
 		r = members_wait_error(m, deadline, (void *)token);
 	else if (kind == 'a')
-		r = members_ask_alive(m, slot, members, n, deadline, (void *)token);
+		r = members_wait_alive(m, slot, members, n, deadline, (void *)token);
 	else
 		r = members_leave(m, slot, deadline, (void *)token);
 	if (r != 0)
@@ -301,7 +300,7 @@ static void world_end(bool reset)
 	}
 }
 
-/* What the number means, of WORLD_EVENTS. */
+/* The event with this number, of WORLD_EVENTS. */
 enum { WORLD_EVENTS = 16 };
 
 static void world_step(unsigned event, int slot, unsigned set, uint64_t deadline)
@@ -363,7 +362,7 @@ static unsigned dice(uint64_t *seed, unsigned n)
 	return (unsigned)(*seed >> 33) % n;
 }
 
-START_TEST(random_walks_are_as_the_model_has_them)
+START_TEST(random_walks_agree_with_the_model)
 {
 	static const unsigned sets[] = { 7, 7, 7, 3, 15, 2, 1, 14 };
 	int walks = walk_length(4000, 1000, 20);
@@ -387,7 +386,7 @@ START_TEST(random_walks_are_as_the_model_has_them)
 }
 END_TEST
 
-START_TEST(all_orders_of_what_three_do_are_as_the_model_has_them)
+START_TEST(all_orders_of_three_members_agree_with_the_model)
 {
 	static const struct {
 		unsigned event;
@@ -424,8 +423,8 @@ int main(void)
 
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, random_walks_are_as_the_model_has_them);
-	tcase_add_test(t, all_orders_of_what_three_do_are_as_the_model_has_them);
+	tcase_add_test(t, random_walks_agree_with_the_model);
+	tcase_add_test(t, all_orders_of_three_members_agree_with_the_model);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
