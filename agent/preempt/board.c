@@ -74,7 +74,7 @@ static void worker_sample(
 	*s = (struct preempt_sample){ .slot = w->slot, .step = -1 };
 	beats = slot_copy(sv, w, s);
 	s->stepped = beats && s->steps > 0;
-	s->connected = beats || sharing_spoke(sv, w);
+	s->connected = beats || sharing_has_called(sv, w);
 }
 
 void preempting_board_read(struct preempting *p, bool barrier)

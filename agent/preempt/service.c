@@ -148,7 +148,7 @@ static void preempting_tell(struct preempting *p, const struct preempt_do *d)
 	events_add(supervisor_events(sv), d->event, supervisor_attempt(sv), w ? w->rank : -1,
 		preempting_json(sv), "%s%s", d->text, grace);
 	if (notice)
-		sharing_tell_notice(sv, d->text);
+		sharing_send_notice(sv, d->text);
 }
 
 static void preempting_do(struct preempting *p, const struct preempt_do *d)

@@ -5,9 +5,9 @@
  * descriptor of it. A worker in a container cannot follow that link: for it there is a file beside
  * the memory. The agent writes the same to both, and reads the one that the worker writes to.
  *
- * Any worker may cut the file short. The agent reads and writes it by system calls, and makes a new
- * one in its place; what workers said there is gone until they say it again. The agent allocates
- * its blocks first: on a full file system a store to a hole would kill the worker, too.
+ * Any worker may cut the file short. The agent reads and writes it by system calls, and restores
+ * its size; what workers wrote there is gone until they write it again. The agent allocates the
+ * file's blocks first: on a full file system a store to a hole would kill the worker, too.
  */
 #include "agent/sharing/private.h"
 #include "common/base/log.h"
@@ -27,7 +27,7 @@ enum {
 	NOEXEC_SEAL = 0x8, /* MFD_NOEXEC_SEAL, which libraries' headers may not have yet */
 };
 
-static off_t slot_at(int slot)
+static off_t slot_offset(int slot)
 {
 	return BOARD_HEADER_BYTES + (off_t)slot * BOARD_SLOT_BYTES;
 }
@@ -68,12 +68,12 @@ static int write_header(struct sharing *sh, int fd)
 	return fd < 0 ? 0 : board_write(fd, 0, &h, sizeof(h));
 }
 
-/* A slot whose worker has said nothing yet. */
+/* Writes a slot whose worker has written nothing yet. */
 static int write_slot(int fd, int slot, uint64_t token)
 {
 	struct board_slot s = { .step = -1, .expected = token };
 
-	return fd < 0 ? 0 : board_write(fd, slot_at(slot), &s, sizeof(s));
+	return fd < 0 ? 0 : board_write(fd, slot_offset(slot), &s, sizeof(s));
 }
 
 static int board_fill(int fd, off_t begin, off_t len)
@@ -86,12 +86,12 @@ static int board_fill(int fd, off_t begin, off_t len)
 	return -r;
 }
 
-/* The whole size, with the memory of n slots. */
+/* Sets the whole size, and allocates the blocks of n slots. */
 static int board_size(int fd, int n)
 {
 	if (ftruncate(fd, (off_t)BOARD_BYTES) < 0)
 		return -errno;
-	return board_fill(fd, 0, slot_at(n));
+	return board_fill(fd, 0, slot_offset(n));
 }
 
 /* --- a board that was cut -----------------------------------------------------------------------
@@ -109,7 +109,7 @@ static int board_make_again(struct sharing *sh)
 }
 
 /* Logs it once: a worker may do it again and again. */
-static void tell_damage(struct sharing *sh, int r)
+static void report_damage(struct sharing *sh, int r)
 {
 	struct supervisor *sv = sh->sv;
 	const char *again = r < 0 ? strerror(-r) : "it was made again";
@@ -122,7 +122,7 @@ static void tell_damage(struct sharing *sh, int r)
 		"a worker has cut the board short: %s", again);
 }
 
-/* Restores a file that was cut. Returns false where it was: all that workers said in it is gone. */
+/* Restores a file that was cut. Returns false where it was: all that workers wrote is gone. */
 static bool board_whole(struct sharing *sh)
 {
 	struct stat st;
@@ -131,7 +131,7 @@ static bool board_whole(struct sharing *sh)
 		return false;
 	if (fstat(sh->board_file_fd, &st) == 0 && st.st_size >= (off_t)BOARD_BYTES)
 		return true;
-	tell_damage(sh, board_make_again(sh));
+	report_damage(sh, board_make_again(sh));
 	return false;
 }
 
@@ -220,11 +220,11 @@ int sharing_board_open(struct sharing *sh, struct error *err)
 	return r < 0 ? error_set(err, r, "%s: %s", sh->board_path, strerror(-r)) : 0;
 }
 
-/* The memory of the slots from sh->board_slots to n. */
-static int board_more(struct sharing *sh, int fd, int n)
+/* Allocates the blocks of the slots from sh->board_slots to n. */
+static int board_allocate(struct sharing *sh, int fd, int n)
 {
-	off_t begin = slot_at(sh->board_slots);
-	int r = fd < 0 ? 0 : board_fill(fd, begin, slot_at(n) - begin);
+	off_t begin = slot_offset(sh->board_slots);
+	int r = fd < 0 ? 0 : board_fill(fd, begin, slot_offset(n) - begin);
 
 	for (int i = sh->board_slots; r == 0 && i < n; i++)
 		r = write_slot(fd, i, 0);
@@ -241,9 +241,9 @@ void sharing_board_reserve(struct sharing *sh, int n)
 	n = (n + RESERVE_STEP - 1) / RESERVE_STEP * RESERVE_STEP;
 	if (n > BOARD_SLOTS)
 		n = BOARD_SLOTS;
-	r = board_more(sh, sh->board_fd, n);
+	r = board_allocate(sh, sh->board_fd, n);
 	if (r == 0)
-		r = board_more(sh, sh->board_file_fd, n);
+		r = board_allocate(sh, sh->board_file_fd, n);
 	if (r == 0)
 		sh->board_slots = n;
 	else
@@ -262,7 +262,7 @@ void sharing_board_close(struct sharing *sh)
 	sh->board_file_fd = close_fd(sh->board_file_fd);
 }
 
-/* --- words --------------------------------------------------------------------------------------
+/* --- fields -------------------------------------------------------------------------------------
  */
 
 bool sharing_board_has(const struct sharing *sh, int slot)
@@ -283,9 +283,9 @@ void sharing_board_set(struct sharing *sh, uint64_t attempt, uint64_t stopping)
 		log_error("%s: %s", sh->board_path, strerror(-r));
 }
 
-/* Writes one word of the header: workers read the others meanwhile. Where the file cannot be
+/* Writes one field of the header: workers read the others meanwhile. Where the file cannot be
  * written, workers that have the memory still see it. */
-static int write_word(struct sharing *sh, size_t at, uint64_t value)
+static int write_field(struct sharing *sh, size_t at, uint64_t value)
 {
 	return board_write_both(sh, (off_t)at, &value, sizeof(value));
 }
@@ -297,8 +297,8 @@ void sharing_board_notice(struct sharing *sh, uint64_t notice, int64_t save_at)
 	sh->board_notice = notice;
 	sh->board_save_at = save_at;
 	(void)board_whole(sh);
-	r = write_word(sh, offsetof(struct board_header, save_at), (uint64_t)save_at);
-	notice_r = write_word(sh, offsetof(struct board_header, notice), notice);
+	r = write_field(sh, offsetof(struct board_header, save_at), (uint64_t)save_at);
+	notice_r = write_field(sh, offsetof(struct board_header, notice), notice);
 	r = r < 0 ? r : notice_r;
 	if (r < 0)
 		log_error("%s: %s", sh->board_path, strerror(-r));
@@ -310,14 +310,14 @@ void sharing_board_error(struct sharing *sh, bool up)
 
 	sh->board_error = up;
 	(void)board_whole(sh);
-	r = write_word(sh, offsetof(struct board_header, error), up);
+	r = write_field(sh, offsetof(struct board_header, error), up);
 	if (r < 0)
 		log_error("%s: %s", sh->board_path, strerror(-r));
 }
 
 void sharing_board_expect(struct sharing *sh, int slot, uint64_t token)
 {
-	off_t at = slot_at(slot) + (off_t)offsetof(struct board_slot, expected);
+	off_t at = slot_offset(slot) + (off_t)offsetof(struct board_slot, expected);
 	int r = 0;
 
 	if (!sharing_board_has(sh, slot))
@@ -336,7 +336,7 @@ void sharing_board_expect(struct sharing *sh, int slot, uint64_t token)
 
 void sharing_board_cancel(struct sharing *sh, int slot)
 {
-	off_t at = slot_at(slot) + (off_t)offsetof(struct board_slot, cancels);
+	off_t at = slot_offset(slot) + (off_t)offsetof(struct board_slot, cancels);
 	uint64_t n;
 	int r;
 
@@ -349,7 +349,7 @@ void sharing_board_cancel(struct sharing *sh, int slot)
 		log_error("%s: %s", sh->board_path, strerror(-r));
 }
 
-const struct board_slot *sharing_board_look(struct sharing *sh, int slot)
+const struct board_slot *sharing_board_read(struct sharing *sh, int slot)
 {
 	struct board_slot *s = &sh->board_seen;
 	ssize_t n = 0;
@@ -357,10 +357,10 @@ const struct board_slot *sharing_board_look(struct sharing *sh, int slot)
 	if (!sharing_board_has(sh, slot))
 		return NULL;
 	if (sh->board_fd >= 0)
-		n = TEMP_FAILURE_RETRY(pread(sh->board_fd, s, sizeof(*s), slot_at(slot)));
+		n = TEMP_FAILURE_RETRY(pread(sh->board_fd, s, sizeof(*s), slot_offset(slot)));
 	if (n == (ssize_t)sizeof(*s) && s->token)
 		return s;
-	n = TEMP_FAILURE_RETRY(pread(sh->board_file_fd, s, sizeof(*s), slot_at(slot)));
+	n = TEMP_FAILURE_RETRY(pread(sh->board_file_fd, s, sizeof(*s), slot_offset(slot)));
 	if (n == (ssize_t)sizeof(*s))
 		return s;
 	(void)board_whole(sh);

@@ -87,7 +87,7 @@ void sharing_limit_connections(struct sharing *sh)
 	varlink_server_limit_bytes(sh->server, sharing_unread_bytes(sh) + SHARING_REPLY_BYTES);
 }
 
-/* Whether the worker may open one more: of its own few, or of those left for all. */
+/* Whether the worker may open one more connection: one of its own, or one of those left for all. */
 static bool may_connect(const struct sharing *sh, int slot)
 {
 	int shared = sh->max_connections - sh->per_worker * sh->n_slots, used = sh->connections;
@@ -102,7 +102,7 @@ static bool may_connect(const struct sharing *sh, int slot)
 	return used < shared;
 }
 
-static void count_for(struct sharing_peer *peer, int slot)
+static void count_connection(struct sharing_peer *peer, int slot)
 {
 	if (peer->counted >= 0)
 		peer->sh->slots[peer->counted].connections--;
@@ -127,7 +127,7 @@ int sharing_opened(const struct varlink_peer *peer, void **ret_user, void *arg)
 		return 1;
 	*p = (struct sharing_peer){ .sh = sh, .slot = -1, .counted = -1 };
 	sh->connections++;
-	count_for(p, slot);
+	count_connection(p, slot);
 	*ret_user = p;
 	return 0;
 }
@@ -137,7 +137,7 @@ void sharing_closed(void *user, void *arg)
 	struct sharing_peer *p = user;
 
 	FEATURES_CALL(p->sh->sv, worker_hung_up, p->sh->sv, p);
-	count_for(p, -1);
+	count_connection(p, -1);
 	p->sh->connections--;
 	free(p);
 }
@@ -157,8 +157,8 @@ static void bind_peer(struct varlink_call *call, struct sharing_peer *p, int slo
 		FEATURES_CALL(p->sh->sv, worker_connected, p->sh->sv, slot);
 	p->slot = slot;
 	p->token = p->sh->slots[slot].token;
-	p->sh->slots[slot].spoke = p->token;
-	count_for(p, slot);
+	p->sh->slots[slot].last_caller = p->token;
+	count_connection(p, slot);
 	if (!counts)
 		varlink_call_recount(call);
 }
@@ -169,8 +169,8 @@ static int refuse_stale(struct sharing *sh, struct varlink_call *call, int slot,
 	struct sharing_slot *s = &sh->slots[slot];
 	pid_t pid = varlink_call_peer(call)->pid;
 
-	if (s->told != token) {
-		s->told = token;
+	if (s->stale_logged != token) {
+		s->stale_logged = token;
 		log_warning("%s: pid %d belongs to an earlier process of it and is refused",
 			s->name, (int)pid);
 		events_add(supervisor_events(sh->sv), "stale-worker", supervisor_attempt(sh->sv),
@@ -189,7 +189,7 @@ int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, 
 	const struct varlink_peer *who = varlink_call_peer(call);
 	int slot;
 
-	/* There is one worker; it may have handed its connection to a child. */
+	/* The job has one worker, which may have passed its connection to a child. */
 	if (supervisor_options(sh->sv)->alone) {
 		if (peer->slot < 0)
 			bind_peer(call, peer, 0);

@@ -9,15 +9,15 @@
 
 #include <stdio.h>
 
-/* Whether w may still write what others wait for. */
-static bool goes_on(const struct sharing *sh, const struct worker *w)
+/* Whether w may still write a key that others wait for. */
+static bool may_still_write(const struct sharing *sh, const struct worker *w)
 {
 	if (!worker_alive(w) || w->stop_us || !sharing_is_default(w) || !sharing_has_slot(sh, w))
 		return false;
 	return !sharing_gets(sh, w->slot) && !sharing_waits(sh, w->slot);
 }
 
-static void look(void *arg)
+static void release_gets(void *arg)
 {
 	struct sharing *sh = arg;
 	const struct supervisor *sv = sh->sv;
@@ -25,7 +25,7 @@ static void look(void *arg)
 	if (sh->stopping || !sh->lost || !supervisor_on_notice(sv))
 		return;
 	for (int i = 0; i < supervisor_n_workers(sv); i++)
-		if (goes_on(sh, supervisor_worker(sv, i)))
+		if (may_still_write(sh, supervisor_worker(sv, i)))
 			return;
 	kv_release(sh->kv, STATUS_UNAVAILABLE, sh->lost);
 }
@@ -34,13 +34,13 @@ void sharing_lost_check(void *arg)
 {
 	struct sharing *sh = arg;
 
-	if (sh->lost && loop_defer(supervisor_loop(sh->sv), look, sh) < 0)
-		look(sh);
+	if (sh->lost && loop_defer(supervisor_loop(sh->sv), release_gets, sh) < 0)
+		release_gets(sh);
 }
 
 void sharing_lost_clear(struct sharing *sh)
 {
-	loop_cancel(supervisor_loop(sh->sv), look, sh);
+	loop_cancel(supervisor_loop(sh->sv), release_gets, sh);
 	free(sh->lost);
 	sh->lost = NULL;
 }

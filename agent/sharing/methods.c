@@ -121,7 +121,7 @@ json_t *sharing_error_json(const struct sharing *sh, const struct members_error 
 	return j;
 }
 
-static json_t *member_json(const struct sharing *sh, const struct worker *w)
+static json_t *worker_states_json(const struct sharing *sh, const struct worker *w)
 {
 	const struct members_error *e = members_own_error(sh->members, w->slot);
 	json_t *j = json_object();
@@ -188,7 +188,7 @@ static void add_states(const struct sharing *sh, const struct spec_role *role,
 			room[n++] = supervisor_worker(sv, i);
 	qsort(room, n, sizeof(struct worker *), by_index);
 	for (size_t i = 0; i < n; i++)
-		json_add(list, member_json(sh, room[i]));
+		json_add(list, worker_states_json(sh, room[i]));
 }
 
 static int sharing_states(struct varlink_call *call, json_t *p, void *arg)
@@ -237,7 +237,7 @@ static int sharing_report_error(struct varlink_call *call, json_t *p, void *arg)
 	r = varlink_reply(call, NULL);
 	if (members_report(sh->members, slot, (enum status)code, message,
 		    (int64_t)loop_real_us()) == -ENOMEM)
-		log_error("%s: out of memory: others are not told of its error",
+		log_error("%s: out of memory: the other workers do not get its error",
 			sh->slots[slot].name);
 	sharing_error_changed(sh);
 	barriers_worker_ended(

@@ -40,7 +40,7 @@ static json_t *event_json(const struct sharing *sh, const char *event, int slot,
 }
 
 /* Sends event, which it takes. */
-static void stream_tell(struct sharing_stream *s, json_t *event)
+static void stream_send(struct sharing_stream *s, json_t *event)
 {
 	json_t *p = json_object();
 
@@ -48,7 +48,7 @@ static void stream_tell(struct sharing_stream *s, json_t *event)
 	(void)varlink_notify(s->call, p);
 }
 
-/* There is room again. */
+/* The reader has room again. */
 static void stream_resume(void *arg)
 {
 	struct sharing_stream *s = arg;
@@ -56,9 +56,9 @@ static void stream_resume(void *arg)
 	json_t *lost = event_json(s->sh, "lost", -1, NULL, "events were lost: the reader is slow");
 
 	json_put_int(lost, "count", s->lost);
-	stream_tell(s, lost);
+	stream_send(s, lost);
 	if (s->lost_error && error)
-		stream_tell(s, event_json(s->sh, "error", error->slot, error, error->message));
+		stream_send(s, event_json(s->sh, "error", error->slot, error, error->message));
 	s->lost = 0;
 	s->lost_error = false;
 }
@@ -74,7 +74,7 @@ void sharing_event(struct sharing *sh, const char *event, int slot,
 			s->lost_error |= error != NULL;
 			continue;
 		}
-		stream_tell(s, event_json(sh, event, slot, error, text));
+		stream_send(s, event_json(sh, event, slot, error, text));
 	}
 }
 

@@ -24,7 +24,7 @@ static void request_free(struct sharing_request *q)
 	free(q);
 }
 
-static void on_answer(void *arg, const struct store_answer *answer)
+static void request_answered(void *arg, const struct store_answer *answer)
 {
 	struct sharing_request *q = arg;
 	struct sharing *sh = ((struct sharing_peer *)varlink_call_user(q->call))->sh;
@@ -38,7 +38,7 @@ static void on_answer(void *arg, const struct store_answer *answer)
 	request_free(q);
 }
 
-static void on_gone(void *arg)
+static void request_gone(void *arg)
 {
 	struct sharing_request *q = arg;
 
@@ -58,13 +58,13 @@ static struct sharing_request *request_new(struct varlink_call *call,
 	return q;
 }
 
-/* After the request was made, or could not be. */
-static int request_asked(struct sharing_request *q, int r, const struct error *err)
+/* Ends a call that starts a request; r: whether it could be started. */
+static int request_started(struct sharing_request *q, int r, const struct error *err)
 {
 	struct varlink_call *call = q->call;
 
 	if (r == 0) {
-		varlink_call_on_gone(call, on_gone, q);
+		varlink_call_on_gone(call, request_gone, q);
 		return 0;
 	}
 	request_free(q);
@@ -78,7 +78,7 @@ static void reply_revision(struct varlink_call *call, const struct store_answer 
 	sharing_reply_int(call, "revision", answer->revision);
 }
 
-/* --- what waits to be read ----------------------------------------------------------------------
+/* --- unread answers -----------------------------------------------------------------------------
  */
 
 bool sharing_too_much_unread(struct varlink_call *call)
@@ -151,9 +151,9 @@ int sharing_put(struct varlink_call *call, const struct flat *p, void *arg)
 	q = request_new(call, reply_revision);
 	if (!q)
 		return 0;
-	return request_asked(q,
+	return request_started(q,
 		kv_put(sh->kv, flat_text(p, "key", ""), value, len, flat_bool(p, "overwrite"),
-			flat_bool(p, "persistent"), on_answer, q, &q->kv, &err),
+			flat_bool(p, "persistent"), request_answered, q, &q->kv, &err),
 		&err);
 }
 
@@ -168,9 +168,9 @@ int sharing_get(struct varlink_call *call, const struct flat *p, void *arg)
 	q->get = flat_bool(p, "wait");
 	if (q->get)
 		LIST_INSERT_HEAD(&sh->gets, q, link);
-	return request_asked(q,
+	return request_started(q,
 		kv_get(sh->kv, flat_text(p, "key", ""), q->get, flat_int(p, "timeout_ms", -1),
-			on_answer, q, &q->kv, &err),
+			request_answered, q, &q->kv, &err),
 		&err);
 }
 
@@ -192,8 +192,9 @@ int sharing_list(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!q)
 		return 0;
-	return request_asked(q,
-		kv_list(sh->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
+	return request_started(q,
+		kv_list(sh->kv, json_get_string(p, "key", ""), request_answered, q, &q->kv, &err),
+		&err);
 }
 
 int sharing_delete(struct varlink_call *call, json_t *p, void *arg)
@@ -204,6 +205,7 @@ int sharing_delete(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!q)
 		return 0;
-	return request_asked(q,
-		kv_delete(sh->kv, json_get_string(p, "key", ""), on_answer, q, &q->kv, &err), &err);
+	return request_started(q,
+		kv_delete(sh->kv, json_get_string(p, "key", ""), request_answered, q, &q->kv, &err),
+		&err);
 }

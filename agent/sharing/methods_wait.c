@@ -148,7 +148,7 @@ static void deadline_added(struct sharing *sh, uint64_t deadline)
 
 /* Whether w is a member where the caller names none. present: not where it has left, or a person
  * has stopped it. */
-static bool is_meant(const struct sharing *sh, const struct worker *w, bool present)
+static bool is_default_member(const struct sharing *sh, const struct worker *w, bool present)
 {
 	if (!sharing_is_default(w) || !sharing_has_slot(sh, w))
 		return false;
@@ -170,7 +170,7 @@ static int default_members(
 	if (begun)
 		set[n++] = slot;
 	for (int i = 0; i < supervisor_n_workers(sv) && !begun; i++)
-		if (is_meant(sh, supervisor_worker(sv, i), barrier != NULL))
+		if (is_default_member(sh, supervisor_worker(sv, i), barrier != NULL))
 			set[n++] = supervisor_worker(sv, i)->slot;
 	*ret = set;
 	*ret_n = n;
@@ -214,7 +214,7 @@ static int fail_left(const struct sharing *sh, struct varlink_call *call, int sl
 		sh->slots[slot].name);
 }
 
-static int fail_not_meant(
+static int fail_not_default(
 	const struct sharing *sh, struct varlink_call *call, int slot, const char *barrier)
 {
 	if (barrier && members_left(sh->members, slot))
@@ -234,8 +234,8 @@ static bool has_slot(const int *set, size_t n, int slot)
 
 /*
  * The members that a call of slot names. Returns 0, or non-zero after having answered the call. Bad
- * names fail the barrier (NULL: none) for the others, too, since they would wait for ever. A call
- * without names does not: its caller only is not a default member.
+ * names fail the barrier (NULL: none) for its other callers, too, since they would wait for ever. A
+ * caller that gives no names and is no default member gets an error, and the barrier goes on.
  */
 static int members_of(struct sharing *sh, struct varlink_call *call, const json_t *names,
 	const char *barrier, int **ret, size_t *ret_n)
@@ -244,8 +244,8 @@ static int members_of(struct sharing *sh, struct varlink_call *call, const json_
 	const struct worker *w = names ? NULL : sharing_worker(sh, slot);
 	char text[512];
 
-	if (!names && !(w && is_meant(sh, w, barrier != NULL)))
-		return fail_not_meant(sh, call, slot, barrier), 1;
+	if (!names && !(w && is_default_member(sh, w, barrier != NULL)))
+		return fail_not_default(sh, call, slot, barrier), 1;
 	r = names ? named_members(sh, names, ret, ret_n, text, sizeof(text))
 		  : default_members(sh, barrier, slot, ret, ret_n);
 	if (r == -EINVAL && barrier &&
@@ -317,7 +317,7 @@ int sharing_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
 	r = barriers_cancel(sh->barriers, name, message);
 	if (r == -ENOENT)
 		return sharing_fail(
-			call, STATUS_FAILED_PRECONDITION, "nobody waits at \"%s\"", name);
+			call, STATUS_FAILED_PRECONDITION, "name: no worker waits at \"%s\"", name);
 	if (r < 0)
 		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", strerror(-r));
 	return varlink_reply(call, NULL);

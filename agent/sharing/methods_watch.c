@@ -21,10 +21,10 @@ struct sharing_watch {
 	char *key;		 /* normalised */
 	struct kv_watch *watch;	 /* NULL while it waits for its reader, and before it has begun */
 	struct kv_call *first;	 /* reads the revision that it begins with */
-	struct json_writer text; /* changes to be told in this turn */
-	int64_t told, newest;	 /* revisions: of the reader's last change; of the last in text */
-	bool held;		 /* only the rest of this revision may follow */
-	bool paused;		 /* the store had more */
+	struct json_writer text; /* changes to be sent in this turn */
+	int64_t sent, newest;	 /* revisions: of the last change sent; of the last one in text */
+	bool held;		 /* the reader is slow: only the rest of this revision may follow */
+	bool paused;		 /* ... and the store had more */
 	enum status over;	 /* not OK: the store has ended it */
 };
 
@@ -58,14 +58,14 @@ static void watch_fail(struct sharing_watch *x, enum status status)
 	if (status == STATUS_OUT_OF_RANGE)
 		sharing_fail(call, status,
 			"%s: what was changed after revision %" PRId64 " is no longer remembered",
-			x->key, x->told);
+			x->key, x->sent);
 	else
 		sharing_fail(call, status, "%s",
 			status == STATUS_CANCELLED && why ? why : "the watch has ended");
 	watch_free(x);
 }
 
-/* Sends the changes that have come in one answer; false where the call is gone. */
+/* Sends all changes so far in one answer. Returns false where the call has ended. */
 static bool watch_notify(struct sharing_watch *x, int64_t revision)
 {
 	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
@@ -77,7 +77,7 @@ static bool watch_notify(struct sharing_watch *x, int64_t revision)
 		watch_fail(x, STATUS_RESOURCE_EXHAUSTED);
 		return false;
 	}
-	x->told = x->newest;
+	x->sent = x->newest;
 	json_writer_fini(&x->text);
 	(void)varlink_notify_text(x->call, t.data, t.len);
 	return true;
@@ -123,13 +123,13 @@ static void watch_changed(void *arg, const struct store_entry *entry, enum statu
 		x->text.failed = true;
 }
 
-/* Opens the store's watch behind the last revision that the reader got. */
+/* Opens the store's watch at the last revision that the reader got. */
 static void watch_begin(struct sharing_watch *x)
 {
 	struct error err = { 0 };
 
 	x->watch = kv_watch_free(x->watch);
-	if (kv_watch_new(x->sh->kv, x->key, x->told, watch_changed, x, &x->watch, &err) < 0)
+	if (kv_watch_new(x->sh->kv, x->key, x->sent, watch_changed, x, &x->watch, &err) < 0)
 		watch_fail(x, STATUS_RESOURCE_EXHAUSTED);
 }
 
@@ -180,7 +180,7 @@ int sharing_watch(struct varlink_call *call, json_t *p, void *arg)
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	*x = (struct sharing_watch){ .sh = sh, .call = call, .told = since, .newest = since };
+	*x = (struct sharing_watch){ .sh = sh, .call = call, .sent = since, .newest = since };
 	LIST_INSERT_HEAD(&sh->watches, x, link);
 	x->key = kv_normalise(json_get_string(p, "key", ""));
 	r = -ENOMEM;
@@ -197,7 +197,7 @@ int sharing_watch(struct varlink_call *call, json_t *p, void *arg)
 	return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-/* Also those that wait for their readers: the store does not know them. */
+/* Ends paused watches, too: the store does not know them. */
 void sharing_watches_end(struct sharing *sh)
 {
 	struct sharing_watch *next;

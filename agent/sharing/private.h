@@ -46,20 +46,21 @@ enum {
 
 /* One worker for the agent's life, by its role and index. */
 struct sharing_slot {
-	char *name;			   /* "role:index" */
-	int place, rank;		   /* when it was last seen in the supervisor's list */
-	uint64_t token;			   /* of its present process; 0: it has none */
-	uint64_t spoke;			   /* token of the last process that made a call */
-	uint64_t past[SHARING_PAST], told; /* told: the stale token that has its event */
+	char *name;		     /* "role:index" */
+	int place, rank;	     /* when it was last seen in the supervisor's list */
+	uint64_t token;		     /* of its present process; 0: it has none */
+	uint64_t last_caller;	     /* token of the last process that made a call */
+	uint64_t past[SHARING_PAST]; /* tokens of earlier processes */
+	uint64_t stale_logged;	     /* the one of them whose last call has its event */
 	unsigned n_past;
-	uint64_t cancels; /* the same as on the board */
+	uint64_t cancels; /* as on the board */
 	pid_t pid;
 	int connections;
-	/* result and error of its last process */
+	/* Result and error of its last process, and when it set the last of them. */
 	void *result;
 	size_t result_len;
 	bool has_result;
-	int64_t said_us;
+	int64_t changed_us;
 	char *error_code, *error_message;
 };
 
@@ -100,7 +101,7 @@ struct sharing {
 	struct sharing_slot *slots;
 	int n_slots;
 	int *by_name, n_named;		  /* the slots that have a name, in its order */
-	int connections, max_connections; /* open; at most */
+	int connections, max_connections; /* open, and their limit */
 	int per_worker;			  /* connections that each worker may always open */
 	size_t results_bytes;
 	bool stopping;
@@ -115,7 +116,7 @@ struct sharing {
 };
 
 /* service.c */
-/* NULL: none, or not made yet. */
+/* NULL without sharing, and before it is initialised. */
 struct sharing *sharing_of(const struct supervisor *sv);
 /* False before the first start of w, and where memory was short. */
 bool sharing_has_slot(const struct sharing *sh, const struct worker *w);
@@ -136,16 +137,16 @@ void sharing_board_close(struct sharing *sh);
 void sharing_board_reserve(struct sharing *sh, int n);
 bool sharing_board_has(const struct sharing *sh, int slot);
 void sharing_board_set(struct sharing *sh, uint64_t attempt, uint64_t stopping);
-/* Writes its words about a notice of preemption: save_at before notice. */
+/* Writes the board's fields about a notice of preemption: save_at before notice. */
 void sharing_board_notice(struct sharing *sh, uint64_t notice, int64_t save_at);
 void sharing_board_error(struct sharing *sh, bool up);
-/* Writes the token of the slot's new process (0: it is gone; what it wrote last stays), once the
- * slot has that token. */
+/* Writes the token of the slot's new process, once the slot has that token. 0: the process is gone;
+ * the rest of its slot stays. */
 void sharing_board_expect(struct sharing *sh, int slot, uint64_t token);
 /* Counts one more cancelled lease of the slot's process. */
 void sharing_board_cancel(struct sharing *sh, int slot);
 /* A copy of the slot, until the next call; NULL where there is none. */
-const struct board_slot *sharing_board_look(struct sharing *sh, int slot);
+const struct board_slot *sharing_board_read(struct sharing *sh, int slot);
 
 /* identity.c */
 int sharing_opened(const struct varlink_peer *peer, void **ret_user, void *arg);
@@ -175,14 +176,14 @@ int sharing_reply_int(struct varlink_call *call, const char *name, int64_t n);
 /* An io.elasticd.Worker.GroupError, owned. */
 json_t *sharing_error_json(const struct sharing *sh, const struct members_error *e);
 json_t *sharing_names_json(const struct sharing *sh, const int *slots, size_t n);
-/* The value or base64 of a call; NULL what it does not have. */
+/* The parameters value and base64 of a call; NULL where it does not give one. */
 struct sharing_bytes {
 	const char *value, *base64;
 	size_t value_len, base64_len;
 };
 struct sharing_bytes sharing_bytes_of(const struct flat *p);
-/* The bytes: borrowed from what has them, or owned by ret_owned. Returns 0, or non-zero after
- * having answered the call. */
+/* The bytes, in ret: borrowed from b, or owned by the caller in ret_owned. Returns 0, or non-zero
+ * after having answered the call. */
 _must_check_ int sharing_bytes(struct varlink_call *call, const struct sharing_bytes *b,
 	const void **ret, size_t *ret_len, void **ret_owned);
 
@@ -225,7 +226,7 @@ void sharing_streams_free(struct sharing *sh);
 /* lost.c */
 /* w, which others may wait for, has failed or will not be started again. */
 void sharing_lost(struct sharing *sh, const struct worker *w, const char *why);
-/* One more worker waits, or has ended; arg: the struct sharing. */
+/* Call it when a worker begins to wait, or has ended. arg: the struct sharing. */
 void sharing_lost_check(void *arg);
 void sharing_lost_clear(struct sharing *sh);
 
@@ -233,7 +234,7 @@ void sharing_lost_clear(struct sharing *sh);
 void sharing_record(struct supervisor *sv); /* results.json, at the end of the run */
 int sharing_method_results(struct varlink_call *call, json_t *p, void *arg);
 int sharing_result(struct varlink_call *call, const struct flat *p, void *arg);
-/* Drop the result and error of one slot's earlier processes; of all. */
+/* Drop the result and error of one slot's earlier processes, or of all slots'. */
 void sharing_result_clear(struct sharing *sh, int slot);
 void sharing_results_clear(struct sharing *sh);
 void sharing_results_error(struct sharing *sh, int slot, const char *code, const char *message);

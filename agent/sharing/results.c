@@ -21,7 +21,7 @@ void sharing_result_clear(struct sharing *sh, int slot)
 	s->result = s->error_code = s->error_message = NULL;
 	s->result_len = 0;
 	s->has_result = false;
-	s->said_us = 0;
+	s->changed_us = 0;
 }
 
 void sharing_results_clear(struct sharing *sh)
@@ -59,7 +59,7 @@ int sharing_result(struct varlink_call *call, const struct flat *p, void *arg)
 	s->result = copy;
 	s->result_len = len;
 	s->has_result = true;
-	s->said_us = (int64_t)loop_real_us();
+	s->changed_us = (int64_t)loop_real_us();
 	return varlink_reply(call, NULL);
 }
 
@@ -71,10 +71,10 @@ void sharing_results_error(struct sharing *sh, int slot, const char *code, const
 	free(s->error_message);
 	s->error_code = strdup(code);
 	s->error_message = strndup(message, MEMBERS_ERROR_MAX);
-	s->said_us = (int64_t)loop_real_us();
+	s->changed_us = (int64_t)loop_real_us();
 }
 
-static void put_result(json_t *j, const struct sharing_slot *s)
+static void result_put_value(json_t *j, const struct sharing_slot *s)
 {
 	json_t *value = memchr(s->result, '\0', s->result_len)
 				? NULL
@@ -103,7 +103,7 @@ static json_t *result_json(const struct sharing *sh, const struct worker *w)
 	json_put_int(j, "rank", w->rank);
 	json_put_int(j, "start", w->start);
 	if (s->has_result)
-		put_result(j, s);
+		result_put_value(j, s);
 	if (s->error_code) {
 		error = json_object();
 		json_put_string(error, "code", s->error_code);
@@ -112,8 +112,8 @@ static json_t *result_json(const struct sharing *sh, const struct worker *w)
 	}
 	if (exit)
 		json_put(j, "exit", exit);
-	if (s->said_us)
-		json_put_int(j, "time_us", s->said_us);
+	if (s->changed_us)
+		json_put_int(j, "time_us", s->changed_us);
 	return j;
 }
 
@@ -125,7 +125,7 @@ static json_t *sharing_results_json(const struct supervisor *sv)
 	for (int i = 0; sh && i < supervisor_n_workers(sv); i++) {
 		const struct worker *w = supervisor_worker(sv, i);
 
-		if (sharing_has_slot(sh, w) && (w->exit.ended || sh->slots[w->slot].said_us))
+		if (sharing_has_slot(sh, w) && (w->exit.ended || sh->slots[w->slot].changed_us))
 			json_add(list, result_json(sh, w));
 	}
 	return list;

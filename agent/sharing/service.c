@@ -39,8 +39,8 @@ const char *sharing_slot_name(void *arg, int slot)
 	return slot >= 0 && slot < sh->n_slots && sh->slots[slot].name ? sh->slots[slot].name : "?";
 }
 
-/* The place in by_name where the slot of that name is, or would be. */
-static int name_place(const struct sharing *sh, const char *name)
+/* The position in by_name where the slot of that name is, or would be. */
+static int name_position(const struct sharing *sh, const char *name)
 {
 	int low = 0, high = sh->n_named;
 
@@ -57,7 +57,7 @@ static int name_place(const struct sharing *sh, const char *name)
 
 int sharing_slot_named(const struct sharing *sh, const char *name)
 {
-	int at = name_place(sh, name), slot = at < sh->n_named ? sh->by_name[at] : -1;
+	int at = name_position(sh, name), slot = at < sh->n_named ? sh->by_name[at] : -1;
 
 	if (slot < 0 || strcmp(sh->slots[slot].name, name) != 0)
 		return -1;
@@ -77,7 +77,7 @@ static int name_slot(struct sharing *sh, int slot, const struct worker *w)
 		s->name = NULL;
 		return -ENOMEM;
 	}
-	at = name_place(sh, s->name);
+	at = name_position(sh, s->name);
 	memmove(grown + at + 1, grown + at, (n - (size_t)at) * sizeof(*grown));
 	grown[at] = slot;
 	sh->n_named++;
@@ -89,7 +89,7 @@ bool sharing_is_default(const struct worker *w)
 	return !w->role->evaluator && !w->extra;
 }
 
-/* Makes the slot of w, whose number the roster has given. */
+/* Makes the slot of w, whose number the core has given. */
 static int make_slot(struct sharing *sh, const struct worker *w)
 {
 	struct sharing_slot *grown, *s;
@@ -174,7 +174,7 @@ static int open_store(struct sharing *sh)
 	return r;
 }
 
-static void leaving(void *arg)
+static void on_leaving(void *arg)
 {
 	struct supervisor *sv = ((struct sharing *)arg)->sv;
 
@@ -206,7 +206,7 @@ static int open_server(struct sharing *sh, struct error *err)
 		.authorize = sharing_authorize,
 		.opened = sharing_opened,
 		.closed = sharing_closed,
-		.leaving = features_rely_on_disk(sh->sv) ? leaving : NULL,
+		.leaving = features_rely_on_disk(sh->sv) ? on_leaving : NULL,
 		.arg = sh,
 	};
 	int r;
@@ -321,8 +321,8 @@ static void sharing_free(struct supervisor *sv)
 	free(sh);
 }
 
-/* The error that workers fail with may have changed: writes to the board whether there is one, and
- * calls the feature that waits for it. */
+/* Call it when the error that workers fail with may have changed: writes to the board whether there
+ * is one, and calls the feature that waits for it. */
 void sharing_error_changed(struct sharing *sh)
 {
 	bool up = members_reported_error(sh->members) != NULL;
@@ -343,8 +343,7 @@ void sharing_on_error(struct supervisor *sv, void (*fn)(void *arg), void *arg)
 	sharing_of(sv)->error_arg = arg;
 }
 
-/* --- what happens to workers
- * ----------------------------------------------------------------------
+/* --- hooks --------------------------------------------------------------------------------------
  */
 
 static void sharing_begin(struct supervisor *sv)
@@ -380,7 +379,7 @@ static uint64_t draw_token(void)
 	return token;
 }
 
-/* Its process no longer belongs to the job. */
+/* The slot's process no longer belongs to the job. */
 static void forget_token(struct sharing_slot *s)
 {
 	if (s->token)
@@ -444,22 +443,23 @@ static void sharing_worker_started(struct supervisor *sv, struct worker *w)
 	barriers_worker_started(sh->barriers, w->slot);
 	if (members_started(
 		    sh->members, w->slot, w->role->recoverable, w->role->evaluator || w->extra) < 0)
-		log_error("%s: out of memory: others are not told of it", sh->slots[w->slot].name);
+		log_error("%s: out of memory: the group does not count it as a member",
+			sh->slots[w->slot].name);
 	sharing_error_changed(sh);
 	snprintf(text, sizeof(text), "%.80s has started", sh->slots[w->slot].name);
 	sharing_event(sh, "joined", w->slot, NULL, text);
 }
 
-/* Whether others can wait for its next process, as far as is known before its end is judged. A
- * worker that succeeded has no next process unless a person starts it again. */
-static bool comes_again(const struct supervisor *sv, const struct worker *w)
+/* Whether others can wait for the next process of w. The core has not decided yet, so this says
+ * what it allows: a worker that succeeded has no next process unless a person starts it again. */
+static bool may_restart(const struct supervisor *sv, const struct worker *w)
 {
 	if (!w->role->recoverable || supervisor_leader_over(sv) || supervisor_on_notice(sv))
 		return false;
 	return w->state == WORKER_FAILED || w->state == WORKER_WAITING;
 }
 
-/* Before anything learns that a process has ended, reads what it had sent: a result or an error
+/* Reads what a process had sent before any feature learns of its end, so that a result or an error
  * written just before exit is never lost. */
 static void sharing_worker_ending(struct supervisor *sv)
 {
@@ -479,9 +479,9 @@ static void sharing_worker_ended(struct supervisor *sv, struct worker *w)
 	s = &sh->slots[w->slot];
 	forget_token(s);
 	sharing_board_expect(sh, w->slot, 0);
-	/* The arrival was the old process's, also where the worker is started again. */
+	/* Its arrivals end with the process, even if the worker is started again. */
 	barriers_worker_ended(sh->barriers, w->slot, bad || w->state == WORKER_WAITING,
-		comes_again(sv, w), w->exit.text);
+		may_restart(sv, w), w->exit.text);
 	members_ended(sh->members, w->slot, bad, w->exit.text, w->ended_us);
 	sharing_error_changed(sh);
 	if (bad && !members_left(sh->members, w->slot))
@@ -538,7 +538,7 @@ static void sharing_stopping(struct supervisor *sv, const char *why)
 	members_stop(sh->members, STATUS_CANCELLED, text);
 }
 
-void sharing_tell_notice(struct supervisor *sv, const char *text)
+void sharing_send_notice(struct supervisor *sv, const char *text)
 {
 	if (sharing_of(sv))
 		sharing_event(sharing_of(sv), "notice", -1, NULL, text);
@@ -550,16 +550,17 @@ void sharing_set_notice(struct supervisor *sv, uint64_t notice, int64_t save_at)
 		sharing_board_notice(sharing_of(sv), notice, save_at);
 }
 
-bool sharing_spoke(const struct supervisor *sv, const struct worker *w)
+bool sharing_has_called(const struct supervisor *sv, const struct worker *w)
 {
 	const struct sharing *sh = sharing_of(sv);
 
-	return sh && sharing_has_slot(sh, w) && w->token && sh->slots[w->slot].spoke == w->token;
+	return sh && sharing_has_slot(sh, w) && w->token &&
+	       sh->slots[w->slot].last_caller == w->token;
 }
 
 const struct board_slot *sharing_board_slot(const struct supervisor *sv, const struct worker *w)
 {
-	return sharing_of(sv) ? sharing_board_look(sharing_of(sv), w->slot) : NULL;
+	return sharing_of(sv) ? sharing_board_read(sharing_of(sv), w->slot) : NULL;
 }
 
 /* --- the feature --------------------------------------------------------------------------------

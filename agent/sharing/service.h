@@ -3,10 +3,9 @@
 
 /*
  * The agent's side of what workers share: owns worker.sock, the board, the store with the key-value
- * layer, the barriers and the members, and serves io.elasticd.Worker from them. Hooks tell it what
- * happens to workers; it passes their errors on (supervisor_worker_failing(),
- * supervisor_worker_error()). A worker's slot stays the same over the agent's life for its role and
- * index.
+ * layer, the barriers and the members, and serves io.elasticd.Worker from them. It learns of starts
+ * and ends by hooks, and passes workers' errors to the core (supervisor_worker_failing(),
+ * supervisor_worker_error()). A worker, by role and index, keeps its slot for the agent's life.
  *
  * The files: see private.h.
  */
@@ -20,13 +19,13 @@ extern const struct feature sharing_feature;
 /* fn runs when a worker has reported an error with which all calls are to fail. One fn at a time.
  */
 void sharing_on_error(struct supervisor *sv, void (*fn)(void *arg), void *arg);
-/* A notice of preemption is up, or another one has come: sends it to readers of Events. */
-void sharing_tell_notice(struct supervisor *sv, const char *text);
+/* Sends a notice of preemption to readers of Events. */
+void sharing_send_notice(struct supervisor *sv, const char *text);
 
-/* Sets the board's words about a notice (odd while one is up). */
+/* Sets the board's fields about a notice. notice: odd while one is up. */
 void sharing_set_notice(struct supervisor *sv, uint64_t notice, int64_t save_at);
 /* Whether the present process of w has made a call. */
-bool sharing_spoke(const struct supervisor *sv, const struct worker *w);
+bool sharing_has_called(const struct supervisor *sv, const struct worker *w);
 
 /* Of a private agent (agent/alone.h): serves a connected socket, which it takes, to the one worker;
  * the board's memory, borrowed. */

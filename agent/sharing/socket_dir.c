@@ -31,7 +31,7 @@ static int dir_try(const char *base, char **ret, struct error *err)
 	return 0;
 }
 
-/* The last of them is made where it is not there. */
+/* Tries $XDG_STATE_HOME/elasticd/run, and makes it if it does not exist. */
 static int state_try(char **ret, struct error *err)
 {
 	_cleanup_free_ char *dir = paths_run_dir();
@@ -56,7 +56,6 @@ int sharing_dir_new(char **ret, struct error *err)
 		r = state_try(ret, err);
 	if (r < 0)
 		error_prefix(err, "%s",
-			"there is no directory of the user's own for their socket, which "
-			"XDG_RUNTIME_DIR would name");
+			"XDG_RUNTIME_DIR: expected a private directory for worker.sock, found none");
 	return r;
 }
