@@ -161,7 +161,7 @@ static uint64_t dump_now_ms(void)
 }
 
 /* The dump whose child is saving this process, and as which part; or NULL. */
-static struct dump *dump_of(struct hang_dumps *h, pid_t pid, size_t *ret_part)
+static struct dump *dump_saving(struct hang_dumps *h, pid_t pid, size_t *ret_part)
 {
 	struct dump *d;
 
@@ -183,7 +183,7 @@ static int dump_part_init(struct dump *d, size_t i, const struct hang_worker *wo
 	if (!worker->dir)
 		return 0;
 	p->pid = worker->pid;
-	p->with = dump_of(d->owner, worker->pid, &k);
+	p->with = dump_saving(d->owner, worker->pid, &k);
 	d->dirs[i] = p->with ? strdup(p->with->dirs[k]) : dump_make_dir(worker->dir);
 	if (!d->dirs[i]) {
 		p->with = NULL;

@@ -43,6 +43,6 @@ struct hang_dumps *hang_dumps_free(struct hang_dumps *h);
  * the wait for another dump. */
 _must_check_ int hang_dump(struct hang_dumps *h, const struct hang_worker *workers, size_t n,
 	uint64_t timeout_ms, hang_done_fn fn, void *arg, struct error *err);
-/* As logs_child_exited() and logs_helpers(). */
+/* These are like logs_child_exited() and logs_helpers(). */
 bool hang_child_exited(struct hang_dumps *h, pid_t pid, int status);
 size_t hang_helpers(struct hang_dumps *h, pid_t *pids, size_t max);

@@ -6,5 +6,5 @@
 
 #include "common/varlink/server.h"
 
-/* arg: the agent. */
+/* arg: the struct supervisor. */
 int dump_method(struct varlink_call *call, json_t *p, void *arg);

@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * The part of dump.c that runs in a child: it may block, and is killed with everything it started
- * when its time is over. Writes each finding at once, so that it survives the kill.
+ * The part of dump.c that runs in a child: it may block, and the agent kills it with everything it
+ * started when its time is over. It writes each finding at once, so that none is lost then.
  */
 
 #include "agent/watchdog/dump.h"

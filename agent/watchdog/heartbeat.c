@@ -67,32 +67,32 @@ static uint64_t heartbeat_period(const struct heartbeat *h)
 }
 
 /* Moves *next to since + limit, if that is earlier. */
-static void heartbeat_by(uint64_t *next, uint64_t since_ms, int64_t limit_ms)
+static void heartbeat_earliest(uint64_t *next, uint64_t since_ms, int64_t limit_ms)
 {
 	if (limit_ms != SPEC_UNSET && since_ms + (uint64_t)limit_ms < *next)
 		*next = since_ms + (uint64_t)limit_ms;
 }
 
-/* True when nothing is checked any more after a failure. */
-static bool heartbeat_ends(const struct spec_heartbeat *s)
+/* True when a failure ends the checks. */
+static bool heartbeat_failure_is_final(const struct spec_heartbeat *s)
 {
 	return s->on_failure != SPEC_HEARTBEAT_REPORT;
 }
 
 static uint64_t heartbeat_due(const struct heartbeat *h)
 {
-	uint64_t next = h->look_ms + heartbeat_period(h);
+	uint64_t next = h->checked_ms + heartbeat_period(h);
 
-	if (!heartbeat_wanted(h->spec) || h->held)
+	if (!heartbeat_wanted(h->spec) || h->paused)
 		return UINT64_MAX;
 	if (h->over)
-		return heartbeat_ends(h->spec) ? UINT64_MAX : next;
+		return heartbeat_failure_is_final(h->spec) ? UINT64_MAX : next;
 	if (h->spec->period_ms != SPEC_UNSET && h->beaten)
-		heartbeat_by(&next, h->silent_ms, (int64_t)heartbeat_timeout(h->spec));
+		heartbeat_earliest(&next, h->silent_ms, (int64_t)heartbeat_timeout(h->spec));
 	if (!h->beaten)
-		heartbeat_by(&next, h->started_ms, h->spec->start_timeout_ms);
+		heartbeat_earliest(&next, h->started_ms, h->spec->start_timeout_ms);
 	for (int i = 0; i < HEARTBEAT_N_PROGRESS; i++)
-		heartbeat_by(&next, h->signs[i].at_ms, heartbeat_limit(h, i));
+		heartbeat_earliest(&next, h->signs[i].at_ms, heartbeat_limit(h, i));
 	return next;
 }
 
@@ -100,7 +100,7 @@ void heartbeat_start(struct heartbeat *h, const struct spec_heartbeat *spec, uin
 {
 	*h = (struct heartbeat){ .spec = spec,
 		.started_ms = now_ms,
-		.look_ms = now_ms,
+		.checked_ms = now_ms,
 		.beat_ms = now_ms,
 		.silent_ms = now_ms };
 	for (int i = 0; i < HEARTBEAT_N_PROGRESS; i++)
@@ -109,7 +109,7 @@ void heartbeat_start(struct heartbeat *h, const struct spec_heartbeat *spec, uin
 }
 
 /* Excludes ms from all times that are measured. */
-static void heartbeat_move(struct heartbeat *h, uint64_t ms)
+static void heartbeat_shift(struct heartbeat *h, uint64_t ms)
 {
 	h->started_ms += ms;
 	h->beat_ms += ms;
@@ -118,40 +118,40 @@ static void heartbeat_move(struct heartbeat *h, uint64_t ms)
 		h->signs[i].at_ms += ms;
 }
 
-/* A check that is much too late: excludes the delay. */
-static void heartbeat_forgive(struct heartbeat *h, uint64_t now_ms)
+/* Excludes the delay of a check that is a period or more late. */
+static void heartbeat_exclude_delay(struct heartbeat *h, uint64_t now_ms)
 {
 	if (now_ms > h->due_ms && now_ms - h->due_ms >= heartbeat_period(h))
-		heartbeat_move(h, now_ms - h->due_ms);
+		heartbeat_shift(h, now_ms - h->due_ms);
 }
 
-void heartbeat_hold(struct heartbeat *h, uint64_t now_ms)
+void heartbeat_pause(struct heartbeat *h, uint64_t now_ms)
 {
-	if (h->held)
+	if (h->paused)
 		return;
-	if (now_ms < h->look_ms)
-		now_ms = h->look_ms;
-	heartbeat_forgive(h, now_ms);
-	h->held = true;
-	h->held_ms = now_ms;
+	if (now_ms < h->checked_ms)
+		now_ms = h->checked_ms;
+	heartbeat_exclude_delay(h, now_ms);
+	h->paused = true;
+	h->paused_ms = now_ms;
 	h->due_ms = heartbeat_due(h);
 }
 
-void heartbeat_let_go(struct heartbeat *h, uint64_t now_ms)
+void heartbeat_resume(struct heartbeat *h, uint64_t now_ms)
 {
-	if (!h->held)
+	if (!h->paused)
 		return;
-	if (now_ms < h->held_ms)
-		now_ms = h->held_ms;
-	heartbeat_move(h, now_ms - h->held_ms);
-	h->held = false;
-	h->look_ms = h->silent_ms = now_ms;
+	if (now_ms < h->paused_ms)
+		now_ms = h->paused_ms;
+	heartbeat_shift(h, now_ms - h->paused_ms);
+	h->paused = false;
+	h->checked_ms = h->silent_ms = now_ms;
 	h->due_ms = heartbeat_due(h);
-	if (h->due_ms < now_ms) /* a limit was over before the hold: check at once */
+	if (h->due_ms < now_ms) /* a limit was over before the pause: check at once */
 		h->due_ms = now_ms;
 }
 
-__attribute__((format(printf, 4, 5))) static void heartbeat_say(
+__attribute__((format(printf, 4, 5))) static void heartbeat_describe(
 	struct heartbeat_verdict *v, enum heartbeat_what what, uint64_t ms, const char *fmt, ...)
 {
 	char how_long[DURATION_TEXT_MAX];
@@ -174,17 +174,19 @@ static void heartbeat_append(struct heartbeat_verdict *v, const char *text)
 }
 
 /* The beats have moved since the last check. */
-static void heartbeat_beat(struct heartbeat *h, uint64_t now_ms, struct heartbeat_verdict *v)
+static void heartbeat_new_beat(struct heartbeat *h, uint64_t now_ms, struct heartbeat_verdict *v)
 {
 	if (h->misses > 0) {
-		heartbeat_say(v, HEARTBEAT_BACK, now_ms - h->beat_ms, "beats again after none");
+		heartbeat_describe(
+			v, HEARTBEAT_BACK, now_ms - h->beat_ms, "beats again after none");
 		h->misses = 0;
 	}
 	h->beaten = true;
 	h->beat_ms = h->silent_ms = now_ms;
 }
 
-static void heartbeat_silent(struct heartbeat *h, uint64_t now_ms, struct heartbeat_verdict *v)
+static void heartbeat_check_silence(
+	struct heartbeat *h, uint64_t now_ms, struct heartbeat_verdict *v)
 {
 	int failures = h->spec->failures > 0 ? h->spec->failures : HEARTBEAT_FAILURES;
 	char which[48];
@@ -193,20 +195,20 @@ static void heartbeat_silent(struct heartbeat *h, uint64_t now_ms, struct heartb
 		if (h->spec->start_timeout_ms == SPEC_UNSET ||
 			now_ms - h->started_ms < (uint64_t)h->spec->start_timeout_ms)
 			return;
-		heartbeat_say(v, HEARTBEAT_LOST, now_ms - h->started_ms, "no first beat");
+		heartbeat_describe(v, HEARTBEAT_LOST, now_ms - h->started_ms, "no first beat");
 		return;
 	}
 	if (now_ms - h->silent_ms < heartbeat_timeout(h->spec))
 		return;
 	h->silent_ms = now_ms;
 	h->misses++;
-	heartbeat_say(v, h->misses < failures ? HEARTBEAT_MISSED : HEARTBEAT_LOST,
+	heartbeat_describe(v, h->misses < failures ? HEARTBEAT_MISSED : HEARTBEAT_LOST,
 		now_ms - h->beat_ms, "no beat");
 	snprintf(which, sizeof(which), " (%d of %d)", h->misses, failures);
 	heartbeat_append(v, which);
 }
 
-static void heartbeat_progress(struct heartbeat *h, const struct heartbeat_sample *sample,
+static void heartbeat_check_progress(struct heartbeat *h, const struct heartbeat_sample *sample,
 	uint64_t now_ms, struct heartbeat_verdict *v)
 {
 	const uint64_t counts[HEARTBEAT_N_PROGRESS] = {
@@ -232,40 +234,41 @@ static void heartbeat_progress(struct heartbeat *h, const struct heartbeat_sampl
 			s->seen = true;
 		} else if (limit != SPEC_UNSET && now_ms - s->at_ms >= (uint64_t)limit &&
 			   v->what != HEARTBEAT_LOST && v->what != HEARTBEAT_STUCK) {
-			heartbeat_say(v, HEARTBEAT_STUCK, now_ms - s->at_ms, "%s", silence[i]);
+			heartbeat_describe(v, HEARTBEAT_STUCK, now_ms - s->at_ms, "%s", silence[i]);
 			if (!s->seen)
 				heartbeat_append(v, " since its start");
 		}
 	}
 }
 
-static void heartbeat_beats(struct heartbeat *h, const struct heartbeat_sample *sample,
+static void heartbeat_check_beats(struct heartbeat *h, const struct heartbeat_sample *sample,
 	uint64_t now_ms, struct heartbeat_verdict *v)
 {
 	bool ours = sample->token && sample->expected;
 
 	if (ours && (!h->beaten || sample->beats != h->beats))
-		heartbeat_beat(h, now_ms, v);
+		heartbeat_new_beat(h, now_ms, v);
 	else
-		heartbeat_silent(h, now_ms, v);
+		heartbeat_check_silence(h, now_ms, v);
 	h->beats = sample->beats;
 }
 
 /* After a failure that was only reported: the next sign of life starts the checks again. */
-static bool heartbeat_again(struct heartbeat *h, const struct heartbeat_sample *s, uint64_t now_ms)
+static bool heartbeat_revive(struct heartbeat *h, const struct heartbeat_sample *s, uint64_t now_ms)
 {
 	const struct heartbeat before = *h;
 	struct heartbeat_verdict none = { .what = HEARTBEAT_FINE };
 	bool sign = s->beats != h->beats;
 
-	if (heartbeat_ends(h->spec) || (s->token && s->expected && s->token != s->expected))
+	if (heartbeat_failure_is_final(h->spec) ||
+		(s->token && s->expected && s->token != s->expected))
 		return false;
 	sign |= s->steps != h->signs[HEARTBEAT_STEP].count ||
 		s->log_bytes != h->signs[HEARTBEAT_LOG].count ||
 		s->log_matches != h->signs[HEARTBEAT_MATCH].count ||
 		s->file_changes != h->signs[HEARTBEAT_FILE].count;
 	if (!sign) {
-		h->look_ms = now_ms;
+		h->checked_ms = now_ms;
 		h->due_ms = heartbeat_due(h);
 		return false;
 	}
@@ -274,38 +277,38 @@ static bool heartbeat_again(struct heartbeat *h, const struct heartbeat_sample *
 	memcpy(h->signs, before.signs, sizeof(h->signs));
 	for (int i = 0; i < HEARTBEAT_N_PROGRESS; i++)
 		h->signs[i].at_ms = now_ms;
-	heartbeat_progress(h, s, now_ms, &none);
+	heartbeat_check_progress(h, s, now_ms, &none);
 	h->beats = s->beats;
 	h->due_ms = heartbeat_due(h);
 	return true;
 }
 
-struct heartbeat_verdict heartbeat_look(
+struct heartbeat_verdict heartbeat_check(
 	struct heartbeat *h, const struct heartbeat_sample *sample, uint64_t now_ms)
 {
 	struct heartbeat_verdict v = { .what = HEARTBEAT_FINE };
 
-	if (now_ms < h->look_ms)
-		now_ms = h->look_ms; /* a clock that goes back counts as standing still */
-	if (h->held)
+	if (now_ms < h->checked_ms)
+		now_ms = h->checked_ms; /* a clock that goes back counts as standing still */
+	if (h->paused)
 		return v;
 	if (h->over) {
-		if (heartbeat_again(h, sample, now_ms)) {
+		if (heartbeat_revive(h, sample, now_ms)) {
 			v.what = HEARTBEAT_BACK;
 			snprintf(v.text, sizeof(v.text), "shows life again");
 		}
 		return v;
 	}
-	heartbeat_forgive(h, now_ms);
-	h->look_ms = now_ms;
+	heartbeat_exclude_delay(h, now_ms);
+	h->checked_ms = now_ms;
 	if (sample->token && sample->expected && sample->token != sample->expected) {
 		v.what = HEARTBEAT_STALE;
 		snprintf(v.text, sizeof(v.text),
 			"an earlier process of this worker beats in its place");
 	} else {
 		if (h->spec->period_ms != SPEC_UNSET)
-			heartbeat_beats(h, sample, now_ms, &v);
-		heartbeat_progress(h, sample, now_ms, &v);
+			heartbeat_check_beats(h, sample, now_ms, &v);
+		heartbeat_check_progress(h, sample, now_ms, &v);
 	}
 	h->over = v.what >= HEARTBEAT_LOST;
 	h->due_ms = heartbeat_due(h);

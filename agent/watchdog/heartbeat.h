@@ -2,22 +2,22 @@
 #pragma once
 
 /*
- * Decides from a worker's signs of life whether it lives and makes progress. Pure: the agent
- * samples (board, log sizes, files) on its own timer and asks.
+ * Decides from a worker's signs of life whether it lives and makes progress. Pure: watchdog.c takes
+ * samples (board, log sizes, files) on its own timer and passes them in.
  *
  * Beats are checked where a period is set. After the first beat (or after start_timeout without
  * any), a check at which the beats have not moved for `timeout` is a miss; `failures` misses in a
  * row are a failure, and one beat resets the count. A check finds at most one miss, and silence
  * counted by one miss is not counted again by the next. A wrong token is a failure at once.
  * Progress is: steps, bytes in the logs, lines that match log_pattern, or a file that changes. Each
- * has its own time limit (until the first sign that of the start), and the worker must keep all
- * that are set.
+ * kind has its own time limit (before its first sign, progress_start_timeout), and the worker must
+ * keep all limits that are set.
  *
  * A check that comes a period or more after heartbeat_next() means that the agent itself did not
  * run (it was stopped, or the host was): that delay does not count against the worker, whose
  * remaining time is as it was before.
  *
- * While the agent itself holds workers under a debugger, nothing is checked: see heartbeat_hold().
+ * While the agent's debuggers stop workers, nothing is checked: see heartbeat_pause().
  */
 
 #include "common/spec/spec.h"
@@ -59,13 +59,13 @@ enum heartbeat_progress {
 /* Times are on the caller's clock, moved forward by the time that does not count against the
  * worker. */
 struct heartbeat {
-	const struct spec_heartbeat *spec;    /* borrowed */
-	uint64_t beats;			      /* at the last check */
-	uint64_t started_ms, look_ms, due_ms; /* due: when the next check must be */
-	uint64_t beat_ms;		      /* when the beats last moved */
-	uint64_t silent_ms;		      /* start of the silence not yet counted as a miss */
-	uint64_t held_ms;		      /* when the hold began */
-	bool beaten, held;
+	const struct spec_heartbeat *spec;	 /* borrowed */
+	uint64_t beats;				 /* at the last check */
+	uint64_t started_ms, checked_ms, due_ms; /* due: when the next check must be */
+	uint64_t beat_ms;			 /* when the beats last moved */
+	uint64_t silent_ms; /* start of the silence not yet counted as a miss */
+	uint64_t paused_ms; /* when the pause began */
+	bool beaten, paused;
 	int misses;
 	struct heartbeat_sign {
 		uint64_t count, at_ms; /* at the last check; time of the last sign, or the start */
@@ -80,16 +80,16 @@ bool heartbeat_wanted(const struct spec_heartbeat *spec);
 /* A process of the worker starts now. */
 void heartbeat_start(struct heartbeat *h, const struct spec_heartbeat *spec, uint64_t now_ms);
 /* After LOST, STALE or STUCK every check is FINE. */
-struct heartbeat_verdict heartbeat_look(
+struct heartbeat_verdict heartbeat_check(
 	struct heartbeat *h, const struct heartbeat_sample *sample, uint64_t now_ms);
 /*
- * The agent holds this worker, or one that it may wait for: until heartbeat_let_go() every check is
- * FINE, and none is due. The time in between does not count: what was left of the limits for start
- * and progress is still left afterwards. Misses stay counted, but the silence begins again, since
- * the worker must first get to its next beat. Both calls may be repeated.
+ * The agent's debuggers stop this worker, or one that it may wait for: until heartbeat_resume()
+ * every check is FINE, and none is due. The time in between does not count against the limits for
+ * start and progress. Misses stay counted, but the silence begins again, since the worker must
+ * first get to its next beat. A second call of either function changes nothing.
  */
-void heartbeat_hold(struct heartbeat *h, uint64_t now_ms);
-void heartbeat_let_go(struct heartbeat *h, uint64_t now_ms);
+void heartbeat_pause(struct heartbeat *h, uint64_t now_ms);
+void heartbeat_resume(struct heartbeat *h, uint64_t now_ms);
 /* The latest time for the next check; UINT64_MAX: never. Where no period is set, it is an eighth of
  * the shortest limit, between 20 ms and 30 s. */
 uint64_t heartbeat_next(const struct heartbeat *h, uint64_t now_ms);

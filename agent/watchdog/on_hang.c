@@ -85,7 +85,7 @@ static void watchdog_dumped(void *arg, char *const *dirs, size_t n)
 	_cleanup_free_ struct watchdog_dump *d = arg;
 
 	if (watchdog_of(d->sv)) /* false: the agent ends */
-		watchdog_let_go(watchdog_of(d->sv));
+		watchdog_resume(watchdog_of(d->sv));
 	d->fn(d->arg, dirs, n);
 }
 
@@ -115,30 +115,30 @@ int watchdog_dump(struct supervisor *sv, const int *places, size_t n, const char
 	if (r < 0)
 		return r;
 	TAKE_PTR(d);
-	watchdog_hold(watchdog_of(sv));
+	watchdog_pause(watchdog_of(sv));
 	return 0;
 }
 
-static struct beat *beat_failing(struct watchdog *bs, const struct worker *w)
+static struct worker_watch *watch_failing(struct watchdog *wd, const struct worker *w)
 {
-	struct beat *b = watchdog_find(bs, w);
+	struct worker_watch *watch = watchdog_find(wd, w);
 
-	return b && b->failing && b->token == w->token ? b : NULL;
+	return watch && watch->failing && watch->token == w->token ? watch : NULL;
 }
 
 /* Takes the failed worker that was found first; NULL: none. */
-static struct worker *watchdog_next_failing(struct watchdog *bs)
+static struct worker *watchdog_next_failing(struct watchdog *wd)
 {
-	struct supervisor *sv = bs->sv;
-	struct beat *first = NULL;
+	struct supervisor *sv = wd->sv;
+	struct worker_watch *first = NULL;
 	struct worker *ret = NULL;
 
 	for (int i = 0; i < supervisor_n_workers(sv); i++) {
-		struct beat *b = beat_failing(bs, supervisor_worker(sv, i));
+		struct worker_watch *watch = watch_failing(wd, supervisor_worker(sv, i));
 
-		if (!b || (first && first->found < b->found))
+		if (!watch || (first && first->found < watch->found))
 			continue;
-		first = b;
+		first = watch;
 		ret = supervisor_worker(sv, i);
 	}
 	if (first)
@@ -146,25 +146,25 @@ static struct worker *watchdog_next_failing(struct watchdog *bs)
 	return ret;
 }
 
-/* The failed workers are saved, or could not be: ends them. */
-static void watchdog_act(struct watchdog *bs)
+/* Ends the failed workers, once they are saved or could not be. */
+static void watchdog_act(struct watchdog *wd)
 {
-	struct supervisor *sv = bs->sv;
+	struct supervisor *sv = wd->sv;
 	struct worker *w;
 
-	/* Ending one may change the others, and the array they are in. */
-	while ((w = watchdog_next_failing(bs))) {
+	/* The end of one worker may change the others, and the core's array of workers. */
+	while ((w = watchdog_next_failing(wd))) {
 		if (supervisor_spec(sv)->heartbeat.on_failure == SPEC_HEARTBEAT_REPORT)
 			continue;
-		supervisor_worker_failing(sv, w, watchdog_find(bs, w)->why);
+		supervisor_worker_failing(sv, w, watchdog_find(wd, w)->why);
 		supervisor_end_failing(sv, w);
 	}
 }
 
 static void watchdog_saved(void *arg, char *const *dirs, size_t n)
 {
-	struct watchdog *bs = arg;
-	struct supervisor *sv = bs->sv;
+	struct watchdog *wd = arg;
+	struct supervisor *sv = wd->sv;
 
 	if (!watchdog_of(sv)) /* the agent ends */
 		return;
@@ -176,28 +176,28 @@ static void watchdog_saved(void *arg, char *const *dirs, size_t n)
 				NULL, "saved in %s%s", dirs[i], n > 1 ? ", others beside it" : "");
 			break;
 		}
-	watchdog_act(bs);
+	watchdog_act(wd);
 }
 
-/* The places of those to save: failed workers first, then the others that run. */
-static size_t watchdog_places(struct watchdog *bs, int *places)
+/* The places of the workers to save: first the failed ones, then the others that run. */
+static size_t watchdog_places(struct watchdog *wd, int *places)
 {
-	struct supervisor *sv = bs->sv;
+	struct supervisor *sv = wd->sv;
 	size_t n = 0;
 
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = 0; i < supervisor_n_workers(sv) && n < WATCHDOG_DUMP_WORKERS; i++) {
 			const struct worker *w = supervisor_worker(sv, i);
 
-			if (worker_alive(w) && (beat_failing(bs, w) == NULL) == (pass == 1))
+			if (worker_alive(w) && (watch_failing(wd, w) == NULL) == (pass == 1))
 				places[n++] = i;
 		}
 	return n;
 }
 
-void watchdog_save(struct watchdog *bs)
+void watchdog_save(struct watchdog *wd)
 {
-	struct supervisor *sv = bs->sv;
+	struct supervisor *sv = wd->sv;
 	int64_t limit = supervisor_spec(sv)->heartbeat.dump_timeout_ms;
 	struct error err = { 0 };
 	uint64_t first = UINT64_MAX;
@@ -206,21 +206,21 @@ void watchdog_save(struct watchdog *bs)
 	size_t n;
 
 	for (int i = 0; i < supervisor_n_workers(sv); i++) {
-		struct beat *b = beat_failing(bs, supervisor_worker(sv, i));
+		struct worker_watch *watch = watch_failing(wd, supervisor_worker(sv, i));
 
-		if (!b || b->found > first)
+		if (!watch || watch->found > first)
 			continue;
-		first = b->found;
+		first = watch->found;
 		snprintf(why, sizeof(why), "%s:%d: %s", supervisor_worker(sv, i)->role->name,
-			supervisor_worker(sv, i)->index, b->why);
+			supervisor_worker(sv, i)->index, watch->why);
 	}
-	n = watchdog_places(bs, places);
+	n = watchdog_places(wd, places);
 	if (limit <= 0) {
-		watchdog_act(bs);
+		watchdog_act(wd);
 		return;
 	}
-	if (watchdog_dump(sv, places, n, why, (uint64_t)limit, watchdog_saved, bs, &err) < 0) {
+	if (watchdog_dump(sv, places, n, why, (uint64_t)limit, watchdog_saved, wd, &err) < 0) {
 		log_warning("cannot save the hanging workers: %s", err.text);
-		watchdog_act(bs);
+		watchdog_act(wd);
 	}
 }

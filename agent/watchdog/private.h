@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Shared by watchdog.c (checks) and on_hang.c (dumps, and what follows). */
+/* Shared by watchdog.c (checks) and on_hang.c (dumps, and the end of failed workers). */
 
 #include "agent/watchdog/heartbeat.h"
 #include "agent/watchdog/progress.h"
@@ -10,7 +10,7 @@
 enum { WATCHDOG_DUMP_WORKERS = 64 }; /* saved at once */
 
 /* The checks of the process in one slot. */
-struct beat {
+struct worker_watch {
 	uint64_t token; /* of this process */
 	bool on;
 	bool failing;	/* it has failed; it ends once it is saved */
@@ -27,19 +27,19 @@ struct watchdog {
 	struct hang_dumps *dumps;
 	regex_t pattern;
 	bool has_pattern;
-	struct beat **items; /* by slot; NULL: never watched. Entries never move */
+	struct worker_watch **watches; /* by slot; NULL: never watched. Entries never move */
 	size_t n;
 	uint64_t found; /* number of failures so far */
-	int holding;	/* dumps that run: nothing is checked meanwhile */
+	int pauses;	/* dumps that run: nothing is checked meanwhile */
 };
 
-/* The checks of the process in t's slot, or NULL. */
-struct beat *watchdog_find(const struct watchdog *bs, const struct worker *w);
-/* Around a dump: the agent's debuggers stop workers, and other workers wait for these. */
-void watchdog_hold(struct watchdog *bs);
-void watchdog_let_go(struct watchdog *bs);
+/* The checks of the process in w's slot, or NULL. */
+struct worker_watch *watchdog_find(const struct watchdog *wd, const struct worker *w);
+/* Surround a dump: the agent's debuggers stop workers, and other workers wait for these. */
+void watchdog_pause(struct watchdog *wd);
+void watchdog_resume(struct watchdog *wd);
 /* Saves the failed workers, and then ends them, or, where failures are only reported, leaves them.
  */
-void watchdog_save(struct watchdog *bs);
+void watchdog_save(struct watchdog *wd);
 /* Deferred, so that it runs once for all workers that start in a turn. */
 void watchdog_started(void *arg);

@@ -151,12 +151,12 @@ static uint64_t progress_read(const regex_t *pattern, struct progress_file *f)
 	return matches;
 }
 
-void progress_look(struct progress *p)
+void progress_check(struct progress *p)
 {
 	for (int i = 0; i < 2; i++) {
 		bool empty = !p->logs[i].seen || !p->logs[i].last.st_size;
 
-		/* Making an empty file is no output. */
+		/* A new, empty file is no output. */
 		if (!progress_changed(&p->logs[i]) || (empty && !p->logs[i].last.st_size))
 			continue;
 		p->log_changes++;

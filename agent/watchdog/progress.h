@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * Signs of progress that a worker gives without its knowledge: its logs grow, a line in them
- * matches, a file changes. Checked when asked, by stat() and by reading new bytes; the counts grow.
+ * Signs of progress that need no call by the worker: its logs grow, a line in them matches, a file
+ * changes. progress_check() looks for them by stat() and by reading new bytes, and counts them.
  */
 
 #include "common/base/cleanup.h"
@@ -24,7 +24,7 @@ enum {
 /* A file that grows, and may be replaced. */
 struct progress_file {
 	char *path; /* owned; NULL: none */
-	bool aside; /* not on the logs' file system: it may hang alone */
+	bool aside; /* may be on another file system than the logs, which may hang by itself */
 	struct stat last;
 	bool seen;
 	off_t offset; /* read up to here, to match lines */
@@ -45,4 +45,4 @@ _must_check_ int progress_init(struct progress *p, const char *const logs[2], co
 void progress_fini(struct progress *p);
 
 /* Updates the three counts. */
-void progress_look(struct progress *p);
+void progress_check(struct progress *p);

@@ -18,58 +18,59 @@
  * wait for those.
  */
 
-static void beat_stop(struct beat *b)
+static void watch_stop(struct worker_watch *watch)
 {
-	if (!b->on)
+	if (!watch->on)
 		return;
-	b->on = false;
-	progress_fini(&b->progress);
+	watch->on = false;
+	progress_fini(&watch->progress);
 }
 
-static struct beat *watchdog_at(struct watchdog *bs, int slot)
+static struct worker_watch *watchdog_add(struct watchdog *wd, int slot)
 {
 	size_t n = (size_t)slot + 1;
-	struct beat **bigger;
+	struct worker_watch **bigger;
 
-	if (n > bs->n) {
-		bigger = reallocarray(bs->items, n, sizeof(*bigger));
+	if (n > wd->n) {
+		bigger = reallocarray(wd->watches, n, sizeof(*bigger));
 		if (!bigger)
 			return NULL;
-		memset(bigger + bs->n, 0, (n - bs->n) * sizeof(*bigger));
-		bs->items = bigger;
-		bs->n = n;
+		memset(bigger + wd->n, 0, (n - wd->n) * sizeof(*bigger));
+		wd->watches = bigger;
+		wd->n = n;
 	}
-	if (!bs->items[slot])
-		bs->items[slot] = calloc(1, sizeof(struct beat));
-	return bs->items[slot];
+	if (!wd->watches[slot])
+		wd->watches[slot] = calloc(1, sizeof(struct worker_watch));
+	return wd->watches[slot];
 }
 
-struct beat *watchdog_find(const struct watchdog *bs, const struct worker *w)
+struct worker_watch *watchdog_find(const struct watchdog *wd, const struct worker *w)
 {
-	return w->slot >= 0 && (size_t)w->slot < bs->n ? bs->items[w->slot] : NULL;
+	return w->slot >= 0 && (size_t)w->slot < wd->n ? wd->watches[w->slot] : NULL;
 }
 
 /* The entry of a worker to check now, or NULL. */
-static struct beat *watchdog_beat_of(struct watchdog *bs, const struct worker *w)
+static struct worker_watch *watchdog_checked(struct watchdog *wd, const struct worker *w)
 {
-	struct beat *b = watchdog_find(bs, w);
+	struct worker_watch *watch = watchdog_find(wd, w);
 
-	if (!b || !b->on || b->token != w->token || w->state != WORKER_RUNNING || w->attached)
+	if (!watch || !watch->on || watch->token != w->token || w->state != WORKER_RUNNING ||
+		w->attached)
 		return NULL;
-	return b;
+	return watch;
 }
 
-static void beat_sample(
-	struct supervisor *sv, const struct worker *w, struct beat *b, struct heartbeat_sample *ret)
+static void watch_sample(struct supervisor *sv, const struct worker *w, struct worker_watch *watch,
+	struct heartbeat_sample *ret)
 {
 	const struct board_slot *slot = sharing_board_slot(sv, w);
 
-	progress_look(&b->progress);
+	progress_check(&watch->progress);
 	*ret = (struct heartbeat_sample){
 		.expected = w->token,
-		.log_bytes = b->progress.log_changes,
-		.log_matches = b->progress.matches,
-		.file_changes = b->progress.file_changes,
+		.log_bytes = watch->progress.log_changes,
+		.log_matches = watch->progress.matches,
+		.file_changes = watch->progress.file_changes,
 	};
 	if (!slot)
 		return;
@@ -78,12 +79,12 @@ static void beat_sample(
 	ret->steps = atomic_load_explicit(&slot->steps, memory_order_relaxed);
 }
 
-static bool beat_failed(enum heartbeat_what what)
+static bool watch_failed(enum heartbeat_what what)
 {
 	return what == HEARTBEAT_LOST || what == HEARTBEAT_STALE || what == HEARTBEAT_STUCK;
 }
 
-static const char *beat_event(enum heartbeat_what what)
+static const char *watch_event(enum heartbeat_what what)
 {
 	switch (what) {
 	case HEARTBEAT_MISSED:
@@ -97,90 +98,90 @@ static const char *beat_event(enum heartbeat_what what)
 	}
 }
 
-static void beat_tell(
+static void watch_report(
 	struct supervisor *sv, const struct worker *w, const struct heartbeat_verdict *v)
 {
 	if (v->what == HEARTBEAT_BACK)
 		log_notice("%s: %s", worker_called(w), v->text);
 	else
 		log_warning("%s: %s", worker_called(w), v->text);
-	events_add(supervisor_events(sv), beat_event(v->what), supervisor_attempt(sv), w->rank,
+	events_add(supervisor_events(sv), watch_event(v->what), supervisor_attempt(sv), w->rank,
 		NULL, "%s: %s", worker_called(w), v->text);
 }
 
-static void watchdog_arm(struct watchdog *bs)
+static void watchdog_arm(struct watchdog *wd)
 {
-	struct supervisor *sv = bs->sv;
+	struct supervisor *sv = wd->sv;
 	uint64_t now = loop_now_ms(), next = UINT64_MAX;
 
 	for (int i = 0; i < supervisor_n_workers(sv); i++) {
-		const struct beat *b = watchdog_beat_of(bs, supervisor_worker(sv, i));
-		uint64_t at = b ? heartbeat_next(&b->heartbeat, now) : UINT64_MAX;
+		const struct worker_watch *watch = watchdog_checked(wd, supervisor_worker(sv, i));
+		uint64_t at = watch ? heartbeat_next(&watch->heartbeat, now) : UINT64_MAX;
 
 		next = at < next ? at : next;
 	}
 	if (next == UINT64_MAX)
-		loop_timer_disarm(bs->timer);
+		loop_timer_disarm(wd->timer);
 	else
-		loop_timer_arm(bs->timer, next > now ? next - now : 0);
+		loop_timer_arm(wd->timer, next > now ? next - now : 0);
 }
 
-void watchdog_hold(struct watchdog *bs)
+void watchdog_pause(struct watchdog *wd)
 {
-	if (bs->holding++)
+	if (wd->pauses++)
 		return;
-	for (size_t i = 0; i < bs->n; i++)
-		if (bs->items[i] && bs->items[i]->on)
-			heartbeat_hold(&bs->items[i]->heartbeat, loop_now_ms());
-	watchdog_arm(bs);
+	for (size_t i = 0; i < wd->n; i++)
+		if (wd->watches[i] && wd->watches[i]->on)
+			heartbeat_pause(&wd->watches[i]->heartbeat, loop_now_ms());
+	watchdog_arm(wd);
 }
 
-void watchdog_let_go(struct watchdog *bs)
+void watchdog_resume(struct watchdog *wd)
 {
-	if (--bs->holding)
+	if (--wd->pauses)
 		return;
-	for (size_t i = 0; i < bs->n; i++)
-		if (bs->items[i] && bs->items[i]->on)
-			heartbeat_let_go(&bs->items[i]->heartbeat, loop_now_ms());
-	watchdog_arm(bs);
+	for (size_t i = 0; i < wd->n; i++)
+		if (wd->watches[i] && wd->watches[i]->on)
+			heartbeat_resume(&wd->watches[i]->heartbeat, loop_now_ms());
+	watchdog_arm(wd);
 }
 
-static void watchdog_look(void *arg)
+static void watchdog_check(void *arg)
 {
-	struct watchdog *bs = arg;
-	struct supervisor *sv = bs->sv;
+	struct watchdog *wd = arg;
+	struct supervisor *sv = wd->sv;
 	bool failed = false;
 
 	for (int i = 0; i < supervisor_n_workers(sv); i++) {
 		struct worker *w = supervisor_worker(sv, i);
-		struct beat *b = watchdog_beat_of(bs, w);
+		struct worker_watch *watch = watchdog_checked(wd, w);
 		struct heartbeat_sample sample;
 		struct heartbeat_verdict v;
 
-		if (!b)
+		if (!watch)
 			continue;
-		beat_sample(sv, w, b, &sample);
-		v = heartbeat_look(&b->heartbeat, &sample, loop_now_ms());
+		watch_sample(sv, w, watch, &sample);
+		v = heartbeat_check(&watch->heartbeat, &sample, loop_now_ms());
 		if (v.what == HEARTBEAT_FINE)
 			continue;
-		beat_tell(sv, w, &v);
-		if (!beat_failed(v.what))
+		watch_report(sv, w, &v);
+		if (!watch_failed(v.what))
 			continue;
-		snprintf(b->why, sizeof(b->why), "%s", v.text);
-		b->failing = failed = true;
-		b->found = ++bs->found;
+		snprintf(watch->why, sizeof(watch->why), "%s", v.text);
+		watch->failing = failed = true;
+		watch->found = ++wd->found;
 		/* A failure that restarts this worker alone is no cause for the group. */
 		if (supervisor_spec(sv)->heartbeat.on_failure != SPEC_HEARTBEAT_REPORT &&
 			!spec_scope_worker(supervisor_spec(sv), w->role))
 			supervisor_worker_failing(sv, w, v.text);
 	}
 	if (failed)
-		watchdog_save(bs);
-	watchdog_arm(bs);
+		watchdog_save(wd);
+	watchdog_arm(wd);
 }
 
 /* Sets up the checks that the specification asks for and w can show. */
-static int beat_watch(struct supervisor *sv, const struct worker *w, struct beat *b)
+static int watch_begin(struct supervisor *sv, const struct worker *w, struct worker_watch *watch)
 {
 	const struct spec_heartbeat *spec = &supervisor_spec(sv)->heartbeat;
 	const char *logs[2] = { logs_worker_path(supervisor_logs(sv), w->local_rank, 0),
@@ -193,11 +194,11 @@ static int beat_watch(struct supervisor *sv, const struct worker *w, struct beat
 	const char *cwd = w->role->cwd ? w->role->cwd : supervisor_spec(sv)->cwd;
 	_cleanup_free_ char *name = NULL, *path = NULL;
 
-	b->spec = *spec;
+	watch->spec = *spec;
 	if (!logs[0] && !logs[1] &&
 		(spec->log_timeout_ms != SPEC_UNSET ||
 			spec->log_pattern_timeout_ms != SPEC_UNSET)) {
-		b->spec.log_timeout_ms = b->spec.log_pattern_timeout_ms = SPEC_UNSET;
+		watch->spec.log_timeout_ms = watch->spec.log_pattern_timeout_ms = SPEC_UNSET;
 		log_warning("%s has no log files: heartbeat.log_timeout and "
 			    "log_pattern_timeout have no effect",
 			worker_called(w));
@@ -213,35 +214,35 @@ static int beat_watch(struct supervisor *sv, const struct worker *w, struct beat
 				     *name != '/' && cwd ? "/" : "", name) < 0)
 			return -ENOMEM;
 	}
-	return progress_init(&b->progress, logs, path,
+	return progress_init(&watch->progress, logs, path,
 		watchdog_of(sv)->has_pattern ? &watchdog_of(sv)->pattern : NULL, w->start == 0);
 }
 
 static void watchdog_worker_started(struct supervisor *sv, struct worker *w)
 {
-	struct watchdog *bs = watchdog_of(sv);
-	struct beat *b;
+	struct watchdog *wd = watchdog_of(sv);
+	struct worker_watch *watch;
 
-	if (!bs || !heartbeat_wanted(&supervisor_spec(sv)->heartbeat) || w->slot < 0 || w->attached)
+	if (!wd || !heartbeat_wanted(&supervisor_spec(sv)->heartbeat) || w->slot < 0 || w->attached)
 		return;
-	b = watchdog_at(bs, w->slot);
-	if (!b) {
+	watch = watchdog_add(wd, w->slot);
+	if (!watch) {
 		log_error("%s: out of memory: its heartbeat is not watched", worker_called(w));
 		return;
 	}
-	beat_stop(b);
-	*b = (struct beat){ .token = w->token };
-	if (beat_watch(sv, w, b) < 0) {
+	watch_stop(watch);
+	*watch = (struct worker_watch){ .token = w->token };
+	if (watch_begin(sv, w, watch) < 0) {
 		log_error("%s: out of memory: its heartbeat is not watched", worker_called(w));
 		return;
 	}
-	b->on = true;
-	heartbeat_start(&b->heartbeat, &b->spec, loop_now_ms());
-	if (bs->holding)
-		heartbeat_hold(&b->heartbeat, loop_now_ms());
+	watch->on = true;
+	heartbeat_start(&watch->heartbeat, &watch->spec, loop_now_ms());
+	if (wd->pauses)
+		heartbeat_pause(&watch->heartbeat, loop_now_ms());
 	/* All workers of an attempt start in one turn. */
-	if (loop_defer(supervisor_loop(sv), watchdog_started, bs) < 0)
-		watchdog_arm(bs);
+	if (loop_defer(supervisor_loop(sv), watchdog_started, wd) < 0)
+		watchdog_arm(wd);
 }
 
 void watchdog_started(void *arg)
@@ -251,28 +252,28 @@ void watchdog_started(void *arg)
 
 static void watchdog_worker_ended(struct supervisor *sv, struct worker *w)
 {
-	struct beat *b = watchdog_of(sv) ? watchdog_find(watchdog_of(sv), w) : NULL;
+	struct worker_watch *watch = watchdog_of(sv) ? watchdog_find(watchdog_of(sv), w) : NULL;
 
-	if (b)
-		beat_stop(b);
+	if (watch)
+		watch_stop(watch);
 }
 
 static int watchdog_new(struct supervisor *sv, struct error *err)
 {
-	struct watchdog *bs = calloc(1, sizeof(*bs));
+	struct watchdog *wd = calloc(1, sizeof(*wd));
 	const char *pattern = supervisor_spec(sv)->heartbeat.log_pattern;
 
-	if (!bs)
+	if (!wd)
 		return error_set(err, -ENOMEM, "out of memory");
-	feature_set_state(sv, &watchdog_feature, bs);
-	bs->sv = sv;
-	if (loop_timer_new(supervisor_loop(sv), watchdog_look, bs, &bs->timer) < 0 ||
-		hang_dumps_new(supervisor_loop(sv), &bs->dumps) < 0)
+	feature_set_state(sv, &watchdog_feature, wd);
+	wd->sv = sv;
+	if (loop_timer_new(supervisor_loop(sv), watchdog_check, wd, &wd->timer) < 0 ||
+		hang_dumps_new(supervisor_loop(sv), &wd->dumps) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
-	if (pattern && regcomp(&bs->pattern, pattern, REG_EXTENDED | REG_NOSUB))
+	if (pattern && regcomp(&wd->pattern, pattern, REG_EXTENDED | REG_NOSUB))
 		return error_field(err, -EINVAL, "heartbeat.log_pattern",
 			"expected an extended regular expression, got \"%s\"", pattern);
-	bs->has_pattern = pattern != NULL;
+	wd->has_pattern = pattern != NULL;
 	return 0;
 }
 
@@ -283,23 +284,23 @@ struct watchdog *watchdog_of(const struct supervisor *sv)
 
 static void watchdog_free(struct supervisor *sv)
 {
-	struct watchdog *bs = watchdog_of(sv);
+	struct watchdog *wd = watchdog_of(sv);
 
-	if (!bs)
+	if (!wd)
 		return;
 	feature_set_state(sv, &watchdog_feature, NULL);
-	loop_cancel(supervisor_loop(sv), watchdog_started, bs);
-	bs->dumps = hang_dumps_free(bs->dumps);
-	for (size_t i = 0; i < bs->n; i++) {
-		if (bs->items[i])
-			beat_stop(bs->items[i]);
-		free(bs->items[i]);
+	loop_cancel(supervisor_loop(sv), watchdog_started, wd);
+	wd->dumps = hang_dumps_free(wd->dumps);
+	for (size_t i = 0; i < wd->n; i++) {
+		if (wd->watches[i])
+			watch_stop(wd->watches[i]);
+		free(wd->watches[i]);
 	}
-	free(bs->items);
-	if (bs->has_pattern)
-		regfree(&bs->pattern);
-	loop_timer_free(bs->timer);
-	free(bs);
+	free(wd->watches);
+	if (wd->has_pattern)
+		regfree(&wd->pattern);
+	loop_timer_free(wd->timer);
+	free(wd);
 }
 
 /* --- the feature --- */

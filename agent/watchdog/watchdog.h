@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/*
- * Heartbeats and progress of all workers, and dumps of those that hang.
- */
+/* Checks heartbeats and progress of all workers, and dumps workers that hang. */
 
 #include "agent/supervise/feature.h"
 #include "agent/watchdog/dump.h"

@@ -41,7 +41,7 @@ static void on_done(void *arg, char *const *dirs, size_t n)
 	first = n && dirs[0] ? strdup(dirs[0]) : NULL;
 }
 
-/* As the agent's reaping does. */
+/* Reaps the dump's child, as the agent does. */
 static void reap_dump(void)
 {
 	siginfo_t si;
@@ -76,7 +76,7 @@ static struct hang_worker worker_of(const struct child *c)
 		.tail = tail };
 }
 
-START_TEST(a_dump_says_what_the_process_does)
+START_TEST(dump_shows_threads_and_files_of_the_process)
 {
 	struct child c = child_start(NULL, getuid());
 	struct hang_worker t = worker_of(&c);
@@ -122,7 +122,7 @@ START_TEST(a_second_dump_has_a_directory_of_its_own)
 }
 END_TEST
 
-START_TEST(a_process_that_is_gone_and_one_without_logs_hurt_nobody)
+START_TEST(dump_passes_over_ended_processes_and_workers_without_logs)
 {
 	struct child c = child_start(NULL, getuid());
 	struct hang_worker t[2] = { worker_of(&c), worker_of(&c) };
@@ -141,13 +141,13 @@ START_TEST(a_process_that_is_gone_and_one_without_logs_hurt_nobody)
 }
 END_TEST
 
-START_TEST(what_takes_too_long_is_ended_and_kept_as_far_as_it_came)
+START_TEST(overdue_dump_is_killed_and_keeps_what_it_wrote)
 {
 	struct child c = child_start(NULL, getuid());
 	struct hang_worker t = worker_of(&c);
 	struct error err = { 0 };
 
-	/* No time at all: it is killed on the loop's next turn, wherever it stands. */
+	/* With no time at all the loop's next turn kills it. */
 	ck_assert_int_eq(hang_dump(dumps, &t, 1, 0, on_done, NULL, &err), 0);
 	loop_run_once(loop, true);
 	reap_dump();
@@ -157,8 +157,8 @@ START_TEST(what_takes_too_long_is_ended_and_kept_as_far_as_it_came)
 }
 END_TEST
 
-/* A debugger that stops the process and does not come to an end. */
-START_TEST(what_a_debugger_left_stopped_goes_on)
+/* A debugger that stops the process and never ends. */
+START_TEST(process_left_stopped_by_a_debugger_is_continued)
 {
 	struct child c = child_start(NULL, getuid());
 	struct hang_worker t = worker_of(&c);
@@ -183,7 +183,7 @@ START_TEST(what_a_debugger_left_stopped_goes_on)
 }
 END_TEST
 
-/* What another dump was told when it was over. */
+/* The callbacks of another dump. */
 struct told {
 	int times;
 	char *dirs[2];
@@ -205,7 +205,7 @@ static void told_fini(struct told *t)
 	free(t->dirs[1]);
 }
 
-START_TEST(who_asks_while_a_dump_runs_gets_the_same_one_at_its_end)
+START_TEST(second_request_shares_the_running_dump)
 {
 	struct child c = child_start(NULL, getuid());
 	struct hang_worker t = worker_of(&c);
@@ -224,7 +224,7 @@ START_TEST(who_asks_while_a_dump_runs_gets_the_same_one_at_its_end)
 	ck_assert_int_eq(two.times, 1);
 	ck_assert_str_eq(one.dirs[0], first);
 	ck_assert_str_eq(two.dirs[0], first);
-	/* What is asked for from now on is another one. */
+	/* A later request begins another dump. */
 	ck_assert_int_eq(hang_dump(dumps, &t, 1, 600000, on_done, NULL, &err), 0);
 	reap_dump();
 	ck_assert_str_ne(one.dirs[0], first);
@@ -232,7 +232,7 @@ START_TEST(who_asks_while_a_dump_runs_gets_the_same_one_at_its_end)
 }
 END_TEST
 
-/* Of n that run. */
+/* The child of the newest of n running dumps. */
 static pid_t newest_child(size_t n)
 {
 	pid_t pids[4];
@@ -249,7 +249,7 @@ static void reap_one(pid_t pid)
 	ck_assert(hang_child_exited(dumps, pid, si.si_status));
 }
 
-START_TEST(of_several_workers_only_those_that_no_other_dump_has_are_begun)
+START_TEST(dump_saves_only_workers_that_no_other_dump_saves)
 {
 	struct child c = child_start(NULL, getuid()), other = child_start(NULL, getuid());
 	struct hang_worker t[2] = { worker_of(&c), worker_of(&other) };
@@ -262,10 +262,10 @@ START_TEST(of_several_workers_only_those_that_no_other_dump_has_are_begun)
 	ck_assert_int_eq(hang_dump(dumps, &t[0], 1, 600000, on_done, NULL, &err), 0);
 	begun = newest_child(1);
 	ck_assert_int_eq(hang_dump(dumps, t, 2, 600000, on_told, &both, &err), 0);
-	/* Its own part is over, and that of the first one is not. */
+	/* Its own part is over, but not that of the first dump. */
 	reap_one(newest_child(2));
 	ck_assert_int_eq(both.times, 0);
-	/* The worker that nobody has any more is a third one's own. */
+	/* A third dump saves the worker that no other dump saves any more. */
 	ck_assert_int_eq(hang_dump(dumps, &t[1], 1, 600000, on_told, &third, &err), 0);
 	reap_one(newest_child(2));
 	ck_assert_int_eq(third.times, 1);
@@ -286,7 +286,7 @@ START_TEST(of_several_workers_only_those_that_no_other_dump_has_are_begun)
 }
 END_TEST
 
-START_TEST(who_waits_for_another_dump_waits_for_its_own_time_only)
+START_TEST(wait_for_another_dump_ends_at_its_own_timeout)
 {
 	struct child c = child_start(NULL, getuid());
 	struct hang_worker t = worker_of(&c);
@@ -307,7 +307,7 @@ START_TEST(who_waits_for_another_dump_waits_for_its_own_time_only)
 }
 END_TEST
 
-START_TEST(who_waits_is_told_at_the_end_of_all_too)
+START_TEST(freeing_all_dumps_calls_back_those_that_wait)
 {
 	struct child c = child_start(NULL, getuid());
 	struct hang_worker t = worker_of(&c);
@@ -353,15 +353,15 @@ int main(void)
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
-	tcase_add_test(t, a_dump_says_what_the_process_does);
+	tcase_add_test(t, dump_shows_threads_and_files_of_the_process);
 	tcase_add_test(t, a_second_dump_has_a_directory_of_its_own);
-	tcase_add_test(t, a_process_that_is_gone_and_one_without_logs_hurt_nobody);
-	tcase_add_test(t, what_takes_too_long_is_ended_and_kept_as_far_as_it_came);
-	tcase_add_test(t, what_a_debugger_left_stopped_goes_on);
-	tcase_add_test(t, who_asks_while_a_dump_runs_gets_the_same_one_at_its_end);
-	tcase_add_test(t, of_several_workers_only_those_that_no_other_dump_has_are_begun);
-	tcase_add_test(t, who_waits_for_another_dump_waits_for_its_own_time_only);
-	tcase_add_test(t, who_waits_is_told_at_the_end_of_all_too);
+	tcase_add_test(t, dump_passes_over_ended_processes_and_workers_without_logs);
+	tcase_add_test(t, overdue_dump_is_killed_and_keeps_what_it_wrote);
+	tcase_add_test(t, process_left_stopped_by_a_debugger_is_continued);
+	tcase_add_test(t, second_request_shares_the_running_dump);
+	tcase_add_test(t, dump_saves_only_workers_that_no_other_dump_saves);
+	tcase_add_test(t, wait_for_another_dump_ends_at_its_own_timeout);
+	tcase_add_test(t, freeing_all_dumps_calls_back_those_that_wait);
 	tcase_add_test(t, dumps_that_run_end_with_their_owner);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -36,7 +36,7 @@ static void setup(void)
 
 static struct heartbeat_verdict look(uint64_t ms)
 {
-	struct heartbeat_verdict v = heartbeat_look(&h, &now_is, ms);
+	struct heartbeat_verdict v = heartbeat_check(&h, &now_is, ms);
 
 	ck_assert_int_eq(v.what == HEARTBEAT_FINE, !*v.text);
 	return v;
@@ -72,7 +72,7 @@ START_TEST(the_first_and_second_miss_warn_and_the_third_is_fatal)
 }
 END_TEST
 
-START_TEST(what_is_only_reported_is_watched_again_from_its_next_sign_on)
+START_TEST(reported_worker_is_checked_again_from_its_next_sign)
 {
 	spec.on_failure = SPEC_HEARTBEAT_REPORT;
 	begin();
@@ -101,7 +101,7 @@ START_TEST(a_beat_between_resets_the_misses)
 }
 END_TEST
 
-START_TEST(a_wrong_token_is_the_end_at_once)
+START_TEST(wrong_token_fails_at_once)
 {
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	now_is.token = TOKEN + 1;
@@ -110,21 +110,21 @@ START_TEST(a_wrong_token_is_the_end_at_once)
 }
 END_TEST
 
-START_TEST(a_wrong_token_is_the_end_also_before_the_first_beat)
+START_TEST(wrong_token_fails_before_the_first_beat)
 {
 	now_is.token = TOKEN + 1;
 	is(look(1001), HEARTBEAT_STALE);
 }
 END_TEST
 
-START_TEST(who_never_beats_is_let_be_without_a_start_timeout)
+START_TEST(worker_without_beats_is_fine_without_a_start_timeout)
 {
 	for (uint64_t t = 1100; t < 100000; t += 100)
 		is(look(t), HEARTBEAT_FINE);
 }
 END_TEST
 
-START_TEST(who_has_not_begun_by_the_start_timeout_is_lost)
+START_TEST(worker_without_beats_is_lost_at_the_start_timeout)
 {
 	struct heartbeat_verdict v;
 
@@ -157,7 +157,7 @@ START_TEST(a_timeout_longer_than_the_period_is_a_miss_each_time_it_passes)
 }
 END_TEST
 
-START_TEST(looking_often_finds_no_more_misses)
+START_TEST(frequent_checks_find_no_more_misses)
 {
 	int misses = 0;
 
@@ -169,7 +169,7 @@ START_TEST(looking_often_finds_no_more_misses)
 }
 END_TEST
 
-START_TEST(one_look_after_a_long_silence_is_one_miss_at_most)
+START_TEST(one_check_finds_one_miss_at_most)
 {
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	is(look(1299), HEARTBEAT_MISSED);
@@ -178,14 +178,14 @@ START_TEST(one_look_after_a_long_silence_is_one_miss_at_most)
 }
 END_TEST
 
-START_TEST(time_in_which_the_agent_itself_stood_is_not_held_against_the_worker)
+START_TEST(time_in_which_the_agent_did_not_run_does_not_count)
 {
 	spec.progress_timeout_ms = 1000;
 	spec.start_timeout_ms = 5000;
 	begin();
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	is(look(1150), HEARTBEAT_FINE);
-	/* Due at 1200, asleep until long after: as if it were 1200 now. */
+	/* The check due at 1200 comes an hour late, which does not count. */
 	is(look(3601200), HEARTBEAT_MISSED);
 	is(look(3601300), HEARTBEAT_MISSED);
 	is(look_beaten(3601399), HEARTBEAT_BACK);
@@ -196,7 +196,7 @@ START_TEST(time_in_which_the_agent_itself_stood_is_not_held_against_the_worker)
 }
 END_TEST
 
-START_TEST(a_worker_that_beat_while_the_agent_stood_is_fine)
+START_TEST(beat_while_the_agent_did_not_run_counts)
 {
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	is(look_beaten(99999), HEARTBEAT_FINE);
@@ -205,7 +205,7 @@ START_TEST(a_worker_that_beat_while_the_agent_stood_is_fine)
 }
 END_TEST
 
-START_TEST(an_agent_that_is_always_late_still_finds_who_is_lost)
+START_TEST(agent_that_is_always_late_still_finds_a_lost_worker)
 {
 	int looks = 0;
 
@@ -216,29 +216,29 @@ START_TEST(an_agent_that_is_always_late_still_finds_who_is_lost)
 }
 END_TEST
 
-START_TEST(nothing_is_found_while_a_worker_is_held)
+START_TEST(no_check_fails_while_paused)
 {
 	spec.progress_timeout_ms = 500;
 	begin();
 	is(look_beaten(1100), HEARTBEAT_FINE);
-	heartbeat_hold(&h, 1150);
+	heartbeat_pause(&h, 1150);
 	ck_assert_uint_eq(heartbeat_next(&h, 1150), UINT64_MAX);
 	for (uint64_t t = 1200; t < 9000; t += 50)
 		is(look(t), HEARTBEAT_FINE);
 	now_is.token = TOKEN + 1;
 	is(look(9000), HEARTBEAT_FINE);
-	heartbeat_let_go(&h, 9000);
+	heartbeat_resume(&h, 9000);
 	is(look(9001), HEARTBEAT_STALE);
 }
 END_TEST
 
-START_TEST(silence_counts_anew_when_a_worker_is_let_go)
+START_TEST(silence_begins_again_after_a_pause)
 {
 	struct heartbeat_verdict v;
 
 	is(look_beaten(1100), HEARTBEAT_FINE);
-	heartbeat_hold(&h, 1199);
-	heartbeat_let_go(&h, 9000);
+	heartbeat_pause(&h, 1199);
+	heartbeat_resume(&h, 9000);
 	ck_assert_uint_eq(heartbeat_next(&h, 9000), 9100);
 	is(look(9099), HEARTBEAT_FINE);
 	v = look(9100);
@@ -247,63 +247,63 @@ START_TEST(silence_counts_anew_when_a_worker_is_let_go)
 }
 END_TEST
 
-START_TEST(who_was_silent_before_it_was_held_is_lost_all_the_same)
+START_TEST(misses_before_a_pause_still_count)
 {
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	is(look(1200), HEARTBEAT_MISSED);
-	heartbeat_hold(&h, 1250);
-	heartbeat_let_go(&h, 5000);
+	heartbeat_pause(&h, 1250);
+	heartbeat_resume(&h, 5000);
 	is(look(5100), HEARTBEAT_MISSED);
-	heartbeat_hold(&h, 5150);
-	heartbeat_let_go(&h, 9000);
+	heartbeat_pause(&h, 5150);
+	heartbeat_resume(&h, 9000);
 	is(look(9100), HEARTBEAT_LOST);
-	heartbeat_hold(&h, 9150);
-	heartbeat_let_go(&h, 9200);
+	heartbeat_pause(&h, 9150);
+	heartbeat_resume(&h, 9200);
 	ck_assert_uint_eq(heartbeat_next(&h, 9200), UINT64_MAX);
 	is(look(9300), HEARTBEAT_FINE);
 }
 END_TEST
 
-START_TEST(a_beat_while_it_is_held_is_seen_afterwards)
+START_TEST(beat_during_a_pause_is_seen_afterwards)
 {
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	is(look(1200), HEARTBEAT_MISSED);
-	heartbeat_hold(&h, 1250);
+	heartbeat_pause(&h, 1250);
 	is(look_beaten(1300), HEARTBEAT_FINE);
-	heartbeat_let_go(&h, 9000);
+	heartbeat_resume(&h, 9000);
 	is(look(9100), HEARTBEAT_BACK);
 }
 END_TEST
 
-START_TEST(the_limit_of_the_start_moves_by_the_time_that_a_worker_is_held)
+START_TEST(start_limit_moves_by_the_pause)
 {
 	spec.start_timeout_ms = 250;
 	begin();
 	is(look(1100), HEARTBEAT_FINE);
-	heartbeat_hold(&h, 1200);
-	heartbeat_let_go(&h, 9000);
+	heartbeat_pause(&h, 1200);
+	heartbeat_resume(&h, 9000);
 	ck_assert_uint_eq(heartbeat_next(&h, 9000), 9050);
 	is(look(9049), HEARTBEAT_FINE);
 	is(look(9050), HEARTBEAT_LOST);
 }
 END_TEST
 
-START_TEST(holding_twice_is_holding_once)
+START_TEST(pausing_twice_is_pausing_once)
 {
 	spec.start_timeout_ms = 250;
 	begin();
-	heartbeat_let_go(&h, 1100);
+	heartbeat_resume(&h, 1100);
 	ck_assert_uint_eq(heartbeat_next(&h, 1000), 1100);
-	heartbeat_hold(&h, 1100);
-	heartbeat_hold(&h, 2000);
-	heartbeat_let_go(&h, 3000);
-	heartbeat_let_go(&h, 4000);
+	heartbeat_pause(&h, 1100);
+	heartbeat_pause(&h, 2000);
+	heartbeat_resume(&h, 3000);
+	heartbeat_resume(&h, 4000);
 	is(look(3149), HEARTBEAT_FINE);
 	is(look(3150), HEARTBEAT_LOST);
 }
 END_TEST
 
-START_TEST(what_is_reported_and_held_is_watched_again_from_its_next_sign_on)
+START_TEST(reported_and_paused_worker_is_checked_again_from_its_next_sign)
 {
 	spec.on_failure = SPEC_HEARTBEAT_REPORT;
 	begin();
@@ -311,22 +311,22 @@ START_TEST(what_is_reported_and_held_is_watched_again_from_its_next_sign_on)
 	is(look(1200), HEARTBEAT_MISSED);
 	is(look(1300), HEARTBEAT_MISSED);
 	is(look(1400), HEARTBEAT_LOST);
-	heartbeat_hold(&h, 1450);
+	heartbeat_pause(&h, 1450);
 	is(look_beaten(1500), HEARTBEAT_FINE);
-	heartbeat_let_go(&h, 9000);
+	heartbeat_resume(&h, 9000);
 	ck_assert_uint_eq(heartbeat_next(&h, 9000), 9100);
 	is(look(9100), HEARTBEAT_BACK);
 	spec.on_failure = SPEC_HEARTBEAT_RESTART;
 }
 END_TEST
 
-START_TEST(time_in_which_the_agent_stood_before_it_held_a_worker_is_not_held_against_it)
+START_TEST(agents_delay_before_a_pause_does_not_count)
 {
 	spec.start_timeout_ms = 250;
 	begin();
 	/* Due at 1100. */
-	heartbeat_hold(&h, 1000000);
-	heartbeat_let_go(&h, 2000000);
+	heartbeat_pause(&h, 1000000);
+	heartbeat_resume(&h, 2000000);
 	ck_assert_uint_eq(heartbeat_next(&h, 2000000), 2000100);
 	is(look(2000100), HEARTBEAT_FINE);
 	is(look(2000149), HEARTBEAT_FINE);
@@ -335,7 +335,7 @@ START_TEST(time_in_which_the_agent_stood_before_it_held_a_worker_is_not_held_aga
 END_TEST
 
 struct kind {
-	size_t limit, count; /* where they are */
+	size_t limit, count; /* offsets */
 	const char *text;
 };
 
@@ -380,7 +380,7 @@ START_TEST(a_worker_without_progress_is_stuck_though_it_beats)
 }
 END_TEST
 
-START_TEST(a_limit_of_progress_moves_by_the_time_that_a_worker_is_held)
+START_TEST(progress_limit_moves_by_the_pause)
 {
 	spec = nothing;
 	set_limit(&kinds[_i], 300);
@@ -388,9 +388,9 @@ START_TEST(a_limit_of_progress_moves_by_the_time_that_a_worker_is_held)
 	++*count_of(&kinds[_i]);
 	for (uint64_t t = 1030; t < 1130; t += 30)
 		is(look(t), HEARTBEAT_FINE);
-	heartbeat_hold(&h, 1130);
+	heartbeat_pause(&h, 1130);
 	ck_assert_uint_eq(heartbeat_next(&h, 1130), UINT64_MAX);
-	heartbeat_let_go(&h, 9130);
+	heartbeat_resume(&h, 9130);
 	for (uint64_t t = 9150; t < 9330; t += 30)
 		is(look(t), HEARTBEAT_FINE);
 	is(look(9329), HEARTBEAT_FINE);
@@ -399,7 +399,7 @@ START_TEST(a_limit_of_progress_moves_by_the_time_that_a_worker_is_held)
 }
 END_TEST
 
-START_TEST(progress_is_looked_at_without_a_period_too)
+START_TEST(progress_is_checked_without_a_period)
 {
 	spec = nothing;
 	set_limit(&kinds[_i], 800);
@@ -433,7 +433,7 @@ START_TEST(until_the_first_sign_the_limit_is_that_of_the_start)
 }
 END_TEST
 
-START_TEST(each_limit_that_is_given_must_be_kept)
+START_TEST(each_limit_that_is_set_must_be_kept)
 {
 	set_limit(&kinds[0], 500);
 	set_limit(&kinds[1], 300);
@@ -447,7 +447,7 @@ START_TEST(each_limit_that_is_given_must_be_kept)
 }
 END_TEST
 
-START_TEST(nothing_is_wanted_where_nothing_is_given)
+START_TEST(nothing_is_checked_where_nothing_is_set)
 {
 	struct spec_heartbeat s = nothing;
 
@@ -464,7 +464,7 @@ START_TEST(nothing_is_wanted_where_nothing_is_given)
 }
 END_TEST
 
-START_TEST(a_clock_that_goes_back_is_taken_to_stand)
+START_TEST(clock_that_goes_back_counts_as_standing_still)
 {
 	is(look_beaten(1100), HEARTBEAT_FINE);
 	is(look(900), HEARTBEAT_FINE);
@@ -473,10 +473,8 @@ START_TEST(a_clock_that_goes_back_is_taken_to_stand)
 }
 END_TEST
 
-/*
- * A second opinion: it has a clock that stands while the agent did not run, and measures by that
- * alone.
- */
+/* A model with a clock of its own, which stands still while the agent does not run, and by which it
+ * measures everything. */
 struct model {
 	const struct spec_heartbeat *s;
 	uint64_t clock, wall, due; /* due: on the wall */
@@ -539,7 +537,7 @@ static enum heartbeat_what model_beats(struct model *m, bool beat)
 	return ++m->misses < m->s->failures ? HEARTBEAT_MISSED : HEARTBEAT_LOST;
 }
 
-/* Its clock goes to wall, but not with the time by which the agent was late. */
+/* Moves its clock on to wall, without the time by which the agent was late. */
 static void model_to(struct model *m, uint64_t wall)
 {
 	if (wall >= m->due + (uint64_t)m->s->period_ms)
@@ -568,7 +566,7 @@ static enum heartbeat_what model_look(struct model *m, uint64_t wall, bool beat,
 	return what;
 }
 
-static void model_held(struct model *m, uint64_t from, uint64_t until)
+static void model_paused(struct model *m, uint64_t from, uint64_t until)
 {
 	model_to(m, from);
 	m->wall = until;
@@ -593,7 +591,8 @@ static void walk_begin(struct walk *w, const struct spec_heartbeat *s)
 	model_plan(&w->m);
 }
 
-/* event: which of beat, step, and when the look is. Returns a text on a difference. */
+/* event: whether it beats or makes a step, and when the check is. Returns a text on a difference.
+ */
 static const char *walk_step(struct walk *w, unsigned event, uint64_t early)
 {
 	static char text[256];
@@ -614,7 +613,7 @@ static const char *walk_step(struct walk *w, unsigned event, uint64_t early)
 		w->now = due;
 		break;
 	case 1:
-		/* A limit that was over while it was held makes it due at once. */
+		/* A limit that was over while it was paused makes it due at once. */
 		w->now = due - (due - w->now) / 2 - (due > w->now ? early % 2 : 0);
 		break;
 	case 2:
@@ -629,24 +628,24 @@ static const char *walk_step(struct walk *w, unsigned event, uint64_t early)
 	}
 	w->s.steps += event >> 1 & 1;
 	what = model_look(&w->m, w->now, event & 1, event >> 1 & 1);
-	v = heartbeat_look(&w->h, &w->s, w->now);
+	v = heartbeat_check(&w->h, &w->s, w->now);
 	snprintf(text, sizeof(text), "%d (%s), expected %d", (int)v.what, v.text, (int)what);
 	return v.what == what ? NULL : text;
 }
 
-/* It is held between two looks, and looked at meanwhile, which says nothing. */
+/* Pauses between two checks, and checks meanwhile, which finds nothing. */
 static void walk_hold(struct walk *w, uint64_t after, uint64_t ms)
 {
 	struct heartbeat_verdict v;
 
 	if (w->m.over)
 		return;
-	heartbeat_hold(&w->h, w->now + after);
-	v = heartbeat_look(&w->h, &w->s, w->now + after + ms / 2);
+	heartbeat_pause(&w->h, w->now + after);
+	v = heartbeat_check(&w->h, &w->s, w->now + after + ms / 2);
 	ck_assert_int_eq(v.what, HEARTBEAT_FINE);
 	ck_assert_uint_eq(heartbeat_next(&w->h, w->now), UINT64_MAX);
-	heartbeat_let_go(&w->h, w->now + after + ms);
-	model_held(&w->m, w->now + after, w->now + after + ms);
+	heartbeat_resume(&w->h, w->now + after + ms);
+	model_paused(&w->m, w->now + after, w->now + after + ms);
 	w->now += after + ms;
 }
 
@@ -679,7 +678,7 @@ static struct spec_heartbeat walked_spec(size_t i)
 	return s;
 }
 
-START_TEST(all_orders_of_beats_steps_and_looks_are_judged_as_by_the_model)
+START_TEST(all_orders_of_beats_steps_and_checks_agree_with_the_model)
 {
 	struct spec_heartbeat s = walked_spec((size_t)_i);
 	int depth = under_valgrind() ? 2 : 4;
@@ -698,7 +697,7 @@ START_TEST(all_orders_of_beats_steps_and_looks_are_judged_as_by_the_model)
 }
 END_TEST
 
-START_TEST(random_walks_are_judged_as_by_the_model)
+START_TEST(random_walks_of_heartbeats_agree_with_the_model)
 {
 	struct spec_heartbeat s = walked_spec((size_t)_i);
 	int walks = under_valgrind() ? 20 : 3000;
@@ -736,36 +735,34 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, the_first_and_second_miss_warn_and_the_third_is_fatal);
 	tcase_add_test(t, a_beat_between_resets_the_misses);
-	tcase_add_test(t, what_is_only_reported_is_watched_again_from_its_next_sign_on);
-	tcase_add_test(t, a_wrong_token_is_the_end_at_once);
-	tcase_add_test(t, a_wrong_token_is_the_end_also_before_the_first_beat);
-	tcase_add_test(t, who_never_beats_is_let_be_without_a_start_timeout);
-	tcase_add_test(t, who_has_not_begun_by_the_start_timeout_is_lost);
+	tcase_add_test(t, reported_worker_is_checked_again_from_its_next_sign);
+	tcase_add_test(t, wrong_token_fails_at_once);
+	tcase_add_test(t, wrong_token_fails_before_the_first_beat);
+	tcase_add_test(t, worker_without_beats_is_fine_without_a_start_timeout);
+	tcase_add_test(t, worker_without_beats_is_lost_at_the_start_timeout);
 	tcase_add_test(t, a_timeout_longer_than_the_period_is_a_miss_each_time_it_passes);
-	tcase_add_test(t, looking_often_finds_no_more_misses);
-	tcase_add_test(t, one_look_after_a_long_silence_is_one_miss_at_most);
-	tcase_add_test(t, time_in_which_the_agent_itself_stood_is_not_held_against_the_worker);
-	tcase_add_test(t, a_worker_that_beat_while_the_agent_stood_is_fine);
-	tcase_add_test(t, an_agent_that_is_always_late_still_finds_who_is_lost);
-	tcase_add_test(t, nothing_is_found_while_a_worker_is_held);
-	tcase_add_test(t, silence_counts_anew_when_a_worker_is_let_go);
-	tcase_add_test(t, who_was_silent_before_it_was_held_is_lost_all_the_same);
-	tcase_add_test(t, a_beat_while_it_is_held_is_seen_afterwards);
-	tcase_add_test(t, the_limit_of_the_start_moves_by_the_time_that_a_worker_is_held);
-	tcase_add_test(t, holding_twice_is_holding_once);
-	tcase_add_test(t, what_is_reported_and_held_is_watched_again_from_its_next_sign_on);
-	tcase_add_test(
-		t, time_in_which_the_agent_stood_before_it_held_a_worker_is_not_held_against_it);
-	tcase_add_loop_test(t, a_limit_of_progress_moves_by_the_time_that_a_worker_is_held, 0, 4);
+	tcase_add_test(t, frequent_checks_find_no_more_misses);
+	tcase_add_test(t, one_check_finds_one_miss_at_most);
+	tcase_add_test(t, time_in_which_the_agent_did_not_run_does_not_count);
+	tcase_add_test(t, beat_while_the_agent_did_not_run_counts);
+	tcase_add_test(t, agent_that_is_always_late_still_finds_a_lost_worker);
+	tcase_add_test(t, no_check_fails_while_paused);
+	tcase_add_test(t, silence_begins_again_after_a_pause);
+	tcase_add_test(t, misses_before_a_pause_still_count);
+	tcase_add_test(t, beat_during_a_pause_is_seen_afterwards);
+	tcase_add_test(t, start_limit_moves_by_the_pause);
+	tcase_add_test(t, pausing_twice_is_pausing_once);
+	tcase_add_test(t, reported_and_paused_worker_is_checked_again_from_its_next_sign);
+	tcase_add_test(t, agents_delay_before_a_pause_does_not_count);
+	tcase_add_loop_test(t, progress_limit_moves_by_the_pause, 0, 4);
 	tcase_add_loop_test(t, a_worker_without_progress_is_stuck_though_it_beats, 0, 4);
-	tcase_add_loop_test(t, progress_is_looked_at_without_a_period_too, 0, 4);
+	tcase_add_loop_test(t, progress_is_checked_without_a_period, 0, 4);
 	tcase_add_loop_test(t, until_the_first_sign_the_limit_is_that_of_the_start, 0, 4);
-	tcase_add_test(t, each_limit_that_is_given_must_be_kept);
-	tcase_add_test(t, nothing_is_wanted_where_nothing_is_given);
-	tcase_add_test(t, a_clock_that_goes_back_is_taken_to_stand);
-	tcase_add_loop_test(
-		t, all_orders_of_beats_steps_and_looks_are_judged_as_by_the_model, 0, n);
-	tcase_add_loop_test(t, random_walks_are_judged_as_by_the_model, 0, n);
+	tcase_add_test(t, each_limit_that_is_set_must_be_kept);
+	tcase_add_test(t, nothing_is_checked_where_nothing_is_set);
+	tcase_add_test(t, clock_that_goes_back_counts_as_standing_still);
+	tcase_add_loop_test(t, all_orders_of_beats_steps_and_checks_agree_with_the_model, 0, n);
+	tcase_add_loop_test(t, random_walks_of_heartbeats_agree_with_the_model, 0, n);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

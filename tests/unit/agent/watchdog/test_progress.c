@@ -41,22 +41,22 @@ static void begin(const regex_t *pattern, bool fresh)
 	ck_assert_int_eq(progress_init(&p, logs, other, pattern, fresh), 0);
 }
 
-START_TEST(a_log_that_grows_is_a_change_and_one_that_does_not_is_none)
+START_TEST(only_a_log_that_grows_is_a_change)
 {
 	append(path[0], "before\n");
 	begin(NULL, false);
-	progress_look(&p);
-	progress_look(&p);
+	progress_check(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.log_changes, 0);
 	append(path[0], "x");
 	append(path[1], "");
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.log_changes, 1);
 	append(path[1], "appears\n");
 	append(path[0], "y");
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.log_changes, 3);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.log_changes, 3);
 	ck_assert_uint_eq(p.file_changes, 0);
 }
@@ -70,31 +70,31 @@ START_TEST(lines_that_match_are_counted_once_however_they_come)
 	append(path[0], "step 0\n");
 	begin(&re, false);
 	append(path[0], "step 1\nnothing\nste");
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.matches, 1);
 	append(path[0], "p 2");
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.matches, 1);
 	append(path[0], "\nloss 3\rloss 4\rloss x\r");
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.matches, 4);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.matches, 4);
 	append(path[1], "loss 9\n");
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.matches, 5);
 	regfree(&re);
 }
 END_TEST
 
-START_TEST(what_a_new_process_wrote_before_the_first_look_counts)
+START_TEST(output_before_the_first_check_counts)
 {
 	regex_t re;
 
 	ck_assert_int_eq(regcomp(&re, "ready", REG_EXTENDED | REG_NOSUB), 0);
 	append(path[0], "ready\n");
 	begin(&re, true);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.matches, 1);
 	ck_assert_uint_eq(p.log_changes, 1);
 	regfree(&re);
@@ -108,22 +108,22 @@ START_TEST(a_file_that_was_replaced_or_cut_is_read_from_its_beginning)
 	ck_assert_int_eq(regcomp(&re, "step", REG_EXTENDED | REG_NOSUB), 0);
 	begin(&re, true);
 	append(path[0], "step 1\nstep 2\nstep 3\n");
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.matches, 3);
 	ck_assert_int_eq(truncate(path[0], 0), 0);
 	append(path[0], "step 4\n");
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.matches, 4);
 	/* Another file under the name, longer than what was read. */
 	append(other, "step 5\nstep 6\nstep 7\nstep 8\n");
 	ck_assert_int_eq(rename(other, path[0]), 0);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.matches, 8);
 	regfree(&re);
 }
 END_TEST
 
-START_TEST(over_long_lines_and_rubbish_are_no_trouble)
+START_TEST(over_long_lines_and_binary_bytes_are_no_trouble)
 {
 	_cleanup_free_ char *long_line = malloc(100001);
 	regex_t re;
@@ -139,32 +139,32 @@ START_TEST(over_long_lines_and_rubbish_are_no_trouble)
 	for (int i = 0; i < 70000; i++)
 		fputc(i * 31 & 0xff ? i * 31 & 0xff : '\0', f);
 	fclose(f);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_ge(p.matches, 1);
 	regfree(&re);
 }
 END_TEST
 
-START_TEST(a_checkpoint_that_is_written_anew_is_a_change)
+START_TEST(a_checkpoint_that_is_overwritten_is_a_change)
 {
 	append(other, "one");
 	begin(NULL, true);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.file_changes, 0);
 	append(path[1], "two");
 	ck_assert_int_eq(rename(path[1], other), 0);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.file_changes, 1);
 	ck_assert_int_eq(unlink(other), 0);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.file_changes, 1);
 	append(other, "three");
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.file_changes, 2);
 }
 END_TEST
 
-START_TEST(what_changes_within_a_directory_is_a_change_of_it)
+START_TEST(a_change_below_a_directory_is_a_change_of_it)
 {
 	const char *logs[2] = { NULL, NULL };
 	char sub[128], file[160];
@@ -175,15 +175,15 @@ START_TEST(what_changes_within_a_directory_is_a_change_of_it)
 	append(file, "weights");
 	*strrchr(sub, '/') = '\0';
 	ck_assert_int_eq(progress_init(&p, logs, sub, NULL, true), 0);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.file_changes, 0);
 	append(file, "more"); /* in place: no directory changes */
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.file_changes, 1);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.file_changes, 1);
 	ck_assert_int_eq(unlink(file), 0);
-	progress_look(&p);
+	progress_check(&p);
 	ck_assert_uint_eq(p.file_changes, 2);
 }
 END_TEST
@@ -196,13 +196,13 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, a_log_that_grows_is_a_change_and_one_that_does_not_is_none);
+	tcase_add_test(t, only_a_log_that_grows_is_a_change);
 	tcase_add_test(t, lines_that_match_are_counted_once_however_they_come);
-	tcase_add_test(t, what_a_new_process_wrote_before_the_first_look_counts);
+	tcase_add_test(t, output_before_the_first_check_counts);
 	tcase_add_test(t, a_file_that_was_replaced_or_cut_is_read_from_its_beginning);
-	tcase_add_test(t, over_long_lines_and_rubbish_are_no_trouble);
-	tcase_add_test(t, a_checkpoint_that_is_written_anew_is_a_change);
-	tcase_add_test(t, what_changes_within_a_directory_is_a_change_of_it);
+	tcase_add_test(t, over_long_lines_and_binary_bytes_are_no_trouble);
+	tcase_add_test(t, a_checkpoint_that_is_overwritten_is_a_change);
+	tcase_add_test(t, a_change_below_a_directory_is_a_change_of_it);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
