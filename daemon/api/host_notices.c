@@ -50,7 +50,7 @@ static const char *platform_of(const struct notices *n)
 	return noticer_platform_known(n->noticer);
 }
 
-/* Logs each event once, however many jobs are told. */
+/* Logs each event once, for any number of jobs. */
 static void log_notice_of(struct notices *n, const struct notice *what, int told)
 {
 	char key[LISTENER_KEY_MAX];

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What came out: <text> for a whole line, "text>" for a first piece, ">text>" for a middle one...
+/* The output: <text> for a whole line, "text>" for a first piece, ">text>" for a middle one...
  */
 static char out[65536];
 static size_t out_len;

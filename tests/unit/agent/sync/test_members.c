@@ -78,7 +78,7 @@ START_TEST(first_error_is_the_groups_and_all_get_it)
 	members_ended(m, 0, true, "exit code 1", 9);
 	wait_error(2);
 	ck_assert_int_eq(n_errors, 1);
-	ck_assert_int_eq(answers_at_error, 0); /* the error is told first */
+	ck_assert_int_eq(answers_at_error, 0); /* the error callback comes first */
 	for (int i = 1; i <= 2; i++) {
 		ck_assert_int_eq(answer_of(i)->status, STATUS_OK);
 		ck_assert_int_eq(answer_of(i)->error_slot, 1);
