@@ -132,7 +132,8 @@ def test_a_barrier_can_be_cancelled(group_of):
     b.call("CancelBarrier", name="x", message="not today")
     e = a.error()
     assert e.name == "Cancelled" and "not today" in e.message
-    assert b.refused("CancelBarrier", name="z").name == "FailedPrecondition"
+    e = b.refused("CancelBarrier", name="z")
+    assert (e.name, e.message) == ("FailedPrecondition", 'name: no worker waits at "z"')
 
 
 def test_a_barrier_that_has_passed_cannot_be_cancelled_and_is_used_again(group_of):
