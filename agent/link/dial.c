@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The member's side. One try is: the endpoint's addresses, then a connection to one after the
- * other, then Hello and Welcome. Whatever fails on the way, the next try begins a little later.
+ * other, then Hello and Welcome. If any of these steps fails, the next try begins a little later.
  */
 #include "agent/link/endpoint.h"
 #include "agent/link/private.h"

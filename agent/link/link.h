@@ -42,7 +42,8 @@ struct link_beat {
 struct link_events {
 	/* A message of the other side, checked against the interface; parameters is borrowed.
 	 * Returns 0, or a negative errno with err, which names the field: the link then ends, and
-	 * the other side is told why. Beats, Ack, Hello, Welcome and Refuse do not come here. */
+	 * the link tells the other side why. Beats, Ack, Hello, Welcome and Refuse do not come
+	 * here. */
 	int (*message)(void *arg, const char *method, json_t *parameters, struct error *err);
 	/* LINK_WAITING: why says what broke, and once more, after ten seconds, what still fails.
 	 * LINK_ENDED: why is NULL after link_finish(), else its field is that of the other side's

@@ -5,7 +5,7 @@
  * The head's side of links: listens on the endpoint's address, and on no other; reads the first
  * message of each connection; and gives it to the link it belongs to. A connection that has not
  * said a valid Hello is unknown: it has 5 seconds and 4 KiB for it, and 64 of them are held at
- * once. Whatever an unknown peer does, no link notices.
+ * once. An unknown peer can disturb no link.
  */
 
 #include "agent/link/link.h"

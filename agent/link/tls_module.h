@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * What the module link_tls.so exports, under the name link_tls_module. It alone is linked with
+ * The table that link_tls.so exports as link_tls_module. That module alone is linked with
  * OpenSSL, and is loaded when a token or a certificate is given: no other process gets larger by
  * it. It turns bytes into bytes, and knows neither sockets nor messages. Texts are for people,
  * without a newline, in the size bytes at text.

@@ -3,8 +3,8 @@
 
 /*
  * One side's numbers of a link: which messages it has sent and the other side has not acknowledged,
- * and which of the other side's it has seen. Whatever connections break, each message is handled
- * once, in order. Pure. Called by link.c.
+ * and which of the other side's it has seen. However often connections break, each message is
+ * handled once, in order. Pure. Called by link.c.
  */
 
 #include "common/base/cleanup.h"
