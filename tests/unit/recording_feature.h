@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * A feature that writes each of its hooks into the record of supervisor_world.h, with the worker's
- * rank: "worker_started:0"; a new state of the group is "[running]". says is what hooks answer.
+ * A feature whose hooks write into the record of supervisor_world.h, with the worker's rank:
+ * "worker_started:0". A new state of the group is written as "[running]".
  */
 
 #include "tests/unit/supervisor_world.h"
 
-/* What hooks answer, where a test wants something. */
+/* The hooks' results, which a test may set. */
 static struct {
 	int init, environment, exit_status;
 	bool holds, takes_signal, signals_worker, past_ends_job;
@@ -109,7 +109,7 @@ static void on_worker_left(struct supervisor *sv, struct worker *w, char *text, 
 		snprintf(text, size, "%s", says.left);
 }
 
-/* The core decides first and tells afterwards. */
+/* The core has set the worker's state before it calls the hook. */
 static void on_worker_exited(struct supervisor *sv, struct worker *w)
 {
 	ck_assert(w->exit.ended && !worker_alive(w));

@@ -2,10 +2,10 @@
 #pragma once
 
 /*
- * A supervisor whose workers are no processes: a test says how each ends, and when time passes.
- * What the supervisor does to them, and each hook that it calls of the recording feature, is a word
- * in a record: "spawn:0" or "TERM:0", "worker_started:0". Hooks that come with everything people
- * can see (changed, describe_...) are not in it.
+ * A supervisor with fake processes: a test ends each process, and lets time pass. A record gets a
+ * word for each start and signal of a process ("spawn:0", "TERM:0") and for each hook of the
+ * recording feature ("worker_started:0"), except hooks that come with every visible change
+ * (changed, describe_...).
  */
 
 #include "agent/process/env_list.h"
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { FIRST_PID = 5000000, PROCESSES = 16 }; /* above all that the kernel gives */
+enum { FIRST_PID = 5000000, PROCESSES = 16 }; /* above all pids of the kernel */
 
 struct process {
 	bool alive, reaped;
@@ -38,7 +38,7 @@ static struct supervisor *supervisor;
 static char dir[64], state_dir[96], log_dir[96];
 static struct process processes[PROCESSES];
 static int n_processes;
-static int kill_errno; /* that signals fail with; 0: they do not */
+static int kill_errno; /* signals fail with it; 0: they succeed */
 static char record[8192];
 
 __attribute__((format(printf, 1, 2))) static void note(const char *fmt, ...)
@@ -53,7 +53,7 @@ __attribute__((format(printf, 1, 2))) static void note(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* What happened since the last time. */
+/* The record holds exactly these words; empties it. */
 static void expect(const char *words)
 {
 	ck_assert_msg(!strcmp(record, words), "expected %s\n     got %s", words, record);
@@ -73,7 +73,7 @@ static int world_spawn(const struct spawn_request *req, pid_t *ret_pid, enum spa
 	p->alive = true;
 	p->made_us = (int64_t)loop_real_us();
 	while ((int64_t)loop_real_us() == p->made_us)
-		; /* its first instruction is before our next one */
+		; /* the process may run before the supervisor goes on */
 	note("spawn:%d", n_processes);
 	*ret_pid = FIRST_PID + n_processes++;
 	return 0;
@@ -125,9 +125,9 @@ static const struct supervisor_processes world = {
 	.waitid = world_waitid,
 };
 
-/* --- driving it --- */
+/* --- steps of a test --- */
 
-/* Until nothing more follows. */
+/* Runs the loop until nothing is left to do. */
 static void turns(void)
 {
 	for (int i = 0; i < 8; i++)
@@ -141,7 +141,7 @@ static void ends_by(int process, int code, int status)
 	processes[process].status = status;
 }
 
-/* These end at the same time, with an exit code. */
+/* A process exits, together with those that ends_by() has ended before. */
 static void exits(int process, int code)
 {
 	ends_by(process, CLD_EXITED, code);
@@ -219,7 +219,7 @@ static int world_agent(const char *doc, const struct feature *const *features, b
 	return supervisor_new(loop, spec, &opt, NULL, &supervisor, &err);
 }
 
-/* Begins a job; its agent calls these features. */
+/* Begins a job whose agent calls these features. */
 static void begins(const char *doc, const struct feature *const *features)
 {
 	ck_assert_int_eq(world_agent(doc, features, false), 0);
@@ -227,7 +227,7 @@ static void begins(const char *doc, const struct feature *const *features)
 	turns();
 }
 
-/* The agent is lost with its workers, and another one goes on. */
+/* The agent and its workers are lost, and another agent goes on. */
 static void is_lost_and_followed(const struct feature *const *features)
 {
 	supervisor = supervisor_free(supervisor);

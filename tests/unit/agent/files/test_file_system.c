@@ -19,12 +19,12 @@
 enum { LIMIT_MS = 50 };
 
 static char dir[64], path[128];
-static int gate[2], dropped[2]; /* pipes: what holds a call, and that it was dropped */
+static int gate[2], dropped[2]; /* pipes: a byte lets a call go on, or reports its drop */
 
 static int64_t slow_ns;		 /* how long it takes to look at one file */
-static _Atomic int64_t ahead_ns; /* of the clock, by that */
+static _Atomic int64_t ahead_ns; /* how far that has moved the clock */
 
-/* These two in place of the C library's. */
+/* These two functions take the place of the C library's. */
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
 	int r = (int)syscall(SYS_clock_gettime, clock, ret);
@@ -134,7 +134,7 @@ START_TEST(callers_wait_once_for_a_file_system_that_hangs)
 
 	ck_assert_int_eq(log_fs_do(&op), -ETIMEDOUT);
 	ck_assert_ptr_null(op);
-	/* Each of these would take LIMIT_MS: all together take less than their sum by far. */
+	/* Each of these calls would take LIMIT_MS; together they take far less than their sum. */
 	for (int i = 0; i < 100000; i++)
 		waited += log_fs_stat(dir, &st) == -ETIMEDOUT;
 	ck_assert_uint_eq(waited, 100000);
@@ -217,7 +217,7 @@ END_TEST
 static char caught[256];
 static bool endless; /* directories are */
 
-/* In place of the C library's. */
+/* Takes the place of the C library's. */
 struct dirent *readdir(DIR *d)
 {
 	static struct dirent e = { .d_name = "name" };
@@ -235,7 +235,7 @@ START_TEST(of_too_many_names_the_first_are_looked_at)
 	char **names = NULL, name[192];
 	int n = 0;
 
-	/* So many names take longer than what hangs may. */
+	/* Reading so many names takes longer than a call may. */
 	ck_assert(!log_fs_stop());
 	ck_assert_int_eq(log_fs_start(60000), 0);
 	log_set_sink(catch_text, 1);
@@ -294,9 +294,9 @@ START_TEST(bytes_are_counted_for_half_a_second)
 	log_fs_stop(); /* its caller waits by the same clock */
 	one = usage_of(1, 0);
 	if (!one)
-		return; /* this file system says nothing of blocks */
+		return; /* this file system does not report blocks */
 	ck_assert_int_eq(usage_of(9, 0), 9 * one);
-	/* Looked at: the first one at 0, the last one at 400 ms. */
+	/* The first file is looked at after 0 ms, the last after 400 ms. */
 	ck_assert_int_le(usage_of(9, 100 * 1000000), 5 * one);
 	ck_assert_int_ge(usage_of(9, 100 * 1000000), 3 * one); /* "." and ".." may be among these */
 	ck_assert_int_eq(usage_of(9, 40 * 1000000), 9 * one);

@@ -171,7 +171,7 @@ START_TEST(without_inotify_what_must_be_seen_is_seen)
 	LOGTEST_UNTIL(&t, seen[0]);
 	ck_assert_uint_lt(loop_now_ms() - before, 60000);
 	ck_assert_int_eq(seen[1], 0);
-	/* Off, nothing runs. */
+	/* While the watch is off, no callback runs. */
 	ck_assert_int_eq(log_watch_set(watches[0], file, 0), 0);
 	seen[0] = 0;
 	turn();

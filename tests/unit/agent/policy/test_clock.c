@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The wall clock is set while things wait, and while workers fail. It is this program's own, here
- * and in the libraries: clock_gettime() below is found before the C library's.
+ * The wall clock is set while timers wait and while workers fail. clock_gettime() below takes the
+ * place of the C library's, in the libraries too.
  */
 #include "agent/policy/restart_budget.h"
 #include "agent/policy/root_cause.h"
@@ -18,7 +18,7 @@ enum { DELAY_MS = 200 };
 
 static const int64_t second_us = 1000000, year_s = 365 * 24 * 3600;
 
-static int64_t set_by_s; /* how far somebody has set the clock */
+static int64_t set_by_s; /* how far the clock was set */
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
@@ -56,7 +56,7 @@ static void check_delay(int64_t jump_s)
 	loop_timer_arm(timer, DELAY_MS);
 	loop_run_once(loop, false);
 	set_by_s += jump_s;
-	/* It was set indeed, for all that ask. */
+	/* Every caller sees the new time. */
 	ck_assert_int_ge(llabs((int64_t)loop_real_us() - real), llabs(jump_s) / 2 * second_us);
 	loop_run_once(loop, false);
 	while (!fired)
@@ -98,7 +98,7 @@ START_TEST(a_window_of_restarts_does_not_slide_with_the_wall_clock)
 }
 END_TEST
 
-/* Of a worker that began at 1000 s and was seen to end at at_s. Negative: none. */
+/* A worker that began at 1000 s and whose end was seen at at_s. Negative: no such time. */
 static struct rootcause failed(int64_t at_s, int64_t claimed_s, int64_t stopped_s)
 {
 	return (struct rootcause){ .start_us = 1000 * second_us,
@@ -110,8 +110,8 @@ static struct rootcause failed(int64_t at_s, int64_t claimed_s, int64_t stopped_
 
 START_TEST(a_failure_before_the_clock_was_set_is_the_cause_and_a_stop_after_that_is_not)
 {
-	/* Set between the first failure and the stop of the others, which each say when they failed
-	 * as the clock then was. */
+	/* The clock is set between the first failure and the stop of the others; each worker's
+	 * timestamp is the clock's time at its failure. */
 	for (int64_t jump = -900; jump <= 900; jump += 300) {
 		struct rootcause both[] = { failed(1011 + jump, 1011 + jump, 1010 + jump),
 			failed(1010, 1009, -1) };
@@ -132,12 +132,12 @@ START_TEST(a_failure_across_the_setting_of_the_clock_has_the_time_at_which_it_wa
 			 forth = failed(5000, 1010, -1);
 	bool plausible = true;
 
-	/* Set back: what the worker said is in the future, or before its own start. */
+	/* Set back: the worker's timestamp is in the future, or before its own start. */
 	ck_assert_int_eq(rootcause_time(&back, &plausible), 500 * second_us);
 	ck_assert(!plausible);
 	ck_assert_int_eq(rootcause_time(&long_back, &plausible), 500 * second_us);
 	ck_assert(!plausible);
-	/* Set forward it is as good as ever. */
+	/* Set forward: the timestamp is plausible. */
 	ck_assert_int_eq(rootcause_time(&forth, &plausible), 1010 * second_us);
 	ck_assert(plausible);
 }
@@ -145,8 +145,8 @@ END_TEST
 
 START_TEST(a_failure_before_the_own_stop_that_the_clock_denies_is_taken_for_collateral)
 {
-	/* Failed at 1010 by itself and said so; then the clock was set back by 600 s, and the
-	 * agent, which knew nothing of it yet, stopped it. Nothing shows the order. */
+	/* The worker failed at 1010 and reported that time; then the clock was set back by 600 s,
+	 * and the agent, which had not seen the failure, stopped it. No time shows the order. */
 	struct rootcause r = failed(411, 1010, 410);
 
 	ck_assert(rootcause_is_collateral(&r));

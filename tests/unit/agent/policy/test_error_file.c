@@ -50,7 +50,7 @@ static struct errorfile parse(const char *text)
 	return e;
 }
 
-/* Refused with that problem, and the result is not touched. */
+/* errorfile_parse() refuses text with this problem, and leaves the result untouched. */
 static void refuse(const char *text, size_t len, const char *expected)
 {
 	struct errorfile e, before;
@@ -94,7 +94,7 @@ START_TEST(the_short_shape_is_read)
 }
 END_TEST
 
-/* As a JSON string of n characters that take two bytes each. */
+/* A JSON string of n characters of two bytes each. */
 static char *of_two_bytes(size_t n)
 {
 	char *text = malloc(2 * n + 1);
@@ -123,7 +123,7 @@ START_TEST(texts_without_end_are_cut_between_characters_and_stay_whole_in_the_co
 	ck_assert_uint_le(strlen(e.traceback), ERRORFILE_TRACEBACK_MAX + 8);
 	ck_assert_int_eq(e.message[0], 'x');
 	ck_assert_int_eq(e.traceback[strlen(e.traceback) - 1], 'y');
-	message = json_string(e.message); /* NULL for what is no UTF-8 */
+	message = json_string(e.message); /* NULL if it is not UTF-8 */
 	traceback = json_string(e.traceback);
 	ck_assert(message && traceback);
 	ck_assert_int_eq(errorfile_copy(&e, in_dir("copy"), 3), 0);
@@ -292,7 +292,7 @@ START_TEST(a_file_is_read_with_the_time_it_was_written)
 }
 END_TEST
 
-/* Returns what is said of the file in dir, which must not be usable. */
+/* The problem that is reported for the file in dir, which must be unusable. */
 static int read_bad(const char *rest, const char **ret_problem)
 {
 	struct errorfile e, before;
@@ -373,7 +373,7 @@ static void assert_copy(const char *source, int exit_code, const char *expected)
 	ck_assert_int_eq(errorfile_copy(&e, in_dir("copy"), exit_code), 0);
 	ck_assert_int_eq(file_read(name, 0, &text, NULL), 0);
 	ck_assert_str_eq(text, expected);
-	/* The document itself is as it was. */
+	/* The document itself is unchanged. */
 	ck_assert_ptr_null(json_object_get(json_object_get(e.doc, "message"), "errorCode"));
 	errorfile_fini(&e);
 }

@@ -62,7 +62,7 @@ static void wrote(int i, const char *text)
 			0);
 }
 
-/* Collects, and checks the ranks in their order. */
+/* Collects failures, and checks the order of their ranks. */
 static void collect(size_t n, const int *ranks)
 {
 	ck_assert_int_eq(failures_collect(&failures, workers, N), 0);
@@ -162,7 +162,7 @@ START_TEST(a_worker_s_own_timestamp_decides)
 	ck_assert(failures.items[0].has_file);
 	ck_assert_str_eq(failures.items[0].file.message, "first");
 	ck_assert_ptr_null(failures.items[0].problem);
-	/* Not to have written a file is nothing to report. */
+	/* A missing file is no problem to report. */
 	ck_assert(!failures.items[1].has_file);
 	ck_assert_ptr_null(failures.items[1].problem);
 }
@@ -235,7 +235,7 @@ START_TEST(known_failures_include_workers_that_hang_or_reported_an_error)
 	ck_assert_int_eq(failures.items[0].status, 1);
 	failure_text(&failures.items[0], text, sizeof(text));
 	ck_assert_str_eq(text, "trainer:1: out of data (Internal)");
-	/* It then ends by the agent's signal, of which nothing is said. */
+	/* It then ends by the agent's signal, which its text does not mention. */
 	failures_fini(&failures);
 	workers[1].pid = 0;
 	workers[1].stop_us = AT(105);

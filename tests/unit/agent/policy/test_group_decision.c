@@ -6,7 +6,7 @@
 
 enum { STATES = WORKER_STOPPED + 1, WORKERS = 3 };
 
-/* Whether a worker still has something to do. */
+/* The worker runs, or will be started. */
 static bool busy(const struct group_decision_worker *t)
 {
 	return t->state != WORKER_SUCCEEDED && t->state != WORKER_FAILED &&
@@ -58,7 +58,7 @@ static bool was_ended(const struct group_decision_worker *t)
 	return t->state == WORKER_STOPPED && !t->on_purpose;
 }
 
-/* The same rules, said one at a time. */
+/* The rules of group_decide(), one after the other. */
 static enum group_decision_step expected(const struct group_decision_worker *t, bool leader_over)
 {
 	if (leader_over)
@@ -101,7 +101,7 @@ static void check_one(const struct group_decision_worker *t, bool leader_over)
 {
 	struct group_decision j = group_decide(t, WORKERS, leader_over);
 
-	/* Millions of these: an assertion for each would take all the time. */
+	/* No assertion each: there are millions, and Check writes a line for every one. */
 	if (j.step != expected(t, leader_over) || !names_the_right_one(t, &j))
 		ck_abort_msg(
 			"states %d %d %d, leader over %d: step %d, worker %d, expected step %d",
@@ -114,7 +114,7 @@ static bool is_waited_for(const struct group_decision_worker *t)
 	return t->state == WORKER_SUCCEEDED || !t->on_purpose;
 }
 
-/* The rules while a notice is up. */
+/* The rules of group_decide_on_notice(). */
 static enum group_decision_step expected_on_notice(
 	const struct group_decision_worker *t, bool leader_over)
 {
@@ -228,8 +228,8 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("judgement");
-	TCase *t = tcase_create("judgement");
+	Suite *s = suite_create("group_decision");
+	TCase *t = tcase_create("group_decision");
 	SRunner *r;
 	int failed;
 

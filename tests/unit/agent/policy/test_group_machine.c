@@ -53,9 +53,9 @@ static const enum group_event columns[] = { GROUP_EV_START, GROUP_EV_READY, GROU
 	GROUP_EV_TIMEOUT, GROUP_EV_PREEMPT, GROUP_EV_STUCK, GROUP_EV_GONE, GROUP_EV_BACKOFF_OVER };
 
 /*
- * One cell for each of columns[]: '-' is refused, '.' is ignored, '?' is R without and B with a
- * delay, others are outcomes. The goal decides in STOPPING alone; ANY_GOAL stands for all of them
- * elsewhere.
+ * One cell for each of columns[]: '-' refused, '.' ignored, '?' R without a delay and B with one;
+ * any other letter is of the table above. The goal matters in STOPPING only; in other states
+ * ANY_GOAL stands for all goals.
  */
 enum { ANY_GOAL = -1 };
 
@@ -170,7 +170,8 @@ START_TEST(exactly_four_states_are_final)
 }
 END_TEST
 
-/* A goal is set in STOPPING, and after a time limit it stays to tell why the group failed. */
+/* A group has a goal in STOPPING only; after a time limit it keeps the goal, which tells why it
+ * failed. */
 static bool consistent(const struct group *g)
 {
 	if (g->state == GROUP_STOPPING)
@@ -258,12 +259,12 @@ START_TEST(a_whole_life_with_a_restart)
 }
 END_TEST
 
-/* Actions that belong to the state they lead to, so that none is done twice or left out. */
+/* Each action belongs to the state that it leads to: no step repeats one or leaves one out. */
 static void check_actions(const struct group *before, const struct group *g, unsigned actions)
 {
 	bool stops = g->state == GROUP_STOPPING && before->state != GROUP_STOPPING;
 
-	/* No assertion: Check writes down where it is at each. */
+	/* No assertion each: Check writes a line for every one. */
 	if (!(!!(actions & GROUP_DO_END) == group_state_is_final(g->state) &&
 		    !!(actions & GROUP_DO_RENDEZVOUS) == (g->state == GROUP_RENDEZVOUS) &&
 		    !!(actions & GROUP_DO_SPAWN) == (g->state == GROUP_STARTING) &&

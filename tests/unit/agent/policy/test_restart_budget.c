@@ -33,8 +33,8 @@ static struct restart_decision decide(const struct spec_restart *p, struct resta
 }
 
 /*
- * A second opinion, written from the specification's words: it keeps a plain history of what was
- * granted and computes each answer from the whole of it.
+ * A model written from the specification's text: it keeps the history of all restarts granted, and
+ * computes each answer from the whole history.
  */
 struct granted {
 	uint64_t at;
@@ -45,7 +45,7 @@ struct model {
 	struct granted history[256];
 	int n;
 	int streak; /* delays in a row since the last healthy attempt */
-	int quick;  /* uncounted ones in a row of attempts that ended at once */
+	int quick;  /* uncounted restarts in a row of attempts that ended at once */
 };
 
 static enum spec_exit_class model_class(const struct spec_restart *p, const struct restart_fault *f)
@@ -102,7 +102,7 @@ static uint64_t model_delay(const struct spec_restart *p, int streak)
 	return (uint64_t)(delay < max ? delay : max);
 }
 
-/* What is not counted is slowed down when it comes thick and fast. */
+/* The least delay of uncounted restarts that follow each other quickly. */
 static uint64_t model_brake(struct model *m, int64_t ran_ms)
 {
 	static const uint64_t waits[] = { 100, 200, 400, 800, 1600, 3200, 6400 };
@@ -150,7 +150,7 @@ static void check_left(
 	struct model model = *m;
 	int left = restart_left(p, b, now), granted = 0;
 
-	/* What is left is exactly how often a counted failure would be granted from here on. */
+	/* restart_left() is the number of counted restarts that would still be granted. */
 	while (granted < 20 && model_grants(p, &model, &exit_3, now)) {
 		ck_assert(decide(p, &copy, &exit_3, now).restart);
 		model.history[model.n++] = (struct granted){ now, true };
@@ -196,7 +196,7 @@ START_TEST(decisions_agree_with_a_model_under_every_kind_of_policy)
 		{ false, 1, SPEC_EXIT_FATAL } };
 	uint32_t seed = 88172645u;
 
-	/* A step that meets each value of each. */
+	/* Steps of this size meet every value of every key. */
 	for (int i = 0; i < 3 * 5 * 4 * 5 * 3 * 2; i += walk_length(1, 7, 23)) {
 		struct spec_restart p = {
 			.policy = i % 3,
@@ -302,7 +302,7 @@ START_TEST(uncounted_restarts_of_short_attempts_are_slowed_down)
 	ck_assert_uint_eq(decide(&p, &b, &f, SOON).delay_ms, 10000);
 	f.ran_ms = 1000;
 	ck_assert_uint_eq(decide(&p, &b, &f, SOON).delay_ms, 0);
-	/* A longer backoff stands, and who asks does not wait. */
+	/* A longer backoff is kept, and an operator's restart does not wait. */
 	p.backoff_ms = 30000;
 	b.quick = 50;
 	f.ran_ms = 0;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Times are in microseconds; a worker of these tests begins at START and is seen to end at END. */
+/* Times are in microseconds. A worker of these tests begins at START; its end is seen at END. */
 enum { S = 1000000, START = 100 * S + 700000, END = 105 * S };
 
 /* A worker that ended by itself and wrote nothing. */
@@ -43,7 +43,7 @@ static struct rootcause stopped(struct rootcause r, int64_t at)
 	return r;
 }
 
-/* The index of the root cause among n failures, or -1 where all are collateral. */
+/* The index of the root cause among n failures, or -1 when all are collateral. */
 static int first_of(const struct rootcause *r, size_t n)
 {
 	struct rootcause_place best = { .group = ROOTCAUSE_COLLATERAL, .time_us = INT64_MIN };
@@ -97,7 +97,7 @@ END_TEST
 START_TEST(whole_seconds_take_their_fraction_from_the_file_s_time)
 {
 	assert_time(claimed_whole(END, 102 * S, 102 * S + 345678), 102 * S + 345678, true);
-	/* Written in the next second: the stamp was taken before the file was. */
+	/* The file was written one second after the worker took the time. */
 	assert_time(claimed_whole(END, 102 * S, 103 * S + 5), 103 * S + 5, true);
 	assert_time(claimed_whole(END, 102 * S, 102 * S), 102 * S, true);
 }
@@ -108,9 +108,9 @@ START_TEST(a_file_s_time_that_has_nothing_to_do_with_the_stamp_is_not_used)
 	assert_time(claimed_whole(END, 102 * S, 104 * S), 102 * S, true);
 	assert_time(claimed_whole(END, 102 * S, 102 * S - 1), 102 * S, true);
 	assert_time(claimed_whole(END, 102 * S, -1), 102 * S, true);
-	/* Touched after the worker was gone. */
+	/* The file was touched after the worker's end. */
 	assert_time(claimed_whole(END, 104 * S, END + 1), 104 * S, true);
-	/* Left by someone else before the worker began. */
+	/* The file was written before the worker began. */
 	assert_time(claimed_whole(END, 100 * S, START - 1), START, true);
 }
 END_TEST
@@ -120,7 +120,7 @@ START_TEST(whole_seconds_of_a_worker_that_failed_in_its_first_second_are_plausib
 	assert_time(claimed_whole(START + 1000, 100 * S, START + 500), START + 500, true);
 	assert_time(claimed_whole(START + 1000, 100 * S, -1), START, true);
 	assert_time(claimed_whole(END, 99 * S, -1), END, false);
-	/* With a fraction it is what it says. */
+	/* A timestamp with a fraction is taken literally. */
 	assert_time(claimed(END, 100 * S), END, false);
 }
 END_TEST
@@ -158,7 +158,8 @@ END_TEST
 
 START_TEST(a_worker_that_had_failed_by_itself_before_it_was_stopped_is_the_cause)
 {
-	/* It raised at 102, wrote its file, and hung in its exit handlers until it was stopped. */
+	/* The worker raised at 102, wrote its file, and hung in its exit handlers until it was
+	 * stopped. */
 	struct rootcause r[] = { ended(103 * S), stopped(claimed(END, 102 * S), 104 * S) };
 
 	ck_assert(!rootcause_is_collateral(&r[1]));
@@ -168,7 +169,7 @@ END_TEST
 
 START_TEST(a_file_that_the_stop_signal_made_it_write_leaves_it_collateral)
 {
-	/* Stopped at 103.5; whole seconds alone would say that it failed before. */
+	/* The worker was stopped at 103.5; in whole seconds its failure looks earlier. */
 	struct rootcause r[] = { ended(103 * S + 400000),
 		stopped(claimed_whole(END, 103 * S, 103 * S + 600000), 103 * S + 500000) };
 
@@ -217,7 +218,7 @@ START_TEST(a_tie_goes_to_a_death_by_signal_and_then_to_the_lower_index)
 }
 END_TEST
 
-/* Anything that can happen, on a coarse grid so that ties and borders are frequent. */
+/* A random failure, on a coarse grid of times so that ties and limits are frequent. */
 static struct rootcause any(uint32_t *seed)
 {
 	int64_t half = S / 2;

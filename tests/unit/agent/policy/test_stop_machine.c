@@ -13,8 +13,8 @@ enum { NOW = 1000000, INPUTS = 16 };
 
 #define NEVER UINT64_MAX
 
-/* What one letter of the table below means; limit_ms: how long the next state may last, 0: what it
- * has goes on. */
+/* What one letter of the table below means. limit_ms: how long the next state may last; 0: the
+ * present limit goes on. */
 struct outcome {
 	char letter;
 	enum stop_state next;
@@ -34,7 +34,7 @@ static const struct outcome outcomes[] = {
 	{ 'A', STOP_IDLE, STOP_DO_ABANDON, NEVER },
 	{ 'F', STOP_IDLE, STOP_DO_FINISH, NEVER },
 	{ 'I', STOP_IDLE, 0, NEVER },
-	/* in the state that it has */
+	/* the state stays */
 	{ 'd', STOP_DUMPING, 0, 0 },
 	{ 't', STOP_STOPPING, 0, 0 },
 	{ 'c', STOP_CLEANING, 0, 0 },
@@ -141,7 +141,7 @@ static void check_cell(struct stop_machine before, enum stop_event e, const stru
 	check_times(&before, &m, o, e, in);
 }
 
-/* Its deadline and its own limit are to come, come now, or are over. */
+/* The deadline and the limit are in the future, are now, or are over. */
 START_TEST(every_event_has_its_answer_in_every_state)
 {
 	static const uint64_t times[] = { NOW - 1, NOW, NOW + 1, NOW + 700, NOW + 40000 };
@@ -160,7 +160,7 @@ START_TEST(every_event_has_its_answer_in_every_state)
 }
 END_TEST
 
-/* A stop that nothing answers: each step in turn, at the time that the one before named. */
+/* A stop in which no process ends: each step comes when the one before said. */
 static void check_ladder(
 	const struct stop_input *in, const uint64_t *after_ms, const unsigned *actions, int n)
 {
@@ -220,8 +220,7 @@ START_TEST(cleaning_after_a_dump_has_its_own_short_limit)
 }
 END_TEST
 
-/* However often and in whatever state a stop is asked for again, nothing is due later than before.
- */
+/* A second stop makes no step later, in any state. */
 START_TEST(a_second_stop_only_hastens_the_first)
 {
 	uint32_t seed = 2463534242u;
@@ -248,7 +247,7 @@ START_TEST(a_second_stop_only_hastens_the_first)
 }
 END_TEST
 
-/* No assertion inside: Check writes down where it is at each. */
+/* No assertion inside: Check writes a line for every one. */
 static void walk(uint32_t *seed, unsigned *visited)
 {
 	struct stop_machine m = { 0 };

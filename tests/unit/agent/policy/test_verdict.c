@@ -40,7 +40,7 @@ static void teardown(void)
 	json_decref(old);
 }
 
-/* What the facts come to. */
+/* The verdict of the facts. */
 static void is(const char *result, int status, const json_t *cause, const char *message)
 {
 	struct verdict v = verdict_of(&facts);
@@ -55,7 +55,7 @@ START_TEST(status_message_and_cause_of_a_failure_are_those_of_one_worker)
 {
 	facts.cause = crash;
 	facts.last = old;
-	facts.exit_status = 143; /* of the one that was seen first */
+	facts.exit_status = 143; /* of the failure that was seen first */
 	facts.reason = "worker:2: exit code 143; all 3 restarts are used";
 	facts.consequence = "all 3 restarts are used";
 	is("failed", 3, crash, "worker:1: exit code 3; all 3 restarts are used");
@@ -65,7 +65,7 @@ END_TEST
 START_TEST(a_failure_without_a_worker_is_the_agents_own)
 {
 	is("failed", 125, NULL, "the reason");
-	facts.exit_status = 7; /* a lost agent knew of it */
+	facts.exit_status = 7; /* from the events of a lost agent */
 	is("failed", 7, NULL, "the reason");
 	facts.reason = "";
 	is("failed", 7, NULL, "failed");
@@ -98,13 +98,13 @@ START_TEST(a_limit_after_failures_names_the_last_one_and_exits_with_124)
 	facts.reason = "timed out after 10 s";
 	facts.last = old;
 	is("timeout", 124, old, "timed out after 10 s; last failure: worker:2: exit code 9");
-	/* In a backoff, and on the way to it. */
+	/* During a backoff, and before it. */
 	facts.cause = facts.last = crash;
 	facts.answered = true;
 	is("timeout", 124, crash, "timed out after 10 s; last failure: worker:1: exit code 3");
 	facts.cause = facts.last = report;
 	is("timeout", 124, report, "timed out after 10 s; last failure: worker:0: out of data");
-	/* What the program reported is named, though another one was first. */
+	/* The error that a program reported is named, although another failure came first. */
 	facts.cause = crash;
 	is("timeout", 124, report, "timed out after 10 s; last failure: worker:0: out of data");
 }
@@ -116,7 +116,7 @@ START_TEST(an_error_that_no_restart_had_answered_outranks_the_limit)
 	facts.reason = "timed out after 10 s";
 	facts.cause = facts.last = report;
 	is("failed", 1, report, "worker:0: out of data; timed out after 10 s");
-	/* A crash at the same moment does not. */
+	/* A crash at the same time does not outrank it. */
 	facts.cause = facts.last = crash;
 	is("timeout", 124, crash, "timed out after 10 s; last failure: worker:1: exit code 3");
 }

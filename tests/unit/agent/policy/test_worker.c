@@ -21,7 +21,7 @@ static void teardown(void)
 	worker_fini(&worker);
 }
 
-/* What worker_exit_json() makes, as text. */
+/* The text of worker_exit_json(). */
 static void assert_exit_json(const char *expected)
 {
 	_cleanup_json_ json_t *j = worker_exit_json(&worker.exit);
@@ -124,7 +124,7 @@ START_TEST(a_failure_that_the_agent_ended_has_the_status_1)
 	worker_set_exit(&worker, CLD_EXITED, 143);
 	ck_assert(worker_ended_by_agent(&worker));
 	ck_assert_int_eq(worker_failed_status(&worker), 1);
-	/* Its own word, also while it is being stopped. */
+	/* Another exit code is the worker's own, also during a stop. */
 	worker_set_exit(&worker, CLD_EXITED, 3);
 	ck_assert(!worker_ended_by_agent(&worker));
 	ck_assert_int_eq(worker_failed_status(&worker), 3);
@@ -162,7 +162,7 @@ START_TEST(a_program_with_a_long_or_binary_name_does_no_harm)
 	ck_assert_uint_eq(strlen(worker.exit.text), sizeof(worker.exit.text) - 1);
 	worker_set_state(&worker, WORKER_FAILED, worker.exit.text);
 	j = worker_json(&worker);
-	/* Still there, as valid UTF-8. */
+	/* The text is there, as valid UTF-8. */
 	error = json_object_get(json_object_get(j, "exit"), "error");
 	ck_assert_int_eq(strncmp(json_string_value(error), "cannot exec \xef\xbf\xbd", 15), 0);
 	ck_assert(json_is_string(json_object_get(j, "reason")));

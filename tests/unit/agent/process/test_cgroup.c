@@ -35,8 +35,8 @@ static void read_at(int dir, const char *file, char *text, size_t size)
 	text[n > 0 ? n : 0] = '\0';
 }
 
-/* A shell in the attempt's leaf. It says "ready", and its pipe ends when all that it has
- * started is gone. */
+/* A shell in the attempt's leaf. It writes "ready"; its pipe ends when all processes that it has
+ * started are gone. */
 static pid_t shell(const char *script, int *ret_pipe)
 {
 	static char name[] = "sh", flag[] = "-c";
@@ -64,7 +64,7 @@ static pid_t shell(const char *script, int *ret_pipe)
 	return pid;
 }
 
-/* The kernel tells when the last process has left. */
+/* Waits until the kernel reports that the last process has left. */
 static void wait_empty(void)
 {
 	char path[512], text[128];
@@ -82,7 +82,7 @@ static void wait_empty(void)
 	close(p.fd);
 }
 
-/* All that has written to the pipe is dead. */
+/* Waits until every process that can write to the pipe is dead. */
 static void assert_ended(int pipe)
 {
 	char text[16];
@@ -130,7 +130,8 @@ START_TEST(it_can_be_switched_off)
 }
 END_TEST
 
-/* In a process of its own; ends with 0 where it gets no cgroup, and 1 where it gets one. */
+/* Runs in a process of its own, which exits with 0 when it gets no cgroup, else with 1.
+ */
 static int try_one(void)
 {
 	struct cgroup *c = NULL;
@@ -178,7 +179,7 @@ START_TEST(a_host_without_cgroup_v2_gets_none)
 	if (pid == 0) {
 		if (unshare(CLONE_NEWNS) < 0 ||
 			mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) < 0)
-			_exit(0); /* may not: nothing to see */
+			_exit(0); /* not permitted: there is nothing to test */
 		detach_cgroup2();
 		_exit(try_one());
 	}
@@ -306,7 +307,7 @@ START_TEST(the_next_agent_takes_over_what_the_last_one_left)
 	ck_assert_int_eq(cgroup_new(run, &next), 0);
 	ck_assert_ptr_nonnull(next);
 	ck_assert(cgroup_populated(next));
-	/* Who leaves while something lives in it removes nothing. */
+	/* An agent that frees the cgroup of a living process removes nothing. */
 	group = cgroup_free(group);
 	ck_assert_int_eq(stat(cgroup_dir(next), &st), 0);
 	ck_assert_int_eq(cgroup_kill(next), 0);
@@ -401,7 +402,7 @@ int main(void)
 	bool writable;
 	int failed;
 
-	/* Others of these programs run at the same time. */
+	/* Several of these programs may run at the same time. */
 	snprintf(run, sizeof(run), "test_%d", (int)getpid());
 	writable = cgroup_new(run, &group) == 0 && group;
 	group = cgroup_free(group);

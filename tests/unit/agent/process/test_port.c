@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 
 /*
- * What needs ports of a certain state is done in a network of its own, in a process of its own,
- * where need() ends the process with the line of what does not hold.
+ * A test that needs ports in a certain state runs in a network of its own, in a process of its own.
+ * There need() ends the process with the line of the condition that does not hold.
  */
 
 enum { FIRST = 20000, LAST = 65000, NOT_HERE = 77 };
@@ -53,7 +53,7 @@ static void ephemeral(int first, int last)
 	need(fclose(f) == 0);
 }
 
-/* Runs fn where there is a network of its own to be had. */
+/* Runs fn in a network of its own, if this user may make one. */
 static void in_network(void (*fn)(void))
 {
 	pid_t pid = fork();
@@ -112,7 +112,7 @@ static int (*const takes[])(struct port *ret) = { port_hold, port_claim };
 enum { HOLD, CLAIM, TAKES };
 static int way;
 
-/* The number of a port that was taken and given back; or a negative errno. */
+/* Takes a port and releases it. Returns its number, or a negative errno. */
 static int pick(void)
 {
 	struct port port = { 0 };
@@ -123,7 +123,7 @@ static int pick(void)
 	return r < 0 ? r : number;
 }
 
-/* Nobody listens there, and a worker can, at all addresses of both families. */
+/* No program listens on the port, and a worker can, at all addresses of both families. */
 static void check_free(int port)
 {
 	for (int kind = 0; kind < KINDS; kind++)
@@ -191,7 +191,7 @@ static void pick_outside_of_any_range(void)
 	check_range(1024, 60000);
 	check_range(1024, 15000);
 	check_range(22000, 65535);
-	check_range(10000, 64000); /* what is left is just enough */
+	check_range(10000, 64000); /* the ports outside this range are just enough */
 	check_range(65001, 65535);
 	check_range(65100, 65500);
 }
@@ -260,8 +260,8 @@ START_TEST(ports_of_two_picks_are_seldom_the_same)
 }
 END_TEST
 
-/* What bind() and listen() say to a program that sets these options before; 0 where it listens now,
- * at *ret_fd. */
+/* Binds and listens with these options set before. Returns 0 with the listener in *ret_fd, or a
+ * negative errno. */
 static int listen_with(int port, int kind, bool addr, bool share, int *ret_fd)
 {
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
@@ -292,7 +292,7 @@ static int listen_with(int port, int kind, bool addr, bool share, int *ret_fd)
 	return r;
 }
 
-/* Somebody who connects to the port gets to who listens at fd. */
+/* A connection to the port reaches the listener at fd. */
 static void check_reached(int fd, int port, int kind)
 {
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
@@ -317,12 +317,11 @@ static void hold_for_a_worker(int kind, bool addr, bool share)
 
 	need(port_hold(&port) == 0);
 	need(listen_with(port.number, kind, false, false, &fd) == EADDRINUSE);
-	/* Twice: a worker that is started again finds it as before, whatever the first left behind.
-	 */
+	/* Twice: a restarted worker can listen again, whatever the first left. */
 	for (int i = 0; i < 2; i++) {
 		need(listen_with(port.number, kind, addr, share, &fd) == 0);
 		check_reached(fd, port.number, kind);
-		/* Now that it listens nobody else does. */
+		/* While it listens, no other program can. */
 		need(listen_with(port.number, kind, true, false, &other) == EADDRINUSE);
 		need(listen_with(port.number, kind, false, false, &other) == EADDRINUSE);
 		close(fd);
@@ -374,7 +373,7 @@ static void hold_against_the_kernel(void)
 	}
 	need(given == OTHERS);
 	close(far);
-	/* Those connections are in use: nothing is left, unless the kernel gives what is held. */
+	/* These connections use every port of the range except held ones. */
 	for (int i = 0; i < 2; i++) {
 		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-static int pids[2]; /* processes that begin write their pid */
+static int pids[2]; /* processes write their pid to it when they begin */
 
 static void setup(void)
 {
@@ -25,7 +25,7 @@ static void teardown(void)
 	prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-/* In the process that a fork made: says that it is there, and waits to be killed. */
+/* In a forked process: reports its pid, and waits to be killed. */
 static void live(void)
 {
 	pid_t me = getpid();
@@ -36,7 +36,7 @@ static void live(void)
 		pause();
 }
 
-/* On its way to where it waits a process may be in any state for a moment. */
+/* Waits until the process sleeps: before that it may be in any state. */
 static void until_state(pid_t pid, char state)
 {
 	struct proc_stat p = { 0 };
@@ -78,7 +78,7 @@ static void chain(pid_t *ret, int n)
 	ck_assert_int_eq(ret[0], pid);
 }
 
-/* The process in the middle dies, so that the one below it is an orphan. */
+/* Kills the process in the middle, so that the one below it becomes an orphan. */
 static pid_t orphan(void)
 {
 	pid_t pids_of_chain[2];
@@ -122,7 +122,7 @@ START_TEST(every_generation_is_found_in_whatever_session)
 	ck_assert_int_eq(count(NULL), 4);
 	ck_assert_int_eq(tree_signal(NULL, 0), 4);
 	ck_assert_int_eq(tree_signal(NULL, SIGKILL), 4);
-	/* All end here, the orphans as children of the subreaper. */
+	/* Reaps all; orphans are children of the subreaper. */
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(child_end(p[i]), -SIGKILL);
 	ck_assert(tree_empty());
@@ -162,7 +162,7 @@ START_TEST(a_zombie_is_no_living_descendant_but_is_still_there)
 }
 END_TEST
 
-START_TEST(to_ask_takes_no_end_away_from_who_waits_for_it)
+START_TEST(looking_at_the_tree_reaps_no_child)
 {
 	pid_t pid = fork();
 	siginfo_t si;
@@ -261,7 +261,7 @@ START_TEST(processes_that_fork_and_end_for_ever_are_caught)
 			if (fork())
 				raise(SIGKILL);
 		}
-	/* It is at work when ten have been. */
+	/* Ten processes have been forked: the chain runs. */
 	close(pids[1]);
 	ck_assert_int_eq(read(pids[0], &pid, sizeof(pid)), 0);
 	close(pids[0]);
@@ -321,7 +321,7 @@ int main(void)
 	tcase_add_test(t, every_generation_is_found_in_whatever_session);
 	tcase_add_test(t, an_orphan_of_a_double_fork_is_found);
 	tcase_add_test(t, a_zombie_is_no_living_descendant_but_is_still_there);
-	tcase_add_test(t, to_ask_takes_no_end_away_from_who_waits_for_it);
+	tcase_add_test(t, looking_at_the_tree_reaps_no_child);
 	tcase_add_test(t, the_excepted_and_all_below_them_are_left_alone);
 	tcase_add_test(t, a_parent_of_an_excepted_process_is_not_excepted);
 	tcase_add_test(t, nothing_is_gone_before_it_is_waited_for);

@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 
 /*
- * Real processes. Most of them are this program itself, called with --probe: it prints what it
- * finds itself to be.
+ * Real processes. Most of them are this program itself with --probe: it prints its own session,
+ * signals, descriptors and so on.
  */
 
 static char self[PATH_MAX];
@@ -131,7 +131,7 @@ static void read_all(int fd, char *text, size_t size)
 	text[got] = '\0';
 }
 
-/* Spawns with out as standard output, and returns all that it says, when it has ended with 7. */
+/* Spawns a process that exits with 7, and returns all that it writes to its standard output. */
 static const char *report_of(struct spawn_request *req)
 {
 	static char text[8192];
@@ -322,7 +322,7 @@ START_TEST(a_raised_limit_of_descriptors_is_the_parent_s_alone)
 }
 END_TEST
 
-/* Spawns what cannot be, and checks what is said of it and that no child is left. */
+/* Spawns a process that cannot start; checks errno and stage, and that no child is left. */
 static void fails(const struct spawn_request *req, int error, enum spawn_stage expected)
 {
 	enum spawn_stage stage = -1;
@@ -401,8 +401,8 @@ START_TEST(stages_have_names_of_their_own)
 END_TEST
 
 /*
- * The parent's descriptors 0 to 2 become the write ends of three pipes; the worker gets the ones
- * that in, out and err name, and says "out" and "err". Returns by which pipes that came.
+ * The parent's descriptors 0 to 2 become the write ends of three pipes. The worker gets those that
+ * in, out and err name, and writes "out" and "err". Returns the pipes that these came from.
  */
 static void wire(int out, int err, char got[3][16])
 {
@@ -500,14 +500,14 @@ START_TEST(a_worker_dies_with_its_parent)
 			pause();
 	}
 	close(fds[1]);
-	/* Both are there: the worker has reported, and nobody has closed its end. */
+	/* The worker has reported, and no process has closed its end of the pipe. */
 	ck_assert_int_eq(read(ready[0], text, 1), 1);
 	n = read(fds[0], text, sizeof(text));
 	ck_assert_int_gt(n, 0);
 	ck_assert_int_eq(poll(&(struct pollfd){ .fd = ready[0], .events = POLLIN }, 1, 0), 0);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(child_end(pid), -SIGKILL);
-	/* Its end of the pipe is closed by its death alone. */
+	/* Only its death closes its end of the pipe. */
 	read_all(fds[0], text, sizeof(text));
 	for (int i = 0; i < 2; i++)
 		close(i ? ready[0] : fds[0]);
@@ -515,7 +515,7 @@ START_TEST(a_worker_dies_with_its_parent)
 }
 END_TEST
 
-/* From here on this process is told that there is no clone3(). */
+/* From here on clone3() fails with ENOSYS in this process. */
 static int deny_clone3(void)
 {
 	struct sock_filter code[] = {
@@ -553,7 +553,7 @@ START_TEST(without_clone3_all_is_the_same)
 			_exit(2);
 		req.program = self;
 		req.cgroup_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		/* To run outside of the group that was asked for is no way out. */
+		/* The worker must not run outside the requested cgroup instead. */
 		r = spawn_process(&req, &child, &stage);
 		if (r != -ENOENT || stage != SPAWN_CGROUP)
 			_exit(3);
@@ -644,7 +644,7 @@ START_TEST(a_directory_that_may_not_be_searched_holds_no_program)
 	ck_assert_int_eq(chmod(in_dir("bin"), 0), 0);
 	snprintf(path, sizeof(path), "%s/bin:%s/more", dir, dir);
 	snprintf(expected, sizeof(expected), "%s/more/tool", dir);
-	/* Root may search them all. */
+	/* Root may search every directory. */
 	ck_assert(geteuid() != 0 || seteuid(65534) == 0);
 	ck_assert_int_eq(find_error("missing", path), -ENOENT);
 	find("tool", path, expected);

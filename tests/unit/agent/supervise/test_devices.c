@@ -14,7 +14,7 @@ static char *all[] = { d0, d1, d2, d3, d4, NULL };
 static const struct {
 	enum spec_devices_assign assign;
 	int count, n;
-	const char *shares[4]; /* by place; one more than n is one that came late */
+	const char *shares[4]; /* by place; the last one is an added worker's */
 } rows[] = {
 	{ SPEC_DEVICES_STRIDE, 4, 2, { "0,2", "1,3", "" } },
 	{ SPEC_DEVICES_STRIDE, 5, 2, { "0,2,GPU-4", "1,3", "" } },
@@ -46,8 +46,7 @@ START_TEST(a_share_is_as_the_rule_says)
 }
 END_TEST
 
-/* However many there are, every device goes to one worker, and no worker has two more than another.
- */
+/* For any numbers, every device goes to one worker, and shares differ by at most one device. */
 START_TEST(every_device_goes_to_one_worker)
 {
 	enum { MOST = 24 };

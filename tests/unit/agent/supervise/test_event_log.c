@@ -38,7 +38,7 @@ static const char *in_dir(int which)
 	return name;
 }
 
-/* An agent that writes to both directories; an earlier one's is gone. */
+/* The events of a new agent, which writes to both directories. */
 static void begin(int64_t seq)
 {
 	const char *const dirs[2] = { dir[0], dir[1] };
@@ -252,8 +252,8 @@ START_TEST(lines_that_are_no_events_are_passed_over)
 }
 END_TEST
 
-/* Adds n events while no file can grow beyond its size plus bytes. Nothing is asserted meanwhile:
- * Check writes to a file, too. */
+/* Adds n events while no file can grow by more than bytes. No assertion meanwhile: Check writes to
+ * a file, too. */
 static void add_on_full_disk(int n, off_t bytes)
 {
 	void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
@@ -302,7 +302,7 @@ START_TEST(events_that_the_disk_lost_come_from_memory_beside_older_ones_from_the
 {
 	add(RING);
 	add_on_full_disk(20, 0);
-	/* 1 to 20 have left the memory, 129 to 148 are nowhere else. */
+	/* Memory no longer has 1 to 20, and only memory has 129 to 148. */
 	assert_range(events_since(events, 0, SIZE_MAX), 1, RING + 20);
 	add(5);
 	assert_range(events_since(events, 0, SIZE_MAX), 1, RING + 25);
@@ -316,7 +316,7 @@ START_TEST(a_directory_that_vanished_does_not_hurt)
 	ck_assert_int_eq(file_rm_rf(dir[1]), 0);
 	add(RING + 5);
 	ck_assert_int_eq(warnings, 1);
-	/* The other file has them all. */
+	/* The other file has all events. */
 	assert_range(events_since(events, 0, SIZE_MAX), 1, RING + 5);
 }
 END_TEST

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 static char dir[64], path[256];
-static char locked[512]; /* names of the directories that were to be locked, each with a comma */
+static char locked[512]; /* directories that flock() was called on, each with a comma */
 
-/* In place of the C library's. */
+/* Takes the place of the C library's. */
 int flock(int fd, int operation)
 {
 	char link[64], to[256];
@@ -61,7 +61,7 @@ static void teardown(void)
 	ck_assert_int_eq(file_rm_rf(dir), 0);
 }
 
-/* As an agent makes it; the lock is held until the run is over. */
+/* Makes a run's directory as an agent does. Returns the lock, held until the run is over. */
 static int begin(const char *run, const char *more)
 {
 	_cleanup_free_ char *made = NULL;
@@ -148,8 +148,8 @@ START_TEST(prune_keeps_running_runs_and_removes_those_of_dead_agents)
 }
 END_TEST
 
-/* Between its directory and its job.json a run takes its lock, without waiting: where another holds
- * it for a moment only, the run goes without, and is taken for ended from then on. */
+/* A run takes its lock before it writes job.json, and does not wait for it. If a prune held the
+ * lock at that moment, the run would go on without it, and look ended. */
 START_TEST(a_run_that_begins_finds_its_lock_free)
 {
 	over("job_aaaaaaaa", 9);

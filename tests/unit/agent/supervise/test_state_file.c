@@ -38,7 +38,7 @@ static void writes(struct state_file *s, int seq)
 	ck_assert_int_eq(state_file_write(s, doc), 0);
 }
 
-/* -1: none can be read. */
+/* The newest state has this seq; -1: there is no state. */
 static void reads(int seq)
 {
 	_cleanup_json_ json_t *doc = NULL;
@@ -76,14 +76,14 @@ START_TEST(the_highest_version_that_is_complete_is_the_state)
 	put(path, "{\"version\": 4, \"seq\": 7, \"complete\": 4}");
 	put(spare, "{\"version\": 6, \"seq\": 9, \"complete\": 6}\n\n\n");
 	reads(9);
-	/* It is being written: the end is still that of an older one. */
+	/* A write is under way: the end of the file is of an older state. */
 	put(other, "{\"version\": 7, \"seq\": 10, \"complete\": 5}");
 	reads(9);
 	put(other, "{\"version\": 5, \"seq\": 8, \"complete\": 5}");
 	reads(9);
 	s = state_file_new(dir);
 	reads(9);
-	writes(s, 10); /* there is room again */
+	writes(s, 10); /* the disk has room again */
 	reads(10);
 	writes(s, 11);
 	reads(11);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core of the agent with features that write down when it calls them. */
+/* The core of the agent, with features that record its calls. */
 #include "agent/supervise/why.h"
 #include "common/text/json.h"
 #include "tests/unit/child.h"
@@ -207,7 +207,7 @@ START_TEST(a_feature_may_name_the_exit_status_of_a_failure)
 }
 END_TEST
 
-/* The signal is delivered inside raise(). */
+/* raise() returns after the signal was delivered. */
 static void gets(int signo)
 {
 	ck_assert_int_eq(raise(signo), 0);

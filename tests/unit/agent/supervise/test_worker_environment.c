@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An agent that has chosen ports and made workers, but runs nothing. */
+/* An agent that has chosen ports and made workers, but has started none. */
 
 enum { ROLES_MAX = 4 };
 
@@ -42,7 +42,7 @@ static void stop(void)
 	spec = spec_free(spec);
 }
 
-/* One more worker of a role, beyond the specification. */
+/* Adds a worker beyond the specification. */
 static struct worker *add(size_t role, int index)
 {
 	struct error err = { 0 };
@@ -53,7 +53,7 @@ static struct worker *add(size_t role, int index)
 	return w;
 }
 
-/* The variable in the environment of a worker; a copy that stays until the next call. */
+/* The variable in the environment of a worker; valid until the next call. */
 static const char *var(int worker, const char *name)
 {
 	static char value[4096];
@@ -80,7 +80,7 @@ static json_t *config(int worker)
 	return value;
 }
 
-/* The addresses of a role, each once: 127.0.0.1 and a port that no other has. */
+/* Checks that each address of a role is 127.0.0.1 and a port that no other address has. */
 static size_t addresses(const json_t *whole, const char *role)
 {
 	const json_t *list = json_object_get(json_object_get(whole, "cluster"), role);
@@ -192,7 +192,7 @@ START_TEST(a_worker_that_is_added_finds_itself_and_the_others_are_not_told)
 
 	start("{'roles':[" CLUSTER "]}");
 	before = config(1);
-	add(1, 4); /* worker:3 is not there yet, and has its place */
+	add(1, 4); /* worker:3 does not exist yet, but its port is held */
 	add(3, 1);
 	after = config(1);
 	late = config(7);
@@ -280,7 +280,7 @@ END_TEST
 #define DEVICES(ids, assign) \
 	"'resources':{'devices':{'ids':" ids ",'env':'SEEN','assign':'" assign "'}}"
 
-START_TEST(devices_are_shared_among_those_who_want_some)
+START_TEST(devices_are_shared_among_workers_that_want_some)
 {
 	start("{'roles':[{'name':'ps','command':['x'],'env':{'SEEN':''}}," ROLE(
 		"worker", "2") "]," DEVICES("[0,1,2,3]", "stride") "}");
@@ -379,7 +379,7 @@ int main(void)
 	tcase_add_test(t, ranks_run_through_the_roles_and_role_ranks_within_each);
 	tcase_add_test(t, a_worker_that_is_added_counts_itself);
 	tcase_add_test(t, a_roles_restart_rules_show);
-	tcase_add_test(t, devices_are_shared_among_those_who_want_some);
+	tcase_add_test(t, devices_are_shared_among_workers_that_want_some);
 	tcase_add_test(t, late_workers_get_the_devices_that_are_left);
 	tcase_add_test(t, a_virtual_local_rank_goes_with_one_device_each);
 	tcase_add_test(t, too_few_devices_after_scale_are_an_error);
