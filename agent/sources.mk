@@ -120,6 +120,10 @@ agent_SRC := \
 	agent/queue/journal/read.c \
 	agent/queue/journal/rewrite.c \
 	agent/queue/journal/sync.c \
+	agent/rounds/clock_offset.c \
+	agent/rounds/host_ranks.c \
+	agent/rounds/lease.c \
+	agent/rounds/natural.c \
 	agent/sharing/board.c \
 	agent/sharing/entries_json.c \
 	agent/sharing/identity.c \

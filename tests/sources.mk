@@ -48,6 +48,10 @@ unit_TESTS := \
 	agent/process/process_tree \
 	agent/process/spawn \
 	agent/queue/journal/journal \
+	agent/rounds/clock_offset \
+	agent/rounds/host_ranks \
+	agent/rounds/lease \
+	agent/rounds/natural \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \
@@ -179,6 +183,10 @@ pure_TESTS := \
 	agent/preempt/notice_command \
 	agent/preempt/pace \
 	agent/process/env_list \
+	agent/rounds/clock_offset \
+	agent/rounds/host_ranks \
+	agent/rounds/lease \
+	agent/rounds/natural \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * By how much the head's clock is ahead of a member's, from the four times of each beat and its
+ * answer. Of the last eight beats the one with the shortest round trip decides: half of that is
+ * what the offset may be wrong by. A beat that contradicts older ones shows that a clock was set,
+ * and these are dropped. Pure; times are microseconds of the real-time clocks.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CLOCK_OFFSET_BEATS = 8 };
+
+struct clock_beat {
+	int64_t sent_us;     /* by the member's clock */
+	int64_t came_us;     /* by the head's */
+	int64_t answered_us; /* by the head's */
+	int64_t back_us;     /* by the member's */
+};
+
+struct clock_estimate {
+	int64_t offset_us;	/* head's clock less member's */
+	int64_t uncertainty_us; /* the truth is no further from it than that */
+};
+
+struct clock_offset {
+	struct clock_estimate beats[CLOCK_OFFSET_BEATS]; /* the newest is beats[(n - 1) % 8] */
+	unsigned n;					 /* that were added */
+	unsigned kept;					 /* how many of the newest may be used */
+};
+
+/* Returns whether the beat counts: one that seems to have come before it was sent does not, since a
+ * clock was set while it was on its way. */
+bool clock_offset_add(struct clock_offset *c, const struct clock_beat *beat);
+/* Returns false while no beat counts. */
+bool clock_offset_get(const struct clock_offset *c, struct clock_estimate *ret);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Where each host and each of its workers stand in a round. Pure; the head calls it once for each
+ * round, for the hosts that it has chosen.
+ *
+ * A host that was given a node rank gets that group rank, or the nearest one that keeps the order
+ * of node ranks without a gap. A host of the last round keeps its group rank; where fewer hosts are
+ * left, gaps are closed and their order stays. Newcomers get the vacant ranks, in the natural order
+ * of their names.
+ *
+ * The workers of a host have contiguous ranks: its roles in their order, the replicas of each in
+ * theirs. The index of a worker within its role counts over all hosts in the order of group ranks,
+ * and is its ROLE_RANK, too.
+ */
+
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
+
+#include <stdbool.h>
+
+struct ranked_host {
+	const char *name;    /* borrowed */
+	const char *boot;    /* the order of hosts with one name; borrowed */
+	int node_rank;	     /* -1: none was given */
+	int last_rank;	     /* its group rank in the last round; -1: it was not in it */
+	const int *replicas; /* of each role, as if all ran here; borrowed */
+
+	/* Results. */
+	int group_rank;
+	int first_rank;	  /* the global rank of its first worker */
+	int workers;	  /* LOCAL_WORLD_SIZE */
+	int *first_index; /* of each role: of its first worker here; the caller's array */
+};
+
+struct ranked_roles {
+	int n;
+	const bool
+		*first_only; /* of each role: it runs on the group's first host alone; borrowed */
+};
+
+struct ranked_world {
+	int hosts;   /* GROUP_WORLD_SIZE */
+	int workers; /* WORLD_SIZE */
+	int *roles;  /* ROLE_WORLD_SIZE of each role; the caller's array */
+};
+
+/*
+ * Sets the results of all n hosts, and ret_world. Errors: -EINVAL, two hosts have one node rank;
+ * -ERANGE, more workers than ranks may be (RANKS_MAX); -ENOMEM. Then results are undefined.
+ */
+_must_check_ int host_ranks_assign(struct ranked_host *hosts, int n,
+	const struct ranked_roles *roles, struct ranked_world *ret_world, struct error *err);
+
+/* How many workers of a role run on the host of that group rank. */
+int host_ranks_replicas(
+	const struct ranked_host *host, const struct ranked_roles *roles, int role, int group_rank);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * How a host and the head know of each other that they are there, so that a host that the head
+ * declares lost has no worker left. Pure: times are milliseconds of CLOCK_BOOTTIME, each of the
+ * clock of the host whose end it is.
+ *
+ * A member beats each fifth of the lease; its JOIN is the first beat. Its workers must be dead when
+ * nine tenths of the lease have passed since it SENT the last beat that was answered; that time is
+ * the deadline that its guard keeps. The head declares a member lost when a lease has passed since
+ * its last beat CAME. A beat comes after it was sent, and no later beat was answered than the last
+ * that came: so the head's time is later than the deadline by a tenth of the lease at least, in
+ * which the guard kills.
+ *
+ * The member on the head's own host beats like the others. A head that was stopped looks at the
+ * leases before it reads what has come meanwhile: where its own member's is over, it is the head no
+ * longer.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Shorter ones have no tenth. */
+enum { LEASE_MIN_MS = 10, LEASE_BEATS = 8 };
+
+/* The member's end. */
+struct lease_member {
+	uint64_t lease_ms;
+	uint64_t sent_ms[LEASE_BEATS]; /* by the beat's number */
+	uint64_t beat;		       /* number of the last beat sent */
+	uint64_t answered;	       /* ... of the last one answered; 0: none yet */
+	uint64_t deadline_ms;	       /* no worker may live from then on; UINT64_MAX: no lease */
+	bool over;
+};
+
+/* A JOIN is sent: the first beat of a new lease, number 1 from now on. There is no deadline before
+ * its answer, but no worker may be started before it either. */
+void lease_begin(struct lease_member *m, uint64_t lease_ms, uint64_t now_ms);
+/* Another beat is sent; returns its number, which the answer names. */
+uint64_t lease_beat(struct lease_member *m, uint64_t now_ms);
+/* The answer to a beat. Returns whether the lease holds: one that was over stays so, whatever is
+ * answered after. */
+bool lease_answer(struct lease_member *m, uint64_t beat, uint64_t now_ms);
+/* Whether workers may live. */
+bool lease_holds(struct lease_member *m, uint64_t now_ms);
+/* When the next beat is due. */
+uint64_t lease_beat_due_ms(const struct lease_member *m);
+
+/* The head's end. All leases are equally long, so the one whose beat came first is over first. */
+struct lease_held {
+	struct lease_held *before, *after; /* after NULL and before NULL: of no list, or alone */
+	uint64_t came_ms;
+};
+
+struct lease_head {
+	uint64_t lease_ms;
+	struct lease_held *oldest, *newest;
+};
+
+/* A member's JOIN has come. */
+void lease_add(struct lease_head *h, struct lease_held *x, uint64_t now_ms);
+/* A beat of it has come. */
+void lease_came(struct lease_head *h, struct lease_held *x, uint64_t now_ms);
+/* It has left, or was declared lost. */
+void lease_remove(struct lease_head *h, struct lease_held *x);
+/* A member whose lease is over, NULL: none. The caller removes it, and asks again. */
+struct lease_held *lease_over(const struct lease_head *h, uint64_t now_ms);
+/* When the next one will be; UINT64_MAX: there is no member. */
+uint64_t lease_due_ms(const struct lease_head *h);

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/rounds/lease.h"
+
+#include "tests/unit/random.h"
+
+#include <check.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEASE = 10000, FIFTH = LEASE / 5, DEADLINE = LEASE - LEASE / 10 };
+
+START_TEST(workers_may_live_for_nine_tenths_after_the_answered_beat_was_sent)
+{
+	struct lease_member m;
+
+	lease_begin(&m, LEASE, 100);
+	ck_assert(!lease_holds(&m, 100));
+	ck_assert_uint_eq(m.deadline_ms, UINT64_MAX);
+	ck_assert(lease_answer(&m, 1, 300));
+	ck_assert_uint_eq(m.deadline_ms, 100 + DEADLINE);
+	ck_assert(lease_holds(&m, 100 + DEADLINE - 1));
+	ck_assert(!lease_holds(&m, 100 + DEADLINE));
+}
+END_TEST
+
+START_TEST(a_beat_is_due_each_fifth_of_the_lease)
+{
+	struct lease_member m;
+
+	lease_begin(&m, LEASE, 100);
+	ck_assert_uint_eq(lease_beat_due_ms(&m), 100 + FIFTH);
+	ck_assert_uint_eq(lease_beat(&m, 100 + FIFTH + 7), 2);
+	ck_assert_uint_eq(lease_beat_due_ms(&m), 100 + 2 * FIFTH + 7);
+}
+END_TEST
+
+START_TEST(a_late_answer_does_not_revive_a_lease)
+{
+	struct lease_member m;
+
+	lease_begin(&m, LEASE, 0);
+	ck_assert(lease_answer(&m, 1, 1));
+	ck_assert_uint_eq(lease_beat(&m, FIFTH), 2);
+	ck_assert(!lease_answer(&m, 2, DEADLINE));
+	ck_assert(m.over);
+	ck_assert(!lease_answer(&m, 2, 1));
+	ck_assert_uint_eq(m.deadline_ms, DEADLINE);
+	lease_begin(&m, LEASE, DEADLINE);
+	ck_assert(lease_answer(&m, 1, DEADLINE + 1));
+}
+END_TEST
+
+START_TEST(the_answer_to_a_join_comes_too_late_for_a_lease)
+{
+	struct lease_member m;
+
+	lease_begin(&m, LEASE, 0);
+	ck_assert(!lease_answer(&m, 1, DEADLINE));
+	ck_assert(m.over);
+}
+END_TEST
+
+START_TEST(answers_that_are_repeated_or_unknown_change_nothing)
+{
+	struct lease_member m;
+
+	lease_begin(&m, LEASE, 0);
+	for (int i = 1; i <= 3; i++)
+		lease_beat(&m, (uint64_t)i * FIFTH);
+	ck_assert(lease_answer(&m, 3, 3 * FIFTH));
+	ck_assert(lease_answer(&m, 2, 3 * FIFTH));
+	ck_assert(lease_answer(&m, 0, 3 * FIFTH));
+	ck_assert(lease_answer(&m, 5, 3 * FIFTH));
+	ck_assert_uint_eq(m.deadline_ms, 2 * FIFTH + DEADLINE);
+	ck_assert_uint_eq(m.answered, 3);
+}
+END_TEST
+
+START_TEST(the_answer_to_a_beat_that_the_ring_has_lost_is_ignored)
+{
+	struct lease_member m;
+
+	lease_begin(&m, LEASE, 0);
+	for (int i = 0; i < LEASE_BEATS; i++)
+		lease_beat(&m, 1);
+	ck_assert(!lease_answer(&m, 1, 2));
+	ck_assert_uint_eq(m.answered, 0);
+}
+END_TEST
+
+START_TEST(the_head_finds_the_members_whose_lease_is_over_in_their_order)
+{
+	struct lease_head h = { .lease_ms = LEASE };
+	struct lease_held x[4];
+
+	ck_assert_uint_eq(lease_due_ms(&h), UINT64_MAX);
+	ck_assert_ptr_null(lease_over(&h, UINT64_MAX - 1));
+	for (int i = 0; i < 4; i++)
+		lease_add(&h, &x[i], (uint64_t)i);
+	lease_came(&h, &x[1], 10);
+	lease_came(&h, &x[0], 11);
+	lease_came(&h, &x[0], 12);
+	ck_assert_uint_eq(lease_due_ms(&h), 2 + LEASE);
+	ck_assert_ptr_null(lease_over(&h, 1 + LEASE));
+	ck_assert_ptr_eq(lease_over(&h, 2 + LEASE), &x[2]);
+	lease_remove(&h, &x[3]);
+	lease_remove(&h, &x[2]);
+	ck_assert_ptr_eq(lease_over(&h, 12 + LEASE), &x[1]);
+	lease_remove(&h, &x[1]);
+	ck_assert_ptr_eq(lease_over(&h, 12 + LEASE), &x[0]);
+	lease_remove(&h, &x[0]);
+	ck_assert_uint_eq(lease_due_ms(&h), UINT64_MAX);
+	ck_assert_ptr_null(h.newest);
+}
+END_TEST
+
+/*
+ * One member and the head, in fifths of a lease of ten milliseconds: in each fifth each of both may
+ * be at work or stopped, and of what is on its way any number of messages arrives, in order.
+ */
+enum { SHORT = LEASE_MIN_MS, STEP = SHORT / 5, DEPTH = 10, SEEN = 1 << 22, QUEUE = DEPTH + 2 };
+
+static struct pair {
+	struct lease_member m;
+	struct lease_head h;
+	struct lease_held held;
+	uint64_t now, answers[QUEUE], beats[QUEUE];
+	int n_answers, n_beats;
+} w;
+static uint64_t *seen;
+static unsigned long states, lost;
+
+static void mix(uint64_t *h, uint64_t v)
+{
+	*h = (*h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+	*h ^= *h >> 29;
+}
+
+static bool was_seen(int depth)
+{
+	uint64_t h = (uint64_t)depth;
+	size_t i;
+
+	mix(&h, w.m.over | (uint64_t) !!w.m.answered << 1);
+	mix(&h, w.m.deadline_ms - w.now);
+	mix(&h, w.now - w.held.came_ms);
+	mix(&h, w.now - lease_beat_due_ms(&w.m));
+	mix(&h, w.m.beat - w.m.answered);
+	for (uint64_t k = w.m.answered + 1; k <= w.m.beat; k++)
+		mix(&h, w.now - w.m.sent_ms[k % LEASE_BEATS]);
+	mix(&h, (uint64_t)w.n_beats);
+	mix(&h, (uint64_t)w.n_answers);
+	for (int k = 0; k < w.n_answers; k++)
+		mix(&h, w.m.beat - w.answers[k]);
+	h |= 1;
+	for (i = h % SEEN; seen[i] && seen[i] != h;)
+		i = (i + 1) % SEEN;
+	if (seen[i])
+		return true;
+	seen[i] = h;
+	if (++states > SEEN / 4 * 3)
+		ck_abort_msg("too many states");
+	return false;
+}
+
+static void member_works(void)
+{
+	if (lease_holds(&w.m, w.now) || !w.m.over)
+		if (w.now >= lease_beat_due_ms(&w.m))
+			w.beats[w.n_beats++] = lease_beat(&w.m, w.now);
+}
+
+static void take(uint64_t *queue, int *n, int k)
+{
+	*n -= k;
+	memmove(queue, queue + k, (size_t)*n * sizeof(*queue));
+}
+
+static void walk(int depth);
+
+/* The head looks at its leases, then takes those beats; or it is stopped. */
+static void head_then(int depth, int beats, bool looks)
+{
+	struct pair before = w;
+
+	if (looks && lease_over(&w.h, w.now)) {
+		lost++;
+		if (w.m.answered && !w.m.over && w.now < w.m.deadline_ms + SHORT / 10)
+			ck_abort_msg("declared lost at %d, its workers may live until %d",
+				(int)w.now, (int)w.m.deadline_ms);
+		return;
+	}
+	for (int i = 0; i < beats; i++) {
+		lease_came(&w.h, &w.held, w.now);
+		w.answers[w.n_answers++] = w.beats[i];
+	}
+	take(w.beats, &w.n_beats, beats);
+	w.now += STEP;
+	walk(depth - 1);
+	w = before;
+}
+
+static void walk(int depth)
+{
+	struct pair before = w;
+
+	if (!depth || was_seen(depth))
+		return;
+	for (int stopped = 0; stopped < 2; stopped++)
+		for (int answers = 0; answers <= (stopped ? 0 : before.n_answers); answers++) {
+			for (int i = 0; i < answers; i++)
+				lease_answer(&w.m, w.answers[i], w.now);
+			take(w.answers, &w.n_answers, answers);
+			if (!stopped)
+				member_works();
+			if (lease_over(&w.h, w.now))
+				head_then(depth, 0, false);
+			for (int beats = 0, all = w.n_beats; beats <= all; beats++)
+				head_then(depth, beats, true);
+			w = before;
+		}
+}
+
+START_TEST(no_worker_may_live_when_the_head_declares_its_host_lost)
+{
+	seen = calloc(SEEN, sizeof(*seen));
+	ck_assert_ptr_nonnull(seen);
+	for (int late = 0; late < 3; late++) {
+		memset(&w, 0, sizeof(w));
+		w.now = 1000;
+		w.h.lease_ms = SHORT;
+		lease_begin(&w.m, SHORT, w.now - (uint64_t)late * STEP);
+		lease_add(&w.h, &w.held, w.now);
+		w.answers[w.n_answers++] = 1;
+		walk(DEPTH);
+	}
+	free(seen);
+	ck_assert_uint_gt(lost, 1000);
+	ck_assert_uint_gt(states, 10000);
+}
+END_TEST
+
+/* Much longer, with beats and messages at any time. */
+START_TEST(random_delays_keep_the_order_of_deadline_and_loss)
+{
+	uint32_t seed = 99;
+	int losses = 0;
+
+	for (int life = 0; life < 3000; life++) {
+		uint64_t on_way[LEASE_BEATS * 4], back[LEASE_BEATS * 4], now = 5;
+		int n = 0, k = 0;
+		struct lease_head h = { .lease_ms = 1000 };
+		struct lease_held x;
+		struct lease_member m;
+		bool over = false;
+
+		lease_begin(&m, 1000, now);
+		lease_add(&h, &x, now + next_random(&seed) % 300);
+		back[k++] = 1;
+		for (int i = 0; i < 2000 && !over; i++) {
+			unsigned chance = next_random(&seed) % 64;
+
+			now += next_random(&seed) % 20;
+			if (now < x.came_ms)
+				continue;
+			over = lease_over(&h, now);
+			lease_holds(&m, now);
+			if (!m.over && now >= lease_beat_due_ms(&m) && n < LEASE_BEATS * 4)
+				on_way[n++] = lease_beat(&m, now);
+			if (n && chance < 7) {
+				lease_came(&h, &x, now);
+				if (k < LEASE_BEATS * 4)
+					back[k++] = on_way[0];
+				take(on_way, &n, 1);
+			} else if (k && chance < 14) {
+				lease_answer(&m, back[0], now);
+				take(back, &k, 1);
+			}
+		}
+		losses += over;
+		if (over && m.answered && !m.over && now < m.deadline_ms + 100)
+			ck_abort_msg("life %d: lost at %d, deadline %d", life, (int)now,
+				(int)m.deadline_ms);
+	}
+	ck_assert_int_gt(losses, 100);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("lease");
+	TCase *t = tcase_create("lease");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_test(t, workers_may_live_for_nine_tenths_after_the_answered_beat_was_sent);
+	tcase_add_test(t, a_beat_is_due_each_fifth_of_the_lease);
+	tcase_add_test(t, a_late_answer_does_not_revive_a_lease);
+	tcase_add_test(t, the_answer_to_a_join_comes_too_late_for_a_lease);
+	tcase_add_test(t, answers_that_are_repeated_or_unknown_change_nothing);
+	tcase_add_test(t, the_answer_to_a_beat_that_the_ring_has_lost_is_ignored);
+	tcase_add_test(t, the_head_finds_the_members_whose_lease_is_over_in_their_order);
+	tcase_add_test(t, no_worker_may_live_when_the_head_declares_its_host_lost);
+	tcase_add_test(t, random_delays_keep_the_order_of_deadline_and_loss);
+	suite_add_tcase(s, t);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
