@@ -121,9 +121,15 @@ agent_SRC := \
 	agent/queue/journal/rewrite.c \
 	agent/queue/journal/sync.c \
 	agent/rounds/clock_offset.c \
+	agent/rounds/host_machine.c \
 	agent/rounds/host_ranks.c \
 	agent/rounds/lease.c \
+	agent/rounds/member_machine.c \
 	agent/rounds/natural.c \
+	agent/rounds/round.c \
+	agent/rounds/round_assign.c \
+	agent/rounds/round_hosts.c \
+	agent/rounds/round_machine.c \
 	agent/sharing/board.c \
 	agent/sharing/entries_json.c \
 	agent/sharing/identity.c \

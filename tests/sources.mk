@@ -49,9 +49,15 @@ unit_TESTS := \
 	agent/process/spawn \
 	agent/queue/journal/journal \
 	agent/rounds/clock_offset \
+	agent/rounds/host_machine \
 	agent/rounds/host_ranks \
 	agent/rounds/lease \
+	agent/rounds/member_machine \
 	agent/rounds/natural \
+	agent/rounds/round \
+	agent/rounds/round_hosts \
+	agent/rounds/round_machine \
+	agent/rounds/round_nomem \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \
@@ -184,9 +190,15 @@ pure_TESTS := \
 	agent/preempt/pace \
 	agent/process/env_list \
 	agent/rounds/clock_offset \
+	agent/rounds/host_machine \
 	agent/rounds/host_ranks \
 	agent/rounds/lease \
+	agent/rounds/member_machine \
 	agent/rounds/natural \
+	agent/rounds/round \
+	agent/rounds/round_hosts \
+	agent/rounds/round_machine \
+	agent/rounds/round_nomem \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \

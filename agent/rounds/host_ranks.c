@@ -146,23 +146,24 @@ static int seating_number_workers(const struct seating *s, const struct ranked_r
 	return 0;
 }
 
-int host_ranks_assign(struct ranked_host *hosts, int n, const struct ranked_roles *roles,
-	struct ranked_world *ret_world, struct error *err)
+size_t host_ranks_space_bytes(int n)
 {
-	_cleanup_free_ struct ranked_host **pointers =
-		calloc(2 * (size_t)n + 1, sizeof(struct ranked_host *));
-	_cleanup_free_ int *numbers = calloc(2 * (size_t)n + 1, sizeof(int));
-	struct seating s = { .n = n };
+	return (size_t)n * 2 * (sizeof(struct ranked_host *) + sizeof(int)) + sizeof(int);
+}
+
+int host_ranks_assign(struct ranked_host *hosts, int n, const struct ranked_roles *roles,
+	void *space, struct ranked_world *ret_world, struct error *err)
+{
+	struct seating s = { .n = n, .line = space };
 	int r;
 
-	if (!pointers || !numbers)
-		return error_set(err, -ENOMEM, "out of memory");
-	s.line = pointers;
-	s.seats = pointers + n;
-	s.free = numbers;
-	s.below = numbers + n;
-	for (int i = 0; i < n; i++)
+	s.seats = s.line + n;
+	s.free = (int *)(s.seats + n);
+	s.below = s.free + n; /* of n + 1 */
+	for (int i = 0; i < n; i++) {
 		s.line[i] = &hosts[i];
+		s.seats[i] = NULL;
+	}
 	r = seating_fill(&s, err);
 	return r ? r : seating_number_workers(&s, roles, ret_world, err);
 }

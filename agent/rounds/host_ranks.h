@@ -19,6 +19,7 @@
 #include "common/base/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct ranked_host {
 	const char *name;    /* borrowed */
@@ -47,11 +48,14 @@ struct ranked_world {
 };
 
 /*
- * Sets the results of all n hosts, and ret_world. Errors: -EINVAL, two hosts have one node rank;
- * -ERANGE, more workers than ranks may be (RANKS_MAX); -ENOMEM. Then results are undefined.
+ * Sets the results of all n hosts, and ret_world. space is the caller's, of
+ * host_ranks_space_bytes(n), and holds nothing afterwards. Errors: -EINVAL, two hosts have one node
+ * rank; -ERANGE, more workers than ranks may be (RANKS_MAX). Then results are undefined.
  */
 _must_check_ int host_ranks_assign(struct ranked_host *hosts, int n,
-	const struct ranked_roles *roles, struct ranked_world *ret_world, struct error *err);
+	const struct ranked_roles *roles, void *space, struct ranked_world *ret_world,
+	struct error *err);
+size_t host_ranks_space_bytes(int n);
 
 /* How many workers of a role run on the host of that group rank. */
 int host_ranks_replicas(

@@ -39,13 +39,21 @@ static void host(const char *name, int node_rank, int last_rank)
 	n_hosts++;
 }
 
+static int assign(const struct ranked_roles *roles, struct error *err)
+{
+	_cleanup_free_ void *space = malloc(host_ranks_space_bytes(n_hosts));
+
+	ck_assert_ptr_nonnull(space);
+	return host_ranks_assign(hosts, n_hosts, roles, space, &world, err);
+}
+
 /* The names in the order of their group ranks. */
 static const char *order(void)
 {
 	static char text[512];
 	size_t n = 0;
 
-	ck_assert_int_eq(host_ranks_assign(hosts, n_hosts, &one_role, &world, NULL), 0);
+	ck_assert_int_eq(assign(&one_role, NULL), 0);
 	text[0] = '\0';
 	for (int rank = 0; rank < n_hosts; rank++)
 		for (int i = 0; i < n_hosts; i++)
@@ -129,7 +137,7 @@ START_TEST(two_hosts_with_one_node_rank_are_both_named)
 	host("node7", 3, -1);
 	host("node2", 1, -1);
 	host("node5", 3, -1);
-	ck_assert_int_eq(host_ranks_assign(hosts, n_hosts, &one_role, &world, &err), -EINVAL);
+	ck_assert_int_eq(assign(&one_role, &err), -EINVAL);
 	ck_assert_str_eq(
 		err.text, "node rank 3: expected one host to have it, but node5 and node7 do");
 }
@@ -189,7 +197,7 @@ START_TEST(roles_are_contiguous_on_each_host_and_count_over_hosts)
 	hosts[0].replicas = c;
 	hosts[1].replicas = a;
 	hosts[2].replicas = b;
-	ck_assert_int_eq(host_ranks_assign(hosts, n_hosts, &roles, &world, NULL), 0);
+	ck_assert_int_eq(assign(&roles, NULL), 0);
 	ck_assert_int_eq(world.hosts, 3);
 	ck_assert_int_eq(world.workers, 9);
 	ck_assert_int_eq(world_roles[0], 1);
@@ -219,10 +227,10 @@ START_TEST(more_workers_than_ranks_are_refused)
 	host("a", -1, -1);
 	host("b", -1, -1);
 	hosts[0].replicas = hosts[1].replicas = half;
-	ck_assert_int_eq(host_ranks_assign(hosts, 2, &one_role, &world, &err), 0);
+	ck_assert_int_eq(assign(&one_role, &err), 0);
 	ck_assert_int_eq(world.workers, RANKS_MAX);
 	hosts[1].replicas = more;
-	ck_assert_int_eq(host_ranks_assign(hosts, 2, &one_role, &world, &err), -ERANGE);
+	ck_assert_int_eq(assign(&one_role, &err), -ERANGE);
 	ck_assert_str_eq(err.text, "expected at most 1048576 workers on all hosts");
 }
 END_TEST
@@ -291,7 +299,7 @@ START_TEST(every_small_group_has_its_ranks_without_a_gap_and_in_order)
 				largest = hosts[k].last_rank;
 		if (hosts[0].node_rank >= 0 || hosts[1].node_rank >= 0)
 			largest = n_hosts; /* their ranks go first */
-		if (host_ranks_assign(hosts, n_hosts, &one_role, &world, NULL) < 0)
+		if (assign(&one_role, NULL) < 0)
 			ck_abort_msg("refused");
 		check_hosts(largest);
 	}
@@ -304,9 +312,10 @@ START_TEST(sixteen_thousand_hosts_are_ranked_at_once)
 	struct ranked_host *many = calloc((size_t)n, sizeof(*many));
 	char(*names)[16] = calloc((size_t)n, sizeof(*names));
 	int *index = calloc((size_t)n, sizeof(int));
+	void *space = malloc(host_ranks_space_bytes(n));
 	uint32_t seed = 5;
 
-	ck_assert(many && names && index);
+	ck_assert(many && names && index && space);
 	for (int i = 0; i < n; i++) {
 		snprintf(names[i], sizeof(names[i]), "node%d", (int)(next_random(&seed)));
 		many[i] = (struct ranked_host){ .name = names[i],
@@ -316,7 +325,7 @@ START_TEST(sixteen_thousand_hosts_are_ranked_at_once)
 			.replicas = one_worker,
 			.first_index = &index[i] };
 	}
-	ck_assert_int_eq(host_ranks_assign(many, n, &one_role, &world, NULL), 0);
+	ck_assert_int_eq(host_ranks_assign(many, n, &one_role, space, &world, NULL), 0);
 	ck_assert_int_eq(world.workers, n);
 	for (int i = 0; i < n; i++)
 		if (many[i].node_rank >= 0 && many[i].group_rank != many[i].node_rank)
@@ -324,6 +333,7 @@ START_TEST(sixteen_thousand_hosts_are_ranked_at_once)
 	free(many);
 	free(names);
 	free(index);
+	free(space);
 }
 END_TEST
 

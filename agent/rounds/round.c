@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/rounds/round_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define H(name) (1u << HOST_##name)
+
+static uint64_t later(uint64_t now_ms, uint64_t ms)
+{
+	return ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + ms;
+}
+
+struct round *round_new(const struct round_config *config, uint64_t now_ms)
+{
+	_cleanup_(round_freep) struct round *r = calloc(1, sizeof(*r));
+	size_t roles = (size_t)config->roles.n;
+	bool *first_only;
+
+	if (!r)
+		return NULL;
+	r->config = *config;
+	r->config.digest = strdup(config->digest);
+	r->config.roles.first_only = first_only = calloc(roles + 1, sizeof(bool));
+	r->world.roles = calloc(roles + 1, sizeof(int));
+	r->by_node_rank = calloc((size_t)config->max, sizeof(struct round_host *));
+	if (!r->config.digest || !first_only || !r->world.roles || !r->by_node_rank ||
+		round_reserve(r) < 0)
+		return NULL;
+	memcpy(first_only, config->roles.first_only, roles * sizeof(bool));
+	r->began_ms = now_ms;
+	r->round = r->last_round = r->known_round = config->round;
+	r->patient = true;
+	r->enough_ms = ROUND_NEVER;
+	r->short_ms = now_ms;
+	return TAKE_PTR(r);
+}
+
+struct round *round_free(struct round *r)
+{
+	if (!r)
+		return NULL;
+	for (int i = 0; i < r->n_numbers; i++)
+		round_host_free(r->hosts[i]);
+	chain_fini(&r->by_run);
+	free((char *)r->config.digest);
+	free((bool *)r->config.roles.first_only);
+	free(r->world.roles);
+	free(r->by_node_rank);
+	free(r->hosts);
+	free(r->free_numbers);
+	free(r->dropped);
+	free(r->ranked);
+	free(r->chosen);
+	free(r->space);
+	free(r->orders);
+	free(r);
+	return NULL;
+}
+
+/* How many hosts may have workers. */
+static int round_alive(const struct round *r)
+{
+	return r->n_in[HOST_STARTING] + r->n_in[HOST_RUNNING] + r->n_in[HOST_STOPPING];
+}
+
+/* When a round begins with the hosts that wait, which are MIN or more. */
+static uint64_t round_begin_ms(const struct round *r)
+{
+	uint64_t wait =
+		r->started || r->config.round ? r->config.join_delay_ms : r->config.last_call_ms;
+	uint64_t begin;
+
+	if (r->n_in[HOST_MISSING])
+		return ROUND_NEVER;
+	if (r->n_in[HOST_WAITING] >= r->config.max || !r->patient)
+		wait = 0;
+	begin = later(r->enough_ms, wait);
+	return begin > r->next_ms ? begin : r->next_ms;
+}
+
+static uint64_t round_grow_ms(const struct round *r)
+{
+	int waiting = r->n_in[HOST_WAITING];
+
+	if (!waiting || r->seats >= r->config.max || r->saving ||
+		r->config.on_join == ROUND_JOIN_WAITS)
+		return ROUND_NEVER;
+	if (r->seats + waiting >= r->config.max)
+		return r->waiting_ms;
+	return later(r->waiting_ms, r->config.join_delay_ms);
+}
+
+uint64_t round_due_ms(const struct round *r)
+{
+	switch (r->state) {
+	case ROUND_GATHERING:
+		return r->n_in[HOST_WAITING] < r->config.min
+			       ? later(r->short_ms, r->config.join_timeout_ms)
+			       : round_begin_ms(r);
+	case ROUND_PREPARING:
+		return r->prepared_by_ms;
+	case ROUND_RUNNING:
+		return round_grow_ms(r);
+	case ROUND_BACKOFF:
+		return r->next_ms;
+	case ROUND_STARTING:
+	case ROUND_STOPPING:
+	case ROUND_ENDING:
+	case ROUND_CLOSING:
+	case ROUND_ENDED:
+	case ROUND_N_STATES:
+		break;
+	}
+	return ROUND_NEVER;
+}
+
+/* Since when there are enough hosts, or too few. */
+static void round_count_waiting(struct round *r, uint64_t now_ms)
+{
+	if (r->n_in[HOST_WAITING] < r->config.min) {
+		r->enough_ms = ROUND_NEVER;
+		r->patient = true;
+		if (r->short_ms == ROUND_NEVER)
+			r->short_ms = now_ms;
+	} else if (r->enough_ms == ROUND_NEVER) {
+		r->enough_ms = now_ms;
+		r->short_ms = ROUND_NEVER;
+	}
+}
+
+static enum round_event round_preparing_event(struct round *r, uint64_t now_ms)
+{
+	if (now_ms >= r->prepared_by_ms)
+		round_step_all(r, H(ASSIGNED), HOST_EV_LATE, ROUND_WHY_LATE, now_ms);
+	if (r->n_in[HOST_ASSIGNED] + r->n_in[HOST_PREPARED] < r->seats)
+		return ROUND_EV_SHORT;
+	return r->n_in[HOST_ASSIGNED] ? ROUND_EV_N : ROUND_EV_READY;
+}
+
+/* What follows from how things stand; ROUND_EV_N: nothing. */
+static enum round_event round_next_event(struct round *r, uint64_t now_ms)
+{
+	bool is_short = r->n_in[HOST_STARTING] + r->n_in[HOST_RUNNING] < r->seats;
+
+	switch (r->state) {
+	case ROUND_GATHERING:
+		round_count_waiting(r, now_ms);
+		if (round_due_ms(r) > now_ms)
+			return ROUND_EV_N;
+		return r->n_in[HOST_WAITING] < r->config.min ? ROUND_EV_TIMEOUT : ROUND_EV_BEGIN;
+	case ROUND_PREPARING:
+		return round_preparing_event(r, now_ms);
+	case ROUND_STARTING:
+		return is_short			? ROUND_EV_SHORT
+		       : r->n_in[HOST_STARTING] ? ROUND_EV_N
+						: ROUND_EV_STARTED;
+	case ROUND_RUNNING:
+		return is_short			    ? ROUND_EV_SHORT
+		       : round_grow_ms(r) <= now_ms ? ROUND_EV_GROW
+						    : ROUND_EV_N;
+	case ROUND_STOPPING:
+	case ROUND_ENDING:
+		return round_alive(r) ? ROUND_EV_N : ROUND_EV_STOPPED;
+	case ROUND_BACKOFF:
+		return r->next_ms <= now_ms ? ROUND_EV_DUE : ROUND_EV_N;
+	case ROUND_CLOSING:
+		return r->n_hosts ? ROUND_EV_N : ROUND_EV_EMPTY;
+	case ROUND_ENDED:
+	case ROUND_N_STATES:
+		break;
+	}
+	return ROUND_EV_N;
+}
+
+static void round_start(struct round *r, uint64_t now_ms)
+{
+	for (int i = 0; i < r->n_numbers; i++) {
+		struct round_host *h = r->hosts[i];
+
+		if (h && h->state == HOST_PREPARED) {
+			h->last_round = r->round;
+			h->last_rank = h->group_rank;
+		}
+	}
+	r->started = true;
+	r->last_round = r->round;
+	round_step_all(r, H(PREPARED), HOST_EV_START, ROUND_WHY_NONE, now_ms);
+}
+
+static void round_act(struct round *r, enum round_action action, uint64_t now_ms)
+{
+	unsigned all = ((1u << HOST_N_STATES) - 1) & ~H(GONE);
+
+	switch (action) {
+	case ROUND_DO_NOTHING:
+		break;
+	case ROUND_DO_ASSIGN:
+		round_assign(r, now_ms);
+		break;
+	case ROUND_DO_RECALL:
+		round_step_all(
+			r, H(ASSIGNED) | H(PREPARED), HOST_EV_RECALL, ROUND_WHY_NONE, now_ms);
+		break;
+	case ROUND_DO_START:
+		round_start(r, now_ms);
+		break;
+	case ROUND_DO_TELL:
+		round_order(r, ROUND_ORDER_RUNNING, ROUND_WHY_NONE, NULL);
+		break;
+	case ROUND_DO_SAVE:
+		r->saving = true;
+		round_order(r, ROUND_ORDER_SAVE, ROUND_WHY_NONE, NULL);
+		break;
+	case ROUND_DO_STOP:
+		round_step_all(r, H(STARTING) | H(RUNNING), HOST_EV_STOP, ROUND_WHY_NONE, now_ms);
+		break;
+	case ROUND_DO_REST:
+		round_order(r, ROUND_ORDER_REST, ROUND_WHY_NONE, NULL);
+		break;
+	case ROUND_DO_GIVE_UP:
+		round_order(r, ROUND_ORDER_GIVE_UP, ROUND_WHY_NONE, NULL);
+		round_step_all(r, all, HOST_EV_END, ROUND_WHY_NONE, now_ms);
+		break;
+	case ROUND_DO_CLOSE:
+		round_step_all(r, all, HOST_EV_END, ROUND_WHY_NONE, now_ms);
+		break;
+	case ROUND_DO_FINISH:
+		round_order(r, ROUND_ORDER_FINISH, ROUND_WHY_NONE, NULL);
+		break;
+	}
+}
+
+bool round_post(struct round *r, enum round_event event, uint64_t now_ms)
+{
+	struct round_condition condition = { .delayed = r->next_ms > now_ms,
+		.saves = r->config.on_join == ROUND_JOIN_SAVES };
+	struct round_change change;
+	int ret = round_change(r->state, event, &condition, &change);
+
+	assert(ret >= 0);
+	if (ret)
+		return false;
+	if (change.next == ROUND_GATHERING) {
+		r->patient = false;
+		r->enough_ms = r->short_ms = ROUND_NEVER;
+	}
+	r->state = change.next;
+	round_act(r, change.action, now_ms);
+	return true;
+}
+
+void round_settle(struct round *r, uint64_t now_ms)
+{
+	enum round_event event;
+
+	while ((event = round_next_event(r, now_ms)) != ROUND_EV_N)
+		round_post(r, event, now_ms);
+}
+
+static bool names_a_round(enum host_event event)
+{
+	return event == HOST_EV_PREPARED || event == HOST_EV_UNABLE || event == HOST_EV_STARTED ||
+	       event == HOST_EV_STOPPED;
+}
+
+static bool comes_from_a_host(enum host_event event)
+{
+	return names_a_round(event) || event == HOST_EV_LEAVE || event == HOST_EV_BYE ||
+	       event == HOST_EV_LOST;
+}
+
+int round_hear(struct round *r, int host, enum host_event event, uint64_t round, uint64_t now_ms)
+{
+	static const enum round_why whys[HOST_EV_N] = { [HOST_EV_UNABLE] = ROUND_WHY_UNABLE,
+		[HOST_EV_BYE] = ROUND_WHY_BYE,
+		[HOST_EV_LOST] = ROUND_WHY_LOST };
+	struct round_host *h;
+	int ret;
+
+	round_begin_call(r);
+	h = host >= 0 && host < r->n_numbers ? r->hosts[host] : NULL;
+	if (!h || !comes_from_a_host(event))
+		return -EINVAL;
+	if (names_a_round(event) && round != h->round)
+		return round < h->round ? 1 : -EINVAL;
+	ret = round_host_step(r, h, event, whys[event], now_ms);
+	round_settle(r, now_ms);
+	return ret;
+}
+
+void round_time(struct round *r, uint64_t now_ms)
+{
+	round_begin_call(r);
+	round_settle(r, now_ms);
+}
+
+void round_restart(struct round *r, uint64_t delay_ms, uint64_t now_ms)
+{
+	uint64_t next_ms = later(now_ms, delay_ms);
+
+	round_begin_call(r);
+	if (next_ms > r->next_ms || r->state == ROUND_BACKOFF)
+		r->next_ms = next_ms;
+	round_post(r, ROUND_EV_RESTART, now_ms);
+	round_settle(r, now_ms);
+}
+
+bool round_end(struct round *r, uint64_t now_ms)
+{
+	bool first;
+
+	round_begin_call(r);
+	first = round_post(r, ROUND_EV_END, now_ms);
+	round_settle(r, now_ms);
+	return first;
+}
+
+const struct round_order *round_orders(const struct round *r, int *ret_n)
+{
+	*ret_n = r->n_orders;
+	return r->orders;
+}
+
+enum round_state round_state(const struct round *r)
+{
+	return r->state;
+}
+
+uint64_t round_number(const struct round *r)
+{
+	return r->round;
+}
+
+const struct ranked_world *round_world(const struct round *r)
+{
+	return &r->world;
+}
+
+int round_count(const struct round *r, enum host_state state)
+{
+	return r->n_in[state];
+}
+
+const struct round_host *round_host(const struct round *r, int host)
+{
+	return host >= 0 && host < r->n_numbers ? r->hosts[host] : NULL;
+}
+
+const struct round_host *round_next_host(const struct round *r, int host)
+{
+	while (++host < r->n_numbers)
+		if (r->hosts[host])
+			return r->hosts[host];
+	return NULL;
+}

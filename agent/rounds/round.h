@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The head of a group of several hosts: it decides which hosts are members, which of them form a
+ * round with which ranks, and when that round starts and stops. Pure: no I/O, no clock; times are
+ * milliseconds of CLOCK_BOOTTIME of the head's host. The caller reports what came and what was
+ * decided elsewhere (verdict, restarts and their backoff), then carries out the orders, in order.
+ *
+ * No worker lives in two rounds: START goes to all hosts of a round after all were prepared, and no
+ * host gets ranks of the next round before all have said that their workers are dead, or are gone.
+ * A host is gone when it said BYE, its guard said so, its lease is over (lease.h), or it has joined
+ * again, which it does only without workers (member_machine.h).
+ *
+ * The first round begins when MAX hosts are there, or MIN and last_call is over. Later ones begin
+ * at once where MIN are left, or else join_delay after MIN are there again. Hosts beyond MAX wait;
+ * they are in the next round as soon as there is room. Each message costs a constant time, a round
+ * some n log n.
+ *
+ * A head that follows another one names the hosts of the last round that it knows: nothing begins
+ * before each of them has joined or is gone. Where a host tells of a round that the head does not
+ * know, nothing begins before the head is as old as a lease.
+ */
+
+#include "agent/rounds/host_machine.h"
+#include "agent/rounds/host_ranks.h"
+#include "agent/rounds/round_machine.h"
+#include "common/text/hash_chain.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ROUND_HOSTS_MAX = 16384 }; /* in a round; as many may wait */
+
+/* When hosts that come while a round runs with fewer than MAX get in. */
+enum round_on_join {
+	ROUND_JOIN_RESTARTS, /* join_delay after the first one came */
+	ROUND_JOIN_SAVES,    /* the same, after a save */
+	ROUND_JOIN_WAITS,    /* when another round begins anyhow */
+};
+
+struct round_config {
+	int min, max; /* 1 <= min <= max <= ROUND_HOSTS_MAX */
+	uint64_t last_call_ms, join_timeout_ms, prepare_timeout_ms, join_delay_ms, lease_ms;
+	enum round_on_join on_join;
+	struct ranked_roles roles; /* copied */
+	const char *digest;	   /* of what all hosts must agree on; copied */
+	uint64_t round;		   /* the last one of the head before; 0: there was none */
+};
+
+/* What JOIN says; all is copied. */
+struct round_join {
+	const char *run;      /* of two agents of one run the later one replaces the other */
+	const char *agent;    /* another one for each agent */
+	const char *boot;     /* of the host's kernel */
+	const char *name;     /* of the host */
+	const char *digest;   /* of what all hosts must agree on */
+	int node_rank;	      /* < max; -1: none was given */
+	uint64_t known_round; /* the last one that any head has told it of; 0: none */
+	uint64_t last_round;  /* in which it had workers, <= known_round; 0: none that it knows */
+	int last_rank;	      /* its group rank there */
+	const int *replicas;  /* of each role */
+};
+
+struct round_host {
+	char *run, *agent, *boot, *name;
+	enum host_state state;
+	bool leaving;
+	int number; /* by which the caller knows it; free for another one after DROP */
+	int node_rank;
+	int *replicas;
+
+	/* Its part in the last round that it got ranks for. */
+	uint64_t round; /* 0: none yet */
+	int group_rank, first_rank, workers;
+	int *first_index;
+
+	/* Where it had workers last. */
+	uint64_t last_round;
+	int last_rank;
+
+	/* The module's own. */
+	struct chain_node by_run;
+	uint64_t turn; /* of joining */
+};
+
+enum round_order_what {
+	/* To a host. */
+	ROUND_ORDER_ADMIT,  /* it is a member by that number: its lease begins; tells it `round` */
+	ROUND_ORDER_REFUSE, /* the host that joins does not get in; host: which one stands in the
+			       way (NODE_RANK), or -1 */
+	ROUND_ORDER_ASSIGN, /* its ranks in that round; a PREPARED or UNABLE of the round follows */
+	ROUND_ORDER_START,  /* STARTED follows */
+	ROUND_ORDER_STOP,   /* STOPPED follows */
+	ROUND_ORDER_END,    /* the verdict; BYE follows */
+	/* About a host. */
+	ROUND_ORDER_LEAVE_OUT, /* it could not prepare (UNABLE), or not in time (LATE) */
+	ROUND_ORDER_DROP, /* it is no member any more: its lease ends, its workers are dead. The
+			     caller may look at it until the next call */
+	/* About the round. */
+	ROUND_ORDER_RUNNING, /* all workers execute */
+	ROUND_ORDER_SAVE,    /* have workers save at one step, then call round_restart() */
+	ROUND_ORDER_REST,    /* all workers of the round are dead */
+	ROUND_ORDER_GIVE_UP, /* fewer than MIN were there for join_timeout: END follows */
+	ROUND_ORDER_FINISH,  /* all hosts have left after END */
+};
+
+enum round_why {
+	ROUND_WHY_NONE,
+	/* REFUSE */
+	ROUND_WHY_DIGEST,    /* what must agree does not */
+	ROUND_WHY_NODE_RANK, /* another host has it */
+	ROUND_WHY_FULL,	     /* too many hosts, or too many workers for ranks */
+	ROUND_WHY_ENDED,     /* there is a verdict */
+	/* DROP */
+	ROUND_WHY_BYE,
+	ROUND_WHY_LOST,
+	ROUND_WHY_REPLACED, /* by a later agent of its run */
+	ROUND_WHY_REJOINED, /* the same agent has joined again: its lease was over at its end */
+	/* LEAVE_OUT */
+	ROUND_WHY_UNABLE,
+	ROUND_WHY_LATE,
+};
+
+struct round_order {
+	enum round_order_what what;
+	enum round_why why;
+	int host;
+	uint64_t round;
+};
+
+struct round;
+
+/* NULL without memory. */
+struct round *round_new(const struct round_config *config, uint64_t now_ms);
+struct round *round_free(struct round *r);
+DEFINE_CLEANUP(struct round *, round_free)
+
+/* A host of the last round of the head before; it counts as missing, and has a lease from now on,
+ * after which the caller reports it as LOST. digest and replicas are not looked at. Returns its
+ * number or -ENOMEM. To be called before all else. */
+_must_check_ int round_remember(struct round *r, const struct round_join *host);
+
+/* JOIN has come: ADMIT or REFUSE follows. Returns 0; -EINVAL for a node rank or rounds that cannot
+ * be; -ENOMEM, and nothing has changed. */
+_must_check_ int round_join(struct round *r, const struct round_join *join, uint64_t now_ms);
+
+/* A message of a host (PREPARED, UNABLE, STARTED, STOPPED of the round it names; LEAVE, BYE), or
+ * LOST. Returns 0; 1 where that changes nothing; -EINVAL for what no member says in its state, or
+ * where there is no such host. */
+_must_check_ int round_hear(
+	struct round *r, int host, enum host_event event, uint64_t round, uint64_t now_ms);
+
+/* round_due_ms() has come; does nothing before. */
+void round_time(struct round *r, uint64_t now_ms);
+/* Another round is wanted, in delay_ms at the earliest (UINT64_MAX: not before the next call).
+ * While a backoff lasts the latest call holds, before it the longest delay. */
+void round_restart(struct round *r, uint64_t delay_ms, uint64_t now_ms);
+/* There is a verdict. Returns false where another one was first. */
+bool round_end(struct round *r, uint64_t now_ms);
+
+/* What the last of these calls wants done; borrowed until the next one. */
+const struct round_order *round_orders(const struct round *r, int *ret_n);
+/* When round_time() is to be called; UINT64_MAX: only something that comes changes anything. */
+uint64_t round_due_ms(const struct round *r);
+
+enum round_state round_state(const struct round *r);
+uint64_t round_number(const struct round *r); /* of the last one with ranks; 0: none yet */
+/* The sizes of that round; borrowed. */
+const struct ranked_world *round_world(const struct round *r);
+int round_count(const struct round *r, enum host_state state); /* how many hosts are in it */
+/* NULL: there is none; borrowed until the next call. */
+const struct round_host *round_host(const struct round *r, int host);
+/* The host with the next number, whatever its state; NULL after the last: (r, -1) is the first. */
+const struct round_host *round_next_host(const struct round *r, int host);

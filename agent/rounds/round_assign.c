@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/rounds/round_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Which hosts are in a round, and with which ranks. */
+
+/* Those of the last round first, then those that came first. */
+static int round_compare_claims(const void *x, const void *y, void *last)
+{
+	const struct round_host *a = *(struct round_host *const *)x,
+				*b = *(struct round_host *const *)y;
+	uint64_t last_round = *(uint64_t *)last;
+	bool in_a = a->last_round == last_round, in_b = b->last_round == last_round;
+
+	if (in_a != in_b)
+		return in_a ? -1 : 1;
+	return a->turn < b->turn ? -1 : 1;
+}
+
+static int round_choose(struct round *r)
+{
+	int n = 0;
+
+	for (int i = 0; i < r->n_numbers; i++)
+		if (r->hosts[i] && r->hosts[i]->state == HOST_WAITING)
+			r->chosen[n++] = r->hosts[i];
+	if (n <= r->config.max)
+		return n;
+	qsort_r(r->chosen, (size_t)n, sizeof(struct round_host *), round_compare_claims,
+		&r->last_round);
+	return r->config.max;
+}
+
+static void round_rank(struct round *r)
+{
+	int ret;
+
+	for (int i = 0; i < r->seats; i++) {
+		const struct round_host *h = r->chosen[i];
+
+		r->ranked[i] = (struct ranked_host){ .name = h->name,
+			.boot = h->boot,
+			.node_rank = h->node_rank,
+			.last_rank = h->last_round == r->last_round ? h->last_rank : -1,
+			.replicas = h->replicas,
+			.first_index = h->first_index };
+	}
+	/* Node ranks and the number of workers were looked at when the hosts joined. */
+	ret = host_ranks_assign(r->ranked, r->seats, &r->config.roles, r->space, &r->world, NULL);
+	assert(!ret);
+	(void)ret;
+}
+
+void round_assign(struct round *r, uint64_t now_ms)
+{
+	r->seats = round_choose(r);
+	round_rank(r);
+	r->round = (r->known_round > r->round ? r->known_round : r->round) + 1;
+	for (int i = 0; i < r->seats; i++) {
+		struct round_host *h = r->chosen[i];
+		int ret;
+
+		h->round = r->round;
+		h->group_rank = r->ranked[i].group_rank;
+		h->first_rank = r->ranked[i].first_rank;
+		h->workers = r->ranked[i].workers;
+		ret = round_host_step(r, h, HOST_EV_ASSIGN, ROUND_WHY_NONE, now_ms);
+		assert(!ret);
+		(void)ret;
+	}
+	r->prepared_by_ms = now_ms + r->config.prepare_timeout_ms;
+	r->next_ms = 0;
+	r->saving = false;
+}

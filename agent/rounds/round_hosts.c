@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/rounds/round_private.h"
+#include "common/text/ranks.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+/* The hosts of a group: their numbers, how they join, and how they go. */
+
+enum { FIRST_SIZE = 8 };
+
+static int grow_array(void *array, size_t n, size_t size)
+{
+	void *bigger = reallocarray(*(void **)array, n, size);
+
+	if (!bigger)
+		return -ENOMEM;
+	*(void **)array = bigger;
+	return 0;
+}
+
+/* In a call each host has an order for it, and one about it, at most. */
+static int orders_for(int hosts)
+{
+	return 2 * hosts + 8;
+}
+
+int round_reserve(struct round *r)
+{
+	int size = r->size ? 2 * r->size : FIRST_SIZE, ret = chain_reserve(&r->by_run);
+	size_t n = (size_t)size;
+
+	if (ret < 0 || r->n_numbers < r->size || r->n_free)
+		return ret;
+	ret = grow_array(&r->hosts, n, sizeof(*r->hosts));
+	if (!ret)
+		ret = grow_array(&r->free_numbers, n, sizeof(*r->free_numbers));
+	if (!ret)
+		ret = grow_array(&r->dropped, n, sizeof(*r->dropped));
+	if (!ret)
+		ret = grow_array(&r->ranked, n, sizeof(*r->ranked));
+	if (!ret)
+		ret = grow_array(&r->chosen, n, sizeof(*r->chosen));
+	if (!ret)
+		ret = grow_array(&r->space, host_ranks_space_bytes(size), 1);
+	if (!ret)
+		ret = grow_array(&r->orders, (size_t)orders_for(size), sizeof(*r->orders));
+	if (!ret)
+		r->size = size;
+	return ret;
+}
+
+void round_order(
+	struct round *r, enum round_order_what what, enum round_why why, const struct round_host *h)
+{
+	assert(r->n_orders < orders_for(r->size));
+	r->orders[r->n_orders++] = (struct round_order){
+		.what = what, .why = why, .host = h ? h->number : -1, .round = r->round
+	};
+}
+
+struct round_host *round_host_free(struct round_host *h)
+{
+	if (!h)
+		return NULL;
+	free(h->run);
+	free(h->agent);
+	free(h->boot);
+	free(h->name);
+	free(h->replicas);
+	free(h);
+	return NULL;
+}
+DEFINE_CLEANUP(struct round_host *, round_host_free)
+
+static struct round_host *round_host_new(const struct round_join *join, int n_roles)
+{
+	_cleanup_(round_host_freep) struct round_host *h = calloc(1, sizeof(*h));
+	size_t roles = (size_t)n_roles;
+
+	if (!h)
+		return NULL;
+	h->run = strdup(join->run);
+	h->agent = strdup(join->agent);
+	h->boot = strdup(join->boot);
+	h->name = strdup(join->name);
+	h->replicas = calloc(2 * roles + 1, sizeof(*h->replicas));
+	if (!h->run || !h->agent || !h->boot || !h->name || !h->replicas)
+		return NULL;
+	h->first_index = h->replicas + roles;
+	if (join->replicas)
+		memcpy(h->replicas, join->replicas, roles * sizeof(*h->replicas));
+	h->node_rank = join->node_rank;
+	h->last_round = join->last_round;
+	h->last_rank = join->last_round ? join->last_rank : -1;
+	return TAKE_PTR(h);
+}
+
+static int64_t round_host_workers(const struct round *r, const struct round_host *h)
+{
+	int64_t n = 0;
+
+	for (int role = 0; role < r->config.roles.n; role++)
+		n += h->replicas[role];
+	return n;
+}
+
+static struct round_host *round_find_run(const struct round *r, const char *run)
+{
+	struct chain_node *node = chain_first(&r->by_run, chain_hash(run, strlen(run)));
+
+	for (; node; node = chain_next(node)) {
+		struct round_host *h = (void *)((char *)node - offsetof(struct round_host, by_run));
+
+		if (!strcmp(h->run, run))
+			return h;
+	}
+	return NULL;
+}
+
+static void round_add(struct round *r, struct round_host *h, enum host_state state)
+{
+	h->number = r->n_free ? r->free_numbers[--r->n_free] : r->n_numbers++;
+	h->state = state;
+	h->turn = r->turns++;
+	r->hosts[h->number] = h;
+	r->n_in[state]++;
+	r->n_hosts++;
+	r->n_workers += round_host_workers(r, h);
+	chain_put(&r->by_run, &h->by_run, chain_hash(h->run, strlen(h->run)));
+	if (h->node_rank >= 0)
+		r->by_node_rank[h->node_rank] = h;
+}
+
+static void round_drop(struct round *r, struct round_host *h)
+{
+	r->dropped[r->n_dropped++] = h;
+	r->n_hosts--;
+	r->n_workers -= round_host_workers(r, h);
+	chain_remove(&r->by_run, &h->by_run);
+	if (h->node_rank >= 0)
+		r->by_node_rank[h->node_rank] = NULL;
+}
+
+void round_begin_call(struct round *r)
+{
+	r->n_orders = 0;
+	while (r->n_dropped) {
+		struct round_host *h = r->dropped[--r->n_dropped];
+
+		r->n_in[h->state]--;
+		r->hosts[h->number] = NULL;
+		r->free_numbers[r->n_free++] = h->number;
+		round_host_free(h);
+	}
+}
+
+int round_host_step(struct round *r, struct round_host *h, enum host_event event,
+	enum round_why why, uint64_t now_ms)
+{
+	static const enum round_order_what orders[] = {
+		[HOST_DO_ASSIGN] = ROUND_ORDER_ASSIGN,
+		[HOST_DO_START] = ROUND_ORDER_START,
+		[HOST_DO_STOP] = ROUND_ORDER_STOP,
+		[HOST_DO_LEAVE_OUT] = ROUND_ORDER_LEAVE_OUT,
+		[HOST_DO_END] = ROUND_ORDER_END,
+		[HOST_DO_DROP] = ROUND_ORDER_DROP,
+	};
+	struct host_change change;
+	int ret = host_change(h->state, event, h->leaving, &change);
+
+	if (ret)
+		return ret;
+	h->leaving |= event == HOST_EV_LEAVE;
+	if (change.next == HOST_WAITING && !r->n_in[HOST_WAITING])
+		r->waiting_ms = now_ms;
+	r->n_in[h->state]--;
+	r->n_in[change.next]++;
+	h->state = change.next;
+	if (change.action == HOST_DO_DROP)
+		round_drop(r, h);
+	if (change.action != HOST_DO_NOTHING)
+		round_order(r, orders[change.action], why, h);
+	return 0;
+}
+
+void round_step_all(struct round *r, unsigned states, enum host_event event, enum round_why why,
+	uint64_t now_ms)
+{
+	for (int i = 0; i < r->n_numbers; i++) {
+		struct round_host *h = r->hosts[i];
+
+		if (h && states >> h->state & 1) {
+			int ret = round_host_step(r, h, event, why, now_ms);
+
+			assert(ret >= 0);
+			(void)ret;
+		}
+	}
+}
+
+int round_remember(struct round *r, const struct round_join *host)
+{
+	struct round_join known = *host;
+	struct round_host *h;
+
+	known.replicas = NULL;
+	if (known.node_rank >= r->config.max)
+		known.node_rank = -1;
+	if (round_reserve(r) < 0)
+		return -ENOMEM;
+	h = round_host_new(&known, r->config.roles.n);
+	if (!h)
+		return -ENOMEM;
+	round_add(r, h, HOST_MISSING);
+	return h->number;
+}
+
+static enum round_why round_refusal(
+	const struct round *r, const struct round_host *h, const struct round_join *join)
+{
+	if (r->state == ROUND_ENDING || r->state == ROUND_CLOSING || r->state == ROUND_ENDED)
+		return ROUND_WHY_ENDED;
+	if (strcmp(join->digest, r->config.digest) != 0)
+		return ROUND_WHY_DIGEST;
+	if (h->node_rank >= 0 && r->by_node_rank[h->node_rank])
+		return ROUND_WHY_NODE_RANK;
+	if (r->n_hosts >= 2 * ROUND_HOSTS_MAX ||
+		r->n_workers + round_host_workers(r, h) > RANKS_MAX)
+		return ROUND_WHY_FULL;
+	return ROUND_WHY_NONE;
+}
+
+/* The earlier agent of h's run is gone. h has its rank, where it knows of none itself. */
+static void round_replace(
+	struct round *r, struct round_host *old, struct round_host *h, uint64_t now_ms)
+{
+	bool same = !strcmp(old->agent, h->agent);
+
+	if (!h->last_round) {
+		h->last_round = old->last_round;
+		h->last_rank = old->last_rank;
+	}
+	round_host_step(
+		r, old, HOST_EV_REPLACED, same ? ROUND_WHY_REJOINED : ROUND_WHY_REPLACED, now_ms);
+}
+
+/* Rounds that this head does not know were another's, whose workers may live. Their numbers are not
+ * used twice. */
+static void round_learn(struct round *r, const struct round_join *join, uint64_t now_ms)
+{
+	uint64_t dead_ms = r->began_ms + r->config.lease_ms;
+
+	if (join->known_round > r->known_round)
+		r->known_round = join->known_round;
+	if (r->started)
+		return;
+	if (join->last_round > r->last_round)
+		r->last_round = join->last_round;
+	if (join->known_round <= r->config.round)
+		return;
+	if (r->next_ms < dead_ms)
+		r->next_ms = dead_ms;
+	if (r->state == ROUND_PREPARING)
+		round_post(r, ROUND_EV_RESTART, now_ms);
+}
+
+int round_join(struct round *r, const struct round_join *join, uint64_t now_ms)
+{
+	_cleanup_(round_host_freep) struct round_host *h = NULL;
+	struct round_host *old;
+	enum round_why why;
+
+	if (join->node_rank >= r->config.max || join->known_round > INT64_MAX ||
+		join->last_round > join->known_round)
+		return -EINVAL;
+	h = round_host_new(join, r->config.roles.n);
+	round_begin_call(r);
+	if (!h || round_reserve(r) < 0)
+		return -ENOMEM;
+	old = round_find_run(r, join->run);
+	if (old)
+		round_replace(r, old, h, now_ms);
+	why = round_refusal(r, h, join);
+	if (why) {
+		round_order(r, ROUND_ORDER_REFUSE, why,
+			why == ROUND_WHY_NODE_RANK ? r->by_node_rank[h->node_rank] : NULL);
+	} else {
+		if (!r->n_in[HOST_WAITING])
+			r->waiting_ms = now_ms;
+		round_learn(r, join, now_ms);
+		round_add(r, h, HOST_WAITING);
+		round_order(r, ROUND_ORDER_ADMIT, ROUND_WHY_NONE, TAKE_PTR(h));
+		if (r->known_round > r->round)
+			r->orders[r->n_orders - 1].round = r->known_round;
+	}
+	round_settle(r, now_ms);
+	return 0;
+}
