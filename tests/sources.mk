@@ -53,6 +53,7 @@ unit_TESTS := \
 	agent/rounds/host_ranks \
 	agent/rounds/lease \
 	agent/rounds/member_machine \
+	agent/rounds/model \
 	agent/rounds/natural \
 	agent/rounds/round \
 	agent/rounds/round_hosts \
@@ -194,6 +195,7 @@ pure_TESTS := \
 	agent/rounds/host_ranks \
 	agent/rounds/lease \
 	agent/rounds/member_machine \
+	agent/rounds/model \
 	agent/rounds/natural \
 	agent/rounds/round \
 	agent/rounds/round_hosts \
