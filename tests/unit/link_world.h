@@ -13,6 +13,7 @@
 #include <check.h>
 #include <netinet/in.h>
 
+static unsigned world_lease_ms = 1000;
 enum { WORLD_LEASE_MS = 1000, WORLD_LIMIT_MS = 600000, WORLD_ENDS = 8 };
 
 /* One side of a link and what it has seen. */
@@ -127,7 +128,7 @@ static inline void start_head(int port)
 {
 	struct link_addresses a = loopback(port);
 	struct link_listen_options o = { .self = identity("node0", "r1"),
-		.lease_ms = WORLD_LEASE_MS,
+		.lease_ms = world_lease_ms,
 		.tls = head_tls,
 		.listen = &world_listen_events };
 	int r = link_listen_new(loop, &a, &o, &head, &err);
@@ -149,7 +150,7 @@ static inline void start_member_as(int i, int port, struct link_identity self)
 	struct link_options o = { .self = self,
 		.endpoint = endpoint,
 		.limit_ms = WORLD_LIMIT_MS,
-		.lease_ms = WORLD_LEASE_MS,
+		.lease_ms = world_lease_ms,
 		.tls = member_tls,
 		.events = &world_events,
 		.arg = &members[i] };
