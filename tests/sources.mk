@@ -3,13 +3,8 @@
 unit_TESTS := \
 	agent/files/file_system \
 	agent/files/inotify \
-	agent/link/dial \
-	agent/link/link \
-	agent/link/listen \
 	agent/link/message \
 	agent/link/offset \
-	agent/link/relay \
-	agent/link/tls \
 	agent/link/window \
 	agent/logs/console \
 	agent/logs/drain \
