@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Puts that do not wait: their order, what waits for them, and what this process reads meanwhile.
  */
-#include "worker/private.h"
+#include "worker/base/handle.h"
 
 /* After it, for Check has a macro fail(). */
 #include "tests/unit/fake_nowait.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Puts that do not wait: how they fail, signals, other threads, and children. */
-#include "worker/private.h"
+#include "worker/base/handle.h"
 
 /* After it, for Check has a macro fail(). */
 #include "tests/unit/fake_nowait.h"

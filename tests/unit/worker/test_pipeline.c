@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that go together: one write, answers in order, each with its own end. */
-#include "worker/private.h"
+#include "worker/base/handle.h"
 
 /* After it, for Check has a macro fail(). */
 #include "tests/unit/fake_handle.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps, notices of preemption and errors of the group, with an agent. */
-#include "worker/private.h"
+#include "worker/base/handle.h"
 
 #include "tests/unit/child.h"
 #include "tests/unit/fake_agent.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waits that end otherwise than by an answer, streams, and fork(). */
-#include "worker/private.h"
+#include "worker/base/handle.h"
 
 /* After it, for Check has a macro fail(). */
 #include "tests/unit/fake_handle.h"
