@@ -148,6 +148,8 @@ uint64_t dispatch_deadline(const struct dispatch *d, int64_t timeout_ms);
 /* Ends all waits of workers, and those to come, as Cancelled with why; until dispatch_waits_go().
  */
 void dispatch_waits_stop(struct dispatch *d, const char *why);
+/* Ends the Work of a connection that cannot answer an item any more. */
+void dispatch_waits_shut(struct dispatch *d, const void *holder);
 void dispatch_waits_go(struct dispatch *d);
 
 /* methods.c */

@@ -159,6 +159,13 @@ static void dispatch_closed(struct supervisor *sv, void *holder)
 	dispatch_run_soon(d);
 }
 
+/* A worker writes to a connection no more, so it could not answer an item: its Work ends. */
+static void dispatch_shut(struct supervisor *sv, void *holder)
+{
+	if (dispatch_of(sv))
+		dispatch_waits_shut(dispatch_of(sv), holder);
+}
+
 /* The slot's process has one more connection. */
 static void dispatch_opened(struct supervisor *sv, int slot)
 {
@@ -213,6 +220,7 @@ const struct feature queue_feature = {
 	.answers_leaving = dispatch_leaving,
 	.relies_on_disk = dispatch_is_durable,
 	.worker_connected = dispatch_opened,
+	.worker_shut = dispatch_shut,
 	.worker_hung_up = dispatch_closed,
 	.attempt_begins = dispatch_begin,
 	.group_running = dispatch_running,

@@ -161,6 +161,15 @@ void dispatch_waits_free(struct dispatch *d)
 	}
 }
 
+static void wait_cancel(struct dispatch_wait *x, const char *why)
+{
+	struct dispatch *d = x->d;
+
+	sharing_fail_missing(NULL, x->call, STATUS_CANCELLED, why, NULL, 0);
+	queue_wait_fini(d->q, &x->wait, loop_now_ms());
+	wait_free(x);
+}
+
 void dispatch_waits_stop(struct dispatch *d, const char *why)
 {
 	struct dispatch_wait *x, *next;
@@ -169,11 +178,19 @@ void dispatch_waits_stop(struct dispatch *d, const char *why)
 	for (x = LIST_FIRST(&d->waits); x; x = next) {
 		next = LIST_NEXT(x, all);
 		/* Only calls on worker.sock have a user. */
-		if (x->ready || !varlink_call_user(x->call))
-			continue;
-		sharing_fail_missing(NULL, x->call, STATUS_CANCELLED, why, NULL, 0);
-		queue_wait_fini(d->q, &x->wait, loop_now_ms());
-		wait_free(x);
+		if (!x->ready && varlink_call_user(x->call))
+			wait_cancel(x, why);
+	}
+}
+
+void dispatch_waits_shut(struct dispatch *d, const void *holder)
+{
+	struct dispatch_wait *x, *next;
+
+	for (x = LIST_FIRST(&d->waits); x; x = next) {
+		next = LIST_NEXT(x, all);
+		if (!x->ready && x->holder == holder)
+			wait_cancel(x, "this connection is shut for writing");
 	}
 }
 

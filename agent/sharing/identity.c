@@ -132,6 +132,13 @@ int sharing_opened(const struct varlink_peer *peer, void **ret_user, void *arg)
 	return 0;
 }
 
+void sharing_shut(void *user, void *arg)
+{
+	struct sharing_peer *p = user;
+
+	FEATURES_CALL(p->sh->sv, worker_shut, p->sh->sv, p);
+}
+
 void sharing_closed(void *user, void *arg)
 {
 	struct sharing_peer *p = user;

@@ -150,6 +150,7 @@ const struct board_slot *sharing_board_read(struct sharing *sh, int slot);
 
 /* identity.c */
 int sharing_opened(const struct varlink_peer *peer, void **ret_user, void *arg);
+void sharing_shut(void *user, void *arg);
 void sharing_closed(void *user, void *arg);
 int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg);
 int sharing_hello(struct varlink_call *call, json_t *p, void *arg);

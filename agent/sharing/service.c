@@ -205,6 +205,7 @@ static int open_server(struct sharing *sh, struct error *err)
 		.account = sharing_account,
 		.authorize = sharing_authorize,
 		.opened = sharing_opened,
+		.shut = sharing_shut,
 		.closed = sharing_closed,
 		.leaving = features_rely_on_disk(sh->sv) ? on_leaving : NULL,
 		.arg = sh,

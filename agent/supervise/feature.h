@@ -35,9 +35,10 @@ struct feature {
 	 * any feature's relies_on_disk returns true. */
 	void (*answers_leaving)(struct supervisor *sv);
 	bool (*relies_on_disk)(const struct supervisor *sv);
-	/* A worker has opened a connection, or closed one and its calls are gone. holder:
-	 * identifies the connection. */
+	/* A worker has opened a connection; it has shut one for writing, so it sends nothing more
+	 * there; or it has closed one and its calls are gone. holder: identifies the connection. */
 	void (*worker_connected)(struct supervisor *sv, int slot);
+	void (*worker_shut)(struct supervisor *sv, void *holder);
 	void (*worker_hung_up)(struct supervisor *sv, void *holder);
 
 	/* The group. */

@@ -198,6 +198,18 @@ static bool at_its_end(struct varlink_connection *c)
 	return c->closing || (c->eof && !varlink_frame_ready(&c->in));
 }
 
+/* All calls that came were begun, and no other will come. */
+static void tell_shut(struct varlink_connection *c)
+{
+	const struct varlink_server *s = c->server;
+
+	if (!c->eof || c->shut || c->doomed || !c->n_calls || varlink_frame_ready(&c->in))
+		return;
+	c->shut = true;
+	if (s->shut && c->user)
+		s->shut(c->user, s->arg);
+}
+
 /* Calls that came but were not handled yet get a turn after other connections'. */
 static void wait_for_turn(struct varlink_connection *c)
 {
@@ -229,6 +241,7 @@ void varlink_connection_run(struct varlink_connection *c)
 	c->busy = true;
 	do {
 		take_calls(c, most);
+		tell_shut(c);
 		if (!later && s->ahead && varlink_buffer_len(&c->out))
 			s->ahead(s->arg);
 		if (!later)

@@ -65,6 +65,7 @@ struct varlink_server {
 	bool descriptors; /* whether descriptors are accepted from peers */
 	const char *(*refuses)(const struct varlink_peer *, json_t **, void *);
 	int (*opened)(const struct varlink_peer *, void **, void *);
+	void (*shut)(void *, void *);
 	void (*closed)(void *, void *);
 	void (*leaving)(void *);
 	void (*ahead)(void *);
@@ -120,6 +121,7 @@ struct varlink_connection {
 	uint64_t unfinished_ms; /* since when a message is unfinished */
 
 	bool eof;     /* the peer sends no more, but still reads */
+	bool shut;    /* the server's shut() has run */
 	bool closing; /* takes no more calls; closed when the open ones are answered */
 	bool doomed;  /* closed at the next opportunity */
 	bool deaf;    /* the peer reads no more */

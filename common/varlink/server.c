@@ -101,6 +101,7 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->descriptors = opt->descriptors;
 	s->refuses = opt->refuses;
 	s->opened = opt->opened;
+	s->shut = opt->shut;
 	s->closed = opt->closed;
 	s->leaving = opt->leaving;
 	s->ahead = opt->ahead;

@@ -108,6 +108,9 @@ struct varlink_options {
 	/* May be NULL. Runs for a new connection. Returns 0 and, in ret_user, a pointer for it
 	 * (varlink_call_user()), or non-zero to refuse it as one over the limit. */
 	int (*opened)(const struct varlink_peer *peer, void **ret_user, void *arg);
+	/* May be NULL. Runs when the peer of a connection with such a pointer sends no more, with
+	 * calls that wait: it still reads their answers. May answer them. */
+	void (*shut)(void *user, void *arg);
 	/* May be NULL. Runs when a connection with such a pointer ends; all its calls are gone. */
 	void (*closed)(void *user, void *arg);
 	/* May be NULL. Runs before answers are sent on any connection: what they promise must be

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import socket
 
 import pytest
 
@@ -44,6 +45,20 @@ def test_a_task_is_submitted_done_and_fetched(three):
     assert c.fetch(1, release=True) == outcome
     e = c.refused("Fetch", task=1)
     assert e.name == "NotFound" and "1" in e.message
+
+
+def test_work_ends_when_its_connection_is_shut_for_writing(three):
+    """The worker could not answer a task. An answer that came before counts, and the connection ends."""
+    _, c, a, b = three
+    a.send("Work")
+    c.until(lambda s: s["free"] == 1)
+    a.sock.shutdown(socket.SHUT_WR)
+    assert a.error().message == "this connection is shut for writing"
+    assert a.receive_raw() is None and c.call("Stats")["stats"]["free"] == 0
+    task = c.submit("x")
+    b.send("Finish", lease=b.work()["lease"], value="y", next=True)
+    b.sock.shutdown(socket.SHUT_WR)
+    assert b.error().name == "Cancelled" and c.fetch(task)["value"] == "y"
 
 
 def test_a_worker_waits_for_a_task_and_a_coordinator_for_its_outcome(three):
