@@ -160,7 +160,7 @@ install: programs
 	$(INSTALL) -m 755 $(B)/libelasticd.so.0 $(DESTDIR)$(libdir)/
 	ln -sf libelasticd.so.0 $(DESTDIR)$(libdir)/libelasticd.so
 	$(INSTALL) -m 644 $(B)/libelasticd.a $(DESTDIR)$(libdir)/
-	$(INSTALL) -m 644 worker/elasticd.h $(DESTDIR)$(includedir)/
+	$(INSTALL) -m 644 worker/elasticd.h worker/elasticd_queue.h $(DESTDIR)$(includedir)/
 	$(call pc,$(prefix),$(libdir),$(includedir)) > $(DESTDIR)$(libdir)/pkgconfig/elasticd.pc
 	$(if $(PYTHONDIR),$(INSTALL) -d $(DESTDIR)$(PYTHONDIR)/elasticd)
 	$(if $(PYTHONDIR),$(INSTALL) -m 644 worker/python/elasticd/*.py worker/python/elasticd/py.typed \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * Workers that are preempted: preempt train DIRECTORY begins a step each millisecond, saves nothing
- * where it is told to save, and leaves; DIRECTORY/saved.RANK then says when it had told so, in
- * nanoseconds of CLOCK_REALTIME. preempt step N, two tasks, prints nanoseconds of CPU time for one
- * step of rank 0 with a notice up, below the step agreed, of which rank 1 is the reason.
+ * Workers that are preempted. "preempt train DIRECTORY" begins a step each millisecond; when it is
+ * asked to save it says at once that it has, and leaves; DIRECTORY/saved.RANK is the time after
+ * that, in nanoseconds of CLOCK_REALTIME. "preempt step N", with two workers, prints nanoseconds of
+ * CPU time for one step of rank 0 while a notice is up; rank 1 is so far ahead that the agreed step
+ * is never reached.
  */
 
 #include "worker/elasticd.h"
@@ -31,10 +32,10 @@ static void pause_ms(void)
 	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 }
 
-static int check(int status)
+static void check(enum elasticd_status status)
 {
-	if (status >= 0)
-		return status;
+	if (!status)
+		return;
 	fprintf(stderr, "%s: %s\n", elasticd_status_name(status), elasticd_error_text());
 	exit(1);
 }
@@ -44,7 +45,7 @@ static int save(void *arg, int64_t step, char *path, size_t path_size)
 	return 0;
 }
 
-/* Leaves, and says when what came before was done. */
+/* Leaves, and writes down when. */
 static void leave(void *arg, int code)
 {
 	const char *directory = arg;
@@ -65,7 +66,7 @@ static void leave(void *arg, int code)
 static void train(char *directory)
 {
 	for (int64_t n = 0;; n++) {
-		check(elasticd_checkpoint(h, n, save, leave, directory));
+		check(elasticd_checkpoint(h, n, save, leave, directory, NULL));
 		pause_ms();
 	}
 }
@@ -73,28 +74,31 @@ static void train(char *directory)
 static void step(int n)
 {
 	int64_t at = elasticd_rank(h) == 1 ? FAR : 0;
+	enum elasticd_action action;
 	long long begun;
 
-	check(elasticd_step(h, at));
-	check(-elasticd_barrier(h, "begun", NULL, 0, -1));
+	check(elasticd_step(h, at, NULL));
+	check(elasticd_barrier(h, "begun", NULL, 0, -1));
 	if (elasticd_rank(h) == 0)
-		check(-elasticd_notify(h, "to be measured", -1));
+		check(elasticd_notify(h, "to be measured", -1));
 	while (!elasticd_notice(h))
 		pause_ms();
 	if (elasticd_rank(h) == 0) {
 		begun = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-		for (int i = 0; i < n; i++)
-			if (check(elasticd_step(h, i)))
+		for (int i = 0; i < n; i++) {
+			check(elasticd_step(h, i, &action));
+			if (action != ELASTICD_ACTION_CONTINUE)
 				exit(1);
+		}
 		printf("%.2f\n", (double)(clock_ns(CLOCK_PROCESS_CPUTIME_ID) - begun) / n);
 		fflush(stdout);
 	}
-	check(elasticd_checkpoint(h, FAR + 1, save, leave, NULL));
+	check(elasticd_checkpoint(h, FAR + 1, save, leave, NULL, NULL));
 }
 
 int main(int argc, char *argv[])
 {
-	check(-elasticd_open(&h));
+	check(elasticd_open(&h));
 	if (argc == 3 && strcmp(argv[1], "step") == 0)
 		step(atoi(argv[2]));
 	else if (argc == 3 && strcmp(argv[1], "train") == 0)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What sharing costs a worker in C: sharing board N prints nanoseconds of CPU time for one step,
- * beat and look for notices; as a worker, sharing barrier N has all meet N times, sharing pairs N
- * puts and gets N keys, sharing pairs N nowait with puts that do not wait, sharing pairs N 16
- * sixteen pairs at a time, and sharing detect waits at a barrier for rank 1, which kills itself.
- * Rank 0 prints, in nanoseconds: the median of a barrier, the time of all pairs of all tasks, the
- * time from the kill to the barrier's failure.
+ * The costs of sharing for a worker in C. "sharing board N" prints nanoseconds of CPU time for one
+ * step, beat and look for notices. As a worker, "sharing barrier N" has all workers meet N times,
+ * "sharing pairs N" puts and gets N keys, "sharing pairs N nowait" does so with puts that do not
+ * wait, "sharing pairs N 16" makes sixteen pairs at a time, and "sharing detect" waits at a barrier
+ * for rank 1, which kills itself. Rank 0 prints, in nanoseconds: the median of a barrier, the time
+ * of all pairs of all workers, the time from the kill to the barrier's failure.
  *
- * sharing echo PATH says "ready" and sends back whatever comes on connections to that socket: the
- * least that a server can do.
+ * "sharing echo PATH" prints "ready", then sends back all bytes that come on connections to that
+ * socket, as the fastest possible server.
  */
 
 #include "worker/elasticd.h"
@@ -60,7 +60,7 @@ static void board(int n)
 	int up = 0;
 
 	for (int i = 0; i < n; i++) {
-		elasticd_step(h, i);
+		elasticd_step(h, i, NULL);
 		elasticd_beat(h);
 		up += elasticd_notice(h);
 	}
@@ -94,7 +94,7 @@ static void pairs(int n, int flags)
 	begun = now_ns();
 	for (int i = 0; i < n; i++) {
 		snprintf(key, sizeof(key), "k/%d/%d", elasticd_rank(h), i % 64);
-		check(elasticd_put(h, key, "value", 5, ELASTICD_OVERWRITE | flags));
+		check(elasticd_put(h, key, "value", 5, ELASTICD_PUT_OVERWRITE | flags));
 		check(elasticd_get(h, key, 0, &value, NULL));
 		free(value);
 	}
@@ -110,12 +110,12 @@ static void pipeline(int rank, int first, int at_once)
 
 	for (int i = 0; i < at_once; i++) {
 		snprintf(keys[i], sizeof(keys[i]), "k/%d/%d", rank, (first + i) % 64);
-		ops[2 * i] = (struct elasticd_op){ .op = ELASTICD_PUT,
-			.flags = ELASTICD_OVERWRITE,
+		ops[2 * i] = (struct elasticd_op){ .kind = ELASTICD_OP_PUT,
+			.flags = ELASTICD_PUT_OVERWRITE,
 			.key = keys[i],
 			.value = "value",
 			.len = 5 };
-		ops[2 * i + 1] = (struct elasticd_op){ .op = ELASTICD_GET, .key = keys[i] };
+		ops[2 * i + 1] = (struct elasticd_op){ .kind = ELASTICD_OP_GET, .key = keys[i] };
 	}
 	check(elasticd_pipeline(h, ops, 2 * (size_t)at_once, 0));
 	elasticd_ops_clear(ops, 2 * (size_t)at_once);
@@ -212,7 +212,7 @@ int main(int argc, char *argv[])
 	else if (argc > 1 && strcmp(argv[1], "barrier") == 0)
 		barriers(n);
 	else if (argc > 3 && strcmp(argv[1], "pairs") == 0 && strcmp(argv[3], "nowait") == 0)
-		pairs(n, ELASTICD_NOWAIT);
+		pairs(n, ELASTICD_PUT_NOWAIT);
 	else if (argc > 3 && strcmp(argv[1], "pairs") == 0)
 		pipelined(n, atoi(argv[3]));
 	else if (argc > 1 && strcmp(argv[1], "pairs") == 0)

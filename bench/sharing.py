@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of what workers share: beats, barriers, keys, a death. Peers are torch's TCPStore, where torch is
+"""Rows about sharing: beats, barriers, keys, a death. Peers are torch's TCPStore, where torch is
 installed, and multiprocessing's manager."""
 
 import os
@@ -17,7 +17,7 @@ PACKAGE = {"PYTHONPATH": str(harness.ROOT / "worker/python"),
 
 
 def peer_python(torchrun):
-    """Of the environment that torchrun is in."""
+    """The Python of the environment that torchrun is in."""
     python = os.path.join(os.path.dirname(torchrun), "python3") if torchrun else ""
     return python if os.path.exists(python) else None
 

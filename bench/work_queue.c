@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * What the work queue costs in C, as a task of a job: work_queue work is a worker that does nothing
- * with what it gets. A coordinator waits for that many WORKERS and prints one number: work_queue
- * many N BYTES WINDOW WORKERS the nanoseconds for N tasks, at most WINDOW of them under way, until
- * all values are fetched; work_queue one N WORKERS the median, in nanoseconds, from submitting a
- * task to its value, one at a time; work_queue fill N BYTES the memory of the agent in bytes, with
- * N tasks that nobody takes.
+ * The costs of the work queue in C, as workers of a job. "work_queue work" finishes each task at
+ * once. A coordinator waits for WORKERS workers and prints one number: "work_queue many N BYTES
+ * WINDOW WORKERS" the nanoseconds until the values of N tasks are fetched, at most WINDOW tasks at
+ * a time; "work_queue one N WORKERS" the median nanoseconds from submitting a task to its value,
+ * one at a time; "work_queue fill N BYTES" the memory of the agent in bytes, with N tasks that no
+ * worker takes.
  */
 
-#include "worker/elasticd.h"
+#include "worker/elasticd_queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,14 +47,14 @@ static int compare(const void *a, const void *b)
 
 static void work(void)
 {
-	const struct elasticd_item *item;
-	struct elasticd_work *w;
+	const struct elasticd_queue_item *item;
+	struct elasticd_queue_work *w;
 
-	check(elasticd_work_open(h, &w));
-	check(elasticd_work_next(w, -1, &item));
+	check(elasticd_queue_work_open(h, &w));
+	check(elasticd_queue_work_next(w, -1, &item));
 	while (item)
-		check(elasticd_work_finish_next(w, NULL, -1, &item));
-	elasticd_work_close(w);
+		check(elasticd_queue_work_finish_next(w, NULL, -1, &item));
+	elasticd_queue_work_close(w);
 }
 
 /* All workers ask for work. */
@@ -68,23 +68,24 @@ static void wait_for(int workers)
 	}
 }
 
-static void submit(const struct elasticd_new_task *tasks, size_t n, int64_t *ids)
+static void submit(const struct elasticd_queue_new_task *tasks, size_t n, int64_t *ids)
 {
 	size_t done;
 
-	check(elasticd_submit(q, tasks, n, -1, ids, &done));
+	check(elasticd_queue_submit(q, tasks, n, -1, ids, &done));
 	if (done != n)
 		exit(1);
 }
 
 static void fetch(const int64_t *ids, size_t n)
 {
-	struct elasticd_outcome *outcomes;
+	struct elasticd_queue_outcome *outcomes;
 	size_t got;
 
 	for (size_t i = 0; i < n; i += got) {
-		check(elasticd_fetch(q, ids + i, n - i, ELASTICD_RELEASE, -1, &outcomes, &got));
-		elasticd_outcomes_free(outcomes, got);
+		check(elasticd_queue_fetch(
+			q, ids + i, n - i, ELASTICD_FETCH_RELEASE, -1, &outcomes, &got));
+		elasticd_queue_outcomes_free(outcomes, got);
 	}
 }
 
@@ -95,7 +96,7 @@ static size_t least(size_t a, size_t b)
 
 static void many(size_t n, size_t bytes, size_t window)
 {
-	static struct elasticd_new_task tasks[PIECE];
+	static struct elasticd_queue_new_task tasks[PIECE];
 	static int64_t ids[WINDOW_MAX];
 	char *payload = calloc(1, bytes + 1);
 	size_t in = 0, out = 0;
@@ -103,7 +104,7 @@ static void many(size_t n, size_t bytes, size_t window)
 
 	memset(payload, 'x', bytes);
 	for (size_t i = 0; i < PIECE; i++)
-		tasks[i].payload = (struct elasticd_bytes){ payload, bytes, NULL };
+		tasks[i].payload = (struct elasticd_queue_bytes){ payload, bytes, NULL };
 	begun = now_ns();
 	while (out < n) {
 		while (in < n && in - out < window) {
@@ -127,7 +128,7 @@ static void many(size_t n, size_t bytes, size_t window)
 
 static void one(int n)
 {
-	struct elasticd_new_task task = { 0 };
+	struct elasticd_queue_new_task task = { 0 };
 	long long *took = calloc((size_t)n, sizeof(*took));
 	int64_t id;
 
@@ -144,7 +145,7 @@ static void one(int n)
 
 static void fill(size_t n, size_t bytes)
 {
-	static struct elasticd_new_task tasks[PIECE];
+	static struct elasticd_queue_new_task tasks[PIECE];
 	static int64_t ids[PIECE];
 	char *payload = calloc(1, bytes + 1);
 	char path[64], line[256];
@@ -152,7 +153,7 @@ static void fill(size_t n, size_t bytes)
 
 	memset(payload, 'x', bytes);
 	for (size_t i = 0; i < PIECE; i++)
-		tasks[i].payload = (struct elasticd_bytes){ payload, bytes, NULL };
+		tasks[i].payload = (struct elasticd_queue_bytes){ payload, bytes, NULL };
 	for (size_t i = 0; i < n; i += PIECE)
 		submit(tasks, least(PIECE, n - i), ids);
 	snprintf(path, sizeof(path), "/proc/%d/status", (int)getppid());
@@ -198,7 +199,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	elasticd_queue_close(q);
-	check(elasticd_close_queues(h));
+	check(elasticd_queue_close_all(h));
 	elasticd_close(h);
 	return 0;
 }

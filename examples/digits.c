@@ -5,9 +5,9 @@
  * Data-parallel training as the large frameworks do it, with nothing else than C and TCP. Every
  * worker has a copy of the network; of each batch it takes every WORLD_SIZE-th image, the workers
  * add up their gradients around a ring, and all take the same step. After each epoch rank 0 writes
- * a checkpoint, and whoever starts again goes on from there: so a group that loses a worker has
+ * a checkpoint, from which the next attempt goes on: so a group that loses a worker has
  * lost no more than an epoch once its supervisor has restarted it. Where the machine is to be taken
- * away it loses nothing: each step begins with elasticd_checkpoint(), which has all of them save
+ * away it loses nothing: each step begins with elasticd_checkpoint(), which has all workers save
  * before the same step and leave.
  *
  * It needs what every launcher gives: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Without them
@@ -285,9 +285,7 @@ static int save_before(void *arg, int64_t step, char *path, size_t path_size)
 /* Tells where this worker is, and saves and leaves here where it is asked to. */
 static void begin_step(struct worker *w)
 {
-	int r = elasticd_checkpoint(w->job, (int64_t)w->at.step, save_before, NULL, w);
-
-	if (r < 0)
+	if (elasticd_checkpoint(w->job, (int64_t)w->at.step, save_before, NULL, w, NULL))
 		fail("step %llu: %s", (unsigned long long)w->at.step, elasticd_error_text());
 }
 

@@ -53,7 +53,7 @@ def save(*state):
 def main():
     with elasticd.init() as job:
         begin, a, b = load()
-        job.barrier("loaded")  # nobody saves before all have read
+        job.barrier("loaded")  # no worker saves before all have read
         points = shard(job.rank)
         for step in range(begin, STEPS):
             job.step(step)

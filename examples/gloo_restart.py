@@ -5,8 +5,8 @@
     elasticctl run --nproc-per-node=4 --max-restarts=3 examples/gloo_restart.py
     torchrun       --nproc-per-node=4 --max-restarts=3 examples/gloo_restart.py
 
-The second one does not get over the restart with torch 2.13 (pytorch#135712): its agent keeps one store for
-all attempts, in which the workers find the addresses of those that are dead. They hang, or fail until the
+torchrun of torch 2.13 does not survive the restart (pytorch#135712): its agent keeps one store for all
+attempts, in which the workers find the addresses of dead workers. They hang, or fail until the
 restarts are used up. Under elasticctl rank 0 opens the store, so that each attempt has its own.
 """
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's DistributedDataParallel that saves where all workers do when its machine is taken away.
+"""PyTorch's DistributedDataParallel: all workers save at the same step when the machine is taken away.
 
     elasticctl run --nproc-per-node=2 examples/preempt.py --checkpoint=digits.pt
 

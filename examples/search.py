@@ -4,9 +4,9 @@
 
     elasticctl run --spec examples/search.yaml
 
-One task, of the role search, submits trials; those of the role trial run them, each with the images that it
+The worker of the role search submits trials; the workers of the role trial run them, each with images that it
 has loaded once. Half of the trials, the better ones, go on to the next round with four times the training
-(successive halving). A worker that dies loses no trial: it is put back, and somebody else runs it. By hand,
+(successive halving). A worker that dies loses no trial: it is put back, and another one runs it. By hand,
 python3 examples/search.py is both in one process.
 """
 import argparse
@@ -80,7 +80,7 @@ def trial(task, n_images):
 
 def work(job, args):
     def run(task):
-        if job.index == args.die and job.incarnation == 0 and job.attempt == 0:
+        if job.index == args.die and job.start == 0 and job.attempt == 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return trial(task, args.images)
 

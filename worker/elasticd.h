@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libelasticd: what a worker of elasticd shares with the others of its group. See elasticd(3).
+ * libelasticd lets the workers of a group share keys, barriers, results and errors. See
+ * elasticd(3); the work queue is in elasticd_queue.h.
  *
- * A handle comes from the environment that the agent gives to workers. Outside elasticd the process
- * is a group of one: when it first shares something the library starts an agent for it alone, which
- * its children of fork() use, too, and which ends with the last of them. So the same program runs
- * by hand.
+ * A handle takes everything from the environment that the agent gives to its workers. Outside
+ * elasticd the process is a group of one: when the program first shares something, the library
+ * starts an agent for this program alone. Its threads, and children that it forks after that, use
+ * the same agent, which ends with the last of these processes. So the same program runs by hand.
  *
- * All functions may be called from any thread at any time, on one handle. After fork() the child
- * uses the same handle as the same task. A function that waits ends with ELASTICD_CANCELLED when
- * the group is stopped, with ELASTICD_DEADLINE_EXCEEDED when timeout_ms is over (negative: no
- * limit, 0: what is there now), and with ELASTICD_UNAVAILABLE when the agent is gone. A signal
- * whose handler was installed without SA_RESTART ends it with ELASTICD_INTERRUPTED.
+ * Any thread may call any function at any time with the same handle. After fork() the child uses
+ * the same handle as the same worker.
  *
- * A function without timeout_ms does not wait for others. It ends with ELASTICD_UNAVAILABLE when
- * the agent neither takes nor says anything for a minute, and no signal ends it, unless
- * elasticd_interruptible() says so.
+ * Errors: a function that can fail returns ELASTICD_STATUS_OK, which is 0, or another status.
+ * Results go to parameters called ret_..., which a failure leaves untouched. elasticd_error_text()
+ * says more about a failure. Functions that cannot fail return their value, or nothing.
  *
- * Functions that can fail return 0 or an error below; elasticd_error_text() then says more.
- * What is returned in an out-parameter is untouched on failure.
+ * Waiting: timeout_ms is a limit in milliseconds; -1 means no limit, 0 means do not wait. A
+ * function that waits ends with CANCELLED when the group is stopped, with DEADLINE_EXCEEDED after
+ * timeout_ms, with UNAVAILABLE when the agent is gone, and with INTERRUPTED on a signal whose
+ * handler was installed without SA_RESTART. A function without timeout_ms does not wait for other
+ * workers: signals do not end it, and it ends with UNAVAILABLE when the agent neither reads nor
+ * writes anything for a minute.
+ *
+ * Calling again after INTERRUPTED: some calls go on where the signal ended them, when the same
+ * thread makes them again with the same arguments (elasticd_pipeline() and all functions of
+ * elasticd_queue.h with timeout_ms, which may be another one then). A thread that will not make
+ * such a call again says so by elasticd_give_up().
  */
 #ifndef ELASTICD_H
 #define ELASTICD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,62 +41,62 @@ extern "C" {
 
 #define ELASTICD_ABI 0 /* libelasticd.so.0 */
 
-/* The canonical status codes; INTERRUPTED is the library's own. */
-enum {
-	ELASTICD_OK = 0,
-	ELASTICD_CANCELLED = 1,
-	ELASTICD_UNKNOWN = 2,
-	ELASTICD_INVALID_ARGUMENT = 3,
-	ELASTICD_DEADLINE_EXCEEDED = 4,
-	ELASTICD_NOT_FOUND = 5,
-	ELASTICD_ALREADY_EXISTS = 6,
-	ELASTICD_PERMISSION_DENIED = 7,
-	ELASTICD_RESOURCE_EXHAUSTED = 8,
-	ELASTICD_FAILED_PRECONDITION = 9,
-	ELASTICD_ABORTED = 10,
-	ELASTICD_OUT_OF_RANGE = 11,
-	ELASTICD_UNIMPLEMENTED = 12,
-	ELASTICD_INTERNAL = 13,
-	ELASTICD_UNAVAILABLE = 14,
-	ELASTICD_DATA_LOSS = 15,
-	ELASTICD_UNAUTHENTICATED = 16,
-	ELASTICD_INTERRUPTED = 100
+/* The canonical status codes. INTERRUPTED is the library's own. */
+enum elasticd_status {
+	ELASTICD_STATUS_OK = 0,
+	ELASTICD_STATUS_CANCELLED = 1,
+	ELASTICD_STATUS_UNKNOWN = 2,
+	ELASTICD_STATUS_INVALID_ARGUMENT = 3,
+	ELASTICD_STATUS_DEADLINE_EXCEEDED = 4,
+	ELASTICD_STATUS_NOT_FOUND = 5,
+	ELASTICD_STATUS_ALREADY_EXISTS = 6,
+	ELASTICD_STATUS_PERMISSION_DENIED = 7,
+	ELASTICD_STATUS_RESOURCE_EXHAUSTED = 8,
+	ELASTICD_STATUS_FAILED_PRECONDITION = 9,
+	ELASTICD_STATUS_ABORTED = 10,
+	ELASTICD_STATUS_OUT_OF_RANGE = 11,
+	ELASTICD_STATUS_UNIMPLEMENTED = 12,
+	ELASTICD_STATUS_INTERNAL = 13,
+	ELASTICD_STATUS_UNAVAILABLE = 14,
+	ELASTICD_STATUS_DATA_LOSS = 15,
+	ELASTICD_STATUS_UNAUTHENTICATED = 16,
+	ELASTICD_STATUS_INTERRUPTED = 100
 };
 
 struct elasticd;
 struct elasticd_watch;
 struct elasticd_events;
 
-/* "0.1.0"; borrowed for ever. */
+/* "0.1.0"; a static string. */
 const char *elasticd_version(void);
-/* "DeadlineExceeded"; borrowed for ever. */
-const char *elasticd_status_name(int status);
-/* What this thread's last failed call had to say; "" before the first. Borrowed until this thread's
+/* "DeadlineExceeded"; a static string. */
+const char *elasticd_status_name(enum elasticd_status status);
+/* The message of this thread's last failed call, "" before the first. Borrowed until this thread's
  * next failed call. */
 const char *elasticd_error_text(void);
-/* The tasks that it named, as "worker:1 worker:2"; "" where it named none. Borrowed likewise. */
+/* The workers that the failure names, as "worker:1 worker:2", or "". Borrowed likewise. */
 const char *elasticd_error_missing(void);
 
-/* Opens the handle of this process's task. INVALID_ARGUMENT for an environment that makes no sense,
- * UNAVAILABLE where its agent does not answer, ABORTED for a token that is stale. Each call gives
- * a handle of its own. */
-int elasticd_open(struct elasticd **ret);
-/* Waiting calls of other threads end CANCELLED first. Its watches and events are closed before it.
- * NULL is accepted. */
+/* --- the handle */
+
+/* Opens a handle of this process's worker; each call gives another handle. INVALID_ARGUMENT for
+ * variables that make no sense, UNAVAILABLE where the agent does not answer, ABORTED for a token
+ * that is stale because the worker has another process by now. */
+enum elasticd_status elasticd_open(struct elasticd **ret);
+/* Frees the handle; calls of other threads that still wait end with CANCELLED first. Close the
+ * handle's watches, events and queues before it. NULL is accepted. */
 void elasticd_close(struct elasticd *h);
-/* Calls that wait end CANCELLED, and so do later ones; the handle stays until elasticd_close(). For
- * programs in which the last to use a handle closes it. */
+/* Ends waiting calls, and all later ones, with CANCELLED, and leaves the handle to be closed later:
+ * for programs in which the last thread to use a handle closes it. */
 void elasticd_cancel(struct elasticd *h);
+/* Drops the calls of this thread that ended with INTERRUPTED: it will not make them again. The
+ * agent may or may not have done what they asked for. */
+void elasticd_give_up(struct elasticd *h);
 
-/* Whether signals end calls without timeout_ms, too (not so at first). One that was so ended with
- * INTERRUPTED is still under way: made again with the same arguments by the same thread, it goes
- * on. A thread that does not make it again says so by calling this; the agent may or may not have
- * done it. */
-void elasticd_interruptible(struct elasticd *h, int on);
-
-/* Who this is. Outside elasticd: not supervised, job and run "", "worker", 0, 0, 0, 1, 0, 0. Text
- * is borrowed until elasticd_close(). */
-int elasticd_supervised(const struct elasticd *h);
+/* Which worker this is. Outside elasticd: supervised false, job "", run "", role "worker", index 0,
+ * rank 0, local_rank 0, world_size 1, attempt 0, start 0. Strings are borrowed until
+ * elasticd_close(). */
+bool elasticd_supervised(const struct elasticd *h);
 const char *elasticd_job(const struct elasticd *h);
 const char *elasticd_run(const struct elasticd *h);
 const char *elasticd_role(const struct elasticd *h);
@@ -96,435 +104,266 @@ int elasticd_index(const struct elasticd *h);
 int elasticd_rank(const struct elasticd *h);
 int elasticd_local_rank(const struct elasticd *h);
 int elasticd_world_size(const struct elasticd *h);
-int elasticd_attempt(const struct elasticd *h); /* incarnations of the group before */
-int elasticd_incarnation(
-	const struct elasticd *h); /* starts of this task before, in this attempt */
+/* How often the group was started before. */
+int elasticd_attempt(const struct elasticd *h);
+/* How often this worker was started before in this attempt. */
+int elasticd_start(const struct elasticd *h);
 
-/* Plain memory accesses, no system call. beat: this task lives. notice: non-zero while a notice of
- * preemption is up. stopping: non-zero once the group is being stopped. */
+/* --- signs of life: plain memory accesses, no system call */
+
+/* Says that this worker lives. */
 void elasticd_beat(struct elasticd *h);
-int elasticd_notice(const struct elasticd *h);
-int elasticd_stopping(const struct elasticd *h);
+/* Whether a notice of preemption is up. */
+bool elasticd_notice(const struct elasticd *h);
+/* Whether the group is being stopped. */
+bool elasticd_stopping(const struct elasticd *h);
 
+/* The thing to do before a step. */
+enum elasticd_action {
+	ELASTICD_ACTION_CONTINUE = 0,	   /* nothing */
+	ELASTICD_ACTION_SAVE = 1,	   /* save a checkpoint, and go on */
+	ELASTICD_ACTION_SAVE_AND_EXIT = 2, /* save, then exit with elasticd_exit_code() */
+	ELASTICD_ACTION_EXIT = 3	   /* exit with that code; there is nothing to save */
+};
 /*
- * Begins step n (it beats, too) and says what to do before it, at this moment: CONTINUE; SAVE a
- * checkpoint, the same step on all tasks, and go on; SAVE_AND_EXIT: save, then exit with
- * elasticd_exit_code(); EXIT: exit so with nothing to save. Plain memory accesses and CONTINUE
- * while neither a notice nor an error of the group is up; it waits only while the tasks agree on
- * the step.
+ * Begins step n, which is also a beat, and tells what to do before it, at this moment. All workers
+ * of the group save at the same step. ret_action may be NULL for a program that never saves.
  *
- * Otherwise the negative of a status: of an error that a task has reported, with its code and its
- * text, on all tasks alike (elasticd_error_missing() names whose it is); -ELASTICD_CANCELLED where
- * the group was stopped meanwhile; -ELASTICD_UNAVAILABLE where the agent is gone. The step counts
- * as begun all the same. One thread of a task at a time can be asked to save.
+ * While neither a notice nor an error of the group is up these are plain memory accesses, and the
+ * action is CONTINUE. Otherwise the function asks the agent, and waits only while the workers agree
+ * on the step.
+ *
+ * The step has begun also where the function fails. When a worker has reported an error, the next
+ * step of every worker fails with the code and the text of that error; elasticd_error_missing()
+ * names the worker. CANCELLED: the group was stopped. UNAVAILABLE: the agent is gone. Only one
+ * thread of a worker at a time can be told to save.
  */
-enum { ELASTICD_CONTINUE = 0, ELASTICD_SAVE = 1, ELASTICD_SAVE_AND_EXIT = 2, ELASTICD_EXIT = 3 };
-int elasticd_step(struct elasticd *h, int64_t n);
+enum elasticd_status elasticd_step(struct elasticd *h, int64_t n, enum elasticd_action *ret_action);
 
-/* The checkpoint that elasticd_step(h, n) asked for is written. path, 4096 bytes at most, is shown
- * to people and kept with the run; NULL: not told. The next elasticd_step(), and the exit, say so
- * without a path. FAILED_PRECONDITION without a notice, OUT_OF_RANGE where it was not asked for. */
-int elasticd_saved(struct elasticd *h, int64_t n, const char *path);
+/* --- preemption */
+
+/* The checkpoint that elasticd_step(h, n) asked for is written. path, at most 4096 bytes, is shown
+ * to people and kept with the run; it may be NULL. A worker that does not call this tells the same
+ * by its next step, or its exit, but without a path. FAILED_PRECONDITION: no notice is up.
+ * OUT_OF_RANGE: the worker was not asked to save at step n. */
+enum elasticd_status elasticd_saved(struct elasticd *h, int64_t n, const char *path);
 
 struct elasticd_preemption {
 	char source[32];     /* "operator", "signal", "gce", "worker" */
 	char reason[512];    /* for people */
 	int64_t time_us;     /* of the notice, since the epoch */
 	int64_t deadline_us; /* when the machine is gone; -1: not known */
-	int64_t step;	     /* agreed; -1: not yet */
-	int final;	     /* tasks leave once they have saved there */
+	int64_t step;	     /* that the workers have agreed on; -1: not yet */
+	bool final;	     /* workers exit once they have saved at that step */
 	int exit_code;
 };
-/* 1: a notice is up (ret, which may be NULL, is filled in); 0: none, without a system call; else
- * the negative of a status. */
-int elasticd_preempted(struct elasticd *h, struct elasticd_preemption *ret);
+/* The notice that is up. NOT_FOUND, without a system call, while there is none. */
+enum elasticd_status elasticd_preempted(struct elasticd *h, struct elasticd_preemption *ret);
 
-/* Gives the job notice, as a worker that got a signal or asked its cloud does. grace_ms: for so
- * long the machine is still there (0: save and leave at once; -1: not known). reason is cut after
- * 511 bytes. FAILED_PRECONDITION where the job is at its end, or this task is being stopped: the
- * signal was no notice then. Not from within a signal handler: set a flag there, and call it before
- * the next step. */
-int elasticd_notify(struct elasticd *h, const char *reason, int64_t grace_ms);
+/* Gives the job notice, for a worker that got a signal or asked its cloud. grace_ms: how long the
+ * machine is still there (0: save and leave at once; -1: not known). reason is cut after 511 bytes.
+ * FAILED_PRECONDITION: the job is at its end, or this worker is being stopped, so that the signal
+ * was no notice. Must not be called in a signal handler: set a flag there, and call this before the
+ * next step. */
+enum elasticd_status elasticd_notify(struct elasticd *h, const char *reason, int64_t grace_ms);
 
-/* The code with which a task leaves: preemption.exit_code of the job, 42 outside elasticd. */
+/* The code with which a worker leaves: preemption.exit_code of the job, 42 outside elasticd. */
 int elasticd_exit_code(const struct elasticd *h);
 
-/* Writes the checkpoint of step and may say where: path, of path_size bytes, is "" before it. 0, or
- * anything else where it has failed. */
+/* Writes the checkpoint of step. It may store where: path has path_size bytes, and is "" before.
+ * Returns 0, or anything else where it failed. */
 typedef int (*elasticd_save_fn)(void *arg, int64_t step, char *path, size_t path_size);
 /* Leaves with code; need not return. */
 typedef void (*elasticd_exit_fn)(void *arg, int code);
 /*
- * elasticd_step() that does what it says: calls save where there is something to save, and tells
- * elasticd_saved(); calls leave (NULL: exit(3)) where the task is to leave. Returns what
- * elasticd_step() does, after that has been done. -ELASTICD_ABORTED where save has failed: nothing
- * is told as saved, nobody leaves, and what becomes of it is the caller's business.
+ * elasticd_step() that does what the action says: it calls save and then elasticd_saved(), and it
+ * calls leave (NULL: exit(3)) where the worker has to exit. Fails as elasticd_step() does, as
+ * elasticd_saved() does, and with ABORTED where save has failed; then nothing was told as saved,
+ * and leave was not called. ret_action may be NULL.
  */
-int elasticd_checkpoint(
-	struct elasticd *h, int64_t n, elasticd_save_fn save, elasticd_exit_fn leave, void *arg);
+enum elasticd_status elasticd_checkpoint(struct elasticd *h, int64_t n, elasticd_save_fn save,
+	elasticd_exit_fn leave, void *arg, enum elasticd_action *ret_action);
+
+/* --- keys and values */
 
 /*
- * The key-value store. Keys are normalised ("//a//b/" is "a/b"), 1..1024 bytes; values are any
- * bytes, at most 1 MiB. What is stored is gone with this incarnation of the group, unless it is
- * PERSISTENT.
+ * Keys are normalised ("//a//b/" is "a/b") and have 1 to 1024 bytes; values are any bytes, at most
+ * 1 MiB. A value is gone with the attempt in which it was stored, unless it is PERSISTENT.
  */
-enum { ELASTICD_OVERWRITE = 1, ELASTICD_PERSISTENT = 2, ELASTICD_NOWAIT = 4 };
-/* ALREADY_EXISTS without OVERWRITE where the key is there. */
-int elasticd_put(struct elasticd *h, const char *key, const void *value, size_t len, int flags);
+enum elasticd_put_flags {
+	ELASTICD_PUT_OVERWRITE = 1,
+	ELASTICD_PUT_PERSISTENT = 2,
+	ELASTICD_PUT_NOWAIT = 4
+};
+/* Without OVERWRITE, ALREADY_EXISTS where the key is there. */
+enum elasticd_status elasticd_put(
+	struct elasticd *h, const char *key, const void *value, size_t len, int flags);
 /*
- * With NOWAIT, which needs OVERWRITE, elasticd_put() need not wait until the agent has answered:
- * the write is handed over, and is done even if the process ends at once. Every later call through
- * this handle happens after it, and waits for it where it has to; an elasticd_get() of the key has
- * this value. The first error of such writes is returned by the next elasticd_flush(), or by the
- * next elasticd_put() with NOWAIT, which has then done nothing.
+ * With NOWAIT, which needs OVERWRITE, elasticd_put() hands the write over and need not wait for its
+ * answer; the write is done even if the process ends at once. Every later call with this handle
+ * happens after it, and waits for it where it has to; elasticd_get() of the key has this value. The
+ * first error of such writes is returned by the next elasticd_flush(), or by the next
+ * elasticd_put() with NOWAIT, which has then done nothing.
  *
- * elasticd_flush() waits until the agent has answered all of them. UNAVAILABLE: it is gone, and
- * some may or may not have happened. After DEADLINE_EXCEEDED and INTERRUPTED they are still under
- * way. elasticd_close() does not wait for them, and drops their errors.
+ * elasticd_flush() waits until the agent has answered all of them. UNAVAILABLE: the agent is gone,
+ * and some writes may or may not have been done. After DEADLINE_EXCEEDED and INTERRUPTED they are
+ * still on their way. elasticd_close() does not wait for them, and drops their errors.
  */
-int elasticd_flush(struct elasticd *h, int timeout_ms);
-/* Waits for the key. timeout_ms 0: NOT_FOUND where it is not there. ret_value is owned (free()) and
- * has a NUL behind its ret_len bytes. */
-int elasticd_get(
+enum elasticd_status elasticd_flush(struct elasticd *h, int timeout_ms);
+/* Waits for the key; with a timeout_ms of 0, NOT_FOUND where it is not there. ret_value is owned
+ * (free()) and has a NUL behind its ret_len bytes. */
+enum elasticd_status elasticd_get(
 	struct elasticd *h, const char *key, int timeout_ms, void **ret_value, size_t *ret_len);
-/* The key and all below it. ret_deleted may be NULL. */
-int elasticd_delete(struct elasticd *h, const char *key, int64_t *ret_deleted);
+/* Deletes the key and all below it. ret_deleted, how many there were, may be NULL. */
+enum elasticd_status elasticd_delete(struct elasticd *h, const char *key, int64_t *ret_deleted);
 
 struct elasticd_entry {
 	char *key;
-	void *value; /* NULL: deleted, in a change */
+	void *value; /* NULL in a change: the key was deleted */
 	size_t len;
 	int64_t revision;
 };
-/* All below key, sorted; owned: elasticd_entries_free(). */
-int elasticd_list(struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n);
+/* All keys below key, sorted. Owned: elasticd_entries_free(). */
+enum elasticd_status elasticd_list(
+	struct elasticd *h, const char *key, struct elasticd_entry **ret, size_t *ret_n);
 void elasticd_entries_free(struct elasticd_entry *entries, size_t n);
 
-/*
- * Several calls that go together, in one write, and happen in this order; what others do may come
- * between them. A zeroed one has nothing done yet.
- */
-enum { ELASTICD_PUT = 1, ELASTICD_GET = 2, ELASTICD_DELETE = 3 };
+/* One of several calls that go to the agent in one write. Zero it, then set kind, key and, for a
+ * put, value, len and flags. */
+enum elasticd_op_kind { ELASTICD_OP_PUT = 1, ELASTICD_OP_GET = 2, ELASTICD_OP_DELETE = 3 };
 struct elasticd_op {
-	int op;
+	enum elasticd_op_kind kind;
 	int flags; /* of a put */
 	const char *key;
 	const void *value; /* of a put */
 	size_t len;
-	/* What became of it. */
-	int done;	 /* made, whatever came of it: it is not made again */
-	int status;	 /* its own */
+	/* Set by elasticd_pipeline(): */
+	bool done; /* it was made, with whatever status, and is not made again */
+	enum elasticd_status status;
 	void *ret_value; /* of a get; has a NUL behind its ret_len bytes */
 	size_t ret_len;
 	int64_t ret_deleted; /* of a delete */
-	char *text;	     /* of what failed; NULL: none */
+	char *text;	     /* the message of a failure; may be NULL */
 };
 /*
- * Makes those of the n ops that are not done. timeout_ms is for all gets together, as that of
- * elasticd_get(). Returns 0 where all have succeeded, else the status and the text of the first
- * that has not; the others are made all the same. Where the agent is gone, what it has not answered
- * is UNAVAILABLE, and may or may not have happened.
+ * Makes those of the n ops that are not done, in this order; other callers may come between them.
+ * timeout_ms is for all gets together, and means what it means for elasticd_get(). Returns OK where
+ * all have succeeded, else the status of the first op that failed; the ops behind it are made all
+ * the same. Where the agent is gone, ops without an answer are UNAVAILABLE, and may or may not have
+ * been done.
  *
- * INTERRUPTED (also elasticd_interruptible()): some are not done; the same call, made again by the
- * same thread, goes on with them. A thread that does not says so by elasticd_interruptible().
+ * INTERRUPTED: some ops are not done. The same call, made again by the same thread, goes on with
+ * them.
  */
-int elasticd_pipeline(struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms);
-/* Frees what became of them, not the array: they can be made again. */
+enum elasticd_status elasticd_pipeline(
+	struct elasticd *h, struct elasticd_op *ops, size_t n, int timeout_ms);
+/* Frees what elasticd_pipeline() has set, so that the same ops can be made again. */
 void elasticd_ops_clear(struct elasticd_op *ops, size_t n);
-/* The changes of key and all below it, after revision since (-1: from now on; whatever is written
- * once this has returned is told). OUT_OF_RANGE: since is no longer remembered. One thread at a
- * time may use a watch. */
-int elasticd_watch_open(
+
+/* Watches key and all below it for changes after revision since (-1: changes from now on; none is
+ * missed once this has returned). OUT_OF_RANGE: the agent no longer remembers since. One thread at
+ * a time may use a watch. */
+enum elasticd_status elasticd_watch_open(
 	struct elasticd *h, const char *key, int64_t since, struct elasticd_watch **ret);
-/* One change (free with elasticd_entries_free(ret, 1)). OUT_OF_RANGE: changes were lost; list, and
- * open a new one. */
-int elasticd_watch_next(struct elasticd_watch *w, int timeout_ms, struct elasticd_entry **ret);
-/* For poll(), once elasticd_watch_next(w, 0, ...) has said DEADLINE_EXCEEDED: readable when there
- * may be more. */
+/* The next change. Owned: elasticd_entries_free(ret, 1). OUT_OF_RANGE: changes were lost; list the
+ * keys, and open another watch. */
+enum elasticd_status elasticd_watch_next(
+	struct elasticd_watch *w, int timeout_ms, struct elasticd_entry **ret);
+/* For poll(), once elasticd_watch_next(w, 0, ...) has returned DEADLINE_EXCEEDED: readable when
+ * there may be another change. */
 int elasticd_watch_fd(const struct elasticd_watch *w);
 void elasticd_watch_close(struct elasticd_watch *w);
 
-/*
- * Waits until all members ("role:index"; NULL: all tasks but those of evaluators) have come here. A
- * list of none is INVALID_ARGUMENT, here and wherever names are given.
- * The first one fixes members and time limit. On failure elasticd_error_missing() names all who are
- * missing. A name can be used again and again. INTERNAL: a member failed, ended or left;
- * FAILED_PRECONDITION: an operator stopped one, or this task has left.
- */
-int elasticd_barrier(
-	struct elasticd *h, const char *name, const char *const *members, size_t n, int timeout_ms);
-/* Those who wait there get CANCELLED with message (NULL: none). FAILED_PRECONDITION where nobody
- * waits: not yet, or all have passed. */
-int elasticd_barrier_cancel(struct elasticd *h, const char *name, const char *message);
+/* --- the group */
 
-/* Which of members (NULL: all) live, the same answer for all who ask; each that lives must ask.
- * Owned names, to be freed with elasticd_names_free(). */
-int elasticd_alive(struct elasticd *h, const char *const *members, size_t n, int timeout_ms,
-	char ***ret, size_t *ret_n);
+/*
+ * Waits until all members ("role:index"; NULL: all workers but evaluators) have called it with this
+ * name. A list of none is INVALID_ARGUMENT, here and wherever names are given. The first caller
+ * fixes members and time limit. A name can be used again and again.
+ *
+ * On failure elasticd_error_missing() names the members that did not come. INTERNAL: a member
+ * failed, ended or left. FAILED_PRECONDITION: an operator stopped a member, or this worker has
+ * left.
+ */
+enum elasticd_status elasticd_barrier(
+	struct elasticd *h, const char *name, const char *const *members, size_t n, int timeout_ms);
+/* Ends the wait of all workers at that barrier with CANCELLED and message (NULL: none).
+ * FAILED_PRECONDITION where no worker waits there. */
+enum elasticd_status elasticd_barrier_cancel(
+	struct elasticd *h, const char *name, const char *message);
+
+/* Which of members (NULL: all) live: the same answer for all callers. Every member that lives has
+ * to call it. Owned: elasticd_names_free(). */
+enum elasticd_status elasticd_alive(struct elasticd *h, const char *const *members, size_t n,
+	int timeout_ms, char ***ret, size_t *ret_n);
 void elasticd_names_free(char **names, size_t n);
 
 struct elasticd_error {
-	int code;
+	enum elasticd_status code;
 	char *message;
-	char *task;   /* "role:index" of its origin */
-	int reported; /* by the task itself */
+	char *worker;  /* "role:index" of its origin */
+	bool reported; /* by that worker itself */
 };
 void elasticd_error_free(struct elasticd_error *e);
 
-struct elasticd_member {
-	char *task;
-	char *state; /* "running" */
+struct elasticd_worker {
+	char *worker; /* "role:index" */
+	char *state;  /* "running" */
 	int rank;
-	int incarnation;
-	int healthy;
-	int left;
+	int start;    /* how often it was started before in this attempt */
+	bool healthy; /* it runs, has reported no error and has not left */
+	bool left;
 	struct elasticd_error *error; /* NULL: none */
 };
-/* The tasks of roles (NULL: all), by role and index. Owned: elasticd_members_free(). */
-int elasticd_states(struct elasticd *h, const char *const *roles, size_t n,
-	struct elasticd_member **ret, size_t *ret_n);
-void elasticd_members_free(struct elasticd_member *members, size_t n);
+/* The workers of roles (NULL: all), by role and index. Owned: elasticd_workers_free(). */
+enum elasticd_status elasticd_states(struct elasticd *h, const char *const *roles, size_t n,
+	struct elasticd_worker **ret, size_t *ret_n);
+void elasticd_workers_free(struct elasticd_worker *workers, size_t n);
 
-/* This task's result, kept with the run; a later one replaces it. At most 1 MiB. */
-int elasticd_result(struct elasticd *h, const void *value, size_t len);
-/* Tells all others that this task has failed, and why. Does not end anything by itself. Also writes
- * the task's error.json where it has none yet. */
-int elasticd_report_error(struct elasticd *h, int code, const char *message);
+/* Stores this worker's result, at most 1 MiB, with the run; a later result replaces it. */
+enum elasticd_status elasticd_result(struct elasticd *h, const void *value, size_t len);
+/* Tells all other workers that this one has failed, and why; ends nothing by itself. Also writes
+ * the worker's error.json where there is none yet. */
+enum elasticd_status elasticd_report_error(
+	struct elasticd *h, enum elasticd_status code, const char *message);
 /* Waits for the group's error. Owned: elasticd_error_free(). */
-int elasticd_wait_error(struct elasticd *h, int timeout_ms, struct elasticd_error **ret);
-/* Takes leave and waits until all tasks that are not recoverable have. Barriers of this task are
- * FAILED_PRECONDITION from then on. */
-int elasticd_leave(struct elasticd *h, int timeout_ms);
+enum elasticd_status elasticd_wait_error(
+	struct elasticd *h, int timeout_ms, struct elasticd_error **ret);
+/* Leaves the group, and waits until all workers that are not recoverable have left. After that this
+ * worker's barriers are FAILED_PRECONDITION. */
+enum elasticd_status elasticd_leave(struct elasticd *h, int timeout_ms);
 
 struct elasticd_event {
-	char *event; /* "error", "joined", "gone", "stopping", "notice", "lost" */
-	char *task;  /* or NULL */
+	char *event;  /* "error", "joined", "gone", "stopping", "notice", "lost" */
+	char *worker; /* or NULL */
 	char *text;
 	struct elasticd_error *error; /* or NULL */
 };
-/* What happens once this has returned. One thread at a time may use them. */
-int elasticd_events_open(struct elasticd *h, struct elasticd_events **ret);
-int elasticd_events_next(struct elasticd_events *e, int timeout_ms, struct elasticd_event **ret);
+/* Events of the group; none is missed once this has returned. One thread at a time may use them. */
+enum elasticd_status elasticd_events_open(struct elasticd *h, struct elasticd_events **ret);
+/* The next event. Owned: elasticd_event_free(). */
+enum elasticd_status elasticd_events_next(
+	struct elasticd_events *e, int timeout_ms, struct elasticd_event **ret);
+/* For poll(), as elasticd_watch_fd(). */
 int elasticd_events_fd(const struct elasticd_events *e);
 void elasticd_event_free(struct elasticd_event *event);
 void elasticd_events_close(struct elasticd_events *e);
 
-/*
- * Appends one JSON object as a line to the task's log.jsonl: time_us, level, message, rank,
- * attempt, and the members of fields (a JSON object as text, or NULL). One write() each, so that
- * lines of threads and children never mix; no supervisor is in between. Nothing happens without a
- * file.
- */
-int elasticd_log(struct elasticd *h, const char *level, const char *message, const char *fields);
-
-/* Writes the task's error.json, as torchelastic's record does: message, and traceback (NULL: none).
- * The first one stays. */
-int elasticd_write_error(struct elasticd *h, const char *message, const char *traceback);
+/* --- files of the worker */
 
 /*
- * The work queue: pieces of work, tasks here, each known by a number. Coordinators submit them and
- * fetch what comes of them; workers, which are processes of the job, do one at a time in each
- * thread that asks. A task is put back, and done by somebody else, where its worker dies before its
- * result is stored; it may so be begun twice. Payloads and values are any bytes, at most 1 MiB,
- * with a word for readers ("json"). Outside elasticd the threads of the process are the workers,
- * and so are its children of fork(): see elasticd_queue(3).
- *
- * A call with timeout_ms here that a signal has ended with INTERRUPTED is still under way: made
- * again by the same thread with the same arguments, but for the time, it goes on. A thread that
- * does not make it again calls elasticd_interruptible().
+ * Appends a line with one JSON object to the worker's log.jsonl: time_us, level, message, rank,
+ * attempt, and the members of fields (a JSON object as text, or NULL). Each line is one write() to
+ * the file itself, so lines of threads and children never mix. Does nothing where the worker has no
+ * such file.
  */
-struct elasticd_queue;
-struct elasticd_work;
+enum elasticd_status elasticd_log(
+	struct elasticd *h, const char *level, const char *message, const char *fields);
 
-struct elasticd_bytes {
-	const void *data;
-	size_t len;
-	const char *format; /* 31 bytes at most; NULL: none */
-};
-
-/* A handle to the queues of a job, for a program that is no task of it: elasticd_work_open() and
- * all that is not of the queue end with FAILED_PRECONDITION there. socket: of elasticd (NULL:
- * ELASTICD_SOCKET, else where it usually is). Nothing is asked yet: NOT_FOUND, where there is no
- * such job, comes from what is done with it. UNAVAILABLE where elasticd does not answer,
- * PERMISSION_DENIED where it runs as another user than root or the caller. */
-int elasticd_connect(const char *job, const char *socket, struct elasticd **ret);
-
-/* The queue of that name: 1 to 64 of A-Z a-z 0-9 _ . -, or "". NULL: one of its own, of which all
- * is cancelled and forgotten when it is closed, or this process or the agent is gone: in the latter
- * case its functions that wait end with UNAVAILABLE from then on. Each may be used by all threads;
- * it is closed before its handle. */
-int elasticd_queue_open(struct elasticd *h, const char *name, struct elasticd_queue **ret);
-void elasticd_queue_close(struct elasticd_queue *q);
-const char *elasticd_queue_name(const struct elasticd_queue *q);
-
-struct elasticd_new_task {
-	struct elasticd_bytes payload;
-	const char *const *resources; /* names of what its worker must have built, n_resources */
-	size_t n_resources;
-	int64_t limit_ms; /* of one try; 0: none */
-	int alone;	  /* its failure is not the queue's */
-};
-
-/*
- * Submits n tasks, in this order. Where the queue is full, or somebody is in elasticd_join(), it
- * waits; RESOURCE_EXHAUSTED when the time is over and none is in. ret_tasks, with room for n
- * numbers, and ret_accepted are set whatever is returned: so many are in, the first ones. OK with
- * fewer than n: the time is over. FAILED_PRECONDITION after elasticd_close_queues().
- *
- * This one, elasticd_join() and elasticd_done() fail with the first error of a task of the queue,
- * once, when nothing of it runs any more; after that the queue is as new. Then
- * elasticd_error_task() is not -1. It can be any status: what failed is said by the text.
- */
-int elasticd_submit(struct elasticd_queue *q, const struct elasticd_new_task *tasks, size_t n,
-	int timeout_ms, int64_t *ret_tasks, size_t *ret_accepted);
-/* Waits until nothing of the queue is queued or runs. What is submitted meanwhile waits.
- * FAILED_PRECONDITION, also of elasticd_cancel_tasks(): without a time limit it would wait for a
- * task that this thread was given and has not answered. */
-int elasticd_join(struct elasticd_queue *q, int timeout_ms);
-/* Whether that is so. */
-int elasticd_done(struct elasticd_queue *q, int *ret_done);
-/* Cancels these tasks (n 0: all of the queue) and waits until none of them runs; after OK none
- * will. reason may be NULL. ret_n: how many were cancelled; may be NULL. */
-int elasticd_cancel_tasks(struct elasticd_queue *q, const int64_t *tasks, size_t n,
-	const char *reason, int timeout_ms, size_t *ret_n);
-
-/* After such a call of this thread has failed with the error of a queue: the number of the task
- * that failed (0: none did), else -1. The code with which to leave, where the job has one for it,
- * else -1. What the worker had to say beyond the text, as a traceback, else "". Its name, else "".
- * Until this thread's next failed call. */
-int64_t elasticd_error_task(void);
-int elasticd_error_exit_code(void);
-const char *elasticd_error_details(void);
-const char *elasticd_error_worker(void);
-
-enum {
-	ELASTICD_QUEUED,
-	ELASTICD_RUNNING,
-	ELASTICD_SUCCEEDED,
-	ELASTICD_FAILED,
-	ELASTICD_TASK_CANCELLED
-};
-
-struct elasticd_outcome {
-	int64_t task;
-	int state;   /* one of the above */
-	void *value; /* NULL: none; else with a NUL behind it */
-	size_t len;
-	char *format;		 /* "": none */
-	int code;		 /* 0, or the status of the error */
-	char *message, *details; /* of the error, or "" */
-	char *worker;		 /* who has it, or had it last; "": nobody */
-	int tries;		 /* how often it was begun */
-};
-enum {
-	ELASTICD_ANY = 1,    /* as soon as one is over: those that are over by then */
-	ELASTICD_RELEASE = 2 /* what is returned is forgotten there */
-};
-/* Waits until the n tasks, of any queue of the job, are over, and returns what became of them in
- * the same order. DEADLINE_EXCEEDED while one is not (with ANY: none is); NOT_FOUND for one that
- * was released, or never was. Owned: elasticd_outcomes_free(). */
-int elasticd_fetch(struct elasticd_queue *q, const int64_t *tasks, size_t n, int flags,
-	int timeout_ms, struct elasticd_outcome **ret, size_t *ret_n);
-void elasticd_outcomes_free(struct elasticd_outcome *outcomes, size_t n);
-/* Forgets them, those that are not over when they are. */
-int elasticd_release(struct elasticd_queue *q, const int64_t *tasks, size_t n);
-
-struct elasticd_queue_stats {
-	int64_t queued, running, succeeded, failed, cancelled; /* tasks */
-	int64_t put_back;				       /* how often, ever */
-	int64_t bytes;					       /* of payloads, values, errors */
-	int64_t waiting;				       /* submitters, for room */
-	int64_t workers, free;				       /* and slots of theirs that wait */
-	int closed;
-};
-/* q NULL: of all queues together. */
-int elasticd_queue_stats(
-	struct elasticd *h, struct elasticd_queue *q, struct elasticd_queue_stats *ret);
-
-/* No more tasks, in any queue of the job: when all are done, workers are told that it is over. */
-int elasticd_close_queues(struct elasticd *h);
-
-/* Has all workers build this before their next task, and those that come later. ALREADY_EXISTS. */
-int elasticd_resource_create(
-	struct elasticd *h, const char *name, const struct elasticd_bytes *payload);
-/* Tasks that need it and are not over fail. */
-int elasticd_resource_drop(struct elasticd *h, const char *name);
-
-struct elasticd_answer {
-	char *worker; /* "role:index" */
-	void *value;  /* NULL: none; else with a NUL behind it */
-	size_t len;
-	char *format;
-	int code; /* 0, or the status of its error */
-	char *message, *details;
-};
-/* Calls these workers (NULL: all that take work), each of which answers before its next task, and
- * returns when all have: their answers by rank, an error for one that has died, or not answered
- * after answer_timeout_ms. Negative limits are those of the job. Owned: elasticd_answers_free(). */
-int elasticd_call(struct elasticd *h, const char *const *workers, size_t n,
-	const struct elasticd_bytes *payload, int timeout_ms, int answer_timeout_ms,
-	struct elasticd_answer **ret, size_t *ret_n);
-void elasticd_answers_free(struct elasticd_answer *answers, size_t n);
-
-/*
- * A worker's place at the queue, for one thread at a time: it has one item, or none. What it has is
- * put back where it is closed without an answer, or the process goes. FAILED_PRECONDITION where
- * this is no task of a job. A child of fork() does not have what its parent has: the place begins
- * anew there.
- */
-int elasticd_work_open(struct elasticd *h, struct elasticd_work **ret);
-void elasticd_work_close(struct elasticd_work *w);
-
-enum {
-	ELASTICD_ITEM_TASK,  /* the result of a task is its value */
-	ELASTICD_ITEM_BUILD, /* build the resource name; no value */
-	ELASTICD_ITEM_CALL,  /* elasticd_call(); its answer is the value */
-	ELASTICD_ITEM_INIT   /* the same for the initializer of the role */
-};
-struct elasticd_item {
-	int kind;
-	int64_t lease;
-	int64_t task;	     /* -1: no task */
-	const char *name;    /* of a resource, or "" */
-	const void *payload; /* with a NUL behind it */
-	size_t len;
-	const char *format; /* "": none */
-	const char *const *resources;
-	size_t n_resources;
-	int64_t limit_ms;	/* of this try; 0: none */
-	int index, incarnation; /* the worker's */
-	int attempt;		/* tries of the task before this one */
-};
-/* What to do next. *ret is borrowed until the next call with w but elasticd_work_cancelled(); NULL
- * with OK: there will be nothing any more. FAILED_PRECONDITION where it has an item.
- * RESOURCE_EXHAUSTED: the process has as many as it may have. */
-int elasticd_work_next(struct elasticd_work *w, int timeout_ms, const struct elasticd_item **ret);
-
-struct elasticd_failure {
-	int code; /* a status that is not OK */
-	const char *message;
-	const char *details; /* a traceback; NULL: none */
-	int retryable;	     /* somebody else is to try again */
-	const char *blame; /* with retryable: at fault; NULL: nobody. "worker:1", or another word */
-};
-/* How it went; value NULL: there is none. ABORTED: the item was cancelled, or put back meanwhile;
- * it is over all the same. FAILED_PRECONDITION without an item. RESOURCE_EXHAUSTED and
- * INVALID_ARGUMENT: it is still this one's. */
-int elasticd_work_finish(struct elasticd_work *w, const struct elasticd_bytes *value);
-int elasticd_work_fail(struct elasticd_work *w, const struct elasticd_failure *failure);
-/* Somebody else is to do it, and nobody is to blame. */
-int elasticd_work_put_back(struct elasticd_work *w);
-/* The same, and then elasticd_work_next(), in one round trip. What comes of the wait says nothing
- * of the item, which is over; ABORTED as above, and nothing was waited for. One that a signal has
- * ended goes on with elasticd_work_next(). */
-int elasticd_work_finish_next(struct elasticd_work *w, const struct elasticd_bytes *value,
-	int timeout_ms, const struct elasticd_item **ret);
-int elasticd_work_fail_next(struct elasticd_work *w, const struct elasticd_failure *failure,
-	int timeout_ms, const struct elasticd_item **ret);
-/* 1: the item was cancelled, or is not this one's any more, and need not be gone on with;
- * elasticd_error_text() says why. 0: not so, as a rule without a system call. Any thread may ask
- * while w is open. */
-int elasticd_work_cancelled(struct elasticd_work *w);
+/* Writes the worker's error.json, in torchelastic's format: message, and traceback (NULL: none).
+ * Does nothing where there is one already. */
+enum elasticd_status elasticd_write_error(
+	struct elasticd *h, const char *message, const char *traceback);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -2,13 +2,13 @@
 #pragma once
 
 /*
- * A failure on request: what a bug in a training program looks like from outside.
+ * A failure on request, which looks like a bug in a training program.
  */
 
 #include <stdbool.h>
 
 struct crash {
-	int rank;   /* who fails, -1 for nobody */
+	int rank;   /* that fails; -1: none */
 	int epoch;  /* when */
 	int signal; /* how: 0 for exit status CRASH_STATUS, else dead by this signal */
 };

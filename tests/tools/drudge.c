@@ -20,7 +20,7 @@
  * "called TIME LEASE NAME" before that is said.
  */
 
-#include "worker/elasticd.h"
+#include "worker/elasticd_queue.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static int64_t now_ns(void)
 
 static void check(int status)
 {
-	if (status == ELASTICD_OK)
+	if (status == ELASTICD_STATUS_OK)
 		return;
 	dprintf(2, "%s: %s\n", elasticd_status_name(status), elasticd_error_text());
 	exit(3);
@@ -80,9 +80,9 @@ static int is(const struct order *o, const char *word)
 	return strcmp(o->word, word) == 0;
 }
 
-static struct elasticd_bytes bytes(const char *text)
+static struct elasticd_queue_bytes bytes(const char *text)
 {
-	return (struct elasticd_bytes){ text, strlen(text), "text" };
+	return (struct elasticd_queue_bytes){ text, strlen(text), "text" };
 }
 
 /* One that is full, or has failed, does without. */
@@ -90,48 +90,53 @@ static void spawn(const struct order *o)
 {
 	struct elasticd_queue *q = NULL;
 	char payload[96];
-	struct elasticd_new_task t = { .limit_ms = 0 };
+	struct elasticd_queue_new_task t = { .limit_ms = 0 };
 	int64_t task;
 	size_t n;
 
 	snprintf(payload, sizeof(payload), "do %s.child", o->id);
 	t.payload = bytes(payload);
-	if (elasticd_queue_open(h, o->queue, &q) != ELASTICD_OK)
+	if (elasticd_queue_open(h, o->queue, &q) != ELASTICD_STATUS_OK)
 		return;
-	if (elasticd_submit(q, &t, 1, 0, &task, &n) == ELASTICD_OK)
+	if (elasticd_queue_submit(q, &t, 1, 0, &task, &n) == ELASTICD_STATUS_OK)
 		note("spawn %" PRId64 " %" PRId64 " %s.child\n", now_ns(), task, o->id);
 	elasticd_queue_close(q);
 }
 
-static void end(const struct elasticd_item *i, const char *how, const char *value)
+static void end(const struct elasticd_queue_item *i, const char *how, const char *value)
 {
 	note("end %" PRId64 " %" PRId64 " %" PRId64 " %s %s\n", now_ns(), i->task, i->lease, how,
 		value);
 }
 
-static int failed(struct elasticd_work *w, const struct order *o, const struct elasticd_item **item)
+static enum elasticd_status failed(struct elasticd_queue_work *w, const struct order *o,
+	const struct elasticd_queue_item **item)
 {
-	struct elasticd_failure f = { .code = ELASTICD_OUT_OF_RANGE, .message = o->id };
+	struct elasticd_queue_failure f = { .code = ELASTICD_STATUS_OUT_OF_RANGE,
+		.message = o->id };
 
 	f.retryable = is(o, "retry");
 	end(*item, o->word, o->id);
-	return elasticd_work_fail_next(w, &f, -1, item);
+	return elasticd_queue_work_fail_next(w, &f, -1, item);
 }
 
-static int put_back(struct elasticd_work *w, const struct elasticd_item **item)
+static enum elasticd_status put_back(
+	struct elasticd_queue_work *w, const struct elasticd_queue_item **item)
 {
-	int r;
+	enum elasticd_status r;
 
 	end(*item, "back", "-");
-	r = elasticd_work_put_back(w);
-	return r == ELASTICD_OK ? elasticd_work_next(w, -1, item) : r;
+	r = elasticd_queue_work_put_back(w);
+	return r == ELASTICD_STATUS_OK ? elasticd_queue_work_next(w, -1, item) : r;
 }
 
-static int build(struct elasticd_work *w, const struct elasticd_item **item)
+static enum elasticd_status build(
+	struct elasticd_queue_work *w, const struct elasticd_queue_item **item)
 {
-	struct elasticd_failure f = { .code = ELASTICD_DATA_LOSS, .message = "there is none" };
-	const struct elasticd_item *i = *item;
-	struct elasticd_bytes nothing = { .data = NULL };
+	struct elasticd_queue_failure f = { .code = ELASTICD_STATUS_DATA_LOSS,
+		.message = "there is none" };
+	const struct elasticd_queue_item *i = *item;
+	struct elasticd_queue_bytes nothing = { .data = NULL };
 	int divisor = atoi(i->payload);
 	int bad = divisor && elasticd_rank(h) % divisor == 0;
 
@@ -139,30 +144,31 @@ static int build(struct elasticd_work *w, const struct elasticd_item **item)
 	poll(NULL, 0, 1);
 	note("built %" PRId64 " %" PRId64 " %s %s\n", now_ns(), i->lease, i->name,
 		bad ? "failed" : "ok");
-	return bad ? elasticd_work_fail_next(w, &f, -1, item)
-		   : elasticd_work_finish_next(w, &nothing, -1, item);
+	return bad ? elasticd_queue_work_fail_next(w, &f, -1, item)
+		   : elasticd_queue_work_finish_next(w, &nothing, -1, item);
 }
 
-static int answer(struct elasticd_work *w, const struct elasticd_item **item)
+static int answer(struct elasticd_queue_work *w, const struct elasticd_queue_item **item)
 {
-	const struct elasticd_item *i = *item;
-	struct elasticd_bytes value;
+	const struct elasticd_queue_item *i = *item;
+	struct elasticd_queue_bytes value;
 	char name[64], text[128];
 
 	if (sscanf(i->payload, "%63s", name) < 1)
-		check(ELASTICD_INVALID_ARGUMENT);
+		check(ELASTICD_STATUS_INVALID_ARGUMENT);
 	note("call %" PRId64 " %" PRId64 " %s\n", now_ns(), i->lease, name);
 	snprintf(text, sizeof(text), "%s/%d/%d", name, elasticd_rank(h), getpid());
 	value = bytes(text);
 	note("called %" PRId64 " %" PRId64 " %s\n", now_ns(), i->lease, name);
-	return elasticd_work_finish_next(w, &value, -1, item);
+	return elasticd_queue_work_finish_next(w, &value, -1, item);
 }
 
-static int do_item(struct elasticd_work *w, const struct elasticd_item **item)
+static enum elasticd_status do_item(
+	struct elasticd_queue_work *w, const struct elasticd_queue_item **item)
 {
-	const struct elasticd_item *i = *item;
+	const struct elasticd_queue_item *i = *item;
 	struct order o = { .word = "" };
-	struct elasticd_bytes value;
+	struct elasticd_queue_bytes value;
 	char text[160];
 
 	if (i->kind == ELASTICD_ITEM_BUILD)
@@ -170,41 +176,41 @@ static int do_item(struct elasticd_work *w, const struct elasticd_item **item)
 	if (i->kind == ELASTICD_ITEM_CALL)
 		return answer(w, item);
 	if (sscanf(i->payload, "%15s %63s %d %31s", o.word, o.id, &o.number, o.queue) < 2)
-		check(ELASTICD_INVALID_ARGUMENT);
+		check(ELASTICD_STATUS_INVALID_ARGUMENT);
 	note("begin %" PRId64 " %" PRId64 " %" PRId64 " %d %s\n", now_ns(), i->task, i->lease,
-		i->attempt, o.id);
+		i->tries, o.id);
 	if (is(&o, "slow"))
 		poll(NULL, 0, o.number);
 	if (is(&o, "spawn"))
 		spawn(&o);
-	if (is(&o, "die") && i->attempt < o.number)
+	if (is(&o, "die") && i->tries < o.number)
 		raise(SIGKILL);
 	while (is(&o, "deaf"))
 		pause();
-	while (is(&o, "hang") && !elasticd_work_cancelled(w))
+	while (is(&o, "hang") && !elasticd_queue_work_cancelled(w))
 		poll(NULL, 0, 2);
-	if (is(&o, "fail") || (is(&o, "retry") && i->attempt < o.number))
+	if (is(&o, "fail") || (is(&o, "retry") && i->tries < o.number))
 		return failed(w, &o, item);
-	if (is(&o, "back") && i->attempt < o.number)
+	if (is(&o, "back") && i->tries < o.number)
 		return put_back(w, item);
 	snprintf(text, sizeof(text), "%s/%d/%" PRId64, o.id, getpid(), now_ns());
 	value = bytes(text);
 	end(i, o.word, text);
-	return elasticd_work_finish_next(w, &value, -1, item);
+	return elasticd_queue_work_finish_next(w, &value, -1, item);
 }
 
 static void *work(void *arg)
 {
-	const struct elasticd_item *item = NULL;
-	struct elasticd_work *w = NULL;
-	int r;
+	const struct elasticd_queue_item *item = NULL;
+	struct elasticd_queue_work *w = NULL;
+	enum elasticd_status r;
 
-	check(elasticd_work_open(h, &w));
-	r = elasticd_work_next(w, -1, &item);
-	while (r == ELASTICD_ABORTED || (r == ELASTICD_OK && item))
-		r = r ? elasticd_work_next(w, -1, &item) : do_item(w, &item);
+	check(elasticd_queue_work_open(h, &w));
+	r = elasticd_queue_work_next(w, -1, &item);
+	while (r == ELASTICD_STATUS_ABORTED || (r == ELASTICD_STATUS_OK && item))
+		r = r ? elasticd_queue_work_next(w, -1, &item) : do_item(w, &item);
 	check(r);
-	elasticd_work_close(w);
+	elasticd_queue_work_close(w);
 	return NULL;
 }
 

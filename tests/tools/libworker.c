@@ -4,7 +4,7 @@
  * A scripted worker that uses the library: every argument is one step, NAME or NAME:ARGUMENT, done
  * in order; after the last one it exits 0. Each step that makes a call prints one line: its name
  * and what came, or its name, the status, the text, and after a bar who is missing. In arguments %r
- * is the rank, %i the index, %a the attempt, %n the task's incarnation, %% a percent sign.
+ * is the rank, %i the index, %a the attempt, %n the worker's start, %% a percent sign.
  *
  * who; put:KEY=VALUE, over:KEY=VALUE, keep:KEY=VALUE (persistent), get:KEY, try:KEY, wait:MS:KEY,
  * list:KEY, delete:KEY, watch:KEY:N (from revision 0, N changes); barrier:NAME, meet:MS:NAME,
@@ -66,7 +66,7 @@ static char *expand(const char *text)
 			fprintf(f, "%d", elasticd_attempt(h));
 			break;
 		case 'n':
-			fprintf(f, "%d", elasticd_incarnation(h));
+			fprintf(f, "%d", elasticd_start(h));
 			break;
 		default:
 			fputc(*text, f);
@@ -89,16 +89,18 @@ static char *split(char *text, char separator)
 
 static void do_who(const char *step, char *arg)
 {
-	printf("who %d %s %s:%d rank %d of %d attempt %d incarnation %d\n", elasticd_supervised(h),
+	printf("who %d %s %s:%d rank %d of %d attempt %d start %d\n", elasticd_supervised(h),
 		elasticd_job(h), elasticd_role(h), elasticd_index(h), elasticd_rank(h),
-		elasticd_world_size(h), elasticd_attempt(h), elasticd_incarnation(h));
+		elasticd_world_size(h), elasticd_attempt(h), elasticd_start(h));
 	fflush(stdout);
 }
 
 static void do_put(const char *step, char *arg)
 {
 	char *value = split(arg, '=');
-	int flags = *step == 'o' ? ELASTICD_OVERWRITE : *step == 'k' ? ELASTICD_PERSISTENT : 0;
+	int flags = *step == 'o'   ? ELASTICD_PUT_OVERWRITE
+		    : *step == 'k' ? ELASTICD_PUT_PERSISTENT
+				   : 0;
 
 	say(step, elasticd_put(h, arg, value, strlen(value), flags), arg);
 }
@@ -185,17 +187,17 @@ static void do_alive(const char *step, char *arg)
 
 static void do_states(const char *step, char *arg)
 {
-	struct elasticd_member *m = NULL;
+	struct elasticd_worker *m = NULL;
 	char text[4096] = "";
 	size_t n = 0, len = 0;
 	int r = elasticd_states(h, NULL, 0, &m, &n);
 
 	for (size_t i = 0; i < n && len < sizeof(text); i++)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s %s%s%s%s",
-			i ? ", " : "", m[i].task, m[i].state, m[i].healthy ? "" : " unhealthy",
+			i ? ", " : "", m[i].worker, m[i].state, m[i].healthy ? "" : " unhealthy",
 			m[i].left ? " left" : "", m[i].error ? " error" : "");
 	say(step, r, text);
-	elasticd_members_free(m, n);
+	elasticd_workers_free(m, n);
 }
 
 static void do_result(const char *step, char *arg)
@@ -217,7 +219,7 @@ static void do_wait_error(const char *step, char *arg)
 	int r = elasticd_wait_error(h, -1, &e);
 
 	if (e)
-		snprintf(text, sizeof(text), "%s %s %s", elasticd_status_name(e->code), e->task,
+		snprintf(text, sizeof(text), "%s %s %s", elasticd_status_name(e->code), e->worker,
 			e->message);
 	say(step, r, text);
 	elasticd_error_free(e);
@@ -235,11 +237,12 @@ static const char *const actions[] = { "continue", "save", "save_exit", "exit" }
 static void do_step(const char *step, char *arg)
 {
 	char text[64];
-	int r = elasticd_step(h, atoll(arg));
+	enum elasticd_action action = ELASTICD_ACTION_CONTINUE;
+	enum elasticd_status status = elasticd_step(h, atoll(arg), &action);
 
-	snprintf(text, sizeof(text), "%s %s", arg, r < 0 ? "" : actions[r]);
-	if (r != ELASTICD_CONTINUE)
-		say(step, r < 0 ? -r : 0, text);
+	snprintf(text, sizeof(text), "%s %s", arg, status ? "" : actions[action]);
+	if (status || action != ELASTICD_ACTION_CONTINUE)
+		say(step, status, text);
 }
 
 static void pause_ms(int ms)
@@ -264,17 +267,19 @@ static void do_train(const char *step, char *arg)
 	char text[32];
 
 	for (int64_t n = atoll(arg); n < atoll(to); n++) {
-		int r = elasticd_step(h, n);
+		enum elasticd_action r;
+		enum elasticd_status status = elasticd_step(h, n, &r);
 
-		if (r < 0) {
-			say(step, -r, "");
+		if (status) {
+			say(step, status, "");
 			return;
 		}
-		if (r == ELASTICD_SAVE || r == ELASTICD_SAVE_AND_EXIT)
+		if (r == ELASTICD_ACTION_SAVE || r == ELASTICD_ACTION_SAVE_AND_EXIT)
 			save(n, atoi(save_ms));
-		if (r == ELASTICD_SAVE_AND_EXIT || r == ELASTICD_EXIT) {
+		if (r == ELASTICD_ACTION_SAVE_AND_EXIT || r == ELASTICD_ACTION_EXIT) {
 			snprintf(text, sizeof(text), "%s %d",
-				r == ELASTICD_EXIT ? "unsaved" : "saved", elasticd_exit_code(h));
+				r == ELASTICD_ACTION_EXIT ? "unsaved" : "saved",
+				elasticd_exit_code(h));
 			say("left", 0, text);
 			exit(elasticd_exit_code(h));
 		}
@@ -297,10 +302,11 @@ static void do_hooks(const char *step, char *arg)
 	char *to = split(arg, ':');
 
 	for (int64_t n = atoll(arg); n < atoll(to); n++) {
-		int r = elasticd_checkpoint(h, n, save_hook, NULL, NULL);
+		enum elasticd_status status =
+			elasticd_checkpoint(h, n, save_hook, NULL, NULL, NULL);
 
-		if (r < 0) {
-			say(step, -r, "");
+		if (status) {
+			say(step, status, "");
 			return;
 		}
 		pause_ms(1);
@@ -324,12 +330,12 @@ static void do_notify(const char *step, char *arg)
 static void do_preempted(const char *step, char *arg)
 {
 	struct elasticd_preemption p = { .deadline_us = -1 };
-	int r = elasticd_preempted(h, &p);
+	enum elasticd_status r = elasticd_preempted(h, &p);
 	char text[700];
 
-	snprintf(text, sizeof(text), "%d %s: %s final %d%s", r, p.source, p.reason, p.final,
+	snprintf(text, sizeof(text), "%d %s: %s final %d%s", !r, p.source, p.reason, p.final,
 		p.deadline_us < 0 ? "" : " with a deadline");
-	say(step, r < 0 ? -r : 0, text);
+	say(step, r == ELASTICD_STATUS_NOT_FOUND ? 0 : r, text);
 }
 
 static void do_exit_code(const char *step, char *arg)
@@ -348,7 +354,7 @@ static void do_await_notice(const char *step, char *arg)
 static void do_await_end(const char *step, char *arg)
 {
 	for (bool runs = true; runs; pause_ms(10)) {
-		struct elasticd_member *m;
+		struct elasticd_worker *m;
 		size_t n;
 		int r = elasticd_states(h, NULL, 0, &m, &n);
 
@@ -357,9 +363,9 @@ static void do_await_end(const char *step, char *arg)
 			return;
 		}
 		for (size_t i = 0; i < n; i++)
-			if (strcmp(m[i].task, arg) == 0)
+			if (strcmp(m[i].worker, arg) == 0)
 				runs = strcmp(m[i].state, "running") == 0;
-		elasticd_members_free(m, n);
+		elasticd_workers_free(m, n);
 	}
 }
 

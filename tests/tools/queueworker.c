@@ -17,7 +17,7 @@
  * unless its payload is "bad"; calls are answered with their payload and the worker's index.
  */
 
-#include "worker/elasticd.h"
+#include "worker/elasticd_queue.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -52,9 +52,9 @@ static char *split(char *text, char separator)
 	return at + 1;
 }
 
-static struct elasticd_bytes bytes(const char *text)
+static struct elasticd_queue_bytes bytes(const char *text)
 {
-	return (struct elasticd_bytes){ text, strlen(text), "text" };
+	return (struct elasticd_queue_bytes){ text, strlen(text), "text" };
 }
 
 /* --- a worker */
@@ -62,48 +62,48 @@ static struct elasticd_bytes bytes(const char *text)
 /* The value of a nested task, or the status that its submission or itself came to. */
 static int do_nested(const char *payload, char *value, size_t size)
 {
-	const struct elasticd_new_task t = { .payload = bytes(payload) };
-	struct elasticd_outcome *o = NULL;
+	const struct elasticd_queue_new_task t = { .payload = bytes(payload) };
+	struct elasticd_queue_outcome *o = NULL;
 	size_t n;
 	int64_t task;
-	int r = elasticd_submit(q, &t, 1, -1, &task, &n);
+	int r = elasticd_queue_submit(q, &t, 1, -1, &task, &n);
 
 	if (r == 0)
-		r = elasticd_fetch(q, &task, 1, ELASTICD_RELEASE, -1, &o, &n);
+		r = elasticd_queue_fetch(q, &task, 1, ELASTICD_FETCH_RELEASE, -1, &o, &n);
 	if (r)
 		return r;
 	snprintf(value, size, "%s", o->value ? (char *)o->value : "");
 	r = o->code;
-	elasticd_outcomes_free(o, n);
+	elasticd_queue_outcomes_free(o, n);
 	return r;
 }
 
-static int next_failed(struct elasticd_work *w, int code, const char *text, int retryable,
-	const struct elasticd_item **ret)
+static int next_failed(struct elasticd_queue_work *w, int code, const char *text, int retryable,
+	const struct elasticd_queue_item **ret)
 {
-	const struct elasticd_failure f = {
+	const struct elasticd_queue_failure f = {
 		.code = code, .message = text, .details = "at line 1", .retryable = retryable
 	};
 
-	return elasticd_work_fail_next(w, &f, -1, ret);
+	return elasticd_queue_work_fail_next(w, &f, -1, ret);
 }
 
-static int do_task(struct elasticd_work *w, const struct elasticd_item **item)
+static int do_task(struct elasticd_queue_work *w, const struct elasticd_queue_item **item)
 {
-	const struct elasticd_item *i = *item;
+	const struct elasticd_queue_item *i = *item;
 	const char *p = i->payload;
-	struct elasticd_bytes value = bytes(p);
+	struct elasticd_queue_bytes value = bytes(p);
 	char text[256];
 	int r;
 
 	if (strncmp(p, "fail:", 5) == 0)
-		return next_failed(w, ELASTICD_OUT_OF_RANGE, p + 5, 0, item);
-	if (strncmp(p, "retry:", 6) == 0 && i->attempt < atoi(p + 6))
-		return next_failed(w, ELASTICD_UNAVAILABLE, "not yet", 1, item);
-	if (strcmp(p, "die") == 0 && i->attempt == 0)
+		return next_failed(w, ELASTICD_STATUS_OUT_OF_RANGE, p + 5, 0, item);
+	if (strncmp(p, "retry:", 6) == 0 && i->tries < atoi(p + 6))
+		return next_failed(w, ELASTICD_STATUS_UNAVAILABLE, "not yet", 1, item);
+	if (strcmp(p, "die") == 0 && i->tries == 0)
 		raise(SIGKILL);
 	if (strcmp(p, "wait") == 0) {
-		while (!elasticd_work_cancelled(w))
+		while (!elasticd_queue_work_cancelled(w))
 			poll(NULL, 0, 1);
 		say("told", 0, elasticd_error_text());
 	}
@@ -113,13 +113,13 @@ static int do_task(struct elasticd_work *w, const struct elasticd_item **item)
 			return next_failed(w, r, "nested", 0, item);
 		value = bytes(text);
 	}
-	return elasticd_work_finish_next(w, &value, -1, item);
+	return elasticd_queue_work_finish_next(w, &value, -1, item);
 }
 
-static int do_item(struct elasticd_work *w, const struct elasticd_item **item)
+static int do_item(struct elasticd_queue_work *w, const struct elasticd_queue_item **item)
 {
-	const struct elasticd_item *i = *item;
-	struct elasticd_bytes value;
+	const struct elasticd_queue_item *i = *item;
+	struct elasticd_queue_bytes value;
 	char text[256];
 
 	switch (i->kind) {
@@ -127,30 +127,30 @@ static int do_item(struct elasticd_work *w, const struct elasticd_item **item)
 		return do_task(w, item);
 	case ELASTICD_ITEM_BUILD:
 		if (strcmp(i->payload, "bad") == 0)
-			return next_failed(w, ELASTICD_NOT_FOUND, "no such data", 0, item);
-		return elasticd_work_finish_next(w, NULL, -1, item);
+			return next_failed(w, ELASTICD_STATUS_NOT_FOUND, "no such data", 0, item);
+		return elasticd_queue_work_finish_next(w, NULL, -1, item);
 	default:
 		snprintf(text, sizeof(text), "%s %d", (const char *)i->payload, i->index);
 		value = bytes(text);
-		return elasticd_work_finish_next(w, &value, -1, item);
+		return elasticd_queue_work_finish_next(w, &value, -1, item);
 	}
 }
 
 static void do_work(const char *step, char *arg)
 {
-	const struct elasticd_item *item = NULL;
-	struct elasticd_work *w = NULL;
-	int r = elasticd_work_open(h, &w);
+	const struct elasticd_queue_item *item = NULL;
+	struct elasticd_queue_work *w = NULL;
+	int r = elasticd_queue_work_open(h, &w);
 
 	if (r == 0)
-		r = elasticd_work_next(w, -1, &item);
-	while ((r == 0 && item) || r == ELASTICD_ABORTED) {
+		r = elasticd_queue_work_next(w, -1, &item);
+	while ((r == 0 && item) || r == ELASTICD_STATUS_ABORTED) {
 		if (r == 0)
 			r = do_item(w, &item);
-		if (r == ELASTICD_ABORTED)
-			r = elasticd_work_next(w, -1, &item);
+		if (r == ELASTICD_STATUS_ABORTED)
+			r = elasticd_queue_work_next(w, -1, &item);
 	}
-	elasticd_work_close(w);
+	elasticd_queue_work_close(w);
 	say(step, r, "closed");
 }
 
@@ -181,7 +181,7 @@ static void do_job(const char *step, char *arg)
 	elasticd_close(h);
 	h = NULL;
 	q = NULL;
-	r = elasticd_connect(arg, NULL, &h);
+	r = elasticd_queue_connect(arg, NULL, &h);
 	if (r == 0)
 		r = elasticd_queue_open(h, "", &q);
 	say(step, r, arg);
@@ -196,10 +196,10 @@ static void do_queue(const char *step, char *arg)
 	say(step, elasticd_queue_open(h, strcmp(arg, "own") == 0 ? NULL : arg, &q), arg);
 }
 
-static void submit(const char *step, const struct elasticd_new_task *tasks, size_t n)
+static void submit(const char *step, const struct elasticd_queue_new_task *tasks, size_t n)
 {
 	size_t accepted;
-	int r = elasticd_submit(q, tasks, n, -1, numbers + n_numbers, &accepted);
+	int r = elasticd_queue_submit(q, tasks, n, -1, numbers + n_numbers, &accepted);
 	char text[32];
 
 	n_numbers += accepted;
@@ -209,7 +209,7 @@ static void submit(const char *step, const struct elasticd_new_task *tasks, size
 
 static void do_submit(const char *step, char *arg)
 {
-	struct elasticd_new_task t = { .limit_ms = 0 };
+	struct elasticd_queue_new_task t = { .limit_ms = 0 };
 	char *payload = *step == 's' ? arg : split(arg, ':');
 	const char *const needs[] = { arg };
 
@@ -226,7 +226,7 @@ static void do_submit(const char *step, char *arg)
 static void do_many(const char *step, char *arg)
 {
 	size_t n = (size_t)atoi(arg);
-	struct elasticd_new_task *t = calloc(n, sizeof(*t));
+	struct elasticd_queue_new_task *t = calloc(n, sizeof(*t));
 	char(*text)[24] = calloc(n, sizeof(*text));
 
 	for (size_t i = 0; i < n; i++) {
@@ -242,34 +242,34 @@ static const char *const states[] = { "queued", "running", "succeeded", "failed"
 
 static void do_fetch(const char *step, char *arg)
 {
-	struct elasticd_outcome *o = NULL;
+	struct elasticd_queue_outcome *o = NULL;
 	char text[512] = "";
 	size_t n = 0;
-	int r = elasticd_fetch(q, &numbers[atoi(arg)], 1, 0, -1, &o, &n);
+	int r = elasticd_queue_fetch(q, &numbers[atoi(arg)], 1, 0, -1, &o, &n);
 
 	if (r == 0)
 		snprintf(text, sizeof(text), "%s %s tries %d", states[o->state],
 			o->code ? o->message : (char *)o->value, o->tries);
 	say(step, r, text);
-	elasticd_outcomes_free(o, n);
+	elasticd_queue_outcomes_free(o, n);
 }
 
 static void do_fetch_all(const char *step, char *arg)
 {
-	struct elasticd_outcome *o = NULL;
+	struct elasticd_queue_outcome *o = NULL;
 	long long sum = 0;
 	char text[128];
 	int count = 0;
 	size_t n = 0;
-	int r = elasticd_fetch(q, numbers, n_numbers, ELASTICD_RELEASE, -1, &o, &n);
+	int r = elasticd_queue_fetch(q, numbers, n_numbers, ELASTICD_FETCH_RELEASE, -1, &o, &n);
 
 	for (size_t i = 0; i < n; i++) {
-		count += o[i].state == ELASTICD_SUCCEEDED && o[i].task == numbers[i];
+		count += o[i].state == ELASTICD_TASK_SUCCEEDED && o[i].task == numbers[i];
 		sum += o[i].value ? atoll(o[i].value) : 0;
 	}
 	snprintf(text, sizeof(text), "%d of %zu sum %lld", count, n_numbers, sum);
 	say(step, r, text);
-	elasticd_outcomes_free(o, n);
+	elasticd_queue_outcomes_free(o, n);
 	n_numbers = 0;
 }
 
@@ -280,15 +280,15 @@ static void do_any(const char *step, char *arg)
 	int r = 0;
 
 	while (r == 0 && n_numbers) {
-		struct elasticd_outcome *o = NULL;
+		struct elasticd_queue_outcome *o = NULL;
 
-		r = elasticd_fetch(
-			q, numbers, n_numbers, ELASTICD_ANY | ELASTICD_RELEASE, -1, &o, &n);
+		r = elasticd_queue_fetch(q, numbers, n_numbers,
+			ELASTICD_FETCH_ANY | ELASTICD_FETCH_RELEASE, -1, &o, &n);
 		for (size_t i = 0; r == 0 && i < n; i++)
 			for (size_t j = 0; j < n_numbers; j++)
 				if (numbers[j] == o[i].task)
 					numbers[j] = numbers[--n_numbers];
-		elasticd_outcomes_free(o, r ? 0 : n);
+		elasticd_queue_outcomes_free(o, r ? 0 : n);
 	}
 	snprintf(text, sizeof(text), "%zu", all);
 	say(step, r, text);
@@ -296,19 +296,19 @@ static void do_any(const char *step, char *arg)
 
 static void do_join(const char *step, char *arg)
 {
-	int r = elasticd_join(q, -1);
+	int r = elasticd_queue_join(q, -1);
 
 	if (r)
-		printf("error %lld %d %s %s\n", (long long)elasticd_error_task(),
-			elasticd_error_exit_code(), elasticd_error_worker(),
-			elasticd_error_details());
+		printf("error %lld %d %s %s\n", (long long)elasticd_queue_error_task(),
+			elasticd_queue_error_exit_code(), elasticd_queue_error_worker(),
+			elasticd_queue_error_details());
 	say(step, r, "ok");
 }
 
 static void do_done(const char *step, char *arg)
 {
-	int done = -1;
-	int r = elasticd_done(q, &done);
+	bool done = false;
+	int r = elasticd_queue_done(q, &done);
 
 	say(step, r, done ? "yes" : "no");
 }
@@ -317,7 +317,7 @@ static void do_cancel(const char *step, char *arg)
 {
 	size_t n = 0;
 	char text[32];
-	int r = elasticd_cancel_tasks(
+	int r = elasticd_queue_cancel(
 		q, *arg ? &numbers[atoi(arg)] : NULL, *arg ? 1 : 0, "enough", -1, &n);
 
 	snprintf(text, sizeof(text), "%zu", n);
@@ -336,35 +336,35 @@ static void do_await(const char *step, char *arg)
 
 static void do_close(const char *step, char *arg)
 {
-	say(step, elasticd_close_queues(h), "ok");
+	say(step, elasticd_queue_close_all(h), "ok");
 }
 
 static void do_create(const char *step, char *arg)
 {
 	char *payload = split(arg, ':');
-	const struct elasticd_bytes b = bytes(payload);
+	const struct elasticd_queue_bytes b = bytes(payload);
 
-	say(step, elasticd_resource_create(h, arg, &b), arg);
+	say(step, elasticd_queue_resource_create(h, arg, &b), arg);
 }
 
 static void do_drop(const char *step, char *arg)
 {
-	say(step, elasticd_resource_drop(h, arg), arg);
+	say(step, elasticd_queue_resource_drop(h, arg), arg);
 }
 
 static void do_call(const char *step, char *arg)
 {
-	const struct elasticd_bytes b = bytes(arg);
-	struct elasticd_answer *a = NULL;
+	const struct elasticd_queue_bytes b = bytes(arg);
+	struct elasticd_queue_answer *a = NULL;
 	char text[1024] = "";
 	size_t n = 0, len = 0;
-	int r = elasticd_call(h, NULL, 0, &b, -1, -1, &a, &n);
+	int r = elasticd_queue_call(h, NULL, 0, &b, -1, -1, &a, &n);
 
 	for (size_t i = 0; r == 0 && i < n && len < sizeof(text); i++)
 		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s=%s", i ? ", " : "",
 			a[i].worker, a[i].code ? a[i].message : (char *)a[i].value);
 	say(step, r, text);
-	elasticd_answers_free(a, n);
+	elasticd_queue_answers_free(a, n);
 }
 
 static void do_put(const char *step, char *arg)

@@ -39,9 +39,9 @@ static struct plan plan;
 static const char *directory;
 static int log_fd;
 
-static void check(int status)
+static void check(enum elasticd_status status)
 {
-	if (status >= 0)
+	if (!status)
 		return;
 	dprintf(2, "%s: %s\n", elasticd_status_name(status), elasticd_error_text());
 	exit(99);
@@ -128,9 +128,9 @@ static void save(long long n)
 int main(int argc, char *argv[])
 {
 	directory = argc > 1 ? argv[1] : ".";
-	check(-elasticd_open(&h));
+	check(elasticd_open(&h));
 	/* So that it is known to use the library, before its first step; then its log is there. */
-	check(-elasticd_put(h, "here", "", 0, ELASTICD_OVERWRITE));
+	check(elasticd_put(h, "here", "", 0, ELASTICD_PUT_OVERWRITE));
 	read_plan();
 	if (plan.start == 0)
 		wait_for("go");
@@ -138,13 +138,13 @@ int main(int argc, char *argv[])
 		pause_us(20000);
 	for (long long n = 0; plan.last < 0 || n <= plan.last;
 		n += 1 + rand_r(&plan.seed) % plan.stride) {
-		int action = elasticd_step(h, n);
+		enum elasticd_action action;
 
-		check(action);
+		check(elasticd_step(h, n, &action));
 		dprintf(log_fd, "begin %lld %d\n", n, action);
-		if (action == ELASTICD_SAVE || action == ELASTICD_SAVE_AND_EXIT)
+		if (action == ELASTICD_ACTION_SAVE || action == ELASTICD_ACTION_SAVE_AND_EXIT)
 			save(n);
-		if (action == ELASTICD_SAVE_AND_EXIT || action == ELASTICD_EXIT)
+		if (action == ELASTICD_ACTION_SAVE_AND_EXIT || action == ELASTICD_ACTION_EXIT)
 			end(elasticd_exit_code(h));
 		misbehave(n);
 		pause_us((unsigned)rand_r(&plan.seed) % (plan.pause_us + 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* The environment of a program that nobody supervises, in whose build tree there is an agent. */
+/* The environment of a program by hand, with the agent of its build tree. */
 
 #include "tests/unit/fake_agent.h"
 

@@ -2,14 +2,14 @@
 #pragma once
 
 /*
- * An agent played by the test, word for word, and its workers on threads: each step of the agent
- * waits for what the worker does, so that nothing depends on time. JSON is written and read with '
- * for ".
+ * An agent that the test plays, word for word, with its workers on threads. Each step of the agent
+ * waits for a step of the worker, so nothing depends on time. JSON is written with ' in place of ".
  */
 
 #include "common/base/board.h"
 #include "common/base/file.h"
-#include "worker/elasticd.h"
+#include "worker/api/binding.h"
+#include "worker/elasticd_queue.h"
 
 #include <check.h>
 #include <errno.h>
@@ -48,7 +48,7 @@ static inline void board_make(void)
 	board->slot_bytes = BOARD_SLOT_BYTES;
 }
 
-/* Check has handlers without SA_RESTART, which end waits: with them, any stop and SIGCONT does. */
+/* Check installs handlers without SA_RESTART. With these, any stop and SIGCONT would end waits. */
 static inline void signals_default(void)
 {
 	signal(SIGINT, SIG_DFL);
@@ -113,7 +113,7 @@ static inline const char *agent_hear(int fd)
 		agent_await(fd);
 		got = recv(fd, text + n, sizeof(text) - n, MSG_PEEK);
 		end = got > 0 ? memchr(text + n, '\0', (size_t)got) : NULL;
-		if (end) /* what follows is another message */
+		if (end) /* the rest is another message */
 			got = end + 1 - (text + n);
 		if (got <= 0 || recv(fd, text + n, (size_t)got, 0) != got) {
 			text[n] = '\0';
@@ -155,7 +155,7 @@ static inline void agent_say(int fd, const char *text)
 	"'job':'digits','run':'digits_0123abcd','worker':'worker:3','rank':4,'attempt':2," \
 	"'start':1,'members':['chief:0','worker:0','worker:1','worker:2','worker:3']"
 
-/* A connection that has just come: its Hello. */
+/* Accepts a connection, and answers its Hello. */
 static inline int agent_greets(void)
 {
 	int fd = agent_accept();
@@ -173,6 +173,7 @@ struct worker {
 	pthread_t thread;
 	atomic_int tid;
 	int r;
+	enum elasticd_action action;
 	char text[256], missing[256]; /* of the thread's failure */
 	void *value;
 	size_t n;
@@ -217,6 +218,15 @@ static inline struct elasticd *handle_open(int *ret_fd)
 	agent_answers(*ret_fd, HELLO);
 	ck_assert_msg(worker_end(&w) == 0, "%s", w.text);
 	return w.h;
+}
+
+/* The action of a step that succeeds. */
+static inline enum elasticd_action step_action(struct elasticd *h, int64_t n)
+{
+	enum elasticd_action action = ELASTICD_ACTION_EXIT;
+
+	ck_assert_int_eq(elasticd_step(h, n, &action), 0);
+	return action;
 }
 
 /* Tests of the library are programs of their own: no signal, no fork by Check when told so. */

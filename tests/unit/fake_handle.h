@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A worker's handle with the one connection that it keeps, for each test, and what workers ask. */
+/* For each test a worker's handle, with the one connection that it keeps, and calls of workers. */
 
 #include "tests/unit/fake_agent.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* A worker that does not wait for its puts, and what the played agent hears of them. */
+/* A worker that does not wait for its puts, and the messages that the played agent gets. */
 
 #include "tests/unit/fake_handle.h"
 #include "tests/unit/fake_signals.h"
 
-enum { AT_ONCE = 32, NOWAIT = ELASTICD_OVERWRITE | ELASTICD_NOWAIT };
+enum { AT_ONCE = 32, NOWAIT = ELASTICD_PUT_OVERWRITE | ELASTICD_PUT_NOWAIT };
 
 #define PUT "{'method':'io.elasticd.Worker.Put','parameters':{'key':'k','value':'v'}}"
 #define PUT_DONE "{'parameters':{'revision':1}}"
@@ -24,7 +24,7 @@ static inline void puts_text(struct worker *me)
 
 static inline int puts_soon(const char *key, const char *value)
 {
-	/* What this process has written counts while it is one of the group. */
+	/* A process reads its own writes only while it is its worker's. */
 	atomic_store(&h->slot->expected, h->token);
 	return elasticd_put(h, key, value, strlen(value), NOWAIT);
 }
@@ -66,14 +66,14 @@ static inline void flushed(void)
 	ck_assert_int_eq(worker_end(&w), 0);
 }
 
-/* One was handed over, and the agent has it. */
+/* A write was handed over, and the agent has it. */
 static inline void one_under_way(void)
 {
 	ck_assert_int_eq(puts_soon("k", "soon"), 0);
 	hears_put("k", "soon");
 }
 
-/* A call that waits goes as ever. */
+/* An ordinary put. */
 static inline void one_call(void)
 {
 	worker_start(&w, puts_text, h);
@@ -121,7 +121,7 @@ static inline void fill(void)
 	}
 }
 
-/* The worker's thread sleeps, and has not gone on by then, there or on another connection. */
+/* Waits until the worker's thread sleeps, and has sent nothing, on any connection. */
 static inline void until_it_waits(struct worker *me)
 {
 	struct pollfd p = { .fd = agent_listener, .events = POLLIN };

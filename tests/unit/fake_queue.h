@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the played agent hears of io.elasticd.Queue, and says to it. */
+/* Messages of io.elasticd.Queue that the played agent gets and sends. */
 
 #include "tests/unit/fake_handle.h"
 
@@ -16,8 +16,8 @@
 #define queue_failed(fd, error) queue_refuses(fd, "QueueFailed", "'error':{" error "}")
 
 static struct elasticd_queue *q;
-static struct elasticd_work *work;
-static const struct elasticd_item *item;
+static struct elasticd_queue_work *work;
+static const struct elasticd_queue_item *item;
 static int work_fd;
 
 static inline void setup_queue(void)
@@ -32,7 +32,7 @@ static inline void setup_queue(void)
 
 static inline void teardown_queue(void)
 {
-	elasticd_work_close(work);
+	elasticd_queue_work_close(work);
 	elasticd_queue_close(q);
 	close_fd(work_fd);
 	teardown();
@@ -40,19 +40,19 @@ static inline void teardown_queue(void)
 
 static inline void asks_work(struct worker *me)
 {
-	me->r = elasticd_work_next(work, -1, &item);
+	me->r = elasticd_queue_work_next(work, -1, &item);
 }
 
 static inline void asks_work_for_a_minute(struct worker *me)
 {
-	me->r = elasticd_work_next(work, 60000, &item);
+	me->r = elasticd_queue_work_next(work, 60000, &item);
 }
 
-/* A place whose thread waits in Work on work_fd. */
+/* A slot whose thread waits in Work on work_fd. */
 static inline void work_begins(void)
 {
 	if (!work)
-		ck_assert_int_eq(elasticd_work_open(h, &work), 0);
+		ck_assert_int_eq(elasticd_queue_work_open(h, &work), 0);
 	worker_start(&w, asks_work, h);
 	work_fd = agent_greets();
 	queue_hears(work_fd, "Work", "");

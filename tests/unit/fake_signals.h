@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Signals to workers, again and again, for one may come just before the thread waits. */
+/* Signals to workers, again and again, since one may come just before the thread waits. */
 
 #include "tests/unit/fake_agent.h"
 
@@ -40,7 +40,7 @@ static inline int signal_until_done(struct worker *me)
 	}
 }
 
-/* Until its handler has run so often. */
+/* Sends five signals, each when the handler of the one before has run. */
 static inline void signal_often(struct worker *me)
 {
 	for (int i = 1; i <= 5; i++) {
@@ -50,7 +50,7 @@ static inline void signal_often(struct worker *me)
 	}
 }
 
-/* Until n calls were ended by one, as the worker counts. */
+/* Sends signals until n calls of the worker were interrupted. */
 static inline void signal_until_ended(struct worker *me, int n)
 {
 	while (atomic_load(&ends) < n) {

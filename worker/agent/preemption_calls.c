@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/agent/worker_calls.h"
+#include "worker/base/calls.h"
+#include "worker/base/failure.h"
+#include "worker/base/handle.h"
+#include "worker/base/values.h"
 
 #include "common/text/json.h"
 
@@ -13,58 +17,61 @@ static void learn_exit_code(struct elasticd *h, const json_t *answer)
 		atomic_store(&h->exit_code, (int)code);
 }
 
-static int action_of(const char *name)
+static bool action_of(const char *name, enum elasticd_action *ret)
 {
 	static const char *const names[] = {
-		[ELASTICD_CONTINUE] = "continue",
-		[ELASTICD_SAVE] = "save",
-		[ELASTICD_SAVE_AND_EXIT] = "save_exit",
-		[ELASTICD_EXIT] = "exit",
+		[ELASTICD_ACTION_CONTINUE] = "continue",
+		[ELASTICD_ACTION_SAVE] = "save",
+		[ELASTICD_ACTION_SAVE_AND_EXIT] = "save_exit",
+		[ELASTICD_ACTION_EXIT] = "exit",
 	};
 
 	for (int i = 0; i < (int)(sizeof(names) / sizeof(*names)); i++)
-		if (strcmp(names[i], name) == 0)
-			return i;
-	return -1;
+		if (strcmp(names[i], name) == 0) {
+			*ret = (enum elasticd_action)i;
+			return true;
+		}
+	return false;
 }
 
-/* A signal does not lose the answer: made again, the call goes on. */
-int remote_step(struct elasticd *h, int64_t n, int *ret_action)
+/* After a signal the same call goes on, so its answer is not lost. */
+enum elasticd_status call_step(struct elasticd *h, int64_t n, enum elasticd_action *ret)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	struct args a = ARGS_EMPTY;
-	int action, r;
+	enum elasticd_action action;
+	enum elasticd_status status;
+	struct params a = PARAMS_EMPTY;
 
-	args_int(&a, "step", n);
-	r = remote_call(h, "Step", &a, WAIT_PROMPT, &answer);
-	if (r)
-		return r;
-	action = action_of(json_get_string(answer, "action", ""));
-	if (action < 0)
-		return fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
+	params_int(&a, "step", n);
+	status = call_make(h, "Step", &a, WAIT_PROMPT, &answer);
+	if (status)
+		return status;
+	if (!action_of(json_get_string(answer, "action", ""), &action))
+		return fail_malformed();
 	learn_exit_code(h, answer);
-	*ret_action = action;
-	return 0;
+	*ret = action;
+	return ELASTICD_STATUS_OK;
 }
 
-int remote_saved(struct elasticd *h, int64_t n, const char *path)
+enum elasticd_status call_saved(struct elasticd *h, int64_t n, const char *path)
 {
-	struct args a = ARGS_EMPTY;
+	struct params a = PARAMS_EMPTY;
 
-	args_int(&a, "step", n);
-	args_text(&a, "path", path);
-	return remote_call(h, "Saved", &a, WAIT_PROMPT, NULL);
+	params_int(&a, "step", n);
+	params_text(&a, "path", path);
+	return call_make(h, "Saved", &a, WAIT_PROMPT, NULL);
 }
 
-int remote_preemption(struct elasticd *h, struct elasticd_preemption *ret)
+enum elasticd_status call_preemption(struct elasticd *h, struct elasticd_preemption *ret)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	struct args a = ARGS_EMPTY;
+	enum elasticd_status status;
+	struct params a = PARAMS_EMPTY;
 	const json_t *notice;
-	int r = remote_call(h, "Preemption", &a, WAIT_PROMPT, &answer);
 
-	if (r)
-		return r;
+	status = call_make(h, "Preemption", &a, WAIT_PROMPT, &answer);
+	if (status)
+		return status;
 	learn_exit_code(h, answer);
 	notice = json_get_object(answer, "notice");
 	*ret = (struct elasticd_preemption){
@@ -72,21 +79,21 @@ int remote_preemption(struct elasticd *h, struct elasticd_preemption *ret)
 		.deadline_us = json_get_int(notice, "deadline_us", -1),
 		.step = json_get_int(notice, "step", -1),
 		.final = json_get_bool(notice, "final", false),
-		.exit_code = elasticd_exit_code(h),
+		.exit_code = atomic_load(&h->exit_code),
 	};
 	text_cut(ret->source, sizeof(ret->source), json_get_string(notice, "source", ""));
 	text_cut(ret->reason, sizeof(ret->reason), json_get_string(notice, "reason", ""));
-	return 0;
+	return ELASTICD_STATUS_OK;
 }
 
-int remote_notify(struct elasticd *h, const char *reason, int64_t grace_ms)
+enum elasticd_status call_notify(struct elasticd *h, const char *reason, int64_t grace_ms)
 {
-	struct args a = ARGS_EMPTY;
+	struct params a = PARAMS_EMPTY;
 	char cut[WORKER_REASON_MAX + 1];
 
 	text_cut(cut, sizeof(cut), reason);
-	args_text(&a, "reason", cut);
+	params_text(&a, "reason", cut);
 	if (grace_ms >= 0)
-		args_int(&a, "grace_ms", grace_ms);
-	return remote_call(h, "Notify", &a, WAIT_PROMPT, NULL);
+		params_int(&a, "grace_ms", grace_ms);
+	return call_make(h, "Notify", &a, WAIT_PROMPT, NULL);
 }

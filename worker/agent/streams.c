@@ -1,29 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Watches and events: a connection each. In a child of fork() the descriptor is its parent's, so it
- * begins anew there: a watch after the last change that it knows of, events from then on.
- */
-#include "worker/agent/worker_calls.h"
+#include "worker/agent/streams.h"
+#include "worker/agent/answer_parts.h"
+#include "worker/base/calls.h"
+#include "worker/base/failure.h"
+#include "worker/base/pool.h"
+#include "worker/base/values.h"
+#include "worker/base/waiting.h"
 
 #include "common/text/json.h"
 
 #include <string.h>
 
-struct stream {
-	struct elasticd *h;
-	struct pool *pool; /* of the process that opened conn */
-	struct conn *conn; /* NULL: none was to be had */
-	char *key;	   /* of a watch; NULL: events */
-	int64_t since;	   /* of a watch: the last revision that is known; -1: none */
-	int over;	   /* the status that ended it */
-	json_t *changes;   /* the last answer of a watch, handed out up to at */
-	size_t at;
-};
-
-void remote_stream_close(void *stream)
+void stream_fini(struct stream *s)
 {
-	struct stream *s = stream;
-
 	if (s->pool && pool_is_ours(s->pool))
 		conn_drop(s->pool, s->conn);
 	else
@@ -32,12 +21,10 @@ void remote_stream_close(void *stream)
 		pool_unref(s->pool);
 	json_decref(s->changes);
 	free(s->key);
-	free(s);
 }
 
-/* What a watch was told, to be handed out. One that was told no change knows how far it has come.
- */
-static void stream_take(struct stream *s, const json_t *answer)
+/* Changes to be returned. An answer without changes says which revision it is up to. */
+static void stream_take_changes(struct stream *s, const json_t *answer)
 {
 	json_decref(s->changes);
 	s->changes = json_incref(json_get_array(answer, "changes"));
@@ -46,62 +33,45 @@ static void stream_take(struct stream *s, const json_t *answer)
 		s->since = json_get_int(answer, "revision", s->since);
 }
 
-/* What happens after this is told. */
-static int stream_begin(struct stream *s)
+/* Nothing that happens after this is missed. */
+static enum elasticd_status stream_begin(struct stream *s)
 {
 	_cleanup_json_ json_t *first = NULL;
-	struct args a = ARGS_EMPTY;
-	int r;
+	enum elasticd_status status;
+	struct params a = PARAMS_EMPTY;
 
 	if (s->key) {
-		args_text(&a, "key", s->key);
+		params_text(&a, "key", s->key);
 		if (s->since >= 0)
-			args_int(&a, "since", s->since);
+			params_int(&a, "since", s->since);
 	}
-	r = remote_stream(s->h, s->pool, s->key ? "Watch" : "Events", &a, &s->conn, &first);
-	if (r == 0 && s->key)
-		stream_take(s, first);
-	return r;
+	status = call_stream(s->h, s->pool, s->key ? "Watch" : "Events", &a, &s->conn, &first);
+	if (!status && s->key)
+		stream_take_changes(s, first);
+	return status;
 }
 
-static int stream_new(struct elasticd *h, const char *key, int64_t since, void **ret)
+enum elasticd_status stream_init(
+	struct stream *s, struct elasticd *h, const char *key, int64_t since)
 {
-	struct stream *s = calloc(1, sizeof(*s));
-	int r;
+	enum elasticd_status status;
 
-	if (!s)
-		return fail_memory();
-	s->h = h;
-	s->since = since;
+	*s = (struct stream){ .h = h, .since = since };
 	s->key = key ? strdup(key) : NULL;
 	s->pool = pool_ref(h);
-	r = !s->pool || (key && !s->key) ? fail_memory() : stream_begin(s);
-	if (r)
-		remote_stream_close(s);
-	else
-		*ret = s;
-	return r;
+	status = !s->pool || (key && !s->key) ? fail_memory() : stream_begin(s);
+	if (status)
+		stream_fini(s);
+	return status;
 }
 
-int remote_watch_open(struct elasticd *h, const char *key, int64_t since, void **ret)
+int stream_fd(const struct stream *s)
 {
-	return stream_new(h, key, since, ret);
-}
-
-int remote_events_open(struct elasticd *h, void **ret)
-{
-	return stream_new(h, NULL, -1, ret);
-}
-
-int remote_stream_fd(const void *stream)
-{
-	const struct stream *s = stream;
-
 	return s->conn ? conn_fd(s->conn) : -1;
 }
 
-/* In a child that got this stream from its parent. */
-static int stream_renew(struct stream *s)
+/* In a child that has the stream from its parent. */
+static enum elasticd_status stream_renew(struct stream *s)
 {
 	conn_abandon(s->conn);
 	s->conn = NULL;
@@ -110,96 +80,90 @@ static int stream_renew(struct stream *s)
 	return s->pool ? stream_begin(s) : fail_memory();
 }
 
-/* An error is for ever. */
-static int stream_ends(struct stream *s, int r)
+/* After an error the stream returns the same status for ever. */
+static enum elasticd_status stream_result(struct stream *s, enum elasticd_status status)
 {
-	if (r && r != ELASTICD_DEADLINE_EXCEEDED && r != ELASTICD_INTERRUPTED)
-		s->over = r;
-	return r;
+	if (status && status != ELASTICD_STATUS_DEADLINE_EXCEEDED &&
+		status != ELASTICD_STATUS_INTERRUPTED)
+		s->over = status;
+	return status;
 }
 
-/* Before anything is waited for. */
-static int stream_ready(struct stream *s)
+/* Call it before each wait. */
+static enum elasticd_status stream_ready(struct stream *s)
 {
 	if (s->over)
-		return fail(s->over, "it is over");
-	return s->conn && pool_is_ours(s->pool) ? 0 : stream_ends(s, stream_renew(s));
+		return fail(s->over, "it has ended");
+	if (s->conn && pool_is_ours(s->pool))
+		return ELASTICD_STATUS_OK;
+	return stream_result(s, stream_renew(s));
 }
 
-static int stream_receive(struct stream *s, int timeout_ms, json_t **ret)
+static enum elasticd_status stream_receive(struct stream *s, int timeout_ms, json_t **ret)
 {
 	bool last = false;
-	int r = remote_stream_next(s->h, s->pool, s->conn, WAIT_STREAM(timeout_ms), ret, &last);
+	enum elasticd_status status =
+		call_stream_next(s->h, s->pool, s->conn, WAIT_STREAM(timeout_ms), ret, &last);
 
 	if (last)
-		s->over = ELASTICD_CANCELLED;
-	return stream_ends(s, r);
+		s->over = ELASTICD_STATUS_CANCELLED;
+	return stream_result(s, status);
 }
 
-/* The time that is left of timeout_ms until end. */
-static int time_left(int timeout_ms, int64_t end)
+enum elasticd_status stream_next_change(
+	struct stream *s, int timeout_ms, struct elasticd_entry **ret)
 {
-	int64_t left = end - clock_ms();
-
-	return timeout_ms <= 0 ? timeout_ms : left < 0 ? 0 : (int)left;
-}
-
-int remote_watch_next(void *stream, int timeout_ms, struct elasticd_entry **ret)
-{
-	struct stream *s = stream;
 	int64_t end = clock_end(timeout_ms);
-	int r;
+	enum elasticd_status status = ELASTICD_STATUS_OK;
 
-	if (s->at == json_array_size(s->changes)) {
-		r = stream_ready(s);
-		if (r)
-			return r;
-	}
-	while (s->at == json_array_size(s->changes)) {
+	if (s->at == json_array_size(s->changes))
+		status = stream_ready(s);
+	while (!status && s->at == json_array_size(s->changes)) {
 		_cleanup_json_ json_t *answer = NULL;
 
-		r = stream_receive(s, time_left(timeout_ms, end), &answer);
-		if (r)
-			return r;
-		stream_take(s, answer);
+		status = stream_receive(s, clock_left(end, timeout_ms), &answer);
+		if (!status)
+			stream_take_changes(s, answer);
 	}
-	r = entries_take(s->changes, s->at, 1, ret);
-	if (r == 0) {
+	if (!status)
+		status = entries_take(s->changes, s->at, 1, ret);
+	if (!status) {
 		s->at++;
 		s->since = (*ret)->revision;
 	}
-	return r;
+	return status;
 }
 
-static int event_take(const json_t *j, struct elasticd_event **ret)
+static enum elasticd_status event_take(const json_t *j, struct elasticd_event **ret)
 {
 	struct elasticd_event *e = calloc(1, sizeof(*e));
-	const char *task = json_get_string(j, "worker", NULL);
+	const char *worker = json_get_string(j, "worker", NULL);
 	const json_t *error = json_get_object(j, "error");
-	int r = 0;
+	enum elasticd_status status = ELASTICD_STATUS_OK;
 
 	if (!e)
 		return fail_memory();
 	e->event = text_take(j, "event");
 	e->text = text_take(j, "text");
-	e->task = task ? strdup(task) : NULL;
-	if (!e->event || !e->text || (task && !e->task))
-		r = fail_memory();
-	if (r == 0 && error)
-		r = error_take(error, &e->error);
-	if (r)
+	e->worker = worker ? strdup(worker) : NULL;
+	if (!e->event || !e->text || (worker && !e->worker))
+		status = fail_memory();
+	if (!status && error)
+		status = error_take(error, &e->error);
+	if (status)
 		elasticd_event_free(e);
 	else
 		*ret = e;
-	return r;
+	return status;
 }
 
-int remote_events_next(void *stream, int timeout_ms, struct elasticd_event **ret)
+enum elasticd_status stream_next_event(
+	struct stream *s, int timeout_ms, struct elasticd_event **ret)
 {
 	_cleanup_json_ json_t *answer = NULL;
-	int r = stream_ready(stream);
+	enum elasticd_status status = stream_ready(s);
 
-	if (r == 0)
-		r = stream_receive(stream, timeout_ms, &answer);
-	return r ? r : event_take(json_get_object(answer, "event"), ret);
+	if (!status)
+		status = stream_receive(s, timeout_ms, &answer);
+	return status ? status : event_take(json_get_object(answer, "event"), ret);
 }

@@ -1,112 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A worker's place at the queue: a connection of its own, for as long as which it holds its lease.
- * An answer that a signal has kept from being read is read by the next call. In a child of fork()
- * the descriptor is its parent's: it begins anew there.
+ * A slot of a worker has a connection of its own, which holds the lease of its item: when it ends,
+ * the agent puts the item back. Where a signal ends a call before its answer is read, the next call
+ * reads it. In a child of fork() the connection is its parent's.
  */
 #include "worker/agent/queue_calls.h"
+#include "worker/agent/queue_request.h"
+#include "worker/base/failure.h"
+#include "worker/base/handle.h"
+#include "worker/base/pool.h"
 #include "worker/base/private_agent.h"
+#include "worker/base/process_id.h"
+#include "worker/base/values.h"
+#include "worker/base/waiting.h"
 
-#include "common/text/json.h"
+#include "common/base/status.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum {
-	LOOK_MS = 100, /* between questions where there is no board to say that there is news */
+	LOOK_MS = 100, /* how often to call Look where no board counts cancelled leases */
 };
 
-/* Whose answer has yet to be read. */
-enum pending {
-	PENDING_NOTHING,
-	PENDING_WORK,	/* Work */
-	PENDING_ANSWER, /* Finish and its like */
-	PENDING_BOTH,	/* the same, with what comes next */
-};
-
-struct place {
-	struct pool *pool; /* of the process that opened conn; NULL: none yet */
-	struct conn *conn; /* NULL: none */
-	enum pending pending;
-	struct varlink_buffer call; /* that is pending, as it may not have gone as a whole; owned */
-	struct taken_item taken;    /* refers to the connection's memory, or text */
-	char *text;		    /* owned, as are the others */
-	void *bytes;
-	const char **needs;
-	size_t needs_room;
-	_Atomic uint64_t seen;	 /* the board's word when it was last looked at */
-	_Atomic int64_t look_at; /* without a board: when to ask again */
-};
-
-int remote_work_open(struct elasticd_work *w)
+static void item_drop(struct elasticd_queue_work *w)
 {
-	w->place = calloc(1, sizeof(struct place));
-	return w->place ? 0 : fail_memory();
+	free(w->owned_text);
+	free(w->owned_payload);
+	w->owned_text = NULL;
+	w->owned_payload = NULL;
 }
 
-static void item_drop(struct place *p)
+static void pending_set(struct elasticd_queue_work *w, enum pending pending)
 {
-	free(p->text);
-	free(p->bytes);
-	p->text = NULL;
-	p->bytes = NULL;
+	w->pending = pending;
+	if (pending == PENDING_NOTHING)
+		varlink_buffer_fini(&w->call);
 }
 
-static void pending_set(struct place *p, enum pending what)
+void work_fini(struct elasticd_queue_work *w)
 {
-	p->pending = what;
-	if (what == PENDING_NOTHING)
-		varlink_buffer_fini(&p->call);
-}
+	bool ours = atomic_load(&w->pid) == process_id();
 
-void remote_work_close(struct elasticd_work *w, bool ours)
-{
-	struct place *p = w->place;
-
-	if (p->pool && ours && pool_is_ours(p->pool))
-		conn_drop(p->pool, p->conn);
+	if (w->pool && ours && pool_is_ours(w->pool))
+		conn_drop_at(w->pool, &w->conn);
 	else
-		conn_abandon(p->conn);
-	if (p->pool)
-		pool_unref(p->pool);
-	pending_set(p, PENDING_NOTHING);
-	item_drop(p);
-	free(p->needs);
-	free(p);
+		conn_abandon(w->conn);
+	if (w->pool)
+		pool_unref(w->pool);
+	pending_set(w, PENDING_NOTHING);
+	item_drop(w);
+	free(w->resources);
 }
 
-void remote_work_renew(struct elasticd_work *w)
+void work_renew(struct elasticd_queue_work *w)
 {
-	struct place *p = w->place;
-
-	conn_abandon(p->conn);
-	p->conn = NULL;
-	p->pool = NULL;
-	pending_set(p, PENDING_NOTHING);
-	item_drop(p);
+	conn_abandon(w->conn);
+	w->conn = NULL;
+	w->pool = pool_ref(w->h);
+	w->waiting = false;
+	pending_set(w, PENDING_NOTHING);
+	item_drop(w);
 }
 
 /* --- items */
 
-static const char *const kinds[] = {
-	[ELASTICD_ITEM_TASK] = "task",
-	[ELASTICD_ITEM_BUILD] = "build",
-	[ELASTICD_ITEM_CALL] = "call",
-	[ELASTICD_ITEM_INIT] = "init",
-};
-
-static int kind_of(const struct answer_text *t)
+static bool kind_of(const struct answer_text *t, enum elasticd_item_kind *ret)
 {
+	static const char *const kinds[] = {
+		[ELASTICD_ITEM_TASK] = "task",
+		[ELASTICD_ITEM_BUILD] = "build",
+		[ELASTICD_ITEM_CALL] = "call",
+		[ELASTICD_ITEM_INIT] = "init",
+	};
+
 	for (int i = 0; t->at && i <= ELASTICD_ITEM_INIT; i++)
-		if (strlen(kinds[i]) == t->len && memcmp(kinds[i], t->at, t->len) == 0)
-			return i;
-	return -1;
+		if (strlen(kinds[i]) == t->len && memcmp(kinds[i], t->at, t->len) == 0) {
+			*ret = (enum elasticd_item_kind)i;
+			return true;
+		}
+	return false;
 }
 
 /* 0, -ENOMEM, -EBADMSG. */
-static int needs_take(struct place *p, size_t *ret_n)
+static int resources_take(struct elasticd_queue_work *w, size_t *ret_n)
 {
-	char *at = p->taken.resources.at;
+	char *at = w->text.resources.at;
 	struct answer_text one;
 	size_t n = 0;
 
@@ -116,17 +95,19 @@ static int needs_take(struct place *p, size_t *ret_n)
 
 		if (*one.at != '"')
 			return -EBADMSG;
-		if (list_grow((void **)&p->needs, &p->needs_room, n + 1, sizeof(char *)) < 0)
+		if (list_grow((void **)&w->resources, &w->resources_room, n + 1, sizeof(char *)) <
+			0)
 			return -ENOMEM;
-		p->needs[n++] = answer_in_place(&name);
+		w->resources[n++] = answer_in_place(&name);
 	}
 	*ret_n = n;
 	return 0;
 }
 
-static int payload_take(struct place *p, struct elasticd_item *item)
+static int payload_take(struct elasticd_queue_work *w)
 {
-	struct taken_item *t = &p->taken;
+	struct elasticd_queue_item *item = &w->item;
+	struct item_text *t = &w->text;
 	int r;
 
 	if (t->payload.at) {
@@ -134,232 +115,267 @@ static int payload_take(struct place *p, struct elasticd_item *item)
 		item->len = t->payload.len;
 		return 0;
 	}
-	r = bytes_take(&t->payload, &t->base64, &p->bytes, &item->len);
-	item->payload = p->bytes ? p->bytes : "";
+	r = answer_bytes(&t->payload, &t->base64, &w->owned_payload, &item->len);
+	item->payload = w->owned_payload ? w->owned_payload : "";
 	return r;
 }
 
-static int item_take(struct place *p, struct elasticd_item *item)
+/* Makes w->item of w->text. */
+static int item_take(struct elasticd_queue_work *w)
 {
-	struct taken_item *t = &p->taken;
+	struct elasticd_queue_item *item = &w->item;
+	struct item_text *t = &w->text;
 	int r;
 
-	*item = (struct elasticd_item){
-		.kind = kind_of(&t->kind),
+	*item = (struct elasticd_queue_item){
 		.lease = t->lease,
 		.limit_ms = t->limit_ms,
 		.index = (int)t->index,
-		.incarnation = (int)t->incarnation,
-		.attempt = (int)t->attempt,
+		.start = (int)t->start,
+		.tries = (int)t->tries,
 	};
-	if (item->kind < 0)
+	if (!kind_of(&t->kind, &item->kind))
 		return -EBADMSG;
 	item->task = item->kind == ELASTICD_ITEM_TASK ? t->task : -1;
-	r = needs_take(p, &item->n_resources);
+	r = resources_take(w, &item->n_resources);
 	if (r == 0)
-		r = payload_take(p, item);
-	item->resources = p->needs;
+		r = payload_take(w);
+	item->resources = w->resources;
 	item->name = answer_in_place(&t->name);
 	item->format = answer_in_place(&t->format);
 	return r;
 }
 
-/* The item of an answer; it may have none. arg is the place. */
-static int work_keep(void *to)
-{
-	struct taken_work *t = to;
-	struct place *p = t->place;
+static const struct answer_member item_members[] = {
+	ANSWER_MEMBER(struct item_text, ANSWER_TEXT, "kind", kind),
+	ANSWER_MEMBER(struct item_text, ANSWER_INT, "lease", lease),
+	ANSWER_MEMBER(struct item_text, ANSWER_INT, "task", task),
+	ANSWER_MEMBER(struct item_text, ANSWER_TEXT, "name", name),
+	ANSWER_MEMBER(struct item_text, ANSWER_TEXT, "payload", payload),
+	ANSWER_MEMBER(struct item_text, ANSWER_TEXT, "base64", base64),
+	ANSWER_MEMBER(struct item_text, ANSWER_TEXT, "format", format),
+	ANSWER_MEMBER(struct item_text, ANSWER_RAW, "resources", resources),
+	ANSWER_MEMBER(struct item_text, ANSWER_INT, "limit_ms", limit_ms),
+	ANSWER_MEMBER(struct item_text, ANSWER_INT, "index", index),
+	ANSWER_MEMBER(struct item_text, ANSWER_INT, "start", start),
+	ANSWER_MEMBER(struct item_text, ANSWER_INT, "tries", tries),
+};
 
-	p->taken = (struct taken_item){ .lease = -1 };
-	t->came = t->item.at != NULL;
-	if (!t->came)
+/* The answer of Work, Finish, Fail and PutBack, which may have an item. */
+struct got_work {
+	struct answer_text item;
+	struct elasticd_queue_work *work;
+	bool came;
+};
+static const struct answer_member work_members[] = {
+	ANSWER_MEMBER(struct got_work, ANSWER_RAW, "item", item),
+};
+
+static int got_work_keep(void *to)
+{
+	struct got_work *got = to;
+	struct item_text *t = &got->work->text;
+
+	*t = (struct item_text){ .lease = -1 };
+	got->came = got->item.at != NULL;
+	if (!got->came)
 		return 0;
-	return answer_object(t->item.at, item_members,
-		       sizeof(item_members) / sizeof(item_members[0]), &p->taken) &&
-			       p->taken.lease >= 0
+	return answer_object(got->item.at, item_members, ANSWER_N(item_members), t) && t->lease >= 0
 		       ? 0
 		       : -EBADMSG;
 }
 
-static const struct answer_member work_members[] = {
-	ANSWER_MEMBER(struct taken_work, ANSWER_RAW, "item", item),
-};
+/* --- calls on the slot's connection */
 
-/* --- asking */
-
-/* Leases of this process that were cancelled, ever. */
-static uint64_t board_word(const struct elasticd_work *w)
+/* How many leases of this process were cancelled, ever. */
+static uint64_t cancelled_leases(const struct elasticd_queue_work *w)
 {
 	return atomic_load_explicit(&w->h->slot->cancels, memory_order_relaxed);
 }
 
-/* An item that cannot be taken goes back with the connection. */
-static int came_badly(struct place *p, int r)
+/* An item that cannot be read goes back to the agent with the connection. */
+static enum elasticd_status fail_item(struct elasticd_queue_work *w, int r)
 {
-	if (p->conn)
-		conn_drop(p->pool, p->conn);
-	p->conn = NULL;
-	return fail_taken(r);
+	if (w->conn)
+		conn_drop_at(w->pool, &w->conn);
+	return fail_reading(r);
 }
 
-/* The answer of a place's connection to its call; again: which was begun before. A status. */
-static int place_ask(struct elasticd_work *w, bool again, struct wait wait, struct taken_work *got,
-	bool *ret_closed, bool *ret_answered)
+static enum elasticd_status fail_stopped(void)
+{
+	return fail(ELASTICD_STATUS_CANCELLED, "the slot was stopped");
+}
+
+/* The item came just before the slot was stopped, and cannot be answered any more: waits until the
+ * agent has put it back. */
+static enum elasticd_status refuse_item(struct elasticd_queue_work *w, struct got_work *got)
+{
+	const struct wait wait = { .timeout_ms = w->h->silence_ms };
+	struct deadline d = deadline_begin(w->h, wait);
+	char *text;
+	size_t len;
+
+	got->came = false;
+	while (conn_receive(w->conn, &d, &text, &len) == 0)
+		;
+	conn_drop_at(w->pool, &w->conn);
+	return fail_stopped();
+}
+
+/* Makes w->call, or reads its answer where it was begun before (again). */
+static enum elasticd_status work_call(struct elasticd_queue_work *w, bool again, struct wait wait,
+	struct got_work *got, bool *ret_closed, bool *ret_answered)
 {
 	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
-	struct taking t = { work_members, 1, got, sizeof(got->item), work_keep };
-	const struct taker taker = { taking_take, &t };
-	struct place *p = w->place;
-	int r, e = 0;
+	const struct answer_reader reader = { work_members, ANSWER_N(work_members), got,
+		sizeof(got->item), got_work_keep };
+	enum elasticd_status status;
+	int r = 0;
 
-	if (!p->pool && !(p->pool = pool_ref(w->h)))
+	if (!w->pool)
 		return fail_memory();
-	*got = (struct taken_work){ .place = p };
-	r = remote_call_on(w->h, p->pool, &p->conn, &p->call, again, wait, &taker, &in);
-	*ret_answered = r == 0 || in.message;
-	/* Nobody is left who could submit anything. */
-	if (r == ELASTICD_FAILED_PRECONDITION && !*ret_answered && wait.endless) {
-		*ret_closed = true;
-		return 0;
-	}
-	/* Until then it may be what is sent again. */
+	*got = (struct got_work){ .work = w };
+	pool_set_waiting(w->pool, w, wait.stopped != NULL);
+	status = call_on(w->h, w->pool, &w->conn, &w->call, again, wait, &reader, &in);
+	*ret_answered = !status || in.message;
+	/* Without an answer the item's memory may be part of what is sent again. */
 	if (*ret_answered)
-		item_drop(p);
-	if (in.error && strcmp(in.error, "io.elasticd.Queue.Closed") == 0) {
-		*ret_closed = true;
-		return 0;
+		item_drop(w);
+	if (!status && in.message)
+		r = answer_read_parsed(&reader, in.parameters, &w->owned_text);
+	if (!pool_end_waiting(w->pool, w)) {
+		if (got->came)
+			status = refuse_item(w, got);
+		pool_set_waiting(w->pool, w, false);
 	}
-	if (r == 0 && in.message)
-		e = taking_again(in.parameters, &t, &p->text);
-	if (e < 0)
-		return came_badly(p, e);
-	return r;
+	/* By hand: no other thread is left that could submit a task. */
+	if (status == ELASTICD_STATUS_FAILED_PRECONDITION && !*ret_answered && wait.endless)
+		*ret_closed = true;
+	if (in.error && strcmp(in.error, "io.elasticd.Queue.Closed") == 0)
+		*ret_closed = true;
+	if (*ret_closed)
+		return ELASTICD_STATUS_OK;
+	return r < 0 ? fail_item(w, r) : status;
 }
 
-/* For what comes next. */
-static struct wait wait_next(const struct elasticd_work *w, int timeout_ms)
+static struct wait wait_for_item(const struct elasticd_queue_work *w, int timeout_ms)
 {
 	struct wait wait = WAIT_CALL(timeout_ms);
 
-	wait.endless = w->h->alone && timeout_ms < 0;
+	wait.endless = w->h->by_hand && timeout_ms < 0;
+	wait.stopped = &w->stopped;
 	return wait;
 }
 
-/* What came, as the place's item. */
-static int place_take(struct elasticd_work *w, const struct taken_work *got)
+/* The item that came, if any. */
+static enum elasticd_status work_take(struct elasticd_queue_work *w, const struct got_work *got)
 {
-	struct place *p = w->place;
 	int r;
 
 	if (!got->came)
-		return 0;
-	r = item_take(p, &w->item);
-	w->has = r == 0;
-	return r < 0 ? came_badly(p, r) : 0;
+		return ELASTICD_STATUS_OK;
+	r = item_take(w);
+	w->has_item = r == 0;
+	return r < 0 ? fail_item(w, r) : ELASTICD_STATUS_OK;
 }
 
-/* Whether an idle connection had died unnoticed: worth another one. */
-static bool place_stale(const struct place *p, bool had, int r, bool answered)
+static enum elasticd_status work_send(
+	struct elasticd_queue_work *w, int timeout_ms, bool *ret_closed)
 {
-	return had && !p->conn && !answered && r == ELASTICD_UNAVAILABLE;
-}
-
-static int work_send(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
-{
-	struct place *p = w->place;
-	struct args a = ARGS_EMPTY;
-	struct taken_work got;
-	bool answered = false, had;
-	int r;
+	enum elasticd_status status;
+	struct params a = PARAMS_EMPTY;
+	struct got_work got;
+	bool answered = false, had, stale;
 
 	if (timeout_ms >= 0)
-		args_int(&a, "timeout_ms", timeout_ms);
-	if (args_message(&a, QUEUE_METHOD("Work"), false, &p->call) < 0)
+		params_int(&a, "timeout_ms", timeout_ms);
+	if (params_message(&a, QUEUE_METHOD("Work"), false, &w->call) < 0)
 		return fail_memory();
-	/* What is cancelled after this is news, even if it is so before the answer was read. */
-	atomic_store(&p->seen, board_word(w));
+	/* A lease that is cancelled before the answer was read must be found, too. */
+	atomic_store(&w->seen, cancelled_leases(w));
 	do {
-		had = p->conn != NULL;
-		r = place_ask(w, false, wait_next(w, timeout_ms), &got, ret_closed, &answered);
-	} while (place_stale(p, had, r, answered));
-	pending_set(p, !answered && p->conn ? PENDING_WORK : PENDING_NOTHING);
-	return r || *ret_closed ? r : place_take(w, &got);
+		had = w->conn != NULL;
+		status = work_call(
+			w, false, wait_for_item(w, timeout_ms), &got, ret_closed, &answered);
+		/* An idle connection may have died unnoticed: try another one. */
+		stale = had && !w->conn && !answered && status == ELASTICD_STATUS_UNAVAILABLE;
+	} while (stale);
+	pending_set(w, !answered && w->conn ? PENDING_WORK : PENDING_NOTHING);
+	return status || *ret_closed ? status : work_take(w, &got);
 }
 
-/* --- how it went */
+/* --- answers to items */
 
-static bool is_kept(int r)
+/* Whether the slot still has its item after this refusal of an answer. */
+static bool is_item_kept(enum elasticd_status status)
 {
-	return r == ELASTICD_RESOURCE_EXHAUSTED || r == ELASTICD_INVALID_ARGUMENT;
+	return status == ELASTICD_STATUS_RESOURCE_EXHAUSTED ||
+	       status == ELASTICD_STATUS_INVALID_ARGUMENT;
 }
 
-/* After an answer to Finish or Fail, or none: whether its item is over. */
-static void answered_came(struct elasticd_work *w, int r, bool answered, bool next)
+/* After Finish, Fail or PutBack, whether or not they were answered. */
+static void item_answered(
+	struct elasticd_queue_work *w, enum elasticd_status status, bool answered, bool next)
 {
-	struct place *p = w->place;
-
-	if (!answered && p->conn) {
-		pending_set(p, next ? PENDING_BOTH : PENDING_ANSWER);
+	if (!answered && w->conn) {
+		pending_set(w, next ? PENDING_BOTH : PENDING_ANSWER);
 		return;
 	}
-	pending_set(p, PENDING_NOTHING);
-	/* Without a connection nothing is held any more. */
-	if (!answered || !is_kept(r))
-		w->has = false;
+	pending_set(w, PENDING_NOTHING);
+	/* Without its connection the slot has no item either. */
+	if (!answered || !is_item_kept(status))
+		w->has_item = false;
 }
 
-/* The rest of what was sent before. *ret_late: it waited for as long as it was to then. */
-static int pending_read(struct elasticd_work *w, int timeout_ms, bool *ret_closed, bool *ret_late)
+/* Reads the answer of the pending call. ret_late: its wait, with the limit that it had then, is
+ * over. */
+static enum elasticd_status pending_read(
+	struct elasticd_queue_work *w, int timeout_ms, bool *ret_closed, bool *ret_late)
 {
-	struct wait wait = wait_next(w, timeout_ms);
-	struct place *p = w->place;
-	bool answered = false, both = p->pending == PENDING_BOTH;
-	struct taken_work got = { .place = p };
-	int r;
+	bool answered = false, both = w->pending == PENDING_BOTH;
+	struct wait wait = wait_for_item(w, timeout_ms);
+	struct got_work got = { .work = w };
+	enum elasticd_status status;
 
-	if (p->pending == PENDING_ANSWER)
+	if (w->pending == PENDING_ANSWER)
 		wait = WAIT_PROMPT;
-	r = place_ask(w, true, wait, &got, ret_closed, &answered);
-	*ret_late = answered && r == ELASTICD_DEADLINE_EXCEEDED;
-	if (p->pending == PENDING_WORK)
-		pending_set(p, !answered && p->conn ? PENDING_WORK : PENDING_NOTHING);
+	status = work_call(w, true, wait, &got, ret_closed, &answered);
+	*ret_late = answered && status == ELASTICD_STATUS_DEADLINE_EXCEEDED;
+	if (w->pending == PENDING_WORK)
+		pending_set(w, !answered && w->conn ? PENDING_WORK : PENDING_NOTHING);
 	else
-		answered_came(w, r, answered, both);
-	return r || *ret_closed ? r : place_take(w, &got);
+		item_answered(w, status, answered, both);
+	return status || *ret_closed ? status : work_take(w, &got);
 }
 
-bool remote_work_under_way(const struct elasticd_work *w)
+bool work_is_pending(const struct elasticd_queue_work *w)
 {
-	const struct place *p = w->place;
-
-	return p->pending == PENDING_BOTH;
+	return w->pending == PENDING_BOTH;
 }
 
-static int work_next(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
+static enum elasticd_status work_next(
+	struct elasticd_queue_work *w, int timeout_ms, bool *ret_closed)
 {
-	struct place *p = w->place;
 	int64_t end = clock_end(timeout_ms), left;
+	enum elasticd_status status;
 	bool late;
-	int r;
 
-	if (p->pending == PENDING_NOTHING)
+	if (w->pending == PENDING_NOTHING)
 		return work_send(w, timeout_ms, ret_closed);
-	r = pending_read(w, timeout_ms, ret_closed, &late);
-	if (!late)
-		return r;
+	status = pending_read(w, timeout_ms, ret_closed, &late);
 	left = end - clock_ms();
-	if (timeout_ms >= 0 && left <= 0)
-		return r;
+	if (!late || (timeout_ms >= 0 && left <= 0))
+		return status;
 	return work_send(w, timeout_ms < 0 ? -1 : (int)left, ret_closed);
 }
 
-/* At most max bytes of it. */
-static void args_cut(struct args *a, const char *name, const char *text, size_t max)
+/* At most max bytes of text. */
+static void params_cut(struct params *a, const char *name, const char *text, size_t max)
 {
 	_cleanup_free_ char *cut = NULL;
 
 	if (!text || strlen(text) <= max) {
-		args_text(a, name, text);
+		params_text(a, name, text);
 		return;
 	}
 	cut = malloc(max + 1);
@@ -368,176 +384,179 @@ static void args_cut(struct args *a, const char *name, const char *text, size_t 
 		return;
 	}
 	text_cut(cut, max + 1, text);
-	args_text(a, name, cut);
+	params_text(a, name, cut);
 }
 
-static void args_failure(struct args *a, const struct elasticd_failure *f)
+static void params_failure(struct params *a, const struct elasticd_queue_failure *f)
 {
-	args_text(a, "code", status_name((enum status)f->code));
-	args_cut(a, "message", f->message, QUEUE_TEXT_MAX);
-	args_cut(a, "details", f->details, QUEUE_DETAILS_MAX);
-	args_true(a, "retryable", f->retryable);
+	params_text(a, "code", status_name((enum status)f->code));
+	params_cut(a, "message", f->message, QUEUE_TEXT_MAX);
+	params_cut(a, "details", f->details, QUEUE_DETAILS_MAX);
+	params_true(a, "retryable", f->retryable);
 	if (f->retryable)
-		args_text(a, "blame", f->blame);
+		params_text(a, "blame", f->blame);
 }
 
-static const char *args_verdict(struct args *a, int64_t lease, const struct verdict *v)
+/* Returns the method. */
+static const char *params_verdict(struct params *a, int64_t lease, const struct verdict *v)
 {
-	args_int(a, "lease", lease);
+	params_int(a, "lease", lease);
 	if (v->back)
 		return QUEUE_METHOD("PutBack");
 	if (v->failure) {
-		args_failure(a, v->failure);
+		params_failure(a, v->failure);
 		return QUEUE_METHOD("Fail");
 	}
 	if (v->value)
-		args_bytes(a, "value", v->value->data ? v->value->data : "", v->value->len);
+		params_bytes(a, "value", v->value->data ? v->value->data : "", v->value->len);
 	if (*format_of(v->value))
-		args_text(a, "format", v->value->format);
+		params_text(a, "format", v->value->format);
 	return QUEUE_METHOD("Finish");
 }
 
-static int answer_send(struct elasticd_work *w, const struct verdict *v, bool next, int timeout_ms,
-	struct taken_work *got, bool *ret_closed)
+static enum elasticd_status answer_send(struct elasticd_queue_work *w, const struct verdict *v,
+	bool next, int timeout_ms, struct got_work *got, bool *ret_closed)
 {
-	struct place *p = w->place;
-	struct args a = ARGS_EMPTY;
-	const char *method = args_verdict(&a, w->item.lease, v);
+	struct params a = PARAMS_EMPTY;
+	const char *method = params_verdict(&a, w->item.lease, v);
+	enum elasticd_status status;
 	bool answered = false;
-	int r;
 
-	args_true(&a, "next", next);
+	params_true(&a, "next", next);
 	if (next && timeout_ms >= 0)
-		args_int(&a, "timeout_ms", timeout_ms);
-	if (args_message(&a, method, false, &p->call) < 0)
+		params_int(&a, "timeout_ms", timeout_ms);
+	if (params_message(&a, method, false, &w->call) < 0)
 		return fail_memory();
 	if (next)
-		atomic_store(&p->seen, board_word(w));
-	r = place_ask(w, false, next ? wait_next(w, timeout_ms) : WAIT_PROMPT, got, ret_closed,
-		&answered);
-	answered_came(w, r, answered, next);
-	return r;
+		atomic_store(&w->seen, cancelled_leases(w));
+	status = work_call(w, false, next ? wait_for_item(w, timeout_ms) : WAIT_PROMPT, got,
+		ret_closed, &answered);
+	item_answered(w, status, answered, next);
+	return status;
 }
 
-static int work_answer(struct elasticd_work *w, const struct verdict *v, bool next, int timeout_ms,
-	bool *ret_closed)
+static enum elasticd_status answer(struct elasticd_queue_work *w, const struct verdict *v,
+	bool next, int timeout_ms, bool *ret_closed)
 {
-	struct place *p = w->place;
-	struct taken_work got = { .came = false };
+	struct got_work got = { .came = false };
+	enum elasticd_status status;
 	bool late;
-	int r;
 
-	if (p->pending == PENDING_ANSWER) {
-		r = pending_read(w, -1, ret_closed, &late);
-		return r || !next ? r : work_next(w, timeout_ms, ret_closed);
+	if (w->pending == PENDING_ANSWER) {
+		status = pending_read(w, -1, ret_closed, &late);
+		return status || !next ? status : work_next(w, timeout_ms, ret_closed);
 	}
-	r = answer_send(w, v, next, timeout_ms, &got, ret_closed);
-	return r || *ret_closed ? r : place_take(w, &got);
+	status = answer_send(w, v, next, timeout_ms, &got, ret_closed);
+	return status || *ret_closed ? status : work_take(w, &got);
 }
 
-/* --- outside elasticd, where nobody else is, what is not there by now never comes */
+/* --- by hand: where this thread is alone, an item that is not there never comes */
 
-static bool is_last(const struct elasticd_work *w, int timeout_ms)
+static bool is_alone(const struct elasticd_queue_work *w, int timeout_ms)
 {
-	return w->h->alone && timeout_ms < 0 && alone_single();
+	return w->h->by_hand && timeout_ms < 0 && process_is_alone();
 }
 
-static int last_came(int r, bool last, bool *ret_closed)
+static enum elasticd_status alone_result(enum elasticd_status status, bool alone, bool *ret_closed)
 {
-	if (!last || r != ELASTICD_DEADLINE_EXCEEDED)
-		return r;
+	if (!alone || status != ELASTICD_STATUS_DEADLINE_EXCEEDED)
+		return status;
 	*ret_closed = true;
-	return 0;
+	return ELASTICD_STATUS_OK;
 }
 
-int remote_work_next(struct elasticd_work *w, int timeout_ms, bool *ret_closed)
+enum elasticd_status call_work(struct elasticd_queue_work *w, int timeout_ms, bool *ret_closed)
 {
-	bool last = is_last(w, timeout_ms);
-	int r = work_next(w, last ? 0 : timeout_ms, ret_closed);
+	bool alone = is_alone(w, timeout_ms);
 
-	return last_came(r, last, ret_closed);
+	if (atomic_load(&w->stopped) && w->pending == PENDING_NOTHING)
+		return fail_stopped();
+	return alone_result(work_next(w, alone ? 0 : timeout_ms, ret_closed), alone, ret_closed);
 }
 
-int remote_work_answer(struct elasticd_work *w, const struct verdict *v, bool next, int timeout_ms,
-	bool *ret_closed)
+enum elasticd_status call_answer(struct elasticd_queue_work *w, const struct verdict *v, bool next,
+	int timeout_ms, bool *ret_closed)
 {
-	bool last = next && is_last(w, timeout_ms);
-	int r = work_answer(w, v, next, last ? 0 : timeout_ms, ret_closed);
+	bool alone = next && is_alone(w, timeout_ms), stopped = next && atomic_load(&w->stopped);
+	enum elasticd_status status;
 
-	return last_came(r, last, ret_closed);
+	if (stopped) {
+		status = answer(w, v, false, -1, ret_closed);
+		return status ? status : fail_stopped();
+	}
+	return alone_result(
+		answer(w, v, next, alone ? 0 : timeout_ms, ret_closed), alone, ret_closed);
 }
 
 /* --- cancellation */
 
-struct taken_look {
+struct got_look {
 	struct answer_text reason;
 	bool cancelled;
 };
 static const struct answer_member look_members[] = {
-	ANSWER_MEMBER(struct taken_look, ANSWER_BOOL, "cancelled", cancelled),
-	ANSWER_MEMBER(struct taken_look, ANSWER_TEXT, "reason", reason),
+	ANSWER_MEMBER(struct got_look, ANSWER_BOOL, "cancelled", cancelled),
+	ANSWER_MEMBER(struct got_look, ANSWER_TEXT, "reason", reason),
 };
 
-static int look_keep(void *to)
+static int got_look_keep(void *to)
 {
-	struct taken_look *t = to;
+	struct got_look *got = to;
 	char *reason;
 
-	if (!t->cancelled)
+	if (!got->cancelled)
 		return 0;
-	if (answer_copy(&t->reason, &reason, NULL) < 0)
+	if (answer_copy(&got->reason, &reason, NULL) < 0)
 		return -ENOMEM;
-	fail(ELASTICD_CANCELLED, "%s", *reason ? reason : "the task was cancelled");
+	fail(ELASTICD_STATUS_CANCELLED, "%s", *reason ? reason : "the task was cancelled");
 	free(reason);
 	return 0;
 }
 
-/* Asks, on any connection: leases are the process's. Any thread may. */
-static bool look(struct elasticd_work *w, int64_t lease)
+/* Asks the agent, on any connection: leases belong to the process. */
+static enum elasticd_status look(struct elasticd_queue_work *w, int64_t lease)
 {
-	_cleanup_json_ json_t *answer = NULL;
-	_cleanup_free_ char *text = NULL;
-	struct taken_look got = { .cancelled = false };
-	struct taking t = { look_members, 2, &got, sizeof(got), look_keep };
-	const struct taker taker = { taking_take, &t };
-	struct args a = ARGS_EMPTY;
-	int r;
+	struct got_look got = { .cancelled = false };
+	const struct answer_reader reader = { look_members, ANSWER_N(look_members), &got,
+		sizeof(got), got_look_keep };
+	enum elasticd_status status;
+	struct params a = PARAMS_EMPTY;
 
-	args_int(&a, "lease", lease);
-	r = remote_ask(w->h, QUEUE_METHOD("Look"), &a, WAIT_PROMPT, &taker, &answer);
-	if (r == 0 && answer && taking_again(answer, &t, &text) < 0)
-		return false;
-	return r == 0 ? got.cancelled : r == ELASTICD_NOT_FOUND || r == ELASTICD_CANCELLED;
+	params_int(&a, "lease", lease);
+	status = call_read(w->h, QUEUE_METHOD("Look"), &a, WAIT_PROMPT, &reader);
+	if (!status && got.cancelled)
+		return ELASTICD_STATUS_CANCELLED;
+	/* The agent does not know the lease: it is over. */
+	return status == ELASTICD_STATUS_NOT_FOUND ? ELASTICD_STATUS_CANCELLED : status;
 }
 
-/* Whether something may have happened since it was last asked about. */
-static bool is_news(struct elasticd_work *w, uint64_t *ret_word)
+/* Whether a lease may have been cancelled since the last look. */
+static bool is_look_due(struct elasticd_queue_work *w, uint64_t *ret_count)
 {
-	struct place *p = w->place;
 	int64_t now;
 
-	*ret_word = board_word(w);
-	if (w->h->board_mapped || w->h->alone)
-		return *ret_word != atomic_load(&p->seen);
+	*ret_count = cancelled_leases(w);
+	if (w->h->board_mapped || w->h->by_hand)
+		return *ret_count != atomic_load(&w->seen);
 	now = clock_ms();
-	if (now < atomic_load(&p->look_at))
+	if (now < atomic_load(&w->look_at))
 		return false;
-	atomic_store(&p->look_at, now + LOOK_MS);
+	atomic_store(&w->look_at, now + LOOK_MS);
 	return true;
 }
 
-bool remote_work_cancelled(struct elasticd_work *w)
+enum elasticd_status call_look(struct elasticd_queue_work *w)
 {
 	int64_t lease = atomic_load(&w->lease);
-	struct place *p = w->place;
-	uint64_t word;
+	enum elasticd_status status;
+	uint64_t count;
 
-	if (lease < 0 || !is_news(w, &word))
-		return false;
-	if (look(w, lease)) {
-		atomic_store(&p->look_at, 0);
-		return true;
-	}
-	atomic_store(&p->seen, word);
-	return false;
+	if (lease < 0 || !is_look_due(w, &count))
+		return ELASTICD_STATUS_OK;
+	status = look(w, lease);
+	if (status == ELASTICD_STATUS_CANCELLED)
+		atomic_store(&w->look_at, 0);
+	else if (status == ELASTICD_STATUS_OK)
+		atomic_store(&w->seen, count);
+	return status;
 }

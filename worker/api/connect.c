@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A handle to the queues of a job, for a program that is no task of it. */
-#include "worker/base/connection.h"
+#include "worker/base/calls.h"
+#include "worker/base/checks.h"
+#include "worker/base/failure.h"
+#include "worker/base/handle.h"
 
 #include "common/base/paths.h"
 
@@ -9,51 +11,51 @@
 
 enum { CONNECT_TIMEOUT_MS = 60000 };
 
-static int control_open(struct elasticd *h, const char *job, const char *socket)
+static enum elasticd_status connect_outside(struct elasticd *h, const char *job, const char *socket)
 {
 	const struct wait wait = { .timeout_ms = CONNECT_TIMEOUT_MS };
-	struct args a = ARGS_EMPTY;
-	struct who *w = &h->who;
+	struct identity *i = &h->identity;
+	enum elasticd_status status;
+	struct params a = PARAMS_EMPTY;
 	struct error err = { 0 };
 	bool found;
-	int r;
 
-	h->side = &side_remote;
-	h->control = true;
-	w->job = strdup(job);
-	w->run = strdup("");
-	w->role = strdup("");
-	w->world_size = 1;
+	h->outside = true;
+	i->job = strdup(job);
+	i->run = strdup("");
+	i->role = strdup("");
+	i->world_size = 1;
 	h->socket = paths_client_socket(socket, &found);
-	if (!w->job || !w->run || !w->role || !h->socket)
+	if (!i->job || !i->run || !i->role || !h->socket)
 		return fail_memory();
 	if (found && paths_check_socket(h->socket, &err) == -EPERM)
-		return fail(ELASTICD_PERMISSION_DENIED, "%s", err.text);
-	r = board_private(h);
-	if (r)
-		return r;
-	r = remote_call(h, "org.varlink.service.GetInfo", &a, wait, NULL);
-	if (r == ELASTICD_DEADLINE_EXCEEDED)
-		return fail(ELASTICD_UNAVAILABLE, "%s: elasticd does not answer", h->socket);
-	return r;
+		return fail(ELASTICD_STATUS_PERMISSION_DENIED, "%s", err.text);
+	status = handle_own_board(h);
+	if (status)
+		return status;
+	status = call_make(h, "org.varlink.service.GetInfo", &a, wait, NULL);
+	if (status == ELASTICD_STATUS_DEADLINE_EXCEEDED)
+		return fail(ELASTICD_STATUS_UNAVAILABLE, "%s: elasticd does not answer", h->socket);
+	return status;
 }
 
-int elasticd_connect(const char *job, const char *socket, struct elasticd **ret)
+enum elasticd_status elasticd_queue_connect(
+	const char *job, const char *socket, struct elasticd **ret)
 {
-	int r = check_text("job", job, WORKER_NAME_MAX);
+	enum elasticd_status status = check_text("job", job, WORKER_NAME_MAX);
 	struct elasticd *h;
 
-	if (!r && !*job)
-		r = fail(ELASTICD_INVALID_ARGUMENT, "job: expected a name, got \"\"");
-	if (r)
-		return r;
+	if (!status && !*job)
+		status = fail(ELASTICD_STATUS_INVALID_ARGUMENT, "job: expected a name, got \"\"");
+	if (status)
+		return status;
 	h = handle_new();
 	if (!h)
 		return fail_memory();
-	r = control_open(h, job, socket);
-	if (r)
+	status = connect_outside(h, job, socket);
+	if (status)
 		handle_free(h);
 	else
 		*ret = h;
-	return r;
+	return status;
 }

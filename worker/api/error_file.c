@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/api/error_file.h"
+#include "worker/base/failure.h"
 #include "worker/base/handle.h"
 
 #include "common/base/file.h"
@@ -10,9 +12,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* {"message": {"message", "extraInfo": {"py_callstack", "timestamp"}}}: whole seconds as a string,
- * which is all that other readers of such files take. */
-static char *errorfile_text(const char *message, const char *traceback)
+/* {"message": {"message", "extraInfo": {"py_callstack", "timestamp"}}}. Readers of such files
+ * expect the time in whole seconds, as a string. */
+static char *error_file_text(const char *message, const char *traceback)
 {
 	_cleanup_json_ json_t *doc = json_object();
 	json_t *inner = json_object(), *extra = json_object();
@@ -20,7 +22,7 @@ static char *errorfile_text(const char *message, const char *traceback)
 	char seconds[32];
 	int r;
 
-	/* Not time(): just after a second's begin it still gives the one before. */
+	/* time() would still be a second behind just after a second has begun. */
 	clock_gettime(CLOCK_REALTIME, &now);
 	snprintf(seconds, sizeof(seconds), "%lld", (long long)now.tv_sec);
 	r = json_put_string(extra, "py_callstack", traceback ? traceback : "");
@@ -37,12 +39,12 @@ static char *errorfile_text(const char *message, const char *traceback)
 	return r ? NULL : json_dump_text(doc, NULL);
 }
 
-/* Gives name the name path unless there is one already. */
-static int errorfile_publish(const char *name, const char *path)
+/* Renames the file to path unless there is one already. */
+static int error_file_publish(const char *name, const char *path)
 {
 	if (renameat2(AT_FDCWD, name, AT_FDCWD, path, RENAME_NOREPLACE) == 0)
 		return 0;
-	/* Not every file system has that. */
+	/* Some file systems cannot do that. */
 	if (errno == EINVAL || errno == ENOSYS) {
 		if (link(name, path) == 0) {
 			unlink(name);
@@ -52,24 +54,32 @@ static int errorfile_publish(const char *name, const char *path)
 	return -errno;
 }
 
-int errorfile_write(const struct elasticd *h, const char *message, const char *traceback)
+enum elasticd_status error_file_write(
+	const struct elasticd *h, const char *message, const char *traceback)
 {
 	_cleanup_free_ char *text = NULL, *name = NULL;
 	int r;
 
 	if (!h->error_file || access(h->error_file, F_OK) == 0)
-		return 0;
-	text = errorfile_text(message, traceback);
+		return ELASTICD_STATUS_OK;
+	text = error_file_text(message, traceback);
 	if (!text || asprintf(&name, "%s.XXXXXX", h->error_file) < 0)
 		return fail_memory();
 	r = file_write_temporary(name, text, strlen(text), 0644, false);
 	if (r == 0) {
-		r = errorfile_publish(name, h->error_file);
+		r = error_file_publish(name, h->error_file);
 		if (r < 0)
 			unlink(name);
 	}
 	if (r < 0 && r != -EEXIST)
-		return fail(r == -ENOSPC ? ELASTICD_RESOURCE_EXHAUSTED : ELASTICD_UNKNOWN, "%s: %s",
-			h->error_file, strerror(-r));
-	return 0;
+		return fail(
+			r == -ENOSPC ? ELASTICD_STATUS_RESOURCE_EXHAUSTED : ELASTICD_STATUS_UNKNOWN,
+			"%s: %s", h->error_file, strerror(-r));
+	return ELASTICD_STATUS_OK;
+}
+
+enum elasticd_status elasticd_write_error(
+	struct elasticd *h, const char *message, const char *traceback)
+{
+	return error_file_write(h, message ? message : "", traceback);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/base/failure.h"
 #include "worker/base/handle.h"
 
 #include "common/text/json.h"
@@ -9,8 +10,8 @@
 #include <sys/uio.h>
 #include <time.h>
 
-/* The file's descriptor, opened at the first line. */
-static int log_fd(struct elasticd *h)
+/* The file's descriptor, opened for the first line; or a negative errno. */
+static int log_open(struct elasticd *h)
 {
 	int fd = atomic_load(&h->log_fd), none = -1;
 
@@ -25,7 +26,7 @@ static int log_fd(struct elasticd *h)
 	return none;
 }
 
-static int log_fields(json_t *line, const char *fields)
+static enum elasticd_status log_fields(json_t *line, const char *fields)
 {
 	_cleanup_json_ json_t *more = NULL;
 	struct error err;
@@ -34,26 +35,28 @@ static int log_fields(json_t *line, const char *fields)
 	int r;
 
 	if (!fields)
-		return 0;
+		return ELASTICD_STATUS_OK;
 	r = json_parse_object(fields, strlen(fields), 0, &more, &err);
 	if (r < 0)
-		return r == -ENOMEM ? fail_memory()
-				    : fail(ELASTICD_INVALID_ARGUMENT, "fields: %s", err.text);
+		return r == -ENOMEM
+			       ? fail_memory()
+			       : fail(ELASTICD_STATUS_INVALID_ARGUMENT, "fields: %s", err.text);
 	json_object_foreach (more, key, v) {
 		if (json_object_get(line, key))
-			return fail(ELASTICD_INVALID_ARGUMENT,
-				"fields: \"%.64s\" is a member of every line already", key);
+			return fail(ELASTICD_STATUS_INVALID_ARGUMENT,
+				"fields: every line has a member \"%.64s\" already", key);
 		if (json_put(line, key, json_incref(v)) < 0)
 			return fail_memory();
 	}
-	return 0;
+	return ELASTICD_STATUS_OK;
 }
 
-/* With its newline; owned. */
-static int log_text(const struct elasticd *h, const char *level, const char *message,
-	const char *fields, char **ret, size_t *ret_len)
+/* The line, with its newline. Owned. */
+static enum elasticd_status log_text(const struct elasticd *h, const char *level,
+	const char *message, const char *fields, char **ret, size_t *ret_len)
 {
 	_cleanup_json_ json_t *line = json_object();
+	enum elasticd_status status;
 	struct timespec now;
 	int r;
 
@@ -64,23 +67,23 @@ static int log_text(const struct elasticd *h, const char *level, const char *mes
 	if (!r)
 		r = json_put_string(line, "message", message ? message : "");
 	if (!r)
-		r = json_put_int(line, "rank", h->who.rank);
+		r = json_put_int(line, "rank", h->identity.rank);
 	if (!r)
-		r = json_put_int(line, "attempt", h->who.attempt);
+		r = json_put_int(line, "attempt", h->identity.attempt);
 	if (r)
 		return fail_memory();
-	r = log_fields(line, fields);
-	if (r)
-		return r;
+	status = log_fields(line, fields);
+	if (status)
+		return status;
 	*ret = json_dump_text(line, ret_len);
 	if (!*ret)
 		return fail_memory();
-	/* The text's NUL makes room for the newline. */
+	/* The newline takes the place of the text's NUL. */
 	(*ret)[(*ret_len)++] = '\n';
-	return 0;
+	return ELASTICD_STATUS_OK;
 }
 
-/* The whole line, on one of its own: 0, or a negative errno. */
+/* Writes a whole line, and a newline first where the last line was cut. 0 or a negative errno. */
 static int log_write(struct elasticd *h, int fd, char *text, size_t len)
 {
 	char newline[] = "\n";
@@ -93,26 +96,29 @@ static int log_write(struct elasticd *h, int fd, char *text, size_t len)
 	while (n < 0 && errno == EINTR);
 	if (n == (ssize_t)(cut + len))
 		return 0;
-	/* What is there of it would be the beginning of the next. */
+	/* The next line must not continue the part that was written. */
 	if (n < 0 ? cut : n > cut)
 		atomic_store(&h->log_cut, true);
 	return n < 0 ? -errno : -ENOSPC;
 }
 
-int elasticd_log(struct elasticd *h, const char *level, const char *message, const char *fields)
+enum elasticd_status elasticd_log(
+	struct elasticd *h, const char *level, const char *message, const char *fields)
 {
 	_cleanup_free_ char *text = NULL;
+	enum elasticd_status status;
 	size_t len = 0;
 	int r;
 
-	r = log_text(h, level, message, fields, &text, &len);
-	if (r || !h->log_file)
-		return r;
-	r = log_fd(h);
+	status = log_text(h, level, message, fields, &text, &len);
+	if (status || !h->log_file)
+		return status;
+	r = log_open(h);
 	if (r >= 0)
 		r = log_write(h, r, text, len);
 	if (r == 0)
-		return 0;
-	return fail(r == -ENOSPC || r == -EDQUOT ? ELASTICD_RESOURCE_EXHAUSTED : ELASTICD_UNKNOWN,
+		return ELASTICD_STATUS_OK;
+	return fail(r == -ENOSPC || r == -EDQUOT ? ELASTICD_STATUS_RESOURCE_EXHAUSTED
+						 : ELASTICD_STATUS_UNKNOWN,
 		"%s: %s", h->log_file, strerror(-r));
 }

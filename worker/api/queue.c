@@ -1,118 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinator's side of the work queue: checks, and asks the side behind it. */
-#include "worker/base/queue_handle.h"
+/* The work queue, for coordinators. */
+#include "worker/agent/queue_calls.h"
+#include "worker/base/checks.h"
+#include "worker/base/failure.h"
 
 #include "common/text/duration.h"
 
-#include <errno.h>
 #include <string.h>
-
-enum { TASK_NEEDS_MAX = QUEUE_NEEDS_MAX, CANCEL_REASON_MAX = QUEUE_TEXT_MAX };
 
 /* --- checks */
 
-static int check_name(const char *what, const char *name, bool empty)
+static enum elasticd_status check_name(const char *what, const char *name, bool empty)
 {
 	static const char chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 				    "_.-";
 	size_t len = name ? strlen(name) : 0;
 
 	if (!name)
-		return fail(ELASTICD_INVALID_ARGUMENT, "%s: expected a name, got NULL", what);
+		return fail(
+			ELASTICD_STATUS_INVALID_ARGUMENT, "%s: expected a name, got NULL", what);
 	if (len > QUEUE_NAME_MAX || (!len && !empty) || strspn(name, chars) != len)
-		return fail(ELASTICD_INVALID_ARGUMENT,
+		return fail(ELASTICD_STATUS_INVALID_ARGUMENT,
 			"%s: expected %d to %d of A-Z a-z 0-9 _ . -, got \"%.70s\"", what, !empty,
 			QUEUE_NAME_MAX, name);
-	return 0;
+	return ELASTICD_STATUS_OK;
 }
 
-int check_bytes(const char *what, const struct elasticd_bytes *b)
-{
-	if (!b)
-		return 0;
-	if (!b->data && b->len)
-		return fail(ELASTICD_INVALID_ARGUMENT, "%s: expected %zu bytes, got NULL", what,
-			b->len);
-	if (b->len > QUEUE_VALUE_MAX)
-		return fail(ELASTICD_INVALID_ARGUMENT, "%s: expected at most %d bytes, got %zu",
-			what, QUEUE_VALUE_MAX, b->len);
-	return b->format ? check_text("format", b->format, QUEUE_FORMAT_MAX) : 0;
-}
-
-static int check_numbers(const int64_t *tasks, size_t n)
+static enum elasticd_status check_numbers(const int64_t *tasks, size_t n)
 {
 	if (n && !tasks)
-		return fail(ELASTICD_INVALID_ARGUMENT, "tasks: expected %zu numbers, got NULL", n);
+		return fail(ELASTICD_STATUS_INVALID_ARGUMENT,
+			"tasks: expected %zu numbers, got NULL", n);
 	for (size_t i = 0; i < n; i++)
 		if (tasks[i] < 0 || tasks[i] > QUEUE_TASK_MAX)
-			return fail(ELASTICD_INVALID_ARGUMENT,
+			return fail(ELASTICD_STATUS_INVALID_ARGUMENT,
 				"tasks: expected 0 to %lld, got %lld", (long long)QUEUE_TASK_MAX,
 				(long long)tasks[i]);
-	return 0;
+	return ELASTICD_STATUS_OK;
 }
 
-static int check_task(const struct elasticd_new_task *t)
+static enum elasticd_status check_resources(const struct elasticd_queue_new_task *t)
 {
-	int r = check_bytes("payload", &t->payload);
+	enum elasticd_status status = ELASTICD_STATUS_OK;
 
-	if (!r && t->n_resources > TASK_NEEDS_MAX)
-		r = fail(ELASTICD_INVALID_ARGUMENT, "resources: expected at most %d, got %zu",
-			TASK_NEEDS_MAX, t->n_resources);
-	if (!r && t->n_resources && !t->resources)
-		r = fail(ELASTICD_INVALID_ARGUMENT, "resources: expected %zu names, got NULL",
-			t->n_resources);
-	for (size_t i = 0; i < t->n_resources && !r; i++)
-		r = check_name("resources", t->resources[i], false);
-	if (!r && (t->limit_ms < 0 || t->limit_ms > DURATION_MAX_MS))
-		r = fail(ELASTICD_INVALID_ARGUMENT, "limit_ms: expected 0 to %lld, got %lld",
-			(long long)DURATION_MAX_MS, (long long)t->limit_ms);
-	return r;
+	if (t->n_resources > QUEUE_NEEDS_MAX)
+		return fail(ELASTICD_STATUS_INVALID_ARGUMENT,
+			"resources: expected at most %d, got %zu", QUEUE_NEEDS_MAX, t->n_resources);
+	if (t->n_resources && !t->resources)
+		return fail(ELASTICD_STATUS_INVALID_ARGUMENT,
+			"resources: expected %zu names, got NULL", t->n_resources);
+	for (size_t i = 0; i < t->n_resources && !status; i++)
+		status = check_name("resources", t->resources[i], false);
+	return status;
 }
 
-int list_grow(void **list, size_t *room, size_t n, size_t size)
+static enum elasticd_status check_task(const struct elasticd_queue_new_task *t)
 {
-	size_t grown = *room ? *room : 4;
-	void *p;
+	enum elasticd_status status = check_bytes("payload", &t->payload);
 
-	if (n <= *room)
-		return 0;
-	while (grown < n)
-		grown *= 2;
-	p = reallocarray(*list, grown, size);
-	if (!p)
-		return -ENOMEM;
-	*list = p;
-	*room = grown;
-	return 0;
+	if (!status)
+		status = check_resources(t);
+	if (!status && (t->limit_ms < 0 || t->limit_ms > DURATION_MAX_MS))
+		status = fail(ELASTICD_STATUS_INVALID_ARGUMENT,
+			"limit_ms: expected 0 to %lld, got %lld", (long long)DURATION_MAX_MS,
+			(long long)t->limit_ms);
+	return status;
 }
 
 /* --- queues */
 
-int elasticd_queue_open(struct elasticd *h, const char *name, struct elasticd_queue **ret)
+enum elasticd_status elasticd_queue_open(
+	struct elasticd *h, const char *name, struct elasticd_queue **ret)
 {
+	enum elasticd_status status = name ? check_name("name", name, true) : ELASTICD_STATUS_OK;
 	struct elasticd_queue *q;
-	int r = name ? check_name("name", name, true) : 0;
 
-	if (r)
-		return r;
+	if (status)
+		return status;
 	q = calloc(1, sizeof(*q));
 	if (!q)
 		return fail_memory();
 	q->h = h;
-	q->own = !name;
-	strcpy(q->name, name ? name : "");
-	r = h->side->queue->open(q);
-	if (r)
+	if (name)
+		strcpy(q->name, name);
+	else
+		status = own_queue_open(q);
+	if (status)
 		free(q);
 	else
 		*ret = q;
-	return r;
+	return status;
 }
 
 void elasticd_queue_close(struct elasticd_queue *q)
 {
 	if (q)
-		q->h->side->queue->close(q);
+		own_queue_close(q);
 	free(q);
 }
 
@@ -121,60 +104,61 @@ const char *elasticd_queue_name(const struct elasticd_queue *q)
 	return q->name;
 }
 
-int elasticd_submit(struct elasticd_queue *q, const struct elasticd_new_task *tasks, size_t n,
-	int timeout_ms, int64_t *ret_tasks, size_t *ret_accepted)
+enum elasticd_status elasticd_queue_submit(struct elasticd_queue *q,
+	const struct elasticd_queue_new_task *tasks, size_t n, int timeout_ms, int64_t *ret_tasks,
+	size_t *ret_accepted)
 {
-	int r = 0;
+	enum elasticd_status status = ELASTICD_STATUS_OK;
 
 	*ret_accepted = 0;
 	if (n && !tasks)
-		r = fail(ELASTICD_INVALID_ARGUMENT, "tasks: expected %zu, got NULL", n);
-	for (size_t i = 0; i < n && !r; i++)
-		r = check_task(&tasks[i]);
-	if (r || !n)
-		return r;
-	return q->h->side->queue->submit(q, tasks, n, timeout_ms, ret_tasks, ret_accepted);
+		status = fail(ELASTICD_STATUS_INVALID_ARGUMENT, "tasks: expected %zu, got NULL", n);
+	for (size_t i = 0; i < n && !status; i++)
+		status = check_task(&tasks[i]);
+	if (status || !n)
+		return status;
+	return call_submit(q, tasks, n, timeout_ms, ret_tasks, ret_accepted);
 }
 
-int elasticd_join(struct elasticd_queue *q, int timeout_ms)
+enum elasticd_status elasticd_queue_join(struct elasticd_queue *q, int timeout_ms)
 {
-	return q->h->side->queue->join(q, timeout_ms);
+	return call_join(q, timeout_ms);
 }
 
-int elasticd_done(struct elasticd_queue *q, int *ret_done)
+enum elasticd_status elasticd_queue_done(struct elasticd_queue *q, bool *ret_done)
 {
-	return q->h->side->queue->done(q, ret_done);
+	return call_done(q, ret_done);
 }
 
-int elasticd_cancel_tasks(struct elasticd_queue *q, const int64_t *tasks, size_t n,
+enum elasticd_status elasticd_queue_cancel(struct elasticd_queue *q, const int64_t *tasks, size_t n,
 	const char *reason, int timeout_ms, size_t *ret_n)
 {
+	enum elasticd_status status = check_numbers(tasks, n);
 	size_t cancelled;
-	int r = check_numbers(tasks, n);
 
-	if (!r && reason)
-		r = check_text("reason", reason, CANCEL_REASON_MAX);
-	if (!r)
-		r = q->h->side->queue->cancel(
-			q, tasks, n, reason ? reason : "", timeout_ms, &cancelled);
-	if (!r && ret_n)
+	if (!status && reason)
+		status = check_text("reason", reason, QUEUE_TEXT_MAX);
+	if (!status)
+		status = call_cancel(q, tasks, n, reason ? reason : "", timeout_ms, &cancelled);
+	if (!status && ret_n)
 		*ret_n = cancelled;
-	return r;
+	return status;
 }
 
-int elasticd_fetch(struct elasticd_queue *q, const int64_t *tasks, size_t n, int flags,
-	int timeout_ms, struct elasticd_outcome **ret, size_t *ret_n)
+enum elasticd_status elasticd_queue_fetch(struct elasticd_queue *q, const int64_t *tasks, size_t n,
+	int flags, int timeout_ms, struct elasticd_queue_outcome **ret, size_t *ret_n)
 {
-	int r = check_numbers(tasks, n);
+	enum elasticd_status status = check_numbers(tasks, n);
 
-	if (!r && (flags & ~(ELASTICD_ANY | ELASTICD_RELEASE)))
-		r = fail(ELASTICD_INVALID_ARGUMENT, "flags: %d is none of this version", flags);
-	if (!r && !n)
-		r = fail(ELASTICD_INVALID_ARGUMENT, "tasks: expected 1 at least, got none");
-	return r ? r : q->h->side->queue->fetch(q, tasks, n, flags, timeout_ms, ret, ret_n);
+	if (!status)
+		status = check_flags(flags, ELASTICD_FETCH_ANY | ELASTICD_FETCH_RELEASE);
+	if (!status && !n)
+		status = fail(
+			ELASTICD_STATUS_INVALID_ARGUMENT, "tasks: expected at least 1, got none");
+	return status ? status : call_fetch(q, tasks, n, flags, timeout_ms, ret, ret_n);
 }
 
-void elasticd_outcomes_free(struct elasticd_outcome *outcomes, size_t n)
+void elasticd_queue_outcomes_free(struct elasticd_queue_outcome *outcomes, size_t n)
 {
 	for (size_t i = 0; outcomes && i < n; i++) {
 		free(outcomes[i].value);
@@ -186,57 +170,58 @@ void elasticd_outcomes_free(struct elasticd_outcome *outcomes, size_t n)
 	free(outcomes);
 }
 
-int elasticd_release(struct elasticd_queue *q, const int64_t *tasks, size_t n)
+enum elasticd_status elasticd_queue_release(
+	struct elasticd_queue *q, const int64_t *tasks, size_t n)
 {
-	int r = check_numbers(tasks, n);
+	enum elasticd_status status = check_numbers(tasks, n);
 
-	return r || !n ? r : q->h->side->queue->release(q, tasks, n);
+	return status || !n ? status : call_release(q, tasks, n);
 }
 
-int elasticd_queue_stats(
+enum elasticd_status elasticd_queue_stats(
 	struct elasticd *h, struct elasticd_queue *q, struct elasticd_queue_stats *ret)
 {
-	return h->side->queue->stats(h, q ? q->name : NULL, ret);
+	return call_stats(h, q ? q->name : NULL, ret);
 }
 
-int elasticd_close_queues(struct elasticd *h)
+enum elasticd_status elasticd_queue_close_all(struct elasticd *h)
 {
-	return h->side->queue->close_all(h);
+	return call_close_all(h);
 }
 
 /* --- resources and calls */
 
-int elasticd_resource_create(
-	struct elasticd *h, const char *name, const struct elasticd_bytes *payload)
+enum elasticd_status elasticd_queue_resource_create(
+	struct elasticd *h, const char *name, const struct elasticd_queue_bytes *payload)
 {
-	int r = check_name("name", name, false);
+	enum elasticd_status status = check_name("name", name, false);
 
-	if (!r)
-		r = check_bytes("payload", payload);
-	return r ? r : h->side->queue->resource_create(h, name, payload);
+	if (!status)
+		status = check_bytes("payload", payload);
+	return status ? status : call_create_resource(h, name, payload);
 }
 
-int elasticd_resource_drop(struct elasticd *h, const char *name)
+enum elasticd_status elasticd_queue_resource_drop(struct elasticd *h, const char *name)
 {
-	int r = check_name("name", name, false);
+	enum elasticd_status status = check_name("name", name, false);
 
-	return r ? r : h->side->queue->resource_drop(h, name);
+	return status ? status : call_drop_resource(h, name);
 }
 
-int elasticd_call(struct elasticd *h, const char *const *workers, size_t n,
-	const struct elasticd_bytes *payload, int timeout_ms, int answer_timeout_ms,
-	struct elasticd_answer **ret, size_t *ret_n)
+enum elasticd_status elasticd_queue_call(struct elasticd *h, const char *const *workers, size_t n,
+	const struct elasticd_queue_bytes *payload, int timeout_ms, int answer_timeout_ms,
+	struct elasticd_queue_answer **ret, size_t *ret_n)
 {
-	int r = check_bytes("payload", payload);
+	enum elasticd_status status = check_bytes("payload", payload);
 
-	if (!r)
-		r = check_names("workers", workers, n);
-	return r ? r
-		 : h->side->queue->call(
-			   h, workers, n, payload, timeout_ms, answer_timeout_ms, ret, ret_n);
+	if (!status)
+		status = check_names("workers", workers, n);
+	if (status)
+		return status;
+	return call_workers(h, workers, n, payload, timeout_ms, answer_timeout_ms, ret, ret_n);
 }
 
-void elasticd_answers_free(struct elasticd_answer *answers, size_t n)
+void elasticd_queue_answers_free(struct elasticd_queue_answer *answers, size_t n)
 {
 	for (size_t i = 0; answers && i < n; i++) {
 		free(answers[i].worker);

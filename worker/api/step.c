@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The board's words are this task's alone, so a load and a store count as well as a locked add, at
- * a fraction of its cost: where two threads beat at once, one of two counts may be lost, and that
- * is as good as none lost.
+ * The words of a slot are written by one worker only, so counting needs no locked add, which costs
+ * many times more. Where two threads count at once, one of the two may be lost; that does no harm.
  */
+#include "worker/api/preemption.h"
 #include "worker/base/handle.h"
 
 #define RELAXED memory_order_relaxed
@@ -18,7 +18,7 @@ static inline void beat(struct elasticd *h)
 	struct board_slot *s = h->slot;
 
 	count(&s->beats);
-	/* Again in each beat: a process of the task that was replaced must not go unnoticed. */
+	/* Each beat checks the token: it shows where a process was replaced and still beats. */
 	if (atomic_load_explicit(&s->token, RELAXED) != h->token)
 		atomic_store_explicit(&s->token, h->token, memory_order_release);
 }
@@ -33,31 +33,32 @@ void elasticd_beat(struct elasticd *h)
 	beat(h);
 }
 
-int elasticd_step(struct elasticd *h, int64_t n)
+enum elasticd_status elasticd_step(struct elasticd *h, int64_t n, enum elasticd_action *ret_action)
 {
 	struct board_slot *s = h->slot;
 
 	atomic_store_explicit(&s->step, n, RELAXED);
 	count(&s->steps);
 	beat(h);
-	/* The agent that raises a notice and then reads the step must not miss it where this misses
-	 * the notice. */
+	/* The step must be visible before the look for a notice; see worker/base/fences.h. */
 	if (atomic_load_explicit(h->fences, RELAXED))
 		full_barrier();
 	else
 		atomic_signal_fence(memory_order_seq_cst);
-	if (!(atomic_load_explicit(&h->header->notice, RELAXED) & 1) &&
-		!atomic_load_explicit(&h->header->error, RELAXED))
-		return ELASTICD_CONTINUE;
-	return preempt_step(h, n);
+	if ((atomic_load_explicit(&h->header->notice, RELAXED) & 1) ||
+		atomic_load_explicit(&h->header->error, RELAXED))
+		return preemption_step(h, n, ret_action);
+	if (ret_action)
+		*ret_action = ELASTICD_ACTION_CONTINUE;
+	return ELASTICD_STATUS_OK;
 }
 
-int elasticd_notice(const struct elasticd *h)
+bool elasticd_notice(const struct elasticd *h)
 {
-	return (int)(atomic_load_explicit(&h->header->notice, RELAXED) & 1);
+	return atomic_load_explicit(&h->header->notice, RELAXED) & 1;
 }
 
-int elasticd_stopping(const struct elasticd *h)
+bool elasticd_stopping(const struct elasticd *h)
 {
 	return atomic_load_explicit(&h->header->stopping, RELAXED) > h->attempt;
 }

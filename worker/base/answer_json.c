@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/base/answer_json.h"
 
+#include "common/text/base64.h"
+#include "common/text/json.h"
+
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
 enum {
-	DIGITS_MAX = 18, /* fit into an int64_t whatever they are */
+	DIGITS_MAX = 18, /* any number of so many digits fits into an int64_t */
 	DEPTH_MAX = 32,
 };
 
@@ -34,17 +37,17 @@ static int hex_four(const char *s)
 	return n;
 }
 
-/* The character of an escape, from its backslash on; how long it is in *ret_len. 0: it is none that
- * a text can have. */
+/* The character of an escape, which begins with its backslash and is *ret_len bytes long. 0: no
+ * text can have this character. */
 static unsigned escape_point(const char *s, size_t *ret_len)
 {
-	static const char short_ones[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+	static const char short_ones[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
 	const char *found = s[1] ? strchr(short_ones, s[1]) : NULL;
 	int high, low;
 
 	*ret_len = 2;
 	if (found)
-		return (unsigned char)meant[found - short_ones];
+		return (unsigned char)values[found - short_ones];
 	high = s[1] == 'u' ? hex_four(s + 2) : 0;
 	*ret_len = 6;
 	if (high <= 0 || (high >= 0xdc00 && high < 0xe000))
@@ -79,7 +82,7 @@ static char *put_utf8(char *to, unsigned c)
 	return to;
 }
 
-/* A string from its quote on; every escape in it is one that can be undone. */
+/* A string, which begins with its quote; fails where undo_escapes() could not undo an escape. */
 static char *scan_string(char *at, struct answer_text *ret)
 {
 	bool escaped = false;
@@ -129,7 +132,7 @@ static char *scan_bool(char *at, bool *ret)
 
 static char *skip_value(char *at, int depth);
 
-/* An array or an object, whose members have names. */
+/* An array or an object. */
 static char *skip_many(char *at, int depth)
 {
 	struct answer_text ignored;
@@ -200,8 +203,8 @@ static char *scan_value(char *at, const struct answer_member *m, void *ret)
 	return at;
 }
 
-/* Members come in the order of the table as a rule: it is looked for from *at on. */
-static const struct answer_member *find(
+/* Members mostly come in the order of the table, so the search begins at *at. */
+static const struct answer_member *member_find(
 	const struct answer_text *name, const struct answer_member *members, size_t n, size_t *at)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -230,7 +233,7 @@ char *answer_object(char *at, const struct answer_member *members, size_t n, voi
 		at = *at == '"' ? scan_string(at, &name) : NULL;
 		if (!at || *at++ != ':')
 			return NULL;
-		m = find(&name, members, n, &next);
+		m = member_find(&name, members, n, &next);
 		at = m ? scan_value(at, m, ret) : skip_value(at, 0);
 		if (!at || *at == '}')
 			return at ? at + 1 : NULL;
@@ -253,7 +256,7 @@ bool answer_element(char **at, struct answer_text *ret)
 	return true;
 }
 
-/* to may be the text itself: it gets no longer. Returns its new end. */
+/* `to` may be the text itself, which gets no longer. Returns the new end. */
 static char *undo_escapes(char *to, const struct answer_text *t)
 {
 	const char *from = t->at, *end = t->at + t->len;
@@ -299,4 +302,76 @@ const char *answer_in_place(struct answer_text *t)
 	t->escaped = false;
 	t->at[t->len] = '\0';
 	return t->at;
+}
+
+int answer_bytes(const struct answer_text *text, const struct answer_text *base64, void **ret,
+	size_t *ret_len)
+{
+	char *copy;
+	int r;
+
+	*ret = NULL;
+	*ret_len = 0;
+	if (text->at) {
+		r = answer_copy(text, &copy, ret_len);
+		if (r == 0)
+			*ret = copy;
+		return r;
+	}
+	if (!base64->at)
+		return 0;
+	if (!base64->escaped) {
+		r = base64_decode(base64->at, base64->len, ret, ret_len);
+		return r == -EINVAL ? -EBADMSG : r;
+	}
+	/* JSON may escape the slashes of base64. */
+	r = answer_copy(base64, &copy, ret_len);
+	if (r < 0)
+		return r;
+	r = base64_decode(copy, *ret_len, ret, ret_len);
+	free(copy);
+	return r == -EINVAL ? -EBADMSG : r;
+}
+
+/* --- whole answers */
+
+const struct answer_reader answer_nothing;
+
+/* The object at text, which ends at end. -EINVAL where it cannot be read. */
+static int read_object(const struct answer_reader *r, char *text, const char *end)
+{
+	if (r->size)
+		memset(r->to, 0, r->size);
+	if (answer_object(text, r->members, r->n, r->to) != end)
+		return -EINVAL;
+	return r->keep ? r->keep(r->to) : 0;
+}
+
+int answer_read(const struct answer_reader *reader, char *text, size_t len)
+{
+	static const char start[] = "{\"parameters\":";
+	int r;
+
+	if (len < sizeof(start) || strncmp(text, start, sizeof(start) - 1) != 0 ||
+		text[len - 1] != '}')
+		return 0;
+	r = read_object(reader, text + sizeof(start) - 1, text + len - 1);
+	return r == 0 ? 1 : r == -EINVAL || r == -EBADMSG ? 0 : r;
+}
+
+int answer_read_parsed(
+	const struct answer_reader *reader, const json_t *parameters, char **ret_text)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t len;
+	int r;
+
+	text = json_dump_text(parameters, &len);
+	if (!text)
+		return -ENOMEM;
+	r = read_object(reader, text, text + len);
+	if (r < 0)
+		return r == -EINVAL ? -EBADMSG : r;
+	*ret_text = TAKE_PTR(text);
+	return 0;
 }

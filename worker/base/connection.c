@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/base/connection.h"
+#include "worker/base/handle.h"
 #include "worker/base/pool.h"
 #include "worker/base/private_agent.h"
+#include "worker/base/waiting.h"
 
 #include "common/varlink/socket.h"
 
@@ -14,12 +17,18 @@
 
 enum {
 	CONNECT_RETRY_MS = 10, /* the agent's queue of connections is full */
-	SINGLE_LOOK_MS = 500,  /* between looks for who could end a wait without a limit */
+	ALONE_CHECK_MS = 500,  /* how often an endless wait checks that someone could end it */
 };
 
 int conn_fd(const struct conn *c)
 {
 	return c->fd;
+}
+
+void conn_shut(struct conn *c)
+{
+	if (!atomic_exchange(&c->shut, true))
+		shutdown(c->fd, SHUT_WR);
 }
 
 bool conn_ended(const struct conn *c)
@@ -37,13 +46,13 @@ void conn_free(struct conn *c)
 	free(c);
 }
 
-/* To the agent at path, or to the process's own. */
+/* To the agent at path, or (NULL) to the process's own. */
 static int socket_connect(const char *path, int *ret, struct error *err)
 {
 	int r;
 
 	if (!path)
-		return alone_connect(ret, err);
+		return private_agent_connect(ret, err);
 	r = varlink_socket_connect(path, SOCK_NONBLOCK, ret, err);
 	if (r == 0)
 		r = varlink_socket_check_peer(*ret, path, (uid_t)-1, err);
@@ -94,13 +103,14 @@ int conn_new(struct pool *p, const char *path, const struct deadline *d, struct 
 	return 0;
 }
 
-struct deadline deadline_of(const struct elasticd *h, struct wait wait)
+struct deadline deadline_begin(const struct elasticd *h, struct wait wait)
 {
 	struct deadline d = {
 		.end = -1,
 		.interruptible = wait.interruptible,
 		.beside = wait.beside,
 		.endless = wait.endless,
+		.stopped = wait.stopped,
 	};
 
 	if (wait.prompt) {
@@ -115,7 +125,7 @@ struct deadline deadline_of(const struct elasticd *h, struct wait wait)
 	return d;
 }
 
-/* Something went or came. */
+/* A byte went or came. */
 static void deadline_progress(struct deadline *d)
 {
 	if (!d->from_last)
@@ -124,7 +134,8 @@ static void deadline_progress(struct deadline *d)
 	d->begun = false;
 }
 
-/* How long the next wait may be, as poll() takes it: the first of a call has the whole time. */
+/* How long the next poll() may take. The first one of a call has the whole time, which saves a look
+ * at the clock. */
 static int deadline_left(struct deadline *d, int *ret_ms)
 {
 	int64_t ms = -1;
@@ -139,9 +150,9 @@ static int deadline_left(struct deadline *d, int *ret_ms)
 	return 0;
 }
 
-/* Until there is something to read, or the time is over: 0; -EAGAIN: a signal that ends nothing. A
- * recv() that waits would be woken twice, the first time when the agent has taken what was sent. */
-static int conn_await_answer(const struct conn *c, struct deadline *d)
+/* Waits until there is something to read, or the time is over: 0. -EAGAIN: wait again. (A recv()
+ * that waits would wake up twice, first when the agent has read what was sent.) */
+static int conn_await_answer(struct conn *c, struct deadline *d)
 {
 	struct pollfd p[] = {
 		{ .fd = c->fd, .events = POLLIN },
@@ -151,11 +162,13 @@ static int conn_await_answer(const struct conn *c, struct deadline *d)
 
 	if (r < 0)
 		return r;
-	if (d->endless)
-		ms = SINGLE_LOOK_MS;
+	if (d->stopped && atomic_load(d->stopped))
+		conn_shut(c);
+	if (d->endless && (ms < 0 || ms > ALONE_CHECK_MS))
+		ms = ALONE_CHECK_MS;
 	n = poll(p, d->beside ? 2 : 1, ms);
 	if (n == 0 && d->endless)
-		return alone_single() ? -EDEADLK : -EAGAIN;
+		return process_is_alone() ? -EDEADLK : -EAGAIN;
 	if (n >= 0)
 		return p[1].revents ? -EOWNERDEAD : 0;
 	if (errno != EINTR)
@@ -177,7 +190,7 @@ int conn_read(struct conn *c)
 	return r < 0 ? r : 1;
 }
 
-/* Waits, and reads the socket once. 0 or a negative errno. */
+/* Waits, and reads the socket once. */
 static int conn_fill(struct conn *c, struct deadline *d)
 {
 	int r = conn_await_answer(c, d), n;
@@ -202,7 +215,7 @@ int conn_receive(struct conn *c, struct deadline *d, char **ret, size_t *ret_len
 	return r < 0 ? r : 0;
 }
 
-/* Until the agent has read some: only values are longer than what a socket takes. */
+/* Waits until the agent has read some: a value may be larger than the socket's buffer. */
 static int conn_await_room(const struct conn *c, const struct deadline *d)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLOUT };

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes to the agent as parameters, and what comes from it as an error. */
-#include "worker/base/connection.h"
+#include "worker/base/message.h"
+#include "worker/base/failure.h"
+#include "worker/base/values.h"
 
-#include "common/text/base64.h"
+#include "common/base/status.h"
 #include "common/text/json.h"
-#include "common/text/json_scan.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-/* --- parameters: JSON text, written in one pass, behind room for the method's name */
+/* --- parameters: JSON text, written in one pass, behind space for the head of the message */
 
 enum { FRONT = 96 };
 
 static const char begin[] = "{\"method\":\"", ours[] = "io.elasticd.Worker.";
 static const char middle[] = "\",\"parameters\":{";
 
-static void args_begin(struct args *a)
+static void params_begin(struct params *a)
 {
 	static const char front[FRONT];
 
@@ -25,102 +25,97 @@ static void args_begin(struct args *a)
 		json_write(&a->text, front, FRONT);
 }
 
-void args_raw(struct args *a, const char *text, size_t len)
+void params_raw(struct params *a, const char *text, size_t len)
 {
-	args_begin(a);
+	params_begin(a);
 	json_write(&a->text, text, len);
 }
 
-size_t args_length(const struct args *a)
+size_t params_length(const struct params *a)
 {
 	return a->text.len ? a->text.len - FRONT : 0;
 }
 
-const char *args_members(const struct args *a)
+const char *params_members(const struct params *a)
 {
 	return a->text.len ? a->text.data + FRONT : "";
 }
 
-/* A name of ours, and the comma before it. */
-void args_name(struct args *a, const char *name)
+/* The library's names need no escapes. */
+void params_name(struct params *a, const char *name)
 {
 	struct json_writer *w = &a->text;
 
-	args_begin(a);
-	if (args_length(a) && w->data[w->len - 1] != '{')
+	params_begin(a);
+	if (params_length(a) && w->data[w->len - 1] != '{')
 		json_write(w, ",", 1);
 	json_write(w, "\"", 1);
 	json_write(w, name, strlen(name));
 	json_write(w, "\":", 2);
 }
 
-void args_text(struct args *a, const char *name, const char *text)
+void params_text(struct params *a, const char *name, const char *text)
 {
 	if (!text)
 		return;
-	args_name(a, name);
+	params_name(a, name);
 	json_write_text(&a->text, text);
 }
 
-void args_int(struct args *a, const char *name, int64_t n)
+void params_int(struct params *a, const char *name, int64_t n)
 {
-	args_name(a, name);
+	params_name(a, name);
 	json_write_int(&a->text, n);
 }
 
-void args_true(struct args *a, const char *name, bool set)
+void params_true(struct params *a, const char *name, bool set)
 {
 	if (!set)
 		return;
-	args_name(a, name);
-	args_raw(a, "true", 4);
+	params_name(a, name);
+	params_raw(a, "true", 4);
 }
 
-void args_value(struct args *a, const void *value, size_t len)
-{
-	args_bytes(a, "value", value, len);
-}
-
-void args_bytes(struct args *a, const char *name, const void *value, size_t len)
+void params_bytes(struct params *a, const char *name, const void *value, size_t len)
 {
 	bool text = value_is_text(value, len);
 
-	args_name(a, text ? name : "base64");
+	params_name(a, text ? name : "base64");
 	if (text)
 		json_write_lossy(&a->text, value, len);
 	else
 		json_write_base64(&a->text, value, len);
 }
 
-void args_names(struct args *a, const char *name, const char *const *names, size_t n)
+void params_names(struct params *a, const char *name, const char *const *names, size_t n)
 {
-	args_name(a, name);
-	args_raw(a, "[", 1);
+	params_name(a, name);
+	params_raw(a, "[", 1);
 	for (size_t i = 0; i < n; i++) {
 		if (i)
-			args_raw(a, ",", 1);
+			params_raw(a, ",", 1);
 		json_write_text(&a->text, names[i]);
 	}
-	args_raw(a, "]", 1);
+	params_raw(a, "]", 1);
 }
 
-void args_put(struct args *a, const char *key, const void *value, size_t len, int flags)
+void params_put(struct params *a, const char *key, const void *value, size_t len, int flags)
 {
-	args_text(a, "key", key);
-	args_value(a, value, len);
-	args_true(a, "overwrite", flags & ELASTICD_OVERWRITE);
-	args_true(a, "persistent", flags & ELASTICD_PERSISTENT);
+	params_text(a, "key", key);
+	params_bytes(a, "value", value, len);
+	params_true(a, "overwrite", flags & ELASTICD_PUT_OVERWRITE);
+	params_true(a, "persistent", flags & ELASTICD_PUT_PERSISTENT);
 }
 
-void args_get(struct args *a, const char *key, int timeout_ms)
+void params_get(struct params *a, const char *key, int timeout_ms)
 {
-	args_text(a, "key", key);
-	args_true(a, "wait", timeout_ms != 0);
+	params_text(a, "key", key);
+	params_true(a, "wait", timeout_ms != 0);
 	if (timeout_ms > 0)
-		args_int(a, "timeout_ms", timeout_ms);
+		params_int(a, "timeout_ms", timeout_ms);
 }
 
-int args_message(struct args *a, const char *method, bool more, struct varlink_buffer *ret)
+int params_message(struct params *a, const char *method, bool more, struct varlink_buffer *ret)
 {
 	const char *interface = strchr(method, '.') ? "" : ours;
 	size_t name = strlen(method), prefix = strlen(interface);
@@ -129,9 +124,9 @@ int args_message(struct args *a, const char *method, bool more, struct varlink_b
 	char *to;
 
 	/* With the text's NUL, which ends the message. */
-	args_raw(a, more ? last_more : last, more ? sizeof(last_more) : sizeof(last));
+	params_raw(a, more ? last_more : last, more ? sizeof(last_more) : sizeof(last));
 	if (a->text.failed || front > FRONT) {
-		args_fini(a);
+		params_fini(a);
 		return front > FRONT ? -EINVAL : -ENOMEM;
 	}
 	to = mempcpy(a->text.data + FRONT - front, begin, sizeof(begin) - 1);
@@ -145,53 +140,14 @@ int args_message(struct args *a, const char *method, bool more, struct varlink_b
 	return 0;
 }
 
-void args_fini(struct args *a)
+void params_fini(struct params *a)
 {
 	json_writer_fini(&a->text);
 }
 
-/* --- answers that need no tree */
-
-/* The text behind what it has to begin with, or NULL. */
-static char *behind(char *text, const char *expected, size_t len)
-{
-	return strncmp(text, expected, len) == 0 ? text + len : NULL;
-}
-
-int answer_nothing(char *text, size_t len, void *arg)
-{
-	static const char start[] = "{\"parameters\":";
-	struct flat f;
-	char *at = behind(text, start, sizeof(start) - 1);
-
-	at = at ? flat_scan(at, &f) : NULL;
-	return at && *at == '}' && at + 1 == text + len;
-}
-
-int answer_entry(char *text, size_t len, void *arg)
-{
-	static const char start[] = "{\"parameters\":{\"entry\":";
-	const struct flat_field *value, *base64;
-	struct taken_entry *e = arg;
-	struct flat f;
-	char *at = behind(text, start, sizeof(start) - 1);
-	int r;
-
-	at = at ? flat_scan(at, &f) : NULL;
-	if (!at || strncmp(at, "}}", 2) != 0 || at + 2 != text + len)
-		return 0;
-	value = flat_get(&f, "value");
-	base64 = flat_get(&f, "base64");
-	if (!value == !base64 || (value ? value : base64)->kind != FLAT_STRING)
-		return 0;
-	r = value ? value_copy(value->string, value->len, &e->value, &e->len)
-		  : base64_decode(base64->string, base64->len, &e->value, &e->len);
-	return r == -EINVAL ? 0 : r < 0 ? r : 1;
-}
-
 /* --- errors */
 
-static char *join_names(const json_t *names)
+static char *names_join(const json_t *names)
 {
 	size_t i, len = 1;
 	json_t *name;
@@ -209,49 +165,57 @@ static char *join_names(const json_t *names)
 	return text;
 }
 
-static int status_of(const struct varlink_in *in)
+enum elasticd_status error_code(const char *name)
 {
-	int64_t e = json_get_int(in->parameters, "errno", 0);
-	int s;
+	int code = status_from_name(name);
 
-	if (strncmp(in->error, "org.varlink.service.", 20) == 0)
-		return strcmp(in->error + 20, "InvalidParameter") == 0 ? ELASTICD_INVALID_ARGUMENT
-								       : ELASTICD_UNIMPLEMENTED;
-	s = status_from_name(in->error);
-	if (s > 0)
-		return s;
-	return e == ENOMEM || e == ENOSPC ? ELASTICD_RESOURCE_EXHAUSTED : ELASTICD_UNKNOWN;
+	return code > 0 ? (enum elasticd_status)code : ELASTICD_STATUS_UNKNOWN;
 }
 
-/* The group's error, on all tasks alike. */
-static int fail_group(const json_t *error)
+static enum elasticd_status status_of(const struct varlink_in *in)
 {
-	int code = status_from_name(json_get_string(error, "code", "Unknown"));
-
-	return fail_missing(code > 0 ? code : ELASTICD_UNKNOWN, text_take(error, "worker"),
-		json_get_string(error, "message", ""));
+	if (strncmp(in->error, "org.varlink.service.", 20) != 0)
+		return error_code(in->error);
+	return strcmp(in->error + 20, "InvalidParameter") == 0 ? ELASTICD_STATUS_INVALID_ARGUMENT
+							       : ELASTICD_STATUS_UNIMPLEMENTED;
 }
 
-int fail_taken(int r)
+/* The group's error, which every worker gets. */
+static enum elasticd_status fail_group(const json_t *error)
 {
-	return r == -ENOMEM ? fail_memory()
-			    : fail(ELASTICD_INTERNAL, "the agent's answer is not understood");
+	return fail_missing(error_code(json_get_string(error, "code", "Unknown")),
+		text_take(error, "worker"), json_get_string(error, "message", ""));
 }
 
-int fail_answer(const struct varlink_in *in)
+static enum elasticd_status fail_of_queue(const json_t *parameters)
+{
+	const json_t *e = json_get_object(parameters, "error");
+	const struct queue_error_said said = {
+		.code = error_code(json_get_string(e, "code", "Unknown")),
+		.message = json_get_string(e, "message", ""),
+		.details = json_get_string(e, "details", ""),
+		.worker = json_get_string(e, "worker", ""),
+		.task = json_get_int(e, "task", -1),
+		.exit_code = (int)json_get_int(parameters, "exit_code", -1),
+	};
+
+	return fail_queue(&said);
+}
+
+enum elasticd_status fail_answer(const struct varlink_in *in)
 {
 	const char *message = json_get_string(in->parameters, "message", in->error);
 	const char *parameter = json_get_string(in->parameters, "parameter", NULL);
 	const json_t *missing = json_get_array(in->parameters, "missing");
-	int status = status_of(in);
+	enum elasticd_status status = status_of(in);
 
 	if (strcmp(in->error, "io.elasticd.Worker.GroupFailed") == 0)
 		return fail_group(json_get_object(in->parameters, "error"));
 	if (strcmp(in->error, "io.elasticd.Queue.QueueFailed") == 0)
-		return fail_queue_answer(in->parameters);
+		return fail_of_queue(in->parameters);
 	if (missing)
-		return fail_missing(status, join_names(missing), message);
+		return fail_missing(status, names_join(missing), message);
 	if (parameter)
-		return fail(status, "%s: the agent does not accept it", parameter);
+		return fail(status, "%s: the agent does not accept this parameter", parameter);
 	return fail(status, "%s", message);
 }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each takes the lock once where it can: a call takes it when it begins, and when it ends. */
+/* A call takes the lock twice, when it begins and when it ends. */
 #include "worker/base/pool.h"
+#include "worker/base/handle.h"
+#include "worker/base/process_id.h"
+#include "worker/base/queue_handle.h"
+#include "worker/base/waiting.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
-enum { POOL_IDLE_MAX = 64 }; /* more threads than that at once connect anew */
+enum { POOL_IDLE_MAX = 64 }; /* further connections are closed after their call */
 
 static _Atomic(struct pool *) abandoned;
 
@@ -23,7 +28,7 @@ static struct pool *pool_new(void)
 	TAILQ_INIT(&p->idle);
 	TAILQ_INIT(&p->busy);
 	TAILQ_INIT(&p->halted);
-	writer_init(&p->writer);
+	write_behind_init(&p->writes);
 	return p;
 }
 
@@ -31,7 +36,7 @@ static void pool_free(struct pool *p)
 {
 	struct conn *c;
 
-	writer_fini(p);
+	write_behind_fini(p);
 	TAILQ_CONCAT(&p->idle, &p->halted, entry);
 	while ((c = TAILQ_FIRST(&p->idle))) {
 		TAILQ_REMOVE(&p->idle, c, entry);
@@ -61,7 +66,7 @@ struct pool *pool_of(struct elasticd *h)
 		pool_free(mine);
 		return p;
 	}
-	/* The parent's, if any: kept where a search for leaks finds it. */
+	/* A parent's pool stays reachable, so that no search for leaks reports it. */
 	if (p) {
 		p->next = atomic_load(&abandoned);
 		while (!atomic_compare_exchange_weak(&abandoned, &p->next, p))
@@ -106,8 +111,8 @@ bool pool_enter(struct pool *p)
 	return open;
 }
 
-/* With the lock. */
-static void left(struct pool *p)
+/* Call with the lock. */
+static void pool_leave_locked(struct pool *p)
 {
 	if (--p->users == 0 && p->closing)
 		pthread_cond_broadcast(&p->left);
@@ -116,7 +121,7 @@ static void left(struct pool *p)
 void pool_leave(struct pool *p)
 {
 	pthread_mutex_lock(&p->lock);
-	left(p);
+	pool_leave_locked(p);
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -130,7 +135,7 @@ bool pool_closing(struct pool *p)
 	return closing;
 }
 
-/* With the lock. */
+/* Call with the lock. */
 static void pool_refuse(struct pool *p)
 {
 	struct conn *c;
@@ -160,9 +165,10 @@ void pool_close(struct pool *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-void pool_add(struct pool *p, struct conn *c)
+void pool_add(struct pool *p, struct conn *c, struct conn **ret)
 {
 	pthread_mutex_lock(&p->lock);
+	*ret = c;
 	TAILQ_INSERT_TAIL(&p->busy, c, entry);
 	if (p->closing)
 		shutdown(c->fd, SHUT_RDWR);
@@ -176,9 +182,57 @@ void conn_drop(struct pool *p, struct conn *c)
 	pthread_mutex_lock(&p->lock);
 	TAILQ_REMOVE(&p->busy, c, entry);
 	pthread_mutex_unlock(&p->lock);
-	/* A child of fork() may still have the descriptor: for the agent it ends here. */
+	/* A child of fork() may still have the descriptor; the agent sees the end all the same. */
 	shutdown(c->fd, SHUT_RDWR);
 	conn_free(c);
+}
+
+void conn_drop_at(struct pool *p, struct conn **c)
+{
+	struct conn *dropped = *c;
+
+	pthread_mutex_lock(&p->lock);
+	*c = NULL;
+	pthread_mutex_unlock(&p->lock);
+	conn_drop(p, dropped);
+}
+
+void pool_set_waiting(struct pool *p, struct elasticd_queue_work *w, bool waiting)
+{
+	pthread_mutex_lock(&p->lock);
+	w->waiting = waiting;
+	if (!waiting && atomic_load(&w->stopped))
+		pthread_cond_broadcast(&p->left);
+	pthread_mutex_unlock(&p->lock);
+}
+
+bool pool_end_waiting(struct pool *p, struct elasticd_queue_work *w)
+{
+	bool shut;
+
+	pthread_mutex_lock(&p->lock);
+	shut = w->conn && atomic_load(&w->conn->shut);
+	w->waiting = w->waiting && shut;
+	pthread_mutex_unlock(&p->lock);
+	return !shut;
+}
+
+void pool_stop(struct pool *p, struct elasticd_queue_work *w)
+{
+	int64_t end = clock_ms() + w->h->silence_ms;
+	const struct timespec until = { end / 1000, end % 1000 * 1000000 };
+	int r = 0;
+
+	pthread_mutex_lock(&p->lock);
+	atomic_store(&w->stopped, true);
+	if (w->waiting && w->conn)
+		conn_shut(w->conn);
+	while (w->waiting && r == 0)
+		r = pthread_cond_clockwait(&p->left, &p->lock, CLOCK_MONOTONIC, &until);
+	/* The agent does not answer. */
+	if (w->waiting && w->conn)
+		shutdown(w->conn->fd, SHUT_RDWR);
+	pthread_mutex_unlock(&p->lock);
 }
 
 void conn_abandon(struct conn *c)
@@ -187,8 +241,8 @@ void conn_abandon(struct conn *c)
 		conn_free(c);
 }
 
-/* Whether it is kept. */
-static bool give_back(struct pool *p, struct conn *c, bool leaves)
+/* Whether the pool keeps it. */
+static bool pool_keep(struct pool *p, struct conn *c, bool leaves)
 {
 	bool keep;
 
@@ -199,16 +253,15 @@ static bool give_back(struct pool *p, struct conn *c, bool leaves)
 		TAILQ_INSERT_HEAD(&p->idle, c, entry);
 		p->n_idle++;
 	}
-	/* One that is not kept is nobody else's any more. */
 	if (leaves)
-		left(p);
+		pool_leave_locked(p);
 	pthread_mutex_unlock(&p->lock);
 	return keep;
 }
 
-static void conn_give_back(struct pool *p, struct conn *c, bool leaves)
+static void pool_give_back(struct pool *p, struct conn *c, bool leaves)
 {
-	if (give_back(p, c, leaves))
+	if (pool_keep(p, c, leaves))
 		return;
 	shutdown(c->fd, SHUT_RDWR);
 	conn_free(c);
@@ -216,19 +269,20 @@ static void conn_give_back(struct pool *p, struct conn *c, bool leaves)
 
 void pool_end(struct pool *p, struct conn *c)
 {
-	conn_give_back(p, c, true);
+	pool_give_back(p, c, true);
 }
 
 void pool_give_idle(struct pool *p, struct conn *c)
 {
-	conn_give_back(p, c, false);
+	pool_give_back(p, c, false);
 }
 
-/* --- calls that a signal has ended, and that their thread may make again */
+/* --- halted: a signal has ended the call, and its thread may make it again */
 
-/* What belongs to this thread and is this call, or are those of who; both NULL: any. With the lock.
- */
-static struct conn *halted_find(struct pool *p, const struct varlink_buffer *call, const void *who)
+/* This thread's halted call with these bytes, or with this owner; any where both are NULL. Call
+ * with the lock. */
+static struct conn *halted_find(
+	struct pool *p, const struct varlink_buffer *call, const void *owner)
 {
 	struct conn *c;
 
@@ -237,29 +291,29 @@ static struct conn *halted_find(struct pool *p, const struct varlink_buffer *cal
 
 		if (!pthread_equal(c->thread, pthread_self()))
 			continue;
-		if (!call && (!who || c->who == who))
+		if (!call && (!owner || c->owner == owner))
 			return c;
-		if (call && !c->who && len == varlink_buffer_len(call) &&
+		if (call && !c->owner && len == varlink_buffer_len(call) &&
 			memcmp(c->call.data + c->call.begin, call->data + call->begin, len) == 0)
 			return c;
 	}
 	return NULL;
 }
 
-/* With the lock. */
+/* Call with the lock. */
 static void halted_to_busy(struct pool *p, struct conn *c)
 {
 	TAILQ_REMOVE(&p->halted, c, entry);
 	p->n_halted--;
 	TAILQ_INSERT_TAIL(&p->busy, c, entry);
-	if (!c->who)
+	if (!c->owner)
 		varlink_buffer_fini(&c->call);
-	c->who = NULL;
+	c->owner = NULL;
 	if (p->closing)
 		shutdown(c->fd, SHUT_RDWR);
 }
 
-bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *who,
+bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *owner,
 	struct conn **ret, bool *ret_halted)
 {
 	struct conn *c = NULL;
@@ -270,7 +324,7 @@ bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *w
 	open = !p->closing;
 	if (open) {
 		p->users++;
-		c = (call || who) && p->n_halted ? halted_find(p, call, who) : NULL;
+		c = (call || owner) && p->n_halted ? halted_find(p, call, owner) : NULL;
 		*ret_halted = c != NULL;
 	}
 	if (c) {
@@ -302,7 +356,7 @@ struct conn *pool_take_idle(struct pool *p)
 	struct conn *c = NULL;
 
 	pthread_mutex_lock(&p->lock);
-	/* Those that are busy when it is closed are ended then, and this one would not be. */
+	/* Closing ends only what is busy by then. */
 	if (!p->closing)
 		TAILQ_FOREACH (c, &p->idle, entry)
 			if (!conn_ended(c))
@@ -316,8 +370,8 @@ struct conn *pool_take_idle(struct pool *p)
 	return c;
 }
 
-/* One that this thread has begun, now busy. */
-static struct conn *halted_any(struct pool *p)
+/* One of this thread's, which is busy from then on. */
+static struct conn *halted_take(struct pool *p)
 {
 	struct conn *c;
 
@@ -352,13 +406,13 @@ int pool_halt(struct pool *p, struct conn *c, const struct varlink_buffer *call,
 	return 0;
 }
 
-void pool_forget(struct elasticd *h)
+void pool_give_up(struct elasticd *h)
 {
 	struct pool *p = atomic_load(&h->pool);
 	struct conn *c;
 
 	if (!p || !pool_is_ours(p))
 		return;
-	while ((c = halted_any(p)))
+	while ((c = halted_take(p)))
 		conn_drop(p, c);
 }

@@ -1,102 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What pool.c, connection.c, calls.c and write_behind.c share. */
+/*
+ * The connections of a handle. Each call has one of its own while it lasts, so that no thread waits
+ * for another's answer; connections that are free are kept for the next call.
+ *
+ * A pool belongs to one process. After fork() the child makes its own, and does not touch its
+ * parent's, whose lock another thread may have held.
+ */
 
-#include "common/varlink/frame.h"
 #include "worker/base/connection.h"
 #include "worker/base/write_behind.h"
 
-#include <pthread.h>
-#include <sys/queue.h>
+#include <stdatomic.h>
 
-struct conn {
-	TAILQ_ENTRY(conn) entry;
-	struct pool *pool;
-	int fd;
-	struct varlink_frame in;
-	bool greeted;  /* the answer to its Hello has come */
-	size_t unsent; /* of the call's bytes, the last ones */
-	/* Of a halted one: the call that a signal has ended, by whom, and how long it may be. Of
-	 * several: whose they are, and how many have no answer yet. */
-	struct varlink_buffer call;
-	const void *who;
-	size_t n_calls;
-	pthread_t thread;
-	int64_t end;
-};
+struct elasticd_queue_work;
+
 TAILQ_HEAD(conns, conn);
 
 struct pool {
 	pthread_mutex_t lock;
-	pthread_cond_t left; /* users is 0 */
+	pthread_cond_t left; /* users is 0, or a stopped slot no longer waits */
 	pid_t pid;
 	int refs, users, n_idle, n_halted;
 	bool closing;
 	struct conns idle, busy, halted;
-	struct pool *next; /* of those that a child has left alone */
-	struct writer writer;
+	struct pool *next; /* of the list of pools that children left to their parents */
+	struct write_behind writes;
 };
 
-/* The time that a call has. */
-struct deadline {
-	int64_t end; /* -1: none */
-	int64_t whole_ms;
-	bool interruptible;
-	bool begun;		   /* there was a first wait */
-	bool from_last;		   /* it is so long from the last byte that went or came */
-	const struct conn *beside; /* -EOWNERDEAD once this one has ended */
-	bool endless;		   /* -EDEADLK once nobody can end it */
-};
-
-/* Whether some writes have no answer yet. */
-static inline bool pool_writes(struct pool *p)
-{
-	return atomic_load_explicit(&p->writer.n, memory_order_relaxed) != 0;
-}
-
-/* --- pool.c */
-
-/* The pool that this process has in h, made where it has none; NULL without memory. */
+/* The pool that this process has in h, which is made where there is none; NULL without memory. */
 struct pool *pool_of(struct elasticd *h);
-/* Begins a use; false when the handle is being closed. */
+/* The same, with a reference that keeps it. */
+struct pool *pool_ref(struct elasticd *h);
+void pool_unref(struct pool *p);
+bool pool_is_ours(const struct pool *p);
+
+/* A user is a call that is under way: pool_close() waits for all users. pool_enter() is false once
+ * the handle is being closed. */
 bool pool_enter(struct pool *p);
-/* The same; ret_halted: whether this thread has begun this call, and a signal has ended it. */
-bool pool_enter_for(struct pool *p, const struct varlink_buffer *call, bool *ret_halted);
 void pool_leave(struct pool *p);
-/* The same for a call, with the connection that it goes on, now busy; NULL where none is free. The
- * one on which this thread has begun it, where a signal has ended it (call and who NULL: not looked
- * for); of several calls, those of who, which it still has in call. */
-bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *who,
-	struct conn **ret, bool *ret_halted);
-/* The call is over and nothing is left to be read: gives the connection back, and leaves. */
-void pool_end(struct pool *p, struct conn *c);
 bool pool_closing(struct pool *p);
-/* A free one, now busy; NULL where there is none, or the handle is being closed. */
+/* Ends all calls, later ones too, with CANCELLED. Makes the pool where there is none. */
+void pool_cancel(struct elasticd *h);
+/* The same, and waits until their threads have left. */
+void pool_close(struct pool *p);
+
+/*
+ * pool_enter() for a call, with the connection to make it on, which is busy from then on: the one
+ * on which this thread has begun the same call before a signal ended it (ret_halted), or a free
+ * one; NULL: the caller connects. A call is the same by its bytes (call), or by its owner; where
+ * both are NULL none is looked for.
+ */
+bool pool_begin(struct pool *p, const struct varlink_buffer *call, const void *owner,
+	struct conn **ret, bool *ret_halted);
+/* The end of a call that was answered: gives the connection back, and leaves. */
+void pool_end(struct pool *p, struct conn *c);
+/* pool_enter(); ret_halted: this thread has begun this call before a signal ended it. */
+bool pool_enter_for(struct pool *p, const struct varlink_buffer *call, bool *ret_halted);
+
+/* A free connection, which is busy from then on; NULL where there is none. */
 struct conn *pool_take_idle(struct pool *p);
-/* Gives it back, by one who does not leave yet. */
+/* Gives it back; the user stays. */
 void pool_give_idle(struct pool *p, struct conn *c);
-/* A new connection, busy. */
-void pool_add(struct pool *p, struct conn *c);
-/* Keeps a busy connection until the same call is made again. */
+/* Adds a new connection, which is busy, and sets *ret, which another thread may read with the lock.
+ */
+void pool_add(struct pool *p, struct conn *c, struct conn **ret);
+/* Closes a busy connection. NULL is accepted. */
+void conn_drop(struct pool *p, struct conn *c);
+/* The same for *c, which becomes NULL, and which another thread may read with the lock. */
+void conn_drop_at(struct pool *p, struct conn **c);
+/* In a child: closes the descriptor, and leaves the connection to the parent. NULL is accepted. */
+void conn_abandon(struct conn *c);
+
+/* Keeps a busy connection until this thread makes the same call again. */
 int pool_halt(struct pool *p, struct conn *c, const struct varlink_buffer *call, int64_t end);
+/* Drops what this thread has halted. */
+void pool_give_up(struct elasticd *h);
 
-/* --- connection.c */
+/* A slot of the work queue waits for an item, or no longer. */
+void pool_set_waiting(struct pool *p, struct elasticd_queue_work *w, bool waiting);
+/* No longer, unless its connection is shut: then false, and the caller ends the wait later. */
+bool pool_end_waiting(struct pool *p, struct elasticd_queue_work *w);
+/* Stops a slot; where it waits for an item in another thread, ends that wait, and returns when that
+ * thread has left it. */
+void pool_stop(struct pool *p, struct elasticd_queue_work *w);
 
-struct deadline deadline_of(const struct elasticd *h, struct wait wait);
-/* Connects, waiting while the agent's queue is full; path NULL: to the process's own agent. 0 and a
- * connection that is in no list; -EAGAIN, -ETIMEDOUT, -EINTR, -ECONNRESET (the pool is closing), or
- * another negative errno with err set. */
-_must_check_ int conn_new(struct pool *p, const char *path, const struct deadline *d,
-	struct conn **ret, struct error *err);
-void conn_free(struct conn *c);
-/* Sends b; c->unsent says how much of it did not go. 0 or a negative errno. */
-_must_check_ int conn_send(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
-/* The last c->unsent bytes of b. */
-_must_check_ int conn_send_rest(struct conn *c, const struct varlink_buffer *b, struct deadline *d);
-/* Reads its socket once, without waiting. 1: something has come; 0; -ECONNRESET or another negative
- * errno. */
-_must_check_ int conn_read(struct conn *c);
-/* The next message, NUL-ended, borrowed until the next call. 0, -ETIMEDOUT, -EINTR, -ECONNRESET,
- * -EOWNERDEAD or another negative errno. */
-_must_check_ int conn_receive(struct conn *c, struct deadline *d, char **ret, size_t *ret_len);
+/* Whether puts of write_behind.h have no answer yet. */
+static inline bool pool_has_writes(struct pool *p)
+{
+	return atomic_load_explicit(&p->writes.n, memory_order_relaxed) != 0;
+}

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent is no child of the process, which would find it among its own, and get a SIGCHLD: it is
- * its grandchild's program, and the child between them, which makes no signal, is gone at once.
+ * The agent must not be a child of the process, which would get a SIGCHLD, and find the agent when
+ * it waits for its own children. So a child that makes no signal starts it, and ends at once.
  *
- * What beat and its like touch is there before the agent is, in memory of the process; then the
- * agent's board takes its place, at the same address.
+ * Beats and steps need a board before there is an agent: it is memory of the process at first, and
+ * the agent's board replaces it later at the same address.
  */
 #include "worker/base/private_agent.h"
+#include "worker/base/failure.h"
+#include "worker/base/handle.h"
+#include "worker/base/waiting.h"
 
 #include "common/base/alone.h"
 #include "common/base/paths.h"
@@ -35,25 +38,25 @@ enum {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int channel = -1;  /* of the agent; stays open once it is */
-static struct stat made;  /* the same: a program may close what it does not know */
-static void *board;	  /* of all handles */
-static bool forked, born; /* this process had a child; it is one */
+static int channel = -1;	     /* to the agent; open from its start on */
+static struct stat channel_identity; /* a program may close descriptors that it does not know */
+static void *board;		     /* of all handles */
+static bool has_forked, was_forked;  /* this process had a child; it is a child itself */
 
-static void alone_lock(void)
+static void lock_take(void)
 {
 	pthread_mutex_lock(&lock);
 }
 
-static void in_parent(void)
+static void after_fork_in_parent(void)
 {
-	forked = true;
+	has_forked = true;
 	pthread_mutex_unlock(&lock);
 }
 
-static void in_child(void)
+static void after_fork_in_child(void)
 {
-	born = true;
+	was_forked = true;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -64,7 +67,7 @@ static size_t board_bytes(void)
 	return (BOARD_USED + page - 1) / page * page;
 }
 
-static void alone_init(void)
+static void private_agent_init(void)
 {
 	void *at = mmap(
 		NULL, board_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -73,27 +76,26 @@ static void alone_init(void)
 		return;
 	board = at;
 	board_slot(board, 0)->step = -1;
-	pthread_atfork(alone_lock, in_parent, in_child);
+	pthread_atfork(lock_take, after_fork_in_parent, after_fork_in_child);
 }
 
-int alone_open(struct elasticd *h)
+enum elasticd_status private_agent_open(struct elasticd *h)
 {
-	struct who *w = &h->who;
+	struct identity *i = &h->identity;
 
-	pthread_once(&once, alone_init);
+	pthread_once(&once, private_agent_init);
 	if (!board)
 		return fail_memory();
-	h->side = &side_remote;
-	h->alone = true;
+	h->by_hand = true;
 	h->token = ALONE_TOKEN;
 	h->header = board;
 	h->slot = board_slot(board, 0);
-	w->job = strdup("");
-	w->run = strdup("");
-	w->role = strdup("worker");
-	w->task = strdup("worker:0");
-	w->world_size = 1;
-	return w->job && w->run && w->role && w->task ? 0 : fail_memory();
+	i->job = strdup("");
+	i->run = strdup("");
+	i->role = strdup("worker");
+	i->worker = strdup("worker:0");
+	i->world_size = 1;
+	return i->job && i->run && i->role && i->worker ? ELASTICD_STATUS_OK : fail_memory();
 }
 
 /* --- the agent's process */
@@ -105,14 +107,14 @@ struct launch {
 	sigset_t mask;
 };
 
-/* Ends the process. Before _exit() a sanitizer would look at the stack, which is not the thread's.
- */
-static void leave(int status)
+/* Ends the process. _exit() would have a sanitizer inspect the stack, which is not the thread's. */
+static void launch_exit(int status)
 {
 	syscall(SYS_exit_group, status);
 }
 
-/* In the memory of the thread that waits for it: it calls what is safe in a handler of signals. */
+/* Runs in the memory of the thread that waits for it, so it calls only what is safe in a handler of
+ * signals. */
 static void launch_exec(struct launch *l)
 {
 	char *const argv[] = { (char *)l->program, (char *)"--alone", NULL };
@@ -123,13 +125,13 @@ static void launch_exec(struct launch *l)
 	for (int i = 0; i < ALONE_FD; i++)
 		if (dup2(null, i) < 0)
 			goto failed;
-	/* What it inherits it would keep open for as long as it lives. */
+	/* The agent would keep what it inherits open for as long as it lives. */
 	close_range(ALONE_FD + 1, ~0U, 0);
 	setsid();
 	execv(l->program, argv);
 failed:
 	l->error = errno;
-	leave(127);
+	launch_exit(127);
 }
 
 static int launch_child(void *arg)
@@ -141,11 +143,11 @@ static int launch_child(void *arg)
 		launch_exec(l);
 	if (pid < 0)
 		l->error = errno;
-	leave(0);
+	launch_exit(0);
 	return 0;
 }
 
-/* 0 or a negative errno. Signals wait until nothing runs in this memory but its own threads. */
+/* 0 or a negative errno. Signals are blocked while the child runs in this process's memory. */
 static int launch(const char *program, int agent_end)
 {
 	struct launch l = { .program = program, .channel = agent_end };
@@ -170,7 +172,7 @@ static int launch(const char *program, int agent_end)
 
 /* --- its start, with the lock */
 
-/* Where a build tree has it. */
+/* In a build tree the agent is beside the library. */
 static char *library_dir(void)
 {
 	Dl_info info;
@@ -182,8 +184,8 @@ static char *library_dir(void)
 	return slash ? strndup(info.dli_fname, (size_t)(slash - info.dli_fname)) : strdup(".");
 }
 
-/* The agent's board in place of what was there: what was said goes over, what is said meanwhile is
- * said again by the next beat. */
+/* Puts the agent's board in place of the process's own memory, and copies what that said; a beat
+ * that comes meanwhile is lost, and the next one says the same. */
 static int board_adopt(int fd, struct error *err)
 {
 	const size_t len = board_bytes();
@@ -203,8 +205,8 @@ static int board_adopt(int fd, struct error *err)
 	return error_set(err, -errno, "cannot map the board: %s", strerror(errno));
 }
 
-/* The agent's first message, or its end without one. */
-static int first_message(int fd, const char *program, struct error *err)
+/* Waits for the agent's first message, or its end. */
+static int read_first_message(int fd, const char *program, struct error *err)
 {
 	const int64_t end = clock_ms() + START_MS;
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -227,7 +229,7 @@ static int first_message(int fd, const char *program, struct error *err)
 	return board_adopt(board_fd, err);
 }
 
-static int start(struct error *err)
+static int private_agent_start(struct error *err)
 {
 	_cleanup_free_ char *dir = library_dir();
 	_cleanup_free_ char *program = paths_agent_program(dir, err);
@@ -236,7 +238,7 @@ static int start(struct error *err)
 
 	if (!program) {
 		error_prefix(err, "%s",
-			"outside elasticd an agent of this program's own keeps what it shares");
+			"outside elasticd a program needs an agent of its own to share anything");
 		return -ENOENT;
 	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -246,20 +248,20 @@ static int start(struct error *err)
 	close(pair[1]);
 	if (r < 0)
 		return error_set(err, r, "cannot start %s: %s", program, strerror(-r));
-	r = first_message(ours, program, err);
-	if (r == 0 && fstat(ours, &made) < 0)
+	r = read_first_message(ours, program, err);
+	if (r == 0 && fstat(ours, &channel_identity) < 0)
 		r = error_set(err, -errno, "cannot start %s: %s", program, strerror(errno));
 	if (r == 0)
 		channel = TAKE_FD(ours);
 	return r;
 }
 
-static int gone(struct error *err)
+static int set_gone(struct error *err)
 {
 	return error_set(err, -EPIPE, "the agent that this program started is gone");
 }
 
-/* A socket of which the agent has the other end. */
+/* Makes a socket pair, and sends one end to the agent. */
 static int pass_socket(int *ret, struct error *err)
 {
 	const char byte = ALONE_BYTE;
@@ -267,8 +269,9 @@ static int pass_socket(int *ret, struct error *err)
 	int pair[2];
 	ssize_t n;
 
-	if (fstat(channel, &st) < 0 || st.st_ino != made.st_ino || st.st_dev != made.st_dev)
-		return gone(err);
+	if (fstat(channel, &st) < 0 || st.st_ino != channel_identity.st_ino ||
+		st.st_dev != channel_identity.st_dev)
+		return set_gone(err);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return error_set(err, -errno, "cannot make a socket: %s", strerror(errno));
 	n = varlink_socket_send_fd(channel, &byte, 1, pair[1]);
@@ -278,23 +281,23 @@ static int pass_socket(int *ret, struct error *err)
 		return 0;
 	}
 	close(pair[0]);
-	return n == -EAGAIN || n == -ETOOMANYREFS ? -EAGAIN : gone(err);
+	return n == -EAGAIN || n == -ETOOMANYREFS ? -EAGAIN : set_gone(err);
 }
 
-int alone_connect(int *ret, struct error *err)
+int private_agent_connect(int *ret, struct error *err)
 {
 	int r = 0;
 
-	alone_lock();
+	lock_take();
 	if (channel < 0)
-		r = start(err);
+		r = private_agent_start(err);
 	if (r == 0)
 		r = pass_socket(ret, err);
 	pthread_mutex_unlock(&lock);
 	return r;
 }
 
-/* --- who else there is */
+/* --- other threads, and relatives */
 
 static bool has_children(void)
 {
@@ -303,12 +306,12 @@ static bool has_children(void)
 	return waitid(P_ALL, 0, &si, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
 }
 
-bool alone_single(void)
+bool process_is_alone(void)
 {
 	struct stat st;
 
-	/* The kernel has a directory of each thread. */
+	/* One directory per thread, and the two links that each directory has. */
 	if (stat("/proc/self/task", &st) < 0 || st.st_nlink != 3)
 		return false;
-	return !born && !(forked && has_children());
+	return !was_forked && !(has_forked && has_children());
 }

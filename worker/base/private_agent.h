@@ -2,23 +2,25 @@
 #pragma once
 
 /*
- * The private agent of a program that nobody supervises (elastic-agent --alone): one per process,
- * started when something is first shared, whatever the number of handles. A child of fork() has its
- * parent's, if there was one by then. It ends with the last process that has it.
+ * The private agent of a program that runs by hand (elastic-agent --alone). A process has at most
+ * one, started when the program first shares something, whatever the number of handles. A child of
+ * fork() has its parent's, if that was running by then. It ends with the last process that has it.
  *
- * All is under one lock, which fork() takes first.
+ * One lock covers all of this; fork() takes it first.
  */
 
+#include "common/base/cleanup.h"
 #include "common/base/error.h"
-#include "worker/base/handle.h"
+#include "worker/elasticd.h"
 
-/* Of a new handle, which is a group of one: board, token, names. A status. */
-int alone_open(struct elasticd *h);
+/* Makes a new handle that of worker:0, a group of one, with a board; starts nothing. */
+enum elasticd_status private_agent_open(struct elasticd *h);
 
-/* A new connection to the agent, which is started where there is none: a blocking socket. 0,
- * -EAGAIN where it has no time to take one, or another negative errno with err. */
-_must_check_ int alone_connect(int *ret, struct error *err);
+/* Connects to the agent, and starts it where it does not run yet. The socket is a blocking one. 0;
+ * -EAGAIN where the agent has no room for another connection now; another negative errno with err.
+ */
+_must_check_ int private_agent_connect(int *ret, struct error *err);
 
-/* Whether nobody can end a wait of this thread: the process has no other one, and no relatives that
- * may share with it. */
-bool alone_single(void);
+/* Whether no other thread could end a wait of this one: the process has only this thread, no child
+ * that could share with it, and is not such a child itself. */
+bool process_is_alone(void);

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which process this is, without asking the kernel each time: the number is kept in memory that is
- * zero in each child, however it was made. Where the kernel has no such memory it is asked.
+ * The number is kept on a page that the kernel zeroes in every child, however it was made. A kernel
+ * that cannot do that is asked for the number each time.
  */
-#include "worker/base/handle.h"
+#include "worker/base/process_id.h"
 
+#include <stdatomic.h>
+#include <stddef.h>
 #include <sys/mman.h>
-#include <sys/types.h>
 #include <unistd.h>
 
 static _Atomic(_Atomic(pid_t) *) kept;
 
-/* Does not come where memory is short: then the next caller tries. */
-static void keep(pid_t pid)
+/* Without memory for the page, the next caller tries again. */
+static void process_id_keep(pid_t pid)
 {
 	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
-	_Atomic(pid_t) *nobody = NULL, *page;
+	_Atomic(pid_t) *none = NULL, *page;
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED)
@@ -23,7 +24,7 @@ static void keep(pid_t pid)
 	page = p;
 	if (madvise(p, size, MADV_WIPEONFORK) == 0) {
 		atomic_store(page, pid);
-		if (atomic_compare_exchange_strong(&kept, &nobody, page))
+		if (atomic_compare_exchange_strong(&kept, &none, page))
 			return;
 	}
 	munmap(p, size);
@@ -40,6 +41,6 @@ pid_t process_id(void)
 	if (page)
 		atomic_store_explicit(page, pid, memory_order_relaxed);
 	else
-		keep(pid);
+		process_id_keep(pid);
 	return pid;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "worker/base/handle.h"
+#include "worker/base/values.h"
 
 #include "common/base/printable.h"
 #include "common/text/base64.h"
 #include "common/text/json.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool text_valid(const char *s, size_t len)
@@ -21,7 +22,6 @@ bool text_valid(const char *s, size_t len)
 	return true;
 }
 
-/* "//a//b/" becomes "a/b". */
 char *key_normalise(const char *key)
 {
 	char *copy = malloc(strlen(key) + 1), *to = copy;
@@ -93,4 +93,21 @@ void text_cut(char *to, size_t size, const char *from)
 			len--;
 	memcpy(to, from, len);
 	to[len] = '\0';
+}
+
+int list_grow(void **list, size_t *room, size_t n, size_t size)
+{
+	size_t grown = *room ? *room : 4;
+	void *p;
+
+	if (n <= *room)
+		return 0;
+	while (grown < n)
+		grown *= 2;
+	p = reallocarray(*list, grown, size);
+	if (!p)
+		return -ENOMEM;
+	*list = p;
+	*room = grown;
+	return 0;
 }

@@ -1,30 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/base/write_behind.h"
+#include "worker/base/answer_json.h"
+#include "worker/base/failure.h"
+#include "worker/base/handle.h"
+#include "worker/base/message.h"
 #include "worker/base/pool.h"
+#include "worker/base/values.h"
+#include "worker/base/waiting.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
 enum {
-	ORDINARY = -1,	    /* no status: it is to be an ordinary call */
-	ANSWER_BYTES = 448, /* of an answer, beside the key that an error may name */
-	ESCAPED = 6,	    /* bytes that one of them may take there */
-	KEPT_BYTES = 1024,  /* a write's memory that is used again */
-	LOOK_MS = 1000,	    /* so often one who waits for the lock looks at its time */
+	ANSWER_BYTES = 448,   /* the most that an answer has, beside the key that an error names */
+	ESCAPED = 6,	      /* the most that JSON needs for a byte of the key */
+	KEPT_BYTES = 1024,    /* a write's memory up to this size is used again */
+	LOCK_CHECK_MS = 1000, /* how often a wait for the lock checks its time */
 };
 
-void writer_init(struct writer *w)
+void write_behind_init(struct write_behind *w)
 {
 	sem_init(&w->lock, 0, 1);
 	atomic_init(&w->n, 0);
 }
 
 /* 0, -EINTR or -ETIMEDOUT. */
-static int writer_lock(struct writer *w, const struct deadline *d)
+static int writes_lock(struct write_behind *w, const struct deadline *d)
 {
 	while (sem_trywait(&w->lock) < 0) {
-		int64_t ms = LOOK_MS, left;
+		int64_t ms = LOCK_CHECK_MS, left;
 		struct timespec ts;
 
 		if (!d->from_last && d->end >= 0) {
@@ -48,13 +53,12 @@ static int writer_lock(struct writer *w, const struct deadline *d)
 	return 0;
 }
 
-/* Ends a use of the pool that has the lock. A connection for which there is nothing left to be done
- * is given back. */
-static void writer_leave(struct pool *p)
+/* Releases the lock and leaves the pool. The connection goes back once no write needs it. */
+static void writes_leave(struct pool *p)
 {
-	struct writer *w = &p->writer;
+	struct write_behind *w = &p->writes;
 
-	if (w->conn && !pool_writes(p)) {
+	if (w->conn && !pool_has_writes(p)) {
 		pool_give_idle(p, w->conn);
 		w->conn = NULL;
 	}
@@ -64,17 +68,17 @@ static void writer_leave(struct pool *p)
 
 /* --- answers */
 
-static struct write *write_at(struct writer *w, unsigned i)
+static struct write *write_at(struct write_behind *w, unsigned i)
 {
-	return &w->writes[(w->first + i) % WRITES_MOST];
+	return &w->writes[(w->first + i) % WRITES_MAX];
 }
 
-static unsigned n_writes(const struct writer *w)
+static unsigned n_writes(const struct write_behind *w)
 {
 	return atomic_load_explicit(&w->n, memory_order_relaxed);
 }
 
-static void n_set(struct writer *w, unsigned n)
+static void n_writes_set(struct write_behind *w, unsigned n)
 {
 	atomic_store_explicit(&w->n, n, memory_order_relaxed);
 }
@@ -88,17 +92,17 @@ static void write_drop(struct write *s)
 	s->room = 0;
 }
 
-/* The oldest. */
-static void write_over(struct writer *w)
+/* The oldest write has its answer. */
+static void write_answered(struct write_behind *w)
 {
 	w->cost -= write_at(w, 0)->cost;
 	write_drop(write_at(w, 0));
-	w->first = (w->first + 1) % WRITES_MOST;
-	n_set(w, n_writes(w) - 1);
+	w->first = (w->first + 1) % WRITES_MAX;
+	n_writes_set(w, n_writes(w) - 1);
 }
 
 /* 0, -EBADMSG or -ENOMEM. */
-static int answer_take(struct writer *w, char *text, size_t len)
+static int write_take_answer(struct write_behind *w, char *text, size_t len)
 {
 	_cleanup_(varlink_in_fini) struct varlink_in in = { .message = NULL };
 	struct error err;
@@ -106,7 +110,10 @@ static int answer_take(struct writer *w, char *text, size_t len)
 
 	if (!n_writes(w))
 		return -EBADMSG;
-	if (!answer_nothing(text, len, NULL)) {
+	r = answer_read(&answer_nothing, text, len);
+	if (r < 0)
+		return r;
+	if (r == 0) {
 		r = varlink_in_parse(text, len, &in, &err);
 		if (r < 0)
 			return r;
@@ -115,12 +122,12 @@ static int answer_take(struct writer *w, char *text, size_t len)
 		w->failed = in;
 		in = (struct varlink_in){ .message = NULL };
 	}
-	write_over(w);
+	write_answered(w);
 	return 0;
 }
 
-/* Those that have come. 0 or a negative errno. */
-static int answers_take(struct writer *w)
+/* Takes the answers that have come by now. 0 or a negative errno. */
+static int writes_take_answers(struct write_behind *w)
 {
 	int r = 1;
 
@@ -132,27 +139,27 @@ static int answers_take(struct writer *w)
 		if (r == 0)
 			r = conn_read(w->conn);
 		else if (r > 0)
-			r = answer_take(w, text, len) < 0 ? -EBADMSG : 1;
+			r = write_take_answer(w, text, len) < 0 ? -EBADMSG : 1;
 	}
 	return r < 0 ? r : 0;
 }
 
-/* The connection is of no more use. What was handed over may be done all the same. */
-static void writer_lose(struct pool *p)
+/* Drops the connection. The agent may have done the writes all the same. */
+static void writes_lose(struct pool *p)
 {
-	struct writer *w = &p->writer;
+	struct write_behind *w = &p->writes;
 
 	w->lost += n_writes(w);
 	while (n_writes(w))
-		write_over(w);
+		write_answered(w);
 	conn_drop(p, w->conn);
 	w->conn = NULL;
 }
 
-/* Waits until no more than most have no answer. 0 or a negative errno. */
-static int writer_await(struct pool *p, unsigned most, struct deadline *d)
+/* Waits until at most `most` writes have no answer. 0 or a negative errno. */
+static int writes_await(struct pool *p, unsigned most, struct deadline *d)
 {
-	struct writer *w = &p->writer;
+	struct write_behind *w = &p->writes;
 	int r = 0;
 
 	while (r == 0 && n_writes(w) > most) {
@@ -161,97 +168,96 @@ static int writer_await(struct pool *p, unsigned most, struct deadline *d)
 
 		r = conn_receive(w->conn, d, &text, &len);
 		if (r == 0)
-			r = answer_take(w, text, len);
+			r = write_take_answer(w, text, len);
 	}
 	return r;
 }
 
-/* The first error of what was not waited for, once. */
-static int writer_tell(struct pool *p)
+/* The first error of the writes so far, once. */
+static enum elasticd_status writes_report(struct pool *p)
 {
-	struct writer *w = &p->writer;
+	struct write_behind *w = &p->writes;
 	unsigned lost = w->lost;
-	int r = 0;
+	enum elasticd_status r = ELASTICD_STATUS_OK;
 
 	w->lost = 0;
 	if (w->failed.message) {
 		r = fail_answer(&w->failed);
 		varlink_in_fini(&w->failed);
 	} else if (lost && pool_closing(p)) {
-		r = fail(ELASTICD_CANCELLED, "the handle was closed");
+		r = fail_closed();
 	} else if (lost) {
-		r = fail(ELASTICD_UNAVAILABLE,
-			"the agent is gone, and what became of %u writes is not known", lost);
+		r = fail(ELASTICD_STATUS_UNAVAILABLE,
+			"the agent is gone; %u writes may or may not have been done", lost);
 	}
 	return r;
 }
 
-/* What a wait has come to. A status; 0 where the connection is gone, which writer_tell() says.
- * tells: that is called where there is 0, so what is said here is not to be said again. */
-static int writer_failed(struct pool *p, int r, const struct deadline *d, bool tells)
+/* The status of a wait's negative errno. OK where the connection is gone: writes_report() has
+ * that error. reports: the caller calls that next, so no error must be returned twice. */
+static enum elasticd_status writes_failed(
+	struct pool *p, int r, const struct deadline *d, bool reports)
 {
-	struct writer *w = &p->writer;
+	struct write_behind *w = &p->writes;
 
 	if (r == 0)
 		return 0;
 	if (r == -EINTR)
-		return fail(ELASTICD_INTERRUPTED, "a signal came");
+		return fail_interrupted();
 	if (r == -ETIMEDOUT && !d->from_last)
-		return fail(ELASTICD_DEADLINE_EXCEEDED,
+		return fail(ELASTICD_STATUS_DEADLINE_EXCEEDED,
 			"%u writes have no answer within the time limit", n_writes(w));
-	writer_lose(p);
-	if (r == -ETIMEDOUT && tells && w->failed.message)
+	writes_lose(p);
+	if (r == -ETIMEDOUT && reports && w->failed.message)
 		return 0;
 	if (r == -ETIMEDOUT) {
-		w->lost = tells ? 0 : w->lost;
-		return fail(ELASTICD_UNAVAILABLE, "the agent does not answer");
+		w->lost = reports ? 0 : w->lost;
+		return fail(ELASTICD_STATUS_UNAVAILABLE, "the agent does not answer");
 	}
-	return pool_closing(p) ? fail(ELASTICD_CANCELLED, "the handle was closed") : 0;
+	return pool_closing(p) ? fail_closed() : 0;
 }
 
-/* Without the lock. */
-static int no_lock(struct pool *p, int r)
+/* The lock was not to be had in time. */
+static enum elasticd_status fail_lock(struct pool *p, int r)
 {
 	pool_leave(p);
-	return r == -EINTR ? fail(ELASTICD_INTERRUPTED, "a signal came")
-			   : fail(ELASTICD_DEADLINE_EXCEEDED,
-				     "other threads wait for writes without an answer");
+	return r == -EINTR ? fail_interrupted()
+			   : fail(ELASTICD_STATUS_DEADLINE_EXCEEDED,
+				     "other threads wait for answers to their writes");
 }
 
 /* --- put */
 
-static bool has_room(const struct writer *w, size_t cost)
+static bool writes_have_room(const struct write_behind *w, size_t cost)
 {
-	return n_writes(w) < WRITES_MOST && w->cost + cost <= WRITER_BYTES;
+	return n_writes(w) < WRITES_MAX && w->cost + cost <= WRITES_BYTES_MAX;
 }
 
-/* Makes room where that is a matter of waiting. A status, or ORDINARY. */
-static int writer_ready(struct pool *p, size_t cost, struct deadline *d)
+/* Waits until there is room for another write, and a connection. */
+static enum elasticd_status writes_make_room(
+	struct pool *p, size_t cost, struct deadline *d, bool *ret_ordinary)
 {
-	struct writer *w = &p->writer;
-	int r = w->conn ? answers_take(w) : 0;
+	struct write_behind *w = &p->writes;
+	enum elasticd_status r;
 
-	if (r < 0)
-		writer_lose(p);
-	r = writer_tell(p);
+	if (w->conn && writes_take_answers(w) < 0)
+		writes_lose(p);
+	r = writes_report(p);
+	while (!r && cost <= WRITES_BYTES_MAX && w->conn && !writes_have_room(w, cost)) {
+		r = writes_failed(p, writes_await(p, n_writes(w) / 2, d), d, true);
+		if (!r)
+			r = writes_report(p);
+	}
 	if (r)
 		return r;
-	if (cost > WRITER_BYTES)
-		return ORDINARY;
-	while (w->conn && !has_room(w, cost)) {
-		r = writer_failed(p, writer_await(p, n_writes(w) / 2, d), d, true);
-		if (r == 0)
-			r = writer_tell(p);
-		if (r)
-			return r;
-	}
-	if (!w->conn)
+	if (cost <= WRITES_BYTES_MAX && !w->conn)
 		w->conn = pool_take_idle(p);
-	return w->conn ? 0 : ORDINARY;
+	*ret_ordinary = cost > WRITES_BYTES_MAX || !w->conn;
+	return ELASTICD_STATUS_OK;
 }
 
-/* All of it, or nothing. 0 or a negative errno. */
-static int writer_send(struct writer *w, const struct varlink_buffer *b, struct deadline *d)
+/* Sends all of it, or nothing. 0 or a negative errno. */
+static int write_send(struct write_behind *w, const struct varlink_buffer *b, struct deadline *d)
 {
 	int r = conn_send(w->conn, b, d);
 
@@ -262,9 +268,9 @@ static int writer_send(struct writer *w, const struct varlink_buffer *b, struct 
 	return r;
 }
 
-/* The place of the next one, filled in; NULL without memory. */
+/* Fills in the next write; NULL without memory. */
 static struct write *write_fill(
-	struct writer *w, const char *key, const void *value, size_t len, size_t cost)
+	struct write_behind *w, const char *key, const void *value, size_t len, size_t cost)
 {
 	struct write *s = write_at(w, n_writes(w));
 	size_t key_len = strlen(key), room = key_len + 1 + len;
@@ -284,61 +290,62 @@ static struct write *write_fill(
 	return s;
 }
 
-/* A status, or ORDINARY. */
-static int put_locked(struct pool *p, const struct varlink_buffer *b, const char *key,
-	const void *value, size_t len, struct deadline *d)
+static enum elasticd_status write_put_locked(struct pool *p, const struct varlink_buffer *b,
+	const char *key, const void *value, size_t len, struct deadline *d, bool *ret_ordinary)
 {
 	size_t cost = varlink_buffer_len(b) + ANSWER_BYTES + ESCAPED * strlen(key);
-	struct writer *w = &p->writer;
-	int r = writer_ready(p, cost, d);
-
-	if (r)
-		return r;
-	if (!write_fill(w, key, value, len, cost))
-		return fail_memory();
-	r = writer_send(w, b, d);
-	if (r == -EINTR)
-		return writer_failed(p, r, d, true);
-	w->cost += cost;
-	n_set(w, n_writes(w) + 1);
-	r = writer_failed(p, r, d, true);
-	return r ? r : writer_tell(p);
-}
-
-int writer_put(struct elasticd *h, struct pool *p, const char *key, const void *value, size_t len,
-	int flags)
-{
-	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
-	struct deadline d = deadline_of(h, WAIT_PROMPT);
-	struct args a = ARGS_EMPTY;
-	bool halted;
+	struct write_behind *w = &p->writes;
+	enum elasticd_status status = writes_make_room(p, cost, d, ret_ordinary);
 	int r;
 
-	args_put(&a, key, value, len, flags);
-	if (args_message(&a, "Put", false, &b) < 0)
+	if (status || *ret_ordinary)
+		return status;
+	if (!write_fill(w, key, value, len, cost))
 		return fail_memory();
-	if (!pool_enter_for(p, &b, &halted))
-		return fail(ELASTICD_CANCELLED, "the handle was closed");
-	/* Handed over as well it would be done twice. */
-	if (halted) {
-		pool_leave(p);
-		return ORDINARY;
-	}
-	r = writer_lock(&p->writer, &d);
-	if (r < 0)
-		return no_lock(p, r);
-	r = put_locked(p, &b, key, value, len, &d);
-	writer_leave(p);
-	return r;
+	r = write_send(w, b, d);
+	if (r == -EINTR)
+		return writes_failed(p, r, d, true);
+	w->cost += cost;
+	n_writes_set(w, n_writes(w) + 1);
+	status = writes_failed(p, r, d, true);
+	return status ? status : writes_report(p);
 }
 
-/* --- waiting for them */
+enum elasticd_status write_behind_put(struct elasticd *h, struct pool *p, const char *key,
+	const void *value, size_t len, int flags, bool *ret_ordinary)
+{
+	_cleanup_(varlink_buffer_fini) struct varlink_buffer b = { .data = NULL };
+	struct deadline d = deadline_begin(h, WAIT_PROMPT);
+	struct params a = PARAMS_EMPTY;
+	enum elasticd_status status;
+	int r;
 
-/* As long as this call may be; where that has no end, as long as the agent may be silent. */
-static struct deadline settle_deadline(const struct elasticd *h, struct wait wait)
+	params_put(&a, key, value, len, flags);
+	if (params_message(&a, "Put", false, &b) < 0)
+		return fail_memory();
+	if (!pool_enter_for(p, &b, ret_ordinary))
+		return fail_closed();
+	/* An ordinary put that a signal has ended goes on; a second write would do it twice. */
+	if (*ret_ordinary) {
+		pool_leave(p);
+		return ELASTICD_STATUS_OK;
+	}
+	r = writes_lock(&p->writes, &d);
+	if (r < 0)
+		return fail_lock(p, r);
+	status = write_put_locked(p, &b, key, value, len, &d, ret_ordinary);
+	writes_leave(p);
+	return status;
+}
+
+/* --- waiting for the answers */
+
+/* The limit of the call that waits for them; without one, the agent may be silent for so long as
+ * for any call. */
+static struct deadline writes_deadline(const struct elasticd *h, struct wait wait)
 {
 	bool limited = !wait.prompt && wait.timeout_ms >= 0;
-	struct deadline d = deadline_of(h, limited ? wait : WAIT_PROMPT);
+	struct deadline d = deadline_begin(h, limited ? wait : WAIT_PROMPT);
 
 	if (!wait.prompt)
 		d.interruptible = wait.interruptible;
@@ -346,40 +353,40 @@ static struct deadline settle_deadline(const struct elasticd *h, struct wait wai
 	return d;
 }
 
-/* A status. */
-static int settle(struct elasticd *h, struct pool *p, struct wait wait, bool tells)
+static enum elasticd_status writes_settle(
+	struct elasticd *h, struct pool *p, struct wait wait, bool reports)
 {
-	struct deadline d = settle_deadline(h, wait);
-	struct writer *w = &p->writer;
+	struct deadline d = writes_deadline(h, wait);
+	enum elasticd_status status;
 	int r;
 
 	if (!pool_enter(p))
-		return fail(ELASTICD_CANCELLED, "the handle was closed");
-	r = writer_lock(w, &d);
+		return fail_closed();
+	r = writes_lock(&p->writes, &d);
 	if (r < 0)
-		return no_lock(p, r);
-	r = writer_failed(p, writer_await(p, 0, &d), &d, tells);
-	if (r == 0 && tells)
-		r = writer_tell(p);
-	writer_leave(p);
-	return r;
+		return fail_lock(p, r);
+	status = writes_failed(p, writes_await(p, 0, &d), &d, reports);
+	if (!status && reports)
+		status = writes_report(p);
+	writes_leave(p);
+	return status;
 }
 
-int writer_settle(struct elasticd *h, struct pool *p, struct wait wait)
+enum elasticd_status write_behind_settle(struct elasticd *h, struct pool *p, struct wait wait)
 {
-	return settle(h, p, wait, false);
+	return writes_settle(h, p, wait, false);
 }
 
-int remote_flush(struct elasticd *h, int timeout_ms)
+enum elasticd_status write_behind_flush(struct elasticd *h, int timeout_ms)
 {
 	struct pool *p = pool_of(h);
 
-	return p ? settle(h, p, WAIT_STREAM(timeout_ms), true) : fail_memory();
+	return p ? writes_settle(h, p, WAIT_STREAM(timeout_ms), true) : fail_memory();
 }
 
 /* --- get */
 
-static const struct write *write_find(struct writer *w, const char *key)
+static const struct write *write_find(struct write_behind *w, const char *key)
 {
 	size_t len = strlen(key);
 
@@ -392,16 +399,17 @@ static const struct write *write_find(struct writer *w, const char *key)
 	return NULL;
 }
 
-/* What the agent has answered is its to tell, and so is an error of the group, or that this process
- * is none of the group's any more. 1: found; 0; -ENOMEM. */
-static int get_own(struct elasticd *h, struct pool *p, const char *key, void **ret, size_t *ret_len)
+/* The agent must answer once the write has its answer, when the group has an error, and when this
+ * process is no longer its worker's. 1: found; 0: not; -ENOMEM. */
+static int write_get(
+	struct elasticd *h, struct pool *p, const char *key, void **ret, size_t *ret_len)
 {
-	struct writer *w = &p->writer;
+	struct write_behind *w = &p->writes;
 	const struct write *s;
 	int r;
 
-	if (w->conn && answers_take(w) < 0)
-		writer_lose(p);
+	if (w->conn && writes_take_answers(w) < 0)
+		writes_lose(p);
 	if (!w->conn || atomic_load(&h->header->error) ||
 		atomic_load(&h->slot->expected) != h->token)
 		return 0;
@@ -412,33 +420,34 @@ static int get_own(struct elasticd *h, struct pool *p, const char *key, void **r
 	return r < 0 ? r : 1;
 }
 
-int writer_get(struct elasticd *h, struct pool *p, const char *key, int timeout_ms, void **ret,
-	size_t *ret_len, bool *ret_found)
+enum elasticd_status write_behind_get(struct elasticd *h, struct pool *p, const char *key,
+	int timeout_ms, void **ret, size_t *ret_len, bool *ret_found)
 {
 	const struct wait wait = WAIT_CALL(timeout_ms);
-	struct deadline d = settle_deadline(h, wait);
+	struct deadline d = writes_deadline(h, wait);
+	enum elasticd_status status = ELASTICD_STATUS_OK;
 	int r;
 
 	if (!pool_enter(p))
-		return fail(ELASTICD_CANCELLED, "the handle was closed");
-	r = writer_lock(&p->writer, &d);
+		return fail_closed();
+	r = writes_lock(&p->writes, &d);
 	if (r < 0)
-		return no_lock(p, r);
-	r = get_own(h, p, key, ret, ret_len);
+		return fail_lock(p, r);
+	r = write_get(h, p, key, ret, ret_len);
 	*ret_found = r == 1;
 	if (r == 0)
-		r = writer_failed(p, writer_await(p, 0, &d), &d, false);
-	else
-		r = r < 0 ? fail_memory() : 0;
-	writer_leave(p);
-	return r;
+		status = writes_failed(p, writes_await(p, 0, &d), &d, false);
+	else if (r < 0)
+		status = fail_memory();
+	writes_leave(p);
+	return status;
 }
 
-void writer_fini(struct pool *p)
+void write_behind_fini(struct pool *p)
 {
-	struct writer *w = &p->writer;
+	struct write_behind *w = &p->writes;
 
-	for (int i = 0; i < WRITES_MOST; i++)
+	for (int i = 0; i < WRITES_MAX; i++)
 		free(w->writes[i].data);
 	if (w->conn) {
 		conn_drop(p, w->conn);

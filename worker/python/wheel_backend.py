@@ -22,7 +22,7 @@ def _version():
 
 def _metadata():
     return (f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {_version()}\n"
-            "Summary: What a worker of elasticd shares with the others of its group\n"
+            "Summary: Lets the workers of a group share keys, barriers, results and errors\n"
             "License: Apache-2.0\nRequires-Python: >=3.9\n").encode()
 
 

@@ -321,7 +321,7 @@ print(json.dumps("never"))
 
 # The first process of task 0 waits for its signal between two steps.
 HELD = """
-held = job.rank == 0 and job.incarnation == 0
+held = job.rank == 0 and job.start == 0
 with job.preemptible(save=save) as work:
     for n in range({last}):
         work.step(n)

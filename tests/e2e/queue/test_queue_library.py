@@ -180,19 +180,20 @@ def test_the_manuals_worker_works_by_hand_and_in_a_job(box, daemon, example):
 
 
 def test_the_header_of_the_queue_is_c_and_cxx(box):
-    text = """#include "elasticd.h"
+    text = """#include "elasticd_queue.h"
 int main(void)
 {
-	struct elasticd_new_task task = { { "x", 1, "text" }, 0, 0, 0, 1 };
-	struct elasticd_failure failure = { ELASTICD_ABORTED, "no", 0, 1, 0 };
-	struct elasticd_outcome outcome;
-	struct elasticd_answer answer;
+	struct elasticd_queue_new_task task = { { "x", 1, "text" }, 0, 0, 0, 1 };
+	struct elasticd_queue_failure failure = { ELASTICD_STATUS_ABORTED, "no", 0, 1, 0 };
+	struct elasticd_queue_outcome outcome;
+	struct elasticd_queue_answer answer;
 	struct elasticd_queue_stats stats;
-	struct elasticd_item item;
+	struct elasticd_queue_item item;
 
 	outcome.state = ELASTICD_TASK_CANCELLED;
 	item.kind = ELASTICD_ITEM_INIT;
-	stats.free = answer.code = 0;
+	answer.code = ELASTICD_STATUS_OK;
+	stats.free = 0;
 	return task.alone + failure.retryable + outcome.state + item.kind + answer.code + (int)stats.free;
 }
 """

@@ -236,20 +236,20 @@ def test_leaving_the_loop_puts_back_what_was_not_answered(box):
 
         def left_by_error():
             for task in job.tasks():
-                seen.append((task.number, task.attempt))
+                seen.append((task.number, task.tries))
                 raise Enough
 
         def left_in_with(error):
             for task in job.tasks():
                 with task:
-                    seen.append((task.number, task.attempt))
+                    seen.append((task.number, task.tries))
                     raise error
 
         seen = []
         with job.queue() as q:
             h = q.submit("again and again")
             for task in job.tasks():
-                seen.append((task.number, task.attempt))
+                seen.append((task.number, task.tries))
                 break
             assert not task.answered
             raised(elasticd.FailedPrecondition, task.finish)
@@ -258,7 +258,7 @@ def test_leaving_the_loop_puts_back_what_was_not_answered(box):
             raised(KeyboardInterrupt, left_in_with, KeyboardInterrupt())
             raised(SystemExit, left_in_with, SystemExit(3))
             for task in job.tasks():
-                seen.append((task.number, task.attempt))
+                seen.append((task.number, task.tries))
                 assert task.finish("now") and task.answered
                 raised(elasticd.FailedPrecondition, task.finish)
                 break
@@ -280,7 +280,7 @@ def test_a_task_is_answered_in_one_way_or_another(box):
                     with task:
                         raise elasticd.OutOfRange("no good")
                 elif how == "put back":
-                    if task.attempt < 3:
+                    if task.tries < 3:
                         assert task.put_back()
                 elif how == "after":
                     try:
@@ -407,22 +407,62 @@ def test_handlers_of_several_slots_run_at_once(box):
 
 
 def test_a_slot_that_fails_ends_the_others(box):
+    """Its task is put back once, when no other slot can get it any more, and before work() raises."""
     runs(box, """
         class Enough(BaseException):
             pass
 
         def handler(task):
+            begun.append(task.number)
             if task.payload:
                 first.fetch()
                 raise Enough
 
         with job.queue() as q:
-            first, last = q.submit(0), q.submit(1)
-            raised(Enough, job.work, handler, slots=4)
-            assert first.done() and not last.done() and q.stats().running == 0
+            for n in range(50):
+                begun = []
+                before = q.stats().put_back
+                first, last = q.submit(0), q.submit(1)
+                raised(Enough, job.work, handler, slots=4)
+                assert sorted(begun) == [first.task, last.task], (n, begun)
+                stats = q.stats()
+                assert (stats.running, stats.queued, stats.put_back - before) == (0, 1, 1), (n, stats)
+                assert first.done() and not last.done()
+                if n < 49:
+                    assert last.cancel()
             assert [t.name for t in threading.enumerate() if t.name.startswith("elasticd")] == []
             raised(TimeoutError, job.work, lambda task: last.task == task.number, slots=2, timeout=0.05)
             assert last.fetch() is True
+        """)
+
+
+def test_a_slot_that_fails_lets_the_others_finish_their_tasks(box):
+    runs(box, """
+        class Enough(BaseException):
+            pass
+
+        def handler(task):
+            if task.payload == "fails":
+                until(lambda: begun)
+                raise Enough
+            begun.append(1)
+            until(lambda: ended)
+            return "done"
+
+        class Slots(elasticd._work.Slots):
+            def _stop(self):
+                super()._stop()
+                ended.append(1)
+
+        import elasticd._job
+        elasticd._job.Slots = Slots
+        begun, ended = [], []
+        with job.queue() as q:
+            slow, fails, never = q.submit("slow"), q.submit("fails"), q.submit("never")
+            raised(Enough, job.work, handler, slots=2)
+            assert slow.fetch(0) == "done"
+            stats = q.stats()
+            assert (stats.running, stats.queued, stats.put_back) == (0, 2, 1), stats
         """)
 
 
@@ -506,7 +546,8 @@ def test_calls_are_answered_between_tasks(box):
         assert [a.worker for a in error.answers] == ["worker:0"] and "in calls" in error.details
         assert str(error.answers[0].error) == "KeyError: 'epoch'"
         assert job.call([], workers=["worker:0"])[0].value == [[]]
-        assert "workers: expected 1 name" in str(raised(elasticd.InvalidArgument, job.call, 1, workers=[]))
+        error = raised(elasticd.InvalidArgument, job.call, 1, workers=[])
+        assert "workers: expected at least 1 name" in str(error)
         with job.queue() as q:
             assert q.submit("task").fetch() == "task"
         finish()

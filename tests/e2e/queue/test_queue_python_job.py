@@ -78,8 +78,8 @@ def test_tasks_are_spread_over_the_workers_and_come_back(box, daemon):
         with elasticd.init() as job:
             for task in job.tasks():
                 with task:
-                    assert (task.index, task.incarnation, task.attempt) == (job.index, 0, 0)
-                    task.value = job.task if task.payload == "who" else task.payload
+                    assert (task.index, task.start, task.tries) == (job.index, 0, 0)
+                    task.value = job.me if task.payload == "who" else task.payload
             print(json.dumps("closed"))
         """))
     assert told(daemon, job) == [["worker:0", "worker:1"], "closed", "closed"]
@@ -102,9 +102,9 @@ def test_tasks_of_a_dead_worker_are_done_by_another(box, daemon):
         with elasticd.init() as job:
             for task in job.tasks():
                 deaths = 2 if task.payload == "twice" else task.payload % 10 == 0
-                if task.attempt < deaths:
+                if task.tries < deaths:
                     os.kill(os.getpid(), signal.SIGKILL)
-                task.finish([task.payload, task.attempt])
+                task.finish([task.payload, task.tries])
         """, role={"restart": RESTART}))
     assert told(daemon, job)[0] >= 7
 
@@ -158,7 +158,7 @@ def test_a_worker_that_does_not_hear_of_its_cancelling_is_killed(box, daemon):
             for task in job.tasks():
                 while task.payload == "deaf":
                     time.sleep(3600)
-                task.finish([task.payload, job.incarnation])
+                task.finish([task.payload, job.start])
         """, workers=1, role={"restart": RESTART}, queue={"cancel_grace": "200ms"}))
     assert job["verdict"]["exit_status"] == 0
 
@@ -221,9 +221,9 @@ def test_resources_are_built_by_each_worker_and_again_after_a_restart(box, daemo
             raise OSError("no such disk")
 
         def handler(task):
-            if task.payload == "die" and not task.attempt:
+            if task.payload == "die" and not task.tries:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return [job.index, task.resource("shard"), job.incarnation]
+            return [job.index, task.resource("shard"), job.start]
 
         with elasticd.init() as job:
             job.work(handler, resources={"shard": shard, "broken": broken})

@@ -28,12 +28,12 @@ def output(daemon, job, rank=0, attempt=0):
 def test_a_worker_knows_who_it_is(daemon):
     done = daemon.run(job("who", replicas=2, name="whose"))
     assert done["state"] == "succeeded"
-    assert output(daemon, done, 1) == ["who 1 whose worker:1 rank 1 of 2 attempt 0 incarnation 0"]
+    assert output(daemon, done, 1) == ["who 1 whose worker:1 rank 1 of 2 attempt 0 start 0"]
 
 
 def test_without_torch_variables_the_rank_is_known_all_the_same(daemon):
     done = daemon.run(job("who", replicas=2, name="bare", compat={"torch": False}))
-    assert output(daemon, done, 1) == ["who 1 bare worker:1 rank 1 of 2 attempt 0 incarnation 0"]
+    assert output(daemon, done, 1) == ["who 1 bare worker:1 rank 1 of 2 attempt 0 start 0"]
 
 
 def test_the_same_program_runs_by_hand(box):
@@ -41,7 +41,7 @@ def test_the_same_program_runs_by_hand(box):
                   "threads:4:t", "child:c=1", "try:c", "step:3", "leave")
     assert done.rc == 0
     assert done.out.splitlines() == [
-        "who 0  worker:0 rank 0 of 1 attempt 0 incarnation 0", "put k", "get v", "barrier b",
+        "who 0  worker:0 rank 0 of 1 attempt 0 start 0", "put k", "get v", "barrier b",
         "alive worker:0", "states worker:0 running", "result 42", "threads t", "child 0",
         "try 1", "leave done"]
 
@@ -179,10 +179,12 @@ int main(void)
 {
 	struct elasticd *h;
 
-	if (elasticd_open(&h) || signal(SIGTERM, on_term) == SIG_ERR || begin(h, 1) != ELASTICD_CONTINUE)
+	if (elasticd_open(&h) || signal(SIGTERM, on_term) == SIG_ERR)
+		return 1;
+	if (begin(h, 1) != ELASTICD_ACTION_CONTINUE)
 		return 1;
 	raise(SIGTERM);
-	return begin(h, 2) != ELASTICD_SAVE_AND_EXIT || begin(h, 3) != ELASTICD_EXIT;
+	return begin(h, 2) != ELASTICD_ACTION_SAVE_AND_EXIT || begin(h, 3) != ELASTICD_ACTION_EXIT;
 }
 """)
     built = box.sh("cc", "-Wall", "-Werror", f"-I{ROOT}/worker", "-o", binary, source, f"-L{BUILD}",

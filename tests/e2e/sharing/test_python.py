@@ -3,6 +3,7 @@
 from threads, in children of fork(), and with signals."""
 
 import contextlib
+import inspect
 import json
 import logging
 import os
@@ -70,15 +71,15 @@ def until_waiting(thread):
 
 
 def test_a_process_by_hand_is_a_group_of_one(job):
-    assert (job.supervised, job.name, job.run, job.role, job.task) == (False, "", "", "worker", "worker:0")
-    assert (job.index, job.rank, job.local_rank, job.world_size, job.attempt, job.incarnation) == (
+    assert (job.supervised, job.name, job.run, job.role, job.me) == (False, "", "", "worker", "worker:0")
+    assert (job.index, job.rank, job.local_rank, job.world_size, job.attempt, job.start) == (
         0, 0, 0, 1, 0, 0)
     assert not job.notice and not job.stopping
     job.beat()
     job.step(7)
     job.barrier("start", timeout=LONG)
     assert job.alive() == ["worker:0"]
-    assert [m.task for m in job.states()] == ["worker:0"]
+    assert [m.worker for m in job.states()] == ["worker:0"]
     job.result({"loss": 0.5})
 
 
@@ -169,10 +170,50 @@ def test_a_negative_timeout_is_an_invalid_argument_of_every_call(job, elasticd):
             raise AssertionError(n)
 
 
+def test_what_waits_for_others_has_a_limit_of_ten_minutes_unless_told_otherwise(elasticd):
+    limited = {elasticd.Job: ["barrier", "alive", "leave"],
+               elasticd.KV: ["get", "get_many", "pipeline", "wait_change"],
+               elasticd.Pipeline: ["__init__"],
+               elasticd.Handle: ["fetch", "result", "exception", "cancel"],
+               elasticd.Queue: ["submit", "map", "imap", "fetch", "over", "as_completed", "join", "cancel"]}
+    endless = {elasticd.Job: ["tasks", "work", "wait_error"], elasticd.KV: ["flush"],
+               elasticd.Events: ["next"], elasticd.Watch: ["next"]}
+    assert elasticd.DEFAULT_TIMEOUT == 600.0
+    for names, default in ((limited, elasticd.DEFAULT_TIMEOUT), (endless, None)):
+        for kind, methods in names.items():
+            for method in methods:
+                parameters = inspect.signature(getattr(kind, method)).parameters
+                assert parameters["timeout"].default is default, method
+    documented = {name for kind in (elasticd.Job, elasticd.KV, elasticd.Queue, elasticd.Handle)
+                  for name, method in inspect.getmembers(kind, inspect.isfunction)
+                  if not name.startswith("_") and "timeout" in inspect.signature(method).parameters}
+    assert documented - {"call"} == {m for names in (limited, endless) for k, ms in names.items()
+                                     for m in ms if k in (elasticd.Job, elasticd.KV, elasticd.Queue,
+                                                          elasticd.Handle)}
+
+
+def test_no_limit_is_said_explicitly(job, elasticd):
+    """A barrier without limit ends all the same, and a call without limit is one of the library's longest."""
+    job.barrier("b", timeout=None)
+    job.kv.put("k", "v")
+    assert job.kv.get("k", None) == b"v" and job.kv.get_many(["k"], None) == [b"v"]
+    with job.queue() as q, pytest.raises(elasticd.FailedPrecondition, match="no other thread"):
+        q.submit(1)
+        q.join(timeout=None)
+
+
+def test_by_hand_a_join_that_would_never_end_fails_at_once_in_spite_of_the_limit(job, elasticd):
+    with job.queue() as q:
+        handle = q.submit(1)
+        for wait in (q.join, handle.fetch, lambda: q.fetch([handle])):
+            with pytest.raises(elasticd.FailedPrecondition, match="no other thread"):
+                wait()
+
+
 def test_an_empty_list_means_neither_all_nor_nobody(job, elasticd):
     calls = [lambda: job.barrier("b", []), lambda: job.alive([]), lambda: job.call(1, [])]
     for call in calls:
-        with pytest.raises(elasticd.InvalidArgument, match=": expected 1 name at least"):
+        with pytest.raises(elasticd.InvalidArgument, match=": expected at least 1 name"):
             call()
     assert job.alive() == ["worker:0"] and len(job.states()) == 1
 
@@ -297,7 +338,7 @@ def test_the_error_of_the_group_reaches_waits_and_events(box):
             error = job.wait_error(3600)
             event = events.next(3600)
             assert event.event == "error" and event.error == error, event
-            print(error.code.name, error.task, error.reported, error.message)
+            print(error.code.name, error.worker, error.reported, error.message)
         """)
     assert result.rc == 0 and result.out == "none yet\nDATA_LOSS worker:0 True KeyError: 'epoch'\n", result
 
@@ -470,7 +511,7 @@ def test_children_of_fork_are_the_same_task(box):
 
         def child():
             with elasticd.get() as mine:
-                assert mine is job and mine.task == "worker:0" and mine.kv["before"] == b"1"
+                assert mine is job and mine.me == "worker:0" and mine.kv["before"] == b"1"
                 mine.step(2)
                 mine.kv.put("child", "1")
                 with mine.kv.watch("child") as watch:

@@ -22,8 +22,8 @@ def test_a_worker_knows_who_it_is(box, daemon):
         import json, os
         import elasticd
         with elasticd.init() as job:
-            print(json.dumps([job.supervised, job.name, job.run, job.task, job.rank, job.local_rank,
-                              job.world_size, job.attempt, job.incarnation, job.stopping]))
+            print(json.dumps([job.supervised, job.name, job.run, job.me, job.rank, job.local_rank,
+                              job.world_size, job.attempt, job.start, job.stopping]))
             assert job.rank == int(os.environ["RANK"]) and elasticd.get() is job
         """, replicas=2, name="who"))
     assert told(daemon, job) == [
@@ -231,7 +231,7 @@ def test_an_exception_reaches_the_others_and_the_verdict(box, daemon):
                 seen = []
                 while "error" not in [e.event for e in seen]:
                     seen.append(events.next())
-            print(json.dumps([error.task, error.message, error.reported, seen[-1].error == error,
+            print(json.dumps([error.worker, error.message, error.reported, seen[-1].error == error,
                               {e.event for e in seen} <= {"joined", "gone", "error"}]))
 
         main()
@@ -264,6 +264,29 @@ def test_a_barrier_fails_at_once_with_a_member(box, daemon):
     assert (name, missing) in [("Aborted", ["worker:1"]), ("Internal", ["worker:1"]), ("Cancelled", [])]
 
 
+def test_the_default_limit_ends_waits_and_names_the_missing_workers(box, daemon):
+    """With a default of 0.2 s in place of the ten minutes."""
+    job = succeeded(daemon, spec_of(box, """
+        import json
+        import elasticd
+        with elasticd.init() as job:
+            if job.rank == 0:
+                elasticd.Job.barrier.__defaults__ = (None, 0.2)
+                elasticd.KV.get.__defaults__ = elasticd.Queue.join.__defaults__ = (0.2,)
+                q = job.queue("q")
+                q.submit("it stays there")
+                missing = []
+                for wait in (lambda: job.barrier("b"), lambda: job.kv.get("never"), q.join):
+                    try:
+                        wait()
+                    except elasticd.DeadlineExceeded as e:
+                        missing.append(e.missing)
+                job.kv.put("on", json.dumps(missing))
+            print(job.kv.get("on", 600).decode())
+        """, replicas=2))
+    assert told(daemon, job) == [[["worker:1"], [], []]] * 2
+
+
 def test_a_new_incarnation_begins_with_what_is_persistent(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import json
@@ -293,7 +316,7 @@ def test_waits_end_when_the_group_is_stopped(box, daemon):
                 said.append(name)
 
         with elasticd.init() as job:
-            waits = dict(get=lambda: job.kv.get("x"), barrier=lambda: job.barrier(job.task),
+            waits = dict(get=lambda: job.kv.get("x"), barrier=lambda: job.barrier(job.me),
                          error=job.wait_error, watch=lambda: list(job.kv.watch("x")))
             threads = [threading.Thread(target=ends, args=w) for w in waits.items()]
             for t in threads:
@@ -366,7 +389,7 @@ def test_children_of_a_worker_are_its_task(box, daemon):
         def child(how):
             job = elasticd.get()
             job.beat()
-            job.kv.put(f"child/{job.task}/{how}", str(job.rank))
+            job.kv.put(f"child/{job.me}/{how}", str(job.rank))
             job.barrier(how, ["worker:0", "worker:1"])
 
         if __name__ == "__main__":
@@ -417,7 +440,7 @@ def test_tasks_see_each_other(box, daemon):
         import elasticd
         with elasticd.init() as job:
             job.barrier("here")
-            print(json.dumps([[m.task, m.state, m.rank, m.healthy, m.left] for m in job.states("worker")]))
+            print(json.dumps([[m.worker, m.state, m.rank, m.healthy, m.left] for m in job.states("worker")]))
             job.barrier("seen")
             job.leave()
         """, replicas=2))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the library asks an agent, and what it makes of the answers. */
+/* Calls of the library to an agent, and their answers. */
 #include "tests/unit/fake_handle.h"
 
 static void puts_text(struct worker *me)
@@ -9,10 +9,11 @@ static void puts_text(struct worker *me)
 
 static void puts_bytes(struct worker *me)
 {
-	me->r = elasticd_put(me->h, "k", "a\0\xff", 3, ELASTICD_OVERWRITE | ELASTICD_PERSISTENT);
+	me->r = elasticd_put(
+		me->h, "k", "a\0\xff", 3, ELASTICD_PUT_OVERWRITE | ELASTICD_PUT_PERSISTENT);
 }
 
-START_TEST(a_value_is_text_where_it_can_be_and_else_base64)
+START_TEST(a_value_goes_as_text_or_else_as_base64)
 {
 	worker_start(&w, puts_text, h);
 	agent_hears(fd, "Put", "'key':'a/b','value':'text'");
@@ -30,7 +31,7 @@ static void gets_now(struct worker *me)
 	me->r = elasticd_get(me->h, "k", 0, &me->value, &me->n);
 }
 
-START_TEST(a_get_says_how_long_it_waits)
+START_TEST(a_get_sends_its_time_limit)
 {
 	worker_start(&w, gets, h);
 	agent_hears(fd, "Get", "'key':'k','wait':true");
@@ -46,11 +47,12 @@ START_TEST(a_get_says_how_long_it_waits)
 	ck_assert_uint_eq(w.n, 3);
 	ck_assert_int_eq(memcmp(w.value, "a\0\xff", 4), 0);
 	free(w.value);
-	/* Before it is asked: who does not wait gives a slow agent little time. */
+	/* The answer is sent before the call: a call that does not wait gives a slow agent little
+	 * time. */
 	agent_refuses(fd, "NotFound", "'message':'no key k'");
 	worker_start(&w, gets_now, h);
 	agent_hears(fd, "Get", "'key':'k'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_NOT_FOUND);
 	ck_assert_str_eq(w.text, "no key k");
 	ck_assert_ptr_null(w.value);
 }
@@ -77,17 +79,17 @@ static void meets(struct worker *me)
 	me->r = elasticd_barrier(me->h, "b", members, 2, 60000);
 }
 
-START_TEST(an_error_has_status_text_and_who_is_missing)
+START_TEST(an_error_has_status_text_and_missing_workers)
 {
 	worker_start(&w, meets, h);
 	agent_hears(
 		fd, "Barrier", "'name':'b','members':['worker:3','chief:0'],'timeout_ms':60000");
 	agent_refuses(fd, "DeadlineExceeded",
 		"'message':'2 did not come','missing':['worker:1','chief:0']");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_DEADLINE_EXCEEDED);
 	ck_assert_str_eq(w.text, "2 did not come");
 	ck_assert_str_eq(w.missing, "worker:1 chief:0");
-	/* Each thread has its own. */
+	/* Each thread has a failure of its own. */
 	ck_assert_str_eq(elasticd_error_text(), "");
 }
 END_TEST
@@ -101,21 +103,18 @@ static void one_error(const char *answer, int status, const char *text)
 	ck_assert_str_eq(w.text, text);
 }
 
-START_TEST(errors_of_the_protocol_have_a_status_too)
+START_TEST(errors_of_varlink_have_a_status_too)
 {
 	one_error("{'error':'org.varlink.service.InvalidParameter','parameters':"
 		  "{'parameter':'key'}}",
-		ELASTICD_INVALID_ARGUMENT, "key: the agent does not accept it");
+		ELASTICD_STATUS_INVALID_ARGUMENT, "key: the agent does not accept this parameter");
 	one_error("{'error':'org.varlink.service.MethodNotFound','parameters':{'method':'x'}}",
-		ELASTICD_UNIMPLEMENTED, "org.varlink.service.MethodNotFound");
-	one_error("{'error':'io.elasticd.Worker.Failed','parameters':{'message':'full',"
-		  "'errno':28}}",
-		ELASTICD_RESOURCE_EXHAUSTED, "full");
-	one_error("{'error':'io.elasticd.Worker.Odd','parameters':{}}", ELASTICD_UNKNOWN,
+		ELASTICD_STATUS_UNIMPLEMENTED, "org.varlink.service.MethodNotFound");
+	one_error("{'error':'io.elasticd.Worker.Odd','parameters':{}}", ELASTICD_STATUS_UNKNOWN,
 		"io.elasticd.Worker.Odd");
-	one_error("{'parameters':{'entry':{'key':'k'}}}", ELASTICD_INTERNAL,
-		"the agent's answer is not understood");
-	one_error("nonsense", ELASTICD_INTERNAL, "the agent's answer is not understood");
+	one_error("{'parameters':{'entry':{'key':'k'}}}", ELASTICD_STATUS_INTERNAL,
+		"the agent's answer is malformed");
+	one_error("nonsense", ELASTICD_STATUS_INTERNAL, "the agent's answer is malformed");
 }
 END_TEST
 
@@ -166,12 +165,12 @@ static void asks_states(struct worker *me)
 {
 	static const char *const roles[] = { "worker" };
 
-	me->r = elasticd_states(me->h, roles, 1, (struct elasticd_member **)&me->value, &me->n);
+	me->r = elasticd_states(me->h, roles, 1, (struct elasticd_worker **)&me->value, &me->n);
 }
 
-START_TEST(who_lives_and_how_they_are)
+START_TEST(alive_and_states)
 {
-	struct elasticd_member *m;
+	struct elasticd_worker *m;
 
 	worker_start(&w, asks_alive, h);
 	agent_hears(fd, "Alive", "");
@@ -189,19 +188,19 @@ START_TEST(who_lives_and_how_they_are)
 		"'message':'bad','worker':'worker:0','reported':true,'time_us':1}}]");
 	ck_assert_int_eq(worker_end(&w), 0);
 	m = w.value;
-	ck_assert_str_eq(m->task, "worker:0");
+	ck_assert_str_eq(m->worker, "worker:0");
 	ck_assert_str_eq(m->state, "failed");
-	ck_assert(m->rank == 1 && m->incarnation == 2 && !m->healthy && m->left);
-	ck_assert_int_eq(m->error->code, ELASTICD_ABORTED);
+	ck_assert(m->rank == 1 && m->start == 2 && !m->healthy && m->left);
+	ck_assert_int_eq(m->error->code, ELASTICD_STATUS_ABORTED);
 	ck_assert_str_eq(m->error->message, "bad");
-	elasticd_members_free(m, w.n);
+	elasticd_workers_free(m, w.n);
 }
 END_TEST
 
 static void tells(struct worker *me)
 {
 	me->r = elasticd_result(me->h, "42", 2) || elasticd_barrier_cancel(me->h, "b", "why") ||
-		elasticd_report_error(me->h, ELASTICD_UNAVAILABLE, "gone") ||
+		elasticd_report_error(me->h, ELASTICD_STATUS_UNAVAILABLE, "gone") ||
 		elasticd_leave(me->h, 60000);
 }
 
@@ -210,7 +209,7 @@ static void hears_of_an_error(struct worker *me)
 	me->r = elasticd_wait_error(me->h, -1, (struct elasticd_error **)&me->value);
 }
 
-START_TEST(what_a_task_has_to_say)
+START_TEST(results_errors_and_leaving)
 {
 	struct elasticd_error *e;
 
@@ -230,15 +229,15 @@ START_TEST(what_a_task_has_to_say)
 			  "'reported':false,'time_us':1}");
 	ck_assert_int_eq(worker_end(&w), 0);
 	e = w.value;
-	ck_assert_int_eq(e->code, ELASTICD_INTERNAL);
-	ck_assert_str_eq(e->task, "chief:0");
+	ck_assert_int_eq(e->code, ELASTICD_STATUS_INTERNAL);
+	ck_assert_str_eq(e->worker, "chief:0");
 	elasticd_error_free(e);
 }
 END_TEST
 
 static void invalid(int r, const char *text)
 {
-	ck_assert_int_eq(r, ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(r, ELASTICD_STATUS_INVALID_ARGUMENT);
 	ck_assert_msg(strstr(elasticd_error_text(), text) != NULL, "%s", elasticd_error_text());
 }
 
@@ -246,34 +245,34 @@ START_TEST(bad_arguments_never_reach_the_agent)
 {
 	char *big = calloc(1, (1 << 20) + 1), key[1026];
 	const char *const none[] = { NULL };
-	const struct elasticd_bytes payload = { .data = "", .len = 0 };
-	struct elasticd_member *members;
-	struct elasticd_answer *answers;
+	const struct elasticd_queue_bytes payload = { .data = "", .len = 0 };
+	struct elasticd_worker *members;
+	struct elasticd_queue_answer *answers;
 	char **names;
 	int64_t deleted;
 	size_t n;
 
 	memset(key, 'k', sizeof(key));
 	key[1025] = '\0';
-	invalid(elasticd_put(h, "", "", 0, 0), "key: expected 1 byte");
-	invalid(elasticd_put(h, "//", "", 0, 0), "key: expected 1 byte");
+	invalid(elasticd_put(h, "", "", 0, 0), "key: expected at least 1 byte");
+	invalid(elasticd_put(h, "//", "", 0, 0), "key: expected at least 1 byte");
 	invalid(elasticd_put(h, NULL, "", 0, 0), "key: expected a text");
 	invalid(elasticd_put(h, key, "", 0, 0), "key: expected at most 1024 bytes, got 1025");
 	invalid(elasticd_put(h, "\xff", "", 0, 0), "key: expected UTF-8");
 	invalid(elasticd_put(h, "k", NULL, 1, 0), "value: expected 1 bytes, got NULL");
 	invalid(elasticd_put(h, "k", big, (1 << 20) + 1, 0), "value: expected at most 1048576");
-	invalid(elasticd_put(h, "k", "", 0, 8), "flags: 8");
+	invalid(elasticd_put(h, "k", "", 0, 8), "flags: unknown bits 0x8");
 	invalid(elasticd_result(h, big, (1 << 20) + 1), "value: expected at most");
-	invalid(elasticd_delete(h, "/", &deleted), "key: expected 1 byte");
-	invalid(elasticd_barrier(h, "", NULL, 0, 0), "name: expected 1 byte");
+	invalid(elasticd_delete(h, "/", &deleted), "key: expected at least 1 byte");
+	invalid(elasticd_barrier(h, "", NULL, 0, 0), "name: expected at least 1 byte");
 	invalid(elasticd_barrier(h, key, NULL, 0, 0), "name: expected at most 256");
 	invalid(elasticd_barrier(h, "b", NULL, 2, 0), "members: expected 2 names");
 	invalid(elasticd_barrier(h, "b", none, 1, 0), "members: expected a text");
-	invalid(elasticd_barrier(h, "b", none, 0, 0), "members: expected 1 name at least");
-	invalid(elasticd_alive(h, none, 0, 0, &names, &n), "members: expected 1 name at least");
-	invalid(elasticd_states(h, none, 0, &members, &n), "roles: expected 1 name at least");
-	invalid(elasticd_call(h, none, 0, &payload, 0, 0, &answers, &n),
-		"workers: expected 1 name at least");
+	invalid(elasticd_barrier(h, "b", none, 0, 0), "members: expected at least 1 name");
+	invalid(elasticd_alive(h, none, 0, 0, &names, &n), "members: expected at least 1 name");
+	invalid(elasticd_states(h, none, 0, &members, &n), "roles: expected at least 1 name");
+	invalid(elasticd_queue_call(h, none, 0, &payload, 0, 0, &answers, &n),
+		"workers: expected at least 1 name");
 	invalid(elasticd_report_error(h, 0, "x"), "code: expected 1 to 16, got 0");
 	free(big);
 }
@@ -290,16 +289,16 @@ START_TEST(a_connection_that_died_while_idle_is_replaced)
 }
 END_TEST
 
-START_TEST(an_agent_that_dies_amid_a_call_is_unavailable)
+START_TEST(an_agent_that_dies_during_a_call_is_unavailable)
 {
 	worker_start(&w, gets, h);
 	agent_hears(fd, "Get", "'key':'k','wait':true");
 	close(fd);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
 	close(agent_listener);
 	unlink(agent_path);
 	fd = agent_listener = -1;
-	ck_assert_int_eq(elasticd_put(h, "k", "", 0, 0), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(elasticd_put(h, "k", "", 0, 0), ELASTICD_STATUS_UNAVAILABLE);
 	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "cannot connect"));
 }
 END_TEST
@@ -314,7 +313,7 @@ static void puts_much(struct worker *me)
 	free(value);
 }
 
-START_TEST(an_agent_that_refuses_before_it_has_heard_all_is_listened_to)
+START_TEST(a_refusal_counts_before_the_whole_call_was_sent)
 {
 	fd = close_fd(fd);
 	worker_start(&w, puts_much, h);
@@ -322,7 +321,7 @@ START_TEST(an_agent_that_refuses_before_it_has_heard_all_is_listened_to)
 	agent_await(fd);
 	agent_refuses(fd, "ResourceExhausted", "'message':'no more than 1000 connections'");
 	fd = close_fd(fd);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_RESOURCE_EXHAUSTED);
 	ck_assert_str_eq(w.text, "no more than 1000 connections");
 }
 END_TEST
@@ -351,18 +350,18 @@ int main(void)
 	TCase *t = tcase_create("calls");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, a_value_is_text_where_it_can_be_and_else_base64);
-	tcase_add_test(t, a_get_says_how_long_it_waits);
+	tcase_add_test(t, a_value_goes_as_text_or_else_as_base64);
+	tcase_add_test(t, a_get_sends_its_time_limit);
 	tcase_add_test(t, an_answer_may_come_in_pieces);
-	tcase_add_test(t, an_error_has_status_text_and_who_is_missing);
-	tcase_add_test(t, errors_of_the_protocol_have_a_status_too);
+	tcase_add_test(t, an_error_has_status_text_and_missing_workers);
+	tcase_add_test(t, errors_of_varlink_have_a_status_too);
 	tcase_add_test(t, lists_and_deletes);
-	tcase_add_test(t, who_lives_and_how_they_are);
-	tcase_add_test(t, what_a_task_has_to_say);
+	tcase_add_test(t, alive_and_states);
+	tcase_add_test(t, results_errors_and_leaving);
 	tcase_add_test(t, bad_arguments_never_reach_the_agent);
 	tcase_add_test(t, a_connection_that_died_while_idle_is_replaced);
-	tcase_add_test(t, an_agent_that_dies_amid_a_call_is_unavailable);
-	tcase_add_test(t, an_agent_that_refuses_before_it_has_heard_all_is_listened_to);
+	tcase_add_test(t, an_agent_that_dies_during_a_call_is_unavailable);
+	tcase_add_test(t, a_refusal_counts_before_the_whole_call_was_sent);
 	tcase_add_test(t, threads_do_not_wait_for_each_other);
 	return tests_run(t);
 }

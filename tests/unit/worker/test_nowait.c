@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts that do not wait: their order, what waits for them, and what this process reads meanwhile.
- */
+/* Puts that do not wait: their order, calls that wait for them, and gets of this process. */
 #include "worker/base/handle.h"
 
-/* After it, for Check has a macro fail(). */
+/* After the header of handles, since Check has a macro fail(). */
 #include "tests/unit/fake_nowait.h"
 
 /* --- going on */
 
-START_TEST(writes_go_in_order_and_nobody_waits)
+START_TEST(writes_go_in_order_without_waiting)
 {
 	for (int i = 0; i < 3; i++) {
 		ck_assert_int_eq(puts_soon("a", "1"), 0);
@@ -25,7 +24,7 @@ START_TEST(writes_go_in_order_and_nobody_waits)
 }
 END_TEST
 
-START_TEST(a_flush_without_writes_asks_nobody)
+START_TEST(a_flush_without_writes_sends_nothing)
 {
 	ck_assert_int_eq(elasticd_flush(h, -1), 0);
 	ck_assert_int_eq(elasticd_flush(h, 0), 0);
@@ -33,7 +32,7 @@ START_TEST(a_flush_without_writes_asks_nobody)
 }
 END_TEST
 
-START_TEST(one_too_many_waits_until_half_are_answered)
+START_TEST(a_write_too_many_waits_until_half_are_answered)
 {
 	for (int turn = 0; turn < 3; turn++) {
 		fill();
@@ -71,8 +70,8 @@ static void puts_long(struct worker *me)
 	me->r = elasticd_put(me->h, long_key, "3", 1, NOWAIT);
 }
 
-/* Each has an answer that may name its key, and all answers must fit the socket. */
-START_TEST(long_keys_are_fewer)
+/* An answer may name its key, and all answers must fit into the socket's buffer. */
+START_TEST(long_keys_leave_room_for_fewer_writes)
 {
 	memset(long_key, 'k', WORKER_KEY_MAX);
 	for (int i = 0; i < LONG_AT_ONCE; i++)
@@ -109,7 +108,7 @@ static void free_again(void)
 	free(busy.value);
 }
 
-START_TEST(without_a_free_connection_it_waits)
+START_TEST(without_a_free_connection_a_write_waits)
 {
 	for (int i = 0; i < 2; i++) {
 		int other;
@@ -120,7 +119,7 @@ START_TEST(without_a_free_connection_it_waits)
 		ck_assert_ptr_nonnull(strstr(agent_hear(other), "'key':'k','value':'soon'"));
 		until_it_waits(&w);
 		agent_say(other, i ? FULL : PUT_DONE);
-		ck_assert_int_eq(worker_end(&w), i ? ELASTICD_RESOURCE_EXHAUSTED : 0);
+		ck_assert_int_eq(worker_end(&w), i ? ELASTICD_STATUS_RESOURCE_EXHAUSTED : 0);
 		close(other);
 		free_again();
 	}
@@ -135,7 +134,7 @@ static void puts_big(struct worker *me)
 	me->r = elasticd_put(me->h, long_key, big, sizeof(big), NOWAIT);
 }
 
-START_TEST(what_is_too_long_waits_and_comes_behind)
+START_TEST(a_long_value_waits_and_comes_after_earlier_writes)
 {
 	memset(big, 'x', sizeof(big));
 	memset(long_key, 'k', WORKER_KEY_MAX);
@@ -151,9 +150,10 @@ START_TEST(what_is_too_long_waits_and_comes_behind)
 }
 END_TEST
 
-START_TEST(it_must_be_said_to_write_over)
+START_TEST(nowait_needs_overwrite)
 {
-	ck_assert_int_eq(elasticd_put(h, "k", "v", 1, ELASTICD_NOWAIT), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_put(h, "k", "v", 1, ELASTICD_PUT_NOWAIT),
+		ELASTICD_STATUS_INVALID_ARGUMENT);
 	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "OVERWRITE"));
 	hears_no_more();
 }
@@ -161,7 +161,7 @@ END_TEST
 
 /* --- reading */
 
-START_TEST(what_is_under_way_is_read_newest_first)
+START_TEST(a_get_returns_the_newest_unanswered_write)
 {
 	ck_assert_int_eq(puts_soon("a", "1"), 0);
 	ck_assert_int_eq(puts_soon("b", ""), 0);
@@ -185,7 +185,7 @@ START_TEST(what_is_under_way_is_read_newest_first)
 }
 END_TEST
 
-START_TEST(what_was_answered_is_the_agents_to_tell)
+START_TEST(a_get_of_an_answered_write_asks_the_agent)
 {
 	one_under_way();
 	reads_own("k", "soon");
@@ -210,7 +210,7 @@ static void asked_behind_it(void)
 	free(w.value);
 }
 
-START_TEST(while_the_group_has_an_error_the_agent_is_asked)
+START_TEST(while_the_group_has_an_error_a_get_asks_the_agent)
 {
 	one_under_way();
 	atomic_store(&board->error, 1);
@@ -218,7 +218,7 @@ START_TEST(while_the_group_has_an_error_the_agent_is_asked)
 }
 END_TEST
 
-START_TEST(a_process_of_before_asks_and_is_refused)
+START_TEST(a_replaced_process_asks_and_is_refused)
 {
 	one_under_way();
 	atomic_store(&h->slot->expected, h->token + 1);
@@ -252,7 +252,7 @@ static void has_result(struct worker *me)
 
 static void pipelines(struct worker *me)
 {
-	struct elasticd_op op = { .op = ELASTICD_GET, .key = "other" };
+	struct elasticd_op op = { .kind = ELASTICD_OP_GET, .key = "other" };
 
 	me->r = elasticd_pipeline(me->h, &op, 1, 0);
 	elasticd_ops_clear(&op, 1);
@@ -265,7 +265,7 @@ static void submits(struct worker *me)
 	me->r = elasticd_queue_stats(me->h, NULL, &stats);
 }
 
-START_TEST(every_other_call_waits_for_it_first)
+START_TEST(every_other_call_waits_for_the_writes_first)
 {
 	static const struct {
 		void (*fn)(struct worker *me);
@@ -289,7 +289,7 @@ START_TEST(every_other_call_waits_for_it_first)
 		agent_say(fd, PUT_DONE);
 		ck_assert_ptr_nonnull(strstr(agent_hear(fd), calls[i].method));
 		agent_say(fd, MISSING_OTHER);
-		ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
+		ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_NOT_FOUND);
 	}
 	ck_assert_int_eq(elasticd_flush(h, -1), 0);
 }
@@ -302,7 +302,7 @@ static void watches(struct worker *me)
 	me->r = elasticd_watch_open(me->h, "k", -1, &watch);
 }
 
-START_TEST(so_does_a_stream)
+START_TEST(a_stream_waits_for_the_writes_first)
 {
 	int stream;
 
@@ -319,18 +319,18 @@ START_TEST(so_does_a_stream)
 }
 END_TEST
 
-static struct elasticd_work *work;
-static const struct elasticd_item *item;
+static struct elasticd_queue_work *work;
+static const struct elasticd_queue_item *item;
 
 static void asks_work(struct worker *me)
 {
 	do {
-		me->r = elasticd_work_next(work, -1, &item);
-		atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
-	} while (me->r == ELASTICD_INTERRUPTED);
+		me->r = elasticd_queue_work_next(work, -1, &item);
+		atomic_fetch_add(&ends, me->r == ELASTICD_STATUS_INTERRUPTED);
+	} while (me->r == ELASTICD_STATUS_INTERRUPTED);
 }
 
-/* A signal meanwhile does not make it forget to ask. */
+/* After a signal it asks all the same. */
 static void work_comes(int s, bool signals)
 {
 	ck_assert_int_eq(puts_soon("k", "soon"), 0);
@@ -346,25 +346,25 @@ static void work_comes(int s, bool signals)
 		s = agent_greets();
 	ck_assert_ptr_nonnull(strstr(agent_hear(s), "Work"));
 	agent_say(s, "{'error':'io.elasticd.Worker.NotFound','parameters':{'message':'none'}}");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_NOT_FOUND);
 }
 
-START_TEST(so_does_a_place_at_the_queue)
+START_TEST(a_slot_waits_for_the_writes_first)
 {
 	int s;
 
 	handle_usr1(0);
-	ck_assert_int_eq(elasticd_work_open(h, &work), 0);
+	ck_assert_int_eq(elasticd_queue_work_open(h, &work), 0);
 	worker_start(&w, asks_work, h);
 	s = agent_greets();
 	ck_assert_ptr_nonnull(strstr(agent_hear(s), "Work"));
 	agent_say(s, "{'error':'io.elasticd.Worker.NotFound','parameters':{'message':'none'}}");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_NOT_FOUND);
 	work_comes(s, false);
 #ifndef __SANITIZE_THREAD__ /* which holds signals back */
 	work_comes(s, true);
 #endif
-	elasticd_work_close(work);
+	elasticd_queue_work_close(work);
 	close(s);
 }
 END_TEST
@@ -374,20 +374,20 @@ int main(void)
 	TCase *t = tcase_create("nowait");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, writes_go_in_order_and_nobody_waits);
-	tcase_add_test(t, a_flush_without_writes_asks_nobody);
-	tcase_add_test(t, one_too_many_waits_until_half_are_answered);
+	tcase_add_test(t, writes_go_in_order_without_waiting);
+	tcase_add_test(t, a_flush_without_writes_sends_nothing);
+	tcase_add_test(t, a_write_too_many_waits_until_half_are_answered);
 	tcase_add_test(t, answers_that_have_come_make_room);
-	tcase_add_test(t, long_keys_are_fewer);
-	tcase_add_test(t, without_a_free_connection_it_waits);
-	tcase_add_test(t, what_is_too_long_waits_and_comes_behind);
-	tcase_add_test(t, it_must_be_said_to_write_over);
-	tcase_add_test(t, what_is_under_way_is_read_newest_first);
-	tcase_add_test(t, what_was_answered_is_the_agents_to_tell);
-	tcase_add_test(t, while_the_group_has_an_error_the_agent_is_asked);
-	tcase_add_test(t, a_process_of_before_asks_and_is_refused);
-	tcase_add_test(t, every_other_call_waits_for_it_first);
-	tcase_add_test(t, so_does_a_stream);
-	tcase_add_test(t, so_does_a_place_at_the_queue);
+	tcase_add_test(t, long_keys_leave_room_for_fewer_writes);
+	tcase_add_test(t, without_a_free_connection_a_write_waits);
+	tcase_add_test(t, a_long_value_waits_and_comes_after_earlier_writes);
+	tcase_add_test(t, nowait_needs_overwrite);
+	tcase_add_test(t, a_get_returns_the_newest_unanswered_write);
+	tcase_add_test(t, a_get_of_an_answered_write_asks_the_agent);
+	tcase_add_test(t, while_the_group_has_an_error_a_get_asks_the_agent);
+	tcase_add_test(t, a_replaced_process_asks_and_is_refused);
+	tcase_add_test(t, every_other_call_waits_for_the_writes_first);
+	tcase_add_test(t, a_stream_waits_for_the_writes_first);
+	tcase_add_test(t, a_slot_waits_for_the_writes_first);
 	return tests_run(t);
 }

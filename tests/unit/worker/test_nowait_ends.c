@@ -2,12 +2,12 @@
 /* Puts that do not wait: how they fail, signals, other threads, and children. */
 #include "worker/base/handle.h"
 
-/* After it, for Check has a macro fail(). */
+/* After the header of handles, since Check has a macro fail(). */
 #include "tests/unit/fake_nowait.h"
 
 /* --- failing */
 
-START_TEST(a_flush_tells_the_first_error_once)
+START_TEST(a_flush_returns_the_first_error_once)
 {
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(puts_soon("k", "v"), 0);
@@ -18,17 +18,17 @@ START_TEST(a_flush_tells_the_first_error_once)
 	agent_say(fd, MISSING_OTHER);
 	agent_say(fd, PUT_DONE);
 	worker_start(&w, flushes, h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_RESOURCE_EXHAUSTED);
 	ck_assert_str_eq(w.text, "it is full");
 	flushed();
 }
 END_TEST
 
-START_TEST(the_next_one_tells_it_too_and_does_nothing)
+START_TEST(the_next_write_returns_the_error_and_does_nothing)
 {
 	one_under_way();
 	agent_say(fd, FULL);
-	ck_assert_int_eq(puts_soon("k", "not this"), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(puts_soon("k", "not this"), ELASTICD_STATUS_RESOURCE_EXHAUSTED);
 	ck_assert_str_eq(elasticd_error_text(), "it is full");
 	hears_no_more();
 	ck_assert_int_eq(puts_soon("k", "this"), 0);
@@ -38,13 +38,13 @@ START_TEST(the_next_one_tells_it_too_and_does_nothing)
 }
 END_TEST
 
-START_TEST(other_calls_do_not_tell_it)
+START_TEST(other_calls_do_not_return_the_error)
 {
 	one_under_way();
 	agent_say(fd, FULL);
 	one_call();
 	ck_assert_str_eq(w.text, "");
-	ck_assert_int_eq(elasticd_flush(h, -1), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(elasticd_flush(h, -1), ELASTICD_STATUS_RESOURCE_EXHAUSTED);
 	ck_assert_int_eq(elasticd_flush(h, -1), 0);
 }
 END_TEST
@@ -52,12 +52,12 @@ END_TEST
 static void flush_says_gone(void)
 {
 	worker_start(&w, flushes, h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
 	ck_assert_ptr_nonnull(strstr(w.text, "the agent is gone"));
 	ck_assert_int_eq(elasticd_flush(h, -1), 0);
 }
 
-START_TEST(a_flush_says_that_the_agent_is_gone)
+START_TEST(a_flush_is_unavailable_when_the_agent_is_gone)
 {
 	one_under_way();
 	fd = close_fd(fd);
@@ -65,7 +65,7 @@ START_TEST(a_flush_says_that_the_agent_is_gone)
 }
 END_TEST
 
-START_TEST(another_call_goes_to_the_next_agent)
+START_TEST(another_call_connects_again)
 {
 	one_under_way();
 	fd = close_fd(fd);
@@ -75,7 +75,7 @@ START_TEST(another_call_goes_to_the_next_agent)
 }
 END_TEST
 
-START_TEST(an_agent_that_died_before_is_replaced)
+START_TEST(a_dead_connection_is_replaced_before_a_write)
 {
 	fd = close_fd(fd);
 	worker_start(&w, puts_soon_there, h);
@@ -90,12 +90,12 @@ static void is_silent_for(void (*fn)(struct worker *me))
 {
 	h->silence_ms = 50;
 	worker_start(&w, fn, h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
 	ck_assert_str_eq(w.text, "the agent does not answer");
 	no_more_on(fd);
 }
 
-START_TEST(an_agent_that_is_silent_does_not_keep_who_flushes)
+START_TEST(a_silent_agent_does_not_keep_a_flush)
 {
 	one_under_way();
 	is_silent_for(flushes);
@@ -103,7 +103,7 @@ START_TEST(an_agent_that_is_silent_does_not_keep_who_flushes)
 }
 END_TEST
 
-START_TEST(nor_who_has_too_many_under_way)
+START_TEST(a_silent_agent_does_not_keep_a_write_without_room)
 {
 	fill();
 	is_silent_for(puts_last);
@@ -111,7 +111,7 @@ START_TEST(nor_who_has_too_many_under_way)
 }
 END_TEST
 
-START_TEST(other_calls_that_it_keeps_do_not_tell_it_for_the_flush)
+START_TEST(a_call_to_a_silent_agent_leaves_the_error_to_the_flush)
 {
 	one_under_way();
 	is_silent_for(puts_text);
@@ -119,14 +119,14 @@ START_TEST(other_calls_that_it_keeps_do_not_tell_it_for_the_flush)
 }
 END_TEST
 
-START_TEST(an_error_before_its_silence_is_the_first_one)
+START_TEST(an_error_before_the_silence_is_the_first_error)
 {
 	one_under_way();
 	ck_assert_int_eq(puts_soon("k", "two"), 0);
 	agent_say(fd, FULL);
 	h->silence_ms = 50;
 	worker_start(&w, flushes, h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_RESOURCE_EXHAUSTED);
 	ck_assert_int_eq(elasticd_flush(h, -1), 0);
 }
 END_TEST
@@ -139,17 +139,17 @@ static void flushes_for_a_moment(struct worker *me)
 START_TEST(a_flush_that_took_too_long_can_go_on)
 {
 	one_under_way();
-	ck_assert_int_eq(elasticd_flush(h, 0), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(elasticd_flush(h, 0), ELASTICD_STATUS_DEADLINE_EXCEEDED);
 	worker_start(&w, flushes_for_a_moment, h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_DEADLINE_EXCEEDED);
 	reads_own("k", "soon");
 	agent_say(fd, FULL);
-	ck_assert_int_eq(elasticd_flush(h, 0), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(elasticd_flush(h, 0), ELASTICD_STATUS_RESOURCE_EXHAUSTED);
 }
 END_TEST
 
-/* What comes after it is nobody's. */
-START_TEST(an_answer_that_is_not_understood_is_the_last_one)
+/* Bytes after a malformed answer are not read. */
+START_TEST(a_malformed_answer_ends_the_connection)
 {
 	one_under_way();
 	ck_assert_int_eq(puts_soon("other", "two"), 0);
@@ -174,14 +174,14 @@ START_TEST(closing_the_handle_ends_a_flush)
 	worker_start(&w, flushes, h);
 	until_it_waits(&w);
 	elasticd_cancel(h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
 	no_more_on(fd);
-	ck_assert_int_eq(puts_soon("k", "v"), ELASTICD_CANCELLED);
-	ck_assert_int_eq(elasticd_flush(h, -1), ELASTICD_CANCELLED);
+	ck_assert_int_eq(puts_soon("k", "v"), ELASTICD_STATUS_CANCELLED);
+	ck_assert_int_eq(elasticd_flush(h, -1), ELASTICD_STATUS_CANCELLED);
 }
 END_TEST
 
-/* What was handed over is there to be read when the handle is gone. */
+/* The agent can read the writes after the handle is gone. */
 START_TEST(closing_the_handle_does_not_wait)
 {
 	ck_assert_int_eq(puts_soon("k", "soon"), 0);
@@ -195,13 +195,13 @@ END_TEST
 
 /* --- signals and threads */
 
-START_TEST(a_signal_ends_a_flush_and_nothing_else)
+START_TEST(a_signal_ends_a_flush_but_no_write)
 {
 	handle_usr1(0);
 	one_under_way();
 	for (int i = 0; i < 3; i++) {
 		worker_start(&w, flushes, h);
-		ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
+		ck_assert_int_eq(signal_until_done(&w), ELASTICD_STATUS_INTERRUPTED);
 	}
 	reads_own("k", "soon");
 	agent_say(fd, PUT_DONE);
@@ -214,11 +214,11 @@ static void puts_last_until_it_goes(struct worker *me)
 {
 	do {
 		puts_last(me);
-		atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
-	} while (me->r == ELASTICD_INTERRUPTED);
+		atomic_fetch_add(&ends, me->r == ELASTICD_STATUS_INTERRUPTED);
+	} while (me->r == ELASTICD_STATUS_INTERRUPTED);
 }
 
-START_TEST(one_that_a_signal_has_ended_was_not_handed_over)
+START_TEST(an_interrupted_write_was_not_handed_over)
 {
 	handle_usr1(0);
 	elasticd_interruptible(h, 1);
@@ -244,12 +244,12 @@ static void puts_soon_until_it_goes(struct worker *me)
 {
 	do {
 		puts_soon_there(me);
-		atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
-	} while (me->r == ELASTICD_INTERRUPTED);
+		atomic_fetch_add(&ends, me->r == ELASTICD_STATUS_INTERRUPTED);
+	} while (me->r == ELASTICD_STATUS_INTERRUPTED);
 }
 
-/* No connection was free when it was begun, and there is one when it is made again. */
-START_TEST(one_that_a_signal_has_ended_after_all_goes_on_and_is_not_done_twice)
+/* No connection is free when it begins, and one is when it is made again. */
+START_TEST(an_interrupted_ordinary_write_is_not_done_twice)
 {
 	struct worker first;
 	int other;
@@ -284,7 +284,7 @@ START_TEST(a_signal_ends_the_wait_for_another_thread)
 	worker_start(&other, flushes, h);
 	until_it_waits(&other);
 	worker_start(&w, gets_another, h);
-	ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
+	ck_assert_int_eq(signal_until_done(&w), ELASTICD_STATUS_INTERRUPTED);
 	agent_say(fd, PUT_DONE);
 	ck_assert_int_eq(worker_end(&other), 0);
 }
@@ -305,7 +305,7 @@ static void puts_many(struct worker *me)
 	}
 }
 
-/* Their order is each thread's own. */
+/* Each thread's writes stay in order. */
 START_TEST(threads_write_side_by_side)
 {
 	struct worker all[THREADS];
@@ -380,24 +380,24 @@ int main(void)
 	TCase *t = tcase_create("nowait");
 
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_add_test(t, a_flush_tells_the_first_error_once);
-	tcase_add_test(t, the_next_one_tells_it_too_and_does_nothing);
-	tcase_add_test(t, other_calls_do_not_tell_it);
-	tcase_add_test(t, a_flush_says_that_the_agent_is_gone);
-	tcase_add_test(t, another_call_goes_to_the_next_agent);
-	tcase_add_test(t, an_agent_that_died_before_is_replaced);
-	tcase_add_test(t, an_agent_that_is_silent_does_not_keep_who_flushes);
-	tcase_add_test(t, nor_who_has_too_many_under_way);
-	tcase_add_test(t, other_calls_that_it_keeps_do_not_tell_it_for_the_flush);
-	tcase_add_test(t, an_error_before_its_silence_is_the_first_one);
+	tcase_add_test(t, a_flush_returns_the_first_error_once);
+	tcase_add_test(t, the_next_write_returns_the_error_and_does_nothing);
+	tcase_add_test(t, other_calls_do_not_return_the_error);
+	tcase_add_test(t, a_flush_is_unavailable_when_the_agent_is_gone);
+	tcase_add_test(t, another_call_connects_again);
+	tcase_add_test(t, a_dead_connection_is_replaced_before_a_write);
+	tcase_add_test(t, a_silent_agent_does_not_keep_a_flush);
+	tcase_add_test(t, a_silent_agent_does_not_keep_a_write_without_room);
+	tcase_add_test(t, a_call_to_a_silent_agent_leaves_the_error_to_the_flush);
+	tcase_add_test(t, an_error_before_the_silence_is_the_first_error);
 	tcase_add_test(t, a_flush_that_took_too_long_can_go_on);
-	tcase_add_test(t, an_answer_that_is_not_understood_is_the_last_one);
+	tcase_add_test(t, a_malformed_answer_ends_the_connection);
 	tcase_add_test(t, closing_the_handle_ends_a_flush);
 	tcase_add_test(t, closing_the_handle_does_not_wait);
-	tcase_add_test(t, a_signal_ends_a_flush_and_nothing_else);
+	tcase_add_test(t, a_signal_ends_a_flush_but_no_write);
 #ifndef __SANITIZE_THREAD__ /* which holds signals back */
-	tcase_add_test(t, one_that_a_signal_has_ended_was_not_handed_over);
-	tcase_add_test(t, one_that_a_signal_has_ended_after_all_goes_on_and_is_not_done_twice);
+	tcase_add_test(t, an_interrupted_write_was_not_handed_over);
+	tcase_add_test(t, an_interrupted_ordinary_write_is_not_done_twice);
 #endif
 	tcase_add_test(t, a_signal_ends_the_wait_for_another_thread);
 	tcase_add_test(t, threads_write_side_by_side);

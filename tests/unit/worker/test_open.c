@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-START_TEST(a_supervised_worker_knows_who_it_is)
+START_TEST(a_supervised_worker_knows_its_identity)
 {
 	int fd;
 	struct elasticd *h = handle_open(&fd);
@@ -21,7 +21,7 @@ START_TEST(a_supervised_worker_knows_who_it_is)
 	ck_assert_int_eq(elasticd_local_rank(h), 3);
 	ck_assert_int_eq(elasticd_world_size(h), 5);
 	ck_assert_int_eq(elasticd_attempt(h), 2);
-	ck_assert_int_eq(elasticd_incarnation(h), 1);
+	ck_assert_int_eq(elasticd_start(h), 1);
 	elasticd_close(h);
 	ck_assert_str_eq(agent_hear(fd), "");
 	close(fd);
@@ -52,7 +52,7 @@ START_TEST(a_stale_token_is_a_failed_precondition)
 	fd = agent_accept();
 	agent_hears(fd, "Hello", "'token':'77'");
 	agent_refuses(fd, "FailedPrecondition", "'message':'worker:3 has ended'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_FAILED_PRECONDITION);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_FAILED_PRECONDITION);
 	ck_assert_str_eq(w.text, "worker:3 has ended");
 	close(fd);
 }
@@ -73,18 +73,23 @@ static void refused(const char *name, const char *value, int status, const char 
 
 START_TEST(an_environment_that_makes_no_sense_is_refused_by_name)
 {
-	refused("ELASTICD_TOKEN", "", ELASTICD_INVALID_ARGUMENT, "ELASTICD_TOKEN: expected one");
-	refused("ELASTICD_TOKEN", "x7", ELASTICD_INVALID_ARGUMENT, "got \"x7\"");
-	refused("ELASTICD_TOKEN", "0", ELASTICD_INVALID_ARGUMENT, "ELASTICD_TOKEN");
-	refused("ELASTICD_SLOT", "8192", ELASTICD_INVALID_ARGUMENT,
+	refused("ELASTICD_TOKEN", "", ELASTICD_STATUS_INVALID_ARGUMENT,
+		"ELASTICD_TOKEN: expected one");
+	refused("ELASTICD_TOKEN", "x7", ELASTICD_STATUS_INVALID_ARGUMENT, "got \"x7\"");
+	refused("ELASTICD_TOKEN", "0", ELASTICD_STATUS_INVALID_ARGUMENT, "ELASTICD_TOKEN");
+	refused("ELASTICD_SLOT", "8192", ELASTICD_STATUS_INVALID_ARGUMENT,
 		"ELASTICD_SLOT: expected 0 to 8191, got \"8192\"");
-	refused("ELASTICD_SLOT", "", ELASTICD_INVALID_ARGUMENT, "ELASTICD_SLOT: expected a number");
-	refused("ELASTICD_BOARD", "/dev/null", ELASTICD_INVALID_ARGUMENT, "/dev/null is no board");
-	refused("ELASTICD_BOARD", "/none", ELASTICD_UNAVAILABLE, "ELASTICD_BOARD: /none: No such");
+	refused("ELASTICD_SLOT", "", ELASTICD_STATUS_INVALID_ARGUMENT,
+		"ELASTICD_SLOT: expected a number");
+	refused("ELASTICD_BOARD", "/dev/null", ELASTICD_STATUS_INVALID_ARGUMENT,
+		"/dev/null is not a board");
+	refused("ELASTICD_BOARD", "/none", ELASTICD_STATUS_UNAVAILABLE,
+		"ELASTICD_BOARD: /none: No such");
 	board->version = 2;
-	refused("ELASTICD_SLOT", "3", ELASTICD_INVALID_ARGUMENT, "no board of version 1");
+	refused("ELASTICD_SLOT", "3", ELASTICD_STATUS_INVALID_ARGUMENT, "not a board of version 1");
 	board->version = 1;
-	refused("ELASTICD_WORKER_SOCKET", "/none", ELASTICD_UNAVAILABLE, "/none: cannot connect");
+	refused("ELASTICD_WORKER_SOCKET", "/none", ELASTICD_STATUS_UNAVAILABLE,
+		"/none: cannot connect");
 }
 END_TEST
 
@@ -101,8 +106,8 @@ START_TEST(beats_steps_and_notices_are_words_of_the_board)
 	ck_assert_uint_eq(slot->token, 77);
 	ck_assert_uint_eq(slot->beats, 1);
 	ck_assert_uint_eq(slot->steps, 0);
-	elasticd_step(h, 12);
-	elasticd_step(h, 12);
+	elasticd_step(h, 12, NULL);
+	elasticd_step(h, 12, NULL);
 	ck_assert_int_eq(slot->step, 12);
 	ck_assert_uint_eq(slot->steps, 2);
 	ck_assert_uint_eq(slot->beats, 3);
@@ -119,7 +124,7 @@ START_TEST(beats_steps_and_notices_are_words_of_the_board)
 	board->stopping = 3;
 	ck_assert_int_eq(elasticd_stopping(h), 1);
 
-	/* The slot has a new process: this one is stale, and says so with each beat. */
+	/* The worker has a new process: this one is stale, and each of its beats shows that. */
 	slot->token = 78;
 	elasticd_beat(h);
 	ck_assert_uint_eq(slot->token, 77);
@@ -138,15 +143,15 @@ START_TEST(a_board_that_cannot_be_reached_is_the_file_beside_it)
 	ck_assert_int_eq(rename(agent_board, file), 0);
 	ck_assert_int_eq(symlink("/proc/0/fd/7", agent_board), 0);
 	h = handle_open(&conn);
-	elasticd_step(h, 5);
+	elasticd_step(h, 5, NULL);
 	ck_assert_int_eq(board_slot(board, 3)->step, 5);
 	elasticd_close(h);
 	close(conn);
 }
 END_TEST
 
-/* The path names a process, which in another namespace is another one. */
-START_TEST(a_board_that_is_somebodys_descriptor_is_the_file_beside_it)
+/* The path names a process by its number, which in another namespace is another process. */
+START_TEST(a_board_of_another_process_is_the_file_beside_it)
 {
 	static const char *const strangers[] = { "/dev/null", "/dev", "fifo", "short", "large" };
 	char file[160];
@@ -170,7 +175,7 @@ START_TEST(a_board_that_is_somebodys_descriptor_is_the_file_beside_it)
 			close(conn);
 		}
 		h = handle_open(&conn);
-		elasticd_step(h, 10 + (int)i);
+		elasticd_step(h, 10 + (int)i, NULL);
 		ck_assert_int_eq(board_slot(board, 3)->step, 10 + (int)i);
 		elasticd_close(h);
 		close(conn);
@@ -179,14 +184,14 @@ START_TEST(a_board_that_is_somebodys_descriptor_is_the_file_beside_it)
 }
 END_TEST
 
-START_TEST(without_a_board_beats_go_nowhere)
+START_TEST(without_a_board_beats_have_no_effect)
 {
 	struct elasticd *h;
 	int fd;
 
 	unsetenv("ELASTICD_BOARD");
 	h = handle_open(&fd);
-	elasticd_step(h, 1);
+	elasticd_step(h, 1, NULL);
 	ck_assert_int_eq(elasticd_notice(h) || elasticd_stopping(h), 0);
 	elasticd_close(h);
 	close(fd);
@@ -218,7 +223,7 @@ START_TEST(the_first_error_file_stays)
 	ck_assert_int_eq(elasticd_open(&h), 0);
 	ck_assert_int_eq(elasticd_write_error(h, "ValueError: bad", "line 1\nline 2"), 0);
 	ck_assert_int_eq(elasticd_write_error(h, "another", NULL), 0);
-	ck_assert_int_eq(elasticd_report_error(h, ELASTICD_ABORTED, "a third"), 0);
+	ck_assert_int_eq(elasticd_report_error(h, ELASTICD_STATUS_ABORTED, "a third"), 0);
 	j = read_json();
 	message = json_object_get(j, "message");
 	ck_assert_str_eq(json_string_value(json_object_get(message, "message")), "ValueError: bad");
@@ -247,7 +252,7 @@ START_TEST(a_reported_error_writes_the_file_where_there_is_none)
 	snprintf(file, sizeof(file), "%s/error.json", agent_dir);
 	setenv("TORCHELASTIC_ERROR_FILE", file, 1);
 	ck_assert_int_eq(elasticd_open(&h), 0);
-	ck_assert_int_eq(elasticd_report_error(h, ELASTICD_ABORTED, "told"), 0);
+	ck_assert_int_eq(elasticd_report_error(h, ELASTICD_STATUS_ABORTED, "told"), 0);
 	j = read_json();
 	ck_assert_str_eq(
 		json_string_value(json_object_get(json_object_get(j, "message"), "message")),
@@ -275,23 +280,24 @@ START_TEST(log_lines_are_json_with_their_fields)
 	ck_assert(json_integer_value(json_object_get(j, "time_us")) > 0);
 	ck_assert(json_real_value(json_object_get(j, "loss")) > 0.4);
 	json_decref(j);
-	ck_assert_int_eq(elasticd_log(h, "x", "y", "[1]"), ELASTICD_INVALID_ARGUMENT);
-	ck_assert_int_eq(elasticd_log(h, "x", "y", "{"), ELASTICD_INVALID_ARGUMENT);
-	ck_assert_int_eq(elasticd_log(h, "x", "y", "{\"rank\":9}"), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_log(h, "x", "y", "[1]"), ELASTICD_STATUS_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_log(h, "x", "y", "{"), ELASTICD_STATUS_INVALID_ARGUMENT);
+	ck_assert_int_eq(
+		elasticd_log(h, "x", "y", "{\"rank\":9}"), ELASTICD_STATUS_INVALID_ARGUMENT);
 	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "\"rank\""));
 	elasticd_close(h);
 	close(fd);
 }
 END_TEST
 
-START_TEST(a_log_that_is_full_fails_the_line_alone)
+START_TEST(a_full_disk_fails_only_the_log_line)
 {
 	struct elasticd *h;
 
 	unsetenv("ELASTICD_WORKER_SOCKET");
 	setenv("ELASTICD_LOG_FILE", "/dev/full", 1);
 	ck_assert_int_eq(elasticd_open(&h), 0);
-	ck_assert_int_eq(elasticd_log(h, "info", "lost", NULL), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(elasticd_log(h, "info", "lost", NULL), ELASTICD_STATUS_RESOURCE_EXHAUSTED);
 	elasticd_close(h);
 	unsetenv("ELASTICD_LOG_FILE");
 	ck_assert_int_eq(elasticd_open(&h), 0);
@@ -335,18 +341,19 @@ START_TEST(a_line_that_was_cut_short_does_not_spoil_the_next)
 }
 END_TEST
 
-/* What a program was compiled with must fit the library that it finds. */
+/* The numbers in the header must be those of the library. */
 _Static_assert(sizeof(void *) != 8 || (sizeof(struct elasticd_entry) == 32 &&
 					      sizeof(struct elasticd_error) == 32 &&
-					      sizeof(struct elasticd_member) == 40 &&
+					      sizeof(struct elasticd_worker) == 40 &&
 					      sizeof(struct elasticd_event) == 32),
 	"the structures of the interface never change");
 
 START_TEST(status_names_are_the_canonical_ones)
 {
-	ck_assert_str_eq(elasticd_status_name(ELASTICD_OK), "OK");
-	ck_assert_str_eq(elasticd_status_name(ELASTICD_DEADLINE_EXCEEDED), "DeadlineExceeded");
-	ck_assert_str_eq(elasticd_status_name(ELASTICD_INTERRUPTED), "Interrupted");
+	ck_assert_str_eq(elasticd_status_name(ELASTICD_STATUS_OK), "OK");
+	ck_assert_str_eq(
+		elasticd_status_name(ELASTICD_STATUS_DEADLINE_EXCEEDED), "DeadlineExceeded");
+	ck_assert_str_eq(elasticd_status_name(ELASTICD_STATUS_INTERRUPTED), "Interrupted");
 	ck_assert_str_eq(elasticd_status_name(-5), "Unknown");
 	ck_assert_str_eq(elasticd_version(), VERSION);
 	ck_assert_str_eq(elasticd_error_text(), "");
@@ -359,18 +366,18 @@ int main(void)
 	TCase *t = tcase_create("open");
 
 	tcase_add_checked_fixture(t, agent_start, agent_stop);
-	tcase_add_test(t, a_supervised_worker_knows_who_it_is);
+	tcase_add_test(t, a_supervised_worker_knows_its_identity);
 	tcase_add_test(t, the_agent_knows_what_the_environment_does_not);
 	tcase_add_test(t, a_stale_token_is_a_failed_precondition);
 	tcase_add_test(t, an_environment_that_makes_no_sense_is_refused_by_name);
 	tcase_add_test(t, beats_steps_and_notices_are_words_of_the_board);
 	tcase_add_test(t, a_board_that_cannot_be_reached_is_the_file_beside_it);
-	tcase_add_test(t, a_board_that_is_somebodys_descriptor_is_the_file_beside_it);
-	tcase_add_test(t, without_a_board_beats_go_nowhere);
+	tcase_add_test(t, a_board_of_another_process_is_the_file_beside_it);
+	tcase_add_test(t, without_a_board_beats_have_no_effect);
 	tcase_add_test(t, the_first_error_file_stays);
 	tcase_add_test(t, a_reported_error_writes_the_file_where_there_is_none);
 	tcase_add_test(t, log_lines_are_json_with_their_fields);
-	tcase_add_test(t, a_log_that_is_full_fails_the_line_alone);
+	tcase_add_test(t, a_full_disk_fails_only_the_log_line);
 	tcase_add_test(t, a_line_that_was_cut_short_does_not_spoil_the_next);
 	tcase_add_test(t, status_names_are_the_canonical_ones);
 	return tests_run(t);

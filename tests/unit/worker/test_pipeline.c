@@ -2,7 +2,7 @@
 /* Calls that go together: one write, answers in order, each with its own end. */
 #include "worker/base/handle.h"
 
-/* After it, for Check has a macro fail(). */
+/* After the header of handles, since Check has a macro fail(). */
 #include "tests/unit/fake_handle.h"
 
 enum { MANY = 100, LARGE = 40000 };
@@ -24,10 +24,10 @@ static void begin(size_t n, int ms)
 	timeout_ms = ms;
 }
 
-static void op_is(size_t i, int op, const char *key, const char *value)
+static void op_is(size_t i, enum elasticd_op_kind kind, const char *key, const char *value)
 {
 	ops[i] = (struct elasticd_op){
-		.op = op, .key = key, .value = value, .len = value ? strlen(value) : 0
+		.kind = kind, .key = key, .value = value, .len = value ? strlen(value) : 0
 	};
 }
 
@@ -53,11 +53,11 @@ static void agent_has_heard_all(void)
 START_TEST(all_calls_go_before_the_first_answer)
 {
 	begin(4, 0);
-	op_is(0, ELASTICD_PUT, "//a", "1");
-	ops[0].flags = ELASTICD_OVERWRITE;
-	op_is(1, ELASTICD_GET, "b", NULL);
-	op_is(2, ELASTICD_DELETE, "c", NULL);
-	op_is(3, ELASTICD_GET, "d", NULL);
+	op_is(0, ELASTICD_OP_PUT, "//a", "1");
+	ops[0].flags = ELASTICD_PUT_OVERWRITE;
+	op_is(1, ELASTICD_OP_GET, "b", NULL);
+	op_is(2, ELASTICD_OP_DELETE, "c", NULL);
+	op_is(3, ELASTICD_OP_GET, "d", NULL);
 	worker_start(&w, makes, h);
 	agent_hears(fd, "Put", "'key':'a','value':'1','overwrite':true");
 	agent_hears(fd, "Get", "'key':'b'");
@@ -83,13 +83,13 @@ END_TEST
 START_TEST(each_call_has_its_own_error_and_the_others_are_made)
 {
 	begin(6, -1);
-	op_is(0, ELASTICD_PUT, "a", "1");
-	op_is(1, ELASTICD_PUT, "", "1");
-	op_is(2, ELASTICD_GET, "b", NULL);
+	op_is(0, ELASTICD_OP_PUT, "a", "1");
+	op_is(1, ELASTICD_OP_PUT, "", "1");
+	op_is(2, ELASTICD_OP_GET, "b", NULL);
 	op_is(3, 9, "k", NULL);
-	op_is(4, ELASTICD_PUT, "k", "1");
+	op_is(4, ELASTICD_OP_PUT, "k", "1");
 	ops[4].len = WORKER_VALUE_MAX + 1;
-	op_is(5, ELASTICD_PUT, "c", "1");
+	op_is(5, ELASTICD_OP_PUT, "c", "1");
 	worker_start(&w, makes, h);
 	agent_hears(fd, "Put", "'key':'a','value':'1'");
 	agent_hears(fd, "Get", "'key':'b','wait':true");
@@ -97,23 +97,25 @@ START_TEST(each_call_has_its_own_error_and_the_others_are_made)
 	agent_refuses(fd, "AlreadyExists", "'message':'it is there'");
 	agent_refuses(fd, "Cancelled", "'message':'stopped'");
 	agent_answers(fd, "'revision':1");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_ALREADY_EXISTS);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_ALREADY_EXISTS);
 	ck_assert_str_eq(w.text, "it is there");
-	ended(0, ELASTICD_ALREADY_EXISTS, "it is there");
-	ended(1, ELASTICD_INVALID_ARGUMENT, "key: expected 1 byte at least, got \"\"");
-	ended(2, ELASTICD_CANCELLED, "stopped");
-	ended(3, ELASTICD_INVALID_ARGUMENT, "op: 9 is none of this version");
-	ended(4, ELASTICD_INVALID_ARGUMENT, "value: expected at most 1048576 bytes, got 1048577");
+	ended(0, ELASTICD_STATUS_ALREADY_EXISTS, "it is there");
+	ended(1, ELASTICD_STATUS_INVALID_ARGUMENT, "key: expected at least 1 byte, got \"\"");
+	ended(2, ELASTICD_STATUS_CANCELLED, "stopped");
+	ended(3, ELASTICD_STATUS_INVALID_ARGUMENT,
+		"kind: expected PUT (1), GET (2) or DELETE (3), got 9");
+	ended(4, ELASTICD_STATUS_INVALID_ARGUMENT,
+		"value: expected at most 1048576 bytes, got 1048577");
 	ended(5, 0, NULL);
 	elasticd_ops_clear(ops, n_ops);
 }
 END_TEST
 
-START_TEST(many_calls_go_in_pieces_that_the_agent_takes_at_once)
+START_TEST(many_calls_go_in_pieces)
 {
 	begin(MANY, 0);
 	for (size_t i = 0; i < MANY; i++)
-		op_is(i, ELASTICD_PUT, "k", "v");
+		op_is(i, ELASTICD_OP_PUT, "k", "v");
 	worker_start(&w, makes, h);
 	for (int i = 0; i < 64; i++)
 		agent_hears(fd, "Put", "'key':'k','value':'v'");
@@ -136,7 +138,7 @@ START_TEST(large_calls_go_alone)
 	large[LARGE] = '\0';
 	begin(3, 0);
 	for (size_t i = 0; i < 3; i++)
-		op_is(i, ELASTICD_PUT, "k", large);
+		op_is(i, ELASTICD_OP_PUT, "k", large);
 	worker_start(&w, makes, h);
 	for (size_t i = 0; i < 3; i++) {
 		ck_assert_uint_gt(strlen(agent_hear(fd)), LARGE);
@@ -150,13 +152,13 @@ END_TEST
 static void three_gets(int ms)
 {
 	begin(3, ms);
-	op_is(0, ELASTICD_GET, "a", NULL);
-	op_is(1, ELASTICD_GET, "b", NULL);
-	op_is(2, ELASTICD_GET, "c", NULL);
+	op_is(0, ELASTICD_OP_GET, "a", NULL);
+	op_is(1, ELASTICD_OP_GET, "b", NULL);
+	op_is(2, ELASTICD_OP_GET, "c", NULL);
 	worker_start(&w, makes, h);
 }
 
-START_TEST(what_an_agent_that_is_gone_has_not_answered_is_unavailable)
+START_TEST(without_an_agent_the_unanswered_calls_are_unavailable)
 {
 	static const char text[] = "the agent has closed the connection: it is gone";
 
@@ -166,32 +168,32 @@ START_TEST(what_an_agent_that_is_gone_has_not_answered_is_unavailable)
 	agent_hears(fd, "Get", "'key':'c'");
 	agent_answers(fd, "'entry':{'key':'a','value':'1','revision':1}");
 	shutdown(fd, SHUT_RDWR);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
 	ended(0, 0, NULL);
-	ended(1, ELASTICD_UNAVAILABLE, text);
-	ended(2, ELASTICD_UNAVAILABLE, text);
+	ended(1, ELASTICD_STATUS_UNAVAILABLE, text);
+	ended(2, ELASTICD_STATUS_UNAVAILABLE, text);
 	elasticd_ops_clear(ops, n_ops);
 }
 END_TEST
 
-START_TEST(an_agent_that_says_nothing_does_not_keep_them)
+START_TEST(a_silent_agent_does_not_keep_a_pipeline)
 {
 	h->silence_ms = 50;
 	three_gets(0);
 	agent_hears(fd, "Get", "'key':'a'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
-	ended(2, ELASTICD_UNAVAILABLE, "the agent does not answer");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
+	ended(2, ELASTICD_STATUS_UNAVAILABLE, "the agent does not answer");
 	elasticd_ops_clear(ops, n_ops);
 }
 END_TEST
 
-START_TEST(closing_the_handle_ends_them)
+START_TEST(closing_the_handle_ends_a_pipeline)
 {
 	three_gets(-1);
 	agent_hears(fd, "Get", "'key':'a','wait':true");
 	elasticd_close(h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
-	ended(2, ELASTICD_CANCELLED, "the handle was closed");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
+	ended(2, ELASTICD_STATUS_CANCELLED, "the handle was closed");
 	elasticd_ops_clear(ops, n_ops);
 	close(fd);
 	h = handle_open(&fd);
@@ -208,7 +210,7 @@ START_TEST(a_connection_that_died_while_idle_is_replaced)
 	agent_hears(fd, "Get", "'key':'c'");
 	for (int i = 0; i < 3; i++)
 		agent_refuses(fd, "NotFound", "'message':'none'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_NOT_FOUND);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_NOT_FOUND);
 	elasticd_ops_clear(ops, n_ops);
 }
 END_TEST
@@ -229,8 +231,8 @@ static void makes_again_and_again(struct worker *me)
 {
 	do {
 		makes(me);
-		atomic_fetch_add(&interrupted, me->r == ELASTICD_INTERRUPTED);
-	} while (me->r == ELASTICD_INTERRUPTED);
+		atomic_fetch_add(&interrupted, me->r == ELASTICD_STATUS_INTERRUPTED);
+	} while (me->r == ELASTICD_STATUS_INTERRUPTED);
 }
 
 static void signal_until_interrupted(int more)
@@ -243,14 +245,14 @@ static void signal_until_interrupted(int more)
 	}
 }
 
-START_TEST(what_a_signal_has_ended_goes_on_and_nothing_is_made_twice)
+START_TEST(an_interrupted_pipeline_goes_on_and_makes_no_call_twice)
 {
 	handle_usr1();
 	elasticd_interruptible(h, 1);
 	begin(3, -1);
-	op_is(0, ELASTICD_PUT, "a", "1");
-	op_is(1, ELASTICD_GET, "b", NULL);
-	op_is(2, ELASTICD_PUT, "c", "1");
+	op_is(0, ELASTICD_OP_PUT, "a", "1");
+	op_is(1, ELASTICD_OP_GET, "b", NULL);
+	op_is(2, ELASTICD_OP_PUT, "c", "1");
 	worker_start(&w, makes_again_and_again, h);
 	agent_hears(fd, "Put", "'key':'a','value':'1'");
 	agent_hears(fd, "Get", "'key':'b','wait':true");
@@ -262,12 +264,12 @@ START_TEST(what_a_signal_has_ended_goes_on_and_nothing_is_made_twice)
 	signal_until_interrupted(2);
 	agent_has_heard_all();
 	agent_refuses(fd, "AlreadyExists", "'message':'it is there'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_ALREADY_EXISTS);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_ALREADY_EXISTS);
 	ended(0, 0, NULL);
 	ended(1, 0, NULL);
 	ck_assert_str_eq(ops[1].ret_value, "2");
 	elasticd_ops_clear(ops, n_ops);
-	/* The connection is as good as before. */
+	/* The connection can be used again. */
 	worker_start(&w, gets, h);
 	agent_hears(fd, "Get", "'key':'k','wait':true");
 	agent_answers(fd, "'entry':{'key':'k','value':'v','revision':1}");
@@ -279,21 +281,21 @@ END_TEST
 static void makes_and_gives_up(struct worker *me)
 {
 	makes(me);
-	atomic_fetch_add(&interrupted, me->r == ELASTICD_INTERRUPTED);
-	elasticd_interruptible(me->h, 1);
+	atomic_fetch_add(&interrupted, me->r == ELASTICD_STATUS_INTERRUPTED);
+	elasticd_give_up(me->h);
 }
 
-START_TEST(what_is_given_up_hangs_up)
+START_TEST(giving_up_a_pipeline_closes_its_connection)
 {
 	handle_usr1();
 	begin(2, -1);
-	op_is(0, ELASTICD_GET, "a", NULL);
-	op_is(1, ELASTICD_GET, "b", NULL);
+	op_is(0, ELASTICD_OP_GET, "a", NULL);
+	op_is(1, ELASTICD_OP_GET, "b", NULL);
 	worker_start(&w, makes_and_gives_up, h);
 	agent_hears(fd, "Get", "'key':'a','wait':true");
 	agent_hears(fd, "Get", "'key':'b','wait':true");
 	signal_until_interrupted(1);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_INTERRUPTED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_INTERRUPTED);
 	ck_assert_int_eq(ops[0].done, 0);
 	ck_assert_str_eq(agent_hear(fd), "");
 }
@@ -307,15 +309,15 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, all_calls_go_before_the_first_answer);
 	tcase_add_test(t, each_call_has_its_own_error_and_the_others_are_made);
-	tcase_add_test(t, many_calls_go_in_pieces_that_the_agent_takes_at_once);
+	tcase_add_test(t, many_calls_go_in_pieces);
 	tcase_add_test(t, large_calls_go_alone);
-	tcase_add_test(t, what_an_agent_that_is_gone_has_not_answered_is_unavailable);
-	tcase_add_test(t, an_agent_that_says_nothing_does_not_keep_them);
-	tcase_add_test(t, closing_the_handle_ends_them);
+	tcase_add_test(t, without_an_agent_the_unanswered_calls_are_unavailable);
+	tcase_add_test(t, a_silent_agent_does_not_keep_a_pipeline);
+	tcase_add_test(t, closing_the_handle_ends_a_pipeline);
 	tcase_add_test(t, a_connection_that_died_while_idle_is_replaced);
 #ifndef __SANITIZE_THREAD__
-	tcase_add_test(t, what_a_signal_has_ended_goes_on_and_nothing_is_made_twice);
-	tcase_add_test(t, what_is_given_up_hangs_up);
+	tcase_add_test(t, an_interrupted_pipeline_goes_on_and_makes_no_call_twice);
+	tcase_add_test(t, giving_up_a_pipeline_closes_its_connection);
 #endif
 	return tests_run(t);
 }

@@ -29,7 +29,7 @@ static void teardown(void)
 	agent_stop();
 }
 
-/* A notice is up, and who begins a step below save_at goes on. */
+/* A notice is up; steps before save_at continue. */
 static void notice_up(int64_t save_at)
 {
 	atomic_store(&board->save_at, save_at);
@@ -51,10 +51,11 @@ static int64_t next_step;
 
 static void steps(struct worker *me)
 {
-	me->r = elasticd_step(me->h, next_step);
+	me->action = ELASTICD_ACTION_EXIT;
+	me->r = elasticd_step(me->h, next_step, &me->action);
 }
 
-/* What the library makes of an answer to step(n). */
+/* The status of elasticd_step(n) after this answer. */
 static int step_answered(int64_t n, const char *answer)
 {
 	char heard[128];
@@ -68,58 +69,64 @@ static int step_answered(int64_t n, const char *answer)
 	return worker_end(&w);
 }
 
+static enum elasticd_action action_answered(int64_t n, const char *answer)
+{
+	ck_assert_int_eq(step_answered(n, answer), 0);
+	return w.action;
+}
+
 #define ACTION(name) "{'parameters':{'action':'" name "','at':41,'exit_code':43}}"
 
-START_TEST(without_a_notice_a_step_asks_nobody)
+START_TEST(without_a_notice_a_step_does_not_ask_the_agent)
 {
 	for (int64_t n = -1; n < 100; n++)
-		ck_assert_int_eq(elasticd_step(h, n), ELASTICD_CONTINUE);
+		ck_assert_int_eq(step_action(h, n), ELASTICD_ACTION_CONTINUE);
 	ck_assert_int_eq(board_slot(board, 3)->step, 99);
 	ck_assert_uint_eq(board_slot(board, 3)->steps, 101);
 	ck_assert_uint_eq(board_slot(board, 3)->token, 77);
-	atomic_store(&board->notice, 2); /* it was up, and is no more */
-	ck_assert_int_eq(elasticd_step(h, 100), ELASTICD_CONTINUE);
+	atomic_store(&board->notice, 2); /* it was up, and was taken back */
+	ck_assert_int_eq(step_action(h, 100), ELASTICD_ACTION_CONTINUE);
 	agent_is_silent();
 }
 END_TEST
 
-START_TEST(a_step_before_the_one_agreed_asks_nobody)
+START_TEST(a_step_before_the_agreed_one_does_not_ask_the_agent)
 {
 	notice_up(41);
 	for (int64_t n = 30; n < 41; n++)
-		ck_assert_int_eq(elasticd_step(h, n), ELASTICD_CONTINUE);
+		ck_assert_int_eq(step_action(h, n), ELASTICD_ACTION_CONTINUE);
 	agent_is_silent();
-	ck_assert_int_eq(step_answered(41, ACTION("save")), ELASTICD_SAVE);
+	ck_assert_int_eq(action_answered(41, ACTION("save")), ELASTICD_ACTION_SAVE);
 	ck_assert_int_eq(board_slot(board, 3)->step, 41);
-	ck_assert_int_eq(step_answered(43, ACTION("continue")), ELASTICD_CONTINUE);
+	ck_assert_int_eq(action_answered(43, ACTION("continue")), ELASTICD_ACTION_CONTINUE);
 	atomic_store(&board->save_at, INT64_MAX);
-	ck_assert_int_eq(elasticd_step(h, 44), ELASTICD_CONTINUE);
+	ck_assert_int_eq(step_action(h, 44), ELASTICD_ACTION_CONTINUE);
 	agent_is_silent();
 }
 END_TEST
 
-START_TEST(every_step_asks_while_the_tasks_agree)
+START_TEST(every_step_asks_while_the_workers_agree)
 {
 	notice_up(INT64_MIN);
-	ck_assert_int_eq(step_answered(INT64_MIN, ACTION("continue")), ELASTICD_CONTINUE);
-	ck_assert_int_eq(step_answered(1, ACTION("save_exit")), ELASTICD_SAVE_AND_EXIT);
-	ck_assert_int_eq(step_answered(1, ACTION("exit")), ELASTICD_EXIT);
+	ck_assert_int_eq(action_answered(INT64_MIN, ACTION("continue")), ELASTICD_ACTION_CONTINUE);
+	ck_assert_int_eq(action_answered(1, ACTION("save_exit")), ELASTICD_ACTION_SAVE_AND_EXIT);
+	ck_assert_int_eq(action_answered(1, ACTION("exit")), ELASTICD_ACTION_EXIT);
 }
 END_TEST
 
-START_TEST(the_exit_code_is_the_newest_that_was_told)
+START_TEST(the_exit_code_is_the_agents_newest)
 {
 	ck_assert_int_eq(elasticd_exit_code(h), 77);
 	notice_up(INT64_MIN);
-	ck_assert_int_eq(step_answered(1, ACTION("save")), ELASTICD_SAVE);
+	ck_assert_int_eq(action_answered(1, ACTION("save")), ELASTICD_ACTION_SAVE);
 	ck_assert_int_eq(elasticd_exit_code(h), 43);
-	ck_assert_int_eq(step_answered(2, "{'parameters':{'action':'save','exit_code':700}}"),
-		ELASTICD_SAVE);
+	ck_assert_int_eq(action_answered(2, "{'parameters':{'action':'save','exit_code':700}}"),
+		ELASTICD_ACTION_SAVE);
 	ck_assert_int_eq(elasticd_exit_code(h), 43);
 }
 END_TEST
 
-START_TEST(an_exit_code_that_can_be_none_is_refused)
+START_TEST(an_exit_code_out_of_range_is_refused)
 {
 	struct worker other;
 	int its;
@@ -129,7 +136,7 @@ START_TEST(an_exit_code_that_can_be_none_is_refused)
 	its = agent_greets();
 	agent_hears(its, "Hello", "'token':'77'");
 	agent_answers(its, HELLO);
-	ck_assert_int_eq(worker_end(&other), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(worker_end(&other), ELASTICD_STATUS_INVALID_ARGUMENT);
 	ck_assert_ptr_nonnull(strstr(other.text, "ELASTICD_PREEMPTION_EXIT_CODE"));
 	close(its);
 }
@@ -138,8 +145,8 @@ END_TEST
 START_TEST(an_answer_that_makes_no_sense_is_an_error)
 {
 	notice_up(INT64_MIN);
-	ck_assert_int_eq(step_answered(1, ACTION("dance")), -ELASTICD_INTERNAL);
-	ck_assert_int_eq(step_answered(2, "{'parameters':{}}"), -ELASTICD_INTERNAL);
+	ck_assert_int_eq(step_answered(1, ACTION("dance")), ELASTICD_STATUS_INTERNAL);
+	ck_assert_int_eq(step_answered(2, "{'parameters':{}}"), ELASTICD_STATUS_INTERNAL);
 }
 END_TEST
 
@@ -148,7 +155,7 @@ START_TEST(a_group_that_is_stopped_cancels_a_step)
 	notice_up(INT64_MIN);
 	ck_assert_int_eq(step_answered(1, "{'error':'io.elasticd.Worker.Cancelled',"
 					  "'parameters':{'message':'the group is being stopped'}}"),
-		-ELASTICD_CANCELLED);
+		ELASTICD_STATUS_CANCELLED);
 	ck_assert_str_eq(w.text, "the group is being stopped");
 }
 END_TEST
@@ -160,7 +167,7 @@ START_TEST(a_step_ends_with_its_handle)
 	worker_start(&w, steps, h);
 	agent_hears(fd, "Step", "'step':1");
 	elasticd_cancel(h);
-	ck_assert_int_eq(worker_end(&w), -ELASTICD_CANCELLED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
 	ck_assert_str_eq(agent_hear(fd), "");
 }
 END_TEST
@@ -172,7 +179,7 @@ START_TEST(a_step_ends_with_the_agent)
 	worker_start(&w, steps, h);
 	agent_hears(fd, "Step", "'step':1");
 	fd = close_fd(fd);
-	ck_assert_int_eq(worker_end(&w), -ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
 }
 END_TEST
 
@@ -183,19 +190,20 @@ END_TEST
 	"'code':'" code "','message':'" message "','worker':'worker:1',"    \
 	"'reported':true,'time_us':1}}}"
 
-START_TEST(an_error_of_the_group_is_every_steps_error)
+START_TEST(after_an_error_of_the_group_every_step_fails)
 {
 	atomic_store(&board->error, 1);
 	ck_assert_int_eq(step_answered(1, GROUP_FAILED("ResourceExhausted", "Running out")),
-		-ELASTICD_RESOURCE_EXHAUSTED);
+		ELASTICD_STATUS_RESOURCE_EXHAUSTED);
 	ck_assert_str_eq(w.text, "Running out");
 	ck_assert_str_eq(w.missing, "worker:1");
 	/* A notice does not hide it. */
 	notice_up(INT64_MAX);
-	ck_assert_int_eq(step_answered(2, GROUP_FAILED("Aborted", "again")), -ELASTICD_ABORTED);
-	ck_assert_int_eq(step_answered(3, GROUP_FAILED("Nonsense", "x")), -ELASTICD_UNKNOWN);
+	ck_assert_int_eq(
+		step_answered(2, GROUP_FAILED("Aborted", "again")), ELASTICD_STATUS_ABORTED);
+	ck_assert_int_eq(step_answered(3, GROUP_FAILED("Nonsense", "x")), ELASTICD_STATUS_UNKNOWN);
 	atomic_store(&board->error, 0);
-	ck_assert_int_eq(elasticd_step(h, 4), ELASTICD_CONTINUE);
+	ck_assert_int_eq(step_action(h, 4), ELASTICD_ACTION_CONTINUE);
 	agent_is_silent();
 }
 END_TEST
@@ -222,7 +230,7 @@ START_TEST(the_text_of_an_error_is_as_long_as_the_agent_keeps_it)
 	memset(answer + n, 'x', 8192);
 	strcpy(answer + n + 8192, "'}}}");
 	agent_say(fd, answer);
-	ck_assert_int_eq(worker_end(&w), -ELASTICD_INTERNAL);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_INTERNAL);
 	ck_assert_uint_eq(text_length, 8192);
 }
 END_TEST
@@ -239,7 +247,7 @@ static void saves_somewhere(struct worker *me)
 	me->r = elasticd_saved(me->h, 41, NULL);
 }
 
-START_TEST(what_was_saved_is_told)
+START_TEST(saved_sends_step_and_path)
 {
 	char path[4098];
 
@@ -250,11 +258,11 @@ START_TEST(what_was_saved_is_told)
 	worker_start(&w, saves_somewhere, h);
 	agent_hears(fd, "Saved", "'step':41");
 	agent_refuses(fd, "OutOfRange", "'message':'nothing was to be saved there'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_OUT_OF_RANGE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_OUT_OF_RANGE);
 	memset(path, 'x', sizeof(path));
 	path[4097] = '\0';
-	ck_assert_int_eq(elasticd_saved(h, 41, path), ELASTICD_INVALID_ARGUMENT);
-	ck_assert_int_eq(elasticd_saved(h, 41, "\xff"), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_saved(h, 41, path), ELASTICD_STATUS_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_saved(h, 41, "\xff"), ELASTICD_STATUS_INVALID_ARGUMENT);
 	agent_is_silent();
 }
 END_TEST
@@ -266,13 +274,14 @@ static void asks(struct worker *me)
 	me->r = elasticd_preempted(me->h, &said);
 }
 
-START_TEST(who_asks_is_told_what_is_up)
+START_TEST(preempted_describes_the_notice)
 {
 	memset(&said, 'x', sizeof(said));
-	ck_assert_int_eq(elasticd_preempted(h, &said), 0);
-	ck_assert_int_eq(elasticd_preempted(h, NULL), 0);
+	ck_assert_int_eq(elasticd_preempted(h, &said), ELASTICD_STATUS_NOT_FOUND);
+	ck_assert_str_eq(elasticd_error_text(), "no notice is up");
+	ck_assert(!elasticd_notice(h));
 	notice_up(INT64_MIN);
-	ck_assert_int_eq(elasticd_preempted(h, NULL), 1);
+	ck_assert(elasticd_notice(h));
 	agent_is_silent();
 	ck_assert_int_eq(said.source[0], 'x');
 	worker_start(&w, asks, h);
@@ -280,7 +289,7 @@ START_TEST(who_asks_is_told_what_is_up)
 	agent_answers(fd,
 		"'notice':{'source':'gce','reason':'TERMINATE_ON_HOST_MAINTENANCE',"
 		"'time_us':1000,'deadline_us':2000,'step':41,'final':true},'exit_code':143");
-	ck_assert_int_eq(worker_end(&w), 1);
+	ck_assert_int_eq(worker_end(&w), 0);
 	ck_assert_str_eq(said.source, "gce");
 	ck_assert_str_eq(said.reason, "TERMINATE_ON_HOST_MAINTENANCE");
 	ck_assert_int_eq(said.time_us, 1000);
@@ -292,27 +301,27 @@ START_TEST(who_asks_is_told_what_is_up)
 }
 END_TEST
 
-START_TEST(what_is_not_known_of_a_notice_is_minus_one)
+START_TEST(unknown_parts_of_a_notice_are_minus_one)
 {
 	notice_up(INT64_MIN);
 	worker_start(&w, asks, h);
 	agent_hears(fd, "Preemption", "");
 	agent_answers(fd, "'notice':{'source':'a name of more than thirty bytes','reason':'',"
 			  "'time_us':1000,'final':false},'exit_code':42");
-	ck_assert_int_eq(worker_end(&w), 1);
+	ck_assert_int_eq(worker_end(&w), 0);
 	ck_assert_str_eq(said.source, "a name of more than thirty byte");
 	ck_assert_int_eq(said.deadline_us, -1);
 	ck_assert_int_eq(said.step, -1);
 	ck_assert_int_eq(said.final, 0);
-	/* It has come down meanwhile. */
+	/* It was taken back meanwhile. */
 	worker_start(&w, asks, h);
 	agent_hears(fd, "Preemption", "");
 	agent_refuses(fd, "NotFound", "'message':'no notice of preemption is up'");
-	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_NOT_FOUND);
 	worker_start(&w, asks, h);
 	agent_hears(fd, "Preemption", "");
 	fd = close_fd(fd);
-	ck_assert_int_eq(worker_end(&w), -ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
 }
 END_TEST
 
@@ -336,9 +345,9 @@ START_TEST(a_worker_gives_notice)
 	worker_start(&w, notifies, h);
 	agent_hears(fd, "Notify", "'reason':'got SIGTERM','grace_ms':30000");
 	agent_refuses(fd, "FailedPrecondition", "'message':'the job is at its end'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_FAILED_PRECONDITION);
-	ck_assert_int_eq(elasticd_notify(h, NULL, 0), ELASTICD_INVALID_ARGUMENT);
-	ck_assert_int_eq(elasticd_notify(h, "\xff", 0), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_FAILED_PRECONDITION);
+	ck_assert_int_eq(elasticd_notify(h, NULL, 0), ELASTICD_STATUS_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_notify(h, "\xff", 0), ELASTICD_STATUS_INVALID_ARGUMENT);
 	agent_is_silent();
 }
 END_TEST
@@ -360,7 +369,7 @@ END_TEST
 /* --- hooks */
 
 static char hooked[256];
-static int save_result; /* 1: it does not say where; 2: it fails */
+static int save_result; /* 1: it stores no path; 2: it fails */
 
 static int save_hook(void *arg, int64_t step, char *path, size_t path_size)
 {
@@ -381,7 +390,7 @@ static void checkpoints(struct worker *me)
 {
 	static char arg[] = "arg";
 
-	me->r = elasticd_checkpoint(me->h, next_step, save_hook, leave_hook, arg);
+	me->r = elasticd_checkpoint(me->h, next_step, save_hook, leave_hook, arg, &me->action);
 }
 
 static void checkpoint_begins(const char *answer)
@@ -394,31 +403,38 @@ static void checkpoint_begins(const char *answer)
 
 START_TEST(hooks_save_and_leave)
 {
+	enum elasticd_action action;
+
 	next_step = 41;
-	ck_assert_int_eq(elasticd_checkpoint(h, 1, save_hook, leave_hook, NULL), ELASTICD_CONTINUE);
+	ck_assert_int_eq(elasticd_checkpoint(h, 1, save_hook, leave_hook, NULL, &action), 0);
+	ck_assert_int_eq(action, ELASTICD_ACTION_CONTINUE);
 	ck_assert_str_eq(hooked, "");
 	notice_up(INT64_MIN);
 	checkpoint_begins(ACTION("continue"));
-	ck_assert_int_eq(worker_end(&w), ELASTICD_CONTINUE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(w.action, ELASTICD_ACTION_CONTINUE);
 	ck_assert_str_eq(hooked, "");
 	checkpoint_begins(ACTION("save"));
 	agent_hears(fd, "Saved", "'step':41,'path':'/ckpt/41'");
 	agent_answers(fd, "");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_SAVE);
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(w.action, ELASTICD_ACTION_SAVE);
 	ck_assert_str_eq(hooked, "save arg 41;");
 	checkpoint_begins(ACTION("save_exit"));
 	agent_hears(fd, "Saved", "'step':41,'path':'/ckpt/41'");
 	agent_answers(fd, "");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_SAVE_AND_EXIT);
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(w.action, ELASTICD_ACTION_SAVE_AND_EXIT);
 	ck_assert_str_eq(hooked, "save arg 41;leave arg 43;");
 	checkpoint_begins(ACTION("exit"));
-	ck_assert_int_eq(worker_end(&w), ELASTICD_EXIT);
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(w.action, ELASTICD_ACTION_EXIT);
 	ck_assert_str_eq(hooked, "leave arg 43;");
 	agent_is_silent();
 }
 END_TEST
 
-START_TEST(a_hook_need_not_say_where_it_has_saved)
+START_TEST(a_hook_need_not_store_a_path)
 {
 	next_step = 41;
 	save_result = 1;
@@ -426,20 +442,20 @@ START_TEST(a_hook_need_not_say_where_it_has_saved)
 	checkpoint_begins(ACTION("save"));
 	agent_hears(fd, "Saved", "'step':41");
 	agent_refuses(fd, "FailedPrecondition", "'message':'no notice is up'");
-	ck_assert_int_eq(worker_end(&w), -ELASTICD_FAILED_PRECONDITION);
-	ck_assert_int_eq(
-		elasticd_checkpoint(h, 1, NULL, leave_hook, NULL), -ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_FAILED_PRECONDITION);
+	ck_assert_int_eq(elasticd_checkpoint(h, 1, NULL, leave_hook, NULL, NULL),
+		ELASTICD_STATUS_INVALID_ARGUMENT);
 }
 END_TEST
 
-START_TEST(a_save_that_fails_is_not_told_and_nobody_leaves)
+START_TEST(a_failed_save_is_not_told_and_does_not_leave)
 {
 	next_step = 41;
 	save_result = 2;
 	notice_up(INT64_MIN);
 	checkpoint_begins(ACTION("save_exit"));
-	ck_assert_int_eq(worker_end(&w), -ELASTICD_ABORTED);
-	ck_assert_str_eq(w.text, "the checkpoint of step 41 was not written: 1");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_ABORTED);
+	ck_assert_str_eq(w.text, "the checkpoint of step 41 was not written: save returned 1");
 	ck_assert_str_eq(hooked, "save arg 41;");
 	agent_is_silent();
 }
@@ -458,11 +474,11 @@ static void steps_again_and_again(struct worker *me)
 {
 	do {
 		steps(me);
-		atomic_fetch_add(&interrupts, me->r == -ELASTICD_INTERRUPTED);
-	} while (me->r == -ELASTICD_INTERRUPTED);
+		atomic_fetch_add(&interrupts, me->r == ELASTICD_STATUS_INTERRUPTED);
+	} while (me->r == ELASTICD_STATUS_INTERRUPTED);
 }
 
-START_TEST(an_order_is_not_lost_to_a_signal)
+START_TEST(an_interrupted_step_keeps_its_action)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 
@@ -477,13 +493,14 @@ START_TEST(an_order_is_not_lost_to_a_signal)
 		poll(NULL, 0, 1);
 	}
 	agent_say(fd, ACTION("save"));
-	ck_assert_int_eq(worker_end(&w), ELASTICD_SAVE);
-	agent_is_silent(); /* it was asked once */
+	ck_assert_int_eq(worker_end(&w), 0);
+	ck_assert_int_eq(w.action, ELASTICD_ACTION_SAVE);
+	agent_is_silent(); /* the call was sent once */
 }
 END_TEST
 #endif
 
-START_TEST(a_child_is_the_same_task)
+START_TEST(a_child_is_the_same_worker)
 {
 	int its, status;
 	pid_t pid;
@@ -491,7 +508,7 @@ START_TEST(a_child_is_the_same_task)
 	notice_up(INT64_MIN);
 	pid = fork();
 	if (pid == 0)
-		_exit(elasticd_step(h, 6) == ELASTICD_SAVE ? atomic_load(h->fences) : 2);
+		_exit(step_action(h, 6) == ELASTICD_ACTION_SAVE ? atomic_load(h->fences) : 2);
 	its = agent_greets();
 	agent_hears(its, "Step", "'step':6");
 	agent_say(its, ACTION("save"));
@@ -521,8 +538,9 @@ static int deny(int number)
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which make some */
-START_TEST(nothing_that_is_done_in_each_step_is_a_system_call)
+START_TEST(a_step_makes_no_system_call)
 {
+	enum elasticd_action action;
 	int r = 0, status;
 	pid_t pid;
 
@@ -533,15 +551,15 @@ START_TEST(nothing_that_is_done_in_each_step_is_a_system_call)
 		if (deny(-1) < 0)
 			_exit(0);
 		for (int i = 0; i < 1000; i++) {
-			r |= elasticd_step(h, i);
+			r |= elasticd_step(h, i, &action) | (int)action;
 			elasticd_beat(h);
 			r |= elasticd_notice(h) | elasticd_stopping(h);
-			r |= elasticd_preempted(h, NULL) | elasticd_preempted(h, &said);
+			r |= elasticd_preempted(h, &said) ^ ELASTICD_STATUS_NOT_FOUND;
 		}
 		notice_up(2000);
 		for (int i = 1000; i < 2000; i++)
-			r |= elasticd_step(h, i);
-		r |= elasticd_preempted(h, NULL) ^ 1;
+			r |= elasticd_step(h, i, &action) | (int)action;
+		r |= !elasticd_notice(h);
 		_exit(r);
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -560,7 +578,7 @@ static int opens_and_steps(bool expect_fences)
 		return 1;
 	if (atomic_load(mine->fences) != expect_fences)
 		return 2;
-	if (elasticd_step(mine, 9) != ELASTICD_CONTINUE)
+	if (step_action(mine, 9) != ELASTICD_ACTION_CONTINUE)
 		return 3;
 	elasticd_close(mine);
 	return 0;
@@ -604,31 +622,31 @@ int main(void)
 	TCase *tc = tcase_create("preempt");
 
 	tcase_add_checked_fixture(tc, setup, teardown);
-	tcase_add_test(tc, without_a_notice_a_step_asks_nobody);
-	tcase_add_test(tc, a_step_before_the_one_agreed_asks_nobody);
-	tcase_add_test(tc, every_step_asks_while_the_tasks_agree);
-	tcase_add_test(tc, the_exit_code_is_the_newest_that_was_told);
-	tcase_add_test(tc, an_exit_code_that_can_be_none_is_refused);
+	tcase_add_test(tc, without_a_notice_a_step_does_not_ask_the_agent);
+	tcase_add_test(tc, a_step_before_the_agreed_one_does_not_ask_the_agent);
+	tcase_add_test(tc, every_step_asks_while_the_workers_agree);
+	tcase_add_test(tc, the_exit_code_is_the_agents_newest);
+	tcase_add_test(tc, an_exit_code_out_of_range_is_refused);
 	tcase_add_test(tc, an_answer_that_makes_no_sense_is_an_error);
 	tcase_add_test(tc, a_group_that_is_stopped_cancels_a_step);
 	tcase_add_test(tc, a_step_ends_with_its_handle);
 	tcase_add_test(tc, a_step_ends_with_the_agent);
-	tcase_add_test(tc, an_error_of_the_group_is_every_steps_error);
+	tcase_add_test(tc, after_an_error_of_the_group_every_step_fails);
 	tcase_add_test(tc, the_text_of_an_error_is_as_long_as_the_agent_keeps_it);
-	tcase_add_test(tc, what_was_saved_is_told);
-	tcase_add_test(tc, who_asks_is_told_what_is_up);
-	tcase_add_test(tc, what_is_not_known_of_a_notice_is_minus_one);
+	tcase_add_test(tc, saved_sends_step_and_path);
+	tcase_add_test(tc, preempted_describes_the_notice);
+	tcase_add_test(tc, unknown_parts_of_a_notice_are_minus_one);
 	tcase_add_test(tc, a_worker_gives_notice);
 	tcase_add_test(tc, a_long_reason_is_cut_between_characters);
 	tcase_add_test(tc, hooks_save_and_leave);
-	tcase_add_test(tc, a_hook_need_not_say_where_it_has_saved);
-	tcase_add_test(tc, a_save_that_fails_is_not_told_and_nobody_leaves);
+	tcase_add_test(tc, a_hook_need_not_store_a_path);
+	tcase_add_test(tc, a_failed_save_is_not_told_and_does_not_leave);
 #ifndef __SANITIZE_THREAD__
-	tcase_add_test(tc, an_order_is_not_lost_to_a_signal);
+	tcase_add_test(tc, an_interrupted_step_keeps_its_action);
 #endif
-	tcase_add_test(tc, a_child_is_the_same_task);
+	tcase_add_test(tc, a_child_is_the_same_worker);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-	tcase_add_test(tc, nothing_that_is_done_in_each_step_is_a_system_call);
+	tcase_add_test(tc, a_step_makes_no_system_call);
 #endif
 	tcase_add_test(tc, where_the_kernel_refuses_its_barrier_a_step_makes_one);
 	tcase_add_test(tc, the_kernel_makes_the_barrier_where_it_can);

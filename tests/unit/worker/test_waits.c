@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waits that end otherwise than by an answer, streams, and fork(). */
+/* Waits that end without an answer, streams, and fork(). */
 #include "worker/base/handle.h"
 
-/* After it, for Check has a macro fail(). */
+/* After the header of handles, since Check has a macro fail(). */
 #include "tests/unit/fake_handle.h"
 #include "tests/unit/fake_signals.h"
 
@@ -20,9 +20,9 @@ START_TEST(a_silent_agent_does_not_keep_a_caller_beyond_its_limit)
 {
 	worker_start(&w, gets_for_a_moment, h);
 	agent_hears(fd, "Get", "'key':'k','wait':true,'timeout_ms':1");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_DEADLINE_EXCEEDED);
 	ck_assert_ptr_nonnull(strstr(w.text, "the agent has not answered"));
-	/* It hangs up: what would be answered now is nobody's. */
+	/* It hangs up, so that no later answer is taken for another call's. */
 	ck_assert_str_eq(agent_hear(fd), "");
 }
 END_TEST
@@ -32,7 +32,7 @@ START_TEST(closing_the_handle_ends_a_wait)
 	worker_start(&w, gets, h);
 	agent_hears(fd, "Get", "'key':'k','wait':true");
 	elasticd_close(h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
 	ck_assert_str_eq(agent_hear(fd), "");
 	close(fd);
 	h = handle_open(&fd);
@@ -45,7 +45,7 @@ static void interrupted(void (*fn)(struct worker *), const char *request)
 {
 	worker_start(&w, fn, h);
 	ck_assert_str_eq(agent_hear(fd), request);
-	ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
+	ck_assert_int_eq(signal_until_done(&w), ELASTICD_STATUS_INTERRUPTED);
 	ck_assert_str_eq(agent_hear(fd), "");
 	close(fd);
 }
@@ -58,7 +58,7 @@ START_TEST(a_signal_without_restart_ends_a_wait)
 	worker_start(&w, gets_for_a_minute, h);
 	fd = agent_greets();
 	agent_hears(fd, "Get", "'key':'k','wait':true,'timeout_ms':60000");
-	ck_assert_int_eq(signal_until_done(&w), ELASTICD_INTERRUPTED);
+	ck_assert_int_eq(signal_until_done(&w), ELASTICD_STATUS_INTERRUPTED);
 }
 END_TEST
 
@@ -73,7 +73,7 @@ __attribute__((unused)) static void goes_on(void (*fn)(struct worker *))
 	free(w.value);
 }
 
-START_TEST(a_signal_with_restart_does_not)
+START_TEST(a_signal_with_restart_ends_no_wait)
 {
 	handle_usr1(SA_RESTART);
 	goes_on(gets);
@@ -81,7 +81,7 @@ START_TEST(a_signal_with_restart_does_not)
 }
 END_TEST
 
-START_TEST(what_does_not_wait_is_not_interrupted)
+START_TEST(a_call_that_does_not_wait_is_not_interrupted)
 {
 	handle_usr1(0);
 	goes_on(puts_text);
@@ -95,7 +95,7 @@ static void puts_much(struct worker *me)
 	me->r = elasticd_put(me->h, "big", big, sizeof(big), 0);
 }
 
-/* Its length, and whether it is what puts_much() writes. */
+/* The length of the value that puts_much() writes. */
 static void agent_hears_much(void)
 {
 	static char text[4096];
@@ -117,22 +117,22 @@ static void agent_hears_much(void)
 	ck_assert_uint_lt(len, sizeof(big) + 100);
 }
 
-START_TEST(an_agent_that_takes_nothing_does_not_keep_a_caller)
+START_TEST(an_agent_that_reads_nothing_does_not_keep_a_caller)
 {
 	memset(big, 'x', sizeof(big));
 	h->silence_ms = 50;
 	worker_start(&w, puts_much, h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
 	ck_assert_str_eq(w.text, "the agent does not answer");
 }
 END_TEST
 
-START_TEST(an_agent_that_says_nothing_does_not_keep_a_caller)
+START_TEST(an_agent_that_writes_nothing_does_not_keep_a_caller)
 {
 	h->silence_ms = 50;
 	worker_start(&w, puts_text, h);
 	agent_hears(fd, "Put", "'key':'k','value':'v'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
 	ck_assert_str_eq(w.text, "the agent does not answer");
 	ck_assert_str_eq(agent_hear(fd), "");
 }
@@ -143,11 +143,11 @@ static void puts_again_and_again(struct worker *me)
 {
 	do {
 		me->r = elasticd_put(me->h, "big", big, sizeof(big), 0);
-		atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
-	} while (me->r == ELASTICD_INTERRUPTED);
+		atomic_fetch_add(&ends, me->r == ELASTICD_STATUS_INTERRUPTED);
+	} while (me->r == ELASTICD_STATUS_INTERRUPTED);
 }
 
-START_TEST(a_call_that_a_signal_has_ended_goes_on)
+START_TEST(an_interrupted_call_goes_on)
 {
 	handle_usr1(0);
 	memset(big, 'x', sizeof(big));
@@ -168,14 +168,14 @@ END_TEST
 static void puts_and_gives_up(struct worker *me)
 {
 	puts_text(me);
-	atomic_fetch_add(&ends, me->r == ELASTICD_INTERRUPTED);
-	elasticd_interruptible(me->h, 1);
+	atomic_fetch_add(&ends, me->r == ELASTICD_STATUS_INTERRUPTED);
+	elasticd_give_up(me->h);
 	do
 		puts_text(me);
-	while (me->r == ELASTICD_INTERRUPTED);
+	while (me->r == ELASTICD_STATUS_INTERRUPTED);
 }
 
-START_TEST(a_call_that_is_given_up_does_not_go_on)
+START_TEST(a_call_that_was_given_up_does_not_go_on)
 {
 	int anew;
 
@@ -227,7 +227,7 @@ START_TEST(a_child_has_connections_of_its_own)
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	ck_assert_uint_eq(board_slot(board, 3)->beats, 1);
-	/* Its end did not end ours. */
+	/* The child's end has not ended the parent's connection. */
 	worker_start(&w, puts_text, h);
 	agent_hears(fd, "Put", "'key':'k','value':'v'");
 	agent_answers(fd, "'revision':3");
@@ -243,7 +243,7 @@ static void watches(struct worker *me)
 	me->r = elasticd_watch_open(me->h, "a", 7, (struct elasticd_watch **)&me->value);
 }
 
-/* Up to the agent's first answer, which says that it is open. */
+/* Up to the agent's first answer, with which it is open. */
 static int watch_begins(int *ret_fd)
 {
 	worker_start(&w, watches, h);
@@ -274,22 +274,22 @@ static void change(struct elasticd_watch *watch, const char *key, const char *va
 	elasticd_entries_free(e, 1);
 }
 
-START_TEST(a_watch_that_the_agent_does_not_open_is_none)
+START_TEST(a_refused_watch_is_not_opened)
 {
 	int s;
 
 	agent_refuses(watch_begins(&s), "OutOfRange", "'message':'forgotten'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_OUT_OF_RANGE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_OUT_OF_RANGE);
 	ck_assert_ptr_null(w.value);
 	ck_assert_str_eq(agent_hear(s), "");
 	close(s);
 	close(watch_begins(&s));
-	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
 	ck_assert_ptr_null(w.value);
 }
 END_TEST
 
-START_TEST(what_comes_with_the_first_answer_is_told)
+START_TEST(changes_in_the_first_answer_are_returned)
 {
 	struct elasticd_watch *watch;
 	int s;
@@ -304,7 +304,7 @@ START_TEST(what_comes_with_the_first_answer_is_told)
 }
 END_TEST
 
-START_TEST(a_handle_that_is_cancelled_refuses_until_it_is_closed)
+START_TEST(a_cancelled_handle_refuses_calls_until_it_is_closed)
 {
 	struct elasticd_entry *e;
 	struct elasticd_watch *watch;
@@ -316,14 +316,14 @@ START_TEST(a_handle_that_is_cancelled_refuses_until_it_is_closed)
 	worker_start(&w, gets, h);
 	agent_hears(fd, "Get", "'key':'k','wait':true");
 	elasticd_cancel(h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
 	ck_assert_str_eq(agent_hear(fd), "");
 	elasticd_cancel(h);
-	ck_assert_int_eq(elasticd_put(h, "k", "v", 1, 0), ELASTICD_CANCELLED);
-	ck_assert_int_eq(elasticd_get(h, "k", -1, &value, &n), ELASTICD_CANCELLED);
-	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_CANCELLED);
+	ck_assert_int_eq(elasticd_put(h, "k", "v", 1, 0), ELASTICD_STATUS_CANCELLED);
+	ck_assert_int_eq(elasticd_get(h, "k", -1, &value, &n), ELASTICD_STATUS_CANCELLED);
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_STATUS_CANCELLED);
 	worker_start(&w, watches, h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
 	elasticd_beat(h);
 	ck_assert_int_eq(elasticd_rank(h), 4);
 	elasticd_watch_close(watch);
@@ -331,25 +331,25 @@ START_TEST(a_handle_that_is_cancelled_refuses_until_it_is_closed)
 }
 END_TEST
 
-START_TEST(a_watch_hands_out_one_change_at_a_time)
+START_TEST(a_watch_returns_one_change_at_a_time)
 {
 	int s;
 	struct elasticd_watch *watch = watch_open(&s);
 	struct elasticd_entry *e = NULL;
 
-	ck_assert_int_eq(elasticd_watch_next(watch, 0, &e), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(elasticd_watch_next(watch, 0, &e), ELASTICD_STATUS_DEADLINE_EXCEEDED);
 	agent_continues(s, "'changes':[],'revision':7");
 	agent_continues(s, "'changes':[{'key':'a','value':'1','revision':8,'deleted':false},"
 			   "{'key':'a/b','revision':9,'deleted':true}],'revision':9");
 	agent_await(elasticd_watch_fd(watch));
 	change(watch, "a", "1", 8);
 	change(watch, "a/b", NULL, 9);
-	ck_assert_int_eq(elasticd_watch_next(watch, 0, &e), ELASTICD_DEADLINE_EXCEEDED);
-	ck_assert_int_eq(elasticd_watch_next(watch, 1, &e), ELASTICD_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(elasticd_watch_next(watch, 0, &e), ELASTICD_STATUS_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(elasticd_watch_next(watch, 1, &e), ELASTICD_STATUS_DEADLINE_EXCEEDED);
 	agent_refuses(s, "OutOfRange", "'message':'forgotten'");
-	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_OUT_OF_RANGE);
-	/* And for ever. */
-	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_OUT_OF_RANGE);
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_STATUS_OUT_OF_RANGE);
+	/* And so for ever. */
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_STATUS_OUT_OF_RANGE);
 	ck_assert_ptr_null(e);
 	elasticd_watch_close(watch);
 	ck_assert_str_eq(agent_hear(s), "");
@@ -359,7 +359,7 @@ END_TEST
 
 #define CHANGE_9 "'changes':[{'key':'a','value':'2','revision':9,'deleted':false}],'revision':9"
 
-START_TEST(a_child_watches_on_from_where_its_parent_was)
+START_TEST(a_child_goes_on_with_its_parents_watch)
 {
 	int s, theirs, status;
 	struct elasticd_watch *watch = watch_open(&s);
@@ -397,7 +397,7 @@ static void next_change(struct worker *me)
 	me->r = elasticd_watch_next(watched, -1, &e);
 }
 
-START_TEST(a_watch_outlives_its_handle_only_to_say_so)
+START_TEST(a_watch_ends_with_its_handle)
 {
 	int s;
 	struct elasticd_watch *watch = watch_open(&s);
@@ -406,8 +406,8 @@ START_TEST(a_watch_outlives_its_handle_only_to_say_so)
 	watched = watch;
 	worker_start(&w, next_change, h);
 	elasticd_close(h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
-	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_CANCELLED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
+	ck_assert_int_eq(elasticd_watch_next(watch, -1, &e), ELASTICD_STATUS_CANCELLED);
 	elasticd_watch_close(watch);
 	close(s);
 	close(fd);
@@ -420,7 +420,7 @@ static void follows(struct worker *me)
 	me->r = elasticd_events_open(me->h, (struct elasticd_events **)&me->value);
 }
 
-START_TEST(events_are_told_as_they_come)
+START_TEST(events_come_in_order)
 {
 	struct elasticd_events *events;
 	struct elasticd_event *e;
@@ -436,16 +436,16 @@ START_TEST(events_are_told_as_they_come)
 	agent_await(elasticd_events_fd(events));
 	ck_assert_int_eq(elasticd_events_next(events, -1, &e), 0);
 	ck_assert_str_eq(e->event, "joined");
-	ck_assert_str_eq(e->task, "chief:0");
+	ck_assert_str_eq(e->worker, "chief:0");
 	ck_assert_ptr_null(e->error);
 	elasticd_event_free(e);
 	agent_continues(s, "'event':{'event':'error','text':'t','error':{'code':'Aborted',"
 			   "'message':'m','worker':'worker:1','reported':true,'time_us':1}}");
 	ck_assert_int_eq(elasticd_events_next(events, 60000, &e), 0);
-	ck_assert_int_eq(e->error->code, ELASTICD_ABORTED);
+	ck_assert_int_eq(e->error->code, ELASTICD_STATUS_ABORTED);
 	elasticd_event_free(e);
 	close(s);
-	ck_assert_int_eq(elasticd_events_next(events, -1, &e), ELASTICD_UNAVAILABLE);
+	ck_assert_int_eq(elasticd_events_next(events, -1, &e), ELASTICD_STATUS_UNAVAILABLE);
 	elasticd_events_close(events);
 }
 END_TEST
@@ -459,20 +459,20 @@ int main(void)
 	tcase_add_test(t, closing_the_handle_ends_a_wait);
 	tcase_add_test(t, a_signal_without_restart_ends_a_wait);
 #ifndef __SANITIZE_THREAD__ /* which holds signals back */
-	tcase_add_test(t, a_signal_with_restart_does_not);
-	tcase_add_test(t, what_does_not_wait_is_not_interrupted);
-	tcase_add_test(t, a_call_that_a_signal_has_ended_goes_on);
-	tcase_add_test(t, a_call_that_is_given_up_does_not_go_on);
+	tcase_add_test(t, a_signal_with_restart_ends_no_wait);
+	tcase_add_test(t, a_call_that_does_not_wait_is_not_interrupted);
+	tcase_add_test(t, an_interrupted_call_goes_on);
+	tcase_add_test(t, a_call_that_was_given_up_does_not_go_on);
 #endif
-	tcase_add_test(t, an_agent_that_takes_nothing_does_not_keep_a_caller);
-	tcase_add_test(t, an_agent_that_says_nothing_does_not_keep_a_caller);
+	tcase_add_test(t, an_agent_that_reads_nothing_does_not_keep_a_caller);
+	tcase_add_test(t, an_agent_that_writes_nothing_does_not_keep_a_caller);
 	tcase_add_test(t, a_child_has_connections_of_its_own);
-	tcase_add_test(t, a_handle_that_is_cancelled_refuses_until_it_is_closed);
-	tcase_add_test(t, a_watch_that_the_agent_does_not_open_is_none);
-	tcase_add_test(t, what_comes_with_the_first_answer_is_told);
-	tcase_add_test(t, a_watch_hands_out_one_change_at_a_time);
-	tcase_add_test(t, a_child_watches_on_from_where_its_parent_was);
-	tcase_add_test(t, a_watch_outlives_its_handle_only_to_say_so);
-	tcase_add_test(t, events_are_told_as_they_come);
+	tcase_add_test(t, a_cancelled_handle_refuses_calls_until_it_is_closed);
+	tcase_add_test(t, a_refused_watch_is_not_opened);
+	tcase_add_test(t, changes_in_the_first_answer_are_returned);
+	tcase_add_test(t, a_watch_returns_one_change_at_a_time);
+	tcase_add_test(t, a_child_goes_on_with_its_parents_watch);
+	tcase_add_test(t, a_watch_ends_with_its_handle);
+	tcase_add_test(t, events_come_in_order);
 	return tests_run(t);
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's place at the queue, with an agent that the test plays. */
+/* A slot of a worker at the queue, with an agent that the test plays. */
+#include "worker/base/handle.h"
+
 #include "tests/unit/fake_queue.h"
 
 #include <poll.h>
 
 enum { QUEUE_VALUE_BYTES = 1 << 20 };
 
-START_TEST(a_task_comes_with_all_that_it_has)
+START_TEST(an_item_has_all_members_of_the_answer)
 {
 	work_begins();
 	agent_answers(work_fd, "'item':{'kind':'task','lease':7,'task':41,'payload':'a\\nb',"
@@ -15,7 +17,7 @@ START_TEST(a_task_comes_with_all_that_it_has)
 	ck_assert_int_eq(worker_end(&w), 0);
 	ck_assert_int_eq(item->kind, ELASTICD_ITEM_TASK);
 	ck_assert(item->lease == 7 && item->task == 41 && item->limit_ms == 500);
-	ck_assert(item->index == 3 && item->incarnation == 1 && item->attempt == 2);
+	ck_assert(item->index == 3 && item->start == 1 && item->tries == 2);
 	ck_assert_uint_eq(item->len, 2 + 1);
 	ck_assert_str_eq(item->payload, "a\nb");
 	ck_assert_str_eq(item->format, "json");
@@ -28,18 +30,18 @@ END_TEST
 
 static void fails_to_build(struct worker *me)
 {
-	const struct elasticd_failure no = { .code = ELASTICD_NOT_FOUND,
+	const struct elasticd_queue_failure no = { .code = ELASTICD_STATUS_NOT_FOUND,
 		.message = "no file",
 		.details = "line 1",
 		.retryable = 1,
 		.blame = "worker:3" };
 
-	me->r = elasticd_work_fail_next(work, &no, 0, &item);
+	me->r = elasticd_queue_work_fail_next(work, &no, 0, &item);
 }
 
-START_TEST(a_build_fails_and_there_is_nothing_to_be_done_next)
+START_TEST(a_failed_build_may_have_no_next_item)
 {
-	ck_assert_int_eq(elasticd_work_open(h, &work), 0);
+	ck_assert_int_eq(elasticd_queue_work_open(h, &work), 0);
 	worker_start(&w, asks_work_for_a_minute, h);
 	work_fd = agent_greets();
 	queue_hears(work_fd, "Work", "'timeout_ms':60000");
@@ -51,38 +53,40 @@ START_TEST(a_build_fails_and_there_is_nothing_to_be_done_next)
 	ck_assert_int_eq(item->task, -1);
 	ck_assert_uint_eq(item->len, 3);
 	ck_assert_int_eq(memcmp(item->payload, "a\0\xff", 4), 0);
-	/* Before it is asked: who does not wait gives a slow agent little time. */
+	/* The answer is sent before the call: a call that does not wait gives a slow agent little
+	 * time. */
 	queue_refuses(work_fd, "DeadlineExceeded", "'message':'there is nothing to be done'");
 	worker_start(&w, fails_to_build, h);
 	queue_hears(work_fd, "Fail",
 		"'lease':9,'code':'NotFound','message':'no file','details':'line 1',"
 		"'retryable':true,'blame':'worker:3','next':true,'timeout_ms':0");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_DEADLINE_EXCEEDED);
-	ck_assert_int_eq(elasticd_work_put_back(work), ELASTICD_FAILED_PRECONDITION);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_DEADLINE_EXCEEDED);
+	ck_assert_int_eq(elasticd_queue_work_put_back(work), ELASTICD_STATUS_FAILED_PRECONDITION);
 }
 END_TEST
 
 static void finishes_and_goes_on(struct worker *me)
 {
-	const struct elasticd_bytes value = { "v", 1, "text" };
+	const struct elasticd_queue_bytes value = { "v", 1, "text" };
 
-	me->r = elasticd_work_finish_next(work, &value, -1, &item);
+	me->r = elasticd_queue_work_finish_next(work, &value, -1, &item);
 }
 
 static void finishes_with_nothing(struct worker *me)
 {
-	me->r = elasticd_work_finish(work, NULL);
+	me->r = elasticd_queue_work_finish(work, NULL);
 }
 
 static void puts_back(struct worker *me)
 {
-	me->r = elasticd_work_put_back(work);
+	me->r = elasticd_queue_work_put_back(work);
 }
 
-START_TEST(one_round_trip_for_an_answer_and_what_comes_next)
+START_TEST(an_answer_and_the_next_item_take_one_round_trip)
 {
 	work_has();
-	ck_assert_int_eq(elasticd_work_next(work, 0, &item), ELASTICD_FAILED_PRECONDITION);
+	ck_assert_int_eq(
+		elasticd_queue_work_next(work, 0, &item), ELASTICD_STATUS_FAILED_PRECONDITION);
 	worker_start(&w, finishes_and_goes_on, h);
 	queue_hears(work_fd, "Finish", "'lease':7,'value':'v','format':'text','next':true");
 	agent_answers(work_fd, ITEM("8", "42", ""));
@@ -104,7 +108,7 @@ START_TEST(one_round_trip_for_an_answer_and_what_comes_next)
 }
 END_TEST
 
-START_TEST(closed_is_no_error)
+START_TEST(closed_queues_are_no_error)
 {
 	work_has();
 	worker_start(&w, finishes_and_goes_on, h);
@@ -120,22 +124,23 @@ START_TEST(closed_is_no_error)
 }
 END_TEST
 
-START_TEST(an_item_that_was_taken_away_is_over_and_one_that_was_refused_is_not)
+START_TEST(an_aborted_answer_ends_the_item_but_a_refused_one_does_not)
 {
 	work_has();
 	worker_start(&w, finishes_and_goes_on, h);
 	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
 	queue_refuses(work_fd, "ResourceExhausted", "'message':'no memory'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_RESOURCE_EXHAUSTED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_RESOURCE_EXHAUSTED);
 	worker_start(&w, finishes_and_goes_on, h);
 	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
 	queue_refuses(work_fd, "Aborted", "'message':'it was cancelled'");
-	ck_assert_int_eq(worker_end(&w), ELASTICD_ABORTED);
-	ck_assert_int_eq(elasticd_work_finish(work, NULL), ELASTICD_FAILED_PRECONDITION);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_ABORTED);
+	ck_assert_int_eq(
+		elasticd_queue_work_finish(work, NULL), ELASTICD_STATUS_FAILED_PRECONDITION);
 }
 END_TEST
 
-START_TEST(an_agent_that_goes_takes_the_item_with_it_and_another_one_is_asked_anew)
+START_TEST(without_its_connection_a_slot_has_no_item_and_connects_again)
 {
 	int fresh;
 
@@ -143,8 +148,9 @@ START_TEST(an_agent_that_goes_takes_the_item_with_it_and_another_one_is_asked_an
 	worker_start(&w, finishes_and_goes_on, h);
 	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
 	work_fd = close_fd(work_fd);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_UNAVAILABLE);
-	ck_assert_int_eq(elasticd_work_finish(work, NULL), ELASTICD_FAILED_PRECONDITION);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_UNAVAILABLE);
+	ck_assert_int_eq(
+		elasticd_queue_work_finish(work, NULL), ELASTICD_STATUS_FAILED_PRECONDITION);
 	worker_start(&w, asks_work, h);
 	fresh = agent_greets();
 	queue_hears(fresh, "Work", "");
@@ -154,7 +160,7 @@ START_TEST(an_agent_that_goes_takes_the_item_with_it_and_another_one_is_asked_an
 	queue_hears(fresh, "Finish", "'lease':1");
 	agent_answers(fresh, "");
 	ck_assert_int_eq(worker_end(&w), 0);
-	/* It dies while nothing is asked of it. */
+	/* The connection dies while no call is under way. */
 	close_fd(fresh);
 	worker_start(&w, asks_work, h);
 	work_fd = agent_greets();
@@ -164,12 +170,103 @@ START_TEST(an_agent_that_goes_takes_the_item_with_it_and_another_one_is_asked_an
 }
 END_TEST
 
-START_TEST(closing_gives_back_what_it_has)
+static void closes(struct worker *me)
+{
+	elasticd_queue_work_close(work);
+}
+
+START_TEST(closing_waits_until_the_item_is_put_back)
 {
 	work_has();
-	elasticd_work_close(work);
+	worker_start(&w, closes, h);
+	queue_hears(work_fd, "PutBack", "'lease':7");
+	ck_assert_int_eq(pthread_tryjoin_np(w.thread, NULL), EBUSY);
+	agent_answers(work_fd, "");
+	worker_end(&w);
 	work = NULL;
 	ck_assert_str_eq(agent_hear(work_fd), "");
+}
+END_TEST
+
+START_TEST(closing_ends_without_an_agent)
+{
+	work_has();
+	worker_start(&w, closes, h);
+	queue_hears(work_fd, "PutBack", "'lease':7");
+	work_fd = close_fd(work_fd);
+	worker_end(&w);
+	work = NULL;
+}
+END_TEST
+
+/* --- stopped slots */
+
+static void stops(struct worker *me)
+{
+	elasticd_queue_work_stop(work);
+}
+
+/* The worker shuts its connection, and waits until the agent closes that. */
+static void stop_begins(struct worker *stopper)
+{
+	worker_start(stopper, stops, h);
+	ck_assert_str_eq(agent_hear(work_fd), "");
+	ck_assert_int_eq(pthread_tryjoin_np(stopper->thread, NULL), EBUSY);
+}
+
+START_TEST(stopping_ends_the_wait_of_another_thread)
+{
+	struct worker stopper;
+
+	work_begins();
+	stop_begins(&stopper);
+	queue_refuses(work_fd, "Cancelled", "'message':'this connection is shut for writing'");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
+	worker_end(&stopper);
+	ck_assert_int_eq(elasticd_queue_work_next(work, -1, &item), ELASTICD_STATUS_CANCELLED);
+	ck_assert_str_eq(elasticd_error_text(), "the slot was stopped");
+}
+END_TEST
+
+START_TEST(an_item_that_comes_when_the_slot_is_stopped_goes_back)
+{
+	struct worker stopper;
+
+	work_begins();
+	stop_begins(&stopper);
+	agent_answers(work_fd, ITEM("7", "41", ""));
+	ck_assert_int_eq(pthread_tryjoin_np(stopper.thread, NULL), EBUSY);
+	work_fd = close_fd(work_fd);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
+	worker_end(&stopper);
+	ck_assert_int_eq(
+		elasticd_queue_work_finish(work, NULL), ELASTICD_STATUS_FAILED_PRECONDITION);
+}
+END_TEST
+
+START_TEST(stopping_does_not_wait_for_ever_for_an_agent_that_is_silent)
+{
+	struct worker stopper;
+
+	h->silence_ms = 50;
+	work_begins();
+	worker_start(&stopper, stops, h);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
+	worker_end(&stopper);
+}
+END_TEST
+
+START_TEST(a_stopped_slot_answers_the_item_that_it_has)
+{
+	work_has();
+	elasticd_queue_work_stop(work);
+	worker_start(&w, finishes_and_goes_on, h);
+	queue_hears(work_fd, "Finish", "'lease':7,'value':'v','format':'text'");
+	agent_answers(work_fd, "");
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
+	ck_assert_str_eq(w.text, "the slot was stopped");
+	ck_assert_int_eq(
+		elasticd_queue_work_finish(work, NULL), ELASTICD_STATUS_FAILED_PRECONDITION);
 }
 END_TEST
 
@@ -177,8 +274,8 @@ START_TEST(a_handle_that_is_cancelled_ends_the_wait)
 {
 	work_begins();
 	elasticd_cancel(h);
-	ck_assert_int_eq(worker_end(&w), ELASTICD_CANCELLED);
-	ck_assert_int_eq(elasticd_work_next(work, -1, &item), ELASTICD_CANCELLED);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
+	ck_assert_int_eq(elasticd_queue_work_next(work, -1, &item), ELASTICD_STATUS_CANCELLED);
 }
 END_TEST
 
@@ -186,17 +283,17 @@ END_TEST
 
 static void looks(struct worker *me)
 {
-	me->r = elasticd_work_cancelled(work);
+	me->r = elasticd_queue_work_cancelled(work);
 }
 
-START_TEST(nobody_is_asked_about_cancellation_until_the_board_says_so)
+START_TEST(cancelled_asks_the_agent_only_when_the_board_has_changed)
 {
 	struct pollfd quiet = { .events = POLLIN };
 
-	ck_assert_int_eq(elasticd_work_open(h, &work), 0);
-	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	ck_assert_int_eq(elasticd_queue_work_open(h, &work), 0);
+	ck_assert_int_eq(elasticd_queue_work_cancelled(work), 0);
 	work_has();
-	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	ck_assert_int_eq(elasticd_queue_work_cancelled(work), 0);
 	quiet.fd = fd;
 	ck_assert_int_eq(poll(&quiet, 1, 0), 0);
 	atomic_fetch_add(&board_slot(board, 3)->cancels, 1);
@@ -204,24 +301,24 @@ START_TEST(nobody_is_asked_about_cancellation_until_the_board_says_so)
 	queue_hears(fd, "Look", "'lease':7");
 	agent_answers(fd, "'cancelled':false");
 	ck_assert_int_eq(worker_end(&w), 0);
-	/* It was another one's. */
-	ck_assert_int_eq(elasticd_work_cancelled(work), 0);
+	/* Another lease of the process was cancelled. */
+	ck_assert_int_eq(elasticd_queue_work_cancelled(work), 0);
 	atomic_fetch_add(&board_slot(board, 3)->cancels, 1);
 	for (int i = 0; i < 2; i++) {
 		worker_start(&w, looks, h);
 		queue_hears(fd, "Look", "'lease':7");
 		agent_answers(fd, "'cancelled':true,'reason':'nobody wants it'");
-		ck_assert_int_eq(worker_end(&w), 1);
+		ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
 		ck_assert_str_eq(w.text, "nobody wants it");
 	}
 	worker_start(&w, looks, h);
 	queue_hears(fd, "Look", "'lease':7");
 	queue_refuses(fd, "NotFound", "'message':'lease 7 is over'");
-	ck_assert_int_eq(worker_end(&w), 1);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
 }
 END_TEST
 
-START_TEST(a_cancellation_that_comes_before_its_item_was_read_is_seen)
+START_TEST(a_cancellation_before_the_item_was_read_is_seen)
 {
 	work_begins();
 	atomic_fetch_add(&board_slot(board, 3)->cancels, 1);
@@ -230,7 +327,7 @@ START_TEST(a_cancellation_that_comes_before_its_item_was_read_is_seen)
 	worker_start(&w, looks, h);
 	queue_hears(fd, "Look", "'lease':7");
 	agent_answers(fd, "'cancelled':true");
-	ck_assert_int_eq(worker_end(&w), 1);
+	ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_CANCELLED);
 	ck_assert_str_eq(w.text, "the task was cancelled");
 }
 END_TEST
@@ -248,17 +345,17 @@ static void handle_usr1(void)
 	ck_assert_int_eq(sigaction(SIGUSR1, &sa, NULL), 0);
 }
 
-/* Until the thread has ended its call. */
+/* Sends signals until the thread's call has ended. */
 static void interrupt(struct worker *me)
 {
 	while (pthread_tryjoin_np(me->thread, NULL) != 0) {
 		pthread_kill(me->thread, SIGUSR1);
 		poll(NULL, 0, 10);
 	}
-	ck_assert_int_eq(me->r, ELASTICD_INTERRUPTED);
+	ck_assert_int_eq(me->r, ELASTICD_STATUS_INTERRUPTED);
 }
 
-START_TEST(a_wait_that_a_signal_has_ended_goes_on)
+START_TEST(an_interrupted_wait_goes_on)
 {
 	handle_usr1();
 	work_begins();
@@ -277,7 +374,7 @@ START_TEST(a_wait_that_a_signal_has_ended_goes_on)
 	worker_start(&w, finishes_and_goes_on, h);
 	ck_assert_ptr_nonnull(strstr(agent_hear(work_fd), "Finish"));
 	interrupt(&w);
-	/* What it was to wait for is over, and this one has longer. */
+	/* The interrupted wait has reached its limit, and this call has a longer one. */
 	worker_start(&w, asks_work, h);
 	queue_refuses(work_fd, "DeadlineExceeded", "'message':'there is nothing to be done'");
 	queue_hears(work_fd, "Work", "");
@@ -291,9 +388,9 @@ static char large[QUEUE_VALUE_BYTES];
 
 static void finishes_at_length(struct worker *me)
 {
-	const struct elasticd_bytes value = { large, sizeof(large), NULL };
+	const struct elasticd_queue_bytes value = { large, sizeof(large), NULL };
 
-	me->r = elasticd_work_finish_next(work, &value, -1, &item);
+	me->r = elasticd_queue_work_finish_next(work, &value, -1, &item);
 }
 
 /* How long the next message is. */
@@ -312,17 +409,18 @@ static size_t hears_length(int from)
 	return n;
 }
 
-START_TEST(an_answer_of_which_a_signal_has_left_some_goes_on)
+START_TEST(an_answer_that_was_sent_in_part_goes_on)
 {
 	handle_usr1();
 	memset(large, 'x', sizeof(large));
 	work_has();
-	/* More than a socket takes. */
+	/* More than fits into the socket's buffer. */
 	worker_start(&w, finishes_at_length, h);
 	agent_await(work_fd);
 	interrupt(&w);
-	ck_assert_int_eq(elasticd_work_finish(work, NULL), ELASTICD_FAILED_PRECONDITION);
-	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "under way"));
+	ck_assert_int_eq(
+		elasticd_queue_work_finish(work, NULL), ELASTICD_STATUS_FAILED_PRECONDITION);
+	ck_assert_ptr_nonnull(strstr(elasticd_error_text(), "on its way"));
 	worker_start(&w, finishes_at_length, h);
 	ck_assert_uint_eq(
 		hears_length(work_fd), sizeof("{'method':'io.elasticd.Queue.Finish','parameters':"
@@ -334,7 +432,7 @@ START_TEST(an_answer_of_which_a_signal_has_left_some_goes_on)
 }
 END_TEST
 
-START_TEST(a_child_does_not_have_what_its_parent_has)
+START_TEST(a_child_does_not_have_its_parents_item)
 {
 	pid_t child;
 	int child_fd, status;
@@ -342,12 +440,12 @@ START_TEST(a_child_does_not_have_what_its_parent_has)
 	work_has();
 	child = fork();
 	if (child == 0) {
-		int r = elasticd_work_finish(work, NULL);
+		int r = elasticd_queue_work_finish(work, NULL);
 
-		if (r == ELASTICD_FAILED_PRECONDITION)
-			r = elasticd_work_next(work, -1, &item);
+		if (r == ELASTICD_STATUS_FAILED_PRECONDITION)
+			r = elasticd_queue_work_next(work, -1, &item);
 		r = r || item->task != 50;
-		elasticd_work_close(work);
+		elasticd_queue_work_close(work);
 		_exit(r);
 	}
 	child_fd = agent_greets();
@@ -368,15 +466,16 @@ static size_t accepted;
 
 static void submits(struct worker *me)
 {
-	const struct elasticd_new_task t = { .payload = { "x", 1, NULL } };
+	const struct elasticd_queue_new_task t = { .payload = { "x", 1, NULL } };
 
-	/* The time that it has is not what it is known by. */
+	/* It is the same call with another time limit. */
 	do
-		me->r = elasticd_submit(q, &t, 1, me->n++ % 2 ? -1 : 600000, &number, &accepted);
-	while (me->r == ELASTICD_INTERRUPTED);
+		me->r = elasticd_queue_submit(
+			q, &t, 1, me->n++ % 2 ? -1 : 600000, &number, &accepted);
+	while (me->r == ELASTICD_STATUS_INTERRUPTED);
 }
 
-START_TEST(a_submit_that_a_signal_has_ended_is_not_made_twice)
+START_TEST(an_interrupted_submit_is_not_made_twice)
 {
 	handle_usr1();
 	w.n = 0;
@@ -394,15 +493,16 @@ END_TEST
 
 START_TEST(bad_answers_are_refused_at_once)
 {
-	const struct elasticd_failure ok = { .code = 0, .message = "m" },
-				      no_text = { .code = ELASTICD_INTERNAL };
+	const struct elasticd_queue_failure ok = { .code = 0, .message = "m" },
+					    no_text = { .code = ELASTICD_STATUS_INTERNAL };
 
 	work_has();
-	ck_assert_int_eq(elasticd_work_fail(work, &ok), ELASTICD_INVALID_ARGUMENT);
-	ck_assert_int_eq(elasticd_work_fail(work, &no_text), ELASTICD_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_queue_work_fail(work, &ok), ELASTICD_STATUS_INVALID_ARGUMENT);
 	ck_assert_int_eq(
-		elasticd_work_finish(work, &(struct elasticd_bytes){ "x", (1 << 20) + 1, NULL }),
-		ELASTICD_INVALID_ARGUMENT);
+		elasticd_queue_work_fail(work, &no_text), ELASTICD_STATUS_INVALID_ARGUMENT);
+	ck_assert_int_eq(elasticd_queue_work_finish(
+				 work, &(struct elasticd_queue_bytes){ "x", (1 << 20) + 1, NULL }),
+		ELASTICD_STATUS_INVALID_ARGUMENT);
 	worker_start(&w, finishes_with_nothing, h);
 	queue_hears(work_fd, "Finish", "'lease':7");
 	agent_answers(work_fd, "");
@@ -420,7 +520,7 @@ START_TEST(an_item_that_makes_no_sense_goes_back)
 		"'item':'x'",
 	};
 
-	ck_assert_int_eq(elasticd_work_open(h, &work), 0);
+	ck_assert_int_eq(elasticd_queue_work_open(h, &work), 0);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		char answer[256];
 
@@ -429,7 +529,7 @@ START_TEST(an_item_that_makes_no_sense_goes_back)
 		queue_hears(work_fd, "Work", "");
 		snprintf(answer, sizeof(answer), "{'parameters':{%s}}", bad[i]);
 		agent_say(work_fd, answer);
-		ck_assert_int_eq(worker_end(&w), ELASTICD_INTERNAL);
+		ck_assert_int_eq(worker_end(&w), ELASTICD_STATUS_INTERNAL);
 		ck_assert_str_eq(agent_hear(work_fd), "");
 		work_fd = close_fd(work_fd);
 	}
@@ -441,20 +541,25 @@ int main(void)
 	TCase *tc = tcase_create("work");
 
 	tcase_add_checked_fixture(tc, setup_queue, teardown_queue);
-	tcase_add_test(tc, a_task_comes_with_all_that_it_has);
-	tcase_add_test(tc, a_build_fails_and_there_is_nothing_to_be_done_next);
-	tcase_add_test(tc, one_round_trip_for_an_answer_and_what_comes_next);
-	tcase_add_test(tc, closed_is_no_error);
-	tcase_add_test(tc, an_item_that_was_taken_away_is_over_and_one_that_was_refused_is_not);
-	tcase_add_test(tc, an_agent_that_goes_takes_the_item_with_it_and_another_one_is_asked_anew);
-	tcase_add_test(tc, closing_gives_back_what_it_has);
+	tcase_add_test(tc, an_item_has_all_members_of_the_answer);
+	tcase_add_test(tc, a_failed_build_may_have_no_next_item);
+	tcase_add_test(tc, an_answer_and_the_next_item_take_one_round_trip);
+	tcase_add_test(tc, closed_queues_are_no_error);
+	tcase_add_test(tc, an_aborted_answer_ends_the_item_but_a_refused_one_does_not);
+	tcase_add_test(tc, without_its_connection_a_slot_has_no_item_and_connects_again);
+	tcase_add_test(tc, closing_waits_until_the_item_is_put_back);
+	tcase_add_test(tc, closing_ends_without_an_agent);
+	tcase_add_test(tc, stopping_ends_the_wait_of_another_thread);
+	tcase_add_test(tc, an_item_that_comes_when_the_slot_is_stopped_goes_back);
+	tcase_add_test(tc, stopping_does_not_wait_for_ever_for_an_agent_that_is_silent);
+	tcase_add_test(tc, a_stopped_slot_answers_the_item_that_it_has);
 	tcase_add_test(tc, a_handle_that_is_cancelled_ends_the_wait);
-	tcase_add_test(tc, nobody_is_asked_about_cancellation_until_the_board_says_so);
-	tcase_add_test(tc, a_cancellation_that_comes_before_its_item_was_read_is_seen);
-	tcase_add_test(tc, a_wait_that_a_signal_has_ended_goes_on);
-	tcase_add_test(tc, an_answer_of_which_a_signal_has_left_some_goes_on);
-	tcase_add_test(tc, a_child_does_not_have_what_its_parent_has);
-	tcase_add_test(tc, a_submit_that_a_signal_has_ended_is_not_made_twice);
+	tcase_add_test(tc, cancelled_asks_the_agent_only_when_the_board_has_changed);
+	tcase_add_test(tc, a_cancellation_before_the_item_was_read_is_seen);
+	tcase_add_test(tc, an_interrupted_wait_goes_on);
+	tcase_add_test(tc, an_answer_that_was_sent_in_part_goes_on);
+	tcase_add_test(tc, a_child_does_not_have_its_parents_item);
+	tcase_add_test(tc, an_interrupted_submit_is_not_made_twice);
 	tcase_add_test(tc, bad_answers_are_refused_at_once);
 	tcase_add_test(tc, an_item_that_makes_no_sense_goes_back);
 	return tests_run(tc);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker of elasticd shares with the others of its group.
+"""Lets the workers of a group share keys, barriers, results and errors, and do tasks of a queue.
 
     import elasticd
 
@@ -10,11 +10,17 @@
             ...
         job.result({"loss": loss})
 
-A layer over libelasticd (see elasticd(3)) that needs nothing but Python's standard library. Outside
+It is a layer over libelasticd (see elasticd(3)) that needs nothing but Python's standard library. Outside
 elasticd init() gives a group of one, so that the same program runs by hand.
+
+Whatever waits for other workers (barrier(), kv.get(), leave(), Queue.fetch(), Queue.join() ...) takes a
+timeout in seconds. Where the program gives none it is DEFAULT_TIMEOUT, 600 seconds, after which
+DeadlineExceeded names the missing workers; timeout=None means no limit. Whatever waits for an event that may
+never come (tasks(), work(), wait_error(), events(), kv.watch()) has no limit unless the program sets one.
 """
 
 from ._coordinator import Answer, Connection, connect, connect_queue
+from ._core import DEFAULT_TIMEOUT
 from ._errors import (
     Aborted,
     AlreadyExists,
@@ -41,7 +47,7 @@ from ._errors import (
 )
 from ._executor import Executor, execute
 from ._handle import Handle
-from ._job import Job, Member, get, init, tasks, work
+from ._job import Job, Worker, get, init, tasks, work
 from ._kv import KV, Entry
 from ._logs import LogHandler
 from ._pipeline import Pending, Pipeline
@@ -54,6 +60,7 @@ from ._task import Task
 __version__ = "0.1.0"
 
 __all__ = [
+    "DEFAULT_TIMEOUT",
     "KV",
     "Aborted",
     "Action",
@@ -77,7 +84,6 @@ __all__ = [
     "InvalidArgument",
     "Job",
     "LogHandler",
-    "Member",
     "NotFound",
     "OutOfRange",
     "Pending",
@@ -98,6 +104,7 @@ __all__ = [
     "Unimplemented",
     "Unknown",
     "Watch",
+    "Worker",
     "connect",
     "connect_queue",
     "execute",

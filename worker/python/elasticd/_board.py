@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The worker's side of the board (common/base/board.h), by plain memory accesses from Python.
 
-A call through ctypes costs two to three times as much as these. The library checks the same file when
-it opens the handle; here only the layout that this module knows is made sure of.
+They cost half to a third of a call through ctypes. The library has checked the file when it opened the
+handle; this module only makes sure that the layout is the one that it knows.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _HEADER = struct.Struct("=QIIII")  # magic, version, slots, header_bytes, slot_b
 _MEMBARRIER = {"x86_64": 324, "aarch64": 283, "riscv64": 283, "ppc64le": 365, "s390x": 356}
 _REGISTER_GLOBAL_EXPEDITED = 1 << 2
 
-# Words of 8 bytes: of the header, and of a slot.
+# Indexes of 8-byte words, in the header and in a slot.
 NOTICE, STOPPING, SAVE_AT, ERROR = 4, 5, 6, 7
 TOKEN, BEATS, STEP, STEPS = 0, 1, 2, 3
 
 
 class Board(NamedTuple):
-    """Both are views of signed words; the map lives as long as they do."""
+    """header and slot are views of signed words, which keep the mapped file."""
 
     header: memoryview
     slot: memoryview
@@ -40,21 +40,20 @@ class Board(NamedTuple):
 
 
 def private_board() -> Board:
-    """Where nobody looks at it, or the library has the one that is looked at."""
+    """A board of this process alone: no agent reads it, or the library has the real one."""
     return Board(memoryview(bytearray(64)).cast("q"), memoryview(bytearray(64)).cast("q"), 0)
 
 
 def asking_header() -> memoryview:
-    """One that always has something to ask the library for."""
+    """A header that says that there is an error, so that each step asks the library."""
     header = private_board().header
     header[ERROR] = 1
     return header
 
 
 def kernel_fences() -> bool:
-    """Whether the kernel makes the barrier that is needed between a step and the look for a notice
-    behind it (see common/base/board.h), as the library has asked it for this process: asking again
-    says so."""
+    """Whether the kernel makes the barrier between a step and the look for a notice after it (see
+    common/base/board.h). The library has asked the kernel for that; asking again has the same result."""
     number = _MEMBARRIER.get(platform.machine())
     if number is None:
         return False
@@ -65,7 +64,7 @@ def kernel_fences() -> bool:
 
 
 def open_board() -> Board:
-    """The board of this process's task."""
+    """The board of this process's worker."""
     path = os.environ.get("ELASTICD_BOARD")
     if not path:
         return private_board()
@@ -80,7 +79,7 @@ def open_board() -> Board:
     begin = header_bytes + number * slot_bytes
     view = memoryview(mapped)
     slot = view[begin:begin + slot_bytes].cast("q")
-    # As a signed word, like all others.
+    # The token as a signed word, like all others.
     return Board(view[:header_bytes].cast("q"), slot, token - (token >> 63 << 64))
 
 
@@ -96,8 +95,8 @@ def _number(name: str) -> int:
 
 
 def _open(path: str, flags: int = 0) -> int:
-    """A descriptor of what begins as a board; it is not waited for, and no terminal is taken, where the
-    path leads to something else."""
+    """A descriptor of a file that begins as a board does. The flags keep what else may be there from
+    blocking, and from becoming the terminal of this process."""
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | flags)
     try:
         said = os.fstat(fd)
@@ -107,15 +106,14 @@ def _open(path: str, flags: int = 0) -> int:
     except OSError:
         pass
     os.close(fd)
-    raise InvalidArgument(f"ELASTICD_BOARD: {path} is no board")
+    raise InvalidArgument(f"ELASTICD_BOARD: {path} is not a board")
 
 
 def _map(path: str) -> mmap.mmap:
     try:
         fd = _open(path)
     except (OSError, InvalidArgument):
-        # From a container the path may lead nowhere, or to a descriptor of a stranger; the file beside it
-        # has the same.
+        # In a container the path may not exist, or name another process; the file beside it serves there.
         try:
             fd = _open(path + ".file", os.O_NOFOLLOW)
         except (OSError, InvalidArgument):

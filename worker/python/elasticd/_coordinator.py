@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a coordinator of a job's work has, be it a task of the job or not."""
+"""Coordinators of a job's queues, whether or not they are workers of the job."""
 
 from __future__ import annotations
 
 import os
 from ctypes import POINTER, byref, c_size_t, string_at
-from typing import Any, Iterable, NamedTuple, Optional, Union
+from typing import Any, Final, Iterable, NamedTuple, Optional, Union
 
-from ._core import Core, Deadline
+from ._core import LONGEST_MS, Core, Deadline
 from ._errors import CallFailed, Error, error_of, of_kind
 from ._library import names_argument, names_array, text_argument, text_of
 from ._queue import Queue
@@ -15,8 +15,18 @@ from ._queue_types import CAnswer, CBytes
 from ._values import decode, encode
 
 
+class JobDefault:
+    """Stands for a time limit that the job's specification has."""
+
+    def __repr__(self) -> str:
+        return "JOB_DEFAULT"
+
+
+JOB_DEFAULT: Final = JobDefault()
+
+
 class Answer(NamedTuple):
-    """What one worker ("role:index") answered to a call: a value, or an error."""
+    """The answer of one worker ("role:index") to a call: a value, or an error."""
 
     worker: str
     value: Any
@@ -29,29 +39,35 @@ class Coordinator:
     _core: Core
 
     def queue(self, name: Optional[str] = None) -> Queue:
-        """The queue of that name. Left out: a new one of this process alone, all of which is cancelled and
-        forgotten when it is closed or the process is gone."""
+        """Opens the queue of that name. Without a name: a new queue of this process; everything in it is
+        cancelled and forgotten when it is closed or the process ends."""
         return Queue(self._core, name)
 
     def call(self, payload: Any = None, workers: Optional[Iterable[str]] = None, *,
-             timeout: Optional[float] = None, answer_timeout: Optional[float] = None) -> list[Answer]:
-        """Calls all workers that take tasks, or these, each of which answers before its next task (see
-        tasks(calls=...)). Returns when all have, in the order of their ranks; CallFailed, with all answers,
-        where one has failed, died, or not answered for answer_timeout seconds. Both limits are those of the
-        job where they are left out."""
+             timeout: Union[float, None, JobDefault] = JOB_DEFAULT,
+             answer_timeout: Union[float, None, JobDefault] = JOB_DEFAULT) -> list[Answer]:
+        """Calls all workers that take tasks, or these workers. Each answers before its next task (see
+        tasks(calls=...)). Returns all answers, in the order of ranks. Raises CallFailed, which has all
+        answers, where a worker has failed, has died, or has not answered after answer_timeout seconds.
+
+        Limits that are left out are those of the job: queue.call_timeout (5 minutes unless the job says
+        otherwise) and queue.answer_timeout (2 minutes). None: no limit."""
         core, library, handle = self._core, self._core.library, self._core.handle()
         names = None if workers is None else names_argument(workers, "workers")
         array, n = names_array(names, "workers")
         raw, form = encode(payload)
         data = CBytes(raw, len(raw), form)
-        answer_ms = -1 if answer_timeout is None else Deadline(answer_timeout, "answer_timeout").left_ms()
+        limit = None if isinstance(timeout, JobDefault) else Deadline(timeout)
+        answer_ms = (-1 if isinstance(answer_timeout, JobDefault)
+                     else _no_default(Deadline(answer_timeout, "answer_timeout").left_ms()))
         answers, count = POINTER(CAnswer)(), c_size_t()
-        core.wait(lambda ms: library.call(handle, array, n, byref(data), ms, answer_ms, byref(answers),
-                                          byref(count)), timeout)
+        core.wait(lambda ms: library.queue_call(handle, array, n, byref(data),
+                                                ms if limit is None else _no_default(ms), answer_ms,
+                                                byref(answers), byref(count)), limit)
         try:
             said = [_answer(a) for a in answers[:count.value]]
         finally:
-            library.answers_free(answers, count)
+            library.queue_answers_free(answers, count)
         for answer in said:
             if answer.error is not None:
                 failed = of_kind(CallFailed, int(answer.error.code), f"{answer.worker}: {answer.error}",
@@ -62,22 +78,23 @@ class Coordinator:
         return said
 
     def create_resource(self, name: str, payload: Any = None) -> None:
-        """Has all workers, those to come too, build this from payload before their next task (see
-        tasks(resources=...)); AlreadyExists."""
+        """Has all workers, later ones too, build this resource from payload before their next task (see
+        tasks(resources=...)). AlreadyExists."""
         raw, form = encode(payload)
-        self._core.call("resource_create", text_argument(name, "name"), byref(CBytes(raw, len(raw), form)))
+        data = CBytes(raw, len(raw), form)
+        self._core.call("queue_resource_create", text_argument(name, "name"), byref(data))
 
     def drop_resource(self, name: str) -> None:
-        """Tasks that need it and are not over fail."""
-        self._core.call("resource_drop", text_argument(name, "name"))
+        """Drops a resource; tasks that need it and are not over fail."""
+        self._core.call("queue_resource_drop", text_argument(name, "name"))
 
     def close_queues(self) -> None:
-        """No more tasks: when all are done, the loops of the workers end."""
-        self._core.call("close_queues")
+        """Closes all queues of the job for new tasks. The loops of the workers end with the last task."""
+        self._core.call("queue_close_all")
 
 
 class Connection(Coordinator):
-    """A job's work as somebody sees it who is no task of the job; connect() makes one."""
+    """The queues of a job, for a program that is not a worker of it; connect() makes one."""
 
     def __init__(self, job: str, socket: Union[str, os.PathLike[str], None] = None) -> None:
         self.name = job
@@ -102,20 +119,25 @@ class Connection(Coordinator):
 
 
 def connect(job: str, socket: Union[str, os.PathLike[str], None] = None) -> Connection:
-    """The work of a job, for a program that is no task of it. socket: of elasticd, where it is not
-    ELASTICD_SOCKET or the usual one."""
+    """The queues of a job, for a program that is not a worker of it. socket: elasticd's, where it is neither
+    ELASTICD_SOCKET nor the usual one."""
     return Connection(job, socket)
 
 
 def connect_queue(job: str, name: Optional[str] = None,
                   socket: Union[str, os.PathLike[str], None] = None) -> Queue:
-    """One queue of it; see Coordinator.queue()."""
+    """One queue of a job, for a program that is not a worker of it; see Coordinator.queue()."""
     return Queue(_outside(job, socket), name, owns_core=True)
 
 
 def _outside(job: str, socket: Union[str, os.PathLike[str], None]) -> Core:
     path = None if socket is None else text_argument(os.fspath(socket), "socket")
     return Core(text_argument(job, "job"), path)
+
+
+def _no_default(ms: int) -> int:
+    """A limit for a call of the library whose negative limits are those of the job."""
+    return LONGEST_MS if ms < 0 else ms
 
 
 def _answer(a: CAnswer) -> Answer:

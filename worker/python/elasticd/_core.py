@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One handle of the library and what every call of it needs: waiting, text, errors.
+"""One handle of the library, and what every call needs: time limits, bytes, errors.
 
-A call comes back from the library when a signal arrives, so that Python's handlers run, and then goes
-on: one that waits with the rest of its time, any other where it was.
+When a signal arrives the library returns INTERRUPTED, so that Python's handlers run; then the same call is
+made again, with the time that is left, and goes on. Where a handler raises, the call is given up.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ import math
 import time
 import weakref
 from ctypes import byref, c_void_p
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Final, Optional, Union
 
 from . import _library
 from ._errors import Cancelled, InvalidArgument
 from ._library import INTERRUPTED, Library, Owned, utf8
 
 Bytes = Union[bytes, bytearray, memoryview]
-_LONGEST_MS = 2**31 - 1  # 24 days
+
+DEFAULT_TIMEOUT: Final = 600.0
+"""The seconds that a wait for other workers lasts where the program gives no timeout: torch's default."""
+
+LONGEST_MS = 2**31 - 1  # 24 days
 
 
 def seconds_argument(value: float, what: str, expected: str) -> float:
-    """A time from 0 on. No text, of which float() would make one, and no nan."""
+    """A time of 0 or more seconds. nan is refused, and text, which float() would accept."""
     try:
         if isinstance(value, (str, bytes, bytearray)):
             raise TypeError
@@ -37,12 +41,12 @@ def seconds_argument(value: float, what: str, expected: str) -> float:
 
 
 class Deadline:
-    """A time limit in seconds (None: none) that starts now. what: its name, for who gave another thing."""
+    """A time limit in seconds (None: no limit) that starts now. what: its name, for messages."""
 
-    __slots__ = ("waits", "_end")
+    __slots__ = ("waits", "_end", "_is_default")
 
     def __init__(self, timeout: Optional[float], what: str = "timeout") -> None:
-        self.waits, self._end = True, math.inf
+        self.waits, self._end, self._is_default = True, math.inf, timeout is DEFAULT_TIMEOUT
         if timeout is None:
             return
         timeout = seconds_argument(timeout, what, "seconds >= 0 or None")
@@ -57,7 +61,13 @@ class Deadline:
         if self._end == math.inf:
             return -1
         left = self._end - time.monotonic()
-        return int(min(max(math.ceil(left * 1000), 1), _LONGEST_MS))
+        return int(min(max(math.ceil(left * 1000), 1), LONGEST_MS))
+
+    def left_checked_ms(self) -> int:
+        """The same for calls that fail at once where they would wait for this thread itself, unless the
+        program has set the limit (ELASTICD_DEFAULT_LIMIT in binding.h)."""
+        left = self.left_ms()
+        return -max(left, 2) if self._is_default and left > 0 else left
 
 
 def bytes_of(value: Union[Bytes, str], what: str = "value") -> bytes:
@@ -69,9 +79,9 @@ def bytes_of(value: Union[Bytes, str], what: str = "value") -> bytes:
 
 
 class Core:
-    """Owns the handle until close(); calls that are under way keep it alive until they are back.
+    """Owns the handle until close(); calls that are under way keep it until they return.
 
-    job: whose queues the handle is for, where it is not one of the process's own task.
+    job: the handle is for the queues of this job, and not the process's own worker.
     """
 
     def __init__(self, job: Optional[bytes] = None, socket: Optional[bytes] = None) -> None:
@@ -80,9 +90,9 @@ class Core:
         if job is None:
             status = self.library.open(byref(handle))
         else:
-            status = self.library.connect(job, socket, byref(handle))
+            status = self.library.queue_connect(job, socket, byref(handle))
         self.library.check(status)
-        self.library.interruptible(handle, 1)
+        self.library.interruptible(handle, True)
         self._handle: Optional[Owned] = Owned.of(handle, self.library.close)
         self.streams: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -97,7 +107,7 @@ class Core:
         return handle
 
     def close(self) -> None:
-        """Calls that wait end with Cancelled; the handle goes with the last of them."""
+        """Ends waiting calls with Cancelled; the handle is freed after the last of them."""
         handle, self._handle = self._handle, None
         if handle is None:
             return
@@ -113,56 +123,50 @@ class Core:
                 pass
 
     def call(self, name: str, *arguments: Any) -> None:
-        """A call that does not wait for other tasks."""
+        """A call that does not wait for other workers."""
         self.run(getattr(self.library, name), *arguments)
 
     def run(self, function: Callable[..., int], *arguments: Any) -> None:
-        """The same by its function. Made again, it goes on where a signal ended it."""
-        status = self._again(function, arguments, INTERRUPTED)
+        """The same, given the function."""
+        status = self._again(function, arguments)
         if status:
             self.library.check(status)
 
-    def ask(self, name: str, *arguments: Any) -> int:
-        """The same, of one that returns what it has to say, or the negative of a status."""
-        said = self._again(getattr(self.library, name), arguments, -INTERRUPTED)
-        if said < 0:
-            self.library.check(-said)
-        return said
-
-    def _again(self, function: Callable[..., int], arguments: tuple[Any, ...], interrupted: int) -> int:
+    def _again(self, function: Callable[..., int], arguments: tuple[Any, ...]) -> int:
         handle = self._handle
         if handle is None:
             handle = self.handle()
         try:
             while True:
-                result = function(handle, *arguments)
-                if result != interrupted:
-                    return result
+                status = function(handle, *arguments)
+                if status != INTERRUPTED:
+                    return status
         except BaseException:  # of a signal's handler
-            self.library.interruptible(handle, 1)
+            self.library.give_up(handle)
             raise
 
     def wait(self, function: Callable[[int], int], timeout: Union[Deadline, Optional[float]]) -> None:
-        """function(timeout_ms) until it returns for another reason than a signal."""
+        """Calls function(timeout_ms) until it returns for another reason than a signal; raises its error."""
         status = self.status(function, timeout)
         if status:
             self.fail(status)
 
-    def status(self, function: Callable[[int], int], timeout: Union[Deadline, Optional[float]]) -> int:
-        """What it returned."""
+    def status(self, function: Callable[[int], int], timeout: Union[Deadline, Optional[float]],
+               checked: bool = False) -> int:
+        """The same; returns the status. checked: see Deadline.left_checked_ms()."""
         deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout)
-        handle = self.handle()
+        handle, left = self.handle(), deadline.left_checked_ms if checked else deadline.left_ms
         try:
             while True:
-                status = function(deadline.left_ms())
+                status = function(left())
                 if status != INTERRUPTED:
                     return status
-        except BaseException:  # of a signal's handler: the call is not made again
-            self.library.interruptible(handle, 1)
+        except BaseException:  # of a signal's handler
+            self.library.give_up(handle)
             raise
 
     def fail(self, status: int) -> None:
-        """Raises what a call that waits has come to."""
+        """Raises the error of a call that waits."""
         try:
             self.library.check(status)
         except Cancelled as e:

@@ -42,11 +42,12 @@ class Status(enum.IntEnum):
 
 
 class Error(Exception):
-    """What a call of elasticd failed with. Each status code has a subclass of its own.
+    """The error of a call. Each status code has a subclass of its own.
 
-    code is the Status; missing names the tasks ("worker:1") that the error is about, if any. Where it is
-    that of a piece of work (see Queue): task is its number, worker who did it, details what that one had
-    to say beyond the text, as a traceback, and exit_code the one to leave with, where the job has one.
+    code is the Status; missing names the workers ("worker:1") that the error is about, if any. Where a task
+    of a queue has failed, task is its number, worker is the worker that did it, details has what that worker
+    said beyond the message, for example a traceback, and exit_code is the code with which the job wants its
+    coordinator to exit, if any.
     """
 
     code: ClassVar[Status] = Status.UNKNOWN
@@ -68,19 +69,19 @@ class Error(Exception):
 
 
 class Cancelled(Error):
-    """The group is being stopped, the handle was closed, or somebody cancelled the wait."""
+    """The group is being stopped, the handle was closed, or a worker cancelled the barrier."""
 
     code = Status.CANCELLED
 
 
 class Unknown(Error):
-    """None of the others."""
+    """An error without a better code."""
 
     code = Status.UNKNOWN
 
 
 class InvalidArgument(Error, ValueError):
-    """Something that was passed, or the environment, makes no sense."""
+    """An argument, or a variable of the environment, makes no sense."""
 
     code = Status.INVALID_ARGUMENT
 
@@ -116,19 +117,19 @@ class ResourceExhausted(Error):
 
 
 class FailedPrecondition(Error):
-    """The group is not in a state for it; this process is stale, perhaps."""
+    """The group, or this worker, is not in a state for it."""
 
     code = Status.FAILED_PRECONDITION
 
 
 class Aborted(Error):
-    """This process is stale, the group has an error (of leave()), or a checkpoint could not be written."""
+    """The worker has another process by now, the group has an error, or a checkpoint was not written."""
 
     code = Status.ABORTED
 
 
 class OutOfRange(Error):
-    """Changes were lost: list, and watch anew."""
+    """Changes were lost: list the keys, and open another watch."""
 
     code = Status.OUT_OF_RANGE
 
@@ -158,7 +159,7 @@ class DataLoss(Error):
 
 
 class Unauthenticated(Error):
-    """It is not known who asks."""
+    """The caller is not known."""
 
     code = Status.UNAUTHENTICATED
 
@@ -171,21 +172,21 @@ _BY_CODE = _by_code()
 
 
 def error_of(status: int, message: str, missing: str = "") -> Error:
-    """The exception for what a call of the library returned. missing: names with spaces between."""
+    """The exception for the status of a call. missing: names with spaces between."""
     return _BY_CODE.get(status, Unknown)(message, tuple(missing.split()))
 
 
 class QueueFailed(Error):
-    """The first task of a queue that failed: what submit(), join() and done() raise, once. It is the error
-    of its code, too: `except Unavailable` and `except QueueFailed` both catch one."""
+    """The first task of a queue has failed: submit(), join() or done() raises it, once. It is also the
+    exception of its code: both `except Unavailable` and `except QueueFailed` catch it."""
 
     def __reduce__(self) -> Any:
         return of_kind, (QueueFailed, int(self.code), self.message, self.missing), self.__dict__.copy()
 
 
 class CallFailed(Error):
-    """A call to all workers that at least one of them could not answer: the first one's error, which is
-    of its code, too. answers has what each of them said."""
+    """A worker has not answered a call, or with an error: the first such error, which is also the exception
+    of its code. answers has the answer of each worker."""
 
     answers: tuple[Any, ...] = ()
 
@@ -194,12 +195,12 @@ class CallFailed(Error):
 
 
 class TaskCancelled(Exception):
-    """Raised amid a task that was cancelled, where tasks(interrupt=...) asks for it."""
+    """Raised within a task that was cancelled, where tasks(interrupt=...) asks for it."""
 
 
 class Retry(Exception):
-    """Raised by who does a task: somebody else is to try it again. blame: who is at fault, a worker's name
-    or another word; so many failures of one blame (queue.blame_limit) are an error."""
+    """A handler raises it to have another worker try the task again. blame: what is at fault, a worker's name
+    or another word; a task fails after queue.blame_limit tries with the same blame."""
 
     def __init__(self, message: str = "", blame: Optional[str] = None,
                  code: Union[Status, int, str] = Status.UNAVAILABLE) -> None:
@@ -211,7 +212,7 @@ _mixed: dict[tuple[type[Error], type[Error]], type[Error]] = {}
 
 
 def of_kind(kind: type[Error], status: int, message: str, missing: tuple[str, ...] = ()) -> Error:
-    """The exception of that status that is one of kind, too."""
+    """The exception of that status which is also one of kind."""
     base = _BY_CODE.get(status, Unknown)
     if (kind, base) not in _mixed:
         text = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__reduce__": kind.__reduce__}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""concurrent.futures over a work queue, for jobs of which all is Python."""
+"""concurrent.futures over a work queue, for jobs whose workers are all in Python."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from ._queue import Queue
 from ._task import Task
 
 _Future = concurrent.futures.Future
-_LOOK_SECONDS = 0.02  # for those that came meanwhile
+_LOOK_SECONDS = 0.02  # then it looks for futures that came meanwhile
 
 
 class RemoteTraceback(Exception):
-    """Where an exception was raised in a worker: the cause of the one that is raised here."""
+    """The traceback of the worker: the cause of the exception that is raised here."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
 
 
 def execute(task: Task) -> bytes:
-    """What a worker of an Executor does: job.work(elasticd.execute). It runs what it is told to, so its queue
-    is to be one of those that may say so."""
+    """The handler of an Executor's workers: job.work(elasticd.execute). It runs any function that the task
+    names, so only coordinators that may do that should reach its queue."""
     function, arguments, names = pickle.loads(task.raw)
     try:
         return pickle.dumps((function(*arguments, **names), None, ""))
@@ -41,12 +41,12 @@ def execute(task: Task) -> bytes:
 
 
 class Executor(concurrent.futures.Executor):
-    """Runs functions in the workers of a queue, which say job.work(elasticd.execute).
+    """Runs functions in the workers of a queue, whose programs call job.work(elasticd.execute).
 
-    Functions go by reference, as pickle has them: the workers must be able to import them. What a function
-    raises is raised by its future; where the queue loses it (a worker that dies is none of that: the function
-    is run again), the future has elasticd's error. options are those of Queue.submit(). It does not close
-    the queue.
+    Functions are pickled by reference, so the workers must be able to import them. A future raises what its
+    function raised. When a worker dies, another one runs its function again; where the queue itself is lost,
+    the future has elasticd's error. options are those of Queue.submit(). It does not close the queue. Time
+    limits are those of concurrent.futures: None, which is the default, means no limit.
     """
 
     def __init__(self, queue: Queue, **options: Any) -> None:
@@ -63,7 +63,7 @@ class Executor(concurrent.futures.Executor):
 
     def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], timeout: Optional[float] = None,
             chunksize: int = 1) -> Iterator[Any]:
-        """As that of concurrent.futures; what it needs of iterables goes many at once, whatever chunksize."""
+        """As in concurrent.futures. timeout: seconds for each wait for values. chunksize is ignored."""
         self._check()
         calls = (pickle.dumps((fn, arguments, {})) for arguments in zip(*iterables))
         handles = self._queue.map(calls, **self._options)
@@ -84,7 +84,7 @@ class Executor(concurrent.futures.Executor):
                     self._queue.cancel(handles + some, timeout=0)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Nothing can be submitted any more. cancel_futures: what does not run yet, or is to be stopped."""
+        """Refuses further calls. cancel_futures: cancels all that are not done."""
         with self._more:
             self._shut = True
             futures, thread = list(self._futures.values()), self._thread
@@ -119,7 +119,7 @@ class Executor(concurrent.futures.Executor):
                 handle.cancel(timeout=0)
 
     def _watch(self) -> None:
-        """The thread that gives futures what their tasks have come to."""
+        """The thread that sets the results of futures."""
         while True:
             with self._more:
                 while not self._futures:
@@ -135,7 +135,7 @@ class Executor(concurrent.futures.Executor):
             for handle in over:
                 with self._more:
                     future = self._futures.pop(handle)
-                _settle(future, handle)
+                _set_result(future, handle)
 
     def _all_failed(self, error: Error) -> None:
         with self._more:
@@ -145,7 +145,7 @@ class Executor(concurrent.futures.Executor):
                 future.set_exception(error)
 
 
-def _settle(future: _Future[Any], handle: Handle) -> None:
+def _set_result(future: _Future[Any], handle: Handle) -> None:
     if not future.set_running_or_notify_cancel():
         return
     try:
@@ -157,7 +157,7 @@ def _settle(future: _Future[Any], handle: Handle) -> None:
 
 
 def _result(handle: Handle) -> Any:
-    """What the function returned or raised."""
+    """Returns what the function returned, or raises what it raised."""
     value, error, text = pickle.loads(handle.fetch())
     if error is not None:
         error.__cause__ = RemoteTraceback(text)

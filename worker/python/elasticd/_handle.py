@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands for the value of a task until it is there."""
+"""Stands for the value of a task until the value is there."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
-from ._core import Deadline
+from ._core import DEFAULT_TIMEOUT, Deadline
 from ._errors import DeadlineExceeded, Error
 from ._values import Held
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class Handle(Held):
     """One task of a queue; task is its number.
 
-    What comes of the task is kept for this handle, and forgotten elsewhere once it has been fetched, or
-    when the handle is gone; detach() leaves it there for whoever knows the number.
+    The outcome of the task is kept for this handle: the agent forgets it once the handle has it, or is gone.
+    After detach() the agent keeps it for other programs that know the number.
     """
 
     __slots__ = ("__weakref__", "_drop", "_failed", "_known", "_queue", "_value", "task")
@@ -27,23 +27,23 @@ class Handle(Held):
         self._known = self._failed = False
         self._value: Any = None  # or the Error
 
-    def fetch(self, timeout: Optional[float] = None) -> Any:
-        """Waits for the task, and returns its value. One that failed raises its error, Cancelled where
-        it was cancelled."""
+    def fetch(self, timeout: Optional[float] = DEFAULT_TIMEOUT) -> Any:
+        """Waits for the task, and returns its value. Raises its error where it failed, Cancelled where it was
+        cancelled."""
         if not self._known:
             self._queue._await([self], Deadline(timeout))
-        return self._told()
+        return self._outcome()
 
     result = fetch
 
-    def exception(self, timeout: Optional[float] = None) -> Optional[Error]:
-        """Waits likewise, and returns the error, or None."""
+    def exception(self, timeout: Optional[float] = DEFAULT_TIMEOUT) -> Optional[Error]:
+        """Waits for the task, and returns its error, or None."""
         if not self._known:
             self._queue._await([self], Deadline(timeout))
         return self._value if self._failed else None
 
     def done(self) -> bool:
-        """Whether the task is over, and so fetch() does not wait."""
+        """Whether the task is over, so that fetch() does not wait."""
         if not self._known:
             try:
                 self._queue._await([self], Deadline(0))
@@ -51,22 +51,22 @@ class Handle(Held):
                 return False
         return True
 
-    def cancel(self, reason: str = "", timeout: Optional[float] = None) -> bool:
-        """Cancels the task, and waits until it does not run any more. False where it was over."""
+    def cancel(self, reason: str = "", timeout: Optional[float] = DEFAULT_TIMEOUT) -> bool:
+        """Cancels the task, and waits until it no longer runs. False where it was over."""
         return not self._known and self._queue.cancel([self], reason, timeout) > 0
 
     def detach(self) -> int:
-        """What comes of the task stays until somebody releases it. Returns its number."""
+        """Leaves the outcome of the task with the agent until it is released there. Returns its number."""
         self._drop = None
         return self.task
 
-    def _told(self) -> Any:
+    def _outcome(self) -> Any:
         if self._failed:
             raise again(self._value)
         return self._value
 
     def __del__(self) -> None:
-        # In whatever thread, amid whatever: only a note is made.
+        # It may run in any thread, between any two instructions: it only makes a note.
         drop = self._drop
         if drop is not None:
             drop(self.task)
@@ -86,7 +86,7 @@ class Handle(Held):
 
 
 def again(error: Error) -> Error:
-    """The same, for another raise: each has a traceback of its own."""
+    """A copy of the error to be raised, with a traceback of its own."""
     make, arguments, state = error.__reduce__()
     copied: Error = make(*arguments)
     copied.__dict__.update(state)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raises TaskCancelled amid a task that was cancelled, wherever the main thread is then."""
+"""Raises TaskCancelled within a task that was cancelled, wherever the main thread is then."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from ._errors import InvalidArgument, TaskCancelled
 
 if TYPE_CHECKING:
-    from ._place import Place
+    from ._slot import Slot
     from ._task import Task
 
 _LOOK_SECONDS = 0.05
-_WEAK = ("weakref", "_weakrefset")  # modules of such callbacks
-_EDGES: set[CodeType] = set()  # where a task begins or ends: nothing is raised in these
+_WEAK = ("weakref", "_weakrefset")  # modules whose functions are callbacks of weak references
+_EDGES: set[CodeType] = set()  # functions where a task begins or ends; nothing is raised in these
 
 
 def edge(function: Any) -> Any:
@@ -26,33 +26,33 @@ def edge(function: Any) -> Any:
 
 
 class Interrupt:
-    """A handler of one signal, while a loop goes on, and a thread that sends that signal while the task that
-    is armed is a cancelled one. A signal that comes too late finds another task armed, or none, and does
-    nothing; one that somebody else has sent goes to the handler of before.
+    """A handler of one signal, while a loop of tasks goes on, and a thread that sends this signal when the
+    armed task was cancelled. A signal that comes too late finds another task armed, or none, and does
+    nothing. A signal from elsewhere goes to the handler that was there before.
 
-    By hand, where the end of a loop is that no other thread could submit anything, there is no such thread
-    while the loop waits."""
+    By hand a loop ends when no other thread could submit a task, so the thread must not exist while the loop
+    waits."""
 
-    def __init__(self, number: int, place: Place) -> None:
+    def __init__(self, number: int, slot: Slot) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise InvalidArgument("interrupt: only the main thread can be interrupted by a signal")
         self.armed: Optional[Task] = None
-        self.busy = False  # answering, which is not to be torn
-        self._number, self._place, self._pid = signal.Signals(number), place, os.getpid()
+        self.busy = False  # while the task is answered, which must not be interrupted
+        self._number, self._slot, self._pid = signal.Signals(number), slot, os.getpid()
         self._sent: Optional[Task] = None
         self._reason = ""
         self._over = threading.Event()
         self._thread: Optional[threading.Thread] = None
         self._before = signal.signal(number, self._on_signal)
         try:
-            if not place.by_hand:
+            if not slot.by_hand:
                 self.watch()
         except BaseException:
             self._restore()
             raise
 
     def watch(self) -> None:
-        """A task is given out."""
+        """Starts the thread: there is a task."""
         if self._thread is None:
             self._over.clear()
             thread = threading.Thread(target=self._watch, name="elasticd-interrupt", daemon=True)
@@ -60,8 +60,8 @@ class Interrupt:
             self._thread = thread
 
     def rest(self) -> None:
-        """The loop waits."""
-        if self._place.by_hand:
+        """Ends the thread where it must not exist: the loop waits."""
+        if self._slot.by_hand:
             self._end()
 
     def _end(self) -> None:
@@ -71,16 +71,16 @@ class Interrupt:
             self._thread = None
 
     def stop(self) -> None:
-        """From now on nothing is raised, and the signal is as it was."""
+        """From now on nothing is raised, and the signal has its former handler."""
         self.armed = None
         self._end()
         self._restore()
 
     def _restore(self) -> None:
         try:
-            # One that was sent before is handled on the way back from this call, by the handler of here.
+            # A signal that was sent before is handled before this call returns, by this handler.
             signal.pthread_sigmask(signal.SIG_BLOCK, ())
-            # None: a handler that was not installed by Python, which cannot install it again.
+            # None: the handler was not installed by Python, which cannot install it again.
             signal.signal(self._number, signal.SIG_DFL if self._before is None else self._before)
         except ValueError:  # not the main thread: a loop that was left to the garbage collector
             pass
@@ -100,7 +100,7 @@ class Interrupt:
             task = self.armed
             if task is None or self.busy or main is None:
                 continue
-            reason = self._place.why_cancelled()
+            reason = self._slot.why_cancelled()
             if reason is not None and self.armed is task:
                 self._sent, self._reason = task, reason
                 signal.pthread_kill(main, self._number)
@@ -110,14 +110,14 @@ class Interrupt:
         if task is None or os.getpid() != self._pid:
             if callable(self._before):
                 self._before(number, frame)
-        elif task is self.armed and not self.busy and not _is_no_place(frame):
+        elif task is self.armed and not self.busy and not _must_wait(frame):
             self.armed = None
             raise TaskCancelled(self._reason)
 
 
-def _is_no_place(frame: Optional[FrameType]) -> bool:
-    """Whether what is raised there is not the body's, or is lost, as whatever is within a finalizer or a
-    weak reference's callback; it is tried again soon."""
+def _must_wait(frame: Optional[FrameType]) -> bool:
+    """Whether an exception that is raised there would not reach the body, or would be lost, as in a finalizer
+    or in a callback of a weak reference. The signal is sent again soon."""
     if frame is not None and frame.f_code in _EDGES:
         return True
     while frame is not None and frame.f_code not in _EDGES:

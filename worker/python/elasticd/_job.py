@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job as one of its tasks sees it."""
+"""The job, as one of its workers sees it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import operator
 import os
 import signal
 import threading
-from ctypes import byref, c_char_p, c_size_t
+from ctypes import byref, c_char_p, c_int, c_size_t
 from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Union
 
 from ._board import (
@@ -29,61 +29,67 @@ from ._board import (
     private_board,
 )
 from ._coordinator import Coordinator
-from ._core import Core, bytes_of
-from ._errors import Error, InvalidArgument, Status
+from ._core import DEFAULT_TIMEOUT, Core, bytes_of
+from ._errors import Error, InvalidArgument, NotFound, Status
 from ._kv import KV
 from ._library import (
     CError,
-    CMember,
     CPreemption,
+    CWorker,
+    message_argument,
     names_argument,
     names_array,
     number_argument,
-    said_argument,
     text_argument,
     text_of,
 )
-from ._place import Place
 from ._preempt import Action, Preemptible, Preemption, grace_ms, preemption
+from ._slot import Slot
 from ._streams import Events, GroupError, group_error
 from ._task import Task
 from ._values import encode
-from ._work import loop_of_tasks, loop_of_work, work_in_threads
+from ._work import Slots, loop_of_tasks, loop_of_work
 
 Function = Callable[[Any], Any]  # of a payload
 
-_CONTINUE = Action.CONTINUE  # a name of the module is found faster
+_CONTINUE = Action.CONTINUE  # a name of the module is looked up faster
 
 
-class Member(NamedTuple):
-    """One task. healthy: it runs, has reported no error and has not left."""
+class Worker(NamedTuple):
+    """One worker of the group. start: how often it was started before in this attempt. healthy: it runs, has
+    reported no error and has not left."""
 
-    task: str
+    worker: str
     state: str
     rank: int
-    incarnation: int
+    start: int
     healthy: bool
     left: bool
     error: Optional[GroupError]
 
 
 class Job(Coordinator):
-    """This process's task and its group; elasticd.init() makes one.
+    """This process's worker and its group; elasticd.init() makes one.
 
-    All of it may be used from any thread, and in children of fork(), which are the same task.
-    Whatever waits takes a timeout in seconds (None: no limit), raises DeadlineExceeded when that is
-    over, Cancelled when the group is stopped and Unavailable when the agent is gone, and lets
-    signals (Ctrl-C) through. What does not wait lets them through, too, and raises Unavailable when the
-    agent neither takes nor says anything for a minute; where a handler's exception ends such a call,
-    the agent may or may not have done it. As a context manager it closes the handle.
+    Any thread may use it, and children of fork(), which are the same worker. As a context manager it closes
+    the handle.
+
+    Methods that wait for other workers take a timeout in seconds: None means no limit, and DEFAULT_TIMEOUT
+    (600) applies where it is left out. They raise DeadlineExceeded after that time, Cancelled when the group
+    is stopped, and Unavailable when the agent is gone. Methods that wait for an event that may never come
+    (the next task, event or change, an error of the group) have no limit unless the program sets one. Methods
+    without timeout raise Unavailable when the agent neither reads nor writes anything for a minute.
+
+    Handlers of signals (Ctrl-C) run during all of these. Where a handler's exception ends a call, the agent
+    may or may not have done what it asked for.
     """
 
     def __init__(self) -> None:
         core = self._core = Core()
         self.supervised: bool = bool(self._ask("supervised"))
         self._header, self._slot, self._token = open_board() if self.supervised else private_board()
-        # What step() looks at: the board, where there is one and the kernel sees to it that nothing is
-        # missed; else the library looks.
+        # The header that step() reads: the board's, where there is one and the kernel makes the barrier; else
+        # one that has step() ask the library.
         direct = self.supervised and kernel_fences()
         self._watched = self._header if direct else asking_header()
         self.kv = KV(core)
@@ -95,14 +101,14 @@ class Job(Coordinator):
         self.local_rank: int = self._ask("local_rank")
         self.world_size: int = self._ask("world_size")
         self.attempt: int = self._ask("attempt")
-        self.incarnation: int = self._ask("incarnation")
+        self.start: int = self._ask("start")
 
     def _ask(self, name: str) -> Any:
         return getattr(self._core.library, name)(self._core.handle())
 
     @property
-    def task(self) -> str:
-        """ "role:index": how others name this one."""
+    def me(self) -> str:
+        """ "role:index": the name of this worker."""
         return f"{self.role}:{self.index}"
 
     @property
@@ -112,18 +118,19 @@ class Job(Coordinator):
     # Plain memory accesses, no system call.
 
     def beat(self) -> None:
-        """This task lives."""
+        """Says that this worker lives."""
         slot = self._slot
         slot[BEATS] += 1
         slot[TOKEN] = self._token
 
     def step(self, n: int) -> Action:
-        """This task begins step n; it beats, too. Returns what to do before it, at this moment: see Action.
+        """Says that this worker begins step n, which is also a beat. Returns what to do before the step, at
+        this moment: see Action.
 
-        A memory access while neither a notice nor an error of the group is up; it waits only while the
-        tasks agree on the step. An error that a task has reported is raised on all tasks alike, with
-        its code and its text; missing then names whose it is. Cancelled once the job is closed, while
-        beat() has nobody to tell it to then.
+        It is a memory access while neither a notice nor an error of the group is up; it waits only while the
+        workers agree on the step. An error that a worker has reported is raised on all workers, with its code
+        and its text; missing names the worker. Once the job is closed it raises Cancelled, and beat() does
+        nothing.
         """
         slot = self._slot
         try:
@@ -143,13 +150,15 @@ class Job(Coordinator):
         watched, slot = self._watched, self._slot
         if not watched[ERROR] and n < watched[SAVE_AT]:
             return _CONTINUE
-        slot[STEPS] -= 1  # the library counts it
-        return Action(self._core.ask("step", n))
+        slot[STEPS] -= 1  # the library counts the step
+        action = c_int()
+        self._core.call("step", n, byref(action))
+        return Action(action.value)
 
     @property
     def notice(self) -> bool:
         """Whether a notice of preemption is up."""
-        return (self._header[NOTICE] & 1 if self.supervised else self._ask("notice")) != 0
+        return bool(self._header[NOTICE] & 1 if self.supervised else self._ask("notice"))
 
     @property
     def stopping(self) -> bool:
@@ -160,13 +169,13 @@ class Job(Coordinator):
 
     @property
     def exit_code(self) -> int:
-        """With which to leave on a notice."""
+        """The code with which a worker exits on a notice."""
         code: int = self._ask("exit_code")
         return code
 
     def saved(self, n: int, path: Union[str, os.PathLike[str], None] = None) -> None:
-        """The checkpoint that step(n) asked for is written. path is shown to people, and kept with the
-        run. The next step(), and the exit, say so without a path."""
+        """Says that the checkpoint that step(n) asked for is written. path is shown to people, and kept with
+        the run. The next step(), or the exit, says the same without a path."""
         text = None if path is None else text_argument(os.fspath(path), "path")
         self._core.call("saved", number_argument(n, "step"), text)
 
@@ -175,13 +184,17 @@ class Job(Coordinator):
         if not self.notice:
             return None
         said = CPreemption()
-        return preemption(said) if self._core.ask("preempted", byref(said)) else None
+        try:
+            self._core.call("preempted", byref(said))
+        except NotFound:  # it was taken back just now
+            return None
+        return preemption(said)
 
     def notify(self, reason: str = "", grace: Optional[float] = None) -> None:
-        """Gives the job notice, as a task that got a signal or asked its cloud does. grace: for so many
-        seconds the machine is still there (0: save and leave at once; None: not known). FailedPrecondition
-        where the job is at its end, or this task is being stopped."""
-        text = said_argument(reason, "reason")
+        """Gives the job notice, for a worker that got a signal or asked its cloud. grace: how many seconds
+        the machine is still there (0: save and leave at once; None: not known). FailedPrecondition: the job
+        is at its end, or this worker is being stopped."""
+        text = message_argument(reason, "reason")
         self._core.call("notify", text, grace_ms(grace))
 
     def preemptible(self, save: Callable[[int], Union[str, os.PathLike[str], None]],
@@ -190,27 +203,27 @@ class Job(Coordinator):
         """A context manager whose step() does what Job.step() says; see Preemptible."""
         return Preemptible(self, save, exit, signals, grace)
 
-    # What waits for others.
+    # Waiting for other workers.
 
     def barrier(self, name: str, members: Optional[Iterable[str]] = None,
-                timeout: Optional[float] = None) -> None:
-        """Waits until all members ("role:index"; all tasks but those of evaluators when left out) have
-        come. The first one fixes members and time limit. An error's missing names who has not come:
-        Internal where a member failed, ended or left, FailedPrecondition where an operator stopped it."""
+                timeout: Optional[float] = DEFAULT_TIMEOUT) -> None:
+        """Waits until all members ("role:index"; left out: all workers but evaluators) have called it. The
+        first caller fixes members and time limit. An error's missing names the members that did not come.
+        Internal: a member failed, ended or left; FailedPrecondition: an operator stopped a member."""
         function, handle = self._core.library.barrier, self._core.handle()
         text, (array, n) = text_argument(name, "name"), names_array(_list(members), "members")
         self._core.wait(lambda ms: function(handle, text, array, n, ms), timeout)
 
     def barrier_cancel(self, name: str, message: Optional[str] = None) -> None:
-        """Those who wait at the barrier get Cancelled with message; FailedPrecondition where nobody
-        does: not yet, or all have passed."""
+        """Ends the wait of all workers at that barrier with Cancelled and message. FailedPrecondition where
+        no worker waits there."""
         text = None if message is None else text_argument(message, "message")
         self._core.call("barrier_cancel", text_argument(name, "name"), text)
 
     def alive(self, members: Optional[Iterable[str]] = None,
-              timeout: Optional[float] = None) -> list[str]:
-        """Which of members (all when left out) live: the same answer for all who ask, once each that
-        lives has asked."""
+              timeout: Optional[float] = DEFAULT_TIMEOUT) -> list[str]:
+        """Which of members (left out: all) live: the same answer for all callers. Every member that lives has
+        to call it."""
         library, handle = self._core.library, self._core.handle()
         array, n = names_array(_list(members), "members")
         names, count = ctypes.POINTER(c_char_p)(), c_size_t()
@@ -220,66 +233,70 @@ class Job(Coordinator):
         finally:
             library.names_free(names, count.value)
 
-    def leave(self, timeout: Optional[float] = None) -> None:
-        """Takes leave, and waits until all tasks that are not recoverable have."""
+    def leave(self, timeout: Optional[float] = DEFAULT_TIMEOUT) -> None:
+        """Leaves the group, and waits until all workers that are not recoverable have left."""
         function, handle = self._core.library.leave, self._core.handle()
         self._core.wait(lambda ms: function(handle, ms), timeout)
 
-    def states(self, *roles: str) -> list[Member]:
-        """The tasks of roles (all when left out), by role and index."""
+    def states(self, *roles: str) -> list[Worker]:
+        """The workers of roles (left out: all), by role and index."""
         array, n = names_array(list(roles) or None, "roles")
-        members, count = ctypes.POINTER(CMember)(), c_size_t()
-        self._core.call("states", array, n, byref(members), byref(count))
+        workers, count = ctypes.POINTER(CWorker)(), c_size_t()
+        self._core.call("states", array, n, byref(workers), byref(count))
         try:
-            return [_member(m) for m in members[:count.value]]
+            return [_worker(w) for w in workers[:count.value]]
         finally:
-            self._core.library.members_free(members, count.value)
+            self._core.library.workers_free(workers, count.value)
 
-    # Work: see Coordinator for who submits it.
+    # Doing tasks; Coordinator has the methods that submit them.
 
     def tasks(self, resources: Optional[Mapping[str, Function]] = None, init: Optional[Function] = None,
               calls: Optional[Function] = None, *, timeout: Optional[float] = None,
               interrupt: Optional[int] = None) -> Iterator[Task]:
-        """The tasks that this worker is to do, one after the other: see Task. Ends when the queues are
-        closed; raises Cancelled when the group is stopped, and DeadlineExceeded where none comes within
-        timeout seconds. What was not answered when the loop is left is put back.
+        """The tasks for this worker, one after the other: see Task. Ends when the queues are closed; raises
+        Cancelled when the group is stopped. A worker may have to wait for its next task for as long as the
+        job lasts, so there is no limit unless timeout sets one: then DeadlineExceeded where no task comes
+        within timeout seconds. A task that has no answer when the loop ends is put back.
 
-        Between tasks the other things that are asked of a worker are done: resources has the functions
-        that build what tasks need, by name, init is the role's initializer, calls answers to call(). Each
-        gets a payload; what one raises is what whoever asked gets.
+        Between tasks the loop serves the other requests of coordinators: resources has the functions that
+        build resources, by name, init is the role's initializer, calls answers to call(). Each gets a
+        payload; the coordinator gets the exception that it raises.
 
-        interrupt: a signal, SIGUSR1 say, by whose handler a cancelled task gets TaskCancelled raised within
-        its `with task:`, even amid time.sleep(); for the main thread.
+        interrupt: a signal, for example SIGUSR1, whose handler raises TaskCancelled within the `with task:`
+        of a cancelled task, even in time.sleep(); only in the main thread.
         """
-        return loop_of_tasks(self._place(self._core, resources, init, calls, timeout), interrupt)
+        return loop_of_tasks(self._slot_of(self._core, resources, init, calls, timeout), interrupt)
 
     def work(self, handler: Callable[[Task], Any], slots: int = 1, *,
              resources: Optional[Mapping[str, Function]] = None, init: Optional[Function] = None,
              calls: Optional[Function] = None, timeout: Optional[float] = None,
              interrupt: Optional[int] = None) -> None:
         """Does all tasks: each is finished with what handler(task) returns, or fails with what it raises.
-        slots: so many at once, in threads (queue.slots of the job must allow it). Returns and raises as
-        tasks() ends; faster than that, since a value is told and the next task got in one go. A slot for
-        which no task comes in time asks again while another is at one, else it ends: that is raised when
-        all have ended so."""
+        Returns and raises as the loop of tasks() does, and has no limit unless timeout sets one. It is faster
+        than that loop, since one call answers a task and gets the next one.
+
+        slots: how many tasks at once, in threads (queue.slots of the job must allow it). When the handler
+        raises an exception that ends the loop, the other slots finish their tasks and end, too. A slot for
+        which no task comes in time asks again while another one does a task, else it ends; when all have
+        ended so, DeadlineExceeded is raised."""
         slots = number_argument(slots, "slots")
         if slots < 1:
             raise InvalidArgument(f"slots: expected at least 1, got {slots}")
         if slots == 1:
-            loop_of_work(self._place(self._core, resources, init, calls, timeout), handler, interrupt)
+            loop_of_work(self._slot_of(self._core, resources, init, calls, timeout), handler, interrupt)
             return
         if interrupt is not None:
             raise InvalidArgument("interrupt: expected one slot, as only the main thread can be interrupted")
-        work_in_threads(lambda core: self._place(core, resources, init, calls, timeout), handler, slots)
+        Slots(lambda core: self._slot_of(core, resources, init, calls, timeout), handler).run(slots)
 
-    def _place(self, core: Core, resources: Optional[Mapping[str, Function]], init: Optional[Function],
-               calls: Optional[Function], timeout: Optional[float]) -> Place:
-        return Place(core, resources, init, calls, timeout, lambda: self.stopping, not self.supervised)
+    def _slot_of(self, core: Core, resources: Optional[Mapping[str, Function]], init: Optional[Function],
+                 calls: Optional[Function], timeout: Optional[float]) -> Slot:
+        return Slot(core, resources, init, calls, timeout, lambda: self.stopping, not self.supervised)
 
     # Results and errors.
 
     def result(self, value: Any) -> None:
-        """This task's result, kept with the run; a later one replaces it. bytes and str are stored as
+        """Stores this worker's result with the run; a later result replaces it. bytes and str are stored as
         they are, anything else as JSON, which has no nan and no infinity (InvalidArgument)."""
         is_plain = isinstance(value, (bytes, bytearray, memoryview, str))
         data = bytes_of(value, "result") if is_plain else encode(value, "result")[0]
@@ -287,20 +304,21 @@ class Job(Coordinator):
 
     def report_error(self, error: Union[str, BaseException], code: Union[Status, int, str, None] = None
                      ) -> None:
-        """Tells all others that this task has failed, and why; it does not end anything by itself."""
+        """Tells all other workers that this one has failed, and why; ends nothing by itself."""
         if code is None:
             code = error.code if isinstance(error, Error) else Status.UNKNOWN
         message = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else error
-        text = said_argument(message, "error")
+        text = message_argument(message, "error")
         self._core.call("report_error", int(Status.of(code)), text)
 
     def write_error(self, message: str, traceback: Optional[str] = None) -> None:
-        """Writes the task's error.json, where it has none yet, and tells nobody."""
-        trace = None if traceback is None else said_argument(traceback, "traceback")
-        self._core.call("write_error", said_argument(message, "message"), trace)
+        """Writes the worker's error.json where there is none yet; the other workers are not told."""
+        trace = None if traceback is None else message_argument(traceback, "traceback")
+        self._core.call("write_error", message_argument(message, "message"), trace)
 
     def wait_error(self, timeout: Optional[float] = None) -> GroupError:
-        """Waits for the group's error; at once where it has one."""
+        """Waits for the group's error, which may never come: so there is no limit unless timeout sets one,
+        and threads of their own mostly call it. Returns at once where the group has an error."""
         library, handle = self._core.library, self._core.handle()
         error = ctypes.POINTER(CError)()
         self._core.wait(lambda ms: library.wait_error(handle, ms, byref(error)), timeout)
@@ -310,19 +328,21 @@ class Job(Coordinator):
             library.error_free(error)
 
     def events(self) -> Events:
-        """What happens in the group from now on: an iterator and a context manager."""
+        """The events of the group from now on: an iterator and a context manager. It waits for the next event
+        without limit; see Events.next()."""
         return Events(self._core)
 
     def log(self, level: Union[int, str], message: str, **fields: Any) -> None:
-        """Appends a line of JSON to the task's log.jsonl. What is not JSON in fields goes by str()."""
+        """Appends a line of JSON to the worker's log.jsonl. Fields that cannot be JSON are written as
+        str()."""
         name = logging.getLevelName(level) if isinstance(level, int) else level
         text = json.dumps(fields, default=str).encode() if fields else None
         self._core.call("log", text_argument(name.lower() if isinstance(name, str) else name, "level"),
-                        said_argument(message, "message"), text)
+                        message_argument(message, "message"), text)
 
     def close(self) -> None:
-        """Waits for what was put with wait=False, and raises its first error when all is closed. Ends the
-        waits of other threads with Cancelled. Closing twice is no error."""
+        """Closes the handle, and ends the waits of other threads with Cancelled. Waits before for puts with
+        wait=False, and raises their first error at the end. Closing twice is no error."""
         try:
             if not self.closed:
                 self.kv.flush()
@@ -341,21 +361,20 @@ class Job(Coordinator):
         if kind is None:
             self.close()
         else:
-            quietly(self.close)  # it has an error already
+            quietly(self.close)  # the with statement has an error already
 
     def __repr__(self) -> str:
         where = f"{self.run} attempt {self.attempt}" if self.supervised else "unsupervised"
-        return f"<elasticd.Job {self.task} rank {self.rank} of {self.world_size}, {where}>"
+        return f"<elasticd.Job {self.me} rank {self.rank} of {self.world_size}, {where}>"
 
 
 def _list(names: Optional[Iterable[str]]) -> Optional[list[str]]:
     return None if names is None else names_argument(names, "members")
 
 
-def _member(m: CMember) -> Member:
-    error = group_error(m.error.contents) if m.error else None
-    return Member(text_of(m.task), text_of(m.state), m.rank, m.incarnation, bool(m.healthy),
-                  bool(m.left), error)
+def _worker(w: CWorker) -> Worker:
+    error = group_error(w.error.contents) if w.error else None
+    return Worker(text_of(w.worker), text_of(w.state), w.rank, w.start, bool(w.healthy), bool(w.left), error)
 
 
 _current: Optional[Job] = None
@@ -363,9 +382,9 @@ _opening = threading.Lock()
 
 
 def init() -> Job:
-    """Opens this process's task. Outside elasticd it is a group of one, in which everything works.
+    """Opens this process's worker. Outside elasticd it is a group of one, in which everything works.
 
-    Each call opens a handle of its own; get() gives the newest that is open.
+    Each call opens another handle; get() returns the newest that is open.
     """
     global _current
     job = Job()
@@ -374,7 +393,7 @@ def init() -> Job:
 
 
 def get() -> Job:
-    """The process's job, opened where init() was not called or its job was closed."""
+    """The process's job; opens one where init() was not called, or its job was closed."""
     global _current
     with _opening:
         job = _current
@@ -394,7 +413,7 @@ def work(handler: Callable[[Task], Any], slots: int = 1, **options: Any) -> None
 
 
 def quietly(function: Callable[..., Any], *arguments: Any) -> None:
-    """For what is done on the way to the end of a process, where an error helps nobody."""
+    """Calls function, for the end of a process, where an error would help no one."""
     with contextlib.suppress(Error, OSError, ImportError, ValueError, TypeError):
         function(*arguments)
 

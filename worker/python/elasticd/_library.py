@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """libelasticd by ctypes: where it is, what its functions take, and the handles that it gives.
 
-Handles are owned by reference: a call holds a reference to the handle that it uses, so nothing is
-freed below a call of another thread. This knows nothing of jobs.
+Handles are owned by reference: a call keeps a reference to the handle that it uses, so no handle is freed
+while a call of another thread still uses it. This module knows nothing of jobs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import pathlib
 import struct
 import threading
-from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from ctypes import POINTER, c_bool, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from typing import Any, Iterable, Optional
 
 from . import _queue_types as queue_types
@@ -21,7 +21,7 @@ from ._errors import InvalidArgument, error_of
 
 SONAME = "libelasticd.so.0"
 INTERRUPTED = 100
-SIZES = [c_size_t.from_param(n) for n in range(256)]  # arguments of functions without argtypes
+SIZES = [c_size_t.from_param(n) for n in range(256)]  # for functions without argtypes
 
 
 class CEntry(ctypes.Structure):
@@ -29,38 +29,38 @@ class CEntry(ctypes.Structure):
 
 
 class COp(ctypes.Structure):
-    _fields_ = [("op", c_int), ("flags", c_int), ("key", c_char_p), ("value", c_char_p), ("len", c_size_t),
-                ("done", c_int), ("status", c_int), ("ret_value", c_void_p), ("ret_len", c_size_t),
+    _fields_ = [("kind", c_int), ("flags", c_int), ("key", c_char_p), ("value", c_char_p), ("len", c_size_t),
+                ("done", c_bool), ("status", c_int), ("ret_value", c_void_p), ("ret_len", c_size_t),
                 ("ret_deleted", c_int64), ("text", c_char_p)]
 
 
-# The same, read as a whole: that is several times faster than field by field.
-OP = struct.Struct("@iiPPNiiPNqP")
+# The same, read as a whole, which is several times faster than field by field.
+OP = struct.Struct("@iiPPN?iPNqP")
 
 
 class CError(ctypes.Structure):
-    _fields_ = [("code", c_int), ("message", c_char_p), ("task", c_char_p), ("reported", c_int)]
+    _fields_ = [("code", c_int), ("message", c_char_p), ("worker", c_char_p), ("reported", c_bool)]
 
 
-class CMember(ctypes.Structure):
-    _fields_ = [("task", c_char_p), ("state", c_char_p), ("rank", c_int), ("incarnation", c_int),
-                ("healthy", c_int), ("left", c_int), ("error", POINTER(CError))]
+class CWorker(ctypes.Structure):
+    _fields_ = [("worker", c_char_p), ("state", c_char_p), ("rank", c_int), ("start", c_int),
+                ("healthy", c_bool), ("left", c_bool), ("error", POINTER(CError))]
 
 
 class CEvent(ctypes.Structure):
-    _fields_ = [("event", c_char_p), ("task", c_char_p), ("text", c_char_p), ("error", POINTER(CError))]
+    _fields_ = [("event", c_char_p), ("worker", c_char_p), ("text", c_char_p), ("error", POINTER(CError))]
 
 
 class CPreemption(ctypes.Structure):
     _fields_ = [("source", ctypes.c_char * 32), ("reason", ctypes.c_char * 512), ("time_us", c_int64),
-                ("deadline_us", c_int64), ("step", c_int64), ("final", c_int), ("exit_code", c_int)]
+                ("deadline_us", c_int64), ("step", c_int64), ("final", c_bool), ("exit_code", c_int)]
 
 
 _names = POINTER(c_char_p)
 _out = POINTER(c_void_p)
 _size_out = POINTER(c_size_t)
 
-# What each function takes. All return int, but those of _TEXT and _VOID.
+# The arguments of each function. It returns a status or an int, unless _TEXT, _FLAG or _VOID has it.
 _ARGUMENTS: dict[str, list[Any]] = {
     "version": [],
     "error_text": [],
@@ -68,6 +68,7 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "open": [_out],
     "close": [c_void_p],
     "cancel": [c_void_p],
+    "give_up": [c_void_p],
     "supervised": [c_void_p],
     "job": [c_void_p],
     "run": [c_void_p],
@@ -77,8 +78,8 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "local_rank": [c_void_p],
     "world_size": [c_void_p],
     "attempt": [c_void_p],
-    "incarnation": [c_void_p],
-    "step": [c_void_p, c_int64],
+    "start": [c_void_p],
+    "step": [c_void_p, c_int64, POINTER(c_int)],
     "notice": [c_void_p],
     "saved": [c_void_p, c_int64, c_char_p],
     "preempted": [c_void_p, POINTER(CPreemption)],
@@ -101,9 +102,9 @@ _ARGUMENTS: dict[str, list[Any]] = {
     "alive": [c_void_p, _names, c_size_t, c_int, POINTER(_names), _size_out],
     "names_free": [_names, c_size_t],
     "error_free": [POINTER(CError)],
-    "states": [c_void_p, _names, c_size_t, POINTER(POINTER(CMember)), _size_out],
-    "members_free": [POINTER(CMember), c_size_t],
-    "interruptible": [c_void_p, c_int],
+    "states": [c_void_p, _names, c_size_t, POINTER(POINTER(CWorker)), _size_out],
+    "workers_free": [POINTER(CWorker), c_size_t],
+    "interruptible": [c_void_p, c_bool],
     "result": [c_void_p, c_char_p, c_size_t],
     "report_error": [c_void_p, c_int, c_char_p],
     "wait_error": [c_void_p, c_int, POINTER(POINTER(CError))],
@@ -118,8 +119,9 @@ _ARGUMENTS: dict[str, list[Any]] = {
 }
 _ARGUMENTS.update(queue_types.ARGUMENTS)
 _TEXT = {"version", "error_text", "error_missing", "job", "run", "role", *queue_types.TEXT}
-_VOID = {"close", "cancel", "interruptible", "entries_free", "ops_clear", "watch_close",
-         "names_free", "error_free", "members_free", "event_free", "events_close", *queue_types.VOID}
+_FLAG = {"supervised", "notice"}
+_VOID = {"close", "cancel", "give_up", "interruptible", "entries_free", "ops_clear", "watch_close",
+         "names_free", "error_free", "workers_free", "event_free", "events_close", *queue_types.VOID}
 
 
 class Library:
@@ -132,16 +134,18 @@ class Library:
             function = getattr(loaded, "elasticd_" + name)
             function.argtypes = arguments
             function.restype = (c_char_p if name in _TEXT else None if name in _VOID
+                                else c_bool if name in _FLAG
                                 else c_int64 if name in queue_types.NUMBER else c_int)
             setattr(self, name, function)
-        # For the hot path: without argtypes to go through, so arguments must be of C's own types (an int
-        # is a C int). Those of PyDLL are too short to let other threads run meanwhile.
+        # For the hot path: without argtypes calls are faster, but all arguments must be of C's types (an int
+        # is a C int). PyDLL's functions are so short that other threads need not run meanwhile.
         self.put_plain = loaded["elasticd_put"]
         self.get_plain = loaded["elasticd_get"]
         self.pipeline_plain = loaded["elasticd_pipeline"]
-        self.submit_plain, self.fetch_plain = loaded["elasticd_submit"], loaded["elasticd_fetch"]
-        self.outcomes_free_plain = loaded["elasticd_outcomes_free"]
-        self.plain_work = tuple(loaded["elasticd_work_" + name]
+        self.submit_plain = loaded["elasticd_queue_submit"]
+        self.fetch_plain = loaded["elasticd_queue_fetch"]
+        self.outcomes_free_plain = loaded["elasticd_queue_outcomes_free"]
+        self.work_plain = tuple(loaded["elasticd_queue_work_" + name]
                                 for name in ("next", "finish_next", "fail_next"))
         self.bytes_from = ctypes.PyDLL(None)["PyBytes_FromStringAndSize"]  # of an address and a length
         self.bytes_from.argtypes = (c_void_p, c_size_t)
@@ -153,27 +157,27 @@ class Library:
         raise AttributeError(name)
 
     def check(self, status: int) -> None:
-        """Raises what a call that returned status had to say, on the thread of that call."""
+        """Raises the error of a call that has just returned status, on this thread."""
         if status:
             raise error_of(status, self.error_text().decode(errors="replace"),
                            self.error_missing().decode(errors="replace"))
 
 
 class Owned(c_void_p):
-    """A pointer that is given back when the last reference to it is gone."""
+    """A pointer that is freed when the last reference to it is gone."""
 
-    give_back: Any = None
+    free: Any = None  # a function
     keeps: Any = None  # what must outlive it
 
     @classmethod
-    def of(cls, pointer: c_void_p, give_back: Any, keeps: Any = None) -> Owned:
+    def of(cls, pointer: c_void_p, free: Any, keeps: Any = None) -> Owned:
         owned = cls(pointer.value)
-        owned.give_back, owned.keeps = give_back, keeps
+        owned.free, owned.keeps = free, keeps
         return owned
 
     def __del__(self) -> None:
-        if self.value and self.give_back is not None:
-            self.give_back(self)
+        if self.value and self.free is not None:
+            self.free(self)
 
 
 def text_of(value: Optional[bytes]) -> str:
@@ -181,22 +185,22 @@ def text_of(value: Optional[bytes]) -> str:
 
 
 def names_argument(names: Iterable[str], what: str, of: str = "names") -> list[str]:
-    """As a list. A str is one of letters, which nobody means."""
+    """As a list. A str would be a list of its letters, so it is refused."""
     if isinstance(names, str) or not isinstance(names, Iterable):
         raise TypeError(f"{what}: expected a list of {of}, got the {type(names).__name__} {names!r:.100}")
     return list(names)
 
 
 def names_array(names: Optional[list[str]], what: str) -> tuple[Any, int]:
-    """An argument of type const char *const *, and its length. None is all; a list of none is not, and the
-    library refuses it."""
+    """An argument of type const char *const *, and its length. None means all; the library refuses a list of
+    none."""
     if names is None:
         return None, 0
     return (c_char_p * max(len(names), 1))(*[text_argument(n, what) for n in names]), len(names)
 
 
 def text_argument(text: str, what: str) -> bytes:
-    """Text on its way to C, where a NUL would end it unseen."""
+    """Text for C, where a NUL would end it unnoticed."""
     if not isinstance(text, str):
         raise TypeError(f"{what}: expected str, got {type(text).__name__}")
     if "\0" in text:
@@ -205,20 +209,20 @@ def text_argument(text: str, what: str) -> bytes:
 
 
 def utf8(text: str, what: str) -> bytes:
-    """Without lone surrogates, which no UTF-8 has."""
+    """Encodes text; lone surrogates, which UTF-8 cannot have, are refused."""
     try:
         return text.encode()
     except UnicodeEncodeError as e:
         raise InvalidArgument(f"{what}: {text[e.start:e.end]!r} at {e.start}: {e.reason}") from None
 
 
-def said_argument(text: str, what: str) -> bytes:
-    """The same of what is for people, who see that there was a NUL."""
+def message_argument(text: str, what: str) -> bytes:
+    """As text_argument(), for text that people read: it shows a NUL as \\0."""
     return text_argument(text.replace("\0", "\\0") if isinstance(text, str) else text, what)
 
 
 def number_argument(number: int, what: str, least: int = -1 << 63) -> int:
-    """A number on its way to C, which would cut a longer one unseen."""
+    """A number for C, which would cut a longer one unnoticed."""
     try:
         number = operator.index(number)
     except TypeError:
@@ -229,7 +233,7 @@ def number_argument(number: int, what: str, least: int = -1 << 63) -> int:
 
 
 def places() -> list[str]:
-    """Where the library may be, best first; the last is for the system's search."""
+    """Where the library may be, best first; the last one is for the system's search."""
     named = os.environ.get("ELASTICD_LIBRARY")
     if named:
         return [named]
@@ -242,7 +246,7 @@ def places() -> list[str]:
 
 _loaded: Optional[Library] = None
 _loading = threading.Lock()
-process = [0]  # how many fork() are between this process and the first one
+process = [0]  # how many calls of fork() are between this process and the first one
 
 
 def load() -> Library:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's logging into the task's log.jsonl."""
+"""Python's logging, into the worker's log.jsonl."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _ORDINARY = set(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {"message
 
 
 class LogHandler(logging.Handler):
-    """logging.getLogger().addHandler(elasticd.LogHandler()): a line of JSON for each record, with the
-    name of its logger, where it was logged, its exception and whatever was passed as extra."""
+    """logging.getLogger().addHandler(elasticd.LogHandler()): writes a line of JSON for each record, with the
+    name of its logger, the file and line, its exception, and the members of extra."""
 
     def __init__(self, job: Optional[Job] = None, level: int = logging.NOTSET) -> None:
         super().__init__(level)

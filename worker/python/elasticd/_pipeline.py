@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several calls of the key-value store that go together."""
+"""Several calls of the key-value store in one write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import accumulate
 from types import TracebackType
 from typing import Any, List, Optional, Type, Union
 
-from ._core import Bytes, Core, Deadline, bytes_of
+from ._core import DEFAULT_TIMEOUT, Bytes, Core, Deadline, bytes_of
 from ._errors import Error, FailedPrecondition, error_of
 from ._library import INTERRUPTED, OP, SIZES, text_argument
 
@@ -19,7 +19,7 @@ PUT, GET, DELETE = 1, 2, 3
 OVERWRITE, PERSISTENT = 16, 32  # with PUT
 
 _WORDS = OP.size // 8 if ctypes.sizeof(c_void_p) == 8 else 0  # of each call
-_FLAGS = 16  # a call is its operation and, so many times, its flags
+_FLAGS = 16  # a call is one number: its operation, plus 16 times its flags
 
 
 class Maker:
@@ -30,15 +30,12 @@ class Maker:
 
     def make(self, kinds: bytes, keys: List[str], values: Optional[List[bytes]],
              timeout: Optional[float]) -> tuple[List[Any], bool]:
-        """What each came to: the value of a get, how many keys a delete found, None, or its Error; and
-        whether there is one of the latter."""
+        """The result of each: the value of a get, how many keys a delete found, None, or its Error; and
+        whether there is an Error."""
         n = len(keys)
         if not n:
             return [], False
-        ms, deadline = -1, None
-        if timeout is not None:
-            deadline = Deadline(timeout)
-            ms = deadline.left_ms()
+        deadline = Deadline(timeout)
         try:
             text = "\0".join(keys).encode()
             names = text.split(b"\0")
@@ -49,24 +46,22 @@ class Maker:
             text = b"\0".join(names)
         data = b"".join(values or ())
         ops, handle = _packed(kinds, names, text, values, data), self.core.handle()
-        place, size = c_void_p(ops.buffer_info()[0]), SIZES[n] if n < 256 else c_size_t(n)
+        address, size = c_void_p(ops.buffer_info()[0]), SIZES[n] if n < 256 else c_size_t(n)
         try:
-            status = self._call(handle, place, size, ms)
+            status = INTERRUPTED
             while status == INTERRUPTED:
-                if deadline is not None:
-                    ms = deadline.left_ms()
-                status = self._call(handle, place, size, ms)
-            return _told(ops), status != 0
+                status = self._call(handle, address, size, deadline.left_ms())
+            return _results(ops), status != 0
         except BaseException:  # of a signal's handler
-            self.core.library.interruptible(handle, 1)
+            self.core.library.give_up(handle)
             raise
         finally:
-            self.core.library.ops_clear(place, n)
+            self.core.library.ops_clear(address, n)
 
 
 def _packed(kinds: bytes, names: List[bytes], text: bytes, values: Optional[List[bytes]],
             data: bytes) -> array[int]:
-    """Calls as the library takes them; text and data have their keys and values, one behind the other."""
+    """Calls as the library takes them. text and data are all keys and all values, one after the other."""
     n = len(names)
     keys = accumulate([len(name) + 1 for name in names[:-1]], initial=_address(text))
     lengths = [len(value) for value in values] if values is not None else [0] * n
@@ -75,7 +70,7 @@ def _packed(kinds: bytes, names: List[bytes], text: bytes, values: Optional[List
         return array("B", b"".join([
             OP.pack(kind % _FLAGS, kind // _FLAGS, key, place, length, 0, 0, 0, 0, 0, 0)
             for kind, key, place, length in zip(kinds, keys, places, lengths)]))
-    # All at once, a word of each at a time.
+    # All calls at once: a word of each at a time.
     words = array("Q", bytes(OP.size * n))
     words[0::_WORDS] = array("Q", [kind % _FLAGS | kind // _FLAGS << 32 for kind in kinds])
     words[1::_WORDS] = array("Q", keys)
@@ -88,15 +83,15 @@ def _address(text: bytes) -> int:
     return c_void_p.from_buffer(c_char_p(text)).value or 0
 
 
-def _told(ops: array[int]) -> List[Any]:
-    """What became of each."""
+def _results(ops: array[int]) -> List[Any]:
+    """The result of each."""
     return [error_of(status, (string_at(text) if text else b"").decode(errors="replace"), "") if status
             else string_at(value, length) if op == GET else deleted if op == DELETE else None
             for op, _, _, _, _, _, status, value, length, deleted, text in OP.iter_unpack(ops)]
 
 
 class Pending:
-    """What one call of a pipeline comes to, once that was made."""
+    """The result of one call of a pipeline, once the pipeline was made."""
 
     __slots__ = ("_error", "_value")
 
@@ -105,7 +100,7 @@ class Pending:
 
     @property
     def error(self) -> Optional[Error]:
-        """None where it has succeeded."""
+        """The error of the call; None where it has succeeded."""
         try:
             return self._error
         except AttributeError:
@@ -115,7 +110,7 @@ class Pending:
         return FailedPrecondition("the pipeline was not made")
 
     def result(self) -> Any:
-        """The value of a get, how many keys a delete found, None for a put; or its error is raised."""
+        """The value of a get, how many keys a delete found, None for a put; raises the error of the call."""
         try:
             return self._value
         except AttributeError:
@@ -126,17 +121,16 @@ class Pending:
 
 
 class Pipeline:
-    """Calls that are collected and made in one write, in their order, when the with statement ends or at
-    run(); what others do may come between them. Nothing is made where the with statement ends by an
-    exception.
+    """Collects calls, and makes them in one write, in their order, when the with statement ends, or at run().
+    Calls of other workers may come between them. Where the with statement ends with an exception, no call is
+    made.
 
-    Each call has its own result or error. run() raises the first error, unless check is False; the
-    calls behind it are made all the same. timeout (seconds; None: no limit) is for all gets together.
+    Each call has a result or an error of its own. run() raises the first error, unless check is False; the
+    calls after it are made all the same. timeout (seconds; None: no limit) is for all gets together.
     """
 
-    def __init__(self, maker: Maker, timeout: Optional[float] = None, check: bool = True) -> None:
-        if timeout is not None:
-            Deadline(timeout)
+    def __init__(self, maker: Maker, timeout: Optional[float] = DEFAULT_TIMEOUT, check: bool = True) -> None:
+        Deadline(timeout)  # refuses nonsense at once
         self._maker, self._timeout, self._check = maker, timeout, check
         self._begin()
 
@@ -151,13 +145,13 @@ class Pipeline:
 
     def put(self, key: str, value: Union[Bytes, str], *, overwrite: bool = False,
             persistent: bool = False) -> Pending:
-        """Writes a key; AlreadyExists where it is there and overwrite is not set."""
+        """Writes a key. AlreadyExists where the key is there and overwrite is not set."""
         data = value if type(value) is bytes else bytes_of(value)
         kind = PUT | OVERWRITE if overwrite else PUT
         return self._add(kind | PERSISTENT if persistent else kind, key, data)
 
     def get(self, key: str) -> Pending:
-        """Waits until somebody has written the key, which may be a put before this in the pipeline."""
+        """Waits until a worker has written the key; an earlier put of this pipeline counts, too."""
         return self._add(GET, key, b"")
 
     def delete(self, key: str) -> Pending:
@@ -175,7 +169,7 @@ class Pipeline:
         return pending
 
     def run(self) -> None:
-        """Makes what was collected; the pipeline is empty then, and can be used again."""
+        """Makes the calls; the pipeline is empty then, and can be used again."""
         kinds, keys, values, pending = bytes(self._kinds), self._keys, self._values, self._pending
         self._begin()
         said, failed = self._maker.make(kinds, keys, values, self._timeout)

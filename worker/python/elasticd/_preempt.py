@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task does when its machine is taken away."""
+"""Saving and leaving when the machine is taken away."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ._library import CPreemption, text_of
 if TYPE_CHECKING:
     from ._job import Job
 
-_GRACE_MS_MAX = 1 << 41  # decades; the agent takes no more
+_GRACE_MS_MAX = 1 << 41  # decades; the agent accepts no more
 
 Path = Union[str, "os.PathLike[str]", None]
 
 
 class Action(enum.IntEnum):
-    """What step() says is to be done before that step, numbered as in elasticd.h."""
+    """The thing to do before a step, numbered as in elasticd.h."""
 
     CONTINUE = 0  # nothing
-    SAVE = 1  # save a checkpoint, at the same step on all tasks, and go on
+    SAVE = 1  # save a checkpoint, at the same step on all workers, and go on
     SAVE_AND_EXIT = 2  # save, then leave with exit_code
     EXIT = 3  # leave with exit_code; there is nothing to save
 
 
 class Preemption(NamedTuple):
-    """A notice that is up. Times are seconds since the epoch; final: tasks leave once they have saved at
+    """A notice that is up. Times are seconds since the epoch. final: workers leave once they have saved at
     step."""
 
     source: str
@@ -51,7 +51,7 @@ def preemption(said: CPreemption) -> Preemption:
 
 
 def grace_ms(grace: Optional[float]) -> int:
-    """As the library takes it; -1: not known."""
+    """The grace in ms; -1: not known."""
     if grace is None:
         return -1
     try:
@@ -64,22 +64,22 @@ def grace_ms(grace: Optional[float]) -> int:
 
 
 class Preemptible:
-    """Work that is saved, and left, when its machine is taken away.
+    """Saves the work, and leaves, when the machine is taken away.
 
         with job.preemptible(save=save) as work:
             for step in range(first, last):
                 work.step(step)
                 ...
 
-    step(n) calls save(n), which writes the checkpoint and may return its path, wherever Job.step(n) says
-    so, and after the final one exit(exit_code): by default that raises SystemExit. What save raises goes
-    through, and nothing is told as saved.
+    step(n) calls save(n), which writes the checkpoint and may return its path, whenever Job.step(n) asks for
+    that. After the final save it calls exit(exit_code), which by default raises SystemExit. Where save raises
+    an exception, step() raises it, and tells nothing as saved.
 
-    Each of signals, within the with statement, is a notice: a handler, which only the main thread can
-    install (signals=() for others), makes a note of it, and the next step() tells the agent. grace is
-    what it tells: how many seconds are left. A signal that comes because the task or the group is being
-    stopped, and one to a child of this process, does what it would have done without this. Where the
-    signal is all that a task gets of a notice (preemption.how: signal), the next step() saves and leaves.
+    Within the with statement each of signals is a notice. Their handler, which only the main thread can
+    install (use signals=() in others), makes a note, and the next step() tells the agent; grace is how many
+    seconds are left then. A signal that comes because the worker or the group is being stopped, or that
+    comes to a child of this process, does what it would have done without this class. Where the signal is all
+    that a worker gets of a notice (preemption.how: signal), the next step() saves and leaves.
     """
 
     def __init__(self, job: Job, save: Callable[[int], Path], exit: Optional[Callable[[int], object]],
@@ -93,10 +93,10 @@ class Preemptible:
         self._pid = 0
 
     def step(self, n: int) -> Action:
-        """Begins step n, and does what is to be done before it."""
+        """Begins step n, and does what has to be done before it."""
         alone = self._noted is not None and self._tell()
         action = self.job.step(n)
-        if alone and action is Action.CONTINUE and self._nobody_is_asked(n):
+        if alone and action is Action.CONTINUE and self._no_step_is_asked(n):
             self._save(n)
             action = Action.SAVE_AND_EXIT
         elif action in (Action.SAVE, Action.SAVE_AND_EXIT):
@@ -120,7 +120,7 @@ class Preemptible:
 
     def __exit__(self, kind: Any, *_: object) -> None:
         self._restore()
-        if kind is None:  # no step of this task tells it any more
+        if kind is None:  # there is no further step to tell it
             with contextlib.suppress(Error):
                 self._tell()
 
@@ -131,30 +131,30 @@ class Preemptible:
             self._noted = number
 
     def _tell(self) -> bool:
-        """Whether the signal came with a notice that is up already, or after it."""
+        """Tells the agent of a signal. Returns whether a notice was up before."""
         number, self._noted = self._noted, None
         if number is None:
             return False
         up = self.job.notice
         try:
             if not up:
-                self.job.notify(f"{self.job.task} got {signal.Signals(number).name}", self._grace)
+                self.job.notify(f"{self.job.me} got {signal.Signals(number).name}", self._grace)
             elif self._is_stopping():
-                raise Cancelled("this task is being stopped")
+                raise Cancelled("this worker is being stopped")
             return up
         except (FailedPrecondition, Cancelled, Unavailable):
             self._hand_on(number)
             return False
 
     def _is_stopping(self) -> bool:
-        task = self.job.task
-        return any(m.task == task and m.state == "stopping" for m in self.job.states(self.job.role))
+        me = self.job.me
+        return any(w.worker == me and w.state == "stopping" for w in self.job.states(self.job.role))
 
-    def _nobody_is_asked(self, n: int) -> bool:
-        """Whether the notice that is up was told by the signal alone: no step will be agreed."""
+    def _no_step_is_asked(self, n: int) -> bool:
+        """Whether workers get only the signal of the notice that is up, so that no step will be agreed."""
         if not self._is_final_without_step():
             return False
-        # Where tasks do agree, they may have been amid it: this waits until they have.
+        # Workers that do agree may not have been ready: this step waits until they have agreed.
         return self.job.step(n) is Action.CONTINUE and self._is_final_without_step()
 
     def _is_final_without_step(self) -> bool:
@@ -162,7 +162,7 @@ class Preemptible:
         return said is not None and said.final and said.step is None
 
     def _hand_on(self, number: int) -> None:
-        """To whoever had the signal before."""
+        """Raises the signal again, for the handler that was there before."""
         if number in self._before:
             before = self._before.pop(number)
             signal.signal(number, signal.SIG_DFL if before is None else before)
@@ -171,5 +171,5 @@ class Preemptible:
     def _restore(self) -> None:
         while self._before:
             number, before = self._before.popitem()
-            # None: a handler that was not installed by Python, which cannot install it again.
+            # None: the handler was not installed by Python, which cannot install it again.
             signal.signal(number, signal.SIG_DFL if before is None else before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The side of the work queue that submits tasks and fetches what comes of them."""
+"""The work queue, for coordinators, which submit tasks and fetch their values."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import itertools
 import time
 from array import array
 from collections import deque
-from ctypes import byref, c_char_p, c_int, c_int64, c_size_t, c_void_p, string_at
+from ctypes import byref, c_bool, c_char_p, c_int64, c_size_t, c_void_p, string_at
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Union
 
-from ._core import Core, Deadline, seconds_argument
+from ._core import DEFAULT_TIMEOUT, Core, Deadline, seconds_argument
 from ._errors import (
     Cancelled,
     DataLoss,
@@ -45,14 +45,14 @@ from ._queue_types import (
 )
 from ._values import JSON, TEXT, Encoded, decode, encode, filled, held_in
 
-_BATCH = 1024  # tasks at most that go, or are looked at, together
+_BATCH = 1024  # the most tasks that are submitted in one call
 _BATCH_BYTES = 1 << 20
-_BATCH_SECONDS = 0.01  # for so long the first one waits for others
-_LOOK = 256  # that are waited for until the first of them is over
-_FETCH = 4096
-_PIECE = 16
-_RELEASE = 256  # gather before they are told, unless there is another reason
-_TURN = 0.1  # seconds for some, before others are looked at
+_BATCH_SECONDS = 0.01  # how long the first task of a batch waits for others
+_LOOK = 256  # tasks in a wait for the first of them
+_FETCH = 4096  # tasks in a wait for all of them
+_PIECE = 16  # payloads that are encoded between two looks at the clock
+_RELEASE = 256  # tasks that are released in one call, unless there is a reason to do it earlier
+_TURN = 0.1  # seconds that a wait for some tasks may take before others are looked at
 
 _WORDS = NEW_TASK.size // 8 if ctypes.sizeof(c_void_p) == 8 else 0
 
@@ -62,8 +62,8 @@ _ADDRESS.update((form, ctypes.addressof(text)) for form, text in _formats.items(
 
 
 class QueueStats(NamedTuple):
-    """Of one queue: tasks by their state; how often one was put back; bytes of payloads and values;
-    submitters that wait for room; workers, and slots of theirs that wait for work."""
+    """Numbers of one queue: tasks by their state; how often a task was put back; bytes of payloads and
+    values; calls of submit() that wait for room; workers, and how many of their slots wait for a task."""
 
     queued: int
     running: int
@@ -81,16 +81,18 @@ class QueueStats(NamedTuple):
 class Queue:
     """A queue of tasks, which the workers of the job do: see Job.queue() and connect_queue().
 
-    submit() and map() give handles, whose values fetch() waits for. A payload and a value are bytes, which
-    stay as they are, a str, or what JSON has (so a tuple comes back as a list, and keys are str). A task
-    whose worker dies is done by another one, and so may be begun twice.
+    submit() and map() return handles; fetch() waits for their values. Payloads and values are bytes, which
+    stay as they are, str, or anything that JSON can express (so a tuple comes back as a list, and keys of a
+    dict are str). When a worker dies another one does its task, which may so be begun twice.
 
-    The first task that fails, unless it was submitted alone, is the error of the queue: the others are
-    cancelled, and the next submit(), join() or done() raises it (a QueueFailed) when none of them runs any
-    more; after that the queue is as new.
+    The first task that fails, unless it was submitted alone, is the error of the queue: the other tasks are
+    cancelled. The next submit(), join() or done() waits until none of them runs any more, and raises the
+    error (QueueFailed); the queue is usable again after that.
 
-    Threads may share it, and children of fork(). What handles that are gone stand for is released by later
+    Threads and children of fork() may share a queue. Tasks whose handles are gone are released by later
     calls, many at once. As a context manager it closes the queue.
+
+    timeout is in seconds; None means no limit. It is 600 where it is left out.
     """
 
     def __init__(self, core: Core, name: Optional[str] = None, owns_core: bool = False) -> None:
@@ -98,7 +100,7 @@ class Queue:
         text = None if name is None else text_argument(name, "queue")
         handle, opened = core.handle(), c_void_p()
         function = core.library.queue_open
-        core.library.check(_repeated(lambda: function(handle, text, byref(opened))))
+        core.library.check(_uninterrupted(lambda: function(handle, text, byref(opened))))
         self._queue: Optional[Owned] = Owned.of(opened, core.library.queue_close, handle)
         self._private = name is None
         self.name: str = text_of(core.library.queue_name(opened))
@@ -110,32 +112,35 @@ class Queue:
         self._drop = self._dropped.append
 
     def _open(self) -> Owned:
-        if self._process != process[0]:  # a child of fork(): the handles of before are its parent's
+        if self._process != process[0]:  # a child of fork(): earlier handles are its parent's
             self._renew()
         queue = self._queue
         if queue is None:
             raise Cancelled("the queue was closed")
         return queue
 
-    # What is to be done.
+    # Submitting.
 
     def submit(self, payload: Any = None, *, resources: Iterable[str] = (), limit: Optional[float] = None,
-               alone: bool = False, timeout: Optional[float] = None) -> Handle:
-        """Submits a task; waits while the queue is full, or somebody is in join(): ResourceExhausted after
-        timeout seconds. resources: those that its worker must have built. limit: seconds that one try may
-        take. alone: its failure is its own, and not the queue's."""
+               alone: bool = False, timeout: Optional[float] = DEFAULT_TIMEOUT) -> Handle:
+        """Submits a task. Waits while the queue is full, and while another caller is in join();
+        ResourceExhausted after timeout seconds. resources: names of resources that the worker must have
+        built. limit: the seconds that one try may take. alone: a failure is the task's own, and not the
+        queue's."""
         return self._submit([encode(payload)], _kind(resources, limit, alone), Deadline(timeout))[0]
 
     def map(self, payloads: Iterable[Any], *, resources: Iterable[str] = (), limit: Optional[float] = None,
-            alone: bool = False, timeout: Optional[float] = None) -> list[Handle]:
-        """Submits a task for each payload, in their order, many at once; payloads are taken as there is room
-        for them. Where it fails, the error's handles are those of what was submitted before."""
-        kind, deadline = _kind(resources, limit, alone), Deadline(timeout)
+            alone: bool = False, timeout: Optional[float] = DEFAULT_TIMEOUT) -> list[Handle]:
+        """Submits a task for each payload, in their order, many at once. It reads payloads only as fast as
+        the queue has room; timeout is for each wait for room. Where it fails, the error's attribute handles
+        has those that were submitted before."""
+        kind = _kind(resources, limit, alone)
+        Deadline(timeout)  # refuses nonsense at once
         handles: list[Handle] = []
         try:
             for batch in _batches(_iterable(payloads)):
                 while batch:
-                    some = self._submit(batch, kind, deadline)
+                    some = self._submit(batch, kind, Deadline(timeout))
                     handles += some
                     batch = batch[len(some):]
         except Error as e:
@@ -145,9 +150,10 @@ class Queue:
 
     def imap(self, payloads: Iterable[Any], *, ordered: bool = True, ahead: int = 4096,
              resources: Iterable[str] = (), limit: Optional[float] = None, alone: bool = False,
-             timeout: Optional[float] = None) -> Iterator[Any]:
-        """The values for payloads, of which there may be more than fit into memory: at most ahead of them
-        are under way. ordered: in the order of payloads, else as they come. timeout is for each value."""
+             timeout: Optional[float] = DEFAULT_TIMEOUT) -> Iterator[Any]:
+        """The values for payloads, which may be more than fit into memory: at most `ahead` tasks at once are
+        submitted and not yet fetched. ordered: in the order of payloads, else as they come. timeout is for
+        each value."""
         ahead = number_argument(ahead, "ahead")
         if ahead < 1:
             raise InvalidArgument(f"ahead: expected at least 1, got {ahead}")
@@ -177,29 +183,29 @@ class Queue:
                 over = [h for h in waiting if h._known]
                 waiting = deque(h for h in waiting if not h._known)
                 for handle in over:
-                    yield handle._told()
+                    yield handle._outcome()
                 continue
             while waiting and waiting[0]._known:
-                yield waiting.popleft()._told()
+                yield waiting.popleft()._outcome()
 
     def _submit(self, batch: list[Encoded], kind: _Kind, deadline: Deadline) -> list[Handle]:
-        """Of some of them at least, the first ones."""
+        """Submits the first tasks of batch, at least one."""
         queue, library, n = self._open(), self._library, len(batch)
         if len(self._dropped) >= _RELEASE:
             self._flush()
         data = batch[0][0] if n == 1 else b"".join([raw for raw, _ in batch])
-        place: int = c_void_p.from_buffer(c_char_p(data)).value or 0
-        tasks = kind.tasks(batch, place)
+        address: int = c_void_p.from_buffer(c_char_p(data)).value or 0
+        tasks = kind.tasks(batch, address)
         size = SIZES[n] if n < 256 else c_size_t(n)
         try:
-            room = _places.pop()
+            out = _free_outs.pop()
         except IndexError:
-            room = _Place()
-        submit, to_numbers, to_count = library.submit_plain, room.to_numbers, room.to_count
+            out = _Out()
+        submit, to_numbers, to_count = library.submit_plain, out.to_numbers, out.to_count
         status = self._core.status(lambda ms: submit(queue, tasks, size, ms, to_numbers, to_count), deadline)
         drop = self._drop
-        handles = [Handle(self, number, drop) for number in room.numbers[:room.count.value]]
-        _places.append(room)
+        handles = [Handle(self, number, drop) for number in out.numbers[:out.count.value]]
+        _free_outs.append(out)
         if status:
             try:
                 self._fail(status)
@@ -208,38 +214,42 @@ class Queue:
                 raise
         return handles
 
-    # What comes of it.
+    # Fetching.
 
-    def fetch(self, structure: Any, timeout: Optional[float] = None) -> Any:
-        """The same structure (dicts, lists, tuples, named ones too, dataclasses, nested as they like) with
-        values in place of its handles, once all are there. Anything else in it stays."""
+    def fetch(self, structure: Any, timeout: Optional[float] = DEFAULT_TIMEOUT) -> Any:
+        """Waits for all handles in a structure of dicts, lists, tuples, named tuples and dataclasses, nested
+        in any way. Returns the same structure with values in place of handles; anything else in it stays."""
         handles: list[Handle] = []
         held_in(structure, handles)
         self._await(handles, Deadline(timeout))
-        return filled(structure, Handle._told)
+        return filled(structure, Handle._outcome)
 
-    def over(self, handles: Iterable[Handle], timeout: Optional[float] = None) -> list[Handle]:
-        """Those of handles that are over by now; waits, for timeout seconds at most, until there is one."""
+    def over(self, handles: Iterable[Handle], timeout: Optional[float] = DEFAULT_TIMEOUT) -> list[Handle]:
+        """The handles whose tasks are over. Waits until there is one, at most timeout seconds; then the list
+        is empty."""
         waiting = list(handles)
         if waiting and not any(h._known for h in waiting):
             with contextlib.suppress(DeadlineExceeded):
                 self._turn(waiting, Deadline(timeout))
         return [h for h in waiting if h._known]
 
-    def as_completed(self, handles: Iterable[Handle], timeout: Optional[float] = None) -> Iterator[Handle]:
-        """The handles, each once, as their tasks are over."""
-        deadline = Deadline(timeout)
-        waiting = list(dict.fromkeys(handles))
+    def as_completed(self, handles: Iterable[Handle], timeout: Optional[float] = DEFAULT_TIMEOUT
+                     ) -> Iterator[Handle]:
+        """The handles, each once, in the order in which their tasks end. timeout is for each wait."""
+        Deadline(timeout)  # refuses nonsense at once
+        return self._as_completed(list(dict.fromkeys(handles)), timeout)
+
+    def _as_completed(self, waiting: list[Handle], timeout: Optional[float]) -> Iterator[Handle]:
         while waiting:
             if not any(h._known for h in waiting[:_LOOK]):
-                waiting = self._turn(waiting, deadline)
+                waiting = self._turn(waiting, Deadline(timeout))
             first, rest = waiting[:_LOOK], waiting[_LOOK:]
             waiting = [h for h in first if not h._known] + rest
             yield from [h for h in first if h._known]
 
     def _turn(self, waiting: list[Handle], deadline: Deadline) -> list[Handle]:
-        """Waits until at least one of the first is over. The longest in the queue are mostly the first to be
-        over; now and then the others are looked at."""
+        """Waits until at least one of the first _LOOK handles is over; returns the handles in another order.
+        Mostly the oldest tasks end first, but now and then this looks at the others, too."""
         while True:
             if len(waiting) <= _LOOK:
                 self._await_any(waiting, deadline)
@@ -254,7 +264,7 @@ class Queue:
                 raise DeadlineExceeded(f"none of {len(waiting)} tasks is over")
 
     def _look(self, handles: list[Handle], deadline: Deadline) -> bool:
-        """Whether one of them is over by then."""
+        """Waits; returns whether one of them is over."""
         try:
             self._await_any(handles, deadline)
         except DeadlineExceeded:
@@ -262,7 +272,7 @@ class Queue:
         return True
 
     def _await(self, handles: list[Handle], deadline: Deadline) -> None:
-        """Until all are over."""
+        """Waits until all are over."""
         waiting = [h for h in handles if not h._known]
         for begin in range(0, len(waiting), _FETCH):
             some = waiting[begin:begin + _FETCH]
@@ -270,7 +280,7 @@ class Queue:
                 queue._fetch(mine, 0, deadline)
 
     def _await_any(self, handles: list[Handle], deadline: Deadline) -> None:
-        """Until one of them is over; handles of this queue's job."""
+        """Waits until one of them is over. All must belong to this queue's job."""
         self._fetch(handles, ANY, deadline)
 
     def _fetch(self, handles: list[Handle], flags: int, deadline: Deadline) -> None:
@@ -281,30 +291,30 @@ class Queue:
         n = len(by_number)
         numbers, size = array("q", by_number).tobytes(), SIZES[n] if n < 256 else c_size_t(n)
         try:
-            place = _places.pop()
+            out = _free_outs.pop()
         except IndexError:
-            place = _Place()
-        function, to_outcomes, to_count = library.fetch_plain, place.to_outcomes, place.to_count
+            out = _Out()
+        function, to_outcomes, to_count = library.fetch_plain, out.to_outcomes, out.to_count
         status = self._core.status(
-            lambda ms: function(queue, numbers, size, flags, ms, to_outcomes, to_count), deadline)
+            lambda ms: function(queue, numbers, size, flags, ms, to_outcomes, to_count), deadline, True)
         if status:
             if self.closed:
                 raise Cancelled("the queue was closed")
             self._core.fail(status)
         try:
-            self._learn(by_number, place)
+            self._learn(by_number, out)
         finally:
-            library.outcomes_free_plain(place.outcomes, place.count)
-        _places.append(place)
+            library.outcomes_free_plain(out.outcomes, out.count)
+        _free_outs.append(out)
         if n < len(handles):
-            for h in handles:  # several of one task
+            for h in handles:  # a task may have several handles
                 same = by_number[h.task]
                 h._value, h._failed, h._known = same._value, same._failed, same._known
 
-    def _learn(self, handles: dict[int, Handle], place: _Place) -> None:
-        """What became of their tasks."""
-        outcomes, bytes_from = place.outcomes, self._library.bytes_from
-        records = string_at(outcomes, OUTCOME.size * place.count.value)
+    def _learn(self, handles: dict[int, Handle], out: _Out) -> None:
+        """Gives the handles their outcomes."""
+        outcomes, bytes_from = out.outcomes, self._library.bytes_from
+        records = string_at(outcomes, OUTCOME.size * out.count.value)
         for record in OUTCOME.iter_unpack(records):
             number, state, value, length, form = record[:5]
             handle = handles[number]
@@ -312,7 +322,7 @@ class Queue:
                 try:
                     handle._value = decode(bytes_from(value, length) if value else b"", string_at(form))
                 except ValueError as e:
-                    error = DataLoss(f"the value of task {number} is not what it says: {e}")
+                    error = DataLoss(f"the value of task {number} does not fit its format: {e}")
                     handle._value, handle._failed = error, True
             else:
                 handle._value, handle._failed = _error_of(*record), True
@@ -321,45 +331,49 @@ class Queue:
             if drop is not None:
                 drop(number)
 
-    def join(self, timeout: Optional[float] = None) -> None:
-        """Waits until nothing of the queue is queued or runs. submit() of others, unless they do a task
-        themselves, waits meanwhile. FailedPrecondition: without a timeout, in a thread that does a task of
-        the queue itself, this is a deadlock; so it is in done(), in cancel(), and for its own handle."""
-        queue, join = self._open(), self._library.join
+    def join(self, timeout: Optional[float] = DEFAULT_TIMEOUT) -> None:
+        """Waits until no task of the queue is queued or runs. Meanwhile submit() of other callers waits,
+        unless they do a task themselves. FailedPrecondition: this thread does a task of the queue, and
+        timeout is None: it would wait for itself. The same holds for done(), cancel() and the task's own
+        handle."""
+        queue, join = self._open(), self._library.queue_join
         self._flush()
-        status = self._core.status(lambda ms: join(queue, ms), timeout)
+        status = self._core.status(lambda ms: join(queue, ms), timeout, True)
         if status:
             self._fail(status)
 
     def done(self) -> bool:
-        """Whether that is so. After a task has failed it waits until what was cancelled has ended, which is
-        queue.cancel_grace at most, and raises that error."""
-        queue, function, said = self._open(), self._library.done, c_int()
-        status = self._core.status(lambda _: function(queue, byref(said)), None)
+        """Whether no task of the queue is queued or runs. After a task has failed it waits until no cancelled
+        task runs, for at most queue.cancel_grace, and raises that error."""
+        queue, function, done = self._open(), self._library.queue_done, c_bool()
+        status = self._core.status(lambda _: function(queue, byref(done)), None)
         if status:
             self._fail(status)
-        return bool(said.value)
+        return done.value
 
     def cancel(self, handles: Optional[Iterable[Union[Handle, int]]] = None, reason: str = "",
-               timeout: Optional[float] = None) -> int:
-        """Cancels these tasks, or (None) all of the queue, and waits until none of them runs any more; after
-        that none will. How many were cancelled."""
-        queue, function, count = self._open(), self._library.cancel_tasks, c_size_t()
+               timeout: Optional[float] = DEFAULT_TIMEOUT) -> int:
+        """Cancels these tasks, or (None) all tasks of the queue, and waits until none of them runs; none will
+        after that. Returns how many were cancelled."""
+        queue, function, count = self._open(), self._library.queue_cancel, c_size_t()
         numbers = None if handles is None else array("q", [_number(h) for h in handles])
         if numbers is not None and not numbers:
             return 0
-        places = None if numbers is None else (c_int64 * len(numbers)).from_buffer(numbers)
+        pointer = None if numbers is None else (c_int64 * len(numbers)).from_buffer(numbers)
         n, text = len(numbers or ()), text_argument(reason, "reason")
-        self._core.wait(lambda ms: function(queue, places, n, text, ms, byref(count)), timeout)
+        status = self._core.status(lambda ms: function(queue, pointer, n, text, ms, byref(count)), timeout,
+                                   True)
+        if status:
+            self._core.fail(status)
         return count.value
 
     def handle(self, task: int) -> Handle:
-        """Of a task that is known by its number, as one of another coordinator. What comes of it stays with
-        the job when the handle is gone."""
+        """A handle of the task with that number, for example another coordinator's. The agent keeps the
+        task's outcome when the handle is gone."""
         return Handle(self, int(task), None)
 
     def release(self, handles: Iterable[Union[Handle, int]]) -> None:
-        """Forgets these tasks and what came of them, those that are not over when they are."""
+        """Forgets these tasks and their outcomes, each as soon as the task is over."""
         self._open()
         numbers = []
         for h in handles:
@@ -377,10 +391,10 @@ class Queue:
         return QueueStats._make([*[getattr(said, name) for name in QueueStats._fields[:-1]],
                                  bool(said.closed)])
 
-    # The end of it.
+    # Closing.
 
     def _flush(self) -> None:
-        """Releases what handles that are gone stood for."""
+        """Releases the tasks whose handles are gone."""
         dropped, numbers = self._dropped, []
         try:
             while True:
@@ -391,7 +405,7 @@ class Queue:
             self._release(numbers)
         except Unavailable:  # elasticd may come back
             dropped.extend(numbers)
-        except Error:  # whoever needs the queue will hear of it
+        except Error:  # the next call that needs the queue has the same error
             pass
         except BaseException:  # of a signal's handler
             dropped.extend(numbers)
@@ -400,17 +414,17 @@ class Queue:
     def _release(self, numbers: list[int]) -> None:
         if not numbers:
             return
-        queue, function, n = self._open(), self._library.release, len(numbers)
-        places = (c_int64 * n)(*numbers)
-        self._core.wait(lambda _: function(queue, places, n), None)
+        queue, function, n = self._open(), self._library.queue_release, len(numbers)
+        pointer = (c_int64 * n)(*numbers)
+        self._core.wait(lambda _: function(queue, pointer, n), None)
 
     @property
     def closed(self) -> bool:
         return self._queue is None or self._core.closed
 
     def close(self) -> None:
-        """Closes this handle to the queue. All of a queue without a name is cancelled and forgotten; one
-        with a name goes on."""
+        """Closes the queue. Everything in a queue without a name is cancelled and forgotten; a queue with a
+        name goes on."""
         if self._queue is None:
             return
         if self._process == process[0] and not self._core.closed:
@@ -427,15 +441,15 @@ class Queue:
 
     def _fail(self, status: int) -> None:
         library = self._library
-        task = library.error_task()
+        task = library.queue_error_task()
         if task < 0:
             if self.closed:
                 raise Cancelled("the queue was closed")
             self._core.fail(status)
-        code = library.error_exit_code()
+        code = library.queue_error_exit_code()
         error = of_kind(QueueFailed, status, text_of(library.error_text()))
-        error.task, error.worker = task or None, text_of(library.error_worker()) or None
-        error.details, error.exit_code = text_of(library.error_details()), None if code < 0 else code
+        error.task, error.worker = task or None, text_of(library.queue_error_worker()) or None
+        error.details, error.exit_code = text_of(library.queue_error_details()), None if code < 0 else code
         raise error
 
     def __enter__(self) -> Queue:
@@ -448,8 +462,8 @@ class Queue:
         return f"<elasticd.Queue {self.name!r}{', closed' if self.closed else ''}>"
 
 
-class _Place:
-    """What a call needs, with what the library is told of it."""
+class _Out:
+    """Memory for the results of a call, and references to it for the library."""
 
     def __init__(self) -> None:
         self.numbers, self.count, self.outcomes = (c_int64 * _BATCH)(), c_size_t(), c_void_p()
@@ -457,11 +471,11 @@ class _Place:
         self.to_outcomes = byref(self.outcomes)
 
 
-_places: list[_Place] = []  # that no call uses now
+_free_outs: list[_Out] = []
 
 
 class _Kind:
-    """What the tasks of one call have in common."""
+    """The options that the tasks of one call have in common."""
 
     def __init__(self, resources: Iterable[str], limit: Optional[float], alone: bool) -> None:
         self._names, n = names_array(names_argument(resources, "resources") or None, "resources")
@@ -471,19 +485,19 @@ class _Kind:
         limit_ms = 0 if limit is None else number_argument(max(int(limit * 1000), 1), "limit in ms")
         self._rest = (names, n, limit_ms, bool(alone))
 
-    def tasks(self, batch: list[Encoded], place: int) -> bytes:
-        """As the library takes them; their payloads are there one after the other."""
+    def tasks(self, batch: list[Encoded], address: int) -> bytes:
+        """The tasks as the library takes them; their payloads stand one after the other at address."""
         if len(batch) == 1 or not _WORDS:
             records = []
             for raw, form in batch:
                 length = len(raw)
-                records.append(NEW_TASK.pack(place, length, _ADDRESS[form], *self._rest))
-                place += length
+                records.append(NEW_TASK.pack(address, length, _ADDRESS[form], *self._rest))
+                address += length
             return b"".join(records)
-        # All at once, a word of each at a time.
+        # All tasks at once: a word of each at a time.
         lengths = array("Q", [len(raw) for raw, _ in batch])
         words = array("Q", NEW_TASK.pack(0, 0, 0, *self._rest)) * len(batch)
-        words[0::_WORDS] = array("Q", itertools.accumulate(lengths[:-1], initial=place))
+        words[0::_WORDS] = array("Q", itertools.accumulate(lengths[:-1], initial=address))
         words[1::_WORDS] = lengths
         words[2::_WORDS] = array("Q", [_ADDRESS[form] for _, form in batch])
         return words.tobytes()
@@ -505,10 +519,10 @@ def _iterable(payloads: Iterable[Any]) -> Iterable[Any]:
 
 
 def _batches(payloads: Iterable[Any], most: int = _BATCH) -> Iterator[list[Encoded]]:
-    """Encoded, as many at once as come quickly."""
+    """Encodes payloads; a batch has as many as come quickly."""
     batch: list[Encoded] = []
     most, size, since = min(most, _BATCH), 0, time.monotonic()
-    if type(payloads) is list or type(payloads) is tuple:  # which nobody has to wait for
+    if type(payloads) is list or type(payloads) is tuple:  # these come at once
         pieces: Iterable[Any] = (payloads[at:at + _PIECE] for at in range(0, len(payloads), _PIECE))
     else:
         pieces = zip(payloads)
@@ -539,15 +553,15 @@ def _number(handle: Union[Handle, int]) -> int:
 
 def _error_of(number: int, _state: int, _value: int, _length: int, _format: int, code: int, message: int,
               details: int, worker: int, _tries: int) -> Error:
-    """That of a task that has failed, or was cancelled."""
+    """The error of a task that has failed, or was cancelled."""
     error = error_of(code or int(Cancelled.code), text_of(string_at(message)))
     error.task, error.worker = number, text_of(string_at(worker)) or None
     error.details = text_of(string_at(details))
     return error
 
 
-def _repeated(function: Callable[[], int]) -> int:
-    """Of a call that a signal may end."""
+def _uninterrupted(function: Callable[[], int]) -> int:
+    """Calls function until it returns for another reason than a signal."""
     while True:
         status = function()
         if status != INTERRUPTED:

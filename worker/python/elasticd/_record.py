@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the agent and the other tasks what a program failed with."""
+"""Tells the agent and the other workers with which exception a program has failed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def record(function: _F) -> _F:
-    """Decorates a program's main function: an exception that leaves it is written to the task's
-    error.json with its traceback, reported to the group, and goes on its way.
+    """Decorates a program's main function: an exception that leaves it is written to the worker's error.json
+    with its traceback, reported to the group, and raised further.
 
-    SystemExit and KeyboardInterrupt are none of its business, nor is the Cancelled of a group that is
-    being stopped.
+    SystemExit and KeyboardInterrupt are not recorded, nor is Cancelled when the group is being stopped.
     """
 
     @functools.wraps(function)

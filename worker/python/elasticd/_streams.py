@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What comes one after the other: changes of keys, and events of the group.
+"""Streams: changes of keys, and events of the group.
 
-A stream is an iterator and a context manager. One thread at a time reads it; close() works from any
-thread and ends the reader's loop.
+A stream is an iterator and a context manager. One thread at a time reads it; any thread may close() it, which
+ends the reader's loop. The next change or event may never come, so a read has no time limit unless the
+program sets one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LOOK_MS = 100
 
 
 class Change(NamedTuple):
-    """What became of a key; value is None where it was deleted."""
+    """A change of a key; value is None where the key was deleted."""
 
     key: str
     value: Optional[bytes]
@@ -36,31 +37,31 @@ class Change(NamedTuple):
 
 
 class GroupError(NamedTuple):
-    """An error that one task reported, or that the agent found. reported: by the task itself."""
+    """An error that a worker reported, or that the agent found. reported: by the worker itself."""
 
     code: Status
     message: str
-    task: str
+    worker: str
     reported: bool
 
 
 class Event(NamedTuple):
-    """Something that happened in the group: "error", "joined", "gone", "stopping",
-    "notice" (of preemption) or "lost"."""
+    """Something that happened in the group: "error", "joined", "gone", "stopping", "notice" (of preemption),
+    or "lost" where events were missed."""
 
     event: str
-    task: Optional[str]
+    worker: Optional[str]
     text: str
     error: Optional[GroupError]
 
 
 def group_error(e: CError) -> GroupError:
     code = Status(e.code) if e.code in Status._value2member_map_ else Status.UNKNOWN
-    return GroupError(code, text_of(e.message), text_of(e.task), bool(e.reported))
+    return GroupError(code, text_of(e.message), text_of(e.worker), bool(e.reported))
 
 
 class Stream(Generic[_T]):
-    """What watches and events have in common."""
+    """The base of watches and events."""
 
     _kind: str
     _struct: Any
@@ -95,7 +96,7 @@ class Stream(Generic[_T]):
         return self._stream is None or self._core.closed
 
     def fileno(self) -> int:
-        """For select(): readable when next(0) may have something."""
+        """For select(): readable when next(0) may return something."""
         stream = self._stream
         fd: int = getattr(self._library, self._kind + "_fd")(stream) if stream is not None else -1
         if fd < 0:
@@ -103,14 +104,14 @@ class Stream(Generic[_T]):
         return fd
 
     def next(self, timeout: Union[Deadline, Optional[float]] = None) -> Optional[_T]:
-        """The next one; None when the time is over."""
+        """The next change or event; None after timeout seconds. Without a timeout it waits without limit."""
         try:
             return self._read(timeout if isinstance(timeout, Deadline) else Deadline(timeout))
         except DeadlineExceeded:
             return None
 
     def _read(self, deadline: Deadline) -> _T:
-        if self._pid != os.getpid():  # a child of fork(): what its parent's threads held is not held
+        if self._pid != os.getpid():  # a child of fork(), where no other thread holds the lock
             self._renew()
         with self._lock:
             stream = self._stream
@@ -129,9 +130,8 @@ class Stream(Generic[_T]):
             self._free(item)
 
     def _await(self, stream: Owned, deadline: Deadline, item: Any) -> int:
-        """Waits for the descriptor and for close(). Where there is no descriptor, as in a child of
-        fork() at first, the library waits, and is asked to come back now and then to look whether close() was
-        called."""
+        """Waits for the descriptor and for close(). Where there is no descriptor, as in a child of fork() at
+        first, the library waits instead, in short turns between which this checks for close()."""
         descriptor = getattr(self._library, self._kind + "_fd")
         waits_here = descriptor(stream) >= 0
         while True:
@@ -142,7 +142,7 @@ class Stream(Generic[_T]):
                 continue
             if status != Status.DEADLINE_EXCEEDED or not deadline.waits:
                 return status
-            fd = descriptor(stream)  # another one once a child of fork() has made its own
+            fd = descriptor(stream)  # it changes when a child of fork() opens its own
             if fd < 0:
                 if self.closed:
                     return int(Status.CANCELLED)
@@ -181,7 +181,7 @@ _Self = TypeVar("_Self", bound=Stream[Any])
 
 
 class Wake:
-    """Ends the wait for a descriptor of another thread."""
+    """Ends another thread's wait for a descriptor."""
 
     def __init__(self) -> None:
         self._pipe: Optional[tuple[int, int]] = None
@@ -196,7 +196,7 @@ class Wake:
                     os.write(self._pipe[1], b"x")
 
     def wait(self, fd: int, timeout_ms: int) -> bool:
-        """Until fd is readable, or set() was called; False when the time is over."""
+        """Waits until fd is readable, or set() was called; False when the time is over."""
         with self._lock:
             if self._set:
                 return True
@@ -214,7 +214,8 @@ class Wake:
 
 
 class Watch(Stream[Change]):
-    """The changes of a key and of all below it. OutOfRange: changes were lost; list, and watch anew."""
+    """The changes of a key and of all below it. OutOfRange: changes were lost; list the keys, and open
+    another watch."""
 
     _kind, _struct = "watch", CEntry
 
@@ -230,14 +231,14 @@ class Watch(Stream[Change]):
 
 
 class Events(Stream[Event]):
-    """What happens in the group from now on."""
+    """The events of the group from now on."""
 
     _kind, _struct = "events", CEvent
 
     def _convert(self, item: CEvent) -> Event:
         error = group_error(item.error.contents) if item.error else None
-        task = text_of(item.task) if item.task else None
-        return Event(text_of(item.event), task, text_of(item.text), error)
+        worker = text_of(item.worker) if item.worker else None
+        return Event(text_of(item.event), worker, text_of(item.text), error)
 
     def _free(self, item: Any) -> None:
         self._library.event_free(item)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What travels as the bytes of a payload or a value, and structures that have handles in them."""
+"""Payloads and values as bytes, and structures that contain handles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _decode = json.JSONDecoder().decode
 
 
 class Held:
-    """The base of what stands for a value that is not there yet."""
+    """The base of objects that stand for a value which is not there yet."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ def _refuse(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not JSON-able")
 
 
-# JSON has no NaN and no infinity: whoever else reads them would fail.
+# JSON has no NaN and no infinity: other readers would fail.
 _encode = json.JSONEncoder(separators=(",", ":"), default=_refuse, allow_nan=False).encode
 
 
@@ -61,7 +61,7 @@ def decode(data: bytes, form: bytes) -> Any:
 
 
 def _where(value: Any, path: str = "", depth: int = 0) -> str:
-    """Where in value the first thing is that is not JSON."""
+    """The place in value of the first object that cannot be JSON."""
     if depth > 100:
         return path
     if isinstance(value, dict):
@@ -86,7 +86,7 @@ def _fits(value: Any) -> bool:
 
 
 def held_in(value: Any, found: list[Any]) -> None:
-    """Adds all that are held in a structure, in its order."""
+    """Adds all Held objects of a structure, in its order."""
     if isinstance(value, Held):
         found.append(value)
     elif isinstance(value, dict):
@@ -104,8 +104,8 @@ def held_in(value: Any, found: list[Any]) -> None:
 
 
 def filled(value: Any, fill: Callable[[Any], Any]) -> Any:
-    """A structure of the same types, with fill(held) where something is held. What has nothing of the
-    kind in it is the same object."""
+    """A structure of the same types, with fill(held) in place of each Held object. A part without any stays
+    the same object."""
     if isinstance(value, Held):
         return fill(value)
     if isinstance(value, dict):
@@ -115,7 +115,7 @@ def filled(value: Any, fill: Callable[[Any], Any]) -> Any:
         if all(map(operator.is_, items, value)):
             return value
         if isinstance(value, tuple):
-            make = getattr(type(value), "_make", None)  # of a named one
+            make = getattr(type(value), "_make", None)  # of a named tuple
             return type(value)(items) if make is None else make(items)
         if type(value) is list:
             return items

@@ -7,35 +7,40 @@ import threading
 from typing import Any, Callable, Iterator, Optional
 
 from ._core import Core
-from ._errors import DeadlineExceeded
+from ._errors import Cancelled, DeadlineExceeded
 from ._interrupt import Interrupt
-from ._place import Place
-from ._task import Task, is_to_go_on
+from ._slot import Slot
+from ._task import Task, is_raised_further
 
 
-def loop_of_tasks(place: Place, interrupt: Optional[int]) -> Iterator[Task]:
-    """One after the other, as they are asked for."""
+def loop_of_tasks(slot: Slot, interrupt: Optional[int]) -> Iterator[Task]:
+    """The tasks, each when the program asks for it."""
     try:
         if interrupt is not None:
-            place.interrupt = Interrupt(interrupt, place)
-        task = place.ask()
+            slot.interrupt = Interrupt(interrupt, slot)
+        task = slot.ask()
         while task is not None:
             yield task
             if task.answered:
-                task = place.ask()
+                task = slot.ask()
             else:
                 task.answered = True
-                task = place.finish_and_ask(task.value)
+                task = slot.finish_and_ask(task.value)
     finally:
-        _end(place)
+        _end(slot)
+
+
+_SILENCE_SECONDS = 60.0  # for which an agent that is alive is never silent
+
+_Get = Callable[..., Optional[Task]]
 
 
 class Idle(Exception):
-    """Nothing came in time for any slot."""
+    """No task came in time for any slot."""
 
 
 class Patience:
-    """Of slots side by side: one for which nothing comes in time asks again while another is at a task."""
+    """For several slots: one for which no task comes in time asks again while another one does a task."""
 
     def __init__(self, handler: Callable[[Task], Any]) -> None:
         self._handler = handler
@@ -51,8 +56,7 @@ class Patience:
             with self._lock:
                 self._at_work -= 1
 
-    def asking(self, get: Callable[..., Optional[Task]],
-               again: Callable[[], Optional[Task]]) -> Callable[..., Optional[Task]]:
+    def asking(self, get: _Get, again: _Get) -> _Get:
         def patient(*given: Any) -> Optional[Task]:
             now = get
             while True:
@@ -65,80 +69,112 @@ class Patience:
         return patient
 
 
-def loop_of_work(place: Place, handler: Callable[[Task], Any],
-                 interrupt: Optional[int] = None, patience: Optional[Patience] = None) -> None:
-    """handler(task) for each. With patience it asks again where nothing came in time."""
+def loop_of_work(slot: Slot, handler: Callable[[Task], Any], interrupt: Optional[int] = None) -> None:
+    """Calls handler(task) for each task."""
     call = handler
     try:
         if interrupt is not None:
-            watch = place.interrupt = Interrupt(interrupt, place)
+            watch = slot.interrupt = Interrupt(interrupt, slot)
 
             def call(task: Task) -> Any:
                 return watch.run(handler, task)
-        finish, ask, fail = place.finish_and_ask, place.ask, place.fail_and_ask
-        if patience is not None:
-            finish, ask, fail = (patience.asking(get, place.ask) for get in (finish, ask, fail))
-        task = ask()
-        while task is not None:
-            try:
-                value = call(task)
-            except Exception as e:
-                if is_to_go_on(e, place.stopping):
-                    raise
-                task = ask() if task.answered else _failed(task, fail, e)
-                continue
-            if task.answered:
-                task = ask()
-            else:
-                task.answered = True
-                task = finish(value)
+        _do_tasks(slot, call, slot.finish_and_ask, slot.ask, slot.fail_and_ask)
     finally:
-        _end(place)
+        _end(slot)
 
 
-def _failed(task: Task, fail: Callable[[BaseException], Optional[Task]], error: Exception) -> Optional[Task]:
+def _do_tasks(slot: Slot, call: Callable[[Task], Any], finish: _Get, ask: _Get, fail: _Get) -> None:
+    task = ask()
+    while task is not None:
+        try:
+            value = call(task)
+        except Exception as e:
+            if is_raised_further(e, slot.stopping):
+                raise
+            task = ask() if task.answered else _failed(task, fail, e)
+            continue
+        if task.answered:
+            task = ask()
+        else:
+            task.answered = True
+            task = finish(value)
+
+
+def _failed(task: Task, fail: _Get, error: Exception) -> Optional[Task]:
     task.answered = True
     return fail(error)
 
 
-def _end(place: Place) -> None:
-    interrupt, place.interrupt = place.interrupt, None
+def _end(slot: Slot) -> None:
+    interrupt, slot.interrupt = slot.interrupt, None
     try:
         if interrupt is not None:
             interrupt.stop()
     finally:
-        place.close()
+        slot.close()
 
 
-def work_in_threads(open_place: Callable[[Core], Place], handler: Callable[[Task], Any], slots: int) -> None:
-    """The same in as many threads, until all are at the end or the first one fails. One for which nothing
-    comes in time has not failed: it ends no other amid a task."""
-    core = Core()  # one that can be closed below those that wait
-    patience = Patience(handler)
-    failures: list[BaseException] = []
-    idle: list[Optional[BaseException]] = []
+class Slots:
+    """Several slots, each in a thread. When one fails, the others get no more tasks, and end when they have
+    finished those that they have. The failed one puts its task back after they have stopped to wait, since
+    one of them would get it otherwise."""
 
-    def body() -> None:
+    def __init__(self, open_slot: Callable[[Core], Slot], handler: Callable[[Task], Any]) -> None:
+        self._core = Core()
+        self._open_slot, self._patience = open_slot, Patience(handler)
+        self._lock = threading.Lock()
+        self._slots: list[Slot] = []
+        self._stopped = False
+        self._failures: list[BaseException] = []
+        self._idle: list[Optional[BaseException]] = []
+
+    def run(self, n: int) -> None:
+        """Returns when all have ended; raises the exception of the first one that has failed."""
+        threads = [threading.Thread(target=self._body, name=f"elasticd-slot-{i}", daemon=True)
+                   for i in range(n)]
         try:
-            loop_of_work(open_place(core), patience.handle, patience=patience)
-        except Idle as e:
-            idle.append(e.__cause__)
-        except BaseException as e:
-            failures.append(e)
-            core.close()
-
-    threads = [threading.Thread(target=body, name=f"elasticd-slot-{i}", daemon=True) for i in range(slots)]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        core.close()
-        for thread in threads:
-            if thread.ident is not None:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
                 thread.join()
-    if failures:
-        raise failures[0]
-    if len(idle) == slots and idle[0] is not None:
-        raise idle[0]
+        finally:
+            self._stop()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+            self._core.close()
+        if self._failures:
+            raise self._failures[0]
+        if len(self._idle) == n and self._idle[0] is not None:
+            raise self._idle[0]
+
+    def _body(self) -> None:
+        slot: Optional[Slot] = None
+        try:
+            slot = self._open_slot(self._core)
+            self._add(slot)
+            asking = self._patience.asking
+            finish, ask, fail = (asking(get, slot.ask)
+                                 for get in (slot.finish_and_ask, slot.ask, slot.fail_and_ask))
+            _do_tasks(slot, self._patience.handle, finish, ask, fail)
+        except Idle as e:
+            self._idle.append(e.__cause__)
+        except BaseException as e:
+            if not (self._stopped and isinstance(e, Cancelled)):
+                self._failures.append(e)
+            self._stop()
+        finally:
+            if slot is not None:
+                slot.close()
+
+    def _add(self, slot: Slot) -> None:
+        with self._lock:
+            self._slots.append(slot)
+            if self._stopped:
+                slot.stop()
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for slot in self._slots:
+                slot.stop()

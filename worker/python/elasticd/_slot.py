@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One place at the queue, as the library has it: it has one task or none."""
+"""One slot of this worker at the queue: it has one task, or none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._errors import Cancelled, Error, FailedPrecondition, Status
 from ._interrupt import Interrupt
 from ._library import INTERRUPTED, Owned, text_of
 from ._queue_types import BUILD, CALL, INIT, ITEM, TASK, CBytes, CFailure, CItem
-from ._task import Task, built, failure, failure_of, is_to_go_on
+from ._task import Task, built, failure, failure_of, is_raised_further
 from ._values import JSON, TEXT, decode, encode
 
 Function = Callable[[Any], Any]
@@ -24,16 +24,16 @@ _TO_NONE = byref(_NONE)
 _NEVER = -1
 _REFUSED = (Status.INVALID_ARGUMENT, Status.RESOURCE_EXHAUSTED)
 
-_builders: dict[str, Function] = {}  # a build may come to any place of the process
+_builders: dict[str, Function] = {}  # of the process: any of its slots may be told to build
 
 
-class Place:
-    """Asks for tasks and answers them, one thread at a time. Builds and calls are served here."""
+class Slot:
+    """Asks for tasks and answers them, one thread at a time. It also serves builds and calls."""
 
     def __init__(self, core: Core, resources: Optional[Mapping[str, Function]], init: Optional[Function],
                  calls: Optional[Function], timeout: Optional[float], stopping: Callable[[], bool],
                  by_hand: bool) -> None:
-        Deadline(timeout)  # so that nonsense is refused at once
+        Deadline(timeout)  # refuses nonsense at once
         for name, build in (resources or {}).items():
             if not callable(build):
                 raise TypeError(f"resources[{name!r}]: expected a function, got {type(build).__name__}")
@@ -45,10 +45,10 @@ class Place:
         handle, opened = core.handle(), c_void_p()
         status = INTERRUPTED
         while status == INTERRUPTED:
-            status = self._library.work_open(handle, byref(opened))
+            status = self._library.queue_work_open(handle, byref(opened))
         self._library.check(status)
         self._handle = handle
-        self._work: Optional[Owned] = Owned.of(opened, self._library.work_close, handle)
+        self._work: Optional[Owned] = Owned.of(opened, self._library.queue_work_close, handle)
         self._lock, self._pid = threading.RLock(), os.getpid()
         self._item = c_void_p()
         self._to_item = byref(self._item)
@@ -58,33 +58,41 @@ class Place:
         self._answer = CBytes()
         self._to_answer = byref(self._answer)
         self._bytes = self._library.bytes_from
-        # Without argtypes to go through: all that they get is of C's own types.
-        self._next, self._finish_next, self._fail_next = self._library.plain_work
+        # Functions without argtypes: all their arguments are of C's types.
+        self._next, self._finish_next, self._fail_next = self._library.work_plain
 
     def close(self) -> None:
-        """What it has is put back."""
-        with self._alone():
+        """Puts back the task that it has."""
+        with self._exclusive():
             work, self._work = self._work, None
             if work is not None:
-                self._library.work_close(work)
-                work.value = None  # whoever refers to it, a traceback perhaps
+                self._library.queue_work_close(work)
+                work.value = None  # a traceback, for example, may still refer to it
+
+    def stop(self) -> None:
+        """Ends its wait for a task, in another thread, with Cancelled. It gets no more tasks, but can answer
+        the task that it has."""
+        with self._exclusive():
+            if self._work is not None:
+                self._library.queue_work_stop(self._work)
 
     def why_cancelled(self) -> Optional[str]:
-        """None where what it has was not. Of any thread."""
-        with self._alone():
+        """Why the task was cancelled; None where it was not. Any thread may call it."""
+        with self._exclusive():
             if self._work is None:
                 return "the loop is over"
-            if self._library.work_cancelled(self._work):
-                return text_of(self._library.error_text())
-            return None
+            status = INTERRUPTED
+            while status == INTERRUPTED:
+                status = self._library.queue_work_cancelled(self._work)
+            return text_of(self._library.error_text()) if status == Status.CANCELLED else None
 
-    def _alone(self) -> Any:
-        """Nobody closes it meanwhile."""
-        if self._pid != os.getpid():  # a child of fork(): who may have held it is not here
+    def _exclusive(self) -> Any:
+        """No other thread closes it meanwhile."""
+        if self._pid != os.getpid():  # a child of fork(), where no other thread holds the lock
             self._lock, self._pid = threading.RLock(), os.getpid()
         return self._lock
 
-    # What comes next; each of these returns it. None: there will be nothing any more.
+    # Each of these returns the next task. None: no task will come any more.
 
     def ask(self) -> Optional[Task]:
         return self._serve(self._again(self._next))
@@ -92,12 +100,12 @@ class Place:
     def finish_and_ask(self, value: Any) -> Optional[Task]:
         if value is not None or self._timeout is not None or self.by_hand:
             return self._serve(self._finished(value))
-        # What most handlers return, without a step between: in each of many workers this runs on a processor
-        # that others have just had.
+        # Most handlers return None: this is the shortest way, since with many workers each runs on a
+        # processor whose caches another one has just used.
         try:
             status = self._finish_next(self._work or self._closed(), _TO_NONE, _NEVER, self._to_item)
         except BaseException:  # of a signal's handler
-            self._library.interruptible(self._handle, 1)
+            self._library.give_up(self._handle)
             raise
         return self._serve(status if status != INTERRUPTED else self._again(self._next))
 
@@ -119,7 +127,7 @@ class Place:
         answer.len = len(raw)
         status = self._again(self._finish_next, self._to_answer)
         answer.data = None
-        if status in _REFUSED:  # the value, or by the wait for the next one
+        if status in _REFUSED:  # of the value, or of the wait for the next task
             error = self._error(status)
             status = self._again(self._fail_next, byref(failure_of(error)))
             if status == Status.FAILED_PRECONDITION:
@@ -127,7 +135,7 @@ class Place:
         return status
 
     def _again(self, function: Any, *answer: Any) -> int:
-        """Its status, whatever signals come."""
+        """Calls function until it returns for another reason than a signal. Returns the status."""
         work, timeout = self._work or self._closed(), self._timeout
         deadline: Optional[Deadline] = None
         ms = _NEVER
@@ -138,27 +146,27 @@ class Place:
             status: int
             if self.by_hand and self.interrupt is not None:
                 status = function(work, *answer, 0, self._to_item)
-                if status == Status.DEADLINE_EXCEEDED:  # it is to wait
+                if status == Status.DEADLINE_EXCEEDED:  # it has to wait
                     self.interrupt.rest()
                     status = self._next(work, ms, self._to_item)
             else:
                 status = function(work, *answer, ms, self._to_item)
-            while status == INTERRUPTED:  # the answer is given
+            while status == INTERRUPTED:  # the answer is on its way
                 if deadline is not None:
                     ms = deadline.left_ms()
                 status = self._next(work, ms, self._to_item)
             return status
         except BaseException:  # of a signal's handler
-            self._library.interruptible(self._handle, 1)
+            self._library.give_up(self._handle)
             raise
 
     def _serve(self, status: int) -> Optional[Task]:
-        """Does what has come until it is a task."""
+        """Serves builds and calls until a task comes."""
         while True:
             if status:
                 if status != Status.ABORTED:
                     self._core.fail(status)
-                status = self._again(self._next)  # the answer was to what had been cancelled
+                status = self._again(self._next)  # the item that was answered had been cancelled
                 continue
             address = self._item.value
             if address is None:
@@ -168,20 +176,20 @@ class Place:
                 self._payload = c_char_p.from_address(address + CItem.payload.offset)
                 self._form = c_char_p.from_address(address + CItem.format.offset)
                 self._address = address
-            (kind, _, number, name, payload, length, _, _, _, limit_ms, index, incarnation,
-             attempt) = ITEM.unpack_from(self._view)
-            raw = self._payload.value or b""  # to its first NUL, which is quicker than by its length
+            (kind, _, number, name, payload, length, _, _, _, limit_ms, index, start,
+             tries) = ITEM.unpack_from(self._view)
+            raw = self._payload.value or b""  # up to its first NUL, which is faster than by its length
             if len(raw) != length:
                 raw = self._bytes(payload, length)
             form = self._form.value or b""
             if kind == TASK:
                 if self.interrupt is not None:
                     self.interrupt.watch()
-                return Task(self, number, raw, form, limit_ms, index, incarnation, attempt)
+                return Task(self, number, raw, form, limit_ms, index, start, tries)
             status = self._do(kind, text_of(string_at(name)), raw, form)
 
     def _do(self, kind: int, name: str, raw: bytes, form: bytes) -> int:
-        """A build or a call."""
+        """Serves a build or a call."""
         lacks = self._lacks(kind, name)
         if lacks is not None:
             return self._again(self._fail_next, byref(failure(*lacks, "", False, None)))
@@ -190,7 +198,7 @@ class Place:
                 form = TEXT
             value = self._called(kind, name, decode(raw, form))
         except Exception as e:
-            if is_to_go_on(e, self.stopping):
+            if is_raised_further(e, self.stopping):
                 raise
             return self._again(self._fail_next, byref(failure_of(e)))
         return self._finished(value)
@@ -201,11 +209,11 @@ class Place:
         return self._calls if kind == CALL or self._init is None else self._init
 
     def _lacks(self, kind: int, name: str) -> Optional[tuple[Status, str]]:
-        """Why it is nothing that this worker could do."""
+        """Why this worker cannot serve it; None where it can."""
         if self._function(kind, name) is not None:
             return None
         if kind == BUILD:
-            return Status.NOT_FOUND, f"this worker cannot build {name}: its loop has no function for that"
+            return Status.NOT_FOUND, f"this worker cannot build {name}: its loop has no function for it"
         return Status.UNIMPLEMENTED, "this worker takes no calls: its loop has no function for them"
 
     def _called(self, kind: int, name: str, payload: Any) -> Any:
@@ -217,17 +225,17 @@ class Place:
         built[name] = value
         return None
 
-    # How it went, without asking for more. False: it had been cancelled.
+    # Answers that do not ask for the next task. False: the task had been cancelled.
 
     def finish(self, task: Task, value: Any) -> bool:
         data = _bytes_of(value)
-        return self._end(task, self._library.work_finish, byref(data))
+        return self._end(task, self._library.queue_work_finish, byref(data))
 
     def fail(self, task: Task, failure: CFailure) -> bool:
-        return self._end(task, self._library.work_fail, byref(failure))
+        return self._end(task, self._library.queue_work_fail, byref(failure))
 
     def put_back(self, task: Task) -> bool:
-        return self._end(task, self._library.work_put_back)
+        return self._end(task, self._library.queue_work_put_back)
 
     def _end(self, task: Task, function: Any, *answer: Any) -> bool:
         if task.answered:
