@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 enum {
-	STACK_BYTES = 64 << 10,
+	STACK_BYTES = 64 << 10, /* of each of the two processes that start the agent */
 	START_MS = 30000,
 	BOARD_USED = BOARD_HEADER_BYTES + BOARD_SLOT_BYTES,
 };
@@ -100,10 +100,20 @@ enum elasticd_status private_agent_open(struct elasticd *h)
 
 /* --- the agent's process */
 
+/* Both processes that start the agent run in this one's memory, as after vfork(): a copy of a large
+ * process takes long. The thread sanitizer can follow neither, so there they get copies, and an
+ * error of theirs is known only by the agent's end. */
+#ifdef __SANITIZE_THREAD__
+enum { IN_THIS_MEMORY = 0 };
+#else
+enum { IN_THIS_MEMORY = CLONE_VM | CLONE_VFORK };
+#endif
+
 struct launch {
 	const char *program;
 	int channel;
 	int error;
+	char *exec_stack; /* its end */
 	sigset_t mask;
 };
 
@@ -115,8 +125,9 @@ static void launch_exit(int status)
 
 /* Runs in the memory of the thread that waits for it, so it calls only what is safe in a handler of
  * signals. */
-static void launch_exec(struct launch *l)
+static int launch_exec(void *arg)
 {
+	struct launch *l = arg;
 	char *const argv[] = { (char *)l->program, (char *)"--alone", NULL };
 	int null = open("/dev/null", O_RDWR), fd = dup2(l->channel, ALONE_FD);
 
@@ -132,16 +143,14 @@ static void launch_exec(struct launch *l)
 failed:
 	l->error = errno;
 	launch_exit(127);
+	return 0;
 }
 
 static int launch_child(void *arg)
 {
 	struct launch *l = arg;
-	pid_t pid = vfork();
 
-	if (pid == 0)
-		launch_exec(l);
-	if (pid < 0)
+	if (clone(launch_exec, l->exec_stack, IN_THIS_MEMORY | SIGCHLD, l) < 0)
 		l->error = errno;
 	launch_exit(0);
 	return 0;
@@ -151,22 +160,23 @@ static int launch_child(void *arg)
 static int launch(const char *program, int agent_end)
 {
 	struct launch l = { .program = program, .channel = agent_end };
-	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+	char *stacks = mmap(NULL, 2 * STACK_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
 	sigset_t all;
 	pid_t pid;
 
-	if (stack == MAP_FAILED)
+	if (stacks == MAP_FAILED)
 		return -ENOMEM;
+	l.exec_stack = stacks + STACK_BYTES;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &l.mask);
-	pid = clone(launch_child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, &l);
+	pid = clone(launch_child, stacks + 2 * STACK_BYTES, IN_THIS_MEMORY, &l);
 	if (pid < 0)
 		l.error = errno;
 	else
 		(void)TEMP_FAILURE_RETRY(waitpid(pid, NULL, __WALL));
 	pthread_sigmask(SIG_SETMASK, &l.mask, NULL);
-	munmap(stack, STACK_BYTES);
+	munmap(stacks, 2 * STACK_BYTES);
 	return -l.error;
 }
 
