@@ -28,12 +28,12 @@ def output(daemon, job, rank=0, attempt=0):
 
 
 def heard_by(n):
-    """The end of a task that waits until all have got there: whoever fails first has the others stopped."""
+    """The last steps of a worker: it waits until all are there, since the first to fail stops the others."""
     return ["put:heard/%r=1", *[f"get:heard/{rank}" for rank in range(n)], "exit:1"]
 
 
 def saves(daemon, done, replicas=3):
-    """The steps at which each task saved: the same ones for all, each told once."""
+    """The steps at which the workers saved: the same for all, each once."""
     every = []
     for rank in range(replicas):
         out = output(daemon, done, rank)
@@ -79,7 +79,7 @@ def test_with_a_grace_period_training_goes_on_between_two_saves(daemon):
         assert output(daemon, done, rank)[-1] == "left saved 42"
 
 
-def test_a_task_that_is_half_as_fast_as_the_others_saves_twice_too(daemon):
+def test_a_worker_half_as_fast_as_the_others_saves_twice_too(daemon):
     # Steps of 20 and of 40 ms, which nothing holds together, and six seconds.
     done = daemon.run(job(
         "barrier:ready", f"if-rank:1:{train(0, FOR_EVER, 40)}", f"if-rank:0:{train(0, 20, 20)}",
@@ -94,7 +94,7 @@ def test_a_task_that_is_half_as_fast_as_the_others_saves_twice_too(daemon):
     assert verdict["preemption"]["saved"] == 2
 
 
-def test_where_a_slow_task_has_no_time_for_a_second_save_the_verdict_says_so(daemon):
+def test_the_verdict_says_when_a_slow_worker_has_no_time_for_a_second_save(daemon):
     # It is five times as slow: when it has come to the first step, it would need longer than there is
     # to where the other one is by then.
     done = daemon.run(job(
@@ -107,8 +107,8 @@ def test_where_a_slow_task_has_no_time_for_a_second_save_the_verdict_says_so(dae
     assert len(saves(daemon, done, 2)) == 1
 
 
-def test_steps_that_are_further_apart_than_one_are_agreed_on(daemon):
-    # One that is far ahead is waited for by nobody: the others train until they are there.
+def test_workers_agree_on_steps_that_skip_numbers(daemon):
+    # No worker waits for the one that is far ahead: the others train until they are there.
     at = [5, 300, 2]
     before = [f"if-rank:{rank}:{train(0, n)}" for rank, n in enumerate(at)]
     after = [f"if-rank:{rank}:{train(n)}" for rank, n in enumerate(at)]
@@ -117,7 +117,7 @@ def test_steps_that_are_further_apart_than_one_are_agreed_on(daemon):
     assert saves(daemon, done)[0] >= 300
 
 
-def test_a_task_that_dies_before_the_agreed_step_does_not_keep_the_others(daemon):
+def test_a_worker_that_dies_before_the_agreed_step_does_not_keep_the_others(daemon):
     done = daemon.run(job(train(0, 10), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice",
                           "if-rank:2:kill", "await-end:worker:2", train(10)))
     assert done["state"] == "preempted"
@@ -125,7 +125,7 @@ def test_a_task_that_dies_before_the_agreed_step_does_not_keep_the_others(daemon
     assert done["verdict"]["root_cause"]["rank"] == 2
 
 
-def test_children_of_fork_and_programs_they_run_are_the_same_task(daemon):
+def test_children_of_fork_and_programs_they_run_are_the_same_worker(daemon):
     done = daemon.run(job("in-child:" + train(0, 10), replicas=1))
     assert done["state"] == "succeeded"
     done = daemon.run({"roles": [
@@ -146,7 +146,7 @@ def test_hooks_save_and_leave(daemon):
     assert len(steps) == 1 and len(steps.pop()) == 1
 
 
-def test_the_code_to_leave_with_is_the_jobs(daemon):
+def test_the_exit_code_is_the_jobs(daemon):
     done = daemon.run(job("exit-code", "step:0", "notify:-1:tired", train(1), replicas=1,
                           preemption={"exit_code": 99}))
     assert output(daemon, done)[0] == "exit-code 99"
@@ -154,7 +154,7 @@ def test_the_code_to_leave_with_is_the_jobs(daemon):
     assert (done["state"], done["verdict"]["exit_status"]) == ("preempted", 99)
 
 
-def test_between_steps_a_task_asks_what_is_up(daemon):
+def test_between_steps_a_worker_asks_for_the_notice(daemon):
     done = daemon.run(job("preempted", "step:0", "barrier:asked", "if-rank:1:notify:600000:it reboots",
                           "await-notice", "preempted", *heard_by(2),
                           replicas=2, preemption={"timeout": "60s"}))
@@ -171,7 +171,7 @@ def test_an_unrequested_save_is_refused(daemon):
     assert out[2].startswith("saved OutOfRange: ")
 
 
-def test_an_application_error_of_one_is_every_tasks_error(daemon):
+def test_an_application_error_of_one_worker_is_every_workers_error(daemon):
     done = daemon.run(job(train(0, 10), "if-rank:1:error:8:Running out of resources", train(10),
                           *heard_by(3)))
     assert done["state"] == "failed"
@@ -181,7 +181,7 @@ def test_an_application_error_of_one_is_every_tasks_error(daemon):
     assert doc["message"]["message"] == "Running out of resources"
 
 
-def test_an_error_is_heard_while_a_notice_is_up(daemon):
+def test_an_error_reaches_all_while_a_notice_is_up(daemon):
     done = daemon.run(job(train(0, 10), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice",
                           "if-rank:1:error:13:it broke", "if-rank:1:put:broken=1", "get:broken", "step:10",
                           *heard_by(3)))
@@ -190,14 +190,14 @@ def test_an_error_is_heard_while_a_notice_is_up(daemon):
         assert "step Internal: it broke|worker:1" in output(daemon, done, rank)
 
 
-def test_an_error_that_is_longer_than_a_line_is_whole_everywhere(daemon):
+def test_a_long_error_is_whole_everywhere(daemon):
     text = "x" * 8000
     done = daemon.run(job(train(0, 2), f"if-rank:1:error:13:{text}", train(2), *heard_by(3)))
     for rank in range(3):
         assert f"train Internal: {text}|worker:1" in output(daemon, done, rank)
 
 
-def test_the_end_of_a_task_that_comes_back_is_no_error_of_the_others_steps(daemon):
+def test_the_end_of_a_worker_that_is_started_again_fails_no_step(daemon):
     done = daemon.run({"restart": {"scope": "worker", "max": 1, "backoff": "1s"}, "roles": [
         {"name": "steady", "command": [LIBWORKER, "step:0", "put:up=1", "await-end:shaky:0", train(1, 50),
                                        "get:back", "step:50"]},
@@ -227,7 +227,7 @@ def group(daemon):
         g.close()
 
 
-def test_events_tell_of_a_notice(group):
+def test_a_notice_is_an_event(group):
     g = group(replicas=2)
     a, b = g.all("worker:0", "worker:1")
     a.send("Events", more=True).reply()
@@ -262,8 +262,8 @@ def test_a_group_that_is_stopped_has_no_next_step(group, daemon):
     assert w.refused("Notify", reason="late").name == "FailedPrecondition"
 
 
-def test_tasks_that_wait_for_one_that_died_under_a_notice_are_released_with_its_name(daemon):
-    # Two wait for what the third one was to write, a third time in a barrier; then they go on and save.
+def test_waits_for_a_worker_that_died_under_a_notice_end_and_name_it(daemon):
+    # Two wait for a key of the third one, and once more in a barrier; then they go on and save.
     done = daemon.run(job(
         train(0, 10), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice", "if-rank:2:kill",
         "get:from/2", "barrier:all", train(10)))
@@ -278,7 +278,7 @@ def test_tasks_that_wait_for_one_that_died_under_a_notice_are_released_with_its_
     assert done["verdict"]["root_cause"]["rank"] == 2
 
 
-def test_a_recoverable_task_that_is_not_started_again_is_not_waited_for(daemon):
+def test_leaving_does_not_wait_for_a_recoverable_worker_that_stays_dead(daemon):
     done = daemon.run(job(
         train(0, 3), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice", "if-rank:1:kill",
         "barrier:all", train(3), replicas=2, role={"recoverable": True},
@@ -287,7 +287,7 @@ def test_a_recoverable_task_that_is_not_started_again_is_not_waited_for(daemon):
     assert "barrier Internal" in "\n".join(output(daemon, done, 0))
 
 
-def test_a_task_that_has_not_saved_when_another_died_is_stopped_after_stop_timeout(daemon):
+def test_a_worker_that_has_not_saved_when_another_died_is_stopped_after_stop_timeout(daemon):
     done = daemon.run(job(
         train(0, 10), "barrier:ready", "if-rank:0:notify:-1:tired", "await-notice", "if-rank:1:kill",
         "hang", replicas=2, stop={"timeout": "1s"}))

@@ -91,7 +91,7 @@ print(json.dumps(came))
 """) == [42, [6]]
 
 
-def test_by_hand_code_of_ones_own_saves_and_leaves(box):
+def test_by_hand_the_actions_of_a_step_save_and_leave(box):
     assert alone(box, """
 left = []
 with job.preemptible(save=lambda n: left.append(n), exit=lambda code: left.append(-code), signals=()) as work:
@@ -118,7 +118,7 @@ except OSError as e:
 """) == "no space"
 
 
-def test_a_grace_period_that_is_no_number_is_refused_and_a_long_one_is_not(box):
+def test_a_grace_period_that_is_not_a_number_is_refused(box):
     assert alone(box, """
 refused = []
 for grace in (float("inf"), float("-inf"), float("nan")):
@@ -153,7 +153,7 @@ print(json.dumps(came))
 """) == ["ValueError", None]
 
 
-def test_handlers_are_put_back_where_one_cannot_be_installed(box):
+def test_handlers_are_restored_where_one_cannot_be_installed(box):
     assert alone(box, """
 try:
     train(0, 3, signals=(signal.SIGTERM, signal.SIGKILL))
@@ -179,14 +179,14 @@ print(json.dumps(child.exitcode))
 """) == -15
 
 
-def test_a_signal_after_the_last_step_is_told_too(box):
+def test_a_signal_after_the_last_step_is_a_notice_too(box):
     assert alone(box, """
 code, _ = train(0, 3, lambda n: n == 2 and signal.raise_signal(signal.SIGTERM))
 print(json.dumps([code, job.preempted().reason]))
 """) == [None, "worker:0 got SIGTERM"]
 
 
-def test_ones_own_error_is_raised_by_ones_own_step(box):
+def test_a_worker_raises_its_own_error_at_its_next_step(box):
     assert alone(box, """
 job.report_error("Running out of resources", elasticd.Status.RESOURCE_EXHAUSTED)
 try:
@@ -218,7 +218,7 @@ sys.exit(came[0])
     assert {t["saved_path"] for t in job["workers"]} == {f"/ckpt/{r}-{said[0][1][0]}" for r in range(3)}
 
 
-def test_a_signal_to_one_task_is_a_notice_for_all(box, daemon):
+def test_a_signal_to_one_worker_is_a_notice_for_all(box, daemon):
     job = daemon.run(spec(box, f"""
 import os
 ready()
@@ -262,7 +262,7 @@ sys.exit(came[0])
     assert code == 42 and second > first
 
 
-def test_an_error_of_one_is_raised_on_all(box, daemon):
+def test_an_error_of_one_worker_is_raised_on_all(box, daemon):
     """With the same code and text; nothing is saved."""
     job = daemon.run(spec(box, f"""
 def fails(n):
@@ -302,7 +302,7 @@ sys.exit(1)
 
 
 def test_an_ordinary_stop_is_no_notice(box, daemon):
-    """The signal of a stop does what it would have done."""
+    """The signal of a stop has its usual effect."""
     path = box.path("work", "stepped")
     _, run = daemon.submit(spec(box, f"""
 def stepped(n):
@@ -319,7 +319,7 @@ print(json.dumps("never"))
     assert job["workers"][0]["exit"]["signal"] == 15, job["workers"]
 
 
-# The first process of task 0 waits for its signal between two steps.
+# The first process of worker 0 waits for its signal between two steps.
 HELD = """
 held = job.rank == 0 and job.start == 0
 with job.preemptible(save=save) as work:
@@ -348,7 +348,7 @@ def names(daemon, run):
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_the_stop_and_the_restart_of_one_task_are_no_notice(box, daemon, again):
+def test_the_stop_and_the_restart_of_one_worker_are_no_notice(box, daemon, again):
     run, stepped, over = held_job(box, daemon)
     wait_file(stepped)
     daemon.call("StopWorkers", job=run, workers="worker:0", again=again)
@@ -382,7 +382,7 @@ print(json.dumps(job.attempt))
     assert told(daemon, job, attempt=1) == [1]
 
 
-def test_a_stop_of_one_task_while_a_notice_is_up_is_that_stop(box, daemon):
+def test_a_stop_of_one_worker_while_a_notice_is_up_is_a_stop(box, daemon):
     run, stepped, _ = held_job(box, daemon)
     wait_file(stepped)
     daemon.call("Preempt", job=run, grace_ms=3600000)
@@ -392,7 +392,7 @@ def test_a_stop_of_one_task_while_a_notice_is_up_is_that_stop(box, daemon):
     assert job["workers"][0]["exit"]["signal"] == 15, job["workers"]
 
 
-def test_where_the_signal_is_all_that_is_told_each_task_saves_where_it_is(box, daemon):
+def test_with_how_signal_each_worker_saves_at_its_own_step(box, daemon):
     paths = [str(box.path("work", f"stepped{r}")) for r in range(2)]
     _, run = daemon.submit(spec(box, f"""
 def stepped(n):
@@ -411,7 +411,7 @@ sys.exit(came[0])
     assert [t["state"] for t in job["workers"]] == ["stopped"] * 2
 
 
-def test_events_tell_of_a_notice(box, daemon):
+def test_a_notice_is_an_event(box, daemon):
     job = daemon.run(spec(box, f"""
 if job.rank == 0:
     with job.events() as events:
@@ -425,7 +425,7 @@ job.barrier("listening")
 def notice(n):
     if n == 3:
         job.notify("the cloud says so")
-        job.kv.get("heard")  # who only listens is stopped when all others have left
+        job.kv.get("heard")  # a worker that only listens is stopped when all others have left
 came = train(1, {FOR_EVER}, notice)
 print(json.dumps(came))
 sys.exit(came[0])
@@ -447,7 +447,7 @@ sys.exit(came[0])
     assert said[0] == said[1] == said[2] and len(said[0][1]) == 1
 
 
-def test_a_step_is_counted_once_whatever_is_up(box, daemon):
+def test_a_step_is_counted_once_also_under_a_notice(box, daemon):
     """The time of a step is measured by that."""
     job = daemon.run(spec(box, """
 from elasticd._board import STEPS

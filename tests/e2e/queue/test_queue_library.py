@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work queue from C: coordinators submit and fetch, workers do one item after the other, whatever dies
-between; and the same programs run by hand."""
+"""The work queue from C: coordinators submit and fetch, workers do one item after the other, also when some
+die; and the same programs run by hand."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ def output(daemon, job, rank=0, attempt=0):
 
 
 def lead(daemon, *steps, **more):
-    """What the chief of a job that succeeds has said."""
+    """The output of the chief of a job that succeeds."""
     done = daemon.run(job(*steps, "close", **more))
     said = output(daemon, done)
     assert done["state"] == "succeeded", said
@@ -50,7 +50,7 @@ def test_a_task_is_done_although_its_worker_died(daemon):
     assert said[2:] == ["fetch succeeded die tries 2", "join ok"]
 
 
-def test_the_first_error_is_told_once_with_where_it_came_from(daemon):
+def test_the_first_error_is_returned_once_with_its_worker(daemon):
     said = lead(daemon, "submit:fail:too far", "join", "fetch:0", "submit:7", "join", "fetch:1")
     m = re.fullmatch(r"error (\d+) -1 worker:[01] at line 1", said[1])
     assert m, said
@@ -64,7 +64,7 @@ def test_retryable_failures_are_tried_again(daemon):
     assert said[1:] == ["fetch succeeded retry:2 tries 3", "join ok"]
 
 
-def test_a_running_task_is_told_that_it_is_cancelled(daemon):
+def test_the_worker_of_a_cancelled_task_learns_of_it(daemon):
     done = daemon.run(job("submit:wait", "await:1", "cancel:0", "fetch:0", "join", "close", workers=1))
     assert done["state"] == "succeeded"
     said = output(daemon, done)
@@ -86,7 +86,7 @@ def test_resources_are_built_before_the_tasks_that_need_them(daemon):
     assert said[7].startswith("need NotFound: ")
 
 
-def test_a_resource_that_cannot_be_built_fails_its_users_alone(daemon):
+def test_a_resource_that_cannot_be_built_fails_only_its_tasks(daemon):
     said = lead(daemon, "create:data:bad", "submit:5", "fetch:0", "need:data:1", "join")
     assert said[2] == "fetch succeeded 5 tries 1"
     assert said[-1].startswith("join FailedPrecondition: ") and "no such data" in said[-1]
@@ -127,7 +127,7 @@ def test_a_call_goes_to_all_workers(box, daemon):
     assert daemon.wait(run)["state"] == "succeeded"
 
 
-def test_a_job_that_is_not_there_has_no_queue(box, daemon):
+def test_a_missing_job_has_no_queue(box, daemon):
     daemon.call("Version")
     done = box.sh(PROGRAM, "job:none", "submit:1")
     assert done.out.splitlines()[1].startswith("submit NotFound: "), done.out
@@ -146,7 +146,7 @@ def test_the_same_programs_run_by_hand(box):
     assert done.out.splitlines() == [
         "many 100", "create data", "need 1", "close ok", "work closed",
         "fetch-all 101 of 101 sum 4957"]
-    # Without anybody who could close it: it is over when there is nothing.
+    # No other thread could close the queue: its end is when it is empty.
     done = box.sh(PROGRAM, "submit:retry:1", "work", "join", "fetch:0", "submit:1", "join")
     said = done.out.splitlines()
     assert said[1:4] == ["work closed", "join ok", "fetch succeeded retry:1 tries 2"]
@@ -170,7 +170,7 @@ def example(box):
 
 
 def test_the_manuals_worker_works_by_hand_and_in_a_job(box, daemon, example):
-    # There is nobody else who could submit anything.
+    # No other thread could submit a task.
     assert box.sh(example).rc == 0
     done = daemon.run({"roles": [
         {"name": "chief", "replicas": 1, "command": [PROGRAM, "many:20", "fetch-all", "close"]},

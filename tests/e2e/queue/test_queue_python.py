@@ -98,8 +98,8 @@ def test_a_value_that_cannot_travel_fails_its_task(box):
         """)
 
 
-def test_the_first_error_is_raised_once_and_the_queue_is_as_new(box):
-    """The long task is interrupted amid its sleep; three new ones succeed."""
+def test_the_first_error_is_raised_once_and_the_queue_goes_on(box):
+    """The long task is interrupted in its sleep; three new ones succeed."""
     runs(box, """
         slept, fail, cancelled = threading.Event(), threading.Event(), []
 
@@ -150,7 +150,7 @@ def test_the_first_error_is_raised_once_and_the_queue_is_as_new(box):
         """)
 
 
-def test_a_failure_of_its_own_is_no_error_of_the_queue(box):
+def test_a_failure_of_an_alone_task_is_no_error_of_the_queue(box):
     runs(box, """
         def handler(task):
             if task.payload is None:
@@ -169,7 +169,7 @@ def test_a_failure_of_its_own_is_no_error_of_the_queue(box):
         """)
 
 
-def test_handles_are_told_as_their_tasks_are_over(box):
+def test_handles_come_as_their_tasks_end(box):
     runs(box, """
         gates = [threading.Event() for _ in range(4)]
 
@@ -229,7 +229,7 @@ def test_values_of_a_generator_come_with_back_pressure(box):
         """)
 
 
-def test_leaving_the_loop_puts_back_what_was_not_answered(box):
+def test_leaving_the_loop_puts_back_its_task(box):
     runs(box, """
         class Enough(Exception):
             pass
@@ -358,7 +358,7 @@ def test_put_backs_among_ten_workers_lose_nothing(box):
         """)
 
 
-def test_cancelling_ends_what_is_queued_and_what_runs(box):
+def test_cancelling_ends_queued_and_running_tasks(box):
     runs(box, """
         begun, seen = threading.Event(), []
 
@@ -466,8 +466,8 @@ def test_a_slot_that_fails_lets_the_others_finish_their_tasks(box):
         """)
 
 
-def test_a_slot_for_which_nothing_comes_in_time_ends_no_other_and_asks_again(box):
-    """While one is at a task the other, for which nothing came in time several times, is still there."""
+def test_a_slot_without_a_task_asks_again_while_another_works(box):
+    """While one slot does a task the other one is still there, though no task came in time several times."""
     runs(box, """
         import elasticd._work as work
 
@@ -612,7 +612,7 @@ def test_a_child_does_not_release_what_its_parent_holds(box):
         """)
 
 
-def test_a_queue_that_is_closed_is_of_no_more_use(box):
+def test_a_closed_queue_refuses_calls(box):
     runs(box, """
         q = job.queue()
         h, other = q.submit(1), q.submit(2)
@@ -637,7 +637,7 @@ def test_a_queue_that_is_closed_is_of_no_more_use(box):
         """)
 
 
-def test_a_loop_waits_no_longer_than_it_is_told(box):
+def test_a_loop_ends_after_its_timeout(box):
     runs(box, """
         raised(TimeoutError, list, job.tasks(timeout=0.01))
         raised(TimeoutError, list, job.tasks(timeout=0))

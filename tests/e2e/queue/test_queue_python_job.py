@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work queue in Python in real jobs: a coordinator, which is a task of the job or somebody outside, and
-workers, which may die."""
+"""The work queue in Python in real jobs: a coordinator, which is a worker of the job or a program
+outside, and workers, which may die."""
 
 import signal
 import sys
@@ -86,7 +86,7 @@ def test_tasks_are_spread_over_the_workers_and_come_back(box, daemon):
 
 
 def test_tasks_of_a_dead_worker_are_done_by_another(box, daemon):
-    """Every tenth task kills who does it, the first time; so does one twice."""
+    """Every tenth task kills its worker, the first time; one task does so twice."""
     job = succeeded(daemon, job_of(box, """
         with elasticd.init() as job, job.queue() as q:
             handles = q.map(range(50))
@@ -144,7 +144,7 @@ def test_the_first_error_interrupts_the_others_and_three_new_ones_succeed(box, d
     assert [len(said) for said in told(daemon, job)[1:]] == [1, 0]
 
 
-def test_a_worker_that_does_not_hear_of_its_cancelling_is_killed(box, daemon):
+def test_a_worker_that_ignores_its_cancellation_is_killed(box, daemon):
     job = succeeded(daemon, job_of(box, """
         with elasticd.init() as job, job.queue() as q:
             deaf = q.submit("deaf")
@@ -163,7 +163,7 @@ def test_a_worker_that_does_not_hear_of_its_cancelling_is_killed(box, daemon):
     assert job["verdict"]["exit_status"] == 0
 
 
-def test_a_small_queue_holds_up_who_fills_it(box, daemon):
+def test_a_full_queue_holds_up_its_submitters(box, daemon):
     """With a limit of 2 and 5 workers nothing stands still, and a generator is not run ahead of."""
     succeeded(daemon, job_of(box, """
         def payloads(n):
@@ -232,7 +232,7 @@ def test_resources_are_built_by_each_worker_and_again_after_a_restart(box, daemo
     assert said.count("built") == 3, said
 
 
-def test_calls_reach_all_in_a_pool_and_are_told_in_order(box, daemon):
+def test_calls_reach_all_workers_of_a_pool_and_answers_are_in_order(box, daemon):
     """Processes stay, whatever a call raises."""
     succeeded(daemon, job_of(box, """
         with elasticd.init() as job:
@@ -281,7 +281,7 @@ def test_a_group_that_is_stopped_ends_loops_and_waits(box, daemon):
             if job.index == 0:
                 raised(elasticd.Cancelled, job.work, never)
             else:
-                job.barrier("ready")  # the task is the other's
+                job.barrier("ready")  # the other worker has the task
                 raised(elasticd.Cancelled, list, job.tasks())
             print('"stopped"')
         """))
@@ -306,7 +306,7 @@ OUTSIDE = """
             assert q.submit("x").fetch() == "x" and q.name == "named"
             q.join()
         core = work._core
-        for flags in 0, 1, 1 | 4:  # ELASTICD_OVERWRITE, and ELASTICD_NOWAIT
+        for flags in 0, 1, 1 | 4:  # ELASTICD_PUT_OVERWRITE, and ELASTICD_PUT_NOWAIT
             raised(elasticd.FailedPrecondition, core.call, "put", b"k", b"v", 1, flags)
         raised(elasticd.NotFound, elasticd.connect_queue, "nobody")
     assert (descriptors(), threading.active_count()) == before, descriptors()
@@ -317,7 +317,7 @@ OUTSIDE = """
 """
 
 
-def test_somebody_outside_coordinates_and_leaves_nothing_behind(box, daemon):
+def test_a_coordinator_outside_leaves_nothing_behind(box, daemon):
     spec = job_of(box, "", """
         with elasticd.init() as job:
             job.work(lambda task: task.payload, calls=lambda payload: payload)
@@ -398,8 +398,8 @@ def test_children_of_fork_submit_and_work_on_their_own(box, daemon):
 
 
 def test_workers_are_killed_under_load_and_every_task_is_accounted_for(box, daemon):
-    """Who is killed is one that lives: a number in the store may be of one that has just been killed, and
-    that of somebody else by now."""
+    """Only a process that lives is killed: a pid in the store may be that of a worker that was just
+    killed, and another process may have it by now."""
     job = succeeded(daemon, job_of(box, """
         import random
 

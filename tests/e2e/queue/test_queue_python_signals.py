@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work queue in Python by hand: signals that come amid its waits, and tasks that are cancelled while
+"""The work queue in Python by hand: signals that come during its waits, and tasks that are cancelled while
 they run."""
 
 import pytest
@@ -33,7 +33,7 @@ INTERRUPTED = """
         start(handler)
     h = q.submit("value") if sys.argv[1] != "tasks" else None
     if h:
-        begun.wait()  # who cancels what nobody has begun waits for nobody
+        begun.wait()  # cancelling a task that no worker has begun does not wait
     other = threading.Thread(target=insist)
     waits = {"fetch": lambda: h.fetch(timeout=3600), "join": q.join, "cancel": lambda: q.cancel([h]),
              "any": lambda: next(q.as_completed([h])), "call": lambda: job.call(1),
@@ -71,7 +71,7 @@ def test_signals_come_through_and_the_queue_goes_on(box, wait, way):
 
 
 def test_a_cancelled_task_is_interrupted_and_no_other_one(box):
-    """A hundred are cancelled, some amid their sleep, some while they end by themselves: none of the tasks
+    """A hundred are cancelled, some in their sleep, some while they end by themselves: none of the tasks
     in between is hit, and all are accounted for."""
     runs(box, """
         hit = []
@@ -110,9 +110,9 @@ def test_a_cancelled_task_is_interrupted_and_no_other_one(box):
         """)
 
 
-def test_a_cancellation_on_the_heels_of_its_task_is_heard(box):
-    """The thread that gets the task may not have looked at it yet when it is cancelled. None of these ends
-    otherwise."""
+def test_a_cancellation_right_after_its_task_is_seen(box):
+    """The task may be cancelled before its thread has looked at it. Each of these loops would not end if the
+    cancellation were missed."""
     runs(box, """
         def handler(task):
             until(lambda: task.cancelled)
@@ -128,7 +128,7 @@ def test_a_cancellation_on_the_heels_of_its_task_is_heard(box):
 
 
 def test_no_task_is_interrupted_below_a_finalizer(box):
-    """What is raised there is lost; the task is interrupted when that is over."""
+    """An exception that is raised there would be lost; the task is interrupted after the finalizer."""
     runs(box, """
         class Slow:
             def __del__(self):
@@ -164,7 +164,7 @@ def test_no_task_is_interrupted_below_a_finalizer(box):
         """)
 
 
-def test_the_signal_of_somebody_else_goes_to_the_handler_of_before(box):
+def test_a_signal_from_elsewhere_goes_to_the_former_handler(box):
     runs(box, """
         seen = []
         signal.signal(signal.SIGUSR1, lambda number, frame: seen.append(number))
@@ -183,8 +183,8 @@ def test_the_signal_of_somebody_else_goes_to_the_handler_of_before(box):
         """)
 
 
-def test_a_loop_that_may_be_interrupted_ends_as_any_other_by_hand(box):
-    """Of one thread, it ends where nobody could submit any more; a try's own limit interrupts it."""
+def test_a_loop_with_an_interrupt_ends_by_hand_as_any_other(box):
+    """With one thread it ends when no other thread could submit a task; a try's own limit interrupts it."""
     runs(box, """
         begun, hit = [], []
         with job.queue() as q:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The example that searches for hyper-parameters: whoever dies meanwhile, it finds what it finds by hand."""
+"""The example that searches for hyper-parameters: it finds the same as by hand, also when workers die."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def specification(box, *changes):
 
 @pytest.fixture
 def by_hand(box):
-    """What it says without elasticd: a line for each round, and what was found."""
+    """Its output without elasticd: a line for each round, and the result."""
     result = box.sh(sys.executable, SCRIPT, *SIZE, env=ENV, timeout=140 * SLOWER)
     assert result.rc == 0, result
     lines = result.out.splitlines()
@@ -54,7 +54,7 @@ def test_four_workers_find_what_one_finds_by_hand(box, by_hand):
 
 
 def test_a_worker_that_dies_loses_no_trial(box, by_hand):
-    """There is no other one: it is the one that gets it again, too."""
+    """There is no other worker: the same one gets the trial again."""
     path = specification(box, ("replicas: 4", "replicas: 1"), ("--die=1", "--die=0"))
     result = box.run("--spec", path, timeout=140 * SLOWER)
     assert result.rc == 0, result
@@ -62,7 +62,7 @@ def test_a_worker_that_dies_loses_no_trial(box, by_hand):
     assert "trial:0" in result.err and "SIGKILL" in result.err, result
 
 
-def test_a_search_that_is_killed_begins_anew(box, daemon, by_hand):
+def test_a_killed_search_begins_again(box, daemon, by_hand):
     go, trial = box.path("go"), " ".join([sys.executable, "-u", str(SCRIPT), *SIZE])
     wait = f'[sh, -c, "until test -e {go}; do sleep 0.05; done; exec {trial}"]'
     path = specification(box, (f"[{sys.executable}, -u, {', '.join([str(SCRIPT), *SIZE, '--die=1'])}]", wait))
@@ -77,7 +77,7 @@ def test_a_search_that_is_killed_begins_anew(box, daemon, by_hand):
     wait_for(lambda: submitted(1, 2, 3, 4), what="the trials of the first one")
     task = next(t for t in daemon.status("search")["workers"] if t["role"] == "search")
     os.kill(task["pid"], signal.SIGKILL)
-    # What the dead one had submitted is gone.
+    # The tasks of the dead one are gone.
     wait_for(lambda: submitted(5, 6, 7, 8), what="the trials of the second one")
     go.touch()
     c.close()

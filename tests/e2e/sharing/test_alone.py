@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that nobody supervises have an agent of their own when they share something: it comes at once,
-leaves with the last process of the program, and leaves nothing behind."""
+"""A program by hand has an agent of its own once it shares something: the agent starts at once, ends with the
+last process of the program, and leaves nothing behind."""
 
 import os
 import signal
@@ -97,7 +97,7 @@ def test_signals_to_all_of_a_control_group_are_not_for_the_agent(box):
     assert alive(agent)
 
 
-def test_a_program_whose_agent_was_killed_is_told_so(box):
+def test_a_killed_agent_is_named_to_its_program(box):
     program = started(box, """
 import elasticd, signal
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
@@ -119,7 +119,7 @@ for _ in range(2):
     assert program.out.splitlines()[-1] == "the agent that this program started is gone"
 
 
-def test_a_program_started_by_one_is_a_group_of_its_own(box):
+def test_a_program_started_by_another_is_a_group_of_its_own(box):
     assert by_hand(box, """
 import elasticd, subprocess, sys
 job = elasticd.init()

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that are not waited for: what comes later comes after them, and nothing that was handed over is
-lost."""
+"""Puts that do not wait: later calls happen after them, and no write that was handed over is lost."""
 
 import os
 import signal
@@ -60,7 +59,7 @@ def test_a_writer_reads_its_value_and_all_do_after_a_barrier(box, daemon):
     assert done["state"] == "succeeded", outputs(daemon, done, stream="stderr")
 
 
-# A child of fork() is the same task.
+# A child of fork() is the same worker.
 ENDS = """
     import os, signal
     import elasticd
@@ -128,12 +127,12 @@ FULL = """
 """
 
 
-def test_an_error_is_raised_once_by_what_comes_later(box, daemon):
+def test_an_error_is_raised_once_by_a_later_call(box, daemon):
     done = daemon.run(spec_of(box, FULL))
     assert done["state"] == "succeeded", outputs(daemon, done, stream="stderr")
 
 
-def test_only_what_writes_over_need_not_wait(box, daemon):
+def test_only_overwriting_puts_need_not_wait(box, daemon):
     done = daemon.run(spec_of(box, """
         import elasticd
         with elasticd.init() as job:
@@ -147,7 +146,7 @@ def test_only_what_writes_over_need_not_wait(box, daemon):
     assert done["state"] == "succeeded", outputs(daemon, done, stream="stderr")
 
 
-def test_it_is_the_same_outside_a_job(box):
+def test_puts_without_waiting_work_by_hand(box):
     script = write_script(box, """
         import elasticd
         with elasticd.init() as job:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a worker reads of the key-value store is never older than what anybody knows, and who waits for the
-store hears of its agent's end."""
+"""A worker never reads a value older than one that any worker knows, and calls that wait end with
+the agent."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ from workers import TASK_ENV, Group
 
 pytestmark = [needs_library, pytest.mark.seconds(180)]
 
-# Each task writes its own keys and reads those of all; "first" is always written before "second".
+# Each worker writes its own keys and reads those of all; "first" is always written before "second".
 CONSISTENT = """
     import json, sys
     import elasticd
@@ -76,7 +76,7 @@ def test_no_reader_finds_an_older_value_than_it_knows(box, daemon):
             f"second/{r}": 100 for r in range(replicas)}
 
 
-def test_an_attempt_finds_nothing_of_the_one_before(box, daemon):
+def test_an_attempt_finds_no_key_of_the_attempt_before(box, daemon):
     done = daemon.run(spec_of(box, """
         import sys
         import elasticd

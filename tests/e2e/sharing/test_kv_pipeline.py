@@ -110,7 +110,7 @@ def test_many_keys_at_once_by_hand_and_with_an_agent(box, daemon):
     assert job["state"] == "succeeded", (job["verdict"], outputs(daemon, job, stream="stderr"))
 
 
-def test_many_calls_of_many_sizes_come_to_what_single_ones_would(box, daemon):
+def test_many_calls_of_many_sizes_give_the_results_of_single_calls(box, daemon):
     """More than go in one piece, with values from nothing to the largest, errors in between."""
     job = daemon.run(spec_of(box, """
         import json, os
@@ -141,7 +141,7 @@ def test_many_calls_of_many_sizes_come_to_what_single_ones_would(box, daemon):
     assert [n for n, _ in told(daemon, job)] == [150, 150]
 
 
-def test_threads_and_children_make_their_own(box, daemon):
+def test_threads_and_children_have_pipelines_of_their_own(box, daemon):
     """Each sees its own writes in its own order."""
     job = daemon.run(spec_of(box, """
         import json, os, threading
@@ -173,7 +173,7 @@ def test_threads_and_children_make_their_own(box, daemon):
 
 
 def test_a_signal_runs_its_handler_and_the_calls_go_on(box, daemon):
-    """The handler's exception gives them up; what comes after has the right answers."""
+    """The handler's exception gives them up; later calls have the right answers."""
     job = daemon.run(spec_of(box, """
         import json, signal, threading, time
         import elasticd
@@ -218,7 +218,7 @@ def test_a_signal_runs_its_handler_and_the_calls_go_on(box, daemon):
     assert told(daemon, job) == ["right"]
 
 
-def test_a_group_that_stops_ends_what_waits(box, daemon):
+def test_a_group_that_stops_ends_waiting_pipelines(box, daemon):
     group = Group(daemon, spec_of(box, """
         import json, signal
         import elasticd
@@ -228,7 +228,7 @@ def test_a_group_that_stops_ends_what_waits(box, daemon):
                 put, get = p.put("here", "1"), p.get("never")
             print(json.dumps([put.error is None, type(get.error).__name__]))
         """, stop={"timeout": "10m"}))
-    # What goes together with the get that waits has been done.
+    # The other calls of the pipeline have been done.
     assert group.connect("worker:0").get("here", wait=True) == b"1"
     daemon.call("Stop", job=group.name)
     job = daemon.wait(group.name)

@@ -25,13 +25,13 @@ def output(daemon, job, rank=0, attempt=0):
     return daemon.log(job, attempt, rank).read_text().splitlines()
 
 
-def test_a_worker_knows_who_it_is(daemon):
+def test_a_worker_knows_its_identity(daemon):
     done = daemon.run(job("who", replicas=2, name="whose"))
     assert done["state"] == "succeeded"
     assert output(daemon, done, 1) == ["who 1 whose worker:1 rank 1 of 2 attempt 0 start 0"]
 
 
-def test_without_torch_variables_the_rank_is_known_all_the_same(daemon):
+def test_without_torch_variables_the_rank_is_known(daemon):
     done = daemon.run(job("who", replicas=2, name="bare", compat={"torch": False}))
     assert output(daemon, done, 1) == ["who 1 bare worker:1 rank 1 of 2 attempt 0 start 0"]
 
@@ -59,7 +59,7 @@ def test_keys_are_shared(daemon):
     assert out[-1].startswith("try NotFound: ")
 
 
-def test_a_watch_tells_what_others_write(daemon):
+def test_a_watch_returns_writes_of_others(daemon):
     done = daemon.run(job("if-rank:0:watch:w:3", "if-rank:1:put:w/a=1", "if-rank:1:over:w/a=2",
                           "if-rank:1:delete:w"))
     assert output(daemon, done, 0) == ["watch w/a=1", "watch w/a=2", "watch w/a=(gone)"]
@@ -72,7 +72,7 @@ def test_threads_and_children_use_one_handle(daemon):
     assert output(daemon, done, 3)[:4] == ["threads t/3", "child 0", "get 1", "get 1"]
 
 
-def test_a_barrier_names_who_is_missing(daemon):
+def test_a_barrier_names_missing_workers(daemon):
     done = daemon.run(job("if-rank:0:meet:50:b", "if-rank:0:put:on=1", "get:on"))
     line = output(daemon, done, 0)[0]
     assert line.startswith("meet DeadlineExceeded: ")
@@ -137,7 +137,7 @@ def test_the_exported_symbols_are_those_of_the_list():
     assert names == {n + "@@ELASTICD_0" for n in (ROOT / "worker/elasticd.abi").read_text().split()}
 
 
-def test_the_archive_shows_nothing_else():
+def test_the_archive_exports_only_the_list():
     if not shutil.which("nm"):
         pytest.skip("no nm here")
     text = subprocess.run(["nm", "-g", "--defined-only", BUILD / "libelasticd.a"], check=True,

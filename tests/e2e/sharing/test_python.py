@@ -42,7 +42,7 @@ def job(elasticd):
 
 
 def in_thread(function, *args):
-    """Starts it; the list gets what it returned or raised."""
+    """Starts it; the list gets its result or its exception."""
     got = []
 
     def body():
@@ -170,7 +170,7 @@ def test_a_negative_timeout_is_an_invalid_argument_of_every_call(job, elasticd):
             raise AssertionError(n)
 
 
-def test_what_waits_for_others_has_a_limit_of_ten_minutes_unless_told_otherwise(elasticd):
+def test_waits_for_others_have_a_default_limit_of_ten_minutes(elasticd):
     limited = {elasticd.Job: ["barrier", "alive", "leave"],
                elasticd.KV: ["get", "get_many", "pipeline", "wait_change"],
                elasticd.Pipeline: ["__init__"],
@@ -210,7 +210,7 @@ def test_by_hand_a_join_that_would_never_end_fails_at_once_in_spite_of_the_limit
                 wait()
 
 
-def test_an_empty_list_means_neither_all_nor_nobody(job, elasticd):
+def test_an_empty_list_of_workers_is_refused(job, elasticd):
     calls = [lambda: job.barrier("b", []), lambda: job.alive([]), lambda: job.call(1, [])]
     for call in calls:
         with pytest.raises(elasticd.InvalidArgument, match=": expected at least 1 name"):
@@ -298,7 +298,7 @@ def test_a_worker_that_has_left_is_in_no_barrier(box):
         """).rc == 0
 
 
-def test_a_step_that_is_none_is_not_taken_for_another(job):
+def test_a_step_that_is_not_a_number_is_refused(job):
     job.step(0)
     job.notify("soon")
     assert job.step(1)
@@ -308,7 +308,7 @@ def test_a_step_that_is_none_is_not_taken_for_another(job):
     job.saved(1)
 
 
-def test_a_watch_tells_all_changes_in_order(job):
+def test_a_watch_returns_all_changes_in_order(job):
     with job.kv.watch("a") as watch:
         job.kv["a/1"] = "x"
         job.kv["b"] = "not below a"
@@ -343,7 +343,7 @@ def test_the_error_of_the_group_reaches_waits_and_events(box):
     assert result.rc == 0 and result.out == "none yet\nDATA_LOSS worker:0 True KeyError: 'epoch'\n", result
 
 
-def test_waits_of_threads_end_when_somebody_comes(job):
+def test_a_get_ends_when_another_thread_puts(job):
     waits = [in_thread(job.kv.get, "late") for _ in range(8)]
     for thread, _ in waits:
         until_waiting(thread)
@@ -351,7 +351,7 @@ def test_waits_of_threads_end_when_somebody_comes(job):
     assert [joined(*w) for w in waits] == [b"here"] * 8
 
 
-def test_closing_ends_what_other_threads_wait_for(elasticd):
+def test_closing_ends_the_waits_of_other_threads(elasticd):
     job = elasticd.init()
     waits = [in_thread(job.kv.get, "never"), in_thread(job.kv.watch("b").next)]
     loop = in_thread(list, job.kv.watch("a"))
@@ -366,7 +366,7 @@ def test_closing_ends_what_other_threads_wait_for(elasticd):
         job.kv.list()
 
 
-def test_closing_a_stream_ends_its_readers_loop_alone(job):
+def test_closing_a_stream_ends_only_its_readers_loop(job):
     streams = [job.kv.watch("a"), job.kv.watch("a"), job.events()]
     loops = [in_thread(list, stream) for stream in streams]
     for thread, _ in loops:
@@ -400,7 +400,7 @@ def test_handles_may_be_closed_while_threads_use_them(elasticd):
         assert [type(joined(*w)) for w in waits] == [elasticd.Cancelled] * 4
 
 
-def test_get_gives_the_job_that_is_open(elasticd):
+def test_get_returns_the_open_job(elasticd):
     with elasticd.init() as job:
         assert elasticd.get() is job
     other = elasticd.get()
@@ -500,7 +500,7 @@ def test_signals_reach_python_while_it_waits(box, handler, said, wait):
     assert result.rc == 0 and result.out == said + "\n", result
 
 
-def test_children_of_fork_are_the_same_task(box):
+def test_children_of_fork_are_the_same_worker(box):
     result = by_hand(box, """
         import multiprocessing, os, threading
         import elasticd

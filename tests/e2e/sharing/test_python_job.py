@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package in workers of a real agent: what they share, and what becomes of it."""
+"""The Python package in workers of a real agent."""
 
 import json
 
@@ -17,7 +17,7 @@ def succeeded(daemon, spec):
     return job
 
 
-def test_a_worker_knows_who_it_is(box, daemon):
+def test_a_worker_knows_its_identity(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import json, os
         import elasticd
@@ -30,7 +30,7 @@ def test_a_worker_knows_who_it_is(box, daemon):
         [True, "who", job["run"], f"worker:{r}", r, r, 2, 0, 0, False] for r in range(2)]
 
 
-def test_tasks_share_a_store_and_meet_at_barriers(box, daemon):
+def test_workers_share_a_store_and_meet_at_barriers(box, daemon):
     """Rank 0 writes once all watch; each sees the writes of the others in one order."""
     job = succeeded(daemon, spec_of(box, """
         import json
@@ -180,7 +180,7 @@ def test_closing_a_stream_ends_its_readers_loop(box, daemon):
     assert told(daemon, job) == ["ended"]
 
 
-def test_a_barrier_names_who_is_missing(box, daemon):
+def test_a_barrier_names_missing_workers(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import json
         import elasticd
@@ -217,7 +217,7 @@ def test_an_exception_reaches_the_others_and_the_verdict(box, daemon):
     job = daemon.run(spec_of(box, """
         import json, signal
         import elasticd
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that it may tell what it saw
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that it can print
 
         @elasticd.record
         def main():
@@ -287,7 +287,7 @@ def test_the_default_limit_ends_waits_and_names_the_missing_workers(box, daemon)
     assert told(daemon, job) == [[["worker:1"], [], []]] * 2
 
 
-def test_a_new_incarnation_begins_with_what_is_persistent(box, daemon):
+def test_a_new_attempt_begins_with_persistent_keys(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import json
         import elasticd
@@ -334,7 +334,7 @@ def test_waits_end_when_the_group_is_stopped(box, daemon):
         assert daemon.log(job, 0, rank).read_text() == "barrier error get watch True\n"
 
 
-def test_a_worker_that_beats_no_more_is_found(box, daemon):
+def test_a_worker_that_stops_beating_is_found(box, daemon):
     """It lives, but stands still after a few steps; the next attempt does not begin to beat."""
     job = daemon.run(spec_of(box, """
         import signal
@@ -381,7 +381,7 @@ def test_beats_and_steps_are_on_the_board(box, daemon):
     assert told(daemon, job) == [[3, [-1, 0], 3, [-9, 3]]] * 2
 
 
-def test_children_of_a_worker_are_its_task(box, daemon):
+def test_children_of_a_worker_are_the_same_worker(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import json, multiprocessing
         import elasticd
@@ -434,7 +434,7 @@ def test_lines_of_threads_and_children_never_mix_in_the_log(box, daemon):
         assert said == [f"{who} says {n}" for n in range(200)]
 
 
-def test_tasks_see_each_other(box, daemon):
+def test_workers_see_each_other(box, daemon):
     job = succeeded(daemon, spec_of(box, """
         import json
         import elasticd

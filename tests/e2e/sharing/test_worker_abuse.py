@@ -89,7 +89,7 @@ subprocess.run([sys.executable, "-c", code], check=True, start_new_session=True)
     assert kept["results"][0]["value"] == "1"
 
 
-def test_a_process_of_an_earlier_incarnation_is_refused(box, daemon):
+def test_a_process_of_an_earlier_start_is_refused(box, daemon):
     group = Group(daemon, spec("hang", replicas=1, restart={"max": 3}))
     old = group.connect("worker:0")
     old.put("k", "v")
