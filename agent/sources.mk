@@ -168,6 +168,7 @@ agent_SRC := \
 	agent/supervise/reap.c \
 	agent/supervise/record.c \
 	agent/supervise/recover.c \
+	agent/supervise/seat.c \
 	agent/supervise/signals.c \
 	agent/supervise/standstill.c \
 	agent/supervise/state_file.c \

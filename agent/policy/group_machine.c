@@ -171,6 +171,11 @@ static const struct group_row group_rows[] = {
 		.event = GROUP_EV_FAIL,
 		.next = GROUP_FAILED,
 		.actions = GROUP_DO_END },
+	/* Several hosts: the head's verdict comes when no worker lives any more. */
+	{ .states = S(RENDEZVOUS),
+		.event = GROUP_EV_DONE,
+		.next = GROUP_SUCCEEDED,
+		.actions = GROUP_DO_END },
 };
 
 /* Pairs that happen and change nothing. */

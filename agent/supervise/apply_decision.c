@@ -196,6 +196,24 @@ static void apply_group(struct supervisor *sv)
 		supervisor_post(sv, GROUP_EV_FAIL);
 }
 
+/* Whether the step is about the group, and not about one worker of this host. */
+static bool apply_is_groups(enum group_decision_step step)
+{
+	switch (step) {
+	case GROUP_DECISION_GROUP:
+	case GROUP_DECISION_NO_RESTART:
+	case GROUP_DECISION_LEADER:
+	case GROUP_DECISION_DONE:
+		return true;
+	case GROUP_DECISION_WAIT:
+	case GROUP_DECISION_WORKER:
+	case GROUP_DECISION_PREEMPTED:
+	case GROUP_DECISION_LEADER_OVER:
+		break;
+	}
+	return false;
+}
+
 void apply_decisions(struct supervisor *sv)
 {
 	struct group_decision j;
@@ -206,6 +224,8 @@ void apply_decisions(struct supervisor *sv)
 		if (!sv->leader_over && features_delay_decision(sv))
 			return;
 		j = apply_decide(sv);
+		if (apply_is_groups(j.step) && features_decide(sv, j.step))
+			return;
 		switch (j.step) {
 		case GROUP_DECISION_WAIT:
 			break;

@@ -212,6 +212,8 @@ void end_run_restart_asked(struct supervisor *sv, enum restart_cause cause, cons
 {
 	struct restart_fault fault = { .cause = cause };
 
+	if (features_take_request(sv, GROUP_EV_RESTART, why))
+		return;
 	end_run_decide(sv, &sv->spec->restart, &fault, why);
 	sv->restart_all = true;
 	record_flush(sv);
@@ -220,24 +222,25 @@ void end_run_restart_asked(struct supervisor *sv, enum restart_cause cause, cons
 
 void end_run_timeout_asked(struct supervisor *sv, int64_t limit_ms, const char *limit)
 {
-	char after[32];
+	char after[64];
 
 	supervisor_settle(sv);
 	if (supervisor_decided(sv))
 		return;
 	if (limit_ms % 1000)
-		snprintf(after, sizeof(after), "%.3f s", (double)limit_ms / 1000);
+		snprintf(after, sizeof(after), "timed out after %.3f s", (double)limit_ms / 1000);
 	else
-		snprintf(after, sizeof(after), "%" PRId64 " s", limit_ms / 1000);
-	events_add(sv->events, "timeout", sv->attempt, -1, NULL, "timed out after %s (%s)", after,
-		limit);
-	log_warning("timed out after %s (%s)", after, limit);
+		snprintf(after, sizeof(after), "timed out after %" PRId64 " s", limit_ms / 1000);
+	if (features_take_request(sv, GROUP_EV_TIMEOUT, after))
+		return;
+	events_add(sv->events, "timeout", sv->attempt, -1, NULL, "%s (%s)", after, limit);
+	log_warning("%s (%s)", after, limit);
 	/* The leader's end has decided how the job ends: the limit only cuts the grace short. */
 	if (sv->leader_over && !stop_group_active(sv)) {
 		end_run_leader_end(sv, true);
 		return;
 	}
-	supervisor_set_reason(sv, "timed out after %s", after);
+	supervisor_set_reason(sv, "%s", after);
 	supervisor_post(sv, GROUP_EV_TIMEOUT);
 }
 
@@ -246,6 +249,8 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 	bool again;
 
 	supervisor_settle(sv);
+	if (!supervisor_decided(sv) && features_take_request(sv, GROUP_EV_STOP, why))
+		return;
 	again = stop_group_active(sv) && (sv->group.goal == GOAL_STOP || sv->stopped_by);
 	/* A stop after the end is decided can only hasten it: the reason stays. */
 	if (!supervisor_decided(sv))

@@ -109,6 +109,21 @@ int features_environment(const struct supervisor *sv, const struct worker *w, st
 		return false;                                        \
 	} while (0)
 
+bool features_rendezvous(struct supervisor *sv)
+{
+	ANY(sv, rendezvous, sv);
+}
+
+bool features_decide(struct supervisor *sv, enum group_decision_step step)
+{
+	ANY(sv, decides, sv, step);
+}
+
+bool features_take_request(struct supervisor *sv, enum group_event event, const char *why)
+{
+	ANY(sv, takes_request, sv, event, why);
+}
+
 bool features_delay_decision(struct supervisor *sv)
 {
 	ANY(sv, delays_decision, sv);

@@ -10,6 +10,7 @@
  * The core decides before it calls a hook: the hook finds the worker's state set.
  */
 
+#include "agent/policy/group_decision.h"
 #include "agent/process/env_list.h"
 #include "agent/supervise/supervisor.h"
 #include "common/varlink/server.h"
@@ -42,6 +43,17 @@ struct feature {
 	void (*worker_hung_up)(struct supervisor *sv, void *holder);
 
 	/* The group. */
+	/* The group of several hosts takes the rendezvous over: supervisor_prepare() and so on
+	 * follow. */
+	bool (*rendezvous)(struct supervisor *sv);
+	/* Workers of this host have ended, and something follows for the group. Returns whether
+	 * another host decides it; called again while it does not. */
+	bool (*decides)(struct supervisor *sv, enum group_decision_step step);
+	/* An operator, a signal or a limit wants that event for the group. Returns whether the
+	 * feature sees to it. */
+	bool (*takes_request)(struct supervisor *sv, enum group_event event, const char *why);
+	/* No worker of the attempt lives; failures (Failure objects, root cause first) are known. */
+	void (*attempt_over)(struct supervisor *sv, const json_t *failures);
 	/* The attempt's workers are known; none is started. */
 	void (*attempt_begins)(struct supervisor *sv);
 	/* The group has a new state, whose actions are still to come. */
@@ -129,6 +141,9 @@ void features_fini(struct supervisor *sv);
 _must_check_ int features_environment(
 	const struct supervisor *sv, const struct worker *w, struct env *e);
 /* Each calls the hook of one feature after another until one returns true, and returns that. */
+bool features_rendezvous(struct supervisor *sv);
+bool features_decide(struct supervisor *sv, enum group_decision_step step);
+bool features_take_request(struct supervisor *sv, enum group_event event, const char *why);
 bool features_delay_decision(struct supervisor *sv);
 bool features_take_signal(struct supervisor *sv, int signo);
 bool features_signal_worker(struct supervisor *sv, struct worker *w, int signo);

@@ -15,12 +15,16 @@
 #include <string.h>
 
 /* Chooses MASTER_PORT: a new one for each attempt, unless the specification names it. */
-static int launch_choose_port(struct supervisor *sv, struct error *err)
+static int launch_choose_port(struct supervisor *sv, bool master, struct error *err)
 {
 	int fixed = sv->spec->rendezvous.master_port;
 	struct port port = { 0 };
 	int r;
 
+	if (!master) {
+		port_release(&sv->port);
+		return 0;
+	}
 	if (fixed && sv->port.number == fixed)
 		return 0;
 	r = fixed ? port_claim_number(fixed, &port) : port_claim(&port);
@@ -32,11 +36,10 @@ static int launch_choose_port(struct supervisor *sv, struct error *err)
 	return 0;
 }
 
-void launch_rendezvous(struct supervisor *sv)
+int launch_prepare(struct supervisor *sv, bool master, struct error *err)
 {
-	struct error err = { 0 };
+	int r;
 
-	sv->attempt++;
 	sv->leader_over = sv->leader_failed = false;
 	supervisor_set_reason(sv, "%s", "");
 	sv->end.exit_status = 0;
@@ -45,8 +48,19 @@ void launch_rendezvous(struct supervisor *sv)
 	memset(&sv->decision, 0, sizeof(sv->decision));
 	json_decref(sv->end.root_cause);
 	sv->end.root_cause = NULL;
-	if (launch_choose_port(sv, &err) < 0 || worker_list_make(sv, &err) < 0 ||
-		tfconfig_begin(sv, &err) < 0) {
+	if ((r = launch_choose_port(sv, master, err)) < 0 || (r = worker_list_make(sv, err)) < 0)
+		return r;
+	return tfconfig_begin(sv, err);
+}
+
+void launch_rendezvous(struct supervisor *sv)
+{
+	struct error err = { 0 };
+
+	if (features_rendezvous(sv))
+		return;
+	sv->attempt++;
+	if (launch_prepare(sv, true, &err) < 0) {
 		supervisor_set_reason(sv, "%s", err.text);
 		supervisor_post(sv, GROUP_EV_FAIL);
 		return;

@@ -7,6 +7,7 @@
  *   supervisor.c          makes and frees, posts events to the group machine, does its actions
  *   supervisor_view.c     what others may see of it
  *   launch.c              rendezvous, ports, spawning the workers of an attempt
+ *   seat.c                what the head of a group of several hosts has this host do
  *   worker_environment.c  a worker's environment; devices.c and tfconfig.c parts of it
  *   reap.c                SIGCHLD: exits of workers, of adopted orphans and of helpers
  *   apply_decision.c      what follows from a worker's end: for it, for the leader, for the group
@@ -36,6 +37,7 @@
 #include "agent/process/port.h"
 #include "agent/process/spawn.h"
 #include "agent/supervise/event_log.h"
+#include "agent/supervise/seat.h"
 #include "agent/supervise/supervisor.h"
 #include "common/base/error.h"
 #include "common/loop/loop.h"
@@ -79,6 +81,7 @@ struct supervisor {
 	size_t n_queue;
 	bool draining;
 
+	struct supervisor_seat *seat; /* in a group of several hosts (seat.c); NULL: no seat yet */
 	struct worker *workers;
 	int n_workers;
 	int *replicas; /* per role; Scale changes them */
@@ -176,8 +179,17 @@ void worker_list_load_stopped(struct supervisor *sv, const json_t *saved);
 json_t *worker_list_save_stopped(const struct supervisor *sv);
 void worker_list_free_roster(struct supervisor *sv);
 
+/* seat.c */
+struct supervisor_seat {
+	struct seat seat; /* roles are owned */
+	char *master_addr;
+};
+void seat_free(struct supervisor *sv);
+
 /* launch.c */
 void launch_rendezvous(struct supervisor *sv);
+/* Forgets the attempt before, chooses MASTER_PORT (master), and makes the workers. */
+_must_check_ int launch_prepare(struct supervisor *sv, bool master, struct error *err);
 void launch_group(struct supervisor *sv);
 /* Starts w's process now. Returns 0, or a negative errno after setting w to FAILED. */
 int launch_worker(struct supervisor *sv, struct worker *w);

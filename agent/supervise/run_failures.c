@@ -259,6 +259,7 @@ void run_failures_attempt_over(struct supervisor *sv)
 			run_failures_one(sv, &f.items[i], json_array_get(list, i));
 		failure_list_put_first(list, sv->end.root_cause);
 	}
+	FEATURES_CALL(sv, attempt_over, sv, list);
 	run_failures_keep_more(sv, list);
 	json_decref(list);
 	failures_fini(&f);

@@ -397,6 +397,7 @@ struct supervisor *supervisor_free(struct supervisor *sv)
 	loop_timer_free(sv->worker_timer);
 	loop_timer_free(sv->leader_timer);
 	tfconfig_free(sv);
+	seat_free(sv);
 	port_release(&sv->port);
 	loop_timer_free(sv->stop_timer);
 	loop_timer_free(sv->backoff_timer);

@@ -132,6 +132,31 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 /* Whether the workers, or processes that they left behind, are being stopped together. */
 bool stop_group_active(const struct supervisor *sv);
 
+/* --- a group of several hosts: the hook rendezvous (feature.h) takes the core's decisions over,
+ * and has it do these for the head --- */
+
+struct seat;
+/* In state rendezvous: claims ports and makes the workers of an attempt. What was prepared before
+ * is dropped. */
+_must_check_ int supervisor_prepare(
+	struct supervisor *sv, const struct seat *seat, struct error *err);
+/* MASTER_PORT, as claimed. */
+int supervisor_master_port(const struct supervisor *sv);
+/* The addresses of this host's workers at host for TF_CONFIG: an owned array of {role, index,
+ * address}; NULL: it has none, or no memory is left. */
+json_t *supervisor_addresses(const struct supervisor *sv, const char *host);
+/* Starts the workers that were prepared. cluster: the addresses of all hosts' workers, as above, or
+ * NULL. */
+_must_check_ int supervisor_launch(struct supervisor *sv, const char *master_addr, int master_port,
+	const json_t *cluster, struct error *err);
+/* Stops the workers; the state after that is rendezvous again. kill: at once, by SIGKILL. */
+void supervisor_halt(struct supervisor *sv, const char *cause, int64_t timeout_ms, bool kill);
+/* In state rendezvous: ends the job by the group's verdict (io.elasticd.Peer.Verdict). */
+void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict);
+/* The known failures of this host's workers in the present attempt, the root cause first, as Errors
+ * returns them; owned. */
+json_t *supervisor_known_failures(struct supervisor *sv);
+
 /* --- workers, by place: 0 to supervisor_n_workers() - 1 --- */
 
 int supervisor_n_workers(const struct supervisor *sv);

@@ -67,12 +67,8 @@ static int tfconfig_grow(
 }
 
 /* "host:port", "[::1]:port" */
-static json_t *tfconfig_address(const struct supervisor *sv, const struct port *port)
+static json_t *tfconfig_address(const char *host, const struct port *port)
 {
-	const char *host = sv->spec->rendezvous.master_addr;
-
-	if (!host)
-		host = "127.0.0.1";
 	return json_sprintf(
 		strchr(host, ':') && *host != '[' ? "[%s]:%d" : "%s:%d", host, port->number);
 }
@@ -81,6 +77,7 @@ static json_t *tfconfig_address(const struct supervisor *sv, const struct port *
  * added later, also the other added ones. NULL without memory. */
 static char *tfconfig_cluster(const struct supervisor *sv, const struct tfconfig *c, bool late)
 {
+	const char *host = sv->spec->rendezvous.master_addr;
 	_cleanup_json_ json_t *cluster = json_object();
 
 	for (size_t i = 0; i < c->n_roles; i++) {
@@ -94,7 +91,7 @@ static char *tfconfig_cluster(const struct supervisor *sv, const struct tfconfig
 		if (json_put(cluster, sv->spec->roles[i].name, list) < 0)
 			return NULL;
 		for (int k = 0; k < n; k++)
-			if (json_add(list, tfconfig_address(sv, &of->ports[k])) < 0)
+			if (json_add(list, tfconfig_address(host ? host : "127.0.0.1", &of->ports[k])) < 0)
 				return NULL;
 	}
 	return json_dumps(cluster, JSON_COMPACT);
@@ -105,6 +102,16 @@ static char *tfconfig_layer(const struct supervisor *sv)
 	_cleanup_json_ json_t *text = json_string(sv->spec->rpc_layer);
 
 	return json_dumps(text, JSON_ENCODE_ANY);
+}
+
+/* The group may have grown since its specification was checked. */
+static int tfconfig_check_size(const struct tfconfig *c, struct error *err)
+{
+	if (strlen(c->cluster) <= SPEC_TF_CONFIG_BYTES)
+		return 0;
+	return error_set(err, -E2BIG,
+		"the addresses of all workers are %zu bytes of TF_CONFIG, expected at most %d",
+		strlen(c->cluster), SPEC_TF_CONFIG_BYTES);
 }
 
 int tfconfig_begin(struct supervisor *sv, struct error *err)
@@ -130,15 +137,79 @@ int tfconfig_begin(struct supervisor *sv, struct error *err)
 	c->layer = sv->spec->rpc_layer ? tfconfig_layer(sv) : NULL;
 	if (!c->cluster || (sv->spec->rpc_layer && !c->layer))
 		return error_set(err, -ENOMEM, "out of memory");
-	/* The group may have grown since its specification was checked. */
-	if (strlen(c->cluster) > SPEC_TF_CONFIG_BYTES)
-		return error_set(err, -E2BIG,
-			"the addresses of all workers are %zu bytes of TF_CONFIG, expected at most "
-			"%d",
-			strlen(c->cluster), SPEC_TF_CONFIG_BYTES);
+	if (tfconfig_check_size(c, err) < 0)
+		return -E2BIG;
 	tfconfig_done(sv->tfconfig);
 	sv->tfconfig = TAKE_PTR(c);
 	return 0;
+}
+
+json_t *tfconfig_addresses(const struct supervisor *sv, const char *host)
+{
+	const struct tfconfig *c = sv->tfconfig;
+	json_t *list = c ? json_array() : NULL;
+
+	for (size_t i = 0; list && i < c->n_roles; i++)
+		for (int k = 0; k < c->roles[i].n; k++) {
+			json_t *one = json_object();
+
+			json_put(one, "role", json_string(sv->spec->roles[i].name));
+			json_put(one, "index",
+				json_integer(sv->seat->seat.roles[i].first_index + k));
+			json_put(one, "address", tfconfig_address(host, &c->roles[i].ports[k]));
+			json_add(list, one);
+		}
+	return list;
+}
+
+/* Puts an address into the cluster, whose lists have their lengths already. */
+static int tfconfig_put_address(json_t *cluster, const json_t *one)
+{
+	json_t *list = json_object_get(cluster, json_get_string(one, "role", ""));
+	json_int_t index = json_get_int(one, "index", -1);
+
+	if (index < 0 || (size_t)index >= json_array_size(list))
+		return -EINVAL;
+	return json_array_set(list, (size_t)index, json_object_get(one, "address"));
+}
+
+/* Each role with as many nulls as it has workers. */
+static json_t *tfconfig_no_addresses(const struct supervisor *sv)
+{
+	json_t *cluster = json_object();
+
+	for (size_t i = 0; i < sv->spec->n_roles; i++) {
+		json_t *list = sv->spec->roles[i].evaluator ? NULL : json_array();
+
+		for (int k = 0; list && k < sv->seat->seat.roles[i].role_size; k++)
+			json_add(list, json_null());
+		if (list)
+			json_put(cluster, sv->spec->roles[i].name, list);
+	}
+	return cluster;
+}
+
+int tfconfig_set_cluster(struct supervisor *sv, const json_t *cluster, struct error *err)
+{
+	_cleanup_json_ json_t *all = NULL;
+	const json_t *one;
+	char *text;
+	size_t i;
+
+	if (!sv->tfconfig || !cluster)
+		return 0;
+	all = tfconfig_no_addresses(sv);
+	json_array_foreach (cluster, i, one)
+		if (tfconfig_put_address(all, one) < 0)
+			return error_set(err, -EPROTO, "cluster: no worker %s:%d is expected",
+				json_get_string(one, "role", ""),
+				(int)json_get_int(one, "index", -1));
+	text = json_dumps(all, JSON_COMPACT);
+	if (!text)
+		return error_set(err, -ENOMEM, "out of memory");
+	free(sv->tfconfig->cluster);
+	sv->tfconfig->cluster = text;
+	return tfconfig_check_size(sv->tfconfig, err);
 }
 
 int tfconfig_worker_starting(struct supervisor *sv, const struct worker *w, struct error *err)

@@ -52,11 +52,19 @@ static int environ_world(const struct supervisor *sv, const struct worker *w)
 	return w->rank < n ? n : w->rank + 1;
 }
 
+static const char *environ_master_addr(const struct supervisor *sv)
+{
+	if (sv->seat && sv->seat->master_addr)
+		return sv->seat->master_addr;
+	return sv->spec->rendezvous.master_addr ? sv->spec->rendezvous.master_addr : "127.0.0.1";
+}
+
 static int environ_torch(const struct supervisor *sv, const struct worker *w, struct env *e)
 {
 	const struct spec_rendezvous *rdzv = &sv->spec->rendezvous;
 	bool virtual = sv->spec->virtual_local_rank;
 	int max = spec_restart_of(sv->spec, w->role)->max;
+	const struct seat *seat = sv->seat ? &sv->seat->seat : NULL;
 	int world = environ_world(sv, w);
 	const struct {
 		const char *name;
@@ -64,14 +72,15 @@ static int environ_torch(const struct supervisor *sv, const struct worker *w, st
 	} numbers[] = {
 		{ "LOCAL_RANK", virtual ? 0 : w->local_rank },
 		{ "RANK", w->rank },
-		{ "GROUP_RANK", 0 },
-		{ "GROUP_WORLD_SIZE", 1 },
+		{ "GROUP_RANK", seat ? seat->group_rank : 0 },
+		{ "GROUP_WORLD_SIZE", seat ? seat->group_size : 1 },
 		{ "ROLE_RANK", w->role_rank },
 		{ "ROLE_WORLD_SIZE", w->role_world },
-		{ "LOCAL_WORLD_SIZE", world },
-		{ "WORLD_SIZE", world },
+		{ "LOCAL_WORLD_SIZE", seat ? sv->n_workers : world },
+		{ "WORLD_SIZE", seat ? seat->world_size : world },
 		{ "MASTER_PORT", sv->master_port },
-		{ "TORCHELASTIC_RESTART_COUNT", sv->budget.used + w->restarts },
+		{ "TORCHELASTIC_RESTART_COUNT",
+			(seat ? seat->restarts : sv->budget.used) + w->restarts },
 		{ "TORCHELASTIC_MAX_RESTARTS", max == SPEC_UNSET ? INT_MAX : max },
 	};
 	int r = 0;
@@ -81,10 +90,12 @@ static int environ_torch(const struct supervisor *sv, const struct worker *w, st
 	if (!r)
 		r = env_setf(e, "ROLE_NAME", "%s", w->role->name);
 	if (!r)
-		r = env_setf(e, "MASTER_ADDR", "%s",
-			rdzv->master_addr ? rdzv->master_addr : "127.0.0.1");
+		r = env_setf(e, "MASTER_ADDR", "%s", environ_master_addr(sv));
 	if (!r)
-		r = env_setf(e, "TORCHELASTIC_RUN_ID", "%s", rdzv->id ? rdzv->id : sv->opt.run);
+		r = env_setf(e, "TORCHELASTIC_RUN_ID", "%s",
+			rdzv->id ? rdzv->id
+			: seat	 ? sv->spec->name
+				 : sv->opt.run);
 	if (!r)
 		r = env_put(e, "TORCHELASTIC_USE_AGENT_STORE=False");
 	if (!r)

@@ -124,20 +124,34 @@ static void roster_free(struct worker *workers, int n)
 	free(workers);
 }
 
+/* Where w stands in a group of several hosts. k: how many workers of its role are before it here.
+ */
+static void worker_list_seat(struct worker *w, const struct seat_role *seat, int k)
+{
+	w->rank = seat->first_rank + k;
+	w->role_rank = w->index;
+	w->role_world = seat->role_size;
+}
+
 int worker_list_make(struct supervisor *sv, struct error *err)
 {
+	const struct seat_role *seats = sv->seat ? sv->seat->seat.roles : NULL;
 	struct worker *old = sv->workers, *new;
 	int n = 0, n_old = sv->n_workers, place = 0, r = 0;
 
 	for (size_t i = 0; i < sv->spec->n_roles; i++)
 		n += sv->replicas[i];
-	new = calloc((size_t)n, sizeof(*new));
+	new = calloc((size_t)n + 1, sizeof(*new)); /* a host may have no worker */
 	if (!new)
 		return error_set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < sv->spec->n_roles; i++)
 		for (int k = 0; k < sv->replicas[i]; k++, place++) {
-			worker_init(&new[place], &sv->spec->roles[i], k, place);
+			int first = seats ? seats[i].first_index : 0;
+
+			worker_init(&new[place], &sv->spec->roles[i], first + k, place);
 			new[place].role_world = sv->replicas[i];
+			if (seats)
+				worker_list_seat(&new[place], &seats[i], k);
 			if (!r)
 				r = roster_init(sv, &new[place], old, n_old);
 		}
