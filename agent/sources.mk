@@ -14,10 +14,10 @@ agent_SRC := \
 	agent/files/file_system_thread.c \
 	agent/files/inotify.c \
 	agent/link/beat.c \
+	agent/link/address.c \
 	agent/link/bind.c \
 	agent/link/channel.c \
 	agent/link/dial.c \
-	agent/link/endpoint.c \
 	agent/link/link.c \
 	agent/link/listen.c \
 	agent/link/message.c \

@@ -48,6 +48,7 @@ common_SRC := \
 	common/spec/walk.c \
 	common/text/base64.c \
 	common/text/duration.c \
+	common/text/endpoint.c \
 	common/text/json.c \
 	common/text/json_scan.c \
 	common/text/json_writer.c \

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/link/address.h"
 #include "agent/link/private.h"
 
 #include <errno.h>

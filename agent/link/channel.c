@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/link/channel.h"
 
-#include "agent/link/endpoint.h"
+#include "agent/link/address.h"
 #include "agent/link/tls.h"
 #include "common/base/log.h"
 #include "common/base/printable.h"

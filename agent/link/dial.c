@@ -3,7 +3,7 @@
  * The member's side. One try is: the endpoint's addresses, then a connection to one after the
  * other, then Hello and Welcome. If any of these steps fails, the next try begins a little later.
  */
-#include "agent/link/endpoint.h"
+#include "agent/link/address.h"
 #include "agent/link/private.h"
 #include "agent/link/resolve.h"
 #include "common/base/log.h"
@@ -25,8 +25,8 @@ struct link_dial {
 	struct link *link;
 	struct varlink_idl *idl;
 	const struct link_tls *tls; /* NULL: plain */
-	struct link_endpoint endpoint;
-	char name[LINK_ENDPOINT_MAX];
+	struct endpoint endpoint;
+	char name[ENDPOINT_TEXT_MAX];
 	struct link_resolve *resolve;
 	struct link_addresses addresses;
 	size_t next;	/* of them */
@@ -399,9 +399,9 @@ int link_connect(
 	struct loop *loop, const struct link_options *options, struct link **ret, struct error *err)
 {
 	_cleanup_(link_freep) struct link *l = NULL;
-	struct link_endpoint endpoint;
+	struct endpoint endpoint;
 	char session[LINK_SECRET_SIZE];
-	int r = link_endpoint_parse(options->endpoint, &endpoint, err);
+	int r = endpoint_parse(options->endpoint, LINK_ENDPOINT_FIELD, &endpoint, err);
 
 	if (r < 0)
 		return r;
@@ -419,7 +419,7 @@ int link_connect(
 	l->arg = options->arg;
 	l->lease_ms = options->lease_ms;
 	l->dial->endpoint = endpoint;
-	link_endpoint_text(&endpoint, l->dial->name);
+	endpoint_text(&endpoint, l->dial->name);
 	begin(l->dial, 0);
 	*ret = TAKE_PTR(l);
 	return 0;

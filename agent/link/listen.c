@@ -6,6 +6,8 @@
  */
 #include "agent/link/listen.h"
 
+#include "agent/link/address.h"
+
 #include "agent/link/private.h"
 #include "common/base/log.h"
 #include "common/text/json.h"

@@ -14,7 +14,7 @@ enum { STACK_BYTES = 512 * 1024 };
 /* Shared by the caller and the thread; the last of the two frees it. */
 struct lookup {
 	atomic_int users;
-	struct link_endpoint endpoint;
+	struct endpoint endpoint;
 	int ready; /* an eventfd */
 	int code;  /* of getaddrinfo() */
 	int errno_code;
@@ -109,8 +109,8 @@ static void on_ready(int fd, int events, void *arg)
 	r->fn(r->arg, &l->found, err.code ? &err : NULL);
 }
 
-int link_resolve_new(struct loop *loop, const struct link_endpoint *e, link_resolve_fn fn,
-	void *arg, struct link_resolve **ret)
+int link_resolve_new(struct loop *loop, const struct endpoint *e, link_resolve_fn fn, void *arg,
+	struct link_resolve **ret)
 {
 	_cleanup_(link_resolve_freep) struct link_resolve *r = calloc(1, sizeof(*r));
 	struct lookup *l = calloc(1, sizeof(*l));

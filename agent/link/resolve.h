@@ -7,8 +7,15 @@
  * listener before it listens.
  */
 
-#include "agent/link/endpoint.h"
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
 #include "common/loop/loop.h"
+#include "common/text/endpoint.h"
+
+#include <sys/socket.h>
+
+/* The key of the job specification that errors about endpoints name. */
+#define LINK_ENDPOINT_FIELD "rendezvous.endpoints"
 
 enum { LINK_ADDRESSES_MAX = 16 };
 
@@ -24,8 +31,8 @@ typedef void (*link_resolve_fn)(void *arg, const struct link_addresses *a, const
 struct link_resolve;
 
 /* fn runs once, in a later turn of the loop. Returns 0 or a negative errno. */
-_must_check_ int link_resolve_new(struct loop *loop, const struct link_endpoint *e,
-	link_resolve_fn fn, void *arg, struct link_resolve **ret);
+_must_check_ int link_resolve_new(struct loop *loop, const struct endpoint *e, link_resolve_fn fn,
+	void *arg, struct link_resolve **ret);
 /* A look-up that has not ended goes on without its caller. */
 struct link_resolve *link_resolve_free(struct link_resolve *r);
 DEFINE_CLEANUP(struct link_resolve *, link_resolve_free)

@@ -5,6 +5,7 @@
  * comes before them: 0 a head, 1 a head after a Hello, 2 a member, 3 a member after a Welcome. A
  * 0xff byte gives the loop its turns between what came before it and what comes after.
  */
+#include "agent/link/address.h"
 #include "agent/link/listen.h"
 #include "common/text/json.h"
 

@@ -4,6 +4,7 @@
 /* A head that listens on loopback, members that connect to it, and raw peers, all in one loop whose
  * time passes as fast as a test likes. Included once by each test program. */
 
+#include "agent/link/address.h"
 #include "agent/link/listen.h"
 #include "agent/link/message.h"
 #include "common/text/json.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/link_raw.h"
 
-static struct link_endpoint endpoint;
+static struct endpoint endpoint;
 
 static void assert_endpoint(const char *text, const char *host, int port)
 {
-	int r = link_endpoint_parse(text, &endpoint, &err);
+	int r = endpoint_parse(text, LINK_ENDPOINT_FIELD, &endpoint, &err);
 
 	ck_assert_msg(r == 0, "%s", err.text);
 	ck_assert_str_eq(endpoint.host, host);
@@ -14,7 +14,7 @@ static void assert_endpoint(const char *text, const char *host, int port)
 
 START_TEST(endpoints_are_names_or_addresses_with_or_without_a_port)
 {
-	char text[LINK_ENDPOINT_MAX];
+	char text[ENDPOINT_TEXT_MAX];
 
 	assert_endpoint("node0", "node0", 29400);
 	assert_endpoint("node0.lan:1", "node0.lan", 1);
@@ -22,7 +22,7 @@ START_TEST(endpoints_are_names_or_addresses_with_or_without_a_port)
 	assert_endpoint("fd00::1", "fd00::1", 29400);
 	assert_endpoint("[fd00::1]", "fd00::1", 29400);
 	assert_endpoint("[fd00::1]:29500", "fd00::1", 29500);
-	link_endpoint_text(&endpoint, text);
+	endpoint_text(&endpoint, text);
 	ck_assert_str_eq(text, "[fd00::1]:29500");
 }
 END_TEST
@@ -36,7 +36,8 @@ START_TEST(what_is_no_endpoint_is_refused)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		err = (struct error){ 0 };
 		ck_assert_msg(
-			link_endpoint_parse(wrong[i], &endpoint, &err) == -EINVAL, "%s", wrong[i]);
+			endpoint_parse(wrong[i], LINK_ENDPOINT_FIELD, &endpoint, &err) == -EINVAL,
+			"%s", wrong[i]);
 		ck_assert_str_eq(err.field, "rendezvous.endpoints");
 		ck_assert_ptr_nonnull(strstr(err.text, "expected HOST or HOST:PORT, got \""));
 	}

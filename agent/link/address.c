@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/link/endpoint.h"
+#include "agent/link/address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -7,66 +7,8 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
-
-static int refuse(struct error *err, const char *text)
-{
-	return error_field(err, -EINVAL, LINK_ENDPOINT_FIELD,
-		"expected HOST or HOST:PORT, got \"%.200s\"", text);
-}
-
-/* The port behind the colon at at; NULL: there is none. */
-static int parse_port(const char *at, int *ret)
-{
-	char *end;
-	long n = LINK_PORT;
-
-	if (at) {
-		if (strspn(at + 1, "0123456789") != strlen(at + 1) || !at[1])
-			return -EINVAL;
-		n = strtol(at + 1, &end, 10);
-	}
-	if (n < 1 || n > 65535)
-		return -EINVAL;
-	*ret = (int)n;
-	return 0;
-}
-
-int link_endpoint_parse(const char *text, struct link_endpoint *ret, struct error *err)
-{
-	struct link_endpoint e = { .port = 0 };
-	const char *begin = text, *end, *colon;
-
-	if (*text == '[') {
-		begin = text + 1;
-		end = strchr(begin, ']');
-		if (!end || (end[1] && end[1] != ':'))
-			return refuse(err, text);
-		colon = end[1] ? end + 1 : NULL;
-	} else {
-		colon = strrchr(text, ':');
-		/* An IPv6 address without brackets has no port. */
-		if (colon && colon != strchr(text, ':'))
-			colon = NULL;
-		end = colon ? colon : text + strlen(text);
-	}
-	if (end == begin || (size_t)(end - begin) >= sizeof(e.host))
-		return refuse(err, text);
-	memcpy(e.host, begin, (size_t)(end - begin));
-	if (strpbrk(e.host, " \t\r\n/@,") || parse_port(colon, &e.port) < 0)
-		return refuse(err, text);
-	*ret = e;
-	return 0;
-}
-
-void link_endpoint_text(const struct link_endpoint *e, char *text)
-{
-	bool six = strchr(e->host, ':');
-
-	snprintf(text, LINK_ENDPOINT_MAX, "%s%s%s:%d", six ? "[" : "", e->host, six ? "]" : "",
-		e->port);
-}
 
 socklen_t link_address_len(const struct sockaddr *a)
 {

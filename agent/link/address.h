@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Addresses of sockets as text, and whether one is this host's. Called by bind.c, channel.c and
+ * dial.c.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+enum { LINK_ADDRESS_MAX = 64 };
+
+/* The address and port of a socket; text of LINK_ADDRESS_MAX bytes. */
+void link_address_text(const struct sockaddr *a, socklen_t len, char *text);
+socklen_t link_address_len(const struct sockaddr *a);
+
+/* Whether a is an address of this host; true as well where the kernel does not say. */
+bool link_address_is_here(const struct sockaddr *a);
+/* This host's addresses with their interfaces, "127.0.0.1 (lo), 10.0.0.1 (eth0)", as far as they
+ * fit. */
+void link_address_list(char *text, size_t size);
