@@ -40,6 +40,7 @@ common_SRC := \
 	common/spec/preemption.c \
 	common/spec/problems.c \
 	common/spec/queue.c \
+	common/spec/rendezvous.c \
 	common/spec/resolve.c \
 	common/spec/role.c \
 	common/spec/scalar.c \

@@ -193,6 +193,7 @@ int spec_check(struct spec_ctx *ctx, const struct spec *s)
 	check_heartbeat(ctx, &s->heartbeat);
 	spec_check_preemption(ctx, &s->preemption);
 	spec_check_queue(ctx, s);
+	spec_check_rendezvous(ctx, &s->rendezvous);
 	/* The other checks need the roles; wrong ones would make misleading errors. */
 	if (spec_wrong_below(ctx, "roles"))
 		return -EINVAL;

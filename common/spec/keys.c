@@ -7,8 +7,9 @@
 
 /*
  * All keys of the specification: a table for each section, a row for each key. Keys of roles are
- * in role.c, of preemption in preemption.c, of the queue in queue.c. A key's value is a member of
- * its section's struct in spec.h; CONTRIBUTING.md says what else belongs to a new key.
+ * in role.c, of preemption in preemption.c, of the queue in queue.c, of rendezvous in rendezvous.c.
+ * A key's value is a member of its section's struct in spec.h; CONTRIBUTING.md says what else
+ * belongs to a new key.
  */
 
 static const char *const policy_names[] = {
@@ -45,12 +46,6 @@ const char *const spec_whom_names[] = {
 	[SPEC_WHOM_ALL] = "all",
 	NULL,
 };
-static const char *const backend_names[] = {
-	[SPEC_RENDEZVOUS_LOCAL] = "local",
-	[SPEC_RENDEZVOUS_STATIC] = "static",
-	NULL,
-};
-
 static const char *const mode_names[] = {
 	[SPEC_MODE_GROUP] = "group",
 	[SPEC_MODE_POOL] = "pool",
@@ -136,15 +131,6 @@ static const struct spec_key resources_keys[] = {
 	END,
 };
 
-static const struct spec_key rendezvous_keys[] = {
-	KEY("backend", enum, spec_rendezvous, backend, .names = backend_names),
-	KEY("id", string, spec_rendezvous, id),
-	KEY("master_addr", string, spec_rendezvous, master_addr),
-	KEY("master_port", int, spec_rendezvous, master_port, .max = 65535),
-	KEY("nodes", nodes, spec_rendezvous, backend),
-	END,
-};
-
 /* Its values are members of struct spec itself: the section's offset is 0. */
 static const struct spec_key compat_keys[] = {
 	KEY("torch", bool, spec, compat_torch),
@@ -171,7 +157,7 @@ const struct spec_key spec_keys_top[] = {
 	SECTION("preemption", spec_keys_preemption, preemption),
 	SECTION("resources", resources_keys, resources),
 	SECTION("queue", spec_keys_queue, queue),
-	SECTION("rendezvous", rendezvous_keys, rendezvous),
+	SECTION("rendezvous", spec_keys_rendezvous, rendezvous),
 	{ .name = "compat", .type = &spec_type_object, .offset = 0, .keys = compat_keys },
 	END,
 };

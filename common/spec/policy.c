@@ -347,26 +347,3 @@ const struct spec_type spec_type_signals = {
 	.parse = signals_key_parse,
 	.format = signals_key_format,
 };
-
-static int nodes_parse(
-	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
-{
-	const char *text = json_string_value(value);
-
-	if (json_is_integer(value) && json_integer_value(value) == 1)
-		return 0;
-	if (!text || (strcmp(text, "1") && strcmp(text, "1:1")))
-		return spec_expected(ctx, key->type->expected, value);
-	return 0;
-}
-
-static int nodes_format(const struct spec_key *key, const void *field, json_t **ret)
-{
-	return spec_give(json_string("1:1"), ret);
-}
-
-const struct spec_type spec_type_nodes = {
-	.expected = "\"1\" or \"1:1\"",
-	.parse = nodes_parse,
-	.format = nodes_format,
-};

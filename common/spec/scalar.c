@@ -128,8 +128,15 @@ static int duration_key_parse(
 		if (!text || duration_parse(text, ctx->path, &ms, ctx->err) < 0)
 			return -EINVAL;
 	}
-	if (ms < key->min)
-		return spec_expected(ctx, "a duration greater than 0", value);
+	if (ms < key->min) {
+		char expected[64], least[DURATION_TEXT_MAX];
+
+		if (key->min == 1)
+			return spec_expected(ctx, "a duration greater than 0", value);
+		snprintf(expected, sizeof(expected), "a duration of at least %s",
+			duration_format(key->min, least));
+		return spec_expected(ctx, expected, value);
+	}
 	*(int64_t *)field = ms;
 	return 0;
 }

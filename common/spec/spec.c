@@ -46,13 +46,12 @@ struct spec *spec_free(struct spec *s)
 	spec_free_words(s->logs.duplicate_stderr);
 	free(s->restart.codes);
 	free(s->stop.forward);
-	free(s->rendezvous.id);
 	free(s->heartbeat.log_pattern);
 	free(s->heartbeat.progress_file);
 	spec_preemption_fini(&s->preemption);
 	spec_free_words(s->resources.devices.ids);
 	free(s->resources.devices.env);
-	free(s->rendezvous.master_addr);
+	spec_rendezvous_fini(&s->rendezvous);
 	free(s->rpc_layer);
 	free(s);
 	return NULL;
@@ -90,6 +89,7 @@ static struct spec *spec_new(void)
 		.dump_timeout_ms = 10000,
 	};
 	spec_queue_init(&s->queue);
+	spec_rendezvous_init(&s->rendezvous);
 	s->compat_torch = true;
 	s->compat_tf_config = SPEC_UNSET;
 	s->resources.devices.env = strdup("CUDA_VISIBLE_DEVICES");
@@ -104,6 +104,8 @@ static struct spec *spec_new(void)
 /* Sets defaults that depend on other keys. */
 static int set_defaults(struct spec *s, struct error *err)
 {
+	if (spec_rendezvous_complete(&s->rendezvous) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
 	if (s->preemption.exit_code != SPEC_UNSET &&
 		spec_set_exit_code(s, s->preemption.exit_code) < 0)
 		return error_set(err, -ENOMEM, "out of memory");

@@ -223,13 +223,40 @@ enum spec_mode {
 	SPEC_MODE_POOL, /* workers stay and answer calls; if one dies, the pool is broken */
 };
 
-enum spec_rendezvous_backend { SPEC_RENDEZVOUS_LOCAL, SPEC_RENDEZVOUS_STATIC };
+enum spec_rendezvous_backend {
+	SPEC_RENDEZVOUS_LOCAL,	/* one host: there is no other one to meet */
+	SPEC_RENDEZVOUS_STATIC, /* node rank 0 leads */
+	SPEC_RENDEZVOUS_DIRECT, /* the host that can bind the endpoint leads */
+};
 
+/* What becomes of the group when a host comes while there are fewer than nodes_max. */
+enum spec_on_join {
+	SPEC_ON_JOIN_RESTART, /* all start again with it */
+	SPEC_ON_JOIN_SAVE,    /* the same, after all have saved at one step */
+	SPEC_ON_JOIN_WAIT,    /* it waits for the next attempt */
+};
+
+enum { SPEC_NODES_MAX = 16384 };
+
+/* With nodes_max 1 only backend, id, master_addr and master_port have an effect. */
 struct spec_rendezvous {
+	/* As given, SPEC_UNSET if it is not; the end of spec_parse() puts the one that counts
+	 * here. */
 	enum spec_rendezvous_backend backend;
+	int nodes_min, nodes_max; /* hosts */
+	char *endpoints;   /* the head's "HOST" or "HOST:PORT" (common/text/endpoint.h), or NULL */
+	int node_rank;	   /* below nodes_max; SPEC_UNSET: none was given */
 	char *id;	   /* TORCHELASTIC_RUN_ID; NULL: the run's identifier */
-	char *master_addr; /* NULL: 127.0.0.1 */
+	char *master_addr; /* static on several hosts: never NULL; else NULL: 127.0.0.1 on one
+			      host, and on several an address of the host of rank 0 */
 	int master_port;   /* 0: a free port, a new one for each attempt */
+	char *address;	   /* under which other hosts reach this one: an address or a name, a
+			      network ("10.1.0.0/16"), or an interface; NULL: the one of the link */
+	int64_t join_timeout_ms, last_call_ms, prepare_timeout_ms, lease_ms, join_delay_ms;
+	enum spec_on_join on_join;
+	bool never_leads; /* this host is no head also where it could be one */
+	char *token_file;
+	char *tls_cert, *tls_key, *tls_ca; /* all three, or none */
 };
 
 struct spec {
@@ -339,6 +366,10 @@ char *spec_command_line(const struct spec *s);
 /* The program's name in torchelastic's report: the script or module if an interpreter runs one,
  * else the binary. Returns borrowed until the spec is freed. */
 const char *spec_entrypoint(const struct spec *s);
+
+/* Reads "N" or "MIN:MAX", numbers of hosts as in rendezvous.nodes. 0, or -EINVAL. */
+#define SPEC_NODES_EXPECTED "\"N\" or \"MIN:MAX\" with 1 <= MIN <= MAX <= 16384"
+_must_check_ int spec_nodes_parse(const char *text, int *ret_min, int *ret_max);
 
 /* Checks a job's name: 1..64 of [A-Za-z0-9._-], not starting with '.' or '-', not ending in
  * ".latest". */

@@ -80,6 +80,7 @@ extern const struct spec_key spec_keys_role[];
 extern const struct spec_key spec_keys_restart[];
 extern const struct spec_key spec_keys_preemption[];
 extern const struct spec_key spec_keys_queue[];
+extern const struct spec_key spec_keys_rendezvous[];
 extern const char *const spec_whom_names[]; /* keys.c: by enum spec_whom, NULL-ended */
 
 /* scalar.c, string.c */
@@ -91,7 +92,7 @@ extern const struct spec_type spec_type_command, spec_type_texts, spec_type_args
 	spec_type_env_list;
 /* policy.c, limits.c */
 extern const struct spec_type spec_type_replicas, spec_type_std_map, spec_type_ranks,
-	spec_type_prefix, spec_type_limits, spec_type_codes, spec_type_signals, spec_type_nodes;
+	spec_type_prefix, spec_type_limits, spec_type_codes, spec_type_signals;
 /* pattern.c, devices.c */
 extern const struct spec_type spec_type_pattern, spec_type_worker_path, spec_type_devices,
 	spec_type_device_object;
@@ -190,6 +191,13 @@ void spec_check_preemption(struct spec_ctx *ctx, const struct spec_preemption *p
 /* queue.c: an empty section, and the checks between it and roles. */
 void spec_queue_init(struct spec_queue *q);
 void spec_check_queue(struct spec_ctx *ctx, const struct spec *s);
+
+/* rendezvous.c: an empty section; the checks between its keys; and the values that depend on other
+ * keys, once the checks have passed (-ENOMEM). */
+void spec_rendezvous_init(struct spec_rendezvous *r);
+void spec_rendezvous_fini(struct spec_rendezvous *r);
+void spec_check_rendezvous(struct spec_ctx *ctx, const struct spec_rendezvous *r);
+int spec_rendezvous_complete(struct spec_rendezvous *r);
 
 /* resolve.c: counts GPUs by the files below root; visible is CUDA_VISIBLE_DEVICES or NULL. */
 int spec_count_gpus(const char *root, const char *visible);

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "common/base/scan.h"
+#include "common/spec/table.h"
+#include "common/text/endpoint.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The section `rendezvous`: where the hosts of a group meet, and how long each waits. */
+
+static const struct {
+	const char *name;
+	enum spec_rendezvous_backend value;
+} backend_names[] = {
+	{ "local", SPEC_RENDEZVOUS_LOCAL },
+	{ "static", SPEC_RENDEZVOUS_STATIC },
+	{ "direct", SPEC_RENDEZVOUS_DIRECT },
+	{ "c10d", SPEC_RENDEZVOUS_DIRECT },
+};
+enum { N_BACKENDS = sizeof(backend_names) / sizeof(backend_names[0]) };
+
+static int backend_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = json_string_value(value);
+
+	for (int i = 0; text && i < N_BACKENDS; i++) {
+		if (!strcmp(text, backend_names[i].name)) {
+			*(enum spec_rendezvous_backend *)field = backend_names[i].value;
+			return 0;
+		}
+	}
+	return spec_expected(ctx, key->type->expected, value);
+}
+
+static int backend_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	for (int i = 0; i < N_BACKENDS; i++)
+		if (backend_names[i].value == *(const enum spec_rendezvous_backend *)field)
+			return spec_give(json_string(backend_names[i].name), ret);
+	return 0;
+}
+
+static const struct spec_type spec_type_backend = {
+	.expected = "\"local\", \"static\", \"direct\" or \"c10d\"",
+	.parse = backend_parse,
+	.format = backend_format,
+};
+
+int spec_nodes_parse(const char *text, int *ret_min, int *ret_max)
+{
+	const char *p = text;
+	uint64_t min, max;
+	int r = scan_u64(&p, &min);
+
+	max = min;
+	if (r == 0 && *p == ':') {
+		p++;
+		r = scan_u64(&p, &max);
+	}
+	if (r < 0 || *p || !min || min > max || max > SPEC_NODES_MAX)
+		return -EINVAL;
+	*ret_min = (int)min;
+	*ret_max = (int)max;
+	return 0;
+}
+
+static struct spec_rendezvous *rendezvous_of(const void *nodes_min)
+{
+	return (struct spec_rendezvous *)((char *)nodes_min -
+					  offsetof(struct spec_rendezvous, nodes_min));
+}
+
+static int nodes_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	struct spec_rendezvous *s = rendezvous_of(field);
+	char number[32];
+	const char *text = spec_text_or_number(ctx, key->type->expected, value, number);
+
+	if (!text)
+		return -EINVAL;
+	if (spec_nodes_parse(text, &s->nodes_min, &s->nodes_max) < 0)
+		return spec_expected(ctx, key->type->expected, value);
+	return 0;
+}
+
+static int nodes_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	const struct spec_rendezvous *s = rendezvous_of(field);
+	char text[32];
+
+	snprintf(text, sizeof(text), "%d:%d", s->nodes_min, s->nodes_max);
+	return spec_give(json_string(text), ret);
+}
+
+static const struct spec_type spec_type_nodes = {
+	.expected = SPEC_NODES_EXPECTED,
+	.parse = nodes_parse,
+	.format = nodes_format,
+};
+_Static_assert(SPEC_NODES_MAX == 16384, "the text above says so");
+
+static int endpoint_key_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = spec_text(ctx, key->type->expected, value);
+	struct endpoint e;
+
+	if (!text || endpoint_parse(text, ctx->path, &e, ctx->err) < 0)
+		return -EINVAL;
+	return spec_set_string(ctx, text, field);
+}
+
+static const struct spec_type spec_type_endpoint = {
+	.expected = ENDPOINT_EXPECTED,
+	.parse = endpoint_key_parse,
+	.format = spec_format_text,
+};
+
+/* Whether text is an address and the length of its network's prefix: "10.1.0.0/16". */
+static bool is_network(const char *text)
+{
+	const char *slash = strchr(text, '/');
+	unsigned char bytes[sizeof(struct in6_addr)];
+	char address[INET6_ADDRSTRLEN];
+	uint64_t bits;
+	int n = snprintf(address, sizeof(address), "%.*s", (int)(slash - text), text);
+
+	if (n >= (int)sizeof(address))
+		return false;
+	if (inet_pton(AF_INET, address, bytes) == 1)
+		return scan_whole(slash + 1, 32, &bits) == 0;
+	return inet_pton(AF_INET6, address, bytes) == 1 && scan_whole(slash + 1, 128, &bits) == 0;
+}
+
+/* Only the agent knows what this host has: checks the form. */
+static int host_address_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = spec_text(ctx, key->type->expected, value);
+	bool good;
+
+	if (!text)
+		return -EINVAL;
+	good = *text && strlen(text) < sizeof(((struct endpoint *)0)->host);
+	for (const char *p = text; *p && good; p++)
+		good = isgraph((unsigned char)*p) && !strchr("[],\"'\\", *p);
+	if (!good || (strchr(text, '/') && !is_network(text)))
+		return spec_expected(ctx, key->type->expected, value);
+	return spec_set_string(ctx, text, field);
+}
+
+static const struct spec_type spec_type_host_address = {
+	.expected = "an address, a network such as \"10.1.0.0/16\", or an interface",
+	.parse = host_address_parse,
+	.format = spec_format_text,
+};
+
+static int lead_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = json_string_value(value);
+
+	if (!text || (strcmp(text, "auto") && strcmp(text, "never")))
+		return spec_expected(ctx, key->type->expected, value);
+	*(bool *)field = !strcmp(text, "never");
+	return 0;
+}
+
+static int lead_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	return spec_give(json_string(*(const bool *)field ? "never" : "auto"), ret);
+}
+
+static const struct spec_type spec_type_lead = {
+	.expected = "\"auto\" or \"never\"",
+	.parse = lead_parse,
+	.format = lead_format,
+};
+
+static const char *const on_join_names[] = {
+	[SPEC_ON_JOIN_RESTART] = "restart",
+	[SPEC_ON_JOIN_SAVE] = "save",
+	[SPEC_ON_JOIN_WAIT] = "wait",
+	NULL,
+};
+
+static const struct spec_key tls_keys[] = {
+	KEY("cert", path, spec_rendezvous, tls_cert),
+	KEY("key", path, spec_rendezvous, tls_key),
+	KEY("ca", path, spec_rendezvous, tls_ca),
+	END,
+};
+
+const struct spec_key spec_keys_rendezvous[] = {
+	KEY("backend", backend, spec_rendezvous, backend),
+	KEY("nodes", nodes, spec_rendezvous, nodes_min),
+	KEY("endpoints", endpoint, spec_rendezvous, endpoints),
+	KEY("node_rank", int, spec_rendezvous, node_rank, .max = SPEC_NODES_MAX - 1),
+	KEY("id", string, spec_rendezvous, id),
+	KEY("master_addr", string, spec_rendezvous, master_addr),
+	KEY("master_port", int, spec_rendezvous, master_port, .max = 65535),
+	KEY("address", host_address, spec_rendezvous, address),
+	KEY("join_timeout", duration, spec_rendezvous, join_timeout_ms, .min = 1),
+	KEY("last_call", duration, spec_rendezvous, last_call_ms),
+	KEY("prepare_timeout", duration, spec_rendezvous, prepare_timeout_ms, .min = 1),
+	KEY("lease", duration, spec_rendezvous, lease_ms, .min = 100),
+	KEY("join_delay", duration, spec_rendezvous, join_delay_ms),
+	KEY("on_join", enum, spec_rendezvous, on_join, .names = on_join_names),
+	KEY("lead", lead, spec_rendezvous, never_leads),
+	KEY("token_file", path, spec_rendezvous, token_file),
+	{ .name = "tls", .type = &spec_type_object, .offset = 0, .keys = tls_keys },
+	END,
+};
+
+void spec_rendezvous_init(struct spec_rendezvous *r)
+{
+	*r = (struct spec_rendezvous){
+		.backend = (enum spec_rendezvous_backend)SPEC_UNSET,
+		.nodes_min = 1,
+		.nodes_max = 1,
+		.node_rank = SPEC_UNSET,
+		.join_timeout_ms = 600000,
+		.last_call_ms = 30000,
+		.prepare_timeout_ms = 60000,
+		.lease_ms = 10000,
+		.join_delay_ms = 3000,
+	};
+}
+
+void spec_rendezvous_fini(struct spec_rendezvous *r)
+{
+	free(r->endpoints);
+	free(r->id);
+	free(r->master_addr);
+	free(r->address);
+	free(r->token_file);
+	free(r->tls_cert);
+	free(r->tls_key);
+	free(r->tls_ca);
+}
+
+static bool backend_given(const struct spec_rendezvous *r)
+{
+	return (int)r->backend != SPEC_UNSET;
+}
+
+/* The backend that counts. LOCAL on several hosts: there is nothing to meet at. */
+static enum spec_rendezvous_backend backend_of(const struct spec_rendezvous *r)
+{
+	if (r->nodes_max == 1)
+		return r->backend == SPEC_RENDEZVOUS_STATIC ? SPEC_RENDEZVOUS_STATIC
+							    : SPEC_RENDEZVOUS_LOCAL;
+	if (backend_given(r))
+		return r->backend;
+	if (r->node_rank != SPEC_UNSET || r->master_addr)
+		return SPEC_RENDEZVOUS_STATIC;
+	return r->endpoints ? SPEC_RENDEZVOUS_DIRECT : SPEC_RENDEZVOUS_LOCAL;
+}
+
+static void check_static(struct spec_ctx *ctx, const struct spec_rendezvous *r)
+{
+	if (r->nodes_min != r->nodes_max)
+		spec_note(ctx, "rendezvous.nodes",
+			"expected one number of hosts with the backend \"static\", got \"%d:%d\"",
+			r->nodes_min, r->nodes_max);
+	if (r->node_rank == SPEC_UNSET)
+		spec_note(ctx, "rendezvous.node_rank",
+			"expected this host's rank from 0 to %d, which the backend \"static\" "
+			"needs",
+			r->nodes_max - 1);
+	if (!r->master_addr && !r->endpoints)
+		spec_note(ctx, "rendezvous.master_addr",
+			"expected the address of the host of node rank 0, which the backend "
+			"\"static\" needs, or `endpoints`");
+	if (r->node_rank == 0 && r->never_leads)
+		spec_note(ctx, "rendezvous.lead",
+			"expected \"auto\" at node rank 0, which leads with the backend "
+			"\"static\"");
+}
+
+static void check_direct(struct spec_ctx *ctx, const struct spec_rendezvous *r)
+{
+	if (!r->endpoints)
+		spec_note(ctx, "rendezvous.endpoints",
+			"expected HOST or HOST:PORT, which the backend \"direct\" needs");
+	if (r->master_addr)
+		spec_note(ctx, "rendezvous.master_addr",
+			"needs the backend \"static\"; with \"direct\" it is an address of the "
+			"host of rank 0, and `address` says which");
+}
+
+static void check_hosts(struct spec_ctx *ctx, const struct spec_rendezvous *r)
+{
+	switch (backend_of(r)) {
+	case SPEC_RENDEZVOUS_STATIC:
+		check_static(ctx, r);
+		break;
+	case SPEC_RENDEZVOUS_DIRECT:
+		check_direct(ctx, r);
+		break;
+	case SPEC_RENDEZVOUS_LOCAL:
+		if (backend_given(r))
+			spec_note(ctx, "rendezvous.backend",
+				"expected \"direct\" or \"static\" for %d hosts, got \"local\"",
+				r->nodes_max);
+		else
+			spec_note(ctx, "rendezvous.nodes",
+				"%d hosts need something to meet at: `endpoints`, or `node_rank` "
+				"and `master_addr`",
+				r->nodes_max);
+		break;
+	}
+}
+
+static void check_security(struct spec_ctx *ctx, const struct spec_rendezvous *r)
+{
+	const struct {
+		const char *path, *value;
+	} files[] = {
+		{ "rendezvous.tls.cert", r->tls_cert },
+		{ "rendezvous.tls.key", r->tls_key },
+		{ "rendezvous.tls.ca", r->tls_ca },
+	};
+	bool any = r->tls_cert || r->tls_key || r->tls_ca;
+
+	for (int i = 0; i < 3; i++)
+		if (any && !files[i].value)
+			spec_note(ctx, files[i].path,
+				"expected a file: `cert`, `key` and `ca` go together");
+	if (any && r->token_file)
+		spec_note(ctx, "rendezvous.tls", "expected `token_file` or certificates, got both");
+}
+
+void spec_check_rendezvous(struct spec_ctx *ctx, const struct spec_rendezvous *r)
+{
+	if (r->node_rank >= r->nodes_max)
+		spec_note(ctx, "rendezvous.node_rank",
+			"expected a rank below the number of hosts, which is %d, got %d",
+			r->nodes_max, r->node_rank);
+	if (r->nodes_max > 1)
+		check_hosts(ctx, r);
+	check_security(ctx, r);
+}
+
+int spec_rendezvous_complete(struct spec_rendezvous *r)
+{
+	struct endpoint e;
+
+	r->backend = backend_of(r);
+	if (r->backend != SPEC_RENDEZVOUS_STATIC || r->master_addr || !r->endpoints)
+		return 0;
+	if (endpoint_parse(r->endpoints, NULL, &e, NULL) < 0)
+		return 0;
+	r->master_addr = strdup(e.host);
+	if (!r->master_port && e.has_port)
+		r->master_port = e.port;
+	return r->master_addr ? 0 : -ENOMEM;
+}
