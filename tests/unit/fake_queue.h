@@ -32,9 +32,10 @@ static inline void setup_queue(void)
 
 static inline void teardown_queue(void)
 {
+	/* Before the close, which puts back an item and waits for the answer. */
+	close_fd(work_fd);
 	elasticd_queue_work_close(work);
 	elasticd_queue_close(q);
-	close_fd(work_fd);
 	teardown();
 }
 

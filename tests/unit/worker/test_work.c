@@ -451,6 +451,8 @@ START_TEST(a_child_does_not_have_its_parents_item)
 	child_fd = agent_greets();
 	queue_hears(child_fd, "Work", "");
 	agent_answers(child_fd, ITEM("8", "50", ""));
+	queue_hears(child_fd, "PutBack", "'lease':8");
+	agent_answers(child_fd, "");
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
 	ck_assert_int_eq(status, 0);
 	close_fd(child_fd);

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/hosts.h"
+#include "agent/hosts/private.h"
+#include "agent/link/endpoint.h"
+#include "agent/link/resolve.h"
+#include "common/base/file.h"
+#include "common/base/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/*
+ * Joins the core to the member of this host and, where this host leads, to the head.
+ */
+
+static struct hosts *hosts_of(const struct supervisor *sv)
+{
+	return feature_state(sv, &hosts_feature);
+}
+
+const char *hosts_group(const struct hosts *h)
+{
+	return h->spec->rendezvous.id ? h->spec->rendezvous.id : h->spec->name;
+}
+
+static void hosts_last_now(void *arg)
+{
+	struct hosts *h = arg;
+	loop_fn fn = h->last_fn;
+
+	h->last_fn = NULL;
+	if (fn)
+		fn(h->last_arg);
+}
+
+void hosts_settle(struct hosts *h)
+{
+	if (!h->last_fn || (h->member && h->member->link) || (h->head && !h->head->finished))
+		return;
+	loop_cancel(supervisor_loop(h->sv), hosts_last_now, h);
+	if (loop_defer(supervisor_loop(h->sv), hosts_last_now, h) < 0)
+		hosts_last_now(h);
+}
+
+/* Where the head's links are. A static group has a master, at whose address they are, too. */
+static int hosts_endpoint(struct hosts *h, struct error *err)
+{
+	const struct spec_rendezvous *z = &h->spec->rendezvous;
+	bool v6 = z->master_addr && strchr(z->master_addr, ':');
+
+	if (z->backend == SPEC_RENDEZVOUS_STATIC && z->master_addr) {
+		if (asprintf(&h->endpoint, v6 ? "[%s]:%d" : "%s:%d", z->master_addr,
+			    z->master_port == LINK_PORT ? LINK_PORT + 1 : LINK_PORT) < 0)
+			h->endpoint = NULL;
+	} else {
+		h->endpoint = strdup(z->endpoints ? z->endpoints : "");
+	}
+	return h->endpoint ? 0 : error_set(err, -ENOMEM, "out of memory");
+}
+
+static int hosts_names(struct hosts *h, struct error *err)
+{
+	uint64_t random[2];
+
+	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+		return error_set(err, -EIO, "no random numbers");
+	snprintf(h->agent, sizeof(h->agent), "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+	if (file_read_line("/proc/sys/kernel/random/boot_id", h->boot, sizeof(h->boot)) < 0)
+		snprintf(h->boot, sizeof(h->boot), "unknown");
+	return 0;
+}
+
+static void hosts_free(struct hosts *h)
+{
+	if (!h)
+		return;
+	loop_cancel(supervisor_loop(h->sv), hosts_last_now, h);
+	link_resolve_free(h->resolve);
+	member_free(h->member);
+	head_free(h->head);
+	link_tls_free(h->tls);
+	free(h->endpoint);
+	free(h->address);
+	free(h);
+}
+
+static int hosts_init(struct supervisor *sv, struct error *err)
+{
+	const struct spec_rendezvous *z = &supervisor_spec(sv)->rendezvous;
+	const struct link_tls_options tls = {
+		.token_file = z->token_file, .cert = z->tls_cert, .key = z->tls_key, .ca = z->tls_ca
+	};
+	struct hosts *h;
+	int r;
+
+	if (z->backend == SPEC_RENDEZVOUS_LOCAL || z->nodes_max < 2)
+		return 0;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return error_set(err, -ENOMEM, "out of memory");
+	feature_set_state(sv, &hosts_feature, h);
+	h->sv = sv;
+	h->spec = supervisor_spec(sv);
+	if ((r = hosts_names(h, err)) < 0 || (r = hosts_endpoint(h, err)) < 0 ||
+		(r = local_address_find(z->address, &h->address, err)) < 0 ||
+		(r = link_tls_new(&tls, &h->tls, err)) < 0)
+		return r;
+	if (!h->tls)
+		log_notice("links between the group's hosts are open: anyone who reaches %s can "
+			   "take part (see rendezvous.token_file)",
+			h->endpoint);
+	return member_new(h, &h->member, err);
+}
+
+static void hosts_fini(struct supervisor *sv)
+{
+	hosts_free(hosts_of(sv));
+	feature_set_state(sv, &hosts_feature, NULL);
+}
+
+/* Whether this host may lead: in a static group the host of rank 0 must, in a direct one any host
+ * that can listen at the endpoint. */
+static bool hosts_may_lead(const struct hosts *h)
+{
+	return h->spec->rendezvous.backend != SPEC_RENDEZVOUS_STATIC ||
+	       h->spec->rendezvous.node_rank == 0;
+}
+
+static void hosts_resolved(void *arg, const struct link_addresses *a, const struct error *why)
+{
+	struct hosts *h = arg;
+	struct error err = { 0 };
+	int r;
+
+	/* An endpoint that has no address is the member's link to tell of: it tries again. */
+	if (!why && hosts_may_lead(h)) {
+		r = head_new(h, a, &h->head, &err);
+		if (r == 0)
+			log_info("this host leads the group %s at %s", hosts_group(h), h->endpoint);
+		else if (r != -EADDRNOTAVAIL && r != -EADDRINUSE)
+			log_error("this host cannot lead: %s", err.text);
+	}
+	h->resolve = link_resolve_free(h->resolve);
+	member_begin(h->member);
+}
+
+static void hosts_begin(struct hosts *h)
+{
+	struct link_endpoint e;
+	struct error err = { 0 };
+	int r = link_endpoint_parse(h->endpoint, &e, &err);
+
+	h->begun = true;
+	if (!r)
+		r = link_resolve_new(
+			supervisor_loop(h->sv), &e, hosts_resolved, h, &h->resolve);
+	if (r < 0)
+		member_give_up(h->member, "failed", 1, *err.text ? err.text : strerror(-r));
+}
+
+static bool hosts_rendezvous(struct supervisor *sv)
+{
+	struct hosts *h = hosts_of(sv);
+
+	if (h && !h->begun)
+		hosts_begin(h);
+	return h;
+}
+
+static bool hosts_decides(struct supervisor *sv, enum group_decision_step step)
+{
+	struct hosts *h = hosts_of(sv);
+
+	if (!h)
+		return false;
+	if (h->member->state == MEMBER_RUNNING &&
+		(step == GROUP_DECISION_GROUP || step == GROUP_DECISION_NO_RESTART))
+		member_say_failures(h->member);
+	return true;
+}
+
+static bool hosts_takes_request(struct supervisor *sv, enum group_event event, const char *why)
+{
+	struct hosts *h = hosts_of(sv);
+
+	if (!h)
+		return false;
+	if (event == GROUP_EV_STOP && h->head && !h->stop_asked) {
+		h->stop_asked = true;
+		return head_end(h->head, GROUP_STOPPED, GOAL_NONE, why);
+	}
+	if (event == GROUP_EV_STOP) {
+		if (!h->member->leaving && h->member->state != MEMBER_OVER)
+			member_post(h->member, MEMBER_EV_LEAVE);
+		return false;
+	}
+	if (event == GROUP_EV_TIMEOUT && h->head)
+		(void)head_end(h->head, GROUP_FAILED, GOAL_TIMEOUT, why);
+	else if (event == GROUP_EV_RESTART && h->head)
+		head_restart_asked(h->head, why);
+	else if (event == GROUP_EV_RESTART)
+		log_warning("only the host that leads the group restarts it");
+	return true;
+}
+
+static void hosts_worker_exited(struct supervisor *sv, struct worker *w)
+{
+	struct hosts *h = hosts_of(sv);
+
+	/* A failure is reported when it is decided that it is one. */
+	if (h && h->member->state == MEMBER_RUNNING && w->state != WORKER_FAILED)
+		member_say_exited(h->member, w);
+}
+
+static void hosts_attempt_over(struct supervisor *sv, const json_t *failures)
+{
+	struct hosts *h = hosts_of(sv);
+
+	if (!h)
+		return;
+	json_decref(h->member->failures);
+	h->member->failures = json_deep_copy(failures);
+}
+
+static void hosts_group_changed(struct supervisor *sv)
+{
+	struct hosts *h = hosts_of(sv);
+	enum group_state state = supervisor_group(sv)->state;
+
+	if (!h || state != GROUP_RENDEZVOUS)
+		return;
+	if (h->member->state == MEMBER_STOPPING || h->member->state == MEMBER_FENCED)
+		member_post(h->member, MEMBER_EV_DEAD);
+}
+
+static void hosts_group_running(struct supervisor *sv)
+{
+	struct hosts *h = hosts_of(sv);
+
+	if (h && h->member->state == MEMBER_RUNNING)
+		member_post(h->member, MEMBER_EV_STARTED);
+}
+
+/* The run of this host is over, and none of its workers lives: the group goes on without it. */
+static void hosts_job_ended(struct supervisor *sv)
+{
+	struct hosts *h = hosts_of(sv);
+
+	if (!h || h->member->state == MEMBER_OVER)
+		return;
+	h->member->state = MEMBER_OVER;
+	member_say_bye(h->member);
+	if (h->head)
+		(void)head_end(h->head, GROUP_STOPPED, GOAL_NONE, supervisor_end_message(sv));
+}
+
+static bool hosts_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
+{
+	struct hosts *h = hosts_of(sv);
+
+	if (!h || !h->begun)
+		return false;
+	h->last_fn = fn;
+	h->last_arg = arg;
+	hosts_settle(h);
+	return true;
+}
+
+const struct feature hosts_feature = {
+	.name = "hosts",
+	.init = hosts_init,
+	.fini = hosts_fini,
+	.rendezvous = hosts_rendezvous,
+	.decides = hosts_decides,
+	.takes_request = hosts_takes_request,
+	.attempt_over = hosts_attempt_over,
+	.group_changed = hosts_group_changed,
+	.group_running = hosts_group_running,
+	.job_ended = hosts_job_ended,
+	.last_answers = hosts_last_answers,
+	.worker_exited = hosts_worker_exited,
+};

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * This host as a member of the group. The machine of agent/rounds/member_machine.h decides; this
+ * file carries its actions out, keeps the lease, and keeps a link to the head. No worker lives when
+ * the lease is over.
+ */
+
+static void member_connect(struct member *m);
+
+static uint64_t member_now_ms(void)
+{
+	return (uint64_t)link_boot_us() / 1000;
+}
+
+static void member_prepare(struct member *m)
+{
+	int r = supervisor_prepare(m->sv, &m->seat.seat, &m->unable);
+
+	member_post(m, r < 0 ? MEMBER_EV_FAILED : MEMBER_EV_READY);
+}
+
+static void member_spawn(struct member *m)
+{
+	struct error err = { 0 };
+
+	m->last_round = m->round;
+	m->last_rank = m->seat.seat.group_rank;
+	json_array_clear(m->reported);
+	if (supervisor_launch(m->sv, m->start.master_addr, m->start.master_port, m->start.cluster,
+		    &err) < 0)
+		member_give_up(m, "failed", 1, err.text);
+}
+
+static void member_rejoin_now(void *arg)
+{
+	member_post(arg, MEMBER_EV_LINKED);
+}
+
+/* A link that ended is followed by another one; there may be another head by then. */
+static void member_rejoin(struct member *m)
+{
+	if (!m->link)
+		member_connect(m);
+	else if (m->linked && loop_defer(supervisor_loop(m->sv), member_rejoin_now, m) < 0)
+		member_rejoin_now(m);
+}
+
+static void member_act(struct member *m, enum member_action action)
+{
+	switch (action) {
+	case MEMBER_DO_NOTHING:
+		break;
+	case MEMBER_DO_JOIN:
+		lease_begin(&m->lease, link_peer(m->link)->lease_ms, member_now_ms());
+		member_say_join(m);
+		break;
+	case MEMBER_DO_REJOIN:
+		loop_timer_disarm(m->lease_timer);
+		member_rejoin(m);
+		break;
+	case MEMBER_DO_PREPARE:
+		member_prepare(m);
+		break;
+	case MEMBER_DO_SAY_PREPARED:
+		member_say_prepared(m);
+		break;
+	case MEMBER_DO_SAY_UNABLE:
+		member_say_unable(m);
+		break;
+	case MEMBER_DO_SPAWN:
+		member_spawn(m);
+		break;
+	case MEMBER_DO_SAY_STARTED:
+		member_say_started(m);
+		break;
+	case MEMBER_DO_STOP:
+		supervisor_halt(m->sv, m->cause, m->stop_timeout_ms, false);
+		break;
+	case MEMBER_DO_SAY_STOPPED:
+		member_say_stopped(m);
+		break;
+	case MEMBER_DO_KILL:
+		supervisor_halt(m->sv, "the lease of this host is over", 0, true);
+		break;
+	case MEMBER_DO_SAY_LEAVE:
+		member_say_leave(m);
+		break;
+	case MEMBER_DO_SAY_BYE:
+		member_say_bye(m);
+		break;
+	}
+}
+
+void member_post(struct member *m, enum member_event event)
+{
+	struct member_change c;
+	int r = member_change(m->state, event, m->leaving, &c);
+
+	if (event == MEMBER_EV_LEAVE)
+		m->leaving = true;
+	if (r < 0)
+		log_error("member event %s cannot happen while %s", member_event_name(event),
+			member_state_name(m->state));
+	if (r)
+		return;
+	log_debug("member: %s -> %s (%s)", member_state_name(m->state), member_state_name(c.next),
+		member_event_name(event));
+	m->state = c.next;
+	member_act(m, c.action);
+	if (m->state == MEMBER_OVER)
+		hosts_settle(m->hosts);
+}
+
+bool member_lease_holds(struct member *m)
+{
+	bool member = m->state != MEMBER_AWAY && m->state != MEMBER_JOINING &&
+		      m->state != MEMBER_FENCED && m->state != MEMBER_OVER;
+
+	if (!member || lease_holds(&m->lease, member_now_ms()))
+		return true;
+	log_warning("the head has not answered for %" PRIu64 " ms: the lease of this host is over",
+		m->lease.lease_ms - m->lease.lease_ms / 10);
+	member_post(m, MEMBER_EV_LOST);
+	return false;
+}
+
+static void member_arm_lease(struct member *m)
+{
+	uint64_t now = member_now_ms();
+
+	if (m->lease.deadline_ms == UINT64_MAX)
+		return;
+	loop_timer_arm(m->lease_timer,
+		m->lease.deadline_ms > now ? m->lease.deadline_ms - now : 0);
+}
+
+static void member_on_lease(void *arg)
+{
+	struct member *m = arg;
+
+	if (member_lease_holds(m) && member_has_workers(m->state))
+		member_arm_lease(m);
+}
+
+/* A beat that was sent before the present JOIN belongs to no lease. */
+static void member_on_beat(void *arg, const struct link_beat *beat)
+{
+	struct member *m = arg;
+	uint64_t sent = (uint64_t)beat->sent_boot_us / 1000;
+
+	if (m->state == MEMBER_AWAY || m->state == MEMBER_JOINING || m->state == MEMBER_OVER ||
+		sent < m->lease.sent_ms[m->lease.beat % LEASE_BEATS])
+		return;
+	m->clock = *beat;
+	if (lease_answer(&m->lease, lease_beat(&m->lease, sent), member_now_ms()))
+		member_arm_lease(m);
+}
+
+void member_give_up(struct member *m, const char *result, int status, const char *text)
+{
+	_cleanup_json_ json_t *verdict = json_pack("{s:s, s:i, s:s}", "result", result,
+		"exit_status", status, "message", text);
+
+	m->state = MEMBER_OVER;
+	supervisor_take_verdict(m->sv, verdict);
+	hosts_settle(m->hosts);
+}
+
+/* The head answers no more, or wants no more of this host. */
+static void member_link_ended(struct member *m, const struct error *why)
+{
+	char text[SUPERVISOR_REASON_MAX];
+
+	if (m->state == MEMBER_OVER)
+		return;
+	if (m->state != MEMBER_AWAY && m->state != MEMBER_JOINING) {
+		log_warning("the link to the head has ended: %s", why->text);
+		member_post(m, MEMBER_EV_LOST);
+		return;
+	}
+	if (m->was_member && why->code == -ETIMEDOUT) {
+		snprintf(text, sizeof(text), "the head's host %.64s was lost: %.400s",
+			m->head_host ? m->head_host : "", why->text);
+		member_give_up(m, "agent_lost", 125, text);
+	} else {
+		member_give_up(m, why->code == -ETIMEDOUT ? "timeout" : "failed",
+			why->code == -ETIMEDOUT ? 124 : 1, why->text);
+	}
+}
+
+static void member_on_state(void *arg, int state, const struct error *why)
+{
+	struct member *m = arg;
+
+	m->linked = state == LINK_UP;
+	if (state == LINK_UP) {
+		free(m->head_host);
+		m->head_host = strdup(link_peer(m->link)->host);
+		if (m->state == MEMBER_AWAY)
+			member_post(m, MEMBER_EV_LINKED);
+	} else if (state == LINK_WAITING) {
+		log_notice("%s", why->text);
+	} else {
+		struct error copy = why ? *why : (struct error){ 0 };
+
+		m->link = link_free(m->link);
+		if (why)
+			member_link_ended(m, &copy);
+		hosts_settle(m->hosts);
+	}
+}
+
+static const struct link_events member_link_events = {
+	.message = member_hear,
+	.state = member_on_state,
+	.beat = member_on_beat,
+};
+
+static void member_connect(struct member *m)
+{
+	const struct spec_rendezvous *z = &m->hosts->spec->rendezvous;
+	struct link_options o = {
+		.self = { .group = hosts_group(m->hosts),
+			.agent = m->hosts->agent,
+			.boot = m->hosts->boot,
+			.host = supervisor_host(m->sv) },
+		.endpoint = m->hosts->endpoint,
+		.limit_ms = (uint64_t)z->join_timeout_ms,
+		.lease_ms = (uint64_t)z->lease_ms,
+		.tls = m->hosts->tls,
+		.events = &member_link_events,
+		.arg = m,
+	};
+	struct error err = { 0 };
+
+	if (link_connect(supervisor_loop(m->sv), &o, &m->link, &err) < 0)
+		member_give_up(m, "failed", 1, err.text);
+}
+
+void member_begin(struct member *m)
+{
+	member_connect(m);
+}
+
+int member_new(struct hosts *hosts, struct member **ret, struct error *err)
+{
+	struct member *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return error_set(err, -ENOMEM, "out of memory");
+	m->hosts = hosts;
+	m->sv = hosts->sv;
+	m->state = MEMBER_AWAY;
+	m->last_rank = -1;
+	m->stop_timeout_ms = SPEC_UNSET;
+	m->reported = json_array();
+	if (!m->reported ||
+		loop_timer_new(supervisor_loop(m->sv), member_on_lease, m, &m->lease_timer) < 0) {
+		member_free(m);
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	*ret = m;
+	return 0;
+}
+
+struct member *member_free(struct member *m)
+{
+	if (!m)
+		return NULL;
+	loop_cancel(supervisor_loop(m->sv), member_rejoin_now, m);
+	link_free(m->link);
+	loop_timer_free(m->lease_timer);
+	member_seat_fini(&m->seat);
+	member_start_fini(&m->start);
+	json_decref(m->failures);
+	json_decref(m->reported);
+	free(m->head_host);
+	free(m);
+	return NULL;
+}

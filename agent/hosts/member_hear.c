@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The head's orders. A link has checked each against the interface; here it is checked against what
+ * this host is and knows.
+ */
+
+void member_seat_fini(struct member_seat *s)
+{
+	free(s->roles);
+	memset(s, 0, sizeof(*s));
+}
+
+void member_start_fini(struct member_start *s)
+{
+	free(s->master_addr);
+	json_decref(s->cluster);
+	memset(s, 0, sizeof(*s));
+}
+
+static int hear_admitted(struct member *m, const json_t *p, struct error *err)
+{
+	m->was_member = true;
+	m->known_round = (uint64_t)json_get_int(p, "known_round", 0);
+	/* The JOIN was the first beat of the lease, and this is its answer. */
+	if (lease_answer(&m->lease, 1, (uint64_t)link_boot_us() / 1000))
+		member_post(m, MEMBER_EV_JOINED);
+	else
+		member_post(m, MEMBER_EV_LOST);
+	return 0;
+}
+
+static int hear_place(
+	const struct spec *spec, const json_t *place, struct seat_role *roles, struct error *err)
+{
+	const char *name = json_get_string(place, "role", "");
+	int64_t first = json_get_int(place, "rank", 0), n = json_get_int(place, "replicas", 0);
+
+	for (size_t i = 0; i < spec->n_roles; i++) {
+		if (strcmp(spec->roles[i].name, name))
+			continue;
+		if (n > spec->roles[i].replicas)
+			return error_field(err, -EPROTO, "places", "expected at most %d of %s",
+				spec->roles[i].replicas, name);
+		roles[i] = (struct seat_role){ .replicas = (int)n,
+			.first_rank = (int)first,
+			.first_index = (int)json_get_int(place, "role_rank", 0),
+			.role_size = (int)json_get_int(place, "role_size", 1) };
+		return 0;
+	}
+	return error_field(
+		err, -EPROTO, "places", "expected roles of this host, got \"%.60s\"", name);
+}
+
+static int hear_assign(struct member *m, const json_t *p, struct error *err)
+{
+	const struct spec *spec = m->hosts->spec;
+	struct member_seat s = { .round = (uint64_t)json_get_int(p, "round", 0) };
+	const json_t *place;
+	size_t i;
+	int r = 0;
+
+	s.roles = calloc(spec->n_roles, sizeof(*s.roles));
+	if (!s.roles)
+		return error_set(err, -ENOMEM, "out of memory");
+	json_array_foreach (json_get_array(p, "places"), i, place)
+		if ((r = hear_place(spec, place, s.roles, err)) < 0)
+			break;
+	if (r < 0) {
+		free(s.roles);
+		return r;
+	}
+	s.addresses = json_get_int(p, "ports", 0) > 0;
+	s.seat = (struct seat){ .attempt = (int)json_get_int(p, "attempt", 0),
+		.restarts = (int)json_get_int(p, "restarts", 0),
+		.group_rank = (int)json_get_int(p, "group_rank", 0),
+		.group_size = (int)json_get_int(p, "group_size", 1),
+		.world_size = (int)json_get_int(p, "world_size", 1),
+		.master = json_get_bool(p, "master", false),
+		.roles = s.roles };
+	if (m->state == MEMBER_JOINING || m->state == MEMBER_AWAY) { /* of the time before */
+		free(s.roles);
+		return 0;
+	}
+	member_seat_fini(&m->seat);
+	m->seat = s;
+	m->known_round = m->round = s.round;
+	member_post(m, MEMBER_EV_ASSIGN);
+	return 0;
+}
+
+/* Orders of other rounds than the one that this host prepares for, or runs in. */
+static bool hear_is_late(const struct member *m, const json_t *p)
+{
+	return (uint64_t)json_get_int(p, "round", 0) != m->round;
+}
+
+static int hear_start(struct member *m, const json_t *p, struct error *err)
+{
+	char *addr;
+
+	if (hear_is_late(m, p) || m->state != MEMBER_PREPARED)
+		return 0;
+	addr = strdup(json_get_string(p, "master_addr", ""));
+	if (!addr)
+		return error_set(err, -ENOMEM, "out of memory");
+	member_start_fini(&m->start);
+	m->start.master_addr = addr;
+	m->start.master_port = (int)json_get_int(p, "master_port", 0);
+	m->start.cluster = json_incref(json_get_array(p, "cluster"));
+	member_post(m, MEMBER_EV_START);
+	return 0;
+}
+
+static int hear_stop(struct member *m, const json_t *p, struct error *err)
+{
+	if (hear_is_late(m, p))
+		return 0;
+	snprintf(m->cause, sizeof(m->cause), "%s", json_get_string(p, "cause", ""));
+	m->stop_timeout_ms = json_get_int(p, "timeout_ms", SPEC_UNSET);
+	member_post(m, MEMBER_EV_STOP);
+	return 0;
+}
+
+static int hear_end(struct member *m, const json_t *p, struct error *err)
+{
+	const json_t *verdict = json_get_object(p, "verdict");
+
+	if (m->state == MEMBER_AWAY || m->state == MEMBER_JOINING || m->state == MEMBER_OVER)
+		return 0;
+	member_post(m, MEMBER_EV_END);
+	if (m->state != MEMBER_OVER)
+		return 0;
+	if (verdict)
+		supervisor_take_verdict(m->sv, verdict);
+	else
+		member_give_up(m, "stopped", 128 + 15, "the group goes on without this host");
+	return 0;
+}
+
+static const struct {
+	const char *method;
+	bool order; /* the lease is looked at before */
+	int (*hear)(struct member *m, const json_t *p, struct error *err);
+} member_methods[] = {
+	{ "Admitted", false, hear_admitted },
+	{ "Assign", true, hear_assign },
+	{ "Start", true, hear_start },
+	{ "Stop", true, hear_stop },
+	{ "End", true, hear_end },
+};
+
+int member_hear(void *arg, const char *method, json_t *p, struct error *err)
+{
+	struct member *m = arg;
+
+	for (size_t i = 0; i < sizeof(member_methods) / sizeof(member_methods[0]); i++) {
+		if (strcmp(member_methods[i].method, method))
+			continue;
+		if (member_methods[i].order && !member_lease_holds(m))
+			return 0;
+		return member_methods[i].hear(m, p, err);
+	}
+	return error_field(err, -EPROTO, "method", "expected an order of the head, got \"%.60s\"",
+		method);
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a member sends to the head. */
+
+static void say(struct member *m, const char *method, json_t *body)
+{
+	int r = body ? 0 : -ENOMEM;
+
+	if (!m->link) {
+		json_decref(body);
+		return;
+	}
+	if (!r)
+		r = link_send(m->link, method, body);
+	if (r < 0 && r != -ECONNRESET)
+		log_error("%s cannot be sent to the head: %s", method, strerror(-r));
+}
+
+/* The address without its port: "10.0.0.7", "fd00::7". */
+static void without_port(char *text)
+{
+	char *end = strrchr(text, ':');
+
+	if (end)
+		*end = '\0';
+	if (*text == '[') {
+		text[strlen(text) - 1] = '\0';
+		memmove(text, text + 1, strlen(text));
+	}
+}
+
+void member_address(const struct member *m, char *text)
+{
+	const char *given = m->hosts->address;
+
+	if (given) {
+		snprintf(text, LINK_ADDRESS_MAX, "%s", given);
+		return;
+	}
+	*text = '\0';
+	if (m->link)
+		link_local_address(m->link, text);
+	without_port(text);
+}
+
+static json_t *say_replicas(const struct member *m)
+{
+	const struct spec *spec = m->hosts->spec;
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < spec->n_roles; i++)
+		json_add(list,
+			json_pack("{s:s, s:i}", "role", spec->roles[i].name, "replicas",
+				spec->roles[i].replicas));
+	return list;
+}
+
+void member_say_join(struct member *m)
+{
+	const struct spec *spec = m->hosts->spec;
+	char address[LINK_ADDRESS_MAX];
+	json_t *body = json_object();
+
+	member_address(m, address);
+	json_put_string(body, "run", supervisor_options(m->sv)->run);
+	json_put_string(body, "host", supervisor_host(m->sv));
+	json_put_string(body, "address", address);
+	if (spec->rendezvous.node_rank != SPEC_UNSET)
+		json_put_int(body, "node_rank", spec->rendezvous.node_rank);
+	json_put(body, "roles", say_replicas(m));
+	json_put(body, "settings", settings_of(spec));
+	json_put_int(body, "known_round", (int64_t)m->known_round);
+	if (m->last_round)
+		json_put(body, "last",
+			json_pack("{s:I, s:i}", "round", (json_int_t)m->last_round, "group_rank",
+				m->last_rank));
+	say(m, "Join", body);
+}
+
+static json_t *say_round(const struct member *m)
+{
+	return json_pack("{s:I}", "round", (json_int_t)m->round);
+}
+
+void member_say_prepared(struct member *m)
+{
+	char address[LINK_ADDRESS_MAX];
+	json_t *body = say_round(m);
+
+	member_address(m, address);
+	if (m->seat.addresses)
+		json_put(body, "addresses", supervisor_addresses(m->sv, address));
+	if (m->seat.seat.master) {
+		json_put_string(body, "master_addr", address);
+		json_put_int(body, "master_port", supervisor_master_port(m->sv));
+	}
+	say(m, "Prepared", body);
+}
+
+void member_say_unable(struct member *m)
+{
+	json_t *body = say_round(m);
+
+	log_warning("this host cannot take part: %s", m->unable.text);
+	if (*m->unable.field)
+		json_put_string(body, "field", m->unable.field);
+	json_put(body, "why", json_text(m->unable.text));
+	say(m, "Unable", body);
+}
+
+void member_say_started(struct member *m)
+{
+	json_t *body = say_round(m);
+
+	json_put_int(body, "time_us", (int64_t)loop_real_us());
+	say(m, "Started", body);
+}
+
+/* How the failure ranks among those at the same time. */
+static const char *say_class(const json_t *failure)
+{
+	const json_t *exit = json_object_get(failure, "exit");
+
+	if (json_get_bool(failure, "reported", false) ||
+		json_object_get(failure, "traceback"))
+		return "application";
+	return json_get_string(exit, "signal_name", NULL) || json_object_get(exit, "code")
+		       ? "exit"
+		       : "timeout";
+}
+
+/* A copy in the head's time, as far as that is known. */
+static json_t *say_failure(const struct member *m, const json_t *failure)
+{
+	json_t *copy = json_deep_copy(failure);
+	int64_t offset = m->clock.clock_known ? m->clock.offset_us : 0;
+
+	json_put_int(copy, "time_us", json_get_int(failure, "time_us", 0) + offset);
+	json_put_string(copy, "class", say_class(failure));
+	if (m->clock.clock_known)
+		json_put_int(copy, "uncertainty_us", m->clock.uncertainty_us);
+	return copy;
+}
+
+void member_say_stopped(struct member *m)
+{
+	json_t *body = say_round(m), *list = json_array();
+	const json_t *failure;
+	size_t i;
+
+	json_array_foreach (m->failures, i, failure)
+		json_add(list, say_failure(m, failure));
+	json_put(body, "failures", list);
+	say(m, "Gone", body);
+}
+
+void member_say_leave(struct member *m)
+{
+	const char *text = supervisor_reason(m->sv);
+
+	say(m, "Leave",
+		json_pack("{s:s, s:o}", "reason", "left", "text", json_text(text ? text : "")));
+}
+
+void member_say_bye(struct member *m)
+{
+	if (!m->link)
+		return;
+	if (m->was_member)
+		say(m, "Bye", json_object());
+	link_finish(m->link, HOSTS_BYE_MS);
+}
+
+static json_t *say_report(
+	const struct member *m, const char *name, int rank, int start, const char *event)
+{
+	json_t *body = say_round(m);
+
+	json_put_string(body, "worker", name);
+	json_put_int(body, "rank", rank);
+	json_put_int(body, "start", start);
+	json_put_string(body, "event", event);
+	json_put_int(body, "time_us", (int64_t)loop_real_us());
+	return body;
+}
+
+void member_say_exited(struct member *m, const struct worker *w)
+{
+	json_t *body = say_report(m, worker_name(w), w->rank, w->start, "exited");
+
+	json_put(body, "exit", worker_exit_json(&w->exit));
+	if (w->state == WORKER_WAITING || w->replaced)
+		json_put(body, "alone", json_true());
+	say(m, "Report", body);
+}
+
+static bool was_reported(const json_t *list, const char *name)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (list, i, one)
+		if (!strcmp(json_string_value(one), name))
+			return true;
+	return false;
+}
+
+void member_say_failures(struct member *m)
+{
+	_cleanup_json_ json_t *known = supervisor_known_failures(m->sv);
+	const json_t *failure;
+	size_t i;
+
+	json_array_foreach (known, i, failure) {
+		char name[320];
+		json_t *body;
+
+		snprintf(name, sizeof(name), "%s:%d", json_get_string(failure, "role", ""),
+			(int)json_get_int(failure, "index", 0));
+		if (json_get_bool(failure, "collateral", false) || was_reported(m->reported, name))
+			continue;
+		json_add(m->reported, json_string(name));
+		body = say_report(m, name, (int)json_get_int(failure, "rank", 0), 0, "failed");
+		json_put(body, "failure", say_failure(m, failure));
+		say(m, "Report", body);
+	}
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files of this room share:
+ *
+ *   feature.c      the hooks of the core
+ *   member.c       this host as a member: its states, its lease, its link
+ *   member_say.c   what it sends to the head
+ *   member_hear.c  what the head orders
+ *   head.c         members, rounds, leases: carries out the orders of agent/rounds/round.h
+ *   head_say.c     what the head sends
+ *   head_hear.c    what members say
+ *   head_decide.c  failures, restarts and the verdict of the group
+ *   settings.c     what must be alike on all hosts
+ *
+ * The head's own host is a member by a link of its own, like all others.
+ */
+
+#include "agent/hosts/settings.h"
+#include "agent/link/link.h"
+#include "agent/link/listen.h"
+#include "agent/link/tls.h"
+#include "agent/rounds/lease.h"
+#include "agent/rounds/member_machine.h"
+#include "agent/rounds/round.h"
+#include "agent/supervise/feature.h"
+#include "agent/supervise/seat.h"
+
+enum { HOSTS_ID = 40, HOSTS_BYE_MS = 3000 };
+
+struct hosts;
+struct head;
+
+/* ---- the member ---- */
+
+/* The seat that the last Assign gave this host. */
+struct member_seat {
+	struct seat seat;
+	struct seat_role *roles; /* owned */
+	uint64_t round;
+	bool addresses; /* the head wants those of this host's workers */
+};
+
+/* What the last Start said. */
+struct member_start {
+	char *master_addr;
+	int master_port;
+	json_t *cluster;
+};
+
+struct member {
+	struct hosts *hosts;
+	struct supervisor *sv;
+	enum member_state state;
+	bool leaving;
+	struct link *link;
+	bool linked; /* LINK_UP */
+	char *head_host;
+	struct lease_member lease;
+	struct loop_timer *lease_timer;
+	struct link_beat clock; /* of the last beat that was answered */
+	bool was_member; /* of any head */
+	uint64_t known_round, last_round;
+	int last_rank;
+	uint64_t round; /* of its workers, or of the seat that it prepares for */
+	struct member_seat seat;
+	struct member_start start;
+	json_t *failures; /* of the workers that were stopped; owned */
+	json_t *reported; /* names of workers whose failure was reported in this round */
+	char cause[512];  /* of the head's STOP */
+	int64_t stop_timeout_ms;
+	struct error unable;
+};
+
+int member_new(struct hosts *hosts, struct member **ret, struct error *err);
+struct member *member_free(struct member *m);
+/* Begins to connect to the head. */
+void member_begin(struct member *m);
+/* Posts an event to the machine, and does what follows. */
+void member_post(struct member *m, enum member_event event);
+/* The lease is looked at before an order is posted: where it is over, this posts LOST. */
+bool member_lease_holds(struct member *m);
+/* The run ends without the head's verdict. */
+void member_give_up(struct member *m, const char *result, int status, const char *text);
+
+/* member_say.c */
+void member_say_join(struct member *m);
+void member_say_prepared(struct member *m);
+void member_say_unable(struct member *m);
+void member_say_started(struct member *m);
+void member_say_stopped(struct member *m);
+void member_say_leave(struct member *m);
+void member_say_bye(struct member *m);
+/* Reports a worker's end; failure (borrowed) where it counts as one. */
+void member_say_exited(struct member *m, const struct worker *w);
+void member_say_failures(struct member *m);
+/* The address under which other hosts reach this one; text of 64 bytes. */
+void member_address(const struct member *m, char *text);
+
+/* member_hear.c */
+int member_hear(void *arg, const char *method, json_t *p, struct error *err);
+void member_seat_fini(struct member_seat *s);
+void member_start_fini(struct member_start *s);
+
+/* ---- the head ---- */
+
+/* One host as the head knows it. Lives from its first message until it is dropped, or its link has
+ * ended before it became a member. */
+struct head_host {
+	struct lease_held lease; /* first: the lease's owner */
+	struct head *head;
+	struct link *link; /* NULL: it has ended */
+	int number;	   /* in the round module; -1: no member */
+	char *address;
+	char *master_addr;
+	int master_port;
+	json_t *addresses; /* of its workers, for TF_CONFIG; or NULL */
+	int left;	   /* workers of the present round that have not ended */
+	int succeeded;	   /* ... that have, with success */
+	bool dropped;
+};
+
+struct head {
+	struct hosts *hosts;
+	struct loop *loop;
+	const struct spec *spec;
+	struct link_listen *listen;
+	struct round *round;
+	struct lease_head leases;
+	struct loop_timer *timer;
+	struct head_host **members; /* by number */
+	int n_members;
+	struct head_host *joining; /* its Join is being handled */
+	struct error *refusal;	   /* why it does not get in */
+	json_t *settings;
+	char *digest;
+	bool *first_only;
+
+	/* Decisions. */
+	int attempt; /* STARTs before */
+	struct restart_budget budget;
+	struct restart_decision decision;
+	uint64_t started_ms;
+	bool decided;	   /* about the present round */
+	char cause[512];   /* of the next STOP */
+	const char *why;   /* of Stop: its reason */
+	char consequence[320];
+	json_t *failures;  /* of the present round, in the head's time */
+	json_t *root_cause;
+	struct group end;  /* the final state and goal, once there is a verdict */
+	char end_text[SUPERVISOR_REASON_MAX];
+	int stop_signal;
+	json_t *verdict;
+	bool leader_over;
+	char leader_text[256];
+	struct loop_timer *leader_timer;
+};
+
+int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct head **ret,
+	struct error *err);
+struct head *head_free(struct head *h);
+/* Carries out what the round module has ordered. */
+void head_carry_out(struct head *h);
+/* The agent's clock for the round and lease modules. */
+uint64_t head_now_ms(void);
+/* Ends the group: a final state, its goal, and the text that becomes the verdict's. Returns false
+ * where it has ended already. */
+bool head_end(struct head *h, enum group_state state, enum group_goal goal, const char *text);
+/* head_say.c */
+void head_say_admitted(struct head *h, struct head_host *x, uint64_t round);
+void head_say_assign(struct head *h, struct head_host *x);
+void head_say_stop(struct head *h, struct head_host *x);
+void head_say_start_all(struct head *h);
+void head_say_end(struct head *h, struct head_host *x);
+
+/* head_hear.c */
+extern const struct link_events head_link_events;
+int head_joined(void *arg, struct link *l, struct error *err);
+void head_last_word(void *arg, struct link *l);
+struct head_host *head_host_free(struct head_host *x);
+
+/* head_decide.c */
+void head_round_begins(struct head *h);
+void head_worker_ended(struct head *h, struct head_host *x, const json_t *report);
+void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure);
+void head_add_failures(struct head *h, const json_t *failures);
+/* No worker of the round lives. */
+void head_round_over(struct head *h);
+void head_give_up(struct head *h);
+void head_restart_asked(struct head *h, const char *why);
+/* The name of a member, or its number. Borrowed until the next call. */
+const char *head_host_name(const struct head *h, int number);
+
+/* ---- both ---- */
+
+struct hosts {
+	struct supervisor *sv;
+	const struct spec *spec;
+	struct link_tls *tls;
+	char agent[HOSTS_ID], boot[HOSTS_ID];
+	char *endpoint; /* HOST:PORT of the head's links */
+	struct link_resolve *resolve;
+	struct member *member;
+	struct head *head; /* NULL: another host leads */
+	loop_fn last_fn;   /* the core waits for this room's end */
+	void *last_arg;
+	struct loop_timer *last_timer;
+	bool stop_asked;
+};
+
+/* The last word was said: lets the core go on if it waits. */
+void hosts_settle(struct hosts *h);
+const char *hosts_group(const struct hosts *h);
