@@ -8,12 +8,14 @@
  *   preempt   after sharing has read the last calls of an ended worker, which say how it left
  *   attach    signals and ends workers that are not below the agent
  *   queue     gives tasks to workers that the features before it know
+ *   hosts     reports ends to the head after the features before it have handled them
  *   api       last: it shows the state of all others, and its server outlives their calls
  */
 #include "agent/features.h"
 
 #include "agent/api/methods.h"
 #include "agent/attach/attach.h"
+#include "agent/hosts/hosts.h"
 #include "agent/preempt/service.h"
 #include "agent/queue/service.h"
 #include "agent/sharing/service.h"
@@ -27,6 +29,7 @@ const struct feature *const agent_features[] = {
 	&preempt_feature,
 	&attach_feature,
 	&queue_feature,
+	&hosts_feature,
 	&api_feature,
 	NULL,
 };

@@ -323,6 +323,7 @@ static int main_job(struct main_options *o)
 		return main_refuse(o, -ENOMEM, "out of memory");
 	if (!o->agent.foreground)
 		log_set_context(spec->name);
+	guard.fence = spec->rendezvous.nodes_max > 1;
 	guard.dir = private_dir = main_runtime_dir(o);
 	if (o->agent.foreground)
 		main_prune(o, spec);

@@ -13,6 +13,16 @@ agent_SRC := \
 	agent/files/file_system.c \
 	agent/files/file_system_thread.c \
 	agent/files/inotify.c \
+	agent/hosts/feature.c \
+	agent/hosts/head.c \
+	agent/hosts/head_decide.c \
+	agent/hosts/head_hear.c \
+	agent/hosts/head_say.c \
+	agent/hosts/local_address.c \
+	agent/hosts/member.c \
+	agent/hosts/member_hear.c \
+	agent/hosts/member_say.c \
+	agent/hosts/settings.c \
 	agent/link/beat.c \
 	agent/link/address.c \
 	agent/link/bind.c \
@@ -76,6 +86,7 @@ agent_SRC := \
 	agent/preempt/workers.c \
 	agent/process/cgroup.c \
 	agent/process/env_list.c \
+	agent/process/fence.c \
 	agent/process/guard.c \
 	agent/process/last_error.c \
 	agent/process/port.c \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/hosts.h"
+#include "agent/hosts/local_address.h"
 #include "agent/hosts/private.h"
-#include "agent/link/endpoint.h"
 #include "agent/link/resolve.h"
 #include "common/base/file.h"
 #include "common/base/log.h"
+#include "common/text/endpoint.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -50,27 +51,27 @@ void hosts_settle(struct hosts *h)
 static int hosts_endpoint(struct hosts *h, struct error *err)
 {
 	const struct spec_rendezvous *z = &h->spec->rendezvous;
-	bool v6 = z->master_addr && strchr(z->master_addr, ':');
+	const char *addr = z->master_addr;
 
-	if (z->backend == SPEC_RENDEZVOUS_STATIC && z->master_addr) {
-		if (asprintf(&h->endpoint, v6 ? "[%s]:%d" : "%s:%d", z->master_addr,
-			    z->master_port == LINK_PORT ? LINK_PORT + 1 : LINK_PORT) < 0)
-			h->endpoint = NULL;
-	} else {
-		h->endpoint = strdup(z->endpoints ? z->endpoints : "");
-	}
+	if (z->backend != SPEC_RENDEZVOUS_STATIC)
+		h->endpoint = strdup(z->endpoints);
+	else if (asprintf(&h->endpoint, strchr(addr, ':') ? "[%s]:%d" : "%s:%d", addr,
+			 z->master_port == ENDPOINT_PORT ? ENDPOINT_PORT + 1 : ENDPOINT_PORT) < 0)
+		h->endpoint = NULL;
 	return h->endpoint ? 0 : error_set(err, -ENOMEM, "out of memory");
 }
 
 static int hosts_names(struct hosts *h, struct error *err)
 {
+	_cleanup_free_ char *boot = NULL;
 	uint64_t random[2];
 
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return error_set(err, -EIO, "no random numbers");
 	snprintf(h->agent, sizeof(h->agent), "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
-	if (file_read_line("/proc/sys/kernel/random/boot_id", h->boot, sizeof(h->boot)) < 0)
-		snprintf(h->boot, sizeof(h->boot), "unknown");
+	if (file_read("/proc/sys/kernel/random/boot_id", 0, &boot, NULL) == 0)
+		boot[strcspn(boot, "\n")] = '\0';
+	snprintf(h->boot, sizeof(h->boot), "%.36s", boot ? boot : "unknown");
 	return 0;
 }
 
@@ -126,8 +127,9 @@ static void hosts_fini(struct supervisor *sv)
  * that can listen at the endpoint. */
 static bool hosts_may_lead(const struct hosts *h)
 {
-	return h->spec->rendezvous.backend != SPEC_RENDEZVOUS_STATIC ||
-	       h->spec->rendezvous.node_rank == 0;
+	const struct spec_rendezvous *z = &h->spec->rendezvous;
+
+	return z->backend == SPEC_RENDEZVOUS_STATIC ? z->node_rank == 0 : !z->never_leads;
 }
 
 static void hosts_resolved(void *arg, const struct link_addresses *a, const struct error *why)
@@ -150,14 +152,13 @@ static void hosts_resolved(void *arg, const struct link_addresses *a, const stru
 
 static void hosts_begin(struct hosts *h)
 {
-	struct link_endpoint e;
+	struct endpoint e;
 	struct error err = { 0 };
-	int r = link_endpoint_parse(h->endpoint, &e, &err);
+	int r = endpoint_parse(h->endpoint, LINK_ENDPOINT_FIELD, &e, &err);
 
 	h->begun = true;
 	if (!r)
-		r = link_resolve_new(
-			supervisor_loop(h->sv), &e, hosts_resolved, h, &h->resolve);
+		r = link_resolve_new(supervisor_loop(h->sv), &e, hosts_resolved, h, &h->resolve);
 	if (r < 0)
 		member_give_up(h->member, "failed", 1, *err.text ? err.text : strerror(-r));
 }
@@ -177,7 +178,8 @@ static bool hosts_decides(struct supervisor *sv, enum group_decision_step step)
 
 	if (!h)
 		return false;
-	if (h->member->state == MEMBER_RUNNING &&
+	/* Where the lease is over the guard may have killed these workers: no failure of theirs. */
+	if (member_lease_holds(h->member) && h->member->state == MEMBER_RUNNING &&
 		(step == GROUP_DECISION_GROUP || step == GROUP_DECISION_NO_RESTART))
 		member_say_failures(h->member);
 	return true;
@@ -204,6 +206,15 @@ static bool hosts_takes_request(struct supervisor *sv, enum group_event event, c
 		head_restart_asked(h->head, why);
 	else if (event == GROUP_EV_RESTART)
 		log_warning("only the host that leads the group restarts it");
+	return true;
+}
+
+/* Stopped workers would outlive the lease, and go on when the terminal continues them. */
+static bool hosts_takes_signal(struct supervisor *sv, int signo)
+{
+	if (!hosts_of(sv) || signo != SIGTSTP)
+		return false;
+	log_notice("Ctrl-Z does not stop a group of several hosts");
 	return true;
 }
 
@@ -277,6 +288,7 @@ const struct feature hosts_feature = {
 	.rendezvous = hosts_rendezvous,
 	.decides = hosts_decides,
 	.takes_request = hosts_takes_request,
+	.takes_signal = hosts_takes_signal,
 	.attempt_over = hosts_attempt_over,
 	.group_changed = hosts_group_changed,
 	.group_running = hosts_group_running,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
+#include "agent/process/fence.h"
+#include "agent/process/guard.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -36,8 +38,8 @@ static void member_spawn(struct member *m)
 	m->last_round = m->round;
 	m->last_rank = m->seat.seat.group_rank;
 	json_array_clear(m->reported);
-	if (supervisor_launch(m->sv, m->start.master_addr, m->start.master_port, m->start.cluster,
-		    &err) < 0)
+	if (supervisor_launch(
+		    m->sv, m->start.master_addr, m->start.master_port, m->start.cluster, &err) < 0)
 		member_give_up(m, "failed", 1, err.text);
 }
 
@@ -101,6 +103,16 @@ static void member_act(struct member *m, enum member_action action)
 	}
 }
 
+/* The guard has until halfway between this host's end of the lease and the head's. */
+static void member_fence(const struct member *m)
+{
+	const struct lease_member *l = &m->lease;
+
+	guard_fence(member_has_workers(m->state) && l->deadline_ms != UINT64_MAX
+			    ? l->deadline_ms + l->lease_ms / 20
+			    : 0);
+}
+
 void member_post(struct member *m, enum member_event event)
 {
 	struct member_change c;
@@ -116,6 +128,7 @@ void member_post(struct member *m, enum member_event event)
 	log_debug("member: %s -> %s (%s)", member_state_name(m->state), member_state_name(c.next),
 		member_event_name(event));
 	m->state = c.next;
+	member_fence(m);
 	member_act(m, c.action);
 	if (m->state == MEMBER_OVER)
 		hosts_settle(m->hosts);
@@ -140,8 +153,7 @@ static void member_arm_lease(struct member *m)
 
 	if (m->lease.deadline_ms == UINT64_MAX)
 		return;
-	loop_timer_arm(m->lease_timer,
-		m->lease.deadline_ms > now ? m->lease.deadline_ms - now : 0);
+	loop_timer_arm(m->lease_timer, m->lease.deadline_ms > now ? m->lease.deadline_ms - now : 0);
 }
 
 static void member_on_lease(void *arg)
@@ -162,14 +174,16 @@ static void member_on_beat(void *arg, const struct link_beat *beat)
 		sent < m->lease.sent_ms[m->lease.beat % LEASE_BEATS])
 		return;
 	m->clock = *beat;
-	if (lease_answer(&m->lease, lease_beat(&m->lease, sent), member_now_ms()))
-		member_arm_lease(m);
+	if (!lease_answer(&m->lease, lease_beat(&m->lease, sent), member_now_ms()))
+		return;
+	member_arm_lease(m);
+	member_fence(m);
 }
 
 void member_give_up(struct member *m, const char *result, int status, const char *text)
 {
-	_cleanup_json_ json_t *verdict = json_pack("{s:s, s:i, s:s}", "result", result,
-		"exit_status", status, "message", text);
+	_cleanup_json_ json_t *verdict = json_pack(
+		"{s:s, s:i, s:s}", "result", result, "exit_status", status, "message", text);
 
 	m->state = MEMBER_OVER;
 	supervisor_take_verdict(m->sv, verdict);
@@ -177,12 +191,19 @@ void member_give_up(struct member *m, const char *result, int status, const char
 }
 
 /* The head answers no more, or wants no more of this host. */
-static void member_link_ended(struct member *m, const struct error *why)
+static void member_link_ended(struct member *m, const struct error *why, bool forgotten)
 {
 	char text[SUPERVISOR_REASON_MAX];
 
 	if (m->state == MEMBER_OVER)
 		return;
+	if (forgotten && why->code != -ETIMEDOUT) {
+		if (m->state == MEMBER_AWAY)
+			member_connect(m);
+		else
+			member_post(m, MEMBER_EV_LOST);
+		return;
+	}
 	if (m->state != MEMBER_AWAY && m->state != MEMBER_JOINING) {
 		log_warning("the link to the head has ended: %s", why->text);
 		member_post(m, MEMBER_EV_LOST);
@@ -198,24 +219,39 @@ static void member_link_ended(struct member *m, const struct error *why)
 	}
 }
 
+/* What the guard says when this agent has died. */
+static void member_leave_last_word(const struct member *m)
+{
+	struct sockaddr_storage to;
+	char text[FENCE_TEXT_MAX];
+	ssize_t len = link_last_word(m->link, text, sizeof(text), &to);
+
+	if (len > 0)
+		fence_last_word((const struct sockaddr *)&to, sizeof(to), text, (size_t)len);
+}
+
 static void member_on_state(void *arg, int state, const struct error *why)
 {
 	struct member *m = arg;
+	bool was_linked = m->linked;
 
 	m->linked = state == LINK_UP;
 	if (state == LINK_UP) {
 		free(m->head_host);
 		m->head_host = strdup(link_peer(m->link)->host);
+		member_leave_last_word(m);
 		if (m->state == MEMBER_AWAY)
 			member_post(m, MEMBER_EV_LINKED);
 	} else if (state == LINK_WAITING) {
 		log_notice("%s", why->text);
 	} else {
 		struct error copy = why ? *why : (struct error){ 0 };
+		/* A link that was up before is refused only by a head that has forgotten it. */
+		bool forgotten = !was_linked && link_peer(m->link)->head;
 
 		m->link = link_free(m->link);
 		if (why)
-			member_link_ended(m, &copy);
+			member_link_ended(m, &copy, forgotten);
 		hosts_settle(m->hosts);
 	}
 }

@@ -168,6 +168,6 @@ int member_hear(void *arg, const char *method, json_t *p, struct error *err)
 			return 0;
 		return member_methods[i].hear(m, p, err);
 	}
-	return error_field(err, -EPROTO, "method", "expected an order of the head, got \"%.60s\"",
-		method);
+	return error_field(
+		err, -EPROTO, "method", "expected an order of the head, got \"%.60s\"", method);
 }

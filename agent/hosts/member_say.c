@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
+#include "agent/link/address.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -57,9 +58,8 @@ static json_t *say_replicas(const struct member *m)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < spec->n_roles; i++)
-		json_add(list,
-			json_pack("{s:s, s:i}", "role", spec->roles[i].name, "replicas",
-				spec->roles[i].replicas));
+		json_add(list, json_pack("{s:s, s:i}", "role", spec->roles[i].name, "replicas",
+				       spec->roles[i].replicas));
 	return list;
 }
 
@@ -129,8 +129,7 @@ static const char *say_class(const json_t *failure)
 {
 	const json_t *exit = json_object_get(failure, "exit");
 
-	if (json_get_bool(failure, "reported", false) ||
-		json_object_get(failure, "traceback"))
+	if (json_get_bool(failure, "reported", false) || json_object_get(failure, "traceback"))
 		return "application";
 	return json_get_string(exit, "signal_name", NULL) || json_object_get(exit, "code")
 		       ? "exit"

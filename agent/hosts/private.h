@@ -20,6 +20,7 @@
 #include "agent/hosts/settings.h"
 #include "agent/link/link.h"
 #include "agent/link/listen.h"
+#include "agent/link/resolve.h"
 #include "agent/link/tls.h"
 #include "agent/rounds/lease.h"
 #include "agent/rounds/member_machine.h"
@@ -60,7 +61,7 @@ struct member {
 	struct lease_member lease;
 	struct loop_timer *lease_timer;
 	struct link_beat clock; /* of the last beat that was answered */
-	bool was_member; /* of any head */
+	bool was_member;	/* of any head */
 	uint64_t known_round, last_round;
 	int last_rank;
 	uint64_t round; /* of its workers, or of the seat that it prepares for */
@@ -115,10 +116,10 @@ struct head_host {
 	char *address;
 	char *master_addr;
 	int master_port;
-	json_t *addresses; /* of its workers, for TF_CONFIG; or NULL */
-	int left;	   /* workers of the present round that have not ended */
-	int succeeded;	   /* ... that have, with success */
-	bool dropped;
+	json_t *addresses;		  /* of its workers, for TF_CONFIG; or NULL */
+	int left;			  /* workers of the present round that have not ended */
+	int succeeded;			  /* ... that have, with success */
+	struct head_host *before, *after; /* all that the head knows */
 };
 
 struct head {
@@ -129,10 +130,12 @@ struct head {
 	struct round *round;
 	struct lease_head leases;
 	struct loop_timer *timer;
+	struct head_host *hosts_list;
 	struct head_host **members; /* by number */
 	int n_members;
 	struct head_host *joining; /* its Join is being handled */
 	struct error *refusal;	   /* why it does not get in */
+	bool save_asked;
 	json_t *settings;
 	char *digest;
 	bool *first_only;
@@ -142,16 +145,16 @@ struct head {
 	struct restart_budget budget;
 	struct restart_decision decision;
 	uint64_t started_ms;
-	bool decided;	   /* about the present round */
-	char cause[512];   /* of the next STOP */
-	const char *why;   /* of Stop: its reason */
+	bool decided;	 /* about the present round */
+	char cause[512]; /* of the next STOP */
+	const char *why; /* of Stop: its reason */
 	char consequence[320];
-	json_t *failures;  /* of the present round, in the head's time */
+	json_t *failures; /* of the present round, in the head's time */
 	json_t *root_cause;
-	struct group end;  /* the final state and goal, once there is a verdict */
+	struct group end; /* the final state and goal, once there is a verdict */
 	char end_text[SUPERVISOR_REASON_MAX];
-	int stop_signal;
 	json_t *verdict;
+	bool finished; /* all hosts have left */
 	bool leader_over;
 	char leader_text[256];
 	struct loop_timer *leader_timer;
@@ -178,6 +181,7 @@ void head_say_end(struct head *h, struct head_host *x);
 extern const struct link_events head_link_events;
 int head_joined(void *arg, struct link *l, struct error *err);
 void head_last_word(void *arg, struct link *l);
+void head_refused(void *arg, const struct error *why);
 struct head_host *head_host_free(struct head_host *x);
 
 /* head_decide.c */
@@ -189,6 +193,7 @@ void head_add_failures(struct head *h, const json_t *failures);
 void head_round_over(struct head *h);
 void head_give_up(struct head *h);
 void head_restart_asked(struct head *h, const char *why);
+void head_leader_grace_over(void *arg);
 /* The name of a member, or its number. Borrowed until the next call. */
 const char *head_host_name(const struct head *h, int number);
 
@@ -200,12 +205,13 @@ struct hosts {
 	struct link_tls *tls;
 	char agent[HOSTS_ID], boot[HOSTS_ID];
 	char *endpoint; /* HOST:PORT of the head's links */
+	char *address;	/* under which other hosts reach this one; NULL: that of the link */
+	bool begun;
 	struct link_resolve *resolve;
 	struct member *member;
 	struct head *head; /* NULL: another host leads */
 	loop_fn last_fn;   /* the core waits for this room's end */
 	void *last_arg;
-	struct loop_timer *last_timer;
 	bool stop_asked;
 };
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const settings_keys[] = { "restart", "stop", "leader", "heartbeat",
-	"preemption", "queue", "mode", "max_run_time" };
+static const char *const settings_keys[] = { "restart", "stop", "leader", "heartbeat", "preemption",
+	"queue", "mode", "max_run_time" };
 
 static int settings_add(json_t *list, const char *key, json_t *value)
 {

@@ -17,5 +17,4 @@ json_t *settings_of(const struct spec *spec);
 char *settings_digest(const json_t *settings);
 /* Names the first setting in which two hosts differ, with both values; host: which one has theirs.
  * Always returns -EINVAL. */
-int settings_differ(
-	const json_t *ours, const json_t *theirs, const char *host, struct error *err);
+int settings_differ(const json_t *ours, const json_t *theirs, const char *host, struct error *err);

@@ -397,13 +397,20 @@ void link_channel_part(
 	loop_timer_arm(c->part, PART_MS);
 }
 
+void link_channel_peer_at(const struct link_channel *c, struct sockaddr_storage *ret)
+{
+	socklen_t len = sizeof(*ret);
+
+	*ret = (struct sockaddr_storage){ .ss_family = AF_UNSPEC };
+	(void)!getpeername(c->fd, (struct sockaddr *)ret, &len);
+}
+
 void link_channel_peer(const struct link_channel *c, char *text)
 {
-	struct sockaddr_storage a = { .ss_family = AF_UNSPEC };
-	socklen_t len = sizeof(a);
+	struct sockaddr_storage a;
 
-	(void)!getpeername(c->fd, (struct sockaddr *)&a, &len);
-	link_address_text((struct sockaddr *)&a, len, text);
+	link_channel_peer_at(c, &a);
+	link_address_text((struct sockaddr *)&a, sizeof(a), text);
 }
 
 void link_channel_local(const struct link_channel *c, char *text)

@@ -20,6 +20,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
 
 struct link;
 struct link_tls;
@@ -110,6 +112,12 @@ int link_state(const struct link *l);
  * 64 bytes. */
 void link_peer_address(const struct link *l, char *text);
 void link_local_address(const struct link *l, char *text);
+
+/* Member: the message by which a process says that this agent and its workers are dead, and the
+ * head's address, to which it goes on a connection of its own. Returns its length, 0 where there is
+ * none: the link has no connection, or speaks TLS. */
+ssize_t link_last_word(
+	const struct link *l, char *text, size_t size, struct sockaddr_storage *ret_to);
 
 /* CLOCK_BOOTTIME in microseconds. */
 int64_t link_boot_us(void);

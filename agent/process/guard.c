@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/process/guard.h"
 
+#include "agent/process/fence.h"
 #include "agent/process/last_error.h"
 #include "agent/process/process_tree.h"
 #include "common/base/file.h"
@@ -105,12 +106,31 @@ static bool guard_hands_on(int signo)
 {
 	return signo != SIGTSTP && signo != SIGTTIN && signo != SIGTTOU && signo != SIGPIPE &&
 	       signo != SIGCONT && signo != SIGWINCH && signo != GUARD_DIED_SIGNAL &&
-	       signo != GUARD_STILL_SIGNAL && signo != GUARD_LEFT_SIGNAL;
+	       signo != GUARD_STILL_SIGNAL && signo != GUARD_LEFT_SIGNAL &&
+	       signo != GUARD_FENCE_SIGNAL;
+}
+
+/* Waits for a signal. Where workers may live only until a deadline, and the agent has let that
+ * pass, kills them first. */
+static int guard_wait(pid_t agent, struct cgroup *cgroup, const sigset_t *signals, siginfo_t *ret)
+{
+	int64_t left;
+
+	while (!(left = fence_left_ms())) {
+		cgroup_reopen(cgroup);
+		cgroup_kill(cgroup);
+		cgroup_close(cgroup);
+		fence_kill(agent);
+	}
+	if (left < 0)
+		return sigwaitinfo(signals, ret);
+	return sigtimedwait(signals, ret,
+		&(struct timespec){ .tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000 });
 }
 
 /* Returns the agent's exit status once it has ended or called guard_leave(); negative: the signal.
  */
-static int guard_watch(pid_t agent, bool foreground)
+static int guard_watch(pid_t agent, struct cgroup *cgroup, bool foreground)
 {
 	bool asked = false;
 	sigset_t all;
@@ -118,7 +138,7 @@ static int guard_watch(pid_t agent, bool foreground)
 	sigfillset(&all);
 	for (;;) {
 		siginfo_t si = { 0 };
-		int signo = sigwaitinfo(&all, &si);
+		int signo = guard_wait(agent, cgroup, &all, &si);
 
 		if (signo < 0)
 			continue;
@@ -161,8 +181,10 @@ int guard_fork(struct cgroup *cgroup, const struct guard_job *job, sigset_t *ret
 	pid_t guard = getpid();
 	sigset_t all;
 	pid_t pid;
-	int status;
+	int status = job->fence ? fence_make() : 0;
 
+	if (status < 0)
+		return status;
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, ret_mask);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -185,12 +207,14 @@ int guard_fork(struct cgroup *cgroup, const struct guard_job *job, sigset_t *ret
 	prctl(PR_SET_NAME, "elastic-guard");
 	cgroup_close(cgroup);
 	guard_close(job->keep_fd);
-	status = guard_watch(pid, job->foreground);
+	status = guard_watch(pid, cgroup, job->foreground);
 	if (status < 0)
 		guard_note_death(pid, -status, job->state_dir);
 	cgroup_reopen(cgroup);
 	/* An agent that ended by itself has waited for its descendants already. */
 	guard_clean(cgroup, status < 0 ? GUARD_WAIT_S : GUARD_LAST_S);
+	if (status < 0)
+		fence_say_last_word();
 	cgroup_free(cgroup);
 	if (job->dir)
 		(void)!file_rm_rf(job->dir);
@@ -221,6 +245,12 @@ void guard_leave(int status, int lock_fd)
 	close_fd(lock_fd);
 	if (!guard_gone())
 		sigqueue(guard_pid, GUARD_LEFT_SIGNAL, (union sigval){ .sival_int = status });
+}
+
+void guard_fence(uint64_t deadline_ms)
+{
+	if (fence_set(deadline_ms) && !guard_gone())
+		kill(guard_pid, GUARD_FENCE_SIGNAL);
 }
 
 void guard_stands_still(void)

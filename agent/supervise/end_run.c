@@ -249,16 +249,16 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 	bool again;
 
 	supervisor_settle(sv);
+	again = stop_group_active(sv) && (sv->group.goal == GOAL_STOP || sv->stopped_by);
+	if (signo && !sv->stopped_by)
+		sv->stopped_by = signo;
 	if (!supervisor_decided(sv) && features_take_request(sv, GROUP_EV_STOP, why))
 		return;
-	again = stop_group_active(sv) && (sv->group.goal == GOAL_STOP || sv->stopped_by);
 	/* A stop after the end is decided can only hasten it: the reason stays. */
 	if (!supervisor_decided(sv))
 		supervisor_set_reason(sv, "%s", why);
 	log_notice("%s", why);
 	events_add(sv->events, "stop", sv->attempt, -1, NULL, "%s", why);
-	if (signo && !sv->stopped_by)
-		sv->stopped_by = signo;
 	if (!stop_group_active(sv)) {
 		/* The workers get the same signal where it is forwarded, else the stop signal. */
 		sv->stop_signal = signals_forwarded(sv, signo) ? signo : sv->spec->stop.signal;

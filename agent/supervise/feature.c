@@ -175,12 +175,25 @@ size_t features_helper_pids(struct supervisor *sv, pid_t *pids, size_t max)
 	return n;
 }
 
+static void features_next_last(void *arg)
+{
+	struct supervisor *sv = arg;
+
+	while (sv->features && sv->features[sv->n_last]) {
+		const struct feature *f = sv->features[sv->n_last++];
+
+		if (f->last_answers && f->last_answers(sv, features_next_last, sv))
+			return;
+	}
+	sv->last_fn(sv->last_arg);
+}
+
 void features_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 {
-	for (EACH(sv, f))
-		if ((*f)->last_answers && (*f)->last_answers(sv, fn, arg))
-			return;
-	fn(arg);
+	sv->n_last = 0;
+	sv->last_fn = fn;
+	sv->last_arg = arg;
+	features_next_last(sv);
 }
 
 static size_t features_count_methods(const struct varlink_method *m)

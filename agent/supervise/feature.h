@@ -52,7 +52,8 @@ struct feature {
 	/* An operator, a signal or a limit wants that event for the group. Returns whether the
 	 * feature sees to it. */
 	bool (*takes_request)(struct supervisor *sv, enum group_event event, const char *why);
-	/* No worker of the attempt lives; failures (Failure objects, root cause first) are known. */
+	/* No worker of the attempt lives; failures (Failure objects, root cause first) are known.
+	 */
 	void (*attempt_over)(struct supervisor *sv, const json_t *failures);
 	/* The attempt's workers are known; none is started. */
 	void (*attempt_begins)(struct supervisor *sv);

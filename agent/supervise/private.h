@@ -142,6 +142,9 @@ struct supervisor {
 	bool on_notice;	       /* a notice of preemption is up */
 	void **feature_states; /* one for each of features */
 	bool finalising;       /* features are being finalised */
+	size_t n_last;	       /* features whose last answers are given, or awaited */
+	loop_fn last_fn;       /* runs after those */
+	void *last_arg;
 
 	struct loop_signal *signals[SUPERVISOR_SIGNALS];
 	uint64_t watched; /* bit n - 1: signal n is among signals */

@@ -11,8 +11,8 @@
 #include <string.h>
 
 /*
- * What the head of a group of several hosts has this host do. The head decides in place of the
- * core; the core carries it out for the workers of this host.
+ * Carries out the orders of the head of a group of several hosts, which decides in place of the
+ * core, for the workers of this host.
  */
 
 static void seat_done(struct supervisor_seat *s)

@@ -17,11 +17,11 @@ struct seat_role {
 };
 
 struct seat {
-	int attempt;	/* of the group */
-	int restarts;	/* what TORCHELASTIC_RESTART_COUNT shows */
-	int group_rank; /* GROUP_RANK */
-	int group_size; /* GROUP_WORLD_SIZE: hosts */
-	int world_size; /* WORLD_SIZE: workers of all hosts */
-	bool master;	/* this host claims MASTER_PORT */
+	int attempt;		       /* of the group */
+	int restarts;		       /* what TORCHELASTIC_RESTART_COUNT shows */
+	int group_rank;		       /* GROUP_RANK */
+	int group_size;		       /* GROUP_WORLD_SIZE: hosts */
+	int world_size;		       /* WORLD_SIZE: workers of all hosts */
+	bool master;		       /* this host claims MASTER_PORT */
 	const struct seat_role *roles; /* in the order of the specification; borrowed */
 };

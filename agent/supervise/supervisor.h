@@ -88,6 +88,8 @@ int64_t supervisor_created_us(const struct supervisor *sv);
 const char *supervisor_reason(const struct supervisor *sv);
 /* The leader has ended, and that ends the group. */
 bool supervisor_leader_over(const struct supervisor *sv);
+/* The first signal that asked the agent to stop; 0: none. */
+int supervisor_stopped_by(const struct supervisor *sv);
 /* The job has its verdict, whose text is supervisor_end_message(). */
 bool supervisor_ended(const struct supervisor *sv);
 const char *supervisor_end_message(const struct supervisor *sv);
@@ -136,8 +138,8 @@ bool stop_group_active(const struct supervisor *sv);
  * and has it do these for the head --- */
 
 struct seat;
-/* In state rendezvous: claims ports and makes the workers of an attempt. What was prepared before
- * is dropped. */
+/* In state rendezvous: claims ports and makes the workers of an attempt. Drops all that was
+ * prepared before. */
 _must_check_ int supervisor_prepare(
 	struct supervisor *sv, const struct seat *seat, struct error *err);
 /* MASTER_PORT, as claimed. */

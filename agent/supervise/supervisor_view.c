@@ -66,6 +66,11 @@ bool supervisor_leader_over(const struct supervisor *sv)
 	return sv->leader_over;
 }
 
+int supervisor_stopped_by(const struct supervisor *sv)
+{
+	return sv->stopped_by;
+}
+
 bool supervisor_ended(const struct supervisor *sv)
 {
 	return sv->ended;

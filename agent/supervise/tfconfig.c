@@ -91,7 +91,8 @@ static char *tfconfig_cluster(const struct supervisor *sv, const struct tfconfig
 		if (json_put(cluster, sv->spec->roles[i].name, list) < 0)
 			return NULL;
 		for (int k = 0; k < n; k++)
-			if (json_add(list, tfconfig_address(host ? host : "127.0.0.1", &of->ports[k])) < 0)
+			if (json_add(list,
+				    tfconfig_address(host ? host : "127.0.0.1", &of->ports[k])) < 0)
 				return NULL;
 	}
 	return json_dumps(cluster, JSON_COMPACT);

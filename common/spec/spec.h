@@ -229,7 +229,7 @@ enum spec_rendezvous_backend {
 	SPEC_RENDEZVOUS_DIRECT, /* the host that can bind the endpoint leads */
 };
 
-/* What becomes of the group when a host comes while there are fewer than nodes_max. */
+/* How a group of fewer than nodes_max takes in a host that comes while it runs. */
 enum spec_on_join {
 	SPEC_ON_JOIN_RESTART, /* all start again with it */
 	SPEC_ON_JOIN_SAVE,    /* the same, after all have saved at one step */

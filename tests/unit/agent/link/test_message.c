@@ -143,8 +143,8 @@ END_TEST
 START_TEST(integers_are_checked_at_any_depth)
 {
 	static const char join[] = "{\"method\":\"" PEER "Join\",\"oneway\":true,\"parameters\":{"
-				   "\"n\":1,\"ack\":0,\"host\":\"h\",\"address\":\"a\","
-				   "\"nodes_min\":1,\"nodes_max\":2,\"settings_digest\":\"d\","
+				   "\"n\":1,\"ack\":0,\"run\":\"r\",\"host\":\"h\","
+				   "\"address\":\"a\",\"settings\":[],\"known_round\":0,"
 				   "\"roles\":[{\"role\":\"worker\",\"replicas\":%d}]}}";
 	char text[512];
 

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The head: hosts join it by links; agent/rounds/round.h decides about members and rounds, and
+ * orders what this file carries out; head_decide.c decides about failures and the end. A host whose
+ * beats stay out for a lease is lost.
+ */
+
+uint64_t head_now_ms(void)
+{
+	return (uint64_t)link_boot_us() / 1000;
+}
+
+static struct head_host *head_member(const struct head *h, int number)
+{
+	return number >= 0 && number < h->n_members ? h->members[number] : NULL;
+}
+
+const char *head_host_name(const struct head *h, int number)
+{
+	static char text[32];
+	const struct round_host *host = round_host(h->round, number);
+
+	if (host)
+		return host->name;
+	snprintf(text, sizeof(text), "host %d", number);
+	return text;
+}
+
+static int head_make_room(struct head *h, int number)
+{
+	struct head_host **bigger;
+
+	if (number < h->n_members)
+		return 0;
+	bigger = reallocarray(h->members, (size_t)number + 1, sizeof(struct head_host *));
+	if (!bigger)
+		return -ENOMEM;
+	while (h->n_members <= number)
+		bigger[h->n_members++] = NULL;
+	h->members = bigger;
+	return 0;
+}
+
+static void head_admit(struct head *h, const struct round_order *o)
+{
+	struct head_host *x = h->joining;
+
+	/* Without memory its lease is over soon, and its link tells it so. */
+	if (head_make_room(h, o->host) < 0)
+		return;
+	h->members[o->host] = x;
+	x->number = o->host;
+	lease_add(&h->leases, &x->lease, head_now_ms());
+	events_add(supervisor_events(h->hosts->sv), "host-joined", h->attempt, -1,
+		json_pack("{s:s, s:s}", "host", head_host_name(h, o->host), "address", x->address),
+		"host %s has joined", head_host_name(h, o->host));
+	log_info("host %s has joined", head_host_name(h, o->host));
+	head_say_admitted(h, x, o->round);
+}
+
+static void head_refuse(struct head *h, const struct round_order *o)
+{
+	struct error *err = h->refusal;
+
+	switch (o->why) {
+	case ROUND_WHY_DIGEST: /* head_hear.c names the setting */
+		error_field(err, -EINVAL, "settings", "expected those of the group's head");
+		break;
+	case ROUND_WHY_NODE_RANK:
+		error_field(err, -EEXIST, "rendezvous.node_rank", "host %s has the same one",
+			head_host_name(h, o->host));
+		break;
+	case ROUND_WHY_FULL:
+		error_field(
+			err, -ENOSPC, "rendezvous.nodes", "the group has no room for more hosts");
+		break;
+	default:
+		error_field(err, -ESHUTDOWN, "rendezvous.id", "the group has ended%s%s",
+			*h->end_text ? ": " : "", h->end_text);
+		break;
+	}
+}
+
+static const char *head_dropped_how(enum round_why why)
+{
+	switch (why) {
+	case ROUND_WHY_LOST:
+		return "was lost";
+	case ROUND_WHY_REPLACED:
+		return "was replaced by a later agent of its run";
+	case ROUND_WHY_REJOINED:
+		return "has joined again";
+	default:
+		return "has left";
+	}
+}
+
+static void head_drop(struct head *h, const struct round_order *o)
+{
+	struct head_host *x = head_member(h, o->host);
+	const char *how = head_dropped_how(o->why);
+
+	if (!x)
+		return;
+	log_msg(o->why == ROUND_WHY_LOST		 ? LOG_WARNING
+		: round_state(h->round) >= ROUND_CLOSING ? LOG_INFO
+							 : LOG_NOTICE,
+		"host %s %s", head_host_name(h, o->host), how);
+	events_add(supervisor_events(h->hosts->sv), "host-left", h->attempt, -1,
+		json_pack("{s:s}", "host", head_host_name(h, o->host)), "host %s %s",
+		head_host_name(h, o->host), how);
+	lease_remove(&h->leases, &x->lease);
+	h->members[o->host] = NULL;
+	x->number = -1;
+	/* One that has left closes its link when all that it said is acknowledged; one that joined
+	 * again goes on with the same. */
+	if (o->why == ROUND_WHY_REJOINED || (o->why == ROUND_WHY_BYE && x->link))
+		return;
+	head_host_free(x);
+}
+
+static void head_leave_out(struct head *h, const struct round_order *o)
+{
+	log_warning("host %s %s, and is left out", head_host_name(h, o->host),
+		o->why == ROUND_WHY_LATE ? "was not prepared in time" : "cannot take part");
+	events_add(supervisor_events(h->hosts->sv), "host-left-out", h->attempt, -1,
+		json_pack("{s:s}", "host", head_host_name(h, o->host)), "host %s is left out",
+		head_host_name(h, o->host));
+}
+
+/* Returns whether the round module has to be called again. */
+static void head_do(struct head *h, const struct round_order *o, bool *ret_started)
+{
+	struct head_host *x = head_member(h, o->host);
+
+	switch (o->what) {
+	case ROUND_ORDER_ADMIT:
+		head_admit(h, o);
+		break;
+	case ROUND_ORDER_REFUSE:
+		head_refuse(h, o);
+		break;
+	case ROUND_ORDER_ASSIGN:
+		if (x)
+			head_say_assign(h, x);
+		break;
+	case ROUND_ORDER_START:
+		*ret_started = true;
+		break;
+	case ROUND_ORDER_STOP:
+		if (x)
+			head_say_stop(h, x);
+		break;
+	case ROUND_ORDER_END:
+		if (!h->verdict) /* no worker lived when the end was decided */
+			head_round_over(h);
+		if (x)
+			head_say_end(h, x);
+		break;
+	case ROUND_ORDER_LEAVE_OUT:
+		head_leave_out(h, o);
+		break;
+	case ROUND_ORDER_DROP:
+		head_drop(h, o);
+		break;
+	case ROUND_ORDER_RUNNING:
+		log_info("all workers of round %" PRIu64 " execute", o->round);
+		break;
+	case ROUND_ORDER_SAVE:
+		h->save_asked = true;
+		break;
+	case ROUND_ORDER_REST:
+		head_round_over(h);
+		break;
+	case ROUND_ORDER_GIVE_UP:
+		head_give_up(h);
+		break;
+	case ROUND_ORDER_FINISH:
+		h->finished = true;
+		break;
+	}
+}
+
+static void head_arm(struct head *h)
+{
+	uint64_t due = round_due_ms(h->round), lease = lease_due_ms(&h->leases);
+	uint64_t now = head_now_ms();
+
+	if (lease < due)
+		due = lease;
+	if (due == UINT64_MAX)
+		loop_timer_disarm(h->timer);
+	else
+		loop_timer_arm(h->timer, due > now ? due - now : 0);
+}
+
+void head_carry_out(struct head *h)
+{
+	bool started;
+
+	do {
+		int n;
+		const struct round_order *orders = round_orders(h->round, &n);
+
+		started = h->save_asked = false;
+		for (int i = 0; i < n; i++)
+			head_do(h, &orders[i], &started);
+		if (started) {
+			head_round_begins(h);
+			head_say_start_all(h);
+		}
+		if (h->save_asked)
+			round_restart(h->round, 0, head_now_ms());
+	} while (h->save_asked);
+	head_arm(h);
+	hosts_settle(h->hosts);
+}
+
+static void head_on_timer(void *arg)
+{
+	struct head *h = arg;
+	struct lease_held *over;
+
+	while ((over = lease_over(&h->leases, head_now_ms()))) {
+		struct head_host *x = (struct head_host *)over;
+
+		if (round_hear(h->round, x->number, HOST_EV_LOST, 0, head_now_ms()) < 0)
+			lease_remove(&h->leases, over);
+		head_carry_out(h);
+	}
+	round_time(h->round, head_now_ms());
+	head_carry_out(h);
+}
+
+static int head_round_new(struct head *h)
+{
+	const struct spec_rendezvous *z = &h->spec->rendezvous;
+	struct round_config c = {
+		.min = z->nodes_min,
+		.max = z->nodes_max,
+		.last_call_ms = (uint64_t)z->last_call_ms,
+		.join_timeout_ms = (uint64_t)z->join_timeout_ms,
+		.prepare_timeout_ms = (uint64_t)z->prepare_timeout_ms,
+		.join_delay_ms = (uint64_t)z->join_delay_ms,
+		.lease_ms = (uint64_t)z->lease_ms,
+		.on_join = z->on_join == SPEC_ON_JOIN_WAIT   ? ROUND_JOIN_WAITS
+			   : z->on_join == SPEC_ON_JOIN_SAVE ? ROUND_JOIN_SAVES
+							     : ROUND_JOIN_RESTARTS,
+		.roles = { .n = (int)h->spec->n_roles, .first_only = h->first_only },
+		.digest = h->digest,
+	};
+
+	for (size_t i = 0; i < h->spec->n_roles; i++)
+		h->first_only[i] = h->spec->roles[i].leader;
+	h->round = round_new(&c, head_now_ms());
+	return h->round ? 0 : -ENOMEM;
+}
+
+static int head_listen(struct head *h, const struct link_addresses *addresses, struct error *err)
+{
+	static const struct link_listen_events events = {
+		.joined = head_joined, .last_word = head_last_word, .refused = head_refused
+	};
+	struct link_listen_options o = {
+		.self = { .group = hosts_group(h->hosts),
+			.run = supervisor_options(h->hosts->sv)->run,
+			.agent = h->hosts->agent,
+			.boot = h->hosts->boot,
+			.host = supervisor_host(h->hosts->sv) },
+		.lease_ms = (uint64_t)h->spec->rendezvous.lease_ms,
+		.tls = h->hosts->tls,
+		.listen = &events,
+		.arg = h,
+	};
+
+	return link_listen_new(h->loop, addresses, &o, &h->listen, err);
+}
+
+int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct head **ret,
+	struct error *err)
+{
+	struct head *h = calloc(1, sizeof(*h));
+	int r = -ENOMEM;
+
+	if (!h)
+		return error_set(err, -ENOMEM, "out of memory");
+	h->hosts = hosts;
+	h->loop = supervisor_loop(hosts->sv);
+	h->spec = hosts->spec;
+	h->leases.lease_ms = (uint64_t)h->spec->rendezvous.lease_ms;
+	h->settings = settings_of(h->spec);
+	h->digest = h->settings ? settings_digest(h->settings) : NULL;
+	h->first_only = calloc(h->spec->n_roles, sizeof(*h->first_only));
+	h->failures = json_array();
+	if (!h->digest || !h->first_only || !h->failures || head_round_new(h) < 0 ||
+		loop_timer_new(h->loop, head_on_timer, h, &h->timer) < 0 ||
+		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0)
+		error_set(err, r, "out of memory");
+	else
+		r = head_listen(h, addresses, err);
+	if (r < 0) {
+		head_free(h);
+		return r;
+	}
+	head_arm(h);
+	*ret = h;
+	return 0;
+}
+
+struct head *head_free(struct head *h)
+{
+	if (!h)
+		return NULL;
+	while (h->hosts_list)
+		head_host_free(h->hosts_list);
+	link_listen_free(h->listen);
+	round_free(h->round);
+	loop_timer_free(h->timer);
+	loop_timer_free(h->leader_timer);
+	json_decref(h->settings);
+	json_decref(h->failures);
+	json_decref(h->root_cause);
+	json_decref(h->verdict);
+	free(h->members);
+	free(h->digest);
+	free(h->first_only);
+	free(h);
+	return NULL;
+}

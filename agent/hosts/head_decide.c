@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "agent/policy/failure_list.h"
+#include "agent/policy/verdict.h"
+#include "common/base/log.h"
+#include "common/text/duration.h"
+#include "common/text/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What follows for the group from the ends of workers on all hosts: another round, or the verdict.
+ * The restart budget is the group's, whichever host's worker failed.
+ */
+
+static struct events *decide_events(const struct head *h)
+{
+	return supervisor_events(h->hosts->sv);
+}
+
+void head_round_begins(struct head *h)
+{
+	h->decided = h->leader_over = false;
+	h->started_ms = head_now_ms();
+	h->attempt++;
+	*h->cause = *h->consequence = '\0';
+	h->why = NULL;
+	json_array_clear(h->failures);
+	json_decref(h->root_cause);
+	h->root_cause = NULL;
+	memset(&h->decision, 0, sizeof(h->decision));
+}
+
+/* Whether the workers of the present round execute, and nothing was decided about their end. */
+static bool decide_is_open(const struct head *h)
+{
+	enum round_state s = round_state(h->round);
+
+	return !h->decided && !h->end.state && (s == ROUND_STARTING || s == ROUND_RUNNING);
+}
+
+bool head_end(struct head *h, enum group_state state, enum group_goal goal, const char *text)
+{
+	if (h->end.state)
+		return false;
+	h->end = (struct group){ .state = state, .goal = goal };
+	h->decided = true;
+	snprintf(h->end_text, sizeof(h->end_text), "%s", text);
+	if (!*h->cause)
+		snprintf(h->cause, sizeof(h->cause), "%s", text);
+	h->why = goal == GOAL_TIMEOUT	  ? "timeout"
+		 : state == GROUP_STOPPED ? "stopped"
+		 : state == GROUP_FAILED  ? "failure"
+					  : "ended";
+	if (round_end(h->round, head_now_ms()))
+		head_carry_out(h);
+	return true;
+}
+
+/* The exit of a Failure as the budget sees it. */
+static struct restart_fault decide_fault(const struct head *h, const json_t *failure)
+{
+	const json_t *exit = json_object_get(failure, "exit");
+	int signo = (int)json_get_int(exit, "signal", 0), code = (int)json_get_int(exit, "code", 0);
+	struct restart_fault f = {
+		.cause = json_object_get(exit, "error") ? RESTART_EXEC
+			 : signo			? RESTART_SIGNAL
+							: RESTART_EXIT,
+		.value = signo ? signo : code,
+		.ran_ms = (int64_t)(head_now_ms() - h->started_ms),
+	};
+
+	if (!strcmp(json_get_string(failure, "class", ""), "timeout"))
+		f.cause = RESTART_HEARTBEAT;
+	if (f.cause == RESTART_EXIT && !f.value) /* exit code 0 after it had reported an error */
+		f.value = 1;
+	return f;
+}
+
+static const struct spec_restart *decide_policy(const struct head *h, const json_t *failure)
+{
+	const char *role = json_get_string(failure, "role", "");
+
+	for (size_t i = 0; i < h->spec->n_roles; i++)
+		if (!strcmp(h->spec->roles[i].name, role))
+			return spec_restart_of(h->spec, &h->spec->roles[i]);
+	return &h->spec->restart;
+}
+
+/* Asks the budget; what: the fault for people. */
+static void decide_restart(struct head *h, const struct spec_restart *policy,
+	const struct restart_fault *fault, const char *what)
+{
+	restart_decide(policy, &h->budget, fault, head_now_ms(), &h->decision);
+	h->decided = true;
+	snprintf(h->consequence, sizeof(h->consequence), "%s", h->decision.text);
+	snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, h->decision.text);
+	log_notice("%s", h->cause);
+	events_add(decide_events(h), h->decision.restart ? "restart" : "no-restart", h->attempt - 1,
+		-1,
+		json_pack("{s:s, s:b, s:I}", "cause", restart_cause_name(fault->cause), "counted",
+			h->decision.counted, "delay_ms", (json_int_t)h->decision.delay_ms),
+		"%s", h->cause);
+	if (!h->decision.restart)
+		return;
+	h->why = "failure";
+	round_restart(h->round, h->decision.delay_ms, head_now_ms());
+	head_carry_out(h);
+}
+
+void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure)
+{
+	struct restart_fault fault = decide_fault(h, failure);
+	char what[512];
+
+	json_add(h->failures, json_deep_copy(failure));
+	if (!decide_is_open(h))
+		return;
+	snprintf(what, sizeof(what), "%.64s:%d on %.64s: %.300s",
+		json_get_string(failure, "role", ""), (int)json_get_int(failure, "index", 0),
+		head_host_name(h, x->number), json_get_string(failure, "message", "it failed"));
+	decide_restart(h, decide_policy(h, failure), &fault, what);
+	if (!h->decision.restart)
+		(void)head_end(h, GROUP_FAILED, GOAL_NONE, h->cause);
+}
+
+static bool decide_is_leader(const struct head *h, const char *worker)
+{
+	const char *colon = strrchr(worker, ':');
+
+	if (!colon || h->spec->leader.on_exit != SPEC_LEADER_STOP)
+		return false;
+	for (size_t i = 0; i < h->spec->n_roles; i++)
+		if (h->spec->roles[i].leader &&
+			strlen(h->spec->roles[i].name) == (size_t)(colon - worker) &&
+			!strncmp(h->spec->roles[i].name, worker, (size_t)(colon - worker)))
+			return true;
+	return false;
+}
+
+static void decide_succeeded(struct head *h, const char *text)
+{
+	struct restart_fault fault = { .cause = RESTART_FINISHED,
+		.ran_ms = (int64_t)(head_now_ms() - h->started_ms) };
+
+	if (h->spec->restart.policy == SPEC_RESTART_ALWAYS) {
+		decide_restart(h, &h->spec->restart, &fault, text);
+		if (h->decision.restart)
+			return;
+	}
+	*h->cause = '\0';
+	(void)head_end(h, GROUP_SUCCEEDED, GOAL_NONE, text);
+}
+
+void head_leader_grace_over(void *arg)
+{
+	struct head *h = arg;
+
+	if (h->leader_over && decide_is_open(h))
+		decide_succeeded(h, h->leader_text);
+}
+
+static void decide_leader_over(struct head *h, const char *worker)
+{
+	int64_t grace_ms = h->spec->leader.grace_ms;
+	char text[DURATION_TEXT_MAX];
+
+	h->leader_over = true;
+	snprintf(h->leader_text, sizeof(h->leader_text), "the leader %.100s succeeded", worker);
+	log_notice(
+		"%s; the others have %s to leave", h->leader_text, duration_format(grace_ms, text));
+	loop_timer_arm(h->leader_timer, (uint64_t)grace_ms);
+}
+
+/* Whether workers of the round are left, and whether any succeeded. */
+static int decide_left(const struct head *h, bool *ret_succeeded)
+{
+	int left = 0;
+
+	*ret_succeeded = false;
+	for (int i = 0; i < h->n_members; i++) {
+		const struct head_host *x = h->members[i];
+		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+
+		if (!host || host->round != round_number(h->round))
+			continue;
+		left += x->left;
+		*ret_succeeded = *ret_succeeded || x->succeeded;
+	}
+	return left;
+}
+
+void head_worker_ended(struct head *h, struct head_host *x, const json_t *report)
+{
+	const json_t *exit = json_get_object(report, "exit");
+	const char *worker = json_get_string(report, "worker", "");
+	bool ok = json_object_get(exit, "code") && !json_get_int(exit, "code", 1), any;
+
+	if (json_get_bool(report, "alone", false) || x->left <= 0)
+		return;
+	x->left--;
+	x->succeeded += ok;
+	if (!decide_is_open(h))
+		return;
+	if (ok && !h->leader_over && decide_is_leader(h, worker))
+		decide_leader_over(h, worker);
+	if (x->left || decide_left(h, &any) || !any)
+		return;
+	decide_succeeded(h, h->leader_over ? h->leader_text : "all workers succeeded");
+}
+
+void head_add_failures(struct head *h, const json_t *failures)
+{
+	const json_t *f, *old;
+	size_t i, k;
+
+	json_array_foreach (failures, i, f) {
+		bool known = false;
+
+		json_array_foreach (h->failures, k, old)
+			known = known ||
+				json_get_int(old, "rank", -1) == json_get_int(f, "rank", -2);
+		if (!known)
+			json_add(h->failures, json_deep_copy(f));
+	}
+}
+
+static int decide_class(const json_t *failure)
+{
+	static const char *const classes[] = { "application", "timeout", "exit", "lost" };
+	const char *class = json_get_string(failure, "class", "exit");
+	int i = 0;
+
+	while (i < 3 && strcmp(classes[i], class))
+		i++;
+	return i;
+}
+
+/* The first failure; of those that the clocks of their hosts cannot tell apart, the one that
+ * explains most. */
+static json_t *decide_root_cause(const struct head *h)
+{
+	json_t *first, *best, *f;
+	size_t i;
+
+	failure_list_order(h->failures);
+	first = best = json_array_get(h->failures, 0);
+	json_array_foreach (h->failures, i, f) {
+		int64_t apart = json_get_int(f, "time_us", 0) - json_get_int(first, "time_us", 0);
+		int64_t unsure = json_get_int(f, "uncertainty_us", 0) +
+				 json_get_int(first, "uncertainty_us", 0);
+
+		if (!json_get_bool(f, "collateral", false) &&
+			!json_get_bool(f, "made_good", false) && apart <= unsure &&
+			decide_class(f) < decide_class(best))
+			best = f;
+	}
+	return json_get_bool(best, "collateral", false) ? NULL : best;
+}
+
+static void decide_verdict(struct head *h)
+{
+	int stop_signal = supervisor_stopped_by(h->hosts->sv);
+	struct verdict_facts facts = { .group = h->end,
+		.reason = h->end_text,
+		.consequence = h->consequence,
+		.answered = h->decision.restart,
+		.succeeded = h->end_text,
+		.exit_status = 1,
+		.stop_signal = stop_signal ? stop_signal : h->spec->stop.signal,
+		.preempted_status = supervisor_preempted_status(h->hosts->sv),
+		.cause = h->root_cause };
+	struct verdict v = verdict_of(&facts);
+
+	h->verdict = json_pack("{s:s, s:i, s:o}", "result", v.result, "exit_status", v.exit_status,
+		"message", json_text(v.message));
+	if (!v.cause)
+		return;
+	json_put_string(h->verdict, "host", json_get_string(v.cause, "host", ""));
+	json_put(h->verdict, "root_cause", json_deep_copy(v.cause));
+}
+
+void head_round_over(struct head *h)
+{
+	json_t *root = decide_root_cause(h);
+
+	json_decref(h->root_cause);
+	h->root_cause = json_incref(root);
+	if (h->end.state && !h->verdict)
+		decide_verdict(h);
+}
+
+/* Fewer than MIN hosts were there for join_timeout. */
+void head_give_up(struct head *h)
+{
+	char names[300] = "", limit[DURATION_TEXT_MAX];
+	const struct round_host *host = NULL;
+	size_t len = 0;
+	int n = 0;
+
+	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+		if (host->state == HOST_GONE)
+			continue;
+		if (len < sizeof(names) - 80)
+			len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%.64s",
+				n ? ", " : "", host->name);
+		n++;
+	}
+	snprintf(h->end_text, sizeof(h->end_text), "%d of at least %d hosts were there for %s: %s",
+		n, h->spec->rendezvous.nodes_min,
+		duration_format(h->spec->rendezvous.join_timeout_ms, limit), n ? names : "none");
+	h->end = (struct group){ .state = GROUP_FAILED, .goal = GOAL_TIMEOUT };
+	h->why = "timeout";
+	decide_verdict(h);
+}
+
+void head_restart_asked(struct head *h, const char *why)
+{
+	struct restart_fault fault = { .cause = RESTART_OPERATOR };
+
+	if (decide_is_open(h))
+		decide_restart(h, &h->spec->restart, &fault, why);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What members say, and the ends of their links. */
+
+struct head_host *head_host_free(struct head_host *x)
+{
+	struct head *h;
+
+	if (!x)
+		return NULL;
+	h = x->head;
+	if (x->before)
+		x->before->after = x->after;
+	else
+		h->hosts_list = x->after;
+	if (x->after)
+		x->after->before = x->before;
+	if (x->number >= 0) {
+		lease_remove(&h->leases, &x->lease);
+		h->members[x->number] = NULL;
+	}
+	link_free(x->link);
+	free(x->address);
+	free(x->master_addr);
+	json_decref(x->addresses);
+	free(x);
+	return NULL;
+}
+
+int head_joined(void *arg, struct link *l, struct error *err)
+{
+	struct head *h = arg;
+	struct head_host *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return error_set(err, -ENOMEM, "out of memory");
+	x->head = h;
+	x->number = -1;
+	x->link = l;
+	x->after = h->hosts_list;
+	if (x->after)
+		x->after->before = x;
+	h->hosts_list = x;
+	link_accept(l, &head_link_events, x);
+	return 0;
+}
+
+void head_refused(void *arg, const struct error *why)
+{
+	log_warning("a connection was refused: %s", why->text);
+}
+
+void head_last_word(void *arg, struct link *l)
+{
+	struct head *h = arg;
+
+	for (struct head_host *x = h->hosts_list; x; x = x->after) {
+		if (x->link != l || x->number < 0)
+			continue;
+		log_warning("the agent of host %s has ended", head_host_name(h, x->number));
+		if (!round_hear(h->round, x->number, HOST_EV_LOST, 0, head_now_ms()))
+			head_carry_out(h);
+		return;
+	}
+}
+
+/* The replicas of each role of the group's specification, in its order. */
+static int hear_replicas(const struct head *h, const json_t *roles, int *ret, struct error *err)
+{
+	const struct spec *spec = h->spec;
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (roles, i, one) {
+		const char *name = json_get_string(one, "role", "");
+		size_t k = 0;
+
+		while (k < spec->n_roles && strcmp(spec->roles[k].name, name))
+			k++;
+		if (k == spec->n_roles)
+			return error_field(err, -EINVAL, "roles",
+				"expected the roles of the group's head, got \"%.60s\"", name);
+		ret[k] = (int)json_get_int(one, "replicas", 0);
+	}
+	return 0;
+}
+
+static int hear_join(struct head_host *x, const json_t *p, struct error *err)
+{
+	struct head *h = x->head;
+	const struct link_peer *peer = link_peer(x->link);
+	const json_t *last = json_get_object(p, "last"), *settings = json_get_array(p, "settings");
+	_cleanup_free_ char *digest = settings_digest(settings);
+	_cleanup_free_ int *replicas = calloc(h->spec->n_roles, sizeof(*replicas));
+	struct round_join join = {
+		.run = json_get_string(p, "run", ""),
+		.agent = peer->agent,
+		.boot = peer->boot,
+		.name = json_get_string(p, "host", ""),
+		.digest = digest,
+		.node_rank = (int)json_get_int(p, "node_rank", -1),
+		.known_round = (uint64_t)json_get_int(p, "known_round", 0),
+		.last_round = (uint64_t)json_get_int(last, "round", 0),
+		.last_rank = (int)json_get_int(last, "group_rank", -1),
+		.replicas = replicas,
+	};
+	char *address = strdup(json_get_string(p, "address", ""));
+	int r;
+
+	if (!digest || !replicas || !address) {
+		free(address);
+		return error_set(err, -ENOMEM, "out of memory");
+	}
+	free(x->address);
+	x->address = address;
+	if (strcmp(digest, h->digest))
+		return settings_differ(h->settings, settings, join.name, err);
+	r = hear_replicas(h, json_get_array(p, "roles"), replicas, err);
+	if (r < 0)
+		return r;
+	h->joining = x;
+	h->refusal = err;
+	r = round_join(h->round, &join, head_now_ms());
+	if (r < 0)
+		error_field(err, r, r == -EINVAL ? "last" : "", "%s",
+			r == -EINVAL ? "expected a round and a rank that can be" : "out of memory");
+	else
+		head_carry_out(h);
+	h->joining = NULL;
+	h->refusal = NULL;
+	return err->code;
+}
+
+/* Posts what a member says about a round. */
+static int hear_event(
+	struct head_host *x, enum host_event event, const json_t *p, struct error *err)
+{
+	struct head *h = x->head;
+	int r = round_hear(
+		h->round, x->number, event, (uint64_t)json_get_int(p, "round", 0), head_now_ms());
+
+	if (r < 0)
+		return error_field(err, -EPROTO, "method", "%s does not fit the state of this host",
+			host_event_name(event));
+	if (!r)
+		head_carry_out(h);
+	return 0;
+}
+
+static int hear_prepared(struct head_host *x, const json_t *p, struct error *err)
+{
+	const char *addr = json_get_string(p, "master_addr", NULL);
+
+	free(x->master_addr);
+	x->master_addr = addr ? strdup(addr) : NULL;
+	x->master_port = (int)json_get_int(p, "master_port", 0);
+	json_decref(x->addresses);
+	x->addresses = json_incref(json_get_array(p, "addresses"));
+	return hear_event(x, HOST_EV_PREPARED, p, err);
+}
+
+static int hear_unable(struct head_host *x, const json_t *p, struct error *err)
+{
+	log_warning("host %s cannot take part: %s", head_host_name(x->head, x->number),
+		json_get_string(p, "why", ""));
+	return hear_event(x, HOST_EV_UNABLE, p, err);
+}
+
+static int hear_started(struct head_host *x, const json_t *p, struct error *err)
+{
+	return hear_event(x, HOST_EV_STARTED, p, err);
+}
+
+static int hear_report(struct head_host *x, const json_t *p, struct error *err)
+{
+	const json_t *failure = json_get_object(p, "failure");
+	const struct round_host *host = round_host(x->head->round, x->number);
+
+	if (!host || host->round != (uint64_t)json_get_int(p, "round", 0))
+		return 0; /* of an earlier round */
+	if (failure)
+		head_worker_failed(x->head, x, failure);
+	else
+		head_worker_ended(x->head, x, p);
+	return 0;
+}
+
+static int hear_gone(struct head_host *x, const json_t *p, struct error *err)
+{
+	head_add_failures(x->head, json_get_array(p, "failures"));
+	return hear_event(x, HOST_EV_STOPPED, p, err);
+}
+
+static int hear_leave(struct head_host *x, const json_t *p, struct error *err)
+{
+	struct head *h = x->head;
+
+	if (!*h->cause)
+		snprintf(h->cause, sizeof(h->cause), "host %.64s leaves the group",
+			head_host_name(h, x->number));
+	return hear_event(x, HOST_EV_LEAVE, p, err);
+}
+
+static int hear_bye(struct head_host *x, const json_t *p, struct error *err)
+{
+	struct head *h = x->head;
+
+	if (!*h->cause)
+		snprintf(h->cause, sizeof(h->cause), "host %.64s has left the group",
+			head_host_name(h, x->number));
+	return hear_event(x, HOST_EV_BYE, p, err);
+}
+
+static const struct {
+	const char *method;
+	bool member; /* only a member says it */
+	int (*hear)(struct head_host *x, const json_t *p, struct error *err);
+} head_methods[] = {
+	{ "Join", false, hear_join },
+	{ "Prepared", true, hear_prepared },
+	{ "Unable", true, hear_unable },
+	{ "Started", true, hear_started },
+	{ "Report", true, hear_report },
+	{ "Gone", true, hear_gone },
+	{ "Leave", true, hear_leave },
+	{ "Bye", true, hear_bye },
+};
+
+static int head_hear(void *arg, const char *method, json_t *p, struct error *err)
+{
+	struct head_host *x = arg;
+
+	for (size_t i = 0; i < sizeof(head_methods) / sizeof(head_methods[0]); i++) {
+		if (strcmp(head_methods[i].method, method))
+			continue;
+		/* One that was declared lost may still speak before it knows. */
+		if (head_methods[i].member && x->number < 0)
+			return 0;
+		return head_methods[i].hear(x, p, err);
+	}
+	return error_field(
+		err, -EPROTO, "method", "expected a message of a member, got \"%.60s\"", method);
+}
+
+/* A link that ends proves nothing about the workers of its host: the lease does. */
+static void head_on_state(void *arg, int state, const struct error *why)
+{
+	struct head_host *x = arg;
+
+	if (state != LINK_ENDED)
+		return;
+	if (why && x->number >= 0)
+		log_warning("the link to host %s has ended: %s", head_host_name(x->head, x->number),
+			why->text);
+	x->link = link_free(x->link);
+	if (x->number < 0)
+		head_host_free(x);
+}
+
+static void head_on_beat(void *arg, const struct link_beat *beat)
+{
+	struct head_host *x = arg;
+
+	if (x->number >= 0)
+		lease_came(&x->head->leases, &x->lease, (uint64_t)beat->came_boot_us / 1000);
+}
+
+const struct link_events head_link_events = {
+	.message = head_hear,
+	.state = head_on_state,
+	.beat = head_on_beat,
+};

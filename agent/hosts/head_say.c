@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the head sends to members. */
+
+static void say(struct head_host *x, const char *method, json_t *body)
+{
+	int r = body ? 0 : -ENOMEM;
+
+	if (!x->link) {
+		json_decref(body);
+		return;
+	}
+	if (!r)
+		r = link_send(x->link, method, body);
+	if (r < 0 && r != -ECONNRESET)
+		log_error("%s cannot be sent to host %s: %s", method,
+			head_host_name(x->head, x->number), strerror(-r));
+}
+
+void head_say_admitted(struct head *h, struct head_host *x, uint64_t round)
+{
+	say(x, "Admitted", json_pack("{s:I}", "known_round", (json_int_t)round));
+}
+
+/* The workers of each role on that host. */
+static json_t *say_places(const struct head *h, const struct round_host *host, int *ret_ports)
+{
+	const struct ranked_world *world = round_world(h->round);
+	const struct ranked_roles roles = { .n = (int)h->spec->n_roles,
+		.first_only = h->first_only };
+	const struct ranked_host ranked = { .replicas = host->replicas };
+	int rank = host->first_rank, local = 0;
+	json_t *list = json_array();
+
+	*ret_ports = 0;
+	for (int i = 0; i < roles.n; i++) {
+		int n = host_ranks_replicas(&ranked, &roles, i, host->group_rank);
+
+		json_add(list, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "role",
+				       h->spec->roles[i].name, "replicas", n, "local_rank", local,
+				       "rank", rank, "role_rank", host->first_index[i], "role_size",
+				       world->roles[i] ? world->roles[i] : 1));
+		rank += n;
+		local += n;
+		if (!h->spec->roles[i].evaluator)
+			*ret_ports += n;
+	}
+	return list;
+}
+
+static const char *say_first_host(const struct head *h)
+{
+	const struct round_host *host = NULL;
+
+	while ((host = round_next_host(h->round, host ? host->number : -1)))
+		if (host->round == round_number(h->round) && host->group_rank == 0)
+			return host->name;
+	return "";
+}
+
+void head_say_assign(struct head *h, struct head_host *x)
+{
+	const struct round_host *host = round_host(h->round, x->number);
+	const struct ranked_world *world = round_world(h->round);
+	json_t *body = json_object();
+	int ports;
+
+	json_put_int(body, "round", (int64_t)host->round);
+	json_put_int(body, "attempt", h->attempt);
+	json_put_int(body, "restarts", h->budget.used);
+	json_put_int(body, "group_rank", host->group_rank);
+	json_put_int(body, "group_size", world->hosts);
+	json_put_int(body, "world_size", world->workers);
+	json_put_string(body, "first", say_first_host(h));
+	json_put(body, "places", say_places(h, host, &ports));
+	json_put_int(body, "ports", spec_tf_config(h->spec) ? ports : 0);
+	json_put(body, "master", json_boolean(host->group_rank == 0));
+	say(x, "Assign", body);
+}
+
+/* The text of Start, which is the same for all hosts of the round. Owned, or NULL. */
+static char *say_start_text(const struct head *h)
+{
+	const struct spec_rendezvous *z = &h->spec->rendezvous;
+	uint64_t round = round_number(h->round);
+	_cleanup_json_ json_t *body = json_object(), *cluster = json_array();
+
+	json_put_int(body, "round", (int64_t)round);
+	for (int i = 0; i < h->n_members; i++) {
+		const struct head_host *x = h->members[i];
+		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+
+		if (!host || host->round != round)
+			continue;
+		json_array_extend(cluster, x->addresses);
+		if (host->group_rank != 0)
+			continue;
+		json_put_string(body, "master_addr",
+			z->master_addr	 ? z->master_addr
+			: x->master_addr ? x->master_addr
+					 : x->address);
+		json_put_int(body, "master_port", x->master_port);
+	}
+	if (spec_tf_config(h->spec))
+		json_put(body, "cluster", json_incref(cluster));
+	return json_dumps(body, JSON_COMPACT);
+}
+
+void head_say_start_all(struct head *h)
+{
+	_cleanup_free_ char *text = say_start_text(h);
+	size_t len = text ? strlen(text) : 0;
+
+	for (int i = 0; i < h->n_members; i++) {
+		struct head_host *x = h->members[i];
+		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+		int r = -ENOMEM;
+
+		if (!host || host->state != HOST_STARTING || !x->link)
+			continue;
+		x->left = host->workers;
+		x->succeeded = 0;
+		if (text)
+			r = link_send_text(x->link, "Start", text, len);
+		if (r < 0 && r != -ECONNRESET)
+			log_error("Start cannot be sent to host %s: %s", host->name, strerror(-r));
+	}
+}
+
+void head_say_stop(struct head *h, struct head_host *x)
+{
+	const struct round_host *host = round_host(h->round, x->number);
+
+	say(x, "Stop",
+		json_pack("{s:I, s:s, s:o}", "round", (json_int_t)host->round, "reason",
+			h->why ? h->why : "membership", "cause",
+			json_text(*h->cause ? h->cause : "the members of the group change")));
+}
+
+void head_say_end(struct head *h, struct head_host *x)
+{
+	json_t *body = json_object();
+
+	if (h->verdict)
+		json_put(body, "verdict", json_incref(h->verdict));
+	say(x, "End", body);
+}
