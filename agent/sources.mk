@@ -31,7 +31,6 @@ agent_SRC := \
 	agent/link/link.c \
 	agent/link/listen.c \
 	agent/link/message.c \
-	agent/link/offset.c \
 	agent/link/resolve.c \
 	agent/link/tls.c \
 	agent/link/window.c \

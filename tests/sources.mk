@@ -3,8 +3,8 @@
 unit_TESTS := \
 	agent/files/file_system \
 	agent/files/inotify \
+	agent/link/beat \
 	agent/link/message \
-	agent/link/offset \
 	agent/link/window \
 	agent/logs/console \
 	agent/logs/drain \
@@ -162,7 +162,6 @@ unit_TESTS := \
 # Those of them whose tests leave nothing behind in their process: no child, thread or signal.
 pure_TESTS := \
 	agent/link/message \
-	agent/link/offset \
 	agent/link/window \
 	agent/logs/line_splitter \
 	agent/logs/plan \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/link/private.h"
 
+#include "common/base/log.h"
 #include "common/text/json.h"
 
 #include <errno.h>
@@ -19,7 +20,8 @@ void link_beat_due(void *arg)
 {
 	struct link *l = arg;
 	json_t *body = json_object();
-	int64_t offset_us, uncertainty_us, now_us = link_boot_us();
+	struct clock_estimate clock;
+	int64_t now_us = link_boot_us();
 	int r = json_put_int(body, "boot_us", now_us);
 
 	/* A beat is known by its time. */
@@ -29,10 +31,10 @@ void link_beat_due(void *arg)
 		r = json_put_int(body, "boot_us", now_us);
 	if (r == 0)
 		r = json_put_int(body, "time_us", (int64_t)loop_real_us());
-	if (r == 0 && link_offset_get(&l->offset, &offset_us, &uncertainty_us)) {
-		r = json_put_int(body, "offset_us", offset_us);
+	if (r == 0 && clock_offset_get(&l->clock, &clock)) {
+		r = json_put_int(body, "offset_us", clock.offset_us);
 		if (r == 0)
-			r = json_put_int(body, "uncertainty_us", uncertainty_us);
+			r = json_put_int(body, "uncertainty_us", clock.uncertainty_us);
 	}
 	if (r == 0)
 		r = link_control(l, "Beat", l->window.seen, json_incref(body));
@@ -52,17 +54,28 @@ static bool tell_beat(struct link *l, const struct link_beat *beat)
 	return link_leave_callback(l);
 }
 
+/* Takes over what the member has found out, if it can be. */
+static void read_clock(const json_t *p, struct link_beat *beat)
+{
+	int64_t offset_us = json_get_int(p, "offset_us", CLOCK_BEYOND_US);
+	int64_t uncertainty_us = json_get_int(p, "uncertainty_us", CLOCK_BEYOND_US);
+
+	if (offset_us <= -CLOCK_BEYOND_US || offset_us >= CLOCK_BEYOND_US || uncertainty_us < 0 ||
+		uncertainty_us >= CLOCK_BEYOND_US)
+		return;
+	beat->clock_known = true;
+	beat->offset_us = offset_us;
+	beat->uncertainty_us = uncertainty_us;
+}
+
 bool link_beat_came(struct link *l, const json_t *p)
 {
-	struct link_beat beat = { .came_boot_us = link_boot_us(),
-		.clock_known = json_is_integer(json_object_get(p, "offset_us")) &&
-			       json_is_integer(json_object_get(p, "uncertainty_us")),
-		.offset_us = json_get_int(p, "offset_us", 0),
-		.uncertainty_us = json_get_int(p, "uncertainty_us", 0) };
+	struct link_beat beat = { .came_boot_us = link_boot_us() };
 	int64_t now_us = (int64_t)loop_real_us();
 	json_t *body = json_object();
 	int r = json_put_int(body, "boot_us", json_get_int(p, "boot_us", 0));
 
+	read_clock(p, &beat);
 	if (r == 0)
 		r = json_put_int(body, "time_us", json_get_int(p, "time_us", 0));
 	if (r == 0)
@@ -75,18 +88,33 @@ bool link_beat_came(struct link *l, const json_t *p)
 	return tell_beat(l, &beat);
 }
 
+/* An answer to a beat, trip_us after it was sent. A head may send any times. */
+static void add_answer(struct link *l, const json_t *p, int64_t trip_us)
+{
+	struct clock_beat beat = { .sent_us = json_get_int(p, "time_us", -1),
+		.came_us = json_get_int(p, "came_us", -1),
+		.answered_us = json_get_int(p, "sent_us", -1) };
+
+	if (__builtin_add_overflow(beat.sent_us, trip_us, &beat.back_us) ||
+		!clock_offset_add(&l->clock, &beat))
+		log_debug("link: an answer to a beat has impossible times; the estimate stays");
+}
+
 int link_beat_answered(struct link *l, const json_t *p, struct error *err)
 {
 	struct link_beat beat = { .sent_boot_us = json_get_int(p, "boot_us", 0) };
+	struct clock_estimate clock;
 
 	if (beat.sent_boot_us <= l->answered_boot_us || beat.sent_boot_us > l->beat_boot_us)
 		return error_field(err, -EPROTO, "parameters.boot_us",
 			"expected the time of a beat that has no answer yet, got %" PRId64,
 			beat.sent_boot_us);
 	l->answered_boot_us = beat.sent_boot_us;
-	link_offset_put(&l->offset, json_get_int(p, "time_us", 0),
-		link_boot_us() - beat.sent_boot_us, json_get_int(p, "came_us", 0),
-		json_get_int(p, "sent_us", 0));
-	beat.clock_known = link_offset_get(&l->offset, &beat.offset_us, &beat.uncertainty_us);
+	add_answer(l, p, link_boot_us() - beat.sent_boot_us);
+	beat.clock_known = clock_offset_get(&l->clock, &clock);
+	if (beat.clock_known) {
+		beat.offset_us = clock.offset_us;
+		beat.uncertainty_us = clock.uncertainty_us;
+	}
 	return tell_beat(l, &beat) ? 1 : 0;
 }

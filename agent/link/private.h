@@ -18,9 +18,9 @@
 #include "agent/link/channel.h"
 #include "agent/link/link.h"
 #include "agent/link/message.h"
-#include "agent/link/offset.h"
 #include "agent/link/resolve.h"
 #include "agent/link/window.h"
+#include "agent/rounds/clock_offset.h"
 #include "common/text/hash_chain.h"
 
 struct link_dial;
@@ -51,10 +51,10 @@ struct link {
 	char *session;
 	uint64_t lease_ms;
 	struct loop_timer *beat, *full, *finish;
-	struct link_offset offset;
-	int64_t beat_boot_us;	  /* member: of the newest beat on this connection; 0: none */
-	int64_t answered_boot_us; /* ... that was answered */
-	int idle_messages;	  /* of the other side, that brought nothing new, since idle_ms */
+	struct clock_offset clock; /* member: the head's */
+	int64_t beat_boot_us;	   /* member: of the newest beat on this connection; 0: none */
+	int64_t answered_boot_us;  /* ... that was answered */
+	int idle_messages;	   /* of the other side, that brought nothing new, since idle_ms */
 	uint64_t idle_ms;
 	loop_fn relieved; /* NULL: the owner does not wait for room */
 	void *relieved_arg;

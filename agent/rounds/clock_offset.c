@@ -15,16 +15,35 @@ static bool clock_offset_agree(const struct clock_estimate *a, const struct cloc
 	return (apart < 0 ? -apart : apart) <= a->uncertainty_us + b->uncertainty_us;
 }
 
-bool clock_offset_add(struct clock_offset *c, const struct clock_beat *beat)
+static bool clock_is_date(int64_t us)
 {
-	int64_t there = beat->came_us - beat->sent_us, back = beat->back_us - beat->answered_us;
-	int64_t trip = there + back;
-	struct clock_estimate e = {
+	return us >= 0 && us < CLOCK_BEYOND_US;
+}
+
+/* Returns false where the times cannot be those of one beat. */
+static bool clock_offset_estimate(const struct clock_beat *beat, struct clock_estimate *ret)
+{
+	int64_t there, trip;
+
+	if (!clock_is_date(beat->sent_us) || !clock_is_date(beat->came_us) ||
+		!clock_is_date(beat->answered_us) || !clock_is_date(beat->back_us))
+		return false;
+	there = beat->came_us - beat->sent_us;
+	trip = there + beat->back_us - beat->answered_us;
+	if (trip < 0 || beat->answered_us < beat->came_us || beat->back_us < beat->sent_us)
+		return false;
+	*ret = (struct clock_estimate){
 		.offset_us = there - trip / 2,
 		.uncertainty_us = trip / 2 + 1, /* and what the division left over */
 	};
+	return true;
+}
 
-	if (trip < 0 || beat->answered_us < beat->came_us || beat->back_us < beat->sent_us)
+bool clock_offset_add(struct clock_offset *c, const struct clock_beat *beat)
+{
+	struct clock_estimate e;
+
+	if (!clock_offset_estimate(beat, &e))
 		return false;
 	c->beats[c->n++ % CLOCK_OFFSET_BEATS] = e;
 	if (c->kept < CLOCK_OFFSET_BEATS)

@@ -13,6 +13,9 @@
 
 enum { CLOCK_OFFSET_BEATS = 8 };
 
+/* Times from here on are no dates; sums and differences of smaller ones do not overflow. */
+#define CLOCK_BEYOND_US (INT64_MAX / 8)
+
 struct clock_beat {
 	int64_t sent_us;     /* by the member's clock */
 	int64_t came_us;     /* by the head's */
@@ -32,7 +35,8 @@ struct clock_offset {
 };
 
 /* Returns whether the beat counts: one that seems to have come before it was sent does not, since a
- * clock was set while it was on its way. */
+ * clock was set while it was on its way, and neither does one with a time that is no date
+ * (negative, or CLOCK_BEYOND_US and more). */
 bool clock_offset_add(struct clock_offset *c, const struct clock_beat *beat);
 /* Returns false while no beat counts. */
 bool clock_offset_get(const struct clock_offset *c, struct clock_estimate *ret);

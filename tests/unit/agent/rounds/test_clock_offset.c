@@ -97,6 +97,43 @@ START_TEST(a_beat_that_came_before_it_was_sent_does_not_count)
 }
 END_TEST
 
+/* The other side's times come from the network. */
+START_TEST(a_beat_with_a_time_that_is_no_date_does_not_count)
+{
+	static const int64_t wrong[] = { -1, INT64_MIN, CLOCK_BEYOND_US, INT64_MAX };
+	struct clock_beat right = { 1000, 1500, 1600, 2000 };
+
+	ck_assert(clock_offset_add(&c, &right));
+	expect(50, 451);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		for (size_t k = 0; k < 4; k++) {
+			struct clock_beat b = right;
+
+			*(int64_t *[]){ &b.sent_us, &b.came_us, &b.answered_us, &b.back_us }[k] =
+				wrong[i];
+			ck_assert_msg(!clock_offset_add(&c, &b), "time %zu, %zu", k, i);
+		}
+	}
+	ck_assert(!clock_offset_add(
+		&c, &(struct clock_beat){ 1000, INT64_MAX, INT64_MAX, INT64_MAX }));
+	ck_assert(!clock_offset_add(&c, &(struct clock_beat){ INT64_MIN, 0, 0, INT64_MAX }));
+	ck_assert_uint_eq(c.n, 1);
+	expect(50, 451);
+}
+END_TEST
+
+START_TEST(the_latest_dates_count)
+{
+	struct clock_beat ahead = { 0, CLOCK_BEYOND_US - 1, CLOCK_BEYOND_US - 1, 0 };
+	struct clock_beat behind = { CLOCK_BEYOND_US - 1, 0, 0, CLOCK_BEYOND_US - 1 };
+
+	ck_assert(clock_offset_add(&c, &ahead));
+	expect(CLOCK_BEYOND_US - 1, 1);
+	ck_assert(clock_offset_add(&c, &behind));
+	expect(1 - CLOCK_BEYOND_US, 1);
+}
+END_TEST
+
 START_TEST(the_truth_is_never_further_than_the_uncertainty)
 {
 	uint32_t seed = 11;
@@ -109,7 +146,7 @@ START_TEST(the_truth_is_never_further_than_the_uncertainty)
 			struct clock_estimate e = { 0 };
 			int64_t off;
 
-			if (!beat(k * 2000000, behind, (int)(next_random(&seed) % 5000),
+			if (!beat(100000000 + k * 2000000, behind, (int)(next_random(&seed) % 5000),
 				    (int)(next_random(&seed) % 500),
 				    (int)(next_random(&seed) % 5000)) ||
 				!clock_offset_get(&c, &e))
@@ -137,6 +174,8 @@ int main(void)
 	tcase_add_test(t, of_equal_round_trips_the_newest_decides);
 	tcase_add_test(t, a_clock_that_was_set_is_believed_at_once);
 	tcase_add_test(t, a_beat_that_came_before_it_was_sent_does_not_count);
+	tcase_add_test(t, a_beat_with_a_time_that_is_no_date_does_not_count);
+	tcase_add_test(t, the_latest_dates_count);
 	tcase_add_test(t, the_truth_is_never_further_than_the_uncertainty);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);
