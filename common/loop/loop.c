@@ -206,19 +206,29 @@ void loop_run_once(struct loop *l, bool wait)
 		log_debug("the loop has failed: %s", strerror(errno));
 }
 
-static uint64_t stood_still_ms;
+static uint64_t stood_still_ms, frozen_ms; /* frozen_ms 0: time passes */
 
 void loop_stood_still(uint64_t ms)
 {
 	stood_still_ms += ms;
 }
 
-uint64_t loop_now_ms(void)
+static uint64_t monotonic_ms(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000 - stood_still_ms;
+	return (uint64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+uint64_t loop_now_ms(void)
+{
+	return (frozen_ms ? frozen_ms : monotonic_ms()) - stood_still_ms;
+}
+
+void loop_freeze(void)
+{
+	frozen_ms = monotonic_ms();
 }
 
 uint64_t loop_real_us(void)

@@ -43,6 +43,10 @@ void loop_run_once(struct loop *l, bool wait);
 uint64_t loop_now_ms(void);
 uint64_t loop_real_us(void);
 
+/* For tests: from now on time passes by loop_pass() alone, in all loops of the process. Descriptors
+ * are waited for as before. */
+void loop_freeze(void);
+
 /* For tests: lets ms pass at once; timers that are due by then fire in the next turn. */
 void loop_pass(struct loop *l, uint64_t ms);
 

@@ -254,6 +254,30 @@ START_TEST(a_timer_fires_when_its_time_has_passed_at_once)
 }
 END_TEST
 
+START_TEST(a_clock_that_is_frozen_moves_by_hand_alone)
+{
+	uint64_t before;
+
+	ck_assert_int_eq(loop_timer_new(loop, note, one, &timer), 0);
+	loop_freeze();
+	before = loop_now_ms();
+	loop_timer_arm(timer, 1);
+	/* libevent's own clock goes on: it wakes the loop, for nothing. */
+	for (int i = 0; i < 3; i++)
+		loop_run_once(loop, true);
+	ck_assert_str_eq(trace, "");
+	ck_assert(loop_timer_armed(timer));
+	ck_assert_uint_eq(loop_now_ms(), before);
+	loop_pass(loop, 1);
+	loop_run_once(loop, false);
+	ck_assert_str_eq(trace, "1");
+	ck_assert_uint_eq(loop_now_ms(), before + 1);
+	loop_timer_arm(timer, 0);
+	loop_run_once(loop, true);
+	ck_assert_str_eq(trace, "11");
+}
+END_TEST
+
 START_TEST(a_disarmed_timer_does_not_fire)
 {
 	ck_assert_int_eq(loop_timer_new(loop, fired, NULL, &timer), 0);
@@ -598,6 +622,7 @@ int main(void)
 	tcase_add_test(t, a_timer_fires_once_per_arming);
 	tcase_add_test(t, time_that_was_stood_still_has_not_passed);
 	tcase_add_test(t, a_timer_fires_when_its_time_has_passed_at_once);
+	tcase_add_test(t, a_clock_that_is_frozen_moves_by_hand_alone);
 	tcase_add_test(t, a_disarmed_timer_does_not_fire);
 	tcase_add_test(t, a_descriptor_is_reported_while_it_is_ready_and_not_while_paused);
 	tcase_add_test(t, a_descriptor_handle_may_free_itself);
