@@ -200,6 +200,7 @@ void link_end_later(struct link *l, int code, const char *text)
 	l->doom = calloc(1, sizeof(*l->doom));
 	if (!l->doom || loop_defer(l->loop, on_doom, l) < 0) {
 		log_debug("link: out of memory; a link will end later: %s", text);
+		free(l->doom);
 		l->doom = NULL;
 		return;
 	}
@@ -211,6 +212,8 @@ static void on_full(void *arg)
 	struct link *l = arg;
 	struct error err = { 0 };
 
+	if (l->doom)
+		return; /* at the end of this turn, for the reason that came first */
 	error_set(&err, -ETIMEDOUT,
 		"%zu bytes have waited for the other side to read them (limit %d bytes for "
 		"%" PRIu64 " ms)",
