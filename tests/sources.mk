@@ -4,7 +4,12 @@ unit_TESTS := \
 	agent/files/file_system \
 	agent/files/inotify \
 	agent/link/beat \
+	agent/link/dial \
+	agent/link/link \
+	agent/link/listen \
 	agent/link/message \
+	agent/link/relay \
+	agent/link/tls \
 	agent/link/window \
 	agent/logs/console \
 	agent/logs/drain \
@@ -161,7 +166,11 @@ unit_TESTS := \
 	worker/work
 # Those of them whose tests leave nothing behind in their process: no child, thread or signal.
 pure_TESTS := \
+	agent/link/beat \
+	agent/link/link \
+	agent/link/listen \
 	agent/link/message \
+	agent/link/relay \
 	agent/link/window \
 	agent/logs/line_splitter \
 	agent/logs/plan \

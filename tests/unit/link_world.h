@@ -2,9 +2,10 @@
 #pragma once
 
 /* A head that listens on loopback, members that connect to it, and raw peers, all in one loop whose
- * time passes as fast as a test likes. Included once by each test program. */
+ * clock is frozen: only a test lets time pass. Included once by each test program. */
 
 #include "agent/link/address.h"
+#include "agent/link/channel.h"
 #include "agent/link/listen.h"
 #include "agent/link/message.h"
 #include "common/text/json.h"
@@ -14,8 +15,9 @@
 #include <check.h>
 #include <netinet/in.h>
 
-static unsigned world_lease_ms = 1000;
-enum { WORLD_LEASE_MS = 1000, WORLD_LIMIT_MS = 600000, WORLD_ENDS = 8 };
+/* The kernel breaks a connection, by its own clock, when the other side has not read for a lease:
+ * this one is longer than a test takes. */
+enum { WORLD_LEASE_MS = 600000, WORLD_LIMIT_MS = 600000, WORLD_ENDS = 8 };
 
 /* One side of a link and what it has seen. */
 struct end {
@@ -129,7 +131,7 @@ static inline void start_head(int port)
 {
 	struct link_addresses a = loopback(port);
 	struct link_listen_options o = { .self = identity("node0", "r1"),
-		.lease_ms = world_lease_ms,
+		.lease_ms = WORLD_LEASE_MS,
 		.tls = head_tls,
 		.listen = &world_listen_events };
 	int r = link_listen_new(loop, &a, &o, &head, &err);
@@ -151,7 +153,7 @@ static inline void start_member_as(int i, int port, struct link_identity self)
 	struct link_options o = { .self = self,
 		.endpoint = endpoint,
 		.limit_ms = WORLD_LIMIT_MS,
-		.lease_ms = world_lease_ms,
+		.lease_ms = WORLD_LEASE_MS,
 		.tls = member_tls,
 		.events = &world_events,
 		.arg = &members[i] };
@@ -177,17 +179,24 @@ static inline void say(struct end *e)
 	must(link_send_text(e->link, "Started", body, strlen(body)) == 0, "send");
 }
 
-/* Runs what is ready; lets time pass where that is not enough. */
-#define UNTIL(condition)                                    \
-	do {                                                \
-		int turns_ = 0;                             \
-		while (!(condition)) {                      \
-			must(turns_++ < 20000, #condition); \
-			loop_run_once(loop, false);         \
-			if (turns_ % 16 == 0)               \
-				loop_pass(loop, 25);        \
-		}                                           \
+enum { UNTIL_TURNS = 2000000 }; /* the kernel may be slow to deliver */
+
+/* Runs what is ready; lets ms pass each time that is not enough. */
+#define UNTIL_PASSING(condition, ms)                              \
+	do {                                                      \
+		int turns_ = 0;                                   \
+		while (!(condition)) {                            \
+			must(turns_++ < UNTIL_TURNS, #condition); \
+			loop_run_once(loop, false);               \
+			if (turns_ % 16 == 0)                     \
+				loop_pass(loop, ms);              \
+		}                                                 \
 	} while (0)
+#define UNTIL(condition) UNTIL_PASSING(condition, 25)
+/* ... while no time passes */
+#define AT_ONCE(condition) UNTIL_PASSING(condition, 0)
+/* ... in steps that are short for beats, but long for tries to connect */
+#define UNTIL_BEAT(condition) UNTIL_PASSING(condition, WORLD_LEASE_MS / 100)
 
 /* Everything that was said has been handled on the other side. */
 static inline void settle(int i)
@@ -203,6 +212,9 @@ static inline void turns(int n)
 
 static inline void world_setup(void)
 {
+	loop_freeze();
+	memset(heads, 0, sizeof(heads));
+	memset(members, 0, sizeof(members));
 	must(loop_new(&loop) == 0, "loop");
 	n_joined = n_last_words = n_refused = 0;
 	refused[0] = '\0';
@@ -232,6 +244,7 @@ static inline int raw_connect(int port)
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	must(fd >= 0, "socket");
+	link_channel_tune(fd, 0);
 	must(connect(fd, (struct sockaddr *)&a.at[0], sizeof(struct sockaddr_in)) == 0, "connect");
 	return fd;
 }

@@ -24,7 +24,7 @@ static void teardown(void)
 /* Until the peer has heard these words. */
 static const char *hear(const char *words)
 {
-	UNTIL((raw_read(peer, heard, sizeof(heard)), strstr(heard, words)));
+	UNTIL_BEAT((raw_read(peer, heard, sizeof(heard)), strstr(heard, words)));
 	return strstr(heard, words);
 }
 
@@ -40,11 +40,12 @@ static void be_head(void)
 	must(getsockname(server, (struct sockaddr *)&a.at[0], &len) == 0, "name");
 	start_member(0, ntohs(((struct sockaddr_in *)&a.at[0])->sin_port));
 	UNTIL((peer = accept4(server, NULL, NULL, SOCK_CLOEXEC)) >= 0);
+	link_channel_tune(peer, 0);
 	hear("Peer.Hello");
 	raw_say(peer, "Welcome",
 		"{\"major\":1,\"minor\":0,\"group\":\"g1\",\"run\":\"r1\",\"agent\":\"a0\","
 		"\"boot\":\"b0\",\"host\":\"node0\",\"version\":\"1\",\"head\":\"h0\","
-		"\"word\":\"w0\",\"resume\":0,\"lease_ms\":1000}");
+		"\"word\":\"w0\",\"resume\":0,\"lease_ms\":600000}");
 	UNTIL(members[0].ups);
 }
 

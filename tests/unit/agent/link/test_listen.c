@@ -85,9 +85,11 @@ START_TEST(a_peer_that_says_nothing_has_five_seconds)
 {
 	raw_send(peer, "{", 1);
 	turns(8);
-	loop_pass(loop, 4900);
+	loop_pass(loop, 4999);
 	turns(8);
 	ck_assert_int_eq(n_refused, 0);
+	loop_pass(loop, 1);
+	AT_ONCE(n_refused);
 	assert_refused("message", "expected a Hello within 5000 ms");
 }
 END_TEST
@@ -199,7 +201,7 @@ START_TEST(a_flood_of_beats_ends_the_link)
 	greet();
 	for (int i = 0; i < 100; i++)
 		raw_say(peer, "Beat", "{\"ack\":0,\"boot_us\":1,\"time_us\":1}");
-	assert_told("message", "expected at most 64 beats and repeated messages in 200 ms");
+	assert_told("message", "expected at most 64 beats and repeated messages in 120000 ms");
 	ck_assert_int_eq(heads[1].ends, 1);
 }
 END_TEST
@@ -209,7 +211,7 @@ START_TEST(a_flood_of_one_message_ends_the_link)
 	greet();
 	for (int i = 0; i < 100; i++)
 		raw_say(peer, "Bye", "{\"n\":1,\"ack\":0}");
-	assert_told("message", "expected at most 64 beats and repeated messages in 200 ms");
+	assert_told("message", "expected at most 64 beats and repeated messages in 120000 ms");
 }
 END_TEST
 
@@ -219,10 +221,8 @@ START_TEST(beats_at_their_pace_are_answered)
 	for (int i = 0; i < 100; i++) {
 		raw_say(peer, "Beat", "{\"ack\":0,\"boot_us\":1,\"time_us\":1}");
 		loop_pass(loop, WORLD_LEASE_MS / 5);
-		turns(4);
 		heard[0] = '\0';
-		ck_assert(!raw_read(peer, heard, sizeof(heard)));
-		ck_assert_ptr_nonnull(strstr(heard, "BeatAnswer"));
+		AT_ONCE((raw_read(peer, heard, sizeof(heard)), strstr(heard, "BeatAnswer")));
 	}
 	ck_assert_int_eq(heads[1].beats, 100);
 }

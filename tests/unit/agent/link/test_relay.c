@@ -88,6 +88,7 @@ static void on_member(int fd, int events, void *arg)
 	unplug();
 	p->fd[0] = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 	must(p->fd[0] >= 0, "accept");
+	link_channel_tune(p->fd[0], 0);
 	p->fd[1] = raw_connect(head_port());
 	relay.pipe = p;
 	if (cut_is_due(p)) {

@@ -98,7 +98,7 @@ START_TEST(a_token_makes_links_that_carry_messages_of_any_length)
 		0);
 	say(&heads[0]);
 	settle(0);
-	UNTIL(members[0].beats > 3);
+	UNTIL_BEAT(members[0].beats > 3);
 	free(text);
 }
 END_TEST
