@@ -71,6 +71,11 @@ static const char *were(int64_t n)
 	return n == 1 ? "was" : "were";
 }
 
+static const char *their(int64_t n)
+{
+	return n == 1 ? "its result is" : "their results are";
+}
+
 /* Describes how to get what was not printed: results with --fetch, else task numbers. */
 static void name_rest(const struct submit *s, bool unwritten, bool lost, char *buf, size_t size)
 {
@@ -89,17 +94,37 @@ static void name_rest(const struct submit *s, bool unwritten, bool lost, char *b
 			left == 1 ? " was" : "s were", lost ? "; if the job goes on" : "", option,
 			name, job, job_name);
 	else if (!s->collect && unwritten && (s->accepted || s->flight))
-		snprintf(buf, size, "; their numbers: elasticctl task list%s%s%s%s", option, name,
+		snprintf(buf, size, "; %s: elasticctl task list%s%s%s%s",
+			s->accepted ? "their numbers" : "numbers of accepted tasks", option, name,
 			job, job_name);
 }
 
 /* Reports, after reason, how many tasks were accepted, since these stay in the queue. */
-static void say_in(struct submit *s, const char *reason, const char *rest)
+static void say_some(struct submit *s, const char *reason, const char *rest)
 {
 	s->told = s->accepted;
-	submit_say(s, 0, "%s%s%" PRId64 " task%s %s accepted%s", reason,
+	submit_say(s, 0, "%s%s%s%" PRId64 " task%s %s accepted%s", reason, *reason ? ": " : "",
 		s->flight ? "at least " : "", s->accepted, plural(s->accepted), were(s->accepted),
 		rest);
+}
+
+/* The same when none was accepted, as far as is known: only what else there is to say. */
+static void say_none(struct submit *s, const char *reason, const char *rest)
+{
+	s->told = 0;
+	if (*reason)
+		submit_say(s, 0, "%s%s%s", reason, s->flight ? ": the queue has not answered" : "",
+			rest);
+	else if (*rest)
+		submit_say(s, 0, "%s", rest + strspn(rest, "; "));
+}
+
+static void say_tasks(struct submit *s, const char *reason, const char *rest)
+{
+	if (s->accepted)
+		say_some(s, reason, rest);
+	else
+		say_none(s, reason, rest);
 }
 
 static void say_count(struct submit *s, const char *reason, bool unwritten)
@@ -107,7 +132,7 @@ static void say_count(struct submit *s, const char *reason, bool unwritten)
 	char rest[512];
 
 	name_rest(s, unwritten, false, rest, sizeof(rest));
-	say_in(s, reason, rest);
+	say_tasks(s, reason, rest);
 }
 
 static void say_accepted(struct submit *s)
@@ -144,12 +169,15 @@ void submit_refused(struct submit *s, const char *error, const json_t *parameter
 		watch_clear(s->watch);
 	ctl_refused(s->ctl, status, parameters, &err);
 	/* forgotten: tasks of a call that waited for room when the queue failed. */
-	if (forgotten > 0)
+	if (forgotten > 0 && s->accepted)
 		len = snprintf(rest, sizeof(rest), "; %" PRId64 " more %s, and %s lost", forgotten,
-			were(forgotten), forgotten == 1 ? "its result is" : "their results are");
+			were(forgotten), their(forgotten));
+	else if (forgotten > 0)
+		len = snprintf(rest, sizeof(rest), "%" PRId64 " task%s %s accepted, and %s lost",
+			forgotten, plural(forgotten), were(forgotten), their(forgotten));
 	if (ends)
 		name_rest(s, false, lost, rest + len, sizeof(rest) - (size_t)len);
-	say_in(s, "", rest);
+	say_tasks(s, "", rest);
 	if (!s->status)
 		s->status = status;
 }
@@ -420,7 +448,7 @@ static bool has_room(const struct submit *s)
 
 static void interrupted_end(struct submit *s)
 {
-	say_count(s, "interrupted: ", false);
+	say_count(s, "interrupted", false);
 	submit_end(s, s->status);
 }
 
@@ -471,7 +499,7 @@ static void on_gone(void *arg, int error)
 		return;
 	/* The numbers of further tasks could not be printed. */
 	if (error == -EPIPE) {
-		say_count(s, "standard output was closed: ", true);
+		say_count(s, "standard output was closed", true);
 	} else {
 		submit_say(s, 0, "cannot write to standard output: %s", strerror(-error));
 		say_count(s, "", true);

@@ -84,8 +84,8 @@ def test_a_failed_submit_through_elasticd_counts_them_too(daemon):
 
 
 @pytest.mark.parametrize("forgotten,more", [
-    (None, ""), (1, "; 1 more was, and its result is lost"),
-    (2, "; 2 more were, and their results are lost")], ids=["none", "one", "two"])
+    (None, ""), (1, "elasticctl: 1 task was accepted, and its result is lost\n"),
+    (2, "elasticctl: 2 tasks were accepted, and their results are lost\n")], ids=["none", "one", "two"])
 def test_task_submit_counts_them_apart(box, forgotten, more):
     parameters = {"error": {"code": "Internal", "message": "no luck", "task": 4, "worker": "worker:0"}}
     if forgotten:
@@ -94,7 +94,14 @@ def test_task_submit_counts_them_apart(box, forgotten, more):
     with in_place_of_elasticd(path, {"error": "io.elasticd.Queue.QueueFailed", "parameters": parameters}):
         result = box.sh(CTL, f"--socket={path}", "task", "submit", "j", "1", "2", "3")
     assert result.rc == 1 and "task 4 on worker:0: Internal: no luck" in result.err, result
-    assert result.err.endswith(f"0 tasks were accepted{more}\n"), result
+    assert result.err.endswith(f"no luck\n{more}"), result
+
+
+def test_a_submit_to_a_job_that_has_ended_says_nothing_of_tasks(box, daemon):
+    daemon.submit({"name": "j", "roles": [{"command": ["true"]}]})
+    daemon.wait("j", until="ended")
+    result = box.ctl("task", "submit", "j", "1", "2")
+    assert result.rc == 1 and result.out == "" and "accepted" not in result.err, result
 
 
 # --- an agent that stands still
@@ -106,7 +113,7 @@ def test_a_submit_to_a_stopped_agent_times_out(box, daemon):
     with stopped(daemon.agent_pid("j")):
         result = box.ctl("task", "submit", "--timeout=100ms", "j", "1")
     assert result.rc == 124 and "timed out after 0.1 s" in result.err, result
-    assert "interrupted: at least 0 tasks were accepted" in result.err, result
+    assert "interrupted: the queue has not answered\n" in result.err, result
 
 
 def test_one_signal_ends_who_is_not_answered(box):
@@ -116,7 +123,7 @@ def test_one_signal_ends_who_is_not_answered(box):
         assert called.wait(60)
         program.signal(signal.SIGTERM)
         result = program.wait()
-    assert result.rc == 143 and "interrupted: at least 0 tasks were accepted" in result.err, result
+    assert result.rc == 143 and "interrupted: the queue has not answered\n" in result.err, result
 
 
 # --- words that are no text

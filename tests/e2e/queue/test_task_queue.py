@@ -293,7 +293,7 @@ def test_a_task_over_its_limit_fails(box, daemon):
     assert numbers(result) == [2], result
     assert "timed out" in result.err and "1 task was accepted" in result.err, result
     result = box.ctl("task", "submit", "--no-wait", "j", "4")
-    assert result.rc == 1 and "0 tasks were accepted" in result.err, result
+    assert result.rc == 1 and "accepted" not in result.err, result
     result = box.ctl("task", "done", "j")
     assert (result.rc, result.out) == (1, "not done\n"), result
     assert box.ctl("task", "cancel", "j", "1", "2").out == "cancelled 2\n"

@@ -170,7 +170,7 @@ def test_a_file_that_cannot_be_read_is_named(box, daemon):
     job(daemon)
     result = box.ctl("task", "submit", "--file=/tmp", "j")
     assert result.rc == 1 and "cannot read /tmp: Is a directory" in result.err, result
-    assert "line" not in result.err and "0 tasks were accepted" in result.err, result
+    assert "line" not in result.err and "accepted" not in result.err, result
 
 
 def test_a_byte_order_mark_is_skipped(box, daemon):
