@@ -129,6 +129,8 @@ static const struct {
 		"nproc-per-node: unknown key, did you mean `roles[].replicas`?" },
 	{ "{" ROLE ",'heartbeat':{'timeuot':1}}",
 		"heartbeat.timeuot: unknown key, did you mean `timeout`?" },
+	{ "{" ROLE ",'rdzv-endpoint':'h'}",
+		"rdzv-endpoint: unknown key, did you mean `rendezvous.endpoints`?" },
 	{ "{" ROLE ",'comand':['a']}", "comand: unknown key, did you mean `roles[].command`?" },
 	{ "{" ROLE ",'zzz':1}", "zzz: unknown key" },
 };

@@ -45,6 +45,9 @@ static const struct {
 	{ "preemption.command", "{'notices':['command']}" },
 	{ "resources.devices.env", "{'ids':[0]}" },
 	{ "resources.devices.assign", "{'ids':[0]}" },
+	{ "rendezvous.tls.cert", "{'key':'/k','ca':'/a'}" },
+	{ "rendezvous.tls.key", "{'cert':'/c','ca':'/a'}" },
+	{ "rendezvous.tls.ca", "{'cert':'/c','key':'/k'}" },
 	{ "compat.rpc_layer", "{'tf_config':true}" },
 };
 
@@ -216,8 +219,8 @@ END_TEST
 
 static const char *const unknown[] = { "zzz", "preemption.zzz", "queue.zzz", "roles[].zzz",
 	"roles[].restart.zzz", "logs.zzz", "leader.zzz", "heartbeat.zzz", "restart.zzz", "stop.zzz",
-	"resources.devices.zzz", "resources.affinity", "rendezvous.endpoints", "rendezvous.lease",
-	"rendezvous.etcd", "compat.zzz" };
+	"resources.devices.zzz", "resources.affinity", "rendezvous.zzz", "rendezvous.tls.zzz",
+	"rendezvous.quarantine", "compat.zzz" };
 
 START_TEST(a_key_that_nobody_knows_is_refused_by_path)
 {
