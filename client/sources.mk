@@ -13,10 +13,12 @@ client_SRC := \
 	client/base/preemption.c \
 	client/launch/apply.c \
 	client/launch/command.c \
+	client/launch/conf.c \
 	client/launch/export.c \
 	client/launch/job_file.c \
 	client/launch/launch.c \
 	client/launch/options.c \
+	client/launch/rendezvous.c \
 	client/launch/set.c \
 	client/launch/yaml.c \
 	client/launch/yaml_marks.c \

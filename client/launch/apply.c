@@ -105,28 +105,6 @@ int launch_count(struct launch_state *s, enum launch_id id, const char *text)
 	return r < 0 ? r : place(s, id, json_integer((json_int_t)count));
 }
 
-/* "N" or "MIN:MAX" with 0 < MIN <= MAX. */
-int launch_nnodes(struct launch_state *s, enum launch_id id, const char *text)
-{
-	const char *p = text;
-	uint64_t min, max;
-	int r = scan_u64(&p, &min);
-
-	max = min;
-	if (r == 0 && *p == ':') {
-		p++;
-		r = scan_u64(&p, &max);
-	}
-	if (r < 0 || *p || !min || min > max)
-		return launch_expected(s, id, "N or MIN:MAX with 0 < MIN <= MAX", text);
-	if (max > 1)
-		return launch_refuse(s, id,
-			"several hosts need rendezvous through etcd, which this version does not "
-			"have (got \"%s\")",
-			text);
-	return launch_set(s, "rendezvous", "nodes", json_string("1:1"));
-}
-
 int launch_nproc(struct launch_state *s, enum launch_id id, const char *text)
 {
 	json_t *role = launch_role_object(s, id), *value;
@@ -154,71 +132,6 @@ int launch_role(struct launch_state *s, enum launch_id id, const char *text)
 		return -EINVAL;
 	}
 	return json_put(role, "name", value) < 0 ? launch_no_memory(s) : 0;
-}
-
-int launch_rdzv_backend(struct launch_state *s, enum launch_id id, const char *text)
-{
-	static const char *const known[] = { "static", "c10d", "etcd", "etcd-v2" };
-
-	for (int i = 0; i < 4; i++)
-		if (!strcmp(text, known[i]))
-			return 0;
-	return launch_expected(s, id, "static, c10d, etcd or etcd-v2", text);
-}
-
-/* Only checks the form: with one host no other host needs the address. */
-int launch_rdzv_endpoint(struct launch_state *s, enum launch_id id, const char *text)
-{
-	const char *colon = strrchr(text, ':'), *bracket = strchr(text, ']');
-	bool bad = false;
-	uint64_t port;
-
-	/* A bare IPv6 address has colons of its own and no port; in brackets it may have one. */
-	if (*text == '[') {
-		bad = !bracket || (bracket[1] && bracket[1] != ':');
-		colon = bad || !bracket[1] ? NULL : bracket + 1;
-	} else if (colon && memchr(text, ':', colon - text)) {
-		colon = NULL;
-	}
-	if (bad || colon == text || (colon && scan_whole(colon + 1, 65535, &port) < 0))
-		return launch_expected(s, id, "HOST or HOST:PORT", text);
-	return 0;
-}
-
-int launch_rdzv_conf(struct launch_state *s, enum launch_id id, const char *text)
-{
-	const char *p = text;
-
-	while (*p) {
-		size_t n = strcspn(p, ",");
-		const char *equals = memchr(p, '=', n);
-
-		/* torchrun refuses an empty key or value as well. */
-		if (!equals || equals == p || equals == p + n - 1)
-			return launch_expected(s, id, "KEY=VALUE,...", text);
-		p += n;
-		if (*p && !*++p)
-			return launch_expected(s, id, "KEY=VALUE,...", text);
-	}
-	return 0;
-}
-
-int launch_master_port(struct launch_state *s, enum launch_id id, const char *text)
-{
-	uint64_t port;
-
-	if (scan_whole(text, 65535, &port) < 0)
-		return launch_expected(s, id, "a port from 0 to 65535", text);
-	return 0;
-}
-
-int launch_node_rank(struct launch_state *s, enum launch_id id, const char *text)
-{
-	uint64_t rank;
-
-	if (scan_whole(text, 0, &rank) < 0)
-		return launch_expected(s, id, "0, as there is one host", text);
-	return 0;
 }
 
 int launch_virtual_local_rank(struct launch_state *s, enum launch_id id, const char *text)

@@ -9,8 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Keys that several flags decide together: the command, variables, the master's address, the
- * prefix. */
+/* Keys that several flags decide together: the command, variables, the prefix. */
 
 /* Finds program in the caller's PATH; a copy of program if it is not there. Returns owned. */
 static char *find_program(const char *program)
@@ -185,64 +184,6 @@ static int set_variables(struct launch_state *s)
 	return 0;
 }
 
-static int set_master(
-	struct launch_state *s, enum launch_id id, const char *addr, size_t len, const char *port)
-{
-	_cleanup_free_ char *host = strndup(addr, len);
-	uint64_t number = 0;
-	int r = launch_set(s, "rendezvous", "backend", json_string("static"));
-
-	if (!host)
-		return launch_no_memory(s);
-	if (r == 0 && *host)
-		r = launch_set(s, "rendezvous", "master_addr", launch_text_json(s, id, host));
-	if (r == 0 && port && scan_whole(port, 65535, &number) == 0)
-		r = launch_set(s, "rendezvous", "master_port", json_integer((json_int_t)number));
-	return r;
-}
-
-/* HOST, HOST:PORT or [HOST]:PORT; launch_rdzv_endpoint() checked it. */
-static int set_endpoint(struct launch_state *s, const char *text)
-{
-	const char *colon = strrchr(text, ':'), *end;
-
-	if (*text == '[') {
-		end = strchr(text, ']');
-		return set_master(s, OPT_RDZV_ENDPOINT, text + 1, end - text - 1,
-			end[1] == ':' ? end + 2 : NULL);
-	}
-	if (!colon || memchr(text, ':', colon - text))
-		return set_master(s, OPT_RDZV_ENDPOINT, text, strlen(text), NULL);
-	return set_master(s, OPT_RDZV_ENDPOINT, text, colon - text, colon + 1);
-}
-
-/*
- * On one host every backend but static means: an address of this host and a free port. So does
- * static, unless something names the address or the port, as in newer versions of torchrun.
- */
-static int set_rendezvous(struct launch_state *s)
-{
-	const char *const *v = s->values;
-	bool is_static = !v[OPT_STANDALONE] &&
-			 (!v[OPT_RDZV_BACKEND] || !strcmp(v[OPT_RDZV_BACKEND], "static"));
-	int r = 0;
-
-	if (v[OPT_RDZV_ID] && *v[OPT_RDZV_ID] && !v[OPT_STANDALONE])
-		r = launch_set(
-			s, "rendezvous", "id", launch_text_json(s, OPT_RDZV_ID, v[OPT_RDZV_ID]));
-	if (r < 0)
-		return r;
-	if (is_static && v[OPT_RDZV_ENDPOINT] && *v[OPT_RDZV_ENDPOINT])
-		return set_endpoint(s, v[OPT_RDZV_ENDPOINT]);
-	if (is_static && (v[OPT_MASTER_ADDR] || v[OPT_MASTER_PORT]))
-		return set_master(s, OPT_MASTER_ADDR, v[OPT_MASTER_ADDR] ? v[OPT_MASTER_ADDR] : "",
-			v[OPT_MASTER_ADDR] ? strlen(v[OPT_MASTER_ADDR]) : 0, v[OPT_MASTER_PORT]);
-	if (v[OPT_LOCAL_ADDR])
-		return launch_set(s, "rendezvous", "master_addr",
-			launch_text_json(s, OPT_LOCAL_ADDR, v[OPT_LOCAL_ADDR]));
-	return 0;
-}
-
 /* Converts a template of Python's to one of logs.prefix: the only difference is "${" before
  * something that is not a variable, which becomes "$${". */
 static void convert_template(FILE *f, const char *p)
@@ -355,7 +296,7 @@ int launch_finish(struct launch_state *s)
 	if (r == 0)
 		r = set_variables(s);
 	if (r == 0)
-		r = set_rendezvous(s);
+		r = launch_rendezvous(s);
 	if (r == 0)
 		r = set_prefix(s);
 	if (r == 0)

@@ -33,9 +33,11 @@ static int make_absolute(json_t *object, const char *key, const char *dir)
 
 static int make_paths_absolute(json_t *doc, const char *path)
 {
+	static const char *const tls_files[] = { "cert", "key", "ca" };
 	_cleanup_free_ char *full = launch_absolute(NULL, strcmp(path, "-") ? path : "x");
 	char *slash;
-	json_t *role;
+	json_t *rendezvous = json_object_get(doc, "rendezvous"), *role;
+	json_t *tls = json_object_get(rendezvous, "tls");
 	size_t i;
 	int r;
 
@@ -46,6 +48,10 @@ static int make_paths_absolute(json_t *doc, const char *path)
 	r = make_absolute(doc, "cwd", full);
 	if (r == 0)
 		r = make_absolute(json_object_get(doc, "logs"), "dir", full);
+	if (r == 0)
+		r = make_absolute(rendezvous, "token_file", full);
+	for (i = 0; r == 0 && i < sizeof(tls_files) / sizeof(tls_files[0]); i++)
+		r = make_absolute(tls, tls_files[i], full);
 	json_array_foreach (json_object_get(doc, "roles"), i, role)
 		if (r == 0)
 			r = make_absolute(role, "cwd", full);
@@ -147,13 +153,14 @@ static int tell(struct job_file *f, const char *name, const struct yaml_problems
 	return r < 0 ? r : -EBADMSG;
 }
 
-static int check(struct job_file *f, const char *name, const char *text, size_t len,
-	const struct yaml_problems *keys)
+static int check(struct job_file *f, enum job_file_check wanted, const char *name, const char *text,
+	size_t len, const struct yaml_problems *keys)
 {
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	_cleanup_(spec_problems_fini) struct spec_problems all = { 0 };
 	_cleanup_(yaml_marks_fini) struct yaml_marks marks = { 0 };
-	int r = spec_parse_all(f->doc, &spec, &all, NULL);
+	int r = wanted == JOB_FILE_PART ? spec_check_part(f->doc, &all, NULL)
+					: spec_parse_all(f->doc, &spec, &all, NULL);
 
 	if (r == -ENOMEM || (r == 0 && !keys->n))
 		return r;
@@ -161,7 +168,7 @@ static int check(struct job_file *f, const char *name, const char *text, size_t 
 	return r < 0 ? r : tell(f, name, keys, &marks, &all);
 }
 
-int job_file_load(const char *path, struct job_file *ret)
+int job_file_load(const char *path, enum job_file_check wanted, struct job_file *ret)
 {
 	const char *name = strcmp(path, "-") ? path : "<stdin>";
 	_cleanup_free_ char *text = NULL;
@@ -181,7 +188,7 @@ int job_file_load(const char *path, struct job_file *ret)
 	if (r == 0)
 		r = make_paths_absolute(f.doc, path);
 	if (r == 0)
-		r = check(&f, name, text, len, &keys);
+		r = check(&f, wanted, name, text, len, &keys);
 	if (r < 0) {
 		json_decref(f.doc);
 		f.doc = NULL;

@@ -292,7 +292,7 @@ static int begin(struct launch_state *s)
 	if (!*path)
 		return error_set(s->err, -EINVAL, "--spec: expected a file, got \"\"");
 	s->from_file = true;
-	r = job_file_load(path, &file);
+	r = job_file_load(path, JOB_FILE_PART, &file);
 	s->doc = TAKE_PTR(file.doc);
 	s->problems = TAKE_PTR(file.problems);
 	if (r == -ENOMEM)
@@ -300,25 +300,64 @@ static int begin(struct launch_state *s)
 	return r;
 }
 
-/* Replaces the key by the flag in an error about a value that came from a flag. */
+/* Keys whose errors name the flag. */
+static const struct {
+	enum launch_id id;
+	const char *field;
+	const char *word; /* the key in errors about others, or NULL */
+} named[] = {
+	{ OPT_NAME, "name", NULL },
+	{ OPT_ROLE, "roles[0].name", NULL },
+	{ OPT_PREFIX, "logs.prefix", NULL },
+	{ OPT_RESTART_POLICY, "restart.policy", NULL },
+	{ OPT_NNODES, "rendezvous.nodes", "`nodes`" },
+	{ OPT_RDZV_BACKEND, "rendezvous.backend", NULL },
+	{ OPT_RDZV_ENDPOINT, "rendezvous.endpoints", "`endpoints`" },
+	{ OPT_NODE_RANK, "rendezvous.node_rank", "`node_rank`" },
+	{ OPT_MASTER_ADDR, "rendezvous.master_addr", "`master_addr`" },
+	{ OPT_LOCAL_ADDR, "rendezvous.address", "`address`" },
+	{ OPT_RDZV_CONF, "rendezvous.lead", NULL },
+};
+enum { N_NAMED = sizeof(named) / sizeof(named[0]) };
+
+/* Copies an error's text, with flags for the keys that it mentions. */
+static void name_other_flags(const struct launch_state *s, const char *from, char *to, size_t size)
+{
+	size_t n = 0;
+
+	while (*from && n + 1 < size) {
+		int i = 0;
+
+		while (i < N_NAMED && (!named[i].word || strncmp(from, named[i].word,
+								 strlen(named[i].word)) != 0))
+			i++;
+		if (i == N_NAMED || s->from_file) {
+			to[n++] = *from++;
+			continue;
+		}
+		n += (size_t)snprintf(to + n, size - n, "--%s", launch_options[named[i].id].name);
+		from += strlen(named[i].word);
+	}
+	to[n < size ? n : size - 1] = '\0';
+}
+
+/* Replaces the key by the flag in an error about a value that came from a flag, or that a flag
+ * should have given. */
 static int name_flag(struct launch_state *s)
 {
-	static const struct {
-		enum launch_id id;
-		const char *field;
-	} flags[] = { { OPT_NAME, "name" }, { OPT_ROLE, "roles[0].name" },
-		{ OPT_PREFIX, "logs.prefix" }, { OPT_RESTART_POLICY, "restart.policy" } };
 	char origin[LAUNCH_PET_MAX], text[sizeof(s->err->text)];
 
-	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-		size_t len = strlen(flags[i].field);
+	for (int i = 0; i < N_NAMED; i++) {
+		size_t len = strlen(named[i].field);
+		bool wanted = !s->from_file && !strncmp(named[i].field, "rendezvous.", 11);
 
-		if (!s->values[flags[i].id] || strncmp(s->err->text, flags[i].field, len) != 0 ||
+		if ((!s->values[named[i].id] && !wanted) ||
+			strncmp(s->err->text, named[i].field, len) != 0 ||
 			strncmp(s->err->text + len, ": ", 2) != 0)
 			continue;
-		snprintf(text, sizeof(text), "%s", s->err->text + len + 2);
+		name_other_flags(s, s->err->text + len + 2, text, sizeof(text));
 		return error_field(
-			s->err, s->err->code, launch_origin(s, flags[i].id, origin), "%s", text);
+			s->err, s->err->code, launch_origin(s, named[i].id, origin), "%s", text);
 	}
 	return s->err->code;
 }

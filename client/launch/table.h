@@ -12,28 +12,27 @@
 /* X(id, name, letter, value, words, flags, group, apply, help) */
 #define LAUNCH_OPTIONS(X)                                                                          \
 	X(NNODES, "nnodes", 0, "N|MIN:MAX", NULL, PET, GROUP_SIZE, launch_nnodes,                  \
-		"number of hosts: 1")                                                              \
+		"number of hosts (1)")                                                             \
 	X(NPROC, "nproc-per-node", 0, "N|auto|cpu|gpu|xpu", "auto cpu gpu xpu", PET, GROUP_SIZE,   \
 		launch_nproc, "workers on this host (1)")                                          \
 	X(STANDALONE, "standalone", 0, NULL, NULL, PET, GROUP_RENDEZVOUS, launch_nothing,          \
 		"one host, address and port of its own")                                           \
-	X(RDZV_BACKEND, "rdzv-backend", 0, "NAME", "c10d static etcd etcd-v2", PET,                \
-		GROUP_RENDEZVOUS, launch_rdzv_backend,                                             \
-		"c10d, static, etcd or etcd-v2; all mean this host")                               \
+	X(RDZV_BACKEND, "rdzv-backend", 0, "NAME", "c10d direct static", PET, GROUP_RENDEZVOUS,    \
+		launch_rdzv_backend, "how several hosts meet: direct (c10d) or static")            \
 	X(RDZV_ENDPOINT, "rdzv-endpoint", 0, "HOST[:PORT]", NULL, PET, GROUP_RENDEZVOUS,           \
-		launch_rdzv_endpoint, "with static: what MASTER_ADDR and MASTER_PORT are")         \
+		launch_rdzv_endpoint, "where hosts meet (port 29400)")                             \
 	X(RDZV_ID, "rdzv-id", 0, "ID", NULL, PET, GROUP_RENDEZVOUS, launch_nothing,                \
-		"what TORCHELASTIC_RUN_ID is")                                                     \
+		"TORCHELASTIC_RUN_ID, and the name of a group of several hosts")                   \
 	X(RDZV_CONF, "rdzv-conf", 0, "KEY=VALUE,...", NULL, PET, GROUP_RENDEZVOUS,                 \
-		launch_rdzv_conf, "checked, without effect on one host")                           \
+		launch_rdzv_conf, "timeouts of several hosts, by torchrun's names")                \
 	X(MASTER_ADDR, "master-addr", 0, "ADDRESS", NULL, PET, GROUP_RENDEZVOUS, launch_nothing,   \
 		"MASTER_ADDR of the static backend (127.0.0.1)")                                   \
 	X(MASTER_PORT, "master-port", 0, "PORT", NULL, PET, GROUP_RENDEZVOUS, launch_master_port,  \
 		"MASTER_PORT of the static backend (a free one)")                                  \
 	X(LOCAL_ADDR, "local-addr", 0, "ADDRESS", NULL, PET, GROUP_RENDEZVOUS, launch_nothing,     \
-		"MASTER_ADDR of the other backends (127.0.0.1)")                                   \
-	X(NODE_RANK, "node-rank", 0, "N", NULL, PET, GROUP_RENDEZVOUS, launch_node_rank,           \
-		"rank of this host: 0")                                                            \
+		"how other hosts reach this one; on one host MASTER_ADDR")                         \
+	X(NODE_RANK, "node-rank", 0, "N", NULL, PET, GROUP_RENDEZVOUS, launch_nothing,             \
+		"rank of this host")                                                               \
 	X(MODULE, "module", 'm', NULL, NULL, PET, GROUP_PROGRAM, launch_nothing,                   \
 		"PROGRAM is a Python module")                                                      \
 	X(NO_PYTHON, "no-python", 0, NULL, NULL, PET, GROUP_PROGRAM, launch_nothing,               \
@@ -179,5 +178,10 @@ json_t *launch_role_object(const struct launch_state *s, enum launch_id id);
 /* The absolute path of path below dir (NULL: the current directory). Returns owned, or NULL. */
 char *launch_absolute(const char *dir, const char *path);
 
-/* command.c: what several flags decide together: the command, variables, address, prefix. */
+/* rendezvous.c, conf.c: where hosts meet. launch_conf() sets what --rdzv-conf says for so many
+ * hosts. */
+int launch_rendezvous(struct launch_state *s);
+int launch_conf(struct launch_state *s, int hosts);
+
+/* command.c: what several flags decide together: the command, variables, prefix. */
 int launch_finish(struct launch_state *s);

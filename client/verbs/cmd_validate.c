@@ -13,7 +13,7 @@ static int validate(struct ctl *ctl, const char *path, json_t *all)
 	_cleanup_(spec_freep) struct spec *spec = NULL;
 	_cleanup_(job_file_fini) struct job_file file = { 0 };
 	const char *shown = !strcmp(path, "-") ? "standard input" : path;
-	int r = job_file_load(path, &file);
+	int r = job_file_load(path, JOB_FILE_WHOLE, &file);
 
 	if (r == -EBADMSG)
 		return ctl_job_file(ctl, file.problems);

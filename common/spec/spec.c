@@ -151,12 +151,12 @@ int spec_parse(const json_t *doc, struct spec **ret, struct error *err)
 	return parse(&ctx, doc, ret);
 }
 
-int spec_parse_all(
-	const json_t *doc, struct spec **ret, struct spec_problems *ret_problems, struct error *err)
+static int parse_all(const json_t *doc, bool part, struct spec **ret,
+	struct spec_problems *ret_problems, struct error *err)
 {
 	struct spec_problems all = { 0 };
 	struct error last = { 0 };
-	struct spec_ctx ctx = { .err = &last, .all = &all };
+	struct spec_ctx ctx = { .err = &last, .all = &all, .part = part };
 	int r = parse(&ctx, doc, ret);
 
 	/* The error that ended the parser is not in the list yet. */
@@ -172,6 +172,19 @@ int spec_parse_all(
 	if (r < 0 && err)
 		*err = last;
 	return r;
+}
+
+int spec_parse_all(
+	const json_t *doc, struct spec **ret, struct spec_problems *ret_problems, struct error *err)
+{
+	return parse_all(doc, false, ret, ret_problems, err);
+}
+
+int spec_check_part(const json_t *doc, struct spec_problems *ret_problems, struct error *err)
+{
+	_cleanup_(spec_freep) struct spec *s = NULL;
+
+	return parse_all(doc, true, &s, ret_problems, err);
 }
 
 int spec_parse_text(const char *text, size_t len, struct spec **ret, struct error *err)

@@ -303,6 +303,11 @@ void spec_problems_fini(struct spec_problems *p);
 _must_check_ int spec_parse_all(const json_t *doc, struct spec **ret,
 	struct spec_problems *ret_problems, struct error *err);
 
+/* Finds all errors of a document that flags will complete: what several hosts lack to meet is none.
+ * Returns as spec_parse_all(). */
+_must_check_ int spec_check_part(
+	const json_t *doc, struct spec_problems *ret_problems, struct error *err);
+
 struct spec *spec_free(struct spec *s);
 DEFINE_CLEANUP(struct spec *, spec_free)
 

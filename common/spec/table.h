@@ -33,6 +33,7 @@ struct spec_ctx {
 		*all;	 /* collects errors while the parser goes on; NULL: it stops at the first */
 	size_t n_fields; /* errors before the checks between fields */
 	bool failed;	 /* a check between fields failed */
+	bool part;	 /* flags follow, which may say where several hosts meet */
 	char path[sizeof(((struct error *)0)->field)];
 	size_t len;
 	size_t bytes;

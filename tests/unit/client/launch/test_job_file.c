@@ -20,7 +20,7 @@ static char *problems(const char *text)
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
-	r = job_file_load(path, &file);
+	r = job_file_load(path, JOB_FILE_WHOLE, &file);
 	ck_assert_int_eq(r, file.problems ? -EBADMSG : 0);
 	ck_assert((file.doc != NULL) == (r == 0));
 	for (char **p = file.problems; p && *p; p++) {
@@ -115,7 +115,7 @@ START_TEST(a_file_that_cannot_be_read_is_a_problem_of_the_file)
 {
 	struct job_file file;
 
-	ck_assert_int_eq(job_file_load("/no/such/file", &file), -EBADMSG);
+	ck_assert_int_eq(job_file_load("/no/such/file", JOB_FILE_WHOLE, &file), -EBADMSG);
 	ck_assert_str_eq(file.problems[0], "/no/such/file: No such file or directory");
 	ck_assert_ptr_null(file.problems[1]);
 	job_file_fini(&file);

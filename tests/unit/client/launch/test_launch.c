@@ -1,127 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "client/launch/launch.h"
+#include "tests/unit/launch_line.h"
+
 #include "client/launch/table.h"
 #include "common/spec/spec.h"
 
-#include <check.h>
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-
-#define N(a) ((int)(sizeof(a) / sizeof((a)[0])))
-
-enum { WORDS_MAX = 32 };
-
-static char directory[] = "/tmp/elasticd-test-XXXXXX";
-
-/* A command line of a test: words separated by spaces; '^' stands for a space in a word. */
-static int split(char *text, char **words)
-{
-	static char verb[] = "run";
-	int n = 0;
-
-	words[n++] = verb;
-	for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
-		for (char *p = word; *p; p++)
-			if (*p == '^')
-				*p = ' ';
-		ck_assert_int_lt(n, WORDS_MAX - 1);
-		words[n++] = word;
-	}
-	words[n] = NULL;
-	return n;
-}
-
-static const struct arg_option more_options[] = {
-	{ .name = "json", .help = "" },
-	{ .name = "quiet", .letter = 'q', .help = "" },
-	{ .name = "follow", .letter = 'f', .help = "" },
-	{ .name = "socket", .value = "PATH", .help = "" },
-	{ .name = "help", .letter = 'h', .help = "" },
-	{ .name = NULL },
-};
-
-/* Collects "name=value;" of the options that are not launch's. */
-static int collect(void *arg, const struct arg_option *o, const char *value, struct error *err)
-{
-	strcat(arg, o->name);
-	strcat(arg, "=");
-	strcat(arg, value);
-	strcat(arg, ";");
-	return !strcmp(o->name, "help");
-}
-
-static char collected[256];
-
-static int launch(const char *line, bool foreground, struct launch *ret, struct error *err)
-{
-	_cleanup_free_ char *copy = strdup(line);
-	char *words[WORDS_MAX];
-	int n = split(copy, words);
-	struct launch_from from = { .foreground = foreground,
-		.tables = { NULL, more_options },
-		.option = collect,
-		.arg = collected };
-
-	collected[0] = '\0';
-	return launch_parse(n, words, &from, ret, err);
-}
-
-/* Whether path ("roles.0.name") of doc is the JSON text expected; NULL: is not there. */
-static void assert_at(const json_t *doc, const char *path, const char *expected)
-{
-	_cleanup_free_ char *copy = strdup(path), *got = NULL;
-	_cleanup_json_ json_t *want = NULL;
-
-	for (char *key = strtok(copy, "."); key; key = strtok(NULL, "."))
-		doc = json_is_array(doc) ? json_array_get(doc, strtoul(key, NULL, 10))
-					 : json_object_get(doc, key);
-	if (!expected || !doc) {
-		if (expected || doc)
-			ck_abort_msg("%s is%s there", path, doc ? "" : " not");
-		return;
-	}
-	got = json_dumps(doc, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
-	want = json_loads(expected, JSON_DECODE_ANY, NULL);
-	if (!want || !json_equal(want, (json_t *)doc))
-		ck_abort_msg("%s is %s, not %s", path, got, expected);
-}
-
-static void setup(void)
-{
-	extern char **environ;
-
-	for (char **e = environ; *e;) {
-		_cleanup_free_ char *name = strndup(*e, strcspn(*e, "="));
-
-		if (!strncmp(name, "PET_", 4) || !strncmp(name, "TORCH", 5) ||
-			!strcmp(name, "OMP_NUM_THREADS") || !strcmp(name, "PYTHON_EXEC"))
-			unsetenv(name);
-		else
-			e++;
-	}
-	strcpy(directory, "/tmp/elasticd-test-XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(directory));
-	ck_assert_int_eq(chdir(directory), 0);
-}
-
-static void teardown(void)
-{
-	_cleanup_free_ char *command = NULL;
-
-	ck_assert_int_eq(chdir("/"), 0);
-	ck_assert_int_gt(asprintf(&command, "rm -rf %s", directory), 0);
-	ck_assert_int_eq(system(command), 0);
-}
-
-static void write_file(const char *name, const char *text)
-{
-	_cleanup_file_ FILE *f = fopen(name, "we");
-
-	ck_assert_ptr_nonnull(f);
-	fputs(text, f);
-}
 
 /* What one flag, or a few, put where. */
 static const struct {
@@ -177,6 +61,8 @@ static const struct {
 	{ "--rdzv-backend=c10d --rdzv-endpoint=localhost:29400 prog", "rendezvous", NULL },
 	{ "--rdzv-backend=c10d --master-port=5 --master-addr=h prog", "rendezvous", NULL },
 	{ "--rdzv-backend=etcd-v2 --rdzv-endpoint=e:2379 prog", "rendezvous", NULL },
+	{ "--rdzv-backend=direct --rdzv-endpoint=h:0 --local-addr=a prog", "rendezvous",
+		"{\"master_addr\":\"a\"}" },
 	{ "--rdzv-backend=static --rdzv-endpoint=h:123 prog", "rendezvous",
 		"{\"backend\":\"static\",\"master_addr\":\"h\",\"master_port\":123}" },
 	{ "--rdzv-endpoint=h prog", "rendezvous",
@@ -194,6 +80,7 @@ static const struct {
 	{ "--node-rank=0 prog", "rendezvous", NULL },
 	{ "--rdzv-conf=join_timeout=600,last_call_timeout=30 prog", "rendezvous", NULL },
 	{ "--rdzv-conf= prog", "rendezvous", NULL },
+	{ "--rdzv-conf=lease=x,rank=7 prog", "rendezvous", NULL },
 	/* logs */
 	{ "--log-dir=/l prog", "logs.dir", "\"/l\"" },
 	{ "--log_dir=/dev/null prog", "logs.dir", "\"/dev/null\"" },
@@ -259,10 +146,6 @@ static const struct {
 	{ "--nnodes=1: p", "--nnodes: expected N or MIN:MAX" },
 	{ "--nnodes=:1 p", "--nnodes: expected N or MIN:MAX" },
 	{ "--nnodes=99999999999999999999 p", "--nnodes: expected N or MIN:MAX" },
-	{ "--nnodes=2 p",
-		"--nnodes: several hosts need rendezvous through etcd, which this version "
-		"does not have (got \"2\")" },
-	{ "--nnodes=1:4 p", "--nnodes: several hosts need rendezvous through etcd" },
 	{ "--nproc-per-node=0 p",
 		"--nproc-per-node: expected a number from 1 to 4096, auto, cpu, gpu or xpu, "
 		"got \"0\"" },
@@ -282,7 +165,8 @@ static const struct {
 	{ "--rdzv-conf==1 p", "--rdzv-conf: expected" },
 	{ "--rdzv-conf=a=1, p", "--rdzv-conf: expected" },
 	{ "--rdzv-backend=foo p",
-		"--rdzv-backend: expected static, c10d, etcd or etcd-v2, got \"foo\"" },
+		"--rdzv-backend: expected static, c10d, direct, etcd, etcd-v2 or etcd-v3, got "
+		"\"foo\"" },
 	{ "--rdzv-endpoint=h:x p", "--rdzv-endpoint: expected HOST or HOST:PORT" },
 	{ "--rdzv-endpoint=:1 p", "--rdzv-endpoint: expected HOST or HOST:PORT" },
 	{ "--rdzv-endpoint=h:65536 p", "--rdzv-endpoint: expected HOST or HOST:PORT" },

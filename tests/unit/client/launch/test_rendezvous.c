@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/unit/launch_line.h"
+
+#include "common/spec/spec.h"
+
+#include <errno.h>
+
+/* The section that flags make. */
+static const struct {
+	const char *line, *section;
+} sections[] = {
+	/* direct */
+	{ "--nnodes=2 --rdzv-endpoint=h:1 p", "{'nodes':'2:2','endpoints':'h:1'}" },
+	{ "--nnodes=1:4 --rdzv-backend=c10d --rdzv-endpoint=h --rdzv-id=j p",
+		"{'nodes':'1:4','backend':'direct','endpoints':'h','id':'j'}" },
+	{ "--nnodes=2 --rdzv-backend=direct --rdzv-endpoint=[::1]:7 --node-rank=1 p",
+		"{'nodes':'2:2','backend':'direct','endpoints':'[::1]:7','node_rank':1}" },
+	{ "--nnodes=2 --rdzv-endpoint=h --local-addr=10.0.0.0/8 p",
+		"{'nodes':'2:2','endpoints':'h','address':'10.0.0.0/8'}" },
+	{ "--nnodes=2:16384 --rdzv-endpoint=h --rdzv-id= p",
+		"{'nodes':'2:16384','endpoints':'h'}" },
+	/* static */
+	{ "--nnodes=2 --node-rank=0 --master-addr=h p",
+		"{'nodes':'2:2','node_rank':0,'master_addr':'h'}" },
+	{ "--nnodes=2:2 --node-rank=1 --master-addr=h --master-port=29500 p",
+		"{'nodes':'2:2','node_rank':1,'master_addr':'h','master_port':29500}" },
+	{ "--nnodes=2 --node-rank=1 --rdzv-endpoint=h:5 p",
+		"{'nodes':'2:2','node_rank':1,'endpoints':'h:5'}" },
+	{ "--nnodes=2 --rdzv-backend=static --node-rank=1 --rdzv-endpoint=h:5 p",
+		"{'nodes':'2:2','backend':'static','node_rank':1,'endpoints':'h:5'}" },
+	/* --rdzv-conf */
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=join_timeout=5,last_call_timeout=0 p",
+		"{'nodes':'2:2','endpoints':'h','join_timeout':'5s','last_call':'0'}" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=timeout=1.5,close_timeout=7 p",
+		"{'nodes':'2:2','endpoints':'h','join_timeout':'1500ms'}" },
+	{ "--nnodes=2 --rdzv-endpoint=h "
+	  "--rdzv-conf=keep_alive_interval=2,keep_alive_max_attempt=4 p",
+		"{'nodes':'2:2','endpoints':'h','lease':'8s'}" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=keep_alive_interval=2 p",
+		"{'nodes':'2:2','endpoints':'h','lease':'6s'}" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=keep_alive_max_attempt=1 p",
+		"{'nodes':'2:2','endpoints':'h','lease':'5s'}" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=is_host=1,store_type=tcp,read_timeout=60 p",
+		"{'nodes':'2:2','endpoints':'h'}" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=is_host=False,heartbeat_timeout=5 p",
+		"{'nodes':'2:2','endpoints':'h','lead':'never'}" },
+	{ "--nnodes=2 --rdzv-conf=rank=1 --master-addr=h p",
+		"{'nodes':'2:2','master_addr':'h','node_rank':1}" },
+	{ "--nnodes=2 --rdzv-conf=rank=1 --node-rank=0 --master-addr=h p",
+		"{'nodes':'2:2','master_addr':'h','node_rank':0}" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=^join_timeout^=^5^,^is_host^=^true p",
+		"{'nodes':'2:2','endpoints':'h','join_timeout':'5s'}" },
+};
+
+START_TEST(flags_of_several_hosts_become_keys_of_rendezvous)
+{
+	_cleanup_free_ char *expected = strdup(sections[_i].section);
+	struct launch l = { 0 };
+	struct error err = { 0 };
+
+	for (char *p = expected; *p; p++)
+		if (*p == '\'')
+			*p = '"';
+	if (launch(sections[_i].line, true, &l, &err) < 0)
+		ck_abort_msg("%s: %s", sections[_i].line, err.text);
+	assert_at(l.spec, "rendezvous", expected);
+	ck_assert_ptr_null(l.warnings);
+	launch_fini(&l);
+}
+END_TEST
+
+static const struct {
+	const char *line, *error;
+} refused[] = {
+	{ "--nnodes=16385 p", "--nnodes: expected at most 16384 hosts, got \"16385\"" },
+	{ "--nnodes=2 p",
+		"--nnodes: 2 hosts need something to meet at: --rdzv-endpoint, or --node-rank and "
+		"--master-addr" },
+	{ "--nnodes=1:4 --master-port=5 p",
+		"--nnodes: 4 hosts need something to meet at: --rdzv-endpoint, or --node-rank and "
+		"--master-addr" },
+	{ "--nnodes=2 --rdzv-endpoint=h:0 p",
+		"--rdzv-endpoint: expected HOST or HOST:PORT, got \"h:0\"" },
+	{ "--nnodes=2 --rdzv-endpoint=http://h p", "--rdzv-endpoint: expected HOST or HOST:PORT" },
+	{ "--nnodes=2 --rdzv-backend=etcd --rdzv-endpoint=h p",
+		"--rdzv-backend: this version meets through direct (c10d) or static, got "
+		"\"etcd\"" },
+	{ "--nnodes=2 --rdzv-backend=etcd-v2 --rdzv-endpoint=h p",
+		"--rdzv-backend: this version meets through direct (c10d) or static, got "
+		"\"etcd-v2\"" },
+	{ "--nnodes=2 --rdzv-backend=etcd-v3 --rdzv-endpoint=h p",
+		"--rdzv-backend: this version meets through direct (c10d) or static, got "
+		"\"etcd-v3\"" },
+	{ "--nnodes=2 --rdzv-backend=c10d p",
+		"--rdzv-endpoint: expected HOST or HOST:PORT, which the backend \"direct\" "
+		"needs" },
+	{ "--nnodes=2 --standalone p", "--standalone: is for one host, and there are 2" },
+	{ "--nnodes=2 --node-rank=2 --master-addr=h p",
+		"--node-rank: expected a rank from 0 to 1, as there are 2 hosts, got \"2\"" },
+	{ "--nnodes=2 --node-rank=-1 --master-addr=h p", "--node-rank: expected a rank from 0" },
+	{ "--nnodes=2 --master-addr=h p",
+		"--node-rank: expected this host's rank from 0 to 1, which the backend \"static\" "
+		"needs" },
+	{ "--nnodes=2 --node-rank=1 p",
+		"--master-addr: expected the address of the host of node rank 0, which the backend "
+		"\"static\" needs, or --rdzv-endpoint" },
+	{ "--nnodes=1:2 --node-rank=1 --master-addr=h p",
+		"--nnodes: expected one number of hosts with the backend \"static\", got "
+		"\"1:2\"" },
+	{ "--nnodes=2 --rdzv-endpoint=h --local-addr=10.0.0.0/33 p",
+		"--local-addr: expected an address, a network such as \"10.1.0.0/16\", or an "
+		"interface, got \"10.0.0.0/33\"" },
+	{ "--nnodes=2 --node-rank=0 --master-addr=h --rdzv-conf=is_host=0 p",
+		"--rdzv-conf: expected \"auto\" at node rank 0, which leads" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=join_timeout=x p",
+		"--rdzv-conf: join_timeout: expected a duration" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=timeout=0 p",
+		"--rdzv-conf: timeout: expected a time greater than 0, got \"0\"" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=last_call_timeout=-1 p",
+		"--rdzv-conf: last_call_timeout: expected a duration" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=keep_alive_interval=0 p",
+		"--rdzv-conf: keep_alive_interval: expected a time greater than 0" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=keep_alive_max_attempt=0 p",
+		"--rdzv-conf: keep_alive_max_attempt: expected a number from 1 to 1000000, got "
+		"\"0\"" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=keep_alive_interval=0.01 p",
+		"--rdzv-conf: keep_alive_interval times keep_alive_max_attempt: expected at least "
+		"100ms, got 30ms" },
+	{ "--nnodes=2 --rdzv-endpoint=h "
+	  "--rdzv-conf=keep_alive_interval=36500d,keep_alive_max_attempt=1000000 p",
+		"--rdzv-conf: keep_alive_interval times keep_alive_max_attempt: expected at most "
+		"100 years" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=is_host=maybe p",
+		"--rdzv-conf: is_host: expected true or false, got \"maybe\"" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=rank=2 p",
+		"--rdzv-conf: rank: expected a rank from 0 to 1, got \"2\"" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=store_type=file p",
+		"--rdzv-conf: store_type: expected tcp, got \"file\"" },
+	{ "--nnodes=2 --rdzv-endpoint=h --rdzv-conf=close_timeout=x p",
+		"--rdzv-conf: close_timeout: expected a duration" },
+};
+
+START_TEST(what_several_hosts_cannot_be_is_one_line_that_names_the_flag)
+{
+	struct launch l = { .spec = (void *)1 };
+	struct error err = { 0 };
+
+	ck_assert_int_eq(launch(refused[_i].line, true, &l, &err), -EINVAL);
+	if (strncmp(err.text, refused[_i].error, strlen(refused[_i].error)))
+		ck_abort_msg("%s: %s", refused[_i].line, err.text);
+	ck_assert_ptr_null(strchr(err.text, '\n'));
+}
+END_TEST
+
+START_TEST(what_has_no_effect_is_warned_of)
+{
+	struct launch l = { 0 };
+
+	ck_assert_int_eq(launch("--nnodes=2 --rdzv-backend=c10d --rdzv-endpoint=h --master-addr=m "
+				"--rdzv-conf=protocol=https,x=1 p",
+				 true, &l, NULL),
+		0);
+	assert_at(l.spec, "rendezvous.master_addr", NULL);
+	ck_assert_str_eq(l.warnings[0],
+		"--master-addr and --master-port have no effect with the backend direct");
+	ck_assert_str_eq(l.warnings[1], "--rdzv-conf: the unknown key \"protocol\" has no effect");
+	ck_assert_str_eq(l.warnings[2], "--rdzv-conf: the unknown key \"x\" has no effect");
+	ck_assert_ptr_null(l.warnings[3]);
+	launch_fini(&l);
+}
+END_TEST
+
+START_TEST(variables_stand_in_for_flags_of_several_hosts)
+{
+	struct launch l = { 0 };
+	struct error err = { 0 };
+
+	setenv("PET_NNODES", "2", 1);
+	setenv("PET_NODE_RANK", "1", 1);
+	setenv("PET_MASTER_ADDR", "h", 1);
+	setenv("PET_MASTER_PORT", "23456", 1);
+	setenv("PET_RDZV_CONF", "join_timeout=9", 1);
+	ck_assert_int_eq(launch("p", true, &l, NULL), 0);
+	assert_at(l.spec, "rendezvous",
+		"{\"nodes\":\"2:2\",\"node_rank\":1,\"master_addr\":\"h\",\"master_port\":23456,"
+		"\"join_timeout\":\"9s\"}");
+	launch_fini(&l);
+	setenv("PET_NODE_RANK", "2", 1);
+	ck_assert_int_eq(launch("p", true, &l, &err), -EINVAL);
+	ck_assert_ptr_eq(strstr(err.text, "PET_NODE_RANK: expected a rank from 0 to 1"), err.text);
+	setenv("PET_NODE_RANK", "1", 1);
+	setenv("PET_RDZV_CONF", "rank=x", 1);
+	ck_assert_int_eq(launch("p", true, &l, &err), -EINVAL);
+	ck_assert_ptr_eq(strstr(err.text, "PET_RDZV_CONF: rank: expected"), err.text);
+}
+END_TEST
+
+START_TEST(flags_complete_a_job_file_of_several_hosts)
+{
+	static const char job[] = "{\"roles\":[{\"command\":[\"a\"]}],\"rendezvous\":{\"nodes\":2,"
+				  "\"token_file\":\"secret\",\"tls\":{}}}";
+	struct launch l = { 0 };
+	struct error err = { 0 };
+	char token[128];
+
+	write_file("j.json", job);
+	ck_assert_int_eq(launch("--spec=j.json --node-rank=1 --master-addr=h", true, &l, &err), 0);
+	assert_at(l.spec, "rendezvous.node_rank", "1");
+	assert_at(l.spec, "rendezvous.master_addr", "\"h\"");
+	snprintf(token, sizeof(token), "\"%s/secret\"", directory);
+	assert_at(l.spec, "rendezvous.token_file", token);
+	launch_fini(&l);
+	ck_assert_int_eq(launch("--spec=j.json --nnodes=1", true, &l, &err), 0);
+	assert_at(l.spec, "rendezvous.nodes", "\"1:1\"");
+	launch_fini(&l);
+	ck_assert_int_eq(launch("--spec=j.json --rdzv-endpoint=h", true, &l, &err), 0);
+	assert_at(l.spec, "rendezvous.endpoints", "\"h\"");
+	launch_fini(&l);
+	ck_assert_int_eq(launch("--spec=j.json", true, &l, &err), -EINVAL);
+	ck_assert_str_eq(err.text,
+		"rendezvous.nodes: 2 hosts need something to meet at: `endpoints`, or `node_rank` "
+		"and `master_addr`");
+	ck_assert_int_eq(launch("--spec=j.json --node-rank=7", true, &l, &err), -EINVAL);
+	ck_assert_ptr_eq(strstr(err.text, "--node-rank: expected a rank from 0 to 1"), err.text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("launch_rendezvous");
+	TCase *t = tcase_create("launch_rendezvous");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_loop_test(t, flags_of_several_hosts_become_keys_of_rendezvous, 0, N(sections));
+	tcase_add_loop_test(
+		t, what_several_hosts_cannot_be_is_one_line_that_names_the_flag, 0, N(refused));
+	tcase_add_test(t, what_has_no_effect_is_warned_of);
+	tcase_add_test(t, variables_stand_in_for_flags_of_several_hosts);
+	tcase_add_test(t, flags_complete_a_job_file_of_several_hosts);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
