@@ -12,6 +12,7 @@ client_SRC := \
 	client/base/link.c \
 	client/base/preemption.c \
 	client/launch/apply.c \
+	client/launch/auto.c \
 	client/launch/command.c \
 	client/launch/conf.c \
 	client/launch/export.c \
@@ -20,6 +21,7 @@ client_SRC := \
 	client/launch/options.c \
 	client/launch/rendezvous.c \
 	client/launch/set.c \
+	client/launch/slurm.c \
 	client/launch/yaml.c \
 	client/launch/yaml_marks.c \
 	client/launch/yaml_scalar.c \

@@ -14,14 +14,17 @@
  * when all flags were read is the number of hosts known, so each flag checks its form alone.
  */
 
-/* "N" or "MIN:MAX" with 0 < MIN <= MAX. */
+/* "N" or "MIN:MAX" with 0 < MIN <= MAX, or "auto". */
 int launch_nnodes(struct launch_state *s, enum launch_id id, const char *text)
 {
 	const char *p = text;
 	uint64_t min, max;
 	char nodes[32];
-	int r = scan_u64(&p, &min);
+	int r;
 
+	if (!strcmp(text, "auto"))
+		return launch_auto(s);
+	r = scan_u64(&p, &min);
 	max = min;
 	if (r == 0 && *p == ':') {
 		p++;
@@ -216,7 +219,7 @@ static int check_place(const struct launch_state *s, int hosts)
 			return 0;
 	return launch_refuse(s, OPT_NNODES,
 		"%d hosts need something to meet at: --rdzv-endpoint, or --node-rank and "
-		"--master-addr",
+		"--master-addr, or --nnodes=auto in a step of Slurm",
 		hosts);
 }
 
@@ -246,6 +249,8 @@ static int set_several_hosts(struct launch_state *s, int hosts)
 		r = launch_conf(s, hosts);
 	if (r == 0)
 		r = set_node_rank(s, hosts);
+	if (r == 0)
+		r = launch_auto_complete(s);
 	return r < 0 ? r : check_place(s, hosts);
 }
 
@@ -265,7 +270,10 @@ static int hosts_of(const json_t *doc)
 
 int launch_rendezvous(struct launch_state *s)
 {
-	int hosts = hosts_of(s->doc);
+	int hosts = hosts_of(s->doc), r;
 
-	return hosts > 1 ? set_several_hosts(s, hosts) : set_one_host(s);
+	if (hosts > 1)
+		return set_several_hosts(s, hosts);
+	r = set_one_host(s);
+	return r < 0 || s->values[OPT_STANDALONE] ? r : launch_auto_complete(s);
 }

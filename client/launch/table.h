@@ -8,11 +8,12 @@
  */
 
 #include "client/launch/launch.h"
+#include "client/launch/slurm.h"
 
 /* X(id, name, letter, value, words, flags, group, apply, help) */
 #define LAUNCH_OPTIONS(X)                                                                          \
-	X(NNODES, "nnodes", 0, "N|MIN:MAX", NULL, PET, GROUP_SIZE, launch_nnodes,                  \
-		"number of hosts (1)")                                                             \
+	X(NNODES, "nnodes", 0, "N|MIN:MAX|auto", "auto", PET, GROUP_SIZE, launch_nnodes,           \
+		"number of hosts (1); auto: those of the step of Slurm")                           \
 	X(NPROC, "nproc-per-node", 0, "N|auto|cpu|gpu|xpu", "auto cpu gpu xpu", PET, GROUP_SIZE,   \
 		launch_nproc, "workers on this host (1)")                                          \
 	X(STANDALONE, "standalone", 0, NULL, NULL, PET, GROUP_RENDEZVOUS, launch_nothing,          \
@@ -134,6 +135,7 @@ struct launch_state {
 	char **command; /* the program and its arguments, borrowed */
 	int n_command;
 	bool from_file;
+	struct slurm_step step; /* of --nnodes=auto; 0 hosts without that */
 	json_t *doc;
 	char **warnings;
 	size_t n_warnings;
@@ -181,6 +183,10 @@ char *launch_absolute(const char *dir, const char *path);
 /* rendezvous.c, conf.c: where hosts meet. launch_conf() sets what --rdzv-conf says for so many
  * hosts. */
 int launch_rendezvous(struct launch_state *s);
+/* auto.c: reads how many hosts there are from a step of Slurm, or PMI or Open MPI; then adds what
+ * these say besides, and nothing else does. */
+int launch_auto(struct launch_state *s);
+int launch_auto_complete(struct launch_state *s);
 int launch_conf(struct launch_state *s, int hosts);
 
 /* command.c: what several flags decide together: the command, variables, prefix. */

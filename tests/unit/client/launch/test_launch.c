@@ -204,7 +204,7 @@ static const struct {
 	{ "--duplicate p", "option \"--duplicate\" could be any of --duplicate-stdout-filters, "
 			   "--duplicate-stderr-filters" },
 	{ "--standalone=1 p", "--standalone takes no value" },
-	{ "--nnodes", "--nnodes: expected a value (N|MIN:MAX)" },
+	{ "--nnodes", "--nnodes: expected a value (N|MIN:MAX|auto)" },
 	{ "-r", "--redirects: expected a value" },
 	{ "--name --nnodes=1 p", "--name: expected a value (NAME), got the option \"--nnodes=1\"" },
 	{ "--nproc-per-node=2", "expected a program to run, or --spec FILE" },

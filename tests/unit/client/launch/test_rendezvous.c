@@ -75,7 +75,7 @@ static const struct {
 	{ "--nnodes=16385 p", "--nnodes: expected at most 16384 hosts, got \"16385\"" },
 	{ "--nnodes=2 p",
 		"--nnodes: 2 hosts need something to meet at: --rdzv-endpoint, or --node-rank and "
-		"--master-addr" },
+		"--master-addr, or --nnodes=auto in a step of Slurm" },
 	{ "--nnodes=1:4 --master-port=5 p",
 		"--nnodes: 4 hosts need something to meet at: --rdzv-endpoint, or --node-rank and "
 		"--master-addr" },
@@ -225,6 +225,115 @@ START_TEST(flags_complete_a_job_file_of_several_hosts)
 }
 END_TEST
 
+/* Sets "NAME=value NAME=value". */
+static void set_variables(const char *text)
+{
+	_cleanup_free_ char *copy = strdup(text);
+
+	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+		char *value = strchr(word, '=');
+
+		*value = '\0';
+		setenv(word, value + 1, 1);
+	}
+}
+
+#define STEP                                                                                     \
+	"SLURM_STEP_NODELIST=n[3-4,9] SLURM_STEP_NUM_NODES=3 SLURM_NODEID=1 SLURM_JOB_ID=70123 " \
+	"SLURM_STEP_ID=2 SLURM_STEP_TASKS_PER_NODE=1(x3) "
+#define OMPI "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=1"
+
+static const struct {
+	const char *variables, *line, *section;
+} found[] = {
+	{ STEP, "p",
+		"{'nodes':'3:3','backend':'direct','endpoints':'n3:29523','node_rank':1,"
+		"'id':'slurm-70123.2.0'}" },
+	{ STEP "SLURM_RESTART_COUNT=5", "p",
+		"{'nodes':'3:3','backend':'direct','endpoints':'n3:29523','node_rank':1,"
+		"'id':'slurm-70123.2.5'}" },
+	{ STEP, "--rdzv-endpoint=h:1 --rdzv-id=mine --node-rank=2 p",
+		"{'nodes':'3:3','backend':'direct','endpoints':'h:1','node_rank':2,'id':'mine'}" },
+	{ STEP, "--rdzv-backend=static p",
+		"{'nodes':'3:3','backend':'static','endpoints':'n3:29523','node_rank':1,"
+		"'id':'slurm-70123.2.0'}" },
+	{ STEP, "--master-addr=m p",
+		"{'nodes':'3:3','master_addr':'m','node_rank':1,'id':'slurm-70123.2.0'}" },
+	{ "SLURM_STEP_NODELIST=n7 SLURM_NODEID=0 SLURM_JOB_ID=1 SLURM_STEP_ID=0", "p",
+		"{'nodes':'1:1','id':'slurm-1.0.0'}" },
+	{ "SLURM_STEP_NODELIST=n7 SLURM_NODEID=0 SLURM_JOB_ID=1 SLURM_STEP_ID=0", "--standalone p",
+		"{'nodes':'1:1'}" },
+	{ STEP OMPI, "p",
+		"{'nodes':'3:3','backend':'direct','endpoints':'n3:29523','node_rank':1,"
+		"'id':'slurm-70123.2.0'}" },
+	{ OMPI, "--rdzv-endpoint=h p",
+		"{'nodes':'4:4','backend':'direct','endpoints':'h','node_rank':3}" },
+	{ OMPI, "--master-addr=m p", "{'nodes':'4:4','master_addr':'m','node_rank':3}" },
+	{ "PMI_SIZE=2 PMI_RANK=0", "--rdzv-endpoint=h p",
+		"{'nodes':'2:2','backend':'direct','endpoints':'h','node_rank':0}" },
+	{ "PMI_SIZE=1 PMI_RANK=0", "p", "{'nodes':'1:1'}" },
+};
+
+START_TEST(auto_takes_what_slurm_and_mpi_say_and_no_flag_does)
+{
+	_cleanup_free_ char *expected = strdup(found[_i].section), *line = NULL;
+	struct launch l = { 0 };
+	struct error err = { 0 };
+
+	for (char *p = expected; *p; p++)
+		if (*p == '\'')
+			*p = '"';
+	set_variables(found[_i].variables);
+	ck_assert_int_gt(asprintf(&line, "--nnodes=auto %s", found[_i].line), 0);
+	if (launch(line, true, &l, &err) < 0)
+		ck_abort_msg("%s: %s", found[_i].variables, err.text);
+	assert_at(l.spec, "rendezvous", expected);
+	launch_fini(&l);
+}
+END_TEST
+
+static const struct {
+	const char *variables, *line, *error;
+} lost[] = {
+	{ "", "p", "--nnodes: auto: expected a step of Slurm, or a process of Open MPI or PMI" },
+	{ "SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n[1-2]", "p",
+		"--nnodes: auto: expected a step of the Slurm job: start it with srun" },
+	{ STEP "SLURM_STEP_TASKS_PER_NODE=8(x3)", "p",
+		"--nnodes: auto: SLURM_STEP_TASKS_PER_NODE: expected one task of the step on each "
+		"host, got 8: start it with srun --ntasks-per-node=1" },
+	{ STEP "SLURM_STEP_NODELIST=n[", "p", "--nnodes: auto: SLURM_STEP_NODELIST: expected" },
+	{ STEP, "--rdzv-backend=etcd p", "--rdzv-backend: this version meets" },
+	{ STEP, "--standalone p", "--standalone: is for one host, and there are 3" },
+	{ OMPI, "p", "--rdzv-endpoint: expected HOST or HOST:PORT, which the backend \"direct\"" },
+	{ "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=4", "--rdzv-endpoint=h p",
+		"--nnodes: auto: OMPI_COMM_WORLD_RANK: expected a rank from 0 to 3, got \"4\"" },
+	{ "OMPI_COMM_WORLD_SIZE=4", "--rdzv-endpoint=h p",
+		"--nnodes: auto: OMPI_COMM_WORLD_RANK: expected a rank from 0 to 3, got nothing" },
+	{ "OMPI_COMM_WORLD_SIZE=0", "p",
+		"--nnodes: auto: OMPI_COMM_WORLD_SIZE: expected a number from 1 to 16384, got "
+		"\"0\"" },
+	{ OMPI " OMPI_COMM_WORLD_LOCAL_SIZE=2", "--rdzv-endpoint=h p",
+		"--nnodes: auto: OMPI_COMM_WORLD_LOCAL_SIZE: expected 1 process on each host, as "
+		"with mpirun --map-by ppr:1:node, got \"2\"" },
+	{ "PMI_SIZE=2 PMI_RANK=0 MPI_LOCALNRANKS=2", "--rdzv-endpoint=h p",
+		"--nnodes: auto: MPI_LOCALNRANKS: expected 1 process on each host, as with mpiexec "
+		"-ppn 1, got \"2\"" },
+};
+
+START_TEST(auto_names_the_variable_that_is_wrong)
+{
+	_cleanup_free_ char *line = NULL;
+	struct launch l = { .spec = (void *)1 };
+	struct error err = { 0 };
+
+	set_variables(lost[_i].variables);
+	ck_assert_int_gt(asprintf(&line, "--nnodes=auto %s", lost[_i].line), 0);
+	ck_assert_int_eq(launch(line, true, &l, &err), -EINVAL);
+	if (strncmp(err.text, lost[_i].error, strlen(lost[_i].error)))
+		ck_abort_msg("%s: %s", lost[_i].variables, err.text);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("launch_rendezvous");
@@ -239,6 +348,8 @@ int main(void)
 	tcase_add_test(t, what_has_no_effect_is_warned_of);
 	tcase_add_test(t, variables_stand_in_for_flags_of_several_hosts);
 	tcase_add_test(t, flags_complete_a_job_file_of_several_hosts);
+	tcase_add_loop_test(t, auto_takes_what_slurm_and_mpi_say_and_no_flag_does, 0, N(found));
+	tcase_add_loop_test(t, auto_names_the_variable_that_is_wrong, 0, N(lost));
 	suite_add_tcase(s, t);
 	r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
