@@ -126,6 +126,11 @@ static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 	r = hear_replicas(h, json_get_array(p, "roles"), replicas, err);
 	if (r < 0)
 		return r;
+	/* Members of the head before know where that was; log directories have attempts' numbers. */
+	if (h->attempt < json_get_int(p, "attempts", 0))
+		h->attempt = (int)json_get_int(p, "attempts", 0);
+	if (h->budget.used < json_get_int(p, "restarts", 0))
+		h->budget.used = (int)json_get_int(p, "restarts", 0);
 	h->joining = x;
 	h->refusal = err;
 	r = round_join(h->round, &join, head_now_ms());

@@ -78,6 +78,8 @@ void member_say_join(struct member *m)
 	json_put(body, "roles", say_replicas(m));
 	json_put(body, "settings", settings_of(spec));
 	json_put_int(body, "known_round", (int64_t)m->known_round);
+	json_put_int(body, "attempts", supervisor_attempt(m->sv) + 1);
+	json_put_int(body, "restarts", m->seat.seat.restarts);
 	if (m->last_round)
 		json_put(body, "last",
 			json_pack("{s:I, s:i}", "round", (json_int_t)m->last_round, "group_rank",

@@ -189,6 +189,21 @@ static int refuse_stale(struct sharing *sh, struct varlink_call *call, int slot,
 		s->token ? "; another one is running" : ", which has ended");
 }
 
+/* What would be shared by the workers of this host alone, while their group has several. */
+static bool is_for_the_group(const struct varlink_call *call, const char *method)
+{
+	static const char *const methods[] = { "Put", "Get", "List", "Delete", "Watch", "Barrier",
+		"CancelBarrier", "Alive", "States", "Leave", "WaitError", "Events" };
+	const char *interface = varlink_call_interface(call);
+
+	if (!strcmp(interface, "io.elasticd.Queue"))
+		return true;
+	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+		if (!strcmp(interface, "io.elasticd.Worker") && !strcmp(methods[i], method))
+			return true;
+	return false;
+}
+
 int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
 	struct sharing *sh = arg;
@@ -209,6 +224,12 @@ int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, 
 	}
 	if (!strcmp(method, "Hello"))
 		return 0;
+	if (supervisor_spec(sh->sv)->rendezvous.nodes_max > 1 && is_for_the_group(call, method)) {
+		sharing_fail(call, STATUS_FAILED_PRECONDITION,
+			"the group has several hosts (rendezvous.nodes), whose workers share nothing in "
+			"this version");
+		return 1;
+	}
 	if (peer->slot < 0) {
 		slot = slot_of_tree(sh, who->pid);
 		if (slot < 0) {

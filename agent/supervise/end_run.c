@@ -306,15 +306,35 @@ void end_run_verdict(struct supervisor *sv)
 		supervisor_set_reason(sv, "%s", v.message);
 }
 
+/* The failures for the report. The root cause may be another host's, and is put before those of
+ * this one. */
+static json_t *end_run_failures(struct supervisor *sv)
+{
+	json_t *root = sv->end.root_cause;
+	json_t *failures =
+		job_json_failures(sv, (int)json_get_int(root, "attempt", sv->attempt));
+	const json_t *f;
+	size_t i;
+
+	if (!root)
+		return failures;
+	json_array_foreach (failures, i, f)
+		if (json_get_int(f, "rank", -1) == json_get_int(root, "rank", -2))
+			return failures;
+	json_array_insert(failures, 0, root);
+	return failures;
+}
+
 static void end_run_report(struct supervisor *sv)
 {
-	_cleanup_json_ json_t *failures = job_json_failures(
-		sv, (int)json_get_int(sv->end.root_cause, "attempt", sv->attempt));
+	_cleanup_json_ json_t *failures = end_run_failures(sv);
 	_cleanup_free_ char *text = NULL;
 	const char *no_color = getenv("NO_COLOR");
 
 	if (strcmp(sv->end.result, "failed") && strcmp(sv->end.result, "timeout") &&
 		strcmp(sv->end.result, "preempted"))
+		return;
+	if (sv->seat && sv->seat->seat.group_rank != 0) /* one report for all hosts */
 		return;
 	/* A command that could not be executed has no failures beyond the message. */
 	if (!json_array_size(failures) ||

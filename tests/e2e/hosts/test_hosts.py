@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One group on several hosts: ranks, restarts, failures and the end are alike everywhere."""
+
+import json
+import os
+import signal
+import sys
+
+import pytest
+
+from harness import puppet, wait_for, wait_lines
+from several_hosts import Group, agent_of, variables
+
+
+@pytest.fixture
+def up(box):
+    return box.path("up")
+
+
+def ranks(path):
+    """The lines of mark: "pid rank attempt"."""
+    return [tuple(map(int, line.split())) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def runs(path, attempt, world):
+    """Waits until all ranks of that attempt are there."""
+    def there():
+        return sorted(r for _, r, a in ranks(path) if a == attempt) == list(range(world))
+    wait_for(there, path.parent, what=f"attempt {attempt} with {world} ranks")
+
+
+def gone(path, attempt):
+    """Waits until no worker of that attempt lives."""
+    def dead():
+        return not [p for p, _, a in ranks(path) if a == attempt and alive(p)]
+    wait_for(dead, what=f"the end of attempt {attempt}")
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_all_hosts_succeed_and_workers_know_their_places(box):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.start(puppet(f"env:{box.path('env')}.%r"), rendezvous={"id": "exp7"})
+    assert [r.rc for r in group.wait()] == [0, 0]
+    for rank in range(4):
+        v = variables(box.path(f"env.{rank}"))
+        assert [v[k] for k in ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "ELASTICD_INDEX")] == [
+            str(rank), str(rank % 2), str(rank // 2), str(rank), str(rank)]
+        assert [v[k] for k in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE")] == [
+            "4", "2", "2", "4"]
+        assert v["TORCHELASTIC_RUN_ID"] == "exp7" and v["MASTER_ADDR"] == "127.0.0.1"
+        assert v["MASTER_PORT"] == variables(box.path("env.0"))["MASTER_PORT"] != "0"
+
+
+def test_flags_of_torchrun_make_the_same_group(box):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.host("--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", "--no-python",
+                   f"--rdzv-endpoint={group.endpoint}", "--rdzv-id=exp", *puppet(f"env:{box.path('env')}.%r"))
+    assert [r.rc for r in group.wait()] == [0, 0]
+    assert [variables(box.path(f"env.{r}"))["GROUP_RANK"] for r in range(2)] == ["0", "1"]
+
+
+def test_a_static_group_has_the_ranks_and_the_master_that_were_given(box):
+    group = Group(box, "2")
+    # The host of rank 0 comes last, and the master's port is the one that is given.
+    for rank in (1, 0):
+        group.host("--nnodes=2", f"--node-rank={rank}", "--nproc-per-node=1", "--master-addr=127.0.0.1",
+                   f"--master-port={group.endpoint.split(':')[1]}", "--no-python",
+                   *puppet(f"env:{box.path('env')}.%r", f"touch:{box.path('rank')}.{rank}.%r"))
+    assert [r.rc for r in group.wait()] == [0, 0]
+    assert box.path("rank.1.1").exists() and box.path("rank.0.0").exists()
+    v = variables(box.path("env.1"))
+    assert (v["MASTER_ADDR"], v["MASTER_PORT"]) == ("127.0.0.1", group.endpoint.split(":")[1])
+
+
+def test_a_worker_that_fails_has_all_hosts_start_again(box, up):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", f"barrier:{box.path('met')}", "if-attempt:0:{if-rank:3:exit:7}",
+                           "if-attempt:0:hang", f"env:{box.path('env')}.%r"), restart={"max": 1, "backoff": "0"})
+    results = group.wait()
+    assert [r.rc for r in results] == [0, 0], results
+    assert "worker:3 on " in results[0].err and "restart 1 of 1" in results[0].err
+    for rank in range(4):
+        v = variables(box.path(f"env.{rank}"))
+        assert (v["TORCHELASTIC_RESTART_COUNT"], v["ELASTICD_ATTEMPT"]) == ("1", "1")
+
+
+def test_a_failure_without_a_restart_ends_all_hosts_alike(box, up):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", f"barrier:{box.path('met')}", "if-rank:3:exit:7", "hang"))
+    first, second = group.wait()
+    assert (first.rc, second.rc) == (7, 7)
+    # The report is at group rank 0 alone; the other host has one line.
+    assert "Root Cause" in first.err and "rank      : 3" in first.err
+    assert "Root Cause" not in second.err
+    for r in (first, second):
+        assert "failed (exit status 7): worker:3: exit code 7" in r.err
+
+
+def test_the_budget_is_the_groups(box, up):
+    group = Group(box, "2")
+    for _ in range(2):  # first a worker of one host fails, then one of the other
+        group.start(puppet(f"mark:{up}", f"barrier:{box.path('met')}.%a", "if-attempt:0:{if-rank:0:exit:1}",
+                           "if-attempt:1:{if-rank:3:exit:2}", "hang"), restart={"max": 1, "backoff": "0"})
+    assert [r.rc for r in group.wait()] == [2, 2]
+    assert {a for _, _, a in ranks(up)} == {0, 1}
+
+
+def test_a_host_that_is_stopped_leaves_and_the_others_go_on(box, up):
+    group = Group(box, "1:2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", f"wait-file:{box.path('end')}"), rendezvous={"last_call": "20s"})
+    runs(up, 0, 4)
+    group.hosts[1].signal(signal.SIGTERM)
+    assert group.hosts[1].wait().rc == 143
+    runs(up, 1, 2)
+    box.path("end").touch()
+    assert group.hosts[0].wait().rc == 0
+
+
+def test_stopping_the_host_that_leads_ends_the_group(box, up):
+    group = Group(box, "1:2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", "hang"), rendezvous={"last_call": "20s"})
+    runs(up, 0, 4)
+    group.hosts[0].signal(signal.SIGINT)
+    results = group.wait()
+    assert [r.rc for r in results] == [130, 130] and "stopped (exit status 130): got SIGINT" in results[1].err
+
+
+def test_a_host_that_comes_later_has_all_start_again(box, up):
+    group = Group(box, "1:2")
+    steps = puppet(f"mark:{up}", f"wait-file:{box.path('end')}")
+    group.start(steps, rendezvous={"join_delay": "0"})
+    runs(up, 0, 2)
+    group.start(steps, rendezvous={"join_delay": "0"})
+    runs(up, 1, 4)
+    box.path("end").touch()
+    assert [r.rc for r in group.wait()] == [0, 0]
+
+
+def test_a_spare_takes_the_seat_of_a_host_that_is_lost(box, up):
+    group = Group(box, "2")
+    steps = puppet(f"mark:{up}", f"wait-file:{box.path('end')}")
+    for _ in range(2):
+        group.start(steps)
+    runs(up, 0, 4)
+    spare = group.start(steps)
+    # Its first own event says that it waits.
+    events = wait_for(lambda: list(box.path("logs2").glob("*/events.jsonl")), what="the spare's events")
+    wait_lines(events[0], 1)
+    group.hosts[1].signal(signal.SIGTERM)
+    runs(up, 1, 4)
+    box.path("end").touch()
+    assert spare.wait().rc == 0 and group.hosts[0].wait().rc == 0
+
+
+def test_the_guard_of_an_agent_that_died_tells_the_head(box, up):
+    """No lease of a minute is waited for."""
+    group = Group(box, "1:2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", f"wait-file:{box.path('end')}"),
+                    rendezvous={"last_call": "20s", "lease": "60s"})
+    runs(up, 0, 4)
+    signal_agent(group.hosts[1], signal.SIGKILL)
+    assert group.hosts[1].wait().rc == 125
+    runs(up, 1, 2)
+    gone(up, 0)
+    box.path("end").touch()
+    assert group.hosts[0].wait().rc == 0
+
+
+def signal_agent(host, signo):
+    os.kill(agent_of(host), signo)
+
+
+def test_workers_of_a_stopped_agent_are_dead_before_others_start_again(box, up):
+    group = Group(box, "1:2")
+    lock = f"hold:{box.path('lock')}.%r"  # of the same rank in both rounds
+    for _ in range(2):
+        group.start(puppet(lock, f"mark:{up}", f"wait-file:{box.path('end')}"),
+                    rendezvous={"last_call": "20s", "lease": "1s", "join_delay": "0"})
+    runs(up, 0, 4)
+    signal_agent(group.hosts[1], signal.SIGSTOP)
+    runs(up, 1, 2)
+    gone(up, 0)
+    signal_agent(group.hosts[1], signal.SIGCONT)
+    runs(up, 2, 4)  # it has joined again
+    box.path("end").touch()
+    assert [r.rc for r in group.wait()] == [0, 0]
+
+
+def test_without_the_head_all_end_their_workers_and_say_who_was_lost(box, up):
+    group = Group(box, "1:2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", "hang"),
+                    rendezvous={"last_call": "20s", "lease": "1s", "join_timeout": "20s"})
+    runs(up, 0, 4)
+    second = group.hosts[1]
+    signal_agent(group.hosts[0], signal.SIGKILL)
+    gone(up, 0)
+    # Another run at the endpoint is the next head, and the attempts go on.
+    group.start(puppet(f"mark:{up}", f"wait-file:{box.path('end')}"), rendezvous={"last_call": "20s"})
+    runs(up, 1, 4)
+    box.path("end").touch()
+    assert group.hosts[2].wait().rc in (0, 143) or second
+
+
+def test_too_few_hosts_end_after_the_limit_and_are_named(box):
+    group = Group(box, "2:3")
+    group.start(puppet("hang"), rendezvous={"join_timeout": "1s"})
+    r = group.hosts[0].wait()
+    assert r.rc == 124 and "1 of at least 2 hosts were there for 1s: " in r.err
+
+
+def test_settings_that_differ_are_named_with_both_values(box, up):
+    group = Group(box, "2:3")
+    for retries in (3, 3, 5):
+        group.start(puppet(f"mark:{up}", f"wait-file:{box.path('end')}"), restart={"max": retries},
+                    rendezvous={"last_call": "0"})
+    refused = [h for h in group.hosts if h.popen.poll() is not None] or [group.hosts[2]]
+    r = refused[0].wait()
+    assert r.rc == 1 and "restart" in r.err and '"max":3' in r.err and '"max":5' in r.err
+    box.path("end").touch()
+
+
+def test_tf_config_has_the_workers_of_all_hosts(box):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.start(puppet(f"env:{box.path('env')}.%r"), compat={"tf_config": True})
+    assert [r.rc for r in group.wait()] == [0, 0]
+    configs = [json.loads(variables(box.path(f"env.{r}"))["TF_CONFIG"]) for r in range(4)]
+    assert [c["task"]["index"] for c in configs] == [0, 1, 2, 3]
+    assert all(c["cluster"] == configs[0]["cluster"] for c in configs)
+    assert len(set(configs[0]["cluster"]["worker"])) == 4
+
+
+def test_workers_of_several_hosts_learn_that_they_share_nothing(box):
+    group = Group(box, "2")
+    code = ("import elasticd; job = elasticd.init(); job.step(1)\n"
+            "try: job.kv.put('a', '1')\n"
+            "except elasticd.FailedPrecondition as e: print(e)\n")
+    for _ in range(2):
+        group.start([sys.executable, "-c", code], replicas=1)
+    results = group.wait()
+    assert [r.rc for r in results] == [0, 0]
+    assert all("several hosts" in r.out for r in results)
+
+
+def test_jobs_of_two_daemons_are_one_group(box, up):
+    group = Group(box, "2")
+    daemons = [box.new_daemon(name=f"d{i}") for i in range(2)]
+    for i, d in enumerate(daemons):
+        d.start()
+        job = group.job(puppet(f"mark:{up}", f"wait-file:{box.path('end')}"))
+        d.submit({**json.loads(job.read_text()), "name": f"job{i}"})
+    runs(up, 0, 4)
+    box.path("end").touch()
+    assert [d.wait(f"job{i}")["state"] for i, d in enumerate(daemons)] == ["succeeded"] * 2

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several agents of this host, each of which is a host of one group."""
+
+import json
+import socket
+
+from harness import wait_for
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Group:
+    """A group whose hosts are started one by one."""
+
+    def __init__(self, box, nodes, *flags, port=None, **conf):
+        self.box, self.nodes, self.flags = box, nodes, flags
+        self.endpoint = f"127.0.0.1:{port or free_port()}"
+        self.conf = {"last_call_timeout": 0, "join_timeout": 30, **conf}
+        self.hosts = []
+
+    def job(self, steps, replicas=2, **top):
+        """A file of the job, for keys that have no flag."""
+        rdzv = {"nodes": self.nodes, "endpoints": self.endpoint, "id": "group", "last_call": "0",
+                "join_timeout": "30s", **top.pop("rendezvous", {})}
+        path = self.box.path(f"job{len(self.hosts)}.json")
+        roles = top.pop("roles", None) or [{"name": "worker", "replicas": replicas, "command": steps}]
+        path.write_text(json.dumps({"name": "job", "roles": roles, "rendezvous": rdzv, **top}))
+        return path
+
+    def host(self, *argv, env=None):
+        """Starts elasticctl run on one more host."""
+        n = len(self.hosts)
+        program = self.box.run_start(f"--log-dir={self.box.path(f'logs{n}')}", *argv, env=env or {})
+        self.hosts.append(program)
+        return program
+
+    def start(self, steps, replicas=2, **top):
+        """The same with a job file. The first host leads: it listens before the next one starts."""
+        host = self.host("--spec", self.job(steps, replicas, **top))
+        wait_for(self.listens, what="the head")
+        return host
+
+    def listens(self):
+        port = f":{int(self.endpoint.rpartition(':')[2]):04X}"
+        with open("/proc/net/tcp", encoding="ascii") as f:
+            return any(line.split()[1].endswith(port) and line.split()[3] == "0A" for line in f)
+
+    def wait(self):
+        """How the hosts' runs end, in the order of their starts."""
+        return [h.wait() for h in self.hosts]
+
+
+def agent_of(program):
+    """The process id of the agent below the guard, which is the program itself."""
+    def child():
+        with open(f"/proc/{program.pid}/task/{program.pid}/children", encoding="ascii") as f:
+            return f.read().split()
+    return int(wait_for(child, what="the agent")[0])
+
+
+def variables(path):
+    """What a puppet's env: step has written."""
+    with open(path, "rb") as f:
+        return dict(v.decode().split("=", 1) for v in f.read().split(b"\0") if b"=" in v)
