@@ -68,7 +68,7 @@ static const struct {
 	{ S(AWAY) | S(OVER), MEMBER_EV_REFUSED },
 	/* A lost lease is worth nothing, so its end is known already. */
 	{ S(AWAY) | S(FENCED) | S(OVER), MEMBER_EV_LOST },
-	/* What was being prepared for ranks that hold no longer. */
+	/* The agent was still preparing for ranks that it no longer holds. */
 	{ S(AWAY) | S(JOINING) | S(WAITING) | S(OVER), MEMBER_EV_READY },
 	{ S(AWAY) | S(JOINING) | S(WAITING) | S(OVER), MEMBER_EV_FAILED },
 	{ S(STOPPING) | S(FENCED), MEMBER_EV_STARTED },

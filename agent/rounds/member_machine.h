@@ -8,7 +8,7 @@
  *
  * JOIN says that no worker lives here. Until its answer all orders are ignored: they were sent
  * before the head knew of the JOIN, which ended this host's part in the round. The agent looks at
- *the lease before it posts an order, and posts LOST instead where that does not hold.
+ * the lease before it posts an order, and posts LOST instead where that does not hold.
  *
  *	away	   not joined; no worker lives
  *	joining	   JOIN was sent

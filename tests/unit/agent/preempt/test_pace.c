@@ -2,8 +2,8 @@
 
 /*
  * Workers that do not wait for each other, each at its own pace, under a notice with a deadline:
- * all save twice, or there is a word of why not. Time goes on by milliseconds that nobody waits
- * for.
+ * each saves twice, or the machine says why not. The test counts time in milliseconds, and never
+ * waits.
  */
 
 #include "agent/preempt/machine.h"
