@@ -2,8 +2,8 @@
 #pragma once
 
 /*
- * What Slurm says to a process of a step: its hosts, this one's place among them, and where they
- * can meet. Pure: the caller gives the variables; looks up no name. Called by auto.c.
+ * Reads the variables of a process in a step of Slurm: its hosts, this one's place among them, and
+ * where they can meet. Pure: the caller gives the variables; looks up no name. Called by auto.c.
  */
 
 #include "common/base/error.h"
