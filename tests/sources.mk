@@ -302,4 +302,4 @@ library_TOOLS := tests/tools/drudge tests/tools/libworker tests/tools/queueworke
 	tests/tools/racer bench/preempt \
 	bench/sharing bench/work_queue
 # libFuzzer targets: tests/fuzz/fuzz_<name>.c with seeds in tests/fuzz/corpus/<name>/
-fuzz_TARGETS := errorfile frame idl journal link record spec yaml worker
+fuzz_TARGETS := errorfile frame idl journal link record slurm spec yaml worker

@@ -218,8 +218,8 @@ run-all: built
 	$(unit_suites)$(run_fuzz))
 	$(asan_reports)
 
-# Of the client, only what reads YAML.
-FUZZED := $(call obj,$(filter client/yaml%,$(client_SRC))) \
+# Of the client, only what reads YAML and lists of Slurm.
+FUZZED := $(call obj,$(filter client/launch/yaml% client/launch/slurm.c,$(client_SRC))) \
 	$(addprefix $(B)/,libagent.a libdaemon.a libcommon.a)
 $(B)/tests/fuzz/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(FUZZED)
 	@mkdir -p $(@D)
