@@ -410,7 +410,7 @@ class Box:
             self.path(d).mkdir()
         self.path("xr").chmod(0o700)
         dropped = ("PET_", "ELASTIC", "TORCH", "XDG_", "LOCAL_RANK", "RANK", "WORLD_SIZE", "OMP_",
-                   "MASTER_", "NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_")
+                   "MASTER_", "NOTIFY_SOCKET", "LISTEN_", "WATCHDOG_", "SLURM_", "PMI_", "OMPI_")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
         self.env.update(
             HOME=str(self.path("home")), XDG_RUNTIME_DIR=str(self.path("xr")), TZ="UTC",

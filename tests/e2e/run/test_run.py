@@ -87,6 +87,10 @@ def test_a_boolean_of_the_environment_is_off_at_zero(box, value, is_python):
     (["--nnodes=2:20:30"], "2:20:30"),
     (["--nnodes=2:1"], "2:1"),
     (["--nnodes=0"], "0"),
+    (["--nnodes=2"], "--rdzv-endpoint"),
+    (["--nnodes=2", "--rdzv-backend=etcd", "--rdzv-endpoint=h"], "etcd"),
+    (["--nnodes=1:2", "--node-rank=0", "--master-addr=h"], "--nnodes"),
+    (["--nnodes=auto"], "Slurm"),
     (["--nproc-per-node=0"], "0"),
     (["--nproc-per-node=unknown"], "unknown"),
     (["--max-restarts=-1"], "-1"),
@@ -101,6 +105,19 @@ def test_an_impossible_job_is_refused_before_any_worker_starts(box, args, named)
     assert not box.path("started").exists()
     assert named in result.err
     assert "Traceback" not in result.err and len(result.err.strip().splitlines()) <= 4, result
+
+
+def test_a_dry_run_shows_what_a_step_of_slurm_becomes(box):
+    step = {"SLURM_STEP_NODELIST": "node[07-09]", "SLURM_STEP_NUM_NODES": "3", "SLURM_NODEID": "2",
+            "SLURM_JOB_ID": "70123", "SLURM_STEP_ID": "0", "SLURM_STEP_TASKS_PER_NODE": "1(x3)"}
+    result = box.run("--nnodes=auto", "--dry-run", PUPPET, env=step)
+    assert result.rc == 0, result
+    assert json.loads(result.out)["rendezvous"] == {
+        "nodes": "3:3", "backend": "direct", "endpoints": "node07:29523", "node_rank": 2,
+        "id": "slurm-70123.0.0"}
+    result = box.run("--nnodes=auto", "--dry-run", PUPPET,
+                     env=step | {"SLURM_STEP_TASKS_PER_NODE": "8(x3)"})
+    assert result.rc == 125 and "srun --ntasks-per-node=1" in result.err, result
 
 
 def test_no_program_is_a_usage_error(box):
