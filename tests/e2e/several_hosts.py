@@ -4,7 +4,7 @@
 import json
 import socket
 
-from harness import wait_for
+from harness import wait_for, wait_text
 
 
 def free_port():
@@ -39,15 +39,13 @@ class Group:
         return program
 
     def start(self, steps, replicas=2, **top):
-        """The same with a job file. The first host leads: it listens before the next one starts."""
+        """The same with a job file. The first host leads, and is a member before the next one starts."""
         host = self.host("--spec", self.job(steps, replicas, **top))
-        wait_for(self.listens, what="the head")
+        if len(self.hosts) == 1:
+            logs = self.box.path("logs0")
+            run = wait_for(lambda: list(logs.glob("*/events.jsonl")), self.box.dir, logs, what="events")[0].parent
+            wait_text(run / "events.jsonl", '"host-joined"')
         return host
-
-    def listens(self):
-        port = f":{int(self.endpoint.rpartition(':')[2]):04X}"
-        with open("/proc/net/tcp", encoding="ascii") as f:
-            return any(line.split()[1].endswith(port) and line.split()[3] == "0A" for line in f)
 
     def wait(self):
         """How the hosts' runs end, in the order of their starts."""

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from harness import puppet, wait_for, wait_lines
+from python_package import ENV, needs_library
 from several_hosts import Group, agent_of, variables
 
 
@@ -200,20 +201,30 @@ def test_workers_of_a_stopped_agent_are_dead_before_others_start_again(box, up):
     assert [r.rc for r in group.wait()] == [0, 0]
 
 
-def test_without_the_head_all_end_their_workers_and_say_who_was_lost(box, up):
+def test_without_the_head_all_end_their_workers_and_wait_for_the_next_one(box, up):
     group = Group(box, "1:2")
     for _ in range(2):
         group.start(puppet(f"mark:{up}", "hang"),
                     rendezvous={"last_call": "20s", "lease": "1s", "join_timeout": "20s"})
     runs(up, 0, 4)
-    second = group.hosts[1]
     signal_agent(group.hosts[0], signal.SIGKILL)
     gone(up, 0)
     # Another run at the endpoint is the next head, and the attempts go on.
-    group.start(puppet(f"mark:{up}", f"wait-file:{box.path('end')}"), rendezvous={"last_call": "20s"})
+    group.start(puppet(f"mark:{up}", "hang"), rendezvous={"last_call": "20s", "lease": "1s"})
     runs(up, 1, 4)
-    box.path("end").touch()
-    assert group.hosts[2].wait().rc in (0, 143) or second
+    group.hosts[2].signal(signal.SIGTERM)
+    assert [h.wait().rc for h in group.hosts[1:]] == [143, 143]
+
+
+def test_a_head_that_does_not_come_back_ends_the_others(box, up):
+    group = Group(box, "1:2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", "hang"),
+                    rendezvous={"last_call": "20s", "lease": "500ms", "join_timeout": "2s"})
+    runs(up, 0, 4)
+    signal_agent(group.hosts[0], signal.SIGKILL)
+    r = group.hosts[1].wait()
+    assert r.rc == 125 and "the head's host " in r.err and " was lost" in r.err
 
 
 def test_too_few_hosts_end_after_the_limit_and_are_named(box):
@@ -245,13 +256,15 @@ def test_tf_config_has_the_workers_of_all_hosts(box):
     assert len(set(configs[0]["cluster"]["worker"])) == 4
 
 
+@needs_library
 def test_workers_of_several_hosts_learn_that_they_share_nothing(box):
     group = Group(box, "2")
     code = ("import elasticd; job = elasticd.init(); job.step(1)\n"
             "try: job.kv.put('a', '1')\n"
             "except elasticd.FailedPrecondition as e: print(e)\n")
     for _ in range(2):
-        group.start([sys.executable, "-c", code], replicas=1)
+        group.start(None, roles=[{"name": "worker", "replicas": 1, "command": [sys.executable, "-c", code],
+                                  "env": ENV}])
     results = group.wait()
     assert [r.rc for r in results] == [0, 0]
     assert all("several hosts" in r.out for r in results)
