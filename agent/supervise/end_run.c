@@ -292,7 +292,7 @@ void end_run_verdict(struct supervisor *sv)
 	json_t *cause;
 
 	/* An earlier agent has set it, or a later one will. */
-	if (sv->end.result || sv->no_verdict)
+	if (sv->end.result || sv->no_verdict || seat_set_verdict(sv))
 		return;
 	end_run_succeeded(sv, succeeded, sizeof(succeeded));
 	v = verdict_of(&facts);
@@ -311,8 +311,7 @@ void end_run_verdict(struct supervisor *sv)
 static json_t *end_run_failures(struct supervisor *sv)
 {
 	json_t *root = sv->end.root_cause;
-	json_t *failures =
-		job_json_failures(sv, (int)json_get_int(root, "attempt", sv->attempt));
+	json_t *failures = job_json_failures(sv, (int)json_get_int(root, "attempt", sv->attempt));
 	const json_t *f;
 	size_t i;
 

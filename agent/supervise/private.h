@@ -113,7 +113,8 @@ struct supervisor {
 	struct loop_timer *backoff_timer;
 	struct loop_timer *run_timer;
 
-	json_t *failures; /* object: attempt -> array of Failure */
+	json_t *failures;      /* object: attempt -> array of Failure */
+	json_t *verdict_given; /* the group's (seat.c), owned; NULL: not yet */
 	struct supervisor_end end;
 	bool ended;
 	bool lost; /* the verdict is agent_lost */
@@ -188,6 +189,8 @@ struct supervisor_seat {
 	char *master_addr;
 };
 void seat_free(struct supervisor *sv);
+/* Sets the job's verdict to the group's. Returns false where there is none. */
+bool seat_set_verdict(struct supervisor *sv);
 
 /* launch.c */
 void launch_rendezvous(struct supervisor *sv);

@@ -116,21 +116,39 @@ static const struct {
 	{ "preempted", GROUP_EV_PREEMPT },
 };
 
-void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict)
+static size_t seat_verdict(const json_t *verdict)
 {
-	const char *result = json_get_string(verdict, "result", "failed");
+	const char *result = json_get_string(verdict, "result", "");
 	size_t n = sizeof(seat_verdicts) / sizeof(seat_verdicts[0]), i = 0;
 
-	while (i + 1 < n && strcmp(seat_verdicts[i].result, result))
+	while (i < n && strcmp(seat_verdicts[i].result, result))
 		i++;
-	sv->end.result = seat_verdicts[i].result;
+	return i < n ? i : 1;
+}
+
+void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict)
+{
+	size_t i = seat_verdict(verdict);
+
+	json_decref(sv->verdict_given);
+	sv->verdict_given = json_deep_copy(verdict);
+	supervisor_set_reason(sv, "%s", i ? json_get_string(verdict, "message", "") : "");
+	supervisor_post(sv, seat_verdicts[i].event);
+}
+
+bool seat_set_verdict(struct supervisor *sv)
+{
+	const json_t *verdict = sv->verdict_given;
+
+	if (!verdict)
+		return false;
+	sv->end.result = seat_verdicts[seat_verdict(verdict)].result;
 	sv->end.exit_status = (int)json_get_int(verdict, "exit_status", 1);
 	snprintf(sv->end.message, sizeof(sv->end.message), "%s",
 		json_get_string(verdict, "message", ""));
 	json_decref(sv->end.root_cause);
 	sv->end.root_cause = json_deep_copy(json_get_object(verdict, "root_cause"));
-	supervisor_set_reason(sv, "%s", i ? sv->end.message : "");
-	supervisor_post(sv, seat_verdicts[i].event);
+	return true;
 }
 
 json_t *supervisor_known_failures(struct supervisor *sv)

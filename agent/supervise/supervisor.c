@@ -404,6 +404,7 @@ struct supervisor *supervisor_free(struct supervisor *sv)
 	loop_timer_free(sv->run_timer);
 	json_decref(sv->past_state);
 	json_decref(sv->past_verdict);
+	json_decref(sv->verdict_given);
 	json_decref(sv->failures);
 	json_decref(sv->history);
 	json_decref(sv->end.root_cause);
