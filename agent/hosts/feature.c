@@ -6,6 +6,7 @@
 #include "common/base/file.h"
 #include "common/base/log.h"
 #include "common/text/endpoint.h"
+#include "common/text/json.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -281,6 +282,15 @@ static bool hosts_last_answers(struct supervisor *sv, loop_fn fn, void *arg)
 	return true;
 }
 
+static void hosts_describe_job(const struct supervisor *sv, json_t *job)
+{
+	const struct hosts *h = hosts_of(sv);
+
+	if (h && h->begun)
+		json_put(job, "hosts",
+			h->head ? head_hosts_json(h->head) : member_hosts_json(h->member));
+}
+
 const struct feature hosts_feature = {
 	.name = "hosts",
 	.init = hosts_init,
@@ -295,4 +305,5 @@ const struct feature hosts_feature = {
 	.job_ended = hosts_job_ended,
 	.last_answers = hosts_last_answers,
 	.worker_exited = hosts_worker_exited,
+	.describe_job = hosts_describe_job,
 };

@@ -126,7 +126,8 @@ static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 	r = hear_replicas(h, json_get_array(p, "roles"), replicas, err);
 	if (r < 0)
 		return r;
-	/* Members of the head before know where that was; log directories have attempts' numbers. */
+	/* Members of the head before know where that was; log directories have attempts' numbers.
+	 */
 	if (h->attempt < json_get_int(p, "attempts", 0))
 		h->attempt = (int)json_get_int(p, "attempts", 0);
 	if (h->budget.used < json_get_int(p, "restarts", 0))
@@ -274,6 +275,7 @@ static void head_on_beat(void *arg, const struct link_beat *beat)
 {
 	struct head_host *x = arg;
 
+	x->beat = *beat;
 	if (x->number >= 0)
 		lease_came(&x->head->leases, &x->lease, (uint64_t)beat->came_boot_us / 1000);
 }

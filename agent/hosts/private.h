@@ -12,6 +12,7 @@
  *   head_say.c     what the head sends
  *   head_hear.c    what members say
  *   head_decide.c  failures, restarts and the verdict of the group
+ *   describe.c     the hosts, for people
  *   settings.c     what must be alike on all hosts
  *
  * The head's own host is a member by a link of its own, like all others.
@@ -120,6 +121,7 @@ struct head_host {
 	int left;			  /* workers of the present round that have not ended */
 	int succeeded;			  /* ... that have, with success */
 	struct head_host *before, *after; /* all that the head knows */
+	struct link_beat beat;		  /* the last one */
 };
 
 struct head {
@@ -214,6 +216,10 @@ struct hosts {
 	void *last_arg;
 	bool stop_asked;
 };
+
+/* describe.c: arrays of io.elasticd.Manager.Host; a member knows itself and the head. Owned. */
+json_t *head_hosts_json(const struct head *h);
+json_t *member_hosts_json(const struct member *m);
 
 /* The last word was said: lets the core go on if it waits. */
 void hosts_settle(struct hosts *h);

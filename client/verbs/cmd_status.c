@@ -9,6 +9,7 @@
 #include "client/verbs/verbs.h"
 #include "common/base/printable.h"
 #include "common/text/duration.h"
+#include "common/text/json.h"
 #include "common/text/ranks.h"
 #include "common/text/size.h"
 
@@ -24,8 +25,9 @@ static void field_more(
 {
 	_cleanup_free_ char *shown = text ? printable_dup(text) : NULL, *line = NULL;
 
-	if (shown && asprintf(&line, "%10s: %s%s%s%s\n", label, ctl_color(ctl, c), shown,
-			     *ctl_color(ctl, c) ? COLOR_OFF : "", more) >= 0)
+	if (shown &&
+		asprintf(&line, "%10s%s %s%s%s%s\n", label, *label ? ":" : " ", ctl_color(ctl, c),
+			shown, *ctl_color(ctl, c) ? COLOR_OFF : "", more) >= 0)
 		wrap_print(stdout, line, FIELD_INDENT, ctl->columns);
 }
 
@@ -147,6 +149,35 @@ static void queue_field(const struct ctl *ctl, const json_t *job)
 		field(ctl, "Queue", text, has_value(q, "error") ? COLOR_RED : COLOR_NONE);
 }
 
+/* One line for each host of a group: "node1: ranks 2-3, running, heard 0.4 s ago". */
+static void host_field(const struct ctl *ctl, const char *label, const json_t *host)
+{
+	int64_t first = get_int(host, "first_rank"), n = get_int(host, "workers");
+	char ranks[64] = "", heard[TIME_TEXT_MAX + 16] = "", took[TIME_TEXT_MAX], text[512];
+
+	if (n > 1)
+		snprintf(ranks, sizeof(ranks), "ranks %lld-%lld, ", (long long)first,
+			(long long)(first + n - 1));
+	else if (n == 1)
+		snprintf(ranks, sizeof(ranks), "rank %lld, ", (long long)first);
+	if (has_value(host, "heard_us"))
+		snprintf(heard, sizeof(heard), ", heard %s ago",
+			time_text_since(ctl_now_us(), get_int(host, "heard_us"), took));
+	snprintf(text, sizeof(text), "%.255s: %s%s%s%s", get_text(host, "host"), ranks,
+		get_text(host, "state"), json_get_bool(host, "leads", false) ? ", leads" : "",
+		heard);
+	field(ctl, label, text, COLOR_NONE);
+}
+
+static void host_fields(const struct ctl *ctl, const json_t *job)
+{
+	const json_t *host;
+	size_t i;
+
+	json_array_foreach (json_object_get(job, "hosts"), i, host)
+		host_field(ctl, i ? "" : "Hosts", host);
+}
+
 static enum color verdict_color(const json_t *job)
 {
 	if (job_in(job, "preempted"))
@@ -202,6 +233,7 @@ static void head(const struct ctl *ctl, const json_t *job)
 		agent_field(ctl, job, pid);
 	}
 	field(ctl, "Logs", get_text(job, "log_dir"), COLOR_NONE);
+	host_fields(ctl, job);
 	workers_field(ctl, job);
 	queue_field(ctl, job);
 }

@@ -89,6 +89,7 @@ static const struct {
 	{ "log_dir", JSON_STRING, false },
 	{ "log_bytes", JSON_INTEGER, false },
 	{ "preemption", JSON_OBJECT, false },
+	{ "hosts", JSON_ARRAY, false },
 	{ "queue", JSON_OBJECT, false },
 	{ "workers", JSON_ARRAY, true },
 };

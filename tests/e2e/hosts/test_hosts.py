@@ -278,5 +278,13 @@ def test_jobs_of_two_daemons_are_one_group(box, up):
         job = group.job(puppet(f"mark:{up}", f"wait-file:{box.path('end')}"))
         d.submit({**json.loads(job.read_text()), "name": f"job{i}"})
     runs(up, 0, 4)
+    for i, d in enumerate(daemons):
+        d.wait(f"job{i}", until="running")
+    # Each shows what it knows: one of them leads, and has both hosts with their ranks.
+    known = [d.status(f"job{i}")["hosts"] for i, d in enumerate(daemons)]
+    assert [[h["leads"] for h in hosts].count(True) for hosts in known] == [1, 1]
+    lead = next(hosts for hosts in known if len([h for h in hosts if "first_rank" in h]) == 2)
+    assert sorted((h["group_rank"], h["first_rank"], h["workers"]) for h in lead) == [(0, 0, 2), (1, 2, 2)]
+    assert "ranks 2-3, running" in box.ctl("status", "job1", env={"ELASTICD_SOCKET": str(daemons[1].socket)}).out
     box.path("end").touch()
     assert [d.wait(f"job{i}")["state"] for i, d in enumerate(daemons)] == ["succeeded"] * 2

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/private.h"
+#include "common/text/json.h"
+
+#include <string.h>
+
+/* What people see of the hosts: as much as the asked one knows. */
+
+/* A time of CLOCK_BOOTTIME as one of the calendar. */
+static int64_t describe_real_us(int64_t boot_us)
+{
+	return (int64_t)loop_real_us() - (link_boot_us() - boot_us);
+}
+
+static void describe_clock(json_t *host, const struct link_beat *beat, int64_t sign)
+{
+	if (!beat->clock_known)
+		return;
+	json_put_int(host, "offset_us", sign * beat->offset_us);
+	json_put_int(host, "uncertainty_us", beat->uncertainty_us);
+}
+
+static json_t *describe_member(const struct head *h, const struct round_host *r)
+{
+	const struct head_host *x = h->members[r->number];
+	json_t *host = json_pack("{s:s, s:s, s:b}", "host", r->name, "state",
+		host_state_name(r->state), "leads",
+		x && x->link && !strcmp(link_peer(x->link)->agent, h->hosts->agent));
+
+	if (x)
+		json_put_string(host, "address", x->address);
+	if (r->round && r->round == round_number(h->round)) {
+		json_put_int(host, "group_rank", r->group_rank);
+		json_put_int(host, "first_rank", r->first_rank);
+		json_put_int(host, "workers", r->workers);
+	}
+	if (!x)
+		return host;
+	if (x->beat.came_boot_us)
+		json_put_int(host, "heard_us", describe_real_us(x->beat.came_boot_us));
+	describe_clock(host, &x->beat, 1);
+	if (x->link)
+		json_put_string(host, "version", link_peer(x->link)->version);
+	return host;
+}
+
+json_t *head_hosts_json(const struct head *h)
+{
+	const struct round_host *r = NULL;
+	json_t *list = json_array();
+
+	while ((r = round_next_host(h->round, r ? r->number : -1)))
+		if (r->state != HOST_GONE && r->number < h->n_members)
+			json_add(list, describe_member(h, r));
+	return list;
+}
+
+json_t *member_hosts_json(const struct member *m)
+{
+	json_t *list = json_array(), *own, *head;
+
+	own = json_pack("{s:s, s:s, s:b}", "host", supervisor_host(m->sv), "state",
+		member_state_name(m->state), "leads", 0);
+	if (m->round) {
+		json_put_int(own, "group_rank", m->seat.seat.group_rank);
+		if (m->seat.roles)
+			json_put_int(own, "first_rank", m->seat.roles[0].first_rank);
+		json_put_int(own, "workers", supervisor_n_workers(m->sv));
+	}
+	json_add(list, own);
+	if (!m->head_host)
+		return list;
+	head = json_pack("{s:s, s:s, s:b}", "host", m->head_host, "state",
+		m->linked ? "linked" : "not linked", "leads", 1);
+	if (m->clock.sent_boot_us)
+		json_put_int(head, "heard_us", describe_real_us(m->clock.sent_boot_us));
+	describe_clock(head, &m->clock, -1);
+	json_add(list, head);
+	return list;
+}
