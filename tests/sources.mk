@@ -290,6 +290,7 @@ tool_PROGRAMS := \
 	tests/tools/queueworker \
 	tests/tools/racer \
 	tests/tools/puppet \
+	tests/tools/solo \
 	bench/mortal \
 	bench/preempt \
 	bench/sharing \
