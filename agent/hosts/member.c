@@ -147,7 +147,7 @@ bool member_lease_holds(struct member *m)
 	return false;
 }
 
-static void member_arm_lease(struct member *m)
+void member_arm_lease(struct member *m)
 {
 	uint64_t now = member_now_ms();
 

@@ -30,10 +30,12 @@ static int hear_admitted(struct member *m, const json_t *p, struct error *err)
 	m->was_member = true;
 	m->known_round = (uint64_t)json_get_int(p, "known_round", 0);
 	/* The JOIN was the first beat of the lease, and this is its answer. */
-	if (lease_answer(&m->lease, 1, (uint64_t)link_boot_us() / 1000))
-		member_post(m, MEMBER_EV_JOINED);
-	else
+	if (!lease_answer(&m->lease, 1, (uint64_t)link_boot_us() / 1000)) {
 		member_post(m, MEMBER_EV_LOST);
+		return 0;
+	}
+	member_arm_lease(m);
+	member_post(m, MEMBER_EV_JOINED);
 	return 0;
 }
 

@@ -83,6 +83,8 @@ void member_begin(struct member *m);
 void member_post(struct member *m, enum member_event event);
 /* The lease is looked at before an order is posted: where it is over, this posts LOST. */
 bool member_lease_holds(struct member *m);
+/* An answer of the head has made the lease longer. */
+void member_arm_lease(struct member *m);
 /* The run ends without the head's verdict. */
 void member_give_up(struct member *m, const char *result, int status, const char *text);
 

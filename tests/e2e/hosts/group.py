@@ -32,9 +32,9 @@ class Round:
 
 
 class Group:
-    """One worker on each host, which has a child. Node 0 can listen at the endpoint, so it leads."""
+    """One worker on each host, which has a child where the test wants one. Node 0 can listen at the endpoint, so it leads."""
 
-    def __init__(self, box, count, nodes, lease_ms=LEASE_MS, restart=None, **rendezvous):
+    def __init__(self, box, count, nodes, lease_ms=LEASE_MS, restart=None, child=True, **rendezvous):
         self.box, self.net = box, make_net(box, count)
         self.dir = box.path("solo")
         self.dir.mkdir()
@@ -43,7 +43,7 @@ class Group:
         self.runs = [None] * count
         self.document = {
             "name": "g",
-            "roles": [{"replicas": 1, "command": [SOLO, str(self.dir), "child"]}],
+            "roles": [{"replicas": 1, "command": [SOLO, str(self.dir), *["child"] * child]}],
             "stop": {"timeout": "200ms"},
             "restart": restart or {"max": 0},
             "rendezvous": {

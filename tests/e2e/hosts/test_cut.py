@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from group import Group
-from harness import SLOWER, children, wait_for, wait_gone
+from harness import SLOWER, wait_gone
 
 
 @pytest.fixture
@@ -30,3 +30,109 @@ def test_the_others_go_on_without_a_host_that_is_cut_off_until_it_is_back(group,
     group.net.heal(2)
     group.wait_round(0, 1, 2, after=second)
     assert [r.rc for r in group.stop()] == [143, 143, 143]
+
+
+def test_a_short_cut_changes_nothing_and_what_ended_meanwhile_is_told_after_it(box):
+    """With success on each host the group ends, so that one report counts exactly once."""
+    group = Group(box, 3, "2:3", lease_ms=8000 * SLOWER)
+    only = group.start().wait_round(0, 1, 2)
+    group.kill_worker(only.workers[0], signal.SIGUSR1)
+    group.net.cut(2)
+    group.kill_worker(only.workers[2], signal.SIGUSR1)
+    group.wait_end_of(only.workers[2])
+    group.kill_worker(only.workers[1], signal.SIGUSR1)
+    group.wait_end_of(only.workers[1])
+    assert [run.popen.poll() for run in group.runs] == [None] * 3
+    group.net.heal(2)
+    assert [run.wait().rc for run in group.runs] == [0, 0, 0]
+    assert len(group.rounds()) == 1 and len(group.lines("end")) == 3
+    assert not [run.err for run in group.runs if "was lost" in run.err]
+
+
+def test_a_failure_during_a_short_cut_is_counted_once(box):
+    group = Group(box, 3, "2:3", lease_ms=8000 * SLOWER, restart={"max": 3})
+    first = group.start().wait_round(0, 1, 2)
+    group.net.cut(2)
+    group.kill_worker(first.workers[2], signal.SIGUSR2)
+    group.wait_end_of(first.workers[2])
+    assert group.rounds()[-1].number == first.number
+    group.net.heal(2)
+    second = group.wait_round(0, 1, 2, after=first)
+    assert {w.restarts for w in second.workers.values()} == {1}
+    assert {w.attempt for w in second.workers.values()} == {1}
+    group.stop()
+
+
+def test_hosts_wait_for_the_head_s_host_and_run_again_with_its_next_run(group):
+    first = group.start().wait_round(0, 1, 2)
+    group.kill_agent(0)
+    assert group.runs[0].wait().rc == 125
+    for i in (1, 2):
+        group.runs[i].wait_err("the lease of this host is over")
+        group.wait_end_of(first.workers[i])
+    group.start(0).wait_round(0, 1, 2, after=first)
+    assert [r.rc for r in group.stop()] == [143] * 3
+
+
+def test_without_the_head_s_host_the_others_end_with_its_name(box):
+    group = Group(box, 2, "2", join_timeout="2s")
+    group.start().wait_round(0, 1)
+    group.kill_agent(0)
+    result = group.runs[1].wait()
+    assert result.rc == 125 and "node0" in result.err, result
+    group.check()
+
+
+def test_a_stopped_head_begins_again_when_it_goes_on(group):
+    first = group.start().wait_round(0, 1, 2)
+    group.kill_agent(0, signal.SIGSTOP)
+    for worker in first.workers.values():
+        group.wait_end_of(worker)
+    group.kill_agent(0, signal.SIGCONT)
+    group.wait_round(0, 1, 2, after=first)
+    assert [r.rc for r in group.stop()] == [143] * 3
+
+
+def test_a_stopped_agent_s_host_is_lost_and_joins_again_when_it_goes_on(group):
+    first = group.start().wait_round(0, 1, 2)
+    group.kill_agent(1, signal.SIGSTOP)
+    second = group.wait_round(0, 2, after=first)
+    group.kill_agent(1, signal.SIGCONT)
+    group.wait_round(0, 1, 2, after=second)
+    assert [r.rc for r in group.stop()] == [143] * 3
+
+
+def test_a_stopped_guard_is_not_needed_while_the_agent_keeps_the_lease(group):
+    first = group.start().wait_round(0, 1, 2)
+    group.runs[1].signal(signal.SIGSTOP)
+    group.net.cut(1)
+    second = group.wait_round(0, 2, after=first)
+    group.net.heal(1)
+    group.wait_round(0, 1, 2, after=second)
+    group.runs[1].signal(signal.SIGCONT)
+    assert [r.rc for r in group.stop()] == [143] * 3
+
+
+def test_the_guard_tells_the_head_at_once_that_its_agent_was_killed(box):
+    """No lease is waited for: that is longer than the test may take."""
+    group = Group(box, 3, "2:3", lease_ms=600000)
+    first = group.start().wait_round(0, 1, 2)
+    group.kill_agent(2)
+    assert group.runs[2].wait().rc == 125
+    second = group.wait_round(0, 1, after=first)
+    group.start(2).wait_round(0, 1, 2, after=second)
+    assert [r.rc for r in group.stop()] == [143] * 3
+
+
+def test_workers_die_with_agent_and_guard_that_are_killed_at_once(box):
+    """The kernel ends the workers, but not what they have started themselves."""
+    group = Group(box, 3, "2:3", child=False)
+    first = group.start().wait_round(0, 1, 2)
+    agent = group.agent(2)
+    os.kill(group.runs[2].pid, signal.SIGKILL)
+    os.kill(agent, signal.SIGKILL)
+    wait_gone(first.workers[2].pid)
+    second = group.wait_round(0, 1, after=first)
+    group.runs[2].wait()
+    group.start(2).wait_round(0, 1, 2, after=second)
+    assert [r.rc for r in group.stop()] == [143] * 3
