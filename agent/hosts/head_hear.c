@@ -122,7 +122,8 @@ static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 	free(x->address);
 	x->address = address;
 	if (strcmp(digest, h->digest))
-		return settings_differ(h->settings, settings, join.name, err);
+		return settings_differ(
+			h->settings, settings, supervisor_host(h->hosts->sv), join.name, err);
 	r = hear_replicas(h, json_get_array(p, "roles"), replicas, err);
 	if (r < 0)
 		return r;

@@ -68,7 +68,83 @@ static const char *settings_find(const json_t *settings, const char *key)
 	return "none";
 }
 
-int settings_differ(const json_t *ours, const json_t *theirs, const char *host, struct error *err)
+/* Two values that differ, and the key of both. */
+struct difference {
+	char key[128];
+	const json_t *ours, *theirs; /* borrowed; NULL: that host has none */
+};
+
+static bool difference_is(struct difference *d, const json_t *ours, const json_t *theirs)
+{
+	if (ours == theirs || (ours && theirs && json_equal(ours, theirs)))
+		return false;
+	d->ours = ours;
+	d->theirs = theirs;
+	return true;
+}
+
+/* Goes on to the first key of `of`, which is either value, that differs. */
+static bool difference_in_object(struct difference *d, const json_t *of)
+{
+	const json_t *ours = d->ours, *theirs = d->theirs;
+	size_t len = strlen(d->key);
+	json_t *value;
+	const char *name;
+
+	json_object_foreach ((json_t *)of, name, value) {
+		if (!difference_is(d, json_object_get(ours, name), json_object_get(theirs, name)))
+			continue;
+		snprintf(d->key + len, sizeof(d->key) - len, ".%s", name);
+		return true;
+	}
+	return false;
+}
+
+/* Goes on to the first part that differs. Returns false where only the whole of both does. */
+static bool difference_descend(struct difference *d)
+{
+	const json_t *ours = d->ours, *theirs = d->theirs;
+	size_t len = strlen(d->key);
+
+	if (json_is_object(ours) && json_is_object(theirs))
+		return difference_in_object(d, ours) || difference_in_object(d, theirs);
+	if (json_array_size(ours) != json_array_size(theirs))
+		return false;
+	for (size_t i = 0; i < json_array_size(ours); i++) {
+		if (!difference_is(d, json_array_get(ours, i), json_array_get(theirs, i)))
+			continue;
+		snprintf(d->key + len, sizeof(d->key) - len, "[%zu]", i);
+		return true;
+	}
+	return false;
+}
+
+static char *settings_text(const json_t *value)
+{
+	return value ? json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY)
+		     : strdup("none");
+}
+
+static int settings_name(const char *key, const char *ours, const char *theirs, const char *head,
+	const char *host, struct error *err)
+{
+	_cleanup_json_ json_t *a = json_loads(ours, JSON_DECODE_ANY, NULL);
+	_cleanup_json_ json_t *b = json_loads(theirs, JSON_DECODE_ANY, NULL);
+	_cleanup_free_ char *mine = NULL, *other = NULL;
+	struct difference d = { .ours = a, .theirs = b };
+
+	snprintf(d.key, sizeof(d.key), "%s", key);
+	while (difference_descend(&d))
+		;
+	mine = settings_text(d.ours);
+	other = settings_text(d.theirs);
+	return error_field(err, -EINVAL, d.key,
+		"expected %.300s as on %.64s, which leads the group, got %.300s on %.64s",
+		mine ? mine : ours, head, other ? other : theirs, host);
+}
+
+int settings_differ(const json_t *ours, const json_t *theirs, const char *head, const char *host,
+	struct error *err)
 {
 	const json_t *one;
 	size_t i;
@@ -78,12 +154,9 @@ int settings_differ(const json_t *ours, const json_t *theirs, const char *host, 
 		const char *mine = json_get_string(one, "value", "");
 		const char *other = settings_find(theirs, key);
 
-		if (!strcmp(mine, other))
-			continue;
-		return error_field(err, -EINVAL, key,
-			"expected %.300s as on the group's head, got %.300s on %.64s", mine, other,
-			host);
+		if (strcmp(mine, other))
+			return settings_name(key, mine, other, head, host, err);
 	}
 	return error_field(err, -EINVAL, "settings",
-		"expected those of the group's head, got others on %.64s", host);
+		"expected those of %.64s, which leads the group, got others on %.64s", head, host);
 }

@@ -15,6 +15,7 @@
 json_t *settings_of(const struct spec *spec);
 /* The same as text, by which two hosts agree or not. Owned; NULL without memory. */
 char *settings_digest(const json_t *settings);
-/* Names the first setting in which two hosts differ, with both values; host: which one has theirs.
- * Always returns -EINVAL. */
-int settings_differ(const json_t *ours, const json_t *theirs, const char *host, struct error *err);
+/* Names the first key in which two hosts differ, with both values and both hosts: head has ours,
+ * host has theirs. Always returns -EINVAL. */
+int settings_differ(const json_t *ours, const json_t *theirs, const char *head, const char *host,
+	struct error *err);

@@ -32,7 +32,7 @@ class Round:
 
 
 class Group:
-    """One worker on each host, which has a child where the test wants one. Node 0 can listen at the endpoint, so it leads."""
+    """One worker on each host, which has a child. Node 0 can listen at the endpoint, so it leads."""
 
     def __init__(self, box, count, nodes, lease_ms=LEASE_MS, restart=None, child=True, **rendezvous):
         self.box, self.net = box, make_net(box, count)
@@ -56,16 +56,17 @@ class Group:
     # Hosts
 
     def start(self, *hosts, change=None, **rendezvous):
-        """Starts the run of these hosts, with other keys of the specification where they are given."""
+        """Starts the run of these hosts, with other keys of the specification where given; None: without."""
         for i in hosts or range(len(self.runs)):
             document = json.loads(json.dumps(self.document))
             document["rendezvous"].update(rendezvous)
             document.update(change or {})
+            for key in [k for k, v in rendezvous.items() if v is None]:
+                del document["rendezvous"][key]
             path = self.box.path(f"spec{i}.json")
             path.write_text(json.dumps(document))
-            self.runs[i] = self.box.start(
-                *self.net.nodes[i].command(CTL, "run", f"--log-dir={self.box.path('logs')}", f"--spec={path}"),
-                name=f"node{i}")
+            run = [CTL, "run", f"--log-dir={self.box.path('logs')}", f"--spec={path}"]
+            self.runs[i] = self.box.start(*self.net.nodes[i].command(*run), name=f"node{i}")
         return self
 
     def agent(self, i):

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts and strangers that a group does not let in: each learns why, and no other host is disturbed."""
+
+import contextlib
+
+import pytest
+
+from group import Group
+from harness import alive, wait_for
+from stranger import Stranger
+
+
+@pytest.fixture
+def group(box):
+    """Two of the three hosts run."""
+    group = Group(box, 3, "2:3")
+    group.first = group.start(0, 1).wait_round(0, 1)
+    return group
+
+
+def assert_undisturbed(group):
+    assert len(group.rounds()) == 1, group.records.read_text()
+    assert all(alive(w.pid) for w in group.first.workers.values())
+    group.check()
+
+
+def assert_refused(group, *texts, rc=1, node=2, **keys):
+    result = group.start(node, **keys).runs[node].wait()
+    assert result.rc == rc, result
+    for text in texts:
+        assert text in result.err, result
+    group.runs[node] = None
+    assert_undisturbed(group)
+
+
+def test_settings_that_differ_are_named_with_both_values_and_both_hosts(group):
+    role = dict(group.document["roles"][0], name="other")
+    for key, change, ours, theirs in [
+        ("restart.max", {"restart": {"max": 7}}, "0", "7"),
+        ("roles[0].name", {"roles": [role]}, '"worker"', '"other"'),
+        ("heartbeat.failures", {"heartbeat": {"period": "9s"}}, "none", "3"),
+        ("preemption.grace", {"preemption": {"grace": "9s"}}, "none", '"9s"'),
+        ("queue.max", {"queue": {"max": 7}}, "", "7"),
+    ]:
+        assert_refused(group, f"{key}: expected {ours}", f"as on node0, which leads the group, got {theirs}",
+                       " on node2\n", change=change)
+    assert_refused(group, 'rendezvous.nodes: expected "2:3" as on node0, which leads the group, '
+                   'got "1:3" on node2\n', nodes="1:3")
+    group.start(2).wait_round(0, 1, 2)
+    group.stop()
+
+
+def test_a_node_rank_is_given_once(box):
+    group = Group(box, 3, "2:3", backend="direct")
+    group.start(0, node_rank=1).start(1, node_rank=0)
+    group.first = group.wait_round(0, 1)
+    assert group.first.workers[1].rank == 0
+    assert_refused(group, "rendezvous.node_rank", "node1", node_rank=0)
+    assert_refused(group, "rendezvous.node_rank", "node0", node_rank=1)
+    group.start(2, node_rank=2).wait_round(0, 1, 2)
+    group.stop()
+
+
+def test_in_a_static_group_each_node_rank_is_given_once_too(box):
+    group = Group(box, 3, 3, backend="static")
+    group.start(0, node_rank=0).start(1, 2, node_rank=1)
+    late = wait_for(lambda: [i for i in (1, 2) if group.runs[i].popen.poll() is not None],
+                    box.path("out"), what="one of two hosts with one rank to be refused")[0]
+    first = 3 - late
+    result = group.runs[late].wait()
+    assert result.rc == 1 and f"rendezvous.node_rank: host node{first} has" in result.err, result
+    only = group.start(late, node_rank=2).wait_round(0, 1, 2)
+    assert [only.workers[i].rank for i in (0, first, late)] == [0, 1, 2]
+    group.stop()
+
+
+def test_another_group_s_head_is_named(group):
+    assert_refused(group, "rendezvous.id", "expected tests", "got others", id="others")
+    group.stop()
+
+
+def token(box, name, text):
+    path = box.path(name)
+    path.write_text(text)
+    path.chmod(0o600)
+    return str(path)
+
+
+def test_a_secret_has_to_be_the_group_s(box):
+    right = token(box, "right", "a secret of the group\n")
+    wrong = token(box, "wrong", "another secret here\n")
+    group = Group(box, 3, "2:3", token_file=right)
+    group.first = group.start(0, 1).wait_round(0, 1)
+    assert_refused(group, "rendezvous.token_file", token_file=wrong, join_timeout="2s")
+    assert_refused(group, "TLS", token_file=None, join_timeout="2s")
+    group.start(2).wait_round(0, 1, 2)
+    group.stop()
+
+
+def test_a_host_with_a_secret_is_told_of_a_head_without(box, group):
+    assert_refused(group, "TLS", token_file=token(box, "token", "a secret of one host\n"), join_timeout="2s")
+    group.stop()
+
+
+def test_an_endpoint_that_is_not_there_is_told_with_this_host_s_addresses(box):
+    group = Group(box, 2, 2, join_timeout="1s")
+    for endpoint in (group.net.address(0) + ":29400", "10.77.0.200:29400"):
+        result = group.start(1, endpoints=endpoint).runs[1].wait()
+        assert result.rc == 124 and endpoint in result.err and group.net.address(1) in result.err, result
+        assert "none of this host's addresses" in result.err, result
+
+
+def test_a_name_that_no_resolver_knows_is_told(box):
+    group = Group(box, 2, 2, join_timeout="1s")
+    result = group.start(1, endpoints="no-such-host.invalid:29400").runs[1].wait()
+    assert result.rc == 124 and "rendezvous.endpoints: no-such-host.invalid" in result.err, result
+
+
+def test_too_few_hosts_end_with_the_names_of_those_there(box):
+    group = Group(box, 2, 2, join_timeout="1s")
+    result = group.start(0).runs[0].wait()
+    assert result.rc == 124 and "1 of at least 2 hosts" in result.err and "node0" in result.err, result
+
+
+def test_strangers_disturb_no_link(group):
+    def stranger(*data, **hello):
+        s = Stranger(group, 2, **hello)
+        for piece in data:
+            s.send_raw(piece)
+        return s
+
+    hello = Stranger.frame("Hello", **Stranger(group, 2).hello)
+    refused = [
+        (stranger(b"\x00"), "message"),
+        (stranger(bytes(range(256)) * 8), None),
+        (stranger(b"GET / HTTP/1.1\r\n\r\n\0"), None),
+        (stranger(b"{}\0"), None),
+        (stranger(b"[" * 100000), None),
+        (stranger(Stranger.frame("Beat", ack=0, boot_us=1, time_us=1)), "method"),
+        (stranger(hello.replace(b'"major": 1', b'"major": 2')), "parameters.major"),
+        (stranger(hello.replace(b'"tests"', b'"others"')), "rendezvous.id"),
+        (stranger(hello.replace(b'"session": "5555', b'"session": "5')), "parameters.session"),
+        (stranger(Stranger.frame("LastWord", major=1, minor=0, group="tests", agent="a" * 32, word="w" * 32)),
+         "parameters.word"),
+    ]
+    for s, field in refused:
+        why = s.wait_end()
+        assert field is None or (why and why["field"] == field), (field, why)
+    assert_undisturbed(group)
+    group.stop()
+
+
+def test_a_flood_ends_and_silence_holds_no_place_for_long(group):
+    flood = Stranger(group, 2)
+    with contextlib.suppress(OSError):
+        while flood.send_raw(b"x" * 65536):
+            pass
+    silent = [Stranger(group, 2) for _ in range(100)]
+    half = Stranger(group, 2)
+    half.send_raw(Stranger.frame("Hello", **half.hello)[:40])
+    assert_undisturbed(group)
+    group.start(2).wait_round(0, 1, 2, after=group.first)
+    for s in [*silent, half]:
+        s.sock.close()
+    group.stop()
+
+
+def join(s, **changes):
+    s.say_hello()
+    s.say("Join", **{
+        "run": "stranger", "host": s.hello["host"], "address": "10.77.0.3", "known_round": 0,
+        "roles": [{"role": "worker", "replicas": 1}], "settings": [], **changes})
+
+
+def test_links_that_break_the_protocol_end_alone(group):
+    for message, field in [
+        (("Prepared", {"round": 1}), None),  # no member says this
+        (("Welcome", {}), None),
+        (("Nonsense", {}), None),
+    ]:
+        s = Stranger(group, 2)
+        s.say_hello()
+        s.say(message[0], **message[1])
+        s.send_raw(b"rubbish\0")
+        assert s.wait_end(), message
+    s = Stranger(group, 2)
+    join(s)
+    assert s.wait_end()["field"] == "rendezvous.nodes"
+    s = Stranger(group, 2)
+    s.say_hello()
+    while s.send("Beat", ack=0, boot_us=1, time_us=1):
+        pass
+    assert_undisturbed(group)
+    group.stop()
