@@ -116,7 +116,8 @@ class Net:
 
     def cut_way(self, i, j):
         """What node i sends to node j is lost, and i does not hear of it."""
-        self.nodes[i].ip("neigh", "replace", self.address(j), "lladdr", NOWHERE, "dev", "eth0", "nud", "permanent")
+        self.nodes[i].ip("neigh", "replace", self.address(j), "lladdr", NOWHERE, "dev", "eth0",
+                         "nud", "permanent")
 
     def heal_way(self, i, j):
         with contextlib.suppress(OSError):  # it was not cut
