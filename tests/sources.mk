@@ -3,6 +3,8 @@
 unit_TESTS := \
 	agent/files/file_system \
 	agent/files/inotify \
+	agent/hosts/local_address \
+	agent/hosts/settings \
 	agent/link/beat \
 	agent/link/dial \
 	agent/link/link \
@@ -42,6 +44,7 @@ unit_TESTS := \
 	agent/preempt/notice_command \
 	agent/preempt/pace \
 	agent/process/cgroup \
+	agent/process/fence \
 	agent/process/env_list \
 	agent/process/last_error \
 	agent/process/port \
@@ -166,6 +169,8 @@ unit_TESTS := \
 	worker/work
 # Those of them whose tests leave nothing behind in their process: no child, thread or signal.
 pure_TESTS := \
+	agent/hosts/local_address \
+	agent/hosts/settings \
 	agent/link/beat \
 	agent/link/link \
 	agent/link/listen \

@@ -116,8 +116,10 @@ int local_address_find(const char *text, char **ret, struct error *err)
 		return find(&w, text, ret, err);
 	}
 	/* A name is for the other hosts to look up. */
-	if (strchr(text, '/'))
+	if (strchr(text, '/')) {
+		w.family = AF_UNSPEC; /* it is no network, so it has no address here */
 		return find(&w, text, ret, err);
+	}
 	*ret = strdup(text);
 	return *ret ? 0 : error_set(err, -ENOMEM, "out of memory");
 }

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hosts/settings.h"
+
+#include "common/text/json.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct spec *parsed(const char *text)
+{
+	struct spec *s = NULL;
+	struct error err = { 0 };
+	char whole[1024];
+
+	for (char *p = strcpy(whole, text); *p; p++)
+		*p = *p == '\'' ? '"' : *p;
+	ck_assert_msg(spec_parse_text(whole, strlen(whole), &s, &err) == 0, "%s", err.text);
+	return s;
+}
+
+#define JOB(command, more)                                                                \
+	"{'rendezvous': {'nodes': '2:4', 'endpoints': 'node0'}, 'roles': [{'name': 'w', " \
+	"'command': ['" command "']}]" more "}"
+
+static json_t *settings(const char *text)
+{
+	struct spec *s = parsed(text);
+	json_t *j = settings_of(s);
+
+	ck_assert_ptr_nonnull(j);
+	spec_free(s);
+	return j;
+}
+
+static int differ(const char *ours, const char *theirs, struct error *err)
+{
+	_cleanup_json_ json_t *a = settings(ours), *b = settings(theirs);
+	_cleanup_free_ char *x = settings_digest(a), *y = settings_digest(b);
+
+	if (!strcmp(x, y))
+		return 0;
+	return settings_differ(a, b, "node0", "node1", err);
+}
+
+START_TEST(commands_and_their_numbers_are_each_hosts_own)
+{
+	struct error err = { 0 };
+
+	ck_assert_int_eq(differ(JOB("one", ""), JOB("two", ""), &err), 0);
+	ck_assert_int_eq(
+		differ("{'rendezvous': {'nodes': 2, 'endpoints': 'n'}, 'roles': [{'name': "
+		       "'w', 'replicas': 2, 'command': ['x'], 'env': {'A': 'b'}}]}",
+			"{'rendezvous': {'nodes': 2, 'endpoints': 'n'}, 'roles': [{'name': "
+			"'w', 'replicas': 3, 'command': ['x']}]}",
+			&err),
+		0);
+}
+END_TEST
+
+static const struct {
+	const char *more, *key;
+} others[] = {
+	{ ", 'restart': {'max': 5}", "restart.max" },
+	{ ", 'stop': {'timeout': '1s'}", "stop.timeout" },
+	{ ", 'max_run_time': '1h'", "max_run_time" },
+};
+
+START_TEST(what_differs_is_named_with_both_values_and_the_host)
+{
+	struct error err = { 0 };
+	char theirs[512];
+
+	snprintf(theirs, sizeof(theirs), JOB("one", "%s"), others[_i].more);
+	ck_assert_int_eq(differ(JOB("one", ""), theirs, &err), -EINVAL);
+	ck_assert_msg(
+		!strncmp(err.field, others[_i].key, strcspn(others[_i].key, ".")), "%s", err.field);
+	ck_assert_ptr_nonnull(strstr(err.text, "node1"));
+}
+END_TEST
+
+START_TEST(numbers_of_hosts_and_roles_have_to_agree)
+{
+	struct error err = { 0 };
+
+	ck_assert_int_eq(differ(JOB("one", ""),
+				 "{'rendezvous': {'nodes': '2:5', 'endpoints': 'n'}, 'roles': "
+				 "[{'name': 'w', 'command': ['x']}]}",
+				 &err),
+		-EINVAL);
+	ck_assert_str_eq(err.field, "rendezvous.nodes");
+	ck_assert_ptr_nonnull(strstr(err.text, "2:4"));
+	ck_assert_ptr_nonnull(strstr(err.text, "2:5"));
+	ck_assert_int_eq(differ(JOB("one", ""),
+				 "{'rendezvous': {'nodes': '2:4', 'endpoints': 'n'}, 'roles': "
+				 "[{'name': 'v', 'command': ['x']}]}",
+				 &err),
+		-EINVAL);
+	ck_assert_ptr_nonnull(strstr(err.field, "roles"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("settings");
+	TCase *tc = tcase_create("settings");
+	SRunner *r = srunner_create(s);
+	int failed;
+
+	tcase_add_test(tc, commands_and_their_numbers_are_each_hosts_own);
+	tcase_add_loop_test(tc, what_differs_is_named_with_both_values_and_the_host, 0,
+		sizeof(others) / sizeof(others[0]));
+	tcase_add_test(tc, numbers_of_hosts_and_roles_have_to_agree);
+	suite_add_tcase(s, tc);
+	srunner_run_all(r, CK_ENV);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed > 0;
+}
