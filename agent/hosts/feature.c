@@ -267,7 +267,10 @@ static void hosts_job_ended(struct supervisor *sv)
 	h->member->state = MEMBER_OVER;
 	member_say_bye(h->member);
 	if (h->head)
-		(void)head_end(h->head, GROUP_STOPPED, GOAL_NONE, supervisor_end_message(sv));
+		(void)head_end(h->head,
+			supervisor_group(sv)->state == GROUP_PREEMPTED ? GROUP_PREEMPTED
+								       : GROUP_STOPPED,
+			GOAL_NONE, supervisor_end_message(sv));
 }
 
 static bool hosts_last_answers(struct supervisor *sv, loop_fn fn, void *arg)

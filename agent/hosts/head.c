@@ -138,7 +138,6 @@ static void head_leave_out(struct head *h, const struct round_order *o)
 		head_host_name(h, o->host));
 }
 
-/* Returns whether the round module has to be called again. */
 static void head_do(struct head *h, const struct round_order *o, bool *ret_started)
 {
 	struct head_host *x = head_member(h, o->host);
@@ -176,8 +175,7 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 	case ROUND_ORDER_RUNNING:
 		log_info("all workers of round %" PRIu64 " execute", o->round);
 		break;
-	case ROUND_ORDER_SAVE:
-		h->save_asked = true;
+	case ROUND_ORDER_SAVE: /* only with ROUND_JOIN_SAVES */
 		break;
 	case ROUND_ORDER_REST:
 		head_round_over(h);
@@ -206,22 +204,16 @@ static void head_arm(struct head *h)
 
 void head_carry_out(struct head *h)
 {
-	bool started;
+	bool started = false;
+	int n;
+	const struct round_order *orders = round_orders(h->round, &n);
 
-	do {
-		int n;
-		const struct round_order *orders = round_orders(h->round, &n);
-
-		started = h->save_asked = false;
-		for (int i = 0; i < n; i++)
-			head_do(h, &orders[i], &started);
-		if (started) {
-			head_round_begins(h);
-			head_say_start_all(h);
-		}
-		if (h->save_asked)
-			round_restart(h->round, 0, head_now_ms());
-	} while (h->save_asked);
+	for (int i = 0; i < n; i++)
+		head_do(h, &orders[i], &started);
+	if (started) {
+		head_round_begins(h);
+		head_say_start_all(h);
+	}
 	head_arm(h);
 	hosts_settle(h->hosts);
 }
@@ -253,9 +245,7 @@ static int head_round_new(struct head *h)
 		.prepare_timeout_ms = (uint64_t)z->prepare_timeout_ms,
 		.join_delay_ms = (uint64_t)z->join_delay_ms,
 		.lease_ms = (uint64_t)z->lease_ms,
-		.on_join = z->on_join == SPEC_ON_JOIN_WAIT   ? ROUND_JOIN_WAITS
-			   : z->on_join == SPEC_ON_JOIN_SAVE ? ROUND_JOIN_SAVES
-							     : ROUND_JOIN_RESTARTS,
+		.on_join = z->on_join == SPEC_ON_JOIN_WAIT ? ROUND_JOIN_WAITS : ROUND_JOIN_RESTARTS,
 		.roles = { .n = (int)h->spec->n_roles, .first_only = h->first_only },
 		.digest = h->digest,
 	};

@@ -139,7 +139,6 @@ struct head {
 	int n_members;
 	struct head_host *joining; /* its Join is being handled */
 	struct error *refusal;	   /* why it does not get in */
-	bool save_asked;
 	json_t *settings;
 	char *digest;
 	bool *first_only;

@@ -189,7 +189,8 @@ static int refuse_stale(struct sharing *sh, struct varlink_call *call, int slot,
 		s->token ? "; another one is running" : ", which has ended");
 }
 
-/* What would be shared by the workers of this host alone, while their group has several. */
+/* Whether the method is about workers of all hosts of the group, which this agent does not serve.
+ */
 static bool is_for_the_group(const struct varlink_call *call, const char *method)
 {
 	static const char *const methods[] = { "Put", "Get", "List", "Delete", "Watch", "Barrier",

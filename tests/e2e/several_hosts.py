@@ -43,8 +43,8 @@ class Group:
         host = self.host("--spec", self.job(steps, replicas, **top))
         if len(self.hosts) == 1:
             logs = self.box.path("logs0")
-            run = wait_for(lambda: list(logs.glob("*/events.jsonl")), self.box.dir, logs, what="events")[0].parent
-            wait_text(run / "events.jsonl", '"host-joined"')
+            events = wait_for(lambda: list(logs.glob("*/events.jsonl")), self.box.dir, logs, what="events")
+            wait_text(events[0], '"host-joined"')
         return host
 
     def wait(self):

@@ -84,9 +84,10 @@ def test_a_static_group_has_the_ranks_and_the_master_that_were_given(box):
 
 def test_a_worker_that_fails_has_all_hosts_start_again(box, up):
     group = Group(box, "2")
+    steps = puppet(f"mark:{up}", f"barrier:{box.path('met')}", "if-attempt:0:{if-rank:3:exit:7}",
+                   "if-attempt:0:hang", f"env:{box.path('env')}.%r")
     for _ in range(2):
-        group.start(puppet(f"mark:{up}", f"barrier:{box.path('met')}", "if-attempt:0:{if-rank:3:exit:7}",
-                           "if-attempt:0:hang", f"env:{box.path('env')}.%r"), restart={"max": 1, "backoff": "0"})
+        group.start(steps, restart={"max": 1, "backoff": "0"})
     results = group.wait()
     assert [r.rc for r in results] == [0, 0], results
     assert "worker:3 on " in results[0].err and "restart 1 of 1" in results[0].err
@@ -285,6 +286,7 @@ def test_jobs_of_two_daemons_are_one_group(box, up):
     assert [[h["leads"] for h in hosts].count(True) for hosts in known] == [1, 1]
     lead = next(hosts for hosts in known if len([h for h in hosts if "first_rank" in h]) == 2)
     assert sorted((h["group_rank"], h["first_rank"], h["workers"]) for h in lead) == [(0, 0, 2), (1, 2, 2)]
-    assert "ranks 2-3, running" in box.ctl("status", "job1", env={"ELASTICD_SOCKET": str(daemons[1].socket)}).out
+    shown = box.ctl("status", "job1", env={"ELASTICD_SOCKET": str(daemons[1].socket)})
+    assert "ranks 2-3, running" in shown.out
     box.path("end").touch()
     assert [d.wait(f"job{i}")["state"] for i, d in enumerate(daemons)] == ["succeeded"] * 2

@@ -53,7 +53,7 @@ START_TEST(every_key_reaches_its_field)
 		"{'nodes':'2:16384','endpoints':'h:1','backend':'direct','node_rank':16383,"
 		"'id':'i','master_port':7,'address':'10.0.0.0/8','join_timeout':'1s',"
 		"'last_call':'2s','prepare_timeout':'3s','lease':'100ms','join_delay':0,"
-		"'on_join':'save','lead':'never','tls':{'cert':'/c','key':'/k','ca':'/a'}}");
+		"'on_join':'wait','lead':'never','tls':{'cert':'/c','key':'/k','ca':'/a'}}");
 	_cleanup_(spec_freep) struct spec *t = parse_section("{'token_file':'/t'}");
 	const struct spec_rendezvous *r = &s->rendezvous;
 
@@ -71,7 +71,7 @@ START_TEST(every_key_reaches_its_field)
 	ck_assert_int_eq(r->prepare_timeout_ms, 3000);
 	ck_assert_int_eq(r->lease_ms, 100);
 	ck_assert_int_eq(r->join_delay_ms, 0);
-	ck_assert_int_eq(r->on_join, SPEC_ON_JOIN_SAVE);
+	ck_assert_int_eq(r->on_join, SPEC_ON_JOIN_WAIT);
 	ck_assert(r->never_leads);
 	ck_assert_str_eq(r->tls_cert, "/c");
 	ck_assert_str_eq(r->tls_key, "/k");
