@@ -195,6 +195,11 @@ static int method_scale(struct varlink_call *call, json_t *p, void *arg)
 	supervisor_settle(sv);
 	if (supervisor_decided(sv))
 		return methods_not_active(sv, call);
+	if (supervisor_spec(sv)->rendezvous.nodes_max > 1)
+		return varlink_error(call, "FailedPrecondition",
+			json_pack("{s:s}", "message",
+				"a group of several hosts (rendezvous.nodes) grows and shrinks by "
+				"hosts"));
 	if (!role && supervisor_spec(sv)->n_roles > 1)
 		return varlink_error_parameter(call, "role");
 	for (i = 0; role && i < supervisor_spec(sv)->n_roles &&

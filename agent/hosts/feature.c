@@ -182,31 +182,52 @@ static bool hosts_decides(struct supervisor *sv, enum group_decision_step step)
 	/* Where the lease is over the guard may have killed these workers: no failure of theirs. */
 	if (member_lease_holds(h->member) && h->member->state == MEMBER_RUNNING &&
 		(step == GROUP_DECISION_GROUP || step == GROUP_DECISION_NO_RESTART))
-		member_say_failures(h->member);
+		member_say_failures(h->member, step == GROUP_DECISION_NO_RESTART);
 	return true;
 }
 
-static bool hosts_takes_request(struct supervisor *sv, enum group_event event, const char *why)
+/* Returns whether the head is asked, or will be. */
+static bool hosts_ask(struct hosts *h, const char *want, int64_t timeout_ms, const char *why)
+{
+	if (!h->member->linked || h->member->state == MEMBER_AWAY ||
+		h->member->state == MEMBER_OVER)
+		return false;
+	member_say_ask(h->member, want, timeout_ms, why);
+	return true;
+}
+
+/* A person ends the group; a signal to the agent only has this host leave, unless it leads. A
+ * second request does not wait for the head. */
+static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *why)
+{
+	bool first = !h->stop_asked, by_signal = supervisor_stopped_by(h->sv);
+
+	h->stop_asked = true;
+	if (first && h->head)
+		return head_stop(h->head, timeout_ms, why);
+	if (first && !by_signal && hosts_ask(h, "stop", timeout_ms, why))
+		return true;
+	if (!h->member->leaving && h->member->state != MEMBER_OVER)
+		member_post(h->member, MEMBER_EV_LEAVE);
+	return false;
+}
+
+static bool hosts_takes_request(
+	struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why)
 {
 	struct hosts *h = hosts_of(sv);
 
 	if (!h)
 		return false;
-	if (event == GROUP_EV_STOP && h->head && !h->stop_asked) {
-		h->stop_asked = true;
-		return head_end(h->head, GROUP_STOPPED, GOAL_NONE, why);
-	}
-	if (event == GROUP_EV_STOP) {
-		if (!h->member->leaving && h->member->state != MEMBER_OVER)
-			member_post(h->member, MEMBER_EV_LEAVE);
-		return false;
-	}
+	if (event == GROUP_EV_STOP)
+		return hosts_takes_stop(h, timeout_ms, why);
 	if (event == GROUP_EV_TIMEOUT && h->head)
 		(void)head_end(h->head, GROUP_FAILED, GOAL_TIMEOUT, why);
 	else if (event == GROUP_EV_RESTART && h->head)
 		head_restart_asked(h->head, why);
-	else if (event == GROUP_EV_RESTART)
-		log_warning("only the host that leads the group restarts it");
+	else if (event == GROUP_EV_RESTART && !hosts_ask(h, "restart", SPEC_UNSET, why))
+		log_warning(
+			"the group is not started again: there is no link to the host that leads");
 	return true;
 }
 

@@ -285,6 +285,7 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct
 	if (!h)
 		return error_set(err, -ENOMEM, "out of memory");
 	h->hosts = hosts;
+	h->stop_timeout_ms = SPEC_UNSET;
 	h->loop = supervisor_loop(hosts->sv);
 	h->spec = hosts->spec;
 	h->leases.lease_ms = (uint64_t)h->spec->rendezvous.lease_ms;

@@ -111,7 +111,15 @@ static void decide_restart(struct head *h, const struct spec_restart *policy,
 	head_carry_out(h);
 }
 
-void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure)
+bool head_stop(struct head *h, int64_t timeout_ms, const char *why)
+{
+	if (h->end.state)
+		return false;
+	h->stop_timeout_ms = timeout_ms;
+	return head_end(h, GROUP_STOPPED, GOAL_NONE, why);
+}
+
+void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over)
 {
 	struct restart_fault fault = decide_fault(h, failure);
 	char what[512];
@@ -122,7 +130,13 @@ void head_worker_failed(struct head *h, struct head_host *x, const json_t *failu
 	snprintf(what, sizeof(what), "%.64s:%d on %.64s: %.300s",
 		json_get_string(failure, "role", ""), (int)json_get_int(failure, "index", 0),
 		head_host_name(h, x->number), json_get_string(failure, "message", "it failed"));
-	decide_restart(h, decide_policy(h, failure), &fault, what);
+	if (over) {
+		snprintf(h->consequence, sizeof(h->consequence),
+			"the restarts of its own are used up");
+		snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, h->consequence);
+	} else {
+		decide_restart(h, decide_policy(h, failure), &fault, what);
+	}
 	if (!h->decision.restart)
 		(void)head_end(h, GROUP_FAILED, GOAL_NONE, h->cause);
 }

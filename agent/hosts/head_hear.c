@@ -194,7 +194,7 @@ static int hear_report(struct head_host *x, const json_t *p, struct error *err)
 	if (!host || host->round != (uint64_t)json_get_int(p, "round", 0))
 		return 0; /* of an earlier round */
 	if (failure)
-		head_worker_failed(x->head, x, failure);
+		head_worker_failed(x->head, x, failure, json_get_bool(p, "over", false));
 	else
 		head_worker_ended(x->head, x, p);
 	return 0;
@@ -204,6 +204,17 @@ static int hear_gone(struct head_host *x, const json_t *p, struct error *err)
 {
 	head_add_failures(x->head, json_get_array(p, "failures"));
 	return hear_event(x, HOST_EV_STOPPED, p, err);
+}
+
+static int hear_ask(struct head_host *x, const json_t *p, struct error *err)
+{
+	const char *text = json_get_string(p, "text", "");
+
+	if (!strcmp(json_get_string(p, "want", ""), "restart"))
+		head_restart_asked(x->head, text);
+	else
+		(void)head_stop(x->head, json_get_int(p, "timeout_ms", SPEC_UNSET), text);
+	return 0;
 }
 
 static int hear_leave(struct head_host *x, const json_t *p, struct error *err)
@@ -237,6 +248,7 @@ static const struct {
 	{ "Started", true, hear_started },
 	{ "Report", true, hear_report },
 	{ "Gone", true, hear_gone },
+	{ "Ask", true, hear_ask },
 	{ "Leave", true, hear_leave },
 	{ "Bye", true, hear_bye },
 };

@@ -137,11 +137,13 @@ void head_say_start_all(struct head *h)
 void head_say_stop(struct head *h, struct head_host *x)
 {
 	const struct round_host *host = round_host(h->round, x->number);
+	json_t *body = json_pack("{s:I, s:s, s:o}", "round", (json_int_t)host->round, "reason",
+		h->why ? h->why : "membership", "cause",
+		json_text(*h->cause ? h->cause : "the members of the group change"));
 
-	say(x, "Stop",
-		json_pack("{s:I, s:s, s:o}", "round", (json_int_t)host->round, "reason",
-			h->why ? h->why : "membership", "cause",
-			json_text(*h->cause ? h->cause : "the members of the group change")));
+	if (h->stop_timeout_ms != SPEC_UNSET)
+		json_put_int(body, "timeout_ms", h->stop_timeout_ms);
+	say(x, "Stop", body);
 }
 
 void head_say_end(struct head *h, struct head_host *x)

@@ -214,7 +214,7 @@ static bool was_reported(const json_t *list, const char *name)
 	return false;
 }
 
-void member_say_failures(struct member *m)
+void member_say_failures(struct member *m, bool over)
 {
 	_cleanup_json_ json_t *known = supervisor_known_failures(m->sv);
 	const json_t *failure;
@@ -231,6 +231,16 @@ void member_say_failures(struct member *m)
 		json_add(m->reported, json_string(name));
 		body = say_report(m, name, (int)json_get_int(failure, "rank", 0), 0, "failed");
 		json_put(body, "failure", say_failure(m, failure));
+		json_put(body, "over", json_boolean(over));
 		say(m, "Report", body);
 	}
+}
+
+void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, const char *why)
+{
+	json_t *body = json_pack("{s:s, s:o}", "want", want, "text", json_text(why));
+
+	if (timeout_ms != SPEC_UNSET)
+		json_put_int(body, "timeout_ms", timeout_ms);
+	say(m, "Ask", body);
 }

@@ -98,7 +98,9 @@ void member_say_leave(struct member *m);
 void member_say_bye(struct member *m);
 /* Reports a worker's end; failure (borrowed) where it counts as one. */
 void member_say_exited(struct member *m, const struct worker *w);
-void member_say_failures(struct member *m);
+/* over: their own restarts are used up. */
+void member_say_failures(struct member *m, bool over);
+void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, const char *why);
 /* The address under which other hosts reach this one; text of 64 bytes. */
 void member_address(const struct member *m, char *text);
 
@@ -151,6 +153,7 @@ struct head {
 	bool decided;	 /* about the present round */
 	char cause[512]; /* of the next STOP */
 	const char *why; /* of Stop: its reason */
+	int64_t stop_timeout_ms;
 	char consequence[320];
 	json_t *failures; /* of the present round, in the head's time */
 	json_t *root_cause;
@@ -190,7 +193,8 @@ struct head_host *head_host_free(struct head_host *x);
 /* head_decide.c */
 void head_round_begins(struct head *h);
 void head_worker_ended(struct head *h, struct head_host *x, const json_t *report);
-void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure);
+void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over);
+bool head_stop(struct head *h, int64_t timeout_ms, const char *why);
 void head_add_failures(struct head *h, const json_t *failures);
 /* No worker of the round lives. */
 void head_round_over(struct head *h);

@@ -212,7 +212,7 @@ void end_run_restart_asked(struct supervisor *sv, enum restart_cause cause, cons
 {
 	struct restart_fault fault = { .cause = cause };
 
-	if (features_take_request(sv, GROUP_EV_RESTART, why))
+	if (features_take_request(sv, GROUP_EV_RESTART, SPEC_UNSET, why))
 		return;
 	end_run_decide(sv, &sv->spec->restart, &fault, why);
 	sv->restart_all = true;
@@ -231,7 +231,7 @@ void end_run_timeout_asked(struct supervisor *sv, int64_t limit_ms, const char *
 		snprintf(after, sizeof(after), "timed out after %.3f s", (double)limit_ms / 1000);
 	else
 		snprintf(after, sizeof(after), "timed out after %" PRId64 " s", limit_ms / 1000);
-	if (features_take_request(sv, GROUP_EV_TIMEOUT, after))
+	if (features_take_request(sv, GROUP_EV_TIMEOUT, SPEC_UNSET, after))
 		return;
 	events_add(sv->events, "timeout", sv->attempt, -1, NULL, "%s (%s)", after, limit);
 	log_warning("%s (%s)", after, limit);
@@ -252,7 +252,7 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 	again = stop_group_active(sv) && (sv->group.goal == GOAL_STOP || sv->stopped_by);
 	if (signo && !sv->stopped_by)
 		sv->stopped_by = signo;
-	if (!supervisor_decided(sv) && features_take_request(sv, GROUP_EV_STOP, why))
+	if (!supervisor_decided(sv) && features_take_request(sv, GROUP_EV_STOP, timeout_ms, why))
 		return;
 	/* A stop after the end is decided can only hasten it: the reason stays. */
 	if (!supervisor_decided(sv))

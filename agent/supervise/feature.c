@@ -119,9 +119,10 @@ bool features_decide(struct supervisor *sv, enum group_decision_step step)
 	ANY(sv, decides, sv, step);
 }
 
-bool features_take_request(struct supervisor *sv, enum group_event event, const char *why)
+bool features_take_request(
+	struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why)
 {
-	ANY(sv, takes_request, sv, event, why);
+	ANY(sv, takes_request, sv, event, timeout_ms, why);
 }
 
 bool features_delay_decision(struct supervisor *sv)

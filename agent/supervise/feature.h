@@ -49,9 +49,10 @@ struct feature {
 	/* Workers of this host have ended, and something follows for the group. Returns whether
 	 * another host decides it; called again while it does not. */
 	bool (*decides)(struct supervisor *sv, enum group_decision_step step);
-	/* An operator, a signal or a limit wants that event for the group. Returns whether the
-	 * feature sees to it. */
-	bool (*takes_request)(struct supervisor *sv, enum group_event event, const char *why);
+	/* An operator, a signal or a limit wants that event for the group; timeout_ms: of a stop,
+	 * or SPEC_UNSET. Returns whether the feature sees to it. */
+	bool (*takes_request)(
+		struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why);
 	/* No worker of the attempt lives; failures (Failure objects, root cause first) are known.
 	 */
 	void (*attempt_over)(struct supervisor *sv, const json_t *failures);
@@ -144,7 +145,8 @@ _must_check_ int features_environment(
 /* Each calls the hook of one feature after another until one returns true, and returns that. */
 bool features_rendezvous(struct supervisor *sv);
 bool features_decide(struct supervisor *sv, enum group_decision_step step);
-bool features_take_request(struct supervisor *sv, enum group_event event, const char *why);
+bool features_take_request(
+	struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why);
 bool features_delay_decision(struct supervisor *sv);
 bool features_take_signal(struct supervisor *sv, int signo);
 bool features_signal_worker(struct supervisor *sv, struct worker *w, int signo);

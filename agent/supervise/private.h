@@ -251,6 +251,9 @@ void run_failures_keep_one(struct supervisor *sv, struct worker *w);
 void run_failures_tell_one(struct supervisor *sv, struct worker *w);
 /* The known failures of the present attempt, as Errors returns them; owned. */
 json_t *run_failures_known(struct supervisor *sv);
+/* Several hosts: writes the error.json of the group's root cause, which may be another host's,
+ * where the caller of `run` wants it. */
+void run_failures_copy_groups(struct supervisor *sv);
 /* All workers have ended: finds the root cause and reports all failures. */
 void run_failures_attempt_over(struct supervisor *sv);
 

@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/text/json.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -104,6 +105,43 @@ static void run_failures_copy_error(struct supervisor *sv, const struct failure 
 	if (r < 0)
 		log_warning(
 			"cannot copy the root cause's error file to %s: %s", path, strerror(-r));
+}
+
+/* The root cause of a group of several hosts as its worker's error.json had it. Owned, or NULL. */
+static char *run_failures_error_text(const json_t *root)
+{
+	_cleanup_json_ json_t *file = json_object(), *message = json_object(),
+			      *more = json_object();
+
+	json_put_string(more, "py_callstack", json_get_string(root, "traceback", ""));
+	json_put(more, "timestamp",
+		json_sprintf("%lld", (long long)(json_get_int(root, "time_us", 0) / 1000000)));
+	json_put_string(message, "message", json_get_string(root, "message", ""));
+	json_put(message, "extraInfo", json_incref(more));
+	json_put(file, "message", json_incref(message));
+	return json_dumps(file, JSON_COMPACT);
+}
+
+void run_failures_copy_groups(struct supervisor *sv)
+{
+	const json_t *root = sv->end.root_cause, *exit = json_object_get(root, "exit");
+	const char *path = sv->opt.error_file, *problem;
+	int signo = (int)json_get_int(exit, "signal", 0), r;
+	_cleanup_free_ char *text = NULL;
+	struct errorfile file = { 0 };
+
+	if (!path || !*path || !json_get_string(root, "error_file", NULL) ||
+		json_object_get(root, "error_file_problem"))
+		return;
+	text = run_failures_error_text(root);
+	r = text ? errorfile_parse(text, strlen(text), &file, &problem) : -ENOMEM;
+	if (!r)
+		r = errorfile_copy(
+			&file, path, signo ? -signo : (int)json_get_int(exit, "code", 0));
+	if (r < 0)
+		log_warning(
+			"cannot write the root cause's error file to %s: %s", path, strerror(-r));
+	errorfile_fini(&file);
 }
 
 static void run_failures_one(struct supervisor *sv, struct failure *f, json_t *j)

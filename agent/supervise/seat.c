@@ -148,6 +148,8 @@ bool seat_set_verdict(struct supervisor *sv)
 		json_get_string(verdict, "message", ""));
 	json_decref(sv->end.root_cause);
 	sv->end.root_cause = json_deep_copy(json_get_object(verdict, "root_cause"));
+	if (sv->end.root_cause)
+		run_failures_copy_groups(sv);
 	return true;
 }
 

@@ -234,6 +234,11 @@ static int request_find(struct supervisor *sv, const struct request_start_args *
 				worker_state_name((*ret)->state));
 		return 0;
 	}
+	if (sv->spec->rendezvous.nodes_max > 1)
+		return error_field(err, -EINVAL, "index",
+			"%s:%d does not run on this host, and a group of several hosts grows by "
+			"hosts",
+			role->name, index);
 	if (role->leader)
 		return error_field(err, -EINVAL, "index", "there is one leader only");
 	/* The addresses of TF_CONFIG are a list without gaps (tfconfig.h). */

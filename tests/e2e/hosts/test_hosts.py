@@ -109,6 +109,18 @@ def test_a_failure_without_a_restart_ends_all_hosts_alike(box, up):
         assert "failed (exit status 7): worker:3: exit code 7" in r.err
 
 
+def test_the_error_file_of_the_root_cause_is_the_same_on_all_hosts(box, up):
+    group = Group(box, "2")
+    steps = puppet(f"mark:{up}", f"barrier:{box.path('met')}",
+                   "if-rank:2:{error-json:object:boom+exit:1}", "hang")
+    for i in range(2):
+        job = group.job(steps)
+        group.host("--spec", job, env={"TORCHELASTIC_ERROR_FILE": str(box.path(f"error{i}.json"))})
+    assert [r.rc for r in group.wait()] == [1, 1]
+    errors = [json.loads(box.path(f"error{i}.json").read_text())["message"] for i in range(2)]
+    assert errors[0] == errors[1] and "boom" in errors[0]["message"]
+
+
 def test_the_budget_is_the_groups(box, up):
     group = Group(box, "2")
     for _ in range(2):  # first a worker of one host fails, then one of the other
@@ -138,6 +150,44 @@ def test_stopping_the_host_that_leads_ends_the_group(box, up):
     group.hosts[0].signal(signal.SIGINT)
     results = group.wait()
     assert [r.rc for r in results] == [130, 130] and "stopped (exit status 130): got SIGINT" in results[1].err
+
+
+def test_stop_and_restart_at_any_host_are_for_the_group(box, up):
+    group = Group(box, "2")
+    daemons = [box.new_daemon(name=f"d{i}") for i in range(2)]
+    for i, d in enumerate(daemons):
+        d.start()
+        d.submit({**json.loads(group.job(puppet(f"mark:{up}", "hang")).read_text()), "name": "job"})
+        # The first one leads.
+        d.wait_event("job", "host-joined" if i == 0 else "started")
+    runs(up, 0, 4)
+    daemons[1].call("Restart", job="job")
+    runs(up, 1, 4)
+    daemons[1].call("Stop", job="job")
+    ended = [d.wait("job") for d in daemons]
+    assert [e["state"] for e in ended] == ["stopped"] * 2
+    assert all("stopped on request of user" in e["verdict"]["message"] for e in ended)
+
+
+def test_a_worker_whose_own_restarts_are_used_up_fails_the_group(box, up):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", f"barrier:{box.path('met')}", "if-rank:3:exit:4", "hang"),
+                    restart={"max": 1, "backoff": "0", "scope": "worker"})
+    first, second = group.wait()
+    assert (first.rc, second.rc) == (4, 4)
+    assert len([1 for _, r, a in ranks(up) if (r, a) == (3, 0)]) == 2  # alone, and once
+    assert {a for _, _, a in ranks(up)} == {0}
+
+
+def test_a_worker_that_hangs_fails_as_on_one_host(box, up):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", f"barrier:{box.path('met')}", "hang"),
+                    logs={"redirects": 3}, heartbeat={"log_timeout": "1s"})
+    results = group.wait()
+    assert results[0].rc == results[1].rc != 0, results
+    assert all("failed (exit status" in r.err for r in results)
 
 
 def test_a_host_that_comes_later_has_all_start_again(box, up):
