@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A seeded churn of four hosts, of which two are enough: everything that can happen to agents, guards, workers
+and cables, in any order. No worker may live twice, and when all is healed the group runs again."""
+
+import contextlib
+import os
+import random
+import signal
+import time
+
+import pytest
+
+from group import Group
+from harness import Watch, alive, children, cmdline, pidfd_of, wait_for, wait_gone
+
+SEED = int(os.environ.get("ELASTIC_HOSTS_SEED", 20240117))
+SECONDS = float(os.environ.get("ELASTIC_HOSTS_SECONDS", 16))
+HOSTS, LEASE_MS = 4, 1000
+
+
+class Churn:
+    """With children, agent and guard of a host are not both away: only one of them could end these.
+
+    For the same reason no guard is killed while its agent is stopped, and not both are stopped."""
+
+    def __init__(self, box, child):
+        self.group = Group(box, HOSTS, f"2:{HOSTS}", lease_ms=LEASE_MS, child=child, restart={"max": 100000})
+        self.net, self.rng, self.child = self.group.net, random.Random(SEED + child), child
+        self.log, self.began = [], time.monotonic()
+        self.stopped = {}  # host -> the descriptor of its agent or guard
+
+    def note(self, text):
+        self.log.append(f"{time.monotonic() - self.began:.3f} {text}")
+
+    # Hosts and processes
+
+    def runs(self, i):
+        return self.group.runs[i] is not None and self.group.runs[i].popen.poll() is None
+
+    def agent(self, i):
+        """The agent's descriptor; None: there is none just now."""
+        for pid in children(self.group.runs[i].pid):
+            fd = pidfd_of(pid)
+            if fd is not None and "elastic" in cmdline(pid):
+                return fd
+        return None
+
+    def guard(self, i):
+        return pidfd_of(self.group.runs[i].pid)
+
+    @staticmethod
+    def send(fd, signo):
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(fd, signo)
+
+    def signal(self, fd, signo):
+        if fd is not None:
+            self.send(fd, signo)
+            os.close(fd)
+
+    # What happens
+
+    def start(self, i):
+        if not self.runs(i):
+            self.group.start(i)
+
+    def kill_agent(self, i):
+        if self.runs(i) and not (self.child and i in self.stopped):
+            self.signal(self.agent(i), signal.SIGKILL)
+
+    def kill_guard(self, i):
+        if self.child or not self.runs(i) or i in self.stopped:
+            return
+        agents = children(self.group.runs[i].pid)
+        self.signal(self.guard(i), signal.SIGKILL)
+        for pid in agents:
+            wait_gone(pid)
+
+    def kill_both(self, i):
+        if self.child or not self.runs(i):
+            return
+        agent = self.agent(i)
+        self.signal(self.guard(i), signal.SIGKILL)
+        self.signal(agent, signal.SIGKILL)
+
+    def stop_agent(self, i):
+        self.stop(i, self.agent)
+
+    def stop_guard(self, i):
+        if not self.child:
+            self.stop(i, self.guard)
+
+    def stop(self, i, which):
+        if self.runs(i) and i not in self.stopped and (fd := which(i)) is not None:
+            self.send(fd, signal.SIGSTOP)
+            self.stopped[i] = fd
+
+    def go_on(self, i):
+        self.signal(self.stopped.pop(i, None), signal.SIGCONT)
+
+    def leave(self, i):
+        if self.runs(i):
+            self.group.runs[i].signal(signal.SIGTERM)
+
+    def cut(self, i):
+        sends, hears = self.rng.choice([(True, True), (True, False), (False, True)])
+        self.net.cut(i, sends, hears)
+
+    def cut_pair(self, i):
+        self.net.cut_way(i, self.rng.choice(self.net.others(i)))
+
+    def unplug(self, i):
+        self.net.unplug(i)
+
+    def heal(self, i):
+        self.net.heal(i)
+
+    def end_worker(self, i):
+        rounds = self.group.rounds()
+        worker = rounds and rounds[-1].workers.get(i)
+        fd = pidfd_of(worker.pid) if worker else None
+        if fd is None:
+            return
+        if "solo" in cmdline(worker.pid):
+            self.send(fd, self.rng.choice([signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL, signal.SIGSTOP]))
+        os.close(fd)
+
+    def step(self):
+        what = self.rng.choices(
+            [self.start, self.kill_agent, self.kill_guard, self.kill_both, self.stop_agent, self.stop_guard,
+             self.go_on, self.leave, self.cut, self.cut_pair, self.unplug, self.heal, self.end_worker],
+            [8, 2, 1, 1, 2, 1, 5, 1, 2, 2, 1, 7, 4])[0]
+        i = self.rng.randrange(HOSTS)
+        self.note(f"{what.__name__} {i}")
+        what(i)
+        self.group.check()
+
+    def heal_all(self):
+        """All goes on, and is connected and started again: two hosts run soon, and then all."""
+        for i in range(HOSTS):
+            self.go_on(i)
+            self.heal(i)
+        healed = time.monotonic()
+        for count in (2, HOSTS):
+            self.wait_hosts(count)
+            self.note(f"{count} hosts run {time.monotonic() - healed:.3f} s after all were healed")
+        self.group.check()
+
+    def is_whole(self, count):
+        """Whether so many hosts are in the last round, and their workers live or have succeeded."""
+        rounds = self.group.rounds()
+        workers = list(rounds[-1].workers.values()) if rounds else []
+        done = [int(end[3]) for end in self.group.lines("end") if end[4] == "0"]
+        return (len(workers) >= count and sorted(w.rank for w in workers) == list(range(workers[0].world))
+                and all(alive(w.pid) or w.pid in done for w in workers))
+
+    def wait_hosts(self, count):
+        """Starts again what ends meanwhile: a verdict may have been on its way."""
+
+        def there():
+            for i in range(HOSTS):
+                self.start(i)
+            return self.is_whole(count)
+
+        wait_for(there, self.group.dir, self.group.records, timeout=60, what=f"{count} hosts to run")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("child", [True, False], ids=["children", "alone"])
+def test_no_worker_lives_twice_in_a_churn_and_healed_hosts_run_again(box, child):
+    churn = Churn(box, child)
+    box.note(f"seed {SEED}, {SECONDS} s (ELASTIC_HOSTS_SEED, ELASTIC_HOSTS_SECONDS)")
+    watch = Watch(churn.group.dir)
+    try:
+        churn.group.start().wait_round(*range(HOSTS))
+        while time.monotonic() < churn.began + SECONDS:
+            for _ in range(churn.rng.randint(1, 8)):
+                churn.step()
+                watch.wait(churn.rng.choice([0, 0.1, 0.5, 1.5]) * LEASE_MS / 1000)
+            churn.heal_all()
+        churn.group.stop()
+    finally:
+        watch.close()
+        box.note("\n".join([*churn.log, churn.group.records.read_text()]))
