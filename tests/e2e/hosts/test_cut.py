@@ -32,6 +32,39 @@ def test_the_others_go_on_without_a_host_that_is_cut_off_until_it_is_back(group,
     assert [r.rc for r in group.stop()] == [143, 143, 143]
 
 
+def test_a_head_that_is_cut_off_goes_on_alone_where_one_host_is_enough(box):
+    group = Group(box, 3, "1:3")
+    first = group.start().wait_round(0, 1, 2)
+    group.net.cut(0)
+    second = group.wait_round(0, after=first)
+    for i in (1, 2):
+        group.runs[i].wait_err("the lease of this host is over")
+    group.net.heal(0)
+    group.wait_round(0, 1, 2, after=second)
+    assert [r.rc for r in group.stop()] == [143] * 3
+
+
+def test_two_hosts_of_which_none_leads_run_nothing_without_the_head(group):
+    first = group.start().wait_round(0, 1, 2)
+    group.net.cut(0)
+    for worker in first.workers.values():
+        group.wait_end_of(worker)
+    group.net.heal(0)
+    group.wait_round(0, 1, 2, after=first)
+    assert [r.rc for r in group.stop()] == [143] * 3
+
+
+def test_a_group_can_be_stopped_while_a_host_is_cut_off(box):
+    group = Group(box, 3, "2:3", join_timeout="4s")
+    first = group.start().wait_round(0, 1, 2)
+    group.net.cut(2)
+    group.runs[0].signal(signal.SIGTERM)
+    assert [group.runs[i].wait().rc for i in (0, 1)] == [143, 143]
+    group.wait_end_of(first.workers[2])
+    result = group.runs[2].wait()
+    assert result.rc == 125 and "the head's host node0 was lost" in result.err, result
+
+
 def test_a_short_cut_changes_nothing_and_what_ended_meanwhile_is_told_after_it(box):
     """With success on each host the group ends, so that one report counts exactly once."""
     group = Group(box, 3, "2:3", lease_ms=8000 * SLOWER)

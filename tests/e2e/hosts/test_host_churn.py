@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A seeded churn of four hosts, of which two are enough: everything that can happen to agents, guards, workers
-and cables, in any order. No worker may live twice, and when all is healed the group runs again."""
+"""A seeded churn of four hosts, of which two are enough: all that can happen to agents, guards, workers and
+cables, in any order. No worker may live twice, and when all is healed the group runs again."""
 
 import contextlib
 import os
@@ -10,12 +10,13 @@ import time
 
 import pytest
 
-from group import Group
-from harness import Watch, alive, children, cmdline, pidfd_of, wait_for, wait_gone
+from group import LEASE_MS, Group
+from harness import PATIENCE, Watch, alive, children, cmdline, pidfd_of, wait_for, wait_gone
 
 SEED = int(os.environ.get("ELASTIC_HOSTS_SEED", 20240117))
 SECONDS = float(os.environ.get("ELASTIC_HOSTS_SECONDS", 16))
-HOSTS, LEASE_MS = 4, 1000
+HOSTS = 4
+CONNECT_S = 3  # how long an agent waits for an address before it tries again
 
 
 class Churn:
@@ -24,7 +25,7 @@ class Churn:
     For the same reason no guard is killed while its agent is stopped, and not both are stopped."""
 
     def __init__(self, box, child):
-        self.group = Group(box, HOSTS, f"2:{HOSTS}", lease_ms=LEASE_MS, child=child, restart={"max": 100000})
+        self.group = Group(box, HOSTS, f"2:{HOSTS}", child=child, restart={"max": 100000})
         self.net, self.rng, self.child = self.group.net, random.Random(SEED + child), child
         self.log, self.began = [], time.monotonic()
         self.stopped = {}  # host -> the descriptor of its agent or guard
@@ -141,8 +142,8 @@ class Churn:
             self.go_on(i)
             self.heal(i)
         healed = time.monotonic()
-        for count in (2, HOSTS):
-            self.wait_hosts(count)
+        for count, seconds in (2, 3 * LEASE_MS / 1000 + CONNECT_S), (HOSTS, PATIENCE):
+            self.wait_hosts(count, seconds)
             self.note(f"{count} hosts run {time.monotonic() - healed:.3f} s after all were healed")
         self.group.check()
 
@@ -154,7 +155,7 @@ class Churn:
         return (len(workers) >= count and sorted(w.rank for w in workers) == list(range(workers[0].world))
                 and all(alive(w.pid) or w.pid in done for w in workers))
 
-    def wait_hosts(self, count):
+    def wait_hosts(self, count, seconds):
         """Starts again what ends meanwhile: a verdict may have been on its way."""
 
         def there():
@@ -162,7 +163,7 @@ class Churn:
                 self.start(i)
             return self.is_whole(count)
 
-        wait_for(there, self.group.dir, self.group.records, timeout=60, what=f"{count} hosts to run")
+        wait_for(there, self.group.dir, self.group.records, timeout=seconds, what=f"{count} hosts to run")
 
 
 @pytest.mark.slow
