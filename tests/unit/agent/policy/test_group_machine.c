@@ -65,7 +65,7 @@ static const struct {
 	const char *cells;
 } expected[] = {
 	{ GROUP_PENDING, ANY_GOAL, "R - - B F W . y x z - - -" },
-	{ GROUP_RENDEZVOUS, ANY_GOAL, "- P - - F - . y x z - - -" },
+	{ GROUP_RENDEZVOUS, ANY_GOAL, "- P - - F W . y x z - - -" },
 	{ GROUP_STARTING, ANY_GOAL, "- - U 1 3 2 1 4 5 6 - - -" },
 	{ GROUP_RUNNING, ANY_GOAL, "- - - 1 3 2 1 4 5 6 - - -" },
 	{ GROUP_STOPPING, GOAL_NONE, "- - - . . . . . . . . - -" },
