@@ -226,6 +226,7 @@ static void head_on_timer(void *arg)
 	while ((over = lease_over(&h->leases, head_now_ms()))) {
 		struct head_host *x = (struct head_host *)over;
 
+		head_note_change(h, head_host_name(h, x->number), "was lost");
 		if (round_hear(h->round, x->number, HOST_EV_LOST, 0, head_now_ms()) < 0)
 			lease_remove(&h->leases, over);
 		head_carry_out(h);

@@ -66,10 +66,16 @@ void head_last_word(void *arg, struct link *l)
 		if (x->link != l || x->number < 0)
 			continue;
 		log_warning("the agent of host %s has ended", head_host_name(h, x->number));
+		head_note_change(h, head_host_name(h, x->number), "was lost");
 		if (!round_hear(h->round, x->number, HOST_EV_LOST, 0, head_now_ms()))
 			head_carry_out(h);
 		return;
 	}
+}
+
+void head_note_change(struct head *h, const char *name, const char *what)
+{
+	snprintf(h->change, sizeof(h->change), "host %.64s %s", name, what);
 }
 
 /* The replicas of each role of the group's specification, in its order. */
@@ -133,6 +139,7 @@ static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 		h->attempt = (int)json_get_int(p, "attempts", 0);
 	if (h->budget.used < json_get_int(p, "restarts", 0))
 		h->budget.used = (int)json_get_int(p, "restarts", 0);
+	head_note_change(h, join.name, "has joined");
 	h->joining = x;
 	h->refusal = err;
 	r = round_join(h->round, &join, head_now_ms());
@@ -219,21 +226,13 @@ static int hear_ask(struct head_host *x, const json_t *p, struct error *err)
 
 static int hear_leave(struct head_host *x, const json_t *p, struct error *err)
 {
-	struct head *h = x->head;
-
-	if (!*h->cause)
-		snprintf(h->cause, sizeof(h->cause), "host %.64s leaves the group",
-			head_host_name(h, x->number));
+	head_note_change(x->head, head_host_name(x->head, x->number), "leaves the group");
 	return hear_event(x, HOST_EV_LEAVE, p, err);
 }
 
 static int hear_bye(struct head_host *x, const json_t *p, struct error *err)
 {
-	struct head *h = x->head;
-
-	if (!*h->cause)
-		snprintf(h->cause, sizeof(h->cause), "host %.64s has left the group",
-			head_host_name(h, x->number));
+	head_note_change(x->head, head_host_name(x->head, x->number), "has left the group");
 	return hear_event(x, HOST_EV_BYE, p, err);
 }
 

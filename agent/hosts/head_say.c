@@ -139,7 +139,7 @@ void head_say_stop(struct head *h, struct head_host *x)
 	const struct round_host *host = round_host(h->round, x->number);
 	json_t *body = json_pack("{s:I, s:s, s:o}", "round", (json_int_t)host->round, "reason",
 		h->why ? h->why : "membership", "cause",
-		json_text(*h->cause ? h->cause : "the members of the group change"));
+		json_text(*h->cause ? h->cause : h->change));
 
 	if (h->stop_timeout_ms != SPEC_UNSET)
 		json_put_int(body, "timeout_ms", h->stop_timeout_ms);

@@ -150,9 +150,10 @@ struct head {
 	struct restart_budget budget;
 	struct restart_decision decision;
 	uint64_t started_ms;
-	bool decided;	 /* about the present round */
-	char cause[512]; /* of the next STOP */
-	const char *why; /* of Stop: its reason */
+	bool decided;	  /* about the present round */
+	char cause[512];  /* of the next STOP */
+	char change[128]; /* the last one of the members, for a STOP that has no other cause */
+	const char *why;  /* of Stop: its reason */
 	int64_t stop_timeout_ms;
 	char consequence[320];
 	json_t *failures; /* of the present round, in the head's time */
@@ -184,6 +185,8 @@ void head_say_start_all(struct head *h);
 void head_say_end(struct head *h, struct head_host *x);
 
 /* head_hear.c */
+/* What happened to a member: "has joined". */
+void head_note_change(struct head *h, const char *name, const char *what);
 extern const struct link_events head_link_events;
 int head_joined(void *arg, struct link *l, struct error *err);
 void head_last_word(void *arg, struct link *l);
