@@ -26,6 +26,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tests/e2e"))
 
 import harness  # noqa: E402
+from hosts import Hosts  # noqa: E402
 from preempt import Preemption  # noqa: E402
 from sharing import Sharing  # noqa: E402
 from work_queue import Queue  # noqa: E402
@@ -34,7 +35,7 @@ BUILD = harness.BUILD
 TRUE = shutil.which("true")
 LIBWORKER = str(BUILD / "tests/tools/libworker")
 WORKERS = ("puppet", "libworker")  # programs that are no part of what is measured
-TOOL = {name: str(BUILD / "bench" / name) for name in ("mortal", "preempt", "sharing", "spawn_loop",
+TOOL = {name: str(BUILD / "bench" / name) for name in ("mortal", "preempt", "sharing", "spawn_loop", "stamp",
                                                         "status_client", "writer")}
 
 
@@ -427,10 +428,26 @@ class Bench:
     def queue_memory(self):
         self.queue("memory")
 
+    def hosts_join(self):
+        Hosts(self, TORCHRUN).join()
+
+    def hosts_failure(self):
+        Hosts(self, TORCHRUN).failure()
+
+    def hosts_agent_killed(self):
+        Hosts(self, TORCHRUN).agent_killed()
+
+    def hosts_silence(self):
+        Hosts(self, TORCHRUN).silence()
+
+    def hosts_memory(self):
+        Hosts(self, TORCHRUN).memory()
+
     ROWS = ("two_trivial_workers", "many_trivial_workers", "death_to_restart", "agent_memory",
             "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls", "sharing_beats",
             "sharing_barriers", "sharing_pairs", "sharing_death", "preemption_notice",
-            "preemption_step", "queue_rate", "queue_python", "queue_latency", "queue_memory")
+            "preemption_step", "queue_rate", "queue_python", "queue_latency", "queue_memory",
+            "hosts_join", "hosts_failure", "hosts_agent_killed", "hosts_silence", "hosts_memory")
 
     def close(self):
         left = self.box.leftovers()

@@ -301,6 +301,7 @@ tool_PROGRAMS := \
 	bench/sharing \
 	bench/work_queue \
 	bench/spawn_loop \
+	bench/stamp \
 	bench/status_client \
 	bench/writer
 # Those of them that use the library for workers
