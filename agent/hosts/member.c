@@ -186,6 +186,7 @@ void member_give_up(struct member *m, const char *result, int status, const char
 		"{s:s, s:i, s:s}", "result", result, "exit_status", status, "message", text);
 
 	m->state = MEMBER_OVER;
+	member_say_bye(m);
 	supervisor_take_verdict(m->sv, verdict);
 	hosts_settle(m->hosts);
 }

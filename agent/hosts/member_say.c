@@ -173,8 +173,11 @@ void member_say_leave(struct member *m)
 
 void member_say_bye(struct member *m)
 {
-	if (!m->link)
+	/* Without a connection the lease says the same later. */
+	if (!m->linked) {
+		m->link = link_free(m->link);
 		return;
+	}
 	if (m->was_member)
 		say(m, "Bye", json_object());
 	link_finish(m->link, HOSTS_BYE_MS);

@@ -340,3 +340,13 @@ def test_jobs_of_two_daemons_are_one_group(box, up):
     assert "ranks 2-3, running" in shown.out
     box.path("end").touch()
     assert [d.wait(f"job{i}")["state"] for i, d in enumerate(daemons)] == ["succeeded"] * 2
+
+
+def test_a_host_that_waits_for_the_head_can_be_stopped_at_once(box):
+    group = Group(box, "2")
+    host = group.host("--spec", group.job(puppet("hang"), rendezvous={"lead": "never"}))
+    events = wait_for(lambda: list(box.path("logs0").glob("*/events.jsonl")), box.dir, what="events")
+    wait_lines(events[0], 1)
+    host.signal(signal.SIGINT)
+    r = host.wait()
+    assert r.rc == 130 and r.seconds < 60, r
