@@ -275,6 +275,8 @@ abuse_E2E := \
 	daemon/limits \
 	daemon/protocol \
 	daemon/survival \
+	hosts/host_churn \
+	hosts/refused \
 	logs/log_files \
 	logs/logs \
 	preempt/preempt_stress \
