@@ -193,13 +193,31 @@ static int hear_started(struct head_host *x, const json_t *p, struct error *err)
 	return hear_event(x, HOST_EV_STARTED, p, err);
 }
 
+/* A host speaks of its own workers only. */
+static int check_rank(const struct round_host *host, const json_t *of, struct error *err)
+{
+	int64_t rank = json_get_int(of, "rank", -1);
+
+	if (rank >= host->first_rank && rank < (int64_t)host->first_rank + host->workers)
+		return 0;
+	return error_field(err, -EPROTO, "rank",
+		"expected that of a worker of this host, which has %d from rank %d on, got %lld",
+		host->workers, host->first_rank, (long long)rank);
+}
+
 static int hear_report(struct head_host *x, const json_t *p, struct error *err)
 {
 	const json_t *failure = json_get_object(p, "failure");
 	const struct round_host *host = round_host(x->head->round, x->number);
+	int r;
 
 	if (!host || host->round != (uint64_t)json_get_int(p, "round", 0))
 		return 0; /* of an earlier round */
+	r = check_rank(host, p, err);
+	if (!r && failure)
+		r = check_rank(host, failure, err);
+	if (r < 0)
+		return r;
 	if (failure)
 		head_worker_failed(x->head, x, failure, json_get_bool(p, "over", false));
 	else
@@ -209,7 +227,19 @@ static int hear_report(struct head_host *x, const json_t *p, struct error *err)
 
 static int hear_gone(struct head_host *x, const json_t *p, struct error *err)
 {
-	head_add_failures(x->head, json_get_array(p, "failures"));
+	const json_t *failures = json_get_array(p, "failures"), *failure;
+	const struct round_host *host = round_host(x->head->round, x->number);
+	size_t i;
+
+	if (host && host->round == (uint64_t)json_get_int(p, "round", 0)) {
+		json_array_foreach (failures, i, failure) {
+			int r = check_rank(host, failure, err);
+
+			if (r < 0)
+				return r;
+		}
+		head_add_failures(x->head, failures);
+	}
 	return hear_event(x, HOST_EV_STOPPED, p, err);
 }
 

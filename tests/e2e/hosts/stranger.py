@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """A connection to a group's head, every message of io.elasticd.Peer by hand."""
 
+import contextlib
 import json
+
+from harness import wait_for
 
 PEER = "io.elasticd.Peer."
 
 
 class Stranger:
     def __init__(self, group, node, **hello):
-        self.sock = group.net.nodes[node].socket()
+        self.group, self.node = group, node
+        self.sock = wait_for(self._connect, group.box.path("out"), what="a head that listens")
         self.sock.settimeout(60)
-        self.sock.connect((group.net.address(0), 29400))
         self.buffer, self.n = b"", 0
         self.hello = {"major": 1, "minor": 0, "group": "tests", "agent": "a" * 32, "boot": "b" * 36,
                       "host": f"stranger{node}", "version": "1", "session": "5" * 32, "resume": 0, **hello}
+
+    def _connect(self):
+        s = self.group.net.nodes[self.node].socket()
+        with contextlib.suppress(ConnectionRefusedError):
+            s.connect((self.group.net.address(0), 29400))
+            return s
+        s.close()
+        return None
 
     def send_raw(self, data):
         """Returns whether the head still takes it."""
@@ -61,6 +72,28 @@ class Stranger:
     def say_hello(self):
         self.send("Hello", **self.hello)
         return self.wait("Welcome")
+
+    def join(self):
+        """Says what an agent of this node would say, whose run is there for this moment."""
+        listener = self.group.net.nodes[self.node].socket()
+        listener.bind((self.group.net.address(self.node), 29400))
+        listener.listen()
+        self.group.start(self.node, endpoints=self.group.net.address(self.node))
+        agent = object.__new__(Stranger)
+        agent.sock, agent.buffer, agent.n = listener.accept()[0], b"", 0
+        agent.wait("Hello")
+        ours = ("major", "minor", "group", "agent", "boot", "host", "version", "resume")
+        agent.send("Welcome", run="r", head="d" * 32, word="e" * 32, lease_ms=60000,
+                   **{key: self.hello[key] for key in ours})
+        join = agent.wait("Join")
+        for s in (agent.sock, listener):
+            s.close()
+        self.group.kill_agent(self.node)
+        self.group.runs[self.node].wait()
+        self.group.runs[self.node] = None
+        self.say_hello()
+        self.say("Join", **{k: v for k, v in join.items() if k not in ("n", "ack")})
+        self.wait("Admitted")
 
     def wait_end(self):
         """Returns why the head refuses, None where it just closes."""

@@ -168,7 +168,8 @@ def test_a_flood_ends_and_silence_holds_no_place_for_long(group):
 def join(s, **changes):
     s.say_hello()
     s.say("Join", **{
-        "run": "stranger", "host": s.hello["host"], "address": "10.77.0.3", "known_round": 0, "attempts": 0, "restarts": 0,
+        "run": "stranger", "host": s.hello["host"], "address": "10.77.0.3", "known_round": 0, "attempts": 0,
+        "restarts": 0,
         "roles": [{"role": "worker", "replicas": 1}], "settings": [], **changes})
 
 
@@ -192,3 +193,38 @@ def test_links_that_break_the_protocol_end_alone(group):
         pass
     assert_undisturbed(group)
     group.stop()
+
+
+def failure(rank):
+    return {"role": "worker", "index": rank, "rank": rank, "local_rank": 0, "host": "node0", "attempt": 0,
+            "time_us": 1, "class": "exit", "exit": {"code": 1}, "message": "it failed", "collateral": False}
+
+
+def report(round_number, rank, **more):
+    return {"round": round_number, "worker": f"worker:{rank}", "rank": rank, "start": 0, "event": "failed",
+            "time_us": 1, **more}
+
+
+def test_a_member_that_speaks_of_another_host_s_worker_is_lost_with_its_host(box):
+    """The first round has the stranger; the others go on without it, and no failure is counted."""
+    for method, body in [
+        ("Report", lambda n: report(n, 0, failure=failure(0))),
+        ("Report", lambda n: report(n, 2, failure=failure(0))),
+        ("Report", lambda n: report(n, 0, event="exited", exit={"code": 0})),
+        ("Gone", lambda n: {"round": n, "failures": [failure(1)]}),
+    ]:
+        if box.path("solo").exists():
+            box.path("solo").rename(box.path(f"solo-{len(box.programs)}"))
+        group = Group(box, 3, "2:3", last_call="30s")
+        group.start(0, 1)
+        s = Stranger(group, 2)
+        s.join()
+        n = s.wait("Assign")["round"]
+        s.say("Prepared", round=n)
+        s.wait("Start")
+        s.say("Started", round=n, time_us=1)
+        s.say(method, **body(n))
+        assert s.wait_end()["field"] == "rank", method
+        second = group.wait_round(0, 1)
+        assert {w.restarts for w in second.workers.values()} == {0}
+        group.stop()
