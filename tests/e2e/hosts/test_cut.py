@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from group import Group
-from harness import SLOWER, wait_gone
+from harness import SLOWER, descriptors, wait_for, wait_gone
 
 
 @pytest.fixture
@@ -30,6 +30,24 @@ def test_the_others_go_on_without_a_host_that_is_cut_off_until_it_is_back(group,
     group.net.heal(2)
     group.wait_round(0, 1, 2, after=second)
     assert [r.rc for r in group.stop()] == [143, 143, 143]
+
+
+def test_links_that_are_lost_leave_no_descriptor(group):
+    def cut_and_heal(before):
+        group.net.unplug(2)
+        alone = group.wait_round(0, 1, after=before)
+        group.net.heal(2)
+        return group.wait_round(0, 1, 2, after=alone)
+
+    def counts():
+        return [len(descriptors(group.agent(i))) for i in range(3)]
+
+    last = cut_and_heal(group.start().wait_round(0, 1, 2))
+    first = counts()
+    for _ in range(3):
+        last = cut_and_heal(last)
+    wait_for(lambda: counts() == first, what=f"the descriptors to be {first} again, now {counts()}")
+    group.stop()
 
 
 def test_a_head_that_is_cut_off_goes_on_alone_where_one_host_is_enough(box):
