@@ -286,6 +286,11 @@ static void hosts_job_ended(struct supervisor *sv)
 	if (!h || h->member->state == MEMBER_OVER)
 		return;
 	h->member->state = MEMBER_OVER;
+	if (h->head && supervisor_guard_died(sv)) { /* the others wait for the next head */
+		h->member->link = link_free(h->member->link);
+		h->head->finished = true;
+		return;
+	}
 	member_say_bye(h->member);
 	if (h->head)
 		(void)head_end(h->head,

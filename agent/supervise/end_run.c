@@ -252,7 +252,8 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 	again = stop_group_active(sv) && (sv->group.goal == GOAL_STOP || sv->stopped_by);
 	if (signo && !sv->stopped_by)
 		sv->stopped_by = signo;
-	if (!supervisor_decided(sv) && features_take_request(sv, GROUP_EV_STOP, timeout_ms, why))
+	if (!supervisor_decided(sv) && !sv->guard_died &&
+		features_take_request(sv, GROUP_EV_STOP, timeout_ms, why))
 		return;
 	/* A stop after the end is decided can only hasten it: the reason stays. */
 	if (!supervisor_decided(sv))

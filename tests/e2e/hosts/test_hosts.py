@@ -267,6 +267,19 @@ def test_without_the_head_all_end_their_workers_and_wait_for_the_next_one(box, u
     assert [h.wait().rc for h in group.hosts[1:]] == [143, 143]
 
 
+def test_the_end_of_the_heads_guard_ends_no_group(box, up):
+    group = Group(box, "1:2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", "hang"), rendezvous={"last_call": "20s", "lease": "1s"})
+    runs(up, 0, 4)
+    group.hosts[0].signal(signal.SIGKILL)
+    gone(up, 0)
+    group.start(puppet(f"mark:{up}", "hang"), rendezvous={"last_call": "20s", "lease": "1s"})
+    runs(up, 1, 4)
+    group.hosts[2].signal(signal.SIGTERM)
+    assert [h.wait().rc for h in group.hosts[1:]] == [143, 143]
+
+
 def test_a_head_that_does_not_come_back_ends_the_others(box, up):
     group = Group(box, "1:2")
     for _ in range(2):
