@@ -19,6 +19,8 @@
  * Joins the core to the member of this host and, where this host leads, to the head.
  */
 
+enum { STATIC_PORT_APART = 10000 };
+
 static struct hosts *hosts_of(const struct supervisor *sv)
 {
 	return feature_state(sv, &hosts_feature);
@@ -53,11 +55,16 @@ static int hosts_endpoint(struct hosts *h, struct error *err)
 {
 	const struct spec_rendezvous *z = &h->spec->rendezvous;
 	const char *addr = z->master_addr;
+	int port = z->master_port;
 
+	/* Each master's port has another one for links, outside the range of outgoing connections.
+	 */
+	port = !port				 ? ENDPOINT_PORT
+	       : port > STATIC_PORT_APART + 1024 ? port - STATIC_PORT_APART
+						 : port + STATIC_PORT_APART;
 	if (z->backend != SPEC_RENDEZVOUS_STATIC)
 		h->endpoint = strdup(z->endpoints);
-	else if (asprintf(&h->endpoint, strchr(addr, ':') ? "[%s]:%d" : "%s:%d", addr,
-			 z->master_port == ENDPOINT_PORT ? ENDPOINT_PORT + 1 : ENDPOINT_PORT) < 0)
+	else if (asprintf(&h->endpoint, strchr(addr, ':') ? "[%s]:%d" : "%s:%d", addr, port) < 0)
 		h->endpoint = NULL;
 	return h->endpoint ? 0 : error_set(err, -ENOMEM, "out of memory");
 }
@@ -189,8 +196,7 @@ static bool hosts_decides(struct supervisor *sv, enum group_decision_step step)
 /* Returns whether the head is asked, or will be. */
 static bool hosts_ask(struct hosts *h, const char *want, int64_t timeout_ms, const char *why)
 {
-	if (!h->member->linked || h->member->state == MEMBER_AWAY ||
-		h->member->state == MEMBER_OVER)
+	if (!h->member->link || h->member->state == MEMBER_AWAY || h->member->state == MEMBER_OVER)
 		return false;
 	member_say_ask(h->member, want, timeout_ms, why);
 	return true;
@@ -202,6 +208,8 @@ static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *wh
 {
 	bool first = !h->stop_asked, by_signal = supervisor_stopped_by(h->sv);
 
+	if (h->head ? h->head->end.state : h->member->final && h->member->linked)
+		return true; /* the group is on its way to its end */
 	h->stop_asked = true;
 	if (first && h->head)
 		return head_stop(h->head, timeout_ms, why);
@@ -221,6 +229,9 @@ static bool hosts_takes_request(
 		return false;
 	if (event == GROUP_EV_STOP)
 		return hosts_takes_stop(h, timeout_ms, why);
+	if (event == GROUP_EV_TIMEOUT && !h->head &&
+		(h->member->state == MEMBER_AWAY || h->member->state == MEMBER_JOINING))
+		return false; /* no head sees to it */
 	if (event == GROUP_EV_TIMEOUT && h->head)
 		(void)head_end(h->head, GROUP_FAILED, GOAL_TIMEOUT, why);
 	else if (event == GROUP_EV_RESTART && h->head)
@@ -240,13 +251,26 @@ static bool hosts_takes_signal(struct supervisor *sv, int signo)
 	return true;
 }
 
+/* Whether the head has to know what becomes of w. On a notice this host leaves after its workers,
+ * whose ends are no others' matter. */
+static bool hosts_reports(const struct supervisor *sv)
+{
+	const struct hosts *h = hosts_of(sv);
+
+	return h && h->member->state == MEMBER_RUNNING && !supervisor_on_notice(sv);
+}
+
 static void hosts_worker_exited(struct supervisor *sv, struct worker *w)
 {
-	struct hosts *h = hosts_of(sv);
-
 	/* A failure is reported when it is decided that it is one. */
-	if (h && h->member->state == MEMBER_RUNNING && w->state != WORKER_FAILED)
-		member_say_exited(h->member, w);
+	if (hosts_reports(sv) && (w->state != WORKER_FAILED || w->on_purpose))
+		member_say_exited(hosts_of(sv)->member, w);
+}
+
+static void hosts_worker_started(struct supervisor *sv, struct worker *w)
+{
+	if (hosts_reports(sv) && w->start > 0)
+		member_say_worker_started(hosts_of(sv)->member, w);
 }
 
 static void hosts_attempt_over(struct supervisor *sv, const json_t *failures)
@@ -334,5 +358,6 @@ const struct feature hosts_feature = {
 	.job_ended = hosts_job_ended,
 	.last_answers = hosts_last_answers,
 	.worker_exited = hosts_worker_exited,
+	.worker_started = hosts_worker_started,
 	.describe_job = hosts_describe_job,
 };

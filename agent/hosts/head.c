@@ -124,7 +124,8 @@ static void head_drop(struct head *h, const struct round_order *o)
 	x->number = -1;
 	/* One that has left closes its link when all that it said is acknowledged; one that joined
 	 * again goes on with the same. */
-	if (o->why == ROUND_WHY_REJOINED || (o->why == ROUND_WHY_BYE && x->link))
+	x->since_ms = head_now_ms();
+	if (x->link && (o->why == ROUND_WHY_REJOINED || o->why == ROUND_WHY_BYE))
 		return;
 	head_host_free(x);
 }
@@ -241,7 +242,10 @@ static int head_round_new(struct head *h)
 	struct round_config c = {
 		.min = z->nodes_min,
 		.max = z->nodes_max,
-		.last_call_ms = (uint64_t)z->last_call_ms,
+		/* A group of fewer than MAX may be the rest of one that another head led: its
+		 * hosts' leases are over by then. */
+		.last_call_ms =
+			(uint64_t)(z->last_call_ms > z->lease_ms ? z->last_call_ms : z->lease_ms),
 		.join_timeout_ms = (uint64_t)z->join_timeout_ms,
 		.prepare_timeout_ms = (uint64_t)z->prepare_timeout_ms,
 		.join_delay_ms = (uint64_t)z->join_delay_ms,
@@ -326,6 +330,7 @@ struct head *head_free(struct head *h)
 	free(h->members);
 	free(h->digest);
 	free(h->first_only);
+	free(h->failed);
 	free(h);
 	return NULL;
 }

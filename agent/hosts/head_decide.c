@@ -32,6 +32,11 @@ void head_round_begins(struct head *h)
 	json_decref(h->root_cause);
 	h->root_cause = NULL;
 	memset(&h->decision, 0, sizeof(h->decision));
+	free(h->failed);
+	h->n_failed = round_world(h->round)->workers;
+	h->failed = calloc((size_t)h->n_failed + 1, sizeof(*h->failed));
+	if (!h->failed)
+		h->n_failed = 0;
 }
 
 /* Whether the workers of the present round execute, and nothing was decided about their end. */
@@ -111,34 +116,46 @@ static void decide_restart(struct head *h, const struct spec_restart *policy,
 	head_carry_out(h);
 }
 
+/* The first of each rank in the round. */
+static void decide_add_failure(struct head *h, const json_t *failure)
+{
+	int rank = (int)json_get_int(failure, "rank", -1);
+
+	if (rank < 0 || rank >= h->n_failed || h->failed[rank])
+		return;
+	h->failed[rank] = true;
+	json_add(h->failures, json_deep_copy(failure));
+}
+
+/* A worker has ended. */
+static void decide_end_of(struct head_host *x, int rank, bool success)
+{
+	int place = rank - x->first_rank;
+
+	if (place < 0 || place >= x->n_ends || x->ends[place] != END_NONE)
+		return;
+	x->ends[place] = success ? END_SUCCESS : END_OTHER;
+	x->left--;
+	x->succeeded += success;
+}
+
+static void decide_start_of(struct head_host *x, int rank)
+{
+	int place = rank - x->first_rank;
+
+	if (place < 0 || place >= x->n_ends || x->ends[place] == END_NONE)
+		return;
+	x->succeeded -= x->ends[place] == END_SUCCESS;
+	x->ends[place] = END_NONE;
+	x->left++;
+}
+
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why)
 {
 	if (h->end.state)
 		return false;
 	h->stop_timeout_ms = timeout_ms;
 	return head_end(h, GROUP_STOPPED, GOAL_NONE, why);
-}
-
-void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over)
-{
-	struct restart_fault fault = decide_fault(h, failure);
-	char what[512];
-
-	json_add(h->failures, json_deep_copy(failure));
-	if (!decide_is_open(h))
-		return;
-	snprintf(what, sizeof(what), "%.64s:%d on %.64s: %.300s",
-		json_get_string(failure, "role", ""), (int)json_get_int(failure, "index", 0),
-		head_host_name(h, x->number), json_get_string(failure, "message", "it failed"));
-	if (over) {
-		snprintf(h->consequence, sizeof(h->consequence),
-			"the restarts of its own are used up");
-		snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, h->consequence);
-	} else {
-		decide_restart(h, decide_policy(h, failure), &fault, what);
-	}
-	if (!h->decision.restart)
-		(void)head_end(h, GROUP_FAILED, GOAL_NONE, h->cause);
 }
 
 static bool decide_is_leader(const struct head *h, const char *worker)
@@ -207,39 +224,68 @@ static int decide_left(const struct head *h, bool *ret_succeeded)
 	return left;
 }
 
-void head_worker_ended(struct head *h, struct head_host *x, const json_t *report)
+static void decide_all_ended(struct head *h)
+{
+	bool any;
+
+	if (decide_is_open(h) && !decide_left(h, &any) && any)
+		decide_succeeded(h, h->leader_over ? h->leader_text : "all workers succeeded");
+}
+
+void head_worker_changed(struct head *h, struct head_host *x, const json_t *report)
 {
 	const json_t *exit = json_get_object(report, "exit");
 	const char *worker = json_get_string(report, "worker", "");
-	bool ok = json_object_get(exit, "code") && !json_get_int(exit, "code", 1), any;
+	int rank = (int)json_get_int(report, "rank", -1);
+	bool ok = json_object_get(exit, "code") && !json_get_int(exit, "code", 1);
 
-	if (json_get_bool(report, "alone", false) || x->left <= 0)
+	if (!strcmp(json_get_string(report, "event", ""), "started")) {
+		decide_start_of(x, rank);
 		return;
-	x->left--;
-	x->succeeded += ok;
+	}
+	if (json_get_bool(report, "alone", false))
+		return;
+	decide_end_of(x, rank, ok);
+	if (ok && !h->leader_over && decide_is_open(h) && decide_is_leader(h, worker))
+		decide_leader_over(h, worker);
+	if (!x->left)
+		decide_all_ended(h);
+}
+
+void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over)
+{
+	struct restart_fault fault = decide_fault(h, failure);
+	char what[512];
+
+	if (h->leader_over) { /* the group waits for its end, however that is */
+		decide_end_of(x, (int)json_get_int(failure, "rank", -1), false);
+		decide_all_ended(h);
+		return;
+	}
+	decide_add_failure(h, failure);
 	if (!decide_is_open(h))
 		return;
-	if (ok && !h->leader_over && decide_is_leader(h, worker))
-		decide_leader_over(h, worker);
-	if (x->left || decide_left(h, &any) || !any)
-		return;
-	decide_succeeded(h, h->leader_over ? h->leader_text : "all workers succeeded");
+	snprintf(what, sizeof(what), "%.64s:%d on %.64s: %.300s",
+		json_get_string(failure, "role", ""), (int)json_get_int(failure, "index", 0),
+		head_host_name(h, x->number), json_get_string(failure, "message", "it failed"));
+	if (over) {
+		snprintf(h->consequence, sizeof(h->consequence),
+			"the restarts of its own are used up");
+		snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, h->consequence);
+	} else {
+		decide_restart(h, decide_policy(h, failure), &fault, what);
+	}
+	if (!h->decision.restart)
+		(void)head_end(h, GROUP_FAILED, GOAL_NONE, h->cause);
 }
 
 void head_add_failures(struct head *h, const json_t *failures)
 {
-	const json_t *f, *old;
-	size_t i, k;
+	const json_t *f;
+	size_t i;
 
-	json_array_foreach (failures, i, f) {
-		bool known = false;
-
-		json_array_foreach (h->failures, k, old)
-			known = known ||
-				json_get_int(old, "rank", -1) == json_get_int(f, "rank", -2);
-		if (!known)
-			json_add(h->failures, json_deep_copy(f));
-	}
+	json_array_foreach (failures, i, f)
+		decide_add_failure(h, f);
 }
 
 static int decide_class(const json_t *failure)
@@ -316,7 +362,8 @@ void head_give_up(struct head *h)
 	int n = 0;
 
 	while ((host = round_next_host(h->round, host ? host->number : -1))) {
-		if (host->state == HOST_GONE)
+		if (host->state == HOST_GONE || host->state == HOST_OUT ||
+			host->state == HOST_LEAVING)
 			continue;
 		if (len < sizeof(names) - 80)
 			len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%.64s",
@@ -335,6 +382,10 @@ void head_restart_asked(struct head *h, const char *why)
 {
 	struct restart_fault fault = { .cause = RESTART_OPERATOR };
 
-	if (decide_is_open(h))
+	if (decide_is_open(h)) {
 		decide_restart(h, &h->spec->restart, &fault, why);
+	} else if (round_state(h->round) == ROUND_BACKOFF) {
+		round_restart(h->round, 0, head_now_ms());
+		head_carry_out(h);
+	}
 }

@@ -31,17 +31,40 @@ struct head_host *head_host_free(struct head_host *x)
 	free(x->address);
 	free(x->master_addr);
 	json_decref(x->addresses);
+	free(x->ends);
 	free(x);
 	return NULL;
+}
+
+/* Ends links of hosts that have been no members for a lease. Returns how many others there are. */
+static int head_forget_unjoined(struct head *h)
+{
+	int n = 0;
+
+	for (struct head_host *x = h->hosts_list, *next; x; x = next) {
+		next = x->after;
+		if (x->number >= 0)
+			continue;
+		if (head_now_ms() - x->since_ms > h->leases.lease_ms)
+			head_host_free(x);
+		else
+			n++;
+	}
+	return n;
 }
 
 int head_joined(void *arg, struct link *l, struct error *err)
 {
 	struct head *h = arg;
-	struct head_host *x = calloc(1, sizeof(*x));
+	struct head_host *x;
 
+	if (head_forget_unjoined(h) >= HOSTS_UNJOINED)
+		return error_field(err, -EBUSY, "rendezvous.endpoints",
+			"%d hosts that have not joined are linked already", HOSTS_UNJOINED);
+	x = calloc(1, sizeof(*x));
 	if (!x)
 		return error_set(err, -ENOMEM, "out of memory");
+	x->since_ms = head_now_ms();
 	x->head = h;
 	x->number = -1;
 	x->link = l;
@@ -99,6 +122,37 @@ static int hear_replicas(const struct head *h, const json_t *roles, int *ret, st
 	return 0;
 }
 
+/* A member has one run for as long as it is one, and no other host has that run. */
+static int hear_run(const struct head_host *x, const struct round_join *join, struct error *err)
+{
+	const struct round_host *host = NULL;
+
+	while ((host = round_next_host(x->head->round, host ? host->number : -1))) {
+		bool same = !strcmp(host->run, join->run);
+
+		if (host->state == HOST_GONE)
+			continue;
+		if (host->number == x->number && !same)
+			return error_field(err, -EPROTO, "run",
+				"expected %.80s, as this link has joined with it", host->run);
+		if (host->number != x->number && same && strcmp(host->boot, join->boot) != 0)
+			return error_field(err, -EEXIST, "run",
+				"host %.64s takes part with the same one", host->name);
+	}
+	return 0;
+}
+
+/* Members of the head before know where that was; log directories have attempts' numbers. */
+static void hear_past(struct head *h, const json_t *p)
+{
+	if (h->started_ms) /* this head knows better */
+		return;
+	if (h->attempt < json_get_int(p, "attempts", 0))
+		h->attempt = (int)json_get_int(p, "attempts", 0);
+	if (h->budget.used < json_get_int(p, "restarts", 0))
+		h->budget.used = (int)json_get_int(p, "restarts", 0);
+}
+
 static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 {
 	struct head *h = x->head;
@@ -131,14 +185,11 @@ static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 		return settings_differ(
 			h->settings, settings, supervisor_host(h->hosts->sv), join.name, err);
 	r = hear_replicas(h, json_get_array(p, "roles"), replicas, err);
+	if (!r)
+		r = hear_run(x, &join, err);
 	if (r < 0)
 		return r;
-	/* Members of the head before know where that was; log directories have attempts' numbers.
-	 */
-	if (h->attempt < json_get_int(p, "attempts", 0))
-		h->attempt = (int)json_get_int(p, "attempts", 0);
-	if (h->budget.used < json_get_int(p, "restarts", 0))
-		h->budget.used = (int)json_get_int(p, "restarts", 0);
+	hear_past(h, p);
 	head_note_change(h, join.name, "has joined");
 	h->joining = x;
 	h->refusal = err;
@@ -169,10 +220,52 @@ static int hear_event(
 	return 0;
 }
 
+static int check_addresses(const struct head_host *x, const struct round_host *host,
+	const json_t *addresses, struct error *err)
+{
+	const struct spec *spec = x->head->spec;
+	const json_t *one;
+	size_t i, n = 0;
+
+	json_array_foreach (addresses, i, one) {
+		const char *role = json_get_string(one, "role", "");
+		int64_t index = json_get_int(one, "index", -1);
+
+		for (size_t k = 0; k < spec->n_roles; k++)
+			n += !spec->roles[k].evaluator && !strcmp(spec->roles[k].name, role) &&
+			     index >= host->first_index[k] &&
+			     index < (int64_t)host->first_index[k] + host->workers &&
+			     strlen(json_get_string(one, "address", "")) < HOSTS_ADDRESS;
+	}
+	if (n == json_array_size(addresses))
+		return 0;
+	return error_field(err, -EPROTO, "addresses", "expected those of this host's workers");
+}
+
+/* The environment of all workers has what the host says here. */
+static int check_prepared(const struct head_host *x, const json_t *p, struct error *err)
+{
+	const struct round_host *host = round_host(x->head->round, x->number);
+	const char *addr = json_get_string(p, "master_addr", NULL);
+
+	if (!host || host->round != (uint64_t)json_get_int(p, "round", 0))
+		return 0;
+	if (addr && strlen(addr) >= HOSTS_ADDRESS)
+		return error_field(err, -EPROTO, "master_addr", "expected at most %d bytes",
+			HOSTS_ADDRESS - 1);
+	if (host->group_rank == 0 && (!addr || !json_get_int(p, "master_port", 0)))
+		return error_field(err, -EPROTO, "master_port",
+			"expected the address and the port of the master");
+	return check_addresses(x, host, json_get_array(p, "addresses"), err);
+}
+
 static int hear_prepared(struct head_host *x, const json_t *p, struct error *err)
 {
 	const char *addr = json_get_string(p, "master_addr", NULL);
+	int r = check_prepared(x, p, err);
 
+	if (r < 0)
+		return r;
 	free(x->master_addr);
 	x->master_addr = addr ? strdup(addr) : NULL;
 	x->master_port = (int)json_get_int(p, "master_port", 0);
@@ -221,7 +314,7 @@ static int hear_report(struct head_host *x, const json_t *p, struct error *err)
 	if (failure)
 		head_worker_failed(x->head, x, failure, json_get_bool(p, "over", false));
 	else
-		head_worker_ended(x->head, x, p);
+		head_worker_changed(x->head, x, p);
 	return 0;
 }
 

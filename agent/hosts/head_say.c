@@ -113,6 +113,16 @@ static char *say_start_text(const struct head *h)
 	return json_dumps(body, JSON_COMPACT);
 }
 
+static void begin_round(struct head_host *x, const struct round_host *host)
+{
+	free(x->ends);
+	x->ends = calloc((size_t)host->workers + 1, sizeof(*x->ends));
+	x->n_ends = x->ends ? host->workers : 0;
+	x->first_rank = host->first_rank;
+	x->left = host->workers;
+	x->succeeded = 0;
+}
+
 void head_say_start_all(struct head *h)
 {
 	_cleanup_free_ char *text = say_start_text(h);
@@ -123,10 +133,11 @@ void head_say_start_all(struct head *h)
 		const struct round_host *host = x ? round_host(h->round, i) : NULL;
 		int r = -ENOMEM;
 
-		if (!host || host->state != HOST_STARTING || !x->link)
+		if (!host || host->state != HOST_STARTING)
 			continue;
-		x->left = host->workers;
-		x->succeeded = 0;
+		begin_round(x, host);
+		if (!x->link)
+			continue;
 		if (text)
 			r = link_send_text(x->link, "Start", text, len);
 		if (r < 0 && r != -ECONNRESET)

@@ -51,7 +51,9 @@ static void member_rejoin_now(void *arg)
 /* A link that ended is followed by another one; there may be another head by then. */
 static void member_rejoin(struct member *m)
 {
-	if (!m->link)
+	if (*m->refused)
+		member_give_up(m, "failed", 1, m->refused);
+	else if (!m->link)
 		member_connect(m);
 	else if (m->linked && loop_defer(supervisor_loop(m->sv), member_rejoin_now, m) < 0)
 		member_rejoin_now(m);
@@ -207,6 +209,8 @@ static void member_link_ended(struct member *m, const struct error *why, bool fo
 	}
 	if (m->state != MEMBER_AWAY && m->state != MEMBER_JOINING) {
 		log_warning("the link to the head has ended: %s", why->text);
+		if (why->code != -ETIMEDOUT) /* one side has broken the protocol */
+			snprintf(m->refused, sizeof(m->refused), "%.500s", why->text);
 		member_post(m, MEMBER_EV_LOST);
 		return;
 	}

@@ -127,6 +127,8 @@ static int hear_stop(struct member *m, const json_t *p, struct error *err)
 		return 0;
 	snprintf(m->cause, sizeof(m->cause), "%s", json_get_string(p, "cause", ""));
 	m->stop_timeout_ms = json_get_int(p, "timeout_ms", SPEC_UNSET);
+	m->final = strcmp(json_get_string(p, "reason", ""), "failure") &&
+		   strcmp(json_get_string(p, "reason", ""), "membership");
 	member_post(m, MEMBER_EV_STOP);
 	return 0;
 }

@@ -206,6 +206,11 @@ void member_say_exited(struct member *m, const struct worker *w)
 	say(m, "Report", body);
 }
 
+void member_say_worker_started(struct member *m, const struct worker *w)
+{
+	say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "started"));
+}
+
 static bool was_reported(const json_t *list, const char *name)
 {
 	const json_t *one;

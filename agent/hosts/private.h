@@ -29,7 +29,12 @@
 #include "agent/supervise/feature.h"
 #include "agent/supervise/seat.h"
 
-enum { HOSTS_ID = 40, HOSTS_BYE_MS = 3000 };
+enum {
+	HOSTS_ID = 40,
+	HOSTS_ADDRESS = 256, /* bytes of an address that becomes part of workers' environment */
+	HOSTS_BYE_MS = 3000, /* for the last message to the head */
+	HOSTS_UNJOINED = 64, /* links whose host is no member */
+};
 
 struct hosts;
 struct head;
@@ -62,6 +67,7 @@ struct member {
 	struct lease_member lease;
 	struct loop_timer *lease_timer;
 	struct link_beat clock; /* of the last beat that was answered */
+	char refused[512];	/* why there will be no further link; "": there will */
 	bool was_member;	/* of any head */
 	uint64_t known_round, last_round;
 	int last_rank;
@@ -71,6 +77,7 @@ struct member {
 	json_t *failures; /* of the workers that were stopped; owned */
 	json_t *reported; /* names of workers whose failure was reported in this round */
 	char cause[512];  /* of the head's STOP */
+	bool final;	  /* no round follows that STOP */
 	int64_t stop_timeout_ms;
 	struct error unable;
 };
@@ -98,6 +105,8 @@ void member_say_leave(struct member *m);
 void member_say_bye(struct member *m);
 /* Reports a worker's end; failure (borrowed) where it counts as one. */
 void member_say_exited(struct member *m, const struct worker *w);
+/* ... that it was started again. */
+void member_say_worker_started(struct member *m, const struct worker *w);
 /* over: their own restarts are used up. */
 void member_say_failures(struct member *m, bool over);
 void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, const char *why);
@@ -121,10 +130,14 @@ struct head_host {
 	char *address;
 	char *master_addr;
 	int master_port;
-	json_t *addresses;		  /* of its workers, for TF_CONFIG; or NULL */
-	int left;			  /* workers of the present round that have not ended */
-	int succeeded;			  /* ... that have, with success */
+	json_t *addresses; /* of its workers, for TF_CONFIG; or NULL */
+	/* The workers of the present round, from first_rank on. */
+	int first_rank, n_ends;
+	enum { END_NONE, END_SUCCESS, END_OTHER } * ends;
+	int left; /* that have not ended */
+	int succeeded;
 	struct head_host *before, *after; /* all that the head knows */
+	uint64_t since_ms;		  /* no member since */
 	struct link_beat beat;		  /* the last one */
 };
 
@@ -157,6 +170,8 @@ struct head {
 	int64_t stop_timeout_ms;
 	char consequence[320];
 	json_t *failures; /* of the present round, in the head's time */
+	bool *failed;	  /* by rank: it is among failures */
+	int n_failed;
 	json_t *root_cause;
 	struct group end; /* the final state and goal, once there is a verdict */
 	char end_text[SUPERVISOR_REASON_MAX];
@@ -195,7 +210,8 @@ struct head_host *head_host_free(struct head_host *x);
 
 /* head_decide.c */
 void head_round_begins(struct head *h);
-void head_worker_ended(struct head *h, struct head_host *x, const json_t *report);
+/* A Report without a failure. */
+void head_worker_changed(struct head *h, struct head_host *x, const json_t *report);
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over);
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why);
 void head_add_failures(struct head *h, const json_t *failures);

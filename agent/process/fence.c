@@ -102,6 +102,7 @@ static size_t fence_kill_once(pid_t agent)
 void fence_kill(pid_t agent)
 {
 	const struct timespec tick = { .tv_nsec = 10000000 };
+	uint64_t deadline = atomic_load(&fence->deadline_ms);
 
 	/* Dead ones stay until the agent reaps them. */
 	for (int i = 0; i < FENCE_ROUNDS && fence_kill_once(agent); i++) {
@@ -110,7 +111,8 @@ void fence_kill(pid_t agent)
 				  "them");
 		nanosleep(&tick, NULL);
 	}
-	atomic_store(&fence->deadline_ms, 0);
+	/* An agent that goes on meanwhile may have set another one. */
+	atomic_compare_exchange_strong(&fence->deadline_ms, &deadline, 0);
 }
 
 static bool fence_connect(int fd)

@@ -22,8 +22,9 @@ enum { GUARD_WAIT_S = 10, GUARD_LAST_S = 1, GUARD_FDS_MAX = 4096 };
 
 static pid_t guard_pid; /* in the agent proper */
 
-/* Kills all descendants until none is left, for at most wait_s: some processes do not die. */
-static void guard_clean(struct cgroup *cgroup, int wait_s)
+/* Kills all descendants until none is left, for at most wait_s: some processes do not die. Returns
+ * whether none is left. */
+static bool guard_clean(struct cgroup *cgroup, int wait_s)
 {
 	struct timespec end, now, tick = { .tv_nsec = 20000000 };
 	sigset_t chld;
@@ -38,7 +39,7 @@ static void guard_clean(struct cgroup *cgroup, int wait_s)
 		while (waitid(P_ALL, 0, &si, WEXITED | WNOHANG) == 0 && si.si_pid)
 			si.si_pid = 0;
 		if (tree_empty())
-			return;
+			return true;
 		cgroup_kill(cgroup);
 		tree_kill(NULL);
 		clock_gettime(CLOCK_MONOTONIC, &now);
@@ -51,7 +52,7 @@ static void guard_clean(struct cgroup *cgroup, int wait_s)
 			log_error(
 				"%d processes do not die of SIGKILL and are given up, among them %d (%s)%s",
 				n, (int)pid, comm, stuck ? " in uninterruptible sleep" : "");
-			return;
+			return false;
 		}
 		/* A death ends the wait early. The time limit is short for processes that fork
 		 * faster than they die. */
@@ -212,8 +213,7 @@ int guard_fork(struct cgroup *cgroup, const struct guard_job *job, sigset_t *ret
 		guard_note_death(pid, -status, job->state_dir);
 	cgroup_reopen(cgroup);
 	/* An agent that ended by itself has waited for its descendants already. */
-	guard_clean(cgroup, status < 0 ? GUARD_WAIT_S : GUARD_LAST_S);
-	if (status < 0)
+	if (guard_clean(cgroup, status < 0 ? GUARD_WAIT_S : GUARD_LAST_S) && status < 0)
 		fence_say_last_word();
 	cgroup_free(cgroup);
 	if (job->dir)

@@ -253,8 +253,11 @@ void end_run_stop_asked(struct supervisor *sv, int signo, int64_t timeout_ms, co
 	if (signo && !sv->stopped_by)
 		sv->stopped_by = signo;
 	if (!supervisor_decided(sv) && !sv->guard_died &&
-		features_take_request(sv, GROUP_EV_STOP, timeout_ms, why))
+		features_take_request(sv, GROUP_EV_STOP, timeout_ms, why)) {
+		if (again && signo)
+			stop_group_kill(sv);
 		return;
+	}
 	/* A stop after the end is decided can only hasten it: the reason stays. */
 	if (!supervisor_decided(sv))
 		supervisor_set_reason(sv, "%s", why);

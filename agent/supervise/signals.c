@@ -59,10 +59,10 @@ static void signals_on_signal(int signo, void *arg)
 		 */
 		if (sv->ended && signals_ends(signo))
 			logs_drain_end(sv->logs);
+	} else if (signo == SIGTSTP && sv->spec->rendezvous.nodes_max <= 1) {
+		standstill(sv);
 	} else if (features_take_signal(sv, signo)) {
 		return;
-	} else if (signo == SIGTSTP) {
-		standstill(sv);
 	} else if (signals_ends(signo)) {
 		signals_on_end(sv, signo);
 	} else if (signals_forwarded(sv, signo)) {

@@ -193,9 +193,9 @@ def test_a_worker_that_hangs_fails_as_on_one_host(box, up):
 def test_a_host_that_comes_later_has_all_start_again(box, up):
     group = Group(box, "1:2")
     steps = puppet(f"mark:{up}", f"wait-file:{box.path('end')}")
-    group.start(steps, rendezvous={"join_delay": "0"})
+    group.start(steps, rendezvous={"join_delay": "0", "lease": "500ms"})
     runs(up, 0, 2)
-    group.start(steps, rendezvous={"join_delay": "0"})
+    group.start(steps, rendezvous={"join_delay": "0", "lease": "500ms"})
     runs(up, 1, 4)
     box.path("end").touch()
     assert [r.rc for r in group.wait()] == [0, 0]
