@@ -56,10 +56,7 @@ bool head_end(struct head *h, enum group_state state, enum group_goal goal, cons
 	snprintf(h->end_text, sizeof(h->end_text), "%s", text);
 	if (!*h->cause)
 		snprintf(h->cause, sizeof(h->cause), "%s", text);
-	h->why = goal == GOAL_TIMEOUT	  ? "timeout"
-		 : state == GROUP_STOPPED ? "stopped"
-		 : state == GROUP_FAILED  ? "failure"
-					  : "ended";
+	h->why = goal == GOAL_TIMEOUT ? "timeout" : state == GROUP_STOPPED ? "stopped" : "ended";
 	if (round_end(h->round, head_now_ms()))
 		head_carry_out(h);
 	return true;

@@ -73,7 +73,7 @@ class Stranger:
         self.send("Hello", **self.hello)
         return self.wait("Welcome")
 
-    def join(self):
+    def join(self, **changes):
         """Says what an agent of this node would say, whose run is there for this moment."""
         listener = self.group.net.nodes[self.node].socket()
         listener.bind((self.group.net.address(self.node), 29400))
@@ -92,7 +92,8 @@ class Stranger:
         self.group.runs[self.node].wait()
         self.group.runs[self.node] = None
         self.say_hello()
-        self.say("Join", **{k: v for k, v in join.items() if k not in ("n", "ack")})
+        self.joined = {k: v for k, v in join.items() if k not in ("n", "ack")}
+        self.say("Join", **self.joined, **changes)
         self.wait("Admitted")
 
     def wait_end(self):

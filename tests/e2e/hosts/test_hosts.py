@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from harness import puppet, wait_for, wait_lines
+from harness import puppet, wait_file, wait_for, wait_lines
 from python_package import ENV, needs_library
 from several_hosts import Group, agent_of, variables
 
@@ -167,6 +167,50 @@ def test_stop_and_restart_at_any_host_are_for_the_group(box, up):
     ended = [d.wait("job") for d in daemons]
     assert [e["state"] for e in ended] == ["stopped"] * 2
     assert all("stopped on request of user" in e["verdict"]["message"] for e in ended)
+
+
+def test_a_failure_after_the_leaders_success_changes_nothing(box, up):
+    group = Group(box, "2")
+    for i in range(2):
+        leads = puppet(f"mark:{up}", f"wait-file:{box.path('end')}")
+        works = puppet(f"mark:{up}", "ignore:TERM", f"wait-file:{box.path('fail')}", "exit:3")
+        group.start(None, leader={"grace": "20s"}, roles=[
+            {"name": "chief", "replicas": 1, "command": leads, "leader": True},
+            {"name": "worker", "replicas": 1, "command": works}])
+    runs(up, 0, 3)  # the leader is on the first host alone
+    box.path("end").touch()
+    group.hosts[0].wait_err("the others have 20s to leave")
+    box.path("fail").touch()
+    results = group.wait()
+    assert [r.rc for r in results] == [0, 0], results
+
+
+def test_an_interrupt_after_the_verdict_changes_no_exit_status(box, up):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.start(puppet(f"on:TERM:touch:{box.path('told')}.%r", f"mark:{up}", f"barrier:{box.path('met')}",
+                           "if-rank:3:exit:7", "hang"), stop={"timeout": "3s"})
+    wait_file(box.path("told.0"))
+    wait_file(box.path("told.2"))
+    for host in group.hosts:
+        host.signal(signal.SIGINT)
+    assert [r.rc for r in group.wait()] == [7, 7]
+
+
+def test_a_worker_that_is_stopped_and_started_again_counts_once(box, up):
+    group = Group(box, "2")
+    d = box.daemon
+    d.submit({**json.loads(group.job(puppet(f"mark:{up}", "hang")).read_text()), "name": "job"})
+    d.wait_event("job", "host-joined")
+    group.host("--spec", group.job(puppet(f"mark:{up}", "if-rank:2:{exit:0}", "if-rank:3:{exit:0}", "hang")))
+    runs(up, 0, 4)
+    for _ in range(2):
+        d.call("StopWorkers", job="job", workers="worker:0")
+        d.call("StartWorker", job="job", role="worker", index=0)
+    d.call("StopWorkers", job="job", workers="worker:0")
+    assert d.status("job")["state"] == "running"
+    d.call("Stop", job="job")
+    assert d.wait("job")["state"] == "stopped" and group.hosts[0].wait().rc == 143
 
 
 def test_a_worker_whose_own_restarts_are_used_up_fails_the_group(box, up):

@@ -228,3 +228,29 @@ def test_a_member_that_speaks_of_another_host_s_worker_is_lost_with_its_host(box
         second = group.wait_round(0, 1)
         assert {w.restarts for w in second.workers.values()} == {0}
         group.stop()
+
+
+def test_a_link_has_one_member(box):
+    group = Group(box, 4, "3:4", last_call="30s")
+    group.start(0, 1)
+    s = Stranger(group, 2)
+    s.join()
+    s.say("Join", **{**s.joined, "run": "another"})
+    assert s.wait_end()["field"] == "run"
+    # Two hosts that are there, and one that is not: the round begins when the fourth one has come.
+    group.start(2)
+    group.start(3)
+    group.wait_round(0, 1, 2, 3)
+    group.stop()
+
+
+def test_a_master_without_a_port_ends_alone(box):
+    group = Group(box, 3, "2:3", last_call="30s")
+    group.start(0, 1)
+    s = Stranger(group, 2, host="a-first")
+    s.join(node_rank=0)
+    n = s.wait("Assign")["round"]
+    s.say("Prepared", round=n)
+    assert s.wait_end()["field"] == "master_port"
+    group.wait_round(0, 1)
+    group.stop()
