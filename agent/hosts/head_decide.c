@@ -24,7 +24,7 @@ static struct events *decide_events(const struct head *h)
 void head_round_begins(struct head *h)
 {
 	h->decided = h->leader_over = false;
-	h->started_ms = head_now_ms();
+	h->started_ms = hosts_now_ms();
 	h->attempt++;
 	*h->cause = *h->consequence = '\0';
 	h->why = NULL;
@@ -57,7 +57,7 @@ bool head_end(struct head *h, enum group_state state, enum group_goal goal, cons
 	if (!*h->cause)
 		snprintf(h->cause, sizeof(h->cause), "%s", text);
 	h->why = goal == GOAL_TIMEOUT ? "timeout" : state == GROUP_STOPPED ? "stopped" : "ended";
-	if (round_end(h->round, head_now_ms()))
+	if (round_end(h->round, hosts_now_ms()))
 		head_carry_out(h);
 	return true;
 }
@@ -72,7 +72,7 @@ static struct restart_fault decide_fault(const struct head *h, const json_t *fai
 			 : signo			? RESTART_SIGNAL
 							: RESTART_EXIT,
 		.value = signo ? signo : code,
-		.ran_ms = (int64_t)(head_now_ms() - h->started_ms),
+		.ran_ms = (int64_t)(hosts_now_ms() - h->started_ms),
 	};
 
 	if (!strcmp(json_get_string(failure, "class", ""), "timeout"))
@@ -96,7 +96,7 @@ static const struct spec_restart *decide_policy(const struct head *h, const json
 static void decide_restart(struct head *h, const struct spec_restart *policy,
 	const struct restart_fault *fault, const char *what)
 {
-	restart_decide(policy, &h->budget, fault, head_now_ms(), &h->decision);
+	restart_decide(policy, &h->budget, fault, hosts_now_ms(), &h->decision);
 	h->decided = true;
 	snprintf(h->consequence, sizeof(h->consequence), "%s", h->decision.text);
 	snprintf(h->cause, sizeof(h->cause), "%.340s; %.150s", what, h->decision.text);
@@ -109,19 +109,32 @@ static void decide_restart(struct head *h, const struct spec_restart *policy,
 	if (!h->decision.restart)
 		return;
 	h->why = "failure";
-	round_restart(h->round, h->decision.delay_ms, head_now_ms());
+	round_restart(h->round, h->decision.delay_ms, hosts_now_ms());
 	head_carry_out(h);
+}
+
+/* Times come from other hosts, and are subtracted from each other. */
+static void decide_bound(json_t *failure, const char *key)
+{
+	int64_t t = json_get_int(failure, key, 0);
+
+	json_put_int(failure, key, t < 0 ? 0 : t > INT64_MAX / 8 ? INT64_MAX / 8 : t);
 }
 
 /* The first of each rank in the round. */
 static void decide_add_failure(struct head *h, const json_t *failure)
 {
 	int rank = (int)json_get_int(failure, "rank", -1);
+	json_t *copy;
 
 	if (rank < 0 || rank >= h->n_failed || h->failed[rank])
 		return;
 	h->failed[rank] = true;
-	json_add(h->failures, json_deep_copy(failure));
+	copy = json_deep_copy(failure);
+	decide_bound(copy, "time_us");
+	if (json_object_get(failure, "uncertainty_us"))
+		decide_bound(copy, "uncertainty_us");
+	json_add(h->failures, copy);
 }
 
 /* A worker has ended. */
@@ -172,7 +185,7 @@ static bool decide_is_leader(const struct head *h, const char *worker)
 static void decide_succeeded(struct head *h, const char *text)
 {
 	struct restart_fault fault = { .cause = RESTART_FINISHED,
-		.ran_ms = (int64_t)(head_now_ms() - h->started_ms) };
+		.ran_ms = (int64_t)(hosts_now_ms() - h->started_ms) };
 
 	if (h->spec->restart.policy == SPEC_RESTART_ALWAYS) {
 		decide_restart(h, &h->spec->restart, &fault, text);
@@ -382,7 +395,7 @@ void head_restart_asked(struct head *h, const char *why)
 	if (decide_is_open(h)) {
 		decide_restart(h, &h->spec->restart, &fault, why);
 	} else if (round_state(h->round) == ROUND_BACKOFF) {
-		round_restart(h->round, 0, head_now_ms());
+		round_restart(h->round, 0, hosts_now_ms());
 		head_carry_out(h);
 	}
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
 #include "common/text/json.h"
+#include "common/text/ranks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +31,7 @@ static int hear_admitted(struct member *m, const json_t *p, struct error *err)
 	m->was_member = true;
 	m->known_round = (uint64_t)json_get_int(p, "known_round", 0);
 	/* The JOIN was the first beat of the lease, and this is its answer. */
-	if (!lease_answer(&m->lease, 1, (uint64_t)link_boot_us() / 1000)) {
+	if (!lease_answer(&m->lease, 1, hosts_now_ms())) {
 		member_post(m, MEMBER_EV_LOST);
 		return 0;
 	}
@@ -39,12 +40,18 @@ static int hear_admitted(struct member *m, const json_t *p, struct error *err)
 	return 0;
 }
 
-static int hear_place(
-	const struct spec *spec, const json_t *place, struct seat_role *roles, struct error *err)
+/* world: how many workers the group has. */
+static int hear_place(const struct spec *spec, const json_t *place, int64_t world,
+	struct seat_role *roles, struct error *err)
 {
 	const char *name = json_get_string(place, "role", "");
 	int64_t first = json_get_int(place, "rank", 0), n = json_get_int(place, "replicas", 0);
+	int64_t index = json_get_int(place, "role_rank", 0);
+	int64_t size = json_get_int(place, "role_size", 1);
 
+	if (world > RANKS_MAX || first + n > world || size > world || index + n > size)
+		return error_field(err, -EPROTO, "places",
+			"expected ranks below world_size, and that below %d", RANKS_MAX + 1);
 	for (size_t i = 0; i < spec->n_roles; i++) {
 		if (strcmp(spec->roles[i].name, name))
 			continue;
@@ -53,8 +60,8 @@ static int hear_place(
 				spec->roles[i].replicas, name);
 		roles[i] = (struct seat_role){ .replicas = (int)n,
 			.first_rank = (int)first,
-			.first_index = (int)json_get_int(place, "role_rank", 0),
-			.role_size = (int)json_get_int(place, "role_size", 1) };
+			.first_index = (int)index,
+			.role_size = (int)size };
 		return 0;
 	}
 	return error_field(
@@ -73,7 +80,8 @@ static int hear_assign(struct member *m, const json_t *p, struct error *err)
 	if (!s.roles)
 		return error_set(err, -ENOMEM, "out of memory");
 	json_array_foreach (json_get_array(p, "places"), i, place)
-		if ((r = hear_place(spec, place, s.roles, err)) < 0)
+		if ((r = hear_place(spec, place, json_get_int(p, "world_size", 1), s.roles, err)) <
+			0)
 			break;
 	if (r < 0) {
 		free(s.roles);

@@ -254,3 +254,21 @@ def test_a_master_without_a_port_ends_alone(box):
     assert s.wait_end()["field"] == "master_port"
     group.wait_round(0, 1)
     group.stop()
+
+
+def test_times_beyond_all_dates_do_no_harm(box):
+    group = Group(box, 3, "3")
+    group.start(0, 1)
+    s = Stranger(group, 2)
+    s.join()
+    n = s.wait("Assign")["round"]
+    s.say("Prepared", round=n)
+    s.wait("Start")
+    s.say("Started", round=n, time_us=1)
+    end = {**failure(2), "time_us": -2**63, "uncertainty_us": 2**63 - 1}
+    s.say("Report", **report(n, 2, failure=end))
+    s.wait("Stop")
+    s.say("Gone", round=n, failures=[{**end, "time_us": 2**63 - 1}])
+    assert s.wait("End")["verdict"]["root_cause"]["rank"] == 2
+    s.say("Bye")
+    assert [group.runs[i].wait().rc for i in (0, 1)] == [1, 1]
