@@ -31,6 +31,11 @@ const char *hosts_group(const struct hosts *h)
 	return h->spec->rendezvous.id ? h->spec->rendezvous.id : h->spec->name;
 }
 
+uint64_t hosts_now_ms(void)
+{
+	return (uint64_t)link_boot_us() / 1000;
+}
+
 static void hosts_last_now(void *arg)
 {
 	struct hosts *h = arg;
@@ -155,7 +160,7 @@ static void hosts_resolved(void *arg, const struct link_addresses *a, const stru
 			log_error("this host cannot lead: %s", err.text);
 	}
 	h->resolve = link_resolve_free(h->resolve);
-	member_begin(h->member);
+	member_connect(h->member);
 }
 
 static void hosts_begin(struct hosts *h)

@@ -15,11 +15,6 @@
  * beats stay out for a lease is lost.
  */
 
-uint64_t head_now_ms(void)
-{
-	return (uint64_t)link_boot_us() / 1000;
-}
-
 static struct head_host *head_member(const struct head *h, int number)
 {
 	return number >= 0 && number < h->n_members ? h->members[number] : NULL;
@@ -60,7 +55,7 @@ static void head_admit(struct head *h, const struct round_order *o)
 		return;
 	h->members[o->host] = x;
 	x->number = o->host;
-	lease_add(&h->leases, &x->lease, head_now_ms());
+	lease_add(&h->leases, &x->lease, hosts_now_ms());
 	events_add(supervisor_events(h->hosts->sv), "host-joined", h->attempt, -1,
 		json_pack("{s:s, s:s}", "host", head_host_name(h, o->host), "address", x->address),
 		"host %s has joined", head_host_name(h, o->host));
@@ -122,9 +117,8 @@ static void head_drop(struct head *h, const struct round_order *o)
 	lease_remove(&h->leases, &x->lease);
 	h->members[o->host] = NULL;
 	x->number = -1;
-	/* One that has left closes its link when all that it said is acknowledged; one that joined
-	 * again goes on with the same. */
-	x->since_ms = head_now_ms();
+	/* A host that has left closes its link itself, and a host that joins again keeps it. */
+	x->since_ms = hosts_now_ms();
 	if (x->link && (o->why == ROUND_WHY_REJOINED || o->why == ROUND_WHY_BYE))
 		return;
 	head_host_free(x);
@@ -193,7 +187,7 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 static void head_arm(struct head *h)
 {
 	uint64_t due = round_due_ms(h->round), lease = lease_due_ms(&h->leases);
-	uint64_t now = head_now_ms();
+	uint64_t now = hosts_now_ms();
 
 	if (lease < due)
 		due = lease;
@@ -224,15 +218,15 @@ static void head_on_timer(void *arg)
 	struct head *h = arg;
 	struct lease_held *over;
 
-	while ((over = lease_over(&h->leases, head_now_ms()))) {
+	while ((over = lease_over(&h->leases, hosts_now_ms()))) {
 		struct head_host *x = (struct head_host *)over;
 
 		head_note_change(h, head_host_name(h, x->number), "was lost");
-		if (round_hear(h->round, x->number, HOST_EV_LOST, 0, head_now_ms()) < 0)
+		if (round_hear(h->round, x->number, HOST_EV_LOST, 0, hosts_now_ms()) < 0)
 			lease_remove(&h->leases, over);
 		head_carry_out(h);
 	}
-	round_time(h->round, head_now_ms());
+	round_time(h->round, hosts_now_ms());
 	head_carry_out(h);
 }
 
@@ -257,7 +251,7 @@ static int head_round_new(struct head *h)
 
 	for (size_t i = 0; i < h->spec->n_roles; i++)
 		h->first_only[i] = h->spec->roles[i].leader;
-	h->round = round_new(&c, head_now_ms());
+	h->round = round_new(&c, hosts_now_ms());
 	return h->round ? 0 : -ENOMEM;
 }
 

@@ -45,7 +45,7 @@ static int head_forget_unjoined(struct head *h)
 		next = x->after;
 		if (x->number >= 0)
 			continue;
-		if (head_now_ms() - x->since_ms > h->leases.lease_ms)
+		if (hosts_now_ms() - x->since_ms > h->leases.lease_ms)
 			head_host_free(x);
 		else
 			n++;
@@ -64,7 +64,7 @@ int head_joined(void *arg, struct link *l, struct error *err)
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return error_set(err, -ENOMEM, "out of memory");
-	x->since_ms = head_now_ms();
+	x->since_ms = hosts_now_ms();
 	x->head = h;
 	x->number = -1;
 	x->link = l;
@@ -90,7 +90,7 @@ void head_last_word(void *arg, struct link *l)
 			continue;
 		log_warning("the agent of host %s has ended", head_host_name(h, x->number));
 		head_note_change(h, head_host_name(h, x->number), "was lost");
-		if (!round_hear(h->round, x->number, HOST_EV_LOST, 0, head_now_ms()))
+		if (!round_hear(h->round, x->number, HOST_EV_LOST, 0, hosts_now_ms()))
 			head_carry_out(h);
 		return;
 	}
@@ -193,7 +193,7 @@ static int hear_join(struct head_host *x, const json_t *p, struct error *err)
 	head_note_change(h, join.name, "has joined");
 	h->joining = x;
 	h->refusal = err;
-	r = round_join(h->round, &join, head_now_ms());
+	r = round_join(h->round, &join, hosts_now_ms());
 	if (r < 0)
 		error_field(err, r, r == -EINVAL ? "last" : "", "%s",
 			r == -EINVAL ? "expected a round and a rank that can be" : "out of memory");
@@ -210,7 +210,7 @@ static int hear_event(
 {
 	struct head *h = x->head;
 	int r = round_hear(
-		h->round, x->number, event, (uint64_t)json_get_int(p, "round", 0), head_now_ms());
+		h->round, x->number, event, (uint64_t)json_get_int(p, "round", 0), hosts_now_ms());
 
 	if (r < 0)
 		return error_field(err, -EPROTO, "method", "%s does not fit the state of this host",
@@ -382,7 +382,7 @@ static int head_hear(void *arg, const char *method, json_t *p, struct error *err
 	for (size_t i = 0; i < sizeof(head_methods) / sizeof(head_methods[0]); i++) {
 		if (strcmp(head_methods[i].method, method))
 			continue;
-		/* One that was declared lost may still speak before it knows. */
+		/* A host speaks on until it learns that it was lost. */
 		if (head_methods[i].member && x->number < 0)
 			return 0;
 		return head_methods[i].hear(x, p, err);

@@ -17,13 +17,6 @@
  * the lease is over.
  */
 
-static void member_connect(struct member *m);
-
-static uint64_t member_now_ms(void)
-{
-	return (uint64_t)link_boot_us() / 1000;
-}
-
 static void member_prepare(struct member *m)
 {
 	int r = supervisor_prepare(m->sv, &m->seat.seat, &m->unable);
@@ -65,7 +58,7 @@ static void member_act(struct member *m, enum member_action action)
 	case MEMBER_DO_NOTHING:
 		break;
 	case MEMBER_DO_JOIN:
-		lease_begin(&m->lease, link_peer(m->link)->lease_ms, member_now_ms());
+		lease_begin(&m->lease, link_peer(m->link)->lease_ms, hosts_now_ms());
 		member_say_join(m);
 		break;
 	case MEMBER_DO_REJOIN:
@@ -141,7 +134,7 @@ bool member_lease_holds(struct member *m)
 	bool member = m->state != MEMBER_AWAY && m->state != MEMBER_JOINING &&
 		      m->state != MEMBER_FENCED && m->state != MEMBER_OVER;
 
-	if (!member || lease_holds(&m->lease, member_now_ms()))
+	if (!member || lease_holds(&m->lease, hosts_now_ms()))
 		return true;
 	log_warning("the head has not answered for %" PRIu64 " ms: the lease of this host is over",
 		m->lease.lease_ms - m->lease.lease_ms / 10);
@@ -151,7 +144,7 @@ bool member_lease_holds(struct member *m)
 
 void member_arm_lease(struct member *m)
 {
-	uint64_t now = member_now_ms();
+	uint64_t now = hosts_now_ms();
 
 	if (m->lease.deadline_ms == UINT64_MAX)
 		return;
@@ -176,7 +169,7 @@ static void member_on_beat(void *arg, const struct link_beat *beat)
 		sent < m->lease.sent_ms[m->lease.beat % LEASE_BEATS])
 		return;
 	m->clock = *beat;
-	if (!lease_answer(&m->lease, lease_beat(&m->lease, sent), member_now_ms()))
+	if (!lease_answer(&m->lease, lease_beat(&m->lease, sent), hosts_now_ms()))
 		return;
 	member_arm_lease(m);
 	member_fence(m);
@@ -267,7 +260,7 @@ static const struct link_events member_link_events = {
 	.beat = member_on_beat,
 };
 
-static void member_connect(struct member *m)
+void member_connect(struct member *m)
 {
 	const struct spec_rendezvous *z = &m->hosts->spec->rendezvous;
 	struct link_options o = {
@@ -286,11 +279,6 @@ static void member_connect(struct member *m)
 
 	if (link_connect(supervisor_loop(m->sv), &o, &m->link, &err) < 0)
 		member_give_up(m, "failed", 1, err.text);
-}
-
-void member_begin(struct member *m)
-{
-	member_connect(m);
 }
 
 int member_new(struct hosts *hosts, struct member **ret, struct error *err)

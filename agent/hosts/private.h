@@ -85,7 +85,7 @@ struct member {
 int member_new(struct hosts *hosts, struct member **ret, struct error *err);
 struct member *member_free(struct member *m);
 /* Begins to connect to the head. */
-void member_begin(struct member *m);
+void member_connect(struct member *m);
 /* Posts an event to the machine, and does what follows. */
 void member_post(struct member *m, enum member_event event);
 /* The lease is looked at before an order is posted: where it is over, this posts LOST. */
@@ -187,8 +187,6 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct
 struct head *head_free(struct head *h);
 /* Carries out what the round module has ordered. */
 void head_carry_out(struct head *h);
-/* The agent's clock for the round and lease modules. */
-uint64_t head_now_ms(void);
 /* Ends the group: a final state, its goal, and the text that becomes the verdict's. Returns false
  * where it has ended already. */
 bool head_end(struct head *h, enum group_state state, enum group_goal goal, const char *text);
@@ -248,3 +246,5 @@ json_t *member_hosts_json(const struct member *m);
 /* The last word was said: lets the core go on if it waits. */
 void hosts_settle(struct hosts *h);
 const char *hosts_group(const struct hosts *h);
+/* The clock of rounds and leases: CLOCK_BOOTTIME. */
+uint64_t hosts_now_ms(void);

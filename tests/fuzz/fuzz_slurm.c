@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slurm's lists. What is read has a size that fits and a first host, and one more host behind it is
- * one more; what is not leaves the results alone. */
+/* Slurm's lists. A list that can be read has a size that fits and a first host, and counts one more
+ * where a host is added; any other list leaves the results alone. */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

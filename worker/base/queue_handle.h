@@ -36,7 +36,7 @@ struct item_text {
 	int64_t lease, task, limit_ms, index, start, tries;
 };
 
-/* Whose answer has yet to be read. */
+/* The call that was made before, and whose answer is not read yet. */
 enum pending {
 	PENDING_NOTHING,
 	PENDING_WORK,	/* of Work */
