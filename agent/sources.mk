@@ -142,6 +142,7 @@ agent_SRC := \
 	agent/rounds/round_hosts.c \
 	agent/rounds/round_machine.c \
 	agent/sharing/board.c \
+	agent/sharing/commons.c \
 	agent/sharing/entries_json.c \
 	agent/sharing/identity.c \
 	agent/sharing/lost.c \

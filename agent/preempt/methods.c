@@ -36,7 +36,7 @@ static void step_wait_free(struct sharing_step_wait *x)
 static void step_wait_withdraw(struct sharing_step_wait *x)
 {
 	struct sharing *sh = x->sh;
-	struct worker *w = sharing_worker(sh, x->slot);
+	struct worker *w = commons_worker(sh->commons, x->slot);
 
 	/* preempting_drop_question() may end all waiting questions. */
 	step_wait_free(x);
@@ -93,7 +93,7 @@ static int reply_error(
 {
 	json_t *p = json_object();
 
-	json_put(p, "error", sharing_error_json(sh, error));
+	json_put(p, "error", sharing_error_json(sh->commons, error));
 	return varlink_error(call, "GroupFailed", p);
 }
 
@@ -112,21 +112,22 @@ static struct sharing_step_wait *step_wait_of(const struct sharing *sh, int slot
 static int worker_step(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct sharing *sh = arg;
-	const struct members_error *error = members_reported_error(sh->members);
+	const struct members_error *error = members_reported_error(sh->commons->members);
 	int slot = sharing_slot_of(call);
-	struct worker *w = sharing_worker(sh, slot);
+	struct worker *w = commons_worker(sh->commons, slot);
 	int64_t step = json_get_int(p, "step", 0);
 	struct sharing_step_wait *x;
 
 	if (error)
 		return reply_error(sh, call, error);
-	if (sh->stopping)
-		return sharing_fail(call, STATUS_CANCELLED, "%s", sh->why ? sh->why : "");
+	if (sh->commons->stopping)
+		return sharing_fail(
+			call, STATUS_CANCELLED, "%s", sh->commons->why ? sh->commons->why : "");
 	if (!w || !supervisor_on_notice(sh->sv))
 		return reply_order(sh, call, PREEMPT_CONTINUE, step);
 	if (step_wait_of(sh, slot))
 		return sharing_fail(call, STATUS_FAILED_PRECONDITION,
-			"another Step of %s waits already", sh->slots[slot].name);
+			"another Step of %s waits already", commons_slot_name(sh->commons, slot));
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
@@ -140,7 +141,7 @@ static int worker_step(struct varlink_call *call, json_t *p, void *arg)
 static int worker_saved(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct sharing *sh = arg;
-	struct worker *w = sharing_worker(sh, sharing_slot_of(call));
+	struct worker *w = commons_worker(sh->commons, sharing_slot_of(call));
 	const char *path = json_get_string(p, "path", NULL);
 	struct error err = { 0 };
 	int r;
@@ -175,7 +176,7 @@ static int worker_preemption(struct varlink_call *call, json_t *p, void *arg)
 /* True when w gets its signal because it is being stopped: that is no notice for all. */
 static bool being_stopped(const struct sharing *sh, const struct worker *w)
 {
-	return sh->stopping || !w || !worker_alive(w) || w->state == WORKER_STOPPING ||
+	return sh->commons->stopping || !w || !worker_alive(w) || w->state == WORKER_STOPPING ||
 	       w->on_purpose || w->stop_us;
 }
 
@@ -197,7 +198,7 @@ static int worker_notify(struct varlink_call *call, json_t *p, void *arg)
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"reason: expected at most %d bytes, got %zu", REASON_BYTES_MAX,
 			strlen(n.reason));
-	if (being_stopped(sh, sharing_worker(sh, sharing_slot_of(call))))
+	if (being_stopped(sh, commons_worker(sh->commons, sharing_slot_of(call))))
 		return sharing_fail(
 			call, STATUS_FAILED_PRECONDITION, "this worker is being stopped");
 	r = preempting_notice(sh->sv, &n, &err);
@@ -222,7 +223,7 @@ void preempting_on_error(void *arg)
 {
 	struct preempting *p = arg;
 	struct sharing *sh = sharing_of(p->sv);
-	const struct members_error *error = members_reported_error(sh->members);
+	const struct members_error *error = members_reported_error(sh->commons->members);
 	struct sharing_step_wait *x;
 
 	while (error && (x = LIST_FIRST(&p->step_waits))) {
@@ -243,7 +244,8 @@ void preempting_worker_exited(struct supervisor *sv, struct worker *w)
 		return;
 	call = x->call;
 	step_wait_withdraw(x);
-	sharing_fail(call, STATUS_ABORTED, "the process of %s has ended", sh->slots[w->slot].name);
+	sharing_fail(call, STATUS_ABORTED, "the process of %s has ended",
+		commons_slot_name(sh->commons, w->slot));
 }
 
 void preempting_group_stopping(struct supervisor *sv, const char *why)
@@ -255,6 +257,7 @@ void preempting_group_stopping(struct supervisor *sv, const char *why)
 		struct varlink_call *call = x->call;
 
 		step_wait_withdraw(x);
-		sharing_fail(call, STATUS_CANCELLED, "%s", sh->why ? sh->why : "");
+		sharing_fail(
+			call, STATUS_CANCELLED, "%s", sh->commons->why ? sh->commons->why : "");
 	}
 }

@@ -30,8 +30,7 @@ static bool event_is_allowed(struct dispatch_group *g, const char *event)
 static void event_add(struct dispatch *d, const struct queue_do *todo)
 {
 	struct supervisor *sv = d->sv;
-	const struct worker *w =
-		todo->worker < 0 ? NULL : sharing_worker(sharing_of(sv), todo->worker);
+	const struct worker *w = todo->worker < 0 ? NULL : commons_worker(d->commons, todo->worker);
 	char event[64];
 
 	snprintf(event, sizeof(event), "queue-%s", todo->event);
@@ -44,7 +43,7 @@ static void event_add(struct dispatch *d, const struct queue_do *todo)
 static void fail_init(struct dispatch *d, const struct queue_do *todo)
 {
 	struct supervisor *sv = d->sv;
-	struct worker *w = sharing_worker(sharing_of(sv), todo->worker);
+	struct worker *w = commons_worker(d->commons, todo->worker);
 	char message[sizeof(todo->text) + 32];
 
 	if (!w || !worker_alive(w) || stop_group_active(sv) || supervisor_ended(sv))
@@ -59,7 +58,7 @@ static void fail_init(struct dispatch *d, const struct queue_do *todo)
 static void kill_worker(struct dispatch *d, const struct queue_do *todo)
 {
 	struct supervisor *sv = d->sv;
-	struct worker *w = sharing_worker(sharing_of(sv), todo->worker);
+	struct worker *w = commons_worker(d->commons, todo->worker);
 	struct error err = { 0 };
 	int place, n;
 

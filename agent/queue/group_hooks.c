@@ -176,7 +176,7 @@ void dispatch_worker_over(struct supervisor *sv, struct worker *w)
 /* True when the slot's worker takes part in this attempt. */
 static bool slot_takes_part(struct supervisor *sv, int slot)
 {
-	const struct worker *w = sharing_worker(sharing_of(sv), slot);
+	const struct worker *w = commons_worker(sharing_commons(sv), slot);
 
 	return w && !w->on_purpose;
 }

@@ -72,7 +72,7 @@ static json_t *resource_json(
 	const struct dispatch *d, size_t i, const struct queue_resource_view *v, size_t *room)
 {
 	json_t *j = json_object(), *errors = json_array();
-	int n = sharing_of(d->sv) ? sharing_of(d->sv)->n_slots : 0;
+	int n = d->commons ? d->commons->n_slots : 0;
 	struct queue_error e;
 
 	for (int worker = 0; worker < n && *room; worker++) {
@@ -178,7 +178,7 @@ static int by_rank(const void *a, const void *b)
 static struct ranked_answer *ranked_answers(
 	const struct dispatch *d, const struct queue_call *c, size_t *ret_n)
 {
-	const struct sharing *sh = sharing_of(d->sv);
+	const struct commons *all = d->commons;
 	struct queue_answer a;
 	struct ranked_answer *ranked;
 	size_t n = 0;
@@ -190,7 +190,7 @@ static struct ranked_answer *ranked_answers(
 		const struct worker *w;
 
 		(void)queue_answer(c, i, &a);
-		w = sh && a.worker < sh->n_slots ? sharing_worker(sh, a.worker) : NULL;
+		w = all && a.worker < all->n_slots ? commons_worker(all, a.worker) : NULL;
 		ranked[i] = (struct ranked_answer){ .answer = i, .rank = w ? w->rank : INT32_MAX };
 	}
 	if (ranked)
@@ -241,7 +241,7 @@ static int named_workers(
 	if (sh)
 		sharing_give_slots(sh);
 	json_array_foreach (list, i, name) {
-		set[i] = sh ? sharing_slot_named(sh, json_string_value(name)) : -1;
+		set[i] = sh ? commons_slot_named(d->commons, json_string_value(name)) : -1;
 		if (set[i] < 0)
 			return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 				       "workers: there is no worker %.100s",

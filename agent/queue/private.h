@@ -61,6 +61,7 @@ struct dispatch *dispatch_of(const struct supervisor *sv);
 
 struct dispatch {
 	struct supervisor *sv;
+	struct commons *commons; /* of its workers; NULL without sharing */
 	struct queues *q;
 	struct queue_options options;
 	struct dispatch_group *group;

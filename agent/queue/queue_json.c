@@ -31,7 +31,7 @@ int dispatch_text_reply(struct dispatch *d, struct varlink_call *call)
 
 const char *dispatch_worker_name(const struct dispatch *d, int worker)
 {
-	return sharing_of(d->sv) ? sharing_slot_name(sharing_of(d->sv), worker) : "?";
+	return d->commons ? commons_slot_name(d->commons, worker) : "?";
 }
 
 void dispatch_text_bytes(struct json_writer *t, const char *key, const struct queue_bytes *b)
@@ -144,7 +144,7 @@ void dispatch_text_item(
 		[QUEUE_ITEM_CALL] = "call",
 		[QUEUE_ITEM_INIT] = "init",
 	};
-	const struct worker *task = sharing_worker(sharing_of(d->sv), item->worker);
+	const struct worker *task = commons_worker(d->commons, item->worker);
 
 	dispatch_put(t, "{\"kind\":\"");
 	json_write(t, kinds[item->kind], strlen(kinds[item->kind]));

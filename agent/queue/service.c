@@ -105,6 +105,7 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	feature_set_state(sv, &queue_feature, d);
 	d->sv = sv;
+	d->commons = sharing_commons(sv);
 	d->timer_ms = UINT64_MAX;
 	TAILQ_INIT(&d->ready);
 	TAILQ_INIT(&d->listings);

@@ -51,9 +51,9 @@ static int slot_of_tree(const struct sharing *sh, pid_t pid)
 	return slot;
 }
 
-size_t sharing_unread_bytes(const struct sharing *sh)
+size_t sharing_unread_bytes(const struct commons *c)
 {
-	return SHARING_UNREAD_BYTES + (size_t)sh->n_slots * SHARING_UNREAD_MORE_BYTES;
+	return SHARING_UNREAD_BYTES + (size_t)c->n_slots * SHARING_UNREAD_MORE_BYTES;
 }
 
 void sharing_account(
@@ -84,7 +84,8 @@ void sharing_limit_connections(struct sharing *sh)
 		sh->per_worker--;
 	sh->max_connections = total;
 	varlink_server_limit_connections(sh->server, total);
-	varlink_server_limit_bytes(sh->server, sharing_unread_bytes(sh) + SHARING_REPLY_BYTES);
+	varlink_server_limit_bytes(
+		sh->server, sharing_unread_bytes(sh->commons) + SHARING_REPLY_BYTES);
 }
 
 /* Whether the worker may open one more connection: one of its own, or one of those left for all. */
@@ -119,13 +120,13 @@ int sharing_opened(const struct varlink_peer *peer, void **ret_user, void *arg)
 
 	if (!may_connect(sh, slot)) {
 		log_debug("pid %d of %s has too many connections", (int)peer->pid,
-			slot >= 0 ? sh->slots[slot].name : "no worker");
+			slot >= 0 ? commons_slot_name(sh->commons, slot) : "no worker");
 		return 1;
 	}
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return 1;
-	*p = (struct sharing_peer){ .sh = sh, .slot = -1, .counted = -1 };
+	*p = (struct sharing_peer){ .commons = sh->commons, .sh = sh, .slot = -1, .counted = -1 };
 	sh->connections++;
 	count_connection(p, slot);
 	*ret_user = p;
@@ -156,6 +157,13 @@ int sharing_slot_of(const struct varlink_call *call)
 	return p->slot;
 }
 
+struct commons *sharing_commons_of(const struct varlink_call *call)
+{
+	const struct sharing_peer *p = varlink_call_user(call);
+
+	return p->commons;
+}
+
 static void bind_peer(struct varlink_call *call, struct sharing_peer *p, int slot)
 {
 	bool counts = p->counted == slot;
@@ -173,19 +181,20 @@ static void bind_peer(struct varlink_call *call, struct sharing_peer *p, int slo
 /* A process that should be gone still makes calls; writes one event for each token. */
 static int refuse_stale(struct sharing *sh, struct varlink_call *call, int slot, uint64_t token)
 {
+	const char *name = commons_slot_name(sh->commons, slot);
 	struct sharing_slot *s = &sh->slots[slot];
 	pid_t pid = varlink_call_peer(call)->pid;
 
 	if (s->stale_logged != token) {
 		s->stale_logged = token;
-		log_warning("%s: pid %d belongs to an earlier process of it and is refused",
-			s->name, (int)pid);
+		log_warning("%s: pid %d belongs to an earlier process of it and is refused", name,
+			(int)pid);
 		events_add(supervisor_events(sh->sv), "stale-worker", supervisor_attempt(sh->sv),
-			s->rank, NULL,
-			"%s: pid %d belongs to an earlier process of it and is refused", s->name,
+			sh->commons->slots[slot].rank, NULL,
+			"%s: pid %d belongs to an earlier process of it and is refused", name,
 			(int)pid);
 	}
-	return sharing_fail(call, STATUS_ABORTED, "this is an earlier process of %s%s", s->name,
+	return sharing_fail(call, STATUS_ABORTED, "this is an earlier process of %s%s", name,
 		s->token ? "; another one is running" : ", which has ended");
 }
 
@@ -266,26 +275,6 @@ static bool is_past(const struct sharing_slot *s, uint64_t token)
 	return false;
 }
 
-static int hello_reply(struct sharing *sh, struct varlink_call *call, int slot)
-{
-	const struct worker *w = sharing_worker(sh, slot);
-	json_t *members = json_array(), *p = json_object();
-
-	for (int i = 0; i < supervisor_n_workers(sh->sv); i++)
-		if (sharing_is_default(supervisor_worker(sh->sv, i)) &&
-			sharing_has_slot(sh, supervisor_worker(sh->sv, i)))
-			json_add(members,
-				json_string(sh->slots[supervisor_worker(sh->sv, i)->slot].name));
-	json_put_string(p, "job", supervisor_spec(sh->sv)->name);
-	json_put_string(p, "run", supervisor_options(sh->sv)->run);
-	json_put_string(p, "worker", sh->slots[slot].name);
-	json_put_int(p, "rank", w ? w->rank : -1);
-	json_put_int(p, "attempt", supervisor_attempt(sh->sv));
-	json_put_int(p, "start", w ? w->start : 0);
-	json_put(p, "members", members);
-	return varlink_reply(call, p);
-}
-
 int sharing_hello(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct sharing *sh = arg;
@@ -304,9 +293,9 @@ int sharing_hello(struct varlink_call *call, json_t *p, void *arg)
 		if (peer->slot >= 0 && (peer->slot != i || peer->token != token))
 			return sharing_fail(call, STATUS_FAILED_PRECONDITION,
 				"this connection belongs to a process of %s already",
-				sh->slots[peer->slot].name);
+				commons_slot_name(sh->commons, peer->slot));
 		bind_peer(call, peer, i);
-		return hello_reply(sh, call, i);
+		return sharing_hello_reply(call);
 	}
 	return sharing_fail(
 		call, STATUS_PERMISSION_DENIED, "the token is of no worker of this job");

@@ -10,49 +10,48 @@
 #include <stdio.h>
 
 /* Whether w may still write a key that others wait for. */
-static bool may_still_write(const struct sharing *sh, const struct worker *w)
+static bool may_still_write(const struct commons *c, const struct worker *w)
 {
-	if (!worker_alive(w) || w->stop_us || !sharing_is_default(w) || !sharing_has_slot(sh, w))
+	if (!worker_alive(w) || w->stop_us || !commons_is_default(w) || !commons_has_slot(c, w))
 		return false;
-	return !sharing_gets(sh, w->slot) && !sharing_waits(sh, w->slot);
+	return !commons_gets(c, w->slot) && !commons_waits(c, w->slot);
 }
 
 static void release_gets(void *arg)
 {
-	struct sharing *sh = arg;
-	const struct supervisor *sv = sh->sv;
+	struct commons *c = arg;
 
-	if (sh->stopping || !sh->lost || !supervisor_on_notice(sv))
+	if (c->stopping || !c->lost || !c->owner.on_notice(c->owner.arg))
 		return;
-	for (int i = 0; i < supervisor_n_workers(sv); i++)
-		if (may_still_write(sh, supervisor_worker(sv, i)))
+	for (int i = 0; i < commons_count(c); i++)
+		if (may_still_write(c, commons_at(c, i)))
 			return;
-	kv_release(sh->kv, STATUS_UNAVAILABLE, sh->lost);
+	kv_release(c->kv, STATUS_UNAVAILABLE, c->lost);
 }
 
-void sharing_lost_check(void *arg)
+void commons_lost_check(void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = arg;
 
-	if (sh->lost && loop_defer(supervisor_loop(sh->sv), release_gets, sh) < 0)
-		release_gets(sh);
+	if (c->lost && loop_defer(c->loop, release_gets, c) < 0)
+		release_gets(c);
 }
 
-void sharing_lost_clear(struct sharing *sh)
+void commons_lost_clear(struct commons *c)
 {
-	loop_cancel(supervisor_loop(sh->sv), release_gets, sh);
-	free(sh->lost);
-	sh->lost = NULL;
+	loop_cancel(c->loop, release_gets, c);
+	free(c->lost);
+	c->lost = NULL;
 }
 
-void sharing_lost(struct sharing *sh, const struct worker *w, const char *why)
+void commons_lost(struct commons *c, const struct worker *w, const char *why)
 {
-	if (!supervisor_on_notice(sh->sv) || !sharing_is_default(w) || sh->lost)
+	if (!c->owner.on_notice(c->owner.arg) || !commons_is_default(w) || c->lost)
 		return;
-	if (asprintf(&sh->lost, "%s is lost%s%s%s, and nothing is started while a notice is up",
-		    sh->slots[w->slot].name, why && *why ? " (" : "", why ? why : "",
+	if (asprintf(&c->lost, "%s is lost%s%s%s, and nothing is started while a notice is up",
+		    c->slots[w->slot].name, why && *why ? " (" : "", why ? why : "",
 		    why && *why ? ")" : "") < 0)
-		sh->lost = NULL;
-	sh->lost_slot = w->slot;
-	sharing_lost_check(sh);
+		c->lost = NULL;
+	c->lost_slot = w->slot;
+	commons_lost_check(c);
 }

@@ -40,23 +40,23 @@ static const char *error_name(enum status s)
 	}
 }
 
-json_t *sharing_names_json(const struct sharing *sh, const int *slots, size_t n)
+json_t *sharing_names_json(const struct commons *c, const int *slots, size_t n)
 {
 	json_t *names = json_array();
 
 	for (size_t i = 0; i < n; i++)
-		json_add(names, json_string(sharing_slot_name((void *)sh, slots[i])));
+		json_add(names, json_string(commons_slot_name((void *)c, slots[i])));
 	return names;
 }
 
-int sharing_fail_missing(struct sharing *sh, struct varlink_call *call, enum status status,
+int sharing_fail_missing(const struct commons *c, struct varlink_call *call, enum status status,
 	const char *message, const int *slots, size_t n)
 {
 	json_t *p = json_object();
 
 	json_put_string(p, "message", message ? message : status_name(status));
 	if (n && names_workers(status))
-		json_put(p, "missing", sharing_names_json(sh, slots, n));
+		json_put(p, "missing", sharing_names_json(c, slots, n));
 	return varlink_error(call, error_name(status), p);
 }
 
@@ -109,32 +109,52 @@ int sharing_bytes(struct varlink_call *call, const struct sharing_bytes *b, cons
 	return r;
 }
 
-json_t *sharing_error_json(const struct sharing *sh, const struct members_error *e)
+int sharing_hello_reply(struct varlink_call *call)
+{
+	const struct commons *c = sharing_commons_of(call);
+	int slot = sharing_slot_of(call);
+	const struct worker *w = commons_worker(c, slot);
+	json_t *members = json_array(), *p = json_object();
+
+	for (int i = 0; i < commons_count(c); i++)
+		if (commons_is_default(commons_at(c, i)) && commons_has_slot(c, commons_at(c, i)))
+			json_add(members, json_string(c->slots[commons_at(c, i)->slot].name));
+	json_put_string(p, "job", c->spec->name);
+	json_put_string(p, "run", c->run);
+	json_put_string(p, "worker", c->slots[slot].name);
+	json_put_int(p, "rank", w ? w->rank : -1);
+	json_put_int(p, "attempt", c->owner.attempt(c->owner.arg));
+	json_put_int(p, "start", w ? w->start : 0);
+	json_put(p, "members", members);
+	return varlink_reply(call, p);
+}
+
+json_t *sharing_error_json(const struct commons *c, const struct members_error *e)
 {
 	json_t *j = json_object();
 
 	json_put_string(j, "code", status_name(e->code));
 	json_put_string(j, "message", e->message);
-	json_put_string(j, "worker", sharing_slot_name((void *)sh, e->slot));
+	json_put_string(j, "worker", commons_slot_name((void *)c, e->slot));
 	json_put(j, "reported", json_boolean(e->reported));
 	json_put_int(j, "time_us", e->time_us);
 	return j;
 }
 
-static json_t *worker_states_json(const struct sharing *sh, const struct worker *w)
+static json_t *worker_states_json(const struct commons *c, const struct worker *w)
 {
-	const struct members_error *e = members_own_error(sh->members, w->slot);
+	const struct members_error *e = members_own_error(c->members, w->slot);
 	json_t *j = json_object();
 
-	json_put_string(j, "worker", sh->slots[w->slot].name);
+	json_put_string(j, "worker", c->slots[w->slot].name);
 	json_put_int(j, "rank", w->rank);
 	json_put_int(j, "start", w->start);
 	json_put_string(j, "state", worker_state_name(w->state));
 	json_put(j, "recoverable", json_boolean(w->role->recoverable));
-	json_put(j, "healthy", json_boolean(members_healthy(sh->members, w->slot)));
-	json_put(j, "left", json_boolean(members_left(sh->members, w->slot)));
+	json_put(j, "healthy", json_boolean(members_healthy(c->members, w->slot)));
+	json_put(j, "left", json_boolean(members_left(c->members, w->slot)));
 	if (e)
-		json_put(j, "error", sharing_error_json(sh, e));
+		json_put(j, "error", sharing_error_json(c, e));
 	return j;
 }
 
@@ -150,9 +170,9 @@ static bool wants_role(const json_t *roles, const char *name)
 }
 
 /* The first of roles that the job does not have, or NULL. */
-static const char *unknown_role(const struct sharing *sh, const json_t *roles)
+static const char *unknown_role(const struct commons *c, const json_t *roles)
 {
-	const struct spec *spec = supervisor_spec(sh->sv);
+	const struct spec *spec = c->spec;
 	const json_t *role;
 	size_t i;
 
@@ -176,26 +196,24 @@ static int by_index(const void *a, const void *b)
 }
 
 /* The workers of one role by their index. room is for all workers. */
-static void add_states(const struct sharing *sh, const struct spec_role *role,
+static void add_states(const struct commons *c, const struct spec_role *role,
 	const struct worker **room, json_t *list)
 {
-	const struct supervisor *sv = sh->sv;
 	size_t n = 0;
 
-	for (int i = 0; i < supervisor_n_workers(sv); i++)
-		if (supervisor_worker(sv, i)->role == role &&
-			sharing_has_slot(sh, supervisor_worker(sv, i)))
-			room[n++] = supervisor_worker(sv, i);
+	for (int i = 0; i < commons_count(c); i++)
+		if (commons_at(c, i)->role == role && commons_has_slot(c, commons_at(c, i)))
+			room[n++] = commons_at(c, i);
 	qsort(room, n, sizeof(struct worker *), by_index);
 	for (size_t i = 0; i < n; i++)
-		json_add(list, worker_states_json(sh, room[i]));
+		json_add(list, worker_states_json(c, room[i]));
 }
 
 static int sharing_states(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	const json_t *roles = json_get_array(p, "roles");
-	const struct spec *spec = supervisor_spec(sh->sv);
+	const struct spec *spec = c->spec;
 	_cleanup_free_ const struct worker **room = NULL;
 	const char *unknown;
 	json_t *list, *answer;
@@ -204,46 +222,50 @@ static int sharing_states(struct varlink_call *call, json_t *p, void *arg)
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"roles: expected 1 to the %zu that this job has, got %zu",
 			(size_t)spec->n_roles, json_array_size(roles));
-	unknown = unknown_role(sh, roles);
+	unknown = unknown_role(c, roles);
 	if (unknown)
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"roles: this job has no role \"%.100s\"", unknown);
-	room = calloc((size_t)supervisor_n_workers(sh->sv) + 1, sizeof(*room));
+	room = calloc((size_t)commons_count(c) + 1, sizeof(*room));
 	if (!room)
 		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 	list = json_array();
 	answer = json_object();
 	for (size_t i = 0; i < spec->n_roles; i++)
 		if (wants_role(roles, spec->roles[i].name))
-			add_states(sh, &spec->roles[i], room, list);
+			add_states(c, &spec->roles[i], room, list);
 	json_put(answer, "members", list);
 	return varlink_reply(call, answer);
 }
 
+void commons_report_error(struct commons *c, int slot, enum status code, const char *message)
+{
+	struct worker *w = commons_worker(c, slot);
+
+	commons_results_error(c, slot, status_name(code), message);
+	if (members_report(c->members, slot, code, message, (int64_t)loop_real_us()) == -ENOMEM)
+		log_error("%s: out of memory: the other workers do not get its error",
+			c->slots[slot].name);
+	commons_error_changed(c);
+	barriers_worker_ended(
+		c->barriers, slot, true, w && w->role->recoverable, "it has reported an error");
+	if (w)
+		c->owner.worker_error(c->owner.arg, w, status_name(code), message);
+}
+
 static int sharing_report_error(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	const char *name = json_get_string(p, "code", "");
-	const char *message = json_get_string(p, "message", "");
 	int code = status_from_name(name), slot = sharing_slot_of(call), r;
-	struct worker *w = sharing_worker(sh, slot);
 
 	if (code <= STATUS_OK)
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"code: expected the name of a status that is an error, such as Internal, got \"%.60s\"",
 			name);
-	sharing_results_error(sh, slot, status_name((enum status)code), message);
 	/* Before the answer: the events that this causes follow it. */
 	r = varlink_reply(call, NULL);
-	if (members_report(sh->members, slot, (enum status)code, message,
-		    (int64_t)loop_real_us()) == -ENOMEM)
-		log_error("%s: out of memory: the other workers do not get its error",
-			sh->slots[slot].name);
-	sharing_error_changed(sh);
-	barriers_worker_ended(
-		sh->barriers, slot, true, w && w->role->recoverable, "it has reported an error");
-	if (w)
-		supervisor_worker_error(sh->sv, w, status_name((enum status)code), message);
+	commons_report_error(c, slot, (enum status)code, json_get_string(p, "message", ""));
 	return r;
 }
 

@@ -27,14 +27,14 @@ static void request_free(struct sharing_request *q)
 static void request_answered(void *arg, const struct store_answer *answer)
 {
 	struct sharing_request *q = arg;
-	struct sharing *sh = ((struct sharing_peer *)varlink_call_user(q->call))->sh;
-	bool lost = sh->lost && q->get && answer->status == STATUS_UNAVAILABLE;
+	struct commons *c = sharing_commons_of(q->call);
+	bool lost = c->lost && q->get && answer->status == STATUS_UNAVAILABLE;
 
 	if (answer->status == STATUS_OK)
 		q->reply(q->call, answer);
 	else
 		sharing_fail_missing(
-			sh, q->call, answer->status, answer->message, &sh->lost_slot, lost ? 1 : 0);
+			c, q->call, answer->status, answer->message, &c->lost_slot, lost ? 1 : 0);
 	request_free(q);
 }
 
@@ -83,16 +83,15 @@ static void reply_revision(struct varlink_call *call, const struct store_answer 
 
 bool sharing_too_much_unread(struct varlink_call *call)
 {
-	const struct sharing_peer *peer = varlink_call_user(call);
-	const struct sharing *sh = peer->sh;
-	size_t most = sharing_unread_bytes(sh);
+	const struct commons *c = sharing_commons_of(call);
+	size_t most = sharing_unread_bytes(c);
 	size_t own = varlink_call_account_bytes(call);
 
 	if (own > SHARING_UNREAD_WORKER_BYTES)
 		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
 			"%zu bytes of answers wait for this worker to read them: expected at most %d",
 			own, SHARING_UNREAD_WORKER_BYTES);
-	else if (varlink_server_bytes(sh->server) > most)
+	else if (varlink_server_bytes(c->server) > most)
 		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
 			"more than %zu bytes of answers wait for workers to read them", most);
 	else
@@ -122,7 +121,7 @@ static void reply_entries(struct varlink_call *call, const struct store_answer *
 	if (sharing_too_much_unread(call))
 		return;
 	json_write(&t, "{\"entries\":[", 12);
-	for (size_t i = 0; i < answer->n && t.len <= SHARING_REPLY_BYTES; i++) {
+	for (size_t i = 0; i < answer->n && t.len <= sharing_commons_of(call)->reply_bytes; i++) {
 		if (i)
 			json_write(&t, ",", 1);
 		sharing_text_entry(&t, &answer->entries[i], false);
@@ -139,7 +138,7 @@ static void reply_deleted(struct varlink_call *call, const struct store_answer *
 int sharing_put(struct varlink_call *call, const struct flat *p, void *arg)
 {
 	const struct sharing_bytes b = sharing_bytes_of(p);
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	_cleanup_free_ void *owned = NULL;
 	struct sharing_request *q;
 	struct error err = { 0 };
@@ -152,14 +151,14 @@ int sharing_put(struct varlink_call *call, const struct flat *p, void *arg)
 	if (!q)
 		return 0;
 	return request_started(q,
-		kv_put(sh->kv, flat_text(p, "key", ""), value, len, flat_bool(p, "overwrite"),
+		kv_put(c->kv, flat_text(p, "key", ""), value, len, flat_bool(p, "overwrite"),
 			flat_bool(p, "persistent"), request_answered, q, &q->kv, &err),
 		&err);
 }
 
 int sharing_get(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	struct sharing_request *q = request_new(call, reply_entry);
 	struct error err = { 0 };
 
@@ -167,18 +166,18 @@ int sharing_get(struct varlink_call *call, const struct flat *p, void *arg)
 		return 0;
 	q->get = flat_bool(p, "wait");
 	if (q->get)
-		LIST_INSERT_HEAD(&sh->gets, q, link);
+		LIST_INSERT_HEAD(&c->gets, q, link);
 	return request_started(q,
-		kv_get(sh->kv, flat_text(p, "key", ""), q->get, flat_int(p, "timeout_ms", -1),
+		kv_get(c->kv, flat_text(p, "key", ""), q->get, flat_int(p, "timeout_ms", -1),
 			request_answered, q, &q->kv, &err),
 		&err);
 }
 
-bool sharing_gets(const struct sharing *sh, int slot)
+bool commons_gets(const struct commons *c, int slot)
 {
 	const struct sharing_request *q;
 
-	LIST_FOREACH (q, &sh->gets, link)
+	LIST_FOREACH (q, &c->gets, link)
 		if (sharing_slot_of(q->call) == slot && kv_waits(q->kv))
 			return true;
 	return false;
@@ -186,26 +185,26 @@ bool sharing_gets(const struct sharing *sh, int slot)
 
 int sharing_list(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	struct sharing_request *q = request_new(call, reply_entries);
 	struct error err = { 0 };
 
 	if (!q)
 		return 0;
 	return request_started(q,
-		kv_list(sh->kv, json_get_string(p, "key", ""), request_answered, q, &q->kv, &err),
+		kv_list(c->kv, json_get_string(p, "key", ""), request_answered, q, &q->kv, &err),
 		&err);
 }
 
 int sharing_delete(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	struct sharing_request *q = request_new(call, reply_deleted);
 	struct error err = { 0 };
 
 	if (!q)
 		return 0;
 	return request_started(q,
-		kv_delete(sh->kv, json_get_string(p, "key", ""), request_answered, q, &q->kv, &err),
+		kv_delete(c->kv, json_get_string(p, "key", ""), request_answered, q, &q->kv, &err),
 		&err);
 }

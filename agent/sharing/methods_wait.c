@@ -14,7 +14,7 @@ enum wait_kind { WAIT_BARRIER, WAIT_ALIVE, WAIT_ERROR, WAIT_LEAVE };
 
 struct sharing_wait {
 	LIST_ENTRY(sharing_wait) link;
-	struct sharing *sh;
+	struct commons *c;
 	struct varlink_call *call;
 	enum wait_kind kind;
 };
@@ -30,14 +30,14 @@ static void wait_gone(void *arg)
 	struct sharing_wait *x = arg;
 
 	if (x->kind == WAIT_BARRIER)
-		barriers_forget(x->sh->barriers, x);
+		barriers_forget(x->c->barriers, x);
 	else
-		members_forget(x->sh->members, x);
+		members_forget(x->c->members, x);
 	wait_free(x);
 }
 
 static struct sharing_wait *wait_new(
-	struct sharing *sh, struct varlink_call *call, enum wait_kind kind)
+	struct commons *c, struct varlink_call *call, enum wait_kind kind)
 {
 	struct sharing_wait *x = calloc(1, sizeof(*x));
 
@@ -45,10 +45,10 @@ static struct sharing_wait *wait_new(
 		sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
 		return NULL;
 	}
-	*x = (struct sharing_wait){ .sh = sh, .call = call, .kind = kind };
-	LIST_INSERT_HEAD(&sh->waits, x, link);
+	*x = (struct sharing_wait){ .c = c, .call = call, .kind = kind };
+	LIST_INSERT_HEAD(&c->waits, x, link);
 	varlink_call_on_gone(call, wait_gone, x);
-	sharing_lost_check(sh);
+	commons_lost_check(c);
 	return x;
 }
 
@@ -61,17 +61,17 @@ static int wait_failed(struct sharing_wait *x, int r)
 	return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "%s", strerror(-r));
 }
 
-bool sharing_waits(const struct sharing *sh, int slot)
+bool commons_waits(const struct commons *c, int slot)
 {
 	const struct sharing_wait *x;
 
-	LIST_FOREACH (x, &sh->waits, link)
+	LIST_FOREACH (x, &c->waits, link)
 		if (x->kind != WAIT_ERROR && sharing_slot_of(x->call) == slot)
 			return true;
 	return false;
 }
 
-void sharing_barrier_answer(void *arg, void *token, const struct barrier_answer *answer)
+void commons_barrier_answer(void *arg, void *token, const struct barrier_answer *answer)
 {
 	struct sharing_wait *x = token;
 	struct varlink_call *call = x->call;
@@ -85,9 +85,9 @@ void sharing_barrier_answer(void *arg, void *token, const struct barrier_answer 
 	sharing_reply_int(call, "generation", answer->generation);
 }
 
-void sharing_members_answer(void *arg, void *token, const struct members_answer *answer)
+void commons_members_answer(void *arg, void *token, const struct members_answer *answer)
 {
-	struct sharing *sh = arg;
+	struct commons *c = arg;
 	struct sharing_wait *x = token;
 	struct varlink_call *call = x->call;
 	enum wait_kind kind = x->kind;
@@ -96,32 +96,32 @@ void sharing_members_answer(void *arg, void *token, const struct members_answer 
 	wait_free(x);
 	if (answer->status != STATUS_OK) {
 		sharing_fail_missing(
-			sh, call, answer->status, answer->message, answer->slots, answer->n);
+			c, call, answer->status, answer->message, answer->slots, answer->n);
 		return;
 	}
 	p = json_object();
 	if (kind == WAIT_ERROR)
-		json_put(p, "error", sharing_error_json(sh, answer->error));
+		json_put(p, "error", sharing_error_json(c, answer->error));
 	if (kind == WAIT_ALIVE)
-		json_put(p, "alive", sharing_names_json(sh, answer->slots, answer->n));
+		json_put(p, "alive", sharing_names_json(c, answer->slots, answer->n));
 	varlink_reply(call, p);
 }
 
 /* --- deadlines ----------------------------------------------------------------------------------
  */
 
-void sharing_deadlines(void *arg)
+void commons_deadlines(void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = arg;
 	uint64_t now = loop_now_ms();
-	uint64_t a = barriers_expire(sh->barriers, now),
-		 b = members_expire(sh->members, now, (int64_t)loop_real_us());
+	uint64_t a = barriers_expire(c->barriers, now),
+		 b = members_expire(c->members, now, (int64_t)loop_real_us());
 	uint64_t next = a < b ? a : b;
 
 	if (next == UINT64_MAX)
-		loop_timer_disarm(sh->timer);
+		loop_timer_disarm(c->timer);
 	else
-		loop_timer_arm(sh->timer, next > now ? next - now : 0);
+		loop_timer_arm(c->timer, next > now ? next - now : 0);
 }
 
 static uint64_t deadline_after(int64_t timeout, uint64_t now)
@@ -135,12 +135,12 @@ static uint64_t deadline_of(const json_t *p, uint64_t now)
 }
 
 /* A new limit may be the nearest: looks at all of them once in this turn. */
-static void deadline_added(struct sharing *sh, uint64_t deadline)
+static void deadline_added(struct commons *c, uint64_t deadline)
 {
 	if (deadline == UINT64_MAX)
 		return;
-	if (loop_defer(supervisor_loop(sh->sv), sharing_deadlines, sh) < 0)
-		loop_timer_arm(sh->timer, 0);
+	if (loop_defer(c->loop, commons_deadlines, c) < 0)
+		loop_timer_arm(c->timer, 0);
 }
 
 /* --- sets of members ----------------------------------------------------------------------------
@@ -148,30 +148,29 @@ static void deadline_added(struct sharing *sh, uint64_t deadline)
 
 /* Whether w is a member where the caller names none. present: not where it has left, or a person
  * has stopped it. */
-static bool is_default_member(const struct sharing *sh, const struct worker *w, bool present)
+static bool is_default_member(const struct commons *c, const struct worker *w, bool present)
 {
-	if (!sharing_is_default(w) || !sharing_has_slot(sh, w))
+	if (!commons_is_default(w) || !commons_has_slot(c, w))
 		return false;
-	return !present || !(w->on_purpose || members_left(sh->members, w->slot));
+	return !present || !(w->on_purpose || members_left(c->members, w->slot));
 }
 
 /* The default members; only slot where the first caller of the barrier (NULL: none) has fixed the
  * others. */
 static int default_members(
-	const struct sharing *sh, const char *barrier, int slot, int **ret, size_t *ret_n)
+	const struct commons *c, const char *barrier, int slot, int **ret, size_t *ret_n)
 {
-	bool begun = barrier && barriers_begun_default(sh->barriers, barrier, loop_now_ms());
-	const struct supervisor *sv = sh->sv;
-	int *set = calloc(begun ? 1 : (size_t)supervisor_n_workers(sv) + 1, sizeof(*set));
+	bool begun = barrier && barriers_begun_default(c->barriers, barrier, loop_now_ms());
+	int *set = calloc(begun ? 1 : (size_t)commons_count(c) + 1, sizeof(*set));
 	size_t n = 0;
 
 	if (!set)
 		return -ENOMEM;
 	if (begun)
 		set[n++] = slot;
-	for (int i = 0; i < supervisor_n_workers(sv) && !begun; i++)
-		if (is_default_member(sh, supervisor_worker(sv, i), barrier != NULL))
-			set[n++] = supervisor_worker(sv, i)->slot;
+	for (int i = 0; i < commons_count(c) && !begun; i++)
+		if (is_default_member(c, commons_at(c, i), barrier != NULL))
+			set[n++] = commons_at(c, i)->slot;
 	*ret = set;
 	*ret_n = n;
 	return 0;
@@ -179,23 +178,23 @@ static int default_members(
 
 /* Returns -EINVAL with what is wrong with the names. It looks at no more of them than there are
  * workers. */
-static int named_members(const struct sharing *sh, const json_t *names, int **ret, size_t *ret_n,
+static int named_members(const struct commons *c, const json_t *names, int **ret, size_t *ret_n,
 	char *text, size_t size)
 {
 	size_t n = json_array_size(names), i;
 	_cleanup_free_ int *set = NULL;
 	const json_t *name;
 
-	if (!n || n > (size_t)supervisor_n_workers(sh->sv)) {
+	if (!n || n > (size_t)commons_count(c)) {
 		snprintf(text, size, "members: expected 1 to the %d workers of this job, got %zu",
-			supervisor_n_workers(sh->sv), n);
+			commons_count(c), n);
 		return -EINVAL;
 	}
 	set = calloc(n + 1, sizeof(*set));
 	if (!set)
 		return -ENOMEM;
 	json_array_foreach (names, i, name) {
-		set[i] = sharing_slot_named(sh, json_string_value(name));
+		set[i] = commons_slot_named(c, json_string_value(name));
 		if (set[i] < 0) {
 			snprintf(text, size, "members: there is no worker %.100s",
 				json_string_value(name));
@@ -207,21 +206,21 @@ static int named_members(const struct sharing *sh, const json_t *names, int **re
 	return 0;
 }
 
-static int fail_left(const struct sharing *sh, struct varlink_call *call, int slot)
+static int fail_left(const struct commons *c, struct varlink_call *call, int slot)
 {
 	return sharing_fail(call, STATUS_FAILED_PRECONDITION,
 		"%s has taken its leave (elasticd_leave): it is in no barrier any more",
-		sh->slots[slot].name);
+		c->slots[slot].name);
 }
 
 static int fail_not_default(
-	const struct sharing *sh, struct varlink_call *call, int slot, const char *barrier)
+	const struct commons *c, struct varlink_call *call, int slot, const char *barrier)
 {
-	if (barrier && members_left(sh->members, slot))
-		return fail_left(sh, call, slot);
+	if (barrier && members_left(c->members, slot))
+		return fail_left(c, call, slot);
 	return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 		"%s is not a default barrier member (evaluators and added workers are not); pass members explicitly",
-		sh->slots[slot].name);
+		c->slots[slot].name);
 }
 
 static bool has_slot(const int *set, size_t n, int slot)
@@ -237,20 +236,19 @@ static bool has_slot(const int *set, size_t n, int slot)
  * names fail the barrier (NULL: none) for its other callers, too, since they would wait for ever. A
  * caller that gives no names and is no default member gets an error, and the barrier goes on.
  */
-static int members_of(struct sharing *sh, struct varlink_call *call, const json_t *names,
+static int members_of(struct commons *c, struct varlink_call *call, const json_t *names,
 	const char *barrier, int **ret, size_t *ret_n)
 {
 	int slot = sharing_slot_of(call), r;
-	const struct worker *w = names ? NULL : sharing_worker(sh, slot);
+	const struct worker *w = names ? NULL : commons_worker(c, slot);
 	char text[512];
 
-	if (!names && !(w && is_default_member(sh, w, barrier != NULL)))
-		return fail_not_default(sh, call, slot, barrier), 1;
-	r = names ? named_members(sh, names, ret, ret_n, text, sizeof(text))
-		  : default_members(sh, barrier, slot, ret, ret_n);
+	if (!names && !(w && is_default_member(c, w, barrier != NULL)))
+		return fail_not_default(c, call, slot, barrier), 1;
+	r = names ? named_members(c, names, ret, ret_n, text, sizeof(text))
+		  : default_members(c, barrier, slot, ret, ret_n);
 	if (r == -EINVAL && barrier &&
-		barriers_fail(sh->barriers, barrier, slot, STATUS_INVALID_ARGUMENT, text) ==
-			-ENOMEM)
+		barriers_fail(c->barriers, barrier, slot, STATUS_INVALID_ARGUMENT, text) == -ENOMEM)
 		r = -ENOMEM;
 	if (r == -EINVAL)
 		sharing_fail(call, STATUS_INVALID_ARGUMENT, "%s", text);
@@ -273,7 +271,7 @@ static bool bad_name(struct varlink_call *call, const char *name)
 
 int sharing_barrier(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	const char *name = flat_text(p, "name", "");
 	const json_t *members = flat_array(p, "members");
 	uint64_t now = loop_now_ms();
@@ -283,25 +281,25 @@ int sharing_barrier(struct varlink_call *call, const struct flat *p, void *arg)
 	int slot = sharing_slot_of(call), r;
 	size_t n = 0;
 
-	if (bad_name(call, name) || members_of(sh, call, members, name, &set, &n) != 0)
+	if (bad_name(call, name) || members_of(c, call, members, name, &set, &n) != 0)
 		return 0;
 	/* Its other callers get their errors by their own waits. */
-	if (members_left(sh->members, slot) && has_slot(set, n, slot))
-		return fail_left(sh, call, slot);
-	x = wait_new(sh, call, WAIT_BARRIER);
+	if (members_left(c->members, slot) && has_slot(set, n, slot))
+		return fail_left(c, call, slot);
+	x = wait_new(c, call, WAIT_BARRIER);
 	if (!x)
 		return 0;
 	r = (members ? barriers_arrive : barriers_arrive_default)(
-		sh->barriers, name, slot, set, n, deadline, now, x);
+		c->barriers, name, slot, set, n, deadline, now, x);
 	if (r < 0)
 		return wait_failed(x, r);
-	deadline_added(sh, deadline);
+	deadline_added(c, deadline);
 	return 0;
 }
 
 int sharing_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	const char *name = json_get_string(p, "name", "");
 	const char *message = json_get_string(p, "message", NULL);
 	char text[256];
@@ -311,10 +309,10 @@ int sharing_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
 		return 0;
 	if (!message) {
 		snprintf(text, sizeof(text), "the barrier was cancelled by %.100s",
-			sh->slots[sharing_slot_of(call)].name);
+			c->slots[sharing_slot_of(call)].name);
 		message = text;
 	}
-	r = barriers_cancel(sh->barriers, name, message);
+	r = barriers_cancel(c->barriers, name, message);
 	if (r == -ENOENT)
 		return sharing_fail(
 			call, STATUS_FAILED_PRECONDITION, "name: no worker waits at \"%s\"", name);
@@ -325,55 +323,55 @@ int sharing_cancel_barrier(struct varlink_call *call, json_t *p, void *arg)
 
 int sharing_alive(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	uint64_t deadline = deadline_of(p, loop_now_ms());
 	_cleanup_free_ int *set = NULL;
 	struct sharing_wait *x;
 	size_t n = 0;
 	int r;
 
-	if (members_of(sh, call, json_get_array(p, "members"), NULL, &set, &n) != 0)
+	if (members_of(c, call, json_get_array(p, "members"), NULL, &set, &n) != 0)
 		return 0;
-	x = wait_new(sh, call, WAIT_ALIVE);
+	x = wait_new(c, call, WAIT_ALIVE);
 	if (!x)
 		return 0;
-	r = members_wait_alive(sh->members, sharing_slot_of(call), set, n, deadline, x);
+	r = members_wait_alive(c->members, sharing_slot_of(call), set, n, deadline, x);
 	if (r < 0)
 		return wait_failed(x, r);
-	deadline_added(sh, deadline);
+	deadline_added(c, deadline);
 	return 0;
 }
 
 int sharing_wait_error(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	uint64_t deadline = deadline_of(p, loop_now_ms());
-	struct sharing_wait *x = wait_new(sh, call, WAIT_ERROR);
+	struct sharing_wait *x = wait_new(c, call, WAIT_ERROR);
 	int r;
 
 	if (!x)
 		return 0;
-	r = members_wait_error(sh->members, deadline, x);
+	r = members_wait_error(c->members, deadline, x);
 	if (r < 0)
 		return wait_failed(x, r);
-	deadline_added(sh, deadline);
+	deadline_added(c, deadline);
 	return 0;
 }
 
 int sharing_leave(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	int slot = sharing_slot_of(call), r;
 	uint64_t deadline = deadline_of(p, loop_now_ms());
-	struct sharing_wait *x = wait_new(sh, call, WAIT_LEAVE);
+	struct sharing_wait *x = wait_new(c, call, WAIT_LEAVE);
 
 	if (!x)
 		return 0;
-	r = members_leave(sh->members, slot, deadline, x);
+	r = members_leave(c->members, slot, deadline, x);
 	if (r < 0)
 		return wait_failed(x, r);
 	/* Callers that wait for this worker would wait for ever. */
-	barriers_worker_ended(sh->barriers, slot, false, false, "it has taken its leave");
-	deadline_added(sh, deadline);
+	barriers_worker_ended(c->barriers, slot, false, false, "it has taken its leave");
+	deadline_added(c, deadline);
 	return 0;
 }

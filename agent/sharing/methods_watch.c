@@ -16,7 +16,7 @@ enum { BATCH_BYTES = 1 << 20 };
 
 struct sharing_watch {
 	LIST_ENTRY(sharing_watch) link;
-	struct sharing *sh;
+	struct commons *c;
 	struct varlink_call *call;
 	char *key;		 /* normalised */
 	struct kv_watch *watch;	 /* NULL while it waits for its reader, and before it has begun */
@@ -33,7 +33,7 @@ static void watch_resume(void *arg);
 
 static void watch_free(struct sharing_watch *x)
 {
-	struct loop *loop = supervisor_loop(x->sh->sv);
+	struct loop *loop = x->c->loop;
 
 	LIST_REMOVE(x, link);
 	loop_cancel(loop, watch_flush, x);
@@ -53,7 +53,7 @@ static void watch_gone(void *arg)
 static void watch_fail(struct sharing_watch *x, enum status status)
 {
 	struct varlink_call *call = x->call;
-	const char *why = x->sh->why;
+	const char *why = x->c->why;
 
 	if (status == STATUS_OUT_OF_RANGE)
 		sharing_fail(call, status,
@@ -119,7 +119,7 @@ static void watch_changed(void *arg, const struct store_entry *entry, enum statu
 		if (x->text.len > BATCH_BYTES)
 			x->held = true;
 	}
-	if (loop_defer(supervisor_loop(x->sh->sv), watch_flush, x) < 0)
+	if (loop_defer(x->c->loop, watch_flush, x) < 0)
 		x->text.failed = true;
 }
 
@@ -129,7 +129,7 @@ static void watch_begin(struct sharing_watch *x)
 	struct error err = { 0 };
 
 	x->watch = kv_watch_free(x->watch);
-	if (kv_watch_new(x->sh->kv, x->key, x->sent, watch_changed, x, &x->watch, &err) < 0)
+	if (kv_watch_new(x->c->kv, x->key, x->sent, watch_changed, x, &x->watch, &err) < 0)
 		watch_fail(x, STATUS_RESOURCE_EXHAUSTED);
 }
 
@@ -148,7 +148,7 @@ static void watch_resume(void *arg)
 static void watch_end(struct sharing_watch *x, enum status status)
 {
 	x->over = status;
-	if (loop_defer(supervisor_loop(x->sh->sv), watch_flush, x) < 0)
+	if (loop_defer(x->c->loop, watch_flush, x) < 0)
 		watch_fail(x, status);
 }
 
@@ -169,7 +169,7 @@ static void watch_first(void *arg, const struct store_answer *answer)
 
 int sharing_watch(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	struct commons *c = sharing_commons_of(call);
 	int64_t since = json_get_int(p, "since", -1);
 	struct sharing_watch *x;
 	struct error err = { 0 };
@@ -180,12 +180,12 @@ int sharing_watch(struct varlink_call *call, json_t *p, void *arg)
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	*x = (struct sharing_watch){ .sh = sh, .call = call, .sent = since, .newest = since };
-	LIST_INSERT_HEAD(&sh->watches, x, link);
+	*x = (struct sharing_watch){ .c = c, .call = call, .sent = since, .newest = since };
+	LIST_INSERT_HEAD(&c->watches, x, link);
 	x->key = kv_normalise(json_get_string(p, "key", ""));
 	r = -ENOMEM;
 	if (x->key)
-		r = kv_get(sh->kv, *x->key ? x->key : "revision", false, -1, watch_first, x,
+		r = kv_get(c->kv, *x->key ? x->key : "revision", false, -1, watch_first, x,
 			&x->first, &err);
 	if (r == 0) {
 		varlink_call_on_gone(call, watch_gone, x);
@@ -198,18 +198,18 @@ int sharing_watch(struct varlink_call *call, json_t *p, void *arg)
 }
 
 /* Ends paused watches, too: the store does not know them. */
-void sharing_watches_end(struct sharing *sh)
+void commons_watches_end(struct commons *c)
 {
 	struct sharing_watch *next;
 
-	for (struct sharing_watch *x = LIST_FIRST(&sh->watches); x; x = next) {
+	for (struct sharing_watch *x = LIST_FIRST(&c->watches); x; x = next) {
 		next = LIST_NEXT(x, link);
 		watch_end(x, STATUS_CANCELLED);
 	}
 }
 
-void sharing_watches_free(struct sharing *sh)
+void commons_watches_free(struct commons *c)
 {
-	while (!LIST_EMPTY(&sh->watches))
-		watch_free(LIST_FIRST(&sh->watches));
+	while (!LIST_EMPTY(&c->watches))
+		watch_free(LIST_FIRST(&c->watches));
 }

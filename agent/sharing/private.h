@@ -4,10 +4,11 @@
 /*
  * Shared by the files of this room, and by features whose methods workers call (queue, preempt).
  *
- *   service.c         life, hooks of the agent, the names of workers
+ *   service.c         life, hooks of the agent
+ *   commons.c         what the workers of a group share; who they are
  *   board.c           the board
  *   identity.c        which worker a connection belongs to, and how many each may open
- *   methods.c         the table, Hello, States, ReportError, errors as answers
+ *   methods.c         the table, States, ReportError, errors as answers
  *   methods_kv.c      Put, Get, List, Delete; methods_watch.c Watch
  *   methods_wait.c    Barrier, CancelBarrier, Alive, WaitError, Leave, and their deadlines
  *   methods_events.c  Events
@@ -16,10 +17,8 @@
  *   entries_json.c    entries as JSON text
  */
 
+#include "agent/sharing/commons.h"
 #include "agent/sharing/service.h"
-#include "agent/store/kv.h"
-#include "agent/sync/barrier.h"
-#include "agent/sync/members.h"
 #include "common/text/json_scan.h"
 #include "common/text/json_writer.h"
 #include "common/varlink/server.h"
@@ -27,9 +26,8 @@
 #include <sys/queue.h>
 
 enum {
-	SHARING_INTERFACES = 4, /* of features, on worker.sock */
-	SHARING_PAST = 8,	/* tokens of earlier processes that a slot remembers */
-	SHARING_STORE_BYTES = 256 << 20,
+	SHARING_INTERFACES = 4,		 /* of features, on worker.sock */
+	SHARING_PAST = 8,		 /* tokens of earlier processes that a slot remembers */
 	SHARING_MESSAGE_BYTES = 8 << 20, /* a value of 1 MiB, each byte of it escaped */
 	SHARING_REPLY_BYTES = 64 << 20,
 	SHARING_QUEUED_BYTES = 4 << 20,
@@ -37,17 +35,13 @@ enum {
 	SHARING_UNREAD_WORKER_BYTES = 64 << 20, /* of all connections of one worker */
 	SHARING_UNREAD_BYTES = 256 << 20,	/* of all workers, and beyond it */
 	SHARING_UNREAD_MORE_BYTES = 2 << 20,	/* for each of them */
-	SHARING_RESULT_BYTES = 1 << 20,
-	SHARING_RESULTS_BYTES = 8 << 20,
-	SHARING_CONNECTIONS = 256, /* at least, where descriptors allow */
-	SHARING_PER_WORKER = 4,	   /* connections that each worker may always open */
-	SHARING_SHARED = 64,	   /* connections beyond those, for all */
+	SHARING_CONNECTIONS = 256,		/* at least, where descriptors allow */
+	SHARING_PER_WORKER = 4,			/* connections that each worker may always open */
+	SHARING_SHARED = 64,			/* connections beyond those, for all */
 };
 
-/* One worker for the agent's life, by its role and index. */
+/* The processes of one worker of this host, whose other half is the slot of the commons. */
 struct sharing_slot {
-	char *name;		     /* "role:index" */
-	int place, rank;	     /* when it was last seen in the supervisor's list */
 	uint64_t token;		     /* of its present process; 0: it has none */
 	uint64_t last_caller;	     /* token of the last process that made a call */
 	uint64_t past[SHARING_PAST]; /* tokens of earlier processes */
@@ -56,27 +50,16 @@ struct sharing_slot {
 	uint64_t cancels; /* as on the board */
 	pid_t pid;
 	int connections;
-	/* Result and error of its last process, and when it set the last of them. */
-	void *result;
-	size_t result_len;
-	bool has_result;
-	int64_t changed_us;
-	char *error_code, *error_message;
 };
 
 /* A connection: what the varlink server keeps for it. */
 struct sharing_peer {
+	struct commons *commons;
+	int slot; /* of its worker, -1: not known yet */
 	struct sharing *sh;
-	int slot;	/* of its worker, -1: not known yet */
 	int counted;	/* the slot that it counts for, -1: none */
 	uint64_t token; /* of the process that it belongs to */
 };
-
-LIST_HEAD(sharing_waits, sharing_wait);
-LIST_HEAD(sharing_watches, sharing_watch);
-LIST_HEAD(sharing_streams, sharing_stream);
-LIST_HEAD(sharing_step_waits, sharing_step_wait);
-LIST_HEAD(sharing_requests, sharing_request);
 
 struct sharing {
 	struct supervisor *sv;
@@ -93,42 +76,23 @@ struct sharing {
 	struct varlink_method *methods; /* of all features */
 	void (*error_fn)(void *arg);	/* sharing_on_error()'s */
 	void *error_arg;
-	struct store *store;
-	struct kv *kv;
-	struct barriers *barriers;
-	struct members *members;
-	struct loop_timer *timer; /* the next deadline of barriers and members */
-	struct sharing_slot *slots;
+	struct commons *commons;
+	struct sharing_slot *slots; /* as many as the commons have */
 	int n_slots;
-	int *by_name, n_named;		  /* the slots that have a name, in its order */
 	int connections, max_connections; /* open, and their limit */
 	int per_worker;			  /* connections that each worker may always open */
-	size_t results_bytes;
-	bool stopping;
-	char *why; /* of the stop */
-	struct sharing_waits waits;
-	struct sharing_watches watches;
-	struct sharing_streams streams;
-	struct sharing_requests gets; /* Gets that may wait */
-	int lost_slot;
-	char *lost;    /* the text for Gets that wait for lost_slot, while a notice is up */
-	bool error_up; /* as the board says */
+	bool error_up;			  /* as the board says */
 };
 
 /* service.c */
 /* NULL without sharing, and before it is initialised. */
 struct sharing *sharing_of(const struct supervisor *sv);
+/* The commons of this host's workers; NULL likewise. */
+struct commons *sharing_commons(const struct supervisor *sv);
 /* False before the first start of w, and where memory was short. */
 bool sharing_has_slot(const struct sharing *sh, const struct worker *w);
 /* Gives all workers their slots, so that they can be named. */
 void sharing_give_slots(struct sharing *sh);
-struct worker *sharing_worker(const struct sharing *sh, int slot);
-void sharing_error_changed(struct sharing *sh);
-/* The slot of "role:index", -1 where the job has no such worker. */
-int sharing_slot_named(const struct sharing *sh, const char *name);
-const char *sharing_slot_name(void *arg, int slot);
-/* Whether w is a member where a caller names none. */
-bool sharing_is_default(const struct worker *w);
 
 /* board.c */
 _must_check_ int sharing_board_open(struct sharing *sh, struct error *err);
@@ -157,12 +121,14 @@ int sharing_hello(struct varlink_call *call, json_t *p, void *arg);
 /* Sets the limits of connections for the present number of workers. */
 void sharing_limit_connections(struct sharing *sh);
 /* Bytes of unread answers from which on another long one is refused. */
-size_t sharing_unread_bytes(const struct sharing *sh);
+size_t sharing_unread_bytes(const struct commons *c);
 /* For struct varlink_options: each worker's connections count for that worker. */
 void sharing_account(
 	const struct varlink_peer *peer, void *user, struct varlink_account *ret, void *arg);
 /* The slot of the call's connection, once sharing_authorize() has let it pass. */
 int sharing_slot_of(const struct varlink_call *call);
+/* What the call's worker shares with others. */
+struct commons *sharing_commons_of(const struct varlink_call *call);
 
 /* methods.c */
 extern const struct varlink_method sharing_methods[];
@@ -170,13 +136,15 @@ extern const struct varlink_flat_method sharing_flat_methods[];
 /* Final answers: an error with a text and, where the error has that member, slots as missing. */
 int sharing_fail(struct varlink_call *call, enum status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-int sharing_fail_missing(struct sharing *sh, struct varlink_call *call, enum status status,
+int sharing_fail_missing(const struct commons *c, struct varlink_call *call, enum status status,
 	const char *message, const int *slots, size_t n);
 /* Final answer with one integer. */
 int sharing_reply_int(struct varlink_call *call, const char *name, int64_t n);
+/* Final answer of Hello, for the worker that the connection belongs to. */
+int sharing_hello_reply(struct varlink_call *call);
 /* An io.elasticd.Worker.GroupError, owned. */
-json_t *sharing_error_json(const struct sharing *sh, const struct members_error *e);
-json_t *sharing_names_json(const struct sharing *sh, const int *slots, size_t n);
+json_t *sharing_error_json(const struct commons *c, const struct members_error *e);
+json_t *sharing_names_json(const struct commons *c, const int *slots, size_t n);
 /* The parameters value and base64 of a call; NULL where it does not give one. */
 struct sharing_bytes {
 	const char *value, *base64;
@@ -196,14 +164,8 @@ int sharing_get(struct varlink_call *call, const struct flat *p, void *arg);
 int sharing_list(struct varlink_call *call, json_t *p, void *arg);
 int sharing_delete(struct varlink_call *call, json_t *p, void *arg);
 
-/* Whether a Get of slot waits for a key that is not there. */
-bool sharing_gets(const struct sharing *sh, int slot);
-
 /* methods_watch.c */
 int sharing_watch(struct varlink_call *call, json_t *p, void *arg);
-/* Ends all watches of the attempt with Cancelled. */
-void sharing_watches_end(struct sharing *sh);
-void sharing_watches_free(struct sharing *sh);
 
 /* methods_wait.c */
 int sharing_barrier(struct varlink_call *call, const struct flat *p, void *arg);
@@ -211,34 +173,14 @@ int sharing_cancel_barrier(struct varlink_call *call, json_t *p, void *arg);
 int sharing_alive(struct varlink_call *call, json_t *p, void *arg);
 int sharing_wait_error(struct varlink_call *call, json_t *p, void *arg);
 int sharing_leave(struct varlink_call *call, json_t *p, void *arg);
-void sharing_barrier_answer(void *arg, void *token, const struct barrier_answer *answer);
-void sharing_members_answer(void *arg, void *token, const struct members_answer *answer);
-/* Whether slot waits for other workers. */
-bool sharing_waits(const struct sharing *sh, int slot);
-void sharing_deadlines(void *arg); /* the timer's callback; also when a deadline was added */
 
 /* methods_events.c */
 int sharing_events(struct varlink_call *call, json_t *p, void *arg);
-/* Sends an event to all streams. slot -1: of no worker. error may be NULL. */
-void sharing_event(struct sharing *sh, const char *event, int slot,
-	const struct members_error *error, const char *text);
-void sharing_streams_free(struct sharing *sh);
-
-/* lost.c */
-/* w, which others may wait for, has failed or will not be started again. */
-void sharing_lost(struct sharing *sh, const struct worker *w, const char *why);
-/* Call it when a worker begins to wait, or has ended. arg: the struct sharing. */
-void sharing_lost_check(void *arg);
-void sharing_lost_clear(struct sharing *sh);
 
 /* results.c */
 void sharing_record(struct supervisor *sv); /* results.json, at the end of the run */
 int sharing_method_results(struct varlink_call *call, json_t *p, void *arg);
 int sharing_result(struct varlink_call *call, const struct flat *p, void *arg);
-/* Drop the result and error of one slot's earlier processes, or of all slots'. */
-void sharing_result_clear(struct sharing *sh, int slot);
-void sharing_results_clear(struct sharing *sh);
-void sharing_results_error(struct sharing *sh, int slot, const char *code, const char *message);
 
 /* entries_json.c */
 /* An Entry; with change, a Change. */

@@ -10,11 +10,11 @@
 #include <errno.h>
 #include <string.h>
 
-void sharing_result_clear(struct sharing *sh, int slot)
+void commons_result_clear(struct commons *c, int slot)
 {
-	struct sharing_slot *s = &sh->slots[slot];
+	struct commons_slot *s = &c->slots[slot];
 
-	sh->results_bytes -= s->result_len;
+	c->results_bytes -= s->result_len;
 	free(s->result);
 	free(s->error_code);
 	free(s->error_message);
@@ -24,48 +24,59 @@ void sharing_result_clear(struct sharing *sh, int slot)
 	s->changed_us = 0;
 }
 
-void sharing_results_clear(struct sharing *sh)
+void commons_results_clear(struct commons *c)
 {
-	for (int i = 0; i < sh->n_slots; i++)
-		sharing_result_clear(sh, i);
+	for (int i = 0; i < c->n_slots; i++)
+		commons_result_clear(c, i);
 }
 
-int sharing_result(struct varlink_call *call, const struct flat *p, void *arg)
+enum status commons_set_result(
+	struct commons *c, int slot, const void *value, size_t len, struct error *err)
 {
-	struct sharing *sh = arg;
-	_cleanup_free_ void *owned = NULL;
-	const struct sharing_bytes b = sharing_bytes_of(p);
-	struct sharing_slot *s;
-	const void *value;
+	struct commons_slot *s = &c->slots[slot];
 	void *copy;
-	size_t len;
 
-	if (sharing_bytes(call, &b, &value, &len, &owned) != 0)
-		return 0;
-	if (len > SHARING_RESULT_BYTES)
-		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
-			"value: expected at most %d bytes, got %zu", SHARING_RESULT_BYTES, len);
-	s = &sh->slots[sharing_slot_of(call)];
-	if (sh->results_bytes - s->result_len + len > SHARING_RESULTS_BYTES)
-		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED,
+	if (len > COMMONS_RESULT_BYTES) {
+		error_set(err, -EINVAL, "value: expected at most %d bytes, got %zu",
+			COMMONS_RESULT_BYTES, len);
+		return STATUS_INVALID_ARGUMENT;
+	}
+	copy = c->results_bytes - s->result_len + len > COMMONS_RESULTS_BYTES ? NULL
+									      : malloc(len + 1);
+	if (!copy) {
+		error_set(err, -ENOSPC,
 			"the results of all workers together have more than %d bytes",
-			SHARING_RESULTS_BYTES);
-	copy = malloc(len + 1);
-	if (!copy)
-		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
+			COMMONS_RESULTS_BYTES);
+		return STATUS_RESOURCE_EXHAUSTED;
+	}
 	memcpy(copy, value, len);
 	free(s->result);
-	sh->results_bytes += len - s->result_len;
+	c->results_bytes += len - s->result_len;
 	s->result = copy;
 	s->result_len = len;
 	s->has_result = true;
 	s->changed_us = (int64_t)loop_real_us();
-	return varlink_reply(call, NULL);
+	return STATUS_OK;
 }
 
-void sharing_results_error(struct sharing *sh, int slot, const char *code, const char *message)
+int sharing_result(struct varlink_call *call, const struct flat *p, void *arg)
 {
-	struct sharing_slot *s = &sh->slots[slot];
+	_cleanup_free_ void *owned = NULL;
+	const struct sharing_bytes b = sharing_bytes_of(p);
+	struct error err = { 0 };
+	const void *value;
+	enum status r;
+	size_t len;
+
+	if (sharing_bytes(call, &b, &value, &len, &owned) != 0)
+		return 0;
+	r = commons_set_result(sharing_commons_of(call), sharing_slot_of(call), value, len, &err);
+	return r == STATUS_OK ? varlink_reply(call, NULL) : sharing_fail(call, r, "%s", err.text);
+}
+
+void commons_results_error(struct commons *c, int slot, const char *code, const char *message)
+{
+	struct commons_slot *s = &c->slots[slot];
 
 	free(s->error_code);
 	free(s->error_message);
@@ -74,7 +85,7 @@ void sharing_results_error(struct sharing *sh, int slot, const char *code, const
 	s->changed_us = (int64_t)loop_real_us();
 }
 
-static void result_put_value(json_t *j, const struct sharing_slot *s)
+static void result_put_value(json_t *j, const struct commons_slot *s)
 {
 	json_t *value = memchr(s->result, '\0', s->result_len)
 				? NULL
@@ -93,9 +104,9 @@ static void result_put_value(json_t *j, const struct sharing_slot *s)
 	free(text);
 }
 
-static json_t *result_json(const struct sharing *sh, const struct worker *w)
+static json_t *result_json(const struct commons *c, const struct worker *w)
 {
-	const struct sharing_slot *s = &sh->slots[w->slot];
+	const struct commons_slot *s = &c->slots[w->slot];
 	json_t *j = json_object(), *exit = worker_exit_json(&w->exit), *error;
 
 	json_put_string(j, "role", w->role->name);
@@ -117,16 +128,15 @@ static json_t *result_json(const struct sharing *sh, const struct worker *w)
 	return j;
 }
 
-static json_t *sharing_results_json(const struct supervisor *sv)
+json_t *commons_results_json(const struct commons *c)
 {
-	const struct sharing *sh = sharing_of(sv);
 	json_t *list = json_array();
 
-	for (int i = 0; sh && i < supervisor_n_workers(sv); i++) {
-		const struct worker *w = supervisor_worker(sv, i);
+	for (int i = 0; c && i < commons_count(c); i++) {
+		const struct worker *w = commons_at(c, i);
 
-		if (sharing_has_slot(sh, w) && (w->exit.ended || sh->slots[w->slot].changed_us))
-			json_add(list, result_json(sh, w));
+		if (commons_has_slot(c, w) && (w->exit.ended || c->slots[w->slot].changed_us))
+			json_add(list, result_json(c, w));
 	}
 	return list;
 }
@@ -154,7 +164,7 @@ int sharing_method_results(struct varlink_call *call, json_t *p, void *arg)
 {
 	json_t *answer = json_object();
 
-	json_put(answer, "results", sharing_results_json(arg));
+	json_put(answer, "results", commons_results_json(sharing_commons(arg)));
 	return varlink_reply(call, answer);
 }
 
@@ -170,7 +180,7 @@ void sharing_record(struct supervisor *sv)
 	json_put_string(j, "job", supervisor_spec(sv)->name);
 	json_put_string(j, "run", supervisor_options(sv)->run);
 	json_put_int(j, "attempt", supervisor_attempt(sv));
-	json_put(j, "results", sharing_results_json(sv));
+	json_put(j, "results", commons_results_json(sharing_commons(sv)));
 	text = json_dump_text(j, &len);
 	if (!text)
 		return;

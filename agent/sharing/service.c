@@ -17,82 +17,10 @@
 /* --- names --------------------------------------------------------------------------------------
  */
 
-struct worker *sharing_worker(const struct sharing *sh, int slot)
-{
-	struct supervisor *sv = sh->sv;
-	struct sharing_slot *s = &sh->slots[slot];
-
-	if (s->place < supervisor_n_workers(sv) && supervisor_worker(sv, s->place)->slot == slot)
-		return supervisor_worker(sv, s->place);
-	for (int i = 0; i < supervisor_n_workers(sv); i++)
-		if (supervisor_worker(sv, i)->slot == slot) {
-			s->place = i;
-			return supervisor_worker(sv, i);
-		}
-	return NULL;
-}
-
-const char *sharing_slot_name(void *arg, int slot)
-{
-	const struct sharing *sh = arg;
-
-	return slot >= 0 && slot < sh->n_slots && sh->slots[slot].name ? sh->slots[slot].name : "?";
-}
-
-/* The position in by_name where the slot of that name is, or would be. */
-static int name_position(const struct sharing *sh, const char *name)
-{
-	int low = 0, high = sh->n_named;
-
-	while (low < high) {
-		int middle = low + (high - low) / 2;
-
-		if (strcmp(sh->slots[sh->by_name[middle]].name, name) < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-int sharing_slot_named(const struct sharing *sh, const char *name)
-{
-	int at = name_position(sh, name), slot = at < sh->n_named ? sh->by_name[at] : -1;
-
-	if (slot < 0 || strcmp(sh->slots[slot].name, name) != 0)
-		return -1;
-	return sharing_worker(sh, slot) ? slot : -1;
-}
-
-static int name_slot(struct sharing *sh, int slot, const struct worker *w)
-{
-	struct sharing_slot *s = &sh->slots[slot];
-	size_t n = (size_t)sh->n_named;
-	int *grown = reallocarray(sh->by_name, n + 1, sizeof(*grown)), at;
-
-	if (!grown)
-		return -ENOMEM;
-	sh->by_name = grown;
-	if (asprintf(&s->name, "%s:%d", w->role->name, w->index) < 0) {
-		s->name = NULL;
-		return -ENOMEM;
-	}
-	at = name_position(sh, s->name);
-	memmove(grown + at + 1, grown + at, (n - (size_t)at) * sizeof(*grown));
-	grown[at] = slot;
-	sh->n_named++;
-	return 0;
-}
-
-bool sharing_is_default(const struct worker *w)
-{
-	return !w->role->evaluator && !w->extra;
-}
-
 /* Makes the slot of w, whose number the core has given. */
 static int make_slot(struct sharing *sh, const struct worker *w)
 {
-	struct sharing_slot *grown, *s;
+	struct sharing_slot *grown;
 
 	if (w->slot < 0 || w->slot >= BOARD_SLOTS)
 		return -ENOSPC;
@@ -107,12 +35,7 @@ static int make_slot(struct sharing *sh, const struct worker *w)
 		sharing_board_reserve(sh, sh->n_slots);
 		sharing_limit_connections(sh);
 	}
-	s = &sh->slots[w->slot];
-	if (!s->name && name_slot(sh, w->slot, w) < 0)
-		return -ENOMEM;
-	s->place = w->place;
-	s->rank = w->rank;
-	return 0;
+	return commons_give_slot(sh->commons, w);
 }
 
 /* Returns false without memory: the worker then shares nothing. */
@@ -135,44 +58,76 @@ void sharing_give_slots(struct sharing *sh)
 
 bool sharing_has_slot(const struct sharing *sh, const struct worker *w)
 {
-	return w->slot >= 0 && w->slot < sh->n_slots && sh->slots[w->slot].name;
+	return commons_has_slot(sh->commons, w);
+}
+
+/* --- the commons of this host's workers ---------------------------------------------------------
+ */
+
+static int own_count(void *arg)
+{
+	return supervisor_n_workers(((struct sharing *)arg)->sv);
+}
+
+static struct worker *own_worker(void *arg, int place)
+{
+	return supervisor_worker(((struct sharing *)arg)->sv, place);
+}
+
+static bool own_on_notice(void *arg)
+{
+	return supervisor_on_notice(((struct sharing *)arg)->sv);
+}
+
+static int own_attempt(void *arg)
+{
+	return supervisor_attempt(((struct sharing *)arg)->sv);
+}
+
+/* Writes to the board whether there is an error, and calls the feature that waits for it. */
+static void own_error_changed(void *arg, bool up)
+{
+	struct sharing *sh = arg;
+
+	if (sh->error_up != up) {
+		sh->error_up = up;
+		sharing_board_error(sh, up);
+	}
+	if (up && sh->error_fn)
+		sh->error_fn(sh->error_arg);
+}
+
+static void own_worker_error(void *arg, struct worker *w, const char *code, const char *message)
+{
+	supervisor_worker_error(((struct sharing *)arg)->sv, w, code, message);
+}
+
+static int open_commons(struct sharing *sh)
+{
+	const struct commons_options opt = {
+		.loop = supervisor_loop(sh->sv),
+		.spec = supervisor_spec(sh->sv),
+		.run = supervisor_options(sh->sv)->run,
+		.reply_bytes = SHARING_REPLY_BYTES,
+		.owner = { .count = own_count,
+			.at = own_worker,
+			.on_notice = own_on_notice,
+			.attempt = own_attempt,
+			.error_changed = own_error_changed,
+			.worker_error = own_worker_error,
+			.arg = sh },
+	};
+
+	return commons_new(&opt, &sh->commons);
+}
+
+struct commons *sharing_commons(const struct supervisor *sv)
+{
+	return sharing_of(sv) ? sharing_of(sv)->commons : NULL;
 }
 
 /* --- life ---------------------------------------------------------------------------------------
  */
-
-static void on_group_error(void *arg, const struct members_error *error)
-{
-	struct sharing *sh = arg;
-	const char *name = sharing_slot_name(sh, error->slot);
-
-	log_debug("the group has an error: %s: %s", name, error->message);
-	sharing_event(sh, "error", error->slot, error, error->message);
-}
-
-static int open_store(struct sharing *sh)
-{
-	struct members_options m = {
-		.answer = sharing_members_answer,
-		.error = on_group_error,
-		.name = sharing_slot_name,
-		.arg = sh,
-	};
-	struct loop *loop = supervisor_loop(sh->sv);
-	int r = store_memory_new(loop, SHARING_STORE_BYTES, &sh->store);
-
-	if (r == 0)
-		r = kv_new(loop, sh->store, &sh->kv);
-	if (r == 0)
-		r = barriers_new(sharing_barrier_answer, sharing_slot_name, sh, &sh->barriers);
-	if (r == 0)
-		r = members_new(&m, &sh->members);
-	if (r == 0)
-		kv_on_wait(sh->kv, sharing_lost_check, sh);
-	if (r == 0)
-		r = loop_timer_new(loop, sharing_deadlines, sh, &sh->timer);
-	return r;
-}
 
 static void on_leaving(void *arg)
 {
@@ -218,6 +173,7 @@ static int open_server(struct sharing *sh, struct error *err)
 	r = varlink_server_new(supervisor_loop(sh->sv), &opt, &sh->server, err);
 	if (r < 0)
 		return r;
+	sh->commons->server = sh->server;
 	sharing_limit_connections(sh);
 	return sh->socket_path ? varlink_server_listen_path(sh->server, sh->socket_path, 0600, err)
 			       : 0;
@@ -246,7 +202,7 @@ static int sharing_new(struct supervisor *sv, struct error *err)
 	sh->board_save_at = INT64_MIN;
 	if ((!supervisor_options(sv)->alone &&
 		    !make_paths(sh, supervisor_options(sv)->runtime_dir)) ||
-		open_store(sh) < 0)
+		open_commons(sh) < 0)
 		return error_set(err, -ENOMEM, "out of memory");
 	sh->methods = features_methods(sv, true);
 	return sharing_board_open(sh, err);
@@ -276,21 +232,16 @@ static void sharing_hang_up(struct supervisor *sv)
 {
 	struct sharing *sh = sharing_of(sv);
 
-	if (sh)
-		sh->server = varlink_server_free(sh->server);
+	if (!sh)
+		return;
+	sh->server = varlink_server_free(sh->server);
+	if (sh->commons)
+		sh->commons->server = NULL;
 }
 
 struct sharing *sharing_of(const struct supervisor *sv)
 {
 	return feature_state(sv, &sharing_feature);
-}
-
-static void slot_fini(struct sharing_slot *s)
-{
-	free(s->name);
-	free(s->result);
-	free(s->error_code);
-	free(s->error_message);
 }
 
 static void sharing_free(struct supervisor *sv)
@@ -301,39 +252,13 @@ static void sharing_free(struct supervisor *sv)
 		return;
 	feature_set_state(sv, &sharing_feature, NULL);
 	free(sh->methods);
-	sharing_watches_free(sh);
-	sharing_lost_clear(sh);
-	sharing_streams_free(sh);
 	sharing_board_close(sh);
-	loop_cancel(supervisor_loop(sv), sharing_deadlines, sh);
-	members_free(sh->members);
-	barriers_free(sh->barriers);
-	kv_free(sh->kv);
-	store_free(sh->store);
-	loop_timer_free(sh->timer);
-	for (int i = 0; i < sh->n_slots; i++)
-		slot_fini(&sh->slots[i]);
+	commons_free(sh->commons);
 	free(sh->slots);
-	free(sh->by_name);
 	free(sh->socket_path);
 	free(sh->board_path);
 	free(sh->board_file_path);
-	free(sh->why);
 	free(sh);
-}
-
-/* Call it when the error that workers fail with may have changed: writes to the board whether there
- * is one, and calls the feature that waits for it. */
-void sharing_error_changed(struct sharing *sh)
-{
-	bool up = members_reported_error(sh->members) != NULL;
-
-	if (sh->error_up != up) {
-		sh->error_up = up;
-		sharing_board_error(sh, up);
-	}
-	if (up && sh->error_fn)
-		sh->error_fn(sh->error_arg);
 }
 
 void sharing_on_error(struct supervisor *sv, void (*fn)(void *arg), void *arg)
@@ -353,20 +278,9 @@ static void sharing_begin(struct supervisor *sv)
 
 	if (!sh)
 		return;
-	sh->stopping = false;
-	free(sh->why);
-	sh->why = NULL;
-	for (int i = 0; i < sh->n_slots; i++)
-		sh->slots[i].place = INT32_MAX; /* unless it is still there */
 	for (int i = 0; i < supervisor_n_workers(sv); i++)
 		(void)give_slot(sh, supervisor_worker(sv, i));
-	sharing_results_clear(sh);
-	sharing_lost_clear(sh);
-	sharing_watches_end(sh);
-	kv_begin(sh->kv, supervisor_attempt(sv));
-	barriers_reset(sh->barriers, "another attempt of the group begins");
-	members_reset(sh->members, "another attempt of the group begins");
-	sharing_error_changed(sh);
+	commons_begin(sh->commons);
 	sharing_board_set(sh, (uint64_t)supervisor_attempt(sv), 0);
 }
 
@@ -398,7 +312,7 @@ static void sharing_worker_starting(struct supervisor *sv, struct worker *w)
 		return;
 	s = &sh->slots[w->slot];
 	forget_token(s);
-	sharing_result_clear(sh, w->slot);
+	commons_worker_starting(sh->commons, w);
 	s->token = w->token = supervisor_options(sv)->alone ? ALONE_TOKEN : draw_token();
 	s->cancels = 0;
 	sharing_board_expect(sh, w->slot, w->token);
@@ -436,19 +350,11 @@ static int sharing_env(const struct supervisor *sv, const struct worker *w, stru
 static void sharing_worker_started(struct supervisor *sv, struct worker *w)
 {
 	struct sharing *sh = sharing_of(sv);
-	char text[128];
 
 	if (!sh || !sharing_has_slot(sh, w))
 		return;
 	sh->slots[w->slot].pid = w->pid;
-	barriers_worker_started(sh->barriers, w->slot);
-	if (members_started(
-		    sh->members, w->slot, w->role->recoverable, w->role->evaluator || w->extra) < 0)
-		log_error("%s: out of memory: the group does not count it as a member",
-			sh->slots[w->slot].name);
-	sharing_error_changed(sh);
-	snprintf(text, sizeof(text), "%.80s has started", sh->slots[w->slot].name);
-	sharing_event(sh, "joined", w->slot, NULL, text);
+	commons_worker_started(sh->commons, w);
 }
 
 /* Whether others can wait for the next process of w. The core has not decided yet, so this says
@@ -471,25 +377,12 @@ static void sharing_worker_ending(struct supervisor *sv)
 static void sharing_worker_ended(struct supervisor *sv, struct worker *w)
 {
 	struct sharing *sh = sharing_of(sv);
-	struct sharing_slot *s;
-	char text[512];
-	bool bad = w->state == WORKER_FAILED;
 
 	if (!sh || !sharing_has_slot(sh, w))
 		return;
-	s = &sh->slots[w->slot];
-	forget_token(s);
+	forget_token(&sh->slots[w->slot]);
 	sharing_board_expect(sh, w->slot, 0);
-	/* Its arrivals end with the process, even if the worker is started again. */
-	barriers_worker_ended(sh->barriers, w->slot, bad || w->state == WORKER_WAITING,
-		may_restart(sv, w), w->exit.text);
-	members_ended(sh->members, w->slot, bad, w->exit.text, w->ended_us);
-	sharing_error_changed(sh);
-	if (bad && !members_left(sh->members, w->slot))
-		sharing_lost(sh, w, w->exit.text);
-	sharing_lost_check(sh);
-	snprintf(text, sizeof(text), "%.80s has ended: %s", s->name, w->exit.text);
-	sharing_event(sh, "gone", w->slot, NULL, text);
+	commons_worker_ended(sh->commons, w, may_restart(sv, w));
 }
 
 static void sharing_worker_stopping(struct supervisor *sv, struct worker *w)
@@ -497,7 +390,7 @@ static void sharing_worker_stopping(struct supervisor *sv, struct worker *w)
 	struct sharing *sh = sharing_of(sv);
 
 	if (sh && sharing_has_slot(sh, w))
-		barriers_worker_stopped(sh->barriers, w->slot);
+		commons_worker_stopped(sh->commons, w);
 }
 
 static void sharing_flush(struct supervisor *sv)
@@ -508,41 +401,27 @@ static void sharing_flush(struct supervisor *sv)
 
 static void sharing_worker_over(struct supervisor *sv, struct worker *w)
 {
-	const char *why = w->exit.ended ? w->exit.text : "it is not started";
 	struct sharing *sh = sharing_of(sv);
 
-	if (!sh || !sharing_has_slot(sh, w))
-		return;
-	barriers_worker_ended(sh->barriers, w->slot, true, false, why);
-	if (!w->on_purpose)
-		sharing_lost(sh, w, why);
+	if (sh && sharing_has_slot(sh, w))
+		commons_worker_over(sh->commons, w);
 }
 
 static void sharing_stopping(struct supervisor *sv, const char *why)
 {
 	struct sharing *sh = sharing_of(sv);
-	char text[800];
 
-	if (!sh || sh->stopping)
+	if (!sh || sh->commons->stopping)
 		return;
-	sh->stopping = true;
-	snprintf(text, sizeof(text), "the group is being stopped%s%s", why && *why ? ": " : "",
-		why ? why : "");
-	free(sh->why);
-	sh->why = strdup(text);
 	sharing_board_set(
 		sh, (uint64_t)supervisor_attempt(sv), (uint64_t)supervisor_attempt(sv) + 1);
-	sharing_event(sh, "stopping", -1, NULL, text);
-	sharing_watches_end(sh);
-	kv_stop(sh->kv, STATUS_CANCELLED, text);
-	barriers_stop(sh->barriers, STATUS_CANCELLED, text);
-	members_stop(sh->members, STATUS_CANCELLED, text);
+	commons_stop(sh->commons, why);
 }
 
 void sharing_send_notice(struct supervisor *sv, const char *text)
 {
 	if (sharing_of(sv))
-		sharing_event(sharing_of(sv), "notice", -1, NULL, text);
+		commons_event(sharing_commons(sv), "notice", -1, NULL, text);
 }
 
 void sharing_set_notice(struct supervisor *sv, uint64_t notice, int64_t save_at)

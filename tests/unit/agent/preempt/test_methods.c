@@ -25,7 +25,7 @@ static struct worker workers[WORKERS];
 static struct preempting preempting;
 static struct supervisor agent;
 static struct sharing sharing;
-static struct sharing_slot slots[WORKERS];
+static struct commons commons;
 
 struct preempting *preempting_of(const struct supervisor *sv)
 {
@@ -81,7 +81,7 @@ int sharing_fail(struct varlink_call *call, enum status status, const char *fmt,
 	return 0;
 }
 
-json_t *sharing_error_json(const struct sharing *me, const struct members_error *e)
+json_t *sharing_error_json(const struct commons *c, const struct members_error *e)
 {
 	return json_pack("{ssss}", "code", status_name(e->code), "message", e->message);
 }
@@ -91,7 +91,12 @@ int sharing_slot_of(const struct varlink_call *call)
 	return call->slot;
 }
 
-struct worker *sharing_worker(const struct sharing *me, int slot)
+const char *commons_slot_name(void *c, int slot)
+{
+	return "worker:1";
+}
+
+struct worker *commons_worker(const struct commons *c, int slot)
 {
 	return slot < WORKERS ? &workers[slot] : NULL;
 }
@@ -160,16 +165,15 @@ static const char *member_name(void *arg, int slot)
 static void setup(void)
 {
 	struct members_options opt = { .answer = member_answer, .name = member_name };
-	static char name[] = "worker:1";
 
-	sharing = (struct sharing){ .sv = &agent, .slots = slots, .n_slots = WORKERS };
+	commons = (struct commons){ 0 };
+	sharing = (struct sharing){ .sv = &agent, .commons = &commons, .n_slots = WORKERS };
 	preempting.sv = &agent;
 	LIST_INIT(&preempting.step_waits);
-	ck_assert_int_eq(members_new(&opt, &sharing.members), 0);
+	ck_assert_int_eq(members_new(&opt, &commons.members), 0);
 	for (int i = 0; i < WORKERS; i++) {
-		slots[i].name = name;
 		workers[i] = (struct worker){ .slot = i, .pid = 1, .state = WORKER_RUNNING };
-		ck_assert_int_eq(members_started(sharing.members, i, i == 2, false), 0);
+		ck_assert_int_eq(members_started(commons.members, i, i == 2, false), 0);
 	}
 	agent.on_notice = true;
 }
@@ -177,7 +181,7 @@ static void setup(void)
 static void teardown(void)
 {
 	ck_assert(LIST_EMPTY(&preempting.step_waits));
-	members_free(sharing.members);
+	members_free(commons.members);
 }
 
 static int worker_method(const char *name, struct varlink_call *call, json_t *p)
@@ -286,8 +290,8 @@ START_TEST(steps_end_with_the_group)
 
 	step(0, 0, 5);
 	step(1, 1, 5);
-	sharing.stopping = true;
-	sharing.why = why;
+	commons.stopping = true;
+	commons.why = why;
 	preempting_group_stopping(&agent, NULL);
 	for (int i = 0; i < 2; i++)
 		says(i, "Cancelled{'message':'the group is being stopped: for a test'}");
@@ -304,19 +308,19 @@ START_TEST(a_reported_error_answers_every_step)
 {
 	step(0, 0, 5);
 	ck_assert_int_eq(
-		members_report(sharing.members, 1, STATUS_RESOURCE_EXHAUSTED, "Running out", 1), 0);
+		members_report(commons.members, 1, STATUS_RESOURCE_EXHAUSTED, "Running out", 1), 0);
 	preempting_on_error(&preempting);
 	preempting_on_error(&preempting);
 	says(0, GROUP_FAILED);
 	step(1, 2, 5);
 	says(1, GROUP_FAILED);
 	/* The error comes before the stop that follows, and stays after the end of its worker. */
-	sharing.stopping = true;
-	members_ended(sharing.members, 1, true, "exit code 1", 2);
+	commons.stopping = true;
+	members_ended(commons.members, 1, true, "exit code 1", 2);
 	preempting_worker_exited(&agent, &workers[1]);
 	step(2, 0, 6);
 	says(2, GROUP_FAILED);
-	members_reset(sharing.members, "another attempt of the group begins");
+	members_reset(commons.members, "another attempt of the group begins");
 	preempting_on_error(&preempting);
 	ck_assert_int_eq(forgotten, 1);
 }
@@ -325,16 +329,16 @@ END_TEST
 START_TEST(the_end_of_a_worker_does_not_fail_the_steps_of_others)
 {
 	step(0, 0, 5);
-	members_ended(sharing.members, 1, true, "killed", 1);
+	members_ended(commons.members, 1, true, "killed", 1);
 	preempting_worker_exited(&agent, &workers[1]);
-	ck_assert_ptr_nonnull(members_group_error(sharing.members));
+	ck_assert_ptr_nonnull(members_group_error(commons.members));
 	says(0, "");
 	/* The error of a recoverable worker is not the group's. */
-	ck_assert_int_eq(members_report(sharing.members, 2, STATUS_INTERNAL, "its own", 2), 0);
+	ck_assert_int_eq(members_report(commons.members, 2, STATUS_INTERNAL, "its own", 2), 0);
 	preempting_on_error(&preempting);
 	/* A later error of another worker is. */
 	ck_assert_int_eq(
-		members_report(sharing.members, 0, STATUS_RESOURCE_EXHAUSTED, "Running out", 3), 0);
+		members_report(commons.members, 0, STATUS_RESOURCE_EXHAUSTED, "Running out", 3), 0);
 	preempting_on_error(&preempting);
 	says(0, GROUP_FAILED);
 }
@@ -422,7 +426,7 @@ START_TEST(a_worker_that_is_being_stopped_gives_no_notice)
 	workers[0] = (struct worker){ .pid = 1, .state = WORKER_RUNNING, .blame = "no beat" };
 	ck_assert_str_eq(notify(), "");
 	ck_assert_ptr_nonnull(noticed.source);
-	sharing.stopping = true;
+	commons.stopping = true;
 	ck_assert_str_eq(notify(), refused);
 }
 END_TEST
