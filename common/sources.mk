@@ -59,6 +59,7 @@ common_SRC := \
 	common/text/size.c \
 	common/text/stdmap.c \
 	common/varlink/call.c \
+	common/varlink/carried.c \
 	common/varlink/client.c \
 	common/varlink/connection.c \
 	common/varlink/dispatch.c \

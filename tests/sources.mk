@@ -130,6 +130,7 @@ unit_TESTS := \
 	common/text/size \
 	common/text/stdmap \
 	common/varlink/also \
+	common/varlink/carried \
 	common/varlink/client \
 	common/varlink/descriptors \
 	common/varlink/flat \

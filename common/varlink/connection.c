@@ -46,14 +46,28 @@ size_t varlink_connection_queued(const struct varlink_connection *c)
 	return varlink_buffer_len(&c->out) + c->held;
 }
 
+/* Gets a turn after other connections'. */
+static void take_turn(struct varlink_connection *c)
+{
+	if (c->waiting)
+		return;
+	c->waiting = true;
+	TAILQ_INSERT_TAIL(&c->server->waiting, c, waiting_entry);
+	loop_again_arm(c->server->next_turn);
+}
+
 void varlink_connection_touch(struct varlink_connection *c)
 {
 	struct varlink_server *s = c->server;
 
 	if (c->touched || c->busy)
 		return;
-	/* Without memory to defer, the descriptor's readiness causes the turn. */
 	if (TAILQ_EMPTY(&s->touched) && loop_defer(s->loop, varlink_server_turn, s) < 0) {
+		/* Without memory to defer, another turn comes, or the descriptor's readiness. */
+		if (c->fd < 0) {
+			take_turn(c);
+			return;
+		}
 		c->watched = LOOP_WRITE;
 		if (loop_fd_set(c->watch, c->watched) < 0)
 			log_debug("varlink: cannot watch a connection");
@@ -149,6 +163,10 @@ void varlink_connection_send(struct varlink_connection *c)
 		return;
 	if (s->leaving)
 		s->leaving(s->arg);
+	if (c->fd < 0) {
+		varlink_carried_send(c);
+		return;
+	}
 	before = varlink_buffer_len(&c->out);
 	r = varlink_buffer_send(&c->out, c->fd);
 	s->sent_bytes += before - varlink_buffer_len(&c->out);
@@ -215,10 +233,8 @@ static void wait_for_turn(struct varlink_connection *c)
 {
 	if (!varlink_frame_ready(&c->in)) {
 		c->taken = 0;
-	} else if (!c->waiting && varlink_connection_takes_calls(c)) {
-		c->waiting = true;
-		TAILQ_INSERT_TAIL(&c->server->waiting, c, waiting_entry);
-		loop_again_arm(c->server->next_turn);
+	} else if (varlink_connection_takes_calls(c)) {
+		take_turn(c);
 	}
 }
 
@@ -226,6 +242,8 @@ static int watch(struct varlink_connection *c)
 {
 	int events = LOOP_WRITE | LOOP_EDGE;
 
+	if (c->fd < 0)
+		return 0;
 	if (!c->eof && varlink_connection_takes_calls(c))
 		events = LOOP_READ | (c->blocked ? LOOP_WRITE : 0);
 	c->watched = events;
@@ -364,9 +382,25 @@ static bool is_refused(struct varlink_connection *c)
 	return true;
 }
 
-int varlink_connection_new(struct varlink_server *s, int fd, struct error *err)
+struct varlink_connection *varlink_connection_make(struct varlink_server *s, int fd)
 {
 	struct varlink_connection *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->server = s;
+	c->fd = fd;
+	c->brought = -1;
+	TAILQ_INIT(&c->calls);
+	varlink_frame_init(&c->in, s->limits.message_bytes);
+	TAILQ_INSERT_TAIL(&s->connections, c, entry);
+	s->n_connections++;
+	return c;
+}
+
+int varlink_connection_new(struct varlink_server *s, int fd, struct error *err)
+{
+	struct varlink_connection *c = varlink_connection_make(s, fd);
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	int r;
@@ -375,13 +409,6 @@ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err)
 		close(fd);
 		return error_set(err, -ENOMEM, "out of memory");
 	}
-	c->server = s;
-	c->fd = fd;
-	c->brought = -1;
-	TAILQ_INIT(&c->calls);
-	varlink_frame_init(&c->in, s->limits.message_bytes);
-	TAILQ_INSERT_TAIL(&s->connections, c, entry);
-	s->n_connections++;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
 		fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) {
 		r = error_set(err, -errno, "not a UNIX socket: %s", strerror(errno));
@@ -435,6 +462,8 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	close_fd(c->brought); /* last, since on_gone functions may use it */
 	if (c->user && s->closed)
 		s->closed(c->user, s->arg);
+	if (c->carrier.ended)
+		c->carrier.ended(c->carrier.arg);
 	varlink_frame_fini(&c->in);
 	varlink_buffer_fini(&c->out);
 	free(c);

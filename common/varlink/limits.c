@@ -149,13 +149,15 @@ int varlink_limits_join(struct varlink_connection *c)
 
 	if (r < 0)
 		return r;
-	if (!c->account.trusted && descriptor_is_reserved(c->fd)) {
+	if (c->fd >= 0 && !c->account.trusted && descriptor_is_reserved(c->fd)) {
 		varlink_listen_refuse(s, c->fd, "open descriptors", descriptors_for_all());
 		return -EUSERS;
 	}
 	r = budget_hold(&c->place, 1);
 	if (r == 0)
 		return 0;
+	if (c->fd < 0)
+		return -EUSERS;
 	if (r == -EDQUOT)
 		snprintf(what, sizeof(what), "connections of %s", s->limits.account_name);
 	varlink_listen_refuse(s, c->fd, what, (int64_t)budget_limit(s->places, r));

@@ -7,6 +7,7 @@
  *   server.c      the server's life, its connections as a whole, draining
  *   listen.c      listening sockets and what happens when descriptors run out
  *   connection.c  one connection: bytes in and out, pausing, its end
+ *   carried.c     one without a socket
  *   limits.c      what connections may hold together, and for how long
  *   dispatch.c    from a message to a handler; flat.c does it fast
  *   call.c        answers and their order
@@ -104,7 +105,8 @@ struct varlink_connection {
 	TAILQ_ENTRY(varlink_connection) entry, touched_entry, waiting_entry, unfinished_entry;
 	struct varlink_account account;
 	struct budget_holder place, bytes;
-	int fd;
+	int fd; /* -1: it is carried (server.h) */
+	struct varlink_carrier carrier;
 	struct loop_fd *watch;
 	int watched;
 	struct varlink_peer peer;
@@ -165,6 +167,11 @@ void varlink_listen_refuse(const struct varlink_server *s, int fd, const char *w
 /* connection.c: takes fd. */
 _must_check_ int varlink_connection_new(struct varlink_server *s, int fd, struct error *err);
 struct varlink_connection *varlink_connection_free(struct varlink_connection *c);
+/* carried.c: gives the carrier what it takes. */
+void varlink_carried_send(struct varlink_connection *c);
+
+/* A connection of that descriptor (-1: none) among the server's; it serves nothing yet. */
+struct varlink_connection *varlink_connection_make(struct varlink_server *s, int fd);
 size_t varlink_connection_queued(const struct varlink_connection *c);
 /* How many bytes of the connection go out before the call's next answer. */
 size_t varlink_connection_before(

@@ -20,6 +20,7 @@
 #include <sys/types.h>
 
 struct varlink_server;
+struct varlink_connection;
 struct varlink_call;
 struct flat;
 
@@ -158,6 +159,31 @@ _must_check_ int varlink_server_listen_path(
 
 /* Serves one connected socket (takes fd). */
 _must_check_ int varlink_server_add_connection(struct varlink_server *s, int fd, struct error *err);
+
+/*
+ * A connection without a socket, whose calls come by another way, such as the link between two
+ * hosts. It is served as any other: order, limits, streams, turns. send() gets one message of the
+ * server (len bytes, no NUL), borrowed, and returns whether it takes another one now; if not,
+ * varlink_carried_ready() says when. ended() runs once, when the server ends the connection, whose
+ * pointer is then invalid. Both run in a turn of the server, never inside the functions below.
+ */
+struct varlink_carrier {
+	bool (*send)(void *arg, const char *text, size_t len);
+	void (*ended)(void *arg);
+	void *arg;
+};
+/* user: as of varlink_options.opened, which does not run, nor does refuses; its closed() runs. 0,
+ * -EUSERS where the server has no place for one more, -ESHUTDOWN or -ENOMEM. */
+_must_check_ int varlink_carried_new(struct varlink_server *s, const struct varlink_peer *peer,
+	void *user, const struct varlink_carrier *carrier, struct varlink_connection **ret);
+/* A call of len bytes has come, as a whole. 0 or -ENOMEM. */
+_must_check_ int varlink_carried_feed(struct varlink_connection *c, const char *text, size_t len);
+/* send() takes messages again. */
+void varlink_carried_ready(struct varlink_connection *c);
+/* The peer sends no more, and still gets its answers. */
+void varlink_carried_shut(struct varlink_connection *c);
+/* The peer is gone: c is invalid, its calls end in the server's next turn, ended() does not run. */
+void varlink_carried_close(struct varlink_connection *c);
 
 /* Accepts no more connections and closes each after its calls are answered; then fn runs once. */
 void varlink_server_drain(struct varlink_server *s, loop_fn fn, void *arg);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections without a socket. */
+#include "tests/unit/varlink_demo.h"
+
+static struct varlink_connection *carried;
+static char said[4096]; /* what the server sent, one line each, with ' for " */
+static bool takes;	/* whether it takes more after each message */
+static int n_ended, n_closed, n_shut;
+static int user;
+
+static bool on_send(void *arg, const char *text, size_t len)
+{
+	size_t n = strlen(said);
+
+	ck_assert_uint_lt(n + len + 2, sizeof(said));
+	for (size_t i = 0; i < len; i++)
+		said[n++] = text[i] == '"' ? '\'' : text[i];
+	said[n++] = '\n';
+	said[n] = '\0';
+	return takes;
+}
+
+static void on_ended(void *arg)
+{
+	n_ended++;
+	carried = NULL;
+}
+
+static void on_closed(void *u, void *arg)
+{
+	ck_assert_ptr_eq(u, &user);
+	n_closed++;
+}
+
+static void on_shut(void *u, void *arg)
+{
+	n_shut++;
+}
+
+static void setup_with(struct varlink_options opt)
+{
+	const struct varlink_carrier carrier = { .send = on_send, .ended = on_ended };
+	const struct varlink_peer peer = { .uid = 7 };
+
+	opt.closed = on_closed;
+	opt.shut = on_shut;
+	demo_start(&opt);
+	n_ended = n_closed = n_shut = 0;
+	takes = true;
+	*said = '\0';
+	ck_assert_int_eq(varlink_carried_new(server, &peer, &user, &carrier, &carried), 0);
+}
+
+static void setup(void)
+{
+	setup_with(demo_options());
+}
+
+static void call(const char *text)
+{
+	char line[512];
+	size_t n = 0;
+
+	for (; text[n]; n++)
+		line[n] = text[n] == '\'' ? '"' : text[n];
+	ck_assert_int_eq(varlink_carried_feed(carried, line, n), 0);
+}
+
+static const char *heard(void)
+{
+	static char text[sizeof(said)];
+
+	turn();
+	strcpy(text, said);
+	*said = '\0';
+	return text;
+}
+
+#define KEEP "{'method':'org.test.demo.Keep'}"
+#define ECHO_A "{'method':'org.test.demo.Echo','parameters':{'text':'a'}}"
+#define ECHOED "{'parameters':{'text':'a'}}\n"
+#define REPLY(key) "{'parameters':{'key':'" key "'}}\n"
+
+START_TEST(a_call_is_answered_by_the_carrier)
+{
+	call(ECHO_A);
+	ck_assert_str_eq(said, ""); /* never inside feed */
+	ck_assert_str_eq(heard(), ECHOED);
+	ck_assert_int_eq(varlink_server_connections(server), 1);
+}
+END_TEST
+
+START_TEST(answers_leave_in_the_order_of_the_calls)
+{
+	call(KEEP);
+	call(ECHO_A);
+	ck_assert_str_eq(heard(), "");
+	answer_kept(0, "0");
+	ck_assert_str_eq(heard(), REPLY("0") ECHOED);
+}
+END_TEST
+
+START_TEST(a_carrier_that_takes_no_more_gets_the_rest_later)
+{
+	takes = false;
+	for (int i = 0; i < 3; i++)
+		call(ECHO_A);
+	ck_assert_str_eq(heard(), ECHOED);
+	ck_assert_str_eq(heard(), "");
+	varlink_carried_ready(carried);
+	ck_assert_str_eq(heard(), ECHOED);
+	takes = true;
+	varlink_carried_ready(carried);
+	ck_assert_str_eq(heard(), ECHOED);
+}
+END_TEST
+
+static int n_uncongested;
+
+static void on_uncongested(void *arg)
+{
+	n_uncongested++;
+}
+
+START_TEST(streams_pause_while_the_carrier_takes_nothing)
+{
+	struct varlink_options opt = demo_options();
+
+	demo_stop();
+	opt.limits.queued_bytes = 100;
+	setup_with(opt);
+	takes = false;
+	n_uncongested = 0;
+	call("{'method':'org.test.demo.Keep','more':true}");
+	turn();
+	ck_assert(!varlink_call_congested(kept[0], on_uncongested, NULL));
+	for (int i = 0; i < 5; i++)
+		varlink_notify(kept[0], json_pack("{s:s}", "key", "0123456789012345678901234567"));
+	turn();
+	ck_assert(varlink_call_congested(kept[0], on_uncongested, NULL));
+	takes = true;
+	varlink_carried_ready(carried);
+	turn();
+	ck_assert_int_eq(n_uncongested, 1);
+}
+END_TEST
+
+START_TEST(calls_are_gone_when_the_peer_is)
+{
+	call(KEEP);
+	turn();
+	varlink_carried_close(carried);
+	ck_assert_int_eq(n_gone, 0); /* never inside close */
+	turn();
+	ck_assert_int_eq(n_gone, 1);
+	ck_assert_int_eq(n_closed, 1);
+	ck_assert_int_eq(n_ended, 0);
+	ck_assert_int_eq(varlink_server_connections(server), 0);
+}
+END_TEST
+
+START_TEST(a_peer_that_sends_no_more_gets_its_answers)
+{
+	call(KEEP);
+	varlink_carried_shut(carried);
+	turn();
+	ck_assert_int_eq(n_shut, 1);
+	answer_kept(0, "0");
+	ck_assert_str_eq(heard(), REPLY("0"));
+	ck_assert_int_eq(n_ended, 1);
+	ck_assert_int_eq(n_closed, 1);
+}
+END_TEST
+
+START_TEST(the_server_tells_the_carrier_of_the_end)
+{
+	call("no call");
+	turn();
+	ck_assert_int_eq(n_ended, 1);
+	ck_assert_int_eq(n_closed, 1);
+}
+END_TEST
+
+START_TEST(the_end_of_the_server_ends_it)
+{
+	call(KEEP);
+	turn();
+	server = varlink_server_free(server);
+	ck_assert_int_eq(n_gone, 1);
+	ck_assert_int_eq(n_ended, 1);
+}
+END_TEST
+
+START_TEST(the_server_has_a_limit_of_them)
+{
+	const struct varlink_carrier carrier = { .send = on_send, .ended = on_ended };
+	struct varlink_options opt = demo_options();
+	struct varlink_connection *second;
+
+	demo_stop();
+	opt.limits.connections = 1;
+	setup_with(opt);
+	ck_assert_int_eq(varlink_carried_new(server, &(struct varlink_peer){ .uid = 7 }, NULL,
+				 &carrier, &second),
+		-EUSERS);
+	ck_assert_int_eq(n_ended, 0);
+	call(ECHO_A);
+	ck_assert_str_eq(heard(), ECHOED);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("varlink_carried");
+	TCase *t = tcase_create("carried");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, demo_stop);
+	tcase_add_test(t, a_call_is_answered_by_the_carrier);
+	tcase_add_test(t, answers_leave_in_the_order_of_the_calls);
+	tcase_add_test(t, a_carrier_that_takes_no_more_gets_the_rest_later);
+	tcase_add_test(t, streams_pause_while_the_carrier_takes_nothing);
+	tcase_add_test(t, calls_are_gone_when_the_peer_is);
+	tcase_add_test(t, a_peer_that_sends_no_more_gets_its_answers);
+	tcase_add_test(t, the_server_tells_the_carrier_of_the_end);
+	tcase_add_test(t, the_end_of_the_server_ends_it);
+	tcase_add_test(t, the_server_has_a_limit_of_them);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
