@@ -23,6 +23,7 @@ agent_SRC := \
 	agent/hosts/member.c \
 	agent/hosts/member_hear.c \
 	agent/hosts/member_say.c \
+	agent/hosts/relay.c \
 	agent/hosts/settings.c \
 	agent/link/beat.c \
 	agent/link/address.c \
@@ -144,6 +145,7 @@ agent_SRC := \
 	agent/sharing/board.c \
 	agent/sharing/commons.c \
 	agent/sharing/entries_json.c \
+	agent/sharing/group.c \
 	agent/sharing/identity.c \
 	agent/sharing/lost.c \
 	agent/sharing/methods.c \
@@ -151,6 +153,7 @@ agent_SRC := \
 	agent/sharing/methods_kv.c \
 	agent/sharing/methods_wait.c \
 	agent/sharing/methods_watch.c \
+	agent/sharing/relay.c \
 	agent/sharing/results.c \
 	agent/sharing/service.c \
 	agent/sharing/socket_dir.c \

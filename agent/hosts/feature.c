@@ -127,7 +127,10 @@ static int hosts_init(struct supervisor *sv, struct error *err)
 		log_notice("links between the group's hosts are open: anyone who reaches %s can "
 			   "take part (see rendezvous.token_file)",
 			h->endpoint);
-	return member_new(h, &h->member, err);
+	r = member_new(h, &h->member, err);
+	if (r < 0 || (r = member_relay_open(h->member)) == 0)
+		return r;
+	return error_set(err, r, "out of memory");
 }
 
 static void hosts_fini(struct supervisor *sv)
@@ -267,9 +270,14 @@ static bool hosts_reports(const struct supervisor *sv)
 
 static void hosts_worker_exited(struct supervisor *sv, struct worker *w)
 {
-	/* A failure is reported when it is decided that it is one. */
-	if (hosts_reports(sv) && (w->state != WORKER_FAILED || w->on_purpose))
+	if (hosts_reports(sv))
 		member_say_exited(hosts_of(sv)->member, w);
+}
+
+static void hosts_worker_stopped(struct supervisor *sv, struct worker *w)
+{
+	if (hosts_reports(sv))
+		member_say_worker_stopped(hosts_of(sv)->member, w);
 }
 
 static void hosts_worker_started(struct supervisor *sv, struct worker *w)
@@ -362,6 +370,8 @@ const struct feature hosts_feature = {
 	.group_running = hosts_group_running,
 	.job_ended = hosts_job_ended,
 	.last_answers = hosts_last_answers,
+	.worker_not_started = hosts_worker_exited,
+	.worker_stopped = hosts_worker_stopped,
 	.worker_exited = hosts_worker_exited,
 	.worker_started = hosts_worker_started,
 	.describe_job = hosts_describe_job,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
+#include "agent/sharing/service.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -55,6 +56,7 @@ static void head_admit(struct head *h, const struct round_order *o)
 		return;
 	h->members[o->host] = x;
 	x->number = o->host;
+	x->sharing = sharing_host_new(h->sharing, x);
 	lease_add(&h->leases, &x->lease, hosts_now_ms());
 	events_add(supervisor_events(h->hosts->sv), "host-joined", h->attempt, -1,
 		json_pack("{s:s, s:s}", "host", head_host_name(h, o->host), "address", x->address),
@@ -117,6 +119,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 	lease_remove(&h->leases, &x->lease);
 	h->members[o->host] = NULL;
 	x->number = -1;
+	x->sharing = sharing_host_free(x->sharing);
 	/* A host that has left closes its link itself, and a host that joins again keeps it. */
 	x->since_ms = hosts_now_ms();
 	if (x->link && (o->why == ROUND_WHY_REJOINED || o->why == ROUND_WHY_BYE))
@@ -152,6 +155,7 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 		*ret_started = true;
 		break;
 	case ROUND_ORDER_STOP:
+		sharing_group_stop(h->sharing, *h->cause ? h->cause : h->change);
 		if (x)
 			head_say_stop(h, x);
 		break;
@@ -206,6 +210,7 @@ void head_carry_out(struct head *h)
 	for (int i = 0; i < n; i++)
 		head_do(h, &orders[i], &started);
 	if (started) {
+		head_relay_begin(h);
 		head_round_begins(h);
 		head_say_start_all(h);
 	}
@@ -296,12 +301,13 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct
 		loop_timer_new(h->loop, head_on_timer, h, &h->timer) < 0 ||
 		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0)
 		error_set(err, r, "out of memory");
-	else
+	else if ((r = head_relay_open(h, err)) == 0)
 		r = head_listen(h, addresses, err);
 	if (r < 0) {
 		head_free(h);
 		return r;
 	}
+	sharing_lead(hosts->sv, h->sharing);
 	head_arm(h);
 	*ret = h;
 	return 0;
@@ -313,6 +319,8 @@ struct head *head_free(struct head *h)
 		return NULL;
 	while (h->hosts_list)
 		head_host_free(h->hosts_list);
+	sharing_lead(h->hosts->sv, NULL);
+	sharing_group_free(h->sharing);
 	link_listen_free(h->listen);
 	round_free(h->round);
 	loop_timer_free(h->timer);

@@ -253,7 +253,10 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 		decide_start_of(x, rank);
 		return;
 	}
-	if (json_get_bool(report, "alone", false))
+	/* A failure follows its Report. */
+	if (strcmp(json_get_string(report, "event", ""), "exited") != 0 ||
+		!strcmp(json_get_string(report, "state", ""), "failed") ||
+		json_get_bool(report, "alone", false))
 		return;
 	decide_end_of(x, rank, ok);
 	if (ok && !h->leader_over && decide_is_open(h) && decide_is_leader(h, worker))

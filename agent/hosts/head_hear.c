@@ -27,6 +27,7 @@ struct head_host *head_host_free(struct head_host *x)
 		lease_remove(&h->leases, &x->lease);
 		h->members[x->number] = NULL;
 	}
+	sharing_host_free(x->sharing);
 	link_free(x->link);
 	free(x->address);
 	free(x->master_addr);
@@ -311,6 +312,8 @@ static int hear_report(struct head_host *x, const json_t *p, struct error *err)
 		r = check_rank(host, failure, err);
 	if (r < 0)
 		return r;
+	if (!failure)
+		sharing_group_report(x->head->sharing, p);
 	if (failure)
 		head_worker_failed(x->head, x, failure, json_get_bool(p, "over", false));
 	else
@@ -379,6 +382,8 @@ static int head_hear(void *arg, const char *method, json_t *p, struct error *err
 {
 	struct head_host *x = arg;
 
+	if (!strcmp(method, "Call") || !strcmp(method, "Flow") || !strcmp(method, "Hangup"))
+		return head_hear_relayed(x, method, p, err);
 	for (size_t i = 0; i < sizeof(head_methods) / sizeof(head_methods[0]); i++) {
 		if (strcmp(head_methods[i].method, method))
 			continue;

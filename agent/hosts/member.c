@@ -2,6 +2,7 @@
 #include "agent/hosts/private.h"
 #include "agent/process/fence.h"
 #include "agent/process/guard.h"
+#include "agent/sharing/relay.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -248,6 +249,7 @@ static void member_on_state(void *arg, int state, const struct error *why)
 		bool forgotten = !was_linked && link_peer(m->link)->head;
 
 		m->link = link_free(m->link);
+		sharing_relay_cut(m->sv);
 		if (why)
 			member_link_ended(m, &copy, forgotten);
 		hosts_settle(m->hosts);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
 #include "agent/link/address.h"
+#include "agent/sharing/service.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
 
@@ -196,14 +197,36 @@ static json_t *say_report(
 	return body;
 }
 
+/* The state that an end has led to. */
+static const char *say_state(const struct worker *w)
+{
+	switch (w->state) {
+	case WORKER_WAITING:
+	case WORKER_SUCCEEDED:
+		return worker_state_name(w->state);
+	case WORKER_FAILED: /* a failure is reported when it is decided that it is one */
+		return worker_state_name(w->on_purpose ? WORKER_STOPPED : WORKER_FAILED);
+	default:
+		return worker_state_name(WORKER_STOPPED);
+	}
+}
+
 void member_say_exited(struct member *m, const struct worker *w)
 {
 	json_t *body = say_report(m, worker_name(w), w->rank, w->start, "exited");
 
 	json_put(body, "exit", worker_exit_json(&w->exit));
+	json_put_string(body, "state", say_state(w));
 	if (w->state == WORKER_WAITING || w->replaced)
 		json_put(body, "alone", json_true());
+	if (sharing_may_restart(m->sv, w))
+		json_put(body, "recovers", json_true());
 	say(m, "Report", body);
+}
+
+void member_say_worker_stopped(struct member *m, const struct worker *w)
+{
+	say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "stopped"));
 }
 
 void member_say_worker_started(struct member *m, const struct worker *w)

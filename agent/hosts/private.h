@@ -12,6 +12,7 @@
  *   head_say.c     what the head sends
  *   head_hear.c    what members say
  *   head_decide.c  failures, restarts and the verdict of the group
+ *   relay.c        the way of workers' calls, and of their answers, over links
  *   describe.c     the hosts, for people
  *   settings.c     what must be alike on all hosts
  *
@@ -26,6 +27,7 @@
 #include "agent/rounds/lease.h"
 #include "agent/rounds/member_machine.h"
 #include "agent/rounds/round.h"
+#include "agent/sharing/group.h"
 #include "agent/supervise/feature.h"
 #include "agent/supervise/seat.h"
 
@@ -103,8 +105,10 @@ void member_say_started(struct member *m);
 void member_say_stopped(struct member *m);
 void member_say_leave(struct member *m);
 void member_say_bye(struct member *m);
-/* Reports a worker's end; failure (borrowed) where it counts as one. */
+/* Reports a worker's end. */
 void member_say_exited(struct member *m, const struct worker *w);
+/* ... that a person has stopped it. */
+void member_say_worker_stopped(struct member *m, const struct worker *w);
 /* ... that it was started again. */
 void member_say_worker_started(struct member *m, const struct worker *w);
 /* over: their own restarts are used up. */
@@ -139,6 +143,7 @@ struct head_host {
 	struct head_host *before, *after; /* all that the head knows */
 	uint64_t since_ms;		  /* no member since */
 	struct link_beat beat;		  /* the last one */
+	struct sharing_host *sharing;	  /* while it is a member */
 };
 
 struct head {
@@ -147,6 +152,7 @@ struct head {
 	const struct spec *spec;
 	struct link_listen *listen;
 	struct round *round;
+	struct sharing_group *sharing;
 	struct lease_head leases;
 	struct loop_timer *timer;
 	struct head_host *hosts_list;
@@ -218,6 +224,16 @@ void head_round_over(struct head *h);
 void head_give_up(struct head *h);
 void head_restart_asked(struct head *h, const char *why);
 void head_leader_grace_over(void *arg);
+/* relay.c */
+_must_check_ int member_relay_open(struct member *m);
+/* Answer or Hangup of the head. */
+int member_hear_relayed(struct member *m, const char *method, const json_t *p);
+_must_check_ int head_relay_open(struct head *h, struct error *err);
+/* The workers of the round that is about to start. */
+void head_relay_begin(struct head *h);
+/* Call, Flow or Hangup of a member. */
+int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, struct error *err);
+
 /* The name of a member, or its number. Borrowed until the next call. */
 const char *head_host_name(const struct head *h, int number);
 

@@ -158,6 +158,23 @@ json_t *worker_exit_json(const struct worker_exit *x)
 	return j;
 }
 
+void worker_set_exit_json(struct worker *w, const json_t *exit)
+{
+	int signo = (int)json_get_int(exit, "signal", 0);
+	const char *error = json_get_string(exit, "error", NULL);
+
+	if (error) {
+		w->exit = (struct worker_exit){ .ended = true,
+			.error = (int)json_get_int(exit, "errno", ENOEXEC) };
+		snprintf(w->exit.text, sizeof(w->exit.text), "%s", error);
+	} else if (signo) {
+		worker_set_exit(w,
+			json_get_bool(exit, "core_dumped", false) ? CLD_DUMPED : CLD_KILLED, signo);
+	} else {
+		worker_set_exit(w, CLD_EXITED, (int)json_get_int(exit, "code", 0));
+	}
+}
+
 static void worker_json_flag(json_t *j, const char *name, bool set)
 {
 	if (set)

@@ -103,6 +103,9 @@ void worker_set_exit(struct worker *w, int code, int status);
 /* Sets that program could not be executed, because stage failed with error. */
 void worker_set_exec_error(struct worker *w, int error, const char *stage, const char *program);
 
+/* Sets it from worker_exit_json() of another agent. */
+void worker_set_exit_json(struct worker *w, const json_t *exit);
+
 /* Whether it has a process that was not reaped. */
 bool worker_alive(const struct worker *w);
 /* Whether it ended with anything but exit code 0. */

@@ -137,6 +137,7 @@ void sharing_shut(void *user, void *arg)
 {
 	struct sharing_peer *p = user;
 
+	sharing_relay_shut(p);
 	FEATURES_CALL(p->sh->sv, worker_shut, p->sh->sv, p);
 }
 
@@ -144,6 +145,7 @@ void sharing_closed(void *user, void *arg)
 {
 	struct sharing_peer *p = user;
 
+	sharing_relay_closed(p);
 	FEATURES_CALL(p->sh->sv, worker_hung_up, p->sh->sv, p);
 	count_connection(p, -1);
 	p->sh->connections--;
@@ -198,22 +200,6 @@ static int refuse_stale(struct sharing *sh, struct varlink_call *call, int slot,
 		s->token ? "; another one is running" : ", which has ended");
 }
 
-/* Whether the method is about workers of all hosts of the group, which this agent does not serve.
- */
-static bool is_for_the_group(const struct varlink_call *call, const char *method)
-{
-	static const char *const methods[] = { "Put", "Get", "List", "Delete", "Watch", "Barrier",
-		"CancelBarrier", "Alive", "States", "Leave", "WaitError", "Events" };
-	const char *interface = varlink_call_interface(call);
-
-	if (!strcmp(interface, "io.elasticd.Queue"))
-		return true;
-	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
-		if (!strcmp(interface, "io.elasticd.Worker") && !strcmp(methods[i], method))
-			return true;
-	return false;
-}
-
 int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
 	struct sharing *sh = arg;
@@ -234,9 +220,9 @@ int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, 
 	}
 	if (!strcmp(method, "Hello"))
 		return 0;
-	if (supervisor_spec(sh->sv)->rendezvous.nodes_max > 1 && is_for_the_group(call, method)) {
+	if (sh->relay && !strcmp(varlink_call_interface(call), "io.elasticd.Queue")) {
 		sharing_fail(call, STATUS_FAILED_PRECONDITION,
-			"the group has several hosts (rendezvous.nodes), whose workers share nothing in "
+			"the group has several hosts (rendezvous.nodes), which share no work queue in "
 			"this version");
 		return 1;
 	}
@@ -275,6 +261,14 @@ static bool is_past(const struct sharing_slot *s, uint64_t token)
 	return false;
 }
 
+/* The head needs no token. */
+static int relay_hello(struct varlink_call *call)
+{
+	_cleanup_json_ json_t *p = json_pack("{s:s}", "token", "1");
+
+	return sharing_relay_call(call, p, NULL);
+}
+
 int sharing_hello(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct sharing *sh = arg;
@@ -295,7 +289,7 @@ int sharing_hello(struct varlink_call *call, json_t *p, void *arg)
 				"this connection belongs to a process of %s already",
 				commons_slot_name(sh->commons, peer->slot));
 		bind_peer(call, peer, i);
-		return sharing_hello_reply(call);
+		return sh->relay ? relay_hello(call) : sharing_hello_reply(call);
 	}
 	return sharing_fail(
 		call, STATUS_PERMISSION_DENIED, "the token is of no worker of this job");

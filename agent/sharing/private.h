@@ -15,6 +15,8 @@
  *   lost.c            ends Gets that wait for a worker that is lost while a notice is up
  *   results.c         Result, and what is kept of all workers
  *   entries_json.c    entries as JSON text
+ *   relay.c           calls that go to the head of a group of several hosts
+ *   group.c           those that come to the head
  */
 
 #include "agent/sharing/commons.h"
@@ -52,13 +54,18 @@ struct sharing_slot {
 	int connections;
 };
 
+struct relayed;
+struct sharing_group;
+struct sharing_relay;
+
 /* A connection: what the varlink server keeps for it. */
 struct sharing_peer {
 	struct commons *commons;
 	int slot; /* of its worker, -1: not known yet */
 	struct sharing *sh;
-	int counted;	/* the slot that it counts for, -1: none */
-	uint64_t token; /* of the process that it belongs to */
+	int counted;		 /* the slot that it counts for, -1: none */
+	uint64_t token;		 /* of the process that it belongs to */
+	struct relayed *relayed; /* as the head knows it; NULL: it does not */
 };
 
 struct sharing {
@@ -77,7 +84,9 @@ struct sharing {
 	void (*error_fn)(void *arg);	/* sharing_on_error()'s */
 	void *error_arg;
 	struct commons *commons;
-	struct sharing_slot *slots; /* as many as the commons have */
+	struct sharing_relay *relay; /* NULL: this agent serves all calls itself */
+	struct sharing_group *group; /* of several hosts, which this agent leads, or NULL */
+	struct sharing_slot *slots;  /* as many as the commons have */
 	int n_slots;
 	int connections, max_connections; /* open, and their limit */
 	int per_worker;			  /* connections that each worker may always open */
@@ -181,6 +190,15 @@ int sharing_events(struct varlink_call *call, json_t *p, void *arg);
 void sharing_record(struct supervisor *sv); /* results.json, at the end of the run */
 int sharing_method_results(struct varlink_call *call, json_t *p, void *arg);
 int sharing_result(struct varlink_call *call, const struct flat *p, void *arg);
+
+/* relay.c */
+struct sharing_relay *sharing_relay_free(struct sharing_relay *r);
+/* own, which it takes, with those methods that the head serves. NULL without memory. */
+struct varlink_method *sharing_relay_methods(struct varlink_method *own);
+/* Has the head answer the call. */
+int sharing_relay_call(struct varlink_call *call, json_t *p, void *arg);
+void sharing_relay_shut(struct sharing_peer *peer);
+void sharing_relay_closed(struct sharing_peer *peer);
 
 /* entries_json.c */
 /* An Entry; with change, a Change. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sharing/group.h"
 #include "agent/sharing/private.h"
 
 #include "agent/files/file_system.h"
@@ -160,11 +161,20 @@ static void write_results(const char *dir, const char *text, size_t len, bool lo
 		log_warning("%s/results.json: %s", dir, safe_open_text(r));
 }
 
+/* Of all hosts, where this agent leads. */
+static json_t *known_results(const struct supervisor *sv)
+{
+	const struct sharing *sh = sharing_of(sv);
+
+	return sh && sh->group ? sharing_group_results_json(sh->group)
+			       : commons_results_json(sharing_commons(sv));
+}
+
 int sharing_method_results(struct varlink_call *call, json_t *p, void *arg)
 {
 	json_t *answer = json_object();
 
-	json_put(answer, "results", commons_results_json(sharing_commons(arg)));
+	json_put(answer, "results", known_results(arg));
 	return varlink_reply(call, answer);
 }
 
@@ -180,7 +190,7 @@ void sharing_record(struct supervisor *sv)
 	json_put_string(j, "job", supervisor_spec(sv)->name);
 	json_put_string(j, "run", supervisor_options(sv)->run);
 	json_put_int(j, "attempt", supervisor_attempt(sv));
-	json_put(j, "results", commons_results_json(sharing_commons(sv)));
+	json_put(j, "results", known_results(sv));
 	text = json_dump_text(j, &len);
 	if (!text)
 		return;

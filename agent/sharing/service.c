@@ -167,6 +167,11 @@ static int open_server(struct sharing *sh, struct error *err)
 	};
 	int r;
 
+	if (sh->relay) {
+		sh->methods = sharing_relay_methods(sh->methods);
+		opt.methods = sh->methods;
+		opt.flat = NULL;
+	}
 	if (!sh->methods)
 		return error_set(err, -ENOMEM, "out of memory");
 	features_interfaces(sh->sv, true, also, SHARING_INTERFACES);
@@ -254,6 +259,7 @@ static void sharing_free(struct supervisor *sv)
 	free(sh->methods);
 	sharing_board_close(sh);
 	commons_free(sh->commons);
+	sharing_relay_free(sh->relay);
 	free(sh->slots);
 	free(sh->socket_path);
 	free(sh->board_path);
@@ -359,7 +365,7 @@ static void sharing_worker_started(struct supervisor *sv, struct worker *w)
 
 /* Whether others can wait for the next process of w. The core has not decided yet, so this says
  * what it allows: a worker that succeeded has no next process unless a person starts it again. */
-static bool may_restart(const struct supervisor *sv, const struct worker *w)
+bool sharing_may_restart(const struct supervisor *sv, const struct worker *w)
 {
 	if (!w->role->recoverable || supervisor_leader_over(sv) || supervisor_on_notice(sv))
 		return false;
@@ -382,7 +388,7 @@ static void sharing_worker_ended(struct supervisor *sv, struct worker *w)
 		return;
 	forget_token(&sh->slots[w->slot]);
 	sharing_board_expect(sh, w->slot, 0);
-	commons_worker_ended(sh->commons, w, may_restart(sv, w));
+	commons_worker_ended(sh->commons, w, sharing_may_restart(sv, w));
 }
 
 static void sharing_worker_stopping(struct supervisor *sv, struct worker *w)
@@ -416,6 +422,12 @@ static void sharing_stopping(struct supervisor *sv, const char *why)
 	sharing_board_set(
 		sh, (uint64_t)supervisor_attempt(sv), (uint64_t)supervisor_attempt(sv) + 1);
 	commons_stop(sh->commons, why);
+}
+
+void sharing_lead(struct supervisor *sv, struct sharing_group *g)
+{
+	if (sharing_of(sv))
+		sharing_of(sv)->group = g;
 }
 
 void sharing_send_notice(struct supervisor *sv, const char *text)

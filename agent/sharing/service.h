@@ -19,6 +19,11 @@ extern const struct feature sharing_feature;
 /* fn runs when a worker has reported an error with which all calls are to fail. One fn at a time.
  */
 void sharing_on_error(struct supervisor *sv, void (*fn)(void *arg), void *arg);
+/* This agent leads the group of several hosts; NULL: no more. Borrowed. */
+struct sharing_group;
+void sharing_lead(struct supervisor *sv, struct sharing_group *g);
+/* Whether others can wait for the next process of w, which has ended. */
+bool sharing_may_restart(const struct supervisor *sv, const struct worker *w);
 /* Sends a notice of preemption to readers of Events. */
 void sharing_send_notice(struct supervisor *sv, const char *text);
 

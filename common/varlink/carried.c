@@ -45,6 +45,12 @@ void varlink_carried_ready(struct varlink_connection *c)
 	varlink_connection_touch(c);
 }
 
+void varlink_carried_pause(struct varlink_connection *c, bool paused)
+{
+	c->paused = paused;
+	varlink_connection_touch(c);
+}
+
 void varlink_carried_shut(struct varlink_connection *c)
 {
 	c->eof = true;
@@ -61,7 +67,7 @@ void varlink_carried_send(struct varlink_connection *c)
 {
 	struct varlink_buffer *b = &c->out;
 
-	while (!c->blocked && b->begin < b->end) {
+	while (!c->blocked && !c->paused && b->begin < b->end) {
 		const char *text = b->data + b->begin;
 		size_t len = strlen(text);
 

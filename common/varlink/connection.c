@@ -81,7 +81,8 @@ bool varlink_connection_takes_calls(const struct varlink_connection *c)
 {
 	size_t most = varlink_limits_queued(c);
 
-	return !c->doomed && !c->closing && c->n_calls < c->server->limits.calls_in_flight &&
+	return !c->doomed && !c->closing && !c->server->paused &&
+	       c->n_calls < c->server->limits.calls_in_flight &&
 	       varlink_connection_queued(c) <= most && c->open_bytes <= most;
 }
 

@@ -27,6 +27,7 @@ const struct varlink_range peer_ranges[] = {
 	{ "ports", 0, INT_MAX },
 	{ "master_port", 1, USHRT_MAX },
 	{ "round", 1, INT64_MAX },
+	{ "connection", 1, INT64_MAX },
 	{ "known_round", 0, INT64_MAX },
 	{ "attempt", 0, INT_MAX },
 	{ "attempts", 0, INT_MAX / 2 },

@@ -74,6 +74,7 @@ struct varlink_server {
 	bool check_replies;
 	int handling; /* number of handlers that are running now */
 	bool in_turn; /* varlink_server_turn() is running */
+	bool paused;
 
 	struct varlink_connections connections, touched;
 	struct varlink_connections
@@ -127,7 +128,8 @@ struct varlink_connection {
 	bool closing; /* takes no more calls; closed when the open ones are answered */
 	bool doomed;  /* closed at the next opportunity */
 	bool deaf;    /* the peer reads no more */
-	bool blocked; /* the socket takes no bytes now */
+	bool blocked; /* the socket, or the carrier, takes no bytes now */
+	bool paused;  /* the peer of a carried one reads no more */
 	bool handed;  /* other processes have its socket, too */
 	bool touched, waiting, unfinished; /* it is in the lists of these names */
 	bool busy;			   /* being handled now: needs no touch */

@@ -222,6 +222,17 @@ uint64_t varlink_server_sent(const struct varlink_server *s)
 	return s->sent_bytes;
 }
 
+void varlink_server_pause(struct varlink_server *s, bool paused)
+{
+	struct varlink_connection *c;
+
+	if (s->paused == paused)
+		return;
+	s->paused = paused;
+	TAILQ_FOREACH (c, &s->connections, entry)
+		varlink_connection_touch(c);
+}
+
 void varlink_server_flush(struct varlink_server *s)
 {
 	struct varlink_connection *c;
@@ -259,17 +270,18 @@ void varlink_server_receive(struct varlink_server *s)
 {
 	_cleanup_free_ struct varlink_connection **list = NULL;
 	_cleanup_free_ struct pollfd *p = NULL;
+	bool paused = s->paused;
 	size_t n;
 
 	if (s->handling)
 		return;
+	s->paused = false;
 	varlink_listen_accept(s);
 	list = calloc((size_t)s->n_connections + 1, sizeof(*list));
 	p = calloc((size_t)s->n_connections + 1, sizeof(*p));
-	if (!list || !p)
-		return;
 	/* No connection ends while its list is used: that needs a turn. */
-	n = readable(s, list, p);
+	n = list && p ? readable(s, list, p) : 0;
 	for (size_t i = 0; i < n; i++)
 		varlink_connection_receive(list[i]);
+	s->paused = paused;
 }

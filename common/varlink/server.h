@@ -180,6 +180,8 @@ _must_check_ int varlink_carried_new(struct varlink_server *s, const struct varl
 _must_check_ int varlink_carried_feed(struct varlink_connection *c, const char *text, size_t len);
 /* send() takes messages again. */
 void varlink_carried_ready(struct varlink_connection *c);
+/* The peer reads no more, as one whose socket is full; or it reads again. */
+void varlink_carried_pause(struct varlink_connection *c, bool paused);
 /* The peer sends no more, and still gets its answers. */
 void varlink_carried_shut(struct varlink_connection *c);
 /* The peer is gone: c is invalid, its calls end in the server's next turn, ended() does not run. */
@@ -211,6 +213,10 @@ void varlink_server_limit_bytes(struct varlink_server *s, size_t bytes);
  * turn. Does nothing inside a handler.
  */
 void varlink_server_receive(struct varlink_server *s);
+
+/* Takes no calls of any connection for a while; varlink_server_receive() takes them all the same.
+ */
+void varlink_server_pause(struct varlink_server *s, bool paused);
 
 /* Sends answers at once instead of in the next turn, for callers that do slow work in this one.
  * Ends no connection. */

@@ -369,17 +369,25 @@ def test_tf_config_has_the_workers_of_all_hosts(box):
 
 
 @needs_library
-def test_workers_of_several_hosts_learn_that_they_share_nothing(box):
+def test_workers_of_all_hosts_share_keys_barriers_and_results(box):
     group = Group(box, "2")
-    code = ("import elasticd; job = elasticd.init(); job.step(1)\n"
-            "try: job.kv.put('a', '1')\n"
-            "except elasticd.FailedPrecondition as e: print(e)\n")
+    code = """if True:
+        import elasticd
+        job = elasticd.init()
+        job.kv.put(f"from/{job.rank}", str(job.rank))
+        for other in range(4):
+            assert job.kv.get(f"from/{other}") == str(other).encode()
+        job.barrier("all")
+        assert [e.key for e in job.kv.list("from")] == [f"from/{r}" for r in range(4)]
+        assert job.members() == [f"worker:{i}" for i in range(4)] if hasattr(job, "members") else True
+        job.set_result(f"result {job.rank}") if hasattr(job, "set_result") else job.result(f"result {job.rank}")
+        job.leave()
+        """
     for _ in range(2):
-        group.start(None, roles=[{"name": "worker", "replicas": 1, "command": [sys.executable, "-c", code],
+        group.start(None, roles=[{"name": "worker", "replicas": 2, "command": [sys.executable, "-c", code],
                                   "env": ENV}])
     results = group.wait()
-    assert [r.rc for r in results] == [0, 0]
-    assert all("several hosts" in r.out for r in results)
+    assert [r.rc for r in results] == [0, 0], results
 
 
 def test_jobs_of_two_daemons_are_one_group(box, up):

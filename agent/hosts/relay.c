@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sharing/relay.h"
+#include "agent/hosts/private.h"
+#include "common/base/log.h"
+#include "common/text/json.h"
+
+#include <errno.h>
+#include <string.h>
+
+/*
+ * Joins what workers share (agent/sharing/relay.h, group.h) to links.
+ */
+
+/* --- the member ---------------------------------------------------------------------------------
+ */
+
+static int uplink_send(void *arg, const char *method, const char *body, size_t len)
+{
+	struct member *m = arg;
+
+	/* No call waits for a head that this host belongs to no more. */
+	if (!m->link || !member_has_workers(m->state) || m->state == MEMBER_FENCED)
+		return -ECONNRESET;
+	return link_send_text(m->link, method, body, len);
+}
+
+static void uplink_relieved(void *arg)
+{
+	struct member *m = arg;
+
+	sharing_relay_ready(m->sv);
+}
+
+static bool uplink_congested(void *arg)
+{
+	struct member *m = arg;
+
+	return m->link && link_congested(m->link, uplink_relieved, m);
+}
+
+static uint64_t uplink_round(void *arg)
+{
+	return ((struct member *)arg)->round;
+}
+
+int member_relay_open(struct member *m)
+{
+	const struct sharing_uplink uplink = {
+		.send = uplink_send, .congested = uplink_congested, .round = uplink_round, .arg = m
+	};
+
+	return sharing_relay_to(m->sv, &uplink);
+}
+
+int member_hear_relayed(struct member *m, const char *method, const json_t *p)
+{
+	sharing_relay_hear(m->sv, method, p);
+	return 0;
+}
+
+/* --- the head -----------------------------------------------------------------------------------
+ */
+
+static int downlink_send(void *arg, const char *method, const char *body, size_t len)
+{
+	struct head_host *x = arg;
+
+	return x->link ? link_send_text(x->link, method, body, len) : -ECONNRESET;
+}
+
+static void downlink_relieved(void *arg)
+{
+	struct head_host *x = arg;
+
+	if (x->sharing)
+		sharing_host_ready(x->sharing);
+}
+
+static bool downlink_congested(void *arg)
+{
+	struct head_host *x = arg;
+
+	return x->link && link_congested(x->link, downlink_relieved, x);
+}
+
+int head_relay_open(struct head *h, struct error *err)
+{
+	const struct sharing_downlink down = { .send = downlink_send,
+		.congested = downlink_congested };
+
+	return sharing_group_new(h->hosts->sv, &down, &h->sharing, err);
+}
+
+/* Names the workers of one host. */
+static int relay_place(struct head *h, struct head_host *x, const struct round_host *host)
+{
+	const struct ranked_roles roles = { .n = (int)h->spec->n_roles,
+		.first_only = h->first_only };
+	const struct ranked_host ranked = { .replicas = host->replicas };
+	int rank = host->first_rank, r = 0;
+
+	for (int i = 0; i < roles.n && !r; i++) {
+		int n = host_ranks_replicas(&ranked, &roles, i, host->group_rank);
+
+		r = sharing_group_place(
+			h->sharing, x->sharing, (size_t)i, rank, host->first_index[i], n);
+		rank += n;
+	}
+	return r;
+}
+
+void head_relay_begin(struct head *h)
+{
+	int r = sharing_group_begin(h->sharing, h->attempt, round_world(h->round)->workers);
+
+	for (int i = 0; i < h->n_members && !r; i++) {
+		struct head_host *x = h->members[i];
+		const struct round_host *host = x ? round_host(h->round, i) : NULL;
+
+		if (host && host->state == HOST_STARTING)
+			r = relay_place(h, x, host);
+	}
+	if (r < 0)
+		log_error("the workers of this attempt share nothing: %s", strerror(-r));
+	else
+		sharing_group_start(h->sharing);
+}
+
+int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, struct error *err)
+{
+	const struct round_host *host = round_host(x->head->round, x->number);
+
+	if (!x->sharing || !host)
+		return 0;
+	if (!strcmp(method, "Call") && host->round != (uint64_t)json_get_int(p, "round", 0))
+		return 0; /* its worker is of an earlier round */
+	return sharing_group_hear(x->sharing, method, p, err);
+}

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sharing/group.h"
+#include "agent/sharing/private.h"
+#include "common/base/log.h"
+#include "common/base/project.h"
+#include "common/text/json.h"
+#include "common/text/ranks.h"
+#include "common/varlink/worker_idl.h"
+#include "common/varlink/worker_ranges.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	/* What a link takes in one message, less what stands around an answer there. */
+	GROUP_ANSWER_BYTES = (8 << 20) - 256,
+	GROUP_CONNECTIONS = 1 << 20,
+	HOST_CONNECTIONS = 1024, /* of one host's workers */
+};
+
+/* A worker's connection with its own agent. */
+struct group_connection {
+	struct sharing_peer peer; /* first: the connection's user */
+	LIST_ENTRY(group_connection) entry;
+	struct sharing_host *host; /* NULL: it is gone */
+	int64_t number;
+	struct varlink_connection *carried;
+};
+
+struct sharing_host {
+	LIST_ENTRY(sharing_host) entry;
+	struct sharing_group *group;
+	void *arg;
+	LIST_HEAD(, group_connection) connections;
+	int n_connections;
+	bool congested;
+};
+
+/* The slots of one role's workers by their index; -1: none. */
+struct group_role {
+	int *slots;
+	int n;
+};
+
+struct sharing_group {
+	struct supervisor *sv;
+	struct sharing_downlink down;
+	struct commons *commons;
+	struct varlink_server *server;
+	struct varlink_method *methods;
+	struct worker *workers;	       /* by rank, which is their place here */
+	struct sharing_host **host_of; /* each worker's */
+	int n_workers, n_placed;
+	struct group_role *roles;
+	int n_slots, attempt;
+	LIST_HEAD(, sharing_host) hosts;
+};
+
+/* --- who ----------------------------------------------------------------------------------------
+ */
+
+static int group_count(void *arg)
+{
+	const struct sharing_group *g = arg;
+
+	return g->n_placed == g->n_workers ? g->n_workers : 0;
+}
+
+static struct worker *group_worker(void *arg, int place)
+{
+	return &((struct sharing_group *)arg)->workers[place];
+}
+
+static bool group_on_notice(void *arg)
+{
+	return false; /* a notice concerns its host, which leaves the group */
+}
+
+static int group_attempt(void *arg)
+{
+	return ((struct sharing_group *)arg)->attempt;
+}
+
+/* Members see to their own workers. */
+static void group_error_changed(void *arg, bool up)
+{
+}
+
+static void group_worker_error(void *arg, struct worker *w, const char *code, const char *message)
+{
+}
+
+static void forget_workers(struct sharing_group *g)
+{
+	for (int i = 0; i < g->n_workers; i++)
+		worker_fini(&g->workers[i]);
+	free(g->workers);
+	free(g->host_of);
+	g->workers = NULL;
+	g->host_of = NULL;
+	g->n_workers = g->n_placed = 0;
+}
+
+/* The slot of a role and index; -ENOMEM. */
+static int slot_for(struct sharing_group *g, size_t role, int index)
+{
+	struct group_role *r = &g->roles[role];
+
+	if (index >= r->n) {
+		int *grown = reallocarray(r->slots, (size_t)index + 1, sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		r->slots = grown;
+		while (r->n <= index)
+			r->slots[r->n++] = -1;
+	}
+	if (r->slots[index] < 0)
+		r->slots[index] = g->n_slots++;
+	return r->slots[index];
+}
+
+int sharing_group_begin(struct sharing_group *g, int attempt, int n_workers)
+{
+	forget_workers(g);
+	g->attempt = attempt;
+	g->workers = calloc((size_t)n_workers + 1, sizeof(*g->workers));
+	g->host_of = calloc((size_t)n_workers + 1, sizeof(struct sharing_host *));
+	if (!g->workers || !g->host_of) {
+		forget_workers(g);
+		return -ENOMEM;
+	}
+	for (int i = 0; i < n_workers; i++)
+		worker_init(&g->workers[i], &supervisor_spec(g->sv)->roles[0], 0, i);
+	g->n_workers = n_workers;
+	return 0;
+}
+
+int sharing_group_place(struct sharing_group *g, struct sharing_host *x, size_t role,
+	int first_rank, int first_index, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int rank = first_rank + i, slot = slot_for(g, role, first_index + i), r;
+		struct worker *w;
+
+		if (slot < 0)
+			return slot;
+		if (rank >= g->n_workers)
+			return -ERANGE;
+		w = &g->workers[rank];
+		worker_init(w, &supervisor_spec(g->sv)->roles[role], first_index + i, rank);
+		w->slot = slot;
+		g->host_of[rank] = x;
+		g->n_placed++;
+		r = commons_give_slot(g->commons, w);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* pid: what worker_alive() looks at; the head does not know it. */
+static void has_started(struct worker *w)
+{
+	w->pid = 1;
+	w->state = WORKER_RUNNING;
+}
+
+void sharing_group_start(struct sharing_group *g)
+{
+	commons_begin(g->commons);
+	for (int i = 0; i < g->n_placed; i++) {
+		struct worker *w = &g->workers[i];
+
+		has_started(w);
+		commons_worker_starting(g->commons, w);
+		commons_worker_started(g->commons, w);
+	}
+}
+
+void sharing_group_stop(struct sharing_group *g, const char *why)
+{
+	commons_stop(g->commons, why);
+}
+
+/* --- what becomes of them -----------------------------------------------------------------------
+ */
+
+static enum worker_state state_of(const json_t *report)
+{
+	static const enum worker_state ends[] = { WORKER_WAITING, WORKER_SUCCEEDED, WORKER_FAILED };
+	const char *name = json_get_string(report, "state", "");
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (!strcmp(name, worker_state_name(ends[i])))
+			return ends[i];
+	return WORKER_STOPPED;
+}
+
+static void has_ended(struct sharing_group *g, struct worker *w, const json_t *report)
+{
+	if (!worker_alive(w))
+		return;
+	w->pid = 0;
+	w->ended_us = (int64_t)loop_real_us();
+	w->state = state_of(report);
+	worker_set_exit_json(w, json_get_object(report, "exit"));
+	commons_worker_ended(g->commons, w, json_get_bool(report, "recovers", false));
+}
+
+static void has_started_again(struct sharing_group *g, struct worker *w, const json_t *report)
+{
+	worker_renew(w);
+	w->start = (int)json_get_int(report, "start", 0);
+	w->on_purpose = false;
+	has_started(w);
+	commons_worker_starting(g->commons, w);
+	commons_worker_started(g->commons, w);
+}
+
+void sharing_group_report(struct sharing_group *g, const json_t *report)
+{
+	int64_t rank = json_get_int(report, "rank", -1);
+	const char *event = json_get_string(report, "event", "");
+	struct worker *w = rank >= 0 && rank < g->n_workers ? &g->workers[rank] : NULL;
+
+	if (!w || !commons_has_slot(g->commons, w))
+		return;
+	if (!strcmp(event, "started"))
+		has_started_again(g, w, report);
+	else if (!strcmp(event, "exited"))
+		has_ended(g, w, report);
+	else if (!strcmp(event, "stopped")) {
+		w->on_purpose = true;
+		commons_worker_stopped(g->commons, w);
+	}
+}
+
+json_t *sharing_group_results_json(const struct sharing_group *g)
+{
+	return commons_results_json(g->commons);
+}
+
+/* --- connections --------------------------------------------------------------------------------
+ */
+
+void sharing_host_ready(struct sharing_host *x)
+{
+	struct group_connection *c;
+
+	x->congested = false;
+	LIST_FOREACH (c, &x->connections, entry)
+		varlink_carried_ready(c->carried);
+}
+
+/* Sends {"connection":N,"message":TEXT}. */
+static int say_answer(const struct group_connection *c, const char *message, size_t len)
+{
+	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
+
+	json_write_format(&t, "{\"connection\":%" PRId64 ",\"message\":", c->number);
+	json_write(&t, message, len);
+	json_write(&t, "}", 1);
+	if (t.failed)
+		return -ENOMEM;
+	return c->host->group->down.send(c->host->arg, "Answer", t.data, t.len);
+}
+
+static void say_hangup(const struct group_connection *c)
+{
+	char text[64];
+	int n = snprintf(text, sizeof(text), "{\"connection\":%" PRId64 "}", c->number);
+
+	(void)c->host->group->down.send(c->host->arg, "Hangup", text, (size_t)n);
+}
+
+static bool on_send(void *arg, const char *text, size_t len)
+{
+	struct group_connection *c = arg;
+	struct sharing_host *x = c->host;
+	int r = say_answer(c, text, len);
+
+	/* Without this answer the worker would take the next one for it. */
+	if (r < 0 && r != -ECONNRESET) {
+		log_error("an answer cannot be sent to a worker: %s", strerror(-r));
+		say_hangup(c);
+	}
+	if (!x->congested)
+		x->congested = x->group->down.congested(x->arg);
+	return !x->congested;
+}
+
+static void connection_leave(struct group_connection *c)
+{
+	if (!c->host)
+		return;
+	LIST_REMOVE(c, entry);
+	c->host->n_connections--;
+	c->host = NULL;
+}
+
+/* The server has ended it. */
+static void on_ended(void *arg)
+{
+	struct group_connection *c = arg;
+
+	say_hangup(c);
+	connection_leave(c);
+}
+
+static void on_closed(void *user, void *arg)
+{
+	struct group_connection *c = user;
+
+	FEATURES_CALL(((struct sharing_group *)arg)->sv, worker_hung_up,
+		((struct sharing_group *)arg)->sv, &c->peer);
+	connection_leave(c);
+	free(c);
+}
+
+static void on_shut(void *user, void *arg)
+{
+	struct group_connection *c = user;
+
+	FEATURES_CALL(((struct sharing_group *)arg)->sv, worker_shut,
+		((struct sharing_group *)arg)->sv, &c->peer);
+}
+
+static struct group_connection *connection_of(struct sharing_host *x, int64_t number)
+{
+	struct group_connection *c;
+
+	LIST_FOREACH (c, &x->connections, entry)
+		if (c->number == number)
+			return c;
+	return NULL;
+}
+
+static int connection_new(
+	struct sharing_host *x, int64_t number, int slot, struct group_connection **ret)
+{
+	const struct varlink_peer peer = { .uid = getuid() };
+	struct group_connection *c = calloc(1, sizeof(*c));
+	const struct varlink_carrier carrier = { .send = on_send, .ended = on_ended, .arg = c };
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	c->peer = (struct sharing_peer){
+		.commons = x->group->commons, .slot = slot, .counted = slot
+	};
+	c->host = x;
+	c->number = number;
+	r = varlink_carried_new(x->group->server, &peer, c, &carrier, &c->carried);
+	if (r < 0) {
+		free(c);
+		return r;
+	}
+	LIST_INSERT_HEAD(&x->connections, c, entry);
+	x->n_connections++;
+	*ret = c;
+	return 0;
+}
+
+/* --- messages of members ------------------------------------------------------------------------
+ */
+
+/* The slot of a living worker of that host; -EPROTO with err. */
+static int slot_of_host(const struct sharing_host *x, const char *name, struct error *err)
+{
+	const struct sharing_group *g = x->group;
+	int slot = commons_slot_named(g->commons, name);
+	const struct worker *w = slot >= 0 ? commons_worker(g->commons, slot) : NULL;
+
+	if (w && g->host_of[w->place] == x)
+		return slot;
+	return error_field(
+		err, -EPROTO, "worker", "expected one of this host, got \"%.100s\"", name);
+}
+
+static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
+{
+	int64_t number = json_get_int(p, "connection", 0);
+	struct group_connection *c = connection_of(x, number);
+	size_t len;
+	_cleanup_free_ char *text = NULL;
+	int slot, r = 0;
+
+	if (!c) {
+		slot = slot_of_host(x, json_get_string(p, "worker", ""), err);
+		if (slot < 0)
+			return slot;
+		if (x->n_connections >= HOST_CONNECTIONS)
+			return error_field(err, -EPROTO, "connection",
+				"expected at most %d connections of this host", HOST_CONNECTIONS);
+		r = connection_new(x, number, slot, &c);
+	}
+	text = r ? NULL : json_dump_text(json_get_object(p, "message"), &len);
+	if (text && varlink_carried_feed(c->carried, text, len) == 0)
+		return 0;
+	return error_set(err, -ENOMEM, "out of memory");
+}
+
+static void hear_hangup(struct group_connection *c, bool shut)
+{
+	if (shut) {
+		varlink_carried_shut(c->carried);
+		return;
+	}
+	connection_leave(c);
+	varlink_carried_close(c->carried);
+}
+
+int sharing_group_hear(
+	struct sharing_host *x, const char *method, const json_t *p, struct error *err)
+{
+	struct group_connection *c;
+
+	if (!strcmp(method, "Call"))
+		return hear_call(x, p, err);
+	c = connection_of(x, json_get_int(p, "connection", 0));
+	if (!c)
+		return 0; /* it has ended here meanwhile */
+	if (!strcmp(method, "Hangup"))
+		hear_hangup(c, json_get_bool(p, "shut", false));
+	else
+		varlink_carried_pause(c->carried, json_get_bool(p, "paused", false));
+	return 0;
+}
+
+/* --- the service --------------------------------------------------------------------------------
+ */
+
+/* Its own agent has looked at its token. */
+static int group_hello(struct varlink_call *call, json_t *p, void *arg)
+{
+	return sharing_hello_reply(call);
+}
+
+static int group_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
+{
+	const struct sharing_peer *peer = varlink_call_user(call);
+	const struct worker *w = commons_worker(peer->commons, peer->slot);
+
+	if (w && worker_alive(w))
+		return 0;
+	sharing_fail(call, STATUS_ABORTED, "this is an earlier process of %s, which has ended",
+		commons_slot_name(peer->commons, peer->slot));
+	return 1;
+}
+
+/* Those of worker.sock, but for Hello. */
+static struct varlink_method *group_methods(void)
+{
+	size_t n = 0;
+	struct varlink_method *own;
+
+	while (sharing_methods[n].name)
+		n++;
+	own = calloc(n + 1, sizeof(*own));
+	for (size_t i = 0; own && i < n; i++) {
+		own[i] = sharing_methods[i];
+		if (!strcmp(own[i].name, "Hello"))
+			own[i].fn = group_hello;
+	}
+	return own;
+}
+
+static int open_server(struct sharing_group *g, struct error *err)
+{
+	struct varlink_options opt = {
+		.vendor = "elasticd",
+		.product = "elastic-agent",
+		.version = VERSION,
+		.url = PROJECT_URL,
+		.idl = worker_idl,
+		.methods = g->methods,
+		.flat = sharing_flat_methods,
+		.ranges = worker_ranges,
+		.limits = {
+			.message_bytes = SHARING_MESSAGE_BYTES,
+			.reply_bytes = GROUP_ANSWER_BYTES,
+			.queued_bytes = SHARING_QUEUED_BYTES,
+			.connections = GROUP_CONNECTIONS,
+			.bytes = SHARING_UNREAD_BYTES,
+			.account_bytes = SHARING_UNREAD_WORKER_BYTES + SHARING_REPLY_BYTES,
+			.account_name = "one worker",
+		},
+		.account = sharing_account,
+		.authorize = group_authorize,
+		.shut = on_shut,
+		.closed = on_closed,
+		.arg = g,
+	};
+	int r;
+
+	if (!g->methods)
+		return error_set(err, -ENOMEM, "out of memory");
+	r = varlink_server_new(supervisor_loop(g->sv), &opt, &g->server, err);
+	if (r == 0)
+		g->commons->server = g->server;
+	return r;
+}
+
+static int open_commons(struct sharing_group *g)
+{
+	const struct commons_options opt = {
+		.loop = supervisor_loop(g->sv),
+		.spec = supervisor_spec(g->sv),
+		.run = supervisor_options(g->sv)->run,
+		.reply_bytes = GROUP_ANSWER_BYTES,
+		.owner = { .count = group_count,
+			.at = group_worker,
+			.on_notice = group_on_notice,
+			.attempt = group_attempt,
+			.error_changed = group_error_changed,
+			.worker_error = group_worker_error,
+			.arg = g },
+	};
+
+	g->roles = calloc(supervisor_spec(g->sv)->n_roles, sizeof(*g->roles));
+	return g->roles ? commons_new(&opt, &g->commons) : -ENOMEM;
+}
+
+int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down,
+	struct sharing_group **ret, struct error *err)
+{
+	_cleanup_(sharing_group_freep) struct sharing_group *g = calloc(1, sizeof(*g));
+	int r;
+
+	if (!g)
+		return error_set(err, -ENOMEM, "out of memory");
+	g->sv = sv;
+	g->down = *down;
+	LIST_INIT(&g->hosts);
+	g->methods = group_methods();
+	r = open_commons(g);
+	if (r < 0)
+		return error_set(err, r, "out of memory");
+	r = open_server(g, err);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(g);
+	return 0;
+}
+
+struct sharing_group *sharing_group_free(struct sharing_group *g)
+{
+	if (!g)
+		return NULL;
+	while (!LIST_EMPTY(&g->hosts))
+		sharing_host_free(LIST_FIRST(&g->hosts));
+	varlink_server_free(g->server);
+	free(g->methods);
+	commons_free(g->commons);
+	forget_workers(g);
+	for (size_t i = 0; g->roles && i < supervisor_spec(g->sv)->n_roles; i++)
+		free(g->roles[i].slots);
+	free(g->roles);
+	free(g);
+	return NULL;
+}
+
+struct sharing_host *sharing_host_new(struct sharing_group *g, void *arg)
+{
+	struct sharing_host *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return NULL;
+	x->group = g;
+	x->arg = arg;
+	LIST_INIT(&x->connections);
+	LIST_INSERT_HEAD(&g->hosts, x, entry);
+	return x;
+}
+
+struct sharing_host *sharing_host_free(struct sharing_host *x)
+{
+	struct group_connection *c;
+
+	if (!x)
+		return NULL;
+	while ((c = LIST_FIRST(&x->connections))) {
+		connection_leave(c);
+		varlink_carried_close(c->carried);
+	}
+	for (int i = 0; i < x->group->n_workers; i++)
+		if (x->group->host_of[i] == x)
+			x->group->host_of[i] = NULL;
+	LIST_REMOVE(x, entry);
+	free(x);
+	return NULL;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * The commons of a group of several hosts, in its head: the workers of all hosts, as the head hears
+ * of them, and their calls, which the members relay (relay.h). No socket: each connection of a
+ * worker with its own agent is one here, too (varlink_carried_new()).
+ */
+
+#include "common/base/cleanup.h"
+#include "common/base/error.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct supervisor;
+struct sharing_group;
+struct sharing_host;
+
+/* The way to one member; arg: as given for that host. */
+struct sharing_downlink {
+	/* As struct sharing_uplink's; sharing_host_ready() says when there is room. */
+	int (*send)(void *arg, const char *method, const char *body, size_t len);
+	bool (*congested)(void *arg);
+};
+
+/* sv: the agent that leads, for its loop, specification and features. 0, -ENOMEM with err. */
+_must_check_ int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down,
+	struct sharing_group **ret, struct error *err);
+struct sharing_group *sharing_group_free(struct sharing_group *g); /* its hosts are gone */
+DEFINE_CLEANUP(struct sharing_group *, sharing_group_free)
+
+/* A host that has a link; NULL without memory. */
+struct sharing_host *sharing_host_new(struct sharing_group *g, void *arg);
+void sharing_host_ready(struct sharing_host *x);
+/* It is gone: its connections end. */
+struct sharing_host *sharing_host_free(struct sharing_host *x);
+
+/* A new attempt: sharing_group_place() follows for all its workers, then sharing_group_start(). */
+_must_check_ int sharing_group_begin(struct sharing_group *g, int attempt, int n_workers);
+/* n workers of that role on that host, from the given rank and index on. */
+_must_check_ int sharing_group_place(struct sharing_group *g, struct sharing_host *x, size_t role,
+	int first_rank, int first_index, int n);
+void sharing_group_start(struct sharing_group *g);
+/* Its workers are being stopped: calls that wait end. */
+void sharing_group_stop(struct sharing_group *g, const char *why);
+
+/* What became of a worker (io.elasticd.Peer.Report). */
+void sharing_group_report(struct sharing_group *g, const json_t *report);
+/* Call, Flow or Hangup of a host. 0, or -EPROTO with err: the host has broken the protocol. */
+int sharing_group_hear(
+	struct sharing_host *x, const char *method, const json_t *p, struct error *err);
+
+/* As commons_results_json(). */
+json_t *sharing_group_results_json(const struct sharing_group *g);
