@@ -8,7 +8,7 @@
 #include <string.h>
 
 /*
- * Joins what workers share (agent/sharing/relay.h, group.h) to links.
+ * Joins what workers share (agent/sharing/relay.h, agent/sharing/group.h) to links.
  */
 
 /* --- the member ---------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ enum {
 	COMMONS_RESULTS_BYTES = 8 << 20,
 };
 
-/* Who is in the group. */
+/* Answers who is in the group, and is told of errors. */
 struct commons_owner {
 	/* The workers of the present attempt, by place: 0 .. count() - 1. */
 	int (*count)(void *arg);
@@ -86,7 +86,7 @@ struct commons {
 	bool error_up;
 };
 
-/* What commons_new() borrows as long as the commons live. */
+/* The commons borrow these pointers. */
 struct commons_options {
 	struct loop *loop;
 	const struct spec *spec;

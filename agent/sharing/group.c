@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-	/* What a link takes in one message, less what stands around an answer there. */
+	/* A link's longest message, less the text around an answer. */
 	GROUP_ANSWER_BYTES = (8 << 20) - 256,
 	GROUP_CONNECTIONS = 1 << 20,
 	HOST_CONNECTIONS = 1024, /* of one host's workers */
@@ -452,7 +452,7 @@ static int group_authorize(struct varlink_call *call, const char *method, json_t
 	return 1;
 }
 
-/* Those of worker.sock, but for Hello. */
+/* As on worker.sock, but for Hello. */
 static struct varlink_method *group_methods(void)
 {
 	size_t n = 0;

@@ -47,7 +47,7 @@ void sharing_group_start(struct sharing_group *g);
 /* Its workers are being stopped: calls that wait end. */
 void sharing_group_stop(struct sharing_group *g, const char *why);
 
-/* What became of a worker (io.elasticd.Peer.Report). */
+/* A worker has started again, ended, or was stopped (io.elasticd.Peer.Report). */
 void sharing_group_report(struct sharing_group *g, const json_t *report);
 /* Call, Flow or Hangup of a host. 0, or -EPROTO with err: the host has broken the protocol. */
 int sharing_group_hear(

@@ -136,7 +136,7 @@ void sharing_account(
 	const struct varlink_peer *peer, void *user, struct varlink_account *ret, void *arg);
 /* The slot of the call's connection, once sharing_authorize() has let it pass. */
 int sharing_slot_of(const struct varlink_call *call);
-/* What the call's worker shares with others. */
+/* The commons of the call's worker. */
 struct commons *sharing_commons_of(const struct varlink_call *call);
 
 /* methods.c */

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""workers.Group with the workers of a job on several hosts: a test of one host's group runs on it, too."""
+
+import copy
+import math
+
+from harness import wait_for
+from several_hosts import free_port
+from workers import Group, Worker
+
+HOSTS = 3
+
+
+class HostsWorker(Worker):
+    """A worker of any host. Where a test puts a key to have the calls before it read, it means those of
+    all hosts."""
+
+    group = None
+
+    def put(self, key, value, **more):
+        if self.group:
+            self.group.flush()
+        return super().put(key, value, **more)
+
+
+class Hosts:
+    """The daemons of all hosts, as one: a call about a worker goes to the host that has it."""
+
+    def __init__(self, daemons, name):
+        self.daemons, self.name = daemons, name
+
+    def status(self, job, live=False):
+        jobs = [d.status(job, live=live) for d in self.daemons]
+        return {**jobs[0], "workers": [w for j in jobs for w in j["workers"]]}
+
+    def of(self, worker):
+        role, index = worker.split(":")
+        return next(d for d in self.daemons for w in d.status(self.name, live=True)["workers"]
+                    if w["role"] == role and w["index"] == int(index))
+
+    def call(self, method, **parameters):
+        d = self.of(parameters["workers"]) if "workers" in parameters else self.daemons[0]
+        return d.call(method, **parameters)
+
+    def agent_sock_of(self, worker):
+        return self.of(worker).agent_sock(self.name)
+
+    def watch(self, job, condition, timeout=None):
+        def there():
+            seen = self.status(job, live=True)
+            return seen if condition(seen, None) else None
+        return wait_for(there, *[d.box.dir for d in self.daemons], timeout=timeout, what="a state of the job")
+
+    def wait_event(self, job, name, timeout=None, count=1):
+        def there():
+            return [e for d in self.daemons for e in d.events(job) if e["event"] == name][count - 1:]
+        return wait_for(there, self.daemons[0].box.dir, timeout=timeout, what=f"the event {name}")[0]
+
+    def until_attempt(self, job, attempt):
+        for d in self.daemons:
+            d.until_attempt(job, attempt)
+
+
+class HostsGroup(Group):
+    """The replicas of each role are shared out among up to HOSTS hosts; a leader is on the first."""
+
+    def __init__(self, box, document):
+        counts = [r.get("replicas", 1) for r in document["roles"] if not r.get("leader")]
+        self.hosts = next(h for h in range(HOSTS, 0, -1) if math.gcd(*counts) % h == 0)
+        if self.hosts == 1:
+            raise AssertionError(f"replicas of {counts} cannot be shared out among hosts")
+        document = copy.deepcopy(document)
+        for role in document["roles"]:
+            if not role.get("leader"):
+                role["replicas"] = role.get("replicas", 1) // self.hosts
+        document.setdefault("name", "job")
+        document["rendezvous"] = {"nodes": str(self.hosts), "endpoints": f"127.0.0.1:{free_port()}",
+                                  "id": "group", "join_timeout": "60s"}
+        self.name = document["name"]
+        self.open, self.near = [], []
+        daemons = []
+        for i in range(self.hosts):
+            daemons.append(box.new_daemon(name=f"host{i}"))
+            daemons[i].start()
+            daemons[i].submit(document)
+            # Ranks are in the order of joining; the first one leads.
+            daemons[0].wait_event(self.name, "host-joined", count=i + 1)
+        self.daemon = Hosts(daemons, self.name)
+        for d in daemons:
+            d.wait(self.name, until="running")
+
+    def at(self, path, token=None):
+        worker = HostsWorker(path, token)
+        worker.group = self
+        self.open.append(worker)
+        return worker
+
+    def flush(self):
+        """Has the head read all calls that workers of any host have sent."""
+        if not self.near:
+            first = [d.status(self.name, live=True)["workers"][0] for d in self.daemon.daemons]
+            for w in first:
+                worker = self.connect(f"{w['role']}:{w['index']}")
+                worker.group = None
+                self.near.append(worker)
+        for worker in self.near:
+            worker.call("States")
