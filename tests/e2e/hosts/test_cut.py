@@ -8,6 +8,7 @@ import pytest
 
 from group import Group
 from harness import SLOWER, descriptors, wait_for, wait_gone
+from workers import Worker, entry_bytes, environment
 
 
 @pytest.fixture
@@ -111,6 +112,53 @@ def test_a_failure_during_a_short_cut_is_counted_once(box):
     second = group.wait_round(0, 1, 2, after=first)
     assert {w.restarts for w in second.workers.values()} == {1}
     assert {w.attempt for w in second.workers.values()} == {1}
+    group.stop()
+
+
+def connection(worker):
+    """A connection to its agent, as that worker."""
+    env = environment(worker.pid)
+    return Worker(env["ELASTICD_WORKER_SOCKET"], env["ELASTICD_TOKEN"])
+
+
+def test_calls_of_workers_outlast_a_short_cut(box):
+    group = Group(box, 3, "3", lease_ms=8000 * SLOWER)
+    only = group.start().wait_round(0, 1, 2)
+    a, b, c, far = [connection(only.workers[i]) for i in (0, 1, 2, 2)]
+    for w in (a, b):
+        w.send("Barrier", name="x")
+    far.send("Get", key="later", wait=True)
+    c.put("before", "")
+    group.net.cut(2)
+    connection(only.workers[0]).put("later", "now")
+    c.send("Put", key="during", value="there")
+    c.send("Barrier", name="x")
+    assert a.waits() and b.waits() and far.waits()
+    group.net.heal(2)
+    assert entry_bytes(far.reply()["entry"]) == b"now"
+    assert "revision" in c.reply()
+    assert [w.reply() for w in (c, a, b)] == [{"generation": 0}] * 3
+    assert connection(only.workers[1]).get("during") == b"there"
+    assert len(group.rounds()) == 1
+    group.stop()
+
+
+def test_calls_that_wait_end_when_a_host_is_lost(group):
+    first = group.start().wait_round(0, 1, 2)
+    a, c = [connection(first.workers[i]) for i in (0, 2)]
+    a.send("Barrier", name="x")
+    c.send("Get", key="never", wait=True)
+    connection(first.workers[1]).put("k", "v")
+    group.net.unplug(2)
+    e = a.error()
+    assert e.name == "Cancelled" and "host node2 was lost" in e.message, e
+    second = group.wait_round(0, 1, after=first)
+    a, b = [connection(second.workers[i]) for i in (0, 1)]
+    assert a.keys() == []  # another attempt
+    a.send("Barrier", name="x")
+    assert b.call("Barrier", name="x") == a.reply() == {"generation": 0}
+    group.net.heal(2)
+    group.wait_round(0, 1, 2, after=second)
     group.stop()
 
 
