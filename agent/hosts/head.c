@@ -136,6 +136,23 @@ static void head_leave_out(struct head *h, const struct round_order *o)
 		head_host_name(h, o->host));
 }
 
+/* After the stop of a round. */
+static enum group_goal head_goal(const struct head *h)
+{
+	switch (h->end.state) {
+	case GROUP_SUCCEEDED:
+		return GOAL_SUCCEED;
+	case GROUP_FAILED:
+		return h->end.goal == GOAL_TIMEOUT ? GOAL_TIMEOUT : GOAL_FAIL;
+	case GROUP_STOPPED:
+		return GOAL_STOP;
+	case GROUP_PREEMPTED:
+		return GOAL_PREEMPT;
+	default:
+		return GOAL_RETRY;
+	}
+}
+
 static void head_do(struct head *h, const struct round_order *o, bool *ret_started)
 {
 	struct head_host *x = head_member(h, o->host);
@@ -155,7 +172,7 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 		*ret_started = true;
 		break;
 	case ROUND_ORDER_STOP:
-		sharing_group_stop(h->sharing, *h->cause ? h->cause : h->change);
+		sharing_group_stop(h->sharing, head_goal(h), *h->cause ? h->cause : h->change);
 		if (x)
 			head_say_stop(h, x);
 		break;
@@ -297,7 +314,8 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct
 	h->digest = h->settings ? settings_digest(h->settings) : NULL;
 	h->first_only = calloc(h->spec->n_roles, sizeof(*h->first_only));
 	h->failures = json_array();
-	if (!h->digest || !h->first_only || !h->failures || head_round_new(h) < 0 ||
+	h->held = json_array();
+	if (!h->digest || !h->first_only || !h->failures || !h->held || head_round_new(h) < 0 ||
 		loop_timer_new(h->loop, head_on_timer, h, &h->timer) < 0 ||
 		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0)
 		error_set(err, r, "out of memory");
@@ -327,6 +345,7 @@ struct head *head_free(struct head *h)
 	loop_timer_free(h->leader_timer);
 	json_decref(h->settings);
 	json_decref(h->failures);
+	json_decref(h->held);
 	json_decref(h->root_cause);
 	json_decref(h->verdict);
 	free(h->members);

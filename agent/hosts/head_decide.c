@@ -29,6 +29,7 @@ void head_round_begins(struct head *h)
 	*h->cause = *h->consequence = '\0';
 	h->why = NULL;
 	json_array_clear(h->failures);
+	json_array_clear(h->held);
 	json_decref(h->root_cause);
 	h->root_cause = NULL;
 	memset(&h->decision, 0, sizeof(h->decision));
@@ -210,6 +211,7 @@ static void decide_leader_over(struct head *h, const char *worker)
 	char text[DURATION_TEXT_MAX];
 
 	h->leader_over = true;
+	sharing_group_leader_over(h->sharing);
 	snprintf(h->leader_text, sizeof(h->leader_text), "the leader %.100s succeeded", worker);
 	log_notice(
 		"%s; the others have %s to leave", h->leader_text, duration_format(grace_ms, text));
@@ -263,13 +265,11 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 		decide_leader_over(h, worker);
 	if (!x->left)
 		decide_all_ended(h);
+	head_decide_held(h);
 }
 
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over)
 {
-	struct restart_fault fault = decide_fault(h, failure);
-	char what[512];
-
 	if (h->leader_over) { /* the group waits for its end, however that is */
 		decide_end_of(x, (int)json_get_int(failure, "rank", -1), false);
 		decide_all_ended(h);
@@ -278,9 +278,20 @@ void head_worker_failed(struct head *h, struct head_host *x, const json_t *failu
 	decide_add_failure(h, failure);
 	if (!decide_is_open(h))
 		return;
+	json_add(h->held, json_pack("{s:s, s:O, s:b}", "host", head_host_name(h, x->number),
+				  "failure", failure, "over", over));
+	head_decide_held(h);
+}
+
+/* What follows from a failure. */
+static void decide_failed(struct head *h, const char *host, const json_t *failure, bool over)
+{
+	struct restart_fault fault = decide_fault(h, failure);
+	char what[512];
+
 	snprintf(what, sizeof(what), "%.64s:%d on %.64s: %.300s",
-		json_get_string(failure, "role", ""), (int)json_get_int(failure, "index", 0),
-		head_host_name(h, x->number), json_get_string(failure, "message", "it failed"));
+		json_get_string(failure, "role", ""), (int)json_get_int(failure, "index", 0), host,
+		json_get_string(failure, "message", "it failed"));
 	if (over) {
 		snprintf(h->consequence, sizeof(h->consequence),
 			"the restarts of its own are used up");
@@ -290,6 +301,21 @@ void head_worker_failed(struct head *h, struct head_host *x, const json_t *failu
 	}
 	if (!h->decision.restart)
 		(void)head_end(h, GROUP_FAILED, GOAL_NONE, h->cause);
+}
+
+void head_decide_held(void *arg)
+{
+	struct head *h = arg;
+	_cleanup_json_ json_t *first = NULL;
+
+	if (!decide_is_open(h))
+		json_array_clear(h->held);
+	if (!json_array_size(h->held) || features_hosts_delay_decision(h->hosts->sv))
+		return;
+	first = json_incref(json_array_get(h->held, 0));
+	json_array_clear(h->held);
+	decide_failed(h, json_get_string(first, "host", ""), json_object_get(first, "failure"),
+		json_get_bool(first, "over", false));
 }
 
 void head_add_failures(struct head *h, const json_t *failures)

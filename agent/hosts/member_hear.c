@@ -173,7 +173,7 @@ int member_hear(void *arg, const char *method, json_t *p, struct error *err)
 {
 	struct member *m = arg;
 
-	if (!strcmp(method, "Answer") || !strcmp(method, "Hangup"))
+	if (!strcmp(method, "Answer") || !strcmp(method, "Hangup") || !strcmp(method, "Order"))
 		return member_hear_relayed(m, method, p);
 	for (size_t i = 0; i < sizeof(member_methods) / sizeof(member_methods[0]); i++) {
 		if (strcmp(member_methods[i].method, method))

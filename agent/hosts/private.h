@@ -176,6 +176,7 @@ struct head {
 	int64_t stop_timeout_ms;
 	char consequence[320];
 	json_t *failures; /* of the present round, in the head's time */
+	json_t *held;	  /* those of them whose decision waits for a feature */
 	bool *failed;	  /* by rank: it is among failures */
 	int n_failed;
 	json_t *root_cause;
@@ -218,6 +219,8 @@ void head_round_begins(struct head *h);
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report);
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over);
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why);
+/* Decides about failures that were held, where no feature wants that any more; arg: the head. */
+void head_decide_held(void *arg);
 void head_add_failures(struct head *h, const json_t *failures);
 /* No worker of the round lives. */
 void head_round_over(struct head *h);
@@ -226,7 +229,7 @@ void head_restart_asked(struct head *h, const char *why);
 void head_leader_grace_over(void *arg);
 /* relay.c */
 _must_check_ int member_relay_open(struct member *m);
-/* Answer or Hangup of the head. */
+/* Answer, Hangup or Order of the head. */
 int member_hear_relayed(struct member *m, const char *method, const json_t *p);
 _must_check_ int head_relay_open(struct head *h, struct error *err);
 /* The workers of the round that is about to start. */

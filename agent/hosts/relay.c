@@ -52,9 +52,28 @@ int member_relay_open(struct member *m)
 	return sharing_relay_to(m->sv, &uplink);
 }
 
+static void hear_order(struct member *m, const json_t *p)
+{
+	const char *name = json_get_string(p, "worker", "");
+
+	for (int i = 0; i < supervisor_n_workers(m->sv); i++) {
+		struct worker *w = supervisor_worker(m->sv, i);
+
+		if (strcmp(worker_name(w), name) != 0)
+			continue;
+		if (w->start == json_get_int(p, "start", 0))
+			FEATURES_CALL(m->sv, hosts_order, m->sv, w, json_get_string(p, "what", ""),
+				json_get_string(p, "why", ""));
+		return;
+	}
+}
+
 int member_hear_relayed(struct member *m, const char *method, const json_t *p)
 {
-	sharing_relay_hear(m->sv, method, p);
+	if (strcmp(method, "Order") != 0)
+		sharing_relay_hear(m->sv, method, p);
+	else if (m->state == MEMBER_RUNNING)
+		hear_order(m, p);
 	return 0;
 }
 
@@ -86,7 +105,9 @@ static bool downlink_congested(void *arg)
 int head_relay_open(struct head *h, struct error *err)
 {
 	const struct sharing_downlink down = { .send = downlink_send,
-		.congested = downlink_congested };
+		.congested = downlink_congested,
+		.decide = head_decide_held,
+		.group_arg = h };
 
 	return sharing_group_new(h->hosts->sv, &down, &h->sharing, err);
 }

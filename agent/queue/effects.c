@@ -40,32 +40,20 @@ static void event_add(struct dispatch *d, const struct queue_do *todo)
 }
 
 /* Treats the failure as an error that the worker reported: the restart rules decide. */
-static void fail_init(struct dispatch *d, const struct queue_do *todo)
+static void fail_own(struct supervisor *sv, struct worker *w, const char *message)
 {
-	struct supervisor *sv = d->sv;
-	struct worker *w = commons_worker(d->commons, todo->worker);
-	char message[sizeof(todo->text) + 32];
-
-	if (!w || !worker_alive(w) || stop_group_active(sv) || supervisor_ended(sv))
-		return;
-	snprintf(message, sizeof(message), "roles[].init: %s", todo->text);
 	supervisor_worker_error(sv, w, NULL, message);
 	lifecycle_end(sv, w, (uint64_t)supervisor_spec(sv)->stop.timeout_ms, false);
 	supervisor_changed(sv);
 }
 
 /* Starts the worker again alone, whatever the scope: it is not blamed, and no budget pays. */
-static void kill_worker(struct dispatch *d, const struct queue_do *todo)
+static void restart_own(struct supervisor *sv, struct worker *w, const char *why)
 {
-	struct supervisor *sv = d->sv;
-	struct worker *w = commons_worker(d->commons, todo->worker);
 	struct error err = { 0 };
-	int place, n;
+	int place = w->place, n;
 
-	if (!w || !worker_alive(w) || stop_group_active(sv) || supervisor_ended(sv))
-		return;
-	place = w->place;
-	log_warning("%s: %s", worker_name(w), todo->text);
+	log_warning("%s: %s", worker_name(w), why);
 	/* The call that is ending it has decided what follows. */
 	if (w->state == WORKER_STOPPING || w->blame[0]) {
 		lifecycle_end(sv, w, 0, false);
@@ -90,53 +78,105 @@ static void on_saved(void *arg, char *const *dirs, size_t n)
 		}
 }
 
-/* The places in the list of the workers that have a task; max: room for them. */
-static size_t busy_places(struct dispatch *d, int *places, size_t max)
+static void save_now(void *arg)
 {
-	const struct supervisor *sv = d->sv;
-	size_t n = 0;
+	struct dispatch_group *g = arg;
+	struct supervisor *sv = g->d->sv;
+	int64_t limit = supervisor_spec(sv)->heartbeat.dump_timeout_ms;
+	struct error err = { 0 };
+	size_t n = g->n_save;
 
-	for (int i = 0; i < supervisor_n_workers(sv) && n < max; i++)
-		if (worker_alive(supervisor_worker(sv, i)) &&
-			queue_worker_has_lease(d->q, supervisor_worker(sv, i)->slot))
-			places[n++] = i;
-	return n;
+	g->n_save = 0;
+	if (g->saving || limit <= 0 || !watchdog_of(sv))
+		return;
+	if (n &&
+		watchdog_dump(sv, g->save, n, g->save_why, (uint64_t)limit, on_saved, sv, &err) < 0)
+		log_warning("the state of the workers is not saved: %s", err.text);
+	else
+		g->saving = n > 0;
+}
+
+/* Saves the states of all such workers of this turn together. */
+static void save_own(struct dispatch_group *g, const struct worker *w, const char *why)
+{
+	if (g->n_save == DISPATCH_SAVED)
+		return;
+	g->save[g->n_save++] = w->place;
+	snprintf(g->save_why, sizeof(g->save_why), "%s", why);
+	if (g->n_save == 1 && loop_defer(supervisor_loop(g->d->sv), save_now, g) < 0)
+		save_now(g);
+}
+
+void dispatch_forget_saves(struct dispatch_group *g)
+{
+	loop_cancel(supervisor_loop(g->d->sv), save_now, g);
+}
+
+void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, const char *why)
+{
+	struct dispatch_group *g = dispatch_group_of(sv);
+
+	if (!g)
+		return;
+	if (!strcmp(what, COMMONS_CANCEL)) {
+		sharing_board_cancel(sharing_of(sv), w->slot);
+		return;
+	}
+	if (!worker_alive(w) || stop_group_active(sv) || supervisor_ended(sv))
+		return;
+	if (!strcmp(what, COMMONS_RESTART))
+		restart_own(sv, w, why);
+	else if (!strcmp(what, COMMONS_FAIL))
+		fail_own(sv, w, why);
+	else
+		save_own(g, w, why);
+}
+
+/* Does so on the host of the worker that the machine means. */
+static void order(struct dispatch *d, int worker, const char *what, const char *why)
+{
+	struct worker *w = commons_worker(d->commons, worker);
+
+	if (w && d->commons->owner.order)
+		d->commons->owner.order(d->commons->owner.arg, w, what, why);
+	else if (w)
+		dispatch_order(d->sv, w, what, why);
 }
 
 static void save_stalled(struct dispatch *d, const struct queue_do *todo)
 {
-	enum { PLACES_MAX = 64 };
-	struct supervisor *sv = d->sv;
-	int64_t limit = supervisor_spec(sv)->heartbeat.dump_timeout_ms;
-	struct error err = { 0 };
-	int places[PLACES_MAX];
-	size_t n;
+	size_t n = 0;
 
 	log_warning("%s", todo->text);
 	event_add(d, todo);
-	if (d->group->saving || limit <= 0 || !watchdog_of(sv))
-		return;
-	n = busy_places(d, places, PLACES_MAX);
-	if (n && watchdog_dump(sv, places, n, todo->text, (uint64_t)limit, on_saved, sv, &err) < 0)
-		log_warning("the state of the workers is not saved: %s", err.text);
-	else
-		d->group->saving = n > 0;
+	for (int i = 0; i < commons_count(d->commons) && n < DISPATCH_SAVED; i++) {
+		const struct worker *w = commons_at(d->commons, i);
+
+		if (!worker_alive(w) || !queue_worker_has_lease(d->q, w->slot))
+			continue;
+		order(d, w->slot, COMMONS_SAVE, todo->text);
+		n++;
+	}
 }
 
 void dispatch_group_do(struct dispatch *d, const struct queue_do *todo)
 {
+	char message[sizeof(todo->text) + 32];
+
 	switch (todo->what) {
 	case QUEUE_DO_CANCEL:
-		sharing_board_cancel(sharing_of(d->sv), todo->worker);
+		order(d, todo->worker, COMMONS_CANCEL, "");
 		break;
 	case QUEUE_DO_KILL:
 		event_add(d, todo);
-		kill_worker(d, todo);
+		order(d, todo->worker, COMMONS_RESTART, todo->text);
 		break;
 	case QUEUE_DO_TELL:
 		event_add(d, todo);
-		if (!strcmp(todo->event, "init-failed"))
-			fail_init(d, todo);
+		if (strcmp(todo->event, "init-failed") != 0)
+			break;
+		snprintf(message, sizeof(message), "roles[].init: %s", todo->text);
+		order(d, todo->worker, COMMONS_FAIL, message);
 		break;
 	case QUEUE_DO_STALL:
 		save_stalled(d, todo);

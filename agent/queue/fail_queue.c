@@ -46,7 +46,8 @@ static void dispatch_lost(struct supervisor *sv, const struct worker *w)
 	g->lost = g->await_coordinators = true;
 	for (int i = 0; i < g->n_workers; i++)
 		g->workers[i].told = false;
-	supervisor_set_reason(sv, "%s", what);
+	if (!g->d->several)
+		supervisor_set_reason(sv, "%s", what);
 	log_warning("%s: all of the work queue's tasks are cancelled", what);
 	events_add(supervisor_events(sv), "queue-lost", supervisor_attempt(sv), w->rank, NULL,
 		"%s: all of the work queue's tasks are cancelled; coordinators have %s to leave",
@@ -65,13 +66,14 @@ void dispatch_loss_repaired(struct supervisor *sv)
 		return;
 	queue_unfail(g->d->q, loop_now_ms());
 	/* If others are still lost, the reason and the error name one of them from now on. */
-	for (int i = 0; i < supervisor_n_workers(sv); i++) {
-		const struct worker *w = supervisor_worker(sv, i);
+	for (int i = 0; i < commons_count(g->d->commons); i++) {
+		const struct worker *w = commons_at(g->d->commons, i);
 
 		if (w->state != WORKER_FAILED || w->role->on_failure != SPEC_FAILURE_QUEUE)
 			continue;
 		loss_text(w, what, sizeof(what));
-		supervisor_set_reason(sv, "%s", what);
+		if (!g->d->several)
+			supervisor_set_reason(sv, "%s", what);
 		fail_queues(sv, w, what);
 		return;
 	}
@@ -91,12 +93,13 @@ void dispatch_group_told(struct dispatch *d, const struct varlink_call *call)
 }
 
 /* True while coordinators may still leave: none that got the error, and no leader, has ended. */
-static bool coordinators_remain(struct supervisor *sv, struct dispatch_group *g)
+static bool coordinators_remain(struct dispatch_group *g)
 {
+	const struct commons *c = g->d->commons;
 	bool any = false;
 
-	for (int i = 0; i < supervisor_n_workers(sv); i++) {
-		const struct worker *t = supervisor_worker(sv, i);
+	for (int i = 0; i < commons_count(c); i++) {
+		const struct worker *t = commons_at(c, i);
 		const struct dispatch_worker *w = dispatch_worker_of(g, t);
 
 		any |= worker_alive(t) && t->role->on_failure != SPEC_FAILURE_QUEUE;
@@ -109,17 +112,18 @@ static bool coordinators_remain(struct supervisor *sv, struct dispatch_group *g)
 bool dispatch_decision_waits(struct supervisor *sv)
 {
 	struct dispatch_group *g = dispatch_group_of(sv);
+	const struct commons *c = g ? g->d->commons : NULL;
 
-	for (int i = 0; g && i < supervisor_n_workers(sv); i++) {
-		const struct worker *w = supervisor_worker(sv, i);
+	for (int i = 0; c && i < commons_count(c); i++) {
+		const struct worker *w = commons_at(c, i);
 
 		if (w->state == WORKER_FAILED && w->role->on_failure == SPEC_FAILURE_QUEUE &&
 			!w->on_purpose && !w->exit.error)
 			dispatch_lost(sv, w);
 	}
-	if (!g || !g->await_coordinators)
+	if (!c || !g->await_coordinators)
 		return false;
-	if (coordinators_remain(sv, g) && !supervisor_on_notice(sv))
+	if (coordinators_remain(g) && !c->owner.on_notice(c->owner.arg))
 		return true;
 	g->await_coordinators = false;
 	loop_timer_disarm(g->grace);
@@ -129,10 +133,9 @@ bool dispatch_decision_waits(struct supervisor *sv)
 void dispatch_loss_expired(void *arg)
 {
 	struct dispatch_group *g = arg;
-	struct supervisor *sv = g->d->sv;
+	const struct commons *c = g->d->commons;
 
-	supervisor_settle(sv);
+	supervisor_settle(g->d->sv);
 	g->await_coordinators = false;
-	apply_decisions(sv);
-	supervisor_changed(sv);
+	c->owner.decide(c->owner.arg);
 }

@@ -52,6 +52,7 @@ void dispatch_group_free(struct dispatch *d)
 	if (!g)
 		return;
 	d->group = NULL;
+	dispatch_forget_saves(g);
 	loop_timer_free(g->grace);
 	free(g->workers);
 	free(g);
@@ -60,10 +61,9 @@ void dispatch_group_free(struct dispatch *d)
 /* NULL without memory, or for a worker that takes no part in sharing. */
 static struct dispatch_worker *worker_grow(struct dispatch_group *g, const struct worker *w)
 {
-	struct supervisor *sv = g->d->sv;
 	struct dispatch_worker *grown;
 
-	if (!sharing_of(sv) || !sharing_has_slot(sharing_of(sv), w))
+	if (!g->d->commons || !commons_has_slot(g->d->commons, w))
 		return NULL;
 	if (w->slot >= g->n_workers) {
 		grown = reallocarray(g->workers, (size_t)w->slot + 1, sizeof(*grown));
@@ -118,20 +118,21 @@ void dispatch_worker_started(struct supervisor *sv, struct worker *t)
 	w->told = false;
 	if (t->role->on_failure == SPEC_FAILURE_QUEUE)
 		dispatch_loss_repaired(sv);
-	if (supervisor_group(sv)->state == GROUP_RUNNING)
+	if (commons_state(g->d->commons).phase == COMMONS_RUNNING)
 		dispatch_running(sv);
 	dispatch_run_soon(g->d);
 }
 
 /* True when w will have another process, as far as the core knows before it decides. */
-static bool will_start_again(const struct supervisor *sv, const struct worker *w)
+static bool will_start_again(const struct commons *c, const struct worker *w)
 {
-	if (supervisor_ended(sv) ||
-		(stop_group_active(sv) && supervisor_group(sv)->goal != GOAL_RETRY))
+	const struct commons_state s = commons_state(c);
+
+	if (s.phase == COMMONS_ENDED)
 		return false;
-	if (stop_group_active(sv))
-		return true;
-	if (supervisor_leader_over(sv) || supervisor_on_notice(sv) || w->no_restart)
+	if (s.phase == COMMONS_STOPPING)
+		return s.goal == GOAL_RETRY;
+	if (s.leader_over || c->owner.on_notice(c->owner.arg) || w->no_restart)
 		return false;
 	return w->state == WORKER_WAITING || w->state == WORKER_FAILED;
 }
@@ -156,7 +157,7 @@ void dispatch_worker_ended(struct supervisor *sv, struct worker *t)
 		return;
 	dispatch_end_text(t, why, sizeof(why));
 	worker_gone(g, t->slot, why, asked || (t->stop_us && !worker_complaint(t)),
-		will_start_again(sv, t));
+		will_start_again(g->d->commons, t));
 }
 
 void dispatch_worker_over(struct supervisor *sv, struct worker *w)
@@ -174,9 +175,9 @@ void dispatch_worker_over(struct supervisor *sv, struct worker *w)
  */
 
 /* True when the slot's worker takes part in this attempt. */
-static bool slot_takes_part(struct supervisor *sv, int slot)
+static bool slot_takes_part(const struct dispatch *d, int slot)
 {
-	const struct worker *w = commons_worker(sharing_commons(sv), slot);
+	const struct worker *w = commons_worker(d->commons, slot);
 
 	return w && !w->on_purpose;
 }
@@ -185,13 +186,13 @@ void dispatch_begin(struct supervisor *sv)
 {
 	struct dispatch_group *g = dispatch_group_of(sv);
 
-	if (!g)
+	if (!g || !g->d->commons)
 		return;
 	g->lost = g->await_coordinators = false;
 	loop_timer_disarm(g->grace);
 	for (int i = 0; i < g->n_workers; i++)
-		if (g->workers[i].alive || !slot_takes_part(sv, i))
-			worker_gone(g, i, "is gone", true, slot_takes_part(sv, i));
+		if (g->workers[i].alive || !slot_takes_part(g->d, i))
+			worker_gone(g, i, "is gone", true, slot_takes_part(g->d, i));
 	dispatch_waits_go(g->d);
 	queue_unfail(g->d->q, loop_now_ms());
 	queue_go(g->d->q);
@@ -201,8 +202,10 @@ void dispatch_begin(struct supervisor *sv)
 /* True when all workers that calls need have a process. */
 static bool group_is_complete(struct supervisor *sv, struct dispatch_group *g)
 {
-	for (int i = 0; i < supervisor_n_workers(sv); i++) {
-		const struct worker *t = supervisor_worker(sv, i);
+	const struct commons *c = g->d->commons;
+
+	for (int i = 0; i < commons_count(c); i++) {
+		const struct worker *t = commons_at(c, i);
 		const struct dispatch_worker *w = dispatch_worker_of(g, t);
 
 		if (spec_serves(supervisor_spec(sv), t->role) && !t->on_purpose &&
@@ -216,23 +219,23 @@ void dispatch_running(struct supervisor *sv)
 {
 	struct dispatch_group *g = dispatch_group_of(sv);
 
-	if (!g || !group_is_complete(sv, g))
+	if (!g || !g->d->commons || !group_is_complete(sv, g))
 		return;
 	queue_whole(g->d->q, loop_now_ms());
 	dispatch_run_soon(g->d);
 }
 
 /* The text and status for callers that wait for the queue when the group stops. */
-static enum status stop_text(const struct supervisor *sv, char *text, size_t size)
+static enum status stop_text(const struct commons_state *s, char *text, size_t size)
 {
-	const char *colon = supervisor_reason(sv)[0] ? ": " : "";
+	const char *reason = s->reason ? s->reason : "", *colon = *reason ? ": " : "";
 
-	switch (supervisor_group(sv)->goal) {
+	switch (s->goal) {
 	case GOAL_SUCCEED:
-		snprintf(text, size, "the job is over%s%s", colon, supervisor_reason(sv));
+		snprintf(text, size, "the job is over%s%s", colon, reason);
 		return STATUS_UNAVAILABLE;
 	case GOAL_FAIL:
-		snprintf(text, size, "the job has failed%s%s", colon, supervisor_reason(sv));
+		snprintf(text, size, "the job has failed%s%s", colon, reason);
 		return STATUS_UNAVAILABLE;
 	case GOAL_NONE:
 	case GOAL_RETRY:
@@ -241,23 +244,25 @@ static enum status stop_text(const struct supervisor *sv, char *text, size_t siz
 	case GOAL_PREEMPT:
 		break;
 	}
-	snprintf(text, size, "the group is being stopped%s%s", colon, supervisor_reason(sv));
+	snprintf(text, size, "the group is being stopped%s%s", colon, reason);
 	return STATUS_CANCELLED;
 }
 
 void dispatch_stopping(struct supervisor *sv)
 {
 	struct dispatch_group *g = dispatch_group_of(sv);
+	struct commons_state s;
 	char text[800];
 	enum status status;
 
-	if (!g)
+	if (!g || !g->d->commons)
 		return;
+	s = commons_state(g->d->commons);
 	g->await_coordinators = false;
 	loop_timer_disarm(g->grace);
-	status = stop_text(sv, text, sizeof(text));
+	status = stop_text(&s, text, sizeof(text));
 	/* Coordinators outside the job go on with the next attempt; workers must leave. */
-	if (supervisor_group(sv)->goal == GOAL_RETRY)
+	if (s.goal == GOAL_RETRY)
 		dispatch_waits_stop(g->d, text);
 	else
 		queue_stop(g->d->q, status, text, false);

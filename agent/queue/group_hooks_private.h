@@ -18,6 +18,8 @@ struct dispatch_worker {
 	bool told;  /* ... and the process got the error of a loss */
 };
 
+enum { DISPATCH_SAVED = 64 }; /* workers whose state is saved at once */
+
 struct dispatch_group {
 	struct dispatch *d;
 	struct dispatch_worker *workers; /* by slot */
@@ -25,6 +27,9 @@ struct dispatch_group {
 	bool lost;		 /* a worker was lost in this attempt */
 	bool await_coordinators; /* the decision about it waits for coordinators */
 	bool saving;
+	int save[DISPATCH_SAVED]; /* places of workers whose state is to be saved in this turn */
+	size_t n_save;
+	char save_why[512];
 	uint64_t tell_ms; /* when the present window of events began */
 	unsigned told;	  /* events in it, also those that were left out */
 	struct loop_timer *grace;
@@ -43,6 +48,8 @@ static inline struct dispatch_worker *dispatch_worker_of(
 	return w->slot >= 0 && w->slot < g->n_workers ? &g->workers[w->slot] : NULL;
 }
 
+/* effects.c */
+void dispatch_forget_saves(struct dispatch_group *g);
 /* How w ended, as a text that follows its name. */
 void dispatch_end_text(const struct worker *w, char *text, size_t size);
 /* fail_queue.c: a person has started a lost worker again. */

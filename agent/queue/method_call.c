@@ -224,24 +224,24 @@ static void answer_call(struct dispatch_wait *x)
 static int named_workers(
 	const struct dispatch *d, struct varlink_call *call, const json_t *list, int **ret)
 {
-	struct sharing *sh = sharing_of(d->sv);
-	size_t n = json_array_size(list), i;
+	struct commons *c = d->commons;
+	size_t n = json_array_size(list), i, all = c ? (size_t)commons_count(c) : 0;
 	_cleanup_free_ int *set = NULL;
 	const json_t *name;
 
-	if (!n || n > (size_t)supervisor_n_workers(d->sv))
+	if (!n || n > all)
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
-			       "workers: expected 1 to %d workers, which this job has, got %zu",
-			       supervisor_n_workers(d->sv), n),
+			       "workers: expected 1 to %zu workers, which this job has, got %zu",
+			       all, n),
 		       -EINVAL;
 	set = calloc(n, sizeof(*set));
 	if (!set)
 		return dispatch_no_memory(call), -ENOMEM;
 	/* A worker may be named before its first start. */
-	if (sh)
-		sharing_give_slots(sh);
+	if (!d->several)
+		sharing_give_slots(sharing_of(d->sv));
 	json_array_foreach (list, i, name) {
-		set[i] = sh ? commons_slot_named(d->commons, json_string_value(name)) : -1;
+		set[i] = commons_slot_named(c, json_string_value(name));
 		if (set[i] < 0)
 			return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 				       "workers: there is no worker %.100s",

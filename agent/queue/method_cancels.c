@@ -50,9 +50,7 @@ static void stream_tell(struct dispatch_stream *s, const struct queue_do *todo)
 /* True when the stream belongs to the worker's present process. */
 static bool is_for(const struct dispatch_stream *s, int worker)
 {
-	const struct sharing_peer *peer = varlink_call_user(s->call);
-
-	return s->worker == worker && peer->token == peer->sh->slots[worker].token;
+	return s->worker == worker && sharing_is_present(s->call);
 }
 
 void dispatch_stream_cancelled(struct dispatch *d, const struct queue_do *todo)

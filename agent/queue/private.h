@@ -61,7 +61,9 @@ struct dispatch *dispatch_of(const struct supervisor *sv);
 
 struct dispatch {
 	struct supervisor *sv;
-	struct commons *commons; /* of its workers; NULL without sharing */
+	/* Of its workers; NULL without sharing, and where another host leads the group. */
+	struct commons *commons;
+	bool several; /* the group has several hosts */
 	struct queues *q;
 	struct queue_options options;
 	struct dispatch_group *group;

@@ -105,7 +105,8 @@ static int dispatch_new(struct supervisor *sv, struct error *err)
 		return error_set(err, -ENOMEM, "out of memory");
 	feature_set_state(sv, &queue_feature, d);
 	d->sv = sv;
-	d->commons = sharing_commons(sv);
+	d->several = supervisor_spec(sv)->rendezvous.nodes_max > 1;
+	d->commons = d->several ? NULL : sharing_commons(sv);
 	d->timer_ms = UINT64_MAX;
 	TAILQ_INIT(&d->ready);
 	TAILQ_INIT(&d->listings);
@@ -177,9 +178,58 @@ static void dispatch_opened(struct supervisor *sv, int slot)
 /* --- the feature --------------------------------------------------------------------------------
  */
 
-static void dispatch_group_stopping(struct supervisor *sv, const char *why)
+/* In a group of several hosts the queue is about the workers of all, whom the hooks hosts_ are
+ * about. */
+static bool of_one_host(const struct supervisor *sv)
 {
-	dispatch_stopping(sv);
+	return dispatch_of(sv) && !dispatch_of(sv)->several;
+}
+
+static void own_begin(struct supervisor *sv)
+{
+	if (of_one_host(sv))
+		dispatch_begin(sv);
+}
+
+static void own_running(struct supervisor *sv)
+{
+	if (of_one_host(sv))
+		dispatch_running(sv);
+}
+
+static void own_stopping(struct supervisor *sv, const char *why)
+{
+	if (of_one_host(sv))
+		dispatch_stopping(sv);
+}
+
+static void own_worker_started(struct supervisor *sv, struct worker *w)
+{
+	if (of_one_host(sv))
+		dispatch_worker_started(sv, w);
+}
+
+static void own_worker_exited(struct supervisor *sv, struct worker *w)
+{
+	if (of_one_host(sv))
+		dispatch_worker_ended(sv, w);
+}
+
+static void own_worker_over(struct supervisor *sv, struct worker *w)
+{
+	if (of_one_host(sv))
+		dispatch_worker_over(sv, w);
+}
+
+static bool own_decision_waits(struct supervisor *sv)
+{
+	return of_one_host(sv) && dispatch_decision_waits(sv);
+}
+
+static void dispatch_lead(struct supervisor *sv, struct commons *commons)
+{
+	if (dispatch_of(sv))
+		dispatch_of(sv)->commons = commons;
 }
 
 static bool dispatch_interface(struct supervisor *sv, bool workers, struct varlink_also *ret)
@@ -223,14 +273,22 @@ const struct feature queue_feature = {
 	.worker_connected = dispatch_opened,
 	.worker_shut = dispatch_shut,
 	.worker_hung_up = dispatch_closed,
-	.attempt_begins = dispatch_begin,
-	.group_running = dispatch_running,
-	.group_stopping = dispatch_group_stopping,
+	.attempt_begins = own_begin,
+	.group_running = own_running,
+	.group_stopping = own_stopping,
 	.job_ended = dispatch_over,
-	.worker_started = dispatch_worker_started,
-	.worker_exited = dispatch_worker_ended,
-	.worker_over = dispatch_worker_over,
-	.delays_decision = dispatch_decision_waits,
+	.worker_started = own_worker_started,
+	.worker_exited = own_worker_exited,
+	.worker_over = own_worker_over,
+	.delays_decision = own_decision_waits,
+	.hosts_lead = dispatch_lead,
+	.hosts_begin = dispatch_begin,
+	.hosts_running = dispatch_running,
+	.hosts_stopping = dispatch_stopping,
+	.hosts_worker_started = dispatch_worker_started,
+	.hosts_worker_exited = dispatch_worker_ended,
+	.hosts_delay_decision = dispatch_decision_waits,
+	.hosts_order = dispatch_order,
 	.exit_status = dispatch_exit_status,
 	.describe_job = dispatch_describe,
 	.explain_last = dispatch_explain,

@@ -20,6 +20,11 @@ struct worker *commons_at(const struct commons *c, int place)
 	return c->owner.at(c->owner.arg, place);
 }
 
+struct commons_state commons_state(const struct commons *c)
+{
+	return c->owner.state(c->owner.arg);
+}
+
 struct worker *commons_worker(const struct commons *c, int slot)
 {
 	struct commons_slot *s = &c->slots[slot];

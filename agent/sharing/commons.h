@@ -11,6 +11,7 @@
  * more, for the workers of all of them.
  */
 
+#include "agent/policy/group_machine.h"
 #include "agent/policy/worker.h"
 #include "agent/store/kv.h"
 #include "agent/sync/barrier.h"
@@ -27,6 +28,22 @@ enum {
 	COMMONS_RESULTS_BYTES = 8 << 20,
 };
 
+/* Where the group is. */
+enum commons_phase { COMMONS_STARTING, COMMONS_RUNNING, COMMONS_STOPPING, COMMONS_ENDED };
+
+struct commons_state {
+	enum commons_phase phase;
+	enum group_goal goal; /* of a stop */
+	const char *reason;   /* of a stop; borrowed */
+	bool leader_over;     /* the leader has ended, and that ends the group */
+};
+
+/* Orders to the host of a worker. */
+#define COMMONS_CANCEL "cancel"	  /* counts one more cancelled lease on its board */
+#define COMMONS_RESTART "restart" /* kills it, and starts it again alone */
+#define COMMONS_FAIL "fail"	  /* stops it, and counts it as failed */
+#define COMMONS_SAVE "save"	  /* saves its state: stacks and last lines */
+
 /* Answers who is in the group, and is told of errors. */
 struct commons_owner {
 	/* The workers of the present attempt, by place: 0 .. count() - 1. */
@@ -40,6 +57,11 @@ struct commons_owner {
 	void (*error_changed)(void *arg, bool up);
 	/* A worker has reported an error: it counts as failed when it ends. */
 	void (*worker_error)(void *arg, struct worker *w, const char *code, const char *message);
+	struct commons_state (*state)(void *arg);
+	/* Decides now about failures whose decision has waited (feature.h). */
+	void (*decide)(void *arg);
+	/* Has the worker's host do that. NULL: all workers are this host's. */
+	void (*order)(void *arg, struct worker *w, const char *what, const char *why);
 	void *arg;
 };
 
@@ -104,6 +126,7 @@ struct commons *commons_free(struct commons *c);
 /* The workers of the present attempt, by place. */
 int commons_count(const struct commons *c);
 struct worker *commons_at(const struct commons *c, int place);
+struct commons_state commons_state(const struct commons *c);
 /* NULL where the group has no such worker any more. */
 struct worker *commons_worker(const struct commons *c, int slot);
 /* Gives w its slot, w->slot. -ENOSPC or -ENOMEM: it then shares nothing. */

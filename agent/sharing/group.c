@@ -56,6 +56,8 @@ struct sharing_group {
 	int n_workers, n_placed;
 	struct group_role *roles;
 	int n_slots, attempt;
+	struct commons_state state;
+	char reason[512]; /* of the stop */
 	LIST_HEAD(, sharing_host) hosts;
 };
 
@@ -91,6 +93,37 @@ static void group_error_changed(void *arg, bool up)
 
 static void group_worker_error(void *arg, struct worker *w, const char *code, const char *message)
 {
+}
+
+static struct commons_state group_state(void *arg)
+{
+	return ((struct sharing_group *)arg)->state;
+}
+
+static void group_decide_now(void *arg)
+{
+	const struct sharing_group *g = arg;
+
+	g->down.decide(g->down.group_arg);
+}
+
+static void group_order(void *arg, struct worker *w, const char *what, const char *why)
+{
+	struct sharing_group *g = arg;
+	struct sharing_host *x = g->host_of[w->place];
+	json_t *body = json_object();
+	size_t len = 0;
+	_cleanup_free_ char *text = NULL;
+
+	json_put_string(body, "worker", g->commons->slots[w->slot].name);
+	json_put_int(body, "start", w->start);
+	json_put_string(body, "what", what);
+	json_put_string(body, "why", why);
+	text = json_dump_text(body, &len);
+	json_decref(body);
+	if (x && (!text || g->down.send(x->arg, "Order", text, len) == -ENOMEM))
+		log_error(
+			"out of memory: %s is not told: %s", g->commons->slots[w->slot].name, what);
 }
 
 static void forget_workers(struct sharing_group *g)
@@ -171,19 +204,36 @@ static void has_started(struct worker *w)
 
 void sharing_group_start(struct sharing_group *g)
 {
+	g->state = (struct commons_state){ .phase = COMMONS_STARTING };
 	commons_begin(g->commons);
+	FEATURES_CALL(g->sv, hosts_begin, g->sv);
 	for (int i = 0; i < g->n_placed; i++) {
 		struct worker *w = &g->workers[i];
 
 		has_started(w);
 		commons_worker_starting(g->commons, w);
 		commons_worker_started(g->commons, w);
+		FEATURES_CALL(g->sv, hosts_worker_started, g->sv, w);
 	}
+	g->state.phase = COMMONS_RUNNING;
+	FEATURES_CALL(g->sv, hosts_running, g->sv);
 }
 
-void sharing_group_stop(struct sharing_group *g, const char *why)
+void sharing_group_stop(struct sharing_group *g, enum group_goal goal, const char *why)
 {
+	if (g->state.phase == COMMONS_STOPPING && g->state.goal == goal)
+		return;
+	snprintf(g->reason, sizeof(g->reason), "%s", why);
+	g->state.phase = COMMONS_STOPPING;
+	g->state.goal = goal;
+	g->state.reason = g->reason;
 	commons_stop(g->commons, why);
+	FEATURES_CALL(g->sv, hosts_stopping, g->sv);
+}
+
+void sharing_group_leader_over(struct sharing_group *g)
+{
+	g->state.leader_over = true;
 }
 
 /* --- what becomes of them -----------------------------------------------------------------------
@@ -209,6 +259,7 @@ static void has_ended(struct sharing_group *g, struct worker *w, const json_t *r
 	w->state = state_of(report);
 	worker_set_exit_json(w, json_get_object(report, "exit"));
 	commons_worker_ended(g->commons, w, json_get_bool(report, "recovers", false));
+	FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w);
 }
 
 static void has_started_again(struct sharing_group *g, struct worker *w, const json_t *report)
@@ -219,6 +270,7 @@ static void has_started_again(struct sharing_group *g, struct worker *w, const j
 	has_started(w);
 	commons_worker_starting(g->commons, w);
 	commons_worker_started(g->commons, w);
+	FEATURES_CALL(g->sv, hosts_worker_started, g->sv, w);
 }
 
 void sharing_group_report(struct sharing_group *g, const json_t *report)
@@ -349,9 +401,10 @@ static int connection_new(
 
 	if (!c)
 		return -ENOMEM;
-	c->peer = (struct sharing_peer){
-		.commons = x->group->commons, .slot = slot, .counted = slot
-	};
+	c->peer = (struct sharing_peer){ .commons = x->group->commons,
+		.slot = slot,
+		.counted = slot,
+		.token = (uint64_t)commons_worker(x->group->commons, slot)->start };
 	c->host = x;
 	c->number = number;
 	r = varlink_carried_new(x->group->server, &peer, c, &carrier, &c->carried);
@@ -361,6 +414,7 @@ static int connection_new(
 	}
 	LIST_INSERT_HEAD(&x->connections, c, entry);
 	x->n_connections++;
+	FEATURES_CALL(x->group->sv, worker_connected, x->group->sv, slot);
 	*ret = c;
 	return 0;
 }
@@ -443,9 +497,8 @@ static int group_hello(struct varlink_call *call, json_t *p, void *arg)
 static int group_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
 	const struct sharing_peer *peer = varlink_call_user(call);
-	const struct worker *w = commons_worker(peer->commons, peer->slot);
 
-	if (w && worker_alive(w))
+	if (sharing_is_present(call))
 		return 0;
 	sharing_fail(call, STATUS_ABORTED, "this is an earlier process of %s, which has ended",
 		commons_slot_name(peer->commons, peer->slot));
@@ -469,8 +522,17 @@ static struct varlink_method *group_methods(void)
 	return own;
 }
 
+/* What answers promise is on disk before they leave. */
+static void on_leaving(void *arg)
+{
+	struct supervisor *sv = ((struct sharing_group *)arg)->sv;
+
+	FEATURES_CALL(sv, answers_leaving, sv);
+}
+
 static int open_server(struct sharing_group *g, struct error *err)
 {
+	struct varlink_also also[SHARING_INTERFACES];
 	struct varlink_options opt = {
 		.vendor = "elasticd",
 		.product = "elastic-agent",
@@ -480,6 +542,7 @@ static int open_server(struct sharing_group *g, struct error *err)
 		.methods = g->methods,
 		.flat = sharing_flat_methods,
 		.ranges = worker_ranges,
+		.also = also,
 		.limits = {
 			.message_bytes = SHARING_MESSAGE_BYTES,
 			.reply_bytes = GROUP_ANSWER_BYTES,
@@ -493,12 +556,14 @@ static int open_server(struct sharing_group *g, struct error *err)
 		.authorize = group_authorize,
 		.shut = on_shut,
 		.closed = on_closed,
+		.leaving = features_rely_on_disk(g->sv) ? on_leaving : NULL,
 		.arg = g,
 	};
 	int r;
 
 	if (!g->methods)
 		return error_set(err, -ENOMEM, "out of memory");
+	features_interfaces(g->sv, true, also, SHARING_INTERFACES);
 	r = varlink_server_new(supervisor_loop(g->sv), &opt, &g->server, err);
 	if (r == 0)
 		g->commons->server = g->server;
@@ -518,6 +583,9 @@ static int open_commons(struct sharing_group *g)
 			.attempt = group_attempt,
 			.error_changed = group_error_changed,
 			.worker_error = group_worker_error,
+			.state = group_state,
+			.decide = group_decide_now,
+			.order = group_order,
 			.arg = g },
 	};
 
@@ -543,6 +611,7 @@ int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down
 	r = open_server(g, err);
 	if (r < 0)
 		return r;
+	FEATURES_CALL(sv, hosts_lead, sv, g->commons);
 	*ret = TAKE_PTR(g);
 	return 0;
 }
@@ -551,6 +620,7 @@ struct sharing_group *sharing_group_free(struct sharing_group *g)
 {
 	if (!g)
 		return NULL;
+	FEATURES_CALL(g->sv, hosts_lead, g->sv, NULL);
 	while (!LIST_EMPTY(&g->hosts))
 		sharing_host_free(LIST_FIRST(&g->hosts));
 	varlink_server_free(g->server);

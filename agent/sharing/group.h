@@ -7,6 +7,7 @@
  * worker with its own agent is one here, too (varlink_carried_new()).
  */
 
+#include "agent/policy/group_machine.h"
 #include "common/base/cleanup.h"
 #include "common/base/error.h"
 
@@ -24,6 +25,9 @@ struct sharing_downlink {
 	/* As struct sharing_uplink's; sharing_host_ready() says when there is room. */
 	int (*send)(void *arg, const char *method, const char *body, size_t len);
 	bool (*congested)(void *arg);
+	/* Decides about failures whose decision has waited. */
+	void (*decide)(void *group_arg);
+	void *group_arg;
 };
 
 /* sv: the agent that leads, for its loop, specification and features. 0, -ENOMEM with err. */
@@ -44,8 +48,11 @@ _must_check_ int sharing_group_begin(struct sharing_group *g, int attempt, int n
 _must_check_ int sharing_group_place(struct sharing_group *g, struct sharing_host *x, size_t role,
 	int first_rank, int first_index, int n);
 void sharing_group_start(struct sharing_group *g);
-/* Its workers are being stopped: calls that wait end. */
-void sharing_group_stop(struct sharing_group *g, const char *why);
+/* Its workers are being stopped: calls that wait end. goal: GOAL_RETRY where another attempt may
+ * follow. */
+void sharing_group_stop(struct sharing_group *g, enum group_goal goal, const char *why);
+/* The leader has ended, and that ends the group. */
+void sharing_group_leader_over(struct sharing_group *g);
 
 /* A worker has started again, ended, or was stopped (io.elasticd.Peer.Report). */
 void sharing_group_report(struct sharing_group *g, const json_t *report);

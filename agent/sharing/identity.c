@@ -137,16 +137,20 @@ void sharing_shut(void *user, void *arg)
 {
 	struct sharing_peer *p = user;
 
-	sharing_relay_shut(p);
-	FEATURES_CALL(p->sh->sv, worker_shut, p->sh->sv, p);
+	if (p->sh->relay)
+		sharing_relay_shut(p);
+	else
+		FEATURES_CALL(p->sh->sv, worker_shut, p->sh->sv, p);
 }
 
 void sharing_closed(void *user, void *arg)
 {
 	struct sharing_peer *p = user;
 
-	sharing_relay_closed(p);
-	FEATURES_CALL(p->sh->sv, worker_hung_up, p->sh->sv, p);
+	if (p->sh->relay)
+		sharing_relay_closed(p);
+	else
+		FEATURES_CALL(p->sh->sv, worker_hung_up, p->sh->sv, p);
 	count_connection(p, -1);
 	p->sh->connections--;
 	free(p);
@@ -157,6 +161,17 @@ int sharing_slot_of(const struct varlink_call *call)
 	const struct sharing_peer *p = varlink_call_user(call);
 
 	return p->slot;
+}
+
+bool sharing_is_present(const struct varlink_call *call)
+{
+	const struct sharing_peer *p = varlink_call_user(call);
+	const struct worker *w;
+
+	if (p->sh)
+		return p->token == p->sh->slots[p->slot].token;
+	w = commons_worker(p->commons, p->slot);
+	return w && worker_alive(w) && (uint64_t)w->start == p->token;
 }
 
 struct commons *sharing_commons_of(const struct varlink_call *call)
@@ -170,7 +185,7 @@ static void bind_peer(struct varlink_call *call, struct sharing_peer *p, int slo
 {
 	bool counts = p->counted == slot;
 
-	if (p->slot < 0)
+	if (p->slot < 0 && !p->sh->relay)
 		FEATURES_CALL(p->sh->sv, worker_connected, p->sh->sv, slot);
 	p->slot = slot;
 	p->token = p->sh->slots[slot].token;
@@ -220,12 +235,6 @@ int sharing_authorize(struct varlink_call *call, const char *method, json_t *p, 
 	}
 	if (!strcmp(method, "Hello"))
 		return 0;
-	if (sh->relay && !strcmp(varlink_call_interface(call), "io.elasticd.Queue")) {
-		sharing_fail(call, STATUS_FAILED_PRECONDITION,
-			"the group has several hosts (rendezvous.nodes), which share no work queue in "
-			"this version");
-		return 1;
-	}
 	if (peer->slot < 0) {
 		slot = slot_of_tree(sh, who->pid);
 		if (slot < 0) {

@@ -63,8 +63,9 @@ struct sharing_peer {
 	struct commons *commons;
 	int slot; /* of its worker, -1: not known yet */
 	struct sharing *sh;
-	int counted;		 /* the slot that it counts for, -1: none */
-	uint64_t token;		 /* of the process that it belongs to */
+	int counted; /* the slot that it counts for, -1: none */
+	/* Of the process that it belongs to; in the head that is the number of its start. */
+	uint64_t token;
 	struct relayed *relayed; /* as the head knows it; NULL: it does not */
 };
 
@@ -136,6 +137,8 @@ void sharing_account(
 	const struct varlink_peer *peer, void *user, struct varlink_account *ret, void *arg);
 /* The slot of the call's connection, once sharing_authorize() has let it pass. */
 int sharing_slot_of(const struct varlink_call *call);
+/* Whether the call came from the present process of its worker. */
+bool sharing_is_present(const struct varlink_call *call);
 /* The commons of the call's worker. */
 struct commons *sharing_commons_of(const struct varlink_call *call);
 
@@ -195,6 +198,8 @@ int sharing_result(struct varlink_call *call, const struct flat *p, void *arg);
 struct sharing_relay *sharing_relay_free(struct sharing_relay *r);
 /* own, which it takes, with those methods that the head serves. NULL without memory. */
 struct varlink_method *sharing_relay_methods(struct varlink_method *own);
+/* Has the head serve these interfaces, too, the last of which has no idl. 0 or -ENOMEM. */
+_must_check_ int sharing_relay_interfaces(struct sharing_relay *r, struct varlink_also *also);
 /* Has the head answer the call. */
 int sharing_relay_call(struct varlink_call *call, json_t *p, void *arg);
 void sharing_relay_shut(struct sharing_peer *peer);

@@ -36,7 +36,8 @@ struct relayed {
 struct sharing_relay {
 	struct sharing *sh;
 	struct sharing_uplink uplink;
-	int64_t last; /* number */
+	int64_t last;					       /* number */
+	struct varlink_method *interfaces[SHARING_INTERFACES]; /* the methods of each */
 	LIST_HEAD(, relayed) connections;
 };
 
@@ -273,6 +274,36 @@ struct varlink_method *sharing_relay_methods(struct varlink_method *own)
 	return all;
 }
 
+static size_t count_methods(const struct varlink_also *i)
+{
+	size_t n = 0;
+
+	for (const struct varlink_method *m = i->methods; m->name; m++)
+		n++;
+	for (const struct varlink_flat_method *m = i->flat; m && m->name; m++)
+		n++;
+	return n;
+}
+
+int sharing_relay_interfaces(struct sharing_relay *r, struct varlink_also *also)
+{
+	for (size_t k = 0; also[k].idl; k++) {
+		struct varlink_method *all = calloc(count_methods(&also[k]) + 1, sizeof(*all));
+		size_t n = 0;
+
+		if (!all)
+			return -ENOMEM;
+		r->interfaces[k] = all;
+		for (const struct varlink_method *m = also[k].methods; m->name; m++)
+			all[n++] = (struct varlink_method){ m->name, sharing_relay_call };
+		for (const struct varlink_flat_method *m = also[k].flat; m && m->name; m++)
+			all[n++] = (struct varlink_method){ m->name, sharing_relay_call };
+		also[k].methods = all;
+		also[k].flat = NULL;
+	}
+	return 0;
+}
+
 /* --- answers ------------------------------------------------------------------------------------
  */
 
@@ -378,6 +409,8 @@ int sharing_relay_to(struct supervisor *sv, const struct sharing_uplink *uplink)
 
 struct sharing_relay *sharing_relay_free(struct sharing_relay *r)
 {
+	for (size_t k = 0; r && k < SHARING_INTERFACES; k++)
+		free(r->interfaces[k]);
 	free(r);
 	return NULL;
 }

@@ -102,6 +102,30 @@ static void own_worker_error(void *arg, struct worker *w, const char *code, cons
 	supervisor_worker_error(((struct sharing *)arg)->sv, w, code, message);
 }
 
+static struct commons_state own_state(void *arg)
+{
+	const struct supervisor *sv = ((struct sharing *)arg)->sv;
+	const struct group *group = supervisor_group(sv);
+
+	return (struct commons_state){
+		.phase = supervisor_ended(sv)		 ? COMMONS_ENDED
+			 : stop_group_active(sv)	 ? COMMONS_STOPPING
+			 : group->state == GROUP_RUNNING ? COMMONS_RUNNING
+							 : COMMONS_STARTING,
+		.goal = group->goal,
+		.reason = supervisor_reason(sv),
+		.leader_over = supervisor_leader_over(sv),
+	};
+}
+
+static void own_decide(void *arg)
+{
+	struct supervisor *sv = ((struct sharing *)arg)->sv;
+
+	apply_decisions(sv);
+	supervisor_changed(sv);
+}
+
 static int open_commons(struct sharing *sh)
 {
 	const struct commons_options opt = {
@@ -115,6 +139,8 @@ static int open_commons(struct sharing *sh)
 			.attempt = own_attempt,
 			.error_changed = own_error_changed,
 			.worker_error = own_worker_error,
+			.state = own_state,
+			.decide = own_decide,
 			.arg = sh },
 	};
 
@@ -175,6 +201,8 @@ static int open_server(struct sharing *sh, struct error *err)
 	if (!sh->methods)
 		return error_set(err, -ENOMEM, "out of memory");
 	features_interfaces(sh->sv, true, also, SHARING_INTERFACES);
+	if (sh->relay && sharing_relay_interfaces(sh->relay, also) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
 	r = varlink_server_new(supervisor_loop(sh->sv), &opt, &sh->server, err);
 	if (r < 0)
 		return r;

@@ -130,6 +130,11 @@ bool features_delay_decision(struct supervisor *sv)
 	ANY(sv, delays_decision, sv);
 }
 
+bool features_hosts_delay_decision(struct supervisor *sv)
+{
+	ANY(sv, hosts_delay_decision, sv);
+}
+
 bool features_take_signal(struct supervisor *sv, int signo)
 {
 	ANY(sv, takes_signal, sv, signo);

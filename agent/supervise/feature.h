@@ -18,6 +18,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+struct commons;
+
 struct feature {
 	const char *name;
 
@@ -98,6 +100,22 @@ struct feature {
 	/* The job's exit status if w is its root cause, or -1: no opinion. */
 	int (*exit_status)(const struct supervisor *sv, const struct worker *w);
 
+	/* A group of several hosts, in the agent that leads it: workers of all hosts, which the
+	 * core does not know. */
+	/* It leads; NULL: no more. */
+	void (*hosts_lead)(struct supervisor *sv, struct commons *commons);
+	void (*hosts_begin)(struct supervisor *sv); /* an attempt, whose workers are known */
+	void (*hosts_running)(struct supervisor *sv);
+	void (*hosts_stopping)(struct supervisor *sv);
+	void (*hosts_worker_started)(struct supervisor *sv, struct worker *w);
+	void (*hosts_worker_exited)(struct supervisor *sv, struct worker *w);
+	/* As delays_decision; the feature has the commons' owner decide later. */
+	bool (*hosts_delay_decision)(struct supervisor *sv);
+	/* In any of the group's agents: the one that leads wants that done to a worker of this
+	 * host (io.elasticd.Peer.Order). */
+	void (*hosts_order)(
+		struct supervisor *sv, struct worker *w, const char *what, const char *why);
+
 	/* Signals and processes. */
 	/* Whether the feature handles a signal that the agent got. */
 	bool (*takes_signal)(struct supervisor *sv, int signo);
@@ -148,6 +166,7 @@ bool features_decide(struct supervisor *sv, enum group_decision_step step);
 bool features_take_request(
 	struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why);
 bool features_delay_decision(struct supervisor *sv);
+bool features_hosts_delay_decision(struct supervisor *sv);
 bool features_take_signal(struct supervisor *sv, int signo);
 bool features_signal_worker(struct supervisor *sv, struct worker *w, int signo);
 bool features_child_exited(struct supervisor *sv, const siginfo_t *si);

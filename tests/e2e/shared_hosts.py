@@ -5,6 +5,7 @@ import copy
 import math
 
 from harness import wait_for
+from queues import QueueGroup
 from several_hosts import free_port
 from workers import Group, Worker
 
@@ -41,6 +42,9 @@ class Hosts:
     def call(self, method, **parameters):
         d = self.of(parameters["workers"]) if "workers" in parameters else self.daemons[0]
         return d.call(method, **parameters)
+
+    def agent_sock(self, job):
+        return self.daemons[0].agent_sock(job)
 
     def agent_sock_of(self, worker):
         return self.of(worker).agent_sock(self.name)
@@ -105,3 +109,18 @@ class HostsGroup(Group):
                 self.near.append(worker)
         for worker in self.near:
             worker.call("States")
+
+
+class QueueHostsGroup(HostsGroup):
+    """queues.QueueGroup with the workers of a job on several hosts."""
+
+    at = QueueGroup.at
+    agent = QueueGroup.agent
+
+    def flush(self):
+        raise NotImplementedError("tests of the queue wait for its numbers")
+
+
+def queue_group(daemon, document):
+    """In place of queues.QueueGroup."""
+    return QueueHostsGroup(daemon.box, document)
