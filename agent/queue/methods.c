@@ -17,8 +17,7 @@ bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const 
 			"the group's work queue is at the host that leads it (see elasticctl status)");
 		return false;
 	}
-	/* Hosts of a group may call the job by names of their own. */
-	if (d->several || !job || !strcmp(job, supervisor_spec(d->sv)->name) ||
+	if (!job || !strcmp(job, supervisor_spec(d->sv)->name) ||
 		!strcmp(job, supervisor_options(d->sv)->run))
 		return true;
 	varlink_error(call, "NotFound", manager_no_job(job));

@@ -7,6 +7,7 @@
 #include "agent/sharing/private.h"
 #include "common/base/log.h"
 #include "common/text/json.h"
+#include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -168,16 +169,37 @@ static int relay_failed(struct varlink_call *call, int r)
 		call, STATUS_UNAVAILABLE, "there is no link to the host that leads the group");
 }
 
+/* Hosts call the group's job by names of their own, which the head does not know: takes this host's
+ * out of the call. Returns false after having answered the call. */
+static bool is_own_job(const struct sharing *sh, struct varlink_call *call, json_t *p)
+{
+	const char *job = json_get_string(p, "job", NULL);
+
+	if (job && strcmp(job, supervisor_spec(sh->sv)->name) &&
+		strcmp(job, supervisor_options(sh->sv)->run)) {
+		varlink_error(call, "NotFound", manager_no_job(job));
+		return false;
+	}
+	json_object_del(p, "job");
+	return true;
+}
+
 int sharing_relay_call(struct varlink_call *call, json_t *p, void *arg)
 {
 	struct sharing_peer *peer = varlink_call_user(call);
 	struct sharing_relay *r = peer->sh->relay;
-	struct relayed *c = relayed_of(peer);
-	struct relayed_call *x = c ? calloc(1, sizeof(*x)) : NULL;
+	struct relayed *c;
+	struct relayed_call *x;
+	_cleanup_free_ char *text = NULL;
 	size_t len = 0;
-	_cleanup_free_ char *text = x ? call_text(c, call, p, &len) : NULL;
-	int sent = text ? r->uplink.send(r->uplink.arg, "Call", text, len) : -ENOMEM;
+	int sent;
 
+	if (!is_own_job(r->sh, call, p))
+		return 0;
+	c = relayed_of(peer);
+	x = c ? calloc(1, sizeof(*x)) : NULL;
+	text = x ? call_text(c, call, p, &len) : NULL;
+	sent = text ? r->uplink.send(r->uplink.arg, "Call", text, len) : -ENOMEM;
 	if (sent < 0) {
 		free(x);
 		return relay_failed(call, sent);

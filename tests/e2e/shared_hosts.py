@@ -5,6 +5,7 @@ import copy
 import math
 
 from harness import wait_for
+from queue_workers import Hands
 from queues import QueueGroup
 from several_hosts import free_port
 from workers import Group, Worker
@@ -42,6 +43,12 @@ class Hosts:
     def call(self, method, **parameters):
         d = self.of(parameters["workers"]) if "workers" in parameters else self.daemons[0]
         return d.call(method, **parameters)
+
+    def wait(self, job, until="ended", timeout=None):
+        return self.daemons[0].wait(self.name, until=until, timeout=timeout)
+
+    def events(self, job):
+        return [e for d in self.daemons for e in d.events(self.name)]
 
     def agent_sock(self, job):
         return self.daemons[0].agent_sock(job)
@@ -86,7 +93,8 @@ class HostsGroup(Group):
         for i in range(self.hosts):
             daemons.append(box.new_daemon(name=f"host{i}"))
             daemons[i].start()
-            daemons[i].submit(document)
+            _, run = daemons[i].submit(document)
+            self.run = run if i == 0 else self.run
             # Ranks are in the order of joining; the first one leads.
             daemons[0].wait_event(self.name, "host-joined", count=i + 1)
         self.daemon = Hosts(daemons, self.name)
@@ -119,6 +127,27 @@ class QueueHostsGroup(HostsGroup):
 
     def flush(self):
         raise NotImplementedError("tests of the queue wait for its numbers")
+
+
+class HostsHands(HostsGroup):
+    """queue_workers.Hands with the workers of a job on several hosts."""
+
+    hand, coordinator, kill, until, again = Hands.hand, Hands.coordinator, Hands.kill, Hands.until, Hands.again
+
+
+class HostsToCome:
+    """The daemons of a job that a test has yet to start."""
+
+    def __init__(self, box):
+        self.box, self.hosts = box, None
+
+    def start(self, document):
+        group = HostsHands(self.box, document)
+        self.hosts = group.daemon
+        return group
+
+    def __getattr__(self, name):
+        return getattr(self.hosts, name)
 
 
 def queue_group(daemon, document):
