@@ -75,6 +75,7 @@ agent_SRC := \
 	agent/policy/worker.c \
 	agent/preempt/agree.c \
 	agent/preempt/board.c \
+	agent/preempt/hosts.c \
 	agent/preempt/machine.c \
 	agent/preempt/machine_text.c \
 	agent/preempt/methods.c \

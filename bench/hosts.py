@@ -17,6 +17,7 @@ import subprocess
 import time
 
 import harness
+from sharing import C as SHARING, PEER, ask, peer_python
 
 STAMP = str(harness.BUILD / "bench/stamp")
 LOOP = str(harness.BUILD / "bench/spawn_loop")
@@ -204,6 +205,7 @@ class Hosts:
     def __init__(self, bench, torchrun):
         self.bench = bench
         self.kinds = ["ours"] + (["torchrun"] if torchrun else [])
+        self.torch = peer_python(torchrun)
         if not torchrun:
             print("groups of several hosts: without a peer, there is no torchrun here", flush=True)
 
@@ -340,6 +342,46 @@ class Hosts:
             self.losses("link down -> the others execute, beyond lease", lambda *_: wire.cut(), LEASE_S, wire)
         finally:
             wire.close()
+
+    # --- sharing
+
+    def shared(self, hosts, workers, *commands):
+        """Nanoseconds that rank 0 has printed; the first host leads, the last command is that of all others."""
+        with self.group("ours", hosts, workers=workers) as group:
+            for i in range(hosts):
+                group.worker = ["--no-python", SHARING, *map(str, commands[min(i, len(commands) - 1)])]
+                group.start()
+                if i == 0:
+                    group.wait_joined(1)
+            out = group.hosts[0].wait(PATIENCE_S).out
+            numbers = re.findall(r"\b\d+\s*$", out)
+            if not numbers:
+                raise RuntimeError(f"{commands} printed no time: {out} {group.hosts[0].err}")
+            return float(numbers[-1])
+
+    def sharing(self):
+        n = 20 if self.bench.quick else 200
+        ours = statistics.median(self.shared(16, 4, ("barrier", n)) for _ in range(3)) / 1e6
+        peer = ask(self.torch, PEER, "tcpstore", "barrier", 64, n) / 1e6 if self.torch else None
+        self.bench.add("barrier of 64 workers on 16 hosts, median", ours, "ms", ">= 5 times faster",
+                       peer / ours >= 5 if peer else None, peer, "tcpstore" if peer else None,
+                       peer / ours if peer else None)
+        n = 2000 if self.bench.quick else 20000
+        rates = {"put, get": [], "put that does not wait, get": []}
+        theirs = []
+        for _ in range(3):
+            for what, more in (("put, get", ()), ("put that does not wait, get", ("nowait",))):
+                ns = self.shared(2, 1, ("pairs", 0), ("pairs", n, *more))
+                rates[what].append(n / ns * 1e9)
+            if self.torch:
+                theirs.append(n / ask(self.torch, PEER, "tcpstore", "pairs", 1, n) * 1e9)
+        peer = statistics.median(theirs) if theirs else None
+        for what, rate in rates.items():
+            ours, nowait = statistics.median(rate), "does not wait" in what
+            self.bench.add(f"pairs from a host that does not lead: {what}", ours, "/s",
+                           "at least as fast" if nowait else "none",
+                           ours >= peer if nowait and peer else None, peer, "set, get" if peer else None,
+                           ours / peer if peer else None)
 
     # --- memory
 

@@ -440,6 +440,9 @@ class Bench:
     def hosts_silence(self):
         Hosts(self, TORCHRUN).silence()
 
+    def hosts_sharing(self):
+        Hosts(self, TORCHRUN).sharing()
+
     def hosts_memory(self):
         Hosts(self, TORCHRUN).memory()
 
@@ -447,7 +450,8 @@ class Bench:
             "daemon_memory", "idle_calls", "write_rate", "tee", "status_calls", "sharing_beats",
             "sharing_barriers", "sharing_pairs", "sharing_death", "preemption_notice",
             "preemption_step", "queue_rate", "queue_python", "queue_latency", "queue_memory",
-            "hosts_join", "hosts_failure", "hosts_agent_killed", "hosts_silence", "hosts_memory")
+            "hosts_join", "hosts_failure", "hosts_agent_killed", "hosts_silence", "hosts_sharing",
+            "hosts_memory")
 
     def close(self):
         left = self.box.leftovers()

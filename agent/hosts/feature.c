@@ -259,13 +259,22 @@ static bool hosts_takes_signal(struct supervisor *sv, int signo)
 	return true;
 }
 
-/* Whether the head has to know what becomes of w. On a notice this host leaves after its workers,
- * whose ends are no others' matter. */
+/* Whether the head has to know what becomes of workers. */
 static bool hosts_reports(const struct supervisor *sv)
 {
 	const struct hosts *h = hosts_of(sv);
 
-	return h && h->member->state == MEMBER_RUNNING && !supervisor_on_notice(sv);
+	return h && h->member->state == MEMBER_RUNNING;
+}
+
+/* A notice is the group's while this host has workers of a round; else this host leaves alone. */
+static bool hosts_takes_notice(struct supervisor *sv, const char *source, const char *reason,
+	int64_t grace_ms, int64_t deadline_us)
+{
+	if (!hosts_reports(sv))
+		return false;
+	member_say_notice(hosts_of(sv)->member, source, reason, grace_ms, deadline_us);
+	return true;
 }
 
 static void hosts_worker_exited(struct supervisor *sv, struct worker *w)
@@ -305,6 +314,9 @@ static void hosts_group_changed(struct supervisor *sv)
 		return;
 	if (h->member->state == MEMBER_STOPPING || h->member->state == MEMBER_FENCED)
 		member_post(h->member, MEMBER_EV_DEAD);
+	if (h->member->noticed && h->member->state == MEMBER_OVER)
+		member_give_up(
+			h->member, "preempted", supervisor_preempted_status(sv), h->member->cause);
 }
 
 static void hosts_group_running(struct supervisor *sv)
@@ -364,6 +376,7 @@ const struct feature hosts_feature = {
 	.rendezvous = hosts_rendezvous,
 	.decides = hosts_decides,
 	.takes_request = hosts_takes_request,
+	.takes_notice = hosts_takes_notice,
 	.takes_signal = hosts_takes_signal,
 	.attempt_over = hosts_attempt_over,
 	.group_changed = hosts_group_changed,

@@ -172,6 +172,7 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 		*ret_started = true;
 		break;
 	case ROUND_ORDER_STOP:
+		head_spare_later(h);
 		sharing_group_stop(h->sharing, head_goal(h), *h->cause ? h->cause : h->change);
 		if (x)
 			head_say_stop(h, x);
@@ -337,6 +338,7 @@ struct head *head_free(struct head *h)
 		return NULL;
 	while (h->hosts_list)
 		head_host_free(h->hosts_list);
+	loop_cancel(h->loop, head_spare_now, h);
 	sharing_lead(h->hosts->sv, NULL);
 	sharing_group_free(h->sharing);
 	link_listen_free(h->listen);

@@ -30,6 +30,7 @@ void head_round_begins(struct head *h)
 	h->why = NULL;
 	json_array_clear(h->failures);
 	json_array_clear(h->held);
+	h->on_notice = false;
 	json_decref(h->root_cause);
 	h->root_cause = NULL;
 	memset(&h->decision, 0, sizeof(h->decision));
@@ -240,7 +241,8 @@ static void decide_all_ended(struct head *h)
 {
 	bool any;
 
-	if (decide_is_open(h) && !decide_left(h, &any) && any)
+	/* On a notice there is more to look at: head_preempted(). */
+	if (!h->on_notice && decide_is_open(h) && !decide_left(h, &any) && any)
 		decide_succeeded(h, h->leader_over ? h->leader_text : "all workers succeeded");
 }
 
@@ -390,6 +392,97 @@ void head_round_over(struct head *h)
 	h->root_cause = json_incref(root);
 	if (h->end.state && !h->verdict)
 		decide_verdict(h);
+}
+
+/* --- notices of preemption ----------------------------------------------------------------------
+ */
+
+void head_noticed(struct head_host *x, const json_t *notice)
+{
+	struct head *h = x->head;
+	int64_t left_ms = json_get_int(notice, "deadline_ms", SPEC_UNSET);
+
+	if (!decide_is_open(h))
+		return; /* its workers are being stopped anyway */
+	x->noticed = h->on_notice = true;
+	snprintf(h->notice_text, sizeof(h->notice_text), "host %s has a notice of preemption",
+		head_host_name(h, x->number));
+	FEATURES_CALL(h->hosts->sv, hosts_notice, h->hosts->sv,
+		json_get_string(notice, "source", ""), json_get_string(notice, "reason", ""),
+		json_get_int(notice, "grace_ms", SPEC_UNSET),
+		left_ms == SPEC_UNSET ? SPEC_UNSET : (int64_t)loop_real_us() + left_ms * 1000);
+}
+
+/* Whether enough hosts are left without those that have a notice, and the head stays. */
+static bool decide_can_spare(const struct head *h)
+{
+	const struct round_host *host = NULL;
+	int n = 0;
+
+	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+		const struct head_host *x =
+			host->number < h->n_members ? h->members[host->number] : NULL;
+
+		if (!x || host->state == HOST_GONE || host->state == HOST_OUT ||
+			host->state == HOST_LEAVING)
+			continue;
+		if (x->noticed && !strcmp(host->agent, h->hosts->agent))
+			return false;
+		n += !x->noticed;
+	}
+	return n >= h->spec->rendezvous.nodes_min && !h->spec->preemption.whole;
+}
+
+/* The hosts with a notice leave; the round that follows counts as no restart. */
+static void decide_spare(struct head *h)
+{
+	for (int i = 0; i < h->n_members; i++) {
+		struct head_host *x = h->members[i];
+
+		if (!x || !x->noticed)
+			continue;
+		head_note_change(h, head_host_name(h, i), "leaves");
+		snprintf(h->cause, sizeof(h->cause), "%.128s: %.380s", h->change, h->notice_text);
+		if (!round_hear(h->round, i, HOST_EV_LEAVE, 0, hosts_now_ms()))
+			head_carry_out(h);
+	}
+}
+
+void head_spare_now(void *arg)
+{
+	struct head *h = arg;
+
+	if (h->end.state)
+		return;
+	if (decide_can_spare(h))
+		decide_spare(h);
+	else
+		(void)head_end(h, GROUP_PREEMPTED, GOAL_PREEMPT, h->notice_text);
+}
+
+void head_spare_later(struct head *h)
+{
+	if (!h->on_notice)
+		return;
+	h->on_notice = false;
+	if (loop_defer(h->loop, head_spare_now, h) < 0)
+		log_error("out of memory: hosts with a notice of preemption stay");
+}
+
+void head_preempted(void *arg, const char *why, bool done)
+{
+	struct head *h = arg;
+
+	if (!decide_is_open(h))
+		return;
+	h->on_notice = false;
+	snprintf(h->notice_text, sizeof(h->notice_text), "%s", why);
+	if (done)
+		decide_succeeded(h, "all workers succeeded");
+	else if (decide_can_spare(h))
+		decide_spare(h);
+	else
+		(void)head_end(h, GROUP_PREEMPTED, GOAL_PREEMPT, why);
 }
 
 /* Fewer than MIN hosts were there for join_timeout. */

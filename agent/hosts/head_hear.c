@@ -350,6 +350,12 @@ static int hear_ask(struct head_host *x, const json_t *p, struct error *err)
 	return 0;
 }
 
+static int hear_notice(struct head_host *x, const json_t *p, struct error *err)
+{
+	head_noticed(x, p);
+	return 0;
+}
+
 static int hear_leave(struct head_host *x, const json_t *p, struct error *err)
 {
 	head_note_change(x->head, head_host_name(x->head, x->number), "leaves the group");
@@ -374,16 +380,21 @@ static const struct {
 	{ "Report", true, hear_report },
 	{ "Gone", true, hear_gone },
 	{ "Ask", true, hear_ask },
+	{ "Notice", true, hear_notice },
 	{ "Leave", true, hear_leave },
 	{ "Bye", true, hear_bye },
 };
+
+/* About workers, not about hosts: relay.c. */
+static const char *const head_relayed[] = { "Call", "Flow", "Hangup", "Samples" };
 
 static int head_hear(void *arg, const char *method, json_t *p, struct error *err)
 {
 	struct head_host *x = arg;
 
-	if (!strcmp(method, "Call") || !strcmp(method, "Flow") || !strcmp(method, "Hangup"))
-		return head_hear_relayed(x, method, p, err);
+	for (size_t i = 0; i < sizeof(head_relayed) / sizeof(head_relayed[0]); i++)
+		if (!strcmp(head_relayed[i], method))
+			return head_hear_relayed(x, method, p, err);
 	for (size_t i = 0; i < sizeof(head_methods) / sizeof(head_methods[0]); i++) {
 		if (strcmp(head_methods[i].method, method))
 			continue;

@@ -137,6 +137,8 @@ static int hear_stop(struct member *m, const json_t *p, struct error *err)
 	m->stop_timeout_ms = json_get_int(p, "timeout_ms", SPEC_UNSET);
 	m->final = strcmp(json_get_string(p, "reason", ""), "failure") &&
 		   strcmp(json_get_string(p, "reason", ""), "membership");
+	if (m->noticed && !m->final)
+		m->leaving = true;
 	member_post(m, MEMBER_EV_STOP);
 	return 0;
 }
@@ -169,12 +171,16 @@ static const struct {
 	{ "End", true, hear_end },
 };
 
+/* About workers, not about this host: relay.c. */
+static const char *const member_relayed[] = { "Answer", "Hangup", "Order", "Board", "Read" };
+
 int member_hear(void *arg, const char *method, json_t *p, struct error *err)
 {
 	struct member *m = arg;
 
-	if (!strcmp(method, "Answer") || !strcmp(method, "Hangup") || !strcmp(method, "Order"))
-		return member_hear_relayed(m, method, p);
+	for (size_t i = 0; i < sizeof(member_relayed) / sizeof(member_relayed[0]); i++)
+		if (!strcmp(member_relayed[i], method))
+			return member_hear_relayed(m, method, p);
 	for (size_t i = 0; i < sizeof(member_methods) / sizeof(member_methods[0]); i++) {
 		if (strcmp(member_methods[i].method, method))
 			continue;

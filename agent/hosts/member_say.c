@@ -221,6 +221,7 @@ void member_say_exited(struct member *m, const struct worker *w)
 		json_put(body, "alone", json_true());
 	if (sharing_may_restart(m->sv, w))
 		json_put(body, "recovers", json_true());
+	FEATURES_CALL(m->sv, hosts_describe_end, m->sv, w, body);
 	say(m, "Report", body);
 }
 
@@ -274,4 +275,20 @@ void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, cons
 	if (timeout_ms != SPEC_UNSET)
 		json_put_int(body, "timeout_ms", timeout_ms);
 	say(m, "Ask", body);
+}
+
+void member_say_notice(struct member *m, const char *source, const char *reason, int64_t grace_ms,
+	int64_t deadline_us)
+{
+	json_t *body = json_pack("{s:s, s:o}", "source", source, "reason", json_text(reason));
+	int64_t left_ms = deadline_us == SPEC_UNSET
+				  ? SPEC_UNSET
+				  : (deadline_us - (int64_t)loop_real_us()) / 1000;
+
+	if (grace_ms != SPEC_UNSET)
+		json_put_int(body, "grace_ms", grace_ms);
+	if (left_ms != SPEC_UNSET)
+		json_put_int(body, "deadline_ms", left_ms > 0 ? left_ms : 0);
+	say(m, "Notice", body);
+	m->noticed = true;
 }

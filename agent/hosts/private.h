@@ -80,6 +80,7 @@ struct member {
 	json_t *reported; /* names of workers whose failure was reported in this round */
 	char cause[512];  /* of the head's STOP */
 	bool final;	  /* no round follows that STOP */
+	bool noticed;	  /* the head has its notice of preemption: it leaves at the next STOP */
 	int64_t stop_timeout_ms;
 	struct error unable;
 };
@@ -114,6 +115,8 @@ void member_say_worker_started(struct member *m, const struct worker *w);
 /* over: their own restarts are used up. */
 void member_say_failures(struct member *m, bool over);
 void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, const char *why);
+void member_say_notice(struct member *m, const char *source, const char *reason, int64_t grace_ms,
+	int64_t deadline_us);
 /* The address under which other hosts reach this one; text of 64 bytes. */
 void member_address(const struct member *m, char *text);
 
@@ -144,6 +147,7 @@ struct head_host {
 	uint64_t since_ms;		  /* no member since */
 	struct link_beat beat;		  /* the last one */
 	struct sharing_host *sharing;	  /* while it is a member */
+	bool noticed;			  /* it has a notice of preemption in this round */
 };
 
 struct head {
@@ -187,6 +191,8 @@ struct head {
 	bool leader_over;
 	char leader_text[256];
 	struct loop_timer *leader_timer;
+	bool on_notice;				 /* in the present round */
+	char notice_text[SUPERVISOR_REASON_MAX]; /* how it ended */
 };
 
 int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct head **ret,
@@ -219,6 +225,13 @@ void head_round_begins(struct head *h);
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report);
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over);
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why);
+/* A host has a notice of preemption. */
+void head_noticed(struct head_host *x, const json_t *notice);
+/* A round stops for another reason while hosts have a notice: they leave, too. */
+void head_spare_later(struct head *h);
+void head_spare_now(void *arg);
+/* On a notice all workers have left, or are to be stopped; arg: the head. */
+void head_preempted(void *arg, const char *why, bool done);
 /* Decides about failures that were held, where no feature wants that any more; arg: the head. */
 void head_decide_held(void *arg);
 void head_add_failures(struct head *h, const json_t *failures);

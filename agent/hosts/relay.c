@@ -68,9 +68,27 @@ static void hear_order(struct member *m, const json_t *p)
 	}
 }
 
+static void hear_read(struct member *m, const json_t *p)
+{
+	json_t *samples = features_hosts_samples(m->sv, json_get_bool(p, "barrier", false));
+	_cleanup_json_ json_t *body =
+		json_pack("{s:I, s:o}", "number", (json_int_t)json_get_int(p, "number", 1),
+			"samples", samples ? samples : json_array());
+	size_t len;
+	_cleanup_free_ char *text = json_dump_text(body, &len);
+
+	if (!text || uplink_send(m, "Samples", text, len) == -ENOMEM)
+		log_error("out of memory: the head does not learn how far workers are");
+}
+
 int member_hear_relayed(struct member *m, const char *method, const json_t *p)
 {
-	if (strcmp(method, "Order") != 0)
+	if (!strcmp(method, "Board"))
+		FEATURES_CALL(m->sv, hosts_board, m->sv, (uint64_t)json_get_int(p, "notice", 0),
+			json_get_int(p, "save_at", INT64_MIN), json_get_bool(p, "error", false));
+	else if (!strcmp(method, "Read"))
+		hear_read(m, p);
+	else if (strcmp(method, "Order") != 0)
 		sharing_relay_hear(m->sv, method, p);
 	else if (m->state == MEMBER_RUNNING)
 		hear_order(m, p);
@@ -107,6 +125,7 @@ int head_relay_open(struct head *h, struct error *err)
 	const struct sharing_downlink down = { .send = downlink_send,
 		.congested = downlink_congested,
 		.decide = head_decide_held,
+		.preempted = head_preempted,
 		.group_arg = h };
 
 	return sharing_group_new(h->hosts->sv, &down, &h->sharing, err);

@@ -18,10 +18,18 @@
 
 enum { BOARD_COPIES = 8, BOARD_PAUSE_NS = 1000000 };
 
+static void board_show(struct preempting *p, int64_t save_at)
+{
+	if (p->commons && p->commons->owner.notice)
+		p->commons->owner.notice(p->commons->owner.arg, p->notice_word, save_at);
+	else
+		sharing_set_notice(p->sv, p->notice_word, save_at);
+}
+
 void preempting_board_up(struct preempting *p, int64_t save_at)
 {
 	p->notice_word |= 1;
-	sharing_set_notice(p->sv, p->notice_word, save_at);
+	board_show(p, save_at);
 }
 
 void preempting_board_down(struct preempting *p)
@@ -29,12 +37,12 @@ void preempting_board_down(struct preempting *p)
 	if (!(p->notice_word & 1))
 		return;
 	p->notice_word++;
-	sharing_set_notice(p->sv, p->notice_word, INT64_MIN);
+	board_show(p, INT64_MIN);
 }
 
 /* The second call is slow but needs no registration by the workers. Where the kernel has neither, a
  * pause suffices: other processors see a store in far less than a millisecond. */
-static void barrier_everywhere(void)
+void preempting_barrier(void)
 {
 	static const struct timespec pause = { .tv_nsec = BOARD_PAUSE_NS };
 
@@ -66,7 +74,7 @@ static bool slot_copy(const struct supervisor *sv, const struct worker *w, struc
 	return slot && atomic_load_explicit(&slot->token, memory_order_relaxed) == w->token;
 }
 
-static void worker_sample(
+void preempting_sample(
 	const struct supervisor *sv, const struct worker *w, struct preempt_sample *s)
 {
 	bool beats;
@@ -84,13 +92,17 @@ void preempting_board_read(struct preempting *p, bool barrier)
 		calloc((size_t)supervisor_n_workers(sv) + 1, sizeof(*all));
 	size_t n = 0;
 
+	if (p->hosts_up) {
+		p->commons->owner.read(p->commons->owner.arg, barrier);
+		return;
+	}
 	if (barrier)
-		barrier_everywhere();
+		preempting_barrier();
 	if (!all)
 		log_error("out of memory: the steps of the workers are not read");
 	for (int i = 0; all && i < supervisor_n_workers(sv); i++)
 		if (worker_alive(supervisor_worker(sv, i)))
-			worker_sample(sv, supervisor_worker(sv, i), &all[n++]);
+			preempting_sample(sv, supervisor_worker(sv, i), &all[n++]);
 	preempt_read(p->machine, all, n, loop_now_ms());
 }
 
@@ -98,6 +110,6 @@ void preempting_board_last(struct preempting *p, const struct worker *w)
 {
 	struct preempt_sample s;
 
-	worker_sample(p->sv, w, &s);
+	preempting_sample(p->sv, w, &s);
 	preempt_add_sample(p->machine, &s, loop_now_ms());
 }

@@ -20,7 +20,7 @@ enum { PATH_BYTES_MAX = 4096, REASON_BYTES_MAX = 4096 };
 
 struct sharing_step_wait {
 	LIST_ENTRY(sharing_step_wait) link;
-	struct sharing *sh;
+	struct preempting *p;
 	struct varlink_call *call;
 	int slot;
 };
@@ -35,13 +35,13 @@ static void step_wait_free(struct sharing_step_wait *x)
 /* Drops the question. */
 static void step_wait_withdraw(struct sharing_step_wait *x)
 {
-	struct sharing *sh = x->sh;
-	struct worker *w = commons_worker(sh->commons, x->slot);
+	struct preempting *p = x->p;
+	struct worker *w = preempting_worker_in(p, x->slot);
 
 	/* preempting_drop_question() may end all waiting questions. */
 	step_wait_free(x);
 	if (w)
-		preempting_drop_question(sh->sv, w);
+		preempting_drop_question(p->sv, w);
 }
 
 static void step_wait_gone(void *arg)
@@ -64,15 +64,15 @@ static const char *order_name(enum preempt_order order)
 }
 
 static int reply_order(
-	struct sharing *sh, struct varlink_call *call, enum preempt_order order, int64_t at)
+	struct supervisor *sv, struct varlink_call *call, enum preempt_order order, int64_t at)
 {
-	_cleanup_json_ json_t *notice = preempting_notice_json(sh->sv);
+	_cleanup_json_ json_t *notice = preempting_notice_json(sv);
 	json_t *p = json_object(), *deadline = json_object_get(notice, "deadline_us");
 
 	json_put_string(p, "action", order_name(order));
 	if (notice && at >= 0)
 		json_put_int(p, "at", at);
-	json_put_int(p, "exit_code", supervisor_preempted_status(sh->sv));
+	json_put_int(p, "exit_code", supervisor_preempted_status(sv));
 	if (deadline)
 		json_put(p, "deadline_us", json_incref(deadline));
 	return varlink_reply(call, p);
@@ -81,27 +81,27 @@ static int reply_order(
 static void step_wait_answer(void *arg, enum preempt_order order, int64_t at)
 {
 	struct sharing_step_wait *x = arg;
-	struct sharing *sh = x->sh;
+	struct supervisor *sv = x->p->sv;
 	struct varlink_call *call = x->call;
 
 	step_wait_free(x);
-	(void)reply_order(sh, call, order, at);
+	(void)reply_order(sv, call, order, at);
 }
 
 static int reply_error(
-	struct sharing *sh, struct varlink_call *call, const struct members_error *error)
+	const struct commons *c, struct varlink_call *call, const struct members_error *error)
 {
 	json_t *p = json_object();
 
-	json_put(p, "error", sharing_error_json(sh->commons, error));
+	json_put(p, "error", sharing_error_json(c, error));
 	return varlink_error(call, "GroupFailed", p);
 }
 
-static struct sharing_step_wait *step_wait_of(const struct sharing *sh, int slot)
+static struct sharing_step_wait *step_wait_of(const struct preempting *p, int slot)
 {
 	struct sharing_step_wait *x;
 
-	LIST_FOREACH (x, &preempting_of(sh->sv)->step_waits, link)
+	LIST_FOREACH (x, &p->step_waits, link)
 		if (x->slot == slot)
 			return x;
 	return NULL;
@@ -111,37 +111,37 @@ static struct sharing_step_wait *step_wait_of(const struct sharing *sh, int slot
 
 static int worker_step(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
-	const struct members_error *error = members_reported_error(sh->commons->members);
+	struct supervisor *sv = sharing_supervisor_of(call);
+	const struct commons *c = sharing_commons_of(call);
+	const struct members_error *error = members_reported_error(c->members);
 	int slot = sharing_slot_of(call);
-	struct worker *w = commons_worker(sh->commons, slot);
+	struct worker *w = commons_worker(c, slot);
 	int64_t step = json_get_int(p, "step", 0);
 	struct sharing_step_wait *x;
 
 	if (error)
-		return reply_error(sh, call, error);
-	if (sh->commons->stopping)
-		return sharing_fail(
-			call, STATUS_CANCELLED, "%s", sh->commons->why ? sh->commons->why : "");
-	if (!w || !supervisor_on_notice(sh->sv))
-		return reply_order(sh, call, PREEMPT_CONTINUE, step);
-	if (step_wait_of(sh, slot))
+		return reply_error(c, call, error);
+	if (c->stopping)
+		return sharing_fail(call, STATUS_CANCELLED, "%s", c->why ? c->why : "");
+	if (!w || !preempting_is_up(sv))
+		return reply_order(sv, call, PREEMPT_CONTINUE, step);
+	if (step_wait_of(preempting_of(sv), slot))
 		return sharing_fail(call, STATUS_FAILED_PRECONDITION,
-			"another Step of %s waits already", commons_slot_name(sh->commons, slot));
+			"another Step of %s waits already", commons_slot_name((void *)c, slot));
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return sharing_fail(call, STATUS_RESOURCE_EXHAUSTED, "out of memory");
-	*x = (struct sharing_step_wait){ .sh = sh, .call = call, .slot = slot };
-	LIST_INSERT_HEAD(&preempting_of(sh->sv)->step_waits, x, link);
+	*x = (struct sharing_step_wait){ .p = preempting_of(sv), .call = call, .slot = slot };
+	LIST_INSERT_HEAD(&x->p->step_waits, x, link);
 	varlink_call_on_gone(call, step_wait_gone, x);
-	preempting_add_question(sh->sv, w, step, step_wait_answer, x);
+	preempting_add_question(sv, w, step, step_wait_answer, x);
 	return 0;
 }
 
 static int worker_saved(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
-	struct worker *w = commons_worker(sh->commons, sharing_slot_of(call));
+	struct supervisor *sv = sharing_supervisor_of(call);
+	struct worker *w = commons_worker(sharing_commons_of(call), sharing_slot_of(call));
 	const char *path = json_get_string(p, "path", NULL);
 	struct error err = { 0 };
 	int r;
@@ -149,7 +149,7 @@ static int worker_saved(struct varlink_call *call, json_t *p, void *arg)
 	if (path && strlen(path) > PATH_BYTES_MAX)
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"path: expected at most %d bytes, got %zu", PATH_BYTES_MAX, strlen(path));
-	r = w ? preempting_saved(sh->sv, w, json_get_int(p, "step", 0), path, &err)
+	r = w ? preempting_saved(sv, w, json_get_int(p, "step", 0), path, &err)
 	      : error_set(&err, -ENOENT, "the worker is gone");
 	if (r == 0)
 		return varlink_reply(call, NULL);
@@ -162,27 +162,27 @@ static int worker_saved(struct varlink_call *call, json_t *p, void *arg)
 
 static int worker_preemption(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
-	json_t *notice = preempting_notice_json(sh->sv), *answer;
+	struct supervisor *sv = sharing_supervisor_of(call);
+	json_t *notice = preempting_notice_json(sv), *answer;
 
 	if (!notice)
 		return sharing_fail(call, STATUS_NOT_FOUND, "no notice of preemption is up");
 	answer = json_object();
 	json_put(answer, "notice", notice);
-	json_put_int(answer, "exit_code", supervisor_preempted_status(sh->sv));
+	json_put_int(answer, "exit_code", supervisor_preempted_status(sv));
 	return varlink_reply(call, answer);
 }
 
 /* True when w gets its signal because it is being stopped: that is no notice for all. */
-static bool being_stopped(const struct sharing *sh, const struct worker *w)
+static bool being_stopped(const struct commons *c, const struct worker *w)
 {
-	return sh->commons->stopping || !w || !worker_alive(w) || w->state == WORKER_STOPPING ||
+	return c->stopping || !w || !worker_alive(w) || w->state == WORKER_STOPPING ||
 	       w->on_purpose || w->stop_us;
 }
 
 static int worker_notify(struct varlink_call *call, json_t *p, void *arg)
 {
-	struct sharing *sh = arg;
+	const struct commons *c = sharing_commons_of(call);
 	struct preempting_notice n = {
 		.source = "worker",
 		.reason = json_get_string(p, "reason", ""),
@@ -198,10 +198,10 @@ static int worker_notify(struct varlink_call *call, json_t *p, void *arg)
 		return sharing_fail(call, STATUS_INVALID_ARGUMENT,
 			"reason: expected at most %d bytes, got %zu", REASON_BYTES_MAX,
 			strlen(n.reason));
-	if (being_stopped(sh, commons_worker(sh->commons, sharing_slot_of(call))))
+	if (being_stopped(c, commons_worker(c, sharing_slot_of(call))))
 		return sharing_fail(
 			call, STATUS_FAILED_PRECONDITION, "this worker is being stopped");
-	r = preempting_notice(sh->sv, &n, &err);
+	r = preempting_notice(sharing_supervisor_of(call), &n, &err);
 	if (r == -ESHUTDOWN)
 		return sharing_fail(call, STATUS_FAILED_PRECONDITION, "%s", err.text);
 	if (r < 0)
@@ -222,22 +222,22 @@ const struct varlink_method preempting_worker_methods[] = {
 void preempting_on_error(void *arg)
 {
 	struct preempting *p = arg;
-	struct sharing *sh = sharing_of(p->sv);
-	const struct members_error *error = members_reported_error(sh->commons->members);
+	const struct members_error *error =
+		p->commons ? members_reported_error(p->commons->members) : NULL;
 	struct sharing_step_wait *x;
 
 	while (error && (x = LIST_FIRST(&p->step_waits))) {
 		struct varlink_call *call = x->call;
 
 		step_wait_withdraw(x);
-		(void)reply_error(sh, call, error);
+		(void)reply_error(p->commons, call, error);
 	}
 }
 
 void preempting_worker_exited(struct supervisor *sv, struct worker *w)
 {
-	struct sharing *sh = sharing_of(sv);
-	struct sharing_step_wait *x = sh ? step_wait_of(sh, w->slot) : NULL;
+	struct preempting *p = preempting_of(sv);
+	struct sharing_step_wait *x = step_wait_of(p, w->slot);
 	struct varlink_call *call;
 
 	if (!x)
@@ -245,19 +245,17 @@ void preempting_worker_exited(struct supervisor *sv, struct worker *w)
 	call = x->call;
 	step_wait_withdraw(x);
 	sharing_fail(call, STATUS_ABORTED, "the process of %s has ended",
-		commons_slot_name(sh->commons, w->slot));
+		commons_slot_name(p->commons, w->slot));
 }
 
-void preempting_group_stopping(struct supervisor *sv, const char *why)
+void preempting_steps_stop(struct preempting *p)
 {
-	struct sharing *sh = sharing_of(sv);
 	struct sharing_step_wait *x;
 
-	while (sh && (x = LIST_FIRST(&preempting_of(sv)->step_waits))) {
+	while (p->commons && (x = LIST_FIRST(&p->step_waits))) {
 		struct varlink_call *call = x->call;
 
 		step_wait_withdraw(x);
-		sharing_fail(
-			call, STATUS_CANCELLED, "%s", sh->commons->why ? sh->commons->why : "");
+		sharing_fail(call, STATUS_CANCELLED, "%s", p->commons->why ? p->commons->why : "");
 	}
 }

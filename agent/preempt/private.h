@@ -8,6 +8,7 @@
  *   methods.c  calls of workers: Step, Saved, Preemption, Notify
  *   workers.c  starts and ends of workers, their questions and saves, signals
  *   board.c    the notice on the board, and what workers wrote there
+ *   hosts.c    the same in a group of several hosts
  *   text.c     texts and JSON; the notice of an earlier agent
  */
 
@@ -25,11 +26,17 @@ struct preempting_worker {
 	int64_t path_step; /* the step that path belongs to */
 	char *path;	   /* owned, NULL: not given */
 	bool told;	   /* it has reported a save, at told_step */
+	bool signalled;	   /* by an order of the agent that leads */
 	int64_t told_step;
 };
 
 struct preempting {
 	struct supervisor *sv;
+	/* Of the workers that the machine is about: of this host, or, where this agent leads a
+	 * group of several hosts, of all. NULL: another agent leads, or there is no sharing. */
+	struct commons *commons;
+	bool several;  /* the group has several hosts */
+	bool hosts_up; /* ... which this agent leads, and which have a notice */
 	struct preempt *machine;
 	struct loop_timer *timer;
 	bool running;	      /* preempting_run() is under way */
@@ -55,6 +62,8 @@ struct preempting {
 };
 
 /* service.c */
+/* Whether the machine's workers have a notice. */
+bool preempting_is_up(const struct supervisor *sv);
 struct preempting *preempting_of(const struct supervisor *sv);
 /* The same, made where it is not there yet; NULL without memory. */
 struct preempting *preempting_make(struct supervisor *sv);
@@ -64,10 +73,9 @@ void preempting_run(struct preempting *p);
 /* workers.c */
 /* NULL when memory was short as the worker began. */
 struct preempting_worker *preempting_worker_of(const struct supervisor *sv, int slot);
-struct worker *preempting_worker_in(struct supervisor *sv, int slot);
+struct worker *preempting_worker_in(const struct preempting *p, int slot);
 void preempting_workers_free(struct preempting *p);
 /* Hooks. */
-void preempting_worker_started(struct supervisor *sv, struct worker *w);
 void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text, size_t size);
 void preempting_end_told(struct supervisor *sv, struct worker *w, const char *text);
 /* The machine's orders about one worker. */
@@ -82,12 +90,43 @@ void preempting_board_read(struct preempting *p, bool barrier);
 /* Reads what w, which has just ended, wrote there. */
 void preempting_board_last(struct preempting *p, const struct worker *w);
 
+/* Reads what the process of w has written there, while it is alive. */
+void preempting_sample(
+	const struct supervisor *sv, const struct worker *w, struct preempt_sample *s);
+/* Has all threads of this host see what was written. */
+void preempting_barrier(void);
+
+/* hosts.c: hooks */
+void preempting_lead(struct supervisor *sv, struct commons *commons);
+void preempting_hosts_begin(struct supervisor *sv);
+void preempting_hosts_stopping(struct supervisor *sv);
+void preempting_hosts_started(struct supervisor *sv, struct worker *w);
+void preempting_hosts_exited(struct supervisor *sv, struct worker *w, const json_t *report);
+void preempting_hosts_notice(struct supervisor *sv, const char *source, const char *reason,
+	int64_t grace_ms, int64_t deadline_us);
+void preempting_hosts_sampled(struct supervisor *sv, const json_t *samples);
+void preempting_hosts_error(struct supervisor *sv);
+void preempting_hosts_board(struct supervisor *sv, uint64_t notice, int64_t save_at, bool error);
+json_t *preempting_hosts_samples(struct supervisor *sv, bool barrier);
+void preempting_hosts_describe_end(struct supervisor *sv, const struct worker *w, json_t *report);
+void preempting_hosts_order(
+	struct supervisor *sv, struct worker *w, const char *what, const char *why);
+
+/* service.c, for hosts.c */
+void preempting_take(struct preempting *p, const struct preempting_notice *n);
+void preempting_call_off_all(struct supervisor *sv);
+/* workers.c, for hosts.c */
+void preempting_add_worker(struct preempting *p, const struct worker *w);
+enum preempt_end preempting_end_of(const struct supervisor *sv, const struct worker *w);
+void preempting_send_signal(struct supervisor *sv, struct worker *w);
+
 /* methods.c */
+/* Ends all waiting Steps. */
+void preempting_steps_stop(struct preempting *p);
 extern const struct varlink_method preempting_worker_methods[];
 /* A worker has reported an error: fails all waiting Step calls with it. */
 void preempting_on_error(void *arg);
 void preempting_worker_exited(struct supervisor *sv, struct worker *w);
-void preempting_group_stopping(struct supervisor *sv, const char *why);
 
 /* text.c; the last ones are hooks */
 /* The reason of the job's end, for people; and "; 5m until the deadline". */

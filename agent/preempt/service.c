@@ -31,12 +31,20 @@ static void preempting_expired(void *arg)
 	struct preempting *p = arg;
 
 	preempting_board_read(p, false);
-	preempting_run(p);
+	if (!p->hosts_up) /* else the samples have yet to come */
+		preempting_run(p);
 }
 
 struct preempting *preempting_of(const struct supervisor *sv)
 {
 	return feature_state(sv, &preempt_feature);
+}
+
+bool preempting_is_up(const struct supervisor *sv)
+{
+	const struct preempting *p = preempting_of(sv);
+
+	return p && p->commons && p->several ? p->hosts_up : supervisor_on_notice(sv);
 }
 
 struct preempting *preempting_make(struct supervisor *sv)
@@ -49,6 +57,7 @@ struct preempting *preempting_make(struct supervisor *sv)
 	if (!p)
 		return NULL;
 	p->sv = sv;
+	p->several = supervisor_spec(sv)->rendezvous.nodes_max > 1;
 	LIST_INIT(&p->step_waits);
 	feature_set_state(sv, &preempt_feature, p);
 	return p;
@@ -61,6 +70,7 @@ static int preempting_new(struct supervisor *sv, struct error *err)
 	if (!p)
 		return error_set(err, -ENOMEM, "out of memory");
 	p->deadline_ms = p->deadline_us = SPEC_UNSET;
+	p->commons = p->several ? NULL : sharing_commons(sv);
 	p->machine = preempt_new(
 		&supervisor_spec(sv)->preemption, (uint64_t)supervisor_spec(sv)->stop.timeout_ms);
 	if (!p->machine ||
@@ -101,7 +111,13 @@ static void preempting_stop(void *arg)
 {
 	struct preempting *p = arg;
 	struct supervisor *sv = p->sv;
+	char text[SUPERVISOR_REASON_MAX];
 
+	if (p->hosts_up) {
+		preempting_reason(p, text, sizeof(text));
+		p->commons->owner.preempted(p->commons->owner.arg, text);
+		return;
+	}
 	/* All ends may have been seen: then they decide the end of the job, or have done so. */
 	supervisor_settle(sv);
 	apply_decisions(sv);
@@ -138,7 +154,7 @@ static void preempting_all_left(struct supervisor *sv)
 static void preempting_tell(struct preempting *p, const struct preempt_do *d)
 {
 	struct supervisor *sv = p->sv;
-	struct worker *w = d->worker < 0 ? NULL : preempting_worker_in(sv, d->worker);
+	const struct worker *w = d->worker < 0 ? NULL : preempting_worker_in(p, d->worker);
 	bool notice = !strcmp(d->event, "notice");
 	char grace[DURATION_TEXT_MAX + 32] = "";
 
@@ -147,8 +163,8 @@ static void preempting_tell(struct preempting *p, const struct preempt_do *d)
 	log_notice("%s%s", d->text, grace);
 	events_add(supervisor_events(sv), d->event, supervisor_attempt(sv), w ? w->rank : -1,
 		preempting_json(sv), "%s%s", d->text, grace);
-	if (notice)
-		sharing_send_notice(sv, d->text);
+	if (notice && p->commons)
+		commons_event(p->commons, "notice", -1, NULL, d->text);
 }
 
 static void preempting_do(struct preempting *p, const struct preempt_do *d)
@@ -202,7 +218,7 @@ void preempting_run(struct preempting *p)
 		loop_timer_disarm(p->timer);
 	else
 		loop_timer_arm(p->timer, due > now ? due - now : 0);
-	if (supervisor_on_notice(p->sv))
+	if (preempting_is_up(p->sv))
 		supervisor_changed(p->sv);
 }
 
@@ -252,22 +268,28 @@ static void preempting_call_off(struct supervisor *sv, struct worker *w)
 		FEATURES_CALL(sv, worker_over, sv, w);
 }
 
-static void preempting_first(
-	struct preempting *p, const struct preempting_notice *n, const struct preempt_notice *m)
+/* From now on no worker starts. */
+void preempting_call_off_all(struct supervisor *sv)
 {
-	struct supervisor *sv = p->sv;
-
-	supervisor_set_notice(sv, true);
-	p->time_us = (int64_t)loop_real_us();
-	snprintf(p->source, sizeof(p->source), "%s", m->source);
-	snprintf(p->reason, sizeof(p->reason), "%s", m->reason);
-	/* From now on no worker starts. */
 	for (int i = 0; i < supervisor_n_workers(sv) && preempting_active(sv); i++) {
 		struct worker *w = supervisor_worker(sv, i);
 
 		if (w->state == WORKER_WAITING || lifecycle_starts(w))
 			preempting_call_off(sv, w);
 	}
+}
+
+static void preempting_first(struct preempting *p, const struct preempt_notice *m)
+{
+	p->time_us = (int64_t)loop_real_us();
+	snprintf(p->source, sizeof(p->source), "%s", m->source);
+	snprintf(p->reason, sizeof(p->reason), "%s", m->reason);
+	if (p->several && p->commons) {
+		p->hosts_up = true; /* each host does so when its board has the notice */
+		return;
+	}
+	supervisor_set_notice(p->sv, true);
+	preempting_call_off_all(p->sv);
 }
 
 /* Uses the shortest time that any notice has named. */
@@ -284,9 +306,8 @@ static void preempting_deadline(struct preempting *p)
 			: (int64_t)loop_real_us() + (v.deadline_ms - (int64_t)loop_now_ms()) * 1000;
 }
 
-int preempting_notice(struct supervisor *sv, const struct preempting_notice *n, struct error *err)
+void preempting_take(struct preempting *p, const struct preempting_notice *n)
 {
-	struct preempting *p = preempting_of(sv);
 	struct preempt_notice m = {
 		.now_ms = loop_now_ms(),
 		.source = n->source,
@@ -294,16 +315,24 @@ int preempting_notice(struct supervisor *sv, const struct preempting_notice *n, 
 	};
 	bool grace;
 
+	preempting_time(p->sv, n, &m, &grace);
+	if (!preempting_is_up(p->sv))
+		preempting_first(p, &m);
+	preempt_notice(p->machine, &m, grace);
+	preempting_deadline(p);
+	preempting_run(p);
+}
+
+int preempting_notice(struct supervisor *sv, const struct preempting_notice *n, struct error *err)
+{
 	supervisor_settle(sv);
 	if (supervisor_decided(sv))
 		return error_set(
 			err, -ESHUTDOWN, "%s is already ending", supervisor_spec(sv)->name);
-	preempting_time(sv, n, &m, &grace);
-	if (!supervisor_on_notice(sv))
-		preempting_first(p, n, &m);
-	preempt_notice(p->machine, &m, grace);
-	preempting_deadline(p);
-	preempting_run(p);
+	if (features_take_notice(
+		    sv, n->source, n->reason ? n->reason : "", n->grace_ms, n->deadline_us))
+		return 0;
+	preempting_take(preempting_of(sv), n);
 	if (!preempting_active(sv))
 		preempting_all_left(sv);
 	else
@@ -382,8 +411,29 @@ static void preempting_group_changed(struct supervisor *sv)
 	bool ends = group_state_is_final(supervisor_group(sv)->state) &&
 		    supervisor_group(sv)->state != GROUP_PREEMPTED;
 
-	if (stops || ends)
+	/* In a group of several hosts the notice is of all, and so is its end. */
+	if ((stops || ends) && !preempting_of(sv)->several)
 		preempting_cancel(sv);
+}
+
+static void preempting_own_started(struct supervisor *sv, struct worker *w)
+{
+	struct preempting *p = preempting_of(sv);
+
+	if (p && !p->several)
+		preempting_add_worker(p, w);
+}
+
+static void preempting_own_exited(struct supervisor *sv, struct worker *w)
+{
+	if (!preempting_of(sv)->several)
+		preempting_worker_exited(sv, w);
+}
+
+static void preempting_own_stopping(struct supervisor *sv, const char *why)
+{
+	if (!preempting_of(sv)->several)
+		preempting_steps_stop(preempting_of(sv));
 }
 
 static int method_preempt(struct varlink_call *call, json_t *p, void *arg)
@@ -420,13 +470,25 @@ const struct feature preempt_feature = {
 	.manager_methods = manager_methods,
 	.worker_methods = preempting_worker_methods,
 	.group_changed = preempting_group_changed,
-	.group_stopping = preempting_group_stopping,
+	.group_stopping = preempting_own_stopping,
 	.all_left = preempting_all_left,
 	.job_ended = notice_sources_stop,
-	.worker_started = preempting_worker_started,
+	.worker_started = preempting_own_started,
 	.worker_left = preempting_worker_left,
-	.worker_exited = preempting_worker_exited,
+	.worker_exited = preempting_own_exited,
 	.worker_end_reported = preempting_end_told,
+	.hosts_lead = preempting_lead,
+	.hosts_begin = preempting_hosts_begin,
+	.hosts_stopping = preempting_hosts_stopping,
+	.hosts_worker_started = preempting_hosts_started,
+	.hosts_worker_exited = preempting_hosts_exited,
+	.hosts_notice = preempting_hosts_notice,
+	.hosts_sampled = preempting_hosts_sampled,
+	.hosts_error = preempting_hosts_error,
+	.hosts_board = preempting_hosts_board,
+	.hosts_samples = preempting_hosts_samples,
+	.hosts_describe_end = preempting_hosts_describe_end,
+	.hosts_order = preempting_hosts_order,
 	.takes_signal = preempting_signal,
 	.child_exited = notice_sources_child_exited,
 	.helper_pids = notice_sources_helpers,

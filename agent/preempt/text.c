@@ -33,7 +33,7 @@ json_t *preempting_notice_json(const struct supervisor *sv)
 {
 	struct preempt_view v;
 
-	if (!supervisor_on_notice(sv))
+	if (!preempting_is_up(sv))
 		return NULL;
 	v = preempt_view(preempting_of(sv)->machine);
 	return common_json(preempting_of(sv), &v);
@@ -48,7 +48,7 @@ json_t *preempting_json(const struct supervisor *sv)
 
 	if (p && p->past)
 		return json_incref(p->past);
-	if (!supervisor_on_notice(sv))
+	if (!preempting_is_up(sv) || (p->several && !p->commons))
 		return NULL;
 	v = preempt_view(p->machine);
 	state = supervisor_decided(sv) || v.state == PREEMPT_NONE ? PREEMPT_OVER : v.state;
@@ -76,8 +76,12 @@ static int past_worker_json(const struct supervisor *sv, const struct worker *w,
 static int preempting_worker_json(
 	const struct supervisor *sv, const struct worker *w, json_t *worker)
 {
-	const struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
-	int64_t step = pt ? preempt_saved_step(preempting_of(sv)->machine, w->slot) : -1;
+	const struct preempting *p = preempting_of(sv);
+	int slot = !p || !p->several ? w->slot
+		   : p->commons	     ? commons_slot_named(p->commons, worker_name(w))
+				     : -1;
+	const struct preempting_worker *pt = preempting_worker_of(sv, slot);
+	int64_t step = pt ? preempt_saved_step(p->machine, slot) : -1;
 
 	if (preempting_of(sv) && preempting_of(sv)->past)
 		return past_worker_json(sv, w, worker);
@@ -158,7 +162,7 @@ static void why_lines(const struct preempting *p, FILE *f)
 
 void preempting_explain(const struct supervisor *sv, FILE *f)
 {
-	if (supervisor_on_notice(sv))
+	if (preempting_is_up(sv) && preempting_of(sv)->commons)
 		why_lines(preempting_of(sv), f);
 }
 

@@ -26,11 +26,14 @@ void preempting_workers_free(struct preempting *p)
 	free(p->workers);
 }
 
-struct worker *preempting_worker_in(struct supervisor *sv, int slot)
+struct worker *preempting_worker_in(const struct preempting *p, int slot)
 {
-	for (int i = 0; i < supervisor_n_workers(sv); i++)
-		if (supervisor_worker(sv, i)->slot == slot)
-			return supervisor_worker(sv, i);
+	for (int i = 0; p->commons && i < commons_count(p->commons); i++)
+		if (commons_at(p->commons, i)->slot == slot)
+			return commons_at(p->commons, i);
+	for (int i = 0; !p->commons && i < supervisor_n_workers(p->sv); i++)
+		if (supervisor_worker(p->sv, i)->slot == slot)
+			return supervisor_worker(p->sv, i);
 	return NULL;
 }
 
@@ -51,16 +54,14 @@ static int make_room(struct preempting *p, int slot)
 	return 0;
 }
 
-void preempting_worker_started(struct supervisor *sv, struct worker *w)
+void preempting_add_worker(struct preempting *p, const struct worker *w)
 {
-	struct preempting *p = preempting_of(sv);
-
-	if (!p || w->slot < 0)
+	if (w->slot < 0)
 		return;
 	if (make_room(p, w->slot) < 0 || preempt_started(p->machine, w->slot, worker_name(w)) < 0)
 		log_error("out of memory: %s takes no part in a preemption", worker_name(w));
 	if (w->slot < p->n_workers)
-		p->workers[w->slot].told = false;
+		p->workers[w->slot].told = p->workers[w->slot].signalled = false;
 	preempting_run(p);
 }
 
@@ -70,7 +71,7 @@ static int signal_of(const struct spec *s)
 }
 
 /* How w ended. An error that the worker reported or the agent found outweighs the exit code. */
-static enum preempt_end end_of(const struct supervisor *sv, const struct worker *w)
+enum preempt_end preempting_end_of(const struct supervisor *sv, const struct worker *w)
 {
 	const struct worker_exit *x = &w->exit;
 	int signo = signal_of(supervisor_spec(sv));
@@ -102,7 +103,7 @@ void preempting_end_told(struct supervisor *sv, struct worker *w, const char *te
 	int64_t step;
 	json_t *data;
 
-	if (!text[0])
+	if (!text[0] || preempting_of(sv)->several)
 		return;
 	step = preempt_saved_step(preempting_of(sv)->machine, w->slot);
 	data = json_pack("{s:s}", "worker", worker_name(w));
@@ -112,6 +113,20 @@ void preempting_end_told(struct supervisor *sv, struct worker *w, const char *te
 		"%s %s (%s)", worker_name(w), text, w->exit.text);
 }
 
+/* In a group of several hosts the agent that leads has the machine; what a worker means that ends
+ * so can be known here. */
+static void hosts_left(const struct preempting *p, const struct worker *w, char *text, size_t size)
+{
+	const struct preempting_worker *pt = preempting_worker_of(p->sv, w->slot);
+	enum preempt_end how = preempting_end_of(p->sv, w);
+	bool signalled = pt && pt->signalled;
+
+	if (!supervisor_on_notice(p->sv) || w->on_purpose || w->stop_us)
+		return;
+	if (how == PREEMPT_END_LEFT || (how != PREEMPT_END_OTHER && signalled))
+		snprintf(text, size, "left on the notice");
+}
+
 void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text, size_t size)
 {
 	struct preempting *p = preempting_of(sv);
@@ -119,9 +134,13 @@ void preempting_worker_left(struct supervisor *sv, struct worker *w, char *text,
 
 	if (!p || w->slot < 0)
 		return;
+	if (p->several) {
+		hosts_left(p, w, text, size);
+		return;
+	}
 	if (supervisor_on_notice(sv))
 		preempting_board_last(p, w);
-	meaning = preempt_ended(p->machine, w->slot, end_of(sv, w), loop_now_ms());
+	meaning = preempt_ended(p->machine, w->slot, preempting_end_of(sv, w), loop_now_ms());
 	if (supervisor_on_notice(sv) && meaning == PREEMPT_LEFT && !w->on_purpose && !w->stop_us)
 		left_text(sv, w, text, size);
 	preempting_run(p);
@@ -134,7 +153,7 @@ void preempting_add_question(struct supervisor *sv, struct worker *w, int64_t st
 {
 	struct preempting_worker *pt = preempting_worker_of(sv, w->slot);
 
-	if (!pt || !supervisor_on_notice(sv)) {
+	if (!pt || !preempting_is_up(sv)) {
 		answer(arg, PREEMPT_CONTINUE, -1);
 		return;
 	}
@@ -191,7 +210,7 @@ int preempting_saved(
 	char *copy = NULL;
 	int r;
 
-	if (!pt || !supervisor_on_notice(sv))
+	if (!pt || !preempting_is_up(sv))
 		return error_set(err, -ENOENT, "no notice of preemption is up");
 	if (path && !(copy = strdup(path)))
 		return error_set(err, -ENOMEM, "out of memory");
@@ -218,14 +237,22 @@ int preempting_saved(
 
 void preempting_signal_worker(struct preempting *p, const struct preempt_do *d)
 {
-	struct supervisor *sv = p->sv;
-	struct worker *w = preempting_worker_in(sv, d->worker);
+	struct worker *w = preempting_worker_in(p, d->worker);
+
+	if (w && p->commons && p->commons->owner.order)
+		p->commons->owner.order(p->commons->owner.arg, w, COMMONS_SIGNAL, "");
+	else if (w)
+		preempting_send_signal(p->sv, w);
+}
+
+void preempting_send_signal(struct supervisor *sv, struct worker *w)
+{
 	int signo = signal_of(supervisor_spec(sv)), r;
 	char name[SIGNALS_TEXT_MAX];
 
 	/* A worker that is being stopped has its signal already; a second one could end it at once.
 	 */
-	if (!w || !worker_alive(w) || w->stop_us)
+	if (!worker_alive(w) || w->stop_us)
 		return;
 	r = signal_worker(sv, w, signo, supervisor_spec(sv)->preemption.whom);
 	signals_name(signo, name);

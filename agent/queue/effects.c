@@ -128,7 +128,7 @@ void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, c
 		restart_own(sv, w, why);
 	else if (!strcmp(what, COMMONS_FAIL))
 		fail_own(sv, w, why);
-	else
+	else if (!strcmp(what, COMMONS_SAVE))
 		save_own(g, w, why);
 }
 

@@ -24,7 +24,7 @@ void dispatch_worker_ended(struct supervisor *sv, struct worker *w);
 void dispatch_worker_over(struct supervisor *sv, struct worker *w);
 /* The group is being stopped; its goal says what follows. */
 void dispatch_stopping(struct supervisor *sv);
-/* Does that (commons.h) to a worker of this host. */
+/* Does that (agent/sharing/commons.h) to a worker of this host. */
 void dispatch_order(struct supervisor *sv, struct worker *w, const char *what, const char *why);
 /* The job is over. */
 void dispatch_over(struct supervisor *sv);

@@ -226,6 +226,11 @@ static bool own_decision_waits(struct supervisor *sv)
 	return of_one_host(sv) && dispatch_decision_waits(sv);
 }
 
+static void all_worker_exited(struct supervisor *sv, struct worker *w, const json_t *report)
+{
+	dispatch_worker_ended(sv, w);
+}
+
 static void dispatch_lead(struct supervisor *sv, struct commons *commons)
 {
 	if (dispatch_of(sv))
@@ -286,7 +291,7 @@ const struct feature queue_feature = {
 	.hosts_running = dispatch_running,
 	.hosts_stopping = dispatch_stopping,
 	.hosts_worker_started = dispatch_worker_started,
-	.hosts_worker_exited = dispatch_worker_ended,
+	.hosts_worker_exited = all_worker_exited,
 	.hosts_delay_decision = dispatch_decision_waits,
 	.hosts_order = dispatch_order,
 	.exit_status = dispatch_exit_status,

@@ -42,9 +42,10 @@ struct commons_state {
 #define COMMONS_CANCEL "cancel"	  /* counts one more cancelled lease on its board */
 #define COMMONS_RESTART "restart" /* kills it, and starts it again alone */
 #define COMMONS_FAIL "fail"	  /* stops it, and counts it as failed */
+#define COMMONS_SIGNAL "signal"	  /* sends it preemption.signal */
 #define COMMONS_SAVE "save"	  /* saves its state: stacks and last lines */
 
-/* Answers who is in the group, and is told of errors. */
+/* Knows the workers of the group and their hosts. */
 struct commons_owner {
 	/* The workers of the present attempt, by place: 0 .. count() - 1. */
 	int (*count)(void *arg);
@@ -58,10 +59,17 @@ struct commons_owner {
 	/* A worker has reported an error: it counts as failed when it ends. */
 	void (*worker_error)(void *arg, struct worker *w, const char *code, const char *message);
 	struct commons_state (*state)(void *arg);
-	/* Decides now about failures whose decision has waited (feature.h). */
+	/* Decides now about failures whose decision has waited (agent/supervise/feature.h). */
 	void (*decide)(void *arg);
 	/* Has the worker's host do that. NULL: all workers are this host's. */
 	void (*order)(void *arg, struct worker *w, const char *what, const char *why);
+	/* Likewise NULL where all workers are this host's. */
+	/* All boards show that about a notice of preemption (odd while one is up). */
+	void (*notice)(void *arg, uint64_t word, int64_t save_at);
+	/* Has all hosts say how far their workers are: the hook hosts_sampled follows. */
+	void (*read)(void *arg, bool barrier);
+	/* On a notice all workers have left, or are to be stopped. */
+	void (*preempted)(void *arg, const char *why);
 	void *arg;
 };
 

@@ -37,6 +37,7 @@ struct sharing_host {
 	LIST_HEAD(, group_connection) connections;
 	int n_connections;
 	bool congested;
+	bool read_due; /* it has yet to answer the present Read */
 };
 
 /* The slots of one role's workers by their index; -1: none. */
@@ -58,6 +59,14 @@ struct sharing_group {
 	int n_slots, attempt;
 	struct commons_state state;
 	char reason[512]; /* of the stop */
+
+	/* As on all boards. */
+	uint64_t notice;
+	int64_t save_at;
+	bool error;
+
+	int64_t reads;	 /* number of the present Read */
+	json_t *samples; /* that came so far; NULL: there is no Read */
 	LIST_HEAD(, sharing_host) hosts;
 };
 
@@ -78,7 +87,7 @@ static struct worker *group_worker(void *arg, int place)
 
 static bool group_on_notice(void *arg)
 {
-	return false; /* a notice concerns its host, which leaves the group */
+	return ((struct sharing_group *)arg)->notice & 1;
 }
 
 static int group_attempt(void *arg)
@@ -86,10 +95,127 @@ static int group_attempt(void *arg)
 	return ((struct sharing_group *)arg)->attempt;
 }
 
-/* Members see to their own workers. */
+/* --- messages to members ------------------------------------------------------------------------
+ */
+
+static void say(const struct sharing_host *x, const char *method, const json_t *body)
+{
+	size_t len = 0;
+	_cleanup_free_ char *text = json_dump_text(body, &len);
+	int r = text ? x->group->down.send(x->arg, method, text, len) : -ENOMEM;
+
+	if (r < 0 && r != -ECONNRESET)
+		log_error("%s cannot be sent to a host: %s", method, strerror(-r));
+}
+
+static void say_to_all(const struct sharing_group *g, const char *method, const json_t *body)
+{
+	const struct sharing_host *x;
+
+	LIST_FOREACH (x, &g->hosts, entry)
+		say(x, method, body);
+}
+
+static void say_board(const struct sharing_group *g)
+{
+	_cleanup_json_ json_t *body = json_pack("{s:I, s:I, s:b}", "notice", (json_int_t)g->notice,
+		"save_at", (json_int_t)g->save_at, "error", g->error);
+
+	say_to_all(g, "Board", body);
+}
+
+static void group_notice(void *arg, uint64_t word, int64_t save_at)
+{
+	struct sharing_group *g = arg;
+
+	g->notice = word;
+	g->save_at = save_at;
+	say_board(g);
+}
+
 static void group_error_changed(void *arg, bool up)
 {
+	struct sharing_group *g = arg;
+
+	if (g->error != up) {
+		g->error = up;
+		say_board(g);
+	}
+	if (up)
+		FEATURES_CALL(g->sv, hosts_error, g->sv);
 }
+
+static bool has_workers(const struct sharing_host *x)
+{
+	for (int i = 0; i < x->group->n_workers; i++)
+		if (x->group->host_of[i] == x)
+			return true;
+	return false;
+}
+
+/* All hosts have answered. */
+static void check_samples(struct sharing_group *g)
+{
+	_cleanup_json_ json_t *samples = NULL;
+	const struct sharing_host *x;
+
+	if (!g->samples)
+		return;
+	LIST_FOREACH (x, &g->hosts, entry)
+		if (x->read_due)
+			return;
+	samples = g->samples;
+	g->samples = NULL;
+	FEATURES_CALL(g->sv, hosts_sampled, g->sv, samples);
+}
+
+static void read_is_over(void *arg)
+{
+	check_samples(arg);
+}
+
+static void group_read(void *arg, bool barrier)
+{
+	struct sharing_group *g = arg;
+	_cleanup_json_ json_t *body =
+		json_pack("{s:I, s:b}", "number", (json_int_t)++g->reads, "barrier", barrier);
+	struct sharing_host *x;
+
+	json_decref(g->samples);
+	g->samples = json_array();
+	LIST_FOREACH (x, &g->hosts, entry) {
+		x->read_due = has_workers(x);
+		if (x->read_due)
+			say(x, "Read", body);
+	}
+	/* Never inside: the asker is not done yet. */
+	if (loop_defer(supervisor_loop(g->sv), read_is_over, g) < 0)
+		log_error("out of memory: the steps of workers are read later");
+}
+
+static void hear_samples(struct sharing_host *x, const json_t *p)
+{
+	struct sharing_group *g = x->group;
+
+	if (!x->read_due || json_get_int(p, "number", 0) != g->reads)
+		return;
+	x->read_due = false;
+	json_array_extend(g->samples, json_get_array(p, "samples"));
+	check_samples(g);
+}
+
+static void group_preempted(void *arg, const char *why)
+{
+	struct sharing_group *g = arg;
+	bool done = g->n_workers > 0;
+
+	for (int i = 0; i < g->n_workers; i++)
+		done = done &&
+		       (g->workers[i].state == WORKER_SUCCEEDED || g->workers[i].on_purpose);
+	g->down.preempted(g->down.group_arg, why, done);
+}
+
+/* Members see to their own workers. */
 
 static void group_worker_error(void *arg, struct worker *w, const char *code, const char *message)
 {
@@ -110,20 +236,12 @@ static void group_decide_now(void *arg)
 static void group_order(void *arg, struct worker *w, const char *what, const char *why)
 {
 	struct sharing_group *g = arg;
-	struct sharing_host *x = g->host_of[w->place];
-	json_t *body = json_object();
-	size_t len = 0;
-	_cleanup_free_ char *text = NULL;
+	_cleanup_json_ json_t *body =
+		json_pack("{s:s, s:i, s:s, s:o}", "worker", g->commons->slots[w->slot].name,
+			"start", w->start, "what", what, "why", json_text(why));
 
-	json_put_string(body, "worker", g->commons->slots[w->slot].name);
-	json_put_int(body, "start", w->start);
-	json_put_string(body, "what", what);
-	json_put_string(body, "why", why);
-	text = json_dump_text(body, &len);
-	json_decref(body);
-	if (x && (!text || g->down.send(x->arg, "Order", text, len) == -ENOMEM))
-		log_error(
-			"out of memory: %s is not told: %s", g->commons->slots[w->slot].name, what);
+	if (g->host_of[w->place])
+		say(g->host_of[w->place], "Order", body);
 }
 
 static void forget_workers(struct sharing_group *g)
@@ -207,6 +325,7 @@ void sharing_group_start(struct sharing_group *g)
 	g->state = (struct commons_state){ .phase = COMMONS_STARTING };
 	commons_begin(g->commons);
 	FEATURES_CALL(g->sv, hosts_begin, g->sv);
+	say_board(g);
 	for (int i = 0; i < g->n_placed; i++) {
 		struct worker *w = &g->workers[i];
 
@@ -259,7 +378,7 @@ static void has_ended(struct sharing_group *g, struct worker *w, const json_t *r
 	w->state = state_of(report);
 	worker_set_exit_json(w, json_get_object(report, "exit"));
 	commons_worker_ended(g->commons, w, json_get_bool(report, "recovers", false));
-	FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w);
+	FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w, report);
 }
 
 static void has_started_again(struct sharing_group *g, struct worker *w, const json_t *report)
@@ -401,7 +520,8 @@ static int connection_new(
 
 	if (!c)
 		return -ENOMEM;
-	c->peer = (struct sharing_peer){ .commons = x->group->commons,
+	c->peer = (struct sharing_peer){ .sv = x->group->sv,
+		.commons = x->group->commons,
 		.slot = slot,
 		.counted = slot,
 		.token = (uint64_t)commons_worker(x->group->commons, slot)->start };
@@ -475,6 +595,10 @@ int sharing_group_hear(
 
 	if (!strcmp(method, "Call"))
 		return hear_call(x, p, err);
+	if (!strcmp(method, "Samples")) {
+		hear_samples(x, p);
+		return 0;
+	}
 	c = connection_of(x, json_get_int(p, "connection", 0));
 	if (!c)
 		return 0; /* it has ended here meanwhile */
@@ -506,23 +630,17 @@ static int group_authorize(struct varlink_call *call, const char *method, json_t
 }
 
 /* As on worker.sock, but for Hello. */
-static struct varlink_method *group_methods(void)
+static struct varlink_method *group_methods(const struct supervisor *sv)
 {
-	size_t n = 0;
-	struct varlink_method *own;
+	struct varlink_method *all = features_methods(sv, true);
 
-	while (sharing_methods[n].name)
-		n++;
-	own = calloc(n + 1, sizeof(*own));
-	for (size_t i = 0; own && i < n; i++) {
-		own[i] = sharing_methods[i];
-		if (!strcmp(own[i].name, "Hello"))
-			own[i].fn = group_hello;
-	}
-	return own;
+	for (struct varlink_method *m = all; m && m->name; m++)
+		if (!strcmp(m->name, "Hello"))
+			m->fn = group_hello;
+	return all;
 }
 
-/* What answers promise is on disk before they leave. */
+/* Answers leave once their promises are on disk. */
 static void on_leaving(void *arg)
 {
 	struct supervisor *sv = ((struct sharing_group *)arg)->sv;
@@ -586,6 +704,9 @@ static int open_commons(struct sharing_group *g)
 			.state = group_state,
 			.decide = group_decide_now,
 			.order = group_order,
+			.notice = group_notice,
+			.read = group_read,
+			.preempted = group_preempted,
 			.arg = g },
 	};
 
@@ -603,8 +724,9 @@ int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down
 		return error_set(err, -ENOMEM, "out of memory");
 	g->sv = sv;
 	g->down = *down;
+	g->save_at = INT64_MIN;
 	LIST_INIT(&g->hosts);
-	g->methods = group_methods();
+	g->methods = group_methods(sv);
 	r = open_commons(g);
 	if (r < 0)
 		return error_set(err, r, "out of memory");
@@ -624,6 +746,8 @@ struct sharing_group *sharing_group_free(struct sharing_group *g)
 	while (!LIST_EMPTY(&g->hosts))
 		sharing_host_free(LIST_FIRST(&g->hosts));
 	varlink_server_free(g->server);
+	loop_cancel(supervisor_loop(g->sv), read_is_over, g);
+	json_decref(g->samples);
 	free(g->methods);
 	commons_free(g->commons);
 	forget_workers(g);
@@ -661,6 +785,8 @@ struct sharing_host *sharing_host_free(struct sharing_host *x)
 		if (x->group->host_of[i] == x)
 			x->group->host_of[i] = NULL;
 	LIST_REMOVE(x, entry);
+	if (x->read_due && loop_defer(supervisor_loop(x->group->sv), read_is_over, x->group) < 0)
+		log_error("out of memory: the steps of workers are read later");
 	free(x);
 	return NULL;
 }

@@ -27,6 +27,9 @@ struct sharing_downlink {
 	bool (*congested)(void *arg);
 	/* Decides about failures whose decision has waited. */
 	void (*decide)(void *group_arg);
+	/* On a notice of preemption all workers have left, or are to be stopped. done: all have
+	 * succeeded. */
+	void (*preempted)(void *group_arg, const char *why, bool done);
 	void *group_arg;
 };
 
@@ -56,7 +59,8 @@ void sharing_group_leader_over(struct sharing_group *g);
 
 /* A worker has started again, ended, or was stopped (io.elasticd.Peer.Report). */
 void sharing_group_report(struct sharing_group *g, const json_t *report);
-/* Call, Flow or Hangup of a host. 0, or -EPROTO with err: the host has broken the protocol. */
+/* Call, Flow, Hangup or Samples of a host. 0, or -EPROTO with err: the host has broken the
+ * protocol. */
 int sharing_group_hear(
 	struct sharing_host *x, const char *method, const json_t *p, struct error *err);
 

@@ -126,7 +126,9 @@ int sharing_opened(const struct varlink_peer *peer, void **ret_user, void *arg)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return 1;
-	*p = (struct sharing_peer){ .commons = sh->commons, .sh = sh, .slot = -1, .counted = -1 };
+	*p = (struct sharing_peer){
+		.sv = sh->sv, .commons = sh->commons, .sh = sh, .slot = -1, .counted = -1
+	};
 	sh->connections++;
 	count_connection(p, slot);
 	*ret_user = p;
@@ -172,6 +174,13 @@ bool sharing_is_present(const struct varlink_call *call)
 		return p->token == p->sh->slots[p->slot].token;
 	w = commons_worker(p->commons, p->slot);
 	return w && worker_alive(w) && (uint64_t)w->start == p->token;
+}
+
+struct supervisor *sharing_supervisor_of(const struct varlink_call *call)
+{
+	const struct sharing_peer *p = varlink_call_user(call);
+
+	return p->sv;
 }
 
 struct commons *sharing_commons_of(const struct varlink_call *call)

@@ -60,6 +60,7 @@ struct sharing_relay;
 
 /* A connection: what the varlink server keeps for it. */
 struct sharing_peer {
+	struct supervisor *sv;
 	struct commons *commons;
 	int slot; /* of its worker, -1: not known yet */
 	struct sharing *sh;
@@ -139,7 +140,8 @@ void sharing_account(
 int sharing_slot_of(const struct varlink_call *call);
 /* Whether the call came from the present process of its worker. */
 bool sharing_is_present(const struct varlink_call *call);
-/* The commons of the call's worker. */
+/* The agent that serves the call, and the commons of the call's worker. */
+struct supervisor *sharing_supervisor_of(const struct varlink_call *call);
 struct commons *sharing_commons_of(const struct varlink_call *call);
 
 /* methods.c */

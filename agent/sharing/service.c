@@ -89,7 +89,8 @@ static void own_error_changed(void *arg, bool up)
 {
 	struct sharing *sh = arg;
 
-	if (sh->error_up != up) {
+	/* Where another agent has the group's errors, it says what the board shows. */
+	if (sh->error_up != up && !sh->relay) {
 		sh->error_up = up;
 		sharing_board_error(sh, up);
 	}
@@ -506,6 +507,16 @@ static const struct varlink_method manager_methods[] = {
 	{ NULL, NULL },
 };
 
+static void sharing_show(struct supervisor *sv, uint64_t notice, int64_t save_at, bool error)
+{
+	struct sharing *sh = sharing_of(sv);
+
+	if (!sh)
+		return;
+	sharing_board_notice(sh, notice, save_at);
+	sharing_board_error(sh, error);
+}
+
 const struct feature sharing_feature = {
 	.name = "sharing",
 	.init = sharing_new,
@@ -526,5 +537,6 @@ const struct feature sharing_feature = {
 	.worker_exited = sharing_worker_ended,
 	.worker_over = sharing_worker_over,
 	.flush = sharing_flush,
+	.hosts_board = sharing_show,
 	.describe_worker = sharing_describe,
 };

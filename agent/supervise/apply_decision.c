@@ -204,10 +204,10 @@ static bool apply_is_groups(enum group_decision_step step)
 	case GROUP_DECISION_NO_RESTART:
 	case GROUP_DECISION_LEADER:
 	case GROUP_DECISION_DONE:
+	case GROUP_DECISION_PREEMPTED:
 		return true;
 	case GROUP_DECISION_WAIT:
 	case GROUP_DECISION_WORKER:
-	case GROUP_DECISION_PREEMPTED:
 	case GROUP_DECISION_LEADER_OVER:
 		break;
 	}

@@ -135,6 +135,20 @@ bool features_hosts_delay_decision(struct supervisor *sv)
 	ANY(sv, hosts_delay_decision, sv);
 }
 
+bool features_take_notice(struct supervisor *sv, const char *source, const char *reason,
+	int64_t grace_ms, int64_t deadline_us)
+{
+	ANY(sv, takes_notice, sv, source, reason, grace_ms, deadline_us);
+}
+
+json_t *features_hosts_samples(struct supervisor *sv, bool barrier)
+{
+	for (const struct feature *const *f = supervisor_features(sv); f && *f; f++)
+		if ((*f)->hosts_samples)
+			return (*f)->hosts_samples(sv, barrier);
+	return NULL;
+}
+
 bool features_take_signal(struct supervisor *sv, int signo)
 {
 	ANY(sv, takes_signal, sv, signo);

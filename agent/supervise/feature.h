@@ -108,11 +108,30 @@ struct feature {
 	void (*hosts_running)(struct supervisor *sv);
 	void (*hosts_stopping)(struct supervisor *sv);
 	void (*hosts_worker_started)(struct supervisor *sv, struct worker *w);
-	void (*hosts_worker_exited)(struct supervisor *sv, struct worker *w);
+	/* report: io.elasticd.Peer.Report. */
+	void (*hosts_worker_exited)(struct supervisor *sv, struct worker *w, const json_t *report);
 	/* As delays_decision; the feature has the commons' owner decide later. */
 	bool (*hosts_delay_decision)(struct supervisor *sv);
-	/* In any of the group's agents: the one that leads wants that done to a worker of this
-	 * host (io.elasticd.Peer.Order). */
+	/* A host has a notice of preemption; times as of struct preempting_notice. */
+	void (*hosts_notice)(struct supervisor *sv, const char *source, const char *reason,
+		int64_t grace_ms, int64_t deadline_us);
+	/* An array of io.elasticd.Peer.Sample has come from all hosts. */
+	void (*hosts_sampled)(struct supervisor *sv, const json_t *samples);
+	/* The group has an error with which calls fail. */
+	void (*hosts_error)(struct supervisor *sv);
+
+	/* A group of several hosts, in any of its agents. */
+	/* This host has a notice of preemption. Returns whether the agent that leads sees to it. */
+	bool (*takes_notice)(struct supervisor *sv, const char *source, const char *reason,
+		int64_t grace_ms, int64_t deadline_us);
+	/* io.elasticd.Peer.Board has come. */
+	void (*hosts_board)(struct supervisor *sv, uint64_t notice, int64_t save_at, bool error);
+	/* An owned array of io.elasticd.Peer.Sample; NULL: no opinion. */
+	json_t *(*hosts_samples)(struct supervisor *sv, bool barrier);
+	/* Adds to the Report of the end of w. */
+	void (*hosts_describe_end)(struct supervisor *sv, const struct worker *w, json_t *report);
+	/* The agent that leads wants that done to a worker of this host
+	 * (io.elasticd.Peer.Order). */
 	void (*hosts_order)(
 		struct supervisor *sv, struct worker *w, const char *what, const char *why);
 
@@ -167,6 +186,9 @@ bool features_take_request(
 	struct supervisor *sv, enum group_event event, int64_t timeout_ms, const char *why);
 bool features_delay_decision(struct supervisor *sv);
 bool features_hosts_delay_decision(struct supervisor *sv);
+bool features_take_notice(struct supervisor *sv, const char *source, const char *reason,
+	int64_t grace_ms, int64_t deadline_us);
+json_t *features_hosts_samples(struct supervisor *sv, bool barrier); /* owned; NULL: none */
 bool features_take_signal(struct supervisor *sv, int signo);
 bool features_signal_worker(struct supervisor *sv, struct worker *w, int signo);
 bool features_child_exited(struct supervisor *sv, const siginfo_t *si);

@@ -30,6 +30,7 @@ const struct spec_key spec_keys_preemption[] = {
 	KEY("whom", enum, spec_preemption, whom, .names = spec_whom_names),
 	KEY("exit_code", int, spec_preemption, exit_code, .min = 1, .max = 255),
 	KEY("resume", bool, spec_preemption, resume),
+	KEY("whole", bool, spec_preemption, whole),
 	END,
 };
 

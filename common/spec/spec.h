@@ -124,6 +124,7 @@ struct spec_preemption {
 	enum spec_whom whom;
 	int exit_code; /* SPEC_UNSET: 42, or 143 on a GPU machine of GCE's */
 	bool resume;
+	bool whole; /* all hosts of a group leave on a notice of one */
 };
 
 enum spec_devices_assign {

@@ -3,11 +3,13 @@
 
 import copy
 import math
+import os
 
 from harness import wait_for
 from queue_workers import Hands
 from queues import QueueGroup
 from several_hosts import free_port
+from trainees import Trainees, preempt
 from workers import Group, Worker
 
 HOSTS = 3
@@ -75,9 +77,9 @@ class Hosts:
 class HostsGroup(Group):
     """The replicas of each role are shared out among up to HOSTS hosts; a leader is on the first."""
 
-    def __init__(self, box, document):
+    def __init__(self, box, document, hosts=None):
         counts = [r.get("replicas", 1) for r in document["roles"] if not r.get("leader")]
-        self.hosts = next(h for h in range(HOSTS, 0, -1) if math.gcd(*counts) % h == 0)
+        self.hosts = hosts or next(h for h in range(HOSTS, 0, -1) if math.gcd(*counts) % h == 0)
         if self.hosts == 1:
             raise AssertionError(f"replicas of {counts} cannot be shared out among hosts")
         document = copy.deepcopy(document)
@@ -86,7 +88,7 @@ class HostsGroup(Group):
                 role["replicas"] = role.get("replicas", 1) // self.hosts
         document.setdefault("name", "job")
         document["rendezvous"] = {"nodes": str(self.hosts), "endpoints": f"127.0.0.1:{free_port()}",
-                                  "id": "group", "join_timeout": "60s"}
+                                  "id": "group", "join_timeout": "60s", **document.get("rendezvous", {})}
         self.name = document["name"]
         self.open, self.near = [], []
         daemons = []
@@ -132,7 +134,41 @@ class QueueHostsGroup(HostsGroup):
 class HostsHands(HostsGroup):
     """queue_workers.Hands with the workers of a job on several hosts."""
 
-    hand, coordinator, kill, until, again = Hands.hand, Hands.coordinator, Hands.kill, Hands.until, Hands.again
+    hand, coordinator = Hands.hand, Hands.coordinator
+    kill, until, again = Hands.kill, Hands.until, Hands.again
+
+
+class HostsTrainees(HostsGroup):
+    """trainees.Trainees with the workers of a job on several hosts: n on each of them."""
+
+    trainee, team, events, agent = Trainees.trainee, Trainees.team, Trainees.events, Trainees.agent
+
+    def __init__(self, box, hosts, n=1, **document):
+        self.fifos, base = [], box.path("fifo")
+        for rank in range(hosts * n):
+            os.mkfifo(f"{base}.{rank}")
+            self.fifos.append(os.open(f"{base}.{rank}", os.O_RDWR | os.O_CLOEXEC))
+        command = ["/bin/sh", "-c", f'read code < "{base}.$RANK"; exit "$code"']
+        document.setdefault("stop", {"timeout": "10s"})
+        roles = [{"command": command, "replicas": hosts * n}]
+        super().__init__(box, {"roles": roles, **document}, hosts=hosts)
+
+    def at(self, path, token=None):
+        worker = Worker(path, token)
+        self.open.append(worker)
+        return worker
+
+    def preempt(self, host, **parameters):
+        return preempt(self.daemon.daemons[host], self.name, **parameters)
+
+    def ended(self):
+        """The job as each host has it in the end."""
+        return [d.wait(self.name) for d in self.daemon.daemons]
+
+    def close(self):
+        super().close()
+        for fifo in self.fifos:
+            os.close(fifo)
 
 
 class HostsToCome:

@@ -142,6 +142,7 @@ static const struct spec_row rows[] = {
 	{ "preemption.whom", "['group','main','all']", "['','tree',1]", "" },
 	{ "preemption.exit_code", "[1,42,143,255]", "[0,-1,256,'42']", "" },
 	{ "preemption.resume", "[true,false]", "['yes',1]", "t" },
+	{ "preemption.whole", "[true,false]", "['yes',1]", "t" },
 	{ "resources", "[{}]", "[{'x':1}]", "o" },
 	{ "resources.memory_max", "[1,'512M','2T']", "[0,'0',-1,'1.5G','']", "" },
 	{ "resources.cpu_weight", "[1,100,10000]", "[0,10001,'100']", "" },

@@ -230,6 +230,34 @@ def test_a_member_that_speaks_of_another_host_s_worker_is_lost_with_its_host(box
         group.stop()
 
 
+def test_a_member_that_calls_for_another_host_s_worker_is_lost_with_its_host(box):
+    """A stranger's own worker may call as it likes; what is no call ends its connection alone."""
+    group = Group(box, 3, "2:3", last_call="30s")
+    group.start(0, 1)
+    s = Stranger(group, 2)
+    s.join()
+    n = s.wait("Assign")["round"]
+    s.say("Prepared", round=n)
+    s.wait("Start")
+    s.say("Started", round=n, time_us=1)
+    put = {"method": "io.elasticd.Worker.Put", "parameters": {"key": "k", "value": "v"}}
+    s.say("Call", round=n, connection=1, worker="worker:2", message=put)
+    assert "revision" in s.wait("Answer")["message"]["parameters"]
+    # Of an earlier round, of connections that are not there, no call at all.
+    s.say("Call", round=n + 7, connection=2, worker="worker:0", message=put)
+    for method, more in (("Hangup", {}), ("Hangup", {"shut": True}), ("Flow", {"paused": True})):
+        s.say(method, connection=99, **more)
+    s.say("Samples", number=5, samples=[])
+    s.say("Call", round=n, connection=3, worker="worker:2", message={"method": 7})
+    assert s.wait("Hangup")["connection"] == 3
+    s.say("Call", round=n, connection=1, worker="worker:2", message=put)
+    assert "AlreadyExists" in s.wait("Answer")["message"]["error"]
+    s.say("Call", round=n, connection=4, worker="worker:0", message=put)
+    assert s.wait_end()["field"] == "worker"
+    group.wait_round(0, 1)
+    group.stop()
+
+
 def test_a_link_has_one_member(box):
     group = Group(box, 4, "3:4", last_call="30s")
     group.start(0, 1)

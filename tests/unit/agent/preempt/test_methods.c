@@ -24,7 +24,6 @@ static struct varlink_call calls[CALLS];
 static struct worker workers[WORKERS];
 static struct preempting preempting;
 static struct supervisor agent;
-static struct sharing sharing;
 static struct commons commons;
 
 struct preempting *preempting_of(const struct supervisor *sv)
@@ -32,9 +31,24 @@ struct preempting *preempting_of(const struct supervisor *sv)
 	return &preempting;
 }
 
-struct sharing *sharing_of(const struct supervisor *sv)
+struct supervisor *sharing_supervisor_of(const struct varlink_call *call)
 {
-	return &sharing;
+	return &agent;
+}
+
+struct commons *sharing_commons_of(const struct varlink_call *call)
+{
+	return &commons;
+}
+
+bool preempting_is_up(const struct supervisor *sv)
+{
+	return sv->on_notice;
+}
+
+struct worker *preempting_worker_in(const struct preempting *p, int slot)
+{
+	return &workers[slot];
 }
 
 static void say(struct varlink_call *call, const char *name, json_t *p)
@@ -136,7 +150,7 @@ void preempting_drop_question(struct supervisor *sv, struct worker *w)
 	answers[w - workers] = NULL;
 	forgotten++;
 	if (stops)
-		preempting_group_stopping(sv, NULL);
+		preempting_steps_stop(&preempting);
 }
 
 int preempting_saved(
@@ -167,8 +181,8 @@ static void setup(void)
 	struct members_options opt = { .answer = member_answer, .name = member_name };
 
 	commons = (struct commons){ 0 };
-	sharing = (struct sharing){ .sv = &agent, .commons = &commons, .n_slots = WORKERS };
 	preempting.sv = &agent;
+	preempting.commons = &commons;
 	LIST_INIT(&preempting.step_waits);
 	ck_assert_int_eq(members_new(&opt, &commons.members), 0);
 	for (int i = 0; i < WORKERS; i++) {
@@ -190,7 +204,7 @@ static int worker_method(const char *name, struct varlink_call *call, json_t *p)
 
 	while (strcmp(m->name, name))
 		m++;
-	return m->fn(call, p, &sharing);
+	return m->fn(call, p, NULL);
 }
 
 /* A Step of slot, as call number n. */
@@ -292,7 +306,7 @@ START_TEST(steps_end_with_the_group)
 	step(1, 1, 5);
 	commons.stopping = true;
 	commons.why = why;
-	preempting_group_stopping(&agent, NULL);
+	preempting_steps_stop(&preempting);
 	for (int i = 0; i < 2; i++)
 		says(i, "Cancelled{'message':'the group is being stopped: for a test'}");
 	ck_assert_int_eq(forgotten, 2);
