@@ -192,7 +192,8 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 	case ROUND_ORDER_RUNNING:
 		log_info("all workers of round %" PRIu64 " execute", o->round);
 		break;
-	case ROUND_ORDER_SAVE: /* only with ROUND_JOIN_SAVES */
+	case ROUND_ORDER_SAVE:
+		head_save(h);
 		break;
 	case ROUND_ORDER_REST:
 		head_round_over(h);
@@ -267,7 +268,9 @@ static int head_round_new(struct head *h)
 		.prepare_timeout_ms = (uint64_t)z->prepare_timeout_ms,
 		.join_delay_ms = (uint64_t)z->join_delay_ms,
 		.lease_ms = (uint64_t)z->lease_ms,
-		.on_join = z->on_join == SPEC_ON_JOIN_WAIT ? ROUND_JOIN_WAITS : ROUND_JOIN_RESTARTS,
+		.on_join = z->on_join == SPEC_ON_JOIN_WAIT   ? ROUND_JOIN_WAITS
+			   : z->on_join == SPEC_ON_JOIN_SAVE ? ROUND_JOIN_SAVES
+							     : ROUND_JOIN_RESTARTS,
 		.roles = { .n = (int)h->spec->n_roles, .first_only = h->first_only },
 		.digest = h->digest,
 	};

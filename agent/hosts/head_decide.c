@@ -30,7 +30,7 @@ void head_round_begins(struct head *h)
 	h->why = NULL;
 	json_array_clear(h->failures);
 	json_array_clear(h->held);
-	h->on_notice = false;
+	h->on_notice = h->saving = false;
 	json_decref(h->root_cause);
 	h->root_cause = NULL;
 	memset(&h->decision, 0, sizeof(h->decision));
@@ -413,6 +413,23 @@ void head_noticed(struct head_host *x, const json_t *notice)
 		left_ms == SPEC_UNSET ? SPEC_UNSET : (int64_t)loop_real_us() + left_ms * 1000);
 }
 
+void head_save(struct head *h)
+{
+	if (!decide_is_open(h))
+		return;
+	h->saving = h->on_notice = true;
+	FEATURES_CALL(h->hosts->sv, hosts_notice, h->hosts->sv, "hosts", h->change, SPEC_UNSET,
+		SPEC_UNSET);
+}
+
+static bool decide_any_noticed(const struct head *h)
+{
+	for (int i = 0; i < h->n_members; i++)
+		if (h->members[i] && h->members[i]->noticed)
+			return true;
+	return false;
+}
+
 /* Whether enough hosts are left without those that have a notice, and the head stays. */
 static bool decide_can_spare(const struct head *h)
 {
@@ -448,11 +465,19 @@ static void decide_spare(struct head *h)
 	}
 }
 
+/* All have saved: the next round has who has come, and counts as no restart. */
+static void decide_grow(struct head *h)
+{
+	snprintf(h->cause, sizeof(h->cause), "%.500s", h->notice_text);
+	round_restart(h->round, 0, hosts_now_ms());
+	head_carry_out(h);
+}
+
 void head_spare_now(void *arg)
 {
 	struct head *h = arg;
 
-	if (h->end.state)
+	if (h->end.state || !decide_any_noticed(h))
 		return;
 	if (decide_can_spare(h))
 		decide_spare(h);
@@ -479,6 +504,8 @@ void head_preempted(void *arg, const char *why, bool done)
 	snprintf(h->notice_text, sizeof(h->notice_text), "%s", why);
 	if (done)
 		decide_succeeded(h, "all workers succeeded");
+	else if (!decide_any_noticed(h))
+		decide_grow(h);
 	else if (decide_can_spare(h))
 		decide_spare(h);
 	else

@@ -191,7 +191,8 @@ struct head {
 	bool leader_over;
 	char leader_text[256];
 	struct loop_timer *leader_timer;
-	bool on_notice;				 /* in the present round */
+	bool on_notice; /* in the present round */
+	bool saving;	/* ... whose workers save for a host that has come */
 	char notice_text[SUPERVISOR_REASON_MAX]; /* how it ended */
 };
 
@@ -225,6 +226,8 @@ void head_round_begins(struct head *h);
 void head_worker_changed(struct head *h, struct head_host *x, const json_t *report);
 void head_worker_failed(struct head *h, struct head_host *x, const json_t *failure, bool over);
 bool head_stop(struct head *h, int64_t timeout_ms, const char *why);
+/* Has all workers save at one step, after which another round begins with who has come. */
+void head_save(struct head *h);
 /* A host has a notice of preemption. */
 void head_noticed(struct head_host *x, const json_t *notice);
 /* A round stops for another reason while hosts have a notice: they leave, too. */

@@ -184,6 +184,7 @@ static const struct spec_type spec_type_lead = {
 
 static const char *const on_join_names[] = {
 	[SPEC_ON_JOIN_RESTART] = "restart",
+	[SPEC_ON_JOIN_SAVE] = "save",
 	[SPEC_ON_JOIN_WAIT] = "wait",
 	NULL,
 };

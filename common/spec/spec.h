@@ -233,6 +233,7 @@ enum spec_rendezvous_backend {
 /* How a group of fewer than nodes_max takes in a host that comes while it runs. */
 enum spec_on_join {
 	SPEC_ON_JOIN_RESTART, /* all start again with it */
+	SPEC_ON_JOIN_SAVE,    /* the same, after all have saved at one step */
 	SPEC_ON_JOIN_WAIT,    /* it waits for the next attempt */
 };
 

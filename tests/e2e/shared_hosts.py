@@ -77,7 +77,7 @@ class Hosts:
 class HostsGroup(Group):
     """The replicas of each role are shared out among up to HOSTS hosts; a leader is on the first."""
 
-    def __init__(self, box, document, hosts=None):
+    def __init__(self, box, document, hosts=None, started=None):
         counts = [r.get("replicas", 1) for r in document["roles"] if not r.get("leader")]
         self.hosts = hosts or next(h for h in range(HOSTS, 0, -1) if math.gcd(*counts) % h == 0)
         if self.hosts == 1:
@@ -91,17 +91,22 @@ class HostsGroup(Group):
                                   "id": "group", "join_timeout": "60s", **document.get("rendezvous", {})}
         self.name = document["name"]
         self.open, self.near = [], []
-        daemons = []
-        for i in range(self.hosts):
-            daemons.append(box.new_daemon(name=f"host{i}"))
-            daemons[i].start()
-            _, run = daemons[i].submit(document)
-            self.run = run if i == 0 else self.run
-            # Ranks are in the order of joining; the first one leads.
-            daemons[0].wait_event(self.name, "host-joined", count=i + 1)
-        self.daemon = Hosts(daemons, self.name)
-        for d in daemons:
+        self.box, self.document = box, document
+        self.daemon = Hosts([], self.name)
+        for _ in range(started or self.hosts):
+            self.add_host()
+        for d in self.daemon.daemons:
             d.wait(self.name, until="running")
+
+    def add_host(self):
+        """Ranks are in the order of joining; the first host leads."""
+        i = len(self.daemon.daemons)
+        d = self.box.new_daemon(name=f"host{i}")
+        d.start()
+        _, run = d.submit(self.document)
+        self.run = self.run if i else run
+        self.daemon.daemons.append(d)
+        self.daemon.daemons[0].wait_event(self.name, "host-joined", count=i + 1)
 
     def at(self, path, token=None):
         worker = HostsWorker(path, token)
@@ -143,7 +148,7 @@ class HostsTrainees(HostsGroup):
 
     trainee, team, events, agent = Trainees.trainee, Trainees.team, Trainees.events, Trainees.agent
 
-    def __init__(self, box, hosts, n=1, **document):
+    def __init__(self, box, hosts, n=1, started=None, **document):
         self.fifos, base = [], box.path("fifo")
         for rank in range(hosts * n):
             os.mkfifo(f"{base}.{rank}")
@@ -151,7 +156,7 @@ class HostsTrainees(HostsGroup):
         command = ["/bin/sh", "-c", f'read code < "{base}.$RANK"; exit "$code"']
         document.setdefault("stop", {"timeout": "10s"})
         roles = [{"command": command, "replicas": hosts * n}]
-        super().__init__(box, {"roles": roles, **document}, hosts=hosts)
+        super().__init__(box, {"roles": roles, **document}, hosts, started)
 
     def at(self, path, token=None):
         worker = Worker(path, token)

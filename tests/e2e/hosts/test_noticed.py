@@ -180,3 +180,30 @@ def test_an_error_of_one_host_s_worker_ends_the_steps_of_all(job_of):
     wait_for(lambda: a.word(56) != 0, what="the error on the board of the other host")
     e = a.w.refused("Step", step=2)
     assert e.name == "GroupFailed" and e.parameters["error"]["worker"] == "worker:1"
+
+
+def test_all_save_before_the_group_grows(job_of):
+    job = job_of(2, started=1, restart={"max": 0},
+                 rendezvous={"nodes": "1:2", "last_call": "0", "on_join": "save", "join_delay": "0"})
+    lead = job.daemon.daemons[0]
+    (t,) = job.there = job.team()
+    at_steps([t], 5)
+    job.add_host()
+    heard(job)
+    assert t.until_told() == ("save_exit", 6)
+    t.save_and_leave()
+    for d in job.daemon.daemons:
+        d.wait(job.name, until="running")
+    lead.until_attempt(job.name, 1)
+    team = job.there = job.team()
+    assert [(t.env["WORLD_SIZE"], t.env["TORCHELASTIC_RESTART_COUNT"]) for t in team] == [("2", "0")] * 2
+    assert not any(t.notice() for t in team)
+    assert "has joined" in next(e["text"] for e in lead.events(job.name) if e["event"] == "notice")
+    # The head's end is that of all.
+    at_steps(team, 7, 7)
+    job.preempt(0)
+    heard(job)
+    for t in team:
+        assert t.until_told() == ("save_exit", 8)
+        t.save_and_leave()
+    assert verdicts(job) == [("preempted", 42)] * 2
