@@ -18,6 +18,7 @@ agent_SRC := \
 	agent/hosts/head.c \
 	agent/hosts/head_decide.c \
 	agent/hosts/head_hear.c \
+	agent/hosts/head_save.c \
 	agent/hosts/head_say.c \
 	agent/hosts/local_address.c \
 	agent/hosts/member.c \

@@ -267,6 +267,20 @@ static bool hosts_reports(const struct supervisor *sv)
 	return h && h->member->state == MEMBER_RUNNING;
 }
 
+static bool hosts_saves(struct supervisor *sv, const char *why)
+{
+	if (!hosts_reports(sv))
+		return false;
+	member_say_hang(hosts_of(sv)->member, why);
+	return true;
+}
+
+static void hosts_save_over(struct supervisor *sv, int64_t number)
+{
+	if (hosts_of(sv))
+		member_say_saved(hosts_of(sv)->member, number);
+}
+
 /* A notice is the group's while this host has workers of a round; else this host leaves alone. */
 static bool hosts_takes_notice(struct supervisor *sv, const char *source, const char *reason,
 	int64_t grace_ms, int64_t deadline_us)
@@ -377,6 +391,8 @@ const struct feature hosts_feature = {
 	.decides = hosts_decides,
 	.takes_request = hosts_takes_request,
 	.takes_notice = hosts_takes_notice,
+	.saves_hosts = hosts_saves,
+	.hosts_save_over = hosts_save_over,
 	.takes_signal = hosts_takes_signal,
 	.attempt_over = hosts_attempt_over,
 	.group_changed = hosts_group_changed,

@@ -120,6 +120,7 @@ static void head_drop(struct head *h, const struct round_order *o)
 	h->members[o->host] = NULL;
 	x->number = -1;
 	x->sharing = sharing_host_free(x->sharing);
+	head_save_check(h);
 	/* A host that has left closes its link itself, and a host that joins again keeps it. */
 	x->since_ms = hosts_now_ms();
 	if (x->link && (o->why == ROUND_WHY_REJOINED || o->why == ROUND_WHY_BYE))
@@ -321,7 +322,8 @@ int head_new(struct hosts *hosts, const struct link_addresses *addresses, struct
 	h->held = json_array();
 	if (!h->digest || !h->first_only || !h->failures || !h->held || head_round_new(h) < 0 ||
 		loop_timer_new(h->loop, head_on_timer, h, &h->timer) < 0 ||
-		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0)
+		loop_timer_new(h->loop, head_leader_grace_over, h, &h->leader_timer) < 0 ||
+		loop_timer_new(h->loop, head_save_timer, h, &h->save_timer) < 0)
 		error_set(err, r, "out of memory");
 	else if ((r = head_relay_open(h, err)) == 0)
 		r = head_listen(h, addresses, err);
@@ -348,6 +350,7 @@ struct head *head_free(struct head *h)
 	round_free(h->round);
 	loop_timer_free(h->timer);
 	loop_timer_free(h->leader_timer);
+	loop_timer_free(h->save_timer);
 	json_decref(h->settings);
 	json_decref(h->failures);
 	json_decref(h->held);

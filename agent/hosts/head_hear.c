@@ -356,6 +356,18 @@ static int hear_notice(struct head_host *x, const json_t *p, struct error *err)
 	return 0;
 }
 
+static int hear_hang(struct head_host *x, const json_t *p, struct error *err)
+{
+	head_hangs(x, json_get_string(p, "why", ""));
+	return 0;
+}
+
+static int hear_saved(struct head_host *x, const json_t *p, struct error *err)
+{
+	head_saved(x, json_get_int(p, "number", 0));
+	return 0;
+}
+
 static int hear_leave(struct head_host *x, const json_t *p, struct error *err)
 {
 	head_note_change(x->head, head_host_name(x->head, x->number), "leaves the group");
@@ -381,6 +393,8 @@ static const struct {
 	{ "Gone", true, hear_gone },
 	{ "Ask", true, hear_ask },
 	{ "Notice", true, hear_notice },
+	{ "Hang", true, hear_hang },
+	{ "Saved", true, hear_saved },
 	{ "Leave", true, hear_leave },
 	{ "Bye", true, hear_bye },
 };

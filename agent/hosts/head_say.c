@@ -9,7 +9,7 @@
 
 /* What the head sends to members. */
 
-static void say(struct head_host *x, const char *method, json_t *body)
+void head_say(struct head_host *x, const char *method, json_t *body)
 {
 	int r = body ? 0 : -ENOMEM;
 
@@ -26,7 +26,7 @@ static void say(struct head_host *x, const char *method, json_t *body)
 
 void head_say_admitted(struct head *h, struct head_host *x, uint64_t round)
 {
-	say(x, "Admitted", json_pack("{s:I}", "known_round", (json_int_t)round));
+	head_say(x, "Admitted", json_pack("{s:I}", "known_round", (json_int_t)round));
 }
 
 /* The workers of each role on that host. */
@@ -82,7 +82,7 @@ void head_say_assign(struct head *h, struct head_host *x)
 	json_put(body, "places", say_places(h, host, &ports));
 	json_put_int(body, "ports", spec_tf_config(h->spec) ? ports : 0);
 	json_put(body, "master", json_boolean(host->group_rank == 0));
-	say(x, "Assign", body);
+	head_say(x, "Assign", body);
 }
 
 /* The text of Start, which is the same for all hosts of the round. Owned, or NULL. */
@@ -154,7 +154,7 @@ void head_say_stop(struct head *h, struct head_host *x)
 
 	if (h->stop_timeout_ms != SPEC_UNSET)
 		json_put_int(body, "timeout_ms", h->stop_timeout_ms);
-	say(x, "Stop", body);
+	head_say(x, "Stop", body);
 }
 
 void head_say_end(struct head *h, struct head_host *x)
@@ -163,5 +163,5 @@ void head_say_end(struct head *h, struct head_host *x)
 
 	if (h->verdict)
 		json_put(body, "verdict", json_incref(h->verdict));
-	say(x, "End", body);
+	head_say(x, "End", body);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
+#include "common/base/log.h"
 #include "common/text/json.h"
 #include "common/text/ranks.h"
 
@@ -159,6 +160,24 @@ static int hear_end(struct member *m, const json_t *p, struct error *err)
 	return 0;
 }
 
+static int hear_save(struct member *m, const json_t *p, struct error *err)
+{
+	FEATURES_CALL(m->sv, hosts_save, m->sv, json_get_int(p, "number", 0),
+		json_get_string(p, "why", ""));
+	return 0;
+}
+
+static int hear_all_saved(struct member *m, const json_t *p, struct error *err)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (json_get_array(p, "missing"), i, one)
+		log_warning("host %.64s has not saved its workers in time", json_string_value(one));
+	FEATURES_CALL(m->sv, hosts_saved, m->sv);
+	return 0;
+}
+
 static const struct {
 	const char *method;
 	bool order; /* the lease is looked at before */
@@ -169,6 +188,8 @@ static const struct {
 	{ "Start", true, hear_start },
 	{ "Stop", true, hear_stop },
 	{ "End", true, hear_end },
+	{ "Save", true, hear_save },
+	{ "AllSaved", true, hear_all_saved },
 };
 
 /* About workers, not about this host: relay.c. */

@@ -292,3 +292,13 @@ void member_say_notice(struct member *m, const char *source, const char *reason,
 	say(m, "Notice", body);
 	m->noticed = true;
 }
+
+void member_say_hang(struct member *m, const char *why)
+{
+	say(m, "Hang", json_pack("{s:o}", "why", json_text(why)));
+}
+
+void member_say_saved(struct member *m, int64_t number)
+{
+	say(m, "Saved", json_pack("{s:I}", "number", (json_int_t)number));
+}

@@ -12,6 +12,7 @@
  *   head_say.c     what the head sends
  *   head_hear.c    what members say
  *   head_decide.c  failures, restarts and the verdict of the group
+ *   head_save.c    the state of all hosts' workers, where one hangs
  *   relay.c        the way of workers' calls, and of their answers, over links
  *   describe.c     the hosts, for people
  *   settings.c     what must be alike on all hosts
@@ -117,6 +118,8 @@ void member_say_failures(struct member *m, bool over);
 void member_say_ask(struct member *m, const char *want, int64_t timeout_ms, const char *why);
 void member_say_notice(struct member *m, const char *source, const char *reason, int64_t grace_ms,
 	int64_t deadline_us);
+void member_say_hang(struct member *m, const char *why);
+void member_say_saved(struct member *m, int64_t number);
 /* The address under which other hosts reach this one; text of 64 bytes. */
 void member_address(const struct member *m, char *text);
 
@@ -148,6 +151,7 @@ struct head_host {
 	struct link_beat beat;		  /* the last one */
 	struct sharing_host *sharing;	  /* while it is a member */
 	bool noticed;			  /* it has a notice of preemption in this round */
+	bool save_due, save_asked;	  /* it has yet to save its workers; waits until all have */
 };
 
 struct head {
@@ -191,8 +195,10 @@ struct head {
 	bool leader_over;
 	char leader_text[256];
 	struct loop_timer *leader_timer;
-	bool on_notice; /* in the present round */
-	bool saving;	/* ... whose workers save for a host that has come */
+	struct loop_timer *save_timer; /* armed while hosts save the state of workers */
+	int64_t saves;		       /* the number of the last time */
+	bool on_notice;		       /* in the present round */
+	bool saving;		       /* ... whose workers save for a host that has come */
 	char notice_text[SUPERVISOR_REASON_MAX]; /* how it ended */
 };
 
@@ -205,6 +211,7 @@ void head_carry_out(struct head *h);
  * where it has ended already. */
 bool head_end(struct head *h, enum group_state state, enum group_goal goal, const char *text);
 /* head_say.c */
+void head_say(struct head_host *x, const char *method, json_t *body);
 void head_say_admitted(struct head *h, struct head_host *x, uint64_t round);
 void head_say_assign(struct head *h, struct head_host *x);
 void head_say_stop(struct head *h, struct head_host *x);
@@ -243,6 +250,15 @@ void head_round_over(struct head *h);
 void head_give_up(struct head *h);
 void head_restart_asked(struct head *h, const char *why);
 void head_leader_grace_over(void *arg);
+/* head_save.c */
+/* A worker of that host hangs. */
+void head_hangs(struct head_host *asker, const char *why);
+/* A host has saved its workers. */
+void head_saved(struct head_host *x, int64_t number);
+/* Call it when a host is gone. */
+void head_save_check(struct head *h);
+void head_save_timer(void *arg);
+
 /* relay.c */
 _must_check_ int member_relay_open(struct member *m);
 /* Answer, Hangup or Order of the head. */

@@ -141,6 +141,11 @@ bool features_take_notice(struct supervisor *sv, const char *source, const char 
 	ANY(sv, takes_notice, sv, source, reason, grace_ms, deadline_us);
 }
 
+bool features_save_hosts(struct supervisor *sv, const char *why)
+{
+	ANY(sv, saves_hosts, sv, why);
+}
+
 json_t *features_hosts_samples(struct supervisor *sv, bool barrier)
 {
 	for (const struct feature *const *f = supervisor_features(sv); f && *f; f++)

@@ -128,6 +128,13 @@ struct feature {
 	void (*hosts_board)(struct supervisor *sv, uint64_t notice, int64_t save_at, bool error);
 	/* An owned array of io.elasticd.Peer.Sample; NULL: no opinion. */
 	json_t *(*hosts_samples)(struct supervisor *sv, bool barrier);
+	/* A worker of this host hangs: other hosts' workers are to be saved, too. Returns whether
+	 * they are: hosts_saved follows. */
+	bool (*saves_hosts)(struct supervisor *sv, const char *why);
+	void (*hosts_saved)(struct supervisor *sv);
+	/* A worker of another host hangs: saves those of this host; hosts_save_over follows. */
+	void (*hosts_save)(struct supervisor *sv, int64_t number, const char *why);
+	void (*hosts_save_over)(struct supervisor *sv, int64_t number);
 	/* Adds to the Report of the end of w. */
 	void (*hosts_describe_end)(struct supervisor *sv, const struct worker *w, json_t *report);
 	/* The agent that leads wants that done to a worker of this host
@@ -188,6 +195,7 @@ bool features_delay_decision(struct supervisor *sv);
 bool features_hosts_delay_decision(struct supervisor *sv);
 bool features_take_notice(struct supervisor *sv, const char *source, const char *reason,
 	int64_t grace_ms, int64_t deadline_us);
+bool features_save_hosts(struct supervisor *sv, const char *why);
 json_t *features_hosts_samples(struct supervisor *sv, bool barrier); /* owned; NULL: none */
 bool features_take_signal(struct supervisor *sv, int signo);
 bool features_signal_worker(struct supervisor *sv, struct worker *w, int signo);

@@ -146,12 +146,14 @@ static struct worker *watchdog_next_failing(struct watchdog *wd)
 	return ret;
 }
 
-/* Ends the failed workers, once they are saved or could not be. */
+/* Ends the failed workers, once all dumps are over. */
 static void watchdog_act(struct watchdog *wd)
 {
 	struct supervisor *sv = wd->sv;
 	struct worker *w;
 
+	if (wd->saving || wd->hosts_saving)
+		return;
 	/* The end of one worker may change the others, and the core's array of workers. */
 	while ((w = watchdog_next_failing(wd))) {
 		if (supervisor_spec(sv)->heartbeat.on_failure == SPEC_HEARTBEAT_REPORT)
@@ -176,6 +178,17 @@ static void watchdog_saved(void *arg, char *const *dirs, size_t n)
 				NULL, "saved in %s%s", dirs[i], n > 1 ? ", others beside it" : "");
 			break;
 		}
+	wd->saving = false;
+	watchdog_act(wd);
+}
+
+void watchdog_hosts_saved(struct supervisor *sv)
+{
+	struct watchdog *wd = watchdog_of(sv);
+
+	if (!wd || !wd->hosts_saving)
+		return;
+	wd->hosts_saving = false;
 	watchdog_act(wd);
 }
 
@@ -193,6 +206,40 @@ static size_t watchdog_places(struct watchdog *wd, int *places)
 				places[n++] = i;
 		}
 	return n;
+}
+
+/* A dump for another host. */
+struct hosts_dump {
+	struct supervisor *sv;
+	int64_t number;
+};
+
+static void hosts_dumped(void *arg, char *const *dirs, size_t n)
+{
+	_cleanup_free_ struct hosts_dump *d = arg;
+
+	FEATURES_CALL(d->sv, hosts_save_over, d->sv, d->number);
+}
+
+void watchdog_hosts_save(struct supervisor *sv, int64_t number, const char *why)
+{
+	struct watchdog *wd = watchdog_of(sv);
+	struct hosts_dump *d = calloc(1, sizeof(*d));
+	int places[WATCHDOG_DUMP_WORKERS];
+	struct error err = { 0 };
+	size_t n = wd ? watchdog_places(wd, places) : 0;
+
+	if (d)
+		*d = (struct hosts_dump){ .sv = sv, .number = number };
+	if (d && n &&
+		watchdog_dump(sv, places, n, why,
+			(uint64_t)supervisor_spec(sv)->heartbeat.dump_timeout_ms, hosts_dumped, d,
+			&err) == 0) {
+		log_notice("the workers of this host are saved: %s", why);
+		return;
+	}
+	free(d);
+	FEATURES_CALL(sv, hosts_save_over, sv, number);
 }
 
 void watchdog_save(struct watchdog *wd)
@@ -215,12 +262,11 @@ void watchdog_save(struct watchdog *wd)
 			supervisor_worker(sv, i)->index, watch->why);
 	}
 	n = watchdog_places(wd, places);
-	if (limit <= 0) {
-		watchdog_act(wd);
-		return;
-	}
-	if (watchdog_dump(sv, places, n, why, (uint64_t)limit, watchdog_saved, wd, &err) < 0) {
+	wd->hosts_saving = limit > 0 && features_save_hosts(sv, why);
+	if (limit > 0 &&
+		watchdog_dump(sv, places, n, why, (uint64_t)limit, watchdog_saved, wd, &err) == 0)
+		wd->saving = true;
+	else if (limit > 0)
 		log_warning("cannot save the hanging workers: %s", err.text);
-		watchdog_act(wd);
-	}
+	watchdog_act(wd);
 }

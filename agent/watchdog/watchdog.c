@@ -303,6 +303,13 @@ static void watchdog_free(struct supervisor *sv)
 	free(wd);
 }
 
+/* An answer of other hosts about an earlier attempt may never come. */
+static void watchdog_begin(struct supervisor *sv)
+{
+	if (watchdog_of(sv))
+		watchdog_of(sv)->hosts_saving = false;
+}
+
 /* --- the feature --- */
 
 static bool watchdog_child_exited(struct supervisor *sv, const siginfo_t *si)
@@ -326,8 +333,11 @@ const struct feature watchdog_feature = {
 	.init = watchdog_new,
 	.fini = watchdog_free,
 	.manager_methods = manager_methods,
+	.attempt_begins = watchdog_begin,
 	.worker_started = watchdog_worker_started,
 	.worker_exited = watchdog_worker_ended,
+	.hosts_saved = watchdog_hosts_saved,
+	.hosts_save = watchdog_hosts_save,
 	.child_exited = watchdog_child_exited,
 	.helper_pids = watchdog_helpers,
 };
