@@ -346,7 +346,7 @@ class Hosts:
     # --- sharing
 
     def shared(self, hosts, workers, *commands):
-        """Nanoseconds, as rank 0 printed them; the first host leads, the last command is that of all others."""
+        """Nanoseconds, as rank 0 printed them. The first host leads; the last command is all others'."""
         with self.group("ours", hosts, workers=workers) as group:
             for i in range(hosts):
                 group.worker = ["--no-python", SHARING, *map(str, commands[min(i, len(commands) - 1)])]

@@ -47,6 +47,14 @@ const char *commons_slot_name(void *arg, int slot)
 	return slot >= 0 && slot < c->n_slots && c->slots[slot].name ? c->slots[slot].name : "?";
 }
 
+/* So that each next index of a role comes behind the ones before it. */
+static int compare_names(const char *a, const char *b)
+{
+	size_t x = strlen(a), y = strlen(b);
+
+	return x == y ? strcmp(a, b) : x < y ? -1 : 1;
+}
+
 /* The position in by_name where the slot of that name is, or would be. */
 static int name_position(const struct commons *c, const char *name)
 {
@@ -55,7 +63,7 @@ static int name_position(const struct commons *c, const char *name)
 	while (low < high) {
 		int middle = low + (high - low) / 2;
 
-		if (strcmp(c->slots[c->by_name[middle]].name, name) < 0)
+		if (compare_names(c->slots[c->by_name[middle]].name, name) < 0)
 			low = middle + 1;
 		else
 			high = middle;

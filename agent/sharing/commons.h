@@ -22,7 +22,7 @@
 #include <sys/queue.h>
 
 enum {
-	COMMONS_SLOTS = 8192, /* workers, by role and index, in the life of the commons */
+	COMMONS_SLOTS = 65536, /* workers, by role and index, in the life of the commons */
 	COMMONS_STORE_BYTES = 256 << 20,
 	COMMONS_RESULT_BYTES = 1 << 20,
 	COMMONS_RESULTS_BYTES = 8 << 20,
@@ -103,7 +103,7 @@ struct commons {
 	struct loop_timer *timer; /* the next deadline of barriers and members */
 	struct commons_slot *slots;
 	int n_slots;
-	int *by_name, n_named; /* the slots that have a name, in its order */
+	int *by_name, n_named; /* the slots that have a name: shorter names first, then in order */
 	size_t results_bytes;
 	bool stopping;
 	char *why; /* of the stop */

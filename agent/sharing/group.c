@@ -35,7 +35,7 @@ struct sharing_host {
 	struct sharing_group *group;
 	void *arg;
 	LIST_HEAD(, group_connection) connections;
-	int n_connections;
+	int n_connections, n_workers;
 	bool congested;
 	bool read_due; /* it has yet to answer the present Read */
 };
@@ -145,14 +145,6 @@ static void group_error_changed(void *arg, bool up)
 		FEATURES_CALL(g->sv, hosts_error, g->sv);
 }
 
-static bool has_workers(const struct sharing_host *x)
-{
-	for (int i = 0; i < x->group->n_workers; i++)
-		if (x->group->host_of[i] == x)
-			return true;
-	return false;
-}
-
 /* All hosts have answered. */
 static void check_samples(struct sharing_group *g)
 {
@@ -184,7 +176,7 @@ static void group_read(void *arg, bool barrier)
 	json_decref(g->samples);
 	g->samples = json_array();
 	LIST_FOREACH (x, &g->hosts, entry) {
-		x->read_due = has_workers(x);
+		x->read_due = x->n_workers > 0;
 		if (x->read_due)
 			say(x, "Read", body);
 	}
@@ -246,6 +238,10 @@ static void group_order(void *arg, struct worker *w, const char *what, const cha
 
 static void forget_workers(struct sharing_group *g)
 {
+	struct sharing_host *x;
+
+	LIST_FOREACH (x, &g->hosts, entry)
+		x->n_workers = 0;
 	for (int i = 0; i < g->n_workers; i++)
 		worker_fini(&g->workers[i]);
 	free(g->workers);
@@ -305,6 +301,7 @@ int sharing_group_place(struct sharing_group *g, struct sharing_host *x, size_t 
 		worker_init(w, &supervisor_spec(g->sv)->roles[role], first_index + i, rank);
 		w->slot = slot;
 		g->host_of[rank] = x;
+		x->n_workers++;
 		g->n_placed++;
 		r = commons_give_slot(g->commons, w);
 		if (r < 0)
@@ -781,7 +778,7 @@ struct sharing_host *sharing_host_free(struct sharing_host *x)
 		connection_leave(c);
 		varlink_carried_close(c->carried);
 	}
-	for (int i = 0; i < x->group->n_workers; i++)
+	for (int i = 0; x->n_workers && i < x->group->n_workers; i++)
 		if (x->group->host_of[i] == x)
 			x->group->host_of[i] = NULL;
 	LIST_REMOVE(x, entry);

@@ -38,7 +38,7 @@
 enum {
 	BARRIER_NAME_MAX = 256, /* bytes */
 	BARRIER_NAMES = 65536,
-	BARRIER_SLOTS = 8192, /* slots are 0 .. BARRIER_SLOTS - 1 */
+	BARRIER_SLOTS = 65536, /* slots are 0 .. BARRIER_SLOTS - 1 */
 	BARRIER_MEMBERS =
 		1 << 20, /* of all open barriers and of failures that are kept, together */
 };

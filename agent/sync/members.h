@@ -20,7 +20,7 @@
 
 enum {
 	MEMBERS_ERROR_MAX = 8192, /* bytes of an error's message; more is cut */
-	MEMBERS_SLOTS = 8192,	  /* slots are 0 .. MEMBERS_SLOTS - 1 */
+	MEMBERS_SLOTS = 65536,	  /* slots are 0 .. MEMBERS_SLOTS - 1 */
 };
 
 struct members;
