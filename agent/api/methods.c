@@ -308,6 +308,11 @@ static int methods_authorize(struct varlink_call *call, const char *method, json
 	return 0;
 }
 
+static bool methods_relay(struct varlink_call *call, const char *method, json_t *p, void *arg)
+{
+	return features_relay_call(arg, call, p);
+}
+
 static const struct varlink_method methods_table[] = {
 	{ "Stop", method_stop },
 	{ "Restart", method_restart },
@@ -384,6 +389,7 @@ static int methods_serve(struct supervisor *sv, struct error *err)
 		.also = also,
 		.limits = { .message_bytes = METHODS_MESSAGE_BYTES },
 		.authorize = methods_authorize,
+		.relay = supervisor_spec(sv)->rendezvous.nodes_max > 1 ? methods_relay : NULL,
 		.descriptors = true, /* for Keep of io.elasticd.Queue */
 		.leaving = features_rely_on_disk(sv) ? methods_leaving : NULL,
 		.ahead = methods_ahead,

@@ -19,7 +19,8 @@ static int uplink_send(void *arg, const char *method, const char *body, size_t l
 	struct member *m = arg;
 
 	/* No call waits for a head that this host belongs to no more. */
-	if (!m->link || !member_has_workers(m->state) || m->state == MEMBER_FENCED)
+	if (!m->link || m->state == MEMBER_AWAY || m->state == MEMBER_JOINING ||
+		m->state == MEMBER_FENCED || m->state == MEMBER_OVER)
 		return -ECONNRESET;
 	return link_send_text(m->link, method, body, len);
 }
@@ -40,7 +41,9 @@ static bool uplink_congested(void *arg)
 
 static uint64_t uplink_round(void *arg)
 {
-	return ((struct member *)arg)->round;
+	const struct member *m = arg;
+
+	return m->round ? m->round : 1; /* an operator may call before the first one */
 }
 
 int member_relay_open(struct member *m)
@@ -172,7 +175,8 @@ int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, 
 
 	if (!x->sharing || !host)
 		return 0;
-	if (!strcmp(method, "Call") && host->round != (uint64_t)json_get_int(p, "round", 0))
+	if (!strcmp(method, "Call") && *json_get_string(p, "worker", "") &&
+		host->round != (uint64_t)json_get_int(p, "round", 0))
 		return 0; /* its worker is of an earlier round */
 	return sharing_group_hear(x->sharing, method, p, err);
 }

@@ -5,6 +5,8 @@
 #include "common/base/project.h"
 #include "common/text/json.h"
 #include "common/text/ranks.h"
+#include "common/varlink/manager_idl.h"
+#include "common/varlink/manager_ranges.h"
 #include "common/varlink/worker_idl.h"
 #include "common/varlink/worker_ranges.h"
 
@@ -50,8 +52,8 @@ struct sharing_group {
 	struct supervisor *sv;
 	struct sharing_downlink down;
 	struct commons *commons;
-	struct varlink_server *server;
-	struct varlink_method *methods;
+	struct varlink_server *server, *operators; /* of workers; of operators on other hosts */
+	struct varlink_method *methods, *operators_methods;
 	struct worker *workers;	       /* by rank, which is their place here */
 	struct sharing_host **host_of; /* each worker's */
 	int n_workers, n_placed;
@@ -483,8 +485,7 @@ static void on_closed(void *user, void *arg)
 {
 	struct group_connection *c = user;
 
-	FEATURES_CALL(((struct sharing_group *)arg)->sv, worker_hung_up,
-		((struct sharing_group *)arg)->sv, &c->peer);
+	FEATURES_CALL(c->peer.sv, worker_hung_up, c->peer.sv, &c->peer);
 	connection_leave(c);
 	free(c);
 }
@@ -493,8 +494,7 @@ static void on_shut(void *user, void *arg)
 {
 	struct group_connection *c = user;
 
-	FEATURES_CALL(((struct sharing_group *)arg)->sv, worker_shut,
-		((struct sharing_group *)arg)->sv, &c->peer);
+	FEATURES_CALL(c->peer.sv, worker_shut, c->peer.sv, &c->peer);
 }
 
 static struct group_connection *connection_of(struct sharing_host *x, int64_t number)
@@ -521,17 +521,19 @@ static int connection_new(
 		.commons = x->group->commons,
 		.slot = slot,
 		.counted = slot,
-		.token = (uint64_t)commons_worker(x->group->commons, slot)->start };
+		.token = slot < 0 ? 0 : (uint64_t)commons_worker(x->group->commons, slot)->start };
 	c->host = x;
 	c->number = number;
-	r = varlink_carried_new(x->group->server, &peer, c, &carrier, &c->carried);
+	r = varlink_carried_new(
+		slot < 0 ? x->group->operators : x->group->server, &peer, c, &carrier, &c->carried);
 	if (r < 0) {
 		free(c);
 		return r;
 	}
 	LIST_INSERT_HEAD(&x->connections, c, entry);
 	x->n_connections++;
-	FEATURES_CALL(x->group->sv, worker_connected, x->group->sv, slot);
+	if (slot >= 0)
+		FEATURES_CALL(x->group->sv, worker_connected, x->group->sv, slot);
 	*ret = c;
 	return 0;
 }
@@ -561,8 +563,10 @@ static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
 	int slot, r = 0;
 
 	if (!c) {
-		slot = slot_of_host(x, json_get_string(p, "worker", ""), err);
-		if (slot < 0)
+		const char *name = json_get_string(p, "worker", "");
+
+		slot = *name ? slot_of_host(x, name, err) : -1;
+		if (*name && slot < 0)
 			return slot;
 		if (x->n_connections >= HOST_CONNECTIONS)
 			return error_field(err, -EPROTO, "connection",
@@ -685,6 +689,51 @@ static int open_server(struct sharing_group *g, struct error *err)
 	return r;
 }
 
+/* Their own agents have looked at who they are. */
+static int operators_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
+{
+	bool queue = !strcmp(varlink_call_interface(call), "io.elasticd.Queue");
+
+	if (queue ? strcmp(method, "Keep") != 0 : !strcmp(method, "Results"))
+		return 0;
+	varlink_error(call, "PermissionDenied",
+		json_pack("{s:s}", "message", "this host answers that itself"));
+	return 1;
+}
+
+static void operators_leaving(void *arg)
+{
+	struct supervisor *sv = arg;
+
+	FEATURES_CALL(sv, answers_leaving, sv);
+}
+
+static int open_operators(struct sharing_group *g, struct error *err)
+{
+	struct varlink_also also[SHARING_INTERFACES];
+	struct varlink_options opt = {
+		.vendor = "elasticd",
+		.product = "elastic-agent",
+		.version = VERSION,
+		.url = PROJECT_URL,
+		.idl = manager_idl,
+		.methods = g->operators_methods,
+		.ranges = manager_ranges,
+		.also = also,
+		.limits = { .message_bytes = SHARING_MESSAGE_BYTES,
+			.reply_bytes = GROUP_ANSWER_BYTES },
+		.authorize = operators_authorize,
+		.closed = on_closed,
+		.leaving = features_rely_on_disk(g->sv) ? operators_leaving : NULL,
+		.arg = g->sv,
+	};
+
+	if (!g->operators_methods)
+		return error_set(err, -ENOMEM, "out of memory");
+	features_interfaces(g->sv, false, also, SHARING_INTERFACES);
+	return varlink_server_new(supervisor_loop(g->sv), &opt, &g->operators, err);
+}
+
 static int open_commons(struct sharing_group *g)
 {
 	const struct commons_options opt = {
@@ -724,10 +773,13 @@ int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down
 	g->save_at = INT64_MIN;
 	LIST_INIT(&g->hosts);
 	g->methods = group_methods(sv);
+	g->operators_methods = features_methods(sv, false);
 	r = open_commons(g);
 	if (r < 0)
 		return error_set(err, r, "out of memory");
 	r = open_server(g, err);
+	if (r == 0)
+		r = open_operators(g, err);
 	if (r < 0)
 		return r;
 	FEATURES_CALL(sv, hosts_lead, sv, g->commons);
@@ -743,9 +795,11 @@ struct sharing_group *sharing_group_free(struct sharing_group *g)
 	while (!LIST_EMPTY(&g->hosts))
 		sharing_host_free(LIST_FIRST(&g->hosts));
 	varlink_server_free(g->server);
+	varlink_server_free(g->operators);
 	loop_cancel(supervisor_loop(g->sv), read_is_over, g);
 	json_decref(g->samples);
 	free(g->methods);
+	free(g->operators_methods);
 	commons_free(g->commons);
 	forget_workers(g);
 	for (size_t i = 0; g->roles && i < supervisor_spec(g->sv)->n_roles; i++)

@@ -284,7 +284,7 @@ static int relay_hello(struct varlink_call *call)
 {
 	_cleanup_json_ json_t *p = json_pack("{s:s}", "token", "1");
 
-	return sharing_relay_call(call, p, NULL);
+	return sharing_relay_call(call, p);
 }
 
 int sharing_hello(struct varlink_call *call, json_t *p, void *arg)

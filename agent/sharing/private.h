@@ -198,12 +198,12 @@ int sharing_result(struct varlink_call *call, const struct flat *p, void *arg);
 
 /* relay.c */
 struct sharing_relay *sharing_relay_free(struct sharing_relay *r);
-/* own, which it takes, with those methods that the head serves. NULL without memory. */
-struct varlink_method *sharing_relay_methods(struct varlink_method *own);
-/* Has the head serve these interfaces, too, the last of which has no idl. 0 or -ENOMEM. */
-_must_check_ int sharing_relay_interfaces(struct sharing_relay *r, struct varlink_also *also);
 /* Has the head answer the call. */
-int sharing_relay_call(struct varlink_call *call, json_t *p, void *arg);
+int sharing_relay_call(struct varlink_call *call, json_t *p);
+/* For struct varlink_options. */
+bool sharing_relay_worker(struct varlink_call *call, const char *method, json_t *p, void *arg);
+/* The hook relays_call. */
+bool sharing_relay_operator(struct supervisor *sv, struct varlink_call *call, json_t *p);
 void sharing_relay_shut(struct sharing_peer *peer);
 void sharing_relay_closed(struct sharing_peer *peer);
 

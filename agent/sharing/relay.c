@@ -28,7 +28,7 @@ TAILQ_HEAD(relayed_calls, relayed_call);
 struct relayed {
 	LIST_ENTRY(relayed) entry;
 	struct sharing_relay *relay;
-	struct sharing_peer *peer;
+	struct sharing_peer *peer; /* NULL: an operator's, for one call */
 	int64_t number;
 	struct relayed_calls calls;
 	bool paused; /* its worker does not read */
@@ -37,8 +37,7 @@ struct relayed {
 struct sharing_relay {
 	struct sharing *sh;
 	struct sharing_uplink uplink;
-	int64_t last;					       /* number */
-	struct varlink_method *interfaces[SHARING_INTERFACES]; /* the methods of each */
+	int64_t last; /* number */
 	LIST_HEAD(, relayed) connections;
 };
 
@@ -77,14 +76,15 @@ static void relayed_free(struct relayed *c)
 		free(x);
 	}
 	LIST_REMOVE(c, entry);
-	c->peer->relayed = NULL;
+	if (c->peer)
+		c->peer->relayed = NULL;
 	free(c);
 }
 
-static struct relayed *relayed_of(struct sharing_peer *peer)
+/* peer: NULL for a new one of an operator. */
+static struct relayed *relayed_of(struct sharing_relay *r, struct sharing_peer *peer)
 {
-	struct sharing_relay *r = peer->sh->relay;
-	struct relayed *c = peer->relayed;
+	struct relayed *c = peer ? peer->relayed : NULL;
 
 	if (c)
 		return c;
@@ -96,7 +96,8 @@ static struct relayed *relayed_of(struct sharing_peer *peer)
 	c->number = ++r->last;
 	TAILQ_INIT(&c->calls);
 	LIST_INSERT_HEAD(&r->connections, c, entry);
-	peer->relayed = c;
+	if (peer)
+		peer->relayed = c;
 	return c;
 }
 
@@ -123,12 +124,18 @@ void sharing_relay_ready(struct supervisor *sv)
 		varlink_server_pause(sharing_of(sv)->server, false);
 }
 
+/* The call is over, or gone. */
 static void relayed_call_gone(void *arg)
 {
 	struct relayed_call *x = arg;
+	struct relayed *c = x->of;
 
-	TAILQ_REMOVE(&x->of->calls, x, entry);
+	TAILQ_REMOVE(&c->calls, x, entry);
 	free(x);
+	if (c->peer)
+		return;
+	relay_hang_up(c, false);
+	relayed_free(c);
 }
 
 /* The message Call, as text. */
@@ -137,7 +144,7 @@ static char *call_text(
 {
 	const struct sharing_relay *r = c->relay;
 	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
-	const char *name = commons_slot_name(r->sh->commons, c->peer->slot);
+	const char *name = c->peer ? commons_slot_name(r->sh->commons, c->peer->slot) : "";
 	size_t len;
 	_cleanup_free_ char *parameters = json_dump_text(p, &len);
 
@@ -180,14 +187,16 @@ static bool is_own_job(const struct sharing *sh, struct varlink_call *call, json
 		varlink_error(call, "NotFound", manager_no_job(job));
 		return false;
 	}
+	/* Where a call has to name one, any does. */
 	json_object_del(p, "job");
+	if (job && strcmp(varlink_call_interface(call), "io.elasticd.Queue") != 0)
+		json_put_string(p, "job", "");
 	return true;
 }
 
-int sharing_relay_call(struct varlink_call *call, json_t *p, void *arg)
+static int relay_call(
+	struct sharing_relay *r, struct sharing_peer *peer, struct varlink_call *call, json_t *p)
 {
-	struct sharing_peer *peer = varlink_call_user(call);
-	struct sharing_relay *r = peer->sh->relay;
 	struct relayed *c;
 	struct relayed_call *x;
 	_cleanup_free_ char *text = NULL;
@@ -196,29 +205,38 @@ int sharing_relay_call(struct varlink_call *call, json_t *p, void *arg)
 
 	if (!is_own_job(r->sh, call, p))
 		return 0;
-	c = relayed_of(peer);
+	c = relayed_of(r, peer);
 	x = c ? calloc(1, sizeof(*x)) : NULL;
 	text = x ? call_text(c, call, p, &len) : NULL;
 	sent = text ? r->uplink.send(r->uplink.arg, "Call", text, len) : -ENOMEM;
 	if (sent < 0) {
 		free(x);
+		if (c && !c->peer)
+			relayed_free(c);
 		return relay_failed(call, sent);
 	}
 	if (r->uplink.congested(r->uplink.arg))
 		varlink_server_pause(r->sh->server, true);
-	if (varlink_call_oneway(call)) {
-		free(x);
-		return varlink_reply(call, NULL);
-	}
 	x->of = c;
 	x->call = call;
 	TAILQ_INSERT_TAIL(&c->calls, x, entry);
+	if (varlink_call_oneway(call)) {
+		relayed_call_gone(x);
+		return varlink_reply(call, NULL);
+	}
 	varlink_call_on_gone(call, relayed_call_gone, x);
 	return 0;
 }
 
-/* Also keeps the result with this host's run. */
-static int relay_result(struct varlink_call *call, json_t *p, void *arg)
+int sharing_relay_call(struct varlink_call *call, json_t *p)
+{
+	struct sharing_peer *peer = varlink_call_user(call);
+
+	return relay_call(peer->sh->relay, peer, call, p);
+}
+
+/* Also keeps the result with this host's run. Returns false after having answered the call. */
+static bool keep_result(struct varlink_call *call, const json_t *p)
 {
 	struct flat view;
 	_cleanup_free_ void *owned = NULL;
@@ -228,105 +246,53 @@ static int relay_result(struct varlink_call *call, json_t *p, void *arg)
 	enum status r;
 	size_t len;
 
-	flat_of(p, &view);
+	flat_of((json_t *)p, &view);
 	b = sharing_bytes_of(&view);
 	if (sharing_bytes(call, &b, &value, &len, &owned) != 0)
-		return 0;
+		return false;
 	r = commons_set_result(sharing_commons_of(call), sharing_slot_of(call), value, len, &err);
-	return r == STATUS_OK ? sharing_relay_call(call, p, arg)
-			      : sharing_fail(call, r, "%s", err.text);
+	if (r != STATUS_OK)
+		sharing_fail(call, r, "%s", err.text);
+	return r == STATUS_OK;
 }
 
 /* Also has the error at hand when the worker ends. */
-static int relay_report_error(struct varlink_call *call, json_t *p, void *arg)
+static void keep_error(struct sharing *sh, int slot, const json_t *p)
 {
-	struct sharing *sh = arg;
-	int code = status_from_name(json_get_string(p, "code", "")), slot = sharing_slot_of(call);
-	int r = sharing_relay_call(call, p, arg);
+	int code = status_from_name(json_get_string(p, "code", ""));
 
 	if (code > STATUS_OK)
 		commons_report_error(
 			sh->commons, slot, (enum status)code, json_get_string(p, "message", ""));
-	return r;
 }
 
-static const struct varlink_method relay_methods[] = {
-	{ "Hello", sharing_hello },
-	{ "Put", sharing_relay_call },
-	{ "Get", sharing_relay_call },
-	{ "List", sharing_relay_call },
-	{ "Delete", sharing_relay_call },
-	{ "Watch", sharing_relay_call },
-	{ "Barrier", sharing_relay_call },
-	{ "CancelBarrier", sharing_relay_call },
-	{ "Alive", sharing_relay_call },
-	{ "States", sharing_relay_call },
-	{ "WaitError", sharing_relay_call },
-	{ "Events", sharing_relay_call },
-	{ "Leave", sharing_relay_call },
-	{ "Step", sharing_relay_call },
-	{ "Saved", sharing_relay_call },
-	{ "Preemption", sharing_relay_call },
-	{ "Result", relay_result },
-	{ "ReportError", relay_report_error },
-	{ NULL, NULL },
-};
-
-static bool is_relayed(const char *name)
+/* All but what only this host knows: whose a token is, and that this host has a notice. */
+bool sharing_relay_worker(struct varlink_call *call, const char *method, json_t *p, void *arg)
 {
-	for (const struct varlink_method *m = relay_methods; m->name; m++)
-		if (!strcmp(m->name, name))
-			return true;
-	return false;
+	int slot = sharing_slot_of(call);
+
+	if (!strcmp(method, "Hello") || !strcmp(method, "Notify"))
+		return false;
+	if (!strcmp(method, "Result") && !keep_result(call, p))
+		return true;
+	(void)sharing_relay_call(call, p);
+	if (!strcmp(method, "ReportError"))
+		keep_error(arg, slot, p);
+	return true;
 }
 
-struct varlink_method *sharing_relay_methods(struct varlink_method *own)
+/* An operator's calls that the head alone can answer. */
+bool sharing_relay_operator(struct supervisor *sv, struct varlink_call *call, json_t *p)
 {
-	size_t n = 0, kept = 0, more = sizeof(relay_methods) / sizeof(relay_methods[0]);
-	struct varlink_method *all;
+	struct sharing *sh = sharing_of(sv);
+	bool queue = !strcmp(varlink_call_interface(call), "io.elasticd.Queue");
+	const char *method = varlink_call_method(call);
 
-	if (!own)
-		return NULL;
-	while (own[n].name)
-		n++;
-	all = calloc(n + more, sizeof(*all));
-	for (size_t i = 0; all && i < n; i++)
-		if (!is_relayed(own[i].name))
-			all[kept++] = own[i];
-	if (all)
-		memcpy(all + kept, relay_methods, sizeof(relay_methods));
-	free(own);
-	return all;
-}
-
-static size_t count_methods(const struct varlink_also *i)
-{
-	size_t n = 0;
-
-	for (const struct varlink_method *m = i->methods; m->name; m++)
-		n++;
-	for (const struct varlink_flat_method *m = i->flat; m && m->name; m++)
-		n++;
-	return n;
-}
-
-int sharing_relay_interfaces(struct sharing_relay *r, struct varlink_also *also)
-{
-	for (size_t k = 0; also[k].idl; k++) {
-		struct varlink_method *all = calloc(count_methods(&also[k]) + 1, sizeof(*all));
-		size_t n = 0;
-
-		if (!all)
-			return -ENOMEM;
-		r->interfaces[k] = all;
-		for (const struct varlink_method *m = also[k].methods; m->name; m++)
-			all[n++] = (struct varlink_method){ m->name, sharing_relay_call };
-		for (const struct varlink_flat_method *m = also[k].flat; m && m->name; m++)
-			all[n++] = (struct varlink_method){ m->name, sharing_relay_call };
-		also[k].methods = all;
-		also[k].flat = NULL;
-	}
-	return 0;
+	if (!sh || !sh->relay || sh->group ||
+		(queue ? !strcmp(method, "Keep") : strcmp(method, "Results")))
+		return false;
+	(void)relay_call(sh->relay, NULL, call, p);
+	return true;
 }
 
 /* --- answers ------------------------------------------------------------------------------------
@@ -366,7 +332,7 @@ static void relay_answer(struct relayed *c, const json_t *message)
 	}
 	if (c->paused) /* the next stream of this connection asks again */
 		relay_flow(c, false);
-	relayed_call_gone(x);
+	relayed_call_gone(x); /* frees c, if it is an operator's */
 	if (error)
 		(void)varlink_error(call, error, p);
 	else
@@ -376,6 +342,7 @@ static void relay_answer(struct relayed *c, const json_t *message)
 /* The head serves the connection no more; the worker's next call begins another one. */
 static void relay_ended(struct relayed *c, const char *why)
 {
+	bool own = c->peer;
 	struct relayed_call *x;
 
 	while ((x = TAILQ_FIRST(&c->calls))) {
@@ -383,6 +350,8 @@ static void relay_ended(struct relayed *c, const char *why)
 
 		relayed_call_gone(x);
 		sharing_fail(call, STATUS_UNAVAILABLE, "%s", why);
+		if (!own)
+			return;
 	}
 	relay_hang_up(c, false);
 	relayed_free(c);
@@ -434,8 +403,6 @@ int sharing_relay_to(struct supervisor *sv, const struct sharing_uplink *uplink)
 
 struct sharing_relay *sharing_relay_free(struct sharing_relay *r)
 {
-	for (size_t k = 0; r && k < SHARING_INTERFACES; k++)
-		free(r->interfaces[k]);
 	free(r);
 	return NULL;
 }

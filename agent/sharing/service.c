@@ -186,6 +186,7 @@ static int open_server(struct sharing *sh, struct error *err)
 		},
 		.account = sharing_account,
 		.authorize = sharing_authorize,
+		.relay = sh->relay ? sharing_relay_worker : NULL,
 		.opened = sharing_opened,
 		.shut = sharing_shut,
 		.closed = sharing_closed,
@@ -194,16 +195,9 @@ static int open_server(struct sharing *sh, struct error *err)
 	};
 	int r;
 
-	if (sh->relay) {
-		sh->methods = sharing_relay_methods(sh->methods);
-		opt.methods = sh->methods;
-		opt.flat = NULL;
-	}
 	if (!sh->methods)
 		return error_set(err, -ENOMEM, "out of memory");
 	features_interfaces(sh->sv, true, also, SHARING_INTERFACES);
-	if (sh->relay && sharing_relay_interfaces(sh->relay, also) < 0)
-		return error_set(err, -ENOMEM, "out of memory");
 	r = varlink_server_new(supervisor_loop(sh->sv), &opt, &sh->server, err);
 	if (r < 0)
 		return r;
@@ -538,5 +532,6 @@ const struct feature sharing_feature = {
 	.worker_over = sharing_worker_over,
 	.flush = sharing_flush,
 	.hosts_board = sharing_show,
+	.relays_call = sharing_relay_operator,
 	.describe_worker = sharing_describe,
 };

@@ -141,6 +141,11 @@ bool features_take_notice(struct supervisor *sv, const char *source, const char 
 	ANY(sv, takes_notice, sv, source, reason, grace_ms, deadline_us);
 }
 
+bool features_relay_call(struct supervisor *sv, struct varlink_call *call, json_t *parameters)
+{
+	ANY(sv, relays_call, sv, call, parameters);
+}
+
 bool features_save_hosts(struct supervisor *sv, const char *why)
 {
 	ANY(sv, saves_hosts, sv, why);

@@ -128,6 +128,8 @@ struct feature {
 	void (*hosts_board)(struct supervisor *sv, uint64_t notice, int64_t save_at, bool error);
 	/* An owned array of io.elasticd.Peer.Sample; NULL: no opinion. */
 	json_t *(*hosts_samples)(struct supervisor *sv, bool barrier);
+	/* Whether the agent that leads answers an operator's call. */
+	bool (*relays_call)(struct supervisor *sv, struct varlink_call *call, json_t *parameters);
 	/* A worker of this host hangs: other hosts' workers are to be saved, too. Returns whether
 	 * they are: hosts_saved follows. */
 	bool (*saves_hosts)(struct supervisor *sv, const char *why);
@@ -195,6 +197,7 @@ bool features_delay_decision(struct supervisor *sv);
 bool features_hosts_delay_decision(struct supervisor *sv);
 bool features_take_notice(struct supervisor *sv, const char *source, const char *reason,
 	int64_t grace_ms, int64_t deadline_us);
+bool features_relay_call(struct supervisor *sv, struct varlink_call *call, json_t *parameters);
 bool features_save_hosts(struct supervisor *sv, const char *why);
 json_t *features_hosts_samples(struct supervisor *sv, bool barrier); /* owned; NULL: none */
 bool features_take_signal(struct supervisor *sv, int signo);

@@ -156,8 +156,12 @@ static void call_handler(struct varlink_call *call, const struct target *t, json
 	if (dead)
 		return;
 	s->handling++;
-	r = t->flat ? t->flat(call, t->parameters, t->interface->arg)
-		    : t->fn(call, parameters, t->interface->arg);
+	if (s->relay && t->interface != &s->interfaces[VARLINK_STANDARD] &&
+		s->relay(call, t->method->name, parameters, s->arg))
+		r = 0;
+	else
+		r = t->flat ? t->flat(call, t->parameters, t->interface->arg)
+			    : t->fn(call, parameters, t->interface->arg);
 	s->handling--;
 	if (dead)
 		return;
@@ -200,7 +204,8 @@ static bool dispatch_flat(struct varlink_connection *c, char *text, size_t len)
 	struct flat parameters;
 	struct varlink_call *call;
 
-	for (; i < end; i++) {
+	/* A call that is handed on needs its parameters as a whole. */
+	for (; i < end && !c->server->relay; i++) {
 		m = varlink_flat_match(&i->flat, text, len, &parameters);
 		if (m)
 			break;

@@ -61,6 +61,7 @@ struct varlink_server {
 	struct varlink_interface *interfaces;
 	size_t n_interfaces;
 	int (*authorize)(struct varlink_call *, const char *, json_t *, void *);
+	bool (*relay)(struct varlink_call *, const char *, json_t *, void *);
 	json_t *info; /* the answer to GetInfo */
 	void (*idle)(void *);
 	bool descriptors; /* whether descriptors are accepted from peers */

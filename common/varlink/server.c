@@ -97,6 +97,7 @@ int varlink_server_new(struct loop *loop, const struct varlink_options *opt,
 	s->loop = loop;
 	s->spare_fd = -1;
 	s->authorize = opt->authorize;
+	s->relay = opt->relay;
 	s->idle = opt->idle;
 	s->descriptors = opt->descriptors;
 	s->refuses = opt->refuses;

@@ -101,6 +101,9 @@ struct varlink_options {
 	 * read in place. */
 	int (*authorize)(
 		struct varlink_call *call, const char *method, json_t *parameters, void *arg);
+	/* May be NULL. Runs after authorize. Returns true if it has the call answered, now or
+	 * later, in place of the handler. */
+	bool (*relay)(struct varlink_call *call, const char *method, json_t *parameters, void *arg);
 	/* May be NULL. Runs when the last connection has closed. May not free the server. */
 	void (*idle)(void *arg);
 	/* May be NULL. Runs for a new connection, before anything is read. Returns NULL to serve

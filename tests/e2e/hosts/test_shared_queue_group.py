@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from harness import wait_for
+from queue_workers import Coordinator
 from shared_hosts import HostsToCome
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "queue"))
@@ -84,12 +86,35 @@ def test_after_a_grace_the_group_fails_of_another_hosts_parameter_server(hands, 
     assert daemon.wait(g.name)["verdict"]["exit_status"] == 77
 
 
-def test_a_person_asks_for_tasks_at_the_host_that_leads(hands, daemon):
+def test_a_person_asks_for_tasks_and_results_at_any_host(hands, daemon):
     g = hands(roles(("worker", 2, {})))
-    c = g.coordinator()
-    task = c.submit("a")
-    w = g.hand("worker:1")
-    w.finish(w.work(), "done")
-    assert c.fetch(task)["value"] == "done"
+    a, b = g.hand("worker:0"), g.hand("worker:1")
+    for i, d in enumerate(daemon.daemons):
+        c = Coordinator(d.agent_sock(g.name))
+        g.open.append(c)
+        task = c.submit(f"from {i}")
+        c.send("Fetch", task=task)
+        item = b.work()
+        assert item["payload"] == f"from {i}"
+        b.finish(item, "done")
+        assert c.reply()["outcome"]["value"] == "done"
+        assert c.stats()["succeeded"] == 1 + i
+        assert c.refused("Fetch", task=99).name == "NotFound"
+        assert c.send("Stats", job="another").error().name == "NotFound"
+    a.call("io.elasticd.Worker.Result", value="of a")
+    b.call("io.elasticd.Worker.Result", value="of b")
+    for d in daemon.daemons:
+        kept = d.call("Results", job=g.name)["results"]
+        assert [r.get("value") for r in kept] == ["of a", "of b"]
     r = daemon.box.ctl("task", "list", g.name, env={"ELASTICD_SOCKET": str(daemon.daemons[1].socket)})
-    assert r.rc != 0 and "at the host that leads it" in r.err, r
+    assert r.rc == 0 and "succeeded" in r.out, r
+
+
+def test_a_caller_on_another_host_that_goes_ends_its_calls(hands, daemon):
+    g = hands(roles(("worker", 2, {}), queue={"max": 1}))
+    lead = g.coordinator()
+    lead.submit("the only one that there is room for")
+    with Coordinator(daemon.daemons[1].agent_sock(g.name)) as c:
+        c.send("Submit", payload="late")
+        wait_for(lambda: lead.stats()["waiting"] >= 1, what="the caller on the other host")
+    wait_for(lambda: lead.stats()["waiting"] == 0, what="the end of its calls")
