@@ -148,6 +148,7 @@ agent_SRC := \
 	agent/sharing/commons.c \
 	agent/sharing/entries_json.c \
 	agent/sharing/group.c \
+	agent/sharing/group_calls.c \
 	agent/sharing/identity.c \
 	agent/sharing/lost.c \
 	agent/sharing/methods.c \

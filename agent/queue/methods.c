@@ -14,7 +14,7 @@ bool dispatch_is_job(const struct dispatch *d, struct varlink_call *call, const 
 {
 	if (d->several && !d->commons) {
 		sharing_fail(call, STATUS_FAILED_PRECONDITION,
-			"the group's work queue is at the host that leads it, and keeps no place for other hosts");
+			"the host that leads the group has its work queue: ask there");
 		return false;
 	}
 	if (!job || !strcmp(job, supervisor_spec(d->sv)->name) ||

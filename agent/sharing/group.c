@@ -1,76 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/sharing/group.h"
-#include "agent/sharing/private.h"
+#include "agent/sharing/group_private.h"
 #include "common/base/log.h"
-#include "common/base/project.h"
 #include "common/text/json.h"
-#include "common/text/ranks.h"
-#include "common/varlink/manager_idl.h"
-#include "common/varlink/manager_ranges.h"
-#include "common/varlink/worker_idl.h"
-#include "common/varlink/worker_ranges.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-	/* A link's longest message, less the text around an answer. */
-	GROUP_ANSWER_BYTES = (8 << 20) - 256,
-	GROUP_CONNECTIONS = 1 << 20,
-	HOST_CONNECTIONS = 1024, /* of one host's workers */
-};
-
-/* A worker's connection with its own agent. */
-struct group_connection {
-	struct sharing_peer peer; /* first: the connection's user */
-	LIST_ENTRY(group_connection) entry;
-	struct sharing_host *host; /* NULL: it is gone */
-	int64_t number;
-	struct varlink_connection *carried;
-};
-
-struct sharing_host {
-	LIST_ENTRY(sharing_host) entry;
-	struct sharing_group *group;
-	void *arg;
-	LIST_HEAD(, group_connection) connections;
-	int n_connections, n_workers;
-	bool congested;
-	bool read_due; /* it has yet to answer the present Read */
-};
-
-/* The slots of one role's workers by their index; -1: none. */
-struct group_role {
-	int *slots;
-	int n;
-};
-
-struct sharing_group {
-	struct supervisor *sv;
-	struct sharing_downlink down;
-	struct commons *commons;
-	struct varlink_server *server, *operators; /* of workers; of operators on other hosts */
-	struct varlink_method *methods, *operators_methods;
-	struct worker *workers;	       /* by rank, which is their place here */
-	struct sharing_host **host_of; /* each worker's */
-	int n_workers, n_placed;
-	struct group_role *roles;
-	int n_slots, attempt;
-	struct commons_state state;
-	char reason[512]; /* of the stop */
-
-	/* As on all boards. */
-	uint64_t notice;
-	int64_t save_at;
-	bool error;
-
-	int64_t reads;	 /* number of the present Read */
-	json_t *samples; /* that came so far; NULL: there is no Read */
-	LIST_HEAD(, sharing_host) hosts;
-};
 
 /* --- who ----------------------------------------------------------------------------------------
  */
@@ -187,7 +123,7 @@ static void group_read(void *arg, bool barrier)
 		log_error("out of memory: the steps of workers are read later");
 }
 
-static void hear_samples(struct sharing_host *x, const json_t *p)
+void group_hear_samples(struct sharing_host *x, const json_t *p)
 {
 	struct sharing_group *g = x->group;
 
@@ -413,327 +349,6 @@ json_t *sharing_group_results_json(const struct sharing_group *g)
 {
 	return commons_results_json(g->commons);
 }
-
-/* --- connections --------------------------------------------------------------------------------
- */
-
-void sharing_host_ready(struct sharing_host *x)
-{
-	struct group_connection *c;
-
-	x->congested = false;
-	LIST_FOREACH (c, &x->connections, entry)
-		varlink_carried_ready(c->carried);
-}
-
-/* Sends {"connection":N,"message":TEXT}. */
-static int say_answer(const struct group_connection *c, const char *message, size_t len)
-{
-	_cleanup_(json_writer_fini) struct json_writer t = { .data = NULL };
-
-	json_write_format(&t, "{\"connection\":%" PRId64 ",\"message\":", c->number);
-	json_write(&t, message, len);
-	json_write(&t, "}", 1);
-	if (t.failed)
-		return -ENOMEM;
-	return c->host->group->down.send(c->host->arg, "Answer", t.data, t.len);
-}
-
-static void say_hangup(const struct group_connection *c)
-{
-	char text[64];
-	int n = snprintf(text, sizeof(text), "{\"connection\":%" PRId64 "}", c->number);
-
-	(void)c->host->group->down.send(c->host->arg, "Hangup", text, (size_t)n);
-}
-
-static bool on_send(void *arg, const char *text, size_t len)
-{
-	struct group_connection *c = arg;
-	struct sharing_host *x = c->host;
-	int r = say_answer(c, text, len);
-
-	/* Without this answer the worker would take the next one for it. */
-	if (r < 0 && r != -ECONNRESET) {
-		log_error("an answer cannot be sent to a worker: %s", strerror(-r));
-		say_hangup(c);
-	}
-	if (!x->congested)
-		x->congested = x->group->down.congested(x->arg);
-	return !x->congested;
-}
-
-static void connection_leave(struct group_connection *c)
-{
-	if (!c->host)
-		return;
-	LIST_REMOVE(c, entry);
-	c->host->n_connections--;
-	c->host = NULL;
-}
-
-/* The server has ended it. */
-static void on_ended(void *arg)
-{
-	struct group_connection *c = arg;
-
-	say_hangup(c);
-	connection_leave(c);
-}
-
-static void on_closed(void *user, void *arg)
-{
-	struct group_connection *c = user;
-
-	FEATURES_CALL(c->peer.sv, worker_hung_up, c->peer.sv, &c->peer);
-	connection_leave(c);
-	free(c);
-}
-
-static void on_shut(void *user, void *arg)
-{
-	struct group_connection *c = user;
-
-	FEATURES_CALL(c->peer.sv, worker_shut, c->peer.sv, &c->peer);
-}
-
-static struct group_connection *connection_of(struct sharing_host *x, int64_t number)
-{
-	struct group_connection *c;
-
-	LIST_FOREACH (c, &x->connections, entry)
-		if (c->number == number)
-			return c;
-	return NULL;
-}
-
-static int connection_new(
-	struct sharing_host *x, int64_t number, int slot, struct group_connection **ret)
-{
-	const struct varlink_peer peer = { .uid = getuid() };
-	struct group_connection *c = calloc(1, sizeof(*c));
-	const struct varlink_carrier carrier = { .send = on_send, .ended = on_ended, .arg = c };
-	int r;
-
-	if (!c)
-		return -ENOMEM;
-	c->peer = (struct sharing_peer){ .sv = x->group->sv,
-		.commons = x->group->commons,
-		.slot = slot,
-		.counted = slot,
-		.token = slot < 0 ? 0 : (uint64_t)commons_worker(x->group->commons, slot)->start };
-	c->host = x;
-	c->number = number;
-	r = varlink_carried_new(
-		slot < 0 ? x->group->operators : x->group->server, &peer, c, &carrier, &c->carried);
-	if (r < 0) {
-		free(c);
-		return r;
-	}
-	LIST_INSERT_HEAD(&x->connections, c, entry);
-	x->n_connections++;
-	if (slot >= 0)
-		FEATURES_CALL(x->group->sv, worker_connected, x->group->sv, slot);
-	*ret = c;
-	return 0;
-}
-
-/* --- messages of members ------------------------------------------------------------------------
- */
-
-/* The slot of a living worker of that host; -EPROTO with err. */
-static int slot_of_host(const struct sharing_host *x, const char *name, struct error *err)
-{
-	const struct sharing_group *g = x->group;
-	int slot = commons_slot_named(g->commons, name);
-	const struct worker *w = slot >= 0 ? commons_worker(g->commons, slot) : NULL;
-
-	if (w && g->host_of[w->place] == x)
-		return slot;
-	return error_field(
-		err, -EPROTO, "worker", "expected one of this host, got \"%.100s\"", name);
-}
-
-static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
-{
-	int64_t number = json_get_int(p, "connection", 0);
-	struct group_connection *c = connection_of(x, number);
-	size_t len;
-	_cleanup_free_ char *text = NULL;
-	int slot, r = 0;
-
-	if (!c) {
-		const char *name = json_get_string(p, "worker", "");
-
-		slot = *name ? slot_of_host(x, name, err) : -1;
-		if (*name && slot < 0)
-			return slot;
-		if (x->n_connections >= HOST_CONNECTIONS)
-			return error_field(err, -EPROTO, "connection",
-				"expected at most %d connections of this host", HOST_CONNECTIONS);
-		r = connection_new(x, number, slot, &c);
-	}
-	text = r ? NULL : json_dump_text(json_get_object(p, "message"), &len);
-	if (text && varlink_carried_feed(c->carried, text, len) == 0)
-		return 0;
-	return error_set(err, -ENOMEM, "out of memory");
-}
-
-static void hear_hangup(struct group_connection *c, bool shut)
-{
-	if (shut) {
-		varlink_carried_shut(c->carried);
-		return;
-	}
-	connection_leave(c);
-	varlink_carried_close(c->carried);
-}
-
-int sharing_group_hear(
-	struct sharing_host *x, const char *method, const json_t *p, struct error *err)
-{
-	struct group_connection *c;
-
-	if (!strcmp(method, "Call"))
-		return hear_call(x, p, err);
-	if (!strcmp(method, "Samples")) {
-		hear_samples(x, p);
-		return 0;
-	}
-	c = connection_of(x, json_get_int(p, "connection", 0));
-	if (!c)
-		return 0; /* it has ended here meanwhile */
-	if (!strcmp(method, "Hangup"))
-		hear_hangup(c, json_get_bool(p, "shut", false));
-	else
-		varlink_carried_pause(c->carried, json_get_bool(p, "paused", false));
-	return 0;
-}
-
-/* --- the service --------------------------------------------------------------------------------
- */
-
-/* Its own agent has looked at its token. */
-static int group_hello(struct varlink_call *call, json_t *p, void *arg)
-{
-	return sharing_hello_reply(call);
-}
-
-static int group_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
-{
-	const struct sharing_peer *peer = varlink_call_user(call);
-
-	if (sharing_is_present(call))
-		return 0;
-	sharing_fail(call, STATUS_ABORTED, "this is an earlier process of %s, which has ended",
-		commons_slot_name(peer->commons, peer->slot));
-	return 1;
-}
-
-/* As on worker.sock, but for Hello. */
-static struct varlink_method *group_methods(const struct supervisor *sv)
-{
-	struct varlink_method *all = features_methods(sv, true);
-
-	for (struct varlink_method *m = all; m && m->name; m++)
-		if (!strcmp(m->name, "Hello"))
-			m->fn = group_hello;
-	return all;
-}
-
-/* Answers leave once their promises are on disk. */
-static void on_leaving(void *arg)
-{
-	struct supervisor *sv = ((struct sharing_group *)arg)->sv;
-
-	FEATURES_CALL(sv, answers_leaving, sv);
-}
-
-static int open_server(struct sharing_group *g, struct error *err)
-{
-	struct varlink_also also[SHARING_INTERFACES];
-	struct varlink_options opt = {
-		.vendor = "elasticd",
-		.product = "elastic-agent",
-		.version = VERSION,
-		.url = PROJECT_URL,
-		.idl = worker_idl,
-		.methods = g->methods,
-		.flat = sharing_flat_methods,
-		.ranges = worker_ranges,
-		.also = also,
-		.limits = {
-			.message_bytes = SHARING_MESSAGE_BYTES,
-			.reply_bytes = GROUP_ANSWER_BYTES,
-			.queued_bytes = SHARING_QUEUED_BYTES,
-			.connections = GROUP_CONNECTIONS,
-			.bytes = SHARING_UNREAD_BYTES,
-			.account_bytes = SHARING_UNREAD_WORKER_BYTES + SHARING_REPLY_BYTES,
-			.account_name = "one worker",
-		},
-		.account = sharing_account,
-		.authorize = group_authorize,
-		.shut = on_shut,
-		.closed = on_closed,
-		.leaving = features_rely_on_disk(g->sv) ? on_leaving : NULL,
-		.arg = g,
-	};
-	int r;
-
-	if (!g->methods)
-		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(g->sv, true, also, SHARING_INTERFACES);
-	r = varlink_server_new(supervisor_loop(g->sv), &opt, &g->server, err);
-	if (r == 0)
-		g->commons->server = g->server;
-	return r;
-}
-
-/* Their own agents have looked at who they are. */
-static int operators_authorize(struct varlink_call *call, const char *method, json_t *p, void *arg)
-{
-	bool queue = !strcmp(varlink_call_interface(call), "io.elasticd.Queue");
-
-	if (queue ? strcmp(method, "Keep") != 0 : !strcmp(method, "Results"))
-		return 0;
-	varlink_error(call, "PermissionDenied",
-		json_pack("{s:s}", "message", "this host answers that itself"));
-	return 1;
-}
-
-static void operators_leaving(void *arg)
-{
-	struct supervisor *sv = arg;
-
-	FEATURES_CALL(sv, answers_leaving, sv);
-}
-
-static int open_operators(struct sharing_group *g, struct error *err)
-{
-	struct varlink_also also[SHARING_INTERFACES];
-	struct varlink_options opt = {
-		.vendor = "elasticd",
-		.product = "elastic-agent",
-		.version = VERSION,
-		.url = PROJECT_URL,
-		.idl = manager_idl,
-		.methods = g->operators_methods,
-		.ranges = manager_ranges,
-		.also = also,
-		.limits = { .message_bytes = SHARING_MESSAGE_BYTES,
-			.reply_bytes = GROUP_ANSWER_BYTES },
-		.authorize = operators_authorize,
-		.closed = on_closed,
-		.leaving = features_rely_on_disk(g->sv) ? operators_leaving : NULL,
-		.arg = g->sv,
-	};
-
-	if (!g->operators_methods)
-		return error_set(err, -ENOMEM, "out of memory");
-	features_interfaces(g->sv, false, also, SHARING_INTERFACES);
-	return varlink_server_new(supervisor_loop(g->sv), &opt, &g->operators, err);
-}
-
 static int open_commons(struct sharing_group *g)
 {
 	const struct commons_options opt = {
@@ -772,14 +387,10 @@ int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down
 	g->down = *down;
 	g->save_at = INT64_MIN;
 	LIST_INIT(&g->hosts);
-	g->methods = group_methods(sv);
-	g->operators_methods = features_methods(sv, false);
 	r = open_commons(g);
 	if (r < 0)
 		return error_set(err, r, "out of memory");
-	r = open_server(g, err);
-	if (r == 0)
-		r = open_operators(g, err);
+	r = group_servers_open(g, err);
 	if (r < 0)
 		return r;
 	FEATURES_CALL(sv, hosts_lead, sv, g->commons);
@@ -794,12 +405,9 @@ struct sharing_group *sharing_group_free(struct sharing_group *g)
 	FEATURES_CALL(g->sv, hosts_lead, g->sv, NULL);
 	while (!LIST_EMPTY(&g->hosts))
 		sharing_host_free(LIST_FIRST(&g->hosts));
-	varlink_server_free(g->server);
-	varlink_server_free(g->operators);
+	group_servers_close(g);
 	loop_cancel(supervisor_loop(g->sv), read_is_over, g);
 	json_decref(g->samples);
-	free(g->methods);
-	free(g->operators_methods);
 	commons_free(g->commons);
 	forget_workers(g);
 	for (size_t i = 0; g->roles && i < supervisor_spec(g->sv)->n_roles; i++)
@@ -824,14 +432,9 @@ struct sharing_host *sharing_host_new(struct sharing_group *g, void *arg)
 
 struct sharing_host *sharing_host_free(struct sharing_host *x)
 {
-	struct group_connection *c;
-
 	if (!x)
 		return NULL;
-	while ((c = LIST_FIRST(&x->connections))) {
-		connection_leave(c);
-		varlink_carried_close(c->carried);
-	}
+	group_connections_close(x);
 	for (int i = 0; x->n_workers && i < x->group->n_workers; i++)
 		if (x->group->host_of[i] == x)
 			x->group->host_of[i] = NULL;

@@ -16,7 +16,7 @@
  *   results.c         Result, and what is kept of all workers
  *   entries_json.c    entries as JSON text
  *   relay.c           calls that go to the head of a group of several hosts
- *   group.c           those that come to the head
+ *   group.c           the workers of all hosts, in the head; group_calls.c their calls
  */
 
 #include "agent/sharing/commons.h"

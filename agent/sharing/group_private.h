@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Shared by group.c, the workers of a group of several hosts as its head knows them, and
+ * group_calls.c, their calls.
+ */
+
+#include "agent/sharing/group.h"
+#include "agent/sharing/private.h"
+
+/* A link's longest message, less the text around an answer. */
+enum { GROUP_ANSWER_BYTES = (8 << 20) - 256 };
+
+struct group_connection;
+
+struct sharing_host {
+	LIST_ENTRY(sharing_host) entry;
+	struct sharing_group *group;
+	void *arg;
+	LIST_HEAD(, group_connection) connections;
+	int n_connections, n_workers;
+	bool congested;
+	bool read_due; /* it has yet to answer the present Read */
+};
+
+/* The slots of one role's workers by their index; -1: none. */
+struct group_role {
+	int *slots;
+	int n;
+};
+
+struct sharing_group {
+	struct supervisor *sv;
+	struct sharing_downlink down;
+	struct commons *commons;
+	struct varlink_server *server, *operators; /* of workers; of operators on other hosts */
+	struct varlink_method *methods, *operators_methods;
+	struct worker *workers;	       /* by rank, which is their place here */
+	struct sharing_host **host_of; /* each worker's */
+	int n_workers, n_placed;
+	struct group_role *roles;
+	int n_slots, attempt;
+	struct commons_state state;
+	char reason[512]; /* of the stop */
+
+	/* As on all boards. */
+	uint64_t notice;
+	int64_t save_at;
+	bool error;
+
+	int64_t reads;	 /* number of the present Read */
+	json_t *samples; /* that came so far; NULL: there is no Read */
+	LIST_HEAD(, sharing_host) hosts;
+};
+
+/* group_calls.c */
+_must_check_ int group_servers_open(struct sharing_group *g, struct error *err);
+void group_servers_close(struct sharing_group *g);
+/* The host is gone. */
+void group_connections_close(struct sharing_host *x);
+/* group.c: Samples has come. */
+void group_hear_samples(struct sharing_host *x, const json_t *p);
