@@ -194,7 +194,7 @@ static const struct spec_row rows[] = {
 	{ "rendezvous.prepare_timeout", "['1ms','1m']", "[0,'0s',1,'']", "" },
 	{ "rendezvous.lease", "['100ms','10s']", "[0,'0s','99ms',1,'']", "" },
 	{ "rendezvous.join_delay", "[0,'0s','3s']", "[3,'-1s','']", "" },
-	{ "rendezvous.on_join", "['restart','wait']", "['','Restart','save']", "" },
+	{ "rendezvous.on_join", "['restart','save','wait']", "['','Restart']", "" },
 	{ "rendezvous.lead", "['auto','never']", "['','always',0]", "" },
 	{ "rendezvous.token_file", "['/run/token']", "['','token']", "" },
 	{ "rendezvous.tls", "[{},{'cert':'/c','key':'/k','ca':'/a'}]",

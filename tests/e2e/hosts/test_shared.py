@@ -23,7 +23,6 @@ from test_worker_group import (  # noqa: E402,F401
     test_a_member_that_there_is_not_is_named_to_all,
     test_a_recoverable_task_that_a_person_starts_again_is_waited_for,
     test_a_task_that_is_started_again_by_itself_is_a_member_like_before,
-    test_a_worker_that_has_left_is_in_no_barrier,
     test_alive_gives_all_the_same_set_when_all_who_live_have_asked,
     test_all_leave_together,
     test_an_error_that_one_reports_reaches_all_with_its_origin,
