@@ -11,6 +11,7 @@
 
 #include "agent/queue/journal/private.h"
 #include "common/base/file.h"
+#include "tests/unit/quiet.h"
 
 #include <check.h>
 #include <errno.h>

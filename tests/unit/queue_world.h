@@ -10,6 +10,7 @@
 
 #include "agent/queue/machine/queue.h"
 #include "tests/unit/child.h"
+#include "tests/unit/quiet.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
  * either direction: after every one that a session has. Each message must be handled once, in
  * order, which world_message() checks.
  */
+#include "tests/unit/child.h"
 #include "tests/unit/link_world.h"
 
 struct pipe {
@@ -177,13 +178,13 @@ static void cut_everywhere(int times, bool reset, size_t stride)
 
 START_TEST(a_cut_after_every_byte_loses_and_repeats_nothing)
 {
-	cut_everywhere(1, false, 1);
+	cut_everywhere(1, false, (size_t)walk_length(1, 3, 1));
 }
 END_TEST
 
 START_TEST(a_reset_after_every_byte_loses_and_repeats_nothing)
 {
-	cut_everywhere(1, true, 1);
+	cut_everywhere(1, true, (size_t)walk_length(1, 3, 1));
 }
 END_TEST
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/policy/root_cause.h"
 #include "tests/unit/child.h"
+#include "tests/unit/quiet.h"
 #include "tests/unit/random.h"
 
 #include <check.h>

@@ -7,6 +7,7 @@
 #include "agent/store/kv.h"
 
 #include "tests/unit/child.h"
+#include "tests/unit/quiet.h"
 #include "tests/unit/store_late.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync/barrier.h"
 #include "tests/unit/child.h"
+#include "tests/unit/quiet.h"
 
 #include <errno.h>
 #include <stdio.h>

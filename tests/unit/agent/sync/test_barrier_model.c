@@ -5,6 +5,7 @@
 
 #include "agent/sync/barrier.h"
 #include "tests/unit/child.h"
+#include "tests/unit/quiet.h"
 
 #include <errno.h>
 #include <stdio.h>

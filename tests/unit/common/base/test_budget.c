@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/base/budget.h"
+#include "tests/unit/quiet.h"
 #include "tests/unit/random.h"
 
 #include <check.h>

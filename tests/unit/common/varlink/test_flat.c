@@ -9,6 +9,7 @@
 #include "common/varlink/worker_idl.h"
 #include "common/varlink/worker_ranges.h"
 #include "tests/unit/child.h"
+#include "tests/unit/quiet.h"
 
 #include <check.h>
 #include <errno.h>

@@ -521,7 +521,7 @@ START_TEST(a_kill_during_a_rewrite_loses_no_record)
 		happen(QUEUE_REC_SUCCEED, i - 99, 10);
 		happen(QUEUE_REC_RELEASE, i - 100, 0);
 		journal_commit(j);
-		if (i % walk_length(1, 2, 32) == 0)
+		if (i % walk_length(4, 16, 32) == 0)
 			check_what_the_next_one_finds(other);
 	}
 	disk_go();
