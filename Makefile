@@ -84,7 +84,7 @@ $(addprefix $(B)/,$(library_TOOLS) $(library_EXAMPLES)): $(B)/libelasticd.a
 
 # The library for workers goes into processes that are not ours: position-independent objects of its
 # own, and nothing is visible but its interface, in the archive too. The shared one is never
-# instrumented: what loads it (a Python) is not.
+# instrumented: what loads it (a Python) is not. An instrumented build takes that of the build PLAIN.
 OBJCOPY ?= objcopy
 libdir ?= $(exec_prefix)/lib
 includedir ?= $(prefix)/include
@@ -96,10 +96,15 @@ $(B)/obj/lib-plain/%.o: %.c $(B)/config.mk
 $(B)/obj/lib-san/%.o: %.c $(B)/config.mk
 	$(call compile,$(LIBCFLAGS) $(SANFLAGS) $(CPPFLAGS) $(CFLAGS))
 
+ifdef PLAIN
+$(B)/libelasticd.so.0: $(PLAIN)/libelasticd.so.0
+	@cp -p $< $@
+else
 $(B)/libelasticd.so.0: $(worker_SRC:%.c=$(B)/obj/lib-plain/%.o) worker/elasticd.map
 	$(call say,LINK,$@)$(CC) -shared -Wl,-soname,libelasticd.so.0 -Wl,--as-needed \
 	  -Wl,--version-script=worker/elasticd.map -Wl,-z,defs,-z,nodelete,-z,relro,-z,now \
 	  $(LDFLAGS) -o $@ $(filter %.o,$^) $(JANSSON_LIBS)
+endif
 $(B)/libelasticd.so: $(B)/libelasticd.so.0
 	@ln -sf $(<F) $@
 $(B)/libelasticd.a: $(worker_SRC:%.c=$(B)/obj/lib-$(LIBSAN)/%.o)

@@ -267,30 +267,30 @@ pure_TESTS := \
 	daemon/config/config \
 	daemon/jobs/record
 # End-to-end files that abuse, stress or parse, tests/e2e/<folder>/test_<name>.py. CI runs them
-# under sanitizers, too.
+# under sanitizers, too. Long ones come first.
 abuse_E2E := \
-	run/churn \
-	run/errors \
-	run/heartbeat \
-	run/teardown \
-	daemon/limits \
-	daemon/protocol \
 	daemon/survival \
-	hosts/host_churn \
 	hosts/refused \
-	logs/log_files \
-	logs/logs \
-	preempt/preempt_stress \
+	run/teardown \
 	queue/queue_abuse \
-	queue/queue_deaths \
-	queue/queue_durable \
-	queue/queue_stress \
-	sharing/kv_order \
-	sharing/kv_pipeline \
-	sharing/results \
+	logs/logs \
+	hosts/host_churn \
 	sharing/worker_abuse \
+	run/heartbeat \
+	daemon/protocol \
+	daemon/limits \
+	queue/queue_durable \
+	sharing/kv_pipeline \
+	run/errors \
 	sharing/worker_limits \
-	client/validate
+	queue/queue_stress \
+	preempt/preempt_stress \
+	sharing/results \
+	run/churn \
+	client/validate \
+	queue/queue_deaths \
+	sharing/kv_order \
+	logs/log_files
 # Helper programs for the end-to-end tests, without the .c
 tool_PROGRAMS := \
 	tests/tools/libworker \

@@ -46,13 +46,16 @@ $(B)/tests/tools/stall.so: tests/tools/stall.c $(B)/config.mk
 # Long ones come first, so that JOBS of them side by side end at about the same time. End-to-end
 # tests, which are most of them, wait more than they compute: some for each processor keep it busy.
 PROCESSORS := $(shell nproc)
-JOBS ?= $(shell expr 3 '*' $(PROCESSORS))
+JOBS ?= $(shell expr 4 '*' $(PROCESSORS))
 define nl
 
 
 endef
-LIST = $(B)/suites
+LIST = $(B)/suites-$@
 run_list = $(file >$(LIST),$(subst <end>,$(nl),$(1)))@$(SUMMARY) many $(RESULTS) $(JOBS) < $(LIST)
+# Meanwhile, with what processors the others leave.
+run_aside = $(file >$(LIST),$(subst <end>,$(nl),$(1)))@nice -n 5 $(SUMMARY) many $(RESULTS) \
+	$(PROCESSORS) < $(LIST)
 begin = @rm -rf $(RESULTS)
 total = @$(SUMMARY) total $(RESULTS)
 none_for = $(1) sh -c 'echo $(2); exit 77'<end>
@@ -60,18 +63,19 @@ none_for = $(1) sh -c 'echo $(2); exit 77'<end>
 # Builds beside the first one, with as many jobs as that; each is a suite of its own, too.
 submake = $(MAKE) $(if $(filter -j%,$(MAKEFLAGS)),,-j$(PROCESSORS)) --no-print-directory
 build_in = @mkdir -p $(1) && cp -p $(B)/config.mk $(1)/
-build_as = +@$(SUMMARY) run $(RESULTS) $(1) $(submake) B=$(2)
+build_as = +@nice -n 5 $(SUMMARY) run $(RESULTS) $(1) $(submake) B=$(2)
 
 # Instrumented code is looked at rather than fast, and tests even less so; a compiler takes half as
-# long then.
-plain_code = CFLAGS='$(filter-out -O%,$(CFLAGS)) -O1' TEST_CFLAGS=-O0
+# long then. Of debug information it has what a report shows: functions and lines.
+plain_code = CFLAGS='$(patsubst -g%,-g1,$(filter-out -O%,$(CFLAGS))) -O1' TEST_CFLAGS=-O0
 
 # Check gives a test 4 s by itself: too little for a machine that has other things to do.
 PATIENT := CK_TIMEOUT_MULTIPLIER=150
 
 # Check has a process for each test. Valgrind makes that dear, since each translates the code anew
-# and looks for leaks at its end: there the tests of a program share one where they can, whose limit
-# is for hangs, since Check has none then. Plain and sanitized tests are kept apart.
+# and looks for leaks at its end, as those with sanitizers do: there the tests of a program share
+# one where they can, whose limit is for hangs, since Check has none then. Plain tests are kept
+# apart, and so are sanitized ones in check-asan and check-all.
 together = $(if $(filter $(1),$(pure_TESTS)),CK_FORK=no timeout --foreground 3600)
 
 # unit NAME, BUILD DIRECTORY, VARIABLES AND WRAPPER, TESTS
@@ -83,16 +87,20 @@ unit_suites := $(call unit,unit,$(B),,$(unit_TESTS))
 valgrind_suites := $(foreach n,$(unit_TESTS),\
 	$(call unit,valgrind,$(B),$(call together,$n) tests/tools/valgrind,$n))
 asan_unit_suites = $(call unit,asan/unit,$(ASAN),$(SANITIZED),$(unit_TESTS))
+asan_unit_together = $(foreach n,$(unit_TESTS),\
+	$(call unit,asan/unit,$(ASAN),$(SANITIZED) $(call together,$n),$n))
 tsan_suites = $(call unit,tsan,$(TSAN),TSAN_OPTIONS=exitcode=66:halt_on_error=1,$(TSAN_TESTS))
 endif
 
 # e2e NAME, BUILD DIRECTORY, VARIABLES; e2e_of FILES, and the same. What a Python has of pytest's
-# plugins takes longer to start than many a suite, and none is used.
+# plugins takes longer to start than many a suite, and none is used. What workers import is compiled
+# once, not by each of them.
 E2E := $(subst /test_,/,$(patsubst tests/e2e/%.py,%,$(wildcard tests/e2e/*/test_*.py)))
 e2e = $(call e2e_of,$(E2E),$(1),$(2),$(3))
 e2e_of = $(foreach t,$(1),$(2)/$t env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
-	ELASTIC_BUILD=$(abspath $(3)) $(strip $(4)) $(PYTHON) -m pytest -q -p no:cacheprovider \
-	$(PYTEST_ARGS) tests/e2e/$(subst /,/test_,$t).py<end>)
+	PYTHONDONTWRITEBYTECODE= ELASTIC_BUILD=$(abspath $(3)) $(strip $(4)) \
+	$(PYTHON) -m pytest -q -p no:cacheprovider $(PYTEST_ARGS) \
+	tests/e2e/$(subst /,/test_,$t).py<end>)
 ifeq ($(HAVE_PYTEST),)
 e2e_suites = $(call none_for,e2e,no pytest here)
 abuse_suites = $(call none_for,asan/e2e,no pytest here)
@@ -139,13 +147,13 @@ asan_suites = $(asan_e2e_suites)$(asan_unit_suites)
 define build_asan
 $(call build_in,$(ASAN))
 @rm -rf $(REPORTS) && mkdir -m 1777 -p $(REPORTS)
-$(call build_as,asan/build,$(ASAN)) $(plain_code) SANITIZE=address,undefined built
+$(call build_as,asan/build,$(ASAN)) PLAIN=$(B) $(plain_code) SANITIZE=address,undefined built
 endef
 asan_reports = @$(SUMMARY) run $(RESULTS) asan/reports \
 	sh -c '! cat $(REPORTS)/* 2>/dev/null | grep .'
 
 .PHONY: check-asan
-check-asan:
+check-asan: programs
 	$(begin)
 	$(build_asan)
 	$(call run_list,$(asan_suites))
@@ -194,14 +202,19 @@ fuzz_suites = $(foreach t,$(fuzz_TARGETS),fuzz/$t $(FUZZ)/tests/fuzz/fuzz_$t -ti
 run_fuzz = $(if $(CAN_FUZZ),$(fuzz_suites),$(call none_for,fuzz,no clang with libFuzzer))
 
 # What CI runs: the checks, and under sanitizers the unit tests and those end-to-end tests that
-# abuse, stress or parse.
-.PHONY: check-ci run-ci
+# abuse, stress or parse. With -j what only computes goes beside what mostly waits.
+.PHONY: check-ci run-ci ci-begin ci-computing ci-waiting
 check-ci: run-ci
 	$(total)
-run-ci: built
+ci-begin: built
 	$(begin)
+ci-computing: ci-begin
 	$(build_asan)
-	$(call run_list,$(abuse_suites)$(e2e_suites)$(asan_unit_suites)$(unit_suites)$(lint_suites))
+	$(call run_aside,$(asan_unit_together))
+ci-waiting: ci-begin
+	$(call run_list,$(e2e_suites))
+run-ci: ci-computing ci-waiting
+	$(call run_list,$(abuse_suites)$(unit_suites)$(lint_suites))
 	$(asan_reports)
 
 # All of the above with one total, before a release.

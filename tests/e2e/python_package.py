@@ -16,7 +16,7 @@ from harness import BUILD, ROOT, SANITIZED, SLOWER
 
 PACKAGE = ROOT / "worker/python"
 LIBRARY = BUILD / "libelasticd.so.0"
-ENV = {"PYTHONPATH": str(PACKAGE), "ELASTICD_LIBRARY": str(LIBRARY), "PYTHONDONTWRITEBYTECODE": "1"}
+ENV = {"PYTHONPATH": str(PACKAGE), "ELASTICD_LIBRARY": str(LIBRARY)}
 
 needs_library = pytest.mark.skipif(not LIBRARY.exists(), reason=f"no {LIBRARY}")
 
