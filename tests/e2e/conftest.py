@@ -23,6 +23,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes several seconds")
     config.addinivalue_line("markers", "seconds(n): this test may take n seconds")
     config.addinivalue_line("markers", "root: needs to be root")
+    config.addinivalue_line("markers", "all: a part of ./bootstrap all alone")
     faulthandler.enable()
 
 
@@ -42,6 +43,8 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("root") and not harness.is_root():
             item.add_marker(pytest.mark.skip(reason="needs root"))
+        if item.get_closest_marker("all") and not harness.ALL:
+            item.add_marker(pytest.mark.skip(reason="a part of ./bootstrap all (set ELASTIC_ALL)"))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -25,6 +25,7 @@ def is_sanitized():
 
 SANITIZED = os.path.exists(AGENT) and is_sanitized()
 SLOWER = 4 if SANITIZED else 1
+ALL = "ELASTIC_ALL" in os.environ  # ./bootstrap all
 PATIENCE = 60 * SLOWER  # seconds that an event which has to come may take
 
 _libc = ctypes.CDLL(None, use_errno=True)

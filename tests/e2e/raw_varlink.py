@@ -31,7 +31,7 @@ class Connection:
         # With a time limit it would fail at once where many others wait for a server that is slow.
         self.sock.connect(str(path))
         self.sock.settimeout(timeout)
-        self.buffer = b""
+        self.buffer = bytearray()
 
     def close(self):
         self.sock.close()
@@ -58,7 +58,9 @@ class Connection:
 
     def receive_raw(self):
         """The next message as bytes, or None at the end of the connection."""
-        while b"\0" not in self.buffer:
+        looked = 0
+        while (end := self.buffer.find(b"\0", looked)) < 0:
+            looked = len(self.buffer)
             try:
                 data = self.sock.recv(1 << 20)
             except ConnectionResetError:
@@ -66,7 +68,8 @@ class Connection:
             if not data:
                 return None
             self.buffer += data
-        message, _, self.buffer = self.buffer.partition(b"\0")
+        message = bytes(self.buffer[:end])
+        del self.buffer[:end + 1]
         return message
 
     def receive(self):

@@ -188,7 +188,7 @@ def test_connections_of_one_user_lock_out_nobody_else(shared):
 STOPPED_READERS = """
 import os
 job = connect().call("Start", spec={"name": "long", "logs": {"dir": sys.argv[2]},
-                                    "roles": [{"command": ["/usr/bin/seq", "200000"]}]})
+                                    "roles": [{"command": ["/usr/bin/seq", "100000"]}]})
 connect().call("Wait", job=job["run"], until="ended")
 stopped = set()
 def stop_readers():
@@ -354,10 +354,10 @@ def large_states(daemon, count, size):
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is its own")
 def test_states_of_ended_runs_leave_memory_after_the_answer(daemon):
     before = rss(daemon.pid)
-    for run in large_states(daemon, 20, 4 * MIB - 8192):
+    for run in large_states(daemon, 10, 4 * MIB - 8192):
         assert len(daemon.status(run)["workers"][0]["last_line"]) > 4 * MIB - 10000
         assert daemon.wait(run)["state"] == "succeeded"
-    assert rss(daemon.pid) - before < 60 * MIB
+    assert rss(daemon.pid) - before < 32 * MIB
 
 
 # On each connection the answers come in the order of the calls: the others wait behind the first.

@@ -37,6 +37,11 @@ def kill_agent_and_guard(job):
     os.kill(guard, signal.SIGKILL)
 
 
+def pause():
+    """Between two calls whose times are taken: others may have the processors, too."""
+    select.select([], [], [], 0.01)
+
+
 def test_processes_that_hide_and_agents_that_die_do_not_delay_a_list(box, daemon):
     hidden = box.start(sys.executable, "-c", HIDE, env={"FILLER": "x" * 40000})
     hidden.wait_out("hidden")
@@ -51,6 +56,7 @@ def test_processes_that_hide_and_agents_that_die_do_not_delay_a_list(box, daemon
         begun = time.monotonic()
         listed = [j["name"] for j in daemon.call("List")["jobs"]]
         longest = max(longest, time.monotonic() - begun)
+        pause()
     # One look for what is left of one of these jobs takes longer; there are eight.
     assert longest < 0.9 * SLOWER, f"a list took {longest} s"
     assert listed == [other]
@@ -105,6 +111,7 @@ def longest_list(daemon, go_on):
         with daemon.connect() as v:
             v.call("List")
         longest = max(longest, time.monotonic() - begun)
+        pause()
     return longest
 
 

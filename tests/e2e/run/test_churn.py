@@ -8,11 +8,11 @@ import signal
 
 import pytest
 
-from harness import (SANITIZED, SLOWER, VarlinkError, alive, cmdline, descendants, descriptors, pidfd_of,
+from harness import (ALL, SANITIZED, VarlinkError, alive, cmdline, descendants, descriptors, pidfd_of,
                      pss_kb, spec, wait_for)
 
 SEED = int(os.environ.get("ELASTIC_CHURN_SEED", 20240117))
-STEPS = int(os.environ.get("ELASTIC_CHURN_STEPS", 400)) // SLOWER
+STEPS = int(os.environ.get("ELASTIC_CHURN_STEPS", 400 if ALL else 160)) // (2 if SANITIZED else 1)
 
 
 class Churn:

@@ -118,7 +118,7 @@ def test_many_calls_of_many_sizes_give_the_results_of_single_calls(box, daemon):
         with elasticd.init() as job:
             other = 1 - job.rank
             values = {f"{job.rank}/{i}": bytes([i % 256]) * [0, 1, 100, 5000, 70000, 1 << 20][i % 6]
-                      for i in range(150)}
+                      for i in range(60)}
             with job.kv.pipeline(check=False) as p:
                 puts = [p.put(k, v) for k, v in values.items()]
                 too_much = p.put("k", b"x" * ((1 << 20) + 1))
@@ -128,7 +128,7 @@ def test_many_calls_of_many_sizes_give_the_results_of_single_calls(box, daemon):
             assert type(again.error) is elasticd.AlreadyExists, again.error
             with job.kv.pipeline() as p:
                 gets = {k: p.get(k) for k in values}
-                theirs = [p.get(f"{other}/{i}") for i in range(150)]
+                theirs = [p.get(f"{other}/{i}") for i in range(60)]
             assert all(gets[k].result() == v for k, v in values.items())
             assert [len(t.result()) for t in theirs] == [len(v) for v in values.values()]
             job.barrier("read")
@@ -138,7 +138,7 @@ def test_many_calls_of_many_sizes_give_the_results_of_single_calls(box, daemon):
             job.barrier("gone")
         """, replicas=2))
     assert job["state"] == "succeeded", job["verdict"]
-    assert [n for n, _ in told(daemon, job)] == [150, 150]
+    assert [n for n, _ in told(daemon, job)] == [60, 60]
 
 
 def test_threads_and_children_have_pipelines_of_their_own(box, daemon):
