@@ -228,6 +228,7 @@ def test_workers_die_with_agent_and_guard_that_are_killed_at_once(box):
     group = Group(box, 3, "2:3", child=False)
     first = group.start().wait_round(0, 1, 2)
     agent = group.agent(2)
+    os.kill(agent, signal.SIGSTOP)  # else it may end for want of its guard before it is killed
     os.kill(group.runs[2].pid, signal.SIGKILL)
     os.kill(agent, signal.SIGKILL)
     wait_gone(first.workers[2].pid)
