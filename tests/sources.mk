@@ -266,6 +266,20 @@ pure_TESTS := \
 	daemon/api/access \
 	daemon/config/config \
 	daemon/jobs/record
+# End-to-end files that take longest, most of them by waiting: they begin first.
+long_E2E := \
+	daemon/silent \
+	preempt/notices \
+	run/leader \
+	run/teardown \
+	run/ddp \
+	daemon/survival \
+	run/dump \
+	daemon/forged \
+	hosts/cut \
+	host/troubled_host \
+	hosts/hosts \
+	hosts/host_churn
 # End-to-end files that abuse, stress or parse, tests/e2e/<folder>/test_<name>.py. CI runs them
 # under sanitizers, too. Long ones come first.
 abuse_E2E := \

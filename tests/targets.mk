@@ -96,6 +96,7 @@ endif
 # plugins takes longer to start than many a suite, and none is used. What workers import is compiled
 # once, not by each of them.
 E2E := $(subst /test_,/,$(patsubst tests/e2e/%.py,%,$(wildcard tests/e2e/*/test_*.py)))
+E2E := $(long_E2E) $(filter-out $(long_E2E),$(E2E))
 e2e = $(call e2e_of,$(E2E),$(1),$(2),$(3))
 e2e_of = $(foreach t,$(1),$(2)/$t env PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 \
 	PYTHONDONTWRITEBYTECODE= ELASTIC_BUILD=$(abspath $(3)) $(strip $(4)) \
