@@ -25,9 +25,10 @@ static void port_ephemeral(int *ret_first, int *ret_last)
 	}
 }
 
-/* A socket bound exclusively at all addresses. Family AF_INET6 covers both. A host without IPv6
- * fails with EAFNOSUPPORT, or with EADDRNOTAVAIL where it is switched off. */
-static int port_bind(int family, int port)
+/* A socket bound at all addresses: exclusively, or as a server does (again), which may take a port
+ * whose connections are closed. Family AF_INET6 covers both. A host without IPv6 fails with
+ * EAFNOSUPPORT, or with EADDRNOTAVAIL where it is switched off. */
+static int port_bind(int family, int port, int again)
 {
 	struct sockaddr_in6 a6 = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
 	struct sockaddr_in a4 = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
@@ -36,7 +37,7 @@ static int port_bind(int family, int port)
 	_cleanup_close_ int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int zero = 0;
 
-	if (fd < 0)
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &again, sizeof(again)) < 0)
 		return -errno;
 	if (both && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero)) < 0)
 		return -errno;
@@ -45,11 +46,11 @@ static int port_bind(int family, int port)
 	return TAKE_FD(fd);
 }
 
-static int port_bind_alone(int port)
+static int port_bind_all(int port, int again)
 {
-	int fd = port_bind(AF_INET6, port);
+	int fd = port_bind(AF_INET6, port, again);
 
-	return fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL ? port_bind(AF_INET, port) : fd;
+	return fd == -EAFNOSUPPORT || fd == -EADDRNOTAVAIL ? port_bind(AF_INET, port, again) : fd;
 }
 
 /* Claims a port's name, which other agents see. */
@@ -67,7 +68,7 @@ static int port_bind_name(int port)
 
 static int port_try_hold(int port)
 {
-	_cleanup_close_ int fd = port_bind_alone(port);
+	_cleanup_close_ int fd = port_bind_all(port, 0);
 	_cleanup_close_ int name = fd < 0 ? -1 : port_bind_name(port);
 	int one = 1;
 
@@ -80,14 +81,19 @@ static int port_try_hold(int port)
 	return TAKE_FD(fd);
 }
 
-static int port_try_claim(int port)
+static int port_try_claim_as(int port, int again)
 {
 	_cleanup_close_ int name = port_bind_name(port);
-	_cleanup_close_ int fd = name < 0 ? -1 : port_bind_alone(port);
+	_cleanup_close_ int fd = name < 0 ? -1 : port_bind_all(port, again);
 
 	if (name < 0 || fd < 0)
 		return name < 0 ? name : fd;
 	return TAKE_FD(name);
+}
+
+static int port_try_claim(int port)
+{
+	return port_try_claim_as(port, 0);
 }
 
 static int port_clamp(int n)
@@ -135,6 +141,27 @@ int port_hold(struct port *ret)
 int port_claim(struct port *ret)
 {
 	return port_take(port_try_claim, ret);
+}
+
+int port_claim_of(int first, int last, struct port *ret)
+{
+	unsigned random, n = (unsigned)(last - first + 1);
+	int r = -EADDRINUSE;
+
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return -EIO;
+	for (unsigned i = 0; i < 2 * n; i++) {
+		int port = first + (int)((random % n + i) % n);
+
+		r = port_try_claim_as(port, i >= n);
+		if (r >= 0) {
+			*ret = (struct port){ port, r };
+			return 0;
+		}
+		if (r != -EADDRINUSE && r != -EACCES)
+			return r;
+	}
+	return r;
 }
 
 int port_claim_number(int number, struct port *ret)

@@ -28,6 +28,9 @@ struct port {
 /* Takes a port that is free now. Returns 0 or a negative errno, -EADDRINUSE after many tries. */
 _must_check_ int port_hold(struct port *ret);
 _must_check_ int port_claim(struct port *ret);
+/* Takes a port of a range. A port whose connections are closed, but not yet forgotten by the
+ * kernel, is taken only where all others are in use. */
+_must_check_ int port_claim_of(int first, int last, struct port *ret);
 /* Claims a number that the user chose, even if a program listens there. When another agent has
  * claimed it, ret gets the number without a claim. Returns 0 or a negative errno. */
 _must_check_ int port_claim_number(int number, struct port *ret);

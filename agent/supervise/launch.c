@@ -17,6 +17,7 @@
 /* Chooses MASTER_PORT: a new one for each attempt, unless the specification names it. */
 static int launch_choose_port(struct supervisor *sv, bool master, struct error *err)
 {
+	const struct spec_ports *of = &sv->spec->rendezvous.master_ports;
 	int fixed = sv->spec->rendezvous.master_port;
 	struct port port = { 0 };
 	int r;
@@ -27,7 +28,14 @@ static int launch_choose_port(struct supervisor *sv, bool master, struct error *
 	}
 	if (fixed && sv->port.number == fixed)
 		return 0;
-	r = fixed ? port_claim_number(fixed, &port) : port_claim(&port);
+	r = fixed	? port_claim_number(fixed, &port)
+	    : of->first ? port_claim_of(of->first, of->last, &port)
+			: port_claim(&port);
+	if (r == -EADDRINUSE && of->first && sv->port.number)
+		return 0; /* of these ports only that of the last attempt is left */
+	if (r < 0 && of->first)
+		return error_field(err, r, "rendezvous.master_ports",
+			"expected a free port of %d-%d: %s", of->first, of->last, strerror(-r));
 	if (r < 0)
 		return error_set(err, r, "no port for MASTER_PORT: %s", strerror(-r));
 	port_release(&sv->port);

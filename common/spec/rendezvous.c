@@ -104,6 +104,34 @@ static const struct spec_type spec_type_nodes = {
 };
 _Static_assert(SPEC_NODES_MAX == 16384, "the text above says so");
 
+static int ports_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	const char *text = spec_text(ctx, key->type->expected, value), *p = text;
+	uint64_t first, last;
+
+	if (!text)
+		return -EINVAL;
+	if (scan_u64(&p, &first) < 0 || *p++ != '-' || scan_whole(p, 65535, &last) < 0 || !first ||
+		first > last)
+		return spec_expected(ctx, key->type->expected, value);
+	*(struct spec_ports *)field = (struct spec_ports){ (int)first, (int)last };
+	return 0;
+}
+
+static int ports_format(const struct spec_key *key, const void *field, json_t **ret)
+{
+	const struct spec_ports *ports = field;
+
+	return ports->first ? spec_give(json_sprintf("%d-%d", ports->first, ports->last), ret) : 0;
+}
+
+static const struct spec_type spec_type_ports = {
+	.expected = "\"FIRST-LAST\" with 1 <= FIRST <= LAST <= 65535",
+	.parse = ports_parse,
+	.format = ports_format,
+};
+
 static int endpoint_key_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
@@ -204,6 +232,7 @@ const struct spec_key spec_keys_rendezvous[] = {
 	KEY("id", string, spec_rendezvous, id),
 	KEY("master_addr", string, spec_rendezvous, master_addr),
 	KEY("master_port", int, spec_rendezvous, master_port, .max = 65535),
+	KEY("master_ports", ports, spec_rendezvous, master_ports),
 	KEY("address", host_address, spec_rendezvous, address),
 	KEY("join_timeout", duration, spec_rendezvous, join_timeout_ms, .min = 1),
 	KEY("last_call", duration, spec_rendezvous, last_call_ms),
@@ -336,11 +365,27 @@ static void check_security(struct spec_ctx *ctx, const struct spec_rendezvous *r
 		spec_note(ctx, "rendezvous.tls", "expected `token_file` or certificates, got both");
 }
 
+static void check_master_ports(struct spec_ctx *ctx, const struct spec_rendezvous *r)
+{
+	struct endpoint e;
+
+	if (!r->master_ports.first)
+		return;
+	if (r->master_port)
+		spec_note(ctx, "rendezvous.master_ports", "expected it or `master_port`, got both");
+	else if (backend_of(r) == SPEC_RENDEZVOUS_STATIC && !r->master_addr && r->endpoints &&
+		 endpoint_parse(r->endpoints, NULL, &e, NULL) == 0 && e.has_port)
+		spec_note(ctx, "rendezvous.master_ports",
+			"expected it or a port in `endpoints`, which is the master's with the "
+			"backend \"static\", got both");
+}
+
 void spec_check_rendezvous(struct spec_ctx *ctx, const struct spec_rendezvous *r)
 {
 	check_security(ctx, r);
 	if (ctx->part)
 		return;
+	check_master_ports(ctx, r);
 	if (r->node_rank >= r->nodes_max)
 		spec_note(ctx, "rendezvous.node_rank",
 			"expected a rank below the number of hosts, which is %d, got %d",

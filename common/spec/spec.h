@@ -251,8 +251,11 @@ struct spec_rendezvous {
 	char *master_addr; /* static on several hosts: never NULL; else NULL: 127.0.0.1 on one
 			      host, and on several an address of the host of rank 0 */
 	int master_port;   /* 0: a free port, a new one for each attempt */
-	char *address;	   /* under which other hosts reach this one: an address or a name, a
-			      network ("10.1.0.0/16"), or an interface; NULL: the one of the link */
+	struct spec_ports {
+		int first, last;
+	} master_ports; /* of which that is one; 0: no such limits */
+	char *address;	/* under which other hosts reach this one: an address or a name, a
+			   network ("10.1.0.0/16"), or an interface; NULL: the one of the link */
 	int64_t join_timeout_ms, last_call_ms, prepare_timeout_ms, lease_ms, join_delay_ms;
 	enum spec_on_join on_join;
 	bool never_leads; /* this host is no head also where it could be one */

@@ -343,6 +343,58 @@ START_TEST(a_held_port_is_free_only_for_sockets_that_share_it)
 }
 END_TEST
 
+static int claim_of(int first, int last)
+{
+	struct port port = { 0 };
+	int r = port_claim_of(first, last, &port), number = port.number;
+
+	port_release(&port);
+	return r < 0 ? r : number;
+}
+
+static void claim_of_a_range(void)
+{
+	enum { BASE = 29500, PORTS = 8, OPEN = 5 };
+	struct port port = { 0 }, other = { 0 };
+
+	for (int i = 0; i < PORTS; i++)
+		if (i != OPEN)
+			listen_at(BASE + i, i % KINDS);
+	for (int i = 0; i < 50; i++)
+		need(claim_of(BASE, BASE + PORTS - 1) == BASE + OPEN);
+	check_free(BASE + OPEN);
+	need(port_claim_of(BASE, BASE + PORTS - 1, &port) == 0);
+	/* Now another agent has the only one. */
+	need(port_claim_of(BASE, BASE + PORTS - 1, &other) == -EADDRINUSE);
+	need(claim_of(BASE, BASE) == -EADDRINUSE);
+	port_release(&port);
+	need(claim_of(BASE + OPEN, BASE + OPEN) == BASE + OPEN);
+}
+
+START_TEST(a_free_port_of_a_range_is_found)
+{
+	in_network(claim_of_a_range);
+}
+END_TEST
+
+static void claim_of_a_range_again(void)
+{
+	enum { USED = 29500 };
+	int fd = listen_at(USED, 0);
+
+	check_reached(fd, USED, 0);
+	close(fd);
+	for (int i = 0; i < 50; i++)
+		need(claim_of(USED, USED + 1) == USED + 1);
+	need(claim_of(USED, USED) == USED);
+}
+
+START_TEST(a_port_whose_connections_are_closed_comes_last)
+{
+	in_network(claim_of_a_range_again);
+}
+END_TEST
+
 static void hold_against_the_kernel(void)
 {
 	/* The kernel looks at an even number of ports: of nine it may leave one out. */
@@ -464,6 +516,8 @@ int main(void)
 	tcase_add_loop_test(t, a_host_whose_ipv6_is_switched_off_has_ports_too, 0, TAKES);
 	tcase_add_loop_test(t, ports_of_two_picks_are_seldom_the_same, 0, TAKES);
 	tcase_add_test(t, a_held_port_is_free_only_for_sockets_that_share_it);
+	tcase_add_test(t, a_free_port_of_a_range_is_found);
+	tcase_add_test(t, a_port_whose_connections_are_closed_comes_last);
 	tcase_add_test(t, the_kernel_assigns_a_held_port_to_no_socket);
 	tcase_add_test(t, no_port_is_picked_twice);
 	tcase_add_test(t, a_claimed_port_can_be_bound_without_options);

@@ -41,6 +41,7 @@ START_TEST(one_host_alone_is_the_default)
 	ck_assert(!r->never_leads);
 	ck_assert_ptr_null(r->endpoints);
 	ck_assert_ptr_null(r->master_addr);
+	ck_assert_int_eq(r->master_ports.first, 0);
 	ck_assert_ptr_null(r->address);
 	ck_assert_ptr_null(r->token_file);
 	ck_assert_ptr_null(r->tls_cert);
@@ -54,7 +55,8 @@ START_TEST(every_key_reaches_its_field)
 		"'id':'i','master_port':7,'address':'10.0.0.0/8','join_timeout':'1s',"
 		"'last_call':'2s','prepare_timeout':'3s','lease':'100ms','join_delay':0,"
 		"'on_join':'wait','lead':'never','tls':{'cert':'/c','key':'/k','ca':'/a'}}");
-	_cleanup_(spec_freep) struct spec *t = parse_section("{'token_file':'/t'}");
+	_cleanup_(spec_freep) struct spec *t =
+		parse_section("{'token_file':'/t','master_ports':'29500-29510'}");
 	const struct spec_rendezvous *r = &s->rendezvous;
 
 	ck_assert_int_eq(r->backend, SPEC_RENDEZVOUS_DIRECT);
@@ -77,6 +79,8 @@ START_TEST(every_key_reaches_its_field)
 	ck_assert_str_eq(r->tls_key, "/k");
 	ck_assert_str_eq(r->tls_ca, "/a");
 	ck_assert_str_eq(t->rendezvous.token_file, "/t");
+	ck_assert_int_eq(t->rendezvous.master_ports.first, 29500);
+	ck_assert_int_eq(t->rendezvous.master_ports.last, 29510);
 }
 END_TEST
 
@@ -179,6 +183,14 @@ static const struct {
 		"got 16385" },
 	{ "{'lease':'99ms'}",
 		"rendezvous.lease: expected a duration of at least 100ms, got \"99ms\"" },
+	{ "{'master_ports':'29510-29500'}",
+		"rendezvous.master_ports: expected \"FIRST-LAST\" with 1 <= FIRST <= LAST <= "
+		"65535, got \"29510-29500\"" },
+	{ "{'master_ports':'1-9','master_port':5}",
+		"rendezvous.master_ports: expected it or `master_port`, got both" },
+	{ "{'nodes':2,'node_rank':1,'endpoints':'h:6','master_ports':'1-9'}",
+		"rendezvous.master_ports: expected it or a port in `endpoints`, which is the "
+		"master's with the backend \"static\", got both" },
 	{ "{'backend':'etcd'}",
 		"rendezvous.backend: expected \"local\", \"static\", \"direct\" or \"c10d\", got "
 		"\"etcd\"" },
