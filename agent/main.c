@@ -318,7 +318,7 @@ static int main_job(struct main_options *o)
 	if (!spec->name)
 		spec->name = main_default_name(spec);
 	if (!o->agent.run)
-		o->agent.run = run = run_id_new(spec->name);
+		o->agent.run = run = run_id_here(spec->name, spec->rendezvous.nodes_max > 1);
 	if (!o->agent.run || cgroup_new(o->agent.run, &cgroup) < 0)
 		return main_refuse(o, -ENOMEM, "out of memory");
 	if (!o->agent.foreground)

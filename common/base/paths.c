@@ -3,6 +3,7 @@
 
 #include "common/base/private_dir.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-enum { RUN_RANDOM = 8 };
+enum { RUN_RANDOM = 8, HOST_LABEL_MAX = 64 };
 
 #define SOCKET_NAME_MAX (sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1)
 
@@ -283,11 +284,23 @@ char *paths_job_runtime(const char *runtime_dir, const char *job)
 	return below_jobs(runtime_dir, job);
 }
 
-char *run_id_new(const char *name)
+/* The name of a host as part of a run's, which is part of a path and of a unit of systemd. */
+static void host_label(const char *host, char text[HOST_LABEL_MAX])
+{
+	char *out = text;
+
+	for (; *host && *host != '.' && out < text + HOST_LABEL_MAX - 1; host++)
+		*out++ = isalnum((unsigned char)*host) ? *host : '-';
+	*out = '\0';
+	if (out == text)
+		snprintf(text, HOST_LABEL_MAX, "host");
+}
+
+char *run_id_new(const char *name, const char *host)
 {
 	static const char digits[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 	unsigned char random[RUN_RANDOM];
-	char text[RUN_RANDOM + 1];
+	char text[RUN_RANDOM + 1], label[HOST_LABEL_MAX] = "";
 	char *run;
 
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
@@ -295,5 +308,15 @@ char *run_id_new(const char *name)
 	for (int i = 0; i < RUN_RANDOM; i++)
 		text[i] = digits[random[i] % (sizeof(digits) - 1)];
 	text[RUN_RANDOM] = '\0';
-	return asprintf(&run, "%s_%s", name, text) < 0 ? NULL : run;
+	if (host)
+		host_label(host, label);
+	return asprintf(&run, "%s%s%s_%s", name, host ? "." : "", label, text) < 0 ? NULL : run;
+}
+
+char *run_id_here(const char *name, bool several_hosts)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+
+	(void)!gethostname(host, sizeof(host) - 1);
+	return run_id_new(name, several_hosts ? host : NULL);
 }

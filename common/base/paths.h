@@ -83,6 +83,9 @@ char *paths_job_runtime(const char *runtime_dir, const char *job);
 /* <dir>/<name>; returns owned or NULL (no memory). */
 char *paths_join(const char *dir, const char *name);
 
-/* name + "_" + 8 random characters of [a-z0-9]; returns owned or NULL (no memory, no randomness).
- */
-char *run_id_new(const char *name);
+/* name + "_" + 8 random characters of [a-z0-9]; where several hosts may have a run of that job
+ * (host is not NULL), name + "." + host as far as its first dot + "_" + these. Returns owned or
+ * NULL (no memory, no randomness). */
+char *run_id_new(const char *name, const char *host);
+/* The same for a run on this host. */
+char *run_id_here(const char *name, bool several_hosts);

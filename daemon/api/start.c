@@ -227,7 +227,7 @@ static int fill_record(struct start *s, struct job_record *rec, struct error *er
 	rec->uid = s->uid;
 	rec->user = TAKE_PTR(user.name);
 	rec->name = strdup(s->parsed->name);
-	rec->run = run_id_new(s->parsed->name);
+	rec->run = run_id_here(s->parsed->name, s->parsed->rendezvous.nodes_max > 1);
 	rec->created_us = loop_real_us();
 	rec->notices = s->parsed->preemption.notices;
 	rec->poll_ms = s->parsed->preemption.poll_ms;

@@ -106,6 +106,19 @@ bool job_record_is_run(const char *name)
 	return strspn(random, "abcdefghijklmnopqrstuvwxyz0123456789") == RUN_RANDOM;
 }
 
+/* Whether run_id_new() could have made the run's name from that job's. */
+static bool is_name_of(const char *name, const char *run)
+{
+	size_t len = strlen(name), end = strlen(run) - RUN_RANDOM - 1;
+	const char *host = run + len;
+
+	if (!job_record_is_run(run) || len > end || strncmp(name, run, len) || strchr(name, '/'))
+		return false;
+	/* What is between the two is the host, where the job may have several. */
+	return len == end ||
+	       (*host == '.' && len + 1 < end && strcspn(host + 1, "./_") == end - len - 1);
+}
+
 static json_t *agent_to_json(const struct job_record *r)
 {
 	return json_pack("{s:i, s:I, s:s*}", "pid", (int)r->agent_pid, "start_ticks",
@@ -441,14 +454,12 @@ static int parse_fields(const json_t *doc, struct job_record *r, struct error *e
 int job_record_parse(const json_t *doc, const char *run, struct job_record *ret, struct error *err)
 {
 	struct job_record r = { 0 };
-	size_t len = strlen(run);
 	int code = parse_fields(doc, &r, err);
 
 	if (!code && strcmp(r.run, run))
 		code = error_set(
 			err, -EBADMSG, "run: expected \"%s\", found \"%.80s\"", run, r.run);
-	if (!code && (!job_record_is_run(run) || strlen(r.name) + 1 + RUN_RANDOM != len ||
-			     strncmp(r.name, run, strlen(r.name)) || strchr(r.name, '/')))
+	if (!code && !is_name_of(r.name, run))
 		code = error_set(
 			err, -EBADMSG, "name: \"%.80s\" is not the name of run %s", r.name, run);
 	if (!code && r.log_dir[0] != '/')

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 
@@ -397,10 +398,12 @@ def test_workers_of_all_hosts_share_keys_barriers_and_results(box):
 def test_jobs_of_two_daemons_are_one_group(box, up):
     group = Group(box, "2")
     daemons = [box.new_daemon(name=f"d{i}") for i in range(2)]
+    label = os.uname().nodename.split(".")[0]
     for i, d in enumerate(daemons):
         d.start()
         job = group.job(puppet(f"mark:{up}", f"wait-file:{box.path('end')}"))
-        d.submit({**json.loads(job.read_text()), "name": f"job{i}"})
+        _, run = d.submit({**json.loads(job.read_text()), "name": f"job{i}"})
+        assert re.fullmatch(rf"job{i}\.{label}_[a-z0-9]{{8}}", run)
     runs(up, 0, 4)
     for i, d in enumerate(daemons):
         d.wait(f"job{i}", until="running")

@@ -178,8 +178,8 @@ END_TEST
 
 START_TEST(runs_have_eight_random_characters)
 {
-	char *a = run_id_new("job");
-	char *b = run_id_new("job");
+	char *a = run_id_new("job", NULL);
+	char *b = run_id_new("job", NULL);
 
 	ck_assert_uint_eq(strlen(a), strlen("job_") + 8);
 	ck_assert_int_eq(strncmp(a, "job_", 4), 0);
@@ -187,6 +187,30 @@ START_TEST(runs_have_eight_random_characters)
 	ck_assert_str_ne(a, b);
 	free(a);
 	free(b);
+}
+END_TEST
+
+START_TEST(a_run_of_one_of_several_hosts_has_its_name)
+{
+	static const struct {
+		const char *host, *begin;
+	} rows[] = {
+		{ "node7", "job.node7_" },
+		{ "node7.example.com", "job.node7_" },
+		{ "a b/\n", "job.a-b--_" },
+		{ "", "job.host_" },
+		{ ".x", "job.host_" },
+		{ "0123456789012345678901234567890123456789012345678901234567890123456789",
+			"job.012345678901234567890123456789012345678901234567890123456789012_" },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *run = run_id_new("job", rows[i].host);
+
+		ck_assert_uint_eq(strlen(run), strlen(rows[i].begin) + 8);
+		ck_assert_int_eq(strncmp(run, rows[i].begin, strlen(rows[i].begin)), 0);
+		free(run);
+	}
 }
 END_TEST
 
@@ -224,6 +248,7 @@ int main(void)
 	tcase_add_test(t, joining_puts_one_slash);
 	tcase_add_test(t, jobs_lie_below_jobs);
 	tcase_add_test(t, runs_have_eight_random_characters);
+	tcase_add_test(t, a_run_of_one_of_several_hosts_has_its_name);
 	tcase_add_test(t, the_agent_that_the_environment_names_must_be_there);
 	suite_add_tcase(s, t);
 	srunner_run_all(r, CK_NORMAL);

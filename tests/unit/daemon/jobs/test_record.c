@@ -223,6 +223,39 @@ START_TEST(a_sound_record_parses)
 }
 END_TEST
 
+START_TEST(a_run_of_one_of_several_hosts_has_the_name_of_its_job)
+{
+	static const struct {
+		const char *name, *run;
+		bool good;
+	} rows[] = {
+		{ "job", "job.node-7_abcd1234", true },
+		{ "a.b", "a.b.node7_abcd1234", true },
+		{ "a.b", "a.b_abcd1234", true },
+		{ "job", "job._abcd1234", false },
+		{ "job", "job.a.b_abcd1234", false },
+		{ "job", "job.a/b_abcd1234", false },
+		{ "job", "job_node_abcd1234", false },
+		{ "job", "jobs.node_abcd1234", false },
+		{ "job.node_abcd1234", "job.node_abcd1234", false },
+		{ "job", "job.node", false },
+		{ "", "a", false },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		_cleanup_json_ json_t *doc = json_loads(RECORD, 0, NULL);
+		struct job_record r = { 0 };
+
+		json_object_set_new(doc, "name", json_string(rows[i].name));
+		json_object_set_new(doc, "run", json_string(rows[i].run));
+		ck_assert_msg(job_record_parse(doc, rows[i].run, &r, &err) ==
+				      (rows[i].good ? 0 : -EBADMSG),
+			"%s", rows[i].run);
+		job_record_fini(&r);
+	}
+}
+END_TEST
+
 /* A member that is missing or replaced, and what is said of it. */
 static const struct {
 	const char *member, *value, *says;
@@ -556,6 +589,7 @@ int main(void)
 	tcase_add_test(t, an_update_keeps_the_specification_and_what_is_known);
 	tcase_add_test(t, a_second_record_of_the_same_run_is_refused);
 	tcase_add_test(t, a_sound_record_parses);
+	tcase_add_test(t, a_run_of_one_of_several_hosts_has_the_name_of_its_job);
 	tcase_add_loop_test(t, a_wrong_member_is_named, 0, COUNT(wrong));
 	tcase_add_test(t, a_half_written_record_is_told_with_its_place);
 	tcase_add_test(t, a_record_is_short_however_long_the_specification_is);
