@@ -499,6 +499,18 @@ static void attempt(void *arg)
 	}
 }
 
+/* Refuses a job that lacks what the configuration requires. */
+static int check_required(const struct start *s, struct error *err)
+{
+	const struct spec_rendezvous *z = &s->parsed->rendezvous;
+
+	if (!s->daemon->config.require_secret || z->nodes_max < 2 || z->token_file || z->tls_cert)
+		return 0;
+	return error_field(err, -EINVAL, "rendezvous.token_file",
+		"expected a file, or certificates in `tls`: the configuration of this host's "
+		"elasticd requires a secret of groups of several hosts");
+}
+
 /* Takes spec. */
 static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, const struct job *ended)
 {
@@ -533,6 +545,8 @@ static int begin(struct daemon *d, struct varlink_call *call, json_t *spec, cons
 		}
 	}
 	r = spec_parse(spec, &s->parsed, &err);
+	if (!r)
+		r = check_required(s, &err);
 	if (r < 0) {
 		end_invalid(s, &err);
 		return 0;

@@ -26,6 +26,7 @@ enum config_type {
 	CONFIG_LEVEL,
 	CONFIG_DURATION,
 	CONFIG_URL,
+	CONFIG_REQUIRE,
 };
 
 static const struct config_key {
@@ -64,6 +65,7 @@ static const struct config_key {
 	KEY("preemption", dmi_dir, CONFIG_PATH, 0, 0),
 	KEY("preemption", inhibit_delay, CONFIG_DURATION, 0, 0),
 #undef KEY
+	{ "rendezvous", "require", CONFIG_REQUIRE, offsetof(struct config, require_secret), 0, 0 },
 };
 
 /* One file that is being read. inih does not tell its handler the line: the reader counts. */
@@ -209,6 +211,16 @@ static int set_bool(bool *slot, const char *value, struct error *err)
 	return error_set(err, -EINVAL, "expected yes or no, found \"%s\"", value);
 }
 
+static int set_require(bool *slot, const char *value, struct error *err)
+{
+	bool secret = !strcmp(value, "token");
+
+	if (!secret && strcmp(value, "none") != 0)
+		return error_set(err, -EINVAL, "expected none or token, found \"%s\"", value);
+	*slot = secret;
+	return 0;
+}
+
 static int set_level(int *slot, const char *value, struct error *err)
 {
 	int level = log_level_from_string(value);
@@ -251,6 +263,8 @@ static int set_key(
 		return set_bool(slot, value, err);
 	case CONFIG_LEVEL:
 		return set_level(slot, value, err);
+	case CONFIG_REQUIRE:
+		return set_require(slot, value, err);
 	}
 	return -EINVAL;
 }
@@ -274,8 +288,8 @@ static int apply(struct config *c, const char *section, const char *name, const 
 	}
 	if (!known)
 		return error_set(err, -EINVAL,
-			"unknown section [%s]; expected [elasticd], [logs], [limits] or "
-			"[preemption]",
+			"unknown section [%s]; expected [elasticd], [logs], [limits], "
+			"[preemption] or [rendezvous]",
 			section);
 	return error_set(err, -EINVAL, "unknown key \"%s\" in section [%s]", name, section);
 }

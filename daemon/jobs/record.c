@@ -114,7 +114,7 @@ static bool is_name_of(const char *name, const char *run)
 
 	if (!job_record_is_run(run) || len > end || strncmp(name, run, len) || strchr(name, '/'))
 		return false;
-	/* What is between the two is the host, where the job may have several. */
+	/* The host stands between the two where the job may have several. */
 	return len == end ||
 	       (*host == '.' && len + 1 < end && strcspn(host + 1, "./_") == end - len - 1);
 }

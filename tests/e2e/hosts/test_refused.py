@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from group import Group
-from harness import alive, wait_for
+from harness import VarlinkError, alive, spec, wait_for
 from stranger import Stranger
 
 
@@ -95,6 +95,18 @@ def test_a_secret_has_to_be_the_group_s(box):
     assert_refused(group, "TLS", token_file=None, join_timeout="2s")
     group.start(2).wait_round(0, 1, 2)
     group.stop()
+
+
+def test_a_daemon_that_requires_a_secret_starts_no_group_without_one(box):
+    daemon = box.new_daemon(config="[rendezvous]\nrequire = token\n").start()
+    rendezvous = {"nodes": "1:2", "endpoints": "127.0.0.1:29477", "last_call": 0, "lease": "100ms"}
+    with pytest.raises(VarlinkError) as refused:
+        daemon.submit(spec("exit:0", rendezvous=rendezvous))
+    assert refused.value.parameters["field"] == "rendezvous.token_file", refused.value
+    assert "elasticd requires a secret" in refused.value.parameters["message"]
+    secret = token(box, "token", "a secret of the group\n")
+    for job in (spec("exit:0", rendezvous={**rendezvous, "token_file": secret}), spec("exit:0")):
+        assert daemon.run(job)["verdict"]["exit_status"] == 0
 
 
 def test_a_host_with_a_secret_is_told_of_a_head_without(box, group):

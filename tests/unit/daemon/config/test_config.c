@@ -54,6 +54,7 @@ START_TEST(nothing_read_leaves_the_defaults)
 	ck_assert_int_eq(c.buffered_bytes, 64 << 20);
 	ck_assert_int_eq(c.calls_in_flight, 64);
 	ck_assert_int_eq(c.jobs_per_user, CONFIG_JOBS_SHARE);
+	ck_assert(!c.require_secret);
 	ck_assert_int_eq(c.log_level, -1);
 	ck_assert_int_eq(c.socket_mode, -1);
 	ck_assert(c.scopes);
@@ -69,7 +70,8 @@ START_TEST(every_key_is_read)
 		"log_dir = /l\nlog_level = debug\nscopes = no\nslice = s\n"
 		"; another\n[logs]\nkeep_runs = 7\nkeep_days = 0\nkeep_bytes = 1G\n[limits]\nmessage_size = 64K\nqueued_bytes = 1M\n"
 		"connections = 10\nconnections_per_user = 5\nbuffered_bytes = 32M\n"
-		"calls_in_flight = 2\njobs = 3\njobs_per_user = 1\n";
+		"calls_in_flight = 2\njobs = 3\njobs_per_user = 1\n"
+		"[rendezvous]\nrequire = token\n";
 
 	ck_assert_int_eq(config_parse(&c, "f", text, &err), 0);
 	ck_assert_int_eq(c.socket_mode, 0666);
@@ -94,6 +96,9 @@ START_TEST(every_key_is_read)
 	ck_assert_int_eq(c.calls_in_flight, 2);
 	ck_assert_int_eq(c.jobs, 3);
 	ck_assert_int_eq(c.jobs_per_user, 1);
+	ck_assert(c.require_secret);
+	ck_assert_int_eq(config_parse(&c, "f", "[rendezvous]\nrequire = none\n", &err), 0);
+	ck_assert(!c.require_secret);
 }
 END_TEST
 
@@ -103,9 +108,10 @@ static const struct {
 } wrong[] = {
 	{ "[elasticd]\n\nkeep_run = 3\n", "f:3: unknown key \"keep_run\" in section [elasticd]" },
 	{ "[daemon]\nx = 1\n",
-		"f:2: unknown section [daemon]; expected [elasticd], [logs], [limits] or [preemption]" },
-	{ "x = 1\n",
-		"f:1: unknown section []; expected [elasticd], [logs], [limits] or [preemption]" },
+		"f:2: unknown section [daemon]; expected [elasticd], [logs], [limits], "
+		"[preemption] or [rendezvous]" },
+	{ "x = 1\n", "f:1: unknown section []; expected [elasticd], [logs], [limits], "
+		     "[preemption] or [rendezvous]" },
 	{ "[limits]\njobs = 0\n",
 		"f:2: [limits] jobs: expected a number from 1 to 100000, found \"0\"" },
 	{ "[limits]\njobs = many\n",
@@ -121,6 +127,8 @@ static const struct {
 	{ "[elasticd]\nlog_level = loud\n",
 		"f:2: [elasticd] log_level: expected err, warning, notice, info or debug, found "
 		"\"loud\"" },
+	{ "[rendezvous]\nrequire = yes\n",
+		"f:2: [rendezvous] require: expected none or token, found \"yes\"" },
 	{ "[elasticd]\nnonsense\n", "f:2: expected a [section], \"key = value\" or a comment" },
 	/* An indented line is a key, not more of the value above. */
 	{ "[elasticd]\nslice = a\n  wrong = b\n",
