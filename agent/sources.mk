@@ -20,6 +20,7 @@ agent_SRC := \
 	agent/hosts/head_hear.c \
 	agent/hosts/head_save.c \
 	agent/hosts/head_say.c \
+	agent/hosts/leave.c \
 	agent/hosts/local_address.c \
 	agent/hosts/member.c \
 	agent/hosts/member_hear.c \

@@ -43,6 +43,7 @@ client_SRC := \
 	client/verbs/cmd_control.c \
 	client/verbs/cmd_errors.c \
 	client/verbs/cmd_help.c \
+	client/verbs/cmd_hosts.c \
 	client/verbs/cmd_list.c \
 	client/verbs/cmd_logs.c \
 	client/verbs/cmd_platform.c \

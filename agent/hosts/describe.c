@@ -24,8 +24,7 @@ static json_t *describe_member(const struct head *h, const struct round_host *r)
 {
 	const struct head_host *x = h->members[r->number];
 	json_t *host = json_pack("{s:s, s:s, s:b}", "host", r->name, "state",
-		host_state_name(r->state), "leads",
-		x && x->link && !strcmp(link_peer(x->link)->agent, h->hosts->agent));
+		host_state_name(r->state), "leads", x && head_is_own(h, x));
 
 	if (x)
 		json_put_string(host, "address", x->address);

@@ -21,7 +21,7 @@
 
 enum { STATIC_PORT_APART = 10000 };
 
-static struct hosts *hosts_of(const struct supervisor *sv)
+struct hosts *hosts_of(const struct supervisor *sv)
 {
 	return feature_state(sv, &hosts_feature);
 }
@@ -93,6 +93,7 @@ static void hosts_free(struct hosts *h)
 	if (!h)
 		return;
 	loop_cancel(supervisor_loop(h->sv), hosts_last_now, h);
+	hosts_end_drains(h);
 	link_resolve_free(h->resolve);
 	member_free(h->member);
 	head_free(h->head);
@@ -210,21 +211,23 @@ static bool hosts_ask(struct hosts *h, const char *want, int64_t timeout_ms, con
 	return true;
 }
 
-/* A person ends the group; a signal to the agent only has this host leave, unless it leads. A
- * second request does not wait for the head. */
+/* A person ends the group, or has this host leave; so does a signal to the agent, unless this host
+ * leads. A second request does not wait for the head. */
 static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *why)
 {
-	bool first = !h->stop_asked, by_signal = supervisor_stopped_by(h->sv);
+	bool first = !h->stop_asked, leaves = supervisor_stopped_by(h->sv) || h->leave_asked;
 
 	if (h->head ? h->head->end.state : h->member->final && h->member->linked)
 		return true; /* the group is on its way to its end */
 	h->stop_asked = true;
 	if (first && h->head)
 		return head_stop(h->head, timeout_ms, why);
-	if (first && !by_signal && hosts_ask(h, "stop", timeout_ms, why))
+	if (first && !leaves && hosts_ask(h, "stop", timeout_ms, why))
 		return true;
-	if (!h->member->leaving && h->member->state != MEMBER_OVER)
+	if (!h->member->leaving && h->member->state != MEMBER_OVER) {
+		snprintf(h->member->leave_text, sizeof(h->member->leave_text), "%s", why);
 		member_post(h->member, MEMBER_EV_LEAVE);
+	}
 	return false;
 }
 
@@ -349,6 +352,7 @@ static void hosts_job_ended(struct supervisor *sv)
 	if (!h || h->member->state == MEMBER_OVER)
 		return;
 	h->member->state = MEMBER_OVER;
+	hosts_end_drains(h);
 	if (h->head && supervisor_guard_died(sv)) { /* the others wait for the next head */
 		h->member->link = link_free(h->member->link);
 		h->head->finished = true;
@@ -383,8 +387,15 @@ static void hosts_describe_job(const struct supervisor *sv, json_t *job)
 			h->head ? head_hosts_json(h->head) : member_hosts_json(h->member));
 }
 
+static const struct varlink_method hosts_methods[] = {
+	{ "Leave", hosts_method_leave },
+	{ "Drain", hosts_method_drain },
+	{ NULL, NULL },
+};
+
 const struct feature hosts_feature = {
 	.name = "hosts",
+	.manager_methods = hosts_methods,
 	.init = hosts_init,
 	.fini = hosts_fini,
 	.rendezvous = hosts_rendezvous,

@@ -32,6 +32,11 @@ const char *head_host_name(const struct head *h, int number)
 	return text;
 }
 
+bool head_is_own(const struct head *h, const struct head_host *x)
+{
+	return x->link && !strcmp(link_peer(x->link)->agent, h->hosts->agent);
+}
+
 static int head_make_room(struct head *h, int number)
 {
 	struct head_host **bigger;

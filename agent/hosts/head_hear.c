@@ -99,7 +99,7 @@ void head_last_word(void *arg, struct link *l)
 
 void head_note_change(struct head *h, const char *name, const char *what)
 {
-	snprintf(h->change, sizeof(h->change), "host %.64s %s", name, what);
+	snprintf(h->change, sizeof(h->change), "host %.64s %.240s", name, what);
 }
 
 /* The replicas of each role of the group's specification, in its order. */
@@ -341,11 +341,18 @@ static int hear_gone(struct head_host *x, const json_t *p, struct error *err)
 
 static int hear_ask(struct head_host *x, const json_t *p, struct error *err)
 {
-	const char *text = json_get_string(p, "text", "");
+	const char *text = json_get_string(p, "text", ""), *want = json_get_string(p, "want", "");
+	int64_t number = json_get_int(p, "number", 0);
+	struct error why = { 0 };
+	int r = 0;
 
-	if (!strcmp(json_get_string(p, "want", ""), "restart"))
+	if (!strcmp(want, "drain"))
+		r = head_drain(x->head, json_get_string(p, "host", ""), text, &why);
+	if (number)
+		head_say_reply(x, number, r < 0 ? &why : NULL);
+	if (!strcmp(want, "restart"))
 		head_restart_asked(x->head, text);
-	else
+	else if (!strcmp(want, "stop"))
 		(void)head_stop(x->head, json_get_int(p, "timeout_ms", SPEC_UNSET), text);
 	return 0;
 }
@@ -370,7 +377,10 @@ static int hear_saved(struct head_host *x, const json_t *p, struct error *err)
 
 static int hear_leave(struct head_host *x, const json_t *p, struct error *err)
 {
-	head_note_change(x->head, head_host_name(x->head, x->number), "leaves the group");
+	char what[256];
+
+	snprintf(what, sizeof(what), "leaves the group: %.200s", json_get_string(p, "text", ""));
+	head_note_change(x->head, head_host_name(x->head, x->number), what);
 	return hear_event(x, HOST_EV_LEAVE, p, err);
 }
 

@@ -165,3 +165,19 @@ void head_say_end(struct head *h, struct head_host *x)
 		json_put(body, "verdict", json_incref(h->verdict));
 	head_say(x, "End", body);
 }
+
+void head_say_drain(struct head_host *x, const char *why)
+{
+	head_say(x, "Drain", json_pack("{s:o}", "text", json_text(why)));
+}
+
+void head_say_reply(struct head_host *x, int64_t number, const struct error *why)
+{
+	json_t *body = json_pack("{s:I}", "number", (json_int_t)number);
+
+	if (why) {
+		json_put(body, "why", json_text(why->text));
+		json_put(body, "unknown", json_boolean(why->code == -ENOENT));
+	}
+	head_say(x, "Reply", body);
+}

@@ -250,6 +250,7 @@ static void member_on_state(void *arg, int state, const struct error *why)
 
 		m->link = link_free(m->link);
 		sharing_relay_cut(m->sv);
+		hosts_end_drains(m->hosts);
 		if (why)
 			member_link_ended(m, &copy, forgotten);
 		hosts_settle(m->hosts);

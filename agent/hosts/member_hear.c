@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hosts/private.h"
 #include "common/base/log.h"
+#include "common/base/printable.h"
 #include "common/text/json.h"
 #include "common/text/ranks.h"
 
@@ -178,6 +179,23 @@ static int hear_all_saved(struct member *m, const json_t *p, struct error *err)
 	return 0;
 }
 
+static int hear_reply(struct member *m, const json_t *p, struct error *err)
+{
+	hosts_hear_reply(m->hosts, p);
+	return 0;
+}
+
+static int hear_drain(struct member *m, const json_t *p, struct error *err)
+{
+	char text[256];
+
+	if (m->state == MEMBER_OVER || m->hosts->head)
+		return 0;
+	printable_copy(text, sizeof(text), json_get_string(p, "text", ""));
+	hosts_leave(m->hosts, text);
+	return 0;
+}
+
 static const struct {
 	const char *method;
 	bool order; /* the lease is looked at before */
@@ -190,6 +208,8 @@ static const struct {
 	{ "End", true, hear_end },
 	{ "Save", true, hear_save },
 	{ "AllSaved", true, hear_all_saved },
+	{ "Reply", false, hear_reply },
+	{ "Drain", true, hear_drain },
 };
 
 /* About workers, not about this host: relay.c. */

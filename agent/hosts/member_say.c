@@ -166,10 +166,7 @@ void member_say_stopped(struct member *m)
 
 void member_say_leave(struct member *m)
 {
-	const char *text = supervisor_reason(m->sv);
-
-	say(m, "Leave",
-		json_pack("{s:s, s:o}", "reason", "left", "text", json_text(text ? text : "")));
+	say(m, "Leave", json_pack("{s:o}", "text", json_text(m->leave_text)));
 }
 
 void member_say_bye(struct member *m)
@@ -301,4 +298,11 @@ void member_say_hang(struct member *m, const char *why)
 void member_say_saved(struct member *m, int64_t number)
 {
 	say(m, "Saved", json_pack("{s:I}", "number", (json_int_t)number));
+}
+
+void member_say_drain(struct member *m, const char *host, int64_t number, const char *why)
+{
+	say(m, "Ask",
+		json_pack("{s:s, s:o, s:o, s:I}", "want", "drain", "text", json_text(why), "host",
+			json_text(host), "number", (json_int_t)number));
 }

@@ -15,6 +15,7 @@
  *   head_save.c    the state of all hosts' workers, where one hangs
  *   relay.c        the way of workers' calls, and of their answers, over links
  *   describe.c     the hosts, for people
+ *   leave.c        hosts that leave on purpose
  *   settings.c     what must be alike on all hosts
  *
  * The head's own host is a member by a link of its own, like all others.
@@ -31,6 +32,8 @@
 #include "agent/sharing/group.h"
 #include "agent/supervise/feature.h"
 #include "agent/supervise/seat.h"
+
+#include <sys/queue.h>
 
 enum {
 	HOSTS_ID = 40,
@@ -64,6 +67,7 @@ struct member {
 	struct supervisor *sv;
 	enum member_state state;
 	bool leaving;
+	char leave_text[256]; /* why */
 	struct link *link;
 	bool linked; /* LINK_UP */
 	char *head_host;
@@ -120,6 +124,8 @@ void member_say_notice(struct member *m, const char *source, const char *reason,
 	int64_t deadline_us);
 void member_say_hang(struct member *m, const char *why);
 void member_say_saved(struct member *m, int64_t number);
+/* Asks the head to have that host leave: its Reply has the number. */
+void member_say_drain(struct member *m, const char *host, int64_t number, const char *why);
 /* The address under which other hosts reach this one; text of 64 bytes. */
 void member_address(const struct member *m, char *text);
 
@@ -179,7 +185,7 @@ struct head {
 	uint64_t started_ms;
 	bool decided;	  /* about the present round */
 	char cause[512];  /* of the next STOP */
-	char change[128]; /* the last one of the members, for a STOP that has no other cause */
+	char change[320]; /* the last one of the members, for a STOP that has no other cause */
 	const char *why;  /* of Stop: its reason */
 	int64_t stop_timeout_ms;
 	char consequence[320];
@@ -217,6 +223,9 @@ void head_say_assign(struct head *h, struct head_host *x);
 void head_say_stop(struct head *h, struct head_host *x);
 void head_say_start_all(struct head *h);
 void head_say_end(struct head *h, struct head_host *x);
+void head_say_drain(struct head_host *x, const char *why);
+/* why: NULL, or why what was asked is not done. */
+void head_say_reply(struct head_host *x, int64_t number, const struct error *why);
 
 /* head_hear.c */
 /* What happened to a member: "has joined". */
@@ -269,6 +278,8 @@ void head_relay_begin(struct head *h);
 /* Call, Flow or Hangup of a member. */
 int head_hear_relayed(struct head_host *x, const char *method, const json_t *p, struct error *err);
 
+/* Whether x is the member on the head's own host. */
+bool head_is_own(const struct head *h, const struct head_host *x);
 /* The name of a member, or its number. Borrowed until the next call. */
 const char *head_host_name(const struct head *h, int number);
 
@@ -287,12 +298,28 @@ struct hosts {
 	struct head *head; /* NULL: another host leads */
 	loop_fn last_fn;   /* the core waits for this room's end */
 	void *last_arg;
-	bool stop_asked;
+	bool stop_asked, leave_asked;
+	int64_t asked; /* numbers of Ask */
+	LIST_HEAD(, drain_call) drains;
 };
+
+struct hosts *hosts_of(const struct supervisor *sv);
 
 /* describe.c: arrays of io.elasticd.Manager.Host; a member knows itself and the head. Owned. */
 json_t *head_hosts_json(const struct head *h);
 json_t *member_hosts_json(const struct member *m);
+
+/* leave.c */
+int hosts_method_leave(struct varlink_call *call, json_t *p, void *arg);
+int hosts_method_drain(struct varlink_call *call, json_t *p, void *arg);
+/* This host leaves the group; it does not lead. */
+void hosts_leave(struct hosts *h, const char *why);
+/* The head's Reply. */
+void hosts_hear_reply(struct hosts *h, const json_t *p);
+/* The head will answer no more. */
+void hosts_end_drains(struct hosts *h);
+/* Has the member of that name leave. -ENOENT: there is none; other errors: it cannot. */
+int head_drain(struct head *h, const char *name, const char *why, struct error *err);
 
 /* The last word was said: lets the core go on if it waits. */
 void hosts_settle(struct hosts *h);

@@ -40,6 +40,16 @@ static const struct arg_option stop_options[] = {
 	{ NULL },
 };
 
+static const struct arg_option leave_options[] = {
+	{ "no-wait", NULL, "do not wait until this host has left", NULL, 0 },
+	{ NULL },
+};
+
+static const struct arg_option drain_options[] = {
+	{ "host", "HOST", "the host's name, as in status", NULL, 0 },
+	{ NULL },
+};
+
 static const struct arg_option restart_options[] = {
 	ALL_OPTION("all jobs that are active"),
 	{ "no-wait", NULL, "do not wait until jobs run again", NULL, 0 },

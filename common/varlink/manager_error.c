@@ -50,6 +50,11 @@ json_t *manager_no_worker(const char *worker)
 	return with_text(message_json("there is no worker %s", worker), "worker", worker);
 }
 
+json_t *manager_no_host(const char *host, const char *message)
+{
+	return with_text(message_json("%s", message), "host", host);
+}
+
 json_t *manager_no_attempt(int64_t attempt)
 {
 	json_t *p = message_json("there is no attempt %" PRId64, attempt);

@@ -14,6 +14,7 @@ json_t *manager_no_job(const char *job);
 json_t *manager_no_role(const char *role);
 json_t *manager_no_worker(const char *worker);
 json_t *manager_no_attempt(int64_t attempt);
+json_t *manager_no_host(const char *host, const char *message);
 
 /* AlreadyExists: a job of this name is active, as run ("": the caller may not see it). */
 json_t *manager_job_exists(const char *job, const char *run);

@@ -34,6 +34,7 @@ const struct varlink_range peer_ranges[] = {
 	{ "number", 1, INT64_MAX },
 	{ "steps", 0, INT64_MAX },
 	{ "known_round", 0, INT64_MAX },
+	{ "number", 1, INT64_MAX },
 	{ "attempt", 0, INT_MAX },
 	{ "attempts", 0, INT_MAX / 2 },
 	{ "restarts", 0, INT_MAX / 2 },

@@ -379,6 +379,8 @@ const struct varlink_method methods_table[] = {
 	{ "Start", on_start },
 	{ "Validate", on_validate },
 	{ "Stop", on_command },
+	{ "Leave", on_command },
+	{ "Drain", on_command },
 	{ "Restart", on_restart },
 	{ "Kill", on_command },
 	{ "Status", on_status },

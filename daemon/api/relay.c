@@ -48,6 +48,8 @@ static const struct relay_rule {
 	const char *afterwards; /* the method that a helper gets instead; NULL: the same */
 } rules[] = {
 	{ "Stop", RELAY_REPEAT | RELAY_STOPS | RELAY_NAMES, NULL },
+	{ "Leave", RELAY_REPEAT | RELAY_NAMES, NULL },
+	{ "Drain", RELAY_NAMES, NULL },
 	{ "Scale", RELAY_REPEAT | RELAY_NAMES, NULL },
 	{ "Restart", RELAY_NAMES, NULL },
 	{ "Kill", RELAY_NAMES, NULL },
