@@ -266,6 +266,21 @@ def test_a_spare_takes_the_seat_of_a_host_that_is_lost(box, up):
     assert spare.wait().rc == 0 and group.hosts[0].wait().rc == 0
 
 
+def test_hosts_that_get_notice_at_once_all_leave_on_it(box, up):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.start(puppet("if-rank:0:ignore:TERM", f"mark:{up}", "hang"), replicas=1,
+                    stop={"timeout": "200ms"},
+                    preemption={"notices": ["signal"], "how": "signal", "timeout": "1s"})
+    runs(up, 0, 2)
+    # The first one's worker still runs when the other one's has left.
+    group.hosts[0].signal(signal.SIGTERM)
+    group.hosts[0].wait_err("notice of preemption")
+    group.hosts[1].signal(signal.SIGTERM)
+    results = group.wait()
+    assert [r.rc for r in results] == [42, 42], results
+
+
 def test_the_guard_of_an_agent_that_died_tells_the_head(box, up):
     """No lease of a minute is waited for."""
     group = Group(box, "1:2")
