@@ -42,7 +42,7 @@
 	X(LEAVE, "leave")	/* it wants to leave, and waits for STOP if it runs */ \
 	X(BYE, "bye")		/* it leaves; its workers are dead */                  \
 	X(ASSIGN, "assign")                                                            \
-	X(RECALL, "recall") /* the ranks that it knows hold no longer */               \
+	X(RECALL, "recall") /* what it was told of its ranks holds no longer */        \
 	X(LATE, "late")	    /* prepare_timeout is over */                              \
 	X(START, "start")                                                              \
 	X(STOP, "stop")                                                                \

@@ -219,6 +219,8 @@ static void round_act(struct round *r, enum round_action action, uint64_t now_ms
 		break;
 	case ROUND_DO_REST:
 		round_order(r, ROUND_ORDER_REST, ROUND_WHY_NONE, NULL);
+		/* Hosts that were left out of this round may be in the next one. */
+		round_step_all(r, H(OUT), HOST_EV_RECALL, ROUND_WHY_NONE, now_ms);
 		break;
 	case ROUND_DO_GIVE_UP:
 		round_order(r, ROUND_ORDER_GIVE_UP, ROUND_WHY_NONE, NULL);

@@ -220,7 +220,10 @@ int round_remember(struct round *r, const struct round_join *host)
 static enum round_why round_refusal(
 	const struct round *r, const struct round_host *h, const struct round_join *join)
 {
-	if (r->state == ROUND_ENDING || r->state == ROUND_CLOSING || r->state == ROUND_ENDED)
+	bool ends = r->state == ROUND_ENDING || r->state == ROUND_CLOSING;
+
+	/* A host that took part gets the verdict. */
+	if (r->state == ROUND_ENDED || (ends && !join->known_round))
 		return ROUND_WHY_ENDED;
 	if (strcmp(join->digest, r->config.digest) != 0)
 		return ROUND_WHY_DIGEST;
@@ -294,6 +297,8 @@ int round_join(struct round *r, const struct round_join *join, uint64_t now_ms)
 		round_order(r, ROUND_ORDER_ADMIT, ROUND_WHY_NONE, TAKE_PTR(h));
 		if (r->known_round > r->round)
 			r->orders[r->n_orders - 1].round = r->known_round;
+		if (r->state == ROUND_CLOSING)
+			round_step_all(r, 1u << HOST_WAITING, HOST_EV_END, ROUND_WHY_NONE, now_ms);
 	}
 	round_settle(r, now_ms);
 	return 0;

@@ -124,6 +124,27 @@ START_TEST(a_host_that_is_unable_is_left_out_until_it_joins_again)
 }
 END_TEST
 
+START_TEST(a_host_that_was_left_out_is_asked_again_in_the_next_round)
+{
+	begin();
+	join("a");
+	join("b");
+	join("c");
+	hear("a", HOST_EV_PREPARED);
+	ck_assert_str_eq(hear("b", HOST_EV_UNABLE), "leave out b (unable), assign a c");
+	hear_all("ac", HOST_EV_PREPARED);
+	hear_all("ac", HOST_EV_STARTED);
+	ck_assert_uint_eq(round_due_ms(r), UINT64_MAX); /* b alone begins no round */
+	round_restart(r, 0, now);
+	ck_assert_str_eq(orders(), "stop a c");
+	hear("a", HOST_EV_STOPPED);
+	ck_assert_str_eq(hear("c", HOST_EV_STOPPED), "rest, assign a b c");
+	/* Once in each round: these two do not wait for each other for ever. */
+	ck_assert_str_eq(hear("b", HOST_EV_UNABLE), "leave out b (unable), assign a c");
+	ck_assert_str_eq(hear_all("ac", HOST_EV_PREPARED), "start a c");
+}
+END_TEST
+
 START_TEST(a_host_lost_before_the_start_costs_only_new_ranks)
 {
 	begin();
@@ -206,6 +227,34 @@ START_TEST(the_first_verdict_ends_the_group_when_all_workers_are_dead)
 	ck_assert_str_eq(hear("spare", HOST_EV_BYE), "drop spare (bye)");
 	ck_assert_str_eq(hear("c", HOST_EV_LOST), "drop c (lost), finish");
 	ck_assert_uint_eq(round_due_ms(r), UINT64_MAX);
+}
+END_TEST
+
+/* JOIN of a host that a head has told of a round. */
+static const char *join_back(const char *name)
+{
+	struct round_join j = join_as(name);
+
+	j.known_round = 1;
+	ck_assert_int_eq(round_join(r, &j, now), 0);
+	return orders();
+}
+
+START_TEST(a_host_that_comes_back_while_the_group_ends_gets_the_verdict)
+{
+	three_run();
+	hear("c", HOST_EV_LOST);
+	round_end(r, now);
+	ck_assert_str_eq(join_back("c"), "admit c");
+	ck_assert_str_eq(join("new"), "refuse (ended)");
+	hear("a", HOST_EV_STOPPED);
+	ck_assert_str_eq(hear("b", HOST_EV_STOPPED), "end a b c");
+	hear("a", HOST_EV_LOST);
+	ck_assert_str_eq(join_back("a"), "admit a, end a");
+	ck_assert_str_eq(hear("a", HOST_EV_BYE), "drop a (bye)");
+	hear("b", HOST_EV_BYE);
+	ck_assert_str_eq(hear("c", HOST_EV_BYE), "drop c (bye), finish");
+	ck_assert_str_eq(join_back("c"), "refuse (ended)");
 }
 END_TEST
 
@@ -292,11 +341,13 @@ int main(void)
 	tcase_add_test(t, no_host_starts_before_all_are_prepared);
 	tcase_add_test(t, a_host_that_is_late_is_left_out_and_named);
 	tcase_add_test(t, a_host_that_is_unable_is_left_out_until_it_joins_again);
+	tcase_add_test(t, a_host_that_was_left_out_is_asked_again_in_the_next_round);
 	tcase_add_test(t, a_host_lost_before_the_start_costs_only_new_ranks);
 	tcase_add_test(t, a_host_lost_while_others_start_stops_them_at_once);
 	tcase_add_test(t, a_restart_waits_for_its_backoff);
 	tcase_add_test(t, a_restart_before_the_start_only_delays);
 	tcase_add_test(t, the_first_verdict_ends_the_group_when_all_workers_are_dead);
+	tcase_add_test(t, a_host_that_comes_back_while_the_group_ends_gets_the_verdict);
 	tcase_add_test(t, a_verdict_overtakes_another_round);
 	tcase_add_test(t, thousands_of_hosts_cost_little);
 	suite_add_tcase(s, t);
