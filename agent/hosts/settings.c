@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const char *const settings_keys[] = { "restart", "stop", "leader", "heartbeat", "preemption",
-	"queue", "mode", "max_run_time" };
+	"queue", "mode", "max_run_time", "compat" };
 
 static int settings_add(json_t *list, const char *key, json_t *value)
 {
@@ -21,11 +21,13 @@ static int settings_add(json_t *list, const char *key, json_t *value)
 	return json_add(list, one);
 }
 
-/* Of a role its name and what it is to the group; how many replicas a host has is its own. */
-static json_t *settings_role(const struct spec_role *role)
+/* Of a role its name and what it is to the group; how many replicas a host has is its own. full: as
+ * spec_to_json() has it. */
+static json_t *settings_role(const struct spec_role *role, const json_t *full)
 {
-	return json_pack("{s:s, s:b, s:b, s:b}", "name", role->name, "leader", role->leader,
-		"evaluator", role->evaluator, "recoverable", role->recoverable);
+	return json_pack("{s:s, s:b, s:b, s:b, s:O*}", "name", role->name, "leader", role->leader,
+		"evaluator", role->evaluator, "recoverable", role->recoverable, "restart",
+		json_object_get(full, "restart"));
 }
 
 static json_t *settings_nodes(const struct spec *spec)
@@ -40,7 +42,8 @@ json_t *settings_of(const struct spec *spec)
 	int r = settings_add(list, "rendezvous.nodes", settings_nodes(spec));
 
 	for (size_t i = 0; i < spec->n_roles && !r; i++)
-		r = json_add(roles, settings_role(&spec->roles[i]));
+		r = json_add(roles, settings_role(&spec->roles[i],
+					    json_array_get(json_object_get(all, "roles"), i)));
 	if (!r)
 		r = settings_add(list, "roles", json_incref(roles));
 	for (size_t i = 0; i < sizeof(settings_keys) / sizeof(settings_keys[0]) && !r; i++)

@@ -87,7 +87,8 @@ def test_a_group_can_be_stopped_while_a_host_is_cut_off(box):
 def test_a_host_that_comes_back_while_the_group_ends_ends_like_the_others(box):
     group = Group(box, 3, "2:3")
     # Workers do not end when they are to stop.
-    first = group.start(change={"stop": {"signal": "CONT", "forward": [], "timeout": "60s"}}).wait_round(0, 1, 2)
+    lingers = {"signal": "CONT", "forward": [], "timeout": "60s"}
+    first = group.start(change={"stop": lingers}).wait_round(0, 1, 2)
     events = next(box.path("logs").glob("g.node0_*/events.jsonl"))
     group.runs[0].signal(signal.SIGTERM)
     group.net.cut(2)

@@ -65,6 +65,8 @@ static const struct {
 	{ ", 'restart': {'max': 5}", "restart.max" },
 	{ ", 'stop': {'timeout': '1s'}", "stop.timeout" },
 	{ ", 'max_run_time': '1h'", "max_run_time" },
+	{ ", 'compat': {'torch': false}", "compat.torch" },
+	{ ", 'compat': {'tf_config': true}", "compat.tf_config" },
 };
 
 START_TEST(what_differs_is_named_with_both_values_and_the_host)
@@ -74,8 +76,7 @@ START_TEST(what_differs_is_named_with_both_values_and_the_host)
 
 	snprintf(theirs, sizeof(theirs), JOB("one", "%s"), others[_i].more);
 	ck_assert_int_eq(differ(JOB("one", ""), theirs, &err), -EINVAL);
-	ck_assert_msg(
-		!strncmp(err.field, others[_i].key, strcspn(others[_i].key, ".")), "%s", err.field);
+	ck_assert_str_eq(err.field, others[_i].key);
 	ck_assert_ptr_nonnull(strstr(err.text, "node1"));
 }
 END_TEST
@@ -101,6 +102,24 @@ START_TEST(numbers_of_hosts_and_roles_have_to_agree)
 }
 END_TEST
 
+static const char *const rules[] = { "'restart': {'max': 1}", "'restart': {'max': 2}" };
+
+START_TEST(restarts_of_a_role_have_to_agree)
+{
+	struct error err = { 0 };
+	char texts[2][512];
+
+	for (int i = 0; i < 2; i++)
+		snprintf(texts[i], sizeof(texts[i]),
+			"{'rendezvous': {'nodes': 2, 'endpoints': 'n'}, 'roles': [{'name': 'a', "
+			"'command': ['x']}, {'name': 'w', 'command': ['x'], %s}]}",
+			rules[i]);
+	ck_assert_int_eq(differ(texts[0], texts[0], &err), 0);
+	ck_assert_int_eq(differ(texts[0], texts[1], &err), -EINVAL);
+	ck_assert_str_eq(err.field, "roles[1].restart.max");
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("settings");
@@ -112,6 +131,7 @@ int main(void)
 	tcase_add_loop_test(tc, what_differs_is_named_with_both_values_and_the_host, 0,
 		sizeof(others) / sizeof(others[0]));
 	tcase_add_test(tc, numbers_of_hosts_and_roles_have_to_agree);
+	tcase_add_test(tc, restarts_of_a_role_have_to_agree);
 	suite_add_tcase(s, tc);
 	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
