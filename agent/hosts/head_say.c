@@ -36,33 +36,22 @@ static json_t *say_places(const struct head *h, const struct round_host *host, i
 	const struct ranked_roles roles = { .n = (int)h->spec->n_roles,
 		.first_only = h->first_only };
 	const struct ranked_host ranked = { .replicas = host->replicas };
-	int rank = host->first_rank, local = 0;
+	int rank = host->first_rank;
 	json_t *list = json_array();
 
 	*ret_ports = 0;
 	for (int i = 0; i < roles.n; i++) {
 		int n = host_ranks_replicas(&ranked, &roles, i, host->group_rank);
 
-		json_add(list, json_pack("{s:s, s:i, s:i, s:i, s:i, s:i}", "role",
-				       h->spec->roles[i].name, "replicas", n, "local_rank", local,
-				       "rank", rank, "role_rank", host->first_index[i], "role_size",
-				       world->roles[i] ? world->roles[i] : 1));
+		json_add(list,
+			json_pack("{s:s, s:i, s:i, s:i, s:i}", "role", h->spec->roles[i].name,
+				"replicas", n, "rank", rank, "role_rank", host->first_index[i],
+				"role_size", world->roles[i] ? world->roles[i] : 1));
 		rank += n;
-		local += n;
 		if (!h->spec->roles[i].evaluator)
 			*ret_ports += n;
 	}
 	return list;
-}
-
-static const char *say_first_host(const struct head *h)
-{
-	const struct round_host *host = NULL;
-
-	while ((host = round_next_host(h->round, host ? host->number : -1)))
-		if (host->round == round_number(h->round) && host->group_rank == 0)
-			return host->name;
-	return "";
 }
 
 void head_say_assign(struct head *h, struct head_host *x)
@@ -78,7 +67,6 @@ void head_say_assign(struct head *h, struct head_host *x)
 	json_put_int(body, "group_rank", host->group_rank);
 	json_put_int(body, "group_size", world->hosts);
 	json_put_int(body, "world_size", world->workers);
-	json_put_string(body, "first", say_first_host(h));
 	json_put(body, "places", say_places(h, host, &ports));
 	json_put_int(body, "ports", spec_tf_config(h->spec) ? ports : 0);
 	json_put(body, "master", json_boolean(host->group_rank == 0));

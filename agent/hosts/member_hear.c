@@ -74,10 +74,16 @@ static int hear_assign(struct member *m, const json_t *p, struct error *err)
 {
 	const struct spec *spec = m->hosts->spec;
 	struct member_seat s = { .round = (uint64_t)json_get_int(p, "round", 0) };
+	struct member_change change;
 	const json_t *place;
 	size_t i;
-	int r = 0;
+	int r = member_change(m->state, MEMBER_EV_ASSIGN, m->leaving, &change);
 
+	if (r < 0)
+		return error_field(err, -EPROTO, "method", "Assign does not fit a host that is %s",
+			member_state_name(m->state));
+	if (r > 0) /* of the time before */
+		return 0;
 	s.roles = calloc(spec->n_roles, sizeof(*s.roles));
 	if (!s.roles)
 		return error_set(err, -ENOMEM, "out of memory");
@@ -97,10 +103,6 @@ static int hear_assign(struct member *m, const json_t *p, struct error *err)
 		.world_size = (int)json_get_int(p, "world_size", 1),
 		.master = json_get_bool(p, "master", false),
 		.roles = s.roles };
-	if (m->state == MEMBER_JOINING || m->state == MEMBER_AWAY) { /* of the time before */
-		free(s.roles);
-		return 0;
-	}
 	member_seat_fini(&m->seat);
 	m->seat = s;
 	m->known_round = m->round = s.round;

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import socket
 
 from harness import wait_for
 
@@ -103,3 +104,49 @@ class Stranger:
             if message[0] == "Refuse":
                 why = message[1]
         return why
+
+
+class FalseHead(Stranger):
+    """What listens at the endpoint of the group, on node 0, and has one member."""
+
+    def __init__(self, group):  # noqa: no connection of its own
+        self.group, self.buffer, self.n = group, b"", 0
+        self.listener = group.net.nodes[0].socket()
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind((group.net.address(0), 29400))
+        self.listener.listen()
+        self.listener.settimeout(60)
+
+    def has_another(self):
+        """Whether a member has connected once more."""
+        self.listener.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            self.listener.accept()[0].close()
+            return True
+        return False
+
+    def admit(self):
+        """Returns the Join of a member."""
+        self.sock = self.listener.accept()[0]
+        self.sock.settimeout(60)
+        hello = self.wait("Hello")
+        ours = ("major", "minor", "group", "agent", "boot", "host", "version", "resume")
+        self.send("Welcome", run="r", head="d" * 32, word="e" * 32, lease_ms=60000,
+                  **{key: hello[key] for key in ours})
+        join = self.wait("Join")
+        self.say("Admitted", known_round=0)
+        return join
+
+    def assign(self, join, **changes):
+        role = join["roles"][0]["role"]
+        self.say("Assign", **{
+            "round": 1, "attempt": 0, "restarts": 0, "group_rank": 0, "group_size": 2, "world_size": 2,
+            "places": [{"role": role, "replicas": 1, "rank": 0, "role_rank": 0, "role_size": 2}],
+            "ports": 0, "master": True, **changes})
+
+    def have_run(self, join):
+        """Has the workers of the member run."""
+        self.assign(join)
+        prepared = self.wait("Prepared")
+        self.say("Start", round=1, master_addr=prepared["master_addr"], master_port=prepared["master_port"])
+        self.wait("Started")

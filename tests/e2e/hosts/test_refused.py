@@ -7,7 +7,7 @@ import pytest
 
 from group import Group
 from harness import VarlinkError, alive, spec, wait_for
-from stranger import Stranger
+from stranger import FalseHead, Stranger
 
 
 @pytest.fixture
@@ -291,7 +291,11 @@ def test_a_master_without_a_port_ends_alone(box):
     s.join(node_rank=0)
     n = s.wait("Assign")["round"]
     s.say("Prepared", round=n)
-    assert s.wait_end()["field"] == "master_port"
+    # A head that takes it starts the round.
+    message = s.receive()
+    while message and message[0] not in ("Refuse", "Start"):
+        message = s.receive()
+    assert message and message[0] == "Refuse" and message[1]["field"] == "master_port", message
     group.wait_round(0, 1)
     group.stop()
 
@@ -312,3 +316,42 @@ def test_times_beyond_all_dates_do_no_harm(box):
     assert s.wait("End")["verdict"]["root_cause"]["rank"] == 2
     s.say("Bye")
     assert [group.runs[i].wait().rc for i in (0, 1)] == [1, 1]
+
+
+@pytest.mark.parametrize("order, field", [
+    (("Assign", {}), "method"),
+    (("Nonsense", {}), "method"),
+    (("Start", {"round": "one"}), "parameters"),
+])
+def test_a_head_that_breaks_the_protocol_is_left_for_good(box, order, field):
+    group = Group(box, 2, 2, join_timeout="2s")
+    head = FalseHead(group)
+    group.start(1)
+    join = head.admit()
+    head.have_run(join)
+    if order[0] == "Assign":
+        head.assign(join, round=2, group_rank=1)
+    else:
+        head.say(order[0], **order[1])
+    assert head.wait_end()["field"].startswith(field)
+    result = group.runs[1].wait()
+    assert result.rc == 1 and field in result.err, result
+    # It has its workers killed, and does not try again with such a head.
+    assert not head.has_another() and not group.net.nodes[1].processes()
+    group.check()
+
+
+def test_an_order_that_is_refused_changes_no_rank(box):
+    """The seat in status is the one of the workers that run."""
+    group = Group(box, 2, 2)
+    head = FalseHead(group)
+    daemon = box.new_daemon()
+    daemon.prefix = group.net.nodes[1].command()
+    daemon.start()
+    daemon.submit(group.document)
+    join = head.admit()
+    head.have_run(join)
+    head.assign(join, round=2, group_rank=1)
+    head.wait_end()
+    own = daemon.wait("g")["hosts"][0]
+    assert own["group_rank"] == 0, own
