@@ -222,8 +222,12 @@ static bool hosts_takes_stop(struct hosts *h, int64_t timeout_ms, const char *wh
 	h->stop_asked = true;
 	if (first && h->head)
 		return head_stop(h->head, timeout_ms, why);
-	if (first && !leaves && hosts_ask(h, "stop", timeout_ms, why))
+	if (first && !leaves && hosts_ask(h, "stop", timeout_ms, why)) {
+		log_notice("%s", why);
+		events_add(supervisor_events(h->sv), "stop", supervisor_attempt(h->sv), -1, NULL,
+			"%s", why);
 		return true;
+	}
 	if (!h->member->leaving && h->member->state != MEMBER_OVER) {
 		snprintf(h->member->leave_text, sizeof(h->member->leave_text), "%s", why);
 		member_post(h->member, MEMBER_EV_LEAVE);
@@ -244,7 +248,7 @@ static bool hosts_takes_request(
 		(h->member->state == MEMBER_AWAY || h->member->state == MEMBER_JOINING))
 		return false; /* no head sees to it */
 	if (event == GROUP_EV_TIMEOUT && h->head)
-		(void)head_end(h->head, GROUP_FAILED, GOAL_TIMEOUT, why);
+		head_timed_out(h->head, why);
 	else if (event == GROUP_EV_RESTART && h->head)
 		head_restart_asked(h->head, why);
 	else if (event == GROUP_EV_RESTART && !hosts_ask(h, "restart", SPEC_UNSET, why))

@@ -166,8 +166,19 @@ bool head_stop(struct head *h, int64_t timeout_ms, const char *why)
 {
 	if (h->end.state)
 		return false;
+	log_notice("%s", why);
+	events_add(decide_events(h), "stop", h->attempt - 1, -1, NULL, "%s", why);
 	h->stop_timeout_ms = timeout_ms;
 	return head_end(h, GROUP_STOPPED, GOAL_NONE, why);
+}
+
+void head_timed_out(struct head *h, const char *why)
+{
+	if (h->end.state)
+		return;
+	log_warning("%s", why);
+	events_add(decide_events(h), "timeout", h->attempt - 1, -1, NULL, "%s", why);
+	(void)head_end(h, GROUP_FAILED, GOAL_TIMEOUT, why);
 }
 
 static bool decide_is_leader(const struct head *h, const char *worker)

@@ -251,6 +251,8 @@ void head_spare_later(struct head *h);
 void head_spare_now(void *arg);
 /* On a notice all workers have left, or are to be stopped; arg: the head. */
 void head_preempted(void *arg, const char *why, bool done);
+/* max_run_time is over. */
+void head_timed_out(struct head *h, const char *why);
 /* Decides about failures that were held, where no feature wants that any more; arg: the head. */
 void head_decide_held(void *arg);
 void head_add_failures(struct head *h, const json_t *failures);

@@ -168,6 +168,21 @@ def test_stop_and_restart_at_any_host_are_for_the_group(box, up):
     ended = [d.wait("job") for d in daemons]
     assert [e["state"] for e in ended] == ["stopped"] * 2
     assert all("stopped on request of user" in e["verdict"]["message"] for e in ended)
+    # Where the stop was asked for, and where it was decided, an event says so, as on one host.
+    for d in daemons:
+        stops = [e["text"] for e in d.events("job") if e["event"] == "stop"]
+        assert len(stops) == 1 and "stopped on request of user" in stops[0], stops
+
+
+def test_a_time_limit_is_an_event_of_the_host_that_leads(box, up):
+    group = Group(box, "2")
+    for _ in range(2):
+        group.start(puppet(f"mark:{up}", "hang"), max_run_time="2s")
+    results = group.wait()
+    assert results[0].rc == results[1].rc and all("timed out after 2 s" in r.err for r in results), results
+    events = next(box.path("logs0").glob("*_*/events.jsonl"))
+    found = [json.loads(line) for line in events.read_text().splitlines()]
+    assert [e["text"] for e in found if e["event"] == "timeout"] == ["timed out after 2 s"]
 
 
 def test_a_failure_after_the_leaders_success_changes_nothing(box, up):
