@@ -145,12 +145,32 @@ void head_say_stop(struct head *h, struct head_host *x)
 	head_say(x, "Stop", body);
 }
 
+/* Of the hosts that get the verdict, the one with the lowest rank in the last round with workers.
+ */
+static int say_reporter(const struct head *h)
+{
+	const struct round_host *host = NULL, *best = NULL;
+
+	while ((host = round_next_host(h->round, host ? host->number : -1))) {
+		if (host->state != HOST_CLOSING)
+			continue;
+		if (!best || host->last_round > best->last_round ||
+			(host->last_round == best->last_round && host->last_rank < best->last_rank))
+			best = host;
+	}
+	return best ? best->number : -1;
+}
+
 void head_say_end(struct head *h, struct head_host *x)
 {
 	json_t *body = json_object();
 
 	if (h->verdict)
 		json_put(body, "verdict", json_incref(h->verdict));
+	if (!h->reported && say_reporter(h) == x->number) {
+		h->reported = true;
+		json_put(body, "report", json_true());
+	}
 	head_say(x, "End", body);
 }
 

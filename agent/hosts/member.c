@@ -183,7 +183,7 @@ void member_give_up(struct member *m, const char *result, int status, const char
 
 	m->state = MEMBER_OVER;
 	member_say_bye(m);
-	supervisor_take_verdict(m->sv, verdict);
+	supervisor_take_verdict(m->sv, verdict, false);
 	hosts_settle(m->hosts);
 }
 

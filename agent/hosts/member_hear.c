@@ -157,7 +157,7 @@ static int hear_end(struct member *m, const json_t *p, struct error *err)
 	if (m->state != MEMBER_OVER)
 		return 0;
 	if (verdict)
-		supervisor_take_verdict(m->sv, verdict);
+		supervisor_take_verdict(m->sv, verdict, json_get_bool(p, "report", false));
 	else
 		member_give_up(m, "stopped", 128 + 15, "the group goes on without this host");
 	return 0;

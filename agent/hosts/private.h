@@ -197,6 +197,7 @@ struct head {
 	struct group end; /* the final state and goal, once there is a verdict */
 	char end_text[SUPERVISOR_REASON_MAX];
 	json_t *verdict;
+	bool reported; /* a host was told to print the report */
 	bool finished; /* all hosts have left */
 	bool leader_over;
 	char leader_text[256];

@@ -337,7 +337,8 @@ static void end_run_report(struct supervisor *sv)
 	if (strcmp(sv->end.result, "failed") && strcmp(sv->end.result, "timeout") &&
 		strcmp(sv->end.result, "preempted"))
 		return;
-	if (sv->seat && sv->seat->seat.group_rank != 0) /* one report for all hosts */
+	/* One report for all hosts. */
+	if (sv->verdict_given ? !sv->reports : sv->seat && sv->seat->seat.group_rank != 0)
 		return;
 	/* A command that could not be executed has no failures beyond the message. */
 	if (!json_array_size(failures) ||

@@ -115,6 +115,7 @@ struct supervisor {
 
 	json_t *failures;      /* object: attempt -> array of Failure */
 	json_t *verdict_given; /* the group's (seat.c), owned; NULL: not yet */
+	bool reports;	       /* ... and this host prints the report */
 	struct supervisor_end end;
 	bool ended;
 	bool lost; /* the verdict is agent_lost */

@@ -126,12 +126,13 @@ static size_t seat_verdict(const json_t *verdict)
 	return i < n ? i : 1;
 }
 
-void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict)
+void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict, bool report)
 {
 	size_t i = seat_verdict(verdict);
 
 	json_decref(sv->verdict_given);
 	sv->verdict_given = json_deep_copy(verdict);
+	sv->reports = report;
 	supervisor_set_reason(sv, "%s", i ? json_get_string(verdict, "message", "") : "");
 	supervisor_post(sv, seat_verdicts[i].event);
 }

@@ -153,8 +153,9 @@ _must_check_ int supervisor_launch(struct supervisor *sv, const char *master_add
 	const json_t *cluster, struct error *err);
 /* Stops the workers; the state after that is rendezvous again. kill: at once, by SIGKILL. */
 void supervisor_halt(struct supervisor *sv, const char *cause, int64_t timeout_ms, bool kill);
-/* In state rendezvous: ends the job by the group's verdict (io.elasticd.Peer.Verdict). */
-void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict);
+/* In state rendezvous: ends the job by the group's verdict (io.elasticd.Peer.Verdict). report: this
+ * host prints the report of a failure, others one line. */
+void supervisor_take_verdict(struct supervisor *sv, const json_t *verdict, bool report);
 /* The known failures of this host's workers in the present attempt, the root cause first, as Errors
  * returns them; owned. */
 json_t *supervisor_known_failures(struct supervisor *sv);

@@ -110,6 +110,48 @@ def test_a_failure_without_a_restart_ends_all_hosts_alike(box, up):
         assert "failed (exit status 7): worker:3: exit code 7" in r.err
 
 
+def reports(results):
+    return ["Root Cause" in r.err for r in results]
+
+
+def test_a_spare_prints_one_line_of_a_failure(box, up):
+    group = Group(box, "2")
+    steps = puppet(f"mark:{up}", f"wait-file:{box.path('fail')}", "if-rank:3:exit:7", "hang")
+    for _ in range(3):
+        group.start(steps)
+    runs(up, 0, 4)
+    # It has nothing to do, and is there.
+    waits_for_three(group)
+    box.path("fail").touch()
+    results = group.wait()
+    assert [r.rc for r in results] == [7, 7, 7], results
+    assert reports(results) == [True, False, False], results
+    assert "failed (exit status 7): worker:3: exit code 7" in results[2].err
+
+
+def waits_for_three(group):
+    events = next(group.box.path("logs0").glob("*_*/events.jsonl"))
+    wait_for(lambda: events.read_text().count('"host-joined"') == 3, events.parent, what="three hosts")
+
+
+def test_the_failure_is_reported_also_where_the_host_of_rank_0_is_lost(box, up):
+    group = Group(box, "2")
+    steps = puppet(f"mark:{up}", f"if-rank:0:{{wait-file:{box.path('fail')}+exit:7}}", "ignore:TERM",
+                   f"wait-file:{box.path('end')}")
+    for rank in (1, 0):
+        group.start(steps, replicas=1, stop={"timeout": "60s"},
+                    rendezvous={"backend": "direct", "node_rank": rank})
+    runs(up, 0, 2)
+    box.path("fail").touch()
+    group.hosts[0].wait_err("worker:0 on ")
+    signal_agent(group.hosts[1], signal.SIGKILL)
+    assert group.hosts[1].wait().rc == 125
+    group.hosts[0].wait_err("the agent of host ")
+    box.path("end").touch()
+    last = group.hosts[0].wait()
+    assert last.rc == 7 and reports([last]) == [True], last
+
+
 def test_the_error_file_of_the_root_cause_is_the_same_on_all_hosts(box, up):
     group = Group(box, "2")
     steps = puppet(f"mark:{up}", f"barrier:{box.path('met')}",
