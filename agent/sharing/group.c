@@ -438,6 +438,7 @@ struct sharing_host *sharing_host_free(struct sharing_host *x)
 	for (int i = 0; x->n_workers && i < x->group->n_workers; i++)
 		if (x->group->host_of[i] == x)
 			x->group->host_of[i] = NULL;
+	chain_fini(&x->by_number);
 	LIST_REMOVE(x, entry);
 	if (x->read_due && loop_defer(supervisor_loop(x->group->sv), read_is_over, x->group) < 0)
 		log_error("out of memory: the steps of workers are read later");

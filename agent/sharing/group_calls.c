@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +22,13 @@
 
 enum {
 	GROUP_CONNECTIONS = 1 << 20,
-	HOST_CONNECTIONS = 1024, /* of one host's workers */
+	HOST_CONNECTIONS = 4096, /* of operators, and of workers beyond their own */
 };
 
 /* A worker's connection with its own agent. */
 struct group_connection {
 	struct sharing_peer peer; /* first: the connection's user */
+	struct chain_node node;
 	LIST_ENTRY(group_connection) entry;
 	struct sharing_host *host; /* NULL: it is gone */
 	int64_t number;
@@ -87,7 +89,7 @@ static void connection_leave(struct group_connection *c)
 	if (!c->host)
 		return;
 	LIST_REMOVE(c, entry);
-	c->host->n_connections--;
+	chain_remove(&c->host->by_number, &c->node);
 	c->host = NULL;
 }
 
@@ -116,13 +118,22 @@ static void on_shut(void *user, void *arg)
 	FEATURES_CALL(c->peer.sv, worker_shut, c->peer.sv, &c->peer);
 }
 
+static uint64_t hash_of(int64_t number)
+{
+	return chain_hash(&number, sizeof(number));
+}
+
 static struct group_connection *connection_of(struct sharing_host *x, int64_t number)
 {
-	struct group_connection *c;
+	struct chain_node *n = chain_first(&x->by_number, hash_of(number));
 
-	LIST_FOREACH (c, &x->connections, entry)
+	for (; n; n = chain_next(n)) {
+		struct group_connection *c =
+			(void *)((char *)n - offsetof(struct group_connection, node));
+
 		if (c->number == number)
 			return c;
+	}
 	return NULL;
 }
 
@@ -130,12 +141,17 @@ static int connection_new(
 	struct sharing_host *x, int64_t number, int slot, struct group_connection **ret)
 {
 	const struct varlink_peer peer = { .uid = getuid() };
-	struct group_connection *c = calloc(1, sizeof(*c));
+	size_t most = SHARING_PER_WORKER * (size_t)x->n_workers + HOST_CONNECTIONS;
+	struct group_connection *c = x->by_number.n < most ? calloc(1, sizeof(*c)) : NULL;
 	const struct varlink_carrier carrier = { .send = on_send, .ended = on_ended, .arg = c };
 	int r;
 
-	if (!c)
+	if (x->by_number.n >= most)
+		return -EUSERS;
+	if (!c || chain_reserve(&x->by_number) < 0) {
+		free(c);
 		return -ENOMEM;
+	}
 	c->peer = (struct sharing_peer){ .sv = x->group->sv,
 		.commons = x->group->commons,
 		.slot = slot,
@@ -150,7 +166,7 @@ static int connection_new(
 		return r;
 	}
 	LIST_INSERT_HEAD(&x->connections, c, entry);
-	x->n_connections++;
+	chain_put(&x->by_number, &c->node, hash_of(number));
 	if (slot >= 0)
 		FEATURES_CALL(x->group->sv, worker_connected, x->group->sv, slot);
 	*ret = c;
@@ -173,6 +189,15 @@ static int slot_of_host(const struct sharing_host *x, const char *name, struct e
 		err, -EPROTO, "worker", "expected one of this host, got \"%.100s\"", name);
 }
 
+/* The member answers its calls, and other connections of the host go on. */
+static void refuse_connection(struct sharing_host *x, int64_t number)
+{
+	const struct group_connection c = { .host = x, .number = number };
+
+	log_debug("a host has too many connections of workers");
+	say_hangup(&c);
+}
+
 static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
 {
 	int64_t number = json_get_int(p, "connection", 0);
@@ -187,10 +212,11 @@ static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
 		slot = *name ? slot_of_host(x, name, err) : -1;
 		if (*name && slot < 0)
 			return slot;
-		if (x->n_connections >= HOST_CONNECTIONS)
-			return error_field(err, -EPROTO, "connection",
-				"expected at most %d connections of this host", HOST_CONNECTIONS);
 		r = connection_new(x, number, slot, &c);
+		if (r == -EUSERS) {
+			refuse_connection(x, number);
+			return 0;
+		}
 	}
 	text = r ? NULL : json_dump_text(json_get_object(p, "message"), &len);
 	if (text && varlink_carried_feed(c->carried, text, len) == 0)

@@ -8,6 +8,7 @@
 
 #include "agent/sharing/group.h"
 #include "agent/sharing/private.h"
+#include "common/text/hash_chain.h"
 
 /* A link's longest message, less the text around an answer. */
 enum { GROUP_ANSWER_BYTES = (8 << 20) - 256 };
@@ -19,7 +20,8 @@ struct sharing_host {
 	struct sharing_group *group;
 	void *arg;
 	LIST_HEAD(, group_connection) connections;
-	int n_connections, n_workers;
+	struct chain by_number; /* the same connections */
+	int n_workers;
 	bool congested;
 	bool read_due; /* it has yet to answer the present Read */
 };

@@ -6,11 +6,13 @@
 #include "agent/sharing/relay.h"
 #include "agent/sharing/private.h"
 #include "common/base/log.h"
+#include "common/text/hash_chain.h"
 #include "common/text/json.h"
 #include "common/varlink/manager_error.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,7 @@ TAILQ_HEAD(relayed_calls, relayed_call);
 /* A connection of a worker that the head knows. */
 struct relayed {
 	LIST_ENTRY(relayed) entry;
+	struct chain_node node;
 	struct sharing_relay *relay;
 	struct sharing_peer *peer; /* NULL: an operator's, for one call */
 	int64_t number;
@@ -39,6 +42,7 @@ struct sharing_relay {
 	struct sharing_uplink uplink;
 	int64_t last; /* number */
 	LIST_HEAD(, relayed) connections;
+	struct chain by_number; /* the same */
 };
 
 /* --- connections --------------------------------------------------------------------------------
@@ -76,9 +80,15 @@ static void relayed_free(struct relayed *c)
 		free(x);
 	}
 	LIST_REMOVE(c, entry);
+	chain_remove(&c->relay->by_number, &c->node);
 	if (c->peer)
 		c->peer->relayed = NULL;
 	free(c);
+}
+
+static uint64_t hash_of(int64_t number)
+{
+	return chain_hash(&number, sizeof(number));
 }
 
 /* peer: NULL for a new one of an operator. */
@@ -89,13 +99,16 @@ static struct relayed *relayed_of(struct sharing_relay *r, struct sharing_peer *
 	if (c)
 		return c;
 	c = calloc(1, sizeof(*c));
-	if (!c)
+	if (!c || chain_reserve(&r->by_number) < 0) {
+		free(c);
 		return NULL;
+	}
 	c->relay = r;
 	c->peer = peer;
 	c->number = ++r->last;
 	TAILQ_INIT(&c->calls);
 	LIST_INSERT_HEAD(&r->connections, c, entry);
+	chain_put(&r->by_number, &c->node, hash_of(c->number));
 	if (peer)
 		peer->relayed = c;
 	return c;
@@ -357,14 +370,24 @@ static void relay_ended(struct relayed *c, const char *why)
 	relayed_free(c);
 }
 
+static struct relayed *relayed_numbered(const struct sharing_relay *r, int64_t number)
+{
+	struct chain_node *n = chain_first(&r->by_number, hash_of(number));
+
+	for (; n; n = chain_next(n)) {
+		struct relayed *c = (void *)((char *)n - offsetof(struct relayed, node));
+
+		if (c->number == number)
+			return c;
+	}
+	return NULL;
+}
+
 void sharing_relay_hear(struct supervisor *sv, const char *method, const json_t *p)
 {
 	struct sharing_relay *r = sharing_of(sv) ? sharing_of(sv)->relay : NULL;
-	int64_t number = json_get_int(p, "connection", 0);
-	struct relayed *c = r ? LIST_FIRST(&r->connections) : NULL;
+	struct relayed *c = r ? relayed_numbered(r, json_get_int(p, "connection", 0)) : NULL;
 
-	while (c && c->number != number)
-		c = LIST_NEXT(c, entry);
 	if (!c)
 		return; /* it has ended here meanwhile */
 	if (!strcmp(method, "Answer"))
@@ -403,6 +426,8 @@ int sharing_relay_to(struct supervisor *sv, const struct sharing_uplink *uplink)
 
 struct sharing_relay *sharing_relay_free(struct sharing_relay *r)
 {
+	if (r)
+		chain_fini(&r->by_number);
 	free(r);
 	return NULL;
 }
