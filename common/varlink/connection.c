@@ -461,10 +461,10 @@ struct varlink_connection *varlink_connection_free(struct varlink_connection *c)
 	while (!TAILQ_EMPTY(&c->calls))
 		varlink_call_cancel(TAILQ_FIRST(&c->calls));
 	close_fd(c->brought); /* last, since on_gone functions may use it */
-	if (c->user && s->closed)
-		s->closed(c->user, s->arg);
 	if (c->carrier.ended)
 		c->carrier.ended(c->carrier.arg);
+	if (c->user && s->closed) /* may free what the carrier has */
+		s->closed(c->user, s->arg);
 	varlink_frame_fini(&c->in);
 	varlink_buffer_fini(&c->out);
 	free(c);

@@ -168,7 +168,7 @@ _must_check_ int varlink_server_add_connection(struct varlink_server *s, int fd,
  * hosts. It is served as any other: order, limits, streams, turns. send() gets one message of the
  * server (len bytes, no NUL), borrowed, and returns whether it takes another one now; if not,
  * varlink_carried_ready() says when. ended() runs once, when the server ends the connection, whose
- * pointer is then invalid. Both run in a turn of the server, never inside the functions below.
+ * pointer is then invalid, and before closed(). Both run in a turn of the server, never inside the functions below.
  */
 struct varlink_carrier {
 	bool (*send)(void *arg, const char *text, size_t len);

@@ -6,6 +6,7 @@ static struct varlink_connection *carried;
 static char said[4096]; /* what the server sent, one line each, with ' for " */
 static bool takes;	/* whether it takes more after each message */
 static int n_ended, n_closed, n_shut;
+static bool ends_first; /* the server ends the connection, not its peer */
 static int user;
 
 static bool on_send(void *arg, const char *text, size_t len)
@@ -29,6 +30,8 @@ static void on_ended(void *arg)
 static void on_closed(void *u, void *arg)
 {
 	ck_assert_ptr_eq(u, &user);
+	/* It may free what on_ended() needs. */
+	ck_assert(!ends_first || n_ended);
 	n_closed++;
 }
 
@@ -46,6 +49,7 @@ static void setup_with(struct varlink_options opt)
 	opt.shut = on_shut;
 	demo_start(&opt);
 	n_ended = n_closed = n_shut = 0;
+	ends_first = false;
 	takes = true;
 	*said = '\0';
 	ck_assert_int_eq(varlink_carried_new(server, &peer, &user, &carrier, &carried), 0);
@@ -174,6 +178,7 @@ END_TEST
 
 START_TEST(the_server_tells_the_carrier_of_the_end)
 {
+	ends_first = true;
 	call("no call");
 	turn();
 	ck_assert_int_eq(n_ended, 1);
