@@ -308,6 +308,7 @@ static void has_ended(struct sharing_group *g, struct worker *w, const json_t *r
 {
 	if (!worker_alive(w))
 		return;
+	group_hear_last_calls(g, w);
 	w->pid = 0;
 	w->ended_us = (int64_t)loop_real_us();
 	w->state = state_of(report);

@@ -224,12 +224,27 @@ static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
 	return error_set(err, -ENOMEM, "out of memory");
 }
 
-static void hear_hangup(struct group_connection *c, bool shut)
+void group_hear_last_calls(const struct sharing_group *g, const struct worker *w)
 {
-	if (shut) {
-		varlink_carried_shut(c->carried);
-		return;
+	const struct sharing_host *x = g->host_of[w->place];
+	struct group_connection *c = x ? LIST_FIRST(&x->connections) : NULL, *next;
+
+	for (; c; c = next) { /* none ends but c */
+		next = LIST_NEXT(c, entry);
+		if (c->peer.slot == w->slot)
+			varlink_carried_receive(c->carried);
 	}
+}
+
+/* What a worker has called before it closed the connection counts, as on a socket. */
+static void hear_hangup(struct sharing_host *x, int64_t number)
+{
+	struct group_connection *c = connection_of(x, number);
+
+	varlink_carried_receive(c->carried);
+	c = connection_of(x, number);
+	if (!c)
+		return;
 	connection_leave(c);
 	varlink_carried_close(c->carried);
 }
@@ -248,8 +263,10 @@ int sharing_group_hear(
 	c = connection_of(x, json_get_int(p, "connection", 0));
 	if (!c)
 		return 0; /* it has ended here meanwhile */
-	if (!strcmp(method, "Hangup"))
-		hear_hangup(c, json_get_bool(p, "shut", false));
+	if (!strcmp(method, "Hangup") && json_get_bool(p, "shut", false))
+		varlink_carried_shut(c->carried);
+	else if (!strcmp(method, "Hangup"))
+		hear_hangup(x, c->number);
 	else
 		varlink_carried_pause(c->carried, json_get_bool(p, "paused", false));
 	return 0;

@@ -59,6 +59,8 @@ struct sharing_group {
 /* group_calls.c */
 _must_check_ int group_servers_open(struct sharing_group *g, struct error *err);
 void group_servers_close(struct sharing_group *g);
+/* Handles the calls that a worker has made before its end. */
+void group_hear_last_calls(const struct sharing_group *g, const struct worker *w);
 /* The host is gone. */
 void group_connections_close(struct sharing_host *x);
 /* group.c: Samples has come. */

@@ -57,6 +57,12 @@ void varlink_carried_shut(struct varlink_connection *c)
 	varlink_connection_touch(c);
 }
 
+void varlink_carried_receive(struct varlink_connection *c)
+{
+	if (!c->busy && varlink_frame_ready(&c->in))
+		varlink_connection_receive(c);
+}
+
 void varlink_carried_close(struct varlink_connection *c)
 {
 	memset(&c->carrier, 0, sizeof(c->carrier));

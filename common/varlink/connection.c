@@ -337,7 +337,9 @@ void varlink_connection_receive(struct varlink_connection *c)
 
 	c->busy = true;
 	take_calls(c, INT_MAX);
-	for (int i = 0; i < RECEIVES_AT_ONCE && !c->eof && varlink_connection_takes_calls(c); i++) {
+	for (int i = 0;
+		i < RECEIVES_AT_ONCE && c->fd >= 0 && !c->eof && varlink_connection_takes_calls(c);
+		i++) {
 		c->busy = true;
 		before = c->in.end - c->in.begin;
 		receive(c);

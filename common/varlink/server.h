@@ -168,7 +168,8 @@ _must_check_ int varlink_server_add_connection(struct varlink_server *s, int fd,
  * hosts. It is served as any other: order, limits, streams, turns. send() gets one message of the
  * server (len bytes, no NUL), borrowed, and returns whether it takes another one now; if not,
  * varlink_carried_ready() says when. ended() runs once, when the server ends the connection, whose
- * pointer is then invalid, and before closed(). Both run in a turn of the server, never inside the functions below.
+ * pointer is then invalid, and before closed(). Both run in a turn of the server, never inside the
+ * functions below.
  */
 struct varlink_carrier {
 	bool (*send)(void *arg, const char *text, size_t len);
@@ -187,6 +188,8 @@ void varlink_carried_ready(struct varlink_connection *c);
 void varlink_carried_pause(struct varlink_connection *c, bool paused);
 /* The peer sends no more, and still gets its answers. */
 void varlink_carried_shut(struct varlink_connection *c);
+/* Handles all calls that have come, before what has come after them. May end the connection. */
+void varlink_carried_receive(struct varlink_connection *c);
 /* The peer is gone: c is invalid, its calls end in the server's next turn, ended() does not run. */
 void varlink_carried_close(struct varlink_connection *c);
 

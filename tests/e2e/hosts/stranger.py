@@ -48,6 +48,14 @@ class Stranger:
         self.n += 1
         return self.send(method, n=self.n, ack=0, **parameters)
 
+    def say_at_once(self, *messages):
+        """Messages with numbers, (method, parameters) each, which come together."""
+        frames = []
+        for method, parameters in messages:
+            self.n += 1
+            frames.append(self.frame(method, n=self.n, ack=0, **parameters))
+        return self.send_raw(b"".join(frames))
+
     def receive(self):
         """(method, parameters) of the next message; None where the connection has ended."""
         while b"\0" not in self.buffer:

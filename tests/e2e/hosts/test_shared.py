@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
+from group import Group
 from harness import spec
 from shared_hosts import HostsGroup
+from stranger import Stranger
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "sharing"))
 from test_worker_group import (  # noqa: E402,F401
@@ -71,3 +73,34 @@ def group_of(group_like):
 def two(group_like):
     group = group_like(spec("hang", replicas=2))
     return (group, *group.all("worker:0", "worker:1"))
+
+
+def test_what_a_worker_puts_before_it_closes_its_connection_is_there(two):
+    group, a, b = two
+    for i in range(50):
+        w = group.connect("worker:1")
+        w.send("Put", oneway=True, key=f"k{i}", value="v")
+        w.close()
+        a.call("Get", key=f"k{i}", wait=True, timeout_ms=60000)
+
+
+def test_what_a_worker_puts_before_it_ends_is_there(box):
+    group = Group(box, 3, "2:3", last_call="30s")
+    group.start(0, 1)
+    s = Stranger(group, 2)
+    s.join()
+    n = s.wait("Assign")["round"]
+    s.say("Prepared", round=n)
+    s.wait("Start")
+    s.say("Started", round=n, time_us=1)
+    worker = {"round": n, "worker": "worker:2"}
+    put = {"method": "io.elasticd.Worker.Put", "oneway": True, "parameters": {"key": "k", "value": "v"}}
+    get = {"method": "io.elasticd.Worker.Get", "parameters": {"key": "k"}}
+    both = {**worker, "rank": 2, "time_us": 1}
+    s.say_at_once(
+        ("Call", {**worker, "connection": 1, "message": put}),
+        ("Report", {**both, "start": 0, "event": "exited", "exit": {"code": 1}, "state": "waiting", "alone": True}),
+        ("Report", {**both, "start": 1, "event": "started"}))
+    s.say("Call", **worker, connection=2, message=get)
+    assert s.wait("Answer")["message"]["parameters"]["entry"]["value"] == "v"
+    group.stop()

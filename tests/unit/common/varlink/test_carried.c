@@ -3,8 +3,8 @@
 #include "tests/unit/varlink_demo.h"
 
 static struct varlink_connection *carried;
-static char said[4096]; /* what the server sent, one line each, with ' for " */
-static bool takes;	/* whether it takes more after each message */
+static char said[1 << 15]; /* what the server sent, one line each, with ' for " */
+static bool takes;	   /* whether it takes more after each message */
 static int n_ended, n_closed, n_shut;
 static bool ends_first; /* the server ends the connection, not its peer */
 static int user;
@@ -163,6 +163,32 @@ START_TEST(calls_are_gone_when_the_peer_is)
 }
 END_TEST
 
+START_TEST(calls_that_have_come_are_handled_before_what_comes_after_them)
+{
+	call(KEEP);
+	for (int i = 0; i < 300; i++)
+		call(ECHO_A);
+	varlink_carried_receive(carried);
+	ck_assert_int_eq(n_handled, 64); /* as many as may wait for an answer */
+	answer_kept(0, "0");
+	varlink_carried_receive(carried);
+	ck_assert_int_eq(n_handled, 301);
+	varlink_carried_close(carried);
+	turn();
+	ck_assert_int_eq(varlink_server_connections(server), 0);
+}
+END_TEST
+
+START_TEST(what_is_no_call_ends_it_there)
+{
+	ends_first = true;
+	call("no call");
+	varlink_carried_receive(carried);
+	ck_assert_ptr_null(carried);
+	ck_assert_int_eq(n_closed, 1);
+}
+END_TEST
+
 START_TEST(a_peer_that_sends_no_more_gets_its_answers)
 {
 	call(KEEP);
@@ -227,6 +253,8 @@ int main(void)
 	tcase_add_test(t, a_carrier_that_takes_no_more_gets_the_rest_later);
 	tcase_add_test(t, streams_pause_while_the_carrier_takes_nothing);
 	tcase_add_test(t, calls_are_gone_when_the_peer_is);
+	tcase_add_test(t, calls_that_have_come_are_handled_before_what_comes_after_them);
+	tcase_add_test(t, what_is_no_call_ends_it_there);
 	tcase_add_test(t, a_peer_that_sends_no_more_gets_its_answers);
 	tcase_add_test(t, the_server_tells_the_carrier_of_the_end);
 	tcase_add_test(t, the_end_of_the_server_ends_it);
