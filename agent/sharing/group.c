@@ -426,7 +426,7 @@ struct sharing_host *sharing_host_new(struct sharing_group *g, void *arg)
 		return NULL;
 	x->group = g;
 	x->arg = arg;
-	LIST_INIT(&x->connections);
+	TAILQ_INIT(&x->connections);
 	LIST_INSERT_HEAD(&g->hosts, x, entry);
 	return x;
 }

@@ -29,7 +29,7 @@ enum {
 struct group_connection {
 	struct sharing_peer peer; /* first: the connection's user */
 	struct chain_node node;
-	LIST_ENTRY(group_connection) entry;
+	TAILQ_ENTRY(group_connection) entry;
 	struct sharing_host *host; /* NULL: it is gone */
 	int64_t number;
 	struct varlink_connection *carried;
@@ -43,7 +43,7 @@ void sharing_host_ready(struct sharing_host *x)
 	struct group_connection *c;
 
 	x->congested = false;
-	LIST_FOREACH (c, &x->connections, entry)
+	TAILQ_FOREACH (c, &x->connections, entry)
 		varlink_carried_ready(c->carried);
 }
 
@@ -68,6 +68,18 @@ static void say_hangup(const struct group_connection *c)
 	(void)c->host->group->down.send(c->host->arg, "Hangup", text, (size_t)n);
 }
 
+/* A link takes one long answer more: the other connections wait. That one is the last to go on. */
+static void hold_others(struct group_connection *c)
+{
+	struct sharing_host *x = c->host;
+	struct group_connection *other;
+
+	TAILQ_REMOVE(&x->connections, c, entry);
+	TAILQ_FOREACH (other, &x->connections, entry)
+		varlink_carried_hold(other->carried);
+	TAILQ_INSERT_TAIL(&x->connections, c, entry);
+}
+
 static bool on_send(void *arg, const char *text, size_t len)
 {
 	struct group_connection *c = arg;
@@ -79,8 +91,10 @@ static bool on_send(void *arg, const char *text, size_t len)
 		log_error("an answer cannot be sent to a worker: %s", strerror(-r));
 		say_hangup(c);
 	}
-	if (!x->congested)
-		x->congested = x->group->down.congested(x->arg);
+	if (!x->congested && x->group->down.congested(x->arg)) {
+		x->congested = true;
+		hold_others(c);
+	}
 	return !x->congested;
 }
 
@@ -88,7 +102,7 @@ static void connection_leave(struct group_connection *c)
 {
 	if (!c->host)
 		return;
-	LIST_REMOVE(c, entry);
+	TAILQ_REMOVE(&c->host->connections, c, entry);
 	chain_remove(&c->host->by_number, &c->node);
 	c->host = NULL;
 }
@@ -165,7 +179,9 @@ static int connection_new(
 		free(c);
 		return r;
 	}
-	LIST_INSERT_HEAD(&x->connections, c, entry);
+	TAILQ_INSERT_HEAD(&x->connections, c, entry);
+	if (x->congested)
+		varlink_carried_hold(c->carried);
 	chain_put(&x->by_number, &c->node, hash_of(number));
 	if (slot >= 0)
 		FEATURES_CALL(x->group->sv, worker_connected, x->group->sv, slot);
@@ -227,10 +243,10 @@ static int hear_call(struct sharing_host *x, const json_t *p, struct error *err)
 void group_hear_last_calls(const struct sharing_group *g, const struct worker *w)
 {
 	const struct sharing_host *x = g->host_of[w->place];
-	struct group_connection *c = x ? LIST_FIRST(&x->connections) : NULL, *next;
+	struct group_connection *c = x ? TAILQ_FIRST(&x->connections) : NULL, *next;
 
 	for (; c; c = next) { /* none ends but c */
-		next = LIST_NEXT(c, entry);
+		next = TAILQ_NEXT(c, entry);
 		if (c->peer.slot == w->slot)
 			varlink_carried_receive(c->carried);
 	}
@@ -418,7 +434,7 @@ void group_connections_close(struct sharing_host *x)
 {
 	struct group_connection *c;
 
-	while ((c = LIST_FIRST(&x->connections))) {
+	while ((c = TAILQ_FIRST(&x->connections))) {
 		connection_leave(c);
 		varlink_carried_close(c->carried);
 	}

@@ -19,7 +19,7 @@ struct sharing_host {
 	LIST_ENTRY(sharing_host) entry;
 	struct sharing_group *group;
 	void *arg;
-	LIST_HEAD(, group_connection) connections;
+	TAILQ_HEAD(, group_connection) connections;
 	struct chain by_number; /* the same connections */
 	int n_workers;
 	bool congested;

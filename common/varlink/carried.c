@@ -39,6 +39,11 @@ int varlink_carried_feed(struct varlink_connection *c, const char *text, size_t 
 	return 0;
 }
 
+void varlink_carried_hold(struct varlink_connection *c)
+{
+	c->blocked = true;
+}
+
 void varlink_carried_ready(struct varlink_connection *c)
 {
 	c->blocked = false;

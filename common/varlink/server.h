@@ -182,6 +182,8 @@ _must_check_ int varlink_carried_new(struct varlink_server *s, const struct varl
 	void *user, const struct varlink_carrier *carrier, struct varlink_connection **ret);
 /* A call of len bytes has come, as a whole. 0 or -ENOMEM. */
 _must_check_ int varlink_carried_feed(struct varlink_connection *c, const char *text, size_t len);
+/* send() is not to be called before varlink_carried_ready(), as where it has returned false. */
+void varlink_carried_hold(struct varlink_connection *c);
 /* send() takes messages again. */
 void varlink_carried_ready(struct varlink_connection *c);
 /* The peer reads no more, as one whose socket is full; or it reads again. */

@@ -52,8 +52,8 @@ from test_worker_kv import (  # noqa: E402,F401
 def group_like(box):
     groups = []
 
-    def make(document):
-        groups.append(HostsGroup(box, document))
+    def make(document, **more):
+        groups.append(HostsGroup(box, document, **more))
         return groups[-1]
 
     yield make
@@ -104,3 +104,16 @@ def test_what_a_worker_puts_before_it_ends_is_there(box):
     s.say("Call", **worker, connection=2, message=get)
     assert s.wait("Answer")["message"]["parameters"]["entry"]["value"] == "v"
     group.stop()
+
+
+def test_more_unread_answers_than_a_link_takes_lose_no_host(group_like):
+    """80 workers' connections on one host wait for a key of 1 MiB; a link ends where 64 MiB wait."""
+    group = group_like(spec("hang", replicas=4), hosts=2)
+    me = group.connect("worker:0")
+    readers = [group.connect(w) for w in ("worker:2", "worker:3") for _ in range(40)]
+    for w in readers:
+        w.send("Get", key="big", wait=True, timeout_ms=60000)
+    group.flush()
+    me.put("big", "x" * (1 << 20))
+    for w in readers:
+        assert len(w.reply()["entry"]["value"]) == 1 << 20

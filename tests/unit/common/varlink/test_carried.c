@@ -119,6 +119,16 @@ START_TEST(a_carrier_that_takes_no_more_gets_the_rest_later)
 }
 END_TEST
 
+START_TEST(a_carrier_that_is_held_gets_nothing)
+{
+	varlink_carried_hold(carried);
+	call(ECHO_A);
+	ck_assert_str_eq(heard(), "");
+	varlink_carried_ready(carried);
+	ck_assert_str_eq(heard(), ECHOED);
+}
+END_TEST
+
 static int n_uncongested;
 
 static void on_uncongested(void *arg)
@@ -251,6 +261,7 @@ int main(void)
 	tcase_add_test(t, a_call_is_answered_by_the_carrier);
 	tcase_add_test(t, answers_leave_in_the_order_of_the_calls);
 	tcase_add_test(t, a_carrier_that_takes_no_more_gets_the_rest_later);
+	tcase_add_test(t, a_carrier_that_is_held_gets_nothing);
 	tcase_add_test(t, streams_pause_while_the_carrier_takes_nothing);
 	tcase_add_test(t, calls_are_gone_when_the_peer_is);
 	tcase_add_test(t, calls_that_have_come_are_handled_before_what_comes_after_them);
