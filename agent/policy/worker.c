@@ -111,6 +111,7 @@ void worker_renew(struct worker *w)
 	w->blame[0] = '\0';
 	free(w->app_error);
 	w->app_error = NULL;
+	w->signalled = false;
 	w->on_purpose = w->end_handled = w->no_restart = w->attached = w->failure_reported = false;
 }
 

@@ -74,6 +74,7 @@ struct worker {
 	bool attached;	 /* runs in a caller's terminal: its process is not the agent's child */
 	bool end_handled; /* a restart or an operator's request followed the end of its last process
 			   */
+	bool signalled;	  /* it got a notice's signal by an order of another agent */
 	bool no_restart;  /* it failed, and gets no restart of its own */
 	bool failed_before;    /* its process before this one had failed */
 	bool failure_reported; /* its failure has its "worker-failed" event */

@@ -183,12 +183,8 @@ void preempting_hosts_describe_end(struct supervisor *sv, const struct worker *w
 void preempting_hosts_order(
 	struct supervisor *sv, struct worker *w, const char *what, const char *why)
 {
-	struct preempting_worker *pt;
-
 	if (strcmp(what, COMMONS_SIGNAL) != 0)
 		return;
-	pt = preempting_worker_of(sv, w->slot);
-	if (pt)
-		pt->signalled = true;
+	w->signalled = true;
 	preempting_send_signal(sv, w);
 }

@@ -26,7 +26,6 @@ struct preempting_worker {
 	int64_t path_step; /* the step that path belongs to */
 	char *path;	   /* owned, NULL: not given */
 	bool told;	   /* it has reported a save, at told_step */
-	bool signalled;	   /* by an order of the agent that leads */
 	int64_t told_step;
 };
 

@@ -61,7 +61,7 @@ void preempting_add_worker(struct preempting *p, const struct worker *w)
 	if (make_room(p, w->slot) < 0 || preempt_started(p->machine, w->slot, worker_name(w)) < 0)
 		log_error("out of memory: %s takes no part in a preemption", worker_name(w));
 	if (w->slot < p->n_workers)
-		p->workers[w->slot].told = p->workers[w->slot].signalled = false;
+		p->workers[w->slot].told = false;
 	preempting_run(p);
 }
 
@@ -117,13 +117,11 @@ void preempting_end_told(struct supervisor *sv, struct worker *w, const char *te
  * so can be known here. */
 static void hosts_left(const struct preempting *p, const struct worker *w, char *text, size_t size)
 {
-	const struct preempting_worker *pt = preempting_worker_of(p->sv, w->slot);
 	enum preempt_end how = preempting_end_of(p->sv, w);
-	bool signalled = pt && pt->signalled;
 
 	if (!supervisor_on_notice(p->sv) || w->on_purpose || w->stop_us)
 		return;
-	if (how == PREEMPT_END_LEFT || (how != PREEMPT_END_OTHER && signalled))
+	if (how == PREEMPT_END_LEFT || (how != PREEMPT_END_OTHER && w->signalled))
 		snprintf(text, size, "left on the notice");
 }
 

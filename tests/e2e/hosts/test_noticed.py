@@ -140,6 +140,8 @@ def test_workers_without_the_library_get_the_signal_on_all_hosts(job_of):
     job = job_of(2, preemption={"how": "signal"})
     job.preempt(1)
     assert verdicts(job) == [("preempted", 42)] * 2
+    for j in job.ended():
+        assert [w["state"] for w in j["workers"]] == ["stopped"] and "root_cause" not in j["verdict"]
     assert len([e for e in job.daemon.events(job.name) if e["event"] == "notice-signal"]) == 2
 
 
