@@ -123,15 +123,35 @@ static void group_read(void *arg, bool barrier)
 		log_error("out of memory: the steps of workers are read later");
 }
 
-void group_hear_samples(struct sharing_host *x, const json_t *p)
+/* Whether that is a worker of another host. */
+static bool is_of_another(const struct sharing_host *x, const char *name)
+{
+	const struct sharing_group *g = x->group;
+	int slot = commons_slot_named(g->commons, name);
+	const struct worker *w = slot >= 0 ? commons_worker(g->commons, slot) : NULL;
+
+	return w && g->host_of[w->place] != x;
+}
+
+int group_hear_samples(struct sharing_host *x, const json_t *p, struct error *err)
 {
 	struct sharing_group *g = x->group;
+	const json_t *samples = json_get_array(p, "samples"), *one;
+	size_t i;
 
 	if (!x->read_due || json_get_int(p, "number", 0) != g->reads)
-		return;
+		return 0;
+	json_array_foreach (samples, i, one) {
+		const char *name = json_get_string(one, "worker", "");
+
+		if (is_of_another(x, name))
+			return error_field(err, -EPROTO, "worker",
+				"expected one of this host, got \"%.100s\"", name);
+	}
 	x->read_due = false;
-	json_array_extend(g->samples, json_get_array(p, "samples"));
+	json_array_extend(g->samples, (json_t *)samples);
 	check_samples(g);
+	return 0;
 }
 
 static void group_preempted(void *arg, const char *why)

@@ -272,10 +272,8 @@ int sharing_group_hear(
 
 	if (!strcmp(method, "Call"))
 		return hear_call(x, p, err);
-	if (!strcmp(method, "Samples")) {
-		group_hear_samples(x, p);
-		return 0;
-	}
+	if (!strcmp(method, "Samples"))
+		return group_hear_samples(x, p, err);
 	c = connection_of(x, json_get_int(p, "connection", 0));
 	if (!c)
 		return 0; /* it has ended here meanwhile */

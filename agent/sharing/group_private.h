@@ -64,4 +64,4 @@ void group_hear_last_calls(const struct sharing_group *g, const struct worker *w
 /* The host is gone. */
 void group_connections_close(struct sharing_host *x);
 /* group.c: Samples has come. */
-void group_hear_samples(struct sharing_host *x, const json_t *p);
+int group_hear_samples(struct sharing_host *x, const json_t *p, struct error *err);

@@ -355,3 +355,28 @@ def test_an_order_that_is_refused_changes_no_rank(box):
     head.wait_end()
     own = daemon.wait("g")["hosts"][0]
     assert own["group_rank"] == 0, own
+
+
+def member(box, **keys):
+    """A group of two hosts and a stranger, all of whose workers execute."""
+    group = Group(box, 3, "2:3", last_call="30s")
+    group.document.update(keys)
+    group.start(0, 1)
+    s = Stranger(group, 2)
+    s.join()
+    n = s.wait("Assign")["round"]
+    s.say("Prepared", round=n)
+    s.wait("Start")
+    s.say("Started", round=n, time_us=1)
+    return group, s, n
+
+
+def test_a_member_that_reads_another_host_s_worker_is_lost_with_its_host(box):
+    group, s, _ = member(box)
+    s.say("Notice", source="operator", reason="x")
+    number = s.wait("Read")["number"]
+    ours = {"stepped": True, "connected": True, "step": 1, "steps": 1}
+    s.say("Samples", number=number, samples=[{"worker": "worker:7", **ours}, {"worker": "worker:0", **ours}])
+    assert s.wait_end()["field"] == "worker"
+    group.wait_round(0, 1)
+    group.stop()
