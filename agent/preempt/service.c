@@ -113,9 +113,10 @@ static void preempting_stop(void *arg)
 	struct supervisor *sv = p->sv;
 	char text[SUPERVISOR_REASON_MAX];
 
-	if (p->hosts_up) {
+	if (p->several && p->commons) {
 		preempting_reason(p, text, sizeof(text));
-		p->commons->owner.preempted(p->commons->owner.arg, text);
+		if (p->hosts_up) /* else the group was stopped in this turn */
+			p->commons->owner.preempted(p->commons->owner.arg, text);
 		return;
 	}
 	/* All ends may have been seen: then they decide the end of the job, or have done so. */

@@ -380,3 +380,21 @@ def test_a_member_that_reads_another_host_s_worker_is_lost_with_its_host(box):
     assert s.wait_end()["field"] == "worker"
     group.wait_round(0, 1)
     group.stop()
+
+
+def test_a_restart_that_comes_with_the_last_end_on_a_notice_counts(box):
+    """The head's own host goes on: no worker was left for the notice to end."""
+    group, s, n = member(box, preemption={"how": "signal"})
+    s.say("Notice", source="operator", reason="x")
+    s.wait("Order")
+    states, ask = [], {"method": "io.elasticd.Worker.States"}
+    while states[:2] != ["stopped"] * 2:
+        s.say("Call", round=n, connection=1, worker="worker:2", message=ask)
+        states = [m["state"] for m in s.wait("Answer")["message"]["parameters"]["members"]]
+    s.say_at_once(
+        ("Report", report(n, 2, event="exited", exit={"signal": 15}, state="stopped", left="signal")),
+        ("Ask", {"want": "restart", "text": "please"}))
+    s.wait("Stop")
+    s.say("Bye")
+    group.wait_round(0, 1, after=group.rounds()[0])
+    group.stop()
