@@ -252,7 +252,7 @@ void group_hear_last_calls(const struct sharing_group *g, const struct worker *w
 	}
 }
 
-/* What a worker has called before it closed the connection counts, as on a socket. */
+/* A worker may call and close the connection: that call counts, as on a socket. */
 static void hear_hangup(struct sharing_host *x, int64_t number)
 {
 	struct group_connection *c = connection_of(x, number);

@@ -99,7 +99,8 @@ def test_what_a_worker_puts_before_it_ends_is_there(box):
     both = {**worker, "rank": 2, "time_us": 1}
     s.say_at_once(
         ("Call", {**worker, "connection": 1, "message": put}),
-        ("Report", {**both, "start": 0, "event": "exited", "exit": {"code": 1}, "state": "waiting", "alone": True}),
+        ("Report", {**both, "start": 0, "event": "exited", "exit": {"code": 1}, "state": "waiting",
+                    "alone": True}),
         ("Report", {**both, "start": 1, "event": "started"}))
     s.say("Call", **worker, connection=2, message=get)
     assert s.wait("Answer")["message"]["parameters"]["entry"]["value"] == "v"
