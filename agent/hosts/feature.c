@@ -310,6 +310,12 @@ static void hosts_worker_stopped(struct supervisor *sv, struct worker *w)
 		member_say_worker_stopped(hosts_of(sv)->member, w);
 }
 
+static void hosts_worker_over(struct supervisor *sv, struct worker *w)
+{
+	if (hosts_reports(sv))
+		member_say_over(hosts_of(sv)->member, w);
+}
+
 static void hosts_worker_started(struct supervisor *sv, struct worker *w)
 {
 	if (hosts_reports(sv) && w->start > 0)
@@ -418,5 +424,6 @@ const struct feature hosts_feature = {
 	.worker_stopped = hosts_worker_stopped,
 	.worker_exited = hosts_worker_exited,
 	.worker_started = hosts_worker_started,
+	.worker_over = hosts_worker_over,
 	.describe_job = hosts_describe_job,
 };

@@ -262,14 +262,15 @@ void head_worker_changed(struct head *h, struct head_host *x, const json_t *repo
 	const json_t *exit = json_get_object(report, "exit");
 	const char *worker = json_get_string(report, "worker", "");
 	int rank = (int)json_get_int(report, "rank", -1);
+	const char *event = json_get_string(report, "event", "");
 	bool ok = json_object_get(exit, "code") && !json_get_int(exit, "code", 1);
 
-	if (!strcmp(json_get_string(report, "event", ""), "started")) {
+	if (!strcmp(event, "started")) {
 		decide_start_of(x, rank);
 		return;
 	}
 	/* A failure follows its Report. */
-	if (strcmp(json_get_string(report, "event", ""), "exited") != 0 ||
+	if ((strcmp(event, "exited") != 0 && strcmp(event, "over") != 0) ||
 		!strcmp(json_get_string(report, "state", ""), "failed") ||
 		json_get_bool(report, "alone", false))
 		return;

@@ -227,6 +227,14 @@ void member_say_worker_stopped(struct member *m, const struct worker *w)
 	say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "stopped"));
 }
 
+void member_say_over(struct member *m, const struct worker *w)
+{
+	json_t *body = say_report(m, worker_name(w), w->rank, w->start, "over");
+
+	json_put_string(body, "state", say_state(w));
+	say(m, "Report", body);
+}
+
 void member_say_worker_started(struct member *m, const struct worker *w)
 {
 	say(m, "Report", say_report(m, worker_name(w), w->rank, w->start, "started"));

@@ -115,6 +115,8 @@ void member_say_bye(struct member *m);
 void member_say_exited(struct member *m, const struct worker *w);
 /* ... that a person has stopped it. */
 void member_say_worker_stopped(struct member *m, const struct worker *w);
+/* ... that it has no process, and will get none in this round. */
+void member_say_over(struct member *m, const struct worker *w);
 /* ... that it was started again. */
 void member_say_worker_started(struct member *m, const struct worker *w);
 /* over: their own restarts are used up. */

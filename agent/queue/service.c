@@ -292,6 +292,7 @@ const struct feature queue_feature = {
 	.hosts_stopping = dispatch_stopping,
 	.hosts_worker_started = dispatch_worker_started,
 	.hosts_worker_exited = all_worker_exited,
+	.hosts_worker_over = dispatch_worker_over,
 	.hosts_delay_decision = dispatch_decision_waits,
 	.hosts_order = dispatch_order,
 	.exit_status = dispatch_exit_status,

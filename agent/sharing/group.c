@@ -337,6 +337,20 @@ static void has_ended(struct sharing_group *g, struct worker *w, const json_t *r
 	FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w, report);
 }
 
+/* It has no process. The head takes a worker for alive that its host has yet to start. */
+static void is_over(struct sharing_group *g, struct worker *w, const json_t *report)
+{
+	if (worker_alive(w)) {
+		w->pid = 0;
+		w->ended_us = (int64_t)loop_real_us();
+		w->state = WORKER_STOPPED;
+		commons_worker_ended(g->commons, w, false);
+		FEATURES_CALL(g->sv, hosts_worker_exited, g->sv, w, report);
+	}
+	commons_worker_over(g->commons, w);
+	FEATURES_CALL(g->sv, hosts_worker_over, g->sv, w);
+}
+
 static void has_started_again(struct sharing_group *g, struct worker *w, const json_t *report)
 {
 	worker_renew(w);
@@ -360,6 +374,8 @@ void sharing_group_report(struct sharing_group *g, const json_t *report)
 		has_started_again(g, w, report);
 	else if (!strcmp(event, "exited"))
 		has_ended(g, w, report);
+	else if (!strcmp(event, "over"))
+		is_over(g, w, report);
 	else if (!strcmp(event, "stopped")) {
 		w->on_purpose = true;
 		commons_worker_stopped(g->commons, w);

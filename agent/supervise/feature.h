@@ -110,6 +110,8 @@ struct feature {
 	void (*hosts_worker_started)(struct supervisor *sv, struct worker *w);
 	/* report: io.elasticd.Peer.Report. */
 	void (*hosts_worker_exited)(struct supervisor *sv, struct worker *w, const json_t *report);
+	/* It has no process, and will get none in this attempt. */
+	void (*hosts_worker_over)(struct supervisor *sv, struct worker *w);
 	/* As delays_decision; the feature has the commons' owner decide later. */
 	bool (*hosts_delay_decision)(struct supervisor *sv);
 	/* A host has a notice of preemption; times as of struct preempting_notice. */

@@ -7,8 +7,9 @@ import signal
 import pytest
 
 from harness import wait_for
+from several_hosts import free_port
 from shared_hosts import HostsTrainees
-from trainees import SAVE_AT_AT
+from trainees import SAVE_AT_AT, preempt as preempt_job
 
 
 @pytest.fixture
@@ -209,3 +210,18 @@ def test_all_save_before_the_group_grows(job_of):
         assert t.until_told() == ("save_exit", 8)
         t.save_and_leave()
     assert verdicts(job) == [("preempted", 42)] * 2
+
+
+def test_workers_that_are_not_started_yet_keep_no_host(box):
+    document = {"name": "job", "roles": [{"replicas": 2, "command": ["sleep", "1000"], "start_delay": "1h"}],
+                "rendezvous": {"nodes": "2", "endpoints": f"127.0.0.1:{free_port()}", "id": "group"}}
+    daemons = [box.new_daemon(name=f"host{i}") for i in range(2)]
+    for d in daemons:
+        d.start()
+        d.submit(document)
+    for d in daemons:
+        wait_for(lambda d=d: d.status("job", live=True)["state"] == "starting", d.box.dir, what="a start")
+    preempt_job(daemons[1], "job")
+    ended = [d.wait("job") for d in daemons]
+    assert [(j["verdict"]["result"], j["verdict"]["exit_status"]) for j in ended] == [("preempted", 42)] * 2
+    assert {w["state"] for j in ended for w in j["workers"]} == {"stopped"}

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Barriers, states, errors, leave and keys among workers of several hosts: the tests of one host's."""
 
+import os
 import pathlib
+import signal
 import sys
 
 import pytest
@@ -118,3 +120,15 @@ def test_more_unread_answers_than_a_link_takes_lose_no_host(group_like):
     me.put("big", "x" * (1 << 20))
     for w in readers:
         assert len(w.reply()["entry"]["value"]) == 1 << 20
+
+
+def test_a_worker_that_a_person_stops_while_it_waits_for_its_start_is_waited_for_by_none(group_like):
+    group = group_like(spec("hang", replicas=2, role={"recoverable": True},
+                            restart={"scope": "worker", "max": 3, "backoff": "1h"}))
+    a, b = group.all("worker:0", "worker:1")
+    a.send("Barrier", name="x", members=["worker:0", "worker:1"])
+    b.put("sync", "")
+    os.kill(group.task("worker:1")["pid"], signal.SIGKILL)
+    group.daemon.wait_event(group.name, "worker-restart")
+    group.daemon.call("StopWorkers", job=group.name, workers="worker:1")
+    assert a.error().parameters["missing"] == ["worker:1"]
