@@ -303,6 +303,7 @@ static int hear_report(struct head_host *x, const json_t *p, struct error *err)
 {
 	const json_t *failure = json_get_object(p, "failure");
 	const struct round_host *host = round_host(x->head->round, x->number);
+	const char *name = json_get_string(p, "worker", "");
 	int r;
 
 	if (!host || host->round != (uint64_t)json_get_int(p, "round", 0))
@@ -312,6 +313,9 @@ static int hear_report(struct head_host *x, const json_t *p, struct error *err)
 		r = check_rank(host, failure, err);
 	if (r < 0)
 		return r;
+	if (!sharing_group_is_called(x->head->sharing, json_get_int(p, "rank", -1), name))
+		return error_field(err, -EPROTO, "worker",
+			"expected the name of the worker of that rank, got \"%.100s\"", name);
 	if (!failure)
 		sharing_group_report(x->head->sharing, p);
 	if (failure)
@@ -365,6 +369,8 @@ static int hear_notice(struct head_host *x, const json_t *p, struct error *err)
 
 static int hear_hang(struct head_host *x, const json_t *p, struct error *err)
 {
+	if ((uint64_t)json_get_int(p, "round", 0) != round_number(x->head->round))
+		return 0;
 	head_hangs(x, json_get_string(p, "why", ""));
 	return 0;
 }

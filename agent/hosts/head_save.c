@@ -39,6 +39,7 @@ static void save_over(struct head *h)
 			"host %s has not saved its workers in time", head_host_name(h, i));
 	}
 	json_put(body, "missing", json_incref(missing));
+	json_put_int(body, "round", (int64_t)h->save_round);
 	for (int i = 0; i < h->n_members; i++) {
 		struct head_host *x = h->members[i];
 
@@ -69,6 +70,7 @@ void head_hangs(struct head_host *asker, const char *why)
 	if (loop_timer_armed(h->save_timer))
 		return; /* all hosts save already, for another worker */
 	h->saves++;
+	h->save_round = round;
 	for (int i = 0; i < h->n_members; i++) {
 		struct head_host *x = h->members[i];
 		const struct round_host *host = x ? round_host(h->round, i) : NULL;

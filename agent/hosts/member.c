@@ -59,6 +59,11 @@ static void member_act(struct member *m, enum member_action action)
 	case MEMBER_DO_NOTHING:
 		break;
 	case MEMBER_DO_JOIN:
+		if (m->noticed) { /* the head that was to see to it is lost */
+			member_give_up(m, "preempted", supervisor_preempted_status(m->sv),
+				"the head was lost after the notice of preemption");
+			break;
+		}
 		lease_begin(&m->lease, link_peer(m->link)->lease_ms, hosts_now_ms());
 		member_say_join(m);
 		break;

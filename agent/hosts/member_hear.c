@@ -175,6 +175,8 @@ static int hear_all_saved(struct member *m, const json_t *p, struct error *err)
 	const json_t *one;
 	size_t i;
 
+	if (hear_is_late(m, p))
+		return 0;
 	json_array_foreach (json_get_array(p, "missing"), i, one)
 		log_warning("host %.64s has not saved its workers in time", json_string_value(one));
 	FEATURES_CALL(m->sv, hosts_saved, m->sv);

@@ -300,7 +300,10 @@ void member_say_notice(struct member *m, const char *source, const char *reason,
 
 void member_say_hang(struct member *m, const char *why)
 {
-	say(m, "Hang", json_pack("{s:o}", "why", json_text(why)));
+	json_t *body = say_round(m);
+
+	json_put(body, "why", json_text(why));
+	say(m, "Hang", body);
 }
 
 void member_say_saved(struct member *m, int64_t number)

@@ -206,6 +206,7 @@ struct head {
 	struct loop_timer *leader_timer;
 	struct loop_timer *save_timer; /* armed while hosts save the state of workers */
 	int64_t saves;		       /* the number of the last time */
+	uint64_t save_round;	       /* ... and its round */
 	bool on_notice;		       /* in the present round */
 	bool saving;		       /* ... whose workers save for a host that has come */
 	char notice_text[SUPERVISOR_REASON_MAX]; /* how it ended */

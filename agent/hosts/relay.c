@@ -123,12 +123,23 @@ static bool downlink_congested(void *arg)
 	return x->link && link_congested(x->link, downlink_relieved, x);
 }
 
+/* Its workers die by its lease, and only then it counts as lost. */
+static void downlink_silent(void *arg)
+{
+	struct head_host *x = arg;
+
+	log_warning("host %s has not said how far its workers are: its link is ended",
+		head_host_name(x->head, x->number));
+	x->link = link_free(x->link);
+}
+
 int head_relay_open(struct head *h, struct error *err)
 {
 	const struct sharing_downlink down = { .send = downlink_send,
 		.congested = downlink_congested,
 		.decide = head_decide_held,
 		.preempted = head_preempted,
+		.silent = downlink_silent,
 		.group_arg = h };
 
 	return sharing_group_new(h->hosts->sv, &down, &h->sharing, err);

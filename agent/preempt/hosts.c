@@ -95,7 +95,7 @@ void preempting_hosts_exited(struct supervisor *sv, struct worker *w, const json
 	struct preempt_sample s;
 
 	preempting_worker_exited(sv, w);
-	if (sample_of(p, json_get_object(report, "sample"), &s))
+	if (sample_of(p, json_get_object(report, "sample"), &s) && s.slot == w->slot)
 		preempt_add_sample(p->machine, &s, loop_now_ms());
 	/* One that was never started has failed nobody. */
 	(void)preempt_ended(p->machine, w->slot,

@@ -96,7 +96,22 @@ static void check_samples(struct sharing_group *g)
 			return;
 	samples = g->samples;
 	g->samples = NULL;
+	loop_timer_disarm(g->read_timer);
 	FEATURES_CALL(g->sv, hosts_sampled, g->sv, samples);
+}
+
+/* Steps are agreed on with all hosts or not at all: what one of them has begun must not be saved
+ * too early. */
+static void read_is_late(void *arg)
+{
+	struct sharing_group *g = arg;
+	struct sharing_host *x, *next;
+
+	for (x = LIST_FIRST(&g->hosts); x; x = next) {
+		next = LIST_NEXT(x, entry);
+		if (x->read_due)
+			g->down.silent(x->arg);
+	}
 }
 
 static void read_is_over(void *arg)
@@ -107,12 +122,16 @@ static void read_is_over(void *arg)
 static void group_read(void *arg, bool barrier)
 {
 	struct sharing_group *g = arg;
-	_cleanup_json_ json_t *body =
-		json_pack("{s:I, s:b}", "number", (json_int_t)++g->reads, "barrier", barrier);
+	_cleanup_json_ json_t *body = NULL;
 	struct sharing_host *x;
 
+	/* The answers to the Read that is out will do. */
+	if (g->samples && !barrier)
+		return;
+	body = json_pack("{s:I, s:b}", "number", (json_int_t)++g->reads, "barrier", barrier);
 	json_decref(g->samples);
 	g->samples = json_array();
+	loop_timer_arm(g->read_timer, (uint64_t)supervisor_spec(g->sv)->rendezvous.lease_ms);
 	LIST_FOREACH (x, &g->hosts, entry) {
 		x->read_due = x->n_workers > 0;
 		if (x->read_due)
@@ -230,6 +249,10 @@ static int slot_for(struct sharing_group *g, size_t role, int index)
 
 int sharing_group_begin(struct sharing_group *g, int attempt, int n_workers)
 {
+	struct sharing_host *x;
+
+	LIST_FOREACH (x, &g->hosts, entry)
+		group_connections_renew(x);
 	forget_workers(g);
 	g->attempt = attempt;
 	g->workers = calloc((size_t)n_workers + 1, sizeof(*g->workers));
@@ -278,6 +301,8 @@ static void has_started(struct worker *w)
 void sharing_group_start(struct sharing_group *g)
 {
 	g->state = (struct commons_state){ .phase = COMMONS_STARTING };
+	varlink_server_limit_bytes(
+		g->server, sharing_unread_bytes(g->commons) + SHARING_REPLY_BYTES);
 	commons_begin(g->commons);
 	FEATURES_CALL(g->sv, hosts_begin, g->sv);
 	say_board(g);
@@ -362,6 +387,13 @@ static void has_started_again(struct sharing_group *g, struct worker *w, const j
 	FEATURES_CALL(g->sv, hosts_worker_started, g->sv, w);
 }
 
+bool sharing_group_is_called(const struct sharing_group *g, int64_t rank, const char *name)
+{
+	if (rank < 0 || rank >= g->n_workers)
+		return true;
+	return !strcmp(commons_slot_name(g->commons, g->workers[rank].slot), name);
+}
+
 void sharing_group_report(struct sharing_group *g, const json_t *report)
 {
 	int64_t rank = json_get_int(report, "rank", -1);
@@ -423,6 +455,8 @@ int sharing_group_new(struct supervisor *sv, const struct sharing_downlink *down
 	g->sv = sv;
 	g->down = *down;
 	g->save_at = INT64_MIN;
+	if (loop_timer_new(supervisor_loop(sv), read_is_late, g, &g->read_timer) < 0)
+		return error_set(err, -ENOMEM, "out of memory");
 	LIST_INIT(&g->hosts);
 	r = open_commons(g);
 	if (r < 0)
@@ -445,6 +479,7 @@ struct sharing_group *sharing_group_free(struct sharing_group *g)
 	group_servers_close(g);
 	loop_cancel(supervisor_loop(g->sv), read_is_over, g);
 	json_decref(g->samples);
+	loop_timer_free(g->read_timer);
 	commons_free(g->commons);
 	forget_workers(g);
 	for (size_t i = 0; g->roles && i < supervisor_spec(g->sv)->n_roles; i++)

@@ -30,6 +30,8 @@ struct sharing_downlink {
 	/* On a notice of preemption all workers have left, or are to be stopped. done: all have
 	 * succeeded. */
 	void (*preempted)(void *group_arg, const char *why, bool done);
+	/* A host has not answered for a lease: ends its link. */
+	void (*silent)(void *arg);
 	void *group_arg;
 };
 
@@ -57,6 +59,8 @@ void sharing_group_stop(struct sharing_group *g, enum group_goal goal, const cha
 /* The leader has ended, and that ends the group. */
 void sharing_group_leader_over(struct sharing_group *g);
 
+/* Whether the worker of that rank, if there is one, is called so. */
+bool sharing_group_is_called(const struct sharing_group *g, int64_t rank, const char *name);
 /* A worker has started again, ended, or was stopped (io.elasticd.Peer.Report). */
 void sharing_group_report(struct sharing_group *g, const json_t *report);
 /* Call, Flow, Hangup or Samples of a host. 0, or -EPROTO with err: the host has broken the

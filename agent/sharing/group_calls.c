@@ -306,14 +306,22 @@ static int group_authorize(struct varlink_call *call, const char *method, json_t
 	return 1;
 }
 
-/* As on worker.sock, but for Hello. */
+/* As on worker.sock, but for Hello, and for Notify, which the worker's own agent takes. */
 static struct varlink_method *group_methods(const struct supervisor *sv)
 {
 	struct varlink_method *all = features_methods(sv, true);
+	size_t kept = 0;
 
-	for (struct varlink_method *m = all; m && m->name; m++)
-		if (!strcmp(m->name, "Hello"))
-			m->fn = group_hello;
+	for (size_t i = 0; all && all[i].name; i++) {
+		if (!strcmp(all[i].name, "Notify"))
+			continue;
+		all[kept] = all[i];
+		if (!strcmp(all[kept].name, "Hello"))
+			all[kept].fn = group_hello;
+		kept++;
+	}
+	if (all)
+		memset(&all[kept], 0, sizeof(all[kept]));
 	return all;
 }
 
@@ -426,6 +434,19 @@ void group_servers_close(struct sharing_group *g)
 	varlink_server_free(g->operators);
 	free(g->methods);
 	free(g->operators_methods);
+}
+
+void group_connections_renew(struct sharing_host *x)
+{
+	struct group_connection *c, *next;
+
+	for (c = TAILQ_FIRST(&x->connections); c; c = next) {
+		next = TAILQ_NEXT(c, entry);
+		if (c->peer.slot < 0)
+			continue; /* an operator's */
+		connection_leave(c);
+		varlink_carried_close(c->carried);
+	}
 }
 
 void group_connections_close(struct sharing_host *x)

@@ -53,6 +53,7 @@ struct sharing_group {
 
 	int64_t reads;	 /* number of the present Read */
 	json_t *samples; /* that came so far; NULL: there is no Read */
+	struct loop_timer *read_timer;
 	LIST_HEAD(, sharing_host) hosts;
 };
 
@@ -63,5 +64,7 @@ void group_servers_close(struct sharing_group *g);
 void group_hear_last_calls(const struct sharing_group *g, const struct worker *w);
 /* The host is gone. */
 void group_connections_close(struct sharing_host *x);
+/* A new attempt begins: ends the connections of earlier workers. */
+void group_connections_renew(struct sharing_host *x);
 /* group.c: Samples has come. */
 int group_hear_samples(struct sharing_host *x, const json_t *p, struct error *err);

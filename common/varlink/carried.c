@@ -31,6 +31,11 @@ int varlink_carried_new(struct varlink_server *s, const struct varlink_peer *pee
 
 int varlink_carried_feed(struct varlink_connection *c, const char *text, size_t len)
 {
+	if (c->in.end - c->in.begin + len >
+		c->server->limits.message_bytes + c->server->limits.queued_bytes) {
+		varlink_connection_doom(c, "more calls have come than it may send ahead");
+		return 0;
+	}
 	if (varlink_frame_feed(&c->in, text, len) < 0 || varlink_frame_feed(&c->in, "", 1) < 0) {
 		varlink_connection_doom(c, "out of memory");
 		return -ENOMEM;

@@ -180,7 +180,8 @@ struct varlink_carrier {
  * -EUSERS where the server has no place for one more, -ESHUTDOWN or -ENOMEM. */
 _must_check_ int varlink_carried_new(struct varlink_server *s, const struct varlink_peer *peer,
 	void *user, const struct varlink_carrier *carrier, struct varlink_connection **ret);
-/* A call of len bytes has come, as a whole. 0 or -ENOMEM. */
+/* A call of len bytes has come, as a whole. 0 or -ENOMEM. Ends a connection where more wait to be
+ * handled than one message and limits.queued_bytes. */
 _must_check_ int varlink_carried_feed(struct varlink_connection *c, const char *text, size_t len);
 /* send() is not to be called before varlink_carried_ready(), as where it has returned false. */
 void varlink_carried_hold(struct varlink_connection *c);

@@ -70,6 +70,17 @@ class Stranger:
         message = json.loads(text)
         return message["method"].removeprefix(PEER), message["parameters"]
 
+    def has_ended(self):
+        """Reads what comes in a moment; whether the connection has ended."""
+        try:
+            data = self.sock.recv(65536)
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            return True
+        self.buffer += data
+        return not data
+
     def wait(self, wanted):
         """Drops other messages; returns the parameters of that one."""
         while True:

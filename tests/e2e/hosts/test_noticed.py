@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness import wait_for
+from harness import SLOWER, wait_for
 from several_hosts import free_port
 from shared_hosts import HostsTrainees
 from trainees import SAVE_AT_AT, preempt as preempt_job
@@ -187,7 +187,8 @@ def test_an_error_of_one_host_s_worker_ends_the_steps_of_all(job_of):
 
 def test_all_save_before_the_group_grows(job_of):
     job = job_of(2, started=1, restart={"max": 0},
-                 rendezvous={"nodes": "1:2", "last_call": "0", "on_join": "save", "join_delay": "0"})
+                 rendezvous={"nodes": "1:2", "last_call": "0", "on_join": "save", "join_delay": "0",
+                             "lease": f"{2 * SLOWER}s"})
     lead = job.daemon.daemons[0]
     (t,) = job.there = job.team()
     at_steps([t], 5)

@@ -2,6 +2,7 @@
 """Hosts and strangers that a group does not let in: each learns why, and no other host is disturbed."""
 
 import contextlib
+import time
 
 import pytest
 
@@ -397,4 +398,29 @@ def test_a_restart_that_comes_with_the_last_end_on_a_notice_counts(box):
     s.wait("Stop")
     s.say("Bye")
     group.wait_round(0, 1, after=group.rounds()[0])
+    group.stop()
+
+
+def test_a_member_that_calls_its_worker_by_another_s_name_is_lost_with_its_host(box):
+    group, s, n = member(box)
+    s.say("Report", **{**report(n, 2, event="exited", exit={"code": 0}, state="succeeded"), "worker": "worker:0"})
+    assert s.wait_end()["field"] == "worker"
+    group.wait_round(0, 1)
+    group.stop()
+
+
+def test_a_host_that_does_not_say_how_far_it_is_is_lost(box):
+    """Without it no step can be agreed on. It beats, and says nothing else."""
+    group, s, n = member(box)
+    notify = {"method": "io.elasticd.Worker.Notify", "parameters": {"reason": "by hand"}}
+    s.say("Call", round=n, connection=1, worker="worker:2", message=notify)
+    assert "MethodNotImplemented" in s.wait("Answer")["message"]["error"]
+    s.say("Notice", source="operator", reason="x")
+    s.wait("Read")
+    s.sock.settimeout(0.1)
+    deadline = time.monotonic() + 60
+    while s.send("Beat", ack=0, boot_us=1, time_us=1) and not s.has_ended():
+        assert time.monotonic() < deadline
+    group.runs[0].wait_err("has not said how far its workers are")
+    group.wait_round(0, 1)
     group.stop()
