@@ -97,7 +97,7 @@ void preempting_hosts_exited(struct supervisor *sv, struct worker *w, const json
 	preempting_worker_exited(sv, w);
 	if (sample_of(p, json_get_object(report, "sample"), &s) && s.slot == w->slot)
 		preempt_add_sample(p->machine, &s, loop_now_ms());
-	/* One that was never started has failed nobody. */
+	/* It was never started, so it has not failed. */
 	(void)preempt_ended(p->machine, w->slot,
 		w->exit.ended ? end_of_report(report) : PREEMPT_END_LEFT, loop_now_ms());
 	preempting_run(p);

@@ -403,7 +403,8 @@ def test_a_restart_that_comes_with_the_last_end_on_a_notice_counts(box):
 
 def test_a_member_that_calls_its_worker_by_another_s_name_is_lost_with_its_host(box):
     group, s, n = member(box)
-    s.say("Report", **{**report(n, 2, event="exited", exit={"code": 0}, state="succeeded"), "worker": "worker:0"})
+    of_another = {**report(n, 2, event="exited", exit={"code": 0}, state="succeeded"), "worker": "worker:0"}
+    s.say("Report", **of_another)
     assert s.wait_end()["field"] == "worker"
     group.wait_round(0, 1)
     group.stop()
