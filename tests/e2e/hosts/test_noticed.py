@@ -32,13 +32,14 @@ def at_steps(team, *steps):
 
 
 def preempt(job, host, **parameters):
-    """Gives notice, and waits until the boards of all hosts have it: no worker takes a step meanwhile."""
+    """Gives notice, and waits until a step is agreed on: no worker begins one meanwhile."""
     job.preempt(host, **parameters)
     heard(job)
 
 
 def heard(job):
-    wait_for(lambda: all(t.notice() for t in job.there), what="the notice on all boards")
+    wait_for(lambda: all(t.notice() and t.word(SAVE_AT_AT, "q") > -1 << 63 for t in job.there),
+             what="the agreed step on all boards")
 
 
 def verdicts(job):
@@ -130,7 +131,8 @@ def test_with_a_grace_period_all_save_again_at_one_step(job_of):
              what="the time between the two saves")
     at_steps(team, 20, 30)
     job.preempt(0, grace_ms=0)
-    wait_for(lambda: all(t.word(SAVE_AT_AT, "q") <= 31 for t in team), what="the second notice on all boards")
+    wait_for(lambda: all(-1 << 63 < t.word(SAVE_AT_AT, "q") <= 31 for t in team),
+             what="the second agreed step")
     for t in team:
         assert t.until_told() == ("save_exit", 31)
         t.save_and_leave()
