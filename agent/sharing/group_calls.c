@@ -328,7 +328,7 @@ static struct varlink_method *group_methods(const struct supervisor *sv)
 /* Answers leave once their promises are on disk. */
 static void on_leaving(void *arg)
 {
-	struct supervisor *sv = ((struct sharing_group *)arg)->sv;
+	struct supervisor *sv = arg;
 
 	FEATURES_CALL(sv, answers_leaving, sv);
 }
@@ -360,7 +360,7 @@ static int open_server(struct sharing_group *g, struct error *err)
 		.shut = on_shut,
 		.closed = on_closed,
 		.leaving = features_rely_on_disk(g->sv) ? on_leaving : NULL,
-		.arg = g,
+		.arg = g->sv,
 	};
 	int r;
 
@@ -385,13 +385,6 @@ static int operators_authorize(struct varlink_call *call, const char *method, js
 	return 1;
 }
 
-static void operators_leaving(void *arg)
-{
-	struct supervisor *sv = arg;
-
-	FEATURES_CALL(sv, answers_leaving, sv);
-}
-
 static int open_operators(struct sharing_group *g, struct error *err)
 {
 	struct varlink_also also[SHARING_INTERFACES];
@@ -408,7 +401,7 @@ static int open_operators(struct sharing_group *g, struct error *err)
 			.reply_bytes = GROUP_ANSWER_BYTES },
 		.authorize = operators_authorize,
 		.closed = on_closed,
-		.leaving = features_rely_on_disk(g->sv) ? operators_leaving : NULL,
+		.leaving = features_rely_on_disk(g->sv) ? on_leaving : NULL,
 		.arg = g->sv,
 	};
 

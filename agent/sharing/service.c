@@ -453,12 +453,6 @@ void sharing_lead(struct supervisor *sv, struct sharing_group *g)
 		sharing_of(sv)->group = g;
 }
 
-void sharing_send_notice(struct supervisor *sv, const char *text)
-{
-	if (sharing_of(sv))
-		commons_event(sharing_commons(sv), "notice", -1, NULL, text);
-}
-
 void sharing_set_notice(struct supervisor *sv, uint64_t notice, int64_t save_at)
 {
 	if (sharing_of(sv))

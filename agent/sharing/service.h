@@ -24,8 +24,6 @@ struct sharing_group;
 void sharing_lead(struct supervisor *sv, struct sharing_group *g);
 /* Whether others can wait for the next process of w, which has ended. */
 bool sharing_may_restart(const struct supervisor *sv, const struct worker *w);
-/* Sends a notice of preemption to readers of Events. */
-void sharing_send_notice(struct supervisor *sv, const char *text);
 
 /* Sets the board's fields about a notice. notice: odd while one is up. */
 void sharing_set_notice(struct supervisor *sv, uint64_t notice, int64_t save_at);

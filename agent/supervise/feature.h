@@ -29,8 +29,8 @@ struct feature {
 	void (*hang_up)(struct supervisor *sv);
 	void (*fini)(struct supervisor *sv); /* also where init failed, or did not run */
 
-	/* Methods of io.elasticd.Manager (arg: the supervisor) and of io.elasticd.Worker (arg: the
-	 * sharing service); each list ends with a NULL name. */
+	/* Methods of io.elasticd.Manager (arg: the supervisor) and of io.elasticd.Worker (which
+	 * find their agent and worker by the call); each list ends with a NULL name. */
 	const struct varlink_method *manager_methods, *worker_methods;
 	/* One more interface for worker.sock (workers) or agent.sock; false: none. */
 	bool (*interface)(struct supervisor *sv, bool workers, struct varlink_also *ret);

@@ -53,7 +53,7 @@ def test_a_host_that_leaves_ends_alone_and_no_restart_is_counted(group):
     assert_left(group, 2, "left the group on request of user ")
     second = group.wait_round(0, 1, after=first)
     assert {w.restarts for w in second.workers.values()} == {0}
-    # Others are told who leaves, and why.
+    # The head tells the others who leaves, and why.
     told = [e["text"] for e in group.daemons[1].events("g") if "node2" in e["text"]]
     assert any("host node2 leaves the group: left the group on request of user " in t for t in told), told
     group.end(0, 1)

@@ -62,7 +62,7 @@ def test_the_loss_of_another_hosts_parameter_server_fails_the_queue(hands, daemo
     assert chief.fetch(running)["state"] == "cancelled"
     e = chief.refused("Submit", payload="c")
     assert e.name == "QueueFailed" and e.text == "ps:1 was killed by SIGKILL"
-    # The group waits for the one that was told, and for nobody else.
+    # The group waits for chief:0 alone, which has got the error.
     g.kill("worker:1")
     daemon.wait_event(g.name, "worker-ended", count=2)
     assert daemon.status(g.name)["state"] == "running"
