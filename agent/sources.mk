@@ -138,6 +138,7 @@ agent_SRC := \
 	agent/rounds/clock_offset.c \
 	agent/rounds/host_machine.c \
 	agent/rounds/host_ranks.c \
+	agent/rounds/lead_machine.c \
 	agent/rounds/lease.c \
 	agent/rounds/member_machine.c \
 	agent/rounds/natural.c \
@@ -145,6 +146,7 @@ agent_SRC := \
 	agent/rounds/round_assign.c \
 	agent/rounds/round_hosts.c \
 	agent/rounds/round_machine.c \
+	agent/rounds/tenure.c \
 	agent/sharing/board.c \
 	agent/sharing/commons.c \
 	agent/sharing/entries_json.c \

@@ -54,6 +54,7 @@ unit_TESTS := \
 	agent/rounds/clock_offset \
 	agent/rounds/host_machine \
 	agent/rounds/host_ranks \
+	agent/rounds/lead_machine \
 	agent/rounds/lease \
 	agent/rounds/member_machine \
 	agent/rounds/model \
@@ -62,6 +63,7 @@ unit_TESTS := \
 	agent/rounds/round_hosts \
 	agent/rounds/round_machine \
 	agent/rounds/round_nomem \
+	agent/rounds/tenure \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \
@@ -202,6 +204,7 @@ pure_TESTS := \
 	agent/rounds/clock_offset \
 	agent/rounds/host_machine \
 	agent/rounds/host_ranks \
+	agent/rounds/lead_machine \
 	agent/rounds/lease \
 	agent/rounds/member_machine \
 	agent/rounds/model \
@@ -210,6 +213,7 @@ pure_TESTS := \
 	agent/rounds/round_hosts \
 	agent/rounds/round_machine \
 	agent/rounds/round_nomem \
+	agent/rounds/tenure \
 	agent/store/kv \
 	agent/store/kv_nomem \
 	agent/store/store \

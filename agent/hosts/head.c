@@ -195,6 +195,8 @@ static void head_do(struct head *h, const struct round_order *o, bool *ret_start
 	case ROUND_ORDER_DROP:
 		head_drop(h, o);
 		break;
+	case ROUND_ORDER_RECORD: /* of groups that a store elects the head of */
+		break;
 	case ROUND_ORDER_RUNNING:
 		log_info("all workers of round %" PRIu64 " execute", o->round);
 		break;

@@ -106,6 +106,7 @@ uint64_t round_due_ms(const struct round *r)
 		return round_grow_ms(r);
 	case ROUND_BACKOFF:
 		return r->next_ms;
+	case ROUND_RECORDING:
 	case ROUND_STARTING:
 	case ROUND_STOPPING:
 	case ROUND_ENDING:
@@ -153,6 +154,8 @@ static enum round_event round_next_event(struct round *r, uint64_t now_ms)
 		return r->n_in[HOST_WAITING] < r->config.min ? ROUND_EV_TIMEOUT : ROUND_EV_BEGIN;
 	case ROUND_PREPARING:
 		return round_preparing_event(r, now_ms);
+	case ROUND_RECORDING:
+		return r->n_in[HOST_PREPARED] < r->seats ? ROUND_EV_SHORT : ROUND_EV_N;
 	case ROUND_STARTING:
 		return is_short			? ROUND_EV_SHORT
 		       : r->n_in[HOST_STARTING] ? ROUND_EV_N
@@ -204,6 +207,9 @@ static void round_act(struct round *r, enum round_action action, uint64_t now_ms
 		round_step_all(
 			r, H(ASSIGNED) | H(PREPARED), HOST_EV_RECALL, ROUND_WHY_NONE, now_ms);
 		break;
+	case ROUND_DO_RECORD:
+		round_order(r, ROUND_ORDER_RECORD, ROUND_WHY_NONE, NULL);
+		break;
 	case ROUND_DO_START:
 		round_start(r, now_ms);
 		break;
@@ -238,6 +244,7 @@ static void round_act(struct round *r, enum round_action action, uint64_t now_ms
 bool round_post(struct round *r, enum round_event event, uint64_t now_ms)
 {
 	struct round_condition condition = { .delayed = r->next_ms > now_ms,
+		.records = r->config.records,
 		.saves = r->config.on_join == ROUND_JOIN_SAVES };
 	struct round_change change;
 	int ret = round_change(r->state, event, &condition, &change);
@@ -296,6 +303,14 @@ int round_hear(struct round *r, int host, enum host_event event, uint64_t round,
 void round_time(struct round *r, uint64_t now_ms)
 {
 	round_begin_call(r);
+	round_settle(r, now_ms);
+}
+
+void round_recorded(struct round *r, uint64_t round, uint64_t now_ms)
+{
+	round_begin_call(r);
+	if (r->state == ROUND_RECORDING && round == r->round)
+		round_post(r, ROUND_EV_RECORDED, now_ms);
 	round_settle(r, now_ms);
 }
 

@@ -21,7 +21,8 @@
  *
  * A head that follows another one names the hosts of the last round that it knows: nothing begins
  * before each of them has joined or is gone. Where a host tells of a round that the head does not
- * know, nothing begins before the head is as old as a lease.
+ * know, nothing begins before the head is as old as a lease. Where a store knows of each round
+ * (records), the caller says when a missing host is gone, and the store holds such rounds.
  */
 
 #include "agent/rounds/host_machine.h"
@@ -49,6 +50,7 @@ struct round_config {
 	struct ranked_roles roles; /* copied */
 	const char *digest;	   /* of what all hosts must agree on; copied */
 	uint64_t round;		   /* the last one of the head before; 0: there was none */
+	bool records;		   /* a store knows of each round before it starts (tenure.h) */
 };
 
 /* What JOIN says; all is copied. */
@@ -101,6 +103,7 @@ enum round_order_what {
 	ROUND_ORDER_DROP, /* it is no member any more: its lease ends, its workers are dead. The
 			     caller may look at it until the next call */
 	/* About the round. */
+	ROUND_ORDER_RECORD,  /* the round is about to start: round_recorded() lets it */
 	ROUND_ORDER_RUNNING, /* all workers execute */
 	ROUND_ORDER_SAVE,    /* have workers save at one step, then call round_restart() */
 	ROUND_ORDER_REST,    /* all workers of the round are dead */
@@ -156,6 +159,8 @@ _must_check_ int round_hear(
 
 /* round_due_ms() has come; does nothing before. */
 void round_time(struct round *r, uint64_t now_ms);
+/* The store knows of this round; does nothing where the round has ended meanwhile. */
+void round_recorded(struct round *r, uint64_t round, uint64_t now_ms);
 /* Another round is wanted, in delay_ms at the earliest (UINT64_MAX: not before the next call).
  * While a backoff lasts the latest call holds, before it the longest delay. */
 void round_restart(struct round *r, uint64_t delay_ms, uint64_t now_ms);

@@ -263,6 +263,8 @@ static void round_learn(struct round *r, const struct round_join *join, uint64_t
 		r->last_round = join->last_round;
 	if (join->known_round <= r->config.round)
 		return;
+	if (r->config.records)
+		return; /* their hosts are remembered */
 	if (r->next_ms < dead_ms)
 		r->next_ms = dead_ms;
 	if (r->state == ROUND_PREPARING)

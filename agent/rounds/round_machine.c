@@ -11,6 +11,11 @@ static bool delayed(const struct round_condition *c)
 	return c->delayed;
 }
 
+static bool records(const struct round_condition *c)
+{
+	return c->records;
+}
+
 static bool saves(const struct round_condition *c)
 {
 	return c->saves;
@@ -35,10 +40,16 @@ static const struct round_row {
 	ROW(GATHERING, END, NULL, CLOSING, CLOSE),
 
 	/* No worker lives yet: the next round needs no STOP before it. */
+	ROW(PREPARING, READY, records, RECORDING, RECORD),
 	ROW(PREPARING, READY, NULL, STARTING, START),
 	ROW(PREPARING, SHORT, NULL, GATHERING, RECALL),
 	ROW(PREPARING, RESTART, delayed, BACKOFF, RECALL),
 	ROW(PREPARING, END, NULL, CLOSING, CLOSE),
+
+	ROW(RECORDING, RECORDED, NULL, STARTING, START),
+	ROW(RECORDING, SHORT, NULL, GATHERING, RECALL),
+	ROW(RECORDING, RESTART, delayed, BACKOFF, RECALL),
+	ROW(RECORDING, END, NULL, CLOSING, CLOSE),
 
 	ROW(STARTING, STARTED, NULL, RUNNING, TELL),
 	ROW(STARTING, SHORT, NULL, STOPPING, STOP),
@@ -72,6 +83,7 @@ static const struct {
 } round_ignored[] = {
 	{ ROUND_GATHERING, ROUND_EV_RESTART }, /* a round is about to begin anyhow */
 	{ ROUND_PREPARING, ROUND_EV_RESTART },
+	{ ROUND_RECORDING, ROUND_EV_RESTART },
 	{ ROUND_ENDING, ROUND_EV_RESTART }, /* the first verdict holds */
 	{ ROUND_ENDING, ROUND_EV_END },
 	{ ROUND_CLOSING, ROUND_EV_RESTART },

@@ -7,6 +7,7 @@
  *
  *	gathering  hosts join; no worker lives
  *	preparing  hosts know their ranks and prepare; no worker lives
+ *	recording  all were prepared; a store is to know of the round before it starts
  *	starting   all were prepared and start their workers
  *	running    all have started
  *	stopping   hosts stop their workers; another round follows
@@ -21,6 +22,7 @@
 #define ROUND_STATES(X)           \
 	X(GATHERING, "gathering") \
 	X(PREPARING, "preparing") \
+	X(RECORDING, "recording") \
 	X(STARTING, "starting")   \
 	X(RUNNING, "running")     \
 	X(STOPPING, "stopping")   \
@@ -29,18 +31,19 @@
 	X(CLOSING, "closing")     \
 	X(ENDED, "ended")
 
-#define ROUND_EVENTS(X)                                                                \
-	X(BEGIN, "begin")     /* hosts enough are there, and no other is waited for */ \
-	X(TIMEOUT, "timeout") /* fewer than MIN were there for join_timeout */         \
-	X(READY, "ready")     /* all hosts of the round are prepared */                \
-	X(STARTED, "started") /* all hosts of the round have started */                \
-	X(SHORT, "short")     /* a host of the round left, was lost or left out */     \
-	X(GROW, "grow")	      /* hosts wait that the round has room for */             \
-	X(RESTART, "restart") /* a failure or an operator wants another round */       \
-	X(STOPPED, "stopped") /* no worker of the round lives */                       \
-	X(DUE, "due")	      /* the backoff is over */                                \
-	X(END, "end")	      /* there is a verdict */                                 \
-	X(EMPTY, "empty")     /* no host is left */
+#define ROUND_EVENTS(X)                                                                  \
+	X(BEGIN, "begin")	/* hosts enough are there, and no other is waited for */ \
+	X(TIMEOUT, "timeout")	/* fewer than MIN were there for join_timeout */         \
+	X(READY, "ready")	/* all hosts of the round are prepared */                \
+	X(RECORDED, "recorded") /* the store knows of the round */                       \
+	X(STARTED, "started")	/* all hosts of the round have started */                \
+	X(SHORT, "short")	/* a host of the round left, was lost or left out */     \
+	X(GROW, "grow")		/* hosts wait that the round has room for */             \
+	X(RESTART, "restart")	/* a failure or an operator wants another round */       \
+	X(STOPPED, "stopped")	/* no worker of the round lives */                       \
+	X(DUE, "due")		/* the backoff is over */                                \
+	X(END, "end")		/* there is a verdict */                                 \
+	X(EMPTY, "empty")	/* no host is left */
 
 enum round_state {
 #define X(name, text) ROUND_##name,
@@ -60,6 +63,7 @@ enum round_action {
 	ROUND_DO_NOTHING,
 	ROUND_DO_ASSIGN,  /* choose hosts, send each its ranks */
 	ROUND_DO_RECALL,  /* ranks that were sent hold no longer */
+	ROUND_DO_RECORD,  /* have the store know of the round; the caller posts RECORDED then */
 	ROUND_DO_START,	  /* send START to all hosts of the round */
 	ROUND_DO_TELL,	  /* all workers of the round execute */
 	ROUND_DO_SAVE,	  /* have workers save at one step; the caller posts RESTART then */
@@ -72,6 +76,7 @@ enum round_action {
 
 struct round_condition {
 	bool delayed; /* the next round has to wait */
+	bool records; /* a store is to know of each round */
 	bool saves;   /* hosts that wait get in after a save */
 };
 

@@ -325,6 +325,57 @@ START_TEST(thousands_of_hosts_cost_little)
 }
 END_TEST
 
+/* ---- a store that knows of each round ---- */
+
+static void record_three(void)
+{
+	config.records = true;
+	begin();
+	join("a");
+	join("b");
+	join("c");
+	ck_assert_str_eq(hear_all("abc", HOST_EV_PREPARED), "record");
+}
+
+START_TEST(a_round_starts_when_the_store_knows_of_it)
+{
+	record_three();
+	round_recorded(r, 2, now);
+	ck_assert_str_eq(orders(), "");
+	round_recorded(r, 1, now);
+	ck_assert_str_eq(orders(), "start a b c");
+	round_recorded(r, 1, now);
+	ck_assert_str_eq(orders(), "");
+}
+END_TEST
+
+START_TEST(a_host_lost_while_a_round_is_recorded_ends_that)
+{
+	record_three();
+	ck_assert_str_eq(hear("c", HOST_EV_LOST), "drop c (lost), assign a b");
+	round_recorded(r, 1, now);
+	ck_assert_str_eq(orders(), "");
+	ck_assert_str_eq(hear_all("ab", HOST_EV_PREPARED), "record");
+	round_recorded(r, 2, now);
+	ck_assert_str_eq(orders(), "start a b");
+}
+END_TEST
+
+START_TEST(rounds_that_the_store_does_not_know_delay_nothing)
+{
+	struct round_join b = join_as("b");
+
+	config.records = true;
+	config.round = 4;
+	config.max = 2;
+	begin();
+	join("a");
+	b.known_round = 7;
+	ck_assert_str_eq(join_with(b), "admit b, assign a b");
+	ck_assert_uint_eq(round_number(r), 8);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("round");
@@ -349,6 +400,9 @@ int main(void)
 	tcase_add_test(t, the_first_verdict_ends_the_group_when_all_workers_are_dead);
 	tcase_add_test(t, a_host_that_comes_back_while_the_group_ends_gets_the_verdict);
 	tcase_add_test(t, a_verdict_overtakes_another_round);
+	tcase_add_test(t, a_round_starts_when_the_store_knows_of_it);
+	tcase_add_test(t, a_host_lost_while_a_round_is_recorded_ends_that);
+	tcase_add_test(t, rounds_that_the_store_does_not_know_delay_nothing);
 	tcase_add_test(t, thousands_of_hosts_cost_little);
 	suite_add_tcase(s, t);
 	srunner_run_all(runner, CK_NORMAL);

@@ -9,6 +9,7 @@ static const struct outcome outcomes[] = {
 	{ 'G', ROUND_CLOSING, ROUND_DO_GIVE_UP },
 	{ 'C', ROUND_CLOSING, ROUND_DO_CLOSE },
 	{ 'B', ROUND_BACKOFF, ROUND_DO_NOTHING },
+	{ 'W', ROUND_RECORDING, ROUND_DO_RECORD },
 	{ 'S', ROUND_STARTING, ROUND_DO_START },
 	{ 'R', ROUND_GATHERING, ROUND_DO_RECALL },
 	{ 'b', ROUND_BACKOFF, ROUND_DO_RECALL },
@@ -27,22 +28,27 @@ static const struct outcome outcomes[] = {
 
 /* One letter for each event, in the order of ROUND_EVENTS. */
 static const char *const expected[] = {
-	[ROUND_GATHERING] = "A G - - - - 1 - - C -",
-	[ROUND_PREPARING] = "- - S - R - 2 - - C -",
-	[ROUND_STARTING] = "- - - T P - P - - E -",
-	[ROUND_RUNNING] = "- - - - P 3 P - - E -",
-	[ROUND_STOPPING] = "- - - - - - p 4 - e -",
-	[ROUND_BACKOFF] = "- - - - - - B - g C -",
-	[ROUND_ENDING] = "- - - - - - . C - . -",
-	[ROUND_CLOSING] = "- - - - - - . - - . F",
-	[ROUND_ENDED] = "- - - - - - . - - . -",
+	[ROUND_GATHERING] = "A G - - - - - 1 - - C -",
+	[ROUND_PREPARING] = "- - 5 - - R - 2 - - C -",
+	[ROUND_RECORDING] = "- - - S - R - 2 - - C -",
+	[ROUND_STARTING] = "- - - - T P - P - - E -",
+	[ROUND_RUNNING] = "- - - - - P 3 P - - E -",
+	[ROUND_STOPPING] = "- - - - - - - p 4 - e -",
+	[ROUND_BACKOFF] = "- - - - - - - B - g C -",
+	[ROUND_ENDING] = "- - - - - - - . C - . -",
+	[ROUND_CLOSING] = "- - - - - - - . - - . F",
+	[ROUND_ENDED] = "- - - - - - - . - - . -",
 };
 
 static const struct round_condition conditions[] = {
-	{ .delayed = false, .saves = false },
-	{ .delayed = true, .saves = false },
-	{ .delayed = false, .saves = true },
+	{ .delayed = false },
+	{ .delayed = true },
+	{ .saves = true },
 	{ .delayed = true, .saves = true },
+	{ .records = true },
+	{ .delayed = true, .records = true },
+	{ .saves = true, .records = true },
+	{ .delayed = true, .saves = true, .records = true },
 };
 
 static char letter_of(char letter, int i)
@@ -56,6 +62,8 @@ static char letter_of(char letter, int i)
 		return conditions[i].saves ? 'V' : 'P';
 	case '4':
 		return conditions[i].delayed ? 'Q' : 'q';
+	case '5':
+		return conditions[i].records ? 'W' : 'S';
 	default:
 		return letter;
 	}
@@ -66,7 +74,7 @@ MACHINE_FUNCTIONS(round, &conditions[i])
 static const struct machine_table machine = {
 	.n_states = ROUND_N_STATES,
 	.n_events = ROUND_EV_N,
-	.n_conditions = 4,
+	.n_conditions = 8,
 	.outcomes = outcomes,
 	.expected = expected,
 	.letter_of = letter_of,

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/rounds/tenure.h"
+
+enum { TURN_MS = 200 };
+
+static uint64_t later(uint64_t ms, uint64_t by_ms)
+{
+	return by_ms > TENURE_NEVER - ms ? TENURE_NEVER : ms + by_ms;
+}
+
+static uint64_t max_ms(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t min_ms(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+void tenure_begin(struct tenure *t, const struct tenure_times *times)
+{
+	*t = (struct tenure){ .times = *times };
+}
+
+void tenure_kept(struct tenure *t, uint64_t sent_ms, uint64_t ttl_ms)
+{
+	uint64_t margin = t->times.lease_ms / 10;
+
+	if (ttl_ms > margin)
+		t->kept_ms = max_ms(t->kept_ms, later(sent_ms, ttl_ms - margin));
+}
+
+void tenure_lost(struct tenure *t)
+{
+	t->lost = true;
+}
+
+bool tenure_confirmed(const struct tenure *t, uint64_t now_ms)
+{
+	return !t->lost && now_ms < t->kept_ms;
+}
+
+uint64_t tenure_until_ms(const struct tenure *t, uint64_t acked_ms)
+{
+	uint64_t alone = later(acked_ms, t->times.lease_ms / 5 * 3);
+
+	if (t->lost)
+		return 0;
+	return max_ms(t->kept_ms, min_ms(alone, later(t->kept_ms, t->times.store_loss_ms)));
+}
+
+void tenure_past_begin(struct tenure_past *p, const struct tenure_times *times, uint64_t led_ms)
+{
+	*p = (struct tenure_past){ .times = *times, .led_ms = led_ms, .heard_ms = TENURE_NEVER };
+}
+
+void tenure_past_heard(struct tenure_past *p, uint64_t answered_ms)
+{
+	p->heard_ms = min_ms(p->heard_ms, answered_ms);
+}
+
+uint64_t tenure_past_gone_ms(const struct tenure_past *p, bool head)
+{
+	uint64_t lease = p->times.lease_ms, tenth = lease / 10;
+
+	if (p->heard_ms == TENURE_NEVER)
+		return later(p->led_ms, later(p->times.store_loss_ms, lease));
+	/* The old head has answered until then at most, and its own workers had a tenth to die. */
+	if (head)
+		return max_ms(p->led_ms, later(p->heard_ms, 7 * tenth));
+	return max_ms(later(p->led_ms, lease), later(p->heard_ms, lease + 6 * tenth));
+}
+
+uint64_t tenure_turn_ms(int rank, int head_rank, int hosts)
+{
+	if (hosts <= 0)
+		return 0;
+	if (rank < 0)
+		return TURN_MS + (uint64_t)hosts;
+	return rank == (head_rank + 1) % hosts ? 0 : TURN_MS + (uint64_t)rank;
+}
