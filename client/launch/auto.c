@@ -95,7 +95,8 @@ static bool has(const struct launch_state *s, const char *key)
 
 int launch_auto_complete(struct launch_state *s)
 {
-	bool master = has(s, "master_addr");
+	const char *backend = json_get_string(json_object_get(s->doc, "rendezvous"), "backend", "");
+	bool master = has(s, "master_addr"), etcd = !strncmp(backend, "etcd", 4);
 	int r = 0;
 
 	if (!s->step.hosts)
@@ -106,7 +107,7 @@ int launch_auto_complete(struct launch_state *s)
 		return r;
 	if (!has(s, "node_rank"))
 		r = launch_set(s, "rendezvous", "node_rank", json_integer(s->step.rank));
-	if (r == 0 && *s->step.endpoint && !master && !has(s, "endpoints"))
+	if (r == 0 && *s->step.endpoint && !master && !etcd && !has(s, "endpoints"))
 		r = launch_set(s, "rendezvous", "endpoints", json_string(s->step.endpoint));
 	/* Else the node rank would mean static. */
 	if (r == 0 && !master && !has(s, "backend"))

@@ -313,6 +313,7 @@ static const struct {
 	{ OPT_NNODES, "rendezvous.nodes", "`nodes`" },
 	{ OPT_RDZV_BACKEND, "rendezvous.backend", NULL },
 	{ OPT_RDZV_ENDPOINT, "rendezvous.endpoints", "`endpoints`" },
+	{ OPT_RDZV_ID, "rendezvous.id", NULL },
 	{ OPT_NODE_RANK, "rendezvous.node_rank", "`node_rank`" },
 	{ OPT_MASTER_ADDR, "rendezvous.master_addr", "`master_addr`" },
 	{ OPT_LOCAL_ADDR, "rendezvous.address", "`address`" },

@@ -50,7 +50,7 @@ int launch_rdzv_backend(struct launch_state *s, enum launch_id id, const char *t
 }
 
 /* The port may be 0, which says on one host that any is right. */
-int launch_rdzv_endpoint(struct launch_state *s, enum launch_id id, const char *text)
+static bool is_endpoint(const char *text)
 {
 	const char *colon = strrchr(text, ':'), *bracket = strchr(text, ']');
 	bool bad = false;
@@ -63,9 +63,24 @@ int launch_rdzv_endpoint(struct launch_state *s, enum launch_id id, const char *
 	} else if (colon && memchr(text, ':', colon - text)) {
 		colon = NULL;
 	}
-	if (bad || colon == text || (colon && scan_whole(colon + 1, 65535, &port) < 0))
-		return launch_expected(s, id, ENDPOINT_EXPECTED, text);
-	return 0;
+	return !bad && colon != text && (!colon || scan_whole(colon + 1, 65535, &port) == 0);
+}
+
+/* etcd has several, each perhaps with a scheme; the specification knows which backend it is. */
+int launch_rdzv_endpoint(struct launch_state *s, enum launch_id id, const char *text)
+{
+	for (const char *p = text;; p++) {
+		size_t len = strcspn(p, ",");
+		_cleanup_free_ char *one = strndup(p, len);
+
+		if (!one)
+			return launch_no_memory(s);
+		if (!is_endpoint(endpoint_without_scheme(one)))
+			return launch_expected(s, id, ENDPOINT_EXPECTED, text);
+		p += len;
+		if (!*p)
+			return 0;
+	}
 }
 
 int launch_master_port(struct launch_state *s, enum launch_id id, const char *text)
@@ -152,39 +167,45 @@ static int set_text(struct launch_state *s, enum launch_id id, const char *key)
 	return text ? launch_set(s, "rendezvous", key, launch_text_json(s, id, text)) : 0;
 }
 
-/* Sets the backend that a flag names, and says in ret whether it is direct: by the flag, the job
- * file, or else by what is given. */
-static int set_backend(struct launch_state *s, bool *ret_direct)
+/* Sets the backend that a flag names, and says in ret which one it is: by the flag or the job file;
+ * "": by what is given. */
+static int set_backend(struct launch_state *s, const char **ret)
 {
 	const json_t *section = json_object_get(s->doc, "rendezvous");
 	const char *backend = given(s, OPT_RDZV_BACKEND);
 	int r = 0;
 
-	if (backend && !strncmp(backend, "etcd", 4))
-		return launch_refuse(s, OPT_RDZV_BACKEND,
-			"this version meets through direct (c10d) or static, got \"%s\"", backend);
 	if (backend && !strcmp(backend, "c10d"))
 		backend = "direct";
+	if (backend && !strncmp(backend, "etcd", 4))
+		backend = "etcd";
 	if (backend)
 		r = launch_set(s, "rendezvous", "backend", json_string(backend));
 	else
 		backend = json_get_string(section, "backend", NULL);
-	*ret_direct = backend && (!strcmp(backend, "direct") || !strcmp(backend, "c10d"));
+	if (!backend)
+		*ret = "";
+	else if (!strcmp(backend, "c10d"))
+		*ret = "direct";
+	else
+		*ret = strncmp(backend, "etcd", 4) ? backend : "etcd";
 	return r;
 }
 
-/* As torchrun's c10d, direct chooses the master's address and port itself. */
-static int set_given_master(struct launch_state *s, bool direct)
+/* As torchrun's c10d, direct and etcd choose the master's address and port themselves. */
+static int set_given_master(struct launch_state *s, const char *backend)
 {
+	bool chooses = !strcmp(backend, "direct") || !strcmp(backend, "etcd");
 	const char *port = given(s, OPT_MASTER_PORT);
 	uint64_t number;
 	int r;
 
-	if (direct && !given(s, OPT_MASTER_ADDR) && !port)
+	if (chooses && !given(s, OPT_MASTER_ADDR) && !port)
 		return 0;
-	if (direct)
+	if (chooses)
 		return launch_warn(s,
-			"--master-addr and --master-port have no effect with the backend direct");
+			"--master-addr and --master-port have no effect with the backend %s",
+			backend);
 	r = set_text(s, OPT_MASTER_ADDR, "master_addr");
 	if (r == 0 && port && scan_whole(port, 65535, &number) == 0)
 		r = launch_set(s, "rendezvous", "master_port", json_integer((json_int_t)number));
@@ -227,16 +248,16 @@ static int set_several_hosts(struct launch_state *s, int hosts)
 {
 	const char *endpoint = given(s, OPT_RDZV_ENDPOINT);
 	char origin[LAUNCH_PET_MAX];
+	const char *backend = "";
 	struct endpoint e;
-	bool direct = false;
 	int r;
 
 	if (s->values[OPT_STANDALONE])
 		return launch_refuse(s, OPT_STANDALONE, "is for one host, and there are %d", hosts);
-	if (endpoint && endpoint_parse(endpoint, launch_origin(s, OPT_RDZV_ENDPOINT, origin), &e,
-				s->err) < 0)
-		return -EINVAL;
-	r = set_backend(s, &direct);
+	r = set_backend(s, &backend);
+	if (r == 0 && endpoint && strcmp(backend, "etcd") != 0)
+		r = endpoint_parse(
+			endpoint, launch_origin(s, OPT_RDZV_ENDPOINT, origin), &e, s->err);
 	if (r == 0)
 		r = set_text(s, OPT_RDZV_ENDPOINT, "endpoints");
 	if (r == 0)
@@ -244,7 +265,7 @@ static int set_several_hosts(struct launch_state *s, int hosts)
 	if (r == 0)
 		r = set_text(s, OPT_LOCAL_ADDR, "address");
 	if (r == 0)
-		r = set_given_master(s, direct);
+		r = set_given_master(s, backend);
 	if (r == 0)
 		r = launch_conf(s, hosts);
 	if (r == 0)

@@ -19,7 +19,11 @@ static const struct {
 	{ "static", SPEC_RENDEZVOUS_STATIC },
 	{ "direct", SPEC_RENDEZVOUS_DIRECT },
 	{ "c10d", SPEC_RENDEZVOUS_DIRECT },
+	{ "etcd", SPEC_RENDEZVOUS_ETCD },
+	{ "etcd-v2", SPEC_RENDEZVOUS_ETCD },
+	{ "etcd-v3", SPEC_RENDEZVOUS_ETCD },
 };
+enum { ETCD_LEASE_LEAST_MS = 2000 }; /* a shorter one etcd makes longer */
 enum { N_BACKENDS = sizeof(backend_names) / sizeof(backend_names[0]) };
 
 static int backend_parse(
@@ -45,7 +49,7 @@ static int backend_format(const struct spec_key *key, const void *field, json_t 
 }
 
 static const struct spec_type spec_type_backend = {
-	.expected = "\"local\", \"static\", \"direct\" or \"c10d\"",
+	.expected = "\"local\", \"static\", \"direct\" (or \"c10d\") or \"etcd\"",
 	.parse = backend_parse,
 	.format = backend_format,
 };
@@ -132,20 +136,63 @@ static const struct spec_type spec_type_ports = {
 	.format = ports_format,
 };
 
-static int endpoint_key_parse(
+/* "HOST", "HOST:PORT", and for etcd several of them, each perhaps with a scheme. */
+static int endpoints_check(const char *text, const char *path, struct error *err)
+{
+	enum { ENDPOINTS_MAX = 16 };
+	int n = 0;
+
+	for (const char *p = text;; p++) {
+		size_t len = strcspn(p, ",");
+		_cleanup_free_ char *one = strndup(p, len);
+		struct endpoint e;
+		int r = one ? endpoint_parse(endpoint_without_scheme(one), path, &e, err)
+			    : error_set(err, -ENOMEM, "out of memory");
+
+		if (r < 0)
+			return r;
+		if (++n > ENDPOINTS_MAX)
+			return error_field(
+				err, -EINVAL, path, "expected at most %d addresses", ENDPOINTS_MAX);
+		p += len;
+		if (!*p)
+			return 0;
+	}
+}
+
+static int endpoints_parse(
 	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
 {
 	const char *text = spec_text(ctx, key->type->expected, value);
-	struct endpoint e;
 
-	if (!text || endpoint_parse(text, ctx->path, &e, ctx->err) < 0)
+	/* Which backend it is for may come later. */
+	if (!text || endpoints_check(text, ctx->path, ctx->err) < 0)
 		return -EINVAL;
 	return spec_set_string(ctx, text, field);
 }
 
 static const struct spec_type spec_type_endpoint = {
 	.expected = ENDPOINT_EXPECTED,
-	.parse = endpoint_key_parse,
+	.parse = endpoints_parse,
+	.format = spec_format_text,
+};
+
+static int prefix_parse(
+	struct spec_ctx *ctx, const struct spec_key *key, const json_t *value, void *field)
+{
+	enum { PREFIX_MAX = 512 };
+	const char *text = spec_text(ctx, key->type->expected, value);
+
+	if (!text)
+		return -EINVAL;
+	if (!*text || strlen(text) > PREFIX_MAX || text[strlen(text) - 1] == '/')
+		return spec_expected(ctx, key->type->expected, value);
+	return spec_set_string(ctx, text, field);
+}
+
+static const struct spec_type spec_type_etcd_prefix = {
+	.expected = "1 to 512 bytes without a slash at the end",
+	.parse = prefix_parse,
 	.format = spec_format_text,
 };
 
@@ -242,6 +289,10 @@ const struct spec_key spec_keys_rendezvous[] = {
 	KEY("on_join", enum, spec_rendezvous, on_join, .names = on_join_names),
 	KEY("lead", lead, spec_rendezvous, never_leads),
 	KEY("token_file", path, spec_rendezvous, token_file),
+	KEY("store_loss", duration, spec_rendezvous, store_loss_ms),
+	KEY("user", string, spec_rendezvous, user),
+	KEY("password_file", path, spec_rendezvous, password_file),
+	KEY("prefix", etcd_prefix, spec_rendezvous, prefix),
 	{ .name = "tls", .type = &spec_type_object, .offset = 0, .keys = tls_keys },
 	END,
 };
@@ -258,6 +309,7 @@ void spec_rendezvous_init(struct spec_rendezvous *r)
 		.prepare_timeout_ms = 60000,
 		.lease_ms = 10000,
 		.join_delay_ms = 3000,
+		.store_loss_ms = 600000,
 	};
 }
 
@@ -271,6 +323,9 @@ void spec_rendezvous_fini(struct spec_rendezvous *r)
 	free(r->tls_cert);
 	free(r->tls_key);
 	free(r->tls_ca);
+	free(r->user);
+	free(r->password_file);
+	free(r->prefix);
 }
 
 static bool backend_given(const struct spec_rendezvous *r)
@@ -323,19 +378,56 @@ static void check_direct(struct spec_ctx *ctx, const struct spec_rendezvous *r)
 			"host of rank 0, and `address` says which");
 }
 
+static void check_etcd(struct spec_ctx *ctx, const struct spec_rendezvous *r)
+{
+	if (!r->endpoints)
+		spec_note(ctx, "rendezvous.endpoints",
+			"expected the addresses of etcd, which the backend \"etcd\" needs");
+	if (!r->id)
+		spec_note(ctx, "rendezvous.id",
+			"expected the name of the group, which the backend \"etcd\" needs");
+	else if (strchr(r->id, '/'))
+		spec_note(ctx, "rendezvous.id",
+			"expected a name without a slash with the backend \"etcd\"");
+	if (r->master_addr)
+		spec_note(ctx, "rendezvous.master_addr",
+			"needs the backend \"static\"; with \"etcd\" it is an address of the host "
+			"of rank 0, and `address` says which");
+	if (r->lease_ms < ETCD_LEASE_LEAST_MS)
+		spec_note(ctx, "rendezvous.lease",
+			"expected at least 2s with the backend \"etcd\", got %lldms",
+			(long long)r->lease_ms);
+}
+
+/* A list, or a scheme, is etcd's. */
+static void check_one_endpoint(struct spec_ctx *ctx, const struct spec_rendezvous *r)
+{
+	struct endpoint e;
+	struct error err = { 0 };
+
+	if (r->endpoints && endpoint_parse(r->endpoints, NULL, &e, &err) < 0)
+		spec_note(ctx, "rendezvous.endpoints", "%s", err.text);
+}
+
 static void check_hosts(struct spec_ctx *ctx, const struct spec_rendezvous *r)
 {
 	switch (backend_of(r)) {
 	case SPEC_RENDEZVOUS_STATIC:
 		check_static(ctx, r);
+		check_one_endpoint(ctx, r);
 		break;
 	case SPEC_RENDEZVOUS_DIRECT:
 		check_direct(ctx, r);
+		check_one_endpoint(ctx, r);
+		break;
+	case SPEC_RENDEZVOUS_ETCD:
+		check_etcd(ctx, r);
 		break;
 	case SPEC_RENDEZVOUS_LOCAL:
 		if (backend_given(r))
 			spec_note(ctx, "rendezvous.backend",
-				"expected \"direct\" or \"static\" for %d hosts, got \"local\"",
+				"expected \"direct\", \"etcd\" or \"static\" for %d hosts, got "
+				"\"local\"",
 				r->nodes_max);
 		else
 			spec_note(ctx, "rendezvous.nodes",
@@ -357,6 +449,15 @@ static void check_security(struct spec_ctx *ctx, const struct spec_rendezvous *r
 	};
 	bool any = r->tls_cert || r->tls_key || r->tls_ca;
 
+	if (backend_of(r) == SPEC_RENDEZVOUS_ETCD) {
+		if (!r->tls_cert != !r->tls_key)
+			spec_note(ctx, files[!!r->tls_cert].path,
+				"expected a file: `cert` and `key` go together");
+		if (r->nodes_max > 1 && !r->user != !r->password_file)
+			spec_note(ctx, r->user ? "rendezvous.password_file" : "rendezvous.user",
+				"expected it: `user` and `password_file` go together");
+		return;
+	}
 	for (int i = 0; i < 3; i++)
 		if (any && !files[i].value)
 			spec_note(ctx, files[i].path,
@@ -399,6 +500,8 @@ int spec_rendezvous_complete(struct spec_rendezvous *r)
 	struct endpoint e;
 
 	r->backend = backend_of(r);
+	if (r->backend == SPEC_RENDEZVOUS_ETCD && !r->prefix && !(r->prefix = strdup("/elasticd")))
+		return -ENOMEM;
 	if (r->backend != SPEC_RENDEZVOUS_STATIC || r->master_addr || !r->endpoints)
 		return 0;
 	if (endpoint_parse(r->endpoints, NULL, &e, NULL) < 0)

@@ -228,6 +228,7 @@ enum spec_rendezvous_backend {
 	SPEC_RENDEZVOUS_LOCAL,	/* one host: there is no other one to meet */
 	SPEC_RENDEZVOUS_STATIC, /* node rank 0 leads */
 	SPEC_RENDEZVOUS_DIRECT, /* the host that can bind the endpoint leads */
+	SPEC_RENDEZVOUS_ETCD,	/* the hosts elect one through etcd */
 };
 
 /* How a group of fewer than nodes_max takes in a host that comes while it runs. */
@@ -245,7 +246,8 @@ struct spec_rendezvous {
 	 * here. */
 	enum spec_rendezvous_backend backend;
 	int nodes_min, nodes_max; /* hosts */
-	char *endpoints;   /* the head's "HOST" or "HOST:PORT" (common/text/endpoint.h), or NULL */
+	char *endpoints;   /* the head's "HOST" or "HOST:PORT" (common/text/endpoint.h), or NULL;
+			      etcd: several, separated by commas, each perhaps with a scheme */
 	int node_rank;	   /* below nodes_max; SPEC_UNSET: none was given */
 	char *id;	   /* TORCHELASTIC_RUN_ID; NULL: the run's identifier */
 	char *master_addr; /* static on several hosts: never NULL; else NULL: 127.0.0.1 on one
@@ -257,10 +259,12 @@ struct spec_rendezvous {
 	char *address;	/* under which other hosts reach this one: an address or a name, a
 			   network ("10.1.0.0/16"), or an interface; NULL: the one of the link */
 	int64_t join_timeout_ms, last_call_ms, prepare_timeout_ms, lease_ms, join_delay_ms;
+	int64_t store_loss_ms;
 	enum spec_on_join on_join;
 	bool never_leads; /* this host is no head also where it could be one */
 	char *token_file;
-	char *tls_cert, *tls_key, *tls_ca; /* all three, or none */
+	char *tls_cert, *tls_key, *tls_ca;   /* of links: all three, or none; etcd: of etcd */
+	char *user, *password_file, *prefix; /* of etcd; the first two together or NULL */
 };
 
 struct spec {

@@ -68,3 +68,13 @@ void endpoint_text(const struct endpoint *e, char *text)
 	snprintf(text, ENDPOINT_TEXT_MAX, "%s%s%s:%d", six ? "[" : "", e->host, six ? "]" : "",
 		e->port);
 }
+
+const char *endpoint_without_scheme(const char *text)
+{
+	static const char *const schemes[] = { "http://", "https://" };
+
+	for (int i = 0; i < 2; i++)
+		if (!strncmp(text, schemes[i], strlen(schemes[i])))
+			return text + strlen(schemes[i]);
+	return text;
+}

@@ -25,5 +25,8 @@ struct endpoint {
 int endpoint_parse(const char *text, const char *field, struct endpoint *ret, struct error *err)
 	__attribute__((warn_unused_result));
 
+/* Behind "http://" or "https://", where text begins with one; into text. */
+const char *endpoint_without_scheme(const char *text);
+
 /* As parsed, with its port; text of ENDPOINT_TEXT_MAX bytes. */
 void endpoint_text(const struct endpoint *e, char *text);

@@ -19,6 +19,9 @@ static const struct {
 		"{'nodes':'2:2','endpoints':'h','address':'10.0.0.0/8'}" },
 	{ "--nnodes=2:16384 --rdzv-endpoint=h --rdzv-id= p",
 		"{'nodes':'2:16384','endpoints':'h'}" },
+	/* etcd */
+	{ "--nnodes=2:3 --rdzv-backend=etcd-v2 --rdzv-endpoint=http://e1:2379,[::1] --rdzv-id=x p",
+		"{'nodes':'2:3','backend':'etcd','endpoints':'http://e1:2379,[::1]','id':'x'}" },
 	/* static */
 	{ "--nnodes=2 --node-rank=0 --master-addr=h p",
 		"{'nodes':'2:2','node_rank':0,'master_addr':'h'}" },
@@ -83,14 +86,12 @@ static const struct {
 		"--rdzv-endpoint: expected HOST or HOST:PORT, got \"h:0\"" },
 	{ "--nnodes=2 --rdzv-endpoint=http://h p", "--rdzv-endpoint: expected HOST or HOST:PORT" },
 	{ "--nnodes=2 --rdzv-backend=etcd --rdzv-endpoint=h p",
-		"--rdzv-backend: this version meets through direct (c10d) or static, got "
-		"\"etcd\"" },
-	{ "--nnodes=2 --rdzv-backend=etcd-v2 --rdzv-endpoint=h p",
-		"--rdzv-backend: this version meets through direct (c10d) or static, got "
-		"\"etcd-v2\"" },
-	{ "--nnodes=2 --rdzv-backend=etcd-v3 --rdzv-endpoint=h p",
-		"--rdzv-backend: this version meets through direct (c10d) or static, got "
-		"\"etcd-v3\"" },
+		"--rdzv-id: expected the name of the group, which the backend \"etcd\" needs" },
+	{ "--nnodes=2 --rdzv-backend=etcd-v2 --rdzv-id=x p",
+		"--rdzv-endpoint: expected the addresses of etcd, which the backend \"etcd\" "
+		"needs" },
+	{ "--nnodes=2 --rdzv-endpoint=h,i p",
+		"--rdzv-endpoint: expected HOST or HOST:PORT, got \"h,i\"" },
 	{ "--nnodes=2 --rdzv-backend=c10d p",
 		"--rdzv-endpoint: expected HOST or HOST:PORT, which the backend \"direct\" "
 		"needs" },
@@ -302,7 +303,7 @@ static const struct {
 		"--nnodes: auto: SLURM_STEP_TASKS_PER_NODE: expected one task of the step on each "
 		"host, got 8: start it with srun --ntasks-per-node=1" },
 	{ STEP "SLURM_STEP_NODELIST=n[", "p", "--nnodes: auto: SLURM_STEP_NODELIST: expected" },
-	{ STEP, "--rdzv-backend=etcd p", "--rdzv-backend: this version meets" },
+	{ STEP, "--rdzv-backend=etcd p", "--rdzv-endpoint: expected the addresses of etcd" },
 	{ STEP, "--standalone p", "--standalone: is for one host, and there are 3" },
 	{ OMPI, "p", "--rdzv-endpoint: expected HOST or HOST:PORT, which the backend \"direct\"" },
 	{ "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=4", "--rdzv-endpoint=h p",

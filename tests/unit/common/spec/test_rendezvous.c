@@ -146,7 +146,7 @@ static const struct {
 		"rendezvous.nodes: 2 hosts need something to meet at: `endpoints`, or `node_rank` "
 		"and `master_addr`" },
 	{ "{'nodes':'1:2','backend':'local','endpoints':'h'}",
-		"rendezvous.backend: expected \"direct\" or \"static\" for 2 hosts, got "
+		"rendezvous.backend: expected \"direct\", \"etcd\" or \"static\" for 2 hosts, got "
 		"\"local\"" },
 	{ "{'nodes':2,'backend':'direct'}",
 		"rendezvous.endpoints: expected HOST or HOST:PORT, which the backend \"direct\" "
@@ -191,9 +191,25 @@ static const struct {
 	{ "{'nodes':2,'node_rank':1,'endpoints':'h:6','master_ports':'1-9'}",
 		"rendezvous.master_ports: expected it or a port in `endpoints`, which is the "
 		"master's with the backend \"static\", got both" },
-	{ "{'backend':'etcd'}",
-		"rendezvous.backend: expected \"local\", \"static\", \"direct\" or \"c10d\", got "
-		"\"etcd\"" },
+	{ "{'backend':'zookeeper'}",
+		"rendezvous.backend: expected \"local\", \"static\", \"direct\" (or \"c10d\") or "
+		"\"etcd\", got \"zookeeper\"" },
+	{ "{'nodes':2,'backend':'etcd','id':'x'}",
+		"rendezvous.endpoints: expected the addresses of etcd, which the backend \"etcd\" "
+		"needs" },
+	{ "{'nodes':2,'backend':'etcd-v2','endpoints':'h'}",
+		"rendezvous.id: expected the name of the group, which the backend \"etcd\" needs" },
+	{ "{'nodes':2,'backend':'etcd','endpoints':'h','id':'a/b'}",
+		"rendezvous.id: expected a name without a slash with the backend \"etcd\"" },
+	{ "{'nodes':2,'backend':'etcd','endpoints':'h','id':'x','lease':'1s'}",
+		"rendezvous.lease: expected at least 2s with the backend \"etcd\", got 1000ms" },
+	{ "{'nodes':2,'backend':'etcd','endpoints':'h','id':'x','user':'u'}",
+		"rendezvous.password_file: expected it: `user` and `password_file` go together" },
+	{ "{'nodes':2,'backend':'etcd','endpoints':'h','id':'x','tls':{'cert':'/c'}}",
+		"rendezvous.tls.key: expected a file: `cert` and `key` go together" },
+	{ "{'nodes':2,'endpoints':'h,i'}",
+		"rendezvous.endpoints: expected HOST or HOST:PORT, got \"h,i\"" },
+	{ "{'endpoints':'h,'}", "rendezvous.endpoints: expected HOST or HOST:PORT, got \"\"" },
 	{ "{'endpoints':'h:0'}", "rendezvous.endpoints: expected HOST or HOST:PORT, got \"h:0\"" },
 	{ "{'address':'10.0.0.0/33'}",
 		"rendezvous.address: expected an address, a network such as \"10.1.0.0/16\", or an "
